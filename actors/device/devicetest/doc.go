@@ -1,0 +1,12 @@
+// Package devicetest is the conformance suite of package device: [Run] checks a
+// driver against the contract that device.QP states, case by case, and
+// [Benchmark] measures it.
+//
+// A driver's test supplies a [Factory], which makes a fresh fabric with some
+// devices for every case. What a driver cannot do (kill a device, report it
+// gone) it leaves out of its [Fabric]; the cases that need it say so and are
+// left out of the run by name, so that a missing capability is visible in the
+// driver's test and nowhere else.
+//
+// Start reading at suite.go; node.go has the helpers in which cases are written.
+package devicetest

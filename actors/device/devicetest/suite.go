@@ -1,0 +1,68 @@
+package devicetest
+
+import (
+	"testing"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// Fabric is what a case runs on.
+type Fabric struct {
+	// Devices can all reach each other and differ in their GIDs.
+	Devices []device.Device
+
+	// Shuffles: packets that are under way together may change places.
+	Shuffles bool
+
+	// Single: everything happens in one goroutine, and only when Progress is
+	// called (virtual time).
+	Single bool
+	// Progress lets one more thing happen on the fabric, or time pass if nothing
+	// is to do; nil: it runs by itself.
+	Progress func()
+
+	// Kill lets Devices[i] vanish as if its process or host had died; nil:
+	// the driver cannot.
+	Kill func(i int)
+	// ReportsGone: others get OpGone after Kill.
+	ReportsGone bool
+}
+
+// Factory makes a fabric with that many devices, fresh for each call, and
+// registers what must be cleaned up with tb.
+type Factory func(tb testing.TB, devices int) *Fabric
+
+// testCase is one part of the contract.
+type testCase struct {
+	name    string
+	devices int
+	run     func(w *world)
+	needs   func(f *Fabric) bool // nil: nothing
+}
+
+// Run runs the suite.
+func Run(t *testing.T, factory Factory) {
+	t.Helper()
+	f := factory(t, 1)
+	for _, group := range [][]testCase{
+		dataCases, queueCases, rnrCases, slotCases, addressCases, refusalCases,
+		loadCases, armCases, closeCases, allocCases, deathCases,
+	} {
+		for _, c := range group {
+			if c.needs != nil && !c.needs(f) {
+				continue
+			}
+			t.Run(c.name, func(t *testing.T) {
+				c.run(newWorld(t, factory(t, c.devices)))
+			})
+		}
+	}
+}
+
+func canKill(f *Fabric) bool     { return f.Kill != nil }
+func reportsGone(f *Fabric) bool { return f.Kill != nil && f.ReportsGone }
+func shuffles(f *Fabric) bool    { return f.Shuffles }
+func manyGoroutines(f *Fabric) bool {
+	return !f.Single
+}
+func copiesAtPost(f *Fabric) bool { return f.Devices[0].Info().CopiesAtPost }

@@ -1,0 +1,67 @@
+package nic
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// Pending is Carrier.Send's answer when the status follows from Carrier.Poll.
+const Pending device.Status = 0xff
+
+// Carrier brings packets of one queue pair to others and theirs to it. Its
+// methods are called by the queue pair's owner only, one at a time, and neither
+// block nor (but for Route) allocate.
+type Carrier interface {
+	// Route prepares ah for use: the carrier keeps what it needs to reach gid
+	// in a table of its own indexed by ah, since handles are small, dense and
+	// used again after Unroute. A gid that cannot be reached is no error, its
+	// sends end with a status; an error here means that ah was not made.
+	Route(ah device.AH, gid device.GID) error
+	Unroute(ah device.AH)
+
+	// Send tries to carry wr.Header and wr.Payload, together at most one MTU,
+	// to (wr.AH, wr.QPN). wr.AH is routed; wr.ID is of no concern here.
+	//
+	//	StatusOK       the packet lies in a posted slot of the receiver
+	//	StatusRNR      none is posted there; QP sends again later, by RNRRetry
+	//	Pending        unknown as yet: Poll yields {OpSend, ID: token, Status},
+	//	               where StatusRNR makes QP send again, too
+	//	anything else  the send is over (StatusBadDestQPN: no such queue pair,
+	//	               or wr.QKey is not its Q_Key)
+	//
+	// wr belongs to the caller. After Pending the bytes stay valid until the
+	// status was polled if Config.CopiesAtPost is false, otherwise they are
+	// gone when Send returns.
+	Send(wr *device.SendWR, token uint64) device.Status
+
+	// Doorbell lets go out what Send held back.
+	Doorbell()
+
+	// PostRecv gives slots to the device; each is in range and was not posted.
+	PostRecv(slots []int32)
+
+	// Poll fills c with what arrived, returns how many and disarms. c may be
+	// empty. An entry is one of
+	//
+	//	{OpRecv, ID: slot, Status, Len, SrcQPN, SrcGID}
+	//	{OpSend, ID: token, Status}
+	//	{OpGone, SrcQPN, SrcGID, QKey}
+	//
+	// and AH is found by QP, unless it is UnknownAH already. Entries that QP cannot believe are dropped.
+	Poll(c []device.Completion) int
+
+	// Arm asks for a notification when Poll would yield something; false: it
+	// would at once, or only calls of Poll bring it nearer.
+	Arm() bool
+
+	// WakeAt asks for a notification at t as well (a resend is due then). It
+	// comes before Arm. False: the carrier has no timer, so Poll must go on.
+	WakeAt(t clock.Time) bool
+
+	// FDs are descriptors that become readable by Arm, or nil (see device.QP).
+	FDs() []int
+
+	// Close ends the queue pair: afterwards others' packets to it are refused
+	// with StatusBadDestQPN and no memory of it is touched.
+	Close() error
+}

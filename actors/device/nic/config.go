@@ -1,0 +1,66 @@
+package nic
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// Forever is the RNRRetry that never gives up.
+const Forever = 7
+
+// DefaultRNRDelay is the time before the first device resend.
+const DefaultRNRDelay = 10 * time.Microsecond
+
+// maxRNRShift bounds the doubling of the delay between device resends.
+const maxRNRShift = 6
+
+// Config describes a queue pair to New. Everything but RNRDelay is required.
+type Config struct {
+	Carrier Carrier
+	Clock   clock.Clock // read only while resends wait
+
+	QPN      uint16
+	Depth    int   // most sends outstanding until polled
+	RNRRetry uint8 // resends before StatusRNR; Forever: no end
+
+	// RNRDelay is the time before the first resend; it doubles up to 64-fold
+	// for the following ones. 0: DefaultRNRDelay.
+	RNRDelay time.Duration
+
+	MTU int
+
+	// CopiesAtPost is device.Info's. If true, QP copies what must be sent
+	// again; if false it sends again from the caller's memory.
+	CopiesAtPost bool
+
+	// Slots receive buffers of MTU bytes lie in Recv, Stride bytes apart: Go
+	// memory or mapped memory, as the driver likes.
+	Slots  int
+	Recv   []byte
+	Stride int
+}
+
+// ErrConfig tells that a Config makes no sense.
+var ErrConfig = errors.New("nic: bad configuration")
+
+func (c *Config) validate() error {
+	switch {
+	case c.Carrier == nil || c.Clock == nil:
+		return fmt.Errorf("%w: carrier and clock are required", ErrConfig)
+	case c.MTU < 1:
+		return fmt.Errorf("%w: mtu %d", ErrConfig, c.MTU)
+	case c.Depth < 1:
+		return fmt.Errorf("%w: send queue of %d", ErrConfig, c.Depth)
+	case c.Slots < 1 || c.Stride < c.MTU || len(c.Recv)/c.Stride < c.Slots-1 ||
+		len(c.Recv)-(c.Slots-1)*c.Stride < c.MTU:
+		return fmt.Errorf("%w: %d slots of %d in %d bytes", ErrConfig, c.Slots, c.Stride, len(c.Recv))
+	case c.RNRRetry > Forever:
+		return fmt.Errorf("%w: rnr retry %d", ErrConfig, c.RNRRetry)
+	case c.RNRDelay < 0:
+		return fmt.Errorf("%w: rnr delay %v", ErrConfig, c.RNRDelay)
+	}
+	return nil
+}

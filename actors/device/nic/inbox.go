@@ -1,0 +1,233 @@
+package nic
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// Source names the queue pair that a packet comes from.
+type Source struct {
+	GID device.GID
+	QPN uint16
+
+	// Unknown lets the packet show no address handle, even if there is one.
+	Unknown bool
+}
+
+// Inbox is where packets and statuses for one queue pair arrive, for carriers
+// inside one process: Place, Ack and Gone are called by the other side, the rest
+// by the queue pair's owner. It locks itself unless it was made Single.
+//
+// The lock is held for a copy of one packet at most, and an empty inbox is seen
+// without it.
+type Inbox struct {
+	qkey   uint32
+	mtu    int
+	recv   []byte
+	stride int
+	notify func()
+	single bool
+
+	ownArm bool        // the owner's: armed since its last Poll
+	ready  atomic.Bool // events is not empty
+	mu     sync.Mutex
+
+	// guarded by mu
+	posted     []int32 // ring of posted slots, len is a power of two
+	head, tail uint32
+	events     []device.Completion
+	next       int // first of events that was not polled
+	armed      bool
+	closed     bool
+}
+
+// InboxConfig describes an Inbox.
+type InboxConfig struct {
+	QKey   uint32
+	MTU    int
+	Slots  int
+	Recv   []byte // as in Config
+	Stride int
+	Events int    // statuses expected at once besides Slots arrivals
+	Notify func() // may be nil
+	Single bool   // one goroutine makes all calls
+}
+
+// NewInbox returns an open inbox with nothing posted.
+func NewInbox(c InboxConfig) *Inbox {
+	size := 1
+	for size < c.Slots {
+		size <<= 1
+	}
+	return &Inbox{
+		qkey: c.QKey, mtu: c.MTU, recv: c.Recv, stride: c.Stride, notify: c.Notify, single: c.Single,
+		posted: make([]int32, size),
+		events: make([]device.Completion, 0, 2*(c.Slots+c.Events)+1),
+	}
+}
+
+func (b *Inbox) lock() {
+	if !b.single {
+		b.mu.Lock()
+	}
+}
+
+func (b *Inbox) unlock() {
+	if !b.single {
+		b.mu.Unlock()
+	}
+}
+
+// Place copies a packet into a posted slot. The status is the sender's: OK, RNR,
+// BadDestQPN (closed, or qkey is not ours) or RemoteBadLength.
+func (b *Inbox) Place(from *Source, qkey uint32, header, payload []byte) device.Status {
+	b.lock()
+	switch {
+	case b.closed || qkey != b.qkey:
+		b.unlock()
+		return device.StatusBadDestQPN
+	case len(header)+len(payload) > b.mtu:
+		b.unlock()
+		return device.StatusRemoteBadLength
+	case b.head == b.tail:
+		b.unlock()
+		return device.StatusRNR
+	}
+	slot := b.posted[b.head&uint32(len(b.posted)-1)]
+	b.head++
+	buf := b.recv[int(slot)*b.stride:]
+	n := copy(buf, header)
+	n += copy(buf[n:], payload)
+	notify := b.add()
+	e := &b.events[len(b.events)-1]
+	e.ID, e.Op, e.Status, e.Len = uint64(slot), device.OpRecv, device.StatusOK, n
+	e.SrcQPN, e.SrcGID = from.QPN, from.GID
+	if from.Unknown {
+		e.AH = device.UnknownAH
+	}
+	b.unlock()
+	if notify {
+		b.notify()
+	}
+	return device.StatusOK
+}
+
+// Ack delivers the late status of a send (Carrier.Send's Pending).
+func (b *Inbox) Ack(token uint64, st device.Status) {
+	b.put(device.Completion{Op: device.OpSend, ID: token, Status: st})
+}
+
+// Gone tells the owner that the queue pair from is dead. Its Q_Key was qkey.
+func (b *Inbox) Gone(from *Source, qkey uint32) {
+	b.put(device.Completion{Op: device.OpGone, SrcQPN: from.QPN, SrcGID: from.GID, QKey: qkey})
+}
+
+func (b *Inbox) put(c device.Completion) {
+	b.lock()
+	if b.closed {
+		b.unlock()
+		return
+	}
+	notify := b.add()
+	b.events[len(b.events)-1] = c
+	b.unlock()
+	if notify {
+		b.notify()
+	}
+}
+
+// add makes room for one more event and tells whether the owner must be woken.
+// There are at most as many unread as slots, pending sends and deaths, so the
+// list stops growing; twice that room keeps the moves to the front rare.
+func (b *Inbox) add() bool {
+	if len(b.events) == cap(b.events) && b.next > 0 {
+		n := copy(b.events, b.events[b.next:])
+		b.events, b.next = b.events[:n], 0
+	}
+	b.events = append(b.events, device.Completion{})
+	b.ready.Store(true)
+	return b.disarm() && b.notify != nil
+}
+
+func (b *Inbox) disarm() bool {
+	was := b.armed
+	b.armed = false
+	return was
+}
+
+// Wake notifies the owner if it armed the queue pair, and disarms.
+func (b *Inbox) Wake() {
+	b.lock()
+	notify := b.disarm() && b.notify != nil
+	b.unlock()
+	if notify {
+		b.notify()
+	}
+}
+
+// Poll implements the part of Carrier.
+func (b *Inbox) Poll(c []device.Completion) int {
+	if !b.ready.Load() && !b.ownArm {
+		return 0
+	}
+	b.ownArm = false
+	b.lock()
+	b.armed = false
+	n := copy(c, b.events[b.next:])
+	b.next += n
+	if b.next == len(b.events) {
+		b.events, b.next = b.events[:0], 0
+		b.ready.Store(false)
+	}
+	b.unlock()
+	return n
+}
+
+// PostRecv implements the part of Carrier. There are never more posted slots
+// than Slots, since QP lets each be posted once.
+func (b *Inbox) PostRecv(slots []int32) {
+	b.lock()
+	for _, s := range slots {
+		b.posted[b.tail&uint32(len(b.posted)-1)] = s
+		b.tail++
+	}
+	b.unlock()
+}
+
+// Posted returns the number of posted slots.
+func (b *Inbox) Posted() int {
+	b.lock()
+	n := int(b.tail - b.head)
+	b.unlock()
+	return n
+}
+
+// Arm implements the part of Carrier.
+func (b *Inbox) Arm() bool {
+	b.lock()
+	ok := !b.closed && b.next == len(b.events)
+	b.armed, b.ownArm = ok, ok
+	b.unlock()
+	return ok
+}
+
+// Armed tells whether the owner sleeps, or is about to.
+func (b *Inbox) Armed() bool {
+	b.lock()
+	armed := b.armed
+	b.unlock()
+	return armed
+}
+
+// Close refuses what comes from now on and drops what was not polled. No slot
+// is written afterwards.
+func (b *Inbox) Close() {
+	b.lock()
+	b.closed, b.armed = true, false
+	b.events, b.next = nil, 0
+	b.head = b.tail
+	b.ready.Store(false)
+	b.unlock()
+}

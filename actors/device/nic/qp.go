@@ -1,0 +1,226 @@
+package nic
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// QP is a queue pair of a software device over a Carrier; it implements
+// device.QP. One shard calls its methods.
+type QP struct {
+	carrier Carrier
+	cfg     Config
+	closed  bool
+
+	ahs ahTable
+
+	// Invariant: outstanding = len(done) + Pending requests + waiting resends,
+	// and outstanding <= cfg.Depth.
+	outstanding int
+	done        ring       // completed sends that were not polled
+	reqs        []request  // sends whose status is not known yet
+	freeReqs    []uint32   // indexes into reqs
+	waiting     []uint32   // requests that wait to be sent again, oldest first
+	due         clock.Time // of the earliest in waiting
+	spare       [][]byte   // MTU-sized buffers of requests that ended
+
+	slots      []slotState
+	batch      []int32 // scratch of PostRecv
+	arrivalsAt bool    // which side the next Poll looks at first
+
+	stats Stats
+}
+
+// slotState tells who has a receive slot.
+type slotState uint8
+
+const (
+	slotOwned  slotState = iota // with the caller
+	slotPosted                  // with the carrier
+)
+
+var _ device.QP = (*QP)(nil)
+
+// New returns a queue pair that is ready to use.
+func New(cfg Config) (*QP, error) {
+	if cfg.RNRDelay == 0 {
+		cfg.RNRDelay = DefaultRNRDelay
+	}
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	q := &QP{
+		carrier:  cfg.Carrier,
+		cfg:      cfg,
+		ahs:      newAHTable(),
+		done:     newRing(cfg.Depth),
+		reqs:     make([]request, cfg.Depth),
+		freeReqs: make([]uint32, 0, cfg.Depth),
+		waiting:  make([]uint32, 0, cfg.Depth),
+		slots:    make([]slotState, cfg.Slots),
+		batch:    make([]int32, 0, cfg.Slots),
+	}
+	for i := cfg.Depth - 1; i >= 0; i-- {
+		q.freeReqs = append(q.freeReqs, uint32(i))
+	}
+	return q, nil
+}
+
+// QPN implements device.QP.
+func (q *QP) QPN() uint16 { return q.cfg.QPN }
+
+// PostSend implements device.QP.
+func (q *QP) PostSend(wr *device.SendWR) error {
+	switch {
+	case q.closed:
+		return device.ErrClosed
+	case len(wr.Header)+len(wr.Payload) > q.cfg.MTU:
+		return device.ErrTooLong
+	case !q.ahs.valid(wr.AH):
+		return device.ErrBadAH
+	case q.outstanding >= q.cfg.Depth:
+		q.stats.QueueFull++
+		return device.ErrQueueFull
+	}
+	// outstanding < Depth, so there is a free request.
+	i := q.freeReqs[len(q.freeReqs)-1]
+	q.outstanding++
+	q.stats.Sends++
+	st := q.carrier.Send(wr, q.reqs[i].token(i))
+	switch {
+	case st == device.StatusOK:
+		q.done.push(sendDone{id: wr.ID, status: st})
+	case st == Pending:
+		q.hold(i, wr)
+		q.reqs[i].state = reqPending
+	case st == device.StatusRNR && q.cfg.RNRRetry > 0:
+		q.hold(i, wr)
+		q.resendLater(i)
+	default:
+		q.finish(wr.ID, st)
+	}
+	return nil
+}
+
+// finish completes a send that has no request (any more).
+func (q *QP) finish(id uint64, st device.Status) {
+	q.done.push(sendDone{id: id, status: st})
+	if st != device.StatusOK {
+		q.stats.SendErrors++
+	}
+}
+
+// Doorbell implements device.QP.
+func (q *QP) Doorbell() {
+	if q.closed {
+		return
+	}
+	if len(q.waiting) > 0 {
+		q.resend()
+	}
+	q.carrier.Doorbell()
+}
+
+// Poll implements device.QP. Sends and arrivals take turns at being first, so
+// that neither starves the other when c is short.
+func (q *QP) Poll(c []device.Completion) int {
+	if q.closed {
+		return 0
+	}
+	if len(q.waiting) > 0 {
+		q.resend()
+	}
+	q.arrivalsAt = !q.arrivalsAt
+	if q.arrivalsAt {
+		n := q.pollCarrier(c)
+		return n + q.pollDone(c[n:])
+	}
+	n := q.pollDone(c)
+	return n + q.pollCarrier(c[n:])
+}
+
+// pollDone yields sends that completed.
+func (q *QP) pollDone(c []device.Completion) int {
+	n := 0
+	for n < len(c) && !q.done.empty() {
+		d := q.done.pop()
+		c[n] = device.Completion{ID: d.id, Op: device.OpSend, Status: d.status}
+		n++
+	}
+	q.outstanding -= n
+	return n
+}
+
+// pollCarrier yields what the carrier reports, less what cannot be believed.
+func (q *QP) pollCarrier(c []device.Completion) int {
+	got := q.carrier.Poll(c)
+	n := 0
+	for i := range c[:got] {
+		e := &c[i]
+		ok := false
+		switch e.Op {
+		case device.OpRecv:
+			ok = q.onRecv(e)
+		case device.OpSend:
+			ok = q.onStatus(e)
+		case device.OpGone:
+			e.AH = q.ahs.find(&e.SrcGID)
+			ok = true
+		default:
+			q.stats.Refused++
+		}
+		if !ok {
+			continue
+		}
+		if n != i {
+			c[n] = *e
+		}
+		n++
+	}
+	return n
+}
+
+// onRecv checks an arrival and finds its sender. The slot and the length may
+// come from memory that others write to.
+func (q *QP) onRecv(e *device.Completion) bool {
+	if e.ID >= uint64(len(q.slots)) || q.slots[e.ID] != slotPosted || uint(e.Len) > uint(q.cfg.MTU) {
+		q.stats.Refused++
+		return false
+	}
+	q.slots[e.ID] = slotOwned
+	if e.AH != device.UnknownAH {
+		e.AH = q.ahs.find(&e.SrcGID)
+	}
+	if e.AH != device.UnknownAH {
+		e.SrcGID = device.GID{}
+	} else {
+		q.stats.UnknownSenders++
+	}
+	q.stats.Recvs++
+	return true
+}
+
+// Arm implements device.QP.
+func (q *QP) Arm() bool {
+	if q.closed || !q.done.empty() {
+		return false
+	}
+	if len(q.waiting) > 0 && !q.carrier.WakeAt(q.due) {
+		return false
+	}
+	return q.carrier.Arm()
+}
+
+// FDs implements device.QP.
+func (q *QP) FDs() []int { return q.carrier.FDs() }
+
+// Close implements device.QP. A second one reports device.ErrClosed.
+func (q *QP) Close() error {
+	if q.closed {
+		return device.ErrClosed
+	}
+	q.closed = true
+	err := q.carrier.Close()
+	q.reqs, q.waiting, q.spare = nil, nil, nil // nothing of the caller's is kept
+	return err
+}

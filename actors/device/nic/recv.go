@@ -1,0 +1,55 @@
+package nic
+
+// RecvSlots implements device.QP.
+func (q *QP) RecvSlots() int { return q.cfg.Slots }
+
+// RecvBytes implements device.QP; nil for a slot that does not exist.
+func (q *QP) RecvBytes(slot int) []byte {
+	if uint(slot) >= uint(q.cfg.Slots) {
+		return nil
+	}
+	at := slot * q.cfg.Stride
+	return q.cfg.Recv[at : at+q.cfg.MTU : at+q.cfg.MTU]
+}
+
+// PostRecv implements device.QP. Slots that the caller does not have are
+// counted and left alone: posted twice, they would take two packets.
+func (q *QP) PostRecv(slots []int32) {
+	if q.closed {
+		return
+	}
+	b := q.batch[:0]
+	for _, s := range slots {
+		if uint(s) >= uint(len(q.slots)) || q.slots[s] != slotOwned {
+			q.stats.BadPosts++
+			continue
+		}
+		q.slots[s] = slotPosted
+		b = append(b, s)
+	}
+	if len(b) > 0 {
+		q.carrier.PostRecv(b)
+	}
+}
+
+// Stats counts what happened to a queue pair.
+type Stats struct {
+	Sends          uint64 // accepted by PostSend
+	SendErrors     uint64 // completed with another status than ok
+	QueueFull      uint64 // refused by PostSend: queue full
+	RNRs           uint64 // refusals of a receiver that had nothing posted
+	Resends        uint64 // device resends after one
+	Recvs          uint64 // packets that arrived
+	UnknownSenders uint64 // of them, without address handle
+	BadPosts       uint64 // slots posted by somebody who did not have them
+	Refused        uint64 // entries of the carrier that could not be true
+}
+
+// Stats returns the counters so far. Only the owner may call it.
+func (q *QP) Stats() Stats { return q.stats }
+
+// Outstanding returns the number of sends that were not polled yet.
+func (q *QP) Outstanding() int { return q.outstanding }
+
+// AHs returns the number of address handles in use.
+func (q *QP) AHs() int { return len(q.ahs.byGID) }

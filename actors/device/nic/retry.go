@@ -1,0 +1,174 @@
+package nic
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// request is an outstanding send whose status is not known, or which waits to
+// be sent again because the receiver had nothing posted.
+type request struct {
+	wr    device.SendWR
+	own   []byte // the packet's bytes if the caller's are gone
+	gen   uint32 // tells this use from earlier ones, in the token
+	tries uint32 // resends so far
+	state reqState
+	last  bool // the address handle is gone: no resend
+	due   clock.Time
+}
+
+type reqState uint8
+
+const (
+	reqFree    reqState = iota
+	reqPending          // the carrier has it
+	reqWaiting          // to be sent again at due
+)
+
+// token names this use of the request with index i to the carrier.
+func (r *request) token(i uint32) uint64 { return uint64(r.gen)<<32 | uint64(i) }
+
+// hold takes request i, the newest free one, for wr. If the caller's bytes may
+// be gone before a resend they are copied when the first refusal is known; a
+// carrier that answers later keeps no copy for us, so then they are copied now.
+func (q *QP) hold(i uint32, wr *device.SendWR) {
+	q.freeReqs = q.freeReqs[:len(q.freeReqs)-1]
+	r := &q.reqs[i]
+	r.wr, r.tries, r.last = *wr, 0, false
+	if !q.cfg.CopiesAtPost {
+		return
+	}
+	if q.cfg.RNRRetry == 0 {
+		r.wr.Header, r.wr.Payload = nil, nil
+		return
+	}
+	if n := len(q.spare); n > 0 {
+		r.own, q.spare = q.spare[n-1], q.spare[:n-1]
+	} else {
+		r.own = make([]byte, q.cfg.MTU)
+	}
+	h := copy(r.own, wr.Header)
+	p := copy(r.own[h:], wr.Payload)
+	r.wr.Header, r.wr.Payload = r.own[:h:h], r.own[h:h+p:h+p]
+}
+
+// release gives request i back; its token is worthless from now on.
+func (q *QP) release(i uint32) {
+	r := &q.reqs[i]
+	if r.own != nil {
+		q.spare = append(q.spare, r.own)
+		r.own = nil
+	}
+	r.gen++
+	r.state = reqFree
+	r.wr = device.SendWR{}
+	q.freeReqs = append(q.freeReqs, i)
+}
+
+// onStatus takes the late status of a send. It rewrites e for the caller, or
+// returns false if there is nothing to show (yet).
+func (q *QP) onStatus(e *device.Completion) bool {
+	i := uint32(e.ID)
+	if i >= uint32(len(q.reqs)) || q.reqs[i].state != reqPending || q.reqs[i].token(i) != e.ID ||
+		e.Status == Pending {
+		q.stats.Refused++
+		return false
+	}
+	r := &q.reqs[i]
+	if e.Status == device.StatusRNR && q.mayResend(r) {
+		q.resendLater(i)
+		return false
+	}
+	if e.Status == device.StatusRNR {
+		q.stats.RNRs++
+	}
+	*e = device.Completion{ID: r.wr.ID, Op: device.OpSend, Status: e.Status}
+	q.release(i)
+	q.outstanding--
+	if e.Status != device.StatusOK {
+		q.stats.SendErrors++
+	}
+	return true
+}
+
+func (q *QP) mayResend(r *request) bool {
+	if r.last {
+		return false
+	}
+	return q.cfg.RNRRetry == Forever || r.tries < uint32(q.cfg.RNRRetry)
+}
+
+// resendLater puts request i on the waiting list.
+func (q *QP) resendLater(i uint32) {
+	r := &q.reqs[i]
+	q.stats.RNRs++
+	r.due = q.cfg.Clock.Now().Add(q.cfg.RNRDelay << min(r.tries, maxRNRShift))
+	r.state = reqWaiting
+	if len(q.waiting) == 0 || r.due < q.due {
+		q.due = r.due
+	}
+	q.waiting = append(q.waiting, i)
+}
+
+// resend sends again what is due. A request that is refused again goes to the
+// end of the list with a later time, so one call tries each at most once.
+func (q *QP) resend() {
+	now := q.cfg.Clock.Now()
+	if now < q.due {
+		return
+	}
+	list := q.waiting
+	q.waiting = q.waiting[:0] // filled at most as fast as list is read
+	for _, i := range list {
+		r := &q.reqs[i]
+		if now < r.due {
+			q.keepWaiting(i)
+			continue
+		}
+		r.tries++
+		q.stats.Resends++
+		st := q.carrier.Send(&r.wr, r.token(i))
+		switch {
+		case st == Pending:
+			r.state = reqPending
+		case st == device.StatusRNR && q.mayResend(r):
+			q.resendLater(i)
+		default:
+			if st == device.StatusRNR {
+				q.stats.RNRs++
+			}
+			id := r.wr.ID
+			q.release(i)
+			q.finish(id, st)
+		}
+	}
+}
+
+// keepWaiting puts i, whose time has not come, back on the list.
+func (q *QP) keepWaiting(i uint32) {
+	if len(q.waiting) == 0 || q.reqs[i].due < q.due {
+		q.due = q.reqs[i].due
+	}
+	q.waiting = append(q.waiting, i)
+}
+
+// dropResends ends the sends that wait for a resend through ah, and sees to it
+// that those under way are not sent again: the number may soon mean another GID.
+func (q *QP) dropResends(ah device.AH) {
+	for i := range q.reqs {
+		if r := &q.reqs[i]; r.state == reqPending && r.wr.AH == ah {
+			r.last = true
+		}
+	}
+	list := q.waiting
+	q.waiting = q.waiting[:0]
+	for _, i := range list {
+		if q.reqs[i].wr.AH != ah {
+			q.keepWaiting(i)
+			continue
+		}
+		id := q.reqs[i].wr.ID
+		q.release(i)
+		q.finish(id, device.StatusInvalidAH)
+	}
+}

@@ -1,0 +1,90 @@
+package device
+
+import "github.com/efactor/efactor/runtime/shard"
+
+// MaxHeader is the room for a header in a packet entry: the largest mandatory
+// header with all optional ones (§3.1) and four rma_iov.
+const MaxHeader = 256
+
+// Pke is an outgoing packet entry: it lives from [Queue.Alloc] until
+// [Queue.Free] and counts against the send queue all that time, also while its
+// packet waits to be sent again after RNR.
+type Pke struct {
+	// Owner is told ([SendDone]) when the packet has arrived.
+	Owner shard.Ref
+	// Peer is told ([SendProblem]) of anything else, and passes it on.
+	Peer shard.Ref
+	// Watch makes Peer hear of success, too: it left or may leave back-off.
+	Watch bool
+	// Resent is libfabric's RNR_RETRANSMIT flag: RNR came once already (V11).
+	Resent bool
+
+	Bytes int    // of the message in this packet
+	Off   uint64 // where they begin in it
+	Gen   uint32 // of the owner's use, checked by it
+
+	// Next chains entries in a list of their present holder.
+	Next *Pke
+
+	wr      SendWR
+	hdr     [MaxHeader]byte
+	bounce  []byte
+	done    SendDone
+	problem SendProblem
+	idx     int32
+	out     bool // the device has it
+	queue   *Queue
+}
+
+// SendDone says that a packet reached the other side. The receiver of this
+// message frees the entry.
+type SendDone struct {
+	shard.Message
+	Pke *Pke
+}
+
+// SendProblem says that a packet did not reach the other side, or that one which
+// is watched did (StatusOK). The peer resends it or passes it on as SendFailed.
+type SendProblem struct {
+	shard.Message
+	Pke    *Pke
+	Status Status
+}
+
+// Header is the empty slice into which the packet's header is appended.
+func (p *Pke) Header() []byte { return p.hdr[:0:MaxHeader] }
+
+// Fill sets what the packet holds. The payload stays the caller's until the
+// completion.
+func (p *Pke) Fill(header, payload []byte) {
+	p.wr.Header, p.wr.Payload = header, payload
+	p.Bytes = len(payload)
+}
+
+// To sets where the packet goes.
+func (p *Pke) To(ah AH, qpn uint16, qkey uint32) {
+	p.wr.AH, p.wr.QPN, p.wr.QKey = ah, qpn, qkey
+}
+
+// Detach copies the payload into the entry, so that the caller's buffer is free
+// although the packet may have to be sent again.
+func (p *Pke) Detach() {
+	if len(p.wr.Payload) == 0 {
+		return
+	}
+	if cap(p.bounce) < len(p.wr.Payload) {
+		p.bounce = make([]byte, len(p.wr.Payload))
+	}
+	p.bounce = p.bounce[:len(p.wr.Payload)]
+	copy(p.bounce, p.wr.Payload)
+	p.wr.Payload = p.bounce
+}
+
+// Len is the packet's whole length.
+func (p *Pke) Len() int { return len(p.wr.Header) + len(p.wr.Payload) }
+
+// Type is the packet's type byte, for counters.
+func (p *Pke) Type() uint8 { return p.hdr[0] }
+
+// Done is the message with which a peer hands a finished entry to its owner.
+func (p *Pke) Done() *SendDone { return &p.done }

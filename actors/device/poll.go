@@ -1,0 +1,108 @@
+package device
+
+import "github.com/efactor/efactor/runtime/shard"
+
+// Poll takes completions from the device and tells the actors concerned. A
+// success is a message to the owner of the packet; whatever else befell a packet
+// goes to its peer, which knows about back-off and death.
+func (q *Queue) Poll(sh *shard.Shard) int {
+	n := q.qp.Poll(q.comps[:])
+	for i := range q.comps[:n] {
+		c := &q.comps[i]
+		switch c.Op {
+		case OpRecv:
+			q.onRecv(c)
+		case OpSend:
+			q.onSend(c)
+		case OpGone:
+			q.onGone(c)
+		}
+	}
+	if q.room > 0 && (q.control.head != nil || q.data.head != nil) {
+		n += q.wakeWaiters()
+	}
+	return n
+}
+
+func (q *Queue) onSend(c *Completion) {
+	if c.ID >= uint64(len(q.pkes)) {
+		return // a driver's fault; nothing here owns it
+	}
+	p := &q.pkes[c.ID]
+	if !p.out {
+		return
+	}
+	p.out = false
+	if c.Status == StatusOK && !p.Watch {
+		q.Counters.SendDone++
+		if p.Owner.IsZero() {
+			q.Free(p)
+			return
+		}
+		q.sh.Tell(p.Owner, &p.done)
+		return
+	}
+	if c.Status == StatusRNR {
+		q.Counters.RNR++
+	}
+	q.Counters.SendProblem++
+	p.problem.Status = c.Status
+	q.sh.Tell(p.Peer, &p.problem)
+}
+
+func (q *Queue) onRecv(c *Completion) {
+	if c.ID >= uint64(len(q.rx)) {
+		return
+	}
+	r := &q.rx[c.ID]
+	if c.Status != StatusOK || c.Len < 0 {
+		q.Release(r)
+		return
+	}
+	data := q.qp.RecvBytes(int(c.ID))
+	r.Data = data[:min(c.Len, len(data))]
+	r.AH, r.QPN, r.GID = c.AH, c.SrcQPN, c.SrcGID
+	q.Counters.RecvDone++
+	q.Counters.RecvBytes += uint64(c.Len)
+	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &r.arrived)
+}
+
+// onGone is not on the hot path: a process died.
+func (q *Queue) onGone(c *Completion) {
+	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Gone{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, QKey: c.QKey})
+}
+
+// Gone says that the process behind a queue pair died.
+type Gone struct {
+	shard.Message
+	AH   AH
+	QPN  uint16
+	GID  GID
+	QKey uint32
+}
+
+// Flush ends a turn: receive slots go back in batches and the doorbell rings
+// once.
+func (q *Queue) Flush(*shard.Shard) {
+	if len(q.repost) >= q.refill || q.refillNow {
+		q.qp.PostRecv(q.repost)
+		q.repost, q.refillNow = q.repost[:0], false
+	}
+	if q.posted {
+		q.posted = false
+		q.qp.Doorbell()
+	}
+}
+
+// Arm gives back what receive slots there are, so that a sleeping queue has them
+// all, and asks the device for a notification.
+func (q *Queue) Arm() bool {
+	if len(q.repost) > 0 {
+		q.qp.PostRecv(q.repost)
+		q.repost = q.repost[:0]
+	}
+	return q.qp.Arm()
+}
+
+// FDs are the device's.
+func (q *Queue) FDs() []int { return q.qp.FDs() }

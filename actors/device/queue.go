@@ -1,0 +1,156 @@
+package device
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// Router finds the actor for a received packet by its source. It belongs to the
+// shard, like the queue.
+type Router interface {
+	// Route returns the peer at (ah, qpn), or whoever deals with strangers.
+	Route(ah AH, qpn uint16) shard.Ref
+}
+
+// QueueConfig is what a Queue needs.
+type QueueConfig struct {
+	Shard  *shard.Shard
+	QP     QP
+	SQ, RQ int // depths
+	Router Router
+	// Refill is how many receive slots are given back at once (V03).
+	Refill int
+}
+
+// Queue is the actor that owns a queue pair.
+//
+//   - It owns the QP, the packet entries, the receive slots and the waiting list
+//     for room in the send queue.
+//   - Actors of its shard post to it by a call, because room in the send queue
+//     must be known at once (V09); drivers reach it through Poll.
+//   - It sends SendDone to the owner of a packet, SendProblem to its peer,
+//     Arrived to the peer that the router names, SlotFree to waiters.
+//   - It waits for nothing.
+//   - It stops with its endpoint: the QP is closed, entries are dropped.
+type Queue struct {
+	sh     *shard.Shard
+	qp     QP
+	router Router
+
+	pkes []Pke
+	free *Pke
+	room int
+
+	rx     []RecvPkt
+	repost []int32
+	refill int
+
+	control, data waitList
+
+	posted    bool // since the last doorbell
+	throttled bool
+	held      []int32 // slots kept back while throttled
+	refillNow bool
+	comps     [32]Completion
+
+	// Counters are the queue's, read on the shard.
+	Counters QueueCounters
+}
+
+// QueueCounters count a queue's traffic.
+type QueueCounters struct {
+	SendPosted, SendDone, SendProblem, RecvDone, RNR uint64
+	SendBytes, RecvBytes                             uint64
+	SlotWaits                                        uint64
+}
+
+// NewQueue makes the queue; register it with [Queue.Start].
+func NewQueue(c QueueConfig) *Queue {
+	q := &Queue{
+		sh: c.Shard, qp: c.QP, router: c.Router, refill: max(c.Refill, 1),
+		pkes: make([]Pke, c.SQ), room: c.SQ,
+		rx: make([]RecvPkt, c.QP.RecvSlots()),
+	}
+	for i := len(q.pkes) - 1; i >= 0; i-- {
+		p := &q.pkes[i]
+		p.idx, p.queue = int32(i), q
+		p.done.Pke, p.problem.Pke = p, p
+		p.wr.ID = uint64(i)
+		p.Next, q.free = q.free, p
+	}
+	q.refill = min(q.refill, max(len(q.rx)/2, 1))
+	q.held = make([]int32, 0, len(q.rx))
+	q.repost = make([]int32, 0, len(q.rx))
+	for i := range q.rx {
+		q.rx[i].queue, q.rx[i].slot = q, int32(i)
+		q.rx[i].arrived.Pkt = &q.rx[i]
+		q.repost = append(q.repost, int32(i))
+	}
+	return q
+}
+
+// Receive handles the actor's life; the data path is Poll.
+func (q *Queue) Receive(ctx actor.Context) {
+	switch ctx.Message().(type) {
+	case *actor.Started:
+		q.qp.PostRecv(q.repost)
+		q.repost = q.repost[:0]
+	case *actor.Stopped:
+		_ = q.qp.Close() // nothing more to do about a driver that cannot close
+	}
+}
+
+// Alloc takes a packet entry, or nil if the send queue is full: then wait with
+// AwaitSlot.
+func (q *Queue) Alloc() *Pke {
+	p := q.free
+	if p == nil {
+		return nil
+	}
+	q.free, p.Next = p.Next, nil
+	q.room--
+	return p
+}
+
+// Free gives an entry back. The packet must not be with the device.
+func (q *Queue) Free(p *Pke) {
+	p.Owner, p.Peer, p.Watch, p.Resent = shard.Ref{}, shard.Ref{}, false, false
+	p.wr.Header, p.wr.Payload = nil, nil
+	p.Next, q.free = q.free, p
+	q.room++
+}
+
+// Room is how many entries Alloc would give.
+func (q *Queue) Room() int { return q.room }
+
+// Depth is the number of entries in all.
+func (q *Queue) Depth() int { return len(q.pkes) }
+
+// Post hands a filled entry to the device. The number of entries is that of the
+// send queue, so a full queue here is the driver's fault and reported as such.
+func (q *Queue) Post(p *Pke) error {
+	if err := q.qp.PostSend(&p.wr); err != nil {
+		return fmt.Errorf("post send: %w", err)
+	}
+	p.out = true
+	q.posted = true
+	q.Counters.SendPosted++
+	q.Counters.SendBytes += uint64(p.Len())
+	return nil
+}
+
+// EachOut calls f for every packet that the device has or that waits for a
+// resend, on behalf of owner.
+func (q *Queue) EachOut(owner shard.Ref, f func(*Pke)) {
+	for i := range q.pkes {
+		if p := &q.pkes[i]; p.Owner == owner {
+			f(p)
+		}
+	}
+}
+
+// QP gives the queue pair, for address handles.
+func (q *Queue) QP() QP { return q.qp }

@@ -1,0 +1,60 @@
+package device
+
+import "github.com/efactor/efactor/runtime/shard"
+
+// RecvPkt is a received packet in its receive slot. Whoever holds it calls
+// [Queue.Release] once.
+type RecvPkt struct {
+	Data []byte // the packet; the slot's memory until Release
+	AH   AH     // of the sender, or UnknownAH
+	QPN  uint16
+	GID  GID // set when AH is UnknownAH
+
+	slot    int32
+	queue   *Queue
+	arrived Arrived
+}
+
+// Arrived tells a peer, or the endpoint for a stranger, that a packet came.
+type Arrived struct {
+	shard.Message
+	Pkt *RecvPkt
+}
+
+// Arrived is the packet as a message, to pass it on.
+func (r *RecvPkt) Arrived() *Arrived { return &r.arrived }
+
+// Release gives the packet's slot back to the device at the end of the turn.
+func (r *RecvPkt) Release() { r.queue.Release(r) }
+
+// Release gives the packet's slot back to the device at the end of the turn, or
+// keeps it while the queue is throttled.
+func (q *Queue) Release(r *RecvPkt) {
+	r.Data = nil
+	if q.throttled {
+		q.held = append(q.held, r.slot)
+		return
+	}
+	q.repost = append(q.repost, r.slot)
+}
+
+// Throttle keeps receive slots back (on), so that senders meet RNR while this
+// side has no memory for what nobody asked for, or gives them to the device
+// again. Meanwhile Trickle lets some packets in, control packets among them.
+func (q *Queue) Throttle(on bool) {
+	q.throttled = on
+	if !on {
+		q.Trickle(len(q.held))
+	}
+}
+
+// Trickle gives up to n kept slots to the device.
+func (q *Queue) Trickle(n int) {
+	n = min(n, len(q.held))
+	q.repost = append(q.repost, q.held[len(q.held)-n:]...)
+	q.held = q.held[:len(q.held)-n]
+	q.refillNow = n > 0
+}
+
+// Throttled tells whether slots are kept back.
+func (q *Queue) Throttled() bool { return q.throttled }

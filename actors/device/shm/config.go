@@ -1,0 +1,69 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// Limits and defaults of the driver.
+const (
+	DefaultMTU   = 8760
+	DefaultDepth = 256
+
+	minMTU   = 64
+	maxMTU   = 1<<16 - 1 // a length is 16 bits of a cell's word
+	maxDepth = 8192
+	maxQP    = 4096
+)
+
+// Errors of Open and OpenQP beside those of package device.
+var (
+	// ErrDirectory: the directory is not this user's alone.
+	ErrDirectory = errors.New("shm: unsafe directory")
+	// ErrMTU: processes in the directory use another MTU.
+	ErrMTU = errors.New("shm: the fabric has another mtu")
+	// ErrConfig: a Config or QPConfig makes no sense.
+	ErrConfig = errors.New("shm: bad configuration")
+)
+
+// Config describes the attachment to a fabric. The zero value works.
+type Config struct {
+	// Dir holds the fabric: processes with the same directory reach each
+	// other. It is made if missing, must belong to the effective user and be
+	// closed to everybody else. "": efactor-<uid> in /dev/shm, or where there
+	// is none in os.TempDir.
+	Dir string
+
+	// MTU is the fabric's, in bytes, 64 to 65535; 0: DefaultMTU.
+	MTU int
+
+	// RNRDelay is the time before the first device resend; it doubles for the
+	// following ones. 0: nic.DefaultRNRDelay.
+	RNRDelay time.Duration
+
+	// Clock times device resends. nil: clock.System.
+	Clock clock.Clock
+}
+
+func (c Config) withDefaults() Config {
+	if c.MTU == 0 {
+		c.MTU = DefaultMTU
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if c.MTU < minMTU || c.MTU > maxMTU {
+		return fmt.Errorf("%w: mtu %d is not in [%d, %d]", ErrConfig, c.MTU, minMTU, maxMTU)
+	}
+	if c.RNRDelay < 0 {
+		return fmt.Errorf("%w: rnr delay %v", ErrConfig, c.RNRDelay)
+	}
+	return nil
+}

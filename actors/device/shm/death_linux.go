@@ -1,0 +1,120 @@
+package shm
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// acquaintance is a queue pair that sent to us or that we sent to.
+type acquaintance struct {
+	qkey uint32
+}
+
+// news brings the idents of the dead from the watcher to a port's shard. An ident
+// is in it once, however often it is put.
+type news struct {
+	some atomic.Bool
+	mu   sync.Mutex
+	dead map[ident]struct{}
+}
+
+func (n *news) put(id ident) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.dead == nil {
+		n.dead = make(map[ident]struct{})
+	}
+	n.dead[id] = struct{}{}
+	n.some.Store(true)
+}
+
+// farewell is a dead queue pair whose packets and claims are still in our ring.
+type farewell struct {
+	id     ident
+	entry  int    // in our sender table, or -1
+	end    uint64 // it has nothing at or after this position
+	report bool
+	qkey   uint32
+}
+
+// hear notes the sender of a first packet.
+func (p *port) hear(entry int, who ident) {
+	p.heard[entry] = who
+	if _, ok := p.known[who]; !ok {
+		p.known[who] = acquaintance{qkey: p.rx.senders[entry].qkey.Load()}
+	}
+	if p.voices++; p.voices > 1 {
+		p.rx.patience = patienceMany
+	}
+}
+
+// takeNews begins the farewells.
+func (p *port) takeNews() {
+	p.news.mu.Lock()
+	defer p.news.mu.Unlock()
+	for id := range p.news.dead {
+		if slices.ContainsFunc(p.dying, func(f farewell) bool { return f.id == id }) {
+			continue // the watcher has met its entry again
+		}
+		if l := p.links.get(id.qpn()); l != nil && l.id == id {
+			p.disconnect(l)
+		}
+		f := farewell{id: id, entry: p.entryOf(id), end: p.rx.end}
+		a, ok := p.known[id]
+		f.report, f.qkey = ok, a.qkey
+		delete(p.known, id)
+		if f.report || f.entry >= 0 {
+			p.dying = append(p.dying, f)
+		}
+	}
+	clear(p.news.dead)
+	p.news.some.Store(false)
+}
+
+// entryOf finds the place of id in our sender table.
+func (p *port) entryOf(id ident) int {
+	for i := range p.rx.senders {
+		if ident(p.rx.senders[i].who.Load()) == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// buryDead ends the farewells whose packets have all been taken: the slots that
+// the dead claimed are posted again, their entries are free, and OpGone follows
+// their last packet.
+func (p *port) buryDead(c []device.Completion) int {
+	n := 0
+	var pk packet
+	for n < len(c) && p.rx.nextAside(&pk) {
+		n += p.accept(&pk, &c[n])
+	}
+	for len(p.dying) > 0 && n < len(c) {
+		f := p.dying[0]
+		if !p.rx.drained(f.end) {
+			break
+		}
+		if f.entry >= 0 && ident(p.rx.senders[f.entry].who.Load()) == f.id {
+			for p.rx.reclaim(f.entry, &pk) {
+				p.repost(pk.slot)
+			}
+			if p.heard[f.entry] != 0 {
+				p.heard[f.entry] = 0
+				p.voices--
+			}
+			p.rx.senders[f.entry].who.CompareAndSwap(uint64(f.id), 0)
+		}
+		p.dying = p.dying[1:]
+		if f.report {
+			c[n] = device.Completion{
+				Op: device.OpGone, SrcQPN: f.id.qpn(), SrcGID: p.dev.folder.gid, QKey: f.qkey,
+			}
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,129 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
+)
+
+// errBusy is Close's answer while queue pairs are open.
+var errBusy = errors.New("shm: queue pairs are open")
+
+// attachment is a device: a process's place in a directory.
+type attachment struct {
+	cfg    Config
+	folder *folder
+	watch  *watcher
+
+	mu     sync.Mutex
+	closed bool
+	old    [][]byte // closed queue pairs' memory, see recede
+}
+
+// Open attaches to the fabric of a directory and removes what dead processes have
+// left there.
+func Open(cfg Config) (device.Device, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Dir == "" {
+		cfg.Dir = defaultDir()
+	}
+	f, err := openFolder(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.sweep(cfg.MTU); err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	w, err := startWatcher(f)
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	return &attachment{cfg: cfg, folder: f, watch: w}, nil
+}
+
+// Info implements device.Device.
+func (a *attachment) Info() device.Info {
+	return device.Info{
+		Name: "shm:" + a.cfg.Dir, GID: a.folder.gid, MTU: a.cfg.MTU,
+		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP,
+		CopiesAtPost: true,
+	}
+}
+
+// OpenQP implements device.Device.
+func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
+	if c.SQDepth == 0 {
+		c.SQDepth = DefaultDepth
+	}
+	if c.RQDepth == 0 {
+		c.RQDepth = DefaultDepth
+	}
+	if c.SQDepth < 0 || c.SQDepth > maxDepth || c.RQDepth < 0 || c.RQDepth > maxDepth {
+		return nil, fmt.Errorf("%w: queues of %d and %d", ErrConfig, c.SQDepth, c.RQDepth)
+	}
+	g, err := newGeometry(a.cfg.MTU, c.RQDepth)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, device.ErrClosed
+	}
+	if a.watch.size() >= maxQP {
+		return nil, fmt.Errorf("%w: %d queue pairs are open", device.ErrNoMemory, maxQP)
+	}
+	p, err := a.newPort(g, c)
+	if err != nil {
+		return nil, err
+	}
+	q, err := nic.New(nic.Config{
+		Carrier: p, Clock: a.cfg.Clock, QPN: c.QPN, Depth: c.SQDepth,
+		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
+		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride,
+	})
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return q, nil
+}
+
+// Close implements device.Device.
+func (a *attachment) Close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return device.ErrClosed
+	}
+	if n := a.watch.size(); n > 0 {
+		return fmt.Errorf("%w: %d", errBusy, n)
+	}
+	a.closed = true
+	a.watch.stop()
+	var errs []error
+	for _, mem := range a.old {
+		errs = append(errs, unix.Munmap(mem))
+	}
+	return errors.Join(append(errs, a.folder.close())...)
+}
+
+// recede keeps the addresses of a closed queue pair's memory valid until the
+// device is closed, without memory behind them: a packet that somebody still
+// looks at turns to zeroes instead of ending the process.
+func (a *attachment) recede(mem []byte) error {
+	if err := blank(mem); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.old = append(a.old, mem)
+	return nil
+}

@@ -1,0 +1,28 @@
+package shm
+
+// enter makes an entry in the receiver's sender table, or finds the one we have.
+// One CAS claims it and says whose it is, so a sender that dies here leaves an
+// entry that the receiver can trace to it.
+func (o *outlet) enter(qkey uint32) bool {
+	free := -1
+	for i := range o.senders {
+		switch who := ident(o.senders[i].who.Load()); {
+		case who == o.self:
+			o.me = i
+			return true
+		case who == 0 && free < 0:
+			free = i
+		}
+	}
+	if free < 0 {
+		return false
+	}
+	for i := free; i < len(o.senders); i++ {
+		if s := &o.senders[i]; s.who.CompareAndSwap(0, uint64(o.self)) {
+			s.qkey.Store(qkey)
+			o.me = i
+			return true
+		}
+	}
+	return false
+}

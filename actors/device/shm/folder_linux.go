@@ -1,0 +1,171 @@
+package shm
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// Names in the directory. A segment is made as new.<generation> and then linked
+// to q<qpn>; the bell is there as long as one of these is. Other names are nobody's
+// concern.
+func segmentName(qpn uint16) string { return fmt.Sprintf("q%04x", qpn) }
+func newName(gen uint64) string     { return fmt.Sprintf("new.%012x", gen) }
+func bellName(gen uint64) string    { return fmt.Sprintf("bell.%012x", gen) }
+
+// parseName tells what a name is for: a segment's number, or the generation of
+// an unfinished one.
+func parseName(name string) (qpn uint16, gen uint64, ok bool) {
+	if hex, is := strings.CutPrefix(name, "new."); is {
+		gen, err := strconv.ParseUint(hex, 16, 64)
+		return 0, gen, err == nil && newName(gen) == name
+	}
+	if hex, is := strings.CutPrefix(name, "q"); is {
+		n, err := strconv.ParseUint(hex, 16, 16)
+		return uint16(n), 0, err == nil && n != 0 && segmentName(uint16(n)) == name
+	}
+	return 0, 0, false
+}
+
+// defaultDir is where the processes of a user meet.
+func defaultDir() string {
+	parent := "/dev/shm"
+	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
+		parent = os.TempDir()
+	}
+	return filepath.Join(parent, fmt.Sprintf("efactor-%d", os.Geteuid()))
+}
+
+// folder is the directory of a fabric. Files are reached through its descriptor,
+// so that what was checked is what is used.
+type folder struct {
+	fd  int
+	dir string
+	gid device.GID
+}
+
+// openFolder opens dir, making it if it is missing.
+func openFolder(dir string) (*folder, error) {
+	if err := unix.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, fmt.Errorf("shm: mkdir %s: %w", dir, err)
+	}
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil { // ENOTDIR for a symbolic link
+		return nil, fmt.Errorf("%w: %s: %w", ErrDirectory, dir, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("shm: stat %s: %w", dir, err)
+	}
+	if err := checkOwner(&st, os.Geteuid()); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("%w: %s %w", ErrDirectory, dir, err)
+	}
+	return &folder{fd: fd, dir: dir, gid: gidOf(&st)}, nil
+}
+
+func checkOwner(st *unix.Stat_t, uid int) error {
+	if int(st.Uid) != uid {
+		return fmt.Errorf("belongs to user %d", st.Uid)
+	}
+	if st.Mode&0o077 != 0 {
+		return fmt.Errorf("has mode %04o, not 0700", st.Mode&0o7777)
+	}
+	return nil
+}
+
+// gidOf names a directory: the same for all who have it, whatever path leads
+// there, and for nobody else. Link-local, since it means nothing elsewhere.
+func gidOf(st *unix.Stat_t) device.GID {
+	// Without /proc the name may repeat on another host, where it does no harm.
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	sum := sha256.Sum256(fmt.Appendf(boot, "%d %d %d", st.Dev, st.Ino, st.Uid))
+	var g device.GID
+	binary.BigEndian.PutUint16(g[:], 0xfe80)
+	copy(g[8:], sum[:8])
+	return g
+}
+
+func (f *folder) close() error { return unix.Close(f.fd) }
+
+// names lists the directory.
+func (f *folder) names() ([]string, error) {
+	d, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", f.fd))
+	if err != nil {
+		d, err = os.Open(f.dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("shm: list %s: %w", f.dir, err)
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("shm: list %s: %w", f.dir, err)
+	}
+	return names, nil
+}
+
+// sweep removes what dead processes have left and compares the MTU of the living
+// with ours.
+func (f *folder) sweep(mtu int) error {
+	names, err := f.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		qpn, gen, ok := parseName(name)
+		if !ok {
+			continue
+		}
+		s, err := f.find(name)
+		if err != nil {
+			continue // gone meanwhile, or not a segment at all
+		}
+		if !s.alive() {
+			if qpn != 0 {
+				gen = s.hdr.gen
+			}
+			f.remove(s.fd, name, gen)
+		} else if qpn != 0 && s.hdr.magic == magic && int(s.hdr.mtu) != mtu {
+			err = fmt.Errorf("%w: %d, not %d", ErrMTU, s.hdr.mtu, mtu)
+		}
+		s.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes the file name, open as fd, and its bell, unless its owner lives.
+// The lock is held meanwhile, so that nobody else does it; whoever took it too
+// late finds another file, or none, behind the name. It marks the segment closed
+// for those who have it mapped.
+func (f *folder) remove(fd int, name string, gen uint64) bool {
+	if locked, err := tryLock(fd); err != nil || !locked {
+		return false
+	}
+	var own, named unix.Stat_t
+	if unix.Fstat(fd, &own) != nil {
+		return false
+	}
+	if own.Size >= headerBytes+controlBytes {
+		markClosed(fd)
+	}
+	if unix.Fstatat(f.fd, name, &named, unix.AT_SYMLINK_NOFOLLOW) == nil &&
+		named.Ino == own.Ino && named.Dev == own.Dev {
+		_ = unix.Unlinkat(f.fd, bellName(gen), 0)
+		_ = unix.Unlinkat(f.fd, name, 0)
+	}
+	return true
+}

@@ -1,0 +1,138 @@
+package shm
+
+import (
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// A segment, in file order. What different sides write is at least two cache
+// lines apart, since processors fetch lines in pairs:
+//
+//	0      header    written before the segment has a name, then constant
+//	128    control   three words, 128 bytes each
+//	512    senders   who sends here, 16 bytes each
+//	...    posts     the ring of posted receives, 8 bytes each
+//	...    cells     what came for them, 128 bytes each
+//	...    slots     the receive buffers, an MTU each, rounded up to 64
+const (
+	magic   = 0x6d68732d61666531 // "1efa-shm"
+	version = 1
+
+	pairBytes  = 128
+	inlineMax  = pairBytes - 8
+	maxSenders = 1 << 12
+
+	headerBytes  = pairBytes
+	controlBytes = 3 * pairBytes
+	sendersAt    = headerBytes + controlBytes
+	postsAt      = sendersAt + maxSenders*16
+)
+
+// header is what a segment says of itself.
+type header struct {
+	magic   uint64
+	gen     uint64
+	gid     device.GID
+	version uint32
+	mtu     uint32
+	slots   uint32
+	qpn     uint32
+	qkey    uint32
+}
+
+// The values of control.bell.
+const (
+	running uint32 = iota // the receiver polls
+	parked                // it sleeps: who sets running again rings its bell
+	closed                // it is gone for good
+)
+
+// control holds the words that are not a cell's.
+type control struct {
+	bell   atomic.Uint32
+	_      [pairBytes - 4]byte
+	posted atomic.Uint64 // positions below it have been posted; the receiver's
+	_      [pairBytes - 8]byte
+	tail   atomic.Uint64 // positions below it have been claimed; a hint
+	_      [pairBytes - 8]byte
+}
+
+// sender is an entry of the sender table: claimed by CASing who from 0, and
+// complete before the sender's first packet. Only the receiver frees it.
+type sender struct {
+	who  atomic.Uint64 // an ident
+	qkey atomic.Uint32
+	_    uint32
+}
+
+// cell is what came for the post at the same place of the ring: that it came, and
+// the packet itself if it is short, so that the transfer of one cache line moves
+// all of it. It is the only line that a receiver looks at while it waits; were the
+// posts there, too, each claim would take the line away from the sender once more
+// before it can publish.
+type cell struct {
+	word   atomic.Uint64
+	inline [inlineMax]byte
+}
+
+// geometry is what the sizes in a header come to.
+type geometry struct {
+	mtu, slots, stride int
+	cells              int // a power of two, not below slots
+}
+
+func newGeometry(mtu, slots int) (geometry, error) {
+	if mtu < minMTU || mtu > maxMTU || slots < 1 || slots > maxDepth {
+		return geometry{}, fmt.Errorf("%w: %d slots of %d bytes", ErrConfig, slots, mtu)
+	}
+	return geometry{
+		mtu: mtu, slots: slots, stride: (mtu + 63) &^ 63,
+		cells: 1 << bits.Len(uint(slots-1)),
+	}, nil
+}
+
+func (g geometry) cellsAt() int { return (postsAt + g.cells*8 + pairBytes - 1) &^ (pairBytes - 1) }
+func (g geometry) slotsAt() int { return g.cellsAt() + g.cells*pairBytes }
+func (g geometry) size() int    { return g.slotsAt() + g.slots*g.stride }
+
+// ring is a segment's memory by its parts. It does not care whether that is
+// mapped or from Go's heap, where tests have it for the race detector.
+type ring struct {
+	geometry
+	shift   uint
+	mask    uint64
+	ctl     *control
+	senders []sender
+	post    []atomic.Uint64
+	cell    []cell
+	slot    []byte
+}
+
+// newRing lays a ring over mem. Preconditions: len(mem) >= g.size(), 8-byte
+// aligned.
+func newRing(mem []byte, g geometry) ring {
+	return ring{
+		geometry: g,
+		shift:    uint(bits.Len(uint(g.cells)) - 1),
+		mask:     uint64(g.cells - 1),
+		ctl:      (*control)(unsafe.Pointer(&mem[headerBytes])),
+		senders:  unsafe.Slice((*sender)(unsafe.Pointer(&mem[sendersAt])), maxSenders),
+		post:     unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[postsAt])), g.cells),
+		cell:     unsafe.Slice((*cell)(unsafe.Pointer(&mem[g.cellsAt()])), g.cells),
+		slot:     mem[g.slotsAt():g.size():g.size()],
+	}
+}
+
+func (r *ring) lap(pos uint64) uint16 { return uint16(pos >> r.shift) }
+
+func (r *ring) slotBytes(slot int) []byte {
+	off := slot * r.stride
+	return r.slot[off : off+r.mtu : off+r.mtu]
+}
+
+// headerOf is the header at the start of a mapping.
+func headerOf(mem []byte) *header { return (*header)(unsafe.Pointer(&mem[0])) }

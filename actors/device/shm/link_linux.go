@@ -1,0 +1,109 @@
+package shm
+
+import (
+	"errors"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// link is another queue pair as a destination: its segment, mapped.
+type link struct {
+	outlet
+	id   ident
+	qkey uint32
+	bell int
+	mem  []byte
+}
+
+// linkTable finds a link by number with two loads.
+type linkTable [256]*[256]*link
+
+func (t *linkTable) get(qpn uint16) *link {
+	if page := t[qpn>>8]; page != nil {
+		return page[qpn&0xff]
+	}
+	return nil
+}
+
+func (t *linkTable) set(qpn uint16, l *link) {
+	page := t[qpn>>8]
+	if page == nil {
+		page = new([256]*link)
+		t[qpn>>8] = page
+	}
+	page[qpn&0xff] = l
+}
+
+func (t *linkTable) each(f func(*link)) {
+	for _, page := range t {
+		if page == nil {
+			continue
+		}
+		for _, l := range page {
+			if l != nil {
+				f(l)
+			}
+		}
+	}
+}
+
+// connect finds and maps the segment of qpn, and enters us in its sender table.
+// If we have one mapped that has another Q_Key, its process may have been replaced.
+func (p *port) connect(qpn uint16, qkey uint32) (*link, device.Status) {
+	name := segmentName(qpn)
+	s, err := p.dev.folder.find(name)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, errNoSegment) {
+		return nil, device.StatusBadDestQPN
+	}
+	if err != nil {
+		return nil, device.StatusQPInternal // out of descriptors, say
+	}
+	defer s.close()
+	if old := p.links.get(qpn); old != nil {
+		if old.id == s.hdr.ident() {
+			return nil, device.StatusBadDestQPN // the Q_Key is wrong
+		}
+		p.disconnect(old)
+		p.news.put(old.id)
+	}
+	h := &s.hdr
+	switch {
+	case !s.alive():
+		p.dev.folder.remove(s.fd, name, h.gen)
+		return nil, device.StatusBadDestQPN
+	case h.qpn != uint32(qpn) || h.gid != p.dev.folder.gid || h.qkey != qkey:
+		return nil, device.StatusBadDestQPN
+	case int(h.mtu) != p.dev.cfg.MTU:
+		return nil, device.StatusMismatch
+	}
+	r, err := s.mapRing()
+	if errors.Is(err, unix.ENOMEM) {
+		return nil, device.StatusQPInternal
+	}
+	if err != nil {
+		return nil, device.StatusBadDestQPN
+	}
+	l := &link{id: h.ident(), qkey: h.qkey, outlet: outlet{ring: r, self: p.self}}
+	if !l.enter(p.seg.hdr.qkey) {
+		return nil, device.StatusUnreachable // more senders than its table holds
+	}
+	l.hint = l.ctl.tail.Load()
+	if l.bell, err = p.dev.folder.openBell(h.gen, unix.O_WRONLY); err != nil {
+		return nil, device.StatusBadDestQPN // it is closing
+	}
+	l.mem, s.mem = s.mem, nil
+	p.known[l.id] = acquaintance{qkey: l.qkey}
+	p.dev.watch.follow(p, l.id, s.fd)
+	s.fd = -1 // the watcher's now
+	p.links.set(qpn, l)
+	return l, device.StatusOK
+}
+
+// disconnect forgets a link. Our entry in its sender table stays until its owner
+// learns of our end: packets that it has not taken yet name it.
+func (p *port) disconnect(l *link) {
+	p.links.set(l.id.qpn(), nil)
+	_ = unix.Munmap(l.mem)
+	_ = unix.Close(l.bell)
+}

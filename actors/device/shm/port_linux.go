@@ -1,0 +1,207 @@
+package shm
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// port is one queue pair: its segment, as receiver, and the segments of others
+// that it sends to. It is a nic.Carrier and belongs to the queue pair's shard but
+// for news and armed.
+type port struct {
+	dev   *attachment
+	seg   *segment
+	self  ident
+	rx    receiver
+	links linkTable
+	reach []bool // by address handle: it is this fabric's GID
+
+	heard  []ident                // by index in the sender table: whose packets came
+	voices int                    // entries of heard
+	known  map[ident]acquaintance // whose death is to be reported
+	dying  []farewell
+	badCel uint64 // cells that made no sense
+
+	timer int
+	timed bool
+	fds   []int
+
+	armed atomic.Bool
+	news  news
+}
+
+var _ nic.Carrier = (*port)(nil)
+
+func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
+	s, err := a.folder.create(g, c.QPN, c.QKey)
+	if err != nil {
+		return nil, err
+	}
+	timer, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		a.folder.remove(s.fd, segmentName(uint16(s.hdr.qpn)), s.hdr.gen)
+		s.close()
+		return nil, fmt.Errorf("shm: timer: %w", err)
+	}
+	p := &port{
+		dev: a, seg: s, self: s.hdr.ident(), rx: newReceiver(newRing(s.mem, g)),
+		heard: make([]ident, maxSenders), known: make(map[ident]acquaintance),
+		timer: timer, fds: []int{s.bell, timer},
+	}
+	a.watch.add(p)
+	return p, nil
+}
+
+// Route implements nic.Carrier.
+func (p *port) Route(ah device.AH, gid device.GID) error {
+	for int(ah) >= len(p.reach) {
+		p.reach = append(p.reach, false)
+	}
+	p.reach[ah] = gid == p.dev.folder.gid
+	return nil
+}
+
+// Unroute implements nic.Carrier.
+func (p *port) Unroute(ah device.AH) { p.reach[ah] = false }
+
+// Send implements nic.Carrier. To a receiver that is known and awake it makes no
+// system call.
+func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
+	if !p.reach[wr.AH] {
+		return device.StatusUnreachable
+	}
+	l := p.links.get(wr.QPN)
+	for range 2 {
+		if l == nil || l.qkey != wr.QKey {
+			var st device.Status
+			if l, st = p.connect(wr.QPN, wr.QKey); st != device.StatusOK {
+				return st
+			}
+		}
+		switch l.send(wr.Header, wr.Payload) {
+		case sent:
+			return device.StatusOK
+		case sentWake:
+			ringBell(l.bell)
+			return device.StatusOK
+		case notReady:
+			return device.StatusRNR
+		case gone:
+			p.disconnect(l)
+			p.news.put(l.id)
+			return device.StatusBadDestQPN
+		case shunned:
+			p.disconnect(l)
+			l = nil
+		}
+	}
+	return device.StatusUnresponsive
+}
+
+// Doorbell implements nic.Carrier: nothing is held back.
+func (p *port) Doorbell() {}
+
+// PostRecv implements nic.Carrier.
+func (p *port) PostRecv(slots []int32) {
+	for _, s := range slots {
+		p.rx.postSlot(s)
+	}
+	p.rx.flush()
+}
+
+// Poll implements nic.Carrier.
+func (p *port) Poll(c []device.Completion) int {
+	if p.armed.Load() {
+		p.disarm()
+	}
+	if p.news.some.Load() {
+		p.takeNews()
+	}
+	n := 0
+	var pk packet
+	for len(p.rx.aside) > 0 && n < len(c) && p.rx.nextAside(&pk) {
+		n += p.accept(&pk, &c[n])
+	}
+	for n < len(c) && p.rx.next(&pk) {
+		n += p.accept(&pk, &c[n])
+	}
+	if len(p.dying) > 0 {
+		n += p.buryDead(c[n:])
+	}
+	return n
+}
+
+// accept makes a completion of a packet and returns 1, or gives the slot of what
+// is none to the device again and returns 0.
+func (p *port) accept(pk *packet, c *device.Completion) int {
+	if pk.kind != ready {
+		p.badCel++
+		p.repost(pk.slot)
+		return 0
+	}
+	if p.heard[pk.sender] != pk.who {
+		p.hear(pk.sender, pk.who)
+	}
+	*c = device.Completion{
+		ID: uint64(pk.slot), Op: device.OpRecv, Len: pk.length,
+		SrcQPN: pk.who.qpn(), SrcGID: p.dev.folder.gid,
+	}
+	return 1
+}
+
+func (p *port) repost(slot int32) {
+	p.rx.postSlot(slot)
+	p.rx.flush()
+}
+
+// Arm implements nic.Carrier. Who publishes after the last look sees the receiver
+// parked and rings; who did before is seen by it.
+func (p *port) Arm() bool {
+	p.armed.Store(true)
+	p.rx.park()
+	if p.rx.pending() || p.news.some.Load() || len(p.dying) > 0 {
+		p.disarm()
+		return false
+	}
+	return true
+}
+
+// disarm also empties the descriptors: of bytes from those who rang, perhaps late.
+func (p *port) disarm() {
+	p.armed.Store(false)
+	p.rx.unpark()
+	drain(p.seg.bell)
+	if p.timed {
+		drain(p.timer)
+	}
+}
+
+// WakeAt implements nic.Carrier.
+func (p *port) WakeAt(t clock.Time) bool {
+	ns := max(int64(t.Sub(p.dev.cfg.Clock.Now())), 1) // 0 would stop the timer
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(ns)}
+	p.timed = true
+	return unix.TimerfdSettime(p.timer, 0, &spec, nil) == nil
+}
+
+// FDs implements nic.Carrier.
+func (p *port) FDs() []int { return p.fds }
+
+// Close implements nic.Carrier.
+func (p *port) Close() error {
+	p.dev.watch.drop(p)
+	p.links.each(p.disconnect)
+	p.rx.ctl.bell.Store(closed)
+	p.dev.folder.remove(p.seg.fd, segmentName(p.self.qpn()), p.self.gen())
+	err := p.dev.recede(p.seg.mem)
+	p.seg.mem = nil
+	p.seg.close() // with the mapping replaced, the lock goes with the descriptor
+	_ = unix.Close(p.timer)
+	return err
+}

@@ -1,0 +1,206 @@
+package shm
+
+// place is the receiver's own record of a post, the only one it believes.
+type place struct {
+	pos  uint64
+	slot int32 // none: no receive is posted here
+}
+
+const none int32 = -1
+
+// packet is what was found at a place. Unless its kind is ready there is a slot,
+// but no packet in it: the words made no sense or a claim was taken back.
+type packet struct {
+	verdict
+	slot int32
+}
+
+// verdict is what the words of a place come to, each read once and checked.
+type verdict struct {
+	kind   kind // idle: it cannot be
+	sender int
+	who    ident
+	length int
+}
+
+// patience is after how many looks at an empty place the receiver also looks
+// whether its post is claimed, that is, whether there may be packets behind it.
+// A look costs a sender the post's cache line. With one sender there is nothing
+// behind unless an earlier one has died.
+const (
+	patienceOne  = 1024
+	patienceMany = 32
+)
+
+// receiver is the owner's end of a ring. It posts slots at increasing positions
+// and takes packets from head on. A post that it finds claimed is put aside and
+// looked at again later, so a sender that stops between claiming and publishing
+// costs one slot and holds up nobody: later laps pass over its place, too.
+//
+// Invariant: head <= end <= head+cells, and every position between them that is
+// not passed over has a place with a slot.
+type receiver struct {
+	ring
+	head, end uint64
+	places    []place
+	aside     []uint32 // places that head has passed while they were claimed
+
+	looks, patience int
+}
+
+func newReceiver(r ring) receiver {
+	rc := receiver{
+		ring: r, places: make([]place, r.cells), aside: make([]uint32, 0, r.cells),
+		patience: patienceOne,
+	}
+	for i := range rc.places {
+		rc.places[i].slot = none
+	}
+	return rc
+}
+
+// postSlot makes slot receivable; flush tells senders that look for it.
+func (r *receiver) postSlot(slot int32) {
+	for r.places[r.end&r.mask].slot != none {
+		r.end++ // a slow sender's; the position is passed over
+	}
+	i := r.end & r.mask
+	r.places[i] = place{r.end, slot}
+	release(&r.post[i], uint64(makeWord(posted, r.lap(r.end), 0, uint16(slot), 0)))
+	r.end++
+}
+
+func (r *receiver) flush() { release(&r.ctl.posted, r.end) }
+
+// next takes the next packet at head, if there is one.
+func (r *receiver) next(p *packet) bool {
+	deep := r.looks >= r.patience
+	v, ok := r.advance(deep)
+	if !ok {
+		if r.looks++; deep {
+			r.looks = 0
+		}
+		return false
+	}
+	r.looks = 0
+	r.take(r.head&r.mask, v, p)
+	r.head++
+	return true
+}
+
+// nextAside takes a packet that was put aside and has been published since.
+func (r *receiver) nextAside(p *packet) bool {
+	for n, i := range r.aside {
+		if v := r.judge(uint64(i), true); v.kind != claimed {
+			r.dropAside(n)
+			r.take(uint64(i), v, p)
+			return true
+		}
+	}
+	return false
+}
+
+// reclaim takes back a slot that the sender at index dead had claimed, of those
+// put aside; false if there is no more.
+func (r *receiver) reclaim(dead int, p *packet) bool {
+	for n, i := range r.aside {
+		if v := r.judge(uint64(i), true); v.kind == claimed && v.sender == dead {
+			r.dropAside(n)
+			r.take(uint64(i), v, p)
+			return true
+		}
+	}
+	return false
+}
+
+func (r *receiver) dropAside(n int) {
+	last := len(r.aside) - 1
+	r.aside[n] = r.aside[last]
+	r.aside = r.aside[:last]
+}
+
+// advance moves head to the next place that can be taken; false if there is none.
+// If deep, it goes past what is claimed, putting it aside.
+func (r *receiver) advance(deep bool) (verdict, bool) {
+	for r.head != r.end {
+		i := r.head & r.mask
+		if pl := &r.places[i]; pl.pos == r.head && pl.slot != none {
+			v := r.judge(i, deep)
+			if v.kind == posted {
+				break
+			}
+			if v.kind != claimed {
+				return v, true
+			}
+			r.aside = append(r.aside, uint32(i))
+		}
+		r.head++
+	}
+	return verdict{}, false
+}
+
+// judge looks whether a packet has come for place i, and if not and deep, whether
+// its post is claimed. Otherwise posted stands for both.
+func (r *receiver) judge(i uint64, deep bool) verdict {
+	pl := &r.places[i]
+	lap := r.lap(pl.pos)
+	w := word(r.cell[i].word.Load())
+	if w.kind() != ready || w.lap() != lap {
+		if !deep {
+			return verdict{kind: posted}
+		}
+		w = word(r.post[i].Load())
+		if w.lap() != lap || w.kind() == ready {
+			return verdict{}
+		}
+	}
+	v := verdict{kind: w.kind(), sender: w.sender(), length: w.length()}
+	if int32(w.slot()) != pl.slot || v.length > r.mtu {
+		return verdict{}
+	}
+	if v.kind == posted {
+		return v
+	}
+	if v.who = ident(r.senders[v.sender].who.Load()); !v.who.valid() {
+		return verdict{}
+	}
+	return v
+}
+
+// take empties place i. The slot is the caller's from now on.
+func (r *receiver) take(i uint64, v verdict, p *packet) {
+	pl := &r.places[i]
+	*p = packet{slot: pl.slot, verdict: v}
+	pl.slot = none
+	switch {
+	case v.kind != ready:
+		r.post[i].Store(uint64(idle))
+	case v.length <= inlineMax:
+		copy(r.slotBytes(int(p.slot)), r.cell[i].inline[:v.length])
+	}
+}
+
+// drained tells whether everything before position end was taken or put aside,
+// so that nothing of a sender that died before end was posted can be ahead.
+func (r *receiver) drained(end uint64) bool {
+	_, more := r.advance(true)
+	return !more || int64(r.head-end) >= 0
+}
+
+// pending tells whether next or nextAside would yield something.
+func (r *receiver) pending() bool {
+	if _, ok := r.advance(true); ok {
+		return true
+	}
+	for _, i := range r.aside {
+		if r.judge(uint64(i), true).kind != claimed {
+			return true
+		}
+	}
+	return false
+}
+
+// park announces that the receiver sleeps; it must look for packets once more
+// after that. unpark takes it back, false if a sender has rung.
+func (r *receiver) park()        { r.ctl.bell.Store(parked) }
+func (r *receiver) unpark() bool { return r.ctl.bell.CompareAndSwap(parked, running) }

@@ -1,0 +1,237 @@
+package shm
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// segment is an open segment file: one's own, with its memory and the lock, or
+// another's.
+type segment struct {
+	fd   int
+	hdr  header // a copy, checked
+	mem  []byte // nil until mapped
+	bell int    // -1 until opened
+}
+
+func (h *header) ident() ident { return makeIdent(uint16(h.qpn), h.gen) }
+
+// alive tells whether the owner holds its lock.
+func (s *segment) alive() bool { return lockedByOther(s.fd) }
+
+func (s *segment) close() {
+	if s.mem != nil {
+		_ = unix.Munmap(s.mem)
+		s.mem = nil
+	}
+	if s.bell >= 0 {
+		_ = unix.Close(s.bell)
+		s.bell = -1
+	}
+	if s.fd >= 0 {
+		_ = unix.Close(s.fd)
+		s.fd = -1
+	}
+}
+
+// errNoSegment: the file is not a segment.
+var errNoSegment = errors.New("shm: not a segment")
+
+// find opens the file name, if it is a regular file of ours, and reads its header.
+// A header that makes no sense is left zero.
+func (f *folder) find(name string) (*segment, error) {
+	fd, err := unix.Openat(f.fd, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("shm: open %s: %w", name, err)
+	}
+	s := &segment{fd: fd, bell: -1}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() {
+		s.close()
+		return nil, fmt.Errorf("%w: %s", errNoSegment, name)
+	}
+	var b [headerBytes]byte
+	if n, err := unix.Pread(fd, b[:], 0); err != nil || n != len(b) {
+		return s, nil // cut short by its owner's death
+	}
+	h := *(*header)(unsafe.Pointer(&b))
+	if h.magic == magic && h.version == version && h.gen <= maxGen && h.gen != 0 && h.qpn <= 0xffff {
+		s.hdr = h
+	}
+	return s, nil
+}
+
+// mapRing maps a segment that find found.
+func (s *segment) mapRing() (ring, error) {
+	g, err := newGeometry(int(s.hdr.mtu), int(s.hdr.slots))
+	if err != nil {
+		return ring{}, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(s.fd, &st); err != nil {
+		return ring{}, fmt.Errorf("shm: stat: %w", err)
+	}
+	if st.Size < int64(g.size()) { // touching what is not there would be a SIGBUS
+		return ring{}, fmt.Errorf("%w: %d bytes instead of %d", errNoSegment, st.Size, g.size())
+	}
+	s.mem, err = unix.Mmap(s.fd, 0, g.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if err != nil {
+		return ring{}, fmt.Errorf("shm: map: %w", err)
+	}
+	return newRing(s.mem, g), nil
+}
+
+// markClosed tells everybody who has the segment mapped that its owner is gone.
+func markClosed(fd int) {
+	var b [4]byte
+	binary.NativeEndian.PutUint32(b[:], closed)
+	_, _ = unix.Pwrite(fd, b[:], headerBytes) // they find out by the lock, too
+}
+
+// errSwept: a sweep found the new file before it was locked and took it for a dead
+// process's.
+var errSwept = errors.New("shm: swept away")
+
+// create makes the segment of a new queue pair, with its bell, under the number
+// qpn or, if that is 0, any free one.
+func (f *folder) create(g geometry, qpn uint16, qkey uint32) (*segment, error) {
+	for {
+		s, err := f.createOnce(g, qpn, qkey)
+		if !errors.Is(err, errSwept) {
+			return s, err
+		}
+	}
+}
+
+func (f *folder) createOnce(g geometry, qpn uint16, qkey uint32) (_ *segment, err error) {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	gen := binary.NativeEndian.Uint64(b[:])&maxGen | 1
+	name := newName(gen)
+	fd, err := unix.Openat(f.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("shm: create %s: %w", name, err)
+	}
+	s := &segment{fd: fd, bell: -1}
+	defer func() {
+		if err != nil {
+			_ = unix.Unlinkat(f.fd, bellName(gen), 0)
+			s.close()
+		}
+		_ = unix.Unlinkat(f.fd, name, 0)
+	}()
+	if err := s.lock(); err != nil {
+		return nil, err
+	}
+	if err := s.fill(f, g, gen, qkey); err != nil {
+		return nil, err
+	}
+	if qpn != 0 {
+		return s, f.claim(s, qpn)
+	}
+	return s, f.claimAny(s)
+}
+
+// lock takes a new file's lock. From then on nobody removes it, so what is made
+// beside it, the bell, is never without it.
+func (s *segment) lock() error {
+	ok, err := tryLock(s.fd)
+	if err != nil {
+		return fmt.Errorf("shm: lock: %w", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(s.fd, &st); err != nil {
+		return fmt.Errorf("shm: stat: %w", err)
+	}
+	if !ok || st.Nlink == 0 {
+		return errSwept
+	}
+	return nil
+}
+
+// fill gives a new segment its memory, header and bell.
+func (s *segment) fill(f *folder, g geometry, gen uint64, qkey uint32) error {
+	// Reserve the memory now: /dev/shm being full must be an error here, not a
+	// SIGBUS later. Some file systems cannot.
+	size := int64(g.size())
+	err := unix.Fallocate(s.fd, 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		err = unix.Ftruncate(s.fd, size)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: shm: %d bytes in %s: %w", device.ErrNoMemory, size, f.dir, err)
+	}
+	s.hdr = header{
+		magic: magic, version: version, gen: gen, gid: f.gid,
+		mtu: uint32(g.mtu), slots: uint32(g.slots), qkey: qkey,
+	}
+	if _, err := s.mapRing(); err != nil {
+		return err
+	}
+	*headerOf(s.mem) = s.hdr
+	s.bell, err = f.makeBell(gen)
+	return err
+}
+
+// claimTries bounds the search for a free number; beyond it the directory is full.
+const claimTries = 2 * maxQP
+
+func (f *folder) claimAny(s *segment) error {
+	qpn := uint16(s.hdr.gen >> 1) // anywhere, so that a number rests before its next use
+	for range claimTries {
+		if qpn++; qpn == 0 {
+			continue
+		}
+		if err := f.claim(s, qpn); !errors.Is(err, device.ErrQPNInUse) {
+			return err
+		}
+	}
+	return fmt.Errorf("shm: no free number in %s: %w", f.dir, device.ErrQPNInUse)
+}
+
+// claim gives the segment its number. The file appears under its name complete
+// and locked, so whoever finds a name with a free lock knows its owner is dead.
+func (f *folder) claim(s *segment, qpn uint16) error {
+	s.hdr.qpn = uint32(qpn)
+	headerOf(s.mem).qpn = uint32(qpn)
+	name := segmentName(qpn)
+	for {
+		err := unix.Linkat(f.fd, newName(s.hdr.gen), f.fd, name, 0)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("shm: link %s: %w", name, err)
+		}
+		old, err := f.find(name)
+		if errors.Is(err, unix.ENOENT) {
+			continue // removed between the two calls
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", device.ErrQPNInUse, name, err)
+		}
+		removed := f.remove(old.fd, name, old.hdr.gen)
+		old.close()
+		if !removed {
+			return fmt.Errorf("%w: %d", device.ErrQPNInUse, qpn)
+		}
+	}
+}
+
+// blank puts untouched private memory at the addresses of a mapping.
+func blank(mem []byte) error {
+	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(&mem[0]), uintptr(len(mem)),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED|unix.MAP_NORESERVE)
+	if err != nil {
+		return fmt.Errorf("shm: unmap: %w", err)
+	}
+	return nil
+}

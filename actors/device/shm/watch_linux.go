@@ -1,0 +1,196 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchPeriod is how often a device looks at the locks of those it knows. One that
+// dies is found at the next look, or the one after it if just then somebody else
+// holds the lock to clean up.
+const watchPeriod = 100 * time.Millisecond
+
+// watcher knows for every queue pair of a device whom it has to do with, and
+// tells it of their death. Its goroutine runs while the device is open and sleeps
+// while there are no queue pairs.
+type watcher struct {
+	folder *folder
+	timer  *os.File // readable every watchPeriod
+	timeFD int
+	done   chan struct{}
+
+	mu    sync.Mutex
+	ports map[*port]struct{}
+	peers map[ident]*peer
+}
+
+// peer is a queue pair of another segment whose lock is watched.
+type peer struct {
+	fd   int
+	with map[*port]struct{}
+}
+
+func startWatcher(f *folder) (*watcher, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("shm: timer: %w", err)
+	}
+	w := &watcher{
+		folder: f, timer: os.NewFile(uintptr(fd), "shm-watch"), timeFD: fd,
+		done:  make(chan struct{}),
+		ports: make(map[*port]struct{}), peers: make(map[ident]*peer),
+	}
+	go w.run()
+	return w, nil
+}
+
+func (w *watcher) run() {
+	defer close(w.done)
+	var b [8]byte
+	for {
+		if _, err := w.timer.Read(b[:]); err != nil {
+			return // closed
+		}
+		w.look()
+	}
+}
+
+func (w *watcher) stop() {
+	_ = w.timer.Close()
+	<-w.done
+}
+
+func (w *watcher) setPeriod(d time.Duration) {
+	ts := unix.NsecToTimespec(int64(d))
+	_ = unix.TimerfdSettime(w.timeFD, 0, &unix.ItimerSpec{Interval: ts, Value: ts}, nil)
+}
+
+func (w *watcher) size() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.ports)
+}
+
+func (w *watcher) add(p *port) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.ports) == 0 {
+		w.setPeriod(watchPeriod)
+	}
+	w.ports[p] = struct{}{}
+}
+
+// drop forgets p. Afterwards the watcher does not touch its memory.
+func (w *watcher) drop(p *port) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.ports, p)
+	for id, pe := range w.peers {
+		if delete(pe.with, p); len(pe.with) == 0 {
+			_ = unix.Close(pe.fd)
+			delete(w.peers, id)
+		}
+	}
+	if len(w.ports) == 0 {
+		w.setPeriod(0)
+	}
+}
+
+// follow has p told when id dies. The watcher owns fd, id's segment file, from
+// now on.
+func (w *watcher) follow(p *port, id ident, fd int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.followLocked(p, id, fd)
+}
+
+func (w *watcher) followLocked(p *port, id ident, fd int) {
+	pe := w.peers[id]
+	if pe == nil {
+		pe = &peer{fd: fd, with: make(map[*port]struct{})}
+		w.peers[id] = pe
+	} else {
+		_ = unix.Close(fd)
+	}
+	pe.with[p] = struct{}{}
+}
+
+// look is one round.
+func (w *watcher) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for p := range w.ports {
+		w.lookAtSenders(p)
+		p.mend()
+	}
+	for id, pe := range w.peers {
+		if lockedByOther(pe.fd) {
+			continue
+		}
+		w.folder.remove(pe.fd, segmentName(id.qpn()), id.gen())
+		_ = unix.Close(pe.fd)
+		delete(w.peers, id)
+		for p := range pe.with {
+			p.tell(id)
+		}
+	}
+}
+
+// lookAtSenders follows those who have entered p's sender table since.
+func (w *watcher) lookAtSenders(p *port) {
+	for i := range p.rx.senders {
+		who := &p.rx.senders[i].who
+		id := ident(who.Load())
+		switch pe := w.peers[id]; {
+		case id == 0 || id == p.self:
+		case !id.valid():
+			who.CompareAndSwap(uint64(id), 0) // nobody's
+		case pe != nil:
+			pe.with[p] = struct{}{}
+		default:
+			w.trace(p, id)
+		}
+	}
+}
+
+// trace finds the segment of a sender, which is older than its entry: if it is
+// not there, or another's, then the sender is dead.
+func (w *watcher) trace(p *port, id ident) {
+	s, err := w.folder.find(segmentName(id.qpn()))
+	switch {
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, errNoSegment):
+		p.tell(id)
+	case err != nil: // out of descriptors, say: look again next time
+	case s.hdr.ident() != id:
+		p.tell(id)
+		s.close()
+	default:
+		w.followLocked(p, id, s.fd)
+	}
+}
+
+// tell brings p the news and wakes it.
+func (p *port) tell(id ident) {
+	p.news.put(id)
+	if p.rx.unpark() {
+		ringBell(p.seg.bell)
+	}
+}
+
+// mend puts right what a dead sender or a bug may have left: a sleeper's flag
+// taken down by one who died before it rang, or a flag that is none.
+func (p *port) mend() {
+	switch b := p.rx.ctl.bell.Load(); {
+	case b == running:
+		if p.armed.Load() {
+			ringBell(p.seg.bell)
+		}
+	case b != parked:
+		p.rx.ctl.bell.CompareAndSwap(b, running)
+	}
+}

@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// Defaults of Config and device.QPConfig.
+const (
+	DefaultMTU          = 8760
+	DefaultDepth        = 256
+	DefaultMaxDepth     = 4096
+	DefaultMaxQP        = 256
+	DefaultWindow       = 8
+	DefaultUnresponsive = 5 * time.Millisecond
+)
+
+// ErrConfig tells that a Config makes no sense.
+var ErrConfig = errors.New("sim: bad configuration")
+
+// Config describes a fabric. The zero value is a shuffled fabric in real time.
+type Config struct {
+	Seed    uint64
+	Virtual bool // single goroutine, own clock, driven by Step
+	MTU     int  // bytes; 0: DefaultMTU
+
+	// InOrder delivers by due time and then in the order of sending. Otherwise
+	// the order of what is due at once comes from the seed.
+	InOrder bool
+	// Window is how many packets a shuffled fabric in real time holds back
+	// while somebody is busy. 0: DefaultWindow.
+	Window int
+
+	// A packet is under way for Delay and a seeded part of Jitter.
+	Delay, Jitter time.Duration
+
+	// CopyLate reads the bytes of a send when it arrives, as a DMA engine may:
+	// Info.CopiesAtPost is false, and who changes a buffer before the
+	// completion sends garbage. Virtual only.
+	CopyLate bool
+
+	// Unresponsive is after how long a send to a vanished or unknown GID ends.
+	// 0: DefaultUnresponsive.
+	Unresponsive time.Duration
+	// ReportGone yields OpGone to every queue pair when a device is killed.
+	ReportGone bool
+	// RNRDelay is nic.Config's.
+	RNRDelay time.Duration
+
+	MaxSQ, MaxRQ int // limits of queue depths; 0: DefaultMaxDepth
+	MaxQP        int // queue pairs of a device; 0: DefaultMaxQP
+
+	Rules []Rule      // as if added by AddRule
+	Hook  func(Event) // sees all that happens, one call at a time; may be nil
+
+	// Clock is the time of a fabric that is not virtual. nil: clock.System.
+	Clock clock.Clock
+}
+
+func (c *Config) setDefaults() error {
+	set := func(p *int, def int) {
+		if *p == 0 {
+			*p = def
+		}
+	}
+	set(&c.MTU, DefaultMTU)
+	set(&c.Window, DefaultWindow)
+	set(&c.MaxSQ, DefaultMaxDepth)
+	set(&c.MaxRQ, DefaultMaxDepth)
+	set(&c.MaxQP, DefaultMaxQP)
+	if c.Unresponsive == 0 {
+		c.Unresponsive = DefaultUnresponsive
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System
+	}
+	switch {
+	case c.MTU < 64 || c.MTU > 1<<20:
+		return fmt.Errorf("%w: mtu %d", ErrConfig, c.MTU)
+	case c.Window < 0 || c.Delay < 0 || c.Jitter < 0 || c.Unresponsive < 0 || c.RNRDelay < 0:
+		return fmt.Errorf("%w: negative window or time", ErrConfig)
+	case c.MaxSQ < 1 || c.MaxRQ < 1 || c.MaxQP < 1:
+		return fmt.Errorf("%w: limits below 1", ErrConfig)
+	case c.CopyLate && !c.Virtual:
+		return fmt.Errorf("%w: CopyLate without Virtual", ErrConfig)
+	}
+	return nil
+}
+
+// DeviceConfig describes a device to OpenDevice; the zero value will do.
+type DeviceConfig struct {
+	Name string // empty: "sim" and a number
+	// GID of the port. The zero GID takes the next free one. Devices that
+	// give the same GID share a port, like processes of one host.
+	GID device.GID
+	// MaxMedium and MinRead are device.Info's.
+	MaxMedium, MinRead int
+}

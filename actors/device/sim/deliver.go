@@ -1,0 +1,100 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// lateStatus: one status in so many comes apart from the delivery on a shuffled
+// virtual fabric, so that an answer can overtake the completion of its question.
+const lateStatus = 4
+
+// happen does what fl is about and takes fl back.
+func (f *Fabric) happen(fl *flight) {
+	switch fl.what {
+	case packetFlight:
+		st, after := f.arrive(fl)
+		if after > 0 || f.statusIsLate() {
+			fl.what, fl.status = statusFlight, st
+			fl.header, fl.payload = nil, nil
+			f.depart(fl, after)
+			return
+		}
+		f.complete(fl, st)
+	case statusFlight:
+		f.complete(fl, fl.status)
+	case goneFlight:
+		f.hook(Event{Kind: EventGone, From: Endpoint{fl.dead.GID, fl.dead.QPN}, To: fl.to})
+		fl.src.inbox.Gone(&fl.dead, fl.deadQKey)
+	case wakeFlight:
+		if fl.src.wake == fl.at {
+			fl.src.wake = 0
+		}
+		fl.src.inbox.Wake()
+	}
+	fl.src, fl.header, fl.payload = nil, nil, nil
+	f.spare = append(f.spare, fl)
+}
+
+func (f *Fabric) statusIsLate() bool {
+	return f.virtual != nil && !f.cfg.InOrder && f.rng.Uint32N(lateStatus) == 0
+}
+
+// complete tells the sender.
+func (f *Fabric) complete(fl *flight, st device.Status) {
+	fl.src.inflight.Add(-1)
+	f.hook(Event{Kind: EventStatus, Seq: fl.seq, From: fl.src.endpoint(), To: fl.to, Status: st})
+	fl.src.inbox.Ack(fl.token, st)
+}
+
+// arrive brings a packet to its receiver, if there is one. The status reaches
+// the sender after the time it returns.
+func (f *Fabric) arrive(fl *flight) (device.Status, time.Duration) {
+	ev := Event{
+		Kind: EventArrive, Seq: fl.seq, From: fl.src.endpoint(), To: fl.to,
+		QKey: fl.qkey, Header: fl.header, Payload: fl.payload,
+	}
+	dst, st, after := f.lookup(fl.to)
+	if dst != nil {
+		st, after = f.place(dst, fl, &ev)
+	}
+	ev.Status = st
+	f.hook(ev)
+	return st, after
+}
+
+func (f *Fabric) place(dst *qp, fl *flight, ev *Event) (device.Status, time.Duration) {
+	var after time.Duration
+	if r := f.strike(FaultLateStatus, ev); r != nil {
+		after = f.upTo(r.Delay)
+	}
+	if r := f.strike(FaultStatus, ev); r != nil {
+		return r.Status, after
+	}
+	if f.strike(FaultRNR, ev) != nil {
+		return device.StatusRNR, after
+	}
+	from := fl.src.src
+	from.Unknown = f.strike(FaultUnknownAH, ev) != nil
+	return dst.inbox.Place(&from, fl.qkey, fl.header, fl.payload), after
+}
+
+// lookup finds the queue pair at to, or says how a send there ends and when.
+func (f *Fabric) lookup(to Endpoint) (*qp, device.Status, time.Duration) {
+	p := f.ports[to.GID]
+	if p == nil {
+		return nil, device.StatusUnreachable, f.cfg.Unresponsive
+	}
+	dst := p.qps[to.QPN]
+	switch {
+	case dst != nil && dst.vanished.Load():
+		return nil, device.StatusUnresponsive, f.cfg.Unresponsive
+	case dst != nil:
+		return dst, device.StatusOK, 0
+	case p.devices == 0:
+		return nil, device.StatusUnreachable, f.cfg.Unresponsive
+	default:
+		return nil, device.StatusBadDestQPN, 0
+	}
+}

@@ -1,0 +1,203 @@
+package sim
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// ErrBusy is Device.Close's while queue pairs are open.
+var ErrBusy = errors.New("sim: queue pairs are open")
+
+// Device is one attachment to a fabric; it implements device.Device.
+type Device struct {
+	fab  *Fabric
+	port *port
+	info device.Info
+
+	// guarded by fab
+	qps    []*qp // open ones, oldest first
+	closed bool
+	killed bool
+}
+
+var _ device.Device = (*Device)(nil)
+
+// OpenDevice attaches a device.
+func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
+	f.lock()
+	defer f.unlock()
+	gid := cfg.GID
+	for gid == (device.GID{}) || cfg.GID == (device.GID{}) && f.ports[gid] != nil {
+		f.lastGID++
+		gid = IndexGID(f.lastGID)
+	}
+	f.opened++
+	if cfg.Name == "" {
+		cfg.Name = fmt.Sprintf("sim%d", f.opened)
+	}
+	p := f.ports[gid]
+	if p == nil {
+		p = &port{gid: gid, qps: make(map[uint16]*qp)}
+		f.ports[gid] = p
+	}
+	p.devices++
+	return &Device{fab: f, port: p, info: device.Info{
+		Name: cfg.Name, GID: gid, MTU: f.cfg.MTU,
+		MaxSQ: f.cfg.MaxSQ, MaxRQ: f.cfg.MaxRQ, MaxQP: f.cfg.MaxQP,
+		CopiesAtPost: !f.cfg.CopyLate,
+		MaxMedium:    cfg.MaxMedium, MinRead: cfg.MinRead,
+	}}, nil
+}
+
+// IndexGID is the link-local GID that the i-th device without one gets.
+func IndexGID(i uint64) device.GID {
+	g := device.GID{0: 0xfe, 1: 0x80}
+	binary.BigEndian.PutUint64(g[8:], i)
+	return g
+}
+
+// Info implements device.Device.
+func (d *Device) Info() device.Info { return d.info }
+
+// OpenQP implements device.Device.
+func (d *Device) OpenQP(cfg device.QPConfig) (device.QP, error) {
+	f := d.fab
+	f.lock()
+	defer f.unlock()
+	switch {
+	case d.closed || d.killed:
+		return nil, device.ErrClosed
+	case len(d.qps) >= d.info.MaxQP:
+		return nil, fmt.Errorf("%w: %d queue pairs", device.ErrNoMemory, len(d.qps))
+	}
+	sq, err := depth(cfg.SQDepth, d.info.MaxSQ)
+	if err != nil {
+		return nil, err
+	}
+	rq, err := depth(cfg.RQDepth, d.info.MaxRQ)
+	if err != nil {
+		return nil, err
+	}
+	qpn, err := d.port.number(cfg.QPN)
+	if err != nil {
+		return nil, err
+	}
+	at := Endpoint{d.port.gid, qpn}
+	if f.strike(FaultRefuseQP, &Event{From: at}) != nil {
+		return nil, fmt.Errorf("%w: by a rule", device.ErrNoMemory)
+	}
+	q, err := newQP(d, qpn, sq, rq, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	d.port.qps[qpn] = q.c // a vanished one of this number is forgotten
+	d.qps = append(d.qps, q.c)
+	f.qps = append(f.qps, q.c)
+	f.hook(Event{Kind: EventOpen, From: at})
+	return q, nil
+}
+
+func depth(want, limit int) (int, error) {
+	switch {
+	case want == 0:
+		return min(DefaultDepth, limit), nil
+	case want < 0 || want > limit:
+		return 0, fmt.Errorf("%w: queue of %d, at most %d", device.ErrNotSupported, want, limit)
+	}
+	return want, nil
+}
+
+// number returns a free queue pair number, or want if it is free. Numbers are
+// used again late, so that packets for an earlier holder find nobody.
+func (p *port) number(want uint16) (uint16, error) {
+	free := func(n uint16) bool {
+		q := p.qps[n]
+		return n != 0 && (q == nil || q.vanished.Load())
+	}
+	if want != 0 {
+		if !free(want) {
+			return 0, fmt.Errorf("%w: %d", device.ErrQPNInUse, want)
+		}
+		return want, nil
+	}
+	for range 1 << 16 {
+		p.lastQPN++
+		if free(p.lastQPN) {
+			return p.lastQPN, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: all", device.ErrQPNInUse)
+}
+
+// Close implements device.Device.
+func (d *Device) Close() error {
+	f := d.fab
+	f.lock()
+	defer f.unlock()
+	switch {
+	case d.closed:
+		return device.ErrClosed
+	case len(d.qps) > 0:
+		return fmt.Errorf("%w: %d", ErrBusy, len(d.qps))
+	}
+	d.closed = true
+	if !d.killed {
+		d.port.devices--
+	}
+	return nil
+}
+
+// Kill lets the device vanish with its queue pairs, as if its host had lost
+// power: sends stop, what is under way still arrives, sends to it end with
+// StatusUnresponsive. Its queue pairs stay silent and want to be closed; others
+// may take their numbers.
+func (d *Device) Kill() {
+	f := d.fab
+	f.lock()
+	defer f.unlock()
+	if d.closed || d.killed {
+		return
+	}
+	d.killed = true
+	d.port.devices--
+	for _, q := range d.qps {
+		q.vanished.Store(true)
+		q.left.Store(true)
+		q.inbox.Close()
+		f.hook(Event{Kind: EventKill, From: q.endpoint()})
+	}
+	if f.cfg.ReportGone {
+		for _, q := range d.qps {
+			f.reportGone(q)
+		}
+	}
+	if f.virtual == nil {
+		f.pump(0)
+	}
+}
+
+func (f *Fabric) reportGone(dead *qp) {
+	for _, q := range f.qps {
+		if q.vanished.Load() {
+			continue
+		}
+		fl := f.newFlight(goneFlight)
+		fl.src, fl.to = q, q.endpoint()
+		fl.dead, fl.deadQKey = dead.src, dead.qkey
+		f.depart(fl, 0)
+	}
+}
+
+// forget takes a closed queue pair off the lists.
+func (f *Fabric) forget(q *qp) {
+	if p := q.dev.port; p.qps[q.qpn] == q && !q.vanished.Load() { // the dead stay dead
+		delete(p.qps, q.qpn)
+	}
+	same := func(o *qp) bool { return o == q }
+	q.dev.qps = slices.DeleteFunc(q.dev.qps, same)
+	f.qps = slices.DeleteFunc(f.qps, same)
+}

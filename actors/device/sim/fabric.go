@@ -1,0 +1,142 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// Fabric connects the devices that were opened on it.
+type Fabric struct {
+	cfg     Config
+	clk     clock.Clock
+	virtual *Clock // nil in real time
+
+	// direct tells that PostSend may go straight to the receiver: an immediate
+	// fabric without rules and hook.
+	direct atomic.Bool
+	// moving tells that flights is not empty.
+	moving atomic.Bool
+
+	mu sync.Mutex // not used in virtual time
+
+	// guarded by mu
+	rng     *rand.Rand
+	flights flightHeap
+	held    int  // packets among flights that only the shuffling keeps
+	flush   bool // one of them is for a queue pair that sleeps
+	seq     uint64
+	spare   []*flight
+
+	ports   map[device.GID]*port
+	lastGID uint64
+	opened  int   // devices so far
+	qps     []*qp // open ones, oldest first
+	rules   [numFaults][]*Rule
+	counts  [numFaults]uint64
+}
+
+// port is what a GID names. It outlives the devices on it, so that a restarted
+// one finds its late packets.
+type port struct {
+	gid     device.GID
+	devices int // open ones
+	lastQPN uint16
+	qps     map[uint16]*qp // open ones, and vanished ones
+}
+
+// New makes a fabric.
+func New(cfg Config) (*Fabric, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	f := &Fabric{
+		cfg:   cfg,
+		clk:   cfg.Clock,
+		rng:   rand.New(rand.NewPCG(cfg.Seed, 0x5eed)),
+		ports: make(map[device.GID]*port),
+	}
+	if cfg.Virtual {
+		f.virtual = new(Clock)
+		f.clk = f.virtual
+	}
+	for _, r := range cfg.Rules {
+		if _, err := f.AddRule(r); err != nil {
+			return nil, err
+		}
+	}
+	f.setDirect()
+	return f, nil
+}
+
+// Clock is the time that devices of the fabric live in.
+func (f *Fabric) Clock() clock.Clock { return f.clk }
+
+func (f *Fabric) lock() {
+	if f.virtual == nil {
+		f.mu.Lock()
+	}
+}
+
+func (f *Fabric) unlock() {
+	if f.virtual == nil {
+		f.mu.Unlock()
+	}
+}
+
+// immediate tells whether a packet without faults waits for nothing.
+func (f *Fabric) immediate() bool {
+	return f.virtual == nil && f.cfg.InOrder && f.cfg.Delay == 0 && f.cfg.Jitter == 0
+}
+
+func (f *Fabric) setDirect() {
+	rules := 0
+	for _, rs := range f.rules {
+		rules += len(rs)
+	}
+	f.direct.Store(f.immediate() && rules == 0 && f.cfg.Hook == nil)
+}
+
+// Pending returns how many things are under way: packets, statuses, timers.
+func (f *Fabric) Pending() int {
+	f.lock()
+	defer f.unlock()
+	return len(f.flights)
+}
+
+// NextEvent returns the time of what Step would do; false: nothing is to do.
+func (f *Fabric) NextEvent() (clock.Time, bool) {
+	f.lock()
+	defer f.unlock()
+	if len(f.flights) == 0 {
+		return 0, false
+	}
+	return max(f.flights[0].at, f.clk.Now()), true
+}
+
+// Step lets the next thing under way happen and moves a virtual clock to its
+// time. False: nothing was under way. In real time it ignores delays.
+func (f *Fabric) Step() bool {
+	f.lock()
+	defer f.unlock()
+	if len(f.flights) == 0 {
+		return false
+	}
+	fl := f.pop()
+	if f.virtual != nil {
+		f.virtual.advanceTo(fl.at)
+	}
+	f.happen(fl)
+	return true
+}
+
+// AdvanceTo moves a virtual clock forward to t, for a scheduler with timers of
+// its own. What is due until then stays under way, for Step.
+func (f *Fabric) AdvanceTo(t clock.Time) {
+	if f.virtual != nil {
+		f.virtual.advanceTo(t)
+	}
+}

@@ -1,0 +1,249 @@
+package sim
+
+import (
+	"sync/atomic"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// QP is a queue pair on a fabric: nic's over a carrier of the fabric.
+type QP struct {
+	*nic.QP
+	c *qp
+}
+
+// PostSend implements device.QP.
+func (q *QP) PostSend(wr *device.SendWR) error {
+	if !q.c.fab.direct.Load() && q.Outstanding() > 0 && q.c.queueFull(wr) {
+		return device.ErrQueueFull
+	}
+	return q.QP.PostSend(wr)
+}
+
+// qp is the carrier of a queue pair and what others see of it.
+type qp struct {
+	fab   *Fabric
+	dev   *Device
+	qpn   uint16
+	qkey  uint32
+	src   nic.Source
+	inbox *nic.Inbox
+
+	vanished atomic.Bool // killed
+	left     atomic.Bool // closed or killed: others look for its number again
+
+	inflight atomic.Int32 // packets and statuses under way
+	wake     clock.Time   // of the timer under way; guarded by fab
+
+	// owned by the queue pair's shard
+	routes []route // by address handle
+}
+
+// route is where an address handle leads; qp is the one used last.
+type route struct {
+	gid device.GID
+	qp  *qp
+}
+
+var _ nic.Carrier = (*qp)(nil)
+
+func newQP(d *Device, qpn uint16, sq, rq int, cfg *device.QPConfig) (*QP, error) {
+	mtu := d.info.MTU
+	recv := make([]byte, rq*mtu)
+	c := &qp{
+		fab: d.fab, dev: d, qpn: qpn, qkey: cfg.QKey,
+		src: nic.Source{GID: d.port.gid, QPN: qpn},
+		inbox: nic.NewInbox(nic.InboxConfig{
+			QKey: cfg.QKey, MTU: mtu, Slots: rq, Recv: recv, Stride: mtu,
+			Events: sq, Notify: cfg.Notify, Single: d.fab.virtual != nil,
+		}),
+	}
+	q, err := nic.New(nic.Config{
+		Carrier: c, Clock: d.fab.clk, QPN: qpn, Depth: sq,
+		RNRRetry: cfg.RNRRetry, RNRDelay: d.fab.cfg.RNRDelay,
+		MTU: mtu, CopiesAtPost: d.info.CopiesAtPost,
+		Slots: rq, Recv: recv, Stride: mtu,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &QP{QP: q, c: c}, nil
+}
+
+func (c *qp) endpoint() Endpoint { return Endpoint{c.src.GID, c.qpn} }
+
+// Route implements nic.Carrier.
+func (c *qp) Route(ah device.AH, gid device.GID) error {
+	for int(ah) >= len(c.routes) {
+		c.routes = append(c.routes, route{})
+	}
+	c.routes[ah] = route{gid: gid}
+	return nil
+}
+
+// Unroute implements nic.Carrier.
+func (c *qp) Unroute(ah device.AH) { c.routes[ah] = route{} }
+
+// Send implements nic.Carrier.
+func (c *qp) Send(wr *device.SendWR, token uint64) device.Status {
+	r := &c.routes[wr.AH]
+	if c.fab.direct.Load() && !c.vanished.Load() {
+		if r.qp == nil || r.qp.qpn != wr.QPN || r.qp.left.Load() {
+			r.qp = c.fab.find(Endpoint{r.gid, wr.QPN})
+		}
+		if r.qp != nil {
+			return r.qp.inbox.Place(&c.src, wr.QKey, wr.Header, wr.Payload)
+		}
+	}
+	c.fab.send(c, r.gid, wr, token)
+	return nic.Pending
+}
+
+// find returns the live queue pair at to, or nil.
+func (f *Fabric) find(to Endpoint) *qp {
+	f.lock()
+	defer f.unlock()
+	dst, _, _ := f.lookup(to)
+	return dst
+}
+
+// send puts a packet under way.
+func (f *Fabric) send(c *qp, gid device.GID, wr *device.SendWR, token uint64) {
+	if c.vanished.Load() {
+		return
+	}
+	f.lock()
+	defer f.unlock()
+	f.seq++
+	fl := f.newFlight(packetFlight)
+	fl.seq, fl.src, fl.to = f.seq, c, Endpoint{gid, wr.QPN}
+	fl.qkey, fl.token = wr.QKey, token
+	if f.cfg.CopyLate {
+		fl.header, fl.payload = wr.Header, wr.Payload
+	} else {
+		f.take(fl, wr.Header, wr.Payload)
+	}
+	ev := Event{
+		Kind: EventPost, Seq: fl.seq, From: c.endpoint(), To: fl.to,
+		QKey: wr.QKey, Header: wr.Header, Payload: wr.Payload,
+	}
+	f.hook(ev)
+	d := f.cfg.Delay + f.upTo(f.cfg.Jitter)
+	if r := f.strike(FaultDelay, &ev); r != nil {
+		d += f.upTo(r.Delay)
+	}
+	c.inflight.Add(1)
+	f.depart(fl, d)
+	switch {
+	case f.virtual != nil:
+	case f.immediate():
+		f.pump(0)
+	case !f.flush:
+		dst, _, _ := f.lookup(fl.to)
+		f.flush = dst != nil && dst.inbox.Armed()
+	}
+}
+
+func (c *qp) queueFull(wr *device.SendWR) bool {
+	f := c.fab
+	f.lock()
+	defer f.unlock()
+	if len(f.rules[FaultQueueFull]) == 0 || int(wr.AH) >= len(c.routes) {
+		return false
+	}
+	return f.strike(FaultQueueFull, &Event{
+		From: c.endpoint(), To: Endpoint{c.routes[wr.AH].gid, wr.QPN},
+		Header: wr.Header, Payload: wr.Payload,
+	}) != nil
+}
+
+// Doorbell implements nic.Carrier. What is held back for a queue pair that
+// sleeps goes out, since nobody would fetch it.
+func (c *qp) Doorbell() {
+	f := c.fab
+	if f.virtual != nil || !f.moving.Load() {
+		return
+	}
+	f.lock()
+	keep := f.cfg.Window
+	if f.flush {
+		keep, f.flush = 0, false
+	}
+	f.pump(keep)
+	f.unlock()
+}
+
+// PostRecv implements nic.Carrier.
+func (c *qp) PostRecv(slots []int32) { c.inbox.PostRecv(slots) }
+
+// Poll implements nic.Carrier. Who finds nothing has the time to move packets.
+func (c *qp) Poll(b []device.Completion) int {
+	n := c.inbox.Poll(b)
+	f := c.fab
+	if n > 0 || len(b) == 0 || f.virtual != nil || !f.moving.Load() {
+		return n
+	}
+	f.lock()
+	f.pump(0)
+	f.unlock()
+	return c.inbox.Poll(b)
+}
+
+// Arm implements nic.Carrier. In real time nobody else moves what this queue
+// pair sent, so it must not sleep before that arrived.
+func (c *qp) Arm() bool {
+	f := c.fab
+	switch {
+	case c.vanished.Load():
+		return true
+	case f.virtual != nil || f.direct.Load() && c.inflight.Load() == 0:
+		return c.inbox.Arm()
+	}
+	f.lock()
+	defer f.unlock()
+	f.pump(0)
+	return c.inflight.Load() == 0 && c.inbox.Arm()
+}
+
+// WakeAt implements nic.Carrier: there are timers in virtual time only.
+func (c *qp) WakeAt(t clock.Time) bool {
+	f := c.fab
+	if f.virtual == nil {
+		return false
+	}
+	if c.wake != 0 && c.wake <= t {
+		return true
+	}
+	fl := f.newFlight(wakeFlight)
+	fl.src = c
+	f.depart(fl, t.Sub(f.clk.Now()))
+	c.wake = fl.at
+	return true
+}
+
+// FDs implements nic.Carrier.
+func (c *qp) FDs() []int { return nil }
+
+// Close implements nic.Carrier. What is under way still arrives.
+func (c *qp) Close() error {
+	f := c.fab
+	f.lock()
+	defer f.unlock()
+	if f.virtual == nil {
+		f.pump(0)
+	}
+	if f.cfg.CopyLate {
+		for _, fl := range f.flights {
+			if fl.src == c && fl.what == packetFlight {
+				f.take(fl, fl.header, fl.payload)
+			}
+		}
+	}
+	c.left.Store(true)
+	c.inbox.Close()
+	f.forget(c)
+	f.hook(Event{Kind: EventClose, From: c.endpoint()})
+	return nil
+}

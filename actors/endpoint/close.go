@@ -1,0 +1,109 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+type closeStep struct{ shard.Message }
+
+type deviceDown struct {
+	shard.Message
+	err error
+}
+
+// Close ends every operation with ErrClosed and stops the endpoint. After it
+// returned nothing touches the application's buffers.
+func (e *Endpoint) Close(ctx context.Context) error {
+	if e.ended.CompareAndSwap(false, true) {
+		e.cfg.Shard.Post(e.ref, &closeStep{})
+	}
+	return e.cfg.Shard.Wait(ctx, &e.closed)
+}
+
+func (e *Endpoint) endError() error {
+	if e.cause != nil {
+		return e.cause
+	}
+	return errno.ErrClosed
+}
+
+// onCloseStep goes one state further; between the states all messages that were
+// under way have been handled.
+func (e *Endpoint) onCloseStep() {
+	sh := e.cfg.Shard
+	switch e.state {
+	case open:
+		e.state = failing
+		err := e.endError()
+		e.failReceives(func(*posting) bool { return false }, err)
+		e.failAll(err)
+	case failing:
+		// The queue pair ends here, so packets that it still had do too.
+		e.state = flushing
+		e.drainRequests()
+		sh.RemovePoller(e.queue)
+		sh.StopTimer(&e.trickle)
+		_ = e.queue.QP().Close() // nothing to be done about it
+		e.pools.EachTx(func(t *ope.Txe) { sh.Tell(t.Ref(), &ope.Abandon{Err: e.endError()}) })
+	case flushing:
+		e.state = stopped
+		e.drainRequests()
+		e.Flush(sh)
+		sh.RemovePoller(e)
+		sh.Stop(e.ref)
+		e.closed.Set()
+		return
+	case stopped:
+		return
+	}
+	sh.Tell(e.ref, &closeStep{})
+}
+
+// drainRequests ends what was submitted too late.
+func (e *Endpoint) drainRequests() {
+	var r ope.Request
+	for e.reqs.Pop(&r) {
+		if r.Kind == ope.KindControl {
+			r.Run()
+			continue
+		}
+		reject(&r, e.endError())
+	}
+}
+
+func (e *Endpoint) failAll(err error) {
+	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
+	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
+}
+
+func (e *Endpoint) onDeviceDown(err error) {
+	if !e.ended.CompareAndSwap(false, true) {
+		return
+	}
+	e.cause = fmt.Errorf("%w: %w", errno.ErrIO, err)
+	e.event(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: e.cause})
+	e.onCloseStep()
+}
+
+// HandleFailure is the endpoint's supervision: a panic in an operation ends that
+// operation, in a peer that peer, in the device queue the endpoint.
+func (e *Endpoint) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
+	_ *actor.RestartStatistics, reason, message any,
+) {
+	e.cfg.Log.Error("panic in an actor", "actor", child.Id, "reason", reason, "message", fmt.Sprintf("%T", message))
+	if child.Equal(e.qref.PID()) {
+		sup.StopChildren(child)
+		e.cfg.Shard.Tell(e.ref, &deviceDown{err: fmt.Errorf("panic in the device queue: %v", reason)})
+		return
+	}
+	// Restarting is what tells an actor that it panicked; see its Receive.
+	sup.RestartChildren(child)
+}

@@ -1,0 +1,161 @@
+package endpoint
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/ring"
+	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
+)
+
+// Endpoint is the actor of one endpoint.
+//
+//   - It owns the maps of peers, the matcher, the posted receives, the pools of
+//     operations.
+//   - The application reaches it through the request ring; peers hand it RTMs in
+//     order, strangers and their own end; the device queue packets of strangers.
+//   - It submits sends to peers, tells rxes of matches, and gives outcomes of
+//     receives that never matched to their sinks.
+//   - It waits for nothing.
+//   - Close ends every operation, then its children and itself.
+type Endpoint struct {
+	cfg   Config
+	ref   shard.Ref
+	ctx   actor.Context // valid while Receive or Poll runs
+	env   *peer.Env
+	queue *device.Queue
+	qref  shard.Ref
+	pools *ope.Pools
+	reqs  *ring.MPSC[ope.Request]
+	addr  wire.RawAddr
+
+	table     *match.Table
+	posted    postedPool
+	links     []*peer.Link // by handle
+	routes    routes
+	strangers int
+	pressed   bool // memory pressure
+	trickle   shard.Timer
+	trickleM  trickleMsg
+
+	req    ope.Request // being handled
+	state  state
+	closed shard.Signal
+	cause  error // why the endpoint ended, if not by Close
+	ended  atomic.Bool
+}
+
+type state uint8
+
+const (
+	open state = iota
+	failing
+	flushing
+	stopped
+)
+
+type trickleMsg struct{ shard.Message }
+
+// Open makes the queue pair and the actors. It may be called by any goroutine.
+func Open(cfg Config) (*Endpoint, error) {
+	cfg.setDefaults()
+	qp, err := cfg.Device.OpenQP(device.QPConfig{
+		SQDepth: cfg.SQ, RQDepth: cfg.RQ, QPN: cfg.QPN, QKey: cfg.ConnID,
+		RNRRetry: cfg.RNRRetry, Notify: cfg.Shard.Wake,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open queue pair on %s: %w", cfg.Device.Info().Name, err)
+	}
+	info := cfg.Device.Info()
+	e := &Endpoint{
+		cfg:  cfg,
+		reqs: ring.NewMPSC[ope.Request](cfg.Requests),
+		addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID),
+	}
+	e.env = &peer.Env{
+		Sh: cfg.Shard, Addr: e.addr, MTU: info.MTU, Config: cfg.Peer,
+		Pool: &peer.Pool{}, Log: cfg.Log,
+	}
+	e.queue = device.NewQueue(device.QueueConfig{
+		Shard: cfg.Shard, QP: qp, SQ: cfg.SQ, RQ: cfg.RQ, Router: &e.routes, Refill: 8,
+	})
+	e.env.Q = e.queue
+	e.pools = ope.NewPools(e.env, cfg.Policy, e.spawnOp)
+	e.pools.DetachLimit = uint64(cfg.DetachLimit)
+	e.pools.CopiesAtPost = info.CopiesAtPost
+	e.pools.Unlist = e.unlist
+	e.env.Ops = e.pools
+	if e.ref, err = cfg.Shard.Spawn("endpoint", func() actor.Actor { return e }); err != nil {
+		_ = qp.Close() // the shard's error says more
+		return nil, err
+	}
+	cfg.Shard.Post(e.ref, &begin{})
+	return e, nil
+}
+
+// Addr is the endpoint's raw address.
+func (e *Endpoint) Addr() wire.RawAddr { return e.addr }
+
+// Submit hands a request to the endpoint: false if the ring is full. The request
+// is copied. Any goroutine.
+func (e *Endpoint) Submit(r *ope.Request) bool {
+	if !e.reqs.Push(r) {
+		return false
+	}
+	e.cfg.Shard.Wake()
+	return true
+}
+
+// Ended tells whether the endpoint takes no more requests.
+func (e *Endpoint) Ended() bool { return e.ended.Load() }
+
+// Receive is the endpoint's message switch.
+func (e *Endpoint) Receive(ctx actor.Context) {
+	e.ctx = ctx
+	switch m := ctx.Message().(type) {
+	case *peer.Arrive:
+		e.onArrive(m.Pkt)
+	case *device.Arrived:
+		e.onStranger(m.Pkt)
+	case *peer.Stranger:
+		e.onOtherConnID(m)
+	case *peer.Down:
+		e.onDown(m.Link, m.Err)
+	case *device.Gone:
+		// Nobody that we ever talked to.
+	case *trickleMsg:
+		e.onTrickle()
+	case *closeStep:
+		e.onCloseStep()
+	case *deviceDown:
+		e.onDeviceDown(m.err)
+	case *begin:
+		e.start()
+	}
+}
+
+// begin makes the actor spawn its children and start to poll.
+type begin struct{ shard.Message }
+
+// start spawns the device queue and begins to poll.
+func (e *Endpoint) start() {
+	e.env.Endpoint = e.ref
+	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
+	e.routes.stranger = e.ref
+	e.qref = e.spawnChild("queue", func() actor.Actor { return e.queue })
+	e.cfg.Shard.AddPoller(e.qref, e.queue)
+	e.cfg.Shard.AddPoller(e.ref, e)
+}
+
+func (e *Endpoint) spawnChild(name string, p actor.Producer) shard.Ref {
+	return e.cfg.Shard.SpawnChild(e.ctx, name, p)
+}
+
+func (e *Endpoint) spawnOp(p actor.Producer) shard.Ref { return e.spawnChild("", p) }

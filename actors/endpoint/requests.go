@@ -1,0 +1,137 @@
+package endpoint
+
+import (
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// batch is how many requests a turn takes.
+const batch = 64
+
+// Poll takes requests from the application.
+func (e *Endpoint) Poll(*shard.Shard) int {
+	n := 0
+	for n < batch && e.reqs.Pop(&e.req) {
+		n++
+		e.handle(&e.req)
+	}
+	if n > 0 {
+		e.req = ope.Request{}
+		e.checkMemory()
+	}
+	return n
+}
+
+// Flush publishes completions at the end of a turn.
+func (e *Endpoint) Flush(*shard.Shard) {
+	if e.cfg.OnFlush != nil {
+		e.cfg.OnFlush()
+	}
+}
+
+// Arm is asked before the shard sleeps.
+func (e *Endpoint) Arm() bool { return e.reqs.Empty() }
+
+// FDs has nothing to add to the device's.
+func (e *Endpoint) FDs() []int { return nil }
+
+func (e *Endpoint) handle(r *ope.Request) {
+	switch r.Kind {
+	case ope.KindControl:
+		r.Run()
+	case ope.KindCancel:
+		e.onCancel(r.ID)
+	case ope.KindSend:
+		e.onSend(r)
+	case ope.KindRecv:
+		e.onRecv(r)
+	}
+}
+
+// reject ends a request that never became an operation.
+func reject(r *ope.Request, err error) {
+	if r.Sink == nil {
+		return
+	}
+	r.Sink.Done(&ope.Result{
+		Kind: r.Kind, Flags: r.Flags, ID: r.ID, Token: r.Token, Err: err, Peer: r.Peer, Tag: r.Tag,
+	})
+}
+
+func (e *Endpoint) onSend(r *ope.Request) {
+	if e.state != open {
+		reject(r, e.endError())
+		return
+	}
+	l, err := e.linkFor(r.Peer)
+	if err != nil {
+		reject(r, err)
+		return
+	}
+	if l.Err != nil {
+		reject(r, l.Err)
+		return
+	}
+	t := e.pools.GetTx()
+	if t == nil {
+		reject(r, errno.ErrAgain)
+		return
+	}
+	turn := t.Arm(r, l)
+	e.cfg.Shard.Tell(l.Peer, turn.Submit())
+}
+
+func (e *Endpoint) onRecv(r *ope.Request) {
+	if e.state != open {
+		reject(r, e.endError())
+		return
+	}
+	if r.Peer < uint64(match.NotAvail) {
+		if l, err := e.linkFor(r.Peer); err != nil {
+			reject(r, err)
+			return
+		} else if l.Err != nil {
+			reject(r, l.Err)
+			return
+		}
+	}
+	p := e.posted.get()
+	p.req = *r
+	p.recv.Kind = match.Untagged
+	if r.Flags&ope.Tagged != 0 {
+		p.recv.Kind = match.Tagged
+	}
+	p.recv.Tag, p.recv.Ignore, p.recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
+	if m := e.table.Post(&p.recv); m != nil {
+		rxe := e.pools.Rxe(m.Owner)
+		e.cfg.Shard.Tell(rxe.Ref(), rxe.Match(&p.req))
+		e.posted.put(p)
+	}
+}
+
+// onCancel ends the operation id if it has not ended: a posted receive at once, an
+// operation in progress as it can.
+func (e *Endpoint) onCancel(id uint64) {
+	var found *posting
+	e.table.EachRecv(func(r *match.Recv) bool {
+		if p := e.posted.at(r.Owner); p.req.ID == id {
+			found = p
+		}
+		return found == nil
+	})
+	if found != nil {
+		e.table.RemoveRecv(&found.recv)
+		reject(&found.req, errno.ErrCanceled)
+		e.posted.put(found)
+		return
+	}
+	tell := func(to shard.Ref, req *ope.Request) {
+		if req.ID == id {
+			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})
+		}
+	}
+	e.pools.EachTx(func(t *ope.Txe) { tell(t.Ref(), t.Request()) })
+	e.pools.EachRx(func(r *ope.Rxe) { tell(r.Ref(), r.Request()) })
+}

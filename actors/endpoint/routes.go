@@ -1,0 +1,75 @@
+package endpoint
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// routes finds the peer of a received packet by where it came from (libfabric's
+// reverse address vector, §4.4). It is a table of the shard: the device queue
+// reads it, the endpoint writes it.
+type routes struct {
+	stranger shard.Ref // who deals with senders that are not known
+	byAH     []map[uint16]*route
+}
+
+// route is who is, and who was, at one (AH, QPN).
+type route struct {
+	cur    *peer.Link
+	former []uint32 // connids of endpoints that were there before
+}
+
+// maxFormer bounds what is remembered of one queue pair number's past.
+const maxFormer = 16
+
+// Route implements device.Router.
+func (r *routes) Route(ah device.AH, qpn uint16) shard.Ref {
+	if int(ah) < len(r.byAH) {
+		if x := r.byAH[ah][qpn]; x != nil {
+			return x.cur.Peer
+		}
+	}
+	return r.stranger
+}
+
+func (r *routes) get(ah device.AH, qpn uint16) *route {
+	if int(ah) < len(r.byAH) {
+		return r.byAH[ah][qpn]
+	}
+	return nil
+}
+
+// set makes l the current peer at its place, and returns the one that it
+// replaces.
+func (r *routes) set(l *peer.Link) (former *peer.Link) {
+	for int(l.AH) >= len(r.byAH) {
+		r.byAH = append(r.byAH, nil)
+	}
+	m := r.byAH[l.AH]
+	if m == nil {
+		m = make(map[uint16]*route)
+		r.byAH[l.AH] = m
+	}
+	x := m[l.QPN]
+	if x == nil {
+		m[l.QPN] = &route{cur: l}
+		return nil
+	}
+	former, x.cur = x.cur, l
+	if len(x.former) == maxFormer {
+		x.former = x.former[1:]
+	}
+	x.former = append(x.former, former.QKey)
+	return former
+}
+
+// was tells whether connid belonged to a former endpoint there.
+func (x *route) was(connid uint32) bool {
+	for _, c := range x.former {
+		if c == connid {
+			return true
+		}
+	}
+	return false
+}

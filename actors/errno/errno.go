@@ -1,0 +1,100 @@
+// Package errno holds libfabric's error numbers and the EFA provider's own codes,
+// so that operators read here what they know from there. Package efa exports
+// them under the same names.
+package errno
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+)
+
+// Errno is a libfabric error number (fi_errno.h): POSIX numbers below 256,
+// libfabric's own above. It is comparable, so errors.Is finds it.
+type Errno uint16
+
+// The numbers that efactor uses.
+const (
+	ErrNoEntry      = Errno(syscall.ENOENT)
+	ErrIO           = Errno(syscall.EIO)
+	ErrAgain        = Errno(syscall.EAGAIN)
+	ErrNoMemory     = Errno(syscall.ENOMEM)
+	ErrBusy         = Errno(syscall.EBUSY)
+	ErrInvalid      = Errno(syscall.EINVAL)
+	ErrNoMessage    = Errno(syscall.ENOMSG)
+	ErrMsgSize      = Errno(syscall.EMSGSIZE)
+	ErrNotSupported = Errno(syscall.EOPNOTSUPP)
+	ErrAddrNotAvail = Errno(syscall.EADDRNOTAVAIL)
+	ErrConnAborted  = Errno(syscall.ECONNABORTED)
+	ErrNotConnected = Errno(syscall.ENOTCONN)
+	ErrTimedOut     = Errno(syscall.ETIMEDOUT)
+	ErrHostUnreach  = Errno(syscall.EHOSTUNREACH)
+	ErrAlready      = Errno(syscall.EALREADY)
+	ErrRemoteIO     = Errno(syscall.EREMOTEIO)
+	ErrCanceled     = Errno(syscall.ECANCELED)
+	ErrClosed       = Errno(syscall.ESHUTDOWN)
+	ErrOther        = Errno(256)
+	ErrTooSmall     = Errno(257)
+	ErrBadState     = Errno(258)
+	ErrDomain       = Errno(262)
+	ErrNoCQ         = Errno(263)
+	ErrTruncated    = Errno(265)
+	ErrNoKey        = Errno(266)
+	ErrNoAV         = Errno(267)
+	ErrOverrun      = Errno(268)
+	ErrNoRx         = Errno(269)
+	ErrNoMR         = Errno(270)
+)
+
+var text = map[Errno]string{
+	ErrAgain:        "resources are used up, try again",
+	ErrNotSupported: "operation not supported",
+	ErrMsgSize:      "message too long",
+	ErrCanceled:     "operation canceled",
+	ErrClosed:       "endpoint closed",
+	ErrNoMessage:    "no message of the desired kind",
+	ErrOther:        "unspecified error",
+	ErrTooSmall:     "provided buffer is too small",
+	ErrBadState:     "operation not permitted in current state",
+	ErrDomain:       "object belongs to another domain",
+	ErrNoCQ:         "missing completion queue",
+	ErrTruncated:    "message was truncated",
+	ErrNoKey:        "key not available",
+	ErrNoAV:         "missing address vector",
+	ErrOverrun:      "queue overrun",
+	ErrNoRx:         "receiver not ready",
+	ErrNoMR:         "memory registration limit exceeded",
+}
+
+// Error gives libfabric's meaning of the number.
+func (e Errno) Error() string {
+	if t, ok := text[e]; ok {
+		return t
+	}
+	if e < 256 {
+		return syscall.Errno(e).Error()
+	}
+	return fmt.Sprintf("libfabric error %d", uint16(e))
+}
+
+// Is lets errors.Is find the standard library's sentinel of the same meaning.
+func (e Errno) Is(target error) bool {
+	switch target {
+	case context.Canceled:
+		return e == ErrCanceled
+	case os.ErrDeadlineExceeded:
+		return e == ErrTimedOut
+	case net.ErrClosed, fs.ErrClosed:
+		return e == ErrClosed
+	}
+	if n, ok := target.(syscall.Errno); ok {
+		return e < 256 && syscall.Errno(e) == n
+	}
+	return false
+}
+
+// Timeout is for net.Error's users.
+func (e Errno) Timeout() bool { return e == ErrTimedOut }

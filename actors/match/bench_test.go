@@ -1,0 +1,153 @@
+package match
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+var depths = []int{0, 1, 128, 1024, 8192, 100_000}
+
+// shapes are receives as applications post them. The i-th of a queue takes the
+// message (i, src 1).
+var shapes = []struct {
+	name string
+	recv func(i int) Recv
+}{
+	{"exact", func(i int) Recv { return Recv{Kind: Tagged, Tag: uint64(i), Source: 1} }},
+	{"anysource", func(i int) Recv { return Recv{Kind: Tagged, Tag: uint64(i), Source: AnySource} }},
+	{"masked", func(i int) Recv { return Recv{Kind: Tagged, Tag: uint64(i), Ignore: 0xff << 56, Source: AnySource} }},
+	{"wildtag", func(int) Recv { return Recv{Kind: Tagged, Ignore: all, Source: AnySource} }},
+	{"mixed", func(i int) Recv {
+		r := Recv{Kind: Tagged, Tag: uint64(i), Ignore: uint64(i%2) * (0xff << 56), Source: 1}
+		if i/2%2 == 0 {
+			r.Source = AnySource
+		}
+		return r
+	}},
+}
+
+// BenchmarkMatch is one Post and one Arrive (posted), or one AddMsg and one Post
+// (unexpected), while so many others wait. order=same pairs one tag over and over,
+// as a latency benchmark does; order=random takes the waiting ones at random, so
+// that depth also costs cache misses.
+func BenchmarkMatch(b *testing.B) {
+	for _, shape := range shapes {
+		for _, depth := range depths {
+			name := fmt.Sprintf("posted=%d/recv=%s/order=", depth, shape.name)
+			b.Run(name+"same", func(b *testing.B) { benchPosted(b, depth, shape.recv, false) })
+			b.Run(name+"random", func(b *testing.B) { benchPosted(b, depth, shape.recv, true) })
+		}
+	}
+	for _, shape := range shapes {
+		for _, depth := range depths {
+			name := fmt.Sprintf("unexpected=%d/recv=%s/order=", depth, shape.name)
+			b.Run(name+"same", func(b *testing.B) { benchUnexpected(b, depth, shape.recv, false) })
+			b.Run(name+"random", func(b *testing.B) { benchUnexpected(b, depth, shape.recv, true) })
+		}
+	}
+}
+
+// picks returns numbers below n in an order that a cache doesn't foresee.
+func picks(n int, random bool) []int32 {
+	p := make([]int32, 1<<16)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range p {
+		p[i] = int32(n - 1)
+		if random {
+			p[i] = rng.Int32N(int32(n))
+		}
+	}
+	return p
+}
+
+func benchPosted(b *testing.B, depth int, recv func(int) Recv, random bool) {
+	table := New()
+	recvs := make([]Recv, depth+1) // the last is the one more that comes and goes
+	for i := range recvs {
+		recvs[i] = recv(i)
+		recvs[i].Owner = int32(i)
+	}
+	for i := range depth {
+		table.Post(&recvs[i])
+	}
+	order, spare := picks(depth+1, random), &recvs[depth]
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		table.Post(spare)
+		if spare = table.Arrive(Tagged, uint64(order[i&0xffff]), 1); spare == nil {
+			b.Fatal("no receive matched")
+		}
+		i++
+	}
+}
+
+func benchUnexpected(b *testing.B, depth int, recv func(int) Recv, random bool) {
+	table := New()
+	msgs := make([]Msg, depth+1)
+	recvs := make([]Recv, depth+1)
+	for i := range msgs {
+		msgs[i] = Msg{Kind: Tagged, Tag: uint64(i), Source: 1}
+		recvs[i] = recv(i)
+	}
+	for i := range depth {
+		table.AddMsg(&msgs[i])
+	}
+	for i := range min(depth, 4) { // one receive of each class, to make the indexes
+		table.Find(Tagged, 1<<40, recvs[i].Ignore, recvs[i].Source)
+	}
+	order, spare := picks(depth+1, random), &msgs[depth]
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		table.AddMsg(spare)
+		if spare = table.Post(&recvs[order[i&0xffff]]); spare == nil {
+			b.Fatal("no message matched")
+		}
+		i++
+	}
+}
+
+// BenchmarkClasses is one Post and one Arrive while receives of so many classes
+// wait: the cost that does grow.
+func BenchmarkClasses(b *testing.B) {
+	for _, classes := range []int{1, 2, 4, 16, 64, 256} {
+		b.Run(fmt.Sprintf("classes=%d", classes), func(b *testing.B) {
+			table := New()
+			for i := range classes {
+				table.Post(&Recv{Kind: Tagged, Tag: 1 << 63, Ignore: uint64(i), Source: AnySource})
+			}
+			r := Recv{Kind: Tagged, Tag: 1, Source: AnySource}
+			b.ReportAllocs()
+			for b.Loop() {
+				table.Post(&r)
+				if table.Arrive(Tagged, 1, 1) == nil {
+					b.Fatal("no receive matched")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkMiss is an arrival that nobody waits for.
+func BenchmarkMiss(b *testing.B) {
+	for _, depth := range depths {
+		b.Run(fmt.Sprintf("posted=%d", depth), func(b *testing.B) {
+			table := New()
+			recvs := make([]Recv, depth)
+			for i := range recvs {
+				recvs[i] = Recv{Kind: Tagged, Tag: uint64(i), Source: AnySource}
+				table.Post(&recvs[i])
+			}
+			tag := uint64(1 << 40)
+			b.ReportAllocs()
+			for b.Loop() {
+				if table.Arrive(Tagged, tag, 1) != nil {
+					b.Fatal("matched")
+				}
+				tag++
+			}
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package match
+
+// Source is where a message came from, as a handle of the address vector, or
+// which source a receive accepts.
+type Source uint64
+
+const (
+	// AnySource is a receive that takes messages from everyone.
+	AnySource Source = ^Source(0)
+	// NotAvail is a sender that is in no address vector: its messages match
+	// AnySource and nothing else, and a receive from NotAvail matches nothing.
+	NotAvail Source = AnySource - 1
+)
+
+// known tells a sender that a directed receive can name.
+func (s Source) known() bool { return s < NotAvail }
+
+// Kind is one of the two disjoint matching spaces.
+type Kind uint8
+
+// The kinds. Tags and ignore masks play no part in Untagged.
+const (
+	Untagged Kind = iota
+	Tagged
+)
+
+const numKinds = 2
+
+func (k Kind) String() string {
+	if k == Untagged {
+		return "untagged"
+	}
+	return "tagged"
+}
+
+// Recv is a posted receive, embedded in the operation that waits. While it is in
+// a table its owner neither moves it nor changes its fields.
+type Recv struct {
+	Kind   Kind
+	Tag    uint64
+	Ignore uint64 // bits of Tag that don't matter
+	Source Source // AnySource, or the only sender to receive from
+	Owner  int32  // the caller's, opaque here
+
+	in    *space // nil: in no table
+	entry node[Recv]
+	order link[Recv]
+}
+
+// Msg is an unexpected message, embedded in what keeps it. While it is in a table
+// its owner neither moves it nor changes its fields; see [Table.Rekey].
+type Msg struct {
+	Kind   Kind
+	Tag    uint64
+	Source Source // NotAvail: its sender is in no address vector
+	Owner  int32  // the caller's, opaque here
+
+	in      *space // nil: in no table
+	order   link[Msg]
+	entries *entry // its places in the indexes, one for each
+	own     entry  // the first of them; further ones come from the pool
+}
+
+// filter is what a receive accepts.
+type filter struct {
+	tag    uint64
+	ignore uint64
+	src    Source
+}
+
+// newFilter makes a filter in which untagged is a tag of which no bit matters.
+func newFilter(k Kind, tag, ignore uint64, src Source) filter {
+	if k == Untagged {
+		return filter{ignore: ^uint64(0), src: src}
+	}
+	return filter{tag: tag, ignore: ignore, src: src}
+}
+
+func (f filter) directed() bool { return f.src != AnySource }
+
+func (f filter) matches(tag uint64, src Source) bool {
+	return (f.tag^tag)&^f.ignore == 0 && (f.src == AnySource || f.src == src && src.known())
+}

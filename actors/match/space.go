@@ -1,0 +1,144 @@
+package match
+
+import "math/bits"
+
+// maxClasses is how many classes a space has, one bit each in live and indexed.
+const maxClasses = 64
+
+// class is the receives, and an index of the messages for receives, that have
+// the same ignore mask and either all name a source or all take any.
+type class struct {
+	ignore   uint64
+	directed bool
+	bit      uint64 // its own in space.live and space.indexed
+
+	recvs  index[Recv]
+	posted uint64 // stamp of the last receive, or of the making
+
+	msgs  index[Msg] // of all messages of the space, if indexed
+	asked uint64     // space.adds when msgs was last of use
+}
+
+// key is what receives of the class that may take (tag, src) are filed under.
+func (c *class) key(tag uint64, src Source) (uint64, Source) {
+	if !c.directed {
+		src = AnySource
+	}
+	return tag &^ c.ignore, src
+}
+
+// space is all receives and messages of one kind.
+type space struct {
+	table *Table
+
+	recvs list[Recv] // by posting
+	msgs  list[Msg]  // by arrival
+	adds  uint64     // messages ever added
+
+	classes []*class
+	last    *class // that lookup returned
+	live    uint64 // classes that have receives
+	indexed uint64 // classes whose msgs is kept up
+	rest    class  // receives of classes beyond maxClasses, all under one key
+}
+
+// lookup returns the class of a filter, nil if there is none.
+func (s *space) lookup(f filter) *class {
+	if c := s.last; c != nil && c.ignore == f.ignore && c.directed == f.directed() {
+		return c
+	}
+	for _, c := range s.classes {
+		if c.ignore == f.ignore && c.directed == f.directed() {
+			s.last = c
+			return c
+		}
+	}
+	return nil
+}
+
+// open makes the class of a filter, if need be from the class that has waited
+// longest for a receive, has none and no index; nil if all are in use.
+func (s *space) open(f filter) *class {
+	var c *class
+	if i := len(s.classes); i < maxClasses {
+		c = &class{bit: 1 << i}
+		c.recvs.seed, c.msgs.seed = s.table.seed, s.table.seed
+		s.classes = append(s.classes, c)
+	} else {
+		for idle := ^(s.live | s.indexed); idle != 0; idle &= idle - 1 {
+			d := s.classes[bits.TrailingZeros64(idle)]
+			if c == nil || d.posted < c.posted {
+				c = d
+			}
+		}
+		if c == nil {
+			return nil
+		}
+	}
+	c.ignore, c.directed, c.posted = f.ignore, f.directed(), s.table.stamp
+	return c
+}
+
+// oldestRecv returns the oldest receive that matches, or nil.
+func (s *space) oldestRecv(tag uint64, src Source) *Recv {
+	var best *node[Recv]
+	for live := s.live; live != 0; live &= live - 1 {
+		c := s.classes[bits.TrailingZeros64(live)]
+		if c.directed && !src.known() {
+			continue
+		}
+		if n := c.recvs.first(c.key(tag, src)); n != nil && (best == nil || n.stamp < best.stamp) {
+			best = n
+		}
+	}
+	if s.rest.recvs.keys != 0 {
+		best = s.scanRest(best, tag, src)
+	}
+	if best == nil {
+		return nil
+	}
+	return best.owner
+}
+
+// scanRest returns the oldest receive outside the classes that matches, unless
+// best is older.
+func (s *space) scanRest(best *node[Recv], tag uint64, src Source) *node[Recv] {
+	lead := s.rest.recvs.first(0, AnySource)
+	for n := lead; best == nil || n.stamp < best.stamp; {
+		r := n.owner
+		if newFilter(r.Kind, r.Tag, r.Ignore, r.Source).matches(tag, src) {
+			return n
+		}
+		if n = n.next; n == lead {
+			break
+		}
+	}
+	return best
+}
+
+// addRecv appends r, whose filter is f, to the receives of class c.
+func (s *space) addRecv(r *Recv, f filter, c *class) {
+	stamp := s.table.tick()
+	n := &r.entry
+	n.owner, n.stamp = r, stamp
+	if c == nil {
+		c, n.tag, n.src = &s.rest, 0, AnySource
+	} else {
+		n.tag, n.src = c.key(f.tag, f.src)
+		c.posted = stamp
+		s.live |= c.bit
+	}
+	n.in, r.in = c, s
+	c.recvs.insert(n)
+	s.recvs.push(&r.order, r, stamp)
+}
+
+func (s *space) removeRecv(r *Recv) {
+	c := r.entry.in
+	c.recvs.remove(&r.entry)
+	if c.recvs.keys == 0 {
+		s.live &^= c.bit
+	}
+	s.recvs.remove(&r.order)
+	r.in = nil
+}

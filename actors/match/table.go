@@ -1,0 +1,150 @@
+package match
+
+// defaultSeed is the seed of New, the fractional digits of pi.
+const defaultSeed = 0x243f6a8885a308d3
+
+// Table is the posted receives and the unexpected messages of one endpoint. It is
+// made by [New] or [NewSeeded] and used by one goroutine at a time.
+type Table struct {
+	spaces [numKinds]space
+	stamp  uint64 // of the newest entry; postings and arrivals share one order
+	pool   pool
+	seed   uint64
+}
+
+// New returns an empty table.
+func New() *Table { return NewSeeded(defaultSeed) }
+
+// NewSeeded is New with a seed for the hash of tags, which changes no result.
+// With a seed that peers cannot guess they cannot choose tags that hash alike.
+func NewSeeded(seed uint64) *Table {
+	t := &Table{seed: seed}
+	for k := range t.spaces {
+		t.spaces[k].table = t
+		t.spaces[k].rest.recvs.seed = seed
+	}
+	return t
+}
+
+func (t *Table) space(k Kind) *space {
+	if k == Untagged {
+		return &t.spaces[Untagged]
+	}
+	return &t.spaces[Tagged]
+}
+
+func (t *Table) tick() uint64 {
+	t.stamp++
+	return t.stamp
+}
+
+// Arrive removes and returns the oldest posted receive that takes a message of
+// this kind, tag and sender. It returns nil if there is none; the message is then
+// unexpected and the caller's to give to AddMsg.
+func (t *Table) Arrive(k Kind, tag uint64, src Source) *Recv {
+	s := t.space(k)
+	r := s.oldestRecv(tag, src)
+	if r != nil {
+		s.removeRecv(r)
+	}
+	return r
+}
+
+// AddMsg appends an unexpected message. A message that is in a table stays where
+// it is.
+func (t *Table) AddMsg(m *Msg) {
+	if m.in == nil {
+		t.space(m.Kind).addMsg(m)
+	}
+}
+
+// Post removes and returns the oldest unexpected message that r takes. If there is
+// none it returns nil, and r is the newest posted receive. A receive that is in a
+// table stays where it is.
+func (t *Table) Post(r *Recv) *Msg {
+	if r.in != nil {
+		return nil
+	}
+	s := t.space(r.Kind)
+	f := newFilter(r.Kind, r.Tag, r.Ignore, r.Source)
+	c := s.lookup(f)
+	if s.msgs.n != 0 {
+		var m *Msg
+		if m, c = s.oldestMsg(f, c); m != nil {
+			s.removeMsg(m)
+			return m
+		}
+	}
+	if c == nil {
+		c = s.open(f)
+	}
+	s.addRecv(r, f, c)
+	return nil
+}
+
+// Find returns the oldest unexpected message that a receive with these arguments
+// would take, or nil. The message stays (FI_PEEK); RemoveMsg claims or discards it.
+func (t *Table) Find(k Kind, tag, ignore uint64, src Source) *Msg {
+	s := t.space(k)
+	if s.msgs.n == 0 {
+		return nil
+	}
+	f := newFilter(k, tag, ignore, src)
+	m, _ := s.oldestMsg(f, s.lookup(f))
+	return m
+}
+
+// RemoveRecv takes a posted receive back. It returns false if r isn't in the
+// table, as after a match.
+func (t *Table) RemoveRecv(r *Recv) bool {
+	if r.in == nil || r.in.table != t {
+		return false
+	}
+	r.in.removeRecv(r)
+	return true
+}
+
+// RemoveMsg takes out an unexpected message. It returns false if m isn't in the
+// table, as after a match.
+func (t *Table) RemoveMsg(m *Msg) bool {
+	if m.in == nil || m.in.table != t {
+		return false
+	}
+	m.in.removeMsg(m)
+	return true
+}
+
+// Rekey gives an unexpected message another source: its sender was inserted into
+// the address vector, or removed from it. The message keeps its place in the order
+// of arrival. Nothing is matched, so a caller offers the messages of a sender that
+// became known, oldest first, to the directed receives that wait for it:
+//
+//	t.Rekey(m, src)
+//	if r := t.Arrive(m.Kind, m.Tag, src); r != nil {
+//		t.RemoveMsg(m)
+//	}
+//
+// A message that isn't in the table is left alone.
+func (t *Table) Rekey(m *Msg, src Source) {
+	if m.in != nil && m.in.table == t {
+		m.in.rekey(m, src)
+	}
+}
+
+// Recvs returns the number of posted receives.
+func (t *Table) Recvs() int { return t.spaces[Untagged].recvs.n + t.spaces[Tagged].recvs.n }
+
+// Msgs returns the number of unexpected messages.
+func (t *Table) Msgs() int { return t.spaces[Untagged].msgs.n + t.spaces[Tagged].msgs.n }
+
+// EachRecv calls f for the posted receives of both kinds, oldest first, until f
+// returns false. f may use the table; receives that it posts are not visited.
+func (t *Table) EachRecv(f func(*Recv) bool) {
+	each(&t.spaces[Untagged].recvs, &t.spaces[Tagged].recvs, t.stamp, f)
+}
+
+// EachMsg calls f for the unexpected messages of both kinds, oldest first, until f
+// returns false. f may use the table; messages that it adds are not visited.
+func (t *Table) EachMsg(f func(*Msg) bool) {
+	each(&t.spaces[Untagged].msgs, &t.spaces[Tagged].msgs, t.stamp, f)
+}

@@ -1,0 +1,155 @@
+package ope
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// An id on the wire is 20 bits of index and 12 of generation, so that an id of a
+// former use is known as such (§8.6 of libfabric's pool reuse; S21).
+const (
+	indexBits = 20
+	indexMask = 1<<indexBits - 1
+	slab      = 32
+	// MaxOps is the most operations of one kind that an endpoint can have.
+	MaxOps = 1 << indexBits
+)
+
+// Pools are the operations of one endpoint: spawned in slabs when needed, armed
+// again and again, never stopped before the endpoint.
+type Pools struct {
+	env    *peer.Env
+	Policy Policy
+	// DetachLimit is how many unsent bytes of a canceled send are copied so
+	// that its caller can go.
+	DetachLimit uint64
+	// CopiesAtPost: the device keeps no reference to a payload.
+	CopiesAtPost bool
+	// Spawn makes an actor of the endpoint's.
+	Spawn func(p actor.Producer) shard.Ref
+	// Unlist takes an unexpected message that failed out of the matcher.
+	Unlist func(*Rxe)
+
+	tx     []*Txe
+	rx     []*Rxe
+	txFree *Txe
+	rxFree *Rxe
+}
+
+// NewPools makes empty pools. spawn makes an actor of the endpoint's.
+func NewPools(env *peer.Env, policy Policy, spawn func(actor.Producer) shard.Ref) *Pools {
+	return &Pools{env: env, Policy: policy.WithDefaults(), DetachLimit: 1 << 20, Spawn: spawn}
+}
+
+// Tx implements peer.OpTable.
+func (p *Pools) Tx(id uint32) shard.Ref {
+	if i := id & indexMask; i < uint32(len(p.tx)) {
+		if t := p.tx[i]; t.busy && t.id == id {
+			return t.ref
+		}
+	}
+	return shard.Ref{}
+}
+
+// Rx implements peer.OpTable.
+func (p *Pools) Rx(id uint32) shard.Ref {
+	if i := id & indexMask; i < uint32(len(p.rx)) {
+		if r := p.rx[i]; r.busy && r.id == id {
+			return r.ref
+		}
+	}
+	return shard.Ref{}
+}
+
+// GetTx takes a txe; nil if there are MaxOps of them in use.
+func (p *Pools) GetTx() *Txe {
+	if p.txFree == nil && !p.growTx() {
+		return nil
+	}
+	t := p.txFree
+	p.txFree, t.next = t.next, nil
+	t.busy = true
+	return t
+}
+
+// GetRx takes an rxe; nil if there are MaxOps of them in use.
+func (p *Pools) GetRx() *Rxe {
+	if p.rxFree == nil && !p.growRx() {
+		return nil
+	}
+	r := p.rxFree
+	p.rxFree, r.next = r.next, nil
+	r.busy = true
+	return r
+}
+
+func (p *Pools) growTx() bool {
+	if len(p.tx)+slab > MaxOps {
+		return false
+	}
+	s := make([]Txe, slab)
+	for i := range s {
+		t := &s[i]
+		t.pools, t.id = p, uint32(len(p.tx))
+		p.tx = append(p.tx, t)
+		t.ref = p.Spawn(func() actor.Actor { return t })
+		t.turn.Op, t.slot.To = t.ref, t.ref
+	}
+	for i := len(s) - 1; i >= 0; i-- {
+		s[i].next, p.txFree = p.txFree, &s[i]
+	}
+	return true
+}
+
+func (p *Pools) growRx() bool {
+	if len(p.rx)+slab > MaxOps {
+		return false
+	}
+	s := make([]Rxe, slab)
+	for i := range s {
+		r := &s[i]
+		r.pools, r.id = p, uint32(len(p.rx))
+		p.rx = append(p.rx, r)
+		r.ref = p.Spawn(func() actor.Actor { return r })
+		r.slot.To, r.slot.Control = r.ref, true
+		r.matched.Rxe, r.unexp.Rxe = r, r
+		r.Msg.Owner = int32(r.id)
+	}
+	for i := len(s) - 1; i >= 0; i-- {
+		s[i].next, p.rxFree = p.rxFree, &s[i]
+	}
+	return true
+}
+
+// Rxe returns the rxe with the given index (match.Msg.Owner).
+func (p *Pools) Rxe(i int32) *Rxe { return p.rx[i] }
+
+// EachTx calls f for every txe in use, in the order of their ids.
+func (p *Pools) EachTx(f func(*Txe)) {
+	for _, t := range p.tx {
+		if t.busy {
+			f(t)
+		}
+	}
+}
+
+// EachRx calls f for every rxe in use, in the order of their ids.
+func (p *Pools) EachRx(f func(*Rxe)) {
+	for _, r := range p.rx {
+		if r.busy {
+			f(r)
+		}
+	}
+}
+
+// nextID is the id of the next use of the same index.
+func nextID(id uint32) uint32 { return id + 1<<indexBits }
+
+// String describes the pools, for snapshots.
+func (p *Pools) String() string {
+	return fmt.Sprintf("%d txe, %d rxe spawned", len(p.tx), len(p.rx))
+}

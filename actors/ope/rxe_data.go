@@ -1,0 +1,150 @@
+package ope
+
+import (
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
+)
+
+func protoOf(p *peer.Packet) Proto {
+	switch p.Type {
+	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM:
+		return Medium
+	case wire.TypeLongCTSMsgRTM, wire.TypeLongCTSTagRTM:
+		return LongCTS
+	default:
+		return Eager
+	}
+}
+
+// take copies a packet's payload to its place in the application's buffer; what
+// has no room there is dropped (truncation).
+func (r *Rxe) take(p *peer.Packet) {
+	n := uint64(len(p.Payload))
+	if err := r.m.Take(p.Offset, n, p.Type == wire.TypeCTSData); err != nil {
+		r.pools.env.Counters.BadLength++
+		p.Free()
+		return
+	}
+	if room := uint64(len(r.req.Buf)); !r.drop && p.Offset < room {
+		copy(r.req.Buf[p.Offset:], p.Payload)
+	}
+	p.Free()
+	if r.m.Complete() {
+		_ = r.m.Step(RxLast) // from RXE_MATCHED, which take is called in
+	}
+}
+
+// grant posts a CTS if one is due. CTS cannot be rebuilt by anybody else, so it
+// waits for room before data does (V06).
+func (r *Rxe) grant() {
+	env := r.pools.env
+	n := r.m.Grant(uint64(r.pools.Policy.Credits) * uint64(env.MTU-ctsDataHeader))
+	if n == 0 {
+		return
+	}
+	if r.link.Backoff {
+		r.hold.Await(r.link, r.ref, true)
+		return
+	}
+	p := env.Q.Alloc()
+	if p == nil {
+		r.slotWaits = true
+		env.Q.AwaitSlot(&r.slot)
+		return
+	}
+	c := wire.CTS{
+		HasConnID: true, ConnID: env.Addr.ConnID(),
+		SendID: r.sendID, RecvID: r.id, RecvLength: n,
+	}
+	p.Fill(c.Append(p.Header()), nil)
+	r.link.Address(p, r.ref)
+	if err := env.Q.Post(p); err != nil {
+		env.Q.Free(p)
+		r.fail(err)
+		return
+	}
+	r.flying++
+	r.m.Granted(n)
+	env.Counters.PacketsSent[wire.TypeCTS]++
+}
+
+// settle gives the outcome if there is one, and frees the rxe once nothing refers
+// to it any more.
+func (r *Rxe) settle() {
+	if !r.busy || r.m.State < RxDone {
+		return
+	}
+	r.complete()
+	if r.flying == 0 && !r.slotWaits && r.told == 0 && !r.hold.Queued() {
+		r.release()
+	}
+}
+
+func (r *Rxe) complete() {
+	if r.done || r.req.Sink == nil {
+		return
+	}
+	r.done = true
+	placed := min(r.m.Total, uint64(len(r.req.Buf)))
+	res := Result{
+		Kind: KindRecv, Flags: r.req.Flags, Proto: r.m.Proto, ID: r.req.ID, Token: r.req.Token,
+		N: int(placed), Peer: r.link.Handle, From: r.link.Addr,
+		Tag: r.tag, Data: r.data, HasData: r.hasData,
+	}
+	switch {
+	case r.err != nil:
+		res.Err, res.N = r.err, 0
+	case r.m.Total > placed:
+		res.Lost = int(r.m.Total - placed)
+		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
+	}
+	if r.req.Pieces != nil {
+		res.Pieces, res.Gathered = r.req.Pieces, r.req.Buf[:placed]
+	}
+	s := r.req.Sink
+	r.req.Sink, r.req.Token, r.req.Buf, r.req.Pieces = nil, nil, nil, nil
+	s.Done(&res)
+}
+
+// fail ends the message. If a receive has matched it, that gets the error. A
+// message that is here in full can still be received although its sender is gone.
+func (r *Rxe) fail(err error) {
+	if !r.busy || r.m.State >= RxDone {
+		r.settle()
+		return
+	}
+	if r.m.State < RxMatched && r.stored == r.m.Total {
+		return
+	}
+	r.err = err
+	r.m.State = RxErr
+	for r.head != nil {
+		p := r.head
+		r.head = p.Next
+		p.Free()
+	}
+	r.tail = nil
+	if r.listed {
+		r.listed = false
+		r.pools.Unlist(r)
+	}
+	r.settle()
+}
+
+// onCancel lets the caller go: nothing is written to its buffer from now on, the
+// message is received to its end and thrown away, so that the sender completes.
+func (r *Rxe) onCancel(m *Cancel) {
+	if !r.busy || r.done || r.req.ID != m.ID {
+		return
+	}
+	r.err, r.drop = m.Err, true
+	r.complete()
+	r.err = nil
+}
+
+func (r *Rxe) release() {
+	r.member.Leave()
+	r.id = nextID(r.id)
+	r.busy, r.req, r.link, r.err = false, Request{}, nil, nil
+	r.next, r.pools.rxFree = r.pools.rxFree, r
+}

@@ -1,0 +1,204 @@
+package ope
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// Txe is the actor of one message being sent.
+//
+//   - It owns its request and its machine, from GetTx to release; the buffer in
+//     the request is the caller's until the outcome.
+//   - Its peer grants its turn, resumes it and tells of failures; the device
+//     queue tells it of packets that arrived and of room; CTS comes from its
+//     peer.
+//   - It posts packets, and gives the outcome to the request's sink.
+//   - It waits for its turn, a CTS, room, or the end of back-off.
+//   - It is never stopped alone; when its endpoint stops, the endpoint has ended
+//     it before.
+type Txe struct {
+	pools *Pools
+	ref   shard.Ref
+	next  *Txe
+	busy  bool
+	id    uint32 // send_id
+
+	req      Request
+	link     *peer.Link
+	m        Tx
+	err      error
+	detached bool  // the caller has its outcome already
+	canceled error // what the caller's context said
+
+	rawAddr, connID bool   // optional headers, chosen once per message
+	peerID          uint32 // the receiver's recv_id, from CTS
+
+	turn   peer.Turn
+	hold   peer.Hold
+	slot   device.SlotWait
+	member peer.Member
+	more   continueMsg
+	timer  shard.Timer
+	late   lateMsg
+
+	slotWaits, moreQueued bool
+}
+
+type continueMsg struct{ shard.Message }
+
+type lateMsg struct{ shard.Message }
+
+// Cancel asks an operation to let its caller go (endpoint -> operation).
+type Cancel struct {
+	shard.Message
+	ID  uint64 // of the request, lest it has ended
+	Err error
+}
+
+// Arm fills the txe for a request to l and returns its place in the peer's line.
+func (t *Txe) Arm(req *Request, l *peer.Link) *peer.Turn {
+	t.req, t.link = *req, l
+	t.m = Tx{State: TxReq, Total: uint64(len(req.Buf))}
+	t.err, t.detached, t.canceled = nil, false, nil
+	t.turn.Link = l
+	l.Join(&t.member, t.ref)
+	return &t.turn
+}
+
+// Link is the txe's peer, nil between uses.
+func (t *Txe) Link() *peer.Link { return t.link }
+
+// Request gives what the txe was armed with, for snapshots.
+func (t *Txe) Request() *Request { return &t.req }
+
+// Machine gives the state, for snapshots.
+func (t *Txe) Machine() Tx { return t.m }
+
+// Ref is the actor's.
+func (t *Txe) Ref() shard.Ref { return t.ref }
+
+// Receive is the txe's message switch.
+func (t *Txe) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *device.SendDone:
+		t.onSent(m.Pke)
+	case *peer.Grant:
+		t.onGrant(m.Pke)
+	case *peer.Deliver:
+		t.onPacket(m.Pkt)
+	case *device.SlotWait:
+		t.slotWaits = false
+		t.pump(nil)
+		t.settle()
+	case *peer.Resume:
+		t.pump(nil)
+		t.settle()
+	case *continueMsg:
+		t.moreQueued = false
+		t.pump(nil)
+		t.settle()
+	case *peer.SendFailed:
+		t.onLost(m)
+	case *peer.Fail:
+		t.fail(m.Err)
+	case *peer.Withdrawn:
+		t.onWithdrawn(m)
+	case *Cancel:
+		t.onCancel(m)
+	case *lateMsg:
+		t.onLate()
+	case *Abandon:
+		t.onAbandon(m.Err)
+	case *actor.Restarting:
+		t.panicked()
+	}
+}
+
+// onSent: a packet arrived at the peer.
+func (t *Txe) onSent(p *device.Pke) {
+	n := p.Bytes
+	t.pools.env.Q.Free(p)
+	t.link.Heard()
+	if err := t.m.Ack(n); err != nil {
+		t.fail(err)
+		return
+	}
+	t.settle()
+}
+
+// onLost: a packet will never arrive; the message failed for good.
+func (t *Txe) onLost(m *peer.SendFailed) {
+	t.pools.env.Q.Free(m.Pke)
+	t.m.Lost()
+	if t.err == nil {
+		t.err = m.Err
+	}
+	t.settle()
+}
+
+// fail ends the message with err. Packets with the device are awaited before the
+// caller gets its buffer back, unless the device keeps no reference to it.
+func (t *Txe) fail(err error) {
+	if t.m.State == TxDone || !t.busy {
+		return
+	}
+	if t.err == nil {
+		t.err = err
+	}
+	t.m.Fail()
+	if t.m.Flying > 0 && t.pools.CopiesAtPost {
+		t.detach()
+	}
+	t.settle()
+}
+
+// settle gives the outcome if there is one, and frees the txe once nothing refers
+// to it any more.
+func (t *Txe) settle() {
+	if !t.busy || (t.m.State != TxDone && t.m.State != TxErr) {
+		return
+	}
+	if t.m.Flying == 0 || t.detached {
+		t.complete()
+	}
+	if t.m.Flying == 0 && !t.slotWaits && !t.moreQueued && !t.hold.Queued() && !t.turn.InLine() {
+		t.release()
+	}
+}
+
+func (t *Txe) complete() {
+	if t.req.Sink == nil {
+		return
+	}
+	r := Result{
+		Kind: KindSend, Flags: t.req.Flags, Proto: t.m.Proto, ID: t.req.ID,
+		Token: t.req.Token, Err: t.err, N: int(t.m.Total),
+		Peer: t.req.Peer, Tag: t.req.Tag, Data: t.req.Data,
+		HasData: t.req.Flags&HasData != 0,
+	}
+	if t.err != nil {
+		r.N = int(t.m.Acked)
+	}
+	s := t.req.Sink
+	t.req.Sink, t.req.Token = nil, nil
+	s.Done(&r)
+}
+
+func (t *Txe) release() {
+	t.pools.env.Sh.StopTimer(&t.timer)
+	t.member.Leave()
+	t.id = nextID(t.id)
+	t.busy, t.req, t.link, t.err = false, Request{}, nil, nil
+	t.next, t.pools.txFree = t.pools.txFree, t
+}
+
+// panicked: a handler of this operation panicked; the operation ends with an
+// error and the others live on.
+func (t *Txe) panicked() {
+	if t.busy {
+		t.fail(ErrInternal)
+	}
+}

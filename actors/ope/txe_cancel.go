@@ -1,0 +1,89 @@
+package ope
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// ErrInternal ends an operation whose handler panicked.
+var ErrInternal = errors.New("internal error: the operation's handler panicked")
+
+// onCancel lets the caller go: before its turn came the message is withdrawn and
+// no msg_id is spent; afterwards what is not sent yet is copied, up to
+// DetachLimit, since a msg_id must never get lost; beyond that the protocol is
+// awaited, at most PeerTimeout.
+func (t *Txe) onCancel(m *Cancel) {
+	if !t.busy || t.req.ID != m.ID || t.req.Sink == nil || t.canceled != nil {
+		return
+	}
+	t.canceled = m.Err
+	if t.turn.InLine() {
+		t.pools.env.Sh.Tell(t.link.Peer, &peer.Withdraw{Turn: &t.turn, ID: m.ID})
+		return
+	}
+	t.letGo()
+}
+
+// onWithdrawn: the peer took the message out of its line, or was too late.
+func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
+	if !t.busy || t.req.ID != m.ID || t.req.Sink == nil {
+		return
+	}
+	if m.OK {
+		t.fail(t.canceled)
+		return
+	}
+	t.letGo()
+}
+
+// letGo gives the caller its outcome and its buffer while the message goes on
+// from a copy.
+func (t *Txe) letGo() {
+	env := t.pools.env
+	if t.m.Total-t.m.Sent > t.pools.DetachLimit || (t.m.Flying > 0 && !t.pools.CopiesAtPost) {
+		env.Sh.StartTimer(&t.timer, env.Config.PeerTimeout, t.ref, &t.late)
+		return
+	}
+	t.detach()
+	rest := make([]byte, len(t.req.Buf))
+	copy(rest[t.m.Sent:], t.req.Buf[t.m.Sent:])
+	t.req.Buf = rest
+	t.err = t.canceled
+	t.complete()
+	t.err = nil
+}
+
+// detach copies the payload of packets that might have to be sent again.
+func (t *Txe) detach() {
+	t.detached = true
+	t.pools.env.Q.EachOut(t.ref, (*device.Pke).Detach)
+}
+
+// onLate: a canceled send could not be ended in time, so its peer is failed.
+func (t *Txe) onLate() {
+	if !t.busy || t.req.Sink == nil {
+		return
+	}
+	err := fmt.Errorf("%w: a canceled send of %d bytes did not end: %w", peer.ErrPeerFailed, t.m.Total, errno.ErrTimedOut)
+	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: err, Tell: true})
+}
+
+// Abandon tells an operation that the queue pair is closed: no packet of its will
+// ever complete (endpoint -> operation).
+type Abandon struct {
+	shard.Message
+	Err error
+}
+
+func (t *Txe) onAbandon(err error) {
+	if !t.busy {
+		return
+	}
+	t.m.Flying = 0
+	t.fail(err)
+}

@@ -1,0 +1,31 @@
+package peer
+
+// Counters are an endpoint's, counted by its peers and operations, one writer
+// (the shard). Names of dropped input say what was wrong with it.
+type Counters struct {
+	PacketsRecv [256]uint64 // by packet type
+	PacketsSent [256]uint64
+
+	HandshakesSent, HandshakesRecv uint64
+	Resent                         uint64 // packets sent again after RNR
+	Backoffs                       uint64 // times that a peer entered back-off
+	BackoffNanos                   uint64
+	OutOfOrder                     uint64 // messages kept for their turn
+	Overflow                       uint64 // of them, beyond the reorder window
+	Probes                         uint64
+	PeersFailed                    uint64
+	Unexpected                     uint64
+
+	// Input that was dropped.
+	BadShort       uint64 // shorter than its header says
+	BadType        uint64 // unknown, retired or internal packet type
+	BadVersion     uint64
+	BadLength      uint64 // a length or offset that does not fit
+	BadID          uint64 // an operation id that is not in use
+	StaleMsgID     uint64 // a msg_id that was processed already
+	StaleConnID    uint64 // from a former endpoint with the same GID and QPN
+	NoAddress      uint64 // a stranger that does not say who it is
+	Unsupported    uint64 // a subprotocol that is not built
+	PeerOverMemory uint64
+	PeerDown       uint64 // from a peer that has failed
+}

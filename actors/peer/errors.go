@@ -1,0 +1,49 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
+)
+
+// Causes of a peer's end.
+var (
+	ErrPeerFailed = errors.New("peer failed")
+	ErrRemoved    = errors.New("peer was removed from the address vector")
+	ErrReplaced   = fmt.Errorf("%w: another endpoint has taken its address", ErrPeerFailed)
+	ErrDied       = fmt.Errorf("%w: its process died", ErrPeerFailed)
+	ErrSilent     = fmt.Errorf("%w: nothing was heard of it for the whole PeerTimeout", ErrPeerFailed)
+	ErrHoard      = fmt.Errorf("%w: it sent more than PeerMemory that nobody asked for", ErrPeerFailed)
+	ErrStopped    = errors.New("endpoint closed")
+)
+
+// StatusError is a device's verdict with libfabric's numbers.
+type StatusError struct {
+	Status   device.Status
+	Errno    errno.Errno
+	Provider errno.Provider
+	Peer     bool // the whole peer is concerned
+}
+
+// Error says what the device said.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("%s (EFA status %d, provider code %d)", e.Provider, e.Status, uint16(e.Provider))
+}
+
+// Unwrap gives the libfabric number, and ErrPeerFailed where that is so.
+func (e *StatusError) Unwrap() []error {
+	if e.Peer {
+		return []error{e.Errno, ErrPeerFailed}
+	}
+	return []error{e.Errno}
+}
+
+func (p *Peer) statusError(s device.Status) error {
+	if p.link.Err != nil && s == device.StatusFlushed {
+		return p.link.Err
+	}
+	n, prov := errno.Of(s, p.link.Handshaken)
+	return &StatusError{Status: s, Errno: n, Provider: prov, Peer: s.Gone()}
+}

@@ -1,0 +1,62 @@
+package peer
+
+import (
+	"github.com/efactor/efactor/wire"
+)
+
+// answer sends HANDSHAKE, once, on the first packet of any kind from the peer
+// and before that packet is processed (§2.1).
+func (p *Peer) answer() {
+	if p.handshake == handshakeNone {
+		p.handshake = handshakeQueued
+		p.sendHandshake()
+	}
+}
+
+func (p *Peer) sendHandshakeIfQueued() {
+	if p.handshake == handshakeQueued {
+		p.sendHandshake()
+	}
+}
+
+// sendHandshake posts HANDSHAKE or waits for room or for the end of back-off. A
+// failure of the packet is nobody's error (§2.3).
+func (p *Peer) sendHandshake() {
+	if p.handshake != handshakeQueued || p.link.Err != nil || p.link.Backoff {
+		return
+	}
+	pke := p.env.Q.Alloc()
+	if pke == nil {
+		p.env.Q.AwaitSlot(&p.hsWait)
+		return
+	}
+	c := &p.env.Config
+	h := wire.Handshake{
+		Features:  c.Features,
+		HasConnID: true, ConnID: p.env.Addr.ConnID(),
+		HasHostID: c.HostID != 0, HostID: c.HostID,
+		HasDeviceVersion: true, DeviceVersion: c.DeviceID,
+	}
+	if p.post(pke, h.Append(pke.Header())) {
+		p.handshake = handshakeSent
+		p.env.Counters.HandshakesSent++
+	}
+}
+
+// onHandshake learns what the peer can do and wants (§2.1). A second one is
+// tolerated and ignored: releases differ in what they repeat.
+func (p *Peer) onHandshake(b []byte) {
+	var h wire.Handshake
+	if _, err := h.Parse(b); err != nil {
+		p.env.Counters.BadShort++
+		return
+	}
+	p.env.Counters.HandshakesRecv++
+	if p.link.Handshaken {
+		return
+	}
+	p.link.Features = h.Features
+	p.link.Handshaken = true
+	p.resume()
+	p.serveLine()
+}

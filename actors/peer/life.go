@@ -1,0 +1,88 @@
+package peer
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// heardFrom notes a sign of life: a packet from the peer, or one that reached it.
+func (p *Peer) heardFrom() { p.link.heard = p.env.now() }
+
+// startWatch begins to look after a peer with operations in progress: one whose
+// device does not answer for PeerTimeout has failed.
+func (p *Peer) startWatch() {
+	if p.watchT.Active() || p.link.Err != nil {
+		return
+	}
+	p.heardFrom()
+	p.env.Sh.StartTimer(&p.watchT, p.env.Config.ProbeAfter, p.link.Peer, &p.watchMsg)
+}
+
+func (p *Peer) onWatch() {
+	if !p.link.Busy() && p.lineHead == nil || p.link.Err != nil {
+		return
+	}
+	c := &p.env.Config
+	silent := p.env.now().Sub(p.link.heard)
+	if silent >= c.PeerTimeout {
+		p.fail(ErrSilent, true)
+		return
+	}
+	if silent >= c.ProbeAfter {
+		p.env.Counters.Probes++
+		p.solicit()
+	}
+	next := min(c.ProbeAfter, max(c.PeerTimeout-silent, 1))
+	p.env.Sh.StartTimer(&p.watchT, next, p.link.Peer, &p.watchMsg)
+}
+
+// Heard is called by operations when a packet of theirs reached the peer.
+func (l *Link) Heard() { l.heard = l.env.now() }
+
+// onGone: the device knows that the peer's process is dead.
+func (p *Peer) onGone(g *device.Gone) {
+	if g.QKey == 0 || g.QKey == p.link.QKey {
+		p.fail(ErrDied, true)
+	}
+}
+
+func (p *Peer) failStatus(s device.Status) { p.fail(p.statusError(s), true) }
+
+// fail ends everything with the peer: the line, what is held, what is in
+// progress, what waits for its turn to be received. The endpoint hears of it
+// unless it asked for it.
+func (p *Peer) fail(err error, tell bool) {
+	if p.link.Err != nil {
+		return
+	}
+	p.link.Err = err
+	sh := p.env.Sh
+	sh.StopTimer(&p.backoffT)
+	sh.StopTimer(&p.watchT)
+	p.link.Backoff = false
+	for t := p.lineHead; t != nil; {
+		next := t.next
+		t.next, t.inLine = nil, false
+		sh.Tell(t.Op, &Fail{Err: err})
+		t = next
+	}
+	p.lineHead, p.lineTail = nil, nil
+	for pke := p.rnrHead; pke != nil; {
+		next := pke.Next
+		pke.Next = nil
+		p.sendFailed(pke, device.StatusFlushed)
+		pke = next
+	}
+	p.rnrHead, p.rnrTail = nil, nil
+	p.link.Each(func(op shard.Ref) { sh.Tell(op, &Fail{Err: err}) })
+	p.resume()
+	p.window.Drain((*Packet).Free)
+	for id, m := range p.multi {
+		delete(p.multi, id)
+		p.env.Pool.putMulti(m)
+	}
+	if tell {
+		p.env.Counters.PeersFailed++
+		sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err})
+	}
+}

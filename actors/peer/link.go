@@ -1,0 +1,136 @@
+package peer
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
+)
+
+// Unlisted is the handle of a peer that is in no address vector (libfabric's
+// FI_ADDR_NOTAVAIL among implicit peers).
+const Unlisted = ^uint64(0) - 1
+
+// Link is a peer's face to its operations. Only the peer writes it, except for
+// the member list; all on one shard.
+type Link struct {
+	Peer   shard.Ref
+	Handle uint64 // in the address vector, or Unlisted
+	Addr   wire.RawAddr
+	AH     device.AH
+	QPN    uint16
+	QKey   uint32 // the peer's connid (§4.4)
+
+	Handshaken bool // HANDSHAKE came; Features is what it said
+	Features   wire.Features
+	Backoff    bool  // RNR: post nothing (V12)
+	Err        error // not nil: the peer has failed, and why
+
+	env     *Env
+	heard   clock.Time // last sign of life
+	held    int64      // bytes held for this peer
+	members *Member    // operations in progress
+}
+
+// Options sets the optional headers of a REQ packet: the raw address until the
+// peer's HANDSHAKE came or if it wants constant headers (§4.3), then the connid
+// if it asked for that (§4.4).
+func (l *Link) Options(o *wire.Options) {
+	o.HasRawAddr = !l.Handshaken || l.Features.Has(wire.FeatureConstantHeader)
+	o.HasConnID = !o.HasRawAddr && l.WantsConnID()
+	if o.HasRawAddr {
+		o.RawAddr = l.env.Addr
+	}
+	if o.HasConnID {
+		o.ConnID = l.env.Addr.ConnID()
+	}
+}
+
+// WantsConnID tells whether packets with room for it carry our connid.
+func (l *Link) WantsConnID() bool {
+	return l.Features.Has(wire.FeatureConnIDHeader) && !l.env.Config.IgnoreConnID
+}
+
+// Open tells whether data may be posted: CTSDATA waits for HANDSHAKE, everything
+// for the end of back-off.
+func (l *Link) Open() bool { return l.Handshaken && !l.Backoff }
+
+// Env is the endpoint's.
+func (l *Link) Env() *Env { return l.env }
+
+// Address makes p go to the peer, with ref as owner.
+func (l *Link) Address(p *device.Pke, owner shard.Ref) {
+	p.Owner, p.Peer, p.Watch = owner, l.Peer, l.Backoff
+	p.To(l.AH, l.QPN, l.QKey)
+}
+
+// Hold accounts n bytes kept for the peer that nobody asked for, Release gives
+// them back. False: the peer is over its own limit.
+func (l *Link) Hold(n int) bool {
+	l.held += int64(n)
+	m := &l.env.Mem
+	m.Held += int64(n)
+	m.Peak = max(m.Peak, m.Held)
+	return l.held <= l.env.Config.PeerMemory
+}
+
+// Release gives back what Hold took.
+func (l *Link) Release(n int) {
+	l.held -= int64(n)
+	l.env.Mem.Held -= int64(n)
+}
+
+// Held is the number of bytes held for the peer.
+func (l *Link) Held() int64 { return l.held }
+
+// Member is an operation's entry in the list of those in progress with a peer;
+// they fail with it.
+type Member struct {
+	Op         shard.Ref
+	link       *Link
+	prev, next *Member
+}
+
+// Join enters m into l's list and starts the watch over the peer.
+func (l *Link) Join(m *Member, op shard.Ref) {
+	if m.link != nil {
+		return
+	}
+	m.Op, m.link = op, l
+	m.prev, m.next = nil, l.members
+	if l.members != nil {
+		l.members.prev = m
+	} else {
+		l.env.Sh.Tell(l.Peer, &watchStart)
+	}
+	l.members = m
+}
+
+// Leave takes m out of the list it is in, if any.
+func (m *Member) Leave() {
+	l := m.link
+	if l == nil {
+		return
+	}
+	if m.prev != nil {
+		m.prev.next = m.next
+	} else {
+		l.members = m.next
+	}
+	if m.next != nil {
+		m.next.prev = m.prev
+	}
+	m.link, m.prev, m.next = nil, nil, nil
+}
+
+// Each calls f for every operation in progress, newest first.
+func (l *Link) Each(f func(op shard.Ref)) {
+	for m := l.members; m != nil; {
+		next := m.next
+		f(m.Op)
+		m = next
+	}
+}
+
+// Busy tells whether operations are in progress.
+func (l *Link) Busy() bool { return l.members != nil }

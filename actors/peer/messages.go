@@ -1,0 +1,150 @@
+package peer
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// Turn is a sending operation's place in its peer's line: embedded in the txe,
+// which the endpoint submits and the peer grants, in order.
+type Turn struct {
+	Op    shard.Ref
+	Link  *Link
+	MsgID uint32
+
+	submit Submit
+	grant  Grant
+	next   *Turn
+	inLine bool
+}
+
+// Submit asks a peer for a msg_id and a packet entry (endpoint -> peer).
+type Submit struct {
+	shard.Message
+	Turn *Turn
+}
+
+// Grant gives a txe its turn (peer -> txe): Turn.MsgID is spent, and Pke is for
+// the first packet, to be posted at once.
+type Grant struct {
+	shard.Message
+	Turn *Turn
+	Pke  *device.Pke
+}
+
+// Submit is t as a message to the peer.
+func (t *Turn) Submit() *Submit {
+	t.submit.Turn, t.grant.Turn = t, t
+	return &t.submit
+}
+
+// InLine tells whether the turn is still to come.
+func (t *Turn) InLine() bool { return t.inLine }
+
+// Withdraw asks the peer to take an operation out of its line (endpoint -> peer).
+// The peer answers the operation with Withdrawn.
+type Withdraw struct {
+	shard.Message
+	Turn *Turn
+	ID   uint64 // of the request, echoed
+}
+
+// Withdrawn answers Withdraw: the txe left the line and no msg_id was spent, or
+// its turn had come already.
+type Withdrawn struct {
+	shard.Message
+	ID uint64
+	OK bool
+}
+
+// Hold asks the peer to say when the link is open (operation -> peer): embedded
+// in operations.
+type Hold struct {
+	shard.Message
+	Op     shard.Ref
+	AnyOf  bool // control packets need no HANDSHAKE
+	resume Resume
+	next   *Hold
+	queued bool
+}
+
+// Resume says that the link is open again (peer -> operation).
+type Resume struct{ shard.Message }
+
+// Await asks l's peer to resume op when packets may be posted: data once
+// HANDSHAKE came and back-off is over, control packets after back-off alone.
+func (h *Hold) Await(l *Link, op shard.Ref, control bool) {
+	if h.queued {
+		return
+	}
+	h.queued, h.Op, h.AnyOf = true, op, control
+	l.env.Sh.Tell(l.Peer, h)
+}
+
+// Queued tells whether the peer has yet to resume the operation.
+func (h *Hold) Queued() bool { return h.queued }
+
+// Fail tells an operation that its peer has failed (peer -> operation).
+type Fail struct {
+	shard.Message
+	Err error
+}
+
+// SendFailed tells the owner of a packet that it will never arrive
+// (peer -> operation). The owner frees the entry.
+type SendFailed struct {
+	shard.Message
+	Pke    *device.Pke
+	Status device.Status
+	Err    error
+}
+
+// Arrive hands an RTM in its turn to the endpoint (peer -> endpoint).
+type Arrive struct {
+	shard.Message
+	Pkt *Packet
+}
+
+// Deliver hands a packet to the operation that it belongs to (peer or endpoint
+// -> operation).
+type Deliver struct {
+	shard.Message
+	Pkt *Packet
+}
+
+// Stranger hands the endpoint a packet whose connid is not that of the peer now
+// at its address (peer -> endpoint): a former endpoint's, or a new one's (§4.4).
+type Stranger struct {
+	shard.Message
+	Pkt  *device.RecvPkt
+	Link *Link
+}
+
+// Down tells the endpoint that a peer has failed (peer -> endpoint).
+type Down struct {
+	shard.Message
+	Link *Link
+	Err  error
+}
+
+// Bind gives a peer that was unlisted its handle in the address vector
+// (endpoint -> peer).
+type Bind struct {
+	shard.Message
+	Handle uint64
+}
+
+// Remove ends a peer: what is in progress with it fails (endpoint -> peer).
+type Remove struct {
+	shard.Message
+	Err  error
+	Tell bool // the endpoint is to hear of it, with Down
+}
+
+type backoffOver struct{ shard.Message }
+
+type watchTick struct{ shard.Message }
+
+type watchBegin struct{ shard.Message }
+
+var watchStart watchBegin

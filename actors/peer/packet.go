@@ -1,0 +1,131 @@
+package peer
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
+)
+
+// Packet is a received packet, parsed. Its payload lies in the device's receive
+// slot until Own copies it; Free gives back whatever it holds.
+type Packet struct {
+	Type    wire.Type
+	Tagged  bool
+	HasData bool
+	MsgID   uint32
+	SendID  uint32
+	RecvID  uint32
+	Tag     uint64
+	Data    uint64 // remote CQ data
+	Length  uint64 // of the whole message
+	Offset  uint64 // of Payload in it
+	Granted uint64 // CTS recv_length
+	Payload []byte
+	Link    *Link
+	Multi   *Multi
+	Next    *Packet // chain of its present holder
+
+	slot    *device.RecvPkt
+	own     []byte // block that Payload lies in after Own
+	held    int    // bytes accounted to the link
+	arrive  Arrive
+	deliver Deliver
+	pool    *Pool
+}
+
+// Multi is a message that takes several REQ packets, known by its msg_id while
+// some are missing (libfabric's rxe_map, §3.2 medium message).
+type Multi struct {
+	Rx      shard.Ref // set by the endpoint when it has handled the first packet
+	Total   uint64
+	missing uint64
+	next    *Multi
+}
+
+// Arrive is the packet as a message to the endpoint.
+func (p *Packet) Arrive() *Arrive { return &p.arrive }
+
+// Deliver is the packet as a message to an operation.
+func (p *Packet) Deliver() *Deliver { return &p.deliver }
+
+// Own copies the payload out of the receive slot, so that the device ring is not
+// held by what waits (V20). False: the peer is over its memory limit; the packet
+// is copied all the same.
+func (p *Packet) Own() bool {
+	if p.slot == nil {
+		return true
+	}
+	if len(p.Payload) > 0 {
+		p.own = p.pool.blocks.get(len(p.Payload))
+		copy(p.own, p.Payload)
+		p.Payload = p.own[:len(p.Payload)]
+	}
+	p.slot.Release()
+	p.slot = nil
+	p.held = cap(p.own) + packetOverhead
+	return p.Link.Hold(p.held)
+}
+
+// packetOverhead is what a held packet costs beside its payload.
+const packetOverhead = 320
+
+// Free gives the packet back.
+func (p *Packet) Free() {
+	if p.slot != nil {
+		p.slot.Release()
+	}
+	if p.own != nil {
+		p.pool.blocks.put(p.own)
+	}
+	if p.held > 0 {
+		p.Link.Release(p.held)
+	}
+	pool := p.pool
+	*p = Packet{pool: pool}
+	p.arrive.Pkt, p.deliver.Pkt = p, p
+	p.Next, pool.free = pool.free, p
+}
+
+// Pool is an endpoint's free packets and the memory for copied ones.
+type Pool struct {
+	free   *Packet
+	multis *Multi
+	blocks blocks
+}
+
+// Get takes a packet for r's contents.
+func (l *Pool) Get(r *device.RecvPkt, link *Link) *Packet {
+	p := l.free
+	if p == nil {
+		l.grow()
+		p = l.free
+	}
+	l.free, p.Next = p.Next, nil
+	p.slot, p.Link = r, link
+	return p
+}
+
+func (l *Pool) grow() {
+	slab := make([]Packet, 64)
+	for i := range slab {
+		p := &slab[i]
+		p.pool = l
+		p.arrive.Pkt, p.deliver.Pkt = p, p
+		p.Next, l.free = l.free, p
+	}
+}
+
+func (l *Pool) getMulti() *Multi {
+	m := l.multis
+	if m == nil {
+		return &Multi{}
+	}
+	l.multis = m.next
+	*m = Multi{}
+	return m
+}
+
+func (l *Pool) putMulti(m *Multi) {
+	m.Rx = shard.Ref{}
+	m.next, l.multis = l.multis, m
+}

@@ -1,0 +1,112 @@
+package peer
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// Peer is the actor for one remote endpoint.
+//
+//   - It owns the msg_ids of both directions, the reorder window, what is known
+//     of the peer's features, RNR and back-off, and the line of operations that
+//     wait for their turn.
+//   - The device queue sends it packets and packet problems; the endpoint
+//     submits operations; operations ask it to be resumed.
+//   - It sends RTMs in order to the endpoint, other packets to their
+//     operations, grants to operations, and posts HANDSHAKE and probes itself.
+//   - It waits for room in the send queue, and for its timers; never blocks.
+//   - When it fails or is removed, everything in progress with it fails, and its
+//     packets are dropped from then on.
+type Peer struct {
+	env  *Env
+	link *Link
+
+	// Sending.
+	nextID     uint32
+	lineHead   *Turn
+	lineTail   *Turn
+	slotWait   device.SlotWait
+	holds      *Hold
+	holdsTail  *Hold
+	handshake  handshakeState
+	hsWait     device.SlotWait
+	rnrHead    *device.Pke
+	rnrTail    *device.Pke
+	backoff    Backoff
+	backoffAt  clock.Time
+	backoffT   shard.Timer
+	backoffMsg backoffOver
+
+	// Receiving.
+	window Window
+	multi  map[uint32]*Multi
+
+	// Watching.
+	watchT   shard.Timer
+	watchMsg watchTick
+	probing  bool
+}
+
+type handshakeState uint8
+
+const (
+	handshakeNone handshakeState = iota
+	handshakeQueued
+	handshakeSent
+)
+
+// New makes the actor for the peer that l describes; the endpoint spawns it and
+// sets l.Peer.
+func New(env *Env, l *Link) *Peer {
+	l.env = env
+	l.heard = env.now()
+	return &Peer{
+		env: env, link: l,
+		nextID:  env.Config.MsgIDBase,
+		window:  NewWindow(env.Config.RecvWindow, env.Config.MsgIDBase),
+		backoff: Backoff{Initial: env.Config.RNRInitial, Max: env.Config.RNRMax},
+	}
+}
+
+// Receive is the peer's message switch.
+func (p *Peer) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *device.Arrived:
+		p.onArrived(m.Pkt)
+	case *Submit:
+		p.onSubmit(m.Turn)
+	case *device.SendProblem:
+		p.onProblem(m.Pke, m.Status)
+	case *device.SlotWait:
+		p.onRoom(m)
+	case *Hold:
+		p.onHold(m)
+	case *backoffOver:
+		p.leaveBackoff()
+	case *watchBegin:
+		p.startWatch()
+	case *watchTick:
+		p.onWatch()
+	case *Withdraw:
+		p.onWithdraw(m)
+	case *Bind:
+		p.link.Handle = m.Handle
+	case *Remove:
+		p.fail(m.Err, m.Tell)
+	case *device.Gone:
+		p.onGone(m)
+	case *actor.Started:
+		p.slotWait.To, p.hsWait.To = p.link.Peer, p.link.Peer
+		p.hsWait.Control = true
+	case *actor.Restarting:
+		// A panic in a handler: what was in progress cannot be trusted.
+		p.fail(fmt.Errorf("%w: the actor of the peer was restarted", ErrPeerFailed), true)
+	case *actor.Stopped:
+		p.fail(ErrStopped, false)
+	}
+}

@@ -1,0 +1,126 @@
+package peer
+
+// Window puts messages into the order of their msg_id (§3.2, V17): a ring for
+// the next few and an overflow list for what is further ahead, which libfabric
+// before 2.0 answered with abort(). Pure; the zero value is not usable.
+type Window struct {
+	exp  uint32    // the msg_id whose turn it is
+	ring []*Packet // chain of packets at msg_id % len
+	over map[uint32]*Packet
+	held int
+}
+
+// Verdict is what Place did with a packet.
+type Verdict uint8
+
+// The verdicts.
+const (
+	InOrder    Verdict = iota // it is this message's turn: process it, then Advance
+	Held                      // kept in the ring
+	Overflowed                // kept in the overflow list
+	Stale                     // its turn is over
+)
+
+// NewWindow makes a window of size messages (a power of two or not) that expects
+// msg_id first.
+func NewWindow(size int, first uint32) Window {
+	return Window{exp: first, ring: make([]*Packet, size)}
+}
+
+// Expected is the msg_id whose turn it is.
+func (w *Window) Expected() uint32 { return w.exp }
+
+// Held is the number of packets kept.
+func (w *Window) Held() int { return w.held }
+
+// Place decides about a packet, and keeps it if its turn is still to come. Ids
+// wrap: what counts is the signed difference.
+func (w *Window) Place(p *Packet) Verdict {
+	d := int32(p.MsgID - w.exp)
+	switch {
+	case d == 0:
+		return InOrder
+	case d < 0:
+		return Stale
+	case d < int32(len(w.ring)):
+		slot := &w.ring[p.MsgID%uint32(len(w.ring))]
+		*slot = chain(*slot, p)
+		w.held++
+		return Held
+	}
+	if w.over == nil {
+		w.over = make(map[uint32]*Packet)
+	}
+	w.over[p.MsgID] = chain(w.over[p.MsgID], p)
+	w.held++
+	return Overflowed
+}
+
+// Advance moves on to the next msg_id and returns the packets kept for it, in
+// the order of their arrival.
+func (w *Window) Advance() *Packet {
+	n := uint32(len(w.ring))
+	w.exp++
+	slot := &w.ring[w.exp%n]
+	p := *slot
+	*slot = nil
+	if len(w.over) > 0 {
+		// The window now reaches one id further.
+		last := w.exp + n - 1
+		if q, ok := w.over[last]; ok {
+			delete(w.over, last)
+			if n == 1 {
+				p = q
+			} else {
+				w.ring[last%n] = q
+			}
+		}
+	}
+	for q := p; q != nil; q = q.Next {
+		w.held--
+	}
+	return p
+}
+
+// Drain takes everything out, in no particular order of messages but the same
+// every time: the ring, then the overflow list by id from exp on.
+func (w *Window) Drain(f func(*Packet)) {
+	free := func(p *Packet) {
+		for p != nil {
+			next := p.Next
+			p.Next = nil
+			f(p)
+			p = next
+		}
+	}
+	for i := range w.ring {
+		free(w.ring[i])
+		w.ring[i] = nil
+	}
+	for _, id := range w.overflowIDs() {
+		free(w.over[id])
+	}
+	w.over, w.held = nil, 0
+}
+
+func (w *Window) overflowIDs() []uint32 {
+	ids := make([]uint32, 0, len(w.over))
+	for id := range w.over {
+		ids = append(ids, id)
+	}
+	sortBySeq(ids, w.exp)
+	return ids
+}
+
+func chain(head, p *Packet) *Packet {
+	p.Next = nil
+	if head == nil {
+		return p
+	}
+	q := head
+	for q.Next != nil {
+		q = q.Next
+	}
+	q.Next = p
+	return head
+}

@@ -1,0 +1,113 @@
+package peer
+
+import (
+	"github.com/efactor/efactor/actors/device"
+)
+
+// onProblem deals with a packet whose send did not simply succeed.
+func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
+	switch {
+	case s == device.StatusOK:
+		p.onWatchedSuccess(pke)
+	case p.link.Err != nil:
+		p.sendFailed(pke, s)
+	case s == device.StatusRNR:
+		p.onRNR(pke)
+	default:
+		p.sendFailed(pke, s)
+		if s.Gone() {
+			p.failStatus(s)
+		}
+	}
+}
+
+// onRNR sends the packet again: at once the first time, after back-off if it was
+// refused again (V11, V12).
+func (p *Peer) onRNR(pke *device.Pke) {
+	if !pke.Resent && !p.link.Backoff {
+		pke.Resent, pke.Watch = true, true
+		p.resend(pke)
+		return
+	}
+	if pke.Resent && !p.link.Backoff {
+		p.enterBackoff()
+	}
+	pke.Resent = true
+	pke.Next = nil
+	if p.rnrTail == nil {
+		p.rnrHead = pke
+	} else {
+		p.rnrTail.Next = pke
+	}
+	p.rnrTail = pke
+}
+
+func (p *Peer) resend(pke *device.Pke) {
+	p.env.Counters.Resent++
+	pke.Watch = true
+	if err := p.env.Q.Post(pke); err != nil {
+		p.env.Log.Warn("resend", "err", err)
+		p.sendFailed(pke, device.StatusQPInternal)
+	}
+}
+
+func (p *Peer) enterBackoff() {
+	p.link.Backoff = true
+	p.env.Counters.Backoffs++
+	p.backoffAt = p.env.now()
+	p.env.Sh.StartTimer(&p.backoffT, p.backoff.Next(p.env.Sh.Rand()), p.link.Peer, &p.backoffMsg)
+}
+
+// leaveBackoff ends back-off, on its timer or because a packet got through
+// (V14): what was refused goes first, in order, then the rest.
+func (p *Peer) leaveBackoff() {
+	if !p.link.Backoff {
+		return
+	}
+	p.env.Sh.StopTimer(&p.backoffT)
+	p.link.Backoff = false
+	p.env.Counters.BackoffNanos += uint64(p.env.now().Sub(p.backoffAt))
+	pke := p.rnrHead
+	p.rnrHead, p.rnrTail = nil, nil
+	for pke != nil {
+		next := pke.Next
+		pke.Next = nil
+		p.resend(pke)
+		pke = next
+	}
+	p.sendHandshakeIfQueued()
+	p.resume()
+	p.serveLine()
+}
+
+// onWatchedSuccess: a packet that had met RNR, or that was under way while the
+// peer was in back-off, arrived.
+func (p *Peer) onWatchedSuccess(pke *device.Pke) {
+	p.heardFrom()
+	if pke.Resent {
+		p.backoff.Reset()
+	}
+	pke.Watch, pke.Resent = false, false
+	p.leaveBackoff()
+	if pke.Owner.IsZero() {
+		p.env.Q.Free(pke)
+		p.onOwnDone()
+		return
+	}
+	p.env.Sh.Tell(pke.Owner, pke.Done())
+}
+
+// sendFailed passes a packet that will never arrive to its owner. HANDSHAKE and
+// probes have none, and their failure alone is no error (§2.3).
+func (p *Peer) sendFailed(pke *device.Pke, s device.Status) {
+	pke.Watch, pke.Resent = false, false
+	if pke.Owner.IsZero() {
+		p.env.Q.Free(pke)
+		p.onOwnDone()
+		return
+	}
+	p.env.Sh.Tell(pke.Owner, &SendFailed{Pke: pke, Status: s, Err: p.statusError(s)})
+}
+
+// onOwnDone: the peer's own packet is finished.
+func (p *Peer) onOwnDone() { p.probing = false }

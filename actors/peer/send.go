@@ -1,0 +1,148 @@
+package peer
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
+)
+
+// onSubmit puts an operation into the line and serves the line.
+func (p *Peer) onSubmit(t *Turn) {
+	if p.link.Err != nil {
+		p.env.Sh.Tell(t.Op, &Fail{Err: p.link.Err})
+		return
+	}
+	t.inLine, t.next = true, nil
+	if p.lineTail == nil {
+		p.lineHead = t
+	} else {
+		p.lineTail.next = t
+	}
+	p.lineTail = t
+	p.serveLine()
+}
+
+// serveLine grants turns in order while packets may be posted and the send queue
+// has room: a msg_id is spent only on a packet that can go out (V09).
+func (p *Peer) serveLine() {
+	for p.lineHead != nil {
+		if p.link.Backoff {
+			return
+		}
+		if p.env.Config.WaitHandshake && !p.link.Handshaken {
+			p.solicit()
+			return
+		}
+		pke := p.env.Q.Alloc()
+		if pke == nil {
+			p.env.Q.AwaitSlot(&p.slotWait)
+			return
+		}
+		t := p.lineHead
+		if p.lineHead = t.next; p.lineHead == nil {
+			p.lineTail = nil
+		}
+		t.next, t.inLine = nil, false
+		t.MsgID = p.nextID
+		p.nextID++
+		t.grant.Pke = pke
+		p.env.Sh.Tell(t.Op, &t.grant)
+	}
+}
+
+// onWithdraw takes an operation out of the line if its turn has not come.
+func (p *Peer) onWithdraw(w *Withdraw) {
+	t := w.Turn
+	if !t.inLine {
+		p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.ID})
+		return
+	}
+	var prev *Turn
+	for q := p.lineHead; q != t; q = q.next {
+		prev = q
+	}
+	if prev == nil {
+		p.lineHead = t.next
+	} else {
+		prev.next = t.next
+	}
+	if p.lineTail == t {
+		p.lineTail = prev
+	}
+	t.next, t.inLine = nil, false
+	p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.ID, OK: true})
+}
+
+// onRoom: the send queue has room again, for the line or for HANDSHAKE.
+func (p *Peer) onRoom(w *device.SlotWait) {
+	if w == &p.hsWait {
+		p.sendHandshake()
+		return
+	}
+	p.serveLine()
+}
+
+// onHold keeps an operation until packets may be posted again.
+func (p *Peer) onHold(h *Hold) {
+	h.next = nil
+	if p.holdsTail == nil {
+		p.holds = h
+	} else {
+		p.holdsTail.next = h
+	}
+	p.holdsTail = h
+	p.resume()
+}
+
+// resume tells the held operations that may go on.
+func (p *Peer) resume() {
+	var keep, tail *Hold
+	for h := p.holds; h != nil; {
+		next := h.next
+		h.next = nil
+		ready := p.link.Err != nil || p.link.Open() || (h.AnyOf && !p.link.Backoff)
+		if ready {
+			h.queued = false
+			p.env.Sh.Tell(h.Op, &h.resume)
+		} else {
+			if tail == nil {
+				keep = h
+			} else {
+				tail.next = h
+			}
+			tail = h
+		}
+		h = next
+	}
+	p.holds, p.holdsTail = keep, tail
+}
+
+// post gives a packet of the peer's own to the device.
+func (p *Peer) post(pke *device.Pke, header []byte) bool {
+	pke.Fill(header, nil)
+	p.link.Address(pke, shard.Ref{})
+	pke.Watch = true // its end is a sign of life
+	p.env.Counters.PacketsSent[header[0]]++
+	if err := p.env.Q.Post(pke); err != nil {
+		p.env.Log.Warn("post", "err", err)
+		p.env.Q.Free(pke)
+		return false
+	}
+	return true
+}
+
+// solicit makes the peer answer with HANDSHAKE: a write of nothing to nowhere,
+// which every release accepts (trap 9 of the packet types; U11).
+func (p *Peer) solicit() {
+	if p.probing {
+		return
+	}
+	pke := p.env.Q.Alloc()
+	if pke == nil {
+		p.env.Q.AwaitSlot(&p.slotWait)
+		return
+	}
+	var rtw wire.EagerRTW
+	p.link.Options(&rtw.Options)
+	p.probing = p.post(pke, rtw.Append(pke.Header()))
+}

@@ -1,0 +1,96 @@
+package efa
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/efactor/efactor/wire"
+)
+
+// RawAddr is the 32-byte EFA address of an endpoint on one device: GID, queue
+// pair number, connid (§1.4 of the protocol). Comparable.
+type RawAddr = wire.RawAddr
+
+// Address is where an endpoint can be reached: one raw address per device that
+// it is open on, best first. As text it is a list of URIs joined by semicolons,
+// one line, safe in an environment variable or a flag:
+//
+//	shm://[fe80::11ff:fe00:a01]:4711:1804289383
+//
+// The zero Address is nowhere.
+type Address struct {
+	paths []path
+}
+
+// path is a raw address on one kind of fabric.
+type path struct {
+	scheme string // "shm", "sim", "efa"
+	raw    RawAddr
+}
+
+// NewAddress makes the address of one path. scheme is the kind of device that it
+// is on.
+func NewAddress(scheme string, raw RawAddr) Address {
+	return Address{[]path{{scheme, raw}}}
+}
+
+// IsZero tells whether a is nowhere.
+func (a Address) IsZero() bool { return len(a.paths) == 0 }
+
+// Raw returns the raw address on the given kind of device.
+func (a Address) Raw(scheme string) (RawAddr, bool) {
+	for _, p := range a.paths {
+		if p.scheme == scheme {
+			return p.raw, true
+		}
+	}
+	return RawAddr{}, false
+}
+
+const rawScheme = "fi_addr_efa"
+
+// String gives the text form.
+func (a Address) String() string {
+	var b strings.Builder
+	for i, p := range a.paths {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		b.WriteString(p.scheme)
+		b.WriteString(strings.TrimPrefix(p.raw.String(), rawScheme))
+	}
+	return b.String()
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (a *Address) UnmarshalText(text []byte) error {
+	x, err := ParseAddress(string(text))
+	if err == nil {
+		*a = x
+	}
+	return err
+}
+
+// ParseAddress reads what String wrote. libfabric's own form, fi_addr_efa://..,
+// is the address on an EFA device.
+func ParseAddress(s string) (Address, error) {
+	var a Address
+	for uri := range strings.SplitSeq(s, ";") {
+		scheme, rest, ok := strings.Cut(uri, "://")
+		if !ok || scheme == "" {
+			return Address{}, fmt.Errorf("%w: address %q: want scheme://[gid]:qpn:connid", ErrInvalid, uri)
+		}
+		raw, err := wire.ParseRawAddr(rawScheme + "://" + rest)
+		if err != nil {
+			return Address{}, fmt.Errorf("%w: address %q: %w", ErrInvalid, uri, err)
+		}
+		if scheme == rawScheme {
+			scheme = "efa"
+		}
+		a.paths = append(a.paths, path{scheme, raw})
+	}
+	return a, nil
+}

@@ -1,0 +1,119 @@
+package efa
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// Counter counts operations that ended, successes and failures apart (fi_cntr).
+// It counts Quiet and injected operations too.
+type Counter struct {
+	dom        *Domain
+	ok, failed atomic.Uint64
+
+	waiting atomic.Int64
+	mu      sync.Mutex
+	waiters []*counterWait
+	shard   atomic.Pointer[shard.Shard] // of an endpoint that counts here
+}
+
+type counterWait struct {
+	want, failed uint64
+	sig          shard.Signal
+}
+
+// CounterError says that operations failed while somebody waited for successes.
+type CounterError struct{ OK, Failed uint64 }
+
+// Error gives both values.
+func (e *CounterError) Error() string {
+	return fmt.Sprintf("efa: counter: %d operations failed, %d succeeded", e.Failed, e.OK)
+}
+
+// NewCounter makes a counter at zero.
+func (d *Domain) NewCounter() *Counter { return &Counter{dom: d} }
+
+// Value returns the successes and the failures.
+func (c *Counter) Value() (ok, failed uint64) { return c.ok.Load(), c.failed.Load() }
+
+// Add adds to the successes, AddFailed to the failures.
+func (c *Counter) Add(n uint64) { c.ok.Add(n); c.notify() }
+
+// AddFailed adds to the failures.
+func (c *Counter) AddFailed(n uint64) { c.failed.Add(n); c.notify() }
+
+// Set sets the successes, SetFailed the failures.
+func (c *Counter) Set(n uint64) { c.ok.Store(n); c.notify() }
+
+// SetFailed sets the failures.
+func (c *Counter) SetFailed(n uint64) { c.failed.Store(n); c.notify() }
+
+func (c *Counter) count(err error) {
+	if c == nil {
+		return
+	}
+	if err == nil {
+		c.ok.Add(1)
+	} else {
+		c.failed.Add(1)
+	}
+	c.notify()
+}
+
+func (c *Counter) notify() {
+	if c.waiting.Load() == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ok, failed := c.Value()
+	for _, w := range c.waiters {
+		if ok >= w.want || failed != w.failed {
+			w.sig.Set()
+		}
+	}
+}
+
+// Wait returns when the successes have reached n; with a *CounterError if
+// failures were counted meanwhile, or with ctx's error.
+func (c *Counter) Wait(ctx context.Context, n uint64) error {
+	sh := c.shard.Load()
+	if sh == nil {
+		return fmt.Errorf("%w: no endpoint uses the counter", ErrBadState)
+	}
+	w := &counterWait{want: n, failed: c.failed.Load()}
+	c.mu.Lock()
+	c.waiters = append(c.waiters, w)
+	c.mu.Unlock()
+	c.waiting.Add(1)
+	defer c.forget(w)
+	for {
+		ok, failed := c.Value()
+		if ok >= n {
+			return nil
+		}
+		if failed != w.failed {
+			return &CounterError{OK: ok, Failed: failed}
+		}
+		if err := sh.Wait(ctx, &w.sig); err != nil {
+			return contextError(ctx, err)
+		}
+		w.sig.Reset()
+	}
+}
+
+func (c *Counter) forget(w *counterWait) {
+	c.waiting.Add(-1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, x := range c.waiters {
+		if x == w {
+			c.waiters = append(c.waiters[:i], c.waiters[i+1:]...)
+			return
+		}
+	}
+}

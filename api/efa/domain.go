@@ -1,0 +1,166 @@
+package efa
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// Progress is who runs a domain's shards.
+type Progress = shard.Mode
+
+// The ways to make progress. In all of them progress is automatic: long messages
+// move while the application does something else.
+const (
+	// ProgressAuto picks by the number of cores; Domain.Progress tells what.
+	ProgressAuto = shard.Auto
+	// ProgressPinned has a thread of its own on one CPU poll the device.
+	ProgressPinned = shard.Pinned
+	// ProgressManual lets the goroutine that waits poll the device itself, and
+	// a helper when nobody waits. Lowest latency, and best on few cores.
+	ProgressManual = shard.Manual
+	// ProgressCooperative has a goroutine poll, which sleeps early.
+	ProgressCooperative = shard.Cooperative
+)
+
+// ParseProgress reads "auto", "pinned", "manual" or "cooperative".
+func ParseProgress(s string) (Progress, error) { return shard.ParseMode(s) }
+
+// DomainConfig says how a domain runs its endpoints.
+type DomainConfig struct {
+	Progress Progress
+	// Shards is how many shards there are; endpoints are spread over them,
+	// each lives on one. 0 means 1.
+	Shards int
+	// CPUs are where pinned shards may run, in turn; nil: any that the process
+	// may use.
+	CPUs []int
+	// Spin is how long an idle shard polls before it sleeps; 0: 50 us.
+	Spin time.Duration
+}
+
+// Domain is the shards that run endpoints on a device, and the memory that they
+// use (fi_domain).
+type Domain struct {
+	fab    *Fabric
+	scheme string
+	shards []*shard.Shard
+	sim    bool // time and progress come from the device
+
+	mu     sync.Mutex
+	open   int // endpoints
+	next   int // shard of the next endpoint
+	closed bool
+}
+
+// OpenDomain starts the shards.
+func (f *Fabric) OpenDomain(cfg DomainConfig) (*Domain, error) {
+	d := &Domain{fab: f, scheme: f.scheme}
+	n := max(cfg.Shards, 1)
+	for i := range n {
+		sc := shard.Config{
+			Name: fmt.Sprintf("%s-%d", f.scheme, i), Mode: cfg.Progress, Spin: cfg.Spin,
+			PinCPU: cfg.CPUs, Logger: f.log,
+		}
+		if len(cfg.CPUs) > 0 {
+			sc.PinCPU = cfg.CPUs[i%len(cfg.CPUs) : i%len(cfg.CPUs)+1]
+		}
+		env, simulated := f.dev.(Environment)
+		if simulated {
+			d.sim = true
+			sc.External, sc.Clock, sc.Waiter, sc.Seed = true, env.Clock(), env.Waiter(), env.Seed()
+		}
+		s, err := shard.New(sc)
+		if err != nil {
+			_ = d.Close() // the first error says what is wrong
+			return nil, fmt.Errorf("efa: open domain: %w", err)
+		}
+		d.shards = append(d.shards, s)
+		if simulated {
+			env.Attach(s)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.domains++
+	return d, nil
+}
+
+// Progress is the mode in force.
+func (d *Domain) Progress() Progress { return d.shards[0].Mode() }
+
+// Limits are what the domain's device grants (fi_domain_attr, fi_ep_attr).
+type Limits struct {
+	Device     string
+	MTU        int // bytes of a packet
+	MaxMessage int // bytes of a message
+	MaxInject  int // bytes of an injected message
+	MaxMedium  int // bytes up to which a message goes without flow control
+	CQData     int // bytes of remote CQ data
+	MaxSQ      int // packets
+	MaxRQ      int
+}
+
+// Limits returns the domain's.
+func (d *Domain) Limits() Limits {
+	i := d.fab.dev.Info()
+	medium := ope.Policy{MaxMedium: i.MaxMedium}.WithDefaults().MaxMedium
+	return Limits{
+		Device: i.Name, MTU: i.MTU, MaxMessage: 1<<63 - 1, MaxInject: maxInject(i.MTU), MaxMedium: medium,
+		CQData: 8, MaxSQ: i.MaxSQ, MaxRQ: i.MaxRQ,
+	}
+}
+
+// NewAddressVector makes an empty one.
+func (d *Domain) NewAddressVector() *AddressVector { return newAV(d) }
+
+// shard picks where the next endpoint lives.
+func (d *Domain) shard() *shard.Shard {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.shards[d.next%len(d.shards)]
+	d.next++
+	return s
+}
+
+func (d *Domain) enter() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return fmt.Errorf("%w: the domain is closed", ErrClosed)
+	}
+	d.open++
+	return nil
+}
+
+func (d *Domain) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open--
+}
+
+// Close fails with ErrBusy while endpoints are open, then stops the shards.
+func (d *Domain) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	if d.open > 0 {
+		return fmt.Errorf("%w: %d endpoints of the domain are open", ErrBusy, d.open)
+	}
+	d.closed = true
+	var first error
+	for _, s := range d.shards {
+		if err := s.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	d.fab.mu.Lock()
+	defer d.fab.mu.Unlock()
+	d.fab.domains--
+	return first
+}

@@ -1,0 +1,117 @@
+package efa
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/shm"
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// Device is an attachment to a fabric, from one of the drivers: see [OpenDevice].
+type Device = device.Device
+
+// Config says on what device to open a Fabric.
+type Config struct {
+	// Device carries the traffic; nil: OpenDevice(DeviceName). A device that
+	// was given is not closed with the Fabric.
+	Device Device
+	// DeviceName is for OpenDevice if Device is nil; "" means "shm".
+	DeviceName string
+	// Logger gets warnings and what an operator must know; nil: nothing.
+	Logger *slog.Logger
+}
+
+// OpenDevice opens a device by name:
+//
+//	shm          shared memory between processes of one user on this host
+//	shm:DIR      the same, meeting in the directory DIR
+//	sim          a simulated fabric inside this process, one port of it
+func OpenDevice(name string) (Device, error) {
+	driver, arg, _ := strings.Cut(name, ":")
+	switch driver {
+	case "", "shm":
+		return shm.Open(shm.Config{Dir: arg})
+	case "sim":
+		f, err := sim.New(sim.Config{})
+		if err != nil {
+			return nil, err
+		}
+		return f.OpenDevice(sim.DeviceConfig{})
+	default:
+		return nil, fmt.Errorf("%w: device %q: want shm, shm:DIR or sim", ErrInvalid, name)
+	}
+}
+
+// Environment is what a simulated device brings along for those who run on it:
+// its own time, and a way to wait in it. Real devices have none.
+type Environment interface {
+	Clock() clock.Clock
+	Waiter() shard.Waiter
+	Seed() uint64
+	Random() uint32
+	// Attach is told of each shard; the environment runs it.
+	Attach(*shard.Shard)
+}
+
+// Fabric is an open device (fi_fabric).
+type Fabric struct {
+	dev    Device
+	own    bool
+	scheme string
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	domains int
+	closed  bool
+}
+
+// Open opens a Fabric.
+func Open(cfg Config) (*Fabric, error) {
+	f := &Fabric{dev: cfg.Device, log: cfg.Logger}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	if f.dev == nil {
+		dev, err := OpenDevice(cfg.DeviceName)
+		if err != nil {
+			return nil, fmt.Errorf("efa: open: %w", err)
+		}
+		f.dev, f.own = dev, true
+	}
+	f.scheme = schemeOf(f.dev.Info().Name)
+	return f, nil
+}
+
+// schemeOf is the kind of a device: the letters that its name begins with.
+func schemeOf(name string) string {
+	for i := range len(name) {
+		if c := name[i] | 0x20; c < 'a' || c > 'z' {
+			return name[:i]
+		}
+	}
+	return name
+}
+
+// Name is the device's.
+func (f *Fabric) Name() string { return f.dev.Info().Name }
+
+// Close fails with ErrBusy while domains are open.
+func (f *Fabric) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.domains > 0 {
+		return fmt.Errorf("%w: %d domains of the fabric are open", ErrBusy, f.domains)
+	}
+	if f.closed || !f.own {
+		f.closed = true
+		return nil
+	}
+	f.closed = true
+	return f.dev.Close()
+}

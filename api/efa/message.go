@@ -1,0 +1,86 @@
+package efa
+
+import (
+	"context"
+
+	"github.com/efactor/efactor/actors/ope"
+)
+
+// Match is which tagged messages a receive takes: those whose tag equals Tag in
+// all bits that Ignore does not have.
+type Match struct{ Tag, Ignore uint64 }
+
+// AnyTag takes every tagged message.
+var AnyTag = Match{Ignore: ^uint64(0)}
+
+// Send sends p to the peer and returns when it may be used again: by default
+// when the peer's device has acknowledged all of it. Messages to one peer arrive
+// in the order of the calls.
+//
+// If ctx ends first, a message of which nothing was sent is withdrawn;
+// otherwise what is left of it goes out from a copy, or, beyond DetachLimit, Send
+// waits for the protocol, at most PeerTimeout.
+func (e *Endpoint) Send(ctx context.Context, to Addr, p []byte, opts ...OpOption) error {
+	return e.send(ctx, &SendReq{To: to, Buf: p}, opts)
+}
+
+// SendTag sends p as a tagged message, see Send.
+func (e *Endpoint) SendTag(ctx context.Context, to Addr, tag uint64, p []byte, opts ...OpOption) error {
+	return e.send(ctx, &SendReq{To: to, Buf: p, Tagged: true, Tag: tag}, opts)
+}
+
+func (e *Endpoint) send(ctx context.Context, r *SendReq, opts []OpOption) error {
+	s := e.def
+	s.apply(opts)
+	if err := s.check(); err != nil {
+		return err
+	}
+	r.HasData, r.Data = s.hasData, s.data
+	r.Token, r.Level = s.token, s.level
+	var req ope.Request
+	if err := e.sendRequest(&req, r); err != nil {
+		return err
+	}
+	if s.inject {
+		return e.inject(ctx, &req)
+	}
+	req.Flags &^= ope.Quiet
+	res, err := e.do(ctx, &req, &e.tx)
+	if err != nil {
+		return err
+	}
+	return opError(&res)
+}
+
+// Recv receives the next untagged message into p. A message that is longer than p
+// is cut off: the error then is ErrTruncated, and [OpError] has both lengths.
+//
+// If ctx ends first, the receive is withdrawn; a message that has begun to arrive
+// for it is thrown away.
+func (e *Endpoint) Recv(ctx context.Context, p []byte, opts ...OpOption) (Message, error) {
+	return e.recv(ctx, &RecvReq{Buf: p}, opts)
+}
+
+// RecvTag receives the oldest tagged message that m takes, see Recv.
+func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOption) (Message, error) {
+	return e.recv(ctx, &RecvReq{Buf: p, Tagged: true, Tag: m.Tag, Ignore: m.Ignore}, opts)
+}
+
+func (e *Endpoint) recv(ctx context.Context, r *RecvReq, opts []OpOption) (Message, error) {
+	s := e.def
+	s.apply(opts)
+	if err := s.check(); err != nil {
+		return Message{}, err
+	}
+	r.From, r.Directed, r.Token = s.from, s.from != AnyAddr, s.token
+	var req ope.Request
+	if err := e.recvRequest(&req, r); err != nil {
+		return Message{}, err
+	}
+	req.Flags &^= ope.Quiet
+	res, err := e.do(ctx, &req, &e.rx)
+	if err != nil {
+		return Message{}, err
+	}
+	return message(&res), opError(&res)
+}

@@ -1,0 +1,87 @@
+package efa
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// Op is an operation in progress with a channel for its end: a convenience that
+// allocates.
+type Op struct {
+	core *core
+	id   OpID
+	done chan struct{}
+	sig  shard.Signal
+	res  Completion
+}
+
+// Start posts an operation whose outcome is asked of the Op; no queue is needed.
+func (e *Endpoint) Start(r Request) (*Op, error) {
+	op := &Op{core: e.core, done: make(chan struct{})}
+	var req ope.Request
+	cr := &e.tx
+	var err error
+	switch r := r.(type) {
+	case *SendReq:
+		err = e.sendRequest(&req, r)
+	case *RecvReq:
+		cr = &e.rx
+		err = e.recvRequest(&req, r)
+	default:
+		err = fmt.Errorf("%w: Start takes *SendReq or *RecvReq, not %T", ErrInvalid, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !cr.try() {
+		return nil, ErrAgain
+	}
+	req.Flags &^= ope.Quiet
+	req.Sink = (*opSink)(op)
+	req.ID = e.lastID.Add(1)
+	op.id = OpID(req.ID)
+	if !e.act.Submit(&req) {
+		cr.release()
+		return nil, ErrAgain
+	}
+	return op, nil
+}
+
+// Done implements ope.Sink, on the shard.
+func (o *opSink) Done(r *ope.Result) {
+	op := (*Op)(o)
+	op.core.finished(r)
+	op.res.fill(r)
+	op.sig.Set()
+	close(op.done)
+}
+
+type opSink Op
+
+// ID names the operation.
+func (o *Op) ID() OpID { return o.id }
+
+// Done is closed when the operation has ended. With manual progress somebody
+// must wait on the endpoint, or the helper moves it along.
+func (o *Op) Done() <-chan struct{} { return o.done }
+
+// Result is the outcome, valid after Done.
+func (o *Op) Result() (Completion, error) { return o.res, o.res.Err }
+
+// Wait waits for the outcome. The end of ctx ends the wait, not the operation.
+func (o *Op) Wait(ctx context.Context) (Completion, error) {
+	if err := o.core.sh.Wait(ctx, &o.sig); err != nil {
+		select {
+		case <-o.done:
+		default:
+			return Completion{}, contextError(ctx, err)
+		}
+	}
+	return o.Result()
+}
+
+// Cancel asks for the end of the operation; its outcome comes as always.
+func (o *Op) Cancel() { o.core.cancel(uint64(o.id)) }

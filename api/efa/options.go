@@ -1,0 +1,109 @@
+package efa
+
+import "fmt"
+
+// Level is how far a message must have come before its send completes.
+type Level uint8
+
+// The completion levels.
+const (
+	// Transmitted: the message is in the peer's receive buffers or its queue of
+	// unexpected messages, acknowledged by its device (FI_TRANSMIT_COMPLETE).
+	// This is the default; Injected is the same on EFA.
+	Transmitted Level = iota
+	Injected          // FI_INJECT_COMPLETE
+	Delivered         // FI_DELIVERY_COMPLETE: in the application's buffer
+	Matched           // FI_MATCH_COMPLETE
+)
+
+// OpOption modifies one operation, or a view of an endpoint (see Endpoint.With).
+// Options are values: giving them does not allocate.
+type OpOption struct {
+	kind optKind
+	u    uint64
+	a    any
+}
+
+type optKind uint8
+
+const (
+	optNone optKind = iota
+	optData
+	optToken
+	optFrom
+	optLevel
+	optInject
+	optQuiet
+	optFence
+)
+
+// Options without a value.
+var (
+	// Inject copies the message before the call returns, so that its buffer is
+	// free at once; at most Limits.MaxInject bytes. It has no completion
+	// unless it fails (fi_inject).
+	Inject = OpOption{kind: optInject}
+	// Quiet makes a posted operation report failure only
+	// (FI_SELECTIVE_COMPLETION without FI_COMPLETION).
+	Quiet = OpOption{kind: optQuiet}
+	// Fence makes an operation wait for all earlier ones to the same peer.
+	// Not built yet.
+	Fence = OpOption{kind: optFence}
+)
+
+// Data sends v along with the message as remote CQ data (FI_REMOTE_CQ_DATA).
+func Data(v uint64) OpOption { return OpOption{kind: optData, u: v} }
+
+// Token is the caller's, and comes back in the completion. A pointer costs no
+// allocation.
+func Token(v any) OpOption { return OpOption{kind: optToken, a: v} }
+
+// From makes a receive take messages of one peer only (FI_DIRECTED_RECV).
+func From(a Addr) OpOption { return OpOption{kind: optFrom, u: uint64(a)} }
+
+// Complete asks for a completion level.
+func Complete(l Level) OpOption { return OpOption{kind: optLevel, u: uint64(l)} }
+
+// settings is what options come to.
+type settings struct {
+	data    uint64
+	hasData bool
+	token   any
+	from    Addr
+	level   Level
+	inject  bool
+	quiet   bool
+	fence   bool
+}
+
+func (s *settings) apply(opts []OpOption) {
+	for i := range opts {
+		switch o := &opts[i]; o.kind {
+		case optData:
+			s.data, s.hasData = o.u, true
+		case optToken:
+			s.token = o.a
+		case optFrom:
+			s.from = Addr(o.u)
+		case optLevel:
+			s.level = Level(o.u)
+		case optInject:
+			s.inject = true
+		case optQuiet:
+			s.quiet = true
+		case optFence:
+			s.fence = true
+		case optNone:
+		}
+	}
+}
+
+func (s *settings) check() error {
+	switch {
+	case s.level > Injected:
+		return fmt.Errorf("%w: completion level %d is not built yet", ErrNotSupported, s.level)
+	case s.fence:
+		return fmt.Errorf("%w: Fence is not built yet", ErrNotSupported)
+	}
+	return nil
+}

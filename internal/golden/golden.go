@@ -1,0 +1,159 @@
+package golden
+
+import (
+	"bufio"
+	"compress/gzip"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+)
+
+// MTU of the device on which the captures were made.
+const MTU = 8760
+
+// Types of records that aren't packets of the protocol.
+const (
+	Headerless = "HEADERLESS" // bare data to the peer's user receive queue pair
+	RDMARead   = "RDMA_READ"  // one-sided work request
+	RDMAWrite  = "RDMA_WRITE" // one-sided work request
+)
+
+//go:embed testdata/*.jsonl.gz
+var testdata embed.FS
+
+// Scenario is one run of A and B.
+type Scenario struct {
+	Name      string            `json:"scenario"`
+	Libfabric string            `json:"libfabric"` // the release
+	Args      []string          `json:"args"`      // driver options and operations, in order
+	Note      string            `json:"note"`
+	Env       map[string]string `json:"env"`      // FI_*: libfabric's; EFASHIM_*: the device's abilities
+	RawAddr   map[string]Addr   `json:"raw_addr"` // of A and B
+	ConnID    map[string]uint32 `json:"connid"`   // of A and B
+	// Completed: both finished, and all data, tags, CQ data and results were right.
+	Completed bool     `json:"completed"`
+	Packets   []Packet `json:"-"`
+}
+
+// Packet is one posted work request. A pointer is nil where the application
+// passed no such thing.
+type Packet struct {
+	Seq  int    `json:"seq"`
+	Type string `json:"type"` // nickname of the packet type, or one of the constants above
+	From string `json:"from"` // A or B
+	Len  int    `json:"len"`  // of the whole datagram or one-sided request
+
+	// Hex is the packet's bytes, at most the first 448. Truncated is set if
+	// Len is more. It is nil for one-sided requests.
+	Hex       Hex  `json:"hex"`
+	Truncated bool `json:"truncated"`
+
+	// The operation that ran at the time: Op is "" for traffic before the
+	// first one.
+	Op         string  `json:"op"`
+	Seed       int     `json:"seed"`
+	Tag        *uint64 `json:"tag"`
+	CQData     *uint64 `json:"cq_data"`
+	RemoteAddr *uint64 `json:"remote_addr"`
+	RemoteKey  *uint64 `json:"remote_key"`
+	Datatype   *uint32 `json:"fi_datatype"`
+	AtomicOp   *uint32 `json:"fi_op"`
+
+	// The work request.
+	DstQKey uint32  `json:"dst_qkey"`
+	DstQPN  *uint32 `json:"dst_qpn"` // of Headerless
+	Inline  bool    `json:"inline"`
+	Imm     *uint32 `json:"imm"`
+	WRAddr  uint64  `json:"wr_addr"` // of one-sided requests
+	WRRKey  uint32  `json:"wr_rkey"`
+}
+
+// Hex is bytes that JSON holds as hexadecimal text.
+type Hex []byte
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Hex) UnmarshalText(text []byte) (err error) {
+	*h, err = hex.AppendDecode(nil, text)
+	return err
+}
+
+// Addr is a raw address; it converts to wire.RawAddr.
+type Addr [32]byte
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (a *Addr) UnmarshalText(text []byte) error {
+	if hex.DecodedLen(len(text)) != len(a) {
+		return fmt.Errorf("raw address of %d hex digits", len(text))
+	}
+	_, err := hex.Decode(a[:], text)
+	return err
+}
+
+// Load gives all scenarios, by release. They are decoded once and shared: don't
+// change them.
+func Load() ([]Scenario, error) { return load() }
+
+var load = sync.OnceValues(func() ([]Scenario, error) {
+	names, err := fs.Glob(testdata, "testdata/*.jsonl.gz")
+	if err != nil {
+		return nil, err
+	}
+	var all []Scenario
+	for _, name := range names {
+		scenarios, err := loadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("golden: %s: %w", name, err)
+		}
+		all = append(all, scenarios...)
+	}
+	return all, nil
+})
+
+func loadFile(name string) ([]Scenario, error) {
+	f, err := testdata.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	return read(z)
+}
+
+// read decodes one capture: a line without a type starts a scenario.
+func read(r io.Reader) ([]Scenario, error) {
+	var scenarios []Scenario
+	dec := json.NewDecoder(bufio.NewReader(r))
+	for {
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); errors.Is(err, io.EOF) {
+			return scenarios, nil
+		} else if err != nil {
+			return nil, err
+		}
+		var p Packet
+		if err := json.Unmarshal(raw, &p); err != nil {
+			return nil, err
+		}
+		if p.Type == "" {
+			var s Scenario
+			if err := json.Unmarshal(raw, &s); err != nil {
+				return nil, err
+			}
+			scenarios = append(scenarios, s)
+			continue
+		}
+		if len(scenarios) == 0 {
+			return nil, errors.New("packet before the first scenario")
+		}
+		s := &scenarios[len(scenarios)-1]
+		s.Packets = append(s.Packets, p)
+	}
+}

@@ -1,0 +1,60 @@
+package golden
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLoad(t *testing.T) {
+	scenarios, err := Load()
+	require.NoError(t, err)
+
+	count := map[string]int{}
+	records := map[string]int{}
+	notCompleted := []string{}
+	for _, s := range scenarios {
+		count[s.Libfabric]++
+		records[s.Libfabric] += len(s.Packets)
+		if !s.Completed {
+			notCompleted = append(notCompleted, s.Libfabric+" "+s.Name)
+		}
+		for _, side := range []string{"A", "B"} {
+			require.Contains(t, s.RawAddr, side, s.Name)
+			require.NotZero(t, s.ConnID[side], s.Name)
+		}
+		for i, p := range s.Packets {
+			require.Equal(t, i, p.Seq, s.Name)
+			require.Contains(t, []string{"A", "B"}, p.From, s.Name)
+			switch p.Type {
+			case RDMARead, RDMAWrite:
+				require.Nil(t, p.Hex)
+				require.NotZero(t, p.WRAddr)
+			default:
+				require.Equal(t, p.Len > 448, p.Truncated, "%s #%d", s.Name, i)
+				require.Len(t, p.Hex, min(p.Len, 448), "%s #%d", s.Name, i)
+				require.LessOrEqual(t, p.Len, MTU)
+			}
+		}
+	}
+	require.Equal(t, map[string]int{"1.17.0": 61, "2.3.1": 81}, count)
+	require.Equal(t, map[string]int{"1.17.0": 728, "2.3.1": 901}, records)
+	require.Len(t, notCompleted, 2)
+}
+
+func TestReadRejects(t *testing.T) {
+	for name, text := range map[string]string{
+		"packet first":      `{"scenario":"x","seq":0,"type":"CTS"}`,
+		"bad hex":           `{"scenario":"x"}` + "\n" + `{"type":"CTS","hex":"0g"}`,
+		"short raw address": `{"scenario":"x","raw_addr":{"A":"fe80"}}`,
+		"bad raw address":   `{"scenario":"x","raw_addr":{"A":"` + strings.Repeat("zz", 32) + `"}}`,
+		"no JSON":           `scenario`,
+		"wrong kind":        `{"scenario":"x"}` + "\n" + `{"type":"CTS","seq":"one"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := read(strings.NewReader(text))
+			require.Error(t, err)
+		})
+	}
+}

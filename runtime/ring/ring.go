@@ -1,0 +1,143 @@
+// Package ring holds the bounded queues between application goroutines and a
+// shard: [MPSC] carries requests in, [SPSC] carries completions out. Neither
+// locks nor allocates after it was made; both tell when they are full.
+package ring
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// cacheLine keeps words that different cores write apart.
+const cacheLine = 64
+
+func roundUp(n int) uint64 { return uint64(1) << bits.Len(uint(max(n, 2)-1)) }
+
+// MPSC is a bounded queue with many producers and one consumer, after Dmitry
+// Vyukov's array queue: each cell has a sequence word that says whose turn it is,
+// so that a value and its word lie on neighbouring lines.
+type MPSC[T any] struct {
+	cells []cell[T]
+	mask  uint64
+	_     [cacheLine]byte
+	tail  atomic.Uint64 // next to claim, by producers
+	_     [cacheLine]byte
+	head  uint64 // next to take, the consumer's own
+}
+
+type cell[T any] struct {
+	seq atomic.Uint64
+	val T
+}
+
+// NewMPSC makes a queue for at least n values.
+func NewMPSC[T any](n int) *MPSC[T] {
+	size := roundUp(n)
+	q := &MPSC[T]{cells: make([]cell[T], size), mask: size - 1}
+	for i := range q.cells {
+		q.cells[i].seq.Store(uint64(i))
+	}
+	return q
+}
+
+// Push copies *v in; false if the queue is full. Any goroutine.
+func (q *MPSC[T]) Push(v *T) bool {
+	for {
+		t := q.tail.Load()
+		c := &q.cells[t&q.mask]
+		switch d := int64(c.seq.Load() - t); {
+		case d == 0:
+			if q.tail.CompareAndSwap(t, t+1) {
+				c.val = *v
+				c.seq.Store(t + 1)
+				return true
+			}
+		case d < 0:
+			return false
+		}
+	}
+}
+
+// Pop moves the oldest value to *v; false if there is none. The consumer only.
+func (q *MPSC[T]) Pop(v *T) bool {
+	c := &q.cells[q.head&q.mask]
+	if c.seq.Load() != q.head+1 {
+		return false
+	}
+	*v = c.val
+	var zero T
+	c.val = zero // for the garbage collector
+	c.seq.Store(q.head + q.mask + 1)
+	q.head++
+	return true
+}
+
+// Empty tells whether Pop would find nothing. The consumer only.
+func (q *MPSC[T]) Empty() bool {
+	return q.cells[q.head&q.mask].seq.Load() != q.head+1
+}
+
+// SPSC is a bounded queue with one producer and one consumer. The producer
+// publishes what it put since the last Publish at once.
+type SPSC[T any] struct {
+	cells []T
+	mask  uint64
+	_     [cacheLine]byte
+	put   uint64 // the producer's own
+	freed uint64 // its last look at head
+	_     [cacheLine]byte
+	tail  atomic.Uint64 // published
+	_     [cacheLine]byte
+	head  atomic.Uint64 // taken
+	seen  uint64        // the consumer's last look at tail
+}
+
+// NewSPSC makes a queue for at least n values.
+func NewSPSC[T any](n int) *SPSC[T] {
+	size := roundUp(n)
+	return &SPSC[T]{cells: make([]T, size), mask: size - 1}
+}
+
+// Put returns the cell for the next value, nil if the queue is full. The value
+// is the consumer's after Publish. The producer only.
+func (q *SPSC[T]) Put() *T {
+	if q.put-q.freed > q.mask {
+		if q.freed = q.head.Load(); q.put-q.freed > q.mask {
+			return nil
+		}
+	}
+	c := &q.cells[q.put&q.mask]
+	q.put++
+	return c
+}
+
+// Publish lets the consumer see what was put. True if there was anything new.
+func (q *SPSC[T]) Publish() bool {
+	if q.tail.Load() == q.put {
+		return false
+	}
+	q.tail.Store(q.put)
+	return true
+}
+
+// Take moves up to len(dst) values out and returns how many. The consumer only.
+func (q *SPSC[T]) Take(dst []T) int {
+	h := q.head.Load()
+	if q.seen == h {
+		if q.seen = q.tail.Load(); q.seen == h {
+			return 0
+		}
+	}
+	n := min(uint64(len(dst)), q.seen-h)
+	var zero T
+	for i := range n {
+		c := &q.cells[(h+i)&q.mask]
+		dst[i] = *c
+		*c = zero // for the garbage collector
+	}
+	q.head.Store(h + n)
+	return int(n)
+}
+
+// Len is the number of published values not taken. Either side.
+func (q *SPSC[T]) Len() int { return int(q.tail.Load() - q.head.Load()) }

@@ -1,0 +1,81 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// Defaults of Config.
+const (
+	DefaultSpin  = 50 * time.Microsecond
+	DefaultGrace = 50 * time.Microsecond
+)
+
+// Config says how a shard runs. The zero value works.
+type Config struct {
+	// Name begins the path of every actor of the shard; "shard" if empty. A name
+	// that is taken in this process gets a number.
+	Name string
+	// Mode says who runs the shard; see Auto.
+	Mode Mode
+	// PinCPU lists the CPUs that a pinned shard may choose from. Empty: any that
+	// the process may run on, the highest first, another for each shard.
+	PinCPU []int
+	// Spin is how long an idle loop polls before it parks; DefaultSpin if 0.
+	Spin time.Duration
+	// Grace is how long a manual shard may go unattended before the helper takes
+	// it; DefaultGrace if 0.
+	Grace time.Duration
+	// Clock is the shard's time; clock.System if nil. Parking follows a clock
+	// other than the system's by looking at it every millisecond.
+	Clock clock.Clock
+	// Seed is where Rand starts. 0 takes one from crypto/rand.
+	Seed uint64
+	// Logger gets failures of actors. nil is silent.
+	Logger *slog.Logger
+	// External leaves the shard to its creator, who calls Adopt once and then
+	// Turn: no goroutine runs, nothing parks, no system clock is read if Clock is
+	// given. For simulation and single-goroutine tests. Mode is then Manual.
+	External bool
+	// Waiter replaces the built-in way of waiting.
+	Waiter Waiter
+}
+
+// validate fills in the defaults and joins all that is wrong.
+func (c *Config) validate() error {
+	var errs []error
+	if int(c.Mode) >= len(modeNames) {
+		errs = append(errs, fmt.Errorf("shard: unknown mode %d", c.Mode))
+	}
+	if c.Spin < 0 {
+		errs = append(errs, fmt.Errorf("shard: Spin %v is negative", c.Spin))
+	}
+	if c.Grace < 0 {
+		errs = append(errs, fmt.Errorf("shard: Grace %v is negative", c.Grace))
+	}
+	for _, cpu := range c.PinCPU {
+		if cpu < 0 {
+			errs = append(errs, fmt.Errorf("shard: PinCPU %d is negative", cpu))
+		}
+	}
+	if c.Name == "" {
+		c.Name = "shard"
+	}
+	if c.Spin == 0 {
+		c.Spin = DefaultSpin
+	}
+	if c.Grace == 0 {
+		c.Grace = DefaultGrace
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return errors.Join(errs...)
+}

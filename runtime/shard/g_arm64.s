@@ -1,0 +1,17 @@
+//go:build !purego
+
+#include "textflag.h"
+
+// func getg() uintptr
+TEXT ·getg(SB), NOSPLIT, $0-8
+	MOVD g, R0
+	MOVD R0, ret+0(FP)
+	RET
+
+// func pause()
+TEXT ·pause(SB), NOSPLIT, $0-0
+	YIELD
+	YIELD
+	YIELD
+	YIELD
+	RET

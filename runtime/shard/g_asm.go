@@ -1,0 +1,13 @@
+//go:build (amd64 || arm64) && !purego
+
+package shard
+
+// fastG says that getg is cheap enough to be asked for every message.
+const fastG = true
+
+// getg returns the address of the calling goroutine's descriptor: a name that
+// no other live goroutine has.
+func getg() uintptr
+
+// pause tells the core that it is in a spin loop.
+func pause()

@@ -1,0 +1,121 @@
+package shard
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// mailbox is one actor's place on the shard. It holds no queue: its messages are
+// in the shard's ring, except while the actor is suspended. Owned by the shard,
+// but for s and pid, which never change once the actor is spawned.
+type mailbox struct {
+	s     *Shard
+	actor actor.Actor // the present incarnation
+	ctx   refContext
+	pid   *actor.PID
+
+	fast      bool // started and nothing below is set: Receive may be called directly
+	chained   bool // middleware or decorators: all messages take the real invoker
+	suspended bool // failed, awaiting its supervisor
+	restarted bool // a Restart was seen whose ResumeMailbox is to come
+	stopping  bool // a Stop was seen
+	stopped   bool // gone; messages are canceled
+
+	x *mailboxExtras
+}
+
+// mailboxExtras is what only an actor in trouble needs.
+type mailboxExtras struct {
+	held  []entry       // user messages that came while suspended
+	stash []any         // stashed by Ref lane contexts, newest last
+	proc  actor.Process // what the registry has while the actor lives
+	trips int           // panics while stopping
+}
+
+var _ actor.Mailbox = (*mailbox)(nil)
+
+func (m *mailbox) extras() *mailboxExtras {
+	if m.x == nil {
+		m.x = &mailboxExtras{}
+	}
+	return m.x
+}
+
+// PostUserMessage is where the PID lane enters, from any goroutine.
+func (m *mailbox) PostUserMessage(message any) { m.s.put(m, message, lanePID) }
+
+// PostSystemMessage is where protoactor's own messages enter, from any goroutine.
+func (m *mailbox) PostSystemMessage(message any) {
+	if m.s.local() {
+		m.s.sys.push(m, message, laneSystem)
+		return
+	}
+	m.s.remote(m, message, laneSystem)
+}
+
+// RegisterHandlers is called once, at spawn; the invoker is the actor's context.
+func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
+	m.ctx.Context = invoker.(actor.Context)
+	m.ctx.m = m
+	m.pid = m.ctx.Self()
+	m.refresh()
+}
+
+// Start has nothing to do: a shard always runs.
+func (m *mailbox) Start() {}
+
+// UserMessageCount counts what is in the ring and held back; on the shard only,
+// elsewhere it is 0.
+func (m *mailbox) UserMessageCount() int {
+	if !m.s.OnShard() {
+		return 0
+	}
+	n := m.s.ring.count(m) + m.s.replay.count(m)
+	if m.x != nil {
+		n += len(m.x.held)
+	}
+	return n
+}
+
+func (m *mailbox) invoker() actor.MessageInvoker { return m.ctx.Context.(actor.MessageInvoker) }
+
+// refresh takes over what the real context may have changed: the incarnation,
+// by a restart, and whether a receive timeout is armed.
+func (m *mailbox) refresh() {
+	m.actor = m.ctx.Actor()
+	m.fast = !m.chained && !m.suspended && !m.stopped && m.ctx.ReceiveTimeout() == 0
+}
+
+// suspend holds user messages back from now on.
+func (m *mailbox) suspend() {
+	m.suspended, m.fast = true, false
+}
+
+// resume puts the messages held back ahead of all others.
+func (m *mailbox) resume() {
+	m.suspended = false
+	if m.restarted {
+		m.restarted = false
+		m.unstash()
+	}
+	if m.x == nil {
+		return
+	}
+	for i, e := range m.x.held {
+		m.s.replay.push(m, e.msg, e.lane)
+		m.x.held[i] = entry{}
+	}
+	m.x.held = m.x.held[:0]
+}
+
+// unstash makes a restarted actor's stash its first messages.
+func (m *mailbox) unstash() {
+	if m.x == nil || len(m.x.stash) == 0 {
+		return
+	}
+	again := make([]entry, 0, len(m.x.stash)+len(m.x.held))
+	for i := len(m.x.stash) - 1; i >= 0; i-- {
+		again = append(again, entry{m, m.x.stash[i], laneRef})
+	}
+	m.x.held = append(again, m.x.held...)
+	m.x.stash = nil
+}

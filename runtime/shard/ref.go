@@ -1,0 +1,26 @@
+package shard
+
+import "github.com/asynkron/protoactor-go/actor"
+
+// Ref names an actor of a shard for the Ref lane. It is one word, comparable,
+// and stays valid after the actor stopped; the zero Ref is nobody.
+type Ref struct{ m *mailbox }
+
+// PID returns the actor's protoactor name, for the PID lane; nil for nobody.
+func (r Ref) PID() *actor.PID {
+	if r.m == nil {
+		return nil
+	}
+	return r.m.pid
+}
+
+// IsZero reports whether r is nobody.
+func (r Ref) IsZero() bool { return r.m == nil }
+
+// String returns the actor's path, which begins with the name of its shard.
+func (r Ref) String() string {
+	if r.m == nil {
+		return "nobody"
+	}
+	return r.m.pid.GetId()
+}

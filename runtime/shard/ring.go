@@ -1,0 +1,56 @@
+package shard
+
+const minRing = 256 // entries; a power of two
+
+// ring is a growing FIFO of entries, used by the shard's owner alone.
+type ring struct {
+	buf        []entry // len is a power of two, or 0
+	head, tail uint64
+}
+
+func (r *ring) len() int { return int(r.tail - r.head) }
+
+func (r *ring) push(m *mailbox, msg any, l lane) {
+	if r.tail-r.head == uint64(len(r.buf)) {
+		r.grow()
+	}
+	e := &r.buf[r.tail&uint64(len(r.buf)-1)]
+	e.m, e.msg, e.lane = m, msg, l
+	r.tail++
+}
+
+// pop takes the oldest entry. Precondition: the ring isn't empty.
+func (r *ring) pop() entry {
+	e := &r.buf[r.head&uint64(len(r.buf)-1)]
+	out := *e
+	e.m, e.msg = nil, nil
+	r.head++
+	return out
+}
+
+func (r *ring) grow() {
+	buf := make([]entry, max(minRing, 2*len(r.buf)))
+	n := 0
+	for i := r.head; i != r.tail; i++ {
+		buf[n] = r.buf[i&uint64(len(r.buf)-1)]
+		n++
+	}
+	r.buf, r.head, r.tail = buf, 0, uint64(n)
+}
+
+// trim gives the memory of a burst back. Called when the shard goes to sleep.
+func (r *ring) trim(keep int) {
+	if r.len() == 0 && len(r.buf) > keep {
+		*r = ring{}
+	}
+}
+
+// count returns how many entries are for m.
+func (r *ring) count(m *mailbox) (n int) {
+	for i := r.head; i != r.tail; i++ {
+		if r.buf[i&uint64(len(r.buf)-1)].m == m {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,73 @@
+package shard
+
+import "sync/atomic"
+
+// Signal is a flag that completes a wait. The zero value is ready. Any goroutine
+// and any shard may set it, any number of times; one goroutine at a time waits
+// for it.
+type Signal struct {
+	state atomic.Uint32
+
+	// Written by the waiter before it parks, read by whoever finds it parked.
+	s    *Shard
+	ch   chan struct{} // holds the one token that ends a park; made at the first
+	next *Signal       // in the notifier's stack
+
+	// In the list of parked waiters of a manual shard, under its mutex.
+	before, after *Signal
+	listed        bool
+}
+
+// States of a Signal. Whoever takes it out of parked, other than its waiter,
+// owes a token.
+const (
+	sigUnset uint32 = iota
+	sigSet
+	sigParked
+)
+
+// Reset makes the signal fit for another wait. Nobody may be waiting.
+func (g *Signal) Reset() { g.state.Store(sigUnset) }
+
+// IsSet reports whether Set was called since Reset.
+func (g *Signal) IsSet() bool { return g.state.Load() == sigSet }
+
+// Set ends the wait. It never blocks and never allocates.
+func (g *Signal) Set() {
+	if g.state.Swap(sigSet) == sigParked {
+		g.s.wakeWaiter(g)
+	}
+}
+
+// park announces that the caller is about to wait for the token. false: the
+// signal is set, there will be none.
+func (g *Signal) park(s *Shard) bool {
+	if g.ch == nil {
+		g.ch = make(chan struct{}, 1)
+	}
+	g.s = s
+	return g.state.CompareAndSwap(sigUnset, sigParked)
+}
+
+// unpark takes the announcement back. false: a token is on its way.
+func (g *Signal) unpark() bool { return g.state.CompareAndSwap(sigParked, sigUnset) }
+
+// token ends the park.
+func (g *Signal) token() {
+	select {
+	case g.ch <- struct{}{}:
+	default: // never: one token a park, and each is taken
+	}
+}
+
+// wakeWaiter delivers the token of a signal that was just set.
+func (s *Shard) wakeWaiter(g *Signal) {
+	if s.notifier != nil {
+		s.notifier.push(g)
+		return
+	}
+	g.token()
+	if s.local() {
+		s.woke = true
+	}
+}

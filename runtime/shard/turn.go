@@ -1,0 +1,87 @@
+package shard
+
+import "github.com/efactor/efactor/runtime/clock"
+
+// Bounds of one turn, so that no part of the loop starves another.
+const (
+	maxInbox    = 64
+	maxMessages = 256
+)
+
+// The system's clock costs as much as five hops, so it isn't read in each busy
+// turn: a reading fills the fuel, a turn burns some and each message a little.
+const (
+	fullFuel  = 256
+	turnFuel  = 8
+	adoptFuel = 128
+)
+
+// Phases of a turn. A panic ends the phase's present step; the turn then goes on.
+const (
+	phaseInbox = iota
+	phasePoll
+	phaseDeliver
+	phaseFlush
+	phaseTimers
+)
+
+// Turn runs the shard once: drain the inbox, poll, deliver messages, and if
+// anything happened let the pollers flush; then timers. It returns how much was
+// done, 0 if there was nothing to do. Owner only, and never from inside a turn.
+func (s *Shard) Turn() int {
+	if s.over {
+		return 0
+	}
+	s.turning = true
+	if s.fuel <= 0 {
+		s.readClock()
+	}
+	s.phase, s.ran, s.work = phaseInbox, 0, 0
+	for !s.step() {
+	}
+	n := s.work + s.ran
+	s.fuel -= turnFuel + n
+	s.turning = false
+	if s.external && s.closing.Load() && !s.shutting {
+		s.shutdown()
+	}
+	return n
+}
+
+// step runs the phases that are left, and reports false when a panic cut it short.
+func (s *Shard) step() (done bool) {
+	defer s.rescue()
+	if s.phase == phaseInbox {
+		s.phase = phasePoll
+		s.polling, s.at = s.pollers, 0
+		s.work += s.drain(maxInbox)
+	}
+	if s.phase == phasePoll {
+		s.poll()
+		s.phase = phaseDeliver
+	}
+	if s.phase == phaseDeliver {
+		s.deliver()
+		s.phase = phaseFlush
+		s.polling, s.at = s.pollers, 0
+	}
+	if s.phase == phaseFlush {
+		if s.work+s.ran > 0 {
+			s.flush()
+		}
+		s.phase = phaseTimers
+	}
+	if s.now >= s.wheel.next {
+		s.work += s.fire()
+	}
+	return true
+}
+
+// readClock takes the time, and decides for how long it holds.
+func (s *Shard) readClock() {
+	s.now = s.clock.Now()
+	s.fuel = s.tank
+}
+
+// Now is the shard's time, read about once a turn. Shard only.
+func (s *Shard) Now() clock.Time { return s.now }

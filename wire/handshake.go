@@ -1,0 +1,198 @@
+package wire
+
+// HandshakeLen is the size of the part of a HANDSHAKE packet that is always
+// there; extra_info and the optional fields come on top.
+const HandshakeLen = 8
+
+// nextraOffset is what nextra_p3 adds to the number of words of extra_info, for
+// historical reasons (§2.1).
+const nextraOffset = 3
+
+// UserRecvQP is a queue pair for data without headers (1.22 to 2.5).
+type UserRecvQP struct {
+	QPN  uint32
+	QKey uint32
+}
+
+// Handshake tells the peer what its sender can and wants (§2.1, Table 2.2).
+//
+//	0      4           8
+//	+------+-----------+--------------+
+//	| base | nextra_p3 | extra_info[] |
+//	+------+-----------+--------------+
+//
+// What follows is optional. A field without its flag takes no space.
+//
+//	connid u32, pad u32                 FlagConnID                  since 1.14
+//	host_id u64                         FlagHandshakeHostID         since 1.18
+//	device_version u32, reserved u32    FlagHandshakeDeviceVersion  since 1.20
+//	qpn u32, qkey u32                   FlagHandshakeUserRecvQP     1.22 to 2.5
+//	p2p_supported u8, reserved 7 bytes  FlagHandshakeHMEMP2P        after 2.6
+//
+// Divergence: Tables 2.2 and 2.3 lack the last two. libfabric doesn't initialise
+// pad, reserved included. Fields of flags that don't exist yet come behind and
+// are ignored, and so are words of extra_info beyond those of Features. Append
+// writes as many words as have a bit set, and at least one.
+type Handshake struct {
+	Features Features // extra_info
+
+	HasConnID bool
+	ConnID    uint32
+
+	HasHostID bool
+	HostID    uint64 // for messages to people
+
+	HasDeviceVersion bool
+	DeviceVersion    uint32 // vendor part id: 0xefa0, 0xefa1...
+
+	HasUserRecvQP bool
+	UserRecvQP    UserRecvQP
+
+	HasP2P       bool
+	P2PSupported bool // if HasP2P is not set, assume that it is
+}
+
+// Type is HANDSHAKE.
+func (p *Handshake) Type() Type { return TypeHandshake }
+
+// Len is the number of bytes that Append adds.
+func (p *Handshake) Len() int {
+	n := HandshakeLen + 8*p.Features.words()
+	for _, has := range [...]bool{p.HasConnID, p.HasHostID, p.HasDeviceVersion, p.HasUserRecvQP, p.HasP2P} {
+		if has {
+			n += 8
+		}
+	}
+	return n
+}
+
+func (p *Handshake) flags() uint16 {
+	f := connIDFlag(p.HasConnID)
+	if p.HasHostID {
+		f |= FlagHandshakeHostID
+	}
+	if p.HasDeviceVersion {
+		f |= FlagHandshakeDeviceVersion
+	}
+	if p.HasUserRecvQP {
+		f |= FlagHandshakeUserRecvQP
+	}
+	if p.HasP2P {
+		f |= FlagHandshakeHMEMP2P
+	}
+	return f
+}
+
+// Append adds the packet to b.
+func (p *Handshake) Append(b []byte) []byte {
+	words := p.Features.words()
+	b = appendBase(b, TypeHandshake, p.flags())
+	b = le.AppendUint32(b, uint32(words+nextraOffset))
+	for _, w := range p.Features[:words] {
+		b = le.AppendUint64(b, w)
+	}
+	if p.HasConnID {
+		b = le.AppendUint64(b, uint64(p.ConnID))
+	}
+	if p.HasHostID {
+		b = le.AppendUint64(b, p.HostID)
+	}
+	if p.HasDeviceVersion {
+		b = le.AppendUint64(b, uint64(p.DeviceVersion))
+	}
+	if p.HasUserRecvQP {
+		b = le.AppendUint32(b, p.UserRecvQP.QPN)
+		b = le.AppendUint32(b, p.UserRecvQP.QKey)
+	}
+	if p.HasP2P {
+		var supported uint64
+		if p.P2PSupported {
+			supported = 1
+		}
+		b = le.AppendUint64(b, supported)
+	}
+	return b
+}
+
+// Parse reads the packet at the start of b.
+func (p *Handshake) Parse(b []byte) (n int, err error) {
+	base, _, err := parseHeader(b, famHandshake)
+	if err != nil {
+		return 0, err
+	}
+	extra, n, problem := extraInfo(b)
+	if problem != fine {
+		return 0, fail(TypeHandshake, problem)
+	}
+	q := Handshake{
+		HasConnID:        base.Flags&FlagConnID != 0,
+		HasHostID:        base.Flags&FlagHandshakeHostID != 0,
+		HasDeviceVersion: base.Flags&FlagHandshakeDeviceVersion != 0,
+		HasUserRecvQP:    base.Flags&FlagHandshakeUserRecvQP != 0,
+		HasP2P:           base.Flags&FlagHandshakeHMEMP2P != 0,
+	}
+	for i := 0; i < len(q.Features) && len(extra) >= 8; i++ {
+		q.Features[i] = le.Uint64(extra)
+		extra = extra[8:]
+	}
+	// Each optional field is 8 bytes long, its padding included.
+	fields := [...]struct {
+		has bool
+		raw uint64
+	}{{has: q.HasConnID}, {has: q.HasHostID}, {has: q.HasDeviceVersion}, {has: q.HasUserRecvQP}, {has: q.HasP2P}}
+	for i := range fields {
+		if !fields[i].has {
+			continue
+		}
+		if len(b)-n < 8 {
+			return 0, fail(TypeHandshake, handshakeShort)
+		}
+		fields[i].raw = le.Uint64(b[n:])
+		n += 8
+	}
+	q.ConnID = uint32(fields[0].raw)
+	q.HostID = fields[1].raw
+	q.DeviceVersion = uint32(fields[2].raw)
+	q.UserRecvQP = UserRecvQP{QPN: uint32(fields[3].raw), QKey: uint32(fields[3].raw >> 32)}
+	q.P2PSupported = uint8(fields[4].raw) != 0
+	*p = q
+	return n, nil
+}
+
+// extraInfo finds extra_info in a HANDSHAKE packet; next is the offset behind
+// it. The claim of nextra_p3 is checked against the datagram, in 64 bits so that
+// it can't overflow.
+//
+// Preconditions: b holds HandshakeLen bytes.
+func extraInfo(b []byte) (extra []byte, next int, p problem) {
+	nextra := le.Uint32(b[4:])
+	if nextra < nextraOffset {
+		return nil, 0, extraInfoCount
+	}
+	size := 8 * uint64(nextra-nextraOffset)
+	if size > uint64(len(b)-HandshakeLen) {
+		return nil, 0, extraInfoShort
+	}
+	next = HandshakeLen + int(size)
+	return b[HandshakeLen:next], next, fine
+}
+
+func (p *Handshake) fields(l *line) {
+	for _, w := range p.Features[:p.Features.words()] {
+		l.hex("extra_info", w)
+	}
+	l.connID(p.HasConnID, p.ConnID)
+	if p.HasHostID {
+		l.hex("host_id", p.HostID)
+	}
+	if p.HasDeviceVersion {
+		l.hex("device_version", uint64(p.DeviceVersion))
+	}
+	if p.HasUserRecvQP {
+		l.uint("user_recv_qp", uint64(p.UserRecvQP.QPN))
+		l.hex("user_recv_qkey", uint64(p.UserRecvQP.QKey))
+	}
+	if p.HasP2P {
+		l.bool("p2p_supported", p.P2PSupported)
+	}
+}

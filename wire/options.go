@@ -1,0 +1,149 @@
+package wire
+
+// Sizes of the REQ optional headers as Append writes them.
+const (
+	RawAddrHdrLen = 40 // size word, address, 4 bytes of padding
+	CQDataHdrLen  = 8
+	ConnIDHdrLen  = 4
+
+	// rawAddrWireSize is the size word of the raw address header since release
+	// 1.13: the address and 4 bytes of zero. Release 1.10 to 1.12 sent 32.
+	// Every release goes by the size word, so 36 suits them all.
+	rawAddrWireSize = RawAddrLen + 4
+)
+
+// Options holds the REQ optional headers (§3.1, Table 3.2). They stand between
+// the mandatory header (with its rma_iov) and the application data, in the order
+// of their flags:
+//
+//	+-----------+------------------+--------------+------------+
+//	| size u32  | addr[size]       | cq_data u64  | connid u32 |
+//	+-----------+------------------+--------------+------------+
+//	  FlagRawAddr                    FlagCQData     FlagConnID
+//
+// The connid header has no padding, so that what follows need not be aligned.
+// Senders use either the raw address, whose connid serves as the packet's, or
+// the connid header, not both.
+type Options struct {
+	RawAddr    RawAddr
+	HasRawAddr bool
+
+	CQData    uint64
+	HasCQData bool
+
+	ConnID    uint32
+	HasConnID bool
+}
+
+// Len is the size of the headers on the wire.
+func (o *Options) Len() int {
+	n := 0
+	if o.HasRawAddr {
+		n += RawAddrHdrLen
+	}
+	if o.HasCQData {
+		n += CQDataHdrLen
+	}
+	if o.HasConnID {
+		n += ConnIDHdrLen
+	}
+	return n
+}
+
+func (o *Options) flags() uint16 {
+	var f uint16
+	if o.HasRawAddr {
+		f |= FlagRawAddr
+	}
+	if o.HasCQData {
+		f |= FlagCQData
+	}
+	if o.HasConnID {
+		f |= FlagConnID
+	}
+	return f
+}
+
+// rtmFlags are the flags that all RTMs share.
+func (o *Options) rtmFlags(tagged bool) uint16 {
+	f := o.flags() | FlagMsg
+	if tagged {
+		f |= FlagTagged
+	}
+	return f
+}
+
+func (o *Options) appendOptions(b []byte) []byte {
+	if o.HasRawAddr {
+		b = le.AppendUint32(b, rawAddrWireSize)
+		b = append(b, o.RawAddr[:]...)
+		b = append(b, 0, 0, 0, 0)
+	}
+	if o.HasCQData {
+		b = le.AppendUint64(b, o.CQData)
+	}
+	if o.HasConnID {
+		b = le.AppendUint32(b, o.ConnID)
+	}
+	return b
+}
+
+// parseOptions reads the headers that base's flags announce at b[n:] and returns
+// the offset behind them. A raw address longer than 32 bytes is skipped whole
+// and its first 32 bytes are kept: the format may grow (§1.4).
+//
+// Preconditions: n <= len(b), and o is zero.
+func (o *Options) parseOptions(base Base, b []byte, n int) (int, error) {
+	if base.Flags&FlagRawAddr != 0 {
+		at, next, p := rawAddrHdr(b, n)
+		if p != fine {
+			return 0, fail(base.Type, p)
+		}
+		o.RawAddr, o.HasRawAddr = RawAddr(b[at:at+RawAddrLen]), true
+		n = next
+	}
+	if base.Flags&FlagCQData != 0 {
+		if len(b)-n < CQDataHdrLen {
+			return 0, fail(base.Type, cqDataShort)
+		}
+		o.CQData, o.HasCQData = le.Uint64(b[n:]), true
+		n += CQDataHdrLen
+	}
+	if base.Flags&FlagConnID != 0 {
+		if len(b)-n < ConnIDHdrLen {
+			return 0, fail(base.Type, connIDShort)
+		}
+		o.ConnID, o.HasConnID = le.Uint32(b[n:]), true
+		n += ConnIDHdrLen
+	}
+	return n, nil
+}
+
+// rawAddrHdr finds the raw address header at b[n:]: its address begins at at,
+// and next is the offset behind it.
+func rawAddrHdr(b []byte, n int) (at, next int, p problem) {
+	if len(b)-n < 4 {
+		return 0, 0, rawAddrShort
+	}
+	size := le.Uint32(b[n:])
+	at = n + 4
+	if size < RawAddrLen {
+		return 0, 0, rawAddrSize
+	}
+	if uint64(size) > uint64(len(b)-at) {
+		return 0, 0, rawAddrShort
+	}
+	return at, at + int(size), fine
+}
+
+func (o *Options) fields(l *line) {
+	if o.HasRawAddr {
+		l.text("raw_addr", o.RawAddr.String())
+	}
+	if o.HasCQData {
+		l.hex("cq_data", o.CQData)
+	}
+	if o.HasConnID {
+		l.hex("connid", uint64(o.ConnID))
+	}
+}

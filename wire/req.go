@@ -1,0 +1,11 @@
+package wire
+
+// reqLen is the size of a REQ packet's headers: the fixed part of its type, the
+// optional headers, and iovs entries of rma_iov and read_iov.
+func reqLen(t Type, o *Options, iovs uint32) int {
+	return int(infos[t].headerLen) + int(iovs)*RMAIOVLen + o.Len()
+}
+
+// lastUint64 reads the last 8 bytes of a mandatory header, where the tag of
+// every tagged RTM is.
+func lastUint64(header []byte) uint64 { return le.Uint64(header[len(header)-8:]) }

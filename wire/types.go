@@ -1,0 +1,99 @@
+package wire
+
+import "strconv"
+
+// Type is a packet type ID: the first byte of every packet (§1.3, Table 1.2).
+type Type uint8
+
+// Packet type IDs, in the order of Table 1.2 (§1.3). IDs never change. The
+// table ends at 141; those marked "C header" come from libfabric's
+// efa_rdm_protocol.h.
+const (
+	TypeRTS       Type = 1  // retired: protocol version 3's request to send
+	TypeCONNACK   Type = 2  // retired: protocol version 3's connection acknowledgement
+	TypeCTS       Type = 3  // §3.2 Table 3.6, long-CTS message, write and read
+	TypeCTSData   Type = 4  // §3.2 Table 3.7, long-CTS message, write and read
+	TypeREADRSP   Type = 5  // §3.3 Table 3.11, emulated short and long-CTS read
+	TypeEOR       Type = 7  // §4.1 Table 4.2, long-read message and write
+	TypeATOMRSP   Type = 8  // §3.3 Table 3.15, fetch and compare atomic
+	TypeHandshake Type = 9  // §2.1 Table 2.2, handshake
+	TypeReceipt   Type = 10 // §4.2 (table without a number), delivery complete
+	TypeReadNACK  Type = 11 // §4.7 Table 4.2 (the second one), long-read and runting read nack
+	TypePeerError Type = 12 // C header, after release 2.6: abort of an operation
+
+	TypeEagerMsgRTM   Type = 64 // §3.2 Table 3.3, REQ, eager message
+	TypeEagerTagRTM   Type = 65 // §3.2 Table 3.3, REQ, eager message
+	TypeMediumMsgRTM  Type = 66 // §3.2 Table 3.4, REQ, medium message
+	TypeMediumTagRTM  Type = 67 // §3.2 Table 3.4, REQ, medium message
+	TypeLongCTSMsgRTM Type = 68 // §3.2 Table 3.5, REQ, long-CTS message
+	TypeLongCTSTagRTM Type = 69 // §3.2 Table 3.5, REQ, long-CTS message
+	TypeEagerRTW      Type = 70 // §3.3 Table 3.8, REQ, emulated eager write
+	TypeLongCTSRTW    Type = 71 // §3.3 Table 3.9, REQ, emulated long-CTS write
+	TypeShortRTR      Type = 72 // §3.3 Table 3.10, REQ, emulated short read
+	TypeLongCTSRTR    Type = 73 // §3.3 Table 3.12, REQ, emulated long-CTS read
+	TypeWriteRTA      Type = 74 // §3.3 Table 3.13, REQ, emulated write atomic
+	TypeFetchRTA      Type = 75 // §3.3 Table 3.14, REQ, emulated fetch atomic
+	TypeCompareRTA    Type = 76 // §3.3 Table 3.14, REQ, emulated compare atomic
+
+	TypeLongReadMsgRTM  Type = 128 // §4.1 Table 4.1, REQ, long-read message
+	TypeLongReadTagRTM  Type = 129 // §4.1 Table 4.1, REQ, long-read message
+	TypeLongReadRTW     Type = 130 // §4.1 Table 4.3, REQ, emulated long-read write
+	TypeReadRTR         Type = 131 // reserved in Table 1.2, C header: READ_RTR; never sent, no layout
+	TypeDCEagerMsgRTM   Type = 133 // §4.2, REQ, DC eager message
+	TypeDCEagerTagRTM   Type = 134 // §4.2, REQ, DC eager message
+	TypeDCMediumMsgRTM  Type = 135 // §4.2, REQ, DC medium message
+	TypeDCMediumTagRTM  Type = 136 // §4.2, REQ, DC medium message
+	TypeDCLongCTSMsgRTM Type = 137 // §4.2, REQ, DC long-CTS message
+	TypeDCLongCTSTagRTM Type = 138 // §4.2, REQ, DC long-CTS message (misspelt DC_LONTCTS_TAGRTM in Table 1.2)
+	TypeDCEagerRTW      Type = 139 // §4.2, REQ, DC emulated eager write
+	TypeDCLongCTSRTW    Type = 140 // §4.2, REQ, DC emulated long-CTS write
+	TypeDCWriteRTA      Type = 141 // §4.2, REQ, DC emulated write atomic
+	TypeRuntCTSMsgRTM   Type = 142 // C header: never sent, no layout
+	TypeRuntCTSTagRTM   Type = 143 // C header: never sent, no layout
+	TypeRuntCTSRTW      Type = 144 // C header: never sent, no layout
+	TypeRuntReadMsgRTM  Type = 145 // §4.5 Table 4.4, C header, REQ, runting read message
+	TypeRuntReadTagRTM  Type = 146 // §4.5 Table 4.4, C header, REQ, runting read message
+	TypeRuntReadRTW     Type = 147 // C header: never sent, no layout
+)
+
+// String gives the specification's nickname (Table 1.2), or libfabric's where
+// the table has none.
+func (t Type) String() string {
+	if name := infos[t].name; name != "" {
+		return name
+	}
+	return "TYPE_" + strconv.Itoa(int(t))
+}
+
+// Known says whether packets of this type have a layout here: Parse of some
+// packet accepts them.
+func (t Type) Known() bool { return infos[t].family != famNone }
+
+// IsREQ says whether t is the first packet of an operation (§3.1).
+func (t Type) IsREQ() bool { return infos[t].traits&traitREQ != 0 }
+
+// IsRTM says whether t is a request to message, tagged or not.
+func (t Type) IsRTM() bool { return infos[t].traits&traitRTM != 0 }
+
+// IsRTW says whether t is a request to write.
+func (t Type) IsRTW() bool { return infos[t].traits&traitRTW != 0 }
+
+// IsRTR says whether t is a request to read.
+func (t Type) IsRTR() bool { return infos[t].traits&traitRTR != 0 }
+
+// IsRTA says whether t is a request to atomic.
+func (t Type) IsRTA() bool { return infos[t].traits&traitRTA != 0 }
+
+// IsTagged says whether t is a tagged RTM. Receivers go by the type and not by
+// FlagTagged.
+func (t Type) IsTagged() bool { return infos[t].traits&traitTagged != 0 }
+
+// IsDC says whether t asks for a RECEIPT (§4.2).
+func (t Type) IsDC() bool { return infos[t].traits&traitDC != 0 }
+
+// HasMsgID says whether t takes a msg_id and is so processed in order: RTM and
+// RTA are, RTW, RTR and non-REQ packets aren't.
+func (t Type) HasMsgID() bool { return infos[t].traits&(traitRTM|traitRTA) != 0 }
+
+// HasData says whether application data may follow the headers.
+func (t Type) HasData() bool { return infos[t].traits&traitData != 0 }
