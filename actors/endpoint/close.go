@@ -69,13 +69,13 @@ func (e *Endpoint) onCloseStep() {
 
 // drainRequests ends what was submitted too late.
 func (e *Endpoint) drainRequests() {
-	var r ope.Request
-	for e.reqs.Pop(&r) {
+	for r := e.reqs.Peek(); r != nil; r = e.reqs.Peek() {
 		if r.Kind == ope.KindControl {
-			r.Run()
-			continue
+			r.More.Run()
+		} else {
+			reject(r, e.endError())
 		}
-		reject(&r, e.endError())
+		e.reqs.Drop()
 	}
 }
 

@@ -45,7 +45,6 @@ type Endpoint struct {
 	trickle   shard.Timer
 	trickleM  trickleMsg
 
-	req    ope.Request // being handled
 	state  state
 	closed shard.Signal
 	cause  error // why the endpoint ended, if not by Close
@@ -92,7 +91,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.pools.CopiesAtPost = info.CopiesAtPost
 	e.pools.Unlist = e.unlist
 	e.env.Ops = e.pools
-	if e.ref, err = cfg.Shard.Spawn("endpoint", func() actor.Actor { return e }); err != nil {
+	if e.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return e }); err != nil {
 		_ = qp.Close() // the shard's error says more
 		return nil, err
 	}

@@ -13,12 +13,16 @@ const batch = 64
 // Poll takes requests from the application.
 func (e *Endpoint) Poll(*shard.Shard) int {
 	n := 0
-	for n < batch && e.reqs.Pop(&e.req) {
+	for n < batch {
+		r := e.reqs.Peek()
+		if r == nil {
+			break
+		}
 		n++
-		e.handle(&e.req)
+		e.handle(r)
+		e.reqs.Drop()
 	}
 	if n > 0 {
-		e.req = ope.Request{}
 		e.checkMemory()
 	}
 	return n
@@ -40,7 +44,7 @@ func (e *Endpoint) FDs() []int { return nil }
 func (e *Endpoint) handle(r *ope.Request) {
 	switch r.Kind {
 	case ope.KindControl:
-		r.Run()
+		r.More.Run()
 	case ope.KindCancel:
 		e.onCancel(r.ID)
 	case ope.KindSend:
@@ -52,12 +56,9 @@ func (e *Endpoint) handle(r *ope.Request) {
 
 // reject ends a request that never became an operation.
 func reject(r *ope.Request, err error) {
-	if r.Sink == nil {
-		return
+	if s := r.Sink; s != nil {
+		s.Done(r, &ope.Result{Err: err, Peer: r.Peer})
 	}
-	r.Sink.Done(&ope.Result{
-		Kind: r.Kind, Flags: r.Flags, ID: r.ID, Token: r.Token, Err: err, Peer: r.Peer, Tag: r.Tag,
-	})
 }
 
 func (e *Endpoint) onSend(r *ope.Request) {

@@ -34,6 +34,7 @@ type Pools struct {
 	// Unlist takes an unexpected message that failed out of the matcher.
 	Unlist func(*Rxe)
 
+	res    Result // scratch for outcomes, which a Sink must not keep
 	tx     []*Txe
 	rx     []*Rxe
 	txFree *Txe

@@ -41,33 +41,32 @@ type Request struct {
 	Buf    []byte
 	Token  any
 	Sink   Sink
-	Pieces [][]byte // KindRecv: where Buf is to be copied in the end
+	More   *More
+}
+
+// More is what few requests have.
+type More struct {
 	Run    func()   // KindControl
+	Pieces [][]byte // KindRecv: where Buf is to be copied in the end
 }
 
-// Sink takes an operation's outcome, on the shard. It must not block or allocate.
+// Sink takes an operation's outcome, on the shard. It must not block or allocate,
+// nor keep what it is given.
 type Sink interface {
-	Done(*Result)
+	Done(*Request, *Result)
 }
 
-// Result is an operation's outcome.
+// Result is a request's outcome.
 type Result struct {
-	Kind    Kind
-	Flags   Flags
-	Proto   Proto
-	ID      uint64
-	Token   any
 	Err     error
-	N       int    // bytes sent, or placed in the buffer
-	Lost    int    // bytes that had no room
-	Peer    uint64 // handle of the other side
-	From    wire.RawAddr
+	N       int // bytes sent, or placed in the buffer
+	Lost    int // bytes that had no room
+	Proto   Proto
+	HasData bool          // of a received message, as what follows
+	Peer    uint64        // handle of its sender
+	From    *wire.RawAddr // address of its sender, never changed
 	Tag     uint64
 	Data    uint64
-	HasData bool
-
-	Pieces   [][]byte // of the request
-	Gathered []byte   // the bytes for them
 }
 
 // Truncated is the error of a receive whose buffer was too small: the rest of the

@@ -81,14 +81,15 @@ func (r *Rxe) settle() {
 }
 
 func (r *Rxe) complete() {
-	if r.done || r.req.Sink == nil {
+	s := r.req.Sink
+	if r.done || s == nil {
 		return
 	}
 	r.done = true
 	placed := min(r.m.Total, uint64(len(r.req.Buf)))
-	res := Result{
-		Kind: KindRecv, Flags: r.req.Flags, Proto: r.m.Proto, ID: r.req.ID, Token: r.req.Token,
-		N: int(placed), Peer: r.link.Handle, From: r.link.Addr,
+	res := &r.pools.res
+	*res = Result{
+		N: int(placed), Proto: r.m.Proto, Peer: r.link.Handle, From: &r.link.Addr,
 		Tag: r.tag, Data: r.data, HasData: r.hasData,
 	}
 	switch {
@@ -98,12 +99,9 @@ func (r *Rxe) complete() {
 		res.Lost = int(r.m.Total - placed)
 		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
 	}
-	if r.req.Pieces != nil {
-		res.Pieces, res.Gathered = r.req.Pieces, r.req.Buf[:placed]
-	}
-	s := r.req.Sink
-	r.req.Sink, r.req.Token, r.req.Buf, r.req.Pieces = nil, nil, nil, nil
-	s.Done(&res)
+	r.req.Sink = nil
+	s.Done(&r.req, res)
+	r.req.Token, r.req.Buf, r.req.More = nil, nil, nil
 }
 
 // fail ends the message. If a receive has matched it, that gets the error. A

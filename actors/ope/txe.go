@@ -170,21 +170,18 @@ func (t *Txe) settle() {
 }
 
 func (t *Txe) complete() {
-	if t.req.Sink == nil {
+	s := t.req.Sink
+	if s == nil {
 		return
 	}
-	r := Result{
-		Kind: KindSend, Flags: t.req.Flags, Proto: t.m.Proto, ID: t.req.ID,
-		Token: t.req.Token, Err: t.err, N: int(t.m.Total),
-		Peer: t.req.Peer, Tag: t.req.Tag, Data: t.req.Data,
-		HasData: t.req.Flags&HasData != 0,
-	}
+	r := &t.pools.res
+	*r = Result{Proto: t.m.Proto, Err: t.err, N: int(t.m.Total)}
 	if t.err != nil {
 		r.N = int(t.m.Acked)
 	}
-	s := t.req.Sink
-	t.req.Sink, t.req.Token = nil, nil
-	s.Done(&r)
+	t.req.Sink = nil
+	s.Done(&t.req, r)
+	t.req.Token = nil
 }
 
 func (t *Txe) release() {

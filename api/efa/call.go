@@ -15,27 +15,32 @@ import (
 type call struct {
 	core *core
 	sig  shard.Signal
-	res  ope.Result
+	msg  Message
+	err  error
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
 // Done implements ope.Sink, on the shard.
-func (c *call) Done(r *ope.Result) {
-	c.core.finished(r)
-	c.res = *r
+func (c *call) Done(q *ope.Request, r *ope.Result) {
+	c.core.finished(q, r)
+	c.msg.fill(q, r)
+	c.err = nil
+	if r.Err != nil {
+		c.err = opError(q, r)
+	}
 	c.sig.Set()
 }
 
 // finished counts an outcome.
-func (c *core) finished(r *ope.Result) {
-	if r.Kind == ope.KindSend {
+func (c *core) finished(q *ope.Request, r *ope.Result) {
+	if q.Kind == ope.KindSend {
 		c.tx.release()
 		c.cfg.SendCounter.count(r.Err)
 		return
 	}
-	if r.Pieces != nil && (r.Err == nil || r.Lost > 0) {
-		scatter(r.Pieces, r.Gathered)
+	if q.More != nil && (r.Err == nil || r.Lost > 0) {
+		scatter(q.More.Pieces, q.Buf[:r.N])
 	}
 	c.rx.release()
 	c.cfg.RecvCounter.count(r.Err)
@@ -49,13 +54,13 @@ func scatter(pieces [][]byte, data []byte) {
 
 // do runs a request to its end. When ctx ends first the operation is canceled,
 // and the call returns as soon as its buffer is free.
-func (e *Endpoint) do(ctx context.Context, req *ope.Request, cr *credits) (ope.Result, error) {
+func (e *Endpoint) do(ctx context.Context, req *ope.Request, cr *credits) (Message, error) {
 	if err := ctx.Err(); err != nil {
-		return ope.Result{}, contextError(ctx, err)
+		return Message{}, contextError(ctx, err)
 	}
 	if !cr.try() {
 		if err := cr.wait(ctx, e.sh); err != nil {
-			return ope.Result{}, err
+			return Message{}, err
 		}
 	}
 	c := calls.Get().(*call)
@@ -64,23 +69,23 @@ func (e *Endpoint) do(ctx context.Context, req *ope.Request, cr *credits) (ope.R
 	req.Sink = c
 	req.ID = e.lastID.Add(1)
 	e.submit(req)
-	err := e.sh.Wait(ctx, &c.sig)
-	if err != nil && !c.sig.IsSet() {
-		if errors.Is(err, shard.ErrClosed) {
-			return ope.Result{}, ErrClosed // c stays with the shard, for good
+	ended := e.sh.Wait(ctx, &c.sig)
+	if ended != nil && !c.sig.IsSet() {
+		if errors.Is(ended, shard.ErrClosed) {
+			return Message{}, ErrClosed // c stays with the shard, for good
 		}
 		e.cancel(req.ID)
-		if werr := e.sh.Wait(context.WithoutCancel(ctx), &c.sig); werr != nil {
-			return ope.Result{}, ErrClosed
+		if err := e.sh.Wait(context.WithoutCancel(ctx), &c.sig); err != nil {
+			return Message{}, ErrClosed
 		}
 	}
-	r := c.res
-	c.res, c.core = ope.Result{}, nil
+	m, err := c.msg, c.err
+	c.msg, c.err, c.core = Message{}, nil, nil
 	calls.Put(c)
-	if r.Err != nil && err != nil && errors.Is(r.Err, ErrCanceled) {
-		r.Err = contextError(ctx, err)
+	if err != nil && ended != nil && errors.Is(err, ErrCanceled) {
+		err = contextError(ctx, ended)
 	}
-	return r, nil
+	return m, err
 }
 
 // submit puts a request into the ring, however full it is.
@@ -95,7 +100,9 @@ func (c *core) submit(req *ope.Request) {
 }
 
 // control runs f on the shard.
-func (c *core) control(f func()) { c.submit(&ope.Request{Kind: ope.KindControl, Run: f}) }
+func (c *core) control(f func()) {
+	c.submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: f}})
+}
 
 func (c *core) cancel(id uint64) { c.submit(&ope.Request{Kind: ope.KindCancel, ID: id}) }
 

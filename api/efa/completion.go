@@ -30,13 +30,22 @@ func (k Kind) String() string {
 
 // Message describes a message that was received.
 type Message struct {
-	N       int     // bytes placed in the buffer
-	From    Addr    // the sender's handle; AnyAddr if it is in no address vector
-	Raw     RawAddr // the sender's address, always
-	Tag     uint64  // the sender's tag
-	Data    uint64  // remote CQ data, if HasData
+	N       int    // bytes placed in the buffer
+	From    Addr   // the sender's handle; AnyAddr if it is in no address vector
+	Tag     uint64 // the sender's tag
+	Data    uint64 // remote CQ data, if HasData
 	HasData bool
 	Tagged  bool
+	raw     *RawAddr
+}
+
+// Raw is the sender's address, also when it is in no address vector (FI_SOURCE,
+// FI_SOURCE_ERR); zero for a message that was sent.
+func (m *Message) Raw() RawAddr {
+	if m.raw == nil {
+		return RawAddr{}
+	}
+	return *m.raw
 }
 
 // Completion is the outcome of one operation. A failed one stands in the queue in
@@ -58,23 +67,28 @@ type Completion struct {
 type Protocol = ope.Proto
 
 // fill makes a Completion of an outcome, without allocating unless it failed.
-func (c *Completion) fill(r *ope.Result) {
-	*c = Completion{
-		Kind: Sent, ID: OpID(r.ID), Token: r.Token, Err: opError(r), Protocol: r.Proto,
-		Message: message(r),
-	}
-	if r.Kind == ope.KindRecv {
+func (c *Completion) fill(q *ope.Request, r *ope.Result) {
+	c.Kind, c.ID, c.Token, c.Protocol = Sent, OpID(q.ID), q.Token, r.Proto
+	if q.Kind == ope.KindRecv {
 		c.Kind = Received
 	}
+	c.Err = nil
+	if r.Err != nil {
+		c.Err = opError(q, r)
+	}
+	c.Message.fill(q, r)
 }
 
-func message(r *ope.Result) Message {
-	m := Message{
-		N: r.N, From: Addr(r.Peer), Raw: r.From, Tag: r.Tag,
-		Data: r.Data, HasData: r.HasData, Tagged: r.Flags&ope.Tagged != 0,
+func (m *Message) fill(q *ope.Request, r *ope.Result) {
+	m.N, m.Tagged = r.N, q.Flags&ope.Tagged != 0
+	if q.Kind == ope.KindSend {
+		m.From, m.raw = Addr(q.Peer), nil
+		m.Tag, m.Data, m.HasData = q.Tag, q.Data, q.Flags&ope.HasData != 0
+		return
 	}
+	m.From, m.raw = Addr(r.Peer), r.From
 	if m.From == notAvail {
 		m.From = AnyAddr
 	}
-	return m
+	m.Tag, m.Data, m.HasData = r.Tag, r.Data, r.HasData
 }

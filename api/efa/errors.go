@@ -56,14 +56,11 @@ func (e *OpError) Error() string {
 // Unwrap gives the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// opError makes the public error of an outcome.
-func opError(r *ope.Result) error {
-	if r.Err == nil {
-		return nil
-	}
-	e := &OpError{Op: "send", Peer: Addr(r.Peer), Err: r.Err}
-	if r.Kind == ope.KindRecv {
-		e.Op = "recv"
+// opError makes the public error of an outcome that is none.
+func opError(q *ope.Request, r *ope.Result) error {
+	e := &OpError{Op: "send", Peer: Addr(q.Peer), Err: r.Err}
+	if q.Kind == ope.KindRecv {
+		e.Op, e.Peer = "recv", Addr(r.Peer)
 	}
 	var s *peer.StatusError
 	if errors.As(r.Err, &s) {

@@ -11,14 +11,14 @@ import (
 type injected struct{ core *core }
 
 // Done implements ope.Sink, on the shard.
-func (s injected) Done(r *ope.Result) {
+func (s injected) Done(q *ope.Request, r *ope.Result) {
 	if to := s.core.sendTo; to != nil {
-		to.Done(r)
+		to.Done(q, r)
 		return
 	}
-	s.core.finished(r)
+	s.core.finished(q, r)
 	if r.Err != nil {
-		s.core.log.Warn("injected message failed", "peer", r.Peer, "err", r.Err)
+		s.core.log.Warn("injected message failed", "peer", q.Peer, "err", r.Err)
 	}
 }
 

@@ -45,11 +45,8 @@ func (e *Endpoint) send(ctx context.Context, r *SendReq, opts []OpOption) error 
 		return e.inject(ctx, &req)
 	}
 	req.Flags &^= ope.Quiet
-	res, err := e.do(ctx, &req, &e.tx)
-	if err != nil {
-		return err
-	}
-	return opError(&res)
+	_, err := e.do(ctx, &req, &e.tx)
+	return err
 }
 
 // Recv receives the next untagged message into p. A message that is longer than p
@@ -78,9 +75,5 @@ func (e *Endpoint) recv(ctx context.Context, r *RecvReq, opts []OpOption) (Messa
 		return Message{}, err
 	}
 	req.Flags &^= ope.Quiet
-	res, err := e.do(ctx, &req, &e.rx)
-	if err != nil {
-		return Message{}, err
-	}
-	return message(&res), opError(&res)
+	return e.do(ctx, &req, &e.rx)
 }

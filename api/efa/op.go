@@ -51,10 +51,10 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 }
 
 // Done implements ope.Sink, on the shard.
-func (o *opSink) Done(r *ope.Result) {
+func (o *opSink) Done(q *ope.Request, r *ope.Result) {
 	op := (*Op)(o)
-	op.core.finished(r)
-	op.res.fill(r)
+	op.core.finished(q, r)
+	op.res.fill(q, r)
 	op.sig.Set()
 	close(op.done)
 }

@@ -160,7 +160,7 @@ func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq) error {
 		req.Flags |= ope.Quiet
 	}
 	if len(r.Bufs) > 0 {
-		req.Pieces = r.Bufs
+		req.More = &ope.More{Pieces: r.Bufs}
 		req.Buf = make([]byte, total(r.Bufs))
 	}
 	return nil

@@ -96,17 +96,16 @@ func (q *Queue) unbind(c *core) {
 }
 
 // Done implements ope.Sink, on the shard.
-func (s *source) Done(r *ope.Result) {
-	s.core.Load().finished(r)
-	if r.Flags&ope.Quiet != 0 {
+func (s *source) Done(q *ope.Request, r *ope.Result) {
+	s.core.Load().finished(q, r)
+	if q.Flags&ope.Quiet != 0 {
 		if r.Err != nil {
-			s.q.overflow.add(r)
+			s.q.overflow.add(q, r)
 			s.q.wake()
 		}
 		return
 	}
-	slot := s.ring.Put() // reserved when the operation was posted
-	slot.fill(r)
+	s.ring.Put().fill(q, r) // the cell was reserved when the operation was posted
 }
 
 // publish lets the reader see what this turn completed.
@@ -122,19 +121,16 @@ func (q *Queue) wake() {
 	}
 }
 
-func (o *overflow) add(r *ope.Result) {
+func (o *overflow) add(q *ope.Request, r *ope.Result) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var c Completion
-	c.fill(r)
+	c.fill(q, r)
 	o.cs = append(o.cs, c)
 	o.n.Store(int64(len(o.cs)))
 }
 
 func (o *overflow) take(dst []Completion) int {
-	if o.n.Load() == 0 {
-		return 0
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := copy(dst, o.cs)
@@ -156,22 +152,35 @@ func (q *Queue) TryRead(dst []Completion) int {
 }
 
 func (q *Queue) take(dst []Completion) int {
-	if !q.reading.CompareAndSwap(false, true) {
+	list := *q.sources.Load()
+	if !q.any(list) || !q.reading.CompareAndSwap(false, true) {
 		return 0
 	}
-	defer q.reading.Store(false)
-	list := *q.sources.Load()
 	n := 0
-	for i := range list {
-		s := list[(q.next+i)%len(list)]
-		n += s.ring.Take(dst[n:])
-		if n == len(dst) {
+	for range list {
+		if q.next++; q.next >= len(list) {
+			q.next = 0
+		}
+		if n += list[q.next].ring.Take(dst[n:]); n == len(dst) {
 			break
 		}
 	}
-	q.next++
 	q.used.Add(-int64(n))
-	return n + q.overflow.take(dst[n:])
+	if q.overflow.n.Load() > 0 {
+		n += q.overflow.take(dst[n:])
+	}
+	q.reading.Store(false)
+	return n
+}
+
+// any tells whether there is something to read.
+func (q *Queue) any(list []*source) bool {
+	for _, s := range list {
+		if s.ring.Len() > 0 {
+			return true
+		}
+	}
+	return q.overflow.n.Load() > 0
 }
 
 // progress runs one turn of shards that nobody runs.

@@ -58,21 +58,26 @@ func (q *MPSC[T]) Push(v *T) bool {
 	}
 }
 
-// Pop moves the oldest value to *v; false if there is none. The consumer only.
-func (q *MPSC[T]) Pop(v *T) bool {
+// Peek returns the oldest value where it lies, nil if there is none. It stays the
+// consumer's until Drop. The consumer only.
+func (q *MPSC[T]) Peek() *T {
 	c := &q.cells[q.head&q.mask]
 	if c.seq.Load() != q.head+1 {
-		return false
+		return nil
 	}
-	*v = c.val
+	return &c.val
+}
+
+// Drop gives the cell of the value that Peek returned back to the producers.
+func (q *MPSC[T]) Drop() {
+	c := &q.cells[q.head&q.mask]
 	var zero T
 	c.val = zero // for the garbage collector
 	c.seq.Store(q.head + q.mask + 1)
 	q.head++
-	return true
 }
 
-// Empty tells whether Pop would find nothing. The consumer only.
+// Empty tells whether Peek would find nothing. The consumer only.
 func (q *MPSC[T]) Empty() bool {
 	return q.cells[q.head&q.mask].seq.Load() != q.head+1
 }

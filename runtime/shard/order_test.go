@@ -24,6 +24,7 @@ func TestOrderAcrossLanes(t *testing.T) {
 		for i := range refs {
 			refs[i] = spawn(t, s, "", producer(&got[i]))
 		}
+		settle(s)
 		want := [][]any{{"started"}, {"started"}, {"started"}}
 		n := 0
 		rt.Repeat(map[string]func(*rapid.T){

@@ -111,6 +111,7 @@ func (s *Shard) rescue() {
 		s.forceStop(m)
 	default:
 		m.invoker().EscalateFailure(r, msg)
+		m.suspend() // now, not when the message that says so comes round
 	}
 	m.refresh()
 }

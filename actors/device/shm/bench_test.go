@@ -7,7 +7,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -207,4 +209,54 @@ func stream(b *testing.B, size int) {
 	}
 	b.ReportMetric(best, "best-ns/pkt")
 	p.end(b)
+}
+
+// BenchmarkBounce is the floor: one cache line that two cores write in turn.
+func BenchmarkBounce(b *testing.B) {
+	var line [pairBytes * 2]byte
+	w := (*atomic.Uint64)(unsafe.Pointer(&line[pairBytes-int(uintptr(unsafe.Pointer(&line))%pairBytes)]))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for at := uint64(1); ; at += 2 {
+			for w.Load() != at {
+				if w.Load() == math.MaxUint64 {
+					return
+				}
+			}
+			w.Store(at + 1)
+		}
+	}()
+	at := uint64(0)
+	for b.Loop() {
+		w.Store(at + 1)
+		for at += 2; w.Load() != at; {
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2, "ns/way")
+	w.Store(math.MaxUint64)
+	<-done
+}
+
+// BenchmarkSelf is what the processor does for a packet, on both sides together:
+// a queue pair sends to itself, so no cache line moves.
+func BenchmarkSelf(b *testing.B) {
+	dir := fabricDir(b)
+	q, ah := mustAttach(b, dir, device.QPConfig{QKey: testQKey})
+	wr := device.SendWR{AH: ah, QPN: q.QPN(), QKey: testQKey, Payload: make([]byte, 32)}
+	var c [16]device.Completion
+	var slot [1]int32
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := q.PostSend(&wr); err != nil {
+			b.Fatal(err)
+		}
+		q.Doorbell()
+		for _, e := range c[:q.Poll(c[:])] {
+			if e.Op == device.OpRecv {
+				slot[0] = int32(e.ID)
+				q.PostRecv(slot[:])
+			}
+		}
+	}
 }

@@ -73,6 +73,23 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 	if err != nil {
 		return nil, err
 	}
+	p, err := a.addPort(g, c)
+	if err != nil {
+		return nil, err
+	}
+	q, err := nic.New(nic.Config{
+		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn(), Depth: c.SQDepth,
+		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
+		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride,
+	})
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return q, nil
+}
+
+// addPort makes the segment of a queue pair unless the device is closed or full.
+func (a *attachment) addPort(g geometry, c device.QPConfig) (*port, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -81,19 +98,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 	if a.watch.size() >= maxQP {
 		return nil, fmt.Errorf("%w: %d queue pairs are open", device.ErrNoMemory, maxQP)
 	}
-	p, err := a.newPort(g, c)
-	if err != nil {
-		return nil, err
-	}
-	q, err := nic.New(nic.Config{
-		Carrier: p, Clock: a.cfg.Clock, QPN: c.QPN, Depth: c.SQDepth,
-		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
-		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride,
-	})
-	if err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	return q, nil
+	return a.newPort(g, c)
 }
 
 // Close implements device.Device.

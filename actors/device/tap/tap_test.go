@@ -1,0 +1,204 @@
+package tap_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/devicetest"
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/actors/device/tap"
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/wire"
+)
+
+// ticks is a clock that moves by 5 s at every look, to pass 32 bits of ns.
+type ticks struct{ now clock.Time }
+
+func (c *ticks) Now() clock.Time {
+	c.now += 5_000_000_000
+	return c.now
+}
+
+// pair opens a queue pair each on two tapped devices, with handles both ways.
+func pair(t *testing.T, sink tap.Sink) (a, b device.QP, toB device.AH) {
+	t.Helper()
+	f, err := sim.New(sim.Config{InOrder: true})
+	require.NoError(t, err)
+	var qps []device.QP
+	for i := range 2 {
+		dev, err := f.OpenDevice(sim.DeviceConfig{})
+		require.NoError(t, err)
+		qp, err := tap.Wrap(dev, sink).OpenQP(device.QPConfig{SQDepth: 2, QPN: uint16(10 + i), QKey: uint32(100 + i)})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, qp.Close()) })
+		qp.PostRecv([]int32{0, 1, 2, 3})
+		qps = append(qps, qp)
+	}
+	toB, err = qps[0].CreateAH(sim.IndexGID(2))
+	require.NoError(t, err)
+	return qps[0], qps[1], toB
+}
+
+func TestRecords(t *testing.T) {
+	rec := tap.NewRecorder(&ticks{})
+	a, b, toB := pair(t, rec)
+	self, other := wire.MakeRawAddr(sim.IndexGID(1), 10, 100), wire.MakeRawAddr(sim.IndexGID(2), 11, 101)
+	var c [4]device.Completion
+
+	wr := device.SendWR{AH: toB, QPN: 11, QKey: 101, Header: []byte("head"), Payload: []byte("body")}
+	require.NoError(t, a.PostSend(&wr))
+	wr.Header = nil
+	require.NoError(t, a.PostSend(&wr))
+	require.ErrorIs(t, a.PostSend(&wr), device.ErrQueueFull)
+	require.Equal(t, []tap.Record{
+		{Time: 5e9, Out: true, From: self, To: other, Packet: []byte("headbody")},
+		{Time: 10e9, Out: true, From: self, To: other, Packet: []byte("body")},
+	}, rec.Take(), "what was refused is not recorded")
+
+	require.Equal(t, 1, b.Poll(c[:1]))
+	_, err := b.CreateAH(sim.IndexGID(1))
+	require.NoError(t, err)
+	require.Equal(t, 1, b.Poll(c[:]))
+	require.Equal(t, 2, a.Poll(c[:]))
+	from := wire.MakeRawAddr(sim.IndexGID(1), 10, 0)
+	require.Equal(t, []tap.Record{
+		{Time: 15e9, From: from, To: other, Packet: []byte("headbody")},
+		{Time: 20e9, From: from, To: other, Packet: []byte("body")},
+	}, rec.Take(), "with and without address handle")
+}
+
+// block is a pcapng block as the test's reader understands it.
+type block struct {
+	kind uint32
+	body []byte
+}
+
+func readBlocks(t *testing.T, b []byte) []block {
+	t.Helper()
+	var blocks []block
+	for len(b) > 0 {
+		require.GreaterOrEqual(t, len(b), 12)
+		kind, size := le(b), le(b[4:])
+		require.Zero(t, size%4)
+		require.LessOrEqual(t, int(size), len(b))
+		require.Equal(t, size, le(b[size-4:]), "length at the end")
+		blocks = append(blocks, block{kind, b[8 : size-4]})
+		b = b[size:]
+	}
+	return blocks
+}
+
+func le(b []byte) uint32 {
+	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
+}
+
+// options reads code, length and value up to the end mark.
+func options(t *testing.T, b []byte) map[uint16]string {
+	t.Helper()
+	opts := map[uint16]string{}
+	for {
+		code, size := uint16(le(b)), int(le(b)>>16)
+		if code == 0 {
+			require.Len(t, b, 4)
+			return opts
+		}
+		opts[code] = string(b[4 : 4+size])
+		b = b[4+(size+3)/4*4:]
+	}
+}
+
+func TestPcapng(t *testing.T) {
+	var file bytes.Buffer
+	p, err := tap.NewPcapng(&file, &ticks{})
+	require.NoError(t, err)
+	a, b, toB := pair(t, p)
+	for _, packet := range []string{"12345", ""} {
+		require.NoError(t, a.PostSend(&device.SendWR{AH: toB, QPN: 11, QKey: 101, Header: []byte(packet)}))
+		var c [1]device.Completion
+		require.Equal(t, 1, b.Poll(c[:]))
+	}
+	require.NoError(t, p.Err())
+
+	blocks := readBlocks(t, file.Bytes())
+	require.Len(t, blocks, 2+4)
+	require.Equal(t, uint32(0x0a0d0d0a), blocks[0].kind)
+	require.Equal(t, uint32(0x1a2b3c4d), le(blocks[0].body))
+	require.Equal(t, uint32(1), le(blocks[0].body[4:]), "version 1.0")
+	require.Equal(t, map[uint16]string{4: "efactor"}, options(t, blocks[0].body[16:]))
+	require.Equal(t, uint32(1), blocks[1].kind)
+	require.Equal(t, uint32(147), le(blocks[1].body))
+	require.Equal(t, map[uint16]string{2: "efa", 9: "\x09"}, options(t, blocks[1].body[8:]))
+
+	self, other := wire.MakeRawAddr(sim.IndexGID(1), 10, 100), wire.MakeRawAddr(sim.IndexGID(2), 11, 101)
+	from := wire.MakeRawAddr(sim.IndexGID(1), 10, 0)
+	for i, want := range []struct {
+		from, to wire.RawAddr
+		packet   string
+		flags    string
+	}{
+		{self, other, "12345", "\x02\x00\x00\x00"},
+		{from, other, "12345", "\x01\x00\x00\x00"},
+		{self, other, "", "\x02\x00\x00\x00"},
+		{from, other, "", "\x01\x00\x00\x00"},
+	} {
+		epb := blocks[2+i]
+		require.Equal(t, uint32(6), epb.kind)
+		require.Zero(t, le(epb.body))
+		require.Equal(t, uint64(i+1)*5e9, uint64(le(epb.body[4:]))<<32|uint64(le(epb.body[8:])))
+		size := int(le(epb.body[12:]))
+		require.Equal(t, 64+len(want.packet), size)
+		require.Equal(t, size, int(le(epb.body[16:])))
+		data := epb.body[20 : 20+size]
+		require.Equal(t, string(want.from[:])+string(want.to[:])+want.packet, string(data))
+		require.Equal(t, map[uint16]string{2: want.flags}, options(t, epb.body[20+(size+3)/4*4:]))
+	}
+}
+
+var errDisk = errors.New("disk full")
+
+// shortDisk fails after some writes.
+type shortDisk struct{ left int }
+
+func (d *shortDisk) Write(b []byte) (int, error) {
+	if d.left--; d.left < 0 {
+		return 0, errDisk
+	}
+	return len(b), nil
+}
+
+func TestPcapngWriteError(t *testing.T) {
+	_, err := tap.NewPcapng(&shortDisk{left: 1}, &ticks{})
+	require.ErrorIs(t, err, errDisk)
+
+	p, err := tap.NewPcapng(&shortDisk{left: 3}, &ticks{})
+	require.NoError(t, err)
+	for range 3 {
+		p.Packet(tap.Record{Packet: []byte("x")})
+	}
+	require.ErrorIs(t, p.Err(), errDisk)
+	require.ErrorContains(t, p.Err(), "2 packets")
+}
+
+// TestConformance: a tapped device is as good as the device, several shards and
+// the count of allocations included.
+func TestConformance(t *testing.T) {
+	p, err := tap.NewPcapng(io.Discard, clock.System)
+	require.NoError(t, err)
+	devicetest.Run(t, func(tb testing.TB, devices int) *devicetest.Fabric {
+		f, err := sim.New(sim.Config{})
+		require.NoError(tb, err)
+		df := &devicetest.Fabric{Shuffles: true}
+		for range devices {
+			dev, err := f.OpenDevice(sim.DeviceConfig{})
+			require.NoError(tb, err)
+			df.Devices = append(df.Devices, tap.Wrap(dev, p))
+		}
+		return df
+	})
+	require.NoError(t, p.Err())
+}

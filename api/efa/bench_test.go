@@ -1,0 +1,69 @@
+package efa_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/efa"
+)
+
+// BenchmarkEager sends and receives one message per iteration, both endpoints on
+// one shard that the benchmark's goroutine runs.
+func BenchmarkEager(b *testing.B) {
+	for _, size := range []int{8, 4096} {
+		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
+			var q *efa.Queue
+			f, err := sim.New(sim.Config{InOrder: true})
+			require.NoError(b, err)
+			dev, err := f.OpenDevice(sim.DeviceConfig{})
+			require.NoError(b, err)
+			fab, err := efa.Open(efa.Config{Device: dev})
+			require.NoError(b, err)
+			dom, err := fab.OpenDomain(efa.DomainConfig{Progress: efa.ProgressManual})
+			require.NoError(b, err)
+			q, err = dom.NewQueue(64)
+			require.NoError(b, err)
+			av := dom.NewAddressVector()
+			cfg := efa.EndpointConfig{AV: av, SendQueue: q, RecvQueue: q}
+			x, err := dom.NewEndpoint(cfg)
+			require.NoError(b, err)
+			y, err := dom.NewEndpoint(cfg)
+			require.NoError(b, err)
+			require.NoError(b, x.Enable(context.Background()))
+			require.NoError(b, y.Enable(context.Background()))
+			to, err := av.Insert(y.Address())
+			require.NoError(b, err)
+			src, dst := make([]byte, size), make([]byte, size)
+			var cs [8]efa.Completion
+			send := efa.SendReq{To: to, Buf: src}
+			recv := efa.RecvReq{Buf: dst}
+			one := func() {
+				if _, err := y.Post(&recv); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := x.Post(&send); err != nil {
+					b.Fatal(err)
+				}
+				for n := 0; n < 2; {
+					n += q.TryRead(cs[:])
+				}
+			}
+			for range 100 {
+				one()
+			}
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				one()
+			}
+			b.StopTimer()
+			require.NoError(b, x.Close())
+			require.NoError(b, y.Close())
+			require.NoError(b, dom.Close())
+		})
+	}
+}

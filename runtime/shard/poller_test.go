@@ -1,0 +1,90 @@
+package shard_test
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// doorbell is a poller whose work is announced by a descriptor, or by Wake.
+type doorbell struct {
+	fd      int
+	pending atomic.Int64
+	target  int64
+	polled  int64
+	flushed int64
+	done    shard.Signal
+}
+
+func newDoorbell(t *testing.T) *doorbell {
+	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	require.NoError(t, err)
+	return &doorbell{fd: fd}
+}
+
+func (d *doorbell) Poll(*shard.Shard) int {
+	n := d.pending.Swap(0)
+	if n > 0 {
+		var b [8]byte
+		_, _ = unix.Read(d.fd, b[:]) // empty if it was Wake
+	}
+	d.polled += n
+	return int(n)
+}
+
+// Flush publishes: what was polled in this turn is done with.
+func (d *doorbell) Flush(*shard.Shard) {
+	if d.flushed = d.polled; d.flushed >= d.target {
+		d.done.Set()
+	}
+}
+func (d *doorbell) Arm() bool  { return d.pending.Load() == 0 }
+func (d *doorbell) FDs() []int { return []int{d.fd} }
+
+func (d *doorbell) ring(t *testing.T) {
+	d.pending.Add(1)
+	var b [8]byte
+	binary.NativeEndian.PutUint64(b[:], 1)
+	_, err := unix.Write(d.fd, b[:])
+	require.NoError(t, err)
+}
+
+// A sleeping shard is woken by a poller's descriptor and by Wake, with a waiter
+// and without.
+func TestDescriptorWakes(t *testing.T) {
+	eachMode(t, func(t *testing.T, s *shard.Shard, ref shard.Ref) {
+		d := newDoorbell(t)
+		s.AddPoller(ref, d)
+		for i := range 20 {
+			d.done.Reset()
+			d.target = int64(i + 1)
+			got := make(chan error, 1)
+			if i%2 == 0 {
+				go func() { got <- s.Wait(soon(t), &d.done) }()
+			}
+			parked(t, s)
+			if i%3 == 0 {
+				d.pending.Add(1)
+				s.Wake()
+			} else {
+				d.ring(t)
+			}
+			if i%2 == 0 {
+				require.NoError(t, <-got)
+			} else {
+				ctx := soon(t)
+				for !d.done.IsSet() && ctx.Err() == nil {
+				}
+				require.True(t, d.done.IsSet())
+			}
+			parked(t, s) // target is the shard's while it polls
+		}
+		s.RemovePoller(d)
+		require.NoError(t, unix.Close(d.fd))
+	})
+}

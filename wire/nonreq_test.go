@@ -1,0 +1,204 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var nonREQCases = []codecCase{
+	{
+		name: "connid",
+		pkt:  &CTS{HasConnID: true, ConnID: 0xa1b2c3d4, SendID: 7, RecvID: 9, RecvLength: 0x10000},
+		wire: `
+		03 04 00 80             # type=CTS version=4 flags=CONNID_HDR
+		d4 c3 b2 a1             # multiuse=connid
+		07 00 00 00             # send_id
+		09 00 00 00             # recv_id
+		00 00 01 00 00 00 00 00 # recv_length`,
+	},
+	{
+		name: "emulated_read",
+		pkt:  &CTS{EmulatedRead: true, HasConnID: true, ConnID: 1, SendID: 0xffffffff, RecvID: 2, RecvLength: 1 << 40},
+		wire: `
+		03 04 80 80             # flags=CONNID_HDR|CTS_EMULATED_READ
+		01 00 00 00             # multiuse=connid
+		ff ff ff ff             # send_id
+		02 00 00 00             # recv_id
+		00 00 00 00 00 01 00 00 # recv_length`,
+	},
+	{
+		name: "no_connid", // release 1.10 to 1.13
+		pkt:  &CTS{SendID: 1, RecvID: 2, RecvLength: 3},
+		wire: `
+		03 04 00 00             # flags=0
+		00 00 00 00             # multiuse=padding
+		01 00 00 00             # send_id
+		02 00 00 00             # recv_id
+		03 00 00 00 00 00 00 00 # recv_length`,
+	},
+	{
+		name: "plain",
+		pkt:  &CTSData{RecvID: 9, SegLength: 0x2218, SegOffset: 0x21f8},
+		wire: `
+		04 04 00 00             # type=CTSDATA
+		09 00 00 00             # recv_id
+		18 22 00 00 00 00 00 00 # seg_length
+		f8 21 00 00 00 00 00 00 # seg_offset`,
+	},
+	{
+		name: "connid",
+		pkt:  &CTSData{RecvID: 9, SegLength: 1, SegOffset: 1 << 32, HasConnID: true, ConnID: 0x0306},
+		wire: `
+		04 04 00 80             # type=CTSDATA flags=CONNID_HDR
+		09 00 00 00             # recv_id
+		01 00 00 00 00 00 00 00 # seg_length
+		00 00 00 00 01 00 00 00 # seg_offset
+		06 03 00 00             # connid
+		00 00 00 00             # padding`,
+	},
+	{
+		name: "connid", // recv_id first: the table has them swapped
+		pkt:  &READRSP{HasConnID: true, ConnID: 0x5890d791, RecvID: 7, SendID: 8, SegLength: 100},
+		wire: `
+		05 04 00 80             # type=READRSP flags=CONNID_HDR
+		91 d7 90 58             # multiuse=connid
+		07 00 00 00             # recv_id
+		08 00 00 00             # send_id
+		64 00 00 00 00 00 00 00 # seg_length`,
+	},
+	{
+		name: "no_connid",
+		pkt:  &READRSP{RecvID: 1, SendID: 2, SegLength: 3},
+		wire: `
+		05 04 00 00 00 00 00 00 # base, multiuse=padding
+		01 00 00 00 02 00 00 00 # recv_id, send_id
+		03 00 00 00 00 00 00 00 # seg_length`,
+	},
+	{
+		name: "connid",
+		pkt:  &EOR{SendID: 2, RecvID: 5, HasConnID: true, ConnID: 0x20601440},
+		wire: `
+		07 04 00 80 # type=EOR flags=CONNID_HDR
+		02 00 00 00 # send_id
+		05 00 00 00 # recv_id
+		40 14 60 20 # multiuse=connid`,
+	},
+	{
+		name:   "no_connid",
+		minLen: EORShortLen, // as release 1.13 sends it
+		pkt:    &EOR{SendID: 2, RecvID: 5},
+		wire: `
+		07 04 00 00 # type=EOR
+		02 00 00 00 # send_id
+		05 00 00 00 # recv_id
+		00 00 00 00 # multiuse=padding`,
+	},
+	{
+		name: "connid",
+		pkt:  &ATOMRSP{HasConnID: true, ConnID: 0x1dec54fc, RecvID: 3, SegLength: 32},
+		wire: `
+		08 04 00 80             # type=ATOMRSP flags=CONNID_HDR
+		fc 54 ec 1d             # multiuse=connid
+		00 00 00 00             # reserved
+		03 00 00 00             # recv_id
+		20 00 00 00 00 00 00 00 # seg_length`,
+	},
+	{
+		name: "no_connid",
+		pkt:  &ATOMRSP{RecvID: 3, SegLength: 8},
+		wire: `
+		08 04 00 00 00 00 00 00 # base, multiuse=padding
+		00 00 00 00 03 00 00 00 # reserved, recv_id
+		08 00 00 00 00 00 00 00 # seg_length`,
+	},
+	{
+		name: "connid",
+		pkt:  &Receipt{TxID: 4, MsgID: 6, HasConnID: true, ConnID: 0x7d5044b0},
+		wire: `
+		0a 04 00 80 # type=RECEIPT flags=CONNID_HDR
+		04 00 00 00 # tx_id
+		06 00 00 00 # msg_id
+		b0 44 50 7d # multiuse=connid`,
+	},
+	{
+		name: "no_connid",
+		pkt:  &Receipt{TxID: 4, MsgID: 6},
+		wire: `0a 04 00 00 04 00 00 00 06 00 00 00 00 00 00 00`,
+	},
+	{
+		name: "connid",
+		pkt:  &ReadNACK{SendID: 2, RecvID: 5, HasConnID: true, ConnID: 0x4701b787},
+		wire: `
+		0b 04 00 80 # type=READ_NACK flags=CONNID_HDR
+		02 00 00 00 # send_id
+		05 00 00 00 # recv_id
+		87 b7 01 47 # multiuse=connid`,
+	},
+	{
+		name: "no_connid",
+		pkt:  &ReadNACK{SendID: 2, RecvID: 5},
+		wire: `0b 04 00 00 02 00 00 00 05 00 00 00 00 00 00 00`,
+	},
+	{
+		name: "connid",
+		pkt:  &PeerError{OpID: 11, RefKind: RefMsgIDSkip, ProvErrno: 7, HasConnID: true, ConnID: 0x10203040},
+		wire: `
+		0c 04 00 80 # type=PEER_ERROR flags=CONNID_HDR
+		0b 00 00 00 # op_id
+		02 00 00 00 # ref_kind
+		07 00 00 00 # prov_errno
+		40 30 20 10 # multiuse=connid`,
+	},
+	{
+		name: "no_connid",
+		pkt:  &PeerError{OpID: 11, RefKind: RefOpe, ProvErrno: 4127},
+		wire: `0c 04 00 00 0b 00 00 00 00 00 00 00 1f 10 00 00 00 00 00 00`,
+	},
+}
+
+func TestEORShort(t *testing.T) {
+	b := (&EOR{SendID: 2, RecvID: 5}).Append(nil)
+	for size := EORShortLen; size <= EORLen+4; size++ {
+		var got EOR
+		n, err := got.Parse(append(b, 0, 0, 0, 0)[:size])
+		require.NoError(t, err)
+		require.Equal(t, EOR{SendID: 2, RecvID: 5}, got)
+		want := EORShortLen
+		if size >= EORLen {
+			want = EORLen
+		}
+		require.Equal(t, want, n)
+	}
+
+	// With the flag, the word must be there.
+	b = (&EOR{HasConnID: true, ConnID: 9}).Append(nil)
+	requireParseFails(t, &EOR{}, b[:EORShortLen], ErrShort)
+}
+
+func TestPayload(t *testing.T) {
+	body := []byte("0123456789")
+	for _, f := range []func(n uint64) ([]byte, error){
+		func(n uint64) ([]byte, error) { return (&CTSData{SegLength: n}).Payload(body) },
+		func(n uint64) ([]byte, error) { return (&READRSP{SegLength: n}).Payload(body) },
+		func(n uint64) ([]byte, error) { return (&ATOMRSP{SegLength: n}).Payload(body) },
+	} {
+		for _, n := range []uint64{0, 1, 9, 10} {
+			got, err := f(n)
+			require.NoError(t, err)
+			require.Equal(t, body[:n], got)
+		}
+		for _, n := range []uint64{11, 1 << 31, 1 << 63, ^uint64(0)} {
+			got, err := f(n)
+			require.ErrorIs(t, err, ErrLength)
+			require.Nil(t, got)
+		}
+	}
+}
+
+func TestRefKindString(t *testing.T) {
+	require.Equal(t, "ope", RefOpe.String())
+	require.Equal(t, "msg_id", RefMsgID.String())
+	require.Equal(t, "msg_id_skip", RefMsgIDSkip.String())
+	require.Equal(t, "3", RefKind(3).String())
+}
