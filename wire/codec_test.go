@@ -33,6 +33,14 @@ func (c *codecCase) bytes(t testing.TB) []byte {
 	return b
 }
 
+// shortest is the length of the shortest prefix of b that parses.
+func (c *codecCase) shortest(b []byte) int {
+	if c.minLen != 0 {
+		return c.minLen
+	}
+	return len(b)
+}
+
 // codecCases is every case; the tables stand in the tests of the families.
 var codecCases = func() (all []codecCase) {
 	for _, part := range [][]codecCase{
@@ -142,10 +150,7 @@ func TestParse(t *testing.T) {
 
 func TestParseTruncated(t *testing.T) {
 	eachCase(t, func(t *testing.T, c *codecCase, b []byte) {
-		minLen := len(b)
-		if c.minLen != 0 {
-			minLen = c.minLen
-		}
+		minLen := c.shortest(b)
 		for i := range minLen {
 			requireParseFails(t, c.pkt, b[:i:i], ErrShort)
 		}
@@ -252,8 +257,10 @@ func TestNoAllocations(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(100, func() { n, err = got.Parse(b) }), "Parse")
 		require.NoError(t, err)
 		require.Equal(t, len(b), n)
-		require.Zero(t, testing.AllocsPerRun(100, func() { _, err = got.Parse(b[:8]) }), "failing Parse")
-		require.Error(t, err)
+		for _, short := range [][]byte{b[:3], b[:7], b[:c.shortest(b)-1]} {
+			require.Zero(t, testing.AllocsPerRun(100, func() { _, err = got.Parse(short) }), "failing Parse")
+			require.Error(t, err)
+		}
 		require.Zero(t, testing.AllocsPerRun(100, func() { ConnIDOf(b) }), "ConnIDOf")
 	})
 }

@@ -5,7 +5,7 @@ import "github.com/efactor/efactor/runtime/shard"
 // Poll takes completions from the device and tells the actors concerned. A
 // success is a message to the owner of the packet; whatever else befell a packet
 // goes to its peer, which knows about back-off and death.
-func (q *Queue) Poll(sh *shard.Shard) int {
+func (q *Queue) Poll(*shard.Shard) int {
 	n := q.qp.Poll(q.comps[:])
 	for i := range q.comps[:n] {
 		c := &q.comps[i]

@@ -10,7 +10,7 @@ import (
 )
 
 // An id on the wire is 20 bits of index and 12 of generation, so that an id of a
-// former use is known as such (§8.6 of libfabric's pool reuse; S21).
+// former use is known as such; to the peer it is opaque (§3.2).
 const (
 	indexBits = 20
 	indexMask = 1<<indexBits - 1

@@ -91,10 +91,7 @@ func (e *Endpoint) do(ctx context.Context, req *ope.Request, cr *credits) (Messa
 // submit puts a request into the ring, however full it is.
 func (c *core) submit(req *ope.Request) {
 	for !c.act.Submit(req) {
-		if c.sh.Adopt() {
-			c.sh.Turn()
-			c.sh.Release()
-		}
+		c.sh.Drive()
 		runtime.Gosched()
 	}
 }

@@ -252,7 +252,7 @@ func (e *Endpoint) With(opts ...OpOption) *Endpoint {
 // Close ends the endpoint: every operation in progress ends with ErrClosed, and
 // nothing touches its buffer afterwards. Peers see what was under way fail. Close
 // is idempotent.
-func (e *Endpoint) Close() error { return e.core.close(context.Background()) }
+func (e *Endpoint) Close() error { return e.close(context.Background()) }
 
 func (c *core) close(ctx context.Context) error {
 	c.mu.Lock()

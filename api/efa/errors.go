@@ -70,7 +70,7 @@ func opError(q *ope.Request, r *ope.Result) error {
 	if errors.As(r.Err, &t) {
 		e.N, e.Lost = t.Placed, t.Lost
 	}
-	if r.Err == peer.ErrRemoved {
+	if errors.Is(r.Err, peer.ErrRemoved) {
 		e.Err = fmt.Errorf("%w: %w", ErrCanceled, r.Err)
 	}
 	return e

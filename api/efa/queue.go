@@ -183,15 +183,16 @@ func (q *Queue) any(list []*source) bool {
 	return q.overflow.n.Load() > 0
 }
 
-// progress runs one turn of shards that nobody runs.
+// progress runs one turn of manual shards that nobody runs.
 func (q *Queue) progress() {
-	if q.dom.sim || q.dom.Progress() != ProgressManual {
+	if q.dom.Progress() != ProgressManual {
 		return
 	}
+	var last *shard.Shard
 	for _, s := range *q.sources.Load() {
-		if c := s.core.Load(); c != nil && c.sh.Adopt() {
-			c.sh.Turn()
-			c.sh.Release()
+		if c := s.core.Load(); c != nil && c.sh != last {
+			last = c.sh
+			last.Drive()
 		}
 	}
 }

@@ -14,19 +14,18 @@ import (
 // program is a function that runs as a coroutine: it goes on only when the world
 // lets it.
 type program struct {
-	w       *World
-	name    string
-	next    func() (struct{}, bool)
-	stop    func()
-	yield   func(struct{}) bool
-	sig     *shard.Signal // what it waits for
-	ctx     context.Context
-	until   clock.Time // of a Sleep
-	sleeps  bool
-	started bool
-	done    bool
-	quit    bool
-	err     error
+	w      *World
+	name   string
+	next   func() (struct{}, bool)
+	stop   func()
+	yield  func(struct{}) bool
+	sig    *shard.Signal // what it waits for
+	ctx    context.Context
+	until  clock.Time // of a Sleep
+	sleeps bool
+	done   bool
+	quit   bool
+	err    error
 }
 
 // errAbandoned ends programs of a world that is stuck.

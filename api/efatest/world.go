@@ -82,7 +82,9 @@ func (d *simDevice) Attach(s *shard.Shard) { d.w.attach(s) }
 func (d *simDevice) Unwrap() device.Device { return d.Device }
 func (w *World) attach(s *shard.Shard)     { w.shards, w.idle = append(w.shards, s), append(w.idle, false) }
 func (w *World) now() clock.Time           { return w.fab.Clock().Now() }
-func (w *World) Elapsed() time.Duration    { return time.Duration(w.now()) }
+
+// Elapsed is the simulated time since the world began.
+func (w *World) Elapsed() time.Duration { return time.Duration(w.now()) }
 
 // Run lets the programs run until all have returned, and joins their errors. It
 // gives up with ErrStuck, or when MaxTime has passed.

@@ -105,8 +105,16 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 // finish completes a send that has no request (any more).
 func (q *QP) finish(id uint64, st device.Status) {
 	q.done.push(sendDone{id: id, status: st})
-	if st != device.StatusOK {
-		q.stats.SendErrors++
+	q.countError(st)
+}
+
+func (q *QP) countError(st device.Status) {
+	if st == device.StatusOK {
+		return
+	}
+	q.stats.SendErrors++
+	if st == device.StatusRNR {
+		q.stats.RNRs++
 	}
 }
 

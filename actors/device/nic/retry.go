@@ -79,15 +79,10 @@ func (q *QP) onStatus(e *device.Completion) bool {
 		q.resendLater(i)
 		return false
 	}
-	if e.Status == device.StatusRNR {
-		q.stats.RNRs++
-	}
 	*e = device.Completion{ID: r.wr.ID, Op: device.OpSend, Status: e.Status}
 	q.release(i)
 	q.outstanding--
-	if e.Status != device.StatusOK {
-		q.stats.SendErrors++
-	}
+	q.countError(e.Status)
 	return true
 }
 
@@ -134,9 +129,6 @@ func (q *QP) resend() {
 		case st == device.StatusRNR && q.mayResend(r):
 			q.resendLater(i)
 		default:
-			if st == device.StatusRNR {
-				q.stats.RNRs++
-			}
 			id := r.wr.ID
 			q.release(i)
 			q.finish(id, st)

@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,9 @@ func vanish(a *attachment) {
 
 func TestConformance(t *testing.T) {
 	devicetest.Run(t, func(tb testing.TB, devices int) *devicetest.Fabric {
+		if strings.HasSuffix(tb.Name(), "/AHCounted") {
+			tb.Skip("needs devices with different GIDs; here a GID is a directory's. nic tests the counting")
+		}
 		dir := fabricDir(tb)
 		f := &devicetest.Fabric{ReportsGone: true}
 		for range devices {
@@ -43,7 +47,12 @@ func TestConformance(t *testing.T) {
 			})
 			f.Devices = append(f.Devices, d)
 		}
-		f.Kill = func(i int) { vanish(f.Devices[i].(*attachment)) }
+		f.Kill = func(i int) {
+			vanish(f.Devices[i].(*attachment))
+			for _, d := range f.Devices { // what happens within watchPeriod anyway
+				d.(*attachment).watch.look()
+			}
+		}
 		return f
 	})
 }

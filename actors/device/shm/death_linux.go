@@ -64,7 +64,7 @@ func (p *port) takeNews() {
 		}
 		f := farewell{id: id, entry: p.entryOf(id), end: p.rx.end}
 		a, ok := p.known[id]
-		f.report, f.qkey = ok, a.qkey
+		f.report, f.qkey = ok && (f.entry < 0 || p.rx.senders[f.entry].bye.Load() == 0), a.qkey
 		delete(p.known, id)
 		if f.report || f.entry >= 0 {
 			p.dying = append(p.dying, f)
@@ -106,6 +106,7 @@ func (p *port) buryDead(c []device.Completion) int {
 				p.heard[f.entry] = 0
 				p.voices--
 			}
+			p.rx.senders[f.entry].bye.Store(0)
 			p.rx.senders[f.entry].who.CompareAndSwap(uint64(f.id), 0)
 		}
 		p.dying = p.dying[1:]

@@ -26,3 +26,14 @@ func (o *outlet) enter(qkey uint32) bool {
 	}
 	return false
 }
+
+// leave says that our end is no death. The entry stays until the receiver has
+// learned of it: packets that it has not taken yet name it.
+func (o *outlet) leave() {
+	if s := &o.senders[o.me]; ident(s.who.Load()) == o.self {
+		s.bye.Store(1)
+	}
+}
+
+// left tells whether the owner closed the segment, rather than died.
+func (o *outlet) left() bool { return o.ctl.bell.Load() == closed }

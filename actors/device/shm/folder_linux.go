@@ -149,8 +149,8 @@ func (f *folder) sweep(mtu int) error {
 
 // remove deletes the file name, open as fd, and its bell, unless its owner lives.
 // The lock is held meanwhile, so that nobody else does it; whoever took it too
-// late finds another file, or none, behind the name. It marks the segment closed
-// for those who have it mapped.
+// late finds another file, or none, behind the name. It marks the segment dead for
+// those who have it mapped.
 func (f *folder) remove(fd int, name string, gen uint64) bool {
 	if locked, err := tryLock(fd); err != nil || !locked {
 		return false
@@ -160,7 +160,7 @@ func (f *folder) remove(fd int, name string, gen uint64) bool {
 		return false
 	}
 	if own.Size >= headerBytes+controlBytes {
-		markClosed(fd)
+		markDead(fd)
 	}
 	if unix.Fstatat(f.fd, name, &named, unix.AT_SYMLINK_NOFOLLOW) == nil &&
 		named.Ino == own.Ino && named.Dev == own.Dev {

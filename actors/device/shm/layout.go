@@ -48,7 +48,8 @@ type header struct {
 const (
 	running uint32 = iota // the receiver polls
 	parked                // it sleeps: who sets running again rings its bell
-	closed                // it is gone for good
+	closed                // its owner has closed it
+	dead                  // its owner has died, says who took the lock
 )
 
 // control holds the words that are not a cell's.
@@ -66,7 +67,7 @@ type control struct {
 type sender struct {
 	who  atomic.Uint64 // an ident
 	qkey atomic.Uint32
-	_    uint32
+	bye  atomic.Uint32 // 1: it has left in order, its end is no news
 }
 
 // cell is what came for the post at the same place of the ring: that it came, and

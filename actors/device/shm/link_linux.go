@@ -100,9 +100,11 @@ func (p *port) connect(qpn uint16, qkey uint32) (*link, device.Status) {
 	return l, device.StatusOK
 }
 
-// disconnect forgets a link. Our entry in its sender table stays until its owner
-// learns of our end: packets that it has not taken yet name it.
+// disconnect forgets a link.
 func (p *port) disconnect(l *link) {
+	if l.left() {
+		delete(p.known, l.id) // no death to report
+	}
 	p.links.set(l.id.qpn(), nil)
 	_ = unix.Munmap(l.mem)
 	_ = unix.Close(l.bell)

@@ -196,7 +196,10 @@ func (p *port) FDs() []int { return p.fds }
 // Close implements nic.Carrier.
 func (p *port) Close() error {
 	p.dev.watch.drop(p)
-	p.links.each(p.disconnect)
+	p.links.each(func(l *link) {
+		l.leave()
+		p.disconnect(l)
+	})
 	p.rx.ctl.bell.Store(closed)
 	p.dev.folder.remove(p.seg.fd, segmentName(p.self.qpn()), p.self.gen())
 	err := p.dev.recede(p.seg.mem)

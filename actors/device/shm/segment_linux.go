@@ -89,10 +89,15 @@ func (s *segment) mapRing() (ring, error) {
 	return newRing(s.mem, g), nil
 }
 
-// markClosed tells everybody who has the segment mapped that its owner is gone.
-func markClosed(fd int) {
+// markDead tells everybody who has the segment mapped that its owner is gone,
+// unless the owner itself has said so.
+func markDead(fd int) {
 	var b [4]byte
-	binary.NativeEndian.PutUint32(b[:], closed)
+	if n, err := unix.Pread(fd, b[:], headerBytes); err != nil || n != len(b) ||
+		binary.NativeEndian.Uint32(b[:]) == closed {
+		return
+	}
+	binary.NativeEndian.PutUint32(b[:], dead)
 	_, _ = unix.Pwrite(fd, b[:], headerBytes) // they find out by the lock, too
 }
 

@@ -26,7 +26,7 @@ const (
 	sent     outcome = iota
 	sentWake         // sent, and the sender must ring the bell
 	notReady         // nothing is posted
-	gone             // the receiver's segment is closed
+	gone             // the receiver has closed its segment or died
 	shunned          // our entry in the sender table is not ours any more
 )
 
@@ -100,7 +100,7 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 
 	case stepDry:
 		op.result, op.at = notReady, stepOver
-		if o.ctl.bell.Load() == closed {
+		if b := o.ctl.bell.Load(); b == closed || b == dead {
 			op.result = gone
 		}
 
@@ -131,7 +131,7 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 		switch o.ctl.bell.Load() {
 		case parked:
 			op.at = stepWake
-		case closed:
+		case closed, dead:
 			op.result, op.at = gone, stepOver
 		default:
 			op.at = stepOver
