@@ -14,6 +14,7 @@ import (
 type Counter struct {
 	dom        *Domain
 	ok, failed atomic.Uint64
+	seen       atomic.Uint64 // failures that the application knows of
 
 	waiting atomic.Int64
 	mu      sync.Mutex
@@ -22,8 +23,8 @@ type Counter struct {
 }
 
 type counterWait struct {
-	want, failed uint64
-	sig          shard.Signal
+	want uint64
+	sig  shard.Signal
 }
 
 // CounterError says that operations failed while somebody waited for successes.
@@ -37,8 +38,13 @@ func (e *CounterError) Error() string {
 // NewCounter makes a counter at zero.
 func (d *Domain) NewCounter() *Counter { return &Counter{dom: d} }
 
-// Value returns the successes and the failures.
-func (c *Counter) Value() (ok, failed uint64) { return c.ok.Load(), c.failed.Load() }
+// Value returns the successes and the failures. From then on Wait takes these
+// failures as known.
+func (c *Counter) Value() (ok, failed uint64) {
+	ok, failed = c.ok.Load(), c.failed.Load()
+	c.seen.Store(failed)
+	return ok, failed
+}
 
 // Add adds to the successes, AddFailed to the failures.
 func (c *Counter) Add(n uint64) { c.ok.Add(n); c.notify() }
@@ -70,33 +76,34 @@ func (c *Counter) notify() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ok, failed := c.Value()
+	ok, failed := c.ok.Load(), c.failed.Load()
 	for _, w := range c.waiters {
-		if ok >= w.want || failed != w.failed {
+		if ok >= w.want || failed != c.seen.Load() {
 			w.sig.Set()
 		}
 	}
 }
 
-// Wait returns when the successes have reached n; with a *CounterError if
-// failures were counted meanwhile, or with ctx's error.
+// Wait returns when the successes have reached n; with a *CounterError as soon as
+// there are failures that neither Value nor an earlier Wait has told of; or with
+// ctx's error.
 func (c *Counter) Wait(ctx context.Context, n uint64) error {
 	sh := c.shard.Load()
 	if sh == nil {
 		return fmt.Errorf("%w: no endpoint uses the counter", ErrBadState)
 	}
-	w := &counterWait{want: n, failed: c.failed.Load()}
+	w := &counterWait{want: n}
 	c.mu.Lock()
 	c.waiters = append(c.waiters, w)
 	c.mu.Unlock()
 	c.waiting.Add(1)
 	defer c.forget(w)
 	for {
-		ok, failed := c.Value()
+		ok, failed := c.ok.Load(), c.failed.Load()
 		if ok >= n {
 			return nil
 		}
-		if failed != w.failed {
+		if c.seen.Swap(failed) != failed {
 			return &CounterError{OK: ok, Failed: failed}
 		}
 		if err := sh.Wait(ctx, &w.sig); err != nil {

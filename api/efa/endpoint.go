@@ -241,6 +241,12 @@ func (e *Endpoint) Address() Address {
 // Domain is the endpoint's.
 func (e *Endpoint) Domain() *Domain { return e.dom }
 
+// SendQueue and RecvQueue are those of the EndpointConfig.
+func (e *Endpoint) SendQueue() *Queue { return e.cfg.SendQueue }
+
+// RecvQueue is where posted receives complete.
+func (e *Endpoint) RecvQueue() *Queue { return e.cfg.RecvQueue }
+
 // With returns a view of the endpoint with other defaults for its operations
 // (fi_ep_alias). A view holds no resources.
 func (e *Endpoint) With(opts ...OpOption) *Endpoint {

@@ -1,13 +1,25 @@
 // Package efatest runs programs that use package efa in simulated time: any
-// number of them, each with endpoints of its own, in one goroutine at a time and
-// in an order that a seed decides, on a fabric that shuffles, delays and refuses
-// packets as asked. The same seed gives the same run, to the byte.
+// number of them, each with endpoints of its own, one at a time and in an order
+// that a seed decides, on a fabric that shuffles, delays and refuses packets as
+// asked. The same seed gives the same run, to the byte of [Config].Log.
 //
 //	w, err := efatest.New(efatest.Config{Seed: 42})
-//	w.Go("a", func(ctx context.Context) error { ... efa.Open(efa.Config{Device: w.Device("a")}) ... })
-//	w.Go("b", func(ctx context.Context) error { ... })
+//	dev, err := w.Device(sim.DeviceConfig{})
+//	fab, err := efa.Open(efa.Config{Device: dev})
+//	... // domain, address vector, endpoint as on any device
+//	w.Go("alice", func(ctx context.Context) error { return ep.Send(ctx, bob, msg) })
+//	w.Go("bob", func(ctx context.Context) error { ... })
 //	err = w.Run()
 //
-// A program waits by calling package efa; it must not wait in any other way.
-// Time passes only while all programs wait.
+// A program waits by calling package efa, or Sleep and Yield of its [World]; it
+// must not wait in any other way, and not for real time: a context with a
+// deadline comes from [World.WithTimeout]. Time passes only while all programs
+// and all shards have nothing to do, and then jumps to the next event.
+//
+// What a program calls outside Run, such as Enable, runs the world until it is
+// done. Worlds are independent of each other: tests may run many at once.
+//
+// Start reading at world.go. program.go is a program as a coroutine, device.go
+// what a device does for its world, seeds_test.go the simulation of the whole
+// stack.
 package efatest

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
+	"runtime/debug"
 
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
@@ -14,24 +14,27 @@ import (
 // program is a function that runs as a coroutine: it goes on only when the world
 // lets it.
 type program struct {
-	w      *World
-	name   string
-	next   func() (struct{}, bool)
-	stop   func()
-	yield  func(struct{}) bool
-	sig    *shard.Signal // what it waits for
+	w     *World
+	name  string
+	next  func() (struct{}, bool)
+	stop  func()
+	yield func(struct{}) bool
+	done  bool
+	quit  bool // the world has given up: every wait fails
+	err   error
+
+	// What it waits for: a signal, unless its context ends, or a time.
+	sig    *shard.Signal
 	ctx    context.Context
-	until  clock.Time // of a Sleep
+	until  clock.Time
 	sleeps bool
-	done   bool
-	quit   bool
-	err    error
 }
 
-// errAbandoned ends programs of a world that is stuck.
+// errAbandoned ends programs of a world that has given up.
 var errAbandoned = errors.New("efatest: the world has ended")
 
-// Go adds a program. It begins in Run, and its context ends with the world.
+// Go adds a program. It begins in Run, or at once if that is running, and its
+// context ends with the world.
 func (w *World) Go(name string, fn func(ctx context.Context) error) {
 	p := &program{w: w, name: name}
 	p.next, p.stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -42,12 +45,14 @@ func (w *World) Go(name string, fn func(ctx context.Context) error) {
 }
 
 func (p *program) run(fn func(context.Context) error) (err error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(errAbandoned)
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	return fn(context.Background())
+	return fn(ctx)
 }
 
 // ready tells whether the program can go on.
@@ -77,17 +82,26 @@ func (w *World) resume(k int) {
 			k--
 			continue
 		}
-		w.cur = p
-		_, more := p.next()
-		w.cur = nil
-		p.done = !more
+		w.enter(p, func() {
+			_, more := p.next()
+			p.done = !more
+		})
 		w.stir()
 		return
 	}
 }
 
+// enter makes p the program that runs during f. If f does not return, because
+// the program ended its test, no program runs either.
+func (w *World) enter(p *program, f func()) {
+	was := w.cur
+	w.cur = p
+	defer func() { w.cur = was }()
+	f()
+}
+
 func (p *program) pause() error {
-	if !p.yield(struct{}{}) {
+	if p.quit || !p.yield(struct{}{}) {
 		p.quit = true
 		return errAbandoned
 	}
@@ -99,9 +113,6 @@ func (p *program) wait(ctx context.Context, sig *shard.Signal) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if p.quit {
-			return errAbandoned
-		}
 		p.sig, p.ctx = sig, ctx
 		err := p.pause()
 		p.sig, p.ctx = nil, nil
@@ -112,30 +123,11 @@ func (p *program) wait(ctx context.Context, sig *shard.Signal) error {
 	return nil
 }
 
-// Sleep lets simulated time pass for the program that calls.
-func (w *World) Sleep(d time.Duration) error {
-	p := w.cur
-	if p == nil {
-		return fmt.Errorf("efatest: Sleep outside a program")
-	}
-	p.until, p.sleeps = w.now().Add(d), true
-	defer func() { p.sleeps = false }()
-	return p.pause()
-}
-
-// Yield lets others run first, if the seed wants it so.
-func (w *World) Yield() error {
-	if w.cur == nil {
-		return fmt.Errorf("efatest: Yield outside a program")
-	}
-	return w.cur.pause()
-}
-
 // abandon unwinds programs that will never go on.
 func (w *World) abandon() {
 	for _, p := range w.progs {
 		if !p.done {
-			p.stop()
+			w.enter(p, p.stop)
 			p.done = true
 		}
 	}

@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"time"
 
-	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
-	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// Config describes a world.
+// Config describes a world. The zero value works.
 type Config struct {
 	Seed uint64
 	// Fabric is how the network behaves. Seed and Virtual are set by New.
@@ -23,22 +22,38 @@ type Config struct {
 	// MaxTime is how much simulated time may pass before Run gives up; 0: 10
 	// minutes.
 	MaxTime time.Duration
+	// Log gets a line for each event of the fabric and each call of Logf; nil:
+	// none. Two runs of a seed write the same bytes.
+	Log io.Writer
 }
 
-// World is a simulation: a fabric, and programs on it.
+// World is a simulation: a fabric, and programs on it. One goroutine at a time
+// may use it: the one that made it, or the program that runs.
 type World struct {
-	cfg    Config
-	fab    *sim.Fabric
-	rng    *rand.Rand
-	shards []*shard.Shard
-	idle   []bool // shards that had nothing to do when they last ran
-	progs  []*program
-	cur    *program
+	cfg     Config
+	fab     *sim.Fabric
+	rng     *rand.Rand
+	shards  []*node
+	turning *node // nil outside of turn
+	progs   []*program
+	cur     *program
+	alarms  []*alarm
 }
 
-// ErrStuck is what Run ends with when every program waits for something that
-// will never happen.
-var ErrStuck = errors.New("efatest: all programs wait and nothing is under way")
+// node is a shard and what the world knows of it.
+type node struct {
+	shard  *shard.Shard
+	asleep bool // it had nothing to do and nobody woke it since
+	qps    []*simQP
+}
+
+// What Run ends with when programs cannot go on.
+var (
+	// ErrStuck: every program waits for something that will never happen.
+	ErrStuck = errors.New("efatest: all programs wait and nothing is under way")
+	// ErrMaxTime: there is always something under way, but no end.
+	ErrMaxTime = errors.New("efatest: more simulated time has passed than MaxTime")
+)
 
 // New makes a world without programs.
 func New(cfg Config) (*World, error) {
@@ -46,9 +61,18 @@ func New(cfg Config) (*World, error) {
 	if cfg.MaxTime == 0 {
 		cfg.MaxTime = 10 * time.Minute
 	}
+	if cfg.Log != nil {
+		write, hook := sim.TextLog(cfg.Log), cfg.Fabric.Hook
+		cfg.Fabric.Hook = func(e sim.Event) {
+			write(e)
+			if hook != nil {
+				hook(e)
+			}
+		}
+	}
 	f, err := sim.New(cfg.Fabric)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("efatest: %w", err)
 	}
 	return &World{cfg: cfg, fab: f, rng: rand.New(rand.NewPCG(cfg.Seed, 0xefa))}, nil
 }
@@ -59,35 +83,27 @@ func (w *World) Fabric() *sim.Fabric { return w.fab }
 // Rand is the world's randomness, for programs that want to be repeatable.
 func (w *World) Rand() *rand.Rand { return w.rng }
 
-// Device opens a port of the fabric.
-func (w *World) Device(cfg sim.DeviceConfig) (efa.Device, error) {
-	d, err := w.fab.OpenDevice(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &simDevice{Device: d, w: w}, nil
-}
-
-// simDevice is a port that brings its environment along (efa.Environment).
-type simDevice struct {
-	device.Device
-	w *World
-}
-
-func (d *simDevice) Clock() clock.Clock    { return d.w.fab.Clock() }
-func (d *simDevice) Waiter() shard.Waiter  { return d.w }
-func (d *simDevice) Seed() uint64          { return d.w.rng.Uint64() | 1 }
-func (d *simDevice) Random() uint32        { return d.w.rng.Uint32() }
-func (d *simDevice) Attach(s *shard.Shard) { d.w.attach(s) }
-func (d *simDevice) Unwrap() device.Device { return d.Device }
-func (w *World) attach(s *shard.Shard)     { w.shards, w.idle = append(w.shards, s), append(w.idle, false) }
-func (w *World) now() clock.Time           { return w.fab.Clock().Now() }
-
-// Elapsed is the simulated time since the world began.
+// Elapsed is the simulated time that has passed.
 func (w *World) Elapsed() time.Duration { return time.Duration(w.now()) }
 
+func (w *World) now() clock.Time { return w.fab.Clock().Now() }
+
+// Logf writes a line to Config.Log, with the time and the program that calls.
+func (w *World) Logf(format string, args ...any) {
+	if w.cfg.Log == nil {
+		return
+	}
+	name := "world"
+	if w.cur != nil {
+		name = w.cur.name
+	}
+	// A log that cannot be written shows in what it is compared with.
+	_, _ = fmt.Fprintf(w.cfg.Log, "%d %s: %s\n", int64(w.now()), name, fmt.Sprintf(format, args...))
+}
+
 // Run lets the programs run until all have returned, and joins their errors. It
-// gives up with ErrStuck, or when MaxTime has passed.
+// gives up with ErrStuck or ErrMaxTime; calls of programs that had not returned
+// by then fail.
 func (w *World) Run() error {
 	err := w.loop(func() bool {
 		for _, p := range w.progs {
@@ -97,110 +113,17 @@ func (w *World) Run() error {
 		}
 		return true
 	})
+	if err != nil {
+		err = fmt.Errorf("%w, at %v:%s", err, w.Elapsed(), w.waiting())
+		w.abandon()
+	}
 	errs := []error{err}
 	for _, p := range w.progs {
 		if p.err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", p.name, p.err))
 		}
 	}
-	if err != nil {
-		w.abandon()
-	}
 	return errors.Join(errs...)
-}
-
-// loop makes one thing happen after the other until the condition holds.
-func (w *World) loop(until func() bool) error {
-	for !until() {
-		if w.step() {
-			continue
-		}
-		if !w.advance() {
-			return fmt.Errorf("%w after %v:%s", ErrStuck, w.Elapsed(), w.waiting())
-		}
-		if w.Elapsed() > w.cfg.MaxTime {
-			return fmt.Errorf("efatest: %v of simulated time have passed:%s", w.Elapsed(), w.waiting())
-		}
-	}
-	return nil
-}
-
-// step picks one of the things that can happen now. False: none can.
-func (w *World) step() bool {
-	n := 0
-	for _, p := range w.progs {
-		if p.ready() {
-			n++
-		}
-	}
-	ready := n
-	for i := range w.shards {
-		if !w.idle[i] {
-			n++
-		}
-	}
-	at, pending := w.fab.NextEvent()
-	pending = pending && at <= w.now()
-	if pending {
-		n++
-	}
-	if n == 0 {
-		return false
-	}
-	k := w.rng.IntN(n)
-	switch {
-	case k < ready:
-		w.resume(k)
-	case pending && k == n-1:
-		w.fab.Step()
-		w.stir()
-	default:
-		w.turn(k - ready)
-	}
-	return true
-}
-
-// stir makes every shard look again.
-func (w *World) stir() { clear(w.idle) }
-
-// turn runs the k-th shard of those that are not idle.
-func (w *World) turn(k int) {
-	for i, s := range w.shards {
-		if w.idle[i] {
-			continue
-		}
-		if k == 0 {
-			if s.Adopt() {
-				w.idle[i] = s.Turn() == 0
-				s.Release()
-			} else {
-				w.idle[i] = true
-			}
-			return
-		}
-		k--
-	}
-}
-
-// advance moves time to the next event. False: there is none.
-func (w *World) advance() bool {
-	next, ok := w.fab.NextEvent()
-	for _, s := range w.shards {
-		if t, has := s.NextTimer(); has && (!ok || t < next) {
-			next, ok = t, true
-		}
-	}
-	for _, p := range w.progs {
-		if t, has := p.deadline(); has && (!ok || t < next) {
-			next, ok = t, true
-		}
-	}
-	if !ok {
-		return false
-	}
-	w.fab.AdvanceTo(next)
-	w.stir()
-	return true
 }
 
 // waiting lists the programs that have not ended.
@@ -208,23 +131,147 @@ func (w *World) waiting() string {
 	var b strings.Builder
 	for _, p := range w.progs {
 		if !p.done {
-			fmt.Fprintf(&b, " %s", p.name)
+			b.WriteByte(' ')
+			b.WriteString(p.name)
 		}
 	}
 	return b.String()
 }
 
+// loop makes one thing happen after the other until the condition holds.
+func (w *World) loop(until func() bool) error {
+	for !until() {
+		switch {
+		case w.step():
+		case !w.advance():
+			return ErrStuck
+		case w.Elapsed() > w.cfg.MaxTime:
+			return ErrMaxTime
+		}
+	}
+	return nil
+}
+
+// step does one of the things that can happen now, as the seed has it: a program
+// goes on, a shard takes a turn, the fabric delivers. False: nothing can happen.
+func (w *World) step() bool {
+	ready, awake := 0, 0
+	for _, p := range w.progs {
+		if p.ready() {
+			ready++
+		}
+	}
+	for _, n := range w.shards {
+		if !n.asleep {
+			awake++
+		}
+	}
+	all := ready + awake
+	at, pending := w.fab.NextEvent()
+	if pending = pending && at <= w.now(); pending {
+		all++
+	}
+	if all == 0 {
+		return false
+	}
+	switch k := w.rng.IntN(all); {
+	case k < ready:
+		w.resume(k)
+	case k < ready+awake:
+		w.turn(k - ready)
+	default:
+		w.fab.Step()
+	}
+	return true
+}
+
+// stir wakes all shards: what a program did may concern any.
+func (w *World) stir() {
+	for _, n := range w.shards {
+		n.asleep = false
+	}
+}
+
+// turn runs the k-th shard of those awake. Like one in real time it arms its
+// queue pairs before it sleeps, and sleeps until one of them tells of work.
+func (w *World) turn(k int) {
+	for _, n := range w.shards {
+		if n.asleep {
+			continue
+		}
+		if k > 0 {
+			k--
+			continue
+		}
+		w.run(n)
+		return
+	}
+}
+
+func (w *World) run(n *node) {
+	if !n.shard.Adopt() {
+		n.asleep = true // somebody on a stack below waits in it
+		return
+	}
+	w.turning = n
+	if n.shard.Turn() == 0 {
+		n.asleep = true
+		for _, q := range n.qps {
+			if !q.QP.Arm() {
+				n.asleep = false
+			}
+		}
+	}
+	w.turning = nil
+	n.shard.Release()
+}
+
+// advance moves time to the next event. False: there is none to come.
+func (w *World) advance() bool {
+	now := w.now()
+	next, ok := w.fab.NextEvent()
+	sooner := func(t clock.Time) {
+		if !ok || t < next {
+			next, ok = t, true
+		}
+	}
+	for _, n := range w.shards {
+		// A timer that is due and was not fired is a closed shard's.
+		if t, has := n.shard.NextTimer(); has && t > now {
+			sooner(t)
+		}
+	}
+	for _, p := range w.progs {
+		if t, has := p.deadline(); has {
+			sooner(t)
+		}
+	}
+	for _, a := range w.alarms {
+		sooner(a.at)
+	}
+	if !ok {
+		return false
+	}
+	w.fab.AdvanceTo(next)
+	for _, n := range w.shards {
+		if t, has := n.shard.NextTimer(); has && t <= next {
+			n.asleep = false
+		}
+	}
+	w.ring()
+	return true
+}
+
 // Wait implements shard.Waiter: the program that calls lets the others run. A
 // caller that is no program runs the world itself.
 func (w *World) Wait(ctx context.Context, _ *shard.Shard, sig *shard.Signal) error {
-	p := w.cur
-	if p == nil {
-		w.stir()
-		err := w.loop(func() bool { return sig.IsSet() || ctx.Err() != nil })
-		if err != nil || sig.IsSet() {
-			return err
-		}
-		return context.Cause(ctx)
+	if p := w.cur; p != nil {
+		return p.wait(ctx, sig)
 	}
-	return p.wait(ctx, sig)
+	w.stir()
+	err := w.loop(func() bool { return sig.IsSet() || ctx.Err() != nil })
+	if err != nil || sig.IsSet() {
+		return err
+	}
+	return context.Cause(ctx)
 }

@@ -1,5 +1,3 @@
-// Package clock is where the time comes from, so that a simulation can supply
-// its own: a shard reads its clock once a turn and never the system's.
 package clock
 
 import "time"
@@ -24,3 +22,6 @@ func (s system) Now() Time { return Time(time.Since(s.zero)) }
 
 // System is the machine's monotonic clock.
 var System Clock = system{time.Now()}
+
+// Deadline is the wall time d from now, for the deadlines of sockets.
+func Deadline(d time.Duration) time.Time { return time.Now().Add(d) }

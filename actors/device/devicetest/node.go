@@ -28,10 +28,10 @@ type world struct {
 	nodes []*node
 }
 
-func newWorld(t *testing.T, f *Fabric) *world {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return &world{TB: t, f: f, ctx: ctx}
+func newWorld(tb testing.TB, f *Fabric, wait time.Duration) *world {
+	ctx, cancel := context.WithTimeout(tb.Context(), wait)
+	tb.Cleanup(cancel)
+	return &world{TB: tb, f: f, ctx: ctx}
 }
 
 // node is a queue pair with what came out of it so far.
@@ -114,15 +114,14 @@ func (n *node) send(ah device.AH, to *node, data []byte) uint64 {
 	return wr.ID
 }
 
-// poll takes what is ready and returns how much it was.
-func (n *node) poll() int {
+// poll takes what is ready.
+func (n *node) poll() {
 	got := n.Poll(n.comps[:])
 	for i := range n.comps[:got] {
 		if err := n.take(&n.comps[i]); err != nil {
 			n.w.Errorf("qp %d: %v", n.QPN(), err)
 		}
 	}
-	return got
 }
 
 func (n *node) take(c *device.Completion) error {

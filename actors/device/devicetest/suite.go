@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/efactor/efactor/actors/device"
@@ -44,19 +45,21 @@ type testCase struct {
 func Run(t *testing.T, factory Factory) {
 	t.Helper()
 	f := factory(t, 1)
-	for _, group := range [][]testCase{
+	for _, c := range allCases() {
+		if c.needs != nil && !c.needs(f) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			c.run(newWorld(t, factory(t, c.devices), patience))
+		})
+	}
+}
+
+func allCases() []testCase {
+	return slices.Concat(
 		dataCases, queueCases, rnrCases, slotCases, addressCases, refusalCases,
 		loadCases, armCases, closeCases, allocCases, deathCases,
-	} {
-		for _, c := range group {
-			if c.needs != nil && !c.needs(f) {
-				continue
-			}
-			t.Run(c.name, func(t *testing.T) {
-				c.run(newWorld(t, factory(t, c.devices)))
-			})
-		}
-	}
+	)
 }
 
 func canKill(f *Fabric) bool     { return f.Kill != nil }

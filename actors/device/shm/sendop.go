@@ -51,18 +51,21 @@ type sendOp struct {
 	all    bool // disregard the tail
 	looks  int
 	pos    uint64
+	seen   uint64 // what posted was before the last look
 	w      word
 }
 
 // send runs a sendOp to its end. Preconditions: header and payload together are
 // at most the MTU.
 func (o *outlet) send(header, payload []byte) outcome {
-	op := sendOp{pos: o.hint}
+	op := o.begin()
 	for op.at != stepOver {
 		o.step(&op, header, payload)
 	}
 	return op.result
 }
+
+func (o *outlet) begin() sendOp { return sendOp{pos: o.hint, seen: o.hint} }
 
 func (o *outlet) step(op *sendOp, header, payload []byte) {
 	switch op.at {
@@ -73,9 +76,14 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 
 	case stepLook:
 		op.w = word(o.post[op.pos&o.mask].Load())
-		op.at = stepPosted
-		if op.w.kind() == posted && op.w.lap() == o.lap(op.pos) && int(op.w.slot()) < o.slots {
+		switch thisLap := op.w.lap() == o.lap(op.pos); {
+		case thisLap && op.w.kind() == posted && int(op.w.slot()) < o.slots:
 			op.at = stepClaim
+		case thisLap && op.w.kind() == claimed:
+			op.looks++
+			op.at = stepTail
+		default:
+			op.at = stepPosted
 		}
 
 	case stepClaim:
@@ -158,12 +166,15 @@ func (o *outlet) seek(op *sendOp, end uint64) {
 	case lag > int64(o.cells): // we have slept through a lap
 		op.pos = end - uint64(o.cells) - 1
 		op.at = stepTail
+	case lag > 0 && int64(op.seen-op.pos) > 0:
+		op.at = stepTail // passed over
 	case lag > 0:
-		op.at = stepTail
+		op.seen = end
+		op.at = stepLook // posted since we looked, perhaps
 	case o.dry == end+1 && !op.all:
 		// Nothing is posted as far as we see, as it was the last time: look
 		// at the whole ring, in case the tail was wrong.
-		op.all = true
+		op.all, op.seen = true, end
 		op.pos = end - uint64(o.cells)
 		op.at = stepLook
 	default:

@@ -114,7 +114,7 @@ func (q *tappedQP) Poll(c []device.Completion) int {
 }
 
 func (q *tappedQP) received(c *device.Completion) {
-	buf := q.QP.RecvBytes(int(c.ID))
+	buf := q.RecvBytes(int(c.ID))
 	if uint(c.Len) > uint(len(buf)) {
 		return
 	}

@@ -1,0 +1,32 @@
+.DEFAULT_GOAL := help
+.PHONY: help check test bench fuzz seeds lint
+
+FUZZTIME ?= 30s
+SEEDS ?= 10000
+BENCH ?= .
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+check: ## everything a change must pass, in under five minutes on two cores
+	.ci/lint
+	go mod tidy -diff
+	go vet ./...
+	go test -race -shuffle=on ./...
+	for dir in $$(.ci/modules --nested); do (cd $$dir && go mod tidy -diff && go test -race -shuffle=on ./...) || exit 1; done
+	.ci/fuzz 3s
+
+test: ## the tests of the main module
+	go test ./...
+
+bench: ## benchmarks, ten runs for benchstat; BENCH=Eager chooses
+	go test -run='^$$' -bench='$(BENCH)' -benchmem -count=10 ./...
+
+fuzz: ## every fuzz target for FUZZTIME, 30s by default
+	.ci/fuzz $(FUZZTIME)
+
+seeds: ## SEEDS runs of the seeded simulation, 10000 by default
+	go test ./api/efatest -count=1 -timeout=60m -run=TestSeeds -seeds=$(SEEDS)
+
+lint: ## golangci-lint at the pinned version, installed into ./bin if missing
+	.ci/lint

@@ -1,0 +1,169 @@
+package shm
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// explorer visits every state that a tableau can come to: any order of the
+// accesses of senders and receiver, and the death of senders after any of them.
+type explorer struct {
+	seen  map[string]struct{}
+	stack []tableau // one per depth, reused
+	kills int
+	path  []string
+	count map[string]int
+}
+
+func (e *explorer) visit(w *tableau, kills int) error {
+	key := fmt.Sprint(kills) + w.key()
+	if _, ok := e.seen[key]; ok {
+		return nil
+	}
+	e.seen[key] = struct{}{}
+	if err := e.check(w); err != nil {
+		return fmt.Errorf("%w\n%s", err, strings.Join(e.path, "\n"))
+	}
+	depth := len(e.path)
+	for depth >= len(e.stack) {
+		e.stack = append(e.stack, tableau{})
+	}
+	for _, m := range e.moves(w, kills) {
+		next := e.stack[depth]
+		w.copyTo(&next)
+		moved, err := m.do(&next)
+		e.path = append(e.path, m.name)
+		if err == nil && moved {
+			e.count[m.name]++
+			err = e.visit(&next, kills-m.kills)
+		}
+		e.path = e.path[:depth]
+		e.stack[depth] = next
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type move struct {
+	name  string
+	kills int
+	do    func(w *tableau) (bool, error)
+}
+
+func (e *explorer) moves(w *tableau, kills int) []move {
+	ms := []move{
+		{name: "poll", do: (*tableau).poll},
+		{name: "post", do: func(w *tableau) (bool, error) { return w.postOne(), nil }},
+		{name: "arm", do: func(w *tableau) (bool, error) { return w.arm(), nil }},
+		{name: "flush", do: func(w *tableau) (bool, error) {
+			moved := w.flush && !w.arming
+			if moved {
+				w.flush = false
+				w.rx.flush()
+			}
+			return moved, nil
+		}},
+	}
+	for i := range w.senders {
+		s := &w.senders[i]
+		if s.dead && !s.reaped {
+			ms = append(ms, move{name: "reap", do: func(w *tableau) (bool, error) { return true, w.reap(i) }})
+		}
+		if s.dead {
+			continue
+		}
+		name := fmt.Sprintf("sender %d", i)
+		if s.busy {
+			name = fmt.Sprintf("sender %d step %d", i, s.op.at)
+		}
+		ms = append(ms, move{name: name, do: func(w *tableau) (bool, error) { return w.stepSender(i), nil }})
+		if kills > 0 && (s.busy || s.ringer) {
+			ms = append(ms, move{name: fmt.Sprintf("kill %d", i), kills: 1, do: func(w *tableau) (bool, error) {
+				w.senders[i].dead = true
+				return true, nil
+			}})
+		}
+	}
+	return ms
+}
+
+// check is the promise: once every sender has come to an end nobody sleeps on a
+// packet, every packet that was sent arrives, and every slot is there.
+func (e *explorer) check(w *tableau) error {
+	for i := range w.senders {
+		if s := &w.senders[i]; !s.dead && (s.busy || s.ringer) || s.dead && !s.reaped {
+			return nil
+		}
+	}
+	var end tableau
+	w.copyTo(&end)
+	if end.asleep && end.rung == 0 && end.rx.pending() {
+		return fmt.Errorf("asleep with a packet")
+	}
+	end.rung, end.arming = 1, false
+	end.rx.patience = 0
+	for {
+		more, err := end.poll()
+		if err != nil {
+			return err
+		}
+		if !more {
+			break
+		}
+	}
+	got := map[uint16]bool{}
+	for _, id := range end.got {
+		got[id] = true
+	}
+	for i := range end.senders {
+		for n := range end.senders[i].sent {
+			if !got[uint16(i<<8|n)] {
+				return fmt.Errorf("packet %d of sender %d was lost", n, i)
+			}
+		}
+		if last := uint16(i<<8 | end.senders[i].sent); got[last] && !end.senders[i].dead {
+			return fmt.Errorf("packet %04x came and was not sent", last)
+		}
+	}
+	slots := len(end.free)
+	for _, p := range end.rx.places {
+		if p.slot != none {
+			slots++
+		}
+	}
+	if slots != end.rx.slots || len(end.rx.aside) > 0 {
+		return fmt.Errorf("%d slots of %d, aside %v", slots, end.rx.slots, end.rx.aside)
+	}
+	return nil
+}
+
+func TestInterleavings(t *testing.T) {
+	for _, c := range []struct {
+		name                           string
+		slots, senders, packets, kills int
+		patience                       int
+	}{
+		{"one sender", 2, 1, 3, 1, 0},
+		{"one sender, one slot", 1, 1, 2, 1, 1 << 30},
+		{"two senders, one packet", 2, 2, 1, 2, 0},
+		{"two senders, impatient", 1, 2, 2, 1, 0},
+		{"two senders, patient", 2, 2, 1, 1, 1 << 30},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newTableau(c.slots, c.senders, c.packets)
+			w.rx.patience = c.patience
+			e := &explorer{seen: map[string]struct{}{}, count: map[string]int{}}
+			require.NoError(t, e.visit(w, c.kills))
+			t.Logf("%d states", len(e.seen))
+			require.Positive(t, e.count["reap"])
+			for _, s := range []step{stepClaim, stepPosted, stepTail, stepDry, stepCopy, stepPublish, stepHint, stepBell, stepWake} {
+				require.Positive(t, e.count[fmt.Sprintf("sender 0 step %d", s)], "step %d was never taken", s)
+			}
+		})
+	}
+}

@@ -1,0 +1,203 @@
+package shm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// tableau is a ring on the heap with a receiver and some senders that move one
+// step at a time, in any order: what the tests of the lock-free part run on.
+type tableau struct {
+	mem     []byte
+	rx      receiver
+	senders []stepper
+	flush   bool    // slots were posted, senders were not told
+	free    []int32 // slots with the receiver's owner
+	asleep  bool
+	arming  bool // parked, but not looked yet
+	rung    int  // bytes in the bell
+	got     []uint16
+}
+
+// stepper is a sender and the packet it is at.
+type stepper struct {
+	out    outlet
+	op     sendOp
+	busy   bool
+	ringer bool // must ring the bell
+	sent   int
+	todo   int
+	dead   bool
+	reaped bool
+	rnr    bool // the last try found nothing posted
+}
+
+func newTableau(slots, senders, packets int) *tableau {
+	g, err := newGeometry(minMTU+inlineMax, slots)
+	if err != nil {
+		panic(err)
+	}
+	w := &tableau{mem: make([]byte, g.size())}
+	w.rx = newReceiver(newRing(w.mem, g))
+	for i := range slots {
+		w.free = append(w.free, int32(i))
+	}
+	for i := range senders {
+		s := stepper{todo: packets, out: outlet{ring: w.rx.ring, self: makeIdent(uint16(i+1), 99)}}
+		s.out.enter(uint32(i))
+		w.senders = append(w.senders, s)
+	}
+	return w
+}
+
+// copyTo makes to the same, reusing its memory.
+func (w *tableau) copyTo(to *tableau) {
+	if to.mem == nil {
+		to.mem = make([]byte, len(w.mem))
+	}
+	copy(to.mem[:sendersAt+64], w.mem)
+	copy(to.mem[postsAt:], w.mem[postsAt:])
+	r := newRing(to.mem, w.rx.geometry)
+	places, aside := append(to.rx.places[:0], w.rx.places...), append(to.rx.aside[:0], w.rx.aside...)
+	mem, senders := to.mem, append(to.senders[:0], w.senders...)
+	free, got := append(to.free[:0], w.free...), append(to.got[:0], w.got...)
+	*to = *w
+	to.mem, to.senders, to.free, to.got = mem, senders, free, got
+	to.rx.ring, to.rx.places, to.rx.aside = r, places, aside
+	for i := range to.senders {
+		to.senders[i].out.ring = r
+	}
+}
+
+// key tells states apart.
+func (w *tableau) key() string {
+	b := append([]byte{}, w.mem[headerBytes:sendersAt+64]...)
+	b = append(b, w.mem[postsAt:]...)
+	b = fmt.Append(b, w.rx.head, w.rx.end, w.rx.places, w.rx.aside, w.flush, w.free, w.asleep, w.arming, w.rung, w.got)
+	for i := range w.senders {
+		s := &w.senders[i]
+		b = fmt.Append(b, s.op, s.busy, s.ringer, s.sent, s.dead, s.reaped, s.out.hint, s.out.dry)
+	}
+	return string(b)
+}
+
+// load is packet n of sender i: it tells itself apart and is complete or not. Odd
+// ones are too long for a cell.
+func load(i, n int) []byte {
+	b := make([]byte, 4)
+	if n&1 == 1 {
+		b = make([]byte, inlineMax+8)
+	}
+	for at := 0; at < len(b); at += 2 {
+		binary.LittleEndian.PutUint16(b[at:], uint16(i<<8|n))
+	}
+	return b
+}
+
+// stepSender moves sender i on by one access to the ring, if it has something to
+// do. A kill is just that it never moves again.
+func (w *tableau) stepSender(i int) bool {
+	s := &w.senders[i]
+	switch {
+	case s.dead:
+		return false
+	case s.ringer:
+		w.rung++
+		s.ringer = false
+		return true
+	case !s.busy && s.sent == s.todo:
+		return false
+	case !s.busy:
+		s.op, s.busy = s.out.begin(), true
+	}
+	p := load(i, s.sent)
+	s.out.step(&s.op, p[:2], p[2:])
+	if s.op.at == stepOver {
+		s.busy = false
+		s.rnr = s.op.result == notReady
+		switch s.op.result {
+		case sentWake:
+			s.ringer = true
+			s.sent++
+		case sent:
+			s.sent++
+		}
+	}
+	return true
+}
+
+// poll takes one packet, as the port's Poll does.
+func (w *tableau) poll() (bool, error) {
+	if w.arming || w.asleep && w.rung == 0 {
+		return false, nil
+	}
+	w.asleep, w.rung = false, 0
+	w.rx.unpark()
+	var p packet
+	if !w.rx.nextAside(&p) && !w.rx.next(&p) {
+		return false, nil
+	}
+	w.free = append(w.free, p.slot)
+	if p.kind != ready {
+		return true, fmt.Errorf("slot %d: nonsense", p.slot)
+	}
+	b := w.rx.slotBytes(int(p.slot))[:p.length]
+	i, n := int(b[1]), int(b[0])
+	if i >= len(w.senders) || p.who != w.senders[i].out.self || string(b) != string(load(i, n)) {
+		return true, fmt.Errorf("slot %d: packet of %v is not whole: % x", p.slot, p.who, b)
+	}
+	id := uint16(i<<8 | n)
+	if slices.Contains(w.got, id) {
+		return true, fmt.Errorf("packet %04x came twice", id)
+	}
+	w.got = append(w.got, id)
+	return true, nil
+}
+
+// postOne posts a slot without telling the senders that look.
+func (w *tableau) postOne() bool {
+	if len(w.free) == 0 || w.asleep || w.arming {
+		return false
+	}
+	w.rx.postSlot(w.free[0])
+	w.free = w.free[1:]
+	w.flush = true
+	return true
+}
+
+// arm is Arm in two steps.
+func (w *tableau) arm() bool {
+	switch {
+	case w.asleep || w.flush:
+		return false
+	case !w.arming:
+		w.rx.park()
+		w.arming = true
+	default:
+		w.arming = false
+		if w.asleep = !w.rx.pending(); !w.asleep {
+			w.rx.unpark()
+			w.rung = 0
+		}
+	}
+	return true
+}
+
+// reap is the receiver's farewell to a dead sender i.
+func (w *tableau) reap(i int) error {
+	w.asleep, w.arming = false, false // the watcher rings
+	w.rx.unpark()
+	end := w.rx.end
+	for !w.rx.drained(end) {
+		if _, err := w.poll(); err != nil {
+			return err
+		}
+	}
+	var p packet
+	for w.rx.reclaim(w.senders[i].out.me, &p) {
+		w.free = append(w.free, p.slot)
+	}
+	w.senders[i].reaped = true
+	return nil
+}

@@ -1,0 +1,55 @@
+package endpoint
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// What follows shows tests the inside of an endpoint whose shard they own.
+
+// Counters are the endpoint's own, not a copy.
+func (e *Endpoint) Counters() *peer.Counters { return &e.env.Counters }
+
+// Memory is what the endpoint holds that nobody asked for.
+func (e *Endpoint) Memory() peer.Memory { return e.env.Mem }
+
+// Room is how many packet entries are free, and how many there are.
+func (e *Endpoint) Room() (free, depth int) { return e.queue.Room(), e.queue.Depth() }
+
+// GiveBackSlots makes the queue repost the receive slots that wait for a batch.
+func (e *Endpoint) GiveBackSlots() { e.queue.Arm() }
+
+// Operations describes those in use: their machines.
+func (e *Endpoint) Operations() []string {
+	var out []string
+	e.pools.EachTx(func(t *ope.Txe) {
+		m := t.Machine()
+		out = append(out, fmt.Sprintf("txe %s %s total=%d sent=%d acked=%d window=%d flying=%d",
+			m.Proto, m.State, m.Total, m.Sent, m.Acked, m.Window, m.Flying))
+	})
+	e.pools.EachRx(func(r *ope.Rxe) {
+		m := r.Machine()
+		out = append(out, fmt.Sprintf("rxe %s %s total=%d got=%d window=%d", m.Proto, m.State, m.Total, m.Got, m.Window))
+	})
+	return append(out, fmt.Sprintf("posted=%d unexpected=%d held=%d",
+		e.table.Recvs(), e.table.Msgs(), e.env.Mem.Held))
+}
+
+// PoisonPeers makes the peers' next look-up of an operation panic.
+func (e *Endpoint) PoisonPeers() { e.env.Ops = &poison{e: e, ops: e.env.Ops} }
+
+type poison struct {
+	e   *Endpoint
+	ops peer.OpTable
+}
+
+func (p *poison) Tx(uint32) shard.Ref { return p.bite() }
+func (p *poison) Rx(uint32) shard.Ref { return p.bite() }
+
+func (p *poison) bite() shard.Ref {
+	p.e.env.Ops = p.ops
+	panic("poisoned table of operations")
+}

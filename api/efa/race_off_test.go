@@ -1,0 +1,5 @@
+//go:build !race
+
+package efa_test
+
+const raceEnabled = false

@@ -1,0 +1,94 @@
+package efatest
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// Device is a port of the fabric. It brings its world along: what is opened on it
+// lives in simulated time.
+type Device struct {
+	*sim.Device
+	w *World
+}
+
+var (
+	_ efa.Device      = (*Device)(nil)
+	_ efa.Environment = (*Device)(nil)
+)
+
+// Device opens a port of the fabric.
+func (w *World) Device(cfg sim.DeviceConfig) (*Device, error) {
+	d, err := w.fab.OpenDevice(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Device{Device: d, w: w}, nil
+}
+
+// Clock implements efa.Environment.
+func (d *Device) Clock() clock.Clock { return d.w.fab.Clock() }
+
+// Waiter implements efa.Environment.
+func (d *Device) Waiter() shard.Waiter { return d.w }
+
+// Seed implements efa.Environment.
+func (d *Device) Seed() uint64 { return d.w.rng.Uint64() | 1 }
+
+// Random implements efa.Environment.
+func (d *Device) Random() uint32 { return d.w.rng.Uint32() }
+
+// Attach implements efa.Environment: the world runs the shard.
+func (d *Device) Attach(s *shard.Shard) { d.w.shards = append(d.w.shards, &node{shard: s}) }
+
+// OpenQP implements device.Device.
+func (d *Device) OpenQP(cfg device.QPConfig) (device.QP, error) {
+	q := &simQP{w: d.w}
+	notify := cfg.Notify
+	cfg.Notify = func() {
+		if q.node != nil {
+			q.node.asleep = false
+		}
+		if notify != nil {
+			notify()
+		}
+	}
+	var err error
+	if q.QP, err = d.Device.OpenQP(cfg); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// simQP is a queue pair that knows who polls it, so that the world can let that
+// shard sleep.
+type simQP struct {
+	device.QP
+	w    *World
+	node *node
+}
+
+// Poll implements device.QP.
+func (q *simQP) Poll(c []device.Completion) int {
+	if n := q.w.turning; q.node == nil && n != nil {
+		q.node = n
+		n.qps = append(n.qps, q)
+	}
+	return q.QP.Poll(c)
+}
+
+// Close implements device.QP.
+func (q *simQP) Close() error {
+	if n := q.node; n != nil {
+		for i, o := range n.qps {
+			if o == q {
+				n.qps = append(n.qps[:i:i], n.qps[i+1:]...)
+				break
+			}
+		}
+	}
+	return q.QP.Close()
+}

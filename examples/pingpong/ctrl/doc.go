@@ -1,0 +1,31 @@
+// Package ctrl is fi_pingpong's control protocol: a TCP connection beside the
+// fabric over which two ping-pong programs find each other and keep in step. It
+// was taken down from the tool of libfabric 1.17; speaking it, an efactor program
+// can be the tool's partner.
+//
+//	client                                       server
+//	   |                                            |  listens on port 47592
+//	   | <----------------- name ------------------ |
+//	   | ------------------ name -----------------> |
+//	   |                                            |
+//	   |   for each size:                           |
+//	   | ----------------- "q\0" -----------------> |  Sync
+//	   | <---------------- "a\0" ------------------ |
+//	   |  ~ ~ ~ ~ ~  messages on the fabric  ~ ~ ~  |
+//	   | -------- count, decimal in 10 bytes -----> |  Count
+//	   | <-------------- "cnt ok\0" --------------- |
+//	   |                                            |
+//	   |  ~ ~ ~ ~ ~  "fin\0" both ways  ~ ~ ~ ~ ~ ~ |  on the fabric
+//	   | <---------------- close -----------------> |
+//
+// A name says where an endpoint is: its length (4 bytes, big-endian), the format
+// of the address (4 bytes, in the order of the host, which is little-endian on
+// all that have EFA), and the address. The sizes and the number of messages are
+// not spoken of: both sides must have been started with the same.
+//
+// What comes from the other side is checked, and never waited for without end:
+// an exchange takes at most [Patience], unless its context ends it earlier.
+// While messages are on the fabric [Conn.Watch] tells when the partner goes away.
+//
+// Start reading at [Conn].
+package ctrl

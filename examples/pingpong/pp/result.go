@@ -1,0 +1,84 @@
+package pp
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// Result is what one size came to.
+type Result struct {
+	Bytes    int // of a message
+	Sent     int // messages sent
+	Acked    int // answers that the client got
+	Elapsed  time.Duration
+	Protocol efa.Protocol // the subprotocol that carried our messages
+}
+
+// Total is the number of bytes that went both ways.
+func (r Result) Total() uint64 { return 2 * uint64(r.Sent) * uint64(r.Bytes) }
+
+// PerTransfer is the time of a message one way, in microseconds.
+func (r Result) PerTransfer() float64 {
+	return float64(r.Elapsed.Nanoseconds()) / 1e3 / float64(2*r.Sent)
+}
+
+// MBPerSec is the throughput in units of 10^6 bytes a second.
+func (r Result) MBPerSec() float64 {
+	return float64(r.Total()) / (float64(r.Elapsed.Nanoseconds()) / 1e3)
+}
+
+// MTransfers is how many millions of messages went one way in a second.
+func (r Result) MTransfers() float64 { return 1 / r.PerTransfer() }
+
+// Header is the first line of a table, in the columns of fi_pingpong and one
+// for the subprotocol.
+func Header() string {
+	return fmt.Sprintf("%-8s%-8s%-9s%-8s%12s%11s%13s%12s  %s",
+		"bytes", "#sent", "#ack", "total", "time", "MB/sec", "usec/xfer", "Mxfers/sec", "protocol")
+}
+
+// Row is the line of r under Header. As in the tool, #ack is =n if all was
+// answered, else +n or -n, by how much was sent more or less than that.
+func (r Result) Row() string {
+	ack := "=" + strconv.Itoa(r.Acked)
+	if d := r.Sent - r.Acked; d != 0 {
+		ack = fmt.Sprintf("%+d", d)
+	}
+	return fmt.Sprintf("%-7s %-7d %-8s %-7s %10.6fs %10.2f %12.2f %11.4f  %v",
+		sizeText(uint64(r.Bytes)), r.Sent, ack, sizeText(r.Total()),
+		r.Elapsed.Seconds(), r.MBPerSec(), r.PerTransfer(), r.MTransfers(), r.Protocol)
+}
+
+// WriteJSON writes r as one line of JSON: the columns of the table by their
+// names, and what the figures depend on.
+func (r Result) WriteJSON(w io.Writer, in Info) error {
+	return json.NewEncoder(w).Encode(struct {
+		Bytes    int     `json:"bytes"`
+		Sent     int     `json:"#sent"`
+		Acked    int     `json:"#ack"`
+		Total    uint64  `json:"total"`
+		Seconds  float64 `json:"time"`
+		MB       float64 `json:"MB/sec"`
+		Usec     float64 `json:"usec/xfer"`
+		Mxfers   float64 `json:"Mxfers/sec"`
+		Protocol string  `json:"protocol"`
+		Device   string  `json:"device"`
+		Progress string  `json:"progress"`
+		Reason   string  `json:"progress_reason"`
+		Go       string  `json:"go"`
+		OS       string  `json:"os"`
+		Arch     string  `json:"arch"`
+		CPUs     int     `json:"cpus"`
+	}{
+		r.Bytes, r.Sent, r.Acked, r.Total(),
+		r.Elapsed.Seconds(), r.MBPerSec(), r.PerTransfer(), r.MTransfers(), r.Protocol.String(),
+		in.Device, in.Progress.String(), in.Reason,
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
+	})
+}

@@ -1,0 +1,188 @@
+package pp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/examples/pingpong/ctrl"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// Run plays with the partner at the other end of conn, size after size, and tells
+// report of each. It returns once the partner has said that it is through as
+// well, or with the first error. Call it once.
+func (s *Side) Run(ctx context.Context, conn *ctrl.Conn, report func(Result) error) error {
+	to, err := s.meet(ctx, conn)
+	if err != nil {
+		return err
+	}
+	g := &game{Side: s, conn: conn, to: to}
+	for _, size := range s.cfg.Sizes {
+		if s.cfg.Warmup > 0 {
+			if _, err := g.round(ctx, size, s.cfg.Warmup); err != nil {
+				return err
+			}
+		}
+		r, err := g.round(ctx, size, s.cfg.Iterations)
+		if err != nil {
+			return err
+		}
+		if err := report(r); err != nil {
+			return err
+		}
+	}
+	return g.finish(ctx)
+}
+
+// meet swaps addresses with the partner.
+func (s *Side) meet(ctx context.Context, conn *ctrl.Conn) (efa.Addr, error) {
+	raw, err := conn.Meet(ctx, s.own)
+	if err != nil {
+		return 0, err
+	}
+	if s.scheme == "shm" && raw.GID() != s.own.GID() {
+		return 0, fmt.Errorf("the partner is not in %s: shared memory joins processes of one host and one user with the same -device",
+			s.dom.Limits().Device)
+	}
+	to, err := s.av.Insert(efa.NewAddress(s.scheme, raw))
+	if err != nil {
+		return 0, fmt.Errorf("address of the partner: %w", err)
+	}
+	return to, nil
+}
+
+// game is a Side with a partner.
+type game struct {
+	*Side
+	conn *ctrl.Conn
+	to   efa.Addr
+}
+
+// round plays n times with one size.
+func (g *game) round(ctx context.Context, size, n int) (Result, error) {
+	r := Result{Bytes: size, Sent: n}
+	if err := g.conn.Sync(ctx); err != nil {
+		return r, err
+	}
+	w := g.conn.Watch(ctx)
+	began := clock.System.Now()
+	done, err := g.play(w, &r)
+	r.Elapsed = max(clock.System.Now().Sub(began), 1)
+	w.Stop()
+	if err != nil {
+		return r, explain(err, size, done)
+	}
+	if r.Acked, err = g.conn.Count(ctx, n); err != nil {
+		return r, explain(err, size, done)
+	}
+	return r, nil
+}
+
+// play returns how many messages were received.
+func (g *game) play(w *ctrl.Watch, r *Result) (int, error) {
+	for i := range r.Sent {
+		// Whether the answer has arrived says more than that the partner
+		// spoke early, so only receiving looks at w.Silent.
+		if !g.conn.Server() {
+			if err := g.send(w.Alive, r, i == 0); err != nil {
+				return i, err
+			}
+		}
+		if err := g.recv(w.Silent, r.Bytes); err != nil {
+			return i, err
+		}
+		if g.conn.Server() {
+			if err := g.send(w.Alive, r, i == 0); err != nil {
+				return i, err
+			}
+		}
+	}
+	return r.Sent, nil
+}
+
+// send sends one message. The first of a round goes by way of an Op, which can
+// tell what subprotocol carried it.
+func (g *game) send(ctx context.Context, r *Result, first bool) error {
+	p := g.tx[:r.Bytes]
+	if g.cfg.Check {
+		g.out.Fill(p)
+	}
+	switch {
+	case first:
+		op, err := g.ep.Start(&efa.SendReq{To: g.to, Buf: p, Tagged: g.cfg.Tagged, Tag: Tag})
+		if err != nil {
+			return err
+		}
+		c, err := op.Wait(ctx)
+		r.Protocol = c.Protocol
+		return err
+	case g.cfg.Tagged:
+		return g.ep.SendTag(ctx, g.to, Tag, p)
+	default:
+		return g.ep.Send(ctx, g.to, p)
+	}
+}
+
+// recv receives one message of the given size.
+func (g *game) recv(ctx context.Context, size int) error {
+	p, err := g.recvAny(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(p) != size:
+		return fmt.Errorf("got a message of %d bytes, want %d: start both sides with the same -S", len(p), size)
+	case g.cfg.Check:
+		return g.in.Check(p)
+	}
+	return nil
+}
+
+func (g *game) recvAny(ctx context.Context) ([]byte, error) {
+	var m efa.Message
+	var err error
+	if g.cfg.Tagged {
+		m, err = g.ep.RecvTag(ctx, efa.Match{Tag: Tag}, g.rx)
+	} else {
+		m, err = g.ep.Recv(ctx, g.rx)
+	}
+	if errors.Is(err, efa.ErrTruncated) {
+		return nil, fmt.Errorf("got a message longer than %d bytes: start both sides with the same -S: %w", len(g.rx), err)
+	}
+	return g.rx[:m.N], err
+}
+
+// finish says goodbye on the fabric. A partner that is through closes the control
+// connection, whatever is still on its way to us, so nobody watches it now.
+func (g *game) finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, ctrl.Patience)
+	defer cancel()
+	n := copy(g.tx, fin)
+	var err error
+	if g.cfg.Tagged {
+		err = g.ep.SendTag(ctx, g.to, Tag, g.tx[:n])
+	} else {
+		err = g.ep.Send(ctx, g.to, g.tx[:n])
+	}
+	if err != nil {
+		return fmt.Errorf("last message: %w", err)
+	}
+	p, err := g.recvAny(ctx)
+	if err != nil {
+		return fmt.Errorf("last message of the partner: %w", err)
+	}
+	if string(p) != fin {
+		return fmt.Errorf("the partner goes on with %d bytes where its last message was due: start both sides with the same -S", len(p))
+	}
+	return nil
+}
+
+// explain adds to an error where it came, and what may be behind it.
+func explain(err error, size, done int) error {
+	hint := ""
+	if errors.Is(err, ctrl.ErrEarly) || errors.Is(err, ctrl.ErrSilent) {
+		hint = " (start both sides with the same -I and -S)"
+	}
+	return fmt.Errorf("messages of %s, after %d: %w%s", sizeText(uint64(size)), done, err, hint)
+}

@@ -1,0 +1,127 @@
+package pp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/efactor/efactor/actors/device/tap"
+	"github.com/efactor/efactor/api/efa"
+)
+
+// Tag is on all tagged messages; the tool's.
+const Tag = 1234
+
+// Config says what to measure. Partners must agree in Tagged, Check, Iterations,
+// Warmup and Sizes.
+type Config struct {
+	Device     string // for efa.OpenDevice
+	Progress   efa.Progress
+	Tagged     bool // tagged messages instead of plain ones
+	Check      bool // look at every byte
+	Iterations int  // messages each way for each size
+	Warmup     int  // as many that do not count go first, in a round of their own; the tool has none
+	Sizes      []int
+	Tap        tap.Sink // gets every packet; nil: no tap
+}
+
+// Info is what carries the messages.
+type Info struct {
+	Device   string
+	MTU      int
+	Progress efa.Progress
+	Reason   string // why that mode
+}
+
+// String is the sentence for the user.
+func (in Info) String() string {
+	return fmt.Sprintf("%s carries the traffic (MTU %d), progress is %v (%s)", in.Device, in.MTU, in.Progress, in.Reason)
+}
+
+// Side is one of the two endpoints.
+type Side struct {
+	cfg    Config
+	dev    efa.Device
+	fab    *efa.Fabric
+	dom    *efa.Domain
+	av     *efa.AddressVector
+	ep     *efa.Endpoint
+	scheme string
+	own    efa.RawAddr
+
+	tx, rx  []byte
+	out, in Pattern
+}
+
+// fin is the last message.
+const fin = "fin\x00"
+
+// Open opens the device and enables an endpoint on it.
+func Open(ctx context.Context, cfg Config) (*Side, error) {
+	dev, err := efa.OpenDevice(cfg.Device)
+	if err != nil {
+		return nil, fmt.Errorf("open device %q: %w", cfg.Device, err)
+	}
+	s := &Side{cfg: cfg, dev: dev}
+	if err := s.enable(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("device %q: %w", cfg.Device, err), s.Close())
+	}
+	size := max(slices.Max(append(cfg.Sizes, 0)), len(fin))
+	s.tx, s.rx = make([]byte, size), make([]byte, size)
+	clear(s.tx) // has the memory there before the clock runs
+	clear(s.rx)
+	return s, nil
+}
+
+func (s *Side) enable(ctx context.Context) (err error) {
+	if s.cfg.Tap != nil {
+		s.dev = tap.Wrap(s.dev, s.cfg.Tap)
+	}
+	if s.fab, err = efa.Open(efa.Config{Device: s.dev}); err != nil {
+		return err
+	}
+	if s.dom, err = s.fab.OpenDomain(efa.DomainConfig{Progress: s.cfg.Progress}); err != nil {
+		return err
+	}
+	s.av = s.dom.NewAddressVector()
+	if s.ep, err = s.dom.NewEndpoint(efa.EndpointConfig{AV: s.av}); err != nil {
+		return err
+	}
+	if err = s.ep.Enable(ctx); err != nil {
+		return err
+	}
+	s.scheme, _, _ = strings.Cut(s.ep.Address().String(), "://")
+	if s.scheme == "sim" {
+		return fmt.Errorf("%w: it is a fabric inside one process, and ping-pong takes two", efa.ErrInvalid)
+	}
+	s.own, _ = s.ep.Address().Raw(s.scheme)
+	return nil
+}
+
+// Info tells what carries the messages.
+func (s *Side) Info() Info {
+	l := s.dom.Limits()
+	reason := "as configured"
+	if s.cfg.Progress == efa.ProgressAuto {
+		reason = fmt.Sprintf("auto, with %d CPUs and GOMAXPROCS %d", runtime.NumCPU(), runtime.GOMAXPROCS(0))
+	}
+	return Info{Device: l.Device, MTU: l.MTU, Progress: s.dom.Progress(), Reason: reason}
+}
+
+// Close releases everything.
+func (s *Side) Close() error {
+	var errs []error
+	if s.ep != nil {
+		errs = append(errs, s.ep.Close())
+	}
+	if s.dom != nil {
+		errs = append(errs, s.dom.Close())
+	}
+	if s.fab != nil {
+		errs = append(errs, s.fab.Close())
+	}
+	return errors.Join(append(errs, s.dev.Close())...)
+}

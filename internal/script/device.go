@@ -1,0 +1,174 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// ErrRefused is what a scripted device answers to a post that it is to refuse.
+var ErrRefused = errors.New("script: post refused")
+
+// Device is a device of one queue pair whose other side is the test.
+type Device struct {
+	info device.Info
+	qp   *QP
+}
+
+var _ device.Device = (*Device)(nil)
+
+// NewDevice makes a device with the given abilities; zero ones get EFA's.
+func NewDevice(info device.Info) *Device {
+	if info.Name == "" {
+		info.Name = "script"
+	}
+	if info.GID == (device.GID{}) {
+		info.GID = GID(0)
+	}
+	if info.MTU == 0 {
+		info.MTU = 8760
+	}
+	info.MaxSQ, info.MaxRQ, info.MaxQP = 4096, 4096, 1
+	return &Device{info: info}
+}
+
+// GID is the link-local address of the host with the given number.
+func GID(host byte) device.GID { return device.GID{0: 0xfe, 1: 0x80, 15: host + 1} }
+
+// Info implements device.Device.
+func (d *Device) Info() device.Info { return d.info }
+
+// Close implements device.Device.
+func (d *Device) Close() error { return nil }
+
+// OpenQP implements device.Device: the first queue pair is the only one.
+func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
+	if d.qp != nil {
+		return nil, device.ErrQPNInUse
+	}
+	q := &QP{
+		dev: d, qpn: max(c.QPN, 1), qkey: c.QKey, sq: c.SQDepth,
+		slots: make([][]byte, c.RQDepth), posted: make([]bool, c.RQDepth),
+		ahs: make(map[device.GID]device.AH),
+	}
+	for i := range q.slots {
+		q.slots[i] = make([]byte, d.info.MTU)
+	}
+	d.qp = q
+	return q, nil
+}
+
+// QP is the queue pair. What it refuses or finds wrong with its user is in
+// Faults.
+type QP struct {
+	dev    *Device
+	qpn    uint16
+	qkey   uint32
+	sq     int // depth
+	closed bool
+
+	ahs  map[device.GID]device.AH
+	gids []device.GID // by address handle
+
+	ringing []*Sent // posted since the last doorbell
+	sent    []*Sent // all that went out
+	flying  int     // of them without a completion, or not gone out yet
+	refuse  []error // answers to the next posts, nil: accept
+
+	slots  [][]byte
+	posted []bool
+	order  []int32 // posted slots, oldest first
+
+	comps  []device.Completion
+	poison bool
+
+	// Faults is what the queue pair's user did that a device forbids.
+	Faults []string
+}
+
+var _ device.QP = (*QP)(nil)
+
+func (q *QP) fault(format string, args ...any) {
+	q.Faults = append(q.Faults, fmt.Sprintf(format, args...))
+}
+
+// QPN implements device.QP.
+func (q *QP) QPN() uint16 { return q.qpn }
+
+// CreateAH implements device.QP.
+func (q *QP) CreateAH(gid device.GID) (device.AH, error) {
+	ah, ok := q.ahs[gid]
+	if !ok {
+		ah = device.AH(len(q.gids))
+		q.gids = append(q.gids, gid)
+		q.ahs[gid] = ah
+	}
+	return ah, nil
+}
+
+// DestroyAH implements device.QP. The handle lives on, as on a device where
+// somebody else holds it too.
+func (q *QP) DestroyAH(ah device.AH) error {
+	if int(ah) >= len(q.gids) {
+		return device.ErrBadAH
+	}
+	return nil
+}
+
+// RecvSlots implements device.QP.
+func (q *QP) RecvSlots() int { return len(q.slots) }
+
+// RecvBytes implements device.QP.
+func (q *QP) RecvBytes(slot int) []byte { return q.slots[slot] }
+
+// PostRecv implements device.QP.
+func (q *QP) PostRecv(slots []int32) {
+	for _, s := range slots {
+		if q.posted[s] {
+			q.fault("receive slot %d posted twice", s)
+			continue
+		}
+		q.posted[s] = true
+		q.order = append(q.order, s)
+		clear(q.slots[s]) // whoever still reads it sees nothing
+	}
+}
+
+// Posted is the number of receive slots that the device has.
+func (q *QP) Posted() int { return len(q.order) }
+
+// Doorbell implements device.QP.
+func (q *QP) Doorbell() {
+	q.sent = append(q.sent, q.ringing...)
+	q.ringing = q.ringing[:0]
+}
+
+// PoisonPoll makes the next Poll panic.
+func (q *QP) PoisonPoll() { q.poison = true }
+
+// Poll implements device.QP.
+func (q *QP) Poll(c []device.Completion) int {
+	if q.poison {
+		q.poison = false
+		panic("script: poisoned completion queue")
+	}
+	n := copy(c, q.comps)
+	q.comps = q.comps[n:]
+	return n
+}
+
+// Arm implements device.QP.
+func (q *QP) Arm() bool { return len(q.comps) == 0 }
+
+// FDs implements device.QP.
+func (q *QP) FDs() []int { return nil }
+
+// Close implements device.QP.
+func (q *QP) Close() error {
+	q.closed, q.comps = true, nil
+	return nil
+}
+
+// Closed tells whether the endpoint has closed the queue pair.
+func (q *QP) Closed() bool { return q.closed }

@@ -1,0 +1,99 @@
+package script
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/ope"
+)
+
+// AnySource is the peer of a receive that takes messages from everybody.
+const AnySource = ^uint64(0)
+
+// Op is an operation that the test submitted.
+type Op struct {
+	Name string // "s1" for the first send, "r2"...
+	Req  ope.Request
+	Seed int // of the data, sends alone
+	Ends int // outcomes so far; exactly one is right
+}
+
+// Outcome is a copy of an operation's result.
+type Outcome struct {
+	Op  *Op
+	Res ope.Result
+}
+
+// Done implements ope.Sink.
+func (r *Rig) Done(req *ope.Request, res *ope.Result) {
+	op, ok := req.Token.(*Op)
+	if !ok {
+		panic(fmt.Sprintf("script: outcome of %+v, which the test did not submit", req))
+	}
+	op.Ends++
+	r.Outcomes = append(r.Outcomes, Outcome{Op: op, Res: *res})
+	r.logOutcome(op, res)
+	if r.OnDone != nil {
+		r.OnDone(op)
+	}
+}
+
+// Submit hands a request to the endpoint, filling in what identifies it. It
+// doesn't run the shard.
+func (r *Rig) Submit(req ope.Request, seed int) *Op {
+	r.nextID++
+	op := &Op{Name: fmt.Sprintf("s%d", r.nextID), Req: req, Seed: seed}
+	if req.Kind == ope.KindRecv {
+		op.Name = fmt.Sprintf("r%d", r.nextID)
+	}
+	op.Req.ID, op.Req.Token, op.Req.Sink = r.nextID, op, r
+	r.ops[r.nextID] = op
+	if !r.EP.Submit(&op.Req) {
+		op.Ends++
+		r.log("%s refused: request ring is full", op.Name)
+	}
+	return op
+}
+
+// Send submits a send of n bytes of the pattern.
+func (r *Rig) Send(to *Remote, n int, flags ope.Flags, tag, data uint64) *Op {
+	seed := int(r.nextID+1) % 251
+	return r.Submit(ope.Request{
+		Kind: ope.KindSend, Flags: flags, Peer: to.Handle, Tag: tag, Data: data, Buf: Pattern(n, seed),
+	}, seed)
+}
+
+// Recv submits a receive of at most n bytes; from nil takes any source.
+func (r *Rig) Recv(from *Remote, n int, flags ope.Flags, tag, ignore uint64) *Op {
+	req := ope.Request{
+		Kind: ope.KindRecv, Flags: flags, Peer: AnySource, Tag: tag, Ignore: ignore, Buf: make([]byte, n),
+	}
+	if from != nil {
+		req.Peer = from.Handle
+	}
+	return r.Submit(req, 0)
+}
+
+// Cancel asks for an operation's end.
+func (r *Rig) Cancel(op *Op) {
+	r.EP.Submit(&ope.Request{Kind: ope.KindCancel, ID: op.Req.ID})
+}
+
+// Op finds an operation by its name, nil if there is none.
+func (r *Rig) Op(name string) *Op {
+	for _, op := range r.ops {
+		if op.Name == name {
+			return op
+		}
+	}
+	return nil
+}
+
+// Ends lists the operations that have not exactly one outcome.
+func (r *Rig) Ends() (wrong []string) {
+	for id := uint64(1); id <= r.nextID; id++ {
+		if op := r.ops[id]; op.Ends != 1 {
+			wrong = append(wrong, fmt.Sprintf("%s has %d outcomes", op.Name, op.Ends))
+		}
+	}
+	return wrong
+}

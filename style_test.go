@@ -1,0 +1,206 @@
+// Package efactor_test holds the rules of this repository that a linter does not
+// know: CONTRIBUTING.md gives them in words.
+package efactor_test
+
+import (
+	"go/ast"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	maxSourceLines  = 400
+	maxTestLines    = 700
+	maxDocLines     = 80
+	maxExampleLines = 150
+)
+
+// Small files are what makes a protocol with thirty packet types findable.
+func TestFilesAreShort(t *testing.T) {
+	for _, f := range goFiles(t) {
+		limit := maxSourceLines
+		switch {
+		case f.generated():
+			continue
+		case f.isTest():
+			limit = maxTestLines
+		case filepath.Base(f.path) == "doc.go":
+			limit = maxDocLines
+		case strings.HasPrefix(f.path, "examples/") && f.ast.Name.Name == "main":
+			limit = maxExampleLines
+		}
+		assert.LessOrEqual(t, f.lines(), limit, "%s: lines", f.path)
+	}
+}
+
+// Every package says in one place what it is: doc.go, or main.go of a command.
+func TestOnePackageComment(t *testing.T) {
+	comments := map[string][]string{} // by directory: the files that have one
+	for _, f := range goFiles(t) {
+		if f.isTest() {
+			continue
+		}
+		dir := filepath.Dir(f.path)
+		if comments[dir] == nil {
+			comments[dir] = []string{}
+		}
+		if f.ast.Doc == nil {
+			continue
+		}
+		comments[dir] = append(comments[dir], f.path)
+		want := "Package " + f.ast.Name.Name + " "
+		if f.ast.Name.Name == "main" {
+			want = "Command " + filepath.Base(dir) + " "
+		} else {
+			assert.Equal(t, "doc.go", filepath.Base(f.path), "%s: the package comment goes into doc.go", f.path)
+		}
+		assert.True(t, strings.HasPrefix(f.ast.Doc.Text(), want), "%s: the package comment begins with %q", f.path, want)
+	}
+	for dir, files := range comments {
+		assert.Len(t, files, 1, "%s: package comments", dir)
+	}
+}
+
+func TestNoReplaceInGoMod(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	require.NoError(t, err)
+	assert.NotRegexp(t, `(?m)^\s*replace\b`, string(mod), "a module with replace cannot be installed by others")
+}
+
+// What is open belongs into an issue, where somebody finds it.
+func TestNothingLeftOpen(t *testing.T) {
+	open := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
+	for _, f := range goFiles(t) {
+		f.eachComment(func(c *ast.Comment) {
+			assert.NotRegexp(t, open, c.Text, f.at(c))
+		})
+	}
+}
+
+// A test that sleeps is slow on a fast machine and fails on a slow one.
+func TestNoSleepInTests(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if !f.isTest() {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
+				x, ok := sel.X.(*ast.Ident)
+				assert.False(t, ok && x.Name == "time", "%s: time.Sleep in a test", f.at(n))
+			}
+			return true
+		})
+	}
+}
+
+// A § in a comment is a promise that the reader finds something there.
+func TestSectionsExist(t *testing.T) {
+	sections := specSections(t)
+	cited := 0
+	for _, f := range goFiles(t) {
+		f.eachComment(func(c *ast.Comment) {
+			for _, m := range section.FindAllStringSubmatch(c.Text, -1) {
+				cited++
+				assert.Contains(t, sections, m[1], "%s: not a section of the protocol specification", f.at(c))
+			}
+		})
+	}
+	assert.Greater(t, cited, len(sections), "citations found")
+}
+
+// bullets are the questions that the comment of every actor answers, in order.
+// The words are what an answer cannot do without.
+var bullets = []struct {
+	question string
+	answer   *regexp.Regexp
+}{
+	{"what it owns", regexp.MustCompile(`(?i)\bowns?\b`)},
+	{"who sends to it", regexp.MustCompile(`\S`)},
+	{"what it sends, and to whom", regexp.MustCompile(`(?i)\b(sends?|submits?|tells?|gives?|posts?|nothing)\b`)},
+	{"what it may wait for", regexp.MustCompile(`(?i)\bwaits?\b`)},
+	{"how it stops", regexp.MustCompile(`(?i)\b(stops?|stopped|ends?|ended|fails?|close[sd]?)\b`)},
+}
+
+func TestActorComments(t *testing.T) {
+	found := 0
+	for _, f := range goFiles(t) {
+		if f.isTest() || !strings.HasPrefix(f.path, "actors/") {
+			continue
+		}
+		for _, decl := range f.ast.Decls {
+			name, ok := actorReceive(decl)
+			if !ok {
+				continue
+			}
+			found++
+			doc := typeComment(t, filepath.Dir(f.path), name)
+			_, list, _ := strings.Cut(doc, "\n  - ")
+			answers := strings.Split(list, "\n  - ")
+			if !assert.Len(t, answers, len(bullets), "%s: bullets in the comment of %s", f.path, name) {
+				continue
+			}
+			for i, b := range bullets {
+				assert.Regexp(t, b.answer, answers[i], "%s: %s: %s", f.path, name, b.question)
+			}
+		}
+	}
+	assert.NotZero(t, found, "actors found")
+}
+
+// actorReceive tells whether decl is `func (x *T) Receive(ctx actor.Context)`,
+// and T's name.
+func actorReceive(decl ast.Decl) (name string, ok bool) {
+	fn, ok := decl.(*ast.FuncDecl)
+	if !ok || fn.Recv == nil || fn.Name.Name != "Receive" || fn.Type.Params.NumFields() != 1 {
+		return "", false
+	}
+	sel, ok := fn.Type.Params.List[0].Type.(*ast.SelectorExpr)
+	if !ok || sel.Sel.Name != "Context" {
+		return "", false
+	}
+	if x, ok := sel.X.(*ast.Ident); !ok || x.Name != "actor" {
+		return "", false
+	}
+	typ := fn.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	id, ok := typ.(*ast.Ident)
+	if !ok {
+		return "", false
+	}
+	return id.Name, true
+}
+
+// typeComment finds the comment of the type of that name in a directory.
+func typeComment(t *testing.T, dir, name string) string {
+	for _, f := range goFiles(t) {
+		if filepath.Dir(f.path) != dir {
+			continue
+		}
+		for _, decl := range f.ast.Decls {
+			gen, ok := decl.(*ast.GenDecl)
+			if !ok || gen.Tok != token.TYPE {
+				continue
+			}
+			for _, spec := range gen.Specs {
+				ts := spec.(*ast.TypeSpec)
+				if ts.Name.Name != name {
+					continue
+				}
+				if ts.Doc != nil {
+					return ts.Doc.Text()
+				}
+				return gen.Doc.Text()
+			}
+		}
+	}
+	return ""
+}
