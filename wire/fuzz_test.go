@@ -35,6 +35,8 @@ func FuzzDecode(f *testing.F) {
 		pkt, n, err := Decode(b)
 		connid, hasConnID := ConnIDOf(b)
 		summary := Summary(b)
+		_, _ = MsgIDOf(b)
+		_, _ = RawAddrOf(b)
 		require.Equal(t, before, b, "input was changed")
 		require.NotContains(t, summary, "\n")
 		if err != nil {
@@ -51,6 +53,8 @@ func FuzzDecode(f *testing.F) {
 		wantConnID, wantHas := connIDOfDecoded(pkt)
 		require.Equal(t, wantHas, hasConnID)
 		require.Equal(t, wantConnID, connid)
+
+		requirePeeksAgree(t, pkt, b)
 
 		// Encoding is stable, and the struct holds nothing of b.
 		clear(b)

@@ -9,8 +9,8 @@ import (
 	"github.com/efactor/efactor/internal/golden"
 )
 
-// features that the releases advertise, apart from what the device and the mode
-// add (§1.11 of the facts: bits 1, 3, 4, 6; 8 is a setting).
+// goldenFeatures is what the releases advertise, apart from what the device, the
+// mode and a setting add.
 var goldenFeatures = map[string]Features{
 	"1.17.0": MakeFeatures(FeatureDeliveryComplete, FeatureConnIDHeader, FeatureRunt),
 	"2.3.1":  MakeFeatures(FeatureDeliveryComplete, FeatureConnIDHeader, FeatureRunt, FeatureReadNACK),

@@ -8,6 +8,7 @@ const PeerErrorLen = 20
 // RefKind says what PeerError.OpID names.
 type RefKind uint32
 
+// What a PEER_ERROR can name.
 const (
 	RefOpe       RefKind = iota // the id of an operation of the receiver of PEER_ERROR
 	RefMsgID                    // the msg_id of a message that has been sent in part

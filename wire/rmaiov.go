@@ -1,5 +1,6 @@
 package wire
 
+// Size and number of efa_rma_iov.
 const (
 	RMAIOVLen = 24 // size of one efa_rma_iov
 

@@ -6,6 +6,7 @@ const RTALen = 24
 // RTAKind says which of the four RTA packets it is.
 type RTAKind uint8
 
+// The four RTA packets, and what answers them.
 const (
 	RTAWrite   RTAKind = iota // WRITE_RTA: no answer
 	RTAFetch                  // FETCH_RTA: answered by ATOMRSP

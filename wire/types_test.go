@@ -142,7 +142,7 @@ func TestHeaderLengths(t *testing.T) {
 		{&RTA{Kind: RTAFetch}, 24},
 		{&RTA{Kind: RTACompare}, 24},
 		{&RTA{Kind: RTADCWrite}, 24},
-		// §1.12's example: what a packet of 8928 bytes leaves for data.
+		// What libfabric puts into an eager packet at an MTU of 8928.
 		{&EagerRTM{Options: Options{HasRawAddr: true}}, 8928 - 8880},
 		{&EagerRTM{Options: Options{HasRawAddr: true}, Tagged: true}, 8928 - 8872},
 		{&EagerRTM{Options: Options{HasConnID: true}}, 8928 - 8916},

@@ -86,10 +86,12 @@ func (s *scenario) log() string {
 func (s *scenario) command(d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "endpoint":
-		// Opens the endpoint under test. auto: the device completes everything
-		// at once with success; late: it reads payloads only then.
+		// Opens the endpoint under test, with peers in its address vector. known:
+		// HANDSHAKE went both ways already, and they want a connid; auto: the
+		// device completes everything at once with success; late: it reads
+		// payloads only then; wait: every first packet waits for HANDSHAKE.
 		//
-		//	endpoint mtu=1000 medium=3000 credits=2 window=4 sq=8 auto
+		//	endpoint peers=(a,b) known mtu=1000 medium=3000 credits=2 sq=8 auto
 		s.open(d)
 		return ""
 	case "auto":
@@ -215,7 +217,31 @@ func (s *scenario) open(d *datadriven.TestData) {
 	var err error
 	s.rig, err = script.Start(cfg)
 	require.NoError(s.t, err)
+	if a, ok := d.Arg("peers"); ok {
+		for _, name := range a.Vals {
+			s.hosts++
+			x := script.NewRemote(name, s.hosts, 1, 0xa0+uint32(s.hosts))
+			s.rig.AddRemote(x)
+			s.rig.Insert(x)
+			if d.HasArg("known") {
+				s.greet(x)
+			}
+		}
+	}
 	s.rig.Auto = d.HasArg("auto")
+	s.rig.TakeLog()
+	s.seen = *s.rig.EP.Counters()
+}
+
+// greet lets HANDSHAKE go both ways.
+func (s *scenario) greet(x *script.Remote) {
+	h := wire.Handshake{Features: wire.MakeFeatures(wire.FeatureConnIDHeader), HasConnID: true, ConnID: x.Addr.ConnID()}
+	require.True(s.t, s.rig.Inject(x, h.Append(nil)))
+	s.rig.Run()
+	for _, p := range s.rig.QP.Flying() {
+		s.rig.QP.Complete(p, device.StatusOK)
+	}
+	s.rig.Run()
 }
 
 func (s *scenario) peer(d *datadriven.TestData) {

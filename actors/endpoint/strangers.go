@@ -63,14 +63,7 @@ func (e *Endpoint) bind(l *peer.Link, handle uint64) {
 	}
 	l.Handle = handle
 	e.setHandle(handle, l)
-	var theirs []*match.Msg
-	e.table.EachMsg(func(m *match.Msg) bool {
-		if e.pools.Rxe(m.Owner).Link() == l {
-			theirs = append(theirs, m)
-		}
-		return true
-	})
-	for _, m := range theirs {
+	for _, m := range e.unexpectedOf(l) {
 		e.table.Rekey(m, match.Source(handle))
 		// A directed receive may have waited for it all the time.
 		if r := e.table.Arrive(m.Kind, m.Tag, match.Source(handle)); r != nil {
@@ -80,6 +73,18 @@ func (e *Endpoint) bind(l *peer.Link, handle uint64) {
 			e.posted.put(p)
 		}
 	}
+}
+
+// unexpectedOf lists l's messages that wait for a receive, oldest first.
+func (e *Endpoint) unexpectedOf(l *peer.Link) []*match.Msg {
+	var theirs []*match.Msg
+	e.table.EachMsg(func(m *match.Msg) bool {
+		if e.pools.Rxe(m.Owner).Link() == l {
+			theirs = append(theirs, m)
+		}
+		return true
+	})
+	return theirs
 }
 
 // Insert tells the endpoint of new handles in the address vector, so that peers
@@ -121,6 +126,9 @@ func (e *Endpoint) Remove(handle uint64) {
 	e.links[handle] = nil
 	l.Handle = peer.Unlisted
 	e.strangers++
+	for _, m := range e.unexpectedOf(l) {
+		e.table.Rekey(m, match.NotAvail) // the handle may soon be another's
+	}
 	cancel := &ope.Cancel{Err: peer.ErrRemoved}
 	e.pools.EachTx(func(t *ope.Txe) {
 		if t.Link() == l {

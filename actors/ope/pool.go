@@ -33,6 +33,8 @@ type Pools struct {
 	Spawn func(p actor.Producer) shard.Ref
 	// Unlist takes an unexpected message that failed out of the matcher.
 	Unlist func(*Rxe)
+	// Steps counts what the machines did.
+	Steps Steps
 
 	res    Result // scratch for outcomes, which a Sink must not keep
 	tx     []*Txe

@@ -57,6 +57,8 @@ type Rx struct {
 	Total  uint64
 	Got    uint64 // bytes that came
 	Window uint64 // bytes granted and not yet come
+
+	steps *Steps // counts what happens; may be nil
 }
 
 // Take counts n bytes at off and says whether they may be used: a packet beyond
@@ -95,6 +97,9 @@ func (r *Rx) Step(e RxEvent) error {
 	n := rxTable[r.State][e]
 	if !n.ok {
 		return fmt.Errorf("%w: %s in state %s", ErrViolation, rxEventNames[e], r.State)
+	}
+	if r.steps != nil {
+		r.steps.rx[r.State][e]++
 	}
 	r.State = n.next
 	return nil

@@ -72,7 +72,7 @@ type Unexpected struct {
 // Begin arms the rxe for the message whose first packet is pkt.
 func (r *Rxe) Begin(pkt *peer.Packet) {
 	r.link = pkt.Link
-	r.m = Rx{Total: pkt.Length, Proto: protoOf(pkt)}
+	r.m = Rx{Total: pkt.Length, Proto: protoOf(pkt), steps: &r.pools.Steps}
 	r.err, r.drop, r.done, r.listed, r.told, r.flying = nil, false, false, false, 0, 0
 	r.stored = uint64(len(pkt.Payload))
 	r.msgID, r.sendID, r.tag = pkt.MsgID, pkt.SendID, pkt.Tag

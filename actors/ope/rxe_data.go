@@ -115,7 +115,7 @@ func (r *Rxe) fail(err error) {
 		return
 	}
 	r.err = err
-	r.m.State = RxErr
+	_ = r.m.Step(RxFail) // from every state before RXE_DONE
 	for r.head != nil {
 		p := r.head
 		r.head = p.Next

@@ -78,6 +78,8 @@ type Tx struct {
 
 	seg  uint64 // medium: bytes per packet
 	left int    // medium: packets to post
+
+	steps *Steps // counts what happens; may be nil
 }
 
 // Segment is a packet that may be posted now.
@@ -89,7 +91,7 @@ type Segment struct {
 // Start arms the machine. room is what one REQ packet can carry, seg and n how a
 // medium message is cut.
 func (t *Tx) Start(proto Proto, total uint64, room, seg, n int) {
-	*t = Tx{Proto: proto, Total: total}
+	*t = Tx{Proto: proto, Total: total, steps: t.steps}
 	switch proto {
 	case Medium:
 		t.seg, t.left = uint64(seg), n
@@ -169,7 +171,7 @@ func (t *Tx) Lost() {
 // Fail ends the message without success.
 func (t *Tx) Fail() {
 	if t.State != TxDone {
-		t.State = TxErr
+		_ = t.step(TxFail) // from every state but TXE_DONE
 	}
 }
 
@@ -177,6 +179,9 @@ func (t *Tx) step(e TxEvent) error {
 	n := txTable[t.State][e]
 	if !n.ok {
 		return fmt.Errorf("%w: %s in state %s", ErrViolation, e, t.State)
+	}
+	if t.steps != nil {
+		t.steps.tx[t.State][e]++
 	}
 	t.State = n.next
 	return nil

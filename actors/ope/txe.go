@@ -61,7 +61,7 @@ type Cancel struct {
 // Arm fills the txe for a request to l and returns its place in the peer's line.
 func (t *Txe) Arm(req *Request, l *peer.Link) *peer.Turn {
 	t.req, t.link = *req, l
-	t.m = Tx{State: TxReq, Total: uint64(len(req.Buf))}
+	t.m = Tx{State: TxReq, Total: uint64(len(req.Buf)), steps: &t.pools.Steps}
 	t.err, t.detached, t.canceled = nil, false, nil
 	t.turn.Link = l
 	l.Join(&t.member, t.ref)

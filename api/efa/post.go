@@ -166,13 +166,22 @@ func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq) error {
 	return nil
 }
 
-// ready checks that the endpoint is enabled and may do what is asked.
-func (e *Endpoint) ready(dir Caps, tagged bool) error {
-	switch e.state.Load() {
+// live checks that the endpoint is enabled.
+func (c *core) live() error {
+	switch c.state.Load() {
 	case disabled:
 		return fmt.Errorf("%w: the endpoint is not enabled", ErrBadState)
 	case closed:
 		return ErrClosed
+	default:
+		return nil
+	}
+}
+
+// ready checks that the endpoint is enabled and may do what is asked.
+func (e *Endpoint) ready(dir Caps, tagged bool) error {
+	if err := e.live(); err != nil {
+		return err
 	}
 	caps := e.cfg.Caps
 	if caps == 0 {

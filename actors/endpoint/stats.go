@@ -1,0 +1,38 @@
+package endpoint
+
+import (
+	"reflect"
+
+	"github.com/efactor/efactor/wire"
+)
+
+// EachStat calls f for every counter of the endpoint, always in the same order:
+// those of its peers and operations (peer.Counters), of its device queue
+// ("Queue." and device.QueueCounters), of its operations' machines ("tx.STATE
+// event"), and its memory for what nobody asked for. Runs on the shard.
+func (e *Endpoint) EachStat(f func(name string, n uint64)) {
+	eachField("", reflect.ValueOf(&e.env.Counters).Elem(), f)
+	eachField("Queue.", reflect.ValueOf(&e.queue.Counters).Elem(), f)
+	e.pools.Steps.Each(func(machine, state, event string, n uint64) {
+		f(machine+"."+state+" "+event, n)
+	})
+	f("MemoryHeld", uint64(e.env.Mem.Held))
+	f("MemoryPeak", uint64(e.env.Mem.Peak))
+}
+
+// eachField calls f for the numbers in a struct. An array in it is by packet
+// type; types that never came are left out.
+func eachField(prefix string, v reflect.Value, f func(string, uint64)) {
+	for i := range v.NumField() {
+		name, x := prefix+v.Type().Field(i).Name, v.Field(i)
+		if x.Kind() != reflect.Array {
+			f(name, x.Uint())
+			continue
+		}
+		for t := range x.Len() {
+			if n := x.Index(t).Uint(); n > 0 {
+				f(name+"."+wire.Type(t).String(), n)
+			}
+		}
+	}
+}

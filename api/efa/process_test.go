@@ -1,0 +1,222 @@
+package efa_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device/shm"
+	"github.com/efactor/efactor/api/efa"
+)
+
+// childEnv makes the test binary behave as the other process: the directory where
+// the two meet.
+const childEnv = "EFACTOR_TEST_CHILD_DIR"
+
+func init() {
+	if dir := os.Getenv(childEnv); dir != "" {
+		if err := child(dir); err != nil {
+			fmt.Fprintln(os.Stderr, "child:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+// child reads the parent's address, tells its own, echoes what it is sent and
+// floods the parent with large messages besides, until it is killed or told to
+// end by an empty message.
+func child(dir string) error {
+	ctx := context.Background()
+	dev, err := shm.Open(shm.Config{Dir: dir})
+	if err != nil {
+		return err
+	}
+	fab, err := efa.Open(efa.Config{Device: dev})
+	if err != nil {
+		return err
+	}
+	dom, err := fab.OpenDomain(efa.DomainConfig{})
+	if err != nil {
+		return err
+	}
+	av := dom.NewAddressVector()
+	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av, QPN: 77})
+	if err != nil {
+		return err
+	}
+	if err := ep.Enable(ctx); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	a, err := efa.ParseAddress(strings.TrimSpace(line))
+	if err != nil {
+		return err
+	}
+	parent, err := av.Insert(a)
+	if err != nil {
+		return err
+	}
+	fmt.Println(ep.Address())
+	go func() {
+		for big := make([]byte, 300000); ; {
+			if ep.SendTag(ctx, parent, 1, big) != nil {
+				return
+			}
+		}
+	}()
+	buf := make([]byte, 1<<20)
+	for {
+		m, err := ep.Recv(ctx, buf)
+		if err != nil {
+			return err
+		}
+		if m.N == 0 {
+			return nil
+		}
+		if err := ep.Send(ctx, parent, buf[:m.N]); err != nil {
+			return err
+		}
+	}
+}
+
+// startChild runs the other process and exchanges addresses with it.
+func startChild(t *testing.T, dir string, own efa.Address) (*exec.Cmd, efa.Address) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+dir)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = io.WriteString(in, own.String()+"\n")
+	require.NoError(t, err)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	a, err := efa.ParseAddress(strings.TrimSpace(line))
+	require.NoError(t, err)
+	return cmd, a
+}
+
+// TestKilledPeer: a process that is killed in the middle of traffic leaves its
+// partner with errors, not with a hang, and a restarted one at the same queue
+// pair number can talk to it.
+func TestKilledPeer(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the shm device needs Linux")
+	}
+	for _, mode := range modes {
+		t.Run(mode.String(), func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.Chmod(dir, 0o700))
+			dev, err := shm.Open(shm.Config{Dir: dir})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, dev.Close()) })
+			me := open(t, dev, efa.DomainConfig{Progress: mode}, efa.EndpointConfig{})
+			for round := range 3 {
+				cmd, addr := startChild(t, dir, me.ep.Address())
+				peer, err := me.av.Insert(addr)
+				require.NoError(t, err)
+				echo(t, me, peer, 100)
+				echo(t, me, peer, 200000)
+
+				// Traffic of all kinds in progress, then the end.
+				ctx := testContext(t)
+				errs := make(chan error, 64)
+				n := 0
+				start := func(f func() error) {
+					n++
+					go func() {
+						for {
+							if err := f(); err != nil {
+								errs <- err
+								return
+							}
+						}
+					}()
+				}
+				start(func() error { return me.ep.Send(ctx, peer, make([]byte, 100)) })
+				start(func() error { return me.ep.Send(ctx, peer, make([]byte, 500000)) })
+				start(func() error {
+					_, err := me.ep.Recv(ctx, make([]byte, 1<<20), efa.From(peer))
+					return err
+				})
+				start(func() error {
+					_, err := me.ep.RecvTag(ctx, efa.Match{Tag: 1}, make([]byte, 1<<20), efa.From(peer))
+					return err
+				})
+				_, err = me.ep.RecvTag(ctx, efa.Match{Tag: 1}, make([]byte, 1<<20), efa.From(peer))
+				require.NoError(t, err)
+				require.NoError(t, cmd.Process.Kill())
+				_ = cmd.Wait() // it was killed
+
+				bound, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+				for range n {
+					select {
+					case err := <-errs:
+						require.ErrorIs(t, err, efa.ErrPeerFailed, "round %d", round)
+					case <-bound.Done():
+						buf := make([]byte, 1<<20)
+						t.Fatalf("round %d: an operation hangs\n%s", round, buf[:runtime.Stack(buf, true)])
+					}
+				}
+				cancel()
+				require.NoError(t, me.av.Remove(testContext(t), peer))
+			}
+		})
+	}
+}
+
+// echo sends a message and expects it back.
+func echo(t *testing.T, me *side, peer efa.Addr, size int) {
+	t.Helper()
+	ctx := testContext(t)
+	p := pattern(size)
+	done := make(chan error, 1)
+	go func() { done <- me.ep.Send(ctx, peer, p) }()
+	q := make([]byte, size)
+	m, err := me.ep.Recv(ctx, q, efa.From(peer))
+	require.NoError(t, err)
+	require.NoError(t, <-done)
+	require.Equal(t, size, m.N)
+	require.Equal(t, p, q)
+}
+
+// TestOtherProcess: two processes exchange messages, and one that ends in good
+// order is seen to be gone.
+func TestOtherProcess(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	dev, err := shm.Open(shm.Config{Dir: dir})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dev.Close()) })
+	me := open(t, dev, efa.DomainConfig{}, efa.EndpointConfig{})
+	cmd, addr := startChild(t, dir, me.ep.Address())
+	peer, err := me.av.Insert(addr)
+	require.NoError(t, err)
+	for _, n := range []int{1, 8000, 60000, 1 << 20} {
+		echo(t, me, peer, n)
+	}
+	require.NoError(t, me.ep.Send(testContext(t), peer, nil))
+	require.NoError(t, cmd.Wait())
+	ev, err := me.ep.NextEvent(testContext(t))
+	require.NoError(t, err)
+	require.Equal(t, efa.PeerFailed, ev.Kind)
+	require.Equal(t, peer, ev.Peer)
+	require.True(t, errors.Is(ev.Err, efa.ErrPeerFailed))
+}

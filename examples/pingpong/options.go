@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/examples/pingpong/ctrl"
+	"github.com/efactor/efactor/examples/pingpong/pp"
+)
+
+const usage = `Usage:
+  pingpong [flags]           both processes on this host
+  pingpong [flags] -server   wait for a client, an efactor or a fi_pingpong
+  pingpong [flags] host      connect to a server, an efactor or a fi_pingpong
+
+As fi_pingpong's; -I, -S, -c and -m must be the same on both sides:
+  -I n         messages each way for each size (10)
+  -S size      bytes of a message: 8, 64k, 1m...; "all" for 1 to 16m; "tool" for what
+               fi_pingpong means by all, 0 to 6m (64, 256, 1k, 4k, 64k and 1m)
+  -c           check every byte, while the clock runs
+  -m mode      msg or tagged (msg)
+  -P port      the server's control port, for the client (47592)
+  -B port      our own control port (server: 47592, client: any)
+  -6           control connection over IPv6 only
+
+Further:
+  -device name    shm, shm:DIR... (shm)
+  -progress mode  auto, manual, pinned or cooperative (auto)
+  -tagged         same as -m tagged
+  -warmup n       messages each way that go before each size, and are not counted; the
+                  same on both sides (10 with both processes on this host, else 0)
+  -json           one JSON object per size instead of a table
+  -capture file   write the packets to a pcapng file, while the clock runs
+`
+
+// options are the command line.
+type options struct {
+	pp.Config
+	network      ctrl.Network
+	server       bool
+	host         string
+	port, source int
+	json         bool
+	capture      string
+
+	set []string // the flags that a second process needs as well
+}
+
+// parse reads the command line; flag.ErrHelp means that it asks for help.
+func parse(args []string) (*options, error) {
+	o := &options{network: ctrl.AnyIP}
+	fs := flag.NewFlagSet("pingpong", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.IntVar(&o.Iterations, "I", 10, "")
+	size := fs.String("S", "", "")
+	fs.BoolVar(&o.Check, "c", false, "")
+	mode := fs.String("m", "msg", "")
+	fs.IntVar(&o.port, "P", ctrl.DefaultPort, "")
+	fs.IntVar(&o.source, "B", 0, "")
+	v6 := fs.Bool("6", false, "")
+	fs.StringVar(&o.Device, "device", "shm", "")
+	progress := fs.String("progress", "auto", "")
+	fs.BoolVar(&o.Tagged, "tagged", false, "")
+	fs.IntVar(&o.Warmup, "warmup", 0, "")
+	fs.BoolVar(&o.server, "server", false, "")
+	fs.BoolVar(&o.json, "json", false, "")
+	fs.StringVar(&o.capture, "capture", "", "")
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	given := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) {
+		given[f.Name] = true
+		if f.Name != "json" && f.Name != "capture" {
+			o.set = append(o.set, "-"+f.Name+"="+f.Value.String())
+		}
+	})
+	if fs.NArg() > 1 {
+		return nil, fmt.Errorf("one host at most, and flags before it: %q", fs.Args())
+	}
+	o.host = fs.Arg(0)
+	if o.alone() && !given["warmup"] {
+		o.Warmup = 10
+		o.set = append(o.set, "-warmup="+strconv.Itoa(o.Warmup))
+	}
+	if *v6 {
+		o.network = ctrl.IPv6
+	}
+	switch *mode {
+	case "msg":
+	case "tagged":
+		o.Tagged = true
+	default:
+		return nil, fmt.Errorf("-m %s: want msg or tagged", *mode)
+	}
+	var errs []error
+	var err error
+	if o.Sizes, err = pp.Sizes(*size); err != nil {
+		errs = append(errs, fmt.Errorf("-S: %w", err))
+	}
+	if o.Progress, err = efa.ParseProgress(*progress); err != nil {
+		errs = append(errs, fmt.Errorf("-progress %s: want auto, manual, pinned or cooperative", *progress))
+	}
+	return o, errors.Join(append(errs, o.check(given))...)
+}
+
+// alone tells whether both processes are ours.
+func (o *options) alone() bool { return o.host == "" && !o.server }
+
+func (o *options) check(given map[string]bool) error {
+	const most = 1<<31 - 1
+	switch {
+	case o.Iterations < 1 || o.Iterations > most:
+		return fmt.Errorf("-I %d: want 1 to %d", o.Iterations, most)
+	case o.Warmup < 0 || o.Warmup > most:
+		return fmt.Errorf("-warmup %d: want 0 to %d", o.Warmup, most)
+	case o.server && o.host != "":
+		return fmt.Errorf("-server waits for a client and takes no host (%s)", o.host)
+	case o.alone() && (given["B"] || given["P"] || given["6"]):
+		return errors.New("-B, -P and -6 are for -server and for a host to connect to")
+	case o.server && given["P"]:
+		return errors.New("-P is for the client; a server listens on the port that -B gives")
+	case o.port < 1 || o.port > 65535:
+		return fmt.Errorf("-P %d: want 1 to 65535", o.port)
+	case o.source < 0 || o.source > 65535:
+		return fmt.Errorf("-B %d: want 0 to 65535", o.source)
+	}
+	return nil
+}
