@@ -12,7 +12,18 @@ import (
 type routes struct {
 	stranger shard.Ref // who deals with senders that are not known
 	byAH     []map[uint16]*route
+	recent   [cached]recent
 }
+
+// recent is where a packet came from lately, so that most packets need no map.
+type recent struct {
+	key  uint32 // AH and QPN
+	peer shard.Ref
+}
+
+const cached = 64
+
+func cacheKey(ah device.AH, qpn uint16) uint32 { return uint32(ah)<<16 | uint32(qpn) }
 
 // route is who is, and who was, at one (AH, QPN).
 type route struct {
@@ -25,8 +36,14 @@ const maxFormer = 16
 
 // Route implements device.Router.
 func (r *routes) Route(ah device.AH, qpn uint16) shard.Ref {
+	key := cacheKey(ah, qpn)
+	c := &r.recent[(key^key>>16)%cached]
+	if c.key == key && !c.peer.IsZero() {
+		return c.peer
+	}
 	if int(ah) < len(r.byAH) {
 		if x := r.byAH[ah][qpn]; x != nil {
+			*c = recent{key, x.cur.Peer}
 			return x.cur.Peer
 		}
 	}
@@ -43,6 +60,7 @@ func (r *routes) get(ah device.AH, qpn uint16) *route {
 // set makes l the current peer at its place, and returns the one that it
 // replaces.
 func (r *routes) set(l *peer.Link) (former *peer.Link) {
+	clear(r.recent[:])
 	for int(l.AH) >= len(r.byAH) {
 		r.byAH = append(r.byAH, nil)
 	}

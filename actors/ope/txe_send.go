@@ -21,23 +21,31 @@ func (t *Txe) onGrant(p *device.Pke) {
 }
 
 func (t *Txe) choose() {
-	env := t.pools.env
-	var o wire.Options
-	t.link.Options(&o)
-	o.HasCQData = t.req.Flags&HasData != 0
-	t.rawAddr, t.connID = o.HasRawAddr, o.HasConnID
-	opt, total := o.Len(), len(t.req.Buf)
-	tag := t.req.Flags&Tagged != 0
+	t.rawAddr, t.connID = t.link.Optional()
+	total := len(t.req.Buf)
+	// What a packet holds besides its mandatory header.
+	room := t.pools.env.MTU
+	if t.rawAddr {
+		room -= wire.RawAddrHdrLen
+	}
+	if t.connID {
+		room -= wire.ConnIDHdrLen
+	}
+	if t.req.Flags&HasData != 0 {
+		room -= wire.CQDataHdrLen
+	}
+	eager, medium, long := room-wire.EagerMsgRTMLen, room-wire.MediumMsgRTMLen, room-wire.LongCTSMsgRTMLen
+	if t.req.Flags&Tagged != 0 {
+		eager, medium, long = room-wire.EagerTagRTMLen, room-wire.MediumTagRTMLen, room-wire.LongCTSTagRTMLen
+	}
 	switch {
-	case total <= env.MTU-(&wire.EagerRTM{Tagged: tag}).Len()-opt:
+	case total <= eager:
 		t.m.Start(Eager, uint64(total), 0, 0, 0)
 	case total <= t.pools.Policy.MaxMedium:
-		room := env.MTU - (&wire.MediumRTM{Tagged: tag}).Len() - opt
-		size, n := t.pools.Policy.Rounding.Cut(total, room)
-		t.m.Start(Medium, uint64(total), room, size, n)
+		size, n := t.pools.Policy.Rounding.Cut(total, medium)
+		t.m.Start(Medium, uint64(total), medium, size, n)
 	default:
-		room := env.MTU - (&wire.LongCTSRTM{Tagged: tag}).Len() - opt
-		t.m.Start(LongCTS, uint64(total), room, 0, 0)
+		t.m.Start(LongCTS, uint64(total), long, 0, 0)
 	}
 }
 
@@ -105,16 +113,8 @@ func (t *Txe) header(b []byte, seg Segment) []byte {
 		}
 		return d.Append(b)
 	}
-	o := wire.Options{
-		HasRawAddr: t.rawAddr, HasConnID: t.connID,
-		HasCQData: t.req.Flags&HasData != 0, CQData: t.req.Data,
-	}
-	if o.HasRawAddr {
-		o.RawAddr = t.pools.env.Addr
-	}
-	if o.HasConnID {
-		o.ConnID = t.pools.env.Addr.ConnID()
-	}
+	o := wire.Options{HasCQData: t.req.Flags&HasData != 0, CQData: t.req.Data}
+	t.link.Options(&o, t.rawAddr, t.connID)
 	tag := t.req.Flags&Tagged != 0
 	switch t.m.Proto {
 	case Medium:

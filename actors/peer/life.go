@@ -14,12 +14,14 @@ func (p *Peer) startWatch() {
 	if p.watchT.Active() || p.link.Err != nil {
 		return
 	}
+	p.link.watched = true
 	p.heardFrom()
 	p.env.Sh.StartTimer(&p.watchT, p.env.Config.ProbeAfter, p.link.Peer, &p.watchMsg)
 }
 
 func (p *Peer) onWatch() {
 	if !p.link.Busy() && p.lineHead == nil || p.link.Err != nil {
+		p.link.watched = false
 		return
 	}
 	c := &p.env.Config

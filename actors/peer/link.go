@@ -27,21 +27,27 @@ type Link struct {
 	Err        error // not nil: the peer has failed, and why
 
 	env     *Env
+	watched bool       // the peer looks after operations in progress
 	heard   clock.Time // last sign of life
 	held    int64      // bytes held for this peer
 	members *Member    // operations in progress
 }
 
-// Options sets the optional headers of a REQ packet: the raw address until the
-// peer's HANDSHAKE came or if it wants constant headers (§4.3), then the connid
-// if it asked for that (§4.4).
-func (l *Link) Options(o *wire.Options) {
-	o.HasRawAddr = !l.Handshaken || l.Features.Has(wire.FeatureConstantHeader)
-	o.HasConnID = !o.HasRawAddr && l.WantsConnID()
-	if o.HasRawAddr {
+// Optional says which optional headers a REQ packet has: the raw address until
+// the peer's HANDSHAKE came or if it wants constant headers (§4.3), then the
+// connid if it asked for that (§4.4).
+func (l *Link) Optional() (rawAddr, connID bool) {
+	rawAddr = !l.Handshaken || l.Features.Has(wire.FeatureConstantHeader)
+	return rawAddr, !rawAddr && l.WantsConnID()
+}
+
+// Options sets the optional headers as chosen by Optional.
+func (l *Link) Options(o *wire.Options, rawAddr, connID bool) {
+	o.HasRawAddr, o.HasConnID = rawAddr, connID
+	if rawAddr {
 		o.RawAddr = l.env.Addr
 	}
-	if o.HasConnID {
+	if connID {
 		o.ConnID = l.env.Addr.ConnID()
 	}
 }
@@ -100,10 +106,12 @@ func (l *Link) Join(m *Member, op shard.Ref) {
 	m.prev, m.next = nil, l.members
 	if l.members != nil {
 		l.members.prev = m
-	} else {
-		l.env.Sh.Tell(l.Peer, &watchStart)
 	}
 	l.members = m
+	if !l.watched {
+		l.watched = true
+		l.env.Sh.Tell(l.Peer, &watchStart)
+	}
 }
 
 // Leave takes m out of the list it is in, if any.

@@ -56,7 +56,7 @@ func (p *Peer) onRTM(r *device.RecvPkt, t wire.Type) {
 		pkt.Free()
 		return
 	}
-	if m, ok := p.multi[pkt.MsgID]; ok {
+	if m := p.multiOf(pkt); m != nil {
 		p.continueMulti(m, pkt)
 		return
 	}
@@ -93,7 +93,7 @@ func (p *Peer) inOrder(pkt *Packet) {
 		for pkt != nil {
 			next := pkt.Next
 			pkt.Next = nil
-			if m, ok := p.multi[pkt.MsgID]; ok {
+			if m := p.multiOf(pkt); m != nil {
 				p.continueMulti(m, pkt)
 			} else {
 				p.begin(pkt)
@@ -102,6 +102,14 @@ func (p *Peer) inOrder(pkt *Packet) {
 		}
 		pkt = p.window.Advance()
 	}
+}
+
+// multiOf returns the message in progress that pkt continues.
+func (p *Peer) multiOf(pkt *Packet) *Multi {
+	if len(p.multi) == 0 {
+		return nil
+	}
+	return p.multi[pkt.MsgID]
 }
 
 // begin hands the first packet of a message to the endpoint, which matches it.

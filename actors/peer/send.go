@@ -143,6 +143,7 @@ func (p *Peer) solicit() {
 		return
 	}
 	var rtw wire.EagerRTW
-	p.link.Options(&rtw.Options)
+	rawAddr, connID := p.link.Optional()
+	p.link.Options(&rtw.Options, rawAddr, connID)
 	p.probing = p.post(pke, rtw.Append(pke.Header()))
 }
