@@ -6,7 +6,7 @@ import (
 	"go/ast"
 	"go/token"
 	"os"
-	"path/filepath"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -31,7 +31,7 @@ func TestFilesAreShort(t *testing.T) {
 			continue
 		case f.isTest():
 			limit = maxTestLines
-		case filepath.Base(f.path) == "doc.go":
+		case path.Base(f.path) == "doc.go":
 			limit = maxDocLines
 		case strings.HasPrefix(f.path, "examples/") && f.ast.Name.Name == "main":
 			limit = maxExampleLines
@@ -40,31 +40,34 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// Every package says in one place what it is: doc.go, or main.go of a command.
+// Every package says in one place what it is: doc.go, if it has more files than
+// one, or main.go of a command.
 func TestOnePackageComment(t *testing.T) {
-	comments := map[string][]string{} // by directory: the files that have one
+	packages := map[string][]*goFile{} // by directory
 	for _, f := range goFiles(t) {
-		if f.isTest() {
-			continue
+		if !f.isTest() {
+			packages[path.Dir(f.path)] = append(packages[path.Dir(f.path)], f)
 		}
-		dir := filepath.Dir(f.path)
-		if comments[dir] == nil {
-			comments[dir] = []string{}
-		}
-		if f.ast.Doc == nil {
-			continue
-		}
-		comments[dir] = append(comments[dir], f.path)
-		want := "Package " + f.ast.Name.Name + " "
-		if f.ast.Name.Name == "main" {
-			want = "Command " + filepath.Base(dir) + " "
-		} else {
-			assert.Equal(t, "doc.go", filepath.Base(f.path), "%s: the package comment goes into doc.go", f.path)
-		}
-		assert.True(t, strings.HasPrefix(f.ast.Doc.Text(), want), "%s: the package comment begins with %q", f.path, want)
 	}
-	for dir, files := range comments {
-		assert.Len(t, files, 1, "%s: package comments", dir)
+	for dir, files := range packages {
+		found := 0
+		for _, f := range files {
+			if f.ast.Doc == nil {
+				continue
+			}
+			found++
+			name, home := f.ast.Name.Name, "doc.go"
+			begin := "Package " + name + " "
+			if name == "main" { // as in "Gofmt formats Go programs."
+				name, home = path.Base(dir), "main.go"
+				begin = strings.ToUpper(name[:1]) + name[1:] + " "
+			}
+			assert.True(t, strings.HasPrefix(f.ast.Doc.Text(), begin), "%s: the package comment begins with %q", f.path, begin)
+			if len(files) > 1 {
+				assert.Equal(t, home, path.Base(f.path), "%s: the place of the package comment", f.path)
+			}
+		}
+		assert.Equal(t, 1, found, "%s: package comments", dir)
 	}
 }
 
@@ -140,7 +143,7 @@ func TestActorComments(t *testing.T) {
 				continue
 			}
 			found++
-			doc := typeComment(t, filepath.Dir(f.path), name)
+			doc := typeComment(t, path.Dir(f.path), name)
 			_, list, _ := strings.Cut(doc, "\n  - ")
 			answers := strings.Split(list, "\n  - ")
 			if !assert.Len(t, answers, len(bullets), "%s: bullets in the comment of %s", f.path, name) {
@@ -182,7 +185,7 @@ func actorReceive(decl ast.Decl) (name string, ok bool) {
 // typeComment finds the comment of the type of that name in a directory.
 func typeComment(t *testing.T, dir, name string) string {
 	for _, f := range goFiles(t) {
-		if filepath.Dir(f.path) != dir {
+		if path.Dir(f.path) != dir {
 			continue
 		}
 		for _, decl := range f.ast.Decls {

@@ -152,5 +152,15 @@ func (q *Queue) EachOut(owner shard.Ref, f func(*Pke)) {
 	}
 }
 
+// Holds tells whether packets to peer are with the device or wait for a resend.
+func (q *Queue) Holds(peer shard.Ref) bool {
+	for i := range q.pkes {
+		if q.pkes[i].Peer == peer {
+			return true
+		}
+	}
+	return false
+}
+
 // QP gives the queue pair, for address handles.
 func (q *Queue) QP() QP { return q.qp }

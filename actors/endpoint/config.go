@@ -39,6 +39,10 @@ type AddressBook interface {
 	Address(handle uint64) (wire.RawAddr, bool)
 	// Handle is the handle of a raw address.
 	Handle(addr wire.RawAddr) (uint64, bool)
+	// Age orders insertions: a later one has a higher age. Age of a handle that
+	// is not in use is 0; Now is that of the latest insertion.
+	Age(handle uint64) uint64
+	Now() uint64
 }
 
 // EventKind tells events apart.

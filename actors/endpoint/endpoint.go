@@ -41,7 +41,8 @@ type Endpoint struct {
 	links     []*peer.Link // by handle
 	routes    routes
 	strangers int
-	pressed   bool // memory pressure
+	replaced  []*peer.Link // peers whose place another has taken
+	pressed   bool         // memory pressure
 	trickle   shard.Timer
 	trickleM  trickleMsg
 

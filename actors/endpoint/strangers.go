@@ -32,8 +32,11 @@ func (e *Endpoint) linkFor(handle uint64) (*peer.Link, error) {
 		_ = e.queue.QP().DestroyAH(ah) // the peer holds it already
 		e.bind(x.cur, handle)
 		return x.cur, nil
+	} else if x != nil && x.cur.Age > e.cfg.Book.Age(handle) {
+		_ = e.queue.QP().DestroyAH(ah)
+		return nil, fmt.Errorf("%w: handle %d is of a former one", peer.ErrReplaced, handle)
 	}
-	l := e.newPeer(addr, ah, handle)
+	l := e.newPeer(addr, ah, handle, e.cfg.Book.Age(handle))
 	e.setHandle(handle, l)
 	return l, nil
 }
@@ -45,14 +48,38 @@ func (e *Endpoint) setHandle(handle uint64, l *peer.Link) {
 	e.links[handle] = l
 }
 
-func (e *Endpoint) newPeer(addr wire.RawAddr, ah device.AH, handle uint64) *peer.Link {
-	l := &peer.Link{Handle: handle, Addr: addr, AH: ah, QPN: addr.QPN(), QKey: addr.ConnID()}
+// newPeer makes the peer at addr; age says which of two at one place is newer.
+func (e *Endpoint) newPeer(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.Link {
+	e.reap()
+	l := &peer.Link{Handle: handle, Age: age, Addr: addr, AH: ah, QPN: addr.QPN(), QKey: addr.ConnID()}
 	p := peer.New(e.env, l)
 	l.Peer = e.spawnChild("", func() actor.Actor { return p })
 	if former := e.routes.set(l); former != nil {
+		if former.Handle == peer.Unlisted {
+			e.strangers--
+		}
+		e.replaced = append(e.replaced, former)
 		e.cfg.Shard.Tell(former.Peer, &peer.Remove{Err: peer.ErrReplaced, Tell: true})
 	}
 	return l
+}
+
+// reap stops peers that others replaced, once nothing of theirs is in progress.
+func (e *Endpoint) reap() {
+	keep := e.replaced[:0]
+	for _, l := range e.replaced {
+		if l.Busy() || e.queue.Holds(l.Peer) {
+			keep = append(keep, l)
+			continue
+		}
+		if l.Handle < uint64(len(e.links)) && e.links[l.Handle] == l {
+			e.links[l.Handle] = nil
+		}
+		e.cfg.Shard.Stop(l.Peer)
+		_ = e.queue.QP().DestroyAH(l.AH) // counted; it can only be ours
+	}
+	clear(e.replaced[len(keep):])
+	e.replaced = keep
 }
 
 // bind gives an unlisted peer its handle: its messages that wait can now match
@@ -61,7 +88,7 @@ func (e *Endpoint) bind(l *peer.Link, handle uint64) {
 	if l.Handle == peer.Unlisted {
 		e.strangers--
 	}
-	l.Handle = handle
+	l.Handle, l.Age = handle, max(l.Age, e.cfg.Book.Age(handle))
 	e.setHandle(handle, l)
 	for _, m := range e.unexpectedOf(l) {
 		e.table.Rekey(m, match.Source(handle))
@@ -199,7 +226,7 @@ func (e *Endpoint) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	if !listed {
 		handle = peer.Unlisted
 	}
-	l := e.newPeer(addr, ah, handle)
+	l := e.newPeer(addr, ah, handle, e.cfg.Book.Now())
 	if listed {
 		e.setHandle(handle, l)
 	} else {

@@ -15,7 +15,8 @@ const Unlisted = ^uint64(0) - 1
 // the member list; all on one shard.
 type Link struct {
 	Peer   shard.Ref
-	Handle uint64 // in the address vector, or Unlisted
+	Handle uint64 // in the address vector, or Unlisted; the endpoint writes it
+	Age    uint64 // of the insertion in the address vector that it is as new as
 	Addr   wire.RawAddr
 	AH     device.AH
 	QPN    uint16

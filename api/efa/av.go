@@ -31,12 +31,19 @@ type AddressVector struct {
 
 	// addrs is by handle, zero where free. A published slice is never changed,
 	// but for what lies beyond its end.
-	addrs atomic.Pointer[[]RawAddr]
+	addrs atomic.Pointer[[]avEntry]
+	age   atomic.Uint64 // of the latest insertion
 
 	mu     sync.RWMutex // guards what follows, and changing addrs
 	byAddr map[RawAddr]Addr
 	free   []Addr // descending, so that the lowest is last
 	eps    []*core
+}
+
+// avEntry is an address and when it was inserted.
+type avEntry struct {
+	raw RawAddr
+	age uint64
 }
 
 // InsertError says which of the addresses given to Insert was not taken.
@@ -53,7 +60,7 @@ func (e *InsertError) Unwrap() error { return e.Err }
 
 func newAV(d *Domain) *AddressVector {
 	av := &AddressVector{dom: d, byAddr: make(map[RawAddr]Addr)}
-	av.addrs.Store(new([]RawAddr))
+	av.addrs.Store(new([]avEntry))
 	return av
 }
 
@@ -114,13 +121,13 @@ func (av *AddressVector) check(a Address) (RawAddr, error) {
 	return raw, nil
 }
 
-func (av *AddressVector) place(addrs []RawAddr, raw RawAddr) (Addr, []RawAddr) {
-	h := Addr(len(addrs))
+func (av *AddressVector) place(addrs []avEntry, raw RawAddr) (Addr, []avEntry) {
+	h, x := Addr(len(addrs)), avEntry{raw, av.age.Add(1)}
 	if n := len(av.free); n > 0 {
 		h, av.free = av.free[n-1], av.free[:n-1]
-		addrs[h] = raw
+		addrs[h] = x
 	} else {
-		addrs = append(addrs, raw)
+		addrs = append(addrs, x)
 	}
 	av.byAddr[raw] = h
 	return h, addrs
@@ -140,7 +147,7 @@ func (av *AddressVector) Remove(ctx context.Context, h Addr) error {
 		return fmt.Errorf("%w: no peer has the handle %d", ErrInvalid, h)
 	}
 	addrs := slices.Clone(*av.addrs.Load())
-	addrs[h] = RawAddr{}
+	addrs[h] = avEntry{}
 	av.addrs.Store(&addrs)
 	delete(av.byAddr, raw)
 	eps := slices.Clone(av.eps)
@@ -200,16 +207,25 @@ func (av *AddressVector) unbind(e *core) {
 
 func (av *AddressVector) lookup(h Addr) (RawAddr, bool) {
 	addrs := *av.addrs.Load()
-	if h >= Addr(len(addrs)) || addrs[h] == (RawAddr{}) {
+	if h >= Addr(len(addrs)) || addrs[h].age == 0 {
 		return RawAddr{}, false
 	}
-	return addrs[h], true
+	return addrs[h].raw, true
 }
 
 // book is the vector as an endpoint sees it (endpoint.AddressBook).
 type book struct{ av *AddressVector }
 
 func (b book) Address(h uint64) (wire.RawAddr, bool) { return b.av.lookup(Addr(h)) }
+
+func (b book) Age(h uint64) uint64 {
+	if addrs := *b.av.addrs.Load(); h < uint64(len(addrs)) {
+		return addrs[h].age
+	}
+	return 0
+}
+
+func (b book) Now() uint64 { return b.av.age.Load() }
 
 func (b book) Handle(a wire.RawAddr) (uint64, bool) {
 	b.av.mu.RLock()

@@ -66,6 +66,7 @@ func parse(args []string) (*options, error) {
 	progress := fs.String("progress", "auto", "")
 	fs.BoolVar(&o.Tagged, "tagged", false, "")
 	fs.IntVar(&o.Warmup, "warmup", 0, "")
+	fs.DurationVar(&o.Spin, "spin", 0, "")
 	fs.BoolVar(&o.server, "server", false, "")
 	fs.BoolVar(&o.json, "json", false, "")
 	fs.StringVar(&o.capture, "capture", "", "")

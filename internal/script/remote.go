@@ -40,6 +40,17 @@ func (b *Book) Handle(addr wire.RawAddr) (uint64, bool) {
 	return 0, false
 }
 
+// Age implements endpoint.AddressBook.
+func (b *Book) Age(handle uint64) uint64 {
+	if _, ok := b.Address(handle); !ok {
+		return 0
+	}
+	return handle + 1
+}
+
+// Now implements endpoint.AddressBook.
+func (b *Book) Now() uint64 { return uint64(len(b.addrs)) }
+
 func (b *Book) insert(addr wire.RawAddr) uint64 {
 	b.addrs = append(b.addrs, addr)
 	return uint64(len(b.addrs) - 1)

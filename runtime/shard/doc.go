@@ -1,12 +1,12 @@
 // Package shard runs protoactor actors to completion on one goroutine at a time,
 // together with the device queues they serve.
 //
-//	 any goroutine                     the owner's goroutine
-//	 Post, PID sends --> inbox --+
-//	                             v
-//	  +--> drain inbox -> poll -> system ring, replay ring, FIFO ring -> flush --+
-//	  |                             ^ Tell, ctx.Send, timers                     |
-//	  +------------------------- timers -----------------------------------------+
+//	any goroutine                     the owner's goroutine
+//	Post, PID sends --> inbox --+
+//	                            v
+//	 +--> drain inbox -> poll -> system ring, replay ring, FIFO ring -> flush --+
+//	 |                             ^ Tell, ctx.Send, timers                     |
+//	 +------------------------- timers -----------------------------------------+
 //
 // One round of that is a Turn. Actors are ordinary protoactor actors with PIDs,
 // Props and supervision; only their mailbox is ours. A message reaches one by two

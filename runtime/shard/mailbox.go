@@ -44,8 +44,9 @@ func (m *mailbox) extras() *mailboxExtras {
 func (m *mailbox) PostUserMessage(message any) { m.s.put(m, message, lanePID) }
 
 // PostSystemMessage is where protoactor's own messages enter, from any goroutine.
+// They are rare, and must get ahead of user messages: hence OnShard, not local.
 func (m *mailbox) PostSystemMessage(message any) {
-	if m.s.local() {
+	if m.s.OnShard() {
 		m.s.sys.push(m, message, laneSystem)
 		return
 	}

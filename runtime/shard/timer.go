@@ -29,9 +29,7 @@ func (s *Shard) StartTimer(t *Timer, d time.Duration, to Ref, m Msg) {
 	if t.active {
 		s.wheel.remove(t)
 	}
-	if s.fuel != fullFuel {
-		s.readClock() // a deadline from an old reading would be early
-	}
+	s.readClock() // a deadline from an old reading would be early
 	deadline := clock.Time(math.MaxInt64)
 	if int64(d) < math.MaxInt64-int64(max(s.now, 0)) {
 		deadline = s.now.Add(max(d, 0))

@@ -3,6 +3,7 @@ package shm
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"slices"
 )
 
@@ -18,6 +19,7 @@ type tableau struct {
 	arming  bool // parked, but not looked yet
 	rung    int  // bytes in the bell
 	got     []uint16
+	arms    int // how often the receiver may still go to sleep
 }
 
 // stepper is a sender and the packet it is at.
@@ -70,16 +72,53 @@ func (w *tableau) copyTo(to *tableau) {
 	}
 }
 
-// key tells states apart.
-func (w *tableau) key() string {
-	b := append([]byte{}, w.mem[headerBytes:sendersAt+64]...)
-	b = append(b, w.mem[postsAt:]...)
-	b = fmt.Append(b, w.rx.head, w.rx.end, w.rx.places, w.rx.aside, w.flush, w.free, w.asleep, w.arming, w.rung, w.got)
+var seed = maphash.MakeSeed()
+
+// key tells states apart (but for one chance in 2^64 for each pair).
+func (w *tableau) key() uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	_, _ = h.Write(w.mem[headerBytes : sendersAt+64])
+	_, _ = h.Write(w.mem[postsAt:])
+	put := func(vs ...uint64) {
+		for _, v := range vs {
+			var b [8]byte
+			binary.LittleEndian.PutUint64(b[:], v)
+			_, _ = h.Write(b[:])
+		}
+	}
+	flag := func(bs ...bool) {
+		for _, b := range bs {
+			if b {
+				put(1)
+			} else {
+				put(0)
+			}
+		}
+	}
+	put(w.rx.head, w.rx.end, uint64(w.rung), uint64(w.arms), uint64(len(w.rx.aside)), uint64(len(w.free)), uint64(len(w.got)))
+	for _, p := range w.rx.places {
+		put(p.pos, uint64(p.slot))
+	}
+	for _, a := range w.rx.aside {
+		put(uint64(a))
+	}
+	for _, f := range w.free {
+		put(uint64(f))
+	}
+	for _, g := range w.got {
+		put(uint64(g))
+	}
+	flag(w.flush, w.asleep, w.arming)
 	for i := range w.senders {
 		s := &w.senders[i]
-		b = fmt.Append(b, s.op, s.busy, s.ringer, s.sent, s.dead, s.reaped, s.out.hint, s.out.dry)
+		flag(s.busy, s.ringer, s.dead, s.reaped, s.op.all)
+		put(uint64(s.sent), s.out.hint, s.out.dry)
+		if s.busy {
+			put(uint64(s.op.at), uint64(s.op.result), uint64(s.op.looks), s.op.pos, s.op.seen, uint64(s.op.w))
+		}
 	}
-	return string(b)
+	return h.Sum64()
 }
 
 // load is packet n of sender i: it tells itself apart and is complete or not. Odd
@@ -171,7 +210,10 @@ func (w *tableau) arm() bool {
 	switch {
 	case w.asleep || w.flush:
 		return false
+	case !w.arming && w.arms == 0:
+		return false
 	case !w.arming:
+		w.arms--
 		w.rx.park()
 		w.arming = true
 	default:

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/efactor/efactor/actors/device/tap"
 	"github.com/efactor/efactor/api/efa"
@@ -25,7 +26,8 @@ type Config struct {
 	Iterations int  // messages each way for each size
 	Warmup     int  // as many that do not count go first, in a round of their own; the tool has none
 	Sizes      []int
-	Tap        tap.Sink // gets every packet; nil: no tap
+	Spin       time.Duration // see efa.DomainConfig
+	Tap        tap.Sink      // gets every packet; nil: no tap
 }
 
 // Info is what carries the messages.
@@ -83,7 +85,7 @@ func (s *Side) enable(ctx context.Context) (err error) {
 	if s.fab, err = efa.Open(efa.Config{Device: s.dev}); err != nil {
 		return err
 	}
-	if s.dom, err = s.fab.OpenDomain(efa.DomainConfig{Progress: s.cfg.Progress}); err != nil {
+	if s.dom, err = s.fab.OpenDomain(efa.DomainConfig{Progress: s.cfg.Progress, Spin: s.cfg.Spin}); err != nil {
 		return err
 	}
 	s.av = s.dom.NewAddressVector()

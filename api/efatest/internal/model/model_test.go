@@ -66,7 +66,7 @@ func TestPayload(t *testing.T) {
 	for _, n := range []int{0, 1, 3, 4, 7, 8, 9, 100, 1 << 16} {
 		b := make([]byte, n)
 		model.Fill(b, 77)
-		require.Equal(t, -1, model.Differs(b, 77), n)
+		require.Equal(t, -1, model.Differs(b, 77, n), n)
 		if n >= 4 {
 			require.Equal(t, 77, model.ID(b))
 		} else {
@@ -77,9 +77,9 @@ func TestPayload(t *testing.T) {
 				continue
 			}
 			b[i] ^= 1
-			require.Equal(t, i, model.Differs(b, 77), n)
+			require.Equal(t, i, model.Differs(b, 77, n), n)
 			b[i] ^= 1
 		}
-		require.Equal(t, -1, model.Differs(b[:n/2], 77), "its beginning")
+		require.Equal(t, -1, model.Differs(b[:n/2], 77, n), "its beginning")
 	}
 }

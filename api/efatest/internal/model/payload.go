@@ -30,9 +30,9 @@ func ID(b []byte) int {
 	return int(binary.LittleEndian.Uint32(b))
 }
 
-// Differs returns where b is not what Fill wrote for message id, -1 if nowhere.
-// b may be the beginning of the message.
-func Differs(b []byte, id int) int {
+// Differs returns where b is not how Fill wrote message id, whose length is n,
+// -1 if nowhere. b may be the beginning of the message.
+func Differs(b []byte, id, n int) int {
 	var want [8]byte
 	for i := 0; i < len(b); i += 8 {
 		w := word(id, i)
@@ -42,7 +42,7 @@ func Differs(b []byte, id int) int {
 			}
 		}
 		binary.LittleEndian.PutUint64(want[:], w)
-		if i == 0 && len(b) >= idLen {
+		if i == 0 && n >= idLen {
 			binary.LittleEndian.PutUint32(want[:], uint32(id))
 		}
 		for k := i; k < min(i+8, len(b)); k++ {
