@@ -41,11 +41,15 @@ func NewMPSC[T any](n int) *MPSC[T] {
 func (q *MPSC[T]) Push(v *T) bool {
 	for {
 		t := q.tail.Load()
+		step()
 		c := &q.cells[t&q.mask]
 		switch d := int64(c.seq.Load() - t); {
 		case d == 0:
+			step()
 			if q.tail.CompareAndSwap(t, t+1) {
+				step()
 				c.val = *v
+				step()
 				c.seq.Store(t + 1)
 				return true
 			}
@@ -70,6 +74,7 @@ func (q *MPSC[T]) Drop() {
 	c := &q.cells[q.head&q.mask]
 	var zero T
 	c.val = zero // for the garbage collector
+	step()
 	c.seq.Store(q.head + q.mask + 1)
 	q.head++
 }
@@ -104,6 +109,7 @@ func NewSPSC[T any](n int) *SPSC[T] {
 // is the consumer's after Publish. The producer only.
 func (q *SPSC[T]) Put() *T {
 	if q.put-q.freed > q.mask {
+		step()
 		if q.freed = q.head.Load(); q.put-q.freed > q.mask {
 			return nil
 		}
@@ -118,6 +124,7 @@ func (q *SPSC[T]) Publish() bool {
 	if q.tail.Load() == q.put {
 		return false
 	}
+	step()
 	q.tail.Store(q.put)
 	return true
 }
@@ -126,6 +133,7 @@ func (q *SPSC[T]) Publish() bool {
 func (q *SPSC[T]) Take(dst []T) int {
 	h := q.head.Load()
 	if q.seen == h {
+		step()
 		if q.seen = q.tail.Load(); q.seen == h {
 			return 0
 		}
@@ -137,6 +145,7 @@ func (q *SPSC[T]) Take(dst []T) int {
 		dst[i] = *c
 		*c = zero // for the garbage collector
 	}
+	step()
 	q.head.Store(h + n)
 	return int(n)
 }
