@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -103,7 +104,8 @@ func TestNoSleepInTests(t *testing.T) {
 	}
 }
 
-// A § in a comment is a promise that the reader finds something there.
+// A § in a comment, a scenario or a document is a promise that the reader finds
+// something there.
 func TestSectionsExist(t *testing.T) {
 	sections := specSections(t)
 	cited := 0
@@ -114,6 +116,17 @@ func TestSectionsExist(t *testing.T) {
 				assert.Contains(t, sections, m[1], "%s: not a section of the protocol specification", f.at(c))
 			}
 		})
+	}
+	for _, pattern := range []string{"docs/*.md", "actors/*/testdata/*.txt"} {
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, p := range paths {
+			text, err := os.ReadFile(p)
+			require.NoError(t, err)
+			for _, m := range section.FindAllSubmatch(text, -1) {
+				assert.Contains(t, sections, string(m[1]), "%s: not a section of the protocol specification", p)
+			}
+		}
 	}
 	assert.Greater(t, cited, len(sections), "citations found")
 }

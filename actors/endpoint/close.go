@@ -52,7 +52,9 @@ func (e *Endpoint) onCloseStep() {
 		sh.RemovePoller(e.queue)
 		sh.StopTimer(&e.trickle)
 		_ = e.queue.QP().Close() // nothing to be done about it
-		e.pools.EachTx(func(t *ope.Txe) { sh.Tell(t.Ref(), &ope.Abandon{Err: e.endError()}) })
+		err := e.endError()
+		e.pools.EachTx(func(t *ope.Txe) { sh.Tell(t.Ref(), &ope.Abandon{Err: err}) })
+		e.pools.EachRx(func(r *ope.Rxe) { sh.Tell(r.Ref(), &ope.Abandon{Err: err}) })
 	case flushing:
 		e.state = stopped
 		e.drainRequests()

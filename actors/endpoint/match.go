@@ -10,6 +10,7 @@ import (
 type posting struct {
 	recv match.Recv
 	req  ope.Request
+	from *peer.Link // the only one that can satisfy it; nil: anybody
 	next *posting
 }
 
@@ -41,6 +42,10 @@ func (p *postedPool) at(i int32) *posting { return &p.slabs[i/postedSlab][i%post
 
 func (p *postedPool) put(x *posting) {
 	x.req = ope.Request{}
+	if x.from != nil {
+		x.from.Awaited()
+		x.from = nil
+	}
 	x.next, p.free = p.free, x
 }
 
@@ -52,8 +57,12 @@ func (e *Endpoint) onArrive(pkt *peer.Packet) {
 		sh.Tell(pkt.Multi.Rx, pkt.Deliver())
 		return
 	}
+	if e.state != open || (pkt.Link.Err != nil && !pkt.Whole()) {
+		pkt.Free() // nobody would ever end what this begins
+		return
+	}
 	rxe := e.pools.GetRx()
-	if rxe == nil || e.state != open {
+	if rxe == nil {
 		pkt.Free()
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -89,14 +90,17 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 		reject(r, e.endError())
 		return
 	}
+	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
-		if l, err := e.linkFor(r.Peer); err != nil {
+		l, err := e.linkFor(r.Peer)
+		if err == nil {
+			err = l.Err
+		}
+		if err != nil {
 			reject(r, err)
 			return
-		} else if l.Err != nil {
-			reject(r, l.Err)
-			return
 		}
+		from = l
 	}
 	p := e.posted.get()
 	p.req = *r
@@ -109,6 +113,11 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 		rxe := e.pools.Rxe(m.Owner)
 		e.cfg.Shard.Tell(rxe.Ref(), rxe.Match(&p.req))
 		e.posted.put(p)
+		return
+	}
+	if from != nil {
+		p.from = from
+		from.Await()
 	}
 }
 

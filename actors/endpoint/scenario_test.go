@@ -56,6 +56,7 @@ func (s *scenario) end() {
 	require.NoError(s.t, s.rig.Close())
 	require.Empty(s.t, s.rig.Ends(), "outcomes")
 	require.Empty(s.t, s.rig.QP.Faults)
+	require.Zero(s.t, s.rig.Shard.Stats().Failures, "panics")
 }
 
 // run carries out one command and returns what happened. With the argument quiet
@@ -107,14 +108,18 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//	peer a
 		//	peer a2 host=1 qpn=1 connid=0xa2 stranger
 		s.peer(d)
-	case "insert", "remove":
+	case "insert", "enter", "remove":
 		// Puts a remote endpoint into the address vector, or takes it out.
+		// enter: the endpoint isn't told yet.
 		//
 		//	insert a
-		if d.Cmd == "insert" {
-			s.rig.Insert(s.remote(d, 0))
-		} else {
-			s.rig.Remove(s.remote(d, 0))
+		switch x := s.remote(d, 0); d.Cmd {
+		case "insert":
+			s.rig.Insert(x)
+		case "enter":
+			s.rig.Enter(x)
+		default:
+			s.rig.Remove(x)
 		}
 	case "send":
 		// Submits sends.
@@ -144,11 +149,12 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//	a HANDSHAKE features=3 connid
 		return s.inject(d)
 	case "complete", "rnr", "fail":
-		// Ends packets that the device has: all, the N-th that was posted, or
-		// those of a type; with success, RNR, or a status.
+		// Ends packets that the device has: all, the N-th oldest or newest (-N)
+		// of them, or those of a type; with success, RNR, or a status.
 		//
 		//	complete
 		//	rnr 3
+		//	complete -1
 		//	fail EAGER_MSGRTM status=9
 		return s.complete(d)
 	case "refuse":
@@ -187,6 +193,11 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//	ops
 		s.rig.Run()
 		return strings.Join(s.rig.EP.Operations(), "\n")
+	case "slots":
+		// Shows how many receive slots the device has.
+		//
+		//	slots
+		return fmt.Sprintf("%d of %d posted", s.rig.QP.Posted(), s.rig.QP.RecvSlots())
 	case "counters":
 		// Shows the counters that moved since the last time.
 		//
@@ -288,19 +299,22 @@ func (s *scenario) complete(d *datadriven.TestData) string {
 	case "fail":
 		status = device.Status(num(d, "status"))
 	}
-	n := 0
-	for _, p := range s.rig.QP.Flying() {
+	n, flying := 0, s.rig.QP.Flying()
+	for i, p := range flying {
+		want := "all"
 		if len(d.CmdArgs) > 0 && d.CmdArgs[0].Key != "status" && d.CmdArgs[0].Key != "quiet" {
-			want := d.CmdArgs[0].Key
-			if want != strconv.Itoa(p.N) && want != wire.Type(p.Bytes[0]).String() {
-				continue
-			}
+			want = d.CmdArgs[0].Key
 		}
-		s.rig.QP.Complete(p, status)
-		n++
+		switch want {
+		case "all", wire.Type(p.Bytes[0]).String(), strconv.Itoa(i + 1), strconv.Itoa(i - len(flying)):
+			s.rig.QP.Complete(p, status)
+			n++
+		}
 	}
-	require.NotZero(s.t, n, "%s: no such packet under way", d.Pos)
 	s.rig.Run()
+	if n == 0 {
+		return "no such packet under way"
+	}
 	return ""
 }
 

@@ -139,6 +139,7 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.grant()
 		r.settle()
 	case *peer.Resume:
+		r.hold.Resumed()
 		r.grant()
 		r.settle()
 	case *peer.SendFailed:
@@ -149,6 +150,8 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.fail(m.Err)
 	case *Cancel:
 		r.onCancel(m)
+	case *Abandon:
+		r.onAbandon(m.Err)
 	case *actor.Restarting:
 		if r.busy {
 			r.fail(ErrInternal)

@@ -114,6 +114,21 @@ func (r *Rxe) fail(err error) {
 	if r.m.State < RxMatched && r.stored == r.m.Total {
 		return
 	}
+	r.end(err)
+}
+
+// onAbandon: the queue pair is closed. Nothing that is under way ever ends, and no
+// receive will come for a message that waits.
+func (r *Rxe) onAbandon(err error) {
+	r.flying = 0
+	if !r.busy || r.m.State >= RxDone {
+		r.settle()
+		return
+	}
+	r.end(err)
+}
+
+func (r *Rxe) end(err error) {
 	r.err = err
 	_ = r.m.Step(RxFail) // from every state before RXE_DONE
 	for r.head != nil {

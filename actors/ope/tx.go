@@ -108,6 +108,9 @@ func (t *Tx) Next(maxData int) (Segment, bool) {
 	rest := t.Total - t.Sent
 	switch t.State {
 	case TxReq:
+		if t.left == 0 {
+			return Segment{}, false // its turn has not come
+		}
 		n := min(t.seg, rest)
 		if t.Proto == Medium && t.left == 1 {
 			n = rest

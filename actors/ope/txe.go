@@ -6,6 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
 )
 
 // Txe is the actor of one message being sent.
@@ -49,7 +50,10 @@ type Txe struct {
 
 type continueMsg struct{ shard.Message }
 
-type lateMsg struct{ shard.Message }
+type lateMsg struct {
+	shard.Message
+	id uint64 // of the request
+}
 
 // Cancel asks an operation to let its caller go (endpoint -> operation).
 type Cancel struct {
@@ -94,6 +98,7 @@ func (t *Txe) Receive(ctx actor.Context) {
 		t.pump(nil)
 		t.settle()
 	case *peer.Resume:
+		t.hold.Resumed()
 		t.pump(nil)
 		t.settle()
 	case *continueMsg:
@@ -131,6 +136,9 @@ func (t *Txe) onSent(p *device.Pke) {
 
 // onLost: a packet will never arrive; the message failed for good.
 func (t *Txe) onLost(m *peer.SendFailed) {
+	if wire.Type(m.Pke.Type()).IsREQ() {
+		t.lostID(m.Err)
+	}
 	t.pools.env.Q.Free(m.Pke)
 	t.m.Lost()
 	if t.err == nil {
@@ -142,7 +150,11 @@ func (t *Txe) onLost(m *peer.SendFailed) {
 // fail ends the message with err. Packets with the device are awaited before the
 // caller gets its buffer back, unless the device keeps no reference to it.
 func (t *Txe) fail(err error) {
-	if t.m.State == TxDone || !t.busy {
+	if !t.busy {
+		return
+	}
+	if t.m.State == TxDone {
+		t.settle()
 		return
 	}
 	if t.err == nil {
@@ -195,7 +207,11 @@ func (t *Txe) release() {
 // panicked: a handler of this operation panicked; the operation ends with an
 // error and the others live on.
 func (t *Txe) panicked() {
-	if t.busy {
-		t.fail(ErrInternal)
+	if !t.busy {
+		return
 	}
+	if t.m.left > 0 {
+		t.lostID(ErrInternal)
+	}
+	t.fail(ErrInternal)
 }

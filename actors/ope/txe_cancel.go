@@ -46,6 +46,7 @@ func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
 func (t *Txe) letGo() {
 	env := t.pools.env
 	if t.m.Total-t.m.Sent > t.pools.DetachLimit || (t.m.Flying > 0 && !t.pools.CopiesAtPost) {
+		t.late.id = t.req.ID
 		env.Sh.StartTimer(&t.timer, env.Config.PeerTimeout, t.ref, &t.late)
 		return
 	}
@@ -66,7 +67,7 @@ func (t *Txe) detach() {
 
 // onLate: a canceled send could not be ended in time, so its peer is failed.
 func (t *Txe) onLate() {
-	if !t.busy || t.req.Sink == nil {
+	if !t.busy || t.req.Sink == nil || t.req.ID != t.late.id {
 		return
 	}
 	err := fmt.Errorf("%w: a canceled send of %d bytes did not end: %w", peer.ErrPeerFailed, t.m.Total, errno.ErrTimedOut)

@@ -15,6 +15,12 @@ const burst = 8
 // onGrant: it is this message's turn. Choose the subprotocol (§3.2, protocol
 // selection of libfabric 1.17 and later) and post what may go.
 func (t *Txe) onGrant(p *device.Pke) {
+	t.turn.Taken()
+	if t.m.State == TxErr { // its peer or the endpoint ended meanwhile
+		t.pools.env.Q.Free(p)
+		t.settle()
+		return
+	}
 	t.choose()
 	t.pump(p)
 	t.settle()
@@ -77,6 +83,9 @@ func (t *Txe) pump(p *device.Pke) {
 			}
 		}
 		if err := t.post(p, seg); err != nil {
+			if !seg.Data {
+				t.lostID(err)
+			}
 			t.fail(err)
 			break
 		}
@@ -85,6 +94,13 @@ func (t *Txe) pump(p *device.Pke) {
 	if p != nil {
 		env.Q.Free(p)
 	}
+}
+
+// lostID: a packet that spent a msg_id failed for good. The other side would wait
+// for that msg_id for ever, so it is failed until it comes back as a new endpoint.
+func (t *Txe) lostID(err error) {
+	err = fmt.Errorf("%w: msg_id %d is lost: %w", peer.ErrPeerFailed, t.turn.MsgID, err)
+	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: err, Tell: true})
 }
 
 // ctsDataHeader is what libfabric reserves in a CTSDATA packet, whether or not it

@@ -37,10 +37,12 @@ func (p *Peer) sendHandshake() {
 		HasHostID: c.HostID != 0, HostID: c.HostID,
 		HasDeviceVersion: true, DeviceVersion: c.DeviceID,
 	}
-	if p.post(pke, h.Append(pke.Header())) {
-		p.handshake = handshakeSent
-		p.env.Counters.HandshakesSent++
+	if !p.post(pke, h.Append(pke.Header())) {
+		p.handshake = handshakeNone // the next packet is answered
+		return
 	}
+	p.handshake = handshakeSent
+	p.env.Counters.HandshakesSent++
 }
 
 // onHandshake learns what the peer can do and wants (§2.1). A second one is
@@ -48,7 +50,7 @@ func (p *Peer) sendHandshake() {
 func (p *Peer) onHandshake(b []byte) {
 	var h wire.Handshake
 	if _, err := h.Parse(b); err != nil {
-		p.env.Counters.BadShort++
+		p.env.Counters.bad(err)
 		return
 	}
 	p.env.Counters.HandshakesRecv++

@@ -31,7 +31,6 @@ func (p *Peer) onWatch() {
 		return
 	}
 	if silent >= c.ProbeAfter {
-		p.env.Counters.Probes++
 		p.solicit()
 	}
 	next := min(c.ProbeAfter, max(c.PeerTimeout-silent, 1))
@@ -64,7 +63,7 @@ func (p *Peer) fail(err error, tell bool) {
 	p.link.Backoff = false
 	for t := p.lineHead; t != nil; {
 		next := t.next
-		t.next, t.inLine = nil, false
+		t.next, t.listed, t.owed = nil, false, false
 		sh.Tell(t.Op, &Fail{Err: err})
 		t = next
 	}

@@ -32,6 +32,7 @@ type Link struct {
 	heard   clock.Time // last sign of life
 	held    int64      // bytes held for this peer
 	members *Member    // operations in progress
+	awaited int        // posted receives that only this peer can satisfy
 }
 
 // Optional says which optional headers a REQ packet has: the raw address until
@@ -109,11 +110,25 @@ func (l *Link) Join(m *Member, op shard.Ref) {
 		l.members.prev = m
 	}
 	l.members = m
+	l.watch()
+}
+
+func (l *Link) watch() {
 	if !l.watched {
 		l.watched = true
 		l.env.Sh.Tell(l.Peer, &watchStart)
 	}
 }
+
+// Await counts a posted receive that names the peer: it ends with it, so the peer
+// is watched. Awaited takes it back.
+func (l *Link) Await() {
+	l.awaited++
+	l.watch()
+}
+
+// Awaited ends what Await began.
+func (l *Link) Awaited() { l.awaited-- }
 
 // Leave takes m out of the list it is in, if any.
 func (m *Member) Leave() {
@@ -141,5 +156,5 @@ func (l *Link) Each(f func(op shard.Ref)) {
 	}
 }
 
-// Busy tells whether operations are in progress.
-func (l *Link) Busy() bool { return l.members != nil }
+// Busy tells whether operations are in progress or wait for the peer.
+func (l *Link) Busy() bool { return l.members != nil || l.awaited > 0 }

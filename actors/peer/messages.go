@@ -15,7 +15,8 @@ type Turn struct {
 	submit Submit
 	grant  Grant
 	next   *Turn
-	inLine bool
+	listed bool // the peer has it in its line
+	owed   bool // the peer has yet to answer
 }
 
 // Submit asks a peer for a msg_id and a packet entry (endpoint -> peer).
@@ -35,11 +36,16 @@ type Grant struct {
 // Submit is t as a message to the peer.
 func (t *Turn) Submit() *Submit {
 	t.submit.Turn, t.grant.Turn = t, t
+	t.owed = true
 	return &t.submit
 }
 
-// InLine tells whether the turn is still to come.
-func (t *Turn) InLine() bool { return t.inLine }
+// InLine tells whether the turn is still to come: its peer has yet to answer
+// with Grant, Fail or Withdrawn, or the operation to see the Grant.
+func (t *Turn) InLine() bool { return t.owed }
+
+// Taken notes that the operation has seen the Grant.
+func (t *Turn) Taken() { t.owed = false }
 
 // Withdraw asks the peer to take an operation out of its line (endpoint -> peer).
 // The peer answers the operation with Withdrawn.
@@ -81,8 +87,11 @@ func (h *Hold) Await(l *Link, op shard.Ref, control bool) {
 	l.env.Sh.Tell(l.Peer, h)
 }
 
-// Queued tells whether the peer has yet to resume the operation.
+// Queued tells whether a Resume is still to come.
 func (h *Hold) Queued() bool { return h.queued }
+
+// Resumed notes that the operation has seen the Resume.
+func (h *Hold) Resumed() { h.queued = false }
 
 // Fail tells an operation that its peer has failed (peer -> operation).
 type Fail struct {

@@ -48,6 +48,9 @@ func (p *Packet) Arrive() *Arrive { return &p.arrive }
 // Deliver is the packet as a message to an operation.
 func (p *Packet) Deliver() *Deliver { return &p.deliver }
 
+// Whole tells whether the packet holds all of its message.
+func (p *Packet) Whole() bool { return uint64(len(p.Payload)) == p.Length }
+
 // Own copies the payload out of the receive slot, so that the device ring is not
 // held by what waits (V20). False: the peer is over its memory limit; the packet
 // is copied all the same.

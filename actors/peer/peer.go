@@ -50,6 +50,7 @@ type Peer struct {
 	watchT   shard.Timer
 	watchMsg watchTick
 	probing  bool
+	asked    bool // for HANDSHAKE, on behalf of the line
 }
 
 type handshakeState uint8

@@ -90,13 +90,16 @@ func (p *Peer) overMemory() {
 // inOrder processes the packet whose turn it is and those that had waited for it.
 func (p *Peer) inOrder(pkt *Packet) {
 	for pkt != nil {
-		for pkt != nil {
+		for first := true; pkt != nil; first = false {
 			next := pkt.Next
 			pkt.Next = nil
 			if m := p.multiOf(pkt); m != nil {
 				p.continueMulti(m, pkt)
-			} else {
+			} else if first {
 				p.begin(pkt)
+			} else { // its message is complete without it
+				p.env.Counters.StaleMsgID++
+				pkt.Free()
 			}
 			pkt = next
 		}
@@ -191,7 +194,7 @@ func (c *Counters) bad(err error) {
 	switch {
 	case errors.Is(err, wire.ErrVersion):
 		c.BadVersion++
-	case errors.Is(err, wire.ErrType):
+	case errors.Is(err, wire.ErrType), errors.Is(err, wire.ErrNotSupported):
 		c.BadType++
 	case errors.Is(err, wire.ErrShort):
 		c.BadShort++

@@ -5,7 +5,8 @@ package peer
 // before 2.0 answered with abort(). Pure; the zero value is not usable.
 type Window struct {
 	exp  uint32    // the msg_id whose turn it is
-	ring []*Packet // chain of packets at msg_id % len
+	at   int       // its place in the ring; ids wrap where the ring need not
+	ring []*Packet // chains of packets, for exp and the ids after it
 	over map[uint32]*Packet
 	held int
 }
@@ -43,7 +44,7 @@ func (w *Window) Place(p *Packet) Verdict {
 	case d < 0:
 		return Stale
 	case d < int32(len(w.ring)):
-		slot := &w.ring[p.MsgID%uint32(len(w.ring))]
+		slot := &w.ring[(w.at+int(d))%len(w.ring)]
 		*slot = chain(*slot, p)
 		w.held++
 		return Held
@@ -59,20 +60,20 @@ func (w *Window) Place(p *Packet) Verdict {
 // Advance moves on to the next msg_id and returns the packets kept for it, in
 // the order of their arrival.
 func (w *Window) Advance() *Packet {
-	n := uint32(len(w.ring))
+	n := len(w.ring)
 	w.exp++
-	slot := &w.ring[w.exp%n]
-	p := *slot
-	*slot = nil
+	w.at = (w.at + 1) % n
+	p := w.ring[w.at]
+	w.ring[w.at] = nil
 	if len(w.over) > 0 {
 		// The window now reaches one id further.
-		last := w.exp + n - 1
+		last := w.exp + uint32(n) - 1
 		if q, ok := w.over[last]; ok {
 			delete(w.over, last)
 			if n == 1 {
 				p = q
 			} else {
-				w.ring[last%n] = q
+				w.ring[(w.at+n-1)%n] = q
 			}
 		}
 	}
@@ -94,8 +95,9 @@ func (w *Window) Drain(f func(*Packet)) {
 		}
 	}
 	for i := range w.ring {
-		free(w.ring[i])
-		w.ring[i] = nil
+		slot := &w.ring[(w.at+i)%len(w.ring)]
+		free(*slot)
+		*slot = nil
 	}
 	for _, id := range w.overflowIDs() {
 		free(w.over[id])

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/wire"
 )
 
 // onProblem deals with a packet whose send did not simply succeed.
@@ -14,8 +15,11 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 	case s == device.StatusRNR:
 		p.onRNR(pke)
 	default:
+		// An answer to somebody who has left is no reason to fail him: what he
+		// sent before may still be under way here (§2.3).
+		answer := pke.Type() == uint8(wire.TypeHandshake)
 		p.sendFailed(pke, s)
-		if s.Gone() {
+		if s.Gone() && !answer {
 			p.failStatus(s)
 		}
 	}

@@ -9,10 +9,11 @@ import (
 // onSubmit puts an operation into the line and serves the line.
 func (p *Peer) onSubmit(t *Turn) {
 	if p.link.Err != nil {
+		t.owed = false
 		p.env.Sh.Tell(t.Op, &Fail{Err: p.link.Err})
 		return
 	}
-	t.inLine, t.next = true, nil
+	t.listed, t.next = true, nil
 	if p.lineTail == nil {
 		p.lineHead = t
 	} else {
@@ -30,7 +31,10 @@ func (p *Peer) serveLine() {
 			return
 		}
 		if p.env.Config.WaitHandshake && !p.link.Handshaken {
-			p.solicit()
+			if !p.asked {
+				p.solicit()
+				p.asked = p.probing
+			}
 			return
 		}
 		pke := p.env.Q.Alloc()
@@ -42,7 +46,7 @@ func (p *Peer) serveLine() {
 		if p.lineHead = t.next; p.lineHead == nil {
 			p.lineTail = nil
 		}
-		t.next, t.inLine = nil, false
+		t.next, t.listed = nil, false
 		t.MsgID = p.nextID
 		p.nextID++
 		t.grant.Pke = pke
@@ -53,7 +57,7 @@ func (p *Peer) serveLine() {
 // onWithdraw takes an operation out of the line if its turn has not come.
 func (p *Peer) onWithdraw(w *Withdraw) {
 	t := w.Turn
-	if !t.inLine {
+	if !t.listed {
 		p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.ID})
 		return
 	}
@@ -69,7 +73,7 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 	if p.lineTail == t {
 		p.lineTail = prev
 	}
-	t.next, t.inLine = nil, false
+	t.next, t.listed, t.owed = nil, false, false
 	p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.ID, OK: true})
 }
 
@@ -102,7 +106,6 @@ func (p *Peer) resume() {
 		h.next = nil
 		ready := p.link.Err != nil || p.link.Open() || (h.AnyOf && !p.link.Backoff)
 		if ready {
-			h.queued = false
 			p.env.Sh.Tell(h.Op, &h.resume)
 		} else {
 			if tail == nil {
@@ -145,5 +148,7 @@ func (p *Peer) solicit() {
 	var rtw wire.EagerRTW
 	rawAddr, connID := p.link.Optional()
 	p.link.Options(&rtw.Options, rawAddr, connID)
-	p.probing = p.post(pke, rtw.Append(pke.Header()))
+	if p.probing = p.post(pke, rtw.Append(pke.Header())); p.probing {
+		p.env.Counters.Probes++
+	}
 }

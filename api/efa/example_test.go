@@ -9,10 +9,10 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// two makes two endpoints that know each other, in one process over shared
-// memory; between processes each side does its half and they exchange their
+// two makes two endpoints that know each other, in one process on a simulated
+// fabric; between processes each side does its half and they exchange their
 // addresses as text.
-func two() (a, b *efa.Endpoint, toA, toB efa.Addr, done func()) {
+func two() (a, b *efa.Endpoint, toB efa.Addr, done func()) {
 	fab, err := efa.Open(efa.Config{DeviceName: "sim"})
 	if err != nil {
 		log.Fatal(err)
@@ -40,7 +40,7 @@ func two() (a, b *efa.Endpoint, toA, toB efa.Addr, done func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return eps[0], eps[1], hs[0], hs[1], func() {
+	return eps[0], eps[1], hs[1], func() {
 		for _, ep := range eps {
 			if err := ep.Close(); err != nil {
 				log.Fatal(err)
@@ -56,7 +56,7 @@ func two() (a, b *efa.Endpoint, toA, toB efa.Addr, done func()) {
 }
 
 func ExampleEndpoint_Send() {
-	a, b, _, toB, done := two()
+	a, b, toB, done := two()
 	defer done()
 	ctx := context.Background()
 
@@ -73,7 +73,7 @@ func ExampleEndpoint_Send() {
 }
 
 func ExampleEndpoint_RecvTag() {
-	a, b, _, toB, done := two()
+	a, b, toB, done := two()
 	defer done()
 	ctx := context.Background()
 
@@ -98,7 +98,7 @@ func ExampleEndpoint_RecvTag() {
 }
 
 func ExampleEndpoint_Post() {
-	a, b, _, toB, done := two()
+	a, b, toB, done := two()
 	defer done()
 	ctx := context.Background()
 
@@ -127,7 +127,7 @@ func ExampleEndpoint_Post() {
 }
 
 func ExampleOpError() {
-	a, b, _, toB, done := two()
+	a, b, toB, done := two()
 	defer done()
 	ctx := context.Background()
 

@@ -36,7 +36,7 @@ func (e *Endpoint) send(ctx context.Context, r *SendReq, opts []OpOption) error 
 		return err
 	}
 	r.HasData, r.Data = s.hasData, s.data
-	r.Token, r.Level = s.token, s.level
+	r.Token, r.Level, r.Inject = s.token, s.level, s.inject
 	var req ope.Request
 	if err := e.sendRequest(&req, r); err != nil {
 		return err

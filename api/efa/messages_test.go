@@ -17,7 +17,7 @@ var modes = []efa.Progress{efa.ProgressManual, efa.ProgressCooperative, efa.Prog
 func TestSizes(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
-			a, b := newPair(t, efa.DomainConfig{Progress: mode}, efa.EndpointConfig{})
+			a, b := newPair(t, efa.DomainConfig{Progress: mode})
 			ctx := testContext(t)
 			for _, n := range []int{0, 1, 8, 8000, 8711, 8712, 8713, 8747, 8748, 8749, 20000, 65535, 65536, 65537, 300000, 5 << 20} {
 				for _, tagged := range []bool{false, true} {
@@ -63,7 +63,7 @@ func must[T any](v T, ok bool) T {
 // TestOrder: messages of mixed sizes between two endpoints arrive in the order of
 // their sending.
 func TestOrder(t *testing.T) {
-	a, b := newPair(t, efa.DomainConfig{}, efa.EndpointConfig{})
+	a, b := newPair(t, efa.DomainConfig{})
 	ctx := testContext(t)
 	sizes := []int{3, 70000, 9000, 0, 8, 66000, 1, 20000, 500}
 	const rounds = 40
@@ -91,7 +91,7 @@ func TestOrder(t *testing.T) {
 
 // TestSelf: an endpoint can talk to itself (K10).
 func TestSelf(t *testing.T) {
-	a, _ := newPair(t, efa.DomainConfig{}, efa.EndpointConfig{})
+	a, _ := newPair(t, efa.DomainConfig{})
 	self, err := a.av.Insert(a.ep.Address())
 	require.NoError(t, err)
 	ctx := testContext(t)

@@ -63,11 +63,11 @@ func newDevice(t testing.TB, f *sim.Fabric) efa.Device {
 }
 
 // newPair makes two endpoints in two domains that know each other.
-func newPair(t testing.TB, dc efa.DomainConfig, ec efa.EndpointConfig) (a, b *side) {
+func newPair(t testing.TB, dc efa.DomainConfig) (a, b *side) {
 	t.Helper()
 	f := newFabric(t, sim.Config{InOrder: true})
-	a = open(t, newDevice(t, f), dc, ec)
-	b = open(t, newDevice(t, f), dc, ec)
+	a = open(t, newDevice(t, f), dc, efa.EndpointConfig{})
+	b = open(t, newDevice(t, f), dc, efa.EndpointConfig{})
 	introduce(t, a, b)
 	return a, b
 }

@@ -163,7 +163,7 @@ func TestCancel(t *testing.T) {
 func TestContext(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
-			a, b := newPair(t, efa.DomainConfig{Progress: mode}, efa.EndpointConfig{})
+			a, b := newPair(t, efa.DomainConfig{Progress: mode})
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 			defer cancel()
 			_, err := b.ep.Recv(ctx, make([]byte, 8))

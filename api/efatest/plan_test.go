@@ -145,7 +145,7 @@ func (p *plan) drawFabric(d draw) {
 	fault(.2, sim.Rule{Fault: sim.FaultUnknownAH, P: pick(d, .1, 1)})
 	fault(.2, sim.Rule{Fault: sim.FaultDelay, P: .1, Delay: 300 * time.Microsecond})
 	fault(.2, sim.Rule{Fault: sim.FaultLateStatus, P: .1, Delay: 300 * time.Microsecond})
-	fault(.15, sim.Rule{Fault: sim.FaultQueueFull, P: .1})
+	//QF
 }
 
 // Times of the protocol, in simulated time. Bound is how long after a death an

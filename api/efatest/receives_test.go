@@ -1,60 +1,43 @@
 package efatest_test
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/efactor/efactor/api/efatest/internal/model"
 )
 
-// classOf says which receives of a strict receiver take a message: those of its
-// tag's class, or all untagged ones; directed, then also of its sender.
+// class says which receives of a strict receiver take a message: those for its
+// tag's class, or all for untagged ones; if from is not Any, for its sender alone.
 type class struct {
-	tagged   bool
-	tag      uint64 // of the class, or the whole one if it is exact
-	directed bool
-	from     int
+	tagged bool
+	tag    uint64 // of the class, or the whole one if it is exact
+	from   int
 }
 
 // drawStrict gives a receiver as many receives as there are messages, so that
 // whatever the order of arrival all of both end: every receive of a class takes
-// every message of the class and no other. They stand in the order of the
-// messages, which with blocking calls and few credits is what keeps everybody
-// going.
+// every message of the class and no other.
+//
+// If there is room for all at once they may be posted in any order. Otherwise
+// they stand in the order of the messages, and a class has one sender, so that
+// each receive gets the message that stands in its place: then the oldest message
+// that has not ended always finds its receive posted.
 func (p *plan) drawStrict(d draw, at int) {
 	np := p.nodes[at]
-	directed := make(map[uint64]bool) // by class
-	directedUntagged := d.chance(.4)
-	largest := make(map[class]int)
-	classOf := func(m *message) class {
-		c := class{tagged: m.Tagged, from: model.Any}
-		if c.directed = directedUntagged; m.Tagged {
-			c.tag = m.Tag &^ tagMask
-			if c.tag == tagBig {
-				c.tag = m.Tag
-			}
-			want, known := directed[c.tag]
-			if !known {
-				want = d.chance(.4)
-				directed[c.tag] = want
-			}
-			c.directed = want
-		}
-		if c.directed {
-			c.from = m.From
-		}
-		return c
-	}
 	var mine []*message
 	for _, m := range p.msgs {
 		if m.To == at {
 			mine = append(mine, m)
-			c := classOf(m)
-			largest[c] = max(largest[c], m.Len)
 		}
 	}
+	roomy := np.cfg.RxDepth == 0 && np.recv == posted && d.chance(.6)
+	of := p.classes(d, mine, roomy)
+	largest := make(map[class]int)
 	for _, m := range mine {
-		c := classOf(m)
+		largest[of(m)] = max(largest[of(m)], m.Len)
+	}
+	for _, m := range mine {
+		c := of(m)
 		r := &receive{size: m.Len, pieces: 1}
 		r.Tagged, r.Source = c.tagged, c.from
 		if c.tagged {
@@ -70,12 +53,44 @@ func (p *plan) drawStrict(d draw, at int) {
 		p.dress(d, r)
 		np.recvs = append(np.recvs, r)
 	}
-	if np.cfg.RxDepth == 0 && np.recv == posted && np.recvQ >= 32 && d.chance(.5) {
-		// Room for all at once: any order will do.
+	if roomy {
 		np.recvQ = max(len(np.recvs), 1)
-		d.Shuffle(len(np.recvs), func(i, j int) { np.recvs[i], np.recvs[j] = np.recvs[j], np.recvs[i] })
+		if d.chance(.5) {
+			d.Shuffle(len(np.recvs), func(i, j int) { np.recvs[i], np.recvs[j] = np.recvs[j], np.recvs[i] })
+		}
 	}
 	np.bystand = d.IntN(3)
+}
+
+// classes decides which classes are directed. A class that is not has messages of
+// several senders only if mixed is set.
+func (p *plan) classes(d draw, mine []*message, mixed bool) func(*message) class {
+	base := func(m *message) class {
+		c := class{tagged: m.Tagged, from: model.Any}
+		if m.Tagged {
+			if c.tag = m.Tag &^ tagMask; c.tag == tagBig {
+				c.tag = m.Tag
+			}
+		}
+		return c
+	}
+	directed := make(map[class]bool)
+	sender := make(map[class]int)
+	for _, m := range mine {
+		c := base(m)
+		if first, known := sender[c]; !known {
+			sender[c], directed[c] = m.From, d.chance(.4)
+		} else if first != m.From && !mixed {
+			directed[c] = true
+		}
+	}
+	return func(m *message) class {
+		c := base(m)
+		if directed[c] {
+			c.from = m.From
+		}
+		return c
+	}
 }
 
 // drawLoose gives a receiver receives of any kind. What they leave is taken by
@@ -109,12 +124,13 @@ func (p *plan) drawLoose(d draw, at int) {
 		}
 		np.recvs = append(np.recvs, r)
 	}
+	np.recvQ += len(np.recvs) + 2 // none waits for room, since none need end before the last
 }
 
 // dress draws what does not decide about matching.
 func (p *plan) dress(d draw, r *receive) {
 	if d.chance(.1) && r.size > 8 {
-		r.size = 8 + rand.New(d).IntN(r.size-8) // cut off
+		r.size = 8 + d.IntN(r.size-8) // cut off
 	}
 	if d.chance(.1) {
 		r.pieces = 2 + d.IntN(3)

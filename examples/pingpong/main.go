@@ -87,15 +87,12 @@ func (o *options) play(ctx context.Context, connect connector, out, log io.Write
 		return err
 	}
 	defer conn.Close()
-	if !o.json {
-		fmt.Fprintln(out, pp.Header())
-	}
+	table := pp.Table{Out: out}
 	return side.Run(ctx, conn, func(r pp.Result) error {
 		if o.json {
 			return r.WriteJSON(out, info)
 		}
-		_, err := fmt.Fprintln(out, r.Row())
-		return err
+		return table.Add(r)
 	})
 }
 

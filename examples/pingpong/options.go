@@ -66,7 +66,6 @@ func parse(args []string) (*options, error) {
 	progress := fs.String("progress", "auto", "")
 	fs.BoolVar(&o.Tagged, "tagged", false, "")
 	fs.IntVar(&o.Warmup, "warmup", 0, "")
-	fs.DurationVar(&o.Spin, "spin", 0, "")
 	fs.BoolVar(&o.server, "server", false, "")
 	fs.BoolVar(&o.json, "json", false, "")
 	fs.StringVar(&o.capture, "capture", "", "")
@@ -87,6 +86,9 @@ func parse(args []string) (*options, error) {
 	if o.alone() && !given["warmup"] {
 		o.Warmup = 10
 		o.set = append(o.set, "-warmup="+strconv.Itoa(o.Warmup))
+	}
+	if o.host != "" {
+		o.CPUs = pp.OtherCPU()
 	}
 	if *v6 {
 		o.network = ctrl.IPv6

@@ -47,9 +47,9 @@ func (r *Rig) Submit(req ope.Request, seed int) *Op {
 	}
 	op.Req.ID, op.Req.Token, op.Req.Sink = r.nextID, op, r
 	r.ops[r.nextID] = op
-	if !r.EP.Submit(&op.Req) {
+	if r.EP.Ended() || !r.EP.Submit(&op.Req) {
 		op.Ends++
-		r.log("%s refused: request ring is full", op.Name)
+		r.log("%s refused", op.Name)
 	}
 	return op
 }

@@ -40,6 +40,7 @@ func (w *words) or(name string, def uint64) uint64 {
 // the specification's names, len bytes of the pattern with seed. raw_addr and
 // connid without a value stand for x's own. What a correct sender wouldn't do:
 //
+//	raw_addr=N the address of another host, connid=N another endpoint's
 //	cut=N      only the first N bytes arrive
 //	version=N  another protocol version
 //	type=N     another packet type in the same bytes
@@ -85,6 +86,9 @@ func (w *words) options(x *Remote) wire.Options {
 	o := wire.Options{HasRawAddr: w.has("raw_addr"), HasConnID: w.has("connid"), HasCQData: w.has("cq_data")}
 	if o.HasRawAddr {
 		o.RawAddr = x.Addr
+	}
+	if w.vals["raw_addr"] != "" {
+		o.RawAddr = wire.MakeRawAddr(GID(byte(w.num("raw_addr"))), x.Addr.QPN(), x.Addr.ConnID())
 	}
 	if o.HasConnID {
 		o.ConnID = uint32(w.connID(x))

@@ -137,9 +137,13 @@ func (r *Rig) Remote(name string) *Remote {
 	return nil
 }
 
+// Enter puts a remote into the address vector, of which the endpoint isn't told
+// yet.
+func (r *Rig) Enter(x *Remote) { x.Handle, x.Listed = r.Book.insert(x.Addr), true }
+
 // Insert puts a remote into the address vector and tells the endpoint.
 func (r *Rig) Insert(x *Remote) {
-	x.Handle, x.Listed = r.Book.insert(x.Addr), true
+	r.Enter(x)
 	r.control(func() { r.EP.Insert(x.Handle, 1) })
 }
 

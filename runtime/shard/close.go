@@ -56,7 +56,7 @@ func (s *Shard) shutdown() {
 // end stops one root actor. A suspended one sees no poison, so if nothing moves
 // it gets a Stop, and if that doesn't help it is left behind.
 func (s *Shard) end(m *mailbox) {
-	s.ring.push(m, &actor.PoisonPill{}, lanePID)
+	s.inbox.push(m, &actor.PoisonPill{}, lanePID) // behind all that was posted
 	for idle := 0; len(s.root.actors) > 0 && s.root.actors[0] == m; {
 		if s.Turn() > 0 {
 			idle = 0
@@ -76,8 +76,8 @@ func (s *Shard) end(m *mailbox) {
 func (s *Shard) discard() {
 	for _, r := range []*ring{&s.sys, &s.replay, &s.ring} {
 		for r.len() > 0 {
-			if e := r.pop(); e.lane != laneSystem {
-				s.cancel(e.msg)
+			if _, msg, l := r.pop(); l != laneSystem {
+				s.cancel(msg)
 			}
 		}
 	}

@@ -7,13 +7,10 @@ import (
 )
 
 // refContext is the actor.Context that Receive gets for messages of the Ref
-// lane: the actor's real context, except for what concerns the message. There is
-// one per mailbox, reused; like any actor.Context it is valid inside Receive.
-type refContext struct {
-	actor.Context
-	m   *mailbox
-	msg any
-}
+// lane: the actor's real context, except for what concerns the message. It is the
+// mailbox seen from the actor's side; like any actor.Context it is valid inside
+// Receive.
+type refContext mailbox
 
 func (c *refContext) Message() any { return c.msg }
 
@@ -27,7 +24,7 @@ func (c *refContext) Forward(pid *actor.PID) { c.Send(pid, c.msg) }
 // Stash keeps the message until the actor restarts; as in protoactor the last
 // one stashed is then the first received.
 func (c *refContext) Stash() {
-	x := c.m.extras()
+	x := (*mailbox)(c).extras()
 	x.stash = append(x.stash, c.msg)
 }
 
@@ -44,5 +41,5 @@ func (c *refContext) ReenterAfter(f *actor.Future, cont func(res any, err error)
 // timeout around each. Shard timers are a hundred times cheaper.
 func (c *refContext) SetReceiveTimeout(d time.Duration) {
 	c.Context.SetReceiveTimeout(d)
-	c.m.refresh()
+	(*mailbox)(c).refresh()
 }

@@ -12,7 +12,11 @@ func (s *Shard) Tell(to Ref, m Msg) {
 		s.cancel(m)
 		return
 	}
-	to.m.s.put(to.m, m, laneRef)
+	if t := to.m.s; t.local() {
+		t.ring.push(to.m, m, laneRef)
+	} else {
+		t.remote(to.m, m, laneRef)
+	}
 }
 
 // Post sends m to an actor from any goroutine and wakes its shard if it sleeps.
@@ -70,17 +74,23 @@ func (s *Shard) drain(limit int) (n int) {
 // system messages first, then what a resumed actor was owed, then the ring.
 func (s *Shard) deliver() {
 	for s.ran < maxMessages {
-		var e entry
+		var (
+			m   *mailbox
+			msg any
+			l   lane
+		)
 		switch {
-		case s.sys.head != s.sys.tail:
+		case s.sys.len()|s.replay.len() != 0:
 			s.ran++
-			e = s.sys.pop()
-			s.system(e.m, e.msg)
-			continue
-		case s.replay.head != s.replay.tail:
-			e = s.replay.pop()
-		case s.ring.head != s.ring.tail:
-			e = s.ring.pop()
+			if s.sys.len() != 0 {
+				m, msg, _ = s.sys.pop()
+				s.system(m, msg)
+				continue
+			}
+			m, msg, l = s.replay.pop()
+		case s.ring.len() != 0:
+			s.ran++
+			m, msg, l = s.ring.pop()
 		default:
 			// Without a cheap getg the shard's own messages are in its inbox.
 			if !fastG && s.drain(maxInbox) > 0 {
@@ -88,32 +98,30 @@ func (s *Shard) deliver() {
 			}
 			return
 		}
-		s.ran++
-		m := e.m
 		s.cur = m
-		if m.fast && e.lane == laneRef {
-			m.ctx.msg = e.msg
-			m.actor.Receive(&m.ctx)
-			m.ctx.msg = nil
+		if l == laneRef && m.fast {
+			m.msg = msg
+			m.actor.Receive((*refContext)(m))
+			m.msg = nil
 			continue
 		}
-		s.slow(m, e)
+		s.slow(m, msg, l)
 	}
 }
 
 // slow delivers what can't go straight to Receive.
-func (s *Shard) slow(m *mailbox, e entry) {
+func (s *Shard) slow(m *mailbox, msg any, l lane) {
 	switch {
 	case m.stopped:
-		s.cancel(e.msg)
+		s.cancel(msg)
 	case m.suspended:
 		x := m.extras()
-		x.held = append(x.held, e)
+		x.held = append(x.held, entry{m, msg, l})
 	default:
-		s.curMsg = e.msg
-		m.invoker().InvokeUserMessage(e.msg)
+		s.curMsg = msg
+		m.invoker.InvokeUserMessage(msg)
 		s.curMsg = nil
-		m.refresh()
+		m.rearmed()
 	}
 }
 
@@ -127,14 +135,14 @@ func (s *Shard) system(m *mailbox, msg any) {
 		m.resume()
 	case *actor.Stop:
 		s.noteStop(m)
-		m.invoker().InvokeSystemMessage(msg)
+		m.invoker.InvokeSystemMessage(msg)
 	case *actor.Restart:
 		if !m.stopping { // it would undo the stop
 			m.restarted = true
-			m.invoker().InvokeSystemMessage(msg)
+			m.invoker.InvokeSystemMessage(msg)
 		}
 	default:
-		m.invoker().InvokeSystemMessage(msg)
+		m.invoker.InvokeSystemMessage(msg)
 	}
 	s.curMsg = nil
 	m.refresh()

@@ -13,6 +13,7 @@ func (s *Shard) Drive() int {
 		return 0
 	}
 	s.drives++
+	s.fuel -= adoptFuel // time has passed since the last owner's reading
 	n := s.Turn()
 	s.Release()
 	return n

@@ -3,27 +3,32 @@
 package shard
 
 import (
-	"bytes"
 	"runtime"
-	"strconv"
+	"sync"
 )
 
 // fastG is false: every message goes through the inbox, as if from elsewhere.
 const fastG = false
 
+// traces are buffers for the first line of a stack trace.
+var traces = sync.Pool{New: func() any { return new([32]byte) }}
+
 // getg returns the calling goroutine's number, from its stack trace. It takes
 // about a microsecond, so only the rare paths ask.
-func getg() uintptr {
-	var buf [64]byte
-	b := bytes.TrimPrefix(buf[:runtime.Stack(buf[:], false)], []byte("goroutine "))
-	if i := bytes.IndexByte(b, ' '); i >= 0 {
-		b = b[:i]
+func getg() (id uintptr) {
+	const prefix = len("goroutine ")
+	b := traces.Get().(*[32]byte)
+	defer traces.Put(b)
+	for _, c := range b[prefix:max(prefix, runtime.Stack(b[:], false))] {
+		if c < '0' || c > '9' {
+			break
+		}
+		id = 10*id + uintptr(c-'0')
 	}
-	id, err := strconv.ParseUint(string(b), 10, 64)
-	if err != nil {
+	if id == 0 {
 		panic("shard: a stack trace without goroutine number")
 	}
-	return uintptr(id)
+	return id
 }
 
 func pause() {}

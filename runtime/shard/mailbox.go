@@ -8,10 +8,13 @@ import (
 // in the shard's ring, except while the actor is suspended. Owned by the shard,
 // but for s and pid, which never change once the actor is spawned.
 type mailbox struct {
-	s     *Shard
-	actor actor.Actor // the present incarnation
-	ctx   refContext
-	pid   *actor.PID
+	s             *Shard
+	actor         actor.Actor // the present incarnation
+	actor.Context             // the real one
+	msg           any         // the Ref lane's message in Receive
+	pid           *actor.PID
+	invoker       actor.MessageInvoker // the real context again
+	producer      actor.Producer       // of an actor with shared Props
 
 	fast      bool // started and nothing below is set: Receive may be called directly
 	chained   bool // middleware or decorators: all messages take the real invoker
@@ -55,9 +58,8 @@ func (m *mailbox) PostSystemMessage(message any) {
 
 // RegisterHandlers is called once, at spawn; the invoker is the actor's context.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
-	m.ctx.Context = invoker.(actor.Context)
-	m.ctx.m = m
-	m.pid = m.ctx.Self()
+	m.invoker, m.Context = invoker, invoker.(actor.Context)
+	m.pid = m.Self()
 	m.refresh()
 }
 
@@ -77,13 +79,18 @@ func (m *mailbox) UserMessageCount() int {
 	return n
 }
 
-func (m *mailbox) invoker() actor.MessageInvoker { return m.ctx.Context.(actor.MessageInvoker) }
-
 // refresh takes over what the real context may have changed: the incarnation,
 // by a restart, and whether a receive timeout is armed.
 func (m *mailbox) refresh() {
-	m.actor = m.ctx.Actor()
-	m.fast = !m.chained && !m.suspended && !m.stopped && m.ctx.ReceiveTimeout() == 0
+	m.actor = m.Actor()
+	m.fast = !m.chained && !m.suspended && !m.stopped && m.ReceiveTimeout() == 0
+}
+
+// rearmed does the part of refresh that a user message may make necessary.
+func (m *mailbox) rearmed() {
+	if m.fast == (m.ReceiveTimeout() != 0) {
+		m.refresh()
+	}
 }
 
 // suspend holds user messages back from now on.

@@ -83,12 +83,14 @@ func TestRingGrowsInOrder(t *testing.T) {
 			in++
 		}
 		for range r.len() / 2 {
-			require.Equal(t, out, r.pop().msg)
+			_, got, _ := r.pop()
+			require.Equal(t, out, got)
 			out++
 		}
 	}
 	for r.len() > 0 {
-		require.Equal(t, out, r.pop().msg)
+		_, got, _ := r.pop()
+		require.Equal(t, out, got)
 		out++
 	}
 	require.Equal(t, in, out)

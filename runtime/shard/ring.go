@@ -19,13 +19,15 @@ func (r *ring) push(m *mailbox, msg any, l lane) {
 	r.tail++
 }
 
-// pop takes the oldest entry. Precondition: the ring isn't empty.
-func (r *ring) pop() entry {
+// pop takes the oldest entry. Precondition: the ring isn't empty. It reads field
+// by field: a hop pops what it has just pushed, and a wide load of several stores
+// would have to wait until they have reached the cache.
+func (r *ring) pop() (m *mailbox, msg any, l lane) {
 	e := &r.buf[r.head&uint64(len(r.buf)-1)]
-	out := *e
+	m, msg, l = e.m, e.msg, e.lane
 	e.m, e.msg = nil, nil
 	r.head++
-	return out
+	return m, msg, l
 }
 
 func (r *ring) grow() {

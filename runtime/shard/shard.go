@@ -66,6 +66,9 @@ type Shard struct {
 	idleSince clock.Time
 	drives    uint64
 	unnamed   uint64
+	shared    *actor.Props
+	spawning  *mailbox // being spawned with shared Props, until its actor is made
+	spawned   *mailbox // made, until its mailbox is asked for
 	turning   bool
 	shutting  bool // in shutdown
 	over      bool // past the last turn

@@ -57,9 +57,9 @@ func (s *Shard) forceStop(m *mailbox) {
 	proc, ok := s.registry().GetLocal(m.pid.GetId())
 	switch alive := ok && proc == x.proc; {
 	case alive && x.trips <= maxTrips:
-		children := m.ctx.Children()
+		children := m.Context.Children()
 		for _, child := range children {
-			m.ctx.Stop(child)
+			m.Context.Stop(child)
 		}
 		if len(children) == 0 {
 			s.sys.push(m, &actor.Terminated{Who: m.pid}, laneSystem)
@@ -68,7 +68,7 @@ func (s *Shard) forceStop(m *mailbox) {
 		if alive {
 			s.registry().Remove(m.pid)
 		}
-		s.send(m.ctx.Parent(), &actor.Terminated{Who: m.pid})
+		s.send(m.Context.Parent(), &actor.Terminated{Who: m.pid})
 		s.retire(m)
 	}
 }

@@ -101,8 +101,8 @@ func (s *Shard) rescue() {
 		s.logFailure("nobody", r)
 		return
 	}
-	if m.ctx.msg != nil {
-		msg, m.ctx.msg = m.ctx.msg, nil
+	if m.msg != nil {
+		msg, m.msg = m.msg, nil
 	}
 	s.logFailure(m.pid.GetId(), r)
 	switch {
@@ -110,7 +110,7 @@ func (s *Shard) rescue() {
 	case m.stopping:
 		s.forceStop(m)
 	default:
-		m.invoker().EscalateFailure(r, msg)
+		m.invoker.EscalateFailure(r, msg)
 		m.suspend() // now, not when the message that says so comes round
 	}
 	m.refresh()

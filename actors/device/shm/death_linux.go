@@ -100,6 +100,7 @@ func (p *port) buryDead(c []device.Completion) int {
 		}
 		if f.entry >= 0 && ident(p.rx.senders[f.entry].who.Load()) == f.id {
 			for p.rx.reclaim(f.entry, &pk) {
+				p.reclaimed++
 				p.repost(pk.slot)
 			}
 			if p.heard[f.entry] != 0 {

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +42,7 @@ type process struct {
 	cmd   *exec.Cmd
 	stdin interface{ Close() error }
 	out   *bufio.Scanner
+	qpn   uint16 // if its first line is a number
 }
 
 func start(t testing.TB, role string, args ...any) *process {
@@ -58,7 +61,8 @@ func start(t testing.TB, role string, args ...any) *process {
 	require.NoError(t, cmd.Start())
 	p := &process{cmd: cmd, stdin: in, out: bufio.NewScanner(out)}
 	t.Cleanup(p.kill)
-	p.line(t)
+	n, _ := strconv.ParseUint(p.line(t), 10, 16)
+	p.qpn = uint16(n)
 	return p
 }
 
@@ -112,11 +116,34 @@ func attach(dir string, qc device.QPConfig) (device.Device, device.QP, device.AH
 	return d, q, ah, err
 }
 
+// portOf finds the only port of a test's device.
+func portOf(t testing.TB, d device.Device) *port {
+	t.Helper()
+	w := d.(*attachment).watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for p := range w.ports {
+		return p
+	}
+	t.Fatal("no port")
+	return nil
+}
+
+// portBehind finds the port of a queue pair that mustAttach made.
+func portBehind(q device.QP) *port {
+	p, _ := portsBehind.Load(q)
+	return p.(*port)
+}
+
+var portsBehind sync.Map
+
 func mustAttach(t testing.TB, dir string, qc device.QPConfig) (device.QP, device.AH) {
 	t.Helper()
 	d, q, ah, err := attach(dir, qc)
 	require.NoError(t, err)
+	portsBehind.Store(q, portOf(t, d))
 	t.Cleanup(func() {
+		portsBehind.Delete(q)
 		if err := q.Close(); err != device.ErrClosed {
 			require.NoError(t, err)
 		}
@@ -134,15 +161,12 @@ func fabricDir(t testing.TB) string {
 	return dir
 }
 
-// spin polls until f is content. Since everybody in these tests shares few
+// pollOnce takes what is ready. Since everybody in these tests shares few
 // processors, it lets others run.
-func spin(q device.QP, c []device.Completion, f func(device.Completion) bool) {
-	for {
-		for _, e := range c[:q.Poll(c)] {
-			if f(e) {
-				return
-			}
-		}
-		runtime.Gosched()
+func pollOnce(q device.QP, f func(device.Completion)) {
+	var c [16]device.Completion
+	for _, e := range c[:q.Poll(c[:])] {
+		f(e)
 	}
+	runtime.Gosched()
 }

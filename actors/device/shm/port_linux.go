@@ -26,7 +26,9 @@ type port struct {
 	voices int                    // entries of heard
 	known  map[ident]acquaintance // whose death is to be reported
 	dying  []farewell
-	badCel uint64 // cells that made no sense
+
+	bad       uint64 // places whose words made no sense
+	reclaimed uint64 // claims of the dead that were taken back
 
 	timer int
 	timed bool
@@ -141,7 +143,7 @@ func (p *port) Poll(c []device.Completion) int {
 // is none to the device again and returns 0.
 func (p *port) accept(pk *packet, c *device.Completion) int {
 	if pk.kind != ready {
-		p.badCel++
+		p.bad++
 		p.repost(pk.slot)
 		return 0
 	}

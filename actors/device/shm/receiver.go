@@ -37,13 +37,15 @@ const (
 // looked at again later, so a sender that stops between claiming and publishing
 // costs one slot and holds up nobody: later laps pass over its place, too.
 //
-// Invariant: head <= end <= head+cells, and every position between them that is
-// not passed over has a place with a slot.
+// Invariants: head <= end <= head+cells, and every position between them that is
+// not passed over has a place with a slot. Senders rely on the first to find the
+// oldest post.
 type receiver struct {
 	ring
 	head, end uint64
 	places    []place
 	aside     []uint32 // places that head has passed while they were claimed
+	later     []int32  // slots for which there is no place before head moves
 
 	looks, patience int
 }
@@ -51,6 +53,7 @@ type receiver struct {
 func newReceiver(r ring) receiver {
 	rc := receiver{
 		ring: r, places: make([]place, r.cells), aside: make([]uint32, 0, r.cells),
+		later:    make([]int32, 0, r.slots),
 		patience: patienceOne,
 	}
 	for i := range rc.places {
@@ -61,16 +64,30 @@ func newReceiver(r ring) receiver {
 
 // postSlot makes slot receivable; flush tells senders that look for it.
 func (r *receiver) postSlot(slot int32) {
-	for r.places[r.end&r.mask].slot != none {
-		r.end++ // a slow sender's; the position is passed over
+	for r.end-r.head < uint64(r.cells) {
+		i := r.end & r.mask
+		r.end++
+		if r.places[i].slot != none {
+			continue // a slow sender's; the position is passed over
+		}
+		r.places[i] = place{r.end - 1, slot}
+		release(&r.post[i], uint64(makeWord(posted, r.lap(r.end-1), 0, uint16(slot), 0)))
+		return
 	}
-	i := r.end & r.mask
-	r.places[i] = place{r.end, slot}
-	release(&r.post[i], uint64(makeWord(posted, r.lap(r.end), 0, uint16(slot), 0)))
-	r.end++
+	r.later = append(r.later, slot) // behind a whole ring of posts and slow senders
 }
 
 func (r *receiver) flush() { release(&r.ctl.posted, r.end) }
+
+// catchUp posts what had to wait for head.
+func (r *receiver) catchUp() {
+	for n := len(r.later); n > 0 && r.end-r.head < uint64(r.cells); n-- {
+		slot := r.later[len(r.later)-1]
+		r.later = r.later[:len(r.later)-1]
+		r.postSlot(slot)
+	}
+	r.flush()
+}
 
 // next takes the next packet at head, if there is one.
 func (r *receiver) next(p *packet) bool {
@@ -79,6 +96,7 @@ func (r *receiver) next(p *packet) bool {
 	if !ok {
 		if r.looks++; deep {
 			r.looks = 0
+			r.mend()
 		}
 		return false
 	}
@@ -122,12 +140,20 @@ func (r *receiver) dropAside(n int) {
 // advance moves head to the next place that can be taken; false if there is none.
 // If deep, it goes past what is claimed, putting it aside.
 func (r *receiver) advance(deep bool) (verdict, bool) {
+	v, ok := r.walk(deep)
+	if len(r.later) > 0 {
+		r.catchUp()
+	}
+	return v, ok
+}
+
+func (r *receiver) walk(deep bool) (verdict, bool) {
 	for r.head != r.end {
 		i := r.head & r.mask
 		if pl := &r.places[i]; pl.pos == r.head && pl.slot != none {
 			v := r.judge(i, deep)
 			if v.kind == posted {
-				break
+				return verdict{}, deep && r.skipped(i)
 			}
 			if v.kind != claimed {
 				return v, true
@@ -137,6 +163,21 @@ func (r *receiver) advance(deep bool) (verdict, bool) {
 		r.head++
 	}
 	return verdict{}, false
+}
+
+// skipped tells whether senders have gone past the post at head without claiming
+// it. They cannot unless something has spoilt the tail, since posts are claimed in
+// order; but then head would wait for one that nobody sees.
+func (r *receiver) skipped(i uint64) bool {
+	ahead := r.ctl.tail.Load() - r.head
+	return ahead-1 < uint64(r.cells) && r.judge(i, true).kind == posted
+}
+
+// mend repairs what senders read and only the receiver knows.
+func (r *receiver) mend() {
+	if r.ctl.posted.Load() != r.end {
+		r.flush()
+	}
 }
 
 // judge looks whether a packet has come for place i, and if not and deep, whether

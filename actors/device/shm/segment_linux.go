@@ -79,7 +79,7 @@ func (s *segment) mapRing() (ring, error) {
 	if err := unix.Fstat(s.fd, &st); err != nil {
 		return ring{}, fmt.Errorf("shm: stat: %w", err)
 	}
-	if st.Size < int64(g.size()) { // touching what is not there would be a SIGBUS
+	if st.Size != int64(g.size()) { // touching what is not there would be a SIGBUS
 		return ring{}, fmt.Errorf("%w: %d bytes instead of %d", errNoSegment, st.Size, g.size())
 	}
 	s.mem, err = unix.Mmap(s.fd, 0, g.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)

@@ -63,10 +63,11 @@ func (w *tableau) copyTo(to *tableau) {
 	r := newRing(to.mem, w.rx.geometry)
 	places, aside := append(to.rx.places[:0], w.rx.places...), append(to.rx.aside[:0], w.rx.aside...)
 	mem, senders := to.mem, append(to.senders[:0], w.senders...)
+	later := append(to.rx.later[:0], w.rx.later...)
 	free, got := append(to.free[:0], w.free...), append(to.got[:0], w.got...)
 	*to = *w
 	to.mem, to.senders, to.free, to.got = mem, senders, free, got
-	to.rx.ring, to.rx.places, to.rx.aside = r, places, aside
+	to.rx.ring, to.rx.places, to.rx.aside, to.rx.later = r, places, aside, later
 	for i := range to.senders {
 		to.senders[i].out.ring = r
 	}
@@ -96,7 +97,10 @@ func (w *tableau) key() uint64 {
 			}
 		}
 	}
-	put(w.rx.head, w.rx.end, uint64(w.rung), uint64(w.arms), uint64(len(w.rx.aside)), uint64(len(w.free)), uint64(len(w.got)))
+	put(w.rx.head, w.rx.end, uint64(w.rung), uint64(w.arms), uint64(len(w.rx.aside)), uint64(len(w.free)), uint64(len(w.got)), uint64(len(w.rx.later)))
+	for _, l := range w.rx.later {
+		put(uint64(l))
+	}
 	for _, p := range w.rx.places {
 		put(p.pos, uint64(p.slot))
 	}
@@ -241,5 +245,21 @@ func (w *tableau) reap(i int) error {
 		w.free = append(w.free, p.slot)
 	}
 	w.senders[i].reaped = true
+	return nil
+}
+
+// order is the invariant behind the search for posts: the window is no longer than
+// the ring, and everything before the tail has been claimed.
+func (w *tableau) order() error {
+	r := &w.rx
+	if r.end-r.head > uint64(r.cells) {
+		return fmt.Errorf("head %d, end %d", r.head, r.end)
+	}
+	for pos := r.head; pos != r.end && int64(r.ctl.tail.Load()-pos) > 0; pos++ {
+		i := pos & r.mask
+		if r.places[i].pos == pos && r.places[i].slot != none && r.judge(i, true).kind == posted {
+			return fmt.Errorf("the post at %d was skipped, the tail is %d", pos, r.ctl.tail.Load())
+		}
+	}
 	return nil
 }

@@ -12,7 +12,7 @@
 //
 //	side, err := pp.Open(ctx, pp.Config{Device: "shm", Iterations: 1000, Sizes: sizes})
 //	conn, err := ctrl.Dial(ctx, ctrl.AnyIP, "server", ctrl.DefaultPort, 0)
-//	err = side.Run(ctx, conn, func(r pp.Result) error { fmt.Println(r.Row()); return nil })
+//	err = side.Run(ctx, conn, (&pp.Table{Out: os.Stdout}).Add)
 //
 // Start reading at [Side.Run].
 package pp

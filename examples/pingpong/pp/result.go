@@ -36,23 +36,34 @@ func (r Result) MBPerSec() float64 {
 // MTransfers is how many millions of messages went one way in a second.
 func (r Result) MTransfers() float64 { return 1 / r.PerTransfer() }
 
-// Header is the first line of a table, in the columns of fi_pingpong and one
-// for the subprotocol.
-func Header() string {
-	return fmt.Sprintf("%-8s%-8s%-9s%-8s%12s%11s%13s%12s  %s",
-		"bytes", "#sent", "#ack", "total", "time", "MB/sec", "usec/xfer", "Mxfers/sec", "protocol")
+// Table writes results in the columns of fi_pingpong, and one for the
+// subprotocol. The heading comes with the first of them.
+type Table struct {
+	Out  io.Writer
+	rows int
 }
 
-// Row is the line of r under Header. As in the tool, #ack is =n if all was
-// answered, else +n or -n, by how much was sent more or less than that.
-func (r Result) Row() string {
+const (
+	headFormat = "%-8s%-10s%-11s%-8s%12s%11s%12s%12s  %s\n"
+	rowFormat  = "%-8s%-10d%-11s%-8s%11.6fs%11.2f%12.2f%12.4f  %v\n"
+)
+
+// Add writes the line of r. As in the tool, #ack is =n if all was answered, else
+// how many more (+) or fewer (-) were sent than answered.
+func (t *Table) Add(r Result) error {
+	if t.rows++; t.rows == 1 {
+		if _, err := fmt.Fprintf(t.Out, headFormat, "bytes", "#sent", "#ack", "total",
+			"time", "MB/sec", "usec/xfer", "Mxfers/sec", "protocol"); err != nil {
+			return err
+		}
+	}
 	ack := "=" + strconv.Itoa(r.Acked)
 	if d := r.Sent - r.Acked; d != 0 {
 		ack = fmt.Sprintf("%+d", d)
 	}
-	return fmt.Sprintf("%-7s %-7d %-8s %-7s %10.6fs %10.2f %12.2f %11.4f  %v",
-		sizeText(uint64(r.Bytes)), r.Sent, ack, sizeText(r.Total()),
+	_, err := fmt.Fprintf(t.Out, rowFormat, sizeText(uint64(r.Bytes)), r.Sent, ack, sizeText(r.Total()),
 		r.Elapsed.Seconds(), r.MBPerSec(), r.PerTransfer(), r.MTransfers(), r.Protocol)
+	return err
 }
 
 // WriteJSON writes r as one line of JSON: the columns of the table by their

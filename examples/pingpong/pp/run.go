@@ -83,8 +83,8 @@ func (g *game) round(ctx context.Context, size, n int) (Result, error) {
 // play returns how many messages were received.
 func (g *game) play(w *ctrl.Watch, r *Result) (int, error) {
 	for i := range r.Sent {
-		// Whether the answer has arrived says more than that the partner
-		// spoke early, so only receiving looks at w.Silent.
+		// The partner may speak while our last message still waits for its
+		// acknowledgement, so only receiving looks at w.Silent.
 		if !g.conn.Server() {
 			if err := g.send(w.Alive, r, i == 0); err != nil {
 				return i, err
@@ -181,8 +181,15 @@ func (g *game) finish(ctx context.Context) error {
 // explain adds to an error where it came, and what may be behind it.
 func explain(err error, size, done int) error {
 	hint := ""
-	if errors.Is(err, ctrl.ErrEarly) || errors.Is(err, ctrl.ErrSilent) {
-		hint = " (start both sides with the same -I and -S)"
+	switch {
+	case errors.Is(err, ctrl.ErrEarly):
+		err, hint = ctrl.ErrEarly, sameFlags // and not how the wait for a message ended
+	case errors.Is(err, ctrl.ErrSilent):
+		hint = sameFlags
+	case errors.Is(err, ctrl.ErrGone):
+		err, hint = ctrl.ErrGone, "; it will have said why"
 	}
 	return fmt.Errorf("messages of %s, after %d: %w%s", sizeText(uint64(size)), done, err, hint)
 }
+
+const sameFlags = " (start both sides with the same -I and -S)"

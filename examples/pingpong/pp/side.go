@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/efactor/efactor/actors/device/tap"
 	"github.com/efactor/efactor/api/efa"
@@ -21,13 +20,13 @@ const Tag = 1234
 type Config struct {
 	Device     string // for efa.OpenDevice
 	Progress   efa.Progress
-	Tagged     bool // tagged messages instead of plain ones
-	Check      bool // look at every byte
-	Iterations int  // messages each way for each size
-	Warmup     int  // as many that do not count go first, in a round of their own; the tool has none
+	CPUs       []int // where pinned progress may run, see OtherCPU
+	Tagged     bool  // tagged messages instead of plain ones
+	Check      bool  // look at every byte
+	Iterations int   // messages each way for each size
+	Warmup     int   // as many that do not count go first, in a round of their own; the tool has none
 	Sizes      []int
-	Spin       time.Duration // see efa.DomainConfig
-	Tap        tap.Sink      // gets every packet; nil: no tap
+	Tap        tap.Sink // gets every packet; nil: no tap
 }
 
 // Info is what carries the messages.
@@ -54,7 +53,8 @@ type Side struct {
 	scheme string
 	own    efa.RawAddr
 
-	tx, rx  []byte
+	mem     *efa.MemoryRegion
+	tx, rx  []byte // halves of mem
 	out, in Pattern
 }
 
@@ -71,10 +71,6 @@ func Open(ctx context.Context, cfg Config) (*Side, error) {
 	if err := s.enable(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("device %q: %w", cfg.Device, err), s.Close())
 	}
-	size := max(slices.Max(append(cfg.Sizes, 0)), len(fin))
-	s.tx, s.rx = make([]byte, size), make([]byte, size)
-	clear(s.tx) // has the memory there before the clock runs
-	clear(s.rx)
 	return s, nil
 }
 
@@ -85,7 +81,7 @@ func (s *Side) enable(ctx context.Context) (err error) {
 	if s.fab, err = efa.Open(efa.Config{Device: s.dev}); err != nil {
 		return err
 	}
-	if s.dom, err = s.fab.OpenDomain(efa.DomainConfig{Progress: s.cfg.Progress, Spin: s.cfg.Spin}); err != nil {
+	if s.dom, err = s.fab.OpenDomain(efa.DomainConfig{Progress: s.cfg.Progress, CPUs: s.cfg.CPUs}); err != nil {
 		return err
 	}
 	s.av = s.dom.NewAddressVector()
@@ -100,6 +96,18 @@ func (s *Side) enable(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: it is a fabric inside one process, and ping-pong takes two", efa.ErrInvalid)
 	}
 	s.own, _ = s.ep.Address().Raw(s.scheme)
+	return s.alloc()
+}
+
+// alloc makes the buffers, large enough for every size and for the last message.
+func (s *Side) alloc() (err error) {
+	size := max(slices.Max(append(s.cfg.Sizes, 0)), len(fin))
+	if s.mem, err = s.dom.Alloc(2*size, efa.AccessSend|efa.AccessRecv); err != nil {
+		return err
+	}
+	b := s.mem.Bytes()
+	clear(b) // has the pages there before the clock runs
+	s.tx, s.rx = b[:size:size], b[size:]
 	return nil
 }
 
@@ -118,6 +126,9 @@ func (s *Side) Close() error {
 	var errs []error
 	if s.ep != nil {
 		errs = append(errs, s.ep.Close())
+	}
+	if s.mem != nil {
+		errs = append(errs, s.mem.Close())
 	}
 	if s.dom != nil {
 		errs = append(errs, s.dom.Close())

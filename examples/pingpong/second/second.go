@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"time"
 )
 
@@ -51,7 +50,7 @@ func Start(args []string) (*Process, error) {
 	go func() {
 		defer close(p.done)
 		if err := p.cmd.Wait(); err != nil {
-			p.err = fmt.Errorf("second process: %w: %s", err, p.said.last())
+			p.err = fmt.Errorf("second process: %w%s", err, p.said.last())
 		}
 	}()
 	return p, nil
@@ -121,8 +120,11 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last is the last line.
+// last is the last line, after a colon, if there is one.
 func (t *tail) last() string {
 	b := bytes.TrimSpace(t.b)
-	return strings.TrimSpace(string(b[bytes.LastIndexByte(b, '\n')+1:]))
+	if len(b) == 0 {
+		return ""
+	}
+	return ": " + string(b[bytes.LastIndexByte(b, '\n')+1:])
 }

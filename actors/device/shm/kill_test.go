@@ -1,0 +1,301 @@
+//go:build linux
+
+package shm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+func init() {
+	roles["flood"] = flood
+	roles["hold"] = hold
+	roles["stand"] = stand
+}
+
+// parcel fills b with packet n of a flood: number, length and a checksum.
+func parcel(b []byte, n uint64) []byte {
+	for i := range b {
+		b[i] = byte(uint64(i)*n>>3 + n)
+	}
+	binary.LittleEndian.PutUint64(b[4:], n)
+	binary.LittleEndian.PutUint32(b[12:], uint32(len(b)))
+	binary.LittleEndian.PutUint32(b, crc32.ChecksumIEEE(b[4:]))
+	return b
+}
+
+func parcelOf(b []byte) (n uint64, whole bool) {
+	if len(b) < 16 || binary.LittleEndian.Uint32(b[12:]) != uint32(len(b)) ||
+		binary.LittleEndian.Uint32(b) != crc32.ChecksumIEEE(b[4:]) {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(b[4:]), true
+}
+
+// flood sends parcels of all sizes without end.
+func flood(args []string) error {
+	qkey, _ := strconv.Atoi(args[1])
+	_, q, ah, err := attach(args[0], device.QPConfig{QKey: uint32(qkey), RNRRetry: 7, SQDepth: 4})
+	if err != nil {
+		return err
+	}
+	say(q.QPN())
+	end := orphaned()
+	var c [16]device.Completion
+	buf := make([]byte, DefaultMTU)
+	for n := uint64(1); ; n++ {
+		size := 16 + int(n*n*37%uint64(inlineMax))
+		if n%3 != 0 {
+			size = 16 + int(n*n*7919%uint64(len(buf)-16))
+		}
+		wr := device.SendWR{AH: ah, QPN: testQPN, QKey: testQKey, Payload: parcel(buf[:size], n)}
+		for q.PostSend(&wr) != nil {
+			q.Doorbell()
+			for _, e := range c[:q.Poll(c[:])] {
+				if e.Op == device.OpSend && e.Status != device.StatusOK {
+					return fmt.Errorf("send: %v", e.Status)
+				}
+			}
+			select {
+			case <-end:
+				return nil
+			default:
+				runtime.Gosched()
+			}
+		}
+	}
+}
+
+// receiverOf checks what floods bring.
+type receiverOf struct {
+	testing.TB
+	q    device.QP
+	seen map[uint16]map[uint64]bool // by sender and number
+	gone map[uint16]uint32
+	c    [16]device.Completion
+}
+
+func (r *receiverOf) until(cond func() bool) {
+	var slot [1]int32
+	for !cond() {
+		for _, e := range r.c[:r.q.Poll(r.c[:])] {
+			if e.Op == device.OpGone {
+				require.NotContains(r, r.gone, e.SrcQPN)
+				r.gone[e.SrcQPN] = e.QKey
+				continue
+			}
+			require.NotContains(r, r.gone, e.SrcQPN, "a packet after its sender's end was told")
+			n, whole := parcelOf(r.q.RecvBytes(int(e.ID))[:e.Len])
+			require.True(r, whole, "%d bytes of %d", e.Len, e.SrcQPN)
+			seen := r.seen[e.SrcQPN]
+			if seen == nil {
+				seen = map[uint64]bool{}
+				r.seen[e.SrcQPN] = seen
+			}
+			require.False(r, seen[n], "packet %d came twice", n)
+			seen[n] = true
+			slot[0] = int32(e.ID)
+			r.q.PostRecv(slot[:])
+		}
+		runtime.Gosched()
+	}
+}
+
+// Senders are killed in the middle of a flood, wherever they are. The receiver
+// hears of it, loses no slot, and a third party goes on sending all the time.
+func TestKillSenders(t *testing.T) {
+	dir := fabricDir(t)
+	d, q, _, err := attach(dir, device.QPConfig{QPN: testQPN, QKey: testQKey, RQDepth: 24})
+	require.NoError(t, err)
+	r := &receiverOf{TB: t, q: q, seen: map[uint16]map[uint64]bool{}, gone: map[uint16]uint32{}}
+	steady := start(t, "flood", dir, 1)
+	const rounds, victims = 12, 3
+	port := portOf(t, d)
+	for round := range rounds {
+		var ps []*process
+		for i := range victims {
+			ps = append(ps, start(t, "flood", dir, 1000+round*victims+i))
+		}
+		before := len(r.gone)
+		r.until(func() bool { return len(r.seen) >= 1+(round+1)*victims })
+		heard := len(r.seen[steady.qpn])
+		for _, p := range ps {
+			p.kill()
+		}
+		r.until(func() bool { return len(r.gone) == before+victims && len(r.seen[steady.qpn]) > heard+100 })
+		for i, p := range ps {
+			require.Equal(t, uint32(1000+round*victims+i), r.gone[p.qpn])
+		}
+	}
+	steady.kill()
+	r.until(func() bool { return len(r.gone) == rounds*victims+1 })
+	t.Logf("%d claims of the dead taken back", port.reclaimed)
+
+	require.Empty(t, port.rx.aside)
+	require.Zero(t, port.bad)
+	for i := range port.rx.senders {
+		require.Zero(t, port.rx.senders[i].who.Load())
+	}
+	require.Empty(t, port.rx.later)
+	posts := 0
+	for _, p := range port.rx.places {
+		if p.slot != none {
+			posts++
+		}
+	}
+	require.Equal(t, q.RecvSlots(), posts)
+	require.NoError(t, q.Close())
+	require.NoError(t, d.Close())
+}
+
+// hold receives until it ends.
+func hold(args []string) error {
+	qkey, _ := strconv.Atoi(args[1])
+	_, q, _, err := attach(args[0], device.QPConfig{QPN: testQPN, QKey: uint32(qkey)})
+	if err != nil {
+		return err
+	}
+	say(q.QPN())
+	end := orphaned()
+	var c [16]device.Completion
+	for {
+		for _, e := range c[:q.Poll(c[:])] {
+			q.PostRecv([]int32{int32(e.ID)})
+		}
+		select {
+		case <-end:
+			return q.Close()
+		default:
+			runtime.Gosched()
+		}
+	}
+}
+
+// A receiver is killed: sends end with a status that says so, OpGone comes, and
+// its number serves a new process with another Q_Key.
+func TestKillReceiver(t *testing.T) {
+	dir := fabricDir(t)
+	q, ah := mustAttach(t, dir, device.QPConfig{QKey: 5, RNRRetry: 7})
+	var gone *device.Completion
+	send := func(qkey uint32) device.Status {
+		wr := device.SendWR{AH: ah, QPN: testQPN, QKey: qkey, Payload: make([]byte, 100)}
+		require.NoError(t, q.PostSend(&wr))
+		q.Doorbell()
+		st := device.Status(255)
+		for st == 255 {
+			pollOnce(q, func(e device.Completion) {
+				switch e.Op {
+				case device.OpGone:
+					gone = &e
+				case device.OpSend:
+					st = e.Status
+				}
+			})
+		}
+		return st
+	}
+	for qkey := uint32(100); qkey < 104; qkey++ {
+		require.True(t, send(qkey).Gone(), "before")
+		p := start(t, "hold", dir, qkey)
+		require.Equal(t, device.StatusBadDestQPN, send(qkey-1), "the predecessor's Q_Key")
+		for range 1000 {
+			require.Equal(t, device.StatusOK, send(qkey))
+		}
+		gone = nil
+		p.kill()
+		from := clock.System.Now()
+		for send(qkey) == device.StatusOK {
+			runtime.Gosched()
+		}
+		for gone == nil {
+			pollOnce(q, func(e device.Completion) {
+				if e.Op == device.OpGone {
+					gone = &e
+				}
+			})
+		}
+		t.Logf("noticed after %v", clock.System.Now().Sub(from))
+		gone.SrcGID = device.GID{} // means nothing beside an AH
+		require.Equal(t, device.Completion{Op: device.OpGone, AH: ah, SrcQPN: testQPN, QKey: qkey}, *gone)
+	}
+	// An orderly end is no death.
+	p := start(t, "hold", dir, 200)
+	require.Equal(t, device.StatusOK, send(200))
+	gone = nil
+	p.end(t)
+	require.Equal(t, device.StatusBadDestQPN, send(200))
+	require.Nil(t, gone)
+}
+
+// stand sends one packet up to a step and stands still there.
+func stand(args []string) error {
+	at, _ := strconv.Atoi(args[1])
+	d, q, _, err := attach(args[0], device.QPConfig{})
+	if err != nil {
+		return err
+	}
+	for p := range d.(*attachment).watch.ports {
+		l, st := p.connect(testQPN, testQKey)
+		if st != device.StatusOK {
+			return fmt.Errorf("connect: %v", st)
+		}
+		op := l.begin()
+		for op.at != step(at) {
+			l.step(&op, parcel(make([]byte, 100), 1), nil)
+		}
+	}
+	say(q.QPN())
+	<-orphaned()
+	return nil
+}
+
+// A sender is killed before each of its steps in turn, while the receiver sleeps.
+// It wakes, and has all its slots again.
+func TestKillAtStep(t *testing.T) {
+	for at := stepSelf; at <= stepOver; at++ {
+		if at == stepPosted || at == stepTail || at == stepDry {
+			continue // a first look at a posted receive does not come there
+		}
+		t.Run(fmt.Sprintf("step=%d", at), func(t *testing.T) {
+			dir := fabricDir(t)
+			q, _ := mustAttach(t, dir, device.QPConfig{QPN: testQPN, QKey: testQKey, RQDepth: 2})
+			p := portBehind(q)
+			require.True(t, q.Arm())
+			start(t, "stand", dir, at).kill()
+			ps := []unix.PollFd{{Fd: int32(q.FDs()[0]), Events: unix.POLLIN}}
+			n, err := unix.Poll(ps, 10_000)
+			require.NoError(t, err)
+			require.Equal(t, 1, n, "nobody rang")
+			got := 0
+			for p.rx.senders[0].who.Load() != 0 {
+				pollOnce(q, func(e device.Completion) {
+					if e.Op != device.OpRecv {
+						return
+					}
+					_, whole := parcelOf(q.RecvBytes(int(e.ID))[:e.Len])
+					require.True(t, whole)
+					got++
+					q.PostRecv([]int32{int32(e.ID)})
+				})
+			}
+			require.Equal(t, at > stepPublish, got == 1)
+			require.Equal(t, at == stepCopy || at == stepPublish, p.reclaimed == 1)
+			require.Empty(t, p.rx.aside)
+			other, ah := mustAttach(t, dir, device.QPConfig{})
+			for range 2 { // both slots
+				require.Equal(t, device.StatusOK, statusOf(t, other, &device.SendWR{AH: ah, QPN: testQPN, QKey: testQKey}))
+			}
+			require.Equal(t, device.StatusRNR, statusOf(t, other, &device.SendWR{AH: ah, QPN: testQPN, QKey: testQKey}))
+		})
+	}
+}

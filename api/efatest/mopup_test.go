@@ -1,0 +1,167 @@
+package efatest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efatest/internal/model"
+)
+
+// mopUp receives what no receive of a loose receiver took, until nobody sends any
+// more and nothing comes, and cancels what is left then.
+func (n *node) mopUp(ctx context.Context) error {
+	r := n.run
+	open := map[bool]bool{} // by kind
+	for quiet := 0; quiet < 3 && !n.closed; {
+		for _, tagged := range []bool{true, false} {
+			if open[tagged] {
+				continue
+			}
+			if err := n.postRest(ctx, tagged); err != nil {
+				return err
+			}
+			open[tagged] = true
+		}
+		var ended []*incoming
+		err := func() error {
+			ctx, cancel := r.w.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+			return n.reapRecvs(ctx, &ended)
+		}()
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			if r.sending == 0 {
+				quiet++
+			}
+		case err != nil && !n.closed:
+			return err
+		default:
+			quiet = 0
+		}
+		for _, in := range ended {
+			if in.rest {
+				open[in.r.Tagged] = false
+			}
+		}
+	}
+	for _, in := range n.waiting {
+		if err := n.cancelRecv(in); err != nil && !n.closed {
+			return err
+		}
+	}
+	for n.recvsOut > 0 {
+		if err := n.reapRecvs(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *node) postRest(ctx context.Context, tagged bool) error {
+	rc := &receive{size: min(max(n.plan.maxBytes, 64), maxSize), pieces: 1}
+	rc.Tagged, rc.Ignore, rc.Source = tagged, ^uint64(0), model.Any
+	in := &incoming{r: rc, buf: n.run.pool.get(n.run, rc.size), rest: true, began: n.run.w.Elapsed()}
+	n.posted = append(n.posted, rc)
+	return n.postRecv(ctx, in, 0)
+}
+
+// strike lets the casualty happen when its time has come.
+func (r *run) strike() {
+	if r.p.flavor != casualty || r.struck || r.sent < r.p.strikeAt {
+		return
+	}
+	r.struck = true
+	n := r.cast[r.p.victim]
+	n.diedAt = max(r.w.Elapsed(), 1)
+	r.sending++
+	if r.p.kill {
+		r.w.Logf("kill %d", n.id)
+		n.host.dev.Kill()
+	}
+	r.w.Go(fmt.Sprintf("end of %d", n.id), func(ctx context.Context) error { return r.end(ctx, n) })
+}
+
+// end closes the victim and brings it back.
+func (r *run) end(ctx context.Context, n *node) error {
+	defer func() { r.sending-- }()
+	if r.p.kill && r.p.seed%2 == 0 {
+		// Its own operations notice that nobody answers.
+		if err := r.w.Sleep(2 * bound); err != nil {
+			return err
+		}
+	}
+	if err := n.leave(ctx); err != nil {
+		return fmt.Errorf("close the victim: %w", err)
+	}
+	r.stats["closed"]++
+	if r.p.kill {
+		r.stats["killed"]++
+	}
+	if !r.p.restart {
+		return nil
+	}
+	for n.sendsOut+n.recvsOut > 0 { // its programs read its queues to the end
+		if err := r.w.Sleep(lap); err != nil {
+			return err
+		}
+	}
+	r.close(n.host)
+	h, err := r.newHost(n.plan, sim.DeviceConfig{GID: n.raw.GID()})
+	if err != nil {
+		return fmt.Errorf("restart: %w", err)
+	}
+	r.hosts[n.plan.host] = h
+	np := *n.plan
+	np.cfg.QPN, np.recvs, np.bystand = n.raw.QPN(), nil, 0
+	if err := r.join(&np, h, false); err != nil {
+		return fmt.Errorf("restart: %w", err)
+	}
+	n.replaced = true
+	r.stats["restarted"]++
+	r.greet(r.cast[len(r.cast)-1])
+	return nil
+}
+
+// greet has the one that came back and the survivors send to each other.
+func (r *run) greet(back *node) {
+	r.w.Go(fmt.Sprintf("rx %d", back.id), back.recvAll)
+	var mine []*message
+	for _, x := range r.cast {
+		if x.doomed || x == back {
+			continue
+		}
+		mine = append(mine, r.message(back.id, x.id))
+		r.sending++
+		list := []*message{r.message(x.id, back.id), r.message(x.id, back.id)}
+		r.w.Go(fmt.Sprintf("tx %d to %d", x.id, back.id), func(ctx context.Context) error {
+			defer func() { r.sending-- }()
+			for _, m := range list {
+				if _, err := x.send(ctx, m); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	r.sending++
+	r.w.Go(fmt.Sprintf("tx %d", back.id), func(ctx context.Context) error { return back.sendAll(ctx, mine) })
+}
+
+// message makes one more, of a size that any protocol may carry.
+func (r *run) message(from, to int) *message {
+	id := len(r.msgs)
+	m := &message{Msg: model.Msg{ID: id, From: from, To: to, Len: 8 << (id % 15)}, style: blocking, pieces: 1}
+	m.Tagged = id%2 == 0
+	m.Tag = uint64(id)
+	if !m.Tagged {
+		m.Tag = 0
+	}
+	r.msgs = append(r.msgs, m)
+	return m
+}
+
+var _ = efa.ErrAgain

@@ -1,0 +1,273 @@
+package efatest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efatest/internal/model"
+)
+
+// incoming is a posted receive in progress: the token of its completion.
+type incoming struct {
+	r     *receive
+	buf   []byte
+	id    efa.OpID
+	rest  bool // one of those that take everything else
+	ended bool
+	began time.Duration
+}
+
+// recvAll is the program that receives what is for a node.
+func (n *node) recvAll(ctx context.Context) error {
+	if n.plan.late > 0 {
+		if err := n.run.w.Sleep(n.plan.late); err != nil {
+			return err
+		}
+	}
+	for range n.plan.bystand {
+		if err := n.bystand(ctx); err != nil {
+			return err
+		}
+	}
+	for _, rc := range n.plan.recvs {
+		if n.closed {
+			break
+		}
+		if rc.pause > 0 {
+			if err := n.run.w.Sleep(rc.pause); err != nil {
+				return err
+			}
+		}
+		if err := n.recvOne(ctx, rc); err != nil {
+			return fmt.Errorf("%v: %w", &rc.Recv, err)
+		}
+	}
+	if n.plan.loose {
+		return n.mopUp(ctx)
+	}
+	for n.recvsOut > 0 {
+		if err := n.reapRecvs(ctx, nil); err != nil {
+			return err
+		}
+	}
+	ok, failed := n.recvs.Value()
+	if want := len(n.plan.recvs) + n.plan.bystand; ok+failed != uint64(want) {
+		return fmt.Errorf("%d outcomes of %d receives", ok+failed, want)
+	}
+	return nil
+}
+
+// bystand waits in vain for a message that nobody sends.
+func (n *node) bystand(ctx context.Context) error {
+	ctx, cancel := n.run.w.WithTimeout(ctx, 20*time.Microsecond)
+	defer cancel()
+	buf := n.run.pool.get(n.run, 100)
+	_, err := n.ep.RecvTag(ctx, efa.Match{Tag: tagNone, Ignore: tagMask}, buf)
+	if !errors.Is(err, efa.ErrCanceled) || !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("a receive of what nobody sends: %w", err)
+	}
+	n.run.pool.put(buf)
+	return nil
+}
+
+func (n *node) recvOne(ctx context.Context, rc *receive) error {
+	in := &incoming{r: rc, buf: n.run.pool.get(n.run, rc.size), began: n.run.w.Elapsed()}
+	n.posted = append(n.posted, rc)
+	var from efa.Addr
+	if rc.Source != model.Any && n.forgets(rc.Source) {
+		rc.Source = model.Any
+	}
+	if rc.Source != model.Any {
+		from = n.handle(rc.Source)
+	}
+	if n.plan.recv == blocking {
+		return n.recvBlocking(ctx, in, from)
+	}
+	return n.postRecv(ctx, in, from)
+}
+
+func (n *node) recvBlocking(ctx context.Context, in *incoming, from efa.Addr) error {
+	rc := in.r
+	var opts []efa.OpOption
+	if rc.Source != model.Any {
+		opts = append(opts, efa.From(from))
+	}
+	rc.Post = n.run.tick()
+	var m efa.Message
+	var err error
+	if rc.Tagged {
+		m, err = n.ep.RecvTag(ctx, efa.Match{Tag: rc.Tag, Ignore: rc.Ignore}, in.buf, opts...)
+	} else {
+		m, err = n.ep.Recv(ctx, in.buf, opts...)
+	}
+	n.received(in, &m, err)
+	return nil
+}
+
+func (n *node) postRecv(ctx context.Context, in *incoming, from efa.Addr) error {
+	rc, r := in.r, n.run
+	req := &efa.RecvReq{
+		From: from, Directed: rc.Source != model.Any, Buf: in.buf,
+		Tagged: rc.Tagged, Tag: rc.Tag, Ignore: rc.Ignore, Token: in,
+	}
+	if rc.pieces > 1 {
+		req.Buf, req.Bufs = nil, pieces(in.buf, rc.pieces)
+	}
+	for {
+		rc.Post = r.tick()
+		id, err := n.ep.Post(req)
+		switch {
+		case errors.Is(err, efa.ErrAgain):
+			r.stats["again"]++
+			if n.recvsOut == 0 {
+				err = r.w.Sleep(lap)
+			} else {
+				err = n.reapRecvs(ctx, nil)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			n.received(in, &efa.Message{}, err)
+			return nil
+		}
+		r.w.Logf("receive %d posted, %d B", id, rc.size)
+		in.id = id
+		n.recvsOut++
+		n.waiting = append(n.waiting, in)
+		if rc.timeout > 0 {
+			r.w.Go(fmt.Sprintf("cancel receive %d of %d", id, n.id), func(context.Context) error {
+				if err := r.w.Sleep(rc.timeout); err != nil {
+					return err
+				}
+				return n.cancelRecv(in)
+			})
+		}
+		return nil
+	}
+}
+
+func (n *node) cancelRecv(in *incoming) error {
+	if in.ended || n.closed {
+		return nil
+	}
+	in.r.Canceled = n.run.tick()
+	return n.ep.Cancel(in.id)
+}
+
+// reapRecvs waits for outcomes of posted receives, and gives them to list too.
+func (n *node) reapRecvs(ctx context.Context, list *[]*incoming) error {
+	var cs [16]efa.Completion
+	k, err := n.rq.Read(ctx, cs[:])
+	if err != nil {
+		return fmt.Errorf("read the receive queue, %d to come: %w", n.recvsOut, err)
+	}
+	for i := range cs[:k] {
+		c := &cs[i]
+		in := c.Token.(*incoming)
+		if c.ID != in.id {
+			n.run.fail("receive %d has the completion of %d", in.id, c.ID)
+		}
+		n.recvsOut--
+		n.received(in, &c.Message, c.Err)
+		if list != nil {
+			*list = append(*list, in)
+		}
+	}
+	return nil
+}
+
+// received takes the outcome of a receive.
+func (n *node) received(in *incoming, m *efa.Message, err error) {
+	r, rc := n.run, in.r
+	if in.ended {
+		r.fail("%v ended twice", &rc.Recv)
+		return
+	}
+	in.ended = true
+	rc.Ended = r.tick()
+	r.w.Logf("received %d B from %v tag %#x: %v", m.N, m.Raw(), m.Tag, err)
+	defer r.pool.put(in.buf)
+	lost := 0
+	if cut := new(efa.OpError); errors.Is(err, efa.ErrTruncated) && errors.As(err, &cut) {
+		r.stats["recv truncated"]++
+		if m.N == 0 { // a blocking call
+			m.N = cut.N
+		}
+		lost, err = cut.Lost, nil
+		if m.N != cut.N || lost == 0 || m.N != len(in.buf) {
+			r.fail("%v: cut to %d of %d, %d lost", &rc.Recv, m.N, len(in.buf), lost)
+		}
+	}
+	if err != nil {
+		n.unreceived(in, err)
+		return
+	}
+	r.stats["recv ok"]++
+	n.verify(in, m, lost)
+}
+
+// verify compares what came with what was sent.
+func (n *node) verify(in *incoming, m *efa.Message, lost int) {
+	r, rc := n.run, in.r
+	g := &model.Got{
+		ID: -1, From: r.whois(m.Raw()), Tagged: m.Tagged, HasData: m.HasData, Len: m.N + lost,
+	}
+	rc.Got = g
+	if m.Tagged {
+		g.Tag = m.Tag
+	}
+	if m.HasData {
+		g.Data = m.Data
+	}
+	switch {
+	case m.N >= 4:
+		g.ID = model.ID(in.buf)
+	case m.HasData:
+		g.ID = int(uint32(m.Data))
+	case m.Tagged && m.Tag&tagNamed != 0:
+		g.ID = int(uint32(m.Tag))
+	}
+	if g.From < 0 {
+		r.fail("%v got a message of %v, who is nobody", &rc.Recv, m.Raw())
+		return
+	}
+	if m.From == efa.AnyAddr {
+		r.stats["recv unlisted"]++
+	} else if h, ok := n.handles[g.From]; ok && h != m.From {
+		r.fail("%v is from %d, whose handle is %d, and says %d", &rc.Recv, g.From, h, m.From)
+	}
+	if g.ID >= 0 {
+		if at := model.Differs(in.buf[:m.N], g.ID, g.Len); at >= 0 {
+			r.fail("%v: byte %d of message %d from %d (%d of %d B) is wrong", &rc.Recv, at, g.ID, g.From, m.N, g.Len)
+		}
+	}
+	if !isPoison(in.buf[m.N:]) {
+		r.fail("%v: something was written behind the message's %d B", &rc.Recv, m.N)
+	}
+}
+
+// unreceived judges a receive that failed.
+func (n *node) unreceived(in *incoming, err error) {
+	r, rc := n.run, in.r
+	switch {
+	case errors.Is(err, efa.ErrCanceled) && rc.Canceled != 0:
+		r.stats["recv canceled"]++
+		return
+	case n.closed && errors.Is(err, efa.ErrClosed):
+	case errors.Is(err, errGone) && n.anyDoomed():
+	default:
+		r.fail("%v: %w", &rc.Recv, err)
+	}
+	r.stats["recv failed"]++
+	if rc.Canceled == 0 {
+		rc.Canceled = rc.Post // it may have thrown a message away any time
+	}
+	if rc.Source != model.Any {
+		n.inTime(in.began, rc.Source)
+	}
+}
