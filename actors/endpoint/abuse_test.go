@@ -101,7 +101,9 @@ func abuse(t *testing.T, data []byte) {
 	for len(a.data) > 0 && !rig.QP.Closed() {
 		a.step()
 	}
-	a.settle(t)
+	if !rig.QP.Closed() {
+		a.settle(t)
+	}
 	require.NoError(t, rig.Close())
 	require.Empty(t, rig.Ends())
 	require.Empty(t, rig.QP.Faults)
@@ -110,7 +112,10 @@ func abuse(t *testing.T, data []byte) {
 }
 
 // settle lets everything under way succeed, and looks for what was lost.
+var dbg bool
 func (a *abuser) settle(t *testing.T) {
+	if dbg { fmt.Println(a.rig.TakeLog()); for _,f:=range a.rig.QP.Flying(){fmt.Println("FLY",a.rig.Text(f.Bytes))}; for _,l:=range a.rig.EP.Operations(){fmt.Println(l)}; fmt.Println(a.rig.EP.Room())}
+	defer func(){ if dbg {fmt.Println("---");fmt.Println(a.rig.TakeLog());for _,l:=range a.rig.EP.Operations(){fmt.Println(l)}; fmt.Println(a.rig.QP.Faults)}}()
 	a.rig.Auto = true
 	a.rig.Run()
 	a.rig.Advance(3 * time.Second) // back-off ends

@@ -162,6 +162,7 @@ func (n *node) cancelRecv(in *incoming) error {
 // reapRecvs waits for outcomes of posted receives, and gives them to list too.
 func (n *node) reapRecvs(ctx context.Context, list *[]*incoming) error {
 	var cs [16]efa.Completion
+	looked := n.run.w.Elapsed()
 	k, err := n.rq.Read(ctx, cs[:])
 	if err != nil {
 		return fmt.Errorf("read the receive queue, %d to come: %w", n.recvsOut, err)
@@ -173,6 +174,7 @@ func (n *node) reapRecvs(ctx context.Context, list *[]*incoming) error {
 			n.run.fail("receive %d has the completion of %d", in.id, c.ID)
 		}
 		n.recvsOut--
+		in.began = max(in.began, looked)
 		n.received(in, &c.Message, c.Err)
 		if list != nil {
 			*list = append(*list, in)

@@ -56,6 +56,7 @@ func (n *node) sendAll(ctx context.Context, list []*message) error {
 		}
 	}
 	for _, o := range ops {
+		o.began = r.w.Elapsed() // nobody looked before
 		c, err := o.op.Wait(ctx)
 		if err != nil && !o.ended && c.Kind == 0 {
 			return fmt.Errorf("wait for %v: %w", &o.m.Msg, err)
@@ -220,6 +221,7 @@ func (n *node) cancelLater(o *outgoing) {
 // reapSends waits for outcomes of posted sends.
 func (n *node) reapSends(ctx context.Context) error {
 	var cs [16]efa.Completion
+	looked := n.run.w.Elapsed()
 	k, err := n.sq.Read(ctx, cs[:])
 	if err != nil {
 		return fmt.Errorf("read the send queue, %d to come: %w", n.sendsOut, err)
@@ -236,6 +238,7 @@ func (n *node) reapSends(ctx context.Context) error {
 			n.run.fail("%v is operation %d, its completion says %d", &o.m.Msg, o.id, c.ID)
 		}
 		n.sendsOut--
+		o.began = max(o.began, looked)
 		n.sent(o, c.Err)
 	}
 	return nil

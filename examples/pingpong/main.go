@@ -136,8 +136,8 @@ func (o *options) playBoth(ctx context.Context) error {
 	}
 	failed := p.Wait(bound)
 	cancel()
-	if err == nil || errors.Is(err, ctrl.ErrGone) || errors.Is(err, efa.ErrPeerFailed) {
-		return errors.Join(failed, err)
+	if failed != nil && (err == nil || errors.Is(err, ctrl.ErrGone) || errors.Is(err, efa.ErrPeerFailed)) {
+		return failed // which we only felt
 	}
 	return err
 }
