@@ -18,6 +18,9 @@ func (q *Queue) Poll(*shard.Shard) int {
 			q.onGone(c)
 		}
 	}
+	if q.stalled.head != nil {
+		n += q.unstall()
+	}
 	if q.room > 0 && (q.control.head != nil || q.data.head != nil) {
 		n += q.wakeWaiters()
 	}

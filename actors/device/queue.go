@@ -1,6 +1,7 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -49,6 +50,7 @@ type Queue struct {
 	refill int
 
 	control, data waitList
+	stalled       pkeList // the driver had no room for them
 
 	posted    bool // since the last doorbell
 	throttled bool
@@ -64,7 +66,7 @@ type Queue struct {
 type QueueCounters struct {
 	SendPosted, SendDone, SendProblem, RecvDone, RNR uint64
 	SendBytes, RecvBytes                             uint64
-	SlotWaits                                        uint64
+	SlotWaits, Stalled                               uint64
 }
 
 // NewQueue makes the queue; register it with [Queue.Start].
@@ -129,11 +131,28 @@ func (q *Queue) Room() int { return q.room }
 // Depth is the number of entries in all.
 func (q *Queue) Depth() int { return len(q.pkes) }
 
-// Post hands a filled entry to the device. The number of entries is that of the
-// send queue, so a full queue here is the driver's fault and reported as such.
+// Post hands a filled entry to the device. There are as many entries as places in
+// the send queue; should a driver have none all the same, the packet waits for a
+// completion.
 func (q *Queue) Post(p *Pke) error {
-	if err := q.qp.PostSend(&p.wr); err != nil {
+	if q.stalled.head != nil {
+		q.stall(p)
+		return nil
+	}
+	switch err := q.post(p); {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrQueueFull):
+		q.stall(p)
+		return nil
+	default:
 		return fmt.Errorf("post send: %w", err)
+	}
+}
+
+func (q *Queue) post(p *Pke) error {
+	if err := q.qp.PostSend(&p.wr); err != nil {
+		return err
 	}
 	p.out = true
 	q.posted = true

@@ -21,6 +21,9 @@ type Arrived struct {
 	Pkt *RecvPkt
 }
 
+// Canceled gives the slot back when the peer stopped with the packet under way.
+func (a *Arrived) Canceled() { a.Pkt.Release() }
+
 // Arrived is the packet as a message, to pass it on.
 func (r *RecvPkt) Arrived() *Arrived { return &r.arrived }
 

@@ -1,6 +1,10 @@
 package device
 
-import "github.com/efactor/efactor/runtime/shard"
+import (
+	"errors"
+
+	"github.com/efactor/efactor/runtime/shard"
+)
 
 // SlotWait is an actor's place in the queue for room in the send queue; the
 // actor embeds it and is told of it as a message when there is room. Control
@@ -54,6 +58,44 @@ func (q *Queue) wakeWaiters() int {
 		w.next, w.queued = nil, false
 		q.sh.Tell(w.To, w)
 		n++
+	}
+	return n
+}
+
+type pkeList struct{ head, tail *Pke }
+
+// stall keeps a packet until the driver has room.
+func (q *Queue) stall(p *Pke) {
+	q.Counters.Stalled++
+	p.Next = nil
+	if q.stalled.tail == nil {
+		q.stalled.head = p
+	} else {
+		q.stalled.tail.Next = p
+	}
+	q.stalled.tail = p
+}
+
+// unstall posts what had stalled, in order, and returns how many packets left.
+func (q *Queue) unstall() int {
+	n := 0
+	for p := q.stalled.head; p != nil; p = q.stalled.head {
+		next := p.Next
+		p.Next = nil
+		err := q.post(p)
+		if errors.Is(err, ErrQueueFull) {
+			p.Next = next
+			break
+		}
+		if q.stalled.head = next; next == nil {
+			q.stalled.tail = nil
+		}
+		n++
+		if err != nil { // too late for an error of Post: it ends as a packet does
+			p.problem.Status = StatusQPInternal
+			q.Counters.SendProblem++
+			q.sh.Tell(p.Peer, &p.problem)
+		}
 	}
 	return n
 }

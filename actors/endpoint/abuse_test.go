@@ -112,10 +112,7 @@ func abuse(t *testing.T, data []byte) {
 }
 
 // settle lets everything under way succeed, and looks for what was lost.
-var dbg bool
 func (a *abuser) settle(t *testing.T) {
-	if dbg { fmt.Println(a.rig.TakeLog()); for _,f:=range a.rig.QP.Flying(){fmt.Println("FLY",a.rig.Text(f.Bytes))}; for _,l:=range a.rig.EP.Operations(){fmt.Println(l)}; fmt.Println(a.rig.EP.Room())}
-	defer func(){ if dbg {fmt.Println("---");fmt.Println(a.rig.TakeLog());for _,l:=range a.rig.EP.Operations(){fmt.Println(l)}; fmt.Println(a.rig.QP.Faults)}}()
 	a.rig.Auto = true
 	a.rig.Run()
 	a.rig.Advance(3 * time.Second) // back-off ends

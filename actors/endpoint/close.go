@@ -25,7 +25,21 @@ func (e *Endpoint) Close(ctx context.Context) error {
 	if e.ended.CompareAndSwap(false, true) {
 		e.cfg.Shard.Post(e.ref, &closeStep{})
 	}
-	return e.cfg.Shard.Wait(ctx, &e.closed)
+	if err := e.cfg.Shard.Wait(ctx, &e.closed); err != nil {
+		return err
+	}
+	e.refuse()
+	return nil
+}
+
+// refuse ends what was submitted when nobody took requests any more. Who submits
+// looks at closed afterwards, who closes looks at the ring afterwards, so one of
+// them sees the other.
+func (e *Endpoint) refuse() {
+	e.late.Lock()
+	defer e.late.Unlock()
+	e.drainRequests()
+	e.Flush(e.cfg.Shard)
 }
 
 func (e *Endpoint) endError() error {
@@ -62,6 +76,7 @@ func (e *Endpoint) onCloseStep() {
 		sh.RemovePoller(e)
 		sh.Stop(e.ref)
 		e.closed.Set()
+		e.refuse()
 		return
 	case stopped:
 		return

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -48,7 +49,8 @@ type Endpoint struct {
 
 	state  state
 	closed shard.Signal
-	cause  error // why the endpoint ended, if not by Close
+	late   sync.Mutex // of those who take requests when closed is set
+	cause  error      // why the endpoint ended, if not by Close
 	ended  atomic.Bool
 }
 
@@ -108,6 +110,10 @@ func (e *Endpoint) Addr() wire.RawAddr { return e.addr }
 func (e *Endpoint) Submit(r *ope.Request) bool {
 	if !e.reqs.Push(r) {
 		return false
+	}
+	if e.closed.IsSet() {
+		e.refuse()
+		return true
 	}
 	e.cfg.Shard.Wake()
 	return true

@@ -117,7 +117,7 @@ func (e *Endpoint) unexpectedOf(l *peer.Link) []*match.Msg {
 // Insert tells the endpoint of new handles in the address vector, so that peers
 // that came before their address are known from now on. Runs on the shard.
 func (e *Endpoint) Insert(first, n uint64) {
-	if e.strangers == 0 {
+	if e.strangers == 0 || e.state == stopped {
 		return
 	}
 	for h := first; h < first+n; h++ {
@@ -145,6 +145,9 @@ func (e *Endpoint) findPeer(addr wire.RawAddr) *peer.Link {
 // peer itself stays as one that is in no address vector, and resumes when its
 // address is inserted again. Runs on the shard.
 func (e *Endpoint) Remove(handle uint64) {
+	if e.state == stopped {
+		return
+	}
 	e.failReceives(func(p *posting) bool { return p.req.Peer != handle }, peer.ErrRemoved)
 	if handle >= uint64(len(e.links)) || e.links[handle] == nil {
 		return
@@ -165,7 +168,7 @@ func (e *Endpoint) Remove(handle uint64) {
 		}
 	})
 	e.pools.EachRx(func(r *ope.Rxe) {
-		if r.Link() == l {
+		if r.Link() == l && r.Request().ID != 0 { // an unexpected message stays
 			c := *cancel
 			c.ID = r.Request().ID
 			e.cfg.Shard.Tell(r.Ref(), &c)

@@ -147,7 +147,7 @@ func (r *Rxe) end(err error) {
 // onCancel lets the caller go: nothing is written to its buffer from now on, the
 // message is received to its end and thrown away, so that the sender completes.
 func (r *Rxe) onCancel(m *Cancel) {
-	if !r.busy || r.done || r.req.ID != m.ID {
+	if !r.busy || r.req.Sink == nil || r.req.ID != m.ID {
 		return
 	}
 	r.err, r.drop = m.Err, true

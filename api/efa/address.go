@@ -2,6 +2,7 @@ package efa
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/efactor/efactor/wire"
@@ -29,13 +30,16 @@ type path struct {
 }
 
 // NewAddress makes the address of one path. scheme is the kind of device that it
-// is on.
+// is on: small letters, as in "shm".
 func NewAddress(scheme string, raw RawAddr) Address {
 	return Address{[]path{{scheme, raw}}}
 }
 
 // IsZero tells whether a is nowhere.
 func (a Address) IsZero() bool { return len(a.paths) == 0 }
+
+// Equal tells whether a and b are the same paths in the same order.
+func (a Address) Equal(b Address) bool { return slices.Equal(a.paths, b.paths) }
 
 // Raw returns the raw address on the given kind of device.
 func (a Address) Raw(scheme string) (RawAddr, bool) {
@@ -62,11 +66,15 @@ func (a Address) String() string {
 	return b.String()
 }
 
-// MarshalText implements encoding.TextMarshaler.
+// MarshalText implements encoding.TextMarshaler; the zero Address is the empty text.
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (a *Address) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*a = Address{}
+		return nil
+	}
 	x, err := ParseAddress(string(text))
 	if err == nil {
 		*a = x
@@ -74,13 +82,19 @@ func (a *Address) UnmarshalText(text []byte) error {
 	return err
 }
 
+// maxPaths bounds what ParseAddress accepts: there are few kinds of device.
+const maxPaths = 16
+
 // ParseAddress reads what String wrote. libfabric's own form, fi_addr_efa://..,
 // is the address on an EFA device.
 func ParseAddress(s string) (Address, error) {
 	var a Address
 	for uri := range strings.SplitSeq(s, ";") {
 		scheme, rest, ok := strings.Cut(uri, "://")
-		if !ok || scheme == "" {
+		if len(a.paths) == maxPaths {
+			return Address{}, fmt.Errorf("%w: address of more than %d paths", ErrInvalid, maxPaths)
+		}
+		if !ok || (schemeOf(scheme) != scheme && scheme != rawScheme) || scheme == "" {
 			return Address{}, fmt.Errorf("%w: address %q: want scheme://[gid]:qpn:connid", ErrInvalid, uri)
 		}
 		raw, err := wire.ParseRawAddr(rawScheme + "://" + rest)

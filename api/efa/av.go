@@ -1,7 +1,6 @@
 package efa
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,23 +26,16 @@ const notAvail = Addr(peer.Unlisted)
 // AddressVector maps addresses to handles. Handles are looked up without locks;
 // it may be used by any number of goroutines and by all endpoints of its domain.
 type AddressVector struct {
-	dom *Domain
-
-	// addrs is by handle, zero where free. A published slice is never changed,
-	// but for what lies beyond its end.
-	addrs atomic.Pointer[[]avEntry]
+	dom   *Domain
+	table avTable
 	age   atomic.Uint64 // of the latest insertion
 
-	mu     sync.RWMutex // guards what follows, and changing addrs
+	// mu guards changes of table, and what follows. The shards take it too, so
+	// nobody may wait for a shard meanwhile.
+	mu     sync.RWMutex
 	byAddr map[RawAddr]Addr
-	free   []Addr // descending, so that the lowest is last
 	eps    []*core
-}
-
-// avEntry is an address and when it was inserted.
-type avEntry struct {
-	raw RawAddr
-	age uint64
+	closed bool
 }
 
 // InsertError says which of the addresses given to Insert was not taken.
@@ -60,33 +52,45 @@ func (e *InsertError) Unwrap() error { return e.Err }
 
 func newAV(d *Domain) *AddressVector {
 	av := &AddressVector{dom: d, byAddr: make(map[RawAddr]Addr)}
-	av.addrs.Store(new([]avEntry))
+	av.table.init()
 	return av
 }
 
 // Insert adds one address and returns its handle. An address that is in the
 // vector already keeps its handle. A peer that sent before its address was
-// inserted is known by it from now on.
+// inserted is known by it from now on. Without a path to the address from this
+// device the error is ErrAddrNotAvail.
 func (av *AddressVector) Insert(a Address) (Addr, error) {
 	h, err := av.InsertAll(a)
-	if err != nil {
-		var ie *InsertError
-		if errors.As(err, &ie) {
-			err = ie.Err
-		}
+	if len(h) == 0 {
 		return notAvail, err
 	}
-	return h[0], nil
+	var ie *InsertError
+	if errors.As(err, &ie) {
+		err = ie.Err
+	}
+	return h[0], err
 }
 
-// InsertAll adds addresses in one step. Where one is refused its handle is of no
-// use, the others are in, and the error joins an [InsertError] for each.
+// InsertAll adds addresses in one step. Where one is refused the others are in all
+// the same, its handle is one that no operation takes, and the error joins an
+// [InsertError] for each.
 func (av *AddressVector) InsertAll(as ...Address) ([]Addr, error) {
+	handles, eps, err := av.insert(as)
+	if len(eps) > 0 {
+		news := slices.Clone(handles) // the caller may change his
+		for _, e := range eps {
+			e.inserted(news)
+		}
+	}
+	return handles, err
+}
+
+func (av *AddressVector) insert(as []Address) ([]Addr, []*core, error) {
 	av.mu.Lock()
 	defer av.mu.Unlock()
-	addrs := *av.addrs.Load()
-	if len(av.free) > 0 {
-		addrs = slices.Clone(addrs)
+	if av.closed {
+		return nil, nil, fmt.Errorf("%w: the address vector", ErrClosed)
 	}
 	handles := make([]Addr, len(as))
 	var errs []error
@@ -99,46 +103,45 @@ func (av *AddressVector) InsertAll(as ...Address) ([]Addr, error) {
 		}
 		h, ok := av.byAddr[raw]
 		if !ok {
-			h, addrs = av.place(addrs, raw)
+			h = Addr(av.table.add(avEntry{raw, av.age.Add(1)}))
+			av.byAddr[raw] = h
 		}
 		handles[i] = h
 	}
-	av.addrs.Store(&addrs)
-	for _, e := range av.eps {
-		e.inserted(handles)
-	}
-	return handles, errors.Join(errs...)
+	return handles, slices.Clone(av.eps), errors.Join(errs...)
 }
 
 func (av *AddressVector) check(a Address) (RawAddr, error) {
 	raw, ok := a.Raw(av.dom.scheme)
 	switch {
+	case a.IsZero():
+		return raw, fmt.Errorf("%w: the zero Address, as of an endpoint that is not enabled", ErrAddrNotAvail)
 	case !ok:
-		return raw, fmt.Errorf("%w: %q has no path on a %s device", errAddr, a, av.dom.scheme)
+		return raw, fmt.Errorf("%w: %q has no path on a %s device", ErrAddrNotAvail, a, av.dom.scheme)
 	case raw.GID() == [16]byte{}:
-		return raw, fmt.Errorf("%w: the GID of %q is zero", errAddr, a)
+		return raw, fmt.Errorf("%w: the GID of %q is zero", ErrAddrNotAvail, a)
 	}
 	return raw, nil
 }
 
-func (av *AddressVector) place(addrs []avEntry, raw RawAddr) (Addr, []avEntry) {
-	h, x := Addr(len(addrs)), avEntry{raw, av.age.Add(1)}
-	if n := len(av.free); n > 0 {
-		h, av.free = av.free[n-1], av.free[:n-1]
-		addrs[h] = x
-	} else {
-		addrs = append(addrs, x)
+// inserted tells the endpoint of new handles.
+func (c *core) inserted(hs []Addr) {
+	if c.live() != nil {
+		return
 	}
-	av.byAddr[raw] = h
-	return h, addrs
+	c.control(func() {
+		for _, h := range hs {
+			if h < notAvail {
+				c.act.Insert(uint64(h), 1)
+			}
+		}
+	})
 }
 
-// errAddr is FI_EADDRNOTAVAIL.
-var errAddr = Errno(99)
-
 // Remove takes a handle out. It returns when no endpoint uses it any more:
-// operations in progress with the peer end with ErrCanceled. A peer that is
-// still alive and is inserted again resumes where it was.
+// operations in progress with the peer end with ErrCanceled. If ctx ends first
+// the removal goes on by itself. A peer that is still alive and is inserted again
+// resumes where it was.
 func (av *AddressVector) Remove(ctx context.Context, h Addr) error {
 	av.mu.Lock()
 	raw, ok := av.lookup(h)
@@ -146,25 +149,57 @@ func (av *AddressVector) Remove(ctx context.Context, h Addr) error {
 		av.mu.Unlock()
 		return fmt.Errorf("%w: no peer has the handle %d", ErrInvalid, h)
 	}
-	addrs := slices.Clone(*av.addrs.Load())
-	addrs[h] = avEntry{}
-	av.addrs.Store(&addrs)
+	av.table.set(uint64(h), avEntry{})
 	delete(av.byAddr, raw)
 	eps := slices.Clone(av.eps)
 	av.mu.Unlock()
 
-	var errs []error
+	r := &removal{av: av, h: h}
+	r.left.Store(int64(len(eps)) + 1)
 	for _, e := range eps {
-		if err := e.removed(ctx, h); err != nil && !errors.Is(err, shard.ErrClosed) {
-			errs = append(errs, err)
+		e.removed(r)
+	}
+	r.done()
+	for _, e := range eps {
+		switch err := e.sh.Wait(ctx, &r.sig); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, shard.ErrClosed): // the others may still answer
+			return contextError(ctx, err)
 		}
 	}
-	// Only now may the handle mean somebody else.
-	av.mu.Lock()
-	defer av.mu.Unlock()
-	i, _ := slices.BinarySearchFunc(av.free, h, func(a, b Addr) int { return cmp.Compare(b, a) })
-	av.free = slices.Insert(av.free, i, h)
-	return errors.Join(errs...)
+	return nil
+}
+
+// removal is a handle on its way out.
+type removal struct {
+	av   *AddressVector
+	h    Addr
+	left atomic.Int64 // endpoints that may use the handle, and Remove itself
+	sig  shard.Signal
+}
+
+// done: one fewer uses the handle. Only after the last may it mean somebody else.
+func (r *removal) done() {
+	if r.left.Add(-1) > 0 {
+		return
+	}
+	r.av.mu.Lock()
+	r.av.table.release(uint64(r.h))
+	r.av.mu.Unlock()
+	r.sig.Set()
+}
+
+// removed makes the endpoint let go of a handle.
+func (c *core) removed(r *removal) {
+	if c.live() != nil {
+		r.done()
+		return
+	}
+	c.control(func() {
+		c.act.Remove(uint64(r.h))
+		r.done()
+	})
 }
 
 // Lookup returns the address of a handle.
@@ -190,13 +225,18 @@ func (av *AddressVector) Close() error {
 	if n := len(av.eps); n > 0 {
 		return fmt.Errorf("%w: %d endpoints use the address vector", ErrBusy, n)
 	}
+	av.closed = true
 	return nil
 }
 
-func (av *AddressVector) bind(e *core) {
+func (av *AddressVector) bind(e *core) error {
 	av.mu.Lock()
 	defer av.mu.Unlock()
+	if av.closed {
+		return fmt.Errorf("%w: the address vector", ErrClosed)
+	}
 	av.eps = append(av.eps, e)
+	return nil
 }
 
 func (av *AddressVector) unbind(e *core) {
@@ -206,11 +246,8 @@ func (av *AddressVector) unbind(e *core) {
 }
 
 func (av *AddressVector) lookup(h Addr) (RawAddr, bool) {
-	addrs := *av.addrs.Load()
-	if h >= Addr(len(addrs)) || addrs[h].age == 0 {
-		return RawAddr{}, false
-	}
-	return addrs[h].raw, true
+	x := av.table.get(uint64(h))
+	return x.raw, x.age != 0
 }
 
 // book is the vector as an endpoint sees it (endpoint.AddressBook).
@@ -218,12 +255,7 @@ type book struct{ av *AddressVector }
 
 func (b book) Address(h uint64) (wire.RawAddr, bool) { return b.av.lookup(Addr(h)) }
 
-func (b book) Age(h uint64) uint64 {
-	if addrs := *b.av.addrs.Load(); h < uint64(len(addrs)) {
-		return addrs[h].age
-	}
-	return 0
-}
+func (b book) Age(h uint64) uint64 { return b.av.table.get(h).age }
 
 func (b book) Now() uint64 { return b.av.age.Load() }
 

@@ -35,6 +35,9 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 // finished counts an outcome.
 func (c *core) finished(q *ope.Request, r *ope.Result) {
 	if q.Kind == ope.KindSend {
+		if r.Err == nil { // else the message may go on, with nobody waiting for it
+			c.disown(q)
+		}
 		c.tx.release()
 		c.cfg.SendCounter.count(r.Err)
 		return
@@ -101,7 +104,8 @@ func (c *core) submit(req *ope.Request) {
 	}
 }
 
-// control runs f on the shard.
+// control has f run on the shard, or, after the end of the endpoint, somewhere
+// else, where it finds nothing to do.
 func (c *core) control(f func()) {
 	c.submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: f}})
 }

@@ -4,7 +4,8 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// OpID names an accepted operation of an endpoint, for Cancel and logs.
+// OpID names an accepted operation of an endpoint, for Cancel and logs. It is
+// never 0 and never used again.
 type OpID uint64
 
 // Kind says what a completion is of.
@@ -41,7 +42,7 @@ type Message struct {
 
 // Raw is the sender's address, also when it is in no address vector (FI_SOURCE,
 // FI_SOURCE_ERR); zero for a message that was sent.
-func (m *Message) Raw() RawAddr {
+func (m Message) Raw() RawAddr {
 	if m.raw == nil {
 		return RawAddr{}
 	}

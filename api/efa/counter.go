@@ -19,12 +19,14 @@ type Counter struct {
 	waiting atomic.Int64
 	mu      sync.Mutex
 	waiters []*counterWait
-	shard   atomic.Pointer[shard.Shard] // of an endpoint that counts here
+	users   int          // endpoints that count here, once for each direction
+	shard   *shard.Shard // of the first that did
 }
 
 type counterWait struct {
-	want uint64
-	sig  shard.Signal
+	want  uint64
+	known uint64 // failures when the wait began
+	sig   shard.Signal
 }
 
 // CounterError says that operations failed while somebody waited for successes.
@@ -46,13 +48,13 @@ func (c *Counter) Value() (ok, failed uint64) {
 	return ok, failed
 }
 
-// Add adds to the successes, AddFailed to the failures.
+// Add adds to the successes.
 func (c *Counter) Add(n uint64) { c.ok.Add(n); c.notify() }
 
 // AddFailed adds to the failures.
 func (c *Counter) AddFailed(n uint64) { c.failed.Add(n); c.notify() }
 
-// Set sets the successes, SetFailed the failures.
+// Set sets the successes.
 func (c *Counter) Set(n uint64) { c.ok.Store(n); c.notify() }
 
 // SetFailed sets the failures.
@@ -78,39 +80,77 @@ func (c *Counter) notify() {
 	defer c.mu.Unlock()
 	ok, failed := c.ok.Load(), c.failed.Load()
 	for _, w := range c.waiters {
-		if ok >= w.want || failed != c.seen.Load() {
+		if ok >= w.want || failed != w.known {
 			w.sig.Set()
 		}
 	}
 }
 
-// Wait returns when the successes have reached n; with a *CounterError as soon as
-// there are failures that neither Value nor an earlier Wait has told of; or with
-// ctx's error.
-func (c *Counter) Wait(ctx context.Context, n uint64) error {
-	sh := c.shard.Load()
-	if sh == nil {
-		return fmt.Errorf("%w: no endpoint uses the counter", ErrBadState)
+// bind notes that an endpoint counts here.
+func (c *Counter) bind(sh *shard.Shard) {
+	if c == nil {
+		return
 	}
-	w := &counterWait{want: n}
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users++; c.shard == nil {
+		c.shard = sh
+	}
+}
+
+// unbind lets go of an endpoint that was closed. With the last one nothing will
+// count any more, so nobody may wait.
+func (c *Counter) unbind() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users--; c.users > 0 {
+		return
+	}
+	for _, w := range c.waiters {
+		w.sig.Set()
+	}
+}
+
+// Wait returns when the successes have reached n; with a *CounterError as soon as
+// there are failures that neither Value nor an earlier Wait has told of; with
+// ErrClosed when all endpoints that count here are closed; or with ctx's error.
+// Any number of goroutines may wait.
+func (c *Counter) Wait(ctx context.Context, n uint64) error {
+	w := &counterWait{want: n, known: c.seen.Load()}
+	c.mu.Lock()
+	sh := c.shard
 	c.waiters = append(c.waiters, w)
 	c.mu.Unlock()
 	c.waiting.Add(1)
 	defer c.forget(w)
 	for {
+		w.sig.Reset()
+		alive := c.alive()
 		ok, failed := c.ok.Load(), c.failed.Load()
-		if ok >= n {
+		switch {
+		case ok >= n:
 			return nil
-		}
-		if c.seen.Swap(failed) != failed {
+		case failed != w.known:
+			c.seen.Store(failed)
 			return &CounterError{OK: ok, Failed: failed}
+		case sh == nil:
+			return fmt.Errorf("%w: no endpoint uses the counter", ErrBadState)
+		case !alive:
+			return fmt.Errorf("%w: all endpoints of the counter, which is at %d of %d", ErrClosed, ok, n)
 		}
 		if err := sh.Wait(ctx, &w.sig); err != nil {
 			return contextError(ctx, err)
 		}
-		w.sig.Reset()
 	}
+}
+
+func (c *Counter) alive() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.users > 0
 }
 
 func (c *Counter) forget(w *counterWait) {

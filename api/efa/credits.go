@@ -2,6 +2,7 @@ package efa
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -13,10 +14,10 @@ import (
 type credits struct {
 	max     int64
 	used    atomic.Int64
-	waiting atomic.Int64
+	waiting atomic.Int64 // goroutines in line and in empty
 	mu      sync.Mutex
-	line    []*shard.Signal
-	empty   []*shard.Signal // wait for used == 0
+	line    []*shard.Signal // wait for a place, in order
+	empty   []*shard.Signal // wait until no place is taken or wanted
 	closed  bool
 }
 
@@ -35,12 +36,15 @@ func (c *credits) try() bool {
 	return c.grab()
 }
 
+// grab never takes a place that it must give back: that would look like one in
+// use to somebody who then waits for its release.
 func (c *credits) grab() bool {
-	if c.used.Add(1) > c.max {
-		c.used.Add(-1)
-		return false
+	for n := c.used.Load(); n < c.max; n = c.used.Load() {
+		if c.used.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	return true
+	return false
 }
 
 // wait takes a place, in order, as soon as there is one.
@@ -74,15 +78,18 @@ func (c *credits) wait(ctx context.Context, sh *shard.Shard) error {
 
 func (c *credits) forget(sig *shard.Signal) {
 	c.mu.Lock()
-	for i, s := range c.line {
-		if s == sig {
-			c.line = append(c.line[:i], c.line[i+1:]...)
-			break
-		}
-	}
+	c.line = without(c.line, sig)
 	c.waiting.Add(-1)
 	c.mu.Unlock()
 	c.wakeFirst()
+}
+
+// without takes a waiter's signal out of a list.
+func without(list []*shard.Signal, sig *shard.Signal) []*shard.Signal {
+	if i := slices.Index(list, sig); i >= 0 {
+		return slices.Delete(list, i, i+1)
+	}
+	return list
 }
 
 // release gives a place back; on the shard.
@@ -99,28 +106,38 @@ func (c *credits) wakeFirst() {
 	if len(c.line) > 0 {
 		c.line[0].Set()
 	}
-	if c.used.Load() == 0 {
+	if c.used.Load() == 0 && len(c.line) == 0 {
 		for _, s := range c.empty {
 			s.Set()
 		}
 	}
 }
 
-// idle waits until no place is taken.
+// idle waits until no place is taken and nobody waits for one.
 func (c *credits) idle(ctx context.Context, sh *shard.Shard) error {
 	var sig shard.Signal
 	c.mu.Lock()
 	c.empty = append(c.empty, &sig)
 	c.mu.Unlock()
 	c.waiting.Add(1)
-	defer c.waiting.Add(-1)
-	for c.used.Load() > 0 {
+	defer func() {
+		c.waiting.Add(-1)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.empty = without(c.empty, &sig)
+	}()
+	for {
+		sig.Reset()
+		c.mu.Lock()
+		busy := c.used.Load() > 0 || len(c.line) > 0
+		c.mu.Unlock()
+		if !busy {
+			return nil
+		}
 		if err := sh.Wait(ctx, &sig); err != nil {
 			return contextError(ctx, err)
 		}
-		sig.Reset()
 	}
-	return nil
 }
 
 func (c *credits) close() {

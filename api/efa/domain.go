@@ -2,6 +2,7 @@ package efa
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -56,8 +57,14 @@ type Domain struct {
 	closed bool
 }
 
-// OpenDomain starts the shards.
+// OpenDomain starts a domain's shards.
 func (f *Fabric) OpenDomain(cfg DomainConfig) (*Domain, error) {
+	if cfg.Shards < 0 || cfg.Spin < 0 {
+		return nil, fmt.Errorf("%w: DomainConfig: %d shards, spin %v", ErrInvalid, cfg.Shards, cfg.Spin)
+	}
+	if err := f.enter(); err != nil {
+		return nil, err
+	}
 	d := &Domain{fab: f, scheme: f.scheme}
 	n := max(cfg.Shards, 1)
 	for i := range n {
@@ -83,9 +90,6 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (*Domain, error) {
 			env.Attach(s)
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.domains++
 	return d, nil
 }
 
@@ -100,18 +104,28 @@ type Limits struct {
 	MaxInject  int // bytes of an injected message
 	MaxMedium  int // bytes up to which a message goes without flow control
 	CQData     int // bytes of remote CQ data
-	MaxSQ      int // packets
-	MaxRQ      int
+	MaxSQ      int // ProtocolConfig.SendQueue
+	MaxRQ      int // ProtocolConfig.RecvQueue
+	MaxOps     int // TxDepth and RxDepth
+	MaxQueue   int // depth of a Queue
 }
 
-// Limits returns the domain's.
+// Limits tells what may be asked for.
 func (d *Domain) Limits() Limits {
 	i := d.fab.dev.Info()
 	medium := ope.Policy{MaxMedium: i.MaxMedium}.WithDefaults().MaxMedium
 	return Limits{
-		Device: i.Name, MTU: i.MTU, MaxMessage: 1<<63 - 1, MaxInject: maxInject(i.MTU), MaxMedium: medium,
-		CQData: 8, MaxSQ: i.MaxSQ, MaxRQ: i.MaxRQ,
+		Device: i.Name, MTU: i.MTU, MaxMessage: math.MaxInt, MaxInject: maxInject(i.MTU), MaxMedium: medium,
+		CQData: 8, MaxSQ: limit(i.MaxSQ), MaxRQ: limit(i.MaxRQ), MaxOps: ope.MaxOps, MaxQueue: maxDepth,
 	}
+}
+
+// limit is a device's limit; 0 is none.
+func limit(n int) int {
+	if n == 0 {
+		return math.MaxInt
+	}
+	return n
 }
 
 // NewAddressVector makes an empty one.
@@ -159,8 +173,6 @@ func (d *Domain) Close() error {
 			first = err
 		}
 	}
-	d.fab.mu.Lock()
-	defer d.fab.mu.Unlock()
-	d.fab.domains--
+	d.fab.leave()
 	return first
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,35 +19,19 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Caps are what an endpoint may do; zero means everything that is built.
-type Caps uint32
-
-// The capabilities (FI_MSG and so on).
-const (
-	CapMsg Caps = 1 << iota
-	CapTagged
-	CapSend // without CapSend and CapRecv both are granted
-	CapRecv
-	CapDirectedRecv
-	CapRMA    // not built yet
-	CapAtomic // not built yet
-
-	capsBuilt = CapMsg | CapTagged | CapSend | CapRecv | CapDirectedRecv
-)
-
 // EndpointConfig says what endpoint to make. Only AV is required.
 type EndpointConfig struct {
 	AV           *AddressVector
-	SendQueue    *Queue // for posted sends; may be the same as RecvQueue
-	RecvQueue    *Queue // for posted receives
-	SendCounter  *Counter
-	RecvCounter  *Counter
+	SendQueue    *Queue   // for posted sends; may be the same as RecvQueue
+	RecvQueue    *Queue   // for posted receives
+	SendCounter  *Counter // of sends; may be the same as RecvCounter
+	RecvCounter  *Counter // of receives
 	Caps         Caps
-	Level        Level // default completion level
-	TxDepth      int   // sends in progress; 0: 1024
-	RxDepth      int   // receives posted or in progress; 0: 16384
-	QPN          uint16
-	EventBacklog int // events kept for Events; 0: 256
+	Level        Level  // default completion level
+	TxDepth      int    // most sends in progress, see Limits; 0: 1024
+	RxDepth      int    // most receives posted or in progress; 0: 16384
+	QPN          uint16 // queue pair number; 0: any free one
+	EventBacklog int    // events kept for NextEvent; 0: 256
 
 	Protocol ProtocolConfig
 }
@@ -54,8 +39,8 @@ type EndpointConfig struct {
 // ProtocolConfig are the switch points and times of the protocol. Zero values
 // mean the default; the names in brackets are the EFA provider's.
 type ProtocolConfig struct {
-	SendQueue   int           // packets with the device (FI_EFA_TX_SIZE); 0: 256
-	RecvQueue   int           // receive buffers (FI_EFA_RX_SIZE); 0: 256
+	SendQueue   int           // packets with the device (FI_EFA_TX_SIZE), at most Limits.MaxSQ; 0: 256
+	RecvQueue   int           // receive buffers (FI_EFA_RX_SIZE), at most Limits.MaxRQ; 0: 256
 	MaxMedium   int           // bytes up to which a message needs no CTS (FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE); 0: the device's, EFA's is 65536; negative: none
 	Credits     int           // packets in a CTS window (FI_EFA_TX_MIN_CREDITS); 0: 32
 	RecvWindow  int           // messages in the reorder window (FI_EFA_RECVWIN_SIZE); 0: 16
@@ -107,9 +92,11 @@ type core struct {
 	injectTo ope.Sink
 }
 
+// The states of an endpoint, in their order.
 const (
 	disabled uint32 = iota
 	enabled
+	draining // Shutdown waits for sends, there are no new ones
 	closed
 )
 
@@ -126,19 +113,44 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 	c.tx.init(cfg.TxDepth, 1024)
 	c.rx.init(cfg.RxDepth, 16384)
 	c.events.init(cfg.EventBacklog)
-	cfg.AV.bind(c)
-	if cfg.SendQueue != nil {
-		c.sendTo = cfg.SendQueue.bind(c)
-	}
-	if cfg.RecvQueue != nil {
-		c.recvTo = cfg.RecvQueue.bind(c)
-	}
-	for _, n := range []*Counter{cfg.SendCounter, cfg.RecvCounter} {
-		if n != nil {
-			n.shard.CompareAndSwap(nil, c.sh)
-		}
+	if err := c.bind(); err != nil {
+		c.unbind()
+		return nil, err
 	}
 	return &Endpoint{core: c, def: settings{level: cfg.Level, from: AnyAddr}}, nil
+}
+
+// bind enters the endpoint where others must know of it. After a failure unbind
+// takes it out again.
+func (c *core) bind() (err error) {
+	c.cfg.SendCounter.bind(c.sh)
+	c.cfg.RecvCounter.bind(c.sh)
+	if err := c.cfg.AV.bind(c); err != nil {
+		return err
+	}
+	if q := c.cfg.SendQueue; q != nil {
+		if c.sendTo, err = q.bind(c); err != nil {
+			return err
+		}
+	}
+	if q := c.cfg.RecvQueue; q != nil {
+		if c.recvTo, err = q.bind(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *core) unbind() {
+	c.cfg.AV.unbind(c)
+	for _, q := range []*Queue{c.cfg.SendQueue, c.cfg.RecvQueue} {
+		if q != nil {
+			q.unbind(c)
+		}
+	}
+	c.cfg.SendCounter.unbind()
+	c.cfg.RecvCounter.unbind()
+	c.dom.leave()
 }
 
 func (cfg *EndpointConfig) check(d *Domain) error {
@@ -157,27 +169,47 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 	for _, n := range []*Counter{cfg.SendCounter, cfg.RecvCounter} {
 		bad(n != nil && n.dom != d, ErrDomain, "the counter is another domain's")
 	}
-	bad(cfg.Caps&^capsBuilt != 0, ErrNotSupported, "capabilities %#x are not built yet, %#x are", uint32(cfg.Caps&^capsBuilt), uint32(capsBuilt))
+	bad(cfg.Caps&^capsBuilt != 0, ErrNotSupported, "the capabilities %v are not built yet, %v are", cfg.Caps&^capsBuilt, capsBuilt)
 	bad(cfg.Level > Injected, ErrNotSupported, "completion level %d is not built yet", cfg.Level)
+	limits := d.Limits()
 	for _, x := range []struct {
-		name string
-		v    int
-	}{{"TxDepth", cfg.TxDepth}, {"RxDepth", cfg.RxDepth}, {"SendQueue", p.SendQueue}, {"RecvQueue", p.RecvQueue}, {"Credits", p.Credits}, {"RecvWindow", p.RecvWindow}, {"DetachLimit", p.DetachLimit}} {
+		name    string
+		v, most int
+	}{
+		{"TxDepth", cfg.TxDepth, limits.MaxOps},
+		{"RxDepth", cfg.RxDepth, limits.MaxOps},
+		{"EventBacklog", cfg.EventBacklog, math.MaxInt},
+		{"Protocol.SendQueue", p.SendQueue, limits.MaxSQ},
+		{"Protocol.RecvQueue", p.RecvQueue, limits.MaxRQ},
+		{"Protocol.Credits", p.Credits, math.MaxInt},
+		{"Protocol.RecvWindow", p.RecvWindow, math.MaxInt},
+		{"Protocol.DetachLimit", p.DetachLimit, math.MaxInt},
+		{"Protocol.PeerMemory", int(p.PeerMemory), math.MaxInt},
+		{"Protocol.TotalMemory", int(p.TotalMemory), math.MaxInt},
+		{"Protocol.RNRInitial", int(p.RNRInitial), math.MaxInt},
+		{"Protocol.RNRMax", int(p.RNRMax), math.MaxInt},
+		{"Protocol.ProbeAfter", int(p.ProbeAfter), math.MaxInt},
+		{"Protocol.PeerTimeout", int(p.PeerTimeout), math.MaxInt},
+	} {
 		bad(x.v < 0, ErrInvalid, "%s is %d, must not be negative", x.name, x.v)
+		bad(x.v > x.most, ErrInvalid, "%s is %d, at most %d", x.name, x.v, x.most)
 	}
-	bad(cfg.TxDepth > ope.MaxOps || cfg.RxDepth > ope.MaxOps, ErrInvalid, "TxDepth %d and RxDepth %d may be at most %d", cfg.TxDepth, cfg.RxDepth, ope.MaxOps)
-	bad(p.RNRRetry > 7, ErrInvalid, "RNRRetry is %d, at most 7", p.RNRRetry)
+	bad(p.RNRRetry > 7, ErrInvalid, "Protocol.RNRRetry is %d, at most 7", p.RNRRetry)
 	return errors.Join(errs...)
 }
 
-// Enable opens the endpoint on its device and gives it an address. ctx bounds
-// the wait for its shard.
+// Enable opens the endpoint on its device and gives it an address. A failure, for
+// instance since the QPN is in use, leaves nothing behind: it may be tried again.
 func (e *Endpoint) Enable(ctx context.Context) error {
 	c := e.core
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.state.Load() != disabled {
-		return fmt.Errorf("%w: Enable of an endpoint that is enabled or closed", ErrBadState)
+	switch c.state.Load() {
+	case disabled:
+	case closed:
+		return fmt.Errorf("%w: Enable of a closed endpoint", ErrClosed)
+	default:
+		return fmt.Errorf("%w: the endpoint is enabled already", ErrBadState)
 	}
 	if err := ctx.Err(); err != nil {
 		return contextError(ctx, err)
@@ -241,14 +273,15 @@ func (e *Endpoint) Address() Address {
 // Domain is the endpoint's.
 func (e *Endpoint) Domain() *Domain { return e.dom }
 
-// SendQueue and RecvQueue are those of the EndpointConfig.
+// SendQueue is where posted sends complete; nil if there is none.
 func (e *Endpoint) SendQueue() *Queue { return e.cfg.SendQueue }
 
-// RecvQueue is where posted receives complete.
+// RecvQueue is where posted receives complete; nil if there is none.
 func (e *Endpoint) RecvQueue() *Queue { return e.cfg.RecvQueue }
 
-// With returns a view of the endpoint with other defaults for its operations
-// (fi_ep_alias). A view holds no resources.
+// With returns a view of the endpoint with other defaults for its operations,
+// blocking and posted (fi_ep_alias). A view holds no resources: to close it is to
+// close the endpoint.
 func (e *Endpoint) With(opts ...OpOption) *Endpoint {
 	v := &Endpoint{core: e.core, def: e.def}
 	v.def.apply(opts)
@@ -257,7 +290,7 @@ func (e *Endpoint) With(opts ...OpOption) *Endpoint {
 
 // Close ends the endpoint: every operation in progress ends with ErrClosed, and
 // nothing touches its buffer afterwards. Peers see what was under way fail. Close
-// is idempotent.
+// is idempotent, and returns when the endpoint has ended, whoever closed it.
 func (e *Endpoint) Close() error { return e.close(context.Background()) }
 
 func (c *core) close(ctx context.Context) error {
@@ -267,28 +300,24 @@ func (c *core) close(ctx context.Context) error {
 	if was == closed {
 		return nil
 	}
+	c.tx.close() // who waits for a place must not get one that is freed now
+	c.rx.close()
 	var err error
-	if was == enabled {
+	if was == enabled || was == draining {
 		if err = c.act.Close(ctx); errors.Is(err, shard.ErrClosed) {
 			err = nil
 		}
 	}
-	c.cfg.AV.unbind(c)
-	for _, q := range []*Queue{c.cfg.SendQueue, c.cfg.RecvQueue} {
-		if q != nil {
-			q.unbind(c)
-		}
-	}
-	c.tx.close()
-	c.rx.close()
 	c.events.close()
-	c.dom.leave()
+	c.unbind()
 	return err
 }
 
 // Shutdown waits until all sends that were accepted have ended, then closes the
-// endpoint. If ctx ends first it closes at once and returns ctx's error.
+// endpoint; new ones get ErrClosed meanwhile. If ctx ends first it closes at once
+// and returns ctx's error.
 func (e *Endpoint) Shutdown(ctx context.Context) error {
+	e.state.CompareAndSwap(enabled, draining)
 	err := e.tx.idle(ctx, e.sh)
 	return errors.Join(err, e.Close())
 }
@@ -301,29 +330,4 @@ func (c *core) onFlush() {
 	if c.recvTo != nil && c.recvTo != c.sendTo {
 		c.recvTo.publish()
 	}
-}
-
-// inserted tells the endpoint of new handles.
-func (c *core) inserted(hs []Addr) {
-	if c.state.Load() != enabled {
-		return
-	}
-	list := append([]Addr(nil), hs...)
-	c.control(func() {
-		for _, h := range list {
-			if h < notAvail {
-				c.act.Insert(uint64(h), 1)
-			}
-		}
-	})
-}
-
-// removed makes the endpoint let go of a handle and waits until it has.
-func (c *core) removed(ctx context.Context, h Addr) error {
-	if c.state.Load() != enabled {
-		return nil
-	}
-	var sig shard.Signal
-	c.control(func() { c.act.Remove(uint64(h)); sig.Set() })
-	return c.sh.Wait(ctx, &sig)
 }

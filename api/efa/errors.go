@@ -11,7 +11,8 @@ import (
 
 // Errno is a libfabric error number. It is comparable, so that errors.Is finds
 // it, and matches the standard library's sentinels of the same meaning:
-// ErrCanceled is context.Canceled, ErrClosed is net.ErrClosed.
+// ErrCanceled is context.Canceled, ErrClosed is net.ErrClosed, ErrTimedOut is
+// os.ErrDeadlineExceeded, and those below 256 are the syscall.Errno.
 type Errno = errno.Errno
 
 // The error numbers that this package returns.
@@ -30,6 +31,10 @@ const (
 	ErrTruncated    = errno.ErrTruncated    // FI_ETRUNC: the message was longer than the buffer
 	ErrNoRx         = errno.ErrNoRx         // FI_ENORX: the peer has no receive posted
 	ErrNoMemory     = errno.ErrNoMemory     // FI_ENOMEM
+	ErrIO           = errno.ErrIO           // FI_EIO: the device failed
+	ErrAddrNotAvail = errno.ErrAddrNotAvail // FI_EADDRNOTAVAIL: no path to the address from this device
+	ErrHostUnreach  = errno.ErrHostUnreach  // FI_EHOSTUNREACH: the device cannot reach the peer
+	ErrTimedOut     = errno.ErrTimedOut     // FI_ETIMEDOUT
 )
 
 // ErrPeerFailed is what operations with a peer end with that died, fell silent or

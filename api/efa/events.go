@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/efactor/efactor/actors/endpoint"
@@ -32,20 +33,30 @@ const (
 // Event is something that belongs to no operation (fi_eq).
 type Event struct {
 	Kind    EventKind
-	Peer    Addr // AnyAddr if it is in no address vector
-	Address Address
+	Peer    Addr    // AnyAddr if it is in no address vector
+	Address Address // of the peer; zero for events of the whole endpoint
 	Err     error
+	// Lost is how many events before this one nobody read in time: only the
+	// latest EndpointConfig.EventBacklog are kept.
+	Lost uint64
 }
 
 // events keeps the latest events for readers; the oldest go first when nobody
 // reads them.
 type events struct {
-	mu     sync.Mutex
-	max    int
-	list   []Event
-	lost   uint64
-	done   bool
-	signal *shard.Signal // of a waiting reader
+	mu      sync.Mutex
+	max     int
+	list    []Event
+	lost    uint64
+	done    bool
+	waiting []*shard.Signal
+}
+
+// wake makes all readers look again; under mu.
+func (v *events) wake() {
+	for _, s := range v.waiting {
+		s.Set()
+	}
 }
 
 func (v *events) init(n int) {
@@ -67,22 +78,18 @@ func (c *core) onEvent(ev endpoint.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.list) == v.max {
-		v.list = append(v.list[:0], v.list[1:]...)
+		v.list = slices.Delete(v.list, 0, 1)
 		v.lost++
 	}
 	v.list = append(v.list, e)
-	if v.signal != nil {
-		v.signal.Set()
-	}
+	v.wake()
 }
 
 func (v *events) close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.done = true
-	if v.signal != nil {
-		v.signal.Set()
-	}
+	v.wake()
 }
 
 // TryEvent returns the oldest event that was not read yet.
@@ -98,21 +105,30 @@ func (v *events) pop() (Event, bool) {
 		return Event{}, false
 	}
 	ev := v.list[0]
-	v.list = append(v.list[:0], v.list[1:]...)
+	v.list = slices.Delete(v.list, 0, 1)
+	ev.Lost, v.lost = v.lost, 0
 	return ev, true
 }
 
-// NextEvent waits for the next event: for ctx, and until the endpoint is closed.
-// One goroutine at a time.
+// NextEvent waits for the next event. When ctx ends it returns ctx's error, and
+// when the endpoint is closed and all events were read, ErrClosed. Each event goes
+// to one reader.
 func (e *Endpoint) NextEvent(ctx context.Context) (Event, error) {
 	v := &e.events
 	var sig shard.Signal
+	v.mu.Lock()
+	v.waiting = append(v.waiting, &sig)
+	v.mu.Unlock()
+	defer func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.waiting = without(v.waiting, &sig)
+	}()
 	for {
 		v.mu.Lock()
 		ev, ok := v.pop()
 		done := v.done
 		sig.Reset()
-		v.signal = &sig
 		v.mu.Unlock()
 		switch {
 		case ok:

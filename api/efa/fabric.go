@@ -71,7 +71,7 @@ type Fabric struct {
 	closed  bool
 }
 
-// Open opens a Fabric.
+// Open opens a Fabric. The zero Config is the shared memory of this host.
 func Open(cfg Config) (*Fabric, error) {
 	f := &Fabric{dev: cfg.Device, log: cfg.Logger}
 	if f.log == nil {
@@ -88,20 +88,38 @@ func Open(cfg Config) (*Fabric, error) {
 	return f, nil
 }
 
-// schemeOf is the kind of a device: the letters that its name begins with.
+// schemeOf is the kind of a device: the small letters that its name begins with.
 func schemeOf(name string) string {
 	for i := range len(name) {
-		if c := name[i] | 0x20; c < 'a' || c > 'z' {
+		if c := name[i]; c < 'a' || c > 'z' {
 			return name[:i]
 		}
 	}
 	return name
 }
 
+// enter counts a domain.
+func (f *Fabric) enter() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return fmt.Errorf("%w: the fabric is closed", ErrClosed)
+	}
+	f.domains++
+	return nil
+}
+
+func (f *Fabric) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.domains--
+}
+
 // Name is the device's.
 func (f *Fabric) Name() string { return f.dev.Info().Name }
 
-// Close fails with ErrBusy while domains are open.
+// Close fails with ErrBusy while domains are open. It closes the device unless
+// Config gave it.
 func (f *Fabric) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

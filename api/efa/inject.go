@@ -2,6 +2,7 @@ package efa
 
 import (
 	"context"
+	"sync"
 
 	"github.com/efactor/efactor/actors/ope"
 )
@@ -31,6 +32,32 @@ func (e *Endpoint) inject(ctx context.Context, req *ope.Request) error {
 	}
 	req.Sink = e.injectTo
 	req.ID = e.lastID.Add(1)
+	e.own(req)
 	e.submit(req)
 	return nil
+}
+
+// injectMost is the most that is injected on any device.
+const injectMost = 4096
+
+// maxInject is libfabric's limit: a packet less the largest header, and no more
+// than injectMost.
+func maxInject(mtu int) int { return max(min(mtu-168, injectMost), 0) }
+
+// copies are the buffers of injected messages.
+var copies = sync.Pool{New: func() any { return new([injectMost]byte) }}
+
+// own gives an injected message a copy of its bytes.
+func (c *core) own(req *ope.Request) {
+	if req.Flags&ope.Inject != 0 && len(req.Buf) > 0 {
+		b := copies.Get().(*[injectMost]byte)
+		req.Buf = b[:copy(b[:], req.Buf)]
+	}
+}
+
+// disown frees the copy of a message that nobody will touch again.
+func (c *core) disown(req *ope.Request) {
+	if req.Flags&ope.Inject != 0 && len(req.Buf) > 0 {
+		copies.Put((*[injectMost]byte)(req.Buf[:injectMost]))
+	}
 }

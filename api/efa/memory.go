@@ -1,6 +1,7 @@
 package efa
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -21,7 +22,6 @@ const (
 // MemoryRegion is memory outside the Go heap: the recommended source of buffers,
 // since devices can reach it without a copy. A plain slice works everywhere too.
 type MemoryRegion struct {
-	dom *Domain
 	mu  sync.Mutex
 	mem *arena.Arena
 }
@@ -33,10 +33,13 @@ func (d *Domain) Alloc(n int, a Access) (*MemoryRegion, error) {
 		return nil, fmt.Errorf("%w: remote access to memory is not built yet", ErrNotSupported)
 	}
 	mem, err := arena.New(n)
-	if err != nil {
-		return nil, fmt.Errorf("efa: alloc: %w", err)
+	switch {
+	case errors.Is(err, arena.ErrSize):
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
 	}
-	return &MemoryRegion{dom: d, mem: mem}, nil
+	return &MemoryRegion{mem: mem}, nil
 }
 
 // Register makes memory that the caller has known to the device. Not built yet.

@@ -69,7 +69,7 @@ func (e *Endpoint) recv(ctx context.Context, r *RecvReq, opts []OpOption) (Messa
 	if err := s.check(); err != nil {
 		return Message{}, err
 	}
-	r.From, r.Directed, r.Token = s.from, s.from != AnyAddr, s.token
+	r.From, r.Directed, r.Token = s.from, true, s.token
 	var req ope.Request
 	if err := e.recvRequest(&req, r); err != nil {
 		return Message{}, err

@@ -18,7 +18,8 @@ type Op struct {
 	res  Completion
 }
 
-// Start posts an operation whose outcome is asked of the Op; no queue is needed.
+// Start posts an operation whose outcome is asked of the Op; no queue is needed,
+// and Quiet has no meaning. It fails as Post does.
 func (e *Endpoint) Start(r Request) (*Op, error) {
 	op := &Op{core: e.core, done: make(chan struct{})}
 	var req ope.Request
@@ -43,7 +44,9 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	req.Sink = (*opSink)(op)
 	req.ID = e.lastID.Add(1)
 	op.id = OpID(req.ID)
+	e.own(&req)
 	if !e.act.Submit(&req) {
+		e.disown(&req)
 		cr.release()
 		return nil, ErrAgain
 	}
@@ -64,8 +67,8 @@ type opSink Op
 // ID names the operation.
 func (o *Op) ID() OpID { return o.id }
 
-// Done is closed when the operation has ended. With manual progress somebody
-// must wait on the endpoint, or the helper moves it along.
+// Done is closed when the operation has ended, in every progress mode without
+// anybody's help. Wait is faster.
 func (o *Op) Done() <-chan struct{} { return o.done }
 
 // Result is the outcome, valid after Done.

@@ -44,7 +44,9 @@ var (
 	// unless it fails (fi_inject).
 	Inject = OpOption{kind: optInject}
 	// Quiet makes a posted operation report failure only
-	// (FI_SELECTIVE_COMPLETION without FI_COMPLETION).
+	// (FI_SELECTIVE_COMPLETION without FI_COMPLETION). Blocking calls take no
+	// notice of it. A queue that nobody reads keeps the first few thousand
+	// failures of Quiet and Inject.
 	Quiet = OpOption{kind: optQuiet}
 	// Fence makes an operation wait for all earlier ones to the same peer.
 	// Not built yet.
@@ -58,7 +60,8 @@ func Data(v uint64) OpOption { return OpOption{kind: optData, u: v} }
 // allocation.
 func Token(v any) OpOption { return OpOption{kind: optToken, a: v} }
 
-// From makes a receive take messages of one peer only (FI_DIRECTED_RECV).
+// From makes a receive take messages of one peer only (FI_DIRECTED_RECV), or, in a
+// call on a view that has it, with AnyAddr of all again.
 func From(a Addr) OpOption { return OpOption{kind: optFrom, u: uint64(a)} }
 
 // Complete asks for a completion level.

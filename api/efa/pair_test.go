@@ -28,16 +28,14 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-func open(t testing.TB, dev efa.Device, dc efa.DomainConfig, ec efa.EndpointConfig) *side {
+func open(t testing.TB, dev efa.Device, dc efa.DomainConfig) *side {
 	t.Helper()
 	fab, err := efa.Open(efa.Config{Device: dev})
 	require.NoError(t, err)
 	dom, err := fab.OpenDomain(dc)
 	require.NoError(t, err)
-	if ec.AV == nil {
-		ec.AV = dom.NewAddressVector()
-	}
-	ep, err := dom.NewEndpoint(ec)
+	av := dom.NewAddressVector()
+	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av})
 	require.NoError(t, err)
 	require.NoError(t, ep.Enable(context.Background()))
 	t.Cleanup(func() {
@@ -45,7 +43,7 @@ func open(t testing.TB, dev efa.Device, dc efa.DomainConfig, ec efa.EndpointConf
 		require.NoError(t, dom.Close())
 		require.NoError(t, fab.Close())
 	})
-	return &side{dom: dom, av: ec.AV, ep: ep}
+	return &side{dom: dom, av: av, ep: ep}
 }
 
 func newFabric(t testing.TB, cfg sim.Config) *sim.Fabric {
@@ -66,8 +64,8 @@ func newDevice(t testing.TB, f *sim.Fabric) efa.Device {
 func newPair(t testing.TB, dc efa.DomainConfig) (a, b *side) {
 	t.Helper()
 	f := newFabric(t, sim.Config{InOrder: true})
-	a = open(t, newDevice(t, f), dc, efa.EndpointConfig{})
-	b = open(t, newDevice(t, f), dc, efa.EndpointConfig{})
+	a = open(t, newDevice(t, f), dc)
+	b = open(t, newDevice(t, f), dc)
 	introduce(t, a, b)
 	return a, b
 }
@@ -87,7 +85,7 @@ func newHub(t testing.TB, n int) []*side {
 	f := newFabric(t, sim.Config{Seed: 7})
 	var all []*side
 	for i := range n {
-		s := open(t, newDevice(t, f), efa.DomainConfig{}, efa.EndpointConfig{})
+		s := open(t, newDevice(t, f), efa.DomainConfig{})
 		if i > 0 {
 			introduce(t, s, all[0])
 		}

@@ -8,7 +8,8 @@ import (
 )
 
 // Request is what Post takes: *SendReq or *RecvReq. The struct is copied at the
-// call and may be used again at once; the buffer is lent until the completion.
+// call and may be used again at once; the buffer, and the pieces of a receive's
+// Bufs, are lent until the completion.
 type Request interface{ request() }
 
 // SendReq is a message to send.
@@ -24,12 +25,13 @@ type SendReq struct {
 	Inject  bool  // see [Inject]
 	Quiet   bool  // see [Quiet]
 	Level   Level // 0: the endpoint's default
-	Token   any   // comes back in the completion
+	Token   any   // comes back in the completion; nil: that of the view
 }
 
 // RecvReq is a receive to post.
 type RecvReq struct {
-	// From is the only sender to receive from if Directed is set.
+	// From is the only sender to receive from if Directed is set, AnyAddr all;
+	// otherwise the view decides, see From.
 	From     Addr
 	Directed bool
 	Buf      []byte
@@ -40,6 +42,8 @@ type RecvReq struct {
 	Quiet    bool
 	Token    any
 }
+
+var errBothBufs = fmt.Errorf("%w: a request has Buf or Bufs, not both", ErrInvalid)
 
 func (*SendReq) request() {}
 func (*RecvReq) request() {}
@@ -67,7 +71,7 @@ func (e *Endpoint) Post(r Request) (OpID, error) {
 }
 
 // PostBatch posts requests until one is refused, and returns how many were
-// accepted. The device's doorbell rings once for those that go out together.
+// accepted with the error of the next. The device's doorbell rings once for those that go out together.
 func (e *Endpoint) PostBatch(rs []Request) (int, error) {
 	for i, r := range rs {
 		if _, err := e.Post(r); err != nil {
@@ -91,7 +95,9 @@ func (e *Endpoint) post(req *ope.Request, q *Queue, to *source, c *credits) (OpI
 	}
 	req.Sink = to
 	req.ID = e.lastID.Add(1)
+	e.own(req)
 	if !e.act.Submit(req) {
+		e.disown(req)
 		c.release()
 		if !quiet {
 			q.used.Add(-1)
@@ -103,12 +109,14 @@ func (e *Endpoint) post(req *ope.Request, q *Queue, to *source, c *credits) (OpI
 
 // sendRequest checks a send and makes the request for the shard.
 func (e *Endpoint) sendRequest(req *ope.Request, r *SendReq) error {
-	if err := e.ready(CapSend, r.Tagged); err != nil {
+	if err := e.ready(asks(CapSend, r.Tagged, false)); err != nil {
 		return err
 	}
-	level := max(r.Level, e.def.level)
-	if level > Injected {
-		return fmt.Errorf("%w: completion level %d is not built yet", ErrNotSupported, level)
+	if r.Level > Injected {
+		return fmt.Errorf("%w: completion level %d is not built yet", ErrNotSupported, r.Level)
+	}
+	if err := e.def.check(); err != nil {
+		return err
 	}
 	if r.To >= notAvail {
 		return fmt.Errorf("%w: send to no peer (handle %d)", ErrInvalid, r.To)
@@ -116,14 +124,24 @@ func (e *Endpoint) sendRequest(req *ope.Request, r *SendReq) error {
 	*req = ope.Request{
 		Kind: ope.KindSend, Peer: uint64(r.To), Tag: r.Tag, Data: r.Data, Buf: r.Buf, Token: r.Token,
 	}
+	if req.Token == nil {
+		req.Token = e.def.token
+	}
 	if len(r.Bufs) > 0 {
+		if r.Buf != nil {
+			return errBothBufs
+		}
 		req.Buf = gather(r.Bufs)
 	}
 	if r.Tagged {
 		req.Flags |= ope.Tagged
 	}
-	if r.HasData {
+	switch {
+	case r.HasData:
 		req.Flags |= ope.HasData
+	case e.def.hasData:
+		req.Flags |= ope.HasData
+		req.Data = e.def.data
 	}
 	if r.Quiet || e.def.quiet {
 		req.Flags |= ope.Quiet
@@ -132,7 +150,6 @@ func (e *Endpoint) sendRequest(req *ope.Request, r *SendReq) error {
 		if limit := maxInject(e.dom.fab.dev.Info().MTU); len(req.Buf) > limit {
 			return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, len(req.Buf), limit)
 		}
-		req.Buf = append([]byte(nil), req.Buf...)
 		req.Flags |= ope.Inject | ope.Quiet
 	}
 	return nil
@@ -140,18 +157,28 @@ func (e *Endpoint) sendRequest(req *ope.Request, r *SendReq) error {
 
 // recvRequest checks a receive and makes the request for the shard.
 func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq) error {
-	if err := e.ready(CapRecv, r.Tagged); err != nil {
+	from := r.From
+	if !r.Directed {
+		from = e.def.from
+	}
+	if err := e.ready(asks(CapRecv, r.Tagged, from != AnyAddr)); err != nil {
+		return err
+	}
+	if err := e.def.check(); err != nil {
 		return err
 	}
 	*req = ope.Request{
 		Kind: ope.KindRecv, Peer: uint64(match.AnySource), Tag: r.Tag, Ignore: r.Ignore,
 		Buf: r.Buf, Token: r.Token,
 	}
-	if r.Directed && r.From != AnyAddr {
-		if r.From >= notAvail {
-			return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, r.From)
+	if from != AnyAddr {
+		if from >= notAvail {
+			return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, from)
 		}
-		req.Peer = uint64(r.From)
+		req.Peer = uint64(from)
+	}
+	if req.Token == nil {
+		req.Token = e.def.token
 	}
 	if r.Tagged {
 		req.Flags |= ope.Tagged
@@ -160,6 +187,9 @@ func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq) error {
 		req.Flags |= ope.Quiet
 	}
 	if len(r.Bufs) > 0 {
+		if r.Buf != nil {
+			return errBothBufs
+		}
 		req.More = &ope.More{Pieces: r.Bufs}
 		req.Buf = make([]byte, total(r.Bufs))
 	}
@@ -179,40 +209,34 @@ func (c *core) live() error {
 }
 
 // ready checks that the endpoint is enabled and may do what is asked.
-func (e *Endpoint) ready(dir Caps, tagged bool) error {
-	if err := e.live(); err != nil {
-		return err
+func (e *Endpoint) ready(want Caps) error {
+	switch e.state.Load() {
+	case enabled:
+	case draining:
+		if want&CapSend != 0 {
+			return fmt.Errorf("%w: the endpoint is shutting down", ErrClosed)
+		}
+	default:
+		return e.live()
 	}
-	caps := e.cfg.Caps
-	if caps == 0 {
+	if e.cfg.Caps == 0 {
 		return nil
 	}
-	if caps&(CapSend|CapRecv) != 0 && caps&dir == 0 {
-		return fmt.Errorf("%w: the endpoint was opened without this direction", ErrNotSupported)
-	}
-	kind := CapMsg
-	if tagged {
-		kind = CapTagged
-	}
-	if caps&(CapMsg|CapTagged) != 0 && caps&kind == 0 {
-		return fmt.Errorf("%w: the endpoint was opened without this kind of message", ErrNotSupported)
+	if lacks := want &^ e.cfg.Caps.granted(); lacks != 0 {
+		return fmt.Errorf("%w: the endpoint was made with the capabilities %v, without %v", ErrNotSupported, e.cfg.Caps, lacks)
 	}
 	return nil
 }
 
 // Cancel asks for the end of an operation. Its outcome comes as always, with
-// ErrCanceled unless it was too late.
+// ErrCanceled unless it was too late. To cancel what has ended does nothing.
 func (e *Endpoint) Cancel(id OpID) error {
-	if err := e.ready(0, false); err != nil && e.state.Load() != enabled {
+	if err := e.live(); err != nil {
 		return err
 	}
 	e.cancel(uint64(id))
 	return nil
 }
-
-// maxInject is libfabric's: a packet less the largest header, and no more than
-// 4 KiB.
-func maxInject(mtu int) int { return max(min(mtu-168, 4096), 0) }
 
 func total(bs [][]byte) int {
 	n := 0

@@ -127,7 +127,7 @@ func TestKilledPeer(t *testing.T) {
 			dev, err := shm.Open(shm.Config{Dir: dir})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, dev.Close()) })
-			me := open(t, dev, efa.DomainConfig{Progress: mode}, efa.EndpointConfig{})
+			me := open(t, dev, efa.DomainConfig{Progress: mode})
 			for round := range 3 {
 				cmd, addr := startChild(t, dir, me.ep.Address())
 				peer, err := me.av.Insert(addr)
@@ -205,7 +205,7 @@ func TestOtherProcess(t *testing.T) {
 	dev, err := shm.Open(shm.Config{Dir: dir})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, dev.Close()) })
-	me := open(t, dev, efa.DomainConfig{}, efa.EndpointConfig{})
+	me := open(t, dev, efa.DomainConfig{})
 	cmd, addr := startChild(t, dir, me.ep.Address())
 	peer, err := me.av.Insert(addr)
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -12,9 +13,10 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// Queue collects completions of posted operations (fi_cq). One goroutine at a
-// time reads it; TryRead of others finds nothing meanwhile. Completions of one
-// endpoint come in the order in which they happened.
+// Queue collects completions of posted operations (fi_cq). Any number of
+// goroutines may read it, one at a time: while one waits in Read others wait their
+// turn, and a TryRead may find nothing while another one takes. Completions of
+// one endpoint come in the order in which they happened.
 type Queue struct {
 	dom   *Domain
 	depth int
@@ -27,9 +29,10 @@ type Queue struct {
 	signal   shard.Signal
 	overflow overflow
 
-	bindMu sync.Mutex // of those who change sources
-	readMu sync.Mutex // of those who wait in Read
-	closed atomic.Bool
+	bindMu  sync.Mutex // of those who change sources
+	readers turnstile  // of those who wait in Read
+	bound   atomic.Bool
+	closed  atomic.Bool
 }
 
 // source is where one endpoint puts its completions: written by its shard, read
@@ -37,28 +40,38 @@ type Queue struct {
 type source struct {
 	q    *Queue
 	core atomic.Pointer[core] // nil once the endpoint was closed
+	of   *core                // the same, for good
 	ring *ring.SPSC[Completion]
 }
 
 // overflow holds what has no reserved slot: failures of operations that were to
-// be silent (G21).
+// be silent (G21), at most maxOverflow of them.
 type overflow struct {
 	n  atomic.Int64
 	mu sync.Mutex
 	cs []Completion
 }
 
-const defaultDepth = 1024
+// maxOverflow is for applications that never read the queue of silent operations.
+// Counters count those beyond it all the same.
+const maxOverflow = 4096
 
-// NewQueue makes a queue for up to depth outstanding operations; 0 means 1024.
+const (
+	defaultDepth = 1024
+	maxDepth     = 1 << 20
+)
+
+// NewQueue makes a queue for up to depth outstanding operations, see Limits; 0
+// means 1024.
 func (d *Domain) NewQueue(depth int) (*Queue, error) {
-	if depth < 0 {
-		return nil, fmt.Errorf("%w: queue depth %d", ErrInvalid, depth)
+	if depth < 0 || depth > maxDepth {
+		return nil, fmt.Errorf("%w: queue depth %d, at most %d", ErrInvalid, depth, maxDepth)
 	}
 	if depth == 0 {
 		depth = defaultDepth
 	}
 	q := &Queue{dom: d, depth: depth}
+	q.readers.init()
 	q.sources.Store(new([]*source))
 	return q, nil
 }
@@ -72,20 +85,29 @@ func (q *Queue) reserve() bool {
 	return true
 }
 
-func (q *Queue) bind(c *core) *source {
+// bind adds an endpoint, and forgets those that were closed and have nothing left
+// to read.
+func (q *Queue) bind(c *core) (*source, error) {
 	q.bindMu.Lock()
 	defer q.bindMu.Unlock()
-	old := *q.sources.Load()
-	for _, s := range old {
+	if q.closed.Load() {
+		return nil, fmt.Errorf("%w: the queue", ErrClosed)
+	}
+	var list []*source
+	for _, s := range *q.sources.Load() {
 		if s.core.Load() == c {
-			return s
+			return s, nil
+		}
+		if s.core.Load() != nil || s.ring.Len() > 0 {
+			list = append(list, s)
 		}
 	}
-	s := &source{q: q, ring: ring.NewSPSC[Completion](q.depth)}
+	s := &source{q: q, of: c, ring: ring.NewSPSC[Completion](q.depth)}
 	s.core.Store(c)
-	list := append(old[:len(old):len(old)], s)
+	list = append(list, s)
 	q.sources.Store(&list)
-	return s
+	q.bound.Store(true)
+	return s, nil
 }
 
 // unbind lets go of an endpoint that was closed, but not of its completions.
@@ -93,11 +115,12 @@ func (q *Queue) unbind(c *core) {
 	for _, s := range *q.sources.Load() {
 		s.core.CompareAndSwap(c, nil)
 	}
+	q.wake()
 }
 
 // Done implements ope.Sink, on the shard.
 func (s *source) Done(q *ope.Request, r *ope.Result) {
-	s.core.Load().finished(q, r)
+	s.of.finished(q, r)
 	if q.Flags&ope.Quiet != 0 {
 		if r.Err != nil {
 			s.q.overflow.add(q, r)
@@ -110,8 +133,22 @@ func (s *source) Done(q *ope.Request, r *ope.Result) {
 
 // publish lets the reader see what this turn completed.
 func (s *source) publish() {
-	if s.ring.Publish() {
-		s.q.wake()
+	if !s.ring.Publish() {
+		return
+	}
+	if s.core.Load() == nil { // posted so late that the endpoint was closed before
+		s.q.readmit(s)
+	}
+	s.q.wake()
+}
+
+// readmit takes a source up again that was perhaps forgotten.
+func (q *Queue) readmit(s *source) {
+	q.bindMu.Lock()
+	defer q.bindMu.Unlock()
+	if list := *q.sources.Load(); !slices.Contains(list, s) {
+		list = append(list[:len(list):len(list)], s)
+		q.sources.Store(&list)
 	}
 }
 
@@ -124,6 +161,9 @@ func (q *Queue) wake() {
 func (o *overflow) add(q *ope.Request, r *ope.Result) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if len(o.cs) == maxOverflow {
+		return
+	}
 	var c Completion
 	c.fill(q, r)
 	o.cs = append(o.cs, c)
@@ -170,6 +210,9 @@ func (q *Queue) take(dst []Completion) int {
 		n += q.overflow.take(dst[n:])
 	}
 	q.reading.Store(false)
+	if q.waiting.Load() && q.any(list) { // for whom this reader was in the way
+		q.signal.Set()
+	}
 	return n
 }
 
@@ -198,49 +241,61 @@ func (q *Queue) progress() {
 }
 
 // Read waits until there are completions, moves them into dst and returns how
-// many, at least one unless the error says why not: that of ctx, or ErrClosed.
+// many, at least one unless the error says why not: that of ctx, ErrClosed when
+// everything was read and the queue or all its endpoints are closed, ErrBadState
+// if no endpoint uses it yet.
 func (q *Queue) Read(ctx context.Context, dst []Completion) (int, error) {
 	if len(dst) == 0 {
 		return 0, fmt.Errorf("%w: Read needs room for a completion", ErrInvalid)
 	}
-	q.readMu.Lock()
-	defer q.readMu.Unlock()
+	if err := q.readers.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer q.readers.leave()
 	for {
 		if n := q.take(dst); n > 0 {
 			return n, nil
 		}
-		if q.closed.Load() {
-			return 0, fmt.Errorf("%w: queue", ErrClosed)
-		}
-		sh := q.shardToRun()
-		if sh == nil {
-			return 0, fmt.Errorf("%w: no endpoint uses the queue", ErrBadState)
-		}
 		q.signal.Reset()
 		q.waiting.Store(true)
+		sh, dead := q.shardToRun()
 		if n := q.take(dst); n > 0 {
 			q.waiting.Store(false)
 			return n, nil
 		}
-		err := sh.Wait(ctx, &q.signal)
+		err := dead
+		if sh != nil {
+			err = sh.Wait(ctx, &q.signal)
+		}
 		q.waiting.Store(false)
 		if err != nil {
 			if n := q.take(dst); n > 0 {
 				return n, nil
+			}
+			if dead != nil {
+				return 0, dead
 			}
 			return 0, contextError(ctx, err)
 		}
 	}
 }
 
-// shardToRun is the shard whose progress a waiting reader makes.
-func (q *Queue) shardToRun() *shard.Shard {
+// shardToRun is the shard whose progress a waiting reader makes, or why it need
+// not wait.
+func (q *Queue) shardToRun() (*shard.Shard, error) {
 	for _, s := range *q.sources.Load() {
 		if c := s.core.Load(); c != nil {
-			return c.sh
+			return c.sh, nil
 		}
 	}
-	return nil
+	switch {
+	case q.closed.Load():
+		return nil, fmt.Errorf("%w: the queue", ErrClosed)
+	case q.bound.Load():
+		return nil, fmt.Errorf("%w: all endpoints of the queue", ErrClosed)
+	default:
+		return nil, fmt.Errorf("%w: no endpoint uses the queue", ErrBadState)
+	}
 }
 
 // All yields completions until ctx ends or the queue is closed; the last one
@@ -265,12 +320,14 @@ func (q *Queue) All(ctx context.Context) iter.Seq2[Completion, error] {
 
 // Close fails with ErrBusy while endpoints use the queue. Readers get ErrClosed.
 func (q *Queue) Close() error {
+	q.bindMu.Lock()
+	defer q.bindMu.Unlock()
 	for _, s := range *q.sources.Load() {
 		if s.core.Load() != nil {
 			return fmt.Errorf("%w: an endpoint uses the queue", ErrBusy)
 		}
 	}
 	q.closed.Store(true)
-	q.signal.Set()
+	q.wake()
 	return nil
 }

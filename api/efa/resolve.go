@@ -18,8 +18,10 @@ import (
 const maxAddressText = 4096
 
 // Serve answers everyone who connects to l with the endpoint's address, until ctx
-// ends or l is closed.
+// ends or l is closed: then it returns nil. After the end of the endpoint it
+// returns ErrClosed to the caller at the next connection. It closes l.
 func (e *Endpoint) Serve(ctx context.Context, l net.Listener) error {
+	defer l.Close()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // Accept tells
 	defer stop()
 	for {
@@ -29,6 +31,10 @@ func (e *Endpoint) Serve(ctx context.Context, l net.Listener) error {
 				return nil
 			}
 			return fmt.Errorf("efa: serve address: %w", err)
+		}
+		if err := e.live(); err != nil {
+			_ = c.Close() // there is nothing to tell
+			return err
 		}
 		// A client that does not read must not hold up the others for long.
 		_ = c.SetDeadline(clock.Deadline(time.Second))
@@ -50,6 +56,9 @@ func (av *AddressVector) Resolve(ctx context.Context, hostport string) (Addr, er
 	defer stop()
 	text, err := io.ReadAll(io.LimitReader(c, maxAddressText))
 	if err != nil {
+		if ctx.Err() != nil {
+			err = contextError(ctx, ctx.Err())
+		}
 		return notAvail, fmt.Errorf("efa: resolve %s: %w", hostport, err)
 	}
 	n := len(text)

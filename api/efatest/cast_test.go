@@ -62,7 +62,8 @@ type node struct {
 	doomed             bool   // it died, or will
 	diedAt             time.Duration
 	closed             bool
-	replaced           bool // it came back as another
+	replaced           bool  // it came back as another
+	removed            *node // from the address vector, for a while
 }
 
 func (r *run) fail(format string, args ...any) {

@@ -11,6 +11,14 @@ import (
 	"github.com/efactor/efactor/api/efatest/internal/model"
 )
 
+// patience is how long nothing may come before it counts as quiet: many times the
+// longest back-off, since what a canceled send left may be in it.
+const patience = 20 * time.Millisecond
+
+// afterlife is how long after its death somebody comes back. Packets of the dead
+// one have arrived by then: one that comes later looks like the newer of the two.
+const afterlife = time.Millisecond
+
 // mopUp receives what no receive of a loose receiver took, until nobody sends any
 // more and nothing comes, and cancels what is left then.
 func (n *node) mopUp(ctx context.Context) error {
@@ -28,7 +36,7 @@ func (n *node) mopUp(ctx context.Context) error {
 		}
 		var ended []*incoming
 		err := func() error {
-			ctx, cancel := r.w.WithTimeout(ctx, time.Millisecond)
+			ctx, cancel := r.w.WithTimeout(ctx, patience)
 			defer cancel()
 			return n.reapRecvs(ctx, &ended)
 		}()
@@ -69,13 +77,57 @@ func (n *node) postRest(ctx context.Context, tagged bool) error {
 	return n.postRecv(ctx, in, 0)
 }
 
-// strike lets the casualty happen when its time has come.
+// strike lets what a seed has in store happen when its time has come.
 func (r *run) strike() {
-	if r.p.flavor != casualty || r.struck || r.sent < r.p.strikeAt {
+	if r.struck || r.sent < r.p.strikeAt {
 		return
 	}
 	r.struck = true
-	n := r.cast[r.p.victim]
+	switch r.p.flavor {
+	case casualty:
+		r.die(r.cast[r.p.victim])
+	case fickle:
+		if n := r.cast[r.p.remover]; r.p.remover != r.p.removed && r.alone(n) {
+			r.w.Go(fmt.Sprintf("remove %d at %d", r.p.removed, n.id), n.remove)
+		}
+	default:
+	}
+}
+
+// alone tells whether n has its address vector for itself.
+func (r *run) alone(n *node) bool {
+	for _, x := range r.cast {
+		if x != n && x.host == n.host {
+			return false
+		}
+	}
+	return true
+}
+
+// remove takes a peer out of the address vector. It comes back when it is used.
+func (n *node) remove(ctx context.Context) error {
+	p := n.run.p
+	h := n.handle(p.removed)
+	n.removed = n.run.cast[p.removed]
+	if err := n.host.av.Remove(ctx, h); err != nil {
+		return fmt.Errorf("remove %d: %w", p.removed, err)
+	}
+	delete(n.handles, p.removed)
+	n.run.stats["removed"]++
+	if err := n.run.w.Sleep(p.pause); err != nil {
+		return err
+	}
+	n.handle(p.removed)
+	return nil
+}
+
+// wasRemoved tells whether an error is what operations with a removed peer get:
+// those that were in progress, or began with its old handle.
+func (n *node) wasRemoved(id int, err error) bool {
+	return n.removed != nil && n.removed.id == id && (errors.Is(err, efa.ErrCanceled) || errors.Is(err, efa.ErrInvalid))
+}
+
+func (r *run) die(n *node) {
 	n.diedAt = max(r.w.Elapsed(), 1)
 	r.sending++
 	if r.p.kill {
@@ -103,6 +155,9 @@ func (r *run) end(ctx context.Context, n *node) error {
 	}
 	if !r.p.restart {
 		return nil
+	}
+	if err := r.w.Sleep(afterlife); err != nil {
+		return err
 	}
 	for n.sendsOut+n.recvsOut > 0 { // its programs read its queues to the end
 		if err := r.w.Sleep(lap); err != nil {

@@ -47,6 +47,11 @@ type plan struct {
 	// whether it comes back.
 	victim, strikeAt int
 	kill, restart    bool
+
+	// Of a fickle one: at strikeAt, remover takes removed out of its address
+	// vector for a while, if they are not the same.
+	remover, removed int
+	pause            time.Duration
 }
 
 // nodePlan is one endpoint and how its programs behave.
@@ -117,6 +122,7 @@ func newPlan(seed uint64) *plan {
 		}
 	}
 	p.strikeAt = 1 + d.IntN(len(p.msgs))
+	p.remover, p.removed, p.pause = d.IntN(n), d.IntN(n), d.upTo(50*time.Microsecond)
 	return p
 }
 
@@ -145,7 +151,7 @@ func (p *plan) drawFabric(d draw) {
 	fault(.2, sim.Rule{Fault: sim.FaultUnknownAH, P: pick(d, .1, 1)})
 	fault(.2, sim.Rule{Fault: sim.FaultDelay, P: .1, Delay: 300 * time.Microsecond})
 	fault(.2, sim.Rule{Fault: sim.FaultLateStatus, P: .1, Delay: 300 * time.Microsecond})
-	//QF
+	fault(.15, sim.Rule{Fault: sim.FaultQueueFull, P: .1})
 }
 
 // Times of the protocol, in simulated time. Bound is how long after a death an
@@ -259,7 +265,7 @@ func (p *plan) drawMessages(d draw) {
 		if d.chance(.1) {
 			m.pause = d.upTo(50 * time.Microsecond)
 		}
-		if p.flavor == fickle && m.style != injected && d.chance(.1) {
+		if p.flavor == fickle && m.style != injected && m.Len <= maxSize && d.chance(.1) {
 			m.timeout = d.upTo(100*time.Microsecond) + 1
 		}
 		p.msgs = append(p.msgs, m)

@@ -240,7 +240,7 @@ func (n *node) verify(in *incoming, m *efa.Message, lost int) {
 	}
 	if m.From == efa.AnyAddr {
 		r.stats["recv unlisted"]++
-	} else if h, ok := n.handles[g.From]; ok && h != m.From {
+	} else if h, ok := n.handles[g.From]; ok && h != m.From && n.removed == nil {
 		r.fail("%v is from %d, whose handle is %d, and says %d", &rc.Recv, g.From, h, m.From)
 	}
 	if g.ID >= 0 {
@@ -260,6 +260,7 @@ func (n *node) unreceived(in *incoming, err error) {
 	case errors.Is(err, efa.ErrCanceled) && rc.Canceled != 0:
 		r.stats["recv canceled"]++
 		return
+	case n.removed != nil && n.wasRemoved(n.removed.id, err):
 	case n.closed && errors.Is(err, efa.ErrClosed):
 	case errors.Is(err, errGone) && n.anyDoomed():
 	default:

@@ -92,6 +92,9 @@ func (r *run) judge() {
 		var msgs []*model.Msg
 		for _, m := range r.msgs {
 			if m.To == n.id && m.Order > 0 {
+				if m.style == injected && r.cast[m.From].removed == n {
+					m.Sure = false // nobody knows what became of it
+				}
 				msgs = append(msgs, &m.Msg)
 			}
 		}

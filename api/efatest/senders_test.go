@@ -229,7 +229,7 @@ func (n *node) reapSends(ctx context.Context) error {
 	for _, c := range cs[:k] {
 		o, ok := c.Token.(*outgoing)
 		if !ok { // an injected message's failure
-			if c.Err == nil || !n.anyDoomed() {
+			if c.Err == nil || (!n.anyDoomed() && n.removed == nil) {
 				n.run.fail("a completion of nothing: %+v", c)
 			}
 			continue
@@ -280,6 +280,9 @@ func (n *node) sent(o *outgoing, err error) {
 
 // excuse tells whether an error is the fault of a death.
 func (n *node) excuse(o *outgoing, err error) error {
+	if n.wasRemoved(o.m.To, err) {
+		return nil
+	}
 	if n.run.died(o.m.From, o.m.To) && (errors.Is(err, errGone) || errors.Is(err, efa.ErrClosed) || n.closed) {
 		return nil
 	}

@@ -113,7 +113,7 @@ func (p *port) buryDead(c []device.Completion) int {
 		p.dying = p.dying[1:]
 		if f.report {
 			c[n] = device.Completion{
-				Op: device.OpGone, SrcQPN: f.id.qpn(), SrcGID: p.dev.folder.gid, QKey: f.qkey,
+				Op: device.OpGone, SrcQPN: f.id.qpn(), SrcGID: p.gid, QKey: f.qkey,
 			}
 			n++
 		}

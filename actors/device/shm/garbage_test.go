@@ -32,10 +32,10 @@ func TestGarbage(t *testing.T) {
 			case 2:
 				ring.ctl.bell.Store(uint32(rng.IntN(6)))
 			case 3:
-				ring.post[rng.IntN(ring.cells)].Store(rng.Uint64())
+				ring.post(uint64(rng.IntN(ring.cells))).Store(rng.Uint64())
 			case 4:
 				k := kind(rng.IntN(4))
-				ring.post[rng.IntN(ring.cells)].Store(uint64(makeWord(k, ring.lap(p.rx.head), 0, uint16(rng.IntN(8)), rng.IntN(2))))
+				ring.post(uint64(rng.IntN(ring.cells))).Store(uint64(makeWord(k, ring.lap(p.rx.head), 0, uint16(rng.IntN(8)), rng.IntN(2))))
 			case 5:
 				k := kind(rng.IntN(4))
 				ring.cell[rng.IntN(ring.cells)].word.Store(uint64(makeWord(k, ring.lap(p.rx.head), uint16(rng.IntN(1<<16)), uint16(rng.IntN(8)), rng.IntN(2))))

@@ -14,7 +14,6 @@ import (
 type explorer struct {
 	seen  map[state]struct{}
 	stack []tableau // one per depth, reused
-	kills int
 	path  []string
 	count map[string]int
 }

@@ -194,10 +194,9 @@ func TestKillReceiver(t *testing.T) {
 		st := device.Status(255)
 		for st == 255 {
 			pollOnce(q, func(e device.Completion) {
-				switch e.Op {
-				case device.OpGone:
+				if e.Op == device.OpGone {
 					gone = &e
-				case device.OpSend:
+				} else {
 					st = e.Status
 				}
 			})

@@ -108,7 +108,7 @@ type ring struct {
 	mask    uint64
 	ctl     *control
 	senders []sender
-	post    []atomic.Uint64
+	posts   []atomic.Uint64
 	cell    []cell
 	slot    []byte
 }
@@ -122,13 +122,24 @@ func newRing(mem []byte, g geometry) ring {
 		mask:     uint64(g.cells - 1),
 		ctl:      (*control)(unsafe.Pointer(&mem[headerBytes])),
 		senders:  unsafe.Slice((*sender)(unsafe.Pointer(&mem[sendersAt])), maxSenders),
-		post:     unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[postsAt])), g.cells),
+		posts:    unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[postsAt])), g.cells),
 		cell:     unsafe.Slice((*cell)(unsafe.Pointer(&mem[g.cellsAt()])), g.cells),
 		slot:     mem[g.slotsAt():g.size():g.size()],
 	}
 }
 
 func (r *ring) lap(pos uint64) uint16 { return uint16(pos >> r.shift) }
+
+// post is the post of place i. Neighbours lie in different cache lines: the
+// receiver posts at the places that it has just taken from, and the sender is to
+// have the next one in its cache by then.
+func (r *ring) post(i uint64) *atomic.Uint64 {
+	if r.shift < 6 {
+		return &r.posts[i]
+	}
+	lines := r.shift - 3
+	return &r.posts[i>>lines|i<<3&r.mask]
+}
 
 func (r *ring) slotBytes(slot int) []byte {
 	off := slot * r.stride

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"errors"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
@@ -72,7 +73,7 @@ func (p *port) connect(qpn uint16, qkey uint32) (*link, device.Status) {
 	case !s.alive():
 		p.dev.folder.remove(s.fd, name, h.gen)
 		return nil, device.StatusBadDestQPN
-	case h.qpn != uint32(qpn) || h.gid != p.dev.folder.gid || h.qkey != qkey:
+	case h.qpn != uint32(qpn) || h.gid != p.gid || h.qkey != qkey:
 		return nil, device.StatusBadDestQPN
 	case int(h.mtu) != p.dev.cfg.MTU:
 		return nil, device.StatusMismatch

@@ -18,6 +18,7 @@ type port struct {
 	dev   *attachment
 	seg   *segment
 	self  ident
+	gid   device.GID
 	rx    receiver
 	links linkTable
 	reach []bool // by address handle: it is this fabric's GID
@@ -52,7 +53,7 @@ func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
 		return nil, fmt.Errorf("shm: timer: %w", err)
 	}
 	p := &port{
-		dev: a, seg: s, self: s.hdr.ident(), rx: newReceiver(newRing(s.mem, g)),
+		dev: a, seg: s, self: s.hdr.ident(), gid: a.folder.gid, rx: newReceiver(newRing(s.mem, g)),
 		heard: make([]ident, maxSenders), known: make(map[ident]acquaintance),
 		timer: timer, fds: []int{s.bell, timer},
 	}
@@ -65,7 +66,7 @@ func (p *port) Route(ah device.AH, gid device.GID) error {
 	for int(ah) >= len(p.reach) {
 		p.reach = append(p.reach, false)
 	}
-	p.reach[ah] = gid == p.dev.folder.gid
+	p.reach[ah] = gid == p.gid
 	return nil
 }
 
@@ -150,10 +151,8 @@ func (p *port) accept(pk *packet, c *device.Completion) int {
 	if p.heard[pk.sender] != pk.who {
 		p.hear(pk.sender, pk.who)
 	}
-	*c = device.Completion{
-		ID: uint64(pk.slot), Op: device.OpRecv, Len: pk.length,
-		SrcQPN: pk.who.qpn(), SrcGID: p.dev.folder.gid,
-	}
+	c.ID, c.Op, c.Status, c.Len = uint64(pk.slot), device.OpRecv, device.StatusOK, pk.length
+	c.SrcQPN, c.SrcGID = pk.who.qpn(), p.gid
 	return 1
 }
 

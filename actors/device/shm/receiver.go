@@ -71,7 +71,7 @@ func (r *receiver) postSlot(slot int32) {
 			continue // a slow sender's; the position is passed over
 		}
 		r.places[i] = place{r.end - 1, slot}
-		release(&r.post[i], uint64(makeWord(posted, r.lap(r.end-1), 0, uint16(slot), 0)))
+		release(r.post(i), uint64(makeWord(posted, r.lap(r.end-1), 0, uint16(slot), 0)))
 		return
 	}
 	r.later = append(r.later, slot) // behind a whole ring of posts and slow senders
@@ -103,6 +103,9 @@ func (r *receiver) next(p *packet) bool {
 	r.looks = 0
 	r.take(r.head&r.mask, v, p)
 	r.head++
+	// The next look is at the cell at head, which the look before this one has
+	// brought; it must not have to wait for the one after that.
+	willRead(&r.cell[(r.head+1)&r.mask].word)
 	return true
 }
 
@@ -190,7 +193,7 @@ func (r *receiver) judge(i uint64, deep bool) verdict {
 		if !deep {
 			return verdict{kind: posted}
 		}
-		w = word(r.post[i].Load())
+		w = word(r.post(i).Load())
 		if w.lap() != lap || w.kind() == ready {
 			return verdict{}
 		}
@@ -215,7 +218,7 @@ func (r *receiver) take(i uint64, v verdict, p *packet) {
 	pl.slot = none
 	switch {
 	case v.kind != ready:
-		r.post[i].Store(uint64(idle))
+		r.post(i).Store(uint64(idle))
 	case v.length <= inlineMax:
 		copy(r.slotBytes(int(p.slot)), r.cell[i].inline[:v.length])
 	}

@@ -198,7 +198,7 @@ func TestRingGarbage(t *testing.T) {
 		for range 1 + rng.IntN(4) {
 			switch rng.IntN(4) {
 			case 0:
-				w.rx.post[rng.IntN(w.rx.cells)].Store(garbage())
+				w.rx.post(uint64(rng.IntN(w.rx.cells))).Store(garbage())
 			case 1:
 				w.rx.cell[rng.IntN(w.rx.cells)].word.Store(garbage())
 			case 2:

@@ -79,7 +79,7 @@ func TestAddressHandles(t *testing.T) {
 	dir := fabricDir(t)
 	q, ah := mustAttach(t, dir, device.QPConfig{})
 	p, _ := mustAttach(t, dir, device.QPConfig{})
-	again, err := q.CreateAH(portBehind(q).dev.folder.gid)
+	again, err := q.CreateAH(portBehind(q).gid)
 	require.NoError(t, err)
 	require.Equal(t, ah, again)
 	require.NoError(t, q.DestroyAH(ah))
@@ -251,10 +251,10 @@ func TestWrongHeader(t *testing.T) {
 	good := *h
 	for i := range 500 {
 		b := unsafe.Slice((*byte)(unsafe.Pointer(h)), unsafe.Sizeof(*h))
-		switch {
-		case i%4 == 0:
+		switch i % 4 {
+		case 0:
 			h.slots = rng.Uint32()
-		case i%4 == 1:
+		case 1:
 			h.slots += uint32(1 + rng.IntN(1000))
 		default:
 			b[rng.IntN(len(b))] ^= byte(1 + rng.IntN(255))

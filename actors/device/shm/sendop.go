@@ -62,6 +62,7 @@ func (o *outlet) send(header, payload []byte) outcome {
 	for op.at != stepOver {
 		o.step(&op, header, payload)
 	}
+	willWrite(o.post(o.hint & o.mask))
 	return op.result
 }
 
@@ -75,7 +76,7 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 		}
 
 	case stepLook:
-		op.w = word(o.post[op.pos&o.mask].Load())
+		op.w = word(o.post(op.pos & o.mask).Load())
 		switch thisLap := op.w.lap() == o.lap(op.pos); {
 		case thisLap && op.w.kind() == posted && int(op.w.slot()) < o.slots:
 			op.at = stepClaim
@@ -88,7 +89,7 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 
 	case stepClaim:
 		c := makeWord(claimed, op.w.lap(), 0, op.w.slot(), o.me)
-		if !o.post[op.pos&o.mask].CompareAndSwap(uint64(op.w), uint64(c)) {
+		if !o.post(op.pos&o.mask).CompareAndSwap(uint64(op.w), uint64(c)) {
 			op.at = stepLook
 			return
 		}

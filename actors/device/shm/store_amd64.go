@@ -8,3 +8,14 @@ package shm
 //
 //go:noescape
 func storeRelease(p *uint64, v uint64)
+
+// prefetchWrite begins to bring the line of p here, to be written to, and does not
+// wait for it. Processors that cannot take it for a NOP.
+//
+//go:noescape
+func prefetchWrite(p *uint64)
+
+// prefetchRead begins to bring the line of p here and does not wait for it.
+//
+//go:noescape
+func prefetchRead(p *uint64)

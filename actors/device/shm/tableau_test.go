@@ -32,7 +32,6 @@ type stepper struct {
 	todo   int
 	dead   bool
 	reaped bool
-	rnr    bool // the last try found nothing posted
 }
 
 func newTableau(slots, senders, packets int) *tableau {
@@ -158,12 +157,8 @@ func (w *tableau) stepSender(i int) bool {
 	s.out.step(&s.op, p[:2], p[2:])
 	if s.op.at == stepOver {
 		s.busy = false
-		s.rnr = s.op.result == notReady
-		switch s.op.result {
-		case sentWake:
-			s.ringer = true
-			s.sent++
-		case sent:
+		s.ringer = s.op.result == sentWake
+		if s.ringer || s.op.result == sent {
 			s.sent++
 		}
 	}

@@ -104,7 +104,7 @@ func TestSilentPartner(t *testing.T) {
 		for _, server := range []bool{true, false} {
 			conn, other := pair(t, server)
 			drain(t, other)
-			conn.patience = 5 * time.Millisecond
+			conn.Patience = 5 * time.Millisecond
 			err := step.run(within(t), conn)
 			require.ErrorIs(t, err, ErrSilent)
 			require.ErrorContains(t, err, step.name+": the partner does not answer for 5ms")

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Patience is how long an exchange waits for the partner. Names take longest: the
-// tool looks for providers before it sends its own.
+// Patience is how long an exchange waits for the partner unless Conn.Patience says
+// otherwise. Names take longest: the tool looks for providers before it sends its
+// own.
 const Patience = 20 * time.Second
 
 // What can be wrong with the partner.
@@ -28,15 +29,17 @@ var (
 
 // Conn is one side of a control connection. It is for one goroutine.
 type Conn struct {
-	conn     net.Conn
-	r        *bufio.Reader
-	server   bool
-	patience time.Duration
+	// Patience is how long an exchange waits for the partner.
+	Patience time.Duration
+
+	conn   net.Conn
+	r      *bufio.Reader
+	server bool
 }
 
 // NewConn speaks the protocol over c, in the server's place or the client's.
 func NewConn(c net.Conn, server bool) *Conn {
-	return &Conn{conn: c, r: bufio.NewReaderSize(c, 4096), server: server, patience: Patience}
+	return &Conn{Patience: Patience, conn: c, r: bufio.NewReaderSize(c, 4096), server: server}
 }
 
 // Server tells which side this is. The client sends the first message.
@@ -54,7 +57,7 @@ var longAgo = time.Unix(1, 0)
 // step runs one exchange, which ends when the patience or ctx does. After a
 // failure the connection is good for nothing but Close.
 func (c *Conn) step(ctx context.Context, what string, exchange func() error) error {
-	limit, cancel := context.WithTimeout(ctx, c.patience)
+	limit, cancel := context.WithTimeout(ctx, c.Patience)
 	defer cancel()
 	stop := context.AfterFunc(limit, func() { _ = c.conn.SetDeadline(longAgo) })
 	err := exchange()
@@ -67,7 +70,7 @@ func (c *Conn) step(ctx context.Context, what string, exchange func() error) err
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = fmt.Errorf("%w for %v", ErrSilent, c.patience)
+		err = fmt.Errorf("%w for %v", ErrSilent, c.Patience)
 	case gone(err):
 		err = ErrGone
 	}

@@ -24,7 +24,7 @@
 // not spoken of: both sides must have been started with the same.
 //
 // What comes from the other side is checked, and never waited for without end:
-// an exchange takes at most [Patience], unless its context ends it earlier.
+// an exchange takes at most Conn.Patience, unless its context ends it earlier.
 // While messages are on the fabric [Conn.Watch] tells when the partner goes away.
 //
 // Start reading at [Conn].

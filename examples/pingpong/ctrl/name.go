@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/wire"
 )
 
 // Format says what the bytes of an address are: libfabric's enum in fi_fabric.h,
@@ -49,8 +48,8 @@ func (n Name) Raw() (efa.RawAddr, error) {
 			ErrProtocol, strings.TrimRight(string(n.Addr), "\x00"))
 	case n.Format != FormatEFA:
 		return efa.RawAddr{}, fmt.Errorf("%w: its endpoint has an %v, want %v", ErrProtocol, n.Format, FormatEFA)
-	case len(n.Addr) != wire.RawAddrLen:
-		return efa.RawAddr{}, fmt.Errorf("%w: a raw address of %d bytes, want %d", ErrProtocol, len(n.Addr), wire.RawAddrLen)
+	case len(n.Addr) != len(efa.RawAddr{}):
+		return efa.RawAddr{}, fmt.Errorf("%w: a raw address of %d bytes, want %d", ErrProtocol, len(n.Addr), len(efa.RawAddr{}))
 	}
 	return efa.RawAddr(n.Addr), nil
 }

@@ -2,11 +2,12 @@ package ctrl
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/efactor/efactor/wire"
+	"github.com/efactor/efactor/api/efa"
 )
 
 // recorded is what fi_pingpong 1.17 -p shm -e rdm -S all -I 3 said on both sides,
@@ -47,7 +48,7 @@ func speak(ctx context.Context, c *Conn, names map[bool]Name, count, sizes int) 
 		return err
 	}
 	if want := names[!c.Server()]; n.Format != want.Format || string(n.Addr) != string(want.Addr) {
-		return context.Canceled
+		return fmt.Errorf("met %v %q, want %v %q", n.Format, n.Addr, want.Format, want.Addr)
 	}
 	for range sizes {
 		if err := c.Sync(ctx); err != nil {
@@ -55,8 +56,12 @@ func speak(ctx context.Context, c *Conn, names map[bool]Name, count, sizes int) 
 		}
 		w := c.Watch(ctx)
 		w.Stop()
-		if got, err := c.Count(ctx, count); err != nil || got != count {
+		got, err := c.Count(ctx, count)
+		if err != nil {
 			return err
+		}
+		if got != count {
+			return fmt.Errorf("counted %d, want %d", got, count)
 		}
 	}
 	return nil
@@ -64,9 +69,9 @@ func speak(ctx context.Context, c *Conn, names map[bool]Name, count, sizes int) 
 
 func TestMeet(t *testing.T) {
 	s, c := conns(t)
-	a := wire.MakeRawAddr([16]byte{0xfe, 0x80, 15: 1}, 7, 0x12345678)
-	b := wire.MakeRawAddr([16]byte{0xfe, 0x80, 15: 2}, 8, 0x01020304)
-	got := make(chan wire.RawAddr, 1)
+	a := efa.RawAddr{0xfe, 0x80, 15: 1, 16: 7}
+	b := efa.RawAddr{0xfe, 0x80, 15: 2, 16: 8}
+	got := make(chan efa.RawAddr, 1)
 	go func() {
 		raw, err := s.Meet(within(t), a)
 		if err != nil {
@@ -82,7 +87,10 @@ func TestMeet(t *testing.T) {
 
 // TestRawName has the bytes of an EFA name: FI_ADDR_EFA is 12 in fi_fabric.h.
 func TestRawName(t *testing.T) {
-	raw := wire.MakeRawAddr([16]byte{0xfe, 0x80, 15: 1}, 0x0102, 0x03040506)
+	a, err := efa.ParseAddress("fi_addr_efa://[fe80::1]:258:50595078")
+	require.NoError(t, err)
+	raw, ok := a.Raw("efa")
+	require.True(t, ok)
 	require.Equal(t, "\x00\x00\x00\x20"+"\x0c\x00\x00\x00"+
 		"\xfe\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"+
 		"\x02\x01\x00\x00"+"\x06\x05\x04\x03"+"\x00\x00\x00\x00\x00\x00\x00\x00",

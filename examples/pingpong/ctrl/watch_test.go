@@ -24,7 +24,13 @@ func TestWatchSeesThePartnerGo(t *testing.T) {
 func TestWatchHearsThePartnerEarly(t *testing.T) {
 	conn, other := pair(t, true)
 	w := conn.Watch(within(t))
-	go converse(t, other, false, []line{{false, "5\x00\x00\x00\x00\x00\x00\x00\x00\x00"}, {true, "cnt ok\x00"}})
+	answer := make(chan string, 1)
+	go func() {
+		_, _ = other.Write([]byte("5\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
+		b := make([]byte, 64)
+		n, _ := other.Read(b)
+		answer <- string(b[:n])
+	}()
 	<-w.Silent.Done()
 	require.ErrorIs(t, context.Cause(w.Silent), ErrEarly)
 	require.NoError(t, w.Alive.Err(), "it is still there")
@@ -34,6 +40,7 @@ func TestWatchHearsThePartnerEarly(t *testing.T) {
 	n, err := conn.Count(within(t), 0) // what was heard is not lost
 	require.NoError(t, err)
 	require.Equal(t, 5, n)
+	require.Equal(t, "cnt ok\x00", <-answer)
 }
 
 func TestWatchLeavesNothingBehind(t *testing.T) {

@@ -44,8 +44,8 @@ type Table struct {
 }
 
 const (
-	headFormat = "%-8s%-10s%-11s%-8s%12s%11s%12s%12s  %s\n"
-	rowFormat  = "%-8s%-10d%-11s%-8s%11.6fs%11.2f%12.2f%12.4f  %v\n"
+	headFormat = "%-7s %-9s %-10s %-7s %11s %10s %11s %11s  %s\n"
+	rowFormat  = "%-7s %-9d %-10s %-7s %10.6fs %10.2f %11.2f %11.4f  %v\n"
 )
 
 // Add writes the line of r. As in the tool, #ack is =n if all was answered, else

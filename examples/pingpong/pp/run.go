@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/examples/pingpong/ctrl"
-	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Run plays with the partner at the other end of conn, size after size, and tells
@@ -64,12 +64,12 @@ type game struct {
 func (g *game) round(ctx context.Context, size, n int) (Result, error) {
 	r := Result{Bytes: size, Sent: n}
 	if err := g.conn.Sync(ctx); err != nil {
-		return r, err
+		return r, explain(err, size, 0)
 	}
 	w := g.conn.Watch(ctx)
-	began := clock.System.Now()
+	began := time.Now()
 	done, err := g.play(w, &r)
-	r.Elapsed = max(clock.System.Now().Sub(began), 1)
+	r.Elapsed = max(time.Since(began), 1)
 	w.Stop()
 	if err != nil {
 		return r, explain(err, size, done)
@@ -156,7 +156,7 @@ func (g *game) recvAny(ctx context.Context) ([]byte, error) {
 // finish says goodbye on the fabric. A partner that is through closes the control
 // connection, whatever is still on its way to us, so nobody watches it now.
 func (g *game) finish(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, ctrl.Patience)
+	ctx, cancel := context.WithTimeout(ctx, g.conn.Patience)
 	defer cancel()
 	n := copy(g.tx, fin)
 	var err error

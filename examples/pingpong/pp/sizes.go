@@ -57,6 +57,8 @@ func halvesUp(limit int) []int {
 func sizeText(n uint64) string {
 	unit, name := uint64(1), ""
 	switch {
+	case n >= 1<<40:
+		unit, name = 1<<40, "t"
 	case n >= 1<<30:
 		unit, name = 1<<30, "g"
 	case n >= 1<<20:

@@ -25,12 +25,10 @@ type Process struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	said  tail
+	grace time.Duration // what it gets to end by itself
 	done  chan struct{}
 	err   error // of the process, once done is closed
 }
-
-// grace is what the process gets to end by itself.
-const grace = 3 * time.Second
 
 // Start runs this program with args.
 func Start(args []string) (*Process, error) {
@@ -38,7 +36,7 @@ func Start(args []string) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("second process: %w", err)
 	}
-	p := &Process{cmd: exec.Command(exe, args...), done: make(chan struct{})}
+	p := &Process{cmd: exec.Command(exe, args...), grace: 3 * time.Second, done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), variable+"=1")
 	p.cmd.Stderr = &p.said
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
@@ -81,7 +79,7 @@ func (p *Process) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	_ = p.stdin.Close()
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.grace)
 	defer cancel()
 	select {
 	case <-p.done:

@@ -1,0 +1,120 @@
+package endpoint_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/internal/script"
+)
+
+// A panic ends what it happened in, and nothing else.
+
+// panicsIn makes the outcome of an operation panic in the actor that gives it.
+func panicsIn(r *script.Rig, op *script.Op) {
+	r.OnDone = func(done *script.Op) {
+		if done == op {
+			panic("the sink of " + op.Name)
+		}
+	}
+}
+
+func completeAll(r *script.Rig) {
+	r.Auto = true
+	r.Run()
+}
+
+func TestPanicInSend(t *testing.T) {
+	for _, n := range []int{10, 2000, 5000} {
+		r, a := start(t, script.Config{Endpoint: endpoint.Config{Policy: ope.Policy{MaxMedium: 3000}}})
+		before, bad, after := r.Send(a, 1, 0, 0, 0), r.Send(a, n, 0, 0, 0), r.Send(a, 2, 0, 0, 0)
+		panicsIn(r, bad)
+		r.Run()
+		if n == 5000 {
+			inject(t, r, a, "CTS", "send_id=1", "recv_id=3", "recv_length=4028")
+		}
+		completeAll(r)
+		require.EqualValues(t, 1, r.Shard.Stats().Failures)
+		for _, op := range []*script.Op{before, bad, after} {
+			require.Equal(t, 1, op.Ends, "%d bytes: %s", n, op.Name)
+		}
+		require.Empty(t, r.Events, "the peer lives on")
+		require.Equal(t, []string{"posted=0 unexpected=0 held=0"}, r.EP.Operations(), "the operation is free again")
+		free, depth := r.EP.Room()
+		require.Equal(t, depth, free)
+		r.OnDone = nil
+		again := r.Send(a, 10, 0, 0, 0)
+		r.Run()
+		require.Equal(t, 1, again.Ends)
+	}
+}
+
+func TestPanicInReceive(t *testing.T) {
+	r, a := start(t, script.Config{})
+	bad, next := r.Recv(nil, 10, 0, 0, 0), r.Recv(nil, 10, 0, 0, 0)
+	panicsIn(r, bad)
+	inject(t, r, a, "EAGER_MSGRTM", "msg_id=0", "len=1")
+	inject(t, r, a, "EAGER_MSGRTM", "msg_id=1", "len=2")
+	completeAll(r)
+	require.EqualValues(t, 1, r.Shard.Stats().Failures)
+	require.Equal(t, 1, bad.Ends)
+	require.Equal(t, 1, next.Ends)
+	require.Empty(t, r.Events)
+	require.Equal(t, []string{"posted=0 unexpected=0 held=0"}, r.EP.Operations())
+	r.EP.GiveBackSlots()
+	require.Equal(t, r.QP.RecvSlots(), r.QP.Posted())
+}
+
+func TestPanicInPeer(t *testing.T) {
+	r, a := start(t, script.Config{Endpoint: endpoint.Config{Policy: ope.Policy{MaxMedium: -1}}})
+	b := addPeer(t, r, "b", 2)
+	long, directed, anyone := r.Send(a, 5000, 0, 0, 0), r.Recv(a, 10, 0, 0, 0), r.Recv(nil, 10, 0, 0, 0)
+	r.Run()
+	r.EP.PoisonPeers()
+	inject(t, r, a, "CTS", "send_id=0", "recv_length=10")
+	completeAll(r)
+	require.EqualValues(t, 1, r.Shard.Stats().Failures)
+	require.Len(t, r.Events, 1)
+	require.Equal(t, endpoint.PeerFailed, r.Events[0].Kind)
+	require.Equal(t, a.Handle, r.Events[0].Handle)
+	require.ErrorIs(t, r.Events[0].Err, peer.ErrPeerFailed)
+	require.Equal(t, 1, long.Ends)
+	require.Equal(t, 1, directed.Ends)
+	require.Zero(t, anyone.Ends)
+
+	// The others don't notice.
+	sent := r.Send(b, 10, 0, 0, 0)
+	inject(t, r, b, "EAGER_MSGRTM", "msg_id=0", "len=1")
+	r.Run()
+	require.Equal(t, 1, sent.Ends)
+	require.Equal(t, 1, anyone.Ends)
+	refused := r.Send(a, 1, 0, 0, 0)
+	r.Run()
+	require.ErrorIs(t, r.Outcomes[len(r.Outcomes)-1].Res.Err, peer.ErrPeerFailed)
+	require.Equal(t, 1, refused.Ends)
+}
+
+func TestPanicInQueue(t *testing.T) {
+	r, a := start(t, script.Config{})
+	r.Send(a, 10, 0, 0, 0)
+	r.Recv(a, 10, 0, 0, 0)
+	r.Recv(nil, 10, 0, 0, 0)
+	r.Run()
+	r.QP.PoisonPoll()
+	r.QP.Complete(r.QP.Flying()[0], device.StatusOK)
+	r.Run()
+	require.True(t, r.EP.Ended())
+	require.True(t, r.QP.Closed())
+	require.Len(t, r.Events, 1)
+	require.Equal(t, endpoint.DeviceFailed, r.Events[0].Kind)
+	require.ErrorIs(t, r.Events[0].Err, errno.ErrIO)
+	require.Len(t, r.Outcomes, 3)
+	for _, o := range r.Outcomes {
+		require.ErrorIs(t, o.Res.Err, errno.ErrIO)
+	}
+}

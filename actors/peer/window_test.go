@@ -1,0 +1,156 @@
+package peer
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// slowWindow is the same thing written to be obviously right: everything kept in
+// one list.
+type slowWindow struct {
+	exp  uint32
+	size int
+	kept []*Packet
+}
+
+func (w *slowWindow) place(p *Packet) Verdict {
+	d := int64(int32(p.MsgID - w.exp))
+	switch {
+	case d == 0:
+		return InOrder
+	case d < 0:
+		return Stale
+	}
+	w.kept = append(w.kept, p)
+	if d < int64(w.size) {
+		return Held
+	}
+	return Overflowed
+}
+
+func (w *slowWindow) advance() (now []*Packet) {
+	w.exp++
+	w.kept = slices.DeleteFunc(w.kept, func(p *Packet) bool {
+		if p.MsgID == w.exp {
+			now = append(now, p)
+		}
+		return p.MsgID == w.exp
+	})
+	return now
+}
+
+func list(p *Packet) (out []*Packet) {
+	for ; p != nil; p = p.Next {
+		out = append(out, p)
+	}
+	return out
+}
+
+func TestWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.IntRange(1, 9).Draw(t, "size")
+		first := rapid.SampledFrom([]uint32{0, 5, 0x7ffffffa, 0xfffffff0, 0xffffffff}).Draw(t, "first")
+		w, slow := NewWindow(size, first), slowWindow{exp: first, size: size}
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			p := &Packet{MsgID: slow.exp + uint32(rapid.IntRange(-3, 3*size).Draw(t, "ahead"))}
+			got, want := w.Place(p), slow.place(p)
+			if got != want {
+				t.Fatalf("msg_id %d, expected %d: verdict %d, want %d", p.MsgID, slow.exp, got, want)
+			}
+			for got == InOrder {
+				next, also := list(w.Advance()), slow.advance()
+				if !slices.Equal(next, also) {
+					t.Fatalf("after msg_id %d: %v, want %v", slow.exp-1, next, also)
+				}
+				if len(next) == 0 {
+					break
+				}
+			}
+			if w.Held() != len(slow.kept) || w.Expected() != slow.exp {
+				t.Fatalf("holds %d and expects %d, want %d and %d", w.Held(), w.Expected(), len(slow.kept), slow.exp)
+			}
+		}
+		var drained []*Packet
+		w.Drain(func(p *Packet) { drained = append(drained, p) })
+		if len(drained) != len(slow.kept) || w.Held() != 0 {
+			t.Fatalf("drained %d of %d", len(drained), len(slow.kept))
+		}
+		for _, p := range slow.kept {
+			if !slices.Contains(drained, p) {
+				t.Fatalf("msg_id %d was not drained", p.MsgID)
+			}
+		}
+	})
+}
+
+// TestDrainOrder: what a failed peer had sent is freed in the same order every
+// time, wrapped ids last.
+func TestDrainOrder(t *testing.T) {
+	for range 20 {
+		w := NewWindow(2, 0xfffffffe)
+		for _, d := range []uint32{9, 1, 4, 2, 7, 4} {
+			w.Place(&Packet{MsgID: 0xfffffffe + d})
+		}
+		var ids []uint32
+		w.Drain(func(p *Packet) { ids = append(ids, p.MsgID-0xfffffffe) })
+		require.Equal(t, []uint32{1, 2, 4, 4, 7, 9}, ids)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	const us = time.Microsecond
+	fixed := Backoff{Initial: 100 * us, Max: 650 * us}
+	var got []time.Duration
+	for range 5 {
+		got = append(got, fixed.Next(rng))
+	}
+	fixed.Reset()
+	got = append(got, fixed.Next(rng), fixed.Next(rng))
+	require.Equal(t, []time.Duration{100 * us, 200 * us, 400 * us, 650 * us, 650 * us, 100 * us, 200 * us}, got)
+
+	// libfabric's draw: 40 us for a third of the time, else up to 119.
+	seen := map[time.Duration]int{}
+	for range 10000 {
+		b := Backoff{Max: time.Second}
+		d := b.Next(rng)
+		require.GreaterOrEqual(t, d, 40*us)
+		require.Less(t, d, 120*us)
+		require.Equal(t, 2*d, b.Next(rng))
+		seen[d]++
+	}
+	require.Len(t, seen, 80)
+	require.Greater(t, seen[40*us], 3000)
+
+	low := Backoff{Max: 10 * us}
+	require.Equal(t, 10*us, low.Next(rng), "the limit holds for the first draw too")
+}
+
+// TestBlocks: memory for copied packets is of the asked length, and comes back.
+func TestBlocks(t *testing.T) {
+	var b blocks
+	for _, n := range []int{1, 63, 64, 65, 8760, 1 << 16, 1<<16 + 1} {
+		p := b.get(n)
+		require.Len(t, p, n)
+		p[n-1] = 7
+		b.put(p)
+		if n <= 1<<16 {
+			again := b.get(n)
+			require.Same(t, &p[0], &again[0], "%d bytes", n)
+			b.put(again)
+		}
+	}
+	// What is kept is bounded.
+	for range 600 {
+		b.put(make([]byte, 1<<16))
+	}
+	require.LessOrEqual(t, b.kept, keepBytes)
+	before := b.kept
+	b.put(make([]byte, 100)) // not one of ours: no power of two
+	require.Equal(t, before, b.kept)
+}

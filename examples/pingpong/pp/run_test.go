@@ -1,0 +1,156 @@
+package pp
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/examples/pingpong/ctrl"
+)
+
+func TestEverySizeChecked(t *testing.T) {
+	for _, mode := range []efa.Progress{efa.ProgressManual, efa.ProgressCooperative, efa.ProgressPinned} {
+		for _, tagged := range []bool{false, true} {
+			t.Run(mode.String()+map[bool]string{false: "/msg", true: "/tagged"}[tagged], func(t *testing.T) {
+				cfg := Config{
+					Progress: mode, Tagged: tagged, Check: true, Iterations: 3, Warmup: 2,
+					Sizes: []int{0, 1, 61, 62, 63, 8000, 9000, 65536, 65537, 200_000},
+				}
+				results, errs := match(t, within(t), cfg, cfg)
+				require.Equal(t, [2]error{}, errs)
+				for side := range results {
+					require.Len(t, results[side], len(cfg.Sizes))
+					for i, r := range results[side] {
+						require.Equal(t, cfg.Sizes[i], r.Bytes)
+						require.Equal(t, 3, r.Sent)
+						require.Equal(t, 3, r.Acked)
+						require.Positive(t, r.Elapsed)
+						want := longCTS
+						switch {
+						case r.Bytes <= 8000:
+							want = eager
+						case r.Bytes <= 65536:
+							want = medium
+						}
+						require.Equal(t, want, r.Protocol, r.Bytes)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestDisagreement has partners that were started with different flags: both end
+// soon, and at least one says what is wrong.
+func TestDisagreement(t *testing.T) {
+	base := Config{Iterations: 5, Sizes: []int{8}}
+	for _, c := range []struct {
+		name   string
+		change func(server, client *Config)
+		server string // what it says; "" if that depends on who is faster
+		client string
+	}{
+		{"longer messages", func(_, c *Config) { c.Sizes = []int{16} }, "longer than 8 bytes: start both sides with the same -S", ""},
+		{"shorter messages", func(_, c *Config) { c.Sizes = []int{4} }, "got a message of 4 bytes, want 8: start both sides with the same -S", ""},
+		{"fewer messages", func(_, c *Config) { c.Iterations = 3 }, "after 3: the partner has finished already (start both sides with the same -I and -S)", ""},
+		{"fewer sizes", func(_, c *Config) { c.Sizes = nil }, "synchronization: the partner does not answer for 1s (start both sides with the same -I and -S)", "last message of the partner"},
+		{
+			"unchecked client", func(s, _ *Config) { s.Check = true },
+			`corrupt data: byte 0 of the 8 of message 0 is '\x00', want '0' (was -c given on both sides?)`,
+			"messages of 8, after 0: the partner closed the control connection; it will have said why",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server, client := base, base
+			c.change(&server, &client)
+			ctx, cancel := context.WithCancel(within(t))
+			defer cancel()
+			patience := ctrl.Patience
+			if c.name == "fewer sizes" { // each waits for the other to go on
+				patience = time.Second
+			}
+			_, errs := impatient(t, ctx, patience, server, client)
+			require.ErrorContains(t, errs[0], c.server)
+			require.ErrorContains(t, errs[1], c.client)
+			require.NoError(t, ctx.Err())
+		})
+	}
+}
+
+func TestOtherFabric(t *testing.T) {
+	cfg := Config{Iterations: 1, Sizes: []int{8}}
+	other := cfg
+	other.Device = "shm:" + filepath.Join(t.TempDir(), "other")
+	_, errs := match(t, within(t), cfg, other)
+	require.ErrorContains(t, errs[1], "the partner is not in "+other.Device+": shared memory joins processes of one host")
+	require.Error(t, errs[0])
+}
+
+func TestCanceledGame(t *testing.T) {
+	why := errors.New("had enough")
+	ctx, cancel := context.WithCancelCause(within(t))
+	cfg := Config{Iterations: 1 << 30, Sizes: []int{8}, Device: "shm:" + filepath.Join(t.TempDir(), "fabric")}
+	warm := cfg
+	go func() {
+		// Any moment will do.
+		s, err := Open(ctx, warm)
+		if err == nil {
+			err = s.Close()
+		}
+		cancel(errors.Join(why, err))
+	}()
+	_, errs := match(t, ctx, cfg, cfg)
+	for _, err := range errs {
+		require.Error(t, err)
+		require.True(t, errors.Is(err, why) || errors.Is(err, ctrl.ErrGone), err)
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	for device, says := range map[string]string{
+		"nope": `open device "nope"`,
+		"sim":  `device "sim": invalid argument: it is a fabric inside one process, and ping-pong takes two`,
+		"shm:" + filepath.Join(t.TempDir(), "a", "b"): "no such file or directory",
+	} {
+		_, err := Open(within(t), Config{Device: device})
+		require.ErrorContains(t, err, says)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	dir := "shm:" + filepath.Join(t.TempDir(), "fabric")
+	s, err := Open(within(t), Config{Device: dir})
+	require.NoError(t, err)
+	require.Regexp(t, "^"+dir+` carries the traffic \(MTU 8760\), progress is (manual|pinned) \(auto, with [0-9]+ CPUs and GOMAXPROCS [0-9]+\)$`, s.Info().String())
+	require.NoError(t, s.Close())
+
+	s, err = Open(within(t), Config{Device: dir, Progress: efa.ProgressCooperative})
+	require.NoError(t, err)
+	require.Contains(t, s.Info().String(), "progress is cooperative (as configured)")
+	require.NoError(t, s.Close())
+}
+
+func TestCaptureFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.pcapng")
+	c, err := CreateCapture(name)
+	require.NoError(t, err)
+	cfg := Config{Iterations: 4, Sizes: []int{100}}
+	tapped := cfg
+	tapped.Tap = c
+	_, errs := match(t, within(t), tapped, cfg)
+	require.Equal(t, [2]error{}, errs)
+	require.NoError(t, c.Close())
+	b, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "\x0a\x0d\x0d\x0a", string(b[:4]))
+	require.Greater(t, len(b), 8*(100+64), "4 pings and 4 pongs")
+
+	_, err = CreateCapture(filepath.Join(name, "below"))
+	require.ErrorContains(t, err, "capture: open ")
+}
