@@ -130,7 +130,7 @@ func TestCloseGivesOutcomes(t *testing.T) {
 	}
 	require.Empty(t, want)
 	_, err = qa.Read(testContext(t), cs)
-	require.ErrorIs(t, err, efa.ErrBadState)
+	require.ErrorIs(t, err, efa.ErrClosed)
 }
 
 // TestCancel: a posted receive ends with ErrCanceled at once; canceling what has

@@ -144,7 +144,11 @@ func (r *run) join(np *nodePlan, h *host, doomed bool) error {
 	if n.ep, err = h.dom.NewEndpoint(cfg); err != nil {
 		return err
 	}
-	if err := n.ep.Enable(context.Background()); err != nil {
+	err = n.ep.Enable(context.Background())
+	for ; errors.Is(err, device.ErrNoMemory); err = n.ep.Enable(context.Background()) {
+		r.stats["refused"]++ // by a rule; another try is allowed
+	}
+	if err != nil {
 		return err
 	}
 	n.addr = n.ep.Address()
@@ -213,7 +217,7 @@ func (r *run) close(h *host) {
 
 var faults = map[sim.Fault]string{
 	sim.FaultQueueFull: "queue full", sim.FaultRNR: "RNR", sim.FaultUnknownAH: "unknown sender",
-	sim.FaultDelay: "delay", sim.FaultLateStatus: "late status",
+	sim.FaultRefuseQP: "refuse queue pair", sim.FaultDelay: "delay", sim.FaultLateStatus: "late status",
 }
 
 // leave closes an endpoint.
@@ -232,6 +236,10 @@ func (n *node) leave(ctx context.Context) error {
 			continue
 		}
 		n.run.stats[name] += v
+	}
+	for e, ok := n.ep.TryEvent(); ok; e, ok = n.ep.TryEvent() {
+		n.run.w.Logf("event %v of endpoint %d: %v %v", e.Kind, n.id, e.Address, e.Err)
+		n.run.stats[fmt.Sprintf("event %v", e.Kind)]++
 	}
 	n.run.w.Logf("close endpoint %d", n.id)
 	return errors.Join(n.ep.Close(), n.sq.Close(), n.rq.Close())
@@ -310,5 +318,3 @@ func pieces(b []byte, n int) [][]byte {
 }
 
 var errGone = efa.ErrPeerFailed
-
-var _ device.Device = (*efatest.Device)(nil)

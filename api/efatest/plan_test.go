@@ -152,6 +152,7 @@ func (p *plan) drawFabric(d draw) {
 	fault(.2, sim.Rule{Fault: sim.FaultDelay, P: .1, Delay: 300 * time.Microsecond})
 	fault(.2, sim.Rule{Fault: sim.FaultLateStatus, P: .1, Delay: 300 * time.Microsecond})
 	fault(.15, sim.Rule{Fault: sim.FaultQueueFull, P: .1})
+	fault(.1, sim.Rule{Fault: sim.FaultRefuseQP, P: .5, Times: 3})
 }
 
 // Times of the protocol, in simulated time. Bound is how long after a death an
@@ -275,7 +276,7 @@ func (p *plan) drawMessages(d draw) {
 func (p *plan) drawSize(d draw, m *message) {
 	switch {
 	case d.chance(.02):
-		m.Len = d.log(maxSize, hugeSize)
+		m.Len = d.log(1, hugeSize)
 	case d.chance(.1):
 		m.Len = 0
 	default:
