@@ -57,7 +57,7 @@ func (e *Endpoint) onCloseStep() {
 	case open:
 		e.state = failing
 		err := e.endError()
-		e.failReceives(func(*posting) bool { return false }, err)
+		e.failReceives(func(*ope.Order) bool { return false }, err)
 		e.failAll(err)
 	case failing:
 		// The queue pair ends here, so packets that it still had do too.

@@ -38,7 +38,6 @@ type Endpoint struct {
 	addr  wire.RawAddr
 
 	table     *match.Table
-	posted    postedPool
 	links     []*peer.Link // by handle
 	routes    routes
 	strangers int

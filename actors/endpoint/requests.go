@@ -81,7 +81,7 @@ func (e *Endpoint) onSend(r *ope.Request) {
 		reject(r, errno.ErrAgain)
 		return
 	}
-	turn := t.Arm(r, l)
+	turn := t.Arm(e.pools.Orders.Get(r), l)
 	e.cfg.Shard.Tell(l.Peer, turn.Submit())
 }
 
@@ -102,46 +102,43 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 		}
 		from = l
 	}
-	p := e.posted.get()
-	p.req = *r
-	p.recv.Kind = match.Untagged
+	p := e.pools.Orders.Get(r)
+	p.Recv.Kind = match.Untagged
 	if r.Flags&ope.Tagged != 0 {
-		p.recv.Kind = match.Tagged
+		p.Recv.Kind = match.Tagged
 	}
-	p.recv.Tag, p.recv.Ignore, p.recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
-	if m := e.table.Post(&p.recv); m != nil {
+	p.Recv.Tag, p.Recv.Ignore, p.Recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
+	if m := e.table.Post(&p.Recv); m != nil {
 		rxe := e.pools.Rxe(m.Owner)
-		e.cfg.Shard.Tell(rxe.Ref(), rxe.Match(&p.req))
-		e.posted.put(p)
+		e.cfg.Shard.Tell(rxe.Ref(), rxe.Match(p))
 		return
 	}
 	if from != nil {
-		p.from = from
-		from.Await()
+		p.Await(from)
 	}
 }
 
 // onCancel ends the operation id if it has not ended: a posted receive at once, an
 // operation in progress as it can.
 func (e *Endpoint) onCancel(id uint64) {
-	var found *posting
+	var found *ope.Order
 	e.table.EachRecv(func(r *match.Recv) bool {
-		if p := e.posted.at(r.Owner); p.req.ID == id {
+		if p := e.pools.Orders.At(r.Owner); p.Req.ID == id {
 			found = p
 		}
 		return found == nil
 	})
 	if found != nil {
-		e.table.RemoveRecv(&found.recv)
-		reject(&found.req, errno.ErrCanceled)
-		e.posted.put(found)
+		e.table.RemoveRecv(&found.Recv)
+		reject(&found.Req, errno.ErrCanceled)
+		e.pools.Orders.Put(found)
 		return
 	}
-	tell := func(to shard.Ref, req *ope.Request) {
-		if req.ID == id {
+	tell := func(to shard.Ref, its uint64) {
+		if its == id {
 			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})
 		}
 	}
-	e.pools.EachTx(func(t *ope.Txe) { tell(t.Ref(), t.Request()) })
-	e.pools.EachRx(func(r *ope.Rxe) { tell(r.Ref(), r.Request()) })
+	e.pools.EachTx(func(t *ope.Txe) { tell(t.Ref(), t.Request().ID) })
+	e.pools.EachRx(func(r *ope.Rxe) { tell(r.Ref(), r.RequestID()) })
 }

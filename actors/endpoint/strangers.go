@@ -95,9 +95,8 @@ func (e *Endpoint) bind(l *peer.Link, handle uint64) {
 		// A directed receive may have waited for it all the time.
 		if r := e.table.Arrive(m.Kind, m.Tag, match.Source(handle)); r != nil {
 			e.table.RemoveMsg(m)
-			rxe, p := e.pools.Rxe(m.Owner), e.posted.at(r.Owner)
-			e.cfg.Shard.Tell(rxe.Ref(), rxe.Match(&p.req))
-			e.posted.put(p)
+			rxe, p := e.pools.Rxe(m.Owner), e.pools.Orders.At(r.Owner)
+			e.cfg.Shard.Tell(rxe.Ref(), rxe.Match(p))
 		}
 	}
 }
@@ -148,7 +147,7 @@ func (e *Endpoint) Remove(handle uint64) {
 	if e.state == stopped {
 		return
 	}
-	e.failReceives(func(p *posting) bool { return p.req.Peer != handle }, peer.ErrRemoved)
+	e.failReceives(func(p *ope.Order) bool { return p.Req.Peer != handle }, peer.ErrRemoved)
 	if handle >= uint64(len(e.links)) || e.links[handle] == nil {
 		return
 	}
@@ -168,9 +167,9 @@ func (e *Endpoint) Remove(handle uint64) {
 		}
 	})
 	e.pools.EachRx(func(r *ope.Rxe) {
-		if r.Link() == l && r.Request().ID != 0 { // an unexpected message stays
+		if r.Link() == l && r.RequestID() != 0 { // an unexpected message stays
 			c := *cancel
-			c.ID = r.Request().ID
+			c.ID = r.RequestID()
 			e.cfg.Shard.Tell(r.Ref(), &c)
 		}
 	})
@@ -273,7 +272,7 @@ func (e *Endpoint) onOtherConnID(m *peer.Stranger) {
 func (e *Endpoint) onDown(l *peer.Link, err error) {
 	if l.Handle != peer.Unlisted {
 		h := l.Handle
-		e.failReceives(func(p *posting) bool { return p.req.Peer != h }, err)
+		e.failReceives(func(p *ope.Order) bool { return p.Req.Peer != h }, err)
 	}
 	e.event(Event{Kind: PeerFailed, Handle: l.Handle, Addr: l.Addr, Err: err})
 }

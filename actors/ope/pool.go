@@ -36,11 +36,15 @@ type Pools struct {
 	// Steps counts what the machines did.
 	Steps Steps
 
+	Orders Orders
+
 	res    Result // scratch for outcomes, which a Sink must not keep
 	tx     []*Txe
 	rx     []*Rxe
 	txFree *Txe
 	rxFree *Rxe
+
+	waiting *waiting // free entries for the matcher
 }
 
 // NewPools makes empty pools. spawn makes an actor of the endpoint's.
@@ -120,7 +124,6 @@ func (p *Pools) growRx() bool {
 		r.ref = p.Spawn(func() actor.Actor { return r })
 		r.slot.To, r.slot.Control = r.ref, true
 		r.matched.Rxe, r.unexp.Rxe = r, r
-		r.Msg.Owner = int32(r.id)
 	}
 	for i := len(s) - 1; i >= 0; i-- {
 		s[i].next, p.rxFree = p.rxFree, &s[i]

@@ -4,7 +4,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -22,21 +21,19 @@ import (
 //   - It is never stopped alone; when its endpoint stops, the endpoint has ended
 //     it before.
 type Rxe struct {
-	Msg match.Msg // its entry in the matcher while unexpected
-
 	pools *Pools
 	ref   shard.Ref
 	next  *Rxe
 	busy  bool
 	id    uint32 // recv_id
 
-	req    Request
+	ord    *Order   // nil until a receive matched
+	wait   *waiting // its entry in the matcher while unexpected
 	link   *peer.Link
 	m      Rx
 	err    error
 	drop   bool // the caller is gone: data is counted and thrown away
 	done   bool // the outcome was given
-	listed bool // an unexpected message in the matcher
 	told   int  // words of the endpoint on a match that are under way
 	flying int  // CTS packets with the device
 	stored uint64
@@ -45,6 +42,7 @@ type Rxe struct {
 	sendID     uint32
 	tag, data  uint64
 	hasData    bool
+	tagged     bool
 	head, tail *peer.Packet // not copied yet
 
 	hold      peer.Hold
@@ -73,17 +71,13 @@ type Unexpected struct {
 func (r *Rxe) Begin(pkt *peer.Packet) {
 	r.link = pkt.Link
 	r.m = Rx{Total: pkt.Length, Proto: protoOf(pkt), steps: &r.pools.Steps}
-	r.err, r.drop, r.done, r.listed, r.told, r.flying = nil, false, false, false, 0, 0
+	r.err, r.drop, r.done, r.told, r.flying = nil, false, false, 0, 0
 	r.stored = uint64(len(pkt.Payload))
 	r.msgID, r.sendID, r.tag = pkt.MsgID, pkt.SendID, pkt.Tag
 	r.data, r.hasData = pkt.Data, pkt.HasData
 	r.head, r.tail = pkt, pkt
 	r.link.Join(&r.member, r.ref)
-	r.Msg.Kind = match.Untagged
-	if pkt.Tagged {
-		r.Msg.Kind = match.Tagged
-	}
-	r.Msg.Tag, r.Msg.Source = pkt.Tag, match.Source(pkt.Link.Handle)
+	r.tagged = pkt.Tagged
 	if pkt.Multi != nil {
 		pkt.Multi.Rx = r.ref
 	}
@@ -91,8 +85,10 @@ func (r *Rxe) Begin(pkt *peer.Packet) {
 
 // Match gives the rxe the request that receives its message, and returns the
 // message that makes it go on.
-func (r *Rxe) Match(req *Request) *Matched {
-	r.req, r.listed = *req, false
+func (r *Rxe) Match(ord *Order) *Matched {
+	ord.settled()
+	r.unlisted()
+	r.ord = ord
 	r.told++
 	return &r.matched
 }
@@ -100,7 +96,6 @@ func (r *Rxe) Match(req *Request) *Matched {
 // Unexpected returns the message that tells the rxe that its message is in the
 // matcher.
 func (r *Rxe) Unexpected() *Unexpected {
-	r.listed = true
 	r.told++
 	return &r.unexp
 }
@@ -111,8 +106,13 @@ func (r *Rxe) Ref() shard.Ref { return r.ref }
 // Link is its peer's.
 func (r *Rxe) Link() *peer.Link { return r.link }
 
-// Request gives the matched request, for cancellation and snapshots.
-func (r *Rxe) Request() *Request { return &r.req }
+// RequestID is that of the receive that matched, 0 if none did.
+func (r *Rxe) RequestID() uint64 {
+	if r.ord == nil {
+		return 0
+	}
+	return r.ord.Req.ID
+}
 
 // Machine gives the state, for snapshots.
 func (r *Rxe) Machine() Rx { return r.m }

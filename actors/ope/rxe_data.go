@@ -25,8 +25,8 @@ func (r *Rxe) take(p *peer.Packet) {
 		p.Free()
 		return
 	}
-	if room := uint64(len(r.req.Buf)); !r.drop && p.Offset < room {
-		copy(r.req.Buf[p.Offset:], p.Payload)
+	if room := uint64(len(r.ord.Req.Buf)); !r.drop && p.Offset < room {
+		copy(r.ord.Req.Buf[p.Offset:], p.Payload)
 	}
 	p.Free()
 	if r.m.Complete() {
@@ -81,12 +81,12 @@ func (r *Rxe) settle() {
 }
 
 func (r *Rxe) complete() {
-	s := r.req.Sink
-	if r.done || s == nil {
+	if r.done || r.ord == nil {
 		return
 	}
+	q := &r.ord.Req
 	r.done = true
-	placed := min(r.m.Total, uint64(len(r.req.Buf)))
+	placed := min(r.m.Total, uint64(len(q.Buf)))
 	res := &r.pools.res
 	*res = Result{
 		N: int(placed), Proto: r.m.Proto, Peer: r.link.Handle, From: &r.link.Addr,
@@ -99,9 +99,8 @@ func (r *Rxe) complete() {
 		res.Lost = int(r.m.Total - placed)
 		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
 	}
-	r.req.Sink = nil
-	s.Done(&r.req, res)
-	r.req.Token, r.req.Buf, r.req.More = nil, nil, nil
+	q.Sink.Done(q, res)
+	q.Token, q.Buf, q.More = nil, nil, nil
 }
 
 // fail ends the message. If a receive has matched it, that gets the error. A
@@ -137,9 +136,9 @@ func (r *Rxe) end(err error) {
 		p.Free()
 	}
 	r.tail = nil
-	if r.listed {
-		r.listed = false
+	if r.wait != nil {
 		r.pools.Unlist(r)
+		r.unlisted()
 	}
 	r.settle()
 }
@@ -147,7 +146,7 @@ func (r *Rxe) end(err error) {
 // onCancel lets the caller go: nothing is written to its buffer from now on, the
 // message is received to its end and thrown away, so that the sender completes.
 func (r *Rxe) onCancel(m *Cancel) {
-	if !r.busy || r.req.Sink == nil || r.req.ID != m.ID {
+	if !r.busy || r.done || r.RequestID() != m.ID {
 		return
 	}
 	r.err, r.drop = m.Err, true
@@ -158,6 +157,9 @@ func (r *Rxe) onCancel(m *Cancel) {
 func (r *Rxe) release() {
 	r.member.Leave()
 	r.id = nextID(r.id)
-	r.busy, r.req, r.link, r.err = false, Request{}, nil, nil
+	if r.ord != nil {
+		r.pools.Orders.Put(r.ord)
+	}
+	r.busy, r.ord, r.link, r.err = false, nil, nil, nil
 	r.next, r.pools.rxFree = r.pools.rxFree, r
 }

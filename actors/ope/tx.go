@@ -70,14 +70,13 @@ var ErrViolation = errors.New("protocol violation")
 type Tx struct {
 	State  TxState
 	Proto  Proto
+	seg    uint32 // bytes of a REQ packet
 	Total  uint64 // bytes of the message
 	Sent   uint64 // bytes handed to the device
 	Acked  uint64 // bytes that arrived
 	Window uint64 // bytes that the receiver still grants
-	Flying int    // packets with the device
-
-	seg  uint64 // medium: bytes per packet
-	left int    // medium: packets to post
+	Flying int32  // packets with the device
+	left   int32  // REQ packets to post
 
 	steps *Steps // counts what happens; may be nil
 }
@@ -94,11 +93,11 @@ func (t *Tx) Start(proto Proto, total uint64, room, seg, n int) {
 	*t = Tx{Proto: proto, Total: total, steps: t.steps}
 	switch proto {
 	case Medium:
-		t.seg, t.left = uint64(seg), n
+		t.seg, t.left = uint32(seg), int32(n)
 	case LongCTS:
-		t.seg, t.left = uint64(room), 1
+		t.seg, t.left = uint32(room), 1
 	default:
-		t.seg, t.left = total, 1
+		t.seg, t.left = uint32(total), 1 // fits a packet
 	}
 }
 
@@ -111,7 +110,7 @@ func (t *Tx) Next(maxData int) (Segment, bool) {
 		if t.left == 0 {
 			return Segment{}, false // its turn has not come
 		}
-		n := min(t.seg, rest)
+		n := min(uint64(t.seg), rest)
 		if t.Proto == Medium && t.left == 1 {
 			n = rest
 		}

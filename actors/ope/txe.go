@@ -27,7 +27,7 @@ type Txe struct {
 	busy  bool
 	id    uint32 // send_id
 
-	req      Request
+	ord      *Order // nil between uses
 	link     *peer.Link
 	m        Tx
 	err      error
@@ -42,17 +42,18 @@ type Txe struct {
 	slot   device.SlotWait
 	member peer.Member
 	more   continueMsg
-	timer  shard.Timer
-	late   lateMsg
+	late   *lateMsg // made when a caller has to wait for the protocol
 
 	slotWaits, moreQueued bool
 }
 
 type continueMsg struct{ shard.Message }
 
+// lateMsg ends the patience with a canceled send.
 type lateMsg struct {
 	shard.Message
-	id uint64 // of the request
+	timer shard.Timer
+	id    uint64 // of the request
 }
 
 // Cancel asks an operation to let its caller go (endpoint -> operation).
@@ -63,9 +64,9 @@ type Cancel struct {
 }
 
 // Arm fills the txe for a request to l and returns its place in the peer's line.
-func (t *Txe) Arm(req *Request, l *peer.Link) *peer.Turn {
-	t.req, t.link = *req, l
-	t.m = Tx{State: TxReq, Total: uint64(len(req.Buf)), steps: &t.pools.Steps}
+func (t *Txe) Arm(ord *Order, l *peer.Link) *peer.Turn {
+	t.ord, t.link = ord, l
+	t.m = Tx{State: TxReq, Total: uint64(len(ord.Req.Buf)), steps: &t.pools.Steps}
 	t.err, t.detached, t.canceled = nil, false, nil
 	t.turn.Link = l
 	l.Join(&t.member, t.ref)
@@ -76,7 +77,7 @@ func (t *Txe) Arm(req *Request, l *peer.Link) *peer.Turn {
 func (t *Txe) Link() *peer.Link { return t.link }
 
 // Request gives what the txe was armed with, for snapshots.
-func (t *Txe) Request() *Request { return &t.req }
+func (t *Txe) Request() *Request { return &t.ord.Req }
 
 // Machine gives the state, for snapshots.
 func (t *Txe) Machine() Tx { return t.m }
@@ -182,7 +183,7 @@ func (t *Txe) settle() {
 }
 
 func (t *Txe) complete() {
-	s := t.req.Sink
+	s := t.ord.Req.Sink
 	if s == nil {
 		return
 	}
@@ -191,16 +192,19 @@ func (t *Txe) complete() {
 	if t.err != nil {
 		r.N = int(t.m.Acked)
 	}
-	t.req.Sink = nil
-	s.Done(&t.req, r)
-	t.req.Token = nil
+	t.ord.Req.Sink = nil
+	s.Done(&t.ord.Req, r)
+	t.ord.Req.Token = nil
 }
 
 func (t *Txe) release() {
-	t.pools.env.Sh.StopTimer(&t.timer)
+	if t.late != nil {
+		t.pools.env.Sh.StopTimer(&t.late.timer)
+	}
 	t.member.Leave()
 	t.id = nextID(t.id)
-	t.busy, t.req, t.link, t.err = false, Request{}, nil, nil
+	t.pools.Orders.Put(t.ord)
+	t.busy, t.ord, t.link, t.err = false, nil, nil, nil
 	t.next, t.pools.txFree = t.pools.txFree, t
 }
 

@@ -18,7 +18,7 @@ var ErrInternal = errors.New("internal error: the operation's handler panicked")
 // DetachLimit, since a msg_id must never get lost; beyond that the protocol is
 // awaited, at most PeerTimeout.
 func (t *Txe) onCancel(m *Cancel) {
-	if !t.busy || t.req.ID != m.ID || t.req.Sink == nil || t.canceled != nil {
+	if !t.busy || t.ord.Req.ID != m.ID || t.ord.Req.Sink == nil || t.canceled != nil {
 		return
 	}
 	t.canceled = m.Err
@@ -31,7 +31,7 @@ func (t *Txe) onCancel(m *Cancel) {
 
 // onWithdrawn: the peer took the message out of its line, or was too late.
 func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
-	if !t.busy || t.req.ID != m.ID || t.req.Sink == nil {
+	if !t.busy || t.ord.Req.ID != m.ID || t.ord.Req.Sink == nil {
 		return
 	}
 	if m.OK {
@@ -46,14 +46,17 @@ func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
 func (t *Txe) letGo() {
 	env := t.pools.env
 	if t.m.Total-t.m.Sent > t.pools.DetachLimit || (t.m.Flying > 0 && !t.pools.CopiesAtPost) {
-		t.late.id = t.req.ID
-		env.Sh.StartTimer(&t.timer, env.Config.PeerTimeout, t.ref, &t.late)
+		if t.late == nil {
+			t.late = new(lateMsg)
+		}
+		t.late.id = t.ord.Req.ID
+		env.Sh.StartTimer(&t.late.timer, env.Config.PeerTimeout, t.ref, t.late)
 		return
 	}
 	t.detach()
-	rest := make([]byte, len(t.req.Buf))
-	copy(rest[t.m.Sent:], t.req.Buf[t.m.Sent:])
-	t.req.Buf = rest
+	rest := make([]byte, len(t.ord.Req.Buf))
+	copy(rest[t.m.Sent:], t.ord.Req.Buf[t.m.Sent:])
+	t.ord.Req.Buf = rest
 	t.err = t.canceled
 	t.complete()
 	t.err = nil
@@ -67,7 +70,7 @@ func (t *Txe) detach() {
 
 // onLate: a canceled send could not be ended in time, so its peer is failed.
 func (t *Txe) onLate() {
-	if !t.busy || t.req.Sink == nil || t.req.ID != t.late.id {
+	if !t.busy || t.ord.Req.Sink == nil || t.ord.Req.ID != t.late.id {
 		return
 	}
 	err := fmt.Errorf("%w: a canceled send of %d bytes did not end: %w", peer.ErrPeerFailed, t.m.Total, errno.ErrTimedOut)

@@ -28,7 +28,7 @@ func (t *Txe) onGrant(p *device.Pke) {
 
 func (t *Txe) choose() {
 	t.rawAddr, t.connID = t.link.Optional()
-	total := len(t.req.Buf)
+	total := len(t.ord.Req.Buf)
 	// What a packet holds besides its mandatory header.
 	room := t.pools.env.MTU
 	if t.rawAddr {
@@ -37,11 +37,11 @@ func (t *Txe) choose() {
 	if t.connID {
 		room -= wire.ConnIDHdrLen
 	}
-	if t.req.Flags&HasData != 0 {
+	if t.ord.Req.Flags&HasData != 0 {
 		room -= wire.CQDataHdrLen
 	}
 	eager, medium, long := room-wire.EagerMsgRTMLen, room-wire.MediumMsgRTMLen, room-wire.LongCTSMsgRTMLen
-	if t.req.Flags&Tagged != 0 {
+	if t.ord.Req.Flags&Tagged != 0 {
 		eager, medium, long = room-wire.EagerTagRTMLen, room-wire.MediumTagRTMLen, room-wire.LongCTSTagRTMLen
 	}
 	switch {
@@ -110,7 +110,7 @@ const ctsDataHeader = 32
 func (t *Txe) post(p *device.Pke, seg Segment) error {
 	env := t.pools.env
 	h := t.header(p.Header(), seg)
-	p.Fill(h, t.req.Buf[seg.Off:seg.Off+seg.Len])
+	p.Fill(h, t.ord.Req.Buf[seg.Off:seg.Off+seg.Len])
 	p.Off, p.Gen = seg.Off, t.id
 	t.link.Address(p, t.ref)
 	if err := env.Q.Post(p); err != nil {
@@ -129,24 +129,24 @@ func (t *Txe) header(b []byte, seg Segment) []byte {
 		}
 		return d.Append(b)
 	}
-	o := wire.Options{HasCQData: t.req.Flags&HasData != 0, CQData: t.req.Data}
+	o := wire.Options{HasCQData: t.ord.Req.Flags&HasData != 0, CQData: t.ord.Req.Data}
 	t.link.Options(&o, t.rawAddr, t.connID)
-	tag := t.req.Flags&Tagged != 0
+	tag := t.ord.Req.Flags&Tagged != 0
 	switch t.m.Proto {
 	case Medium:
 		h := wire.MediumRTM{
-			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: t.req.Tag,
+			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: t.ord.Req.Tag,
 			MsgLength: t.m.Total, SegOffset: seg.Off,
 		}
 		return h.Append(b)
 	case LongCTS:
 		h := wire.LongCTSRTM{
-			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: t.req.Tag,
+			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: t.ord.Req.Tag,
 			MsgLength: t.m.Total, SendID: t.id, CreditRequest: uint32(t.pools.Policy.Credits),
 		}
 		return h.Append(b)
 	default:
-		h := wire.EagerRTM{Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: t.req.Tag}
+		h := wire.EagerRTM{Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: t.ord.Req.Tag}
 		return h.Append(b)
 	}
 }

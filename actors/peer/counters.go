@@ -9,6 +9,7 @@ type Counters struct {
 	HandshakesSent, HandshakesRecv uint64
 	Resent                         uint64 // packets sent again after RNR
 	Backoffs                       uint64 // times that a peer entered back-off
+	BackoffsCut                    uint64 // of them, ended by a packet that got through
 	BackoffNanos                   uint64
 	OutOfOrder                     uint64 // messages kept for their turn
 	Overflow                       uint64 // of them, beyond the reorder window

@@ -92,6 +92,9 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 		p.backoff.Reset()
 	}
 	pke.Watch, pke.Resent = false, false
+	if p.link.Backoff {
+		p.env.Counters.BackoffsCut++
+	}
 	p.leaveBackoff()
 	if pke.Owner.IsZero() {
 		p.env.Q.Free(pke)

@@ -149,7 +149,7 @@ func (av *AddressVector) Remove(ctx context.Context, h Addr) error {
 		av.mu.Unlock()
 		return fmt.Errorf("%w: no peer has the handle %d", ErrInvalid, h)
 	}
-	av.table.set(uint64(h), avEntry{})
+	av.table.remove(uint64(h))
 	delete(av.byAddr, raw)
 	eps := slices.Clone(av.eps)
 	av.mu.Unlock()

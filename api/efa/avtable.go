@@ -2,63 +2,62 @@ package efa
 
 import (
 	"math/bits"
-	"slices"
 	"sync/atomic"
 )
 
-// avPage is how many entries lie together: what a change of one copies.
-const avPage = 256
-
-// avEntry is an address and when it was inserted, counted from 1; 0 is free.
+// avEntry is an address and when it was inserted, counted from 1. Entries are
+// never changed.
 type avEntry struct {
 	raw RawAddr
 	age uint64
 }
 
-// avTable is the entries by handle. Reading takes no lock: what has been published
-// is never changed, only replaced. One goroutine at a time writes.
+type avPage [256]atomic.Pointer[avEntry]
+
+// avTable is the entries by handle, read without a lock. One goroutine at a time
+// writes.
 type avTable struct {
-	pages atomic.Pointer[[]*[avPage]avEntry]
-	n     atomic.Uint64 // entries that were ever used
+	pages atomic.Pointer[[]*avPage]
+	n     uint64 // handles that were ever used
 
 	free   []uint64 // bitmap of handles below n that may be used again
 	lowest int      // no word before this one has a bit
 }
 
-func (t *avTable) init() { t.pages.Store(new([]*[avPage]avEntry)) }
+func (t *avTable) init() { t.pages.Store(new([]*avPage)) }
 
 // get is the entry of a handle; its age is 0 if the handle is not in use.
 func (t *avTable) get(h uint64) avEntry {
-	if h >= t.n.Load() {
+	pages, size := *t.pages.Load(), uint64(len(avPage{}))
+	if h/size >= uint64(len(pages)) {
 		return avEntry{}
 	}
-	return (*t.pages.Load())[h/avPage][h%avPage]
+	if x := pages[h/size][h%size].Load(); x != nil {
+		return *x
+	}
+	return avEntry{}
 }
 
 // add puts an entry at the lowest free handle.
 func (t *avTable) add(x avEntry) uint64 {
-	if h, ok := t.takeFree(); ok {
-		t.set(h, x)
-		return h
+	h, again := t.takeFree()
+	if !again {
+		h = t.n
+		t.n++
 	}
-	h := t.n.Load()
-	pages := *t.pages.Load()
-	if h/avPage == uint64(len(pages)) {
-		pages = append(pages, new([avPage]avEntry))
+	pages, size := *t.pages.Load(), uint64(len(avPage{}))
+	if h/size == uint64(len(pages)) {
+		pages = append(pages, new(avPage))
 		t.pages.Store(&pages)
 	}
-	pages[h/avPage][h%avPage] = x // nobody looks at it before n says so
-	t.n.Store(h + 1)
+	pages[h/size][h%size].Store(&x)
 	return h
 }
 
-// set replaces a published entry.
-func (t *avTable) set(h uint64, x avEntry) {
-	pages := slices.Clone(*t.pages.Load())
-	page := *pages[h/avPage]
-	page[h%avPage] = x
-	pages[h/avPage] = &page
-	t.pages.Store(&pages)
+// remove takes an entry out. Its handle is not used again before release.
+func (t *avTable) remove(h uint64) {
+	size := uint64(len(avPage{}))
+	(*t.pages.Load())[h/size][h%size].Store(nil)
 }
 
 // release makes a handle free.

@@ -215,6 +215,11 @@ func (r *run) close(h *host) {
 	}
 }
 
+var eventNames = map[efa.EventKind]string{
+	efa.PeerFailed: "peer failed", efa.MemoryPressure: "memory pressure", efa.MemoryRelieved: "memory relieved",
+	efa.DeviceFailed: "device failed", efa.NewPeer: "new peer",
+}
+
 var faults = map[sim.Fault]string{
 	sim.FaultQueueFull: "queue full", sim.FaultRNR: "RNR", sim.FaultUnknownAH: "unknown sender",
 	sim.FaultRefuseQP: "refuse queue pair", sim.FaultDelay: "delay", sim.FaultLateStatus: "late status",
@@ -238,8 +243,8 @@ func (n *node) leave(ctx context.Context) error {
 		n.run.stats[name] += v
 	}
 	for e, ok := n.ep.TryEvent(); ok; e, ok = n.ep.TryEvent() {
-		n.run.w.Logf("event %v of endpoint %d: %v %v", e.Kind, n.id, e.Address, e.Err)
-		n.run.stats[fmt.Sprintf("event %v", e.Kind)]++
+		n.run.w.Logf("event %v of endpoint %d: %v %v", eventNames[e.Kind], n.id, e.Address, e.Err)
+		n.run.stats["event "+eventNames[e.Kind]]++
 	}
 	n.run.w.Logf("close endpoint %d", n.id)
 	return errors.Join(n.ep.Close(), n.sq.Close(), n.rq.Close())
@@ -316,5 +321,3 @@ func pieces(b []byte, n int) [][]byte {
 	}
 	return list
 }
-
-var errGone = efa.ErrPeerFailed

@@ -3,21 +3,14 @@ package efatest_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/efactor/efactor/actors/device/sim"
-	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest/internal/model"
 )
 
 // patience is how long nothing may come before it counts as quiet: many times the
 // longest back-off, since what a canceled send left may be in it.
 const patience = 20 * time.Millisecond
-
-// afterlife is how long after its death somebody comes back. Packets of the dead
-// one have arrived by then: one that comes later looks like the newer of the two.
-const afterlife = time.Millisecond
 
 // mopUp receives what no receive of a loose receiver took, until nobody sends any
 // more and nothing comes, and cancels what is left then.
@@ -76,147 +69,3 @@ func (n *node) postRest(ctx context.Context, tagged bool) error {
 	n.posted = append(n.posted, rc)
 	return n.postRecv(ctx, in, 0)
 }
-
-// strike lets what a seed has in store happen when its time has come.
-func (r *run) strike() {
-	if r.struck || r.sent < r.p.strikeAt {
-		return
-	}
-	r.struck = true
-	switch r.p.flavor {
-	case casualty:
-		r.die(r.cast[r.p.victim])
-	case fickle:
-		if n := r.cast[r.p.remover]; r.p.remover != r.p.removed && r.alone(n) {
-			r.w.Go(fmt.Sprintf("remove %d at %d", r.p.removed, n.id), n.remove)
-		}
-	default:
-	}
-}
-
-// alone tells whether n has its address vector for itself.
-func (r *run) alone(n *node) bool {
-	for _, x := range r.cast {
-		if x != n && x.host == n.host {
-			return false
-		}
-	}
-	return true
-}
-
-// remove takes a peer out of the address vector. It comes back when it is used.
-func (n *node) remove(ctx context.Context) error {
-	p := n.run.p
-	h := n.handle(p.removed)
-	n.removed = n.run.cast[p.removed]
-	if err := n.host.av.Remove(ctx, h); err != nil {
-		return fmt.Errorf("remove %d: %w", p.removed, err)
-	}
-	delete(n.handles, p.removed)
-	n.run.stats["removed"]++
-	if err := n.run.w.Sleep(p.pause); err != nil {
-		return err
-	}
-	n.handle(p.removed)
-	return nil
-}
-
-// wasRemoved tells whether an error is what operations with a removed peer get:
-// those that were in progress, or began with its old handle.
-func (n *node) wasRemoved(id int, err error) bool {
-	return n.removed != nil && n.removed.id == id && (errors.Is(err, efa.ErrCanceled) || errors.Is(err, efa.ErrInvalid))
-}
-
-func (r *run) die(n *node) {
-	n.diedAt = max(r.w.Elapsed(), 1)
-	r.sending++
-	if r.p.kill {
-		r.w.Logf("kill %d", n.id)
-		n.host.dev.Kill()
-	}
-	r.w.Go(fmt.Sprintf("end of %d", n.id), func(ctx context.Context) error { return r.end(ctx, n) })
-}
-
-// end closes the victim and brings it back.
-func (r *run) end(ctx context.Context, n *node) error {
-	defer func() { r.sending-- }()
-	if r.p.kill && r.p.seed%2 == 0 {
-		// Its own operations notice that nobody answers.
-		if err := r.w.Sleep(2 * bound); err != nil {
-			return err
-		}
-	}
-	if err := n.leave(ctx); err != nil {
-		return fmt.Errorf("close the victim: %w", err)
-	}
-	r.stats["closed"]++
-	if r.p.kill {
-		r.stats["killed"]++
-	}
-	if !r.p.restart {
-		return nil
-	}
-	if err := r.w.Sleep(afterlife); err != nil {
-		return err
-	}
-	for n.sendsOut+n.recvsOut > 0 { // its programs read its queues to the end
-		if err := r.w.Sleep(lap); err != nil {
-			return err
-		}
-	}
-	r.close(n.host)
-	h, err := r.newHost(n.plan, sim.DeviceConfig{GID: n.raw.GID()})
-	if err != nil {
-		return fmt.Errorf("restart: %w", err)
-	}
-	r.hosts[n.plan.host] = h
-	np := *n.plan
-	np.cfg.QPN, np.recvs, np.bystand = n.raw.QPN(), nil, 0
-	if err := r.join(&np, h, false); err != nil {
-		return fmt.Errorf("restart: %w", err)
-	}
-	n.replaced = true
-	r.stats["restarted"]++
-	r.greet(r.cast[len(r.cast)-1])
-	return nil
-}
-
-// greet has the one that came back and the survivors send to each other.
-func (r *run) greet(back *node) {
-	r.w.Go(fmt.Sprintf("rx %d", back.id), back.recvAll)
-	var mine []*message
-	for _, x := range r.cast {
-		if x.doomed || x == back {
-			continue
-		}
-		mine = append(mine, r.message(back.id, x.id))
-		r.sending++
-		list := []*message{r.message(x.id, back.id), r.message(x.id, back.id)}
-		r.w.Go(fmt.Sprintf("tx %d to %d", x.id, back.id), func(ctx context.Context) error {
-			defer func() { r.sending-- }()
-			for _, m := range list {
-				if _, err := x.send(ctx, m); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	r.sending++
-	r.w.Go(fmt.Sprintf("tx %d", back.id), func(ctx context.Context) error { return back.sendAll(ctx, mine) })
-}
-
-// message makes one more, of a size that any protocol may carry.
-func (r *run) message(from, to int) *message {
-	id := len(r.msgs)
-	m := &message{Msg: model.Msg{ID: id, From: from, To: to, Len: 8 << (id % 15)}, style: blocking, pieces: 1}
-	m.Tagged = id%2 == 0
-	m.Tag = uint64(id)
-	if !m.Tagged {
-		m.Tag = 0
-	}
-	r.msgs = append(r.msgs, m)
-	return m
-}
-
-var _ = efa.ErrAgain

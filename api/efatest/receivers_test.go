@@ -262,7 +262,7 @@ func (n *node) unreceived(in *incoming, err error) {
 		return
 	case n.removed != nil && n.wasRemoved(n.removed.id, err):
 	case n.closed && errors.Is(err, efa.ErrClosed):
-	case errors.Is(err, errGone) && n.anyDoomed():
+	case errors.Is(err, efa.ErrPeerFailed) && n.anyDoomed():
 	default:
 		r.fail("%v: %w", &rc.Recv, err)
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	flagSeeds = flag.Int("seeds", 0, "how many seeds TestSeeds plays; 0: a few seconds' worth")
+	flagSeeds = flag.Int("seeds", 0, "how many seeds TestSeeds and TestReplay play; 0: a few seconds' worth")
 	flagFirst = flag.Uint64("first", 1, "first of the seeds")
 	flagSeed  = flag.String("seed", "", "the one seed to play, as a number")
 	flagLog   = flag.String("eventlog", "", "file for the event log of -seed")
@@ -119,7 +119,7 @@ func TestSeeds(t *testing.T) {
 	}
 	count := *flagSeeds
 	if count == 0 {
-		count = defaultSeeds
+		count = playSeeds
 	}
 	var (
 		next  atomic.Uint64
@@ -195,7 +195,11 @@ func tail(log []byte, lines int) []byte {
 
 // TestReplay plays seeds twice: the event logs must be the same to the byte.
 func TestReplay(t *testing.T) {
-	for seed := range uint64(replaySeeds) {
+	count := uint64(replaySeeds)
+	if *flagSeeds > 0 {
+		count = uint64(*flagSeeds)
+	}
+	for seed := *flagFirst; seed < *flagFirst+count; seed++ {
 		var logs [2]bytes.Buffer
 		for i := range logs {
 			_, err := play(seed, &logs[i])

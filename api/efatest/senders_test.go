@@ -283,7 +283,7 @@ func (n *node) excuse(o *outgoing, err error) error {
 	if n.wasRemoved(o.m.To, err) {
 		return nil
 	}
-	if n.run.died(o.m.From, o.m.To) && (errors.Is(err, errGone) || errors.Is(err, efa.ErrClosed) || n.closed) {
+	if n.run.died(o.m.From, o.m.To) && (errors.Is(err, efa.ErrPeerFailed) || errors.Is(err, efa.ErrClosed) || n.closed) {
 		return nil
 	}
 	return err

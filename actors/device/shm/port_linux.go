@@ -152,7 +152,7 @@ func (p *port) accept(pk *packet, c *device.Completion) int {
 		p.hear(pk.sender, pk.who)
 	}
 	c.ID, c.Op, c.Status, c.Len = uint64(pk.slot), device.OpRecv, device.StatusOK, pk.length
-	c.SrcQPN, c.SrcGID = pk.who.qpn(), p.gid
+	c.AH, c.SrcQPN, c.SrcGID, c.QKey = 0, pk.who.qpn(), p.gid, 0
 	return 1
 }
 

@@ -1,0 +1,69 @@
+package ope
+
+import (
+	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/peer"
+)
+
+// Order is an accepted request: from the ring until its operation is over. One
+// that receives waits in the matcher by its Recv.
+type Order struct {
+	Recv match.Recv
+	Req  Request
+	from *peer.Link // the only one that can satisfy it; nil: anybody
+	next *Order
+}
+
+// Await notes that only l's messages can satisfy the receive, so that l is watched
+// while it waits.
+func (o *Order) Await(l *peer.Link) {
+	o.from = l
+	l.Await()
+}
+
+// settled ends Await.
+func (o *Order) settled() {
+	if o.from != nil {
+		o.from.Awaited()
+		o.from = nil
+	}
+}
+
+// Orders keeps an endpoint's orders by index, since that is what the matcher
+// returns (match.Recv.Owner).
+type Orders struct {
+	slabs [][]Order
+	free  *Order
+}
+
+const orderSlab = 64
+
+// Get takes an order for a copy of r.
+func (p *Orders) Get(r *Request) *Order {
+	if p.free == nil {
+		p.grow()
+	}
+	o := p.free
+	p.free, o.next = o.next, nil
+	o.Req = *r
+	return o
+}
+
+func (p *Orders) grow() {
+	s := make([]Order, orderSlab)
+	for i := len(s) - 1; i >= 0; i-- {
+		s[i].Recv.Owner = int32(len(p.slabs)*orderSlab + i)
+		s[i].next, p.free = p.free, &s[i]
+	}
+	p.slabs = append(p.slabs, s)
+}
+
+// At returns the order with the given index.
+func (p *Orders) At(i int32) *Order { return &p.slabs[i/orderSlab][i%orderSlab] }
+
+// Put gives an order back.
+func (p *Orders) Put(o *Order) {
+	o.settled()
+	o.Req = Request{}
+	o.next, p.free = p.free, o
+}

@@ -1,0 +1,9 @@
+//go:build !race
+
+package efatest_test
+
+// How much the plain tests play.
+const (
+	playSeeds   = defaultSeeds
+	replaySeeds = 8
+)
