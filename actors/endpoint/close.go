@@ -110,6 +110,33 @@ func (e *Endpoint) onDeviceDown(err error) {
 	e.onCloseStep()
 }
 
+// crashed ends the endpoint after a panic in itself: protoactor is about to stop
+// its children, so nothing would ever end what is in progress. Every operation has
+// its outcome before this returns.
+func (e *Endpoint) crashed() {
+	if e.state == stopped {
+		return
+	}
+	sh := e.cfg.Shard
+	e.ended.Store(true)
+	e.cause = fmt.Errorf("%w: panic in the endpoint", errno.ErrIO)
+	e.state = stopped
+	sh.RemovePoller(e.queue)
+	sh.RemovePoller(e)
+	sh.StopTimer(&e.trickle)
+	_ = e.queue.QP().Close() // nothing to be done about it
+	if e.handling {
+		e.reqs.Drop() // it may have been the cause
+	}
+	e.failReceives(func(*ope.Order) bool { return false }, e.cause)
+	e.pools.EachTx(func(t *ope.Txe) { t.Abort(e.cause) })
+	e.pools.EachRx(func(r *ope.Rxe) { r.Abort(e.cause) })
+	e.event(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: e.cause})
+	e.closed.Set()
+	e.refuse()
+	sh.Stop(e.ref)
+}
+
 // HandleFailure is the endpoint's supervision: a panic in an operation ends that
 // operation, in a peer that peer, in the device queue the endpoint.
 func (e *Endpoint) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,

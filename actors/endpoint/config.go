@@ -35,8 +35,10 @@ type Config struct {
 
 // AddressBook is the address vector as an endpoint sees it; any goroutine.
 type AddressBook interface {
-	// Address is the raw address of a handle on this endpoint's fabric.
-	Address(handle uint64) (wire.RawAddr, bool)
+	// Address is the raw address of a handle on this endpoint's fabric. The
+	// error says why there is none: peer.ErrRemoved until Remove has told all
+	// endpoints, since requests that wait for them may name the handle.
+	Address(handle uint64) (wire.RawAddr, error)
 	// Handle is the handle of a raw address.
 	Handle(addr wire.RawAddr) (uint64, bool)
 	// Age orders insertions: a later one has a higher age. Age of a handle that

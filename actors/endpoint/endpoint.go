@@ -46,11 +46,12 @@ type Endpoint struct {
 	trickle   shard.Timer
 	trickleM  trickleMsg
 
-	state  state
-	closed shard.Signal
-	late   sync.Mutex // of those who take requests when closed is set
-	cause  error      // why the endpoint ended, if not by Close
-	ended  atomic.Bool
+	state    state
+	handling bool // the request at the head of the ring
+	closed   shard.Signal
+	late     sync.Mutex // of those who take requests when closed is set
+	cause    error      // why the endpoint ended, if not by Close
+	ended    atomic.Bool
 }
 
 type state uint8
@@ -143,6 +144,8 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.onDeviceDown(m.err)
 	case *begin:
 		e.start()
+	case *actor.Restarting:
+		e.crashed()
 	}
 }
 

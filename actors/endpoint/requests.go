@@ -20,7 +20,9 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 			break
 		}
 		n++
+		e.handling = true
 		e.handle(r)
+		e.handling = false
 		e.reqs.Drop()
 	}
 	if n > 0 {

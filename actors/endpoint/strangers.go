@@ -20,9 +20,9 @@ func (e *Endpoint) linkFor(handle uint64) (*peer.Link, error) {
 			return l, nil
 		}
 	}
-	addr, ok := e.cfg.Book.Address(handle)
-	if !ok {
-		return nil, fmt.Errorf("%w: no peer has the handle %d", errno.ErrInvalid, handle)
+	addr, err := e.cfg.Book.Address(handle)
+	if err != nil {
+		return nil, err
 	}
 	ah, err := e.queue.QP().CreateAH(addr.GID())
 	if err != nil {
@@ -120,8 +120,8 @@ func (e *Endpoint) Insert(first, n uint64) {
 		return
 	}
 	for h := first; h < first+n; h++ {
-		addr, ok := e.cfg.Book.Address(h)
-		if !ok {
+		addr, err := e.cfg.Book.Address(h)
+		if err != nil {
 			continue
 		}
 		if l := e.findPeer(addr); l != nil && l.Handle == peer.Unlisted {

@@ -118,3 +118,31 @@ func TestPanicInQueue(t *testing.T) {
 		require.ErrorIs(t, o.Res.Err, errno.ErrIO)
 	}
 }
+
+// TestPanicInEndpoint: a panic in the endpoint itself ends it as a failed device
+// does. Nothing waits for ever, and the request that did it does not run again.
+func TestPanicInEndpoint(t *testing.T) {
+	r, a := start(t, script.Config{Endpoint: endpoint.Config{Policy: ope.Policy{MaxMedium: -1}}})
+	long := r.Send(a, 5000, 0, 0, 0)
+	posted := r.Recv(nil, 10, 0, 0, 0)
+	inject(t, r, a, "LONGCTS_MSGRTM", "msg_id=0", "msg_length=9000", "send_id=5", "len=10")
+	r.Run()
+	runs := 0
+	r.EP.Submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: func() {
+		runs++
+		panic("a bug")
+	}}})
+	late := r.Send(a, 1, 0, 0, 0)
+	r.Run()
+	require.Equal(t, 1, runs)
+	require.True(t, r.EP.Ended())
+	require.True(t, r.QP.Closed())
+	require.Len(t, r.Events, 1)
+	require.Equal(t, endpoint.DeviceFailed, r.Events[0].Kind)
+	for _, op := range []*script.Op{long, posted, late} {
+		require.Equal(t, 1, op.Ends, op.Name)
+	}
+	for _, o := range r.Outcomes {
+		require.ErrorIs(t, o.Res.Err, errno.ErrIO)
+	}
+}

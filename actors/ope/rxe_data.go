@@ -1,6 +1,9 @@
 package ope
 
 import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/wire"
 )
@@ -22,7 +25,12 @@ func (r *Rxe) take(p *peer.Packet) {
 	n := uint64(len(p.Payload))
 	if err := r.m.Take(p.Offset, n, p.Type == wire.TypeCTSData); err != nil {
 		r.pools.env.Counters.BadLength++
+		segment := p.Multi != nil
 		p.Free()
+		if segment {
+			// Its peer counts it as come, so the rest would never be enough.
+			r.fail(fmt.Errorf("%w: %w", errno.ErrIO, err))
+		}
 		return
 	}
 	if room := uint64(len(r.ord.Req.Buf)); !r.drop && p.Offset < room {

@@ -91,3 +91,22 @@ func (t *Txe) onAbandon(err error) {
 	t.m.Flying = 0
 	t.fail(err)
 }
+
+// Abort gives the outcome at once, from outside the actor: its endpoint crashed,
+// the queue pair is closed and the actor will not run again.
+func (t *Txe) Abort(err error) {
+	t.m.Flying = 0
+	t.m.Fail()
+	if t.err == nil {
+		t.err = err
+	}
+	t.complete()
+}
+
+// Abort gives the outcome at once, see Txe.Abort.
+func (r *Rxe) Abort(err error) {
+	if r.m.State < RxDone {
+		r.m.State, r.err = RxErr, err
+	}
+	r.complete()
+}

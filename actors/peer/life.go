@@ -80,7 +80,9 @@ func (p *Peer) fail(err error, tell bool) {
 	p.window.Drain((*Packet).Free)
 	for id, m := range p.multi {
 		delete(p.multi, id)
-		p.env.Pool.putMulti(m)
+		if m.missing = 0; m.packets == 0 {
+			p.env.Pool.putMulti(m)
+		}
 	}
 	if tell {
 		p.env.Counters.PeersFailed++

@@ -39,6 +39,7 @@ type Multi struct {
 	Rx      shard.Ref // set by the endpoint when it has handled the first packet
 	Total   uint64
 	missing uint64
+	packets int // that refer to it
 	next    *Multi
 }
 
@@ -84,6 +85,11 @@ func (p *Packet) Free() {
 		p.Link.Release(p.held)
 	}
 	pool := p.pool
+	if m := p.Multi; m != nil {
+		if m.packets--; m.packets == 0 && m.missing == 0 {
+			pool.putMulti(m)
+		}
+	}
 	*p = Packet{pool: pool}
 	p.arrive.Pkt, p.deliver.Pkt = p, p
 	p.Next, pool.free = pool.free, p

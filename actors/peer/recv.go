@@ -125,6 +125,7 @@ func (p *Peer) begin(pkt *Packet) {
 	if pkt.multi() && uint64(len(pkt.Payload)) < pkt.Length {
 		m := p.env.Pool.getMulti()
 		m.Total, m.missing = pkt.Length, pkt.Length-uint64(len(pkt.Payload))
+		m.packets++
 		pkt.Multi = m
 		if p.multi == nil {
 			p.multi = make(map[uint32]*Multi)
@@ -143,6 +144,7 @@ func (p *Peer) continueMulti(m *Multi, pkt *Packet) {
 		pkt.Free()
 		return
 	}
+	m.packets++
 	pkt.Multi = m
 	if m.missing -= n; m.missing == 0 {
 		delete(p.multi, pkt.MsgID)

@@ -103,7 +103,7 @@ func (av *AddressVector) insert(as []Address) ([]Addr, []*core, error) {
 		}
 		h, ok := av.byAddr[raw]
 		if !ok {
-			h = Addr(av.table.add(avEntry{raw, av.age.Add(1)}))
+			h = Addr(av.table.add(avEntry{raw: raw, age: av.age.Add(1)}))
 			av.byAddr[raw] = h
 		}
 		handles[i] = h
@@ -147,7 +147,7 @@ func (av *AddressVector) Remove(ctx context.Context, h Addr) error {
 	raw, ok := av.lookup(h)
 	if !ok {
 		av.mu.Unlock()
-		return fmt.Errorf("%w: no peer has the handle %d", ErrInvalid, h)
+		return errNoPeer(h)
 	}
 	av.table.remove(uint64(h))
 	delete(av.byAddr, raw)
@@ -206,10 +206,12 @@ func (c *core) removed(r *removal) {
 func (av *AddressVector) Lookup(h Addr) (Address, error) {
 	raw, ok := av.lookup(h)
 	if !ok {
-		return Address{}, fmt.Errorf("%w: no peer has the handle %d", ErrInvalid, h)
+		return Address{}, errNoPeer(h)
 	}
 	return NewAddress(av.dom.scheme, raw), nil
 }
+
+func errNoPeer(h Addr) error { return fmt.Errorf("%w: no peer has the handle %d", ErrInvalid, h) }
 
 // Len is the number of addresses.
 func (av *AddressVector) Len() int {
@@ -253,7 +255,16 @@ func (av *AddressVector) lookup(h Addr) (RawAddr, bool) {
 // book is the vector as an endpoint sees it (endpoint.AddressBook).
 type book struct{ av *AddressVector }
 
-func (b book) Address(h uint64) (wire.RawAddr, bool) { return b.av.lookup(Addr(h)) }
+func (b book) Address(h uint64) (wire.RawAddr, error) {
+	switch x := b.av.table.get(h); {
+	case x.leaving:
+		return wire.RawAddr{}, peer.ErrRemoved
+	case x.age == 0:
+		return wire.RawAddr{}, errNoPeer(Addr(h))
+	default:
+		return x.raw, nil
+	}
+}
 
 func (b book) Age(h uint64) uint64 { return b.av.table.get(h).age }
 

@@ -8,8 +8,9 @@ import (
 // avEntry is an address and when it was inserted, counted from 1. Entries are
 // never changed.
 type avEntry struct {
-	raw RawAddr
-	age uint64
+	raw     RawAddr
+	age     uint64
+	leaving bool // removed, but not all endpoints have been told; age is 0
 }
 
 type avPage [256]atomic.Pointer[avEntry]
@@ -50,18 +51,23 @@ func (t *avTable) add(x avEntry) uint64 {
 		pages = append(pages, new(avPage))
 		t.pages.Store(&pages)
 	}
-	pages[h/size][h%size].Store(&x)
+	t.put(h, &x)
 	return h
 }
 
+var leaving = &avEntry{leaving: true}
+
 // remove takes an entry out. Its handle is not used again before release.
-func (t *avTable) remove(h uint64) {
+func (t *avTable) remove(h uint64) { t.put(h, leaving) }
+
+func (t *avTable) put(h uint64, x *avEntry) {
 	size := uint64(len(avPage{}))
-	(*t.pages.Load())[h/size][h%size].Store(nil)
+	(*t.pages.Load())[h/size][h%size].Store(x)
 }
 
 // release makes a handle free.
 func (t *avTable) release(h uint64) {
+	t.put(h, nil)
 	w := int(h / 64)
 	for w >= len(t.free) {
 		t.free = append(t.free, 0)

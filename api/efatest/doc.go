@@ -14,7 +14,9 @@
 // A program waits by calling package efa, or Sleep and Yield of its [World]; it
 // must not wait in any other way, and not for real time: a context with a
 // deadline comes from [World.WithTimeout]. Time passes only while all programs
-// and all shards have nothing to do, and then jumps to the next event.
+// and all shards have nothing to do, and then jumps to the next event. Since one
+// goroutine runs at a time, programs must not meet in a lock either: no two read
+// one efa.Queue at a time, nor close one endpoint.
 //
 // What a program calls outside Run, such as Enable, runs the world until it is
 // done. Worlds are independent of each other: tests may run many at once.

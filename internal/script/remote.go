@@ -1,6 +1,9 @@
 package script
 
 import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -23,11 +26,11 @@ func NewRemote(name string, host byte, qpn uint16, connid uint32) *Remote {
 type Book struct{ addrs []wire.RawAddr }
 
 // Address implements endpoint.AddressBook.
-func (b *Book) Address(handle uint64) (wire.RawAddr, bool) {
+func (b *Book) Address(handle uint64) (wire.RawAddr, error) {
 	if handle >= uint64(len(b.addrs)) || b.addrs[handle] == (wire.RawAddr{}) {
-		return wire.RawAddr{}, false
+		return wire.RawAddr{}, fmt.Errorf("%w: no peer has the handle %d", errno.ErrInvalid, handle)
 	}
-	return b.addrs[handle], true
+	return b.addrs[handle], nil
 }
 
 // Handle implements endpoint.AddressBook.
@@ -42,7 +45,7 @@ func (b *Book) Handle(addr wire.RawAddr) (uint64, bool) {
 
 // Age implements endpoint.AddressBook.
 func (b *Book) Age(handle uint64) uint64 {
-	if _, ok := b.Address(handle); !ok {
+	if _, err := b.Address(handle); err != nil {
 		return 0
 	}
 	return handle + 1
