@@ -23,7 +23,7 @@ type fakeQP struct {
 }
 
 func (q *fakeQP) RecvSlots() int            { return q.slots }
-func (q *fakeQP) RecvBytes(slot int) []byte { return make([]byte, 64) }
+func (q *fakeQP) RecvBytes(int) []byte { return make([]byte, 64) }
 func (q *fakeQP) PostRecv(s []int32)        { q.posted = append(q.posted, s...) }
 func (q *fakeQP) Doorbell()                 { q.bells++ }
 func (q *fakeQP) Arm() bool                 { return true }

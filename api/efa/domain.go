@@ -96,6 +96,9 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (*Domain, error) {
 // Progress is the mode in force.
 func (d *Domain) Progress() Progress { return d.shards[0].Mode() }
 
+// ProgressReason says why that mode is in force.
+func (d *Domain) ProgressReason() string { return d.shards[0].ModeReason() }
+
 // Limits are what the domain's device grants (fi_domain_attr, fi_ep_attr).
 type Limits struct {
 	Device     string

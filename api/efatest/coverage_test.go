@@ -33,7 +33,11 @@ var common = []string{
 	"event peer failed", "event new peer",
 }
 
-// rare is what only many seeds bring about.
+// rare is what only many seeds bring about. In no list: RXE_INIT fail, a peer that
+// fails between the two words of its endpoint on one message; OPE_ERR cts, a
+// CTS for a message that failed without its peer; and what counts packets that
+// nobody here sends, bad ones and those of former endpoints. The scenarios of
+// package endpoint have those.
 var rare = []string{
 	"event memory pressure", "event memory relieved",
 	"tx.OPE_SEND fail", "tx.OPE_ERR acked", "PeerDown",

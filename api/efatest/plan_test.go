@@ -105,7 +105,7 @@ func pick[T any](d draw, of ...T) T { return of[d.IntN(len(of))] }
 // newPlan draws everything.
 func newPlan(seed uint64) *plan {
 	d := draw{rand.New(rand.NewPCG(seed, 0x91a7))}
-	p := &plan{seed: seed, flavor: pick(d, calm, calm, fickle, casualty)}
+	p := &plan{seed: seed, flavor: pick(d, calm, calm, calm, fickle, fickle, casualty, casualty, casualty)}
 	p.drawFabric(d)
 	n := 2 + d.IntN(7)
 	if p.flavor == casualty {

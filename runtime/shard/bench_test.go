@@ -54,7 +54,7 @@ func BenchmarkCall(b *testing.B) {
 	for _, mode := range modes {
 		b.Run("mode="+mode.String(), func(b *testing.B) {
 			s := newShard(b, shard.Config{Mode: mode})
-			ref := spawn(b, s, "", setter(s))
+			ref := spawn(b, s, "", setter())
 			ctx := context.Background()
 			var p ping
 			b.ReportAllocs()
@@ -75,7 +75,7 @@ func BenchmarkWake(b *testing.B) {
 	for _, mode := range modes {
 		b.Run("mode="+mode.String(), func(b *testing.B) {
 			s := newShard(b, shard.Config{Mode: mode})
-			ref := spawn(b, s, "", setter(s))
+			ref := spawn(b, s, "", setter())
 			pings, woken := make(chan *ping), make(chan clock.Time)
 			go func() {
 				for p := range pings {
@@ -118,7 +118,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	}
 	for _, mode := range modes {
 		s := newShard(t, shard.Config{Mode: mode})
-		ref := spawn(t, s, "", setter(s))
+		ref := spawn(t, s, "", setter())
 		var p ping
 		call := func() {
 			p.sig.Reset()

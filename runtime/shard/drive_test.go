@@ -12,7 +12,7 @@ import (
 // when the shard was asleep under the helper before.
 func TestDrive(t *testing.T) {
 	s := newShard(t, shard.Config{Mode: shard.Manual})
-	ref := spawn(t, s, "setter", setter(s))
+	ref := spawn(t, s, "setter", setter())
 	ctx := soon(t)
 	for range 20 {
 		parked(t, s)

@@ -11,7 +11,4 @@ TEXT ·getg(SB), NOSPLIT, $0-8
 // func pause()
 TEXT ·pause(SB), NOSPLIT, $0-0
 	PAUSE
-	PAUSE
-	PAUSE
-	PAUSE
 	RET

@@ -11,7 +11,4 @@ TEXT ·getg(SB), NOSPLIT, $0-8
 // func pause()
 TEXT ·pause(SB), NOSPLIT, $0-0
 	YIELD
-	YIELD
-	YIELD
-	YIELD
 	RET

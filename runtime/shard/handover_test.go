@@ -88,7 +88,7 @@ func TestAdoptByHand(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	s, err := shard.New(shard.Config{Mode: shard.Manual})
 	require.NoError(t, err)
-	ref := spawn(t, s, "", setter(s))
+	ref := spawn(t, s, "", setter())
 	for range 100 {
 		for !s.Adopt() {
 		}

@@ -66,7 +66,7 @@ func TestPinCPU(t *testing.T) {
 	s := newShard(t, shard.Config{Mode: shard.Pinned, PinCPU: []int{want}})
 	var got unix.CPUSet
 	p := &ping{}
-	ref := spawn(t, s, "", setter(s))
+	ref := spawn(t, s, "", setter())
 	s.Post(ref, &note{do: func(actor.Context) {
 		if err := unix.SchedGetaffinity(0, &got); err != nil {
 			t.Error(err)

@@ -20,7 +20,7 @@ type ping struct {
 	sig shard.Signal
 }
 
-func setter(s *shard.Shard) actor.Producer {
+func setter() actor.Producer {
 	return func() actor.Actor {
 		return actor.ReceiveFunc(func(ctx actor.Context) {
 			switch m := ctx.Message().(type) {
@@ -38,7 +38,7 @@ func eachMode(t *testing.T, f func(t *testing.T, s *shard.Shard, ref shard.Ref))
 		t.Run(mode.String(), func(t *testing.T) {
 			s := newShard(t, shard.Config{Mode: mode})
 			require.Equal(t, mode, s.Mode())
-			f(t, s, spawn(t, s, "setter", setter(s)))
+			f(t, s, spawn(t, s, "setter", setter()))
 		})
 	}
 }
@@ -122,7 +122,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			s, err := shard.New(shard.Config{Mode: mode})
 			require.NoError(t, err)
-			ref := spawn(t, s, "setter", setter(s))
+			ref := spawn(t, s, "setter", setter())
 			var mu sync.Mutex
 			canceled := 0
 			var wg sync.WaitGroup
@@ -150,7 +150,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 				canceled++
 			}})
 			require.Equal(t, 1, canceled)
-			_, err = s.Spawn("late", setter(s))
+			_, err = s.Spawn("late", setter())
 			require.ErrorIs(t, err, shard.ErrClosed)
 			require.ErrorIs(t, s.Wait(context.Background(), new(shard.Signal)), shard.ErrClosed)
 		})

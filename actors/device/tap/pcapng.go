@@ -51,8 +51,12 @@ type Pcapng struct {
 	dropped uint64
 }
 
-// NewPcapng writes the headers of a capture to w. It does not close w.
+// NewPcapng writes the headers of a capture to w, which it does not close. Records
+// are stamped by clk; nil is the system's clock.
 func NewPcapng(w io.Writer, clk clock.Clock) (*Pcapng, error) {
+	if clk == nil {
+		clk = clock.System
+	}
 	p := &Pcapng{Clock: clk, w: w}
 	b := p.begin(blockSection)
 	b = le.AppendUint32(b, byteOrderMagic)

@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/efactor/efactor/actors/device/tap"
-	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Capture is a file for Config.Tap in pcapng format.
@@ -24,7 +23,7 @@ func CreateCapture(name string) (*Capture, error) {
 		return nil, fmt.Errorf("capture: %w", err)
 	}
 	buf := bufio.NewWriterSize(f, 1<<20)
-	p, err := tap.NewPcapng(buf, clock.System)
+	p, err := tap.NewPcapng(buf, nil)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("capture %s: %w", name, err), f.Close())
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -114,11 +113,7 @@ func (s *Side) alloc() (err error) {
 // Info tells what carries the messages.
 func (s *Side) Info() Info {
 	l := s.dom.Limits()
-	reason := "as configured"
-	if s.cfg.Progress == efa.ProgressAuto {
-		reason = fmt.Sprintf("auto, with %d CPUs and GOMAXPROCS %d", runtime.NumCPU(), runtime.GOMAXPROCS(0))
-	}
-	return Info{Device: l.Device, MTU: l.MTU, Progress: s.dom.Progress(), Reason: reason}
+	return Info{Device: l.Device, MTU: l.MTU, Progress: s.dom.Progress(), Reason: s.dom.ProgressReason()}
 }
 
 // Close releases everything.
