@@ -1,8 +1,9 @@
 // Pingpong measures how long messages take between two processes, in the manner of
 // libfabric's fi_pingpong.
 //
-//	go run ./examples/pingpong                  both processes on this host, over shared memory
-//	go run ./examples/pingpong -S all -c        1 B to 16 MiB, every byte checked
+//	go run ./examples/pingpong                  both processes on this host, over shared memory,
+//	                                            1 B to 16 MiB, every byte checked (-S all -c)
+//	go run ./examples/pingpong -S 8 -I 10000    one size, for the figure
 //	go run ./examples/pingpong -server          in one terminal,
 //	go run ./examples/pingpong localhost        and in another
 //

@@ -76,9 +76,10 @@ func TestWithoutArguments(t *testing.T) {
 	out, log, err := run(t)
 	require.NoError(t, err, log)
 	sizes, protocols := rows(t, out, 10)
-	require.Equal(t, []string{"64", "256", "1k", "4k", "64k", "1m"}, sizes)
-	require.Equal(t, []string{"eager", "eager", "eager", "eager", "medium", "long-CTS"}, protocols)
-	require.Regexp(t, `^pingpong: shm:\S+ carries the traffic \(MTU \d+\), progress is (manual|pinned) \(auto, .*\)\n$`, log)
+	require.Equal(t, "1", sizes[0])
+	require.Equal(t, "16m", sizes[len(sizes)-1])
+	require.Subset(t, protocols, []string{"eager", "medium", "long-CTS"})
+	require.Regexp(t, `^pingpong: shm:\S+ carries the traffic \(MTU \d+\), progress is (manual|pinned) \(auto: .*\)\n$`, log)
 }
 
 func TestEveryModeChecked(t *testing.T) {
@@ -88,7 +89,7 @@ func TestEveryModeChecked(t *testing.T) {
 				out, log, err := run(t, "-progress", mode, kind, "-S", size, "-c", "-I", "5")
 				require.NoError(t, err, log)
 				rows(t, out, 5)
-				require.Contains(t, log, "progress is "+mode+" (as configured)")
+				require.Contains(t, log, "progress is "+mode+" (configured)")
 			}
 		}
 	}

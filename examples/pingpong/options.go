@@ -13,7 +13,7 @@ import (
 )
 
 const usage = `Usage:
-  pingpong [flags]           both processes on this host
+  pingpong [flags]           both processes on this host; -S all -c unless one is given
   pingpong [flags] -server   wait for a client, an efactor or a fi_pingpong
   pingpong [flags] host      connect to a server, an efactor or a fi_pingpong
 
@@ -83,6 +83,10 @@ func parse(args []string) (*options, error) {
 		return nil, fmt.Errorf("one host at most, and flags before it: %q", fs.Args())
 	}
 	o.host = fs.Arg(0)
+	if o.alone() && !given["S"] && !given["c"] {
+		*size, o.Check = "all", true
+		o.set = append(o.set, "-S=all", "-c")
+	}
 	if o.alone() && !given["warmup"] {
 		o.Warmup = 10
 		o.set = append(o.set, "-warmup="+strconv.Itoa(o.Warmup))

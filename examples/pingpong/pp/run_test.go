@@ -132,7 +132,7 @@ func TestInfo(t *testing.T) {
 
 	s, err = Open(within(t), Config{Device: dir, Progress: efa.ProgressCooperative})
 	require.NoError(t, err)
-	require.Contains(t, s.Info().String(), "progress is cooperative (as configured)")
+	require.Contains(t, s.Info().String(), "progress is cooperative (configured)")
 	require.NoError(t, s.Close())
 }
 

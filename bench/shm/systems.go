@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+const toolName = "fi_pingpong"
+
+// system is something to measure.
+type system struct {
+	name string
+	// measure returns the microseconds of half a round trip.
+	measure func(ctx context.Context, size, messages int) (float64, error)
+}
+
+// ours runs efactor's pingpong, which starts its second process itself.
+func ours(program, mode string) func(context.Context, int, int) (float64, error) {
+	return func(ctx context.Context, size, messages int) (float64, error) {
+		cmd := exec.CommandContext(ctx, program, "-json", "-device", "shm", "-progress", mode,
+			"-S", strconv.Itoa(size), "-I", strconv.Itoa(messages))
+		var out, log bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &log
+		if err := cmd.Run(); err != nil {
+			return 0, fmt.Errorf("%w: %s", err, log.String())
+		}
+		var r struct {
+			Time float64 `json:"usec/xfer"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Time <= 0 {
+			return 0, fmt.Errorf("unexpected result %q: %w", out.String(), err)
+		}
+		return r.Time, nil
+	}
+}
+
+// tool runs fi_pingpong's server and client.
+func tool(ctx context.Context, size, messages int) (float64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends a server that nobody reached
+	port, err := freePort()
+	if err != nil {
+		return 0, err
+	}
+	args := []string{"-p", "shm", "-e", "rdm", "-S", strconv.Itoa(size), "-I", strconv.Itoa(messages)}
+	server := exec.CommandContext(ctx, toolName, append(args, "-B", strconv.Itoa(port))...)
+	var log bytes.Buffer
+	server.Stderr = &log
+	if err := server.Start(); err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			return 0, fmt.Errorf("server: %w: %s", errors.Join(err, errEarly), log.String())
+		default:
+		}
+		// The server needs a while until it listens, and cannot be asked: it
+		// takes a single connection. A client without one ends at once.
+		var out bytes.Buffer
+		client := exec.CommandContext(ctx, toolName, append(args, "-P", strconv.Itoa(port), "127.0.0.1")...)
+		client.Stdout = &out
+		if err := client.Run(); err != nil {
+			if ctx.Err() != nil {
+				return 0, ctx.Err()
+			}
+			continue
+		}
+		if err := <-ended; err != nil {
+			return 0, fmt.Errorf("server: %w: %s", err, log.String())
+		}
+		return parseTable(out.String())
+	}
+}
+
+var errEarly = errors.New("it ended before the client could reach it")
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// parseTable finds usec/xfer in fi_pingpong's two lines.
+func parseTable(s string) (float64, error) {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	if len(lines) == 2 {
+		heads, fields := strings.Fields(lines[0]), strings.Fields(lines[1])
+		for i, h := range heads {
+			if h == "usec/xfer" && i < len(fields) {
+				return strconv.ParseFloat(fields[i], 64)
+			}
+		}
+	}
+	return 0, fmt.Errorf("no usec/xfer in %q", s)
+}
+
+// parseSize reads a number of bytes, with k for KiB and m for MiB.
+func parseSize(s string) (int, error) {
+	digits, shift := strings.ToLower(strings.TrimSpace(s)), 0
+	if d, ok := strings.CutSuffix(digits, "k"); ok {
+		digits, shift = d, 10
+	} else if d, ok := strings.CutSuffix(digits, "m"); ok {
+		digits, shift = d, 20
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 0 || n > 1<<30>>shift {
+		return 0, fmt.Errorf("size %q: want bytes such as 8, 64k or 1m, up to 1024m", s)
+	}
+	return n << shift, nil
+}
