@@ -4,11 +4,17 @@ package peer
 // the next few and an overflow list for what is further ahead, which libfabric
 // before 2.0 answered with abort(). Pure; the zero value is not usable.
 type Window struct {
-	exp  uint32    // the msg_id whose turn it is
-	at   int       // its place in the ring; ids wrap where the ring need not
+	exp  uint32 // the msg_id whose turn it is
+	size uint32 // of the ring
+	at   uint32 // exp's place in the ring; ids wrap where the ring need not
+	held uint32 // packets kept
+	*kept
+}
+
+// kept is what most windows never need.
+type kept struct {
 	ring []*Packet // chains of packets, for exp and the ids after it
 	over map[uint32]*Packet
-	held int
 }
 
 // Verdict is what Place did with a packet.
@@ -22,17 +28,21 @@ const (
 	Stale                     // its turn is over
 )
 
+// maxWindow bounds the ring; libfabric's largest is 16384. What is further ahead
+// goes to the overflow list.
+const maxWindow = 1 << 20
+
 // NewWindow makes a window of size messages (a power of two or not) that expects
 // msg_id first.
 func NewWindow(size int, first uint32) Window {
-	return Window{exp: first, ring: make([]*Packet, size)}
+	return Window{exp: first, size: uint32(min(max(size, 1), maxWindow))}
 }
 
 // Expected is the msg_id whose turn it is.
 func (w *Window) Expected() uint32 { return w.exp }
 
 // Held is the number of packets kept.
-func (w *Window) Held() int { return w.held }
+func (w *Window) Held() int { return int(w.held) }
 
 // Place decides about a packet, and keeps it if its turn is still to come. Ids
 // wrap: what counts is the signed difference.
@@ -43,8 +53,10 @@ func (w *Window) Place(p *Packet) Verdict {
 		return InOrder
 	case d < 0:
 		return Stale
-	case d < int32(len(w.ring)):
-		slot := &w.ring[(w.at+int(d))%len(w.ring)]
+	}
+	w.open()
+	if uint32(d) < w.size {
+		slot := &w.ring[(w.at+uint32(d))%w.size]
 		*slot = chain(*slot, p)
 		w.held++
 		return Held
@@ -60,14 +72,17 @@ func (w *Window) Place(p *Packet) Verdict {
 // Advance moves on to the next msg_id and returns the packets kept for it, in
 // the order of their arrival.
 func (w *Window) Advance() *Packet {
-	n := len(w.ring)
+	n := w.size
 	w.exp++
+	if w.held == 0 {
+		return nil
+	}
 	w.at = (w.at + 1) % n
 	p := w.ring[w.at]
 	w.ring[w.at] = nil
 	if len(w.over) > 0 {
 		// The window now reaches one id further.
-		last := w.exp + uint32(n) - 1
+		last := w.exp + n - 1
 		if q, ok := w.over[last]; ok {
 			delete(w.over, last)
 			if n == 1 {
@@ -83,6 +98,12 @@ func (w *Window) Advance() *Packet {
 	return p
 }
 
+func (w *Window) open() {
+	if w.kept == nil {
+		w.kept = &kept{ring: make([]*Packet, w.size)}
+	}
+}
+
 // Drain takes everything out, in no particular order of messages but the same
 // every time: the ring, then the overflow list by id from exp on.
 func (w *Window) Drain(f func(*Packet)) {
@@ -94,8 +115,11 @@ func (w *Window) Drain(f func(*Packet)) {
 			p = next
 		}
 	}
-	for i := range w.ring {
-		slot := &w.ring[(w.at+i)%len(w.ring)]
+	if w.held == 0 {
+		return
+	}
+	for i := range w.size {
+		slot := &w.ring[(w.at+i)%w.size]
 		free(*slot)
 		*slot = nil
 	}

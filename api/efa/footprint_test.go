@@ -17,7 +17,7 @@ func TestFootprint(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector has its own idea of memory")
 	}
-	const addresses, peers = 50_000, 4096
+	const addresses, peers = 50_000, 12000
 	dom := openDomain(t, newFabric(t, sim.Config{}), efa.DomainConfig{})
 	q := newQueue(t, dom, peers)
 	s := newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: q})

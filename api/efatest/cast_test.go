@@ -64,6 +64,7 @@ type node struct {
 	closed             bool
 	replaced           bool  // it came back as another
 	removed            *node // from the address vector, for a while
+	removing           bool  // is under way
 }
 
 func (r *run) fail(format string, args ...any) {

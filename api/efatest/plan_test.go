@@ -123,6 +123,9 @@ func newPlan(seed uint64) *plan {
 	}
 	p.strikeAt = 1 + d.IntN(len(p.msgs))
 	p.remover, p.removed, p.pause = d.IntN(n), d.IntN(n), d.upTo(50*time.Microsecond)
+	if p.flavor == fickle {
+		p.nodes[p.remover].cfg.TxDepth = 0 // a call that waits for its turn would keep the old handle
+	}
 	return p
 }
 

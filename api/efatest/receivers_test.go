@@ -81,6 +81,9 @@ func (n *node) recvOne(ctx context.Context, rc *receive) error {
 		rc.Source = model.Any
 	}
 	if rc.Source != model.Any {
+		if err := n.await(rc.Source); err != nil {
+			return err
+		}
 		from = n.handle(rc.Source)
 	}
 	if n.plan.recv == blocking {
@@ -126,6 +129,10 @@ func (n *node) postRecv(ctx context.Context, in *incoming, from efa.Addr) error 
 				err = r.w.Sleep(lap)
 			} else {
 				err = n.reapRecvs(ctx, nil)
+			}
+			if rc.Source != model.Any {
+				err = errors.Join(err, n.await(rc.Source))
+				req.From = n.handle(rc.Source)
 			}
 			if err != nil {
 				return err

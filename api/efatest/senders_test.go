@@ -84,6 +84,9 @@ func (n *node) settle() error {
 
 func (n *node) send(ctx context.Context, m *message) (*outgoing, error) {
 	r := n.run
+	if err := n.await(m.To); err != nil {
+		return nil, err
+	}
 	buf := r.pool.get(r, m.Len)
 	model.Fill(buf, m.ID)
 	o := &outgoing{m: m, buf: buf, began: r.w.Elapsed()}
@@ -159,9 +162,10 @@ func (n *node) post(ctx context.Context, o *outgoing, req *efa.SendReq) error {
 		o.m.Order = n.run.tick()
 		id, err := n.ep.Post(req)
 		if errors.Is(err, efa.ErrAgain) {
-			if err := n.again(ctx); err != nil {
+			if err := errors.Join(n.again(ctx), n.await(o.m.To)); err != nil {
 				return err
 			}
+			req.To = n.handle(o.m.To)
 			continue
 		}
 		if err != nil {
@@ -181,9 +185,10 @@ func (n *node) start(ctx context.Context, o *outgoing, req *efa.SendReq) error {
 		o.m.Order = n.run.tick()
 		op, err := n.ep.Start(req)
 		if errors.Is(err, efa.ErrAgain) {
-			if err := n.again(ctx); err != nil {
+			if err := errors.Join(n.again(ctx), n.await(o.m.To)); err != nil {
 				return err
 			}
+			req.To = n.handle(o.m.To)
 			continue
 		}
 		if err != nil {

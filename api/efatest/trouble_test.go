@@ -46,10 +46,11 @@ func (r *run) alone(n *node) bool {
 func (n *node) remove(ctx context.Context) error {
 	p := n.run.p
 	h := n.handle(p.removed)
-	n.removed = n.run.cast[p.removed]
+	n.removed, n.removing = n.run.cast[p.removed], true
 	if err := n.host.av.Remove(ctx, h); err != nil {
 		return fmt.Errorf("remove %d: %w", p.removed, err)
 	}
+	n.removing = false
 	delete(n.handles, p.removed)
 	n.run.stats["removed"]++
 	if err := n.run.w.Sleep(p.pause); err != nil {
@@ -59,10 +60,21 @@ func (n *node) remove(ctx context.Context) error {
 	return nil
 }
 
+// await lets n's other programs wait while one of them removes a peer: its handle
+// may mean another as soon as that is done.
+func (n *node) await(to int) error {
+	for n.removing && n.removed.id == to {
+		if err := n.run.w.Sleep(lap); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // wasRemoved tells whether an error is what operations with a removed peer get:
-// those that were in progress, or began with its old handle.
+// those that were in progress.
 func (n *node) wasRemoved(id int, err error) bool {
-	return n.removed != nil && n.removed.id == id && (errors.Is(err, efa.ErrCanceled) || errors.Is(err, efa.ErrInvalid))
+	return n.removed != nil && n.removed.id == id && errors.Is(err, efa.ErrCanceled)
 }
 
 func (r *run) die(n *node) {
