@@ -58,7 +58,9 @@ func (p *Peer) fail(err error, tell bool) {
 	}
 	p.link.Err = err
 	sh := p.env.Sh
-	sh.StopTimer(&p.backoffT)
+	if p.backingOff != nil {
+		sh.StopTimer(&p.backingOff.timer)
+	}
 	sh.StopTimer(&p.watchT)
 	p.link.Backoff = false
 	for t := p.lineHead; t != nil; {

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -150,7 +151,12 @@ type Remove struct {
 	Tell bool // the endpoint is to hear of it, with Down
 }
 
-type backoffOver struct{ shard.Message }
+// backoffOver ends a back-off that began at since.
+type backoffOver struct {
+	shard.Message
+	timer shard.Timer
+	since clock.Time
+}
 
 type watchTick struct{ shard.Message }
 

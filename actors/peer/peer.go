@@ -6,7 +6,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -38,9 +37,7 @@ type Peer struct {
 	rnrHead    *device.Pke
 	rnrTail    *device.Pke
 	backoff    Backoff
-	backoffAt  clock.Time
-	backoffT   shard.Timer
-	backoffMsg backoffOver
+	backingOff *backoffOver // made at the first back-off
 
 	// Receiving.
 	window Window

@@ -58,8 +58,12 @@ func (p *Peer) resend(pke *device.Pke) {
 func (p *Peer) enterBackoff() {
 	p.link.Backoff = true
 	p.env.Counters.Backoffs++
-	p.backoffAt = p.env.now()
-	p.env.Sh.StartTimer(&p.backoffT, p.backoff.Next(p.env.Sh.Rand()), p.link.Peer, &p.backoffMsg)
+	if p.backingOff == nil {
+		p.backingOff = new(backoffOver)
+	}
+	b := p.backingOff
+	b.since = p.env.now()
+	p.env.Sh.StartTimer(&b.timer, p.backoff.Next(p.env.Sh.Rand()), p.link.Peer, b)
 }
 
 // leaveBackoff ends back-off, on its timer or because a packet got through
@@ -68,9 +72,9 @@ func (p *Peer) leaveBackoff() {
 	if !p.link.Backoff {
 		return
 	}
-	p.env.Sh.StopTimer(&p.backoffT)
+	p.env.Sh.StopTimer(&p.backingOff.timer)
 	p.link.Backoff = false
-	p.env.Counters.BackoffNanos += uint64(p.env.now().Sub(p.backoffAt))
+	p.env.Counters.BackoffNanos += uint64(p.env.now().Sub(p.backingOff.since))
 	pke := p.rnrHead
 	p.rnrHead, p.rnrTail = nil, nil
 	for pke != nil {

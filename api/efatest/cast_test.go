@@ -237,11 +237,10 @@ func (n *node) leave(ctx context.Context) error {
 		return err
 	}
 	for name, v := range stats {
-		if name == "MemoryPeak" || name == "MemoryHeld" {
-			n.run.stats[name] = max(n.run.stats[name], v)
-			continue
-		}
 		n.run.stats[name] += v
+	}
+	if held := stats["MemoryHeld"]; held > 0 && n.run.p.flavor == calm {
+		n.run.fail("endpoint %d holds %d B of messages although all were received", n.id, held)
 	}
 	for e, ok := n.ep.TryEvent(); ok; e, ok = n.ep.TryEvent() {
 		n.run.w.Logf("event %v of endpoint %d: %v %v", eventNames[e.Kind], n.id, e.Address, e.Err)
