@@ -11,4 +11,5 @@ TEXT ·getg(SB), NOSPLIT, $0-8
 // func pause()
 TEXT ·pause(SB), NOSPLIT, $0-0
 	PAUSE
+	PAUSE
 	RET
