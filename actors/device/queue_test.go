@@ -22,13 +22,13 @@ type fakeQP struct {
 	closed bool
 }
 
-func (q *fakeQP) RecvSlots() int            { return q.slots }
+func (q *fakeQP) RecvSlots() int       { return q.slots }
 func (q *fakeQP) RecvBytes(int) []byte { return make([]byte, 64) }
-func (q *fakeQP) PostRecv(s []int32)        { q.posted = append(q.posted, s...) }
-func (q *fakeQP) Doorbell()                 { q.bells++ }
-func (q *fakeQP) Arm() bool                 { return true }
-func (q *fakeQP) FDs() []int                { return nil }
-func (q *fakeQP) Close() error              { q.closed = true; return nil }
+func (q *fakeQP) PostRecv(s []int32)   { q.posted = append(q.posted, s...) }
+func (q *fakeQP) Doorbell()            { q.bells++ }
+func (q *fakeQP) Arm() bool            { return true }
+func (q *fakeQP) FDs() []int           { return nil }
+func (q *fakeQP) Close() error         { q.closed = true; return nil }
 
 func (q *fakeQP) PostSend(wr *device.SendWR) error {
 	if q.refuse == nil {

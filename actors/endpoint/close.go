@@ -126,7 +126,8 @@ func (e *Endpoint) crashed() {
 	sh.StopTimer(&e.trickle)
 	_ = e.queue.QP().Close() // nothing to be done about it
 	if e.handling {
-		e.reqs.Drop() // it may have been the cause
+		e.giveUp(e.reqs.Peek())
+		e.reqs.Drop()
 	}
 	e.failReceives(func(*ope.Order) bool { return false }, e.cause)
 	e.pools.EachTx(func(t *ope.Txe) { t.Abort(e.cause) })
@@ -135,6 +136,16 @@ func (e *Endpoint) crashed() {
 	e.closed.Set()
 	e.refuse()
 	sh.Stop(e.ref)
+}
+
+// giveUp ends the request that was being handled when the endpoint crashed, unless
+// it had become an operation. It may have been the cause, so nothing else is done
+// with it.
+func (e *Endpoint) giveUp(r *ope.Request) {
+	defer func() { _ = recover() }() // its sink may have been the cause
+	if r.Kind == ope.KindSend || r.Kind == ope.KindRecv {
+		reject(r, e.cause)
+	}
 }
 
 // HandleFailure is the endpoint's supervision: a panic in an operation ends that

@@ -19,7 +19,8 @@ func (e *Endpoint) onArrive(pkt *peer.Packet) {
 		return
 	}
 	rxe := e.pools.GetRx()
-	if rxe == nil {
+	if rxe == nil { // there are MaxOps: its message cannot be kept, nor lost
+		sh.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
 		pkt.Free()
 		return
 	}
@@ -36,7 +37,6 @@ func (e *Endpoint) onArrive(pkt *peer.Packet) {
 	e.env.Counters.Unexpected++
 	e.table.AddMsg(rxe.List())
 	sh.Tell(rxe.Ref(), rxe.Unexpected())
-	e.checkMemory()
 }
 
 func (e *Endpoint) unlist(r *ope.Rxe) { e.table.RemoveMsg(r.Listed()) }

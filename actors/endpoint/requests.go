@@ -25,14 +25,14 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		e.handling = false
 		e.reqs.Drop()
 	}
-	if n > 0 {
-		e.checkMemory()
-	}
 	return n
 }
 
-// Flush publishes completions at the end of a turn.
+// Flush ends a turn: what is held is weighed, completions are published.
 func (e *Endpoint) Flush(*shard.Shard) {
+	if e.state == open {
+		e.checkMemory()
+	}
 	if e.cfg.OnFlush != nil {
 		e.cfg.OnFlush()
 	}
@@ -95,9 +95,6 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
 		l, err := e.linkFor(r.Peer)
-		if err == nil {
-			err = l.Err
-		}
 		if err != nil {
 			reject(r, err)
 			return
@@ -115,7 +112,13 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 		e.cfg.Shard.Tell(rxe.Ref(), rxe.Match(p))
 		return
 	}
-	if from != nil {
+	switch {
+	case from == nil:
+	case from.Err != nil: // and nothing of its had come before that
+		e.table.RemoveRecv(&p.Recv)
+		reject(&p.Req, from.Err)
+		e.pools.Orders.Put(p)
+	default:
 		p.Await(from)
 	}
 }

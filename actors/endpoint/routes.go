@@ -42,7 +42,7 @@ func (r *routes) Route(ah device.AH, qpn uint16) shard.Ref {
 		return c.peer
 	}
 	if int(ah) < len(r.byAH) {
-		if x := r.byAH[ah][qpn]; x != nil {
+		if x := r.byAH[ah][qpn]; x != nil && x.cur != nil {
 			*c = recent{key, x.cur.Peer}
 			return x.cur.Peer
 		}
@@ -75,11 +75,29 @@ func (r *routes) set(l *peer.Link) (former *peer.Link) {
 		return nil
 	}
 	former, x.cur = x.cur, l
+	if former != nil {
+		x.remember(former)
+	}
+	return former
+}
+
+// drop leaves nobody at l's place, if l is there.
+func (r *routes) drop(l *peer.Link) bool {
+	x := r.get(l.AH, l.QPN)
+	if x == nil || x.cur != l {
+		return false
+	}
+	clear(r.recent[:])
+	x.cur = nil
+	x.remember(l)
+	return true
+}
+
+func (x *route) remember(l *peer.Link) {
 	if len(x.former) == maxFormer {
 		x.former = x.former[1:]
 	}
-	x.former = append(x.former, former.QKey)
-	return former
+	x.former = append(x.former, l.QKey)
 }
 
 // was tells whether connid belonged to a former endpoint there.

@@ -28,13 +28,16 @@ func (e *Endpoint) linkFor(handle uint64) (*peer.Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: address handle for %s: %w", errno.ErrHostUnreach, addr, err)
 	}
-	if x := e.routes.get(ah, addr.QPN()); x != nil && x.cur.QKey == addr.ConnID() {
+	if x := e.routes.get(ah, addr.QPN()); x != nil && x.cur != nil && x.cur.QKey == addr.ConnID() {
 		_ = e.queue.QP().DestroyAH(ah) // the peer holds it already
 		e.bind(x.cur, handle)
 		return x.cur, nil
-	} else if x != nil && x.cur.Age > e.cfg.Book.Age(handle) {
+	} else if x != nil && x.cur != nil && x.cur.Age > e.cfg.Book.Age(handle) {
 		_ = e.queue.QP().DestroyAH(ah)
 		return nil, fmt.Errorf("%w: handle %d is of a former one", peer.ErrReplaced, handle)
+	} else if x != nil && x.was(addr.ConnID()) {
+		_ = e.queue.QP().DestroyAH(ah)
+		return nil, fmt.Errorf("%w, and has not come back with a new connid", peer.ErrPeerFailed)
 	}
 	l := e.newPeer(addr, ah, handle, e.cfg.Book.Age(handle))
 	e.setHandle(handle, l)
@@ -62,6 +65,18 @@ func (e *Endpoint) newPeer(addr wire.RawAddr, ah device.AH, handle, age uint64) 
 		e.cfg.Shard.Tell(former.Peer, &peer.Remove{Err: peer.ErrReplaced, Tell: true})
 	}
 	return l
+}
+
+// forget lets go of a peer that has failed and that no handle names, so that those
+// who come and go leave nothing behind but their connids.
+func (e *Endpoint) forget(l *peer.Link) {
+	if l.Err == nil || l.Handle != peer.Unlisted {
+		return
+	}
+	if e.routes.drop(l) {
+		e.strangers--
+		e.replaced = append(e.replaced, l)
+	}
 }
 
 // reap stops peers that others replaced, once nothing of theirs is in progress.
@@ -132,7 +147,7 @@ func (e *Endpoint) Insert(first, n uint64) {
 
 func (e *Endpoint) findPeer(addr wire.RawAddr) *peer.Link {
 	for _, m := range e.routes.byAH {
-		if x := m[addr.QPN()]; x != nil && x.cur.Addr == addr {
+		if x := m[addr.QPN()]; x != nil && x.cur != nil && x.cur.Addr == addr {
 			return x.cur
 		}
 	}
@@ -154,7 +169,10 @@ func (e *Endpoint) Remove(handle uint64) {
 	l := e.links[handle]
 	e.links[handle] = nil
 	l.Handle = peer.Unlisted
-	e.strangers++
+	if x := e.routes.get(l.AH, l.QPN); x != nil && x.cur == l {
+		e.strangers++
+		e.forget(l)
+	}
 	for _, m := range e.unexpectedOf(l) {
 		e.table.Rekey(m, match.NotAvail) // the handle may soon be another's
 	}
@@ -182,6 +200,11 @@ func (e *Endpoint) onStranger(r *device.RecvPkt) {
 	addr, ok := e.identify(r)
 	if !ok {
 		e.env.Counters.NoAddress++
+		r.Release()
+		return
+	}
+	if x := e.routes.get(r.AH, r.QPN); x != nil && x.was(addr.ConnID()) {
+		e.env.Counters.StaleConnID++
 		r.Release()
 		return
 	}
@@ -213,20 +236,21 @@ func (e *Endpoint) admit(r *device.RecvPkt, addr wire.RawAddr) {
 		e.cfg.Shard.Tell(l.Peer, r.Arrived())
 		return
 	}
-	if e.strangers >= e.cfg.MaxStrangers {
-		e.env.Counters.NoAddress++
-		r.Release()
-		return
+	handle, listed := e.cfg.Book.Handle(addr)
+	if !listed {
+		handle = peer.Unlisted
+		e.reap()
+		if e.strangers+len(e.replaced) >= e.cfg.MaxStrangers {
+			e.env.Counters.NoAddress++
+			r.Release()
+			return
+		}
 	}
 	ah, err := e.queue.QP().CreateAH(addr.GID())
 	if err != nil {
 		e.cfg.Log.Warn("address handle for a stranger", "addr", addr, "err", err)
 		r.Release()
 		return
-	}
-	handle, listed := e.cfg.Book.Handle(addr)
-	if !listed {
-		handle = peer.Unlisted
 	}
 	l := e.newPeer(addr, ah, handle, e.cfg.Book.Now())
 	if listed {
@@ -246,7 +270,7 @@ func (e *Endpoint) onOtherConnID(m *peer.Stranger) {
 	r, c := m.Pkt, &e.env.Counters
 	id, ok := wire.ConnIDOf(r.Data)
 	x := e.routes.get(m.Link.AH, m.Link.QPN)
-	if !ok || x == nil || x.was(id) {
+	if !ok || x == nil || x.cur == nil || x.was(id) {
 		c.StaleConnID++
 		r.Release()
 		return
@@ -275,4 +299,5 @@ func (e *Endpoint) onDown(l *peer.Link, err error) {
 		e.failReceives(func(p *ope.Order) bool { return p.Req.Peer != h }, err)
 	}
 	e.event(Event{Kind: PeerFailed, Handle: l.Handle, Addr: l.Addr, Err: err})
+	e.forget(l)
 }

@@ -11,6 +11,12 @@ type Order struct {
 	Recv match.Recv
 	Req  Request
 	from *peer.Link // the only one that can satisfy it; nil: anybody
+
+	// What is left of a send whose caller has gone: a copy of the message from
+	// base on.
+	base   uint64
+	copied bool
+
 	next *Order
 }
 
@@ -64,6 +70,6 @@ func (p *Orders) At(i int32) *Order { return &p.slabs[i/orderSlab][i%orderSlab] 
 // Put gives an order back.
 func (p *Orders) Put(o *Order) {
 	o.settled()
-	o.Req = Request{}
+	o.Req, o.base, o.copied = Request{}, 0, false
 	o.next, p.free = p.free, o
 }

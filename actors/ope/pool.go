@@ -45,6 +45,8 @@ type Pools struct {
 	rxFree *Rxe
 
 	waiting *waiting // free entries for the matcher
+
+	detached uint64 // bytes copied for callers who left
 }
 
 // NewPools makes empty pools. spawn makes an actor of the endpoint's.

@@ -1,6 +1,8 @@
 package ope
 
 import (
+	"fmt"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
@@ -131,9 +133,11 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.onPacket(m.Pkt)
 	case *device.SendDone:
 		r.pools.env.Q.Free(m.Pke)
-		r.flying--
-		r.link.Heard()
-		r.settle()
+		if r.busy { // else the queue pair was closed meanwhile
+			r.flying--
+			r.link.Heard()
+			r.settle()
+		}
 	case *device.SlotWait:
 		r.slotWaits = false
 		r.grant()
@@ -144,10 +148,14 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.settle()
 	case *peer.SendFailed:
 		r.pools.env.Q.Free(m.Pke)
-		r.flying--
-		r.fail(m.Err)
+		if r.busy {
+			r.flying--
+			r.lostCTS(m.Err)
+		}
 	case *peer.Fail:
-		r.fail(m.Err)
+		if m.Concerns(r.link) {
+			r.fail(m.Err)
+		}
 	case *Cancel:
 		r.onCancel(m)
 	case *Abandon:
@@ -197,8 +205,21 @@ func (r *Rxe) onMatched() {
 		r.take(p)
 	}
 	r.tail = nil
+	if r.link.Err != nil && r.m.State == RxMatched {
+		r.fail(r.link.Err) // what is missing will not come
+		return
+	}
 	r.grant()
 	r.settle()
+}
+
+// lostCTS: the sender will never hear of its window. It is failed, since it would
+// wait for ever.
+func (r *Rxe) lostCTS(err error) {
+	r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
+		Err: fmt.Errorf("%w: a CTS is lost: %w", peer.ErrPeerFailed, err), Tell: true,
+	})
+	r.fail(err)
 }
 
 // onPacket takes a further packet of the message: a segment of a medium message
@@ -208,7 +229,7 @@ func (r *Rxe) onPacket(p *peer.Packet) {
 	if p.Multi != nil {
 		ok = ok && p.MsgID == r.msgID
 	} else {
-		ok = ok && p.RecvID == r.id
+		ok = ok && p.RecvID == r.id && r.m.State == RxMatched
 	}
 	if !ok || r.m.State > RxMatched {
 		r.pools.env.Counters.BadID++

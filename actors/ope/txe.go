@@ -6,7 +6,6 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
-	"github.com/efactor/efactor/wire"
 )
 
 // Txe is the actor of one message being sent.
@@ -32,6 +31,7 @@ type Txe struct {
 	m        Tx
 	err      error
 	detached bool  // the caller has its outcome already
+	leaving  bool  // a canceled caller waits until it can be let go
 	canceled error // what the caller's context said
 
 	rawAddr, connID bool   // optional headers, chosen once per message
@@ -67,7 +67,7 @@ type Cancel struct {
 func (t *Txe) Arm(ord *Order, l *peer.Link) *peer.Turn {
 	t.ord, t.link = ord, l
 	t.m = Tx{State: TxReq, Total: uint64(len(ord.Req.Buf)), steps: &t.pools.Steps}
-	t.err, t.detached, t.canceled = nil, false, nil
+	t.err, t.detached, t.leaving, t.canceled = nil, false, false, nil
 	t.turn.Link = l
 	l.Join(&t.member, t.ref)
 	return &t.turn
@@ -109,7 +109,9 @@ func (t *Txe) Receive(ctx actor.Context) {
 	case *peer.SendFailed:
 		t.onLost(m)
 	case *peer.Fail:
-		t.fail(m.Err)
+		if m.Concerns(t.link) {
+			t.fail(m.Err)
+		}
 	case *peer.Withdrawn:
 		t.onWithdrawn(m)
 	case *Cancel:
@@ -127,20 +129,28 @@ func (t *Txe) Receive(ctx actor.Context) {
 func (t *Txe) onSent(p *device.Pke) {
 	n := p.Bytes
 	t.pools.env.Q.Free(p)
+	if !t.busy {
+		return // the queue pair was closed meanwhile
+	}
 	t.link.Heard()
 	if err := t.m.Ack(n); err != nil {
 		t.fail(err)
 		return
 	}
+	if t.leaving && t.canLeave() {
+		t.letGo()
+	}
 	t.settle()
 }
 
-// onLost: a packet will never arrive; the message failed for good.
+// onLost: a packet will never arrive; the message failed for good, and the other
+// side would wait for the rest of it.
 func (t *Txe) onLost(m *peer.SendFailed) {
-	if wire.Type(m.Pke.Type()).IsREQ() {
-		t.lostID(m.Err)
-	}
 	t.pools.env.Q.Free(m.Pke)
+	if !t.busy {
+		return
+	}
+	t.lostID(m.Err)
 	t.m.Lost()
 	if t.err == nil {
 		t.err = m.Err
@@ -203,6 +213,9 @@ func (t *Txe) release() {
 	}
 	t.member.Leave()
 	t.id = nextID(t.id)
+	if t.ord.copied {
+		t.pools.detached -= uint64(len(t.ord.Req.Buf))
+	}
 	t.pools.Orders.Put(t.ord)
 	t.busy, t.ord, t.link, t.err = false, nil, nil, nil
 	t.next, t.pools.txFree = t.pools.txFree, t

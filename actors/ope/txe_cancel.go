@@ -42,24 +42,40 @@ func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
 }
 
 // letGo gives the caller its outcome and its buffer while the message goes on
-// from a copy.
+// from a copy; as soon as that can be done, or when it is too late.
 func (t *Txe) letGo() {
 	env := t.pools.env
-	if t.m.Total-t.m.Sent > t.pools.DetachLimit || (t.m.Flying > 0 && !t.pools.CopiesAtPost) {
+	if !t.canLeave() {
 		if t.late == nil {
 			t.late = new(lateMsg)
 		}
+		t.leaving = true
 		t.late.id = t.ord.Req.ID
 		env.Sh.StartTimer(&t.late.timer, env.Config.PeerTimeout, t.ref, t.late)
 		return
 	}
+	if t.leaving {
+		t.leaving = false
+		env.Sh.StopTimer(&t.late.timer)
+	}
 	t.detach()
-	rest := make([]byte, len(t.ord.Req.Buf))
-	copy(rest[t.m.Sent:], t.ord.Req.Buf[t.m.Sent:])
-	t.ord.Req.Buf = rest
+	t.ord.base, t.ord.copied = t.m.Sent, true
+	t.pools.detached += t.m.Total - t.m.Sent
+	t.ord.Req.Buf = append([]byte(nil), t.ord.Req.Buf[t.m.Sent:]...)
 	t.err = t.canceled
 	t.complete()
 	t.err = nil
+}
+
+// detachedLimits is how many callers' DetachLimit may be copied at a time.
+const detachedLimits = 64
+
+// canLeave tells whether what is not sent yet may be copied, and whether the device
+// is done with what is.
+func (t *Txe) canLeave() bool {
+	rest, limit := t.m.Total-t.m.Sent, t.pools.DetachLimit
+	return rest <= limit && t.pools.detached+rest <= detachedLimits*limit &&
+		(t.m.Flying == 0 || t.pools.CopiesAtPost)
 }
 
 // detach copies the payload of packets that might have to be sent again.

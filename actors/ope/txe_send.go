@@ -28,7 +28,7 @@ func (t *Txe) onGrant(p *device.Pke) {
 
 func (t *Txe) choose() {
 	t.rawAddr, t.connID = t.link.Optional()
-	total := len(t.ord.Req.Buf)
+	total := int(t.m.Total)
 	// What a packet holds besides its mandatory header.
 	room := t.pools.env.MTU
 	if t.rawAddr {
@@ -110,7 +110,7 @@ const ctsDataHeader = 32
 func (t *Txe) post(p *device.Pke, seg Segment) error {
 	env := t.pools.env
 	h := t.header(p.Header(), seg)
-	p.Fill(h, t.ord.Req.Buf[seg.Off:seg.Off+seg.Len])
+	p.Fill(h, t.ord.Req.Buf[seg.Off-t.ord.base:][:seg.Len])
 	p.Off, p.Gen = seg.Off, t.id
 	t.link.Address(p, t.ref)
 	if err := env.Q.Post(p); err != nil {

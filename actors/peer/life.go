@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"time"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -11,13 +13,22 @@ func (p *Peer) heardFrom() { p.link.heard = p.env.now() }
 // startWatch begins to look after a peer with operations in progress: one whose
 // device does not answer for PeerTimeout has failed.
 func (p *Peer) startWatch() {
-	if p.watchT.Active() || p.link.Err != nil {
+	if p.watchMsg.timer.Active() || p.link.Err != nil {
 		return
 	}
 	p.link.watched = true
 	p.heardFrom()
-	p.env.Sh.StartTimer(&p.watchT, p.env.Config.ProbeAfter, p.link.Peer, &p.watchMsg)
+	p.watchAgain(p.env.Config.ProbeAfter)
 }
+
+func (p *Peer) watchAgain(d time.Duration) {
+	p.watchMsg.due = p.env.now().Add(d)
+	p.env.Sh.StartTimer(&p.watchMsg.timer, d, p.link.Peer, &p.watchMsg)
+}
+
+// overslept is by how much a tick may be late before it says more about us than
+// about the peer: this process was stopped, or starved of processors.
+const overslept = 500 * time.Millisecond
 
 func (p *Peer) onWatch() {
 	if !p.link.Busy() && p.lineHead == nil || p.link.Err != nil {
@@ -25,20 +36,29 @@ func (p *Peer) onWatch() {
 		return
 	}
 	c := &p.env.Config
+	if p.env.now().Sub(p.watchMsg.due) > overslept {
+		p.heardFrom() // what it sent meanwhile has yet to be looked at
+	}
 	silent := p.env.now().Sub(p.link.heard)
 	if silent >= c.PeerTimeout {
 		p.fail(ErrSilent, true)
 		return
 	}
-	if silent >= c.ProbeAfter {
+	if silent >= c.ProbeAfter && !p.link.Backoff {
 		p.solicit()
 	}
 	next := min(c.ProbeAfter, max(c.PeerTimeout-silent, 1))
-	p.env.Sh.StartTimer(&p.watchT, next, p.link.Peer, &p.watchMsg)
+	p.watchAgain(next)
 }
 
-// Heard is called by operations when a packet of theirs reached the peer.
-func (l *Link) Heard() { l.heard = l.env.now() }
+// Heard is called by operations when a packet of theirs reached the peer. That
+// ends back-off, too (V14).
+func (l *Link) Heard() {
+	l.heard = l.env.now()
+	if l.Backoff {
+		l.env.Sh.Tell(l.Peer, &through)
+	}
+}
 
 // onGone: the device knows that the peer's process is dead.
 func (p *Peer) onGone(g *device.Gone) {
@@ -61,12 +81,11 @@ func (p *Peer) fail(err error, tell bool) {
 	if p.backingOff != nil {
 		sh.StopTimer(&p.backingOff.timer)
 	}
-	sh.StopTimer(&p.watchT)
+	sh.StopTimer(&p.watchMsg.timer)
 	p.link.Backoff = false
 	for t := p.lineHead; t != nil; {
 		next := t.next
-		t.next, t.listed, t.owed = nil, false, false
-		sh.Tell(t.Op, &Fail{Err: err})
+		t.next, t.listed, t.owed = nil, false, false // it is a member, and told below
 		t = next
 	}
 	p.lineHead, p.lineTail = nil, nil
@@ -77,7 +96,7 @@ func (p *Peer) fail(err error, tell bool) {
 		pke = next
 	}
 	p.rnrHead, p.rnrTail = nil, nil
-	p.link.Each(func(op shard.Ref) { sh.Tell(op, &Fail{Err: err}) })
+	p.link.Each(func(op shard.Ref) { sh.Tell(op, &Fail{Link: p.link, Err: err}) })
 	p.resume()
 	p.window.Drain((*Packet).Free)
 	for id, m := range p.multi {

@@ -94,11 +94,16 @@ func (h *Hold) Queued() bool { return h.queued }
 // Resumed notes that the operation has seen the Resume.
 func (h *Hold) Resumed() { h.queued = false }
 
-// Fail tells an operation that its peer has failed (peer -> operation).
+// Fail tells an operation that its peer has failed (peer -> operation), or that
+// its endpoint closes (endpoint -> operation).
 type Fail struct {
 	shard.Message
-	Err error
+	Link *Link // of the peer; an operation with another is a later use
+	Err  error
 }
+
+// Concerns tells whether the message is for an operation with l.
+func (f *Fail) Concerns(l *Link) bool { return f.Link == nil || f.Link == l }
 
 // SendFailed tells the owner of a packet that it will never arrive
 // (peer -> operation). The owner frees the entry.
@@ -158,8 +163,18 @@ type backoffOver struct {
 	since clock.Time
 }
 
-type watchTick struct{ shard.Message }
+// watchTick is when to look whether the peer is still alive.
+type watchTick struct {
+	shard.Message
+	timer shard.Timer
+	due   clock.Time
+}
 
 type watchBegin struct{ shard.Message }
+
+// gotThrough tells a peer in back-off that a packet arrived (operation -> peer).
+type gotThrough struct{ shard.Message }
+
+var through gotThrough
 
 var watchStart watchBegin

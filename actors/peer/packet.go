@@ -24,6 +24,7 @@ type Packet struct {
 	Link    *Link
 	Multi   *Multi
 	Next    *Packet // chain of its present holder
+	last    *Packet // of a chain in the reorder window, kept by its first
 
 	slot    *device.RecvPkt
 	own     []byte // block that Payload lies in after Own

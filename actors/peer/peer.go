@@ -6,7 +6,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/runtime/shard"
 )
 
 // Peer is the actor for one remote endpoint.
@@ -44,7 +43,6 @@ type Peer struct {
 	multi  map[uint32]*Multi
 
 	// Watching.
-	watchT   shard.Timer
 	watchMsg watchTick
 	probing  bool
 	asked    bool // for HANDSHAKE, on behalf of the line
@@ -85,6 +83,8 @@ func (p *Peer) Receive(ctx actor.Context) {
 	case *Hold:
 		p.onHold(m)
 	case *backoffOver:
+		p.leaveBackoff()
+	case *gotThrough:
 		p.leaveBackoff()
 	case *watchBegin:
 		p.startWatch()

@@ -138,15 +138,14 @@ func (w *Window) overflowIDs() []uint32 {
 	return ids
 }
 
+// chain appends p to the packets kept for one msg_id; their first knows the last.
 func chain(head, p *Packet) *Packet {
-	p.Next = nil
+	p.Next, p.last = nil, nil
 	if head == nil {
+		p.last = p
 		return p
 	}
-	q := head
-	for q.Next != nil {
-		q = q.Next
-	}
-	q.Next = p
+	head.last.Next = p
+	head.last = p
 	return head
 }

@@ -10,7 +10,7 @@ import (
 func (p *Peer) onSubmit(t *Turn) {
 	if p.link.Err != nil {
 		t.owed = false
-		p.env.Sh.Tell(t.Op, &Fail{Err: p.link.Err})
+		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Err})
 		return
 	}
 	t.listed, t.next = true, nil

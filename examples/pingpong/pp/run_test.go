@@ -108,7 +108,7 @@ func TestCanceledGame(t *testing.T) {
 	_, errs := match(t, ctx, cfg, cfg)
 	for _, err := range errs {
 		require.Error(t, err)
-		require.True(t, errors.Is(err, why) || errors.Is(err, ctrl.ErrGone), err)
+		require.True(t, errors.Is(err, why) || errors.Is(err, ctrl.ErrGone) || errors.Is(err, efa.ErrPeerFailed), err)
 	}
 }
 
