@@ -16,7 +16,7 @@ type Pke struct {
 	Peer shard.Ref
 	// Watch makes Peer hear of success, too: it left or may leave back-off.
 	Watch bool
-	// Resent is libfabric's RNR_RETRANSMIT flag: RNR came once already (V11).
+	// Resent is libfabric's RNR_RETRANSMIT flag: RNR came once already.
 	Resent bool
 
 	Bytes int    // of the message in this packet

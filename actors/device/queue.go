@@ -22,7 +22,7 @@ type QueueConfig struct {
 	QP     QP
 	SQ, RQ int // depths
 	Router Router
-	// Refill is how many receive slots are given back at once (V03).
+	// Refill is how many receive slots are given back at once.
 	Refill int
 }
 
@@ -31,7 +31,7 @@ type QueueConfig struct {
 //   - It owns the QP, the packet entries, the receive slots and the waiting list
 //     for room in the send queue.
 //   - Actors of its shard post to it by a call, because room in the send queue
-//     must be known at once (V09); drivers reach it through Poll.
+//     must be known at once; drivers reach it through Poll.
 //   - It sends SendDone to the owner of a packet, SendProblem to its peer,
 //     Arrived to the peer that the router names, SlotFree to waiters.
 //   - It waits for nothing.

@@ -8,7 +8,7 @@ import (
 
 // SlotWait is an actor's place in the queue for room in the send queue; the
 // actor embeds it and is told of it as a message when there is room. Control
-// packets go first: they cannot be rebuilt (V06).
+// packets go first: they cannot be rebuilt.
 type SlotWait struct {
 	shard.Message
 	To      shard.Ref

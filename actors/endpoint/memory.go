@@ -12,7 +12,7 @@ const (
 )
 
 // checkMemory throttles the senders when the endpoint holds as much as it may of
-// what nobody asked for, and lets them go at three quarters of that (R06).
+// what nobody asked for, and lets them go at three quarters of that.
 func (e *Endpoint) checkMemory() {
 	held, limit := e.env.Mem.Held, e.cfg.Peer.TotalMemory
 	switch {

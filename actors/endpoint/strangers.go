@@ -98,7 +98,7 @@ func (e *Endpoint) reap() {
 }
 
 // bind gives an unlisted peer its handle: its messages that wait can now match
-// receives that name it (F25).
+// receives that name it.
 func (e *Endpoint) bind(l *peer.Link, handle uint64) {
 	if l.Handle == peer.Unlisted {
 		e.strangers--
@@ -264,7 +264,7 @@ func (e *Endpoint) admit(r *device.RecvPkt, addr wire.RawAddr) {
 
 // onOtherConnID: a packet from a known queue pair with another connid: of a
 // former endpoint there, to be dropped, or of a new one, which takes the place
-// of the old (§4.4, V31). Only a packet with a raw address, or an address that
+// of the old (§4.4). Only a packet with a raw address, or an address that
 // the application inserted, can introduce a new one.
 func (e *Endpoint) onOtherConnID(m *peer.Stranger) {
 	r, c := m.Pkt, &e.env.Counters

@@ -52,8 +52,8 @@ func (p Provider) String() string {
 	return fmt.Sprintf("provider code %d", uint16(p))
 }
 
-// Of maps a device's status to the libfabric number and provider code (V26).
-// handshaken tells whether the peer ever answered (V29).
+// Of maps a device's status to the libfabric number and provider code.
+// handshaken tells whether the peer ever answered.
 func Of(s device.Status, handshaken bool) (Errno, Provider) {
 	switch s {
 	case device.StatusOK:

@@ -43,7 +43,7 @@ func (r *Rxe) take(p *peer.Packet) {
 }
 
 // grant posts a CTS if one is due. CTS cannot be rebuilt by anybody else, so it
-// waits for room before data does (V06).
+// waits for room before data does.
 func (r *Rxe) grant() {
 	env := r.pools.env
 	n := r.m.Grant(uint64(r.pools.Policy.Credits) * uint64(env.MTU-ctsDataHeader))

@@ -8,7 +8,7 @@ import (
 )
 
 // Backoff computes how long to leave a peer alone that has no receive posted
-// (RNR): random at first, then twice as long each time, up to a limit (V13).
+// (RNR): random at first, then twice as long each time, up to a limit.
 // Pure.
 type Backoff struct {
 	Initial, Max time.Duration

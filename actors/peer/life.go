@@ -52,7 +52,7 @@ func (p *Peer) onWatch() {
 }
 
 // Heard is called by operations when a packet of theirs reached the peer. That
-// ends back-off, too (V14).
+// ends back-off, too.
 func (l *Link) Heard() {
 	l.heard = l.env.now()
 	if l.Backoff {

@@ -24,7 +24,7 @@ type Link struct {
 
 	Handshaken bool // HANDSHAKE came; Features is what it said
 	Features   wire.Features
-	Backoff    bool  // RNR: post nothing (V12)
+	Backoff    bool  // RNR: post nothing
 	Err        error // not nil: the peer has failed, and why
 
 	env     *Env

@@ -54,7 +54,7 @@ func (p *Packet) Deliver() *Deliver { return &p.deliver }
 func (p *Packet) Whole() bool { return uint64(len(p.Payload)) == p.Length }
 
 // Own copies the payload out of the receive slot, so that the device ring is not
-// held by what waits (V20). False: the peer is over its memory limit; the packet
+// held by what waits. False: the peer is over its memory limit; the packet
 // is copied all the same.
 func (p *Packet) Own() bool {
 	if p.slot == nil {

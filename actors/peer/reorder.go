@@ -1,6 +1,6 @@
 package peer
 
-// Window puts messages into the order of their msg_id (§3.2, V17): a ring for
+// Window puts messages into the order of their msg_id (§3.2): a ring for
 // the next few and an overflow list for what is further ahead, which libfabric
 // before 2.0 answered with abort(). Pure; the zero value is not usable.
 type Window struct {

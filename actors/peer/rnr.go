@@ -26,7 +26,7 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 }
 
 // onRNR sends the packet again: at once the first time, after back-off if it was
-// refused again (V11, V12).
+// refused again.
 func (p *Peer) onRNR(pke *device.Pke) {
 	if !pke.Resent && !p.link.Backoff {
 		pke.Resent, pke.Watch = true, true
@@ -66,8 +66,8 @@ func (p *Peer) enterBackoff() {
 	p.env.Sh.StartTimer(&b.timer, p.backoff.Next(p.env.Sh.Rand()), p.link.Peer, b)
 }
 
-// leaveBackoff ends back-off, on its timer or because a packet got through
-// (V14): what was refused goes first, in order, then the rest.
+// leaveBackoff ends back-off, on its timer or because a packet got through.
+// What was refused goes first, in order, then the rest.
 func (p *Peer) leaveBackoff() {
 	if !p.link.Backoff {
 		return

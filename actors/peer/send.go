@@ -24,7 +24,7 @@ func (p *Peer) onSubmit(t *Turn) {
 }
 
 // serveLine grants turns in order while packets may be posted and the send queue
-// has room: a msg_id is spent only on a packet that can go out (V09).
+// has room: a msg_id is spent only on a packet that can go out.
 func (p *Peer) serveLine() {
 	for p.lineHead != nil {
 		if p.link.Backoff {
@@ -135,7 +135,7 @@ func (p *Peer) post(pke *device.Pke, header []byte) bool {
 }
 
 // solicit makes the peer answer with HANDSHAKE: a write of nothing to nowhere,
-// which every release accepts (trap 9 of the packet types; U11).
+// which every release accepts.
 func (p *Peer) solicit() {
 	if p.probing {
 		return

@@ -15,7 +15,7 @@ import (
 func simAddress(n uint32) efa.Address { return efa.NewAddress("sim", madeUp(n)) }
 
 // TestInsert: duplicates keep their handle, a bad address in the middle does no
-// harm, handles count from 0 and the lowest free one comes first (V01 ff.).
+// harm, handles count from 0 and the lowest free one comes first.
 func TestInsert(t *testing.T) {
 	av := openDomain(t, newFabric(t, sim.Config{}), efa.DomainConfig{}).NewAddressVector()
 	ctx := testContext(t)
@@ -190,7 +190,7 @@ func TestRemoveDuringTraffic(t *testing.T) {
 }
 
 // TestImplicitPeer: a sender that nobody inserted is known by its raw address;
-// inserting it makes it a peer (F22 ff.).
+// inserting it makes it a peer.
 func TestImplicitPeer(t *testing.T) {
 	f := newFabric(t, sim.Config{InOrder: true})
 	a := newEndpoint(t, openDomain(t, f, efa.DomainConfig{}), efa.EndpointConfig{})

@@ -19,7 +19,7 @@ import (
 )
 
 // TestCloseRaces closes an endpoint while many goroutines use it in every way:
-// each accepted operation has one outcome, and nobody is left waiting (B17).
+// each accepted operation has one outcome, and nobody is left waiting.
 func TestCloseRaces(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {

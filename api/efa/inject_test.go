@@ -12,7 +12,7 @@ import (
 )
 
 // TestInjectCopies: the buffer is free when the call returns, whatever becomes of
-// the message, and at the limit (B08, B10).
+// the message, and at the limit.
 func TestInjectCopies(t *testing.T) {
 	a, b, _, _ := posted(t, 64, efa.EndpointConfig{})
 	ctx := testContext(t)

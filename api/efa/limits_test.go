@@ -19,7 +19,8 @@ func TestConfigLimits(t *testing.T) {
 	l, av := dom.Limits(), dom.NewAddressVector()
 	type proto = efa.ProtocolConfig
 	for _, cfg := range []efa.EndpointConfig{
-		{}, {TxDepth: 1, RxDepth: 1, EventBacklog: 1, Protocol: proto{SendQueue: 1, RecvQueue: 1, Credits: 1, RecvWindow: 1, DetachLimit: 1}},
+		{},
+		{TxDepth: 1, RxDepth: 1, EventBacklog: 1, Protocol: proto{SendQueue: 1, RecvQueue: 1, Credits: 1, RecvWindow: 1, DetachLimit: 1}},
 		{TxDepth: l.MaxOps, RxDepth: l.MaxOps, Protocol: proto{SendQueue: l.MaxSQ, RecvQueue: l.MaxRQ, RNRRetry: 7}},
 		{Protocol: proto{RNRRetry: -1, MaxMedium: -1}},
 	} {
@@ -142,7 +143,7 @@ func TestDepths(t *testing.T) {
 	require.ErrorIs(t, err, efa.ErrInvalid)
 }
 
-// TestCaps: an endpoint does only what it was made for (G01 ff.).
+// TestCaps: an endpoint does only what it was made for.
 func TestCaps(t *testing.T) {
 	dom := openDomain(t, newFabric(t, sim.Config{}), efa.DomainConfig{})
 	ctx, cancel := context.WithCancel(context.Background())

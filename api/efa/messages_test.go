@@ -89,7 +89,7 @@ func TestOrder(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestSelf: an endpoint can talk to itself (K10).
+// TestSelf: an endpoint can talk to itself.
 func TestSelf(t *testing.T) {
 	a, _ := newPair(t, efa.DomainConfig{})
 	self, err := a.av.Insert(a.ep.Address())

@@ -45,7 +45,7 @@ type source struct {
 }
 
 // overflow holds what has no reserved slot: failures of operations that were to
-// be silent (G21), at most maxOverflow of them.
+// be silent, at most maxOverflow of them.
 type overflow struct {
 	n  atomic.Int64
 	mu sync.Mutex

@@ -67,7 +67,7 @@ func TestPostAllocations(t *testing.T) {
 }
 
 // TestBackpressure: with a small queue nothing is lost; the caller is told to try
-// again (R01, D20).
+// again.
 func TestBackpressure(t *testing.T) {
 	const n = 3000
 	a, b, qa, qb := posted(t, 4, efa.EndpointConfig{TxDepth: 3, RxDepth: 3, Protocol: efa.ProtocolConfig{SendQueue: 2, RecvQueue: 4}})
@@ -103,7 +103,7 @@ func TestBackpressure(t *testing.T) {
 	require.Zero(t, qa.TryRead(cs[:])+qb.TryRead(cs[:]))
 }
 
-// TestCloseGivesOutcomes: everything in progress ends once, with ErrClosed (B17).
+// TestCloseGivesOutcomes: everything in progress ends once, with ErrClosed.
 func TestCloseGivesOutcomes(t *testing.T) {
 	a, _, qa, _ := posted(t, 512, efa.EndpointConfig{})
 	want := map[efa.OpID]bool{}
@@ -134,7 +134,7 @@ func TestCloseGivesOutcomes(t *testing.T) {
 }
 
 // TestCancel: a posted receive ends with ErrCanceled at once; canceling what has
-// ended does nothing (B21).
+// ended does nothing.
 func TestCancel(t *testing.T) {
 	a, b, _, qb := posted(t, 16, efa.EndpointConfig{})
 	id, err := b.ep.Post(&efa.RecvReq{Buf: make([]byte, 8), Token: "canceled"})
@@ -202,7 +202,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestQuietAndCounters: silent operations count, and fail loudly (B06, G21, H04).
+// TestQuietAndCounters: silent operations count, and fail loudly.
 func TestQuietAndCounters(t *testing.T) {
 	f := newFabric(t, sim.Config{InOrder: true})
 	fab, err := efa.Open(efa.Config{Device: newDevice(t, f)})

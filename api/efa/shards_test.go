@@ -17,7 +17,7 @@ import (
 )
 
 // TestSharedQueue: one queue serves the endpoints of several shards; each
-// endpoint's completions keep their order (H07, A60).
+// endpoint's completions keep their order.
 func TestSharedQueue(t *testing.T) {
 	const endpoints, messages = 8, 200
 	for _, mode := range modes {
@@ -122,7 +122,7 @@ func TestQueueReaders(t *testing.T) {
 }
 
 // TestManyGoroutines: 64 goroutines use one endpoint, blocking and posting at once;
-// each operation has its one outcome (A51).
+// each operation has its one outcome.
 func TestManyGoroutines(t *testing.T) {
 	const workers, each = 64, 20
 	for _, mode := range modes {
@@ -183,7 +183,7 @@ func TestManyGoroutines(t *testing.T) {
 }
 
 // TestAsleep: a long message gets through while both applications wait for
-// something else (R09, N18).
+// something else.
 func TestAsleep(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {

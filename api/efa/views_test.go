@@ -61,7 +61,7 @@ func TestViews(t *testing.T) {
 }
 
 // TestPieces: a message is gathered from pieces and scattered over others; pieces
-// beyond its end stay as they were (D05).
+// beyond its end stay as they were.
 func TestPieces(t *testing.T) {
 	a, b := newPair(t, efa.DomainConfig{})
 	ctx := testContext(t)
