@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net"
 	"os"
-	"syscall"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
