@@ -52,6 +52,7 @@ type Shard struct {
 	cur       *mailbox // the actor at work, nil for none
 	curMsg    any
 	ran       int // messages of this turn
+	delivered uint64
 	work      int // other work of this turn
 	ring      ring
 	sys       ring

@@ -40,6 +40,7 @@ func (s *Shard) Turn() int {
 	for !s.step() {
 	}
 	n := s.work + s.ran
+	s.delivered += uint64(s.ran)
 	s.fuel -= turnFuel + n
 	s.turning = false
 	if s.external && s.closing.Load() && !s.shutting {
@@ -82,6 +83,9 @@ func (s *Shard) readClock() {
 	s.now = s.clock.Now()
 	s.fuel = s.tank
 }
+
+// Delivered is how many messages the shard has handed to its actors. Shard only.
+func (s *Shard) Delivered() uint64 { return s.delivered }
 
 // Now is the shard's time, read about once a turn. Shard only.
 func (s *Shard) Now() clock.Time { return s.now }
