@@ -48,7 +48,7 @@ type ProtocolConfig struct {
 	RNRInitial  time.Duration // first back-off (FI_EFA_TIMEOUT_INTERVAL); 0: random 40 to 119 us
 	RNRMax      time.Duration // longest back-off (FI_EFA_MAX_TIMEOUT); 0: 1 s
 	ProbeAfter  time.Duration // silence of a peer before it is probed; 0: 1 s
-	PeerTimeout time.Duration // silence before it has failed; 0: 10 s
+	PeerTimeout time.Duration // no packet from it, and none that it took: it has failed; 0: 10 s. A peer that computes for long with full receive buffers wants more
 	PeerMemory  int64         // bytes kept of one peer's unexpected messages; 0: 256 MiB
 	TotalMemory int64         // bytes kept of all unexpected messages; 0: 1 GiB
 	DetachLimit int           // bytes copied for a send whose context ended; 0: 1 MiB

@@ -128,11 +128,11 @@ func (n *node) sendBlocking(ctx context.Context, o *outgoing) error {
 		defer cancel()
 	}
 	m.Order = n.run.tick()
+	n.unsure++ // until it returns; another program may look at the counter before
 	err := n.sendNow(ctx, m, o.buf)
 	if op := new(efa.OpError); err == nil || errors.As(err, &op) {
+		n.unsure--
 		n.submitted++
-	} else {
-		n.unsure++
 	}
 	n.sent(o, err)
 	return nil
