@@ -99,6 +99,38 @@ func TestDeathOnSubmit(t *testing.T) {
 	calm(t, r)
 }
 
+// TestDeathOfALine: a peer dies with more sends in line than a turn handles
+// messages, and the operations that end are used again at once, for another peer:
+// what was meant for their former use must not reach them.
+func TestDeathOfALine(t *testing.T) {
+	r, a := start(t, script.Config{Endpoint: endpoint.Config{SQ: 4}})
+	b := addPeer(t, r, "b", 2)
+	const sends = 400
+	for range sends {
+		r.Send(a, 10, 0, 0, 0)
+	}
+	r.Run()
+	r.QP.Gone(a.Addr.GID(), a.Addr.QPN(), a.Addr.ConnID())
+	var after []*script.Op
+	for range 40 {
+		r.Shard.Turn()
+		after = append(after, r.Send(b, 10, 0, 0, 0))
+	}
+	r.Auto = true
+	r.Run()
+	for _, s := range r.QP.Flying() {
+		r.QP.Complete(s, device.StatusOK)
+	}
+	r.Run()
+	require.Len(t, r.Outcomes, sends+len(after))
+	for _, o := range r.Outcomes {
+		if o.Op.Req.Peer == b.Handle {
+			require.NoError(t, o.Res.Err)
+		}
+	}
+	calm(t, r)
+}
+
 // TestDeathBehindMessage: the peer dies behind its message, in one poll. What is
 // there in full is received; the rest must not use up a receive for nothing.
 func TestDeathBehindMessage(t *testing.T) {
