@@ -1,8 +1,6 @@
 package ope
 
 import (
-	"fmt"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/peer"
@@ -156,8 +154,3 @@ func (p *Pools) EachRx(f func(*Rxe)) {
 
 // nextID is the id of the next use of the same index.
 func nextID(id uint32) uint32 { return id + 1<<indexBits }
-
-// String describes the pools, for snapshots.
-func (p *Pools) String() string {
-	return fmt.Sprintf("%d txe, %d rxe spawned", len(p.tx), len(p.rx))
-}

@@ -119,9 +119,6 @@ func (r *Rxe) RequestID() uint64 {
 // Machine gives the state, for snapshots.
 func (r *Rxe) Machine() Rx { return r.m }
 
-// Length is the message's.
-func (r *Rxe) Length() uint64 { return r.m.Total }
-
 // Receive is the rxe's message switch.
 func (r *Rxe) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {

@@ -12,7 +12,7 @@ type blocks struct {
 const (
 	minClass = 6  // 64 B
 	maxClass = 16 // 64 KiB
-	// keepBlocks bounds what is kept for reuse.
+	// keepBytes bounds what is kept for reuse.
 	keepBytes = 16 << 20
 )
 

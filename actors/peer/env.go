@@ -37,18 +37,17 @@ type OpTable interface {
 // Config are the settings of the protocol that concern peers. Zero values mean
 // the default in the comment.
 type Config struct {
-	RecvWindow   int           // reorder window in messages (16)
-	MsgIDBase    uint32        // first msg_id of each direction (0); both sides must agree
-	RNRInitial   time.Duration // first back-off (0: random 40 to 119 us)
-	RNRMax       time.Duration // longest back-off (1 s)
-	ProbeAfter   time.Duration // silence before a probe (1 s)
-	PeerTimeout  time.Duration // silence before a peer is failed (10 s)
-	PeerMemory   int64         // bytes held for one peer that nobody asked for (256 MiB)
-	TotalMemory  int64         // the same for the endpoint (1 GiB)
-	Features     wire.Features // what HANDSHAKE advertises
-	DeviceID     uint32        // device_version in HANDSHAKE
-	HostID       uint64        // host_id in HANDSHAKE, 0 for none
-	IgnoreConnID bool          // do not put connid into REQ and CTSDATA (libfabric before 1.14)
+	RecvWindow  int           // reorder window in messages (16)
+	MsgIDBase   uint32        // first msg_id of each direction (0); both sides must agree
+	RNRInitial  time.Duration // first back-off (0: random 40 to 119 us)
+	RNRMax      time.Duration // longest back-off (1 s)
+	ProbeAfter  time.Duration // silence before a probe (1 s)
+	PeerTimeout time.Duration // silence before a peer is failed (10 s)
+	PeerMemory  int64         // bytes held for one peer that nobody asked for (256 MiB)
+	TotalMemory int64         // the same for the endpoint (1 GiB)
+	Features    wire.Features // what HANDSHAKE advertises
+	DeviceID    uint32        // device_version in HANDSHAKE
+	HostID      uint64        // host_id in HANDSHAKE, 0 for none
 	// WaitHandshake makes every first packet wait for the peer's HANDSHAKE.
 	WaitHandshake bool
 }

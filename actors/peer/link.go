@@ -56,7 +56,7 @@ func (l *Link) Options(o *wire.Options, rawAddr, connID bool) {
 
 // WantsConnID tells whether packets with room for it carry our connid.
 func (l *Link) WantsConnID() bool {
-	return l.Features.Has(wire.FeatureConnIDHeader) && !l.env.Config.IgnoreConnID
+	return l.Features.Has(wire.FeatureConnIDHeader)
 }
 
 // Open tells whether data may be posted: CTSDATA waits for HANDSHAKE, everything
