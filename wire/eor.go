@@ -21,19 +21,28 @@ type EOR struct {
 	RecvID    uint32
 	HasConnID bool
 	ConnID    uint32 // multiuse, if HasConnID
+	Short     bool   // 12 bytes, as until 1.13; HasConnID must not be set
 }
 
 // Type is EOR.
 func (p *EOR) Type() Type { return TypeEOR }
 
 // Len is the number of bytes that Append adds.
-func (p *EOR) Len() int { return EORLen }
+func (p *EOR) Len() int {
+	if p.Short {
+		return EORShortLen
+	}
+	return EORLen
+}
 
 // Append adds the packet to b.
 func (p *EOR) Append(b []byte) []byte {
-	b = appendBase(b, TypeEOR, connIDFlag(p.HasConnID))
+	b = appendBase(b, TypeEOR, connIDFlag(p.HasConnID && !p.Short))
 	b = le.AppendUint32(b, p.SendID)
 	b = le.AppendUint32(b, p.RecvID)
+	if p.Short {
+		return b
+	}
 	return appendConnID(b, p.HasConnID, p.ConnID)
 }
 
@@ -50,6 +59,8 @@ func (p *EOR) Parse(b []byte) (n int, err error) {
 		n = EORLen
 	case base.Flags&FlagConnID != 0:
 		return 0, fail(TypeEOR, connIDShort)
+	default:
+		q.Short = true
 	}
 	*p = q
 	return n, nil

@@ -9,7 +9,8 @@ const (
 	// rawAddrWireSize is the size word of the raw address header since release
 	// 1.13: the address and 4 bytes of zero. Release 1.10 to 1.12 sent 32.
 	// Every release goes by the size word, so 36 suits them all.
-	rawAddrWireSize = RawAddrLen + 4
+	rawAddrWireSize = RawAddrLen + rawAddrPadding
+	rawAddrPadding  = 4
 )
 
 // Options holds the REQ optional headers (§3.1, Table 3.2). They stand between
@@ -27,6 +28,7 @@ const (
 type Options struct {
 	RawAddr    RawAddr
 	HasRawAddr bool
+	ShortAddr  bool // the raw address has no padding, as until 1.12
 
 	CQData    uint64
 	HasCQData bool
@@ -40,6 +42,9 @@ func (o *Options) Len() int {
 	n := 0
 	if o.HasRawAddr {
 		n += RawAddrHdrLen
+		if o.ShortAddr {
+			n -= rawAddrPadding
+		}
 	}
 	if o.HasCQData {
 		n += CQDataHdrLen
@@ -75,9 +80,14 @@ func (o *Options) rtmFlags(tagged bool) uint16 {
 
 func (o *Options) appendOptions(b []byte) []byte {
 	if o.HasRawAddr {
-		b = le.AppendUint32(b, rawAddrWireSize)
-		b = append(b, o.RawAddr[:]...)
-		b = append(b, 0, 0, 0, 0)
+		if o.ShortAddr {
+			b = le.AppendUint32(b, RawAddrLen)
+			b = append(b, o.RawAddr[:]...)
+		} else {
+			b = le.AppendUint32(b, rawAddrWireSize)
+			b = append(b, o.RawAddr[:]...)
+			b = append(b, 0, 0, 0, 0)
+		}
 	}
 	if o.HasCQData {
 		b = le.AppendUint64(b, o.CQData)
@@ -100,6 +110,7 @@ func (o *Options) parseOptions(base Base, b []byte, n int) (int, error) {
 			return 0, fail(base.Type, p)
 		}
 		o.RawAddr, o.HasRawAddr = RawAddr(b[at:at+RawAddrLen]), true
+		o.ShortAddr = next-at == RawAddrLen
 		n = next
 	}
 	if base.Flags&FlagCQData != 0 {

@@ -33,7 +33,35 @@ type Device interface {
 	Info() Info
 	// OpenQP makes a queue pair with its completion queue, ready to use.
 	OpenQP(QPConfig) (QP, error)
-	// Close fails with an error while queue pairs are open.
+	// Register makes mem known to the device for the accesses in a, until the
+	// region is closed (ErrNoMemory: refused, there may be too many). mem must
+	// stay where it is and be reachable until then.
+	Register(mem []byte, a Access) (MR, error)
+	// Alloc returns a region of n zeroed bytes outside the Go heap, in the kind
+	// of memory that the device reaches best.
+	Alloc(n int, a Access) (MR, error)
+	// Close fails with an error while queue pairs or regions are open.
+	Close() error
+}
+
+// MR is a memory region. Any goroutine may call its methods.
+type MR interface {
+	// Bytes is the memory; of a closed region of Alloc it must not be touched.
+	Bytes() []byte
+	// Addr is what remote accesses call the first byte: its virtual address,
+	// or on a simulated device a number.
+	Addr() uint64
+	// LKey and RKey name the region in work requests, for the local and the
+	// remote side. RKey cannot be guessed. They are the same on EFA and here.
+	LKey() uint32
+	RKey() uint32
+	// Remote tells whether the device carries RDMA of others to this region.
+	// False: only emulated accesses reach it (shm: memory that was registered
+	// and not allocated lies in one process alone).
+	Remote() bool
+	// Close ends remote access: what is under way may end with StatusBadAddress,
+	// and afterwards nobody touches the memory, which is given back if it came
+	// from Alloc. A second call reports ErrClosed.
 	Close() error
 }
 
@@ -51,11 +79,18 @@ type Info struct {
 	// that only a packet that must be sent again needs them later.
 	CopiesAtPost bool
 
+	// RDMARead, RDMAWrite: WRRead and WRWrite work, up to MaxRDMA bytes each.
 	RDMARead, RDMAWrite bool
+	MaxRDMA             int
+	// LocalKeys: the local side of RDMA must lie in a region, named by LKey.
+	// Otherwise any memory will do.
+	LocalKeys bool
+	// UnsolicitedWrite: a WRWrite with immediate takes no posted receive.
+	UnsolicitedWrite bool
 
-	// MaxMedium and MinRead are the device's switch points between
-	// subprotocols, in bytes; 0 means EFA's own (65536 and 1 MiB).
-	MaxMedium, MinRead int
+	// MaxMedium, MinRead and MinReadWrite are the device's switch points between
+	// subprotocols, in bytes; 0 means EFA's own (65536, 1 MiB and 65536).
+	MaxMedium, MinRead, MinReadWrite int
 }
 
 // QPConfig says what queue pair to open. Zero depths mean the device's default.
@@ -88,9 +123,10 @@ type QP interface {
 	CreateAH(gid GID) (AH, error)
 	DestroyAH(ah AH) error
 
-	// PostSend queues one packet. ErrQueueFull, ErrTooLong, ErrBadAH and
-	// ErrClosed change nothing. Buffers stay the device's until the
-	// completion, unless Info.CopiesAtPost.
+	// PostSend queues one packet or RDMA request. ErrQueueFull, ErrTooLong,
+	// ErrBadAH, ErrNotSupported and ErrClosed change nothing. Buffers stay the
+	// device's until the completion, except that those of a WRSend are free at
+	// once if Info.CopiesAtPost.
 	PostSend(wr *SendWR) error
 
 	// RecvSlots is the number of receive buffers; the driver owns their
@@ -122,14 +158,32 @@ type QP interface {
 	Close() error
 }
 
-// SendWR is one packet to send: Header then Payload, together at most the MTU.
+// WR is the kind of a work request of the send queue.
+type WR uint8
+
+// The kinds of work request.
+const (
+	WRSend  WR = iota // a packet: Header then Payload, together at most the MTU
+	WRRead            // RDMA read of len(Payload) bytes at Remote into Payload
+	WRWrite           // RDMA write of Payload to Remote
+)
+
+// SendWR is one work request of the send queue. RDMA moves at most
+// Info.MaxRDMA bytes, within one region of the other side; 0 bytes are allowed.
 type SendWR struct {
 	ID      uint64 // echoed in the completion
 	AH      AH
 	QPN     uint16
 	QKey    uint32
-	Header  []byte
-	Payload []byte
+	Kind    WR
+	HasImm  bool // WRSend, WRWrite: the receiver's completion shows Imm
+	Imm     uint32
+	Header  []byte // WRSend
+	Payload []byte // WRRead, WRWrite: the local side
+
+	LKey   uint32 // of the region that Payload lies in, if Info.LocalKeys
+	RKey   uint32
+	Remote uint64 // address in the other side's region
 }
 
 // Op tells completions apart.
@@ -137,22 +191,34 @@ type Op uint8
 
 // The kinds of completion.
 const (
-	OpSend Op = iota + 1
+	OpSend Op = iota + 1 // a work request of the send queue ended, of whatever kind
 	OpRecv
+	// OpWritten: the other side's WRWrite with immediate has put Len bytes into a
+	// region here. ID is the receive slot that it took, NoSlot if
+	// Info.UnsolicitedWrite; a slot is the caller's again, with nothing in it.
+	OpWritten
+	// OpRefused is a software device's knowledge that it has refused an RDMA
+	// request of (AH, SrcQPN): a key, range or right was wrong.
+	OpRefused
 	// OpGone is a software device's knowledge that the process behind
 	// (AH, SrcQPN, QKey) is dead. AH is UnknownAH if there is none.
 	OpGone
 )
 
+// NoSlot is the ID of an OpWritten that took no receive slot.
+const NoSlot = ^uint64(0)
+
 // Completion is one entry of the completion queue.
 type Completion struct {
-	ID     uint64 // OpSend: SendWR.ID; OpRecv: the slot
+	ID     uint64 // OpSend: SendWR.ID; OpRecv, OpWritten: the slot
 	Op     Op
 	Status Status
-	AH     AH     // OpRecv, OpGone: of the sender
-	SrcQPN uint16 // OpRecv, OpGone
-	Len    int    // OpRecv: bytes in the slot
-	SrcGID GID    // OpRecv, OpGone: set when AH is UnknownAH
+	HasImm bool   // OpRecv; always of OpWritten
+	AH     AH     // of the other side; not OpSend
+	SrcQPN uint16 // of the other side; not OpSend
+	Imm    uint32 // if HasImm
+	Len    int    // OpRecv: bytes in the slot; OpWritten: bytes written
+	SrcGID GID    // of the other side, set when AH is UnknownAH; not OpSend
 	QKey   uint32 // OpGone
 }
 

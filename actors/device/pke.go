@@ -61,6 +61,34 @@ func (p *Pke) Fill(header, payload []byte) {
 	p.Bytes = len(payload)
 }
 
+// FillRDMA makes the entry an RDMA request: a WRRead into local or a WRWrite of
+// it, with lkey naming its region where the device wants that. Len bytes of the
+// message are in it, like in a packet.
+func (p *Pke) FillRDMA(kind WR, local []byte, lkey uint32, remote uint64, rkey uint32) {
+	p.hdr[0] = 0
+	p.wr.Kind, p.wr.Header, p.wr.Payload = kind, nil, local
+	p.wr.LKey, p.wr.Remote, p.wr.RKey = lkey, remote, rkey
+	p.Bytes = len(local)
+}
+
+// SetImm adds immediate data to what the entry holds.
+func (p *Pke) SetImm(v uint32) { p.wr.HasImm, p.wr.Imm = true, v }
+
+// Kind is what the entry holds.
+func (p *Pke) Kind() WR { return p.wr.Kind }
+
+// Local is the payload of a packet, or the local side of RDMA.
+func (p *Pke) Local() []byte { return p.wr.Payload }
+
+// Gather makes pieces the payload, copied one after the other.
+func (p *Pke) Gather(header []byte, pieces ...[]byte) {
+	p.bounce = p.bounce[:0]
+	for _, b := range pieces {
+		p.bounce = append(p.bounce, b...)
+	}
+	p.Fill(header, p.bounce)
+}
+
 // To sets where the packet goes.
 func (p *Pke) To(ah AH, qpn uint16, qkey uint32) {
 	p.wr.AH, p.wr.QPN, p.wr.QKey = ah, qpn, qkey
@@ -69,7 +97,7 @@ func (p *Pke) To(ah AH, qpn uint16, qkey uint32) {
 // Detach copies the payload into the entry, so that the caller's buffer is free
 // although the packet may have to be sent again.
 func (p *Pke) Detach() {
-	if len(p.wr.Payload) == 0 {
+	if len(p.wr.Payload) == 0 || p.wr.Kind != WRSend {
 		return
 	}
 	if cap(p.bounce) < len(p.wr.Payload) {
@@ -83,7 +111,7 @@ func (p *Pke) Detach() {
 // Len is the packet's whole length.
 func (p *Pke) Len() int { return len(p.wr.Header) + len(p.wr.Payload) }
 
-// Type is the packet's type byte, for counters.
+// Type is the packet's type byte, 0 of an RDMA request.
 func (p *Pke) Type() uint8 { return p.hdr[0] }
 
 // Done is the message with which a peer hands a finished entry to its owner.

@@ -14,6 +14,11 @@ func (q *Queue) Poll(*shard.Shard) int {
 			q.onRecv(c)
 		case OpSend:
 			q.onSend(c)
+		case OpWritten:
+			q.onWritten(c)
+		case OpRefused:
+			q.Counters.RDMARefused++
+			q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{})
 		case OpGone:
 			q.onGone(c)
 		}
@@ -69,6 +74,39 @@ func (q *Queue) onRecv(c *Completion) {
 	q.Counters.RecvBytes += uint64(c.Len)
 	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &r.arrived)
 }
+
+// onWritten: a write with immediate data came. It may have taken a receive slot, in
+// which there is nothing.
+func (q *Queue) onWritten(c *Completion) {
+	if c.ID < uint64(len(q.rx)) {
+		q.Release(&q.rx[c.ID])
+	}
+	w := q.written
+	if w == nil {
+		w = &Written{queue: q}
+	} else {
+		q.written = w.next
+	}
+	w.Len, w.Imm = c.Len, c.Imm
+	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), w)
+}
+
+// Written tells a peer that its RDMA write of Len bytes with immediate data has
+// arrived. Whoever holds it calls Free.
+type Written struct {
+	shard.Message
+	Len int
+	Imm uint32
+
+	queue *Queue
+	next  *Written
+}
+
+// Free gives the message back.
+func (w *Written) Free() { w.next, w.queue.written = w.queue.written, w }
+
+// Refused tells a peer that the device refused an RDMA request of its.
+type Refused struct{ shard.Message }
 
 // onGone is not on the hot path: a process died.
 func (q *Queue) onGone(c *Completion) {

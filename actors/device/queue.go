@@ -55,6 +55,7 @@ type Queue struct {
 	posted    bool // since the last doorbell
 	throttled bool
 	held      []int32 // slots kept back while throttled
+	written   *Written
 	refillNow bool
 	comps     [32]Completion
 
@@ -67,6 +68,7 @@ type QueueCounters struct {
 	SendPosted, SendDone, SendProblem, RecvDone, RNR uint64
 	SendBytes, RecvBytes                             uint64
 	SlotWaits, Stalled                               uint64
+	RDMAPosted, RDMABytes, RDMARefused               uint64
 }
 
 // NewQueue makes the queue; register it with [Queue.Start].
@@ -121,6 +123,7 @@ func (q *Queue) Alloc() *Pke {
 func (q *Queue) Free(p *Pke) {
 	p.Owner, p.Peer, p.Watch, p.Resent = shard.Ref{}, shard.Ref{}, false, false
 	p.wr.Header, p.wr.Payload = nil, nil
+	p.wr.Kind, p.wr.HasImm = WRSend, false
 	p.Next, q.free = q.free, p
 	q.room++
 }
@@ -156,6 +159,11 @@ func (q *Queue) post(p *Pke) error {
 	}
 	p.out = true
 	q.posted = true
+	if p.wr.Kind != WRSend {
+		q.Counters.RDMAPosted++
+		q.Counters.RDMABytes += uint64(p.Bytes)
+		return nil
+	}
 	q.Counters.SendPosted++
 	q.Counters.SendBytes += uint64(p.Len())
 	return nil

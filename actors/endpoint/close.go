@@ -56,6 +56,7 @@ func (e *Endpoint) onCloseStep() {
 	switch e.state {
 	case open:
 		e.state = failing
+		e.pools.Closing = true
 		err := e.endError()
 		e.failReceives(func(*ope.Order) bool { return false }, err)
 		e.failAll(err)
@@ -66,6 +67,7 @@ func (e *Endpoint) onCloseStep() {
 		sh.RemovePoller(e.queue)
 		sh.StopTimer(&e.trickle)
 		_ = e.queue.QP().Close() // nothing to be done about it
+		e.pools.CloseMemory()
 		err := e.endError()
 		e.pools.EachTx(func(t *ope.Txe) { sh.Tell(t.Ref(), &ope.Abandon{Err: err}) })
 		e.pools.EachRx(func(r *ope.Rxe) { sh.Tell(r.Ref(), &ope.Abandon{Err: err}) })
@@ -125,6 +127,7 @@ func (e *Endpoint) crashed() {
 	sh.RemovePoller(e)
 	sh.StopTimer(&e.trickle)
 	_ = e.queue.QP().Close() // nothing to be done about it
+	e.pools.CloseMemory()
 	if e.handling {
 		e.giveUp(e.reqs.Peek())
 		e.reqs.Drop()
@@ -143,7 +146,7 @@ func (e *Endpoint) crashed() {
 // with it.
 func (e *Endpoint) giveUp(r *ope.Request) {
 	defer func() { _ = recover() }() // its sink may have been the cause
-	if r.Kind == ope.KindSend || r.Kind == ope.KindRecv {
+	if r.Kind != ope.KindControl && r.Kind != ope.KindCancel {
 		reject(r, e.cause)
 	}
 }

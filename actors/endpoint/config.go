@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
@@ -15,6 +16,8 @@ type Config struct {
 	Shard  *shard.Shard
 	Device device.Device
 	Book   AddressBook
+	// Regions are the domain's memory regions; nil: there are none.
+	Regions *mr.Table
 
 	ConnID   uint32 // also the Q_Key; the caller draws it at random (§1.4)
 	QPN      uint16 // 0: any
@@ -29,8 +32,10 @@ type Config struct {
 	DetachLimit int // bytes copied for a canceled send (1 MiB)
 
 	OnEvent func(Event) // called on the shard, must not block; may be nil
-	OnFlush func()      // called on the shard at the end of a turn; may be nil
-	Log     *slog.Logger
+	// OnWritten is told of each write with data of a peer's, on the shard.
+	OnWritten func(Written)
+	OnFlush   func() // called on the shard at the end of a turn; may be nil
+	Log       *slog.Logger
 }
 
 // AddressBook is the address vector as an endpoint sees it; any goroutine.
@@ -63,7 +68,17 @@ const (
 	DeviceFailed
 	// NewPeer: somebody in no address vector sent something; Addr says who.
 	NewPeer
+	// AccessRefused: a peer asked for memory that it may not have; Err says why.
+	AccessRefused
 )
+
+// Written is a peer's write with remote CQ data, complete.
+type Written struct {
+	Handle uint64 // of the peer, or peer.Unlisted
+	From   *wire.RawAddr
+	N      int // bytes
+	Data   uint64
+}
 
 // Event is something that belongs to no operation.
 type Event struct {
@@ -92,6 +107,15 @@ func (c *Config) setDefaults() {
 	}
 	if c.Policy.MaxMedium == 0 {
 		c.Policy.MaxMedium = i.MaxMedium
+	}
+	if c.Policy.MinRead == 0 {
+		c.Policy.MinRead = i.MinRead
+	}
+	if c.Policy.MinReadWrite == 0 {
+		c.Policy.MinReadWrite = i.MinReadWrite
+	}
+	if c.Regions == nil {
+		c.Regions = new(mr.Table)
 	}
 	c.Policy = c.Policy.WithDefaults()
 	if c.Log == nil {

@@ -41,8 +41,10 @@ type Endpoint struct {
 	links     []*peer.Link // by handle
 	routes    routes
 	strangers int
-	replaced  []*peer.Link // peers whose place another has taken
-	pressed   bool         // memory pressure
+	targets   [wire.MaxIOV]ope.Target
+	claims    map[uint64]claim // by the id of the request that claimed
+	replaced  []*peer.Link     // peers whose place another has taken
+	pressed   bool             // memory pressure
 	trickle   shard.Timer
 	trickleM  trickleMsg
 
@@ -93,6 +95,8 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.pools.DetachLimit = uint64(cfg.DetachLimit)
 	e.pools.CopiesAtPost = info.CopiesAtPost
 	e.pools.Unlist = e.unlist
+	e.pools.Info, e.pools.Device, e.pools.Regions = info, cfg.Device, cfg.Regions
+	e.pools.OnWritten = e.written
 	e.env.Ops = e.pools
 	if e.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return e }); err != nil {
 		_ = qp.Close() // the shard's error says more
@@ -132,6 +136,11 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.onStranger(m.Pkt)
 	case *peer.Stranger:
 		e.onOtherConnID(m)
+	case *peer.Wrote:
+		e.written(m.Link, m.Len, uint64(m.Data))
+		m.Free()
+	case *peer.Intruded:
+		e.intruded(m.Link, errDevice)
 	case *peer.Down:
 		e.onDown(m.Link, m.Err)
 	case *device.Gone:

@@ -46,10 +46,7 @@ type poison struct {
 	ops peer.OpTable
 }
 
-func (p *poison) Tx(uint32) shard.Ref { return p.bite() }
-func (p *poison) Rx(uint32) shard.Ref { return p.bite() }
-
-func (p *poison) bite() shard.Ref {
+func (p *poison) Find(uint32) shard.Ref {
 	p.e.env.Ops = p.ops
 	panic("poisoned table of operations")
 }

@@ -6,10 +6,14 @@ import (
 	"github.com/efactor/efactor/actors/peer"
 )
 
-// onArrive: an RTM whose turn it is. The first packet of a message makes an rxe
+// onArrive: a request whose turn it is. The first packet of a message makes an rxe
 // and is matched; further ones go to the rxe that the first one made.
 func (e *Endpoint) onArrive(pkt *peer.Packet) {
 	sh := e.cfg.Shard
+	if !pkt.Type.IsRTM() {
+		e.onAccess(pkt)
+		return
+	}
 	if pkt.Multi != nil && !pkt.Multi.Rx.IsZero() {
 		sh.Tell(pkt.Multi.Rx, pkt.Deliver())
 		return

@@ -50,10 +50,16 @@ func (e *Endpoint) handle(r *ope.Request) {
 		r.More.Run()
 	case ope.KindCancel:
 		e.onCancel(r.ID)
-	case ope.KindSend:
+	case ope.KindSend, ope.KindWrite, ope.KindAtomic:
 		e.onSend(r)
+	case ope.KindRead:
+		e.onRead(r)
 	case ope.KindRecv:
 		e.onRecv(r)
+	case ope.KindPeek, ope.KindClaim:
+		e.onPeek(r)
+	case ope.KindTake:
+		e.onTake(r)
 	}
 }
 
@@ -64,18 +70,27 @@ func reject(r *ope.Request, err error) {
 	}
 }
 
-func (e *Endpoint) onSend(r *ope.Request) {
+// live returns the peer of a request, or rejects it.
+func (e *Endpoint) live(r *ope.Request) *peer.Link {
 	if e.state != open {
 		reject(r, e.endError())
-		return
+		return nil
 	}
 	l, err := e.linkFor(r.Peer)
+	if err == nil {
+		err = l.Err
+	}
 	if err != nil {
 		reject(r, err)
-		return
+		return nil
 	}
-	if l.Err != nil {
-		reject(r, l.Err)
+	return l
+}
+
+// onSend: a message, a write or an atomic.
+func (e *Endpoint) onSend(r *ope.Request) {
+	l := e.live(r)
+	if l == nil {
 		return
 	}
 	t := e.pools.GetTx()
@@ -84,6 +99,20 @@ func (e *Endpoint) onSend(r *ope.Request) {
 		return
 	}
 	turn := t.Arm(e.pools.Orders.Get(r), l)
+	e.cfg.Shard.Tell(l.Peer, turn.Submit())
+}
+
+func (e *Endpoint) onRead(r *ope.Request) {
+	l := e.live(r)
+	if l == nil {
+		return
+	}
+	x := e.pools.GetRx()
+	if x == nil {
+		reject(r, errno.ErrAgain)
+		return
+	}
+	turn := x.Ask(e.pools.Orders.Get(r), l)
 	e.cfg.Shard.Tell(l.Peer, turn.Submit())
 }
 

@@ -19,6 +19,7 @@ const (
 	ErrIO           = Errno(syscall.EIO)
 	ErrAgain        = Errno(syscall.EAGAIN)
 	ErrNoMemory     = Errno(syscall.ENOMEM)
+	ErrAccess       = Errno(syscall.EACCES)
 	ErrBusy         = Errno(syscall.EBUSY)
 	ErrInvalid      = Errno(syscall.EINVAL)
 	ErrNoMessage    = Errno(syscall.ENOMSG)

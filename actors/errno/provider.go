@@ -19,8 +19,10 @@ const (
 	ProvPktPost             Provider = 4100
 	ProvPktAlready          Provider = 4104
 	ProvOOM                 Provider = 4105
+	ProvRMAAddr             Provider = 4111
 	ProvPeerHandshake       Provider = 4113
 	ProvRTMMismatch         Provider = 4115
+	ProvInvalidDatatype     Provider = 4118
 	ProvEstablishedUnresp   Provider = 4124
 	ProvUnestablishedUnresp Provider = 4126
 	ProvPeerAborted         Provider = 4127
@@ -34,6 +36,8 @@ var provText = map[Provider]string{
 	ProvPktPost:             "failure to post a packet",
 	ProvPktAlready:          "packet was processed already",
 	ProvOOM:                 "out of memory",
+	ProvRMAAddr:             "no access to the memory that was named",
+	ProvInvalidDatatype:     "invalid datatype or operation of an atomic",
 	ProvPeerHandshake:       "failure in the handshake with a peer",
 	ProvRTMMismatch:         "packet does not fit its operation",
 	ProvEstablishedUnresp:   "unresponsive receiver (was reachable before)",

@@ -35,9 +35,9 @@ func TestCut(t *testing.T) {
 
 // cut lists the parts as the machine posts them.
 func cut(how Rounding, total, room int) (parts []int) {
-	size, n := how.Cut(total, room)
+	size, n := Cut(how, total, room)
 	var m Tx
-	m.Start(Medium, uint64(total), room, size, n)
+	m.Start(&Shape{Proto: Medium, Total: uint64(total), End: uint64(total), Seg: size, Parts: n})
 	for m.State == TxReq && len(parts) <= total {
 		s, ok := m.Next(room)
 		if !ok {
@@ -83,7 +83,7 @@ func TestLongCTSMachine(t *testing.T) {
 		total := rapid.Uint64Range(1, 5000).Draw(t, "total")
 		room := rapid.IntRange(0, 600).Draw(t, "room")
 		var m Tx
-		m.Start(LongCTS, total, room, 0, 0)
+		m.Start(&Shape{Proto: LongCTS, Total: total, End: total, Seg: room, Parts: 1})
 		var flying []int
 		next := uint64(0)
 		for steps := 0; m.State != TxDone; steps++ {
@@ -128,7 +128,7 @@ func TestLongCTSMachine(t *testing.T) {
 // back; later grants change nothing.
 func TestMachineFails(t *testing.T) {
 	var m Tx
-	m.Start(LongCTS, 100, 10, 0, 0)
+	m.Start(&Shape{Proto: LongCTS, Total: 100, End: 100, Seg: 10, Parts: 1})
 	for _, window := range []uint64{0, 20} {
 		if window > 0 {
 			require.NoError(t, m.CTS(window))
@@ -173,11 +173,11 @@ func TestRxTake(t *testing.T) {
 		{"more than is missing", 0, 61, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := Rx{State: RxMatched, Proto: LongCTS, Total: 100, Got: 40, Window: 30}
+			m := Rx{State: RxMatched, Proto: LongCTS, Total: 100, packets: 100, Got: 40, Window: 30}
 			err := m.Take(c.off, c.n, c.data)
 			if !c.ok {
 				require.ErrorIs(t, err, ErrViolation)
-				require.Equal(t, Rx{State: RxMatched, Proto: LongCTS, Total: 100, Got: 40, Window: 30}, m)
+				require.Equal(t, Rx{State: RxMatched, Proto: LongCTS, Total: 100, packets: 100, Got: 40, Window: 30}, m)
 				return
 			}
 			require.NoError(t, err)
@@ -187,12 +187,12 @@ func TestRxTake(t *testing.T) {
 }
 
 func TestRxGrant(t *testing.T) {
-	m := Rx{State: RxMatched, Proto: LongCTS, Total: 100, Got: 40}
+	m := Rx{State: RxMatched, Proto: LongCTS, Total: 100, packets: 100, Got: 40}
 	require.EqualValues(t, 25, m.Grant(25))
 	require.EqualValues(t, 60, m.Grant(1000))
 	m.Granted(25)
 	require.Zero(t, m.Grant(25), "the window before is not used up")
-	require.Zero(t, (&Rx{State: RxUnexp, Proto: LongCTS, Total: 100}).Grant(25), "nobody receives it")
+	require.Zero(t, (&Rx{State: RxUnexp, Proto: LongCTS, Total: 100, packets: 100}).Grant(25), "nobody receives it")
 	require.Zero(t, (&Rx{State: RxMatched, Proto: Medium, Total: 100}).Grant(25))
-	require.Zero(t, (&Rx{State: RxMatched, Proto: LongCTS, Total: 100, Got: 100}).Grant(25))
+	require.Zero(t, (&Rx{State: RxMatched, Proto: LongCTS, Total: 100, packets: 100, Got: 100}).Grant(25))
 }

@@ -1,58 +1,44 @@
 package ope
 
+import "github.com/efactor/efactor/actors/era"
+
 // Rounding is how a medium message is cut (§3.2; releases differ).
-type Rounding uint8
+type Rounding = era.Rounding
 
 // The ways to cut.
 const (
-	RoundDown Rounding = iota // libfabric 2.x: even parts rounded down, the last takes the rest
-	RoundUp                   // 1.17: even parts rounded up, the last is the smallest
-	Fill                      // 1.13: full packets, the last takes the rest
+	RoundDown = era.Down // libfabric 2.x: even parts rounded down, the last takes the rest
+	RoundUp   = era.Up   // 1.17: even parts rounded up, the last is the smallest
+	Fill      = era.Fill // 1.13: full packets, the last takes the rest
 )
 
-// Policy is how messages are sent; the receiving side takes anything. Its zero
-// value means libfabric 2.3.1's defaults.
+// Policy is how operations are sent; the receiving side takes anything. Its zero
+// value means libfabric 2.3.1's defaults. Sizes are in bytes.
 type Policy struct {
-	MaxMedium int // bytes; longer messages use long-CTS (65536; negative: no medium)
-	Credits   int // packets in a CTS window that we grant, and ask for (32)
-	Rounding  Rounding
+	MaxMedium    int // longer messages use long-CTS (65536; negative: no medium)
+	MinRead      int // messages from here on are read (1 MiB; negative: none)
+	MinReadWrite int // the same of writes (65536; negative: none)
+	ReadSegment  int // most that one RDMA request moves (1 GiB, or what the device can)
+	RuntSize     int // of a read message, what is sent at once (0: nothing)
+	Credits      int // packets in a CTS window that we grant, and ask for (32)
+	Rounding     Rounding
+	// NoRDMARead, NoRDMAWrite: as if the device had none.
+	NoRDMARead, NoRDMAWrite bool
 }
 
 // WithDefaults fills in what is zero.
 func (p Policy) WithDefaults() Policy {
-	if p.MaxMedium == 0 {
-		p.MaxMedium = 65536
+	set := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
 	}
-	if p.Credits == 0 {
-		p.Credits = 32
-	}
+	set(&p.MaxMedium, 65536)
+	set(&p.MinRead, 1<<20)
+	set(&p.MinReadWrite, 65536)
+	set(&p.ReadSegment, 1<<30)
+	set(&p.Credits, 32)
 	return p
-}
-
-// Proto is the subprotocol that carries a message (Table 1.1).
-type Proto uint8
-
-// The subprotocols for messages.
-const (
-	ProtoNone Proto = iota
-	Eager
-	Medium
-	LongCTS
-	numProtos
-)
-
-// String gives the name of Table 1.1.
-func (p Proto) String() string {
-	switch p {
-	case Eager:
-		return "eager"
-	case Medium:
-		return "medium"
-	case LongCTS:
-		return "long-CTS"
-	default:
-		return "-"
-	}
 }
 
 // align is the alignment of the parts of a medium message in host memory.
@@ -60,7 +46,7 @@ const align = 8
 
 // Cut divides total bytes into packets of at most room: parts of size each, the
 // last taking what is left. n is their number. total and room are above 0.
-func (r Rounding) Cut(total, room int) (size, n int) {
+func Cut(r Rounding, total, room int) (size, n int) {
 	if r == Fill || total <= room {
 		return room, (total + room - 1) / room
 	}

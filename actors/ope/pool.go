@@ -1,17 +1,25 @@
 package ope
 
 import (
+	"unsafe"
+
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
 )
 
-// An id on the wire is 20 bits of index and 12 of generation, so that an id of a
-// former use is known as such; to the peer it is opaque (§3.2).
+// An id on the wire is 19 bits of index, one that says txe or rxe, and 12 of
+// generation, so that an id of a former use is known as such; to the peer it is
+// opaque (§3.2).
 const (
-	indexBits = 20
+	indexBits = 19
 	indexMask = 1<<indexBits - 1
+	rxBit     = 1 << indexBits
+	nextUse   = 2 * rxBit
 	slab      = 32
 	// MaxOps is the most operations of one kind that an endpoint can have.
 	MaxOps = 1 << indexBits
@@ -27,6 +35,15 @@ type Pools struct {
 	DetachLimit uint64
 	// CopiesAtPost: the device keeps no reference to a payload.
 	CopiesAtPost bool
+	// Info is the device's, Device registers memory to read into.
+	Info   device.Info
+	Device device.Device
+	// Regions are the domain's.
+	Regions *mr.Table
+	// OnWritten is told of the peer's writes with data that are complete.
+	OnWritten func(l *peer.Link, n int, data uint64)
+	// Closing: the endpoint ends, peers are told nothing any more.
+	Closing bool
 	// Spawn makes an actor of the endpoint's.
 	Spawn func(p actor.Producer) shard.Ref
 	// Unlist takes an unexpected message that failed out of the matcher.
@@ -43,6 +60,10 @@ type Pools struct {
 	rxFree *Rxe
 
 	waiting *waiting // free entries for the matcher
+	txExts  *txExt
+	rxExts  *rxExt
+	bounce  bounce
+	reads   int // read-based messages of ours in flight
 
 	detached uint64 // bytes copied for callers who left
 }
@@ -52,21 +73,20 @@ func NewPools(env *peer.Env, policy Policy, spawn func(actor.Producer) shard.Ref
 	return &Pools{env: env, Policy: policy.WithDefaults(), DetachLimit: 1 << 20, Spawn: spawn}
 }
 
-// Tx implements peer.OpTable.
-func (p *Pools) Tx(id uint32) shard.Ref {
-	if i := id & indexMask; i < uint32(len(p.tx)) {
+// Find implements peer.OpTable.
+func (p *Pools) Find(id uint32) shard.Ref {
+	i := id & indexMask
+	if id&rxBit != 0 {
+		if i < uint32(len(p.rx)) {
+			if r := p.rx[i]; r.busy && r.id == id {
+				return r.ref
+			}
+		}
+		return shard.Ref{}
+	}
+	if i < uint32(len(p.tx)) {
 		if t := p.tx[i]; t.busy && t.id == id {
 			return t.ref
-		}
-	}
-	return shard.Ref{}
-}
-
-// Rx implements peer.OpTable.
-func (p *Pools) Rx(id uint32) shard.Ref {
-	if i := id & indexMask; i < uint32(len(p.rx)) {
-		if r := p.rx[i]; r.busy && r.id == id {
-			return r.ref
 		}
 	}
 	return shard.Ref{}
@@ -119,7 +139,7 @@ func (p *Pools) growRx() bool {
 	s := make([]Rxe, slab)
 	for i := range s {
 		r := &s[i]
-		r.pools, r.id = p, uint32(len(p.rx))
+		r.pools, r.id = p, uint32(len(p.rx))|rxBit
 		p.rx = append(p.rx, r)
 		r.ref = p.Spawn(func() actor.Actor { return r })
 		r.slot.To, r.slot.Control = r.ref, true
@@ -153,4 +173,58 @@ func (p *Pools) EachRx(f func(*Rxe)) {
 }
 
 // nextID is the id of the next use of the same index.
-func nextID(id uint32) uint32 { return id + 1<<indexBits }
+func nextID(id uint32) uint32 { return id + nextUse }
+
+// facts fills in what is known of the peer, the devices and the memory.
+func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
+	e := &p.env.Config.Era
+	f.MediumFirst = e.MediumFirst
+	f.UserQP = l.Features.Has(wire.FeatureUserRecvQP)
+	f.CanRead = p.mayRDMARead() && l.CanRDMA(wire.FeatureRDMARead)
+	f.CanWrite = p.Info.RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite)
+	f.MaxRDMA = p.maxRDMA()
+	f.Target = q.Key&mr.EmulatedOnly == 0
+	f.SameUnsolicited = l.Self || p.env.Config.Homogeneous ||
+		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.env.Config.Features.Has(wire.FeatureUnsolicitedWrite)
+	if !f.CanRead && !f.CanWrite {
+		return
+	}
+	r := p.Regions.Find(q.Buf)
+	f.Local = r != nil || !p.Info.LocalKeys
+	if f.Source = r != nil && r.Remote() && r.Access()&mr.Send != 0; !f.Source {
+		return
+	}
+	if f.CanRunt = l.Can(wire.FeatureRunt); p.reads == 0 {
+		f.Runt = p.Policy.RuntSize - l.Runt
+	}
+}
+
+func (p *Pools) mayRDMARead() bool { return p.Info.RDMARead && !p.Policy.NoRDMARead }
+
+// mayRead tells whether a message of n bytes might go read-based.
+func (p *Pools) mayRead(n int) bool {
+	return p.mayRDMARead() && p.Policy.MinRead > 0 && n >= p.Policy.MinRead
+}
+
+func (p *Pools) maxRDMA() int { return max(1, min(p.Policy.ReadSegment, p.Info.MaxRDMA)) }
+
+// dataHeader is what is reserved in a CTSDATA packet.
+func (p *Pools) dataHeader() int {
+	if n := p.env.Config.Era.DataHeader; n > 0 {
+		return n
+	}
+	return ctsDataHeader
+}
+
+// connID is what packets that are no requests say of their sender.
+func (p *Pools) connID() (has bool, id uint32) {
+	if p.env.Config.Era.NoConnID {
+		return false, 0
+	}
+	return true, p.env.Addr.ConnID()
+}
+
+// offsetIn is where part, a slice of whole, begins in it.
+func offsetIn(whole, part []byte) uint64 {
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
+}

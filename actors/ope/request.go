@@ -15,7 +15,24 @@ const (
 	KindSend Kind = iota + 1
 	KindRecv
 	KindCancel  // of the operation ID
-	KindControl // Control runs on the shard
+	KindControl // More.Run runs on the shard
+	KindWrite   // Buf to Addr in the peer's memory
+	KindRead    // Addr in the peer's memory to Buf
+	KindAtomic  // AtomicOp with Buf at Addr in the peer's memory
+	KindPeek    // what a receive of this kind would take now
+	KindClaim   // the same, and take it out of matching
+	KindTake    // receive the message that was claimed as ID Data
+	KindWritten // never submitted: a peer's write with data, told to the endpoint
+)
+
+// Fetches tells whether an atomic brings something back, and whether it compares.
+type Fetches uint8
+
+// The three forms of an atomic (§3.3).
+const (
+	AtomicWrite   Fetches = iota // WRITE_RTA, or DC_WRITE_RTA
+	AtomicFetch                  // FETCH_RTA: what was there goes to More.Result
+	AtomicCompare                // COMPARE_RTA: with More.Compare
 )
 
 // Flags of a request.
@@ -27,17 +44,24 @@ const (
 	HasData       // remote CQ data travels with the message
 	Inject        // the buffer was copied already
 	Quiet         // no completion unless it fails
+	Deliver       // complete when the data is where it belongs (delivery complete, §4.2)
+	Discard       // KindTake: throw the message away
 )
 
 // Request is what the application asked for, as it crosses to the shard.
 type Request struct {
 	Kind   Kind
+	Form   Fetches       // KindAtomic
+	Op     wire.AtomicOp // KindAtomic
+	Type   wire.Datatype // KindAtomic: of the elements of Buf
 	Flags  Flags
 	ID     uint64 // of this operation of the endpoint
 	Peer   uint64 // handle of the destination, or source to match
 	Tag    uint64
 	Ignore uint64
 	Data   uint64
+	Addr   uint64 // in the peer's memory, of KindWrite, KindRead and KindAtomic
+	Key    uint64 // of its region
 	Buf    []byte
 	Token  any
 	Sink   Sink
@@ -47,7 +71,10 @@ type Request struct {
 // More is what few requests have.
 type More struct {
 	Run    func()   // KindControl
-	Pieces [][]byte // KindRecv: where Buf is to be copied in the end
+	Pieces [][]byte // KindRecv, KindRead: where Buf is to be copied in the end
+
+	Compare []byte // KindAtomic: as long as the operand
+	Result  []byte // KindAtomic: where what was fetched goes; as long as the target
 }
 
 // Sink takes an operation's outcome, on the shard. It must not block or allocate,

@@ -2,26 +2,35 @@ package ope
 
 import "fmt"
 
-// RxState is where a message being received stands. The names are libfabric's.
+// RxState is where an operation stands whose data arrives here. The names are
+// libfabric's where it has them.
 //
+//	            RXE_ASK (our own read: the request is to go out)
+//	               | asked
+//	               v
 //	RXE_INIT --match--> RXE_MATCHED --all bytes--> RXE_DONE
-//	   |                     ^
-//	   +--no receive--> RXE_UNEXP
+//	   |                 ^       |                  ^
+//	   +--no receive--> RXE_UNEXP  +--> RXE_ANSWER --+ RECEIPT or EOR posted
 type RxState uint8
 
 // The states.
 const (
 	RxInit    RxState = iota // the endpoint has not matched it yet
 	RxUnexp                  // no receive is posted for it
-	RxMatched                // a receive is
+	RxAsk                    // a read of ours whose request is not out
+	RxMatched                // there is a place for the data
+	RxAnswer                 // the data is there, the peer is to be told
 	RxDone
 	RxErr
 	numRxStates = iota
 )
 
-var rxNames = [numRxStates]string{"RXE_INIT", "RXE_UNEXP", "RXE_MATCHED", "RXE_DONE", "OPE_ERR"}
+var rxNames = [numRxStates]string{"RXE_INIT", "RXE_UNEXP", "RXE_ASK", "RXE_MATCHED", "RXE_ANSWER", "RXE_DONE", "OPE_ERR"}
 
 func (s RxState) String() string { return rxNames[s] }
+
+// over tells whether nothing more is to come.
+func (s RxState) over() bool { return s >= RxDone }
 
 // RxEvent is what can happen to it.
 type RxEvent uint8
@@ -30,46 +39,67 @@ type RxEvent uint8
 const (
 	RxNoRecv RxEvent = iota // nothing matches yet
 	RxMatch
-	RxLast // the last bytes are in
+	RxAsked    // our read's request is out
+	RxNACK     // it cannot be read, the sender is to send it (§4.7)
+	RxLast     // the last bytes are in
+	RxLastOwed // the last bytes are in, and the peer waits for RECEIPT or EOR
+	RxAnswered // it was posted
 	RxFail
 	numRxEvents = iota
 )
 
-var rxEventNames = [numRxEvents]string{"no-recv", "match", "last", "fail"}
+var rxEventNames = [numRxEvents]string{"no-recv", "match", "asked", "nack", "last", "last-owed", "answered", "fail"}
 
 func (e RxEvent) String() string { return rxEventNames[e] }
 
-// rxTable is the whole machine: a pair with no entry is a violation.
-var rxTable = [numRxStates][numRxEvents]struct {
+type rxNext struct {
 	next RxState
 	ok   bool
-}{
-	RxInit:    {RxNoRecv: {RxUnexp, true}, RxMatch: {RxMatched, true}, RxFail: {RxErr, true}},
-	RxUnexp:   {RxMatch: {RxMatched, true}, RxFail: {RxErr, true}},
-	RxMatched: {RxLast: {RxDone, true}, RxFail: {RxErr, true}},
 }
 
-// Rx is the machine of one message being received: pure, the rxe copies data and
-// posts CTS.
+// rxTable is the whole machine: a pair with no entry is a violation.
+var rxTable = [numRxStates][numRxEvents]rxNext{
+	RxInit:    {RxNoRecv: {RxUnexp, true}, RxMatch: {RxMatched, true}, RxFail: {RxErr, true}},
+	RxUnexp:   {RxMatch: {RxMatched, true}, RxFail: {RxErr, true}},
+	RxAsk:     {RxAsked: {RxMatched, true}, RxFail: {RxErr, true}},
+	RxMatched: {RxNACK: {RxMatched, true}, RxLast: {RxDone, true}, RxLastOwed: {RxAnswer, true}, RxFail: {RxErr, true}},
+	RxAnswer:  {RxAnswered: {RxDone, true}, RxFail: {RxErr, true}},
+}
+
+// Rx is the machine of one operation that receives: pure, the rxe copies data and
+// posts what is due.
 type Rx struct {
 	State  RxState
 	Proto  Proto
 	Total  uint64
-	Got    uint64 // bytes that came
+	Got    uint64 // bytes that came in packets
 	Window uint64 // bytes granted and not yet come
+
+	packets uint64 // of Total, what comes in packets
+	read    uint64 // bytes that were read, or that have no room
+	readAt  uint64 // next byte to read by RDMA
+	readEnd uint64 // where reading ends
+	reading int32  // RDMA reads with the device
 
 	steps *Steps // counts what happens; may be nil
 }
 
-// Take counts n bytes at off and says whether they may be used: a packet beyond
-// the message, beyond the window or beyond what is missing is the peer's fault.
-func (r *Rx) Take(off, n uint64, ctsData bool) error {
-	if off > r.Total || n > r.Total-off || n > r.Total-r.Got {
-		return fmt.Errorf("%w: %d bytes at %d of %d, %d missing", ErrViolation, n, off, r.Total, r.Total-r.Got)
+// Begin arms the machine for total bytes of which the first packets come in
+// packets, and the rest is read.
+func (r *Rx) Begin(state RxState, p Proto, total, packets uint64) {
+	*r = Rx{State: state, Proto: p, Total: total, packets: packets, steps: r.steps}
+}
+
+// Take counts n bytes at off from a packet and says whether they may be used: a
+// packet beyond the message, beyond the window or beyond what is missing is the
+// peer's fault.
+func (r *Rx) Take(off, n uint64, windowed bool) error {
+	if off > r.packets || n > r.packets-off || n > r.packets-r.Got {
+		return fmt.Errorf("%w: %d bytes at %d of %d, %d missing", ErrViolation, n, off, r.packets, r.packets-r.Got)
 	}
-	if ctsData {
-		if n > r.Window || n == 0 {
-			return fmt.Errorf("%w: CTSDATA of %d bytes in a window of %d", ErrViolation, n, r.Window)
+	if windowed {
+		if n > r.Window || n == 0 && r.Total > 0 {
+			return fmt.Errorf("%w: data of %d bytes in a window of %d", ErrViolation, n, r.Window)
 		}
 		r.Window -= n
 	}
@@ -77,16 +107,70 @@ func (r *Rx) Take(off, n uint64, ctsData bool) error {
 	return nil
 }
 
+// StartReading decides what is read by RDMA: what does not come in packets, up to
+// the end of the room for it. What has no room counts as come.
+func (r *Rx) StartReading(room uint64) {
+	r.readAt = r.packets
+	r.readEnd = min(max(room, r.packets), r.Total)
+	r.read = r.Total - r.readEnd
+}
+
+// NextRead is what to read next: at most limit bytes at off. False: nothing.
+func (r *Rx) NextRead(limit uint64) (off, n uint64, ok bool) {
+	if r.State != RxMatched || r.readAt == r.readEnd {
+		return 0, 0, false
+	}
+	return r.readAt, min(r.readEnd-r.readAt, limit), true
+}
+
+// Reads tells that a read of n bytes, from where NextRead said, was posted.
+func (r *Rx) Reads(n uint64) {
+	r.readAt += n
+	r.reading++
+}
+
+// ReadDone counts a read that has ended, of n bytes that are in.
+func (r *Rx) ReadDone(n uint64) {
+	r.reading--
+	r.read += n
+}
+
+// Refuse gives up reading: by READ_NACK what is missing is asked for in packets.
+// No read is under way.
+func (r *Rx) Refuse() error {
+	if err := r.Step(RxNACK); err != nil {
+		return err
+	}
+	r.read, r.readAt, r.readEnd = 0, 0, 0
+	r.packets = r.Total
+	return nil
+}
+
+// StopReading begins no more reads.
+func (r *Rx) StopReading() { r.readEnd = r.readAt }
+
+// Forgo counts what was not read yet as come.
+func (r *Rx) Forgo() {
+	r.read += r.readEnd - r.readAt
+	r.readEnd = r.readAt
+}
+
+// Replace says how the rest of a refused message comes.
+func (r *Rx) Replace(p Proto) { r.Proto = p }
+
+// PacketsIn tells whether all that comes in packets is there.
+func (r *Rx) PacketsIn() bool { return r.Got == r.packets }
+
 // Complete tells whether all bytes are in.
-func (r *Rx) Complete() bool { return r.Got == r.Total }
+func (r *Rx) Complete() bool { return r.Got+r.read == r.Total && r.reading == 0 }
 
 // Grant is the window to open now, 0 if none: at most limit bytes, when the one
 // before is used up and bytes are missing (§3.2).
 func (r *Rx) Grant(limit uint64) uint64 {
-	if r.Proto != LongCTS || r.State != RxMatched || r.Window > 0 {
+	if !protos[r.Proto].cts || r.State != RxMatched || r.Window > 0 {
 		return 0
 	}
-	return min(r.Total-r.Got, limit)
+	return min(r.packets-r.Got, limit)
 }
 
 // Granted opens the window.

@@ -1,62 +1,78 @@
 package ope
 
 import (
-	"fmt"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
 )
 
-// Rxe is the actor of one message being received, from its first packet on. (A
-// posted receive for which nothing came yet is an entry in the matcher.)
+// Rxe is the actor of one operation whose data arrives here: a message from its
+// first packet on (a posted receive for which nothing came yet is an entry in the
+// matcher), a write of the peer's into our memory, or a read of ours.
 //
 //   - It owns the packets that wait for a receive, the request once one matched,
 //     and its machine.
 //   - The endpoint tells it of the match; its peer gives it packets; the device
-//     queue tells it of room and of packets of its own that arrived.
-//   - It copies data into the application's buffer, posts CTS, and gives the
-//     outcome to the request's sink.
-//   - It waits for a match, for data, for room to post CTS.
+//     queue tells it of room and of what of its own has ended.
+//   - It copies data to where it belongs, or has the device read it, posts CTS,
+//     RECEIPT, EOR and READ_NACK, and gives the outcome to the request's sink.
+//   - It waits for a match, for data, for room.
 //   - It is never stopped alone; when its endpoint stops, the endpoint has ended
 //     it before.
 type Rxe struct {
 	pools *Pools
 	ref   shard.Ref
 	next  *Rxe
-	busy  bool
 	id    uint32 // recv_id
 
-	ord    *Order   // nil until a receive matched
+	busy      bool
+	drop      bool // the caller is gone: data is counted and thrown away
+	done      bool // the outcome was given
+	hasData   bool
+	tagged    bool
+	dc        bool // RECEIPT is due in the end
+	target    bool // a peer's write into our memory
+	rsp       bool // of our read: the READRSP came
+	slotWaits bool
+	more      bool // a continueMsg is under way
+	owes      owed // packets that are to be posted
+	told      int32
+	flying    int32 // packets with the device, RDMA reads not counted
+
+	ord    *Order   // nil until a receive matched, and of a peer's write
 	wait   *waiting // its entry in the matcher while unexpected
 	link   *peer.Link
 	m      Rx
 	err    error
-	drop   bool // the caller is gone: data is counted and thrown away
-	done   bool // the outcome was given
-	told   int  // words of the endpoint on a match that are under way
-	flying int  // CTS packets with the device
+	x      *rxExt
 	stored uint64
 
 	msgID      uint32
 	sendID     uint32
 	tag, data  uint64
-	hasData    bool
-	tagged     bool
 	head, tail *peer.Packet // not copied yet
 
-	hold      peer.Hold
-	slot      device.SlotWait
-	member    peer.Member
-	slotWaits bool
-	matched   Matched
-	unexp     Unexpected
+	again   continueMsg
+	hold    peer.Hold
+	slot    device.SlotWait
+	member  peer.Member
+	matched Matched
+	unexp   Unexpected
 }
 
-// Matched tells an rxe that a receive was found for its message
-// (endpoint -> rxe). The request is in the rxe already.
+// owed are packets that an rxe has to post.
+type owed uint8
+
+const (
+	owesAnswer owed = 1 << iota // RECEIPT or EOR
+	owesNACK
+)
+
+// Matched tells an rxe that there is a place for its data (endpoint -> rxe): a
+// receive was found, and the request is in it already, or registered memory.
 type Matched struct {
 	shard.Message
 	Rxe *Rxe
@@ -69,19 +85,63 @@ type Unexpected struct {
 	Rxe *Rxe
 }
 
-// Begin arms the rxe for the message whose first packet is pkt.
+// Begin arms the rxe for the message or write whose first packet is pkt.
 func (r *Rxe) Begin(pkt *peer.Packet) {
-	r.link = pkt.Link
-	r.m = Rx{Total: pkt.Length, Proto: protoOf(pkt), steps: &r.pools.Steps}
-	r.err, r.drop, r.done, r.told, r.flying = nil, false, false, 0, 0
+	r.arm(pkt.Link)
+	p, packets := protoOf(pkt.Type), pkt.Length
+	r.dc = pkt.Type.IsDC()
+	if x := pkt.Ext; x != nil && x.NRead > 0 {
+		e := r.ext()
+		e.src, e.nsrc = x.Read, x.NRead
+		packets = x.Runt // 0 of a long read
+	}
+	r.m.Begin(RxInit, p, pkt.Length, packets)
 	r.stored = uint64(len(pkt.Payload))
 	r.msgID, r.sendID, r.tag = pkt.MsgID, pkt.SendID, pkt.Tag
-	r.data, r.hasData = pkt.Data, pkt.HasData
+	r.data, r.hasData, r.tagged = pkt.Data, pkt.HasData, pkt.Tagged
 	r.head, r.tail = pkt, pkt
-	r.link.Join(&r.member, r.ref)
-	r.tagged = pkt.Tagged
 	if pkt.Multi != nil {
 		pkt.Multi.Rx = r.ref
+	}
+}
+
+func (r *Rxe) arm(l *peer.Link) {
+	r.link = l
+	r.m.steps = &r.pools.Steps
+	r.err, r.drop, r.done, r.dc, r.rsp, r.target, r.owes = nil, false, false, false, false, false, 0
+	r.told, r.flying = 0, 0
+	l.Join(&r.member, r.ref)
+}
+
+// protoOf is the subprotocol that a packet begins.
+func protoOf(t wire.Type) Proto {
+	switch t {
+	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM:
+		return Medium
+	case wire.TypeLongCTSMsgRTM, wire.TypeLongCTSTagRTM:
+		return LongCTS
+	case wire.TypeLongReadMsgRTM, wire.TypeLongReadTagRTM:
+		return LongRead
+	case wire.TypeRuntReadMsgRTM, wire.TypeRuntReadTagRTM:
+		return RuntRead
+	case wire.TypeDCEagerMsgRTM, wire.TypeDCEagerTagRTM:
+		return DCEager
+	case wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM:
+		return DCMedium
+	case wire.TypeDCLongCTSMsgRTM, wire.TypeDCLongCTSTagRTM:
+		return DCLongCTS
+	case wire.TypeEagerRTW:
+		return EagerWrite
+	case wire.TypeDCEagerRTW:
+		return DCEagerWrite
+	case wire.TypeLongCTSRTW:
+		return LongCTSWrite
+	case wire.TypeDCLongCTSRTW:
+		return DCLongCTSWrite
+	case wire.TypeLongReadRTW:
+		return LongReadWrite
+	default:
+		return Eager
 	}
 }
 
@@ -108,7 +168,10 @@ func (r *Rxe) Ref() shard.Ref { return r.ref }
 // Link is its peer's.
 func (r *Rxe) Link() *peer.Link { return r.link }
 
-// RequestID is that of the receive that matched, 0 if none did.
+// MsgID is its message's.
+func (r *Rxe) MsgID() uint32 { return r.msgID }
+
+// RequestID is that of the request that it carries out, 0 if there is none.
 func (r *Rxe) RequestID() uint64 {
 	if r.ord == nil {
 		return 0
@@ -129,32 +192,32 @@ func (r *Rxe) Receive(ctx actor.Context) {
 	case *peer.Deliver:
 		r.onPacket(m.Pkt)
 	case *device.SendDone:
-		r.pools.env.Q.Free(m.Pke)
-		if r.busy { // else the queue pair was closed meanwhile
-			r.flying--
-			r.link.Heard()
-			r.settle()
-		}
+		r.onSent(m.Pke)
 	case *device.SlotWait:
 		r.slotWaits = false
-		r.grant()
-		r.settle()
+		r.goOn()
 	case *peer.Resume:
 		r.hold.Resumed()
-		r.grant()
-		r.settle()
+		r.goOn()
+	case *continueMsg:
+		r.more = false
+		r.goOn()
+	case *peer.Grant:
+		r.onGrant(m.Pke)
+	case *peer.Refused:
+		r.fail(m.Err)
 	case *peer.SendFailed:
-		r.pools.env.Q.Free(m.Pke)
-		if r.busy {
-			r.flying--
-			r.lostCTS(m.Err)
-		}
+		r.onLost(m)
 	case *peer.Fail:
 		if m.Concerns(r.link) {
 			r.fail(m.Err)
 		}
+	case *peer.Withdrawn:
+		r.onWithdrawn(m)
 	case *Cancel:
 		r.onCancel(m)
+	case *Revoke:
+		r.onRevoke(m.Region)
 	case *Abandon:
 		r.onAbandon(m.Err)
 	case *actor.Restarting:
@@ -162,92 +225,4 @@ func (r *Rxe) Receive(ctx actor.Context) {
 			r.fail(ErrInternal)
 		}
 	}
-}
-
-func (r *Rxe) onUnexpected() {
-	r.told--
-	if r.m.State == RxErr {
-		r.settle() // the peer failed while this was under way
-		return
-	}
-	if r.m.State != RxInit {
-		return // matched already, by a receive posted in the same turn
-	}
-	_ = r.m.Step(RxNoRecv) // from RXE_INIT
-	for p := r.head; p != nil; p = p.Next {
-		r.keep(p)
-	}
-}
-
-// keep copies a packet out of the receive slot while its message waits.
-func (r *Rxe) keep(p *peer.Packet) {
-	if !p.Own() {
-		r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
-	}
-}
-
-func (r *Rxe) onMatched() {
-	r.told--
-	if r.m.State == RxErr {
-		r.settle() // the peer failed while the match was under way
-		return
-	}
-	if err := r.m.Step(RxMatch); err != nil {
-		r.fail(err)
-		return
-	}
-	for r.head != nil {
-		p := r.head
-		r.head, p.Next = p.Next, nil
-		r.take(p)
-	}
-	r.tail = nil
-	if r.link.Err != nil && r.m.State == RxMatched {
-		r.fail(r.link.Err) // what is missing will not come
-		return
-	}
-	r.grant()
-	r.settle()
-}
-
-// lostCTS: the sender will never hear of its window. It is failed, since it would
-// wait for ever.
-func (r *Rxe) lostCTS(err error) {
-	r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
-		Err: fmt.Errorf("%w: a CTS is lost: %w", peer.ErrPeerFailed, err), Tell: true,
-	})
-	r.fail(err)
-}
-
-// onPacket takes a further packet of the message: a segment of a medium message
-// or CTSDATA.
-func (r *Rxe) onPacket(p *peer.Packet) {
-	ok := r.busy && p.Link == r.link
-	if p.Multi != nil {
-		ok = ok && p.MsgID == r.msgID
-	} else {
-		ok = ok && p.RecvID == r.id && r.m.State == RxMatched
-	}
-	if !ok || r.m.State > RxMatched {
-		r.pools.env.Counters.BadID++
-		p.Free()
-		return
-	}
-	if r.m.State == RxMatched {
-		r.take(p)
-		r.grant()
-		r.settle()
-		return
-	}
-	if r.m.State == RxUnexp {
-		r.keep(p)
-	}
-	r.stored += uint64(len(p.Payload))
-	p.Next = nil
-	if r.tail == nil {
-		r.head = p
-	} else {
-		r.tail.Next = p
-	}
-	r.tail = p
 }

@@ -3,27 +3,142 @@ package ope
 import (
 	"fmt"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/wire"
 )
 
-func protoOf(p *peer.Packet) Proto {
-	switch p.Type {
-	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM:
-		return Medium
-	case wire.TypeLongCTSMsgRTM, wire.TypeLongCTSTagRTM:
-		return LongCTS
-	default:
-		return Eager
+func (r *Rxe) onUnexpected() {
+	r.told--
+	if r.m.State == RxErr {
+		r.settle() // the peer failed while this was under way
+		return
+	}
+	if r.m.State != RxInit {
+		return // matched already, by a receive posted in the same turn
+	}
+	_ = r.m.Step(RxNoRecv) // from RXE_INIT
+	for p := r.head; p != nil; p = p.Next {
+		r.keep(p)
 	}
 }
 
-// take copies a packet's payload to its place in the application's buffer; what
-// has no room there is dropped (truncation).
+// keep copies a packet out of the receive slot while its message waits.
+func (r *Rxe) keep(p *peer.Packet) {
+	if !p.Own() {
+		r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
+	}
+}
+
+// onMatched: there is a place for the data. What came already goes there.
+func (r *Rxe) onMatched() {
+	r.told--
+	if r.m.State == RxErr {
+		r.settle() // the peer failed while the match was under way
+		return
+	}
+	if err := r.m.Step(RxMatch); err != nil {
+		r.fail(err)
+		return
+	}
+	if r.ord != nil && r.ord.Req.Flags&Discard != 0 {
+		r.drop = true
+	}
+	for r.head != nil && r.m.State == RxMatched {
+		p := r.head
+		r.head, p.Next = p.Next, nil
+		r.take(p)
+	}
+	if r.head == nil {
+		r.tail = nil
+	}
+	if r.m.State != RxMatched {
+		return // a packet was wrong
+	}
+	if r.m.Proto.readBased() {
+		r.startReading()
+	}
+	r.checkComplete()
+	if r.link.Err != nil && r.m.State == RxMatched {
+		r.fail(r.link.Err) // what is missing will not come
+		return
+	}
+	r.goOn()
+}
+
+// onPacket takes a further packet: a segment of a message, CTSDATA, READRSP, the
+// replacement of a refused message, or PEER_ERROR.
+func (r *Rxe) onPacket(p *peer.Packet) {
+	if !r.busy || p.Link != r.link || r.m.State.over() {
+		r.strange(p)
+		return
+	}
+	r.member.GotOn()
+	switch {
+	case p.Type == wire.TypePeerError:
+		r.onAborted(p)
+	case p.Nack:
+		r.onReplaced(p)
+	case p.Multi != nil:
+		r.onSegment(p)
+	case p.RecvID != r.id || r.m.State != RxMatched:
+		r.strange(p)
+	case p.Type == wire.TypeREADRSP:
+		r.onREADRSP(p)
+	case p.Type == wire.TypeCTSData:
+		r.take(p)
+		r.checkComplete()
+		r.goOn()
+	default:
+		r.strange(p)
+	}
+}
+
+func (r *Rxe) strange(p *peer.Packet) {
+	r.pools.env.Counters.BadID++
+	p.Free()
+}
+
+func (r *Rxe) onSegment(p *peer.Packet) {
+	if p.MsgID != r.msgID || r.m.State == RxAnswer {
+		r.strange(p)
+		return
+	}
+	if r.m.State == RxMatched {
+		r.take(p)
+		r.checkComplete()
+		r.goOn()
+		return
+	}
+	if r.m.State == RxUnexp {
+		r.keep(p)
+	}
+	r.stored += uint64(len(p.Payload))
+	p.Next = nil
+	if r.tail == nil {
+		r.head = p
+	} else {
+		r.tail.Next = p
+	}
+	r.tail = p
+}
+
+// onAborted: the peer gave the operation up.
+func (r *Rxe) onAborted(p *peer.Packet) {
+	err := remoteError(p.Errno)
+	p.Free()
+	r.pools.env.Counters.Aborted++
+	r.owes = 0
+	r.end(err)
+}
+
+// take copies a packet's payload to its place; what has no room there is dropped
+// (truncation).
 func (r *Rxe) take(p *peer.Packet) {
 	n := uint64(len(p.Payload))
-	if err := r.m.Take(p.Offset, n, p.Type == wire.TypeCTSData); err != nil {
+	windowed := p.Type == wire.TypeCTSData || p.Type == wire.TypeREADRSP
+	if err := r.m.Take(p.Offset, n, windowed); err != nil {
 		r.pools.env.Counters.BadLength++
 		segment := p.Multi != nil
 		p.Free()
@@ -33,141 +148,90 @@ func (r *Rxe) take(p *peer.Packet) {
 		}
 		return
 	}
-	if room := uint64(len(r.ord.Req.Buf)); !r.drop && p.Offset < room {
-		copy(r.ord.Req.Buf[p.Offset:], p.Payload)
-	}
+	r.place(p.Offset, p.Payload)
 	p.Free()
-	if r.m.Complete() {
-		_ = r.m.Step(RxLast) // from RXE_MATCHED, which take is called in
+}
+
+// place copies data to its place in the operation.
+func (r *Rxe) place(off uint64, data []byte) {
+	if r.drop {
+		return
+	}
+	if r.ord != nil {
+		if b := r.ord.Req.Buf; off < uint64(len(b)) {
+			copy(b[off:], data)
+		}
+		return
+	}
+	if r.x == nil {
+		return
+	}
+	for _, d := range r.x.dst[:r.x.ndst] {
+		size := uint64(len(d))
+		if off >= size {
+			off -= size
+			continue
+		}
+		n := copy(d[off:], data)
+		off, data = 0, data[n:]
+		if len(data) == 0 {
+			return
+		}
 	}
 }
 
-// grant posts a CTS if one is due. CTS cannot be rebuilt by anybody else, so it
-// waits for room before data does.
-func (r *Rxe) grant() {
-	env := r.pools.env
-	n := r.m.Grant(uint64(r.pools.Policy.Credits) * uint64(env.MTU-ctsDataHeader))
-	if n == 0 {
+// checkComplete moves on if all bytes are in. The outcome comes first, then RECEIPT
+// or EOR: the sender may rely on the data being in the application's hands.
+func (r *Rxe) checkComplete() {
+	if x := r.x; x != nil && x.canceled != nil && r.m.reading == 0 {
+		err := x.canceled
+		x.canceled = nil
+		r.letGo(err)
+	}
+	if r.m.State != RxMatched || !r.m.Complete() || r.x != nil && (r.x.nacked || r.x.refusing) {
 		return
 	}
-	if r.link.Backoff {
-		r.hold.Await(r.link, r.ref, true)
+	if r.asks() && !r.rsp {
+		return // a read of nothing has all its bytes before the answer
+	}
+	tail := r.m.Proto.readBased() && r.m.packets < r.m.Total
+	if (r.dc || tail) && r.link.Err == nil {
+		_ = r.m.Step(RxLastOwed) // from RXE_MATCHED
+		r.owes |= owesAnswer
 		return
 	}
-	p := env.Q.Alloc()
-	if p == nil {
-		r.slotWaits = true
-		env.Q.AwaitSlot(&r.slot)
-		return
-	}
-	c := wire.CTS{
-		HasConnID: true, ConnID: env.Addr.ConnID(),
-		SendID: r.sendID, RecvID: r.id, RecvLength: n,
-	}
-	p.Fill(c.Append(p.Header()), nil)
-	r.link.Address(p, r.ref)
-	if err := env.Q.Post(p); err != nil {
-		env.Q.Free(p)
-		r.fail(err)
-		return
-	}
-	r.flying++
-	r.m.Granted(n)
-	env.Counters.PacketsSent[wire.TypeCTS]++
+	_ = r.m.Step(RxLast) // from RXE_MATCHED
 }
 
-// settle gives the outcome if there is one, and frees the rxe once nothing refers
-// to it any more.
-func (r *Rxe) settle() {
-	if !r.busy || r.m.State < RxDone {
-		return
-	}
-	r.complete()
-	if r.flying == 0 && !r.slotWaits && r.told == 0 && !r.hold.Queued() {
-		r.release()
-	}
-}
+// asks tells whether it is a read of ours that goes by packets.
+func (r *Rxe) asks() bool { return r.m.Proto == ShortRead || r.m.Proto == LongCTSRead }
 
-func (r *Rxe) complete() {
-	if r.done || r.ord == nil {
+// goOn posts what is due and settles.
+func (r *Rxe) goOn() {
+	if !r.busy {
 		return
 	}
-	q := &r.ord.Req
-	r.done = true
-	placed := min(r.m.Total, uint64(len(q.Buf)))
-	res := &r.pools.res
-	*res = Result{
-		N: int(placed), Proto: r.m.Proto, Peer: r.link.Handle, From: &r.link.Addr,
-		Tag: r.tag, Data: r.data, HasData: r.hasData,
+	if r.m.State == RxAnswer {
+		r.complete()
 	}
-	switch {
-	case r.err != nil:
-		res.Err, res.N = r.err, 0
-	case r.m.Total > placed:
-		res.Lost = int(r.m.Total - placed)
-		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
-	}
-	q.Sink.Done(q, res)
-	q.Token, q.Buf, q.More = nil, nil, nil
-}
-
-// fail ends the message. If a receive has matched it, that gets the error. A
-// message that is here in full can still be received although its sender is gone.
-func (r *Rxe) fail(err error) {
-	if !r.busy || r.m.State >= RxDone {
-		r.settle()
-		return
-	}
-	if r.m.State < RxMatched && r.stored == r.m.Total {
-		return
-	}
-	r.end(err)
-}
-
-// onAbandon: the queue pair is closed. Nothing that is under way ever ends, and no
-// receive will come for a message that waits.
-func (r *Rxe) onAbandon(err error) {
-	r.flying = 0
-	if !r.busy || r.m.State >= RxDone {
-		r.settle()
-		return
-	}
-	r.end(err)
-}
-
-func (r *Rxe) end(err error) {
-	r.err = err
-	_ = r.m.Step(RxFail) // from every state before RXE_DONE
-	for r.head != nil {
-		p := r.head
-		r.head = p.Next
-		p.Free()
-	}
-	r.tail = nil
-	if r.wait != nil {
-		r.pools.Unlist(r)
-		r.unlisted()
-	}
+	r.pump()
 	r.settle()
 }
 
-// onCancel lets the caller go: nothing is written to its buffer from now on, the
-// message is received to its end and thrown away, so that the sender completes.
-func (r *Rxe) onCancel(m *Cancel) {
-	if !r.busy || r.done || r.RequestID() != m.ID {
+// onSent: a packet of the operation's own arrived, or a read is done.
+func (r *Rxe) onSent(p *device.Pke) {
+	q := r.pools.env.Q
+	if p.Kind() == device.WRRead {
+		r.onRead(p)
+		q.Free(p)
+		r.checkComplete()
+		r.goOn()
 		return
 	}
-	r.err, r.drop = m.Err, true
-	r.complete()
-	r.err = nil
-}
-
-func (r *Rxe) release() {
-	r.member.Leave()
-	r.id = nextID(r.id)
-	if r.ord != nil {
-		r.pools.Orders.Put(r.ord)
+	q.Free(p)
+	if r.busy { // else the queue pair was closed meanwhile
+		r.flying--
+		r.link.Heard()
+		r.settle()
 	}
-	r.busy, r.ord, r.link, r.err = false, nil, nil, nil
-	r.next, r.pools.rxFree = r.pools.rxFree, r
 }

@@ -57,8 +57,8 @@ func golden(t *testing.T, file, got string) {
 // TestTablesAreSound: every state can be reached, an operation in progress can
 // fail, and what has ended doesn't begin again.
 func TestTablesAreSound(t *testing.T) {
-	check := func(t *testing.T, states, events, fail int, done, failed int, next func(s, e int) (int, bool)) {
-		reached := map[int]bool{0: true}
+	check := func(t *testing.T, states, events, fail int, done, failed, other int, next func(s, e int) (int, bool)) {
+		reached := map[int]bool{0: true, other: true}
 		for range states {
 			for s := range states {
 				for e := range events {
@@ -85,12 +85,12 @@ func TestTablesAreSound(t *testing.T) {
 		}
 	}
 	t.Run("tx", func(t *testing.T) {
-		check(t, numTxStates, numTxEvents, int(TxFail), int(TxDone), int(TxErr), func(s, e int) (int, bool) {
+		check(t, numTxStates, numTxEvents, int(TxFail), int(TxDone), int(TxErr), int(TxReq), func(s, e int) (int, bool) {
 			return int(txTable[s][e].next), txTable[s][e].ok
 		})
 	})
 	t.Run("rx", func(t *testing.T) {
-		check(t, numRxStates, numRxEvents, int(RxFail), int(RxDone), int(RxErr), func(s, e int) (int, bool) {
+		check(t, numRxStates, numRxEvents, int(RxFail), int(RxDone), int(RxErr), int(RxAsk), func(s, e int) (int, bool) {
 			return int(rxTable[s][e].next), rxTable[s][e].ok
 		})
 	})

@@ -5,29 +5,37 @@ import (
 	"fmt"
 )
 
-// TxState is where a message being sent stands (§3.2). The names are libfabric's.
+// TxState is where an operation stands whose data leaves from here (§3.2). The
+// names are libfabric's where it has them.
 //
 //	           posted           CTS                 posted
 //	TXE_REQ -----------> WAIT --------> OPE_SEND -----------> WAIT ...
-//	   |  all of it is out                  | all of it is out
-//	   +-----------------> TXE_DRAIN <------+
-//	                           | last ack
-//	                           v
+//	  |  ^                                  |
+//	  |  | READ_NACK                        |
+//	  |  +-------------+                    |
+//	  | all is out,    |                    |
+//	  | an answer due  |                    |
+//	  +-----------> TXE_AWAIT <-------------+
+//	  | all is out     | answer             |
+//	  +-----------> TXE_DRAIN <-------------+
+//	                   | last ack
+//	                   v
 //	  any --fail--> OPE_ERR  TXE_DONE
 type TxState uint8
 
 // The states.
 const (
-	TxReq   TxState = iota // REQ packets are to be posted
-	TxWait                 // REQ or window is out, CTS is to come
+	TxReq   TxState = iota // requests, or a response, are to be posted
+	TxWait                 // request or window is out, CTS is to come
 	TxSend                 // CTSDATA may be posted
-	TxDrain                // everything is out, not everything acknowledged
+	TxAwait                // everything is out, RECEIPT, EOR or ATOMRSP is to come
+	TxDrain                // nothing is to come but acknowledgements
 	TxDone
 	TxErr
 	numTxStates = iota
 )
 
-var txNames = [numTxStates]string{"TXE_REQ", "TXE_WAIT", "OPE_SEND", "TXE_DRAIN", "TXE_DONE", "OPE_ERR"}
+var txNames = [numTxStates]string{"TXE_REQ", "TXE_WAIT", "OPE_SEND", "TXE_AWAIT", "TXE_DRAIN", "TXE_DONE", "OPE_ERR"}
 
 func (s TxState) String() string { return txNames[s] }
 
@@ -36,28 +44,48 @@ type TxEvent uint8
 
 // The events.
 const (
-	TxPosted    TxEvent = iota // a packet went out, more may follow at once
-	TxPaused                   // a packet went out, the next needs a CTS
-	TxPostedAll                // the last packet went out
-	TxCTS                      // the receiver grants a window
-	TxAcked                    // a packet arrived, others are under way or to come
-	TxAckedAll                 // the last packet arrived
+	TxPosted      TxEvent = iota // a packet went out, more may follow at once
+	TxOpened                     // the response went out, and the request had granted a window
+	TxPaused                     // a packet went out, the next needs a CTS
+	TxPostedAll                  // the last packet went out
+	TxAsked                      // the last packet went out, and is to be answered
+	TxCTS                        // the receiver grants a window
+	TxAnswered                   // the answer came, packets are under way or to be posted
+	TxAnsweredAll                // the answer came, and every packet had arrived
+	TxNACK                       // the receiver cannot read: begin again with long-CTS (§4.7)
+	TxAcked                      // a packet arrived, others are under way or to come
+	TxAckedAll                   // the last packet arrived
 	TxFail
 	numTxEvents = iota
 )
 
-var txEventNames = [numTxEvents]string{"posted", "paused", "posted-all", "cts", "acked", "acked-all", "fail"}
+var txEventNames = [numTxEvents]string{
+	"posted", "opened", "paused", "posted-all", "asked", "cts", "answered", "answered-all", "nack",
+	"acked", "acked-all", "fail",
+}
 
 func (e TxEvent) String() string { return txEventNames[e] }
 
-// txTable is the whole machine: a pair with no entry is a violation.
-var txTable = [numTxStates][numTxEvents]struct {
+type txNext struct {
 	next TxState
 	ok   bool
-}{
-	TxReq:   {TxPosted: {TxReq, true}, TxPaused: {TxWait, true}, TxPostedAll: {TxDrain, true}, TxAcked: {TxReq, true}, TxFail: {TxErr, true}},
-	TxWait:  {TxCTS: {TxSend, true}, TxAcked: {TxWait, true}, TxFail: {TxErr, true}},
-	TxSend:  {TxPosted: {TxSend, true}, TxPaused: {TxWait, true}, TxPostedAll: {TxDrain, true}, TxAcked: {TxSend, true}, TxFail: {TxErr, true}},
+}
+
+// txTable is the whole machine: a pair with no entry is a violation.
+var txTable = [numTxStates][numTxEvents]txNext{
+	TxReq: {
+		TxPosted: {TxReq, true}, TxOpened: {TxSend, true}, TxPaused: {TxWait, true}, TxPostedAll: {TxDrain, true},
+		TxAsked: {TxAwait, true}, TxAnswered: {TxReq, true}, TxAcked: {TxReq, true}, TxFail: {TxErr, true},
+	},
+	TxWait: {TxCTS: {TxSend, true}, TxAcked: {TxWait, true}, TxFail: {TxErr, true}},
+	TxSend: {
+		TxPosted: {TxSend, true}, TxPaused: {TxWait, true}, TxPostedAll: {TxDrain, true}, TxAsked: {TxAwait, true},
+		TxAcked: {TxSend, true}, TxFail: {TxErr, true},
+	},
+	TxAwait: {
+		TxAnswered: {TxDrain, true}, TxAnsweredAll: {TxDone, true}, TxNACK: {TxReq, true}, TxAcked: {TxAwait, true},
+		TxFail: {TxErr, true},
+	},
 	TxDrain: {TxAcked: {TxDrain, true}, TxAckedAll: {TxDone, true}, TxFail: {TxErr, true}},
 	TxErr:   {TxAcked: {TxErr, true}, TxAckedAll: {TxErr, true}, TxCTS: {TxErr, true}, TxFail: {TxErr, true}},
 }
@@ -65,18 +93,21 @@ var txTable = [numTxStates][numTxEvents]struct {
 // ErrViolation is wrapped by errors about events that a state does not allow.
 var ErrViolation = errors.New("protocol violation")
 
-// Tx is the machine of one message being sent: pure, the txe carries out what it
+// Tx is the machine of one operation that sends: pure, the txe carries out what it
 // allows.
 type Tx struct {
 	State  TxState
 	Proto  Proto
-	seg    uint32 // bytes of a REQ packet
-	Total  uint64 // bytes of the message
+	answer bool   // an answer is still to come
+	parts  bool   // requests are cut: the last takes the rest
+	seg    uint32 // bytes of a request
+	Flying int32  // packets with the device
+	left   int32  // requests to post
+	Total  uint64 // bytes of the operation
+	end    uint64 // of them, what goes out from here; the peer reads the rest
 	Sent   uint64 // bytes handed to the device
 	Acked  uint64 // bytes that arrived
 	Window uint64 // bytes that the receiver still grants
-	Flying int32  // packets with the device
-	left   int32  // REQ packets to post
 
 	steps *Steps // counts what happens; may be nil
 }
@@ -84,34 +115,44 @@ type Tx struct {
 // Segment is a packet that may be posted now.
 type Segment struct {
 	Off, Len uint64
-	Data     bool // CTSDATA; else a REQ packet
+	Data     bool // CTSDATA; else a request or a response
 }
 
-// Start arms the machine. room is what one REQ packet can carry, seg and n how a
-// medium message is cut.
-func (t *Tx) Start(proto Proto, total uint64, room, seg, n int) {
-	*t = Tx{Proto: proto, Total: total, steps: t.steps}
-	switch proto {
-	case Medium:
-		t.seg, t.left = uint32(seg), int32(n)
-	case LongCTS:
-		t.seg, t.left = uint32(room), 1
-	default:
-		t.seg, t.left = uint32(total), 1 // fits a packet
+// Shape is how an operation is to be sent.
+type Shape struct {
+	Proto Proto
+	Total uint64
+	Sent  uint64 // of Total, what has arrived already
+	End   uint64 // what goes out from here of Total
+	Seg   int    // bytes that one request carries
+	Parts int    // requests
+	// Window is what the peer has granted beforehand, of End: a read response.
+	Window uint64
+}
+
+// Start arms the machine.
+func (t *Tx) Start(s *Shape) {
+	p := &protos[s.Proto]
+	*t = Tx{
+		Proto: s.Proto, Total: s.Total, Sent: s.Sent, Acked: s.Sent, end: s.End, seg: uint32(s.Seg), left: int32(s.Parts),
+		Window: s.Window, parts: p.parts, answer: p.answer != noAnswer, steps: t.steps, Flying: t.Flying,
+	}
+	if s.Proto == RuntRead && s.End == s.Total {
+		t.answer = false // nothing is left to be read (§4.5)
 	}
 }
 
 // Next is the packet to post next, if one may be posted. maxData is what a
 // CTSDATA packet carries.
 func (t *Tx) Next(maxData int) (Segment, bool) {
-	rest := t.Total - t.Sent
+	rest := t.end - t.Sent
 	switch t.State {
 	case TxReq:
 		if t.left == 0 {
 			return Segment{}, false // its turn has not come
 		}
 		n := min(uint64(t.seg), rest)
-		if t.Proto == Medium && t.left == 1 {
+		if t.parts && t.left == 1 {
 			n = rest
 		}
 		return Segment{Off: t.Sent, Len: n}, true
@@ -126,16 +167,23 @@ func (t *Tx) Next(maxData int) (Segment, bool) {
 func (t *Tx) Posted(s Segment) error {
 	t.Sent += s.Len
 	t.Flying++
-	if s.Data {
-		t.Window -= s.Len
-	} else {
+	if !s.Data {
 		t.left--
 	}
+	if s.Data || t.Proto == ReadResponse {
+		t.Window -= s.Len
+	}
 	switch {
-	case t.Sent == t.Total && (s.Data || t.left == 0):
+	case t.left > 0:
+		return t.step(TxPosted)
+	case t.Sent == t.end && t.answer:
+		return t.step(TxAsked)
+	case t.Sent == t.end:
 		return t.step(TxPostedAll)
-	case s.Data && t.Window == 0, !s.Data && t.left == 0:
+	case t.Window == 0:
 		return t.step(TxPaused)
+	case !s.Data:
+		return t.step(TxOpened)
 	default:
 		return t.step(TxPosted)
 	}
@@ -144,13 +192,44 @@ func (t *Tx) Posted(s Segment) error {
 // CTS opens a window of n bytes. The peer may only grant what is left, and only
 // when the window before is used up (§3.2); anything else is its fault.
 func (t *Tx) CTS(n uint64) error {
-	if t.Proto != LongCTS || n == 0 || n > t.Total-t.Sent {
-		return fmt.Errorf("%w: CTS of %d bytes for a message with %d left", ErrViolation, n, t.Total-t.Sent)
+	if !protos[t.Proto].cts || n == 0 || n > t.end-t.Sent {
+		return fmt.Errorf("%w: CTS of %d bytes for a message with %d left", ErrViolation, n, t.end-t.Sent)
 	}
 	if err := t.step(TxCTS); err != nil {
 		return err
 	}
 	t.Window = n
+	return nil
+}
+
+// Answer takes RECEIPT, EOR or ATOMRSP. That may overtake the acknowledgement of
+// the packet that it answers, and the EOR of a runting read the runt's last packets.
+func (t *Tx) Answer(a answer) error {
+	if protos[t.Proto].answer != a || !t.answer || t.State == TxReq && t.Proto != RuntRead {
+		return fmt.Errorf("%w: unexpected answer to %s in state %s", ErrViolation, t.Proto, t.State)
+	}
+	e := TxAnswered
+	if t.State == TxAwait && t.Flying == 0 {
+		e = TxAnsweredAll
+	}
+	if err := t.step(e); err != nil {
+		return err
+	}
+	t.answer = false
+	return nil
+}
+
+// NACK begins again in the shape that replaces the read-based one.
+func (t *Tx) NACK(s *Shape) error {
+	if !t.Proto.readBased() || !t.answer {
+		return fmt.Errorf("%w: READ_NACK for %s", ErrViolation, t.Proto)
+	}
+	if err := t.step(TxNACK); err != nil {
+		return err
+	}
+	acked := t.Acked
+	t.Start(s)
+	t.Acked = acked
 	return nil
 }
 
@@ -164,13 +243,13 @@ func (t *Tx) Ack(n int) error {
 	return t.step(TxAcked)
 }
 
-// Lost counts a packet that will never arrive, and fails the message.
+// Lost counts a packet that will never arrive, and fails the operation.
 func (t *Tx) Lost() {
 	t.Flying--
 	t.Fail()
 }
 
-// Fail ends the message without success.
+// Fail ends the operation without success.
 func (t *Tx) Fail() {
 	if t.State != TxDone {
 		_ = t.step(TxFail) // from every state but TXE_DONE

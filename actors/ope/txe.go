@@ -6,45 +6,54 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
 )
 
-// Txe is the actor of one message being sent.
+// Txe is the actor of one operation whose data leaves from here: a message, a write
+// or an atomic of ours, or the response to a read or an atomic of the peer's.
 //
 //   - It owns its request and its machine, from GetTx to release; the buffer in
 //     the request is the caller's until the outcome.
 //   - Its peer grants its turn, resumes it and tells of failures; the device
-//     queue tells it of packets that arrived and of room; CTS comes from its
-//     peer.
-//   - It posts packets, and gives the outcome to the request's sink.
-//   - It waits for its turn, a CTS, room, or the end of back-off.
+//     queue tells it of packets that arrived and of room; CTS and answers come
+//     from its peer.
+//   - It posts packets and RDMA writes, and gives the outcome to the request's
+//     sink.
+//   - It waits for its turn, a CTS, an answer, room, or the end of back-off.
 //   - It is never stopped alone; when its endpoint stops, the endpoint has ended
 //     it before.
 type Txe struct {
 	pools *Pools
 	ref   shard.Ref
 	next  *Txe
-	busy  bool
 	id    uint32 // send_id
+	busy  bool
 
-	ord      *Order // nil between uses
-	link     *peer.Link
-	m        Tx
-	err      error
-	detached bool  // the caller has its outcome already
-	leaving  bool  // a canceled caller waits until it can be let go
-	canceled error // what the caller's context said
+	detached bool // the caller has its outcome already
+	leaving  bool // a canceled caller waits until it can be let go
+	nacked   bool // the receiver cannot read (§4.7)
+	spent    bool // its msg_id is
+	rawAddr  bool // optional headers, chosen once per message
+	connID   bool
+	hasPeer  bool // peerID is known
+	farewell bool // the peer is to be told that the operation is given up
+	reads    bool // it counts among the read messages in flight
 
-	rawAddr, connID bool   // optional headers, chosen once per message
-	peerID          uint32 // the receiver's recv_id, from CTS
+	slotWaits, moreQueued bool
+
+	peerID uint32 // the other side's recv_id, or of a response its id of the request
+
+	ord  *Order // nil between uses
+	link *peer.Link
+	m    Tx
+	err  error
+	x    *txExt // what few operations have
 
 	turn   peer.Turn
+	more   continueMsg
 	hold   peer.Hold
 	slot   device.SlotWait
 	member peer.Member
-	more   continueMsg
-	late   *lateMsg // made when a caller has to wait for the protocol
-
-	slotWaits, moreQueued bool
 }
 
 type continueMsg struct{ shard.Message }
@@ -65,12 +74,35 @@ type Cancel struct {
 
 // Arm fills the txe for a request to l and returns its place in the peer's line.
 func (t *Txe) Arm(ord *Order, l *peer.Link) *peer.Turn {
+	q := &ord.Req
+	if q.Flags&Inject != 0 {
+		q.Flags &^= Deliver // nobody waits for it
+	}
+	t.begin(ord, l, uint64(len(q.Buf)))
+	era := &t.pools.env.Config.Era
+	turn := &t.turn
+	switch q.Kind {
+	case KindWrite:
+		turn.Ask(true, !era.RMANoWait || q.Flags&Deliver != 0)
+	case KindSend:
+		turn.Ask(false, era.ReadWaits && t.pools.mayRead(len(q.Buf)))
+	default:
+		turn.Ask(false, false)
+	}
+	if q.Flags&Deliver != 0 && q.Kind != KindWrite && (q.Kind != KindAtomic || q.Form == AtomicWrite) {
+		turn.Need(wire.FeatureDeliveryComplete)
+	}
+	return turn
+}
+
+func (t *Txe) begin(ord *Order, l *peer.Link, total uint64) {
 	t.ord, t.link = ord, l
-	t.m = Tx{State: TxReq, Total: uint64(len(ord.Req.Buf)), steps: &t.pools.Steps}
-	t.err, t.detached, t.leaving, t.canceled = nil, false, false, nil
+	t.m = Tx{State: TxReq, Total: total, steps: &t.pools.Steps}
+	t.err, t.detached, t.leaving, t.nacked, t.spent = nil, false, false, false, false
+	t.hasPeer, t.farewell, t.reads = false, false, false
+	t.slot.Control = false
 	t.turn.Link = l
 	l.Join(&t.member, t.ref)
-	return &t.turn
 }
 
 // Link is the txe's peer, nil between uses.
@@ -114,8 +146,12 @@ func (t *Txe) Receive(ctx actor.Context) {
 		}
 	case *peer.Withdrawn:
 		t.onWithdrawn(m)
+	case *peer.Refused:
+		t.fail(m.Err)
 	case *Cancel:
 		t.onCancel(m)
+	case *Revoke:
+		t.onRevoke(m.Region)
 	case *lateMsg:
 		t.onLate()
 	case *Abandon:
@@ -137,24 +173,27 @@ func (t *Txe) onSent(p *device.Pke) {
 		t.fail(err)
 		return
 	}
+	if t.m.Proto == RuntRead {
+		t.link.Runt -= n
+	}
 	if t.leaving && t.canLeave() {
 		t.letGo()
 	}
 	t.settle()
 }
 
-// onLost: a packet will never arrive; the message failed for good, and the other
+// onLost: a packet will never arrive; the operation failed for good, and the other
 // side would wait for the rest of it.
 func (t *Txe) onLost(m *peer.SendFailed) {
 	t.pools.env.Q.Free(m.Pke)
 	if !t.busy {
 		return
 	}
-	t.lostID(m.Err)
 	t.m.Lost()
 	if t.err == nil {
 		t.err = m.Err
 	}
+	t.giveUp()
 	t.settle()
 }
 
@@ -171,8 +210,14 @@ func (t *Txe) fail(err error) {
 	if t.err == nil {
 		t.err = err
 	}
-	t.m.Fail()
-	if t.m.Flying > 0 && t.pools.CopiesAtPost {
+	if t.m.State != TxErr {
+		incomplete := t.incomplete()
+		t.m.Fail()
+		if incomplete {
+			t.giveUp()
+		}
+	}
+	if t.m.Flying > 0 && t.pools.CopiesAtPost && !protos[t.m.Proto].rdma {
 		t.detach()
 	}
 	t.settle()
@@ -187,9 +232,14 @@ func (t *Txe) settle() {
 	if t.m.Flying == 0 || t.detached {
 		t.complete()
 	}
-	if t.m.Flying == 0 && !t.slotWaits && !t.moreQueued && !t.hold.Queued() && !t.turn.InLine() {
-		t.release()
+	if t.m.Flying > 0 || t.slotWaits || t.moreQueued || t.hold.Queued() || t.turn.InLine() {
+		return
 	}
+	if t.farewell {
+		t.farewell = false
+		t.sayFarewell()
+	}
+	t.release()
 }
 
 func (t *Txe) complete() {
@@ -199,6 +249,9 @@ func (t *Txe) complete() {
 	}
 	r := &t.pools.res
 	*r = Result{Proto: t.m.Proto, Err: t.err, N: int(t.m.Total)}
+	if q := &t.ord.Req; q.Kind == KindAtomic {
+		r.N = len(q.Buf)
+	}
 	if t.err != nil {
 		r.N = int(t.m.Acked)
 	}
@@ -208,8 +261,10 @@ func (t *Txe) complete() {
 }
 
 func (t *Txe) release() {
-	if t.late != nil {
-		t.pools.env.Sh.StopTimer(&t.late.timer)
+	t.notReading()
+	if x := t.x; x != nil {
+		t.x = nil
+		t.pools.putTxExt(x, t.link)
 	}
 	t.member.Leave()
 	t.id = nextID(t.id)
@@ -226,9 +281,6 @@ func (t *Txe) release() {
 func (t *Txe) panicked() {
 	if !t.busy {
 		return
-	}
-	if t.m.left > 0 {
-		t.lostID(ErrInternal)
 	}
 	t.fail(ErrInternal)
 }

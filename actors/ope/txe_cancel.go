@@ -6,22 +6,29 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
 )
 
 // ErrInternal ends an operation whose handler panicked.
 var ErrInternal = errors.New("internal error: the operation's handler panicked")
 
-// onCancel lets the caller go: before its turn came the message is withdrawn and
+// ErrRegionClosed ends an operation that uses a memory region which was closed.
+var ErrRegionClosed = fmt.Errorf("%w: its memory region was closed", errno.ErrCanceled)
+
+var errNoDC = fmt.Errorf("%w: the peer lacks %s", errno.ErrNotSupported, wire.FeatureDeliveryComplete)
+
+// onCancel lets the caller go: before its turn came the operation is withdrawn and
 // no msg_id is spent; afterwards what is not sent yet is copied, up to
-// DetachLimit, since a msg_id must never get lost; beyond that the protocol is
-// awaited, at most PeerTimeout.
+// DetachLimit, since a msg_id must never get lost; beyond that a peer that knows
+// PEER_ERROR is told, and with others the protocol is awaited, at most PeerTimeout.
 func (t *Txe) onCancel(m *Cancel) {
-	if !t.busy || t.ord.Req.ID != m.ID || t.ord.Req.Sink == nil || t.canceled != nil {
+	if !t.busy || t.ord.Req.ID != m.ID || t.ord.Req.Sink == nil || t.x != nil && t.x.canceled != nil {
 		return
 	}
-	t.canceled = m.Err
+	t.ext().canceled = m.Err
 	if t.turn.InLine() {
 		t.pools.env.Sh.Tell(t.link.Peer, &peer.Withdraw{Turn: &t.turn, ID: m.ID})
 		return
@@ -29,13 +36,42 @@ func (t *Txe) onCancel(m *Cancel) {
 	t.letGo()
 }
 
+// Revoke tells an operation that a region that it uses is being closed
+// (endpoint -> operation).
+type Revoke struct {
+	shard.Message
+	Region *mr.Region
+}
+
+// onRevoke ends the operation as if it were canceled. What the peer may be reading
+// is closed to it by the device; its answer is awaited without the caller.
+func (t *Txe) onRevoke(r *mr.Region) {
+	if !t.busy || !t.UsesRegion(r) {
+		return
+	}
+	if t.m.State == TxAwait && t.m.Proto.readBased() {
+		t.err, t.detached = ErrRegionClosed, true
+		t.complete()
+		t.x.doneWith()
+		return
+	}
+	if t.ord.Req.Sink == nil {
+		t.fail(ErrRegionClosed)
+		return
+	}
+	t.onCancel(&Cancel{ID: t.ord.Req.ID, Err: ErrRegionClosed})
+}
+
 // onWithdrawn: the peer took the message out of its line, or was too late.
 func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
 	if !t.busy || t.ord.Req.ID != m.ID || t.ord.Req.Sink == nil {
 		return
 	}
+	if t.x == nil {
+		return
+	}
 	if m.OK {
-		t.fail(t.canceled)
+		t.fail(t.x.canceled)
 		return
 	}
 	t.letGo()
@@ -45,24 +81,30 @@ func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
 // from a copy; as soon as that can be done, or when it is too late.
 func (t *Txe) letGo() {
 	env := t.pools.env
-	if !t.canLeave() {
-		if t.late == nil {
-			t.late = new(lateMsg)
-		}
+	switch {
+	case t.ord.Req.Kind == KindWrite && t.m.Proto != LongReadWrite, t.m.State == TxErr:
+		t.fail(t.x.canceled) // in no order with anything: it just stops
+		return
+	case t.canLeave():
+	case t.mayAbort():
+		t.fail(t.x.canceled)
+		return
+	default:
 		t.leaving = true
-		t.late.id = t.ord.Req.ID
-		env.Sh.StartTimer(&t.late.timer, env.Config.PeerTimeout, t.ref, t.late)
+		t.x.late.id = t.ord.Req.ID
+		env.Sh.StartTimer(&t.x.late.timer, env.Config.PeerTimeout, t.ref, &t.x.late)
 		return
 	}
 	if t.leaving {
 		t.leaving = false
-		env.Sh.StopTimer(&t.late.timer)
+		env.Sh.StopTimer(&t.x.late.timer)
 	}
 	t.detach()
 	t.ord.base, t.ord.copied = t.m.Sent, true
-	t.pools.detached += t.m.Total - t.m.Sent
-	t.ord.Req.Buf = append([]byte(nil), t.ord.Req.Buf[t.m.Sent:]...)
-	t.err = t.canceled
+	rest := t.ord.Req.Buf[min(t.m.Sent, uint64(len(t.ord.Req.Buf))):]
+	t.pools.detached += uint64(len(rest))
+	t.ord.Req.Buf = append([]byte(nil), rest...)
+	t.err = t.x.canceled
 	t.complete()
 	t.err = nil
 }
@@ -73,9 +115,17 @@ const detachedLimits = 64
 // canLeave tells whether what is not sent yet may be copied, and whether the device
 // is done with what is.
 func (t *Txe) canLeave() bool {
+	if t.m.Proto.readBased() && t.m.answer {
+		return false // the peer may be reading it
+	}
 	rest, limit := t.m.Total-t.m.Sent, t.pools.DetachLimit
 	return rest <= limit && t.pools.detached+rest <= detachedLimits*limit &&
 		(t.m.Flying == 0 || t.pools.CopiesAtPost)
+}
+
+// mayAbort tells whether the peer can be told that a message ends before its end.
+func (t *Txe) mayAbort() bool {
+	return t.link.Can(wire.FeaturePeerError) && !t.m.Proto.readBased()
 }
 
 // detach copies the payload of packets that might have to be sent again.
@@ -86,7 +136,7 @@ func (t *Txe) detach() {
 
 // onLate: a canceled send could not be ended in time, so its peer is failed.
 func (t *Txe) onLate() {
-	if !t.busy || t.ord.Req.Sink == nil || t.ord.Req.ID != t.late.id {
+	if !t.busy || t.x == nil || t.ord.Req.Sink == nil || t.ord.Req.ID != t.x.late.id {
 		return
 	}
 	err := fmt.Errorf("%w: a canceled send of %d bytes did not end: %w", peer.ErrPeerFailed, t.m.Total, errno.ErrTimedOut)

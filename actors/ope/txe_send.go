@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -12,46 +12,86 @@ import (
 // one copy must not hold the shard for long.
 const burst = 8
 
-// onGrant: it is this message's turn. Choose the subprotocol (§3.2, protocol
-// selection of libfabric 1.17 and later) and post what may go.
+// onGrant: it is this operation's turn. Choose the subprotocol and post what may
+// go.
 func (t *Txe) onGrant(p *device.Pke) {
 	t.turn.Taken()
+	t.spent = !t.turn.NoID
 	if t.m.State == TxErr { // its peer or the endpoint ended meanwhile
 		t.pools.env.Q.Free(p)
+		t.giveUp()
 		t.settle()
 		return
 	}
-	t.choose()
+	if err := t.choose(); err != nil {
+		t.pools.env.Q.Free(p)
+		t.fail(err)
+		return
+	}
 	t.pump(p)
 	t.settle()
 }
 
-func (t *Txe) choose() {
+// choose picks the subprotocol and starts the machine.
+func (t *Txe) choose() error {
 	t.rawAddr, t.connID = t.link.Optional()
-	total := int(t.m.Total)
-	// What a packet holds besides its mandatory header.
-	room := t.pools.env.MTU
-	if t.rawAddr {
-		room -= wire.RawAddrHdrLen
+	q := &t.ord.Req
+	f := Facts{
+		Kind: q.Kind, Form: q.Form, Total: len(q.Buf), Tagged: q.Flags&Tagged != 0, HasData: q.Flags&HasData != 0,
+		Deliver: q.Flags&Deliver != 0, MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID,
 	}
-	if t.connID {
-		room -= wire.ConnIDHdrLen
+	if q.Kind != KindAtomic {
+		t.pools.facts(&f, t.link, q)
 	}
-	if t.ord.Req.Flags&HasData != 0 {
-		room -= wire.CQDataHdrLen
+	s, err := Choose(&f, &t.pools.Policy)
+	if err != nil {
+		return err
 	}
-	eager, medium, long := room-wire.EagerMsgRTMLen, room-wire.MediumMsgRTMLen, room-wire.LongCTSMsgRTMLen
-	if t.ord.Req.Flags&Tagged != 0 {
-		eager, medium, long = room-wire.EagerTagRTMLen, room-wire.MediumTagRTMLen, room-wire.LongCTSTagRTMLen
+	if s.Proto.dc() && !t.link.Can(wire.FeatureDeliveryComplete) {
+		return errNoDC
 	}
-	switch {
-	case total <= eager:
-		t.m.Start(Eager, uint64(total), 0, 0, 0)
-	case total <= t.pools.Policy.MaxMedium:
-		size, n := t.pools.Policy.Rounding.Cut(total, medium)
-		t.m.Start(Medium, uint64(total), medium, size, n)
-	default:
-		t.m.Start(LongCTS, uint64(total), long, 0, 0)
+	if (s.Proto.readBased() || protos[s.Proto].rdma) && !t.useSource() {
+		f.Source = false // closed between the two
+		if s, err = Choose(&f, &t.pools.Policy); err != nil {
+			return err
+		}
+	}
+	t.m.Start(&s)
+	if s.Proto.readBased() {
+		t.reads = true
+		t.pools.reads++
+		if s.Proto == RuntRead {
+			t.link.Runt += int(s.End)
+		}
+	}
+	if q.Kind != KindSend {
+		t.member.Bound()
+	}
+	return nil
+}
+
+// useSource keeps the region of the buffer, if it lies in one.
+func (t *Txe) useSource() bool {
+	r := t.pools.Regions.Find(t.ord.Req.Buf)
+	if r == nil {
+		return !t.pools.Info.LocalKeys && t.ord.Req.Kind == KindWrite
+	}
+	return t.ext().use(r)
+}
+
+// source is the region of the buffer, nil if it has none in use.
+func (t *Txe) source() *mr.Region {
+	if t.x == nil || t.x.nregion == 0 {
+		return nil
+	}
+	return t.x.regions[0]
+}
+
+// notReading takes the operation out of the count of those that are read.
+func (t *Txe) notReading() {
+	if t.reads {
+		t.reads = false
+		t.pools.reads--
 	}
 }
 
@@ -60,7 +100,7 @@ func (t *Txe) choose() {
 func (t *Txe) pump(p *device.Pke) {
 	env := t.pools.env
 	for n := 0; ; n++ {
-		seg, ok := t.m.Next(env.MTU - ctsDataHeader)
+		seg, ok := t.m.Next(env.MTU - t.pools.dataHeader())
 		if !ok {
 			break
 		}
@@ -83,9 +123,6 @@ func (t *Txe) pump(p *device.Pke) {
 			}
 		}
 		if err := t.post(p, seg); err != nil {
-			if !seg.Data {
-				t.lostID(err)
-			}
 			t.fail(err)
 			break
 		}
@@ -96,77 +133,61 @@ func (t *Txe) pump(p *device.Pke) {
 	}
 }
 
-// lostID: a packet that spent a msg_id failed for good. The other side would wait
-// for that msg_id for ever, so it is failed until it comes back as a new endpoint.
-func (t *Txe) lostID(err error) {
-	err = fmt.Errorf("%w: msg_id %d is lost: %w", peer.ErrPeerFailed, t.turn.MsgID, err)
-	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: err, Tell: true})
-}
-
 // ctsDataHeader is what libfabric reserves in a CTSDATA packet, whether or not it
 // carries a connid.
 const ctsDataHeader = 32
 
 func (t *Txe) post(p *device.Pke, seg Segment) error {
 	env := t.pools.env
-	h := t.header(p.Header(), seg)
-	p.Fill(h, t.ord.Req.Buf[seg.Off-t.ord.base:][:seg.Len])
 	p.Off, p.Gen = seg.Off, t.id
+	if protos[t.m.Proto].rdma {
+		t.fillRDMA(p, seg)
+	} else {
+		t.fill(p, seg)
+	}
 	t.link.Address(p, t.ref)
+	if t.m.Proto == Headerless {
+		p.To(t.link.AH, uint16(t.link.UserQP.QPN), t.link.UserQP.QKey)
+	}
 	if err := env.Q.Post(p); err != nil {
 		return fmt.Errorf("%s: %w", t.m.Proto, err)
 	}
-	env.Counters.PacketsSent[h[0]]++
+	env.Counters.PacketsSent[p.Type()]++
 	return t.m.Posted(seg)
 }
 
-// header builds the packet's header for the segment.
-func (t *Txe) header(b []byte, seg Segment) []byte {
-	if seg.Data {
-		d := wire.CTSData{
-			RecvID: t.peerID, SegLength: seg.Len, SegOffset: seg.Off,
-			HasConnID: t.link.WantsConnID(), ConnID: t.pools.env.Addr.ConnID(),
-		}
-		return d.Append(b)
+// fillRDMA makes the entry a write of the segment into the peer's memory (§4.6).
+func (t *Txe) fillRDMA(p *device.Pke, seg Segment) {
+	q := &t.ord.Req
+	var lkey uint32
+	if r := t.source(); r != nil {
+		lkey = r.LKey()
 	}
-	o := wire.Options{HasCQData: t.ord.Req.Flags&HasData != 0, CQData: t.ord.Req.Data}
-	t.link.Options(&o, t.rawAddr, t.connID)
-	tag := t.ord.Req.Flags&Tagged != 0
-	switch t.m.Proto {
-	case Medium:
-		h := wire.MediumRTM{
-			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: t.ord.Req.Tag,
-			MsgLength: t.m.Total, SegOffset: seg.Off,
-		}
-		return h.Append(b)
-	case LongCTS:
-		h := wire.LongCTSRTM{
-			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: t.ord.Req.Tag,
-			MsgLength: t.m.Total, SendID: t.id, CreditRequest: uint32(t.pools.Policy.Credits),
-		}
-		return h.Append(b)
-	default:
-		h := wire.EagerRTM{Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: t.ord.Req.Tag}
-		return h.Append(b)
+	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, uint32(q.Key))
+	if q.Flags&HasData != 0 {
+		p.SetImm(uint32(q.Data))
 	}
 }
 
-// onPacket: the receiver grants a window.
-func (t *Txe) onPacket(pkt *peer.Packet) {
-	env := t.pools.env
-	ok := pkt.Type == wire.TypeCTS && pkt.SendID == t.id && pkt.Link == t.link && t.busy
-	if !ok {
-		env.Counters.BadID++
-		pkt.Free()
-		return
+// fill makes the entry a packet with the segment.
+func (t *Txe) fill(p *device.Pke, seg Segment) {
+	q := &t.ord.Req
+	switch t.m.Proto {
+	case ReadResponse:
+		t.fillResponse(p, seg)
+	case CompareAtomic:
+		p.Gather(t.header(p.Header(), seg), q.Buf, q.More.Compare)
+	case Headerless:
+		p.Fill(nil, q.Buf)
+		if q.Flags&HasData != 0 {
+			p.SetImm(uint32(q.Data))
+		}
+	default:
+		h := t.header(p.Header(), seg)
+		var payload []byte
+		if seg.Len > 0 {
+			payload = q.Buf[seg.Off-t.ord.base:][:seg.Len]
+		}
+		p.Fill(h, payload)
 	}
-	id, n := pkt.RecvID, pkt.Granted
-	pkt.Free()
-	if err := t.m.CTS(n); err != nil {
-		env.Counters.BadLength++
-		return
-	}
-	t.peerID = id
-	t.pump(nil)
-	t.settle()
 }

@@ -16,6 +16,9 @@ type Counters struct {
 	Probes                         uint64
 	PeersFailed                    uint64
 	Unexpected                     uint64
+	NACKsSent, NACKsRecv           uint64
+	PeerErrorsSent, PeerErrorsRecv uint64
+	Aborted                        uint64 // messages that the peer took back
 
 	// Input that was dropped.
 	BadShort       uint64 // shorter than its header says
@@ -26,7 +29,8 @@ type Counters struct {
 	StaleMsgID     uint64 // a msg_id that was processed already
 	StaleConnID    uint64 // from a former endpoint with the same GID and QPN
 	NoAddress      uint64 // a stranger that does not say who it is
-	Unsupported    uint64 // a subprotocol that is not built
 	PeerOverMemory uint64
 	PeerDown       uint64 // from a peer that has failed
+	Refused        uint64 // an access to memory: the key, the range or the right was wrong
+	RefusedKeys    uint64 // of them, keys that name nothing
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
@@ -28,10 +29,9 @@ type Env struct {
 
 // OpTable finds an operation by the id that was given to the peer on the wire.
 type OpTable interface {
-	// Tx and Rx return the zero Ref for an id that was never given out or
-	// whose use has ended.
-	Tx(id uint32) shard.Ref
-	Rx(id uint32) shard.Ref
+	// Find returns the zero Ref for an id that was never given out or whose
+	// use has ended.
+	Find(id uint32) shard.Ref
 }
 
 // Config are the settings of the protocol that concern peers. Zero values mean
@@ -48,6 +48,11 @@ type Config struct {
 	Features    wire.Features // what HANDSHAKE advertises
 	DeviceID    uint32        // device_version in HANDSHAKE
 	HostID      uint64        // host_id in HANDSHAKE, 0 for none
+	// Homogeneous takes it for granted that all peers have the features of this
+	// endpoint, so that nothing but CTSDATA waits for their HANDSHAKE.
+	Homogeneous bool
+	// Era is how the endpoint talks, if not as this project does.
+	Era era.Profile
 	// WaitHandshake makes every first packet wait for the peer's HANDSHAKE.
 	WaitHandshake bool
 }

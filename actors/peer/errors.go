@@ -16,7 +16,19 @@ var (
 	ErrDied       = fmt.Errorf("%w: its process died", ErrPeerFailed)
 	ErrSilent     = fmt.Errorf("%w: nothing was heard of it for the whole PeerTimeout", ErrPeerFailed)
 	ErrHoard      = fmt.Errorf("%w: it sent more than PeerMemory that nobody asked for", ErrPeerFailed)
+	ErrIntruder   = fmt.Errorf("%w: it used too many keys that name no memory here", ErrPeerFailed)
 	ErrStopped    = errors.New("endpoint closed")
+)
+
+// Causes of an operation's end with a peer that lives.
+var (
+	// ErrNoAnswer: an access to the peer's memory was not answered for
+	// PeerTimeout. It was refused, or the peer is stuck.
+	ErrNoAnswer = fmt.Errorf("%w: the peer has not answered the request, it may have refused the access", errno.ErrTimedOut)
+	// ErrAborted: the peer gave the operation up (PEER_ERROR).
+	ErrAborted = fmt.Errorf("%w: aborted by the peer", errno.ErrCanceled)
+	// ErrRefused: the peer refused access to its memory.
+	ErrRefused = fmt.Errorf("%w: refused by the peer", errno.ErrAccess)
 )
 
 // StatusError is a device's verdict with libfabric's numbers.

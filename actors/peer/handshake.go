@@ -31,11 +31,13 @@ func (p *Peer) sendHandshake() {
 		return
 	}
 	c := &p.env.Config
+	e := &c.Era
 	h := wire.Handshake{
 		Features:  c.Features,
-		HasConnID: true, ConnID: p.env.Addr.ConnID(),
-		HasHostID: c.HostID != 0, HostID: c.HostID,
-		HasDeviceVersion: true, DeviceVersion: c.DeviceID,
+		HasConnID: !e.NoConnID, ConnID: p.env.Addr.ConnID(),
+		HasHostID: c.HostID != 0 && !e.NoHostID, HostID: c.HostID,
+		HasDeviceVersion: !e.NoDeviceVersion, DeviceVersion: c.DeviceID,
+		HasP2P: e.P2P, P2PSupported: e.P2P,
 	}
 	if !p.post(pke, h.Append(pke.Header())) {
 		p.handshake = handshakeNone // the next packet is answered
@@ -57,8 +59,18 @@ func (p *Peer) onHandshake(b []byte) {
 	if p.link.Handshaken {
 		return
 	}
-	p.link.Features = h.Features
-	p.link.Handshaken = true
+	l := p.link
+	l.Features = p.env.Config.Era.Knows(h.Features)
+	if l.UserQP = h.UserRecvQP; !h.HasUserRecvQP {
+		l.Features.Clear(wire.FeatureUserRecvQP)
+	}
+	l.Family, l.hasFamily = h.DeviceVersion, h.HasDeviceVersion
+	if h.HasP2P && !h.P2PSupported {
+		// Its memory cannot be reached by the device: everything by copy.
+		l.Features.Clear(wire.FeatureRDMARead)
+		l.Features.Clear(wire.FeatureRDMAWrite)
+	}
+	l.Handshaken = true
 	p.resume()
 	p.serveLine()
 }

@@ -38,7 +38,9 @@ func (p *Peer) onWatch() {
 	c := &p.env.Config
 	if p.env.now().Sub(p.watchMsg.due) > overslept {
 		p.heardFrom() // what it sent meanwhile has yet to be looked at
+		p.link.excuse()
 	}
+	p.link.expire()
 	silent := p.env.now().Sub(p.link.heard)
 	if silent >= c.PeerTimeout {
 		p.fail(ErrSilent, true)
@@ -49,6 +51,25 @@ func (p *Peer) onWatch() {
 	}
 	next := min(c.ProbeAfter, max(c.PeerTimeout-silent, 1))
 	p.watchAgain(next)
+}
+
+// expire ends the operations that have waited too long for an answer: the peer
+// lives, but it has refused them and has no word for that (§3.3).
+func (l *Link) expire() {
+	now := l.env.now()
+	for m := l.members; m != nil; m = m.next {
+		if m.since != 0 && now.Sub(m.since) >= l.env.Config.PeerTimeout {
+			m.since = 0
+			l.env.Sh.Tell(m.Op, &Fail{Link: l, Err: ErrNoAnswer})
+		}
+	}
+}
+
+// excuse does not hold a pause of our own against the peer.
+func (l *Link) excuse() {
+	for m := l.members; m != nil; m = m.next {
+		m.GotOn()
+	}
 }
 
 // Heard is called by operations when a packet of theirs reached the peer. That
@@ -99,6 +120,7 @@ func (p *Peer) fail(err error, tell bool) {
 	p.link.Each(func(op shard.Ref) { sh.Tell(op, &Fail{Link: p.link, Err: err}) })
 	p.resume()
 	p.window.Drain((*Packet).Free)
+	clear(p.nacked)
 	for id, m := range p.multi {
 		delete(p.multi, id)
 		if m.missing = 0; m.packets == 0 {

@@ -27,6 +27,13 @@ type Link struct {
 	Backoff    bool  // RNR: post nothing
 	Err        error // not nil: the peer has failed, and why
 
+	Self      bool // it is this endpoint
+	UserQP    wire.UserRecvQP
+	Family    uint32 // device_version of HANDSHAKE
+	hasFamily bool
+	keysWrong int // accesses with keys that name nothing
+	Runt      int // bytes of runting reads under way, counted by operations
+
 	env     *Env
 	watched bool       // the peer looks after operations in progress
 	heard   clock.Time // last sign of life
@@ -40,19 +47,42 @@ type Link struct {
 // connid if it asked for that (§4.4).
 func (l *Link) Optional() (rawAddr, connID bool) {
 	rawAddr = !l.Handshaken || l.Features.Has(wire.FeatureConstantHeader)
-	return rawAddr, !rawAddr && l.WantsConnID()
+	return rawAddr, !rawAddr && (l.WantsConnID() || l.env.Config.Era.AlwaysConnID)
 }
 
 // Options sets the optional headers as chosen by Optional.
 func (l *Link) Options(o *wire.Options, rawAddr, connID bool) {
 	o.HasRawAddr, o.HasConnID = rawAddr, connID
 	if rawAddr {
-		o.RawAddr = l.env.Addr
+		o.RawAddr, o.ShortAddr = l.env.Addr, l.env.Config.Era.ShortAddr
 	}
 	if connID {
 		o.ConnID = l.env.Addr.ConnID()
 	}
 }
+
+// Known tells whether the peer's features are known: from its HANDSHAKE, or since
+// all peers are said to be alike.
+func (l *Link) Known() bool { return l.Handshaken || l.Self || l.env.Config.Homogeneous }
+
+// Can tells whether a feature may be used with the peer: both sides have it.
+func (l *Link) Can(f wire.Feature) bool {
+	ours := l.env.Config.Features.Has(f)
+	if l.Self || l.env.Config.Homogeneous {
+		return ours
+	}
+	return ours && l.Handshaken && l.Features.Has(f)
+}
+
+// CanRDMA tells whether RDMA reads (or writes) work between the devices: both have
+// them, and they are of one family (§2.1.1: the first EFA device reads only from
+// its own kind).
+func (l *Link) CanRDMA(f wire.Feature) bool {
+	return l.Can(f) && (l.Self || !l.hasFamily || (l.Family == firstEFA) == (l.env.Config.DeviceID == firstEFA))
+}
+
+// firstEFA is the vendor part id of the first EFA device.
+const firstEFA = 0xefa0
 
 // WantsConnID tells whether packets with room for it carry our connid.
 func (l *Link) WantsConnID() bool {
@@ -97,6 +127,20 @@ type Member struct {
 	Op         shard.Ref
 	link       *Link
 	prev, next *Member
+
+	// Since is when an operation last got on that the peer must answer without
+	// its application's help: it fails after PeerTimeout. 0: no such operation.
+	since clock.Time
+}
+
+// Bound begins to wait for an answer of the peer's.
+func (m *Member) Bound() { m.since = max(m.link.env.now(), 1) }
+
+// GotOn notes that an operation that waits for an answer is getting it.
+func (m *Member) GotOn() {
+	if m.since != 0 {
+		m.Bound()
+	}
 }
 
 // Join enters m into l's list and starts the watch over the peer.
@@ -144,7 +188,7 @@ func (m *Member) Leave() {
 	if m.next != nil {
 		m.next.prev = m.prev
 	}
-	m.link, m.prev, m.next = nil, nil, nil
+	m.link, m.prev, m.next, m.since = nil, nil, nil, 0
 }
 
 // Each calls f for every operation in progress, newest first.

@@ -4,6 +4,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
 )
 
 // Turn is a sending operation's place in its peer's line: embedded in the txe,
@@ -12,13 +13,23 @@ type Turn struct {
 	Op    shard.Ref
 	Link  *Link
 	MsgID uint32
+	NoID  bool // it takes no msg_id: writes and reads are in no order (§3.3)
+	Await bool // only once the peer's features are known
 
+	need   uint8 // 1 more than the feature that the peer must have, 0: none
+	listed bool  // the peer has it in its line
+	owed   bool  // the peer has yet to answer
 	submit Submit
 	grant  Grant
 	next   *Turn
-	listed bool // the peer has it in its line
-	owed   bool // the peer has yet to answer
 }
+
+// Ask sets what the operation asks of the line: no msg_id, a peer whose features
+// are known.
+func (t *Turn) Ask(noID, await bool) { t.NoID, t.Await, t.need = noID, await, 0 }
+
+// Need makes the operation end if the peer lacks f.
+func (t *Turn) Need(f wire.Feature) { t.Await, t.need = true, uint8(f)+1 }
 
 // Submit asks a peer for a msg_id and a packet entry (endpoint -> peer).
 type Submit struct {
@@ -47,6 +58,23 @@ func (t *Turn) InLine() bool { return t.owed }
 
 // Taken notes that the operation has seen the Grant.
 func (t *Turn) Taken() { t.owed = false }
+
+// Refused ends an operation that needs a feature that the peer lacks
+// (peer -> txe, rxe). No msg_id was spent.
+type Refused struct {
+	shard.Message
+	Turn *Turn
+	Err  error
+}
+
+// Nacked tells the peer that a read-based message was refused with READ_NACK: the
+// long-CTS packet with the same msg_id goes to Rx, or to nobody if that is zero
+// (rxe -> peer, §4.7).
+type Nacked struct {
+	shard.Message
+	MsgID uint32
+	Rx    shard.Ref
+}
 
 // Withdraw asks the peer to take an operation out of its line (endpoint -> peer).
 // The peer answers the operation with Withdrawn.
@@ -132,6 +160,37 @@ type Deliver struct {
 type Stranger struct {
 	shard.Message
 	Pkt  *device.RecvPkt
+	Link *Link
+}
+
+// Wrote tells the endpoint of an RDMA write with immediate data (peer ->
+// endpoint, which frees it).
+type Wrote struct {
+	shard.Message
+	Link *Link
+	Len  int
+	Data uint32
+
+	pool *Pool
+	next *Wrote
+}
+
+// Free gives the message back.
+func (w *Wrote) Free() { w.next, w.pool.wrotes = w.pool.wrotes, w }
+
+func (l *Pool) getWrote() *Wrote {
+	w := l.wrotes
+	if w == nil {
+		return &Wrote{pool: l}
+	}
+	l.wrotes = w.next
+	return w
+}
+
+// Intruded tells the endpoint that its device refused an access of the peer's
+// (peer -> endpoint).
+type Intruded struct {
+	shard.Message
 	Link *Link
 }
 

@@ -20,8 +20,14 @@ type Packet struct {
 	Length  uint64 // of the whole message
 	Offset  uint64 // of Payload in it
 	Granted uint64 // CTS recv_length
+	Credits uint32 // LONGCTS credit_request
+	Errno   uint32 // PEER_ERROR prov_errno
+	Ref     wire.RefKind
+	Nack    bool // a LONGCTS in place of a read-based message (§4.7)
+	Aborted bool // a message that its sender took back before its turn
 	Payload []byte
 	Link    *Link
+	Ext     *Ext // of read-based messages, RMA and atomics
 	Multi   *Multi
 	Next    *Packet // chain of its present holder
 	last    *Packet // of a chain in the reorder window, kept by its first
@@ -38,9 +44,9 @@ type Packet struct {
 // some are missing (libfabric's rxe_map, §3.2 medium message).
 type Multi struct {
 	Rx      shard.Ref // set by the endpoint when it has handled the first packet
-	Total   uint64
-	missing uint64
-	packets int // that refer to it
+	Total   uint64    // of the message
+	missing uint64    // of what travels in its packets
+	packets int       // that refer to it
 	next    *Multi
 }
 
@@ -86,6 +92,9 @@ func (p *Packet) Free() {
 		p.Link.Release(p.held)
 	}
 	pool := p.pool
+	if p.Ext != nil {
+		pool.putExt(p.Ext)
+	}
 	if m := p.Multi; m != nil {
 		if m.packets--; m.packets == 0 && m.missing == 0 {
 			pool.putMulti(m)
@@ -100,8 +109,16 @@ func (p *Packet) Free() {
 type Pool struct {
 	free   *Packet
 	multis *Multi
+	exts   *Ext
+	wrotes *Wrote
 	blocks blocks
 }
+
+// Block takes memory for n bytes, n > 0; PutBlock gives it back.
+func (l *Pool) Block(n int) []byte { return l.blocks.get(n) }
+
+// PutBlock gives a block back.
+func (l *Pool) PutBlock(b []byte) { l.blocks.put(b) }
 
 // Get takes a packet for r's contents.
 func (l *Pool) Get(r *device.RecvPkt, link *Link) *Packet {

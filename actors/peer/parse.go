@@ -4,37 +4,49 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// parseRTM reads an RTM or RTA into p. Each header field is read once; what
-// follows works on p alone.
-func (p *Packet) parseRTM(b []byte, t wire.Type) error {
+// parse reads a packet into p. Each header field is read once; what follows works
+// on p alone.
+func (p *Packet) parse(b []byte, t wire.Type) error {
 	p.Type, p.Tagged = t, t.IsTagged()
 	switch t {
-	case wire.TypeEagerMsgRTM, wire.TypeEagerTagRTM:
+	case wire.TypeEagerMsgRTM, wire.TypeEagerTagRTM, wire.TypeDCEagerMsgRTM, wire.TypeDCEagerTagRTM:
 		var h wire.EagerRTM
 		n, err := h.Parse(b)
 		if err != nil {
 			return err
 		}
 		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
-		p.Length = uint64(len(p.Payload))
-	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM:
+		p.Length, p.SendID = uint64(len(p.Payload)), h.SendID
+	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM, wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM:
 		var h wire.MediumRTM
 		n, err := h.Parse(b)
 		if err != nil {
 			return err
 		}
 		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
-		p.Length, p.Offset = h.MsgLength, h.SegOffset
-	case wire.TypeLongCTSMsgRTM, wire.TypeLongCTSTagRTM:
+		p.Length, p.Offset, p.SendID = h.MsgLength, h.SegOffset, h.SendID
+	case wire.TypeLongCTSMsgRTM, wire.TypeLongCTSTagRTM, wire.TypeDCLongCTSMsgRTM, wire.TypeDCLongCTSTagRTM:
 		var h wire.LongCTSRTM
 		n, err := h.Parse(b)
 		if err != nil {
 			return err
 		}
 		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
-		p.Length, p.SendID = h.MsgLength, h.SendID
+		p.Length, p.SendID, p.Credits, p.Nack = h.MsgLength, h.SendID, h.CreditRequest, h.ReadNACK
+	case wire.TypeCTSData:
+		return p.parseCTSData(b)
+	case wire.TypeCTS:
+		var h wire.CTS
+		if _, err := h.Parse(b); err != nil {
+			return err
+		}
+		p.SendID, p.RecvID, p.Granted = h.SendID, h.RecvID, h.RecvLength
+		return nil
 	default:
-		return p.parseOther(b)
+		if t.IsREQ() {
+			return p.parseREQ(b, t)
+		}
+		return p.parseAnswer(b, t)
 	}
 	if n := uint64(len(p.Payload)); p.Offset > p.Length || n > p.Length-p.Offset {
 		return wire.ErrLength
@@ -42,35 +54,7 @@ func (p *Packet) parseRTM(b []byte, t wire.Type) error {
 	return nil
 }
 
-// parseOther reads of a request that is not built what keeps the order of
-// messages: its msg_id.
-func (p *Packet) parseOther(b []byte) error {
-	id, err := wire.MsgIDOf(b)
-	p.MsgID = id
-	return err
-}
-
-func (p *Packet) setREQ(o *wire.Options, id uint32, tag uint64, payload []byte) {
-	p.MsgID, p.Tag, p.Payload = id, tag, payload
-	p.HasData, p.Data = o.HasCQData, o.CQData
-}
-
-// multi tells whether further packets with the same msg_id belong to p's message.
-func (p *Packet) multi() bool {
-	return p.Type == wire.TypeMediumMsgRTM || p.Type == wire.TypeMediumTagRTM
-}
-
-// parseOperation reads a packet that names an operation of ours.
-func (p *Packet) parseOperation(b []byte, t wire.Type) error {
-	p.Type = t
-	if t == wire.TypeCTS {
-		var h wire.CTS
-		if _, err := h.Parse(b); err != nil {
-			return err
-		}
-		p.SendID, p.RecvID, p.Granted = h.SendID, h.RecvID, h.RecvLength
-		return nil
-	}
+func (p *Packet) parseCTSData(b []byte) error {
 	var h wire.CTSData
 	n, err := h.Parse(b)
 	if err != nil {
@@ -78,6 +62,84 @@ func (p *Packet) parseOperation(b []byte, t wire.Type) error {
 	}
 	p.RecvID, p.Offset, p.Payload = h.RecvID, h.SegOffset, b[n:]
 	if uint64(len(p.Payload)) != h.SegLength {
+		return wire.ErrLength
+	}
+	return nil
+}
+
+func (p *Packet) setREQ(o *wire.Options, id uint32, tag uint64, payload []byte) {
+	p.MsgID, p.Tag, p.Payload = id, tag, payload
+	p.setOptions(o)
+}
+
+func (p *Packet) setOptions(o *wire.Options) { p.HasData, p.Data = o.HasCQData, o.CQData }
+
+// multi tells whether further packets with the same msg_id belong to p's message.
+func (p *Packet) multi() bool {
+	switch p.Type {
+	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM, wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM,
+		wire.TypeRuntReadMsgRTM, wire.TypeRuntReadTagRTM:
+		return true
+	default:
+		return false
+	}
+}
+
+// span is how many bytes of p's message travel in packets with its msg_id.
+func (p *Packet) span() uint64 {
+	if p.Ext != nil && p.Ext.Runt > 0 {
+		return p.Ext.Runt
+	}
+	return p.Length
+}
+
+// parseAnswer reads a packet that names an operation of ours.
+func (p *Packet) parseAnswer(b []byte, t wire.Type) error {
+	switch t {
+	case wire.TypeREADRSP:
+		var h wire.READRSP
+		n, err := h.Parse(b)
+		if err != nil {
+			return err
+		}
+		p.RecvID, p.SendID, p.Payload = h.RecvID, h.SendID, b[n:]
+		return checkLength(p.Payload, h.SegLength)
+	case wire.TypeATOMRSP:
+		var h wire.ATOMRSP
+		n, err := h.Parse(b)
+		if err != nil {
+			return err
+		}
+		p.RecvID, p.Payload = h.RecvID, b[n:]
+		return checkLength(p.Payload, h.SegLength)
+	case wire.TypeEOR:
+		var h wire.EOR
+		_, err := h.Parse(b)
+		p.SendID, p.RecvID = h.SendID, h.RecvID
+		return err
+	case wire.TypeReadNACK:
+		var h wire.ReadNACK
+		_, err := h.Parse(b)
+		p.SendID, p.RecvID = h.SendID, h.RecvID
+		return err
+	case wire.TypeReceipt:
+		var h wire.Receipt
+		_, err := h.Parse(b)
+		p.SendID, p.MsgID = h.TxID, h.MsgID
+		return err
+	case wire.TypePeerError:
+		var h wire.PeerError
+		_, err := h.Parse(b)
+		p.SendID, p.RecvID, p.MsgID = h.OpID, h.OpID, h.OpID
+		p.Ref, p.Errno = h.RefKind, h.ProvErrno
+		return err
+	default:
+		return wire.ErrType
+	}
+}
+
+func checkLength(payload []byte, n uint64) error {
+	if uint64(len(payload)) != n {
 		return wire.ErrLength
 	}
 	return nil

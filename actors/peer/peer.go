@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/shard"
 )
 
 // Peer is the actor for one remote endpoint.
@@ -41,6 +42,7 @@ type Peer struct {
 	// Receiving.
 	window Window
 	multi  map[uint32]*Multi
+	nacked map[uint32]shard.Ref // by msg_id: who waits for a replacement
 
 	// Watching.
 	watchMsg watchTick
@@ -92,6 +94,12 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.onWatch()
 	case *Withdraw:
 		p.onWithdraw(m)
+	case *Nacked:
+		p.onNacked(m)
+	case *device.Written:
+		p.onWritten(m)
+	case *device.Refused:
+		p.onRefused()
 	case *Bind:
 		p.link.Handle = m.Handle
 	case *Remove:

@@ -29,37 +29,53 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 	c.PacketsRecv[base.Type]++
 	p.heardFrom()
 	p.answer()
-	switch base.Type {
-	case wire.TypeHandshake:
+	switch {
+	case base.Type == wire.TypeHandshake:
 		p.onHandshake(r.Data)
 		r.Release()
-	case wire.TypeCTS, wire.TypeCTSData:
-		p.onOperationPacket(r, base.Type)
-	case wire.TypeEagerRTW:
-		p.onEagerRTW(r)
+	case base.Type == wire.TypePeerError:
+		p.onPeerError(r)
+	case base.Type.HasMsgID():
+		p.onOrdered(r, base.Type)
+	case base.Type.IsREQ():
+		p.onAccess(r, base.Type)
 	default:
-		if base.Type.HasMsgID() {
-			p.onRTM(r, base.Type)
-			return
-		}
-		c.Unsupported++
-		r.Release()
+		p.onAnswer(r, base.Type)
 	}
 }
 
-// onRTM puts a message into its order (§3.2). Packets of a message of which the
-// first packet had its turn go to it directly.
-func (p *Peer) onRTM(r *device.RecvPkt, t wire.Type) {
+// read parses a packet; nil: it was dropped.
+func (p *Peer) read(r *device.RecvPkt, t wire.Type) *Packet {
 	pkt := p.env.Pool.Get(r, p.link)
-	if err := pkt.parseRTM(r.Data, t); err != nil {
+	if err := pkt.parse(r.Data, t); err != nil {
 		p.env.Counters.bad(err)
 		pkt.Free()
+		return nil
+	}
+	return pkt
+}
+
+// onOrdered puts a message or atomic into its order (§3.2). Packets of a message
+// of which the first packet had its turn go to it directly, and so does the
+// long-CTS packet that takes the place of a refused read-based one (§4.7).
+func (p *Peer) onOrdered(r *device.RecvPkt, t wire.Type) {
+	pkt := p.read(r, t)
+	if pkt == nil {
+		return
+	}
+	if pkt.Nack {
+		p.onReplaced(pkt)
 		return
 	}
 	if m := p.multiOf(pkt); m != nil {
 		p.continueMulti(m, pkt)
 		return
 	}
+	p.place(pkt)
+}
+
+// place processes a packet if it is its turn, and keeps it if that is to come.
+func (p *Peer) place(pkt *Packet) {
 	switch p.window.Place(pkt) {
 	case InOrder:
 		p.inOrder(pkt)
@@ -115,16 +131,16 @@ func (p *Peer) multiOf(pkt *Packet) *Multi {
 	return p.multi[pkt.MsgID]
 }
 
-// begin hands the first packet of a message to the endpoint, which matches it.
+// begin hands the first packet of a message, or an atomic, to the endpoint, which
+// matches or executes it.
 func (p *Peer) begin(pkt *Packet) {
-	if !pkt.Type.IsRTM() || !supported(pkt.Type) {
-		p.env.Counters.Unsupported++
+	if pkt.Aborted {
 		pkt.Free()
 		return
 	}
-	if pkt.multi() && uint64(len(pkt.Payload)) < pkt.Length {
+	if n := uint64(len(pkt.Payload)); pkt.multi() && n < pkt.span() {
 		m := p.env.Pool.getMulti()
-		m.Total, m.missing = pkt.Length, pkt.Length-uint64(len(pkt.Payload))
+		m.Total, m.missing = pkt.Length, pkt.span()-n
 		m.packets++
 		pkt.Multi = m
 		if p.multi == nil {
@@ -156,20 +172,23 @@ func (p *Peer) continueMulti(m *Multi, pkt *Packet) {
 	p.env.Sh.Tell(m.Rx, pkt.Deliver())
 }
 
-// onOperationPacket hands CTS to its txe and CTSDATA to its rxe, by the id that
-// we gave the peer.
-func (p *Peer) onOperationPacket(r *device.RecvPkt, t wire.Type) {
-	pkt := p.env.Pool.Get(r, p.link)
-	err := pkt.parseOperation(r.Data, t)
-	if err != nil {
-		p.env.Counters.bad(err)
-		pkt.Free()
+// onAnswer hands a packet to the operation that it names, by the id that we gave
+// the peer.
+func (p *Peer) onAnswer(r *device.RecvPkt, t wire.Type) {
+	pkt := p.read(r, t)
+	if pkt == nil {
 		return
 	}
-	op := p.env.Ops.Tx(pkt.SendID)
-	if t == wire.TypeCTSData {
-		op = p.env.Ops.Rx(pkt.RecvID)
+	id := pkt.SendID
+	switch t {
+	case wire.TypeCTSData, wire.TypeREADRSP, wire.TypeATOMRSP:
+		id = pkt.RecvID
 	}
+	p.deliver(pkt, id)
+}
+
+func (p *Peer) deliver(pkt *Packet, id uint32) {
+	op := p.env.Ops.Find(id)
 	if op.IsZero() {
 		p.env.Counters.BadID++
 		pkt.Free()
@@ -178,19 +197,20 @@ func (p *Peer) onOperationPacket(r *device.RecvPkt, t wire.Type) {
 	p.env.Sh.Tell(op, pkt.Deliver())
 }
 
-// onEagerRTW: a write of nothing asks for HANDSHAKE, which was answered already;
-// writes of something are not built.
-func (p *Peer) onEagerRTW(r *device.RecvPkt) {
-	var w wire.EagerRTW
-	if n, err := w.Parse(r.Data); err != nil {
-		p.env.Counters.bad(err)
-	} else if w.RMAIOVCount != 0 || n != len(r.Data) {
-		p.env.Counters.Unsupported++
+// onAccess hands a request to write or read to the endpoint; these are in no order
+// (§3.3). A write of nothing to nowhere asks for HANDSHAKE, which was answered
+// already.
+func (p *Peer) onAccess(r *device.RecvPkt, t wire.Type) {
+	pkt := p.read(r, t)
+	if pkt == nil {
+		return
 	}
-	r.Release()
+	if pkt.Ext.NRMA == 0 && !t.IsDC() && pkt.Length == 0 {
+		pkt.Free()
+		return
+	}
+	p.env.Sh.Tell(p.env.Endpoint, pkt.Arrive())
 }
-
-func supported(t wire.Type) bool { return !t.IsDC() && t < wire.TypeLongReadMsgRTM }
 
 func (c *Counters) bad(err error) {
 	switch {

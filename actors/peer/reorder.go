@@ -69,6 +69,26 @@ func (w *Window) Place(p *Packet) Verdict {
 	return Overflowed
 }
 
+// Take removes what is kept for an id whose turn has not come.
+func (w *Window) Take(id uint32) *Packet {
+	d := id - w.exp
+	if w.held == 0 || d == 0 {
+		return nil
+	}
+	var p *Packet
+	if d < w.size {
+		slot := &w.ring[(w.at+d)%w.size]
+		p, *slot = *slot, nil
+	} else {
+		p = w.over[id]
+		delete(w.over, id)
+	}
+	for q := p; q != nil; q = q.Next {
+		w.held--
+	}
+	return p
+}
+
 // Advance moves on to the next msg_id and returns the packets kept for it, in
 // the order of their arrival.
 func (w *Window) Advance() *Packet {

@@ -1,7 +1,10 @@
 package peer
 
 import (
+	"fmt"
+
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -30,28 +33,53 @@ func (p *Peer) serveLine() {
 		if p.link.Backoff {
 			return
 		}
-		if p.env.Config.WaitHandshake && !p.link.Handshaken {
-			if !p.asked {
-				p.solicit()
-				p.asked = p.probing
-			}
+		t := p.lineHead
+		if (t.Await || p.env.Config.WaitHandshake) && !p.link.Known() {
+			p.ask()
 			return
+		}
+		if f := wire.Feature(t.need - 1); t.need > 0 && !p.link.Can(f) {
+			p.nextInLine()
+			t.owed = false
+			p.env.Sh.Tell(t.Op, &Refused{Turn: t, Err: missing(f)})
+			continue
 		}
 		pke := p.env.Q.Alloc()
 		if pke == nil {
 			p.env.Q.AwaitSlot(&p.slotWait)
 			return
 		}
-		t := p.lineHead
-		if p.lineHead = t.next; p.lineHead == nil {
-			p.lineTail = nil
+		p.nextInLine()
+		if !t.NoID {
+			t.MsgID = p.nextID
+			p.nextID++
 		}
-		t.next, t.listed = nil, false
-		t.MsgID = p.nextID
-		p.nextID++
+		p.asked = true // what goes out will be answered
 		t.grant.Pke = pke
 		p.env.Sh.Tell(t.Op, &t.grant)
 	}
+}
+
+// nextInLine takes the first out of the line.
+func (p *Peer) nextInLine() {
+	t := p.lineHead
+	if p.lineHead = t.next; p.lineHead == nil {
+		p.lineTail = nil
+	}
+	t.next, t.listed = nil, false
+}
+
+// ask makes the peer answer with HANDSHAKE unless something that it will answer
+// is under way.
+func (p *Peer) ask() {
+	if !p.asked {
+		p.solicit()
+		p.asked = p.probing
+	}
+}
+
+func missing(f wire.Feature) error {
+	return fmt.Errorf("%w: the peer lacks %s", errno.ErrNotSupported, f)
 }
 
 // onWithdraw takes an operation out of the line if its turn has not come.

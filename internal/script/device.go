@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
 )
 
 // ErrRefused is what a scripted device answers to a post that it is to refuse.
@@ -12,8 +13,10 @@ var ErrRefused = errors.New("script: post refused")
 
 // Device is a device of one queue pair whose other side is the test.
 type Device struct {
-	info device.Info
-	qp   *QP
+	info    device.Info
+	qp      *QP
+	regions *nic.Regions
+	keys    uint32 // so many were given out
 }
 
 var _ device.Device = (*Device)(nil)
@@ -30,7 +33,12 @@ func NewDevice(info device.Info) *Device {
 		info.MTU = 8760
 	}
 	info.MaxSQ, info.MaxRQ, info.MaxQP = 4096, 4096, 1
-	return &Device{info: info}
+	d := &Device{info: info}
+	d.regions = nic.NewRegions(nic.RegionsConfig{Base: 1 << 40, Key: func() uint32 {
+		d.keys++
+		return d.keys
+	}})
+	return d
 }
 
 // GID is the link-local address of the host with the given number.
@@ -41,6 +49,16 @@ func (d *Device) Info() device.Info { return d.info }
 
 // Close implements device.Device.
 func (d *Device) Close() error { return nil }
+
+// Register implements device.Device. Keys count from 1 and addresses from 1<<40.
+func (d *Device) Register(mem []byte, a device.Access) (device.MR, error) {
+	return d.regions.Register(mem, a)
+}
+
+// Alloc implements device.Device.
+func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
+	return d.regions.Alloc(n, a)
+}
 
 // OpenQP implements device.Device: the first queue pair is the only one.
 func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {

@@ -73,6 +73,40 @@ func noAllocations(w *world) {
 	}
 }
 
+func noRDMAAllocations(w *world) {
+	p := newProbe(w, 9000)
+	for _, kind := range w.kinds() {
+		for _, size := range []int{0, 8, 9000} {
+			wr := p.a.rdma(kind, p.to, p.b, p.o.at(0, size), p.mr, 0)
+			ok := true
+			round := func() { ok = p.round(wr) && ok }
+			for range 1000 {
+				round()
+			}
+			avg := testing.AllocsPerRun(500, round)
+			require.True(w, ok)
+			require.Zero(w, avg, "allocations of kind %d with %d bytes", kind, size)
+		}
+	}
+}
+
+// round is one request from PostSend to its completion. False: something went wrong.
+func (p *probe) round(wr *device.SendWR) bool {
+	if p.a.PostSend(wr) != nil {
+		return false
+	}
+	p.a.Doorbell()
+	for {
+		if p.a.w.f.Progress != nil {
+			p.a.w.f.Progress()
+		}
+		if n := p.a.Poll(p.a.comps[:]); n > 0 {
+			return n == 1 && p.a.comps[0].Status == device.StatusOK
+		}
+		p.b.Poll(p.b.comps[:])
+	}
+}
+
 // Benchmark measures 8 bytes from PostSend until both sides polled and the slot
 // was posted again, all in the benchmark's goroutine.
 func Benchmark(b *testing.B, factory Factory) {

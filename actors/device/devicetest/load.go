@@ -44,6 +44,10 @@ func (w *world) loader(n *node, id uint64, total, want int, targets ...*node) *l
 
 func (l *loader) finished() bool { return len(l.sends) == l.total && len(l.seen) == l.want }
 
+func (l *loader) String() string {
+	return fmt.Sprintf("%d of %d sends, %d of %d arrivals", len(l.sends), l.total, len(l.seen), l.want)
+}
+
 // step posts a few, polls, and checks what came.
 func (l *loader) step() error {
 	for range 5 {
@@ -93,13 +97,20 @@ func (l *loader) step() error {
 	return nil
 }
 
-// drive runs loaders to their end, each in its goroutine if the fabric allows.
-func (w *world) drive(loaders []*loader) {
+// worker is who does a little of its task at each step.
+type worker interface {
+	step() error
+	finished() bool
+	String() string // how far it came
+}
+
+// drive runs workers to their end, each in its goroutine if the fabric allows.
+func (w *world) drive(workers []worker) {
 	w.Helper()
 	if w.f.Single {
 		for done := false; !done; {
 			done = true
-			for _, l := range loaders {
+			for _, l := range workers {
 				require.NoError(w, l.step())
 				done = done && l.finished()
 			}
@@ -110,13 +121,13 @@ func (w *world) drive(loaders []*loader) {
 		}
 		return
 	}
-	errs := make([]error, len(loaders))
-	// A loader goes on until all have finished: some drivers move packets
+	errs := make([]error, len(workers))
+	// A worker goes on until all have finished: some drivers move packets
 	// only while both sides poll.
 	var all, wait sync.WaitGroup
-	all.Add(len(loaders))
+	all.Add(len(workers))
 	stop := make(chan struct{})
-	for i, l := range loaders {
+	for i, l := range workers {
 		wait.Go(func() {
 			told := false
 			tell := func() {
@@ -137,8 +148,7 @@ func (w *world) drive(loaders []*loader) {
 				case <-stop:
 					return
 				case <-w.ctx.Done():
-					errs[i] = fmt.Errorf("%d of %d sends, %d of %d arrivals: %w",
-						len(l.sends), l.total, len(l.seen), l.want, w.ctx.Err())
+					errs[i] = fmt.Errorf("%v: %w", l, w.ctx.Err())
 					return
 				default:
 					runtime.Gosched()
@@ -157,7 +167,7 @@ func (w *world) drive(loaders []*loader) {
 func manySenders(w *world) {
 	last := len(w.f.Devices) - 1
 	dst := w.open(last, device.QPConfig{RQDepth: 8, QKey: 3})
-	var loaders []*loader
+	var loaders []worker
 	for i := range last {
 		for range 2 {
 			n := w.open(i, device.QPConfig{SQDepth: 16, RQDepth: 1, RNRRetry: 7})
@@ -174,7 +184,7 @@ func allToAll(w *world) {
 	for i := range w.f.Devices {
 		nodes = append(nodes, w.open(i, device.QPConfig{SQDepth: 8, RQDepth: 16, RNRRetry: 7, QKey: uint32(i) + 50}))
 	}
-	var loaders []*loader
+	var loaders []worker
 	for i, n := range nodes {
 		loaders = append(loaders, w.loader(n, uint64(i), loadPackets, loadPackets, nodes...))
 	}

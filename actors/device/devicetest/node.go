@@ -38,6 +38,7 @@ func newWorld(tb testing.TB, f *Fabric, wait time.Duration) *world {
 type node struct {
 	device.QP
 	w     *world
+	dev   int // index of its device
 	gid   device.GID
 	mtu   int
 	qkey  uint32
@@ -48,6 +49,8 @@ type node struct {
 	sends  map[uint64]device.Status
 	order  []uint64 // of sends, as they completed
 	gone   []device.Completion
+	landed []device.Completion // OpWritten
+	denied []device.Completion // OpRefused
 	nextID uint64
 }
 
@@ -71,7 +74,7 @@ func (w *world) openBare(i int, cfg device.QPConfig) *node {
 	qp, err := w.f.Devices[i].OpenQP(cfg)
 	require.NoError(w, err)
 	info := w.f.Devices[i].Info()
-	n := &node{QP: qp, w: w, gid: info.GID, mtu: info.MTU, qkey: cfg.QKey, sends: map[uint64]device.Status{}}
+	n := &node{QP: qp, w: w, dev: i, gid: info.GID, mtu: info.MTU, qkey: cfg.QKey, sends: map[uint64]device.Status{}}
 	w.nodes = append(w.nodes, n)
 	w.Cleanup(func() {
 		if err := qp.Close(); err != nil && !errors.Is(err, device.ErrClosed) {
@@ -141,6 +144,10 @@ func (n *node) take(c *device.Completion) error {
 		}
 		n.sends[c.ID] = c.Status
 		n.order = append(n.order, c.ID)
+	case device.OpWritten:
+		return n.takeWritten(c)
+	case device.OpRefused:
+		n.denied = append(n.denied, *c)
 	case device.OpGone:
 		n.gone = append(n.gone, *c)
 	default:

@@ -27,6 +27,8 @@ type Fabric struct {
 	Kill func(i int)
 	// ReportsGone: others get OpGone after Kill.
 	ReportsGone bool
+	// ReportsRefused: who refuses RDMA gets OpRefused.
+	ReportsRefused bool
 }
 
 // Factory makes a fabric with that many devices, fresh for each call, and
@@ -44,8 +46,20 @@ type testCase struct {
 // Run runs the suite.
 func Run(t *testing.T, factory Factory) {
 	t.Helper()
+	runCases(t, factory, allCases())
+}
+
+// RunRDMA runs the part of the suite that depends on what device.Info says of RDMA,
+// for more abilities of a driver that Run was happy with.
+func RunRDMA(t *testing.T, factory Factory) {
+	t.Helper()
+	runCases(t, factory, memoryCases())
+}
+
+func runCases(t *testing.T, factory Factory, cases []testCase) {
+	t.Helper()
 	f := factory(t, 1)
-	for _, c := range allCases() {
+	for _, c := range cases {
 		if c.needs != nil && !c.needs(f) {
 			continue
 		}
@@ -58,8 +72,12 @@ func Run(t *testing.T, factory Factory) {
 func allCases() []testCase {
 	return slices.Concat(
 		dataCases, queueCases, rnrCases, slotCases, addressCases, refusalCases,
-		loadCases, armCases, closeCases, allocCases, deathCases,
+		loadCases, armCases, closeCases, allocCases, deathCases, memoryCases(),
 	)
+}
+
+func memoryCases() []testCase {
+	return slices.Concat(regionCases, immCases, rdmaCases, rdmaRefusalCases, rdmaLoadCases, rdmaEndCases)
 }
 
 func canKill(f *Fabric) bool     { return f.Kill != nil }
@@ -69,3 +87,10 @@ func manyGoroutines(f *Fabric) bool {
 	return !f.Single
 }
 func copiesAtPost(f *Fabric) bool { return f.Devices[0].Info().CopiesAtPost }
+
+func reads(f *Fabric) bool  { return f.Devices[0].Info().RDMARead }
+func writes(f *Fabric) bool { return f.Devices[0].Info().RDMAWrite }
+func rdma(f *Fabric) bool   { return reads(f) || writes(f) }
+
+func solicited(f *Fabric) bool   { return writes(f) && !f.Devices[0].Info().UnsolicitedWrite }
+func unsolicited(f *Fabric) bool { return writes(f) && f.Devices[0].Info().UnsolicitedWrite }

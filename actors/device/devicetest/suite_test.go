@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"maps"
 	"runtime"
 	"testing"
 	"time"
@@ -34,6 +35,10 @@ type flaw struct {
 	postRecv func(q *faulty, slots []int32)
 	destroy  func(q *faulty, ah device.AH) error
 	closing  func(q *faulty) error
+
+	abilities func(*sim.DeviceConfig)
+	access    func(*device.Access)
+	region    func(device.MR) device.MR
 }
 
 type faultyDevice struct {
@@ -213,10 +218,14 @@ func passes(t *testing.T, name string, at *flaw, wait time.Duration) bool {
 			defer close(done)
 			f, err := sim.New(sim.Config{InOrder: true, ReportGone: true})
 			require.NoError(v, err)
-			df := &Fabric{ReportsGone: true}
+			df := &Fabric{ReportsGone: true, ReportsRefused: true}
+			able := sim.DeviceConfig{RDMARead: true, RDMAWrite: true, MaxRDMA: 100_000}
+			if at.abilities != nil {
+				at.abilities(&able)
+			}
 			var devs []*sim.Device
 			for range c.devices {
-				d, err := f.OpenDevice(sim.DeviceConfig{})
+				d, err := f.OpenDevice(able)
 				require.NoError(v, err)
 				devs = append(devs, d)
 				df.Devices = append(df.Devices, faultyDevice{d, at})
@@ -237,9 +246,10 @@ func passes(t *testing.T, name string, at *flaw, wait time.Duration) bool {
 // TestSuiteNotices: a driver with a flaw fails the case that is about it, which
 // the same driver without it passes.
 func TestSuiteNotices(t *testing.T) {
+	maps.Copy(flaws, rdmaFlaws)
 	for name, at := range flaws {
 		t.Run(name, func(t *testing.T) {
-			require.True(t, passes(t, at.caseName, &flaw{}, patience), "sound")
+			require.True(t, passes(t, at.caseName, &flaw{abilities: at.abilities}, patience), "sound")
 			require.False(t, passes(t, at.caseName, at, time.Second), "flawed")
 		})
 	}

@@ -5,10 +5,10 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// Pending is Carrier.Send's answer when the status follows from Carrier.Poll.
+// Pending is the answer of Carrier's Send and RDMA when the status follows from Carrier.Poll.
 const Pending device.Status = 0xff
 
-// Carrier brings packets of one queue pair to others and theirs to it. Its
+// Carrier brings packets and RDMA of one queue pair to others and theirs to it. Its
 // methods are called by the queue pair's owner only, one at a time, and neither
 // block nor (but for Route) allocate.
 type Carrier interface {
@@ -34,6 +34,15 @@ type Carrier interface {
 	// gone when Send returns.
 	Send(wr *device.SendWR, token uint64) device.Status
 
+	// RDMA carries out a WRRead or WRWrite: between wr.Payload and
+	// [wr.Remote, +len(wr.Payload)) in the region wr.RKey of the device behind
+	// (wr.AH, wr.QPN). It answers as Send does; StatusBadAddress: key, range or
+	// right is wrong. wr.Payload stays valid until the status was polled, or
+	// the queue pair closed. If Config.LocalKeys, it lay in the region wr.LKey
+	// when RDMA was called; who copies later holds that region. RDMA is never
+	// called for what Config says the device has not.
+	RDMA(wr *device.SendWR, token uint64) device.Status
+
 	// Doorbell lets go out what Send held back.
 	Doorbell()
 
@@ -43,11 +52,14 @@ type Carrier interface {
 	// Poll fills c with what arrived, returns how many and disarms. c may be
 	// empty. An entry is one of
 	//
-	//	{OpRecv, ID: slot, Status, Len, SrcQPN, SrcGID}
+	//	{OpRecv, ID: slot, Status, Len, SrcQPN, SrcGID, HasImm, Imm}
 	//	{OpSend, ID: token, Status}
+	//	{OpWritten, ID: slot or NoSlot, Len, SrcQPN, SrcGID, HasImm, Imm}
+	//	{OpRefused, SrcQPN, SrcGID}
 	//	{OpGone, SrcQPN, SrcGID, QKey}
 	//
-	// and AH is found by QP, unless it is UnknownAH already. Entries that QP cannot believe are dropped.
+	// and AH is found by QP, unless it is UnknownAH already. Entries that QP
+	// cannot believe are dropped.
 	Poll(c []device.Completion) int
 
 	// Arm asks for a notification when Poll would yield something; false: it

@@ -17,7 +17,8 @@ const DefaultRNRDelay = 10 * time.Microsecond
 // maxRNRShift bounds the doubling of the delay between device resends.
 const maxRNRShift = 6
 
-// Config describes a queue pair to New. Everything but RNRDelay is required.
+// Config describes a queue pair to New. Everything but RNRDelay and what belongs
+// to RDMA is required.
 type Config struct {
 	Carrier Carrier
 	Clock   clock.Clock // read only while resends wait
@@ -35,6 +36,14 @@ type Config struct {
 	// CopiesAtPost is device.Info's. If true, QP copies what must be sent
 	// again; if false it sends again from the caller's memory.
 	CopiesAtPost bool
+
+	// RDMARead, RDMAWrite, MaxRDMA, LocalKeys and UnsolicitedWrite are
+	// device.Info's. Regions is where local keys are looked up.
+	RDMARead, RDMAWrite bool
+	MaxRDMA             int
+	LocalKeys           bool
+	UnsolicitedWrite    bool
+	Regions             *Regions
 
 	// Slots receive buffers of MTU bytes lie in Recv, Stride bytes apart: Go
 	// memory or mapped memory, as the driver likes.
@@ -57,6 +66,10 @@ func (c *Config) validate() error {
 	case c.Slots < 1 || c.Stride < c.MTU || len(c.Recv)/c.Stride < c.Slots-1 ||
 		len(c.Recv)-(c.Slots-1)*c.Stride < c.MTU:
 		return fmt.Errorf("%w: %d slots of %d in %d bytes", ErrConfig, c.Slots, c.Stride, len(c.Recv))
+	case c.MaxRDMA < 0 || (c.RDMARead || c.RDMAWrite) && c.MaxRDMA < 1:
+		return fmt.Errorf("%w: rdma of %d bytes", ErrConfig, c.MaxRDMA)
+	case c.LocalKeys && c.Regions == nil:
+		return fmt.Errorf("%w: local keys without regions", ErrConfig)
 	case c.RNRRetry > Forever:
 		return fmt.Errorf("%w: rnr retry %d", ErrConfig, c.RNRRetry)
 	case c.RNRDelay < 0:

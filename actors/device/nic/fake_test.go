@@ -29,6 +29,7 @@ type fakeCarrier struct {
 	clk      *handClock
 	answer   func(wr *device.SendWR) device.Status
 	attempts []attempt
+	rdma     []device.SendWR // of them, RDMA
 	routes   map[device.AH]device.GID
 	noRoute  error
 	posted   []int32
@@ -53,6 +54,11 @@ func (c *fakeCarrier) Unroute(ah device.AH) { delete(c.routes, ah) }
 func (c *fakeCarrier) Send(wr *device.SendWR, token uint64) device.Status {
 	c.attempts = append(c.attempts, attempt{c.clk.now, token, string(wr.Header) + string(wr.Payload), wr.AH})
 	return c.answer(wr)
+}
+
+func (c *fakeCarrier) RDMA(wr *device.SendWR, token uint64) device.Status {
+	c.rdma = append(c.rdma, *wr)
+	return c.Send(wr, token)
 }
 
 func (c *fakeCarrier) Doorbell()              { c.bells++ }

@@ -17,8 +17,8 @@ type Source struct {
 }
 
 // Inbox is where packets and statuses for one queue pair arrive, for carriers
-// inside one process: Place, Ack and Gone are called by the other side, the rest
-// by the queue pair's owner. It locks itself unless it was made Single.
+// inside one process: Place, RDMA, Ack and Gone are called by the other side, the
+// rest by the queue pair's owner. It locks itself unless it was made Single.
 //
 // The lock is held for a copy of one packet at most, and an empty inbox is seen
 // without it.
@@ -30,6 +30,9 @@ type Inbox struct {
 	notify func()
 	single bool
 
+	unsolicited bool
+	limit       int // of loose
+
 	ownArm bool        // the owner's: armed since its last Poll
 	ready  atomic.Bool // events is not empty
 	mu     sync.Mutex
@@ -39,6 +42,7 @@ type Inbox struct {
 	head, tail uint32
 	events     []device.Completion
 	next       int // first of events that was not polled
+	loose      int // of those that were not polled: arrivals without a slot
 	armed      bool
 	closed     bool
 }
@@ -53,6 +57,9 @@ type InboxConfig struct {
 	Events int    // statuses expected at once besides Slots arrivals
 	Notify func() // may be nil
 	Single bool   // one goroutine makes all calls
+
+	// Unsolicited: writes with immediate take no slot.
+	Unsolicited bool
 }
 
 // NewInbox returns an open inbox with nothing posted.
@@ -61,10 +68,15 @@ func NewInbox(c InboxConfig) *Inbox {
 	for size < c.Slots {
 		size <<= 1
 	}
+	extra := 0
+	if c.Unsolicited {
+		extra = c.Slots
+	}
 	return &Inbox{
 		qkey: c.QKey, mtu: c.MTU, recv: c.Recv, stride: c.Stride, notify: c.Notify, single: c.Single,
 		posted: make([]int32, size),
-		events: make([]device.Completion, 0, 2*(c.Slots+c.Events)+1),
+		events: make([]device.Completion, 0, 2*(c.Slots+c.Events+extra)+1),
+		limit:  c.Slots, unsolicited: c.Unsolicited,
 	}
 }
 
@@ -78,77 +90,6 @@ func (b *Inbox) unlock() {
 	if !b.single {
 		b.mu.Unlock()
 	}
-}
-
-// Place copies a packet into a posted slot. The status is the sender's: OK, RNR,
-// BadDestQPN (closed, or qkey is not ours) or RemoteBadLength.
-func (b *Inbox) Place(from *Source, qkey uint32, header, payload []byte) device.Status {
-	b.lock()
-	switch {
-	case b.closed || qkey != b.qkey:
-		b.unlock()
-		return device.StatusBadDestQPN
-	case len(header)+len(payload) > b.mtu:
-		b.unlock()
-		return device.StatusRemoteBadLength
-	case b.head == b.tail:
-		b.unlock()
-		return device.StatusRNR
-	}
-	slot := b.posted[b.head&uint32(len(b.posted)-1)]
-	b.head++
-	buf := b.recv[int(slot)*b.stride:]
-	n := copy(buf, header)
-	n += copy(buf[n:], payload)
-	notify := b.add()
-	e := &b.events[len(b.events)-1]
-	e.ID, e.Op, e.Status, e.Len = uint64(slot), device.OpRecv, device.StatusOK, n
-	e.SrcQPN, e.SrcGID = from.QPN, from.GID
-	if from.Unknown {
-		e.AH = device.UnknownAH
-	}
-	b.unlock()
-	if notify {
-		b.notify()
-	}
-	return device.StatusOK
-}
-
-// Ack delivers the late status of a send (Carrier.Send's Pending).
-func (b *Inbox) Ack(token uint64, st device.Status) {
-	b.put(device.Completion{Op: device.OpSend, ID: token, Status: st})
-}
-
-// Gone tells the owner that the queue pair from is dead. Its Q_Key was qkey.
-func (b *Inbox) Gone(from *Source, qkey uint32) {
-	b.put(device.Completion{Op: device.OpGone, SrcQPN: from.QPN, SrcGID: from.GID, QKey: qkey})
-}
-
-func (b *Inbox) put(c device.Completion) {
-	b.lock()
-	if b.closed {
-		b.unlock()
-		return
-	}
-	notify := b.add()
-	b.events[len(b.events)-1] = c
-	b.unlock()
-	if notify {
-		b.notify()
-	}
-}
-
-// add makes room for one more event and tells whether the owner must be woken.
-// There are at most as many unread as slots, pending sends and deaths, so the
-// list stops growing; twice that room keeps the moves to the front rare.
-func (b *Inbox) add() bool {
-	if len(b.events) == cap(b.events) && b.next > 0 {
-		n := copy(b.events, b.events[b.next:])
-		b.events, b.next = b.events[:n], 0
-	}
-	b.events = append(b.events, device.Completion{})
-	b.ready.Store(true)
-	return b.disarm() && b.notify != nil
 }
 
 func (b *Inbox) disarm() bool {
@@ -177,6 +118,9 @@ func (b *Inbox) Poll(c []device.Completion) int {
 	b.armed = false
 	n := copy(c, b.events[b.next:])
 	b.next += n
+	if b.loose > 0 {
+		b.countLoose(c[:n])
+	}
 	if b.next == len(b.events) {
 		b.events, b.next = b.events[:0], 0
 		b.ready.Store(false)
@@ -226,7 +170,7 @@ func (b *Inbox) Armed() bool {
 func (b *Inbox) Close() {
 	b.lock()
 	b.closed, b.armed = true, false
-	b.events, b.next = nil, 0
+	b.events, b.next, b.loose = nil, 0, 0
 	b.head = b.tail
 	b.ready.Store(false)
 	b.unlock()

@@ -15,22 +15,26 @@ func newTestInbox(notify func(), single bool) *Inbox {
 	})
 }
 
+func packet(qkey uint32, header, payload string) *device.SendWR {
+	return &device.SendWR{QKey: qkey, Header: []byte(header), Payload: []byte(payload)}
+}
+
 func TestInboxPlace(t *testing.T) {
 	for _, single := range []bool{true, false} {
 		b := newTestInbox(nil, single)
 		from := Source{GID: testGID, QPN: 4}
-		long := make([]byte, 17)
-		require.Equal(t, device.StatusRNR, b.Place(&from, 7, nil, nil))
+		const long = "0123456789"
+		require.Equal(t, device.StatusRNR, b.Place(&from, packet(7, "", "")))
 		b.PostRecv([]int32{2, 0})
 		require.Equal(t, 2, b.Posted())
-		require.Equal(t, device.StatusBadDestQPN, b.Place(&from, 8, []byte("x"), nil))
-		require.Equal(t, device.StatusRemoteBadLength, b.Place(&from, 7, long[:10], long[:7]))
+		require.Equal(t, device.StatusBadDestQPN, b.Place(&from, packet(8, "x", "")))
+		require.Equal(t, device.StatusRemoteBadLength, b.Place(&from, packet(7, long[:10], long[:7])))
 		require.Equal(t, 2, b.Posted(), "a refused packet takes no slot")
-		require.Equal(t, device.StatusOK, b.Place(&from, 7, []byte("head"), []byte("payload")))
+		require.Equal(t, device.StatusOK, b.Place(&from, packet(7, "head", "payload")))
 		require.Equal(t, "headpayload", string(b.recv[40:51]))
 		from.Unknown = true
-		require.Equal(t, device.StatusOK, b.Place(&from, 7, nil, nil))
-		require.Equal(t, device.StatusRNR, b.Place(&from, 7, nil, nil))
+		require.Equal(t, device.StatusOK, b.Place(&from, packet(7, "", "")))
+		require.Equal(t, device.StatusRNR, b.Place(&from, packet(7, "", "")))
 
 		var c [4]device.Completion
 		require.Equal(t, 2, b.Poll(c[:]))
@@ -40,7 +44,7 @@ func TestInboxPlace(t *testing.T) {
 
 		b.PostRecv([]int32{1})
 		b.Close()
-		require.Equal(t, device.StatusBadDestQPN, b.Place(&from, 7, []byte("late"), nil))
+		require.Equal(t, device.StatusBadDestQPN, b.Place(&from, packet(7, "late", "")))
 		b.Ack(1, device.StatusOK)
 		b.Gone(&from, 7)
 		require.Zero(t, b.Poll(c[:]))
@@ -61,7 +65,7 @@ func TestInboxArm(t *testing.T) {
 	require.Equal(t, 1, b.Poll(c[:]))
 
 	for i, arrive := range []func(){
-		func() { b.Place(&from, 7, nil, nil) },
+		func() { b.Place(&from, packet(7, "", "")) },
 		func() { b.Ack(1, device.StatusOK) },
 		func() { b.Gone(&from, 1) },
 	} {
@@ -74,7 +78,7 @@ func TestInboxArm(t *testing.T) {
 		require.Equal(t, 2, b.Poll(c[:]))
 	}
 	require.True(t, b.Arm())
-	b.Place(&from, 9, nil, nil)
+	b.Place(&from, packet(9, "", ""))
 	require.Equal(t, 3, calls, "a refused packet wakes nobody")
 	require.Zero(t, b.Poll(nil))
 	require.False(t, b.Armed(), "a poll disarms")

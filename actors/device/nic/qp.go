@@ -71,11 +71,13 @@ func (q *QP) QPN() uint16 { return q.cfg.QPN }
 
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
-	switch {
-	case q.closed:
+	if q.closed {
 		return device.ErrClosed
-	case len(wr.Header)+len(wr.Payload) > q.cfg.MTU:
-		return device.ErrTooLong
+	}
+	if err := q.check(wr); err != nil {
+		return err
+	}
+	switch {
 	case !q.ahs.valid(wr.AH):
 		return device.ErrBadAH
 	case q.outstanding >= q.cfg.Depth:
@@ -86,7 +88,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	i := q.freeReqs[len(q.freeReqs)-1]
 	q.outstanding++
 	q.stats.Sends++
-	st := q.carrier.Send(wr, q.reqs[i].token(i))
+	st := q.launch(wr, q.reqs[i].token(i))
 	switch {
 	case st == device.StatusOK:
 		q.done.push(sendDone{id: wr.ID, status: st})
@@ -171,6 +173,10 @@ func (q *QP) pollCarrier(c []device.Completion) int {
 			ok = q.onRecv(e)
 		case device.OpSend:
 			ok = q.onStatus(e)
+		case device.OpWritten:
+			ok = q.onWritten(e)
+		case device.OpRefused:
+			ok = q.onRefused(e)
 		case device.OpGone:
 			e.AH = q.ahs.find(&e.SrcGID)
 			ok = true
@@ -196,12 +202,8 @@ func (q *QP) onRecv(e *device.Completion) bool {
 		return false
 	}
 	q.slots[e.ID] = slotOwned
-	if e.AH != device.UnknownAH {
-		e.AH = q.ahs.find(&e.SrcGID)
-	}
-	if e.AH != device.UnknownAH {
-		e.SrcGID = device.GID{}
-	} else {
+	q.findSource(e)
+	if e.AH == device.UnknownAH {
 		q.stats.UnknownSenders++
 	}
 	q.stats.Recvs++

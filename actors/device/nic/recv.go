@@ -41,6 +41,8 @@ type Stats struct {
 	Resends        uint64 // device resends after one
 	Recvs          uint64 // packets that arrived
 	UnknownSenders uint64 // of them, without address handle
+	Written        uint64 // writes with immediate that others made
+	Denied         uint64 // RDMA requests of others that were refused
 	BadPosts       uint64 // slots posted by somebody who did not have them
 	Refused        uint64 // entries of the carrier that could not be true
 }

@@ -31,11 +31,12 @@ func (r *request) token(i uint32) uint64 { return uint64(r.gen)<<32 | uint64(i) 
 // hold takes request i, the newest free one, for wr. If the caller's bytes may
 // be gone before a resend they are copied when the first refusal is known; a
 // carrier that answers later keeps no copy for us, so then they are copied now.
+// The local side of RDMA stays the device's until the completion.
 func (q *QP) hold(i uint32, wr *device.SendWR) {
 	q.freeReqs = q.freeReqs[:len(q.freeReqs)-1]
 	r := &q.reqs[i]
 	r.wr, r.tries, r.last = *wr, 0, false
-	if !q.cfg.CopiesAtPost {
+	if !q.cfg.CopiesAtPost || wr.Kind != device.WRSend {
 		return
 	}
 	if q.cfg.RNRRetry == 0 {
@@ -122,7 +123,7 @@ func (q *QP) resend() {
 		}
 		r.tries++
 		q.stats.Resends++
-		st := q.carrier.Send(&r.wr, r.token(i))
+		st := q.launch(&r.wr, r.token(i))
 		switch {
 		case st == Pending:
 			r.state = reqPending

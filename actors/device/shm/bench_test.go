@@ -69,15 +69,17 @@ func BenchmarkPingPong(b *testing.B) {
 
 // measure runs the benchmark's loop. Beside the mean, which a neighbour on the same
 // processor may ruin, it reports quantiles over chunks of rounds, by way.
-func measure(b *testing.B, ways float64, round func()) {
-	const chunk = 256 // rounds between two looks at the clock
+func measure(b *testing.B, ways float64, round func()) { measureEvery(b, 256, ways, round) }
+
+// measureEvery is measure with so many rounds between two looks at the clock.
+func measureEvery(b *testing.B, chunk int, ways float64, round func()) {
 	var chunks []float64
 	n, last := 0, clock.System.Now()
 	for b.Loop() {
 		round()
 		if n++; n%chunk == 0 {
 			now := clock.System.Now()
-			chunks = append(chunks, float64(now.Sub(last).Nanoseconds())/chunk/ways)
+			chunks = append(chunks, float64(now.Sub(last).Nanoseconds())/float64(chunk)/ways)
 			last = now
 		}
 	}

@@ -17,6 +17,8 @@ const (
 	maxMTU   = 1<<16 - 1 // a length is 16 bits of a cell's word
 	maxDepth = 8192
 	maxQP    = 4096
+
+	maxRDMA = 256 << 10
 )
 
 // Errors of Open and OpenQP beside those of package device.

@@ -28,6 +28,9 @@ func vanish(a *attachment) {
 		_ = unix.Close(p.seg.fd)
 		p.seg.fd = -1
 	}
+	for _, mem := range a.ranges.all {
+		_ = blank(mem)
+	}
 }
 
 func TestConformance(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +21,12 @@ type attachment struct {
 	cfg    Config
 	folder *folder
 	watch  *watcher
+	views  *views // regions that are mapped to be copied
+
+	regions   *nic.Regions
+	ranges    ranges        // where own regions are mapped
+	leaseWait time.Duration // see leaseWait
+	abandoned atomic.Uint64 // regions that were closed while somebody copied
 
 	mu     sync.Mutex
 	closed bool
@@ -42,11 +50,15 @@ func Open(cfg Config) (device.Device, error) {
 	if err := f.sweep(cfg.MTU); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	w, err := startWatcher(f)
+	vs := newViews(f)
+	w, err := startWatcher(f, vs)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	return &attachment{cfg: cfg, folder: f, watch: w}, nil
+	return &attachment{
+		cfg: cfg, folder: f, watch: w, views: vs,
+		regions: nic.NewRegions(nic.RegionsConfig{}), leaseWait: leaseWait,
+	}, nil
 }
 
 // Info implements device.Device.
@@ -55,6 +67,7 @@ func (a *attachment) Info() device.Info {
 		Name: "shm:" + a.cfg.Dir, GID: a.folder.gid, MTU: a.cfg.MTU,
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP,
 		CopiesAtPost: true,
+		RDMARead:     true, RDMAWrite: true, MaxRDMA: maxRDMA,
 	}
 }
 
@@ -80,6 +93,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 	q, err := nic.New(nic.Config{
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn(), Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
+		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
 		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride,
 	})
 	if err != nil {
@@ -111,9 +125,13 @@ func (a *attachment) Close() error {
 	if n := a.watch.size(); n > 0 {
 		return fmt.Errorf("%w: %d", errBusy, n)
 	}
+	if err := a.regions.Close(); err != nil {
+		return err
+	}
 	a.closed = true
 	a.watch.stop()
-	var errs []error
+	a.views.clear()
+	errs := []error{a.ranges.close()}
 	for _, mem := range a.old {
 		errs = append(errs, unix.Munmap(mem))
 	}

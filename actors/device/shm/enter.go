@@ -35,5 +35,11 @@ func (o *outlet) leave() {
 	}
 }
 
+// over tells whether the segment is closed or its owner dead.
+func (o *outlet) over() bool {
+	b := o.ctl.bell.Load()
+	return b == closed || b == dead
+}
+
 // left tells whether the owner closed the segment, rather than died.
 func (o *outlet) left() bool { return o.ctl.bell.Load() == closed }

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -16,11 +18,13 @@ import (
 )
 
 // Names in the directory. A segment is made as new.<generation> and then linked
-// to q<qpn>; the bell is there as long as one of these is. Other names are nobody's
-// concern.
+// to q<qpn>; the bell is there as long as one of these is. A region is r<key>. Other
+// names are nobody's concern.
 func segmentName(qpn uint16) string { return fmt.Sprintf("q%04x", qpn) }
 func newName(gen uint64) string     { return fmt.Sprintf("new.%012x", gen) }
 func bellName(gen uint64) string    { return fmt.Sprintf("bell.%012x", gen) }
+
+func regionName(key uint32) string { return fmt.Sprintf("r%08x", key) }
 
 // parseName tells what a name is for: a segment's number, or the generation of
 // an unfinished one.
@@ -34,6 +38,13 @@ func parseName(name string) (qpn uint16, gen uint64, ok bool) {
 		return uint16(n), 0, err == nil && n != 0 && segmentName(uint16(n)) == name
 	}
 	return 0, 0, false
+}
+
+// isRegion tells whether a name is a region's.
+func isRegion(name string) bool {
+	hex, is := strings.CutPrefix(name, "r")
+	n, err := strconv.ParseUint(hex, 16, 32)
+	return is && err == nil && n != 0 && regionName(uint32(n)) == name
 }
 
 // defaultDir is where the processes of a user meet.
@@ -51,6 +62,9 @@ type folder struct {
 	fd  int
 	dir string
 	gid device.GID
+	dom uint64 // of the device, random
+
+	mourning atomic.Int32 // rounds of lookForOrphans to come
 }
 
 // openFolder opens dir, making it if it is missing.
@@ -71,7 +85,9 @@ func openFolder(dir string) (*folder, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("%w: %s %w", ErrDirectory, dir, err)
 	}
-	return &folder{fd: fd, dir: dir, gid: gidOf(&st)}, nil
+	var dom [8]byte
+	_, _ = rand.Read(dom[:]) // never fails
+	return &folder{fd: fd, dir: dir, gid: gidOf(&st), dom: binary.NativeEndian.Uint64(dom[:])}, nil
 }
 
 func checkOwner(st *unix.Stat_t, uid int) error {
@@ -113,59 +129,4 @@ func (f *folder) names() ([]string, error) {
 		return nil, fmt.Errorf("shm: list %s: %w", f.dir, err)
 	}
 	return names, nil
-}
-
-// sweep removes what dead processes have left and compares the MTU of the living
-// with ours.
-func (f *folder) sweep(mtu int) error {
-	names, err := f.names()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		qpn, gen, ok := parseName(name)
-		if !ok {
-			continue
-		}
-		s, err := f.find(name)
-		if err != nil {
-			continue // gone meanwhile, or not a segment at all
-		}
-		if !s.alive() {
-			if qpn != 0 {
-				gen = s.hdr.gen
-			}
-			f.remove(s.fd, name, gen)
-		} else if qpn != 0 && s.hdr.magic == magic && int(s.hdr.mtu) != mtu {
-			err = fmt.Errorf("%w: %d, not %d", ErrMTU, s.hdr.mtu, mtu)
-		}
-		s.close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// remove deletes the file name, open as fd, and its bell, unless its owner lives.
-// The lock is held meanwhile, so that nobody else does it; whoever took it too
-// late finds another file, or none, behind the name. It marks the segment dead for
-// those who have it mapped.
-func (f *folder) remove(fd int, name string, gen uint64) bool {
-	if locked, err := tryLock(fd); err != nil || !locked {
-		return false
-	}
-	var own, named unix.Stat_t
-	if unix.Fstat(fd, &own) != nil {
-		return false
-	}
-	if own.Size >= headerBytes+controlBytes {
-		markDead(fd)
-	}
-	if unix.Fstatat(f.fd, name, &named, unix.AT_SYMLINK_NOFOLLOW) == nil &&
-		named.Ino == own.Ino && named.Dev == own.Dev {
-		_ = unix.Unlinkat(f.fd, bellName(gen), 0)
-		_ = unix.Unlinkat(f.fd, name, 0)
-	}
-	return true
 }

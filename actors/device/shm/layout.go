@@ -20,7 +20,7 @@ import (
 //	...    slots     the receive buffers, an MTU each, rounded up to 64
 const (
 	magic   = 0x6d68732d61666531 // "1efa-shm"
-	version = 1
+	version = 2
 
 	pairBytes  = 128
 	inlineMax  = pairBytes - 8
@@ -42,6 +42,7 @@ type header struct {
 	slots   uint32
 	qpn     uint32
 	qkey    uint32
+	dom     uint64 // of the device, as its regions have it
 }
 
 // The values of control.bell.

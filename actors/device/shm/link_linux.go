@@ -13,6 +13,7 @@ type link struct {
 	outlet
 	id   ident
 	qkey uint32
+	dom  uint64 // of the device that it is of
 	bell int
 	mem  []byte
 }
@@ -49,6 +50,21 @@ func (t *linkTable) each(f func(*link)) {
 	}
 }
 
+// linkTo is the link that wr is for, made if there is none.
+func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
+	if l := p.links.get(wr.QPN); l != nil && l.qkey == wr.QKey {
+		return l, device.StatusOK
+	}
+	return p.connect(wr.QPN, wr.QKey)
+}
+
+// lose forgets a link whose other end is closed or dead.
+func (p *port) lose(l *link) device.Status {
+	p.disconnect(l)
+	p.news.put(l.id)
+	return device.StatusBadDestQPN
+}
+
 // connect finds and maps the segment of qpn, and enters us in its sender table.
 // If we have one mapped that has another Q_Key, its process may have been replaced.
 func (p *port) connect(qpn uint16, qkey uint32) (*link, device.Status) {
@@ -72,6 +88,7 @@ func (p *port) connect(qpn uint16, qkey uint32) (*link, device.Status) {
 	switch {
 	case !s.alive():
 		p.dev.folder.remove(s.fd, name, h.gen)
+		p.dev.folder.mourn()
 		return nil, device.StatusBadDestQPN
 	case h.qpn != uint32(qpn) || h.gid != p.gid || h.qkey != qkey:
 		return nil, device.StatusBadDestQPN
@@ -85,7 +102,7 @@ func (p *port) connect(qpn uint16, qkey uint32) (*link, device.Status) {
 	if err != nil {
 		return nil, device.StatusBadDestQPN
 	}
-	l := &link{id: h.ident(), qkey: h.qkey, outlet: outlet{ring: r, self: p.self}}
+	l := &link{id: h.ident(), qkey: h.qkey, dom: h.dom, outlet: outlet{ring: r, self: p.self}}
 	if !l.enter(p.seg.hdr.qkey) {
 		return nil, device.StatusUnreachable // more senders than its table holds
 	}

@@ -28,8 +28,9 @@ type port struct {
 	known  map[ident]acquaintance // whose death is to be reported
 	dying  []farewell
 
-	bad       uint64 // places whose words made no sense
-	reclaimed uint64 // claims of the dead that were taken back
+	note      [noteBytes]byte // scratch of RDMA
+	bad       uint64          // places whose words made no sense
+	reclaimed uint64          // claims of the dead that were taken back
 
 	timer int
 	timed bool
@@ -79,15 +80,24 @@ func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
 	if !p.reach[wr.AH] {
 		return device.StatusUnreachable
 	}
-	l := p.links.get(wr.QPN)
+	return p.put(wr, markOf(wr), wr.Header, wr.Payload)
+}
+
+func markOf(wr *device.SendWR) mark {
+	if wr.HasImm {
+		return mark{bits: withImm, imm: wr.Imm}
+	}
+	return mark{}
+}
+
+// put brings a packet, or a note, to where wr says.
+func (p *port) put(wr *device.SendWR, m mark, header, payload []byte) device.Status {
 	for range 2 {
-		if l == nil || l.qkey != wr.QKey {
-			var st device.Status
-			if l, st = p.connect(wr.QPN, wr.QKey); st != device.StatusOK {
-				return st
-			}
+		l, st := p.linkTo(wr)
+		if st != device.StatusOK {
+			return st
 		}
-		switch l.send(wr.Header, wr.Payload) {
+		switch l.send(m, header, payload) {
 		case sent:
 			return device.StatusOK
 		case sentWake:
@@ -96,12 +106,9 @@ func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
 		case notReady:
 			return device.StatusRNR
 		case gone:
-			p.disconnect(l)
-			p.news.put(l.id)
-			return device.StatusBadDestQPN
+			return p.lose(l)
 		case shunned:
 			p.disconnect(l)
-			l = nil
 		}
 	}
 	return device.StatusUnresponsive
@@ -153,6 +160,10 @@ func (p *port) accept(pk *packet, c *device.Completion) int {
 	}
 	c.ID, c.Op, c.Status, c.Len = uint64(pk.slot), device.OpRecv, device.StatusOK, pk.length
 	c.AH, c.SrcQPN, c.SrcGID, c.QKey = 0, pk.who.qpn(), p.gid, 0
+	c.HasImm, c.Imm = pk.marks&withImm != 0, pk.imm
+	if pk.marks&written != 0 {
+		return p.acceptNote(pk, c)
+	}
 	return 1
 }
 

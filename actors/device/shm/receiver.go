@@ -8,21 +8,6 @@ type place struct {
 
 const none int32 = -1
 
-// packet is what was found at a place. Unless its kind is ready there is a slot,
-// but no packet in it: the words made no sense or a claim was taken back.
-type packet struct {
-	verdict
-	slot int32
-}
-
-// verdict is what the words of a place come to, each read once and checked.
-type verdict struct {
-	kind   kind // idle: it cannot be
-	sender int
-	who    ident
-	length int
-}
-
 // patience is after how many looks at an empty place the receiver also looks
 // whether its post is claimed, that is, whether there may be packets behind it.
 // A look costs a sender the post's cache line. With one sender there is nothing
@@ -183,34 +168,6 @@ func (r *receiver) mend() {
 	}
 }
 
-// judge looks whether a packet has come for place i, and if not and deep, whether
-// its post is claimed. Otherwise posted stands for both.
-func (r *receiver) judge(i uint64, deep bool) verdict {
-	pl := &r.places[i]
-	lap := r.lap(pl.pos)
-	w := word(r.cell[i].word.Load())
-	if w.kind() != ready || w.lap() != lap {
-		if !deep {
-			return verdict{kind: posted}
-		}
-		w = word(r.post(i).Load())
-		if w.lap() != lap || w.kind() == ready {
-			return verdict{}
-		}
-	}
-	v := verdict{kind: w.kind(), sender: w.sender(), length: w.length()}
-	if int32(w.slot()) != pl.slot || v.length > r.mtu {
-		return verdict{}
-	}
-	if v.kind == posted {
-		return v
-	}
-	if v.who = ident(r.senders[v.sender].who.Load()); !v.who.valid() {
-		return verdict{}
-	}
-	return v
-}
-
 // take empties place i. The slot is the caller's from now on.
 func (r *receiver) take(i uint64, v verdict, p *packet) {
 	pl := &r.places[i]
@@ -219,8 +176,11 @@ func (r *receiver) take(i uint64, v verdict, p *packet) {
 	switch {
 	case v.kind != ready:
 		r.post(i).Store(uint64(idle))
-	case v.length <= inlineMax:
+	case v.length <= v.marks.room():
 		copy(r.slotBytes(int(p.slot)), r.cell[i].inline[:v.length])
+		fallthrough
+	default:
+		p.imm = v.marks.immOf(&r.cell[i].inline)
 	}
 }
 

@@ -37,10 +37,10 @@ func TestRingModel(t *testing.T) {
 				}
 				cut := rng.IntN(len(b) + 1)
 				if posted == 0 {
-					require.Equal(t, notReady, out.send(b[:cut], b[cut:]))
+					require.Equal(t, notReady, out.send(mark{}, b[:cut], b[cut:]))
 					continue
 				}
-				require.Equal(t, sent, out.send(b[:cut], b[cut:]))
+				require.Equal(t, sent, out.send(mark{}, b[:cut], b[cut:]))
 				queue, posted = append(queue, b), posted-1
 			case 2:
 				var p packet
@@ -49,7 +49,7 @@ func TestRingModel(t *testing.T) {
 					continue
 				}
 				require.True(t, w.rx.next(&p))
-				require.Equal(t, packet{slot: p.slot, verdict: verdict{ready, 0, out.self, len(queue[0])}}, p)
+				require.Equal(t, packet{slot: p.slot, verdict: verdict{kind: ready, who: out.self, length: len(queue[0])}}, p)
 				require.Equal(t, queue[0], w.rx.slotBytes(int(p.slot))[:p.length])
 				queue, w.free = queue[1:], append(w.free, p.slot)
 			}
@@ -102,7 +102,7 @@ func TestRingConcurrent(t *testing.T) {
 					binary.LittleEndian.PutUint32(b[at:], uint32(n))
 				}
 				size := 4 + 4*(n%(len(b)/4))
-				for out.send(b[:4], b[4:size]) == notReady {
+				for out.send(mark{}, b[:4], b[4:size]) == notReady {
 					runtime.Gosched()
 				}
 			}
@@ -148,12 +148,12 @@ func TestRingWrongHints(t *testing.T) {
 			out.hint = w.rx.end + uint64(rng.IntN(30)) - 15
 		case 2:
 			w.rx.ctl.posted.Store(rng.Uint64())
-			out.send(nil, nil) // it ends
+			out.send(mark{}, nil, nil) // it ends
 			w.rx.flush()
 		}
-		got := out.send([]byte{byte(n)}, nil)
+		got := out.send(mark{}, []byte{byte(n)}, nil)
 		if got == notReady {
-			got = out.send([]byte{byte(n)}, nil)
+			got = out.send(mark{}, []byte{byte(n)}, nil)
 		}
 		require.Equal(t, sent, got)
 		for {
@@ -204,7 +204,7 @@ func TestRingGarbage(t *testing.T) {
 			case 2:
 				w.rx.senders[rng.IntN(4)].who.Store(rng.Uint64())
 			case 3:
-				out.send([]byte("x"), nil)
+				out.send(mark{}, []byte("x"), nil)
 			}
 		}
 		w.rx.looks = w.rx.patience

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -42,22 +41,14 @@ func (s *segment) close() {
 	}
 }
 
-// errNoSegment: the file is not a segment.
-var errNoSegment = errors.New("shm: not a segment")
-
 // find opens the file name, if it is a regular file of ours, and reads its header.
 // A header that makes no sense is left zero.
 func (f *folder) find(name string) (*segment, error) {
-	fd, err := unix.Openat(f.fd, name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, _, err := f.openOwn(name, unix.O_RDWR)
 	if err != nil {
-		return nil, fmt.Errorf("shm: open %s: %w", name, err)
+		return nil, err
 	}
 	s := &segment{fd: fd, bell: -1}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() {
-		s.close()
-		return nil, fmt.Errorf("%w: %s", errNoSegment, name)
-	}
 	var b [headerBytes]byte
 	if n, err := unix.Pread(fd, b[:], 0); err != nil || n != len(b) {
 		return s, nil // cut short by its owner's death
@@ -89,22 +80,6 @@ func (s *segment) mapRing() (ring, error) {
 	return newRing(s.mem, g), nil
 }
 
-// markDead tells everybody who has the segment mapped that its owner is gone,
-// unless the owner itself has said so.
-func markDead(fd int) {
-	var b [4]byte
-	if n, err := unix.Pread(fd, b[:], headerBytes); err != nil || n != len(b) ||
-		binary.NativeEndian.Uint32(b[:]) == closed {
-		return
-	}
-	binary.NativeEndian.PutUint32(b[:], dead)
-	_, _ = unix.Pwrite(fd, b[:], headerBytes) // they find out by the lock, too
-}
-
-// errSwept: a sweep found the new file before it was locked and took it for a dead
-// process's.
-var errSwept = errors.New("shm: swept away")
-
 // create makes the segment of a new queue pair, with its bell, under the number
 // qpn or, if that is 0, any free one.
 func (f *folder) create(g geometry, qpn uint16, qkey uint32) (*segment, error) {
@@ -133,7 +108,7 @@ func (f *folder) createOnce(g geometry, qpn uint16, qkey uint32) (_ *segment, er
 		}
 		_ = unix.Unlinkat(f.fd, name, 0)
 	}()
-	if err := s.lock(); err != nil {
+	if err := lockNew(fd); err != nil {
 		return nil, err
 	}
 	if err := s.fill(f, g, gen, qkey); err != nil {
@@ -145,40 +120,17 @@ func (f *folder) createOnce(g geometry, qpn uint16, qkey uint32) (_ *segment, er
 	return s, f.claimAny(s)
 }
 
-// lock takes a new file's lock. From then on nobody removes it, so what is made
-// beside it, the bell, is never without it.
-func (s *segment) lock() error {
-	ok, err := tryLock(s.fd)
-	if err != nil {
-		return fmt.Errorf("shm: lock: %w", err)
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(s.fd, &st); err != nil {
-		return fmt.Errorf("shm: stat: %w", err)
-	}
-	if !ok || st.Nlink == 0 {
-		return errSwept
-	}
-	return nil
-}
-
 // fill gives a new segment its memory, header and bell.
 func (s *segment) fill(f *folder, g geometry, gen uint64, qkey uint32) error {
-	// Reserve the memory now: /dev/shm being full must be an error here, not a
-	// SIGBUS later. Some file systems cannot.
-	size := int64(g.size())
-	err := unix.Fallocate(s.fd, 0, 0, size)
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		err = unix.Ftruncate(s.fd, size)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: shm: %d bytes in %s: %w", device.ErrNoMemory, size, f.dir, err)
+	if err := reserve(s.fd, g.size()); err != nil {
+		return fmt.Errorf("%w in %s", err, f.dir)
 	}
 	s.hdr = header{
 		magic: magic, version: version, gen: gen, gid: f.gid,
-		mtu: uint32(g.mtu), slots: uint32(g.slots), qkey: qkey,
+		mtu: uint32(g.mtu), slots: uint32(g.slots), qkey: qkey, dom: f.dom,
 	}
-	if _, err := s.mapRing(); err != nil {
+	_, err := s.mapRing()
+	if err != nil {
 		return err
 	}
 	*headerOf(s.mem) = s.hdr
@@ -224,19 +176,10 @@ func (f *folder) claim(s *segment, qpn uint16) error {
 			return fmt.Errorf("%w: %s: %w", device.ErrQPNInUse, name, err)
 		}
 		removed := f.remove(old.fd, name, old.hdr.gen)
+		f.mourn()
 		old.close()
 		if !removed {
 			return fmt.Errorf("%w: %d", device.ErrQPNInUse, qpn)
 		}
 	}
-}
-
-// blank puts untouched private memory at the addresses of a mapping.
-func blank(mem []byte) error {
-	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(&mem[0]), uintptr(len(mem)),
-		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED|unix.MAP_NORESERVE)
-	if err != nil {
-		return fmt.Errorf("shm: unmap: %w", err)
-	}
-	return nil
 }

@@ -50,6 +50,7 @@ type sendOp struct {
 	result outcome
 	all    bool // disregard the tail
 	looks  int
+	mark   mark
 	pos    uint64
 	seen   uint64 // what posted was before the last look
 	w      word
@@ -57,8 +58,9 @@ type sendOp struct {
 
 // send runs a sendOp to its end. Preconditions: header and payload together are
 // at most the MTU.
-func (o *outlet) send(header, payload []byte) outcome {
+func (o *outlet) send(m mark, header, payload []byte) outcome {
 	op := o.begin()
+	op.mark = m
 	for op.at != stepOver {
 		o.step(&op, header, payload)
 	}
@@ -109,14 +111,16 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 
 	case stepDry:
 		op.result, op.at = notReady, stepOver
-		if b := o.ctl.bell.Load(); b == closed || b == dead {
+		if o.over() {
 			op.result = gone
 		}
 
 	case stepCopy:
 		n := len(header) + len(payload)
-		dst := o.cell[op.pos&o.mask].inline[:]
-		if n > inlineMax {
+		inline := &o.cell[op.pos&o.mask].inline
+		op.mark.putImm(inline)
+		dst := inline[:]
+		if n > op.mark.bits.room() {
 			dst = o.slotBytes(int(op.w.slot()))
 		}
 		copy(dst[copy(dst, header):], payload)
@@ -126,7 +130,8 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 		// The place is ours: nobody else writes to its cell until the receiver
 		// has taken the packet, or has seen us dead.
 		n := len(header) + len(payload)
-		release(&o.cell[op.pos&o.mask].word, uint64(makeWord(ready, op.w.lap(), uint16(n), op.w.slot(), o.me)))
+		w := makeWord(ready, op.w.lap(), uint16(n), op.w.slot(), o.me) | op.mark.bits
+		release(&o.cell[op.pos&o.mask].word, uint64(w))
 		op.at = stepHint
 
 	case stepHint:

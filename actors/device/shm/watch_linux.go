@@ -20,6 +20,7 @@ const watchPeriod = 100 * time.Millisecond
 // while there are no queue pairs.
 type watcher struct {
 	folder *folder
+	views  *views
 	timer  *os.File // readable every watchPeriod
 	timeFD int
 	done   chan struct{}
@@ -35,13 +36,13 @@ type peer struct {
 	with map[*port]struct{}
 }
 
-func startWatcher(f *folder) (*watcher, error) {
+func startWatcher(f *folder, vs *views) (*watcher, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("shm: timer: %w", err)
 	}
 	w := &watcher{
-		folder: f, timer: os.NewFile(uintptr(fd), "shm-watch"), timeFD: fd,
+		folder: f, views: vs, timer: os.NewFile(uintptr(fd), "shm-watch"), timeFD: fd,
 		done:  make(chan struct{}),
 		ports: make(map[*port]struct{}), peers: make(map[ident]*peer),
 	}
@@ -98,6 +99,7 @@ func (w *watcher) drop(p *port) {
 	}
 	if len(w.ports) == 0 {
 		w.setPeriod(0)
+		w.views.clear() // nobody would look after them
 	}
 }
 
@@ -133,12 +135,15 @@ func (w *watcher) look() {
 			continue
 		}
 		w.folder.remove(pe.fd, segmentName(id.qpn()), id.gen())
+		w.folder.mourn()
 		_ = unix.Close(pe.fd)
 		delete(w.peers, id)
 		for p := range pe.with {
 			p.tell(id)
 		}
 	}
+	w.folder.lookForOrphans()
+	w.views.prune()
 }
 
 // lookAtSenders follows those who have entered p's sender table since.

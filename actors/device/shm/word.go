@@ -24,10 +24,12 @@ const (
 
 // word is everything that is decided about a post or a cell at once:
 //
-//	63      48 47      32 31      16 15           2 1    0
-//	+---------+----------+----------+--------------+------+
-//	|   lap   |  length  |   slot   |    sender    | kind |
-//	+---------+----------+----------+--------------+------+
+//	63      48 47      32 31      16  15    14  13          2 1    0
+//	+---------+----------+----------+-----+----+--------------+------+
+//	|   lap   |  length  |   slot   | imm | wr |    sender    | kind |
+//	+---------+----------+----------+-----+----+--------------+------+
+//
+// imm and wr: the marks of what came (mark.go).
 type word uint64
 
 func makeWord(k kind, lap, length, slot uint16, sender int) word {

@@ -17,6 +17,7 @@ const (
 	DefaultMaxQP        = 256
 	DefaultWindow       = 8
 	DefaultUnresponsive = 5 * time.Millisecond
+	DefaultMaxRDMA      = 1 << 30
 )
 
 // ErrConfig tells that a Config makes no sense.
@@ -97,6 +98,16 @@ type DeviceConfig struct {
 	// GID of the port. The zero GID takes the next free one. Devices that
 	// give the same GID share a port, like processes of one host.
 	GID device.GID
-	// MaxMedium and MinRead are device.Info's.
-	MaxMedium, MinRead int
+	// RDMARead, RDMAWrite, LocalKeys and UnsolicitedWrite are device.Info's, for
+	// both roles: a request that the other device does not know, or a write with
+	// immediate between two that differ in UnsolicitedWrite, ends with
+	// StatusMismatch.
+	RDMARead, RDMAWrite         bool
+	LocalKeys, UnsolicitedWrite bool
+	// MaxRDMA is device.Info's. 0: DefaultMaxRDMA.
+	MaxRDMA int
+	// MaxRegions is how many regions may be open. 0: nic.DefaultMaxRegions.
+	MaxRegions int
+	// MaxMedium, MinRead and MinReadWrite are device.Info's.
+	MaxMedium, MinRead, MinReadWrite int
 }

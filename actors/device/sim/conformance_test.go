@@ -11,15 +11,18 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 )
 
-// factory makes fabrics of cfg for the suite.
-func factory(cfg sim.Config) devicetest.Factory {
+// factory makes fabrics of cfg for the suite, with devices of dc.
+func factory(cfg sim.Config, dc sim.DeviceConfig) devicetest.Factory {
 	return func(tb testing.TB, devices int) *devicetest.Fabric {
 		f, err := sim.New(cfg)
 		require.NoError(tb, err)
-		df := &devicetest.Fabric{Shuffles: !cfg.InOrder, Single: cfg.Virtual, ReportsGone: cfg.ReportGone}
+		df := &devicetest.Fabric{
+			Shuffles: !cfg.InOrder, Single: cfg.Virtual,
+			ReportsGone: cfg.ReportGone, ReportsRefused: true,
+		}
 		var devs []*sim.Device
 		for range devices {
-			d, err := f.OpenDevice(sim.DeviceConfig{})
+			d, err := f.OpenDevice(dc)
 			require.NoError(tb, err)
 			devs = append(devs, d)
 			df.Devices = append(df.Devices, d)
@@ -48,19 +51,40 @@ var fabrics = []struct {
 	{"delayed", sim.Config{Delay: 2 * time.Microsecond, Jitter: 5 * time.Microsecond}},
 }
 
+// abilities that devices can have: the whole suite runs with each of the first two,
+// what depends on RDMA with all.
+var abilities = []struct {
+	name  string
+	whole bool
+	dc    sim.DeviceConfig
+}{
+	{"plain", true, sim.DeviceConfig{}},
+	{"rdma", true, sim.DeviceConfig{RDMARead: true, RDMAWrite: true}},
+	{"keys", false, sim.DeviceConfig{RDMARead: true, RDMAWrite: true, LocalKeys: true, MaxRDMA: 1 << 20}},
+	{"unsolicited", false, sim.DeviceConfig{RDMARead: true, RDMAWrite: true, UnsolicitedWrite: true}},
+	{"read", false, sim.DeviceConfig{RDMARead: true, LocalKeys: true, MaxRDMA: 10_000}},
+	{"write", false, sim.DeviceConfig{RDMAWrite: true, MaxRDMA: 10_000}},
+}
+
 func TestConformance(t *testing.T) {
 	for i, fab := range fabrics {
-		t.Run(fab.name, func(t *testing.T) {
-			fab.cfg.Seed = uint64(i) + 1
-			devicetest.Run(t, factory(fab.cfg))
-		})
+		for _, able := range abilities {
+			t.Run(fab.name+"/"+able.name, func(t *testing.T) {
+				fab.cfg.Seed = uint64(i) + 1
+				if able.whole {
+					devicetest.Run(t, factory(fab.cfg, able.dc))
+				} else {
+					devicetest.RunRDMA(t, factory(fab.cfg, able.dc))
+				}
+			})
+		}
 	}
 }
 
 func BenchmarkPacket(b *testing.B) {
 	for _, fab := range fabrics {
 		b.Run(fmt.Sprintf("fabric=%s", fab.name), func(b *testing.B) {
-			devicetest.Benchmark(b, factory(fab.cfg))
+			devicetest.Benchmark(b, factory(fab.cfg, sim.DeviceConfig{}))
 		})
 	}
 }

@@ -13,11 +13,11 @@ const lateStatus = 4
 // happen does what fl is about and takes fl back.
 func (f *Fabric) happen(fl *flight) {
 	switch fl.what {
-	case packetFlight:
+	case requestFlight:
 		st, after := f.arrive(fl)
 		if after > 0 || f.statusIsLate() {
 			fl.what, fl.status = statusFlight, st
-			fl.header, fl.payload = nil, nil
+			fl.wr.Header, fl.wr.Payload = nil, nil
 			f.depart(fl, after)
 			return
 		}
@@ -32,8 +32,9 @@ func (f *Fabric) happen(fl *flight) {
 			fl.src.wake = 0
 		}
 		fl.src.inbox.Wake()
+	case droppedFlight:
 	}
-	fl.src, fl.header, fl.payload = nil, nil, nil
+	fl.src, fl.wr = nil, device.SendWR{}
 	f.spare = append(f.spare, fl)
 }
 
@@ -44,17 +45,14 @@ func (f *Fabric) statusIsLate() bool {
 // complete tells the sender.
 func (f *Fabric) complete(fl *flight, st device.Status) {
 	fl.src.inflight.Add(-1)
-	f.hook(Event{Kind: EventStatus, Seq: fl.seq, From: fl.src.endpoint(), To: fl.to, Status: st})
+	f.hook(Event{Kind: EventStatus, Seq: fl.seq, From: fl.src.endpoint(), To: fl.to, WR: fl.wr.Kind, Status: st})
 	fl.src.inbox.Ack(fl.token, st)
 }
 
-// arrive brings a packet to its receiver, if there is one. The status reaches
+// arrive brings a request to its receiver, if there is one. The status reaches
 // the sender after the time it returns.
 func (f *Fabric) arrive(fl *flight) (device.Status, time.Duration) {
-	ev := Event{
-		Kind: EventArrive, Seq: fl.seq, From: fl.src.endpoint(), To: fl.to,
-		QKey: fl.qkey, Header: fl.header, Payload: fl.payload,
-	}
+	ev := requestEvent(EventArrive, fl.seq, fl.src, fl.to, &fl.wr)
 	dst, st, after := f.lookup(fl.to)
 	if dst != nil {
 		st, after = f.place(dst, fl, &ev)
@@ -72,12 +70,17 @@ func (f *Fabric) place(dst *qp, fl *flight, ev *Event) (device.Status, time.Dura
 	if r := f.strike(FaultStatus, ev); r != nil {
 		return r.Status, after
 	}
-	if f.strike(FaultRNR, ev) != nil {
-		return device.StatusRNR, after
-	}
 	from := fl.src.src
-	from.Unknown = f.strike(FaultUnknownAH, ev) != nil
-	return dst.inbox.Place(&from, fl.qkey, fl.header, fl.payload), after
+	if fl.wr.Kind == device.WRSend || fl.wr.HasImm { // shown to the receiver
+		if f.strike(FaultRNR, ev) != nil {
+			return device.StatusRNR, after
+		}
+		from.Unknown = f.strike(FaultUnknownAH, ev) != nil
+	}
+	if fl.wr.Kind != device.WRSend {
+		return fl.src.access(dst, &from, &fl.wr), after
+	}
+	return dst.inbox.Place(&from, &fl.wr), after
 }
 
 // lookup finds the queue pair at to, or says how a send there ends and when.

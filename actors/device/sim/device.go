@@ -1,22 +1,25 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// ErrBusy is Device.Close's while queue pairs are open.
-var ErrBusy = errors.New("sim: queue pairs are open")
+// ErrBusy is Device.Close's while queue pairs or regions are open.
+var ErrBusy = errors.New("sim: queue pairs or regions are open")
 
 // Device is one attachment to a fabric; it implements device.Device.
 type Device struct {
-	fab  *Fabric
-	port *port
-	info device.Info
+	fab     *Fabric
+	port    *port
+	info    device.Info
+	regions *nic.Regions
 
 	// guarded by fab
 	qps    []*qp // open ones, oldest first
@@ -28,6 +31,9 @@ var _ device.Device = (*Device)(nil)
 
 // OpenDevice attaches a device.
 func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
+	if cfg.MaxRDMA < 0 || cfg.MaxRegions < 0 {
+		return nil, fmt.Errorf("%w: rdma of %d bytes, %d regions", ErrConfig, cfg.MaxRDMA, cfg.MaxRegions)
+	}
 	f.lock()
 	defer f.unlock()
 	gid := cfg.GID
@@ -45,12 +51,18 @@ func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
 		f.ports[gid] = p
 	}
 	p.devices++
-	return &Device{fab: f, port: p, info: device.Info{
+	info := device.Info{
 		Name: cfg.Name, GID: gid, MTU: f.cfg.MTU,
 		MaxSQ: f.cfg.MaxSQ, MaxRQ: f.cfg.MaxRQ, MaxQP: f.cfg.MaxQP,
 		CopiesAtPost: !f.cfg.CopyLate,
-		MaxMedium:    cfg.MaxMedium, MinRead: cfg.MinRead,
-	}}, nil
+		RDMARead:     cfg.RDMARead, RDMAWrite: cfg.RDMAWrite,
+		LocalKeys: cfg.LocalKeys, UnsolicitedWrite: cfg.UnsolicitedWrite,
+		MaxMedium: cfg.MaxMedium, MinRead: cfg.MinRead, MinReadWrite: cfg.MinReadWrite,
+	}
+	if cfg.RDMARead || cfg.RDMAWrite {
+		info.MaxRDMA = cmp.Or(cfg.MaxRDMA, DefaultMaxRDMA)
+	}
+	return &Device{fab: f, port: p, info: info, regions: f.newRegions(cfg.MaxRegions)}, nil
 }
 
 // IndexGID is the link-local GID that the i-th device without one gets.
@@ -142,7 +154,10 @@ func (d *Device) Close() error {
 	case d.closed:
 		return device.ErrClosed
 	case len(d.qps) > 0:
-		return fmt.Errorf("%w: %d", ErrBusy, len(d.qps))
+		return fmt.Errorf("%w: %d queue pairs", ErrBusy, len(d.qps))
+	}
+	if err := d.regions.Close(); err != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
 	d.closed = true
 	if !d.killed {
@@ -152,7 +167,7 @@ func (d *Device) Close() error {
 }
 
 // Kill lets the device vanish with its queue pairs, as if its host had lost
-// power: sends stop, what is under way still arrives, sends to it end with
+// power: sends stop, packets under way still arrive, sends to it end with
 // StatusUnresponsive. Its queue pairs stay silent and want to be closed; others
 // may take their numbers.
 func (d *Device) Kill() {
@@ -168,6 +183,7 @@ func (d *Device) Kill() {
 		q.vanished.Store(true)
 		q.left.Store(true)
 		q.inbox.Close()
+		f.dropRDMA(q)
 		f.hook(Event{Kind: EventKill, From: q.endpoint()})
 	}
 	if f.cfg.ReportGone {

@@ -12,18 +12,17 @@ import (
 type flight struct {
 	at   clock.Time // 0: at any time, only the shuffling keeps it
 	key  uint64     // orders flights of the same time
-	seq  uint64     // of the packet
+	seq  uint64     // of the request
 	what flightKind
 
-	src *qp // who sent the packet, gets the status, is woken or told
+	src *qp // who made the request, gets the status, is woken or told
 	to  Endpoint
 
-	// of packets and their statuses
-	qkey            uint32
-	token           uint64
-	header, payload []byte
-	buf             []byte // header and payload lie here, unless CopyLate
-	status          device.Status
+	// of requests and their statuses
+	wr     device.SendWR
+	token  uint64
+	buf    []byte // the bytes of a packet lie here, unless CopyLate
+	status device.Status
 
 	// of deaths
 	dead     nic.Source
@@ -33,10 +32,11 @@ type flight struct {
 type flightKind uint8
 
 const (
-	packetFlight flightKind = iota
+	requestFlight flightKind = iota // a packet or RDMA
 	statusFlight
 	goneFlight
 	wakeFlight
+	droppedFlight // RDMA of a queue pair that is no more
 )
 
 // Endpoint is a queue pair's place on the fabric.
@@ -57,14 +57,14 @@ func (f *Fabric) newFlight(what flightKind) *flight {
 	return fl
 }
 
-// take copies the packet's bytes into the flight.
-func (f *Fabric) take(fl *flight, header, payload []byte) {
+// take copies a packet's bytes into the flight.
+func (f *Fabric) take(fl *flight) {
 	if fl.buf == nil {
 		fl.buf = make([]byte, f.cfg.MTU)
 	}
-	h := copy(fl.buf, header)
-	p := copy(fl.buf[h:], payload)
-	fl.header, fl.payload = fl.buf[:h], fl.buf[h:h+p]
+	h := copy(fl.buf, fl.wr.Header)
+	p := copy(fl.buf[h:], fl.wr.Payload)
+	fl.wr.Header, fl.wr.Payload = fl.buf[:h], fl.buf[h:h+p]
 }
 
 // depart puts fl under way for d; with none, only shuffling keeps it.
@@ -93,7 +93,7 @@ func (f *Fabric) pop() *flight {
 	return fl
 }
 
-// pump lets happen what is due, except for keep packets that wait for nothing
+// pump lets happen what is due, except for keep requests that wait for nothing
 // but to change places. Real time only.
 func (f *Fabric) pump(keep int) {
 	if len(f.flights) == 0 {

@@ -18,7 +18,7 @@ type party struct {
 	qkey    uint32
 	notices int
 
-	got   []device.Completion // receives and deaths
+	got   []device.Completion // all but completed requests
 	bytes []string            // of the receives
 	sent  map[uint64]device.Status
 }
@@ -64,6 +64,15 @@ func (p *party) wr(id uint64, to *party, data string) *device.SendWR {
 	return &device.SendWR{ID: id, AH: ah, QPN: to.at.QPN, QKey: to.qkey, Header: []byte(data)}
 }
 
+// rdma is a request between local and the beginning of mr, which is to's.
+func (p *party) rdma(id uint64, to *party, kind device.WR, local []byte, mr device.MR) *device.SendWR {
+	p.t.Helper()
+	wr := p.wr(id, to, "")
+	wr.Kind, wr.Header, wr.Payload = kind, nil, local
+	wr.RKey, wr.Remote = mr.RKey(), mr.Addr()
+	return wr
+}
+
 func (p *party) send(id uint64, to *party, data string) {
 	p.t.Helper()
 	require.NoError(p.t, p.PostSend(p.wr(id, to, data)))
@@ -87,7 +96,12 @@ func (p *party) poll() {
 				p.got = append(p.got, e)
 				p.bytes = append(p.bytes, string(p.RecvBytes(int(e.ID))[:e.Len]))
 				p.PostRecv([]int32{int32(e.ID)})
-			case device.OpGone:
+			case device.OpWritten:
+				p.got = append(p.got, e)
+				if e.ID != device.NoSlot {
+					p.PostRecv([]int32{int32(e.ID)})
+				}
+			case device.OpGone, device.OpRefused:
 				p.got = append(p.got, e)
 			}
 		}

@@ -58,12 +58,15 @@ func newQP(d *Device, qpn uint16, sq, rq int, cfg *device.QPConfig) (*QP, error)
 		inbox: nic.NewInbox(nic.InboxConfig{
 			QKey: cfg.QKey, MTU: mtu, Slots: rq, Recv: recv, Stride: mtu,
 			Events: sq, Notify: cfg.Notify, Single: d.fab.virtual != nil,
+			Unsolicited: d.info.UnsolicitedWrite,
 		}),
 	}
 	q, err := nic.New(nic.Config{
 		Carrier: c, Clock: d.fab.clk, QPN: qpn, Depth: sq,
 		RNRRetry: cfg.RNRRetry, RNRDelay: d.fab.cfg.RNRDelay,
 		MTU: mtu, CopiesAtPost: d.info.CopiesAtPost,
+		RDMARead: d.info.RDMARead, RDMAWrite: d.info.RDMAWrite, MaxRDMA: d.info.MaxRDMA,
+		LocalKeys: d.info.LocalKeys, UnsolicitedWrite: d.info.UnsolicitedWrite, Regions: d.regions,
 		Slots: rq, Recv: recv, Stride: mtu,
 	})
 	if err != nil {
@@ -85,79 +88,6 @@ func (c *qp) Route(ah device.AH, gid device.GID) error {
 
 // Unroute implements nic.Carrier.
 func (c *qp) Unroute(ah device.AH) { c.routes[ah] = route{} }
-
-// Send implements nic.Carrier.
-func (c *qp) Send(wr *device.SendWR, token uint64) device.Status {
-	r := &c.routes[wr.AH]
-	if c.fab.direct.Load() && !c.vanished.Load() {
-		if r.qp == nil || r.qp.qpn != wr.QPN || r.qp.left.Load() {
-			r.qp = c.fab.find(Endpoint{r.gid, wr.QPN})
-		}
-		if r.qp != nil {
-			return r.qp.inbox.Place(&c.src, wr.QKey, wr.Header, wr.Payload)
-		}
-	}
-	c.fab.send(c, r.gid, wr, token)
-	return nic.Pending
-}
-
-// find returns the live queue pair at to, or nil.
-func (f *Fabric) find(to Endpoint) *qp {
-	f.lock()
-	defer f.unlock()
-	dst, _, _ := f.lookup(to)
-	return dst
-}
-
-// send puts a packet under way.
-func (f *Fabric) send(c *qp, gid device.GID, wr *device.SendWR, token uint64) {
-	if c.vanished.Load() {
-		return
-	}
-	f.lock()
-	defer f.unlock()
-	f.seq++
-	fl := f.newFlight(packetFlight)
-	fl.seq, fl.src, fl.to = f.seq, c, Endpoint{gid, wr.QPN}
-	fl.qkey, fl.token = wr.QKey, token
-	if f.cfg.CopyLate {
-		fl.header, fl.payload = wr.Header, wr.Payload
-	} else {
-		f.take(fl, wr.Header, wr.Payload)
-	}
-	ev := Event{
-		Kind: EventPost, Seq: fl.seq, From: c.endpoint(), To: fl.to,
-		QKey: wr.QKey, Header: wr.Header, Payload: wr.Payload,
-	}
-	f.hook(ev)
-	d := f.cfg.Delay + f.upTo(f.cfg.Jitter)
-	if r := f.strike(FaultDelay, &ev); r != nil {
-		d += f.upTo(r.Delay)
-	}
-	c.inflight.Add(1)
-	f.depart(fl, d)
-	switch {
-	case f.virtual != nil:
-	case f.immediate():
-		f.pump(0)
-	case !f.flush:
-		dst, _, _ := f.lookup(fl.to)
-		f.flush = dst != nil && dst.inbox.Armed()
-	}
-}
-
-func (c *qp) queueFull(wr *device.SendWR) bool {
-	f := c.fab
-	f.lock()
-	defer f.unlock()
-	if len(f.rules[FaultQueueFull]) == 0 || int(wr.AH) >= len(c.routes) {
-		return false
-	}
-	return f.strike(FaultQueueFull, &Event{
-		From: c.endpoint(), To: Endpoint{c.routes[wr.AH].gid, wr.QPN},
-		Header: wr.Header, Payload: wr.Payload,
-	}) != nil
-}
 
 // Doorbell implements nic.Carrier. What is held back for a queue pair that
 // sleeps goes out, since nobody would fetch it.
@@ -226,7 +156,7 @@ func (c *qp) WakeAt(t clock.Time) bool {
 // FDs implements nic.Carrier.
 func (c *qp) FDs() []int { return nil }
 
-// Close implements nic.Carrier. What is under way still arrives.
+// Close implements nic.Carrier. Packets under way still arrive.
 func (c *qp) Close() error {
 	f := c.fab
 	f.lock()
@@ -236,11 +166,12 @@ func (c *qp) Close() error {
 	}
 	if f.cfg.CopyLate {
 		for _, fl := range f.flights {
-			if fl.src == c && fl.what == packetFlight {
-				f.take(fl, fl.header, fl.payload)
+			if fl.src == c && fl.what == requestFlight && fl.wr.Kind == device.WRSend {
+				f.take(fl)
 			}
 		}
 	}
+	f.dropRDMA(c)
 	c.left.Store(true)
 	c.inbox.Close()
 	f.forget(c)

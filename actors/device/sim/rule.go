@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
@@ -18,23 +19,29 @@ const (
 	FaultQueueFull Fault = iota
 	// FaultRefuseQP lets OpenQP fail with device.ErrNoMemory.
 	FaultRefuseQP
-	// FaultRNR refuses a packet as if nothing were posted.
+	// FaultRNR refuses a packet, or a write with immediate, as if nothing were
+	// posted.
 	FaultRNR
-	// FaultUnknownAH delivers as if the receiver had no handle of the sender.
+	// FaultUnknownAH delivers one of these as if the receiver had no handle of
+	// the sender.
 	FaultUnknownAH
-	// FaultStatus ends a send with Rule.Status; the packet is not delivered.
+	// FaultStatus ends a request with Rule.Status; the packet is not delivered,
+	// the RDMA not carried out.
 	FaultStatus
-	// FaultDelay keeps a packet for a seeded part of Rule.Delay longer.
+	// FaultDelay keeps a request for a seeded part of Rule.Delay longer.
 	FaultDelay
-	// FaultLateStatus delivers a packet, but tells its sender up to Rule.Delay
-	// later.
+	// FaultLateStatus delivers or carries out a request, but tells its sender up
+	// to Rule.Delay later.
 	FaultLateStatus
+	// FaultRefuseMR lets Register and Alloc fail with device.ErrNoMemory.
+	FaultRefuseMR
 
 	numFaults = iota
 )
 
 var faultText = [numFaults]string{
 	"queue-full", "refuse-qp", "rnr", "unknown-ah", "status", "delay", "late-status",
+	"refuse-mr",
 }
 
 // String names the fault as logs do.
@@ -45,15 +52,16 @@ func (f Fault) String() string {
 	return fmt.Sprintf("fault %d", uint8(f))
 }
 
-// Rule says when a fault strikes. Zero fields of the selection match anything.
-// A resend by the device is one more packet.
+// Rule says when a fault strikes. Zero fields of the selection match anything, but
+// Types never matches RDMA. A resend by the device is one more request.
 type Rule struct {
 	Fault  Fault
 	Status device.Status // of FaultStatus
 	Delay  time.Duration // of FaultDelay and FaultLateStatus
 
-	From, To Endpoint // a zero GID or QPN matches all
-	Types    []byte   // first bytes of packets, which is their type (§1.3)
+	From, To Endpoint    // a zero GID or QPN matches all
+	Types    []byte      // first bytes of packets, which is their type (§1.3)
+	WRs      []device.WR // kinds of request, for the faults of requests
 
 	Skip  int     // let so many pass first
 	Times int     // strike so often, then never again; 0: no end
@@ -136,6 +144,9 @@ func (f *Fabric) strike(k Fault, ev *Event) *Rule {
 
 func (r *Rule) matches(ev *Event) bool {
 	if !r.From.matches(ev.From) || !r.To.matches(ev.To) {
+		return false
+	}
+	if len(r.WRs) > 0 && !slices.Contains(r.WRs, ev.WR) {
 		return false
 	}
 	if len(r.Types) == 0 {

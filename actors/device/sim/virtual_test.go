@@ -25,12 +25,13 @@ func everyFault() []sim.Rule {
 		{Fault: sim.FaultStatus, P: 0.05, Status: device.StatusAbort},
 		{Fault: sim.FaultDelay, P: 0.2, Delay: time.Millisecond},
 		{Fault: sim.FaultLateStatus, P: 0.2, Delay: time.Millisecond},
+		{Fault: sim.FaultRefuseMR, P: 0.3},
 	}
 }
 
 // traffic plays a seeded program on a virtual fabric with all faults, deaths and
 // restarts, and returns the fabric's log.
-func traffic(t *testing.T, seed uint64, counts *[7]uint64) string {
+func traffic(t *testing.T, seed uint64, counts *[8]uint64) string {
 	t.Helper()
 	var log bytes.Buffer
 	f := newFabric(t, sim.Config{
@@ -39,9 +40,16 @@ func traffic(t *testing.T, seed uint64, counts *[7]uint64) string {
 	})
 	rng := rand.New(rand.NewPCG(seed, 99))
 	var parties []*party
+	regions := map[*party]device.MR{}
 	open := func() {
-		d, err := f.OpenDevice(sim.DeviceConfig{})
+		d, err := f.OpenDevice(sim.DeviceConfig{
+			RDMARead: true, RDMAWrite: true, UnsolicitedWrite: seed%2 == 0, MaxRDMA: 500,
+		})
 		require.NoError(t, err)
+		mr, err := d.Alloc(400, device.RemoteRead|device.RemoteWrite)
+		for ; err != nil; mr, err = d.Alloc(400, device.RemoteRead|device.RemoteWrite) {
+			require.ErrorIs(t, err, device.ErrNoMemory)
+		}
 		cfg := device.QPConfig{SQDepth: 4, RQDepth: 4, RNRRetry: 2, QKey: rng.Uint32()}
 		for {
 			qp, err := d.OpenQP(cfg)
@@ -60,6 +68,7 @@ func traffic(t *testing.T, seed uint64, counts *[7]uint64) string {
 			p.at = sim.Endpoint{GID: d.Info().GID, QPN: qp.QPN()}
 			p.postAll()
 			parties = append(parties, p)
+			regions[p] = mr
 			return
 		}
 	}
@@ -68,12 +77,21 @@ func traffic(t *testing.T, seed uint64, counts *[7]uint64) string {
 	}
 	for i := range uint64(600) {
 		p, to := parties[rng.IntN(len(parties))], parties[rng.IntN(len(parties))]
-		switch rng.IntN(4) {
+		switch rng.IntN(6) {
 		case 0, 1:
 			if err := p.PostSend(p.wr(i, to, strings.Repeat("x", rng.IntN(300)))); err == nil {
 				p.Doorbell()
 			}
-		case 2:
+		case 2, 3: // one in four goes beyond the region
+			wr := p.rdma(i, to, device.WRRead, bytes.Repeat([]byte{byte(i)}, rng.IntN(300)), regions[to])
+			if rng.IntN(2) == 0 {
+				wr.Kind, wr.HasImm, wr.Imm = device.WRWrite, rng.IntN(2) == 0, rng.Uint32()
+			}
+			wr.Remote += uint64(rng.IntN(300))
+			if err := p.PostSend(wr); err == nil {
+				p.Doorbell()
+			}
+		case 4:
 			p.poll()
 		default:
 			f.Step()
@@ -82,6 +100,7 @@ func traffic(t *testing.T, seed uint64, counts *[7]uint64) string {
 			at := rng.IntN(len(parties))
 			parties[at].dev.Kill()
 			require.NoError(t, parties[at].Close())
+			require.NoError(t, regions[parties[at]].Close())
 			parties = append(parties[:at], parties[at+1:]...)
 			open()
 		}
@@ -93,13 +112,14 @@ func traffic(t *testing.T, seed uint64, counts *[7]uint64) string {
 	for _, p := range parties {
 		require.Zero(t, p.Outstanding())
 		fmt.Fprintln(&log, p.got, p.sent[0], len(p.sent), p.Stats())
+		fmt.Fprintf(&log, "%x %x %x\n", regions[p].Addr(), regions[p].RKey(), regions[p].Bytes())
 	}
 	return log.String()
 }
 
 // TestRepeatable: one seed, one log; other seeds, other logs; every fault strikes.
 func TestRepeatable(t *testing.T) {
-	var counts [7]uint64
+	var counts [8]uint64
 	logs := map[string]uint64{}
 	for seed := range uint64(10) {
 		first, second := traffic(t, seed, &counts), traffic(t, seed, &counts)
@@ -108,7 +128,7 @@ func TestRepeatable(t *testing.T) {
 		}
 		require.NotContains(t, logs, first)
 		logs[first] = seed
-		for _, word := range []string{"post", "arrive", "status", "gone", "kill", "open", "close", "fault"} {
+		for _, word := range []string{"post", "arrive", "status", "gone", "kill", "open", "close", "fault", "read", "write"} {
 			require.Contains(t, first, " "+word+" ", "seed %d", seed)
 		}
 	}

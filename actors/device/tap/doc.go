@@ -1,6 +1,6 @@
 // Package tap shows the packets that cross a device: [Wrap] puts itself around
-// any device.Device and hands every packet that its queue pairs send (once it was
-// accepted) or receive to a [Sink]. Who wraps nothing pays nothing.
+// any device.Device and hands every packet and RDMA request that its queue pairs send
+// (once it was accepted) or receive to a [Sink]. Who wraps nothing pays nothing.
 //
 //	dev = tap.Wrap(dev, sink)
 //

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )
@@ -40,7 +41,8 @@ const (
 //	+---------------+-----------------+--------+
 //
 // its timestamp the sink's clock in nanoseconds, and its direction stands in
-// epb_flags. Each block is one Write, so shards may share a Pcapng.
+// epb_flags. RDMA is left out, since it has no packets at this level, and so are
+// immediates. Each block is one Write, so shards may share a Pcapng.
 type Pcapng struct {
 	clock.Clock
 
@@ -83,6 +85,9 @@ func NewPcapng(w io.Writer, clk clock.Clock) (*Pcapng, error) {
 
 // Packet implements Sink. After an error of the writer nothing more is written.
 func (p *Pcapng) Packet(r Record) {
+	if r.Kind != device.WRSend {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {

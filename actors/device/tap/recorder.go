@@ -20,7 +20,7 @@ func NewRecorder(clk clock.Clock) *Recorder { return &Recorder{Clock: clk} }
 
 // Packet implements Sink.
 func (r *Recorder) Packet(rec Record) {
-	rec.Packet = bytes.Clone(rec.Packet)
+	rec.Packet = bytes.Clone(rec.Packet) // nil stays nil
 	r.mu.Lock()
 	r.records = append(r.records, rec)
 	r.mu.Unlock()

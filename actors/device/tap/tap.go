@@ -6,7 +6,8 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Record is one packet as it passed.
+// Record is one packet or RDMA request as it passed. Of RDMA the requester's side
+// sees every request, the other side only writes with immediate.
 type Record struct {
 	Time clock.Time // of the Sink's clock
 	Out  bool       // sent; otherwise received
@@ -16,18 +17,27 @@ type Record struct {
 	// sender elsewhere is not known to a device and 0.
 	From, To wire.RawAddr
 
-	// Packet is valid during the call.
+	// Packet is valid during the call; nil of RDMA.
 	Packet []byte
+
+	Kind   device.WR
+	HasImm bool
+	Imm    uint32
+	Len    int    // bytes of the packet, or that RDMA moves
+	RKey   uint32 // of requests of RDMA, as Remote
+	Remote uint64
 }
 
-// Sink takes records. It is a clock as well, the one that stamps them. Both
-// methods are called from every shard that owns a queue pair of the device.
+// Sink takes records; Packet gets those of RDMA, too. It is a clock as well, the
+// one that stamps them. Both methods are called from every shard that owns a queue
+// pair of the device.
 type Sink interface {
 	clock.Clock
 	Packet(r Record)
 }
 
 // Wrap returns dev with a tap on the queue pairs that are opened from now on.
+// Memory regions are dev's own.
 func Wrap(dev device.Device, sink Sink) device.Device {
 	return &tapped{Device: dev, sink: sink, info: dev.Info()}
 }
@@ -88,6 +98,8 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 	}
 	packet := wr.Header
 	switch {
+	case wr.Kind != device.WRSend:
+		packet = nil // wr.Payload is the device's, for longer than this call
 	case len(wr.Header) == 0:
 		packet = wr.Payload
 	case len(wr.Payload) > 0:
@@ -98,6 +110,8 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 	q.sink.Packet(Record{
 		Time: q.sink.Now(), Out: true,
 		From: q.self, To: wire.MakeRawAddr(q.gid(wr.AH), wr.QPN, wr.QKey), Packet: packet,
+		Kind: wr.Kind, HasImm: wr.HasImm, Imm: wr.Imm, Len: len(wr.Header) + len(wr.Payload),
+		RKey: wr.RKey, Remote: wr.Remote,
 	})
 	return nil
 }
@@ -106,8 +120,12 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 func (q *tappedQP) Poll(c []device.Completion) int {
 	n := q.QP.Poll(c)
 	for i := range c[:n] {
-		if c[i].Op == device.OpRecv && c[i].Status == device.StatusOK {
+		switch {
+		case c[i].Status != device.StatusOK:
+		case c[i].Op == device.OpRecv:
 			q.received(&c[i])
+		case c[i].Op == device.OpWritten:
+			q.record(&c[i], device.WRWrite, nil)
 		}
 	}
 	return n
@@ -118,12 +136,18 @@ func (q *tappedQP) received(c *device.Completion) {
 	if uint(c.Len) > uint(len(buf)) {
 		return
 	}
+	q.record(c, device.WRSend, buf[:c.Len])
+}
+
+// record tells the sink of an arrival.
+func (q *tappedQP) record(c *device.Completion, kind device.WR, packet []byte) {
 	gid := c.SrcGID
 	if c.AH != device.UnknownAH {
 		gid = q.gid(c.AH)
 	}
 	q.sink.Packet(Record{
 		Time: q.sink.Now(),
-		From: wire.MakeRawAddr(gid, c.SrcQPN, 0), To: q.self, Packet: buf[:c.Len],
+		From: wire.MakeRawAddr(gid, c.SrcQPN, 0), To: q.self, Packet: packet,
+		Kind: kind, HasImm: c.HasImm, Imm: c.Imm, Len: c.Len,
 	})
 }

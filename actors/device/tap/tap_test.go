@@ -24,14 +24,17 @@ func (c *ticks) Now() clock.Time {
 	return c.now
 }
 
-// pair opens a queue pair each on two tapped devices, with handles both ways.
+// able devices have RDMA.
+var able = sim.DeviceConfig{RDMARead: true, RDMAWrite: true}
+
+// pair opens a queue pair each on two tapped devices, with a handle of the second.
 func pair(t *testing.T, sink tap.Sink) (a, b device.QP, toB device.AH) {
 	t.Helper()
 	f, err := sim.New(sim.Config{InOrder: true})
 	require.NoError(t, err)
 	var qps []device.QP
 	for i := range 2 {
-		dev, err := f.OpenDevice(sim.DeviceConfig{})
+		dev, err := f.OpenDevice(able)
 		require.NoError(t, err)
 		qp, err := tap.Wrap(dev, sink).OpenQP(device.QPConfig{SQDepth: 2, QPN: uint16(10 + i), QKey: uint32(100 + i)})
 		require.NoError(t, err)
@@ -56,8 +59,8 @@ func TestRecords(t *testing.T) {
 	require.NoError(t, a.PostSend(&wr))
 	require.ErrorIs(t, a.PostSend(&wr), device.ErrQueueFull)
 	require.Equal(t, []tap.Record{
-		{Time: 5e9, Out: true, From: self, To: other, Packet: []byte("headbody")},
-		{Time: 10e9, Out: true, From: self, To: other, Packet: []byte("body")},
+		{Time: 5e9, Out: true, From: self, To: other, Packet: []byte("headbody"), Len: 8},
+		{Time: 10e9, Out: true, From: self, To: other, Packet: []byte("body"), Len: 4},
 	}, rec.Take(), "what was refused is not recorded")
 
 	require.Equal(t, 1, b.Poll(c[:1]))
@@ -67,8 +70,8 @@ func TestRecords(t *testing.T) {
 	require.Equal(t, 2, a.Poll(c[:]))
 	from := wire.MakeRawAddr(sim.IndexGID(1), 10, 0)
 	require.Equal(t, []tap.Record{
-		{Time: 15e9, From: from, To: other, Packet: []byte("headbody")},
-		{Time: 20e9, From: from, To: other, Packet: []byte("body")},
+		{Time: 15e9, From: from, To: other, Packet: []byte("headbody"), Len: 8},
+		{Time: 20e9, From: from, To: other, Packet: []byte("body"), Len: 4},
 	}, rec.Take(), "with and without address handle")
 }
 
@@ -192,13 +195,66 @@ func TestConformance(t *testing.T) {
 	devicetest.Run(t, func(tb testing.TB, devices int) *devicetest.Fabric {
 		f, err := sim.New(sim.Config{})
 		require.NoError(tb, err)
-		df := &devicetest.Fabric{Shuffles: true}
+		df := &devicetest.Fabric{Shuffles: true, ReportsRefused: true}
 		for range devices {
-			dev, err := f.OpenDevice(sim.DeviceConfig{})
+			dev, err := f.OpenDevice(able)
 			require.NoError(tb, err)
 			df.Devices = append(df.Devices, tap.Wrap(dev, p))
 		}
 		return df
 	})
 	require.NoError(t, p.Err())
+}
+
+// TestRDMA: the requester's tap sees what was asked for, the other one a write with
+// immediate; a capture holds neither.
+func TestRDMA(t *testing.T) {
+	var file bytes.Buffer
+	p, err := tap.NewPcapng(&file, &ticks{})
+	require.NoError(t, err)
+	empty := file.Len()
+	rec := tap.NewRecorder(&ticks{})
+	for _, sink := range []tap.Sink{rec, p} {
+		f, err := sim.New(sim.Config{InOrder: true})
+		require.NoError(t, err)
+		var qps []device.QP
+		var mr device.MR
+		for i := range 2 {
+			dev, err := f.OpenDevice(able)
+			require.NoError(t, err)
+			tapped := tap.Wrap(dev, sink)
+			mr, err = tapped.Alloc(100, device.RemoteRead|device.RemoteWrite)
+			require.NoError(t, err)
+			qp, err := tapped.OpenQP(device.QPConfig{QPN: uint16(10 + i)})
+			require.NoError(t, err)
+			qp.PostRecv([]int32{0})
+			qps = append(qps, qp)
+		}
+		toB, err := qps[0].CreateAH(sim.IndexGID(2))
+		require.NoError(t, err)
+		wr := device.SendWR{
+			Kind: device.WRRead, AH: toB, QPN: 11, Payload: make([]byte, 30), RKey: mr.RKey(), Remote: mr.Addr() + 3,
+		}
+		require.NoError(t, qps[0].PostSend(&wr))
+		wr.Kind, wr.HasImm, wr.Imm = device.WRWrite, true, 5
+		require.NoError(t, qps[0].PostSend(&wr))
+		wr.Kind = device.WRWrite + 1
+		require.ErrorIs(t, qps[0].PostSend(&wr), device.ErrNotSupported)
+		var c [4]device.Completion
+		require.Equal(t, 1, qps[1].Poll(c[:]))
+		if sink != rec {
+			continue
+		}
+		self, other := wire.MakeRawAddr(sim.IndexGID(1), 10, 0), wire.MakeRawAddr(sim.IndexGID(2), 11, 0)
+		require.Equal(t, []tap.Record{
+			{Time: 5e9, Out: true, From: self, To: other, Kind: device.WRRead, Len: 30, RKey: mr.RKey(), Remote: mr.Addr() + 3},
+			{
+				Time: 10e9, Out: true, From: self, To: other, Kind: device.WRWrite, Len: 30,
+				RKey: mr.RKey(), Remote: mr.Addr() + 3, HasImm: true, Imm: 5,
+			},
+			{Time: 15e9, From: self, To: other, Kind: device.WRWrite, Len: 30, HasImm: true, Imm: 5},
+		}, rec.Take())
+	}
+	require.NoError(t, p.Err())
+	require.Equal(t, empty, file.Len())
 }

@@ -1,0 +1,82 @@
+package atomics
+
+import "github.com/efactor/efactor/wire"
+
+// args is a checked call: each of operand, compare and result is nil or as long as
+// target at least, and those that a step reads are not nil.
+type args struct {
+	op                               wire.AtomicOp
+	target, operand, compare, result []byte
+}
+
+// Apply performs op on every element of target, of type t. It takes the elements
+// of operand and, in the form Compare, of compare in order; what it finds in target
+// goes to result, unless that is nil. ATOMIC_READ needs no operand.
+//
+// The target is memory in the host's byte order. The others are little-endian, as
+// packets are, at least as long as target and private to the caller; result may
+// begin where operand or compare begins.
+//
+// It returns ErrNotSupported and ErrLength, unwrapped; nothing was touched then.
+func Apply(op wire.AtomicOp, t wire.Datatype, f Form, target, operand, compare, result []byte) error {
+	if !Valid(op, t, f) {
+		return ErrNotSupported
+	}
+	n := len(target)
+	if n%t.Size() != 0 || result != nil && len(result) < n {
+		return ErrLength
+	}
+	if op == wire.OpRead {
+		if result == nil {
+			return nil
+		}
+		operand = result // what a step is given and doesn't look at
+	}
+	if len(operand) < n {
+		return ErrLength
+	}
+	if f != Compare {
+		compare = operand // likewise
+	}
+	if len(compare) < n {
+		return ErrLength
+	}
+	(&args{op, target, operand, compare, result}).run(t)
+	return nil
+}
+
+// run chooses the arithmetic by the type, and how to update by its size.
+func (a *args) run(t wire.Datatype) {
+	switch t {
+	case wire.DatatypeInt8:
+		locked(a, integer[int8, uint8])
+	case wire.DatatypeUint8:
+		locked(a, integer[uint8, uint8])
+	case wire.DatatypeInt16:
+		locked(a, integer[int16, uint16])
+	case wire.DatatypeUint16:
+		locked(a, integer[uint16, uint16])
+	case wire.DatatypeInt32:
+		words32(a, integer[int32, uint32], true)
+	case wire.DatatypeUint32:
+		words32(a, integer[uint32, uint32], true)
+	case wire.DatatypeInt64:
+		words64(a, integer[int64, uint64], true)
+	case wire.DatatypeUint64:
+		words64(a, integer[uint64, uint64], true)
+	case wire.DatatypeFloat:
+		words32(a, real[float32, uint32], false)
+	case wire.DatatypeDouble:
+		words64(a, real[float64, uint64], false)
+	case wire.DatatypeFloatComplex:
+		if !bigEndian && aligned(a.target, 8) {
+			words64(a, complexWord, false)
+		} else {
+			lockedPairs(a, complexPair[float32, uint32])
+		}
+	case wire.DatatypeDoubleComplex:
+		lockedPairs(a, complexPair[float64, uint64])
+	default: // of Valid's only the long doubles are left
+		lockedBytes(a, t.Size())
+	}
+}

@@ -1,0 +1,58 @@
+// Package atomics performs the operations of RTA packets (§3.3) on memory of this
+// process: fi_atomic, fi_fetch_atomic and fi_compare_atomic at the target.
+//
+// # What there is
+//
+// [Valid] says which operation there is on which datatype. It is the table of
+// package wire, which is libfabric's, except for long double and its complex: Go
+// has no such type, and hosts don't agree on one, so they can only be read and
+// written, as bytes. INT128, UINT128 and DIFF have numbers, but no release performs
+// them.
+//
+// # What they do
+//
+// With t, o and c for an element of target, operand and comparand:
+//
+//	MIN MAX            if t > o (t < o): t = o
+//	SUM PROD           t + o, t * o; integers wrap around
+//	LOR LAND LXOR      1 or 0 of the datatype; what differs from 0 is true
+//	BOR BAND BXOR      t | o, t & o, t ^ o
+//	CSWAP CSWAP_NE     if c == t (c != t): t = o
+//	CSWAP_LE, _LT      if c <= t (c < t): t = o
+//	CSWAP_GE, _GT      if c >= t (c > t): t = o
+//	MSWAP              (o & c) | (t &^ c)
+//	ATOMIC_WRITE       t = o
+//	ATOMIC_READ        nothing
+//
+// Floating-point numbers compare by value: a NaN compares with nothing, so MIN, MAX
+// and the swaps keep the target if a NaN is involved, and CSWAP_NE swaps; -0 equals
+// 0. (A libfabric built with the compiler's atomics compares CSWAP by bits.) What is
+// stored without arithmetic keeps its bits. Sums and products round once each and
+// are the same on every host. The product of complex numbers is the textbook's, with
+// no special treatment of infinities.
+//
+// # How atomic
+//
+// Each element is updated at once, an array is not. Operations of one datatype at
+// one address are atomic against each other, whichever goroutines perform them.
+// Against Go code in this process:
+//
+//	element                               updated by         atomic against
+//	32 and 64 bits, aligned; so are       compare and swap   sync/atomic on the
+//	FLOAT, DOUBLE, and FLOAT_COMPLEX                         same word
+//	on little-endian hosts
+//	all others: 8 and 16 bits, 16 and     a lock of this     Apply only
+//	32 bytes, unaligned                   package
+//
+// Operations on overlapping elements of different datatypes or addresses tear, as
+// they may in libfabric. An operation that changes nothing does not write.
+//
+// # Invariants
+//
+//   - Which of the two ways is taken depends on datatype and address alone.
+//   - Nothing is read or written beyond target, operand, comparand and result.
+//   - Nothing is allocated. Who takes a lock takes one at a time, for at most the
+//     elements that begin in one line of 64 bytes.
+//
+// Start reading at [Apply].
+package atomics

@@ -1,0 +1,67 @@
+package atomics
+
+import "github.com/efactor/efactor/wire"
+
+// Form is how an atomic is called: it decides which operations there are, and what
+// comes with them.
+type Form uint8
+
+// The forms.
+const (
+	Write   Form = iota // fi_atomic: an operand
+	Fetch               // fi_fetch_atomic: an operand; answered by what was there
+	Compare             // fi_compare_atomic: an operand and a comparand; answered likewise
+)
+
+// FormOf gives the form of an RTA packet.
+func FormOf(k wire.RTAKind) Form {
+	switch k {
+	case wire.RTAFetch:
+		return Fetch
+	case wire.RTACompare:
+		return Compare
+	default:
+		return Write
+	}
+}
+
+// kind is the packet that carries the form.
+func (f Form) kind() (wire.RTAKind, bool) {
+	switch f {
+	case Write:
+		return wire.RTAWrite, true
+	case Fetch:
+		return wire.RTAFetch, true
+	case Compare:
+		return wire.RTACompare, true
+	default:
+		return 0, false
+	}
+}
+
+// Valid says whether Apply performs op on elements of type t in the form f. It is
+// what wire.AtomicOp.Accepts says, except that a long double, which Go has not,
+// and a complex one can only be read and written.
+func Valid(op wire.AtomicOp, t wire.Datatype, f Form) bool {
+	k, ok := f.kind()
+	if !ok || !op.Accepts(k, t) {
+		return false
+	}
+	if t == wire.DatatypeLongDouble || t == wire.DatatypeLongDoubleComplex {
+		return op == wire.OpRead || op == wire.OpWrite
+	}
+	return true
+}
+
+// Count is how many elements of type t one packet carries whose operand, and in
+// the form Compare also comparand, share room bytes.
+func Count(t wire.Datatype, f Form, room int) int {
+	size := t.Size()
+	if size == 0 || room < 0 {
+		return 0
+	}
+	if f == Compare {
+		size *= 2
+	}
+	return room / size
+}

@@ -1,0 +1,90 @@
+package nic
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// Region is memory that a device knows, made by Regions. It implements device.MR.
+type Region struct {
+	table  *Regions
+	bytes  []byte
+	addr   uint64
+	key    uint32
+	access device.Access
+	remote bool
+	give   func() error // what to do with the memory in the end; may be nil
+
+	// Who copies holds mu for reading. Close takes it for good, so that it
+	// returns when the last copy has ended and nobody gets it afterwards.
+	mu sync.RWMutex
+}
+
+var _ device.MR = (*Region)(nil)
+
+// Bytes implements device.MR.
+func (r *Region) Bytes() []byte { return r.bytes }
+
+// Addr implements device.MR.
+func (r *Region) Addr() uint64 { return r.addr }
+
+// LKey implements device.MR.
+func (r *Region) LKey() uint32 { return r.key }
+
+// RKey implements device.MR.
+func (r *Region) RKey() uint32 { return r.key }
+
+// Remote implements device.MR.
+func (r *Region) Remote() bool { return r.remote }
+
+// Access returns the rights, LocalWrite included where RemoteWrite implies it.
+func (r *Region) Access() device.Access { return r.access }
+
+// Close implements device.MR. It waits for copies that are under way; none begins
+// any more.
+func (r *Region) Close() error {
+	if !r.table.remove(r) {
+		return device.ErrClosed
+	}
+	r.mu.Lock()
+	var err error
+	if r.give != nil {
+		err = r.give()
+	}
+	r.table.gone()
+	return err
+}
+
+// hold keeps Close from returning until Release. It never waits: it fails once
+// Close has begun.
+func (r *Region) hold() bool { return r.mu.TryRLock() }
+
+// Release ends what Regions.Hold or HoldLocal began.
+func (r *Region) Release() { r.mu.RUnlock() }
+
+// at returns the n bytes that others call addr; nil and false if they do not lie
+// in the region. No bytes lie everywhere up to its end.
+func (r *Region) at(addr uint64, n int) ([]byte, bool) {
+	off, size := addr-r.addr, uint64(len(r.bytes))
+	if addr < r.addr || off > size || n < 0 || uint64(n) > size-off {
+		return nil, false
+	}
+	return r.bytes[off : off+uint64(n) : off+uint64(n)], true
+}
+
+// contains tells whether b lies in the region.
+func (r *Region) contains(b []byte) bool {
+	base, at := address(r.bytes), address(b)
+	return at >= base && at-base <= uint64(len(r.bytes)) && uint64(len(b)) <= uint64(len(r.bytes))-(at-base)
+}
+
+// allows tells whether the region may be used for all of a.
+func (r *Region) allows(a device.Access) bool {
+	const others = device.RemoteRead | device.RemoteWrite
+	return r.access&a == a && (r.remote || a&others == 0)
+}
+
+// address is where b begins in this process.
+func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -1,0 +1,217 @@
+package nic
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/arena"
+)
+
+// DefaultMaxRegions is how many regions a device has by default.
+const DefaultMaxRegions = 1 << 16
+
+// regionPage is what addresses that are numbers are aligned to.
+const regionPage = 4096
+
+// keyTries is how many keys are drawn for one that is free. With all regions in
+// use a random key is taken once in 65536 times.
+const keyTries = 16
+
+// ErrBusy is Regions.Close's while regions are open.
+var ErrBusy = errors.New("nic: memory regions are open")
+
+// RegionsConfig describes a table of regions; the zero value is one for real time.
+type RegionsConfig struct {
+	Max int // most live regions; 0: DefaultMaxRegions
+
+	// Key draws a key. Register calls it, one call at a time for a table. nil:
+	// keys that cannot be guessed.
+	Key func() uint32
+
+	// Base makes addresses numbers that count up from it, page by page, and are
+	// never used twice. 0: they are virtual addresses.
+	Base uint64
+}
+
+// Regions is the table of a device's memory regions. Any goroutine may call its
+// methods. Hold, HoldLocal and Region.Release neither wait nor allocate.
+type Regions struct {
+	max  int
+	draw func() uint32
+	find atomic.Pointer[regionTable]
+
+	mu     sync.Mutex
+	next   uint64 // of addresses that are numbers
+	open   int    // regions whose Close has not returned
+	closed bool
+}
+
+// NewRegions returns an empty table.
+func NewRegions(c RegionsConfig) *Regions {
+	t := &Regions{max: c.Max, draw: c.Key, next: c.Base}
+	if t.max <= 0 {
+		t.max = DefaultMaxRegions
+	}
+	if t.draw == nil {
+		t.draw = secretKey
+	}
+	t.find.Store(newRegionTable(0))
+	return t
+}
+
+// secretKey is a key that nobody can guess.
+func secretKey() uint32 {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint32(b[:])
+}
+
+// Memory is what Add makes a region of.
+type Memory struct {
+	Bytes  []byte
+	Access device.Access
+	// Local: RDMA of others does not reach it (device.MR's Remote).
+	Local bool
+	// Addr is what others call the first byte. 0: as RegionsConfig.Base says.
+	Addr uint64
+	// Release is called once, by Close, when nobody looks at the memory any
+	// more. nil: it stays whoever's it is.
+	Release func() error
+}
+
+// Register is device.Device's.
+func (t *Regions) Register(mem []byte, a device.Access) (device.MR, error) {
+	r, err := t.Add(Memory{Bytes: mem, Access: a})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Alloc is device.Device's, with memory of an arena.
+func (t *Regions) Alloc(n int, a device.Access) (device.MR, error) {
+	slab, err := arena.New(n)
+	switch {
+	case errors.Is(err, arena.ErrSize) && n <= 0:
+		return nil, fmt.Errorf("%w: region of %d bytes", device.ErrNotSupported, n)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", device.ErrNoMemory, err)
+	}
+	r, err := t.Add(Memory{Bytes: slab.Bytes(), Access: a, Release: slab.Close})
+	if err != nil {
+		return nil, errors.Join(err, slab.Close())
+	}
+	return r, nil
+}
+
+// Add makes a region. After an error the memory is the caller's and Release is
+// not called.
+func (t *Regions) Add(m Memory) (*Region, error) {
+	const all = device.LocalWrite | device.RemoteWrite | device.RemoteRead
+	switch {
+	case len(m.Bytes) == 0:
+		return nil, fmt.Errorf("%w: region of 0 bytes", device.ErrNotSupported)
+	case m.Access&^all != 0:
+		return nil, fmt.Errorf("%w: access %#x", device.ErrNotSupported, m.Access)
+	}
+	if m.Access&device.RemoteWrite != 0 {
+		m.Access |= device.LocalWrite
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, device.ErrClosed
+	}
+	if t.open >= t.max {
+		return nil, fmt.Errorf("%w: %d regions", device.ErrNoMemory, t.open)
+	}
+	key, ok := t.newKey()
+	if !ok {
+		return nil, fmt.Errorf("%w: no free key", device.ErrNoMemory)
+	}
+	addr, ok := t.newAddr(&m)
+	if !ok {
+		return nil, fmt.Errorf("%w: no addresses", device.ErrNoMemory)
+	}
+	r := &Region{
+		table: t, bytes: m.Bytes, addr: addr, key: key,
+		access: m.Access, remote: !m.Local, give: m.Release,
+	}
+	t.open++
+	t.insert(r)
+	return r, nil
+}
+
+func (t *Regions) newKey() (uint32, bool) {
+	for range keyTries {
+		if k := t.draw(); k != 0 && t.find.Load().get(k) == nil {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+func (t *Regions) newAddr(m *Memory) (uint64, bool) {
+	switch {
+	case m.Addr != 0:
+		return m.Addr, m.Addr+uint64(len(m.Bytes)) > m.Addr
+	case t.next == 0:
+		return address(m.Bytes), true
+	}
+	addr := t.next
+	end := addr + (uint64(len(m.Bytes))+regionPage-1)&^(regionPage-1)
+	if end < addr {
+		return 0, false
+	}
+	t.next = end
+	return addr, true
+}
+
+// Hold finds the n bytes at addr in the region that others call key, if it allows
+// all of a, and keeps them from going away until Region.Release. nil: the request
+// is to be refused.
+func (t *Regions) Hold(key uint32, addr uint64, n int, a device.Access) (*Region, []byte) {
+	r := t.find.Load().get(key)
+	if r == nil || !r.allows(a) {
+		return nil, nil
+	}
+	mem, ok := r.at(addr, n)
+	if !ok || !r.hold() {
+		return nil, nil
+	}
+	return r, mem
+}
+
+// HoldLocal is Hold for the local side of a request: b must lie in the region
+// that lkey names. nil: it does not.
+func (t *Regions) HoldLocal(lkey uint32, b []byte, a device.Access) *Region {
+	r := t.find.Load().get(lkey)
+	if r == nil || !r.allows(a) || !r.contains(b) || !r.hold() {
+		return nil
+	}
+	return r
+}
+
+// Len returns the number of open regions.
+func (t *Regions) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open
+}
+
+// Close lets later calls of Register fail with device.ErrClosed. It reports
+// ErrBusy, and does nothing, while regions are open.
+func (t *Regions) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.open > 0 {
+		return fmt.Errorf("%w: %d", ErrBusy, t.open)
+	}
+	t.closed = true
+	return nil
+}

@@ -1,0 +1,76 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// What segments and regions have in common: files that are opened with care, have
+// their memory from the beginning and are locked before anybody believes them.
+
+var (
+	// errNoSegment: the file is not a segment.
+	errNoSegment = errors.New("shm: not a segment")
+	// errSwept: a sweep found the new file before it was locked and took it for
+	// a dead process's.
+	errSwept = errors.New("shm: swept away")
+)
+
+// openOwn opens the file name if it is a regular file of ours.
+func (f *folder) openOwn(name string, mode int) (fd int, st unix.Stat_t, err error) {
+	fd, err = unix.Openat(f.fd, name, mode|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, st, fmt.Errorf("shm: open %s: %w", name, err)
+	}
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() {
+		_ = unix.Close(fd)
+		return -1, st, fmt.Errorf("%w: %s", errNoSegment, name)
+	}
+	return fd, st, nil
+}
+
+// lockNew takes a new file's lock. From then on nobody removes it, so what is made
+// beside it, a bell, is never without it.
+func lockNew(fd int) error {
+	ok, err := tryLock(fd)
+	if err != nil {
+		return fmt.Errorf("shm: lock: %w", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("shm: stat: %w", err)
+	}
+	if !ok || st.Nlink == 0 {
+		return errSwept
+	}
+	return nil
+}
+
+// reserve gives a new file its memory now: /dev/shm being full must be an error
+// here, not a SIGBUS later. Some file systems cannot.
+func reserve(fd, size int) error {
+	err := unix.Fallocate(fd, 0, 0, int64(size))
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		err = unix.Ftruncate(fd, int64(size))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: shm: %d bytes: %w", device.ErrNoMemory, size, err)
+	}
+	return nil
+}
+
+// blank puts untouched private memory at the addresses of a mapping.
+func blank(mem []byte) error {
+	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(&mem[0]), uintptr(len(mem)),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_FIXED|unix.MAP_NORESERVE)
+	if err != nil {
+		return fmt.Errorf("shm: unmap: %w", err)
+	}
+	return nil
+}

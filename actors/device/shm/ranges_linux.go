@@ -1,0 +1,73 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// restFor is how many ranges of its class must have come back after one before it
+// is used again.
+const restFor = 16
+
+// ranges hands out address ranges in which regions are mapped. A range that came
+// back keeps blank memory at its addresses and rests, so that somebody who still
+// looks at a closed region reads zeroes, and not another one's data soon after. The
+// lengths are powers of two: however many regions come and go, there are no more
+// ranges than were in use at one time, and those that rest.
+type ranges struct {
+	mu      sync.Mutex
+	closed  bool
+	all     [][]byte
+	resting [bits.UintSize][][]byte // by the logarithm of the length; oldest first
+}
+
+// take returns a range of at least n bytes, whose contents are nobody's.
+func (r *ranges) take(n int) ([]byte, error) {
+	class := bits.Len(uint(n - 1))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, device.ErrClosed
+	}
+	if old := r.resting[class]; len(old) > restFor {
+		r.resting[class] = old[1:]
+		return old[0], nil
+	}
+	p, err := unix.MmapPtr(-1, 0, nil, 1<<class, unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %d bytes of address space: %w", device.ErrNoMemory, n, err)
+	}
+	mem := unsafe.Slice((*byte)(p), 1<<class)
+	r.all = append(r.all, mem)
+	return mem, nil
+}
+
+// rest takes a range back, after it was made blank.
+func (r *ranges) rest(mem []byte) {
+	class := bits.Len(uint(len(mem) - 1))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.resting[class] = append(r.resting[class], mem)
+}
+
+// close gives the addresses back.
+func (r *ranges) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	var errs []error
+	for _, mem := range r.all {
+		errs = append(errs, unix.MunmapPtr(unsafe.Pointer(&mem[0]), uintptr(len(mem))))
+	}
+	r.all = nil
+	clear(r.resting[:])
+	return errors.Join(errs...)
+}

@@ -1,0 +1,43 @@
+package shm
+
+import "github.com/efactor/efactor/actors/device"
+
+// RDMA implements nic.Carrier. The data is copied here and now, so a request is
+// bounded by MaxRDMA.
+func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
+	if !p.reach[wr.AH] {
+		return device.StatusUnreachable
+	}
+	l, st := p.linkTo(wr)
+	if st != device.StatusOK {
+		return st
+	}
+	if l.over() {
+		return p.lose(l)
+	}
+	if st := p.dev.views.carry(wr, l.dom); st != device.StatusOK {
+		return st
+	}
+	if wr.Kind == device.WRWrite && wr.HasImm {
+		// With no receive posted the data is written once more at the next
+		// try: it is still the same, and the other side was not told of it.
+		putNote(&p.note, len(wr.Payload))
+		m := markOf(wr)
+		m.bits |= written
+		return p.put(wr, m, p.note[:], nil)
+	}
+	return device.StatusOK
+}
+
+// acceptNote makes the completion of a packet that of a write. The slot has done its
+// part: there is nothing in it for the caller.
+func (p *port) acceptNote(pk *packet, c *device.Completion) int {
+	n, ok := parseNote(p.rx.slotBytes(int(pk.slot))[:pk.length])
+	if !ok || !c.HasImm {
+		p.bad++
+		p.repost(pk.slot)
+		return 0
+	}
+	c.Op, c.Len = device.OpWritten, n
+	return 1
+}

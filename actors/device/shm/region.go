@@ -1,0 +1,100 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// A region is memory of Alloc: a file of the directory that its owner has mapped
+// whole and others map in two parts, the first page to be written to, the data as
+// the owner's rights allow.
+//
+//	0      header   written before anybody knows the key, then constant
+//	128    state    running, closed or dead, as a segment's bell
+//	256    leases   how many copies are under way
+//	page   data     rounded up to pages
+const (
+	regionMagic   = 0x6e6f69676572_6665 // "efregion"
+	regionVersion = 1
+	maxRegion     = 1 << 46
+)
+
+// errNoRegion: the file is not a region that one could use.
+var errNoRegion = errors.New("shm: not a region")
+
+// regionHeader is what a region says of itself.
+type regionHeader struct {
+	magic   uint64
+	dom     uint64 // of the device that has it
+	addr    uint64 // what requests call the first byte: its address at the owner
+	size    uint64 // bytes of data
+	version uint32
+	key     uint32
+	access  uint32
+}
+
+// regionControl is what changes while the region lives.
+type regionControl struct {
+	state  atomic.Uint32
+	_      [pairBytes - 4]byte
+	leases atomic.Int64
+}
+
+// Whoever copies does enter, holds, copy, holds, leave; the owner's Close stores
+// closed and then waits until there is no lease. Each is one access, and these are
+// totally ordered: either Close sees the lease, or the copier sees that the region
+// is closed before it touches the data.
+
+// enter takes a lease, whether the region is open or not.
+func (c *regionControl) enter() { c.leases.Add(1) }
+
+// holds tells whether the region is open.
+func (c *regionControl) holds() bool { return c.state.Load() == running }
+
+// leave gives the lease back.
+func (c *regionControl) leave() { c.leases.Add(-1) }
+
+// pageBytes is what mappings are made of.
+var pageBytes = os.Getpagesize()
+
+// regionBytes is the size of the file of a region with so many bytes of data.
+func regionBytes(size int) int { return pageBytes + (size+pageBytes-1)&^(pageBytes-1) }
+
+// check tells whether a file of so many bytes with this header is the region of a
+// key. Nothing that passes leads outside the file.
+func (h *regionHeader) check(key uint32, file int64) error {
+	switch {
+	case h.magic != regionMagic || h.version != regionVersion || h.key != key:
+		return fmt.Errorf("%w: header", errNoRegion)
+	case h.size == 0 || h.size > maxRegion || file != int64(regionBytes(int(h.size))):
+		return fmt.Errorf("%w: %d bytes in a file of %d", errNoRegion, h.size, file)
+	case h.addr+h.size < h.addr:
+		return fmt.Errorf("%w: address", errNoRegion)
+	}
+	return nil
+}
+
+// offset is where the n bytes that a request calls addr begin in the data; false
+// if they do not lie there.
+func (h *regionHeader) offset(addr uint64, n int) (int, bool) {
+	off := addr - h.addr
+	if addr < h.addr || off > h.size || uint64(n) > h.size-off {
+		return 0, false
+	}
+	return int(off), true
+}
+
+// allows tells whether others may do all of a.
+func (h *regionHeader) allows(a device.Access) bool { return device.Access(h.access)&a == a }
+
+// regionHeaderOf and regionControlOf are the parts of a mapped first page.
+func regionHeaderOf(page []byte) *regionHeader { return (*regionHeader)(unsafe.Pointer(&page[0])) }
+
+func regionControlOf(page []byte) *regionControl {
+	return (*regionControl)(unsafe.Pointer(&page[pairBytes]))
+}

@@ -1,0 +1,161 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// leaseWait bounds how long a region's Close waits for copies that are under way.
+// One takes microseconds, unless its process was stopped or killed in the middle.
+const leaseWait = 10 * time.Millisecond
+
+// keyTries is how many keys are drawn for one that nobody in the directory has. A
+// second one is needed once in 2^32 times for each region there is.
+const keyTries = 16
+
+// ownRegion is memory of Alloc at its owner.
+type ownRegion struct {
+	dev    *attachment
+	key    uint32
+	whole  []byte // the address range
+	mapped []byte // the file in it: first page and data; nil until it is there
+}
+
+// Register implements device.Device. The memory lies in this process alone, so
+// RDMA of others does not reach it and ends with StatusBadAddress.
+func (a *attachment) Register(mem []byte, access device.Access) (device.MR, error) {
+	r, err := a.regions.Add(nic.Memory{Bytes: mem, Access: access, Local: true})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Alloc implements device.Device. The memory is a file of the directory until the
+// region is closed. Its size is rounded up to pages, and one more.
+func (a *attachment) Alloc(n int, access device.Access) (device.MR, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("%w: region of %d bytes", device.ErrNotSupported, n)
+	}
+	if uint64(n) > maxRegion {
+		return nil, fmt.Errorf("%w: region of %d bytes", device.ErrNoMemory, n)
+	}
+	for range keyTries {
+		r, err := a.allocOnce(n, access)
+		if err == nil {
+			return r, nil
+		}
+		if !errors.Is(err, errSwept) && !errors.Is(err, unix.EEXIST) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%w: no free key in %s", device.ErrNoMemory, a.cfg.Dir)
+}
+
+// allocOnce reserves addresses, which give it a key, which names the file.
+func (a *attachment) allocOnce(n int, access device.Access) (*nic.Region, error) {
+	whole, err := a.ranges.take(regionBytes(n))
+	if err != nil {
+		return nil, err
+	}
+	o := &ownRegion{dev: a, whole: whole}
+	r, err := a.regions.Add(nic.Memory{
+		Bytes: whole[pageBytes : pageBytes+n : pageBytes+n], Access: access, Release: o.close,
+	})
+	if err != nil {
+		a.ranges.rest(whole)
+		return nil, err
+	}
+	o.key = r.RKey()
+	err = o.create(regionHeader{
+		magic: regionMagic, version: regionVersion, dom: a.folder.dom, key: o.key,
+		addr: r.Addr(), size: uint64(n), access: uint32(r.Access()),
+	})
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// create makes the file and maps it. The lock is taken before anything else and
+// belongs to the open file, which the mapping keeps open.
+func (o *ownRegion) create(h regionHeader) (err error) {
+	f, name := o.dev.folder, regionName(o.key)
+	fd, err := unix.Openat(f.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("shm: create %s: %w", name, err)
+	}
+	defer unix.Close(fd)
+	if err := lockNew(fd); err != nil {
+		if !errors.Is(err, errSwept) {
+			_ = unix.Unlinkat(f.fd, name, 0)
+		}
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Unlinkat(f.fd, name, 0)
+		}
+	}()
+	size := regionBytes(int(h.size))
+	if err := reserve(fd, size); err != nil {
+		return fmt.Errorf("%w in %s", err, f.dir)
+	}
+	_, err = unix.MmapPtr(fd, 0, unsafe.Pointer(&o.whole[0]), uintptr(size), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_FIXED|unix.MAP_POPULATE)
+	if err != nil {
+		return fmt.Errorf("%w: map: %w", device.ErrNoMemory, err)
+	}
+	o.mapped = o.whole[:size]
+	*regionHeaderOf(o.mapped) = h
+	return nil
+}
+
+// close ends the region: whoever copies now learns of it, whoever comes later finds
+// nothing. Its addresses stay valid, without its contents.
+func (o *ownRegion) close() error {
+	if o.mapped != nil {
+		c := regionControlOf(o.mapped)
+		c.state.Store(closed)
+		_ = unix.Unlinkat(o.dev.folder.fd, regionName(o.key), 0)
+		if o.awaitLeases(c) {
+			// Others have the pages mapped until they find the region closed;
+			// the memory need not wait for that.
+			_ = unix.Madvise(o.mapped[pageBytes:], unix.MADV_REMOVE)
+		}
+		// Otherwise the pages are left to whoever still copies: what it reads
+		// it will not use, and what it writes nobody sees.
+		if err := blank(o.mapped); err != nil { // drops the lock, too
+			return err
+		}
+	}
+	o.dev.ranges.rest(o.whole)
+	return nil
+}
+
+// awaitLeases waits until nobody copies; false if that took too long.
+func (o *ownRegion) awaitLeases(c *regionControl) bool {
+	if c.leases.Load() == 0 {
+		return true
+	}
+	until := clock.System.Now().Add(o.dev.leaseWait)
+	for c.leases.Load() != 0 {
+		if clock.System.Now() >= until {
+			o.dev.abandoned.Add(1)
+			return false
+		}
+		runtime.Gosched()
+		nap := unix.NsecToTimespec(int64(20 * time.Microsecond))
+		_ = unix.Nanosleep(&nap, nil) // the copier may need this processor
+	}
+	return true
+}

@@ -1,0 +1,115 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
+)
+
+// view is a region of somebody as it is mapped here to be copied from and to.
+type view struct {
+	hdr  regionHeader // a copy, checked
+	page []byte
+	data []byte
+
+	// refs counts the table that has the view and those who copy. Who takes
+	// the last one away unmaps it.
+	refs atomic.Int32
+	used atomic.Uint64 // when it was last, in uses of the table
+}
+
+func (v *view) control() *regionControl { return regionControlOf(v.page) }
+
+// hold keeps the view mapped until release; false: it is not any more.
+func (v *view) hold() bool {
+	for {
+		n := v.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if v.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (v *view) release() {
+	if v.refs.Add(-1) == 0 {
+		_ = unix.Munmap(v.page)
+		_ = unix.Munmap(v.data)
+	}
+}
+
+// copy carries out a request on the data. Preconditions: a lease was taken, and the
+// region was open after that.
+func (v *view) copy(wr *device.SendWR, dom uint64) device.Status {
+	off, ok := v.hdr.offset(wr.Remote, len(wr.Payload))
+	if !ok || v.hdr.dom != dom || !v.hdr.allows(nic.RemoteAccess(wr.Kind)) {
+		return device.StatusBadAddress
+	}
+	if wr.Kind == device.WRRead {
+		copy(wr.Payload, v.data[off:])
+	} else {
+		copy(v.data[off:], wr.Payload)
+	}
+	return device.StatusOK
+}
+
+// mapRegion maps the region of a key. errNoRegion or ENOENT: there is none.
+func (f *folder) mapRegion(key uint32) (*view, error) {
+	name := regionName(key)
+	fd, st, err := f.openOwn(name, unix.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var b [unsafe.Sizeof(regionHeader{})]byte
+	if n, err := unix.Pread(fd, b[:], 0); err != nil || n != len(b) {
+		return nil, fmt.Errorf("%w: %s", errNoRegion, name)
+	}
+	v := &view{hdr: *(*regionHeader)(unsafe.Pointer(&b))}
+	if err := v.hdr.check(key, st.Size); err != nil {
+		return nil, err
+	}
+	if !lockedByOther(fd) {
+		f.removeRegion(fd, name)
+		return nil, fmt.Errorf("%w: its owner is dead", errNoRegion)
+	}
+	return v, v.mapParts(f, fd, &st)
+}
+
+// mapParts maps the first page to be written to and the data as the rights allow.
+// What may not be written to is opened anew, so that the mapping cannot become
+// writable.
+func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
+	prot := unix.PROT_READ | unix.PROT_WRITE
+	if v.page, err = unix.Mmap(fd, 0, pageBytes, prot, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("shm: map region: %w", err)
+	}
+	if !v.hdr.allows(device.RemoteWrite) {
+		prot = unix.PROT_READ
+		ro, again, err := f.openOwn(regionName(v.hdr.key), unix.O_RDONLY)
+		if err == nil {
+			defer unix.Close(ro)
+			fd = ro
+			if again.Ino != st.Ino || again.Dev != st.Dev {
+				err = fmt.Errorf("%w: replaced", errNoRegion)
+			}
+		}
+		if err != nil {
+			return errors.Join(err, unix.Munmap(v.page))
+		}
+	}
+	v.data, err = unix.Mmap(fd, int64(pageBytes), int(v.hdr.size), prot, unix.MAP_SHARED)
+	if err != nil {
+		return errors.Join(fmt.Errorf("shm: map region: %w", err), unix.Munmap(v.page))
+	}
+	v.refs.Store(1)
+	return nil
+}

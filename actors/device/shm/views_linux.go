@@ -1,0 +1,149 @@
+package shm
+
+import (
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// maxViews bounds how many regions of others a device has mapped. A mapping costs
+// no memory while its region is open; beyond the bound the one that was not used
+// for the longest time goes.
+const maxViews = 1024
+
+// views is the table of the regions that a device has mapped, of others or its own.
+// Finding one takes no lock. Those whose regions were closed or whose owners died go
+// when somebody meets them, or the watcher.
+type views struct {
+	folder *folder
+	clock  atomic.Uint64
+	byKey  atomic.Pointer[map[uint32]*view] // never changed, only replaced
+	mu     sync.Mutex                       // of who replaces it
+}
+
+func newViews(f *folder) *views {
+	vs := &views{folder: f}
+	vs.byKey.Store(&map[uint32]*view{})
+	return vs
+}
+
+// carry carries out a WRRead or WRWrite on a region of the device dom.
+func (vs *views) carry(wr *device.SendWR, dom uint64) device.Status {
+	for {
+		v, fresh, err := vs.hold(wr.RKey)
+		if err != nil {
+			return statusOfMap(err)
+		}
+		c := v.control()
+		c.enter()
+		if !c.holds() {
+			c.leave()
+			vs.drop(v)
+			v.release()
+			if fresh {
+				return device.StatusBadAddress
+			}
+			continue // another region may have the key by now
+		}
+		st := v.copy(wr, dom)
+		if !c.holds() {
+			st = device.StatusBadAddress // closed meanwhile: who knows what we copied
+		}
+		c.leave()
+		v.release()
+		return st
+	}
+}
+
+// statusOfMap is how a request ends whose region could not be mapped.
+func statusOfMap(err error) device.Status {
+	for _, none := range []error{unix.ENOENT, errNoRegion, errNoSegment} {
+		if errors.Is(err, none) {
+			return device.StatusBadAddress
+		}
+	}
+	return device.StatusQPInternal // out of descriptors or mappings, say
+}
+
+// hold finds the region of a key, or maps it: then it is fresh. The caller must
+// release it.
+func (vs *views) hold(key uint32) (v *view, fresh bool, err error) {
+	if v := (*vs.byKey.Load())[key]; v != nil && v.hold() {
+		v.used.Store(vs.clock.Add(1))
+		return v, false, nil
+	}
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	if v := (*vs.byKey.Load())[key]; v != nil && v.hold() {
+		return v, false, nil
+	}
+	if v, err = vs.folder.mapRegion(key); err != nil {
+		return nil, true, err
+	}
+	v.hold()
+	v.used.Store(vs.clock.Add(1))
+	vs.change(func(m map[uint32]*view) {
+		if len(m) >= maxViews {
+			v := oldest(m)
+			delete(m, v.hdr.key)
+			v.release()
+		}
+		m[key] = v
+	})
+	return v, true, nil
+}
+
+func oldest(m map[uint32]*view) (o *view) {
+	for _, v := range m {
+		if o == nil || v.used.Load() < o.used.Load() {
+			o = v
+		}
+	}
+	return o
+}
+
+// change replaces the table. Preconditions: vs.mu is locked.
+func (vs *views) change(f func(map[uint32]*view)) {
+	m := maps.Clone(*vs.byKey.Load())
+	f(m)
+	vs.byKey.Store(&m)
+}
+
+// drop takes v out of the table. It is unmapped when nobody copies any more.
+func (vs *views) drop(v *view) { vs.dropIf(func(o *view) bool { return o == v }) }
+
+// prune takes those out whose regions are closed.
+func (vs *views) prune() { vs.dropIf(func(v *view) bool { return !v.control().holds() }) }
+
+// clear takes all out.
+func (vs *views) clear() { vs.dropIf(func(*view) bool { return true }) }
+
+func (vs *views) dropIf(stale func(*view) bool) {
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	var out []*view
+	for _, v := range *vs.byKey.Load() {
+		if stale(v) {
+			out = append(out, v)
+		}
+	}
+	if len(out) == 0 {
+		return
+	}
+	vs.change(func(m map[uint32]*view) {
+		for _, v := range out {
+			delete(m, v.hdr.key)
+		}
+	})
+	for _, v := range out {
+		v.release()
+	}
+}
+
+// size returns how many regions are mapped.
+func (vs *views) size() int { return len(*vs.byKey.Load()) }

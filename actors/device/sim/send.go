@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
+)
+
+// Send implements nic.Carrier.
+func (c *qp) Send(wr *device.SendWR, token uint64) device.Status {
+	if dst := c.near(wr); dst != nil {
+		return dst.inbox.Place(&c.src, wr)
+	}
+	c.fab.send(c, wr, token)
+	return nic.Pending
+}
+
+// near returns where wr goes if it may go there directly.
+func (c *qp) near(wr *device.SendWR) *qp {
+	if !c.fab.direct.Load() || c.vanished.Load() {
+		return nil
+	}
+	r := &c.routes[wr.AH]
+	if r.qp == nil || r.qp.qpn != wr.QPN || r.qp.left.Load() {
+		r.qp = c.fab.find(Endpoint{r.gid, wr.QPN})
+	}
+	return r.qp
+}
+
+// find returns the live queue pair at to, or nil.
+func (f *Fabric) find(to Endpoint) *qp {
+	f.lock()
+	defer f.unlock()
+	dst, _, _ := f.lookup(to)
+	return dst
+}
+
+// send puts a packet or RDMA under way. The local side of RDMA is the device's
+// until the completion, so that it is looked at late, always.
+func (f *Fabric) send(c *qp, wr *device.SendWR, token uint64) {
+	if c.vanished.Load() {
+		return
+	}
+	f.lock()
+	defer f.unlock()
+	f.seq++
+	fl := f.newFlight(requestFlight)
+	fl.seq, fl.src, fl.to = f.seq, c, Endpoint{c.routes[wr.AH].gid, wr.QPN}
+	fl.wr, fl.token = *wr, token
+	if wr.Kind == device.WRSend && !f.cfg.CopyLate {
+		f.take(fl)
+	}
+	ev := requestEvent(EventPost, fl.seq, c, fl.to, wr)
+	f.hook(ev)
+	d := f.cfg.Delay + f.upTo(f.cfg.Jitter)
+	if r := f.strike(FaultDelay, &ev); r != nil {
+		d += f.upTo(r.Delay)
+	}
+	c.inflight.Add(1)
+	f.depart(fl, d)
+	switch {
+	case f.virtual != nil:
+	case f.immediate():
+		f.pump(0)
+	case !f.flush:
+		dst, _, _ := f.lookup(fl.to)
+		f.flush = dst != nil && dst.inbox.Armed()
+	}
+}
+
+func (c *qp) queueFull(wr *device.SendWR) bool {
+	f := c.fab
+	f.lock()
+	defer f.unlock()
+	if len(f.rules[FaultQueueFull]) == 0 || int(wr.AH) >= len(c.routes) {
+		return false
+	}
+	ev := requestEvent(EventPost, 0, c, Endpoint{c.routes[wr.AH].gid, wr.QPN}, wr)
+	return f.strike(FaultQueueFull, &ev) != nil
+}

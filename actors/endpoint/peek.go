@@ -1,0 +1,62 @@
+package endpoint
+
+import (
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/peer"
+)
+
+// claim is an unexpected message that was taken out of matching, for one receive
+// to come.
+type claim struct {
+	rxe *ope.Rxe
+	use uint32 // its id, lest it is another message's by now
+}
+
+// onPeek finds the oldest message that a receive would take now, and describes
+// it; a claim takes it out of matching too (FI_PEEK, FI_CLAIM).
+func (e *Endpoint) onPeek(r *ope.Request) {
+	if e.state != open {
+		reject(r, e.endError())
+		return
+	}
+	k := match.Untagged
+	if r.Flags&ope.Tagged != 0 {
+		k = match.Tagged
+	}
+	m := e.table.Find(k, r.Tag, r.Ignore, match.Source(r.Peer))
+	if m == nil {
+		reject(r, errno.ErrNoMessage)
+		return
+	}
+	x := e.pools.Rxe(m.Owner)
+	var res ope.Result
+	x.Describe(&res)
+	if r.Kind == ope.KindClaim {
+		e.table.RemoveMsg(m)
+		if e.claims == nil {
+			e.claims = make(map[uint64]claim)
+		}
+		e.claims[r.ID] = claim{x, x.Claim()}
+	}
+	r.Sink.Done(r, &res)
+}
+
+// onTake receives, or throws away, the message that the claim r.Data took.
+func (e *Endpoint) onTake(r *ope.Request) {
+	c, ok := e.claims[r.Data]
+	if !ok {
+		reject(r, errno.ErrInvalid)
+		return
+	}
+	delete(e.claims, r.Data)
+	switch {
+	case e.state != open:
+		reject(r, e.endError())
+	case !c.rxe.Is(c.use):
+		reject(r, peer.ErrPeerFailed) // with a part of the message yet to come
+	default:
+		e.cfg.Shard.Tell(c.rxe.Ref(), c.rxe.Match(e.pools.Orders.Get(r)))
+	}
+}

@@ -1,0 +1,57 @@
+package era
+
+import "github.com/efactor/efactor/wire"
+
+// Rounding is how a medium message is cut (§3.2; releases differ).
+type Rounding uint8
+
+// The ways to cut.
+const (
+	Down Rounding = iota // 2.x: even parts rounded down, the last takes the rest
+	Up                   // 1.17: even parts rounded up, the last is the smallest
+	Fill                 // 1.13: full packets, the last takes the rest
+)
+
+// Profile is how an endpoint talks. The zero value is this project's own way,
+// which is libfabric 2.3's.
+type Profile struct {
+	Name string
+	// Features are the extra features and requests that the era has words for
+	// (§2.1), if Limited is set; others it neither advertises nor understands.
+	Limited  bool
+	Features wire.Features
+
+	ShortAddr       bool // raw address headers are 36 bytes, not 40 (until 1.12)
+	NoConnID        bool // packets that are no requests carry no connid (until 1.13)
+	ShortEOR        bool // EOR is 12 bytes (until 1.13)
+	NoHostID        bool // HANDSHAKE has no host_id (until 1.17)
+	NoDeviceVersion bool // HANDSHAKE has no device_version (until 1.19)
+	P2P             bool // HANDSHAKE says whether the device reaches memory (after 2.6)
+	AlwaysConnID    bool // requests carry the connid although the peer did not ask (2.6)
+
+	DataHeader int // bytes reserved for the header of CTSDATA; 0: 32, until 1.13: 24
+	Rounding   Rounding
+
+	MediumFirst bool // what fits a medium message is never read (until 1.13)
+	ReadWaits   bool // what may be read waits for HANDSHAKE (1.17)
+	RMANoWait   bool // writes and reads do not wait for HANDSHAKE (until 1.17)
+	RTRWhole    bool // the first window of a read is all of it (1.13)
+	CQData32    bool // tagged messages carry 32 bits of CQ data (until 1.17)
+
+	// CreditsAsked: a CTS window has as many packets as the request wished for,
+	// within limits (1.10 to 1.15).
+	CreditsAsked bool
+	// RecvWindow is how many messages may arrive ahead of their turn.
+	RecvWindow int
+}
+
+// Knows is the part of f that the era has words for.
+func (p *Profile) Knows(f wire.Features) wire.Features {
+	if !p.Limited {
+		return f
+	}
+	for i := range f {
+		f[i] &= p.Features[i]
+	}
+	return f
+}

@@ -1,0 +1,128 @@
+package mr
+
+import (
+	"sync/atomic"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// Access is what a region may be used for: device.LocalWrite, RemoteWrite and
+// RemoteRead.
+type Access = device.Access
+
+// Send is a right of a region in the table only: messages from it may be read by
+// the receiver's device, which the device's region must allow. The device has no
+// such right of its own.
+const Send = Access(1 << 7)
+
+// EmulatedOnly is set in the key of a region that the device's RDMA does not
+// reach: others may read, write and update it by emulated subprotocols only. EFA's
+// keys have 32 bits, so to a libfabric the bit means nothing.
+const EmulatedOnly = uint64(1) << 63
+
+// retired is the bit of Region.state above the number of users.
+const retired = int64(1) << 62
+
+// Region is a registered memory region. Any goroutine may call its methods.
+type Region struct {
+	// OnIdle is called once, when the region is retired and no operation uses it
+	// any more: by Retire itself, or by the last Done, on that goroutine. It may
+	// be nil. Set it before Retire.
+	OnIdle func()
+
+	table  *Table
+	dev    device.MR
+	mem    []byte
+	addr   uint64
+	key    uint64
+	lkey   uint32
+	access Access
+	state  atomic.Int64 // operations that use it, and the bit retired
+}
+
+func newRegion(t *Table, dev device.MR, a Access) *Region {
+	r := &Region{
+		table:  t,
+		dev:    dev,
+		mem:    dev.Bytes(),
+		addr:   dev.Addr(),
+		key:    uint64(dev.RKey()),
+		lkey:   dev.LKey(),
+		access: a,
+	}
+	if !dev.Remote() {
+		r.key |= EmulatedOnly
+	}
+	return r
+}
+
+// Key is what remote sides call the region: the device's RKey in the low 32 bits,
+// and perhaps EmulatedOnly.
+func (r *Region) Key() uint64 { return r.key }
+
+// LKey names the region in work requests of this side.
+func (r *Region) LKey() uint32 { return r.lkey }
+
+// Addr is what remote sides call the first byte.
+func (r *Region) Addr() uint64 { return r.addr }
+
+// Bytes is the memory. It may be touched between Use and Done, and by the owner.
+func (r *Region) Bytes() []byte { return r.mem }
+
+// Access is what the region was registered for.
+func (r *Region) Access() Access { return r.access }
+
+// Remote tells whether the device carries RDMA of others to the region.
+func (r *Region) Remote() bool { return r.key&EmulatedOnly == 0 }
+
+// Device is the device's region, for its owner to close.
+func (r *Region) Device() device.MR { return r.dev }
+
+// Use says that an operation begins to use the memory, which then stays until
+// Done. False: the region was retired, and must be left alone.
+func (r *Region) Use() bool {
+	for {
+		n := r.state.Load()
+		if n&retired != 0 {
+			return false
+		}
+		if r.state.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Done takes one successful Use back. Without one it does nothing.
+func (r *Region) Done() {
+	for {
+		n := r.state.Load()
+		if n&^retired == 0 {
+			return
+		}
+		if r.state.CompareAndSwap(n, n-1) {
+			if n-1 == retired {
+				r.idle()
+			}
+			return
+		}
+	}
+}
+
+// Users is the number of operations that use the region.
+func (r *Region) Users() int64 { return r.state.Load() &^ retired }
+
+// Retire makes the region unknown: it is found no more and cannot be used anew.
+// Operations that use it go on; OnIdle tells when there are none. A second call
+// does nothing.
+func (r *Region) Retire() {
+	r.table.remove(r)
+	if before := r.state.Or(retired); before == 0 {
+		r.idle()
+	}
+}
+
+func (r *Region) idle() {
+	if r.OnIdle != nil {
+		r.OnIdle()
+	}
+}

@@ -1,0 +1,83 @@
+package mr
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/wire"
+)
+
+// Table is the live regions of a domain. Its zero value is empty. Any goroutine
+// may call its methods; those that look up wait for nobody.
+type Table struct {
+	now atomic.Pointer[snapshot] // nil: empty
+	mu  sync.Mutex               // held by writers
+}
+
+// Add makes a region of what the device registered for the accesses in a. The
+// device sees to it that no two open regions have the same key. The caller closes
+// dev when OnIdle of the region says so.
+func (t *Table) Add(dev device.MR, a Access) *Region {
+	r := newRegion(t, dev, a)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.load()
+	t.now.Store(newSnapshot(insert(old.byKey, r, compareKeys), insert(old.byBase, r, compareBases)))
+	return r
+}
+
+// Resolve finds the memory that an efa_rma_iov names (§3.3), for an operation that
+// wants the accesses in want: its bytes and the region to Use before touching
+// them. Of the key the low 32 bits matter. An entry of no bytes is checked like
+// any other; it may lie at the region's end.
+//
+// Errors are ErrKey, ErrRight and ErrRange. They are not wrapped.
+func (t *Table) Resolve(iov wire.RMAIOV, want Access) (*Region, []byte, error) {
+	r := t.load().key(uint32(iov.Key))
+	if r == nil {
+		return nil, nil, ErrKey
+	}
+	if r.access&want != want {
+		return nil, nil, ErrRight
+	}
+	size := uint64(len(r.mem))
+	offset := iov.Addr - r.addr // beyond size, too, if it wraps around
+	if iov.Addr < r.addr || offset > size || iov.Len > size-offset {
+		return nil, nil, ErrRange
+	}
+	end := offset + iov.Len
+	return r, r.mem[offset:end:end], nil
+}
+
+// Find returns a live region that all of p lies in, nil if there is none. If there
+// are several, it is one that reaches furthest. An empty p lies nowhere.
+func (t *Table) Find(p []byte) *Region {
+	if len(p) == 0 {
+		return nil
+	}
+	return t.load().holding(p)
+}
+
+// Len is the number of live regions.
+func (t *Table) Len() int { return len(t.load().byKey) }
+
+var empty snapshot
+
+func (t *Table) load() *snapshot {
+	if s := t.now.Load(); s != nil {
+		return s
+	}
+	return &empty
+}
+
+// remove takes r out of the table, if it is there.
+func (t *Table) remove(r *Region) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.load()
+	if slices.Contains(old.byKey, r) {
+		t.now.Store(newSnapshot(without(old.byKey, r), without(old.byBase, r)))
+	}
+}

@@ -1,0 +1,188 @@
+package ope
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/wire"
+)
+
+// Facts are what the choice of a subprotocol depends on. Sizes are in bytes.
+type Facts struct {
+	Kind    Kind
+	Form    Fetches
+	Total   int
+	Tagged  bool
+	HasData bool
+	Deliver bool
+
+	MTU     int
+	RawAddr bool // optional headers of the requests
+	ConnID  bool
+
+	// Source: the memory here may be read by the peer's device. Local: it may
+	// take part in RDMA of ours.
+	Source, Local bool
+	// Target: the device reaches the peer's memory.
+	Target bool
+
+	CanRead, CanWrite bool // RDMA, by both devices
+	CanRunt           bool // the peer knows runting read
+	SameUnsolicited   bool // both sides treat a write with immediate alike
+	UserQP            bool // the peer takes data without headers only
+	Runt              int  // bytes that may go as runt now; 0: none
+	MediumFirst       bool // as 1.13 chose
+	MaxRDMA           int  // bytes of one RDMA request
+}
+
+// Why an operation has no subprotocol.
+var (
+	errTooLong  = fmt.Errorf("%w: longer than a packet", errno.ErrMsgSize)
+	errUserQP   = fmt.Errorf("%w: the peer takes short untagged messages only", errno.ErrNotSupported)
+	errNoChoice = errors.New("no subprotocol")
+)
+
+// room is what a request with the given mandatory header can carry.
+func (f *Facts) room(header int) int {
+	n := f.MTU - header
+	if f.RawAddr {
+		n -= wire.RawAddrHdrLen
+	}
+	if f.ConnID {
+		n -= wire.ConnIDHdrLen
+	}
+	if f.HasData {
+		n -= wire.CQDataHdrLen
+	}
+	return n
+}
+
+// Choose picks the subprotocol for what is to be sent, in libfabric's order
+// (§3.2, §3.3, §4), and how it is cut.
+func Choose(f *Facts, p *Policy) (Shape, error) {
+	switch f.Kind {
+	case KindSend:
+		return f.message(p)
+	case KindWrite:
+		return f.write(p), nil
+	case KindRead:
+		return f.read(p), nil
+	case KindAtomic:
+		return f.atomic()
+	default:
+		return Shape{}, errNoChoice
+	}
+}
+
+func whole(p Proto, total int) (Shape, error) {
+	return Shape{Proto: p, Total: uint64(total), End: uint64(total), Seg: total, Parts: 1}, nil
+}
+
+// message: read-based from MinRead on, then by what fits.
+func (f *Facts) message(p *Policy) (Shape, error) {
+	if f.UserQP {
+		if f.Tagged || f.Deliver {
+			return Shape{}, errUserQP
+		}
+		if f.Total > f.MTU {
+			return Shape{}, errTooLong
+		}
+		return whole(Headerless, f.Total)
+	}
+	eager, medium, long := Eager, Medium, LongCTS
+	h := [3]int{wire.EagerMsgRTMLen, wire.MediumMsgRTMLen, wire.LongCTSMsgRTMLen}
+	if f.Tagged {
+		h = [3]int{wire.EagerTagRTMLen, wire.MediumTagRTMLen, wire.LongCTSTagRTMLen}
+	}
+	if f.Deliver {
+		eager, medium, long = DCEager, DCMedium, DCLongCTS
+		h = [3]int{wire.DCEagerMsgRTMLen, wire.DCMediumMsgRTMLen, wire.LongCTSMsgRTMLen}
+		if f.Tagged {
+			h = [3]int{wire.DCEagerTagRTMLen, wire.DCMediumTagRTMLen, wire.LongCTSTagRTMLen}
+		}
+	}
+	short := f.Total <= f.room(h[0])
+	if f.Source && f.CanRead && p.MinRead > 0 && f.Total >= p.MinRead &&
+		!(f.MediumFirst && (short || f.Total <= p.MaxMedium)) {
+		return f.readBased(p), nil
+	}
+	switch {
+	case short:
+		return whole(eager, f.Total)
+	case f.Total <= p.MaxMedium:
+		seg, n := Cut(p.Rounding, f.Total, f.room(h[1]))
+		return Shape{Proto: medium, Total: uint64(f.Total), End: uint64(f.Total), Seg: seg, Parts: n}, nil
+	default:
+		return Shape{Proto: long, Total: uint64(f.Total), End: uint64(f.Total), Seg: f.room(h[2]), Parts: 1}, nil
+	}
+}
+
+// readBased: runting read if some of the message may go at once (§4.5), else long
+// read (§4.1).
+func (f *Facts) readBased(p *Policy) Shape {
+	s := Shape{Proto: LongRead, Total: uint64(f.Total), Parts: 1}
+	runt := min(f.Runt, f.Total)
+	runt -= runt % align
+	if f.Deliver || !f.CanRunt || runt <= 0 {
+		return s
+	}
+	h := wire.RuntReadMsgRTMLen
+	if f.Tagged {
+		h = wire.RuntReadTagRTMLen
+	}
+	s.Proto, s.End = RuntRead, uint64(runt)
+	s.Seg, s.Parts = Cut(p.Rounding, runt, f.room(h+wire.RMAIOVLen))
+	return s
+}
+
+func (f *Facts) write(p *Policy) Shape {
+	eager, long, h := EagerWrite, LongCTSWrite, wire.EagerRTWLen
+	if f.Deliver {
+		eager, long, h = DCEagerWrite, DCLongCTSWrite, wire.DCEagerRTWLen
+	}
+	n := uint64(f.Total)
+	switch {
+	case f.CanWrite && f.Local && f.Target && (!f.HasData || f.SameUnsolicited && f.Total <= f.MaxRDMA):
+		return Shape{Proto: DirectWrite, Total: n, End: n, Seg: f.MaxRDMA, Parts: max(1, (f.Total+f.MaxRDMA-1)/f.MaxRDMA)}
+	case f.Source && f.CanRead && p.MinReadWrite > 0 && f.Total >= p.MinReadWrite:
+		return Shape{Proto: LongReadWrite, Total: n, Parts: 1}
+	case f.Total <= f.room(h+wire.RMAIOVLen):
+		return Shape{Proto: eager, Total: n, End: n, Seg: f.Total, Parts: 1}
+	default:
+		return Shape{Proto: long, Total: n, End: n, Seg: f.room(wire.LongCTSRTWLen + wire.RMAIOVLen), Parts: 1}
+	}
+}
+
+func (f *Facts) read(p *Policy) Shape {
+	s := Shape{Total: uint64(f.Total)}
+	switch {
+	case f.CanRead && f.Local && f.Target:
+		s.Proto = DirectRead
+	case f.Total < f.MTU-wire.READRSPLen: // strictly, as all releases have it
+		s.Proto, s.Window = ShortRead, s.Total
+	default:
+		s.Proto = LongCTSRead
+		s.Window = min(s.Total, uint64(p.Credits)*uint64(f.MTU-ctsDataHeader))
+	}
+	return s
+}
+
+func (f *Facts) atomic() (Shape, error) {
+	p := [...]Proto{AtomicWrite: WriteAtomic, AtomicFetch: FetchAtomic, AtomicCompare: CompareAtomic}[f.Form]
+	if f.Deliver && p == WriteAtomic {
+		p = DCWriteAtomic
+	}
+	n := f.Total
+	if f.Form == AtomicCompare {
+		n *= 2
+	}
+	if n > MaxAtomic(f.MTU) {
+		return Shape{}, errTooLong
+	}
+	return whole(p, n)
+}
+
+// MaxAtomic is the most bytes of operand, or of operand and comparand, that an
+// atomic carries (libfabric's figure: a packet less the largest headers).
+func MaxAtomic(mtu int) int { return mtu - 152 }

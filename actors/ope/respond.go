@@ -1,0 +1,171 @@
+package ope
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/mr"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
+)
+
+// responseCost is what an answer under way costs, accounted to the peer that asked.
+const responseCost = 1280
+
+// response takes a txe for an answer to l's request with the id that l gave it;
+// nil: there are too many.
+func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
+	t := p.GetTx()
+	if t == nil {
+		p.env.Counters.BadID++
+		return nil
+	}
+	t.begin(p.Orders.Get(&Request{}), l, 0)
+	t.slot.Control = true
+	t.rawAddr, t.connID = false, false
+	t.peerID, t.hasPeer = id, true
+	x := t.ext()
+	x.held = responseCost + hold
+	if !l.Hold(x.held) {
+		p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
+	}
+	return t
+}
+
+// respond lets the answer go out.
+func (t *Txe) respond(s *Shape) {
+	t.m.Start(s)
+	t.moreQueued = true
+	t.pools.env.Sh.Tell(t.ref, &t.more)
+}
+
+// Target is a piece of registered memory that a request names.
+type Target struct {
+	Region *mr.Region
+	Mem    []byte
+}
+
+// RespondRead answers an RTR with what is in memory: READRSP, then CTSDATA in
+// windows of which the first is the request's (§3.3).
+func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
+	window := pkt.Length
+	if pkt.Type == wire.TypeLongCTSRTR {
+		window = min(pkt.Ext.Window, window)
+	}
+	if window == 0 && pkt.Length > 0 {
+		p.env.Counters.BadLength++
+		return
+	}
+	t := p.response(pkt.Link, pkt.RecvID, 0)
+	if t == nil {
+		return
+	}
+	for _, f := range from {
+		if !t.x.use(f.Region) {
+			t.abandonResponse()
+			return
+		}
+		t.x.src[t.x.nsrc] = f.Mem
+		t.x.nsrc++
+	}
+	first := min(uint64(p.env.MTU-wire.READRSPLen), window)
+	t.respond(&Shape{Proto: ReadResponse, Total: pkt.Length, End: pkt.Length, Seg: int(first), Parts: 1, Window: window})
+}
+
+// abandonResponse: the memory is being closed, just now.
+func (t *Txe) abandonResponse() {
+	t.m.Fail()
+	t.settle()
+}
+
+// RespondAtomic answers a fetch or compare with what was in memory before, n bytes
+// that fill writes.
+func (p *Pools) RespondAtomic(pkt *peer.Packet, n int, fill func([]byte) error) error {
+	t := p.response(pkt.Link, pkt.RecvID, n)
+	if t == nil {
+		return nil
+	}
+	if n > 0 {
+		t.x.block = p.env.Pool.Block(n)
+		if err := fill(t.x.block); err != nil {
+			t.abandonResponse()
+			return err
+		}
+	}
+	t.ord.Req.Buf = t.x.block
+	t.respond(&Shape{Proto: AtomicResponse, Total: uint64(n), End: uint64(n), Seg: n, Parts: 1})
+	return nil
+}
+
+// SendReceipt tells a requester that its atomic was carried out (§4.2). The msg_id
+// of such a RECEIPT is 0 in all releases.
+func (p *Pools) SendReceipt(l *peer.Link, id uint32) {
+	if t := p.response(l, id, 0); t != nil {
+		t.respond(&Shape{Proto: ReceiptOnly, Parts: 1})
+	}
+}
+
+// SendError tells a peer that knows PEER_ERROR of the end of an operation.
+func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) {
+	if !l.Can(wire.FeaturePeerError) || l.Err != nil || p.Closing {
+		return
+	}
+	if t := p.response(l, id, 0); t != nil {
+		t.hasPeer = false // nobody is told of its own failure
+		t.x.ref, t.x.errno = ref, prov
+		p.env.Counters.PeerErrorsSent++
+		t.respond(&Shape{Proto: ErrorOnly, Parts: 1})
+	}
+}
+
+func (t *Txe) responseHeader(b []byte) []byte {
+	has, id := t.pools.connID()
+	switch t.m.Proto {
+	case AtomicResponse:
+		h := wire.ATOMRSP{HasConnID: has, ConnID: id, RecvID: t.peerID, SegLength: t.m.Total}
+		return h.Append(b)
+	case ReceiptOnly:
+		h := wire.Receipt{HasConnID: has, ConnID: id, TxID: t.peerID}
+		return h.Append(b)
+	default:
+		h := wire.PeerError{HasConnID: has, ConnID: id, OpID: t.peerID, RefKind: t.x.ref, ProvErrno: t.x.errno}
+		return h.Append(b)
+	}
+}
+
+// fillResponse makes the entry a READRSP, or CTSDATA of one.
+func (t *Txe) fillResponse(p *device.Pke, seg Segment) {
+	var h []byte
+	if seg.Data {
+		h = t.header(p.Header(), seg)
+	} else {
+		has, id := t.pools.connID()
+		rsp := wire.READRSP{HasConnID: has, ConnID: id, RecvID: t.peerID, SendID: t.id, SegLength: seg.Len}
+		h = rsp.Append(p.Header())
+	}
+	var pieces [wire.MaxIOV][]byte
+	n := slicePieces(&pieces, t.x.src[:t.x.nsrc], seg.Off, seg.Len)
+	if n == 1 {
+		p.Fill(h, pieces[0])
+		return
+	}
+	p.Gather(h, pieces[:n]...)
+}
+
+// slicePieces finds [off, off+n) in memory that lies in several pieces, and returns
+// how many of them hold it.
+func slicePieces(to *[wire.MaxIOV][]byte, from [][]byte, off, n uint64) (count int) {
+	for _, p := range from {
+		size := uint64(len(p))
+		if n == 0 {
+			break
+		}
+		if off >= size {
+			off -= size
+			continue
+		}
+		part := min(size-off, n)
+		to[count] = p[off : off+part]
+		count++
+		off, n = 0, n-part
+	}
+	return count
+}

@@ -1,0 +1,165 @@
+package ope
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
+)
+
+// pump posts what is due: READ_NACK, RDMA reads, CTS, RECEIPT or EOR. Control
+// packets cannot be rebuilt by anybody else, so they wait for room before data
+// does.
+func (r *Rxe) pump() {
+	if r.link.Err != nil {
+		return
+	}
+	r.checkRefused()
+	if r.owes&owesNACK != 0 && r.control(owesNACK, 0) {
+		r.nackSent()
+	}
+	if r.x != nil {
+		r.pumpReads()
+		if r.x.nacked {
+			return
+		}
+	}
+	if n := r.grant(); n > 0 && r.control(0, n) {
+		r.m.Granted(n)
+	}
+	if r.owes&owesAnswer != 0 && r.control(owesAnswer, 0) {
+		_ = r.m.Step(RxAnswered) // from RXE_ANSWER
+	}
+}
+
+// grant is the window that is due.
+func (r *Rxe) grant() uint64 {
+	if r.asks() && !r.rsp {
+		return 0 // the responder's id is not known yet
+	}
+	return r.m.Grant(r.window())
+}
+
+// window is how much is granted at a time.
+func (r *Rxe) window() uint64 {
+	p := r.pools
+	return uint64(p.Policy.Credits) * uint64(p.env.MTU-p.dataHeader())
+}
+
+// control posts the packet that is owed, or a CTS of n bytes. False: it has to
+// wait, or failed.
+func (r *Rxe) control(what owed, n uint64) bool {
+	env := r.pools.env
+	if r.link.Backoff {
+		r.hold.Await(r.link, r.ref, true)
+		return false
+	}
+	p := env.Q.Alloc()
+	if p == nil {
+		r.await()
+		return false
+	}
+	p.Fill(r.packet(p.Header(), what, n), nil)
+	r.link.Address(p, r.ref)
+	if err := env.Q.Post(p); err != nil {
+		env.Q.Free(p)
+		r.fail(err)
+		return false
+	}
+	r.owes &^= what
+	r.flying++
+	env.Counters.PacketsSent[p.Type()]++
+	return true
+}
+
+func (r *Rxe) packet(b []byte, what owed, n uint64) []byte {
+	has, id := r.pools.connID()
+	switch {
+	case what == owesNACK:
+		h := wire.ReadNACK{HasConnID: has, ConnID: id, SendID: r.sendID, RecvID: r.id}
+		return h.Append(b)
+	case what == owesAnswer && r.dc:
+		h := wire.Receipt{HasConnID: has, ConnID: id, TxID: r.sendID, MsgID: r.msgID}
+		return h.Append(b)
+	case what == owesAnswer:
+		h := wire.EOR{HasConnID: has, ConnID: id, SendID: r.sendID, RecvID: r.id, Short: r.pools.env.Config.Era.ShortEOR}
+		return h.Append(b)
+	default:
+		h := wire.CTS{
+			HasConnID: has, ConnID: id, EmulatedRead: r.asks(),
+			SendID: r.sendID, RecvID: r.id, RecvLength: n,
+		}
+		return h.Append(b)
+	}
+}
+
+// nackSent: a refused message waits for its replacement, a refused write is over:
+// the requester begins again.
+func (r *Rxe) nackSent() {
+	r.pools.env.Counters.NACKsSent++
+	if r.ord == nil {
+		r.hasData = false
+		_ = r.m.Step(RxLast) // from RXE_MATCHED
+	}
+}
+
+// lostPacket: the other side will never hear of its window, or that its data
+// arrived. It is failed, since it would wait for ever.
+func (r *Rxe) lostPacket(err error) {
+	if r.m.State == RxMatched && r.asks() {
+		r.end(err) // our own request: nobody else knows of it
+		return
+	}
+	r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
+		Err: fmt.Errorf("%w: a control packet is lost: %w", peer.ErrPeerFailed, err), Tell: true,
+	})
+	r.fail(err)
+}
+
+// settle gives the outcome if there is one, and frees the rxe once nothing refers
+// to it any more. While the device writes to the application's buffer it is not
+// given back.
+func (r *Rxe) settle() {
+	if !r.busy || !r.m.State.over() || r.m.reading > 0 {
+		return
+	}
+	r.complete()
+	if r.flying == 0 && !r.slotWaits && !r.more && r.told == 0 && r.owes == 0 && !r.hold.Queued() &&
+		(r.x == nil || !r.x.turn.InLine()) {
+		r.release()
+	}
+}
+
+// complete gives the outcome, once.
+func (r *Rxe) complete() {
+	if r.done {
+		return
+	}
+	if r.ord == nil {
+		r.done = true
+		if r.err == nil && r.hasData && r.pools.OnWritten != nil {
+			r.pools.OnWritten(r.link, int(r.m.Total), r.data)
+		}
+		return
+	}
+	q := &r.ord.Req
+	r.done = true
+	placed := min(r.m.Total, uint64(len(q.Buf)))
+	res := &r.pools.res
+	*res = Result{
+		N: int(placed), Proto: r.m.Proto, Peer: r.link.Handle, From: &r.link.Addr,
+		Tag: r.tag, Data: r.data, HasData: r.hasData,
+	}
+	switch {
+	case r.err != nil:
+		res.Err, res.N = r.err, 0
+	case q.Flags&Discard != 0:
+		res.N = int(r.m.Total)
+	case r.m.Total > placed:
+		res.Lost = int(r.m.Total - placed)
+		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
+	}
+	q.Sink.Done(q, res)
+	q.Token, q.Buf, q.More = nil, nil, nil
+	r.drop = true // what may still come is not for him
+}

@@ -1,0 +1,145 @@
+package ope
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/mr"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
+)
+
+// rxExt is what few rxes have: those that read the peer's memory, or write into
+// registered memory here.
+type rxExt struct {
+	src  [wire.MaxIOV]wire.RMAIOV // the peer's memory, in the order of the message
+	nsrc int
+
+	dst     [wire.MaxIOV][]byte     // where a peer's write goes; of other operations unused
+	lkeys   [wire.MaxIOV]uint32     // of dst
+	regions [wire.MaxIOV]*mr.Region // in use
+	ndst    int
+	nregion int
+	lkey    uint32 // of the request's buffer
+
+	bouncing bool          // reads go by way of registered memory of ours
+	refusing bool          // READ_NACK once the packets are in
+	nacked   bool          // it was sent, the replacement is to come
+	broken   device.Status // of a read that failed
+	failure  error         // the same as an error
+	canceled error         // what the caller's context said while reads were under way
+	held     int           // bytes accounted to the peer
+
+	turn   peer.Turn // of our own read
+	window uint64    // that its request grants
+
+	next *rxExt
+}
+
+func (r *Rxe) ext() *rxExt {
+	if r.x == nil {
+		p := r.pools
+		if r.x = p.rxExts; r.x == nil {
+			r.x = new(rxExt)
+		} else {
+			p.rxExts = r.x.next
+		}
+		r.x.turn.Op = r.ref
+	}
+	return r.x
+}
+
+func (x *rxExt) use(r *mr.Region) bool {
+	if !r.Use() {
+		return false
+	}
+	x.regions[x.nregion] = r
+	x.nregion++
+	return true
+}
+
+func (x *rxExt) doneWith() {
+	for _, r := range x.regions[:x.nregion] {
+		r.Done()
+	}
+	clear(x.regions[:])
+	x.nregion = 0
+}
+
+func (p *Pools) putRxExt(x *rxExt, l *peer.Link) {
+	x.doneWith()
+	if x.held > 0 {
+		l.Release(x.held)
+	}
+	*x = rxExt{next: p.rxExts}
+	p.rxExts = x
+}
+
+// UsesRegion tells whether the operation has r in use.
+func (r *Rxe) UsesRegion(m *mr.Region) bool {
+	if r.x == nil {
+		return false
+	}
+	for _, y := range r.x.regions[:r.x.nregion] {
+		if y == m {
+			return true
+		}
+	}
+	return false
+}
+
+// bounce is registered memory to read into where the application's is not
+// registered and the peer does not know READ_NACK. It comes into being at its first
+// use.
+type bounce struct {
+	mr   device.MR
+	free [][]byte
+	line []*Rxe // who waits for a piece
+	err  error
+}
+
+const (
+	bouncePieces = 16
+	bounceSize   = 64 << 10
+)
+
+func (p *Pools) bounceMemory() *bounce {
+	b := &p.bounce
+	if b.mr == nil && b.err == nil {
+		if b.mr, b.err = p.Device.Alloc(bouncePieces*bounceSize, device.LocalWrite); b.err == nil {
+			mem := b.mr.Bytes()
+			for i := range bouncePieces {
+				b.free = append(b.free, mem[i*bounceSize:][:bounceSize:bounceSize])
+			}
+		}
+	}
+	return b
+}
+
+func (b *bounce) get() []byte {
+	n := len(b.free)
+	if n == 0 {
+		return nil
+	}
+	p := b.free[n-1]
+	b.free = b.free[:n-1]
+	return p
+}
+
+// put gives a piece back and returns who waited for one.
+func (b *bounce) put(p []byte) *Rxe {
+	b.free = append(b.free, p[:bounceSize])
+	if len(b.line) == 0 {
+		return nil
+	}
+	r := b.line[0]
+	b.line = append(b.line[:0], b.line[1:]...)
+	return r
+}
+
+// CloseMemory gives back what the operations had registered for themselves, after
+// the queue pair is closed.
+func (p *Pools) CloseMemory() {
+	if b := &p.bounce; b.mr != nil {
+		_ = b.mr.Close() // nothing to be done about it
+		b.mr, b.free = nil, nil
+	}
+}

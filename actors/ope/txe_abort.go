@@ -1,0 +1,52 @@
+package ope
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
+)
+
+// giveUp: the operation has failed here, and what the other side has of it must end
+// as well. A peer that knows PEER_ERROR is told so once no packet is under way;
+// another one would wait for the msg_id, or for the rest, for ever.
+func (t *Txe) giveUp() {
+	p := t.pools
+	if t.link.Err != nil || p.Closing || t.farewell || !t.spent && !t.hasPeer {
+		return
+	}
+	if t.link.Can(wire.FeaturePeerError) && !t.m.Proto.readBased() {
+		t.farewell = true
+		return
+	}
+	if t.spent {
+		t.lostID(t.err)
+	}
+}
+
+// incomplete tells whether the other side lacks something of the operation.
+func (t *Txe) incomplete() bool {
+	return t.m.left > 0 || t.m.Sent < t.m.end || t.m.Proto.readBased() && t.m.answer || t.m.State == TxReq
+}
+
+// lostID: a packet that spent a msg_id failed for good. The other side would wait
+// for that msg_id for ever, so it is failed until it comes back as a new endpoint.
+func (t *Txe) lostID(err error) {
+	err = fmt.Errorf("%w: msg_id %d is lost: %w", peer.ErrPeerFailed, t.turn.MsgID, err)
+	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: err, Tell: true})
+}
+
+// sayFarewell sends PEER_ERROR: with the other side's id if it gave us one, else
+// with the msg_id, of which it may have seen nothing.
+func (t *Txe) sayFarewell() {
+	prov := uint32(errno.ProvPeerAborted)
+	switch {
+	case t.hasPeer:
+		t.pools.SendError(t.link, wire.RefOpe, t.peerID, prov)
+	case t.m.Acked == 0:
+		t.pools.SendError(t.link, wire.RefMsgIDSkip, t.turn.MsgID, prov)
+	default:
+		t.pools.SendError(t.link, wire.RefMsgID, t.turn.MsgID, prov)
+	}
+}

@@ -1,0 +1,122 @@
+package ope
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
+)
+
+// onPacket takes what the other side sends for the operation. An answer that does
+// not fit is counted and dropped: an id is a number that anybody may write.
+func (t *Txe) onPacket(pkt *peer.Packet) {
+	env := t.pools.env
+	if !t.busy || pkt.Link != t.link {
+		env.Counters.BadID++
+		pkt.Free()
+		return
+	}
+	t.member.GotOn()
+	var err error
+	switch pkt.Type {
+	case wire.TypeCTS:
+		if err = t.m.CTS(pkt.Granted); err == nil {
+			t.peerID, t.hasPeer = pkt.RecvID, true
+		}
+	case wire.TypeReceipt:
+		err = t.m.Answer(receipt)
+	case wire.TypeEOR:
+		if err = t.m.Answer(eor); err == nil {
+			t.notReading()
+		}
+	case wire.TypeATOMRSP:
+		err = t.onFetched(pkt)
+	case wire.TypeReadNACK:
+		err = t.onNACK()
+	case wire.TypePeerError:
+		env.Counters.Aborted++
+		t.m.Fail()
+		t.err = firstError(t.err, remoteError(pkt.Errno))
+		t.notReading()
+	default:
+		err = ErrViolation
+	}
+	pkt.Free()
+	if err != nil {
+		env.Counters.BadLength++
+		return
+	}
+	t.pump(nil)
+	t.settle()
+}
+
+func firstError(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// remoteError is what PEER_ERROR means for an operation.
+func remoteError(prov uint32) error {
+	if errno.Provider(prov) == errno.ProvRMAAddr {
+		return fmt.Errorf("%w (provider code %d)", peer.ErrRefused, prov)
+	}
+	return fmt.Errorf("%w (provider code %d)", peer.ErrAborted, prov)
+}
+
+// onFetched: what was in the peer's memory before a fetch or compare.
+func (t *Txe) onFetched(pkt *peer.Packet) error {
+	q := &t.ord.Req
+	if q.Kind != KindAtomic {
+		return ErrViolation
+	}
+	if err := t.m.Answer(atomRsp); err != nil {
+		return err
+	}
+	if t.detached || q.Sink == nil {
+		return nil
+	}
+	if len(pkt.Payload) != len(q.More.Result) {
+		t.m.Fail()
+		t.err = fmt.Errorf("%w: %d bytes fetched, not %d", errno.ErrIO, len(pkt.Payload), len(q.More.Result))
+		return nil
+	}
+	copy(q.More.Result, pkt.Payload)
+	return nil
+}
+
+// onNACK: the receiver cannot read our memory, so what it lacks goes by long-CTS:
+// of a message with the same msg_id and an empty request that the receiver finds
+// past its order; of a write with a fresh request (§4.7).
+func (t *Txe) onNACK() error {
+	s := Shape{Proto: LongCTS, Total: t.m.Total, End: t.m.Total, Sent: t.m.Sent, Parts: 1}
+	if t.ord.Req.Flags&Deliver != 0 {
+		s.Proto = DCLongCTS
+	}
+	if t.m.Proto == LongReadWrite {
+		t.rawAddr, t.connID = t.link.Optional()
+		f := Facts{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: t.ord.Req.Flags&HasData != 0}
+		s.Seg = f.room(wire.LongCTSRTWLen + wire.RMAIOVLen)
+		s.Proto = LongCTSWrite
+		if t.ord.Req.Flags&Deliver != 0 {
+			s.Proto = DCLongCTSWrite
+		}
+	}
+	if t.err != nil {
+		// Its caller has left, and with him the data.
+		t.pools.env.Counters.NACKsRecv++
+		t.m.Fail()
+		t.lostID(t.err)
+		return nil
+	}
+	if err := t.m.NACK(&s); err != nil {
+		return err
+	}
+	t.pools.env.Counters.NACKsRecv++
+	t.nacked = true
+	t.rawAddr, t.connID = t.link.Optional()
+	t.notReading()
+	return nil
+}

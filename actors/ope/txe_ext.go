@@ -1,0 +1,82 @@
+package ope
+
+import (
+	"github.com/efactor/efactor/actors/mr"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
+)
+
+// txExt is what few txes have: those that use registered memory, answer a request,
+// or whose caller has left.
+type txExt struct {
+	late     lateMsg
+	canceled error // what the caller's context said
+
+	regions [wire.MaxIOV]*mr.Region // in use
+	nregion int
+	src     [wire.MaxIOV][]byte // memory of a read response, in the order of the request
+	nsrc    int
+	block   []byte // of an atomic response, from the packets' pool
+	held    int    // bytes accounted to the peer
+	errno   uint32 // of PEER_ERROR
+	ref     wire.RefKind
+	msgID   uint32
+
+	next *txExt
+}
+
+func (t *Txe) ext() *txExt {
+	if t.x == nil {
+		p := t.pools
+		if t.x = p.txExts; t.x == nil {
+			t.x = new(txExt)
+		} else {
+			p.txExts = t.x.next
+		}
+	}
+	return t.x
+}
+
+// use keeps a region for the operation; false: it is being closed.
+func (x *txExt) use(r *mr.Region) bool {
+	if !r.Use() {
+		return false
+	}
+	x.regions[x.nregion] = r
+	x.nregion++
+	return true
+}
+
+func (x *txExt) uses(r *mr.Region) bool {
+	for _, y := range x.regions[:x.nregion] {
+		if y == r {
+			return true
+		}
+	}
+	return false
+}
+
+// doneWith lets go of the regions.
+func (x *txExt) doneWith() {
+	for _, r := range x.regions[:x.nregion] {
+		r.Done()
+	}
+	clear(x.regions[:])
+	x.nregion = 0
+}
+
+func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
+	p.env.Sh.StopTimer(&x.late.timer)
+	x.doneWith()
+	if x.block != nil {
+		p.env.Pool.PutBlock(x.block)
+	}
+	if x.held > 0 {
+		l.Release(x.held)
+	}
+	*x = txExt{next: p.txExts}
+	p.txExts = x
+}
+
+// UsesRegion tells whether the operation has r in use.
+func (t *Txe) UsesRegion(r *mr.Region) bool { return t.x != nil && t.x.uses(r) }

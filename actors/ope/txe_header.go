@@ -1,0 +1,102 @@
+package ope
+
+import "github.com/efactor/efactor/wire"
+
+// header builds the packet's header for the segment.
+func (t *Txe) header(b []byte, seg Segment) []byte {
+	env := t.pools.env
+	if seg.Data {
+		d := wire.CTSData{
+			RecvID: t.peerID, SegLength: seg.Len, SegOffset: seg.Off,
+			HasConnID: t.link.WantsConnID(), ConnID: env.Addr.ConnID(),
+		}
+		return d.Append(b)
+	}
+	q := &t.ord.Req
+	o := wire.Options{HasCQData: q.Flags&HasData != 0, CQData: q.Data}
+	t.link.Options(&o, t.rawAddr, t.connID)
+	tag, dc := q.Flags&Tagged != 0, t.m.Proto.dc()
+	switch t.m.Proto {
+	case Medium, DCMedium:
+		h := wire.MediumRTM{
+			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, DC: dc, SendID: t.id,
+			MsgLength: t.m.Total, SegOffset: seg.Off,
+		}
+		return h.Append(b)
+	case LongCTS, DCLongCTS:
+		h := wire.LongCTSRTM{
+			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, DC: dc, ReadNACK: t.nacked,
+			MsgLength: t.m.Total, SendID: t.id, CreditRequest: uint32(t.pools.Policy.Credits),
+		}
+		return h.Append(b)
+	case LongRead:
+		h := wire.LongReadRTM{
+			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
+			ReadIOVCount: 1, ReadIOV: t.readIOV(),
+		}
+		return h.Append(b)
+	case RuntRead:
+		h := wire.RuntReadRTM{
+			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
+			ReadIOVCount: 1, ReadIOV: t.readIOV(), SegOffset: seg.Off, RuntLength: t.m.end,
+		}
+		return h.Append(b)
+	case WriteAtomic, FetchAtomic, CompareAtomic, DCWriteAtomic:
+		return t.rta(b, o)
+	case EagerWrite, DCEagerWrite, LongCTSWrite, DCLongCTSWrite, LongReadWrite:
+		return t.rtw(b, o)
+	case AtomicResponse, ReceiptOnly, ErrorOnly:
+		return t.responseHeader(b)
+	default:
+		h := wire.EagerRTM{Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, DC: dc, SendID: t.id}
+		return h.Append(b)
+	}
+}
+
+// rtw builds the request of a write (§3.3, §4.1, §4.2).
+func (t *Txe) rtw(b []byte, o wire.Options) []byte {
+	q, dc := &t.ord.Req, t.m.Proto.dc()
+	iov := [wire.MaxIOV]wire.RMAIOV{{Addr: q.Addr, Len: t.m.Total, Key: q.Key}}
+	switch t.m.Proto {
+	case LongReadWrite:
+		h := wire.LongReadRTW{
+			Options: o, RMAIOVCount: 1, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
+			ReadIOVCount: 1, ReadIOV: t.readIOV(),
+		}
+		return h.Append(b)
+	case LongCTSWrite, DCLongCTSWrite:
+		h := wire.LongCTSRTW{
+			Options: o, RMAIOVCount: 1, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
+			CreditRequest: uint32(t.pools.Policy.Credits), DC: dc,
+		}
+		return h.Append(b)
+	default:
+		h := wire.EagerRTW{Options: o, RMAIOVCount: 1, RMAIOV: iov, DC: dc, SendID: t.id}
+		return h.Append(b)
+	}
+}
+
+// rta builds the request of an atomic (§3.3, §4.2).
+func (t *Txe) rta(b []byte, o wire.Options) []byte {
+	q := &t.ord.Req
+	kind := [...]wire.RTAKind{AtomicWrite: wire.RTAWrite, AtomicFetch: wire.RTAFetch, AtomicCompare: wire.RTACompare}[q.Form]
+	if t.m.Proto == DCWriteAtomic {
+		kind = wire.RTADCWrite
+	}
+	n := len(q.Buf)
+	if q.Form != AtomicWrite {
+		n = len(q.More.Result)
+	}
+	h := wire.RTA{
+		Options: o, Kind: kind, MsgID: t.turn.MsgID, Datatype: q.Type, Op: q.Op, RecvID: t.id, SendID: t.id,
+		RMAIOVCount: 1, RMAIOV: [wire.MaxIOV]wire.RMAIOV{{Addr: q.Addr, Len: uint64(n), Key: q.Key}},
+	}
+	return h.Append(b)
+}
+
+// readIOV says where the peer reads the whole of the buffer (§4.1).
+func (t *Txe) readIOV() [wire.MaxIOV]wire.RMAIOV {
+	r := t.source()
+	off := offsetIn(r.Bytes(), t.ord.Req.Buf)
+	return [wire.MaxIOV]wire.RMAIOV{{Addr: r.Addr() + off, Len: t.m.Total, Key: uint64(uint32(r.Key()))}}
+}

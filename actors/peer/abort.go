@@ -1,0 +1,116 @@
+package peer
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
+)
+
+// onPeerError: the peer gives up an operation that both sides know by an id, or a
+// message of which we may have seen nothing (PEER_ERROR; after release 2.6).
+func (p *Peer) onPeerError(r *device.RecvPkt) {
+	pkt := p.read(r, wire.TypePeerError)
+	if pkt == nil {
+		return
+	}
+	p.env.Counters.PeerErrorsRecv++
+	switch pkt.Ref {
+	case wire.RefOpe:
+		p.deliver(pkt, pkt.RecvID)
+	case wire.RefMsgID, wire.RefMsgIDSkip:
+		p.skip(pkt)
+	default:
+		p.env.Counters.BadID++
+		pkt.Free()
+	}
+}
+
+// skip gives a message up by its msg_id: one that has begun ends, one whose turn
+// is to come is passed over when it comes.
+func (p *Peer) skip(pkt *Packet) {
+	if int32(pkt.MsgID-p.window.Expected()) < 0 {
+		if m := p.multi[pkt.MsgID]; m != nil {
+			delete(p.multi, pkt.MsgID)
+			if m.missing = 0; m.packets == 0 {
+				p.env.Pool.putMulti(m)
+			}
+		}
+		if pkt.Ref == wire.RefMsgIDSkip {
+			pkt.Free() // it was seen after all, and whole
+			return
+		}
+		p.env.Sh.Tell(p.env.Endpoint, pkt.Arrive())
+		return
+	}
+	for q := p.window.Take(pkt.MsgID); q != nil; {
+		next := q.Next
+		q.Next = nil
+		q.Free()
+		q = next
+	}
+	p.env.Counters.Aborted++
+	pkt.Aborted = true
+	p.place(pkt)
+}
+
+// onNacked notes who waits for the replacement of a refused message.
+func (p *Peer) onNacked(n *Nacked) {
+	if n.Rx.IsZero() || p.link.Err != nil {
+		delete(p.nacked, n.MsgID)
+		return
+	}
+	if p.nacked == nil {
+		p.nacked = make(map[uint32]shard.Ref)
+	}
+	p.nacked[n.MsgID] = n.Rx
+}
+
+// onReplaced: a long-CTS packet in place of a message that we refused to read.
+func (p *Peer) onReplaced(pkt *Packet) {
+	rx, ok := p.nacked[pkt.MsgID]
+	if !ok {
+		p.env.Counters.BadID++
+		pkt.Free()
+		return
+	}
+	delete(p.nacked, pkt.MsgID)
+	p.env.Sh.Tell(rx, pkt.Deliver())
+}
+
+// onWritten: the device has carried out a write of the peer's with immediate
+// data (§4.6). That is no packet: it neither is answered with HANDSHAKE nor has an
+// order.
+func (p *Peer) onWritten(w *device.Written) {
+	if p.link.Err != nil {
+		w.Free()
+		return
+	}
+	p.heardFrom()
+	x := p.env.Pool.getWrote()
+	x.Link, x.Len, x.Data = p.link, w.Len, w.Imm
+	w.Free()
+	p.env.Sh.Tell(p.env.Endpoint, x)
+}
+
+// maxWrongKeys is how many keys a peer may try that name nothing: the low 32 bits
+// are all that protects memory.
+const maxWrongKeys = 16
+
+// WrongKey counts a request of the peer's with a key that names nothing here, and
+// fails the peer if there were too many.
+func (l *Link) WrongKey() {
+	l.env.Counters.RefusedKeys++
+	if l.keysWrong++; l.keysWrong == maxWrongKeys {
+		l.env.Sh.Tell(l.Peer, &Remove{Err: ErrIntruder, Tell: true})
+	}
+}
+
+// onRefused: the device itself refused an RDMA request of the peer's.
+func (p *Peer) onRefused() {
+	if p.link.Err != nil {
+		return
+	}
+	p.env.Counters.Refused++
+	p.link.WrongKey()
+	p.env.Sh.Tell(p.env.Endpoint, &Intruded{Link: p.link})
+}
