@@ -65,9 +65,9 @@ func (a *args) run(t wire.Datatype) {
 	case wire.DatatypeUint64:
 		words64(a, integer[uint64, uint64], true)
 	case wire.DatatypeFloat:
-		words32(a, real[float32, uint32], false)
+		words32(a, floating[float32, uint32], false)
 	case wire.DatatypeDouble:
-		words64(a, real[float64, uint64], false)
+		words64(a, floating[float64, uint64], false)
 	case wire.DatatypeFloatComplex:
 		if !bigEndian && aligned(a.target, 8) {
 			words64(a, complexWord, false)

@@ -14,7 +14,7 @@ func complexPair[F float, U unsigned](op wire.AtomicOp, old, operand, compare pa
 	case wire.OpSum:
 		return pair[U]{as[U](tr + or), as[U](ti + oi)}
 	case wire.OpProd:
-		// Conversions keep the compiler from fusing, so that hosts agree.
+		//nolint:unconvert // A conversion keeps the compiler from fusing, so that hosts agree.
 		return pair[U]{as[U](F(tr*or) - F(ti*oi)), as[U](F(tr*oi) + F(ti*or))}
 	case wire.OpLOr, wire.OpLAnd, wire.OpLXor:
 		b := bit(logic(op, tr != 0 || ti != 0, or != 0 || oi != 0))

@@ -53,9 +53,9 @@ func integer[T signed | unsigned, U unsigned](op wire.AtomicOp, old, operand, co
 	return old
 }
 
-// real is the step of the floating-point numbers: U is the unsigned integer of F's
+// floating is the step of the floating-point numbers: U is the unsigned integer of F's
 // size.
-func real[F float, U unsigned](op wire.AtomicOp, old, operand, compare U) U {
+func floating[F float, U unsigned](op wire.AtomicOp, old, operand, compare U) U {
 	t, o, c := as[F](old), as[F](operand), as[F](compare)
 	var swap bool
 	switch op {

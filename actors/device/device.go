@@ -18,7 +18,7 @@ const UnknownAH AH = 0xffff
 // completion's Status.
 var (
 	ErrQueueFull    = errors.New("device: send queue is full")
-	ErrTooLong      = errors.New("device: longer than the MTU")
+	ErrTooLong      = errors.New("device: longer than the MTU, or than MaxRDMA")
 	ErrBadAH        = errors.New("device: no such address handle")
 	ErrQPNInUse     = errors.New("device: queue pair number is in use")
 	ErrClosed       = errors.New("device: closed")
@@ -169,7 +169,9 @@ const (
 )
 
 // SendWR is one work request of the send queue. RDMA moves at most
-// Info.MaxRDMA bytes, within one region of the other side; 0 bytes are allowed.
+// Info.MaxRDMA bytes, within one region of the other side; 0 bytes are allowed. A
+// wrong key, range or right there ends it with StatusBadAddress, a wrong LKey with
+// StatusInvalidLKey, and RDMA that the other device has not with StatusMismatch.
 type SendWR struct {
 	ID      uint64 // echoed in the completion
 	AH      AH
@@ -181,7 +183,7 @@ type SendWR struct {
 	Header  []byte // WRSend
 	Payload []byte // WRRead, WRWrite: the local side
 
-	LKey   uint32 // of the region that Payload lies in, if Info.LocalKeys
+	LKey   uint32 // of the region that Payload lies in, if Info.LocalKeys; WRRead needs LocalWrite
 	RKey   uint32
 	Remote uint64 // address in the other side's region
 }
@@ -228,7 +230,7 @@ type Access uint8
 // Access rights.
 const (
 	LocalWrite  Access = 1 << iota
-	RemoteWrite        // needs LocalWrite
+	RemoteWrite        // implies LocalWrite
 	RemoteRead
 )
 

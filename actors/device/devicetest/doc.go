@@ -1,6 +1,7 @@
 // Package devicetest is the conformance suite of package device: [Run] checks a
 // driver against the contract that device.QP states, case by case, and
-// [Benchmark] measures it.
+// [Benchmark] measures it. [RunRDMA] is the part about memory, for drivers that
+// come with different abilities there.
 //
 // A driver's test supplies a [Factory], which makes a fresh fabric with some
 // devices for every case. What a driver cannot do (kill a device, report it

@@ -6,7 +6,8 @@
 //	+-------------------------------+
 //	| QP: send queue accounting,    |   one shard, no locks
 //	| completions, RNR retries,     |
-//	| address handles, slot checks  |
+//	| address handles, slot checks, |
+//	| local keys of RDMA            |
 //	+-------------------------------+
 //	           Carrier
 //	| sim, shm, tcp, the emulator   |   what crosses between shards
@@ -17,13 +18,18 @@
 // shm; for carriers inside one process [Inbox] is a ready one, together with the
 // Q_Key check, late statuses, arming and notification.
 //
+// [Regions] is the table of a device's memory regions: their keys, addresses and
+// rights, and the holds that keep memory in place while somebody copies. A carrier
+// inside one process leaves the other side's part of RDMA to Inbox.RDMA.
+//
 // What a carrier reports is checked here: a slot that is not posted, a length
 // beyond the MTU, a send that is not outstanding are counted and dropped, so
 // memory that others can write to never makes the upper layers fail.
 //
 // Invariants: at most Depth sends are outstanding until polled; each accepted
 // send completes once; a packet is sent 1+RNRRetry times at most before it ends
-// with StatusRNR; after Close nothing completes.
+// with StatusRNR; after Close nothing completes. The memory of a region is touched
+// only by who holds it, and Region.Close returns when nobody does.
 //
-// Start reading at carrier.go, then qp.go.
+// Start reading at carrier.go, then qp.go; for memory at regions.go.
 package nic

@@ -38,7 +38,8 @@ func TestGarbage(t *testing.T) {
 				ring.post(uint64(rng.IntN(ring.cells))).Store(uint64(makeWord(k, ring.lap(p.rx.head), 0, uint16(rng.IntN(8)), rng.IntN(2))))
 			case 5:
 				k := kind(rng.IntN(4))
-				ring.cell[rng.IntN(ring.cells)].word.Store(uint64(makeWord(k, ring.lap(p.rx.head), uint16(rng.IntN(1<<16)), uint16(rng.IntN(8)), rng.IntN(2))))
+				marks := word(rng.Uint32()) & (written | withImm)
+				ring.cell[rng.IntN(ring.cells)].word.Store(uint64(marks | makeWord(k, ring.lap(p.rx.head), uint16(rng.IntN(1<<16)), uint16(rng.IntN(8)), rng.IntN(2))))
 			case 6:
 				ring.senders[rng.IntN(3)].who.Store(rng.Uint64())
 			case 7:
@@ -48,8 +49,8 @@ func TestGarbage(t *testing.T) {
 			_ = a.PostSend(&wr) // a full queue is fine
 			pollOnce(a, func(device.Completion) {})
 			pollOnce(q, func(e device.Completion) {
-				if e.Op == device.OpRecv {
-					require.LessOrEqual(t, e.Len, DefaultMTU)
+				if e.Op == device.OpRecv || e.Op == device.OpWritten {
+					require.LessOrEqual(t, e.Len, maxRDMA)
 					q.PostRecv([]int32{int32(e.ID)})
 				}
 			})
@@ -69,7 +70,7 @@ func TestGarbage(t *testing.T) {
 			p.dev.watch.look()
 			for range 2 * patienceOne {
 				pollOnce(q, func(e device.Completion) {
-					if e.Op == device.OpRecv {
+					if e.Op == device.OpRecv || e.Op == device.OpWritten {
 						q.PostRecv([]int32{int32(e.ID)})
 					}
 				})

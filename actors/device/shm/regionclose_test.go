@@ -3,18 +3,13 @@
 package shm
 
 import (
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
 )
@@ -127,117 +122,6 @@ func TestCloseAbandons(t *testing.T) {
 	v.release()
 }
 
-func countMappings(t testing.TB) int {
-	t.Helper()
-	b, err := os.ReadFile("/proc/self/maps")
-	require.NoError(t, err)
-	n := 0
-	for _, c := range b {
-		if c == '\n' {
-			n++
-		}
-	}
-	return n
-}
-
-func countFiles(t testing.TB) int {
-	t.Helper()
-	es, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(es)
-}
-
-// Regions come and go; descriptors, mappings and addresses do not add up.
-func TestRegionLeaks(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	c := newCouple(t, 100, remoteAll)
-	local := make([]byte, 64)
-	var live []device.MR
-	turn := func(n int) {
-		for range n {
-			mr, err := c.devB().Alloc(64+rng.IntN(200_000), []device.Access{remoteAll, device.RemoteRead}[rng.IntN(2)])
-			require.NoError(t, err)
-			require.Zero(t, mr.Bytes()[0])
-			mr.Bytes()[0] = 1
-			c.mr = mr
-			c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
-			if live = append(live, mr); len(live) > 5 {
-				i := rng.IntN(len(live))
-				require.NoError(t, live[i].Close())
-				live = append(live[:i], live[i+1:]...)
-			}
-		}
-		c.devA().watch.look()
-	}
-	turn(1000)
-	files, mappings := countFiles(t), countMappings(t)
-	turn(2000)
-	require.InDelta(t, files, countFiles(t), 2, "the runtime may open one")
-	require.InDelta(t, mappings, countMappings(t), 100)
-	const classes = 7 // of lengths that occur
-	require.LessOrEqual(t, len(c.devB().ranges.all), classes*(restFor+7))
-	for _, mr := range live {
-		require.NoError(t, mr.Close())
-	}
-}
-
-// A range rests before it is used again.
-func TestRanges(t *testing.T) {
-	var r ranges
-	first, err := r.take(5000)
-	require.NoError(t, err)
-	require.Len(t, first, 8192)
-	require.NoError(t, blank(first))
-	first[0] = 1
-	r.rest(first)
-	for range restFor {
-		mem, err := r.take(8192)
-		require.NoError(t, err)
-		require.NotSame(t, &first[0], &mem[0])
-		defer r.rest(mem)
-	}
-	var rest [][]byte
-	for range restFor {
-		mem, err := r.take(4097)
-		require.NoError(t, err)
-		rest = append(rest, mem)
-	}
-	for _, mem := range rest {
-		r.rest(mem)
-	}
-	again, err := r.take(8192)
-	require.NoError(t, err)
-	require.Same(t, &first[0], &again[0])
-	require.NoError(t, r.close())
-	_, err = r.take(1)
-	require.ErrorIs(t, err, device.ErrClosed)
-	require.ErrorIs(t, unix.Msync(unsafe.Slice(&again[0], pageBytes), unix.MS_ASYNC), unix.ENOMEM, "unmapped")
-}
-
-// More regions than may be mapped at one time: those least used go.
-func TestViewsBounded(t *testing.T) {
-	c := newCouple(t, 64, remoteAll)
-	local := make([]byte, 1)
-	first := c.mr
-	var all []device.MR
-	for i := range maxViews + 10 {
-		c.mr = c.alloc(1, remoteAll)
-		c.mr.Bytes()[0] = byte(i)
-		c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
-		require.Equal(t, byte(i), local[0])
-		all = append(all, c.mr)
-		c.mr = first // always the latest
-		c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
-	}
-	vs := c.devA().views
-	require.Equal(t, maxViews, vs.size())
-	require.Contains(t, *vs.byKey.Load(), first.RKey())
-	require.NotContains(t, *vs.byKey.Load(), all[0].RKey())
-	c.mr = all[0]
-	c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
-	require.Equal(t, byte(0), local[0])
-}
-
 // Regions are closed while two queue pairs read them: what a request that ended
 // well has read is whole.
 func TestCloseUnderWay(t *testing.T) {
@@ -297,95 +181,4 @@ func TestCloseUnderWay(t *testing.T) {
 	}
 	stop.Store(true)
 	wait.Wait()
-}
-
-// A full file system is an error, not a signal later.
-func TestRegionNoSpace(t *testing.T) {
-	var st unix.Statfs_t
-	dir := fabricDir(t)
-	require.NoError(t, unix.Statfs(dir, &st))
-	d, err := Open(Config{Dir: dir})
-	require.NoError(t, err)
-	_, err = d.Alloc(int(st.Blocks)*int(st.Bsize)+1, 0)
-	require.ErrorIs(t, err, device.ErrNoMemory)
-	require.Empty(t, names(t, dir))
-	require.NoError(t, d.Close())
-}
-
-// Garbage in a region's first page, before and after it was mapped: requests end
-// well or not at all, and nothing is touched outside.
-func TestRegionGarbage(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	c := newCouple(t, 5000, remoteAll)
-	o := c.file(c.mr)
-	page, err := unix.Mmap(int(o.Fd()), 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, unix.Munmap(page)) }()
-	good := append([]byte{}, page...)
-	local := make([]byte, 5000)
-	const words = 3 * pairBytes
-	refused := 0
-	for i := range 3000 {
-		if i%2 == 0 {
-			c.devA().views.clear()
-		}
-		at := rng.IntN(words)
-		if rng.IntN(2) == 0 {
-			at = rng.IntN(int(unsafe.Sizeof(regionHeader{})))
-		}
-		for range 1 + rng.IntN(8) {
-			page[at] = byte(rng.Uint32())
-			at = (at + 1) % words
-		}
-		n := rng.IntN(len(local))
-		wr := c.wr(device.WR(1+rng.IntN(2)), local[:n], rng.IntN(len(local)-n))
-		switch st := statusOf(t, c.a, wr); st {
-		case device.StatusOK:
-		case device.StatusBadAddress:
-			refused++
-		default:
-			t.Fatal(st)
-		}
-		copy(page, good)
-	}
-	require.Greater(t, refused, 500)
-	c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
-	regionControlOf(page).leases.Store(1 << 40)
-	require.NoError(t, c.mr.Close())
-	require.Equal(t, uint64(1), c.devB().abandoned.Load())
-}
-
-// Files that have a region's name and are none.
-func TestForeignRegions(t *testing.T) {
-	c := newCouple(t, 100, remoteAll)
-	wr := c.wr(device.WRRead, make([]byte, 1), 0)
-	for key, lay := range map[uint32]func(path string) error{
-		1: func(p string) error { return os.WriteFile(p, nil, 0o600) },
-		2: func(p string) error { return os.WriteFile(p, []byte("x"), 0o600) },
-		3: func(p string) error { return os.WriteFile(p, make([]byte, 2*pageBytes), 0o600) },
-		4: func(p string) error { return os.Mkdir(p, 0o700) },
-		5: func(p string) error { return os.Symlink(regionName(c.mr.RKey()), p) },
-		6: func(p string) error { return unix.Mkfifo(p, 0o600) },
-		7: func(p string) error { return os.Link(filepath.Join(c.dir, regionName(c.mr.RKey())), p) },
-	} {
-		path := filepath.Join(c.dir, regionName(key))
-		require.NoError(t, lay(path))
-		wr.RKey = key
-		st := statusOf(t, c.a, wr)
-		require.True(t, st == device.StatusBadAddress || st == device.StatusQPInternal, "%d: %v", key, st)
-	}
-	require.Zero(t, c.devA().views.size())
-	for _, name := range []string{"r", "r1", "r00000000", "r0000000x", "R00000001", "r000000001"} {
-		require.False(t, isRegion(name), name)
-	}
-	// Those whose lock is free are swept, what is no file of ours stays.
-	d, err := Open(Config{Dir: c.dir})
-	require.NoError(t, err)
-	require.NoError(t, d.Close())
-	left := names(t, c.dir)
-	for key := uint32(1); key <= 3; key++ {
-		require.NotContains(t, left, regionName(key))
-	}
-	require.Contains(t, left, regionName(4))
-	require.Contains(t, left, regionName(c.mr.RKey()))
 }

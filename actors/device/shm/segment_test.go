@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -216,6 +217,16 @@ func TestComingAndGoing(t *testing.T) {
 					t.Errorf("open: %v", err)
 					return
 				}
+				mr, err := d.Alloc(1000, remoteAll)
+				if err != nil {
+					t.Errorf("alloc: %v", err)
+					return
+				}
+				if v, err := d.(*attachment).folder.mapRegion(mr.RKey()); err != nil {
+					t.Errorf("own region: %v", err)
+				} else {
+					v.release()
+				}
 				q, err := d.OpenQP(device.QPConfig{RQDepth: 4, QPN: uint16(i % 2 * 21)})
 				if err == nil {
 					p := d.(*attachment)
@@ -231,7 +242,7 @@ func TestComingAndGoing(t *testing.T) {
 				} else {
 					require.ErrorIs(t, err, device.ErrQPNInUse)
 				}
-				if err := d.Close(); err != nil {
+				if err := errors.Join(mr.Close(), d.Close()); err != nil {
 					t.Errorf("close: %v", err)
 				}
 			}

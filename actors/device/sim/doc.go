@@ -14,7 +14,12 @@
 //     doorbell, polls or arms; Arm of the sender refuses while any are under
 //     way, so nothing gets stuck as long as shards arm before they sleep.
 //
-// [Rule] says what goes wrong: for which packets, how often, how likely. Kill
+// RDMA is an ability of each device. A request travels like a packet and is carried
+// out where it arrives, so it overtakes and is overtaken, too; on an immediate
+// fabric PostSend copies straight between the two memories. In virtual time keys
+// come from the seed and addresses are numbers.
+//
+// [Rule] says what goes wrong: for which requests, how often, how likely. Kill
 // makes a device vanish. A hook sees all that happens, in order.
 //
 // Notify of a queue pair is called with the fabric locked: it may wake whoever

@@ -1,0 +1,126 @@
+//go:build linux
+
+package shm
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+func countMappings(t testing.TB) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	n := 0
+	for _, c := range b {
+		if c == '\n' {
+			n++
+		}
+	}
+	return n
+}
+
+func countFiles(t testing.TB) int {
+	t.Helper()
+	es, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(es)
+}
+
+// Regions come and go; descriptors, mappings and addresses do not add up.
+func TestRegionLeaks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	c := newCouple(t, 100, remoteAll)
+	local := make([]byte, 64)
+	var live []device.MR
+	turn := func(n int) {
+		for range n {
+			mr, err := c.devB().Alloc(64+rng.IntN(200_000), []device.Access{remoteAll, device.RemoteRead}[rng.IntN(2)])
+			require.NoError(t, err)
+			require.Zero(t, mr.Bytes()[0])
+			mr.Bytes()[0] = 1
+			c.mr = mr
+			c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
+			if live = append(live, mr); len(live) > 5 {
+				i := rng.IntN(len(live))
+				require.NoError(t, live[i].Close())
+				live = append(live[:i], live[i+1:]...)
+			}
+		}
+		c.devA().watch.look()
+	}
+	turn(1000)
+	files, mappings := countFiles(t), countMappings(t)
+	turn(2000)
+	require.InDelta(t, files, countFiles(t), 2, "the runtime may open one")
+	require.InDelta(t, mappings, countMappings(t), 100)
+	const classes = 7 // of lengths that occur
+	require.LessOrEqual(t, len(c.devB().ranges.all), classes*(restFor+7))
+	for _, mr := range live {
+		require.NoError(t, mr.Close())
+	}
+}
+
+// A range rests before it is used again.
+func TestRanges(t *testing.T) {
+	var r ranges
+	first, err := r.take(5000)
+	require.NoError(t, err)
+	require.Len(t, first, 8192)
+	require.NoError(t, blank(first))
+	first[0] = 1
+	r.rest(first)
+	for range restFor {
+		mem, err := r.take(8192)
+		require.NoError(t, err)
+		require.NotSame(t, &first[0], &mem[0])
+		defer r.rest(mem)
+	}
+	var rest [][]byte
+	for range restFor {
+		mem, err := r.take(4097)
+		require.NoError(t, err)
+		rest = append(rest, mem)
+	}
+	for _, mem := range rest {
+		r.rest(mem)
+	}
+	again, err := r.take(8192)
+	require.NoError(t, err)
+	require.Same(t, &first[0], &again[0])
+	require.NoError(t, r.close())
+	_, err = r.take(1)
+	require.ErrorIs(t, err, device.ErrClosed)
+	require.ErrorIs(t, unix.Msync(unsafe.Slice(&again[0], pageBytes), unix.MS_ASYNC), unix.ENOMEM, "unmapped")
+}
+
+// More regions than may be mapped at one time: those least used go.
+func TestViewsBounded(t *testing.T) {
+	c := newCouple(t, 64, remoteAll)
+	local := make([]byte, 1)
+	first := c.mr
+	var all []device.MR
+	for i := range maxViews + 10 {
+		c.mr = c.alloc(1, remoteAll)
+		c.mr.Bytes()[0] = byte(i)
+		c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
+		require.Equal(t, byte(i), local[0])
+		all = append(all, c.mr)
+		c.mr = first // always the latest
+		c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
+	}
+	vs := c.devA().views
+	require.Equal(t, maxViews, vs.size())
+	require.Contains(t, *vs.byKey.Load(), first.RKey())
+	require.NotContains(t, *vs.byKey.Load(), all[0].RKey())
+	c.mr = all[0]
+	c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
+	require.Equal(t, byte(0), local[0])
+}
