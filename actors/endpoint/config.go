@@ -101,6 +101,14 @@ func (c *Config) setDefaults() {
 	if c.DetachLimit == 0 {
 		c.DetachLimit = 1 << 20
 	}
+	era := &c.Peer.Era
+	if c.Peer.RecvWindow == 0 {
+		c.Peer.RecvWindow = era.RecvWindow
+	}
+	if c.Policy.Rounding == 0 {
+		c.Policy.Rounding = era.Rounding
+	}
+	c.Peer.Features = era.Knows(c.Peer.Features)
 	c.Peer = c.Peer.WithDefaults()
 	if c.Peer.DeviceID == 0 {
 		c.Peer.DeviceID = i.PartID

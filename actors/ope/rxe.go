@@ -52,6 +52,7 @@ type Rxe struct {
 
 	msgID      uint32
 	sendID     uint32
+	credits    uint32 // that the request wished for
 	tag, data  uint64
 	head, tail *peer.Packet // not copied yet
 
@@ -98,7 +99,7 @@ func (r *Rxe) Begin(pkt *peer.Packet) {
 	r.m.Begin(RxInit, p, pkt.Length, packets)
 	r.stored = uint64(len(pkt.Payload))
 	r.msgID, r.sendID, r.tag = pkt.MsgID, pkt.SendID, pkt.Tag
-	r.data, r.hasData, r.tagged = pkt.Data, pkt.HasData, pkt.Tagged
+	r.data, r.hasData, r.tagged, r.credits = pkt.Data, pkt.HasData, pkt.Tagged, pkt.Credits
 	r.head, r.tail = pkt, pkt
 	if pkt.Multi != nil {
 		pkt.Multi.Rx = r.ref

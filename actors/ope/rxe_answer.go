@@ -43,8 +43,15 @@ func (r *Rxe) grant() uint64 {
 // window is how much is granted at a time.
 func (r *Rxe) window() uint64 {
 	p := r.pools
-	return uint64(p.Policy.Credits) * uint64(p.env.MTU-p.dataHeader())
+	n := p.Policy.Credits
+	if p.env.Config.Era.CreditsAsked {
+		n = max(n, min(int(r.credits), maxCreditsAsked))
+	}
+	return uint64(n) * uint64(p.env.MTU-p.dataHeader())
 }
+
+// maxCreditsAsked is what releases until 1.15 granted at most.
+const maxCreditsAsked = 64
 
 // control posts the packet that is owed, or a CTS of n bytes. False: it has to
 // wait, or failed.

@@ -163,10 +163,13 @@ func (t *Txe) Receive(ctx actor.Context) {
 
 // onSent: a packet arrived at the peer.
 func (t *Txe) onSent(p *device.Pke) {
-	n := p.Bytes
+	n, req := p.Bytes, t.isREQ(p)
 	t.pools.env.Q.Free(p)
 	if !t.busy {
 		return // the queue pair was closed meanwhile
+	}
+	if req {
+		t.link.Arrived()
 	}
 	t.link.Heard()
 	if err := t.m.Ack(n); err != nil {
@@ -185,9 +188,13 @@ func (t *Txe) onSent(p *device.Pke) {
 // onLost: a packet will never arrive; the operation failed for good, and the other
 // side would wait for the rest of it.
 func (t *Txe) onLost(m *peer.SendFailed) {
+	req := t.isREQ(m.Pke)
 	t.pools.env.Q.Free(m.Pke)
 	if !t.busy {
 		return
+	}
+	if req {
+		t.link.Arrived()
 	}
 	t.m.Lost()
 	if t.err == nil {

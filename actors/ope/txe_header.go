@@ -16,6 +16,9 @@ func (t *Txe) header(b []byte, seg Segment) []byte {
 	o := wire.Options{HasCQData: q.Flags&HasData != 0, CQData: q.Data}
 	t.link.Options(&o, t.rawAddr, t.connID)
 	tag, dc := q.Flags&Tagged != 0, t.m.Proto.dc()
+	if tag && env.Config.Era.CQData32 {
+		o.CQData = uint64(uint32(o.CQData))
+	}
 	switch t.m.Proto {
 	case Medium, DCMedium:
 		h := wire.MediumRTM{

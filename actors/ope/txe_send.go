@@ -153,8 +153,14 @@ func (t *Txe) post(p *device.Pke, seg Segment) error {
 		return fmt.Errorf("%s: %w", t.m.Proto, err)
 	}
 	env.Counters.PacketsSent[p.Type()]++
+	if !seg.Data && t.spent {
+		t.link.Posted()
+	}
 	return t.m.Posted(seg)
 }
+
+// isREQ tells whether a packet of the operation's own is a request with a msg_id.
+func (t *Txe) isREQ(p *device.Pke) bool { return t.spent && wire.Type(p.Type()).IsREQ() }
 
 // fillRDMA makes the entry a write of the segment into the peer's memory (§4.6).
 func (t *Txe) fillRDMA(p *device.Pke, seg Segment) {

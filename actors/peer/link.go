@@ -31,8 +31,11 @@ type Link struct {
 	UserQP    wire.UserRecvQP
 	Family    uint32 // device_version of HANDSHAKE
 	hasFamily bool
-	keysWrong int // accesses with keys that name nothing
-	Runt      int // bytes of runting reads under way, counted by operations
+	keysWrong int    // accesses with keys that name nothing
+	out       int    // requests with a msg_id under way
+	floor     uint32 // before this msg_id everything has arrived
+	dammed    bool   // the line waits for the rest of them
+	Runt      int    // bytes of runting reads under way, counted by operations
 
 	env     *Env
 	watched bool       // the peer looks after operations in progress
@@ -59,6 +62,35 @@ func (l *Link) Options(o *wire.Options, rawAddr, connID bool) {
 	if connID {
 		o.ConnID = l.env.Addr.ConnID()
 	}
+}
+
+// maxAhead is how many messages a sender may run ahead of one that has not arrived:
+// libfabric until 1.22 ends its process when one comes that is 16384 ahead of the
+// one whose turn it is, for instance since that one meets RNR again and again.
+const maxAhead = 8192
+
+// Posted counts a request with a msg_id that goes out, Arrived one that got there.
+func (l *Link) Posted() { l.out++ }
+
+// Arrived counts a request with a msg_id that got there.
+func (l *Link) Arrived() {
+	if l.out--; l.out == 0 && l.dammed {
+		l.dammed = false
+		l.env.Sh.Tell(l.Peer, &undammed)
+	}
+}
+
+// mayRun tells whether id may be given out.
+func (l *Link) mayRun(id uint32) bool {
+	if id-l.floor < maxAhead || l.Can(wire.FeaturePeerError) {
+		return true
+	}
+	if l.out > 0 {
+		l.dammed = true
+		return false
+	}
+	l.floor = id
+	return true
 }
 
 // Known tells whether the peer's features are known: from its HANDSHAKE, or since

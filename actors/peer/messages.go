@@ -236,4 +236,10 @@ type gotThrough struct{ shard.Message }
 
 var through gotThrough
 
+// lineOpen tells the peer that what held up the line has arrived
+// (operation -> peer).
+type lineOpen struct{ shard.Message }
+
+var undammed lineOpen
+
 var watchStart watchBegin

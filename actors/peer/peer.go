@@ -63,6 +63,8 @@ const (
 func New(env *Env, l *Link) *Peer {
 	l.env = env
 	l.heard = env.now()
+	l.floor = env.Config.MsgIDBase
+	l.Self = l.Addr == env.Addr
 	return &Peer{
 		env: env, link: l,
 		nextID:  env.Config.MsgIDBase,
@@ -86,6 +88,8 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.onHold(m)
 	case *backoffOver:
 		p.leaveBackoff()
+	case *lineOpen:
+		p.serveLine()
 	case *gotThrough:
 		p.leaveBackoff()
 	case *watchBegin:

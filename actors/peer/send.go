@@ -44,6 +44,9 @@ func (p *Peer) serveLine() {
 			p.env.Sh.Tell(t.Op, &Refused{Turn: t, Err: missing(f)})
 			continue
 		}
+		if !t.NoID && !p.link.mayRun(p.nextID) {
+			return
+		}
 		pke := p.env.Q.Alloc()
 		if pke == nil {
 			p.env.Q.AwaitSlot(&p.slotWait)

@@ -68,6 +68,7 @@ func (a *attachment) Info() device.Info {
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP,
 		CopiesAtPost: true,
 		RDMARead:     true, RDMAWrite: true, MaxRDMA: maxRDMA,
+		MinRead: minRead, MinReadWrite: minRead,
 	}
 }
 

@@ -1,0 +1,186 @@
+package ope
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/errno"
+)
+
+// The boundaries below are worked out by hand for MTU 8760 (§3.2, §3.3, §4): what a
+// request can carry is the MTU less its mandatory header, 40 bytes of raw address or
+// 4 of connid, 8 of CQ data, 24 for each rma_iov.
+const testMTU = 8760
+
+type choice struct {
+	name  string
+	facts Facts
+	last  int   // the longest
+	upTo  Proto // that goes by this
+	then  Proto // and one byte more by that
+}
+
+func able(f Facts) Facts {
+	f.MTU, f.Source, f.Local, f.Target, f.MaxRDMA = testMTU, true, true, true, 1<<30
+	return f
+}
+
+func plain(f Facts) Facts {
+	f.MTU, f.Target, f.MaxRDMA = testMTU, true, 1<<30
+	return f
+}
+
+func TestChooseAtBoundaries(t *testing.T) {
+	send, write, read := Facts{Kind: KindSend}, Facts{Kind: KindWrite}, Facts{Kind: KindRead}
+	with := func(f Facts, edit func(*Facts)) Facts { edit(&f); return f }
+	raw := func(f *Facts) { f.RawAddr = true }
+	connID := func(f *Facts) { f.ConnID = true }
+	data := func(f *Facts) { f.RawAddr, f.HasData = true, true }
+	tagged := func(f *Facts) { f.ConnID, f.Tagged = true, true }
+	dc := func(f *Facts) { f.ConnID, f.Deliver = true, true }
+	dcTagged := func(f *Facts) { f.ConnID, f.Deliver, f.Tagged = true, true, true }
+	canRead := func(f *Facts) { f.ConnID, f.CanRead = true, true }
+	for _, c := range []choice{
+		{"eager, raw address", plain(with(send, raw)), 8760 - 8 - 40, Eager, Medium},
+		{"eager, connid", plain(with(send, connID)), 8760 - 8 - 4, Eager, Medium},
+		{"eager, no optional header", plain(send), 8760 - 8, Eager, Medium},
+		{"eager, CQ data", plain(with(send, data)), 8760 - 8 - 40 - 8, Eager, Medium},
+		{"eager, tagged", plain(with(send, tagged)), 8760 - 16 - 4, Eager, Medium},
+		{"DC eager", plain(with(send, dc)), 8760 - 16 - 4, DCEager, DCMedium},
+		{"DC eager, tagged", plain(with(send, dcTagged)), 8760 - 24 - 4, DCEager, DCMedium},
+		{"medium", plain(with(send, raw)), 65536, Medium, LongCTS},
+		{"DC medium", plain(with(send, dc)), 65536, DCMedium, DCLongCTS},
+		{"long-CTS", able(with(send, canRead)), 1<<20 - 1, LongCTS, LongRead},
+		{"DC long-CTS", able(with(with(send, canRead), dc)), 1<<20 - 1, DCLongCTS, LongRead},
+		{"long-CTS from memory that is not registered", plain(with(send, canRead)), 1<<20 - 1, LongCTS, LongCTS},
+		{"long-CTS to a peer that cannot read", able(with(send, connID)), 1<<20 - 1, LongCTS, LongCTS},
+		{"eager write", plain(with(write, connID)), 8760 - 8 - 24 - 4, EagerWrite, LongCTSWrite},
+		{"DC eager write", plain(with(write, dc)), 8760 - 16 - 24 - 4, DCEagerWrite, DCLongCTSWrite},
+		{"long-CTS write", able(with(write, canRead)), 65535, LongCTSWrite, LongReadWrite},
+		{"DC long-CTS write", able(with(with(write, canRead), dc)), 65535, DCLongCTSWrite, LongReadWrite},
+		{"short read", plain(with(read, connID)), 8760 - 24 - 1, ShortRead, LongCTSRead},
+		{"direct read", able(with(read, canRead)), 1 << 30, DirectRead, DirectRead},
+		{"read into memory that is not registered", with(able(with(read, canRead)), func(f *Facts) { f.Local = false }), 8760 - 24 - 1, ShortRead, LongCTSRead},
+		{"read of memory that RDMA does not reach", with(able(with(read, canRead)), func(f *Facts) { f.Target = false }), 8760 - 24 - 1, ShortRead, LongCTSRead},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := Policy{}.WithDefaults()
+			for _, x := range []struct {
+				n    int
+				want Proto
+			}{{c.last - 1, c.upTo}, {c.last, c.upTo}, {c.last + 1, c.then}} {
+				f := c.facts
+				f.Total = x.n
+				s, err := Choose(&f, &p)
+				require.NoError(t, err)
+				require.Equal(t, x.want.String(), s.Proto.String(), "%d bytes", x.n)
+				require.EqualValues(t, x.n, s.Total)
+			}
+		})
+	}
+}
+
+// TestChooseBySettings moves each threshold.
+func TestChooseBySettings(t *testing.T) {
+	for _, c := range []struct {
+		policy Policy
+		facts  Facts
+		want   string // at 999, 1000 and 1001 bytes
+	}{
+		{Policy{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true}, "eager long-read long-read"},
+		{Policy{MinRead: -1}, Facts{Kind: KindSend, CanRead: true}, "eager eager eager"},
+		{Policy{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true, MediumFirst: true}, "eager eager eager"},
+		{Policy{MinRead: 1000, RuntSize: 64}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 64}, "eager runting read runting read"},
+		{Policy{MinRead: 1000, RuntSize: 64}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 7}, "eager long-read long-read"},
+		{Policy{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 64, Deliver: true}, "DC eager long-read long-read"},
+		{Policy{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true}, "eager write long-read write long-read write"},
+		{Policy{MinReadWrite: -1}, Facts{Kind: KindWrite, CanRead: true}, "eager write eager write eager write"},
+		{Policy{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true, CanWrite: true}, "direct write direct write direct write"},
+		{Policy{}, Facts{Kind: KindWrite, CanWrite: true, HasData: true}, "eager write eager write eager write"},
+		{Policy{}, Facts{Kind: KindWrite, CanWrite: true, HasData: true, SameUnsolicited: true}, "direct write direct write direct write"},
+	} {
+		f, p := able(c.facts), c.policy.WithDefaults()
+		got := ""
+		for n := 999; n <= 1001; n++ {
+			f.Total = n
+			s, err := Choose(&f, &p)
+			require.NoError(t, err)
+			got += " " + s.Proto.String()
+		}
+		require.Equal(t, c.want, got[1:], "%+v", c)
+	}
+	f, p := Facts{Kind: KindSend, MTU: 1000, Total: 2000}, Policy{MaxMedium: -1}.WithDefaults()
+	s, err := Choose(&f, &p)
+	require.NoError(t, err)
+	require.Equal(t, LongCTS, s.Proto, "no medium")
+}
+
+// TestChooseWindows: an RTR grants what it can take at once, RDMA is cut where the
+// device ends.
+func TestChooseWindows(t *testing.T) {
+	p := Policy{Credits: 2}.WithDefaults()
+	f := plain(Facts{Kind: KindRead, Total: 100000})
+	s, err := Choose(&f, &p)
+	require.NoError(t, err)
+	require.EqualValues(t, 2*(8760-32), s.Window)
+	f.Total = 8736
+	s, err = Choose(&f, &p)
+	require.NoError(t, err)
+	require.Equal(t, LongCTSRead, s.Proto)
+	require.EqualValues(t, 8736, s.Window, "never more than the message")
+
+	for _, c := range []struct{ total, parts int }{{0, 1}, {1, 1}, {1000, 1}, {1001, 2}, {2000, 2}, {2001, 3}} {
+		f := able(Facts{Kind: KindWrite, CanWrite: true, Total: c.total})
+		f.MaxRDMA = 1000
+		s, err := Choose(&f, &p)
+		require.NoError(t, err)
+		require.Equal(t, c.parts, s.Parts, "%d bytes", c.total)
+	}
+	// Immediate data travels with one request only.
+	f = able(Facts{Kind: KindWrite, CanWrite: true, HasData: true, SameUnsolicited: true, Total: 1001})
+	f.MaxRDMA = 1000
+	s, err = Choose(&f, &p)
+	require.NoError(t, err)
+	require.Equal(t, EagerWrite, s.Proto)
+}
+
+func TestChooseAtomics(t *testing.T) {
+	p := Policy{}.WithDefaults()
+	for _, c := range []struct {
+		form Fetches
+		dc   bool
+		want Proto
+		most int
+	}{
+		{AtomicWrite, false, WriteAtomic, 8760 - 152},
+		{AtomicWrite, true, DCWriteAtomic, 8760 - 152},
+		{AtomicFetch, true, FetchAtomic, 8760 - 152},
+		{AtomicCompare, false, CompareAtomic, (8760 - 152) / 2},
+	} {
+		f := plain(Facts{Kind: KindAtomic, Form: c.form, Deliver: c.dc, Total: c.most})
+		s, err := Choose(&f, &p)
+		require.NoError(t, err, fmt.Sprint(c))
+		require.Equal(t, c.want, s.Proto)
+		f.Total++
+		_, err = Choose(&f, &p)
+		require.ErrorIs(t, err, errno.ErrMsgSize)
+	}
+}
+
+// TestChooseHeaderless: a peer with a user receive queue pair takes one datagram
+// without a header, or nothing.
+func TestChooseHeaderless(t *testing.T) {
+	p := Policy{}.WithDefaults()
+	f := plain(Facts{Kind: KindSend, UserQP: true, Total: testMTU})
+	s, err := Choose(&f, &p)
+	require.NoError(t, err)
+	require.Equal(t, Headerless, s.Proto)
+	f.Total++
+	_, err = Choose(&f, &p)
+	require.ErrorIs(t, err, errno.ErrMsgSize)
+	f = plain(Facts{Kind: KindSend, UserQP: true, Tagged: true})
+	_, err = Choose(&f, &p)
+	require.ErrorIs(t, err, errno.ErrNotSupported)
+}
