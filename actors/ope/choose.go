@@ -10,16 +10,12 @@ import (
 
 // Facts are what the choice of a subprotocol depends on. Sizes are in bytes.
 type Facts struct {
+	Headers
 	Kind    Kind
 	Form    Fetches
 	Total   int
 	Tagged  bool
-	HasData bool
 	Deliver bool
-
-	MTU     int
-	RawAddr bool // optional headers of the requests
-	ConnID  bool
 
 	// Source: the memory here may be read by the peer's device. Local: it may
 	// take part in RDMA of ours.
@@ -36,6 +32,14 @@ type Facts struct {
 	MaxRDMA           int  // bytes of one RDMA request
 }
 
+// Headers are the optional headers of the requests, and the MTU that they share.
+type Headers struct {
+	MTU     int
+	RawAddr bool
+	ConnID  bool
+	HasData bool
+}
+
 // Why an operation has no subprotocol.
 var (
 	errTooLong  = fmt.Errorf("%w: longer than a packet", errno.ErrMsgSize)
@@ -44,15 +48,15 @@ var (
 )
 
 // room is what a request with the given mandatory header can carry.
-func (f *Facts) room(header int) int {
-	n := f.MTU - header
-	if f.RawAddr {
+func (h *Headers) room(header int) int {
+	n := h.MTU - header
+	if h.RawAddr {
 		n -= wire.RawAddrHdrLen
 	}
-	if f.ConnID {
+	if h.ConnID {
 		n -= wire.ConnIDHdrLen
 	}
-	if f.HasData {
+	if h.HasData {
 		n -= wire.CQDataHdrLen
 	}
 	return n

@@ -98,8 +98,8 @@ func TestChooseBySettings(t *testing.T) {
 		{Policy{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true}, "eager write long-read write long-read write"},
 		{Policy{MinReadWrite: -1}, Facts{Kind: KindWrite, CanRead: true}, "eager write eager write eager write"},
 		{Policy{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true, CanWrite: true}, "direct write direct write direct write"},
-		{Policy{}, Facts{Kind: KindWrite, CanWrite: true, HasData: true}, "eager write eager write eager write"},
-		{Policy{}, Facts{Kind: KindWrite, CanWrite: true, HasData: true, SameUnsolicited: true}, "direct write direct write direct write"},
+		{Policy{}, Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}}, "eager write eager write eager write"},
+		{Policy{}, Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}, SameUnsolicited: true}, "direct write direct write direct write"},
 	} {
 		f, p := able(c.facts), c.policy.WithDefaults()
 		got := ""
@@ -111,7 +111,7 @@ func TestChooseBySettings(t *testing.T) {
 		}
 		require.Equal(t, c.want, got[1:], "%+v", c)
 	}
-	f, p := Facts{Kind: KindSend, MTU: 1000, Total: 2000}, Policy{MaxMedium: -1}.WithDefaults()
+	f, p := Facts{Headers: Headers{MTU: 1000}, Kind: KindSend, Total: 2000}, Policy{MaxMedium: -1}.WithDefaults()
 	s, err := Choose(&f, &p)
 	require.NoError(t, err)
 	require.Equal(t, LongCTS, s.Proto, "no medium")
@@ -139,7 +139,7 @@ func TestChooseWindows(t *testing.T) {
 		require.Equal(t, c.parts, s.Parts, "%d bytes", c.total)
 	}
 	// Immediate data travels with one request only.
-	f = able(Facts{Kind: KindWrite, CanWrite: true, HasData: true, SameUnsolicited: true, Total: 1001})
+	f = able(Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}, SameUnsolicited: true, Total: 1001})
 	f.MaxRDMA = 1000
 	s, err = Choose(&f, &p)
 	require.NoError(t, err)

@@ -177,9 +177,11 @@ func nextID(id uint32) uint32 { return id + nextUse }
 
 // facts fills in what is known of the peer, the devices and the memory.
 func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
-	e := &p.env.Config.Era
-	f.MediumFirst = e.MediumFirst
 	f.UserQP = l.Features.Has(wire.FeatureUserRecvQP)
+	if q.Kind == KindSend && !p.mayRead(f.Total) {
+		return
+	}
+	f.MediumFirst = p.env.Config.Era.MediumFirst
 	f.CanRead = p.mayRDMARead() && l.CanRDMA(wire.FeatureRDMARead)
 	f.CanWrite = p.Info.RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite)
 	f.MaxRDMA = p.maxRDMA()

@@ -34,7 +34,9 @@ func (r *Rxe) onGrant(p *device.Pke) {
 	}
 	req := &r.ord.Req
 	rawAddr, connID := r.link.Optional()
-	f := Facts{Kind: KindRead, Total: len(req.Buf), MTU: r.pools.env.MTU, RawAddr: rawAddr, ConnID: connID}
+	f := Facts{
+		Headers: Headers{MTU: r.pools.env.MTU, RawAddr: rawAddr, ConnID: connID}, Kind: KindRead, Total: len(req.Buf),
+	}
 	r.pools.facts(&f, r.link, req)
 	s, err := Choose(&f, &r.pools.Policy)
 	if err != nil {

@@ -211,10 +211,12 @@ func (r *Rxe) goOn() {
 	if !r.busy {
 		return
 	}
-	if r.m.State == RxAnswer {
-		r.complete()
+	if !r.m.State.over() {
+		if r.m.State == RxAnswer {
+			r.complete()
+		}
+		r.pump()
 	}
-	r.pump()
 	r.settle()
 }
 

@@ -97,8 +97,10 @@ func (t *Txe) onNACK() error {
 	}
 	if t.m.Proto == LongReadWrite {
 		t.rawAddr, t.connID = t.link.Optional()
-		f := Facts{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: t.ord.Req.Flags&HasData != 0}
-		s.Seg = f.room(wire.LongCTSRTWLen + wire.RMAIOVLen)
+		h := Headers{
+			MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: t.ord.Req.Flags&HasData != 0,
+		}
+		s.Seg = h.room(wire.LongCTSRTWLen + wire.RMAIOVLen)
 		s.Proto = LongCTSWrite
 		if t.ord.Req.Flags&Deliver != 0 {
 			s.Proto = DCLongCTSWrite

@@ -36,9 +36,15 @@ func (t *Txe) onGrant(p *device.Pke) {
 func (t *Txe) choose() error {
 	t.rawAddr, t.connID = t.link.Optional()
 	q := &t.ord.Req
+	h := Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0}
+	if t.isShort(&h) {
+		n := uint64(len(q.Buf))
+		t.m.Start(&Shape{Proto: Eager, Total: n, End: n, Seg: len(q.Buf), Parts: 1})
+		return nil
+	}
 	f := Facts{
-		Kind: q.Kind, Form: q.Form, Total: len(q.Buf), Tagged: q.Flags&Tagged != 0, HasData: q.Flags&HasData != 0,
-		Deliver: q.Flags&Deliver != 0, MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID,
+		Headers: h, Kind: q.Kind, Form: q.Form, Total: len(q.Buf), Tagged: q.Flags&Tagged != 0,
+		Deliver: q.Flags&Deliver != 0,
 	}
 	if q.Kind != KindAtomic {
 		t.pools.facts(&f, t.link, q)
@@ -68,6 +74,24 @@ func (t *Txe) choose() error {
 		t.member.Bound()
 	}
 	return nil
+}
+
+// isShort sees the common case, for which Choose has the same answer: a message that
+// fits one packet.
+func (t *Txe) isShort(h *Headers) bool {
+	q := &t.ord.Req
+	if q.Kind != KindSend || q.Flags&Deliver != 0 || t.pools.mayRead(len(q.Buf)) ||
+		t.link.Features.Has(wire.FeatureUserRecvQP) {
+		return false
+	}
+	return len(q.Buf) <= h.room(eagerHeader(q.Flags&Tagged != 0))
+}
+
+func eagerHeader(tagged bool) int {
+	if tagged {
+		return wire.EagerTagRTMLen
+	}
+	return wire.EagerMsgRTMLen
 }
 
 // useSource keeps the region of the buffer, if it lies in one.

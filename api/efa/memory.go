@@ -4,67 +4,159 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/runtime/arena"
+	"github.com/efactor/efactor/runtime/shard"
 )
 
-// Access is what a memory region may be used for.
+// Access is what a memory region may be used for; zero means AccessSend and
+// AccessRecv.
 type Access uint8
 
 // The access rights (FI_SEND and so on).
 const (
+	// AccessSend: messages and writes may come from it. Long ones are read by
+	// the peer's device where both devices can, so that they are copied once.
 	AccessSend Access = 1 << iota
+	// AccessRecv: messages and what is read may go to it.
 	AccessRecv
-	AccessRemoteRead  // not built yet
-	AccessRemoteWrite // not built yet
+	// AccessRemoteRead: peers may read it, and fetch by atomics.
+	AccessRemoteRead
+	// AccessRemoteWrite: peers may write it, and update it by atomics.
+	AccessRemoteWrite
+
+	allAccess = AccessSend | AccessRecv | AccessRemoteRead | AccessRemoteWrite
 )
 
-// MemoryRegion is memory outside the Go heap: the recommended source of buffers,
-// since devices can reach it without a copy. A plain slice works everywhere too.
-type MemoryRegion struct {
-	mu  sync.Mutex
-	mem *arena.Arena
+// rights gives what a is called by the device, and in the table of regions, which
+// peers are held to. A device that is to read for a message needs the right to
+// read, which does not make a peer's reads legal.
+func (a Access) rights() (dev device.Access, table mr.Access) {
+	if a&(AccessSend|AccessRemoteRead) != 0 {
+		dev |= device.RemoteRead
+	}
+	if a&(AccessRecv|AccessRemoteWrite) != 0 {
+		dev |= device.LocalWrite
+		table |= device.LocalWrite
+	}
+	if a&AccessRemoteWrite != 0 {
+		dev |= device.RemoteWrite
+		table |= device.RemoteWrite
+	}
+	if a&AccessRemoteRead != 0 {
+		table |= device.RemoteRead
+	}
+	if a&AccessSend != 0 {
+		table |= mr.Send
+	}
+	return dev, table
 }
 
-// Alloc returns n bytes of zeroed, page-aligned memory outside the Go heap. It
-// lives until Close; using its bytes afterwards crashes the program.
+// MemoryRegion is memory that the device knows: it reaches it without a copy, and
+// peers that have its Remote may use it as Access says. A plain slice works as a
+// buffer everywhere too.
+type MemoryRegion struct {
+	dom    *Domain
+	mem    []byte
+	access Access
+	remote Remote
+	region *mr.Region
+
+	mu      sync.Mutex
+	state   regionState
+	idle    bool            // no operation uses it
+	err     error           // of Close
+	waiting []*shard.Signal // wait in Close
+}
+
+type regionState uint8
+
+const (
+	regionOpen regionState = iota
+	regionClosing
+	regionClosed
+)
+
+// Alloc returns n bytes of zeroed, page-aligned memory outside the Go heap, in the
+// kind of memory that the device reaches best: the recommended source of buffers.
+// It lives until Close; using its bytes afterwards crashes the program. ErrNoMR
+// means that the device takes no more regions.
 func (d *Domain) Alloc(n int, a Access) (*MemoryRegion, error) {
-	if a&(AccessRemoteRead|AccessRemoteWrite) != 0 {
-		return nil, fmt.Errorf("%w: remote access to memory is not built yet", ErrNotSupported)
+	if n <= 0 {
+		return nil, fmt.Errorf("%w: Alloc of %d bytes", ErrInvalid, n)
 	}
-	mem, err := arena.New(n)
+	return d.register(a, func(a device.Access) (device.MR, error) { return d.fab.dev.Alloc(n, a) })
+}
+
+// Register makes memory that the caller has known to the device, until Close: it
+// is pinned, if it is Go's, and kept from the garbage collector. A device in shared
+// memory does not reach it from other processes; there peers use it by emulated
+// operations, which copy more than once. ErrNoMR means that the device refused: it
+// takes no more regions.
+func (d *Domain) Register(p []byte, a Access) (*MemoryRegion, error) {
+	if len(p) == 0 {
+		return nil, fmt.Errorf("%w: Register of no bytes", ErrInvalid)
+	}
+	m, err := d.register(a, func(a device.Access) (device.MR, error) { return d.fab.dev.Register(p, a) })
+	if err == nil {
+		m.pin()
+	}
+	return m, err
+}
+
+func (d *Domain) register(a Access, from func(device.Access) (device.MR, error)) (*MemoryRegion, error) {
+	if a&^allAccess != 0 {
+		return nil, fmt.Errorf("%w: access %#x", ErrInvalid, uint8(a))
+	}
+	if a == 0 {
+		a = AccessSend | AccessRecv
+	}
+	if err := d.enter(&d.memory); err != nil {
+		return nil, err
+	}
+	rights, table := a.rights()
+	dev, err := from(rights)
+	if err != nil {
+		d.leave(&d.memory)
+		return nil, fmt.Errorf("%w: %w", registerErrno(err), err)
+	}
+	m := &MemoryRegion{dom: d, mem: dev.Bytes(), access: a, region: d.regions.Add(dev, table)}
+	m.region.OnIdle = m.onIdle
+	m.remote = Remote{Addr: m.region.Addr(), Len: uint64(len(m.mem)), Key: m.region.Key()}
+	return m, nil
+}
+
+// registerErrno is the number for a device's refusal.
+func registerErrno(err error) Errno {
 	switch {
 	case errors.Is(err, arena.ErrSize):
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
+		return ErrInvalid
+	case errors.Is(err, syscall.ENOMEM):
+		return ErrNoMemory
+	case errors.Is(err, device.ErrNoMemory):
+		return ErrNoMR
+	case errors.Is(err, device.ErrClosed):
+		return ErrClosed
+	default:
+		return ErrNotSupported
 	}
-	return &MemoryRegion{mem: mem}, nil
-}
-
-// Register makes memory that the caller has known to the device. Not built yet.
-func (d *Domain) Register(_ []byte, _ Access) (*MemoryRegion, error) {
-	return nil, fmt.Errorf("%w: Register is not built yet, use Alloc", ErrNotSupported)
 }
 
 // Bytes is the memory; nil after Close.
 func (m *MemoryRegion) Bytes() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.mem == nil {
+	if m.state == regionClosed {
 		return nil
 	}
-	return m.mem.Bytes()
+	return m.mem
 }
 
-// Close frees the memory. No operation may use it any more.
-func (m *MemoryRegion) Close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.mem == nil {
-		return nil
-	}
-	mem := m.mem
-	m.mem = nil
-	return mem.Close()
-}
+// Remote names the whole region, for peers. After Close it names nothing.
+func (m *MemoryRegion) Remote() Remote { return m.remote }
+
+// Access is what the region may be used for.
+func (m *MemoryRegion) Access() Access { return m.access }

@@ -19,15 +19,16 @@ const (
 	maxQP    = 4096
 
 	// maxRDMA bounds the copy of one RDMA request, and so for how long it holds
-	// the shard: about 15 us. Smaller requests are no faster (BenchmarkRead).
+	// the shard: 5 to 20 us, as the data is in a cache or not. Smaller requests
+	// are no faster (BenchmarkRead).
 	maxRDMA = 256 << 10
 
 	// minRead is from which size a message is rather read from where it lies.
-	// Measured as BenchmarkCross does: with data that is in no cache, one copy
-	// by the receiver takes 20 us for 256 KiB, two, in turn at both sides, take
-	// 22 us; below, they are within a tenth of each other. Data that the sender
-	// has just made comes over sooner by packets up to 1 MiB, which costs two
-	// processors that time, however.
+	// BenchmarkCross: with data that is in no cache, one copy by the receiver and
+	// two, at both sides at the same time, take equally long from 64 KiB on (21
+	// to 23 us for 256 KiB). Data that the sender has just made comes sooner by
+	// packets up to 1 MiB (11 us, not 14). But that takes two processors'
+	// time, and leaves out what the protocol does for each of 30 packets.
 	minRead = 256 << 10
 )
 
