@@ -3,9 +3,11 @@ package efa
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -51,9 +53,13 @@ type Domain struct {
 	shards []*shard.Shard
 	sim    bool // time and progress come from the device
 
+	regions mr.Table // what peers may use, and devices read
+
 	mu     sync.Mutex
-	open   int // endpoints
-	next   int // shard of the next endpoint
+	open   int     // endpoints
+	memory int     // memory regions
+	eps    []*core // the endpoints, oldest first
+	next   int     // shard of the next endpoint
 	closed bool
 }
 
@@ -143,23 +149,53 @@ func (d *Domain) shard() *shard.Shard {
 	return s
 }
 
-func (d *Domain) enter() error {
+// enter counts an object of the domain.
+func (d *Domain) enter(n *int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return fmt.Errorf("%w: the domain is closed", ErrClosed)
 	}
-	d.open++
+	*n++
 	return nil
 }
 
-func (d *Domain) leave() {
+func (d *Domain) leave(n *int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.open--
+	*n--
 }
 
-// Close fails with ErrBusy while endpoints are open, then stops the shards.
+// add notes an endpoint whose operations may use the domain's memory regions.
+func (d *Domain) add(c *core) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.eps = append(d.eps, c)
+}
+
+func (d *Domain) remove(c *core) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.eps = slices.DeleteFunc(d.eps, func(x *core) bool { return x == c })
+}
+
+// enabled lists the endpoints that may have operations in progress.
+func (d *Domain) enabled() []*core {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(d.eps), func(c *core) bool { return c.live() != nil })
+}
+
+// busy is a shard that has something to do, if there is one.
+func (d *Domain) busy() *shard.Shard {
+	if eps := d.enabled(); len(eps) > 0 {
+		return eps[0].sh
+	}
+	return d.shards[0]
+}
+
+// Close fails with ErrBusy while endpoints or memory regions are open, then stops
+// the shards.
 func (d *Domain) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,6 +204,9 @@ func (d *Domain) Close() error {
 	}
 	if d.open > 0 {
 		return fmt.Errorf("%w: %d endpoints of the domain are open", ErrBusy, d.open)
+	}
+	if d.memory > 0 {
+		return fmt.Errorf("%w: %d memory regions of the domain are open", ErrBusy, d.memory)
 	}
 	d.closed = true
 	var first error

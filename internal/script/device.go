@@ -32,6 +32,9 @@ func NewDevice(info device.Info) *Device {
 	if info.MTU == 0 {
 		info.MTU = 8760
 	}
+	if info.MaxRDMA == 0 {
+		info.MaxRDMA = 1 << 30
+	}
 	info.MaxSQ, info.MaxRQ, info.MaxQP = 4096, 4096, 1
 	d := &Device{info: info}
 	d.regions = nic.NewRegions(nic.RegionsConfig{Base: 1 << 40, Key: func() uint32 {
@@ -100,6 +103,7 @@ type QP struct {
 
 	comps  []device.Completion
 	poison bool
+	memory []*Memory // of the other sides
 
 	// Faults is what the queue pair's user did that a device forbids.
 	Faults []string

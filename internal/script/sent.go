@@ -7,19 +7,29 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// Sent is a packet that the endpoint posted.
+// Sent is a packet or RDMA request that the endpoint posted.
 type Sent struct {
-	N     int // from 1, in the order of posting
-	GID   device.GID
-	QPN   uint16
-	QKey  uint32
-	Bytes []byte // as they were at the post
+	N    int // from 1, in the order of posting
+	GID  device.GID
+	QPN  uint16
+	QKey uint32
+	Kind device.WR
+
+	// Bytes are the packet as it was at the post, or what an RDMA write carries;
+	// nil of an RDMA read.
+	Bytes  []byte
+	HasImm bool
+	Imm    uint32
+
+	Remote uint64 // RDMA: address, key and bytes on the other side
+	RKey   uint32
+	Len    int
 
 	Done   bool
 	Status device.Status // if Done
 
 	id      uint64
-	payload []byte // the caller's memory
+	payload []byte // the caller's memory; of an RDMA read where the data goes
 }
 
 // PostSend implements device.QP.
@@ -37,18 +47,22 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 		q.fault("post to a full send queue of %d", q.sq)
 		return device.ErrQueueFull
 	}
-	switch {
-	case int(wr.AH) >= len(q.gids):
+	if int(wr.AH) >= len(q.gids) {
 		return device.ErrBadAH
-	case len(wr.Header)+len(wr.Payload) > q.dev.info.MTU:
-		q.fault("packet of %d bytes, MTU %d", len(wr.Header)+len(wr.Payload), q.dev.info.MTU)
-		return device.ErrTooLong
+	}
+	if err := q.check(wr); err != nil {
+		return err
 	}
 	q.flying++
-	q.ringing = append(q.ringing, &Sent{
-		N: len(q.sent) + len(q.ringing) + 1, GID: q.gids[wr.AH], QPN: wr.QPN, QKey: wr.QKey,
-		Bytes: slices.Concat(wr.Header, wr.Payload), id: wr.ID, payload: wr.Payload,
-	})
+	s := &Sent{
+		N: len(q.sent) + len(q.ringing) + 1, GID: q.gids[wr.AH], QPN: wr.QPN, QKey: wr.QKey, Kind: wr.Kind,
+		HasImm: wr.HasImm, Imm: wr.Imm, Remote: wr.Remote, RKey: wr.RKey, Len: len(wr.Payload),
+		id: wr.ID, payload: wr.Payload,
+	}
+	if wr.Kind != device.WRRead {
+		s.Bytes = slices.Concat(wr.Header, wr.Payload)
+	}
+	q.ringing = append(q.ringing, s)
 	return nil
 }
 
@@ -58,19 +72,28 @@ func (q *QP) Refuse(errs ...error) { q.refuse = append(q.refuse, errs...) }
 // Sent is everything that went out, in order.
 func (q *QP) Sent() []*Sent { return q.sent }
 
-// Flying are the packets without a completion.
+// Flying are the packets and requests without a completion.
 func (q *QP) Flying() []*Sent {
 	return slices.DeleteFunc(slices.Clone(q.sent), func(s *Sent) bool { return s.Done })
 }
 
-// Complete ends a packet with a status. A device that doesn't copy at the post
-// reads the payload now, so it must still be what it was.
+// Complete ends a packet or request with a status. A device that doesn't copy at
+// the post reads the payload now, so it must still be what it was. RDMA that ends
+// well moves data to or from the other side's [Memory].
 func (q *QP) Complete(s *Sent, status device.Status) {
+	if status == device.StatusOK && s.Kind != device.WRSend {
+		status = q.move(s)
+	}
+	q.end(s, status)
+}
+
+func (q *QP) end(s *Sent, status device.Status) {
 	if s.Done {
 		q.fault("test: packet %d completed twice", s.N)
 		return
 	}
-	if !q.dev.info.CopiesAtPost && !bytes.Equal(s.payload, s.Bytes[len(s.Bytes)-len(s.payload):]) {
+	kept := q.dev.info.CopiesAtPost && s.Kind == device.WRSend || s.Kind == device.WRRead
+	if !kept && !bytes.Equal(s.payload, s.Bytes[len(s.Bytes)-len(s.payload):]) {
 		q.fault("payload of packet %d changed while the device had it", s.N)
 	}
 	s.Done, s.Status, s.payload = true, status, nil
@@ -82,30 +105,40 @@ func (q *QP) Complete(s *Sent, status device.Status) {
 // if there is none, which the sender would see as RNR. With anonymous the device
 // can't tell the GID of a sender to whom there is no address handle.
 func (q *QP) Arrive(gid device.GID, qpn uint16, anonymous bool, packet []byte) bool {
-	if len(q.order) == 0 || q.closed {
+	slot, ok := q.takeSlot()
+	if !ok {
 		return false
+	}
+	c := q.from(gid, qpn, anonymous)
+	c.ID, c.Op, c.Len = uint64(slot), device.OpRecv, copy(q.slots[slot], packet)
+	q.comps = append(q.comps, c)
+	return true
+}
+
+func (q *QP) takeSlot() (int32, bool) {
+	if len(q.order) == 0 || q.closed {
+		return 0, false
 	}
 	slot := q.order[0]
 	q.order = q.order[1:]
 	q.posted[slot] = false
-	c := device.Completion{
-		ID: uint64(slot), Op: device.OpRecv, SrcQPN: qpn, AH: device.UnknownAH,
-		Len: copy(q.slots[slot], packet),
-	}
+	return slot, true
+}
+
+// from begins a completion about another side.
+func (q *QP) from(gid device.GID, qpn uint16, anonymous bool) device.Completion {
+	c := device.Completion{SrcQPN: qpn, AH: device.UnknownAH}
 	if ah, ok := q.ahs[gid]; ok {
 		c.AH = ah
 	} else if !anonymous {
 		c.SrcGID = gid
 	}
-	q.comps = append(q.comps, c)
-	return true
+	return c
 }
 
 // Gone reports the death of the process behind a queue pair.
 func (q *QP) Gone(gid device.GID, qpn uint16, qkey uint32) {
-	c := device.Completion{Op: device.OpGone, SrcQPN: qpn, QKey: qkey, AH: device.UnknownAH, SrcGID: gid}
-	if ah, ok := q.ahs[gid]; ok {
-		c.AH, c.SrcGID = ah, device.GID{}
-	}
+	c := q.from(gid, qpn, false)
+	c.Op, c.QKey = device.OpGone, qkey
 	q.comps = append(q.comps, c)
 }

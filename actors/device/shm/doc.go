@@ -34,47 +34,12 @@
 // A stopped process is alive: it keeps the slots that it has claimed, one for each
 // queue pair, and costs others nothing else.
 //
-// # Regions
+// # Memory regions
 //
-// Memory of Alloc is a file of the directory, too, named by its key. Whoever is asked
-// for an RDMA request maps it at its first use and then copies, once, inside PostSend:
-//
-//	        owner                             others
-//	+--------+-----------------+      first page: read and write
-//	| header | data            |      data: read, and write if the owner's
-//	| state  |                 |            rights allow it, as the kernel
-//	| leases |                 |            enforces (view_linux.go)
-//	+--------+-----------------+
-//
-// A copier counts itself among the leases, looks whether the region is open, copies,
-// looks again and leaves (region.go). The owner's Close says closed, removes the
-// name and waits until there is no lease; then it gives the memory back and puts
-// blank memory at its addresses, where they stay until the device is closed or many
-// others of the size have been (ranges_linux.go). A request that sees a region closed
-// after its copy ends with StatusBadAddress, since nobody knows what it has copied.
-//
-//   - A copier that is killed or stopped leaves its lease. Close waits 10 ms for it,
-//     then it abandons the pages: what is still read from them is not believed, and
-//     what is still written nobody sees. They go with the last mapping.
-//   - An owner that is killed leaves the file. Its mapping held the file's lock, so
-//     those who look every 100 ms find it when one of its queue pairs has died, and
-//     who opens the directory or asks for the region finds it as well. They mark the
-//     region dead and remove it. Who has it mapped is not disturbed: until then
-//     requests end well, as if the owner had died later.
-//   - Mappings of closed regions and of dead owners' are dropped by the next request
-//     or the next look at the locks.
-//
-// A request names a queue pair, whose segment must be there and have the Q_Key, as
-// for sends; the region must be of the same device. Keys come from crypto/rand. What
-// a region's header says is checked against the size of the file when it is mapped,
-// and never read again.
-//
-// A write with immediate puts a note into the target's ring when the data is in its
-// place. It takes a posted receive, so with none posted the write ends with RNR, or
-// is done again.
-//
-// Memory of Register lies in one process and others do not reach it: MR.Remote is
-// false.
+// Memory of Alloc is a file that others map, so that an RDMA request is one copy
+// inside the requester's PostSend; a lease in shared memory tells the owner of it,
+// and who may die when is told in region.go. Memory of Register lies in one process:
+// MR.Remote is false.
 //
 // # Who is trusted
 //
