@@ -14,14 +14,14 @@ const (
 //	| base | send_id | recv_id | multiuse |
 //	+------+---------+---------+----------+
 //
-// Divergence: release 1.13 and older send 12 bytes. Parse accepts them if
-// FlagConnID isn't set; Append always writes 16.
+// Divergence: release 1.13 and older send 12 bytes, without the multiuse word.
+// Parse accepts them if FlagConnID isn't set; Append writes them if Short is.
 type EOR struct {
 	SendID    uint32 // from the LONGREAD or RUNTREAD packet
 	RecvID    uint32
 	HasConnID bool
 	ConnID    uint32 // multiuse, if HasConnID
-	Short     bool   // 12 bytes, as until 1.13; HasConnID must not be set
+	Short     bool   // 12 bytes, as until 1.13: there is no place for the connid
 }
 
 // Type is EOR.

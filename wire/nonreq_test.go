@@ -158,18 +158,26 @@ var nonREQCases = []codecCase{
 }
 
 func TestEORShort(t *testing.T) {
-	b := (&EOR{SendID: 2, RecvID: 5}).Append(nil)
+	short := EOR{SendID: 2, RecvID: 5, Short: true}
+	b := short.Append(nil)
+	require.Equal(t, []byte{7, 4, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0}, b)
+	require.Equal(t, EORShortLen, short.Len())
 	for size := EORShortLen; size <= EORLen+4; size++ {
 		var got EOR
-		n, err := got.Parse(append(b, 0, 0, 0, 0)[:size])
+		n, err := got.Parse(append(b, make([]byte, 8)...)[:size])
 		require.NoError(t, err)
-		require.Equal(t, EOR{SendID: 2, RecvID: 5}, got)
-		want := EORShortLen
+		want, wantLen := short, EORShortLen
 		if size >= EORLen {
-			want = EORLen
+			want.Short, wantLen = false, EORLen
 		}
-		require.Equal(t, want, n)
+		require.Equal(t, want, got)
+		require.Equal(t, wantLen, n)
 	}
+	for i := range EORShortLen {
+		requireParseFails(t, &EOR{}, b[:i:i], ErrShort)
+	}
+	// A connid has no place in it.
+	require.Equal(t, b, (&EOR{SendID: 2, RecvID: 5, Short: true, HasConnID: true, ConnID: 9}).Append(nil))
 
 	// With the flag, the word must be there.
 	b = (&EOR{HasConnID: true, ConnID: 9}).Append(nil)

@@ -2,9 +2,10 @@ package wire
 
 // Sizes of the REQ optional headers as Append writes them.
 const (
-	RawAddrHdrLen = 40 // size word, address, 4 bytes of padding
-	CQDataHdrLen  = 8
-	ConnIDHdrLen  = 4
+	RawAddrHdrLen      = 40 // size word, address, 4 bytes of padding
+	RawAddrHdrShortLen = 36 // of releases 1.10 to 1.12: no padding
+	CQDataHdrLen       = 8
+	ConnIDHdrLen       = 4
 
 	// rawAddrWireSize is the size word of the raw address header since release
 	// 1.13: the address and 4 bytes of zero. Release 1.10 to 1.12 sent 32.
@@ -28,7 +29,7 @@ const (
 type Options struct {
 	RawAddr    RawAddr
 	HasRawAddr bool
-	ShortAddr  bool // the raw address has no padding, as until 1.12
+	ShortAddr  bool // the raw address header is 36 bytes, as until 1.12
 
 	CQData    uint64
 	HasCQData bool
@@ -41,9 +42,10 @@ type Options struct {
 func (o *Options) Len() int {
 	n := 0
 	if o.HasRawAddr {
-		n += RawAddrHdrLen
 		if o.ShortAddr {
-			n -= rawAddrPadding
+			n += RawAddrHdrShortLen
+		} else {
+			n += RawAddrHdrLen
 		}
 	}
 	if o.HasCQData {

@@ -31,7 +31,7 @@ func TestRawAddrHeaderSizes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, len(b), n)
 		require.Equal(t, EagerRTM{MsgID: 7, Options: Options{
-			HasRawAddr: true, RawAddr: testRaw,
+			HasRawAddr: true, RawAddr: testRaw, ShortAddr: size == RawAddrLen,
 			HasCQData: true, CQData: 0x0badcafe12345678,
 			HasConnID: true, ConnID: 0xa1b2c3d4,
 		}}, got)
@@ -43,6 +43,44 @@ func TestRawAddrHeaderSizes(t *testing.T) {
 			requireParseFails(t, &EagerRTM{}, b[:i:i], ErrShort)
 		}
 	}
+}
+
+// TestShortAddr writes the header of 36 bytes that releases until 1.12 sent, in a
+// packet of every family that has one, and reads it back.
+func TestShortAddr(t *testing.T) {
+	tested := 0
+	for _, c := range codecCases {
+		o := optionsOf(c.pkt)
+		if o == nil || !o.HasRawAddr {
+			continue
+		}
+		tested++
+		long := c.pkt.Append(nil)
+		p := dirty(c.pkt)
+		_, err := p.Parse(long)
+		require.NoError(t, err)
+		optionsOf(p).ShortAddr = true
+		short := p.Append(nil)
+		require.Len(t, short, len(long)-RawAddrHdrLen+RawAddrHdrShortLen)
+		require.Equal(t, len(short), p.Len())
+
+		got := dirty(c.pkt)
+		n, err := got.Parse(short)
+		require.NoError(t, err)
+		require.Equal(t, len(short), n)
+		require.Equal(t, p, got)
+		addr, ok := RawAddrOf(short)
+		require.True(t, ok)
+		require.Equal(t, testRaw, addr)
+
+		// One size word apart, and 4 bytes of padding less: nothing else moves.
+		at := bytes.Index(long, append([]byte{36, 0, 0, 0}, testRaw[:]...))
+		require.Positive(t, at)
+		want := append(bytes.Clone(long[:at+4+RawAddrLen]), long[at+RawAddrHdrLen:]...)
+		want[at] = 32
+		require.Equal(t, want, short)
+	}
+	require.Greater(t, tested, 5)
 }
 
 func TestRawAddrHeaderLies(t *testing.T) {

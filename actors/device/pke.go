@@ -57,6 +57,9 @@ func (p *Pke) Header() []byte { return p.hdr[:0:MaxHeader] }
 // Fill sets what the packet holds. The payload stays the caller's until the
 // completion.
 func (p *Pke) Fill(header, payload []byte) {
+	if len(header) == 0 {
+		p.hdr[0] = 0
+	}
 	p.wr.Header, p.wr.Payload = header, payload
 	p.Bytes = len(payload)
 }
@@ -111,7 +114,7 @@ func (p *Pke) Detach() {
 // Len is the packet's whole length.
 func (p *Pke) Len() int { return len(p.wr.Header) + len(p.wr.Payload) }
 
-// Type is the packet's type byte, 0 of an RDMA request.
+// Type is the packet's type byte; 0 of an RDMA request, and without a header.
 func (p *Pke) Type() uint8 { return p.hdr[0] }
 
 // Done is the message with which a peer hands a finished entry to its owner.

@@ -177,13 +177,6 @@ func (e *Endpoint) onAborted(pkt *peer.Packet) {
 	e.cfg.Shard.Tell(found.Ref(), pkt.Deliver())
 }
 
-// written tells of a peer's write with data.
-func (e *Endpoint) written(l *peer.Link, n int, data uint64) {
-	if e.cfg.OnWritten != nil && e.state == open {
-		e.cfg.OnWritten(Written{Handle: l.Handle, From: &l.Addr, N: n, Data: data})
-	}
-}
-
 // Revoke ends the operations that use a region which is being closed. Runs on the
 // shard.
 func (e *Endpoint) Revoke(r *mr.Region) {

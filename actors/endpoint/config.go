@@ -34,7 +34,10 @@ type Config struct {
 	OnEvent func(Event) // called on the shard, must not block; may be nil
 	// OnWritten is told of each write with data of a peer's, on the shard.
 	OnWritten func(Written)
-	OnFlush   func() // called on the shard at the end of a turn; may be nil
+	// WrittenRoom takes the place for one more OnWritten. False: there is none
+	// now; it is asked again at the end of each turn. nil: there always is.
+	WrittenRoom func() bool
+	OnFlush     func() // called on the shard at the end of a turn; may be nil
 	Log       *slog.Logger
 }
 
@@ -70,6 +73,8 @@ const (
 	NewPeer
 	// AccessRefused: a peer asked for memory that it may not have; Err says why.
 	AccessRefused
+	// RemoteWritten: OnWritten, for those who make an event of it.
+	RemoteWritten
 )
 
 // Written is a peer's write with remote CQ data, complete.

@@ -43,6 +43,7 @@ type Endpoint struct {
 	strangers int
 	targets   [wire.MaxIOV]ope.Target
 	claims    map[uint64]claim // by the id of the request that claimed
+	untold    []written        // oldest first
 	replaced  []*peer.Link     // peers whose place another has taken
 	pressed   bool             // memory pressure
 	trickle   shard.Timer

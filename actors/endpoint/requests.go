@@ -31,6 +31,7 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 // Flush ends a turn: what is held is weighed, completions are published.
 func (e *Endpoint) Flush(*shard.Shard) {
 	if e.state == open {
+		e.tellWritten()
 		e.checkMemory()
 	}
 	if e.cfg.OnFlush != nil {

@@ -14,8 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/endpoint"
-	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/internal/script"
 	"github.com/efactor/efactor/wire"
@@ -45,6 +43,8 @@ type scenario struct {
 	rig   *script.Rig
 	seen  peer.Counters
 	hosts byte
+
+	unfinished bool // what follows is no more of interest
 }
 
 // end closes the endpoint, and checks what holds of every flow.
@@ -52,10 +52,30 @@ func (s *scenario) end() {
 	if s.rig == nil {
 		return
 	}
+	s.quiet()
 	require.NoError(s.t, s.rig.Close())
 	require.Empty(s.t, s.rig.Ends(), "outcomes")
 	require.Empty(s.t, s.rig.QP.Faults)
 	require.Zero(s.t, s.rig.Shard.Stats().Failures, "panics")
+	require.Empty(s.t, s.rig.Leaks())
+}
+
+// quiet checks that every operation has ended and nothing is held. Flows that end
+// in the middle say so.
+func (s *scenario) quiet() {
+	s.rig.Run()
+	if s.rig.QP.Closed() || s.unfinished {
+		return
+	}
+	ops := s.rig.EP.Operations()
+	require.Len(s.t, ops, 1, "unfinished?")
+	require.Contains(s.t, ops[0], " unexpected=0 held=0", "unfinished?")
+	require.Empty(s.t, s.rig.QP.Flying(), "unfinished?")
+	s.rig.EP.GiveBackSlots()
+	free, depth := s.rig.EP.Room()
+	require.Equal(s.t, depth, free, "packet entries")
+	require.Equal(s.t, s.rig.QP.RecvSlots(), s.rig.QP.Posted(), "receive slots")
+	require.Empty(s.t, s.rig.Leaks())
 }
 
 // run carries out one command and returns what happened. With the argument quiet
@@ -87,10 +107,7 @@ func (s *scenario) log() string {
 func (s *scenario) command(d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "endpoint":
-		// Opens the endpoint under test, with peers in its address vector. known:
-		// HANDSHAKE went both ways already, and they want a connid; auto: the
-		// device completes everything at once with success; late: it reads
-		// payloads only then; wait: every first packet waits for HANDSHAKE.
+		// Opens the endpoint under test; see open.
 		//
 		//	endpoint peers=(a,b) known mtu=1000 medium=3000 credits=2 sq=8 auto
 		s.open(d)
@@ -104,8 +121,11 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		// A remote endpoint, in the address vector unless it is a stranger. host
 		// and qpn say where it is, by default on a host of its own.
 		//
+		// With knows or family (its device_version), HANDSHAKE went both ways.
+		//
 		//	peer a
 		//	peer a2 host=1 qpn=1 connid=0xa2 stranger
+		//	peer old knows=(0,1,3) family=0xefa0
 		s.peer(d)
 	case "insert", "enter", "remove":
 		// Puts a remote endpoint into the address vector, or takes it out.
@@ -119,26 +139,6 @@ func (s *scenario) command(d *datadriven.TestData) string {
 			s.rig.Enter(x)
 		default:
 			s.rig.Remove(x)
-		}
-	case "send":
-		// Submits sends.
-		//
-		//	send a len=100
-		//	send a len=100 tag=5 data=0x77 count=3
-		for range max(num(d, "count"), 1) {
-			s.rig.Send(s.remote(d, 0), num(d, "len"), flags(d), uint64(num(d, "tag")), uint64(num(d, "data")))
-		}
-	case "recv":
-		// Posts receives, from anybody unless told otherwise.
-		//
-		//	recv len=100
-		//	recv from=a len=100 tag=4 ignore=1 count=2
-		var from *script.Remote
-		if a, ok := d.Arg("from"); ok {
-			from = s.rig.Remote(a.Vals[0])
-		}
-		for range max(num(d, "count"), 1) {
-			s.rig.Recv(from, num(d, "len"), flags(d), uint64(num(d, "tag")), uint64(num(d, "ignore")))
 		}
 	case "inject":
 		// Packets that arrive together, one a line: sender, type, fields.
@@ -169,11 +169,6 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//	gone a
 		a := s.remote(d, 0).Addr
 		s.rig.QP.Gone(a.GID(), a.QPN(), a.ConnID())
-	case "cancel":
-		// Cancels an operation.
-		//
-		//	cancel r2
-		s.rig.Cancel(s.rig.Op(d.CmdArgs[0].Key))
 	case "advance":
 		// Moves the clock.
 		//
@@ -186,6 +181,11 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//
 		//	close
 		s.rig.BeginClose()
+	case "unfinished":
+		// Ends a flow in the middle: operations are in progress.
+		//
+		//	unfinished
+		s.unfinished = true
 	case "ops":
 		// Shows the operations in use, the receives posted and the memory held.
 		//
@@ -203,56 +203,15 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//	counters
 		return s.counters()
 	default:
-		s.t.Fatalf("%s: no command %s", d.Pos, d.Cmd)
+		if out, ok := s.memory(d); ok {
+			return out
+		}
+		if !s.operation(d) {
+			s.t.Fatalf("%s: no command %s", d.Pos, d.Cmd)
+		}
 	}
 	s.rig.Run()
 	return ""
-}
-
-func (s *scenario) open(d *datadriven.TestData) {
-	cfg := script.Config{
-		Info: device.Info{MTU: num(d, "mtu"), CopiesAtPost: !d.HasArg("late"), PartID: 0xefa2},
-		Seed: uint64(num(d, "seed")),
-		Endpoint: endpoint.Config{
-			SQ: num(d, "sq"), RQ: num(d, "rq"),
-			Policy:       ope.Policy{MaxMedium: num(d, "medium"), Credits: num(d, "credits")},
-			MaxStrangers: num(d, "strangers"),
-			Peer: peer.Config{
-				RecvWindow: num(d, "window"), MsgIDBase: uint32(num(d, "base")),
-				PeerMemory: int64(num(d, "peermemory")), TotalMemory: int64(num(d, "memory")),
-				RNRMax:   time.Duration(num(d, "rnrmax")) * time.Microsecond,
-				Features: wire.MakeFeatures(wire.FeatureConnIDHeader), WaitHandshake: d.HasArg("wait"),
-			},
-		},
-	}
-	var err error
-	s.rig, err = script.Start(cfg)
-	require.NoError(s.t, err)
-	if a, ok := d.Arg("peers"); ok {
-		for _, name := range a.Vals {
-			s.hosts++
-			x := script.NewRemote(name, s.hosts, 1, 0xa0+uint32(s.hosts))
-			s.rig.AddRemote(x)
-			s.rig.Insert(x)
-			if d.HasArg("known") {
-				s.greet(x)
-			}
-		}
-	}
-	s.rig.Auto = d.HasArg("auto")
-	s.rig.TakeLog()
-	s.seen = *s.rig.EP.Counters()
-}
-
-// greet lets HANDSHAKE go both ways.
-func (s *scenario) greet(x *script.Remote) {
-	h := wire.Handshake{Features: wire.MakeFeatures(wire.FeatureConnIDHeader), HasConnID: true, ConnID: x.Addr.ConnID()}
-	require.True(s.t, s.rig.Inject(x, h.Append(nil)))
-	s.rig.Run()
-	for _, p := range s.rig.QP.Flying() {
-		s.rig.QP.Complete(p, device.StatusOK)
-	}
-	s.rig.Run()
 }
 
 func (s *scenario) peer(d *datadriven.TestData) {
@@ -272,6 +231,9 @@ func (s *scenario) peer(d *datadriven.TestData) {
 	if !d.HasArg("stranger") {
 		s.rig.Insert(x)
 	}
+	if d.HasArg("knows") || d.HasArg("family") {
+		s.greet(d, x, s.features(d, "knows"))
+	}
 }
 
 func (s *scenario) inject(d *datadriven.TestData) string {
@@ -280,7 +242,7 @@ func (s *scenario) inject(d *datadriven.TestData) string {
 		f := strings.Fields(line)
 		x := s.rig.Remote(f[0])
 		require.NotNil(s.t, x, "%s: %s", d.Pos, line)
-		b, err := script.Packet(x, f[1:])
+		b, err := s.rig.Packet(x, f[1:])
 		require.NoError(s.t, err, d.Pos)
 		if !s.rig.QP.Arrive(x.Addr.GID(), x.Addr.QPN(), d.HasArg("nogid"), b) {
 			lost += "no receive posted for: " + line + "\n"
@@ -305,7 +267,7 @@ func (s *scenario) complete(d *datadriven.TestData) string {
 			want = d.CmdArgs[0].Key
 		}
 		switch want {
-		case "all", wire.Type(p.Bytes[0]).String(), strconv.Itoa(i + 1), strconv.Itoa(i - len(flying)):
+		case "all", kindOf(p), strconv.Itoa(i + 1), strconv.Itoa(i - len(flying)):
 			s.rig.QP.Complete(p, status)
 			n++
 		}
@@ -317,12 +279,26 @@ func (s *scenario) complete(d *datadriven.TestData) string {
 	return ""
 }
 
-// counters lists what moved of peer.Counters, packets by type left out.
+// kindOf is the type of a packet or request, as complete names it.
+func kindOf(p *script.Sent) string {
+	switch {
+	case p.Kind == device.WRRead:
+		return "RDMA_READ"
+	case p.Kind == device.WRWrite:
+		return "RDMA_WRITE"
+	case p.NoHeader:
+		return "DATA"
+	default:
+		return wire.Type(p.Bytes[0]).String()
+	}
+}
+
+// counters lists what moved of peer.Counters but for packets by type and bytes.
 func (s *scenario) counters() string {
 	var out []string
 	now := *s.rig.EP.Counters()
 	for i, f := range reflect.VisibleFields(reflect.TypeOf(now)) {
-		if f.Type.Kind() != reflect.Uint64 {
+		if f.Type.Kind() != reflect.Uint64 || f.Name == "Copied" {
 			continue
 		}
 		a, b := reflect.ValueOf(s.seen).Field(i).Uint(), reflect.ValueOf(now).Field(i).Uint()
@@ -350,15 +326,4 @@ func num(d *datadriven.TestData, name string) int {
 		panic(fmt.Sprintf("%s: %s: %v", d.Pos, name, err))
 	}
 	return int(n)
-}
-
-func flags(d *datadriven.TestData) ope.Flags {
-	var f ope.Flags
-	if d.HasArg("tag") {
-		f |= ope.Tagged
-	}
-	if d.HasArg("data") {
-		f |= ope.HasData
-	}
-	return f
 }

@@ -12,8 +12,8 @@ const (
 	Fill                 // 1.13: full packets, the last takes the rest
 )
 
-// Profile is how an endpoint talks. The zero value is this project's own way,
-// which is libfabric 2.3's.
+// Profile is how an endpoint talks, and what it cannot bear. The zero value is this
+// project's own way, which is libfabric 2.3's.
 type Profile struct {
 	Name string
 	// Features are the extra features and requests that the era has words for
@@ -43,6 +43,13 @@ type Profile struct {
 	CreditsAsked bool
 	// RecvWindow is how many messages may arrive ahead of their turn.
 	RecvWindow int
+
+	// What it cannot bear; Judge asks for these.
+
+	AbortsAhead   bool // a message beyond RecvWindow ends the process (until 1.22)
+	OneHandshake  bool // a second HANDSHAKE of a peer ends the process (1.10)
+	NoNACKWrite   bool // READ_NACK answers messages, not writes (1.20 and 1.22)
+	OneCompareIOV bool // a COMPARE_RTA of several rma_iov gets wrong answers (2.x)
 }
 
 // Knows is the part of f that the era has words for.
@@ -54,4 +61,17 @@ func (p *Profile) Knows(f wire.Features) wire.Features {
 		f[i] &= p.Features[i]
 	}
 	return f
+}
+
+// Has tells whether the era has a word for f.
+func (p *Profile) Has(f wire.Feature) bool { return !p.Limited || p.Features.Has(f) }
+
+// Understands tells whether the era knows packets of type t: an unknown one raises
+// an error in the event queue, or ends the process if there is none.
+func (p *Profile) Understands(t wire.Type) bool {
+	if !t.Known() {
+		return false
+	}
+	need := wordsFor(t)
+	return p.Knows(need) == need
 }

@@ -25,7 +25,7 @@ type Facts struct {
 
 	CanRead, CanWrite bool // RDMA, by both devices
 	CanRunt           bool // the peer knows runting read
-	SameUnsolicited   bool // both sides treat a write with immediate alike
+	SameUnsolicited   bool // both sides treat a write with immediate alike, and the data fits one
 	UserQP            bool // the peer takes data without headers only
 	Runt              int  // bytes that may go as runt now; 0: none
 	MediumFirst       bool // as 1.13 chose

@@ -186,8 +186,8 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	f.CanWrite = p.Info.RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite)
 	f.MaxRDMA = p.maxRDMA()
 	f.Target = q.Key&mr.EmulatedOnly == 0
-	f.SameUnsolicited = l.Self || p.env.Config.Homogeneous ||
-		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.env.Config.Features.Has(wire.FeatureUnsolicitedWrite)
+	f.SameUnsolicited = uint64(uint32(q.Data)) == q.Data && (l.Self || p.env.Config.Homogeneous ||
+		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.env.Config.Features.Has(wire.FeatureUnsolicitedWrite))
 	if !f.CanRead && !f.CanWrite {
 		return
 	}

@@ -16,6 +16,7 @@ func (r *Rxe) Ask(ord *Order, l *peer.Link) *peer.Turn {
 	r.m.Begin(RxAsk, ProtoNone, uint64(len(ord.Req.Buf)), 0)
 	r.stored, r.msgID, r.sendID, r.tag, r.data = 0, 0, 0, 0, 0
 	r.hasData, r.tagged, r.head, r.tail = false, false, nil, nil
+	r.member.Bound()
 	t := &r.ext().turn
 	t.Link = l
 	t.Ask(true, !r.pools.env.Config.Era.RMANoWait)

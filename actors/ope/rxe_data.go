@@ -157,6 +157,7 @@ func (r *Rxe) place(off uint64, data []byte) {
 	if r.drop {
 		return
 	}
+	r.pools.env.Counters.Copied += uint64(len(data))
 	if r.ord != nil {
 		if b := r.ord.Req.Buf; off < uint64(len(b)) {
 			copy(b[off:], data)

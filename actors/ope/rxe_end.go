@@ -51,6 +51,9 @@ func (r *Rxe) end(err error) {
 		r.pools.Unlist(r)
 		r.unlisted()
 	}
+	if x := r.x; x != nil && x.turn.InLine() && r.link.Err == nil && !r.pools.Closing {
+		r.pools.env.Sh.Tell(r.link.Peer, &peer.Withdraw{Turn: &x.turn, ID: r.RequestID()})
+	}
 	if r.x != nil && (r.x.nacked || r.x.refusing) && r.ord != nil {
 		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.msgID})
 	}
@@ -97,7 +100,14 @@ func (r *Rxe) letGo(err error) {
 
 // onWithdrawn: the peer took our read out of its line, or was too late.
 func (r *Rxe) onWithdrawn(m *peer.Withdrawn) {
-	if !r.busy || r.done || r.RequestID() != m.ID || r.err == nil {
+	if !r.busy || r.RequestID() != m.ID {
+		return
+	}
+	if r.m.State.over() { // it failed meanwhile
+		r.settle()
+		return
+	}
+	if r.done || r.err == nil {
 		return
 	}
 	err := r.err

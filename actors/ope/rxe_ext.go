@@ -20,6 +20,7 @@ type rxExt struct {
 	nregion int
 	lkey    uint32 // of the request's buffer
 
+	inLine   bool          // for a piece of that memory
 	bouncing bool          // reads go by way of registered memory of ours
 	refusing bool          // READ_NACK once the packets are in
 	nacked   bool          // it was sent, the replacement is to come

@@ -164,8 +164,11 @@ func (r *Rxe) local(off, most uint64) ([]byte, uint32) {
 		}
 		p := b.get()
 		if p == nil {
-			b.line = append(b.line, r)
-			r.told++ // until it is this operation's turn
+			if !x.inLine {
+				x.inLine = true
+				b.line = append(b.line, r)
+				r.told++ // until it is this operation's turn
+			}
 			return nil, 0
 		}
 		return p[:min(most, bounceSize)], b.mr.LKey()
@@ -204,6 +207,7 @@ func (r *Rxe) onRead(p *device.Pke) {
 func (r *Rxe) unbounce(p []byte) {
 	if next := r.pools.bounce.put(p); next != nil {
 		next.told--
+		next.x.inLine = false
 		if next.busy && !next.more {
 			next.more = true
 			r.pools.env.Sh.Tell(next.ref, &next.again)

@@ -83,10 +83,12 @@ func (t *Txe) Arm(ord *Order, l *peer.Link) *peer.Turn {
 	turn := &t.turn
 	switch q.Kind {
 	case KindWrite:
+		t.member.Bound()
 		turn.Ask(true, !era.RMANoWait || q.Flags&Deliver != 0)
 	case KindSend:
 		turn.Ask(false, era.ReadWaits && t.pools.mayRead(len(q.Buf)))
 	default:
+		t.member.Bound()
 		turn.Ask(false, false)
 	}
 	if q.Flags&Deliver != 0 && q.Kind != KindWrite && (q.Kind != KindAtomic || q.Form == AtomicWrite) {
@@ -223,11 +225,20 @@ func (t *Txe) fail(err error) {
 		if incomplete {
 			t.giveUp()
 		}
+		t.leaveLine()
 	}
 	if t.m.Flying > 0 && t.pools.CopiesAtPost && !protos[t.m.Proto].rdma {
 		t.detach()
 	}
 	t.settle()
+}
+
+// leaveLine takes an operation that has failed out of its peer's line, lest a
+// msg_id is spent on nothing.
+func (t *Txe) leaveLine() {
+	if t.turn.InLine() && t.link.Err == nil && !t.pools.Closing {
+		t.pools.env.Sh.Tell(t.link.Peer, &peer.Withdraw{Turn: &t.turn, ID: t.ord.Req.ID})
+	}
 }
 
 // settle gives the outcome if there is one, and frees the txe once nothing refers

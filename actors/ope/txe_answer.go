@@ -2,6 +2,7 @@ package ope
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
@@ -58,12 +59,14 @@ func firstError(a, b error) error {
 	return b
 }
 
-// remoteError is what PEER_ERROR means for an operation.
+// remoteError is what PEER_ERROR means for an operation. The code is the wire's and
+// may be anything.
 func remoteError(prov uint32) error {
-	if errno.Provider(prov) == errno.ProvRMAAddr {
-		return fmt.Errorf("%w (provider code %d)", peer.ErrRefused, prov)
+	e := &peer.RemoteError{Err: peer.ErrAborted, Provider: errno.Provider(min(prov, math.MaxUint16))}
+	if e.Provider == errno.ProvRMAAddr {
+		e.Err = peer.ErrRefused
 	}
-	return fmt.Errorf("%w (provider code %d)", peer.ErrAborted, prov)
+	return e
 }
 
 // onFetched: what was in the peer's memory before a fetch or compare.

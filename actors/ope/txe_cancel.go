@@ -64,10 +64,14 @@ func (t *Txe) onRevoke(r *mr.Region) {
 
 // onWithdrawn: the peer took the message out of its line, or was too late.
 func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
-	if !t.busy || t.ord.Req.ID != m.ID || t.ord.Req.Sink == nil {
+	if !t.busy || t.ord.Req.ID != m.ID {
 		return
 	}
-	if t.x == nil {
+	if t.m.State == TxErr { // it failed meanwhile
+		t.settle()
+		return
+	}
+	if t.ord.Req.Sink == nil || t.x == nil || t.x.canceled == nil {
 		return
 	}
 	if m.OK {

@@ -16,6 +16,7 @@ type Counters struct {
 	Probes                         uint64
 	PeersFailed                    uint64
 	Unexpected                     uint64
+	Copied                         uint64 // bytes of messages that were copied here, the device's own copies aside
 	NACKsSent, NACKsRecv           uint64
 	PeerErrorsSent, PeerErrorsRecv uint64
 	Aborted                        uint64 // messages that the peer took back

@@ -31,6 +31,21 @@ var (
 	ErrRefused = fmt.Errorf("%w: refused by the peer", errno.ErrAccess)
 )
 
+// RemoteError is why a peer has ended an operation (PEER_ERROR): Err, which is
+// ErrRefused or ErrAborted, and the code that it gave.
+type RemoteError struct {
+	Err      error
+	Provider errno.Provider
+}
+
+// Error gives both.
+func (e *RemoteError) Error() string {
+	return fmt.Sprintf("%v: %v (provider code %d)", e.Err, e.Provider, uint16(e.Provider))
+}
+
+// Unwrap gives Err.
+func (e *RemoteError) Unwrap() error { return e.Err }
+
 // StatusError is a device's verdict with libfabric's numbers.
 type StatusError struct {
 	Status   device.Status

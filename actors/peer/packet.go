@@ -67,6 +67,7 @@ func (p *Packet) Own() bool {
 		return true
 	}
 	if len(p.Payload) > 0 {
+		p.Link.env.Counters.Copied += uint64(len(p.Payload))
 		p.own = p.pool.blocks.get(len(p.Payload))
 		copy(p.own, p.Payload)
 		p.Payload = p.own[:len(p.Payload)]

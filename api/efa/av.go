@@ -10,7 +10,6 @@ import (
 
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
-	"github.com/efactor/efactor/wire"
 )
 
 // Addr is the handle of a peer in an address vector: an index from 0 in the order
@@ -37,18 +36,6 @@ type AddressVector struct {
 	eps    []*core
 	closed bool
 }
-
-// InsertError says which of the addresses given to Insert was not taken.
-type InsertError struct {
-	Index int
-	Err   error
-}
-
-// Error names the address by its place.
-func (e *InsertError) Error() string { return fmt.Sprintf("address %d: %v", e.Index, e.Err) }
-
-// Unwrap gives the cause.
-func (e *InsertError) Unwrap() error { return e.Err }
 
 func newAV(d *Domain) *AddressVector {
 	av := &AddressVector{dom: d, byAddr: make(map[RawAddr]Addr)}
@@ -250,29 +237,4 @@ func (av *AddressVector) unbind(e *core) {
 func (av *AddressVector) lookup(h Addr) (RawAddr, bool) {
 	x := av.table.get(uint64(h))
 	return x.raw, x.age != 0
-}
-
-// book is the vector as an endpoint sees it (endpoint.AddressBook).
-type book struct{ av *AddressVector }
-
-func (b book) Address(h uint64) (wire.RawAddr, error) {
-	switch x := b.av.table.get(h); {
-	case x.leaving:
-		return wire.RawAddr{}, peer.ErrRemoved
-	case x.age == 0:
-		return wire.RawAddr{}, errNoPeer(Addr(h))
-	default:
-		return x.raw, nil
-	}
-}
-
-func (b book) Age(h uint64) uint64 { return b.av.table.get(h).age }
-
-func (b book) Now() uint64 { return b.av.age.Load() }
-
-func (b book) Handle(a wire.RawAddr) (uint64, bool) {
-	b.av.mu.RLock()
-	defer b.av.mu.RUnlock()
-	h, ok := b.av.byAddr[a]
-	return uint64(h), ok
 }

@@ -32,36 +32,13 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 	c.sig.Set()
 }
 
-// finished counts an outcome.
-func (c *core) finished(q *ope.Request, r *ope.Result) {
-	if q.Kind == ope.KindSend {
-		if r.Err == nil { // else the message may go on, with nobody waiting for it
-			c.disown(q)
-		}
-		c.tx.release()
-		c.cfg.SendCounter.count(r.Err)
-		return
-	}
-	if q.More != nil && (r.Err == nil || r.Lost > 0) {
-		scatter(q.More.Pieces, q.Buf[:r.N])
-	}
-	c.rx.release()
-	c.cfg.RecvCounter.count(r.Err)
-}
-
-func scatter(pieces [][]byte, data []byte) {
-	for _, p := range pieces {
-		data = data[copy(p, data):]
-	}
-}
-
 // do runs a request to its end. When ctx ends first the operation is canceled,
 // and the call returns as soon as its buffer is free.
-func (e *Endpoint) do(ctx context.Context, req *ope.Request, cr *credits) (Message, error) {
+func (e *Endpoint) do(ctx context.Context, req *ope.Request) (Message, error) {
 	if err := ctx.Err(); err != nil {
 		return Message{}, contextError(ctx, err)
 	}
-	if !cr.try() {
+	if cr := e.credits(req); cr != nil && !cr.try() {
 		if err := cr.wait(ctx, e.sh); err != nil {
 			return Message{}, err
 		}

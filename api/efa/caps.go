@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Caps are what an endpoint may do; zero means everything that is built.
+// Caps are what an endpoint may do; zero means everything. What peers may do to its
+// memory is decided by the regions.
 type Caps uint32
 
 // The capabilities (FI_MSG and so on). Of CapMsg and CapTagged, and of CapSend and
@@ -16,10 +17,10 @@ const (
 	CapSend
 	CapRecv
 	CapDirectedRecv
-	CapRMA    // not built yet
-	CapAtomic // not built yet
+	CapRMA    // to write and to read peers' memory
+	CapAtomic // to update and fetch it by atomics
 
-	capsBuilt = CapMsg | CapTagged | CapSend | CapRecv | CapDirectedRecv
+	allCaps = CapMsg | CapTagged | CapSend | CapRecv | CapDirectedRecv | CapRMA | CapAtomic
 )
 
 var capNames = [...]string{"CapMsg", "CapTagged", "CapSend", "CapRecv", "CapDirectedRecv", "CapRMA", "CapAtomic"}

@@ -13,19 +13,43 @@ type Kind uint8
 
 // The kinds of completion.
 const (
-	Sent Kind = iota + 1
-	Received
+	Sent     Kind = iota + 1
+	Received      // a message
+	Wrote         // to a peer's memory
+	Fetched       // a peer's memory, by a read
+	Updated       // a peer's memory, by an atomic of any form
+	// RemoteWrite: a peer has written N bytes with Data to memory here, and they
+	// are there. No operation of ours is over by that: ID is 0 and Token nil.
+	// Where in memory they are, Data must tell. Writes without data are not
+	// told of.
+	RemoteWrite
 )
 
-// String gives "sent" or "received".
+var kindNames = [...]string{"none", "sent", "received", "wrote", "fetched", "updated", "remote write"}
+
+// String gives the name in small letters.
 func (k Kind) String() string {
-	switch k {
-	case Sent:
-		return "sent"
-	case Received:
-		return "received"
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return kindNames[0]
+}
+
+// kindOf is what the completion of a request is of.
+func kindOf(q *ope.Request) Kind {
+	switch q.Kind {
+	case ope.KindSend:
+		return Sent
+	case ope.KindWrite:
+		return Wrote
+	case ope.KindRead:
+		return Fetched
+	case ope.KindAtomic:
+		return Updated
+	case ope.KindWritten:
+		return RemoteWrite
 	default:
-		return "none"
+		return Received
 	}
 }
 
@@ -56,11 +80,11 @@ type Completion struct {
 	ID    OpID
 	Token any // as given when the operation was posted
 	Err   error
-	// Protocol is the subprotocol that carried the message: "eager", "medium",
-	// "long-CTS", or "-" if none did.
+	// Protocol is the subprotocol that carried it: "eager", "long-CTS write",
+	// "direct read" and so on, or "-" if none did.
 	Protocol Protocol
-	// Message describes what was received; of a sent message N is the length
-	// and From the peer.
+	// Message describes what was received; of what began here N is the bytes
+	// that were sent, written, fetched, or given to an atomic, and From the peer.
 	Message
 }
 
@@ -69,10 +93,7 @@ type Protocol = ope.Proto
 
 // fill makes a Completion of an outcome, without allocating unless it failed.
 func (c *Completion) fill(q *ope.Request, r *ope.Result) {
-	c.Kind, c.ID, c.Token, c.Protocol = Sent, OpID(q.ID), q.Token, r.Proto
-	if q.Kind == ope.KindRecv {
-		c.Kind = Received
-	}
+	c.Kind, c.ID, c.Token, c.Protocol = kindOf(q), OpID(q.ID), q.Token, r.Proto
 	c.Err = nil
 	if r.Err != nil {
 		c.Err = opError(q, r)
@@ -82,7 +103,7 @@ func (c *Completion) fill(q *ope.Request, r *ope.Result) {
 
 func (m *Message) fill(q *ope.Request, r *ope.Result) {
 	m.N, m.Tagged = r.N, q.Flags&ope.Tagged != 0
-	if q.Kind == ope.KindSend {
+	if kindOf(q) < RemoteWrite && kindOf(q) != Received {
 		m.From, m.raw = Addr(q.Peer), nil
 		m.Tag, m.Data, m.HasData = q.Tag, q.Data, q.Flags&ope.HasData != 0
 		return

@@ -112,20 +112,29 @@ type Limits struct {
 	MaxMessage int // bytes of a message
 	MaxInject  int // bytes of an injected message
 	MaxMedium  int // bytes up to which a message goes without flow control
+	MaxAtomic  int // bytes of operand and comparand of an atomic
 	CQData     int // bytes of remote CQ data
 	MaxSQ      int // ProtocolConfig.SendQueue
 	MaxRQ      int // ProtocolConfig.RecvQueue
 	MaxOps     int // TxDepth and RxDepth
 	MaxQueue   int // depth of a Queue
+
+	// RDMARead and RDMAWrite: the device reads and writes peers' memory by
+	// itself, at most MaxRDMA bytes at a time. MinRead and MinReadWrite are the
+	// defaults of ProtocolConfig on it.
+	RDMARead, RDMAWrite   bool
+	MaxRDMA               int
+	MinRead, MinReadWrite int
 }
 
 // Limits tells what may be asked for.
 func (d *Domain) Limits() Limits {
 	i := d.fab.dev.Info()
-	medium := ope.Policy{MaxMedium: i.MaxMedium}.WithDefaults().MaxMedium
+	p := ope.Policy{MaxMedium: i.MaxMedium, MinRead: i.MinRead, MinReadWrite: i.MinReadWrite}.WithDefaults()
 	return Limits{
-		Device: i.Name, MTU: i.MTU, MaxMessage: math.MaxInt, MaxInject: maxInject(i.MTU), MaxMedium: medium,
-		CQData: 8, MaxSQ: limit(i.MaxSQ), MaxRQ: limit(i.MaxRQ), MaxOps: ope.MaxOps, MaxQueue: maxDepth,
+		Device: i.Name, MTU: i.MTU, MaxMessage: math.MaxInt, MaxInject: maxInject(i.MTU), MaxMedium: p.MaxMedium,
+		MaxAtomic: d.maxAtomic(), CQData: 8, MaxSQ: limit(i.MaxSQ), MaxRQ: limit(i.MaxRQ), MaxOps: ope.MaxOps, MaxQueue: maxDepth,
+		RDMARead: i.RDMARead, RDMAWrite: i.RDMAWrite, MaxRDMA: i.MaxRDMA, MinRead: p.MinRead, MinReadWrite: p.MinReadWrite,
 	}
 }
 

@@ -2,21 +2,14 @@ package efa
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
-	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
-	"github.com/efactor/efactor/wire"
 )
 
 // Endpoint talks to other endpoints (fi_endpoint). All methods may be called by
@@ -58,7 +51,7 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 	if err := cfg.check(d); err != nil {
 		return nil, err
 	}
-	if err := d.enter(); err != nil {
+	if err := d.enter(&d.open); err != nil {
 		return nil, err
 	}
 	c := &core{dom: d, cfg: cfg, sh: d.shard(), log: d.fab.log}
@@ -76,8 +69,10 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 // bind enters the endpoint where others must know of it. After a failure unbind
 // takes it out again.
 func (c *core) bind() (err error) {
-	c.cfg.SendCounter.bind(c.sh)
-	c.cfg.RecvCounter.bind(c.sh)
+	c.dom.add(c)
+	for _, n := range c.cfg.counters() {
+		n.bind(c.sh)
+	}
 	if err := c.cfg.AV.bind(c); err != nil {
 		return err
 	}
@@ -101,9 +96,11 @@ func (c *core) unbind() {
 			q.unbind(c)
 		}
 	}
-	c.cfg.SendCounter.unbind()
-	c.cfg.RecvCounter.unbind()
-	c.dom.leave()
+	for _, n := range c.cfg.counters() {
+		n.unbind()
+	}
+	c.dom.remove(c)
+	c.dom.leave(&c.dom.open)
 }
 
 // Address is where others reach the endpoint; the zero Address before Enable.

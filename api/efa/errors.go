@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
@@ -35,18 +36,25 @@ const (
 	ErrAddrNotAvail = errno.ErrAddrNotAvail // FI_EADDRNOTAVAIL: no path to the address from this device
 	ErrHostUnreach  = errno.ErrHostUnreach  // FI_EHOSTUNREACH: the device cannot reach the peer
 	ErrTimedOut     = errno.ErrTimedOut     // FI_ETIMEDOUT
+	ErrAccess       = errno.ErrAccess       // FI_EACCES: memory that may not be touched, or not so
+	ErrNoMR         = errno.ErrNoMR         // FI_ENOMR: the device takes no more memory regions
+	ErrNoMessage    = errno.ErrNoMessage    // FI_ENOMSG: no message to peek at
 )
 
 // ErrPeerFailed is what operations with a peer end with that died, fell silent or
 // was replaced by another endpoint.
 var ErrPeerFailed = peer.ErrPeerFailed
 
+// ErrPeerAborted is what operations end with that their peer has given up, for
+// instance since its application did.
+var ErrPeerAborted = peer.ErrAborted
+
 // OpError is the error of one operation.
 type OpError struct {
-	Op       string // "send", "recv"
+	Op       string // "send", "recv", "write", "read", "atomic", "peek", "claim"
 	Peer     Addr   // the other side, AnyAddr if unknown
 	Err      error  // the cause
-	Provider int    // the device's status, or the EFA provider's code from 4096 on; 0 if none
+	Provider int    // the device's status, or the EFA provider's code from 4096 on, ours or the peer's; 0 if none
 	N, Lost  int    // ErrTruncated: bytes placed in the buffer, and bytes that had no room
 }
 
@@ -61,15 +69,57 @@ func (e *OpError) Error() string {
 // Unwrap gives the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
+// InsertError says which of the addresses given to Insert was not taken.
+type InsertError struct {
+	Index int
+	Err   error
+}
+
+// Error names the address by its place.
+func (e *InsertError) Error() string { return fmt.Sprintf("address %d: %v", e.Index, e.Err) }
+
+// Unwrap gives the cause.
+func (e *InsertError) Unwrap() error { return e.Err }
+
+// opName is what an operation is called in errors.
+func opName(k ope.Kind) string {
+	switch k {
+	case ope.KindSend:
+		return "send"
+	case ope.KindWrite:
+		return "write"
+	case ope.KindRead:
+		return "read"
+	case ope.KindAtomic:
+		return "atomic"
+	case ope.KindPeek:
+		return "peek"
+	case ope.KindClaim:
+		return "claim"
+	default:
+		return "recv"
+	}
+}
+
 // opError makes the public error of an outcome that is none.
 func opError(q *ope.Request, r *ope.Result) error {
-	e := &OpError{Op: "send", Peer: Addr(q.Peer), Err: r.Err}
-	if q.Kind == ope.KindRecv {
-		e.Op, e.Peer = "recv", Addr(r.Peer)
+	if errors.Is(r.Err, ErrNoMessage) {
+		return ErrNoMessage // by itself: who looks again and again allocates nothing
+	}
+	e := &OpError{Op: opName(q.Kind), Peer: Addr(q.Peer), Err: r.Err}
+	if receives(q) {
+		e.Peer = Addr(r.Peer)
 	}
 	var s *peer.StatusError
 	if errors.As(r.Err, &s) {
 		e.Provider = int(s.Provider)
+		if s.Status == device.StatusBadAddress {
+			e.Err = fmt.Errorf("%w: %w", ErrAccess, r.Err) // one error for all who may not
+		}
+	}
+	var p *peer.RemoteError
+	if errors.As(r.Err, &p) {
+		e.Provider = int(p.Provider)
 	}
 	var t *ope.Truncated
 	if errors.As(r.Err, &t) {

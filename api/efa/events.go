@@ -28,6 +28,12 @@ const (
 	// NewPeer: an endpoint in no address vector sent something; its address
 	// can be inserted to answer.
 	NewPeer = endpoint.NewPeer
+	// AccessRefused: a peer asked for memory here that it may not have: with a
+	// key that is none, beyond a region, or against its Access. Err says what.
+	AccessRefused = endpoint.AccessRefused
+	// RemoteWritten: a peer has written N bytes with Data to memory here, and
+	// the endpoint has no RecvQueue for a [RemoteWrite].
+	RemoteWritten = endpoint.RemoteWritten
 )
 
 // Event is something that belongs to no operation (fi_eq).
@@ -36,6 +42,8 @@ type Event struct {
 	Peer    Addr    // AnyAddr if it is in no address vector
 	Address Address // of the peer; zero for events of the whole endpoint
 	Err     error
+	N       int    // of RemoteWritten
+	Data    uint64 // of RemoteWritten
 	// Lost is how many events before this one nobody read in time: only the
 	// latest EndpointConfig.EventBacklog are kept.
 	Lost uint64
@@ -66,7 +74,10 @@ func (v *events) init(n int) {
 	v.max = n
 }
 
-func (c *core) onEvent(ev endpoint.Event) {
+func (c *core) onEvent(ev endpoint.Event) { c.events.add(c.event(ev)) }
+
+// event makes a public event of one of the actors'.
+func (c *core) event(ev endpoint.Event) Event {
 	e := Event{Kind: ev.Kind, Peer: Addr(ev.Handle), Err: ev.Err}
 	if e.Peer >= notAvail {
 		e.Peer = AnyAddr
@@ -74,7 +85,10 @@ func (c *core) onEvent(ev endpoint.Event) {
 	if ev.Addr != (RawAddr{}) {
 		e.Address = NewAddress(c.dom.scheme, ev.Addr)
 	}
-	v := &c.events
+	return e
+}
+
+func (v *events) add(e Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.list) == v.max {

@@ -72,28 +72,6 @@ func TestServeAndResolve(t *testing.T) {
 	require.ErrorIs(t, <-served, efa.ErrClosed)
 }
 
-func TestAlloc(t *testing.T) {
-	dom := openDomain(t, newFabric(t, sim.Config{}), efa.DomainConfig{})
-	for _, n := range []int{1, 4096, 1<<20 + 1} {
-		m, err := dom.Alloc(n, efa.AccessSend|efa.AccessRecv)
-		require.NoError(t, err)
-		require.Len(t, m.Bytes(), n)
-		require.Equal(t, make([]byte, n), m.Bytes())
-		m.Bytes()[n-1] = 1
-		require.NoError(t, m.Close())
-		require.NoError(t, m.Close())
-		require.Nil(t, m.Bytes())
-	}
-	for _, n := range []int{0, -1, 1 << 62} {
-		_, err := dom.Alloc(n, 0)
-		require.ErrorIs(t, err, efa.ErrInvalid, "%d", n)
-	}
-	_, err := dom.Alloc(1, efa.AccessRemoteRead)
-	require.ErrorIs(t, err, efa.ErrNotSupported)
-	_, err = dom.Register(nil, 0)
-	require.ErrorIs(t, err, efa.ErrNotSupported)
-}
-
 // TestEventBacklog: the latest events are kept, and it is told how many were not.
 func TestEventBacklog(t *testing.T) {
 	f := newFabric(t, sim.Config{InOrder: true})

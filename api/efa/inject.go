@@ -7,7 +7,7 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// injected is the sink of injected messages: nobody waits for them, so a failure
+// injected is the sink of what was injected: nobody waits for them, so a failure
 // goes to the send queue if there is one, and is counted in any case.
 type injected struct{ core *core }
 
@@ -19,11 +19,11 @@ func (s injected) Done(q *ope.Request, r *ope.Result) {
 	}
 	s.core.finished(q, r)
 	if r.Err != nil {
-		s.core.log.Warn("injected message failed", "peer", q.Peer, "err", r.Err)
+		s.core.log.Warn("injected operation failed", "op", opName(q.Kind), "peer", q.Peer, "err", r.Err)
 	}
 }
 
-// inject hands over a message whose bytes were copied.
+// inject hands over an operation whose bytes were copied.
 func (e *Endpoint) inject(ctx context.Context, req *ope.Request) error {
 	if !e.tx.try() {
 		if err := e.tx.wait(ctx, e.sh); err != nil {

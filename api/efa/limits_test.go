@@ -22,7 +22,8 @@ func TestConfigLimits(t *testing.T) {
 		{},
 		{TxDepth: 1, RxDepth: 1, EventBacklog: 1, Protocol: proto{SendQueue: 1, RecvQueue: 1, Credits: 1, RecvWindow: 1, DetachLimit: 1}},
 		{TxDepth: l.MaxOps, RxDepth: l.MaxOps, Protocol: proto{SendQueue: l.MaxSQ, RecvQueue: l.MaxRQ, RNRRetry: 7}},
-		{Protocol: proto{RNRRetry: -1, MaxMedium: -1}},
+		{Protocol: proto{RNRRetry: -1, MaxMedium: -1, MinRead: -1, MinReadWrite: -1, Era: "2.6"}},
+		{Level: efa.Matched, Caps: efa.CapRMA | efa.CapAtomic, Protocol: proto{ReadSegment: 1, RuntSize: 1, Homogeneous: true}},
 	} {
 		cfg.AV = av
 		ep, err := dom.NewEndpoint(cfg)
@@ -42,11 +43,14 @@ func TestConfigLimits(t *testing.T) {
 		"Protocol.RNRRetry is":    {efa.EndpointConfig{Protocol: proto{RNRRetry: 8}}, efa.ErrInvalid},
 		"Protocol.PeerTimeout is": {efa.EndpointConfig{Protocol: proto{PeerTimeout: -time.Second}}, efa.ErrInvalid},
 		"Protocol.TotalMemory is": {efa.EndpointConfig{Protocol: proto{TotalMemory: -1}}, efa.ErrInvalid},
-		"CapRMA are not built":    {efa.EndpointConfig{Caps: efa.CapMsg | efa.CapRMA}, efa.ErrNotSupported},
-		"completion level 2":      {efa.EndpointConfig{Level: efa.Delivered}, efa.ErrNotSupported},
+		"Protocol.ReadSegment is": {efa.EndpointConfig{Protocol: proto{ReadSegment: -1}}, efa.ErrInvalid},
+		"Protocol.RuntSize is":    {efa.EndpointConfig{Protocol: proto{RuntSize: -1}}, efa.ErrInvalid},
+		`Protocol.Era is "1.9"`:   {efa.EndpointConfig{Protocol: proto{Era: "1.9"}}, efa.ErrInvalid},
+		"capabilities 0x80":       {efa.EndpointConfig{Caps: efa.CapMsg | efa.CapRMA | 0x80}, efa.ErrNotSupported},
+		"completion level 4":      {efa.EndpointConfig{Level: efa.Matched + 1}, efa.ErrInvalid},
 		"the address vector is":   {efa.EndpointConfig{AV: other.NewAddressVector()}, efa.ErrDomain},
 		"the queue is":            {efa.EndpointConfig{SendQueue: newQueue(t, other, 0)}, efa.ErrDomain},
-		"the counter is":          {efa.EndpointConfig{RecvCounter: other.NewCounter()}, efa.ErrDomain},
+		"the counter is":          {efa.EndpointConfig{RemoteWriteCounter: other.NewCounter()}, efa.ErrDomain},
 	} {
 		if x.cfg.AV == nil {
 			x.cfg.AV = av
@@ -149,17 +153,19 @@ func TestCaps(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // what is allowed ends at once
 	require.Equal(t, "CapMsg|CapDirectedRecv|0x80000000", (efa.CapMsg | efa.CapDirectedRecv | 1<<31).String())
-	for caps, want := range map[efa.Caps][5]bool{ // send, sendTag, recv, recvTag, directed
-		0:                           {true, true, true, true, true},
-		efa.CapMsg:                  {true, false, true, false, false},
-		efa.CapTagged | efa.CapRecv: {false, false, false, true, false},
-		efa.CapSend:                 {true, true, false, false, false},
-		efa.CapDirectedRecv:         {true, true, true, true, true},
+	for caps, want := range map[efa.Caps][7]bool{ // send, sendTag, recv, recvTag, directed, write, atomic
+		0:                           {true, true, true, true, true, true, true},
+		efa.CapMsg:                  {true, false, true, false, false, false, false},
+		efa.CapTagged | efa.CapRecv: {false, false, false, true, false, false, false},
+		efa.CapSend | efa.CapAtomic: {true, true, false, false, false, false, true},
+		efa.CapDirectedRecv:         {true, true, true, true, true, false, false},
+		efa.CapTagged | efa.CapRMA:  {false, true, false, true, false, true, false},
+		efa.CapAtomic | efa.CapMsg:  {true, false, true, false, false, false, true},
 	} {
 		ep := newEndpoint(t, dom, efa.EndpointConfig{Caps: caps}).ep
 		for i, err := range []error{
 			ep.Send(ctx, 0, nil), ep.SendTag(ctx, 0, 1, nil), second(ep.Recv(ctx, nil)), second(ep.RecvTag(ctx, efa.AnyTag, nil)),
-			second(ep.Recv(ctx, nil, efa.From(0))),
+			second(ep.Recv(ctx, nil, efa.From(0))), ep.Write(ctx, 0, efa.Remote{}, nil), efa.Add(ctx, ep, 0, efa.Remote{Len: 1}, int8(1)),
 		} {
 			if want[i] {
 				require.ErrorIs(t, err, efa.ErrCanceled, "%v, operation %d", caps, i)

@@ -20,6 +20,8 @@ type Access uint8
 const (
 	// AccessSend: messages and writes may come from it. Long ones are read by
 	// the peer's device where both devices can, so that they are copied once.
+	// For that the peer is told the region's key, and a device keeps no account
+	// of what of the region it was told it for.
 	AccessSend Access = 1 << iota
 	// AccessRecv: messages and what is read may go to it.
 	AccessRecv

@@ -32,20 +32,23 @@ func (e *Endpoint) SendTag(ctx context.Context, to Addr, tag uint64, p []byte, o
 func (e *Endpoint) send(ctx context.Context, r *SendReq, opts []OpOption) error {
 	s := e.def
 	s.apply(opts)
+	var req ope.Request
 	if err := s.check(); err != nil {
 		return err
 	}
-	r.HasData, r.Data = s.hasData, s.data
-	r.Token, r.Level, r.Inject = s.token, s.level, s.inject
-	var req ope.Request
-	if err := e.sendRequest(&req, r); err != nil {
+	if err := e.sendRequest(&req, r, &s); err != nil {
 		return err
 	}
-	if s.inject {
-		return e.inject(ctx, &req)
+	return e.run(ctx, &req)
+}
+
+// run carries out a blocking call of which nothing but an error comes back.
+func (e *Endpoint) run(ctx context.Context, req *ope.Request) error {
+	if req.Flags&ope.Inject != 0 {
+		return e.inject(ctx, req)
 	}
 	req.Flags &^= ope.Quiet
-	_, err := e.do(ctx, &req, &e.tx)
+	_, err := e.do(ctx, req)
 	return err
 }
 
@@ -66,14 +69,13 @@ func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOpt
 func (e *Endpoint) recv(ctx context.Context, r *RecvReq, opts []OpOption) (Message, error) {
 	s := e.def
 	s.apply(opts)
+	var req ope.Request
 	if err := s.check(); err != nil {
 		return Message{}, err
 	}
-	r.From, r.Directed, r.Token = s.from, true, s.token
-	var req ope.Request
-	if err := e.recvRequest(&req, r); err != nil {
+	if err := e.recvRequest(&req, r, &s); err != nil {
 		return Message{}, err
 	}
 	req.Flags &^= ope.Quiet
-	return e.do(ctx, &req, &e.rx)
+	return e.do(ctx, &req)
 }

@@ -2,7 +2,6 @@ package efa
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
@@ -23,21 +22,12 @@ type Op struct {
 func (e *Endpoint) Start(r Request) (*Op, error) {
 	op := &Op{core: e.core, done: make(chan struct{})}
 	var req ope.Request
-	cr := &e.tx
-	var err error
-	switch r := r.(type) {
-	case *SendReq:
-		err = e.sendRequest(&req, r)
-	case *RecvReq:
-		cr = &e.rx
-		err = e.recvRequest(&req, r)
-	default:
-		err = fmt.Errorf("%w: Start takes *SendReq or *RecvReq, not %T", ErrInvalid, r)
-	}
-	if err != nil {
+	if err := e.fill(&req, r, &e.def); err != nil {
 		return nil, err
 	}
+	cr := e.credits(&req)
 	if !cr.try() {
+		putMore(&req)
 		return nil, ErrAgain
 	}
 	req.Flags &^= ope.Quiet
@@ -47,6 +37,7 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	e.own(&req)
 	if !e.act.Submit(&req) {
 		e.disown(&req)
+		putMore(&req)
 		cr.release()
 		return nil, ErrAgain
 	}

@@ -1,19 +1,31 @@
 package efa
 
-import "fmt"
+import (
+	"fmt"
 
-// Level is how far a message must have come before its send completes.
+	"github.com/efactor/efactor/actors/ope"
+)
+
+// Level is how far what leaves from here must have come before its operation
+// completes. What fetches completes with what was fetched, whatever the level.
 type Level uint8
 
 // The completion levels.
 const (
 	// Transmitted: the message is in the peer's receive buffers or its queue of
 	// unexpected messages, acknowledged by its device (FI_TRANSMIT_COMPLETE).
-	// This is the default; Injected is the same on EFA.
+	// This is the default; Injected is the same on EFA. A write or an atomic
+	// that is short enough for one packet has only reached the peer's device
+	// then: whether the peer refused it, nobody hears.
 	Transmitted Level = iota
 	Injected          // FI_INJECT_COMPLETE
-	Delivered         // FI_DELIVERY_COMPLETE: in the application's buffer
-	Matched           // FI_MATCH_COMPLETE
+	// Delivered: the data is in the application's buffer, or in the memory that
+	// was written or updated, for everybody there to see
+	// (FI_DELIVERY_COMPLETE, §4.2). A peer that refuses says so.
+	Delivered
+	// Matched: a receive has taken the message (FI_MATCH_COMPLETE). On the wire
+	// it is the same as Delivered, and for what is no message it means that.
+	Matched
 )
 
 // OpOption modifies one operation, or a view of an endpoint (see Endpoint.With).
@@ -39,9 +51,11 @@ const (
 
 // Options without a value.
 var (
-	// Inject copies the message before the call returns, so that its buffer is
-	// free at once; at most Limits.MaxInject bytes. It has no completion
-	// unless it fails (fi_inject).
+	// Inject copies a message, a write or the operand of an atomic that fetches
+	// nothing before the call returns, so that its buffer is free at once; at
+	// most Limits.MaxInject bytes. It has no completion unless it fails
+	// (fi_inject). Its level is Transmitted, whatever was asked for. For what
+	// fetches it means nothing.
 	Inject = OpOption{kind: optInject}
 	// Quiet makes a posted operation report failure only
 	// (FI_SELECTIVE_COMPLETION without FI_COMPLETION). Blocking calls take no
@@ -53,7 +67,8 @@ var (
 	Fence = OpOption{kind: optFence}
 )
 
-// Data sends v along with the message as remote CQ data (FI_REMOTE_CQ_DATA).
+// Data sends v along with a message or a write as remote CQ data
+// (FI_REMOTE_CQ_DATA). A write with data tells the other side, see [RemoteWrite].
 func Data(v uint64) OpOption { return OpOption{kind: optData, u: v} }
 
 // Token is the caller's, and comes back in the completion. A pointer costs no
@@ -103,10 +118,44 @@ func (s *settings) apply(opts []OpOption) {
 
 func (s *settings) check() error {
 	switch {
-	case s.level > Injected:
-		return fmt.Errorf("%w: completion level %d is not built yet", ErrNotSupported, s.level)
+	case s.level > Matched:
+		return fmt.Errorf("%w: there is no completion level %d", ErrInvalid, s.level)
 	case s.fence:
 		return fmt.Errorf("%w: Fence is not built yet", ErrNotSupported)
 	}
 	return nil
+}
+
+// flags are what a request with the given wishes of its own gets.
+func (s *settings) flags(level Level, inject, quiet bool) ope.Flags {
+	if level == 0 {
+		level = s.level
+	}
+	var f ope.Flags
+	if level >= Delivered {
+		f |= ope.Deliver
+	}
+	if quiet || s.quiet {
+		f |= ope.Quiet
+	}
+	if inject || s.inject {
+		f |= ope.Inject | ope.Quiet
+		f &^= ope.Deliver
+	}
+	return f
+}
+
+// withoutInject is the settings of what cannot be injected.
+func (s settings) withoutInject() *settings {
+	s.inject = false
+	return &s
+}
+
+// tokenOf is what comes back in the completion of a request with a token of its
+// own, or none.
+func (s *settings) tokenOf(own any) any {
+	if own == nil {
+		return s.token
+	}
+	return own
 }

@@ -3,13 +3,13 @@ package efa
 import (
 	"fmt"
 
-	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// Request is what Post takes: *SendReq or *RecvReq. The struct is copied at the
-// call and may be used again at once; the buffer, and the pieces of a receive's
-// Bufs, are lent until the completion.
+// Request is what Post takes: *SendReq, *RecvReq, *WriteReq, *ReadReq or
+// *AtomicReq. The struct is copied at the call and may be used again at once; the
+// buffers, and the pieces of Bufs that are to be filled, are lent until the
+// completion.
 type Request interface{ request() }
 
 // SendReq is a message to send.
@@ -49,24 +49,45 @@ func (*SendReq) request() {}
 func (*RecvReq) request() {}
 
 // Post starts an operation and returns at once; its outcome goes to the
-// endpoint's queue for it (ErrNoCQ if there is none). ErrAgain means that too
-// many operations are in progress, or that the queue has no room for the
-// outcome: read completions and try again.
+// endpoint's queue for it (ErrNoCQ if there is none): RecvQueue of a receive,
+// SendQueue of everything else. ErrAgain means that too many operations are in
+// progress, or that the queue has no room for the outcome: read completions and
+// try again.
 func (e *Endpoint) Post(r Request) (OpID, error) {
 	var req ope.Request
+	if err := e.fill(&req, r, &e.def); err != nil {
+		return 0, err
+	}
+	q, to := e.cfg.SendQueue, e.sendTo
+	if req.Kind == ope.KindRecv {
+		q, to = e.cfg.RecvQueue, e.recvTo
+	}
+	id, err := e.post(&req, q, to)
+	if err != nil {
+		putMore(&req)
+	}
+	return id, err
+}
+
+// fill checks a request and makes of it what goes to the shard, with the settings
+// of a view or a call for what it does not say itself.
+func (e *Endpoint) fill(req *ope.Request, r Request, s *settings) error {
+	if err := s.check(); err != nil {
+		return err
+	}
 	switch r := r.(type) {
 	case *SendReq:
-		if err := e.sendRequest(&req, r); err != nil {
-			return 0, err
-		}
-		return e.post(&req, e.cfg.SendQueue, e.sendTo, &e.tx)
+		return e.sendRequest(req, r, s)
 	case *RecvReq:
-		if err := e.recvRequest(&req, r); err != nil {
-			return 0, err
-		}
-		return e.post(&req, e.cfg.RecvQueue, e.recvTo, &e.rx)
+		return e.recvRequest(req, r, s)
+	case *WriteReq:
+		return e.writeRequest(req, r, s)
+	case *ReadReq:
+		return e.readRequest(req, r, s)
+	case *AtomicReq:
+		return e.atomicRequest(req, r, s)
 	default:
-		return 0, fmt.Errorf("%w: Post takes *SendReq or *RecvReq, not %T", ErrInvalid, r)
+		return fmt.Errorf("%w: there is no request %T", ErrInvalid, r)
 	}
 }
 
@@ -81,10 +102,11 @@ func (e *Endpoint) PostBatch(rs []Request) (int, error) {
 	return len(rs), nil
 }
 
-func (e *Endpoint) post(req *ope.Request, q *Queue, to *source, c *credits) (OpID, error) {
+func (e *Endpoint) post(req *ope.Request, q *Queue, to *source) (OpID, error) {
 	if q == nil {
 		return 0, fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
 	}
+	c := e.credits(req)
 	if !c.try() {
 		return 0, ErrAgain
 	}
@@ -107,94 +129,20 @@ func (e *Endpoint) post(req *ope.Request, q *Queue, to *source, c *credits) (OpI
 	return OpID(req.ID), nil
 }
 
-// sendRequest checks a send and makes the request for the shard.
-func (e *Endpoint) sendRequest(req *ope.Request, r *SendReq) error {
-	if err := e.ready(asks(CapSend, r.Tagged, false)); err != nil {
-		return err
+// credits is what bounds operations like req; nil: nothing does.
+func (c *core) credits(req *ope.Request) *credits {
+	switch req.Kind {
+	case ope.KindPeek, ope.KindClaim:
+		return nil // over as soon as it has begun
+	case ope.KindRecv, ope.KindTake:
+		return &c.rx
+	default:
+		return &c.tx
 	}
-	if r.Level > Injected {
-		return fmt.Errorf("%w: completion level %d is not built yet", ErrNotSupported, r.Level)
-	}
-	if err := e.def.check(); err != nil {
-		return err
-	}
-	if r.To >= notAvail {
-		return fmt.Errorf("%w: send to no peer (handle %d)", ErrInvalid, r.To)
-	}
-	*req = ope.Request{
-		Kind: ope.KindSend, Peer: uint64(r.To), Tag: r.Tag, Data: r.Data, Buf: r.Buf, Token: r.Token,
-	}
-	if req.Token == nil {
-		req.Token = e.def.token
-	}
-	if len(r.Bufs) > 0 {
-		if r.Buf != nil {
-			return errBothBufs
-		}
-		req.Buf = gather(r.Bufs)
-	}
-	if r.Tagged {
-		req.Flags |= ope.Tagged
-	}
-	switch {
-	case r.HasData:
-		req.Flags |= ope.HasData
-	case e.def.hasData:
-		req.Flags |= ope.HasData
-		req.Data = e.def.data
-	}
-	if r.Quiet || e.def.quiet {
-		req.Flags |= ope.Quiet
-	}
-	if r.Inject || e.def.inject {
-		if limit := maxInject(e.dom.fab.dev.Info().MTU); len(req.Buf) > limit {
-			return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, len(req.Buf), limit)
-		}
-		req.Flags |= ope.Inject | ope.Quiet
-	}
-	return nil
 }
 
-// recvRequest checks a receive and makes the request for the shard.
-func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq) error {
-	from := r.From
-	if !r.Directed {
-		from = e.def.from
-	}
-	if err := e.ready(asks(CapRecv, r.Tagged, from != AnyAddr)); err != nil {
-		return err
-	}
-	if err := e.def.check(); err != nil {
-		return err
-	}
-	*req = ope.Request{
-		Kind: ope.KindRecv, Peer: uint64(match.AnySource), Tag: r.Tag, Ignore: r.Ignore,
-		Buf: r.Buf, Token: r.Token,
-	}
-	if from != AnyAddr {
-		if from >= notAvail {
-			return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, from)
-		}
-		req.Peer = uint64(from)
-	}
-	if req.Token == nil {
-		req.Token = e.def.token
-	}
-	if r.Tagged {
-		req.Flags |= ope.Tagged
-	}
-	if r.Quiet || e.def.quiet {
-		req.Flags |= ope.Quiet
-	}
-	if len(r.Bufs) > 0 {
-		if r.Buf != nil {
-			return errBothBufs
-		}
-		req.More = &ope.More{Pieces: r.Bufs}
-		req.Buf = make([]byte, total(r.Bufs))
-	}
-	return nil
-}
+// receives tells a receive from what begins here.
+func receives(req *ope.Request) bool { return req.Kind == ope.KindRecv || req.Kind == ope.KindTake }
 
 // live checks that the endpoint is enabled.
 func (c *core) live() error {
@@ -213,7 +161,7 @@ func (e *Endpoint) ready(want Caps) error {
 	switch e.state.Load() {
 	case enabled:
 	case draining:
-		if want&CapSend != 0 {
+		if want&(CapSend|CapRMA|CapAtomic) != 0 {
 			return fmt.Errorf("%w: the endpoint is shutting down", ErrClosed)
 		}
 	default:
@@ -236,20 +184,4 @@ func (e *Endpoint) Cancel(id OpID) error {
 	}
 	e.cancel(uint64(id))
 	return nil
-}
-
-func total(bs [][]byte) int {
-	n := 0
-	for _, b := range bs {
-		n += len(b)
-	}
-	return n
-}
-
-func gather(bs [][]byte) []byte {
-	p := make([]byte, 0, total(bs))
-	for _, b := range bs {
-		p = append(p, b...)
-	}
-	return p
 }

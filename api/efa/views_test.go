@@ -49,12 +49,20 @@ func TestViews(t *testing.T) {
 	require.EqualValues(t, 6, m.Data)
 	require.Equal(t, self, m.From)
 
-	for _, o := range []efa.OpOption{efa.Fence, efa.Complete(efa.Delivered)} {
-		require.ErrorIs(t, s.ep.Send(ctx, self, nil, o), efa.ErrNotSupported)
-		_, err := s.ep.With(o).Post(&efa.SendReq{To: self})
-		require.ErrorIs(t, err, efa.ErrNotSupported)
-		_, err = s.ep.With(o).Post(&efa.RecvReq{})
-		require.ErrorIs(t, err, efa.ErrNotSupported)
+	for o, want := range map[efa.OpOption]error{
+		efa.Fence: efa.ErrNotSupported, efa.Complete(efa.Matched + 1): efa.ErrInvalid,
+	} {
+		require.ErrorIs(t, s.ep.Send(ctx, self, nil, o), want)
+		require.ErrorIs(t, second(s.ep.Recv(ctx, nil, o)), want)
+		require.ErrorIs(t, s.ep.Write(ctx, self, efa.Remote{}, nil, o), want)
+		require.ErrorIs(t, s.ep.Read(ctx, self, efa.Remote{}, nil, o), want)
+		require.ErrorIs(t, efa.Add(ctx, s.ep, self, efa.Remote{Len: 8}, 1.0, o), want)
+		require.ErrorIs(t, second(s.ep.Peek(ctx, o)), want)
+		for _, r := range []efa.Request{
+			&efa.SendReq{To: self}, &efa.RecvReq{}, &efa.WriteReq{To: self}, &efa.ReadReq{From: self}, &efa.AtomicReq{To: self},
+		} {
+			require.ErrorIs(t, second(s.ep.With(o).Post(r)), want)
+		}
 	}
 	require.Equal(t, s.ep.Address(), v.Address())
 	require.Same(t, dom, v.Domain())

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
-	"github.com/efactor/efactor/actors/ope"
-	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/wire"
 )
 
 // flavor is what kind of trouble a seed makes.
@@ -17,7 +17,7 @@ type flavor uint8
 
 const (
 	calm     flavor = iota // the network misbehaves, the programs do not
-	fickle                 // operations are canceled
+	fickle                 // operations are canceled, memory is closed under them
 	casualty               // an endpoint dies or is closed in the middle
 	numFlavors
 )
@@ -36,14 +36,19 @@ const (
 
 // plan is what a seed decides before anything runs.
 type plan struct {
-	seed   uint64
-	flavor flavor
-	fabric sim.Config
-	rules  []sim.Rule
-	nodes  []*nodePlan
-	msgs   []*message // in the order in which they are sent, as far as senders have one
+	seed     uint64
+	flavor   flavor
+	fabric   sim.Config
+	rules    []sim.Rule
+	broken   bool // RDMA may fail, by a rule
+	nodes    []*nodePlan
+	hosts    []*hostPlan // by their first node; nil where a node lives with another
+	msgs     []*message
+	accesses []*access
+	tasks    []task // messages and accesses, in the order in which senders begin them
+	wrongs   map[[2]int]int
 
-	// Of a casualty: when, by messages sent; whether by Kill or by Close; and
+	// Of a casualty: when, by tasks begun; whether by Kill or by Close; and
 	// whether it comes back.
 	victim, strikeAt int
 	kill, restart    bool
@@ -54,38 +59,17 @@ type plan struct {
 	pause            time.Duration
 }
 
-// nodePlan is one endpoint and how its programs behave.
-type nodePlan struct {
-	host     int // nodes of one host share a device, a domain, a vector
-	shards   int // of the host
-	cfg      efa.EndpointConfig
-	sendQ    int // depths of its queues
-	recvQ    int
-	know     bool // inserts all addresses at the beginning
-	loose    bool // posts receives at random, and what takes everything else at the end
-	recv     style
-	late     time.Duration // before the first receive is posted
-	recvs    []*receive
-	bystand  int // receives that nothing will match, to be canceled
-	maxBytes int
+// task is one thing that a program does: a message or an access.
+type task struct {
+	m *message
+	a *access
 }
 
-// message is one to be sent.
-type message struct {
-	model.Msg
-	style   style
-	pieces  int           // more than one: gathered
-	pause   time.Duration // before it
-	timeout time.Duration // of its context; 0: none
-}
-
-// receive is one to be posted.
-type receive struct {
-	model.Recv
-	size    int
-	pieces  int
-	pause   time.Duration
-	timeout time.Duration // after which it is canceled; 0: never
+func (t task) from() int {
+	if t.m != nil {
+		return t.m.From
+	}
+	return t.a.from
 }
 
 type draw struct{ *rand.Rand }
@@ -105,7 +89,10 @@ func pick[T any](d draw, of ...T) T { return of[d.IntN(len(of))] }
 // newPlan draws everything.
 func newPlan(seed uint64) *plan {
 	d := draw{rand.New(rand.NewPCG(seed, 0x91a7))}
-	p := &plan{seed: seed, flavor: pick(d, calm, calm, calm, fickle, fickle, casualty, casualty, casualty)}
+	p := &plan{
+		seed: seed, flavor: pick(d, calm, calm, calm, fickle, fickle, casualty, casualty, casualty),
+		wrongs: make(map[[2]int]int),
+	}
 	p.drawFabric(d)
 	n := 2 + d.IntN(7)
 	if p.flavor == casualty {
@@ -113,7 +100,8 @@ func newPlan(seed uint64) *plan {
 		p.victim, p.kill, p.restart = d.IntN(n), d.chance(.6), d.chance(.5)
 	}
 	p.drawNodes(d, n)
-	p.drawMessages(d)
+	p.drawHosts(d)
+	p.drawTasks(d)
 	for i, np := range p.nodes {
 		if np.loose {
 			p.drawLoose(d, i)
@@ -121,7 +109,7 @@ func newPlan(seed uint64) *plan {
 			p.drawStrict(d, i)
 		}
 	}
-	p.strikeAt = 1 + d.IntN(len(p.msgs))
+	p.strikeAt = 1 + d.IntN(len(p.tasks))
 	p.remover, p.removed, p.pause = d.IntN(n), d.IntN(n), d.upTo(50*time.Microsecond)
 	if p.flavor == fickle {
 		p.nodes[p.remover].cfg.TxDepth = 0 // a call that waits for its turn would keep the old handle
@@ -130,9 +118,15 @@ func newPlan(seed uint64) *plan {
 }
 
 func (p *plan) String() string {
-	s := fmt.Sprintf("%v, %d endpoints, %d messages, MTU %d", p.flavor, len(p.nodes), len(p.msgs), p.fabric.MTU)
+	s := fmt.Sprintf("%v, %d endpoints, %d messages, %d accesses, MTU %d",
+		p.flavor, len(p.nodes), len(p.msgs), len(p.accesses), p.fabric.MTU)
 	if p.flavor == casualty {
-		s += fmt.Sprintf(", endpoint %d: kill %v restart %v at message %d", p.victim, p.kill, p.restart, p.strikeAt)
+		s += fmt.Sprintf(", endpoint %d: kill %v restart %v at task %d", p.victim, p.kill, p.restart, p.strikeAt)
+	}
+	for i, np := range p.nodes {
+		if e := np.cfg.Protocol.Era; e != "" {
+			s += fmt.Sprintf(", %d is of %s", i, e)
+		}
 	}
 	return s
 }
@@ -145,10 +139,12 @@ func (p *plan) drawFabric(d draw) {
 	if d.chance(.5) {
 		p.fabric.Delay, p.fabric.Jitter = d.upTo(20*time.Microsecond), d.upTo(100*time.Microsecond)
 	}
-	fault := func(chance float64, r sim.Rule) {
-		if d.chance(chance) {
+	fault := func(chance float64, r sim.Rule) bool {
+		strikes := d.chance(chance)
+		if strikes {
 			p.rules = append(p.rules, r)
 		}
+		return strikes
 	}
 	fault(.3, sim.Rule{Fault: sim.FaultRNR, P: pick(d, .01, .1, .5)})
 	fault(.2, sim.Rule{Fault: sim.FaultUnknownAH, P: pick(d, .1, 1)})
@@ -156,138 +152,25 @@ func (p *plan) drawFabric(d draw) {
 	fault(.2, sim.Rule{Fault: sim.FaultLateStatus, P: .1, Delay: 300 * time.Microsecond})
 	fault(.15, sim.Rule{Fault: sim.FaultQueueFull, P: .1})
 	fault(.1, sim.Rule{Fault: sim.FaultRefuseQP, P: .5, Times: 3})
+	fault(.15, sim.Rule{Fault: sim.FaultRefuseMR, P: pick(d, .1, .5)})
+	p.broken = fault(.1, sim.Rule{
+		Fault: sim.FaultStatus, P: pick(d, .02, .2), WRs: []device.WR{device.WRRead, device.WRWrite},
+		Status: pick(d, device.StatusInvalidLKey, device.StatusBadAddress),
+	})
 }
 
-// Times of the protocol, in simulated time. Bound is how long after a death an
-// operation may last.
-const (
-	probeAfter  = 20 * time.Millisecond
-	peerTimeout = 200 * time.Millisecond
-	bound       = peerTimeout + 2*probeAfter
-)
-
-func (p *plan) drawNodes(d draw, n int) {
-	var first uint32
-	if d.chance(.5) {
-		first = -uint32(1 + d.IntN(200))
-	}
-	wait := d.chance(.1)
-	for i := range n {
-		np := &nodePlan{host: i, shards: 1, recv: pick(d, blocking, posted, posted)}
-		if i > 0 && d.chance(.2) && !(p.flavor == casualty && (p.victim == i || p.victim == p.nodes[i-1].host)) {
-			np.host = p.nodes[i-1].host
-		}
-		np.shards = pick(d, 1, 1, 2)
-		np.know = d.chance(.5)
-		np.loose = p.flavor != calm || d.chance(.25)
-		np.late = pick(d, 0, 0, d.upTo(time.Millisecond))
-		np.sendQ, np.recvQ = d.log(1, 64), d.log(1, 64)
-		np.cfg = efa.EndpointConfig{Protocol: efa.ProtocolConfig{
-			SendQueue: d.log(4, 64), RecvQueue: d.log(4, 64),
-			MaxMedium: pick(d, 0, 0, -1, d.log(512, 1<<18)), Credits: d.log(1, 32), RecvWindow: d.log(1, 16384),
-			RNRRetry: pick(d, -1, 0, 1, 2, 7), RNRInitial: pick(d, 0, d.upTo(50*time.Microsecond)),
-			RNRMax: time.Millisecond, ProbeAfter: probeAfter, PeerTimeout: peerTimeout,
-			FirstMsgID: first, WaitHandshake: wait, HostID: pick(d, 0, d.Uint64()),
-			Rounding: pick(d, ope.RoundDown, ope.RoundUp, ope.Fill),
-		}}
-		if d.chance(.3) {
-			np.cfg.TxDepth = 1 + d.IntN(8)
-		}
-		if d.chance(.3) && !np.loose {
-			np.cfg.RxDepth = 1 + d.IntN(8)
-		}
-		if d.chance(.1) && p.flavor == calm {
-			np.cfg.Protocol.TotalMemory = int64(d.log(1<<14, 1<<20))
-		}
-		if p.flavor != calm && d.chance(.3) {
-			np.cfg.Protocol.DetachLimit = d.log(1, 1<<18)
-		}
-		p.nodes = append(p.nodes, np)
-	}
+// knows tells whether an endpoint has a word for a feature.
+func (p *plan) knows(i int, f wire.Feature) bool {
+	talk, _ := era.ByName(p.nodes[i].cfg.Protocol.Era)
+	return talk.Has(f)
 }
 
-// Sizes of messages. Those above big are named by their tag, so that a buffer of
-// their size is needed only once.
-const (
-	maxSize  = 256 << 10
-	hugeSize = 4 << 20
-	bigSize  = 64 << 10
-)
+// both tells whether two endpoints have a word for a feature.
+func (p *plan) both(i, k int, f wire.Feature) bool { return p.knows(i, f) && p.knows(k, f) }
 
-// Tags: a class in the highest byte, and below it nothing or, if tagNamed is set,
-// the message's ID.
-const (
-	tagShift = 56
-	tagNamed = 1 << 55
-	tagBig   = 0xb1 << tagShift
-	tagNone  = 0xff << tagShift // of nobody
-	tagMask  = 1<<tagShift - 1
-)
-
-func (p *plan) drawMessages(d draw) {
-	count, n := d.log(200, 2000), len(p.nodes)
-	if p.fabric.MTU < 4096 {
-		count = d.log(200, 500) // each byte costs more
-	}
-	classes := 1 + d.IntN(6)
-	shape := d.IntN(4)
-	for id := range count {
-		m := &message{Msg: model.Msg{ID: id}, style: pick(d, blocking, posted, posted, posted, started), pieces: 1}
-		m.From, m.To = d.IntN(n), d.IntN(n)
-		switch shape {
-		case 0: // one to many
-			m.From = m.From * d.IntN(2)
-		case 1: // many to one
-			m.To = m.To * d.IntN(2)
-		case 2: // a ring
-			m.To = (m.From + 1) % n
-		}
-		p.drawSize(d, m)
-		m.Tagged, m.HasData = d.chance(.6), d.chance(.3)
-		switch {
-		case m.Len > bigSize:
-			m.Tagged, m.Tag = true, tagBig|tagNamed|uint64(id)
-		case m.Tagged:
-			m.Tag = uint64(d.IntN(classes)) << tagShift
-			if m.Tag>>tagShift%2 == 1 {
-				m.Tag |= tagNamed | uint64(id)
-			}
-		}
-		// Where a message may get lost each must say who it is.
-		if p.flavor != calm && m.Len < 8 {
-			m.HasData = true
-		}
-		if m.HasData {
-			m.Data = d.Uint64()<<32 | uint64(id)
-		}
-		if m.Len <= p.fabric.MTU-168 && m.Len <= 4096 && d.chance(.1) {
-			m.style = injected
-		}
-		if d.chance(.1) {
-			m.pieces = 2 + d.IntN(3)
-		}
-		if d.chance(.1) {
-			m.pause = d.upTo(50 * time.Microsecond)
-		}
-		if p.flavor == fickle && m.style != injected && m.Len <= maxSize && d.chance(.1) {
-			m.timeout = d.upTo(100*time.Microsecond) + 1
-		}
-		p.msgs = append(p.msgs, m)
-	}
-}
-
-func (p *plan) drawSize(d draw, m *message) {
-	switch {
-	case d.chance(.02):
-		m.Len = d.log(1, hugeSize)
-	case d.chance(.1):
-		m.Len = 0
-	default:
-		m.Len = d.log(1, maxSize)
-	}
-	if p.fabric.MTU < 4096 {
-		m.Len /= 8
-	}
-	np := p.nodes[m.To]
-	np.maxBytes = max(np.maxBytes, m.Len)
+// cutsData tells whether an endpoint sends 32 bits of remote CQ data in tagged
+// messages.
+func (p *plan) cutsData(i int) bool {
+	talk, _ := era.ByName(p.nodes[i].cfg.Protocol.Era)
+	return talk.CQData32
 }

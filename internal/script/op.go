@@ -9,9 +9,15 @@ import (
 // AnySource is the peer of a receive that takes messages from everybody.
 const AnySource = ^uint64(0)
 
+// letters begin the names of operations.
+var letters = map[ope.Kind]byte{
+	ope.KindSend: 's', ope.KindRecv: 'r', ope.KindWrite: 'w', ope.KindRead: 'g', ope.KindAtomic: 'x',
+	ope.KindPeek: 'p', ope.KindClaim: 'c', ope.KindTake: 't',
+}
+
 // Op is an operation that the test submitted.
 type Op struct {
-	Name string // "s1" for the first send, "r2"...
+	Name string // a letter for the kind and a number: "s1", "r2"
 	Req  ope.Request
 	Seed int // of the data, sends alone
 	Ends int // outcomes so far; exactly one is right
@@ -41,10 +47,7 @@ func (r *Rig) Done(req *ope.Request, res *ope.Result) {
 // doesn't run the shard.
 func (r *Rig) Submit(req ope.Request, seed int) *Op {
 	r.nextID++
-	op := &Op{Name: fmt.Sprintf("s%d", r.nextID), Req: req, Seed: seed}
-	if req.Kind == ope.KindRecv {
-		op.Name = fmt.Sprintf("r%d", r.nextID)
-	}
+	op := &Op{Name: fmt.Sprintf("%c%d", letters[req.Kind], r.nextID), Req: req, Seed: seed}
 	op.Req.ID, op.Req.Token, op.Req.Sink = r.nextID, op, r
 	r.ops[r.nextID] = op
 	if r.EP.Ended() || !r.EP.Submit(&op.Req) {
@@ -54,9 +57,12 @@ func (r *Rig) Submit(req ope.Request, seed int) *Op {
 	return op
 }
 
+// NextSeed is the seed for the data of the next operation.
+func (r *Rig) NextSeed() int { return int(r.nextID+1) % 251 }
+
 // Send submits a send of n bytes of the pattern.
 func (r *Rig) Send(to *Remote, n int, flags ope.Flags, tag, data uint64) *Op {
-	seed := int(r.nextID+1) % 251
+	seed := r.NextSeed()
 	return r.Submit(ope.Request{
 		Kind: ope.KindSend, Flags: flags, Peer: to.Handle, Tag: tag, Data: data, Buf: Pattern(n, seed),
 	}, seed)

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 // words are the fields of a packet line.
 type words struct {
+	rig  *Rig
 	vals map[string]string
 	err  error
 }
@@ -22,7 +24,7 @@ func (w *words) num(name string) uint64 {
 	if !ok || v == "" {
 		return 0
 	}
-	n, err := strconv.ParseUint(v, 0, 64)
+	n, err := strconv.ParseUint(w.lastNum(v), 0, 64)
 	if err != nil && w.err == nil {
 		w.err = fmt.Errorf("%s: %w", name, err)
 	}
@@ -45,11 +47,12 @@ func (w *words) or(name string, def uint64) uint64 {
 //	version=N  another protocol version
 //	type=N     another packet type in the same bytes
 //	flags=N    flags in addition
-//	count=N    rma_iov_count of a write, without the list
+//	count=N    rma_iov_count, whatever the list is
+//	reads=N    read_iov_count, whatever the list is
 //	nextra=N   nextra_p3 of HANDSHAKE, without the words
 //	hex=XX     the packet's bytes
-func Packet(x *Remote, line []string) ([]byte, error) {
-	w := &words{vals: map[string]string{}}
+func (r *Rig) Packet(x *Remote, line []string) ([]byte, error) {
+	w := &words{rig: r, vals: map[string]string{}}
 	for _, f := range line[1:] {
 		k, v, _ := strings.Cut(f, "=")
 		w.vals[k] = v
@@ -64,14 +67,8 @@ func Packet(x *Remote, line []string) ([]byte, error) {
 	b := pkt.Append(nil)
 	payload := make([]byte, w.num("len"))
 	Fill(payload, int(w.num("seg_offset")), int(w.or("seed", 1)))
-	b = append(b, payload...)
-	if w.has("count") {
-		b[4] = byte(w.num("count"))
-	}
-	if w.has("nextra") {
-		n := w.num("nextra")
-		b[4], b[5], b[6], b[7] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
-	}
+	b = append(append(b, payload...), w.operands()...)
+	w.lie(b)
 	b[0] = byte(w.or("type", uint64(b[0])))
 	b[1] = byte(w.or("version", wire.Version))
 	b[2] |= byte(w.num("flags"))
@@ -106,56 +103,14 @@ func (w *words) connID(x *Remote) uint64 {
 	return uint64(x.Addr.ConnID())
 }
 
-func (w *words) build(x *Remote, typ string) (wire.Packet, error) {
-	o, connID := w.options(x), uint32(w.connID(x))
-	id, tag, tagged := uint32(w.num("msg_id")), w.num("tag"), strings.Contains(typ, "TAGRTM")
-	dc := strings.HasPrefix(typ, "DC_")
-	switch strings.TrimPrefix(typ, "DC_") {
-	case "EAGER_MSGRTM", "EAGER_TAGRTM":
-		return &wire.EagerRTM{Options: o, MsgID: id, Tagged: tagged, Tag: tag, DC: dc}, nil
-	case "MEDIUM_MSGRTM", "MEDIUM_TAGRTM":
-		return &wire.MediumRTM{
-			Options: o, MsgID: id, Tagged: tagged, Tag: tag, DC: dc,
-			MsgLength: w.num("msg_length"), SegOffset: w.num("seg_offset"),
-		}, nil
-	case "LONGCTS_MSGRTM", "LONGCTS_TAGRTM":
-		return &wire.LongCTSRTM{
-			Options: o, MsgID: id, Tagged: tagged, Tag: tag, DC: dc, MsgLength: w.num("msg_length"),
-			SendID: uint32(w.num("send_id")), CreditRequest: uint32(w.or("credit_request", 32)),
-		}, nil
-	case "LONGREAD_MSGRTM", "LONGREAD_TAGRTM":
-		return &wire.LongReadRTM{Options: o, MsgID: id, Tagged: tagged, Tag: tag, MsgLength: w.num("msg_length")}, nil
-	case "EAGER_RTW":
-		return &wire.EagerRTW{Options: o, DC: dc}, nil
-	case "SHORT_RTR":
-		return &wire.RTR{Options: o, MsgLength: w.num("msg_length"), RecvID: uint32(w.num("recv_id"))}, nil
-	case "WRITE_RTA":
-		return &wire.RTA{Options: o, MsgID: id}, nil
-	case "CTS":
-		return &wire.CTS{
-			HasConnID: true, ConnID: connID, SendID: uint32(w.num("send_id")),
-			RecvID: uint32(w.num("recv_id")), RecvLength: w.num("recv_length"),
-		}, nil
-	case "CTSDATA":
-		return &wire.CTSData{
-			RecvID: uint32(w.num("recv_id")), SegLength: w.or("seg_length", w.num("len")),
-			SegOffset: w.num("seg_offset"), HasConnID: o.HasConnID, ConnID: o.ConnID,
-		}, nil
-	case "EOR":
-		return &wire.EOR{HasConnID: true, ConnID: connID, SendID: uint32(w.num("send_id"))}, nil
-	case "HANDSHAKE":
-		return w.handshake(o)
-	default:
-		return nil, fmt.Errorf("script: no packet type %s", typ)
-	}
-}
-
 func (w *words) handshake(o wire.Options) (wire.Packet, error) {
 	h := &wire.Handshake{
 		HasConnID: o.HasConnID, ConnID: o.ConnID,
 		HasHostID: w.has("host_id"), HostID: w.num("host_id"),
 		HasDeviceVersion: w.has("device_version"), DeviceVersion: uint32(w.num("device_version")),
-		HasUserRecvQP: w.has("user_recv_qp"), HasP2P: w.has("p2p"), P2PSupported: true,
+		HasUserRecvQP: w.has("user_recv_qp"),
+		UserRecvQP:    wire.UserRecvQP{QPN: uint32(w.num("user_recv_qp")), QKey: uint32(w.num("user_recv_qkey"))},
+		HasP2P:        w.has("p2p"), P2PSupported: true,
 	}
 	if w.vals["features"] == "" {
 		return h, nil
@@ -169,3 +124,22 @@ func (w *words) handshake(o wire.Options) (wire.Packet, error) {
 	}
 	return h, nil
 }
+
+// lie puts counts into the header that are not those of what follows.
+func (w *words) lie(b []byte) {
+	put := func(name string, at int) {
+		if w.has(name) {
+			binary.LittleEndian.PutUint32(b[at:], uint32(w.num(name)))
+		}
+	}
+	put("nextra", 4)
+	put("reads", 20)
+	if t := wire.Type(b[0]); t.IsRTA() {
+		put("count", 8)
+	} else {
+		put("count", 4)
+	}
+}
+
+// Packet is Rig.Packet where no memory has a name.
+func Packet(x *Remote, line []string) ([]byte, error) { return (*Rig)(nil).Packet(x, line) }

@@ -88,18 +88,3 @@ func Seed(b []byte, off int) (seed int, ok bool) {
 	}
 	return seed, true
 }
-
-// offset is where a packet's data belongs in its message, and its length.
-func offset(b []byte) (off, n int) {
-	pkt, h, err := wire.Decode(b)
-	if err != nil || !pkt.Type().HasData() {
-		return 0, 0
-	}
-	switch p := pkt.(type) {
-	case *wire.MediumRTM:
-		off = int(p.SegOffset)
-	case *wire.CTSData:
-		off = int(p.SegOffset)
-	}
-	return off, len(b) - h
-}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/clock"
@@ -28,6 +29,8 @@ type Rig struct {
 	EP    *endpoint.Endpoint
 	QP    *QP
 	Book  Book
+	// Regions are those of the domain.
+	Regions mr.Table
 
 	// Log is what happened, as text: packets, outcomes, events.
 	Log []string
@@ -36,10 +39,14 @@ type Rig struct {
 	// Events are the endpoint's.
 	Events []endpoint.Event
 
+	dev     *Device
 	remotes []*Remote
+	regions []*Region
+	shared  []*Shared
 	ops     map[uint64]*Op
 	nextID  uint64
-	printed int // packets that are in Log
+	last    map[string]string // numbers in the packets that went out, by field
+	printed int               // packets that are in Log
 	closed  bool
 	// Auto makes Run complete every packet with success, in order.
 	Auto bool
@@ -53,7 +60,7 @@ func Start(cfg Config) (*Rig, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = 1
 	}
-	r := &Rig{ops: make(map[uint64]*Op)}
+	r := &Rig{ops: make(map[uint64]*Op), last: make(map[string]string)}
 	sh, err := shard.New(shard.Config{
 		Name: "script", External: true, Clock: &r.Clock, Seed: cfg.Seed, Logger: cfg.Endpoint.Log,
 	})
@@ -66,15 +73,15 @@ func Start(cfg Config) (*Rig, error) {
 	r.Shard = sh
 	dev := NewDevice(cfg.Info)
 	ep := cfg.Endpoint
-	ep.Shard, ep.Device, ep.Book = sh, dev, &r.Book
+	ep.Shard, ep.Device, ep.Book, ep.Regions = sh, dev, &r.Book, &r.Regions
 	if ep.ConnID == 0 {
 		ep.ConnID = 0x1d
 	}
-	ep.OnEvent = r.onEvent
+	ep.OnEvent, ep.OnWritten = r.onEvent, r.logWritten
 	if r.EP, err = endpoint.Open(ep); err != nil {
 		return nil, err
 	}
-	r.QP = dev.qp
+	r.dev, r.QP = dev, dev.qp
 	r.remotes = append(r.remotes, &Remote{Name: "me", Addr: r.EP.Addr()})
 	r.Run()
 	return r, nil

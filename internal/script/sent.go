@@ -17,9 +17,10 @@ type Sent struct {
 
 	// Bytes are the packet as it was at the post, or what an RDMA write carries;
 	// nil of an RDMA read.
-	Bytes  []byte
-	HasImm bool
-	Imm    uint32
+	Bytes    []byte
+	NoHeader bool // data alone, for a user receive queue pair
+	HasImm   bool
+	Imm      uint32
 
 	Remote uint64 // RDMA: address, key and bytes on the other side
 	RKey   uint32
@@ -56,7 +57,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	q.flying++
 	s := &Sent{
 		N: len(q.sent) + len(q.ringing) + 1, GID: q.gids[wr.AH], QPN: wr.QPN, QKey: wr.QKey, Kind: wr.Kind,
-		HasImm: wr.HasImm, Imm: wr.Imm, Remote: wr.Remote, RKey: wr.RKey, Len: len(wr.Payload),
+		NoHeader: wr.Kind == device.WRSend && len(wr.Header) == 0, HasImm: wr.HasImm, Imm: wr.Imm, Remote: wr.Remote, RKey: wr.RKey, Len: len(wr.Payload),
 		id: wr.ID, payload: wr.Payload,
 	}
 	if wr.Kind != device.WRRead {

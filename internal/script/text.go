@@ -1,7 +1,9 @@
 package script
 
 import (
+	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/efactor/efactor/actors/device"
@@ -13,6 +15,7 @@ import (
 var kinds = map[endpoint.EventKind]string{
 	endpoint.PeerFailed: "PeerFailed", endpoint.MemoryPressure: "MemoryPressure",
 	endpoint.MemoryRelieved: "MemoryRelieved", endpoint.DeviceFailed: "DeviceFailed", endpoint.NewPeer: "NewPeer",
+	endpoint.AccessRefused: "AccessRefused",
 }
 
 func (r *Rig) log(format string, args ...any) { r.Log = append(r.Log, fmt.Sprintf(format, args...)) }
@@ -27,16 +30,46 @@ func (r *Rig) TakeLog() string {
 // Text describes a packet in the words of wire.Summary, with names for the
 // addresses that the rig knows.
 func (r *Rig) Text(b []byte) string {
-	s := wire.Summary(b)
+	s := pieces.ReplaceAllStringFunc(wire.Summary(b), r.namePiece)
 	for _, x := range r.remotes {
 		s = strings.ReplaceAll(s, x.Addr.String(), x.Name)
 		s = strings.ReplaceAll(s, fmt.Sprintf("connid=0x%x", x.Addr.ConnID()), "connid="+x.Name)
 	}
-	off, n := offset(b)
-	if _, ok := Seed(b[len(b)-n:], off); !ok {
-		s += " CORRUPT"
+	return s + payload(b)
+}
+
+// payload says what data a packet carries: the seed of the message's pattern, or
+// an atomic's numbers.
+func payload(b []byte) string {
+	pkt, h, err := wire.Decode(b)
+	if err != nil || !pkt.Type().HasData() || len(b) == h {
+		return ""
 	}
-	return s
+	off := uint64(0)
+	switch p := pkt.(type) {
+	case *wire.MediumRTM:
+		off = p.SegOffset
+	case *wire.RuntReadRTM:
+		off = p.SegOffset
+	case *wire.CTSData:
+		off = p.SegOffset
+	case *wire.RTA:
+		return " value=" + Values(p.Datatype, b[h:])
+	case *wire.ATOMRSP:
+		return " value=" + hex.EncodeToString(b[h:])
+	}
+	return contents(b[h:], int(off))
+}
+
+// pieces are the entries of rma_iov and read_iov in wire.Summary.
+var pieces = regexp.MustCompile(`0x[0-9a-f]+\+\d+@\d+`)
+
+func (r *Rig) namePiece(s string) string {
+	var e wire.RMAIOV
+	if _, err := fmt.Sscanf(s, "0x%x+%d@%d", &e.Addr, &e.Len, &e.Key); err != nil {
+		return s
+	}
+	return r.where(e)
 }
 
 // nameAt is the remote at a place, by Q_Key as well.
@@ -50,8 +83,33 @@ func (r *Rig) nameAt(gid device.GID, qpn uint16, qkey uint32) string {
 	return addr.String()
 }
 
+// numbers are the fields of a packet that have one.
+var numbers = regexp.MustCompile(` (\w+)=(\d+)`)
+
 func (r *Rig) logSent(s *Sent) {
-	r.log("me -> %s %s", r.nameAt(s.GID, s.QPN, s.QKey), r.Text(s.Bytes))
+	text := r.textSent(s)
+	for _, m := range numbers.FindAllStringSubmatch(text, -1) {
+		r.last[m[1]] = m[2]
+	}
+	r.log("me -> %s %s", r.nameAt(s.GID, s.QPN, s.QKey), text)
+}
+
+func (r *Rig) textSent(s *Sent) string {
+	var out string
+	switch {
+	case s.NoHeader:
+		out = fmt.Sprintf("DATA len=%d%s", len(s.Bytes), contents(s.Bytes, 0))
+	case s.Kind == device.WRSend:
+		out = r.Text(s.Bytes)
+	case s.Kind == device.WRRead:
+		out = "RDMA_READ " + r.where(wire.RMAIOV{Addr: s.Remote, Len: uint64(s.Len), Key: uint64(s.RKey)})
+	default:
+		out = "RDMA_WRITE " + r.where(wire.RMAIOV{Addr: s.Remote, Len: uint64(s.Len), Key: uint64(s.RKey)})
+	}
+	if s.HasImm {
+		out += fmt.Sprintf(" imm=0x%x", s.Imm)
+	}
+	return out
 }
 
 func (r *Rig) logOutcome(op *Op, res *ope.Result) {
@@ -63,7 +121,8 @@ func (r *Rig) logOutcome(op *Op, res *ope.Result) {
 		return
 	}
 	s := fmt.Sprintf("%s done len=%d", op.Name, res.N)
-	if op.Req.Kind == ope.KindRecv {
+	switch op.Req.Kind {
+	case ope.KindRecv, ope.KindTake, ope.KindPeek, ope.KindClaim:
 		s += " from=" + r.nameOf(res.Peer)
 		if op.Req.Flags&ope.Tagged != 0 {
 			s += fmt.Sprintf(" tag=0x%x", res.Tag)
@@ -71,13 +130,32 @@ func (r *Rig) logOutcome(op *Op, res *ope.Result) {
 		if res.HasData {
 			s += fmt.Sprintf(" data=0x%x", res.Data)
 		}
-		if seed, ok := Seed(op.Req.Buf[:res.N], 0); !ok {
-			s += " CORRUPT"
-		} else if res.N > 0 {
-			s += fmt.Sprintf(" seed=%d", seed)
+		s += contents(op.Req.Buf[:min(res.N, len(op.Req.Buf))], 0)
+	case ope.KindRead:
+		s += contents(op.Req.Buf[:res.N], 0)
+	case ope.KindAtomic:
+		if op.Req.Form != ope.AtomicWrite {
+			s += " result=" + Values(op.Req.Type, op.Req.More.Result)
 		}
 	}
 	r.log("%s", s)
+}
+
+// contents says what part of a message is in memory.
+func contents(b []byte, off int) string {
+	seed, ok := Seed(b, off)
+	switch {
+	case !ok:
+		return " CORRUPT"
+	case len(b) == 0:
+		return ""
+	default:
+		return fmt.Sprintf(" seed=%d", seed)
+	}
+}
+
+func (r *Rig) logWritten(w endpoint.Written) {
+	r.log("written from=%s len=%d data=0x%x", r.nameOf(w.Handle), w.N, w.Data)
 }
 
 func (r *Rig) logEvent(ev endpoint.Event) {

@@ -32,26 +32,30 @@ func ID(b []byte) int {
 
 // Differs returns where b is not how Fill wrote message id, whose length is n,
 // -1 if nowhere. b may be the beginning of the message.
-func Differs(b []byte, id, n int) int {
-	var want [8]byte
-	for i := 0; i < len(b); i += 8 {
-		w := word(id, i)
-		if i > 0 && i+8 <= len(b) {
-			if binary.LittleEndian.Uint64(b[i:]) == w {
-				continue
-			}
+func Differs(b []byte, id, n int) int { return DiffersAt(b, 0, id, n) }
+
+// DiffersAt is Differs for a part of the message that begins at off.
+func DiffersAt(b []byte, off, id, n int) int {
+	for i := 0; i < len(b); {
+		at := off + i
+		if at%8 == 0 && at > 0 && i+8 <= len(b) && binary.LittleEndian.Uint64(b[i:]) == word(id, at) {
+			i += 8
+			continue
 		}
-		binary.LittleEndian.PutUint64(want[:], w)
-		if i == 0 && n >= idLen {
-			binary.LittleEndian.PutUint32(want[:], uint32(id))
+		if b[i] != byteOf(id, at, n) {
+			return i
 		}
-		for k := i; k < min(i+8, len(b)); k++ {
-			if b[k] != want[k-i] {
-				return k
-			}
-		}
+		i++
 	}
 	return -1
+}
+
+// byteOf is the byte at a place in message id, whose length is n.
+func byteOf(id, at, n int) byte {
+	if at < idLen && n >= idLen {
+		return byte(id >> (8 * at))
+	}
+	return byte(word(id, at&^7) >> (8 * (at & 7)))
 }
 
 func word(id, at int) uint64 {

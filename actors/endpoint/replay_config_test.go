@@ -1,0 +1,115 @@
+package endpoint_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/internal/golden"
+	"github.com/efactor/efactor/internal/script"
+	"github.com/efactor/efactor/wire"
+)
+
+// releases is how the captured ones talk.
+var releases = map[string]era.Profile{
+	"1.17.0": {
+		Name: "1.17.0", Limited: true, Features: wire.MakeFeatures(wire.FeatureRDMARead, wire.FeatureDeliveryComplete,
+			wire.FeatureConstantHeader, wire.FeatureConnIDHeader, wire.FeatureRunt),
+		NoHostID: true, NoDeviceVersion: true, Rounding: era.Up,
+		ReadWaits: true, RMANoWait: true, CQData32: true, RecvWindow: 16384,
+	},
+	"2.3.1": {
+		Name: "2.3.1", Limited: true, Features: wire.MakeFeatures(wire.FeatureRDMARead, wire.FeatureDeliveryComplete,
+			wire.FeatureConstantHeader, wire.FeatureConnIDHeader, wire.FeatureRunt, wire.FeatureRDMAWrite,
+			wire.FeatureReadNACK, wire.FeatureUserRecvQP, wire.FeatureUnsolicitedWrite),
+		RecvWindow: 16384,
+	},
+}
+
+// newReplay opens the endpoint with what the scenario says about its side.
+func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
+	r := &replay{
+		t: t, s: s, side: side, keys: 1 << 16,
+		left: map[uint32]bool{}, mine: map[uint32]uint32{}, ids: map[uint32]bool{},
+	}
+	me := r.addr(side)
+	info := device.Info{
+		GID: me.GID(), MTU: golden.MTU, CopiesAtPost: true, PartID: 0xefa1, LocalKeys: true, MaxRDMA: 1 << 30,
+		RDMARead: r.env("EFASHIM_RDMA_READ", 1) != 0, RDMAWrite: r.env("EFASHIM_RDMA_WRITE", 1) != 0,
+		UnsolicitedWrite: r.env("EFASHIM_UNSOLICITED", 1) != 0,
+	}
+	info.PartID = uint32(r.env("EFASHIM_PART_ID", 0xefa1))
+	host, _ := strconv.ParseUint(strings.TrimPrefix(s.Env["EFASHIM_HOST_ID"], "i-0"), 16, 64)
+	var err error
+	r.rig, err = script.Start(script.Config{
+		Info: info,
+		Endpoint: endpoint.Config{
+			ConnID: me.ConnID(), QPN: me.QPN(),
+			Policy: ope.Policy{
+				MaxMedium:    r.env("FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE", 0),
+				Credits:      r.env("FI_EFA_TX_MIN_CREDITS", 0),
+				MinRead:      r.env("FI_EFA_INTER_MIN_READ_MESSAGE_SIZE", 0),
+				MinReadWrite: r.env("FI_EFA_INTER_MIN_READ_WRITE_SIZE", 0),
+				RuntSize:     r.env("FI_EFA_RUNT_SIZE", 0),
+			},
+			Peer: peer.Config{
+				Features: r.features(&info), HostID: host, Era: releases[s.Libfabric],
+				Homogeneous: slices.Contains(s.Args, "-H"), WaitHandshake: slices.Contains(s.Args, "-Z"),
+			},
+		},
+	})
+	require.NoError(t, err)
+	r.rig.Auto = true
+	r.other = &script.Remote{Name: r.peer(), Addr: r.addr(r.peer())}
+	r.rig.AddRemote(r.other)
+	if side == "A" || !slices.Contains(s.Args, "-u") {
+		r.rig.Insert(r.other)
+	}
+	return r
+}
+
+// features is what the endpoint can do on such a device; of that it advertises
+// what its release has words for.
+func (r *replay) features(i *device.Info) wire.Features {
+	f := wire.MakeFeatures(wire.FeatureConnIDHeader, wire.FeatureDeliveryComplete, wire.FeatureRunt,
+		wire.FeatureReadNACK, wire.FeaturePeerError)
+	if i.RDMARead {
+		f.Set(wire.FeatureRDMARead)
+	}
+	if i.RDMAWrite {
+		f.Set(wire.FeatureRDMAWrite)
+	}
+	if i.UnsolicitedWrite {
+		f.Set(wire.FeatureUnsolicitedWrite)
+	}
+	if slices.Contains(r.s.Args, "-z") {
+		f.Set(wire.FeatureConstantHeader) // 1.17's receive without copies
+	}
+	return f
+}
+
+// env is a setting of both sides.
+func (r *replay) env(name string, def int) int {
+	v, ok := r.s.Env[name]
+	if !ok {
+		return def
+	}
+	n, err := strconv.ParseInt(v, 0, 64)
+	require.NoError(r.t, err, name)
+	return int(n)
+}
+
+// registers tells whether the process in our place could register n bytes for its
+// device.
+func (r *replay) registers(n int) bool {
+	name := r.side + "_EFASHIM_REG_FAIL_"
+	return n > 0 && (n < r.env(name+"MIN", n+1) || n > r.env(name+"MAX", n))
+}

@@ -1,0 +1,127 @@
+package endpoint_test
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/internal/script"
+	"github.com/efactor/efactor/wire"
+)
+
+// open starts the endpoint under test, with peers in its address vector.
+//
+//	known        HANDSHAKE went both ways already
+//	all          the endpoint has all features that its device allows, and so do
+//	             the peers; without it both want a connid and nothing else
+//	features     what the endpoint advertises instead, knows what the peers do
+//	family       device_version of the peers' HANDSHAKE
+//	rdmaread, rdmawrite, localkeys, unsolicited, maxrdma
+//	             what the device can do; rdma is the first two
+//	auto         it completes everything at once with success
+//	late         it reads payloads only then
+//	wait         every first packet waits for HANDSHAKE
+//	homogeneous  all peers have the features of the endpoint
+//	minread, minwrite, runt, segment, medium, credits, detach
+//	             policy
+func (s *scenario) open(d *datadriven.TestData) {
+	rdma := d.HasArg("rdma")
+	cfg := script.Config{
+		Info: device.Info{
+			MTU: num(d, "mtu"), CopiesAtPost: !d.HasArg("late"), PartID: 0xefa2, MaxRDMA: num(d, "maxrdma"),
+			RDMARead: rdma || d.HasArg("rdmaread"), RDMAWrite: rdma || d.HasArg("rdmawrite"),
+			LocalKeys: d.HasArg("localkeys"), UnsolicitedWrite: d.HasArg("unsolicited"),
+		},
+		Seed: uint64(num(d, "seed")),
+		Endpoint: endpoint.Config{
+			SQ: num(d, "sq"), RQ: num(d, "rq"), DetachLimit: num(d, "detach"),
+			Policy: ope.Policy{
+				MaxMedium: num(d, "medium"), Credits: num(d, "credits"), MinRead: num(d, "minread"),
+				MinReadWrite: num(d, "minwrite"), RuntSize: num(d, "runt"), ReadSegment: num(d, "segment"),
+			},
+			MaxStrangers: num(d, "strangers"),
+			Peer: peer.Config{
+				RecvWindow: num(d, "window"), MsgIDBase: uint32(num(d, "base")),
+				PeerMemory: int64(num(d, "peermemory")), TotalMemory: int64(num(d, "memory")),
+				RNRMax:        time.Duration(num(d, "rnrmax")) * time.Microsecond,
+				WaitHandshake: d.HasArg("wait"), Homogeneous: d.HasArg("homogeneous"),
+			},
+		},
+	}
+	ours := wire.MakeFeatures(wire.FeatureConnIDHeader)
+	if d.HasArg("all") {
+		ours = allFeatures(&cfg.Info)
+	}
+	theirs := ours
+	if d.HasArg("features") {
+		ours = s.features(d, "features")
+	}
+	if d.HasArg("knows") {
+		theirs = s.features(d, "knows")
+	}
+	cfg.Endpoint.Peer.Features = ours
+	var err error
+	s.rig, err = script.Start(cfg)
+	require.NoError(s.t, err)
+	if a, ok := d.Arg("peers"); ok {
+		for _, name := range a.Vals {
+			s.hosts++
+			x := script.NewRemote(name, s.hosts, 1, 0xa0+uint32(s.hosts))
+			s.rig.AddRemote(x)
+			s.rig.Insert(x)
+			if d.HasArg("known") {
+				s.greet(d, x, theirs)
+			}
+		}
+	}
+	s.rig.Auto = d.HasArg("auto")
+	s.rig.TakeLog()
+	s.seen = *s.rig.EP.Counters()
+}
+
+// allFeatures is what an endpoint on such a device advertises.
+func allFeatures(i *device.Info) wire.Features {
+	f := wire.MakeFeatures(wire.FeatureDeliveryComplete, wire.FeatureConnIDHeader, wire.FeatureRunt,
+		wire.FeatureReadNACK, wire.FeaturePeerError)
+	if i.RDMARead {
+		f.Set(wire.FeatureRDMARead)
+	}
+	if i.RDMAWrite {
+		f.Set(wire.FeatureRDMAWrite)
+	}
+	if i.UnsolicitedWrite {
+		f.Set(wire.FeatureUnsolicitedWrite)
+	}
+	return f
+}
+
+// features reads a list of their numbers.
+func (s *scenario) features(d *datadriven.TestData, name string) (f wire.Features) {
+	a, _ := d.Arg(name)
+	for _, v := range a.Vals {
+		n, err := strconv.Atoi(v)
+		require.NoError(s.t, err, d.Pos)
+		f.Set(wire.Feature(n))
+	}
+	return f
+}
+
+// greet lets HANDSHAKE go both ways.
+func (s *scenario) greet(d *datadriven.TestData, x *script.Remote, f wire.Features) {
+	h := wire.Handshake{
+		Features: f, HasConnID: true, ConnID: x.Addr.ConnID(),
+		HasDeviceVersion: d.HasArg("family"), DeviceVersion: uint32(num(d, "family")),
+	}
+	require.True(s.t, s.rig.Inject(x, h.Append(nil)))
+	s.rig.Run()
+	for _, p := range s.rig.QP.Flying() {
+		s.rig.QP.Complete(p, device.StatusOK)
+	}
+	s.rig.Run()
+}

@@ -1,0 +1,98 @@
+package era
+
+import "github.com/efactor/efactor/wire"
+
+// All holds the releases at which something on the wire changed, oldest first, and
+// those that were captured. Each stands for the releases up to the next one. "main"
+// is libfabric after 2.6.
+var All = []Profile{
+	{
+		Name: "1.10", Limited: true, Features: upTo(wire.FeatureRDMARead),
+		ShortAddr: true, NoConnID: true, ShortEOR: true, NoHostID: true, NoDeviceVersion: true,
+		DataHeader: wire.CTSDataLen, Rounding: Fill,
+		MediumFirst: true, RMANoWait: true, RTRWhole: true, CQData32: true, CreditsAsked: true,
+		RecvWindow: 16384, AbortsAhead: true, OneHandshake: true,
+	},
+	{
+		Name: "1.12", Limited: true, Features: upTo(wire.FeatureDeliveryComplete),
+		ShortAddr: true, NoConnID: true, ShortEOR: true, NoHostID: true, NoDeviceVersion: true,
+		DataHeader: wire.CTSDataLen, Rounding: Fill,
+		MediumFirst: true, RMANoWait: true, RTRWhole: true, CQData32: true, CreditsAsked: true,
+		RecvWindow: 16384, AbortsAhead: true,
+	},
+	{
+		Name: "1.13", Limited: true, Features: upTo(wire.FeatureConstantHeader),
+		NoConnID: true, ShortEOR: true, NoHostID: true, NoDeviceVersion: true,
+		DataHeader: wire.CTSDataLen, Rounding: Fill,
+		MediumFirst: true, RMANoWait: true, RTRWhole: true, CQData32: true, CreditsAsked: true,
+		RecvWindow: 16384, AbortsAhead: true,
+	},
+	{
+		// Cutting is assumed to have changed with the runting read, in 1.16.
+		Name: "1.14", Limited: true, Features: upTo(wire.FeatureConnIDHeader),
+		NoHostID: true, NoDeviceVersion: true, Rounding: Fill,
+		RMANoWait: true, CQData32: true, CreditsAsked: true,
+		RecvWindow: 16384, AbortsAhead: true,
+	},
+	{
+		Name: "1.16", Limited: true, Features: upTo(wire.FeatureRunt),
+		NoHostID: true, NoDeviceVersion: true, Rounding: Up,
+		ReadWaits: true, RMANoWait: true, CQData32: true,
+		RecvWindow: 16384, AbortsAhead: true,
+	},
+	{
+		Name: "1.17.0", Limited: true, Features: upTo(wire.FeatureRunt),
+		NoHostID: true, NoDeviceVersion: true, Rounding: Up,
+		ReadWaits: true, RMANoWait: true, CQData32: true,
+		RecvWindow: 16384, AbortsAhead: true,
+	},
+	{
+		// Cutting is assumed to have changed with 2.0, and so are compare atomics.
+		Name: "1.18", Limited: true, Features: upTo(wire.FeatureRDMAWrite),
+		NoDeviceVersion: true, Rounding: Up,
+		RecvWindow: 16384, AbortsAhead: true,
+	},
+	{
+		Name: "1.20", Limited: true, Features: upTo(wire.FeatureReadNACK), Rounding: Up,
+		RecvWindow: 16384, AbortsAhead: true, NoNACKWrite: true,
+	},
+	{
+		Name: "1.22", Limited: true, Features: upTo(wire.FeatureUnsolicitedWrite), Rounding: Up,
+		RecvWindow: 16384, AbortsAhead: true, NoNACKWrite: true,
+	},
+	{
+		Name: "2.0", Limited: true, Features: upTo(wire.FeatureUnsolicitedWrite),
+		RecvWindow: 16384, OneCompareIOV: true,
+	},
+	{
+		Name: "2.3.1", Limited: true, Features: upTo(wire.FeatureUnsolicitedWrite),
+		RecvWindow: 16384, OneCompareIOV: true,
+	},
+	{
+		Name: "2.6", Limited: true, Features: upTo(wire.FeatureUnsolicitedWrite),
+		AlwaysConnID: true, RecvWindow: 16, OneCompareIOV: true,
+	},
+	{
+		Name: "main", Limited: true, Features: upTo(wire.FeaturePeerError),
+		P2P: true, AlwaysConnID: true, RecvWindow: 16, OneCompareIOV: true,
+	},
+}
+
+// upTo is the set of features until last: their ids grew with the releases.
+func upTo(last wire.Feature) wire.Features {
+	var s wire.Features
+	for f := range last + 1 {
+		s.Set(f)
+	}
+	return s
+}
+
+// ByName finds a profile of All.
+func ByName(name string) (Profile, bool) {
+	for i := range All {
+		if All[i].Name == name {
+			return All[i], true
+		}
+	}
+	return Profile{}, false
+}

@@ -1,0 +1,128 @@
+package efa_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device/shm"
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/efa"
+)
+
+// lab describes two endpoints in two domains, each with a queue of its own.
+type lab struct {
+	shm   bool // else a simulated device like dev
+	dev   sim.DeviceConfig
+	other *sim.DeviceConfig // of the second endpoint, if not like dev
+	fab   sim.Config
+	mode  efa.Progress
+	ep    efa.EndpointConfig
+	depth int // of the queues
+}
+
+func (l lab) open(t testing.TB) (a, b *side) {
+	t.Helper()
+	l.fab.InOrder = true
+	var f *sim.Fabric
+	dir := ""
+	if l.shm {
+		dir = filepath.Join(t.TempDir(), "fabric")
+	} else {
+		f = newFabric(t, l.fab)
+	}
+	mk := func(dev sim.DeviceConfig) *side {
+		var d efa.Device
+		var err error
+		if l.shm {
+			d, err = shm.Open(shm.Config{Dir: dir})
+		} else {
+			d, err = f.OpenDevice(dev)
+		}
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		dom := domainOn(t, d, efa.DomainConfig{Progress: l.mode})
+		c := l.ep
+		c.SendQueue = newQueue(t, dom, l.depth)
+		c.RecvQueue = c.SendQueue
+		return newEndpoint(t, dom, c)
+	}
+	a = mk(l.dev)
+	if l.other != nil {
+		l.dev = *l.other
+	}
+	b = mk(l.dev)
+	introduce(t, a, b)
+	return a, b
+}
+
+// marker sends an empty message. On a fabric that keeps the order what a did before
+// has been done at b when it returns.
+func marker(t testing.TB, a, b *side) {
+	t.Helper()
+	op := start(t, a, &efa.SendReq{To: a.peer})
+	_, err := b.ep.Recv(testContext(t), nil)
+	require.NoError(t, err)
+	done(t, op)
+}
+
+func start(t testing.TB, s *side, r efa.Request) *efa.Op {
+	t.Helper()
+	op, err := s.ep.Start(r)
+	require.NoError(t, err)
+	return op
+}
+
+// done waits for an operation that must succeed.
+func done(t testing.TB, op *efa.Op) efa.Completion {
+	t.Helper()
+	c, err := op.Wait(testContext(t))
+	require.NoError(t, err)
+	return c
+}
+
+// next reads one completion.
+func next(t testing.TB, s *side) efa.Completion {
+	t.Helper()
+	var cs [1]efa.Completion
+	_, err := s.ep.SendQueue().Read(testContext(t), cs[:])
+	require.NoError(t, err)
+	return cs[0]
+}
+
+// alloc gives memory with a pattern in it, and closes it in the end.
+func alloc(t testing.TB, s *side, n int, a efa.Access) *efa.MemoryRegion {
+	t.Helper()
+	m, err := s.dom.Alloc(n, a)
+	require.NoError(t, err)
+	copy(m.Bytes(), pattern(n))
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	return m
+}
+
+const remote = efa.AccessRemoteRead | efa.AccessRemoteWrite
+
+// devices are kinds of simulated device that behave differently.
+var devices = map[string]sim.DeviceConfig{
+	"plain":            {},
+	"reads":            {RDMARead: true, LocalKeys: true},
+	"writes":           {RDMAWrite: true, UnsolicitedWrite: true},
+	"reads and writes": {RDMARead: true, RDMAWrite: true, LocalKeys: true, UnsolicitedWrite: true, MaxRDMA: 50_000},
+}
+
+// everywhere runs f on each kind of device, and in each progress mode on one.
+func everywhere(t *testing.T, ec efa.EndpointConfig, f func(t *testing.T, a, b *side)) {
+	for name, dev := range devices {
+		t.Run("sim "+name, func(t *testing.T) {
+			a, b := lab{dev: dev, ep: ec}.open(t)
+			f(t, a, b)
+		})
+	}
+	for _, mode := range modes {
+		t.Run("shm "+mode.String(), func(t *testing.T) {
+			a, b := lab{shm: true, mode: mode, ep: ec}.open(t)
+			f(t, a, b)
+		})
+	}
+}

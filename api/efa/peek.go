@@ -1,0 +1,88 @@
+package efa
+
+import (
+	"context"
+
+	"github.com/efactor/efactor/actors/ope"
+)
+
+// Peek describes the untagged message that Recv would take now, and leaves it where
+// it is. It never waits for a message: ErrNoMessage means that none has come. N is
+// the length of the message, all of which need not have arrived. [From] is obeyed.
+func (e *Endpoint) Peek(ctx context.Context, opts ...OpOption) (Message, error) {
+	m, _, err := e.peek(ctx, ope.KindPeek, Match{}, false, opts)
+	return m, err
+}
+
+// PeekTag is Peek for the tagged message that RecvTag would take.
+func (e *Endpoint) PeekTag(ctx context.Context, m Match, opts ...OpOption) (Message, error) {
+	msg, _, err := e.peek(ctx, ope.KindPeek, m, true, opts)
+	return msg, err
+}
+
+// Claimed is a message that was taken away from all other receives, to be received
+// into a buffer of the right size, or thrown away. Until then it holds memory, and
+// its sender may be waiting.
+type Claimed struct {
+	Message Message // as Peek has it
+	e       *Endpoint
+	id      uint64 // of the claim
+}
+
+// Claim is Peek, and takes the message away from all other receives.
+func (e *Endpoint) Claim(ctx context.Context, opts ...OpOption) (*Claimed, error) {
+	return e.claim(ctx, Match{}, false, opts)
+}
+
+// ClaimTag is Claim for the tagged message that RecvTag would take.
+func (e *Endpoint) ClaimTag(ctx context.Context, m Match, opts ...OpOption) (*Claimed, error) {
+	return e.claim(ctx, m, true, opts)
+}
+
+func (e *Endpoint) claim(ctx context.Context, m Match, tagged bool, opts []OpOption) (*Claimed, error) {
+	msg, id, err := e.peek(ctx, ope.KindClaim, m, tagged, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Claimed{Message: msg, e: e, id: id}, nil
+}
+
+func (e *Endpoint) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, opts []OpOption) (Message, uint64, error) {
+	s := e.def
+	s.apply(opts)
+	if err := s.check(); err != nil {
+		return Message{}, 0, err
+	}
+	if err := e.ready(asks(CapRecv, tagged, s.from != AnyAddr)); err != nil {
+		return Message{}, 0, err
+	}
+	req := ope.Request{Kind: kind, Tag: m.Tag, Ignore: m.Ignore}
+	if err := matching(&req, s.from, tagged); err != nil {
+		return Message{}, 0, err
+	}
+	msg, err := e.do(ctx, &req)
+	return msg, req.ID, err
+}
+
+// Recv receives the message into p, as Endpoint.Recv does. It, or Discard, is
+// called once; a second call is ErrInvalid, unless ctx had ended before the first.
+func (c *Claimed) Recv(ctx context.Context, p []byte) (Message, error) {
+	return c.take(ctx, p, 0)
+}
+
+// Discard throws the message away, and returns when all of it has come: its sender
+// completes as if it had been received.
+func (c *Claimed) Discard(ctx context.Context) error {
+	_, err := c.take(ctx, nil, ope.Discard)
+	return err
+}
+
+func (c *Claimed) take(ctx context.Context, p []byte, f ope.Flags) (Message, error) {
+	if err := c.e.ready(asks(CapRecv, c.Message.Tagged, false)); err != nil {
+		return Message{}, err
+	}
+	if c.Message.Tagged {
+		f |= ope.Tagged
+	}
+	return c.e.do(ctx, &ope.Request{Kind: ope.KindTake, Flags: f, Data: c.id, Buf: p})
+}

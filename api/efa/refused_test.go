@@ -1,0 +1,92 @@
+package efa_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// victims are memory of each kind at one side, and ways to ask for it wrongly.
+func victims(t *testing.T, s *side, n int) (ms []*efa.MemoryRegion, wrong map[string][2]efa.Remote) {
+	readable, writable := alloc(t, s, n, efa.AccessRemoteRead), alloc(t, s, n, efa.AccessRemoteWrite)
+	neither := alloc(t, s, n, efa.AccessRecv)
+	shift := func(m *efa.MemoryRegion, by uint64) efa.Remote {
+		r := m.Remote()
+		r.Addr += by
+		return r
+	}
+	key := readable.Remote()
+	key.Key ^= 0x5555
+	closed, err := s.dom.Alloc(n, remote)
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	return []*efa.MemoryRegion{readable, writable, neither}, map[string][2]efa.Remote{ // to read, to write
+		"unknown key": {key, key},
+		"closed":      {closed.Remote(), closed.Remote()},
+		"right":       {writable.Remote(), readable.Remote()},
+		"no right":    {neither.Remote(), neither.Remote()},
+		"before":      {shift(readable, ^uint64(0)), shift(writable, ^uint64(0))},
+		"behind":      {shift(readable, uint64(n)), shift(writable, uint64(n))},
+		"half":        {shift(readable, uint64(n)-4), shift(writable, uint64(n)-4)},
+		"far away":    {shift(readable, 1<<62), shift(writable, 1<<62)},
+	}
+}
+
+// TestRefused: access with a key that nobody has, beyond the region or against its
+// rights ends with an error at those who wait for it, with an event at the target,
+// and changes nothing there. Both go on.
+func TestRefused(t *testing.T) {
+	everywhere(t, efa.EndpointConfig{}, func(t *testing.T, a, b *side) {
+		ctx := testContext(t)
+		const n = 100_000
+		// Each with an endpoint of its own, since too many refusals are an attack.
+		ms, wrong := victims(t, b, n)
+		local := alloc(t, a, n, 0).Bytes()
+		for name, at := range wrong {
+			s := newEndpoint(t, a.dom, efa.EndpointConfig{SendQueue: a.ep.SendQueue()})
+			to, err := s.av.Insert(b.ep.Address())
+			require.NoError(t, err)
+			refused := 0
+			check := func(what string, err error) {
+				t.Helper()
+				what = fmt.Sprintf("%s: %s", name, what)
+				require.ErrorIs(t, err, efa.ErrAccess, what)
+				var oe *efa.OpError
+				require.ErrorAs(t, err, &oe, what)
+				require.Equal(t, to, oe.Peer, what)
+				require.NotZero(t, oe.Provider, what)
+				refused++
+			}
+			for _, size := range []int{8, 20_000, 70_000} {
+				what := fmt.Sprint(size, " bytes")
+				check("read of "+what, s.ep.Read(ctx, to, at[0], local[:size]))
+				check("delivered write of "+what, s.ep.Write(ctx, to, at[1], local[:size], efa.Complete(efa.Delivered)))
+				if size > 8 { // of the other nobody hears but the target
+					check("write of "+what, s.ep.Write(ctx, to, at[1], local[:size]))
+				}
+			}
+			check("load", second(efa.Load[int64](ctx, s.ep, to, at[0])))
+			check("swap", second(efa.CompareSwap(ctx, s.ep, to, at[0], int64(1), 2)))
+			check("delivered add", efa.Add(ctx, s.ep, to, at[1], 1.5, efa.Complete(efa.Delivered)))
+			require.NoError(t, efa.Add(ctx, s.ep, to, at[1], 1.5), "nobody hears of it but the target")
+			for range refused + 1 {
+				ev, err := b.ep.NextEvent(ctx)
+				for ev.Kind == efa.NewPeer {
+					ev, err = b.ep.NextEvent(ctx)
+				}
+				require.NoError(t, err)
+				require.Equal(t, efa.AccessRefused, ev.Kind, "%v", ev.Err)
+				require.Error(t, ev.Err)
+				require.True(t, s.ep.Address().Equal(ev.Address))
+			}
+			require.NoError(t, s.ep.Send(ctx, to, []byte("still there")))
+		}
+		for _, m := range ms {
+			require.Equal(t, pattern(n), m.Bytes())
+		}
+		marker(t, a, b)
+	})
+}

@@ -1,0 +1,118 @@
+package efa
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/ope"
+)
+
+// sendRequest checks a send and makes the request for the shard.
+func (e *Endpoint) sendRequest(req *ope.Request, r *SendReq, s *settings) error {
+	if err := e.ready(asks(CapSend, r.Tagged, false)); err != nil {
+		return err
+	}
+	*req = ope.Request{
+		Kind: ope.KindSend, Peer: uint64(r.To), Tag: r.Tag, Buf: r.Buf, Token: s.tokenOf(r.Token),
+		Flags: s.flags(r.Level, r.Inject, r.Quiet),
+	}
+	s.dataOf(req, r.HasData, r.Data)
+	if r.Tagged {
+		req.Flags |= ope.Tagged
+	}
+	return e.outgoing(req, r.Bufs)
+}
+
+// dataOf gives a request remote CQ data: its own, or the view's.
+func (s *settings) dataOf(req *ope.Request, has bool, data uint64) {
+	switch {
+	case has:
+		req.Flags |= ope.HasData
+		req.Data = data
+	case s.hasData:
+		req.Flags |= ope.HasData
+		req.Data = s.data
+	}
+}
+
+// outgoing checks the buffer of what is to leave, gathered from pieces if there
+// are some.
+func (e *Endpoint) outgoing(req *ope.Request, pieces [][]byte) error {
+	if len(pieces) > 0 {
+		if req.Buf != nil {
+			return errBothBufs
+		}
+		req.Buf = gather(pieces)
+	}
+	if req.Flags&ope.Inject != 0 {
+		if limit := maxInject(e.dom.fab.dev.Info().MTU); len(req.Buf) > limit {
+			return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, len(req.Buf), limit)
+		}
+	}
+	return nil
+}
+
+// incoming sets up pieces to be filled.
+func incoming(req *ope.Request, pieces [][]byte) error {
+	if len(pieces) == 0 {
+		return nil
+	}
+	if req.Buf != nil {
+		return errBothBufs
+	}
+	req.More = &ope.More{Pieces: pieces}
+	req.Buf = make([]byte, total(pieces))
+	return nil
+}
+
+// recvRequest checks a receive and makes the request for the shard.
+func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq, s *settings) error {
+	from := r.From
+	if !r.Directed {
+		from = s.from
+	}
+	if err := e.ready(asks(CapRecv, r.Tagged, from != AnyAddr)); err != nil {
+		return err
+	}
+	*req = ope.Request{
+		Kind: ope.KindRecv, Tag: r.Tag, Ignore: r.Ignore, Buf: r.Buf, Token: s.tokenOf(r.Token),
+	}
+	if err := matching(req, from, r.Tagged); err != nil {
+		return err
+	}
+	if r.Quiet || s.quiet {
+		req.Flags |= ope.Quiet
+	}
+	return incoming(req, r.Bufs)
+}
+
+// matching says which messages a request takes.
+func matching(req *ope.Request, from Addr, tagged bool) error {
+	req.Peer = uint64(match.AnySource)
+	if from != AnyAddr {
+		if from >= notAvail {
+			return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, from)
+		}
+		req.Peer = uint64(from)
+	}
+	if tagged {
+		req.Flags |= ope.Tagged
+	}
+	return nil
+}
+
+func total(bs [][]byte) int {
+	n := 0
+	for _, b := range bs {
+		n += len(b)
+	}
+	return n
+}
+
+func gather(bs [][]byte) []byte {
+	p := make([]byte, 0, total(bs))
+	for _, b := range bs {
+		p = append(p, b...)
+	}
+	return p
+}

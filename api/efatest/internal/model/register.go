@@ -1,0 +1,91 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/wire"
+)
+
+// Step is an atomic on one unsigned integer, as the one who asked for it saw it.
+type Step struct {
+	Op      wire.AtomicOp
+	Bits    int // of the integer
+	Operand uint64
+	Compare uint64 // of the operations that compare
+	Fetched uint64 // what was there before, if Fetches
+	Fetches bool
+}
+
+// Apply says what the step makes of an integer t; false: it did not find t, since it
+// fetched something else.
+func (s Step) Apply(t uint64) (uint64, bool) {
+	if s.Fetches && s.Fetched != t {
+		return t, false
+	}
+	o, c := s.Operand, s.Compare
+	r := t
+	set := func(cond bool) {
+		if cond {
+			r = o
+		}
+	}
+	switch s.Op {
+	case wire.OpMin:
+		r = min(t, o)
+	case wire.OpMax:
+		r = max(t, o)
+	case wire.OpSum:
+		r = t + o
+	case wire.OpProd:
+		r = t * o
+	case wire.OpLOr:
+		r = truth(t != 0 || o != 0)
+	case wire.OpLAnd:
+		r = truth(t != 0 && o != 0)
+	case wire.OpLXor:
+		r = truth((t != 0) != (o != 0))
+	case wire.OpBOr:
+		r = t | o
+	case wire.OpBAnd:
+		r = t & o
+	case wire.OpBXor:
+		r = t ^ o
+	case wire.OpRead:
+	case wire.OpWrite:
+		r = o
+	case wire.OpCSwap:
+		set(c == t)
+	case wire.OpCSwapNE:
+		set(c != t)
+	case wire.OpCSwapLE:
+		set(c <= t)
+	case wire.OpCSwapLT:
+		set(c < t)
+	case wire.OpCSwapGE:
+		set(c >= t)
+	case wire.OpCSwapGT:
+		set(c > t)
+	case wire.OpMSwap:
+		r = o&c | t&^c
+	}
+	return r & (1<<s.Bits - 1), true
+}
+
+func truth(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// String describes the step for a report.
+func (s Step) String() string {
+	text := fmt.Sprintf("%v %#x", s.Op, s.Operand)
+	if s.Compare != 0 {
+		text += fmt.Sprintf(" if %#x", s.Compare)
+	}
+	if s.Fetches {
+		text += fmt.Sprintf(" found %#x", s.Fetched)
+	}
+	return text
+}

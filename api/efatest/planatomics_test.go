@@ -1,0 +1,104 @@
+package efatest_test
+
+import (
+	"github.com/anishathalye/porcupine"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// cells are unsigned integers in a store that peers update by atomics.
+type cells struct {
+	at      int
+	bits    int // of one
+	count   int
+	counter bool // nothing but sums
+	history [][]porcupine.Operation
+	sums    []uint64 // what sure sums come to
+	unsure  []bool   // there may be more
+}
+
+func (c *cells) size() int { return c.bits / 8 }
+
+// cellAccess is an atomic on some of them.
+type cellAccess struct {
+	form              efa.AtomicForm
+	op                efa.AtomicOp
+	first, count      int
+	operand, comparand []uint64
+	fetched           []byte
+}
+
+func drawCells(d draw, s *store) *cells {
+	c := &cells{bits: pick(d, 8, 16, 32, 64, 64), count: 1 + d.IntN(8), counter: d.chance(.4)}
+	c.at = s.size
+	if d.chance(.7) {
+		c.at = (c.at + 7) &^ 7
+	}
+	s.size = c.at + c.count*c.size() + 1
+	c.history = make([][]porcupine.Operation, c.count)
+	c.sums, c.unsure = make([]uint64, c.count), make([]bool, c.count)
+	return c
+}
+
+// Operations by form. Those that compare take a comparand.
+var (
+	updates = []efa.AtomicOp{
+		efa.AtomicMin, efa.AtomicMax, efa.AtomicSum, efa.AtomicSum, efa.AtomicProd, efa.AtomicLOr, efa.AtomicLAnd,
+		efa.AtomicBOr, efa.AtomicBAnd, efa.AtomicLXor, efa.AtomicBXor, efa.AtomicWrite, efa.AtomicWrite,
+	}
+	fetches  = append([]efa.AtomicOp{efa.AtomicRead, efa.AtomicRead}, updates...)
+	compares = []efa.AtomicOp{
+		efa.AtomicCompareSwap, efa.AtomicCompareSwap, efa.AtomicCompareSwap, efa.AtomicSwapNE, efa.AtomicSwapLE,
+		efa.AtomicSwapLT, efa.AtomicSwapGE, efa.AtomicSwapGT, efa.AtomicMaskedSwap,
+	}
+)
+
+func (p *plan) drawAtomic(d draw, a *access) bool {
+	x := &cellAccess{form: pick(d, efa.UpdateForm, efa.FetchForm, efa.FetchForm, efa.CompareForm)}
+	need := efa.AccessRemoteRead
+	if x.form == efa.UpdateForm {
+		need = efa.AccessRemoteWrite
+		p.drawLevel(d, a)
+	}
+	if !p.target(d, a, need) || a.store.cells == nil {
+		return false
+	}
+	c := a.store.cells
+	if c.counter && x.form == efa.CompareForm {
+		x.form = efa.FetchForm
+		if a.wrong == wrongRight {
+			return false
+		}
+	}
+	switch {
+	case x.form == efa.CompareForm:
+		x.op = pick(d, compares...)
+	case c.counter && (x.form == efa.UpdateForm || d.chance(.7)):
+		x.op = efa.AtomicSum
+	case c.counter:
+		x.op = efa.AtomicRead
+	case x.form == efa.FetchForm:
+		x.op = pick(d, fetches...)
+	default:
+		x.op = pick(d, updates...)
+	}
+	x.first = d.IntN(c.count)
+	x.count = 1 + d.IntN(c.count-x.first)
+	for range x.count {
+		x.operand = append(x.operand, p.drawOperand(d, c))
+		x.comparand = append(x.comparand, p.drawOperand(d, c))
+	}
+	a.cells, a.n, a.off = x, x.count*c.size(), x.first*c.size()
+	if x.form == efa.UpdateForm && d.chance(.2) && a.timeout == 0 {
+		a.style, a.level = injected, 0
+	}
+	return true
+}
+
+// drawOperand draws small numbers often, so that comparisons come out both ways.
+func (p *plan) drawOperand(d draw, c *cells) uint64 {
+	if d.chance(.8) {
+		return uint64(d.IntN(8))
+	}
+	return d.Uint64() & (1<<c.bits - 1)
+}

@@ -1,0 +1,139 @@
+package efatest_test
+
+import (
+	"time"
+
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/api/efa"
+)
+
+// hostPlan is what endpoints of one host share: a device, a domain, an address
+// vector, memory.
+type hostPlan struct {
+	shards int
+	dev    sim.DeviceConfig
+	pool   int  // bytes of registered memory for their own buffers
+	allocs bool // that is from Alloc, not registered
+	stores []*store
+}
+
+// nodePlan is one endpoint and how its programs behave.
+type nodePlan struct {
+	host     int // the node that it lives with, or itself
+	cfg      efa.EndpointConfig
+	sendQ    int // depths of its queues
+	recvQ    int
+	know     bool // inserts all addresses at the beginning
+	loose    bool // posts receives at random, and what takes everything else at the end
+	recv     style
+	late     time.Duration // before the first receive is posted
+	recvs    []*receive
+	bystand  int // receives that nothing will match, to be canceled
+	maxBytes int
+}
+
+// Times of the protocol, in simulated time. Bound is how long after a death an
+// operation may last.
+const (
+	probeAfter  = 20 * time.Millisecond
+	peerTimeout = 200 * time.Millisecond
+	bound       = peerTimeout + 2*probeAfter
+)
+
+func (p *plan) drawNodes(d draw, n int) {
+	eras := d.chance(.3)
+	var first uint32
+	if !eras && d.chance(.5) {
+		first = -uint32(1 + d.IntN(200))
+	}
+	wait := d.chance(.1)
+	for i := range n {
+		np := &nodePlan{host: i, recv: pick(d, blocking, posted, posted)}
+		if i > 0 && d.chance(.2) && !(p.flavor == casualty && (p.victim == i || p.victim == p.nodes[i-1].host)) {
+			np.host = p.nodes[i-1].host
+		}
+		np.know = d.chance(.5)
+		np.loose = p.flavor != calm || d.chance(.25)
+		np.late = pick(d, 0, 0, d.upTo(time.Millisecond))
+		np.sendQ, np.recvQ = d.log(1, 64), d.log(1, 64)
+		np.cfg = efa.EndpointConfig{Protocol: efa.ProtocolConfig{
+			SendQueue: d.log(4, 64), RecvQueue: d.log(4, 64),
+			MaxMedium: pick(d, 0, 0, -1, d.log(512, 1<<18)), Credits: d.log(1, 32), RecvWindow: d.log(1, 16384),
+			RNRRetry: pick(d, -1, 0, 1, 2, 7), RNRInitial: pick(d, 0, d.upTo(50*time.Microsecond)),
+			RNRMax: time.Millisecond, ProbeAfter: probeAfter, PeerTimeout: peerTimeout,
+			FirstMsgID: first, WaitHandshake: wait, HostID: pick(d, 0, d.Uint64()),
+			Rounding: pick(d, ope.RoundDown, ope.RoundUp, ope.Fill),
+		}}
+		p.drawRDMA(d, &np.cfg.Protocol)
+		if eras && d.chance(.6) {
+			np.cfg.Protocol.Era = era.All[d.IntN(len(era.All))].Name
+			np.cfg.Protocol.RecvWindow, np.cfg.Protocol.Rounding = 0, 0 // its own
+		}
+		p.drawLimits(d, np)
+		p.nodes = append(p.nodes, np)
+	}
+}
+
+// drawRDMA draws from where on what is read, so that every subprotocol has its share
+// of the sizes here.
+func (p *plan) drawRDMA(d draw, c *efa.ProtocolConfig) {
+	c.MinRead = pick(d, 0, -1, d.log(1, 1<<16), d.log(1, 1<<16), d.log(1, 1<<16))
+	c.MinReadWrite = pick(d, 0, -1, d.log(1, 1<<16), d.log(1, 1<<16), d.log(1, 1<<16))
+	c.RuntSize = pick(d, 0, d.log(8, 1<<17))
+	c.ReadSegment = pick(d, 0, 0, d.log(512, 1<<18))
+	c.NoRDMARead, c.NoRDMAWrite = d.chance(.05), d.chance(.05)
+}
+
+func (p *plan) drawLimits(d draw, np *nodePlan) {
+	if d.chance(.3) {
+		np.cfg.TxDepth = 1 + d.IntN(8)
+	}
+	if d.chance(.3) && !np.loose {
+		np.cfg.RxDepth = 1 + d.IntN(8)
+	}
+	if d.chance(.1) && p.flavor == calm {
+		np.cfg.Protocol.TotalMemory = int64(d.log(1<<14, 1<<20))
+	}
+	if p.flavor != calm && d.chance(.3) {
+		np.cfg.Protocol.DetachLimit = d.log(1, 1<<18)
+	}
+}
+
+// drawHosts draws devices and memory. If all devices are alike, the endpoints may
+// take that for granted.
+func (p *plan) drawHosts(d draw) {
+	maxRDMA := pick(d, 0, 0, d.log(512, 1<<20))
+	device := func() sim.DeviceConfig {
+		return sim.DeviceConfig{
+			RDMARead: d.chance(.7), RDMAWrite: d.chance(.5), LocalKeys: d.chance(.5), UnsolicitedWrite: d.chance(.5),
+			MaxRDMA: maxRDMA,
+		}
+	}
+	model, alike, homogeneous := device(), d.chance(.3), d.chance(.3)
+	p.hosts = make([]*hostPlan, len(p.nodes))
+	for i, np := range p.nodes {
+		homogeneous = homogeneous && alike && np.cfg.Protocol.Era == ""
+		if np.host != i {
+			continue
+		}
+		hp := &hostPlan{shards: pick(d, 1, 1, 2), dev: model, allocs: d.chance(.5)}
+		if !alike {
+			hp.dev = device()
+		}
+		hp.pool = pick(d, 0, d.log(1<<16, 1<<21), d.log(1<<16, 1<<21))
+		p.drawStores(d, i, hp)
+		p.hosts[i] = hp
+	}
+	if !homogeneous {
+		return
+	}
+	for _, np := range p.nodes {
+		c := &np.cfg.Protocol
+		c.Homogeneous, c.NoRDMARead, c.NoRDMAWrite = true, false, false
+	}
+}
+
+// at is the host of an endpoint.
+func (p *plan) at(i int) *hostPlan { return p.hosts[p.nodes[i].host] }
