@@ -21,7 +21,6 @@ type Pke struct {
 
 	Bytes int    // of the message in this packet
 	Off   uint64 // where they begin in it
-	Gen   uint32 // of the owner's use, checked by it
 
 	// Next chains entries in a list of their present holder.
 	Next *Pke

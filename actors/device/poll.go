@@ -18,7 +18,7 @@ func (q *Queue) Poll(*shard.Shard) int {
 			q.onWritten(c)
 		case OpRefused:
 			q.Counters.RDMARefused++
-			q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{})
+			q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID})
 		case OpGone:
 			q.onGone(c)
 		}
@@ -88,6 +88,7 @@ func (q *Queue) onWritten(c *Completion) {
 		q.written = w.next
 	}
 	w.Len, w.Imm = c.Len, c.Imm
+	w.QPN, w.GID = c.SrcQPN, c.SrcGID
 	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), w)
 }
 
@@ -97,6 +98,8 @@ type Written struct {
 	shard.Message
 	Len int
 	Imm uint32
+	QPN uint16
+	GID GID // of a sender without address handle
 
 	queue *Queue
 	next  *Written
@@ -106,7 +109,12 @@ type Written struct {
 func (w *Written) Free() { w.next, w.queue.written = w.queue.written, w }
 
 // Refused tells a peer that the device refused an RDMA request of its.
-type Refused struct{ shard.Message }
+type Refused struct {
+	shard.Message
+	AH  AH
+	QPN uint16
+	GID GID // set when AH is UnknownAH
+}
 
 // onGone is not on the hot path: a process died.
 func (q *Queue) onGone(c *Completion) {

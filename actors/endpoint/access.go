@@ -58,7 +58,7 @@ func (e *Endpoint) resolve(pkt *peer.Packet, want mr.Access) ([]ope.Target, bool
 func (e *Endpoint) deny(pkt *peer.Packet, err error, code errno.Provider) {
 	e.env.Counters.Refused++
 	l := pkt.Link
-	if errors.Is(err, mr.ErrKey) {
+	if errors.Is(err, mr.ErrKey) && !e.namesFormer(pkt) {
 		l.WrongKey()
 	}
 	e.intruded(l, fmt.Errorf("%s of %d bytes: %w", pkt.Type, pkt.Length, err))
@@ -70,6 +70,17 @@ func (e *Endpoint) deny(pkt *peer.Packet, err error, code errno.Provider) {
 		id = pkt.RecvID
 	}
 	e.pools.SendError(l, wire.RefOpe, id, uint32(code))
+}
+
+// namesFormer tells whether a request names a region that was closed lately, and
+// not one that was guessed.
+func (e *Endpoint) namesFormer(pkt *peer.Packet) bool {
+	for _, iov := range pkt.Ext.RMA[:pkt.Ext.NRMA] {
+		if e.cfg.Regions.Retired(iov.Key) {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *Endpoint) intruded(l *peer.Link, err error) {
@@ -165,17 +176,36 @@ func apply(pkt *peer.Packet, form atomics.Form, to []ope.Target, result []byte) 
 // (PEER_ERROR). It is looked for among the operations in progress: that is rare.
 func (e *Endpoint) onAborted(pkt *peer.Packet) {
 	var found *ope.Rxe
+	if pkt.Link.Misses > maxMisses {
+		pkt.Free()
+		return
+	}
 	e.pools.EachRx(func(r *ope.Rxe) {
 		if r.Link() == pkt.Link && r.MsgID() == pkt.MsgID && r.IsMessage() {
 			found = r
 		}
 	})
 	if found == nil {
+		pkt.Link.Misses++
 		pkt.Free() // it was complete
 		return
 	}
 	e.cfg.Shard.Tell(found.Ref(), pkt.Deliver())
 }
+
+// onStrangersWrite: an RDMA write with data from somebody who has sent no packet, so
+// that only the device's word tells who it is.
+func (e *Endpoint) onStrangersWrite(w *device.Written) {
+	from := wire.MakeRawAddr(w.GID, w.QPN, 0)
+	if e.cfg.OnWritten != nil && e.state == open {
+		e.cfg.OnWritten(Written{Handle: peer.Unlisted, From: &from, N: w.Len, Data: uint64(w.Imm)})
+	}
+	w.Free()
+}
+
+// maxMisses is how many of a peer's messages are looked for in vain before its
+// PEER_ERRORs by msg_id are passed over: each costs a walk.
+const maxMisses = 1000
 
 // Revoke ends the operations that use a region which is being closed. Runs on the
 // shard.

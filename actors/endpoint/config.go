@@ -38,7 +38,7 @@ type Config struct {
 	// now; it is asked again at the end of each turn. nil: there always is.
 	WrittenRoom func() bool
 	OnFlush     func() // called on the shard at the end of a turn; may be nil
-	Log       *slog.Logger
+	Log         *slog.Logger
 }
 
 // AddressBook is the address vector as an endpoint sees it; any goroutine.

@@ -140,6 +140,11 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *peer.Wrote:
 		e.written(m.Link, m.Len, uint64(m.Data))
 		m.Free()
+	case *device.Written:
+		e.onStrangersWrite(m)
+	case *device.Refused:
+		e.env.Counters.Refused++
+		e.event(Event{Kind: AccessRefused, Handle: peer.Unlisted, Err: errDevice})
 	case *peer.Intruded:
 		e.intruded(m.Link, errDevice)
 	case *peer.Down:

@@ -94,6 +94,14 @@ func (e *Endpoint) onSend(r *ope.Request) {
 	if l == nil {
 		return
 	}
+	if r.Kind == ope.KindAtomic && ope.AtomicSize(r) > ope.MaxAtomic(e.env.MTU) {
+		reject(r, errno.ErrMsgSize) // before it has a msg_id that would be lost
+		return
+	}
+	if r.Kind == ope.KindAtomic && r.AtomicBytes() > ope.MaxAtomic(e.env.MTU) {
+		reject(r, errno.ErrMsgSize)
+		return
+	}
 	t := e.pools.GetTx()
 	if t == nil {
 		reject(r, errno.ErrAgain)

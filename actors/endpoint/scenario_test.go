@@ -157,9 +157,12 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//	fail EAGER_MSGRTM status=9
 		return s.complete(d)
 	case "refuse":
-		// The device refuses the next posts.
+		// The device refuses the next posts, the first few left out.
 		//
-		//	refuse count=2
+		//	refuse count=2 after=1
+		for range num(d, "after") {
+			s.rig.QP.Refuse(nil)
+		}
 		for range max(num(d, "count"), 1) {
 			s.rig.QP.Refuse(script.ErrRefused)
 		}

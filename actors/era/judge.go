@@ -15,6 +15,9 @@ import (
 // that is posted again after RNR may be told again. It is for tests and the
 // simulation, allocates, and is not safe for concurrent use.
 type Judge struct {
+	// FirstMsgID is the msg_id of a peer's first message: 0 of all releases.
+	FirstMsgID uint32
+
 	era     Profile
 	mtu     int
 	known   bool          // HANDSHAKE has gone out, to anybody
@@ -140,7 +143,7 @@ func (j *Judge) side(addr wire.RawAddr, connid uint32) *side {
 	full := wire.MakeRawAddr(addr.GID(), addr.QPN(), connid)
 	s := j.sides[full]
 	if s == nil {
-		s = &side{addr: full}
+		s = &side{addr: full, order: order{next: j.FirstMsgID}}
 		j.sides[full] = s
 	}
 	j.current[place] = s

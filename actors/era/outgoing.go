@@ -8,11 +8,11 @@ import (
 
 // outgoing is what the endpoint sent to one peer and what the peer may answer.
 type outgoing struct {
-	sends     map[uint32]*work  // by send_id: what CTS, RECEIPT, EOR and READ_NACK name
-	responses map[uint32]*work  // by the send_id of READRSP: what CTS for a read names
-	fetches   map[uint32]uint64 // by recv_id: bytes that ATOMRSP brings
-	reads     map[uint32]readAsked  // by the peer's recv_id: what it wants to read
-	byRecv    map[uint32]*work  // by the peer's recv_id: what CTSDATA is a part of
+	sends     map[uint32]*work     // by send_id: what CTS, RECEIPT, EOR and READ_NACK name
+	responses map[uint32]*work     // by the send_id of READRSP: what CTS for a read names
+	fetches   map[uint32]uint64    // by recv_id: bytes that ATOMRSP brings
+	reads     map[uint32]readAsked // by the peer's recv_id: what it wants to read
+	byRecv    map[uint32]*work     // by the peer's recv_id: what CTSDATA is a part of
 }
 
 // work is one operation.
@@ -93,6 +93,9 @@ func (out *outgoing) response(v *view) {
 	a, ok := out.reads[v.recv]
 	if !ok {
 		return
+	}
+	if old := out.responses[v.send]; old != nil && out.byRecv[v.recv] == old {
+		return // posted again, and CTSDATA may have gone out meanwhile
 	}
 	w := &work{typ: v.typ, id: v.send, total: a.total, granted: a.window}
 	w.sent.add(0, v.n)

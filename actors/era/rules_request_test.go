@@ -28,13 +28,13 @@ var featureCases = []ruleCase{
 	{
 		rule: RuleFeature, name: "runt without reading",
 		before: []step{greet()},
-		breaks: take(runt(0, 0), 100),
+		breaks: take(runt(0), 100),
 		passes: take(&wire.EagerRTM{Options: intro}, 100),
 	},
 	{
 		rule: RuleFeature, name: "runt",
 		before: []step{handshake(wire.FeatureConnIDHeader, wire.FeatureRDMARead)},
-		breaks: take(runt(0, 0), 100),
+		breaks: take(runt(0), 100),
 		passes: take(longRead(0), 0),
 	},
 	{

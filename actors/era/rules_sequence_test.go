@@ -96,14 +96,14 @@ var orderCases = []ruleCase{
 	},
 	{
 		rule: RuleSegment, name: "runt",
-		before: []step{take(runt(0, 0), 100)},
-		breaks: take(runt(0, 100), 101),
-		passes: take(runt(0, 100), 100),
+		before: []step{take(runt(0), 100)},
+		breaks: take(runt(100), 101),
+		passes: take(runt(100), 100),
 	},
 	{
 		rule: RuleSegment, name: "runt again",
-		before: []step{take(runt(0, 0), 100), take(runt(0, 100), 100)},
-		breaks: take(runt(0, 100), 100),
+		before: []step{take(runt(0), 100), take(runt(100), 100)},
+		breaks: take(runt(100), 100),
 		passes: eager(1),
 	},
 	{
@@ -180,7 +180,7 @@ var dataCases = []ruleCase{
 	{
 		rule: RuleWindow, name: "after READ_NACK the runt counts",
 		before: []step{
-			readable, take(runt(0, 0), 200), sent(&wire.ReadNACK{SendID: 5, RecvID: 6}, 0), take(longCTSMsg(0, true), 0),
+			readable, take(runt(0), 200), sent(&wire.ReadNACK{SendID: 5, RecvID: 6}, 0), take(longCTSMsg(0, true), 0),
 			sent(cts(4800), 0), ctsData(200, 900), ctsData(1100, 900), ctsData(2000, 900), ctsData(2900, 900), ctsData(3800, 900),
 		},
 		breaks: ctsData(4700, 301),
@@ -250,9 +250,11 @@ var answerCases = []ruleCase{
 	},
 	{
 		rule: RuleGrant, name: "a message's for a read",
-		before: []step{take(longRTR(2000), 0), sent(&wire.READRSP{RecvID: 6, SendID: 4, SegLength: 900}, 900),
+		before: []step{
+			take(longRTR(2000), 0), sent(&wire.READRSP{RecvID: 6, SendID: 4, SegLength: 900}, 900),
 			sent(&wire.CTSData{RecvID: 6, SegOffset: 900, SegLength: 900}, 900),
-			sent(&wire.CTSData{RecvID: 6, SegOffset: 1800, SegLength: 200}, 200)},
+			sent(&wire.CTSData{RecvID: 6, SegOffset: 1800, SegLength: 200}, 200),
+		},
 		breaks: take(&wire.CTS{SendID: 4, RecvID: 6, RecvLength: 9}, 0),
 		passes: take(readCTS(3000), 0),
 	},
@@ -265,7 +267,7 @@ var answerCases = []ruleCase{
 	{
 		rule: RuleGrant, name: "after READ_NACK the runt counts",
 		before: []step{
-			readable, sent(runt(0, 0), 200), take(&wire.ReadNACK{SendID: 5}, 0), sent(longCTSMsg(0, true), 0),
+			readable, sent(runt(0), 200), take(&wire.ReadNACK{SendID: 5}, 0), sent(longCTSMsg(0, true), 0),
 		},
 		breaks: take(cts(4801), 0),
 		passes: take(cts(4800), 0),

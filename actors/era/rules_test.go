@@ -135,7 +135,7 @@ var formCases = []ruleCase{
 	},
 	{
 		rule: RuleType, name: "RUNTREAD before 1.16", era: "1.14", mild: "1.16",
-		breaks: take(runt(0, 0), 100),
+		breaks: take(runt(0), 100),
 		passes: take(longRead(0), 0),
 	},
 	{
@@ -201,9 +201,9 @@ func longRead(msgID uint32) *wire.LongReadRTM {
 }
 
 // runt is a packet of such a message of which 200 bytes are sent.
-func runt(msgID uint32, off uint64) *wire.RuntReadRTM {
+func runt(off uint64) *wire.RuntReadRTM {
 	return &wire.RuntReadRTM{
-		Options: intro, MsgID: msgID, MsgLength: 5000, SendID: 5, SegOffset: off, RuntLength: 200,
+		Options: intro, MsgLength: 5000, SendID: 5, SegOffset: off, RuntLength: 200,
 		ReadIOVCount: 1, ReadIOV: [wire.MaxIOV]wire.RMAIOV{place},
 	}
 }

@@ -115,3 +115,18 @@ func TestErrors(t *testing.T) {
 	}
 	require.Len(t, texts, 4, "three reasons, and none")
 }
+
+// TestRetired: the latest keys that named a region are known as such.
+func TestRetired(t *testing.T) {
+	var table Table
+	for key := range uint32(1100) {
+		require.False(t, table.Retired(uint64(key)))
+		r := table.Add(&fakeMR{mem: make([]byte, 1), key: key}, readable)
+		require.False(t, table.Retired(uint64(key)))
+		r.Retire()
+		r.Retire()
+		require.True(t, table.Retired(uint64(key)|EmulatedOnly))
+	}
+	require.False(t, table.Retired(75))
+	require.True(t, table.Retired(76))
+}

@@ -14,7 +14,13 @@ import (
 type Table struct {
 	now atomic.Pointer[snapshot] // nil: empty
 	mu  sync.Mutex               // held by writers
+
+	past  [maxPast]uint32 // keys of regions that were retired, the latest of them
+	npast int             // retired at all
 }
+
+// maxPast is how many keys of former regions are remembered.
+const maxPast = 1024
 
 // Add makes a region of what the device registered for the accesses in a. The
 // device sees to it that no two open regions have the same key. The caller closes
@@ -79,5 +85,15 @@ func (t *Table) remove(r *Region) {
 	old := t.load()
 	if slices.Contains(old.byKey, r) {
 		t.now.Store(newSnapshot(without(old.byKey, r), without(old.byBase, r)))
+		t.past[t.npast%maxPast] = uint32(r.key)
+		t.npast++
 	}
+}
+
+// Retired tells whether the key was a region's until lately: who names it guesses
+// nothing. It takes a lock.
+func (t *Table) Retired(key uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(t.past[:min(t.npast, maxPast)], uint32(key))
 }

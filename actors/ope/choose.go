@@ -167,7 +167,8 @@ func (f *Facts) read(p *Policy) Shape {
 		s.Proto, s.Window = ShortRead, s.Total
 	default:
 		s.Proto = LongCTSRead
-		s.Window = min(s.Total, uint64(p.Credits)*uint64(f.MTU-ctsDataHeader))
+		// At least what a READRSP holds: responders put that much into it.
+		s.Window = min(s.Total, uint64(max(p.Credits*(f.MTU-ctsDataHeader), f.MTU-wire.READRSPLen)))
 	}
 	return s
 }
@@ -185,6 +186,18 @@ func (f *Facts) atomic() (Shape, error) {
 		return Shape{}, errTooLong
 	}
 	return whole(p, n)
+}
+
+// AtomicSize is what an atomic carries in its longer direction, in bytes.
+func AtomicSize(q *Request) int {
+	switch q.Form {
+	case AtomicCompare:
+		return max(len(q.Buf)+len(q.More.Compare), len(q.More.Result))
+	case AtomicFetch:
+		return max(len(q.Buf), len(q.More.Result))
+	default:
+		return len(q.Buf)
+	}
 }
 
 // MaxAtomic is the most bytes of operand, or of operand and comparand, that an

@@ -192,7 +192,7 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 		return
 	}
 	r := p.Regions.Find(q.Buf)
-	f.Local = r != nil || !p.Info.LocalKeys
+	f.Local = !p.Info.LocalKeys || r != nil && (q.Kind != KindRead || writable(r))
 	if f.Source = r != nil && r.Remote() && r.Access()&mr.Send != 0; !f.Source {
 		return
 	}
@@ -200,6 +200,9 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 		f.Runt = p.Policy.RuntSize - l.Runt
 	}
 }
+
+// writable tells whether the device may put what it reads into the region.
+func writable(r *mr.Region) bool { return r.Access()&device.LocalWrite != 0 }
 
 func (p *Pools) mayRDMARead() bool { return p.Info.RDMARead && !p.Policy.NoRDMARead }
 

@@ -68,6 +68,14 @@ type Request struct {
 	More   *More
 }
 
+// AtomicBytes is what an atomic sends: operand and comparand.
+func (r *Request) AtomicBytes() int {
+	if r.Form == AtomicCompare {
+		return 2 * len(r.Buf)
+	}
+	return len(r.Buf)
+}
+
 // More is what few requests have.
 type More struct {
 	Run    func()   // KindControl

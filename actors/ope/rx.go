@@ -155,6 +155,9 @@ func (r *Rx) Forgo() {
 	r.readEnd = r.readAt
 }
 
+// ForgoAll counts all that was to be read as come.
+func (r *Rx) ForgoAll() { r.read, r.readEnd = r.Total-r.packets, r.readAt }
+
 // Replace says how the rest of a refused message comes.
 func (r *Rx) Replace(p Proto) { r.Proto = p }
 

@@ -34,6 +34,7 @@ type Rxe struct {
 	hasData   bool
 	tagged    bool
 	dc        bool // RECEIPT is due in the end
+	charged   bool // unexpectedCost
 	target    bool // a peer's write into our memory
 	rsp       bool // of our read: the READRSP came
 	slotWaits bool

@@ -20,7 +20,7 @@ func (r *Rxe) pump() {
 	}
 	if r.x != nil {
 		r.pumpReads()
-		if r.x.nacked {
+		if !r.busy || r.x.nacked { // a post was refused, or the replacement is to come
 			return
 		}
 	}
@@ -70,7 +70,7 @@ func (r *Rxe) control(what owed, n uint64) bool {
 	r.link.Address(p, r.ref)
 	if err := env.Q.Post(p); err != nil {
 		env.Q.Free(p)
-		r.fail(err)
+		r.lostPacket(err)
 		return false
 	}
 	r.owes &^= what
@@ -131,6 +131,9 @@ func (r *Rxe) settle() {
 		return
 	}
 	r.complete()
+	if r.x != nil {
+		r.x.doneWith()
+	}
 	if r.flying == 0 && !r.slotWaits && !r.more && r.told == 0 && r.owes == 0 && !r.hold.Queued() &&
 		(r.x == nil || !r.x.turn.InLine()) {
 		r.release()

@@ -16,7 +16,7 @@ func (r *Rxe) Ask(ord *Order, l *peer.Link) *peer.Turn {
 	r.m.Begin(RxAsk, ProtoNone, uint64(len(ord.Req.Buf)), 0)
 	r.stored, r.msgID, r.sendID, r.tag, r.data = 0, 0, 0, 0, 0
 	r.hasData, r.tagged, r.head, r.tail = false, false, nil, nil
-	r.member.Bound()
+	r.member.BoundInLine()
 	t := &r.ext().turn
 	t.Link = l
 	t.Ask(true, !r.pools.env.Config.Era.RMANoWait)
@@ -88,7 +88,7 @@ func (r *Rxe) readDirect(p *device.Pke, total uint64) {
 		return
 	}
 	p.FillRDMA(device.WRRead, nil, x.lkey, req.Addr, uint32(req.Key))
-	p.Off, p.Gen = 0, r.id
+	p.Off = 0
 	r.link.Address(p, r.ref)
 	if err := r.pools.env.Q.Post(p); err != nil {
 		r.pools.env.Q.Free(p)
@@ -105,8 +105,11 @@ func (r *Rxe) onREADRSP(p *peer.Packet) {
 		r.strange(p)
 		return
 	}
-	r.rsp, r.sendID = true, p.SendID
-	r.take(p)
+	id := p.SendID
+	if !r.take(p) {
+		return
+	}
+	r.rsp, r.sendID = true, id
 	r.checkComplete()
 	r.goOn()
 }

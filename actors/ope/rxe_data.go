@@ -19,8 +19,24 @@ func (r *Rxe) onUnexpected() {
 		return // matched already, by a receive posted in the same turn
 	}
 	_ = r.m.Step(RxNoRecv) // from RXE_INIT
+	r.charged = true
+	if !r.link.Hold(unexpectedCost) {
+		r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
+	}
 	for p := r.head; p != nil; p = p.Next {
 		r.keep(p)
+	}
+}
+
+// unexpectedCost is what a message that waits for a receive costs beside its
+// packets: with it TotalMemory is used up before the operations are.
+const unexpectedCost = 1536
+
+// discharge gives that back.
+func (r *Rxe) discharge() {
+	if r.charged {
+		r.charged = false
+		r.link.Release(unexpectedCost)
 	}
 }
 
@@ -42,6 +58,7 @@ func (r *Rxe) onMatched() {
 		r.fail(err)
 		return
 	}
+	r.discharge()
 	if r.ord != nil && r.ord.Req.Flags&Discard != 0 {
 		r.drop = true
 	}
@@ -57,7 +74,9 @@ func (r *Rxe) onMatched() {
 		return // a packet was wrong
 	}
 	if r.m.Proto.readBased() {
-		r.startReading()
+		if r.startReading(); !r.busy || r.m.State != RxMatched {
+			return
+		}
 	}
 	r.checkComplete()
 	if r.link.Err != nil && r.m.State == RxMatched {
@@ -129,13 +148,13 @@ func (r *Rxe) onAborted(p *peer.Packet) {
 	err := remoteError(p.Errno)
 	p.Free()
 	r.pools.env.Counters.Aborted++
-	r.owes = 0
+	r.owes, r.rsp = 0, false // a responder waits for nothing any more
 	r.end(err)
 }
 
 // take copies a packet's payload to its place; what has no room there is dropped
-// (truncation).
-func (r *Rxe) take(p *peer.Packet) {
+// (truncation). False: the packet does not fit.
+func (r *Rxe) take(p *peer.Packet) bool {
 	n := uint64(len(p.Payload))
 	windowed := p.Type == wire.TypeCTSData || p.Type == wire.TypeREADRSP
 	if err := r.m.Take(p.Offset, n, windowed); err != nil {
@@ -146,10 +165,11 @@ func (r *Rxe) take(p *peer.Packet) {
 			// Its peer counts it as come, so the rest would never be enough.
 			r.fail(fmt.Errorf("%w: %w", errno.ErrIO, err))
 		}
-		return
+		return false
 	}
 	r.place(p.Offset, p.Payload)
 	p.Free()
+	return true
 }
 
 // place copies data to its place in the operation.
@@ -195,7 +215,8 @@ func (r *Rxe) checkComplete() {
 	if r.asks() && !r.rsp {
 		return // a read of nothing has all its bytes before the answer
 	}
-	tail := r.m.Proto.readBased() && r.m.packets < r.m.Total
+	// A runt that is the whole message is all that comes (§4.5).
+	tail := r.m.Proto.readBased() && (r.m.Proto != RuntRead || r.m.packets < r.m.Total)
 	if (r.dc || tail) && r.link.Err == nil {
 		_ = r.m.Step(RxLastOwed) // from RXE_MATCHED
 		r.owes |= owesAnswer

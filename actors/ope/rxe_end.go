@@ -1,8 +1,10 @@
 package ope
 
 import (
+	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
 )
 
 // fail ends the operation. If a receive has matched it, that gets the error. A
@@ -40,7 +42,11 @@ func (r *Rxe) end(err error) {
 		r.err = err
 	}
 	r.owes = 0
+	if r.asks() && r.rsp && r.link.Err == nil { // the responder waits for CTS
+		r.pools.SendError(r.link, wire.RefOpe, r.sendID, uint32(errno.ProvPeerAborted))
+	}
 	_ = r.m.Step(RxFail) // from every state before RXE_DONE
+	r.discharge()
 	for r.head != nil {
 		p := r.head
 		r.head = p.Next
@@ -123,9 +129,13 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 	if !r.busy || !r.UsesRegion(m) {
 		return
 	}
-	if r.ord != nil {
+	switch {
+	case r.ord != nil:
 		r.onCancel(&Cancel{ID: r.RequestID(), Err: ErrRegionClosed})
-	} else {
+	case r.m.State < RxAnswer: // else all is there, and the peer is yet to be told
+		if r.m.Proto != EagerWrite { // which nobody waits for
+			r.pools.SendError(r.link, wire.RefOpe, r.sendID, uint32(errno.ProvRMAAddr))
+		}
 		r.end(ErrRegionClosed)
 	}
 	if r.busy && r.x != nil && r.m.reading == 0 {

@@ -125,9 +125,11 @@ func (b *bounce) get() []byte {
 	return p
 }
 
-// put gives a piece back and returns who waited for one.
-func (b *bounce) put(p []byte) *Rxe {
-	b.free = append(b.free, p[:bounceSize])
+// put gives a piece back.
+func (b *bounce) put(p []byte) { b.free = append(b.free, p[:bounceSize]) }
+
+// next takes who has waited longest out of the line.
+func (b *bounce) next() *Rxe {
 	if len(b.line) == 0 {
 		return nil
 	}

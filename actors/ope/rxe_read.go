@@ -31,7 +31,7 @@ func (r *Rxe) startReading() {
 	case r.ord == nil || !r.pools.Info.LocalKeys:
 		// Registered, or need not be.
 	default:
-		if m := r.pools.Regions.Find(r.ord.Req.Buf); m != nil && x.use(m) {
+		if m := r.pools.Regions.Find(r.ord.Req.Buf); m != nil && writable(m) && x.use(m) {
 			x.lkey = m.LKey()
 		} else if r.canRefuse() {
 			r.refuse(nil)
@@ -41,7 +41,13 @@ func (r *Rxe) startReading() {
 	}
 }
 
+// canRefuse tells whether the sender understands READ_NACK: for writes releases
+// before 2.0 do not, although they say that they do for messages, and those after
+// cannot be told from them but by PEER_ERROR.
 func (r *Rxe) canRefuse() bool {
+	if r.target && !r.link.Can(wire.FeaturePeerError) {
+		return false
+	}
 	return r.link.Can(wire.FeatureReadNACK) && !r.asks() && r.m.Proto != DirectRead
 }
 
@@ -49,7 +55,7 @@ func (r *Rxe) canRefuse() bool {
 // are in; if it does not know how, the operation ends with err.
 func (r *Rxe) refuse(err error) {
 	if !r.canRefuse() {
-		r.fail(err)
+		r.endReading(err, device.StatusUnsupportedOp)
 		return
 	}
 	r.x.refusing = true
@@ -73,10 +79,15 @@ func (r *Rxe) checkRefused() {
 
 // onReplaced: the sender begins again with long-CTS.
 func (r *Rxe) onReplaced(p *peer.Packet) {
-	ok := r.x != nil && r.x.nacked && r.m.State == RxMatched && r.ord != nil &&
-		p.Length == r.m.Total && len(p.Payload) == 0
-	if !ok {
+	if r.x == nil || !r.x.nacked || r.m.State != RxMatched || r.ord == nil {
 		r.strange(p)
+		return
+	}
+	if p.Length != r.m.Total || len(p.Payload) > 0 {
+		r.pools.env.Counters.BadLength++
+		err := fmt.Errorf("%w: %w: a replacement of %d bytes", errno.ErrIO, ErrViolation, p.Length)
+		p.Free()
+		r.fail(err) // there will be no other one
 		return
 	}
 	r.x.nacked = false
@@ -128,13 +139,13 @@ func (r *Rxe) postRead(p *device.Pke, off, most uint64) bool {
 		return false
 	}
 	p.FillRDMA(device.WRRead, local, lkey, src.Addr+at, uint32(src.Key))
-	p.Off, p.Gen = off, r.id
+	p.Off = off
 	r.link.Address(p, r.ref)
 	if err := env.Q.Post(p); err != nil {
 		if x.bouncing {
-			r.pools.bounce.put(local)
+			r.unbounce(local)
 		}
-		r.fail(fmt.Errorf("%s: %w", r.m.Proto, err))
+		r.endReading(fmt.Errorf("%s: %w", r.m.Proto, err), device.StatusQPInternal)
 		return false
 	}
 	r.m.Reads(uint64(len(local)))
@@ -159,7 +170,7 @@ func (r *Rxe) local(off, most uint64) ([]byte, uint32) {
 	if x.bouncing {
 		b := r.pools.bounceMemory()
 		if b.err != nil {
-			r.fail(fmt.Errorf("%w: %w", errno.ErrNoMR, b.err))
+			r.endReading(fmt.Errorf("%w: %w", errno.ErrNoMR, b.err), device.StatusQPInternal)
 			return nil, 0
 		}
 		p := b.get()
@@ -205,14 +216,40 @@ func (r *Rxe) onRead(p *device.Pke) {
 }
 
 func (r *Rxe) unbounce(p []byte) {
-	if next := r.pools.bounce.put(p); next != nil {
+	b := &r.pools.bounce
+	b.put(p)
+	for next := b.next(); next != nil; next = b.next() {
 		next.told--
 		next.x.inLine = false
-		if next.busy && !next.more {
+		if next.m.State.over() { // it failed while it waited
+			next.settle()
+			continue
+		}
+		if !next.more {
 			next.more = true
 			r.pools.env.Sh.Tell(next.ref, &next.again)
 		}
+		return
 	}
+}
+
+// endReading ends an operation that cannot be read to its end. Its sender waits for
+// EOR: it is told, or failed if it does not know how.
+func (r *Rxe) endReading(err error, s device.Status) {
+	if r.m.State.over() {
+		return
+	}
+	if r.m.Proto != DirectRead && r.link.Err == nil {
+		if r.link.Can(wire.FeaturePeerError) {
+			r.pools.SendError(r.link, wire.RefOpe, r.sendID, uint32(s))
+		} else {
+			r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
+				Err: fmt.Errorf("%w: it cannot be told that its memory was not read: %w", peer.ErrPeerFailed, err), Tell: true,
+			})
+		}
+	}
+	r.m.StopReading()
+	r.end(err)
 }
 
 // onLost: a packet of the operation's own will never arrive, or a read failed.
@@ -250,15 +287,15 @@ func (r *Rxe) onBroken() {
 	switch {
 	case r.link.Err != nil:
 		r.fail(r.link.Err)
-	case r.m.Proto == DirectRead:
-		r.end(failed)
-	case status == device.StatusBadAddress && r.link.Can(wire.FeaturePeerError):
-		r.pools.SendError(r.link, wire.RefOpe, r.sendID, uint32(device.StatusBadAddress))
-		r.end(failed)
-	case r.canRefuse():
+	case r.drop: // nobody wants the rest
+		r.m.ForgoAll()
+		r.checkComplete()
+		r.goOn()
+	case r.m.Proto != DirectRead && r.canRefuse() &&
+		!(status == device.StatusBadAddress && r.link.Can(wire.FeaturePeerError)):
 		r.refuse(failed)
 		r.goOn()
 	default:
-		r.end(failed)
+		r.endReading(failed, status)
 	}
 }

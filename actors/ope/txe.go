@@ -83,12 +83,12 @@ func (t *Txe) Arm(ord *Order, l *peer.Link) *peer.Turn {
 	turn := &t.turn
 	switch q.Kind {
 	case KindWrite:
-		t.member.Bound()
+		t.member.BoundInLine()
 		turn.Ask(true, !era.RMANoWait || q.Flags&Deliver != 0)
 	case KindSend:
 		turn.Ask(false, era.ReadWaits && t.pools.mayRead(len(q.Buf)))
 	default:
-		t.member.Bound()
+		t.member.BoundInLine()
 		turn.Ask(false, false)
 	}
 	if q.Flags&Deliver != 0 && q.Kind != KindWrite && (q.Kind != KindAtomic || q.Form == AtomicWrite) {
@@ -165,7 +165,7 @@ func (t *Txe) Receive(ctx actor.Context) {
 
 // onSent: a packet arrived at the peer.
 func (t *Txe) onSent(p *device.Pke) {
-	n, req := p.Bytes, t.isREQ(p)
+	n, req, runt := p.Bytes, t.isREQ(p), isRunt(p)
 	t.pools.env.Q.Free(p)
 	if !t.busy {
 		return // the queue pair was closed meanwhile
@@ -174,12 +174,16 @@ func (t *Txe) onSent(p *device.Pke) {
 		t.link.Arrived()
 	}
 	t.link.Heard()
+	t.member.GotOn()
 	if err := t.m.Ack(n); err != nil {
 		t.fail(err)
 		return
 	}
-	if t.m.Proto == RuntRead {
-		t.link.Runt -= n
+	if runt && t.x != nil {
+		t.x.runtOver(t.link, n)
+	}
+	if t.x != nil && t.x.revoked {
+		t.letRegionGo()
 	}
 	if t.leaving && t.canLeave() {
 		t.letGo()
@@ -249,6 +253,9 @@ func (t *Txe) settle() {
 	}
 	if t.m.Flying == 0 || t.detached {
 		t.complete()
+	}
+	if t.m.Flying == 0 && t.x != nil {
+		t.x.doneWith()
 	}
 	if t.m.Flying > 0 || t.slotWaits || t.moreQueued || t.hold.Queued() || t.turn.InLine() {
 		return

@@ -44,7 +44,7 @@ func (t *Txe) sayFarewell() {
 	switch {
 	case t.hasPeer:
 		t.pools.SendError(t.link, wire.RefOpe, t.peerID, prov)
-	case t.m.Acked == 0:
+	case t.m.Acked == 0 && !t.nacked:
 		t.pools.SendError(t.link, wire.RefMsgIDSkip, t.turn.MsgID, prov)
 	default:
 		t.pools.SendError(t.link, wire.RefMsgID, t.turn.MsgID, prov)

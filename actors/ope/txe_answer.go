@@ -24,6 +24,10 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 	case wire.TypeCTS:
 		if err = t.m.CTS(pkt.Granted); err == nil {
 			t.peerID, t.hasPeer = pkt.RecvID, true
+			if t.x != nil && t.x.doomed {
+				t.m.Fail()
+				t.giveUp()
+			}
 		}
 	case wire.TypeReceipt:
 		err = t.m.Answer(receipt)
@@ -109,11 +113,17 @@ func (t *Txe) onNACK() error {
 			s.Proto = DCLongCTSWrite
 		}
 	}
-	if t.err != nil {
+	if t.err != nil && t.m.State == TxAwait && t.m.Proto.readBased() {
 		// Its caller has left, and with him the data.
 		t.pools.env.Counters.NACKsRecv++
 		t.m.Fail()
-		t.lostID(t.err)
+		switch {
+		case !t.spent: // the target has ended the write already
+		case t.link.Can(wire.FeaturePeerError):
+			t.pools.SendError(t.link, wire.RefMsgID, t.turn.MsgID, uint32(errno.ProvPeerAborted))
+		default:
+			t.lostID(t.err)
+		}
 		return nil
 	}
 	if err := t.m.NACK(&s); err != nil {

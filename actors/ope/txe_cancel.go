@@ -50,9 +50,8 @@ func (t *Txe) onRevoke(r *mr.Region) {
 		return
 	}
 	if t.m.State == TxAwait && t.m.Proto.readBased() {
-		t.err, t.detached = ErrRegionClosed, true
-		t.complete()
-		t.x.doneWith()
+		t.x.revoked = true
+		t.letRegionGo()
 		return
 	}
 	if t.ord.Req.Sink == nil {
@@ -60,6 +59,21 @@ func (t *Txe) onRevoke(r *mr.Region) {
 		return
 	}
 	t.onCancel(&Cancel{ID: t.ord.Req.ID, Err: ErrRegionClosed})
+}
+
+// letRegionGo ends an operation whose memory the peer was reading, as soon as no
+// packet needs it: what the peer may still read is closed to it by the device. Its
+// answer is awaited without the caller.
+func (t *Txe) letRegionGo() {
+	if t.m.Flying > 0 && !t.pools.CopiesAtPost {
+		return
+	}
+	t.x.revoked = false
+	t.detach()
+	t.err = ErrRegionClosed
+	t.complete()
+	t.link.Pardon()
+	t.x.doneWith()
 }
 
 // onWithdrawn: the peer took the message out of its line, or was too late.
@@ -86,6 +100,12 @@ func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
 func (t *Txe) letGo() {
 	env := t.pools.env
 	switch {
+	case t.mayDoom():
+		t.x.doomed = true // by the first CTS the peer is told
+		t.detach()
+		t.err = t.x.canceled
+		t.complete()
+		return
 	case t.ord.Req.Kind == KindWrite && t.m.Proto != LongReadWrite, t.m.State == TxErr:
 		t.fail(t.x.canceled) // in no order with anything: it just stops
 		return
@@ -108,9 +128,19 @@ func (t *Txe) letGo() {
 	rest := t.ord.Req.Buf[min(t.m.Sent, uint64(len(t.ord.Req.Buf))):]
 	t.pools.detached += uint64(len(rest))
 	t.ord.Req.Buf = append([]byte(nil), rest...)
+	if m := t.ord.Req.More; m != nil {
+		t.ord.Req.More = &More{Compare: append([]byte(nil), m.Compare...), Result: make([]byte, len(m.Result))}
+	}
 	t.err = t.x.canceled
 	t.complete()
 	t.err = nil
+}
+
+// mayDoom tells whether the peer waits for us to go on with a write and has yet to
+// say by which id it knows it.
+func (t *Txe) mayDoom() bool {
+	return t.ord.Req.Kind == KindWrite && t.m.State == TxWait && !t.hasPeer && t.link.Can(wire.FeaturePeerError) &&
+		(t.m.Flying == 0 || t.pools.CopiesAtPost)
 }
 
 // detachedLimits is how many callers' DetachLimit may be copied at a time.
@@ -171,6 +201,9 @@ func (t *Txe) Abort(err error) {
 		t.err = err
 	}
 	t.complete()
+	if t.x != nil {
+		t.x.doneWith()
+	}
 }
 
 // Abort gives the outcome at once, see Txe.Abort.
@@ -179,4 +212,7 @@ func (r *Rxe) Abort(err error) {
 		r.m.State, r.err = RxErr, err
 	}
 	r.complete()
+	if r.x != nil {
+		r.x.doneWith()
+	}
 }

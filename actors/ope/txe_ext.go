@@ -1,6 +1,7 @@
 package ope
 
 import (
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/wire"
@@ -18,9 +19,11 @@ type txExt struct {
 	nsrc    int
 	block   []byte // of an atomic response, from the packets' pool
 	held    int    // bytes accounted to the peer
+	runt    int    // bytes of a runt under way, counted in the link
+	revoked bool   // its region is being closed, packets are under way
+	doomed  bool   // it ends with the first CTS
 	errno   uint32 // of PEER_ERROR
 	ref     wire.RefKind
-	msgID   uint32
 
 	next *txExt
 }
@@ -74,8 +77,22 @@ func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 	if x.held > 0 {
 		l.Release(x.held)
 	}
+	x.runtOver(l, x.runt)
 	*x = txExt{next: p.txExts}
 	p.txExts = x
+}
+
+// runtOver takes n bytes of the runt out of what is under way to the peer.
+func (x *txExt) runtOver(l *peer.Link, n int) {
+	n = min(n, x.runt)
+	x.runt -= n
+	l.Runt -= n
+}
+
+// isRunt tells whether a packet carries a part of a runt.
+func isRunt(p *device.Pke) bool {
+	t := wire.Type(p.Type())
+	return t == wire.TypeRuntReadMsgRTM || t == wire.TypeRuntReadTagRTM
 }
 
 // UsesRegion tells whether the operation has r in use.

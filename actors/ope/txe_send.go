@@ -16,7 +16,8 @@ const burst = 8
 // go.
 func (t *Txe) onGrant(p *device.Pke) {
 	t.turn.Taken()
-	t.spent = !t.turn.NoID
+	// A peer that takes data without headers sees no msg_id.
+	t.spent = !t.turn.NoID && !t.link.Features.Has(wire.FeatureUserRecvQP)
 	if t.m.State == TxErr { // its peer or the endpoint ended meanwhile
 		t.pools.env.Q.Free(p)
 		t.giveUp()
@@ -48,6 +49,8 @@ func (t *Txe) choose() error {
 	}
 	if q.Kind != KindAtomic {
 		t.pools.facts(&f, t.link, q)
+	} else if t.link.Features.Has(wire.FeatureUserRecvQP) {
+		return errUserQP
 	}
 	s, err := Choose(&f, &t.pools.Policy)
 	if err != nil {
@@ -56,8 +59,8 @@ func (t *Txe) choose() error {
 	if s.Proto.dc() && !t.link.Can(wire.FeatureDeliveryComplete) {
 		return errNoDC
 	}
-	if (s.Proto.readBased() || protos[s.Proto].rdma) && !t.useSource() {
-		f.Source = false // closed between the two
+	if (s.Proto.readBased() || protos[s.Proto].rdma) && !t.useSource(s.Proto) {
+		f.Source, f.Local = false, !t.pools.Info.LocalKeys // closed between the two
 		if s, err = Choose(&f, &t.pools.Policy); err != nil {
 			return err
 		}
@@ -67,7 +70,8 @@ func (t *Txe) choose() error {
 		t.reads = true
 		t.pools.reads++
 		if s.Proto == RuntRead {
-			t.link.Runt += int(s.End)
+			t.x.runt = int(s.End)
+			t.link.Runt += t.x.runt
 		}
 	}
 	if q.Kind != KindSend {
@@ -95,10 +99,10 @@ func eagerHeader(tagged bool) int {
 }
 
 // useSource keeps the region of the buffer, if it lies in one.
-func (t *Txe) useSource() bool {
+func (t *Txe) useSource(p Proto) bool {
 	r := t.pools.Regions.Find(t.ord.Req.Buf)
 	if r == nil {
-		return !t.pools.Info.LocalKeys && t.ord.Req.Kind == KindWrite
+		return !t.pools.Info.LocalKeys && protos[p].rdma
 	}
 	return t.ext().use(r)
 }
@@ -163,7 +167,7 @@ const ctsDataHeader = 32
 
 func (t *Txe) post(p *device.Pke, seg Segment) error {
 	env := t.pools.env
-	p.Off, p.Gen = seg.Off, t.id
+	p.Off = seg.Off
 	if protos[t.m.Proto].rdma {
 		t.fillRDMA(p, seg)
 	} else {
@@ -177,7 +181,7 @@ func (t *Txe) post(p *device.Pke, seg Segment) error {
 		return fmt.Errorf("%s: %w", t.m.Proto, err)
 	}
 	env.Counters.PacketsSent[p.Type()]++
-	if !seg.Data && t.spent {
+	if t.isREQ(p) {
 		t.link.Posted()
 	}
 	return t.m.Posted(seg)

@@ -29,15 +29,16 @@ func (p *Peer) onPeerError(r *device.RecvPkt) {
 // is to come is passed over when it comes.
 func (p *Peer) skip(pkt *Packet) {
 	if int32(pkt.MsgID-p.window.Expected()) < 0 {
-		if m := p.multi[pkt.MsgID]; m != nil {
+		m := p.multi[pkt.MsgID]
+		if pkt.Ref == wire.RefMsgIDSkip && m == nil {
+			pkt.Free() // it was seen after all, and whole
+			return
+		}
+		if m != nil {
 			delete(p.multi, pkt.MsgID)
 			if m.missing = 0; m.packets == 0 {
 				p.env.Pool.putMulti(m)
 			}
-		}
-		if pkt.Ref == wire.RefMsgIDSkip {
-			pkt.Free() // it was seen after all, and whole
-			return
 		}
 		p.env.Sh.Tell(p.env.Endpoint, pkt.Arrive())
 		return
@@ -100,10 +101,17 @@ const maxWrongKeys = 16
 // fails the peer if there were too many.
 func (l *Link) WrongKey() {
 	l.env.Counters.RefusedKeys++
-	if l.keysWrong++; l.keysWrong == maxWrongKeys {
+	if l.keysWrong++; l.keysWrong == maxWrongKeys && l.Err == nil {
 		l.env.Sh.Tell(l.Peer, &Remove{Err: ErrIntruder, Tell: true})
 	}
 }
+
+// Pardon makes up for refusals that are not the peer's fault: we close memory that
+// it was asked to read.
+func (l *Link) Pardon() { l.keysWrong -= pardon }
+
+// pardon is more than the reads of one operation that are under way at a time.
+const pardon = 64
 
 // onRefused: the device itself refused an RDMA request of the peer's.
 func (p *Peer) onRefused() {

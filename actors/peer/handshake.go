@@ -71,6 +71,7 @@ func (p *Peer) onHandshake(b []byte) {
 		l.Features.Clear(wire.FeatureRDMAWrite)
 	}
 	l.Handshaken = true
+	l.known()
 	p.resume()
 	p.serveLine()
 }

@@ -65,6 +65,15 @@ func (l *Link) expire() {
 	}
 }
 
+// known ends the wait for HANDSHAKE of operations that are in the line.
+func (l *Link) known() {
+	for m := l.members; m != nil; m = m.next {
+		if m.line {
+			m.since, m.line = 0, false
+		}
+	}
+}
+
 // excuse does not hold a pause of our own against the peer.
 func (l *Link) excuse() {
 	for m := l.members; m != nil; m = m.next {

@@ -34,6 +34,7 @@ type Link struct {
 	keysWrong int    // accesses with keys that name nothing
 	out       int    // requests with a msg_id under way
 	floor     uint32 // before this msg_id everything has arrived
+	Misses    int    // PEER_ERRORs for messages that are complete
 	dammed    bool   // the line waits for the rest of them
 	Runt      int    // bytes of runting reads under way, counted by operations
 
@@ -163,15 +164,24 @@ type Member struct {
 	// Since is when an operation last got on that the peer must answer without
 	// its application's help: it fails after PeerTimeout. 0: no such operation.
 	since clock.Time
+	line  bool // since counts the wait for HANDSHAKE only
 }
 
 // Bound begins to wait for an answer of the peer's.
-func (m *Member) Bound() { m.since = max(m.link.env.now(), 1) }
+func (m *Member) Bound() { m.since, m.line = max(m.link.env.now(), 1), false }
+
+// BoundInLine begins to wait for the peer's HANDSHAKE, if that has not come.
+func (m *Member) BoundInLine() {
+	if !m.link.Known() {
+		m.Bound()
+		m.line = true
+	}
+}
 
 // GotOn notes that an operation that waits for an answer is getting it.
 func (m *Member) GotOn() {
 	if m.since != 0 {
-		m.Bound()
+		m.since = max(m.link.env.now(), 1)
 	}
 }
 

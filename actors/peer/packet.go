@@ -45,6 +45,7 @@ type Packet struct {
 type Multi struct {
 	Rx      shard.Ref // set by the endpoint when it has handled the first packet
 	Total   uint64    // of the message
+	span    uint64    // of that, what travels in its packets
 	missing uint64    // of what travels in its packets
 	packets int       // that refer to it
 	next    *Multi

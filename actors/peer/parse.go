@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"math"
+
 	"github.com/efactor/efactor/wire"
 )
 
@@ -48,7 +50,7 @@ func (p *Packet) parse(b []byte, t wire.Type) error {
 		}
 		return p.parseAnswer(b, t)
 	}
-	if n := uint64(len(p.Payload)); p.Offset > p.Length || n > p.Length-p.Offset {
+	if n := uint64(len(p.Payload)); p.Length > math.MaxInt64 || p.Offset > p.Length || n > p.Length-p.Offset {
 		return wire.ErrLength
 	}
 	return nil

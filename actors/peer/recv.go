@@ -140,7 +140,7 @@ func (p *Peer) begin(pkt *Packet) {
 	}
 	if n := uint64(len(pkt.Payload)); pkt.multi() && n < pkt.span() {
 		m := p.env.Pool.getMulti()
-		m.Total, m.missing = pkt.Length, pkt.span()-n
+		m.Total, m.span, m.missing = pkt.Length, pkt.span(), pkt.span()-n
 		m.packets++
 		pkt.Multi = m
 		if p.multi == nil {
@@ -155,7 +155,7 @@ func (p *Peer) begin(pkt *Packet) {
 // if that has not dealt with the first one yet.
 func (p *Peer) continueMulti(m *Multi, pkt *Packet) {
 	n := uint64(len(pkt.Payload))
-	if pkt.Length != m.Total || n > m.missing || !pkt.multi() {
+	if pkt.Length != m.Total || pkt.span() != m.span || n > m.missing || !pkt.multi() {
 		p.env.Counters.BadLength++
 		pkt.Free()
 		return
@@ -205,7 +205,7 @@ func (p *Peer) onAccess(r *device.RecvPkt, t wire.Type) {
 	if pkt == nil {
 		return
 	}
-	if pkt.Ext.NRMA == 0 && !t.IsDC() && pkt.Length == 0 {
+	if pkt.Ext.NRMA == 0 && t == wire.TypeEagerRTW && pkt.Length == 0 && !pkt.HasData {
 		pkt.Free()
 		return
 	}

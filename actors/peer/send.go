@@ -44,6 +44,9 @@ func (p *Peer) serveLine() {
 			p.env.Sh.Tell(t.Op, &Refused{Turn: t, Err: missing(f)})
 			continue
 		}
+		if p.link.Features.Has(wire.FeatureUserRecvQP) {
+			t.NoID = true // what goes without a header has no place in an order
+		}
 		if !t.NoID && !p.link.mayRun(p.nextID) {
 			return
 		}

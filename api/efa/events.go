@@ -30,6 +30,7 @@ const (
 	NewPeer = endpoint.NewPeer
 	// AccessRefused: a peer asked for memory here that it may not have: with a
 	// key that is none, beyond a region, or against its Access. Err says what.
+	// What a device refuses by itself is not known here, but on simulated ones.
 	AccessRefused = endpoint.AccessRefused
 	// RemoteWritten: a peer has written N bytes with Data to memory here, and
 	// the endpoint has no RecvQueue for a [RemoteWrite].

@@ -2,6 +2,7 @@ package efa_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,17 +73,24 @@ func TestRefused(t *testing.T) {
 			check("swap", second(efa.CompareSwap(ctx, s.ep, to, at[0], int64(1), 2)))
 			check("delivered add", efa.Add(ctx, s.ep, to, at[1], 1.5, efa.Complete(efa.Delivered)))
 			require.NoError(t, efa.Add(ctx, s.ep, to, at[1], 1.5), "nobody hears of it but the target")
-			for range refused + 1 {
+			told := refused + 1
+			if strings.HasPrefix(a.dom.Limits().Device, "shm") {
+				told = 4 // the others' processors do the rest, and the target does not see it
+			}
+			for told > 0 {
 				ev, err := b.ep.NextEvent(ctx)
-				for ev.Kind == efa.NewPeer {
-					ev, err = b.ep.NextEvent(ctx)
-				}
 				require.NoError(t, err)
+				if ev.Kind == efa.NewPeer || !ev.Address.Equal(s.ep.Address()) {
+					continue // of one before: a write may be refused in several parts
+				}
 				require.Equal(t, efa.AccessRefused, ev.Kind, "%v", ev.Err)
 				require.Error(t, ev.Err)
-				require.True(t, s.ep.Address().Equal(ev.Address))
+				told--
 			}
-			require.NoError(t, s.ep.Send(ctx, to, []byte("still there")))
+			hello := start(t, s, &efa.SendReq{To: to})
+			_, err = b.ep.Recv(ctx, nil)
+			require.NoError(t, err)
+			done(t, hello)
 		}
 		for _, m := range ms {
 			require.Equal(t, pattern(n), m.Bytes())

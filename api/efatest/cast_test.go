@@ -1,12 +1,10 @@
 package efatest_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math/bits"
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
@@ -25,9 +23,12 @@ type run struct {
 	stamp int // of what programs did, in order
 	// sending is how many programs may still send.
 	sending int
-	sent    int // messages
+	sent    int // tasks begun
 	struck  bool
 	pool    buffers
+	risks   map[[2]int]int // requests that may be refused, by who asks whom
+	judges  judges
+	raws    map[sim.Endpoint]efa.RawAddr // who is where
 	stats   map[string]uint64
 	errs    []error
 	over    bool // the world has given up: what fails now says nothing
@@ -35,10 +36,13 @@ type run struct {
 
 // host is what endpoints share.
 type host struct {
-	dev *efatest.Device
-	fab *efa.Fabric
-	dom *efa.Domain
-	av  *efa.AddressVector
+	dev    *efatest.Device
+	fab    *efa.Fabric
+	dom    *efa.Domain
+	av     *efa.AddressVector
+	pool   pool
+	stores []*store
+	closed bool
 }
 
 // node is an endpoint and what its programs know.
@@ -49,16 +53,20 @@ type node struct {
 	host    *host
 	ep      *efa.Endpoint
 	sq, rq  *efa.Queue
-	sends   *efa.Counter
+	sends   *efa.Counter // and writes, reads and atomics
 	recvs   *efa.Counter
+	writes  *efa.Counter // of peers, with data
 	addr    efa.Address
 	raw     efa.RawAddr
 	handles map[int]efa.Addr
 	posted  []*receive  // everything, for the model
 	waiting []*incoming // posted and without outcome, in order
+	started []*deed     // those with an efa.Op
+	unheard []*access   // updates that have succeeded, but may yet take effect
 
 	sendsOut, recvsOut int    // posted, no outcome seen
-	submitted, unsure  uint64 // sends that were accepted, and blocking ones that may have been
+	submitted, unsure  uint64 // deeds that were accepted, and blocking ones that may have been
+	discarded, told    int    // messages thrown away, writes of peers heard of
 	doomed             bool   // it died, or will
 	diedAt             time.Duration
 	closed             bool
@@ -81,9 +89,17 @@ func (r *run) tick() int {
 }
 
 func newRun(p *plan, log io.Writer) (*run, error) {
-	r := &run{p: p, hosts: make(map[int]*host), stats: make(map[string]uint64), msgs: p.msgs}
+	r := &run{
+		p: p, hosts: make(map[int]*host), stats: make(map[string]uint64), msgs: p.msgs, risks: make(map[[2]int]int),
+	}
 	var err error
-	r.w, err = efatest.New(efatest.Config{Seed: p.seed, Fabric: p.fabric, MaxTime: time.Minute, Log: log})
+	fabric := p.fabric
+	for _, np := range p.nodes {
+		if np.cfg.Protocol.Era != "" {
+			fabric.Hook = r.observe
+		}
+	}
+	r.w, err = efatest.New(efatest.Config{Seed: p.seed, Fabric: fabric, MaxTime: time.Minute, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +111,11 @@ func newRun(p *plan, log io.Writer) (*run, error) {
 	}
 	for i, np := range p.nodes {
 		if r.hosts[np.host] == nil {
-			if r.hosts[np.host], err = r.newHost(np, sim.DeviceConfig{}); err != nil {
+			hp := p.hosts[np.host]
+			if r.hosts[np.host], err = r.newHost(hp, hp.dev); err != nil {
+				return nil, err
+			}
+			if err := r.open(r.hosts[np.host], hp); err != nil {
 				return nil, err
 			}
 		}
@@ -113,7 +133,7 @@ func newRun(p *plan, log io.Writer) (*run, error) {
 	return r, nil
 }
 
-func (r *run) newHost(np *nodePlan, dc sim.DeviceConfig) (*host, error) {
+func (r *run) newHost(hp *hostPlan, dc sim.DeviceConfig) (*host, error) {
 	h := &host{}
 	var err error
 	if h.dev, err = r.w.Device(dc); err != nil {
@@ -122,7 +142,7 @@ func (r *run) newHost(np *nodePlan, dc sim.DeviceConfig) (*host, error) {
 	if h.fab, err = efa.Open(efa.Config{Device: h.dev}); err != nil {
 		return nil, err
 	}
-	if h.dom, err = h.fab.OpenDomain(efa.DomainConfig{Shards: np.shards}); err != nil {
+	if h.dom, err = h.fab.OpenDomain(efa.DomainConfig{Shards: hp.shards}); err != nil {
 		return nil, err
 	}
 	h.av = h.dom.NewAddressVector()
@@ -139,9 +159,11 @@ func (r *run) join(np *nodePlan, h *host, doomed bool) error {
 	if n.rq, err = h.dom.NewQueue(np.recvQ); err != nil {
 		return err
 	}
-	n.sends, n.recvs = h.dom.NewCounter(), h.dom.NewCounter()
+	n.sends, n.recvs, n.writes = h.dom.NewCounter(), h.dom.NewCounter(), h.dom.NewCounter()
 	cfg := np.cfg
-	cfg.AV, cfg.SendQueue, cfg.RecvQueue, cfg.SendCounter, cfg.RecvCounter = h.av, n.sq, n.rq, n.sends, n.recvs
+	cfg.AV, cfg.SendQueue, cfg.RecvQueue = h.av, n.sq, n.rq
+	cfg.SendCounter, cfg.WriteCounter, cfg.ReadCounter = n.sends, n.sends, n.sends
+	cfg.RecvCounter, cfg.RemoteWriteCounter = n.recvs, n.writes
 	if n.ep, err = h.dom.NewEndpoint(cfg); err != nil {
 		return err
 	}
@@ -155,6 +177,7 @@ func (r *run) join(np *nodePlan, h *host, doomed bool) error {
 	n.addr = n.ep.Address()
 	n.raw, _ = n.addr.Raw("sim")
 	r.cast = append(r.cast, n)
+	r.judgeOf(n)
 	r.w.Logf("endpoint %d is %v", n.id, n.addr)
 	return nil
 }
@@ -199,7 +222,7 @@ func (r *run) finish() {
 	}
 	for i := range r.p.nodes {
 		if h := r.hosts[i]; h != nil {
-			r.close(h)
+			r.close(h, false)
 		}
 	}
 	for k, name := range faults {
@@ -208,7 +231,9 @@ func (r *run) finish() {
 	r.pool.check(r)
 }
 
-func (r *run) close(h *host) {
+func (r *run) close(h *host, lost bool) {
+	h.closed = true
+	r.checkStores(h, lost || r.p.flavor == casualty && r.hosts[r.p.nodes[r.p.victim].host] == h)
 	for _, c := range []io.Closer{h.av, h.dom, h.fab, h.dev} {
 		if err := c.Close(); err != nil {
 			r.fail("close %T: %w", c, err)
@@ -224,6 +249,7 @@ var eventNames = map[efa.EventKind]string{
 var faults = map[sim.Fault]string{
 	sim.FaultQueueFull: "queue full", sim.FaultRNR: "RNR", sim.FaultUnknownAH: "unknown sender",
 	sim.FaultRefuseQP: "refuse queue pair", sim.FaultDelay: "delay", sim.FaultLateStatus: "late status",
+	sim.FaultRefuseMR: "refuse memory region", sim.FaultStatus: "status",
 }
 
 // leave closes an endpoint.
@@ -252,72 +278,3 @@ func (n *node) leave(ctx context.Context) error {
 
 // died tells whether the outcome of something between a and b may be anything.
 func (r *run) died(a, b int) bool { return r.cast[a].doomed || r.cast[b].doomed }
-
-// buffers are kept for another use, full of poison so that writing to them when
-// they are nobody's shows.
-type buffers struct {
-	free [32][][]byte
-}
-
-const poison = 0xdd
-
-var poisoned = bytes.Repeat([]byte{poison}, 1<<16)
-
-func fillPoison(b []byte) {
-	for len(b) > 0 {
-		b = b[copy(b, poisoned):]
-	}
-}
-
-func isPoison(b []byte) bool {
-	for len(b) > 0 {
-		n := min(len(b), len(poisoned))
-		if !bytes.Equal(b[:n], poisoned[:n]) {
-			return false
-		}
-		b = b[n:]
-	}
-	return true
-}
-
-func (p *buffers) get(r *run, n int) []byte {
-	c := bits.Len(uint(max(n, 64) - 1))
-	if l := len(p.free[c]); l > 0 {
-		b := p.free[c][l-1]
-		p.free[c] = p.free[c][:l-1]
-		if !isPoison(b) {
-			r.fail("somebody wrote to a buffer after its operation had ended")
-		}
-		return b[:n]
-	}
-	b := make([]byte, 1<<c)
-	fillPoison(b)
-	return b[:n]
-}
-
-func (p *buffers) put(b []byte) {
-	b = b[:cap(b)]
-	fillPoison(b)
-	c := bits.Len(uint(len(b) - 1))
-	p.free[c] = append(p.free[c], b)
-}
-
-// check looks at what lies in the pool when all is over.
-func (p *buffers) check(r *run) {
-	for _, list := range p.free {
-		for _, b := range list {
-			if !isPoison(b) {
-				r.fail("somebody wrote to a buffer after its operation had ended")
-			}
-		}
-	}
-}
-
-// pieces cuts b into n parts.
-func pieces(b []byte, n int) [][]byte {
-	var list [][]byte
-	for i := range n {
-		list = append(list, b[len(b)*i/n:len(b)*(i+1)/n])
-	}
-	return list
-}

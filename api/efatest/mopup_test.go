@@ -65,7 +65,8 @@ func (n *node) mopUp(ctx context.Context) error {
 func (n *node) postRest(ctx context.Context, tagged bool) error {
 	rc := &receive{size: min(max(n.plan.maxBytes, 64), maxSize), pieces: 1}
 	rc.Tagged, rc.Ignore, rc.Source = tagged, ^uint64(0), model.Any
-	in := &incoming{r: rc, buf: n.run.pool.get(n.run, rc.size), rest: true, began: n.run.w.Elapsed()}
+	in := n.incoming(rc)
+	in.rest = true
 	n.posted = append(n.posted, rc)
 	return n.postRecv(ctx, in, 0)
 }

@@ -45,8 +45,9 @@ type plan struct {
 	hosts    []*hostPlan // by their first node; nil where a node lives with another
 	msgs     []*message
 	accesses []*access
-	tasks    []task // messages and accesses, in the order in which senders begin them
-	wrongs   map[[2]int]int
+	tasks    []task         // messages and accesses, in the order in which senders begin them
+	slots    int            // that were drawn
+	wrongs   map[[2]int]int // accesses to be refused, by who asks whom
 
 	// Of a casualty: when, by tasks begun; whether by Kill or by Close; and
 	// whether it comes back.
@@ -70,6 +71,20 @@ func (t task) from() int {
 		return t.m.From
 	}
 	return t.a.from
+}
+
+func (t task) pause() (time.Duration, int) {
+	if t.m != nil {
+		return t.m.pause, t.m.To
+	}
+	return t.a.pause, t.a.to
+}
+
+func (t task) String() string {
+	if t.m != nil {
+		return t.m.Msg.String()
+	}
+	return t.a.String()
 }
 
 type draw struct{ *rand.Rand }

@@ -29,10 +29,12 @@ type access struct {
 	cells  *cellAccess
 
 	// What became of it.
-	done     bool // with success
-	failed   bool
-	protocol efa.Protocol // if known
-	told     int          // how often its target heard of it
+	done      bool         // with success
+	failed    bool         // or it was never begun
+	protocol  efa.Protocol // if known
+	told      int          // how often its target heard of it
+	heardData uint64       // with which data
+	requests  int          // that may be refused
 }
 
 type accessKind uint8
@@ -40,7 +42,7 @@ type accessKind uint8
 const (
 	write accessKind = iota
 	read
-	atomic
+	update
 )
 
 // wrong is what makes the target refuse.
@@ -79,12 +81,12 @@ func (p *plan) drawAccess(d draw, from, to int) *access {
 		a.timeout = d.upTo(100*time.Microsecond) + 1
 	}
 	ok := false
-	switch a.kind = pick(d, write, write, write, write, read, read, read, atomic, atomic, atomic); a.kind {
+	switch a.kind = pick(d, write, write, write, write, read, read, read, update, update, update); a.kind {
 	case write:
 		ok = p.drawWrite(d, a)
 	case read:
 		ok = p.drawRead(d, a)
-	case atomic:
+	case update:
 		ok = p.drawAtomic(d, a)
 	}
 	if !ok {
@@ -93,18 +95,20 @@ func (p *plan) drawAccess(d draw, from, to int) *access {
 	return a
 }
 
-// need is the right that an access must have. One that is to be refused for want of
-// it takes memory without it.
+// target draws the store of an access that needs a right. One that is to be refused
+// for want of it gets memory without it.
 func (p *plan) target(d draw, a *access, need efa.Access) bool {
-	if a.wrong == wrongRight {
-		need = efa.AccessRemoteRead | efa.AccessRemoteWrite&^need
-		if a.store = p.storeFor(d, a.to, need); a.store != nil && a.store.access == need {
+	if a.wrong != wrongRight {
+		a.store = p.storeFor(d, a.to, need)
+		return a.store != nil
+	}
+	for _, s := range p.at(a.to).stores {
+		if s.access&need == 0 {
+			a.store = s
 			return true
 		}
-		return false
 	}
-	a.store = p.storeFor(d, a.to, need)
-	return a.store != nil
+	return false
 }
 
 // drawLevel draws whether a write or update is to be confirmed.

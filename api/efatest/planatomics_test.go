@@ -1,8 +1,6 @@
 package efatest_test
 
 import (
-	"github.com/anishathalye/porcupine"
-
 	"github.com/efactor/efactor/api/efa"
 )
 
@@ -12,20 +10,23 @@ type cells struct {
 	bits    int // of one
 	count   int
 	counter bool // nothing but sums
-	history [][]porcupine.Operation
-	sums    []uint64 // what sure sums come to
-	unsure  []bool   // there may be more
+	history [][]*happening
+	used    int // by how many accesses
 }
+
+// maxAtomics bounds the accesses to the cells of a store: what is looked for among
+// their orders grows fast.
+const maxAtomics = 60
 
 func (c *cells) size() int { return c.bits / 8 }
 
 // cellAccess is an atomic on some of them.
 type cellAccess struct {
-	form              efa.AtomicForm
-	op                efa.AtomicOp
-	first, count      int
+	form               efa.AtomicForm
+	op                 efa.AtomicOp
+	first, count       int
 	operand, comparand []uint64
-	fetched           []byte
+	steps              []*happening
 }
 
 func drawCells(d draw, s *store) *cells {
@@ -35,8 +36,7 @@ func drawCells(d draw, s *store) *cells {
 		c.at = (c.at + 7) &^ 7
 	}
 	s.size = c.at + c.count*c.size() + 1
-	c.history = make([][]porcupine.Operation, c.count)
-	c.sums, c.unsure = make([]uint64, c.count), make([]bool, c.count)
+	c.history = make([][]*happening, c.count)
 	return c
 }
 
@@ -60,10 +60,11 @@ func (p *plan) drawAtomic(d draw, a *access) bool {
 		need = efa.AccessRemoteWrite
 		p.drawLevel(d, a)
 	}
-	if !p.target(d, a, need) || a.store.cells == nil {
+	if !p.target(d, a, need) || a.store.cells == nil || a.store.cells.used == maxAtomics {
 		return false
 	}
 	c := a.store.cells
+	c.used++
 	if c.counter && x.form == efa.CompareForm {
 		x.form = efa.FetchForm
 		if a.wrong == wrongRight {

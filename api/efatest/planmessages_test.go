@@ -98,8 +98,14 @@ func (p *plan) drawMessage(d draw, from, to, classes int) *message {
 			m.Tag |= tagNamed | uint64(id)
 		}
 	}
+	// A peer that does not know DC makes the message fail, for which a strict
+	// receiver would wait in vain.
+	dc := p.both(from, to, wire.FeatureDeliveryComplete)
+	if np.loose || dc {
+		m.level = pick(d, 0, 0, 0, 0, efa.Delivered, efa.Matched)
+	}
 	// Where a message may get lost each must say who it is.
-	if p.flavor != calm && m.Len < 8 {
+	if m.Len < 8 && (p.flavor != calm || p.broken || m.level > 0 && !dc) {
 		m.HasData = true
 	}
 	if m.HasData {
@@ -107,11 +113,6 @@ func (p *plan) drawMessage(d draw, from, to, classes int) *message {
 		if p.cutsData(from) {
 			m.Data = uint64(id)
 		}
-	}
-	// A peer that does not know DC makes the message fail, for which a strict
-	// receiver would wait in vain.
-	if np.loose || p.both(from, to, wire.FeatureDeliveryComplete) {
-		m.level = pick(d, 0, 0, 0, 0, efa.Delivered, efa.Matched)
 	}
 	p.drawManner(d, m)
 	return m

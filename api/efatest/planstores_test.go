@@ -26,6 +26,7 @@ type slot struct {
 	*model.Slot
 	store  *store
 	writer int
+	first  int // contents at the beginning
 	at     int
 	last   bool // nothing may be written after what was: nobody hears when it is there
 }
@@ -97,18 +98,9 @@ func (p *plan) newSlot(d draw, s *store, writer int) *slot {
 	if s.size > maxStore {
 		n = 1 + d.IntN(100)
 	}
-	x := &slot{store: s, writer: writer, at: s.room(d, n)}
-	x.Slot = model.NewSlot(n, firstVersion+s.host<<20+s.at(p)<<16+len(s.slots))
+	x := &slot{store: s, writer: writer, first: firstVersion + p.slots, at: s.room(d, n)}
+	p.slots++
+	x.Slot = model.NewSlot(n, x.first)
 	s.slots = append(s.slots, x)
 	return x
-}
-
-// at is the store's number at its host.
-func (s *store) at(p *plan) int {
-	for i, x := range p.hosts[s.host].stores {
-		if x == s {
-			return i
-		}
-	}
-	return 0
 }

@@ -13,7 +13,8 @@ import (
 // incoming is a posted receive in progress: the token of its completion.
 type incoming struct {
 	r     *receive
-	buf   []byte
+	mem   *buffer
+	buf   []byte // of mem
 	id    efa.OpID
 	rest  bool // one of those that take everything else
 	ended bool
@@ -54,10 +55,10 @@ func (n *node) recvAll(ctx context.Context) error {
 		}
 	}
 	ok, failed := n.recvs.Value()
-	if want := len(n.plan.recvs) + n.plan.bystand; ok+failed != uint64(want) {
+	if want := len(n.plan.recvs) + n.plan.bystand - n.discarded; ok+failed != uint64(want) {
 		return fmt.Errorf("%d outcomes of %d receives", ok+failed, want)
 	}
-	return nil
+	return n.attend(ctx)
 }
 
 // bystand waits in vain for a message that nobody sends.
@@ -74,7 +75,6 @@ func (n *node) bystand(ctx context.Context) error {
 }
 
 func (n *node) recvOne(ctx context.Context, rc *receive) error {
-	in := &incoming{r: rc, buf: n.run.pool.get(n.run, rc.size), began: n.run.w.Elapsed()}
 	n.posted = append(n.posted, rc)
 	var from efa.Addr
 	if rc.Source != model.Any && n.forgets(rc.Source) {
@@ -86,10 +86,26 @@ func (n *node) recvOne(ctx context.Context, rc *receive) error {
 		}
 		from = n.handle(rc.Source)
 	}
+	if rc.probe != none {
+		if found, err := n.look(ctx, rc, from); found || err != nil {
+			return err
+		}
+	}
+	in := n.incoming(rc)
 	if n.plan.recv == blocking {
 		return n.recvBlocking(ctx, in, from)
 	}
 	return n.postRecv(ctx, in, from)
+}
+
+// incoming gets a buffer for a receive.
+func (n *node) incoming(rc *receive) *incoming {
+	in := &incoming{r: rc, mem: n.take(rc.size, rc.mem), began: n.run.w.Elapsed()}
+	in.buf = in.mem.b
+	if rc.mem == doomed {
+		n.closeLater(in.mem, soon(rc.size))
+	}
+	return in
 }
 
 func (n *node) recvBlocking(ctx context.Context, in *incoming, from efa.Addr) error {
@@ -176,7 +192,14 @@ func (n *node) reapRecvs(ctx context.Context, list *[]*incoming) error {
 	}
 	for i := range cs[:k] {
 		c := &cs[i]
+		if c.Kind == efa.RemoteWrite {
+			n.hear(c)
+			continue
+		}
 		in := c.Token.(*incoming)
+		if c.Err == nil {
+			n.run.stats["received."+c.Protocol.String()]++
+		}
 		if c.ID != in.id {
 			n.run.fail("receive %d has the completion of %d", in.id, c.ID)
 		}
@@ -200,7 +223,7 @@ func (n *node) received(in *incoming, m *efa.Message, err error) {
 	in.ended = true
 	rc.Ended = r.tick()
 	r.w.Logf("received %d B from %v tag %#x: %v", m.N, m.Raw(), m.Tag, err)
-	defer r.pool.put(in.buf)
+	defer n.give(in.mem)
 	lost := 0
 	if cut := new(efa.OpError); errors.Is(err, efa.ErrTruncated) && errors.As(err, &cut) {
 		r.stats["recv truncated"]++
@@ -223,23 +246,13 @@ func (n *node) received(in *incoming, m *efa.Message, err error) {
 // verify compares what came with what was sent.
 func (n *node) verify(in *incoming, m *efa.Message, lost int) {
 	r, rc := n.run, in.r
-	g := &model.Got{
-		ID: -1, From: r.whois(m.Raw()), Tagged: m.Tagged, HasData: m.HasData, Len: m.N + lost,
-	}
+	g := n.got(m, m.N+lost)
 	rc.Got = g
-	if m.Tagged {
-		g.Tag = m.Tag
-	}
-	if m.HasData {
-		g.Data = m.Data
-	}
-	switch {
-	case m.N >= 4:
+	if m.N >= 4 {
 		g.ID = model.ID(in.buf)
-	case m.HasData:
-		g.ID = int(uint32(m.Data))
-	case m.Tagged && m.Tag&tagNamed != 0:
-		g.ID = int(uint32(m.Tag))
+	}
+	if p := rc.peeked; p != nil && (p.From != g.From || p.Tag != g.Tag || p.Len != g.Len || p.HasData != g.HasData) {
+		r.fail("%v got %+v, a peek before had seen %+v", &rc.Recv, *g, *p)
 	}
 	if g.From < 0 {
 		r.fail("%v got a message of %v, who is nobody", &rc.Recv, m.Raw())
@@ -260,6 +273,24 @@ func (n *node) verify(in *incoming, m *efa.Message, lost int) {
 	}
 }
 
+// got describes a message of n bytes, as far as its envelope goes.
+func (n *node) got(m *efa.Message, length int) *model.Got {
+	g := &model.Got{ID: -1, From: n.run.whois(m.Raw()), Tagged: m.Tagged, HasData: m.HasData, Len: length}
+	if m.Tagged {
+		g.Tag = m.Tag
+	}
+	if m.HasData {
+		g.Data = m.Data
+	}
+	switch {
+	case m.HasData:
+		g.ID = int(uint32(m.Data))
+	case m.Tagged && m.Tag&tagNamed != 0:
+		g.ID = int(uint32(m.Tag))
+	}
+	return g
+}
+
 // unreceived judges a receive that failed.
 func (n *node) unreceived(in *incoming, err error) {
 	r, rc := n.run, in.r
@@ -267,7 +298,15 @@ func (n *node) unreceived(in *incoming, err error) {
 	case errors.Is(err, efa.ErrCanceled) && rc.Canceled != 0:
 		r.stats["recv canceled"]++
 		return
+	case rc.mem == doomed && errors.Is(err, efa.ErrCanceled):
+		r.stats["recv canceled"]++
 	case n.removed != nil && n.wasRemoved(n.removed.id, err):
+	case errors.Is(err, efa.ErrPeerAborted) && r.p.flavor != calm:
+		r.stats["recv aborted"]++
+	case r.p.broken && n.broke(err):
+		r.stats["recv broken"]++
+	case badlyRead(err) && r.p.flavor != calm: // the sender closed its memory
+		r.stats["recv aborted"]++
 	case n.closed && errors.Is(err, efa.ErrClosed):
 	case errors.Is(err, efa.ErrPeerFailed) && n.anyDoomed():
 	default:

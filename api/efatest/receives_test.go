@@ -50,7 +50,7 @@ func (p *plan) drawStrict(d draw, at int) {
 		if d.chance(.5) {
 			r.size = largest[c]
 		}
-		p.dress(d, r)
+		p.dress(d, at, r)
 		np.recvs = append(np.recvs, r)
 	}
 	if roomy {
@@ -118,7 +118,7 @@ func (p *plan) drawLoose(d draw, at int) {
 			r.Tag = like.Tag
 			r.Ignore = pick(d, 0, tagMask, ^uint64(0), d.Uint64(), 7)
 		}
-		p.dress(d, r)
+		p.dress(d, at, r)
 		if p.flavor == fickle && d.chance(.3) {
 			r.timeout = d.upTo(200*time.Microsecond) + 1
 		}
@@ -128,9 +128,13 @@ func (p *plan) drawLoose(d draw, at int) {
 }
 
 // dress draws what does not decide about matching.
-func (p *plan) dress(d draw, r *receive) {
+func (p *plan) dress(d draw, at int, r *receive) {
 	if d.chance(.1) && r.size > 8 {
 		r.size = 8 + d.IntN(r.size-8) // cut off
+	}
+	r.mem = p.drawMemory(d, at, at)
+	if d.chance(.15) {
+		r.probe = pick(d, peek, claim, claim, discard)
 	}
 	if d.chance(.1) {
 		r.pieces = 2 + d.IntN(3)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,9 +35,9 @@ func play(seed uint64, log io.Writer) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
-	lists := make([][]*message, len(r.cast))
-	for _, m := range p.msgs {
-		lists[m.From] = append(lists[m.From], m)
+	lists := make([][]task, len(r.cast))
+	for _, t := range p.tasks {
+		lists[t.from()] = append(lists[t.from()], t)
 	}
 	for _, n := range r.cast {
 		r.sending++
@@ -48,10 +49,22 @@ func play(seed uint64, log io.Writer) (*run, error) {
 		r.describe()
 		return r, errors.Join(append([]error{err}, r.errs...)...)
 	}
+	if err := r.drain(); err != nil {
+		return r, err
+	}
 	r.finish()
 	r.judge()
+	r.checkTold()
 	return r, errors.Join(r.errs...)
 }
+
+// drain lets the last writes that nobody waits for take effect.
+func (r *run) drain() error {
+	r.w.Go("drain", func(context.Context) error { return r.w.Sleep(drainTime) })
+	return r.w.Run()
+}
+
+const drainTime = time.Millisecond
 
 // describe logs where the endpoints of a world that has given up stand.
 func (r *run) describe() {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest/internal/model"
 )
@@ -114,8 +113,11 @@ func (r *run) end(ctx context.Context, n *node) error {
 			return err
 		}
 	}
-	r.close(n.host)
-	h, err := r.newHost(n.plan, sim.DeviceConfig{GID: n.raw.GID()})
+	r.close(n.host, true)
+	hp := r.p.at(n.id)
+	dc := hp.dev
+	dc.GID = n.raw.GID()
+	h, err := r.newHost(hp, dc)
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
@@ -134,18 +136,18 @@ func (r *run) end(ctx context.Context, n *node) error {
 // greet has the one that came back and the survivors send to each other.
 func (r *run) greet(back *node) {
 	r.w.Go(fmt.Sprintf("rx %d", back.id), back.recvAll)
-	var mine []*message
+	var mine []task
 	for _, x := range r.cast {
 		if x.doomed || x == back {
 			continue
 		}
-		mine = append(mine, r.message(back.id, x.id))
+		mine = append(mine, task{m: r.message(back.id, x.id)})
 		r.sending++
 		list := []*message{r.message(x.id, back.id), r.message(x.id, back.id)}
 		r.w.Go(fmt.Sprintf("tx %d to %d", x.id, back.id), func(ctx context.Context) error {
 			defer func() { r.sending-- }()
 			for _, m := range list {
-				if _, err := x.send(ctx, m); err != nil {
+				if err := x.send(ctx, m); err != nil {
 					return err
 				}
 			}

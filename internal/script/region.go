@@ -118,11 +118,11 @@ func (m *Shared) Key64() uint64 {
 }
 
 // Share gives a remote endpoint memory of n bytes, whose keys count from 0x51 and
-// whose addresses from 0x10000.
+// whose addresses from 1<<24.
 func (r *Rig) Share(x *Remote, name string, n int, local bool) *Shared {
 	i := len(r.shared)
 	m := &Shared{Name: name, Local: local, Memory: Memory{
-		GID: x.Addr.GID(), QPN: x.Addr.QPN(), Addr: uint64(i+1) << 16, Key: uint32(0x51 + i), Bytes: make([]byte, n),
+		GID: x.Addr.GID(), QPN: x.Addr.QPN(), Addr: uint64(i+1) << 24, Key: uint32(0x51 + i), Bytes: make([]byte, n),
 	}}
 	r.shared = append(r.shared, m)
 	if !local {
@@ -144,12 +144,12 @@ func (r *Rig) Shared(name string) *Shared {
 // where gives a piece of memory a name: NAME+OFFSET:BYTES.
 func (r *Rig) where(e wire.RMAIOV) string {
 	for _, m := range r.regions {
-		if m.Key() == e.Key && e.Addr-m.Addr() < 1<<16 {
+		if m.Key() == e.Key && e.Addr-m.Addr() <= uint64(len(m.Bytes())) {
 			return fmt.Sprintf("%s+%d:%d", m.Name, e.Addr-m.Addr(), e.Len)
 		}
 	}
 	for _, m := range r.shared {
-		if m.Key64() == e.Key && e.Addr-m.Addr < 1<<16 {
+		if m.Key64() == e.Key && e.Addr-m.Addr <= uint64(len(m.Bytes)) {
 			return fmt.Sprintf("%s+%d:%d", m.Name, e.Addr-m.Addr, e.Len)
 		}
 	}

@@ -110,6 +110,9 @@ func (q *QP) Arrive(gid device.GID, qpn uint16, anonymous bool, packet []byte) b
 	if !ok {
 		return false
 	}
+	if len(packet) > q.dev.info.MTU {
+		q.fault("test: a packet of %d bytes arrives, MTU %d", len(packet), q.dev.info.MTU)
+	}
 	c := q.from(gid, qpn, anonymous)
 	c.ID, c.Op, c.Len = uint64(slot), device.OpRecv, copy(q.slots[slot], packet)
 	q.comps = append(q.comps, c)

@@ -19,7 +19,9 @@ type version struct {
 }
 
 // NewSlot makes a slot of n bytes that holds contents id.
-func NewSlot(n, id int) *Slot { return &Slot{Len: n, versions: []version{{id: id, begin: -1, there: -1}}} }
+func NewSlot(n, id int) *Slot {
+	return &Slot{Len: n, versions: []version{{id: id, begin: -1, there: -1}}}
+}
 
 // Write notes that contents id are on their way.
 func (s *Slot) Write(id, at int) { s.versions = append(s.versions, version{id: id, begin: at}) }

@@ -1,0 +1,118 @@
+package era
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/wire"
+)
+
+func TestByName(t *testing.T) {
+	seen := map[string]bool{}
+	for i := range All {
+		p, ok := ByName(All[i].Name)
+		require.True(t, ok)
+		require.Equal(t, All[i], p)
+		require.False(t, seen[p.Name], "%s twice", p.Name)
+		seen[p.Name] = true
+	}
+	for _, name := range []string{"1.10", "1.13", "1.14", "1.16", "1.17.0", "1.18", "1.20", "1.22", "2.0", "2.3.1", "2.6"} {
+		require.True(t, seen[name], name)
+	}
+	_, ok := ByName("1.9")
+	require.False(t, ok)
+}
+
+// TestReleasesAge: what a release knows its successors know, and what it lacks its
+// predecessors lacked.
+func TestReleasesAge(t *testing.T) {
+	for i := 1; i < len(All); i++ {
+		old, p := &All[i-1], &All[i]
+		require.Equal(t, old.Features, p.Knows(old.Features), "%s knows less than %s", p.Name, old.Name)
+		for typ := range 256 {
+			if old.Understands(wire.Type(typ)) {
+				require.True(t, p.Understands(wire.Type(typ)), "%s does not know %v", p.Name, wire.Type(typ))
+			}
+		}
+		for what, have := range map[string][2]bool{
+			"ShortAddr":       {old.ShortAddr, p.ShortAddr},
+			"NoConnID":        {old.NoConnID, p.NoConnID},
+			"ShortEOR":        {old.ShortEOR, p.ShortEOR},
+			"NoHostID":        {old.NoHostID, p.NoHostID},
+			"NoDeviceVersion": {old.NoDeviceVersion, p.NoDeviceVersion},
+			"MediumFirst":     {old.MediumFirst, p.MediumFirst},
+			"RMANoWait":       {old.RMANoWait, p.RMANoWait},
+			"CQData32":        {old.CQData32, p.CQData32},
+			"CreditsAsked":    {old.CreditsAsked, p.CreditsAsked},
+			"AbortsAhead":     {old.AbortsAhead, p.AbortsAhead},
+			"OneHandshake":    {old.OneHandshake, p.OneHandshake},
+		} {
+			require.False(t, have[1] && !have[0], "%s came back with %s", what, p.Name)
+		}
+		require.Less(t, p.Rounding, old.Rounding+1, p.Name)
+		require.LessOrEqual(t, p.RecvWindow, old.RecvWindow, p.Name)
+		// Who has no connid cannot ask for it, and who cuts EOR has no place for it.
+		require.NotEqual(t, p.NoConnID, p.Features.Has(wire.FeatureConnIDHeader), p.Name)
+		require.Equal(t, p.NoConnID, p.ShortEOR, p.Name)
+	}
+}
+
+// TestUnderstands has the release in which each packet type appeared.
+func TestUnderstands(t *testing.T) {
+	first := func(typ wire.Type) string {
+		for i := range All {
+			if All[i].Understands(typ) {
+				return All[i].Name
+			}
+		}
+		return ""
+	}
+	for typ := range 256 {
+		want := ""
+		switch typ := wire.Type(typ); {
+		case !typ.Known():
+		case typ >= wire.TypeDCEagerMsgRTM && typ <= wire.TypeDCWriteRTA, typ == wire.TypeReceipt:
+			want = "1.12"
+		case typ == wire.TypeRuntReadMsgRTM, typ == wire.TypeRuntReadTagRTM:
+			want = "1.16"
+		case typ == wire.TypeReadNACK:
+			want = "1.20"
+		case typ == wire.TypePeerError:
+			want = "main"
+		default:
+			want = "1.10"
+		}
+		require.Equal(t, want, first(wire.Type(typ)), "%v", wire.Type(typ))
+		require.Equal(t, want != "", (&Profile{}).Understands(wire.Type(typ)), "%v here", wire.Type(typ))
+	}
+}
+
+// TestFeaturesAppear has the release in which each feature and request appeared.
+func TestFeaturesAppear(t *testing.T) {
+	want := map[wire.Feature]string{
+		wire.FeatureRDMARead:         "1.10",
+		wire.FeatureDeliveryComplete: "1.12",
+		wire.FeatureConstantHeader:   "1.13",
+		wire.FeatureConnIDHeader:     "1.14",
+		wire.FeatureRunt:             "1.16",
+		wire.FeatureRDMAWrite:        "1.18",
+		wire.FeatureReadNACK:         "1.20",
+		wire.FeatureUserRecvQP:       "1.22",
+		wire.FeatureUnsolicitedWrite: "1.22",
+		wire.FeaturePeerError:        "main",
+	}
+	for f := range wire.Feature(256) {
+		var got string
+		for i := len(All) - 1; i >= 0; i-- {
+			if All[i].Has(f) {
+				got = All[i].Name
+			}
+		}
+		require.Equal(t, want[f], got, "%v", f)
+		require.True(t, (&Profile{}).Has(f))
+	}
+	all := wire.MakeFeatures(0, 1, 9, 200)
+	require.Equal(t, all, (&Profile{}).Knows(all))
+	require.Equal(t, wire.MakeFeatures(0), All[0].Knows(all))
+}

@@ -1,0 +1,122 @@
+package efatest_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efatest/internal/model"
+)
+
+// reach begins an access, if it can be made.
+func (n *node) reach(ctx context.Context, a *access) error {
+	r, s := n.run, a.store
+	r.sent++
+	switch {
+	case s.region == nil, s.closing, r.cast[a.to].closed,
+		a.kind == write && a.slot != nil && a.slot.Open(), // the write before is not known to be there
+		!r.risk(a):
+		r.stats["access skipped"]++
+		a.failed = true
+		return nil
+	}
+	r.w.Logf("%v, style %d", a, a.style)
+	d := &deed{what: a, to: a.to, style: a.style, timeout: a.timeout, began: r.w.Elapsed(), ask: func() {}}
+	if a.kind == update {
+		return n.reachCells(ctx, a, d)
+	}
+	buf := n.take(a.n, a.mem)
+	if a.mem == doomed {
+		n.closeLater(buf, soon(a.id))
+	}
+	asked := 0
+	if a.kind == write {
+		model.Fill(buf.b, a.id)
+		d.ask = a.writing(r)
+	} else {
+		d.ask = func() { asked = r.tick() }
+	}
+	d.outcome = func(d *deed, err error) {
+		n.reached(d, a, err)
+		if a.kind == read && err == nil && a.slot != nil {
+			if err := a.slot.Judge(buf.b, a.off, asked, r.tick()); err != nil {
+				r.fail("%v by %v: %w", a, d.protocol, err)
+			}
+		}
+		n.give(buf)
+	}
+	switch a.style {
+	case posted, started:
+		return n.post(ctx, d, a.request(n, d, buf.b))
+	case injected:
+		n.inject(ctx, d, func(ctx context.Context) error { return n.reachNow(ctx, a, buf.b, efa.Inject) })
+	default:
+		n.block(ctx, d, func(ctx context.Context) error { return n.reachNow(ctx, a, buf.b) })
+	}
+	return nil
+}
+
+// soon is after how long memory is closed under an operation.
+func soon(id int) time.Duration { return time.Duration(id%100) * time.Microsecond }
+
+// writing notes, once, that a write is on its way.
+func (a *access) writing(r *run) func() {
+	begun := false
+	return func() {
+		now := r.tick()
+		if a.slot == nil || a.wrong != right || begun {
+			return
+		}
+		begun = true
+		a.slot.Write(a.id, now)
+	}
+}
+
+// at names the memory, or what the target must refuse.
+func (a *access) remote() efa.Remote {
+	whole := a.store.region.Remote()
+	switch {
+	case a.wrong == wrongKey:
+		whole.Key ^= 1 << (a.id % 32)
+	case a.wrong == wrongRange && a.id%2 == 0:
+		whole.Len = uint64(a.n) // the last byte is beyond
+		whole.Addr += uint64(len(a.store.mem)-a.n) + 1
+	case a.wrong == wrongRange:
+		whole.Len = uint64(a.n)
+		whole.Addr--
+	case a.slot != nil:
+		return whole.Slice(uint64(a.slot.at+a.off), uint64(a.n))
+	case a.cells != nil:
+		return whole.Slice(uint64(a.store.cells.at+a.off), uint64(a.n))
+	}
+	whole.Len = max(whole.Len, uint64(a.n)) // else it would be refused here
+	return whole
+}
+
+func (a *access) request(n *node, d *deed, b []byte) efa.Request {
+	var cut [][]byte
+	if a.pieces > 1 {
+		cut, b = pieces(b, a.pieces), nil
+	}
+	to := n.handle(a.to)
+	if a.kind == read {
+		return &efa.ReadReq{From: to, At: a.remote(), Buf: b, Bufs: cut, Token: d}
+	}
+	return &efa.WriteReq{
+		To: to, At: a.remote(), Buf: b, Bufs: cut, HasData: a.hasData, Data: a.data, Level: a.level, Token: d,
+	}
+}
+
+func (n *node) reachNow(ctx context.Context, a *access, b []byte, opts ...efa.OpOption) error {
+	to := n.handle(a.to)
+	if a.kind == read {
+		return n.ep.Read(ctx, to, a.remote(), b, opts...)
+	}
+	if a.hasData {
+		opts = append(opts, efa.Data(a.data))
+	}
+	if a.level > 0 {
+		opts = append(opts, efa.Complete(a.level))
+	}
+	return n.ep.Write(ctx, to, a.remote(), b, opts...)
+}

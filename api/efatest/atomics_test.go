@@ -1,0 +1,179 @@
+package efatest_test
+
+import (
+	"context"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/wire"
+)
+
+// reachCells begins an atomic.
+func (n *node) reachCells(ctx context.Context, a *access, d *deed) error {
+	r, x, c := n.run, a.cells, a.store.cells
+	req := &efa.AtomicReq{
+		At: a.remote(), Op: x.op, Type: c.datatype(), Form: x.form, Operand: c.encode(x.operand),
+		Level: a.level, Token: d,
+	}
+	switch x.form {
+	case efa.CompareForm:
+		req.Compare = c.encode(x.comparand)
+		fallthrough
+	case efa.FetchForm:
+		req.Result = make([]byte, a.n)
+		if x.op == efa.AtomicRead && a.id%2 == 0 {
+			req.Operand = nil
+		}
+	}
+	d.ask = func() { n.asking(a) }
+	d.outcome = func(d *deed, err error) {
+		n.reached(d, a, err)
+		n.fetched(a, req.Result, err)
+	}
+	req.To = n.handle(a.to)
+	switch a.style {
+	case posted, started:
+		return n.post(ctx, d, req)
+	case injected:
+		n.inject(ctx, d, func(ctx context.Context) error { return n.atomicNow(ctx, req, efa.Inject) })
+	default:
+		n.block(ctx, d, func(ctx context.Context) error { return n.atomicNow(ctx, req, efa.Complete(a.level)) })
+	}
+	r.stats["atomic "+[]string{"update", "fetch", "compare"}[x.form]]++
+	return nil
+}
+
+// asking notes that an atomic may take effect from now on.
+func (n *node) asking(a *access) {
+	x, c, now := a.cells, a.store.cells, n.run.tick()
+	if a.wrong != right {
+		return
+	}
+	if x.steps != nil { // there was no room
+		for _, h := range x.steps {
+			h.call = now
+		}
+		return
+	}
+	for i := range x.count {
+		h := &happening{
+			Step: model.Step{Op: x.op, Bits: c.bits, Operand: x.operand[i]}, from: a.from, to: a.to, call: now, end: never,
+			injected: a.style == injected,
+		}
+		if x.form == efa.CompareForm {
+			h.Compare = x.comparand[i]
+		}
+		x.steps = append(x.steps, h)
+		c.history[x.first+i] = append(c.history[x.first+i], h)
+	}
+}
+
+// fetched notes what an atomic found, and when it took effect at the latest. What
+// was updated before by the same endpoint through the same endpoint has then taken
+// effect too: they are in order.
+func (n *node) fetched(a *access, result []byte, err error) {
+	x, c, now := a.cells, a.store.cells, n.run.tick()
+	if len(x.steps) == 0 || err != nil || n.run.died(a.from, a.to) {
+		return
+	}
+	call := x.steps[0].call
+	for i, h := range x.steps {
+		h.end = atLast
+		if a.heard() {
+			h.end = now
+		} else if a.store.closing {
+			h.end = never // it may have come too late
+		}
+		if x.form != efa.UpdateForm {
+			h.Fetches, h.Fetched = true, c.load(result[i*c.size():])
+		}
+	}
+	if !a.heard() {
+		n.unheard = append(n.unheard, a)
+		return
+	}
+	keep := n.unheard[:0]
+	for _, b := range n.unheard {
+		if b.to != a.to || b.cells.steps[0].call > call {
+			keep = append(keep, b)
+			continue
+		}
+		for _, h := range b.cells.steps {
+			if h.end == atLast {
+				h.end = now
+			}
+		}
+	}
+	n.unheard = keep
+}
+
+// atomicNow makes a blocking call of an atomic.
+func (n *node) atomicNow(ctx context.Context, r *efa.AtomicReq, opts ...efa.OpOption) error {
+	switch r.Type {
+	case wire.DatatypeUint8:
+		return call[uint8](ctx, n, r, opts)
+	case wire.DatatypeUint16:
+		return call[uint16](ctx, n, r, opts)
+	case wire.DatatypeUint32:
+		return call[uint32](ctx, n, r, opts)
+	default:
+		return call[uint64](ctx, n, r, opts)
+	}
+}
+
+func call[T uint8 | uint16 | uint32 | uint64](ctx context.Context, n *node, r *efa.AtomicReq, opts []efa.OpOption) error {
+	operands, compares := decode[T](r.Operand), decode[T](r.Compare)
+	switch r.Form {
+	case efa.UpdateForm:
+		return efa.Update(ctx, n.ep, r.To, r.At, r.Op, operands, opts...)
+	case efa.FetchForm:
+		results := decode[T](r.Result)
+		err := efa.Fetch(ctx, n.ep, r.To, r.At, r.Op, operands, results, opts...)
+		encode(r.Result, results)
+		return err
+	default:
+		results := decode[T](r.Result)
+		err := efa.Compare(ctx, n.ep, r.To, r.At, r.Op, operands, compares, results, opts...)
+		encode(r.Result, results)
+		return err
+	}
+}
+
+// decode reads little-endian integers.
+func decode[T uint8 | uint16 | uint32 | uint64](b []byte) []T {
+	size := wireSize[T]()
+	var list []T
+	for ; len(b) >= size; b = b[size:] {
+		c := cells{bits: 8 * size}
+		list = append(list, T(c.load(b)))
+	}
+	return list
+}
+
+// encode writes them back.
+func encode[T uint8 | uint16 | uint32 | uint64](b []byte, list []T) {
+	size := wireSize[T]()
+	c := cells{bits: 8 * size}
+	for i, v := range list {
+		copy(b[i*size:], c.encode([]uint64{uint64(v)}))
+	}
+}
+
+func wireSize[T uint8 | uint16 | uint32 | uint64]() int {
+	var zero T
+	_, t := efa.Elements([]T{zero})
+	return t.Size()
+}
+
+func (c *cells) datatype() efa.Datatype {
+	switch c.bits {
+	case 8:
+		return wire.DatatypeUint8
+	case 16:
+		return wire.DatatypeUint16
+	case 32:
+		return wire.DatatypeUint32
+	default:
+		return wire.DatatypeUint64
+	}
+}

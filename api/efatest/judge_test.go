@@ -1,0 +1,66 @@
+package efatest_test
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/api/efa"
+)
+
+// judges stand beside the endpoints of a former era and see what they get and send.
+type judges map[sim.Endpoint]*judged
+
+// judged is an endpoint of a former era.
+type judged struct {
+	n     *node
+	judge *era.Judge
+}
+
+// judgeOf puts a judge beside an endpoint if it is of a former era.
+func (r *run) judgeOf(n *node) {
+	talk, old := era.ByName(n.plan.cfg.Protocol.Era)
+	if r.raws == nil {
+		r.raws = make(map[sim.Endpoint]efa.RawAddr)
+	}
+	at := sim.Endpoint{GID: n.raw.GID(), QPN: n.raw.QPN()}
+	r.raws[at] = n.raw
+	delete(r.judges, at)
+	if old {
+		if r.judges == nil {
+			r.judges = make(judges)
+		}
+		r.judges[at] = &judged{n, era.NewJudge(talk, r.p.fabric.MTU)}
+	}
+}
+
+// observe shows the judges what concerns them; a packet that would have ended the
+// endpoint fails the seed.
+func (r *run) observe(e sim.Event) {
+	if e.WR != device.WRSend || len(r.judges) == 0 {
+		return
+	}
+	var err error
+	var j *judged
+	switch e.Kind {
+	case sim.EventArrive:
+		if j = r.judges[e.To]; j == nil || e.Status != device.StatusOK {
+			return
+		}
+		err = j.judge.Take(packet(e), r.raws[e.From])
+	case sim.EventPost:
+		if j = r.judges[e.From]; j == nil {
+			return
+		}
+		err = j.judge.Sent(packet(e), r.raws[e.To])
+	default:
+		return
+	}
+	r.stats["judged"]++
+	if err != nil {
+		r.fail("endpoint %d: %w", j.n.id, err)
+	}
+}
+
+func packet(e sim.Event) []byte {
+	return append(append(make([]byte, 0, len(e.Header)+len(e.Payload)), e.Header...), e.Payload...)
+}

@@ -1,0 +1,108 @@
+package efatest_test
+
+import (
+	"errors"
+
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/wire"
+)
+
+// risk notes that an access may be refused, by its fault or since its store will be
+// closed. False: it must not be begun, since its target may fail the one who asks.
+// RDMA is refused request by request.
+func (r *run) risk(a *access) bool {
+	a.requests = 1
+	if a.wrong == right && a.store.closeAt == 0 {
+		a.requests = 0
+		return true
+	}
+	if most := r.p.requestSize(a.from); a.kind != update && a.n > 0 {
+		a.requests = (a.n + most - 1) / most
+	}
+	k := [2]int{a.from, a.to}
+	if r.risks[k]+a.requests > maxWrongs {
+		return false
+	}
+	r.risks[k] += a.requests
+	return true
+}
+
+// requestSize is the most that one RDMA request of an endpoint moves.
+func (p *plan) requestSize(i int) int {
+	n := 1 << 30
+	for _, most := range []int{p.nodes[i].cfg.Protocol.ReadSegment, p.at(i).dev.MaxRDMA} {
+		if most > 0 {
+			n = min(n, most)
+		}
+	}
+	return n
+}
+
+// reached takes the outcome of an access.
+func (n *node) reached(d *deed, a *access, err error) {
+	r := n.run
+	a.protocol = d.protocol
+	switch {
+	case err == nil:
+		n.succeeded(d, a)
+		return
+	case errors.Is(err, efa.ErrCanceled) && (a.timeout > 0 || a.mem == doomed):
+		r.stats["access canceled"]++
+	case a.mayBeRefused() && refused(err):
+		r.stats["access refused"]++
+	case a.level >= efa.Delivered && errors.Is(err, efa.ErrNotSupported) &&
+		!r.p.both(a.from, a.to, wire.FeatureDeliveryComplete):
+		r.stats["access without DC"]++
+	case r.p.broken && n.broke(err):
+		r.stats["access broken"]++
+	default:
+		if err := n.excuse(a.to, err); err != nil {
+			r.fail("%v: %w", a, err)
+		}
+		r.stats["access failed"]++
+	}
+	a.failed = true
+}
+
+// succeeded: what was refused cannot have, unless nobody hears of that.
+func (n *node) succeeded(d *deed, a *access) {
+	r := n.run
+	r.stats["access ok"]++
+	a.done = true
+	switch {
+	case a.wrong != right && (a.heard() || d.protocol != 0 && d.protocol != ope.EagerWrite && d.protocol != ope.WriteAtomic):
+		r.fail("%v succeeded by %v", a, d.protocol)
+	case a.wrong == right && a.heard():
+		r.risks[[2]int{a.from, a.to}] -= a.requests
+		if a.kind == write && a.slot != nil {
+			a.slot.Settle(a.id, r.tick())
+		}
+	}
+}
+
+// heard tells whether the success of an access means that it was carried out.
+func (a *access) heard() bool {
+	return a.kind == read || a.level >= efa.Delivered || a.cells != nil && a.cells.form != efa.UpdateForm
+}
+
+// mayBeRefused tells whether the target may refuse it.
+func (a *access) mayBeRefused() bool { return a.wrong != right || a.store.closing }
+
+// refused tells whether an error says that an access was refused: the peer's word,
+// its device's, or silence if it has no word.
+func refused(err error) bool {
+	op := new(efa.OpError)
+	return errors.Is(err, efa.ErrAccess) || errors.Is(err, efa.ErrTimedOut) ||
+		errors.As(err, &op) && op.Provider == badAddress
+}
+
+// badAddress is the device's word for memory that may not be used so.
+const badAddress = 7
+
+// badlyRead tells whether an error is the device's word for memory of a sender that
+// may not be read any more.
+func badlyRead(err error) bool {
+	op := new(efa.OpError)
+	return errors.As(err, &op) && op.Provider == badAddress
+}
