@@ -98,9 +98,16 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.pools.Unlist = e.unlist
 	e.pools.Info, e.pools.Device, e.pools.Regions = info, cfg.Device, cfg.Regions
 	e.pools.OnWritten = e.written
+	if f := &e.env.Config.Features; info.LocalKeys && f.Has(wire.FeatureRDMARead) {
+		if err := e.pools.Reserve(); err != nil {
+			cfg.Log.Warn("no RDMA read: its memory was refused", "err", err)
+			f.Clear(wire.FeatureRDMARead)
+		}
+	}
 	e.env.Ops = e.pools
 	if e.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return e }); err != nil {
 		_ = qp.Close() // the shard's error says more
+		e.pools.CloseMemory()
 		return nil, err
 	}
 	cfg.Shard.Post(e.ref, &begin{})

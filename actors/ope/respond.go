@@ -2,6 +2,7 @@ package ope
 
 import (
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/wire"
@@ -61,6 +62,7 @@ func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 	for _, f := range from {
 		if !t.x.use(f.Region) {
 			t.abandonResponse()
+			p.SendError(pkt.Link, wire.RefOpe, pkt.RecvID, uint32(errno.ProvRMAAddr))
 			return
 		}
 		t.x.src[t.x.nsrc] = f.Mem

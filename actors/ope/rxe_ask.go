@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/wire"
 )
@@ -138,6 +139,9 @@ func (r *Rxe) Write(pkt *peer.Packet, to []Target) *Matched {
 
 func (p *Pools) dropWrite(r *Rxe, pkt *peer.Packet) {
 	r.head, r.tail = nil, nil
+	if r.m.Proto != EagerWrite {
+		p.SendError(r.link, wire.RefOpe, r.sendID, uint32(errno.ProvRMAAddr))
+	}
 	pkt.Free()
 	_ = r.m.Step(RxFail) // from RXE_INIT
 	r.hasData = false

@@ -138,6 +138,11 @@ func (b *bounce) next() *Rxe {
 	return r
 }
 
+// Reserve takes the memory that reads go by way of where neither the application's
+// is registered nor the sender knows READ_NACK. Without it such messages could not
+// be received, so an endpoint that cannot have it must not say that it reads.
+func (p *Pools) Reserve() error { return p.bounceMemory().err }
+
 // CloseMemory gives back what the operations had registered for themselves, after
 // the queue pair is closed.
 func (p *Pools) CloseMemory() {

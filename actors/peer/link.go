@@ -31,10 +31,10 @@ type Link struct {
 	UserQP    wire.UserRecvQP
 	Family    uint32 // device_version of HANDSHAKE
 	hasFamily bool
-	keysWrong int    // accesses with keys that name nothing
-	out       int    // requests with a msg_id under way
+	keysWrong int32  // accesses with keys that name nothing
+	out       int32  // requests with a msg_id under way
 	floor     uint32 // before this msg_id everything has arrived
-	Misses    int    // PEER_ERRORs for messages that are complete
+	Misses    int32  // PEER_ERRORs for messages that are complete
 	dammed    bool   // the line waits for the rest of them
 	Runt      int    // bytes of runting reads under way, counted by operations
 

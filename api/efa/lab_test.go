@@ -1,7 +1,9 @@
 package efa_test
 
 import (
+	"errors"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -125,4 +127,9 @@ func everywhere(t *testing.T, ec efa.EndpointConfig, f func(t *testing.T, a, b *
 			f(t, a, b)
 		})
 	}
+}
+
+// isAny tells whether err is one of these.
+func isAny(err error, these ...error) bool {
+	return slices.ContainsFunc(these, func(x error) bool { return errors.Is(err, x) })
 }
