@@ -193,16 +193,6 @@ func (e *Endpoint) onAborted(pkt *peer.Packet) {
 	e.cfg.Shard.Tell(found.Ref(), pkt.Deliver())
 }
 
-// onStrangersWrite: an RDMA write with data from somebody who has sent no packet, so
-// that only the device's word tells who it is.
-func (e *Endpoint) onStrangersWrite(w *device.Written) {
-	from := wire.MakeRawAddr(w.GID, w.QPN, 0)
-	if e.cfg.OnWritten != nil && e.state == open {
-		e.cfg.OnWritten(Written{Handle: peer.Unlisted, From: &from, N: w.Len, Data: uint64(w.Imm)})
-	}
-	w.Free()
-}
-
 // maxMisses is how many of a peer's messages are looked for in vain before its
 // PEER_ERRORs by msg_id are passed over: each costs a walk.
 const maxMisses = 1000
@@ -224,4 +214,14 @@ func (e *Endpoint) Revoke(r *mr.Region) {
 			sh.Tell(x.Ref(), &ope.Revoke{Region: r})
 		}
 	})
+	if r.Access()&(device.RemoteRead|device.RemoteWrite) == 0 {
+		return
+	}
+	for _, m := range e.routes.byAH {
+		for _, x := range m {
+			if x.cur != nil {
+				x.cur.Pardon()
+			}
+		}
+	}
 }

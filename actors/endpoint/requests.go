@@ -61,6 +61,8 @@ func (e *Endpoint) handle(r *ope.Request) {
 		e.onPeek(r)
 	case ope.KindTake:
 		e.onTake(r)
+	case ope.KindWritten: // nobody asks for that
+		reject(r, errno.ErrInvalid)
 	}
 }
 

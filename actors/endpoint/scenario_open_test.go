@@ -24,6 +24,7 @@ import (
 //	family       device_version of the peers' HANDSHAKE
 //	rdmaread, rdmawrite, localkeys, unsolicited, maxrdma
 //	             what the device can do; rdma is the first two
+//	part         its part id, 0xefa2 if not said
 //	auto         it completes everything at once with success
 //	late         it reads payloads only then
 //	wait         every first packet waits for HANDSHAKE
@@ -53,6 +54,9 @@ func (s *scenario) open(d *datadriven.TestData) {
 				WaitHandshake: d.HasArg("wait"), Homogeneous: d.HasArg("homogeneous"),
 			},
 		},
+	}
+	if d.HasArg("part") {
+		cfg.Info.PartID = uint32(num(d, "part"))
 	}
 	ours := wire.MakeFeatures(wire.FeatureConnIDHeader)
 	if d.HasArg("all") {

@@ -14,8 +14,14 @@ func TestAnswers(t *testing.T) {
 		proto Proto
 		what  answer
 	}{
-		{DCEager, receipt}, {DCMedium, receipt}, {LongRead, eor}, {DCEagerWrite, receipt}, {LongReadWrite, eor},
-		{FetchAtomic, atomRsp}, {CompareAtomic, atomRsp}, {DCWriteAtomic, receipt},
+		{DCEager, receipt},
+		{DCMedium, receipt},
+		{LongRead, eor},
+		{DCEagerWrite, receipt},
+		{LongReadWrite, eor},
+		{FetchAtomic, atomRsp},
+		{CompareAtomic, atomRsp},
+		{DCWriteAtomic, receipt},
 	} {
 		for _, first := range []bool{false, true} {
 			s := Shape{Proto: c.proto, Total: 100, End: 100, Seg: 50, Parts: 2}

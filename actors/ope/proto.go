@@ -102,8 +102,5 @@ func (p Proto) String() string {
 // readBased tells whether the receiver reads the sender's memory.
 func (p Proto) readBased() bool { return protos[p].answer == eor }
 
-// response tells whether it answers a request of the peer's.
-func (p Proto) response() bool { return p >= ReadResponse }
-
 // dc tells whether a RECEIPT is to come.
 func (p Proto) dc() bool { return protos[p].answer == receipt }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
-	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -39,62 +38,6 @@ func (r *Rxe) startReading() {
 			x.bouncing = true
 		}
 	}
-}
-
-// canRefuse tells whether the sender understands READ_NACK: for writes releases
-// before 2.0 do not, although they say that they do for messages, and those after
-// cannot be told from them but by PEER_ERROR.
-func (r *Rxe) canRefuse() bool {
-	if r.target && !r.link.Can(wire.FeaturePeerError) {
-		return false
-	}
-	return r.link.Can(wire.FeatureReadNACK) && !r.asks() && r.m.Proto != DirectRead
-}
-
-// refuse asks the sender for the rest in packets, once those that are under way
-// are in; if it does not know how, the operation ends with err.
-func (r *Rxe) refuse(err error) {
-	if !r.canRefuse() {
-		r.endReading(err, device.StatusUnsupportedOp)
-		return
-	}
-	r.x.refusing = true
-	r.m.StopReading()
-	r.checkRefused()
-}
-
-// checkRefused posts READ_NACK when all that comes without reading is in (§4.7).
-func (r *Rxe) checkRefused() {
-	x := r.x
-	if x == nil || !x.refusing || !r.m.PacketsIn() || r.m.reading > 0 || r.m.State != RxMatched {
-		return
-	}
-	x.refusing, x.nacked = false, true
-	_ = r.m.Refuse() // from RXE_MATCHED
-	r.owes |= owesNACK
-	if r.ord != nil {
-		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.msgID, Rx: r.ref})
-	}
-}
-
-// onReplaced: the sender begins again with long-CTS.
-func (r *Rxe) onReplaced(p *peer.Packet) {
-	if r.x == nil || !r.x.nacked || r.m.State != RxMatched || r.ord == nil {
-		r.strange(p)
-		return
-	}
-	if p.Length != r.m.Total || len(p.Payload) > 0 {
-		r.pools.env.Counters.BadLength++
-		err := fmt.Errorf("%w: %w: a replacement of %d bytes", errno.ErrIO, ErrViolation, p.Length)
-		p.Free()
-		r.fail(err) // there will be no other one
-		return
-	}
-	r.x.nacked = false
-	r.sendID, r.dc = p.SendID, p.Type.IsDC()
-	r.m.Replace(protoOf(p.Type))
-	p.Free()
-	r.goOn()
 }
 
 // pumpReads posts RDMA reads while there is room.
@@ -188,11 +131,11 @@ func (r *Rxe) local(off, most uint64) ([]byte, uint32) {
 		return r.ord.Req.Buf[off : off+most], x.lkey
 	}
 	for i, d := range x.dst[:x.ndst] {
-		if size := uint64(len(d)); off < size {
+		size := uint64(len(d))
+		if off < size {
 			return d[off:min(off+most, size)], x.lkeys[i]
-		} else {
-			off -= size
 		}
+		off -= size
 	}
 	return nil, 0 // not reached
 }
@@ -230,72 +173,5 @@ func (r *Rxe) unbounce(p []byte) {
 			r.pools.env.Sh.Tell(next.ref, &next.again)
 		}
 		return
-	}
-}
-
-// endReading ends an operation that cannot be read to its end. Its sender waits for
-// EOR: it is told, or failed if it does not know how.
-func (r *Rxe) endReading(err error, s device.Status) {
-	if r.m.State.over() {
-		return
-	}
-	if r.m.Proto != DirectRead && r.link.Err == nil {
-		if r.link.Can(wire.FeaturePeerError) {
-			r.pools.SendError(r.link, wire.RefOpe, r.sendID, uint32(s))
-		} else {
-			r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
-				Err: fmt.Errorf("%w: it cannot be told that its memory was not read: %w", peer.ErrPeerFailed, err), Tell: true,
-			})
-		}
-	}
-	r.m.StopReading()
-	r.end(err)
-}
-
-// onLost: a packet of the operation's own will never arrive, or a read failed.
-func (r *Rxe) onLost(m *peer.SendFailed) {
-	read, data := m.Pke.Kind() == device.WRRead, m.Pke.Local()
-	r.pools.env.Q.Free(m.Pke)
-	if !r.busy {
-		return
-	}
-	if !read {
-		r.flying--
-		r.lostPacket(m.Err)
-		return
-	}
-	if r.x.bouncing {
-		r.unbounce(data)
-	}
-	r.m.reading--
-	r.m.StopReading()
-	if r.x.broken == 0 {
-		r.x.broken, r.x.failure = m.Status, m.Err
-	}
-	r.onBroken()
-}
-
-// onBroken: reading has failed. Once no read is under way the sender is told, or
-// asked for the data in packets.
-func (r *Rxe) onBroken() {
-	if r.m.reading > 0 || r.m.State != RxMatched {
-		r.settle()
-		return
-	}
-	failed, status := r.x.failure, r.x.broken
-	r.x.broken, r.x.failure = 0, nil
-	switch {
-	case r.link.Err != nil:
-		r.fail(r.link.Err)
-	case r.drop: // nobody wants the rest
-		r.m.ForgoAll()
-		r.checkComplete()
-		r.goOn()
-	case r.m.Proto != DirectRead && r.canRefuse() &&
-		!(status == device.StatusBadAddress && r.link.Can(wire.FeaturePeerError)):
-		r.refuse(failed)
-		r.goOn()
-	default:
-		r.endReading(failed, status)
 	}
 }

@@ -107,11 +107,11 @@ func (l *Link) WrongKey() {
 }
 
 // Pardon makes up for refusals that are not the peer's fault: we close memory that
-// it was asked to read.
-func (l *Link) Pardon() { l.keysWrong -= pardon }
+// it may use, and its requests are under way.
+func (l *Link) Pardon() { l.keysWrong = min(l.keysWrong, 0) - pardon }
 
-// pardon is more than the reads of one operation that are under way at a time.
-const pardon = 64
+// pardon is more than the requests of a peer that are under way at a time.
+const pardon = 1024
 
 // onRefused: the device itself refused an RDMA request of the peer's.
 func (p *Peer) onRefused() {

@@ -180,8 +180,7 @@ func (p *Peer) onAnswer(r *device.RecvPkt, t wire.Type) {
 		return
 	}
 	id := pkt.SendID
-	switch t {
-	case wire.TypeCTSData, wire.TypeREADRSP, wire.TypeATOMRSP:
+	if t == wire.TypeCTSData || t == wire.TypeREADRSP || t == wire.TypeATOMRSP {
 		id = pkt.RecvID
 	}
 	p.deliver(pkt, id)

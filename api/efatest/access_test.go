@@ -43,13 +43,13 @@ func (n *node) reach(ctx context.Context, a *access) error {
 				r.fail("%v by %v: %w", a, d.protocol, err)
 			}
 		}
-		n.give(buf)
 	}
+	d.release = func() { n.give(buf) }
 	switch a.style {
 	case posted, started:
 		return n.post(ctx, d, a.request(n, d, buf.b))
 	case injected:
-		n.inject(ctx, d, func(ctx context.Context) error { return n.reachNow(ctx, a, buf.b, efa.Inject) })
+		n.inject(ctx, d, func(ctx context.Context) error { return n.reachNow(ctx, a, buf.b, efa.Inject, efa.Token(d)) })
 	default:
 		n.block(ctx, d, func(ctx context.Context) error { return n.reachNow(ctx, a, buf.b) })
 	}

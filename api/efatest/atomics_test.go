@@ -30,12 +30,13 @@ func (n *node) reachCells(ctx context.Context, a *access, d *deed) error {
 		n.reached(d, a, err)
 		n.fetched(a, req.Result, err)
 	}
+	d.release = func() {}
 	req.To = n.handle(a.to)
 	switch a.style {
 	case posted, started:
 		return n.post(ctx, d, req)
 	case injected:
-		n.inject(ctx, d, func(ctx context.Context) error { return n.atomicNow(ctx, req, efa.Inject) })
+		n.inject(ctx, d, func(ctx context.Context) error { return n.atomicNow(ctx, req, efa.Inject, efa.Token(d)) })
 	default:
 		n.block(ctx, d, func(ctx context.Context) error { return n.atomicNow(ctx, req, efa.Complete(a.level)) })
 	}
@@ -73,7 +74,13 @@ func (n *node) asking(a *access) {
 // effect too: they are in order.
 func (n *node) fetched(a *access, result []byte, err error) {
 	x, c, now := a.cells, a.store.cells, n.run.tick()
-	if len(x.steps) == 0 || err != nil || n.run.died(a.from, a.to) {
+	if err != nil || n.run.died(a.from, a.to) {
+		for _, h := range x.steps {
+			h.end = never
+		}
+		return
+	}
+	if len(x.steps) == 0 {
 		return
 	}
 	call := x.steps[0].call

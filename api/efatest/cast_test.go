@@ -34,6 +34,9 @@ type run struct {
 	over    bool // the world has given up: what fails now says nothing
 }
 
+// maxTime is more than any seed needs.
+const maxTime = 20 * time.Second
+
 // host is what endpoints share.
 type host struct {
 	dev    *efatest.Device
@@ -99,7 +102,7 @@ func newRun(p *plan, log io.Writer) (*run, error) {
 			fabric.Hook = r.observe
 		}
 	}
-	r.w, err = efatest.New(efatest.Config{Seed: p.seed, Fabric: fabric, MaxTime: time.Minute, Log: log})
+	r.w, err = efatest.New(efatest.Config{Seed: p.seed, Fabric: fabric, MaxTime: maxTime, Log: log})
 	if err != nil {
 		return nil, err
 	}

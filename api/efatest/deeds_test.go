@@ -21,6 +21,7 @@ type deed struct {
 	style   style
 	timeout time.Duration // after which it is canceled; 0: never
 	ask     func()        // notes that it is asked for now
+	release func()        // gives its buffer back
 	outcome func(*deed, error)
 
 	id       efa.OpID
@@ -42,6 +43,7 @@ func (n *node) end(d *deed, err error) {
 		n.run.stats["proto."+d.protocol.String()]++
 	}
 	d.outcome(d, err)
+	d.release()
 	n.inTime(d.began, d.to)
 }
 
@@ -73,6 +75,7 @@ func (n *node) inject(ctx context.Context, d *deed, call func(context.Context) e
 	}
 	d.ended = true
 	d.outcome(d, err)
+	d.release()
 }
 
 // post posts or starts it, as soon as there is room.
@@ -160,11 +163,13 @@ func (n *node) reapSends(ctx context.Context) error {
 	}
 	for i := range cs[:k] {
 		c := &cs[i]
-		d, ok := c.Token.(*deed)
-		if !ok { // an injected one's failure
-			if c.Err == nil || !n.mayLose(c.Err) {
-				n.run.fail("a completion of nothing: %+v", *c)
+		d := c.Token.(*deed)
+		if d.style == injected { // nothing is heard of it but a failure
+			if c.Err == nil {
+				n.run.fail("%v: a completion of what was injected: %+v", d.what, *c)
 			}
+			d.protocol = c.Protocol
+			d.outcome(d, c.Err)
 			continue
 		}
 		if c.ID != d.id {
@@ -175,11 +180,6 @@ func (n *node) reapSends(ctx context.Context) error {
 		n.end(d, c.Err)
 	}
 	return nil
-}
-
-// mayLose tells whether an injected operation may fail so.
-func (n *node) mayLose(err error) bool {
-	return n.anyDoomed() || n.removed != nil || n.run.p.broken && n.broke(err)
 }
 
 // finishSends waits for everything that was begun.

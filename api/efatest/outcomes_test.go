@@ -42,7 +42,7 @@ func (p *plan) requestSize(i int) int {
 // reached takes the outcome of an access.
 func (n *node) reached(d *deed, a *access, err error) {
 	r := n.run
-	a.protocol = d.protocol
+	a.protocol, a.done = d.protocol, err == nil
 	switch {
 	case err == nil:
 		n.succeeded(d, a)
@@ -69,7 +69,6 @@ func (n *node) reached(d *deed, a *access, err error) {
 func (n *node) succeeded(d *deed, a *access) {
 	r := n.run
 	r.stats["access ok"]++
-	a.done = true
 	switch {
 	case a.wrong != right && (a.heard() || d.protocol != 0 && d.protocol != ope.EagerWrite && d.protocol != ope.WriteAtomic):
 		r.fail("%v succeeded by %v", a, d.protocol)

@@ -7,6 +7,7 @@ import (
 	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/wire"
 )
 
 // hostPlan is what endpoints of one host share: a device, a domain, an address
@@ -43,9 +44,12 @@ const (
 )
 
 func (p *plan) drawNodes(d draw, n int) {
-	eras := d.chance(.3)
+	var eras []era.Profile
+	if d.chance(.3) {
+		eras = drawEras(d)
+	}
 	var first uint32
-	if !eras && d.chance(.5) {
+	if eras == nil && d.chance(.5) {
 		first = -uint32(1 + d.IntN(200))
 	}
 	wait := d.chance(.1)
@@ -67,13 +71,26 @@ func (p *plan) drawNodes(d draw, n int) {
 			Rounding: pick(d, ope.RoundDown, ope.RoundUp, ope.Fill),
 		}}
 		p.drawRDMA(d, &np.cfg.Protocol)
-		if eras && d.chance(.6) {
-			np.cfg.Protocol.Era = era.All[d.IntN(len(era.All))].Name
+		if eras != nil && d.chance(.6) {
+			np.cfg.Protocol.Era = eras[d.IntN(len(eras))].Name
 			np.cfg.Protocol.RecvWindow, np.cfg.Protocol.Rounding = 0, 0 // its own
 		}
 		p.drawLimits(d, np)
 		p.nodes = append(p.nodes, np)
 	}
+}
+
+// drawEras draws what releases there may be. Those that send a connid to whoever has
+// not asked for it do not get on with the oldest.
+func drawEras(d draw) (list []era.Profile) {
+	old := d.chance(.5)
+	for _, e := range era.All {
+		if old && e.AlwaysConnID || !old && !e.Has(wire.FeatureConnIDHeader) {
+			continue
+		}
+		list = append(list, e)
+	}
+	return list
 }
 
 // drawRDMA draws from where on what is read, so that every subprotocol has its share

@@ -54,10 +54,8 @@ func (n *node) send(ctx context.Context, m *message) error {
 	d := &deed{
 		what: &m.Msg, to: m.To, style: m.style, timeout: m.timeout, began: r.w.Elapsed(),
 		ask: func() { m.Order = r.tick() },
-		outcome: func(d *deed, err error) {
-			n.give(buf)
-			n.sent(d, m, err)
-		},
+		release: func() { n.give(buf) },
+		outcome: func(_ *deed, err error) { n.sent(m, err) },
 	}
 	if m.mem == doomed {
 		n.closeLater(buf, soon(m.ID))
@@ -74,7 +72,7 @@ func (n *node) send(ctx context.Context, m *message) error {
 		}
 		return n.post(ctx, d, req)
 	case injected:
-		n.inject(ctx, d, func(ctx context.Context) error { return n.sendNow(ctx, m, buf.b, efa.Inject) })
+		n.inject(ctx, d, func(ctx context.Context) error { return n.sendNow(ctx, m, buf.b, efa.Inject, efa.Token(d)) })
 	default:
 		n.block(ctx, d, func(ctx context.Context) error { return n.sendNow(ctx, m, buf.b) })
 	}
@@ -95,7 +93,7 @@ func (n *node) sendNow(ctx context.Context, m *message, buf []byte, opts ...efa.
 }
 
 // sent takes the outcome of a message.
-func (n *node) sent(d *deed, m *message, err error) {
+func (n *node) sent(m *message, err error) {
 	r := n.run
 	m.Sure = err == nil && !r.died(m.From, m.To)
 	switch {
@@ -141,7 +139,8 @@ func (n *node) excuse(to int, err error) error {
 	if n.wasRemoved(to, err) {
 		return nil
 	}
-	if n.run.died(n.id, to) && (errors.Is(err, efa.ErrPeerFailed) || errors.Is(err, efa.ErrClosed) || n.closed) {
+	if n.run.died(n.id, to) && (n.closed || errors.Is(err, efa.ErrPeerFailed) || errors.Is(err, efa.ErrClosed) ||
+		errors.Is(err, efa.ErrTimedOut)) {
 		return nil
 	}
 	return err

@@ -1,0 +1,76 @@
+package ope
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
+)
+
+// onLost: a packet of the operation's own will never arrive, or a read failed.
+func (r *Rxe) onLost(m *peer.SendFailed) {
+	read, data := m.Pke.Kind() == device.WRRead, m.Pke.Local()
+	r.pools.env.Q.Free(m.Pke)
+	if !r.busy {
+		return
+	}
+	if !read {
+		r.flying--
+		r.lostPacket(m.Err)
+		return
+	}
+	if r.x.bouncing {
+		r.unbounce(data)
+	}
+	r.m.reading--
+	r.m.StopReading()
+	if r.x.broken == 0 {
+		r.x.broken, r.x.failure = m.Status, m.Err
+	}
+	r.onBroken()
+}
+
+// onBroken: reading has failed. Once no read is under way the sender is told, or
+// asked for the data in packets.
+func (r *Rxe) onBroken() {
+	if r.m.reading > 0 || r.m.State != RxMatched {
+		r.settle()
+		return
+	}
+	failed, status := r.x.failure, r.x.broken
+	r.x.broken, r.x.failure = 0, nil
+	switch {
+	case r.link.Err != nil:
+		r.fail(r.link.Err)
+	case r.drop: // nobody wants the rest
+		r.m.ForgoAll()
+		r.checkComplete()
+		r.goOn()
+	case r.m.Proto != DirectRead && r.canRefuse() &&
+		!(status == device.StatusBadAddress && r.link.Can(wire.FeaturePeerError)):
+		r.refuse(failed)
+		r.goOn()
+	default:
+		r.endReading(failed, status)
+	}
+}
+
+// endReading ends an operation that cannot be read to its end. Its sender waits for
+// EOR: it is told, or failed if it does not know how.
+func (r *Rxe) endReading(err error, s device.Status) {
+	if r.m.State.over() {
+		return
+	}
+	if r.m.Proto != DirectRead && r.link.Err == nil {
+		if r.link.Can(wire.FeaturePeerError) {
+			r.pools.SendError(r.link, wire.RefOpe, r.sendID, uint32(s))
+		} else {
+			r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
+				Err: fmt.Errorf("%w: it cannot be told that its memory was not read: %w", peer.ErrPeerFailed, err), Tell: true,
+			})
+		}
+	}
+	r.m.StopReading()
+	r.end(err)
+}

@@ -1,0 +1,66 @@
+package ope
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
+)
+
+// canRefuse tells whether the sender understands READ_NACK: for writes releases
+// before 2.0 do not, although they say that they do for messages, and those after
+// cannot be told from them but by PEER_ERROR.
+func (r *Rxe) canRefuse() bool {
+	if r.target && !r.link.Can(wire.FeaturePeerError) {
+		return false
+	}
+	return r.link.Can(wire.FeatureReadNACK) && !r.asks() && r.m.Proto != DirectRead
+}
+
+// refuse asks the sender for the rest in packets, once those that are under way
+// are in; if it does not know how, the operation ends with err.
+func (r *Rxe) refuse(err error) {
+	if !r.canRefuse() {
+		r.endReading(err, device.StatusUnsupportedOp)
+		return
+	}
+	r.x.refusing = true
+	r.m.StopReading()
+	r.checkRefused()
+}
+
+// checkRefused posts READ_NACK when all that comes without reading is in (§4.7).
+func (r *Rxe) checkRefused() {
+	x := r.x
+	if x == nil || !x.refusing || !r.m.PacketsIn() || r.m.reading > 0 || r.m.State != RxMatched {
+		return
+	}
+	x.refusing, x.nacked = false, true
+	_ = r.m.Refuse() // from RXE_MATCHED
+	r.owes |= owesNACK
+	if r.ord != nil {
+		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.msgID, Rx: r.ref})
+	}
+}
+
+// onReplaced: the sender begins again with long-CTS.
+func (r *Rxe) onReplaced(p *peer.Packet) {
+	if r.x == nil || !r.x.nacked || r.m.State != RxMatched || r.ord == nil {
+		r.strange(p)
+		return
+	}
+	if p.Length != r.m.Total || len(p.Payload) > 0 {
+		r.pools.env.Counters.BadLength++
+		err := fmt.Errorf("%w: %w: a replacement of %d bytes", errno.ErrIO, ErrViolation, p.Length)
+		p.Free()
+		r.fail(err) // there will be no other one
+		return
+	}
+	r.x.nacked = false
+	r.sendID, r.dc = p.SendID, p.Type.IsDC()
+	r.m.Replace(protoOf(p.Type))
+	p.Free()
+	r.goOn()
+}
