@@ -180,7 +180,9 @@ func (t *Txe) post(p *device.Pke, seg Segment) error {
 	if err := env.Q.Post(p); err != nil {
 		return fmt.Errorf("%s: %w", t.m.Proto, err)
 	}
-	env.Counters.PacketsSent[p.Type()]++
+	if p.Kind() == device.WRSend {
+		env.Counters.PacketsSent[p.Type()]++
+	}
 	if t.isREQ(p) {
 		t.link.Posted()
 	}

@@ -108,7 +108,7 @@ func (l *Link) WrongKey() {
 
 // Pardon makes up for refusals that are not the peer's fault: we close memory that
 // it may use, and its requests are under way.
-func (l *Link) Pardon() { l.keysWrong = min(l.keysWrong, 0) - pardon }
+func (l *Link) Pardon() { l.keysWrong = -pardon }
 
 // pardon is more than the requests of a peer that are under way at a time.
 const pardon = 1024

@@ -5,6 +5,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/wire"
 )
 
 // judges stand beside the endpoints of a former era and see what they get and send.
@@ -56,6 +57,7 @@ func (r *run) observe(e sim.Event) {
 		return
 	}
 	r.stats["judged"]++
+	r.w.Logf("JUDGE %v %v->%v %s", e.Kind, e.From, e.To, wire.Summary(packet(e)))
 	if err != nil {
 		r.fail("endpoint %d: %w", j.n.id, err)
 	}
