@@ -43,6 +43,7 @@ type Endpoint struct {
 	strangers int
 	targets   [wire.MaxIOV]ope.Target
 	claims    map[uint64]claim // by the id of the request that claimed
+	peeked    ope.Result       // scratch, which a Sink must not keep
 	untold    []written        // oldest first
 	replaced  []*peer.Link     // peers whose place another has taken
 	pressed   bool             // memory pressure
@@ -150,8 +151,7 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *device.Written:
 		e.onStrangersWrite(m)
 	case *device.Refused:
-		e.env.Counters.Refused++
-		e.event(Event{Kind: AccessRefused, Handle: peer.Unlisted, Err: errDevice})
+		e.onStrangersRefusal(m)
 	case *peer.Intruded:
 		e.intruded(m.Link, errDevice)
 	case *peer.Down:

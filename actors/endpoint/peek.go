@@ -26,13 +26,14 @@ func (e *Endpoint) onPeek(r *ope.Request) {
 		k = match.Tagged
 	}
 	m := e.table.Find(k, r.Tag, r.Ignore, match.Source(r.Peer))
+	res := &e.peeked
 	if m == nil {
-		reject(r, errno.ErrNoMessage)
+		*res = ope.Result{Err: errno.ErrNoMessage, Peer: r.Peer}
+		r.Sink.Done(r, res)
 		return
 	}
 	x := e.pools.Rxe(m.Owner)
-	var res ope.Result
-	x.Describe(&res)
+	x.Describe(res)
 	if r.Kind == ope.KindClaim {
 		e.table.RemoveMsg(m)
 		if e.claims == nil {
@@ -40,7 +41,7 @@ func (e *Endpoint) onPeek(r *ope.Request) {
 		}
 		e.claims[r.ID] = claim{x, x.Claim()}
 	}
-	r.Sink.Done(r, &res)
+	r.Sink.Done(r, res)
 }
 
 // onTake receives, or throws away, the message that the claim r.Data took.

@@ -34,7 +34,7 @@ func (s *scenario) memory(d *datadriven.TestData) (out string, ok bool) {
 		// Gives a peer memory that others may access.
 		//
 		//	memory a buf len=1000 seed=7
-		m := s.rig.Share(s.remote(d, 0), d.CmdArgs[1].Key, num(d, "len"), d.HasArg("local"))
+		m := s.rig.Share(s.remote(d), d.CmdArgs[1].Key, num(d, "len"), d.HasArg("local"))
 		if d.HasArg("seed") {
 			script.Fill(m.Bytes, 0, num(d, "seed"))
 		}
@@ -111,7 +111,7 @@ func (s *scenario) bytes(d *datadriven.TestData) []byte {
 
 // access is RDMA of a peer's.
 func (s *scenario) access(d *datadriven.TestData) string {
-	x := s.remote(d, 0)
+	x := s.remote(d)
 	e, err := s.rig.Place(d.CmdArgs[1].Key)
 	require.NoError(s.t, err, d.Pos)
 	right := device.RemoteRead

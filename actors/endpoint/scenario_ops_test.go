@@ -19,7 +19,7 @@ func (s *scenario) operation(d *datadriven.TestData) bool {
 		//	send a len=100
 		//	send a len=100 tag=5 data=0x77 count=3
 		//	send a len=100 in=m off=50 dc
-		s.submit(d, ope.KindSend, s.remote(d, 0).Handle)
+		s.submit(d, ope.KindSend, s.remote(d).Handle)
 	case "recv":
 		// Posts receives, from anybody unless told otherwise.
 		//
@@ -36,13 +36,13 @@ func (s *scenario) operation(d *datadriven.TestData) bool {
 		if d.Cmd == "read" {
 			kind = ope.KindRead
 		}
-		s.submit(d, kind, s.remote(d, 0).Handle)
+		s.submit(d, kind, s.remote(d).Handle)
 	case "atomic":
 		// An atomic; form is write, fetch or compare.
 		//
 		//	atomic a to=buf+0:8 type=INT32 op=SUM value=(1,2) dc
 		//	atomic a to=buf+0:4 type=INT32 op=CSWAP form=compare value=5 compare=4
-		s.submit(d, ope.KindAtomic, s.remote(d, 0).Handle)
+		s.submit(d, ope.KindAtomic, s.remote(d).Handle)
 	case "peek", "claim":
 		// Asks what a receive would get, and takes it out of matching.
 		//

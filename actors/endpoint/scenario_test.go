@@ -132,7 +132,7 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		// enter: the endpoint isn't told yet.
 		//
 		//	insert a
-		switch x := s.remote(d, 0); d.Cmd {
+		switch x := s.remote(d); d.Cmd {
 		case "insert":
 			s.rig.Insert(x)
 		case "enter":
@@ -170,7 +170,7 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		// The device reports the death of a remote endpoint's process.
 		//
 		//	gone a
-		a := s.remote(d, 0).Addr
+		a := s.remote(d).Addr
 		s.rig.QP.Gone(a.GID(), a.QPN(), a.ConnID())
 	case "advance":
 		// Moves the clock.
@@ -313,9 +313,9 @@ func (s *scenario) counters() string {
 	return strings.Join(out, " ")
 }
 
-func (s *scenario) remote(d *datadriven.TestData, arg int) *script.Remote {
-	x := s.rig.Remote(d.CmdArgs[arg].Key)
-	require.NotNil(s.t, x, "%s: no peer %s", d.Pos, d.CmdArgs[arg].Key)
+func (s *scenario) remote(d *datadriven.TestData) *script.Remote {
+	x := s.rig.Remote(d.CmdArgs[0].Key)
+	require.NotNil(s.t, x, "%s: no peer %s", d.Pos, d.CmdArgs[0].Key)
 	return x
 }
 

@@ -199,8 +199,7 @@ func (e *Endpoint) Remove(handle uint64) {
 func (e *Endpoint) onStranger(r *device.RecvPkt) {
 	addr, ok := e.identify(r)
 	if !ok {
-		e.env.Counters.NoAddress++
-		r.Release()
+		e.onNameless(r)
 		return
 	}
 	if x := e.routes.get(r.AH, r.QPN); x != nil && x.was(addr.ConnID()) {

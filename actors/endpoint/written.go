@@ -27,10 +27,14 @@ func (e *Endpoint) written(l *peer.Link, n int, data uint64) {
 	}
 }
 
-// onStrangersWrite: an RDMA write with data from somebody who has sent no packet, so
-// that only the device's word tells who it is. There is no peer yet that could be
-// failed for too many of them.
+// onStrangersWrite: an RDMA write with data from somebody that the device has no
+// address handle for. If he has sent no packet either, the device's word alone tells
+// who it is, and there is no peer yet that could be failed for too many of them.
 func (e *Endpoint) onStrangersWrite(d *device.Written) {
+	if l := e.knownAt(d.GID, d.QPN); l != nil {
+		e.cfg.Shard.Tell(l.Peer, d)
+		return
+	}
 	from := wire.MakeRawAddr(d.GID, d.QPN, 0)
 	w := written{Written{Handle: peer.Unlisted, From: &from, N: d.Len, Data: uint64(d.Imm)}, nil}
 	d.Free()

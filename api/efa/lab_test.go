@@ -108,8 +108,8 @@ const remote = efa.AccessRemoteRead | efa.AccessRemoteWrite
 // devices are kinds of simulated device that behave differently.
 var devices = map[string]sim.DeviceConfig{
 	"plain":            {},
-	"reads":            {RDMARead: true, LocalKeys: true},
-	"writes":           {RDMAWrite: true, UnsolicitedWrite: true},
+	"reads":            {RDMARead: true, LocalKeys: true, MaxRDMA: 50_000},
+	"writes":           {RDMAWrite: true, UnsolicitedWrite: true, MaxRDMA: 50_000},
 	"reads and writes": {RDMARead: true, RDMAWrite: true, LocalKeys: true, UnsolicitedWrite: true, MaxRDMA: 50_000},
 }
 

@@ -27,6 +27,7 @@ type run struct {
 	struck  bool
 	pool    buffers
 	risks   map[[2]int]int // requests that may be refused, by who asks whom
+	logs    bool
 	judges  judges
 	raws    map[sim.Endpoint]efa.RawAddr // who is where
 	stats   map[string]uint64
@@ -94,11 +95,12 @@ func (r *run) tick() int {
 func newRun(p *plan, log io.Writer) (*run, error) {
 	r := &run{
 		p: p, hosts: make(map[int]*host), stats: make(map[string]uint64), msgs: p.msgs, risks: make(map[[2]int]int),
+		logs: log != nil,
 	}
 	var err error
 	fabric := p.fabric
 	for _, np := range p.nodes {
-		if np.cfg.Protocol.Era != "" {
+		if np.cfg.Protocol.Era != "" || r.logs {
 			fabric.Hook = r.observe
 		}
 	}

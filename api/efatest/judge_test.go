@@ -37,27 +37,26 @@ func (r *run) judgeOf(n *node) {
 // observe shows the judges what concerns them; a packet that would have ended the
 // endpoint fails the seed.
 func (r *run) observe(e sim.Event) {
-	if e.WR != device.WRSend || len(r.judges) == 0 {
+	if e.WR != device.WRSend || e.Kind != sim.EventArrive && e.Kind != sim.EventPost {
 		return
+	}
+	if r.logs && e.Kind == sim.EventPost {
+		r.w.Logf("packet #%d: %s", e.Seq, wire.Summary(packet(e)))
 	}
 	var err error
 	var j *judged
-	switch e.Kind {
-	case sim.EventArrive:
+	if e.Kind == sim.EventArrive {
 		if j = r.judges[e.To]; j == nil || e.Status != device.StatusOK {
 			return
 		}
 		err = j.judge.Take(packet(e), r.raws[e.From])
-	case sim.EventPost:
+	} else {
 		if j = r.judges[e.From]; j == nil {
 			return
 		}
 		err = j.judge.Sent(packet(e), r.raws[e.To])
-	default:
-		return
 	}
 	r.stats["judged"]++
-	r.w.Logf("JUDGE %v %v->%v %s", e.Kind, e.From, e.To, wire.Summary(packet(e)))
 	if err != nil {
 		r.fail("endpoint %d: %w", j.n.id, err)
 	}

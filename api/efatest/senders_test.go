@@ -53,7 +53,7 @@ func (n *node) send(ctx context.Context, m *message) error {
 	r.sent++
 	d := &deed{
 		what: &m.Msg, to: m.To, style: m.style, timeout: m.timeout, began: r.w.Elapsed(),
-		ask: func() { m.Order = r.tick() },
+		ask:     func() { m.Order = r.tick() },
 		release: func() { n.give(buf) },
 		outcome: func(_ *deed, err error) { n.sent(m, err) },
 	}

@@ -144,12 +144,12 @@ func (r *Rig) Shared(name string) *Shared {
 // where gives a piece of memory a name: NAME+OFFSET:BYTES.
 func (r *Rig) where(e wire.RMAIOV) string {
 	for _, m := range r.regions {
-		if m.Key() == e.Key && e.Addr-m.Addr() <= uint64(len(m.Bytes())) {
+		if m.Key() == e.Key && e.Addr-m.Addr() < 1<<24 {
 			return fmt.Sprintf("%s+%d:%d", m.Name, e.Addr-m.Addr(), e.Len)
 		}
 	}
 	for _, m := range r.shared {
-		if m.Key64() == e.Key && e.Addr-m.Addr <= uint64(len(m.Bytes)) {
+		if m.Key64() == e.Key && e.Addr-m.Addr < 1<<24 {
 			return fmt.Sprintf("%s+%d:%d", m.Name, e.Addr-m.Addr, e.Len)
 		}
 	}

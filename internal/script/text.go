@@ -137,6 +137,7 @@ func (r *Rig) logOutcome(op *Op, res *ope.Result) {
 		if op.Req.Form != ope.AtomicWrite {
 			s += " result=" + Values(op.Req.Type, op.Req.More.Result)
 		}
+	default:
 	}
 	r.log("%s", s)
 }
