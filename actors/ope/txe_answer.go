@@ -103,15 +103,7 @@ func (t *Txe) onNACK() error {
 		s.Proto = DCLongCTS
 	}
 	if t.m.Proto == LongReadWrite {
-		t.rawAddr, t.connID = t.link.Optional()
-		h := Headers{
-			MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: t.ord.Req.Flags&HasData != 0,
-		}
-		s.Seg = h.room(wire.LongCTSRTWLen + wire.RMAIOVLen)
-		s.Proto = LongCTSWrite
-		if t.ord.Req.Flags&Deliver != 0 {
-			s.Proto = DCLongCTSWrite
-		}
+		s = t.writeAgain()
 	}
 	if t.err != nil && t.m.State == TxAwait && t.m.Proto.readBased() {
 		// Its caller has left, and with him the data.
@@ -134,4 +126,16 @@ func (t *Txe) onNACK() error {
 	t.rawAddr, t.connID = t.link.Optional()
 	t.notReading()
 	return nil
+}
+
+// writeAgain is how a write goes whose data the target cannot read. A short one fits
+// a packet; long-CTS is for what does not.
+func (t *Txe) writeAgain() Shape {
+	t.rawAddr, t.connID = t.link.Optional()
+	q := &t.ord.Req
+	f := Facts{
+		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},
+		Kind:    KindWrite, Total: len(q.Buf), Deliver: q.Flags&Deliver != 0,
+	}
+	return f.write(&t.pools.Policy)
 }

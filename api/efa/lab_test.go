@@ -105,12 +105,16 @@ func alloc(t testing.TB, s *side, n int, a efa.Access) *efa.MemoryRegion {
 
 const remote = efa.AccessRemoteRead | efa.AccessRemoteWrite
 
+// maxRDMA is what they move at a time; longer requests are carried out in parts, each
+// by itself.
+const maxRDMA = 80_000
+
 // devices are kinds of simulated device that behave differently.
 var devices = map[string]sim.DeviceConfig{
 	"plain":            {},
-	"reads":            {RDMARead: true, LocalKeys: true, MaxRDMA: 50_000},
-	"writes":           {RDMAWrite: true, UnsolicitedWrite: true, MaxRDMA: 50_000},
-	"reads and writes": {RDMARead: true, RDMAWrite: true, LocalKeys: true, UnsolicitedWrite: true, MaxRDMA: 50_000},
+	"reads":            {RDMARead: true, LocalKeys: true, MaxRDMA: maxRDMA},
+	"writes":           {RDMAWrite: true, UnsolicitedWrite: true, MaxRDMA: maxRDMA},
+	"reads and writes": {RDMARead: true, RDMAWrite: true, LocalKeys: true, UnsolicitedWrite: true, MaxRDMA: maxRDMA},
 }
 
 // everywhere runs f on each kind of device, and in each progress mode on one.

@@ -18,7 +18,7 @@ func TestRemoteWrite(t *testing.T) {
 		require.NoError(t, err)
 		there, here := alloc(t, b, 1<<20, remote), alloc(t, a, 1<<20, remote)
 		src := alloc(t, a, 1<<20, 0).Bytes()
-		for _, n := range []int{0, 1, 9000, 49_999, 50_001, 300_000} {
+		for _, n := range []int{0, 1, 9000, maxRDMA, maxRDMA + 1, 300_000} {
 			for _, data := range []uint64{7, 1<<64 - 1} {
 				for _, level := range []efa.Level{efa.Transmitted, efa.Delivered} {
 					for to, x := range map[efa.Addr]struct {

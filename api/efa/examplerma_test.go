@@ -1,0 +1,117 @@
+package efa_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// A program offers memory by sending its Remote; its peer writes to it and reads it.
+func ExampleEndpoint_Write() {
+	a, b, toB, done := two()
+	defer done()
+	ctx := context.Background()
+
+	// The side that has the memory.
+	mem, err := b.Domain().Alloc(4096, efa.AccessRemoteRead|efa.AccessRemoteWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer mem.Close()
+	name, err := mem.Remote().MarshalBinary() // 24 bytes, to be sent to the peer
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// The other side.
+	var at efa.Remote
+	if err := at.UnmarshalBinary(name); err != nil {
+		log.Fatal(err)
+	}
+	if err := a.Write(ctx, toB, at, []byte("hello, memory"), efa.Complete(efa.Delivered)); err != nil {
+		log.Fatal(err)
+	}
+	word := make([]byte, 6)
+	if err := a.Read(ctx, toB, at.Slice(7, 6), word); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s\n", word)
+	err = a.Read(ctx, toB, efa.Remote{Addr: at.Addr + 4090, Len: 100, Key: at.Key}, make([]byte, 100))
+	fmt.Println(errors.Is(err, efa.ErrAccess))
+	// Output:
+	// memory
+	// true
+}
+
+// Data tells the other side that the write is complete.
+func ExampleData() {
+	a, b, toB, done := two()
+	defer done()
+	ctx := context.Background()
+
+	mem, err := b.Domain().Alloc(64, efa.AccessRemoteWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer mem.Close()
+	if err := a.Write(ctx, toB, mem.Remote(), []byte("row 7"), efa.Data(7)); err != nil {
+		log.Fatal(err)
+	}
+	var cs [1]efa.Completion
+	if _, err := b.RecvQueue().Read(ctx, cs[:]); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%v of %d bytes with data %d: %s\n", cs[0].Kind, cs[0].N, cs[0].Data, mem.Bytes()[:cs[0].N])
+	// Output: remote write of 5 bytes with data 7: row 7
+}
+
+// A counter that several endpoints draw numbers from.
+func ExampleFetchAdd() {
+	a, b, toB, done := two()
+	defer done()
+	ctx := context.Background()
+
+	mem, err := b.Domain().Alloc(8, efa.AccessRemoteRead|efa.AccessRemoteWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer mem.Close()
+	for range 3 {
+		ticket, err := efa.FetchAdd(ctx, a, toB, mem.Remote(), uint64(1))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(ticket)
+	}
+	// Output:
+	// 0
+	// 1
+	// 2
+}
+
+// A message is looked at before there is a buffer for it.
+func ExampleEndpoint_ClaimTag() {
+	a, b, toB, done := two()
+	defer done()
+	ctx := context.Background()
+
+	if err := a.SendTag(ctx, toB, 5, []byte("of a length that nobody knew")); err != nil {
+		log.Fatal(err)
+	}
+	c, err := b.ClaimTag(ctx, efa.AnyTag)
+	for errors.Is(err, efa.ErrNoMessage) {
+		c, err = b.ClaimTag(ctx, efa.AnyTag)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	buf := make([]byte, c.Message.N)
+	if _, err := c.Recv(ctx, buf); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("tag %d, %d bytes: %s\n", c.Message.Tag, len(buf), buf)
+	// Output: tag 5, 28 bytes: of a length that nobody knew
+}

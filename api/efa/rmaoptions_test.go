@@ -1,0 +1,248 @@
+package efa_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/api/efa"
+)
+
+// TestInjectedWrites: the buffer is free when the call returns, up to the limit, and
+// data and failures come where they should.
+func TestInjectedWrites(t *testing.T) {
+	everywhere(t, efa.EndpointConfig{}, func(t *testing.T, a, b *side) {
+		ctx := testContext(t)
+		limit := a.dom.Limits().MaxInject
+		there := alloc(t, b, 1<<20, remote)
+		for i := range 60 {
+			n := []int{0, 1, 500, limit}[i%4]
+			p := bytes.Repeat([]byte{byte(i + 1)}, n)
+			at := there.Remote().Slice(uint64(i*limit), uint64(limit))
+			switch i % 3 {
+			case 0:
+				require.NoError(t, a.ep.Write(ctx, a.peer, at, p, efa.Inject, efa.Data(uint64(i)), efa.Complete(efa.Delivered)))
+			case 1:
+				_, err := a.ep.Post(&efa.WriteReq{To: a.peer, At: at, Bufs: [][]byte{p[:n/2], p[n/2:]}, Inject: true, HasData: true, Data: uint64(i)})
+				require.NoError(t, err)
+			default:
+				require.NoError(t, a.ep.With(efa.Inject).Write(ctx, a.peer, at, p, efa.Data(uint64(i))))
+			}
+			clear(p)
+			c := next(t, b)
+			require.Equal(t, []any{efa.RemoteWrite, n, uint64(i)}, []any{c.Kind, c.N, c.Data})
+			require.Equal(t, bytes.Repeat([]byte{byte(i + 1)}, n), there.Bytes()[i*limit:][:n])
+		}
+		over := make([]byte, limit+1)
+		require.ErrorIs(t, a.ep.Write(ctx, a.peer, there.Remote(), over, efa.Inject), efa.ErrMsgSize)
+		many := make([]uint64, limit/8+1)
+		require.ErrorIs(t, efa.Update(ctx, a.ep, a.peer, there.Remote(), efa.AtomicSum, many, efa.Inject), efa.ErrMsgSize)
+
+		// For what fetches it means nothing: the result is there.
+		v := a.ep.With(efa.Inject)
+		require.NoError(t, v.Read(ctx, a.peer, there.Remote(), over))
+		require.Equal(t, there.Bytes()[:limit+1], over)
+		was, err := efa.FetchAdd(ctx, v, a.peer, there.Remote(), uint8(9))
+		require.NoError(t, err)
+		require.Equal(t, over[0], was)
+		var cs [1]efa.Completion
+		require.Zero(t, a.ep.SendQueue().TryRead(cs[:]), "no completions of what was injected")
+	})
+}
+
+// TestRefusedHere: what cannot be is refused before anything is sent.
+func TestRefusedHere(t *testing.T) {
+	a, b := lab{}.open(t)
+	ctx := testContext(t)
+	at := alloc(t, b, 100, remote).Remote()
+	two := [][]byte{{1}}
+	around := efa.Remote{Addr: ^uint64(0) - 5, Len: 10, Key: at.Key}
+	for _, err := range []error{
+		a.ep.Write(ctx, a.peer, at, make([]byte, 101)),
+		a.ep.Read(ctx, a.peer, at, make([]byte, 101)),
+		a.ep.Read(ctx, a.peer, at.Slice(10, 5), make([]byte, 6)),
+		a.ep.Write(ctx, a.peer, around, nil),
+		second(a.ep.Start(&efa.WriteReq{To: a.peer, At: at, Buf: []byte{1}, Bufs: two})),
+		second(a.ep.Start(&efa.ReadReq{From: a.peer, At: at, Buf: []byte{1}, Bufs: two})),
+		second(efa.Load[int64](ctx, a.ep, a.peer, at.Slice(0, 7))),
+		a.ep.Write(ctx, 77, at, nil), a.ep.Read(ctx, 77, at, nil), efa.Add(ctx, a.ep, 77, at, int8(1)),
+	} {
+		require.ErrorIs(t, err, efa.ErrInvalid)
+	}
+	require.ErrorIs(t, second(newEndpoint(t, a.dom, efa.EndpointConfig{}).ep.Post(&efa.WriteReq{})), efa.ErrNoCQ)
+	require.NoError(t, a.ep.Shutdown(ctx))
+	for _, err := range []error{
+		a.ep.Write(ctx, a.peer, at, nil), a.ep.Read(ctx, a.peer, at, nil), efa.Add(ctx, a.ep, a.peer, at, int8(1)),
+	} {
+		require.ErrorIs(t, err, efa.ErrClosed)
+	}
+}
+
+// TestRMADepth: writes, reads and atomics count against TxDepth.
+func TestRMADepth(t *testing.T) {
+	a, b := lab{ep: efa.EndpointConfig{TxDepth: 2}}.open(t)
+	m := alloc(t, b, 100, remote)
+	at := m.Remote()
+	all := []efa.Request{
+		&efa.WriteReq{To: a.peer, At: at, Buf: make([]byte, 9)}, &efa.ReadReq{From: a.peer, At: at, Buf: make([]byte, 9)},
+		&efa.AtomicReq{To: a.peer, At: at, Op: efa.AtomicRead, Form: efa.FetchForm, Result: make([]byte, 1)},
+	}
+	var sends []*efa.Op
+	for range 2 { // nobody receives them yet
+		sends = append(sends, start(t, a, &efa.SendReq{To: a.peer, Level: efa.Delivered}))
+	}
+	for _, r := range all {
+		require.ErrorIs(t, second(a.ep.Start(r)), efa.ErrAgain)
+		require.ErrorIs(t, second(a.ep.Post(r)), efa.ErrAgain)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, a.ep.Write(ctx, a.peer, at, nil), context.DeadlineExceeded)
+	require.ErrorIs(t, a.ep.Read(ctx, a.peer, at, nil), context.DeadlineExceeded)
+	for _, op := range sends {
+		require.NoError(t, second(b.ep.Recv(testContext(t), nil)))
+		done(t, op)
+	}
+	for _, r := range all { // and give their places back
+		done(t, start(t, a, r))
+	}
+	require.ErrorIs(t, a.ep.Read(ctx, a.peer, at, nil), efa.ErrCanceled)
+}
+
+// TestRMAEndsWithPeer: operations that wait for an answer end when the other side
+// does, or their own endpoint.
+func TestRMAEndsWithPeer(t *testing.T) {
+	const n = 8 << 20
+	for name, dev := range devices {
+		t.Run(name, func(t *testing.T) {
+			for _, own := range []bool{false, true} {
+				a, b := lab{dev: dev}.open(t)
+				at := alloc(t, b, n, remote).Remote()
+				var ops []*efa.Op
+				for range 4 {
+					for _, r := range []efa.Request{
+						&efa.WriteReq{To: a.peer, At: at, Buf: make([]byte, n), Level: efa.Delivered},
+						&efa.ReadReq{From: a.peer, At: at, Buf: make([]byte, n)},
+						&efa.AtomicReq{To: a.peer, At: at, Op: efa.AtomicRead, Form: efa.FetchForm, Result: make([]byte, 1)},
+					} {
+						ops = append(ops, start(t, a, r))
+					}
+				}
+				if own {
+					require.NoError(t, a.ep.Close())
+				} else {
+					require.NoError(t, b.ep.Close())
+				}
+				for _, op := range ops {
+					if _, err := op.Wait(testContext(t)); err != nil {
+						require.True(t, isAny(err, efa.ErrClosed, efa.ErrPeerFailed), "%v", err)
+						require.NotErrorIs(t, err, context.DeadlineExceeded)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestUnequalDevices: what only one side's device can do is done by packets.
+func TestUnequalDevices(t *testing.T) {
+	for name, dev := range devices {
+		for other, dev2 := range devices {
+			t.Run(name+" to "+other, func(t *testing.T) {
+				a, b := lab{dev: dev, other: &dev2}.open(t)
+				ctx := testContext(t)
+				there, src := alloc(t, b, 1<<20, remote), alloc(t, a, 1<<20, 0).Bytes()
+				for _, n := range []int{10, 70_000, 1 << 20} {
+					clear(there.Bytes())
+					copy(src, pattern(n))
+					require.NoError(t, a.ep.Write(ctx, a.peer, there.Remote(), src[:n], efa.Data(5)))
+					require.EqualValues(t, 5, next(t, b).Data)
+					require.True(t, bytes.Equal(pattern(n), there.Bytes()[:n]))
+					clear(src)
+					require.NoError(t, a.ep.Read(ctx, a.peer, there.Remote(), src[:n]))
+					require.True(t, bytes.Equal(pattern(n), src[:n]))
+					clear(there.Bytes())
+					op := start(t, b, &efa.RecvReq{Buf: there.Bytes()})
+					require.NoError(t, a.ep.Send(ctx, a.peer, src[:n]))
+					require.Equal(t, n, done(t, op).N)
+					require.True(t, bytes.Equal(pattern(n), there.Bytes()[:n]))
+				}
+			})
+		}
+	}
+}
+
+// TestEras: with an endpoint that talks as one of each release everything works that
+// it has words for, and the rest is an error.
+func TestEras(t *testing.T) {
+	for i := range era.All {
+		old := &era.All[i]
+		t.Run(old.Name, func(t *testing.T) {
+			dev := sim.DeviceConfig{RDMARead: true, RDMAWrite: true, LocalKeys: true}
+			f := newFabric(t, sim.Config{InOrder: true})
+			mk := func(name string) *side {
+				d, err := f.OpenDevice(dev)
+				require.NoError(t, err)
+				dom := domainOn(t, d, efa.DomainConfig{})
+				q := newQueue(t, dom, 0)
+				return newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: q, SendQueue: q, Protocol: efa.ProtocolConfig{
+					Era: name, PeerTimeout: 300 * time.Millisecond, ProbeAfter: 50 * time.Millisecond,
+				}})
+			}
+			ours, theirs := mk(""), mk(old.Name)
+			introduce(t, ours, theirs)
+			ctx := testContext(t)
+			for _, x := range [][2]*side{{ours, theirs}, {theirs, ours}} {
+				a, b := x[0], x[1]
+				there, src := alloc(t, b, 2<<20, remote|efa.AccessRecv), alloc(t, a, 2<<20, 0).Bytes()
+				for _, n := range []int{0, 100, 20_000, 100_000, 2 << 20} {
+					what := n
+					clear(there.Bytes())
+					op := start(t, b, &efa.RecvReq{Buf: there.Bytes()})
+					require.NoError(t, a.ep.Send(ctx, a.peer, src[:n], efa.Data(9)), what)
+					m := done(t, op)
+					require.Equal(t, []any{n, uint64(9)}, []any{m.N, m.Data})
+					require.True(t, bytes.Equal(src[:n], there.Bytes()[:n]), what)
+					clear(there.Bytes())
+					require.NoError(t, a.ep.Write(ctx, a.peer, there.Remote(), src[:n], efa.Data(8)), what)
+					require.EqualValues(t, 8, next(t, b).Data, what)
+					require.True(t, bytes.Equal(src[:n], there.Bytes()[:n]), what)
+					got := make([]byte, n)
+					require.NoError(t, a.ep.Read(ctx, a.peer, there.Remote(), got), what)
+					require.True(t, bytes.Equal(src[:n], got), what)
+				}
+				was, err := efa.FetchAdd(ctx, a.ep, a.peer, there.Remote(), uint8(1))
+				require.NoError(t, err)
+				require.Equal(t, src[0], was)
+				err = a.ep.Send(ctx, a.peer, nil, efa.Complete(efa.Delivered), efa.Inject)
+				require.NoError(t, err, "inject is never delivery complete")
+				require.NoError(t, second(b.ep.Recv(ctx, nil)))
+			}
+			dc := start(t, ours, &efa.SendReq{To: ours.peer, Level: efa.Delivered})
+			if !old.Features.Has(1) { // delivery complete
+				_, err := dc.Wait(ctx)
+				require.ErrorIs(t, err, efa.ErrNotSupported)
+				return
+			}
+			require.NoError(t, second(theirs.ep.Recv(ctx, nil)))
+			done(t, dc)
+		})
+	}
+}
+
+// TestOldPeerRefuses: a peer that has no word for refusal leaves the requester to its
+// PeerTimeout; the peer lives on.
+func TestOldPeerRefuses(t *testing.T) {
+	a, b := lab{ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{Era: "1.18", PeerTimeout: 200 * time.Millisecond, ProbeAfter: 50 * time.Millisecond}}}.open(t)
+	ctx := testContext(t)
+	m := alloc(t, b, 100, efa.AccessRemoteWrite)
+	require.ErrorIs(t, a.ep.Read(ctx, a.peer, m.Remote(), make([]byte, 8)), efa.ErrTimedOut)
+	require.ErrorIs(t, second(efa.Load[int64](ctx, a.ep, a.peer, m.Remote())), efa.ErrTimedOut)
+	require.NoError(t, a.ep.Write(ctx, a.peer, m.Remote(), make([]byte, 8), efa.Complete(efa.Delivered)))
+	marker(t, a, b)
+}
