@@ -105,15 +105,16 @@ func (p *Pools) SendReceipt(l *peer.Link, id uint32) {
 	}
 }
 
-// SendError tells a peer that knows PEER_ERROR of the end of an operation.
+// SendError tells a peer that knows PEER_ERROR of the end of an operation. Whether it
+// does is seen when its HANDSHAKE is there, which a request may have overtaken.
 func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) {
-	if !l.Can(wire.FeaturePeerError) || l.Err != nil || p.Closing {
+	ours := p.env.Config.Features.Has(wire.FeaturePeerError)
+	if !ours || l.Known() && !l.Can(wire.FeaturePeerError) || l.Err != nil || p.Closing {
 		return
 	}
 	if t := p.response(l, id, 0); t != nil {
 		t.hasPeer = false // nobody is told of its own failure
 		t.x.ref, t.x.errno = ref, prov
-		p.env.Counters.PeerErrorsSent++
 		t.respond(&Shape{Proto: ErrorOnly, Parts: 1})
 	}
 }

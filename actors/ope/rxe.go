@@ -200,6 +200,10 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.goOn()
 	case *peer.Resume:
 		r.hold.Resumed()
+		if r.x != nil && r.x.broken != 0 {
+			r.onBroken()
+			return
+		}
 		r.goOn()
 	case *continueMsg:
 		r.more = false

@@ -38,6 +38,10 @@ func (r *Rxe) onBroken() {
 		r.settle()
 		return
 	}
+	if r.m.Proto != DirectRead && !r.link.Known() && r.link.Err == nil && !r.drop {
+		r.hold.Await(r.link, r.ref, false) // HANDSHAKE says what the sender understands
+		return
+	}
 	failed, status := r.x.failure, r.x.broken
 	r.x.broken, r.x.failure = 0, nil
 	switch {

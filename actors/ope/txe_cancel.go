@@ -128,6 +128,7 @@ func (t *Txe) letGo() {
 	rest := t.ord.Req.Buf[min(t.m.Sent, uint64(len(t.ord.Req.Buf))):]
 	t.pools.detached += uint64(len(rest))
 	t.ord.Req.Buf = append([]byte(nil), rest...)
+	t.x.doneWith() // a refused one is not read any more
 	if m := t.ord.Req.More; m != nil {
 		t.ord.Req.More = &More{Compare: append([]byte(nil), m.Compare...), Result: make([]byte, len(m.Result))}
 	}
@@ -149,8 +150,8 @@ const detachedLimits = 64
 // canLeave tells whether what is not sent yet may be copied, and whether the device
 // is done with what is.
 func (t *Txe) canLeave() bool {
-	if t.m.Proto.readBased() && t.m.answer {
-		return false // the peer may be reading it
+	if t.m.Proto.readBased() && (t.m.answer || t.m.State == TxReq) {
+		return false // the peer may be reading it, or is to be told where it is
 	}
 	rest, limit := t.m.Total-t.m.Sent, t.pools.DetachLimit
 	return rest <= limit && t.pools.detached+rest <= detachedLimits*limit &&

@@ -132,8 +132,13 @@ func (t *Txe) pump(p *device.Pke) {
 		if !ok {
 			break
 		}
-		if t.link.Backoff || (seg.Data && !t.link.Handshaken) {
-			t.hold.Await(t.link, t.ref, !seg.Data)
+		shy := seg.Data && !t.link.Handshaken || t.m.Proto == ErrorOnly && !t.link.Known()
+		if t.link.Backoff || shy {
+			t.hold.Await(t.link, t.ref, !shy)
+			break
+		}
+		if t.m.Proto == ErrorOnly && !t.link.Can(wire.FeaturePeerError) {
+			t.m.Fail() // it has no word for it, as has come out now
 			break
 		}
 		if n == burst {
@@ -182,6 +187,9 @@ func (t *Txe) post(p *device.Pke, seg Segment) error {
 	}
 	if p.Kind() == device.WRSend {
 		env.Counters.PacketsSent[p.Type()]++
+		if t.m.Proto == ErrorOnly {
+			env.Counters.PeerErrorsSent++
+		}
 	}
 	if t.isREQ(p) {
 		t.link.Posted()

@@ -9,13 +9,14 @@ import (
 )
 
 // AtomicOp is an operation on elements of a peer's memory (enum fi_op, §3.3). Each
-// element is updated at once, an array of them is not. With t for what is in
-// memory, o for the operand and c for the comparand:
+// element is updated at once, an array of them is not.
 type AtomicOp = wire.AtomicOp
 
-// The operations. The first eleven [Update] and [Fetch] take, but AtomicLoad Fetch
-// alone, the others [Compare]. Minimum, maximum and the ordered comparisons are for
-// all but complex numbers, those of bits and AtomicMaskedSwap for integers.
+// The operations, with t for what is in memory, o for the operand and c for the
+// comparand. [Update] and [Fetch] take those of the first block, but only Fetch
+// takes AtomicRead; [Compare] takes the others. Minimum, maximum and the ordered
+// comparisons are for all but complex numbers, those of bits and AtomicMaskedSwap for
+// integers.
 const (
 	AtomicMin   = wire.OpMin   // t = min(t, o)
 	AtomicMax   = wire.OpMax   // t = max(t, o)

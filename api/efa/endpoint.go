@@ -154,9 +154,9 @@ func (c *core) close(ctx context.Context) error {
 	return err
 }
 
-// Shutdown waits until all sends that were accepted have ended, then closes the
-// endpoint; new ones get ErrClosed meanwhile. If ctx ends first it closes at once
-// and returns ctx's error.
+// Shutdown waits until all sends, writes, reads and atomics that were accepted have
+// ended, then closes the endpoint; new ones get ErrClosed meanwhile. If ctx ends
+// first it closes at once and returns ctx's error.
 func (e *Endpoint) Shutdown(ctx context.Context) error {
 	e.state.CompareAndSwap(enabled, draining)
 	err := e.tx.idle(ctx, e.sh)

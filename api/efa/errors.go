@@ -37,6 +37,7 @@ const (
 	ErrHostUnreach  = errno.ErrHostUnreach  // FI_EHOSTUNREACH: the device cannot reach the peer
 	ErrTimedOut     = errno.ErrTimedOut     // FI_ETIMEDOUT
 	ErrAccess       = errno.ErrAccess       // FI_EACCES: memory that may not be touched, or not so
+	ErrNoKey        = errno.ErrNoKey        // FI_ENOKEY: no memory region has the key, of an AccessRefused
 	ErrNoMR         = errno.ErrNoMR         // FI_ENOMR: the device takes no more memory regions
 	ErrNoMessage    = errno.ErrNoMessage    // FI_ENOMSG: no message to peek at
 )

@@ -3,6 +3,7 @@ package efa
 import (
 	"context"
 
+	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -84,5 +85,5 @@ func (c *Claimed) take(ctx context.Context, p []byte, f ope.Flags) (Message, err
 	if c.Message.Tagged {
 		f |= ope.Tagged
 	}
-	return c.e.do(ctx, &ope.Request{Kind: ope.KindTake, Flags: f, Data: c.id, Buf: p})
+	return c.e.do(ctx, &ope.Request{Kind: ope.KindTake, Peer: uint64(match.AnySource), Flags: f, Data: c.id, Buf: p})
 }

@@ -1,6 +1,7 @@
 package efa_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -85,6 +86,11 @@ func TestRefused(t *testing.T) {
 				}
 				require.Equal(t, efa.AccessRefused, ev.Kind, "%v", ev.Err)
 				require.Error(t, ev.Err)
+				if rma := strings.Contains(ev.Err.Error(), "_RT"); rma { // else it is the device's word
+					byKey := name == "unknown key" || name == "closed"
+					require.Equal(t, byKey, errors.Is(ev.Err, efa.ErrNoKey), "%s: %v", name, ev.Err)
+					require.Equal(t, !byKey, errors.Is(ev.Err, efa.ErrAccess), "%s: %v", name, ev.Err)
+				}
 				told--
 			}
 			hello := start(t, s, &efa.SendReq{To: to})

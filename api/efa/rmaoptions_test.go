@@ -3,6 +3,7 @@ package efa_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -148,6 +149,42 @@ func TestRMAEndsWithPeer(t *testing.T) {
 		})
 	}
 }
+
+// TestRMACancel: operations that are canceled at any moment end with that, or had
+// ended; nothing touches their buffers afterwards, and the endpoints go on.
+func TestRMACancel(t *testing.T) {
+	const n = 1 << 20
+	everywhere(t, efa.EndpointConfig{}, func(t *testing.T, a, b *side) {
+		m := alloc(t, b, n, remote)
+		for i := range 40 {
+			buf := make([]byte, n)
+			r := []efa.Request{
+				&efa.WriteReq{To: a.peer, At: m.Remote(), Buf: buf, Level: efa.Level(i % 3)},
+				&efa.ReadReq{From: a.peer, At: m.Remote(), Buf: buf},
+				&efa.AtomicReq{To: a.peer, At: m.Remote(), Op: efa.AtomicRead, Form: efa.FetchForm, Result: buf[:8]},
+			}[i%3]
+			op := start(t, a, r)
+			for range i {
+				require.NoError(t, second(a.ep.Stats(testContext(t)))) // lets it come some way
+			}
+			op.Cancel()
+			if _, err := op.Wait(testContext(t)); err != nil {
+				require.ErrorIs(t, err, efa.ErrCanceled)
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+			}
+			clear(buf)
+			marker(t, a, b)
+			require.Equal(t, make([]byte, n), buf)
+		}
+		ctx, cancel := context.WithCancelCause(testContext(t))
+		cancel(errEnough)
+		require.ErrorIs(t, a.ep.Write(ctx, a.peer, m.Remote(), nil), errEnough)
+		require.ErrorIs(t, a.ep.Read(ctx, a.peer, m.Remote(), nil), errEnough)
+		require.ErrorIs(t, second(b.ep.Peek(ctx)), errEnough)
+	})
+}
+
+var errEnough = errors.New("enough")
 
 // TestUnequalDevices: what only one side's device can do is done by packets.
 func TestUnequalDevices(t *testing.T) {

@@ -73,9 +73,11 @@ func (a *access) writing(r *run) func() {
 }
 
 // at names the memory, or what the target must refuse.
-func (a *access) remote() efa.Remote {
+func (a *access) remote(p *plan) efa.Remote {
 	whole := a.store.region.Remote()
 	switch {
+	case a.wrong == wrongRange && a.n > p.requestSize(a.from): // what is in range would be written
+		whole.Addr, whole.Len = whole.Addr+whole.Len, uint64(a.n)
 	case a.wrong == wrongKey:
 		whole.Key ^= 1 << (a.id % 32)
 	case a.wrong == wrongRange && a.id%2 == 0:
@@ -100,17 +102,17 @@ func (a *access) request(n *node, d *deed, b []byte) efa.Request {
 	}
 	to := n.handle(a.to)
 	if a.kind == read {
-		return &efa.ReadReq{From: to, At: a.remote(), Buf: b, Bufs: cut, Token: d}
+		return &efa.ReadReq{From: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, Token: d}
 	}
 	return &efa.WriteReq{
-		To: to, At: a.remote(), Buf: b, Bufs: cut, HasData: a.hasData, Data: a.data, Level: a.level, Token: d,
+		To: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, HasData: a.hasData, Data: a.data, Level: a.level, Token: d,
 	}
 }
 
 func (n *node) reachNow(ctx context.Context, a *access, b []byte, opts ...efa.OpOption) error {
 	to := n.handle(a.to)
 	if a.kind == read {
-		return n.ep.Read(ctx, to, a.remote(), b, opts...)
+		return n.ep.Read(ctx, to, a.remote(n.run.p), b, opts...)
 	}
 	if a.hasData {
 		opts = append(opts, efa.Data(a.data))
@@ -118,5 +120,5 @@ func (n *node) reachNow(ctx context.Context, a *access, b []byte, opts ...efa.Op
 	if a.level > 0 {
 		opts = append(opts, efa.Complete(a.level))
 	}
-	return n.ep.Write(ctx, to, a.remote(), b, opts...)
+	return n.ep.Write(ctx, to, a.remote(n.run.p), b, opts...)
 }

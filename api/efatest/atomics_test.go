@@ -2,6 +2,7 @@ package efatest_test
 
 import (
 	"context"
+	"errors"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest/internal/model"
@@ -12,7 +13,7 @@ import (
 func (n *node) reachCells(ctx context.Context, a *access, d *deed) error {
 	r, x, c := n.run, a.cells, a.store.cells
 	req := &efa.AtomicReq{
-		At: a.remote(), Op: x.op, Type: c.datatype(), Form: x.form, Operand: c.encode(x.operand),
+		At: a.remote(r.p), Op: x.op, Type: c.datatype(), Form: x.form, Operand: c.encode(x.operand),
 		Level: a.level, Token: d,
 	}
 	switch x.form {
@@ -74,9 +75,10 @@ func (n *node) asking(a *access) {
 // effect too: they are in order.
 func (n *node) fetched(a *access, result []byte, err error) {
 	x, c, now := a.cells, a.store.cells, n.run.tick()
-	if err != nil || n.run.died(a.from, a.to) {
+	if err != nil {
 		for _, h := range x.steps {
-			h.end = never
+			h.end, h.canceled = never, errors.Is(err, efa.ErrCanceled)
+			h.void = errors.Is(err, efa.ErrNotSupported)
 		}
 		return
 	}

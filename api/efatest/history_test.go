@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,13 @@ type happening struct {
 	from, to  int
 	call, end int
 	injected  bool
+	canceled  bool // later ones may happen without it
+	void      bool // it cannot have happened
+
+	// For the checker: who asked whom, the how manieth of theirs it was, and how
+	// many of those must have happened before.
+	pair             int
+	number, required uint8
 }
 
 // Ends of what nobody knows the end of: something that will have happened when all
@@ -28,24 +36,68 @@ const (
 	never  = math.MaxInt
 )
 
-// registers is what cells do, for the checker: an unsigned integer.
+// cellState is a cell in the eyes of the checker. What an endpoint asks of another one
+// happens in order: next says for each pair which of theirs may come next.
+type cellState struct {
+	value uint64
+	over  bool
+	next  [maxPairs]uint8
+}
+
+// maxPairs is how many pairs of endpoints may have to do with a cell, and 255 the most
+// that each of them does.
+const maxPairs = 64
+
+// registers is what cells do, for the checker. What may not have happened at all may
+// come when all is over, and then does nothing.
 var registers = porcupine.Model{
-	Init: func() any { return uint64(0) },
+	Init: func() any { return cellState{} },
 	Step: func(state, input, _ any) (bool, any) {
-		t, ok := input.(*happening).Apply(state.(uint64))
-		return ok, t
+		s, h := state.(cellState), input.(*happening)
+		if s.over {
+			return h.end == never, s
+		}
+		t, ok := h.Apply(s.value)
+		if s.value = t; h.pair < 0 {
+			s.over = true
+			return ok, s
+		}
+		if ok = ok && h.number >= s.next[h.pair] && h.required <= s.next[h.pair]; ok {
+			s.next[h.pair] = h.number + 1
+		}
+		return ok, s
 	},
 }
 
-// patience with the checker, in real time. It is not needed; a history that takes
-// longer fails the seed.
+// pairUp numbers what each pair of endpoints did.
+func pairUp(list []*happening) {
+	type pair struct{ from, to int }
+	pairs := make(map[pair]int)
+	var count, sure [maxPairs]uint8
+	for _, h := range list {
+		k := pair{h.from, h.to}
+		if _, ok := pairs[k]; !ok {
+			pairs[k] = len(pairs)
+		}
+		h.pair = pairs[k]
+		h.number, h.required = count[h.pair], sure[h.pair]
+		count[h.pair]++
+		if !h.canceled {
+			sure[h.pair] = count[h.pair]
+		}
+	}
+}
+
+// checkerTime bounds the checker, in real time; a history that takes longer fails the
+// seed.
 const checkerTime = 20 * time.Second
 
 // linear checks that there is an order in which the happenings, with the value in the
 // end, make sense.
 func linear(list []*happening, bits int, final uint64) error {
+	pairUp(list)
 	last := &happening{
-		Step: model.Step{Op: wire.OpRead, Bits: bits, Fetches: true, Fetched: final}, call: atLast + 1, end: atLast + 2,
+		Step: model.Step{Op: wire.OpRead, Bits: bits, Fetches: true, Fetched: final}, call: atLast + 1, end: atLast + 2, pair: -1,
 	}
 	var ops []porcupine.Operation
 	for i, h := range append(list, last) {
@@ -66,9 +118,10 @@ func (r *run) checkCells(s *store, c *cells) {
 	for i, list := range c.history {
 		for _, h := range list {
 			if x := r.cast[h.from].removed; h.injected && x != nil && x.id == h.to {
-				h.end = never // nobody knows what became of it
+				h.end, h.canceled = never, true // nobody knows what became of it
 			}
 		}
+		list = slices.DeleteFunc(list, func(h *happening) bool { return h.void })
 		final := c.load(s.mem[c.at+i*c.size():])
 		if err := linear(list, c.bits, final); err != nil {
 			r.fail("host %d, cell %d of %d bits: %w", s.host, i, c.bits, err)

@@ -59,7 +59,7 @@ func (n *node) mopUp(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return n.attend(ctx) // what found no room in the queue
 }
 
 func (n *node) postRest(ctx context.Context, tagged bool) error {

@@ -49,7 +49,7 @@ func (n *node) reached(d *deed, a *access, err error) {
 		return
 	case errors.Is(err, efa.ErrCanceled) && (a.timeout > 0 || a.mem == doomed):
 		r.stats["access canceled"]++
-	case a.mayBeRefused() && refused(err):
+	case a.mayBeRefused() && (refused(err) || a.store.closing && errors.Is(err, efa.ErrPeerAborted)):
 		r.stats["access refused"]++
 	case a.level >= efa.Delivered && errors.Is(err, efa.ErrNotSupported) &&
 		!r.p.both(a.from, a.to, wire.FeatureDeliveryComplete):

@@ -45,7 +45,7 @@ const (
 
 func (p *plan) drawNodes(d draw, n int) {
 	var eras []era.Profile
-	if d.chance(.3) {
+	if !p.broken && d.chance(.3) { // the old ones have no word for a read that failed
 		eras = drawEras(d)
 	}
 	var first uint32

@@ -98,6 +98,7 @@ func (p *plan) classes(d draw, mine []*message, mixed bool) func(*message) class
 func (p *plan) drawLoose(d draw, at int) {
 	np := p.nodes[at]
 	np.recv = posted
+	np.recvQ += 2 // none waits for room, since none need end before the last
 	var mine []*message
 	for _, m := range p.msgs {
 		if m.To == at {
@@ -124,7 +125,7 @@ func (p *plan) drawLoose(d draw, at int) {
 		}
 		np.recvs = append(np.recvs, r)
 	}
-	np.recvQ += len(np.recvs) + 2 // none waits for room, since none need end before the last
+	np.recvQ += len(np.recvs)
 }
 
 // dress draws what does not decide about matching.

@@ -147,11 +147,13 @@ func (n *node) excuse(to int, err error) error {
 }
 
 // inTime checks that what a death ended did not wait for longer than promised.
-// A dead device that reads buffers late never says that it has let go of them, so
-// its own operations end with Close.
+// A dead device that reaches into buffers, late or by RDMA, never says that it has let
+// go of them, so its own operations end with Close.
 func (n *node) inTime(began time.Duration, other int) {
+	dev := n.run.p.at(n.plan.host).dev
+	reaches := n.run.p.fabric.CopyLate || dev.RDMARead || dev.RDMAWrite
 	for _, x := range []*node{n, n.run.cast[other]} {
-		if x.diedAt == 0 || (x == n && n.run.p.fabric.CopyLate) {
+		if x.diedAt == 0 || (x == n && reaches) {
 			continue
 		}
 		if late := n.run.w.Elapsed() - max(began, x.diedAt); late > bound+peerTimeout {
