@@ -182,7 +182,7 @@ func (t *Txe) onSent(p *device.Pke) {
 	if runt && t.x != nil {
 		t.x.runtOver(t.link, n)
 	}
-	if t.x != nil && t.x.revoked {
+	if t.x != nil && t.x.revoked && t.m.State == TxAwait {
 		t.letRegionGo()
 	}
 	if t.leaving && t.canLeave() {

@@ -105,6 +105,9 @@ func (t *Txe) onNACK() error {
 	if t.m.Proto == LongReadWrite {
 		s = t.writeAgain()
 	}
+	if t.x != nil && t.x.revoked {
+		t.err = ErrRegionClosed // its memory, from which it would go now, is about to
+	}
 	if t.err != nil && t.m.State == TxAwait && t.m.Proto.readBased() {
 		// Its caller has left, and with him the data.
 		t.pools.env.Counters.NACKsRecv++

@@ -158,12 +158,12 @@ func TestRegisteredMemoryStays(t *testing.T) {
 func TestRegionCloseOnce(t *testing.T) {
 	everywhere(t, efa.EndpointConfig{}, func(t *testing.T, a, b *side) {
 		for range 10 {
-			m, err := b.dom.Alloc(1<<20, remote)
+			m, err := b.dom.Alloc(2<<20, remote)
 			require.NoError(t, err)
 			buf := make([]byte, 1<<20)
 			ops := []*efa.Op{
 				start(t, a, &efa.WriteReq{To: a.peer, At: m.Remote(), Buf: buf, Level: efa.Delivered}),
-				start(t, a, &efa.ReadReq{From: a.peer, At: m.Remote(), Buf: make([]byte, 1<<20)}),
+				start(t, a, &efa.ReadReq{From: a.peer, At: m.Remote().Slice(1<<20, 1<<20), Buf: make([]byte, 1<<20)}),
 			}
 			var all sync.WaitGroup
 			for range 4 {

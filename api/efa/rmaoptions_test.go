@@ -123,13 +123,14 @@ func TestRMAEndsWithPeer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, own := range []bool{false, true} {
 				a, b := lab{dev: dev}.open(t)
-				at := alloc(t, b, n, remote).Remote()
+				// Each its own memory: what is written is not read at the same time.
+				written, read, word := alloc(t, b, n, remote).Remote(), alloc(t, b, n, remote).Remote(), alloc(t, b, 8, remote).Remote()
 				var ops []*efa.Op
-				for range 4 {
+				for range 2 {
 					for _, r := range []efa.Request{
-						&efa.WriteReq{To: a.peer, At: at, Buf: make([]byte, n), Level: efa.Delivered},
-						&efa.ReadReq{From: a.peer, At: at, Buf: make([]byte, n)},
-						&efa.AtomicReq{To: a.peer, At: at, Op: efa.AtomicRead, Form: efa.FetchForm, Result: make([]byte, 1)},
+						&efa.WriteReq{To: a.peer, At: written, Buf: make([]byte, n), Level: efa.Delivered},
+						&efa.ReadReq{From: a.peer, At: read, Buf: make([]byte, n)},
+						&efa.AtomicReq{To: a.peer, At: word, Op: efa.AtomicRead, Form: efa.FetchForm, Result: make([]byte, 1)},
 					} {
 						ops = append(ops, start(t, a, r))
 					}
@@ -155,13 +156,13 @@ func TestRMAEndsWithPeer(t *testing.T) {
 func TestRMACancel(t *testing.T) {
 	const n = 1 << 20
 	everywhere(t, efa.EndpointConfig{}, func(t *testing.T, a, b *side) {
-		m := alloc(t, b, n, remote)
+		written, read, word := alloc(t, b, n, remote), alloc(t, b, n, remote), alloc(t, b, 8, remote)
 		for i := range 40 {
 			buf := make([]byte, n)
 			r := []efa.Request{
-				&efa.WriteReq{To: a.peer, At: m.Remote(), Buf: buf, Level: efa.Level(i % 3)},
-				&efa.ReadReq{From: a.peer, At: m.Remote(), Buf: buf},
-				&efa.AtomicReq{To: a.peer, At: m.Remote(), Op: efa.AtomicRead, Form: efa.FetchForm, Result: buf[:8]},
+				&efa.WriteReq{To: a.peer, At: written.Remote(), Buf: buf, Level: efa.Level(i % 3)},
+				&efa.ReadReq{From: a.peer, At: read.Remote(), Buf: buf},
+				&efa.AtomicReq{To: a.peer, At: word.Remote(), Op: efa.AtomicRead, Form: efa.FetchForm, Result: buf[:8]},
 			}[i%3]
 			op := start(t, a, r)
 			for range i {
@@ -178,8 +179,8 @@ func TestRMACancel(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancelCause(testContext(t))
 		cancel(errEnough)
-		require.ErrorIs(t, a.ep.Write(ctx, a.peer, m.Remote(), nil), errEnough)
-		require.ErrorIs(t, a.ep.Read(ctx, a.peer, m.Remote(), nil), errEnough)
+		require.ErrorIs(t, a.ep.Write(ctx, a.peer, written.Remote(), nil), errEnough)
+		require.ErrorIs(t, a.ep.Read(ctx, a.peer, read.Remote(), nil), errEnough)
 		require.ErrorIs(t, second(b.ep.Peek(ctx)), errEnough)
 	})
 }
