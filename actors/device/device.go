@@ -200,7 +200,7 @@ const (
 	// Info.UnsolicitedWrite; a slot is the caller's again, with nothing in it.
 	OpWritten
 	// OpRefused is a software device's knowledge that it has refused an RDMA
-	// request of (AH, SrcQPN): a key, range or right was wrong.
+	// request of (AH, SrcQPN): a key, range or right was wrong. Imm is the key.
 	OpRefused
 	// OpGone is a software device's knowledge that the process behind
 	// (AH, SrcQPN, QKey) is dead. AH is UnknownAH if there is none.

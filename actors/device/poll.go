@@ -18,7 +18,7 @@ func (q *Queue) Poll(*shard.Shard) int {
 			q.onWritten(c)
 		case OpRefused:
 			q.Counters.RDMARefused++
-			q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID})
+			q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, Key: c.Imm})
 		case OpGone:
 			q.onGone(c)
 		}
@@ -113,7 +113,8 @@ type Refused struct {
 	shard.Message
 	AH  AH
 	QPN uint16
-	GID GID // set when AH is UnknownAH
+	GID GID    // set when AH is UnknownAH
+	Key uint32 // that the request named
 }
 
 // onGone is not on the hot path: a process died.

@@ -76,11 +76,19 @@ func (e *Endpoint) deny(pkt *peer.Packet, err error, code errno.Provider) {
 // not one that was guessed.
 func (e *Endpoint) namesFormer(pkt *peer.Packet) bool {
 	for _, iov := range pkt.Ext.RMA[:pkt.Ext.NRMA] {
-		if e.cfg.Regions.Retired(iov.Key) {
+		if e.cfg.Regions.Retired(uint32(iov.Key)) {
 			return true
 		}
 	}
 	return false
+}
+
+// onIntruded: the device refused a request. Only a key that names nothing is a guess.
+func (e *Endpoint) onIntruded(m *peer.Intruded) {
+	if !e.cfg.Regions.Knows(m.Key) {
+		m.Link.WrongKey()
+	}
+	e.intruded(m.Link, errDevice)
 }
 
 func (e *Endpoint) intruded(l *peer.Link, err error) {
@@ -197,23 +205,25 @@ func (e *Endpoint) onAborted(pkt *peer.Packet) {
 // PEER_ERRORs by msg_id are passed over: each costs a walk.
 const maxMisses = 1000
 
-// Revoke ends the operations that use a region which is being closed. Runs on the
-// shard.
+// Revoke ends the operations that use a region which is being closed, or whose
+// buffer lies in it; those have it in use from now on. The caller has too, until
+// Revoke returns. Runs on the shard.
 func (e *Endpoint) Revoke(r *mr.Region) {
 	if e.state == stopped {
 		return
 	}
 	sh := e.cfg.Shard
 	e.pools.EachTx(func(t *ope.Txe) {
-		if t.UsesRegion(r) {
+		if t.Concerns(r) {
 			sh.Tell(t.Ref(), &ope.Revoke{Region: r})
 		}
 	})
 	e.pools.EachRx(func(x *ope.Rxe) {
-		if x.UsesRegion(r) {
+		if x.Concerns(r) {
 			sh.Tell(x.Ref(), &ope.Revoke{Region: r})
 		}
 	})
+	e.failReceives(func(o *ope.Order) bool { return !ope.Overlap(r.Bytes(), o.Req.Buf) }, ope.ErrRegionClosed)
 	if r.Access()&(device.RemoteRead|device.RemoteWrite) == 0 {
 		return
 	}

@@ -153,7 +153,7 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *device.Refused:
 		e.onStrangersRefusal(m)
 	case *peer.Intruded:
-		e.intruded(m.Link, errDevice)
+		e.onIntruded(m)
 	case *peer.Down:
 		e.onDown(m.Link, m.Err)
 	case *device.Gone:

@@ -10,8 +10,17 @@ import (
 // claim is an unexpected message that was taken out of matching, for one receive
 // to come.
 type claim struct {
-	rxe *ope.Rxe
-	use uint32 // its id, lest it is another message's by now
+	rxe  *ope.Rxe
+	use  uint32 // its id, lest it is another message's by now
+	link *peer.Link
+}
+
+// lost is why the rest of the message will not come.
+func (c *claim) lost() error {
+	if c.link.Err != nil {
+		return c.link.Err
+	}
+	return peer.ErrAborted
 }
 
 // onPeek finds the oldest message that a receive would take now, and describes
@@ -39,7 +48,7 @@ func (e *Endpoint) onPeek(r *ope.Request) {
 		if e.claims == nil {
 			e.claims = make(map[uint64]claim)
 		}
-		e.claims[r.ID] = claim{x, x.Claim()}
+		e.claims[r.ID] = claim{x, x.Claim(), x.Link()}
 	}
 	r.Sink.Done(r, res)
 }
@@ -56,7 +65,7 @@ func (e *Endpoint) onTake(r *ope.Request) {
 	case e.state != open:
 		reject(r, e.endError())
 	case !c.rxe.Is(c.use):
-		reject(r, peer.ErrPeerFailed) // with a part of the message yet to come
+		reject(r, c.lost()) // with a part of the message yet to come
 	default:
 		e.cfg.Shard.Tell(c.rxe.Ref(), c.rxe.Match(e.pools.Orders.Get(r)))
 	}

@@ -3,19 +3,26 @@ package endpoint
 import (
 	"reflect"
 
+	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/wire"
 )
 
 // EachStat calls f for every counter of the endpoint, always in the same order:
 // those of its peers and operations (peer.Counters), of its device queue
 // ("Queue." and device.QueueCounters), of its operations' machines ("tx.STATE
-// event"), and its memory for what nobody asked for. Runs on the shard.
+// event"), its operations in progress (TxInUse, those whose data leaves from here, and
+// RxInUse), and its memory for what nobody asked for. Runs on the shard.
 func (e *Endpoint) EachStat(f func(name string, n uint64)) {
 	eachField("", reflect.ValueOf(&e.env.Counters).Elem(), f)
 	eachField("Queue.", reflect.ValueOf(&e.queue.Counters).Elem(), f)
 	e.pools.Steps.Each(func(machine, state, event string, n uint64) {
 		f(machine+"."+state+" "+event, n)
 	})
+	var tx, rx uint64
+	e.pools.EachTx(func(*ope.Txe) { tx++ })
+	e.pools.EachRx(func(*ope.Rxe) { rx++ })
+	f("TxInUse", tx)
+	f("RxInUse", rx)
 	f("MemoryHeld", uint64(e.env.Mem.Held))
 	f("MemoryPeak", uint64(e.env.Mem.Peak))
 }

@@ -92,6 +92,10 @@ func (r *Region) Use() bool {
 	}
 }
 
+// Share is one more Use by who knows that there is one: it succeeds although the
+// region was retired.
+func (r *Region) Share() { r.state.Add(1) }
+
 // Done takes one successful Use back. Without one it does nothing.
 func (r *Region) Done() {
 	for {

@@ -92,8 +92,12 @@ func (t *Table) remove(r *Region) {
 
 // Retired tells whether the key was a region's until lately: who names it guesses
 // nothing. It takes a lock.
-func (t *Table) Retired(key uint64) bool {
+func (t *Table) Retired(key uint32) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Contains(t.past[:min(t.npast, maxPast)], uint32(key))
+	return slices.Contains(t.past[:min(t.npast, maxPast)], key)
 }
+
+// Knows tells whether the key is a region's, or was until lately. It may take a
+// lock.
+func (t *Table) Knows(key uint32) bool { return t.load().key(key) != nil || t.Retired(key) }

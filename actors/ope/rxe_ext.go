@@ -73,6 +73,25 @@ func (p *Pools) putRxExt(x *rxExt, l *peer.Link) {
 	p.rxExts = x
 }
 
+// Concerns tells whether the operation has to do with a region that is being
+// closed, see Txe.Concerns.
+func (r *Rxe) Concerns(m *mr.Region) bool {
+	if r.UsesRegion(m) {
+		return true
+	}
+	if r.ord == nil || r.done || !Overlap(m.Bytes(), r.ord.Req.Buf) {
+		return false
+	}
+	x := r.ext()
+	if x.nregion == len(x.regions) {
+		return false // not reached: an operation of ours uses one
+	}
+	m.Share()
+	x.regions[x.nregion] = m
+	x.nregion++
+	return true
+}
+
 // UsesRegion tells whether the operation has r in use.
 func (r *Rxe) UsesRegion(m *mr.Region) bool {
 	if r.x == nil {

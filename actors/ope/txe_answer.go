@@ -106,7 +106,7 @@ func (t *Txe) onNACK() error {
 		s = t.writeAgain()
 	}
 	if t.x != nil && t.x.revoked {
-		t.err = ErrRegionClosed // its memory, from which it would go now, is about to
+		t.err = ErrRegionClosed // what it would go from now
 	}
 	if t.err != nil && t.m.State == TxAwait && t.m.Proto.readBased() {
 		// Its caller has left, and with him the data.

@@ -105,6 +105,7 @@ func (t *Txe) letGo() {
 		t.detach()
 		t.err = t.x.canceled
 		t.complete()
+		t.x.doneWith()
 		return
 	case t.ord.Req.Kind == KindWrite && t.m.Proto != LongReadWrite, t.m.State == TxErr:
 		t.fail(t.x.canceled) // in no order with anything: it just stops
@@ -135,6 +136,7 @@ func (t *Txe) letGo() {
 	t.err = t.x.canceled
 	t.complete()
 	t.err = nil
+	t.x.doneWith() // what goes on goes on from copies
 }
 
 // mayDoom tells whether the peer waits for us to go on with a write and has yet to
@@ -172,6 +174,10 @@ func (t *Txe) detach() {
 // onLate: a canceled send could not be ended in time, so its peer is failed.
 func (t *Txe) onLate() {
 	if !t.busy || t.x == nil || t.ord.Req.Sink == nil || t.ord.Req.ID != t.x.late.id {
+		return
+	}
+	if t.ord.Req.Kind == KindWrite { // in no order, so that nobody waits for it: it was refused without a word
+		t.fail(t.x.canceled)
 		return
 	}
 	err := fmt.Errorf("%w: a canceled send of %d bytes did not end: %w", peer.ErrPeerFailed, t.m.Total, errno.ErrTimedOut)

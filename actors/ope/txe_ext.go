@@ -95,5 +95,24 @@ func isRunt(p *device.Pke) bool {
 	return t == wire.TypeRuntReadMsgRTM || t == wire.TypeRuntReadTagRTM
 }
 
+// Concerns tells whether the operation has to do with a region that is being
+// closed: it has it in use, or, from now on, since its buffer lies there.
+func (t *Txe) Concerns(r *mr.Region) bool {
+	if t.UsesRegion(r) {
+		return true
+	}
+	if t.ord.Req.Sink == nil || !Overlap(r.Bytes(), t.ord.Req.Buf) {
+		return false
+	}
+	x := t.ext()
+	if x.nregion == len(x.regions) {
+		return false // not reached: an operation of ours uses one
+	}
+	r.Share()
+	x.regions[x.nregion] = r
+	x.nregion++
+	return true
+}
+
 // UsesRegion tells whether the operation has r in use.
 func (t *Txe) UsesRegion(r *mr.Region) bool { return t.x != nil && t.x.uses(r) }

@@ -114,11 +114,10 @@ func (l *Link) Pardon() { l.keysWrong = -pardon }
 const pardon = 1024
 
 // onRefused: the device itself refused an RDMA request of the peer's.
-func (p *Peer) onRefused() {
+func (p *Peer) onRefused(r *device.Refused) {
 	if p.link.Err != nil {
 		return
 	}
 	p.env.Counters.Refused++
-	p.link.WrongKey()
-	p.env.Sh.Tell(p.env.Endpoint, &Intruded{Link: p.link})
+	p.env.Sh.Tell(p.env.Endpoint, &Intruded{Link: p.link, Key: r.Key})
 }

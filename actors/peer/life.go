@@ -47,10 +47,23 @@ func (p *Peer) onWatch() {
 		return
 	}
 	if silent >= c.ProbeAfter && !p.link.Backoff {
-		p.solicit()
+		if p.solicit(); !p.probing {
+			p.noRoom()
+		}
 	}
 	next := min(c.ProbeAfter, max(c.PeerTimeout-silent, 1))
 	p.watchAgain(next)
+}
+
+// noRoom: no probe can go out, since the send queue is full of what waits for other
+// peers. As long as the device gets on with that, silence says nothing about this one.
+func (p *Peer) noRoom() {
+	c := &p.env.Q.Counters
+	if n := c.SendDone + c.SendProblem; n != p.ended {
+		p.ended = n
+		p.heardFrom()
+		p.link.excuse()
+	}
 }
 
 // expire ends the operations that have waited too long for an answer: the peer

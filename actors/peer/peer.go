@@ -47,7 +47,8 @@ type Peer struct {
 	// Watching.
 	watchMsg watchTick
 	probing  bool
-	asked    bool // for HANDSHAKE, on behalf of the line
+	asked    bool   // for HANDSHAKE, on behalf of the line
+	ended    uint64 // packets that the device was done with when no probe could go out
 }
 
 type handshakeState uint8
@@ -103,7 +104,7 @@ func (p *Peer) Receive(ctx actor.Context) {
 	case *device.Written:
 		p.onWritten(m)
 	case *device.Refused:
-		p.onRefused()
+		p.onRefused(m)
 	case *Bind:
 		p.link.Handle = m.Handle
 	case *Remove:

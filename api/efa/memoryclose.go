@@ -14,10 +14,9 @@ import (
 
 // Close takes the region from the device and from its peers, and gives memory of
 // Alloc back. Operations that the device or a peer carries out in it end, on both
-// sides, if need be with an error; Close waits until they have. Sends and receives
-// with plain buffers do not count as such: who lends them memory of Alloc waits
-// for their outcome before he closes it. Close is idempotent, and returns when the
-// region is closed, whoever closed it.
+// sides, if need be with an error, and so do sends and receives whose buffer lies in
+// it; Close waits until they have. It is idempotent, and returns when the region is
+// closed, whoever closed it.
 func (m *MemoryRegion) Close() error {
 	m.mu.Lock()
 	if m.state != regionOpen {
@@ -27,10 +26,18 @@ func (m *MemoryRegion) Close() error {
 	m.state = regionClosing
 	m.mu.Unlock()
 
+	// Each endpoint finds the region in use until it has looked for operations that
+	// have it without saying so, and has made them say so.
+	m.region.Use()
 	m.region.Retire()
 	for _, c := range m.dom.enabled() {
-		c.control(func() { c.act.Revoke(m.region) })
+		m.region.Share()
+		c.control(func() {
+			c.act.Revoke(m.region)
+			m.region.Done()
+		})
 	}
+	m.region.Done()
 	err := m.wait(func() bool { return m.idle })
 	if err == nil {
 		if err = m.region.Device().Close(); errors.Is(err, device.ErrClosed) {

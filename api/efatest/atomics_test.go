@@ -90,8 +90,8 @@ func (n *node) fetched(a *access, result []byte, err error) {
 		h.end = atLast
 		if a.heard() {
 			h.end = now
-		} else if a.store.closing {
-			h.end = never // it may have come too late
+		} else if a.store.closing || n.doomed {
+			h.end = never // it may have come too late, or something before it not at all
 		}
 		if x.form != efa.UpdateForm {
 			h.Fetches, h.Fetched = true, c.load(result[i*c.size():])

@@ -248,7 +248,7 @@ func (r *run) close(h *host, lost bool) {
 
 var eventNames = map[efa.EventKind]string{
 	efa.PeerFailed: "peer failed", efa.MemoryPressure: "memory pressure", efa.MemoryRelieved: "memory relieved",
-	efa.DeviceFailed: "device failed", efa.NewPeer: "new peer",
+	efa.DeviceFailed: "device failed", efa.NewPeer: "new peer", efa.AccessRefused: "access refused",
 }
 
 var faults = map[sim.Fault]string{
@@ -270,15 +270,31 @@ func (n *node) leave(ctx context.Context) error {
 	for name, v := range stats {
 		n.run.stats[name] += v
 	}
-	if held := stats["MemoryHeld"]; held > 0 && n.run.p.flavor == calm {
-		n.run.fail("endpoint %d holds %d B of messages although all were received", n.id, held)
-	}
+	n.checkStats(stats)
 	for e, ok := n.ep.TryEvent(); ok; e, ok = n.ep.TryEvent() {
 		n.run.w.Logf("event %v of endpoint %d: %v %v", eventNames[e.Kind], n.id, e.Address, e.Err)
 		n.run.stats["event "+eventNames[e.Kind]]++
 	}
 	n.run.w.Logf("close endpoint %d", n.id)
 	return errors.Join(n.ep.Close(), n.sq.Close(), n.rq.Close())
+}
+
+// checkStats looks at counters of what must not happen among those who keep to the
+// protocol, and of what must be over.
+func (n *node) checkStats(stats map[string]uint64) {
+	r := n.run
+	names := []string{"BadShort", "BadType", "BadVersion", "StaleMsgID", "PeerOverMemory"}
+	if r.p.flavor == calm {
+		names = append(names, "BadLength", "MemoryHeld", "TxInUse", "RxInUse", "StaleConnID", "NoAddress", "PeerDown", "PeersFailed")
+	}
+	if r.p.flavor == calm && !r.p.broken && r.stats["store closed"] == 0 { // nothing ends before its time
+		names = append(names, "BadID")
+	}
+	for _, name := range names {
+		if v := stats[name]; v > 0 {
+			r.fail("endpoint %d: %s = %d", n.id, name, v)
+		}
+	}
 }
 
 // died tells whether the outcome of something between a and b may be anything.

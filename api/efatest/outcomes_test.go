@@ -51,6 +51,7 @@ func (n *node) reached(d *deed, a *access, err error) {
 		r.stats["access canceled"]++
 	case a.mayBeRefused() && (refused(err) || a.store.closing && errors.Is(err, efa.ErrPeerAborted)):
 		r.stats["access refused"]++
+		a.refused = true
 	case a.level >= efa.Delivered && errors.Is(err, efa.ErrNotSupported) &&
 		!r.p.both(a.from, a.to, wire.FeatureDeliveryComplete):
 		r.stats["access without DC"]++
@@ -104,4 +105,20 @@ const badAddress = 7
 func badlyRead(err error) bool {
 	op := new(efa.OpError)
 	return errors.As(err, &op) && op.Provider == badAddress
+}
+
+// checkRefused: what an endpoint refuses it counts, and nothing else.
+func (r *run) checkRefused() {
+	if r.p.flavor != calm || r.p.broken {
+		return
+	}
+	wrongs, closed := uint64(0), r.stats["store closed"] > 0
+	for _, a := range r.p.accesses {
+		if a.wrong != right && (a.done || a.refused) {
+			wrongs++
+		}
+	}
+	if n := r.stats["Refused"]; n < wrongs || n > 0 && wrongs == 0 && !closed {
+		r.fail("%d accesses were to be refused, and endpoints have refused %d", wrongs, n)
+	}
 }

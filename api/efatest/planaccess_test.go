@@ -29,8 +29,9 @@ type access struct {
 	cells  *cellAccess
 
 	// What became of it.
-	done      bool         // with success
-	failed    bool         // or it was never begun
+	done      bool // with success
+	failed    bool // or it was never begun
+	refused   bool
 	protocol  efa.Protocol // if known
 	told      int          // how often its target heard of it
 	heardData uint64       // with which data

@@ -130,7 +130,11 @@ func (p *plan) drawManner(d draw, m *message) {
 	if d.chance(.1) {
 		m.pause = d.upTo(50 * time.Microsecond)
 	}
-	if p.flavor == fickle && m.style != injected && m.Len <= maxSize && d.chance(.1) {
+	// To a peer that does not know PEER_ERROR a canceled one goes on from a copy; where
+	// it cannot be copied, that peer may be failed.
+	copied := m.mem == plain && p.nodes[m.From].cfg.Protocol.DetachLimit == 0
+	if p.flavor == fickle && m.style != injected && m.Len <= maxSize && d.chance(.1) &&
+		(copied || p.both(m.From, m.To, wire.FeaturePeerError)) {
 		m.timeout = d.upTo(100*time.Microsecond) + 1
 	}
 }

@@ -308,7 +308,7 @@ func (n *node) got(m *efa.Message, length int) *model.Got {
 func (n *node) unreceived(in *incoming, err error) {
 	r, rc := n.run, in.r
 	switch {
-	case errors.Is(err, efa.ErrCanceled) && rc.Canceled != 0:
+	case errors.Is(err, efa.ErrCanceled) && rc.Canceled != 0 && rc.mem != doomed && !errors.Is(err, efa.ErrPeerAborted):
 		r.stats["recv canceled"]++
 		return
 	case rc.mem == doomed && errors.Is(err, efa.ErrCanceled):
@@ -326,9 +326,7 @@ func (n *node) unreceived(in *incoming, err error) {
 		r.fail("%v: %w", &rc.Recv, err)
 	}
 	r.stats["recv failed"]++
-	if rc.Canceled == 0 {
-		rc.Canceled = rc.Post // it may have thrown a message away any time
-	}
+	rc.Canceled = rc.Post // it may have thrown a message away any time
 	if rc.Source != model.Any {
 		n.inTime(in.began, rc.Source)
 	}

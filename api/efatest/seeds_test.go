@@ -55,6 +55,7 @@ func play(seed uint64, log io.Writer) (*run, error) {
 	r.finish()
 	r.judge()
 	r.checkTold()
+	r.checkRefused()
 	return r, errors.Join(r.errs...)
 }
 

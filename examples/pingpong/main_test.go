@@ -56,7 +56,7 @@ func run(t *testing.T, args ...string) (out, log string, err error) {
 	return o.String(), l.String(), err
 }
 
-var row = regexp.MustCompile(`^(\S+) +(\d+) +=(\d+) +(\S+) +\d+\.\d{6}s +\d+\.\d\d +\d+\.\d\d +\d+\.\d{4}  (eager|medium|long-CTS)$`)
+var row = regexp.MustCompile(`^(\S+) +(\d+) +=(\d+) +(\S+) +\d+\.\d{6}s +\d+\.\d\d +\d+\.\d\d +\d+\.\d{4}  (eager|medium|long-CTS|long-read)$`)
 
 // rows checks a table and returns the size and the protocol of each line.
 func rows(t *testing.T, table string, count int) (sizes, protocols []string) {
@@ -78,7 +78,7 @@ func TestWithoutArguments(t *testing.T) {
 	sizes, protocols := rows(t, out, 10)
 	require.Equal(t, "1", sizes[0])
 	require.Equal(t, "16m", sizes[len(sizes)-1])
-	require.Subset(t, protocols, []string{"eager", "medium", "long-CTS"})
+	require.Subset(t, protocols, []string{"eager", "medium", "long-read"})
 	require.Regexp(t, `^pingpong: shm:\S+ carries the traffic \(MTU \d+\), progress is (manual|pinned) \(auto: .*\)\n$`, log)
 }
 

@@ -127,7 +127,7 @@ func refusedReported(w *world) {
 	for _, kind := range w.kinds() {
 		for _, known := range []bool{false, true} {
 			p.b.denied = nil
-			want := device.Completion{Op: device.OpRefused, AH: device.UnknownAH, SrcQPN: p.a.QPN(), SrcGID: p.a.gid}
+			want := device.Completion{Op: device.OpRefused, AH: device.UnknownAH, SrcQPN: p.a.QPN(), SrcGID: p.a.gid, Imm: p.mr.RKey() + 1}
 			if known {
 				want.AH, want.SrcGID = p.b.ah(p.a), device.GID{}
 			}

@@ -47,7 +47,7 @@ func (b *Inbox) RDMA(from *Source, wr *device.SendWR, regions *Regions) device.S
 	}
 	r, mem := regions.Hold(wr.RKey, wr.Remote, len(wr.Payload), RemoteAccess(wr.Kind))
 	if r == nil {
-		b.refuse(from)
+		b.refuse(from, wr.RKey)
 		return device.StatusBadAddress
 	}
 	defer r.Release()
@@ -104,9 +104,9 @@ func (b *Inbox) written(from *Source, wr *device.SendWR, slot uint64) device.Sta
 	return device.StatusOK
 }
 
-// refuse reports that a request of from was refused, unless many such reports wait
+// refuse reports that a request of from for a region key was refused, unless many such reports wait
 // already.
-func (b *Inbox) refuse(from *Source) {
+func (b *Inbox) refuse(from *Source, key uint32) {
 	b.lock()
 	if b.closed || b.loose >= b.limit {
 		b.unlock()
@@ -114,7 +114,8 @@ func (b *Inbox) refuse(from *Source) {
 	}
 	b.loose++
 	notify := b.add()
-	b.last(from).Op = device.OpRefused
+	c := b.last(from)
+	c.Op, c.Imm = device.OpRefused, key
 	b.unlock()
 	if notify {
 		b.notify()
