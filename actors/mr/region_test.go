@@ -120,12 +120,12 @@ func TestErrors(t *testing.T) {
 func TestRetired(t *testing.T) {
 	var table Table
 	for key := range uint32(1100) {
-		require.False(t, table.Retired(uint32(key)))
+		require.False(t, table.Retired(key))
 		r := table.Add(&fakeMR{mem: make([]byte, 1), key: key}, readable)
-		require.False(t, table.Retired(uint32(key)))
+		require.False(t, table.Retired(key))
 		r.Retire()
 		r.Retire()
-		require.True(t, table.Retired(uint32(key)))
+		require.True(t, table.Retired(key))
 	}
 	require.False(t, table.Retired(75))
 	require.True(t, table.Retired(76))
