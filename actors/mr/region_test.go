@@ -130,3 +130,29 @@ func TestRetired(t *testing.T) {
 	require.False(t, table.Retired(75))
 	require.True(t, table.Retired(76))
 }
+
+// TestShare: who has a region in use may give it to others after it was retired.
+func TestShare(t *testing.T) {
+	var table Table
+	idle := 0
+	r := table.Add(&fakeMR{mem: make([]byte, 1), key: 1}, readable)
+	r.OnIdle = func() { idle++ }
+	require.True(t, r.Use())
+	r.Retire()
+	require.False(t, r.Use())
+	r.Share()
+	require.EqualValues(t, 2, r.Users())
+	r.Done()
+	require.Zero(t, idle)
+	r.Done()
+	require.Equal(t, 1, idle)
+}
+
+func TestKnows(t *testing.T) {
+	var table Table
+	r := table.Add(&fakeMR{mem: make([]byte, 1), key: 7}, readable)
+	require.True(t, table.Knows(7))
+	require.False(t, table.Knows(8))
+	r.Retire()
+	require.True(t, table.Knows(7), "it was a region's until just now")
+}
