@@ -27,12 +27,14 @@ type Peer struct {
 
 	// Sending.
 	nextID     uint32
+	handshake  handshakeState
+	asked      bool // for HANDSHAKE, on behalf of the line
+	probing    bool
 	lineHead   *Turn
 	lineTail   *Turn
 	slotWait   device.SlotWait
 	holds      *Hold
 	holdsTail  *Hold
-	handshake  handshakeState
 	hsWait     device.SlotWait
 	rnrHead    *device.Pke
 	rnrTail    *device.Pke
@@ -46,8 +48,6 @@ type Peer struct {
 
 	// Watching.
 	watchMsg watchTick
-	probing  bool
-	asked    bool   // for HANDSHAKE, on behalf of the line
 	ended    uint64 // packets that the device was done with when no probe could go out
 }
 
