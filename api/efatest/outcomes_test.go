@@ -52,6 +52,8 @@ func (n *node) reached(d *deed, a *access, err error) {
 	case a.mayBeRefused() && (refused(err) || a.store.closing && errors.Is(err, efa.ErrPeerAborted)):
 		r.stats["access refused"]++
 		a.refused = true
+	case errors.Is(err, efa.ErrTimedOut) && (r.p.pressed(a.from) || r.p.pressed(a.to)):
+		r.stats["access too late"]++ // requests, or answers, met RNR for so long
 	case a.level >= efa.Delivered && errors.Is(err, efa.ErrNotSupported) &&
 		!r.p.both(a.from, a.to, wire.FeatureDeliveryComplete):
 		r.stats["access without DC"]++
@@ -65,6 +67,10 @@ func (n *node) reached(d *deed, a *access, err error) {
 	}
 	a.failed = true
 }
+
+// pressed tells whether an endpoint has so little memory that it may let nothing in for
+// a long time.
+func (p *plan) pressed(i int) bool { return p.nodes[i].cfg.Protocol.TotalMemory > 0 }
 
 // succeeded: what was refused cannot have, unless nobody hears of that.
 func (n *node) succeeded(d *deed, a *access) {
