@@ -1,8 +1,6 @@
 package ope
 
 import (
-	"unsafe"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
@@ -227,18 +225,4 @@ func (p *Pools) connID() (has bool, id uint32) {
 		return false, 0
 	}
 	return true, p.env.Addr.ConnID()
-}
-
-// Overlap tells whether two pieces of memory have a byte in common.
-func Overlap(a, b []byte) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return false
-	}
-	x, y := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
-}
-
-// offsetIn is where part, a slice of whole, begins in it.
-func offsetIn(whole, part []byte) uint64 {
-	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 }

@@ -13,12 +13,11 @@ type rxExt struct {
 	src  [wire.MaxIOV]wire.RMAIOV // the peer's memory, in the order of the message
 	nsrc int
 
-	dst     [wire.MaxIOV][]byte     // where a peer's write goes; of other operations unused
-	lkeys   [wire.MaxIOV]uint32     // of dst
-	regions [wire.MaxIOV]*mr.Region // in use
-	ndst    int
-	nregion int
-	lkey    uint32 // of the request's buffer
+	inUse
+	dst   [wire.MaxIOV][]byte // where a peer's write goes; of other operations unused
+	lkeys [wire.MaxIOV]uint32 // of dst
+	ndst  int
+	lkey  uint32 // of the request's buffer
 
 	inLine   bool          // for a piece of that memory
 	bouncing bool          // reads go by way of registered memory of ours
@@ -47,23 +46,6 @@ func (r *Rxe) ext() *rxExt {
 	return r.x
 }
 
-func (x *rxExt) use(r *mr.Region) bool {
-	if !r.Use() {
-		return false
-	}
-	x.regions[x.nregion] = r
-	x.nregion++
-	return true
-}
-
-func (x *rxExt) doneWith() {
-	for _, r := range x.regions[:x.nregion] {
-		r.Done()
-	}
-	clear(x.regions[:])
-	x.nregion = 0
-}
-
 func (p *Pools) putRxExt(x *rxExt, l *peer.Link) {
 	x.doneWith()
 	if x.held > 0 {
@@ -82,25 +64,8 @@ func (r *Rxe) Concerns(m *mr.Region) bool {
 	if r.ord == nil || r.done || !Overlap(m.Bytes(), r.ord.Req.Buf) {
 		return false
 	}
-	x := r.ext()
-	if x.nregion == len(x.regions) {
-		return false // not reached: an operation of ours uses one
-	}
-	m.Share()
-	x.regions[x.nregion] = m
-	x.nregion++
-	return true
+	return r.ext().share(m)
 }
 
-// UsesRegion tells whether the operation has r in use.
-func (r *Rxe) UsesRegion(m *mr.Region) bool {
-	if r.x == nil {
-		return false
-	}
-	for _, y := range r.x.regions[:r.x.nregion] {
-		if y == m {
-			return true
-		}
-	}
-	return false
-}
+// UsesRegion tells whether the operation has m in use.
+func (r *Rxe) UsesRegion(m *mr.Region) bool { return r.x != nil && r.x.uses(m) }

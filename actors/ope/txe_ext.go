@@ -13,8 +13,7 @@ type txExt struct {
 	late     lateMsg
 	canceled error // what the caller's context said
 
-	regions [wire.MaxIOV]*mr.Region // in use
-	nregion int
+	inUse
 	src     [wire.MaxIOV][]byte // memory of a read response, in the order of the request
 	nsrc    int
 	block   []byte // of an atomic response, from the packets' pool
@@ -38,34 +37,6 @@ func (t *Txe) ext() *txExt {
 		}
 	}
 	return t.x
-}
-
-// use keeps a region for the operation; false: it is being closed.
-func (x *txExt) use(r *mr.Region) bool {
-	if !r.Use() {
-		return false
-	}
-	x.regions[x.nregion] = r
-	x.nregion++
-	return true
-}
-
-func (x *txExt) uses(r *mr.Region) bool {
-	for _, y := range x.regions[:x.nregion] {
-		if y == r {
-			return true
-		}
-	}
-	return false
-}
-
-// doneWith lets go of the regions.
-func (x *txExt) doneWith() {
-	for _, r := range x.regions[:x.nregion] {
-		r.Done()
-	}
-	clear(x.regions[:])
-	x.nregion = 0
 }
 
 func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
@@ -104,14 +75,7 @@ func (t *Txe) Concerns(r *mr.Region) bool {
 	if t.ord.Req.Sink == nil || !Overlap(r.Bytes(), t.ord.Req.Buf) {
 		return false
 	}
-	x := t.ext()
-	if x.nregion == len(x.regions) {
-		return false // not reached: an operation of ours uses one
-	}
-	r.Share()
-	x.regions[x.nregion] = r
-	x.nregion++
-	return true
+	return t.ext().share(r)
 }
 
 // UsesRegion tells whether the operation has r in use.

@@ -109,7 +109,7 @@ func (t *Txe) useSource(p Proto) bool {
 
 // source is the region of the buffer, nil if it has none in use.
 func (t *Txe) source() *mr.Region {
-	if t.x == nil || t.x.nregion == 0 {
+	if t.x == nil || t.x.n == 0 {
 		return nil
 	}
 	return t.x.regions[0]
