@@ -13,12 +13,12 @@ const (
 	Compare             // fi_compare_atomic: an operand and a comparand; answered likewise
 )
 
-// FormOf gives the form of an RTA packet.
-func FormOf(k wire.RTAKind) Form {
-	switch k {
-	case wire.RTAFetch:
+// FormOf gives the form of an RTA packet of type t.
+func FormOf(t wire.Type) Form {
+	switch t {
+	case wire.TypeFetchRTA:
 		return Fetch
-	case wire.RTACompare:
+	case wire.TypeCompareRTA:
 		return Compare
 	default:
 		return Write

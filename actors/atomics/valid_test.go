@@ -68,7 +68,7 @@ func TestValidIsWithinWire(t *testing.T) {
 	for op := range wire.AtomicOp(numOps) {
 		for d := range wire.Datatype(numTypes) {
 			for _, k := range []wire.RTAKind{wire.RTAWrite, wire.RTAFetch, wire.RTACompare, wire.RTADCWrite} {
-				accepts, valid := op.Accepts(k, d), Valid(op, d, FormOf(k))
+				accepts, valid := op.Accepts(k, d), Valid(op, d, FormOf((&wire.RTA{Kind: k}).Type()))
 				require.True(t, accepts || !valid, "%v %v", op, d)
 				if accepts && !valid {
 					require.Contains(t, d.String(), "LONG_DOUBLE")

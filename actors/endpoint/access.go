@@ -115,7 +115,7 @@ func (e *Endpoint) onWrite(pkt *peer.Packet) {
 // onAtomic carries out an atomic on each piece of memory that it names, in its
 // turn among the messages, and answers.
 func (e *Endpoint) onAtomic(pkt *peer.Packet) {
-	x, form := pkt.Ext, atomicForm(pkt.Type)
+	x, form := pkt.Ext, atomics.FormOf(pkt.Type)
 	want := device.RemoteWrite
 	if form != atomics.Write {
 		want = device.RemoteRead
@@ -142,17 +142,6 @@ func (e *Endpoint) onAtomic(pkt *peer.Packet) {
 	}
 	if err != nil {
 		e.deny(pkt, err, errno.ProvInvalidDatatype)
-	}
-}
-
-func atomicForm(t wire.Type) atomics.Form {
-	switch t {
-	case wire.TypeFetchRTA:
-		return atomics.Fetch
-	case wire.TypeCompareRTA:
-		return atomics.Compare
-	default:
-		return atomics.Write
 	}
 }
 

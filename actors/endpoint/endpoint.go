@@ -95,7 +95,6 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.env.Q = e.queue
 	e.pools = ope.NewPools(e.env, cfg.Policy, e.spawnOp)
 	e.pools.DetachLimit = uint64(cfg.DetachLimit)
-	e.pools.CopiesAtPost = info.CopiesAtPost
 	e.pools.Unlist = e.unlist
 	e.pools.Info, e.pools.Device, e.pools.Regions = info, cfg.Device, cfg.Regions
 	e.pools.OnWritten = e.written

@@ -18,22 +18,6 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// releases is how the captured ones talk.
-var releases = map[string]era.Profile{
-	"1.17.0": {
-		Name: "1.17.0", Limited: true, Features: wire.MakeFeatures(wire.FeatureRDMARead, wire.FeatureDeliveryComplete,
-			wire.FeatureConstantHeader, wire.FeatureConnIDHeader, wire.FeatureRunt),
-		NoHostID: true, NoDeviceVersion: true, Rounding: era.Up,
-		ReadWaits: true, RMANoWait: true, CQData32: true, RecvWindow: 16384,
-	},
-	"2.3.1": {
-		Name: "2.3.1", Limited: true, Features: wire.MakeFeatures(wire.FeatureRDMARead, wire.FeatureDeliveryComplete,
-			wire.FeatureConstantHeader, wire.FeatureConnIDHeader, wire.FeatureRunt, wire.FeatureRDMAWrite,
-			wire.FeatureReadNACK, wire.FeatureUserRecvQP, wire.FeatureUnsolicitedWrite),
-		RecvWindow: 16384,
-	},
-}
-
 // newReplay opens the endpoint with what the scenario says about its side.
 func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 	r := &replay{
@@ -48,6 +32,8 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 	}
 	info.PartID = uint32(r.env("EFASHIM_PART_ID", 0xefa1))
 	host, _ := strconv.ParseUint(strings.TrimPrefix(s.Env["EFASHIM_HOST_ID"], "i-0"), 16, 64)
+	talk, ok := era.ByName(s.Libfabric)
+	require.True(t, ok, s.Libfabric)
 	var err error
 	r.rig, err = script.Start(script.Config{
 		Info: info,
@@ -61,7 +47,7 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 				RuntSize:     r.env("FI_EFA_RUNT_SIZE", 0),
 			},
 			Peer: peer.Config{
-				Features: r.features(&info), HostID: host, Era: releases[s.Libfabric],
+				Features: r.features(&info), HostID: host, Era: talk,
 				Homogeneous: slices.Contains(s.Args, "-H"), WaitHandshake: slices.Contains(s.Args, "-Z"),
 			},
 		},
@@ -79,17 +65,7 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 // features is what the endpoint can do on such a device; of that it advertises
 // what its release has words for.
 func (r *replay) features(i *device.Info) wire.Features {
-	f := wire.MakeFeatures(wire.FeatureConnIDHeader, wire.FeatureDeliveryComplete, wire.FeatureRunt,
-		wire.FeatureReadNACK, wire.FeaturePeerError)
-	if i.RDMARead {
-		f.Set(wire.FeatureRDMARead)
-	}
-	if i.RDMAWrite {
-		f.Set(wire.FeatureRDMAWrite)
-	}
-	if i.UnsolicitedWrite {
-		f.Set(wire.FeatureUnsolicitedWrite)
-	}
+	f := new(ope.Policy).Features(i)
 	if slices.Contains(r.s.Args, "-z") {
 		f.Set(wire.FeatureConstantHeader) // 1.17's receive without copies
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/internal/golden"
 	"github.com/efactor/efactor/internal/script"
@@ -85,7 +86,7 @@ func (r *replay) act(op *operation) {
 	default:
 		req.Kind, req.Op, req.Type = ope.KindAtomic, op.op, op.dt
 		req.Buf = elements(op.dt, op.n, p.Seed)
-		req.Form = map[string]ope.Fetches{
+		req.Form = map[string]atomics.Form{
 			"atomic": ope.AtomicWrite, "fetch": ope.AtomicFetch, "compare": ope.AtomicCompare,
 		}[op.name]
 		req.More = &ope.More{}

@@ -60,7 +60,7 @@ func (s *scenario) open(d *datadriven.TestData) {
 	}
 	ours := wire.MakeFeatures(wire.FeatureConnIDHeader)
 	if d.HasArg("all") {
-		ours = allFeatures(&cfg.Info)
+		ours = new(ope.Policy).Features(&cfg.Info)
 	}
 	theirs := ours
 	if d.HasArg("features") {
@@ -87,22 +87,6 @@ func (s *scenario) open(d *datadriven.TestData) {
 	s.rig.Auto = d.HasArg("auto")
 	s.rig.TakeLog()
 	s.seen = *s.rig.EP.Counters()
-}
-
-// allFeatures is what an endpoint on such a device advertises.
-func allFeatures(i *device.Info) wire.Features {
-	f := wire.MakeFeatures(wire.FeatureDeliveryComplete, wire.FeatureConnIDHeader, wire.FeatureRunt,
-		wire.FeatureReadNACK, wire.FeaturePeerError)
-	if i.RDMARead {
-		f.Set(wire.FeatureRDMARead)
-	}
-	if i.RDMAWrite {
-		f.Set(wire.FeatureRDMAWrite)
-	}
-	if i.UnsolicitedWrite {
-		f.Set(wire.FeatureUnsolicitedWrite)
-	}
-	return f
 }
 
 // features reads a list of their numbers.

@@ -6,6 +6,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/internal/script"
 )
@@ -122,7 +123,7 @@ func (s *scenario) operands(d *datadriven.TestData, req *ope.Request, n int) {
 	require.NoError(s.t, err, d.Pos)
 	req.Buf, err = script.ParseValues(req.Type, word("value"))
 	require.NoError(s.t, err, d.Pos)
-	req.Form = map[string]ope.Fetches{"fetch": ope.AtomicFetch, "compare": ope.AtomicCompare}[word("form")]
+	req.Form = map[string]atomics.Form{"fetch": ope.AtomicFetch, "compare": ope.AtomicCompare}[word("form")]
 	if req.Form != ope.AtomicWrite {
 		req.More = &ope.More{Result: make([]byte, n)}
 		req.More.Compare, err = script.ParseValues(req.Type, word("compare"))

@@ -146,10 +146,8 @@ func (e *Endpoint) Insert(first, n uint64) {
 }
 
 func (e *Endpoint) findPeer(addr wire.RawAddr) *peer.Link {
-	for _, m := range e.routes.byAH {
-		if x := m[addr.QPN()]; x != nil && x.cur != nil && x.cur.Addr == addr {
-			return x.cur
-		}
+	if l := e.knownAt(addr.GID(), addr.QPN()); l != nil && l.Addr == addr {
+		return l
 	}
 	return nil
 }

@@ -3,7 +3,9 @@ package ope
 import (
 	"errors"
 	"fmt"
+	"math"
 
+	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/wire"
 )
@@ -12,7 +14,7 @@ import (
 type Facts struct {
 	Headers
 	Kind    Kind
-	Form    Fetches
+	Form    atomics.Form
 	Total   int
 	Tagged  bool
 	Deliver bool
@@ -168,10 +170,13 @@ func (f *Facts) read(p *Policy) Shape {
 	default:
 		s.Proto = LongCTSRead
 		// At least what a READRSP holds: responders put that much into it.
-		s.Window = min(s.Total, uint64(max(p.Credits*(f.MTU-ctsDataHeader), f.MTU-wire.READRSPLen)))
+		s.Window = min(s.Total, uint64(max(p.Credits*(f.MTU-ctsDataHeader), f.MTU-wire.READRSPLen)), maxRTRWindow)
 	}
 	return s
 }
+
+// maxRTRWindow is the most that an RTR can grant: its recv_length has 32 bits.
+const maxRTRWindow = math.MaxUint32
 
 func (f *Facts) atomic() (Shape, error) {
 	p := [...]Proto{AtomicWrite: WriteAtomic, AtomicFetch: FetchAtomic, AtomicCompare: CompareAtomic}[f.Form]

@@ -2,10 +2,12 @@ package ope
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/errno"
 )
 
@@ -131,6 +133,14 @@ func TestChooseWindows(t *testing.T) {
 	require.Equal(t, LongCTSRead, s.Proto)
 	require.EqualValues(t, 8736, s.Window, "never more than the message")
 
+	// recv_length has 32 bits, and a grant in CTS must not wrap around either.
+	huge := Policy{Credits: math.MaxInt}.WithDefaults()
+	f.Total = 1 << 40
+	s, err = Choose(&f, &huge)
+	require.NoError(t, err)
+	require.EqualValues(t, math.MaxUint32, s.Window)
+	require.Positive(t, huge.Credits*testMTU)
+
 	for _, c := range []struct{ total, parts int }{{0, 1}, {1, 1}, {1000, 1}, {1001, 2}, {2000, 2}, {2001, 3}} {
 		f := able(Facts{Kind: KindWrite, CanWrite: true, Total: c.total})
 		f.MaxRDMA = 1000
@@ -149,7 +159,7 @@ func TestChooseWindows(t *testing.T) {
 func TestChooseAtomics(t *testing.T) {
 	p := Policy{}.WithDefaults()
 	for _, c := range []struct {
-		form Fetches
+		form atomics.Form
 		dc   bool
 		want Proto
 		most int

@@ -1,6 +1,10 @@
 package ope
 
-import "github.com/efactor/efactor/actors/era"
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/wire"
+)
 
 // Rounding is how a medium message is cut (§3.2; releases differ).
 type Rounding = era.Rounding
@@ -38,7 +42,28 @@ func (p Policy) WithDefaults() Policy {
 	set(&p.MinReadWrite, 65536)
 	set(&p.ReadSegment, 1<<30)
 	set(&p.Credits, 32)
+	p.Credits = min(p.Credits, maxCredits)
 	return p
+}
+
+// maxCredits keeps a window, in bytes, far from the end of 64 bits.
+const maxCredits = 1 << 20
+
+// Features is what HANDSHAKE tells peers that an endpoint with the policy can do on
+// a device (§2.1): the protocol's own always, RDMA as the device has it.
+func (p *Policy) Features(i *device.Info) wire.Features {
+	f := wire.MakeFeatures(wire.FeatureConnIDHeader, wire.FeatureDeliveryComplete, wire.FeatureRunt,
+		wire.FeatureReadNACK, wire.FeaturePeerError)
+	if i.RDMARead && !p.NoRDMARead {
+		f.Set(wire.FeatureRDMARead)
+	}
+	if i.RDMAWrite && !p.NoRDMAWrite {
+		f.Set(wire.FeatureRDMAWrite)
+	}
+	if i.UnsolicitedWrite && !p.NoRDMAWrite {
+		f.Set(wire.FeatureUnsolicitedWrite)
+	}
+	return f
 }
 
 // align is the alignment of the parts of a medium message in host memory.

@@ -31,8 +31,6 @@ type Pools struct {
 	// DetachLimit is how many unsent bytes of a canceled send are copied so
 	// that its caller can go.
 	DetachLimit uint64
-	// CopiesAtPost: the device keeps no reference to a payload.
-	CopiesAtPost bool
 	// Info is the device's, Device registers memory to read into.
 	Info   device.Info
 	Device device.Device

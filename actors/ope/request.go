@@ -3,6 +3,7 @@ package ope
 import (
 	"fmt"
 
+	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/wire"
 )
@@ -25,14 +26,11 @@ const (
 	KindWritten // never submitted: a peer's write with data, told to the endpoint
 )
 
-// Fetches tells whether an atomic brings something back, and whether it compares.
-type Fetches uint8
-
 // The three forms of an atomic (§3.3).
 const (
-	AtomicWrite   Fetches = iota // WRITE_RTA, or DC_WRITE_RTA
-	AtomicFetch                  // FETCH_RTA: what was there goes to More.Result
-	AtomicCompare                // COMPARE_RTA: with More.Compare
+	AtomicWrite   = atomics.Write   // WRITE_RTA, or DC_WRITE_RTA
+	AtomicFetch   = atomics.Fetch   // FETCH_RTA: what was there goes to More.Result
+	AtomicCompare = atomics.Compare // COMPARE_RTA: with More.Compare
 )
 
 // Flags of a request.
@@ -51,7 +49,7 @@ const (
 // Request is what the application asked for, as it crosses to the shard.
 type Request struct {
 	Kind   Kind
-	Form   Fetches       // KindAtomic
+	Form   atomics.Form  // KindAtomic
 	Op     wire.AtomicOp // KindAtomic
 	Type   wire.Datatype // KindAtomic: of the elements of Buf
 	Flags  Flags

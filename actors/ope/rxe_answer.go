@@ -156,14 +156,12 @@ func (r *Rxe) complete() {
 	r.done = true
 	placed := min(r.m.Total, uint64(len(q.Buf)))
 	res := &r.pools.res
-	*res = Result{
-		N: int(placed), Proto: r.m.Proto, Peer: r.link.Handle, From: &r.link.Addr,
-		Tag: r.tag, Data: r.data, HasData: r.hasData,
-	}
+	r.Describe(res)
+	res.N = int(placed)
 	switch {
 	case r.err != nil:
 		res.Err, res.N = r.err, 0
-	case q.Flags&Discard != 0:
+	case q.Flags&Discard != 0: // all of it is gone
 		res.N = int(r.m.Total)
 	case r.m.Total > placed:
 		res.Lost = int(r.m.Total - placed)

@@ -54,7 +54,7 @@ func (r *Rxe) onGrant(p *device.Pke) {
 	}
 	r.m.Begin(RxMatched, s.Proto, s.Total, s.Total)
 	if r.pools.env.Config.Era.RTRWhole {
-		s.Window = s.Total
+		s.Window = min(s.Total, maxRTRWindow)
 	}
 	r.m.Granted(s.Window)
 	h := wire.RTR{

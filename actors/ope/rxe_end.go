@@ -160,7 +160,7 @@ func (r *Rxe) release() {
 	r.next, r.pools.rxFree = r.pools.rxFree, r
 }
 
-// Describe says what message it is, for a peek.
+// Describe says what message it is, as an outcome has it.
 func (r *Rxe) Describe(res *Result) {
 	*res = Result{
 		N: int(r.m.Total), Proto: r.m.Proto, Peer: r.link.Handle, From: &r.link.Addr,
@@ -179,6 +179,4 @@ func (r *Rxe) Claim() uint32 {
 func (r *Rxe) Is(id uint32) bool { return r.busy && r.id == id && !r.m.State.over() }
 
 // IsMessage tells whether it receives a message.
-func (r *Rxe) IsMessage() bool {
-	return r.m.State < RxAsk || r.ord != nil && r.ord.Req.Kind != KindRead
-}
+func (r *Rxe) IsMessage() bool { return !r.target && (r.ord == nil || r.ord.Req.Kind != KindRead) }

@@ -65,7 +65,7 @@ func (t *Txe) onRevoke(r *mr.Region) {
 // packet needs it: what the peer may still read is closed to it by the device. Its
 // answer is awaited without the caller.
 func (t *Txe) letRegionGo() {
-	if t.m.Flying > 0 && !t.pools.CopiesAtPost {
+	if t.m.Flying > 0 && !t.pools.Info.CopiesAtPost {
 		return
 	}
 	t.x.revoked = false
@@ -129,7 +129,6 @@ func (t *Txe) letGo() {
 	rest := t.ord.Req.Buf[min(t.m.Sent, uint64(len(t.ord.Req.Buf))):]
 	t.pools.detached += uint64(len(rest))
 	t.ord.Req.Buf = append([]byte(nil), rest...)
-	t.x.doneWith() // a refused one is not read any more
 	if m := t.ord.Req.More; m != nil {
 		t.ord.Req.More = &More{Compare: append([]byte(nil), m.Compare...), Result: make([]byte, len(m.Result))}
 	}
@@ -143,7 +142,7 @@ func (t *Txe) letGo() {
 // say by which id it knows it.
 func (t *Txe) mayDoom() bool {
 	return t.ord.Req.Kind == KindWrite && t.m.State == TxWait && !t.hasPeer && t.link.Can(wire.FeaturePeerError) &&
-		(t.m.Flying == 0 || t.pools.CopiesAtPost)
+		(t.m.Flying == 0 || t.pools.Info.CopiesAtPost)
 }
 
 // detachedLimits is how many callers' DetachLimit may be copied at a time.
@@ -157,7 +156,7 @@ func (t *Txe) canLeave() bool {
 	}
 	rest, limit := t.m.Total-t.m.Sent, t.pools.DetachLimit
 	return rest <= limit && t.pools.detached+rest <= detachedLimits*limit &&
-		(t.m.Flying == 0 || t.pools.CopiesAtPost)
+		(t.m.Flying == 0 || t.pools.Info.CopiesAtPost)
 }
 
 // mayAbort tells whether the peer can be told that a message ends before its end.

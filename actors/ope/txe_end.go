@@ -44,7 +44,7 @@ func (t *Txe) fail(err error) {
 		}
 		t.leaveLine()
 	}
-	if t.m.Flying > 0 && t.pools.CopiesAtPost && !protos[t.m.Proto].rdma {
+	if t.m.Flying > 0 && t.pools.Info.CopiesAtPost && !protos[t.m.Proto].rdma {
 		t.detach()
 	}
 	t.settle()

@@ -44,13 +44,13 @@ const (
 type Datatype = wire.Datatype
 
 // AtomicForm is what an atomic brings along and what it brings back.
-type AtomicForm uint8
+type AtomicForm = atomics.Form
 
 // The forms.
 const (
-	UpdateForm  AtomicForm = iota // an operand, and nothing comes back (fi_atomic)
-	FetchForm                     // an operand, and what was there before comes back (fi_fetch_atomic)
-	CompareForm                   // a comparand too (fi_compare_atomic)
+	UpdateForm  = atomics.Write   // an operand, and nothing comes back (fi_atomic)
+	FetchForm   = atomics.Fetch   // an operand, and what was there before comes back (fi_fetch_atomic)
+	CompareForm = atomics.Compare // a comparand too (fi_compare_atomic)
 )
 
 // AtomicReq is an atomic on a peer's memory, see [Update], [Fetch] and [Compare].
@@ -76,10 +76,10 @@ func (*AtomicReq) request() {}
 // QueryAtomic tells whether there is the operation on elements of type t in a form,
 // and how many elements it takes at most (fi_query_atomic).
 func (d *Domain) QueryAtomic(op AtomicOp, t Datatype, form AtomicForm) (most int, ok bool) {
-	if form > CompareForm || !atomics.Valid(op, t, atomics.Form(form)) {
+	if !atomics.Valid(op, t, form) {
 		return 0, false
 	}
-	return atomics.Count(t, atomics.Form(form), d.maxAtomic()), true
+	return atomics.Count(t, form, d.maxAtomic()), true
 }
 
 // maxAtomic is the most bytes of operand and comparand.
@@ -103,7 +103,7 @@ func (e *Endpoint) atomicRequest(req *ope.Request, r *AtomicReq, s *settings) er
 		flags = s.withoutInject().flags(r.Level, false, r.Quiet)
 	}
 	*req = ope.Request{
-		Kind: ope.KindAtomic, Form: ope.Fetches(r.Form), Op: r.Op, Type: r.Type, Peer: uint64(r.To),
+		Kind: ope.KindAtomic, Form: r.Form, Op: r.Op, Type: r.Type, Peer: uint64(r.To),
 		Addr: r.At.Addr, Key: r.At.Key, Buf: r.Operand, Token: s.tokenOf(r.Token), Flags: flags,
 	}
 	toWire(&req.Buf, r.Type)

@@ -10,7 +10,6 @@ import (
 	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
-	"github.com/efactor/efactor/wire"
 )
 
 // Enable opens the endpoint on its device and gives it an address. A failure, for
@@ -34,20 +33,22 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 	for id == 0 {
 		id = randomConnID(c)
 	}
+	info := c.dom.fab.dev.Info()
+	policy := ope.Policy{
+		MaxMedium: p.MaxMedium, MinRead: p.MinRead, MinReadWrite: p.MinReadWrite, ReadSegment: p.ReadSegment,
+		RuntSize: p.RuntSize, Credits: p.Credits, Rounding: p.Rounding,
+		NoRDMARead: p.NoRDMARead, NoRDMAWrite: p.NoRDMAWrite,
+	}
 	talk, _ := era.ByName(p.Era) // checked by NewEndpoint; "" is nobody's, and ours
 	act, err := endpoint.Open(endpoint.Config{
 		Shard: c.sh, Device: c.dom.fab.dev, Book: book{c.cfg.AV}, Regions: &c.dom.regions,
 		ConnID: id, QPN: c.cfg.QPN, SQ: p.SendQueue, RQ: p.RecvQueue, RNRRetry: rnrRetry(p.RNRRetry),
 		DetachLimit: p.DetachLimit,
-		Policy: ope.Policy{
-			MaxMedium: p.MaxMedium, MinRead: p.MinRead, MinReadWrite: p.MinReadWrite, ReadSegment: p.ReadSegment,
-			RuntSize: p.RuntSize, Credits: p.Credits, Rounding: p.Rounding,
-			NoRDMARead: p.NoRDMARead, NoRDMAWrite: p.NoRDMAWrite,
-		},
+		Policy:      policy,
 		Peer: peer.Config{
 			RecvWindow: p.RecvWindow, MsgIDBase: p.FirstMsgID, RNRInitial: p.RNRInitial, RNRMax: p.RNRMax,
 			ProbeAfter: p.ProbeAfter, PeerTimeout: p.PeerTimeout, PeerMemory: p.PeerMemory,
-			TotalMemory: p.TotalMemory, Features: c.features(), HostID: p.HostID,
+			TotalMemory: p.TotalMemory, Features: policy.Features(&info), HostID: p.HostID,
 			Homogeneous: p.Homogeneous, Era: talk, WaitHandshake: p.WaitHandshake,
 		},
 		OnEvent: c.onEvent, OnWritten: c.onWritten, WrittenRoom: c.writtenRoom, OnFlush: c.onFlush, Log: c.log,
@@ -58,23 +59,6 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 	c.act = act
 	c.state.Store(enabled)
 	return nil
-}
-
-// features is what HANDSHAKE tells peers that the endpoint can do.
-func (c *core) features() wire.Features {
-	f := wire.MakeFeatures(wire.FeatureConnIDHeader, wire.FeatureDeliveryComplete, wire.FeatureRunt,
-		wire.FeatureReadNACK, wire.FeaturePeerError)
-	i, p := c.dom.fab.dev.Info(), &c.cfg.Protocol
-	if i.RDMARead && !p.NoRDMARead {
-		f.Set(wire.FeatureRDMARead)
-	}
-	if i.RDMAWrite && !p.NoRDMAWrite {
-		f.Set(wire.FeatureRDMAWrite)
-	}
-	if i.UnsolicitedWrite && !p.NoRDMAWrite {
-		f.Set(wire.FeatureUnsolicitedWrite)
-	}
-	return f
 }
 
 // randomConnID draws a connid: libfabric's are 31 bits, not 0.
