@@ -56,7 +56,12 @@ func secondProcess(what string, args []string) int {
 			return 9
 		}
 		if what == "linger" {
-			select {}
+			// For ever; select {} is a deadlock where Go is built without cgo.
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				panic(err)
+			}
+			_, _ = l.Accept()
 		}
 		return 0
 	}
