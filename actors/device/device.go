@@ -52,7 +52,8 @@ type MR interface {
 	// or on a simulated device a number.
 	Addr() uint64
 	// LKey and RKey name the region in work requests, for the local and the
-	// remote side. RKey cannot be guessed. They are the same on EFA and here.
+	// remote side. RKey cannot be guessed. Software devices have one number for
+	// both; EFA's LKey has 24 bits.
 	LKey() uint32
 	RKey() uint32
 	// Remote tells whether the device carries RDMA of others to this region.
@@ -96,8 +97,8 @@ type Info struct {
 // QPConfig says what queue pair to open. Zero depths mean the device's default.
 type QPConfig struct {
 	SQDepth, RQDepth int
-	QPN              uint16 // 0: any free one
-	QKey             uint32 // also the connid of the endpoint (§1.4)
+	QPN              uint16 // 0: any free one; EFA chooses itself and refuses others
+	QKey             uint32 // also the connid of the endpoint (§1.4); bit 31 is the kernel's on EFA
 	RNRRetry         uint8  // device resends before it reports RNR; 7: for ever
 
 	// Notify is called from any goroutine when something may have become
@@ -119,7 +120,8 @@ type QP interface {
 
 	// CreateAH returns the address handle of gid; the same gid gives the same
 	// handle, counted, until as many DestroyAH. A dead or unknown gid is no
-	// error here: sends to it end with a status.
+	// error on a software device: sends to it end with a status. EFA refuses
+	// what it knows to be out of reach, and more handles than it has.
 	CreateAH(gid GID) (AH, error)
 	DestroyAH(ah AH) error
 
