@@ -22,17 +22,17 @@ type Profile struct {
 	Notify              bool // completion channels work
 	SGID                bool // CQs show the GID of an unknown sender
 
-	PartID               uint32 // 0xefa0 to 0xefa4
-	MaxRDMA              uint32 // bytes
+	PartID                uint32 // 0xefa0 to 0xefa4
+	MaxRDMA               uint32 // bytes
 	MaxSQ, MaxRQ, MaxQPWR uint32
-	MaxSGESQ, MaxSGERQ   uint16
-	MaxQP, MaxCQ, MaxCQE uint32
-	MaxMR, MaxPD, MaxAH  uint32
-	MaxLLQ               uint32 // bytes
-	MaxTxBatch           uint16 // units of 64 bytes; 0: no limit
-	MinSQ                uint16
-	SubCQs               uint16
-	Inline, InlineEx     uint16 // bytes inline in a WQE of 64 and of 128 bytes; InlineEx 0: only 64
-	CompVectors          uint32
-	QPNReuse             bool // a QP number is free again as soon as the QP is destroyed, lowest first
+	MaxSGESQ, MaxSGERQ    uint16
+	MaxQP, MaxCQ, MaxCQE  uint32
+	MaxMR, MaxPD, MaxAH   uint32
+	MaxLLQ                uint32 // bytes
+	MaxTxBatch            uint16 // units of 64 bytes; 0: no limit
+	MinSQ                 uint16
+	SubCQs                uint16
+	Inline, InlineEx      uint16 // bytes inline in a WQE of 64 and of 128 bytes; InlineEx 0: only 64
+	CompVectors           uint32
+	QPNReuse              bool // a QP number is free again as soon as the QP is destroyed, lowest first
 }
