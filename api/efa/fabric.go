@@ -32,19 +32,31 @@ type Config struct {
 //	shm          shared memory between processes of one user on this host
 //	shm:DIR      the same, meeting in the directory DIR
 //	sim          a simulated fabric inside this process, one port of it
-func OpenDevice(name string) (Device, error) {
-	driver, arg, _ := strings.Cut(name, ":")
-	switch driver {
-	case "", "shm":
-		return shm.Open(shm.Config{Dir: arg})
-	case "sim":
+//
+// After shm or shm:DIR, ?host=NAME gives the device an address as if it were on a host
+// of that name: who meets in a directory need not have one GID.
+func OpenDevice(name string) (Device, error) { return openDevice(name, nil) }
+
+func openDevice(name string, log *slog.Logger) (Device, error) {
+	path, host, named := strings.Cut(name, "?host=")
+	driver, arg, _ := strings.Cut(path, ":")
+	switch {
+	case named && host == "":
+		return nil, fmt.Errorf("%w: device %q: host without a name", ErrInvalid, name)
+	case driver == "" || driver == "shm":
+		cfg := shm.Config{Dir: arg, Logger: log}
+		if named {
+			cfg.GID = shm.HostGID(host)
+		}
+		return shm.Open(cfg)
+	case driver == "sim" && !named:
 		f, err := sim.New(sim.Config{})
 		if err != nil {
 			return nil, err
 		}
 		return f.OpenDevice(sim.DeviceConfig{})
 	default:
-		return nil, fmt.Errorf("%w: device %q: want shm, shm:DIR or sim", ErrInvalid, name)
+		return nil, fmt.Errorf("%w: device %q: want shm, shm:DIR, either with ?host=NAME, or sim", ErrInvalid, name)
 	}
 }
 
@@ -78,7 +90,7 @@ func Open(cfg Config) (*Fabric, error) {
 		f.log = slog.New(slog.DiscardHandler)
 	}
 	if f.dev == nil {
-		dev, err := OpenDevice(cfg.DeviceName)
+		dev, err := openDevice(cfg.DeviceName, f.log)
 		if err != nil {
 			return nil, fmt.Errorf("efa: open: %w", err)
 		}

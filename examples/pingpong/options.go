@@ -28,7 +28,7 @@ As fi_pingpong's; -I, -S, -c and -m must be the same on both sides:
   -6           control connection over IPv6 only
 
 Further:
-  -device name    shm, shm:DIR... (shm)
+  -device name    shm, shm:DIR..., of shared memory with ?host=NAME for another GID (shm)
   -progress mode  auto, manual, pinned or cooperative (auto)
   -tagged         same as -m tagged
   -warmup n       messages each way that go before each size, and are not counted; the

@@ -7,7 +7,9 @@ import (
 )
 
 var addressCases = []testCase{
-	{name: "AHCounted", devices: 3, run: ahCounted},
+	{name: "AHCounted", devices: 3, run: ahCounted, needs: manyGIDs},
+	{name: "AHReused", devices: 3, run: ahReused, needs: manyGIDs},
+	{name: "AHOfAnother", devices: 3, run: ahOfAnother, needs: manyGIDs},
 	{name: "AHNumbersLast", devices: 2, run: ahNumbersLast},
 	{name: "BadAH", devices: 2, run: badAH},
 	{name: "UnknownSender", devices: 2, run: unknownSender},
@@ -34,6 +36,50 @@ func ahCounted(w *world) {
 	require.NotEqual(w, toC, again)
 	require.Equal(w, device.StatusOK, a.status(a.send(again, b, []byte("again"))))
 	require.Equal(w, "again", string(b.recv().data))
+}
+
+// ahReused: a number that means another GID now leads there and nowhere else.
+func ahReused(w *world) {
+	a := w.open(0, device.QPConfig{RNRRetry: 7})
+	b, c := w.open(1, device.QPConfig{QPN: 501}), w.open(2, device.QPConfig{QPN: 502})
+	old := a.ah(b)
+	require.Equal(w, device.StatusOK, a.status(a.send(old, b, []byte("b"))))
+	require.Equal(w, "b", string(b.recv().data))
+	require.NoError(w, a.DestroyAH(old))
+	toC := a.ah(c)
+	toB := a.ah(b)
+	require.NotEqual(w, toC, toB)
+	for range 2 {
+		st := a.status(a.send(toC, b, []byte("nobody")))
+		require.True(w, st.Gone(), st.String())
+		require.Equal(w, device.StatusOK, a.status(a.send(toC, c, []byte("c"))))
+		require.Equal(w, "c", string(c.recv().data))
+		require.Equal(w, device.StatusOK, a.status(a.send(toB, b, []byte("b"))))
+		require.Equal(w, "b", string(b.recv().data))
+	}
+	w.idle()
+	require.Empty(w, b.recvs)
+}
+
+// ahOfAnother: who is there under another GID is not there, for packets and RDMA.
+func ahOfAnother(w *world) {
+	a := w.open(0, device.QPConfig{RNRRetry: 7})
+	b, c := w.open(1, device.QPConfig{QPN: 501}), w.open(2, device.QPConfig{QPN: 502})
+	mr, o := w.alloc(1, 100, allAccess), a.own(100)
+	toB, toC := a.ah(b), a.ah(c)
+	for range 2 {
+		require.Equal(w, device.StatusBadDestQPN, a.status(a.send(toC, b, []byte("b, but there"))))
+		require.Equal(w, device.StatusBadDestQPN, a.status(a.send(toB, c, []byte("c, but there"))))
+		for _, kind := range w.kinds() {
+			require.Equal(w, device.StatusBadDestQPN, a.status(a.post(a.rdma(kind, toC, b, o, mr, 0))))
+			require.Equal(w, device.StatusOK, a.status(a.post(a.rdma(kind, toB, b, o, mr, 0))))
+		}
+		require.Equal(w, device.StatusOK, a.status(a.send(toB, b, []byte("b"))))
+		require.Equal(w, "b", string(b.recv().data))
+	}
+	w.idle()
+	require.Empty(w, b.recvs)
+	require.Empty(w, c.recvs)
 }
 
 // ahNumbersLast makes and destroys more handles than there are numbers.

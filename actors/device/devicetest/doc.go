@@ -1,7 +1,8 @@
 // Package devicetest is the conformance suite of package device: [Run] checks a
 // driver against the contract that device.QP states, case by case, and
 // [Benchmark] measures it. [RunRDMA] is the part about memory, for drivers that
-// come with different abilities there.
+// come with different abilities there. Of a driver that offers device.Foreign the
+// same is asked with memory of a process that the suite starts: the test binary itself.
 //
 // A driver's test supplies a [Factory], which makes a fresh fabric with some
 // devices for every case. What a driver cannot do (kill a device, report it

@@ -16,8 +16,17 @@ const (
 	canWrite  = device.LocalWrite | device.RemoteWrite
 )
 
-// alloc makes a region of n bytes on device i.
+// alloc makes a region of n bytes on device i, of the lender's memory if there is one.
 func (w *world) alloc(i, n int, a device.Access) device.MR {
+	w.Helper()
+	if w.lender != nil {
+		return w.owned(w.lender.lend(w.f.Devices[i], n, a))
+	}
+	return w.allocOwn(i, n, a)
+}
+
+// allocOwn makes a region of memory of the device.
+func (w *world) allocOwn(i, n int, a device.Access) device.MR {
 	w.Helper()
 	mr, err := w.f.Devices[i].Alloc(n, a)
 	return w.owned(mr, err)
@@ -48,7 +57,7 @@ func (n *node) own(size int) own {
 	if !n.w.f.Devices[n.dev].Info().LocalKeys {
 		return own{b: make([]byte, size)}
 	}
-	mr := n.w.alloc(n.dev, max(size, 1), device.LocalWrite)
+	mr := n.w.allocOwn(n.dev, max(size, 1), device.LocalWrite)
 	return own{b: mr.Bytes()[:size], key: mr.LKey(), mr: mr}
 }
 

@@ -26,6 +26,8 @@ type world struct {
 	f     *Fabric
 	ctx   context.Context
 	nodes []*node
+
+	lender *lender // whose memory alloc takes; nil: the devices'
 }
 
 func newWorld(tb testing.TB, f *Fabric, wait time.Duration) *world {

@@ -188,9 +188,9 @@ func rdmaQueue(w *world) {
 // right to be written to if it will be.
 func rdmaLocalKeys(w *world) {
 	p := newProbe(w, 1000)
-	readOnly := w.alloc(0, 1000, 0)
-	other := w.alloc(0, 1000, device.LocalWrite)
-	closed := w.alloc(0, 1000, device.LocalWrite)
+	readOnly := w.allocOwn(0, 1000, 0)
+	other := w.allocOwn(0, 1000, device.LocalWrite)
+	closed := w.allocOwn(0, 1000, device.LocalWrite)
 	key := closed.LKey()
 	require.NoError(w, closed.Close())
 	for _, kind := range w.kinds() {

@@ -12,6 +12,7 @@ var rnrCases = []testCase{
 	{name: "RNR/3", devices: 2, run: func(w *world) { rnr(w, 3) }},
 	{name: "RNR/forever", devices: 2, run: rnrForever},
 	{name: "RNR/cured", devices: 2, run: rnrCured},
+	{name: "RNR/set", devices: 2, run: rnrSet, needs: setsRNR},
 }
 
 // rnr: nothing was ever posted at the receiver, so the send ends with StatusRNR
@@ -28,6 +29,35 @@ func rnr(w *world, retries uint8) {
 	require.Empty(w, b.recvs)
 	require.Equal(w, device.StatusOK, a.status(a.send(to, b, []byte("taken"))))
 	require.Equal(w, "taken", string(b.recv().data))
+}
+
+// setsRNR: queue pairs offer device.RNRSetter.
+func setsRNR(f *Fabric) bool {
+	q, err := f.Devices[0].OpenQP(device.QPConfig{})
+	if err != nil {
+		return true // which the case will find out
+	}
+	_, ok := q.(device.RNRSetter)
+	return ok && q.Close() == nil
+}
+
+// rnrSet: a queue pair that offers it learns before its first send how often it is to
+// resend.
+func rnrSet(w *world) {
+	for set, was := range map[uint8]uint8{0: 7, 1: 7, 7: 0} {
+		a, b := w.open(0, device.QPConfig{RNRRetry: was}), w.openBare(1, device.QPConfig{})
+		a.QP.(device.RNRSetter).SetRNRRetry(set)
+		id := a.send(a.ah(b), b, []byte("patient?"))
+		if set < 7 {
+			require.Equal(w, device.StatusRNR, a.status(id))
+			continue
+		}
+		w.idle()
+		require.Empty(w, a.sends)
+		b.postAll()
+		require.Equal(w, device.StatusOK, a.status(id))
+		require.Equal(w, "patient?", string(b.recv().data))
+	}
 }
 
 func rnrForever(w *world) {

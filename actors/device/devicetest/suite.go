@@ -9,8 +9,9 @@ import (
 
 // Fabric is what a case runs on.
 type Fabric struct {
-	// Devices can all reach each other and differ in their GIDs.
+	// Devices can all reach each other and differ in their GIDs, unless OneGID.
 	Devices []device.Device
+	OneGID  bool
 
 	// Shuffles: packets that are under way together may change places.
 	Shuffles bool
@@ -77,12 +78,15 @@ func allCases() []testCase {
 }
 
 func memoryCases() []testCase {
-	return slices.Concat(regionCases, immCases, rdmaCases, rdmaRefusalCases, rdmaLoadCases, rdmaEndCases)
+	return slices.Concat(
+		regionCases, immCases, rdmaCases, rdmaRefusalCases, rdmaLoadCases, rdmaEndCases, foreignCases(),
+	)
 }
 
 func canKill(f *Fabric) bool     { return f.Kill != nil }
 func reportsGone(f *Fabric) bool { return f.Kill != nil && f.ReportsGone }
 func shuffles(f *Fabric) bool    { return f.Shuffles }
+func manyGIDs(f *Fabric) bool    { return !f.OneGID }
 func manyGoroutines(f *Fabric) bool {
 	return !f.Single
 }

@@ -35,6 +35,7 @@ type flaw struct {
 	postRecv func(q *faulty, slots []int32)
 	destroy  func(q *faulty, ah device.AH) error
 	closing  func(q *faulty) error
+	learn    func(q *faulty, n uint8)
 
 	abilities func(*sim.DeviceConfig)
 	access    func(*device.Access)
@@ -114,6 +115,14 @@ func (q *faulty) Close() error {
 	return q.QP.Close()
 }
 
+func (q *faulty) SetRNRRetry(n uint8) {
+	if q.at.learn != nil {
+		q.at.learn(q, n)
+		return
+	}
+	q.QP.(device.RNRSetter).SetRNRRetry(n)
+}
+
 var flaws = map[string]*flaw{
 	"corrupts a byte": {caseName: "EverySize", send: func(q *faulty, wr device.SendWR) error {
 		if len(wr.Header) == 77 {
@@ -148,6 +157,21 @@ var flaws = map[string]*flaw{
 		}
 		return nil
 	}},
+	"takes any GID for its own": {caseName: "AHOfAnother", send: func(q *faulty, wr device.SendWR) error {
+		wr.AH = device.AH(wr.QPN - 501) // the handles are made in that order
+		return q.QP.PostSend(&wr)
+	}},
+	"remembers where a number led": {caseName: "AHReused", send: func(q *faulty, wr device.SendWR) error {
+		if wr.QPN == 501 {
+			wr.AH = 1 // the later one
+		}
+		return q.QP.PostSend(&wr)
+	}, opened: func(q *faulty) {
+		if gid := sim.IndexGID(2); q.QPN() < 501 {
+			_, _ = q.QP.CreateAH(gid)
+		}
+	}},
+	"never learns":  {caseName: "RNR/set", learn: func(*faulty, uint8) {}},
 	"leaks handles": {caseName: "UnknownSender", destroy: func(*faulty, device.AH) error { return nil }},
 	"hides the sender's GID": {caseName: "UnknownSender", seen: func(_ *faulty, c *device.Completion) {
 		c.SrcGID = device.GID{}
@@ -208,6 +232,28 @@ func (v *verdict) Failed() bool          { return v.failed }
 
 // passes runs one case against a device with the flaw.
 func passes(t *testing.T, name string, at *flaw, wait time.Duration) bool {
+	return passesOn(t, name, wait, func(v *verdict, devices int) *Fabric {
+		f, err := sim.New(sim.Config{InOrder: true, ReportGone: true})
+		require.NoError(v, err)
+		df := &Fabric{ReportsGone: true, ReportsRefused: true}
+		able := sim.DeviceConfig{RDMARead: true, RDMAWrite: true, MaxRDMA: 100_000}
+		if at.abilities != nil {
+			at.abilities(&able)
+		}
+		var devs []*sim.Device
+		for range devices {
+			d, err := f.OpenDevice(able)
+			require.NoError(v, err)
+			devs = append(devs, d)
+			df.Devices = append(df.Devices, faultyDevice{d, at})
+		}
+		df.Kill = func(i int) { devs[i].Kill() }
+		return df
+	})
+}
+
+// passesOn runs one case on a fabric.
+func passesOn(t *testing.T, name string, wait time.Duration, fabric func(v *verdict, devices int) *Fabric) bool {
 	v := &verdict{TB: t}
 	for _, c := range allCases() {
 		if c.name != name {
@@ -216,22 +262,7 @@ func passes(t *testing.T, name string, at *flaw, wait time.Duration) bool {
 		done := make(chan struct{})
 		go func() { // FailNow ends the goroutine
 			defer close(done)
-			f, err := sim.New(sim.Config{InOrder: true, ReportGone: true})
-			require.NoError(v, err)
-			df := &Fabric{ReportsGone: true, ReportsRefused: true}
-			able := sim.DeviceConfig{RDMARead: true, RDMAWrite: true, MaxRDMA: 100_000}
-			if at.abilities != nil {
-				at.abilities(&able)
-			}
-			var devs []*sim.Device
-			for range c.devices {
-				d, err := f.OpenDevice(able)
-				require.NoError(v, err)
-				devs = append(devs, d)
-				df.Devices = append(df.Devices, faultyDevice{d, at})
-			}
-			df.Kill = func(i int) { devs[i].Kill() }
-			c.run(newWorld(v, df, wait))
+			c.run(newWorld(v, fabric(v, c.devices), wait))
 		}()
 		<-done
 		for i := len(v.undo) - 1; i >= 0; i-- {

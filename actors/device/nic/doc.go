@@ -20,7 +20,9 @@
 //
 // [Regions] is the table of a device's memory regions: their keys, addresses and
 // rights, and the holds that keep memory in place while somebody copies. A carrier
-// inside one process leaves the other side's part of RDMA to Inbox.RDMA.
+// inside one process leaves the other side's part of RDMA to Inbox.RDMA. A region may
+// stand for memory of another process (Memory.Foreign): it has a key, rights and
+// a life here, but no bytes, so no request finds it but by the driver's own way.
 //
 // What a carrier reports is checked here: a slot that is not posted, a length
 // beyond the MTU, a send that is not outstanding are counted and dropped, so

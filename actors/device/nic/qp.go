@@ -39,7 +39,10 @@ const (
 	slotPosted                  // with the carrier
 )
 
-var _ device.QP = (*QP)(nil)
+var (
+	_ device.QP        = (*QP)(nil)
+	_ device.RNRSetter = (*QP)(nil)
+)
 
 // New returns a queue pair that is ready to use.
 func New(cfg Config) (*QP, error) {

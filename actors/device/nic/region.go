@@ -24,7 +24,7 @@ type Region struct {
 
 var _ device.MR = (*Region)(nil)
 
-// Bytes implements device.MR.
+// Bytes implements device.MR. Of foreign memory there are none.
 func (r *Region) Bytes() []byte { return r.bytes }
 
 // Addr implements device.MR.
@@ -68,7 +68,7 @@ func (r *Region) Release() { r.mu.RUnlock() }
 // in the region. No bytes lie everywhere up to its end.
 func (r *Region) at(addr uint64, n int) ([]byte, bool) {
 	off, size := addr-r.addr, uint64(len(r.bytes))
-	if addr < r.addr || off > size || n < 0 || uint64(n) > size-off {
+	if r.bytes == nil || addr < r.addr || off > size || n < 0 || uint64(n) > size-off {
 		return nil, false
 	}
 	return r.bytes[off : off+uint64(n) : off+uint64(n)], true
@@ -77,7 +77,7 @@ func (r *Region) at(addr uint64, n int) ([]byte, bool) {
 // contains tells whether b lies in the region.
 func (r *Region) contains(b []byte) bool {
 	base, at := address(r.bytes), address(b)
-	return at >= base && at-base <= uint64(len(r.bytes)) && uint64(len(b)) <= uint64(len(r.bytes))-(at-base)
+	return r.bytes != nil && at >= base && at-base <= uint64(len(r.bytes)) && uint64(len(b)) <= uint64(len(r.bytes))-(at-base)
 }
 
 // allows tells whether the region may be used for all of a.

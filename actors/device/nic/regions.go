@@ -75,6 +75,9 @@ func secretKey() uint32 {
 type Memory struct {
 	Bytes  []byte
 	Access device.Access
+	// Foreign is the size of memory that is not this process's: Bytes is nil, Addr
+	// is where it lies there, and the driver alone knows how to reach it.
+	Foreign int
 	// Local: RDMA of others does not reach it (device.MR's Remote).
 	Local bool
 	// Addr is what others call the first byte. 0: as RegionsConfig.Base says.
@@ -114,8 +117,10 @@ func (t *Regions) Alloc(n int, a device.Access) (device.MR, error) {
 func (t *Regions) Add(m Memory) (*Region, error) {
 	const all = device.LocalWrite | device.RemoteWrite | device.RemoteRead
 	switch {
-	case len(m.Bytes) == 0:
-		return nil, fmt.Errorf("%w: region of 0 bytes", device.ErrNotSupported)
+	case m.Foreign < 0 || m.Foreign == 0 && len(m.Bytes) == 0:
+		return nil, fmt.Errorf("%w: region of %d bytes", device.ErrNotSupported, m.Foreign)
+	case m.Foreign > 0 && (m.Bytes != nil || m.Addr == 0):
+		return nil, fmt.Errorf("%w: foreign region at %#x", device.ErrNotSupported, m.Addr)
 	case m.Access&^all != 0:
 		return nil, fmt.Errorf("%w: access %#x", device.ErrNotSupported, m.Access)
 	}
@@ -159,7 +164,7 @@ func (t *Regions) newKey() (uint32, bool) {
 func (t *Regions) newAddr(m *Memory) (uint64, bool) {
 	switch {
 	case m.Addr != 0:
-		return m.Addr, m.Addr+uint64(len(m.Bytes)) > m.Addr
+		return m.Addr, m.Addr+uint64(len(m.Bytes)+m.Foreign) > m.Addr
 	case t.next == 0:
 		return address(m.Bytes), true
 	}
@@ -174,7 +179,7 @@ func (t *Regions) newAddr(m *Memory) (uint64, bool) {
 
 // Hold finds the n bytes at addr in the region that others call key, if it allows
 // all of a, and keeps them from going away until Region.Release. nil: the request
-// is to be refused.
+// is to be refused, as for memory that is another process's.
 func (t *Regions) Hold(key uint32, addr uint64, n int, a device.Access) (*Region, []byte) {
 	r := t.find.Load().get(key)
 	if r == nil || !r.allows(a) {

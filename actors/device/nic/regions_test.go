@@ -325,3 +325,52 @@ func BenchmarkHold(b *testing.B) {
 		got.Release()
 	}
 }
+
+// TestForeignRegion: memory of another process has a key and a life like any other,
+// and nobody gets at bytes that are not there, not even at none of them.
+func TestForeignRegion(t *testing.T) {
+	rs := counted(3)
+	r := add(t, rs, Memory{Foreign: 100, Addr: 0x7000, Access: device.RemoteRead | device.RemoteWrite})
+	require.Nil(t, r.Bytes())
+	require.True(t, r.Remote())
+	require.Equal(t, uint64(0x7000), r.Addr())
+	require.NotZero(t, r.RKey())
+	require.Equal(t, anyAccess, r.Access())
+	for _, n := range []int{0, 1, 100} {
+		for _, addr := range []uint64{0, 0x7000, 0x7000 + 100} {
+			got, mem := rs.Hold(r.RKey(), addr, n, device.RemoteRead)
+			require.Nil(t, got)
+			require.Nil(t, mem)
+		}
+	}
+	for _, b := range [][]byte{nil, {}, make([]byte, 1)} {
+		require.Nil(t, rs.HoldLocal(r.LKey(), b, 0))
+		require.Nil(t, rs.HoldLocal(r.LKey(), b, device.LocalWrite))
+	}
+	require.ErrorIs(t, rs.Close(), ErrBusy)
+
+	other := add(t, rs, Memory{Foreign: 1, Addr: 0x7000, Local: true})
+	require.NotEqual(t, r.RKey(), other.RKey(), "memory may be registered again")
+	require.False(t, other.Remote())
+	require.NoError(t, other.Close())
+
+	gave := 0
+	last := add(t, rs, Memory{Foreign: 1, Addr: ^uint64(0) - 1, Release: func() error { gave++; return nil }})
+	require.NoError(t, last.Close())
+	require.Equal(t, 1, gave)
+	require.ErrorIs(t, last.Close(), device.ErrClosed)
+
+	for _, m := range []Memory{
+		{Foreign: -1, Addr: 1},
+		{Foreign: 1},
+		{Foreign: 1, Addr: 1, Bytes: make([]byte, 1)},
+		{Addr: 0x7000},
+	} {
+		_, err := rs.Add(m)
+		require.ErrorIs(t, err, device.ErrNotSupported)
+	}
+	_, err := rs.Add(Memory{Foreign: 2, Addr: ^uint64(0) - 1})
+	require.ErrorIs(t, err, device.ErrNoMemory)
+	require.NoError(t, r.Close())
+	require.NoError(t, rs.Close())
+}

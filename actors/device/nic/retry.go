@@ -25,6 +25,14 @@ const (
 	reqWaiting          // to be sent again at due
 )
 
+// SetRNRRetry implements device.RNRSetter. More than Forever is Forever. After the
+// first send it has no effect, since what is kept of a send depends on it.
+func (q *QP) SetRNRRetry(n uint8) {
+	if q.stats.Sends == 0 {
+		q.cfg.RNRRetry = min(n, Forever)
+	}
+}
+
 // token names this use of the request with index i to the carrier.
 func (r *request) token(i uint32) uint64 { return uint64(r.gen)<<32 | uint64(i) }
 

@@ -48,6 +48,37 @@ func TestRNRRetryCount(t *testing.T) {
 	}
 }
 
+// TestSetRNRRetry: a queue pair may learn late how often it is to resend, but not
+// after its first send, of which it may have kept nothing to resend.
+func TestSetRNRRetry(t *testing.T) {
+	for set, want := range map[uint8]uint8{0: 0, 3: 3, 6: 6, Forever: Forever, 8: Forever, 255: Forever} {
+		q, c, ah := start(t, func(cfg *Config) { cfg.RNRRetry = 1 })
+		device.RNRSetter(q).SetRNRRetry(5)
+		q.SetRNRRetry(set)
+		c.answer = answer(device.StatusRNR)
+		require.NoError(t, q.PostSend(&device.SendWR{ID: 1, AH: ah, Header: []byte("abc")}))
+		tries := int(want) + 1
+		for range 20 {
+			c.clk.now = c.clk.now.Add(time.Second)
+			q.Doorbell()
+		}
+		if want == Forever {
+			tries = 21
+		}
+		require.Len(t, c.attempts, tries, "%d", set)
+		require.Equal(t, "abc", c.attempts[len(c.attempts)-1].bytes)
+		require.Equal(t, want != Forever, len(drain(q)) == 1)
+	}
+
+	q, c, ah := start(t, nil)
+	c.answer = answer(Pending)
+	require.NoError(t, q.PostSend(&device.SendWR{ID: 1, AH: ah, Header: []byte("abc")}))
+	q.SetRNRRetry(Forever)
+	c.arrivals = []device.Completion{{Op: device.OpSend, ID: c.attempts[0].token, Status: device.StatusRNR}}
+	require.Equal(t, []device.Completion{{ID: 1, Op: device.OpSend, Status: device.StatusRNR}}, drain(q))
+	require.Len(t, c.attempts, 1)
+}
+
 // TestRNRPacing: no resend comes before its time, the delay doubles 64-fold at
 // most, and polling in between sends nothing.
 func TestRNRPacing(t *testing.T) {

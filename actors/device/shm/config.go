@@ -1,10 +1,14 @@
 package shm
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -53,12 +57,31 @@ type Config struct {
 	// MTU is the fabric's, in bytes, 64 to 65535; 0: DefaultMTU.
 	MTU int
 
+	// GID is the host's place on the fabric. Processes of one directory may have
+	// different ones, as if they were on different hosts; queue pair numbers are
+	// still the directory's. Zero: one that follows from the directory.
+	GID device.GID
+
 	// RNRDelay is the time before the first device resend; it doubles for the
 	// following ones. 0: nic.DefaultRNRDelay.
 	RNRDelay time.Duration
 
 	// Clock times device resends. nil: clock.System.
 	Clock clock.Clock
+
+	// Logger gets what an operator must know; nil: nothing.
+	Logger *slog.Logger
+}
+
+// HostGID is a GID for Config that names a host: the same for the same name.
+func HostGID(name string) device.GID { return linkLocal([]byte("host " + name)) }
+
+// linkLocal is the GID that a hash of b gives, of those which mean nothing elsewhere.
+func linkLocal(b []byte) (g device.GID) {
+	sum := sha256.Sum256(b)
+	binary.BigEndian.PutUint16(g[:], 0xfe80)
+	copy(g[8:], sum[:8])
+	return g
 }
 
 func (c Config) withDefaults() Config {
@@ -67,6 +90,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Clock == nil {
 		c.Clock = clock.System
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }

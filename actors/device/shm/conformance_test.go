@@ -3,7 +3,7 @@
 package shm
 
 import (
-	"strings"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,15 +33,27 @@ func vanish(a *attachment) {
 	}
 }
 
+// TestConformance: each device is a host of its own.
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, func(tb testing.TB, devices int) *devicetest.Fabric {
-		if strings.HasSuffix(tb.Name(), "/AHCounted") {
-			tb.Skip("needs devices with different GIDs; here a GID is a directory's. nic tests the counting")
-		}
+	devicetest.Run(t, factory(func(i int) device.GID { return HostGID(strconv.Itoa(i)) }))
+}
+
+// TestConformanceOneGID: as processes are if nobody says anything.
+func TestConformanceOneGID(t *testing.T) {
+	devicetest.Run(t, factory(nil))
+}
+
+// factory makes fabrics whose devices have the GIDs given, or the directory's.
+func factory(gid func(i int) device.GID) devicetest.Factory {
+	return func(tb testing.TB, devices int) *devicetest.Fabric {
 		dir := fabricDir(tb)
-		f := &devicetest.Fabric{ReportsGone: true}
-		for range devices {
-			d, err := Open(Config{Dir: dir})
+		f := &devicetest.Fabric{ReportsGone: true, OneGID: gid == nil}
+		for i := range devices {
+			cfg := Config{Dir: dir}
+			if gid != nil {
+				cfg.GID = gid(i)
+			}
+			d, err := Open(cfg)
 			require.NoError(tb, err)
 			tb.Cleanup(func() {
 				if err := d.Close(); err != nil {
@@ -57,5 +69,5 @@ func TestConformance(t *testing.T) {
 			}
 		}
 		return f
-	})
+	}
 }

@@ -11,6 +11,13 @@ import (
 // acquaintance is a queue pair that sent to us or that we sent to.
 type acquaintance struct {
 	qkey uint32
+	gid  device.GID
+}
+
+// voice is a sender whose packets we have taken.
+type voice struct {
+	who ident
+	gid device.GID
 }
 
 // news brings the idents of the dead from the watcher to a port's shard. An ident
@@ -37,15 +44,17 @@ type farewell struct {
 	entry  int    // in our sender table, or -1
 	end    uint64 // it has nothing at or after this position
 	report bool
-	qkey   uint32
+	acquaintance
 }
 
 // hear notes the sender of a first packet.
 func (p *port) hear(entry int, who ident) {
-	p.heard[entry] = who
-	if _, ok := p.known[who]; !ok {
-		p.known[who] = acquaintance{qkey: p.rx.senders[entry].qkey.Load()}
+	a, ok := p.known[who]
+	if !ok {
+		a = acquaintance{qkey: p.rx.senders[entry].qkey.Load(), gid: p.rx.origins[entry].load()}
+		p.known[who] = a
 	}
+	p.heard[entry] = voice{who, a.gid}
 	if p.voices++; p.voices > 1 {
 		p.rx.patience = patienceMany
 	}
@@ -64,7 +73,7 @@ func (p *port) takeNews() {
 		}
 		f := farewell{id: id, entry: p.entryOf(id), end: p.rx.end}
 		a, ok := p.known[id]
-		f.report, f.qkey = ok && (f.entry < 0 || p.rx.senders[f.entry].bye.Load() == 0), a.qkey
+		f.report, f.acquaintance = ok && (f.entry < 0 || p.rx.senders[f.entry].bye.Load() == 0), a
 		delete(p.known, id)
 		if f.report || f.entry >= 0 {
 			p.dying = append(p.dying, f)
@@ -103,8 +112,8 @@ func (p *port) buryDead(c []device.Completion) int {
 				p.reclaimed++
 				p.repost(pk.slot)
 			}
-			if p.heard[f.entry] != 0 {
-				p.heard[f.entry] = 0
+			if p.heard[f.entry].who != 0 {
+				p.heard[f.entry] = voice{}
 				p.voices--
 			}
 			p.rx.senders[f.entry].bye.Store(0)
@@ -113,7 +122,7 @@ func (p *port) buryDead(c []device.Completion) int {
 		p.dying = p.dying[1:]
 		if f.report {
 			c[n] = device.Completion{
-				Op: device.OpGone, SrcQPN: f.id.qpn(), SrcGID: p.gid, QKey: f.qkey,
+				Op: device.OpGone, SrcQPN: f.id.qpn(), SrcGID: f.gid, QKey: f.qkey,
 			}
 			n++
 		}

@@ -23,10 +23,11 @@ type attachment struct {
 	watch  *watcher
 	views  *views // regions that are mapped to be copied
 
-	regions   *nic.Regions
-	ranges    ranges        // where own regions are mapped
-	leaseWait time.Duration // see leaseWait
-	abandoned atomic.Uint64 // regions that were closed while somebody copied
+	regions     *nic.Regions
+	ranges      ranges        // where own regions are mapped
+	leaseWait   time.Duration // see leaseWait
+	foreignWait time.Duration // see foreignWait
+	abandoned   atomic.Uint64 // regions that were closed while somebody copied
 
 	mu     sync.Mutex
 	closed bool
@@ -50,14 +51,17 @@ func Open(cfg Config) (device.Device, error) {
 	if err := f.sweep(cfg.MTU); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	vs := newViews(f)
+	if cfg.GID != (device.GID{}) {
+		f.gid = cfg.GID
+	}
+	vs := newViews(f, cfg.Logger)
 	w, err := startWatcher(f, vs)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
 	return &attachment{
 		cfg: cfg, folder: f, watch: w, views: vs,
-		regions: nic.NewRegions(nic.RegionsConfig{}), leaseWait: leaseWait,
+		regions: nic.NewRegions(nic.RegionsConfig{}), leaseWait: leaseWait, foreignWait: foreignWait,
 	}, nil
 }
 
@@ -70,6 +74,12 @@ func (a *attachment) Info() device.Info {
 		RDMARead:     true, RDMAWrite: true, MaxRDMA: maxRDMA,
 		MinRead: minRead, MinReadWrite: minRead,
 	}
+}
+
+// Stats implements Counter.
+func (a *attachment) Stats() Stats {
+	n, err := a.views.denials.read()
+	return Stats{Abandoned: a.abandoned.Load(), Denied: n, Denial: err}
 }
 
 // OpenQP implements device.Device.

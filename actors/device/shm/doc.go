@@ -39,7 +39,8 @@
 // Memory of Alloc is a file that others map, so that an RDMA request is one copy
 // inside the requester's PostSend; a lease in shared memory tells the owner of it,
 // and who may die when is told in region.go. Memory of Register lies in one process:
-// MR.Remote is false.
+// MR.Remote is false. Memory of a process that knows nothing of us (RegisterForeign) is
+// copied by the kernel, process_linux.go; a region of its own file says whose it is.
 //
 // # Who is trusted
 //
@@ -61,8 +62,9 @@
 //     sides prefetch the line that they need next.
 //   - A receiver with nothing at head looks at its post only now and then (patience):
 //     the look takes the post's line away from the next sender.
-//   - All processes of a directory have one GID, the host's place on this fabric, as
-//     processes that share an EFA device do; queue pair numbers tell them apart.
+//   - All processes of a directory have one GID, as those that share an EFA device do,
+//     unless Config.GID makes one a host of its own. Queue pair numbers are the
+//     directory's, and find a segment; the GID in its header must fit.
 //
 // The memory of a closed queue pair stays addressable, without its contents, until
 // the device is closed. A segment takes its memory when it is made, 2.3 MB with the
@@ -70,5 +72,6 @@
 //
 // Start reading at layout.go and word.go, then sendop.go and receiver.go for the
 // ring, port_linux.go for the queue pair, segment_linux.go for files; region.go, then
-// region_linux.go and views_linux.go for the two sides of RDMA.
+// region_linux.go and views_linux.go for the two sides of RDMA, foreign_linux.go and
+// process_linux.go if the memory is another's.
 package shm

@@ -1,9 +1,11 @@
 package shm
 
+import "github.com/efactor/efactor/actors/device"
+
 // enter makes an entry in the receiver's sender table, or finds the one we have.
 // One CAS claims it and says whose it is, so a sender that dies here leaves an
 // entry that the receiver can trace to it.
-func (o *outlet) enter(qkey uint32) bool {
+func (o *outlet) enter(qkey uint32, gid device.GID) bool {
 	free := -1
 	for i := range o.senders {
 		switch who := ident(o.senders[i].who.Load()); {
@@ -20,6 +22,7 @@ func (o *outlet) enter(qkey uint32) bool {
 	for i := free; i < len(o.senders); i++ {
 		if s := &o.senders[i]; s.who.CompareAndSwap(0, uint64(o.self)) {
 			s.qkey.Store(qkey)
+			o.origins[i].store(gid)
 			o.me = i
 			return true
 		}

@@ -2,7 +2,6 @@ package shm
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -61,8 +60,8 @@ func defaultDir() string {
 type folder struct {
 	fd  int
 	dir string
-	gid device.GID
-	dom uint64 // of the device, random
+	gid device.GID // of the device
+	dom uint64     // of the device, random
 
 	mourning atomic.Int32 // rounds of lookForOrphans to come
 }
@@ -101,15 +100,11 @@ func checkOwner(st *unix.Stat_t, uid int) error {
 }
 
 // gidOf names a directory: the same for all who have it, whatever path leads
-// there, and for nobody else. Link-local, since it means nothing elsewhere.
+// there, and for nobody else.
 func gidOf(st *unix.Stat_t) device.GID {
 	// Without /proc the name may repeat on another host, where it does no harm.
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	sum := sha256.Sum256(fmt.Appendf(boot, "%d %d %d", st.Dev, st.Ino, st.Uid))
-	var g device.GID
-	binary.BigEndian.PutUint16(g[:], 0xfe80)
-	copy(g[8:], sum[:8])
-	return g
+	return linkLocal(fmt.Appendf(boot, "%d %d %d", st.Dev, st.Ino, st.Uid))
 }
 
 func (f *folder) close() error { return unix.Close(f.fd) }

@@ -239,12 +239,12 @@ func TestKillReceiver(t *testing.T) {
 // stand sends one packet up to a step and stands still there.
 func stand(args []string) error {
 	at, _ := strconv.Atoi(args[1])
-	d, q, _, err := attach(args[0], device.QPConfig{})
+	d, q, ah, err := attach(args[0], device.QPConfig{})
 	if err != nil {
 		return err
 	}
 	for p := range d.(*attachment).watch.ports {
-		l, st := p.connect(testQPN, testQKey)
+		l, st := p.connect(&device.SendWR{AH: ah, QPN: testQPN, QKey: testQKey})
 		if st != device.StatusOK {
 			return fmt.Errorf("connect: %v", st)
 		}

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"sync/atomic"
@@ -15,12 +16,13 @@ import (
 //	0      header    written before the segment has a name, then constant
 //	128    control   three words, 128 bytes each
 //	512    senders   who sends here, 16 bytes each
+//	...    origins   from which GID, in the same order, 16 bytes each
 //	...    posts     the ring of posted receives, 8 bytes each
 //	...    cells     what came for them, 128 bytes each
 //	...    slots     the receive buffers, an MTU each, rounded up to 64
 const (
 	magic   = 0x6d68732d61666531 // "1efa-shm"
-	version = 2
+	version = 3
 
 	pairBytes  = 128
 	inlineMax  = pairBytes - 8
@@ -29,7 +31,8 @@ const (
 	headerBytes  = pairBytes
 	controlBytes = 3 * pairBytes
 	sendersAt    = headerBytes + controlBytes
-	postsAt      = sendersAt + maxSenders*16
+	originsAt    = sendersAt + maxSenders*16
+	postsAt      = originsAt + maxSenders*16
 )
 
 // header is what a segment says of itself.
@@ -71,6 +74,22 @@ type sender struct {
 	bye  atomic.Uint32 // 1: it has left in order, its end is no news
 }
 
+// origin is the GID of the sender at the same place of the sender table, written
+// before its first packet. It is no part of that table, all of which the owner's
+// watcher looks at now and then.
+type origin [2]atomic.Uint64
+
+func (o *origin) store(g device.GID) {
+	o[0].Store(binary.NativeEndian.Uint64(g[:]))
+	o[1].Store(binary.NativeEndian.Uint64(g[8:]))
+}
+
+func (o *origin) load() (g device.GID) {
+	binary.NativeEndian.PutUint64(g[:], o[0].Load())
+	binary.NativeEndian.PutUint64(g[8:], o[1].Load())
+	return g
+}
+
 // cell is what came for the post at the same place of the ring: that it came, and
 // the packet itself if it is short, so that the transfer of one cache line moves
 // all of it. It is the only line that a receiver looks at while it waits; were the
@@ -109,6 +128,7 @@ type ring struct {
 	mask    uint64
 	ctl     *control
 	senders []sender
+	origins []origin
 	posts   []atomic.Uint64
 	cell    []cell
 	slot    []byte
@@ -123,6 +143,7 @@ func newRing(mem []byte, g geometry) ring {
 		mask:     uint64(g.cells - 1),
 		ctl:      (*control)(unsafe.Pointer(&mem[headerBytes])),
 		senders:  unsafe.Slice((*sender)(unsafe.Pointer(&mem[sendersAt])), maxSenders),
+		origins:  unsafe.Slice((*origin)(unsafe.Pointer(&mem[originsAt])), maxSenders),
 		posts:    unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[postsAt])), g.cells),
 		cell:     unsafe.Slice((*cell)(unsafe.Pointer(&mem[g.cellsAt()])), g.cells),
 		slot:     mem[g.slotsAt():g.size():g.size()],

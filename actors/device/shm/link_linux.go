@@ -13,7 +13,9 @@ type link struct {
 	outlet
 	id   ident
 	qkey uint32
-	dom  uint64 // of the device that it is of
+	gid  device.GID
+	ah   device.AH // that gid was reached by lately; UnknownAH: none, any more
+	dom  uint64    // of the device that it is of
 	bell int
 	mem  []byte
 }
@@ -52,10 +54,17 @@ func (t *linkTable) each(f func(*link)) {
 
 // linkTo is the link that wr is for, made if there is none.
 func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
-	if l := p.links.get(wr.QPN); l != nil && l.qkey == wr.QKey {
-		return l, device.StatusOK
+	l := p.links.get(wr.QPN)
+	if l == nil || l.qkey != wr.QKey {
+		return p.connect(wr)
 	}
-	return p.connect(wr.QPN, wr.QKey)
+	if l.ah != wr.AH {
+		if l.gid != p.routes[wr.AH] {
+			return p.connect(wr)
+		}
+		l.ah = wr.AH
+	}
+	return l, device.StatusOK
 }
 
 // lose forgets a link whose other end is closed or dead.
@@ -65,9 +74,11 @@ func (p *port) lose(l *link) device.Status {
 	return device.StatusBadDestQPN
 }
 
-// connect finds and maps the segment of qpn, and enters us in its sender table.
-// If we have one mapped that has another Q_Key, its process may have been replaced.
-func (p *port) connect(qpn uint16, qkey uint32) (*link, device.Status) {
+// connect finds and maps the segment that wr is for, and enters us in its sender
+// table. If we have one mapped that has another GID or Q_Key, its process may have been
+// replaced.
+func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
+	qpn, qkey, gid := wr.QPN, wr.QKey, p.routes[wr.AH]
 	name := segmentName(qpn)
 	s, err := p.dev.folder.find(name)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, errNoSegment) {
@@ -79,7 +90,7 @@ func (p *port) connect(qpn uint16, qkey uint32) (*link, device.Status) {
 	defer s.close()
 	if old := p.links.get(qpn); old != nil {
 		if old.id == s.hdr.ident() {
-			return nil, device.StatusBadDestQPN // the Q_Key is wrong
+			return nil, device.StatusBadDestQPN // the GID or the Q_Key is wrong
 		}
 		p.disconnect(old)
 		p.news.put(old.id)
@@ -90,7 +101,7 @@ func (p *port) connect(qpn uint16, qkey uint32) (*link, device.Status) {
 		p.dev.folder.remove(s.fd, name, h.gen)
 		p.dev.folder.mourn()
 		return nil, device.StatusBadDestQPN
-	case h.qpn != uint32(qpn) || h.gid != p.gid || h.qkey != qkey:
+	case h.qpn != uint32(qpn) || h.gid != gid || h.qkey != qkey:
 		return nil, device.StatusBadDestQPN
 	case int(h.mtu) != p.dev.cfg.MTU:
 		return nil, device.StatusMismatch
@@ -102,8 +113,11 @@ func (p *port) connect(qpn uint16, qkey uint32) (*link, device.Status) {
 	if err != nil {
 		return nil, device.StatusBadDestQPN
 	}
-	l := &link{id: h.ident(), qkey: h.qkey, dom: h.dom, outlet: outlet{ring: r, self: p.self}}
-	if !l.enter(p.seg.hdr.qkey) {
+	l := &link{
+		id: h.ident(), qkey: h.qkey, gid: h.gid, ah: wr.AH, dom: h.dom,
+		outlet: outlet{ring: r, self: p.self},
+	}
+	if !l.enter(p.seg.hdr.qkey, p.gid) {
 		return nil, device.StatusUnreachable // more senders than its table holds
 	}
 	l.hint = l.ctl.tail.Load()
@@ -111,7 +125,7 @@ func (p *port) connect(qpn uint16, qkey uint32) (*link, device.Status) {
 		return nil, device.StatusBadDestQPN // it is closing
 	}
 	l.mem, s.mem = s.mem, nil
-	p.known[l.id] = acquaintance{qkey: l.qkey}
+	p.known[l.id] = acquaintance{qkey: l.qkey, gid: l.gid}
 	p.dev.watch.follow(p, l.id, s.fd)
 	s.fd = -1 // the watcher's now
 	p.links.set(qpn, l)

@@ -15,15 +15,15 @@ import (
 // that it sends to. It is a nic.Carrier and belongs to the queue pair's shard but
 // for news and armed.
 type port struct {
-	dev   *attachment
-	seg   *segment
-	self  ident
-	gid   device.GID
-	rx    receiver
-	links linkTable
-	reach []bool // by address handle: it is this fabric's GID
+	dev    *attachment
+	seg    *segment
+	self   ident
+	gid    device.GID
+	rx     receiver
+	links  linkTable
+	routes []device.GID // by address handle
 
-	heard  []ident                // by index in the sender table: whose packets came
+	heard  []voice                // by index in the sender table: whose packets came
 	voices int                    // entries of heard
 	known  map[ident]acquaintance // whose death is to be reported
 	dying  []farewell
@@ -55,31 +55,35 @@ func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
 	}
 	p := &port{
 		dev: a, seg: s, self: s.hdr.ident(), gid: a.folder.gid, rx: newReceiver(newRing(s.mem, g)),
-		heard: make([]ident, maxSenders), known: make(map[ident]acquaintance),
+		heard: make([]voice, maxSenders), known: make(map[ident]acquaintance),
 		timer: timer, fds: []int{s.bell, timer},
 	}
 	a.watch.add(p)
 	return p, nil
 }
 
-// Route implements nic.Carrier.
+// Route implements nic.Carrier. Links that know another GID by this handle forget it.
 func (p *port) Route(ah device.AH, gid device.GID) error {
-	for int(ah) >= len(p.reach) {
-		p.reach = append(p.reach, false)
+	for int(ah) >= len(p.routes) {
+		p.routes = append(p.routes, device.GID{})
 	}
-	p.reach[ah] = gid == p.gid
+	if p.routes[ah] != gid {
+		p.routes[ah] = gid
+		p.links.each(func(l *link) {
+			if l.ah == ah {
+				l.ah = device.UnknownAH
+			}
+		})
+	}
 	return nil
 }
 
 // Unroute implements nic.Carrier.
-func (p *port) Unroute(ah device.AH) { p.reach[ah] = false }
+func (p *port) Unroute(device.AH) {}
 
 // Send implements nic.Carrier. To a receiver that is known and awake it makes no
 // system call.
 func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
-	if !p.reach[wr.AH] {
-		return device.StatusUnreachable
-	}
 	return p.put(wr, markOf(wr), wr.Header, wr.Payload)
 }
 
@@ -155,11 +159,12 @@ func (p *port) accept(pk *packet, c *device.Completion) int {
 		p.repost(pk.slot)
 		return 0
 	}
-	if p.heard[pk.sender] != pk.who {
+	from := &p.heard[pk.sender]
+	if from.who != pk.who {
 		p.hear(pk.sender, pk.who)
 	}
 	c.ID, c.Op, c.Status, c.Len = uint64(pk.slot), device.OpRecv, device.StatusOK, pk.length
-	c.AH, c.SrcQPN, c.SrcGID, c.QKey = 0, pk.who.qpn(), p.gid, 0
+	c.AH, c.SrcQPN, c.SrcGID, c.QKey = 0, pk.who.qpn(), from.gid, 0
 	c.HasImm, c.Imm = pk.marks&withImm != 0, pk.imm
 	if pk.marks&written != 0 {
 		return p.acceptNote(pk, c)

@@ -66,3 +66,41 @@ func readMiB(b *testing.B, span int) {
 		each(b, func(at int) { copy(mine.Bytes()[at:at+size], from[at:at+size]) })
 	})
 }
+
+// BenchmarkForeign is one request to memory of Alloc, and to memory that a program
+// has which knows nothing of us.
+func BenchmarkForeign(b *testing.B) {
+	for _, size := range []int{8, 4 << 10, 64 << 10, maxRDMA} {
+		for _, foreign := range []bool{false, true} {
+			for kind, name := range map[device.WR]string{device.WRRead: "read", device.WRWrite: "write"} {
+				b.Run(fmt.Sprintf("%s/size=%d/foreign=%v", name, size, foreign), func(b *testing.B) {
+					c := newCouple(b, maxRDMA, remoteAll)
+					if foreign {
+						c.register(startProgram(b, maxRDMA, "open"), maxRDMA, remoteAll)
+					}
+					wr, p := c.wr(kind, make([]byte, size), 0), portBehind(c.a)
+					b.SetBytes(int64(size))
+					b.ReportAllocs()
+					for b.Loop() {
+						if st := p.RDMA(wr, 0); st != device.StatusOK {
+							b.Fatal(st)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkRegisterForeign makes a region, reads a byte of it and closes it.
+func BenchmarkRegisterForeign(b *testing.B) {
+	c := newCouple(b, 64, remoteAll)
+	v := startProgram(b, 100, "open")
+	for b.Loop() {
+		mr, err := c.devB().RegisterForeign(v.pid(), v.addr, 100, remoteAll)
+		require.NoError(b, err)
+		c.mr = mr
+		c.ends(c.wr(device.WRRead, make([]byte, 1), 0), device.StatusOK)
+		require.NoError(b, mr.Close())
+	}
+}

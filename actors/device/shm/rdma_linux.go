@@ -5,9 +5,6 @@ import "github.com/efactor/efactor/actors/device"
 // RDMA implements nic.Carrier. The data is copied here and now, so a request is
 // bounded by MaxRDMA.
 func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
-	if !p.reach[wr.AH] {
-		return device.StatusUnreachable
-	}
 	l, st := p.linkTo(wr)
 	if st != device.StatusOK {
 		return st

@@ -207,7 +207,7 @@ func TestRDMATarget(t *testing.T) {
 	stranger, err := c.a.CreateAH(device.GID{1})
 	require.NoError(t, err)
 	wr.AH = stranger
-	c.ends(wr, device.StatusUnreachable)
+	c.ends(wr, device.StatusBadDestQPN)
 	wr.AH = c.ah
 	require.NoError(t, c.b.Close())
 	c.ends(wr, device.StatusBadDestQPN)

@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync/atomic"
 	"unsafe"
@@ -47,6 +48,12 @@ import (
 //   - Mappings of closed regions and of dead owners' are dropped by the next request
 //     or the next look at the locks.
 //
+// Foreign memory, that of another process which knows nothing of us, is a region
+// whose file ends after the first page: the header says whose memory it is, and
+// process_linux.go how it is reached. Who registered it is its owner in all that is
+// said above: holds the lock, closes it, and is its end if killed. Nothing can be put in
+// the place of that memory, so Close waits a second for copies before it goes on without.
+//
 // A request names a queue pair, whose segment must be there and have the Q_Key, as
 // for sends; the region must be of the same device. Keys come from crypto/rand. What
 // a region's header says is checked against the size of the file when it is mapped,
@@ -57,8 +64,11 @@ import (
 // is done again.
 const (
 	regionMagic   = 0x6e6f69676572_6665 // "efregion"
-	regionVersion = 1
+	regionVersion = 2
 	maxRegion     = 1 << 46
+
+	kindMemory  = 0 // the data follows the first page
+	kindProcess = 1 // the data is memory of the process that is named
 )
 
 // errNoRegion: the file is not a region that one could use.
@@ -73,6 +83,17 @@ type regionHeader struct {
 	version uint32
 	key     uint32
 	access  uint32
+	kind    uint32
+	process processID // if kindProcess
+}
+
+// processID names a process for as long as the host runs: a number may be another's
+// when its process has ended, but never one that has started at the same time.
+type processID struct {
+	pid   uint32
+	_     uint32
+	start uint64 // clock ticks after the host's
+	space uint64 // in which the number counts, an inode
 }
 
 // regionControl is what changes while the region lives.
@@ -99,7 +120,15 @@ func (c *regionControl) leave() { c.leases.Add(-1) }
 // pageBytes is what mappings are made of.
 var pageBytes = os.Getpagesize()
 
-// regionBytes is the size of the file of a region with so many bytes of data.
+// fileBytes is the size of the file of a region.
+func (h *regionHeader) fileBytes() int {
+	if h.kind == kindProcess {
+		return pageBytes
+	}
+	return regionBytes(int(h.size))
+}
+
+// regionBytes is fileBytes if so many bytes of data are in the file.
 func regionBytes(size int) int { return pageBytes + (size+pageBytes-1)&^(pageBytes-1) }
 
 // check tells whether a file of so many bytes with this header is the region of a
@@ -108,7 +137,9 @@ func (h *regionHeader) check(key uint32, file int64) error {
 	switch {
 	case h.magic != regionMagic || h.version != regionVersion || h.key != key:
 		return fmt.Errorf("%w: header", errNoRegion)
-	case h.size == 0 || h.size > maxRegion || file != int64(regionBytes(int(h.size))):
+	case h.kind > kindProcess || h.kind == kindProcess && (h.process.pid == 0 || h.process.pid > math.MaxInt32):
+		return fmt.Errorf("%w: kind", errNoRegion)
+	case h.size == 0 || h.size > maxRegion || file != int64(h.fileBytes()):
 		return fmt.Errorf("%w: %d bytes in a file of %d", errNoRegion, h.size, file)
 	case h.addr+h.size < h.addr:
 		return fmt.Errorf("%w: address", errNoRegion)

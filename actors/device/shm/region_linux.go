@@ -22,12 +22,13 @@ const leaseWait = 10 * time.Millisecond
 // second one is needed once in 2^32 times for each region there is.
 const keyTries = 16
 
-// ownRegion is memory of Alloc at its owner.
+// ownRegion is a region at its owner.
 type ownRegion struct {
 	dev    *attachment
 	key    uint32
-	whole  []byte // the address range
-	mapped []byte // the file in it: first page and data; nil until it is there
+	whole  []byte        // the address range
+	mapped []byte        // the file in it: first page and data; nil until it is there
+	wait   time.Duration // for copies, at the end
 }
 
 // Register implements device.Device. The memory lies in this process alone, so
@@ -49,8 +50,17 @@ func (a *attachment) Alloc(n int, access device.Access) (device.MR, error) {
 	if uint64(n) > maxRegion {
 		return nil, fmt.Errorf("%w: region of %d bytes", device.ErrNoMemory, n)
 	}
+	return a.newRegion(regionBytes(n), func(whole []byte) (nic.Memory, regionHeader) {
+		return nic.Memory{Bytes: whole[pageBytes : pageBytes+n : pageBytes+n], Access: access},
+			regionHeader{size: uint64(n)}
+	})
+}
+
+// newRegion makes a region with a file of so many bytes. Of says what it is, when
+// it is known where the file will be mapped.
+func (a *attachment) newRegion(file int, of func([]byte) (nic.Memory, regionHeader)) (device.MR, error) {
 	for range keyTries {
-		r, err := a.allocOnce(n, access)
+		r, err := a.newRegionOnce(file, of)
 		if err == nil {
 			return r, nil
 		}
@@ -61,26 +71,28 @@ func (a *attachment) Alloc(n int, access device.Access) (device.MR, error) {
 	return nil, fmt.Errorf("%w: no free key in %s", device.ErrNoMemory, a.cfg.Dir)
 }
 
-// allocOnce reserves addresses, which give it a key, which names the file.
-func (a *attachment) allocOnce(n int, access device.Access) (*nic.Region, error) {
-	whole, err := a.ranges.take(regionBytes(n))
+// newRegionOnce reserves addresses; with the memory there is a key, which names the
+// file.
+func (a *attachment) newRegionOnce(file int, of func([]byte) (nic.Memory, regionHeader)) (*nic.Region, error) {
+	whole, err := a.ranges.take(file)
 	if err != nil {
 		return nil, err
 	}
-	o := &ownRegion{dev: a, whole: whole}
-	r, err := a.regions.Add(nic.Memory{
-		Bytes: whole[pageBytes : pageBytes+n : pageBytes+n], Access: access, Release: o.close,
-	})
+	m, h := of(whole)
+	o := &ownRegion{dev: a, whole: whole, wait: a.leaseWait}
+	if h.kind == kindProcess {
+		o.wait = a.foreignWait
+	}
+	m.Release = o.close
+	r, err := a.regions.Add(m)
 	if err != nil {
 		a.ranges.rest(whole)
 		return nil, err
 	}
 	o.key = r.RKey()
-	err = o.create(regionHeader{
-		magic: regionMagic, version: regionVersion, dom: a.folder.dom, key: o.key,
-		addr: r.Addr(), size: uint64(n), access: uint32(r.Access()),
-	})
-	if err != nil {
+	h.magic, h.version, h.dom = regionMagic, regionVersion, a.folder.dom
+	h.key, h.addr, h.access = o.key, r.Addr(), uint32(r.Access())
+	if err = o.create(h); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
@@ -106,7 +118,7 @@ func (o *ownRegion) create(h regionHeader) (err error) {
 			_ = unix.Unlinkat(f.fd, name, 0)
 		}
 	}()
-	size := regionBytes(int(h.size))
+	size := h.fileBytes()
 	if err := reserve(fd, size); err != nil {
 		return fmt.Errorf("%w in %s", err, f.dir)
 	}
@@ -127,7 +139,7 @@ func (o *ownRegion) close() error {
 		c := regionControlOf(o.mapped)
 		c.state.Store(closed)
 		_ = unix.Unlinkat(o.dev.folder.fd, regionName(o.key), 0)
-		if o.awaitLeases(c) {
+		if o.awaitLeases(c) && len(o.mapped) > pageBytes {
 			// Others have the pages mapped until they find the region closed;
 			// the memory need not wait for that.
 			_ = unix.Madvise(o.mapped[pageBytes:], unix.MADV_REMOVE)
@@ -147,7 +159,7 @@ func (o *ownRegion) awaitLeases(c *regionControl) bool {
 	if c.leases.Load() == 0 {
 		return true
 	}
-	until := clock.System.Now().Add(o.dev.leaseWait)
+	until := clock.System.Now().Add(o.wait)
 	for c.leases.Load() != 0 {
 		if clock.System.Now() >= until {
 			o.dev.abandoned.Add(1)

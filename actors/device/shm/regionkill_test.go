@@ -184,6 +184,6 @@ func TestStaleRegions(t *testing.T) {
 	require.Len(t, names(t, dir), 5)
 	p.kill()
 	_, _, err := portBehind(q).dev.views.hold(p.key)
-	require.Equal(t, device.StatusBadAddress, statusOfMap(err))
+	require.Equal(t, device.StatusBadAddress, portBehind(q).dev.views.statusOf(err))
 	require.NotContains(t, names(t, dir), regionName(p.key))
 }

@@ -90,7 +90,7 @@ func TestAddressHandles(t *testing.T) {
 	require.ErrorIs(t, q.PostSend(wr), device.ErrBadAH)
 	stranger, err := q.CreateAH(device.GID{1})
 	require.NoError(t, err)
-	require.Equal(t, device.StatusUnreachable, statusOf(t, q, &device.SendWR{AH: stranger, QPN: p.QPN()}))
+	require.Equal(t, device.StatusBadDestQPN, statusOf(t, q, &device.SendWR{AH: stranger, QPN: p.QPN()}))
 }
 
 // statusOf sends and waits for the completion.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+
+	"github.com/efactor/efactor/actors/device"
 )
 
 // tableau is a ring on the heap with a receiver and some senders that move one
@@ -46,7 +48,7 @@ func newTableau(slots, senders, packets int) *tableau {
 	}
 	for i := range senders {
 		s := stepper{todo: packets, out: outlet{ring: w.rx.ring, self: makeIdent(uint16(i+1), 99)}}
-		s.out.enter(uint32(i))
+		s.out.enter(uint32(i), device.GID{byte(i + 1)})
 		w.senders = append(w.senders, s)
 	}
 	return w

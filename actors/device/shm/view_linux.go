@@ -16,49 +16,68 @@ import (
 type view struct {
 	hdr  regionHeader // a copy, checked
 	page []byte
-	data []byte
+	data []byte // nil if it is
+	of   *proc  // 's memory
 
-	// refs counts the table that has the view and those who copy. Who takes
-	// the last one away unmaps it.
-	refs atomic.Int32
-	used atomic.Uint64 // when it was last, in uses of the table
+	// users are the table that has the view and those who copy. The last one
+	// unmaps it.
+	users users
+	used  atomic.Uint64 // when it was last, in uses of the table
 }
 
-func (v *view) control() *regionControl { return regionControlOf(v.page) }
+// users counts who needs something. It is over when there are none, for good.
+type users struct{ n atomic.Int32 }
 
-// hold keeps the view mapped until release; false: it is not any more.
-func (v *view) hold() bool {
+// join is false if it is over.
+func (u *users) join() bool {
 	for {
-		n := v.refs.Load()
+		n := u.n.Load()
 		if n == 0 {
 			return false
 		}
-		if v.refs.CompareAndSwap(n, n+1) {
+		if u.n.CompareAndSwap(n, n+1) {
 			return true
 		}
 	}
 }
 
+// quit tells whether that was the last one.
+func (u *users) quit() bool { return u.n.Add(-1) == 0 }
+
+func (v *view) control() *regionControl { return regionControlOf(v.page) }
+
+// hold keeps the view mapped until release; false: it is not any more.
+func (v *view) hold() bool { return v.users.join() }
+
 func (v *view) release() {
-	if v.refs.Add(-1) == 0 {
-		_ = unix.Munmap(v.page)
+	if !v.users.quit() {
+		return
+	}
+	_ = unix.Munmap(v.page)
+	if v.data != nil {
 		_ = unix.Munmap(v.data)
+	}
+	if v.of != nil {
+		v.of.release()
 	}
 }
 
 // copy carries out a request on the data. Preconditions: a lease was taken, and the
 // region was open after that.
-func (v *view) copy(wr *device.SendWR, dom uint64) device.Status {
+func (v *view) copy(wr *device.SendWR, dom uint64) error {
 	off, ok := v.hdr.offset(wr.Remote, len(wr.Payload))
 	if !ok || v.hdr.dom != dom || !v.hdr.allows(nic.RemoteAccess(wr.Kind)) {
-		return device.StatusBadAddress
+		return errNoRegion
+	}
+	if v.of != nil {
+		return v.of.copy(wr.Kind, wr.Payload, wr.Remote)
 	}
 	if wr.Kind == device.WRRead {
 		copy(wr.Payload, v.data[off:])
 	} else {
 		copy(v.data[off:], wr.Payload)
 	}
-	return device.StatusOK
+	return nil
 }
 
 // mapRegion maps the region of a key. errNoRegion or ENOENT: there is none.
@@ -81,7 +100,11 @@ func (f *folder) mapRegion(key uint32) (*view, error) {
 		f.removeRegion(fd, name)
 		return nil, fmt.Errorf("%w: its owner is dead", errNoRegion)
 	}
-	return v, v.mapParts(f, fd, &st)
+	if err := v.mapParts(f, fd, &st); err != nil {
+		return nil, err
+	}
+	v.users.n.Store(1)
+	return v, nil
 }
 
 // populateMax is up to which size a region that is written to has all its pages
@@ -96,6 +119,9 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 	prot, flags := unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED
 	if v.page, err = unix.Mmap(fd, 0, pageBytes, prot, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("shm: map region: %w", err)
+	}
+	if v.hdr.kind == kindProcess {
+		return nil
 	}
 	if !v.hdr.allows(device.RemoteWrite) {
 		prot = unix.PROT_READ
@@ -118,6 +144,5 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("shm: map region: %w", err), unix.Munmap(v.page))
 	}
-	v.refs.Store(1)
 	return nil
 }

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"errors"
+	"log/slog"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -24,10 +25,13 @@ type views struct {
 	clock  atomic.Uint64
 	byKey  atomic.Pointer[map[uint32]*view] // never changed, only replaced
 	mu     sync.Mutex                       // of who replaces it
+
+	procs   map[processID]*proc // of views; guarded by mu
+	denials denials
 }
 
-func newViews(f *folder) *views {
-	vs := &views{folder: f}
+func newViews(f *folder, log *slog.Logger) *views {
+	vs := &views{folder: f, procs: map[processID]*proc{}, denials: denials{log: log}}
 	vs.byKey.Store(&map[uint32]*view{})
 	return vs
 }
@@ -37,7 +41,7 @@ func (vs *views) carry(wr *device.SendWR, dom uint64) device.Status {
 	for {
 		v, fresh, err := vs.hold(wr.RKey)
 		if err != nil {
-			return statusOfMap(err)
+			return vs.statusOf(err)
 		}
 		c := v.control()
 		c.enter()
@@ -50,20 +54,29 @@ func (vs *views) carry(wr *device.SendWR, dom uint64) device.Status {
 			}
 			continue // another region may have the key by now
 		}
-		st := v.copy(wr, dom)
+		err = v.copy(wr, dom)
 		if !c.holds() {
-			st = device.StatusBadAddress // closed meanwhile: who knows what we copied
+			err = errNoRegion // closed meanwhile: who knows what we copied
 		}
 		c.leave()
+		if v.of != nil && v.of.over.Load() {
+			vs.drop(v)
+		}
 		v.release()
-		return st
+		if err != nil {
+			return vs.statusOf(err)
+		}
+		return device.StatusOK
 	}
 }
 
-// statusOfMap is how a request ends whose region could not be mapped.
-func statusOfMap(err error) device.Status {
-	for _, none := range []error{unix.ENOENT, errNoRegion, errNoSegment} {
-		if errors.Is(err, none) {
+// statusOf is how a request ends that failed.
+func (vs *views) statusOf(err error) device.Status {
+	if errors.Is(err, errDenied) {
+		vs.denials.add(err)
+	}
+	for _, bad := range []error{errNoRegion, unix.ENOENT, errNoSegment, errOver, errFault, errDenied} {
+		if errors.Is(err, bad) {
 			return device.StatusBadAddress
 		}
 	}
@@ -84,6 +97,12 @@ func (vs *views) hold(key uint32) (v *view, fresh bool, err error) {
 	}
 	if v, err = vs.folder.mapRegion(key); err != nil {
 		return nil, true, err
+	}
+	if v.hdr.kind == kindProcess {
+		if v.of, err = vs.proc(v.hdr.process); err != nil {
+			v.release()
+			return nil, true, err
+		}
 	}
 	v.hold()
 	v.used.Store(vs.clock.Add(1))
@@ -112,6 +131,20 @@ func (vs *views) change(f func(map[uint32]*view)) {
 	m := maps.Clone(*vs.byKey.Load())
 	f(m)
 	vs.byKey.Store(&m)
+}
+
+// proc finds the process of a region, or looks whether it is there. The caller
+// must release it. Preconditions: vs.mu is locked.
+func (vs *views) proc(id processID) (*proc, error) {
+	if p := vs.procs[id]; p != nil && !p.over.Load() && p.users.join() {
+		return p, nil
+	}
+	maps.DeleteFunc(vs.procs, func(_ processID, p *proc) bool { return p.users.n.Load() == 0 })
+	p, err := findProcess(id)
+	if err == nil {
+		vs.procs[id] = p
+	}
+	return p, err
 }
 
 // drop takes v out of the table. It is unmapped when nobody copies any more.

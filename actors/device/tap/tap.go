@@ -37,9 +37,17 @@ type Sink interface {
 }
 
 // Wrap returns dev with a tap on the queue pairs that are opened from now on.
-// Memory regions are dev's own.
+// Memory regions are dev's own. What the device or its queue pairs offer beside the
+// methods that all have (device.Foreign, device.RNRSetter), the tapped ones do, too.
 func Wrap(dev device.Device, sink Sink) device.Device {
-	return &tapped{Device: dev, sink: sink, info: dev.Info()}
+	t := &tapped{Device: dev, sink: sink, info: dev.Info()}
+	if f, ok := dev.(device.Foreign); ok {
+		return struct {
+			*tapped
+			device.Foreign
+		}{t, f}
+	}
+	return t
 }
 
 type tapped struct {
@@ -54,11 +62,18 @@ func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tappedQP{
+	t := &tappedQP{
 		QP: qp, sink: d.sink,
 		self:    wire.MakeRawAddr(d.info.GID, qp.QPN(), cfg.QKey),
 		scratch: make([]byte, d.info.MTU),
-	}, nil
+	}
+	if s, ok := qp.(device.RNRSetter); ok {
+		return struct {
+			*tappedQP
+			device.RNRSetter
+		}{t, s}, nil
+	}
+	return t, nil
 }
 
 // tappedQP is a queue pair whose owner's calls pass through the tap.

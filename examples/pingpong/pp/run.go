@@ -42,10 +42,7 @@ func (s *Side) meet(ctx context.Context, conn *ctrl.Conn) (efa.Addr, error) {
 	if err != nil {
 		return 0, err
 	}
-	if s.scheme == "shm" && raw.GID() != s.own.GID() {
-		return 0, fmt.Errorf("the partner is not in %s: shared memory joins processes of one host and one user with the same -device",
-			s.dom.Limits().Device)
-	}
+	s.stranger = s.scheme == "shm" && raw.GID() != s.own.GID()
 	to, err := s.av.Insert(efa.NewAddress(s.scheme, raw))
 	if err != nil {
 		return 0, fmt.Errorf("address of the partner: %w", err)
@@ -72,8 +69,9 @@ func (g *game) round(ctx context.Context, size, n int) (Result, error) {
 	r.Elapsed = max(time.Since(began), 1)
 	w.Stop()
 	if err != nil {
-		return r, explain(err, size, done)
+		return r, explain(g.elsewhere(err), size, done)
 	}
+	g.stranger = false
 	if r.Acked, err = g.conn.Count(ctx, n); err != nil {
 		return r, explain(err, size, done)
 	}
@@ -176,6 +174,16 @@ func (g *game) finish(ctx context.Context) error {
 		return fmt.Errorf("the partner goes on with %d bytes where its last message was due: start both sides with the same -S", len(p))
 	}
 	return nil
+}
+
+// elsewhere says why a partner that was never heard of cannot be reached. Another GID
+// alone is no reason: a directory may have several.
+func (g *game) elsewhere(err error) error {
+	if !g.stranger || !errors.Is(err, efa.ErrPeerFailed) {
+		return err
+	}
+	return fmt.Errorf("the partner is not in %s: shared memory joins processes of one host and one user with the same -device (%w)",
+		g.dom.Limits().Device, err)
 }
 
 // explain adds to an error where it came, and what may be behind it.

@@ -92,6 +92,17 @@ func TestOtherFabric(t *testing.T) {
 	require.Error(t, errs[0])
 }
 
+// Partners may have different GIDs, if they are in one directory.
+func TestOtherHost(t *testing.T) {
+	dir := "shm:" + filepath.Join(t.TempDir(), "fabric")
+	cfg := Config{Iterations: 3, Sizes: []int{8, 1 << 20}, Check: true, Device: dir + "?host=here"}
+	other := cfg
+	other.Device = dir + "?host=there"
+	_, errs := match(t, within(t), cfg, other)
+	require.NoError(t, errs[0])
+	require.NoError(t, errs[1])
+}
+
 func TestCanceledGame(t *testing.T) {
 	why := errors.New("had enough")
 	ctx, cancel := context.WithCancelCause(within(t))

@@ -52,6 +52,8 @@ type Side struct {
 	scheme string
 	own    efa.RawAddr
 
+	stranger bool // the partner has another GID, and has not been heard of
+
 	mem     *efa.MemoryRegion
 	tx, rx  []byte // halves of mem
 	out, in Pattern

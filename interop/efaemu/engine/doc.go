@@ -9,4 +9,38 @@
 //
 // It knows queue formats and the semantics of EFA; objects with handles, commands
 // and errnos are package kernel's.
+//
+// # What is as on the device
+//
+// Every WQE yields one completion, with EFA's status if it can't be carried out. A
+// packet meets RNR unless the program has posted a receive: the device's queue pair
+// never has more slots posted than the program has receives. A receive of a sender
+// without address handle shows its GID if the queue was made for that. What a program
+// does wrong is a finding as well (rules.go).
+//
+// # What is not
+//
+//   - Memory isn't pinned: a transfer meets what is mapped there at that moment.
+//   - A packet longer than its receive was already acknowledged when the engine
+//     sees that: the receiver gets the error (status 6), not the sender (11).
+//   - A process whose memory is gone before its files has its queue pairs closed at
+//     the first transfer that tells, so that peers see status 9 as of any dead one.
+//   - RDMA beyond what the device moves at once goes in pieces, in order; a failure
+//     leaves those before it done, and of a write with immediate the receiver sees the
+//     length of the last. A request from who has no address handle here is
+//     served (status 14 never comes from this side).
+//   - A queue pair with unsolicited writes on a fabric without takes them only while
+//     receives are posted, which they leave alone.
+//   - Doorbells are memory: see Config.ExactDoorbells.
+//
+// # Time and threads
+//
+// Methods may be called from any goroutine; each takes the engine's lock, which a
+// Step holds for tens of microseconds when there is much to do. All is done by Step;
+// Run calls it on a thread of its own and sleeps when there is nothing to do
+// (run_linux.go tells why for how long). After Close of an object the engine touches
+// nothing that it was given for it. With a virtual device, and Step called by one
+// goroutine, everything repeats from the seed.
+//
+// Start reading at qp.go and step.go, then sq.go and rq.go.
 package engine

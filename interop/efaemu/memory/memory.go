@@ -1,5 +1,3 @@
-// Package memory reads and writes the memory of an emulated device's user: a
-// program under supervision, or this process.
 package memory
 
 import "errors"

@@ -1,4 +1,3 @@
-// Package profile says which EFA device is emulated, under which kernel.
 package profile
 
 // Kernel is whose uverbs interface is emulated.

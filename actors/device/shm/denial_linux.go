@@ -1,0 +1,53 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+)
+
+// errDenied: the kernel does not let us reach another process's memory.
+var errDenied = errors.New("shm: no access to the memory of another process")
+
+// denied is errDenied for a process. The same request may be allowed to another
+// process, so who asks must be told, and why.
+func denied(pid int, err error) error { return fmt.Errorf("%w: process %d: %w", errDenied, pid, err) }
+
+// denials are the requests that ended because of errDenied.
+type denials struct {
+	log *slog.Logger
+
+	mu    sync.Mutex
+	count uint64
+	first error
+}
+
+// add counts a denial. The first one is explained.
+func (d *denials) add(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.count++; d.count > 1 {
+		return
+	}
+	d.first = fmt.Errorf("%w%s", err, ptraceScope())
+	d.log.Warn("RDMA with memory of another process ends with a bad address", "error", d.first)
+}
+
+// ptraceScope says what the Yama security module has to do with it.
+func ptraceScope() string {
+	b, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	scope := strings.TrimSpace(string(b))
+	if err != nil || scope == "0" {
+		return " (it belongs to another user, or is not dumpable, or a seccomp filter forbids)"
+	}
+	return fmt.Sprintf(" (kernel.yama.ptrace_scope is %s: only its ancestors may, or whom it has named with PR_SET_PTRACER)", scope)
+}
+
+func (d *denials) read() (count uint64, first error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.count, d.first
+}

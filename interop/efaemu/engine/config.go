@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/interop/efaemu/finding"
+	"github.com/efactor/efactor/interop/efaemu/memory"
+	"github.com/efactor/efactor/interop/efaemu/profile"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// ErrConfig: a QPConfig makes no sense, or a call comes in the wrong state.
+var ErrConfig = errors.New("engine: bad configuration or state")
+
+// Config describes an Engine. Profile, Device and Clock are required.
+type Config struct {
+	Profile  profile.Profile
+	Device   device.Device
+	Clock    clock.Clock
+	Findings *finding.Log // nil: nobody wants to know
+	Shuffle  Shuffle
+
+	// ExactDoorbells: Step is called after every store to a doorbell. Otherwise
+	// doorbells are looked at now and then, and what only each single value could
+	// tell is not known: batches of WQEs, and a request for an event that was
+	// overwritten before it was seen (see CQConfig.Notify).
+	ExactDoorbells bool
+}
+
+// Shuffle makes the engine hold packets back, on their way out of and into its
+// queue pairs, and let them pass in an order that the seed chooses. None is held
+// for longer than about a millisecond.
+type Shuffle struct {
+	Window int // packets held at most in each direction of a queue pair; 0: none
+	Seed   uint64
+}
+
+// CQConfig describes a completion queue: SubCQs rings of Entries entries of
+// EntrySize bytes, one behind the other in Ring, which is zeroed. Ring and Doorbell
+// are aligned to 4 bytes.
+type CQConfig struct {
+	Ring      []byte
+	Entries   int // a power of two
+	EntrySize int // 16 or 32
+	SubCQs    int
+	SGID      bool
+	Doorbell  []byte // 4 bytes; nil: none
+
+	// Notify reports one event; nil: no channel. It is called with the engine
+	// locked, so it must not wait and not call the engine.
+	//
+	// The program arms with a doorbell and then often polls once more, whose
+	// doorbell says "not armed" to an engine that missed the first. Each doorbell
+	// with a number for which there was no event yet therefore counts as arming: a
+	// program that never armed sees one event at most.
+	Notify func()
+}
+
+// QPConfig describes a queue pair.
+type QPConfig struct {
+	PD               *PD
+	SendCQ, RecvCQ   *CQ
+	SendSub, RecvSub int
+	SQ, RQ           []byte // SQ: SQEntries WQEs of WQESize; RQ: RQEntries descriptors of 16
+	SQEntries        int    // powers of two, 32768 at most
+	RQEntries        int    // 0: no receive queue
+	WQESize          int    // 64 or 128
+	MaxRecvSGE       int
+	SQDoorbell       []byte // 4 bytes each, aligned; RQDoorbell nil: no receive queue
+	RQDoorbell       []byte
+	UnsolicitedWrite bool
+	Space            memory.Space
+}

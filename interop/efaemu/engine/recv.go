@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/uverbs/abi"
+	"github.com/efactor/efactor/interop/efaemu/memory"
+)
+
+const (
+	noSlot = -1
+	// maxStarved bounds the writes with immediate of a device that takes no
+	// receives for them, while the program wants that and has none.
+	maxStarved = 4096
+)
+
+// arrival is what came from the device and has not completed.
+type arrival struct {
+	slot   int32 // has the packet; noSlot: a write
+	length int
+	hasImm bool
+	imm    uint32
+	gid    device.GID
+	srcQPN uint16
+	loose  bool // takes no receive
+}
+
+// arrived takes a packet, or the news of a write, from the device.
+func (q *QP) arrived(c *device.Completion) {
+	r := &q.rq
+	a := arrival{
+		slot: noSlot, length: c.Len, hasImm: c.HasImm, imm: c.Imm, gid: q.routes.source(c), srcQPN: c.SrcQPN,
+	}
+	if c.ID != device.NoSlot {
+		if r.inDevice == 0 || c.ID >= uint64(q.dev.RecvSlots()) {
+			q.e.stats.Dropped++
+			return
+		}
+		r.inDevice--
+	}
+	switch {
+	case c.Op == device.OpRecv && c.ID != device.NoSlot && c.Status == device.StatusOK && uint(c.Len) <= uint(q.e.info.MTU):
+		a.slot = int32(c.ID)
+	case c.Op == device.OpWritten:
+		if c.ID != device.NoSlot { // nothing in it
+			r.free = append(r.free, int32(c.ID))
+		}
+		a.loose = q.cfg.UnsolicitedWrite
+	default:
+		if c.ID != device.NoSlot {
+			r.free = append(r.free, int32(c.ID))
+		}
+		q.e.stats.Dropped++
+		return
+	}
+	if !a.loose {
+		r.needy++
+	}
+	r.hold.push(a, q.e.now)
+}
+
+// stepReceive completes what came.
+func (q *QP) stepReceive() bool {
+	r := &q.rq
+	worked := false
+	for r.recvs.len() > 0 && q.state < failed {
+		a, ok := r.starved.pop()
+		if !ok {
+			break
+		}
+		q.deliver(&a)
+		worked = true
+	}
+	for q.state < failed {
+		a, ok := r.hold.pop(q.e.now)
+		if !ok {
+			break
+		}
+		q.deliver(&a)
+		worked = true
+	}
+	return worked
+}
+
+// deliverHeld completes everything that came.
+func (q *QP) deliverHeld() {
+	r := &q.rq
+	for q.state < failed {
+		a, ok := r.starved.pop()
+		if !ok {
+			a, ok = r.hold.popAny()
+		}
+		if !ok {
+			return
+		}
+		if !a.loose && r.recvs.len() == 0 {
+			q.e.stats.Dropped++
+			continue
+		}
+		q.deliver(&a)
+	}
+}
+
+// deliver completes an arrival, or lets it wait for a receive.
+func (q *QP) deliver(a *arrival) {
+	r := &q.rq
+	cqe := abi.CQE{
+		Queue: abi.RecvQueue, QPN: q.number, HasImm: a.hasImm, Imm: a.imm, Length: uint32(a.length),
+		AH: abi.UnknownAH, SrcQPN: a.srcQPN, Unsolicited: a.loose,
+	}
+	if a.slot == noSlot {
+		cqe.Op = abi.WorkWrite
+		if a.length > 0xffff && q.cfg.RecvCQ.cfg.EntrySize < abi.WideCQELen {
+			q.e.find(RuleCQLength, q.where, "%d bytes", a.length)
+		}
+	}
+	if !a.loose {
+		rx, ok := r.recvs.pop()
+		if !ok {
+			q.starve(a)
+			return
+		}
+		r.needy--
+		cqe.ReqID = uint64(rx.id)
+		if a.slot != noSlot {
+			st := q.place(rx, q.dev.RecvBytes(int(a.slot))[:a.length])
+			if q.state >= failed {
+				return
+			}
+			cqe.Status = uint8(st)
+			r.free = append(r.free, a.slot)
+		}
+		r.done += uint32(rx.n)
+	}
+	if peer := q.cfg.PD.byGID[a.gid]; peer != nil {
+		cqe.AH = peer.number
+	} else {
+		q.e.stats.UnknownSenders++
+		if q.cfg.RecvCQ.cfg.SGID {
+			cqe.GID = a.gid
+		}
+	}
+	if cqe.Status == 0 {
+		q.e.stats.ReceivedBytes += uint64(a.length)
+	}
+	q.received(&cqe)
+}
+
+// received writes a completion of the receive queue.
+func (q *QP) received(cqe *abi.CQE) {
+	q.e.stats.Received[cqe.Op][statusIndex(device.Status(cqe.Status))]++
+	q.cfg.RecvCQ.put(q.cfg.RecvSub, cqe)
+}
+
+func (q *QP) starve(a *arrival) {
+	if q.rq.starved.len() < maxStarved {
+		q.rq.starved.push(*a)
+		return
+	}
+	q.rq.needy--
+	q.e.stats.Dropped++
+}
+
+// place scatters a packet into a receive. All of it is checked before any is
+// written.
+func (q *QP) place(rx receive, b []byte) device.Status {
+	room := 0
+	for i := range rx.n {
+		d := q.rq.desc(rx.first + uint32(i))
+		if _, f := q.cfg.PD.local(d.LKey, d.Addr, uint64(d.Length), device.LocalWrite); f != noFault {
+			return q.blameReceive(f, rx, d)
+		}
+		room += int(d.Length)
+	}
+	if len(b) > room {
+		q.e.find(RuleRxShort, q.where, "receive %#x: %d bytes, the packet has %d", rx.id, room, len(b))
+		return device.StatusLocalBadLength
+	}
+	for i := 0; len(b) > 0; i++ {
+		d := q.rq.desc(rx.first + uint32(i))
+		n := min(len(b), int(d.Length))
+		if n == 0 {
+			continue
+		}
+		va, _ := q.cfg.PD.local(d.LKey, d.Addr, uint64(n), device.LocalWrite)
+		if err := q.cfg.Space.WriteAt(b[:n], va); err != nil {
+			if errors.Is(err, memory.ErrGone) {
+				q.vanish()
+				return device.StatusFlushed
+			}
+			return q.blameReceive(badMemory, rx, d)
+		}
+		b = b[n:]
+	}
+	return device.StatusOK
+}
+
+func (q *QP) blameReceive(f fault, rx receive, d *abi.RxDesc) device.Status {
+	q.e.find(rxRule[f], q.where, "receive %#x: %d bytes at %#x, lkey %#x", rx.id, d.Length, d.Addr, d.LKey)
+	return device.StatusInvalidLKey
+}
+
+// flushReceives completes the receives that are posted.
+func (q *QP) flushReceives() bool {
+	r := &q.rq
+	worked := r.recvs.len() > 0
+	for {
+		rx, ok := r.recvs.pop()
+		if !ok {
+			break
+		}
+		r.done += uint32(rx.n)
+		q.received(&abi.CQE{
+			Queue: abi.RecvQueue, QPN: q.number, ReqID: uint64(rx.id), Status: uint8(device.StatusFlushed), AH: abi.UnknownAH,
+		})
+	}
+	return worked
+}

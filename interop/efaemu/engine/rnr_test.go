@@ -1,0 +1,181 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/actors/device/uverbs/abi"
+	"github.com/efactor/efactor/interop/efaemu/engine"
+)
+
+// As many packets get through as there are receives, neither fewer nor more,
+// whatever the device has room for.
+func TestNotReady(t *testing.T) {
+	w, a, b := pair(t, options{}, progConfig{sq: 16, rq: 16})
+	for _, receives := range []int{0, 1, 3, 0, 7} {
+		for i := range receives {
+			b.buffer(uint16(i), 10)
+		}
+		for i := range 8 {
+			a.write(a.to(b, inline(uint16(i), nil)))
+		}
+		a.post()
+		w.run()
+		var ok, rnr int
+		for _, c := range a.poll() {
+			switch device.Status(c.Status) {
+			case device.StatusOK:
+				ok++
+			case device.StatusRNR:
+				rnr++
+			}
+		}
+		assert.Equal(t, receives, ok)
+		assert.Equal(t, 8-receives, rnr)
+		assert.Len(t, b.poll(), receives)
+	}
+	w.clean()
+}
+
+// More receives than the device has slots for serve one after the other.
+func TestMoreReceivesThanSlots(t *testing.T) {
+	o := options{}
+	o.sim.MaxRQ = 3
+	w, a, b := pair(t, o, progConfig{rq: 64, cq: 128})
+	for i := range 64 {
+		b.buffer(uint16(i), 10)
+	}
+	for i := range 64 {
+		a.post(a.to(b, inline(uint16(i), nil)))
+		require.Equal(t, device.StatusOK, a.status())
+	}
+	assert.Len(t, b.poll(), 64)
+	w.clean()
+}
+
+// plain hides what a queue pair offers beside device.QP.
+type plain struct{ device.Device }
+
+func (d plain) OpenQP(c device.QPConfig) (device.QP, error) {
+	q, err := d.Device.OpenQP(c)
+	return struct{ device.QP }{q}, err
+}
+
+// A packet that meets RNR is sent again as often as was asked for, by the device or
+// by the engine.
+func TestRetries(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		for _, rnr := range []uint8{1, 3, 7} {
+			w := newWorld(t, options{})
+			o := options{}
+			if own {
+				d, err := w.fab.OpenDevice(sim.DeviceConfig{RDMARead: true, RDMAWrite: true})
+				require.NoError(t, err)
+				o.engine.Device = plain{d}
+			}
+			e := w.engine(o)
+			a, b := w.newProg(e, progConfig{rnr: rnr}), w.newProg(e, progConfig{})
+			if own {
+				w.gids[0] = o.engine.Device.Info().GID
+			}
+			a.gid, b.gid = w.gids[0], w.gids[0]
+
+			// In time.
+			at := a.alloc([]byte("hello"))
+			a.post(piece(a, b, a.sge(at, 5)))
+			w.run()
+			require.Empty(t, a.poll(), "it waits")
+			copy(a.bytes(at, 5), "HELLO") // the card may have taken it already
+			got := b.buffer(1, 10)
+			w.later(50 * time.Millisecond)
+			require.Zero(t, a.one().Status)
+			require.Equal(t, "hello", string(b.bytes(got, 5)))
+			b.one()
+
+			// Never.
+			a.post(piece(a, b, a.sge(at, 5)))
+			w.run()
+			require.Empty(t, a.poll())
+			w.later(50 * time.Millisecond)
+			if rnr == 7 {
+				require.Empty(t, a.poll())
+			} else {
+				require.Equal(t, device.StatusRNR, device.Status(a.one().Status))
+			}
+			if own {
+				assert.GreaterOrEqual(t, e.Stats().Retries, uint64(rnr))
+			} else {
+				assert.Zero(t, e.Stats().Retries)
+			}
+			w.clean()
+			a.close()
+			b.close()
+		}
+	}
+}
+
+// While one packet waits for a receive, others pass, and a handle that goes takes
+// its packets along.
+func TestRetryHoldsNobodyUp(t *testing.T) {
+	w := newWorld(t, options{})
+	d, err := w.fab.OpenDevice(sim.DeviceConfig{})
+	require.NoError(t, err)
+	e := w.engine(options{engine: engine.Config{Device: plain{d}}})
+	a, b, c := w.newProg(e, progConfig{rnr: 7}), w.newProg(e, progConfig{}), w.newProg(e, progConfig{})
+	h, err := a.pd.CreateAH(d.Info().GID)
+	require.NoError(t, err)
+	c.buffer(1, 10)
+	for i, q := range []*prog{b, c} {
+		wqe := inline(uint16(i), nil)
+		wqe.AH, wqe.DestQPN, wqe.QKey = h.Number(), q.qp.Number(), q.qkey
+		a.post(wqe)
+	}
+	w.run()
+	assert.Equal(t, uint64(1), a.one().ReqID)
+	h.Close()
+	w.later(time.Millisecond)
+	got := a.one()
+	assert.Zero(t, got.ReqID)
+	assert.Equal(t, device.StatusInvalidAH, device.Status(got.Status))
+}
+
+// What the fabric says of a packet or a request is the status of its completion.
+func TestStatusOfTheFabric(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		do     func(w *abi.WQE)
+		status device.Status
+	}{
+		{"no such queue pair", func(w *abi.WQE) { w.DestQPN += 1000 }, device.StatusBadDestQPN},
+		{"wrong Q_Key", func(w *abi.WQE) { w.QKey++ }, device.StatusBadDestQPN},
+		{"wrong rkey", func(w *abi.WQE) { w.Remote.RKey++ }, device.StatusBadAddress},
+		{"wrong address", func(w *abi.WQE) { w.Remote.Addr-- }, device.StatusBadAddress},
+	} {
+		w, a, b := pair(t, options{}, progConfig{})
+		wqe := rdma(a, b, abi.WorkRead, a.mem.base(), 8)
+		tt.do(&wqe)
+		a.post(wqe)
+		assert.Equal(t, tt.status, a.status(), tt.name)
+		w.clean()
+	}
+	for _, st := range []device.Status{
+		device.StatusAbort, device.StatusBadStatus, device.StatusUnresponsive, device.StatusUnknownPeer,
+		device.StatusUnreachable, device.StatusMismatch, device.StatusRemoteBadLength,
+	} {
+		w, a, b := pair(t, options{sim: sim.Config{Rules: []sim.Rule{{Fault: sim.FaultStatus, Status: st}}}}, progConfig{})
+		b.buffer(1, 10)
+		a.post(a.to(b, inline(1, nil)))
+		assert.Equal(t, st, a.status())
+		for _, op := range []abi.WorkOp{abi.WorkRead, abi.WorkWrite} {
+			a.post(rdma(a, b, op, a.mem.base(), 8))
+			assert.Equal(t, st, a.status(), "op %d", op)
+			assert.Equal(t, uint64(1), a.e.Stats().Sent[op][st])
+		}
+		w.clean()
+	}
+}

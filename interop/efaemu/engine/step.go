@@ -1,0 +1,80 @@
+package engine
+
+import "github.com/efactor/efactor/actors/device"
+
+// round lets each queue pair do a part of its work, and reports events. worked:
+// something was done; holding: packets wait to be shuffled.
+func (e *Engine) round() (worked, holding bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.now = e.cfg.Clock.Now()
+	for _, q := range e.qps {
+		w, h := q.step()
+		worked, holding = worked || w, holding || h
+	}
+	for _, c := range e.cqs {
+		worked = c.step() || worked
+	}
+	return worked, holding
+}
+
+// step is a queue pair's round. What was sent in it may arrive in it, too, at a
+// queue pair whose turn is later. Any part may find that the queue pair has failed
+// or that its program is gone.
+func (q *QP) step() (worked, holding bool) {
+	switch q.state {
+	case gone, closed:
+		return false, false
+	case failed:
+		q.lookSQ()
+		worked = q.fetchReceives()
+		return q.flushPosted() || worked, false
+	case reset, ready:
+		q.lookSQ()
+		return q.fetchReceives(), false
+	case rtr, rts:
+	}
+	worked = q.fetchReceives()
+	if q.state == rtr {
+		q.lookSQ()
+	}
+	if q.state < failed {
+		q.refill()
+	}
+	if q.state == rts {
+		worked = q.stepSend() || worked
+	}
+	q.rq.hold.round()
+	if q.state < failed {
+		worked = q.poll() || worked
+	}
+	if q.state < failed {
+		worked = q.stepReceive() || worked
+	}
+	if q.state < failed {
+		q.refill()
+	}
+	return worked, q.sq.hold.holding() && q.sq.out < q.sq.depth || q.rq.hold.holding()
+}
+
+// poll takes what the device has.
+func (q *QP) poll() bool {
+	comps := &q.e.comps
+	n := q.dev.Poll(comps[:])
+	for i := range comps[:n] {
+		if q.state >= failed {
+			break
+		}
+		switch c := &comps[i]; c.Op {
+		case device.OpSend:
+			q.sent(c)
+		case device.OpRecv, device.OpWritten:
+			q.arrived(c)
+		case device.OpGone: // the device that is emulated says nothing of these
+			q.e.stats.Gone++
+		case device.OpRefused:
+			q.e.stats.Refused++
+		}
+	}
+	return n > 0
+}

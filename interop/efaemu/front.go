@@ -1,0 +1,127 @@
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device/uverbs/abi"
+	"github.com/efactor/efactor/interop/efaemu/kernel"
+	"github.com/efactor/efactor/interop/efaemu/trap"
+)
+
+// front is the kernel half as package trap wants it, with a line for each call if
+// somebody wants them.
+type front struct {
+	dev *kernel.Device
+	log io.Writer // nil: nobody does; its Write is called from many goroutines
+}
+
+// Open implements trap.Device.
+func (f *front) Open(name string) (trap.File, error) {
+	c, err := f.dev.Open(name)
+	if f.log != nil {
+		fmt.Fprintf(f.log, "efaemu: %s: open: %v\n", name, outcome(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if f.log != nil {
+		return &logged{c, name, f.log}, nil
+	}
+	return c, nil
+}
+
+func outcome(err error) any {
+	if err == nil {
+		return "ok"
+	}
+	return err
+}
+
+type logged struct {
+	*kernel.Context
+	name string
+	log  io.Writer
+}
+
+// Ioctl implements trap.File.
+func (l *logged) Ioctl(t kernel.Task, cmd, arg uint64) unix.Errno {
+	what := describe(t, arg)
+	errno := l.Context.Ioctl(t, cmd, arg)
+	how := "ok"
+	if errno != 0 {
+		how = unix.ErrnoName(errno)
+	}
+	fmt.Fprintf(l.log, "efaemu: %s: process %d: %s: %s\n", l.name, t.Space().PID(), what, how)
+	return errno
+}
+
+// Close implements trap.File.
+func (l *logged) Close() {
+	l.Context.Close()
+	fmt.Fprintf(l.log, "efaemu: %s: closed\n", l.name)
+}
+
+// describe names what an ioctl asks for. The program may change it meanwhile: this
+// is for people.
+func describe(t kernel.Task, arg uint64) string {
+	var b [abi.HeaderLen]byte
+	var h abi.Header
+	if t.Space().ReadAt(b[:], arg) != nil || h.Parse(b[:]) != nil {
+		return "bad address"
+	}
+	if h.Object == abi.ObjectDevice && h.Method == abi.DeviceInvokeWrite {
+		for i := range min(uint64(h.Attrs), 8) {
+			var a [abi.AttrLen]byte
+			if t.Space().ReadAt(a[:], arg+abi.HeaderLen+i*abi.AttrLen) != nil {
+				break
+			}
+			var attr abi.Attr
+			if attr.Parse(a[:]) == nil && attr.ID == abi.InvokeWriteCmd {
+				return commandName(attr.Data)
+			}
+		}
+	}
+	if name := methodNames[[2]uint16{h.Object, h.Method}]; name != "" {
+		return name
+	}
+	return fmt.Sprintf("object %d method %d", h.Object, h.Method)
+}
+
+func commandName(cmd uint64) string {
+	if name := commandNames[cmd]; name != "" {
+		return name
+	}
+	return fmt.Sprintf("command %#x", cmd)
+}
+
+var commandNames = map[uint64]string{
+	abi.CmdQueryDevice:   "query device",
+	abi.CmdQueryDeviceEx: "query device",
+	abi.CmdAllocPD:       "alloc PD",
+	abi.CmdCreateAH:      "create AH",
+	abi.CmdRegMR:         "reg MR",
+	abi.CmdCompChannel:   "create completion channel",
+	abi.CmdQueryQP:       "query QP",
+	abi.CmdModifyQP:      "modify QP",
+}
+
+var methodNames = map[[2]uint16]string{
+	{abi.ObjectDevice, abi.DeviceInvokeWrite}:   "write command",
+	{abi.ObjectDevice, abi.DeviceQueryPort}:     "query port",
+	{abi.ObjectDevice, abi.DeviceGetContext}:    "get context",
+	{abi.ObjectDevice, abi.DeviceQueryGIDEntry}: "query GID",
+	{abi.ObjectPD, abi.PDDestroy}:               "destroy PD",
+	{abi.ObjectCQ, abi.CQCreate}:                "create CQ",
+	{abi.ObjectCQ, abi.CQDestroy}:               "destroy CQ",
+	{abi.ObjectQP, abi.QPCreate}:                "create QP",
+	{abi.ObjectQP, abi.QPDestroy}:               "destroy QP",
+	{abi.ObjectAH, abi.AHDestroy}:               "destroy AH",
+	{abi.ObjectMR, abi.MRDestroy}:               "destroy MR",
+	{abi.ObjectMR, abi.MRRegDMABuf}:             "reg MR of a dmabuf",
+	{abi.ObjectAsyncEvent, abi.AsyncEventAlloc}: "create async event file",
+}

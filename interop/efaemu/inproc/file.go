@@ -1,0 +1,160 @@
+//go:build linux
+
+package inproc
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/interop/efaemu/kernel"
+	"github.com/efactor/efactor/interop/efaemu/memory"
+)
+
+// File is an open device. Any goroutine may call its methods.
+type File struct {
+	c *kernel.Context
+
+	mu     sync.Mutex
+	closed bool
+	maps   []mapping
+}
+
+type mapping struct {
+	b []byte // as long as was asked for
+	m kernel.Mapping
+}
+
+// Open opens the device.
+func Open(d *kernel.Device) (*File, error) {
+	c, err := d.Open("uverbs0.inproc")
+	if err != nil {
+		return nil, err
+	}
+	return &File{c: c}, nil
+}
+
+// Ioctl is ioctl(2). What arg and the attributes point to must stay where it is
+// during the call: memory of mmap, not of Go's stacks. The error is a unix.Errno.
+func (f *File) Ioctl(cmd uint64, arg unsafe.Pointer) error {
+	f.mu.Lock()
+	closed := f.closed
+	f.mu.Unlock()
+	if closed {
+		return unix.EBADF
+	}
+	e := f.c.Ioctl(task{f}, cmd, uint64(uintptr(arg)))
+	runtime.KeepAlive(arg)
+	if e != 0 {
+		return e
+	}
+	return nil
+}
+
+// Mmap is mmap(2) of length bytes at a key that a command has returned. EINVAL: it
+// isn't one, or of another length, or flags lacks MAP_SHARED; EPERM: PROT_EXEC.
+func (f *File) Mmap(key int64, length, prot, flags int) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, unix.EBADF
+	}
+	page := unix.Getpagesize()
+	if length <= 0 || key < 0 || key%int64(page) != 0 {
+		return nil, unix.EINVAL
+	}
+	size := uint64(length+page-1) &^ uint64(page-1)
+	r, ok := f.c.Region(uint64(key))
+	switch {
+	case !ok || r.Length != size || flags&unix.MAP_SHARED == 0:
+		return nil, unix.EINVAL
+	case prot&unix.PROT_EXEC != 0:
+		return nil, unix.EPERM
+	}
+	b, err := unix.Mmap(f.c.FD(), key, length, prot, flags)
+	if err != nil {
+		return nil, err
+	}
+	f.maps = append(f.maps, mapping{b, kernel.Mapping{
+		Start: uint64(uintptr(unsafe.Pointer(&b[0]))), Length: size, Offset: uint64(key),
+		Prot: prot & (unix.PROT_READ | unix.PROT_WRITE), Shared: true,
+	}})
+	return b, nil
+}
+
+// Munmap is munmap(2) of what Mmap has returned, as a whole.
+func (f *File) Munmap(b []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(b) == 0 {
+		return unix.EINVAL
+	}
+	i := slices.IndexFunc(f.maps, func(m mapping) bool { return &m.b[0] == &b[0] && len(m.b) == len(b) })
+	if i < 0 {
+		return unix.EINVAL
+	}
+	if err := unix.Munmap(f.maps[i].b); err != nil {
+		return err
+	}
+	f.maps = slices.Delete(f.maps, i, i+1)
+	f.free()
+	return nil
+}
+
+// Close is close(2). Mappings stay, and what the device holds for the program with
+// them: all is freed with the last one.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return unix.EBADF
+	}
+	f.closed = true
+	f.free()
+	return nil
+}
+
+// free ends the context when nothing refers to it any more.
+func (f *File) free() {
+	if f.closed && len(f.maps) == 0 {
+		f.c.Close()
+	}
+}
+
+// task is this process as package kernel sees it.
+type task struct{ f *File }
+
+// Space implements kernel.Task.
+func (task) Space() memory.Space { return memory.Self() }
+
+// InstallFD implements kernel.Task.
+func (task) InstallFD(fd int, cloexec bool) (int, error) {
+	op := unix.F_DUPFD
+	if cloexec {
+		op = unix.F_DUPFD_CLOEXEC
+	}
+	return unix.FcntlInt(uintptr(fd), op, 0)
+}
+
+// StatFD implements kernel.Task.
+func (task) StatFD(fd int) (dev, ino uint64, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, 0, err
+	}
+	return st.Dev, st.Ino, nil
+}
+
+// Maps implements kernel.Task.
+func (t task) Maps() ([]kernel.Mapping, error) {
+	t.f.mu.Lock()
+	defer t.f.mu.Unlock()
+	maps := make([]kernel.Mapping, 0, len(t.f.maps))
+	for _, m := range t.f.maps {
+		maps = append(maps, m.m)
+	}
+	return maps, nil
+}

@@ -1,0 +1,159 @@
+//go:build linux
+
+package kernel
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/uverbs/abi"
+	"github.com/efactor/efactor/interop/efaemu/engine"
+	"github.com/efactor/efactor/interop/efaemu/profile"
+)
+
+// mr is a memory region.
+type mr struct {
+	pd  *pd
+	eng *engine.MR
+}
+
+func (*mr) kind() uint16 { return abi.ObjectMR }
+func (*mr) busy() bool   { return false }
+
+func (m *mr) close(Task) {
+	m.eng.Close()
+	m.pd.users--
+	m.pd.c.dev.give(&m.pd.c.dev.live.MRs)
+}
+
+// coreAccess are the core's rules for rights.
+func coreAccess(a uint32) unix.Errno {
+	switch {
+	case a&(abi.AccessRemoteWrite|abi.AccessRemoteAtomic) != 0 && a&abi.AccessLocalWrite == 0:
+		return unix.EINVAL
+	case a&^(abi.AccessCoreKnown|abi.AccessOptional) != 0:
+		return unix.EINVAL
+	case a&abi.AccessOnDemand != 0:
+		return unix.EOPNOTSUPP
+	}
+	return 0
+}
+
+// access are the driver's: what the device can do, without the optional bits.
+func (d *Device) access(a uint32) (device.Access, unix.Errno) {
+	p := &d.cfg.Profile
+	known := uint32(abi.AccessLocalWrite)
+	if p.RDMARead {
+		known |= abi.AccessRemoteRead
+	}
+	if p.RDMAWrite && p.Kernel >= profile.Newest {
+		known |= abi.AccessRemoteWrite
+	}
+	if a&^abi.AccessOptional&^known != 0 {
+		return 0, unix.EOPNOTSUPP
+	}
+	var rights device.Access
+	if a&abi.AccessLocalWrite != 0 {
+		rights |= device.LocalWrite
+	}
+	if a&abi.AccessRemoteWrite != 0 {
+		rights |= device.RemoteWrite
+	}
+	if a&abi.AccessRemoteRead != 0 {
+		rights |= device.RemoteRead
+	}
+	return rights, 0
+}
+
+func (l *call) regMR() unix.Errno {
+	in, e := l.core(abi.RegMRLen)
+	if e != 0 {
+		return e
+	}
+	var cmd abi.RegMR
+	_ = cmd.Parse(in)
+	if (cmd.Start^cmd.IOVA)&uint64(os.Getpagesize()-1) != 0 {
+		return unix.EINVAL
+	}
+	if e := l.begin(); e != 0 {
+		return e
+	}
+	if e := coreAccess(cmd.Access); e != 0 {
+		return e
+	}
+	p, e := l.pdOf(cmd.PD)
+	if e != 0 {
+		return e
+	}
+	if e := l.noUdata(); e != 0 {
+		return e
+	}
+	d := l.c.dev
+	rights, e := d.access(cmd.Access)
+	if e != 0 {
+		return e
+	}
+	if e := l.mapped(cmd.Start, cmd.Length); e != 0 {
+		return e
+	}
+	if e := l.own(p); e != 0 {
+		return e
+	}
+	if e := d.take(&d.live.MRs, d.cfg.Profile.MaxMR); e != 0 {
+		return e
+	}
+	eng, err := p.eng.Register(cmd.Start, cmd.Length, cmd.IOVA, rights)
+	if err != nil {
+		d.give(&d.live.MRs)
+		return errno(err)
+	}
+	p.users++
+	l.made = &mr{pd: p, eng: eng}
+	resp := abi.RegMRResp{Handle: l.handle, LKey: eng.LKey(), RKey: eng.RKey()}
+	return l.outAll(abi.InvokeCoreOut, resp.Append(nil))
+}
+
+// mapped tells whether there is memory at start, as far as its ends show it. A
+// kernel would pin all of it.
+func (l *call) mapped(start, n uint64) unix.Errno {
+	page := uint64(os.Getpagesize())
+	end := start + n
+	if n == 0 || end < start || (end+page-1)&^(page-1) < end {
+		return unix.EINVAL
+	}
+	var b [1]byte
+	if l.mem.ReadAt(b[:], start) != nil || l.mem.ReadAt(b[:], end-1) != nil {
+		return unix.EFAULT
+	}
+	return 0
+}
+
+// regDMABuf refuses: there is no device whose memory a dma-buf could be. The
+// mistakes that a kernel finds before it looks at the buffer are told first.
+func (l *call) regDMABuf() unix.Errno {
+	offset, iova := l.u64(abi.DMABufOffset), l.u64(abi.DMABufIOVA)
+	access, e := l.flags(abi.DMABufAccess,
+		abi.AccessLocalWrite|abi.AccessRemoteWrite|abi.AccessRemoteRead|abi.AccessRemoteAtomic|abi.AccessOptional)
+	if e != 0 {
+		return e
+	}
+	if e := coreAccess(access); e != 0 {
+		return e
+	}
+	if (offset^iova)&uint64(os.Getpagesize()-1) != 0 {
+		return unix.EINVAL
+	}
+	if _, e := l.c.dev.access(access); e != 0 {
+		return e
+	}
+	fd := int32(l.u32(abi.DMABufFD))
+	if fd < 0 {
+		return unix.EBADF
+	}
+	if _, _, err := l.task.StatFD(int(fd)); err != nil {
+		return unix.EBADF
+	}
+	return unix.EOPNOTSUPP
+}

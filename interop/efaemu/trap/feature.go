@@ -1,0 +1,118 @@
+//go:build linux && (amd64 || arm64)
+
+package trap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/interop/efaemu/memory"
+)
+
+// Feature is something that programs can only be supervised with.
+type Feature struct {
+	Name string // and since when Linux has it
+	Err  error  // why it is missing, in one line
+}
+
+// Check looks for all features that [Run] needs, in the end by a run of a small
+// program.
+func Check(ctx context.Context) []Feature {
+	fs := quickFeatures()
+	for _, f := range fs {
+		if f.Err != nil {
+			return fs
+		}
+	}
+	return append(fs, Feature{"a supervised program finds, opens and maps a device", trial(ctx)})
+}
+
+// quickFeatures are those that cost nothing to ask for.
+func quickFeatures() []Feature {
+	return []Feature{
+		{"seccomp notification with WAIT_KILLABLE_RECV (Linux 5.19)", checkSeccomp()},
+		{"process_vm_readv and process_vm_writev (Linux 3.2)", checkMemory()},
+		{"memfd_create and inotify (Linux 3.17)", checkFile()},
+	}
+}
+
+// checkSeccomp offers the kernel a filter at a null address: EFAULT says that it
+// would have taken another.
+func checkSeccomp() error {
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, seccompFlags, 0)
+	if errno != unix.EFAULT {
+		if errno == unix.EINVAL {
+			return errors.New("the kernel lacks it")
+		}
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	action := uint32(unix.SECCOMP_RET_USER_NOTIF)
+	if _, _, errno = unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action))); errno != 0 {
+		return fmt.Errorf("seccomp: notification: %w", errno)
+	}
+	var sizes struct{ notif, resp, data uint16 }
+	if _, _, errno = unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_NOTIF_SIZES, 0, uintptr(unsafe.Pointer(&sizes))); errno != 0 {
+		return fmt.Errorf("seccomp: sizes: %w", errno)
+	}
+	if int(sizes.notif) > int(unsafe.Sizeof(notification{})) || int(sizes.resp) > int(unsafe.Sizeof(response{})) {
+		return fmt.Errorf("seccomp: the kernel's notifications have %d and %d bytes", sizes.notif, sizes.resp)
+	}
+	return nil
+}
+
+func checkMemory() error {
+	from, to := []byte("efaemu"), make([]byte, 6)
+	self := memory.Self()
+	if err := self.ReadAt(to, uint64(uintptr(unsafe.Pointer(&from[0])))); err != nil {
+		return err
+	}
+	return self.WriteAt(from, uint64(uintptr(unsafe.Pointer(&to[0]))))
+}
+
+// checkFile looks for the event that ends a session.
+func checkFile() error {
+	var dev trialDevice
+	s, err := newSessions()
+	if err != nil {
+		return err
+	}
+	fd, err := s.open(&dev, unix.O_RDWR)
+	if err != nil {
+		s.close()
+		return err
+	}
+	err = unix.Close(fd)
+	s.drain()
+	heard := dev.file.closed.Load()
+	s.close()
+	if err == nil && !heard {
+		err = errors.New("the kernel does not report the close of a memfd")
+	}
+	return err
+}
+
+// trial runs the probe.
+func trial(ctx context.Context) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	var dev trialDevice
+	cfg := Config{Device: &dev, Std: [3]*os.File{null, null, null}}
+	status, err := cfg.run(ctx, "/proc/self/exe", []string{probeRole})
+	switch {
+	case err != nil:
+		return err
+	case status != 0:
+		return fmt.Errorf("%s", probeFailure(status))
+	case !dev.file.closed.Load():
+		return errors.New("the device was not closed")
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+//go:build linux && (amd64 || arm64)
+
+package trap
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+func (s *supervisor) open(c *call) answer { return s.openPath(c, c.args[0], uint64(uint32(c.args[1]))) }
+func (s *supervisor) openat(c *call) answer {
+	return s.openPath(c, c.args[1], uint64(uint32(c.args[2])))
+}
+
+// openat2 reads the flags that open.how begins with. What else is in there, and
+// whether that makes sense, only matters to the kernel and other files.
+func (s *supervisor) openat2(c *call) answer {
+	if !c.isDevice(c.args[1]) || c.args[3] < unix.SizeofOpenHow {
+		return pass
+	}
+	var how [8]byte
+	if err := c.space().ReadAt(how[:], c.args[2]); err != nil {
+		return pass // EFAULT
+	}
+	return s.openPath(c, c.args[1], binary.NativeEndian.Uint64(how[:]))
+}
+
+// openPath gives the caller a new session's file if the path is the device's.
+func (s *supervisor) openPath(c *call, path, flags uint64) answer {
+	if !c.isDevice(path) {
+		return pass
+	}
+	switch {
+	case flags&unix.O_DIRECTORY != 0:
+		return answer{errno: unix.ENOTDIR}
+	case flags&(unix.O_CREAT|unix.O_EXCL) == unix.O_CREAT|unix.O_EXCL:
+		return answer{errno: unix.EEXIST}
+	}
+	s.cfg.Stats.Opens.Add(1)
+	fd, err := s.sessions.open(s.cfg.Device, int(flags)&(unix.O_ACCMODE|unix.O_NONBLOCK))
+	if err != nil {
+		return answer{errno: errnoOf(err)}
+	}
+	// If the caller has died our copy is the last one, and its close ends the
+	// session.
+	defer unix.Close(fd)
+	if _, err := s.listener.add(c.id, fd, flags&unix.O_CLOEXEC != 0, true); err != nil {
+		return answer{errno: errnoOf(err)} // EMFILE
+	}
+	return answer{sent: true}
+}
+
+// errnoOf is what a program is told about an error here.
+func errnoOf(err error) unix.Errno {
+	var errno unix.Errno
+	if errors.As(err, &errno) && errno != 0 {
+		return errno
+	}
+	return unix.EIO
+}

@@ -1,0 +1,90 @@
+package libfabric_test
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/interop/libfabric/emulator"
+)
+
+// environment is a device, libfabric's settings, and ours to match.
+type environment struct {
+	name     string
+	rdma     bool // the device has RDMA read
+	shuffle  int
+	seed     uint64
+	env      []string // libfabric's
+	protocol efa.ProtocolConfig
+
+	medium   int // bytes up to which messages go medium
+	longRead int // from here on messages and writes are read, 0: never
+	runt     bool
+}
+
+// common is libfabric's environment everywhere: traffic must not go by its own
+// shared memory, since both sides are on one host.
+var common = []string{"FI_EFA_ENABLE_SHM_TRANSFER=0", "FI_LOG_LEVEL=warn"}
+
+// settings are the environments, each with packets in order.
+var settings = []environment{
+	{
+		name: "no RDMA", medium: 65536,
+		env:      []string{"FI_EFA_USE_DEVICE_RDMA=0"},
+		protocol: efa.ProtocolConfig{Credits: 3},
+	},
+	{
+		name: "RDMA read", rdma: true, medium: 65536, longRead: 100000,
+		env: []string{
+			"FI_EFA_USE_DEVICE_RDMA=1", "FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=100000",
+			"FI_EFA_INTER_MIN_READ_WRITE_SIZE=100000", "FI_EFA_RUNT_SIZE=0", "FI_EFA_TX_MIN_CREDITS=4",
+		},
+		protocol: efa.ProtocolConfig{MinRead: 100000, MinReadWrite: 100000},
+	},
+	{
+		name: "RDMA read, runt", rdma: true, longRead: 100000, runt: true,
+		env: []string{
+			"FI_EFA_USE_DEVICE_RDMA=1", "FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=100000",
+			"FI_EFA_INTER_MIN_READ_WRITE_SIZE=100000", "FI_EFA_RUNT_SIZE=20000",
+			"FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE=0",
+		},
+		protocol: efa.ProtocolConfig{MinRead: 100000, MinReadWrite: 100000, RuntSize: 20000, MaxMedium: -1},
+	},
+}
+
+// environments are all settings, in order and shuffled.
+func environments() (all []environment) {
+	for _, e := range settings {
+		all = append(all, e, e.shuffled(7))
+	}
+	return all
+}
+
+// shuffled is e with packets held back, in an order that the seed chooses.
+func (e environment) shuffled(seed uint64) environment {
+	e.shuffle, e.seed = 8, seed
+	return e
+}
+
+// profile is the column of the matrix.
+func (e environment) profile() string {
+	name := "no RDMA"
+	if e.rdma {
+		name = "RDMA read"
+	}
+	if e.shuffle > 0 {
+		return name + ", shuffled"
+	}
+	return name + ", in order"
+}
+
+// title names the environment in tests.
+func (e environment) title() string {
+	if e.shuffle > 0 {
+		return fmt.Sprintf("%s, shuffled by %d", e.name, e.seed)
+	}
+	return e.name
+}
+
+func (e environment) device(dir string) emulator.Device {
+	return emulator.Device{Fabric: dir, RDMARead: e.rdma, Shuffle: e.shuffle, Seed: e.seed}
+}

@@ -1,0 +1,90 @@
+package libfabric_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/efactor/efactor/interop/libfabric/agent"
+	"github.com/efactor/efactor/interop/libfabric/emulator"
+)
+
+var (
+	seeds   = flag.Int("seeds", 0, "TestSeeds: that many floods in each environment")
+	first   = flag.Uint64("seed", 1, "TestSeeds: the first seed")
+	forTime = flag.Duration("for", 0, "TestSeeds: floods for so long")
+	write   = flag.Bool("write", false, "TestMatrix: write the table in docs/interop.md")
+)
+
+// built is where programs are built, once for all tests.
+var built string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	var err error
+	if built, err = os.MkdirTemp("", "libfabric"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	stopShared()
+	_ = os.RemoveAll(built)
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// tools are the programs that tests run.
+type tools struct {
+	agent    string
+	emulator emulator.Program
+	version  string // of libfabric
+}
+
+var findTools = sync.OnceValues(func() (t tools, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	if t.agent, err = agent.Build(ctx, filepath.Join("testdata", "agent"), built); err != nil {
+		return t, err
+	}
+	if t.version, err = agent.Version(ctx); err != nil {
+		return t, err
+	}
+	t.emulator, err = emulator.Build(ctx, built)
+	return t, err
+})
+
+// need returns the tools, or ends the test: without a word of blame, but not in CI.
+func need(t *testing.T) tools {
+	t.Helper()
+	found, err := findTools()
+	if err == nil {
+		return found
+	}
+	if missing(err) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	return found
+}
+
+// fabric is a directory for a fabric, in memory if there is such.
+func fabric(t *testing.T) string {
+	parent := "/dev/shm"
+	if _, err := os.Stat(parent); err != nil {
+		parent = ""
+	}
+	dir, err := os.MkdirTemp(parent, "efactor-libfabric-")
+	require.NoError(t, err)
+	return dir
+}

@@ -1,0 +1,227 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/efactor/efactor/actors/device/tap"
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/interop/libfabric/party"
+	"github.com/efactor/efactor/wire"
+)
+
+// Config says what endpoint to make.
+type Config struct {
+	Name     string // "" for "efactor"
+	Device   string // as efa.OpenDevice has it
+	Protocol efa.ProtocolConfig
+	Tap      tap.Sink // gets every packet; nil: nobody does
+	// SameQPN has Open after Close ask for the number that the endpoint had.
+	SameQPN bool
+}
+
+// Node is efactor as a party.
+type Node struct {
+	cfg     Config
+	dev     efa.Device
+	fab     *efa.Fabric
+	dom     *efa.Domain
+	notices chan party.Outcome
+
+	mu  sync.Mutex
+	one *life // nil: not open
+	qpn uint16
+}
+
+// life is what Open makes and Close ends.
+type life struct {
+	av       *efa.AddressVector
+	ep       *efa.Endpoint
+	queue    *efa.Queue
+	counters [5]*efa.Counter
+	ended    sync.WaitGroup // goroutines
+}
+
+var _ party.Party = (*Node)(nil)
+
+// New opens the device.
+func New(cfg Config) (*Node, error) {
+	if cfg.Name == "" {
+		cfg.Name = "efactor"
+	}
+	dev, err := efa.OpenDevice(cfg.Device)
+	if err != nil {
+		return nil, fmt.Errorf("native: %w", err)
+	}
+	if cfg.Tap != nil {
+		dev = tap.Wrap(dev, cfg.Tap)
+	}
+	n := &Node{cfg: cfg, dev: dev, notices: make(chan party.Outcome, 256)}
+	if n.fab, err = efa.Open(efa.Config{Device: dev}); err == nil {
+		n.dom, err = n.fab.OpenDomain(efa.DomainConfig{})
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("native: %w", err), n.Stop())
+	}
+	return n, nil
+}
+
+// Stop releases everything; regions must be closed.
+func (n *Node) Stop() error {
+	errs := []error{n.Close(context.Background())}
+	if n.dom != nil {
+		errs = append(errs, n.dom.Close())
+	}
+	if n.fab != nil {
+		errs = append(errs, n.fab.Close())
+	}
+	return errors.Join(append(errs, n.dev.Close())...)
+}
+
+// Name implements party.Party.
+func (n *Node) Name() string { return n.cfg.Name }
+
+// Notices implements party.Party.
+func (n *Node) Notices() <-chan party.Outcome { return n.notices }
+
+// Limits are those of the domain.
+func (n *Node) Limits() efa.Limits { return n.dom.Limits() }
+
+// MaxInject implements party.Party.
+func (n *Node) MaxInject() int { return n.dom.Limits().MaxInject }
+
+// Open implements party.Party.
+func (n *Node) Open(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.one != nil {
+		return efa.ErrBadState
+	}
+	l := &life{av: n.dom.NewAddressVector()}
+	var err error
+	if l.queue, err = n.dom.NewQueue(4096); err != nil {
+		return err
+	}
+	for i := range l.counters {
+		l.counters[i] = n.dom.NewCounter()
+	}
+	cfg := efa.EndpointConfig{
+		AV: l.av, RecvQueue: l.queue, Protocol: n.cfg.Protocol,
+		SendCounter: l.counters[0], RecvCounter: l.counters[1], WriteCounter: l.counters[2],
+		ReadCounter: l.counters[3], RemoteWriteCounter: l.counters[4],
+	}
+	if n.cfg.SameQPN {
+		cfg.QPN = n.qpn
+	}
+	if l.ep, err = n.dom.NewEndpoint(cfg); err != nil {
+		return errors.Join(err, l.queue.Close())
+	}
+	if err = l.ep.Enable(ctx); err != nil {
+		return errors.Join(err, l.ep.Close(), l.queue.Close())
+	}
+	raw, _ := l.ep.Address().Raw(scheme)
+	n.qpn = raw.QPN()
+	n.one = l
+	l.ended.Go(func() { n.watch(l) })
+	return nil
+}
+
+// watch passes peers' writes with data on.
+func (n *Node) watch(l *life) {
+	for c, err := range l.queue.All(context.Background()) {
+		if err != nil {
+			return
+		}
+		select {
+		case n.notices <- outcome(c, nil):
+		default: // nobody asks
+		}
+	}
+}
+
+// Close implements party.Party.
+func (n *Node) Close(context.Context) error {
+	n.mu.Lock()
+	l := n.one
+	n.one = nil
+	n.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	err := errors.Join(l.ep.Close(), l.queue.Close())
+	l.ended.Wait()
+	return errors.Join(err, l.av.Close())
+}
+
+// scheme of addresses on the shared-memory device.
+const scheme = "shm"
+
+// open is the endpoint as it is now.
+func (n *Node) open() (*life, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.one == nil {
+		return nil, efa.ErrBadState
+	}
+	return n.one, nil
+}
+
+// Endpoint is the endpoint, for what a Party does not have; nil if it is closed.
+func (n *Node) Endpoint() *efa.Endpoint {
+	l, err := n.open()
+	if err != nil {
+		return nil
+	}
+	return l.ep
+}
+
+// Address implements party.Party.
+func (n *Node) Address() []byte {
+	l, err := n.open()
+	if err != nil {
+		return nil
+	}
+	raw, _ := l.ep.Address().Raw(scheme)
+	return raw[:]
+}
+
+// Insert implements party.Party.
+func (n *Node) Insert(_ context.Context, address []byte) (party.Peer, error) {
+	l, err := n.open()
+	if err != nil {
+		return party.NoPeer, err
+	}
+	if len(address) != wire.RawAddrLen {
+		return party.NoPeer, fmt.Errorf("native: an address of %d bytes", len(address))
+	}
+	h, err := l.av.Insert(efa.NewAddress(scheme, efa.RawAddr(address)))
+	return party.Peer(h), err
+}
+
+// Remove implements party.Party.
+func (n *Node) Remove(ctx context.Context, p party.Peer) error {
+	l, err := n.open()
+	if err != nil {
+		return err
+	}
+	return l.av.Remove(ctx, efa.Addr(p))
+}
+
+// Counters implements party.Party.
+func (n *Node) Counters(context.Context) (party.Counters, error) {
+	l, err := n.open()
+	if err != nil {
+		return party.Counters{}, err
+	}
+	var ok [5]uint64
+	var c party.Counters
+	for i, counter := range l.counters {
+		var failed uint64
+		ok[i], failed = counter.Value()
+		c.Failed += failed
+	}
+	c.Send, c.Recv, c.Write, c.Read, c.RemoteWrite = ok[0], ok[1], ok[2], ok[3], ok[4]
+	return c, nil
+}

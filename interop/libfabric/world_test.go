@@ -1,0 +1,151 @@
+package libfabric_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/interop/libfabric/agent"
+	"github.com/efactor/efactor/interop/libfabric/emulator"
+	"github.com/efactor/efactor/interop/libfabric/native"
+	"github.com/efactor/efactor/interop/libfabric/party"
+)
+
+// Patience with one scenario, and with the end of a process.
+const (
+	scenarioTime = 40 * time.Second
+	stopTime     = 20 * time.Second
+)
+
+// world is a fabric with a libfabric and an efactor endpoint on it.
+type world struct {
+	env   environment
+	dir   string
+	lf    *agent.Agent
+	own   *native.Node
+	tap   *packets
+	toOwn party.Peer // libfabric's handle of efactor
+	toLF  party.Peer // efactor's of libfabric
+}
+
+// missing tells what a machine may lack.
+func missing(err error) bool {
+	for _, e := range []error{agent.ErrNoCompiler, agent.ErrNoLibfabric, agent.ErrNoTools, emulator.ErrUnsupported} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// newWorld starts both, opens their endpoints and lets them know each other.
+func newWorld(t *testing.T, e environment) *world {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), scenarioTime)
+	defer cancel()
+	w := bareWorld(t, ctx, e)
+	require.NoError(t, w.lf.Open(ctx), "%s", w)
+	require.NoError(t, w.own.Open(ctx))
+	w.introduce(t, ctx)
+	return w
+}
+
+// bareWorld starts both sides without endpoints.
+func bareWorld(t *testing.T, ctx context.Context, e environment) *world {
+	t.Helper()
+	w := &world{env: e, dir: fabric(t), tap: newPackets()}
+	w.lf = startAgent(t, ctx, e, w.dir, "libfabric")
+	var err error
+	w.own, err = native.New(native.Config{Device: "shm:" + w.dir, Protocol: e.protocol, Tap: w.tap, SameQPN: true})
+	require.NoError(t, err)
+	return w
+}
+
+// startAgent starts another libfabric on the fabric of dir.
+func startAgent(t *testing.T, ctx context.Context, e environment, dir, name string) *agent.Agent {
+	t.Helper()
+	found := need(t)
+	a, err := agent.Start(ctx, agent.Config{
+		Name: name, Command: found.emulator.Command(e.device(dir), found.agent), Env: append(common, e.env...),
+	})
+	require.NoError(t, err)
+	return a
+}
+
+// introduce puts each into the other's address vector.
+func (w *world) introduce(t *testing.T, ctx context.Context) {
+	t.Helper()
+	var err error
+	w.toOwn, err = w.lf.Insert(ctx, w.own.Address())
+	require.NoError(t, err)
+	w.toLF, err = w.own.Insert(ctx, w.lf.Address())
+	require.NoError(t, err)
+}
+
+// String is all that is known, for a failure.
+func (w *world) String() string { return w.tap.String() + "\n" + w.lf.Log() }
+
+// stop ends both, and finds what they have left.
+func (w *world) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	return errors.Join(w.lf.Stop(ctx), w.own.Stop(), os.RemoveAll(w.dir))
+}
+
+// end is stop for tests that have a world of their own.
+func (w *world) end(t *testing.T) {
+	t.Helper()
+	err := w.stop()
+	if t.Failed() {
+		t.Log(w)
+		return
+	}
+	require.NoError(t, err, "%s", w)
+}
+
+// shared are worlds that scenarios have one after the other: a process is started
+// once for each environment, and the first message of two endpoints takes long.
+var shared = map[string]*world{}
+
+// share returns the world of e, new or used.
+func share(t *testing.T, e environment) *world {
+	t.Helper()
+	if w := shared[e.title()]; w != nil {
+		return w
+	}
+	w := newWorld(t, e)
+	shared[e.title()] = w
+	w.warmUp(t)
+	return w
+}
+
+// drop ends a shared world in which something has gone wrong, or that is not needed
+// any more.
+func drop(t *testing.T, e environment) {
+	t.Helper()
+	if w := shared[e.title()]; w != nil {
+		delete(shared, e.title())
+		w.end(t)
+	}
+}
+
+// stopShared ends those that are left when a run was cut short.
+func stopShared() {
+	for _, w := range shared {
+		_ = w.stop()
+	}
+}
+
+// warmUp has the first messages behind, which meet a receiver that is not ready.
+func (w *world) warmUp(t *testing.T) {
+	t.Helper()
+	for _, roles := range [][2]party.Party{{w.lf, w.own}, {w.own, w.lf}} {
+		p := w.play(t, roles[0])
+		p.exchange(party.Op{Size: 10}, party.Op{})
+		p.cancel()
+	}
+}

@@ -1,0 +1,84 @@
+//go:build linux
+
+package rdmacore
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// missing ends a test that cannot run on this machine. Where everything ought to be
+// there, that is a failure.
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// lack says why the tests cannot run here; "": they can.
+var lack = sync.OnceValue(func() string {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		return "no gcc: install gcc and libc6-dev"
+	}
+	probe := exec.Command("gcc", "-x", "c", "-o", filepath.Join(built, "probe"), "-", "-lefa", "-libverbs")
+	probe.Stdin = strings.NewReader("#include <infiniband/efadv.h>\nint main(void) { return !ibv_get_device_list(0); }\n")
+	if out, err := probe.CombinedOutput(); err != nil {
+		return fmt.Sprintf("no libefa to compile with: install libibverbs-dev and ibverbs-providers: %s", out)
+	}
+	path, err := emulator()
+	if err != nil {
+		return "" // that is the emulator's fault, for which the tests fail
+	}
+	if out, err := exec.Command(path, "check").CombinedOutput(); err != nil {
+		return fmt.Sprintf("efaemu cannot run here: %s", out)
+	}
+	return ""
+})
+
+// emulator is efaemu, built from this tree.
+var emulator = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(built, "efaemu")
+	args := []string{"build", "-o", path}
+	if raceOn {
+		args = append(args, "-race")
+	}
+	out, err := exec.Command("go", append(args, "../efaemu")...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// programs are those that were compiled, by name: func() (path string, err error).
+var programs sync.Map
+
+// compiled returns the path of a program of testdata.
+func compiled(t *testing.T, name string) string {
+	t.Helper()
+	if why := lack(); why != "" {
+		missing(t, "%s", why)
+	}
+	once, _ := programs.LoadOrStore(name, sync.OnceValues(func() (string, error) { return compile(name) }))
+	path, err := once.(func() (string, error))()
+	require.NoError(t, err)
+	return path
+}
+
+func compile(name string) (string, error) {
+	path := filepath.Join(built, name+".program")
+	cmd := exec.Command("gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", path,
+		filepath.Join("testdata", name+".c"), "-lefa", "-libverbs", "-lpthread")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("gcc: %w\n%s", err, out)
+	}
+	return path, nil
+}

@@ -1,0 +1,15 @@
+// Package rdmacore holds tests in which the rdma-core of a distribution, libibverbs
+// with libefa, uses the emulated device: real, unmodified libraries accept the
+// emulator through whole lives of every object, and the emulator's strict mode finds
+// nothing wrong with what they do.
+//
+// testdata has C programs of one concept each. A test compiles them, runs them under
+// "efaemu run -strict" and compares the lines that they print, one for each step,
+// with testdata/NAME.golden; -rewrite writes these anew. The programs check more
+// than they print, and every wait in them ends.
+//
+// Without compiler, headers or what the emulator needs of the kernel the tests are
+// skipped; with CI=true in the environment they fail.
+//
+// Start reading at golden_test.go, then testdata/step.h.
+package rdmacore

@@ -1,0 +1,64 @@
+//go:build linux
+
+package rdmacore
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// usage is what a process has of the machine.
+type usage struct {
+	resident, shared int // bytes; shared: of files and of shared memory
+	descriptors      int
+	mappings         int
+}
+
+func usageOf(t *testing.T, pid int) usage {
+	t.Helper()
+	at := func(name string) string { return fmt.Sprintf("/proc/%d/%s", pid, name) }
+	var u usage
+	statm, err := os.ReadFile(at("statm"))
+	require.NoError(t, err)
+	fields := bytes.Fields(statm)
+	require.Greater(t, len(fields), 2)
+	for i, v := range []*int{&u.resident, &u.shared} {
+		*v, err = strconv.Atoi(string(fields[i+1]))
+		require.NoError(t, err)
+		*v *= os.Getpagesize()
+	}
+	files, err := os.ReadDir(at("fd"))
+	require.NoError(t, err)
+	u.descriptors = len(files)
+	maps, err := os.ReadFile(at("maps"))
+	require.NoError(t, err)
+	u.mappings = bytes.Count(maps, []byte("\n"))
+	return u
+}
+
+// A supervisor that has seen 200 lives more, of three queue pairs each, has no more
+// descriptors and mappings than before, and hardly more memory.
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	s := start(t, launch{program: "again", args: []string{"20", "200"}, follow: true})
+	assert.Equal(t, "ok 20 lives", s.line(t))
+	before := usageOf(t, s.Process.Pid)
+	_, err := s.in.Write([]byte("\n"))
+	require.NoError(t, err)
+	assert.Equal(t, "ok 200 more", s.line(t))
+	after := usageOf(t, s.Process.Pid)
+	_, err = s.in.Write([]byte("\n"))
+	require.NoError(t, err)
+	s.good(t)
+	t.Logf("before %+v, after %+v", before, after)
+	assert.LessOrEqual(t, after.descriptors, before.descriptors, "descriptors")
+	assert.LessOrEqual(t, after.mappings, before.mappings+8, "mappings") // the runtime's heap may have grown
+	assert.Less(t, after.shared, before.shared+1<<20, "shared memory")
+	assert.Less(t, after.resident, before.resident+16<<20, "memory")
+}

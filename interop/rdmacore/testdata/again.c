@@ -1,0 +1,55 @@
+// Whole lives, one after the other: again WARM TIMES. It reads a line after the
+// first WARM lives and one after the TIMES that follow, so that somebody can look
+// at the emulator in between.
+#include "step.h"
+
+static void life(void)
+{
+	struct device d = open_device();
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(d.context);
+	must(channel);
+	struct end *a = open_end(&d, (struct options){.channel = channel, .sgid = true});
+	struct end *b = open_end(&d, (struct options){.type = IBV_QPT_UD});
+	struct end *c = open_end(&d, (struct options){.pd = a->pd, .rnr_retry = 7});
+	struct target to_a = aim(c, a), nowhere = aim(c, c);
+	for (int i = 0; i < 8; i++)
+		post_recv(a, (uint64_t)i, (size_t)i * 4096, 4096);
+	for (int i = 0; i < 4; i++)
+		post_bytes(c, &to_a, (uint64_t)i, 0, 4096);
+	for (int i = 0; i < 4; i++) {
+		good(c->cq);
+		good(a->cq);
+	}
+	post_bytes(c, &nowhere, 9, 0, 100); // will wait for ever
+	unaim(&to_a);
+	unaim(&nowhere);
+	close_end(c);
+	close_end(b);
+	close_end(a);
+	must(!ibv_destroy_comp_channel(channel));
+	close_device(&d);
+}
+
+static void wait_for_line(void)
+{
+	char line[8];
+	struct pollfd p = {.fd = 0, .events = POLLIN};
+	must(poll(&p, 1, (int)(PATIENCE * 1000)) == 1);
+	must(read(0, line, sizeof(line)) > 0);
+}
+
+int main(int argc, char **argv)
+{
+	begin();
+	must(argc == 3);
+	int warm = atoi(argv[1]), times = atoi(argv[2]);
+	for (int i = 0; i < warm; i++)
+		life();
+	step("%d lives", warm);
+	wait_for_line();
+	for (int i = 0; i < times; i++)
+		life();
+	step("%d more", times);
+	wait_for_line();
+	return 0;
+}
