@@ -3,6 +3,7 @@ package wireshark_test
 import (
 	"encoding/hex"
 	"math/rand/v2"
+	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
@@ -106,6 +107,10 @@ func compare(t *testing.T, f *frame, b []byte) {
 	}
 	require.Equal(t, expect, got, "%s", what)
 	require.Equal(t, 64+len(b), tile(t, f.Fields, 0), "%s", what)
+	if a, ok := wire.RawAddrOf(b); ok {
+		gid := netip.AddrFrom16(a.GID()).String()
+		require.Equal(t, []string{a.String(), gid}, []string{f.byName["raw_addr"][0].Show, f.byName["raw_addr.gid"][0].Show}, "%s", what)
+	}
 	if pkt.Type().HasData() && len(data) > 0 {
 		require.Equal(t, hex.EncodeToString(data), f.byName["data"][0].Value)
 	}

@@ -281,7 +281,7 @@ func TestSession(t *testing.T) {
 				}
 				streams[rows[i][len(linkFields)]] = true
 			}
-			require.Greater(t, reposts, 100)
+			require.Greater(t, reposts, 50)
 			require.Equal(t, map[string]bool{"0": true, "1": true}, streams)
 		}
 	}

@@ -47,6 +47,11 @@ func run(t *testing.T, e environment, s scenario) {
 			}
 			p := w.play(t, a)
 			defer p.cancel()
+			defer func() {
+				if t.Failed() {
+					t.Log(w)
+				}
+			}()
 			s.play(p)
 			seen := w.tap.take()
 			for _, k := range s.from {

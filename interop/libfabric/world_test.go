@@ -129,7 +129,9 @@ func drop(t *testing.T, e environment) {
 	t.Helper()
 	if w := shared[e.title()]; w != nil {
 		delete(shared, e.title())
-		w.end(t)
+		if err := w.stop(); !t.Failed() {
+			require.NoError(t, err, "%s", w)
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ var cases = []struct {
 	{"send-ud-efa0", launch{program: "send", profile: "efa0", args: []string{"ud"}}},
 	{"send-rdma-write", launch{program: "send", profile: "rdma-write", args: []string{"srd"}}},
 	{"send-small", launch{program: "send", profile: "small", args: []string{"srd"}}},
+	{"datagram", launch{program: "datagram"}},
 	{"rnr", launch{program: "rnr"}},
 	{"wrap", launch{program: "wrap"}},
 	{"wrap-small", launch{program: "wrap", profile: "small", args: []string{"64"}}},

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,9 +43,27 @@ type launch struct {
 type session struct {
 	*exec.Cmd
 	in       io.WriteCloser
-	out, err bytes.Buffer
+	out, err sink
 	fabric   string
 	lines    *bufio.Reader // what it prints, if it is followed
+}
+
+// sink keeps what is written to it.
+type sink struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(p)
+}
+
+func (s *sink) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
 }
 
 // start runs a program; the test must wait for it.

@@ -208,7 +208,7 @@ end
 local arrived = {
   EOR = function(_, pk, _, op) once(op, pk, op.asked) end,
   CTS = function(self, pk, p, op)
-    if op.cts and op.cts.head == pk.head and not op.cts.responses then
+    if op.cts and op.cts.head == pk.head then
       pk.repost_of = op.cts
       return
     end

@@ -46,12 +46,14 @@ func (q *QP) check(op *txOp) device.Status {
 // supports tells whether there is such an operation in such a form.
 func (q *QP) supports(w *abi.WQE) bool {
 	p, info := &q.e.cfg.Profile, &q.e.info
-	switch w.Op {
-	case abi.WorkSend:
+	switch {
+	case w.Op == abi.WorkSend:
 		return true
-	case abi.WorkRead:
+	case q.cfg.Datagram:
+		return false
+	case w.Op == abi.WorkRead:
 		return p.RDMARead && info.RDMARead && !info.LocalKeys && !w.Inline && !w.HasImm
-	case abi.WorkWrite:
+	case w.Op == abi.WorkWrite:
 		return p.RDMAWrite && info.RDMAWrite && !info.LocalKeys && (!w.Inline || q.cfg.WQESize == abi.WideWQELen)
 	}
 	return false

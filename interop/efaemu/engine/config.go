@@ -10,7 +10,7 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// ErrConfig: a QPConfig makes no sense, or a call comes in the wrong state.
+// ErrConfig tells that a QPConfig makes no sense, or a call comes in the wrong state.
 var ErrConfig = errors.New("engine: bad configuration or state")
 
 // Config describes an Engine. Profile, Device and Clock are required.
@@ -23,8 +23,8 @@ type Config struct {
 
 	// ExactDoorbells: Step is called after every store to a doorbell. Otherwise
 	// doorbells are looked at now and then, and what only each single value could
-	// tell is not known: batches of WQEs, and a request for an event that was
-	// overwritten before it was seen (see CQConfig.Notify).
+	// tell is not known: batches of WQEs, requests for an event that were overwritten
+	// before they were seen (see CQConfig.Notify), and overruns of completion queues.
 	ExactDoorbells bool
 }
 
@@ -70,5 +70,6 @@ type QPConfig struct {
 	SQDoorbell       []byte // 4 bytes each, aligned; RQDoorbell nil: no receive queue
 	RQDoorbell       []byte
 	UnsolicitedWrite bool
+	Datagram         bool // UD: sends alone, and what becomes of them nobody is told
 	Space            memory.Space
 }

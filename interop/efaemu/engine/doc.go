@@ -31,7 +31,9 @@
 //     served (status 14 never comes from this side).
 //   - A queue pair with unsolicited writes on a fabric without takes them only while
 //     receives are posted, which they leave alone.
-//   - Doorbells are memory: see Config.ExactDoorbells.
+//   - Doorbells are memory: see Config.ExactDoorbells. A receive is there when the
+//     engine has looked, up to a nap later than its doorbell: a sender of another
+//     engine that was told otherwise may meet RNR in between.
 //
 // # Time and threads
 //

@@ -93,7 +93,7 @@ func garble(t testing.TB, data []byte, seed uint64) {
 	b.close()
 	c.close()
 	s := a.e.Stats()
-	require.Zero(t, s.QPs+s.CQs+s.MRs+s.AHs+s.PDs)
+	require.Zero(t, s.QueuePairs+s.CQs+s.MRs+s.AHs+s.PDs)
 }
 
 func FuzzGarbage(f *testing.F) {

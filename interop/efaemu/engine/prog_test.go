@@ -49,6 +49,7 @@ type progConfig struct {
 	sges              int // of a receive; 0: 2
 	access            device.Access
 	unsolicited, lazy bool // lazy: stays in RESET
+	datagram          bool
 	rnr               uint8
 	self              bool // its memory is read and written by the kernel
 }
@@ -99,7 +100,7 @@ func (w *world) newProg(e *engine.Engine, c progConfig) *prog {
 	p.cfg = engine.QPConfig{
 		PD: p.pd, SendCQ: p.cq, RecvCQ: p.cq, RecvSub: c.subs - 1,
 		SQEntries: c.sq, RQEntries: c.rq, WQESize: abi.WQELen, MaxRecvSGE: c.sges,
-		SQDoorbell: words(4), RQDoorbell: words(4), UnsolicitedWrite: c.unsolicited, Space: sp,
+		SQDoorbell: words(4), RQDoorbell: words(4), UnsolicitedWrite: c.unsolicited, Datagram: c.datagram, Space: sp,
 	}
 	if c.wide {
 		p.cfg.WQESize = abi.WideWQELen

@@ -138,6 +138,9 @@ func (q *QP) Send(rnrRetry uint8) error {
 	if q.state != rtr {
 		return fmt.Errorf("%w: RTS not from RTR", ErrConfig)
 	}
+	if q.cfg.Datagram {
+		rnrRetry = 0
+	}
 	if s, ok := q.dev.(device.RNRSetter); ok {
 		s.SetRNRRetry(rnrRetry)
 	} else {

@@ -179,3 +179,34 @@ func TestStatusOfTheFabric(t *testing.T) {
 		w.clean()
 	}
 }
+
+// Who sends a datagram is not told what becomes of it, and RDMA is not for datagrams.
+func TestDatagram(t *testing.T) {
+	w, a, b := pair(t, options{}, progConfig{datagram: true, rnr: 7})
+	a.post(a.to(b, inline(1, nil)))
+	assert.Equal(t, device.StatusOK, a.status(), "without a receive")
+	b.buffer(1, 10)
+	w.later(time.Millisecond)
+	assert.Empty(t, b.poll(), "it is lost")
+	for _, change := range []func(*abi.WQE){
+		func(w *abi.WQE) { w.QKey++ },
+		func(w *abi.WQE) { w.DestQPN += 1000 },
+	} {
+		wqe := a.to(b, inline(2, nil))
+		change(&wqe)
+		a.post(wqe)
+		assert.Equal(t, device.StatusOK, a.status())
+	}
+	a.post(a.to(b, inline(3, []byte("here"))))
+	assert.Equal(t, device.StatusOK, a.status())
+	assert.Len(t, b.poll(), 1)
+	w.clean()
+
+	wqe := a.to(b, inline(4, nil))
+	wqe.AH++
+	a.post(wqe)
+	assert.Equal(t, device.StatusInvalidAH, a.status(), "its own mistakes it is told")
+	a.post(rdma(a, b, abi.WorkRead, a.mem.base(), 8))
+	assert.Equal(t, device.StatusUnsupportedOp, a.status())
+	assert.Equal(t, []string{engine.RuleWQEAH, engine.RuleWQEOp}, w.rules())
+}

@@ -61,7 +61,7 @@ var Rules = map[string]string{
 	RuleRxMemory:     "memory of a receive buffer is not mapped; status 5",
 	RuleRxShort:      "a packet was longer than the receive that it took; status 6",
 	RuleCQDoorbell:   "a completion queue's doorbell has reserved bits set or counts completions that never were; ignored",
-	RuleCQOverrun:    "more completions than a completion queue has entries, by its doorbell; the oldest are overwritten",
+	RuleCQOverrun:    "more completions than a completion queue has entries (exact doorbells only); the oldest are overwritten",
 	RuleCQLength:     "a write with immediate longer than 65535 bytes, in a queue with entries of 16 bytes; cut off",
 	RuleRemoteRegion: "a region with remote rights has an iova that is not its address; nobody can use its rkey",
 }

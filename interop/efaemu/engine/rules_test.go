@@ -208,7 +208,7 @@ var breaches = []breach{
 		a.write(a.to(b, inline(1, nil)))
 		bell(a.cfg.SQDoorbell, 1<<16|a.spc)
 	}},
-	{rule: engine.RuleSQOverrun, name: "entries lost", none: true, do: func(a, b *prog) { bell(a.cfg.SQDoorbell, 9) }},
+	{rule: engine.RuleSQOverrun, name: "entries lost", none: true, do: func(a, _ *prog) { bell(a.cfg.SQDoorbell, 9) }},
 	{rule: engine.RuleSQOverrun, name: "backwards", twin: true, do: func(a, b *prog) {
 		a.post(a.to(b, inline(1, nil)))
 		a.w.run()
@@ -244,9 +244,9 @@ var breaches = []breach{
 		b.start()
 		b.post(b.to(a, inline(1, nil)))
 	}},
-	{rule: engine.RuleRQDoorbell, none: true, do: func(a, b *prog) { bell(a.cfg.RQDoorbell, 1<<31) }},
-	{rule: engine.RuleRQOverrun, name: "entries lost", none: true, do: func(a, b *prog) { bell(a.cfg.RQDoorbell, 9) }},
-	{rule: engine.RuleRQOverrun, name: "kept", twin: true, do: func(a, b *prog) {
+	{rule: engine.RuleRQDoorbell, none: true, do: func(a, _ *prog) { bell(a.cfg.RQDoorbell, 1<<31) }},
+	{rule: engine.RuleRQOverrun, name: "entries lost", none: true, do: func(a, _ *prog) { bell(a.cfg.RQDoorbell, 9) }},
+	{rule: engine.RuleRQOverrun, name: "kept", twin: true, do: func(a, _ *prog) {
 		for range 9 { // and the one of the beginning
 			a.buffer(2, 10)
 		}
@@ -295,9 +295,9 @@ var breaches = []breach{
 	{rule: engine.RuleRxShort, status: device.StatusLocalBadLength, do: taken(func(a *prog) []abi.RxDesc {
 		return []abi.RxDesc{whole(a, a.mem.base(), 9)}
 	})},
-	{rule: engine.RuleCQDoorbell, none: true, do: func(a, b *prog) { bell(a.cqc.Doorbell, 1) }},
-	{rule: engine.RuleCQDoorbell, name: "reserved", none: true, do: func(a, b *prog) { bell(a.cqc.Doorbell, 1<<20) }},
-	{rule: engine.RuleCQOverrun, config: progConfig{cq: 2}, none: true, // none that it can see
+	{rule: engine.RuleCQDoorbell, none: true, do: func(a, _ *prog) { bell(a.cqc.Doorbell, 1) }},
+	{rule: engine.RuleCQDoorbell, name: "reserved", none: true, do: func(a, _ *prog) { bell(a.cqc.Doorbell, 1<<20) }},
+	{rule: engine.RuleCQOverrun, options: exact(options{}), config: progConfig{cq: 2}, none: true, // none that it can see
 		do: func(a, b *prog) {
 			a.post(a.to(b, inline(0, nil)))
 			a.w.run()
@@ -315,7 +315,7 @@ var breaches = []breach{
 		w.HasImm = true
 		b.post(w)
 	}},
-	{rule: engine.RuleRemoteRegion, none: true, do: func(a, b *prog) {
+	{rule: engine.RuleRemoteRegion, none: true, do: func(a, _ *prog) {
 		m, err := a.pd.Register(a.mem.base(), 100, 0, device.RemoteRead)
 		require.NoError(a.t, err)
 		require.NotZero(a.t, m.RKey())

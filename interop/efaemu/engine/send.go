@@ -162,6 +162,8 @@ func (q *QP) sent(c *device.Completion) {
 	op.posted = false
 	q.sq.out--
 	switch {
+	case q.cfg.Datagram && c.Status >= device.StatusBadAddress: // what the remote side says
+		q.complete(op, device.StatusOK)
 	case c.Status == device.StatusRNR && (q.rnr == forever || op.tries < q.rnr):
 		op.due = q.e.now.Add(rnrDelay << min(op.tries, maxRNRShift))
 		if op.tries < 0xff {

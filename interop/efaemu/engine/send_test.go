@@ -206,7 +206,7 @@ func TestOneCard(t *testing.T) {
 		p.close()
 	}
 	s := e.Stats()
-	assert.Equal(t, []int{0, 0, 0, 0, 0}, []int{s.PDs, s.MRs, s.AHs, s.CQs, s.QPs})
+	assert.Equal(t, []int{0, 0, 0, 0, 0}, []int{s.PDs, s.MRs, s.AHs, s.CQs, s.QueuePairs})
 	assert.Equal(t, uint64(9), s.Sent[abi.WorkSend][device.StatusOK])
 	assert.Equal(t, uint64(9), s.Received[abi.WorkSend][device.StatusOK])
 	assert.Equal(t, uint64(18), s.Completions(device.StatusOK))

@@ -239,3 +239,18 @@ func TestCloseUnderTraffic(t *testing.T) {
 	}
 	h.clean()
 }
+
+// A receive that a program posted before it sent is there when the packet comes,
+// whichever of the two queue pairs is the older one.
+func TestReceiveBeforeSend(t *testing.T) {
+	h := newHost(t, nil, 1)
+	a, b := h.prog(0, progConfig{}), h.prog(0, progConfig{})
+	for i := range 200 {
+		b.buffer(uint16(i), 10)
+		a.post(a.to(b, inline(uint16(i), nil)))
+		require.Equal(t, device.StatusOK, device.Status(a.until(abi.SendQueue, uint64(i)).Status))
+		b.until(abi.RecvQueue, uint64(i))
+		a, b = b, a
+	}
+	h.clean()
+}

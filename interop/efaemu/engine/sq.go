@@ -135,10 +135,6 @@ func (q *QP) fetch() bool {
 func (q *QP) stepSend() bool {
 	s := &q.sq
 	s.hold.round()
-	q.lookSQ()
-	if q.state != rts {
-		return true
-	}
 	worked := q.fetch()
 	worked = q.resend() || worked
 	for s.out < s.depth && q.state == rts {

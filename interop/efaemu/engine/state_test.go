@@ -118,7 +118,7 @@ func TestCloseLeavesAllAlone(t *testing.T) {
 		a.pd.Close()
 		a.pd.Close()
 		s := a.e.Stats()
-		assert.Zero(t, s.QPs+s.CQs+s.MRs+s.AHs+s.PDs)
+		assert.Zero(t, s.QueuePairs+s.CQs+s.MRs+s.AHs+s.PDs)
 		w.clean()
 	}
 }

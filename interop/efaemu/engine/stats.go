@@ -13,7 +13,7 @@ const (
 
 // Stats counts what an engine has done since it was made.
 type Stats struct {
-	PDs, MRs, AHs, CQs, QPs int // that are open; AHs: GIDs
+	PDs, MRs, AHs, CQs, QueuePairs int // that are open; AHs: GIDs
 
 	// By kind (abi.WorkOp) and status: completions of the send queues, and of the
 	// receive queues, where abi.WorkWrite are writes with immediate.
@@ -28,7 +28,7 @@ type Stats struct {
 	Gone, Refused, Dropped uint64 // device.OpGone, device.OpRefused; arrivals that nobody could take
 	UnknownSenders         uint64 // receives without address handle
 	Events                 uint64
-	Overruns               uint64 // of completion queues
+	Overruns               uint64 // of completion queues, if doorbells are exact
 	Findings               uint64
 }
 
@@ -56,6 +56,6 @@ func (e *Engine) Stats() Stats {
 	defer e.mu.Unlock()
 	s := e.stats
 	s.PDs, s.MRs, s.AHs = e.pds, e.mrs, len(e.ahs)-e.freeAHs
-	s.CQs, s.QPs = len(e.cqs), len(e.qps)
+	s.CQs, s.QueuePairs = len(e.cqs), len(e.qps)
 	return s
 }

@@ -8,6 +8,21 @@ func (e *Engine) round() (worked, holding bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.now = e.cfg.Clock.Now()
+	// What a program posted before it rang for a send must be there when that arrives:
+	// so the send doorbells are looked at first, and then the receives taken.
+	for _, q := range e.qps {
+		if q.state < gone { // also where sends aren't due yet
+			q.lookSQ()
+		}
+	}
+	for _, q := range e.qps {
+		if q.state < gone {
+			worked = q.fetchReceives() || worked
+		}
+		if q.state == rtr || q.state == rts {
+			q.refill()
+		}
+	}
 	for _, q := range e.qps {
 		w, h := q.step()
 		worked, holding = worked || w, holding || h
@@ -26,20 +41,10 @@ func (q *QP) step() (worked, holding bool) {
 	case gone, closed:
 		return false, false
 	case failed:
-		q.lookSQ()
-		worked = q.fetchReceives()
-		return q.flushPosted() || worked, false
+		return q.flushPosted(), false
 	case reset, ready:
-		q.lookSQ()
-		return q.fetchReceives(), false
+		return false, false
 	case rtr, rts:
-	}
-	worked = q.fetchReceives()
-	if q.state == rtr {
-		q.lookSQ()
-	}
-	if q.state < failed {
-		q.refill()
 	}
 	if q.state == rts {
 		worked = q.stepSend() || worked

@@ -32,7 +32,6 @@ type rig struct {
 	prof     profile.Profile
 	info     device.Info
 	findings *finding.Log
-	stepping bool // somebody else calls Step
 }
 
 // newRig makes one; the test fails if it leaves objects or findings behind.
@@ -120,11 +119,8 @@ func obj(id uint16, h uint64) attr {
 	return attr{Attr: abi.Attr{ID: id, Flags: abi.FlagMandatory, Data: h}}
 }
 
-func made(id uint16, h *uint64) attr {
-	a := obj(id, 0)
-	a.made = h
-	return a
-}
+// made is the handle or descriptor that a call makes: always the first attribute.
+func made(h *uint64) attr { return attr{Attr: abi.Attr{Flags: abi.FlagMandatory}, made: h} }
 
 // call makes an ioctl; nil or an errno.
 func (c *client) call(object, method uint16, attrs ...attr) error {
@@ -232,7 +228,7 @@ func (c *client) channel() (fd int) {
 func (c *client) async() (fd int) {
 	c.t.Helper()
 	var h uint64
-	require.NoError(c.t, c.call(abi.ObjectAsyncEvent, abi.AsyncEventAlloc, made(abi.AsyncEventFD, &h)))
+	require.NoError(c.t, c.call(abi.ObjectAsyncEvent, abi.AsyncEventAlloc, made(&h)))
 	return int(h)
 }
 
@@ -263,7 +259,7 @@ func (c *client) createCQ(r *rig, w cqWant) (m cqMade, err error) {
 	}
 	depth, uhw := make([]byte, 4), make([]byte, abi.CreateCQRespLen)
 	err = c.call(abi.ObjectCQ, abi.CQCreate, append([]attr{
-		made(abi.CreateCQHandle, &m.handle), out(abi.CreateCQRespDepth, depth),
+		made(&m.handle), out(abi.CreateCQRespDepth, depth),
 		u32(abi.CreateCQEntries, w.entries), u64(abi.CreateCQUserHandle, w.userHandle),
 		u32(abi.CreateCQVector, w.vector), in(abi.AttrUHWIn, w.cmd.Append(nil)), out(abi.AttrUHWOut, uhw),
 	}, w.more...)...)
@@ -306,7 +302,7 @@ func (c *client) createQP(pd, send, recv uint64, w qpWant) (m qpMade, err error)
 	number, uhw := make([]byte, 4), make([]byte, abi.CreateQPRespLen)
 	uhwIn := append(w.cmd.Append(nil), make([]byte, 64)...)[:w.cmdLen]
 	attrs := []attr{
-		made(abi.CreateQPHandle, &m.handle), obj(abi.CreateQPPD, pd),
+		made(&m.handle), obj(abi.CreateQPPD, pd),
 		obj(abi.CreateQPSendCQ, send), obj(abi.CreateQPRecvCQ, recv), u64(abi.CreateQPUserHandle, 7),
 		in(abi.CreateQPCaps, w.caps.Append(nil)), u64(abi.CreateQPType, w.kind),
 		out(abi.CreateQPRespCaps, make([]byte, abi.QPCapLen)), out(abi.CreateQPRespNumber, number),

@@ -18,7 +18,7 @@ import (
 type File struct {
 	c *kernel.Context
 
-	mu     sync.Mutex
+	mu     sync.Mutex // never held while the context is called, which asks for Maps
 	closed bool
 	maps   []mapping
 }
@@ -37,13 +37,16 @@ func Open(d *kernel.Device) (*File, error) {
 	return &File{c: c}, nil
 }
 
+func (f *File) isClosed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
+}
+
 // Ioctl is ioctl(2). What arg and the attributes point to must stay where it is
 // during the call: memory of mmap, not of Go's stacks. The error is a unix.Errno.
 func (f *File) Ioctl(cmd uint64, arg unsafe.Pointer) error {
-	f.mu.Lock()
-	closed := f.closed
-	f.mu.Unlock()
-	if closed {
+	if f.isClosed() {
 		return unix.EBADF
 	}
 	e := f.c.Ioctl(task{f}, cmd, uint64(uintptr(arg)))
@@ -57,9 +60,7 @@ func (f *File) Ioctl(cmd uint64, arg unsafe.Pointer) error {
 // Mmap is mmap(2) of length bytes at a key that a command has returned. EINVAL: it
 // isn't one, or of another length, or flags lacks MAP_SHARED; EPERM: PROT_EXEC.
 func (f *File) Mmap(key int64, length, prot, flags int) ([]byte, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
+	if f.isClosed() {
 		return nil, unix.EBADF
 	}
 	page := unix.Getpagesize()
@@ -74,6 +75,11 @@ func (f *File) Mmap(key int64, length, prot, flags int) ([]byte, error) {
 	case prot&unix.PROT_EXEC != 0:
 		return nil, unix.EPERM
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed { // meanwhile; the context's descriptor may be another file's
+		return nil, unix.EBADF
+	}
 	b, err := unix.Mmap(f.c.FD(), key, length, prot, flags)
 	if err != nil {
 		return nil, err
@@ -87,41 +93,45 @@ func (f *File) Mmap(key int64, length, prot, flags int) ([]byte, error) {
 
 // Munmap is munmap(2) of what Mmap has returned, as a whole.
 func (f *File) Munmap(b []byte) error {
+	last, err := f.unmap(b)
+	if err == nil && last {
+		f.c.Close()
+	}
+	return err
+}
+
+// unmap tells whether nothing refers to the context any more.
+func (f *File) unmap(b []byte) (last bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(b) == 0 {
-		return unix.EINVAL
+		return false, unix.EINVAL
 	}
 	i := slices.IndexFunc(f.maps, func(m mapping) bool { return &m.b[0] == &b[0] && len(m.b) == len(b) })
 	if i < 0 {
-		return unix.EINVAL
+		return false, unix.EINVAL
 	}
 	if err := unix.Munmap(f.maps[i].b); err != nil {
-		return err
+		return false, err
 	}
 	f.maps = slices.Delete(f.maps, i, i+1)
-	f.free()
-	return nil
+	return f.closed && len(f.maps) == 0, nil
 }
 
 // Close is close(2). Mappings stay, and what the device holds for the program with
 // them: all is freed with the last one.
 func (f *File) Close() error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
+	closed, last := f.closed, len(f.maps) == 0
+	f.closed = true
+	f.mu.Unlock()
+	if closed {
 		return unix.EBADF
 	}
-	f.closed = true
-	f.free()
-	return nil
-}
-
-// free ends the context when nothing refers to it any more.
-func (f *File) free() {
-	if f.closed && len(f.maps) == 0 {
+	if last {
 		f.c.Close()
 	}
+	return nil
 }
 
 // task is this process as package kernel sees it.

@@ -179,7 +179,7 @@ func TestNoContext(t *testing.T) {
 		}, unix.EINVAL},
 		{"async", func(c *client) error {
 			var h uint64
-			return c.call(abi.ObjectAsyncEvent, abi.AsyncEventAlloc, made(abi.AsyncEventFD, &h))
+			return c.call(abi.ObjectAsyncEvent, abi.AsyncEventAlloc, made(&h))
 		}, unix.EINVAL},
 		{"no promise about batches", func(c *client) error { return c.context(abi.CapMinSQ, nil) }, unix.EOPNOTSUPP},
 		{"outputs nowhere", func(c *client) error {

@@ -4,6 +4,7 @@ package inproc_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,7 +32,7 @@ func TestLifeCycle(t *testing.T) {
 	require.NoError(t, c.context(abi.CapTxBatch|abi.CapMinSQ, &ctx))
 	assert.Equal(t, abi.ContextResp{Udata: 3, SubCQs: 1, Inline: 32, MaxLLQ: 256 << 10, MaxTxBatch: 16}, ctx)
 
-	c.checkDevice(r)
+	c.checkDevice()
 	async := c.async()
 	c.checkPort(r)
 
@@ -60,7 +61,7 @@ func TestLifeCycle(t *testing.T) {
 	require.NoError(t, c.modify(rts))
 	q := c.query(qp.handle, abi.AttrState|abi.AttrRNRRetry|abi.AttrQKey|abi.AttrCaps)
 	assert.Equal(t, abi.QueryQPResp{
-		State: abi.QPRTS, QKey: 0x1234, RNRRetry: 3, Port: 1,
+		State: abi.QPRTS, QKey: 0x1234, RNRRetry: 3, Port: 1, AllSignalled: 1,
 		Caps: abi.QPCap{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 2, MaxRecvSGE: 1},
 	}, q)
 
@@ -74,7 +75,7 @@ func TestLifeCycle(t *testing.T) {
 	live := r.Stats()
 	assert.NotZero(t, live.Mapped)
 	live.Mapped = 0
-	assert.Equal(t, kernel.Stats{Contexts: 1, PDs: 1, MRs: 1, AHs: 1, CQs: 1, QPs: 1, Channels: 1, AsyncFiles: 1}, live)
+	assert.Equal(t, kernel.Stats{Contexts: 1, PDs: 1, MRs: 1, AHs: 1, CQs: 1, QueuePairs: 1, Channels: 1, AsyncFiles: 1}, live)
 
 	require.NoError(t, c.destroy(abi.ObjectAH, ah))
 	require.NoError(t, c.destroy(abi.ObjectAH, ah2))
@@ -92,7 +93,7 @@ func TestLifeCycle(t *testing.T) {
 	assert.Equal(t, before, descriptors(t))
 }
 
-func (c *client) checkDevice(r *rig) {
+func (c *client) checkDevice() {
 	core, uhw := make([]byte, abi.DeviceAttrLen), make([]byte, abi.DeviceRespLen)
 	require.NoError(c.t, c.command(abi.CmdQueryDeviceEx, make([]byte, abi.ExCmdLen), core, uhw))
 	var attr abi.DeviceAttr
@@ -205,4 +206,36 @@ func TestTwoContexts(t *testing.T) {
 	a.close()
 	b.bring(qpB.handle, abi.QPRTS)
 	b.close()
+}
+
+// Many threads of a program make and destroy, map and unmap, until one closes.
+func TestThreads(t *testing.T) {
+	r := newRig(t, profile.Default())
+	c := r.ready(t)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		page, err := unix.Mmap(-1, 0, 64<<10, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		require.NoError(t, err)
+		mine := &client{t: t, f: c.f, page: page}
+		wg.Go(func() {
+			defer unix.Munmap(page)
+			for n := range 200 {
+				cq, err := mine.createCQ(r, cqWant{})
+				if err != nil {
+					assert.Equal(t, unix.EBADF, err)
+					return
+				}
+				ring, mapErr := c.f.Mmap(int64(cq.Key), int(cq.Size), unix.PROT_READ, unix.MAP_SHARED)
+				if i == 0 && n == 150 {
+					assert.NoError(t, c.f.Close())
+				}
+				_ = mine.destroy(abi.ObjectCQ, cq.handle)
+				if mapErr == nil {
+					assert.NoError(t, c.f.Munmap(ring))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	assert.Equal(t, kernel.Stats{}, r.Stats())
 }

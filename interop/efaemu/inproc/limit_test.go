@@ -17,12 +17,12 @@ import (
 func TestLimits(t *testing.T) {
 	r := newRig(t, named(t, "small"))
 	c, other := r.ready(t), r.ready(t)
-	full := func(n uint32, make func() error) {
+	full := func(n uint32, one func() error) {
 		t.Helper()
 		for range n {
-			require.NoError(t, make())
+			require.NoError(t, one())
 		}
-		assert.Equal(t, unix.ENOMEM, make())
+		assert.Equal(t, unix.ENOMEM, one())
 	}
 	pd := must(c.pd())
 	full(r.prof.MaxMR, func() error { _, err := c.mr(pd, 0); return err })

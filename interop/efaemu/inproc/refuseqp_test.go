@@ -139,7 +139,7 @@ func TestRefusedQueuePairs(t *testing.T) {
 		{"driver's input too short", q.try(qpWant{cmdLen: 15}), unix.EINVAL},
 	})
 	live := r.Stats()
-	assert.Zero(t, live.QPs)
+	assert.Zero(t, live.QueuePairs)
 	found, n := r.findings.Take()
 	require.Equal(t, 2, n, "%v", found) // the two of the most
 	assert.Equal(t, "cq-overflow", found[0].Rule)
@@ -305,7 +305,7 @@ func TestRefusedModify(t *testing.T) {
 		{"no such queue pair", onInit(func(m *abi.ModifyQP) { m.Handle = 99 }), unix.EINVAL},
 		{"a cq", onInit(func(m *abi.ModifyQP) { m.Handle = uint32(q.cq) }), unix.EINVAL},
 		{"other port", onInit(func(m *abi.ModifyQP) { m.Port = 2 }), unix.EINVAL},
-		{"other pkey", onInit(func(m *abi.ModifyQP) { m.PkeyIndex = 1 }), unix.EINVAL},
+		{"other pkey", onInit(func(m *abi.ModifyQP) { m.PkeyIndex = 1 }), unix.EOPNOTSUPP},
 		{"privileged qkey", onInit(func(m *abi.ModifyQP) { m.QKey = 1 << 31 }), unix.EPERM},
 		{"unknown state", onInit(func(m *abi.ModifyQP) { m.State = 7 }), unix.EINVAL},
 		{"unknown present state", onInit(func(m *abi.ModifyQP) { m.Mask |= abi.AttrCurState; m.CurState = 9 }), unix.EINVAL},

@@ -12,6 +12,10 @@ import (
 
 func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
+// maxEventFiles is how many channels a context may have, and async files: each
+// takes a descriptor here as well as in the program.
+const maxEventFiles = 1024
+
 // createChannel makes a completion channel. It lives until the program has closed
 // it and no CQ uses it; that is looked for when the next one is made.
 func (l *call) createChannel() unix.Errno {
@@ -19,7 +23,9 @@ func (l *call) createChannel() unix.Errno {
 		return unix.EINVAL
 	}
 	c, live := l.c, &l.c.dev.live.Channels
-	c.channels = c.sweep(c.channels, live)
+	if c.channels = c.sweep(c.channels, live); len(c.channels) >= maxEventFiles {
+		return unix.EMFILE
+	}
 	f, e := newEventFile(l.task, func(fd int) unix.Errno {
 		return l.outAll(abi.InvokeCoreOut, le.AppendUint32(nil, uint32(fd)))
 	})
@@ -34,7 +40,9 @@ func (l *call) createChannel() unix.Errno {
 // allocAsync makes a file for asynchronous events.
 func (l *call) allocAsync() unix.Errno {
 	c, live := l.c, &l.c.dev.live.AsyncFiles
-	c.asyncs = c.sweep(c.asyncs, live)
+	if c.asyncs = c.sweep(c.asyncs, live); len(c.asyncs) >= maxEventFiles {
+		return unix.EMFILE
+	}
 	f, e := newEventFile(l.task, func(fd int) unix.Errno {
 		return l.putData(l.get(abi.AsyncEventFD), uint64(fd))
 	})

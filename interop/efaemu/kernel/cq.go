@@ -36,7 +36,7 @@ func (q *cq) close(t Task) {
 		q.eng.Close() // no event comes afterwards
 	}
 	if q.channel != nil {
-		q.reported = q.sent.Load() - q.channel.takeBack(q, abi.CompEventLen)
+		q.reported = q.sent.Load() - q.channel.takeBack(q)
 		q.channel.users--
 	}
 	if q.events != nil {

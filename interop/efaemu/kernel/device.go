@@ -45,9 +45,9 @@ type Mapping struct {
 
 // Stats are the contexts and objects that live.
 type Stats struct {
-	Contexts, PDs, MRs, AHs, CQs, QPs int
-	Channels, AsyncFiles              int // descriptors that events go to
-	Mapped                            uint64
+	Contexts, PDs, MRs, AHs, CQs, QueuePairs int
+	Channels, AsyncFiles                     int // descriptors that events go to
+	Mapped                                   uint64
 }
 
 // Device is an emulated device; any number of processes open it.

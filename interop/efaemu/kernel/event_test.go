@@ -102,15 +102,15 @@ func TestEventsTakenBack(t *testing.T) {
 			f.send(record(uint64(i)), b)
 		}
 		assert.Zero(t, r.wait(t), "of a")
-		assert.EqualValues(t, n-1, f.takeBack(a, 8))
-		assert.Zero(t, f.takeBack(a, 8))
+		assert.EqualValues(t, n-1, f.takeBack(a))
+		assert.Zero(t, f.takeBack(a))
 		for i := range n {
 			require.EqualValues(t, i, r.wait(t), "of b")
 		}
 		_, ok := r.next(t)
 		assert.False(t, ok)
 		f.send(record(77), b)
-		assert.EqualValues(t, 1, f.takeBack(b, 8))
+		assert.EqualValues(t, 1, f.takeBack(b))
 		_, ok = r.next(t)
 		assert.False(t, ok)
 	}
@@ -124,7 +124,7 @@ func TestEventsOfNobody(t *testing.T) {
 	assert.True(t, f.unread())
 	f.send(record(1), f)
 	assert.Empty(t, f.pending)
-	assert.Zero(t, f.takeBack(f, 8))
+	assert.Zero(t, f.takeBack(f))
 
 	// And while somebody waits for room in it.
 	f, r = newReader(t)
@@ -141,7 +141,7 @@ func TestEventsOfNobody(t *testing.T) {
 	f.close()
 	assert.True(t, f.unread())
 	f.send(record(1), f)
-	assert.Zero(t, f.takeBack(f, 8))
+	assert.Zero(t, f.takeBack(f))
 }
 
 // Closing ends the wait for room.

@@ -118,15 +118,15 @@ func (f *eventFile) flush(fd int) bool {
 	return true
 }
 
-// takeBack removes the events of owner that the program hasn't read, as a CQ that
+// takeBack removes the completion events of owner that the program hasn't read, as a CQ that
 // is destroyed does, and returns how many there were.
-func (f *eventFile) takeBack(owner any, size int) (n uint32) {
+func (f *eventFile) takeBack(owner any) (n uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return 0
 	}
-	unread := f.drain(size)
+	unread := f.drain()
 	kept := make([]event, 0, len(unread)+len(f.pending))
 	for _, e := range append(unread, f.pending...) {
 		if e.owner == owner {
@@ -143,7 +143,7 @@ func (f *eventFile) takeBack(owner any, size int) (n uint32) {
 }
 
 // drain reads the pipe empty: what is in it are the newest of owners.
-func (f *eventFile) drain(size int) []event {
+func (f *eventFile) drain() []event {
 	r, err := unix.Open(procFD(f.fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
@@ -151,8 +151,8 @@ func (f *eventFile) drain(size int) []event {
 	defer unix.Close(r)
 	var unread []event
 	for {
-		record := make([]byte, size)
-		if n, err := unix.Read(r, record); err != nil || n != size {
+		record := make([]byte, abi.CompEventLen)
+		if n, err := unix.Read(r, record); err != nil || n != len(record) {
 			break
 		}
 		unread = append(unread, event{record: record})

@@ -112,28 +112,21 @@ func (l *call) take(i int, a abi.Attr) unix.Errno {
 
 // check applies the rules for the attribute's kind ("ioctl framing").
 func (l *call) check(s *spec, v *arg16) (e unix.Errno) {
-	size := int(v.attr.Len)
-	switch s.what {
-	case input:
-		if size > s.most && s.grows {
-			if e := l.zeros(v, s.most); e != 0 {
-				return e
-			}
+	size, least, most := int(v.attr.Len), s.least, s.most
+	if s.what == input && s.grows && size > most {
+		if e := l.zeros(v, most); e != 0 {
+			return e
 		}
-		fallthrough
-	case output:
-		if size < s.least || size > s.most && !s.grows {
-			return unix.EINVAL
-		}
-		if v.attr.Selector != 0 {
-			return unix.EINVAL
-		}
-		return 0
 	}
-	if v.attr.Selector != 0 || size != 0 {
+	if s.what != input && s.what != output {
+		least, most = 0, 0
+	}
+	if size < least || size > most && !s.grows || v.attr.Selector != 0 {
 		return unix.EINVAL
 	}
 	switch s.what {
+	case input, output:
+		return 0
 	case handle, doomed:
 		v.obj, e = l.c.objects.get(v.attr.Data, s.object)
 		return e
@@ -143,15 +136,16 @@ func (l *call) check(s *spec, v *arg16) (e unix.Errno) {
 	case async:
 		v.file, e = l.c.eventFile(l.task, l.c.asyncs, v.attr.Data)
 		return e
-	}
-	if !l.c.have { // fresh or newFile: an object takes a ucontext
-		return unix.EINVAL
-	}
-	if s.what == fresh {
+	default: // fresh, newFile
+		if !l.c.have { // an object takes a ucontext
+			return unix.EINVAL
+		}
+		if s.what == newFile { // comes last: it cannot be taken back
+			return 0
+		}
 		l.handle = l.c.objects.next()
 		return l.putData(v, uint64(l.handle))
 	}
-	return 0
 }
 
 // destroy frees the object that the method is there to destroy. It is gone even if

@@ -111,8 +111,10 @@ func (l *call) modifyQP() unix.Errno {
 		return unix.EOPNOTSUPP
 	case m.Mask&abi.AttrCurState != 0 && (from < abi.QPRTR || from > abi.QPSQE):
 		return unix.EINVAL
-	case !allowed(from, to, m.Mask, q.driver), m.Mask&abi.AttrPkey != 0 && m.PkeyIndex != 0:
+	case !allowed(from, to, m.Mask, q.driver):
 		return unix.EINVAL
+	case m.Mask&abi.AttrPkey != 0 && m.PkeyIndex != 0:
+		return unix.EOPNOTSUPP
 	case from != q.state: // the device knows better
 		return unix.EINVAL
 	case m.Mask&abi.AttrRNRRetry != 0 && !l.c.dev.cfg.Profile.RNRRetry:
@@ -180,6 +182,7 @@ func (l *call) queryQP() unix.Errno {
 	q := o.(*qp)
 	resp := abi.QueryQPResp{
 		Caps: q.caps, QKey: q.qkey, SQPSN: q.psn, State: q.state, Port: abi.PortNumber, RNRRetry: q.rnrRetry,
+		AllSignalled: 1, // the driver leaves it at what means that
 	}
 	return l.outAll(abi.InvokeCoreOut, resp.Append(nil))
 }

@@ -95,7 +95,7 @@ func (l *call) regMR() unix.Errno {
 	if e != 0 {
 		return e
 	}
-	if e := l.mapped(cmd.Start, cmd.Length); e != 0 {
+	if e := l.mapped(cmd.Start, cmd.Length, rights&(device.LocalWrite|device.RemoteWrite) != 0); e != 0 {
 		return e
 	}
 	if e := l.own(p); e != 0 {
@@ -115,9 +115,9 @@ func (l *call) regMR() unix.Errno {
 	return l.outAll(abi.InvokeCoreOut, resp.Append(nil))
 }
 
-// mapped tells whether there is memory at start, as far as its ends show it. A
-// kernel would pin all of it.
-func (l *call) mapped(start, n uint64) unix.Errno {
+// mapped tells whether there is memory at start that may be written, if write is set:
+// a kernel would pin all of it. Where memory can't be asked, its ends must do.
+func (l *call) mapped(start, n uint64, write bool) unix.Errno {
 	page := uint64(os.Getpagesize())
 	end := start + n
 	if n == 0 || end < start || (end+page-1)&^(page-1) < end {
@@ -125,6 +125,12 @@ func (l *call) mapped(start, n uint64) unix.Errno {
 	}
 	var b [1]byte
 	if l.mem.ReadAt(b[:], start) != nil || l.mem.ReadAt(b[:], end-1) != nil {
+		return unix.EFAULT
+	}
+	m, ok := l.mem.(interface {
+		Mapped(addr, n uint64, write bool) error
+	})
+	if ok && m.Mapped(start, n, write) != nil {
 		return unix.EFAULT
 	}
 	return 0

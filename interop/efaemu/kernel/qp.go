@@ -19,15 +19,13 @@ type qp struct {
 	send, recv *cq
 	eng        *engine.QP
 	events     *eventFile // asynchronous; nil: none
-	userHandle uint64
 
-	driver    bool // SRD, not UD
-	signalled bool
-	caps      abi.QPCap
-	state     abi.QPState
-	qkey      uint32
-	psn       uint32
-	rnrRetry  uint8
+	driver   bool // SRD, not UD
+	caps     abi.QPCap
+	state    abi.QPState
+	qkey     uint32
+	psn      uint32
+	rnrRetry uint8
 
 	rq, rqDB, sq, sqDB *region
 }
@@ -49,7 +47,7 @@ func (q *qp) close(t Task) {
 	q.send.depth -= uint64(q.caps.MaxSendWR)
 	q.recv.depth -= uint64(q.caps.MaxRecvWR)
 	q.c.unmap(q.rqDB, q.rq, q.sqDB, q.sq)
-	q.c.dev.give(&q.c.dev.live.QPs)
+	q.c.dev.give(&q.c.dev.live.QueuePairs)
 }
 
 // parents finds what the attributes name, with the core's rules.
@@ -74,7 +72,6 @@ func (l *call) parents(q *qp) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	q.signalled = flags&abi.QPAllSignalled != 0
 	rest := flags &^ abi.QPAllSignalled
 	if rest != 0 && kind != abi.QPTypeDriver && kind != abi.QPTypeUD {
 		return unix.EINVAL
@@ -166,7 +163,7 @@ func (d *Device) geometry(caps *abi.QPCap, cmd *abi.CreateQP) (g geometry, ok bo
 func roundUp(n uint32) uint32 { return 1 << bits.Len32(max(n, 1)-1) }
 
 func (l *call) createQP() unix.Errno {
-	q := &qp{c: l.c, userHandle: l.u64(abi.CreateQPUserHandle)}
+	q := &qp{c: l.c}
 	b, e := l.in(abi.CreateQPCaps, abi.QPCapLen)
 	if e != 0 {
 		return e
@@ -184,7 +181,7 @@ func (l *call) createQP() unix.Errno {
 	if !ok {
 		return unix.EINVAL
 	}
-	if e := d.take(&d.live.QPs, d.cfg.Profile.MaxQP); e != 0 {
+	if e := d.take(&d.live.QueuePairs, d.cfg.Profile.MaxQP); e != 0 {
 		return e
 	}
 	q.pd.users++
@@ -238,6 +235,7 @@ func (q *qp) open(l *call, cmd *abi.CreateQP, g geometry) (r abi.CreateQPResp, e
 		RQEntries:        int(g.rq),
 		MaxRecvSGE:       int(q.caps.MaxRecvSGE),
 		UnsolicitedWrite: cmd.Flags&abi.QPUnsolicitedWrite != 0,
+		Datagram:         !q.driver,
 		Space:            q.pd.space,
 	}
 	if g.rq > 0 {

@@ -158,16 +158,6 @@ func (p *program) pd() uint64 {
 	return uint64(le.Uint32(p.page[12288:]))
 }
 
-// channel makes a completion channel; its descriptor doesn't block.
-func (p *program) channel() int {
-	p.t.Helper()
-	clear(p.page[8192:12288])
-	require.Zero(p.t, p.command(abi.CmdCompChannel, 8, 4))
-	fd := int(le.Uint32(p.page[12288:]))
-	require.NoError(p.t, unix.SetNonblock(fd, true))
-	return fd
-}
-
 // cq makes a completion queue of 64 entries.
 func (p *program) cq(userHandle uint64, channel int) (handle uint64, resp abi.CreateCQResp) {
 	p.t.Helper()

@@ -13,7 +13,7 @@ import (
 const (
 	maxDepth  = 32768   // 16-bit counters tell a full queue from an empty one
 	maxLLQ    = 4 << 20 // 32768 WQEs of 128 bytes
-	maxQPs    = 65535   // numbers of 16 bits, 0 left out
+	maxPairs  = 65535   // numbers of 16 bits, 0 left out
 	maxSubCQs = 16
 	maxInline = 32 // the body of a WQE of 64 bytes
 	maxWide   = 80 // of 128 bytes
@@ -40,13 +40,13 @@ func (p *Profile) Validate() error {
 	within("work requests", p.MaxQPWR, 1, min(p.MaxSQ, p.MaxRQ))
 	within("segments of a send", uint32(p.MaxSGESQ), 1, 2)
 	within("segments of a receive", uint32(p.MaxSGERQ), 1, 16)
-	within("queue pairs", p.MaxQP, 1, maxQPs)
-	within("completion queues", p.MaxCQ, 1, maxQPs)
+	within("queue pairs", p.MaxQP, 1, maxPairs)
+	within("completion queues", p.MaxCQ, 1, maxPairs)
 	within("entries", p.MaxCQE, 1, maxDepth)
 	check(bits.OnesCount32(p.MaxCQE) == 1, "entries: %d is no power of two", p.MaxCQE)
 	within("memory regions", p.MaxMR, 1, 1<<24)
-	within("protection domains", p.MaxPD, 1, maxQPs)
-	within("address handles", p.MaxAH, 1, maxQPs) // 0xffff is the unknown one
+	within("protection domains", p.MaxPD, 1, maxPairs)
+	within("address handles", p.MaxAH, 1, maxPairs) // 0xffff is the unknown one
 	within("bytes of send queue", p.MaxLLQ, 64, maxLLQ)
 	within("least send queue", uint32(p.MinSQ), 0, min(p.MaxSQ, p.MaxLLQ/64))
 	within("sub-CQs", uint32(p.SubCQs), 1, maxSubCQs)

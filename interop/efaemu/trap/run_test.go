@@ -93,6 +93,7 @@ func TestSysfs(t *testing.T) {
 		{"class/infiniband/efa_0/node_type", "7: unspecified"},
 		{"class/infiniband/efa_0/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0007"},
 		{"class/infiniband/efa_0/ports/1/state", "4: ACTIVE"},
+		{"class/infiniband/efa_0/ports/1/pkeys/0", "0xffff"},
 		{"class/infiniband/efa_0/device/vendor", "0x1d0f"},
 		{"class/infiniband/efa_0/device/device", "0xefa2"},
 		{"class/infiniband/efa_0/device/modalias", "pci:v00001D0Fd0000EFA2sv00001D0Fsd0000EFA2bc02sc00i00"},

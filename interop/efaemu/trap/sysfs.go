@@ -76,6 +76,7 @@ func sysfsFiles(gid device.GID, partID uint32) map[string]string {
 		port + "state":      "4: ACTIVE",
 		port + "phys_state": "5: LinkUp",
 		port + "link_layer": "Unspecified",
+		port + "pkeys/0":    "0xffff",
 
 		pciDir + "/vendor":                 "0x1d0f",
 		pciDir + "/device":                 fmt.Sprintf("0x%04x", partID),

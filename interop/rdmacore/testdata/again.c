@@ -21,6 +21,8 @@ static void life(void)
 		good(a->cq);
 	}
 	post_bytes(c, &nowhere, 9, 0, 100); // will wait for ever
+	must(!ibv_destroy_qp(c->qp));
+	c->qp = NULL;
 	unaim(&to_a);
 	unaim(&nowhere);
 	close_end(c);

@@ -8,7 +8,7 @@ static void listener(int fd)
 {
 	struct device d = open_device();
 	bool read = d.efa.device_caps & EFADV_DEVICE_ATTR_CAPS_RDMA_READ;
-	struct end *e = open_end(&d, (struct options){.bytes = 8 << 20, .access = read ? IBV_ACCESS_REMOTE_READ : 0});
+	struct end *e = open_end(&d, (struct options){.rnr_retry = 7, .bytes = 8 << 20, .access = read ? IBV_ACCESS_REMOTE_READ : 0});
 	struct card other = exchange_cards(fd, e);
 	struct target to = aim_at(e, &other);
 	post_recv(e, 1, 0, 100);

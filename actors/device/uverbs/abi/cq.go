@@ -88,7 +88,8 @@ func (c *CreateCQ) Parse(b []byte) error {
 	return nil
 }
 
-// CQHasDoorbell, in CreateCQResp.CompMask: DoorbellOff and DoorbellKey are valid.
+// CQHasDoorbell is a bit of CreateCQResp.CompMask: DoorbellOff and DoorbellKey are
+// valid.
 const CQHasDoorbell = 1 << 0
 
 // CreateCQRespLen is the size of a CreateCQResp.

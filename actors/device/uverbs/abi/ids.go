@@ -61,7 +61,7 @@ const (
 	ContextCoreSupport = 1 // u64 out: CoreOptionalAccess
 )
 
-// CoreOptionalAccess, in ContextCoreSupport: AccessOptional is tolerated.
+// CoreOptionalAccess is a bit of ContextCoreSupport: AccessOptional is tolerated.
 const CoreOptionalAccess = 1 << 0
 
 // Attributes of DeviceQueryGIDEntry.

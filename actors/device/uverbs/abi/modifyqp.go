@@ -96,7 +96,13 @@ func (m *ModifyQP) Parse(b []byte) error {
 		Port:      b[104],
 		RNRRetry:  b[107],
 	}
-	m.Others = string(m.Append(nil)) != string(b[:ModifyQPLen])
+	rest := [ModifyQPLen]byte(b)
+	clear(rest[64:76]) // handle, mask, qkey
+	clear(rest[80:84]) // sq_psn
+	clear(rest[92:94]) // pkey
+	clear(rest[96:98]) // states
+	rest[100], rest[104], rest[107] = 0, 0, 0
+	m.Others = rest != [ModifyQPLen]byte{}
 	return nil
 }
 
