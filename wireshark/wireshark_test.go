@@ -19,8 +19,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const script = "efa_rdm/efa_rdm.lua"
 
 // tshark runs it with our dissector, in two passes, so that packets know of later
-// ones, and gives its output. Nothing of the user's settings is in force.
+// ones, and gives its output.
 func tshark(t *testing.T, args ...string) []byte {
+	t.Helper()
+	return tsharkAt(t, t.TempDir(), append([]string{"-2", "-n", "-X", "lua_script:" + script}, args...)...)
+}
+
+// tsharkAt runs it with the settings and plugins in home alone.
+func tsharkAt(t *testing.T, home string, args ...string) []byte {
 	t.Helper()
 	path, err := exec.LookPath("tshark")
 	if err != nil {
@@ -29,8 +35,7 @@ func tshark(t *testing.T, args ...string) []byte {
 		}
 		t.Skip("tshark is missing: apt install tshark")
 	}
-	cmd := exec.CommandContext(t.Context(), path, append([]string{"-2", "-n"}, args...)...)
-	home := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "WIRESHARK_CONFIG_DIR="+home, "LC_ALL=C.UTF-8", "TZ=UTC")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -63,14 +68,14 @@ type frame struct {
 }
 
 // dissect gives the frames of a capture.
-func dissect(t *testing.T, capture string, args ...string) []*frame {
+func dissect(t *testing.T, capture string) []*frame {
 	t.Helper()
 	var doc struct {
 		Packets []struct {
 			Protos []field `xml:"proto"`
 		} `xml:"packet"`
 	}
-	out := tshark(t, append([]string{"-X", "lua_script:" + script, "-r", capture, "-T", "pdml"}, args...)...)
+	out := tshark(t, "-r", capture, "-T", "pdml")
 	require.NoError(t, xml.Unmarshal(out, &doc))
 	var frames []*frame
 	for n, p := range doc.Packets {
@@ -112,7 +117,7 @@ func (f *frame) numbers(t *testing.T, name string) (list []uint64) {
 // writes them.
 func columns(t *testing.T, capture, filter string, names ...string) [][]string {
 	t.Helper()
-	args := []string{"-X", "lua_script:" + script, "-r", capture, "-Y", filter, "-T", "fields"}
+	args := []string{"-r", capture, "-Y", filter, "-T", "fields"}
 	for _, name := range names {
 		args = append(args, "-e", name)
 	}

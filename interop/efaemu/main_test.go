@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -120,10 +121,19 @@ func fabric(t *testing.T) string {
 }
 
 func needFeatures(t *testing.T) {
-	if status, out, _ := efaemu(t, "check"); status != 0 {
-		t.Skip(out)
+	if lacks := missing(); lacks != "" {
+		t.Skip(lacks)
 	}
 }
+
+// missing is what the kernel lacks.
+var missing = sync.OnceValue(func() string {
+	out, err := exec.Command(program, "check").Output()
+	if err != nil {
+		return string(out) + err.Error()
+	}
+	return ""
+})
 
 func TestUsage(t *testing.T) {
 	for _, c := range []struct {

@@ -19,6 +19,8 @@ type environment struct {
 	medium   int // bytes up to which messages go medium
 	longRead int // from here on messages and writes are read, 0: never
 	runt     bool
+
+	reference bool // libfabric on both sides
 }
 
 // common is libfabric's environment everywhere: traffic must not go by its own
@@ -79,6 +81,10 @@ func (e environment) profile() string {
 
 // title names the environment in tests.
 func (e environment) title() string {
+	if e.reference {
+		e.reference = false
+		return "libfabric alone, " + e.title()
+	}
 	if e.shuffle > 0 {
 		return fmt.Sprintf("%s, shuffled by %d", e.name, e.seed)
 	}

@@ -17,10 +17,11 @@ import (
 )
 
 var (
-	seeds   = flag.Int("seeds", 0, "TestSeeds: that many floods in each environment")
-	first   = flag.Uint64("seed", 1, "TestSeeds: the first seed")
-	forTime = flag.Duration("for", 0, "TestSeeds: floods for so long")
-	write   = flag.Bool("write", false, "TestMatrix: write the table in docs/interop.md")
+	seeds     = flag.Int("seeds", 0, "TestSeeds: that many floods in each environment")
+	first     = flag.Uint64("seed", 1, "TestSeeds: the first seed")
+	forTime   = flag.Duration("for", 0, "TestSeeds: floods for so long")
+	reference = flag.Bool("reference", false, "TestReference: play with libfabric on both sides")
+	write     = flag.Bool("write", false, "TestMatrix: write the table in docs/interop.md")
 )
 
 // built is where programs are built, once for all tests.

@@ -16,6 +16,7 @@ type play struct {
 	cancel   context.CancelFunc
 	w        *world
 	env      environment
+	begins   role // a's
 	a, b     party.Party
 	toB, toA party.Peer
 	seed     int
@@ -23,9 +24,9 @@ type play struct {
 }
 
 // play casts a.
-func (w *world) play(t *testing.T, a party.Party) *play {
-	p := &play{T: t, w: w, env: w.env, a: w.lf, b: w.own, toB: w.toOwn, toA: w.toLF, seed: 17}
-	if a != party.Party(w.lf) {
+func (w *world) play(t *testing.T, begins role) *play {
+	p := &play{T: t, w: w, env: w.env, begins: begins, a: w.lf, b: w.own, toB: w.toOwn, toA: w.toLF, seed: 17}
+	if begins == efactorBegins {
 		p.a, p.b, p.toB, p.toA = p.b, p.a, p.toA, p.toB
 	}
 	p.ctx, p.cancel = context.WithTimeout(context.Background(), scenarioTime)
@@ -140,7 +141,7 @@ func (p *play) received(s party.Op, out party.Outcome) party.Outcome {
 func (p *play) arrived(s party.Op, out party.Outcome) {
 	p.Helper()
 	require.Equal(p, p.toA, out.From, "sender")
-	if !p.late || p.b != party.Party(p.w.lf) {
+	if !p.late || p.b == party.Party(p.w.node) {
 		require.Equal(p, s.HasData, out.HasData, "with data")
 	} // 1.17 gives the data of unexpected messages, without saying that there is some
 	if s.HasData {

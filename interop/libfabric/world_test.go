@@ -26,7 +26,9 @@ type world struct {
 	env   environment
 	dir   string
 	lf    *agent.Agent
-	own   *native.Node
+	own   party.Party
+	node  *native.Node // it is own, but in TestReference
+	other *agent.Agent // it is own in TestReference
 	tap   *packets
 	toOwn party.Peer // libfabric's handle of efactor
 	toLF  party.Peer // efactor's of libfabric
@@ -59,9 +61,15 @@ func bareWorld(t *testing.T, ctx context.Context, e environment) *world {
 	t.Helper()
 	w := &world{env: e, dir: fabric(t), tap: newPackets()}
 	w.lf = startAgent(t, ctx, e, w.dir, "libfabric")
+	if e.reference {
+		w.other = startAgent(t, ctx, e, w.dir, "the other libfabric")
+		w.own = w.other
+		return w
+	}
 	var err error
-	w.own, err = native.New(native.Config{Device: "shm:" + w.dir, Protocol: e.protocol, Tap: w.tap, SameQPN: true})
+	w.node, err = native.New(native.Config{Device: "shm:" + w.dir, Protocol: e.protocol, Tap: w.tap, SameQPN: true})
 	require.NoError(t, err)
+	w.own = w.node
 	return w
 }
 
@@ -87,13 +95,26 @@ func (w *world) introduce(t *testing.T, ctx context.Context) {
 }
 
 // String is all that is known, for a failure.
-func (w *world) String() string { return w.tap.String() + "\n" + w.lf.Log() }
+func (w *world) String() string {
+	s := w.tap.String() + "\n" + w.lf.Log()
+	if w.other != nil {
+		s += "\n" + w.other.Log()
+	}
+	return s
+}
 
 // stop ends both, and finds what they have left.
 func (w *world) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
-	return errors.Join(w.lf.Stop(ctx), w.own.Stop(), os.RemoveAll(w.dir))
+	err := w.lf.Stop(ctx)
+	if w.other != nil {
+		err = errors.Join(err, w.other.Stop(ctx))
+	}
+	if w.node != nil {
+		err = errors.Join(err, w.node.Stop())
+	}
+	return errors.Join(err, os.RemoveAll(w.dir))
 }
 
 // end is stop for tests that have a world of their own.
@@ -145,8 +166,8 @@ func stopShared() {
 // warmUp has the first messages behind, which meet a receiver that is not ready.
 func (w *world) warmUp(t *testing.T) {
 	t.Helper()
-	for _, roles := range [][2]party.Party{{w.lf, w.own}, {w.own, w.lf}} {
-		p := w.play(t, roles[0])
+	for _, begins := range []role{libfabricBegins, efactorBegins} {
+		p := w.play(t, begins)
 		p.exchange(party.Op{Size: 10}, party.Op{})
 		p.cancel()
 	}

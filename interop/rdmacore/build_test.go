@@ -24,6 +24,14 @@ func missing(t *testing.T, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
+// ready ends a test that cannot run here.
+func ready(t *testing.T) {
+	t.Helper()
+	if why := lack(); why != "" {
+		missing(t, "%s", why)
+	}
+}
+
 // lack says why the tests cannot run here; "": they can.
 var lack = sync.OnceValue(func() string {
 	if _, err := exec.LookPath("gcc"); err != nil {
@@ -64,9 +72,7 @@ var programs sync.Map
 // compiled returns the path of a program of testdata.
 func compiled(t *testing.T, name string) string {
 	t.Helper()
-	if why := lack(); why != "" {
-		missing(t, "%s", why)
-	}
+	ready(t)
 	once, _ := programs.LoadOrStore(name, sync.OnceValues(func() (string, error) { return compile(name) }))
 	path, err := once.(func() (string, error))()
 	require.NoError(t, err)

@@ -43,6 +43,7 @@ var cases = []struct {
 	{"wrap", launch{program: "wrap"}},
 	{"wrap-small", launch{program: "wrap", profile: "small", args: []string{"64"}}},
 	{"wrap-strict", launch{program: "wrap", profile: "strict"}},
+	{"wrap-efa0", launch{program: "wrap", profile: "efa0", args: []string{"256"}}},
 	{"wrap-shuffle", launch{program: "wrap", args: []string{"64"}, flags: []string{"-shuffle", "8"}}},
 	{"events", launch{program: "events"}},
 	{"read", launch{program: "read"}},
@@ -50,10 +51,13 @@ var cases = []struct {
 	{"read-shuffle", launch{program: "read", flags: []string{"-shuffle", "8"}}},
 	{"extended", launch{program: "extended"}},
 	{"extended-strict", launch{program: "extended", profile: "strict"}},
+	{"extended-efa0", launch{program: "extended", profile: "efa0"}},
 	{"threads", launch{program: "threads"}},
+	{"threads-efa0", launch{program: "threads", profile: "efa0"}},
 
 	{"pair", launch{program: "pair"}},
 	{"pair-no-rdma", launch{program: "pair", profile: "no-rdma"}},
+	{"pair-efa0", launch{program: "pair", profile: "efa0"}},
 	{"pair-rdma-write", launch{program: "pair", profile: "rdma-write"}},
 	{"pair-shuffle", launch{program: "pair", flags: []string{"-shuffle", "16", "-seed", "7"}}},
 	{"stranger", launch{program: "stranger"}},
@@ -61,9 +65,13 @@ var cases = []struct {
 	{"killed-no-rdma", launch{program: "killed", profile: "no-rdma"}},
 }
 
+// In short mode each program runs once.
 func TestGolden(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.name != c.launch.program {
+				t.Skip("short mode: it runs under the default profile alone")
+			}
 			t.Parallel()
 			sameAsGolden(t, c.name, start(t, c.launch).good(t))
 		})

@@ -7,7 +7,6 @@ local CONNID_HDR = 0x8000
 
 -- has tells whether the one bit of mask is set.
 local function has(flags, mask) return flags % (2 * mask) >= mask end
-M.has = has
 
 -- hex gives a 64-bit number like "%#x".
 local function hex(n)

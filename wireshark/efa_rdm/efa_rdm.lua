@@ -48,12 +48,13 @@ end
 
 -- relations shows what links.lua knows of the packet in this frame.
 local function relations(pk, pinfo, tree, p)
+  local second = pk.second == pinfo.number
   tree:add(F.stream, pk.stream):set_generated()
   local function link(name, frame) return tree:add(F[name], frame):set_generated() end
   if pk.op and pk.op.request ~= pk then link("request", pk.op.request.first) end
   if pk.response_to then
     link("response_to", pk.response_to.first)
-    link("time", seconds(pinfo.rel_ts - pk.response_to.time))
+    link("time", seconds((second and pk.second_time or pk.time) - pk.response_to.time))
   end
   for _, r in ipairs(pk.responses or {}) do link("response_in", r.first) end
   if pk.lost then tree:add_proto_expert_info(E.no_request) end
@@ -65,7 +66,7 @@ local function relations(pk, pinfo, tree, p)
     local o = pk.op.total
     if o and p.len and (p.seg_offset or 0) + p.len > o then tree:add_proto_expert_info(E.beyond_message) end
   end
-  if pk.second == pinfo.number then
+  if second then
     link("copy_of", pk.first)
     return string.format(" [copy of #%d]", pk.first)
   elseif pk.second then

@@ -8,7 +8,8 @@
 --
 -- A packet here is a table:
 --   first, second       its frames: second if the capture has it at both ends
---   time, name, head    when first seen; its type; its first bytes
+--   time, second_time   when it was seen in these
+--   name, head          its type; its first bytes
 --   from, to, stream    endpoints, and the number of the pair
 --   op                  its operation, see new_op
 --   response_to         the packet that it answers
@@ -208,7 +209,7 @@ end
 local arrived = {
   EOR = function(_, pk, _, op) once(op, pk, op.asked) end,
   CTS = function(self, pk, p, op)
-    if op.cts and op.cts.head == pk.head then
+    if op.cts and op.cts.head == pk.head and not op.cts.responses then
       pk.repost_of = op.cts
       return
     end
@@ -283,7 +284,7 @@ function Links:see(frame, src, dst, p)
   local key = src.port .. dst.port .. dst.connid .. " " .. p.size .. " " .. p.head
   local pk = self:other_end(key, frame.direction)
   if pk then
-    pk.second = frame.number
+    pk.second, pk.second_time = frame.number, frame.time
     self.frames[frame.number] = pk
     return
   end

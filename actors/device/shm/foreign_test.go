@@ -439,7 +439,7 @@ func TestForeignCloseWaits(t *testing.T) {
 	c := newCouple(t, 64, remoteAll)
 	v := startProgram(t, 100, "open")
 	for _, ends := range []bool{true, false} {
-		c.devB().foreignWait = time.Minute
+		c.devB().foreignWait, c.devB().leaseWait = time.Minute, 0
 		if !ends {
 			c.devB().foreignWait = 5 * time.Millisecond
 		}

@@ -4,12 +4,17 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/interop/efaemu/memory"
 )
 
 // mapper is a program that has these parts mapped.
@@ -101,4 +106,21 @@ func TestMTUEnum(t *testing.T) {
 	for mtu, want := range map[int]uint8{100: 1, 256: 1, 511: 1, 512: 2, 1024: 3, 2048: 4, 4095: 4, 4096: 5, 8928: 5} {
 		assert.Equal(t, want, mtuEnum(mtu), mtu)
 	}
+}
+
+func TestErrno(t *testing.T) {
+	for want, err := range map[unix.Errno]error{
+		0:               nil,
+		unix.ENOMEM:     device.ErrNoMemory,
+		unix.EOPNOTSUPP: device.ErrNotSupported,
+		unix.EFAULT:     memory.ErrFault,
+		unix.EIO:        device.ErrClosed,
+		unix.EINVAL:     errors.New("whatever"),
+	} {
+		if err != nil {
+			err = fmt.Errorf("why: %w", err)
+		}
+		assert.Equal(t, want, errno(err))
+	}
+	assert.Equal(t, unix.EFAULT, errno(memory.ErrGone))
 }

@@ -14,7 +14,7 @@ func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 // maxEventFiles is how many channels a context may have, and async files: each
 // takes a descriptor here as well as in the program.
-const maxEventFiles = 1024
+const maxEventFiles = 256
 
 // createChannel makes a completion channel. It lives until the program has closed
 // it and no CQ uses it; that is looked for when the next one is made.

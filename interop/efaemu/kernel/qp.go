@@ -44,8 +44,8 @@ func (q *qp) close(t Task) {
 	q.pd.users--
 	q.send.users--
 	q.recv.users--
-	q.send.depth -= uint64(q.caps.MaxSendWR)
-	q.recv.depth -= uint64(q.caps.MaxRecvWR)
+	q.send.depth -= fewest(q.caps.MaxSendWR)
+	q.recv.depth -= fewest(q.caps.MaxRecvWR)
 	q.c.unmap(q.rqDB, q.rq, q.sqDB, q.sq)
 	q.c.dev.give(&q.c.dev.live.QueuePairs)
 }
@@ -159,6 +159,15 @@ func (d *Device) geometry(caps *abi.QPCap, cmd *abi.CreateQP) (g geometry, ok bo
 	return g, cmd.RQSize == g.rq*16 && g.rq <= roundUp(p.MaxRQ)
 }
 
+// fewest is how many work requests a program may have asked for at least, for whom
+// its library has a queue of n made: libefa rounds up, and tells nobody.
+func fewest(n uint32) uint64 {
+	if n > 2 && bits.OnesCount32(n) == 1 {
+		return uint64(n/2 + 1)
+	}
+	return uint64(n)
+}
+
 // roundUp is the power of two that is n or the next above it; n is small.
 func roundUp(n uint32) uint32 { return 1 << bits.Len32(max(n, 1)-1) }
 
@@ -187,8 +196,8 @@ func (l *call) createQP() unix.Errno {
 	q.pd.users++
 	q.send.users++
 	q.recv.users++
-	q.send.depth += uint64(q.caps.MaxSendWR)
-	q.recv.depth += uint64(q.caps.MaxRecvWR)
+	q.send.depth += fewest(q.caps.MaxSendWR)
+	q.recv.depth += fewest(q.caps.MaxRecvWR)
 	if v := l.get(abi.CreateQPAsync); v != nil {
 		q.events = v.file
 		q.events.users++
@@ -196,7 +205,7 @@ func (l *call) createQP() unix.Errno {
 	l.made = q
 	for _, c := range []*cq{q.send, q.recv} {
 		if c.depth > uint64(c.entries) {
-			l.c.found("cq-overflow", l.where(), "a CQ of %d entries for %d work requests", c.entries, c.depth)
+			l.c.found("cq-overflow", l.where(), "a CQ of %d entries for at least %d work requests", c.entries, c.depth)
 			break
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// ErrTooLong: no zero byte within the limit.
+// ErrTooLong is that no zero byte comes within the limit.
 var ErrTooLong = errors.New("memory: string is too long")
 
 // String reads the string at addr up to its zero byte, which must come within

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"unsafe"
@@ -27,9 +28,9 @@ func init() {
 }
 
 // play runs a role to its end, which must be a good one.
-func play(t *testing.T, cfg Config, role string, args ...string) (output string) {
+func play(t *testing.T, cfg Config, role string) (output string) {
 	t.Helper()
-	status, output, err := run(t, cfg, role, args...).wait()
+	status, output, err := run(t, cfg, role).wait()
 	require.NoError(t, err)
 	require.Zero(t, status)
 	return output
@@ -142,6 +143,9 @@ func others([]string) error {
 	}
 	b, err := os.ReadFile("uverbs0")
 	fmt.Println("relative:", string(b), err)
+	if _, err := unix.Open(DevicePath, unix.O_RDWR, 0); err != nil {
+		return err
+	}
 	fd, err := unix.MemfdCreate(namePrefix+"1", 0)
 	if err != nil {
 		return err
@@ -217,7 +221,7 @@ openat2: invalid argument
 short openat2: invalid argument
 bad openat2: bad address
 `, out)
-	require.Equal(t, int64(1), d.opened.Load())
+	require.Equal(t, int64(2), d.opened.Load())
 	require.Zero(t, d.live())
 }
 
@@ -254,12 +258,15 @@ func requests([]string) error {
 		return err
 	}
 
-	pids := make(chan uint64)
-	go func() { // on whatever thread
+	runtime.LockOSThread()
+	other := make(chan uint64)
+	go func() { // on another thread: one of the two is not the process' first
 		pid, _, _ := request(fd, opPID, 0)
-		pids <- pid
+		other <- pid
 	}()
-	if err := check("pid", <-pids == uint64(os.Getpid())); err != nil {
+	pid, _, err := request(fd, opPID, 0)
+	want := uint64(os.Getpid())
+	if err = errors.Join(err, check("pid", pid == want && <-other == want)); err != nil {
 		return err
 	}
 	for _, cloexec := range []uint64{0, 1} {

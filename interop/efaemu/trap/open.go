@@ -10,6 +10,7 @@ import (
 )
 
 func (s *supervisor) open(c *call) answer { return s.openPath(c, c.args[0], uint64(uint32(c.args[1]))) }
+
 func (s *supervisor) openat(c *call) answer {
 	return s.openPath(c, c.args[1], uint64(uint32(c.args[2])))
 }

@@ -94,7 +94,7 @@ func (p *puppetState) try(what string, n []int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.stash = [2]int(fds)
+		p.stash = fds
 		return "ok", errors.Join(unix.Sendmsg(fds[0], []byte("x"), unix.UnixRights(n[0]), nil, 0), unix.Close(n[0]))
 	case "drop": // what was stashed
 		return "ok", errors.Join(unix.Close(p.stash[0]), unix.Close(p.stash[1]))

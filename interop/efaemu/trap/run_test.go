@@ -147,6 +147,21 @@ func TestCancelKillsAll(t *testing.T) {
 	require.Zero(t, d.live())
 }
 
+// What a program has left behind is killed as well as the program would be.
+func TestCancelKillsOrphans(t *testing.T) {
+	j := runProgram(t, Config{Device: newFake()}, "sh", "-c", `exec 3<&0; (read x <&3) & echo $$ $!; exit 5`)
+	var program, orphan int
+	_, err := fmt.Sscan(j.line(), &program, &orphan)
+	require.NoError(t, err)
+	eventually(t, "the program's end", func() bool { return !alive(program) })
+	require.True(t, alive(orphan))
+	j.cancel()
+	<-j.done
+	require.NoError(t, j.err)
+	require.Equal(t, 5, j.status)
+	require.False(t, alive(orphan))
+}
+
 // own is a supervisor in a process of its own.
 type own struct {
 	*job
@@ -218,17 +233,22 @@ func parents(t *testing.T, pid int) []int {
 
 // If it is the guard that is killed, the program goes with it.
 func TestGuardDies(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
 	d := newFake()
 	p := puppeteer{run(t, Config{Device: d}, "puppet"), d}
 	pid := p.number("pid")
 	p.number("open %d", unix.O_RDWR)
 	require.NoError(t, unix.Kill(parents(t, pid)[0], unix.SIGKILL))
+	eventually(t, "the program's death", func() bool { return !alive(pid) })
 	status, _, err := p.wait()
 	require.ErrorIs(t, err, ErrRefused)
 	require.ErrorContains(t, err, "guard")
 	require.Equal(t, statusBroken, status)
-	require.False(t, alive(pid))
 	require.Zero(t, d.live())
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestNestedIsRefused(t *testing.T) {
@@ -256,9 +276,8 @@ func TestUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("this user is nobody special: all the other tests show it")
 	}
-	dir, err := os.MkdirTemp("", "efaemu-test-") // t.TempDir is closed to others
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755)) // open to others
 	require.NoError(t, os.Chmod(dir, 0o777))
 	program := filepath.Join(dir, "program")
 	self, err := os.ReadFile(os.Args[0])

@@ -50,7 +50,6 @@ type handler func(*supervisor, *call) answer
 type call struct {
 	notification
 	listener listener
-	ses      *session // of the descriptor it is about
 }
 
 // space is the caller's memory, while it waits: a thread's number will do.

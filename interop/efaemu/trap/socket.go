@@ -31,7 +31,7 @@ func recvmsg(fd int) (text string, fds []int, err error) {
 	var n, oobn int
 	for {
 		n, oobn, _, _, err = unix.Recvmsg(fd, p[:], oob, unix.MSG_CMSG_CLOEXEC)
-		switch err { //nolint:errorlint // the kernel's, bare
+		switch err {
 		case nil:
 		case unix.EINTR, unix.ECONNRESET: // was closed before it had read all; our messages come next
 			continue

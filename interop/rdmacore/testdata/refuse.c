@@ -72,19 +72,18 @@ static void remote(void)
 	unaim(&t);
 }
 
-// short_buffer sends more than the receive has room for.
+// short_buffer sends more than the receive has room for. On EFA the sender is told
+// (11); the emulator's fabric has the packet delivered then, and tells the receiver.
 static void short_buffer(void)
 {
 	post_recv(b, 5, 0, 99);
 	post_bytes(a, &to_b, 6, 0, 100);
 	struct ibv_wc wc = next(a->cq);
+	if (wc.status == IBV_WC_SUCCESS) {
+		wc = next(b->cq);
+		must(wc.wr_id == 5 && wc.status != IBV_WC_SUCCESS);
+	}
 	step("a receive that is too short: %u, %s", wc.vendor_err, ibv_wc_status_str(wc.status));
-	struct ibv_wc got;
-	for (double end = now() + 0.005; now() < end; nap())
-		if (ibv_poll_cq(b->cq, 1, &got) == 1) {
-			must(got.wr_id == 5 && got.status != IBV_WC_SUCCESS);
-			step("a receive that is too short: ends with %u", got.vendor_err);
-		}
 	post_recv(b, 1, 0, 100);
 	post_bytes(a, &to_b, 2, 0, 90);
 	good(a->cq);

@@ -164,6 +164,19 @@ static int read_error(void)
 	return 1;
 }
 
+/* print_event is silent about what has been said often. */
+static void print_event(int err, int prov, const char *text)
+{
+	static int last_err, last_prov, times;
+
+	if (err != last_err || prov != last_prov)
+		times = 0;
+	last_err = err;
+	last_prov = prov;
+	if (times++ < MAX_REPEATS)
+		printf("* event err=%d prov=%d text=%s\n", err, prov, text);
+}
+
 static int read_events(void)
 {
 	struct fi_eq_err_entry e;
@@ -175,11 +188,11 @@ static int read_events(void)
 		memset(&e, 0, sizeof(e));
 		if (fi_eq_readerr(agent.eq, &e, 0) < 0)
 			return 0;
-		printf("* event err=%d prov=%d text=%s\n", e.err, e.prov_errno, fi_strerror(e.err));
+		print_event(e.err, e.prov_errno, fi_strerror(e.err));
 		return 1;
 	}
 	if (r >= 0)
-		printf("* event err=0 prov=%u text=event\n", event);
+		print_event(0, (int)event, "event");
 	return r >= 0;
 }
 
@@ -202,7 +215,7 @@ int progress(void)
 	else if (n == -FI_EAVAIL)
 		happened += read_error();
 	else if (n != -FI_EAGAIN && n != 0)
-		printf("* event err=%d prov=0 text=fi_cq_readfrom\n", (int)-n);
+		print_event((int)-n, 0, "fi_cq_readfrom");
 	happened += read_events();
 	if (happened)
 		fflush(stdout);
