@@ -14,6 +14,7 @@ func scenarios() []scenario {
 	all := messageScenarios()
 	all = append(all, rmaScenarios()...)
 	all = append(all, atomicScenarios()...)
+	all = append(all, sizeScenarios()...)
 	return append(all, matchScenarios()...)
 }
 

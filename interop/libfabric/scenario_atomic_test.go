@@ -42,8 +42,6 @@ var atomicCases = []atomicCase{
 	{typ: wire.DatatypeInt16, op: wire.OpLAnd, target: elements([]int16{7, 0, 3}), operand: elements([]int16{-1, 2, 0}), after: elements([]int16{1, 0, 0})},
 	{typ: wire.DatatypeUint32, op: wire.OpLOr, target: elements([]uint32{0, 9, 0}), operand: elements([]uint32{0, 0, 8}), after: elements([]uint32{0, 1, 1})},
 	{typ: wire.DatatypeInt64, op: wire.OpLXor, target: elements([]int64{0, 9, 3}), operand: elements([]int64{4, 0, 8}), after: elements([]int64{1, 1, 0})},
-	{typ: wire.DatatypeDoubleComplex, op: wire.OpProd, target: elements([]float64{1, 2}), operand: elements([]float64{3, -1}), after: elements([]float64{5, 5})},
-	{typ: wire.DatatypeFloatComplex, op: wire.OpSum, target: elements([]float32{1, 2}), operand: elements([]float32{3, -1}), after: elements([]float32{4, 1})},
 	{typ: wire.DatatypeUint64, op: wire.OpWrite, target: elements([]uint64{1}), operand: elements([]uint64{1 << 40}), after: elements([]uint64{1 << 40})},
 	{typ: wire.DatatypeUint64, op: wire.OpRead, target: elements([]uint64{7, 1 << 60}), operand: elements([]uint64{1, 2}), after: elements([]uint64{7, 1 << 60}), fetchOnly: true},
 	{typ: wire.DatatypeUint64, op: wire.OpSum, target: make([]byte, 4000), operand: bytes.Repeat([]byte{1}, 4000), after: bytes.Repeat([]byte{1}, 4000)},
@@ -54,6 +52,14 @@ var compareCases = []atomicCase{
 	{typ: wire.DatatypeInt32, op: wire.OpCSwapNE, target: elements([]int32{5, 6}), compare: elements([]int32{5, 5}), operand: elements([]int32{9, 9}), after: elements([]int32{5, 9})},
 	{typ: wire.DatatypeUint16, op: wire.OpMSwap, target: elements([]uint16{0xabcd}), compare: elements([]uint16{0x0ff0}), operand: elements([]uint16{0x1234}), after: elements([]uint16{0xa23d})},
 	{typ: wire.DatatypeDouble, op: wire.OpCSwap, target: elements([]float64{0.5, 2}), compare: elements([]float64{0.5, 3}), operand: elements([]float64{8, 8}), after: elements([]float64{8, 2})},
+}
+
+var complexCases = []atomicCase{
+	{typ: wire.DatatypeDoubleComplex, op: wire.OpProd, target: elements([]float64{1, 2}), operand: elements([]float64{3, -1}), after: elements([]float64{5, 5})},
+	{typ: wire.DatatypeFloatComplex, op: wire.OpSum, target: elements([]float32{1, 2}), operand: elements([]float32{3, -1}), after: elements([]float32{4, 1})},
+}
+
+var complexCompareCases = []atomicCase{
 	{typ: wire.DatatypeDoubleComplex, op: wire.OpCSwap, target: elements([]float64{1, 2}), compare: elements([]float64{1, 2}), operand: elements([]float64{3, 4}), after: elements([]float64{3, 4})},
 }
 
@@ -97,6 +103,15 @@ func atomicScenarios() []scenario {
 			name: "compare atomic", proves: []string{"compare atomic"}, where: everywhere,
 			from: []wire.Type{wire.TypeCompareRTA}, back: []wire.Type{wire.TypeATOMRSP},
 			play: func(p *play) { p.atomics(party.Op{Kind: party.Compare}, all) },
+		},
+		{
+			name: "complex atomics", where: everywhere, from: []wire.Type{wire.TypeWriteRTA, wire.TypeCompareRTA},
+			begins: libfabricBegins, why: "libfabric 1.17 crashes when it is to carry out an atomic on complex numbers",
+			play: func(p *play) {
+				p.atomics(party.Op{Kind: party.Atomic}, complexCases)
+				p.atomics(party.Op{Kind: party.Fetch}, complexCases)
+				p.atomics(party.Op{Kind: party.Compare}, complexCompareCases)
+			},
 		},
 	}
 }

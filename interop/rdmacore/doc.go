@@ -11,5 +11,5 @@
 // Without compiler, headers or what the emulator needs of the kernel the tests are
 // skipped; with CI=true in the environment they fail.
 //
-// Start reading at golden_test.go, then testdata/step.h.
+// Start reading at golden_test.go, then testdata/step.h and ends.h.
 package rdmacore

@@ -107,6 +107,8 @@ func TestRefusedQueuePairs(t *testing.T) {
 		{"all signalled", more(u32(abi.CreateQPFlags, abi.QPAllSignalled)), nil},
 		{"another flag", more(u32(abi.CreateQPFlags, 1<<11)), unix.EOPNOTSUPP},
 		{"unknown flag", more(u32(abi.CreateQPFlags, 1<<3)), unix.EINVAL},
+		{"another flag of datagrams", q.try(qpWant{kind: abi.QPTypeUD, more: []attr{u32(abi.CreateQPFlags, 1<<8)}}), unix.EINVAL},
+		{"another flag of RC", q.try(qpWant{kind: abi.QPTypeRC, more: []attr{u32(abi.CreateQPFlags, 1<<1)}}), unix.EINVAL},
 		{"own number", more(u32(abi.CreateQPSourceQPN, 5)), unix.EOPNOTSUPP},
 		{"async file that is none", more(obj(abi.CreateQPAsync, 1<<20)), unix.EBADF},
 
@@ -321,6 +323,9 @@ func TestRefusedModify(t *testing.T) {
 		{"present state RESET", cur(abi.QPReset), unix.EINVAL},
 		{"present state ERR", cur(abi.QPError), unix.EINVAL},
 		{"wrong present state", cur(abi.QPSQD), unix.EINVAL},
+		{"wrong present state, otherwise allowed", with(toRTS(rts.handle), func(m *abi.ModifyQP) {
+			m.Mask, m.CurState = abi.AttrState|abi.AttrCurState, abi.QPSQD
+		}), unix.EINVAL},
 		{"another qkey", onRTS(func(m *abi.ModifyQP) { m.Mask |= abi.AttrQKey; m.QKey = 5 }), unix.EOPNOTSUPP},
 		{"present state", cur(abi.QPRTR), nil},
 		{"query with an attribute of other drivers", func(c *client) error {

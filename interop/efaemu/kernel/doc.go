@@ -19,8 +19,8 @@
 //
 // What differs from a kernel:
 //
-//   - Memory of a region isn't pinned; registering reads its first and last byte,
-//     which says EFAULT if they aren't mapped. RLIMIT_MEMLOCK is not looked at.
+//   - Memory of a region isn't pinned; registering looks whether it is mapped
+//     (EFAULT). RLIMIT_MEMLOCK is not looked at.
 //   - Nobody is privileged: a Q_Key with its highest bit is refused to root, too.
 //   - A dma-buf is always refused: EOPNOTSUPP.
 //   - A new Q_Key is refused from RTR on: EOPNOTSUPP. SQD doesn't stop the send queue.

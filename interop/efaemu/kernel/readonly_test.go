@@ -60,6 +60,18 @@ func TestAttributesReadOnly(t *testing.T) {
 	assert.Equal(t, kernel.Stats{Contexts: 1}, p.dev.Stats())
 }
 
+// A header at the end of the program's memory, and its attributes beyond.
+func TestAttributesNowhere(t *testing.T) {
+	p := newProgram(t, "efa")
+	at := len(p.page) - abi.HeaderLen
+	h := abi.Header{Method: abi.DeviceQueryPort, Driver: abi.DriverEFA, Length: abi.HeaderLen}
+	h.Append(p.page[at:at])
+	assert.Equal(t, unix.EINVAL, p.ctx.Ioctl(p, abi.IoctlVerbs, p.at(at)), "none is needed of what follows")
+	h.Attrs, h.Length = 2, abi.HeaderLen+2*abi.AttrLen
+	h.Append(p.page[at:at])
+	assert.Equal(t, unix.EFAULT, p.ctx.Ioctl(p, abi.IoctlVerbs, p.at(at)))
+}
+
 // As many channels as there may be, and no more.
 func TestManyChannels(t *testing.T) {
 	p := newProgram(t, "efa")

@@ -5,7 +5,7 @@
 // Each is a process: libefa 44 unmaps a completion queue's doorbell by its address
 // and not by that of its page, which does nothing unless they are the same. The
 // mapping that stays keeps the device's file open, here and with a real kernel.
-#include "step.h"
+#include "ends.h"
 #include <sys/wait.h>
 
 static void life(void)

@@ -1,6 +1,6 @@
 // Datagrams (UD) are sent, and then nobody cares: what no receive waits for, or has
 // a wrong key or number, is lost without a word to its sender.
-#include "step.h"
+#include "ends.h"
 
 static struct end *a, *b;
 static struct target to_b;

@@ -1,6 +1,6 @@
 // What a device says of itself: its list entry, limits, port, address, and the
 // channel of asynchronous events.
-#include "step.h"
+#include "ends.h"
 
 static void attributes(struct device *d)
 {

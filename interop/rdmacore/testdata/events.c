@@ -1,6 +1,6 @@
 // Completion events: one for each time that a queue is armed, through a channel
 // that can be polled.
-#include "step.h"
+#include "ends.h"
 
 static bool readable(struct ibv_comp_channel *channel, double seconds)
 {

@@ -1,5 +1,5 @@
 // The extended interfaces: ibv_wr_* to post, ibv_start_poll to poll.
-#include "step.h"
+#include "ends.h"
 
 static struct end *a, *b;
 static struct target to_b;

@@ -1,6 +1,6 @@
 // Address handles: numbers, several handles of one address, handles of addresses
 // where nobody is.
-#include "step.h"
+#include "ends.h"
 
 static uint16_t number(struct ibv_ah *ah)
 {

@@ -1,5 +1,5 @@
 // What a program may do wrong through libibverbs, and what it is told.
-#include "step.h"
+#include "ends.h"
 
 static struct device d;
 static struct ibv_pd *pd;

@@ -1,6 +1,6 @@
 // Destroying in the wrong order: what is in use is busy. A queue pair that fails
 // flushes what it has.
-#include "step.h"
+#include "ends.h"
 
 static void busy(struct device *d)
 {

@@ -1,6 +1,6 @@
 // Completion queues and queue pairs of every kind: what is created, what its
 // depths become, the way to RTS, what a query tells.
-#include "step.h"
+#include "ends.h"
 
 static struct ibv_cq *cqs(struct device *d, struct ibv_comp_channel *channel)
 {

@@ -1,6 +1,6 @@
 // RDMA reads: every size, every offset, or with an argument every reason to be
 // refused.
-#include "step.h"
+#include "ends.h"
 
 #define SIZE (9 << 20)
 

@@ -1,6 +1,6 @@
 // Requests that end with an error: its status is right, the receiver's next
 // message arrives, and the queue pair stays usable.
-#include "step.h"
+#include "ends.h"
 
 static struct end *a, *b;
 static struct target to_b;

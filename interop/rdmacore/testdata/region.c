@@ -1,6 +1,6 @@
 // Memory regions: every combination of access flags gets what the kernel gives,
 // and so does memory that isn't there.
-#include "step.h"
+#include "ends.h"
 
 #define SIZE (1 << 16)
 

@@ -1,5 +1,5 @@
 // Receiver not ready: every number of retries, from none to for ever.
-#include "step.h"
+#include "ends.h"
 
 static void retries(struct device *d, uint8_t n)
 {

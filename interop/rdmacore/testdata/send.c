@@ -1,6 +1,6 @@
 // Messages between two queue pairs of one process, srd or ud: inline and from
 // memory, one piece and two, with and without immediate, of every size.
-#include "step.h"
+#include "ends.h"
 
 static struct end *a, *b;
 static struct target to_b, to_a;

@@ -2,7 +2,7 @@
 // a Unix socket what they need to know.
 #pragma once
 
-#include "step.h"
+#include "ends.h"
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>

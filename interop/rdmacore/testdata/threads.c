@@ -1,6 +1,6 @@
 // Two threads, each with its own pair of queue pairs: first with queues of their
 // own, then with one queue for all.
-#include "step.h"
+#include "ends.h"
 #include <pthread.h>
 #include <stdatomic.h>
 

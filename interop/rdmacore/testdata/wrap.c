@@ -1,6 +1,6 @@
 // Rings that wrap around: thousands of requests through small queues, the 16 bits
 // of the counters, batches longer than the device takes at once.
-#include "step.h"
+#include "ends.h"
 
 struct ring {
 	struct end *a, *b;
