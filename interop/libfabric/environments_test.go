@@ -20,7 +20,8 @@ type environment struct {
 	longRead int // from here on messages and writes are read, 0: never
 	runt     bool
 
-	reference bool // libfabric on both sides
+	device    string // profile of the emulator, "" for its own default
+	reference bool   // libfabric on both sides
 }
 
 // common is libfabric's environment everywhere: traffic must not go by its own
@@ -91,6 +92,7 @@ func (e environment) title() string {
 	return e.name
 }
 
-func (e environment) device(dir string) emulator.Device {
-	return emulator.Device{Fabric: dir, RDMARead: e.rdma, Shuffle: e.shuffle, Seed: e.seed}
+// on is the device on the fabric of dir.
+func (e environment) on(dir string) emulator.Device {
+	return emulator.Device{Fabric: dir, Profile: e.device, RDMARead: e.rdma, Shuffle: e.shuffle, Seed: e.seed}
 }

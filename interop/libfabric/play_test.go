@@ -2,6 +2,7 @@ package libfabric_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -152,17 +153,18 @@ func (p *play) arrived(s party.Op, out party.Outcome) {
 	}
 }
 
-// region is memory of x that is closed when the scenario ends.
-func (p *play) region(x party.Party, size int, a party.Access) party.Region {
+// region is memory of x that is closed when the scenario ends, or before that.
+func (p *play) region(x party.Party, size int, a party.Access) (r party.Region, end func()) {
 	p.Helper()
 	r, err := x.Region(p.ctx, size, a)
 	require.NoError(p, err, "%s: region of %d bytes", x.Name(), size)
-	p.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 		defer cancel()
 		if err := r.Close(ctx); !p.Failed() {
 			require.NoError(p, err, "close a region of %s", x.Name())
 		}
 	})
-	return r
+	p.Cleanup(end)
+	return r, end
 }

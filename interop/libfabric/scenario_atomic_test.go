@@ -118,7 +118,7 @@ func atomicScenarios() []scenario {
 
 // atomics has a operate on memory of b, in each case.
 func (p *play) atomics(op party.Op, cases []atomicCase) {
-	mem := p.region(p.b, 8192, party.AccessRemoteRead|party.AccessRemoteWrite)
+	mem, _ := p.region(p.b, 8192, party.AccessRemoteRead|party.AccessRemoteWrite)
 	for _, c := range cases {
 		if c.fetchOnly && op.Kind == party.Atomic {
 			continue

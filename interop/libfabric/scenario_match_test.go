@@ -125,7 +125,7 @@ func counters(p *play) {
 		before[i], err = x.Counters(p.ctx)
 		require.NoError(p, err)
 	}
-	mem := p.region(p.b, 200, party.AccessRemoteRead|party.AccessRemoteWrite)
+	mem, _ := p.region(p.b, 200, party.AccessRemoteRead|party.AccessRemoteWrite)
 	for range 3 {
 		p.exchange(party.Op{Size: 10}, party.Op{})
 		p.exchange(party.Op{Size: 10, Inject: true}, party.Op{})

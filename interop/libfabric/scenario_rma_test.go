@@ -156,7 +156,8 @@ const margin = 128
 // reach writes or reads memory of b.
 func (p *play) reach(op party.Op) {
 	p.Helper()
-	mem := p.region(p.b, op.Size+2*margin, party.AccessRemoteRead|party.AccessRemoteWrite)
+	mem, end := p.region(p.b, op.Size+2*margin, party.AccessRemoteRead|party.AccessRemoteWrite)
+	defer end()
 	op.Peer, op.At, op.Seed = p.toB, mem.Remote().Slice(margin, op.Size), p.next()
 	if op.Kind == party.Read {
 		require.NoError(p, mem.Fill(p.ctx, margin, op.Size, op.Seed))
@@ -212,7 +213,7 @@ func (p *play) written(mem party.Region, op party.Op) {
 // manyAccesses are under way at once.
 func manyAccesses(p *play, a access, op party.Op) {
 	const n = 10
-	mem := p.region(p.b, n*op.Size, party.AccessRemoteRead|party.AccessRemoteWrite)
+	mem, _ := p.region(p.b, n*op.Size, party.AccessRemoteRead|party.AccessRemoteWrite)
 	var started []*party.Pending
 	for i := range n {
 		op.Peer, op.At, op.Seed = p.toB, mem.Remote().Slice(i*op.Size, op.Size), i+1

@@ -78,7 +78,7 @@ func startAgent(t *testing.T, ctx context.Context, e environment, dir, name stri
 	t.Helper()
 	found := need(t)
 	a, err := agent.Start(ctx, agent.Config{
-		Name: name, Command: found.emulator.Command(e.device(dir), found.agent), Env: append(common, e.env...),
+		Name: name, Command: found.emulator.Command(e.on(dir), found.agent), Env: append(common, e.env...),
 	})
 	require.NoError(t, err)
 	return a

@@ -96,10 +96,11 @@ func markOf(wr *device.SendWR) mark {
 
 // put brings a packet, or a note, to where wr says.
 func (p *port) put(wr *device.SendWR, m mark, header, payload []byte) device.Status {
+	st := device.StatusOK
 	for range 2 {
-		l, st := p.linkTo(wr)
-		if st != device.StatusOK {
-			return st
+		l, no := p.linkTo(wr)
+		if no != device.StatusOK {
+			return no
 		}
 		switch l.send(m, header, payload) {
 		case sent:
@@ -109,13 +110,14 @@ func (p *port) put(wr *device.SendWR, m mark, header, payload []byte) device.Sta
 			return device.StatusOK
 		case notReady:
 			return device.StatusRNR
-		case gone:
-			return p.lose(l)
+		case gone: // but another may have the number by now
+			st = p.lose(l)
 		case shunned:
 			p.disconnect(l)
+			st = device.StatusUnresponsive
 		}
 	}
-	return device.StatusUnresponsive
+	return st
 }
 
 // Doorbell implements nic.Carrier: nothing is held back.

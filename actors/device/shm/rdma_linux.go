@@ -6,6 +6,10 @@ import "github.com/efactor/efactor/actors/device"
 // bounded by MaxRDMA.
 func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
 	l, st := p.linkTo(wr)
+	if st == device.StatusOK && l.over() { // but another may have the number by now
+		p.lose(l)
+		l, st = p.linkTo(wr)
+	}
 	if st != device.StatusOK {
 		return st
 	}

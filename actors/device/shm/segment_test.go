@@ -278,3 +278,37 @@ func TestWrongHeader(t *testing.T) {
 	}
 	require.Equal(t, device.StatusOK, statusOf(t, q, &device.SendWR{AH: ah, QPN: testQPN}))
 }
+
+// Who has the number, the GID and the Q_Key of one that was closed is who is meant now.
+func TestSuccessor(t *testing.T) {
+	dir := fabricDir(t)
+	d, err := Open(Config{Dir: dir})
+	require.NoError(t, err)
+	open := func(qpn uint16) device.QP {
+		q, err := d.OpenQP(device.QPConfig{QPN: qpn, QKey: 5})
+		require.NoError(t, err)
+		return q
+	}
+	a, b := open(1), open(2)
+	ah, err := a.CreateAH(d.Info().GID)
+	require.NoError(t, err)
+	mr, err := d.Alloc(8, device.RemoteRead)
+	require.NoError(t, err)
+	wr := &device.SendWR{AH: ah, QPN: 2, QKey: 5}
+	read := &device.SendWR{AH: ah, QPN: 2, QKey: 5, Kind: device.WRRead, Payload: make([]byte, 8), Remote: mr.Addr(), RKey: mr.RKey()}
+	for range 3 {
+		b.PostRecv([]int32{0})
+		require.Equal(t, device.StatusOK, statusOf(t, a, wr))
+		require.NoError(t, b.Close())
+		b = open(2)
+		require.Equal(t, device.StatusOK, statusOf(t, a, read))
+		require.NoError(t, b.Close())
+		b = open(2)
+	}
+	require.NoError(t, b.Close())
+	require.Equal(t, device.StatusBadDestQPN, statusOf(t, a, wr))
+	require.Equal(t, device.StatusBadDestQPN, statusOf(t, a, read))
+	require.NoError(t, a.Close())
+	require.NoError(t, mr.Close())
+	require.NoError(t, d.Close())
+}

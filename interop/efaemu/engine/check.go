@@ -25,7 +25,7 @@ func (q *QP) check(op *txOp) device.Status {
 	if st := q.checkLength(op); st != device.StatusOK {
 		return st
 	}
-	if q.cfg.PD.ah(w.AH) == nil {
+	if op.to = q.cfg.PD.ah(w.AH); op.to == nil {
 		q.blame(RuleWQEAH, op, "handle %d", w.AH)
 		return device.StatusInvalidAH
 	}

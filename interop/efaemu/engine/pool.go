@@ -6,17 +6,20 @@ const (
 	// maxPiece is most of what one piece of RDMA moves: tens of microseconds, for
 	// which everything else of the engine waits.
 	maxPiece = 256 << 10
-	// maxLarge is how many buffers for pieces there are; who gets none waits.
-	maxLarge = 16
+	// maxLarge is how many buffers for pieces a queue pair has at a time; beyond, its
+	// next piece waits. It is each one's own bound, since writes that meet RNR keep
+	// theirs, perhaps for ever.
+	maxLarge = 8
+	// keepLarge is how many are kept for the next request.
+	keepLarge = 16
 )
 
 // pool has the buffers between the program's memory and the device: small ones for
 // packets, large ones for pieces of RDMA, which differ in size. It is guarded by the
 // engine's lock.
 type pool struct {
-	small, large     [][]byte
-	smallLen         int
-	largeLen, larges int
+	small, large       [][]byte
+	smallLen, largeLen int
 }
 
 func newPool(info device.Info) pool {
@@ -32,9 +35,12 @@ func (p *pool) packet() []byte {
 	return make([]byte, p.smallLen)
 }
 
-// piece is a buffer of n bytes; nil: all are in use.
+// isLarge tells whether a piece of n bytes takes a large buffer.
+func (p *pool) isLarge(n int) bool { return n > p.smallLen }
+
+// piece is a buffer of n bytes.
 func (p *pool) piece(n int) []byte {
-	if n <= p.smallLen {
+	if !p.isLarge(n) {
 		return p.packet()[:n]
 	}
 	if k := len(p.large); k > 0 {
@@ -42,10 +48,6 @@ func (p *pool) piece(n int) []byte {
 		p.large = p.large[:k-1]
 		return b[:n]
 	}
-	if p.larges == maxLarge {
-		return nil
-	}
-	p.larges++
 	return make([]byte, p.largeLen)[:n]
 }
 
@@ -55,6 +57,8 @@ func (p *pool) put(b []byte) {
 	case p.smallLen:
 		p.small = append(p.small, b)
 	case p.largeLen:
-		p.large = append(p.large, b)
+		if len(p.large) < keepLarge {
+			p.large = append(p.large, b)
+		}
 	}
 }

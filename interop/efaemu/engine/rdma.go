@@ -14,16 +14,20 @@ func (q *QP) nextPiece() bool {
 		return false
 	}
 	op := s.rdma.front()
-	op.buf = q.e.pool.piece(min(op.total-op.off, q.e.info.MaxRDMA, maxPiece))
-	if op.buf == nil {
-		return false
+	n := min(op.total-op.off, q.e.info.MaxRDMA, maxPiece)
+	if q.e.pool.isLarge(n) {
+		if s.larges == maxLarge {
+			return false
+		}
+		s.larges++
 	}
+	op.buf = q.e.pool.piece(n)
 	_, _ = s.rdma.pop()
 	if op.w.Op == abi.WorkWrite && !q.gather(op, op.off) {
 		return true
 	}
 	if !q.post(op) {
-		op.dropBuf(&q.e.pool)
+		s.dropBuf(op, &q.e.pool)
 		s.rdma.unpop(op)
 		return false
 	}
@@ -37,7 +41,7 @@ func (q *QP) pieceDone(op *txOp) {
 	if op.w.Op == abi.WorkRead && !q.transfer(op, &op.w.SGE[0], op.off, op.buf, device.LocalWrite) {
 		return
 	}
-	op.dropBuf(&q.e.pool)
+	q.sq.dropBuf(op, &q.e.pool)
 	op.off += n
 	op.tries = 0
 	if op.off == op.total {

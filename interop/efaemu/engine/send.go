@@ -32,11 +32,11 @@ func (q *QP) start(op *txOp) bool {
 		return true
 	}
 	if !q.post(op) {
-		op.dropBuf(&q.e.pool)
+		q.sq.dropBuf(op, &q.e.pool)
 		return false
 	}
 	if op.posted && q.rnr == 0 && q.e.info.CopiesAtPost {
-		op.dropBuf(&q.e.pool)
+		q.sq.dropBuf(op, &q.e.pool)
 	}
 	return true
 }
@@ -93,7 +93,7 @@ func (q *QP) transfer(op *txOp, g *abi.SGE, off int, b []byte, right device.Acce
 func (q *QP) post(op *txOp) bool {
 	w := &op.w
 	a := q.cfg.PD.ah(w.AH)
-	if a == nil { // destroyed since
+	if a == nil || a != op.to { // destroyed since, and the number perhaps another's
 		q.complete(op, device.StatusInvalidAH)
 		return true
 	}

@@ -31,6 +31,8 @@ type sendQueue struct {
 	free []*txOp
 	out  int // ops that the device has
 
+	larges int // large buffers that ops have
+
 	hold    hold[*txOp]
 	stalled fifo[*txOp] // the device had no room
 	rdma    fifo[*txOp] // with a piece to go

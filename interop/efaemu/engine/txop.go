@@ -13,7 +13,8 @@ type txOp struct {
 	posted     bool // the device has it
 
 	raw [abi.WideWQELen]byte
-	w   abi.WQE // of raw
+	w   abi.WQE  // of raw
+	to  *ahEntry // what its handle meant when it was checked
 
 	// buf is what goes out now: a packet, or a piece of RDMA.
 	buf   []byte
@@ -54,21 +55,25 @@ func (s *sendQueue) find(id uint64) *txOp {
 
 // release makes op free again, with its buffer.
 func (s *sendQueue) release(op *txOp, p *pool) {
-	op.dropBuf(p)
+	s.dropBuf(op, p)
 	if op.posted {
 		s.out--
 	}
-	op.live, op.posted, op.w.Data = false, false, nil
+	op.live, op.posted, op.w.Data, op.to = false, false, nil, nil
 	op.off, op.total, op.tries = 0, 0, 0
 	op.gen++
 	s.free = append(s.free, op)
 }
 
-func (op *txOp) dropBuf(p *pool) {
-	if op.buf != nil {
-		p.put(op.buf)
-		op.buf = nil
+func (s *sendQueue) dropBuf(op *txOp, p *pool) {
+	if op.buf == nil {
+		return
 	}
+	if p.isLarge(len(op.buf)) {
+		s.larges--
+	}
+	p.put(op.buf)
+	op.buf = nil
 }
 
 // complete ends op with a completion.

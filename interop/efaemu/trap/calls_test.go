@@ -233,8 +233,9 @@ func TestOpenFails(t *testing.T) {
 		{fmt.Errorf("wrapped: %w", unix.EMFILE), "EMFILE"},
 		{errors.New("broken"), "EIO"},
 	} {
-		p := newPuppet(t)
-		p.refusal = c.err
+		d := newFake()
+		d.refusal = c.err
+		p := puppeteer{run(t, Config{Device: d}, "puppet"), d}
 		require.Equal(t, c.want, p.do("open %d", unix.O_RDWR))
 	}
 }

@@ -1,0 +1,155 @@
+package libfabric_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pingpongTime is how long all sizes may take.
+const pingpongTime = time.Minute
+
+// iterations of a size; sizes are those of fi_pingpong's -S all.
+const (
+	iterations = 3
+	toolSizes  = 46
+)
+
+var buildExample = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(built, "pingpong")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/efactor/efactor/examples/pingpong").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// player is a program that plays ping-pong, as libfabric's tool or as our example.
+type player struct {
+	name    string
+	command func(dir string, e environment, mode string, port int, server bool) []string
+}
+
+var (
+	tool = player{"fi_pingpong", func(dir string, e environment, mode string, port int, server bool) []string {
+		found, _ := findTools()
+		args := []string{"fi_pingpong", "-p", "efa", "-e", "rdm", "-S", "all", "-c", "-I", strconv.Itoa(iterations), "-m", mode}
+		if server {
+			args = append(args, "-B", strconv.Itoa(port))
+		} else {
+			args = append(args, "-P", strconv.Itoa(port), "127.0.0.1")
+		}
+		return found.emulator.Command(e.on(dir), args...)
+	}}
+	example = player{"efactor", func(dir string, _ environment, mode string, port int, server bool) []string {
+		path, _ := buildExample()
+		args := []string{path, "-device", "shm:" + dir, "-S", "tool", "-c", "-I", strconv.Itoa(iterations), "-m", mode}
+		if server {
+			return append(args, "-server", "-B", strconv.Itoa(port))
+		}
+		return append(args, "-P", strconv.Itoa(port), "127.0.0.1")
+	}}
+)
+
+// TestPingpong: fi_pingpong with itself, and with examples/pingpong in either role.
+func TestPingpong(t *testing.T) {
+	need(t)
+	_, err := buildExample()
+	require.NoError(t, err)
+	for _, c := range []struct{ server, client player }{{tool, tool}, {tool, example}, {example, tool}} {
+		for _, mode := range []string{"msg", "tagged"} {
+			for _, e := range pingpongEnvironments(mode) {
+				t.Run(fmt.Sprintf("%s serves %s, %s, %s", c.server.name, c.client.name, mode, e.title()), func(t *testing.T) {
+					pingpong(t, e, mode, c.server, c.client)
+				})
+				if testing.Short() {
+					break
+				}
+			}
+		}
+	}
+}
+
+// pingpongEnvironments have libfabric's own thresholds: messages of 1 MiB and more are
+// read, where the device can.
+func pingpongEnvironments(mode string) []environment {
+	all := []environment{{name: "RDMA read", rdma: true, env: []string{"FI_EFA_USE_DEVICE_RDMA=1"}}}
+	if mode == "msg" {
+		all = append(all, environment{name: "no RDMA"}.shuffled(9))
+	}
+	return all
+}
+
+func pingpong(t *testing.T, e environment, mode string, server, client player) {
+	ctx, cancel := context.WithTimeout(context.Background(), pingpongTime)
+	defer cancel()
+	dir := fabric(t)
+	defer func() { _ = os.RemoveAll(dir) }()
+	port := freePort(t)
+	var outputs [2]bytes.Buffer
+	start := func(out *bytes.Buffer, args []string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Env = append(append(os.Environ(), common...), e.env...)
+		cmd.Stdout, cmd.Stderr = out, out
+		require.NoError(t, cmd.Start())
+		return cmd
+	}
+	s := start(&outputs[0], server.command(dir, e, mode, port, true))
+	waitForListener(t, ctx, port)
+	c := start(&outputs[1], client.command(dir, e, mode, port, false))
+	errs := [2]error{}
+	errs[1] = c.Wait()
+	if errs[1] != nil {
+		cancel() // the server may wait for ever
+	}
+	errs[0] = s.Wait()
+	for i, who := range []player{server, client} {
+		require.NoError(t, errs[i], "%s:\n%s\n%s", who.name, &outputs[0], &outputs[1])
+		rows := 0
+		for l := range strings.Lines(outputs[i].String()) {
+			f := strings.Fields(l)
+			if len(f) >= 8 && f[1] == strconv.Itoa(iterations) && f[2] == "="+f[1] {
+				rows++
+			}
+		}
+		require.Equal(t, toolSizes, rows, "sizes in the table of %s:\n%s", who.name, &outputs[i])
+	}
+}
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// waitForListener looks into the kernel's tables: to connect would be to play.
+func waitForListener(t *testing.T, ctx context.Context, port int) {
+	t.Helper()
+	local, listening := fmt.Sprintf(":%04X", port), "0A"
+	for ctx.Err() == nil {
+		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+			table, _ := os.ReadFile(file)
+			for l := range strings.Lines(string(table)) {
+				f := strings.Fields(l)
+				if len(f) > 3 && strings.HasSuffix(f[1], local) && f[3] == listening {
+					return
+				}
+			}
+		}
+		runtime.Gosched()
+	}
+	require.NoError(t, ctx.Err(), "nobody listens on port %d", port)
+}
