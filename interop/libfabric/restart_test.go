@@ -106,7 +106,7 @@ func TestPendingAtRestart(t *testing.T) {
 	p := w.play(t, efactorBegins)
 	defer p.cancel()
 	pending := []*party.Pending{
-		p.start(p.a, p.sending(party.Op{Size: 90000, Tagged: true, Tag: 1})),                       // nobody receives it
+		p.start(p.a, p.sending(party.Op{Size: 90000, Tagged: true, Tag: 1})),                      // nobody receives it
 		p.start(p.a, p.sending(party.Op{Size: 10, Tagged: true, Tag: 2, Level: party.Delivered})), // nor it
 		p.start(p.a, party.Op{Kind: party.Recv, Tagged: true, Tag: 3, Peer: p.toB, Directed: true, Size: 10}),
 	}

@@ -22,6 +22,7 @@ func matchScenarios() []scenario {
 		{name: "cancel", proves: []string{"cancel"}, where: everywhere, play: canceled},
 		{name: "levels", proves: []string{"completion levels"}, where: everywhere, play: levels},
 		{name: "counters", proves: []string{"counters"}, where: everywhere, play: counters},
+		{name: "64 bits of data", proves: []string{"CQ data"}, where: everywhere, play: wideData},
 		{name: "peek", proves: []string{"peek"}, where: everywhere, play: peeked},
 		{name: "claim", proves: []string{"claim"}, where: everywhere, play: claimed},
 		{name: "discard", proves: []string{"discard"}, where: everywhere, play: discarded},
@@ -107,8 +108,25 @@ func canceled(p *play) {
 	}
 }
 
+// wideData: libfabric 1.17 sends the low half of a tagged message's data.
+func wideData(p *play) {
+	const wide = 0x0badcafe12345678
+	for _, size := range []int{10, 20000, 70000} {
+		p.exchange(party.Op{Size: size, HasData: true, Data: wide}, party.Op{})
+		s := p.sending(party.Op{Size: size, HasData: true, Data: wide, Tagged: true, Tag: 8})
+		got := p.start(p.b, p.receiving(s, party.Op{}))
+		p.done(p.start(p.a, s))
+		out := p.done(got)
+		if p.begins == libfabricBegins || p.env.reference {
+			s.Data = uint64(uint32(s.Data))
+		}
+		p.received(s, out)
+	}
+	p.reach(party.Op{Kind: party.Write, Size: 100, HasData: true, Data: wide})
+}
+
 func levels(p *play) {
-	for _, l := range []party.Level{party.Injected, party.Transmitted, party.Delivered} {
+	for _, l := range []party.Level{party.Injected, party.Transmitted, party.Delivered, party.Matched} {
 		for _, size := range []int{0, 100, 20000} {
 			p.exchange(party.Op{Size: size, Level: l}, party.Op{})
 			p.exchange(party.Op{Size: size, Level: l, Tagged: true, Tag: 4}, party.Op{})
@@ -204,8 +222,11 @@ func claimed(p *play) {
 }
 
 func discarded(p *play) {
-	for _, size := range []int{100, 20000} {
-		s, started := p.waiting(size, 5, party.Default)
+	for _, c := range []struct {
+		size int
+		l    party.Level
+	}{{100, party.Default}, {20000, party.Default}, {100, party.Delivered}, {30000, party.Delivered}, {70000, party.Default}} {
+		s, started := p.waiting(c.size, 5, c.l)
 		out := p.done(p.look(party.Discard, 5))
 		require.Equal(p, s.Tag, out.Tag)
 		p.done(started)

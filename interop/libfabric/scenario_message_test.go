@@ -116,37 +116,37 @@ const exchangeData = 0x89abcdef
 
 // variants are what is done with each subprotocol.
 var variants = []struct {
-	name string
-	is   func(subprotocol) bool
-	play func(*play, party.Op)
+	name, feature string
+	is            func(subprotocol) bool
+	play          func(*play, party.Op)
 }{
-	{"", anyWay, func(p *play, s party.Op) { p.exchange(s, party.Op{}) }},
-	{"exact", anyWay, func(p *play, s party.Op) {
+	{"", "", anyWay, func(p *play, s party.Op) { p.exchange(s, party.Op{}) }},
+	{"exact", "", anyWay, func(p *play, s party.Op) {
 		p.exchange(s, party.Op{Size: max(s.Size, 1), Registered: true, Directed: true})
 	}},
-	{"data", anyWay, func(p *play, s party.Op) {
+	{"data", "CQ data", anyWay, func(p *play, s party.Op) {
 		s.HasData, s.Data = true, exchangeData
 		p.exchange(s, party.Op{})
 		p.unexpected(s, party.Op{})
 	}},
-	{"pieces", anyWay, func(p *play, s party.Op) {
+	{"pieces", "pieces", anyWay, func(p *play, s party.Op) {
 		s.Pieces = 3
 		p.exchange(s, party.Op{})
 		p.exchange(s, party.Op{Pieces: 2})
 		s.Pieces = 1
 		p.exchange(s, party.Op{Pieces: 3, Registered: true})
 	}},
-	{"registered", anyWay, func(p *play, s party.Op) {
+	{"registered", "registered buffers", anyWay, func(p *play, s party.Op) {
 		s.Registered = true
 		p.exchange(s, party.Op{Registered: true})
 	}},
-	{"unexpected", anyWay, func(p *play, s party.Op) {
+	{"unexpected", "unexpected messages", anyWay, func(p *play, s party.Op) {
 		p.unexpected(s, party.Op{})
 		p.unexpected(s, party.Op{Directed: true, Registered: true})
 	}},
-	{"truncated", func(s subprotocol) bool { return s.size > 1 }, truncated},
-	{"many", func(s subprotocol) bool { return s.size < 100000 }, many},
-	{"inject", func(s subprotocol) bool { return s.name == "eager" && s.size <= 4000 }, func(p *play, s party.Op) {
+	{"truncated", "truncation", func(s subprotocol) bool { return s.size > 1 }, truncated},
+	{"many", "", func(s subprotocol) bool { return s.size < 100000 }, many},
+	{"inject", "inject", func(s subprotocol) bool { return s.name == "eager" && s.size <= 4000 }, func(p *play, s party.Op) {
 		s.Inject = true
 		p.exchange(s, party.Op{})
 		s.HasData, s.Data = true, exchangeData
@@ -219,6 +219,9 @@ func messageScenarios() (all []scenario) {
 							Size: s.size, Tagged: i == 1, Tag: 0x1122334455667788, Level: s.level, Registered: s.read,
 						})
 					},
+				}
+				if v.feature != "" {
+					one.proves = append(one.proves, v.feature)
 				}
 				if s.read && v.name == "truncated" {
 					one.begins = libfabricBegins

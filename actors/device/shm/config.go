@@ -22,6 +22,10 @@ const (
 	maxDepth = 8192
 	maxQP    = 4096
 
+	// maxRegions: each that others reach is a mapping, and Linux lets a process have
+	// 65530. Without any left, its own memory cannot grow.
+	maxRegions = 1 << 15
+
 	// maxRDMA bounds the copy of one RDMA request, and so for how long it holds
 	// the shard: 5 to 20 us, as the data is in a cache or not. Smaller requests
 	// are no faster (BenchmarkRead).

@@ -61,7 +61,7 @@ func Open(cfg Config) (device.Device, error) {
 	}
 	return &attachment{
 		cfg: cfg, folder: f, watch: w, views: vs,
-		regions: nic.NewRegions(nic.RegionsConfig{}), leaseWait: leaseWait, foreignWait: foreignWait,
+		regions: nic.NewRegions(nic.RegionsConfig{Max: maxRegions}), leaseWait: leaseWait, foreignWait: foreignWait,
 	}, nil
 }
 

@@ -67,6 +67,19 @@ func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
 	return l, device.StatusOK
 }
 
+// reach is linkTo for a link whose other end is there, as far as one can see. When
+// one was closed or has died, another may have its number by now.
+func (p *port) reach(wr *device.SendWR) (*link, device.Status) {
+	l, st := p.linkTo(wr)
+	if st == device.StatusOK && l.over() {
+		p.lose(l)
+		if l, st = p.linkTo(wr); st == device.StatusOK && l.over() {
+			st = p.lose(l)
+		}
+	}
+	return l, st
+}
+
 // lose forgets a link whose other end is closed or dead.
 func (p *port) lose(l *link) device.Status {
 	p.disconnect(l)

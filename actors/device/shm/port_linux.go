@@ -96,11 +96,10 @@ func markOf(wr *device.SendWR) mark {
 
 // put brings a packet, or a note, to where wr says.
 func (p *port) put(wr *device.SendWR, m mark, header, payload []byte) device.Status {
-	st := device.StatusOK
 	for range 2 {
-		l, no := p.linkTo(wr)
-		if no != device.StatusOK {
-			return no
+		l, st := p.reach(wr)
+		if st != device.StatusOK {
+			return st
 		}
 		switch l.send(m, header, payload) {
 		case sent:
@@ -110,14 +109,13 @@ func (p *port) put(wr *device.SendWR, m mark, header, payload []byte) device.Sta
 			return device.StatusOK
 		case notReady:
 			return device.StatusRNR
-		case gone: // but another may have the number by now
-			st = p.lose(l)
+		case gone: // it may have taken the packet, so no successor gets it
+			return p.lose(l)
 		case shunned:
 			p.disconnect(l)
-			st = device.StatusUnresponsive
 		}
 	}
-	return st
+	return device.StatusUnresponsive
 }
 
 // Doorbell implements nic.Carrier: nothing is held back.

@@ -5,16 +5,9 @@ import "github.com/efactor/efactor/actors/device"
 // RDMA implements nic.Carrier. The data is copied here and now, so a request is
 // bounded by MaxRDMA.
 func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
-	l, st := p.linkTo(wr)
-	if st == device.StatusOK && l.over() { // but another may have the number by now
-		p.lose(l)
-		l, st = p.linkTo(wr)
-	}
+	l, st := p.reach(wr)
 	if st != device.StatusOK {
 		return st
-	}
-	if l.over() {
-		return p.lose(l)
 	}
 	if st := p.dev.views.carry(wr, l.dom); st != device.StatusOK {
 		return st

@@ -297,7 +297,7 @@ func TestSuccessor(t *testing.T) {
 	wr := &device.SendWR{AH: ah, QPN: 2, QKey: 5}
 	read := &device.SendWR{AH: ah, QPN: 2, QKey: 5, Kind: device.WRRead, Payload: make([]byte, 8), Remote: mr.Addr(), RKey: mr.RKey()}
 	for range 3 {
-		b.PostRecv([]int32{0})
+		b.PostRecv([]int32{0, 1}) // one stays
 		require.Equal(t, device.StatusOK, statusOf(t, a, wr))
 		require.NoError(t, b.Close())
 		b = open(2)

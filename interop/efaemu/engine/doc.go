@@ -23,8 +23,8 @@
 //   - Memory isn't pinned: a transfer meets what is mapped there at that moment.
 //   - A packet longer than its receive was already acknowledged when the engine
 //     sees that: the receiver gets the error (status 6), not the sender (11).
-//   - A process whose memory is gone before its files has its queue pairs closed at
-//     the first transfer that tells, so that peers see status 9 as of any dead one.
+//   - A process whose memory is gone before its files has its queue pairs closed when
+//     that is noticed, so that peers see status 9 as of any dead one.
 //   - RDMA beyond what the device moves at once goes in pieces, in order; a failure
 //     leaves those before it done, and of a write with immediate the receiver sees the
 //     length of the last. A request from who has no address handle here is

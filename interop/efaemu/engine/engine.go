@@ -22,6 +22,7 @@ type Engine struct {
 
 	// guarded by mu
 	now      clock.Time // of this round
+	looked   clock.Time // when lookAlive did
 	qps      []*QP
 	cqs      []*CQ
 	slots    map[uint16]bool // numbers in use, under mask

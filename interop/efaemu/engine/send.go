@@ -14,6 +14,7 @@ const (
 	forever     = 7 // the number of retries that has no end
 	rnrDelay    = 100 * time.Microsecond
 	maxRNRShift = 6
+	maxAgain    = 8 // see behind
 )
 
 // start checks a WQE and sends the packet; RDMA goes on in nextPiece. False: the
@@ -162,6 +163,8 @@ func (q *QP) sent(c *device.Completion) {
 	op.posted = false
 	q.sq.out--
 	switch {
+	case c.Status == device.StatusRNR && q.e.behind(op):
+		q.again(op)
 	case q.cfg.Datagram && c.Status >= device.StatusBadAddress: // what the remote side says
 		q.complete(op, device.StatusOK)
 	case c.Status == device.StatusRNR && (q.rnr == forever || op.tries < q.rnr):
@@ -174,6 +177,39 @@ func (q *QP) sent(c *device.Completion) {
 		q.complete(op, c.Status)
 	default:
 		q.pieceDone(op)
+	}
+}
+
+// behind tells whether a packet met RNR only because the device doesn't have the
+// receives yet that its destination, which is this engine's, has: the device may take
+// fewer, and the engine takes them bit by bit. What the device has by now may be of no
+// use (somebody may have stopped who was about to use it), so it is tried a few times.
+func (e *Engine) behind(op *txOp) bool {
+	if op.to == nil || op.to.gid != e.info.GID {
+		return false
+	}
+	for _, d := range e.qps {
+		if d.number != op.w.DestQPN || d.state != rtr && d.state != rts {
+			continue
+		}
+		r := &d.rq
+		spare := r.recvs.len() - r.needy
+		if spare > 0 && spare <= r.inDevice && op.again < maxAgain {
+			op.again++
+			return true
+		}
+		return spare > r.inDevice || r.fetched != r.posted
+	}
+	return false
+}
+
+// again starts a packet, or the piece that was under way, once more.
+func (q *QP) again(op *txOp) {
+	q.sq.dropBuf(op, &q.e.pool)
+	if op.w.Op == abi.WorkSend {
+		q.sq.stalled.push(op)
+	} else {
+		q.sq.rdma.push(op)
 	}
 }
 

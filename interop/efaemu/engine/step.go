@@ -8,6 +8,7 @@ func (e *Engine) round() (worked, holding bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.now = e.cfg.Clock.Now()
+	e.lookAlive()
 	// What a program posted before it rang for a send must be there when that arrives:
 	// so the send doorbells are looked at first, and then the receives taken.
 	for _, q := range e.qps {

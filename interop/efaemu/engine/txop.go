@@ -22,6 +22,7 @@ type txOp struct {
 	off   int // of RDMA that are done
 
 	tries uint8 // after RNR
+	again uint8 // after RNR that is the engine's fault
 	due   clock.Time
 }
 
@@ -60,7 +61,7 @@ func (s *sendQueue) release(op *txOp, p *pool) {
 		s.out--
 	}
 	op.live, op.posted, op.w.Data, op.to = false, false, nil, nil
-	op.off, op.total, op.tries = 0, 0, 0
+	op.off, op.total, op.tries, op.again = 0, 0, 0, 0
 	op.gen++
 	s.free = append(s.free, op)
 }

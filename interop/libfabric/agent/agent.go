@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/efactor/efactor/interop/libfabric/party"
 )
@@ -219,4 +220,10 @@ func (a *Agent) Counters(ctx context.Context) (party.Counters, error) {
 func (a *Agent) PlanSum(ctx context.Context, seed uint64, n, most, inject int) (uint64, error) {
 	w, err := a.proc.call(ctx, fmt.Sprintf("plan seed=%d n=%d max=%d inject=%d", seed, n, most, inject))
 	return w.uint("sum"), err
+}
+
+// Pause has the agent do nothing for a while, not even progress.
+func (a *Agent) Pause(ctx context.Context, d time.Duration) error {
+	_, err := a.proc.call(ctx, fmt.Sprintf("pause ms=%d", d.Milliseconds()))
+	return err
 }

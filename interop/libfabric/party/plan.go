@@ -61,7 +61,7 @@ func MakePlan(seed, k uint64, most, inject int) Plan {
 	case what < 92:
 		p.What = PlanWrite
 	}
-	if f>>6&7 == 0 {
+	if f>>6&7 == 0 && p.Size >= 3 {
 		p.Pieces = 3
 	}
 	p.Inject = f>>9&3 == 0 && p.Size <= inject && !p.Delivered && p.Pieces == 1

@@ -150,7 +150,7 @@ static void step_ours(struct flood *f)
 		}
 	}
 	if (r != 0 && r != -FI_EAGAIN)
-		wrong(f, "operation %llu: %s", (unsigned long long)f->next, fi_strerror(-r));
+		wrong(f, "operation from %llu: %s", (unsigned long long)f->oldest, fi_strerror(-r));
 }
 
 /* step_receives posts receives for what the peer will send, in its order. */

@@ -14,6 +14,13 @@ enum {
 	NAP_MS = 1,
 };
 
+/* do_pause does nothing, not even progress. */
+static int do_pause(const struct words *c)
+{
+	usleep((useconds_t)word_number(c, "ms", 0) * 1000);
+	return reply_ok("%s", "");
+}
+
 static const struct {
 	const char *verb;
 	int (*act)(const struct words *);
@@ -27,7 +34,7 @@ static const struct {
 	{"trecv", do_trecv, 1},     {"write", do_write, 1},     {"read", do_read, 1},
 	{"atomic", do_atomic, 1},   {"fetch", do_fetch, 1},     {"compare", do_compare, 1},
 	{"cancel", do_cancel, 1},   {"counters", do_counters, 1}, {"flood", do_flood, 1},
-	{"plan", do_plan, 0},
+	{"plan", do_plan, 0},       {"pause", do_pause, 0},
 };
 
 static char line[1 << 16]; /* of a command, and what follows */

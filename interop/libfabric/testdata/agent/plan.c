@@ -41,7 +41,7 @@ void plan_make(struct plan *p, uint64_t seed, uint64_t k, size_t max, size_t inj
 	p->has_data = (f & 7) == 0;
 	p->delivered = (f >> 3 & 3) == 0;
 	p->registered = f >> 5 & 1;
-	p->pieces = (f >> 6 & 7) == 0 ? 3 : 1;
+	p->pieces = (f >> 6 & 7) == 0 && p->size >= 3 ? 3 : 1;
 	p->inject = (f >> 9 & 3) == 0 && p->size <= inject && !p->delivered && p->pieces == 1;
 	p->seed = (unsigned)(draw(seed, k, 4) % MODULUS);
 	p->data = draw(seed, k, 5) & 0xffffffff;

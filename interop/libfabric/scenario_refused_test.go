@@ -1,0 +1,55 @@
+package libfabric_test
+
+import (
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/interop/libfabric/party"
+)
+
+// refusedScenarios are accesses to memory that the initiator may not have.
+func refusedScenarios() []scenario {
+	return []scenario{
+		{name: "refused writes", proves: []string{"refused access"}, where: everywhere, play: refusedWrites},
+		{name: "refused direct reads", proves: []string{"refused access"}, where: rdma, play: refusedReads},
+	}
+}
+
+// forbidden are memory that a may not have, of a region at at.
+func forbidden(at party.Remote) map[string]party.Remote {
+	wrongKey, beyond, before := at, at, at
+	wrongKey.Key ^= 0x155
+	beyond.Addr += at.Len - 100
+	before.Addr -= 8
+	return map[string]party.Remote{"wrong key": wrongKey, "beyond the region": beyond, "before the region": before}
+}
+
+// refusedWrites: a short write is refused in silence, and what comes after it arrives.
+func refusedWrites(p *play) {
+	const size = 4096
+	mem, _ := p.region(p.b, size, party.AccessRemoteWrite|party.AccessRemoteRead)
+	readOnly, _ := p.region(p.b, size, party.AccessRemoteRead)
+	places := forbidden(mem.Remote())
+	places["read-only"] = readOnly.Remote()
+	for name, at := range places {
+		p.Log(name)
+		p.done(p.start(p.a, party.Op{Kind: party.Write, Peer: p.toB, At: at, Size: 200, Seed: 1}))
+		p.exchange(party.Op{Size: 100}, party.Op{})
+	}
+	for _, r := range []party.Region{mem, readOnly} {
+		c, err := r.Check(p.ctx, 0, size)
+		require.NoError(p, err)
+		require.True(p, c.Untouched)
+	}
+	p.reach(party.Op{Kind: party.Write, Size: 200, Level: party.Delivered})
+}
+
+// refusedReads: the device refuses, and the initiator hears of it.
+func refusedReads(p *play) {
+	mem, _ := p.region(p.b, 4096, party.AccessRemoteRead)
+	for name, at := range forbidden(mem.Remote()) {
+		out := p.ended(p.start(p.a, party.Op{Kind: party.Read, Peer: p.toB, At: at, Size: 200}))
+		require.NotZero(p, out.Errno, name)
+		p.exchange(party.Op{Size: 100}, party.Op{})
+	}
+	p.reach(party.Op{Kind: party.Read, Size: 200})
+}

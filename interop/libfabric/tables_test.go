@@ -1,0 +1,157 @@
+package libfabric_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The document, and the lines between which the tables stand.
+var document = filepath.Join("..", "..", "docs", "interop.md")
+
+const (
+	beginTables = "<!-- written by go test ./interop/libfabric -run TestMatrix -write -->\n"
+	endTables   = "<!-- end -->\n"
+)
+
+// subprotocols are rows of the first table, in the specification's order; all others
+// are in the second.
+var subprotocols = []string{
+	"handshake", "eager", "medium", "long-CTS", "long-read", "runting read", "DC eager", "DC medium", "DC long-CTS",
+	"eager write", "long-CTS write", "long-read write", "DC eager write", "DC long-CTS write", "direct write",
+	"short read", "long-CTS read", "direct read", "write atomic", "DC write atomic", "fetch atomic", "compare atomic",
+}
+
+var features = []string{
+	"CQ data", "inject", "pieces", "registered buffers", "sizes", "unexpected messages", "truncation", "matching",
+	"ignore masks", "peek", "claim", "discard", "cancel", "completion levels", "counters", "refused access",
+	"RNR",
+}
+
+var profiles = []string{"no RDMA, in order", "no RDMA, shuffled", "RDMA read, in order", "RDMA read, shuffled"}
+
+// Reasons for a place in the table where nothing runs.
+const (
+	noReads    = "the device has no RDMA read"
+	readsAlone = "the devices read by themselves"
+	noWrites   = "libfabric 1.17 has no RDMA write"
+	noPause    = "efactor makes progress by itself, and has no pause in which it is not ready"
+)
+
+// reason tells why nothing runs there, "" if something should.
+func (c cell) reason() string {
+	rdma := strings.HasPrefix(c.profile, "RDMA read")
+	switch c.row {
+	case "long-read", "runting read", "long-read write", "direct read":
+		if !rdma {
+			return noReads
+		}
+	case "short read", "long-CTS read":
+		if rdma {
+			return readsAlone
+		}
+	case "direct write":
+		return noWrites
+	case "RNR":
+		if c.begins == libfabricBegins {
+			return noPause
+		}
+	}
+	return ""
+}
+
+// TestRows: each row of the tables has scenarios, and each scenario's row is there.
+func TestRows(t *testing.T) {
+	proved := map[string]bool{"direct write": true}
+	for _, s := range scenarios() {
+		for _, row := range s.proves {
+			proved[row] = true
+			require.Contains(t, slices.Concat(subprotocols, features), row, s.name)
+		}
+		require.Equal(t, s.begins != either, s.why != "", "%s: a reason", s.name)
+	}
+	for _, row := range slices.Concat(subprotocols, features) {
+		require.True(t, proved[row], "%s: no scenario", row)
+	}
+}
+
+// checkTables compares the tables in the document with what ran, or writes them.
+func checkTables(t *testing.T, r *record) {
+	now := r.tables(t, need(t).version)
+	text, err := os.ReadFile(document)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(text), beginTables)
+	require.True(t, ok, "%s: no line %q", document, beginTables)
+	old, after, ok := strings.Cut(rest, endTables)
+	require.True(t, ok, "%s: no line %q", document, endTables)
+	if *write {
+		require.NoError(t, os.WriteFile(document, []byte(before+beginTables+now+endTables+after), 0o644))
+		return
+	}
+	require.Equal(t, now, old, "%s is not what ran; -write writes it", document)
+}
+
+// tables are the matrix in Markdown.
+func (r *record) tables(t *testing.T, version string) string {
+	var b strings.Builder
+	var reasons []string
+	fmt.Fprintf(&b, "libfabric %s, emulated device of 8760-byte packets. ✓ passed, a number: did not run, see below.\n\n", version)
+	b.WriteString("| | libfabric begins | | | | efactor begins | | | |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| " + strings.Join(append([]string{"**device**"}, append(profiles, profiles...)...), " | ") + " |\n")
+	for i, rows := range [][]string{subprotocols, features} {
+		fmt.Fprintf(&b, "| **%s** | | | | | | | | |\n", [...]string{"subprotocol", "feature"}[i])
+		for _, row := range rows {
+			b.WriteString("| " + row + " |")
+			for _, begins := range []role{libfabricBegins, efactorBegins} {
+				for _, profile := range profiles {
+					fmt.Fprintf(&b, " %s |", r.text(t, cell{row, begins, profile}, &reasons))
+				}
+			}
+			b.WriteString("\n")
+		}
+	}
+	b.WriteString("\n")
+	for i, reason := range reasons {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, reason)
+	}
+	b.WriteString("\nScenarios that one side alone can begin:\n\n")
+	var lines []string
+	for _, s := range scenarios() {
+		if s.begins == either {
+			continue
+		}
+		if l := fmt.Sprintf("* %s, %v: %s.\n", s.plainName(), s.begins, s.why); !slices.Contains(lines, l) {
+			lines = append(lines, l)
+			b.WriteString(l)
+		}
+	}
+	return b.String()
+}
+
+// plainName is the name without the bytes.
+func (s scenario) plainName() string {
+	f := strings.Fields(s.name)
+	if n := len(f); n > 2 && f[n-1] == "B" {
+		f = f[:n-2]
+	}
+	return strings.Join(f, " ")
+}
+
+// text is what stands in a place.
+func (r *record) text(t *testing.T, c cell, reasons *[]string) string {
+	passed, failed, why := r.passed[c], r.failed[c], c.reason()
+	require.Zero(t, failed, "%v", c)
+	require.Equal(t, passed > 0, why == "", "%v: %d scenarios ran, and should not because %q", c, passed, why)
+	if passed > 0 {
+		return "✓"
+	}
+	if !slices.Contains(*reasons, why) {
+		*reasons = append(*reasons, why)
+	}
+	return fmt.Sprint(slices.Index(*reasons, why) + 1)
+}
