@@ -9,8 +9,11 @@ import (
 // refusedScenarios are accesses to memory that the initiator may not have.
 func refusedScenarios() []scenario {
 	return []scenario{
-		{name: "refused writes", proves: []string{"refused access"}, where: everywhere, play: refusedWrites},
-		{name: "refused direct reads", proves: []string{"refused access"}, where: rdma, play: refusedReads},
+		{
+			name: "refused writes", proves: []string{"refused writes"}, where: everywhere, play: refusedWrites,
+			begins: libfabricBegins, why: "libfabric 1.17 crashes when it refuses one",
+		},
+		{name: "refused direct reads", proves: []string{"refused reads"}, where: rdma, play: refusedReads},
 	}
 }
 
@@ -43,10 +46,16 @@ func refusedWrites(p *play) {
 	p.reach(party.Op{Kind: party.Write, Size: 200, Level: party.Delivered})
 }
 
-// refusedReads: the device refuses, and the initiator hears of it.
+// refusedReads: the device refuses, and the initiator hears of it. libfabric's cache of
+// registrations makes one of those that lie side by side, so that its keys are good for
+// more than the application asked for.
 func refusedReads(p *play) {
 	mem, _ := p.region(p.b, 4096, party.AccessRemoteRead)
-	for name, at := range forbidden(mem.Remote()) {
+	places := forbidden(mem.Remote())
+	if p.b != party.Party(p.w.node) {
+		places = map[string]party.Remote{"wrong key": places["wrong key"]}
+	}
+	for name, at := range places {
 		out := p.ended(p.start(p.a, party.Op{Kind: party.Read, Peer: p.toB, At: at, Size: 200}))
 		require.NotZero(p, out.Errno, name)
 		p.exchange(party.Op{Size: 100}, party.Op{})

@@ -29,8 +29,8 @@ var subprotocols = []string{
 
 var features = []string{
 	"CQ data", "inject", "pieces", "registered buffers", "sizes", "unexpected messages", "truncation", "matching",
-	"ignore masks", "peek", "claim", "discard", "cancel", "completion levels", "counters", "refused access",
-	"RNR",
+	"ignore masks", "peek", "claim", "discard", "cancel", "completion levels", "counters", "refused writes",
+	"refused reads", "RNR",
 }
 
 var profiles = []string{"no RDMA, in order", "no RDMA, shuffled", "RDMA read, in order", "RDMA read, shuffled"}
@@ -40,6 +40,7 @@ const (
 	noReads    = "the device has no RDMA read"
 	readsAlone = "the devices read by themselves"
 	noWrites   = "libfabric 1.17 has no RDMA write"
+	noRefusal  = "libfabric 1.17 crashes when it refuses a write"
 	noPause    = "efactor makes progress by itself, and has no pause in which it is not ready"
 )
 
@@ -47,7 +48,7 @@ const (
 func (c cell) reason() string {
 	rdma := strings.HasPrefix(c.profile, "RDMA read")
 	switch c.row {
-	case "long-read", "runting read", "long-read write", "direct read":
+	case "long-read", "runting read", "long-read write", "direct read", "refused reads":
 		if !rdma {
 			return noReads
 		}
@@ -57,6 +58,10 @@ func (c cell) reason() string {
 		}
 	case "direct write":
 		return noWrites
+	case "refused writes":
+		if c.begins == efactorBegins {
+			return noRefusal
+		}
 	case "RNR":
 		if c.begins == libfabricBegins {
 			return noPause

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -209,4 +210,54 @@ func TestDatagram(t *testing.T) {
 	a.post(rdma(a, b, abi.WorkRead, a.mem.base(), 8))
 	assert.Equal(t, device.StatusUnsupportedOp, a.status())
 	assert.Equal(t, []string{engine.RuleWQEAH, engine.RuleWQEOp}, w.rules())
+}
+
+// A device has fewer receives than a program may post, and many may send at once:
+// nobody meets RNR while the program has receives.
+func TestReceivesForAll(t *testing.T) {
+	for _, datagram := range []bool{false, true} {
+		const senders, each = 12, 64
+		w := newWorld(t, options{})
+		e := w.engine(options{})
+		b := w.newProg(e, progConfig{rq: 1024, cq: 1024, datagram: datagram})
+		b.gid = w.gids[0]
+		for i := range 1024 {
+			b.desc(abi.RxDesc{
+				Addr: b.mem.base(), ReqID: uint16(i), Length: 100, LKey: b.mr.LKey(), First: true, Last: true,
+			})
+		}
+		var all []*prog
+		for i := range senders {
+			a := w.newProg(e, progConfig{sq: each, cq: each, memory: 1 << 12, datagram: datagram})
+			a.gid = b.gid
+			for k := range each {
+				wqe := a.to(b, inline(uint16(k), []byte{byte(i), byte(k)}))
+				if k == 1 && !datagram {
+					wqe = rdma(a, b, abi.WorkWrite, a.mem.base(), 50)
+					wqe.ReqID, wqe.HasImm = 1, true
+				}
+				a.write(wqe)
+			}
+			all = append(all, a)
+		}
+		b.ringRQ()
+		for _, a := range all {
+			a.post()
+		}
+		w.run()
+		for _, a := range all {
+			got := a.poll()
+			require.Len(t, got, each)
+			for _, c := range got {
+				require.Equal(t, device.StatusOK, device.Status(c.Status))
+			}
+		}
+		assert.Len(t, b.poll(), senders*each)
+		for _, a := range all { // and one more than there are
+			a.post(slices.Repeat([]abi.WQE{a.to(b, inline(0, nil))}, each)...)
+		}
+		w.run()
+		assert.Len(t, b.poll(), 1024-senders*each)
+		w.clean()
+	}
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -322,4 +323,23 @@ func TestProgramIsGone(t *testing.T) {
 			w.clean()
 		})
 	}
+}
+
+// A program that is gone while somebody else has its files is noticed, though nothing
+// is transferred: its number may become another process's.
+func TestGoneIsNoticed(t *testing.T) {
+	w, a, b := pair(t, options{}, progConfig{})
+	other := w.newProg(b.e, progConfig{})
+	other.gid = b.gid
+	b.mem.gone.Store(true)
+	w.later(60 * time.Millisecond)
+	b.mem.gone.Store(false) // another's, now
+	dma := b.mem.dma
+	a.post(a.to(b, inline(1, nil)))
+	assert.Equal(t, device.StatusBadDestQPN, a.status())
+	assert.Equal(t, dma, b.mem.dma)
+	other.buffer(1, 10)
+	a.post(a.to(other, inline(2, nil)))
+	assert.Equal(t, device.StatusOK, a.status())
+	w.clean()
 }

@@ -91,6 +91,17 @@ func TestEventsBeyondThePipe(t *testing.T) {
 	}
 }
 
+// A program that has events made and reads none can't have them fill all memory.
+func TestEventsBounded(t *testing.T) {
+	f, _ := newReader(t)
+	for i := range uint64(2 * maxPending) {
+		f.send(record(i), nil)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	assert.Len(t, f.pending, maxPending)
+}
+
 // A queue that goes takes its unread events with it; those of others stay, in order,
 // though all look the same to the program.
 func TestEventsTakenBack(t *testing.T) {

@@ -15,6 +15,10 @@ import (
 // keepOwners is how many events a pipe may hold: as many owners are remembered.
 const keepOwners = 1 << 20 / abi.CompEventLen
 
+// maxPending is how many events wait outside a pipe that is full. A program that asks
+// for more, and reads none, misses some: it has enough to wake up for.
+const maxPending = 1 << 16
+
 // eventFile is a descriptor of the program that events can be read from: a
 // completion channel or an async file. The program has the read end of a pipe;
 // what the pipe doesn't take waits here. Methods may be called from any goroutine.
@@ -72,11 +76,11 @@ func newEventFile(t Task, put func(fd int) unix.Errno) (*eventFile, unix.Errno) 
 	return f, 0
 }
 
-// send delivers an event. It doesn't block, and nothing is lost.
+// send delivers an event. It doesn't block, and nothing is lost (but see maxPending).
 func (f *eventFile) send(record []byte, owner any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed {
+	if f.closed || len(f.pending) >= maxPending {
 		return
 	}
 	f.pending = append(f.pending, event{record, owner})
