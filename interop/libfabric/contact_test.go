@@ -138,7 +138,10 @@ func TestStranger(t *testing.T) {
 			w := newWorld(t, e)
 			defer w.end(t)
 			for _, f := range []party.Op{
-				{Size: 10}, {Size: 30000, Tagged: true}, {Size: 98000}, {Size: 300000, Registered: true},
+				{Size: 10},
+				{Size: 30000, Tagged: true},
+				{Size: 98000},
+				{Size: 300000, Registered: true},
 				{Size: 10, Level: party.Delivered},
 			} {
 				for _, begins := range []role{libfabricBegins, efactorBegins} {

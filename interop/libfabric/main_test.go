@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -24,8 +25,9 @@ var (
 	write     = flag.Bool("write", false, "TestMatrix: write the table in docs/interop.md")
 )
 
-// built is where programs are built, once for all tests.
-var built string
+// built is where programs are built, once for all tests, and fabrics where the fabrics
+// are: in memory, if there is such.
+var built, fabrics string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -33,9 +35,14 @@ func TestMain(m *testing.M) {
 	if built, err = os.MkdirTemp("", "libfabric"); err != nil {
 		panic(err)
 	}
+	const memory = "/dev/shm"
+	if fabrics, err = os.MkdirTemp(memory, "efactor-libfabric-"); err != nil {
+		fabrics = built
+	}
 	code := m.Run()
 	stopShared()
 	_ = os.RemoveAll(built)
+	_ = os.RemoveAll(fabrics)
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			os.Stderr.WriteString(err.Error() + "\n")
@@ -79,13 +86,14 @@ func need(t *testing.T) tools {
 	return found
 }
 
-// fabric is a directory for a fabric, in memory if there is such.
+// lastFabric numbers directories; tests run one after the other.
+var lastFabric int
+
+// fabric is a new directory for a fabric. A shared world lives longer than the test
+// that made it, so it is not the test's.
 func fabric(t *testing.T) string {
-	parent := "/dev/shm"
-	if _, err := os.Stat(parent); err != nil {
-		parent = ""
-	}
-	dir, err := os.MkdirTemp(parent, "efactor-libfabric-")
-	require.NoError(t, err)
+	lastFabric++
+	dir := filepath.Join(fabrics, strconv.Itoa(lastFabric))
+	require.NoError(t, os.Mkdir(dir, 0o700))
 	return dir
 }

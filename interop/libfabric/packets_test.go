@@ -21,7 +21,6 @@ type packets struct {
 	counts counts
 	reads  int // RDMA reads of ours
 	latest []string
-	keep   bool // keep all
 }
 
 // counts are packets by type and sender.

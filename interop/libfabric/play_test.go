@@ -96,16 +96,16 @@ func (p *play) receiving(s, r party.Op) party.Op {
 }
 
 // exchange has a message s received by r, which is posted before.
-func (p *play) exchange(s, r party.Op) party.Outcome {
+func (p *play) exchange(s, r party.Op) {
 	p.Helper()
 	s = p.sending(s)
 	got := p.start(p.b, p.receiving(s, r))
 	p.done(p.start(p.a, s))
-	return p.received(s, p.done(got))
+	p.received(s, p.done(got))
 }
 
 // unexpected has a message s received by r, which is posted when s has begun to arrive.
-func (p *play) unexpected(s, r party.Op) party.Outcome {
+func (p *play) unexpected(s, r party.Op) {
 	p.Helper()
 	s = p.sending(s)
 	sent := p.start(p.a, s)
@@ -114,7 +114,7 @@ func (p *play) unexpected(s, r party.Op) party.Outcome {
 	p.done(sent)
 	p.late = true
 	defer func() { p.late = false }()
-	return p.received(s, p.done(got))
+	p.received(s, p.done(got))
 }
 
 const markTag = 0xfeed
@@ -130,12 +130,11 @@ func (p *play) mark() {
 }
 
 // received checks what came of s.
-func (p *play) received(s party.Op, out party.Outcome) party.Outcome {
+func (p *play) received(s party.Op, out party.Outcome) {
 	p.Helper()
 	require.Equal(p, s.Size, out.N, "bytes")
 	p.arrived(s, out)
 	require.NoError(p, out.Content.Whole(s.Seed, s.Size), "%v", s)
-	return out
 }
 
 // arrived checks all but the bytes.

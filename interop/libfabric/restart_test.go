@@ -56,7 +56,7 @@ func TestRestart(t *testing.T) {
 func (w *world) restart(t *testing.T, who, begins role, told bool) {
 	p := w.play(t, begins)
 	defer p.cancel()
-	gone, stays := party.Party(w.own), party.Party(w.lf)
+	gone, stays := w.own, party.Party(w.lf)
 	if who == libfabricBegins {
 		gone, stays = stays, gone
 	}

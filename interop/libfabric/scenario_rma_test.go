@@ -74,22 +74,22 @@ var accesses = []access{
 var manners = []struct {
 	name, feature string
 	is            func(access) bool
-	play          func(*play, access, party.Op)
+	play          func(*play, party.Op)
 }{
-	{"", "", func(access) bool { return true }, func(p *play, a access, op party.Op) { p.reach(op) }},
-	{"registered", "registered buffers", func(access) bool { return true }, func(p *play, a access, op party.Op) {
+	{"", "", func(access) bool { return true }, func(p *play, op party.Op) { p.reach(op) }},
+	{"registered", "registered buffers", func(access) bool { return true }, func(p *play, op party.Op) {
 		op.Registered = true
 		p.reach(op)
 	}},
-	{"pieces", "pieces", func(access) bool { return true }, func(p *play, a access, op party.Op) {
+	{"pieces", "pieces", func(access) bool { return true }, func(p *play, op party.Op) {
 		op.Pieces = 2
 		p.reach(op)
 	}},
-	{"data", "CQ data", isWrite, func(p *play, a access, op party.Op) {
+	{"data", "CQ data", isWrite, func(p *play, op party.Op) {
 		op.HasData, op.Data = true, exchangeData
 		p.reach(op)
 	}},
-	{"inject", "inject", func(a access) bool { return isWrite(a) && a.size <= 4000 && a.level == party.Default }, func(p *play, a access, op party.Op) {
+	{"inject", "inject", func(a access) bool { return isWrite(a) && a.size <= 4000 && a.level == party.Default }, func(p *play, op party.Op) {
 		op.Inject = true
 		p.reach(op)
 		op.HasData, op.Data = true, exchangeData
@@ -115,7 +115,7 @@ func rmaScenarios() (all []scenario) {
 				name: name + " " + bytesOf(a.size), proves: []string{a.name}, where: a.where,
 				from: a.from, back: a.back, never: a.never,
 				play: func(p *play) {
-					m.play(p, a, party.Op{Kind: a.kind, Size: a.size, Level: a.level, Registered: a.read})
+					m.play(p, party.Op{Kind: a.kind, Size: a.size, Level: a.level, Registered: a.read})
 				},
 			}
 			if m.feature != "" {
@@ -186,32 +186,36 @@ func (p *play) noticed(op party.Op) {
 	}
 }
 
-// written looks at the memory until all is there: what was not to be delivered comes
-// when it comes.
+// written looks at the memory until all is there, and at what is beside it.
 func (p *play) written(mem party.Region, op party.Op) {
 	p.Helper()
-	at := margin
-	for {
-		c, err := mem.Check(p.ctx, at, op.Size)
-		require.NoError(p, err)
-		wrong := c.Whole(op.Seed, op.Size)
-		if wrong == nil {
-			break
-		}
-		require.NotEqual(p, party.Delivered, op.Level, "%v: %v", op, wrong)
-		require.False(p, op.HasData, "%v was told of before it was there: %v", op, wrong)
-		require.NoError(p, p.ctx.Err(), "%v", wrong)
-		p.mark()
-	}
-	for _, off := range []int{at - margin, at + op.Size} {
+	p.lands(mem, margin, op)
+	for _, off := range []int{0, margin + op.Size} {
 		c, err := mem.Check(p.ctx, off, margin)
 		require.NoError(p, err)
 		require.True(p, c.Untouched, "memory beside the write")
 	}
 }
 
+// lands waits for the bytes of a write: what was not to be delivered comes when it comes.
+func (p *play) lands(mem party.Region, at int, op party.Op) {
+	p.Helper()
+	for {
+		c, err := mem.Check(p.ctx, at, op.Size)
+		require.NoError(p, err)
+		wrong := c.Whole(op.Seed, op.Size)
+		if wrong == nil {
+			return
+		}
+		require.NotEqual(p, party.Delivered, op.Level, "%v: %v", op, wrong)
+		require.False(p, op.HasData, "%v was told of before it was there: %v", op, wrong)
+		require.NoError(p, p.ctx.Err(), "%v", wrong)
+		p.mark()
+	}
+}
+
 // manyAccesses are under way at once.
-func manyAccesses(p *play, a access, op party.Op) {
+func manyAccesses(p *play, op party.Op) {
 	const n = 10
 	mem, _ := p.region(p.b, n*op.Size, party.AccessRemoteRead|party.AccessRemoteWrite)
 	var started []*party.Pending
@@ -219,29 +223,16 @@ func manyAccesses(p *play, a access, op party.Op) {
 		op.Peer, op.At, op.Seed = p.toB, mem.Remote().Slice(i*op.Size, op.Size), i+1
 		if op.Kind == party.Read {
 			require.NoError(p, mem.Fill(p.ctx, i*op.Size, op.Size, op.Seed))
-		} else {
-			op.Level = party.Delivered
-		}
-		if a.level == party.Default && op.Kind == party.Write {
-			op.Level = party.Default
 		}
 		started = append(started, p.start(p.a, op))
 	}
 	for i, s := range started {
 		out := p.done(s)
+		op.Seed = i + 1
 		if op.Kind == party.Read {
-			require.NoError(p, out.Content.Whole(i+1, op.Size))
-			continue
-		}
-		for {
-			c, err := mem.Check(p.ctx, i*op.Size, op.Size)
-			require.NoError(p, err)
-			if c.Whole(i+1, op.Size) == nil {
-				break
-			}
-			require.Equal(p, party.Default, a.level, "%v", c)
-			require.NoError(p, p.ctx.Err())
-			p.mark()
+			require.NoError(p, out.Content.Whole(op.Seed, op.Size))
+		} else {
+			p.lands(mem, i*op.Size, op)
 		}
 	}
 }

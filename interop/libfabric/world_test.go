@@ -3,12 +3,15 @@ package libfabric_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/interop/libfabric/agent"
 	"github.com/efactor/efactor/interop/libfabric/emulator"
 	"github.com/efactor/efactor/interop/libfabric/native"
@@ -114,7 +117,23 @@ func (w *world) stop() error {
 	if w.node != nil {
 		err = errors.Join(err, w.node.Stop())
 	}
+	w.sweep()
 	return errors.Join(err, os.RemoveAll(w.dir))
+}
+
+// sweep removes what a libfabric that was killed has left of its own shared memory,
+// named after the GID, which is this fabric's alone.
+func (w *world) sweep() {
+	l, err := efa.OpenDevice("shm:" + w.dir)
+	if err != nil {
+		return
+	}
+	gid := netip.AddrFrom16(l.Info().GID)
+	_ = l.Close()
+	left, _ := filepath.Glob(filepath.Join("/dev/shm", gid.String()+"_*"))
+	for _, path := range left {
+		_ = os.Remove(path)
+	}
 }
 
 // end is stop for tests that have a world of their own.

@@ -62,7 +62,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	case <-a.proc.ready:
 		return a, nil
 	case <-a.proc.dead:
-		err = fmt.Errorf("%w: %w", ErrGone, a.proc.err)
+		err = a.proc.gone()
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -78,7 +78,7 @@ func (a *Agent) watch() {
 	defer a.mu.Unlock()
 	a.finished = ErrGone
 	for id, p := range a.pending {
-		p.Resolve(party.Outcome{}, fmt.Errorf("%w: %v", ErrGone, a.proc.err))
+		p.Resolve(party.Outcome{}, a.proc.gone())
 		delete(a.pending, id)
 	}
 }

@@ -88,6 +88,14 @@ func (p *process) read(stdout io.Reader) {
 	close(p.dead)
 }
 
+// gone is ErrGone with the exit status, valid after dead.
+func (p *process) gone() error {
+	if p.err == nil {
+		return ErrGone
+	}
+	return fmt.Errorf("%w: %w", ErrGone, p.err)
+}
+
 // call gives a command and waits for its answer.
 func (p *process) call(ctx context.Context, command string) (words, error) {
 	p.mu.Lock()
@@ -106,7 +114,7 @@ func (p *process) call(ctx context.Context, command string) (words, error) {
 	case answer := <-p.answers:
 		return result(command, answer)
 	case <-p.dead:
-		return nil, fmt.Errorf("%w (%v) at: %s", ErrGone, p.err, command)
+		return nil, fmt.Errorf("%w, at: %s", p.gone(), command)
 	case <-ctx.Done():
 		return nil, fmt.Errorf("no answer to %q: %w", command, ctx.Err())
 	}

@@ -19,8 +19,10 @@ var accessNames = []struct {
 	bit  party.Access
 	name string
 }{
-	{party.AccessSend, "send"}, {party.AccessRecv, "recv"},
-	{party.AccessRemoteRead, "remoteread"}, {party.AccessRemoteWrite, "remotewrite"},
+	{party.AccessSend, "send"},
+	{party.AccessRecv, "recv"},
+	{party.AccessRemoteRead, "remoteread"},
+	{party.AccessRemoteWrite, "remotewrite"},
 }
 
 // Region implements party.Party.
