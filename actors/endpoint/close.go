@@ -9,6 +9,7 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -74,6 +75,7 @@ func (e *Endpoint) onCloseStep() {
 	case flushing:
 		e.state = stopped
 		e.drainRequests()
+		e.env.Trail.Outcome(e.span, trail.EndpointEnd, 0, e.cause)
 		e.Flush(sh)
 		sh.RemovePoller(e)
 		sh.Stop(e.ref)
@@ -92,7 +94,7 @@ func (e *Endpoint) drainRequests() {
 		if r.Kind == ope.KindControl {
 			r.More.Run()
 		} else {
-			reject(r, e.endError())
+			e.reject(r, e.endError())
 		}
 		e.reqs.Drop()
 	}
@@ -147,7 +149,7 @@ func (e *Endpoint) crashed() {
 func (e *Endpoint) giveUp(r *ope.Request) {
 	defer func() { _ = recover() }() // its sink may have been the cause
 	if r.Kind != ope.KindControl && r.Kind != ope.KindCancel {
-		reject(r, e.cause)
+		e.reject(r, e.cause)
 	}
 }
 

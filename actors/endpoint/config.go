@@ -7,6 +7,7 @@ import (
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -39,6 +40,8 @@ type Config struct {
 	WrittenRoom func() bool
 	OnFlush     func() // called on the shard at the end of a turn; may be nil
 	Log         *slog.Logger
+	// Trail takes records of what happens to each operation; nil: nobody wants them.
+	Trail *trail.Log
 }
 
 // AddressBook is the address vector as an endpoint sees it; any goroutine.

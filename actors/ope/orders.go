@@ -10,6 +10,7 @@ import (
 type Order struct {
 	Recv match.Recv
 	Req  Request
+	Span uint64     // in the trail
 	from *peer.Link // the only one that can satisfy it; nil: anybody
 
 	// What is left of a send whose caller has gone: a copy of the message from
@@ -70,6 +71,6 @@ func (p *Orders) At(i int32) *Order { return &p.slabs[i/orderSlab][i%orderSlab] 
 // Put gives an order back.
 func (p *Orders) Put(o *Order) {
 	o.settled()
-	o.Req, o.base, o.copied = Request{}, 0, false
+	o.Req, o.Span, o.base, o.copied = Request{}, 0, 0, false
 	o.next, p.free = p.free, o
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -68,6 +69,7 @@ func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 		t.x.src[t.x.nsrc] = f.Mem
 		t.x.nsrc++
 	}
+	t.noteAnswering(trail.TargetRead, pkt.Length, trail.RecvID, pkt.RecvID)
 	first := min(uint64(p.env.MTU-wire.READRSPLen), window)
 	t.respond(&Shape{Proto: ReadResponse, Total: pkt.Length, End: pkt.Length, Seg: int(first), Parts: 1, Window: window})
 }
@@ -93,6 +95,7 @@ func (p *Pools) RespondAtomic(pkt *peer.Packet, n int, fill func([]byte) error) 
 		}
 	}
 	t.ord.Req.Buf = t.x.block
+	t.noteAnswering(trail.TargetAtomic, uint64(n), trail.MsgID, pkt.MsgID)
 	t.respond(&Shape{Proto: AtomicResponse, Total: uint64(n), End: uint64(n), Seg: n, Parts: 1})
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -58,6 +59,7 @@ const maxCreditsAsked = 64
 func (r *Rxe) control(what owed, n uint64) bool {
 	env := r.pools.env
 	if r.link.Backoff {
+		r.note(trail.Waits, uint8(trail.ForBackoff), 0, 0)
 		r.hold.Await(r.link, r.ref, true)
 		return false
 	}
@@ -73,6 +75,7 @@ func (r *Rxe) control(what owed, n uint64) bool {
 		r.lostPacket(err)
 		return false
 	}
+	r.noteControl(p, n)
 	r.owes &^= what
 	r.flying++
 	env.Counters.PacketsSent[p.Type()]++
@@ -145,6 +148,7 @@ func (r *Rxe) complete() {
 	if r.done {
 		return
 	}
+	r.noteReceived()
 	if r.ord == nil {
 		r.done = true
 		if r.err == nil && r.hasData && r.pools.OnWritten != nil {
@@ -167,6 +171,7 @@ func (r *Rxe) complete() {
 		res.Lost = int(r.m.Total - placed)
 		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
 	}
+	r.pools.env.Trail.Outcome(r.span, trail.Told, uint64(res.N), res.Err)
 	q.Sink.Done(q, res)
 	q.Token, q.Buf, q.More = nil, nil, nil
 	r.drop = true // what may still come is not for him

@@ -6,6 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -19,6 +20,7 @@ func (r *Rxe) onUnexpected() {
 		return // matched already, by a receive posted in the same turn
 	}
 	_ = r.m.Step(RxNoRecv) // from RXE_INIT
+	r.note(trail.Unexpected, 0, 0, 0)
 	r.charged = true
 	if !r.link.Hold(unexpectedCost) {
 		r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
@@ -168,6 +170,7 @@ func (r *Rxe) take(p *peer.Packet) bool {
 		return false
 	}
 	r.place(p.Offset, p.Payload)
+	r.noteData(p)
 	p.Free()
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -146,6 +147,9 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 }
 
 func (r *Rxe) release() {
+	r.noteReceived()
+	r.pools.env.Trail.Outcome(r.span, trail.End, r.stored, r.err)
+	r.span = 0
 	if r.x != nil {
 		x := r.x
 		r.x = nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -69,6 +70,7 @@ func (r *Rxe) pumpReads() {
 
 func (r *Rxe) await() {
 	r.slotWaits = true
+	r.note(trail.Waits, uint8(trail.ForRoom), 0, 0)
 	r.pools.env.Q.AwaitSlot(&r.slot)
 }
 
@@ -82,7 +84,7 @@ func (r *Rxe) postRead(p *device.Pke, off, most uint64) bool {
 		return false
 	}
 	p.FillRDMA(device.WRRead, local, lkey, src.Addr+at, uint32(src.Key))
-	p.Off = off
+	p.Off, p.Span = off, r.span
 	r.link.Address(p, r.ref)
 	if err := env.Q.Post(p); err != nil {
 		if x.bouncing {
@@ -91,6 +93,7 @@ func (r *Rxe) postRead(p *device.Pke, off, most uint64) bool {
 		r.endReading(fmt.Errorf("%s: %w", r.m.Proto, err), device.StatusQPInternal)
 		return false
 	}
+	r.note(trail.Segment, uint8(device.WRRead), off, uint32(len(local)))
 	r.m.Reads(uint64(len(local)))
 	return true
 }
@@ -152,6 +155,7 @@ func (r *Rxe) onRead(p *device.Pke) {
 		r.place(p.Off, data)
 		r.unbounce(data)
 	}
+	r.note(trail.SegmentDone, 0, p.Off, uint32(len(data)))
 	r.m.ReadDone(uint64(len(data)))
 	if r.x.broken != 0 {
 		r.onBroken()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -79,6 +80,8 @@ func (t *Txe) Arm(ord *Order, l *peer.Link) *peer.Turn {
 		q.Flags &^= Deliver // nobody waits for it
 	}
 	t.begin(ord, l, uint64(len(q.Buf)))
+	ord.Follow(t.pools.env.Trail, l)
+	t.turn.Span = ord.Span
 	era := &t.pools.env.Config.Era
 	turn := &t.turn
 	switch q.Kind {
@@ -130,10 +133,12 @@ func (t *Txe) Receive(ctx actor.Context) {
 		t.onPacket(m.Pkt)
 	case *device.SlotWait:
 		t.slotWaits = false
+		t.note(trail.GoesOn, uint8(trail.ForRoom), 0, 0)
 		t.pump(nil)
 		t.settle()
 	case *peer.Resume:
 		t.hold.Resumed()
+		t.note(trail.GoesOn, uint8(trail.ForBackoff), 0, 0)
 		t.pump(nil)
 		t.settle()
 	case *continueMsg:
@@ -178,6 +183,9 @@ func (t *Txe) onSent(p *device.Pke) {
 	if err := t.m.Ack(n); err != nil {
 		t.fail(err)
 		return
+	}
+	if t.m.Flying == 0 {
+		t.note(trail.Acked, 0, t.m.Acked, 0)
 	}
 	if runt && t.x != nil {
 		t.x.runtOver(t.link, n)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -23,6 +24,7 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 	switch pkt.Type {
 	case wire.TypeCTS:
 		if err = t.m.CTS(pkt.Granted); err == nil {
+			t.note(trail.Window, 1, pkt.Granted, 0)
 			t.peerID, t.hasPeer = pkt.RecvID, true
 			if t.x != nil && t.x.doomed {
 				t.m.Fail()
@@ -47,10 +49,14 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 	default:
 		err = ErrViolation
 	}
+	answer := pkt.Type
 	pkt.Free()
 	if err != nil {
 		env.Counters.BadLength++
 		return
+	}
+	if answer != wire.TypeCTS {
+		t.note(trail.Answer, uint8(answer), 0, 1)
 	}
 	t.pump(nil)
 	t.settle()

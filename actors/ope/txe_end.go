@@ -2,6 +2,7 @@ package ope
 
 import (
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 )
 
 // onLost: a packet will never arrive; the operation failed for good, and the other
@@ -85,6 +86,7 @@ func (t *Txe) complete() {
 	if s == nil {
 		return
 	}
+	t.pools.env.Trail.Outcome(t.ord.Span, trail.Told, t.m.Acked, t.err)
 	r := &t.pools.res
 	*r = Result{Proto: t.m.Proto, Err: t.err, N: int(t.m.Total)}
 	if q := &t.ord.Req; q.Kind == KindAtomic {
@@ -99,6 +101,7 @@ func (t *Txe) complete() {
 }
 
 func (t *Txe) release() {
+	t.pools.env.Trail.Outcome(t.ord.Span, trail.End, t.m.Acked, t.err)
 	t.notReading()
 	if x := t.x; x != nil {
 		t.x = nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/mr"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -18,6 +19,7 @@ func (t *Txe) onGrant(p *device.Pke) {
 	t.turn.Taken()
 	// A peer that takes data without headers sees no msg_id.
 	t.spent = !t.turn.NoID && !t.link.Features.Has(wire.FeatureUserRecvQP)
+	t.note(trail.Turn, b2u(t.spent), 0, t.turn.MsgID)
 	if t.m.State == TxErr { // its peer or the endpoint ended meanwhile
 		t.pools.env.Q.Free(p)
 		t.giveUp()
@@ -41,6 +43,7 @@ func (t *Txe) choose() error {
 	if t.isShort(&h) {
 		n := uint64(len(q.Buf))
 		t.m.Start(&Shape{Proto: Eager, Total: n, End: n, Seg: len(q.Buf), Parts: 1})
+		t.noteChosen()
 		return nil
 	}
 	f := Facts{
@@ -66,6 +69,7 @@ func (t *Txe) choose() error {
 		}
 	}
 	t.m.Start(&s)
+	t.noteChosen()
 	if s.Proto.readBased() {
 		t.reads = true
 		t.pools.reads++
@@ -127,6 +131,7 @@ func (t *Txe) notReading() {
 // packets. p is a packet entry to use first, or nil.
 func (t *Txe) pump(p *device.Pke) {
 	env := t.pools.env
+	var sent sentBatch
 	for n := 0; ; n++ {
 		seg, ok := t.m.Next(env.MTU - t.pools.dataHeader())
 		if !ok {
@@ -134,6 +139,11 @@ func (t *Txe) pump(p *device.Pke) {
 		}
 		shy := seg.Data && !t.link.Handshaken || t.m.Proto == ErrorOnly && !t.link.Known()
 		if t.link.Backoff || shy {
+			why := trail.ForBackoff
+			if !t.link.Backoff {
+				why = trail.ForHandshake
+			}
+			t.note(trail.Waits, uint8(why), 0, 0)
 			t.hold.Await(t.link, t.ref, !shy)
 			break
 		}
@@ -151,6 +161,7 @@ func (t *Txe) pump(p *device.Pke) {
 		if p == nil {
 			if p = env.Q.Alloc(); p == nil {
 				t.slotWaits = true
+				t.note(trail.Waits, uint8(trail.ForRoom), 0, 0)
 				env.Q.AwaitSlot(&t.slot)
 				break
 			}
@@ -159,7 +170,11 @@ func (t *Txe) pump(p *device.Pke) {
 			t.fail(err)
 			break
 		}
+		sent.add(p)
 		p = nil
+	}
+	if sent.n > 0 && !protos[t.m.Proto].rdma {
+		t.note(trail.Sent, sent.first, sent.bytes, sent.n)
 	}
 	if p != nil {
 		env.Q.Free(p)
@@ -179,6 +194,9 @@ func (t *Txe) post(p *device.Pke, seg Segment) error {
 		t.fill(p, seg)
 	}
 	t.link.Address(p, t.ref)
+	if p.Span = t.ord.Span; p.Kind() != device.WRSend {
+		t.note(trail.Segment, uint8(p.Kind()), seg.Off, uint32(seg.Len))
+	}
 	if t.m.Proto == Headerless {
 		p.To(t.link.AH, uint16(t.link.UserQP.QPN), t.link.UserQP.QKey)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -124,6 +125,7 @@ func (p *Peer) fail(err error, tell bool) {
 	if p.backingOff != nil {
 		sh.StopTimer(&p.backingOff.timer)
 	}
+	p.env.Trail.Outcome(p.link.Span, trail.PeerEnd, 0, err)
 	sh.StopTimer(&p.watchMsg.timer)
 	p.link.Backoff = false
 	for t := p.lineHead; t != nil; {

@@ -22,6 +22,8 @@ type Link struct {
 	QPN    uint16
 	QKey   uint32 // the peer's connid (§4.4)
 
+	Span uint64 // in Env.Trail, 0 if there is none
+
 	Handshaken bool // HANDSHAKE came; Features is what it said
 	Features   wire.Features
 	Backoff    bool  // RNR: post nothing

@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -66,6 +67,9 @@ func New(env *Env, l *Link) *Peer {
 	l.heard = env.now()
 	l.floor = env.Config.MsgIDBase
 	l.Self = l.Addr == env.Addr
+	l.Span = env.Trail.Next()
+	env.Trail.Name(l.Span, l.Addr)
+	env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
 	return &Peer{
 		env: env, link: l,
 		nextID:  env.Config.MsgIDBase,
