@@ -67,7 +67,7 @@ func (e *Endpoint) onTake(r *ope.Request) {
 	case !c.rxe.Is(c.use):
 		e.reject(r, c.lost()) // with a part of the message yet to come
 	default:
-		o := e.pools.Orders.Get(r)
+		o := e.pools.Orders.Get(r, e.cfg.Shard.Now())
 		o.Follow(e.env.Trail, c.link)
 		e.cfg.Shard.Tell(c.rxe.Ref(), c.rxe.Match(o))
 	}

@@ -129,7 +129,7 @@ func (e *Endpoint) onSend(r *ope.Request) {
 		e.reject(r, errno.ErrAgain)
 		return
 	}
-	turn := t.Arm(e.pools.Orders.Get(r), l)
+	turn := t.Arm(e.pools.Orders.Get(r, e.cfg.Shard.Now()), l)
 	e.cfg.Shard.Tell(l.Peer, turn.Submit())
 }
 
@@ -143,7 +143,7 @@ func (e *Endpoint) onRead(r *ope.Request) {
 		e.reject(r, errno.ErrAgain)
 		return
 	}
-	turn := x.Ask(e.pools.Orders.Get(r), l)
+	turn := x.Ask(e.pools.Orders.Get(r, e.cfg.Shard.Now()), l)
 	e.cfg.Shard.Tell(l.Peer, turn.Submit())
 }
 
@@ -161,7 +161,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 		}
 		from = l
 	}
-	p := e.pools.Orders.Get(r)
+	p := e.pools.Orders.Get(r, e.cfg.Shard.Now())
 	p.Follow(e.env.Trail, from)
 	p.Recv.Kind = match.Untagged
 	if r.Flags&ope.Tagged != 0 {

@@ -3,6 +3,7 @@ package ope
 import (
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Order is an accepted request: from the ring until its operation is over. One
@@ -10,6 +11,7 @@ import (
 type Order struct {
 	Recv match.Recv
 	Req  Request
+	Born clock.Time // when it was accepted
 	Span uint64     // in the trail
 	from *peer.Link // the only one that can satisfy it; nil: anybody
 
@@ -46,13 +48,13 @@ type Orders struct {
 const orderSlab = 64
 
 // Get takes an order for a copy of r.
-func (p *Orders) Get(r *Request) *Order {
+func (p *Orders) Get(r *Request, now clock.Time) *Order {
 	if p.free == nil {
 		p.grow()
 	}
 	o := p.free
 	p.free, o.next = o.next, nil
-	o.Req = *r
+	o.Req, o.Born = *r, now
 	return o
 }
 

@@ -20,7 +20,7 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 		p.env.Counters.BadID++
 		return nil
 	}
-	t.begin(p.Orders.Get(&Request{}), l, 0)
+	t.begin(p.Orders.Get(&Request{}, p.env.Sh.Now()), l, 0)
 	t.slot.Control = true
 	t.rawAddr, t.connID = false, false
 	t.peerID, t.hasPeer = id, true

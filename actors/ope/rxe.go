@@ -6,6 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -55,7 +56,9 @@ type Rxe struct {
 	msgID      uint32
 	sendID     uint32
 	credits    uint32 // that the request wished for
-	span       uint64 // in the trail: the message's, then that of the receive
+	born       clock.Time
+	moved      clock.Time // when it last got on
+	span       uint64     // in the trail: the message's, then that of the receive
 	got        uint64 // bytes in gotPackets, of which the trail is yet to tell
 	gotPackets uint32
 	gotType    wire.Type // of the first
@@ -118,6 +121,8 @@ func (r *Rxe) arm(l *peer.Link) {
 	r.m.steps = &r.pools.Steps
 	r.err, r.drop, r.done, r.dc, r.rsp, r.target, r.owes = nil, false, false, false, false, false, 0
 	r.told, r.flying = 0, 0
+	r.born = r.pools.env.Sh.Now()
+	r.moved = r.born
 	l.Join(&r.member, r.ref)
 }
 

@@ -49,9 +49,16 @@ func (r *Rxe) keep(p *peer.Packet) {
 	}
 }
 
+// gotOn notes that there was progress.
+func (r *Rxe) gotOn() {
+	r.moved = r.pools.env.Sh.Now()
+	r.member.GotOn()
+}
+
 // onMatched: there is a place for the data. What came already goes there.
 func (r *Rxe) onMatched() {
 	r.told--
+	r.moved = r.pools.env.Sh.Now()
 	if r.m.State == RxErr {
 		r.settle() // the peer failed while the match was under way
 		return
@@ -95,7 +102,7 @@ func (r *Rxe) onPacket(p *peer.Packet) {
 		r.strange(p)
 		return
 	}
-	r.member.GotOn()
+	r.gotOn()
 	switch {
 	case p.Type == wire.TypePeerError:
 		r.onAborted(p)

@@ -150,7 +150,7 @@ func (r *Rxe) onRead(p *device.Pke) {
 		return // the queue pair was closed meanwhile
 	}
 	r.link.Heard()
-	r.member.GotOn()
+	r.gotOn()
 	if r.x.bouncing {
 		r.place(p.Off, data)
 		r.unbounce(data)

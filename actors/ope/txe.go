@@ -6,6 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -43,6 +44,8 @@ type Txe struct {
 	slotWaits, moreQueued bool
 
 	peerID uint32 // the other side's recv_id, or of a response its id of the request
+
+	moved clock.Time // when it last got on
 
 	ord  *Order // nil between uses
 	link *peer.Link
@@ -107,7 +110,14 @@ func (t *Txe) begin(ord *Order, l *peer.Link, total uint64) {
 	t.hasPeer, t.farewell, t.reads = false, false, false
 	t.slot.Control = false
 	t.turn.Link = l
+	t.moved = t.pools.env.Sh.Now()
 	l.Join(&t.member, t.ref)
+}
+
+// gotOn notes that there was progress.
+func (t *Txe) gotOn() {
+	t.moved = t.pools.env.Sh.Now()
+	t.member.GotOn()
 }
 
 // Link is the txe's peer, nil between uses.
@@ -179,7 +189,7 @@ func (t *Txe) onSent(p *device.Pke) {
 		t.link.Arrived()
 	}
 	t.link.Heard()
-	t.member.GotOn()
+	t.gotOn()
 	if err := t.m.Ack(n); err != nil {
 		t.fail(err)
 		return

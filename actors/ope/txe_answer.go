@@ -19,7 +19,7 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 		pkt.Free()
 		return
 	}
-	t.member.GotOn()
+	t.gotOn()
 	var err error
 	switch pkt.Type {
 	case wire.TypeCTS:

@@ -41,6 +41,7 @@ type Link struct {
 	Runt      int    // bytes of runting reads under way, counted by operations
 
 	env     *Env
+	of      *Peer
 	watched bool       // the peer looks after operations in progress
 	heard   clock.Time // last sign of life
 	held    int64      // bytes held for this peer

@@ -70,12 +70,13 @@ func New(env *Env, l *Link) *Peer {
 	l.Span = env.Trail.Next()
 	env.Trail.Name(l.Span, l.Addr)
 	env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
-	return &Peer{
+	l.of = &Peer{
 		env: env, link: l,
 		nextID:  env.Config.MsgIDBase,
 		window:  NewWindow(env.Config.RecvWindow, env.Config.MsgIDBase),
 		backoff: Backoff{Initial: env.Config.RNRInitial, Max: env.Config.RNRMax},
 	}
+	return l.of
 }
 
 // Receive is the peer's message switch.

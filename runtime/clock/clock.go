@@ -25,3 +25,6 @@ var System Clock = system{time.Now()}
 
 // Deadline is the wall time d from now, for the deadlines of sockets.
 func Deadline(d time.Duration) time.Time { return time.Now().Add(d) }
+
+// Wall is the wall clock, for what people read.
+func Wall() time.Time { return time.Now() }
