@@ -61,7 +61,7 @@ type Operation struct {
 	Age      time.Duration `json:"age"`
 	Still    time.Duration `json:"still"` // since it last got on
 	Waits    string        `json:"waits"` // what for, in words
-	Tag      *uint64       `json:"tag,omitempty"`
+	Tag      *uint64       `json:"tag,omitempty,string"`
 	MsgID    *uint32       `json:"msg_id,omitempty"`
 	SendID   uint32        `json:"send_id,omitempty"`
 	RecvID   uint32        `json:"recv_id,omitempty"`
