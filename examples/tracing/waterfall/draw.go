@@ -18,6 +18,7 @@ type Span struct {
 	Name       string
 	Trace      string
 	Start, End time.Time
+	Facts      []string
 	Events     []Event
 	Failed     codes.Code
 	Why        string
@@ -27,13 +28,26 @@ type Span struct {
 type Event struct {
 	Name  string
 	Time  time.Time
-	Facts []attribute.KeyValue
+	Facts []string // such as "bytes=8"
+}
+
+// shown are the attributes of a span that are worth a place on its line.
+var shown = map[attribute.Key]bool{
+	"efa.protocol": true, "messaging.message.body.size": true, "efa.message.key": true, "efa.message.tag": true,
+	"efa.backoff.planned": true, "efa.incomplete": true,
+}
+
+func factOf(kv attribute.KeyValue) (string, bool) { return fact(kv), shown[kv.Key] }
+
+func fact(kv attribute.KeyValue) string {
+	key := string(kv.Key)
+	return key[strings.LastIndexByte(key, '.')+1:] + "=" + kv.Value.Emit()
 }
 
 // width is that of the bars, in characters.
 const width = 40
 
-// Draw writes the spans, those of one trace together, in the order of time.
+// Draw writes the spans, those of one trace together on a common axis, in the order of time.
 func Draw(w io.Writer, spans []Span) error {
 	if len(spans) == 0 {
 		_, err := fmt.Fprintln(w, "no spans")
@@ -41,16 +55,9 @@ func Draw(w io.Writer, spans []Span) error {
 	}
 	spans = slices.Clone(spans)
 	first := map[string]time.Time{} // of each trace
-	begin, end := spans[0].Start, spans[0].End
 	for _, s := range spans {
 		if at, ok := first[s.Trace]; !ok || s.Start.Before(at) {
 			first[s.Trace] = s.Start
-		}
-		if s.Start.Before(begin) {
-			begin = s.Start
-		}
-		if s.End.After(end) {
-			end = s.End
 		}
 	}
 	slices.SortStableFunc(spans, func(a, b Span) int {
@@ -59,32 +66,42 @@ func Draw(w io.Writer, spans []Span) error {
 		}
 		return a.Start.Compare(b.Start)
 	})
-	axis := axis{begin, max(end.Sub(begin), 1)}
 	var b strings.Builder
-	trace := ""
-	for _, s := range spans {
-		if s.Trace != trace {
-			trace = s.Trace
-			fmt.Fprintf(&b, "\n%s\n", trace)
+	for i, j := 0, 0; i < len(spans); i = j {
+		for j = i; j < len(spans) && spans[j].Trace == spans[i].Trace; j++ {
 		}
-		s.draw(&b, axis)
+		fmt.Fprintf(&b, "\n%s\n", spans[i].Trace)
+		axis := axisOf(spans[i:j])
+		for _, s := range spans[i:j] {
+			s.draw(&b, axis)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// axisOf is the time that the spans take: each trace has an axis of its own, since a
+// short message would be a dot on that of the whole program.
+func axisOf(spans []Span) axis {
+	begin, end := spans[0].Start, spans[0].End
+	for _, s := range spans {
+		if s.End.After(end) {
+			end = s.End
+		}
+	}
+	return axis{begin, max(end.Sub(begin), 1)}
+}
+
 func (s *Span) draw(b *strings.Builder, a axis) {
-	fmt.Fprintf(b, "  %s %-9s %s  %v", a.bar(s.Start, s.End), s.Who, s.Name, round(s.End.Sub(s.Start)))
+	fmt.Fprintf(b, "  %s %-9s %s  %v  %s",
+		a.bar(s.Start, s.End), s.Who, s.Name, round(s.End.Sub(s.Start)), strings.Join(s.Facts, " "))
 	if s.Failed == codes.Error {
 		fmt.Fprintf(b, "  FAILED: %s", s.Why)
 	}
 	b.WriteByte('\n')
 	for _, e := range s.Events {
-		fmt.Fprintf(b, "  %s %9s   +%v %s", a.mark(e.Time), "", round(e.Time.Sub(s.Start)), e.Name)
-		for _, f := range e.Facts {
-			fmt.Fprintf(b, " %s=%s", f.Key[strings.LastIndexByte(string(f.Key), '.')+1:], f.Value.Emit())
-		}
-		b.WriteByte('\n')
+		fmt.Fprintf(b, "  %s %9s   +%v %s %s\n",
+			a.mark(e.Time), "", round(e.Time.Sub(s.Start)), e.Name, strings.Join(e.Facts, " "))
 	}
 }
 
