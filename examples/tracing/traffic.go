@@ -21,7 +21,7 @@ const (
 
 const (
 	slowBytes   = 300_000
-	burst       = 20
+	burst       = 24
 	memoryBytes = 1 << 20
 	largeBytes  = 4 << 20
 	dawdle      = 20 * time.Millisecond
@@ -64,17 +64,16 @@ func (p *party) sendBurst(ctx context.Context) error {
 			return err
 		}
 	}
-	for done := make([]efa.Completion, 1); ; {
-		for range burst {
-			if _, err := p.sent.Read(ctx, done); err != nil {
-				return err
-			}
-			if done[0].Err != nil {
-				return done[0].Err
-			}
+	done := make([]efa.Completion, 1)
+	for range burst {
+		if _, err := p.sent.Read(ctx, done); err != nil {
+			return err
 		}
-		return nil
+		if done[0].Err != nil {
+			return done[0].Err
+		}
 	}
+	return nil
 }
 
 // useMemory writes, reads and counts in memory of the other's.
@@ -113,10 +112,10 @@ func (p *party) receive(ctx context.Context) error {
 	if _, err := p.ep.RecvTag(ctx, efa.Match{Tag: tagSlow}, make([]byte, slowBytes)); err != nil {
 		return err
 	}
+	p.dev.Hold()
 	if err := p.ep.SendTag(ctx, p.other, tagReady, nil); err != nil {
 		return err
 	}
-	p.dev.Hold()
 	time.Sleep(dawdle) // the buffers run out
 	p.dev.Release()
 	for range burst {
