@@ -151,6 +151,11 @@ func (e *Endpoint) onAtomic(pkt *peer.Packet) {
 
 // followAtomic begins the trail of an atomic of the peer's that fetches nothing.
 func (e *Endpoint) followAtomic(pkt *peer.Packet) uint64 {
+	proto := ope.WriteAtomic
+	if pkt.Type.IsDC() {
+		proto = ope.DCWriteAtomic
+	}
+	e.pools.Mix.Served[proto]++
 	l := e.env.Trail
 	if l == nil {
 		return 0
@@ -158,7 +163,7 @@ func (e *Endpoint) followAtomic(pkt *peer.Packet) uint64 {
 	span := l.Next()
 	l.Put(span, trail.Begin, uint8(trail.TargetAtomic), pkt.Length, 0)
 	l.Put(span, trail.With, 0, pkt.Link.Span, 0)
-	l.Put(span, trail.Key, uint8(trail.MsgID), uint64(pkt.Link.QKey)<<32|uint64(e.addr.ConnID()), pkt.MsgID)
+	l.Put(span, trail.Chosen, uint8(proto), trail.Connids(pkt.Link.QKey, e.addr.ConnID()), pkt.MsgID)
 	return span
 }
 

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -75,7 +76,7 @@ func (e *Endpoint) onCloseStep() {
 	case flushing:
 		e.state = stopped
 		e.drainRequests()
-		e.env.Trail.Outcome(e.span, trail.EndpointEnd, 0, e.cause)
+		e.onEnd()
 		e.Flush(sh)
 		sh.RemovePoller(e)
 		sh.Stop(e.ref)
@@ -86,6 +87,37 @@ func (e *Endpoint) onCloseStep() {
 		return
 	}
 	sh.Tell(e.ref, &closeStep{})
+}
+
+func (e *Endpoint) onEnd() {
+	e.endTrail()
+	if e.cfg.OnEnd != nil {
+		e.cfg.OnEnd(e)
+	}
+}
+
+// endTrail ends the lives of the endpoint and its peers. What comes later, perhaps on
+// another goroutine, leaves nothing.
+func (e *Endpoint) endTrail() {
+	l := e.env.Trail
+	if l == nil {
+		return
+	}
+	var alive []uint64
+	for _, byQPN := range e.routes.byAH {
+		for _, x := range byQPN {
+			if x.cur != nil && x.cur.Err == nil {
+				alive = append(alive, x.cur.Span)
+			}
+		}
+	}
+	slices.Sort(alive)
+	for _, span := range alive {
+		l.Outcome(span, trail.PeerEnd, 0, nil)
+	}
+	l.Outcome(e.span, trail.EndpointEnd, 0, e.cause)
+	l.Flush()
+	e.env.Trail = nil
 }
 
 // drainRequests ends what was submitted too late.
@@ -138,6 +170,8 @@ func (e *Endpoint) crashed() {
 	e.pools.EachTx(func(t *ope.Txe) { t.Abort(e.cause) })
 	e.pools.EachRx(func(r *ope.Rxe) { r.Abort(e.cause) })
 	e.event(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: e.cause})
+	e.env.Trail.Put(e.span, trail.Restarted, 0, 0, 0)
+	e.onEnd()
 	e.closed.Set()
 	e.refuse()
 	sh.Stop(e.ref)

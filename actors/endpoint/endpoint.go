@@ -178,8 +178,8 @@ type begin struct{ shard.Message }
 // start spawns the device queue and begins to poll.
 func (e *Endpoint) start() {
 	e.span = e.env.Trail.Next()
-	e.env.Trail.Name(e.span, e.addr)
 	e.env.Trail.Put(e.span, trail.EndpointBegin, 0, 0, 0)
+	e.env.Trail.Locate(e.span, &e.addr)
 	e.env.Endpoint = e.ref
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
 	e.routes.stranger = e.ref

@@ -1,8 +1,9 @@
 package endpoint
 
 import (
-	"github.com/efactor/efactor/actors/trail"
 	"time"
+
+	"github.com/efactor/efactor/actors/trail"
 )
 
 // While memory for unexpected messages is used up, packets are let in at this

@@ -70,11 +70,14 @@ func (e *Endpoint) handle(r *ope.Request) {
 
 // reject ends a request that never became an operation.
 func (e *Endpoint) reject(r *ope.Request, err error) {
-	if l := e.env.Trail; l != nil {
-		o := ope.Order{Req: *r}
-		o.Follow(l, nil)
-		l.Outcome(o.Span, trail.Told, 0, err)
-		l.Outcome(o.Span, trail.End, 0, err)
+	if r.Kind != ope.KindPeek && r.Kind != ope.KindClaim {
+		e.pools.Tally.Count(r.Kind, 0, err)
+		if l := e.env.Trail; l != nil {
+			o := ope.Order{Req: *r}
+			o.Follow(l, nil)
+			l.Outcome(o.Span, trail.Told, 0, err)
+			l.Outcome(o.Span, trail.End, 0, err)
+		}
 	}
 	tell(r, err)
 }
@@ -83,6 +86,7 @@ func (e *Endpoint) reject(r *ope.Request, err error) {
 func (e *Endpoint) end(o *ope.Order, err error) {
 	e.env.Trail.Outcome(o.Span, trail.Told, 0, err)
 	e.env.Trail.Outcome(o.Span, trail.End, 0, err)
+	e.pools.Tally.Count(o.Req.Kind, 0, err)
 	tell(&o.Req, err)
 	e.pools.Orders.Put(o)
 }

@@ -12,12 +12,18 @@ import (
 // Follow begins the trail of a request: who asks for what, with whom (nil: with
 // anybody).
 func (o *Order) Follow(l *trail.Log, with *peer.Link) {
-	if l == nil {
-		return
+	if l != nil {
+		o.follow(l, with)
 	}
+}
+
+func (o *Order) follow(l *trail.Log, with *peer.Link) {
 	q := &o.Req
 	o.Span = l.Next()
 	l.Put(o.Span, trail.Begin, uint8(role(q)), uint64(len(q.Buf)), flags(q))
+	if q.Flags&Traced != 0 {
+		l.Put(o.Span, trail.Parent, 0, q.ID, 0)
+	}
 	if with != nil {
 		l.Put(o.Span, trail.With, 0, with.Span, 0)
 	}
@@ -26,6 +32,7 @@ func (o *Order) Follow(l *trail.Log, with *peer.Link) {
 	}
 }
 
+// role is the part of a request's operation.
 func role(q *Request) trail.Role {
 	switch q.Kind {
 	case KindSend:
@@ -64,58 +71,78 @@ func flags(q *Request) (f uint32) {
 	return f
 }
 
-// requestKey is by what both sides know a request of ours; theirs, one of the peer's.
-func requestKey(l *peer.Link) uint64 { return uint64(l.Env().Addr.ConnID())<<32 | uint64(l.QKey) }
-func theirs(l *peer.Link) uint64     { return uint64(l.QKey)<<32 | uint64(l.Env().Addr.ConnID()) }
+// requestConnids are those of requester and responder of a request of ours, theirs
+// of one of the peer's.
+func requestConnids(l *peer.Link) uint64 { return trail.Connids(l.Env().Addr.ConnID(), l.QKey) }
+func theirs(l *peer.Link) uint64         { return trail.Connids(l.QKey, l.Env().Addr.ConnID()) }
 
 // note leaves a record of the txe's operation.
 func (t *Txe) note(k trail.Kind, code uint8, a uint64, b uint32) {
-	if l := t.pools.env.Trail; l != nil && t.ord != nil {
-		l.Put(t.ord.Span, k, code, a, b)
+	if t.turn.Span != 0 {
+		t.leave(k, code, a, b)
 	}
 }
 
-// noteChosen: the subprotocol, and the key if it has one: a msg_id, or the id by
-// which the other side will answer. Plain eager writes and direct RDMA have none.
-func (t *Txe) noteChosen() {
-	if t.pools.env.Trail == nil {
-		return
-	}
-	p := t.m.Proto
-	t.note(trail.Chosen, uint8(p), t.m.Total, 0)
-	switch {
-	case t.spent && t.ord.Req.Kind != KindWrite:
-		t.note(trail.Key, uint8(trail.MsgID), requestKey(t.link), t.turn.MsgID)
-	case p == LongCTSWrite, p == LongReadWrite, p == DCEagerWrite, p == DCLongCTSWrite:
-		t.note(trail.Key, uint8(trail.SendID), requestKey(t.link), t.id)
+func (t *Txe) leave(k trail.Kind, code uint8, a uint64, b uint32) {
+	t.pools.env.Trail.Put(t.turn.Span, k, code, a, b)
+}
+
+// chose notes the subprotocol, and what both sides know the operation by.
+func (t *Txe) chose() {
+	t.pools.Mix.Chosen[t.m.Proto]++
+	if t.turn.Span != 0 {
+		t.noteChosen(t.m.Proto)
 	}
 }
 
-// noteAnswering begins the trail of an answer to a request of the peer's.
-func (t *Txe) noteAnswering(r trail.Role, total uint64, kind trail.KeyKind, id uint32) {
+func (t *Txe) noteChosen(p Proto) {
+	ids, id := uint64(0), uint32(0)
+	switch k := p.KeyKind(); {
+	case k == trail.MsgID && t.spent:
+		ids, id = requestConnids(t.link), t.turn.MsgID
+	case k == trail.SendID:
+		ids, id = requestConnids(t.link), t.id
+	}
+	t.note(trail.Chosen, uint8(p), ids, id)
+}
+
+// noteWaits: nothing more can be posted now. More than one call may find that.
+func (t *Txe) noteWaits(s *sentBatch, already bool, why trail.Reason) {
+	t.noteSent(s)
+	if !already {
+		t.note(trail.Waits, uint8(why), 0, 0)
+	}
+}
+
+// noteAnswering begins the trail of an answer to a request of the peer's, which came
+// by a subprotocol with an id.
+func (t *Txe) noteAnswering(r trail.Role, p Proto, total uint64, id uint32) {
+	t.pools.Mix.Served[p]++
 	l := t.pools.env.Trail
 	if l == nil {
 		return
 	}
-	t.ord.Span = l.Next()
+	t.turn.Span = l.Next()
 	t.note(trail.Begin, uint8(r), total, 0)
 	t.note(trail.With, 0, t.link.Span, 0)
-	if kind != 0 {
-		t.note(trail.Key, uint8(kind), theirs(t.link), id)
+	t.note(trail.Chosen, uint8(p), theirs(t.link), id)
+}
+
+// follow begins the trail of what a packet of the peer's begins here. Nobody could tell
+// whose half a plain eager write is.
+func (r *Rxe) follow(pkt *peer.Packet) {
+	r.pools.Mix.Served[r.m.Proto]++
+	r.span, r.got, r.gotPackets = 0, 0, 0
+	if l := r.pools.env.Trail; l != nil && r.m.Proto != EagerWrite {
+		r.followFrom(l, pkt)
 	}
 }
 
-// follow begins the trail of what a packet of the peer's begins here.
-func (r *Rxe) follow(pkt *peer.Packet) {
-	l := r.pools.env.Trail
-	r.got, r.gotPackets = 0, 0
-	if r.span = 0; l == nil || r.m.Proto == EagerWrite {
-		return // nobody could tell whose half a plain eager write is
-	}
+func (r *Rxe) followFrom(l *trail.Log, pkt *peer.Packet) {
 	r.span = l.Next()
-	role, flags := trail.Message, uint32(0)
+	role, flags, id := trail.Message, uint32(0), pkt.MsgID
 	if !pkt.Type.IsRTM() {
-		role = trail.TargetWrite
+		role, id = trail.TargetWrite, pkt.SendID
 	}
 	if pkt.Tagged {
 		flags |= trail.FlagTagged
@@ -131,15 +158,17 @@ func (r *Rxe) follow(pkt *peer.Packet) {
 	if pkt.Tagged {
 		l.Put(r.span, trail.Tag, 0, pkt.Tag, 0)
 	}
-	l.Put(r.span, trail.Chosen, uint8(r.m.Proto), pkt.Length, 0)
-	if role == trail.Message {
-		l.Put(r.span, trail.Key, uint8(trail.MsgID), theirs(r.link), pkt.MsgID)
-	} else {
-		l.Put(r.span, trail.Key, uint8(trail.SendID), theirs(r.link), pkt.SendID)
+	l.Put(r.span, trail.Chosen, uint8(r.m.Proto), theirs(r.link), id)
+}
+
+// note leaves a record of the rxe's operation.
+func (r *Rxe) note(k trail.Kind, code uint8, a uint64, b uint32) {
+	if r.span != 0 {
+		r.leave(k, code, a, b)
 	}
 }
 
-func (r *Rxe) note(k trail.Kind, code uint8, a uint64, b uint32) {
+func (r *Rxe) leave(k trail.Kind, code uint8, a uint64, b uint32) {
 	r.pools.env.Trail.Put(r.span, k, code, a, b)
 }
 
@@ -155,9 +184,13 @@ func (r *Rxe) noteData(p *peer.Packet) {
 
 func (r *Rxe) noteReceived() {
 	if r.gotPackets > 0 {
-		r.note(trail.Received, uint8(r.gotType), r.got, r.gotPackets)
-		r.got, r.gotPackets = 0, 0
+		r.leaveReceived()
 	}
+}
+
+func (r *Rxe) leaveReceived() {
+	r.leave(trail.Received, uint8(r.gotType), r.got, r.gotPackets)
+	r.got, r.gotPackets = 0, 0
 }
 
 // noteControl tells of a packet that was posted for the rxe.
@@ -165,7 +198,6 @@ func (r *Rxe) noteControl(p *device.Pke, granted uint64) {
 	if r.span == 0 {
 		return
 	}
-	p.Span = r.span
 	r.noteReceived()
 	if t := wire.Type(p.Type()); t == wire.TypeCTS {
 		r.note(trail.Window, 0, granted, 0)
@@ -189,9 +221,17 @@ func (s *sentBatch) add(p *device.Pke) {
 	s.bytes += uint64(p.Bytes)
 }
 
-func b2u(b bool) uint8 {
-	if b {
-		return 1
+// noteSent tells of it, once.
+func (t *Txe) noteSent(s *sentBatch) {
+	if t.turn.Span != 0 && s.n > 0 {
+		t.leaveSent(s)
 	}
-	return 0
+}
+
+//go:noinline // so that noteSent is
+func (t *Txe) leaveSent(s *sentBatch) {
+	if !protos[t.m.Proto].rdma {
+		t.leave(trail.Sent, s.first, s.bytes, s.n)
+	}
+	*s = sentBatch{}
 }

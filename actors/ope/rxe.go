@@ -59,7 +59,7 @@ type Rxe struct {
 	born       clock.Time
 	moved      clock.Time // when it last got on
 	span       uint64     // in the trail: the message's, then that of the receive
-	got        uint64 // bytes in gotPackets, of which the trail is yet to tell
+	got        uint64     // bytes in gotPackets, of which the trail is yet to tell
 	gotPackets uint32
 	gotType    wire.Type // of the first
 	tag, data  uint64
@@ -216,7 +216,7 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.goOn()
 	case *peer.Resume:
 		r.hold.Resumed()
-		r.note(trail.GoesOn, uint8(trail.ForBackoff), 0, 0)
+		r.note(trail.GoesOn, 0, 0, 0)
 		if r.x != nil && r.x.broken != 0 {
 			r.onBroken()
 			return
@@ -245,6 +245,7 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.onAbandon(m.Err)
 	case *actor.Restarting:
 		if r.busy {
+			r.note(trail.Restarted, 0, 0, 0)
 			r.fail(ErrInternal)
 		}
 	}

@@ -59,7 +59,9 @@ const maxCreditsAsked = 64
 func (r *Rxe) control(what owed, n uint64) bool {
 	env := r.pools.env
 	if r.link.Backoff {
-		r.note(trail.Waits, uint8(trail.ForBackoff), 0, 0)
+		if !r.hold.Queued() {
+			r.note(trail.Waits, uint8(trail.ForBackoff), 0, 0)
+		}
 		r.hold.Await(r.link, r.ref, true)
 		return false
 	}
@@ -69,6 +71,7 @@ func (r *Rxe) control(what owed, n uint64) bool {
 		return false
 	}
 	p.Fill(r.packet(p.Header(), what, n), nil)
+	p.Span = r.span
 	r.link.Address(p, r.ref)
 	if err := env.Q.Post(p); err != nil {
 		env.Q.Free(p)
@@ -172,6 +175,7 @@ func (r *Rxe) complete() {
 		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
 	}
 	r.pools.env.Trail.Outcome(r.span, trail.Told, uint64(res.N), res.Err)
+	r.pools.Tally.Count(q.Kind, uint64(res.N), res.Err)
 	q.Sink.Done(q, res)
 	q.Token, q.Buf, q.More = nil, nil, nil
 	r.drop = true // what may still come is not for him

@@ -50,8 +50,12 @@ func (r *Rxe) onGrant(p *device.Pke) {
 		return
 	}
 	_ = r.m.Step(RxAsked) // from RXE_ASK
-	r.note(trail.Turn, 0, 0, 0)
-	r.note(trail.Chosen, uint8(s.Proto), s.Total, 0)
+	r.pools.Mix.Chosen[s.Proto]++
+	ids := uint64(0)
+	if s.Proto != DirectRead {
+		ids = requestConnids(r.link)
+	}
+	r.note(trail.Chosen, uint8(s.Proto), ids, r.id)
 	r.member.Bound()
 	if s.Proto == DirectRead {
 		r.readDirect(p, s.Total)
@@ -69,16 +73,14 @@ func (r *Rxe) onGrant(p *device.Pke) {
 	r.link.Options(&h.Options, rawAddr, connID)
 	p.Fill(h.Append(p.Header()), nil)
 	r.link.Address(p, r.ref)
-	if p.Span = r.span; p.Span != 0 {
-		r.note(trail.Key, uint8(trail.RecvID), requestKey(r.link), r.id)
-		r.note(trail.Sent, p.Type(), 0, 1)
-		r.note(trail.Window, 0, s.Window, 0)
-	}
+	p.Span = r.span
 	if err := q.Post(p); err != nil {
 		q.Free(p)
 		r.fail(fmt.Errorf("%s: %w", s.Proto, err))
 		return
 	}
+	r.note(trail.Sent, p.Type(), 0, 1)
+	r.note(trail.Window, 0, s.Window, 0)
 	r.flying++
 	r.pools.env.Counters.PacketsSent[p.Type()]++
 }
@@ -106,6 +108,7 @@ func (r *Rxe) readDirect(p *device.Pke, total uint64) {
 		r.fail(fmt.Errorf("%s: %w", DirectRead, err))
 		return
 	}
+	r.note(trail.Segment, uint8(device.WRRead), 0, 0)
 	r.m.Reads(0)
 }
 
@@ -151,7 +154,7 @@ func (r *Rxe) Write(pkt *peer.Packet, to []Target) *Matched {
 func (p *Pools) dropWrite(r *Rxe, pkt *peer.Packet) {
 	r.head, r.tail = nil, nil
 	if r.m.Proto != EagerWrite {
-		p.SendError(r.link, wire.RefOpe, r.sendID, uint32(errno.ProvRMAAddr))
+		r.sendError(uint32(errno.ProvRMAAddr))
 	}
 	pkt.Free()
 	_ = r.m.Step(RxFail) // from RXE_INIT

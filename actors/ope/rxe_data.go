@@ -156,6 +156,7 @@ func (r *Rxe) onSegment(p *peer.Packet) {
 func (r *Rxe) onAborted(p *peer.Packet) {
 	err := remoteError(p.Errno)
 	p.Free()
+	r.note(trail.Answer, uint8(wire.TypePeerError), 0, 1)
 	r.pools.env.Counters.Aborted++
 	r.owes, r.rsp = 0, false // a responder waits for nothing any more
 	r.end(err)

@@ -69,8 +69,10 @@ func (r *Rxe) pumpReads() {
 }
 
 func (r *Rxe) await() {
+	if !r.slotWaits {
+		r.note(trail.Waits, uint8(trail.ForRoom), 0, 0)
+	}
 	r.slotWaits = true
-	r.note(trail.Waits, uint8(trail.ForRoom), 0, 0)
 	r.pools.env.Q.AwaitSlot(&r.slot)
 }
 
@@ -93,6 +95,7 @@ func (r *Rxe) postRead(p *device.Pke, off, most uint64) bool {
 		r.endReading(fmt.Errorf("%s: %w", r.m.Proto, err), device.StatusQPInternal)
 		return false
 	}
+	r.noteReceived()
 	r.note(trail.Segment, uint8(device.WRRead), off, uint32(len(local)))
 	r.m.Reads(uint64(len(local)))
 	return true
@@ -125,6 +128,7 @@ func (r *Rxe) local(off, most uint64) ([]byte, uint32) {
 				x.inLine = true
 				b.line = append(b.line, r)
 				r.told++ // until it is this operation's turn
+				r.note(trail.Waits, uint8(trail.ForMemory), 0, 0)
 			}
 			return nil, 0
 		}
@@ -155,7 +159,7 @@ func (r *Rxe) onRead(p *device.Pke) {
 		r.place(p.Off, data)
 		r.unbounce(data)
 	}
-	r.note(trail.SegmentDone, 0, p.Off, uint32(len(data)))
+	r.note(trail.SegmentDone, uint8(device.WRRead), p.Off, uint32(len(data)))
 	r.m.ReadDone(uint64(len(data)))
 	if r.x.broken != 0 {
 		r.onBroken()
@@ -168,6 +172,7 @@ func (r *Rxe) unbounce(p []byte) {
 	for next := b.next(); next != nil; next = b.next() {
 		next.told--
 		next.x.inLine = false
+		next.note(trail.GoesOn, uint8(trail.ForMemory), 0, 0)
 		if next.m.State.over() { // it failed while it waited
 			next.settle()
 			continue

@@ -148,7 +148,7 @@ func (t *Txe) Receive(ctx actor.Context) {
 		t.settle()
 	case *peer.Resume:
 		t.hold.Resumed()
-		t.note(trail.GoesOn, uint8(trail.ForBackoff), 0, 0)
+		t.note(trail.GoesOn, 0, 0, 0)
 		t.pump(nil)
 		t.settle()
 	case *continueMsg:
@@ -181,6 +181,7 @@ func (t *Txe) Receive(ctx actor.Context) {
 // onSent: a packet arrived at the peer.
 func (t *Txe) onSent(p *device.Pke) {
 	n, req, runt := p.Bytes, t.isREQ(p), isRunt(p)
+	kind, off := p.Kind(), p.Off
 	t.pools.env.Q.Free(p)
 	if !t.busy {
 		return // the queue pair was closed meanwhile
@@ -194,7 +195,10 @@ func (t *Txe) onSent(p *device.Pke) {
 		t.fail(err)
 		return
 	}
-	if t.m.Flying == 0 {
+	switch {
+	case kind == device.WRWrite:
+		t.note(trail.SegmentDone, uint8(kind), off, uint32(n))
+	case t.m.Flying == 0:
 		t.note(trail.Acked, 0, t.m.Acked, 0)
 	}
 	if runt && t.x != nil {

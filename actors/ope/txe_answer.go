@@ -55,7 +55,7 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 		env.Counters.BadLength++
 		return
 	}
-	if answer != wire.TypeCTS {
+	if answer != wire.TypeCTS && answer != wire.TypeReadNACK {
 		t.note(trail.Answer, uint8(answer), 0, 1)
 	}
 	t.pump(nil)
@@ -117,11 +117,12 @@ func (t *Txe) onNACK() error {
 	if t.err != nil && t.m.State == TxAwait && t.m.Proto.readBased() {
 		// Its caller has left, and with him the data.
 		t.pools.env.Counters.NACKsRecv++
+		t.note(trail.Answer, uint8(wire.TypeReadNACK), 0, 1)
 		t.m.Fail()
 		switch {
 		case !t.spent: // the target has ended the write already
 		case t.link.Can(wire.FeaturePeerError):
-			t.pools.SendError(t.link, wire.RefMsgID, t.turn.MsgID, uint32(errno.ProvPeerAborted))
+			t.sendAborted(wire.RefMsgID, t.turn.MsgID)
 		default:
 			t.lostID(t.err)
 		}
@@ -131,6 +132,8 @@ func (t *Txe) onNACK() error {
 		return err
 	}
 	t.pools.env.Counters.NACKsRecv++
+	t.note(trail.Answer, uint8(wire.TypeReadNACK), 0, 1)
+	t.chose()
 	t.nacked = true
 	t.rawAddr, t.connID = t.link.Optional()
 	t.notReading()

@@ -19,7 +19,6 @@ func (t *Txe) onGrant(p *device.Pke) {
 	t.turn.Taken()
 	// A peer that takes data without headers sees no msg_id.
 	t.spent = !t.turn.NoID && !t.link.Features.Has(wire.FeatureUserRecvQP)
-	t.note(trail.Turn, b2u(t.spent), 0, t.turn.MsgID)
 	if t.m.State == TxErr { // its peer or the endpoint ended meanwhile
 		t.pools.env.Q.Free(p)
 		t.giveUp()
@@ -43,7 +42,7 @@ func (t *Txe) choose() error {
 	if t.isShort(&h) {
 		n := uint64(len(q.Buf))
 		t.m.Start(&Shape{Proto: Eager, Total: n, End: n, Seg: len(q.Buf), Parts: 1})
-		t.noteChosen()
+		t.chose()
 		return nil
 	}
 	f := Facts{
@@ -69,7 +68,7 @@ func (t *Txe) choose() error {
 		}
 	}
 	t.m.Start(&s)
-	t.noteChosen()
+	t.chose()
 	if s.Proto.readBased() {
 		t.reads = true
 		t.pools.reads++
@@ -143,7 +142,7 @@ func (t *Txe) pump(p *device.Pke) {
 			if !t.link.Backoff {
 				why = trail.ForHandshake
 			}
-			t.note(trail.Waits, uint8(why), 0, 0)
+			t.noteWaits(&sent, t.hold.Queued(), why)
 			t.hold.Await(t.link, t.ref, !shy)
 			break
 		}
@@ -160,22 +159,21 @@ func (t *Txe) pump(p *device.Pke) {
 		}
 		if p == nil {
 			if p = env.Q.Alloc(); p == nil {
+				t.noteWaits(&sent, t.slotWaits, trail.ForRoom)
 				t.slotWaits = true
-				t.note(trail.Waits, uint8(trail.ForRoom), 0, 0)
 				env.Q.AwaitSlot(&t.slot)
 				break
 			}
 		}
 		if err := t.post(p, seg); err != nil {
+			t.noteSent(&sent)
 			t.fail(err)
 			break
 		}
 		sent.add(p)
 		p = nil
 	}
-	if sent.n > 0 && !protos[t.m.Proto].rdma {
-		t.note(trail.Sent, sent.first, sent.bytes, sent.n)
-	}
+	t.noteSent(&sent)
 	if p != nil {
 		env.Q.Free(p)
 	}
@@ -194,7 +192,7 @@ func (t *Txe) post(p *device.Pke, seg Segment) error {
 		t.fill(p, seg)
 	}
 	t.link.Address(p, t.ref)
-	if p.Span = t.ord.Span; p.Kind() != device.WRSend {
+	if p.Span = t.turn.Span; p.Kind() != device.WRSend {
 		t.note(trail.Segment, uint8(p.Kind()), seg.Off, uint32(seg.Len))
 	}
 	if t.m.Proto == Headerless {

@@ -100,9 +100,9 @@ type Withdrawn struct {
 type Hold struct {
 	shard.Message
 	Op     shard.Ref
-	AnyOf  bool // control packets need no HANDSHAKE
 	resume Resume
 	next   *Hold
+	AnyOf  bool // control packets need no HANDSHAKE
 	queued bool
 }
 

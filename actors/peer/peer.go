@@ -68,8 +68,8 @@ func New(env *Env, l *Link) *Peer {
 	l.floor = env.Config.MsgIDBase
 	l.Self = l.Addr == env.Addr
 	l.Span = env.Trail.Next()
-	env.Trail.Name(l.Span, l.Addr)
 	env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
+	env.Trail.Locate(l.Span, &l.Addr)
 	l.of = &Peer{
 		env: env, link: l,
 		nextID:  env.Config.MsgIDBase,
@@ -121,6 +121,7 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.hsWait.Control = true
 	case *actor.Restarting:
 		// A panic in a handler: what was in progress cannot be trusted.
+		p.env.Trail.Put(p.link.Span, trail.Restarted, 0, 0, 0)
 		p.fail(fmt.Errorf("%w: the actor of the peer was restarted", ErrPeerFailed), true)
 	case *actor.Stopped:
 		p.fail(ErrStopped, false)

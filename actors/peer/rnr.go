@@ -29,7 +29,7 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 // onRNR sends the packet again: at once the first time, after back-off if it was
 // refused again.
 func (p *Peer) onRNR(pke *device.Pke) {
-	p.env.Trail.Put(pke.Span, trail.RNR, 0, 0, 0)
+	p.env.Trail.Put(pke.Span, trail.RNR, pke.Type(), 0, 0)
 	if !pke.Resent && !p.link.Backoff {
 		pke.Resent, pke.Watch = true, true
 		p.resend(pke)
@@ -40,6 +40,7 @@ func (p *Peer) onRNR(pke *device.Pke) {
 	}
 	pke.Resent = true
 	pke.Next = nil
+	p.env.Trail.Put(pke.Span, trail.Waits, uint8(trail.ForBackoff), 0, 0)
 	if p.rnrTail == nil {
 		p.rnrHead = pke
 	} else {
@@ -86,6 +87,7 @@ func (p *Peer) leaveBackoff() {
 	for pke != nil {
 		next := pke.Next
 		pke.Next = nil
+		p.env.Trail.Put(pke.Span, trail.GoesOn, uint8(trail.ForBackoff), 0, 0)
 		p.resend(pke)
 		pke = next
 	}

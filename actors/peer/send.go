@@ -25,6 +25,9 @@ func (p *Peer) onSubmit(t *Turn) {
 	}
 	p.lineTail = t
 	p.serveLine()
+	if t.listed && t != p.lineHead {
+		p.waits(t, trail.ForTurn)
+	}
 }
 
 // serveLine grants turns in order while packets may be posted and the send queue
@@ -51,6 +54,7 @@ func (p *Peer) serveLine() {
 			t.NoID = true // what goes without a header has no place in an order
 		}
 		if !t.NoID && !p.link.mayRun(p.nextID) {
+			p.waits(t, trail.ForArrival)
 			return
 		}
 		pke := p.env.Q.Alloc()
@@ -169,7 +173,7 @@ func (p *Peer) resume() {
 // post gives a packet of the peer's own to the device.
 func (p *Peer) post(pke *device.Pke, header []byte) bool {
 	pke.Fill(header, nil)
-	pke.Span = 0
+	pke.Span = p.link.Span
 	p.link.Address(pke, shard.Ref{})
 	pke.Watch = true // its end is a sign of life
 	p.env.Counters.PacketsSent[header[0]]++

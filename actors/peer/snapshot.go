@@ -74,6 +74,8 @@ func (t *Turn) Waits() string {
 		return "HANDSHAKE"
 	case trail.ForRoom:
 		return "room in the send queue"
+	case trail.ForArrival:
+		return "the arrival of messages far before it"
 	default:
 		return "its turn: others are before it in the peer's line"
 	}

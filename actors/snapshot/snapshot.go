@@ -8,7 +8,7 @@ type Endpoint struct {
 	Name     string    `json:"name"`    // of the device's attachment
 	Address  string    `json:"address"` // as efa.Address has it
 	ConnID   uint32    `json:"connid"`
-	State    string    `json:"state"` // "open", or how far it is with closing
+	State    string    `json:"state"`    // "open", or how far it is with closing
 	Progress string    `json:"progress"` // mode of its shard, and why
 
 	Queues     Queues            `json:"queues"`
@@ -32,8 +32,8 @@ type Queues struct {
 // Peer is a remote endpoint.
 type Peer struct {
 	Address    string        `json:"address"`
-	Handle     *uint64       `json:"handle"` // in the address vector, null: not in it
-	State      string        `json:"state"`  // "new", "ready", "backing off", "failed"
+	Handle     *uint64       `json:"handle"`    // in the address vector, null: not in it
+	State      string        `json:"state"`     // "new", "ready", "backing off", "failed"
 	Handshake  string        `json:"handshake"` // "none", "sent", "received", "both"
 	Features   []string      `json:"features,omitempty"`
 	Silent     time.Duration `json:"silent"` // since it last gave a sign of life

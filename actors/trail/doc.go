@@ -13,4 +13,6 @@
 // an operation that the application asked for has one from its request on; a message
 // or an access of a peer's from its first packet on, and a message joins the receive
 // that matched it ([Matched]); peers and the endpoint have one each.
+//
+// Start reading at kind.go.
 package trail

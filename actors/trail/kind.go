@@ -1,28 +1,33 @@
 package trail
 
+import "github.com/efactor/efactor/runtime/trace"
+
 // Kind is what happened. The comment says who is meant by Span and what the other
 // words of the record hold; B and Code are 0 where nothing is said.
 type Kind uint8
 
 // The kinds of record.
 const (
+	// Gap: records are missing here, of whatever span. A: how many.
+	Gap Kind = trace.Gap
+
 	// Begin: an operation began. Code: its Role; A: bytes; B: its Flags.
-	Begin Kind = iota + 1
+	Begin Kind = iota
+	// Parent: the application has a span that the operation is part of. A: the
+	// request's ID, under which that can be found.
+	Parent
 	// With: the peer that the operation is with. A: the peer's span.
 	With
 	// Tag: A: the tag of a tagged message.
 	Tag
 	// Waits: something must come before the operation goes on. Code: Reason.
 	Waits
-	// GoesOn: it has come. Code: Reason.
+	// GoesOn: it has come. Code: Reason, 0: the peer takes packets again.
 	GoesOn
-	// Turn: the peer granted the operation its turn. B: msg_id, if Code is 1.
-	Turn
-	// Chosen: the subprotocol. Code: its number (ope.Proto); A: bytes.
+	// Chosen: its turn came, and this is the subprotocol that carries it, or that
+	// takes the place of the one before. Code: its number (ope.Proto); A and B: the
+	// Key that both sides know the operation by, A is 0 if there is none.
 	Chosen
-	// Key: what both sides know the operation by. Code: KeyKind; A: requester's
-	// connid in the upper half, responder's in the lower; B: the id.
-	Key
 	// Sent: packets were posted. Code: wire.Type of the first; A: bytes of the
 	// message in them; B: how many.
 	Sent
@@ -35,9 +40,10 @@ const (
 	Received
 	// Segment: an RDMA request was posted. Code: device.WR; A: offset; B: bytes.
 	Segment
-	// SegmentDone: it ended well. A: offset; B: bytes.
+	// SegmentDone: it ended well. Code: device.WR; A: offset; B: bytes.
 	SegmentDone
-	// RNR: a packet of the operation met a receiver that was not ready.
+	// RNR: a packet of the operation, or of a peer's own, met a receiver that was
+	// not ready. Code: wire.Type.
 	RNR
 	// Unexpected: no receive was posted for the message.
 	Unexpected
@@ -45,14 +51,22 @@ const (
 	Matched
 	// Answer: a packet that answers. Code: wire.Type; B: 1 if it came, 0 if it went.
 	Answer
-	// Told: the application was given the outcome. Code: Outcome, whose error Log.Err
-	// gives; A: bytes. The operation may go on without it.
+	// Restarted: a handler of the operation, peer or endpoint panicked.
+	Restarted
+	// Told: the application was given the outcome. Code: Outcome; A: bytes; B: by
+	// what Log.Err gives the error. The operation may go on without it.
 	Told
-	// End: the operation is over. Code and A as of Told.
+	// End: the operation is over. Code, A and B as of Told.
 	End
 
-	// PeerBegin: a peer came into being; Log.Address tells its address.
+	// PeerBegin: a peer came into being; the records that follow tell its address.
 	PeerBegin
+	// Address: eight bytes of the raw address of a peer or of the endpoint. A: the
+	// bytes, little-endian; B: 0 to 3.
+	Address
+	// Replaces: the peer has taken the place of another one, whose connid was
+	// another: A: its span.
+	Replaces
 	// HandshakeSent, HandshakeReceived: B: device_version; A: first word of extra_info.
 	HandshakeSent
 	HandshakeReceived
@@ -62,10 +76,11 @@ const (
 	BackoffEnd
 	// Probe: is anybody there?
 	Probe
-	// PeerEnd: the peer failed, or was removed. Code as of Told.
+	// PeerEnd: the peer failed, or was removed. Code and B as of Told.
 	PeerEnd
 
-	// EndpointBegin: Log.Address tells its address. EndpointEnd: Code as of Told.
+	// EndpointBegin: the records that follow tell its address. EndpointEnd: Code and B
+	// as of Told.
 	EndpointBegin
 	EndpointEnd
 	// Pressure, Relieved: memory of unexpected messages is used up, or not any more.
@@ -74,6 +89,17 @@ const (
 	Relieved
 
 	NumKinds
+)
+
+// Kinds is a set of them.
+type Kinds uint64
+
+// Sets of kinds.
+const (
+	// Everything is what traces are made of.
+	Everything Kinds = 1<<NumKinds - 1
+	// Outcomes is what tells how long operations take and how they end.
+	Outcomes Kinds = 1<<Gap | 1<<Begin | 1<<Chosen | 1<<Matched | 1<<Told | 1<<End
 )
 
 // Role is an operation's part.
@@ -92,9 +118,11 @@ const (
 	TargetWrite // a peer's write into our memory
 	TargetRead  // a peer's read of our memory
 	TargetAtomic
-	Reply // an answer that has no life of its own: ATOMRSP, RECEIPT, PEER_ERROR
 	NumRoles
 )
+
+// Ours tells whether the application asked for the operation.
+func (r Role) Ours() bool { return r < Message }
 
 // Flags of Begin.
 const (
@@ -107,19 +135,14 @@ const (
 // Reason is what an operation waits for.
 type Reason uint8
 
-// The reasons.
+// The reasons. What is left out shows by itself: CTS, data, answers, a receive.
 const (
 	ForTurn      Reason = iota + 1 // others are before it in the peer's line
 	ForHandshake                   // the peer's HANDSHAKE
 	ForBackoff                     // the end of back-off after RNR
 	ForRoom                        // room in the send queue
-	ForCTS                         // the receiver's CTS
-	ForData                        // the other side's data
-	ForAnswer                      // RECEIPT, EOR, READRSP or ATOMRSP
-	ForMatch                       // a receive
-	ForMessage                     // a message that matches
-	ForAck                         // the device's word that packets arrived
-	ForRDMA                        // RDMA requests that the device has
+	ForMemory                      // memory to read into
+	ForArrival                     // messages before it that are too far behind
 	NumReasons
 )
 
@@ -128,11 +151,14 @@ type KeyKind uint8
 
 // The kinds of id, in the order of preference.
 const (
-	MsgID  KeyKind = iota + 1 // of messages and atomics
-	SendID                    // of writes: the requester's
-	RecvID                    // of reads: the requester's
-	NumKeyKinds
+	NoKey  KeyKind = iota // no packet names the operation
+	MsgID                 // of messages and atomics
+	SendID                // of writes: the requester's
+	RecvID                // of reads: the requester's
 )
+
+// Connids are those of requester and responder, as a record holds them.
+func Connids(requester, responder uint32) uint64 { return uint64(requester)<<32 | uint64(responder) }
 
 // Outcome is how something ended.
 type Outcome uint8

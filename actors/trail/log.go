@@ -1,6 +1,7 @@
 package trail
 
 import (
+	"encoding/binary"
 	"sync"
 
 	"github.com/efactor/efactor/runtime/clock"
@@ -9,23 +10,45 @@ import (
 )
 
 // Log takes the records of one endpoint. Its methods are called on the endpoint's
-// shard, except Address.
+// shard, except Err.
 type Log struct {
-	ring *trace.Ring
-	now  func() clock.Time
-	last uint64
+	ring  *trace.Ring
+	now   func() clock.Time
+	kinds Kinds
+	last  uint64
 
-	mu    sync.Mutex
-	addrs map[uint64]wire.RawAddr // by span of peers and of the endpoint
-	errs  map[uint64]error        // by span, until its end was read
+	notify  func() // called by Flush when much is to be read
+	noticed uint64
+
+	mu     sync.Mutex
+	errs   []failure // by number
+	failed uint32
 }
 
-// maxErrors bounds the errors that nobody has asked for yet.
-const maxErrors = 1 << 12
+type failure struct {
+	n   uint32
+	err error
+}
 
-// New returns a log that writes into ring, stamped by now.
-func New(ring *trace.Ring, now func() clock.Time) *Log {
-	return &Log{ring: ring, now: now, addrs: map[uint64]wire.RawAddr{}, errs: map[uint64]error{}}
+// keptErrors is how many errors are kept until somebody asks for them.
+const keptErrors = 1 << 10
+
+// Config is what a Log needs.
+type Config struct {
+	Ring  *trace.Ring
+	Now   func() clock.Time // stamps records
+	Kinds Kinds             // 0: Everything
+	// Notify is called by Flush when half of the ring has been written since the
+	// last time; may be nil.
+	Notify func()
+}
+
+// New returns a log.
+func New(c Config) *Log {
+	if c.Kinds == 0 {
+		c.Kinds = Everything
+	}
+	return &Log{ring: c.Ring, now: c.Now, kinds: c.Kinds, notify: c.Notify}
 }
 
 // Next gives out a span; 0 if tracing is off.
@@ -45,65 +68,71 @@ func (l *Log) Put(span uint64, k Kind, code uint8, a uint64, b uint32) {
 }
 
 func (l *Log) put(span uint64, k Kind, code uint8, a uint64, b uint32) {
-	l.ring.Put(trace.Record{At: l.now(), Span: span, Kind: uint8(k), Code: code, A: a, B: b})
+	if l.kinds&(1<<k) != 0 {
+		l.ring.Put(trace.Record{At: l.now(), Span: span, Kind: uint8(k), Code: code, A: a, B: b})
+	}
 }
 
 // Outcome leaves the record of an outcome ([Told], [End] or the end of a peer or
 // endpoint), and keeps err for Err.
 func (l *Log) Outcome(span uint64, k Kind, bytes uint64, err error) {
-	if l == nil || span == 0 {
-		return
+	if l != nil && span != 0 {
+		l.outcome(span, k, bytes, err)
 	}
+}
+
+func (l *Log) outcome(span uint64, k Kind, bytes uint64, err error) {
 	if err == nil {
 		l.put(span, k, uint8(OK), bytes, 0)
 		return
 	}
-	l.mu.Lock()
-	if len(l.errs) < maxErrors {
-		l.errs[span] = err
-	}
-	l.mu.Unlock()
-	l.put(span, k, uint8(Failed), bytes, 0)
+	l.put(span, k, uint8(Failed), bytes, l.keep(err))
 }
 
-// Err is what a span that has ended failed with, nil if that is not known (any
-// more). Any goroutine; Forget drops it.
-func (l *Log) Err(span uint64) error {
+// keep notes an error and returns its number.
+func (l *Log) keep(err error) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.errs[span]
+	if l.errs == nil {
+		l.errs = make([]failure, keptErrors)
+	}
+	l.failed++
+	l.errs[l.failed%keptErrors] = failure{l.failed, err}
+	return l.failed
 }
 
-// Name notes whose span it is, for Address.
-func (l *Log) Name(span uint64, addr wire.RawAddr) {
-	if l == nil || span == 0 {
+// Err is the error with a number that a record gives; nil if it is not known any
+// more. Any goroutine.
+func (l *Log) Err(n uint32) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.errs == nil || l.errs[n%keptErrors].n != n {
+		return nil
+	}
+	return l.errs[n%keptErrors].err
+}
+
+// Locate leaves the address of a peer or endpoint.
+func (l *Log) Locate(span uint64, addr *wire.RawAddr) {
+	if l == nil {
 		return
 	}
-	l.mu.Lock()
-	l.addrs[span] = addr
-	l.mu.Unlock()
-}
-
-// Address is the raw address of the peer, or endpoint, with a span. Any goroutine;
-// Forget ends it.
-func (l *Log) Address(span uint64) (wire.RawAddr, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a, ok := l.addrs[span]
-	return a, ok
-}
-
-// Forget drops what is kept of a span whose end was read. Any goroutine.
-func (l *Log) Forget(span uint64) {
-	l.mu.Lock()
-	delete(l.addrs, span)
-	delete(l.errs, span)
-	l.mu.Unlock()
+	for i := range len(addr) / 8 {
+		l.Put(span, Address, 0, binary.LittleEndian.Uint64(addr[8*i:]), uint32(i))
+	}
 }
 
 // Flush lets the reader see the records: at the end of a turn.
 func (l *Log) Flush() {
 	if l != nil {
-		l.ring.Flush()
+		l.flush()
+	}
+}
+
+func (l *Log) flush() {
+	n := l.ring.Flush()
+	if l.notify != nil && n-l.noticed >= uint64(l.ring.Len()/2) {
+		l.noticed = n
+		l.notify()
 	}
 }

@@ -14,10 +14,13 @@ type Record struct {
 	Span uint64 // whose life it belongs to
 	A    uint64
 	B    uint32
-	Kind uint8
+	Kind uint8 // not Gap
 	Code uint8
 	_    uint16
 }
+
+// Gap is the Kind of a record that stands for A others, which were dropped here.
+const Gap = 0
 
 const lineBytes = 64
 
@@ -34,6 +37,7 @@ type Ring struct {
 	next    uint64        // the writer's own count
 	room    uint64        // the writer may go on to here without a look at read
 	lost    atomic.Uint64 // the writer's
+	told    uint64        // of lost, what gaps have told of
 	_       [lineBytes]byte
 	read    atomic.Uint64 // the reader's
 }
@@ -47,7 +51,7 @@ func NewRing(n int) *Ring {
 // Put writes a record, or drops it and counts that if the reader is too slow. The
 // reader sees it after Flush.
 func (r *Ring) Put(rec Record) {
-	if r.next == r.room && !r.more() {
+	if r.next == r.room && !r.more(rec.At) {
 		r.lost.Add(1)
 		return
 	}
@@ -55,17 +59,28 @@ func (r *Ring) Put(rec Record) {
 	r.next++
 }
 
-// more looks how far the reader has come.
-func (r *Ring) more() bool {
+// more looks how far the reader has come, and tells of what was dropped since there
+// was room.
+func (r *Ring) more(now clock.Time) bool {
 	r.room = r.read.Load() + uint64(len(r.cells))
+	if r.next == r.room {
+		return false
+	}
+	if n := r.lost.Load() - r.told; n > 0 {
+		r.cells[r.next&r.mask] = Record{At: now, Kind: Gap, A: n}
+		r.next++
+		r.told += n
+	}
 	return r.next != r.room
 }
 
-// Flush lets the reader see what was put: once a turn.
-func (r *Ring) Flush() {
+// Flush lets the reader see what was put: once a turn. It returns how many records
+// have been written in all.
+func (r *Ring) Flush() uint64 {
 	if r.written.Load() != r.next {
 		r.written.Store(r.next)
 	}
+	return r.next
 }
 
 // Drain calls f for the records that have come, oldest first, and returns how many.
@@ -81,7 +96,5 @@ func (r *Ring) Drain(f func(*Record)) int {
 // Lost is how many records were dropped.
 func (r *Ring) Lost() uint64 { return r.lost.Load() }
 
-// Full tells roughly how full the ring is, from 0 to 1, for who decides when to read.
-func (r *Ring) Full() float64 {
-	return float64(r.written.Load()-r.read.Load()) / float64(len(r.cells))
-}
+// Len is how many records the ring holds at most.
+func (r *Ring) Len() int { return len(r.cells) }

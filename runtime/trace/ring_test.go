@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"math/rand/v2"
 	"sync"
 	"testing"
 
@@ -19,8 +20,8 @@ func TestRingKeepsOrder(t *testing.T) {
 	r := NewRing(3)
 	assert.Len(t, r.cells, 4)
 	for i := range uint64(10) {
-		r.Put(Record{Span: 2 * i})
-		r.Put(Record{Span: 2*i + 1})
+		r.Put(Record{Span: 2 * i, Kind: 1})
+		r.Put(Record{Span: 2*i + 1, Kind: 1})
 		assert.Empty(t, drain(r), "not flushed yet")
 		r.Flush()
 		assert.Equal(t, []uint64{2 * i, 2*i + 1}, drain(r))
@@ -31,15 +32,45 @@ func TestRingKeepsOrder(t *testing.T) {
 func TestRingDropsTheNewest(t *testing.T) {
 	r := NewRing(4)
 	for i := range uint64(7) {
-		r.Put(Record{Span: i})
+		r.Put(Record{Span: i, Kind: 1})
 	}
 	r.Flush()
-	assert.Equal(t, 1.0, r.Full())
+	assert.Equal(t, 4, r.Len())
 	assert.Equal(t, []uint64{0, 1, 2, 3}, drain(r))
 	assert.Equal(t, uint64(3), r.Lost())
-	r.Put(Record{Span: 9})
-	r.Flush()
-	assert.Equal(t, []uint64{9}, drain(r), "it goes on once there is room")
+	r.Put(Record{Span: 9, Kind: 1})
+	assert.Equal(t, uint64(6), r.Flush())
+	var got []Record
+	r.Drain(func(rec *Record) { got = append(got, *rec) })
+	assert.Equal(t, []Record{{Kind: Gap, A: 3}, {Span: 9, Kind: 1}}, got, "it goes on once there is room, and says what is missing")
+}
+
+// TestRingTellsOfEveryGap: what arrives and what gaps tell of is what was put.
+func TestRingTellsOfEveryGap(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	r := NewRing(4)
+	put, got := uint64(0), uint64(0)
+	read := func(rec *Record) {
+		if rec.Kind == Gap {
+			got += rec.A
+			return
+		}
+		assert.Equal(t, got, rec.Span, "in its place")
+		got++
+	}
+	for range 10_000 {
+		for range rnd.IntN(8) {
+			r.Put(Record{Span: put, Kind: 1})
+			put++
+		}
+		r.Flush()
+		if rnd.IntN(3) > 0 {
+			r.Drain(read)
+		}
+	}
+	r.Drain(read)
+	assert.Equal(t, put, got+r.lost.Load()-r.told)
+	assert.Positive(t, r.Lost())
 }
 
 func TestRingAcrossGoroutines(t *testing.T) {
@@ -48,7 +79,7 @@ func TestRingAcrossGoroutines(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := range uint64(n) {
-			r.Put(Record{Span: i, A: ^i})
+			r.Put(Record{Span: i, A: ^i, Kind: 1})
 			if i%7 == 0 {
 				r.Flush()
 			}
@@ -60,6 +91,9 @@ func TestRingAcrossGoroutines(t *testing.T) {
 	var got, last uint64
 	read := func() {
 		r.Drain(func(rec *Record) {
+			if rec.Kind == Gap {
+				return
+			}
 			require.Equal(t, ^rec.Span, rec.A, "torn")
 			if got > 0 {
 				require.Greater(t, rec.Span, last)
@@ -81,7 +115,7 @@ func TestRingAcrossGoroutines(t *testing.T) {
 func TestPutAllocatesNothing(t *testing.T) {
 	r := NewRing(1 << 12)
 	assert.Zero(t, testing.AllocsPerRun(1000, func() {
-		r.Put(Record{At: clock.Time(1)})
+		r.Put(Record{At: clock.Time(1), Kind: 1})
 		r.Flush()
 	}))
 }
@@ -89,7 +123,7 @@ func TestPutAllocatesNothing(t *testing.T) {
 func BenchmarkPut(b *testing.B) {
 	r := NewRing(1 << 12)
 	for b.Loop() {
-		r.Put(Record{At: 1, Span: 2, A: 3})
+		r.Put(Record{At: 1, Span: 2, A: 3, Kind: 1})
 		if r.next&1023 == 0 {
 			r.Flush()
 			r.Drain(func(*Record) {})
