@@ -63,6 +63,16 @@ func (s Features) Has(f Feature) bool {
 	return f < maxExtraInfo*64 && s[f/64]&(1<<(f%64)) != 0
 }
 
+// List returns what is in the set, in the order of the IDs.
+func (s Features) List() (fs []Feature) {
+	for f := range Feature(maxExtraInfo * 64) {
+		if s.Has(f) {
+			fs = append(fs, f)
+		}
+	}
+	return fs
+}
+
 // Set adds f.
 //
 // Preconditions: f < 256.

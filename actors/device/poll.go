@@ -50,8 +50,14 @@ func (q *Queue) onSend(c *Completion) {
 		q.sh.Tell(p.Owner, &p.done)
 		return
 	}
-	if c.Status == StatusRNR {
+	switch {
+	case c.Status == StatusRNR:
 		q.Counters.RNR++
+	case c.Status == StatusOK:
+	case p.wr.Kind == WRRead:
+		q.Counters.RDMAReadsFailed++
+	case p.wr.Kind == WRWrite:
+		q.Counters.RDMAWritesFailed++
 	}
 	q.Counters.SendProblem++
 	p.problem.Status = c.Status

@@ -69,6 +69,13 @@ type QueueCounters struct {
 	SendBytes, RecvBytes                             uint64
 	SlotWaits, Stalled                               uint64
 	RDMAPosted, RDMABytes, RDMARefused               uint64
+
+	ResentTypes         [256]uint64 // of SendPosted, packets sent again after RNR, by type
+	Resent, ResentBytes uint64      // the same in all
+	RDMAReads           uint64      // of RDMAPosted, the rest are writes
+	RDMAReadBytes       uint64
+	RDMAReadsFailed     uint64
+	RDMAWritesFailed    uint64
 }
 
 // NewQueue makes the queue; register it with [Queue.Start].
@@ -162,10 +169,19 @@ func (q *Queue) post(p *Pke) error {
 	if p.wr.Kind != WRSend {
 		q.Counters.RDMAPosted++
 		q.Counters.RDMABytes += uint64(p.Bytes)
+		if p.wr.Kind == WRRead {
+			q.Counters.RDMAReads++
+			q.Counters.RDMAReadBytes += uint64(p.Bytes)
+		}
 		return nil
 	}
 	q.Counters.SendPosted++
 	q.Counters.SendBytes += uint64(p.Len())
+	if p.Resent {
+		q.Counters.ResentTypes[p.Type()]++
+		q.Counters.Resent++
+		q.Counters.ResentBytes += uint64(p.Len())
+	}
 	return nil
 }
 

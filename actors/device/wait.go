@@ -12,10 +12,9 @@ import (
 type SlotWait struct {
 	shard.Message
 	To      shard.Ref
+	next    *SlotWait
 	Control bool
-
-	next   *SlotWait
-	queued bool
+	queued  bool
 }
 
 type waitList struct{ head, tail *SlotWait }

@@ -10,6 +10,7 @@ import (
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -136,13 +137,34 @@ func (e *Endpoint) onAtomic(pkt *peer.Packet) {
 		}
 		err = e.pools.RespondAtomic(pkt, int(pkt.Length), run)
 	default:
+		span := e.followAtomic(pkt)
 		if err = run(nil); err == nil && pkt.Type.IsDC() {
+			e.env.Trail.Put(span, trail.Answer, uint8(wire.TypeReceipt), 0, 0)
 			e.pools.SendReceipt(pkt.Link, pkt.SendID)
 		}
+		e.env.Trail.Outcome(span, trail.End, pkt.Length, err)
 	}
 	if err != nil {
 		e.deny(pkt, err, errno.ProvInvalidDatatype)
 	}
+}
+
+// followAtomic begins the trail of an atomic of the peer's that fetches nothing.
+func (e *Endpoint) followAtomic(pkt *peer.Packet) uint64 {
+	proto := ope.WriteAtomic
+	if pkt.Type.IsDC() {
+		proto = ope.DCWriteAtomic
+	}
+	e.pools.Mix.Served[proto]++
+	l := e.env.Trail
+	if l == nil {
+		return 0
+	}
+	span := l.Next()
+	l.Put(span, trail.Begin, uint8(trail.TargetAtomic), pkt.Length, 0)
+	l.Put(span, trail.With, 0, pkt.Link.Span, 0)
+	l.Put(span, trail.Chosen, uint8(proto), trail.Connids(pkt.Link.QKey, e.addr.ConnID()), pkt.MsgID)
+	return span
 }
 
 // apply runs an atomic. A fetch that only reads may come without an operand.

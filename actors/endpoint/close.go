@@ -3,12 +3,14 @@ package endpoint
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -74,6 +76,7 @@ func (e *Endpoint) onCloseStep() {
 	case flushing:
 		e.state = stopped
 		e.drainRequests()
+		e.onEnd()
 		e.Flush(sh)
 		sh.RemovePoller(e)
 		sh.Stop(e.ref)
@@ -86,13 +89,44 @@ func (e *Endpoint) onCloseStep() {
 	sh.Tell(e.ref, &closeStep{})
 }
 
+func (e *Endpoint) onEnd() {
+	e.endTrail()
+	if e.cfg.OnEnd != nil {
+		e.cfg.OnEnd(e)
+	}
+}
+
+// endTrail ends the lives of the endpoint and its peers. What comes later, perhaps on
+// another goroutine, leaves nothing.
+func (e *Endpoint) endTrail() {
+	l := e.env.Trail
+	if l == nil {
+		return
+	}
+	var alive []uint64
+	for _, byQPN := range e.routes.byAH {
+		for _, x := range byQPN {
+			if x.cur != nil && x.cur.Err == nil {
+				alive = append(alive, x.cur.Span)
+			}
+		}
+	}
+	slices.Sort(alive)
+	for _, span := range alive {
+		l.Outcome(span, trail.PeerEnd, 0, nil)
+	}
+	l.Outcome(e.span, trail.EndpointEnd, 0, e.cause)
+	l.Flush()
+	e.env.Trail = nil
+}
+
 // drainRequests ends what was submitted too late.
 func (e *Endpoint) drainRequests() {
 	for r := e.reqs.Peek(); r != nil; r = e.reqs.Peek() {
 		if r.Kind == ope.KindControl {
 			r.More.Run()
 		} else {
-			reject(r, e.endError())
+			e.reject(r, e.endError())
 		}
 		e.reqs.Drop()
 	}
@@ -136,6 +170,8 @@ func (e *Endpoint) crashed() {
 	e.pools.EachTx(func(t *ope.Txe) { t.Abort(e.cause) })
 	e.pools.EachRx(func(r *ope.Rxe) { r.Abort(e.cause) })
 	e.event(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: e.cause})
+	e.env.Trail.Put(e.span, trail.Restarted, 0, 0, 0)
+	e.onEnd()
 	e.closed.Set()
 	e.refuse()
 	sh.Stop(e.ref)
@@ -147,7 +183,7 @@ func (e *Endpoint) crashed() {
 func (e *Endpoint) giveUp(r *ope.Request) {
 	defer func() { _ = recover() }() // its sink may have been the cause
 	if r.Kind != ope.KindControl && r.Kind != ope.KindCancel {
-		reject(r, e.cause)
+		e.reject(r, e.cause)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -37,8 +38,11 @@ type Config struct {
 	// WrittenRoom takes the place for one more OnWritten. False: there is none
 	// now; it is asked again at the end of each turn. nil: there always is.
 	WrittenRoom func() bool
-	OnFlush     func() // called on the shard at the end of a turn; may be nil
+	OnFlush     func()          // called on the shard at the end of a turn; may be nil
+	OnEnd       func(*Endpoint) // called on the shard when all has ended; may be nil
 	Log         *slog.Logger
+	// Trail takes records of what happens to each operation; nil: nobody wants them.
+	Trail *trail.Log
 }
 
 // AddressBook is the address vector as an endpoint sees it; any goroutine.

@@ -11,6 +11,7 @@ import (
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/ring"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
@@ -47,6 +48,7 @@ type Endpoint struct {
 	untold    []written        // oldest first
 	replaced  []*peer.Link     // peers whose place another has taken
 	pressed   bool             // memory pressure
+	span      uint64           // in the trail
 	trickle   shard.Timer
 	trickleM  trickleMsg
 
@@ -87,7 +89,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	}
 	e.env = &peer.Env{
 		Sh: cfg.Shard, Addr: e.addr, MTU: info.MTU, Config: cfg.Peer,
-		Pool: &peer.Pool{}, Log: cfg.Log,
+		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
 	}
 	e.queue = device.NewQueue(device.QueueConfig{
 		Shard: cfg.Shard, QP: qp, SQ: cfg.SQ, RQ: cfg.RQ, Router: &e.routes, Refill: 8,
@@ -175,6 +177,9 @@ type begin struct{ shard.Message }
 
 // start spawns the device queue and begins to poll.
 func (e *Endpoint) start() {
+	e.span = e.env.Trail.Next()
+	e.env.Trail.Put(e.span, trail.EndpointBegin, 0, 0, 0)
+	e.env.Trail.Locate(e.span, &e.addr)
 	e.env.Endpoint = e.ref
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
 	e.routes.stranger = e.ref

@@ -56,7 +56,6 @@ func (e *Endpoint) failReceives(keep func(*ope.Order) bool, err error) {
 	})
 	for _, p := range doomed {
 		e.table.RemoveRecv(&p.Recv)
-		reject(&p.Req, err)
-		e.pools.Orders.Put(p)
+		e.end(p, err)
 	}
 }

@@ -2,6 +2,8 @@ package endpoint
 
 import (
 	"time"
+
+	"github.com/efactor/efactor/actors/trail"
 )
 
 // While memory for unexpected messages is used up, packets are let in at this
@@ -20,11 +22,13 @@ func (e *Endpoint) checkMemory() {
 		e.pressed = true
 		e.queue.Throttle(true)
 		e.cfg.Shard.StartTimer(&e.trickle, trickleEvery, e.ref, &e.trickleM)
+		e.env.Trail.Put(e.span, trail.Pressure, 0, uint64(held), 0)
 		e.event(Event{Kind: MemoryPressure})
 	case e.pressed && held <= limit-limit/4:
 		e.pressed = false
 		e.queue.Throttle(false)
 		e.cfg.Shard.StopTimer(&e.trickle)
+		e.env.Trail.Put(e.span, trail.Relieved, 0, uint64(held), 0)
 		e.event(Event{Kind: MemoryRelieved})
 	}
 }

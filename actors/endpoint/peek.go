@@ -27,7 +27,7 @@ func (c *claim) lost() error {
 // it; a claim takes it out of matching too (FI_PEEK, FI_CLAIM).
 func (e *Endpoint) onPeek(r *ope.Request) {
 	if e.state != open {
-		reject(r, e.endError())
+		e.reject(r, e.endError())
 		return
 	}
 	k := match.Untagged
@@ -57,16 +57,18 @@ func (e *Endpoint) onPeek(r *ope.Request) {
 func (e *Endpoint) onTake(r *ope.Request) {
 	c, ok := e.claims[r.Data]
 	if !ok {
-		reject(r, errno.ErrInvalid)
+		e.reject(r, errno.ErrInvalid)
 		return
 	}
 	delete(e.claims, r.Data)
 	switch {
 	case e.state != open:
-		reject(r, e.endError())
+		e.reject(r, e.endError())
 	case !c.rxe.Is(c.use):
-		reject(r, c.lost()) // with a part of the message yet to come
+		e.reject(r, c.lost()) // with a part of the message yet to come
 	default:
-		e.cfg.Shard.Tell(c.rxe.Ref(), c.rxe.Match(e.pools.Orders.Get(r)))
+		o := e.pools.Orders.Get(r, e.cfg.Shard.Now())
+		o.Follow(e.env.Trail, c.link)
+		e.cfg.Shard.Tell(c.rxe.Ref(), c.rxe.Match(o))
 	}
 }

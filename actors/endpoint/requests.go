@@ -5,6 +5,7 @@ import (
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -37,6 +38,7 @@ func (e *Endpoint) Flush(*shard.Shard) {
 	if e.cfg.OnFlush != nil {
 		e.cfg.OnFlush()
 	}
+	e.env.Trail.Flush()
 }
 
 // Arm is asked before the shard sleeps.
@@ -62,12 +64,34 @@ func (e *Endpoint) handle(r *ope.Request) {
 	case ope.KindTake:
 		e.onTake(r)
 	case ope.KindWritten: // nobody asks for that
-		reject(r, errno.ErrInvalid)
+		e.reject(r, errno.ErrInvalid)
 	}
 }
 
 // reject ends a request that never became an operation.
-func reject(r *ope.Request, err error) {
+func (e *Endpoint) reject(r *ope.Request, err error) {
+	if r.Kind != ope.KindPeek && r.Kind != ope.KindClaim {
+		e.pools.Tally.Count(r.Kind, 0, err)
+		if l := e.env.Trail; l != nil {
+			o := ope.Order{Req: *r}
+			o.Follow(l, nil)
+			l.Outcome(o.Span, trail.Told, 0, err)
+			l.Outcome(o.Span, trail.End, 0, err)
+		}
+	}
+	tell(r, err)
+}
+
+// end ends a posted receive that nothing has matched.
+func (e *Endpoint) end(o *ope.Order, err error) {
+	e.env.Trail.Outcome(o.Span, trail.Told, 0, err)
+	e.env.Trail.Outcome(o.Span, trail.End, 0, err)
+	e.pools.Tally.Count(o.Req.Kind, 0, err)
+	tell(&o.Req, err)
+	e.pools.Orders.Put(o)
+}
+
+func tell(r *ope.Request, err error) {
 	if s := r.Sink; s != nil {
 		s.Done(r, &ope.Result{Err: err, Peer: r.Peer})
 	}
@@ -76,7 +100,7 @@ func reject(r *ope.Request, err error) {
 // live returns the peer of a request, or rejects it.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
 	if e.state != open {
-		reject(r, e.endError())
+		e.reject(r, e.endError())
 		return nil
 	}
 	l, err := e.linkFor(r.Peer)
@@ -84,7 +108,7 @@ func (e *Endpoint) live(r *ope.Request) *peer.Link {
 		err = l.Err
 	}
 	if err != nil {
-		reject(r, err)
+		e.reject(r, err)
 		return nil
 	}
 	return l
@@ -97,19 +121,19 @@ func (e *Endpoint) onSend(r *ope.Request) {
 		return
 	}
 	if r.Kind == ope.KindAtomic && ope.AtomicSize(r) > ope.MaxAtomic(e.env.MTU) {
-		reject(r, errno.ErrMsgSize) // before it has a msg_id that would be lost
+		e.reject(r, errno.ErrMsgSize) // before it has a msg_id that would be lost
 		return
 	}
 	if r.Kind == ope.KindAtomic && r.AtomicBytes() > ope.MaxAtomic(e.env.MTU) {
-		reject(r, errno.ErrMsgSize)
+		e.reject(r, errno.ErrMsgSize)
 		return
 	}
 	t := e.pools.GetTx()
 	if t == nil {
-		reject(r, errno.ErrAgain)
+		e.reject(r, errno.ErrAgain)
 		return
 	}
-	turn := t.Arm(e.pools.Orders.Get(r), l)
+	turn := t.Arm(e.pools.Orders.Get(r, e.cfg.Shard.Now()), l)
 	e.cfg.Shard.Tell(l.Peer, turn.Submit())
 }
 
@@ -120,28 +144,29 @@ func (e *Endpoint) onRead(r *ope.Request) {
 	}
 	x := e.pools.GetRx()
 	if x == nil {
-		reject(r, errno.ErrAgain)
+		e.reject(r, errno.ErrAgain)
 		return
 	}
-	turn := x.Ask(e.pools.Orders.Get(r), l)
+	turn := x.Ask(e.pools.Orders.Get(r, e.cfg.Shard.Now()), l)
 	e.cfg.Shard.Tell(l.Peer, turn.Submit())
 }
 
 func (e *Endpoint) onRecv(r *ope.Request) {
 	if e.state != open {
-		reject(r, e.endError())
+		e.reject(r, e.endError())
 		return
 	}
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
 		l, err := e.linkFor(r.Peer)
 		if err != nil {
-			reject(r, err)
+			e.reject(r, err)
 			return
 		}
 		from = l
 	}
-	p := e.pools.Orders.Get(r)
+	p := e.pools.Orders.Get(r, e.cfg.Shard.Now())
+	p.Follow(e.env.Trail, from)
 	p.Recv.Kind = match.Untagged
 	if r.Flags&ope.Tagged != 0 {
 		p.Recv.Kind = match.Tagged
@@ -156,8 +181,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	case from == nil:
 	case from.Err != nil: // and nothing of its had come before that
 		e.table.RemoveRecv(&p.Recv)
-		reject(&p.Req, from.Err)
-		e.pools.Orders.Put(p)
+		e.end(p, from.Err)
 	default:
 		p.Await(from)
 	}
@@ -175,15 +199,14 @@ func (e *Endpoint) onCancel(id uint64) {
 	})
 	if found != nil {
 		e.table.RemoveRecv(&found.Recv)
-		reject(&found.Req, errno.ErrCanceled)
-		e.pools.Orders.Put(found)
+		e.end(found, errno.ErrCanceled)
 		return
 	}
-	tell := func(to shard.Ref, its uint64) {
+	cancel := func(to shard.Ref, its uint64) {
 		if its == id {
 			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})
 		}
 	}
-	e.pools.EachTx(func(t *ope.Txe) { tell(t.Ref(), t.Request().ID) })
-	e.pools.EachRx(func(r *ope.Rxe) { tell(r.Ref(), r.RequestID()) })
+	e.pools.EachTx(func(t *ope.Txe) { cancel(t.Ref(), t.Request().ID) })
+	e.pools.EachRx(func(r *ope.Rxe) { cancel(r.Ref(), r.RequestID()) })
 }

@@ -29,6 +29,7 @@ import (
 //	late         it reads payloads only then
 //	wait         every first packet waits for HANDSHAKE
 //	homogeneous  all peers have the features of the endpoint
+//	traced       its trail is followed
 //	minread, minwrite, runt, segment, medium, credits, detach
 //	             policy
 func (s *scenario) open(d *datadriven.TestData) {
@@ -70,6 +71,9 @@ func (s *scenario) open(d *datadriven.TestData) {
 		theirs = s.features(d, "knows")
 	}
 	cfg.Endpoint.Peer.Features = ours
+	if d.HasArg("traced") {
+		cfg.Endpoint.Trail = s.observe()
+	}
 	var err error
 	s.rig, err = script.Start(cfg)
 	require.NoError(s.t, err)

@@ -43,6 +43,9 @@ type scenario struct {
 	rig   *script.Rig
 	seen  peer.Counters
 	hosts byte
+	spans observed
+
+	panics uint64 // that are wanted
 
 	unfinished bool // what follows is no more of interest
 }
@@ -56,7 +59,7 @@ func (s *scenario) end() {
 	require.NoError(s.t, s.rig.Close())
 	require.Empty(s.t, s.rig.Ends(), "outcomes")
 	require.Empty(s.t, s.rig.QP.Faults)
-	require.Zero(s.t, s.rig.Shard.Stats().Failures, "panics")
+	require.Equal(s.t, s.panics, s.rig.Shard.Stats().Failures, "panics")
 	require.Empty(s.t, s.rig.Leaks())
 }
 
@@ -200,6 +203,20 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//
 		//	slots
 		return fmt.Sprintf("%d of %d posted", s.rig.QP.Posted(), s.rig.QP.RecvSlots())
+	case "spans":
+		// Shows the spans that have ended since the last time, of an endpoint with
+		// traced.
+		//
+		//	spans
+		return s.ended()
+	case "panic":
+		// Makes the peer that looks for an operation next, the endpoint, or what gives
+		// the outcome of an operation panic.
+		//
+		//	panic peer
+		//	panic endpoint
+		//	panic s2
+		s.panic(d.CmdArgs[0].Key)
 	case "counters":
 		// Shows the counters that moved since the last time.
 		//

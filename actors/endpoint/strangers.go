@@ -10,6 +10,7 @@ import (
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -58,6 +59,7 @@ func (e *Endpoint) newPeer(addr wire.RawAddr, ah device.AH, handle, age uint64) 
 	p := peer.New(e.env, l)
 	l.Peer = e.spawnChild("", func() actor.Actor { return p })
 	if former := e.routes.set(l); former != nil {
+		e.env.Trail.Put(l.Span, trail.Replaces, 0, former.Span, 0)
 		if former.Handle == peer.Unlisted {
 			e.strangers--
 		}

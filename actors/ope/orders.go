@@ -3,6 +3,7 @@ package ope
 import (
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Order is an accepted request: from the ring until its operation is over. One
@@ -10,6 +11,8 @@ import (
 type Order struct {
 	Recv match.Recv
 	Req  Request
+	Born clock.Time // when it was accepted
+	Span uint64     // in the trail
 	from *peer.Link // the only one that can satisfy it; nil: anybody
 
 	// What is left of a send whose caller has gone: a copy of the message from
@@ -45,13 +48,13 @@ type Orders struct {
 const orderSlab = 64
 
 // Get takes an order for a copy of r.
-func (p *Orders) Get(r *Request) *Order {
+func (p *Orders) Get(r *Request, now clock.Time) *Order {
 	if p.free == nil {
 		p.grow()
 	}
 	o := p.free
 	p.free, o.next = o.next, nil
-	o.Req = *r
+	o.Req, o.Born = *r, now
 	return o
 }
 
@@ -70,6 +73,6 @@ func (p *Orders) At(i int32) *Order { return &p.slabs[i/orderSlab][i%orderSlab] 
 // Put gives an order back.
 func (p *Orders) Put(o *Order) {
 	o.settled()
-	o.Req, o.base, o.copied = Request{}, 0, false
+	o.Req, o.Span, o.base, o.copied = Request{}, 0, 0, false
 	o.next, p.free = p.free, o
 }

@@ -46,6 +46,10 @@ type Pools struct {
 	Unlist func(*Rxe)
 	// Steps counts what the machines did.
 	Steps Steps
+	// Mix counts operations by subprotocol.
+	Mix Mix
+	// Tally counts outcomes.
+	Tally Tally
 
 	Orders Orders
 

@@ -1,5 +1,7 @@
 package ope
 
+import "github.com/efactor/efactor/actors/trail"
+
 // Proto is the subprotocol that carries an operation (Table 1.1), or an answer to
 // one.
 type Proto uint8
@@ -41,6 +43,7 @@ const (
 	ErrorOnly      // PEER_ERROR
 
 	numProtos
+	NumProtos = numProtos
 )
 
 // answer is what an operation waits for beside the acknowledgement of its packets.
@@ -101,6 +104,23 @@ func (p Proto) String() string {
 
 // readBased tells whether the receiver reads the sender's memory.
 func (p Proto) readBased() bool { return protos[p].answer == eor }
+
+// KeyKind is by which id both sides know an operation of the subprotocol: a msg_id, or
+// the id by which the other side answers. Plain eager writes and direct RDMA have none,
+// and data without headers neither.
+func (p Proto) KeyKind() trail.KeyKind {
+	switch p {
+	case Eager, Medium, LongCTS, LongRead, RuntRead, DCEager, DCMedium, DCLongCTS,
+		WriteAtomic, FetchAtomic, CompareAtomic, DCWriteAtomic:
+		return trail.MsgID
+	case LongCTSWrite, LongReadWrite, DCEagerWrite, DCLongCTSWrite:
+		return trail.SendID
+	case ShortRead, LongCTSRead:
+		return trail.RecvID
+	default:
+		return trail.NoKey
+	}
+}
 
 // dc tells whether a RECEIPT is to come.
 func (p Proto) dc() bool { return protos[p].answer == receipt }

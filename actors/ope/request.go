@@ -24,6 +24,8 @@ const (
 	KindClaim   // the same, and take it out of matching
 	KindTake    // receive the message that was claimed as ID Data
 	KindWritten // never submitted: a peer's write with data, told to the endpoint
+
+	NumKinds = KindWritten + 1
 )
 
 // The three forms of an atomic (§3.3).
@@ -44,6 +46,7 @@ const (
 	Quiet         // no completion unless it fails
 	Deliver       // complete when the data is where it belongs (delivery complete, §4.2)
 	Discard       // KindTake: throw the message away
+	Traced        // whoever follows operations can find a span of the application's by ID
 )
 
 // Request is what the application asked for, as it crosses to the shard.

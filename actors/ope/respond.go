@@ -5,6 +5,7 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -19,7 +20,7 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 		p.env.Counters.BadID++
 		return nil
 	}
-	t.begin(p.Orders.Get(&Request{}), l, 0)
+	t.begin(p.Orders.Get(&Request{}, p.env.Sh.Now()), l, 0)
 	t.slot.Control = true
 	t.rawAddr, t.connID = false, false
 	t.peerID, t.hasPeer = id, true
@@ -68,6 +69,11 @@ func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 		t.x.src[t.x.nsrc] = f.Mem
 		t.x.nsrc++
 	}
+	proto := ShortRead
+	if pkt.Type == wire.TypeLongCTSRTR {
+		proto = LongCTSRead
+	}
+	t.noteAnswering(trail.TargetRead, proto, pkt.Length, pkt.RecvID)
 	first := min(uint64(p.env.MTU-wire.READRSPLen), window)
 	t.respond(&Shape{Proto: ReadResponse, Total: pkt.Length, End: pkt.Length, Seg: int(first), Parts: 1, Window: window})
 }
@@ -93,6 +99,11 @@ func (p *Pools) RespondAtomic(pkt *peer.Packet, n int, fill func([]byte) error) 
 		}
 	}
 	t.ord.Req.Buf = t.x.block
+	proto := FetchAtomic
+	if pkt.Type == wire.TypeCompareRTA {
+		proto = CompareAtomic
+	}
+	t.noteAnswering(trail.TargetAtomic, proto, uint64(n), pkt.MsgID)
 	t.respond(&Shape{Proto: AtomicResponse, Total: uint64(n), End: uint64(n), Seg: n, Parts: 1})
 	return nil
 }
@@ -106,16 +117,27 @@ func (p *Pools) SendReceipt(l *peer.Link, id uint32) {
 }
 
 // SendError tells a peer that knows PEER_ERROR of the end of an operation. Whether it
-// does is seen when its HANDSHAKE is there, which a request may have overtaken.
-func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) {
+// does is seen when its HANDSHAKE is there, which a request may have overtaken. False:
+// it will not be told.
+func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool {
 	ours := p.env.Config.Features.Has(wire.FeaturePeerError)
 	if !ours || l.Known() && !l.Can(wire.FeaturePeerError) || l.Err != nil || p.Closing {
-		return
+		return false
 	}
-	if t := p.response(l, id, 0); t != nil {
-		t.hasPeer = false // nobody is told of its own failure
-		t.x.ref, t.x.errno = ref, prov
-		t.respond(&Shape{Proto: ErrorOnly, Parts: 1})
+	t := p.response(l, id, 0)
+	if t == nil {
+		return false
+	}
+	t.hasPeer = false // nobody is told of its own failure
+	t.x.ref, t.x.errno = ref, prov
+	t.respond(&Shape{Proto: ErrorOnly, Parts: 1})
+	return true
+}
+
+// sendError tells the peer of the rxe's end.
+func (r *Rxe) sendError(prov uint32) {
+	if r.pools.SendError(r.link, wire.RefOpe, r.sendID, prov) {
+		r.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -54,6 +56,12 @@ type Rxe struct {
 	msgID      uint32
 	sendID     uint32
 	credits    uint32 // that the request wished for
+	born       clock.Time
+	moved      clock.Time // when it last got on
+	span       uint64     // in the trail: the message's, then that of the receive
+	got        uint64     // bytes in gotPackets, of which the trail is yet to tell
+	gotPackets uint32
+	gotType    wire.Type // of the first
 	tag, data  uint64
 	head, tail *peer.Packet // not copied yet
 
@@ -102,6 +110,7 @@ func (r *Rxe) Begin(pkt *peer.Packet) {
 	r.msgID, r.sendID, r.tag = pkt.MsgID, pkt.SendID, pkt.Tag
 	r.data, r.hasData, r.tagged, r.credits = pkt.Data, pkt.HasData, pkt.Tagged, pkt.Credits
 	r.head, r.tail = pkt, pkt
+	r.follow(pkt)
 	if pkt.Multi != nil {
 		pkt.Multi.Rx = r.ref
 	}
@@ -112,6 +121,8 @@ func (r *Rxe) arm(l *peer.Link) {
 	r.m.steps = &r.pools.Steps
 	r.err, r.drop, r.done, r.dc, r.rsp, r.target, r.owes = nil, false, false, false, false, false, 0
 	r.told, r.flying = 0, 0
+	r.born = r.pools.env.Sh.Now()
+	r.moved = r.born
 	l.Join(&r.member, r.ref)
 }
 
@@ -153,6 +164,10 @@ func (r *Rxe) Match(ord *Order) *Matched {
 	ord.settled()
 	r.unlisted()
 	r.ord = ord
+	if ord.Span != 0 {
+		r.pools.env.Trail.Put(ord.Span, trail.Matched, 0, r.span, 0)
+		r.span = ord.Span
+	}
 	r.told++
 	return &r.matched
 }
@@ -197,9 +212,11 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.onSent(m.Pke)
 	case *device.SlotWait:
 		r.slotWaits = false
+		r.note(trail.GoesOn, uint8(trail.ForRoom), 0, 0)
 		r.goOn()
 	case *peer.Resume:
 		r.hold.Resumed()
+		r.note(trail.GoesOn, 0, 0, 0)
 		if r.x != nil && r.x.broken != 0 {
 			r.onBroken()
 			return
@@ -228,6 +245,7 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.onAbandon(m.Err)
 	case *actor.Restarting:
 		if r.busy {
+			r.note(trail.Restarted, 0, 0, 0)
 			r.fail(ErrInternal)
 		}
 	}

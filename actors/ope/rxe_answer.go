@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -58,6 +59,9 @@ const maxCreditsAsked = 64
 func (r *Rxe) control(what owed, n uint64) bool {
 	env := r.pools.env
 	if r.link.Backoff {
+		if !r.hold.Queued() {
+			r.note(trail.Waits, uint8(trail.ForBackoff), 0, 0)
+		}
 		r.hold.Await(r.link, r.ref, true)
 		return false
 	}
@@ -67,12 +71,14 @@ func (r *Rxe) control(what owed, n uint64) bool {
 		return false
 	}
 	p.Fill(r.packet(p.Header(), what, n), nil)
+	p.Span = r.span
 	r.link.Address(p, r.ref)
 	if err := env.Q.Post(p); err != nil {
 		env.Q.Free(p)
 		r.lostPacket(err)
 		return false
 	}
+	r.noteControl(p, n)
 	r.owes &^= what
 	r.flying++
 	env.Counters.PacketsSent[p.Type()]++
@@ -145,6 +151,7 @@ func (r *Rxe) complete() {
 	if r.done {
 		return
 	}
+	r.noteReceived()
 	if r.ord == nil {
 		r.done = true
 		if r.err == nil && r.hasData && r.pools.OnWritten != nil {
@@ -167,6 +174,8 @@ func (r *Rxe) complete() {
 		res.Lost = int(r.m.Total - placed)
 		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
 	}
+	r.pools.env.Trail.Outcome(r.span, trail.Told, uint64(res.N), res.Err)
+	r.pools.Tally.Count(q.Kind, uint64(res.N), res.Err)
 	q.Sink.Done(q, res)
 	q.Token, q.Buf, q.More = nil, nil, nil
 	r.drop = true // what may still come is not for him

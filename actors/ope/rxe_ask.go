@@ -6,6 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -17,9 +18,11 @@ func (r *Rxe) Ask(ord *Order, l *peer.Link) *peer.Turn {
 	r.m.Begin(RxAsk, ProtoNone, uint64(len(ord.Req.Buf)), 0)
 	r.stored, r.msgID, r.sendID, r.tag, r.data = 0, 0, 0, 0, 0
 	r.hasData, r.tagged, r.head, r.tail = false, false, nil, nil
+	ord.Follow(r.pools.env.Trail, l)
+	r.span, r.got, r.gotPackets = ord.Span, 0, 0
 	r.member.BoundInLine()
 	t := &r.ext().turn
-	t.Link = l
+	t.Link, t.Span = l, r.span
 	t.Ask(true, !r.pools.env.Config.Era.RMANoWait)
 	return t
 }
@@ -47,6 +50,12 @@ func (r *Rxe) onGrant(p *device.Pke) {
 		return
 	}
 	_ = r.m.Step(RxAsked) // from RXE_ASK
+	r.pools.Mix.Chosen[s.Proto]++
+	ids := uint64(0)
+	if s.Proto != DirectRead {
+		ids = requestConnids(r.link)
+	}
+	r.note(trail.Chosen, uint8(s.Proto), ids, r.id)
 	r.member.Bound()
 	if s.Proto == DirectRead {
 		r.readDirect(p, s.Total)
@@ -64,11 +73,14 @@ func (r *Rxe) onGrant(p *device.Pke) {
 	r.link.Options(&h.Options, rawAddr, connID)
 	p.Fill(h.Append(p.Header()), nil)
 	r.link.Address(p, r.ref)
+	p.Span = r.span
 	if err := q.Post(p); err != nil {
 		q.Free(p)
 		r.fail(fmt.Errorf("%s: %w", s.Proto, err))
 		return
 	}
+	r.note(trail.Sent, p.Type(), 0, 1)
+	r.note(trail.Window, 0, s.Window, 0)
 	r.flying++
 	r.pools.env.Counters.PacketsSent[p.Type()]++
 }
@@ -89,13 +101,14 @@ func (r *Rxe) readDirect(p *device.Pke, total uint64) {
 		return
 	}
 	p.FillRDMA(device.WRRead, nil, x.lkey, req.Addr, uint32(req.Key))
-	p.Off = 0
+	p.Off, p.Span = 0, r.span
 	r.link.Address(p, r.ref)
 	if err := r.pools.env.Q.Post(p); err != nil {
 		r.pools.env.Q.Free(p)
 		r.fail(fmt.Errorf("%s: %w", DirectRead, err))
 		return
 	}
+	r.note(trail.Segment, uint8(device.WRRead), 0, 0)
 	r.m.Reads(0)
 }
 
@@ -111,6 +124,7 @@ func (r *Rxe) onREADRSP(p *peer.Packet) {
 		return
 	}
 	r.rsp, r.sendID = true, id
+	r.note(trail.Answer, uint8(wire.TypeREADRSP), 0, 1)
 	r.checkComplete()
 	r.goOn()
 }
@@ -140,7 +154,7 @@ func (r *Rxe) Write(pkt *peer.Packet, to []Target) *Matched {
 func (p *Pools) dropWrite(r *Rxe, pkt *peer.Packet) {
 	r.head, r.tail = nil, nil
 	if r.m.Proto != EagerWrite {
-		p.SendError(r.link, wire.RefOpe, r.sendID, uint32(errno.ProvRMAAddr))
+		r.sendError(uint32(errno.ProvRMAAddr))
 	}
 	pkt.Free()
 	_ = r.m.Step(RxFail) // from RXE_INIT

@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -39,6 +40,9 @@ func (r *Rxe) onBroken() {
 		return
 	}
 	if r.m.Proto != DirectRead && !r.link.Known() && r.link.Err == nil && !r.drop {
+		if !r.hold.Queued() {
+			r.note(trail.Waits, uint8(trail.ForHandshake), 0, 0)
+		}
 		r.hold.Await(r.link, r.ref, false) // HANDSHAKE says what the sender understands
 		return
 	}
@@ -68,7 +72,7 @@ func (r *Rxe) endReading(err error, s device.Status) {
 	}
 	if r.m.Proto != DirectRead && r.link.Err == nil {
 		if r.link.Can(wire.FeaturePeerError) {
-			r.pools.SendError(r.link, wire.RefOpe, r.sendID, uint32(s))
+			r.sendError(uint32(s))
 		} else {
 			r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
 				Err: fmt.Errorf("%w: it cannot be told that its memory was not read: %w", peer.ErrPeerFailed, err), Tell: true,

@@ -6,6 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -19,6 +20,7 @@ func (r *Rxe) onUnexpected() {
 		return // matched already, by a receive posted in the same turn
 	}
 	_ = r.m.Step(RxNoRecv) // from RXE_INIT
+	r.note(trail.Unexpected, 0, 0, 0)
 	r.charged = true
 	if !r.link.Hold(unexpectedCost) {
 		r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
@@ -47,9 +49,16 @@ func (r *Rxe) keep(p *peer.Packet) {
 	}
 }
 
+// gotOn notes that there was progress.
+func (r *Rxe) gotOn() {
+	r.moved = r.pools.env.Sh.Now()
+	r.member.GotOn()
+}
+
 // onMatched: there is a place for the data. What came already goes there.
 func (r *Rxe) onMatched() {
 	r.told--
+	r.moved = r.pools.env.Sh.Now()
 	if r.m.State == RxErr {
 		r.settle() // the peer failed while the match was under way
 		return
@@ -93,7 +102,7 @@ func (r *Rxe) onPacket(p *peer.Packet) {
 		r.strange(p)
 		return
 	}
-	r.member.GotOn()
+	r.gotOn()
 	switch {
 	case p.Type == wire.TypePeerError:
 		r.onAborted(p)
@@ -147,6 +156,7 @@ func (r *Rxe) onSegment(p *peer.Packet) {
 func (r *Rxe) onAborted(p *peer.Packet) {
 	err := remoteError(p.Errno)
 	p.Free()
+	r.note(trail.Answer, uint8(wire.TypePeerError), 0, 1)
 	r.pools.env.Counters.Aborted++
 	r.owes, r.rsp = 0, false // a responder waits for nothing any more
 	r.end(err)
@@ -168,6 +178,7 @@ func (r *Rxe) take(p *peer.Packet) bool {
 		return false
 	}
 	r.place(p.Offset, p.Payload)
+	r.noteData(p)
 	p.Free()
 	return true
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
-	"github.com/efactor/efactor/wire"
+	"github.com/efactor/efactor/actors/trail"
 )
 
 // fail ends the operation. If a receive has matched it, that gets the error. A
@@ -43,7 +43,7 @@ func (r *Rxe) end(err error) {
 	}
 	r.owes = 0
 	if r.asks() && r.rsp && r.link.Err == nil { // the responder waits for CTS
-		r.pools.SendError(r.link, wire.RefOpe, r.sendID, uint32(errno.ProvPeerAborted))
+		r.sendError(uint32(errno.ProvPeerAborted))
 	}
 	_ = r.m.Step(RxFail) // from every state before RXE_DONE
 	r.discharge()
@@ -134,7 +134,7 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 		r.onCancel(&Cancel{ID: r.RequestID(), Err: ErrRegionClosed})
 	case r.m.State < RxAnswer: // else all is there, and the peer is yet to be told
 		if r.m.Proto != EagerWrite { // which nobody waits for
-			r.pools.SendError(r.link, wire.RefOpe, r.sendID, uint32(errno.ProvRMAAddr))
+			r.sendError(uint32(errno.ProvRMAAddr))
 		}
 		r.end(ErrRegionClosed)
 	}
@@ -146,6 +146,9 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 }
 
 func (r *Rxe) release() {
+	r.noteReceived()
+	r.pools.env.Trail.Outcome(r.span, trail.End, min(r.m.Got+r.m.read, r.m.Total), r.err)
+	r.span = 0
 	if r.x != nil {
 		x := r.x
 		r.x = nil

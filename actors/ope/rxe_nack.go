@@ -6,6 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -61,6 +62,8 @@ func (r *Rxe) onReplaced(p *peer.Packet) {
 	r.x.nacked = false
 	r.sendID, r.dc = p.SendID, p.Type.IsDC()
 	r.m.Replace(protoOf(p.Type))
+	r.pools.Mix.Served[r.m.Proto]++
+	r.note(trail.Chosen, uint8(r.m.Proto), theirs(r.link), r.msgID)
 	p.Free()
 	r.goOn()
 }

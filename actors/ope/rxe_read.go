@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -68,6 +69,9 @@ func (r *Rxe) pumpReads() {
 }
 
 func (r *Rxe) await() {
+	if !r.slotWaits {
+		r.note(trail.Waits, uint8(trail.ForRoom), 0, 0)
+	}
 	r.slotWaits = true
 	r.pools.env.Q.AwaitSlot(&r.slot)
 }
@@ -82,7 +86,7 @@ func (r *Rxe) postRead(p *device.Pke, off, most uint64) bool {
 		return false
 	}
 	p.FillRDMA(device.WRRead, local, lkey, src.Addr+at, uint32(src.Key))
-	p.Off = off
+	p.Off, p.Span = off, r.span
 	r.link.Address(p, r.ref)
 	if err := env.Q.Post(p); err != nil {
 		if x.bouncing {
@@ -91,6 +95,8 @@ func (r *Rxe) postRead(p *device.Pke, off, most uint64) bool {
 		r.endReading(fmt.Errorf("%s: %w", r.m.Proto, err), device.StatusQPInternal)
 		return false
 	}
+	r.noteReceived()
+	r.note(trail.Segment, uint8(device.WRRead), off, uint32(len(local)))
 	r.m.Reads(uint64(len(local)))
 	return true
 }
@@ -122,6 +128,7 @@ func (r *Rxe) local(off, most uint64) ([]byte, uint32) {
 				x.inLine = true
 				b.line = append(b.line, r)
 				r.told++ // until it is this operation's turn
+				r.note(trail.Waits, uint8(trail.ForMemory), 0, 0)
 			}
 			return nil, 0
 		}
@@ -147,11 +154,12 @@ func (r *Rxe) onRead(p *device.Pke) {
 		return // the queue pair was closed meanwhile
 	}
 	r.link.Heard()
-	r.member.GotOn()
+	r.gotOn()
 	if r.x.bouncing {
 		r.place(p.Off, data)
 		r.unbounce(data)
 	}
+	r.note(trail.SegmentDone, uint8(device.WRRead), p.Off, uint32(len(data)))
 	r.m.ReadDone(uint64(len(data)))
 	if r.x.broken != 0 {
 		r.onBroken()
@@ -164,6 +172,7 @@ func (r *Rxe) unbounce(p []byte) {
 	for next := b.next(); next != nil; next = b.next() {
 		next.told--
 		next.x.inLine = false
+		next.note(trail.GoesOn, uint8(trail.ForMemory), 0, 0)
 		if next.m.State.over() { // it failed while it waited
 			next.settle()
 			continue

@@ -1,5 +1,12 @@
 package ope
 
+// Mix counts operations by subprotocol: those chosen here, first choices and what took
+// their place, and those that peers chose for what they sent or asked for. Written on
+// the shard.
+type Mix struct {
+	Chosen, Served [NumProtos]uint64
+}
+
 // Steps counts what the machines of an endpoint's operations did: how often each
 // event came in each state. Written on the shard.
 type Steps struct {

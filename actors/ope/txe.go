@@ -5,6 +5,8 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -43,6 +45,8 @@ type Txe struct {
 
 	peerID uint32 // the other side's recv_id, or of a response its id of the request
 
+	moved clock.Time // when it last got on
+
 	ord  *Order // nil between uses
 	link *peer.Link
 	m    Tx
@@ -79,6 +83,8 @@ func (t *Txe) Arm(ord *Order, l *peer.Link) *peer.Turn {
 		q.Flags &^= Deliver // nobody waits for it
 	}
 	t.begin(ord, l, uint64(len(q.Buf)))
+	ord.Follow(t.pools.env.Trail, l)
+	t.turn.Span = ord.Span
 	era := &t.pools.env.Config.Era
 	turn := &t.turn
 	switch q.Kind {
@@ -104,7 +110,14 @@ func (t *Txe) begin(ord *Order, l *peer.Link, total uint64) {
 	t.hasPeer, t.farewell, t.reads = false, false, false
 	t.slot.Control = false
 	t.turn.Link = l
+	t.moved = t.pools.env.Sh.Now()
 	l.Join(&t.member, t.ref)
+}
+
+// gotOn notes that there was progress.
+func (t *Txe) gotOn() {
+	t.moved = t.pools.env.Sh.Now()
+	t.member.GotOn()
 }
 
 // Link is the txe's peer, nil between uses.
@@ -130,10 +143,12 @@ func (t *Txe) Receive(ctx actor.Context) {
 		t.onPacket(m.Pkt)
 	case *device.SlotWait:
 		t.slotWaits = false
+		t.note(trail.GoesOn, uint8(trail.ForRoom), 0, 0)
 		t.pump(nil)
 		t.settle()
 	case *peer.Resume:
 		t.hold.Resumed()
+		t.note(trail.GoesOn, 0, 0, 0)
 		t.pump(nil)
 		t.settle()
 	case *continueMsg:
@@ -166,6 +181,7 @@ func (t *Txe) Receive(ctx actor.Context) {
 // onSent: a packet arrived at the peer.
 func (t *Txe) onSent(p *device.Pke) {
 	n, req, runt := p.Bytes, t.isREQ(p), isRunt(p)
+	kind, off := p.Kind(), p.Off
 	t.pools.env.Q.Free(p)
 	if !t.busy {
 		return // the queue pair was closed meanwhile
@@ -174,10 +190,16 @@ func (t *Txe) onSent(p *device.Pke) {
 		t.link.Arrived()
 	}
 	t.link.Heard()
-	t.member.GotOn()
+	t.gotOn()
 	if err := t.m.Ack(n); err != nil {
 		t.fail(err)
 		return
+	}
+	switch {
+	case kind == device.WRWrite:
+		t.note(trail.SegmentDone, uint8(kind), off, uint32(n))
+	case t.m.Flying == 0:
+		t.note(trail.Acked, 0, t.m.Acked, 0)
 	}
 	if runt && t.x != nil {
 		t.x.runtOver(t.link, n)

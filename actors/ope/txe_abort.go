@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -40,13 +41,19 @@ func (t *Txe) lostID(err error) {
 // sayFarewell sends PEER_ERROR: with the other side's id if it gave us one, else
 // with the msg_id, of which it may have seen nothing.
 func (t *Txe) sayFarewell() {
-	prov := uint32(errno.ProvPeerAborted)
 	switch {
 	case t.hasPeer:
-		t.pools.SendError(t.link, wire.RefOpe, t.peerID, prov)
+		t.sendAborted(wire.RefOpe, t.peerID)
 	case t.m.Acked == 0 && !t.nacked:
-		t.pools.SendError(t.link, wire.RefMsgIDSkip, t.turn.MsgID, prov)
+		t.sendAborted(wire.RefMsgIDSkip, t.turn.MsgID)
 	default:
-		t.pools.SendError(t.link, wire.RefMsgID, t.turn.MsgID, prov)
+		t.sendAborted(wire.RefMsgID, t.turn.MsgID)
+	}
+}
+
+// sendAborted tells the peer of the txe's end.
+func (t *Txe) sendAborted(ref wire.RefKind, id uint32) {
+	if t.pools.SendError(t.link, ref, id, uint32(errno.ProvPeerAborted)) {
+		t.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -18,11 +19,12 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 		pkt.Free()
 		return
 	}
-	t.member.GotOn()
+	t.gotOn()
 	var err error
 	switch pkt.Type {
 	case wire.TypeCTS:
 		if err = t.m.CTS(pkt.Granted); err == nil {
+			t.note(trail.Window, 1, pkt.Granted, 0)
 			t.peerID, t.hasPeer = pkt.RecvID, true
 			if t.x != nil && t.x.doomed {
 				t.m.Fail()
@@ -47,10 +49,14 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 	default:
 		err = ErrViolation
 	}
+	answer := pkt.Type
 	pkt.Free()
 	if err != nil {
 		env.Counters.BadLength++
 		return
+	}
+	if answer != wire.TypeCTS && answer != wire.TypeReadNACK {
+		t.note(trail.Answer, uint8(answer), 0, 1)
 	}
 	t.pump(nil)
 	t.settle()
@@ -111,11 +117,12 @@ func (t *Txe) onNACK() error {
 	if t.err != nil && t.m.State == TxAwait && t.m.Proto.readBased() {
 		// Its caller has left, and with him the data.
 		t.pools.env.Counters.NACKsRecv++
+		t.note(trail.Answer, uint8(wire.TypeReadNACK), 0, 1)
 		t.m.Fail()
 		switch {
 		case !t.spent: // the target has ended the write already
 		case t.link.Can(wire.FeaturePeerError):
-			t.pools.SendError(t.link, wire.RefMsgID, t.turn.MsgID, uint32(errno.ProvPeerAborted))
+			t.sendAborted(wire.RefMsgID, t.turn.MsgID)
 		default:
 			t.lostID(t.err)
 		}
@@ -125,6 +132,8 @@ func (t *Txe) onNACK() error {
 		return err
 	}
 	t.pools.env.Counters.NACKsRecv++
+	t.note(trail.Answer, uint8(wire.TypeReadNACK), 0, 1)
+	t.chose()
 	t.nacked = true
 	t.rawAddr, t.connID = t.link.Optional()
 	t.notReading()

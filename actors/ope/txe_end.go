@@ -2,6 +2,7 @@ package ope
 
 import (
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 )
 
 // onLost: a packet will never arrive; the operation failed for good, and the other
@@ -93,12 +94,16 @@ func (t *Txe) complete() {
 	if t.err != nil {
 		r.N = int(t.m.Acked)
 	}
+	t.pools.env.Trail.Outcome(t.turn.Span, trail.Told, uint64(r.N), t.err)
+	t.pools.Tally.Count(t.ord.Req.Kind, uint64(r.N), t.err)
 	t.ord.Req.Sink = nil
 	s.Done(&t.ord.Req, r)
 	t.ord.Req.Token = nil
 }
 
 func (t *Txe) release() {
+	t.pools.env.Trail.Outcome(t.turn.Span, trail.End, t.m.Acked, t.err)
+	t.turn.Span = 0
 	t.notReading()
 	if x := t.x; x != nil {
 		t.x = nil
@@ -120,5 +125,6 @@ func (t *Txe) panicked() {
 	if !t.busy {
 		return
 	}
+	t.note(trail.Restarted, 0, 0, 0)
 	t.fail(ErrInternal)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/mr"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -41,6 +42,7 @@ func (t *Txe) choose() error {
 	if t.isShort(&h) {
 		n := uint64(len(q.Buf))
 		t.m.Start(&Shape{Proto: Eager, Total: n, End: n, Seg: len(q.Buf), Parts: 1})
+		t.chose()
 		return nil
 	}
 	f := Facts{
@@ -66,6 +68,7 @@ func (t *Txe) choose() error {
 		}
 	}
 	t.m.Start(&s)
+	t.chose()
 	if s.Proto.readBased() {
 		t.reads = true
 		t.pools.reads++
@@ -127,6 +130,7 @@ func (t *Txe) notReading() {
 // packets. p is a packet entry to use first, or nil.
 func (t *Txe) pump(p *device.Pke) {
 	env := t.pools.env
+	var sent sentBatch
 	for n := 0; ; n++ {
 		seg, ok := t.m.Next(env.MTU - t.pools.dataHeader())
 		if !ok {
@@ -134,6 +138,11 @@ func (t *Txe) pump(p *device.Pke) {
 		}
 		shy := seg.Data && !t.link.Handshaken || t.m.Proto == ErrorOnly && !t.link.Known()
 		if t.link.Backoff || shy {
+			why := trail.ForBackoff
+			if !t.link.Backoff {
+				why = trail.ForHandshake
+			}
+			t.noteWaits(&sent, t.hold.Queued(), why)
 			t.hold.Await(t.link, t.ref, !shy)
 			break
 		}
@@ -150,17 +159,21 @@ func (t *Txe) pump(p *device.Pke) {
 		}
 		if p == nil {
 			if p = env.Q.Alloc(); p == nil {
+				t.noteWaits(&sent, t.slotWaits, trail.ForRoom)
 				t.slotWaits = true
 				env.Q.AwaitSlot(&t.slot)
 				break
 			}
 		}
 		if err := t.post(p, seg); err != nil {
+			t.noteSent(&sent)
 			t.fail(err)
 			break
 		}
+		sent.add(p)
 		p = nil
 	}
+	t.noteSent(&sent)
 	if p != nil {
 		env.Q.Free(p)
 	}
@@ -179,6 +192,9 @@ func (t *Txe) post(p *device.Pke, seg Segment) error {
 		t.fill(p, seg)
 	}
 	t.link.Address(p, t.ref)
+	if p.Span = t.turn.Span; p.Kind() != device.WRSend {
+		t.note(trail.Segment, uint8(p.Kind()), seg.Off, uint32(seg.Len))
+	}
 	if t.m.Proto == Headerless {
 		p.To(t.link.AH, uint16(t.link.UserQP.QPN), t.link.UserQP.QKey)
 	}

@@ -43,7 +43,10 @@ func (p *Peer) skip(pkt *Packet) {
 		p.env.Sh.Tell(p.env.Endpoint, pkt.Arrive())
 		return
 	}
-	for q := p.window.Take(pkt.MsgID); q != nil; {
+	held := p.window.Held()
+	q := p.window.Take(pkt.MsgID)
+	p.env.Mem.Early -= int64(held - p.window.Held())
+	for q != nil {
 		next := q.Next
 		q.Next = nil
 		q.Free()

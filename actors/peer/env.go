@@ -6,6 +6,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
@@ -25,6 +26,7 @@ type Env struct {
 	Counters Counters
 	Mem      Memory
 	Log      *slog.Logger // never nil
+	Trail    *trail.Log   // nil: nobody follows what happens
 }
 
 // OpTable finds an operation by the id that was given to the peer on the wire.
@@ -83,8 +85,9 @@ func (c Config) WithDefaults() Config {
 // Memory counts what an endpoint holds that nobody asked for: packets out of
 // order and unexpected messages.
 type Memory struct {
-	Held int64 // bytes
-	Peak int64
+	Held  int64 // bytes
+	Peak  int64
+	Early int64 // packets that wait for their turn in the order of messages
 }
 
 func (e *Env) now() clock.Time { return e.Sh.Now() }

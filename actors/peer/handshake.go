@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -45,6 +46,7 @@ func (p *Peer) sendHandshake() {
 	}
 	p.handshake = handshakeSent
 	p.env.Counters.HandshakesSent++
+	p.env.Trail.Put(p.link.Span, trail.HandshakeSent, 0, h.Features[0], h.DeviceVersion)
 }
 
 // onHandshake learns what the peer can do and wants (§2.1). A second one is
@@ -71,6 +73,7 @@ func (p *Peer) onHandshake(b []byte) {
 		l.Features.Clear(wire.FeatureRDMAWrite)
 	}
 	l.Handshaken = true
+	p.env.Trail.Put(l.Span, trail.HandshakeReceived, 0, h.Features[0], h.DeviceVersion)
 	l.known()
 	p.resume()
 	p.serveLine()

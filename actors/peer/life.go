@@ -1,9 +1,11 @@
 package peer
 
 import (
+	"errors"
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -124,6 +126,7 @@ func (p *Peer) fail(err error, tell bool) {
 	if p.backingOff != nil {
 		sh.StopTimer(&p.backingOff.timer)
 	}
+	p.env.Trail.Outcome(p.link.Span, trail.PeerEnd, 0, err)
 	sh.StopTimer(&p.watchMsg.timer)
 	p.link.Backoff = false
 	for t := p.lineHead; t != nil; {
@@ -141,6 +144,7 @@ func (p *Peer) fail(err error, tell bool) {
 	p.rnrHead, p.rnrTail = nil, nil
 	p.link.Each(func(op shard.Ref) { sh.Tell(op, &Fail{Link: p.link, Err: err}) })
 	p.resume()
+	p.env.Mem.Early -= int64(p.window.Held())
 	p.window.Drain((*Packet).Free)
 	clear(p.nacked)
 	for id, m := range p.multi {
@@ -151,6 +155,10 @@ func (p *Peer) fail(err error, tell bool) {
 	}
 	if tell {
 		p.env.Counters.PeersFailed++
+		var s *StatusError
+		if errors.Is(err, ErrSilent) || errors.As(err, &s) && s.Status == device.StatusUnresponsive {
+			p.env.Counters.PeersSilent++
+		}
 		sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err})
 	}
 }

@@ -22,6 +22,8 @@ type Link struct {
 	QPN    uint16
 	QKey   uint32 // the peer's connid (§4.4)
 
+	Span uint64 // in Env.Trail, 0 if there is none
+
 	Handshaken bool // HANDSHAKE came; Features is what it said
 	Features   wire.Features
 	Backoff    bool  // RNR: post nothing
@@ -39,6 +41,7 @@ type Link struct {
 	Runt      int    // bytes of runting reads under way, counted by operations
 
 	env     *Env
+	of      *Peer
 	watched bool       // the peer looks after operations in progress
 	heard   clock.Time // last sign of life
 	held    int64      // bytes held for this peer

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
@@ -15,10 +16,12 @@ type Turn struct {
 	MsgID uint32
 	NoID  bool // it takes no msg_id: writes and reads are in no order (§3.3)
 	Await bool // only once the peer's features are known
+	Span  uint64
 
 	need   uint8 // 1 more than the feature that the peer must have, 0: none
 	listed bool  // the peer has it in its line
 	owed   bool  // the peer has yet to answer
+	waits  trail.Reason
 	submit Submit
 	grant  Grant
 	next   *Turn
@@ -48,7 +51,7 @@ type Grant struct {
 // Submit is t as a message to the peer.
 func (t *Turn) Submit() *Submit {
 	t.submit.Turn, t.grant.Turn = t, t
-	t.owed = true
+	t.owed, t.waits = true, 0
 	return &t.submit
 }
 
@@ -97,9 +100,9 @@ type Withdrawn struct {
 type Hold struct {
 	shard.Message
 	Op     shard.Ref
-	AnyOf  bool // control packets need no HANDSHAKE
 	resume Resume
 	next   *Hold
+	AnyOf  bool // control packets need no HANDSHAKE
 	queued bool
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -66,12 +67,16 @@ func New(env *Env, l *Link) *Peer {
 	l.heard = env.now()
 	l.floor = env.Config.MsgIDBase
 	l.Self = l.Addr == env.Addr
-	return &Peer{
+	l.Span = env.Trail.Next()
+	env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
+	env.Trail.Locate(l.Span, &l.Addr)
+	l.of = &Peer{
 		env: env, link: l,
 		nextID:  env.Config.MsgIDBase,
 		window:  NewWindow(env.Config.RecvWindow, env.Config.MsgIDBase),
 		backoff: Backoff{Initial: env.Config.RNRInitial, Max: env.Config.RNRMax},
 	}
+	return l.of
 }
 
 // Receive is the peer's message switch.
@@ -116,6 +121,7 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.hsWait.Control = true
 	case *actor.Restarting:
 		// A panic in a handler: what was in progress cannot be trusted.
+		p.env.Trail.Put(p.link.Span, trail.Restarted, 0, 0, 0)
 		p.fail(fmt.Errorf("%w: the actor of the peer was restarted", ErrPeerFailed), true)
 	case *actor.Stopped:
 		p.fail(ErrStopped, false)

@@ -93,6 +93,7 @@ func (p *Peer) place(pkt *Packet) {
 // keep copies a packet that came too early out of its receive slot.
 func (p *Peer) keep(pkt *Packet) {
 	p.env.Counters.OutOfOrder++
+	p.env.Mem.Early++
 	if !pkt.Own() {
 		p.overMemory()
 	}
@@ -119,7 +120,9 @@ func (p *Peer) inOrder(pkt *Packet) {
 			}
 			pkt = next
 		}
+		held := p.window.Held()
 		pkt = p.window.Advance()
+		p.env.Mem.Early -= int64(held - p.window.Held())
 	}
 }
 

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -28,6 +29,7 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 // onRNR sends the packet again: at once the first time, after back-off if it was
 // refused again.
 func (p *Peer) onRNR(pke *device.Pke) {
+	p.env.Trail.Put(pke.Span, trail.RNR, pke.Type(), 0, 0)
 	if !pke.Resent && !p.link.Backoff {
 		pke.Resent, pke.Watch = true, true
 		p.resend(pke)
@@ -38,6 +40,7 @@ func (p *Peer) onRNR(pke *device.Pke) {
 	}
 	pke.Resent = true
 	pke.Next = nil
+	p.env.Trail.Put(pke.Span, trail.Waits, uint8(trail.ForBackoff), 0, 0)
 	if p.rnrTail == nil {
 		p.rnrHead = pke
 	} else {
@@ -63,7 +66,9 @@ func (p *Peer) enterBackoff() {
 	}
 	b := p.backingOff
 	b.since = p.env.now()
-	p.env.Sh.StartTimer(&b.timer, p.backoff.Next(p.env.Sh.Rand()), p.link.Peer, b)
+	d := p.backoff.Next(p.env.Sh.Rand())
+	p.env.Sh.StartTimer(&b.timer, d, p.link.Peer, b)
+	p.env.Trail.Put(p.link.Span, trail.BackoffBegin, 0, uint64(d), 0)
 }
 
 // leaveBackoff ends back-off, on its timer or because a packet got through.
@@ -74,12 +79,15 @@ func (p *Peer) leaveBackoff() {
 	}
 	p.env.Sh.StopTimer(&p.backingOff.timer)
 	p.link.Backoff = false
-	p.env.Counters.BackoffNanos += uint64(p.env.now().Sub(p.backingOff.since))
+	lasted := uint64(p.env.now().Sub(p.backingOff.since))
+	p.env.Counters.BackoffNanos += lasted
+	p.env.Trail.Put(p.link.Span, trail.BackoffEnd, 0, lasted, 0)
 	pke := p.rnrHead
 	p.rnrHead, p.rnrTail = nil, nil
 	for pke != nil {
 		next := pke.Next
 		pke.Next = nil
+		p.env.Trail.Put(pke.Span, trail.GoesOn, uint8(trail.ForBackoff), 0, 0)
 		p.resend(pke)
 		pke = next
 	}

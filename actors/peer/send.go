@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -24,17 +25,22 @@ func (p *Peer) onSubmit(t *Turn) {
 	}
 	p.lineTail = t
 	p.serveLine()
+	if t.listed && t != p.lineHead {
+		p.waits(t, trail.ForTurn)
+	}
 }
 
 // serveLine grants turns in order while packets may be posted and the send queue
 // has room: a msg_id is spent only on a packet that can go out.
 func (p *Peer) serveLine() {
 	for p.lineHead != nil {
+		t := p.lineHead
 		if p.link.Backoff {
+			p.waits(t, trail.ForBackoff)
 			return
 		}
-		t := p.lineHead
 		if (t.Await || p.env.Config.WaitHandshake) && !p.link.Known() {
+			p.waits(t, trail.ForHandshake)
 			p.ask()
 			return
 		}
@@ -48,10 +54,12 @@ func (p *Peer) serveLine() {
 			t.NoID = true // what goes without a header has no place in an order
 		}
 		if !t.NoID && !p.link.mayRun(p.nextID) {
+			p.waits(t, trail.ForArrival)
 			return
 		}
 		pke := p.env.Q.Alloc()
 		if pke == nil {
+			p.waits(t, trail.ForRoom)
 			p.env.Q.AwaitSlot(&p.slotWait)
 			return
 		}
@@ -63,6 +71,14 @@ func (p *Peer) serveLine() {
 		p.asked = true // what goes out will be answered
 		t.grant.Pke = pke
 		p.env.Sh.Tell(t.Op, &t.grant)
+	}
+}
+
+// waits notes what the first in the line waits for.
+func (p *Peer) waits(t *Turn, why trail.Reason) {
+	if t.waits != why {
+		t.waits = why
+		p.env.Trail.Put(t.Span, trail.Waits, uint8(why), 0, 0)
 	}
 }
 
@@ -157,6 +173,7 @@ func (p *Peer) resume() {
 // post gives a packet of the peer's own to the device.
 func (p *Peer) post(pke *device.Pke, header []byte) bool {
 	pke.Fill(header, nil)
+	pke.Span = p.link.Span
 	p.link.Address(pke, shard.Ref{})
 	pke.Watch = true // its end is a sign of life
 	p.env.Counters.PacketsSent[header[0]]++
@@ -184,5 +201,6 @@ func (p *Peer) solicit() {
 	p.link.Options(&rtw.Options, rawAddr, connID)
 	if p.probing = p.post(pke, rtw.Append(pke.Header())); p.probing {
 		p.env.Counters.Probes++
+		p.env.Trail.Put(p.link.Span, trail.Probe, 0, 0, 0)
 	}
 }

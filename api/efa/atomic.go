@@ -3,6 +3,8 @@ package efa
 import (
 	"fmt"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/wire"
@@ -69,9 +71,10 @@ type AtomicReq struct {
 	Quiet   bool
 	Level   Level // UpdateForm; 0: the endpoint's default
 	Token   any
+	Parent  trace.SpanContext
 }
 
-func (*AtomicReq) request() {}
+func (r *AtomicReq) parent() *trace.SpanContext { return &r.Parent }
 
 // QueryAtomic tells whether there is the operation on elements of type t in a form,
 // and how many elements it takes at most (fi_query_atomic).

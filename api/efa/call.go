@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -48,6 +50,9 @@ func (e *Endpoint) do(ctx context.Context, req *ope.Request) (Message, error) {
 	c.sig.Reset()
 	req.Sink = c
 	req.ID = e.lastID.Add(1)
+	if e.tele != nil {
+		e.traced(req, trace.SpanContextFromContext(ctx))
+	}
 	e.submit(req)
 	ended := e.sh.Wait(ctx, &c.sig)
 	if ended != nil && !c.sig.IsSet() {

@@ -51,9 +51,11 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 			TotalMemory: p.TotalMemory, Features: policy.Features(&info), HostID: p.HostID,
 			Homogeneous: p.Homogeneous, Era: talk, WaitHandshake: p.WaitHandshake,
 		},
-		OnEvent: c.onEvent, OnWritten: c.onWritten, WrittenRoom: c.writtenRoom, OnFlush: c.onFlush, Log: c.log,
+		OnEvent: c.onEvent, OnWritten: c.onWritten, WrittenRoom: c.writtenRoom, OnFlush: c.onFlush, OnEnd: c.onEnd,
+		Log: c.log, Trail: c.follow(),
 	})
 	if err != nil {
+		c.unfollow(false)
 		return fmt.Errorf("efa: enable: %w", err)
 	}
 	c.act = act

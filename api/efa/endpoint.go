@@ -9,6 +9,7 @@ import (
 
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/telemetry"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -36,6 +37,8 @@ type core struct {
 	events events
 
 	injectTo ope.Sink
+	tele     *telemetry.Source // nil: nobody observes; set by Enable
+	last     *telemetry.Sample // of the counters, when it has ended
 }
 
 // The states of an endpoint, in their order.
@@ -145,7 +148,9 @@ func (c *core) close(ctx context.Context) error {
 	c.rx.close()
 	var err error
 	if was == enabled || was == draining {
-		if err = c.act.Close(ctx); errors.Is(err, shard.ErrClosed) {
+		err = c.act.Close(ctx)
+		c.unfollow(err == nil)
+		if errors.Is(err, shard.ErrClosed) {
 			err = nil
 		}
 	}

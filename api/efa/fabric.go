@@ -1,14 +1,17 @@
 package efa
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/actors/telemetry"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -25,6 +28,9 @@ type Config struct {
 	DeviceName string
 	// Logger gets warnings and what an operator must know; nil: nothing.
 	Logger *slog.Logger
+	// Telemetry has the providers of OpenTelemetry, if there are to be traces and
+	// metrics.
+	Telemetry Telemetry
 }
 
 // OpenDevice opens a device by name:
@@ -77,6 +83,9 @@ type Fabric struct {
 	own    bool
 	scheme string
 	log    *slog.Logger
+	tele   *telemetry.Collector // nil: nothing is observed
+
+	regions, registered atomic.Int64 // memory regions, open and ever
 
 	mu      sync.Mutex
 	domains int
@@ -97,6 +106,12 @@ func Open(cfg Config) (*Fabric, error) {
 		f.dev, f.own = dev, true
 	}
 	f.scheme = schemeOf(f.dev.Info().Name)
+	if err := f.observe(&cfg.Telemetry); err != nil {
+		if f.own {
+			_ = f.dev.Close() // the first error says what is wrong
+		}
+		return nil, fmt.Errorf("efa: open: %w", err)
+	}
 	return f, nil
 }
 
@@ -138,10 +153,13 @@ func (f *Fabric) Close() error {
 	if f.domains > 0 {
 		return fmt.Errorf("%w: %d domains of the fabric are open", ErrBusy, f.domains)
 	}
-	if f.closed || !f.own {
-		f.closed = true
+	if f.closed {
 		return nil
 	}
 	f.closed = true
-	return f.dev.Close()
+	err := f.tele.Shutdown()
+	if f.own {
+		err = errors.Join(err, f.dev.Close())
+	}
+	return err
 }

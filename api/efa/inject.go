@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -32,6 +34,9 @@ func (e *Endpoint) inject(ctx context.Context, req *ope.Request) error {
 	}
 	req.Sink = e.injectTo
 	req.ID = e.lastID.Add(1)
+	if e.tele != nil {
+		e.traced(req, trace.SpanContextFromContext(ctx))
+	}
 	e.own(req)
 	e.submit(req)
 	return nil

@@ -125,6 +125,8 @@ func (d *Domain) register(a Access, from func(device.Access) (device.MR, error))
 		d.leave(&d.memory)
 		return nil, fmt.Errorf("%w: %w", registerErrno(err), err)
 	}
+	d.fab.regions.Add(1)
+	d.fab.registered.Add(1)
 	m := &MemoryRegion{dom: d, mem: dev.Bytes(), access: a, region: d.regions.Add(dev, table)}
 	m.region.OnIdle = m.onIdle
 	m.remote = Remote{Addr: m.region.Addr(), Len: uint64(len(m.mem)), Key: m.region.Key()}

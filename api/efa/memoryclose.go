@@ -45,6 +45,7 @@ func (m *MemoryRegion) Close() error {
 		}
 		m.unpin()
 		m.dom.leave(&m.dom.memory)
+		m.dom.fab.regions.Add(-1)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -34,6 +34,9 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	req.Sink = (*opSink)(op)
 	req.ID = e.lastID.Add(1)
 	op.id = OpID(req.ID)
+	if e.tele != nil {
+		e.traced(&req, *r.parent())
+	}
 	e.own(&req)
 	if !e.act.Submit(&req) {
 		e.disown(&req)

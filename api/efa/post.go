@@ -3,6 +3,8 @@ package efa
 import (
 	"fmt"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -10,7 +12,9 @@ import (
 // *AtomicReq. The struct is copied at the call and may be used again at once; the
 // buffers, and the pieces of Bufs that are to be filled, are lent until the
 // completion.
-type Request interface{ request() }
+type Request interface {
+	parent() *trace.SpanContext
+}
 
 // SendReq is a message to send.
 type SendReq struct {
@@ -26,6 +30,9 @@ type SendReq struct {
 	Quiet   bool  // see [Quiet]
 	Level   Level // 0: the endpoint's default
 	Token   any   // comes back in the completion; nil: that of the view
+	// Parent is the span that the operation is part of, if somebody looks, see
+	// [Telemetry].
+	Parent trace.SpanContext
 }
 
 // RecvReq is a receive to post.
@@ -41,12 +48,13 @@ type RecvReq struct {
 	Ignore   uint64 // bits of Tag that do not matter
 	Quiet    bool
 	Token    any
+	Parent   trace.SpanContext
 }
 
 var errBothBufs = fmt.Errorf("%w: a request has Buf or Bufs, not both", ErrInvalid)
 
-func (*SendReq) request() {}
-func (*RecvReq) request() {}
+func (r *SendReq) parent() *trace.SpanContext { return &r.Parent }
+func (r *RecvReq) parent() *trace.SpanContext { return &r.Parent }
 
 // Post starts an operation and returns at once; its outcome goes to the
 // endpoint's queue for it (ErrNoCQ if there is none): RecvQueue of a receive,
@@ -62,7 +70,7 @@ func (e *Endpoint) Post(r Request) (OpID, error) {
 	if req.Kind == ope.KindRecv {
 		q, to = e.cfg.RecvQueue, e.recvTo
 	}
-	id, err := e.post(&req, q, to)
+	id, err := e.post(&req, q, to, r)
 	if err != nil {
 		putMore(&req)
 	}
@@ -102,7 +110,7 @@ func (e *Endpoint) PostBatch(rs []Request) (int, error) {
 	return len(rs), nil
 }
 
-func (e *Endpoint) post(req *ope.Request, q *Queue, to *source) (OpID, error) {
+func (e *Endpoint) post(req *ope.Request, q *Queue, to *source, r Request) (OpID, error) {
 	if q == nil {
 		return 0, fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
 	}
@@ -117,6 +125,9 @@ func (e *Endpoint) post(req *ope.Request, q *Queue, to *source) (OpID, error) {
 	}
 	req.Sink = to
 	req.ID = e.lastID.Add(1)
+	if e.tele != nil {
+		e.traced(req, *r.parent())
+	}
 	e.own(req)
 	if !e.act.Submit(req) {
 		e.disown(req)

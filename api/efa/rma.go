@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -20,6 +22,7 @@ type WriteReq struct {
 	Quiet   bool  // see [Quiet]
 	Level   Level // 0: the endpoint's default
 	Token   any   // comes back in the completion; nil: that of the view
+	Parent  trace.SpanContext
 }
 
 // ReadReq is a read of a peer's memory, see [Endpoint.Read].
@@ -30,10 +33,12 @@ type ReadReq struct {
 	Bufs  [][]byte // instead of Buf: filled one after the other
 	Quiet bool
 	Token any
+
+	Parent trace.SpanContext
 }
 
-func (*WriteReq) request() {}
-func (*ReadReq) request()  {}
+func (r *WriteReq) parent() *trace.SpanContext { return &r.Parent }
+func (r *ReadReq) parent() *trace.SpanContext  { return &r.Parent }
 
 // Write puts p at the beginning of at, which is memory of the peer to that has
 // AccessRemoteWrite, and returns when p may be used again. at may be longer than p;

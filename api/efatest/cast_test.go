@@ -144,7 +144,7 @@ func (r *run) newHost(hp *hostPlan, dc sim.DeviceConfig) (*host, error) {
 	if h.dev, err = r.w.Device(dc); err != nil {
 		return nil, err
 	}
-	if h.fab, err = efa.Open(efa.Config{Device: h.dev}); err != nil {
+	if h.fab, err = efa.Open(r.p.watch.config(h.dev)); err != nil {
 		return nil, err
 	}
 	if h.dom, err = h.fab.OpenDomain(efa.DomainConfig{Shards: hp.shards}); err != nil {
@@ -239,6 +239,9 @@ func (r *run) finish() {
 func (r *run) close(h *host, lost bool) {
 	h.closed = true
 	r.checkStores(h, lost || r.p.flavor == casualty && r.hosts[r.p.nodes[r.p.victim].host] == h)
+	if err := r.p.watch.collect(h.dev); err != nil {
+		r.fail("collect metrics: %w", err)
+	}
 	for _, c := range []io.Closer{h.av, h.dom, h.fab, h.dev} {
 		if err := c.Close(); err != nil {
 			r.fail("close %T: %w", c, err)

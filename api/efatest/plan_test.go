@@ -43,6 +43,7 @@ type plan struct {
 	broken   bool // RDMA may fail, by a rule
 	nodes    []*nodePlan
 	hosts    []*hostPlan // by their first node; nil where a node lives with another
+	watch    *watch      // who looks on; nil: nobody
 	msgs     []*message
 	accesses []*access
 	tasks    []task         // messages and accesses, in the order in which senders begin them

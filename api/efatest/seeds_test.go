@@ -29,8 +29,9 @@ var (
 )
 
 // play runs a seed to its end and judges it.
-func play(seed uint64, log io.Writer) (*run, error) {
-	p := newPlan(seed)
+func play(seed uint64, log io.Writer) (*run, error) { return playPlan(newPlan(seed), log) }
+
+func playPlan(p *plan, log io.Writer) (*run, error) {
 	r, err := newRun(p, log)
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)

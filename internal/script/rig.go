@@ -134,6 +134,9 @@ func (r *Rig) Advance(d time.Duration) {
 // AddRemote makes a remote endpoint known to the log.
 func (r *Rig) AddRemote(x *Remote) { r.remotes = append(r.remotes, x) }
 
+// Remotes are all that the log knows: the endpoint itself, then the others.
+func (r *Rig) Remotes() []*Remote { return r.remotes }
+
 // Remote finds one by name, nil if there is none.
 func (r *Rig) Remote(name string) *Remote {
 	for _, x := range r.remotes {

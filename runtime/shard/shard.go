@@ -71,6 +71,7 @@ type Shard struct {
 	spawning  *mailbox // being spawned with shared Props, until its actor is made
 	spawned   *mailbox // made, until its mailbox is asked for
 	turning   bool
+	fresh     bool // now was read in this turn
 	shutting  bool // in shutdown
 	over      bool // past the last turn
 	woke      bool // a parked waiter was woken

@@ -32,7 +32,7 @@ func (s *Shard) Turn() int {
 	if s.over {
 		return 0
 	}
-	s.turning = true
+	s.turning, s.fresh = true, false
 	if s.fuel <= 0 {
 		s.readClock()
 	}
@@ -81,11 +81,20 @@ func (s *Shard) step() (done bool) {
 // readClock takes the time, and decides for how long it holds.
 func (s *Shard) readClock() {
 	s.now = s.clock.Now()
-	s.fuel = s.tank
+	s.fuel, s.fresh = s.tank, true
 }
 
 // Delivered is how many messages the shard has handed to its actors. Shard only.
 func (s *Shard) Delivered() uint64 { return s.delivered }
 
-// Now is the shard's time, read about once a turn. Shard only.
+// Now is the shard's time, read every few turns. Shard only.
 func (s *Shard) Now() clock.Time { return s.now }
+
+// TurnTime is Now, but read in this turn: for who writes down when things happened.
+// Shard only.
+func (s *Shard) TurnTime() clock.Time {
+	if !s.fresh {
+		s.readClock()
+	}
+	return s.now
+}

@@ -1,0 +1,237 @@
+package ope
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/wire"
+)
+
+// What operations leave in the trail. With tracing off every span is 0.
+
+// Follow begins the trail of a request: who asks for what, with whom (nil: with
+// anybody).
+func (o *Order) Follow(l *trail.Log, with *peer.Link) {
+	if l != nil {
+		o.follow(l, with)
+	}
+}
+
+func (o *Order) follow(l *trail.Log, with *peer.Link) {
+	q := &o.Req
+	o.Span = l.Next()
+	l.Put(o.Span, trail.Begin, uint8(role(q)), uint64(len(q.Buf)), flags(q))
+	if q.Flags&Traced != 0 {
+		l.Put(o.Span, trail.Parent, 0, q.ID, 0)
+	}
+	if with != nil {
+		l.Put(o.Span, trail.With, 0, with.Span, 0)
+	}
+	if q.Flags&Tagged != 0 {
+		l.Put(o.Span, trail.Tag, 0, q.Tag, 0)
+	}
+}
+
+// role is the part of a request's operation.
+func role(q *Request) trail.Role {
+	switch q.Kind {
+	case KindSend:
+		return trail.Send
+	case KindWrite:
+		return trail.Write
+	case KindRead:
+		return trail.Read
+	case KindAtomic:
+		switch q.Form {
+		case AtomicFetch:
+			return trail.AtomicFetch
+		case AtomicCompare:
+			return trail.AtomicCompare
+		default:
+			return trail.AtomicWrite
+		}
+	default:
+		return trail.Receive
+	}
+}
+
+func flags(q *Request) (f uint32) {
+	if q.Flags&Tagged != 0 {
+		f |= trail.FlagTagged
+	}
+	if q.Flags&HasData != 0 {
+		f |= trail.FlagData
+	}
+	if q.Flags&Deliver != 0 {
+		f |= trail.FlagDeliver
+	}
+	if q.Flags&Inject != 0 {
+		f |= trail.FlagInject
+	}
+	return f
+}
+
+// requestConnids are those of requester and responder of a request of ours, theirs
+// of one of the peer's.
+func requestConnids(l *peer.Link) uint64 { return trail.Connids(l.Env().Addr.ConnID(), l.QKey) }
+func theirs(l *peer.Link) uint64         { return trail.Connids(l.QKey, l.Env().Addr.ConnID()) }
+
+// note leaves a record of the txe's operation.
+func (t *Txe) note(k trail.Kind, code uint8, a uint64, b uint32) {
+	if t.turn.Span != 0 {
+		t.leave(k, code, a, b)
+	}
+}
+
+func (t *Txe) leave(k trail.Kind, code uint8, a uint64, b uint32) {
+	t.pools.env.Trail.Put(t.turn.Span, k, code, a, b)
+}
+
+// chose notes the subprotocol, and what both sides know the operation by.
+func (t *Txe) chose() {
+	t.pools.Mix.Chosen[t.m.Proto]++
+	if t.turn.Span != 0 {
+		t.noteChosen(t.m.Proto)
+	}
+}
+
+func (t *Txe) noteChosen(p Proto) {
+	ids, id := uint64(0), uint32(0)
+	switch k := p.KeyKind(); {
+	case k == trail.MsgID && t.spent:
+		ids, id = requestConnids(t.link), t.turn.MsgID
+	case k == trail.SendID:
+		ids, id = requestConnids(t.link), t.id
+	}
+	t.note(trail.Chosen, uint8(p), ids, id)
+}
+
+// noteWaits: nothing more can be posted now. More than one call may find that.
+func (t *Txe) noteWaits(s *sentBatch, already bool, why trail.Reason) {
+	t.noteSent(s)
+	if !already {
+		t.note(trail.Waits, uint8(why), 0, 0)
+	}
+}
+
+// noteAnswering begins the trail of an answer to a request of the peer's, which came
+// by a subprotocol with an id.
+func (t *Txe) noteAnswering(r trail.Role, p Proto, total uint64, id uint32) {
+	t.pools.Mix.Served[p]++
+	l := t.pools.env.Trail
+	if l == nil {
+		return
+	}
+	t.turn.Span = l.Next()
+	t.note(trail.Begin, uint8(r), total, 0)
+	t.note(trail.With, 0, t.link.Span, 0)
+	t.note(trail.Chosen, uint8(p), theirs(t.link), id)
+}
+
+// follow begins the trail of what a packet of the peer's begins here. Nobody could tell
+// whose half a plain eager write is.
+func (r *Rxe) follow(pkt *peer.Packet) {
+	r.pools.Mix.Served[r.m.Proto]++
+	r.span, r.got, r.gotPackets = 0, 0, 0
+	if l := r.pools.env.Trail; l != nil && r.m.Proto != EagerWrite {
+		r.followFrom(l, pkt)
+	}
+}
+
+func (r *Rxe) followFrom(l *trail.Log, pkt *peer.Packet) {
+	r.span = l.Next()
+	role, flags, id := trail.Message, uint32(0), pkt.MsgID
+	if !pkt.Type.IsRTM() {
+		role, id = trail.TargetWrite, pkt.SendID
+	}
+	if pkt.Tagged {
+		flags |= trail.FlagTagged
+	}
+	if pkt.HasData {
+		flags |= trail.FlagData
+	}
+	if r.dc {
+		flags |= trail.FlagDeliver
+	}
+	l.Put(r.span, trail.Begin, uint8(role), pkt.Length, flags)
+	l.Put(r.span, trail.With, 0, r.link.Span, 0)
+	if pkt.Tagged {
+		l.Put(r.span, trail.Tag, 0, pkt.Tag, 0)
+	}
+	l.Put(r.span, trail.Chosen, uint8(r.m.Proto), theirs(r.link), id)
+}
+
+// note leaves a record of the rxe's operation.
+func (r *Rxe) note(k trail.Kind, code uint8, a uint64, b uint32) {
+	if r.span != 0 {
+		r.leave(k, code, a, b)
+	}
+}
+
+func (r *Rxe) leave(k trail.Kind, code uint8, a uint64, b uint32) {
+	r.pools.env.Trail.Put(r.span, k, code, a, b)
+}
+
+// noteData counts data that came; noteReceived tells of it, once for many packets.
+func (r *Rxe) noteData(p *peer.Packet) {
+	if r.span != 0 {
+		r.got += uint64(len(p.Payload))
+		if r.gotPackets++; r.gotPackets == 1 {
+			r.gotType = p.Type
+		}
+	}
+}
+
+func (r *Rxe) noteReceived() {
+	if r.gotPackets > 0 {
+		r.leaveReceived()
+	}
+}
+
+func (r *Rxe) leaveReceived() {
+	r.leave(trail.Received, uint8(r.gotType), r.got, r.gotPackets)
+	r.got, r.gotPackets = 0, 0
+}
+
+// noteControl tells of a packet that was posted for the rxe.
+func (r *Rxe) noteControl(p *device.Pke, granted uint64) {
+	if r.span == 0 {
+		return
+	}
+	r.noteReceived()
+	if t := wire.Type(p.Type()); t == wire.TypeCTS {
+		r.note(trail.Window, 0, granted, 0)
+	} else {
+		r.note(trail.Answer, uint8(t), 0, 0)
+	}
+}
+
+// sentBatch is what one call of pump posted.
+type sentBatch struct {
+	bytes uint64
+	n     uint32
+	first uint8
+}
+
+func (s *sentBatch) add(p *device.Pke) {
+	if s.n == 0 {
+		s.first = p.Type()
+	}
+	s.n++
+	s.bytes += uint64(p.Bytes)
+}
+
+// noteSent tells of it, once.
+func (t *Txe) noteSent(s *sentBatch) {
+	if t.turn.Span != 0 && s.n > 0 {
+		t.leaveSent(s)
+	}
+}
+
+//go:noinline // so that noteSent is
+func (t *Txe) leaveSent(s *sentBatch) {
+	if !protos[t.m.Proto].rdma {
+		t.leave(trail.Sent, s.first, s.bytes, s.n)
+	}
+	*s = sentBatch{}
+}

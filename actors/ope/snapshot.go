@@ -1,0 +1,163 @@
+package ope
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/efactor/efactor/actors/snapshot"
+	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/wire"
+)
+
+// requestKinds are the application's requests as people read them.
+var requestKinds = map[trail.Role]string{
+	trail.Send: "send", trail.Receive: "receive", trail.Write: "write", trail.Read: "read",
+	trail.AtomicWrite: "atomic", trail.AtomicFetch: "fetching atomic", trail.AtomicCompare: "comparing atomic",
+}
+
+// describe fills in what an order says.
+func (o *Order) describe(s *snapshot.Operation, now clock.Time) {
+	q := &o.Req
+	s.Kind, s.ID = requestKinds[role(q)], q.ID
+	s.Age = now.Sub(o.Born)
+	if q.Flags&Tagged != 0 {
+		s.Tag = new(uint64)
+		*s.Tag = q.Tag
+	}
+}
+
+// Snapshot describes a receive that nothing has matched yet.
+func (o *Order) Snapshot(now clock.Time) snapshot.Operation {
+	s := snapshot.Operation{Bytes: uint64(len(o.Req.Buf)), Waits: "a message that matches"}
+	o.describe(&s, now)
+	s.Still = s.Age
+	if o.from != nil {
+		s.Peer = o.from.Addr.String()
+	}
+	return s
+}
+
+// responses are what a txe sends that answers a peer.
+var responses = map[Proto]string{
+	ReadResponse: "peer's read", AtomicResponse: "peer's atomic", ReceiptOnly: "receipt", ErrorOnly: "peer error",
+}
+
+// Snapshot describes the operation.
+func (t *Txe) Snapshot() snapshot.Operation {
+	now := t.pools.env.Sh.Now()
+	s := snapshot.Operation{
+		Peer: t.link.Addr.String(), Protocol: t.m.Proto.String(), State: t.m.State.String(),
+		Bytes: t.m.Total, Done: t.m.Acked, Still: now.Sub(t.moved), SendID: t.id, Waits: t.waits(),
+	}
+	t.ord.describe(&s, now)
+	if name, ok := responses[t.m.Proto]; ok {
+		s.Kind, s.ID = name, 0
+	}
+	if t.hasPeer {
+		s.RecvID = t.peerID
+	}
+	if t.spent {
+		id := t.turn.MsgID
+		s.MsgID = &id
+	}
+	if t.m.State == TxReq && t.m.Proto == ProtoNone {
+		s.Protocol = "" // not chosen yet
+	}
+	return s
+}
+
+// answers are the packets that operations wait for in the end.
+var answers = map[answer]wire.Type{receipt: wire.TypeReceipt, eor: wire.TypeEOR, atomRsp: wire.TypeATOMRSP}
+
+// waits says what the operation waits for.
+func (t *Txe) waits() string {
+	var w []string
+	switch {
+	case t.turn.InLine():
+		return t.turn.Waits()
+	case t.link.Backoff:
+		w = append(w, "the end of back-off after RNR")
+	case t.slotWaits:
+		w = append(w, "room in the send queue")
+	case t.hold.Queued() && !t.link.Handshaken:
+		w = append(w, "HANDSHAKE")
+	case t.m.State == TxWait:
+		w = append(w, "CTS")
+	case t.m.State == TxAwait:
+		w = append(w, answers[protos[t.m.Proto].answer].String())
+	case t.m.State == TxReq, t.m.State == TxSend:
+		w = append(w, "its next turn on the shard")
+	}
+	if t.m.Flying > 0 {
+		w = append(w, inFlight(int(t.m.Flying)))
+	}
+	return strings.Join(w, ", ")
+}
+
+func inFlight(n int) string {
+	if n == 1 {
+		return "the acknowledgement of 1 packet"
+	}
+	return fmt.Sprintf("the acknowledgement of %d packets", n)
+}
+
+// Snapshot describes the operation.
+func (r *Rxe) Snapshot() snapshot.Operation {
+	now := r.pools.env.Sh.Now()
+	s := snapshot.Operation{
+		Peer: r.link.Addr.String(), Protocol: r.m.Proto.String(), State: r.m.State.String(),
+		Bytes: r.m.Total, Done: min(r.m.Got+r.m.read, r.m.Total), Still: now.Sub(r.moved),
+		SendID: r.sendID, RecvID: r.id, Waits: r.waits(),
+	}
+	switch {
+	case r.ord != nil:
+		r.ord.describe(&s, now)
+	case r.target:
+		s.Kind, s.Age = "peer's write", now.Sub(r.born)
+	default:
+		s.Kind, s.Age = "unexpected message", now.Sub(r.born)
+	}
+	if r.IsMessage() {
+		id := r.msgID
+		s.MsgID = &id
+	}
+	if r.tagged {
+		tag := r.tag
+		s.Tag = &tag
+	}
+	return s
+}
+
+func (r *Rxe) waits() string {
+	switch {
+	case r.m.State == RxInit, r.m.State == RxUnexp:
+		return "a receive that matches"
+	case r.m.State == RxAsk:
+		return r.x.turn.Waits()
+	}
+	var w []string
+	switch {
+	case r.m.State != RxMatched:
+	case r.asks() && !r.rsp:
+		w = append(w, "READRSP")
+	case r.x != nil && r.x.nacked:
+		w = append(w, "the message in packets, after READ_NACK")
+	case r.m.reading > 0:
+		w = append(w, fmt.Sprintf("%d RDMA reads with the device", r.m.reading))
+	case r.m.Window > 0:
+		w = append(w, fmt.Sprintf("CTSDATA: %d bytes are granted", r.m.Window))
+	case r.m.Got < r.m.packets:
+		w = append(w, fmt.Sprintf("packets with %d bytes", r.m.packets-r.m.Got))
+	}
+	switch {
+	case r.link.Backoff && (r.owes != 0 || r.hold.Queued()):
+		w = append(w, "the end of back-off after RNR")
+	case r.slotWaits:
+		w = append(w, "room in the send queue")
+	}
+	if r.flying > 0 {
+		w = append(w, inFlight(int(r.flying)))
+	}
+	return strings.Join(w, ", ")
+}

@@ -1,0 +1,227 @@
+package telemetry
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
+	records "github.com/efactor/efactor/runtime/trace"
+)
+
+// Config says what a Collector makes of records. Without a provider nothing is made.
+type Config struct {
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	// Ratio is the share of operations that have a span whatever becomes of them; 0:
+	// all, negative: none.
+	Ratio float64
+	// Slow operations are recorded whether sampled or not; 0: none for that.
+	Slow time.Duration
+	// Records is how many an endpoint's ring holds; 0: 16384.
+	Records int
+	// MaxOpen is how many operations are followed at a time; 0: 65536.
+	MaxOpen int
+
+	// Device is the name of what the endpoints are on.
+	Device string
+	// Regions counts memory regions: those that are open, and all that ever were.
+	Regions func() (open, all int64)
+	// Wall is the time of day of a shard's time; nil: that of clock.System.
+	Wall func(clock.Time) time.Time
+	// Inline has shards read the records themselves when a ring is half full: one
+	// goroutine runs everything, as in a simulation.
+	Inline bool
+}
+
+// Defaults of Config.
+const (
+	DefaultRecords = 1 << 14
+	DefaultMaxOpen = 1 << 16
+	minRecords     = 1 << 10
+)
+
+// Collector reads what the endpoints of a fabric leave behind, and makes traces and
+// metrics of it. A nil Collector makes nothing.
+type Collector struct {
+	cfg       Config
+	tracer    trace.Tracer // nil: no traces
+	ratio     ratio
+	durations *durations // nil: no metrics
+	metrics   *metrics   // nil: no metrics
+	kinds     trail.Kinds
+
+	mu      sync.Mutex // guards what follows, and reading
+	sources []*Source
+	open    int  // operations
+	free    pool // of them
+
+	reading bool // a goroutine is
+	asleep  atomic.Bool
+	wake    chan struct{}
+	stop    chan struct{}
+	done    chan struct{}
+}
+
+// New makes a Collector, nil if there is no provider.
+func New(cfg Config) (*Collector, error) {
+	if cfg.TracerProvider == nil && cfg.MeterProvider == nil {
+		return nil, nil
+	}
+	if cfg.Records == 0 {
+		cfg.Records = DefaultRecords
+	}
+	cfg.Records = max(cfg.Records, minRecords)
+	if cfg.MaxOpen == 0 {
+		cfg.MaxOpen = DefaultMaxOpen
+	}
+	if cfg.Wall == nil {
+		cfg.Wall = clock.OfDay
+	}
+	c := &Collector{cfg: cfg, ratio: newRatio(cfg.Ratio), kinds: trail.Everything, wake: make(chan struct{}, 1)}
+	if cfg.TracerProvider != nil {
+		c.tracer = cfg.TracerProvider.Tracer(Scope)
+	} else {
+		c.kinds = trail.Outcomes
+	}
+	if cfg.MeterProvider == nil {
+		return c, nil
+	}
+	m := cfg.MeterProvider.Meter(Scope)
+	var err error
+	if c.durations, err = newDurations(m, cfg.Device); err != nil {
+		return nil, err
+	}
+	c.metrics, err = newMetrics(m, c)
+	return c, err
+}
+
+// Open begins to follow an endpoint whose shard's time is now. sample gives its
+// counters.
+func (c *Collector) Open(now func() clock.Time, sample Sampler) *Source {
+	ring := records.NewRing(c.cfg.Records)
+	s := &Source{c: c, ring: ring, sample: sample, ops: make(map[uint64]*op), lives: make(map[uint64]*life)}
+	s.log = trail.New(trail.Config{Ring: ring, Now: now, Kinds: c.kinds, Notify: c.notify})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sources = append(c.sources, s)
+	if !c.reading && !c.cfg.Inline {
+		c.reading, c.stop, c.done = true, make(chan struct{}), make(chan struct{})
+		go c.read(c.stop, c.done)
+	}
+	return s
+}
+
+// Close ends what Open began: the shard writes no more. last are the endpoint's final
+// counters, nil if it has none. When it returns the spans of all the endpoint's
+// operations have been made.
+func (s *Source) Close(last *Sample) {
+	c := s.c
+	c.mu.Lock()
+	s.close()
+	s.closed = true
+	c.sources = slices.DeleteFunc(c.sources, func(x *Source) bool { return x == s })
+	if c.metrics != nil {
+		c.metrics.retire(last, s.missing)
+	}
+	stop, done := c.stop, c.done
+	last1 := len(c.sources) == 0 && c.reading
+	if last1 {
+		c.reading = false
+	}
+	c.mu.Unlock()
+	if last1 {
+		close(stop)
+		<-done
+	}
+}
+
+// Shutdown ends the metrics; all sources are closed.
+func (c *Collector) Shutdown() error {
+	if c == nil || c.metrics == nil {
+		return nil
+	}
+	return c.metrics.close()
+}
+
+// Drain reads what the shards have written so far and returns how many records. Any
+// goroutine, but not a shard's in the middle of a turn.
+func (c *Collector) Drain() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, s := range c.sources {
+		n += s.drain()
+	}
+	return n
+}
+
+// letGo gives up the oldest operation in progress, of s if it has one, to make room.
+func (c *Collector) letGo(s *Source) bool {
+	o := s.oldest
+	if o == nil {
+		return false
+	}
+	o.incomplete = true
+	s.finish(o, o.ended)
+	return true
+}
+
+// How often the goroutine looks for records: after busy times soon, else seldom.
+const (
+	minNap = time.Millisecond
+	maxNap = 50 * time.Millisecond
+)
+
+// read is the goroutine that drains.
+func (c *Collector) read(stop, done chan struct{}) {
+	defer close(done)
+	nap := minNap
+	timer := clock.NewTimer(nap)
+	defer timer.Stop()
+	for {
+		switch n := c.Drain(); {
+		case n > c.cfg.Records/4:
+			nap = 0
+		case n > 0:
+			nap = minNap
+		default:
+			nap = min(max(2*nap, minNap), maxNap)
+		}
+		if nap == 0 {
+			select {
+			case <-stop:
+				return
+			default:
+				continue
+			}
+		}
+		c.asleep.Store(true)
+		timer.Reset(nap)
+		select {
+		case <-stop:
+			return
+		case <-c.wake:
+		case <-timer.C:
+		}
+		c.asleep.Store(false)
+	}
+}
+
+// notify is called by a shard, at the end of a turn, when half of its ring is full.
+func (c *Collector) notify() {
+	switch {
+	case c.cfg.Inline:
+		c.Drain()
+	case c.asleep.CompareAndSwap(true, false):
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package telemetry
+
+import (
+	"slices"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/efactor/efactor/actors/ope"
+)
+
+// InstrumentKind is what an instrument does.
+type InstrumentKind uint8
+
+// The kinds of instrument.
+const (
+	Counter InstrumentKind = iota // grows
+	Level                         // goes up and down
+	Seconds                       // a Counter of time
+	Histogram
+)
+
+var kindNames = [...]string{Counter: "counter", Level: "up-down counter", Seconds: "counter", Histogram: "histogram"}
+
+// String is OpenTelemetry's word.
+func (k InstrumentKind) String() string { return kindNames[k] }
+
+// Instrument is one of the metrics.
+type Instrument struct {
+	Name  string
+	Kind  InstrumentKind
+	Unit  string
+	Attrs []attribute.Key // besides efa.device
+	Text  string
+
+	observe func(*totals, observe)
+}
+
+// observe tells OpenTelemetry a value.
+type observe func(v int64, attrs ...attribute.KeyValue)
+
+const durationName = "messaging.client.operation.duration"
+
+func instrument(name string) *Instrument {
+	i := slices.IndexFunc(Instruments, func(x Instrument) bool { return x.Name == name })
+	return &Instruments[i]
+}
+
+// by is a list of attributes.
+func by(keys ...attribute.Key) []attribute.Key { return keys }
+
+// count is a counter without attributes.
+func count(name, unit, text string, get func(*totals) uint64) Instrument {
+	return Instrument{Name: name, Unit: unit, Text: text, observe: func(t *totals, o observe) { o(int64(get(t))) }}
+}
+
+// level is a level without attributes.
+func level(name, unit, text string, get func(*totals) int64) Instrument {
+	return Instrument{Name: name, Kind: Level, Unit: unit, Text: text, observe: func(t *totals, o observe) { o(get(t)) }}
+}
+
+// counts is a counter with attributes.
+func counts(name, unit, text string, attrs []attribute.Key, f func(*totals, observe)) Instrument {
+	return Instrument{Name: name, Unit: unit, Attrs: attrs, Text: text, observe: f}
+}
+
+// Instruments are all metrics. Those with names of EFA's own counters, behind efa.,
+// mean the same.
+var Instruments = []Instrument{
+	counts("messaging.client.sent.messages", "{message}", "messages sent, failures included",
+		by(attrSystem, attrOperation), messages(spanSend, ope.KindSend)),
+	counts("messaging.client.consumed.messages", "{message}", "messages received, failures included",
+		by(attrSystem, attrOperation), messages(spanReceive, ope.KindRecv, ope.KindTake)),
+	{
+		Name: durationName, Kind: Histogram, Unit: "s", Attrs: by(attrSystem, attrOperation, attrProtocol, attrErrorType),
+		Text: "from an operation's beginning until the application was told of its outcome; of a receive, from when both it and its message were there",
+	},
+	counts("efa.operations", "{operation}", "operations of the application that are over", by(attrOperation, attrOutcome), operations),
+	counts("efa.operation.bytes", "By", "bytes that they moved", by(attrOperation), moved),
+	counts("efa.errors", "{operation}", "operations of the application that failed, by kind of error", by(attrErrorType), failures),
+	counts("efa.protocols", "{operation}", "subprotocols chosen here (sent), and by peers (received)", by(attrProtocol, attrDirection), mixture),
+	counts("efa.packets", "{packet}", "packets posted, those sent again included, and packets received but for what was dropped at first sight",
+		by(attrPacketType, attrDirection), packets),
+
+	count("efa.send_wrs", "{packet}", "packets posted", func(t *totals) uint64 { return t.Queue.SendPosted }),
+	count("efa.send_bytes", "By", "bytes in them", func(t *totals) uint64 { return t.Queue.SendBytes }),
+	count("efa.recv_wrs", "{packet}", "packets received", func(t *totals) uint64 { return t.Queue.RecvDone }),
+	count("efa.recv_bytes", "By", "bytes in them", func(t *totals) uint64 { return t.Queue.RecvBytes }),
+	count("efa.rdma_read_wrs", "{request}", "RDMA reads posted", func(t *totals) uint64 { return t.Queue.RDMAReads }),
+	count("efa.rdma_read_bytes", "By", "bytes that they asked for", func(t *totals) uint64 { return t.Queue.RDMAReadBytes }),
+	count("efa.rdma_read_wr_err", "{request}", "RDMA reads that failed", func(t *totals) uint64 { return t.Queue.RDMAReadsFailed }),
+	count("efa.rdma_write_wrs", "{request}", "RDMA writes posted", func(t *totals) uint64 { return t.Queue.RDMAPosted - t.Queue.RDMAReads }),
+	count("efa.rdma_write_bytes", "By", "bytes in them", func(t *totals) uint64 { return t.Queue.RDMABytes - t.Queue.RDMAReadBytes }),
+	count("efa.rdma_write_wr_err", "{request}", "RDMA writes that failed", func(t *totals) uint64 { return t.Queue.RDMAWritesFailed }),
+	count("efa.retrans_pkts", "{packet}", "packets sent again, here after RNR", func(t *totals) uint64 { return t.Queue.Resent }),
+	count("efa.retrans_bytes", "By", "bytes in them", func(t *totals) uint64 { return t.Queue.ResentBytes }),
+	count("efa.impaired_remote_conn_events", "{event}", "times that a peer entered back-off, so that less could be sent to it",
+		func(t *totals) uint64 { return t.Counters.Backoffs }),
+	count("efa.unresponsive_remote_events", "{event}", "peers that failed since they did not respond",
+		func(t *totals) uint64 { return t.Counters.PeersSilent }),
+	counts("efa.rx_drops", "{packet}", "packets received and dropped, and why", by(attrReason), drops),
+
+	count("efa.rnr", "{packet}", "packets and RDMA requests that met a receiver which was not ready", func(t *totals) uint64 { return t.Queue.RNR }),
+	{
+		Name: "efa.backoff.time", Kind: Seconds, Unit: "s", Text: "time in back-off, of all peers",
+		observe: func(t *totals, o observe) { o(int64(t.Counters.BackoffNanos)) },
+	},
+	counts("efa.handshakes", "{packet}", "HANDSHAKE packets", by(attrDirection), handshakes),
+	count("efa.peers.failed", "{peer}", "peers that failed by themselves", func(t *totals) uint64 { return t.Counters.PeersFailed }),
+	count("efa.unexpected.messages", "{message}", "messages for which no receive was posted", func(t *totals) uint64 { return t.Counters.Unexpected }),
+	count("efa.reorder.packets", "{packet}", "packets that came before their turn", func(t *totals) uint64 { return t.Counters.OutOfOrder }),
+	count("efa.copied", "By", "bytes of messages that were copied by software", func(t *totals) uint64 { return t.Counters.Copied }),
+	count("efa.registrations", "{region}", "memory regions registered", func(t *totals) uint64 { return uint64(t.Registered) }),
+	count("efa.telemetry.lost", "{record}", "records dropped, since nobody read them in time: spans are incomplete, durations missing",
+		func(t *totals) uint64 { return t.Lost }),
+
+	level("efa.endpoints", "{endpoint}", "endpoints that are open", func(t *totals) int64 { return t.Endpoints }),
+	level("efa.peers", "{peer}", "peers in touch with", func(t *totals) int64 { return t.Depths.Peers }),
+	level("efa.regions", "{region}", "memory regions that are open", func(t *totals) int64 { return t.Regions }),
+	{
+		Name: "efa.queue.depth", Kind: Level, Unit: "{entry}", Attrs: by(attrQueue), Text: "what stands in queues: packets and requests " +
+			"with the device (send), operations that send (tx) and receive (rx), receives that wait for a message (posted), " +
+			"messages that wait for a receive (unexpected), completions that were not read (completion)", observe: depths,
+	},
+	level("efa.unexpected.bytes", "By", "memory held for what nobody asked for", func(t *totals) int64 { return t.Depths.Held }),
+	level("efa.reorder.depth", "{packet}", "packets that wait for their turn", func(t *totals) int64 { return t.Depths.Early }),
+}

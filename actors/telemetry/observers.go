@@ -1,0 +1,123 @@
+package telemetry
+
+import (
+	"maps"
+	"slices"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/efactor/efactor/actors/ope"
+)
+
+// kinds are the requests that become operations.
+var kinds = []struct {
+	name string
+	of   []ope.Kind
+}{
+	{spanSend, []ope.Kind{ope.KindSend}},
+	{spanReceive, []ope.Kind{ope.KindRecv, ope.KindTake}},
+	{spanWrite, []ope.Kind{ope.KindWrite}},
+	{spanRead, []ope.Kind{ope.KindRead}},
+	{spanAtomic, []ope.Kind{ope.KindAtomic}},
+}
+
+// byOperation tells a number for each name.
+func byOperation(o observe, get func(ope.Kind) uint64, attrs ...attribute.KeyValue) {
+	for _, k := range kinds {
+		var sum uint64
+		for _, kind := range k.of {
+			sum += get(kind)
+		}
+		o(int64(sum), append(slices.Clone(attrs), attrOperation.String(k.name))...)
+	}
+}
+
+// messages are those of some kinds of request that are over.
+func messages(name string, of ...ope.Kind) func(*totals, observe) {
+	return func(t *totals, o observe) {
+		var sum uint64
+		for _, k := range of {
+			sum += t.Tally.OK[k] + t.Tally.Failed[k]
+		}
+		o(int64(sum), attrSystem.String(system), attrOperation.String(name))
+	}
+}
+
+func operations(t *totals, o observe) {
+	byOperation(o, func(k ope.Kind) uint64 { return t.Tally.OK[k] }, attrOutcome.String("ok"))
+	byOperation(o, func(k ope.Kind) uint64 { return t.Tally.Failed[k] }, attrOutcome.String("failed"))
+}
+
+func moved(t *totals, o observe) { byOperation(o, func(k ope.Kind) uint64 { return t.Tally.Bytes[k] }) }
+
+func failures(t *totals, o observe) {
+	for _, name := range slices.Sorted(maps.Keys(t.Tally.Errors)) {
+		o(int64(t.Tally.Errors[name]), attrErrorType.String(name))
+	}
+}
+
+func mixture(t *totals, o observe) {
+	for p := ope.ProtoNone + 1; p < ope.NumProtos; p++ {
+		name := attrProtocol.String(p.String())
+		if n := t.Mix.Chosen[p]; n > 0 {
+			o(int64(n), name, direction(false))
+		}
+		if n := t.Mix.Served[p]; n > 0 {
+			o(int64(n), name, direction(true))
+		}
+	}
+}
+
+func packets(t *totals, o observe) {
+	for i := range t.Counters.PacketsSent {
+		if n := t.Counters.PacketsSent[i] + t.Queue.ResentTypes[i]; n > 0 {
+			o(int64(n), packetType(uint8(i)), direction(false))
+		}
+		if n := t.Counters.PacketsRecv[i]; n > 0 {
+			o(int64(n), packetType(uint8(i)), direction(true))
+		}
+	}
+}
+
+func handshakes(t *totals, o observe) {
+	o(int64(t.Counters.HandshakesSent), direction(false))
+	o(int64(t.Counters.HandshakesRecv), direction(true))
+}
+
+func drops(t *totals, o observe) {
+	c := &t.Counters
+	for _, x := range []struct {
+		reason string
+		n      uint64
+	}{
+		{"short", c.BadShort},
+		{"type", c.BadType},
+		{"version", c.BadVersion},
+		{"length", c.BadLength},
+		{"id", c.BadID},
+		{"msg_id", c.StaleMsgID},
+		{"connid", c.StaleConnID},
+		{"no_address", c.NoAddress},
+		{"peer_down", c.PeerDown},
+		{"refused", c.Refused},
+	} {
+		o(int64(x.n), attrReason.String(x.reason))
+	}
+}
+
+func depths(t *totals, o observe) {
+	d := &t.Depths
+	for _, x := range []struct {
+		name string
+		n    int64
+	}{
+		{"send", d.SendQueue},
+		{"tx", d.Tx},
+		{"rx", d.Rx},
+		{"posted", d.Posted},
+		{"unexpected", d.Unexpected},
+		{"completion", d.Completions},
+	} {
+		o(x.n, attrQueue.String(x.name))
+	}
+}

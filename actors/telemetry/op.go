@@ -1,0 +1,144 @@
+package telemetry
+
+import (
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// op is an operation in progress, as its records tell of it.
+type op struct {
+	span  uint64
+	role  trail.Role
+	flags uint32
+	proto ope.Proto
+	key   Key
+	peer  *life
+	tag   uint64
+	size  uint64 // bytes of the buffer, or of the message
+	moved uint64 // bytes, when it was told
+
+	parent trace.SpanContext // of the application
+
+	began clock.Time
+	both  clock.Time // of a receive, when it and its message were there
+	told  clock.Time
+	ended clock.Time // or what was heard of it last
+
+	events events
+	since  [trail.NumReasons]clock.Time // began to wait
+	waits  uint8                        // for which reasons: a bit each
+	took   [trail.NumReasons]time.Duration
+	rnr    uint32
+
+	matched    bool
+	wasTold    bool
+	outcome    trail.Outcome
+	err        error // nil of a failure: not known any more
+	unsampled  bool  // no event is kept
+	incomplete bool
+
+	older, newer *op // by when they began
+}
+
+func (o *op) reset() {
+	ev := o.events
+	ev.reset()
+	*o = op{events: ev}
+}
+
+// add keeps an event if the operation is to have a span with events.
+func (o *op) add(ev event) {
+	if !o.unsampled {
+		o.events.add(ev)
+	}
+}
+
+func (o *op) turn(ev event) {
+	if !o.unsampled {
+		o.events.turn(ev)
+	}
+}
+
+func (o *op) gather(ev event) {
+	if !o.unsampled {
+		o.events.gather(ev)
+	}
+}
+
+// wait begins to wait. In its peer's line an operation waits for one thing at a time.
+func (o *op) wait(r trail.Reason, at clock.Time) {
+	if r >= trail.NumReasons {
+		return
+	}
+	if o.proto == ope.ProtoNone {
+		o.goOn(0, at)
+	}
+	if o.waits&(1<<r) == 0 {
+		o.waits |= 1 << r
+		o.since[r] = at
+		o.gather(event{at: at, step: stepWaited, code: uint8(r), n: 1})
+	}
+}
+
+// goOn ends a wait; 0 ends all that the peer's state was the reason of, or, in its
+// line, all.
+func (o *op) goOn(r trail.Reason, at clock.Time) {
+	for i := trail.ForTurn; i < trail.NumReasons; i++ {
+		switch {
+		case o.waits&(1<<i) == 0:
+		case i == r, r == 0 && (o.proto == ope.ProtoNone || i == trail.ForBackoff || i == trail.ForHandshake):
+			o.endWait(i, at)
+		}
+	}
+}
+
+func (o *op) endWait(r trail.Reason, at clock.Time) {
+	o.waits &^= 1 << r
+	d := at.Sub(o.since[r])
+	o.took[r] += d
+	if !o.unsampled {
+		o.events.waited(r, d)
+	}
+}
+
+// chosen notes the subprotocol; before it every wait was in the line.
+func (o *op) chosen(p ope.Proto, k Key, at clock.Time) {
+	o.goOn(0, at)
+	o.proto = p
+	if !k.IsZero() {
+		o.key = k
+	}
+	o.turn(event{at: at, step: stepProtocol, code: uint8(p)})
+}
+
+// end closes what is still open.
+func (o *op) end(at clock.Time) {
+	o.ended = at
+	for r := trail.ForTurn; r < trail.NumReasons; r++ {
+		if o.waits&(1<<r) != 0 {
+			o.endWait(r, at)
+		}
+	}
+}
+
+// failed tells whether the application was told of a failure, or, where nobody is
+// told, whether there was one.
+func (o *op) failed() bool { return o.outcome == trail.Failed }
+
+// latency is how long the operation took as the application sees it. A receive is
+// counted from when both it and its message were there.
+func (o *op) latency() time.Duration {
+	from, to := o.began, o.told
+	if o.matched {
+		from = o.both
+	}
+	if !o.wasTold {
+		to = o.ended
+	}
+	return to.Sub(from)
+}

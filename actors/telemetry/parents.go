@@ -1,0 +1,41 @@
+package telemetry
+
+import (
+	"sync"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// parents are the application's spans that operations are part of, by the IDs of the
+// requests: put there by those who post, taken by who reads the records. A newer one
+// takes the place of one that was not asked for in time.
+type parents struct {
+	mu    sync.Mutex
+	slots []parent
+}
+
+type parent struct {
+	id uint64
+	sc trace.SpanContext
+}
+
+func (p *parents) put(id uint64, sc trace.SpanContext, slots int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.slots == nil {
+		p.slots = make([]parent, slots)
+	}
+	p.slots[id%uint64(len(p.slots))] = parent{id, sc}
+}
+
+func (p *parents) take(id uint64) (sc trace.SpanContext) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.slots == nil {
+		return sc
+	}
+	if x := &p.slots[id%uint64(len(p.slots))]; x.id == id {
+		sc, *x = x.sc, parent{}
+	}
+	return sc
+}

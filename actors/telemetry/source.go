@@ -1,0 +1,303 @@
+package telemetry
+
+import (
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
+	records "github.com/efactor/efactor/runtime/trace"
+)
+
+// Source is one endpoint as the Collector sees it: the ring that its shard writes, and
+// the operations, peers and the endpoint itself that the records have told of.
+//
+// Only who holds the Collector's lock uses it, but for Log and SetParent.
+type Source struct {
+	c    *Collector
+	ring *records.Ring
+	log  *trail.Log
+
+	parents parents
+	sample  Sampler
+	latest  *Sample
+	closed  bool
+
+	ops            map[uint64]*op
+	oldest, newest *op
+	lives          map[uint64]*life // peers
+	self           *life            // the endpoint
+	missing        uint64           // records, as gaps have it
+	at             clock.Time       // of the latest record
+	connID         uint32
+}
+
+// maxLives is how many peers of an endpoint have a span at a time.
+const maxLives = 1 << 16
+
+// Log is where the endpoint's shard writes.
+func (s *Source) Log() *trail.Log { return s.log }
+
+// SetParent notes the span that the operation of a request is part of; the request has
+// the flag Traced. Any goroutine, before the request is submitted.
+func (s *Source) SetParent(id uint64, sc trace.SpanContext) {
+	s.parents.put(id, sc, max(s.ring.Len()/8, 64))
+}
+
+// drain reads what has come and returns how many records.
+func (s *Source) drain() int { return s.ring.Drain(s.record) }
+
+// record takes the next record.
+func (s *Source) record(r *records.Record) {
+	k := trail.Kind(r.Kind)
+	s.at = r.At
+	switch {
+	case k == trail.Gap:
+		s.gap(r.A)
+	case k >= trail.PeerBegin:
+		s.life(k, r)
+	case k == trail.Begin:
+		s.begin(r)
+	default:
+		if o := s.ops[r.Span]; o != nil {
+			s.operation(o, k, r)
+		} else if l := s.lifeOf(r.Span); l != nil {
+			l.trouble(k, r)
+		}
+	}
+}
+
+// lifeOf finds a peer, or the endpoint.
+func (s *Source) lifeOf(span uint64) *life {
+	if s.self != nil && s.self.span == span {
+		return s.self
+	}
+	return s.lives[span]
+}
+
+// gap: records are missing, of whoever is in progress.
+func (s *Source) gap(n uint64) {
+	s.missing += n
+	for o := s.oldest; o != nil; o = o.newer {
+		o.incomplete = true
+	}
+	for _, l := range s.lives {
+		l.incomplete = true
+	}
+	if s.self != nil {
+		s.self.incomplete = true
+	}
+}
+
+// begin enters an operation.
+func (s *Source) begin(r *records.Record) {
+	if o := s.ops[r.Span]; o != nil { // no Log does that
+		s.finish(o, r.At)
+	}
+	if s.c.open >= s.c.cfg.MaxOpen && !s.c.letGo(s) {
+		return
+	}
+	o := s.c.free.get()
+	o.span, o.role, o.size, o.flags, o.began, o.ended = r.Span, trail.Role(r.Code), r.A, r.B, r.At, r.At
+	o.unsampled = s.c.tracer == nil
+	step := stepPosted
+	if !o.role.Ours() {
+		step = stepArrived
+	}
+	o.add(event{at: r.At, step: step, a: r.A})
+	s.ops[r.Span] = o
+	s.c.open++
+	if o.older = s.newest; o.older == nil {
+		s.oldest = o
+	} else {
+		o.older.newer = o
+	}
+	s.newest = o
+}
+
+// leave takes an operation out.
+func (s *Source) leave(o *op) {
+	delete(s.ops, o.span)
+	s.c.open--
+	if o.older == nil {
+		s.oldest = o.newer
+	} else {
+		o.older.newer = o.newer
+	}
+	if o.newer == nil {
+		s.newest = o.older
+	} else {
+		o.newer.older = o.older
+	}
+}
+
+// operation takes a record of an operation.
+func (s *Source) operation(o *op, k trail.Kind, r *records.Record) {
+	o.ended = r.At
+	switch k {
+	case trail.Parent:
+		o.parent = s.parents.take(r.A)
+	case trail.With:
+		o.peer = s.lives[r.A]
+	case trail.Tag:
+		o.tag, o.flags = r.A, o.flags|trail.FlagTagged
+	case trail.Waits:
+		o.wait(trail.Reason(r.Code), r.At)
+	case trail.GoesOn:
+		o.goOn(trail.Reason(r.Code), r.At)
+	case trail.Chosen:
+		s.chosen(o, r)
+	case trail.Matched:
+		s.matched(o, r)
+	case trail.RNR:
+		o.rnr++
+		o.gather(event{at: r.At, step: stepRNR, code: r.Code, n: 1})
+	case trail.Told:
+		o.told, o.wasTold, o.moved = r.At, true, r.A
+		s.outcome(o, r)
+		o.turn(event{at: r.At, step: stepTold, a: r.A})
+		s.c.durations.record(o)
+	case trail.End:
+		if !o.wasTold {
+			o.moved = r.A
+			s.outcome(o, r)
+			o.turn(event{at: r.At, step: stepTold, a: r.A})
+		}
+		s.finish(o, r.At)
+	default:
+		o.happened(k, r)
+	}
+}
+
+// happened takes a record that is an event and no more.
+func (o *op) happened(k trail.Kind, r *records.Record) {
+	ev := event{at: r.At, code: r.Code, a: r.A, n: r.B}
+	switch k {
+	case trail.Sent:
+		ev.step = stepSent
+		o.gather(ev)
+	case trail.Acked:
+		ev.step = stepAcked
+		o.gather(ev)
+	case trail.Received:
+		ev.step = stepReceived
+		o.gather(ev)
+	case trail.SegmentDone:
+		o.gather(event{at: r.At, step: stepSegments, code: r.Code, a: uint64(r.B), n: 1})
+	case trail.Segment:
+		o.add(event{at: r.At, step: stepSegment, code: r.Code, a: r.A, b: r.B})
+	case trail.Window:
+		ev.step = stepWindow
+		o.turn(ev)
+	case trail.Unexpected:
+		ev.step = stepUnexpected
+		o.turn(ev)
+	case trail.Answer:
+		ev.step = stepAnswer
+		o.turn(ev)
+	case trail.Restarted:
+		ev.step = stepRestarted
+		o.turn(ev)
+	default: // of a later writer than this reader
+	}
+}
+
+// chosen: now it is known whether the operation is sampled. Of a message the receive
+// that gets it has a say in that.
+func (s *Source) chosen(o *op, r *records.Record) {
+	p := ope.Proto(r.Code)
+	if p >= ope.NumProtos {
+		return
+	}
+	o.chosen(p, keyOf(p, r.A, r.B), r.At)
+	if o.role != trail.Message && !s.sampled(o) {
+		o.unsampled = true
+	}
+}
+
+// sampled decides by the key; who has none is decided by itself. A sampled span of the
+// application takes its part with it.
+func (s *Source) sampled(o *op) bool {
+	switch {
+	case s.c.tracer == nil:
+		return false
+	case o.parent.IsSampled():
+		return true
+	case o.key.IsZero():
+		return s.c.ratio.takes(s.own(o))
+	default:
+		return s.c.ratio.sampled(o.key)
+	}
+}
+
+// own is a hash for what has no key: nobody else has the same.
+func (s *Source) own(o *op) uint64 { return mix(mix(uint64(s.connID)) ^ o.span) }
+
+// matched joins a message's life to that of the receive that gets it.
+func (s *Source) matched(o *op, r *records.Record) {
+	m := s.ops[r.A]
+	if m == nil || m == o {
+		o.incomplete = true
+		return
+	}
+	s.leave(m)
+	first := m.began < o.began || m.began == o.began && m.span < o.span // the message was there before the receive
+	if !o.unsampled {
+		o.events.join(&m.events, first)
+	}
+	o.matched, o.both = true, max(o.began, m.began)
+	if first {
+		o.began = m.began
+	}
+	o.proto, o.key, o.peer, o.incomplete = m.proto, m.key, m.peer, o.incomplete || m.incomplete
+	o.flags |= m.flags
+	if m.flags&trail.FlagTagged != 0 {
+		o.tag = m.tag
+	}
+	o.rnr += m.rnr
+	for i := range o.took {
+		o.took[i] += m.took[i]
+	}
+	s.c.free.put(m)
+	o.unsampled = !s.sampled(o)
+	o.turn(event{at: r.At, step: stepMatched})
+}
+
+// outcome notes how it ended.
+func (s *Source) outcome(o *op, r *records.Record) {
+	if o.outcome = trail.Outcome(r.Code); o.outcome == trail.Failed {
+		o.err = s.log.Err(r.B)
+	}
+}
+
+// finish ends an operation that is over.
+func (s *Source) finish(o *op, at clock.Time) {
+	o.end(at)
+	if o.proto == ope.ProtoNone && !o.unsampled && !s.sampled(o) {
+		o.unsampled = true // it never came to a choice
+	}
+	s.leave(o)
+	if o.role != trail.Message || o.failed() {
+		s.span(o)
+	}
+	s.c.free.put(o)
+}
+
+// close ends everything that is still open: the endpoint is gone.
+func (s *Source) close() {
+	s.drain()
+	if lost := s.ring.Lost(); lost > s.missing {
+		s.gap(lost - s.missing)
+	}
+	s.endOps()
+	s.endLives()
+}
+
+// endOps ends the operations that are still open.
+func (s *Source) endOps() {
+	for s.oldest != nil {
+		o := s.oldest
+		o.incomplete = o.incomplete || !o.wasTold
+		s.finish(o, s.at)
+	}
+}

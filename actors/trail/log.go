@@ -1,0 +1,138 @@
+package trail
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/trace"
+	"github.com/efactor/efactor/wire"
+)
+
+// Log takes the records of one endpoint. Its methods are called on the endpoint's
+// shard, except Err.
+type Log struct {
+	ring  *trace.Ring
+	now   func() clock.Time
+	kinds Kinds
+	last  uint64
+
+	notify  func() // called by Flush when much is to be read
+	noticed uint64
+
+	mu     sync.Mutex
+	errs   []failure // by number
+	failed uint32
+}
+
+type failure struct {
+	n   uint32
+	err error
+}
+
+// keptErrors is how many errors are kept until somebody asks for them.
+const keptErrors = 1 << 10
+
+// Config is what a Log needs.
+type Config struct {
+	Ring  *trace.Ring
+	Now   func() clock.Time // stamps records
+	Kinds Kinds             // 0: Everything
+	// Notify is called by Flush when half of the ring has been written since the
+	// last time; may be nil.
+	Notify func()
+}
+
+// New returns a log.
+func New(c Config) *Log {
+	if c.Kinds == 0 {
+		c.Kinds = Everything
+	}
+	return &Log{ring: c.Ring, now: c.Now, kinds: c.Kinds, notify: c.Notify}
+}
+
+// Next gives out a span; 0 if tracing is off.
+func (l *Log) Next() uint64 {
+	if l == nil {
+		return 0
+	}
+	l.last++
+	return l.last
+}
+
+// Put leaves a record.
+func (l *Log) Put(span uint64, k Kind, code uint8, a uint64, b uint32) {
+	if l != nil && span != 0 {
+		l.put(span, k, code, a, b)
+	}
+}
+
+func (l *Log) put(span uint64, k Kind, code uint8, a uint64, b uint32) {
+	if l.kinds&(1<<k) != 0 {
+		l.ring.Put(trace.Record{At: l.now(), Span: span, Kind: uint8(k), Code: code, A: a, B: b})
+	}
+}
+
+// Outcome leaves the record of an outcome ([Told], [End] or the end of a peer or
+// endpoint), and keeps err for Err.
+func (l *Log) Outcome(span uint64, k Kind, bytes uint64, err error) {
+	if l != nil && span != 0 {
+		l.outcome(span, k, bytes, err)
+	}
+}
+
+func (l *Log) outcome(span uint64, k Kind, bytes uint64, err error) {
+	if err == nil {
+		l.put(span, k, uint8(OK), bytes, 0)
+		return
+	}
+	l.put(span, k, uint8(Failed), bytes, l.keep(err))
+}
+
+// keep notes an error and returns its number.
+func (l *Log) keep(err error) uint32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.errs == nil {
+		l.errs = make([]failure, keptErrors)
+	}
+	l.failed++
+	l.errs[l.failed%keptErrors] = failure{l.failed, err}
+	return l.failed
+}
+
+// Err is the error with a number that a record gives; nil if it is not known any
+// more. Any goroutine.
+func (l *Log) Err(n uint32) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.errs == nil || l.errs[n%keptErrors].n != n {
+		return nil
+	}
+	return l.errs[n%keptErrors].err
+}
+
+// Locate leaves the address of a peer or endpoint.
+func (l *Log) Locate(span uint64, addr *wire.RawAddr) {
+	if l == nil {
+		return
+	}
+	for i := range len(addr) / 8 {
+		l.Put(span, Address, 0, binary.LittleEndian.Uint64(addr[8*i:]), uint32(i))
+	}
+}
+
+// Flush lets the reader see the records: at the end of a turn.
+func (l *Log) Flush() {
+	if l != nil {
+		l.flush()
+	}
+}
+
+func (l *Log) flush() {
+	n := l.ring.Flush()
+	if l.notify != nil && n-l.noticed >= uint64(l.ring.Len()/2) {
+		l.noticed = n
+		l.notify()
+	}
+}

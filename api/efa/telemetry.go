@@ -1,0 +1,148 @@
+package efa
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/telemetry"
+	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// Telemetry says what the endpoints on a Fabric tell OpenTelemetry. The zero value:
+// nothing, at no cost. docs/telemetry.md has all names.
+//
+// With a TracerProvider every operation has a span on either side. Those of the two
+// sides of a message are in one trace, which follows from the ids in its packets; a peer
+// without tracing, for instance a libfabric, notices nothing. An operation that is part
+// of a span of the application (the context of a blocking call, or the Parent of a
+// request) has its span within that one, with a link to the trace of the message.
+//
+// With a MeterProvider there are metrics: an endpoint is asked for its counters once a
+// collection.
+//
+// Shards only write short records; a goroutine of the Fabric's makes spans of them. If
+// it does not keep up, records are dropped, and the spans concerned say so.
+type Telemetry struct {
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+
+	// Ratio is the share of operations that have a span, from 0 to 1; 0 means all,
+	// negative none. Both sides of a message choose alike if they have the same Ratio.
+	// What is part of a sampled span of the application has a span always.
+	Ratio float64
+	// Slow is from which duration on an operation has a span although Ratio has left
+	// it out, as one that failed has: without the events between beginning and end.
+	// The duration of a receive counts from when both it and its message are there.
+	// 0: none for being slow.
+	Slow time.Duration
+	// Records is how many records of 32 bytes an endpoint keeps until they are read,
+	// about 15 for a short message sent and received; 0: 16384.
+	Records int
+}
+
+func (t *Telemetry) check() error {
+	if !(t.Ratio <= 1) || t.Slow < 0 || t.Records < 0 {
+		return fmt.Errorf("%w: Telemetry: ratio %v, slow %v, %d records", ErrInvalid, t.Ratio, t.Slow, t.Records)
+	}
+	return nil
+}
+
+// observe starts what Config.Telemetry asks for.
+func (f *Fabric) observe(t *Telemetry) (err error) {
+	if err := t.check(); err != nil {
+		return err
+	}
+	cfg := telemetry.Config{
+		TracerProvider: t.TracerProvider, MeterProvider: t.MeterProvider, Ratio: t.Ratio, Slow: t.Slow, Records: t.Records,
+		Device:  f.dev.Info().Name,
+		Regions: func() (int64, int64) { return f.regions.Load(), f.registered.Load() },
+	}
+	if _, simulated := f.dev.(Environment); simulated {
+		cfg.Inline = true
+		cfg.Wall = func(t clock.Time) time.Time { return time.Unix(0, int64(t)) }
+	}
+	f.tele, err = telemetry.New(cfg)
+	return err
+}
+
+// FlushTelemetry makes spans of all operations on the Fabric that have ended. Without
+// it that takes up to 50 ms; an endpoint that is closed does it, too.
+func (f *Fabric) FlushTelemetry() {
+	if f.tele != nil {
+		f.tele.Drain()
+	}
+}
+
+// follow begins to observe an endpoint that is about to be enabled, and returns where
+// its shard leaves records, if it is to.
+func (c *core) follow() *trail.Log {
+	t := c.dom.fab.tele
+	if t == nil {
+		return nil
+	}
+	c.tele = t.Open(c.sh.TurnTime, c.sample)
+	return c.tele.Log()
+}
+
+// unfollow ends that. ended: the endpoint was open, and its shard has done with it.
+func (c *core) unfollow(ended bool) {
+	switch {
+	case c.tele == nil:
+	case ended:
+		c.tele.Close(c.last)
+	default:
+		c.tele.Close(nil)
+	}
+}
+
+// onEnd runs on the shard when the endpoint has ended.
+func (c *core) onEnd(e *endpoint.Endpoint) {
+	if c.tele != nil {
+		c.last = new(telemetry.Sample)
+		e.Sample(c.last)
+	}
+}
+
+// sample asks the shard for the endpoint's counters.
+func (c *core) sample(ctx context.Context, to *telemetry.Sample) error {
+	if err := c.live(); err != nil {
+		return err
+	}
+	var sig shard.Signal
+	c.control(func() {
+		c.act.Sample(to)
+		sig.Set()
+	})
+	if err := c.sh.Wait(ctx, &sig); err != nil {
+		return err
+	}
+	to.Depths.Completions = c.unread()
+	return nil
+}
+
+// unread is how many completions wait for a reader.
+func (c *core) unread() (n int64) {
+	if c.sendTo != nil {
+		n = int64(c.sendTo.ring.Len())
+	}
+	if c.recvTo != nil && c.recvTo != c.sendTo {
+		n += int64(c.recvTo.ring.Len())
+	}
+	return n
+}
+
+// traced notes that a request is part of a span of the application's.
+func (c *core) traced(req *ope.Request, parent trace.SpanContext) {
+	if parent.IsValid() {
+		req.Flags |= ope.Traced
+		c.tele.SetParent(req.ID, parent)
+	}
+}

@@ -1,0 +1,111 @@
+package efadebug
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// patience is how long an endpoint may take to say what it is doing.
+const patience = 2 * time.Second
+
+// Page is an http.Handler. Its methods may be called from any goroutine.
+type Page struct {
+	mu   sync.Mutex
+	list []*entry
+}
+
+type entry struct {
+	name string
+	ep   *efa.Endpoint
+}
+
+// Entry is an endpoint in the JSON form: its snapshot, or why there is none.
+type Entry struct {
+	Name     string        `json:"name"`
+	Snapshot *efa.Snapshot `json:"snapshot,omitempty"`
+	Error    string        `json:"error,omitempty"`
+}
+
+// New returns a page without endpoints.
+func New() *Page { return &Page{} }
+
+// Add puts an endpoint on the page, under a name for people, until remove is called.
+func (p *Page) Add(name string, ep *efa.Endpoint) (remove func()) {
+	e := &entry{name, ep}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list = append(p.list, e)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.list = slices.DeleteFunc(p.list, func(x *entry) bool { return x == e })
+	}
+}
+
+// ServeHTTP serves the page, the JSON for ?json, and what the page is made of.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "only GET", http.StatusMethodNotAllowed)
+		return
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	q := r.URL.Query()
+	switch {
+	case q.Has("json"):
+		h.Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(p.entries(r.Context())) // the reader has gone, if anything
+	case q.Has("script"):
+		asset(w, "assets/page.js", "text/javascript; charset=utf-8")
+	case q.Has("style"):
+		asset(w, "assets/page.css", "text/css; charset=utf-8")
+	default:
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
+		asset(w, "assets/page.html", "text/html; charset=utf-8")
+	}
+}
+
+func asset(w http.ResponseWriter, name, kind string) {
+	b, err := assets.ReadFile(name)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(b) // the reader has gone, if anything
+}
+
+// entries asks all endpoints at the same time: one that does not answer delays the
+// others by patience only.
+func (p *Page) entries(ctx context.Context) []Entry {
+	p.mu.Lock()
+	list := slices.Clone(p.list)
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	es := make([]Entry, len(list))
+	var wg sync.WaitGroup
+	for i, e := range list {
+		wg.Go(func() {
+			s, err := e.ep.Snapshot(ctx)
+			es[i] = Entry{Name: e.name, Snapshot: s}
+			if err != nil {
+				es[i].Error = err.Error()
+			}
+		})
+	}
+	wg.Wait()
+	return es
+}

@@ -1,0 +1,113 @@
+package efadebug_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efadebug"
+)
+
+// world is some endpoints on one simulated fabric, in real time.
+type world struct {
+	t   *testing.T
+	fab *sim.Fabric
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	fab, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	return &world{t, fab}
+}
+
+func (w *world) endpoint() (*efa.Endpoint, *efa.AddressVector) {
+	w.t.Helper()
+	dev, err := w.fab.OpenDevice(sim.DeviceConfig{})
+	require.NoError(w.t, err)
+	fab, err := efa.Open(efa.Config{Device: dev})
+	require.NoError(w.t, err)
+	dom, err := fab.OpenDomain(efa.DomainConfig{})
+	require.NoError(w.t, err)
+	av := dom.NewAddressVector()
+	q, err := dom.NewQueue(4096)
+	require.NoError(w.t, err)
+	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av, SendQueue: q, RecvQueue: q})
+	require.NoError(w.t, err)
+	require.NoError(w.t, ep.Enable(w.t.Context()))
+	w.t.Cleanup(func() {
+		for _, c := range []io.Closer{ep, dom, fab} {
+			_ = c.Close() // a test may have closed it before
+		}
+	})
+	return ep, av
+}
+
+func get(t *testing.T, h http.Handler, target string) *http.Response {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
+	return rec.Result()
+}
+
+func body(t *testing.T, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	return string(b)
+}
+
+func entries(t *testing.T, h http.Handler) (es []efadebug.Entry) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(body(t, get(t, h, "/anywhere?json"))), &es))
+	return es
+}
+
+func TestPageParts(t *testing.T) {
+	p := efadebug.New()
+	for target, kind := range map[string]string{
+		"/x": "text/html", "/x?script": "text/javascript", "/x?style": "text/css", "/x?json": "application/json",
+	} {
+		r := get(t, p, target)
+		assert.Equal(t, http.StatusOK, r.StatusCode)
+		assert.Contains(t, r.Header.Get("Content-Type"), kind)
+		assert.Equal(t, "no-store", r.Header.Get("Cache-Control"))
+		assert.NotEmpty(t, body(t, r))
+	}
+	rec := httptest.NewRecorder()
+	p.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x?json", nil))
+	assert.Equal(t, http.StatusMethodNotAllowed, rec.Code)
+}
+
+func TestEntries(t *testing.T) {
+	w, p := newWorld(t), efadebug.New()
+	a, av := w.endpoint()
+	b, _ := w.endpoint()
+	removeA := p.Add("a", a)
+	p.Add("b", b)
+	to, err := av.Insert(b.Address())
+	require.NoError(t, err)
+	_, err = a.Post(&efa.SendReq{To: to, Buf: make([]byte, 1<<20)})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		es := entries(t, p)
+		return len(es[0].Snapshot.Operations) == 1 && es[0].Snapshot.Operations[0].Waits == "CTS"
+	}, 10*time.Second, time.Millisecond)
+
+	require.NoError(t, b.Close())
+	es := entries(t, p)
+	require.Len(t, es, 2)
+	assert.Equal(t, "b", es[1].Name)
+	assert.Nil(t, es[1].Snapshot)
+	assert.Contains(t, es[1].Error, "closed")
+	removeA()
+	assert.Len(t, entries(t, p), 1)
+}

@@ -1,0 +1,3 @@
+// Package otlp tests that spans reach a real OpenTelemetry collector: its OTLP receiver,
+// built from its public packages.
+package otlp
