@@ -110,6 +110,28 @@ func TestFlood(t *testing.T) {
 	}
 }
 
+// TestDevices: floods on other devices and kernels; queues of 64 are soon full, and
+// their receivers not ready.
+func TestDevices(t *testing.T) {
+	need(t)
+	for _, name := range []string{"no-rdma", "efa0", "rdma-write", "small", "strict"} {
+		for _, e := range []environment{settings[0].shuffled(2), settings[1]} {
+			e.device = name
+			e.name = name + ", " + e.name
+			if testing.Short() && name != "small" || e.rdma && (name == "no-rdma" || name == "efa0") {
+				continue
+			}
+			t.Run(e.title(), func(t *testing.T) {
+				w := newWorld(t, e)
+				defer w.end(t)
+				for seed := range uint64(3) {
+					w.flood(t, seed+4, 150)
+				}
+			})
+		}
+	}
+}
+
 // TestSeeds floods by many seeds, also in the order of packets: -seeds and -for.
 func TestSeeds(t *testing.T) {
 	if *seeds == 0 && *forTime == 0 {

@@ -13,7 +13,7 @@ func bytesOf(n int) string { return fmt.Sprintf("%d B", n) }
 // scenarios are all of the table.
 func scenarios() []scenario {
 	return slices.Concat(contactScenarios(), messageScenarios(), rmaScenarios(), atomicScenarios(), sizeScenarios(),
-		matchScenarios(), refusedScenarios(), loadScenarios())
+		matchScenarios(), refusedScenarios(), ownScenarios(), loadScenarios())
 }
 
 // cell is a place in the matrix.

@@ -30,7 +30,7 @@ var subprotocols = []string{
 var features = []string{
 	"CQ data", "inject", "pieces", "registered buffers", "sizes", "unexpected messages", "truncation", "matching",
 	"ignore masks", "peek", "claim", "discard", "cancel", "completion levels", "counters", "refused writes",
-	"refused reads", "RNR",
+	"refused reads", "canceled sends", "removed peers", "RNR",
 }
 
 var profiles = []string{"no RDMA, in order", "no RDMA, shuffled", "RDMA read, in order", "RDMA read, shuffled"}
@@ -41,6 +41,7 @@ const (
 	readsAlone = "the devices read by themselves"
 	noWrites   = "libfabric 1.17 has no RDMA write"
 	noRefusal  = "libfabric 1.17 crashes when it refuses a write"
+	oursAlone  = "libfabric has no such operation, or promises nothing of it"
 	noPause    = "efactor makes progress by itself, and has no pause in which it is not ready"
 )
 
@@ -61,6 +62,10 @@ func (c cell) reason() string {
 	case "refused writes":
 		if c.begins == efactorBegins {
 			return noRefusal
+		}
+	case "canceled sends", "removed peers":
+		if c.begins == libfabricBegins {
+			return oursAlone
 		}
 	case "RNR":
 		if c.begins == libfabricBegins {
