@@ -40,7 +40,11 @@ func (w *world) endpoint() (*efa.Endpoint, *efa.AddressVector) {
 	av := dom.NewAddressVector()
 	q, err := dom.NewQueue(4096)
 	require.NoError(w.t, err)
-	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av, SendQueue: q, RecvQueue: q})
+	ep, err := dom.NewEndpoint(efa.EndpointConfig{
+		AV: av, SendQueue: q, RecvQueue: q,
+		// Peers that are not there are not to be found out while a test looks at them.
+		Protocol: efa.ProtocolConfig{ProbeAfter: time.Hour, PeerTimeout: time.Hour},
+	})
 	require.NoError(w.t, err)
 	require.NoError(w.t, ep.Enable(w.t.Context()))
 	w.t.Cleanup(func() {
