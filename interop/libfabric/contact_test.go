@@ -44,7 +44,7 @@ func (w *world) reopen(t *testing.T) {
 
 // contactEnvironments are where first contact is made.
 func contactEnvironments() []environment {
-	if testing.Short() {
+	if brief() {
 		return []environment{settings[1].shuffled(3)}
 	}
 	return []environment{settings[0].shuffled(3), settings[1], settings[1].shuffled(4)}

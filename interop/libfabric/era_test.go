@@ -12,7 +12,7 @@ var eras = []string{"1.12", "1.13", "1.14", "1.16", "1.17.0", "1.18", "1.20", "1
 // 1.17 judges what package era says of the others.
 func TestEras(t *testing.T) {
 	need(t)
-	if testing.Short() {
+	if brief() {
 		t.Skip("it is about other releases")
 	}
 	for i, era := range eras {

@@ -99,7 +99,7 @@ func (w *world) flood(t *testing.T, seed uint64, n int) {
 func TestFlood(t *testing.T) {
 	need(t)
 	all := environments()
-	if testing.Short() {
+	if brief() {
 		all = all[3:4]
 	}
 	for i, e := range all {
@@ -121,7 +121,7 @@ func TestDevices(t *testing.T) {
 		for _, e := range []environment{settings[0].shuffled(2), settings[1]} {
 			e.device = name
 			e.name = name + ", " + e.name
-			if testing.Short() && name != "small" || e.rdma && (name == "no-rdma" || name == "efa0") {
+			if brief() && name != "small" || e.rdma && (name == "no-rdma" || name == "efa0") {
 				continue
 			}
 			t.Run(e.title(), func(t *testing.T) {

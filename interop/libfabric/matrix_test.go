@@ -55,12 +55,12 @@ func TestMatrix(t *testing.T) {
 	need(t)
 	got := newRecord()
 	for _, e := range environments() {
-		if testing.Short() && (e.shuffle == 0 || e.runt) {
+		if brief() && (e.shuffle == 0 || e.runt) {
 			continue
 		}
 		got.table(t, e)
 	}
-	if testing.Short() || got.left > 0 || t.Failed() {
+	if brief() || got.left > 0 || t.Failed() {
 		return // not the whole
 	}
 	checkPackets(t, got.packets)
@@ -88,7 +88,7 @@ func (r *record) table(t *testing.T, e environment) {
 		r.left--
 		defer drop(t, e)
 		for i, s := range all {
-			if s.where(e) && (!testing.Short() || i%4 == 0) {
+			if s.where(e) && (!brief() || i%4 == 0) {
 				r.run(t, e, s)
 			}
 		}

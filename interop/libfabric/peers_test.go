@@ -76,7 +76,7 @@ func (c *crowd) end(t *testing.T) {
 func TestManyPeers(t *testing.T) {
 	need(t)
 	for i, e := range []environment{settings[0].shuffled(11), settings[1]} {
-		if testing.Short() && i > 0 {
+		if brief() && i > 0 {
 			break
 		}
 		t.Run(e.title(), func(t *testing.T) {

@@ -74,7 +74,7 @@ func TestPingpong(t *testing.T) {
 				t.Run(fmt.Sprintf("%s serves %s, %s, %s", c.server.name, c.client.name, mode, e.title()), func(t *testing.T) {
 					pingpong(t, e, mode, c.server, c.client)
 				})
-				if testing.Short() {
+				if brief() {
 					break
 				}
 			}

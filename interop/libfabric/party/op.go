@@ -84,5 +84,8 @@ func (o Op) String() string {
 	if o.Tagged {
 		s = "tagged " + s
 	}
+	if o.Level == Delivered {
+		s = "delivered " + s
+	}
 	return fmt.Sprintf("%s of %d bytes", s, o.Size)
 }

@@ -1,0 +1,5 @@
+//go:build race
+
+package libfabric_test
+
+const race = true
