@@ -25,7 +25,7 @@ const (
 	KindTake    // receive the message that was claimed as ID Data
 	KindWritten // never submitted: a peer's write with data, told to the endpoint
 
-	NumKinds = KindWritten + 1
+	NumKinds = int(KindWritten) + 1
 )
 
 // The three forms of an atomic (§3.3).

@@ -46,6 +46,13 @@
 // aligned words of 32 and 64 bits may be shared, by atomics there and sync/atomic
 // here.
 //
+// # Watching it
+//
+// With a TracerProvider in [Config].Telemetry each operation has an OpenTelemetry span on
+// either side, and both are in one trace although nothing is added to the wire; with a
+// MeterProvider there are metrics. [Endpoint.Snapshot] says what everything in progress
+// waits for, [Endpoint.Stats] has all counters.
+//
 // # What holds
 //
 //   - Every accepted operation that is neither Quiet nor Inject has exactly one

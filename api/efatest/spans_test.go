@@ -301,3 +301,41 @@ func (s *spanStage) close() {
 		require.NoError(s.t, x.fab.Close())
 	}
 }
+
+// TestSampledPairs: with a Ratio the spans of both sides are there, or neither.
+func TestSampledPairs(t *testing.T) {
+	s := &spanStage{t: t}
+	s.open(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: "ratio", Vals: []string{"0.3"}}}})
+	const n = 300
+	s.w.Go("sender", func(ctx context.Context) error {
+		for i := range n {
+			if err := s.a.ep.Send(ctx, s.a.peer, make([]byte, 10*i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.w.Go("receiver", func(ctx context.Context) error {
+		for range n {
+			if _, err := s.b.ep.Recv(ctx, make([]byte, 10*n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, s.w.Run())
+	s.close()
+	sides := map[string]map[string]bool{}
+	for _, x := range s.spans.Take() {
+		if key := spans.Get(x.Attributes(), "efa.message.key"); key != "" {
+			if sides[key] == nil {
+				sides[key] = map[string]bool{}
+			}
+			sides[key][x.Name()] = true
+		}
+	}
+	require.InDelta(t, 0.3*n, len(sides), 0.1*n)
+	for key, names := range sides {
+		require.Equal(t, map[string]bool{"send": true, "receive": true}, names, key)
+	}
+}
