@@ -25,8 +25,11 @@ type environment struct {
 }
 
 // common is libfabric's environment everywhere: traffic must not go by its own
-// shared memory, since both sides are on one host.
-var common = []string{"FI_EFA_ENABLE_SHM_TRANSFER=0", "FI_LOG_LEVEL=warn"}
+// shared memory, since both sides are on one host, and a libfabric that crashes must
+// not leave files where it was started.
+var common = []string{
+	"FI_EFA_ENABLE_SHM_TRANSFER=0", "FI_LOG_LEVEL=warn", "IPATH_NO_BACKTRACE=1", "HFI_NO_BACKTRACE=1",
+}
 
 // settings are the environments, each with packets in order.
 var settings = []environment{

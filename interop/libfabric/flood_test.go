@@ -135,6 +135,38 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// TestPauses: libfabric stops in the middle of a flood, again and again.
+func TestPauses(t *testing.T) {
+	need(t)
+	for _, device := range []string{"", "small"} {
+		for _, e := range []environment{settings[0], settings[1].shuffled(6)} {
+			e.device = device
+			e.name += " " + device
+			t.Run(e.title(), func(t *testing.T) {
+				w := newWorld(t, e)
+				defer w.end(t)
+				ctx, cancel := context.WithTimeout(context.Background(), floodTime)
+				defer cancel()
+				d := &duel{
+					number: 1, a: w.lf, b: w.own, toB: w.toOwn, toA: w.toLF, seed: 40, n: 500, window: 6, most: 200000,
+				}
+				d.begin(t, ctx)
+				for _, p := range d.pending {
+					for running := true; running; {
+						require.NoError(t, w.lf.Pause(ctx, 30*time.Millisecond))
+						select {
+						case <-p.Done():
+							running = false
+						default:
+						}
+					}
+				}
+				d.end(t, ctx)
+			})
+		}
+	}
+}
+
 // TestSeeds floods by many seeds, also in the order of packets: -seeds and -for.
 func TestSeeds(t *testing.T) {
 	if *seeds == 0 && *forTime == 0 {

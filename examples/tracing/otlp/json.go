@@ -156,6 +156,6 @@ func value(v attribute.Value) map[string]any {
 		}
 		return map[string]any{"arrayValue": map[string]any{"values": list}}
 	default:
-		return map[string]any{"stringValue": v.Emit()}
+		return map[string]any{"stringValue": v.String()}
 	}
 }

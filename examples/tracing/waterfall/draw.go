@@ -41,7 +41,7 @@ func factOf(kv attribute.KeyValue) (string, bool) { return fact(kv), shown[kv.Ke
 
 func fact(kv attribute.KeyValue) string {
 	key := string(kv.Key)
-	return key[strings.LastIndexByte(key, '.')+1:] + "=" + kv.Value.Emit()
+	return key[strings.LastIndexByte(key, '.')+1:] + "=" + kv.Value.String()
 }
 
 // width is that of the bars, in characters.
