@@ -44,7 +44,7 @@ type Telemetry struct {
 	// 0: none for being slow.
 	Slow time.Duration
 	// Records is how many records of 32 bytes an endpoint keeps until they are read,
-	// about 15 for a short message sent and received; 0: 16384.
+	// about 8 for a short message sent or received; 0: 16384.
 	Records int
 }
 
