@@ -121,7 +121,11 @@ func fabric(t *testing.T) string {
 }
 
 func needFeatures(t *testing.T) {
-	if lacks := missing(); lacks != "" {
+	lacks := missing()
+	if lacks != "" && os.Getenv("CI") == "true" {
+		t.Fatal(lacks)
+	}
+	if lacks != "" {
 		t.Skip(lacks)
 	}
 }
