@@ -24,6 +24,7 @@ var (
 	ErrClosed       = errors.New("device: closed")
 	ErrNoMemory     = errors.New("device: memory registration refused")
 	ErrNotSupported = errors.New("device: not supported")
+	ErrKeyInUse     = errors.New("device: another region has the key")
 )
 
 // Device is one attachment to a fabric: what a verbs context and its protection
