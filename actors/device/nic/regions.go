@@ -82,6 +82,9 @@ type Memory struct {
 	Local bool
 	// Addr is what others call the first byte. 0: as RegionsConfig.Base says.
 	Addr uint64
+	// Key is the region's, which another device has drawn (device.Keyed). 0: one is
+	// drawn here.
+	Key uint32
 	// Release is called once, by Close, when nobody looks at the memory any
 	// more. nil: it stays whoever's it is.
 	Release func() error
@@ -112,6 +115,18 @@ func (t *Regions) Alloc(n int, a device.Access) (device.MR, error) {
 	return r, nil
 }
 
+// RegisterKeyed is device.Keyed's.
+func (t *Regions) RegisterKeyed(mem []byte, a device.Access, addr uint64, key uint32) (device.MR, error) {
+	if key == 0 || addr == 0 {
+		return nil, fmt.Errorf("%w: region without key or address", device.ErrNotSupported)
+	}
+	r, err := t.Add(Memory{Bytes: mem, Access: a, Addr: addr, Key: key})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
 // Add makes a region. After an error the memory is the caller's and Release is
 // not called.
 func (t *Regions) Add(m Memory) (*Region, error) {
@@ -135,9 +150,14 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 	if t.open >= t.max {
 		return nil, fmt.Errorf("%w: %d regions", device.ErrNoMemory, t.open)
 	}
-	key, ok := t.newKey()
-	if !ok {
-		return nil, fmt.Errorf("%w: no free key", device.ErrNoMemory)
+	key := m.Key
+	switch {
+	case key == 0:
+		if key = t.newKey(); key == 0 {
+			return nil, fmt.Errorf("%w: no free key", device.ErrNoMemory)
+		}
+	case t.find.Load().get(key) != nil:
+		return nil, fmt.Errorf("%w: %#x", device.ErrKeyInUse, key)
 	}
 	addr, ok := t.newAddr(&m)
 	if !ok {
@@ -152,13 +172,14 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 	return r, nil
 }
 
-func (t *Regions) newKey() (uint32, bool) {
+// newKey draws a key that is free; 0: there is none.
+func (t *Regions) newKey() uint32 {
 	for range keyTries {
 		if k := t.draw(); k != 0 && t.find.Load().get(k) == nil {
-			return k, true
+			return k
 		}
 	}
-	return 0, false
+	return 0
 }
 
 func (t *Regions) newAddr(m *Memory) (uint64, bool) {

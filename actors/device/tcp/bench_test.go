@@ -1,0 +1,266 @@
+//go:build linux
+
+package tcp
+
+import (
+	"fmt"
+	"net"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/devicetest"
+)
+
+// BenchmarkOneThread: 8 bytes until both sides polled, all in one goroutine.
+func BenchmarkOneThread(b *testing.B) { devicetest.Benchmark(b, factory) }
+
+// side is one end of a pair in a benchmark.
+type side struct {
+	d   *attachment
+	q   device.QP
+	to  device.AH
+	c   [32]device.Completion
+	buf [32]int32
+	got int // packets
+	out int // sends under way
+	bad device.Status
+}
+
+// poll takes what is ready, and posts slots again.
+func (s *side) poll() int {
+	n := s.q.Poll(s.c[:])
+	slots, k := s.buf[:], 0
+	for i := range s.c[:n] {
+		switch c := &s.c[i]; c.Op {
+		case device.OpRecv:
+			s.got++
+			slots[k] = int32(c.ID)
+			k++
+		case device.OpSend:
+			s.out--
+			s.bad = max(s.bad, c.Status)
+		}
+	}
+	if k > 0 {
+		s.q.PostRecv(slots[:k])
+	}
+	return n
+}
+
+func pair(tb testing.TB, cfg Config) (a, b *side) {
+	var s [2]*side
+	for i := range s {
+		d := openDevice(tb, cfg)
+		q, err := d.OpenQP(device.QPConfig{QKey: 5})
+		require.NoError(tb, err)
+		tb.Cleanup(func() { _ = q.Close() })
+		for slot := range q.RecvSlots() {
+			q.PostRecv([]int32{int32(slot)})
+		}
+		s[i] = &side{d: d, q: q}
+	}
+	var err error
+	s[0].to, err = s[0].q.CreateAH(s[1].d.gid)
+	require.NoError(tb, err)
+	s[1].to, err = s[1].q.CreateAH(s[0].d.gid)
+	require.NoError(tb, err)
+	return s[0], s[1]
+}
+
+func (s *side) send(tb testing.TB, to *side, data []byte) {
+	require.NoError(tb, s.q.PostSend(&device.SendWR{AH: s.to, QPN: to.q.QPN(), QKey: 5, Header: data}))
+	s.out++
+}
+
+// BenchmarkPingPong is half a round trip of 8 bytes between two threads that poll.
+func BenchmarkPingPong(b *testing.B) {
+	x, y := pair(b, Config{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		data := make([]byte, 8)
+		for n := 0; n < b.N+1; {
+			if y.poll(); y.got > n {
+				n++
+				y.send(b, x, data)
+				y.q.Doorbell()
+			}
+		}
+		for y.out > 0 {
+			y.poll()
+		}
+		y.q.Arm()
+	}()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	data := make([]byte, 8)
+	ball := func(n int) {
+		x.send(b, y, data)
+		x.q.Doorbell()
+		for x.got < n {
+			x.poll()
+		}
+	}
+	ball(1)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		ball(i + 2)
+	}
+	b.StopTimer()
+	x.q.Arm()
+	<-done
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/half-trip")
+	b.ReportMetric(0, "ns/op")
+}
+
+// polling keeps y going until the benchmark ends.
+func polling(y *side) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		for {
+			select {
+			case <-quit:
+				return
+			default:
+				y.poll()
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// BenchmarkPackets is the bandwidth of packets of a size, a doorbell for each eight.
+func BenchmarkPackets(b *testing.B) {
+	for _, size := range []int{8, 1024, 8760} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			x, y := pair(b, Config{})
+			defer polling(y)()
+			data := make([]byte, size)
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for i := range b.N {
+				for x.out == 128 {
+					x.poll()
+				}
+				x.send(b, y, data)
+				if i%8 == 7 {
+					x.q.Doorbell()
+				}
+			}
+			x.q.Doorbell()
+			for x.out > 0 {
+				x.poll()
+			}
+			require.Equal(b, device.StatusOK, x.bad)
+		})
+	}
+}
+
+func BenchmarkRead(b *testing.B)  { benchRDMA(b, device.WRRead) }
+func BenchmarkWrite(b *testing.B) { benchRDMA(b, device.WRWrite) }
+
+// benchRDMA moves 16 MiB in requests of a size, eight at a time.
+func benchRDMA(b *testing.B, kind device.WR) {
+	const total = 16 << 20
+	for _, lanes := range []int{1, 2} {
+		for _, size := range []int{4 << 10, 16 << 10, 64 << 10, 256 << 10} {
+			b.Run(fmt.Sprintf("lanes=%d/%dk", lanes, size>>10), func(b *testing.B) {
+				x, y := pair(b, Config{Lanes: lanes})
+				defer polling(y)()
+				mr, err := y.d.Alloc(total, device.RemoteRead|device.RemoteWrite)
+				require.NoError(b, err)
+				defer mr.Close()
+				own, err := x.d.Alloc(total, device.LocalWrite)
+				require.NoError(b, err)
+				defer own.Close()
+				for i := range total {
+					own.Bytes()[i], mr.Bytes()[i] = byte(i), byte(i)
+				}
+				wr := &device.SendWR{AH: x.to, QPN: y.q.QPN(), QKey: 5, Kind: kind, RKey: mr.RKey()}
+				b.SetBytes(total)
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range b.N {
+					for off := 0; off < total; off += size {
+						for x.out == 8 {
+							x.poll()
+						}
+						wr.Payload, wr.Remote = own.Bytes()[off:off+size], mr.Addr()+uint64(off)
+						require.NoError(b, x.q.PostSend(wr))
+						x.out++
+						x.q.Doorbell()
+					}
+				}
+				for x.out > 0 {
+					x.poll()
+				}
+				require.Equal(b, device.StatusOK, x.bad)
+			})
+		}
+	}
+}
+
+// BenchmarkSocket is what a bare socket does: 16 MiB written 256 KiB at a time, and read
+// into place by another thread.
+func BenchmarkSocket(b *testing.B) {
+	const total, size = 16 << 20, 256 << 10
+	fds := socketPair(b)
+	src, dst := make([]byte, total), make([]byte, total)
+	for i := range total {
+		src[i], dst[i] = byte(i), byte(i)
+	}
+	var v [2]unix.Iovec
+	var w [maxIovecs]unix.Iovec
+	done := make(chan struct{})
+	b.SetBytes(total)
+	b.ResetTimer()
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		for range b.N {
+			for off := 0; off < total; {
+				n, _ := rawRead(fds[1], &v, dst[off:min(off+size, total)], nil)
+				off += n
+			}
+		}
+	}()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	one := make([][]byte, 1)
+	for range b.N {
+		for off := 0; off < total; {
+			one[0] = src[off:min(off+size, total)]
+			n, _ := rawWrite(fds[0], &w, one)
+			off += n
+		}
+	}
+	<-done
+}
+
+// socketPair are two ends of a TCP connection that do not block.
+func socketPair(tb testing.TB) (fds [2]int) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(tb, err)
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(tb, err)
+	s, err := l.Accept()
+	require.NoError(tb, err)
+	for i, x := range []net.Conn{c, s} {
+		f, err := x.(*net.TCPConn).File()
+		require.NoError(tb, err)
+		require.NoError(tb, x.Close())
+		tb.Cleanup(func() { _ = f.Close() })
+		fds[i] = int(f.Fd())
+		require.NoError(tb, unix.SetNonblock(fds[i], true))
+	}
+	return fds
+}

@@ -1,0 +1,190 @@
+package tcp
+
+import (
+	"errors"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// maxResets is how many connections to a queue pair in doubt may be accepted and then
+// reset, as those are which meet a process that is about to end, before it is gone.
+const maxResets = 4
+
+// errSilent: nothing was heard for Config.Timeout.
+var errSilent = errors.New("tcp: nothing was heard within the timeout")
+
+// dial begins a session. Requests may be put on it at once. nil: the status says why
+// not.
+func (p *port) dial(r *remote) (*session, device.Status) {
+	p.endAll(r, device.StatusBadDestQPN) // what the other side has left, but not on all lanes
+	s := &session{r: r, num: sessionNumber(), dialed: true, want: uint8(p.dev.cfg.Lanes)}
+	if _, err := p.connect(s, 0); err != nil {
+		return nil, statusOf(err)
+	}
+	r.dialed = s
+	r.choose()
+	return s, device.StatusOK
+}
+
+// connect dials a lane of s.
+func (p *port) connect(s *session, no uint8) (*lane, error) {
+	r := s.r
+	fd, err := p.newSocket()
+	if err != nil {
+		return nil, err
+	}
+	l := p.newLane(laneConnecting, r.at.gid)
+	l.s, l.no, l.sock = s, no, fd
+	hello := preamble{
+		lane: no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: r.at, qkey: p.qkey,
+		last: r.last, alive: r.accepted != nil && r.last != 0,
+	}
+	l.out.buf = hello.appendTo(l.out.buf)
+	l.out.add(preambleLen)
+	err = unix.Connect(fd, sockaddr(r.at))
+	if err == nil || errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
+		err = p.watch(fd, l)
+	}
+	if err != nil {
+		p.closeLane(l)
+		return nil, err
+	}
+	s.lanes[no] = l
+	return l, nil
+}
+
+// newSocket makes one that others see coming from our address.
+func (p *port) newSocket() (int, error) {
+	fd, err := unix.Socket(p.family(), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	// The port is chosen by connect, so that each address may use all of them; one that
+	// is in use for this must not keep a queue pair from listening on it.
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+	if err := unix.Bind(fd, sockaddr(address{gid: p.self.gid})); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	p.tune(fd)
+	return fd, nil
+}
+
+// connected: the socket of a dialed lane became writable, or failed.
+func (p *port) connected(l *lane) {
+	errno, err := unix.GetsockoptInt(l.sock, unix.SOL_SOCKET, unix.SO_ERROR)
+	switch {
+	case err != nil:
+	case errno != 0:
+		err = unix.Errno(errno)
+	case p.toItself(l.sock):
+		err = unix.ECONNREFUSED
+	default:
+		err = p.wrap(l, l.sock)
+	}
+	if err != nil {
+		p.broken(l, err)
+		return
+	}
+	l.state, l.age = laneAsking, 0
+	l.writable = true
+	l.write()
+}
+
+// toItself: a socket that dials a port that nobody listens on, and happens to get this
+// port itself, is connected to itself (RFC 9293, 3.5: simultaneous open).
+func (p *port) toItself(fd int) bool {
+	a, err := unix.Getsockname(fd)
+	b, err2 := unix.Getpeername(fd)
+	return err == nil && err2 == nil && addressOf(a) == addressOf(b)
+}
+
+// onReply: the other side answers our preamble.
+func (p *port) onReply(l *lane, h *preamble) {
+	s := l.s
+	ours := h.reply && h.session == s.num && h.lane == l.no && h.from == s.r.at && h.to == p.self
+	switch {
+	case !ours:
+		p.dialFailed(l, errPreamble, device.StatusBadDestQPN)
+	case h.verdict != taken:
+		p.dialFailed(l, errRefused, h.verdict.status())
+	case int(h.mtu) != p.dev.cfg.MTU:
+		p.dialFailed(l, errRefused, device.StatusMismatch)
+	case l.st.vouch(h.raw()) != nil:
+		p.dev.stats.impostors.Add(1)
+		p.dialFailed(l, errImpostor, device.StatusUnknownPeer)
+	case l.no == 0:
+		l.rise()
+		s.up, s.crossing = true, h.last
+		p.meet(s.r, h.qkey)
+		s.r.choose()
+		for no := uint8(1); no <= s.want; no++ {
+			if _, err := p.connect(s, no); err != nil {
+				p.dev.cfg.Logger.Warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", err)
+			}
+		}
+	default:
+		l.rise()
+	}
+}
+
+// errRefused: the other side does not take the connection.
+var errRefused = errors.New("tcp: refused")
+
+// rise makes a lane part of its session.
+func (l *lane) rise() {
+	l.state, l.age = laneUp, 0
+	l.heard = true
+}
+
+// dialFailed: a lane did not come up. Without lane 0 there is no session.
+func (p *port) dialFailed(l *lane, why error, st device.Status) {
+	s := l.s
+	if l.no != 0 {
+		p.dev.cfg.Logger.Warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", why)
+		s.lanes[l.no] = nil
+		p.closeLane(l)
+		return
+	}
+	r := s.r
+	p.dev.cfg.Logger.Info("tcp: no connection", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	p.end(s, st)
+	if r.cur != nil {
+		r.doubt = false
+		return
+	}
+	if r.doubt && reset(why) {
+		if r.resets++; r.resets < maxResets {
+			if s, again := p.dial(r); s == nil {
+				p.judge(r, again)
+			}
+			return
+		}
+	}
+	p.judge(r, st)
+}
+
+// reset tells whether somebody accepted a connection and then gave it up.
+func reset(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+}
+
+// statusOf is what requests end with on a connection that ended so.
+func statusOf(err error) device.Status {
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		return device.StatusBadDestQPN
+	case errors.Is(err, unix.ETIMEDOUT), errors.Is(err, errSilent):
+		return device.StatusUnresponsive
+	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EADDRNOTAVAIL),
+		errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENETDOWN),
+		errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
+		return device.StatusUnreachable
+	default:
+		return device.StatusAbort
+	}
+}

@@ -1,0 +1,3 @@
+// Package tcp is a device driver for hosts without EFA: queue pairs that reach each
+// other over TCP.
+package tcp

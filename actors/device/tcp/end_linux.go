@@ -1,0 +1,119 @@
+package tcp
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// broken: a connection ended, or its stream failed.
+func (p *port) broken(l *lane, why error) {
+	s := l.s
+	switch {
+	case l.state == laneClosed:
+	case l.state == laneStranger || l.state == laneClosing:
+		p.closeLane(l)
+	case l.state == laneConnecting || l.state == laneAsking:
+		p.dialFailed(l, why, dialStatus(why))
+	case s.breaking:
+		p.closeLane(l)
+	default:
+		p.lost(l, why)
+	}
+}
+
+// dialStatus is what requests end with that waited for a connection.
+func dialStatus(why error) device.Status {
+	var errno unix.Errno
+	switch {
+	case reset(why):
+		return device.StatusBadDestQPN
+	case errors.As(why, &errno), errors.Is(why, errSilent):
+		return statusOf(why)
+	default: // credentials
+		return device.StatusUnknownPeer
+	}
+}
+
+// lost: a lane of a session ended. What has come on the others counts: answers to
+// requests, and a farewell.
+func (p *port) lost(l *lane, why error) {
+	s := l.s
+	p.closeLane(l)
+	if !s.leaving {
+		s.breaking = true
+		for _, o := range s.lanes {
+			if o != nil && o.state == laneUp {
+				o.readable, o.ended = true, true
+				o.read()
+			}
+		}
+		s.breaking = false
+	}
+	switch {
+	case s.over:
+	case s.leaving:
+		p.left(s)
+	default:
+		p.broke(s.r, why)
+	}
+}
+
+// violated: the other side says what cannot be.
+func (p *port) violated(l *lane, why error) {
+	p.dev.stats.violations.Add(1)
+	r := l.s.r
+	p.dev.cfg.Logger.Warn("tcp: protocol violated", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	p.endAll(r, device.StatusAbort)
+}
+
+// onBye: the other side closes its queue pair. Answers may still be on other lanes.
+func (p *port) onBye(l *lane) {
+	s := l.s
+	l.bye, s.leaving = true, true
+	s.r.choose()
+	if !s.breaking {
+		p.left(s)
+	}
+}
+
+// left ends a session that the other side has left on all lanes.
+func (p *port) left(s *session) {
+	for _, l := range s.lanes {
+		if l != nil && l.state == laneUp && !l.bye {
+			return
+		}
+	}
+	r := s.r
+	p.endAll(r, device.StatusBadDestQPN)
+	r.known, r.doubt = false, false // it said so itself
+}
+
+// farewell ends a session from our side.
+func (s *session) farewell() {
+	bye := frame{kind: kindBye}
+	for _, l := range s.lanes {
+		if l == nil || l.state != laneUp {
+			continue
+		}
+		l.out.frame(&bye)
+		for i := 0; i < writeTurns && l.out.size > 0 && l.writable && l.state == laneUp; i++ {
+			l.write()
+		}
+		if l.state == laneUp && l.out.size == 0 {
+			l.st.shut()
+		}
+	}
+}
+
+// drain reads what has come and is of no interest any more, lest the kernel answer it
+// with a reset, which could overtake the farewell.
+func (l *lane) drain() {
+	for range 64 {
+		if n, err := l.st.readv(nil, l.p.trash[:]); n == 0 || err != nil {
+			return
+		}
+	}
+}

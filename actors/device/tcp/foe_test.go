@@ -1,0 +1,289 @@
+//go:build linux
+
+package tcp
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// foe is somebody who speaks for himself on a connection to a queue pair.
+type foe struct {
+	t    *testing.T
+	n    *node
+	c    net.Conn
+	at   address // who he says to be
+	in   []byte
+	eof  bool
+	next uint64
+}
+
+// newFoe connects from a host of its own, or from where another foe came from.
+func newFoe(t *testing.T, n *node, like *foe) *foe {
+	t.Helper()
+	f := &foe{t: t, n: n, next: 100}
+	if like != nil {
+		f.at = like.at
+	} else {
+		f.at = address{GIDOf(nextHost()), 7777}
+	}
+	to := n.at()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: AddrOf(f.at.gid).AsSlice()}}
+	var err error
+	f.c, err = d.Dial("tcp", (&net.TCPAddr{IP: AddrOf(to.gid).AsSlice(), Port: int(to.qpn)}).String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.c.Close() })
+	return f
+}
+
+// hello is his preamble.
+func (f *foe) hello() preamble {
+	return preamble{session: 1001, mtu: DefaultMTU, lanes: 1, from: f.at, to: f.n.at(), qkey: 9}
+}
+
+func (f *foe) say(b []byte) {
+	f.t.Helper()
+	_, err := f.c.Write(b)
+	require.NoError(f.t, err)
+}
+
+func (f *foe) frame(fr frame, more ...byte) {
+	f.t.Helper()
+	f.say(append(fr.appendTo(nil), more...))
+}
+
+// hear reads what there is.
+func (f *foe) hear() {
+	_ = f.c.SetReadDeadline(clock.Deadline(time.Millisecond))
+	b := make([]byte, 1<<16)
+	n, err := f.c.Read(b)
+	f.in = append(f.in, b[:n]...)
+	if ne, ok := err.(net.Error); err != nil && (!ok || !ne.Timeout()) { //nolint:errorlint // as net returns it
+		f.eof = true
+	}
+}
+
+// want waits for n bytes.
+func (f *foe) want(n int) []byte {
+	f.t.Helper()
+	until(f.t, "bytes for the foe", func() bool { f.hear(); return len(f.in) >= n }, f.n)
+	b := f.in[:n:n]
+	f.in = f.in[n:]
+	return b
+}
+
+// answer waits for a frame.
+func (f *foe) answer() (fr frame) {
+	f.t.Helper()
+	head := f.want(baseLen)
+	more := f.want(int(headerLen[head[0]]) - baseLen)
+	_, err := fr.parse(append(head, more...), DefaultMTU)
+	require.NoError(f.t, err)
+	return fr
+}
+
+// closed waits until the queue pair has closed the connection.
+func (f *foe) closed() {
+	f.t.Helper()
+	until(f.t, "that the connection is closed", func() bool { f.hear(); return f.eof }, f.n)
+}
+
+// reply says a preamble and returns the reply to it.
+func (f *foe) reply(p preamble) (r preamble) {
+	f.t.Helper()
+	f.say(p.appendTo(nil))
+	require.NoError(f.t, r.parse(f.want(preambleLen)))
+	require.True(f.t, r.reply)
+	return r
+}
+
+// inside is a foe with a session.
+func inside(t *testing.T, n *node) *foe {
+	t.Helper()
+	f := newFoe(t, n, nil)
+	r := f.reply(f.hello())
+	require.Equal(t, preamble{
+		reply: true, lanes: 1, mtu: DefaultMTU, session: 1001, from: n.at(), to: f.at, qkey: 5,
+	}, r)
+	return f
+}
+
+// works sends a packet and expects it to arrive.
+func (f *foe) works() {
+	f.t.Helper()
+	f.next++
+	have := len(f.n.recvs)
+	f.frame(frame{kind: kindSend, length: 3, token: f.next, qkey: 5}, []byte("abc")...)
+	require.Equal(f.t, frame{kind: kindStatus, token: f.next}, f.answer())
+	until(f.t, "arrival", func() bool { return len(f.n.recvs) == have+1 }, f.n)
+	require.Equal(f.t, "abc", string(f.n.recvs[have]))
+	require.Equal(f.t, f.at, address{f.n.from[have].SrcGID, f.n.from[have].SrcQPN})
+}
+
+func TestPreamblesRefused(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{})
+	for name, c := range map[string]struct {
+		change func(*preamble)
+		want   verdict
+	}{
+		"another port":       {func(p *preamble) { p.to.qpn++ }, wrongPlace},
+		"another host":       {func(p *preamble) { p.to.gid[15]++ }, wrongPlace},
+		"another mtu":        {func(p *preamble) { p.mtu-- }, wrongMTU},
+		"another's address":  {func(p *preamble) { p.from.gid[15]++ }, wrongPeer},
+		"lane of no session": {func(p *preamble) { p.lane = 1 }, wrongSession},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFoe(t, n, nil)
+			p := f.hello()
+			c.change(&p)
+			require.Equal(t, c.want, f.reply(p).verdict)
+			f.closed()
+			require.Empty(t, f.in)
+		})
+	}
+	t.Run("another version", func(t *testing.T) {
+		f := newFoe(t, n, nil)
+		p := f.hello()
+		b := p.appendTo(nil)
+		b[4]++
+		f.say(b)
+		var r preamble
+		require.NoError(t, r.parseLoose(f.want(preambleLen)))
+		require.Equal(t, wrongVersion, r.verdict)
+		f.closed()
+	})
+	require.EqualValues(t, 6, n.d.Stats().Refused)
+	for name, b := range map[string][]byte{
+		"http":  append([]byte("GET / HTTP/1.1\r\nHost: efactor\r\n\r\n"), make([]byte, 80)...),
+		"reply": (&preamble{reply: true, session: 1, from: address{qpn: 1}, to: address{qpn: 1}}).appendTo(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFoe(t, n, nil)
+			f.say(b)
+			f.closed()
+			require.Empty(t, f.in)
+		})
+	}
+	require.EqualValues(t, 2, n.d.Stats().Strangers)
+	inside(t, n).works()
+}
+
+// parseLoose reads the reply to a version that the other side does not know, in which
+// there is nothing but the verdict.
+func (p *preamble) parseLoose(b []byte) error {
+	b[16], b[56], b[58] = 1, 1, 1
+	return p.parse(b)
+}
+
+// TestViolations: what cannot be ends the session, is counted, and harms nobody else.
+func TestViolations(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{})
+	good := inside(t, n)
+	good.works()
+	mr, err := n.d.Alloc(100, device.RemoteRead|device.RemoteWrite)
+	require.NoError(t, err)
+	defer mr.Close()
+	cases := []struct {
+		name string
+		b    []byte
+	}{
+		{"no such kind", make([]byte, baseLen)},
+		{"status of nothing", (&frame{kind: kindStatus, token: 1}).appendTo(nil)},
+		{"status of another's", (&frame{kind: kindStatus, token: 1 << 40}).appendTo(nil)},
+		{"data of nothing", (&frame{kind: kindData, token: 1, length: 5}).appendTo(nil)},
+		{"length of a packet", (&frame{kind: kindSend, length: DefaultMTU + 1, qkey: 5}).appendTo(nil)},
+		{"length of a write", (&frame{kind: kindWrite, length: maxRDMA + 1, qkey: 5}).appendTo(nil)},
+	}
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := inside(t, n)
+			f.works()
+			f.say(c.b)
+			f.closed()
+			require.EqualValues(t, i+1, n.d.Stats().Violations)
+			good.works()
+		})
+	}
+	require.Empty(t, n.gone)
+}
+
+// TestHalfFrames: a frame that comes in parts is taken when it is whole, one that never
+// is leaves nothing behind: neither a packet nor a slot that is gone.
+func TestHalfFrames(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{RQDepth: 1})
+	mr, err := n.d.Alloc(100, device.RemoteWrite)
+	require.NoError(t, err)
+	defer mr.Close()
+	send := (&frame{kind: kindSend, length: 4, token: 1, qkey: 5}).appendTo(nil)
+	write := frame{kind: kindWrite, imm: true, length: 50, token: 2, qkey: 5, rkey: mr.RKey(), addr: mr.Addr(), data: 3}
+	whole := append(send, "abcd"...)
+	whole = append(write.appendTo(whole), make([]byte, 50)...)
+	for cut := range whole {
+		f := inside(t, n)
+		f.say(whole[:cut])
+		until(t, "that it was read", func() bool { return n.port().unread() == 0 }, n)
+		require.NoError(t, f.c.Close())
+		until(t, "the end of the session", func() bool { return n.port().guests == 0 }, n)
+		require.Len(t, n.recvs, min(cut/(sendLen+4), 1))
+		require.Empty(t, n.wrote)
+		n.recvs = nil
+	}
+	f := inside(t, n)
+	for _, b := range whole {
+		f.say([]byte{b})
+		n.poll()
+	}
+	require.Equal(t, frame{kind: kindStatus, token: 1}, f.answer())
+	require.Equal(t, frame{kind: kindStatus, token: 2}, f.answer())
+	until(t, "write", func() bool { return len(n.recvs) == 1 && len(n.wrote) == 1 }, n)
+	require.Equal(t, 50, n.wrote[0].Len)
+}
+
+// unread is what the kernel has for us.
+func (p *port) unread() int {
+	total := 0
+	for _, c := range p.conns {
+		if c.l != nil && c.l.st != nil {
+			k, _ := unixInq(c.l.st.fd())
+			total += k
+		}
+	}
+	return total
+}
+
+// TestQueueOfAnswersBounded: who asks and does not listen is thrown out before his
+// answers fill the memory.
+func TestQueueOfAnswersBounded(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{SQDepth: 16})
+	mr, err := n.d.Alloc(maxRDMA, device.RemoteRead)
+	require.NoError(t, err)
+	defer mr.Close()
+	f := inside(t, n)
+	read := (&frame{kind: kindRead, length: maxRDMA, qkey: 5, rkey: mr.RKey(), addr: mr.Addr()}).appendTo(nil)
+	var lots []byte
+	for range 1000 {
+		lots = append(lots, read...)
+	}
+	done := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := f.c.Write(lots); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	until(t, "that it is thrown out", func() bool { return n.d.Stats().Violations == 1 }, n)
+	require.Error(t, <-done)
+	require.NotErrorIs(t, err, io.EOF)
+}
+
+func unixInq(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.SIOCINQ) }

@@ -1,0 +1,104 @@
+package tcp
+
+import "github.com/efactor/efactor/actors/device"
+
+// inbox has the posted receive slots and what Poll will report. There are never more
+// entries than slots, sends and refusals together, so that it needs no bound of its own;
+// deaths are as many as there were peers.
+type inbox struct {
+	recv   []byte
+	stride int
+	posted []int32 // ring, len is a power of two
+	head   uint32
+	tail   uint32
+
+	events []device.Completion
+	next   int // first that was not polled
+	loose  int // refusals among them
+	limit  int // of loose
+}
+
+func newInbox(slots, depth, stride int, recv []byte) inbox {
+	size := 1
+	for size < slots {
+		size <<= 1
+	}
+	return inbox{
+		recv: recv, stride: stride, posted: make([]int32, size), limit: slots,
+		events: make([]device.Completion, 0, 2*(2*slots+depth)+1),
+	}
+}
+
+func (b *inbox) post(slots []int32) {
+	for _, s := range slots {
+		b.posted[b.tail&uint32(len(b.posted)-1)] = s
+		b.tail++
+	}
+}
+
+// take takes a posted slot; false: there is none.
+func (b *inbox) take() (int32, bool) {
+	if b.head == b.tail {
+		return 0, false
+	}
+	s := b.posted[b.head&uint32(len(b.posted)-1)]
+	b.head++
+	return s, true
+}
+
+// giveBack undoes a take: whose slot it was did not come.
+func (b *inbox) giveBack(s int32) {
+	b.head--
+	b.posted[b.head&uint32(len(b.posted)-1)] = s
+}
+
+// slot is a slot's memory from byte at.
+func (b *inbox) slot(s int32, n int) []byte {
+	at := int(s) * b.stride
+	return b.recv[at : at+n : at+n]
+}
+
+// add makes an entry, empty but for its kind.
+func (b *inbox) add(op device.Op) *device.Completion {
+	if len(b.events) == cap(b.events) && b.next > 0 {
+		n := copy(b.events, b.events[b.next:])
+		b.events, b.next = b.events[:n], 0
+	}
+	b.events = append(b.events, device.Completion{Op: op})
+	return &b.events[len(b.events)-1]
+}
+
+// arrival is an entry about somebody.
+func (b *inbox) arrival(op device.Op, from *address) *device.Completion {
+	c := b.add(op)
+	c.SrcGID, c.SrcQPN = from.gid, from.qpn
+	return c
+}
+
+// refused reports that a request of from for a region was refused, unless many such
+// reports wait already.
+func (b *inbox) refused(from *address, key uint32) {
+	if b.loose < b.limit {
+		b.loose++
+		b.arrival(device.OpRefused, from).Imm = key
+	}
+}
+
+func (b *inbox) empty() bool { return b.next == len(b.events) }
+
+// poll moves entries to c.
+func (b *inbox) poll(c []device.Completion) int {
+	n := copy(c, b.events[b.next:])
+	b.next += n
+	if b.loose > 0 {
+		for i := range c[:n] {
+			if c[i].Op == device.OpRefused {
+				b.loose--
+			}
+		}
+	}
+	if b.next == len(b.events) {
+		b.events, b.next = b.events[:0], 0
+	}
+	return n
+}

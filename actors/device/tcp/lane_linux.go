@@ -1,0 +1,258 @@
+package tcp
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
+)
+
+// laneState is where a connection is in its life.
+type laneState uint8
+
+const (
+	laneConnecting laneState = iota // dialed; the stream is not there yet
+	laneAsking                      // dialed; our preamble is on its way, or was answered by nobody yet
+	laneStranger                    // accepted; who it is was not said yet
+	laneUp                          // part of a session
+	laneClosing                     // refused: to be closed when the reply is written
+	laneClosed
+)
+
+// lane is one connection. It belongs to the port's shard.
+type lane struct {
+	p     *port
+	s     *session // nil: a stranger's
+	no    uint8    // in the session
+	id    int32    // in the port's table
+	state laneState
+	peer  device.GID // of the socket
+	guest bool       // accepted
+
+	sock int    // while connecting
+	st   stream // afterwards
+
+	// What epoll said and what reading and writing found since.
+	readable, writable, ended bool
+	failed                    error // of writing
+	dirty, ready              bool  // in the port's list of that name
+
+	hello  [preambleLen]byte // a preamble, or the reply to one, as far as it came
+	helloN int
+
+	in   []byte // came and was not parsed: in[r:w]
+	r, w int
+	sink sink
+	out  out
+
+	bye    bool  // it said so, or closed, after a bye on another lane
+	under  int   // own requests that are under way on it
+	age    uint8 // ticks in this state
+	heard  bool  // something, since the last tick
+	silent uint8 // ticks without
+	pinged bool
+	acked  uint64 // of sent, at the last tick
+	sent   uint64 // bytes that the stream took
+}
+
+// sink is where the bytes of the frame under way go.
+type sink struct {
+	left  int
+	kind  kind // kindWrite, kindData; kindSend: nowhere
+	frame frame
+	slot  int32 // a slot that was taken for the immediate, or -1
+	ok    bool  // kindWrite: they are to be written, and kept
+	dst   []byte
+}
+
+const (
+	inBytes    = 64 << 10  // read at once
+	readBudget = 512 << 10 // of one lane in one turn
+	writeTurn  = 512 << 10 // to one lane in one call
+	writeTurns = 4         // calls for one lane in one turn
+)
+
+// write hands what is to be written to the stream as far as it has room.
+func (l *lane) write() {
+	if l.state != laneUp && l.state != laneAsking && l.state != laneClosing {
+		return
+	}
+	p := l.p
+	for i := 0; l.out.size > 0 && l.writable; i++ {
+		if i == writeTurns {
+			p.soil(l) // others are waiting, too
+			return
+		}
+		vec, held, total := l.out.gather(p.vec[:0], p.held[:0], p.dev.regions, writeTurn)
+		n, err := l.st.writev(vec)
+		for _, r := range held {
+			r.Release()
+		}
+		clear(vec)
+		clear(held)
+		if err != nil { // after what has come, perhaps the reason
+			l.writable, l.readable, l.ended, l.failed = false, true, true, err
+			p.awaken(l)
+			return
+		}
+		l.out.wrote(n)
+		l.sent += uint64(n)
+		if n < total {
+			l.writable = false
+		}
+	}
+	if l.out.size == 0 && l.state == laneClosing {
+		l.st.shut()
+		l.drain()
+		p.closeLane(l)
+	}
+}
+
+// read takes what has come, within a budget.
+func (l *lane) read() {
+	for budget := readBudget; l.readable && budget > 0; {
+		n, asked, err := l.readOnce()
+		budget -= n
+		switch {
+		case l.state == laneClosed:
+			return
+		case err == nil && (n == asked || n > 0 && l.ended):
+			continue
+		}
+		l.readable = false
+		if err == nil && n == 0 {
+			err = l.failed
+		}
+		if err != nil {
+			if l.failed != nil {
+				err = l.failed
+			}
+			l.p.broken(l, err)
+			return
+		}
+	}
+	if l.readable && l.state != laneClosed {
+		l.p.awaken(l)
+	}
+}
+
+// readOnce makes one call for bytes and deals with what it brought.
+func (l *lane) readOnce() (n, asked int, err error) {
+	switch l.state {
+	case laneUp:
+	case laneClosing: // of no interest
+		n, err = l.st.readv(nil, l.p.trash[:])
+		return n, len(l.p.trash), err
+	default:
+		rest := l.hello[l.helloN:]
+		n, err = l.st.readv(nil, rest)
+		l.helloN += n
+		if err == nil && l.helloN == preambleLen {
+			l.p.onPreamble(l)
+		}
+		return n, len(rest), err
+	}
+	if l.in == nil {
+		l.in = make([]byte, inBytes+maxLen+l.p.dev.cfg.MTU)
+	}
+	if l.r == l.w {
+		l.r, l.w = 0, 0
+	} else if len(l.in)-l.w < inBytes/2 {
+		l.w = copy(l.in, l.in[l.r:l.w])
+		l.r = 0
+	}
+	var dst []byte
+	var hold *nic.Region
+	if l.sink.left > 0 {
+		dst, hold = l.sinkBytes()
+	}
+	more := l.in[l.w:]
+	if len(dst) < l.sink.left {
+		more = nil // what comes behind dst belongs there, too
+	}
+	n, err = l.st.readv(dst, more)
+	if hold != nil {
+		hold.Release()
+	}
+	if n > 0 {
+		l.heard = true
+		k := min(n, len(dst))
+		l.w += n - k
+		if k > 0 {
+			l.drained(k)
+		}
+		if perr := l.parse(); perr != nil && l.state != laneClosed {
+			l.p.violated(l, perr)
+		}
+	}
+	return n, len(dst) + len(more), err
+}
+
+// parse takes the frames that are in l.in.
+func (l *lane) parse() error {
+	for l.state == laneUp {
+		if l.sink.left > 0 && l.r < l.w {
+			l.fill()
+		}
+		if l.sink.left > 0 || l.r == l.w {
+			return nil
+		}
+		var f frame
+		n, err := f.parse(l.in[l.r:l.w], l.p.dev.cfg.MTU)
+		if err != nil || n == 0 {
+			return err
+		}
+		if f.kind == kindSend && l.w-l.r < n+f.length {
+			return nil
+		}
+		if err := l.p.onFrame(l, &f, l.in[l.r+n:l.w]); err != nil {
+			return err
+		}
+		l.r += n
+		if f.kind == kindSend {
+			l.r += f.length
+		}
+	}
+	return nil
+}
+
+// fill moves what lies in l.in to the sink.
+func (l *lane) fill() {
+	for l.sink.left > 0 && l.r < l.w {
+		dst, hold := l.sinkBytes()
+		n := copy(dst, l.in[l.r:l.w])
+		if hold != nil {
+			hold.Release()
+		}
+		l.r += n
+		l.drained(n)
+	}
+}
+
+// sinkBytes is where the next bytes go: in a region, which must be released then; in
+// the memory of a request of ours; or, if nobody wants them, aside.
+func (l *lane) sinkBytes() ([]byte, *nic.Region) {
+	k := &l.sink
+	switch {
+	case k.kind == kindData:
+		return k.dst, nil
+	case k.ok:
+		at := k.frame.addr + uint64(k.frame.length-k.left)
+		if r, b := l.p.dev.regions.Hold(k.frame.rkey, at, k.left, device.RemoteWrite); r != nil {
+			return b, r
+		}
+		k.ok = false // closed meanwhile
+	}
+	return l.p.trash[:min(k.left, len(l.p.trash))], nil
+}
+
+// drained counts n bytes that reached the sink.
+func (l *lane) drained(n int) {
+	k := &l.sink
+	k.left -= n
+	if k.kind == kindData {
+		k.dst = k.dst[n:]
+	}
+	if k.left == 0 {
+		l.p.onSunk(l)
+		k.dst = nil
+	}
+}

@@ -1,0 +1,125 @@
+package tcp
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/wire"
+)
+
+// newLane takes a place in the table of connections.
+func (p *port) newLane(state laneState, peer device.GID) *lane {
+	l := &lane{p: p, state: state, peer: peer, sock: -1, sink: sink{slot: -1}}
+	if n := len(p.free); n > 0 {
+		l.id, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		l.id = int32(len(p.conns))
+		p.conns = append(p.conns, place{})
+	}
+	c := &p.conns[l.id]
+	c.l = l
+	c.gen++
+	p.setTick(true)
+	return l
+}
+
+const edges = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
+
+func (p *port) watch(fd int, l *lane) error {
+	return p.control(unix.EPOLL_CTL_ADD, fd, edges, l.id, p.conns[l.id].gen)
+}
+
+func (p *port) unwatch(fd int) { _ = unix.EpollCtl(p.ep, unix.EPOLL_CTL_DEL, fd, nil) }
+
+// wrap makes a stream of a lane's connected socket, which a dialed lane has watched
+// already.
+func (p *port) wrap(l *lane, fd int) error {
+	c := conn{
+		dialed: l.state == laneConnecting, self: wire.MakeRawAddr(p.self.gid, p.self.qpn, p.qkey),
+		peer: l.peer, cfg: &p.dev.cfg,
+		moved: func(old int) error {
+			p.unwatch(old)
+			return p.watch(l.st.fd(), l)
+		},
+	}
+	if c.dialed {
+		c.peerQPN = l.s.r.at.qpn
+		p.unwatch(fd)
+	}
+	l.sock = -1
+	c.moved = func(was int) error {
+		p.unwatch(was)
+		return p.watch(l.st.fd(), l)
+	}
+	if p.dev.cfg.Credentials == nil {
+		l.st = newPlain(fd, c)
+	} else {
+		st, err := p.dev.cfg.Credentials.wrap(fd, c)
+		if err != nil {
+			return err
+		}
+		l.st = st
+	}
+	return p.watch(l.st.fd(), l)
+}
+
+// closeLane gives a connection up. What is under way on it is not its concern.
+func (p *port) closeLane(l *lane) {
+	if l.state == laneClosed {
+		return
+	}
+	l.state = laneClosed
+	l.readable, l.writable = false, false
+	if l.sock >= 0 {
+		_ = unix.Close(l.sock)
+		l.sock = -1
+	}
+	if l.st != nil {
+		p.unwatch(l.st.fd())
+		l.st.close()
+	}
+	if l.sink.slot >= 0 {
+		p.inbox.giveBack(l.sink.slot)
+	}
+	l.sink = sink{slot: -1}
+	l.out.reset()
+	l.out, l.in = out{}, nil
+	p.conns[l.id].l = nil
+	p.free = append(p.free, l.id)
+	if l.guest {
+		p.guests--
+	}
+}
+
+// family is the kind of socket that reaches our like.
+func (p *port) family() int {
+	if AddrOf(p.self.gid).Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+// sockaddr is an address for the kernel.
+func sockaddr(a address) unix.Sockaddr {
+	ip := AddrOf(a.gid)
+	if ip.Is4() {
+		return &unix.SockaddrInet4{Port: int(a.qpn), Addr: ip.As4()}
+	}
+	return &unix.SockaddrInet6{Port: int(a.qpn), Addr: ip.As16()}
+}
+
+// addressOf is an address from the kernel.
+func addressOf(sa unix.Sockaddr) address {
+	switch s := sa.(type) {
+	case *unix.SockaddrInet4:
+		var a address
+		a.gid[10], a.gid[11] = 0xff, 0xff
+		copy(a.gid[12:], s.Addr[:])
+		a.qpn = uint16(s.Port)
+		return a
+	case *unix.SockaddrInet6:
+		return address{device.GID(s.Addr), uint16(s.Port)}
+	default:
+		return address{}
+	}
+}

@@ -1,0 +1,102 @@
+//go:build linux
+
+package tcp
+
+import (
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/devicetest"
+)
+
+// hosts gives each test device an address of its own; those of other processes that run
+// these tests differ, too.
+var hosts atomic.Uint32
+
+func nextHost() netip.Addr {
+	n := hosts.Add(1)
+	return netip.AddrFrom4([4]byte{127, byte(1 + os.Getpid()%254), byte(n >> 8), byte(n)})
+}
+
+func openDevice(tb testing.TB, cfg Config) *attachment {
+	tb.Helper()
+	if !cfg.Addr.IsValid() {
+		cfg.Addr = nextHost()
+	}
+	d, err := Open(cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			require.ErrorIs(tb, err, device.ErrClosed)
+		}
+	})
+	return d.(*attachment)
+}
+
+func (a *attachment) eachPort(f func(*port)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for p := range a.ports {
+		f(p)
+	}
+}
+
+// serve does for a queue pair that a case leaves alone what a shard does in the
+// background: it lets the sockets go on, and wakes a sleeper if that brought something.
+func (p *port) serve() {
+	armed := p.armed
+	p.progress()
+	p.Doorbell()
+	if p.armed = armed; armed && !p.inbox.empty() {
+		p.WakeAt(0)
+	}
+}
+
+// vanish ends a device as its process's death would.
+func vanish(a *attachment) {
+	a.eachPort(func(p *port) {
+		for _, c := range p.conns {
+			if c.l != nil && c.l.st != nil {
+				p.unwatch(c.l.st.fd())
+				if s, ok := c.l.st.(*tlsStream); ok {
+					_ = unix.Dup2(p.tick, s.sock.fd)
+					continue
+				}
+				_ = unix.Dup2(p.tick, c.l.st.fd()) // closes the connection, and nothing else has the number
+			}
+		}
+		_ = unix.Dup2(p.tick, p.listener)
+		p.ep, _ = unix.EpollCreate1(0)
+	})
+}
+
+func factory(tb testing.TB, devices int) *devicetest.Fabric {
+	return factoryOf(func() Config { return Config{} })(tb, devices)
+}
+
+// factoryOf makes fabrics of devices that are configured so.
+func factoryOf(cfg func() Config) devicetest.Factory {
+	return func(tb testing.TB, devices int) *devicetest.Fabric { return newFabric(tb, devices, cfg) }
+}
+
+func newFabric(tb testing.TB, devices int, cfg func() Config) *devicetest.Fabric {
+	f := &devicetest.Fabric{ReportsGone: true, ReportsRefused: true}
+	for range devices {
+		f.Devices = append(f.Devices, openDevice(tb, cfg()))
+	}
+	f.Progress = func() {
+		for _, d := range f.Devices {
+			d.(*attachment).eachPort((*port).serve)
+		}
+	}
+	f.Kill = func(i int) { vanish(f.Devices[i].(*attachment)) }
+	return f
+}
+
+func TestConformance(t *testing.T) { devicetest.Run(t, factory) }

@@ -1,0 +1,203 @@
+//go:build linux
+
+package tcp_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device/tcp"
+	"github.com/efactor/efactor/internal/netlab"
+	"github.com/efactor/efactor/internal/netlab/traffic"
+)
+
+// hostVar makes this test binary one of the hosts.
+const hostVar = "EFACTOR_TCP_TEST_HOST"
+
+// hostJob is what a host is.
+type hostJob struct {
+	traffic.Job
+	Addr    netip.Addr
+	Secret  []byte // empty: plain
+	Lanes   int
+	Timeout time.Duration
+}
+
+const netSecret = "of the hosts of these tests"
+
+// TestNetHost is the program of a host: it runs in the namespace of one.
+func TestNetHost(t *testing.T) {
+	text := os.Getenv(hostVar)
+	if text == "" {
+		return
+	}
+	var job hostJob
+	require.NoError(t, json.Unmarshal([]byte(text), &job))
+	cfg := tcp.Config{Addr: job.Addr, Lanes: job.Lanes, Timeout: job.Timeout, Insecure: len(job.Secret) == 0,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	if len(job.Secret) > 0 {
+		var err error
+		cfg.Credentials, err = tcp.JobSecret(job.Secret)
+		require.NoError(t, err)
+	}
+	dev, err := tcp.Open(cfg)
+	require.NoError(t, err)
+	require.NoError(t, traffic.Serve(dev, job.Job, os.Stdin, os.Stdout))
+	require.NoError(t, dev.Close())
+}
+
+// startHosts starts one on each host of the lab; each has its addr, IPv4 or IPv6.
+func startHosts(t *testing.T, l *netlab.Lab, job hostJob) []*traffic.Process {
+	t.Helper()
+	var all []*traffic.Process
+	for i, h := range l.Hosts() {
+		mine := job
+		mine.Host, mine.Hosts = i, len(l.Hosts())
+		if mine.Addr = h.Addr(); job.Addr.Is6() {
+			mine.Addr = h.Addr6()
+		}
+		all = append(all, startHost(t, h, mine))
+	}
+	return all
+}
+
+func startHost(t *testing.T, h *netlab.Host, job hostJob) *traffic.Process {
+	t.Helper()
+	text, err := json.Marshal(job)
+	require.NoError(t, err)
+	c := h.Command(os.Args[0], "-test.run=^TestNetHost$", "-test.count=1")
+	c.Env = append(os.Environ(), hostVar+"="+string(text))
+	return traffic.Start(t, c)
+}
+
+// eachSecurity runs a test without protection and under TLS.
+func eachSecurity(t *testing.T, f func(t *testing.T, secret []byte)) {
+	t.Helper()
+	netlab.Require(t)
+	t.Run("plain", func(t *testing.T) { f(t, nil) })
+	t.Run("TLS", func(t *testing.T) { f(t, []byte(netSecret)) })
+}
+
+// stopAll waits for the end of the load on all hosts, and compares.
+func stopAll(t *testing.T, all []*traffic.Process, tell bool, d time.Duration) (sent, failed int, longest time.Duration) {
+	t.Helper()
+	for _, p := range all {
+		if tell {
+			p.Stop()
+		}
+	}
+	for _, p := range all {
+		p.Stopped(d)
+	}
+	return traffic.Check(t, all)
+}
+
+// A bad network loses time, and nothing else: no session breaks, and everything
+// arrives once and whole.
+func TestNetBad(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		lab   netlab.Options
+		job   hostJob
+		worse func(l *netlab.Lab)
+	}{
+		{"loss", netlab.Options{Hosts: 3}, hostJob{Job: traffic.Job{Count: 600}, Lanes: 2}, func(l *netlab.Lab) {
+			for _, h := range l.Hosts() {
+				h.Loss(1)
+			}
+		}},
+		{"rate", netlab.Options{Hosts: 2}, hostJob{Job: traffic.Job{Count: 250}}, func(l *netlab.Lab) {
+			l.Host(1).Rate(10_000)
+		}},
+		{"delay", netlab.Options{Hosts: 3, Delay: 10 * time.Millisecond}, hostJob{Job: traffic.Job{Count: 400}}, nil},
+		{"loss and delay on IPv6", netlab.Options{Hosts: 2, Delay: 4 * time.Millisecond},
+			hostJob{Job: traffic.Job{Count: 300}, Addr: netip.IPv6Loopback()}, func(l *netlab.Lab) { l.Host(0).Loss(1) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			eachSecurity(t, func(t *testing.T, secret []byte) {
+				l := netlab.New(t, c.lab)
+				if c.worse != nil {
+					c.worse(l)
+				}
+				job := c.job
+				job.Secret, job.Timeout, job.Seed = secret, 20*time.Second, 1
+				all := startHosts(t, l, job)
+				traffic.Begin(all)
+				_, failed, _ := stopAll(t, all, false, 60*time.Second)
+				require.Zero(t, failed, "requests that failed")
+			})
+		})
+	}
+}
+
+// A cable is pulled and put back: what was outstanding ends within the timeout, others
+// are not concerned, and new sessions carry on, which take nothing of the old ones.
+func TestNetUnplug(t *testing.T) {
+	const (
+		timeout = 2 * time.Second
+		slack   = 1500 * time.Millisecond // for a busy machine
+	)
+	eachSecurity(t, func(t *testing.T, secret []byte) {
+		l := netlab.New(t, netlab.Options{Hosts: 3})
+		all := startHosts(t, l, hostJob{Secret: secret, Timeout: timeout, Job: traffic.Job{Seed: 2}})
+		traffic.Begin(all)
+		for round := range 2 {
+			if round == 0 {
+				l.Host(2).Unplug()
+			} else {
+				l.Cut(0, 2)
+				l.Cut(1, 2)
+			}
+			for _, p := range []int{0, 1} {
+				d := all[p].Down(2, false, timeout+slack)
+				assert.NotEmpty(t, d.Status)
+				all[2].Down(p, false, timeout+slack)
+			}
+			if round == 0 {
+				l.Host(2).Plug()
+			} else {
+				l.Mend(0, 2)
+				l.Mend(1, 2)
+			}
+			for _, p := range []int{0, 1} {
+				all[p].Down(2, true, 20*time.Second)
+				all[2].Down(p, true, 20*time.Second)
+			}
+		}
+		sent, failed, longest := stopAll(t, all, true, 30*time.Second)
+		assert.Positive(t, failed)
+		assert.Greater(t, sent, 1000)
+		assert.LessOrEqual(t, longest, timeout+slack, "the longest time of a request that failed")
+		for from, to := range map[int]int{0: 1, 1: 0} {
+			assert.Empty(t, all[from].Report().Peers[to].Failed, "%d and %d were connected all the time", from, to)
+		}
+	})
+}
+
+// A host that is killed while its cable is pulled says nothing. Another process at its
+// address is no continuation of it.
+func TestNetHalfOpen(t *testing.T) {
+	const timeout, slack = 2 * time.Second, 1500 * time.Millisecond
+	eachSecurity(t, func(t *testing.T, secret []byte) {
+		l := netlab.New(t, netlab.Options{Hosts: 2})
+		job := hostJob{Secret: secret, Timeout: timeout, Job: traffic.Job{Seed: 3}}
+		all := startHosts(t, l, job)
+		traffic.Begin(all)
+		all[0].Flowing(1, 20*time.Second)
+		l.Host(1).Unplug()
+		all[1].Kill()
+		d := all[0].Down(1, false, timeout+slack)
+		assert.NotEmpty(t, d.Status)
+		l.Host(1).Plug()
+		job.Host, job.Hosts, job.Addr = 1, 2, l.Host(1).Addr()
+		startHost(t, l.Host(1), job) // who has another port, and is not asked
+		all[0].StillDown(1, 500*time.Millisecond)
+	})
+}

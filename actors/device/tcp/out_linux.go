@@ -1,0 +1,175 @@
+package tcp
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
+)
+
+// out is what a lane has still to write, in order: headers and packets, copied; and, by
+// reference, memory of our own writes and regions that others read.
+type out struct {
+	buf   []byte // copied bytes; those before head are written
+	head  int
+	base  uint64 // bytes that lay before buf[0] once
+	segs  []seg
+	first int // of segs that is not written
+	size  int // bytes in all
+}
+
+// seg is a piece of what is to be written.
+type seg struct {
+	n    int    // bytes left; they lie in buf unless
+	mem  []byte // they are here: the payload of the write
+	own  uint64 // with this token;
+	read bool   // or in a region,
+	key  uint32
+	addr uint64
+	// and if it has gone away meanwhile, the status that lies so far behind in buf
+	// changes.
+	verdict uint64
+}
+
+// spareCap is how much memory an idle lane keeps.
+const spareCap = 4 << 20
+
+// zeroes stand for a region that went away in the middle.
+var zeroes [16 << 10]byte
+
+// add counts n bytes that were appended to buf.
+func (o *out) add(n int) {
+	o.size += n
+	if last := len(o.segs) - 1; last >= o.first && o.segs[last].mem == nil && !o.segs[last].read {
+		o.segs[last].n += n
+		return
+	}
+	o.push(seg{n: n})
+}
+
+func (o *out) push(s seg) {
+	if len(o.segs) == cap(o.segs) && o.first > 0 {
+		n := copy(o.segs, o.segs[o.first:])
+		clear(o.segs[n:])
+		o.segs, o.first = o.segs[:n], 0
+	}
+	o.segs = append(o.segs, s)
+}
+
+// frame appends a header.
+func (o *out) frame(f *frame) {
+	o.room(maxLen)
+	n := len(o.buf)
+	o.buf = f.appendTo(o.buf)
+	o.add(len(o.buf) - n)
+}
+
+// bytes appends a copy of b.
+func (o *out) bytes(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	o.room(len(b))
+	o.buf = append(o.buf, b...)
+	o.add(len(b))
+}
+
+// room moves what is left to the front rather than let buf grow.
+func (o *out) room(n int) {
+	if o.head > 0 && len(o.buf)+n > cap(o.buf) {
+		o.base += uint64(o.head)
+		k := copy(o.buf, o.buf[o.head:])
+		o.buf, o.head = o.buf[:k], 0
+	}
+}
+
+// memory appends b itself, the payload of our write with a token.
+func (o *out) memory(b []byte, token uint64) {
+	if len(b) > 0 {
+		o.push(seg{n: len(b), mem: b, own: token})
+		o.size += len(b)
+	}
+}
+
+// holds tells whether some of the payload of the write with a token is left.
+func (o *out) holds(token uint64) bool {
+	for i := o.first; i < len(o.segs); i++ {
+		if s := &o.segs[i]; s.mem != nil && s.own == token {
+			return true
+		}
+	}
+	return false
+}
+
+// region appends n bytes of a region and the status that ends the read.
+func (o *out) region(key uint32, addr uint64, n int, token uint64) {
+	data := frame{kind: kindData, length: n, token: token}
+	o.frame(&data)
+	o.push(seg{n: n, read: true, key: key, addr: addr, verdict: o.base + uint64(len(o.buf))})
+	o.size += n
+	end := frame{kind: kindStatus, token: token}
+	o.frame(&end)
+}
+
+// gather collects up to most bytes in vec, which has room, for one call. It returns how
+// many there are, and in held the regions that must be released after the call.
+func (o *out) gather(vec [][]byte, held []*nic.Region, regions *nic.Regions, most int) ([][]byte, []*nic.Region, int) {
+	at, total := o.head, 0
+	for i := o.first; i < len(o.segs) && len(vec) < maxIovecs && total < most; i++ {
+		s := &o.segs[i]
+		b := s.mem
+		switch {
+		case s.read:
+			var r *nic.Region
+			if r, b = regions.Hold(s.key, s.addr, s.n, device.RemoteRead); r != nil {
+				held = append(held, r)
+				break
+			}
+			o.buf[s.verdict-o.base+1] = uint8(device.StatusBadAddress)
+			b = zeroes[:min(s.n, len(zeroes))]
+		case b == nil:
+			b = o.buf[at : at+s.n]
+			at += s.n
+		}
+		vec = append(vec, b)
+		total += len(b)
+		if len(b) < s.n {
+			break
+		}
+	}
+	return vec, held, total
+}
+
+// wrote takes the first n bytes off.
+func (o *out) wrote(n int) {
+	o.size -= n
+	for n > 0 {
+		s := &o.segs[o.first]
+		k := min(n, s.n)
+		n -= k
+		s.n -= k
+		switch {
+		case s.read:
+			s.addr += uint64(k)
+		case s.mem != nil:
+			s.mem = s.mem[k:]
+		default:
+			o.head += k
+		}
+		if s.n == 0 {
+			*s = seg{}
+			o.first++
+		}
+	}
+	if o.size == 0 {
+		o.reset()
+	}
+}
+
+// reset empties it. What others own is not kept.
+func (o *out) reset() {
+	clear(o.segs[o.first:])
+	o.base += uint64(len(o.buf))
+	o.segs, o.first, o.buf, o.head, o.size = o.segs[:0], 0, o.buf[:0], 0, 0
+	if cap(o.buf) > spareCap {
+		o.buf = nil
+	}
+}

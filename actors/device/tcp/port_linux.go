@@ -1,0 +1,241 @@
+package tcp
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// port is one queue pair: its listening socket and all connections. It is a nic.Carrier
+// and belongs to the queue pair's shard.
+type port struct {
+	dev  *attachment
+	self address
+	qkey uint32
+
+	inbox   inbox
+	reqs    []request
+	under   int // of reqs that are under way
+	remotes map[address]*remote
+	routes  []route // by address handle
+
+	conns  []place // connections by number
+	free   []int32
+	guests int // accepted ones
+	hand   int // of dismissStranger
+
+	dirty []*lane // with something to write that nothing else makes them write
+	ready []*lane // with something to read, says epoll, or the budget was used up
+	spare []*lane // the other half of each, while one is gone through
+
+	outBytes, outSegs int // most that a lane may have to write
+
+	ep, listener, tick, wake int
+	fds                      []int
+	ticking, deaf, ticked    bool
+	timed                    bool // wake was set
+	armed                    bool
+	skip, idle               int // polls without a look at ep
+
+	events [maxEvents]unix.EpollEvent
+	vec    [maxIovecs][]byte
+	held   [maxIovecs]*nic.Region
+	trash  [64 << 10]byte
+}
+
+// place is one in the table of connections.
+type place struct {
+	l   *lane
+	gen int32
+}
+
+// route is where an address handle leads.
+type route struct {
+	gid  device.GID
+	last *remote // the latest queue pair there
+}
+
+// Numbers in epoll's data that are no connection's.
+const (
+	listenerID = -1 - iota
+	tickID
+	wakeID
+)
+
+const (
+	maxEvents = 64
+	// maxSkip is how many polls pass without a look at the sockets while nothing comes.
+	// A look costs 0.2 us or so, which who polls another device, too, would feel. While
+	// requests are under way it is busySkip.
+	maxSkip  = 32
+	busySkip = 4
+)
+
+var _ nic.Carrier = (*port)(nil)
+
+func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error) {
+	recv := make([]byte, slots*a.stride())
+	p := &port{
+		dev: a, self: address{gid: a.gid}, qkey: c.QKey,
+		inbox: newInbox(slots, c.SQDepth, a.stride(), recv), reqs: make([]request, c.SQDepth),
+		remotes: make(map[address]*remote), ep: -1, listener: -1, tick: -1, wake: -1,
+		outBytes: c.SQDepth*(a.cfg.MTU+sendLen+maxRDMA) + maxDepth*(maxRDMA+2*baseLen),
+		outSegs:  2*c.SQDepth + 3*maxDepth,
+	}
+	if err := p.open(c.QPN); err != nil {
+		p.closeFDs()
+		return nil, nil, err
+	}
+	p.fds = []int{p.ep}
+	return p, recv, nil
+}
+
+func (p *port) open(qpn uint16) (err error) {
+	if p.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("tcp: epoll: %w", err)
+	}
+	for _, t := range []struct {
+		fd *int
+		id int32
+	}{{&p.tick, tickID}, {&p.wake, wakeID}} {
+		if *t.fd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
+			return fmt.Errorf("tcp: timer: %w", err)
+		}
+		if err = p.control(unix.EPOLL_CTL_ADD, *t.fd, unix.EPOLLIN, t.id, 0); err != nil {
+			return err
+		}
+	}
+	p.self.qpn, err = p.listen(qpn)
+	return err
+}
+
+func (p *port) control(op, fd int, events uint32, id, gen int32) error {
+	if err := unix.EpollCtl(p.ep, op, fd, &unix.EpollEvent{Events: events, Fd: id, Pad: gen}); err != nil {
+		return fmt.Errorf("tcp: epoll: %w", err)
+	}
+	return nil
+}
+
+// Route implements nic.Carrier.
+func (p *port) Route(ah device.AH, gid device.GID) error {
+	for int(ah) >= len(p.routes) {
+		p.routes = append(p.routes, route{})
+	}
+	if p.routes[ah].gid != gid {
+		p.routes[ah] = route{gid: gid}
+	}
+	return nil
+}
+
+// Unroute implements nic.Carrier. Sessions are not an address handle's.
+func (p *port) Unroute(device.AH) {}
+
+// Doorbell implements nic.Carrier: everything goes out, one call a lane.
+func (p *port) Doorbell() {
+	if len(p.dirty) > 0 {
+		p.clean()
+	}
+}
+
+// PostRecv implements nic.Carrier.
+func (p *port) PostRecv(slots []int32) { p.inbox.post(slots) }
+
+// Poll implements nic.Carrier.
+func (p *port) Poll(c []device.Completion) int {
+	if p.armed {
+		p.armed, p.skip = false, 0
+	}
+	p.progress()
+	if p.inbox.empty() {
+		return 0
+	}
+	return p.inbox.poll(c)
+}
+
+// Arm implements nic.Carrier. What comes after the last look at ep makes it readable.
+func (p *port) Arm() bool {
+	p.skip = 0
+	p.progress()
+	p.Doorbell()
+	if len(p.ready) > 0 || len(p.dirty) > 0 || !p.inbox.empty() {
+		return false
+	}
+	p.armed = true
+	return true
+}
+
+// WakeAt implements nic.Carrier.
+func (p *port) WakeAt(t clock.Time) bool {
+	ns := max(int64(t.Sub(p.dev.cfg.Clock.Now())), 1) // 0 would stop the timer
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(ns)}
+	p.timed = true
+	return unix.TimerfdSettime(p.wake, 0, &spec, nil) == nil
+}
+
+// FDs implements nic.Carrier.
+func (p *port) FDs() []int { return p.fds }
+
+// Close implements nic.Carrier.
+func (p *port) Close() error {
+	for _, r := range p.remotes {
+		for _, s := range [...]*session{r.dialed, r.accepted} {
+			if s != nil {
+				s.over = true // nothing is to follow from what happens now
+				s.farewell()
+			}
+		}
+	}
+	for i := range p.conns {
+		if l := p.conns[i].l; l != nil {
+			if l.state == laneUp {
+				l.drain()
+			}
+			p.closeLane(l)
+		}
+	}
+	p.closeFDs()
+	p.dev.dropPort(p)
+	return nil
+}
+
+func (p *port) closeFDs() {
+	for _, fd := range [...]int{p.listener, p.tick, p.wake, p.ep} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// setTick starts or stops the ticks: there are some while there are connections.
+func (p *port) setTick(on bool) {
+	if p.ticking == on {
+		return
+	}
+	p.ticking = on
+	var ts unix.Timespec
+	if on {
+		ts = unix.NsecToTimespec(int64(p.dev.cfg.Timeout) / ticks)
+	}
+	_ = unix.TimerfdSettime(p.tick, 0, &unix.ItimerSpec{Interval: ts, Value: ts}, nil)
+}
+
+// tune sets what all sockets have.
+func (p *port) tune(fd int) {
+	ms := max(int(p.dev.cfg.Timeout/time.Millisecond), 1)
+	secs := max(ms/1000, 1)
+	for _, o := range [...]struct{ level, name, value int }{
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
+		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, ms}, // RFC 5482
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},       // RFC 9293, 3.8.4
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, max(secs/2, 1)},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, max(secs/6, 1)},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3},
+	} {
+		_ = unix.SetsockoptInt(fd, o.level, o.name, o.value) // without, the ticks notice
+	}
+}

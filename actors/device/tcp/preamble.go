@@ -1,0 +1,140 @@
+package tcp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/wire"
+)
+
+// address names a queue pair.
+type address struct {
+	gid device.GID
+	qpn uint16
+}
+
+// preambleLen is the length of a preamble, and of the reply to it.
+const preambleLen = 80
+
+// version is that of everything that goes over a connection.
+const version = 1
+
+var magic = [4]byte{'e', 'f', 't', 'c'}
+
+// verdict is the reply to a preamble.
+type verdict uint8
+
+// Verdicts. Numbers never change.
+const (
+	taken        verdict = iota
+	wrongVersion         // of the preamble
+	wrongPlace           // the queue pair is not here
+	wrongMTU             // the fabric has another
+	wrongSession         // a lane of one that is not known, or that has it already
+	wrongPeer            // the connection does not vouch for the address
+	tooMany              // connections
+	verdicts             // how many there are
+)
+
+var verdictText = [verdicts]string{
+	"taken", "another version", "no such queue pair", "another mtu", "no such session", "not who it says to be",
+	"too many connections",
+}
+
+// status is what the dialer's requests end with.
+func (v verdict) status() device.Status {
+	switch v {
+	case wrongVersion, wrongMTU:
+		return device.StatusMismatch
+	case wrongPeer:
+		return device.StatusUnknownPeer
+	case tooMany:
+		return device.StatusUnreachable
+	default:
+		return device.StatusBadDestQPN
+	}
+}
+
+// preamble is what a dialer says first on a connection, and the reply.
+type preamble struct {
+	reply   bool
+	verdict verdict // of a reply
+	lane    uint8
+	lanes   uint8 // that the session will have beside lane 0
+	mtu     uint32
+	session uint64
+	from    address
+	to      address
+	qkey    uint32 // of from
+	// last is the latest session that from took of to, and alive whether it goes on; of
+	// a reply, the session that from has dialed itself.
+	last  uint64
+	alive bool
+}
+
+// raw is the raw address of who says it.
+func (p *preamble) raw() wire.RawAddr { return wire.MakeRawAddr(p.from.gid, p.from.qpn, p.qkey) }
+
+// Flags of a preamble.
+const (
+	flagReply = 1 << iota
+	flagAlive
+)
+
+var (
+	errPreamble = errors.New("tcp: impossible preamble")
+	errVersion  = errors.New("tcp: preamble of another version")
+)
+
+func (p *preamble) appendTo(b []byte) []byte {
+	var h [preambleLen]byte
+	copy(h[:], magic[:])
+	binary.LittleEndian.PutUint16(h[4:], version)
+	if p.reply {
+		h[6] |= flagReply
+	}
+	if p.alive {
+		h[6] |= flagAlive
+	}
+	h[7] = uint8(p.verdict)
+	h[8], h[9] = p.lane, p.lanes
+	binary.LittleEndian.PutUint32(h[12:], p.mtu)
+	binary.LittleEndian.PutUint64(h[16:], p.session)
+	copy(h[24:], p.from.gid[:])
+	copy(h[40:], p.to.gid[:])
+	binary.LittleEndian.PutUint16(h[56:], p.from.qpn)
+	binary.LittleEndian.PutUint16(h[58:], p.to.qpn)
+	binary.LittleEndian.PutUint32(h[60:], p.qkey)
+	binary.LittleEndian.PutUint64(h[64:], p.last)
+	return append(b, h[:]...)
+}
+
+// parse reads a preamble, all of which is in b. errVersion: the rest makes no sense.
+func (p *preamble) parse(b []byte) error {
+	switch {
+	case len(b) != preambleLen || [4]byte(b) != magic:
+		return fmt.Errorf("%w: no magic", errPreamble)
+	case binary.LittleEndian.Uint16(b[4:]) != version:
+		return fmt.Errorf("%w: %d", errVersion, binary.LittleEndian.Uint16(b[4:]))
+	}
+	*p = preamble{
+		reply: b[6]&flagReply != 0, alive: b[6]&flagAlive != 0, verdict: verdict(b[7]), lane: b[8], lanes: b[9],
+		mtu: binary.LittleEndian.Uint32(b[12:]), session: binary.LittleEndian.Uint64(b[16:]),
+		from: address{device.GID(b[24:40]), binary.LittleEndian.Uint16(b[56:])},
+		to:   address{device.GID(b[40:56]), binary.LittleEndian.Uint16(b[58:])},
+		qkey: binary.LittleEndian.Uint32(b[60:]), last: binary.LittleEndian.Uint64(b[64:]),
+	}
+	switch {
+	case b[6]&^(flagReply|flagAlive) != 0 || b[10]|b[11] != 0 || binary.LittleEndian.Uint64(b[72:]) != 0:
+		return fmt.Errorf("%w: unknown bits", errPreamble)
+	case p.verdict >= verdicts || !p.reply && p.verdict != 0:
+		return fmt.Errorf("%w: verdict %d", errPreamble, p.verdict)
+	case p.lanes > maxLanes || p.lane > p.lanes:
+		return fmt.Errorf("%w: lane %d of %d", errPreamble, p.lane, p.lanes)
+	case p.session == 0 || p.from.qpn == 0 || p.to.qpn == 0 || p.alive && p.last == 0:
+		return fmt.Errorf("%w: no session or queue pair", errPreamble)
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package tcp
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// remote is a queue pair elsewhere that we have, or had, to do with. With each side
+// dialing when it has something to send there may be two sessions with it, one dialed by
+// us and one that we accepted. They begin at different times, but end together.
+type remote struct {
+	at       address
+	dialed   *session
+	accepted *session
+	cur      *session // of these two, the one for new requests
+
+	last uint64 // number of the latest session that we accepted
+	qkey uint32 // of the queue pair, if known
+	// known: sessions with it were good since it began to have qkey; its death is of
+	// interest.
+	known bool
+	// doubt: a session broke without a farewell, and the one that is being dialed will
+	// show whether the queue pair is still there. resets counts tries that began well.
+	doubt  bool
+	resets uint8
+
+	idle      uint8 // ticks without a session
+	forgotten bool
+}
+
+// session is what connects two queue pairs: lane 0, and for RDMA some more.
+type session struct {
+	r      *remote
+	num    uint64
+	dialed bool
+	lanes  [1 + maxLanes]*lane
+	want   uint8 // lanes that it should have beside lane 0
+	turn   int   // the last that bulk chose
+
+	crossing uint64 // dialed: that which the other side was dialing when it took this one; 0: none
+
+	up       bool // both sides know each other
+	used     bool // for a request, by either side
+	leaving  bool // the other side said bye on a lane
+	breaking bool // what came on its lanes before it broke is being read
+	over     bool
+}
+
+// sessionNumber is one that was not there before.
+func sessionNumber() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:]) | 1
+}
+
+// bulk chooses a lane for RDMA.
+func (s *session) bulk() *lane {
+	for range maxLanes {
+		s.turn = s.turn%maxLanes + 1
+		if l := s.lanes[s.turn]; l != nil && l.state == laneUp && !l.bye {
+			return l
+		}
+	}
+	return s.lanes[0]
+}
+
+// remoteAt finds the remote at an address, or makes it.
+func (p *port) remoteAt(at address) *remote {
+	r := p.remotes[at]
+	if r == nil {
+		r = &remote{at: at}
+		p.remotes[at] = r
+	}
+	return r
+}
+
+// reach returns the session for a request, which may have to be dialed; nil: a status
+// says why there is none.
+func (p *port) reach(wr *device.SendWR) (*session, device.Status) {
+	t := &p.routes[wr.AH]
+	r := t.last
+	if r == nil || r.at.qpn != wr.QPN || r.forgotten {
+		switch {
+		case !p.dev.Reaches(t.gid):
+			return nil, device.StatusUnreachable
+		case wr.QPN == 0:
+			return nil, device.StatusBadDestQPN
+		}
+		r = p.remoteAt(address{t.gid, wr.QPN})
+		t.last = r
+	}
+	if r.cur != nil {
+		return r.cur, device.StatusOK
+	}
+	return p.dial(r)
+}
+
+// choose sets cur: a session that is up before one that is not.
+func (r *remote) choose() {
+	r.cur = nil
+	for _, s := range [...]*session{r.accepted, r.dialed} {
+		if s != nil && !s.leaving && (r.cur == nil || s.up) {
+			r.cur = s
+		}
+	}
+}
+
+// end closes a session; what is under way on it ends with st.
+func (p *port) end(s *session, st device.Status) {
+	if s.over {
+		return
+	}
+	s.over = true
+	r := s.r
+	if r.dialed == s {
+		r.dialed = nil
+	} else if r.accepted == s {
+		r.accepted = nil
+	}
+	r.choose()
+	r.idle = 0
+	for _, l := range s.lanes {
+		if l != nil {
+			p.closeLane(l)
+			p.fail(l, st)
+		}
+	}
+}
+
+// endAll ends both sessions with r, and tells whether one had been used.
+func (p *port) endAll(r *remote, st device.Status) (used bool) {
+	for _, s := range [...]*session{r.dialed, r.accepted} {
+		if s != nil {
+			used = used || s.used
+			p.end(s, st)
+		}
+	}
+	return used
+}
+
+// meet notes that the queue pair at r has a Q_Key: if not the one that it had, then that
+// one is no more.
+func (p *port) meet(r *remote, qkey uint32) {
+	if r.known && r.qkey != qkey {
+		p.mourn(r)
+	}
+	r.known, r.qkey, r.doubt, r.resets = true, qkey, false, 0
+}
+
+// mourn reports that r is gone, once.
+func (p *port) mourn(r *remote) {
+	r.doubt = false
+	if r.known {
+		r.known = false
+		p.inbox.arrival(device.OpGone, &r.at).QKey = r.qkey
+		p.dev.stats.gone.Add(1)
+		p.dev.cfg.Logger.Info("tcp: a queue pair is gone", "address", AddrOf(r.at.gid), "port", r.at.qpn)
+	}
+}
+
+// broke: the sessions with r are lost. If something depends on it, the other side is
+// dialed once more: nobody there means that it is gone.
+func (p *port) broke(r *remote, why error) {
+	p.dev.stats.broken.Add(1)
+	p.dev.cfg.Logger.Info("tcp: session lost", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	if p.endAll(r, statusOf(why)) && r.known {
+		r.doubt = true
+		if s, st := p.dial(r); s == nil {
+			p.judge(r, st)
+		}
+	}
+}
+
+// judge: the dialing of a remote in doubt failed with st.
+func (p *port) judge(r *remote, st device.Status) {
+	if r.doubt {
+		r.doubt = false
+		if st == device.StatusBadDestQPN {
+			p.mourn(r)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package tcp
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
+)
+
+// request is one of ours that is under way. Its place in the table is the low half of
+// its token.
+type request struct {
+	token uint64
+	lane  *lane  // nil: none is under way here
+	dst   []byte // kindRead: where the answer goes, unless it is empty
+	data  bool   // kindRead: the answer has begun
+	write bool   // kindWrite: memory of the caller's may be left to be written
+}
+
+// request finds the one with a token.
+func (p *port) request(token uint64) *request {
+	i := uint32(token)
+	if uint(i) >= uint(len(p.reqs)) || p.reqs[i].lane == nil || p.reqs[i].token != token {
+		return nil
+	}
+	return &p.reqs[i]
+}
+
+// begin notes a request that goes out over l.
+func (p *port) begin(l *lane, token uint64) *request {
+	r := &p.reqs[uint32(token)]
+	r.token, r.lane = token, l
+	l.under++
+	p.under++
+	l.s.used = true
+	p.skip, p.idle = 0, 0
+	return r
+}
+
+// finish ends a request.
+func (p *port) finish(r *request, st device.Status) {
+	c := p.inbox.add(device.OpSend)
+	c.ID, c.Status = r.token, st
+	r.lane.under--
+	p.under--
+	*r = request{}
+}
+
+// fail ends all requests that are under way on l.
+func (p *port) fail(l *lane, st device.Status) {
+	for i := range p.reqs {
+		if l.under == 0 {
+			return
+		}
+		if r := &p.reqs[i]; r.lane == l {
+			p.finish(r, st)
+		}
+	}
+}
+
+// Send implements nic.Carrier. The packet is copied.
+func (p *port) Send(wr *device.SendWR, token uint64) device.Status {
+	s, st := p.reach(wr)
+	if s == nil {
+		return st
+	}
+	l := s.lanes[0]
+	f := frame{
+		kind: kindSend, imm: wr.HasImm, length: len(wr.Header) + len(wr.Payload), token: token, qkey: wr.QKey,
+	}
+	if wr.HasImm {
+		f.data = wr.Imm
+	}
+	l.out.frame(&f)
+	l.out.bytes(wr.Header)
+	l.out.bytes(wr.Payload)
+	p.begin(l, token)
+	p.soil(l)
+	if l.out.size >= earlyWrite {
+		l.write()
+	}
+	return nic.Pending
+}
+
+// earlyWrite is from how many bytes on a lane does not wait for the doorbell.
+const earlyWrite = 64 << 10
+
+// smallRDMA is what goes beside the packets.
+const smallRDMA = 4 << 10
+
+// RDMA implements nic.Carrier. Bytes are taken from where they lie, and put there.
+func (p *port) RDMA(wr *device.SendWR, token uint64) device.Status {
+	s, st := p.reach(wr)
+	if s == nil {
+		return st
+	}
+	l := s.lanes[0]
+	if len(wr.Payload) > smallRDMA {
+		l = s.bulk()
+	}
+	f := frame{
+		kind: kindRead, length: len(wr.Payload), token: token, qkey: wr.QKey,
+		rkey: wr.RKey, addr: wr.Remote,
+	}
+	r := p.begin(l, token)
+	if wr.Kind == device.WRRead {
+		l.out.frame(&f)
+		if len(wr.Payload) > 0 {
+			r.dst = wr.Payload
+		}
+	} else {
+		f.kind, f.imm = kindWrite, wr.HasImm
+		if f.imm {
+			f.data = wr.Imm
+		}
+		l.out.frame(&f)
+		l.out.memory(wr.Payload, token)
+		r.write = true
+	}
+	p.soil(l)
+	return nic.Pending
+}

@@ -1,0 +1,229 @@
+package tcp
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/wire"
+)
+
+var (
+	tlsSecret = []byte("the secret of these tests")
+
+	// Both on loopback, so that the sockets' addresses agree.
+	tlsA = wire.MakeRawAddr(GIDOf(netip.MustParseAddr("127.0.0.1")), 7001, 0xa)
+	tlsB = wire.MakeRawAddr(GIDOf(netip.MustParseAddr("127.0.0.1")), 7002, 0xb)
+)
+
+// end is a stream and an epoll that watches it as a shard does.
+type end struct {
+	t *testing.T
+	stream
+	ep     int
+	closed bool
+}
+
+func newEnd(t *testing.T, s stream) *end {
+	t.Helper()
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	require.NoError(t, err)
+	ev := unix.EpollEvent{Events: edges & 0xffffffff}
+	require.NoError(t, unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, s.fd(), &ev))
+	e := &end{t: t, stream: s, ep: ep}
+	t.Cleanup(e.close)
+	return e
+}
+
+// moved is for conn.
+func (e *end) moved(old int) error {
+	if err := unix.EpollCtl(e.ep, unix.EPOLL_CTL_DEL, old, nil); err != nil {
+		return err
+	}
+	ev := unix.EpollEvent{Events: edges & 0xffffffff}
+	return unix.EpollCtl(e.ep, unix.EPOLL_CTL_ADD, e.fd(), &ev)
+}
+
+func (e *end) close() {
+	if !e.closed {
+		e.closed = true
+		_ = unix.Close(e.ep)
+		e.stream.close()
+	}
+}
+
+// wait is until an edge comes.
+func (e *end) wait() {
+	e.t.Helper()
+	deadline := clock.System.Now().Add(20 * time.Second)
+	for clock.System.Now() < deadline {
+		var ev [1]unix.EpollEvent
+		n, err := unix.EpollWait(e.ep, ev[:], 1000)
+		if n > 0 {
+			return
+		}
+		if err != nil && err != unix.EINTR { //nolint:errorlint // a bare errno
+			require.NoError(e.t, err)
+		}
+	}
+	require.Fail(e.t, "no edge")
+}
+
+// readSome waits for the next bytes, or an error.
+func (e *end) readSome(p []byte) (int, error) {
+	e.t.Helper()
+	for {
+		n, err := e.readv(p[:len(p)/2], p[len(p)/2:])
+		if n > 0 || err != nil {
+			return n, err
+		}
+		e.wait()
+	}
+}
+
+// readErr reads until the error comes.
+func (e *end) readErr() error {
+	e.t.Helper()
+	p := make([]byte, 4096)
+	for {
+		if _, err := e.readSome(p); err != nil {
+			return err
+		}
+	}
+}
+
+// sendAll waits for room as long as it must.
+func (e *end) sendAll(p []byte) error {
+	e.t.Helper()
+	for {
+		half := len(p) / 2
+		n, err := e.writev([][]byte{p[:half], nil, p[half:]})
+		if err != nil {
+			return err
+		}
+		if p = p[n:]; len(p) == 0 {
+			return nil
+		}
+		e.wait()
+	}
+}
+
+// socks are the descriptors of both sides of a connection over loopback.
+func socks(t *testing.T) (dialed, accepted int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	b, err := l.Accept()
+	require.NoError(t, err)
+	return rawSock(t, a), rawSock(t, b)
+}
+
+// rawSock takes the socket away from package net.
+func rawSock(t *testing.T, c net.Conn) int {
+	t.Helper()
+	defer c.Close()
+	raw, err := c.(syscall.Conn).SyscallConn()
+	require.NoError(t, err)
+	fd := -1
+	require.NoError(t, raw.Control(func(s uintptr) {
+		fd, err = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 0)
+	}))
+	require.NoError(t, err)
+	return fd
+}
+
+func jobCreds(t *testing.T, secret []byte) Credentials {
+	t.Helper()
+	c, err := JobSecret(secret)
+	require.NoError(t, err)
+	return c
+}
+
+func tlsConn(dialed bool, timeout time.Duration) conn {
+	cfg := Config{Timeout: timeout}.withDefaults()
+	c := conn{dialed: dialed, self: tlsB, peer: tlsA.GID(), cfg: &cfg}
+	if dialed {
+		c.self, c.peer, c.peerQPN = tlsA, tlsB.GID(), tlsB.QPN()
+	}
+	return c
+}
+
+// tlsEnd makes a stream of one side.
+func tlsEnd(t *testing.T, fd int, creds Credentials, c conn) *end {
+	t.Helper()
+	var e *end
+	c.moved = func(old int) error { return e.moved(old) }
+	s, err := creds.wrap(fd, c)
+	require.NoError(t, err)
+	e = newEnd(t, s)
+	return e
+}
+
+// tlsPair are two streams of one job.
+func tlsPair(t *testing.T, timeout time.Duration) (a, b *end) {
+	t.Helper()
+	x, y := socks(t)
+	return tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true, timeout)),
+		tlsEnd(t, y, jobCreds(t, tlsSecret), tlsConn(false, timeout))
+}
+
+// descriptors is how many this process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	d, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(d)
+}
+
+// company is an authority of a caller's.
+type company struct {
+	cert *x509.Certificate
+	key  ed25519.PrivateKey
+	pool *x509.CertPool
+}
+
+func newCompany(t *testing.T) *company {
+	t.Helper()
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		NotAfter: clock.Wall().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, pub, key)
+	require.NoError(t, err)
+	c := &company{key: key, pool: x509.NewCertPool()}
+	c.cert, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
+	c.pool.AddCert(c.cert)
+	return c
+}
+
+func (c *company) credentials(t *testing.T, ip net.IP) Credentials {
+	t.Helper()
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		NotAfter: clock.Wall().Add(time.Hour), IPAddresses: []net.IP{ip}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, c.cert, pub, c.key)
+	require.NoError(t, err)
+	creds, err := Certificates(&tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: c.pool,
+	})
+	require.NoError(t, err)
+	return creds
+}

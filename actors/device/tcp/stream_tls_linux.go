@@ -1,0 +1,270 @@
+package tcp
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device/tcp/jobcert"
+	"github.com/efactor/efactor/wire"
+)
+
+// tlsStream is a stream over TLS.
+//
+//	handshake   a goroutine of its own, on a second descriptor of the socket; an eventfd
+//	            tells the shard of its end
+//	afterwards  the shard, which encrypts and decrypts between its buffers and the
+//	            socket: crypto/tls takes EAGAIN of a read for a timeout, after which it
+//	            goes on where it was
+//
+// What crypto/tls writes never waits: it goes to a buffer, of which the socket gets
+// what it takes. As long as something is left there, the last byte that was encrypted is
+// not reported to the caller of writev, who therefore comes again with it: it is owed.
+// (Only the last one: the other side may have answered to those before.)
+// (Goroutines between the shard and the socket would need a processor of Go's, and its
+// network poller looks rarely while shards keep all of them busy.)
+type tlsStream struct {
+	c    conn
+	bell int // the eventfd, while watched or owed to the handshake; else -1
+	sock tlsSocket
+	tls  *tls.Conn
+	cred *jobcert.Credentials
+
+	state  atomic.Uint32             // whose the descriptors are
+	result atomic.Pointer[tlsResult] // of the handshake
+
+	up    bool  // the result was seen, and is good
+	fault error // of the handshake, or of writing
+	over  error // of reading
+	ended bool  // by shut
+	owed  int   // bytes of the caller's that were encrypted and not reported
+	plain []byte
+}
+
+// tlsResult is how the handshake ended.
+type tlsResult struct{ err error }
+
+// Who closes the descriptors.
+const (
+	tlsShaking   = iota // not decided
+	tlsSettled          // the shard
+	tlsAbandoned        // the goroutine of the handshake
+)
+
+// tlsChunk is how much is encrypted at a time: four records.
+const tlsChunk = 64 << 10
+
+var _ stream = (*tlsStream)(nil)
+
+func (s *secured) wrap(fd int, c conn) (stream, error) {
+	bell, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("tcp: eventfd: %w", err)
+	}
+	second, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		_ = unix.Close(fd)
+		_ = unix.Close(bell)
+		return nil, fmt.Errorf("tcp: socket: %w", err)
+	}
+	t := &tlsStream{c: c, bell: bell, sock: tlsSocket{fd: fd}}
+	t.sock.begin(second)
+	go t.shake(s)
+	return t, nil
+}
+
+// fd is the eventfd, and after the handshake the socket.
+func (t *tlsStream) fd() int {
+	if t.up {
+		return t.sock.fd
+	}
+	return t.bell
+}
+
+// rise tells whether bytes can go, and makes it so after a good handshake.
+func (t *tlsStream) rise() bool {
+	if t.up || t.fault != nil {
+		return t.fault == nil
+	}
+	r := t.result.Load()
+	if r == nil {
+		return false
+	}
+	if t.fault = r.err; t.fault != nil {
+		return false
+	}
+	bell := t.bell
+	t.up = true
+	t.fault = t.c.moved(bell)
+	if t.state.Load() == tlsSettled { // else close does it, or the handshake
+		_ = unix.Close(bell)
+		t.bell = -1
+	}
+	if t.ended && t.fault == nil {
+		t.shut()
+	}
+	return t.fault == nil
+}
+
+func (t *tlsStream) readv(dst, more []byte) (int, error) {
+	if !t.up && !t.rise() {
+		return 0, t.fault
+	}
+	n := t.read(dst)
+	if n == len(dst) {
+		n += t.read(more)
+	}
+	if n > 0 || len(dst)+len(more) == 0 {
+		return n, nil
+	}
+	if t.over == nil {
+		return 0, t.flush() // there may be answers to the other side's TLS
+	}
+	return 0, t.over
+}
+
+// read fills p as far as it gets, and notes in t.over why there will be no more.
+func (t *tlsStream) read(p []byte) int {
+	n := 0
+	for n < len(p) && t.over == nil {
+		k, err := t.tls.Read(p[n:])
+		n += k
+		switch {
+		case err == nil:
+		case errors.Is(err, errAgain):
+			return n
+		case errors.Is(err, io.EOF) && t.sock.eof:
+			t.over = errBrokenOff
+		case errors.Is(err, io.EOF):
+			t.over = io.EOF
+		default:
+			_ = t.sock.flush() // the alert
+			t.over = err
+		}
+	}
+	return n
+}
+
+func (t *tlsStream) writev(bufs [][]byte) (int, error) {
+	if !t.rise() {
+		return 0, t.fault
+	}
+	from := cursor{bufs: bufs}
+	done, passed := 0, from.skip(t.owed)
+	for {
+		if err := t.flush(); err != nil {
+			return 0, err
+		}
+		if len(t.sock.held) > 0 {
+			return done, nil
+		}
+		done, t.owed = done+passed, t.owed-passed
+		if t.plain = from.gather(t.plain[:0], tlsChunk); len(t.plain) == 0 {
+			return done, nil
+		}
+		if _, err := t.tls.Write(t.plain); err != nil {
+			t.fault = err
+			return 0, err
+		}
+		done, passed, t.owed = done+len(t.plain)-1, 1, 1
+	}
+}
+
+// flush gives the socket what it takes of what is held.
+func (t *tlsStream) flush() error {
+	if err := t.sock.flush(); err != nil && t.fault == nil {
+		t.fault = err
+	}
+	return t.fault
+}
+
+func (t *tlsStream) unacked() int {
+	n, err := unix.IoctlGetInt(t.sock.fd, unix.SIOCOUTQ)
+	if err != nil {
+		n = 0
+	}
+	return len(t.sock.held) + n
+}
+
+func (t *tlsStream) vouch(who wire.RawAddr) error {
+	if !t.up {
+		return fmt.Errorf("%w: no handshake", errImpostor)
+	}
+	if err := t.cred.Verify(t.tls.ConnectionState(), who); err != nil {
+		return fmt.Errorf("%w: %w", errImpostor, err)
+	}
+	return nil
+}
+
+// shut says good-bye, or will after the handshake. Nothing is owed then.
+func (t *tlsStream) shut() {
+	t.ended = true
+	if !t.rise() {
+		return
+	}
+	_ = t.tls.CloseWrite()
+	if t.flush() == nil && len(t.sock.held) == 0 {
+		_ = unix.Shutdown(t.sock.fd, unix.SHUT_WR)
+	}
+}
+
+func (t *tlsStream) close() {
+	if t.state.CompareAndSwap(tlsShaking, tlsAbandoned) {
+		t.sock.interrupt()
+		return
+	}
+	if t.state.CompareAndSwap(tlsSettled, tlsAbandoned) {
+		t.release()
+	}
+}
+
+func (t *tlsStream) release() {
+	_ = unix.Close(t.sock.fd)
+	if t.bell >= 0 {
+		_ = unix.Close(t.bell)
+	}
+}
+
+// shake is the goroutine of the handshake.
+func (t *tlsStream) shake(s *secured) {
+	t.result.Store(&tlsResult{t.handshake(s)})
+	one := [8]byte{1} // in any byte order: not zero, far from the limit
+	_, _ = unix.Write(t.bell, one[:])
+	if !t.state.CompareAndSwap(tlsShaking, tlsSettled) {
+		t.release()
+	}
+}
+
+// handshake makes t.tls, within Config.Timeout.
+func (t *tlsStream) handshake(s *secured) error {
+	defer t.sock.end()
+	cred, err := s.of(t.c.self)
+	if err != nil {
+		return err
+	}
+	t.cred = cred
+	if t.c.dialed {
+		t.tls = tls.Client(&t.sock, cred.Client(t.c.peer, t.c.peerQPN))
+	} else {
+		t.tls = tls.Server(&t.sock, cred.Server())
+	}
+	if !t.sock.limit(t.c.cfg.Timeout) {
+		return errSilent
+	}
+	switch err := t.tls.Handshake(); {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.EOF):
+		return errBrokenOff
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: %w", errSilent, err)
+	default:
+		return fmt.Errorf("tcp: handshake: %w", err)
+	}
+}

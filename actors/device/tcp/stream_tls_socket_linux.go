@@ -1,0 +1,161 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// errBrokenOff: the connection has ended in the middle. That is no io.EOF, by which the
+// other side says that it has no more.
+var errBrokenOff = fmt.Errorf("tcp: connection ended without a farewell of TLS: %w", unix.ECONNRESET)
+
+// errAgain is what crypto/tls takes for a timeout (a net.Error that is temporary): it
+// keeps what it has of a record.
+var errAgain error = unix.EAGAIN
+
+// errHeld: the other side asks for answers and does not read them.
+var errHeld = errors.New("tcp: too much is held back")
+
+// maxHeld bounds what waits for room in the socket: a chunk with its overhead, and a few
+// answers to requests of TLS itself.
+const maxHeld = 4 * tlsChunk
+
+// tlsSocket is the socket as crypto/tls wants it. While file is there it waits, by
+// Go's poller and a second descriptor that goes with it; afterwards it never does.
+type tlsSocket struct {
+	fd   int
+	held []byte // written, and not taken by the socket yet
+	eof  bool   // the connection is over; crypto/tls may call that an orderly end (RFC 8446 §6.1)
+
+	rv [2]unix.Iovec
+	wv [maxIovecs]unix.Iovec
+	v  [1][]byte
+
+	mu     sync.Mutex // of the handshake and who interrupts it, never held for long
+	file   *os.File
+	broken bool
+}
+
+// begin is the time of the handshake.
+func (s *tlsSocket) begin(second int) { s.file = os.NewFile(uintptr(second), "tcp") }
+
+// limit sets the time for the handshake. False: it was interrupted.
+func (s *tlsSocket) limit(d time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.broken && s.file.SetDeadline(clock.Deadline(d)) == nil
+}
+
+// interrupt lets the handshake fail.
+func (s *tlsSocket) interrupt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = true
+	if s.file != nil {
+		_ = s.file.SetDeadline(time.Unix(1, 0))
+	}
+}
+
+// end is that of the handshake.
+func (s *tlsSocket) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.file.Close()
+	s.file = nil
+}
+
+func (s *tlsSocket) Read(p []byte) (int, error) {
+	if s.file != nil {
+		n, err := s.file.Read(p)
+		s.eof = s.eof || errors.Is(err, io.EOF)
+		return n, err
+	}
+	n, err := rawRead(s.fd, &s.rv, p, nil)
+	switch {
+	case err == unix.EAGAIN: //nolint:errorlint // a bare errno, on the hot path
+		return 0, errAgain
+	case err != nil:
+		return 0, err
+	case n == 0:
+		s.eof = true
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (s *tlsSocket) Write(p []byte) (int, error) {
+	if s.file != nil {
+		return s.file.Write(p)
+	}
+	if len(s.held)+len(p) > maxHeld {
+		return 0, errHeld
+	}
+	s.held = append(s.held, p...)
+	return len(p), nil
+}
+
+// flush writes what is held, as much as the socket takes.
+func (s *tlsSocket) flush() error {
+	for len(s.held) > 0 {
+		s.v[0] = s.held
+		n, err := rawWrite(s.fd, &s.wv, s.v[:])
+		s.v[0] = nil
+		if err == unix.EAGAIN { //nolint:errorlint // a bare errno, on the hot path
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.held = s.held[:copy(s.held, s.held[n:])]
+	}
+	return nil
+}
+
+// Close and the deadlines are for crypto/tls, which has no need of them here.
+func (*tlsSocket) Close() error                     { return nil }
+func (*tlsSocket) LocalAddr() net.Addr              { return nil }
+func (*tlsSocket) RemoteAddr() net.Addr             { return nil }
+func (*tlsSocket) SetDeadline(time.Time) error      { return nil }
+func (*tlsSocket) SetReadDeadline(time.Time) error  { return nil }
+func (*tlsSocket) SetWriteDeadline(time.Time) error { return nil }
+
+// cursor goes through buffers.
+type cursor struct {
+	bufs [][]byte
+	at   int // in the first
+}
+
+// skip passes n bytes, and returns how many there were.
+func (c *cursor) skip(n int) int {
+	done := 0
+	for done < n && len(c.bufs) > 0 {
+		done += c.pass(min(n-done, len(c.bufs[0])-c.at))
+	}
+	return done
+}
+
+// gather appends bytes until dst has limit.
+func (c *cursor) gather(dst []byte, limit int) []byte {
+	for len(dst) < limit && len(c.bufs) > 0 {
+		k := min(limit-len(dst), len(c.bufs[0])-c.at)
+		dst = append(dst, c.bufs[0][c.at:c.at+k]...)
+		c.pass(k)
+	}
+	return dst
+}
+
+func (c *cursor) pass(n int) int {
+	if c.at += n; c.at == len(c.bufs[0]) {
+		c.bufs, c.at = c.bufs[1:], 0
+	}
+	return n
+}

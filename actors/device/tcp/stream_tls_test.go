@@ -1,0 +1,297 @@
+package tcp
+
+import (
+	"crypto/tls"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device/tcp/jobcert"
+	"github.com/efactor/efactor/wire"
+)
+
+const (
+	tlsTimeout = 20 * time.Second
+	bulk       = 256 << 10 // more than the stream takes at once
+)
+
+// counting is a stream of bytes that shows a missing, doubled or moved one.
+func counting(from, n int) []byte {
+	p := make([]byte, n)
+	for i := range p {
+		at := from + i
+		p[i] = byte(at ^ at>>8 ^ at>>16)
+	}
+	return p
+}
+
+// Both directions at once, pieces of all sizes, told by edges alone.
+func TestTLSStreamCarries(t *testing.T) {
+	const total = 8 << 20
+	a, b := tlsPair(t, tlsTimeout)
+	var wg sync.WaitGroup
+	for i, e := range []*end{a, b} {
+		wg.Go(func() { // one goroutine an end, as a shard
+			rnd := rand.New(rand.NewPCG(uint64(i), 7))
+			sent, got := 0, 0
+			buf := make([]byte, 128<<10)
+			for sent < total || got < total {
+				moved := 0
+				if sent < total {
+					p := counting(sent, min(total-sent, 1+rnd.IntN(100_000)))
+					cut := rnd.IntN(len(p) + 1)
+					n, err := e.writev([][]byte{p[:cut], p[cut:]})
+					if !assert.NoError(t, err) {
+						return
+					}
+					if sent += n; n == len(p) {
+						moved = n
+					}
+				}
+				cut := rnd.IntN(len(buf))
+				n, err := e.readv(buf[:cut], buf[cut:])
+				if !assert.NoError(t, err) || !assert.Equal(t, counting(got, n), buf[:n]) {
+					return
+				}
+				if got += n; moved == 0 && n < len(buf) && (sent < total || got < total) {
+					e.wait()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, a.vouch(tlsB))
+	require.NoError(t, b.vouch(tlsA))
+}
+
+func TestTLSStreamVouches(t *testing.T) {
+	a, b := tlsPair(t, tlsTimeout)
+	silent := newSilent(t)
+	n, err := silent.writev([][]byte{[]byte("too early")})
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.ErrorIs(t, silent.vouch(tlsA), errImpostor, "before the handshake nobody is")
+	require.NoError(t, a.sendAll([]byte("preamble")))
+	p := make([]byte, 8)
+	_, err = io.ReadFull(reader{b}, p)
+	require.NoError(t, err)
+	require.Equal(t, "preamble", string(p))
+	require.NoError(t, b.vouch(tlsA))
+	for _, lie := range []wire.RawAddr{
+		tlsB, {},
+		wire.MakeRawAddr(tlsA.GID(), tlsA.QPN(), tlsA.ConnID()+1),
+		wire.MakeRawAddr(tlsA.GID(), tlsA.QPN()+1, tlsA.ConnID()),
+		wire.MakeRawAddr([16]byte{15: 1}, tlsA.QPN(), tlsA.ConnID()),
+	} {
+		err := b.vouch(lie)
+		require.ErrorIs(t, err, errImpostor)
+		require.ErrorIs(t, err, jobcert.ErrAddress)
+	}
+}
+
+type reader struct{ *end }
+
+func (r reader) Read(p []byte) (int, error) { return r.readSome(p) }
+
+// newSilent is a stream whose other side says nothing.
+func newSilent(t *testing.T) *end {
+	t.Helper()
+	x, y := socks(t)
+	t.Cleanup(func() { _ = unix.Close(y) })
+	return tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true, tlsTimeout))
+}
+
+// A stream that is given up at any time leaves neither goroutines nor descriptors.
+func TestTLSStreamLeavesNothing(t *testing.T) {
+	before := descriptors(t)
+	newSilent(t).close()
+	a, b := tlsPair(t, tlsTimeout)
+	a.close() // within the handshake
+	require.Error(t, b.readErr())
+	b.close()
+	a, b = tlsPair(t, tlsTimeout)
+	require.NoError(t, a.sendAll([]byte{1}))
+	_, err := b.readSome(make([]byte, 2))
+	require.NoError(t, err)
+	b.close()
+	require.Error(t, a.readErr())
+	a.close()
+	require.NoError(t, goleak.Find())
+	require.LessOrEqual(t, descriptors(t), before+2) // newSilent's other side, and room for the runtime
+}
+
+// What was written before shut arrives, then the end; the other direction goes on.
+func TestTLSStreamShut(t *testing.T) {
+	a, b := tlsPair(t, tlsTimeout)
+	want := counting(0, bulk)
+	require.NoError(t, a.sendAll(want))
+	a.shut()
+	got := make([]byte, len(want))
+	_, err := io.ReadFull(reader{b}, got)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.ErrorIs(t, b.readErr(), io.EOF)
+	require.NoError(t, b.sendAll([]byte("yes")))
+	_, err = io.ReadFull(reader{a}, got[:3])
+	require.NoError(t, err)
+	require.Equal(t, "yes", string(got[:3]))
+}
+
+// What was written before shut arrives also if close follows at once.
+func TestTLSStreamCloseFlushes(t *testing.T) {
+	a, b := tlsPair(t, tlsTimeout)
+	want := counting(0, bulk)
+	got := make([]byte, len(want))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, err := io.ReadFull(reader{b}, got)
+		assert.NoError(t, err)
+		assert.ErrorIs(t, b.readErr(), io.EOF)
+	})
+	require.NoError(t, a.sendAll(want))
+	a.shut()
+	a.close()
+	wg.Wait()
+	require.Equal(t, want, got)
+}
+
+// Who reads nothing stops the other side, which sees so, and nothing is lost when it
+// reads on.
+func TestTLSStreamBackPressure(t *testing.T) {
+	a, b := tlsPair(t, tlsTimeout)
+	require.NoError(t, a.sendAll([]byte{0}))
+	_, err := b.readSome(make([]byte, 1))
+	require.NoError(t, err)
+	const chunk = 32 << 10
+	sent := 0
+	for stuck := 0; stuck < 200; { // both rings and both socket buffers are full then
+		n, err := a.writev([][]byte{counting(sent, chunk)})
+		require.NoError(t, err)
+		if sent += n; n == 0 {
+			stuck++
+			_, _ = unix.Poll(nil, 1)
+		} else {
+			stuck = 0
+		}
+		require.Less(t, sent, 64<<20, "somebody buffers without a bound")
+	}
+	require.Positive(t, a.unacked())
+	require.LessOrEqual(t, len(a.stream.(*tlsStream).sock.held), maxHeld)
+	got := make([]byte, sent)
+	_, err = io.ReadFull(reader{b}, got)
+	require.NoError(t, err)
+	require.Equal(t, counting(0, sent), got)
+	a.wait() // told that there is room again
+	require.NoError(t, a.sendAll([]byte("on")))
+}
+
+// Whatever is wrong at the other end becomes an error of readv.
+func TestTLSStreamRefuses(t *testing.T) {
+	const short = 200 * time.Millisecond
+	for name, other := range map[string]func(t *testing.T, fd int){
+		"other secret": func(t *testing.T, fd int) {
+			tlsEnd(t, fd, jobCreds(t, []byte("quite another secret")), tlsConn(false, tlsTimeout))
+		},
+		"other queue pair": func(t *testing.T, fd int) {
+			c := tlsConn(false, tlsTimeout)
+			c.self = tlsA
+			tlsEnd(t, fd, jobCreds(t, tlsSecret), c)
+		},
+		"both dialed": func(t *testing.T, fd int) {
+			tlsEnd(t, fd, jobCreds(t, tlsSecret), tlsConn(true, tlsTimeout))
+		},
+		"no TLS": func(t *testing.T, fd int) {
+			_, err := unix.Write(fd, []byte("GET / HTTP/1.1\r\n\r\n"))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = unix.Close(fd) })
+		},
+		"silence": func(t *testing.T, fd int) { t.Cleanup(func() { _ = unix.Close(fd) }) },
+		"end":     func(_ *testing.T, fd int) { _ = unix.Close(fd) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, y := socks(t)
+			a := tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true, short))
+			other(t, y)
+			err := a.readErr()
+			require.Error(t, err)
+			require.NotErrorIs(t, err, io.EOF)
+			_, werr := a.writev([][]byte{{1}})
+			require.Equal(t, err, werr)
+		})
+	}
+}
+
+// A connection that breaks off is an error; io.EOF is for who has said good-bye.
+func TestTLSStreamTruncated(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cut  func(a *end) error
+		want error
+	}{
+		{"end", func(a *end) error { return unix.Shutdown(a.stream.(*tlsStream).sock.fd, unix.SHUT_WR) }, errBrokenOff},
+		{"reset", func(a *end) error {
+			defer a.close()
+			return unix.SetsockoptLinger(a.stream.(*tlsStream).sock.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+		}, unix.ECONNRESET},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := tlsPair(t, tlsTimeout)
+			require.NoError(t, a.sendAll([]byte{1}))
+			_, err := b.readSome(make([]byte, 1))
+			require.NoError(t, err)
+			for a.stream.(*tlsStream).unacked() > 0 { // the writer is at rest
+				_, _ = unix.Poll(nil, 1)
+			}
+			require.NoError(t, c.cut(a))
+			require.ErrorIs(t, b.readErr(), c.want)
+		})
+	}
+}
+
+// Certificates of the caller's work through the same streams.
+func TestTLSStreamOwnCertificates(t *testing.T) {
+	company := newCompany(t)
+	good, wrong := company.credentials(t, net.IPv4(127, 0, 0, 1)), company.credentials(t, net.IPv4(127, 0, 0, 2))
+
+	x, y := socks(t)
+	a, b := tlsEnd(t, x, good, tlsConn(true, tlsTimeout)), tlsEnd(t, y, good, tlsConn(false, tlsTimeout))
+	require.NoError(t, a.sendAll([]byte{1}))
+	_, err := b.readSome(make([]byte, 1))
+	require.NoError(t, err)
+	require.NoError(t, b.vouch(tlsA))
+
+	x, y = socks(t)
+	a, b = tlsEnd(t, x, wrong, tlsConn(true, tlsTimeout)), tlsEnd(t, y, good, tlsConn(false, tlsTimeout))
+	require.NoError(t, a.sendAll([]byte{1}))
+	_, err = b.readSome(make([]byte, 1))
+	require.NoError(t, err)
+	require.ErrorIs(t, b.vouch(tlsA), jobcert.ErrAddress, "of another host")
+
+	_, err = Certificates(&tls.Config{})
+	require.ErrorIs(t, err, jobcert.ErrConfig)
+	_, err = JobSecret(make([]byte, jobcert.MinSecret-1))
+	require.ErrorIs(t, err, jobcert.ErrSecret)
+}
+
+// One key for each queue pair, and no more of them than queue pairs.
+func TestSecuredCache(t *testing.T) {
+	s := jobCreds(t, tlsSecret).(*secured)
+	x, err := s.of(tlsA)
+	require.NoError(t, err)
+	again, err := s.of(tlsA)
+	require.NoError(t, err)
+	require.Same(t, x, again)
+	for i := range maxQP + 7 {
+		_, err := s.of(wire.MakeRawAddr(tlsA.GID(), uint16(i), 1))
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(s.byQP), maxQP)
+	}
+}

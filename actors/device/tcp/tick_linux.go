@@ -1,0 +1,75 @@
+package tcp
+
+import "golang.org/x/sys/unix"
+
+// A connection is looked at so many times within Config.Timeout. Ticks are counted, not
+// timed: a process that was stopped, or could not run, does not blame the others for it.
+const (
+	ticks     = 8
+	pingAfter = 2         // ticks of silence
+	lostAfter = ticks - 1 // one may have begun just before the silence
+)
+
+// onTick looks after all connections.
+func (p *port) onTick() {
+	if p.deaf {
+		p.deaf = p.control(unix.EPOLL_CTL_MOD, p.listener, unix.EPOLLIN, listenerID, 0) != nil
+	}
+	n := 0
+	for i := range p.conns {
+		if l := p.conns[i].l; l != nil {
+			n++
+			l.onTick()
+		}
+	}
+	for at, r := range p.remotes {
+		if r.dialed != nil || r.accepted != nil {
+			continue
+		}
+		if r.idle++; r.idle > 2*ticks {
+			r.forgotten = true
+			delete(p.remotes, at)
+		}
+	}
+	if n == 0 && len(p.remotes) == 0 && !p.deaf {
+		p.setTick(false)
+	}
+}
+
+func (l *lane) onTick() {
+	p := l.p
+	if l.state != laneUp {
+		if l.age++; l.age > lostAfter {
+			p.broken(l, errSilent)
+		}
+		return
+	}
+	if l.heard || l.progressed() {
+		l.heard, l.pinged, l.silent = false, false, 0
+		return
+	}
+	// The others' silence is of no interest while nothing is awaited from them.
+	if l.no != 0 && l.under == 0 && !l.s.leaving {
+		l.silent, l.pinged = 0, false
+		return
+	}
+	l.silent++
+	switch {
+	case l.silent >= lostAfter:
+		p.broken(l, errSilent)
+	case l.silent >= pingAfter && !l.pinged:
+		l.pinged = true
+		p.answer(l, &frame{kind: kindPing, token: l.s.num})
+	}
+}
+
+// progressed tells whether the other host has acknowledged bytes since the last tick, but
+// not all: a long transfer over a slow path keeps a ping waiting. That a ping itself was
+// acknowledged says nothing of the process that should answer.
+func (l *lane) progressed() bool {
+	left := l.st.unacked()
+	acked := l.sent - uint64(left)
+	more := acked > l.acked
+	l.acked = acked
+	return more && left+l.out.size > 0
+}
