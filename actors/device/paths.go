@@ -18,7 +18,7 @@ type Reacher interface {
 
 // Path is one of the ways that a queue pair over several devices has.
 type Path struct {
-	Info Info // of the device
+	Info Info // of the device: its MaxRDMA and switch points hold on the path
 	QPN  uint16
 }
 

@@ -93,7 +93,7 @@ func (e *Endpoint) onIntruded(m *peer.Intruded) {
 }
 
 func (e *Endpoint) intruded(l *peer.Link, err error) {
-	e.event(Event{Kind: AccessRefused, Handle: l.Handle, Addr: l.Addr, Err: err})
+	e.event(Event{Kind: AccessRefused, Handle: l.Handle, Addr: l.Addr, Path: l.Path, Err: err})
 }
 
 func (e *Endpoint) onWrite(pkt *peer.Packet) {

@@ -94,6 +94,7 @@ type Event struct {
 	Kind   EventKind
 	Handle uint64 // of the peer, or peer.Unlisted
 	Addr   wire.RawAddr
+	Path   uint8 // that Addr is on
 	Err    error
 }
 
@@ -122,19 +123,9 @@ func (c *Config) setDefaults() {
 	if c.Peer.DeviceID == 0 {
 		c.Peer.DeviceID = i.PartID
 	}
-	if c.Policy.MaxMedium == 0 {
-		c.Policy.MaxMedium = i.MaxMedium
-	}
-	if c.Policy.MinRead == 0 {
-		c.Policy.MinRead = i.MinRead
-	}
-	if c.Policy.MinReadWrite == 0 {
-		c.Policy.MinReadWrite = i.MinReadWrite
-	}
 	if c.Regions == nil {
 		c.Regions = new(mr.Table)
 	}
-	c.Policy = c.Policy.WithDefaults()
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

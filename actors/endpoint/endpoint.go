@@ -87,15 +87,17 @@ func Open(cfg Config) (*Endpoint, error) {
 		reqs: ring.NewMPSC[ope.Request](cfg.Requests),
 		addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID),
 	}
+	paths := pathsOf(qp, &info)
 	e.env = &peer.Env{
-		Sh: cfg.Shard, Addr: e.addr, MTU: info.MTU, Config: cfg.Peer,
+		Sh: cfg.Shard, Addr: e.addr, Paths: e.peerPaths(paths), MTU: info.MTU, Config: cfg.Peer,
 		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
 	}
 	e.queue = device.NewQueue(device.QueueConfig{
 		Shard: cfg.Shard, QP: qp, SQ: cfg.SQ, RQ: cfg.RQ, Router: &e.routes, Refill: 8,
 	})
 	e.env.Q = e.queue
-	e.pools = ope.NewPools(e.env, cfg.Policy, e.spawnOp)
+	e.pools = ope.NewPools(e.env, policyOn(cfg.Policy, &info), e.spawnOp)
+	e.pools.Paths = policies(cfg.Policy, paths)
 	e.pools.DetachLimit = uint64(cfg.DetachLimit)
 	e.pools.Unlist = e.unlist
 	e.pools.Info, e.pools.Device, e.pools.Regions = info, cfg.Device, cfg.Regions
@@ -115,9 +117,6 @@ func Open(cfg Config) (*Endpoint, error) {
 	cfg.Shard.Post(e.ref, &begin{})
 	return e, nil
 }
-
-// Addr is the endpoint's raw address.
-func (e *Endpoint) Addr() wire.RawAddr { return e.addr }
 
 // Submit hands a request to the endpoint: false if the ring is full. The request
 // is copied. Any goroutine.

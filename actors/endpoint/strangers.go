@@ -55,7 +55,7 @@ func (e *Endpoint) setHandle(handle uint64, l *peer.Link) {
 // newPeer makes the peer at addr; age says which of two at one place is newer.
 func (e *Endpoint) newPeer(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.Link {
 	e.reap()
-	l := &peer.Link{Handle: handle, Age: age, Addr: addr, AH: ah, QPN: addr.QPN(), QKey: addr.ConnID()}
+	l := &peer.Link{Handle: handle, Age: age, Addr: addr, AH: ah, Path: e.pathOf(ah), QPN: addr.QPN(), QKey: addr.ConnID()}
 	p := peer.New(e.env, l)
 	l.Peer = e.spawnChild("", func() actor.Actor { return p })
 	if former := e.routes.set(l); former != nil {
@@ -256,7 +256,7 @@ func (e *Endpoint) admit(r *device.RecvPkt, addr wire.RawAddr) {
 		e.setHandle(handle, l)
 	} else {
 		e.strangers++
-		e.event(Event{Kind: NewPeer, Handle: handle, Addr: addr})
+		e.event(Event{Kind: NewPeer, Handle: handle, Addr: addr, Path: l.Path})
 	}
 	e.cfg.Shard.Tell(l.Peer, r.Arrived())
 }
@@ -297,6 +297,6 @@ func (e *Endpoint) onDown(l *peer.Link, err error) {
 		h := l.Handle
 		e.failReceives(func(p *ope.Order) bool { return p.Req.Peer != h }, err)
 	}
-	e.event(Event{Kind: PeerFailed, Handle: l.Handle, Addr: l.Addr, Err: err})
+	e.event(Event{Kind: PeerFailed, Handle: l.Handle, Addr: l.Addr, Path: l.Path, Err: err})
 	e.forget(l)
 }

@@ -28,6 +28,8 @@ const (
 type Pools struct {
 	env    *peer.Env
 	Policy Policy
+	// Paths are the policies by path: how much is read, and from where on.
+	Paths []Policy
 	// DetachLimit is how many unsent bytes of a canceled send are copied so
 	// that its caller can go.
 	DetachLimit uint64
@@ -70,7 +72,8 @@ type Pools struct {
 
 // NewPools makes empty pools. spawn makes an actor of the endpoint's.
 func NewPools(env *peer.Env, policy Policy, spawn func(actor.Producer) shard.Ref) *Pools {
-	return &Pools{env: env, Policy: policy.WithDefaults(), DetachLimit: 1 << 20, Spawn: spawn}
+	policy = policy.WithDefaults()
+	return &Pools{env: env, Policy: policy, Paths: []Policy{policy}, DetachLimit: 1 << 20, Spawn: spawn}
 }
 
 // Find implements peer.OpTable.
@@ -178,13 +181,13 @@ func nextID(id uint32) uint32 { return id + nextUse }
 // facts fills in what is known of the peer, the devices and the memory.
 func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	f.UserQP = l.Features.Has(wire.FeatureUserRecvQP)
-	if q.Kind == KindSend && !p.mayRead(f.Total) {
+	if q.Kind == KindSend && !p.mayRead(l, f.Total) {
 		return
 	}
 	f.MediumFirst = p.env.Config.Era.MediumFirst
 	f.CanRead = p.mayRDMARead() && l.CanRDMA(wire.FeatureRDMARead)
 	f.CanWrite = p.Info.RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite)
-	f.MaxRDMA = p.maxRDMA()
+	f.MaxRDMA = p.maxRDMA(l)
 	f.Target = q.Key&mr.EmulatedOnly == 0
 	f.SameUnsolicited = uint64(uint32(q.Data)) == q.Data && (l.Self || p.env.Config.Homogeneous ||
 		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.env.Config.Features.Has(wire.FeatureUnsolicitedWrite))
@@ -206,12 +209,16 @@ func writable(r *mr.Region) bool { return r.Access()&device.LocalWrite != 0 }
 
 func (p *Pools) mayRDMARead() bool { return p.Info.RDMARead && !p.Policy.NoRDMARead }
 
-// mayRead tells whether a message of n bytes might go read-based.
-func (p *Pools) mayRead(n int) bool {
-	return p.mayRDMARead() && p.Policy.MinRead > 0 && n >= p.Policy.MinRead
+// policy is what holds on the peer's path.
+func (p *Pools) policy(l *peer.Link) *Policy { return &p.Paths[l.Path] }
+
+// mayRead tells whether a message of n bytes to the peer might go read-based.
+func (p *Pools) mayRead(l *peer.Link, n int) bool {
+	least := p.Paths[l.Path].MinRead
+	return n >= least && least > 0 && p.mayRDMARead()
 }
 
-func (p *Pools) maxRDMA() int { return max(1, min(p.Policy.ReadSegment, p.Info.MaxRDMA)) }
+func (p *Pools) maxRDMA(l *peer.Link) int { return max(1, p.Paths[l.Path].ReadSegment) }
 
 // dataHeader is what is reserved in a CTSDATA packet.
 func (p *Pools) dataHeader() int {

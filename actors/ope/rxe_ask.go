@@ -43,7 +43,7 @@ func (r *Rxe) onGrant(p *device.Pke) {
 		Headers: Headers{MTU: r.pools.env.MTU, RawAddr: rawAddr, ConnID: connID}, Kind: KindRead, Total: len(req.Buf),
 	}
 	r.pools.facts(&f, r.link, req)
-	s, err := Choose(&f, &r.pools.Policy)
+	s, err := Choose(&f, r.pools.policy(r.link))
 	if err != nil {
 		q.Free(p)
 		r.fail(err)

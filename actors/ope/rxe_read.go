@@ -45,7 +45,7 @@ func (r *Rxe) startReading() {
 func (r *Rxe) pumpReads() {
 	env := r.pools.env
 	for n := 0; ; n++ {
-		off, most, ok := r.m.NextRead(uint64(r.pools.maxRDMA()))
+		off, most, ok := r.m.NextRead(uint64(r.pools.maxRDMA(r.link)))
 		if !ok {
 			return
 		}

@@ -92,7 +92,7 @@ func (t *Txe) Arm(ord *Order, l *peer.Link) *peer.Turn {
 		t.member.BoundInLine()
 		turn.Ask(true, !era.RMANoWait || q.Flags&Deliver != 0)
 	case KindSend:
-		turn.Ask(false, era.ReadWaits && t.pools.mayRead(len(q.Buf)))
+		turn.Ask(false, era.ReadWaits && t.pools.mayRead(l, len(q.Buf)))
 	default:
 		t.member.BoundInLine()
 		turn.Ask(false, false)

@@ -149,5 +149,5 @@ func (t *Txe) writeAgain() Shape {
 		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},
 		Kind:    KindWrite, Total: len(q.Buf), Deliver: q.Flags&Deliver != 0,
 	}
-	return f.write(&t.pools.Policy)
+	return f.write(t.pools.policy(t.link))
 }

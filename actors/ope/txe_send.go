@@ -54,7 +54,7 @@ func (t *Txe) choose() error {
 	} else if t.link.Features.Has(wire.FeatureUserRecvQP) {
 		return errUserQP
 	}
-	s, err := Choose(&f, &t.pools.Policy)
+	s, err := Choose(&f, t.pools.policy(t.link))
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (t *Txe) choose() error {
 	}
 	if (s.Proto.readBased() || protos[s.Proto].rdma) && !t.useSource(s.Proto) {
 		f.Source, f.Local = false, !t.pools.Info.LocalKeys // closed between the two
-		if s, err = Choose(&f, &t.pools.Policy); err != nil {
+		if s, err = Choose(&f, t.pools.policy(t.link)); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,7 @@ func (t *Txe) choose() error {
 // fits one packet.
 func (t *Txe) isShort(h *Headers) bool {
 	q := &t.ord.Req
-	if q.Kind != KindSend || q.Flags&Deliver != 0 || t.pools.mayRead(len(q.Buf)) ||
+	if q.Kind != KindSend || q.Flags&Deliver != 0 || t.pools.mayRead(t.link, len(q.Buf)) ||
 		t.link.Features.Has(wire.FeatureUserRecvQP) {
 		return false
 	}

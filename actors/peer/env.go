@@ -19,7 +19,8 @@ type Env struct {
 	Q        *device.Queue
 	Endpoint shard.Ref // gets Arrive, Stranger and Down
 	Ops      OpTable
-	Addr     wire.RawAddr // this endpoint's own
+	Addr     wire.RawAddr // this endpoint's own, on its first path
+	Paths    []Path       // all of them, best first
 	MTU      int
 	Config   Config
 	Pool     *Pool
@@ -27,6 +28,12 @@ type Env struct {
 	Mem      Memory
 	Log      *slog.Logger // never nil
 	Trail    *trail.Log   // nil: nobody follows what happens
+}
+
+// Path is one of the ways on which an endpoint over several devices is reached.
+type Path struct {
+	Addr   wire.RawAddr // this endpoint's own
+	Device string       // its name
 }
 
 // OpTable finds an operation by the id that was given to the peer on the wire.

@@ -27,6 +27,7 @@ type Link struct {
 	Handshaken bool // HANDSHAKE came; Features is what it said
 	Features   wire.Features
 	Backoff    bool  // RNR: post nothing
+	Path       uint8 // index in Env.Paths
 	Err        error // not nil: the peer has failed, and why
 
 	Self      bool // it is this endpoint
@@ -61,7 +62,7 @@ func (l *Link) Optional() (rawAddr, connID bool) {
 func (l *Link) Options(o *wire.Options, rawAddr, connID bool) {
 	o.HasRawAddr, o.HasConnID = rawAddr, connID
 	if rawAddr {
-		o.RawAddr, o.ShortAddr = l.env.Addr, l.env.Config.Era.ShortAddr
+		o.RawAddr, o.ShortAddr = l.path().Addr, l.env.Config.Era.ShortAddr
 	}
 	if connID {
 		o.ConnID = l.env.Addr.ConnID()
@@ -128,6 +129,9 @@ func (l *Link) WantsConnID() bool {
 // Open tells whether data may be posted: CTSDATA waits for HANDSHAKE, everything
 // for the end of back-off.
 func (l *Link) Open() bool { return l.Handshaken && !l.Backoff }
+
+// path is where the peer reaches this endpoint.
+func (l *Link) path() *Path { return &l.env.Paths[l.Path] }
 
 // Env is the endpoint's.
 func (l *Link) Env() *Env { return l.env }

@@ -66,7 +66,7 @@ func New(env *Env, l *Link) *Peer {
 	l.env = env
 	l.heard = env.now()
 	l.floor = env.Config.MsgIDBase
-	l.Self = l.Addr == env.Addr
+	l.Self = l.Addr == l.path().Addr
 	l.Span = env.Trail.Next()
 	env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
 	env.Trail.Locate(l.Span, &l.Addr)

@@ -9,7 +9,7 @@ import (
 func (l *Link) Snapshot() snapshot.Peer {
 	p, now := l.of, l.env.now()
 	s := snapshot.Peer{
-		Address: l.Addr.String(), State: l.state(), Handshake: p.shaken(), Silent: now.Sub(l.heard),
+		Address: l.Addr.String(), Device: l.path().Device, State: l.state(), Handshake: p.shaken(), Silent: now.Sub(l.heard),
 		NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Held(), HeldBytes: l.held,
 	}
 	if l.Handle != Unlisted {

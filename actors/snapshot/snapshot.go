@@ -32,6 +32,7 @@ type Queues struct {
 // Peer is a remote endpoint.
 type Peer struct {
 	Address    string        `json:"address"`
+	Device     string        `json:"device"`    // that carries to it
 	Handle     *uint64       `json:"handle"`    // in the address vector, null: not in it
 	State      string        `json:"state"`     // "new", "ready", "backing off", "failed"
 	Handshake  string        `json:"handshake"` // "none", "sent", "received", "both"

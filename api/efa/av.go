@@ -45,8 +45,9 @@ func newAV(d *Domain) *AddressVector {
 
 // Insert adds one address and returns its handle. An address that is in the
 // vector already keeps its handle. A peer that sent before its address was
-// inserted is known by it from now on. Without a path to the address from this
-// device the error is ErrAddrNotAvail.
+// inserted is known by it from now on. Of several paths to the address that on the
+// first of this fabric's devices which has one is taken, for good; without any the
+// error is ErrAddrNotAvail.
 func (av *AddressVector) Insert(a Address) (Addr, error) {
 	h, err := av.InsertAll(a)
 	if len(h) == 0 {
@@ -82,7 +83,7 @@ func (av *AddressVector) insert(as []Address) ([]Addr, []*core, error) {
 	handles := make([]Addr, len(as))
 	var errs []error
 	for i, a := range as {
-		raw, err := av.check(a)
+		raw, path, err := av.dom.fab.choose(a)
 		if err != nil {
 			errs = append(errs, &InsertError{Index: i, Err: err})
 			handles[i] = notAvail
@@ -90,25 +91,17 @@ func (av *AddressVector) insert(as []Address) ([]Addr, []*core, error) {
 		}
 		h, ok := av.byAddr[raw]
 		if !ok {
-			h = Addr(av.table.add(avEntry{raw: raw, age: av.age.Add(1)}))
+			x := avEntry{raw: raw, path: uint8(path), age: av.age.Add(1)}
+			if len(a.paths) > 1 {
+				x.all = &a
+			}
+			h = Addr(av.table.add(x))
 			av.byAddr[raw] = h
+			av.dom.fab.chose(h, a, path)
 		}
 		handles[i] = h
 	}
 	return handles, slices.Clone(av.eps), errors.Join(errs...)
-}
-
-func (av *AddressVector) check(a Address) (RawAddr, error) {
-	raw, ok := a.Raw(av.dom.scheme)
-	switch {
-	case a.IsZero():
-		return raw, fmt.Errorf("%w: the zero Address, as of an endpoint that is not enabled", ErrAddrNotAvail)
-	case !ok:
-		return raw, fmt.Errorf("%w: %q has no path on a %s device", ErrAddrNotAvail, a, av.dom.scheme)
-	case raw.GID() == [16]byte{}:
-		return raw, fmt.Errorf("%w: the GID of %q is zero", ErrAddrNotAvail, a)
-	}
-	return raw, nil
 }
 
 // inserted tells the endpoint of new handles.
@@ -189,13 +182,26 @@ func (c *core) removed(r *removal) {
 	})
 }
 
-// Lookup returns the address of a handle.
+// Lookup returns the address of a handle, with all its paths, as it was inserted.
 func (av *AddressVector) Lookup(h Addr) (Address, error) {
-	raw, ok := av.lookup(h)
-	if !ok {
+	x := av.table.get(uint64(h))
+	switch {
+	case x.age == 0:
 		return Address{}, errNoPeer(h)
+	case x.all != nil:
+		return *x.all, nil
+	default:
+		return NewAddress(av.dom.fab.paths[x.path].scheme, x.raw), nil
 	}
-	return NewAddress(av.dom.scheme, raw), nil
+}
+
+// Device is the name of the device that carries to the peer with a handle.
+func (av *AddressVector) Device(h Addr) (string, error) {
+	x := av.table.get(uint64(h))
+	if x.age == 0 {
+		return "", errNoPeer(h)
+	}
+	return av.dom.fab.paths[x.path].name, nil
 }
 
 func errNoPeer(h Addr) error { return fmt.Errorf("%w: no peer has the handle %d", ErrInvalid, h) }

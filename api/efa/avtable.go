@@ -8,9 +8,11 @@ import (
 // avEntry is an address and when it was inserted, counted from 1. Entries are
 // never changed.
 type avEntry struct {
-	raw     RawAddr
+	raw     RawAddr // of the path that was chosen
 	age     uint64
-	leaving bool // removed, but not all endpoints have been told; age is 0
+	all     *Address // as it was inserted, if it has more paths than that
+	path    uint8    // of Fabric.paths
+	leaving bool     // removed, but not all endpoints have been told; age is 0
 }
 
 type avPage [256]atomic.Pointer[avEntry]

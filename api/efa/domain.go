@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,7 +50,6 @@ type DomainConfig struct {
 // use (fi_domain).
 type Domain struct {
 	fab    *Fabric
-	scheme string
 	shards []*shard.Shard
 	sim    bool // time and progress come from the device
 
@@ -71,17 +71,17 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (*Domain, error) {
 	if err := f.enter(); err != nil {
 		return nil, err
 	}
-	d := &Domain{fab: f, scheme: f.scheme}
+	d := &Domain{fab: f}
 	n := max(cfg.Shards, 1)
 	for i := range n {
 		sc := shard.Config{
-			Name: fmt.Sprintf("%s-%d", f.scheme, i), Mode: cfg.Progress, Spin: cfg.Spin,
+			Name: fmt.Sprintf("%s-%d", strings.Join(f.schemes(), "+"), i), Mode: cfg.Progress, Spin: cfg.Spin,
 			PinCPU: cfg.CPUs, Logger: f.log,
 		}
 		if len(cfg.CPUs) > 0 {
 			sc.PinCPU = cfg.CPUs[i%len(cfg.CPUs) : i%len(cfg.CPUs)+1]
 		}
-		env, simulated := f.dev.(Environment)
+		env, simulated := environmentOf(f.dev)
 		if simulated {
 			d.sim = true
 			sc.External, sc.Clock, sc.Waiter, sc.Seed = true, env.Clock(), env.Waiter(), env.Seed()

@@ -65,7 +65,7 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 
 // randomConnID draws a connid: libfabric's are 31 bits, not 0.
 func randomConnID(c *core) uint32 {
-	if env, ok := c.dom.fab.dev.(Environment); ok {
+	if env, ok := environmentOf(c.dom.fab.dev); ok {
 		return env.Random() & 0x7fffffff
 	}
 	var b [4]byte

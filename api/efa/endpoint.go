@@ -106,12 +106,18 @@ func (c *core) unbind() {
 	c.dom.leave(&c.dom.open)
 }
 
-// Address is where others reach the endpoint; the zero Address before Enable.
+// Address is where others reach the endpoint, with a path for each of the fabric's
+// devices; the zero Address before Enable.
 func (e *Endpoint) Address() Address {
 	if e.state.Load() == disabled || e.act == nil {
 		return Address{}
 	}
-	return NewAddress(e.dom.scheme, e.act.Addr())
+	raws := e.act.Addrs()
+	a := Address{make([]path, len(raws))}
+	for i, raw := range raws {
+		a.paths[i] = path{e.dom.fab.paths[i].scheme, raw}
+	}
+	return a
 }
 
 // Domain is the endpoint's.

@@ -84,7 +84,7 @@ func (c *core) event(ev endpoint.Event) Event {
 		e.Peer = AnyAddr
 	}
 	if ev.Addr != (RawAddr{}) {
-		e.Address = NewAddress(c.dom.scheme, ev.Addr)
+		e.Address = NewAddress(c.dom.fab.paths[ev.Path].scheme, ev.Addr)
 	}
 	return e
 }

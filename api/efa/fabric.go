@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/device/shm"
-	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/telemetry"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
@@ -21,49 +19,19 @@ type Device = device.Device
 
 // Config says on what device to open a Fabric.
 type Config struct {
-	// Device carries the traffic; nil: OpenDevice(DeviceName). A device that
+	// Device carries the traffic; nil: DeviceName says which one to open. A device that
 	// was given is not closed with the Fabric.
 	Device Device
-	// DeviceName is for OpenDevice if Device is nil; "" means "shm".
+	// DeviceName is as OpenDevice has it, used if Device is nil; "" means "shm".
 	DeviceName string
-	// Logger gets warnings and what an operator must know; nil: nothing.
+	// TCP is for the devices "tcp" and "auto".
+	TCP TCPConfig
+	// Logger gets warnings, at level Info which devices "auto" has opened and why, at
+	// level Debug the device of each peer; nil: nothing.
 	Logger *slog.Logger
 	// Telemetry has the providers of OpenTelemetry, if there are to be traces and
 	// metrics.
 	Telemetry Telemetry
-}
-
-// OpenDevice opens a device by name:
-//
-//	shm          shared memory between processes of one user on this host
-//	shm:DIR      the same, meeting in the directory DIR
-//	sim          a simulated fabric inside this process, one port of it
-//
-// After shm or shm:DIR, ?host=NAME gives the device an address as if it were on a host
-// of that name: who meets in a directory need not have one GID.
-func OpenDevice(name string) (Device, error) { return openDevice(name, nil) }
-
-func openDevice(name string, log *slog.Logger) (Device, error) {
-	path, host, named := strings.Cut(name, "?host=")
-	driver, arg, _ := strings.Cut(path, ":")
-	switch {
-	case named && host == "":
-		return nil, fmt.Errorf("%w: device %q: host without a name", ErrInvalid, name)
-	case driver == "" || driver == "shm":
-		cfg := shm.Config{Dir: arg, Logger: log}
-		if named {
-			cfg.GID = shm.HostGID(host)
-		}
-		return shm.Open(cfg)
-	case driver == "sim" && !named:
-		f, err := sim.New(sim.Config{})
-		if err != nil {
-			return nil, err
-		}
-		return f.OpenDevice(sim.DeviceConfig{})
-	default:
-		return nil, fmt.Errorf("%w: device %q: want shm, shm:DIR, either with ?host=NAME, or sim", ErrInvalid, name)
-	}
 }
 
 // Environment is what a simulated device brings along for those who run on it:
@@ -79,11 +47,12 @@ type Environment interface {
 
 // Fabric is an open device (fi_fabric).
 type Fabric struct {
-	dev    Device
-	own    bool
-	scheme string
-	log    *slog.Logger
-	tele   *telemetry.Collector // nil: nothing is observed
+	dev     Device
+	own     bool
+	paths   []fabricPath // best first
+	choices []DeviceChoice
+	log     *slog.Logger
+	tele    *telemetry.Collector // nil: nothing is observed
 
 	regions, registered atomic.Int64 // memory regions, open and ever
 
@@ -99,13 +68,15 @@ func Open(cfg Config) (*Fabric, error) {
 		f.log = slog.New(slog.DiscardHandler)
 	}
 	if f.dev == nil {
-		dev, err := openDevice(cfg.DeviceName, f.log)
+		dev, choices, err := openDevice(&cfg, f.log)
 		if err != nil {
 			return nil, fmt.Errorf("efa: open: %w", err)
 		}
-		f.dev, f.own = dev, true
+		f.dev, f.own, f.choices = dev, true, choices
+	} else {
+		f.choices = []DeviceChoice{{f.dev.Info().Name, true, "it was given"}}
 	}
-	f.scheme = schemeOf(f.dev.Info().Name)
+	f.paths = pathsOf(f.dev)
 	if err := f.observe(&cfg.Telemetry); err != nil {
 		if f.own {
 			_ = f.dev.Close() // the first error says what is wrong
@@ -113,16 +84,6 @@ func Open(cfg Config) (*Fabric, error) {
 		return nil, fmt.Errorf("efa: open: %w", err)
 	}
 	return f, nil
-}
-
-// schemeOf is the kind of a device: the small letters that its name begins with.
-func schemeOf(name string) string {
-	for i := range len(name) {
-		if c := name[i]; c < 'a' || c > 'z' {
-			return name[:i]
-		}
-	}
-	return name
 }
 
 // enter counts a domain.
@@ -144,6 +105,10 @@ func (f *Fabric) leave() {
 
 // Name is the device's.
 func (f *Fabric) Name() string { return f.dev.Info().Name }
+
+// Devices says which devices the Fabric is on, best first, which it might have been on,
+// and why: what an operator wants to know of "auto".
+func (f *Fabric) Devices() []DeviceChoice { return slices.Clone(f.choices) }
 
 // Close fails with ErrBusy while domains are open. It closes the device unless
 // Config gave it.

@@ -19,8 +19,8 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// childEnv makes the test binary behave as the other process: the directory where
-// the two meet.
+// childEnv makes the test binary behave as the other process: where the two meet, as
+// meet has it.
 const childEnv = "EFACTOR_TEST_CHILD_DIR"
 
 func init() {
@@ -38,7 +38,7 @@ func init() {
 // end by an empty message.
 func child(dir string) error {
 	ctx := context.Background()
-	dev, err := shm.Open(shm.Config{Dir: dir})
+	dev, err := meet(dir)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,11 @@ func child(dir string) error {
 		return err
 	}
 	av := dom.NewAddressVector()
-	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av, QPN: 77})
+	cfg := efa.EndpointConfig{AV: av}
+	if strings.HasPrefix(dir, "/") {
+		cfg.QPN = 77 // as a port it may be taken
+	}
+	ep, err := dom.NewEndpoint(cfg)
 	if err != nil {
 		return err
 	}
@@ -93,6 +97,24 @@ func child(dir string) error {
 	}
 }
 
+// meet opens the device that a place stands for: a directory, "tcp", or "both:" and a
+// directory.
+func meet(place string) (efa.Device, error) {
+	dir, both := strings.CutPrefix(place, "both:")
+	if place == "tcp" {
+		return efa.OpenDevice("tcp")
+	}
+	near, err := shm.Open(shm.Config{Dir: dir})
+	if err != nil || !both {
+		return near, err
+	}
+	far, err := efa.OpenDevice("tcp")
+	if err != nil {
+		return nil, err
+	}
+	return efa.JoinDevices(near, far)
+}
+
 // startChild runs the other process and exchanges addresses with it.
 func startChild(t *testing.T, dir string, own efa.Address) (*exec.Cmd, efa.Address) {
 	t.Helper()
@@ -120,12 +142,24 @@ func TestKilledPeer(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the shm device needs Linux")
 	}
+	type meeting struct {
+		name, mine, theirs string
+		mode               efa.Progress
+	}
+	list := []meeting{{"near", "both:", "both:", efa.ProgressAuto}, {"far", "both:", "tcp", efa.ProgressAuto}}
 	for _, mode := range modes {
-		t.Run(mode.String(), func(t *testing.T) {
+		list = append(list, meeting{mode.String(), "", "", mode})
+	}
+	for _, c := range list {
+		t.Run(c.name, func(t *testing.T) {
+			mode := c.mode
 			dir := t.TempDir()
 			require.NoError(t, os.Chmod(dir, 0o700))
-			dev, err := shm.Open(shm.Config{Dir: dir})
+			dev, err := meet(c.mine + dir)
 			require.NoError(t, err)
+			if dir = c.theirs + dir; c.theirs == "tcp" {
+				dir = c.theirs
+			}
 			t.Cleanup(func() { require.NoError(t, dev.Close()) })
 			me := open(t, dev, efa.DomainConfig{Progress: mode})
 			for round := range 3 {

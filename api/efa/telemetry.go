@@ -65,7 +65,7 @@ func (f *Fabric) observe(t *Telemetry) (err error) {
 		Device:  f.dev.Info().Name,
 		Regions: func() (int64, int64) { return f.regions.Load(), f.registered.Load() },
 	}
-	if _, simulated := f.dev.(Environment); simulated {
+	if _, simulated := environmentOf(f.dev); simulated {
 		cfg.Inline = true
 		cfg.Wall = func(t clock.Time) time.Time { return time.Unix(0, int64(t)) }
 	}

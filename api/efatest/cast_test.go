@@ -41,6 +41,8 @@ const maxTime = 20 * time.Second
 // host is what endpoints share.
 type host struct {
 	dev    *efatest.Device
+	near   *efatest.Device // or nil
+	whole  efa.Device      // of both
 	fab    *efa.Fabric
 	dom    *efa.Domain
 	av     *efa.AddressVector
@@ -61,7 +63,8 @@ type node struct {
 	recvs   *efa.Counter
 	writes  *efa.Counter // of peers, with data
 	addr    efa.Address
-	raw     efa.RawAddr
+	raw     efa.RawAddr // on the network that all are on
+	near    efa.RawAddr // on another
 	handles map[int]efa.Addr
 	posted  []*receive  // everything, for the model
 	waiting []*incoming // posted and without outcome, in order
@@ -117,7 +120,7 @@ func newRun(p *plan, log io.Writer) (*run, error) {
 	for i, np := range p.nodes {
 		if r.hosts[np.host] == nil {
 			hp := p.hosts[np.host]
-			if r.hosts[np.host], err = r.newHost(hp, hp.dev); err != nil {
+			if r.hosts[np.host], err = r.newHost(hp, hp.dev, device.GID{}); err != nil {
 				return nil, err
 			}
 			if err := r.open(r.hosts[np.host], hp); err != nil {
@@ -138,13 +141,23 @@ func newRun(p *plan, log io.Writer) (*run, error) {
 	return r, nil
 }
 
-func (r *run) newHost(hp *hostPlan, dc sim.DeviceConfig) (*host, error) {
+func (r *run) newHost(hp *hostPlan, dc sim.DeviceConfig, near device.GID) (*host, error) {
 	h := &host{}
 	var err error
 	if h.dev, err = r.w.Device(dc); err != nil {
 		return nil, err
 	}
-	if h.fab, err = efa.Open(r.p.watch.config(h.dev)); err != nil {
+	h.whole = h.dev
+	if hp.near > 0 {
+		dc.Name, dc.Net, dc.GID = fmt.Sprintf("near%d", hp.near), hp.near, near
+		if h.near, err = r.w.Device(dc); err != nil {
+			return nil, err
+		}
+		if h.whole, err = efa.JoinDevices(h.near, h.dev); err != nil {
+			return nil, err
+		}
+	}
+	if h.fab, err = efa.Open(r.p.watch.config(h)); err != nil {
 		return nil, err
 	}
 	if h.dom, err = h.fab.OpenDomain(efa.DomainConfig{Shards: hp.shards}); err != nil {
@@ -181,6 +194,7 @@ func (r *run) join(np *nodePlan, h *host, doomed bool) error {
 	}
 	n.addr = n.ep.Address()
 	n.raw, _ = n.addr.Raw("sim")
+	n.near, _ = n.addr.Raw("near")
 	r.cast = append(r.cast, n)
 	r.judgeOf(n)
 	r.w.Logf("endpoint %d is %v", n.id, n.addr)
@@ -196,8 +210,25 @@ func (n *node) handle(to int) efa.Addr {
 	if err != nil {
 		n.run.fail("insert the address of %d at %d: %w", to, n.id, err)
 	}
+	n.checkPath(n.run.cast[to], h)
 	n.handles[to] = h
 	return h
+}
+
+// checkPath looks whether the device for a peer is the best that both have.
+func (n *node) checkPath(to *node, h efa.Addr) {
+	near := n.run.p.at(n.plan.host).near
+	if near == 0 {
+		return
+	}
+	want := n.host.dev
+	if near == n.run.p.at(to.plan.host).near {
+		want = n.host.near
+	}
+	if got, err := n.host.av.Device(h); got != want.Info().Name {
+		n.run.fail("%d reaches %d by %q, %w, not by %q", n.id, to.id, got, err, want.Info().Name)
+	}
+	n.run.stats[map[bool]string{true: "path near", false: "path far"}[want == n.host.near]]++
 }
 
 // forgets tells whether n never knew one who was replaced since: to insert its
@@ -210,7 +241,7 @@ func (n *node) forgets(to int) bool {
 // whois finds the endpoint with an address; -1: there is none.
 func (r *run) whois(raw efa.RawAddr) int {
 	for _, n := range r.cast {
-		if n.raw == raw {
+		if n.raw == raw || n.near == raw {
 			return n.id
 		}
 	}
@@ -242,7 +273,7 @@ func (r *run) close(h *host, lost bool) {
 	if err := r.p.watch.collect(h.dev); err != nil {
 		r.fail("collect metrics: %w", err)
 	}
-	for _, c := range []io.Closer{h.av, h.dom, h.fab, h.dev} {
+	for _, c := range []io.Closer{h.av, h.dom, h.fab, h.whole} {
 		if err := c.Close(); err != nil {
 			r.fail("close %T: %w", c, err)
 		}

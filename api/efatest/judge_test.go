@@ -23,14 +23,16 @@ func (r *run) judgeOf(n *node) {
 	if r.raws == nil {
 		r.raws = make(map[sim.Endpoint]efa.RawAddr)
 	}
-	at := sim.Endpoint{GID: n.raw.GID(), QPN: n.raw.QPN()}
-	r.raws[at] = n.raw
-	delete(r.judges, at)
-	if old {
-		if r.judges == nil {
-			r.judges = make(judges)
+	for _, raw := range []efa.RawAddr{n.raw, n.near} {
+		at := sim.Endpoint{GID: raw.GID(), QPN: raw.QPN()}
+		r.raws[at] = raw
+		delete(r.judges, at)
+		if old {
+			if r.judges == nil {
+				r.judges = make(judges)
+			}
+			r.judges[at] = &judged{n, era.NewJudge(talk, r.p.fabric.MTU)}
 		}
-		r.judges[at] = &judged{n, era.NewJudge(talk, r.p.fabric.MTU)}
 	}
 }
 

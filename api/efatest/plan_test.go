@@ -117,6 +117,7 @@ func newPlan(seed uint64) *plan {
 	}
 	p.drawNodes(d, n)
 	p.drawHosts(d)
+	p.drawPaths()
 	p.drawTasks(d)
 	for i, np := range p.nodes {
 		if np.loose {
@@ -140,6 +141,9 @@ func (p *plan) String() string {
 		s += fmt.Sprintf(", endpoint %d: kill %v restart %v at task %d", p.victim, p.kill, p.restart, p.strikeAt)
 	}
 	for i, np := range p.nodes {
+		if near := p.at(i).near; near > 0 {
+			s += fmt.Sprintf(", %d is on network %d", i, near)
+		}
 		if e := np.cfg.Protocol.Era; e != "" {
 			s += fmt.Sprintf(", %d is of %s", i, e)
 		}

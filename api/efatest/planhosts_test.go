@@ -1,6 +1,7 @@
 package efatest_test
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/efactor/efactor/actors/device/sim"
@@ -15,6 +16,7 @@ import (
 type hostPlan struct {
 	shards int
 	dev    sim.DeviceConfig
+	near   int  // network of a second, better device; 0: there is none
 	pool   int  // bytes of registered memory for their own buffers
 	allocs bool // that is from Alloc, not registered
 	stores []*store
@@ -149,6 +151,21 @@ func (p *plan) drawHosts(d draw) {
 	for _, np := range p.nodes {
 		c := &np.cfg.Protocol
 		c.Homogeneous, c.NoRDMARead, c.NoRDMAWrite = true, false, false
+	}
+}
+
+// drawPaths gives hosts a second device, on one of two networks, for some seeds. What
+// else is drawn does not depend on it.
+func (p *plan) drawPaths() {
+	d := draw{rand.New(rand.NewPCG(p.seed, 0x9a74))}
+	if !d.chance(.2) {
+		return
+	}
+	for i, hp := range p.hosts {
+		if hp != nil {
+			hp.near = pick(d, 0, 1, 1, 2)
+		}
+		p.nodes[i].cfg.QPN = uint16(1000 + i) // the same on both, also if one comes back
 	}
 }
 

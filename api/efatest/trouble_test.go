@@ -82,6 +82,9 @@ func (r *run) die(n *node) {
 	if r.p.kill {
 		r.w.Logf("kill %d", n.id)
 		n.host.dev.Kill()
+		if near := n.host.near; near != nil {
+			near.Kill()
+		}
 	}
 	r.w.Go(fmt.Sprintf("end of %d", n.id), func(ctx context.Context) error { return r.end(ctx, n) })
 }
@@ -117,7 +120,7 @@ func (r *run) end(ctx context.Context, n *node) error {
 	hp := r.p.at(n.id)
 	dc := hp.dev
 	dc.GID = n.raw.GID()
-	h, err := r.newHost(hp, dc)
+	h, err := r.newHost(hp, dc, n.near.GID())
 	if err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}

@@ -40,13 +40,14 @@ func newWatch() *watch {
 }
 
 // config is how to open a fabric on a device.
-func (w *watch) config(dev *efatest.Device) efa.Config {
+func (w *watch) config(h *host) efa.Config {
+	dev := h.dev
 	if w == nil {
-		return efa.Config{Device: dev}
+		return efa.Config{Device: h.whole}
 	}
 	w.readers[dev] = sdkmetric.NewManualReader()
 	return efa.Config{
-		Device: &tappedDevice{Device: tap.Wrap(dev, &counts{dev: dev, n: w.tapped}), Environment: dev},
+		Device: &tappedDevice{Device: tap.Wrap(h.whole, &counts{dev: dev, n: w.tapped}), Environment: dev},
 		Telemetry: efa.Telemetry{
 			TracerProvider: w.spans.Provider(),
 			MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(w.readers[dev])),
@@ -58,6 +59,14 @@ func (w *watch) config(dev *efatest.Device) efa.Config {
 type tappedDevice struct {
 	device.Device
 	efa.Environment
+}
+
+// Devices are what the one below is made of.
+func (d *tappedDevice) Devices() []device.Device {
+	if s, ok := d.Device.(interface{ Devices() []device.Device }); ok {
+		return s.Devices()
+	}
+	return []device.Device{d.Device}
 }
 
 // counts is a tap's sink.

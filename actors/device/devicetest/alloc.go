@@ -9,7 +9,7 @@ import (
 )
 
 var allocCases = []testCase{
-	{name: "NoAllocations", devices: 2, run: noAllocations},
+	{name: "NoAllocations", devices: 2, run: noAllocations, needs: thrifty},
 }
 
 // relay sends packets to a receiver and back into its posted slots, with nothing

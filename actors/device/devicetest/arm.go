@@ -153,6 +153,12 @@ func noWakeUpLost(w *world) {
 				}
 			}
 		}
+		for id, st := range n.sends {
+			if st != device.StatusOK {
+				return fmt.Errorf("ball %d: %v", id, st)
+			}
+		}
+		n.Arm() // who stops to poll does so, and the driver owes nobody anything then
 		return nil
 	}
 	toB, toA := a.n.ah(b.n), b.n.ah(a.n)

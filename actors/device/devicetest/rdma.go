@@ -16,7 +16,7 @@ var rdmaCases = []testCase{
 	{name: "RDMA/self", devices: 1, run: rdmaSelf, needs: rdma},
 	{name: "RDMA/registered", devices: 2, run: rdmaRegistered, needs: rdma},
 	{name: "RDMA/queue", devices: 2, run: rdmaQueue, needs: rdma},
-	{name: "RDMA/noAllocations", devices: 2, run: noRDMAAllocations, needs: rdma},
+	{name: "RDMA/noAllocations", devices: 2, run: noRDMAAllocations, needs: thriftyRDMA},
 	{name: "RDMA/keys", devices: 2, run: rdmaLocalKeys, needs: localKeys},
 }
 

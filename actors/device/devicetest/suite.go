@@ -23,6 +23,9 @@ type Fabric struct {
 	// is to do; nil: it runs by itself.
 	Progress func()
 
+	// Allocates: code that is not the driver's does so for each packet (crypto/tls).
+	Allocates bool
+
 	// Kill lets Devices[i] vanish as if its process or host had died; nil:
 	// the driver cannot.
 	Kill func(i int)
@@ -85,6 +88,7 @@ func memoryCases() []testCase {
 
 func canKill(f *Fabric) bool     { return f.Kill != nil }
 func reportsGone(f *Fabric) bool { return f.Kill != nil && f.ReportsGone }
+func thrifty(f *Fabric) bool     { return !f.Allocates }
 func shuffles(f *Fabric) bool    { return f.Shuffles }
 func manyGIDs(f *Fabric) bool    { return !f.OneGID }
 func manyGoroutines(f *Fabric) bool {
@@ -95,6 +99,8 @@ func copiesAtPost(f *Fabric) bool { return f.Devices[0].Info().CopiesAtPost }
 func reads(f *Fabric) bool  { return f.Devices[0].Info().RDMARead }
 func writes(f *Fabric) bool { return f.Devices[0].Info().RDMAWrite }
 func rdma(f *Fabric) bool   { return reads(f) || writes(f) }
+
+func thriftyRDMA(f *Fabric) bool { return rdma(f) && thrifty(f) }
 
 func solicited(f *Fabric) bool   { return writes(f) && !f.Devices[0].Info().UnsolicitedWrite }
 func unsolicited(f *Fabric) bool { return writes(f) && f.Devices[0].Info().UnsolicitedWrite }

@@ -76,6 +76,10 @@ func (a *attachment) Info() device.Info {
 	}
 }
 
+// Reaches implements device.Reacher: a GID names a directory of this host, or with
+// Config.GID a host that the directory stands for.
+func (a *attachment) Reaches(gid device.GID) bool { return gid == a.folder.gid }
+
 // Stats implements Counter.
 func (a *attachment) Stats() Stats {
 	n, err := a.views.denials.read()

@@ -98,6 +98,9 @@ type DeviceConfig struct {
 	// GID of the port. The zero GID takes the next free one. Devices that
 	// give the same GID share a port, like processes of one host.
 	GID device.GID
+	// Net is the network that the port is on. Ports of different ones do not reach each
+	// other, which makes several fabrics, with one clock and one seed, of one.
+	Net int
 	// RDMARead, RDMAWrite, LocalKeys and UnsolicitedWrite are device.Info's, for
 	// both roles: a request that the other device does not know, or a write with
 	// immediate between two that differ in UnsolicitedWrite, ends with

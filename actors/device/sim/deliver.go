@@ -53,7 +53,7 @@ func (f *Fabric) complete(fl *flight, st device.Status) {
 // the sender after the time it returns.
 func (f *Fabric) arrive(fl *flight) (device.Status, time.Duration) {
 	ev := requestEvent(EventArrive, fl.seq, fl.src, fl.to, &fl.wr)
-	dst, st, after := f.lookup(fl.to)
+	dst, st, after := f.lookup(fl.src, fl.to)
 	if dst != nil {
 		st, after = f.place(dst, fl, &ev)
 	}
@@ -83,10 +83,10 @@ func (f *Fabric) place(dst *qp, fl *flight, ev *Event) (device.Status, time.Dura
 	return dst.inbox.Place(&from, &fl.wr), after
 }
 
-// lookup finds the queue pair at to, or says how a send there ends and when.
-func (f *Fabric) lookup(to Endpoint) (*qp, device.Status, time.Duration) {
+// lookup finds the queue pair at to that from reaches, or says how a send there ends and when.
+func (f *Fabric) lookup(from *qp, to Endpoint) (*qp, device.Status, time.Duration) {
 	p := f.ports[to.GID]
-	if p == nil {
+	if p == nil || p.net != from.dev.port.net {
 		return nil, device.StatusUnreachable, f.cfg.Unresponsive
 	}
 	dst := p.qps[to.QPN]

@@ -27,7 +27,11 @@ type Device struct {
 	killed bool
 }
 
-var _ device.Device = (*Device)(nil)
+var (
+	_ device.Device  = (*Device)(nil)
+	_ device.Keyed   = (*Device)(nil)
+	_ device.Reacher = (*Device)(nil)
+)
 
 // OpenDevice attaches a device.
 func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
@@ -47,8 +51,11 @@ func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
 	}
 	p := f.ports[gid]
 	if p == nil {
-		p = &port{gid: gid, qps: make(map[uint16]*qp)}
+		p = &port{gid: gid, net: cfg.Net, qps: make(map[uint16]*qp)}
 		f.ports[gid] = p
+	}
+	if p.net != cfg.Net {
+		return nil, fmt.Errorf("%w: port %s is on network %d, not %d", ErrConfig, gid, p.net, cfg.Net)
 	}
 	p.devices++
 	info := device.Info{
@@ -63,6 +70,14 @@ func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
 		info.MaxRDMA = cmp.Or(cfg.MaxRDMA, DefaultMaxRDMA)
 	}
 	return &Device{fab: f, port: p, info: info, regions: f.newRegions(cfg.MaxRegions)}, nil
+}
+
+// Reaches implements device.Reacher: there is or was such a port on the network.
+func (d *Device) Reaches(gid device.GID) bool {
+	d.fab.lock()
+	defer d.fab.unlock()
+	p := d.fab.ports[gid]
+	return p != nil && p.net == d.port.net
 }
 
 // IndexGID is the link-local GID that the i-th device without one gets.
@@ -198,7 +213,7 @@ func (d *Device) Kill() {
 
 func (f *Fabric) reportGone(dead *qp) {
 	for _, q := range f.qps {
-		if q.vanished.Load() {
+		if q.vanished.Load() || q.dev.port.net != dead.dev.port.net {
 			continue
 		}
 		fl := f.newFlight(goneFlight)

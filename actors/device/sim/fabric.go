@@ -43,6 +43,7 @@ type Fabric struct {
 // one finds its late packets.
 type port struct {
 	gid     device.GID
+	net     int
 	devices int // open ones
 	lastQPN uint16
 	qps     map[uint16]*qp // open ones, and vanished ones

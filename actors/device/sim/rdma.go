@@ -37,6 +37,16 @@ func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
 	return d.regions.Alloc(n, a)
 }
 
+// RegisterKeyed implements device.Keyed.
+func (d *Device) RegisterKeyed(mem []byte, a device.Access, addr uint64, key uint32) (device.MR, error) {
+	d.fab.lock()
+	defer d.fab.unlock()
+	if err := d.admitRegion(); err != nil {
+		return nil, err
+	}
+	return d.regions.RegisterKeyed(mem, a, addr, key)
+}
+
 func (d *Device) admitRegion() error {
 	switch {
 	case d.closed || d.killed:

@@ -21,16 +21,16 @@ func (c *qp) near(wr *device.SendWR) *qp {
 	}
 	r := &c.routes[wr.AH]
 	if r.qp == nil || r.qp.qpn != wr.QPN || r.qp.left.Load() {
-		r.qp = c.fab.find(Endpoint{r.gid, wr.QPN})
+		r.qp = c.fab.find(c, Endpoint{r.gid, wr.QPN})
 	}
 	return r.qp
 }
 
-// find returns the live queue pair at to, or nil.
-func (f *Fabric) find(to Endpoint) *qp {
+// find returns the live queue pair at to that from reaches, or nil.
+func (f *Fabric) find(from *qp, to Endpoint) *qp {
 	f.lock()
 	defer f.unlock()
-	dst, _, _ := f.lookup(to)
+	dst, _, _ := f.lookup(from, to)
 	return dst
 }
 
@@ -62,7 +62,7 @@ func (f *Fabric) send(c *qp, wr *device.SendWR, token uint64) {
 	case f.immediate():
 		f.pump(0)
 	case !f.flush:
-		dst, _, _ := f.lookup(fl.to)
+		dst, _, _ := f.lookup(c, fl.to)
 		f.flush = dst != nil && dst.inbox.Armed()
 	}
 }

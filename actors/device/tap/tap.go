@@ -38,7 +38,8 @@ type Sink interface {
 
 // Wrap returns dev with a tap on the queue pairs that are opened from now on.
 // Memory regions are dev's own. What the device or its queue pairs offer beside the
-// methods that all have (device.Foreign, device.RNRSetter), the tapped ones do, too.
+// methods that all have (device.Foreign, device.RNRSetter, several paths), the tapped
+// ones do, too.
 func Wrap(dev device.Device, sink Sink) device.Device {
 	t := &tapped{Device: dev, sink: sink, info: dev.Info()}
 	if f, ok := dev.(device.Foreign); ok {
@@ -47,8 +48,17 @@ func Wrap(dev device.Device, sink Sink) device.Device {
 			device.Foreign
 		}{t, f}
 	}
+	if s, ok := dev.(several); ok {
+		return struct {
+			*tapped
+			several
+		}{t, s}
+	}
 	return t
 }
+
+// several is a device made of several: its queue pairs are device.Pathers.
+type several interface{ Devices() []device.Device }
 
 type tapped struct {
 	device.Device
@@ -64,14 +74,34 @@ func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) {
 	}
 	t := &tappedQP{
 		QP: qp, sink: d.sink,
-		self:    wire.MakeRawAddr(d.info.GID, qp.QPN(), cfg.QKey),
+		self:    []wire.RawAddr{wire.MakeRawAddr(d.info.GID, qp.QPN(), cfg.QKey)},
 		scratch: make([]byte, d.info.MTU),
 	}
-	if s, ok := qp.(device.RNRSetter); ok {
+	s, sets := qp.(device.RNRSetter)
+	p, parts := qp.(device.Pather)
+	if t.pather = p; parts {
+		t.self = t.self[:0]
+		for _, x := range p.Paths() {
+			t.self = append(t.self, wire.MakeRawAddr(x.Info.GID, x.QPN, cfg.QKey))
+		}
+	}
+	switch {
+	case sets && parts:
+		return struct {
+			*tappedQP
+			device.RNRSetter
+			device.Pather
+		}{t, s, p}, nil
+	case sets:
 		return struct {
 			*tappedQP
 			device.RNRSetter
 		}{t, s}, nil
+	case parts:
+		return struct {
+			*tappedQP
+			device.Pather
+		}{t, p}, nil
 	}
 	return t, nil
 }
@@ -80,9 +110,10 @@ func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) {
 type tappedQP struct {
 	device.QP
 	sink    Sink
-	self    wire.RawAddr
-	gids    []device.GID // by address handle
-	scratch []byte       // for a packet in two parts
+	self    []wire.RawAddr // by path
+	pather  device.Pather  // nil: there is one path
+	gids    []device.GID   // by address handle
+	scratch []byte         // for a packet in two parts
 }
 
 // CreateAH implements device.QP. The GID is kept after DestroyAH, for packets
@@ -97,6 +128,15 @@ func (q *tappedQP) CreateAH(gid device.GID) (device.AH, error) {
 	}
 	q.gids[ah] = gid
 	return ah, nil
+}
+
+// selfOn is our address on the path of a handle. Who has none came by the first, for
+// all that is known.
+func (q *tappedQP) selfOn(ah device.AH) wire.RawAddr {
+	if q.pather == nil {
+		return q.self[0]
+	}
+	return q.self[q.pather.PathOf(ah)]
 }
 
 func (q *tappedQP) gid(ah device.AH) device.GID {
@@ -124,7 +164,7 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 	}
 	q.sink.Packet(Record{
 		Time: q.sink.Now(), Out: true,
-		From: q.self, To: wire.MakeRawAddr(q.gid(wr.AH), wr.QPN, wr.QKey), Packet: packet,
+		From: q.selfOn(wr.AH), To: wire.MakeRawAddr(q.gid(wr.AH), wr.QPN, wr.QKey), Packet: packet,
 		Kind: wr.Kind, HasImm: wr.HasImm, Imm: wr.Imm, Len: len(wr.Header) + len(wr.Payload),
 		RKey: wr.RKey, Remote: wr.Remote,
 	})
@@ -162,7 +202,7 @@ func (q *tappedQP) record(c *device.Completion, kind device.WR, packet []byte) {
 	}
 	q.sink.Packet(Record{
 		Time: q.sink.Now(),
-		From: wire.MakeRawAddr(gid, c.SrcQPN, 0), To: q.self, Packet: packet,
+		From: wire.MakeRawAddr(gid, c.SrcQPN, 0), To: q.selfOn(c.AH), Packet: packet,
 		Kind: kind, HasImm: c.HasImm, Imm: c.Imm, Len: c.Len,
 	})
 }

@@ -46,6 +46,7 @@ const operationColumns = [
 const peerColumns = [
   ["peer", (p) => p.address],
   ["state", (p) => p.state + (p.backing_off ? ` for ${time(p.backing_off)}` : "")],
+  ["device", (p) => p.device],
   ["handshake", (p) => p.handshake],
   ["silent for", (p) => time(p.silent), "number"],
   ["operations", (p) => p.operations, "number"],

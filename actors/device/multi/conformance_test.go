@@ -1,0 +1,160 @@
+package multi_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/devicetest"
+	"github.com/efactor/efactor/actors/device/multi"
+	"github.com/efactor/efactor/actors/device/shm"
+	"github.com/efactor/efactor/actors/device/sim"
+)
+
+// view is a device of which others know one path, as if there were no other.
+type view struct {
+	*multi.Device
+	path int
+	wake bool // by QPConfig.Notify, whatever FDs say
+}
+
+func (v view) Info() device.Info {
+	i, p := v.Device.Info(), v.Devices()[v.path].Info()
+	i.GID, i.MaxRDMA = p.GID, p.MaxRDMA
+	return i
+}
+
+func (v view) OpenQP(c device.QPConfig) (device.QP, error) {
+	qp, err := v.Device.OpenQP(c)
+	if err != nil {
+		return nil, err
+	}
+	n := qp.RecvSlots() / 2
+	return &viewQP{QP: qp, view: v, slots: n, base: v.path * n}, nil
+}
+
+// viewQP has the receive slots of its path.
+type viewQP struct {
+	device.QP
+	view        view
+	slots, base int
+	scratch     []int32
+}
+
+func (q *viewQP) QPN() uint16    { return q.QP.(device.Pather).Paths()[q.view.path].QPN }
+func (q *viewQP) RecvSlots() int { return q.slots }
+
+func (q *viewQP) FDs() []int {
+	if q.view.wake {
+		return nil
+	}
+	return q.QP.FDs()
+}
+
+// slot is what the queue pair calls it.
+func (q *viewQP) slot(n int) int {
+	if n < 0 || n >= q.slots {
+		return -1
+	}
+	return n + q.base
+}
+
+func (q *viewQP) RecvBytes(n int) []byte { return q.QP.RecvBytes(q.slot(n)) }
+
+func (q *viewQP) PostRecv(slots []int32) {
+	q.scratch = q.scratch[:0]
+	for _, n := range slots {
+		q.scratch = append(q.scratch, int32(q.slot(int(n))))
+	}
+	q.QP.PostRecv(q.scratch)
+}
+
+func (q *viewQP) Poll(c []device.Completion) int {
+	n := q.QP.Poll(c)
+	for i := range c[:n] {
+		if e := &c[i]; (e.Op == device.OpRecv || e.Op == device.OpWritten) && e.ID != device.NoSlot {
+			e.ID -= uint64(q.base) // below 0: another path's
+		}
+	}
+	return n
+}
+
+// nets are fabrics of devices that are on two networks each.
+func nets(cfg sim.Config, dc sim.DeviceConfig, path int) devicetest.Factory {
+	return func(tb testing.TB, devices int) *devicetest.Fabric {
+		f, err := sim.New(cfg)
+		require.NoError(tb, err)
+		df := &devicetest.Fabric{
+			Shuffles: !cfg.InOrder, Single: cfg.Virtual, ReportsGone: cfg.ReportGone, ReportsRefused: true,
+		}
+		var ports [][2]*sim.Device
+		for range devices {
+			var p [2]*sim.Device
+			for net := range p {
+				dc.Net = net
+				p[net], err = f.OpenDevice(dc)
+				require.NoError(tb, err)
+			}
+			ports = append(ports, p)
+			df.Devices = append(df.Devices, look(tb, path, false, p[0], p[1]))
+		}
+		if cfg.Virtual {
+			df.Progress = func() {
+				if !f.Step() { // resends wait, for the owners that do not arm
+					f.AdvanceTo(f.Clock().Now().Add(20 * time.Microsecond))
+				}
+			}
+		}
+		df.Kill = func(i int) {
+			ports[i][path].Kill()
+		}
+		return df
+	}
+}
+
+// shmAndSim are devices in shared memory and on a simulated network. Those of shared
+// memory have one GID.
+func shmAndSim(path int) devicetest.Factory {
+	return func(tb testing.TB, devices int) *devicetest.Fabric {
+		dir := filepath.Join(tb.TempDir(), "fabric")
+		f, err := sim.New(sim.Config{InOrder: true})
+		require.NoError(tb, err)
+		df := &devicetest.Fabric{OneGID: path == 0, ReportsRefused: path == 1}
+		for range devices {
+			a, err := shm.Open(shm.Config{Dir: dir})
+			require.NoError(tb, err)
+			b, err := f.OpenDevice(sim.DeviceConfig{RDMARead: true, RDMAWrite: true})
+			require.NoError(tb, err)
+			d := look(tb, path, path == 1, a, b)
+			tb.Cleanup(func() { _ = d.Close() }) // the case may have
+			df.Devices = append(df.Devices, d)
+		}
+		return df
+	}
+}
+
+func look(tb testing.TB, path int, wake bool, devs ...device.Device) device.Device {
+	d, err := multi.Open(devs...)
+	require.NoError(tb, err)
+	return view{d, path, wake}
+}
+
+func TestConformance(t *testing.T) {
+	rdma := sim.DeviceConfig{RDMARead: true, RDMAWrite: true}
+	keys := sim.DeviceConfig{RDMARead: true, RDMAWrite: true, LocalKeys: true, UnsolicitedWrite: true, MaxRDMA: 1 << 20}
+	for path, name := range []string{"first", "second"} {
+		t.Run("virtual/"+name, func(t *testing.T) {
+			devicetest.Run(t, nets(sim.Config{Seed: 1, Virtual: true, ReportGone: true}, rdma, path))
+		})
+		t.Run("shuffled/"+name, func(t *testing.T) {
+			devicetest.Run(t, nets(sim.Config{Seed: 2, ReportGone: true}, sim.DeviceConfig{}, path))
+		})
+		t.Run("keys/"+name, func(t *testing.T) {
+			devicetest.RunRDMA(t, nets(sim.Config{Seed: 3, Virtual: true, CopyLate: true}, keys, path))
+		})
+		t.Run("shm and sim/"+name, func(t *testing.T) { devicetest.Run(t, shmAndSim(path)) })
+	}
+}

@@ -1,0 +1,159 @@
+package multi
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// Errors of Open and Close beside those of package device.
+var (
+	// ErrMismatch: the devices cannot be one.
+	ErrMismatch = errors.New("multi: the devices do not fit together")
+	// ErrBusy is Close's while queue pairs or regions are open.
+	ErrBusy = errors.New("multi: queue pairs or regions are open")
+)
+
+// maxDevices bounds what Open takes: there are few kinds of device.
+const maxDevices = 8
+
+// Device is several devices as one; it implements [device.Device].
+type Device struct {
+	devs  []device.Device
+	infos []device.Info
+	reach []device.Reacher // nil: it reaches everything
+	info  device.Info
+
+	mu     sync.Mutex
+	open   int // queue pairs and regions
+	closed bool
+}
+
+var (
+	_ device.Device  = (*Device)(nil)
+	_ device.Reacher = (*Device)(nil)
+)
+
+// Open makes one device of devs, best first, which are its own from then on: Close
+// closes them. After an error they are the caller's.
+func Open(devs ...device.Device) (*Device, error) {
+	if len(devs) == 0 || len(devs) > maxDevices {
+		return nil, fmt.Errorf("%w: %d of them, want 1 to %d", ErrMismatch, len(devs), maxDevices)
+	}
+	d := &Device{devs: slices.Clone(devs), reach: make([]device.Reacher, len(devs))}
+	for i, x := range devs {
+		d.infos = append(d.infos, x.Info())
+		d.reach[i], _ = x.(device.Reacher)
+		if _, keyed := x.(device.Keyed); i > 0 && !keyed {
+			return nil, fmt.Errorf("%w: %s takes no keys of others, so it must be the first", ErrMismatch, d.infos[i].Name)
+		}
+	}
+	var err error
+	d.info, err = merge(d.infos)
+	return d, err
+}
+
+// merge is what all of the devices can.
+func merge(infos []device.Info) (device.Info, error) {
+	all := infos[0]
+	names := make([]string, len(infos))
+	for i := range infos {
+		x := &infos[i]
+		names[i] = x.Name
+		for _, differs := range []struct {
+			is   bool
+			what string
+			a, b any
+		}{
+			{x.MTU != all.MTU, "MTU", all.MTU, x.MTU},
+			{x.LocalKeys != all.LocalKeys, "LocalKeys", all.LocalKeys, x.LocalKeys},
+			{x.UnsolicitedWrite != all.UnsolicitedWrite, "UnsolicitedWrite", all.UnsolicitedWrite, x.UnsolicitedWrite},
+			{x.PartID != all.PartID, "PartID", all.PartID, x.PartID},
+		} {
+			if differs.is {
+				return device.Info{}, fmt.Errorf("%w: %s of %s is %v, of %s %v", ErrMismatch,
+					differs.what, infos[0].Name, differs.a, x.Name, differs.b)
+			}
+		}
+		all.MaxSQ = least(all.MaxSQ, x.MaxSQ)
+		all.MaxRQ = least(all.MaxRQ, x.MaxRQ)
+		all.MaxQP = least(all.MaxQP, x.MaxQP)
+		all.CopiesAtPost = all.CopiesAtPost && x.CopiesAtPost
+		all.RDMARead = all.RDMARead && x.RDMARead
+		all.RDMAWrite = all.RDMAWrite && x.RDMAWrite
+		all.MaxRDMA = min(all.MaxRDMA, x.MaxRDMA)
+	}
+	if !all.RDMARead && !all.RDMAWrite {
+		all.MaxRDMA = 0
+	}
+	all.Name = "multi(" + strings.Join(names, ", ") + ")"
+	return all, nil
+}
+
+// least is the smaller of two limits, of which 0 is none.
+func least(a, b int) int {
+	if a == 0 || b == 0 {
+		return cmp.Or(a, b)
+	}
+	return min(a, b)
+}
+
+// Info implements device.Device. GID and switch points are the first device's; the
+// abilities are those that all have.
+func (d *Device) Info() device.Info { return d.info }
+
+// Devices are what it is made of, best first.
+func (d *Device) Devices() []device.Device { return slices.Clone(d.devs) }
+
+// Reaches implements device.Reacher.
+func (d *Device) Reaches(gid device.GID) bool { return d.reaching(gid) >= 0 }
+
+// reaching is the first device that reaches gid, -1 if none does.
+func (d *Device) reaching(gid device.GID) int {
+	for i, r := range d.reach {
+		if r == nil || r.Reaches(gid) {
+			return i
+		}
+	}
+	return -1
+}
+
+// enter counts a queue pair or region.
+func (d *Device) enter() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return device.ErrClosed
+	}
+	d.open++
+	return nil
+}
+
+func (d *Device) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open--
+}
+
+// Close implements device.Device.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return device.ErrClosed
+	}
+	if d.open > 0 {
+		return fmt.Errorf("%w: %d", ErrBusy, d.open)
+	}
+	d.closed = true
+	var errs []error
+	for _, x := range slices.Backward(d.devs) {
+		errs = append(errs, x.Close())
+	}
+	return errors.Join(errs...)
+}

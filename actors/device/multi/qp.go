@@ -1,0 +1,236 @@
+package multi
+
+import (
+	"errors"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// QP is a queue pair on each of several devices; it implements [device.QP] and
+// [device.Pather]. One shard calls its methods.
+type QP struct {
+	dev   *Device
+	subs  []sub
+	paths []device.Path
+	slots int
+	fds   []int
+	ahs   handles
+
+	turn   int // which path the next Poll begins with
+	closed bool
+}
+
+// sub is the queue pair on one device.
+type sub struct {
+	device.QP
+	base   int // its first slot's number here
+	slots  int
+	own    []device.AH // our handle, by its; UnknownAH: there is none
+	batch  []int32     // scratch of PostRecv
+	posted bool        // since the last doorbell
+	empty  int         // polls without anything
+	rest   int         // polls that it is left out of
+}
+
+var (
+	_ device.QP     = (*QP)(nil)
+	_ device.Pather = (*QP)(nil)
+)
+
+// OpenQP implements device.Device. A queue pair number that the caller wants it has on
+// every device.
+func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
+	if err := d.enter(); err != nil {
+		return nil, err
+	}
+	q := &QP{dev: d}
+	setters := 0
+	for i, x := range d.devs {
+		qp, err := x.OpenQP(c)
+		if err != nil {
+			err = errors.Join(err, q.closeSubs())
+			d.leave()
+			return nil, err
+		}
+		n := qp.RecvSlots()
+		q.subs = append(q.subs, sub{QP: qp, base: q.slots, slots: n, batch: make([]int32, 0, n)})
+		q.slots += n
+		q.fds = append(q.fds, qp.FDs()...)
+		q.paths = append(q.paths, device.Path{Info: d.infos[i], QPN: qp.QPN()})
+		if _, ok := qp.(device.RNRSetter); ok {
+			setters++
+		}
+	}
+	if setters == len(q.subs) {
+		return setter{q}, nil
+	}
+	return q, nil
+}
+
+// setter is a queue pair all of whose parts offer device.RNRSetter.
+type setter struct{ *QP }
+
+// SetRNRRetry implements device.RNRSetter.
+func (s setter) SetRNRRetry(n uint8) {
+	for i := range s.subs {
+		s.subs[i].QP.(device.RNRSetter).SetRNRRetry(n) // OpenQP has looked
+	}
+}
+
+// QPN implements device.QP: the first path's.
+func (q *QP) QPN() uint16 { return q.paths[0].QPN }
+
+// Paths implements device.Pather.
+func (q *QP) Paths() []device.Path { return q.paths }
+
+// PostSend implements device.QP.
+func (q *QP) PostSend(wr *device.SendWR) error {
+	h := q.ahs.get(wr.AH)
+	if h == nil {
+		if q.closed {
+			return device.ErrClosed
+		}
+		return device.ErrBadAH
+	}
+	s, own := &q.subs[h.path], wr.AH
+	wr.AH = h.sub
+	err := s.PostSend(wr)
+	wr.AH = own
+	if err == nil {
+		s.posted = true
+	}
+	return err
+}
+
+// RecvSlots implements device.QP: those of all paths, one after the other.
+func (q *QP) RecvSlots() int { return q.slots }
+
+// RecvBytes implements device.QP.
+func (q *QP) RecvBytes(slot int) []byte {
+	if s := q.slotOf(slot); s != nil {
+		return s.RecvBytes(slot - s.base)
+	}
+	return nil
+}
+
+// slotOf is the path that a slot belongs to; nil if there is no such slot.
+func (q *QP) slotOf(slot int) *sub {
+	for i := range q.subs {
+		if s := &q.subs[i]; uint(slot-s.base) < uint(s.slots) {
+			return s
+		}
+	}
+	return nil
+}
+
+// PostRecv implements device.QP.
+func (q *QP) PostRecv(slots []int32) {
+	for _, n := range slots {
+		if s := q.slotOf(int(n)); s != nil {
+			s.batch = append(s.batch, n-int32(s.base))
+		}
+	}
+	for i := range q.subs {
+		if s := &q.subs[i]; len(s.batch) > 0 {
+			s.PostRecv(s.batch)
+			s.batch, s.posted = s.batch[:0], true
+		}
+	}
+}
+
+// Doorbell implements device.QP.
+func (q *QP) Doorbell() {
+	for i := range q.subs {
+		if s := &q.subs[i]; s.posted {
+			s.posted = false
+			s.Doorbell()
+		}
+	}
+}
+
+// A path but the best that found nothing in quiet polls is left out of nap of them each
+// time, since to ask it costs as much as to ask one that has something.
+const (
+	quiet = 64
+	nap   = 7
+)
+
+// Poll implements device.QP. The paths take turns at being first, so that none starves
+// when c is short.
+func (q *QP) Poll(c []device.Completion) int {
+	n, i := 0, q.turn
+	for range q.subs {
+		s := &q.subs[i]
+		if s.rest > 0 {
+			s.rest--
+		} else if got := s.Poll(c[n:]); got > 0 {
+			s.translate(c[n : n+got])
+			n += got
+			s.empty = 0
+		} else if s.empty++; s.empty > quiet && i > 0 {
+			s.rest = nap
+		}
+		if i++; i == len(q.subs) {
+			i = 0
+		}
+	}
+	if q.turn++; q.turn == len(q.subs) {
+		q.turn = 0
+	}
+	return n
+}
+
+// translate gives completions of a path our numbers.
+func (s *sub) translate(c []device.Completion) {
+	for i := range c {
+		e := &c[i]
+		if e.Op == device.OpSend {
+			continue
+		}
+		switch {
+		case e.Op != device.OpRecv && e.Op != device.OpWritten:
+		case e.ID < uint64(s.slots):
+			e.ID += uint64(s.base)
+		default:
+			e.ID = device.NoSlot // of a receive: the driver's fault, and nobody's slot
+		}
+		if int(e.AH) < len(s.own) {
+			e.AH = s.own[e.AH]
+		} else {
+			e.AH = device.UnknownAH
+		}
+	}
+}
+
+// Arm implements device.QP.
+func (q *QP) Arm() bool {
+	for i := range q.subs {
+		q.subs[i].rest = 0
+		if !q.subs[i].Arm() {
+			return false
+		}
+	}
+	return true
+}
+
+// FDs implements device.QP.
+func (q *QP) FDs() []int { return q.fds }
+
+// Close implements device.QP.
+func (q *QP) Close() error {
+	if q.closed {
+		return device.ErrClosed
+	}
+	q.closed = true
+	err := q.closeSubs()
+	q.dev.leave()
+	return err
+}
+
+func (q *QP) closeSubs() error {
+	var errs []error
+	for i := range q.subs {
+		errs = append(errs, q.subs[i].QP.Close())
+	}
+	return errors.Join(errs...)
+}

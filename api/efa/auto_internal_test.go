@@ -1,0 +1,140 @@
+package efa
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/sim"
+)
+
+// closing is a device that counts how often it is closed.
+type closing struct {
+	*sim.Device
+	closed *int
+}
+
+func (d closing) Close() error { *d.closed++; return d.Device.Close() }
+
+// TestAuto: what auto opens, why, and what an operator is told of it, with everything
+// that may be missing.
+func TestAuto(t *testing.T) {
+	refused := errors.New("permission denied")
+	for name, c := range map[string]struct {
+		vendors  []string // of the RDMA devices of the host
+		shm, tcp error
+		mtu      int // of the tcp device, if another
+		err      error
+		device   string
+		choices  []string
+		warnings int
+	}{
+		"all": {
+			device: "multi(shm0, tcp0)",
+			choices: []string{
+				"efa: not used: there is no EFA device in SYS", "shm0: for peers of this user on this host",
+				"tcp0: for all other peers, on this host alone: without credentials and without an address there are no others",
+			},
+		},
+		"efa": {
+			vendors: []string{"0x15b3", "0x1d0f"}, warnings: 1,
+			device: "multi(shm0, tcp0)",
+			choices: []string{
+				"efa:rdma1: not used: this version has no driver for EFA devices", "shm0: for peers of this user on this host",
+				"tcp0: for all other peers, on this host alone: without credentials and without an address there are no others",
+			},
+		},
+		"no shm": {
+			shm: refused, warnings: 1, device: "tcp0",
+			choices: []string{
+				"efa: not used: there is no EFA device in SYS", "shm: not used: permission denied",
+				"tcp0: for all other peers, on this host alone: without credentials and without an address there are no others",
+			},
+		},
+		"no tcp":      {tcp: refused, err: refused},
+		"nothing":     {shm: refused, tcp: refused, err: refused, warnings: 1},
+		"another MTU": {mtu: 4096, err: ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for i, v := range c.vendors {
+				at := filepath.Join(dir, "rdma"+string(rune('0'+i)), "device")
+				require.NoError(t, os.MkdirAll(at, 0o700))
+				require.NoError(t, os.WriteFile(filepath.Join(at, "vendor"), []byte(v+"\n"), 0o600))
+			}
+			var out bytes.Buffer
+			open, shut := 0, 0
+			mk := func(name string, mtu int, err error) func() (Device, error) {
+				return func() (Device, error) {
+					if err != nil {
+						return nil, err
+					}
+					f, err := sim.New(sim.Config{MTU: mtu})
+					require.NoError(t, err)
+					d, err := f.OpenDevice(sim.DeviceConfig{Name: name})
+					require.NoError(t, err)
+					open++
+					return closing{d, &shut}, nil
+				}
+			}
+			ch := newChooser(&Config{}, slog.New(slog.NewTextHandler(&out, nil)))
+			ch.sys, ch.shm, ch.tcp = dir, mk("shm0", 0, c.shm), mk("tcp0", c.mtu, c.tcp)
+			dev, choices, err := ch.open()
+			require.Equal(t, c.warnings, strings.Count(out.String(), "level=WARN"), out.String())
+			if c.err != nil {
+				require.ErrorIs(t, err, c.err)
+				require.Equal(t, open, shut)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.device, dev.Info().Name)
+			var got []string
+			for _, x := range choices {
+				got = append(got, strings.ReplaceAll(x.String(), dir, "SYS"))
+			}
+			require.Equal(t, c.choices, got)
+			require.Equal(t, len(choices), strings.Count(out.String(), "level=INFO"), out.String())
+			require.NoError(t, dev.Close())
+			require.Equal(t, open, shut)
+		})
+	}
+	host := netip.MustParseAddr("192.0.2.7")
+	for _, c := range []struct {
+		cfg     TCPConfig
+		private bool
+	}{
+		{TCPConfig{}, true},
+		{TCPConfig{Addr: netip.MustParseAddr("127.0.0.2")}, true},
+		{TCPConfig{Addr: host}, false},
+		{TCPConfig{Secret: make([]byte, 16)}, false},
+		{TCPConfig{Insecure: true}, false},
+	} {
+		require.Equal(t, c.private, newChooser(&Config{TCP: c.cfg}, nil).private, c.cfg)
+	}
+}
+
+// TestReachAlone: a device that is alone is not asked whom it reaches.
+func TestReachAlone(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	d, err := f.OpenDevice(sim.DeviceConfig{})
+	require.NoError(t, err)
+	fab, err := Open(Config{Device: d})
+	require.NoError(t, err)
+	require.Equal(t, []DeviceChoice{{"sim1", true, "it was given"}}, fab.Devices())
+	_, ok := device.Device(d).(device.Reacher)
+	require.True(t, ok)
+	a, err := ParseAddress("sim://[fe80::77]:1:1")
+	require.NoError(t, err)
+	_, _, err = fab.choose(a)
+	require.NoError(t, err)
+	require.NoError(t, fab.Close())
+}

@@ -1,0 +1,166 @@
+package efa
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/efactor/efactor/actors/device/multi"
+	"github.com/efactor/efactor/actors/device/shm"
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/actors/device/tcp"
+)
+
+// OpenDevice opens a device by name:
+//
+//	shm          shared memory between processes of one user on this host
+//	shm:DIR      the same, meeting in the directory DIR
+//	tcp          sockets between processes of this host (or as Config.TCP says)
+//	tcp:IP       sockets between hosts, this one known by the address IP
+//	auto         the best for each peer: shm on this host, tcp otherwise
+//	auto:IP      the same, this host known by the address IP
+//	sim          a simulated fabric inside this process, one port of it
+//
+// After shm or shm:DIR, ?host=NAME gives the device an address as if it were on a host
+// of that name: who meets in a directory need not have one GID.
+//
+// An IP that is not loopback needs credentials, so it works with [Open] and its
+// Config.TCP only.
+func OpenDevice(name string) (Device, error) {
+	dev, _, err := openDevice(&Config{DeviceName: name}, slog.New(slog.DiscardHandler))
+	return dev, err
+}
+
+// JoinDevices makes one device of several, best first: an endpoint on it has a path on
+// each, and the peer's address decides which is used. The devices are its own from then
+// on.
+func JoinDevices(devs ...Device) (Device, error) {
+	d, err := multi.Open(devs...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return d, nil
+}
+
+// DeviceChoice is a device that was opened, or that was not, and why.
+type DeviceChoice struct {
+	Name string
+	Used bool
+	Why  string
+}
+
+// String is for a log.
+func (c DeviceChoice) String() string {
+	if c.Used {
+		return c.Name + ": " + c.Why
+	}
+	return c.Name + ": not used: " + c.Why
+}
+
+func openDevice(cfg *Config, log *slog.Logger) (Device, []DeviceChoice, error) {
+	name := cfg.DeviceName
+	path, host, named := strings.Cut(name, "?host=")
+	driver, arg, hasArg := strings.Cut(path, ":")
+	var dev Device
+	var err error
+	switch {
+	case named && host == "":
+		return nil, nil, fmt.Errorf("%w: device %q: host without a name", ErrInvalid, name)
+	case driver == "" || driver == "shm":
+		c := shm.Config{Dir: arg, Logger: log}
+		if named {
+			c.GID = shm.HostGID(host)
+		}
+		dev, err = shm.Open(c)
+	case named:
+		return nil, nil, fmt.Errorf("%w: device %q: ?host=NAME is for shm", ErrInvalid, name)
+	case driver == "sim":
+		dev, err = openSim()
+	case (driver == "tcp" || driver == "auto") && hasArg:
+		addr, bad := netip.ParseAddr(arg)
+		if bad != nil {
+			return nil, nil, fmt.Errorf("%w: device %q: %w", ErrInvalid, name, bad)
+		}
+		with := *cfg
+		with.DeviceName, with.TCP.Addr = driver, addr
+		return openDevice(&with, log)
+	case driver == "tcp":
+		dev, err = openTCP(&cfg.TCP, log)
+	case driver == "auto":
+		return newChooser(cfg, log).open()
+	default:
+		return nil, nil, fmt.Errorf("%w: device %q: want shm, shm:DIR, either with ?host=NAME, tcp, tcp:IP, auto, auto:IP or sim",
+			ErrInvalid, name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return dev, []DeviceChoice{asked(dev)}, nil
+}
+
+func asked(d Device) DeviceChoice {
+	return DeviceChoice{Name: d.Info().Name, Used: true, Why: "it was asked for by name"}
+}
+
+func openSim() (Device, error) {
+	f, err := sim.New(sim.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return f.OpenDevice(sim.DeviceConfig{})
+}
+
+// openTCP opens the device that a configuration describes.
+func openTCP(c *TCPConfig, log *slog.Logger) (Device, error) {
+	cfg := tcp.Config{Addr: c.Addr, Timeout: c.Timeout, Insecure: c.Insecure, Logger: log}
+	var err error
+	if cfg.Credentials, err = c.credentials(); err != nil {
+		return nil, err
+	}
+	if !cfg.Addr.IsValid() && (cfg.Credentials != nil || c.Insecure) {
+		if cfg.Addr, err = hostAddr(); err != nil {
+			return nil, err
+		}
+		log.Info("efa: tcp uses this host's address, since none was given", "addr", cfg.Addr)
+	}
+	return tcp.Open(cfg)
+}
+
+// credentials are what secures the connections; nil: nothing does.
+func (c *TCPConfig) credentials() (tcp.Credentials, error) {
+	switch {
+	case c.TLS != nil && len(c.Secret) > 0:
+		return nil, fmt.Errorf("%w: TCPConfig: both TLS and Secret", ErrInvalid)
+	case c.TLS != nil:
+		return tcp.Certificates(c.TLS)
+	case len(c.Secret) > 0:
+		return tcp.JobSecret(c.Secret)
+	}
+	return nil, nil
+}
+
+// hostAddr is the address that this host would be reached by: the one that it talks to
+// the rest of the world from, or else its first that is not loopback's.
+func hostAddr() (netip.Addr, error) {
+	for _, world := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} { // for documentation: nothing is sent
+		c, err := net.Dial("udp", world)
+		if err != nil {
+			continue
+		}
+		from, err := netip.ParseAddrPort(c.LocalAddr().String())
+		_ = c.Close() // nothing was sent
+		if err == nil && from.Addr().IsGlobalUnicast() {
+			return from.Addr().Unmap(), nil
+		}
+	}
+	addrs, err := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if p, bad := netip.ParsePrefix(a.String()); bad == nil && p.Addr().IsGlobalUnicast() {
+			return p.Addr(), nil
+		}
+	}
+	return netip.Addr{}, errors.Join(fmt.Errorf("%w: tcp: this host has no address but loopback's", ErrInvalid), err)
+}
