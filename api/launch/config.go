@@ -1,0 +1,73 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// DefaultTimeout is how long ranks wait for each other unless Config.Timeout says so.
+const DefaultTimeout = 5 * time.Minute
+
+// MaxSize is the most ranks of a job.
+const MaxSize = 1 << 16
+
+// ErrConfig is the error of a Config, of flags or of variables of the environment that
+// are wrong, incomplete or contradict each other.
+var ErrConfig = errors.New("launch: bad configuration")
+
+// Config has wishes. The zero value takes everything from the environment; what is set
+// here goes before the variable in brackets.
+type Config struct {
+	// Launcher is which launcher to look for, as the package comment has them
+	// [EFACTOR_LAUNCHER]; "": the first that is found.
+	Launcher string
+
+	// Size is the number of ranks [EFACTOR_SIZE]. If it is not 0, the caller is the
+	// launcher: Rank counts, too [EFACTOR_RANK].
+	Rank, Size int
+	// LocalRank counts the ranks of this host, of which there are LocalSize
+	// [EFACTOR_LOCAL_RANK, EFACTOR_LOCAL_SIZE]. LocalSize 0: as host names tell.
+	LocalRank, LocalSize int
+	// Rendezvous is where rank 0 waits for the others, host:port [EFACTOR_RENDEZVOUS].
+	// It goes before what a launcher's environment says; under PMI it is not used.
+	Rendezvous string
+	// Job tells this job from others that may meet at the same port [EFACTOR_JOB]; "":
+	// the launcher's name of it.
+	Job string
+
+	// Secret is what all processes of the job share and nobody else knows, 16 bytes or
+	// more [EFACTOR_JOB_SECRET, or the file EFACTOR_JOB_SECRET_FILE].
+	Secret []byte
+	// Insecure allows connections to other hosts without a secret [EFACTOR_INSECURE=1]:
+	// who can reach the ports can join the job.
+	Insecure bool
+	// Addr is this host's address for the others, of the device tcp [EFACTOR_ADDR]. Zero:
+	// that of the route to the rendezvous, see docs/launch.md.
+	Addr netip.Addr
+
+	// Timeout bounds Init and Join [EFACTOR_TIMEOUT]; 0: DefaultTimeout.
+	Timeout time.Duration
+	// Logger hears which launcher was found, and of trouble that may pass. nil:
+	// slog.Default.
+	Logger *slog.Logger
+
+	// Fabric, Domain and Endpoint are what Init opens. A DeviceName of "" is
+	// EFACTOR_DEVICE, or the best there is; AV may be nil.
+	Fabric   efa.Config
+	Domain   efa.DomainConfig
+	Endpoint efa.EndpointConfig
+	// Prepare, if not nil, may change the endpoint's configuration before it is opened:
+	// for queues and counters, which need the domain.
+	Prepare func(*efa.Domain, *efa.EndpointConfig) error
+
+	getenv func(string) string // of tests; nil: os.Getenv
+}
+
+func bad(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrConfig, fmt.Errorf(format, args...))
+}

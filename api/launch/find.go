@@ -1,0 +1,110 @@
+package launch
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+)
+
+// place is what a launcher says of this process.
+type place struct {
+	launcher             string // for people
+	rank, size           int
+	localRank, localSize int // localSize 0: not said
+	job                  string
+	join                 func(context.Context, *environment, *place) (carrier, error)
+	// stays: the launcher wants to hear at the end that the process takes leave.
+	stays bool
+}
+
+// carrier carries a Job's board.
+type carrier interface {
+	Put(ctx context.Context, key string, value []byte) error
+	Fence(ctx context.Context) error
+	Get(ctx context.Context, key string) (value []byte, ok bool, err error)
+	Abort(text string)
+	Close() error
+	// Local is this host's address as the launcher's connections show it, if they do.
+	Local() netip.Addr
+}
+
+// launchers are all there are, in the order of the package comment. Each returns nil if
+// it has left no traces. Who is started by torchrun under mpiexec or srun sees the traces
+// of both and belongs to torchrun; mpirun under srun likewise leaves those of Slurm.
+var launchers = []struct {
+	name string
+	find func(*environment) (*place, error)
+}{
+	{"explicit", findExplicit},
+	{"env", findOwn},
+	{"torchrun", findTorchrun},
+	{"pmi", findPMI},
+	{"openmpi", findOpenMPI},
+	{"slurm", findSlurm},
+	{"torchrun", findLikeTorchrun},
+	{"kubernetes", findKubernetes},
+	{"alone", findNothing},
+}
+
+// find asks the launchers in turn.
+func (e *environment) find() (*place, error) {
+	var names []string
+	for _, l := range launchers {
+		names = append(names, l.name)
+		if e.Launcher != "" && e.Launcher != l.name {
+			continue
+		}
+		p, err := l.find(e)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			return p, e.agree(p, l.name)
+		}
+	}
+	if e.Launcher != "" {
+		return nil, bad("launcher %q: there is no trace of it, or no such launcher; those known: %s", e.Launcher, strings.Join(names, ", "))
+	}
+	return nil, nil // not reached: findNothing finds
+}
+
+// agree fills in and checks what the environment may say besides.
+func (e *environment) agree(p *place, name string) error {
+	if e.LocalSize > 0 {
+		if e.LocalRank < 0 || e.LocalRank >= e.LocalSize {
+			return bad("local rank %d of %d", e.LocalRank, e.LocalSize)
+		}
+		p.localRank, p.localSize = e.LocalRank, e.LocalSize
+	}
+	if e.Job == "" {
+		e.Job = p.job
+	}
+	if name == "explicit" || p.size == 0 { // PMI_PORT tells later
+		return nil
+	}
+	n, ok, err := e.number(envSize, 1, MaxSize)
+	if err == nil && ok && n != p.size {
+		err = bad("%s says that there are %d ranks, but %s=%d", p.launcher, p.size, envSize, n)
+	}
+	return err
+}
+
+const aloneText = "none: this process is alone"
+
+func findNothing(*environment) (*place, error) {
+	return &place{launcher: aloneText, size: 1, join: joinAlone}, nil
+}
+
+// Found tells which launcher Init would take without wishes, and whether there is one:
+// false means that this process would be alone. The error is what Init would return.
+func Found() (launcher string, ok bool, err error) {
+	e, err := Config{}.resolve()
+	if err != nil {
+		return "", false, err
+	}
+	p, err := e.find()
+	if err != nil {
+		return "", false, err
+	}
+	return p.launcher, p.launcher != aloneText, nil
+}

@@ -1,0 +1,138 @@
+package launch
+
+import (
+	"context"
+	"errors"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// Group is this process as one of a job's: its rank, and an endpoint that can reach all
+// others. The fields are not to be changed.
+type Group struct {
+	Rank, Size           int
+	LocalRank, LocalSize int
+	// Launcher is what was found, for people: "hydra: PMI-1 on descriptor 5".
+	Launcher string
+
+	Fabric        *efa.Fabric
+	Domain        *efa.Domain
+	AddressVector *efa.AddressVector
+	Endpoint      *efa.Endpoint // enabled
+	// Peers are the handles of all ranks, by rank, this one's included.
+	Peers []efa.Addr
+	// Addresses are theirs, by rank.
+	Addresses []efa.Address
+
+	job *Job
+}
+
+// Init forms the group that this process was started as part of. All ranks must call it.
+// When it returns every rank has every other's address.
+func Init(ctx context.Context) (*Group, error) { return Config{}.Init(ctx) }
+
+// Init is the function Init with wishes.
+func (cfg Config) Init(ctx context.Context) (*Group, error) {
+	e, err := cfg.resolve()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
+	defer cancel()
+	j, err := e.meet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{
+		Rank: j.Rank, Size: j.Size, LocalRank: j.LocalRank, LocalSize: j.LocalSize, Launcher: j.Launcher, job: j,
+	}
+	if err = g.form(ctx, e); err == nil && !j.stays {
+		err = j.Close()
+	}
+	if err != nil {
+		_ = g.Close() // the first error says what is wrong
+		return nil, err
+	}
+	return g, nil
+}
+
+// form opens the endpoint and makes it known. What goes wrong at one rank all others
+// hear of.
+func (g *Group) form(ctx context.Context, e *environment) error {
+	var address string
+	err := g.open(ctx, e)
+	if err == nil {
+		address = g.Endpoint.Address().String()
+	}
+	texts, err := g.job.share(ctx, address, err)
+	if err != nil {
+		return err
+	}
+	_, err = g.job.share(ctx, "", g.insert(texts))
+	return err
+}
+
+// open opens everything up to the enabled endpoint.
+func (g *Group) open(ctx context.Context, e *environment) (err error) {
+	e.device(g.job)
+	if g.Fabric, err = efa.Open(e.Fabric); err != nil {
+		return err
+	}
+	if g.Domain, err = g.Fabric.OpenDomain(e.Domain); err != nil {
+		return err
+	}
+	cfg := e.Endpoint
+	if cfg.AV == nil {
+		cfg.AV = g.Domain.NewAddressVector()
+	}
+	g.AddressVector = cfg.AV
+	if e.Prepare != nil {
+		if err := e.Prepare(g.Domain, &cfg); err != nil {
+			return err
+		}
+	}
+	if g.Endpoint, err = g.Domain.NewEndpoint(cfg); err != nil {
+		return err
+	}
+	return g.Endpoint.Enable(ctx)
+}
+
+// insert enters the addresses of all ranks.
+func (g *Group) insert(texts []string) error {
+	g.Addresses = make([]efa.Address, len(texts))
+	for r, text := range texts {
+		a, err := efa.ParseAddress(text)
+		if err != nil {
+			return &RankError{r, "rank " + itoa(r) + "'s address: " + err.Error(), err}
+		}
+		g.Addresses[r] = a
+	}
+	peers, err := g.AddressVector.InsertAll(g.Addresses...)
+	var at *efa.InsertError
+	if errors.As(err, &at) {
+		return &RankError{at.Index, "rank " + itoa(at.Index) + " cannot be reached: " + at.Err.Error() + g.job.env.hint(g.job), err}
+	}
+	g.Peers = peers
+	return err
+}
+
+// Close closes the endpoint and what it was opened on, and takes leave of the launcher.
+// Operations in progress end with efa.ErrClosed; ranks that still talk to this one see it
+// end. Queues, counters and memory that the caller has made of the domain must be closed
+// before. It may be called again.
+func (g *Group) Close() error {
+	var errs []error
+	if g.Endpoint != nil {
+		errs = append(errs, g.Endpoint.Close())
+	}
+	if g.AddressVector != nil {
+		errs = append(errs, g.AddressVector.Close())
+	}
+	if g.Domain != nil {
+		errs = append(errs, g.Domain.Close())
+	}
+	if g.Fabric != nil {
+		errs = append(errs, g.Fabric.Close())
+	}
+	return errors.Join(append(errs, g.job.Close())...)
+}

@@ -1,0 +1,256 @@
+package rendezvous
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// Board is this process's connection to the rendezvous, and in rank 0 the rendezvous
+// itself. One goroutine at a time uses it.
+type Board struct {
+	cfg    Config
+	server *server // rank 0
+	conn   net.Conn
+	frames chan frame // from the reader, which ends with the connection
+	reader sync.WaitGroup
+
+	fence   uint32
+	pending []byte
+	values  map[string][]byte
+	failed  error
+	closed  bool
+}
+
+type frame struct {
+	typ  byte
+	rest []byte
+	err  error
+}
+
+// Join connects to the rendezvous. In rank 0 it opens it, and does not wait for others.
+func Join(ctx context.Context, cfg Config) (*Board, error) {
+	b := &Board{cfg: cfg, values: make(map[string][]byte), frames: make(chan frame, backlog)}
+	if err := b.cfg.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	if cfg.Rank > 0 {
+		b.conn, err = dial(ctx, &b.cfg)
+	} else {
+		err = b.open(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.reader.Go(b.read)
+	return b, nil
+}
+
+// open makes this process the hub, and a member of it.
+func (b *Board) open(ctx context.Context) error {
+	l := b.cfg.Listener
+	if l == nil {
+		var err error
+		if l, err = listen(ctx, &b.cfg); err != nil {
+			return err
+		}
+	}
+	b.server = serve(newHub(&b.cfg), l)
+	ours, theirs := net.Pipe()
+	b.conn = ours
+	b.server.join(theirs)
+	return nil
+}
+
+// read passes on what comes, up to the end.
+func (b *Board) read() {
+	for {
+		typ, rest, err := readFrame(b.conn, maxResult+4)
+		if err == nil && typ == typeWelcome { // of rank 0 itself
+			continue
+		}
+		select {
+		case b.frames <- frame{typ, rest, err}:
+		default: // nobody asked for so many
+			_ = b.conn.Close()
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Put puts a value, to be seen after the next Fence.
+func (b *Board) Put(_ context.Context, key string, value []byte) error {
+	if err := b.live(); err != nil {
+		return err
+	}
+	if err := board.Check(key, len(value)); err != nil {
+		return err
+	}
+	if n := len(b.pending) + 1 + len(key) + 4 + len(value); n > maxFence-4 {
+		return fmt.Errorf("%w: more than %d bytes between two fences", board.ErrEntry, maxFence)
+	}
+	b.pending = appendEntry(b.pending, key, value)
+	return nil
+}
+
+// Get returns what was put before the last Fence.
+func (b *Board) Get(_ context.Context, key string) ([]byte, bool, error) {
+	if err := b.live(); err != nil {
+		return nil, false, err
+	}
+	v, ok := b.values[key]
+	return v, ok, nil
+}
+
+// Fence waits for all others to call it.
+func (b *Board) Fence(ctx context.Context) error {
+	if err := b.live(); err != nil {
+		return err
+	}
+	number := b.fence
+	b.fence++
+	if err := b.send(numbered(typeFence, number, b.pending)); err != nil {
+		return b.broken(err)
+	}
+	b.pending = nil
+	select {
+	case f := <-b.frames:
+		return b.result(f, number)
+	case <-ctx.Done():
+	}
+	return b.late(ctx, number)
+}
+
+// late ends a Fence whose context has ended: the hub knows who is missing.
+func (b *Board) late(ctx context.Context, number uint32) error {
+	why := context.Cause(ctx)
+	last := numbered(typeLate, number, nil)
+	if !errors.Is(why, context.DeadlineExceeded) {
+		last = abortFrame(board.Failed(b.cfg.Rank, board.GivenUp, "rank %d gave up: %v", b.cfg.Rank, why))
+	}
+	if b.send(last) == nil {
+		bound := clock.NewTimer(lateTime)
+		defer bound.Stop()
+		select {
+		case f := <-b.frames:
+			return b.result(f, number)
+		case <-bound.C:
+		}
+	}
+	b.failed = fmt.Errorf("waiting for the other %d ranks, of which rank 0 says nothing: %w", b.cfg.Size-1, why)
+	return b.failed
+}
+
+// result takes what has come in answer to a FENCE.
+func (b *Board) result(f frame, number uint32) error {
+	if f.err != nil {
+		return b.broken(f.err)
+	}
+	if f.typ == typeAbort {
+		why, err := parseAbort(f.rest)
+		if err != nil {
+			return b.broken(err)
+		}
+		b.failed = why
+		return why
+	}
+	n, entries, err := parseNumbered(f.rest)
+	if err == nil && (f.typ != typeResult || n != number) {
+		err = malformed("type %d number %d at fence %d", f.typ, n, number)
+	}
+	if err == nil {
+		err = eachEntry(entries, func(key string, value []byte) error { b.values[key] = value; return nil })
+	}
+	if err != nil {
+		return b.broken(err)
+	}
+	return nil
+}
+
+// live tells why the board is of no use, if it isn't.
+func (b *Board) live() error {
+	switch {
+	case b.closed:
+		return net.ErrClosed
+	case b.failed != nil:
+		return b.failed
+	}
+	return nil
+}
+
+// broken ends the board for an error of the connection.
+func (b *Board) broken(err error) error {
+	select { // what was said last is the reason
+	case f := <-b.frames:
+		if f.err == nil && f.typ == typeAbort {
+			return b.result(f, 0)
+		}
+	default:
+	}
+	b.failed = board.Failed(0, board.Gone, "rank 0 at %s went away: %v", b.cfg.Addr, cause(err))
+	return b.failed
+}
+
+func (b *Board) send(frame []byte) error {
+	_ = b.conn.SetWriteDeadline(clock.Deadline(writeTime))
+	_, err := b.conn.Write(frame)
+	return err
+}
+
+// Abort tells the others why this rank gives up, and closes the board.
+func (b *Board) Abort(text string) {
+	if b.live() == nil {
+		f := board.Failed(b.cfg.Rank, board.GivenUp, "rank %d gave up: %s", b.cfg.Rank, text)
+		b.failed = f
+		if b.server != nil {
+			b.server.fail(f)
+		} else {
+			_ = b.send(abortFrame(f)) // else they hear of the end
+		}
+	}
+	_ = b.Close()
+}
+
+// Close takes leave. Rank 0 waits a while for the others to do so.
+func (b *Board) Close() error {
+	if b.closed {
+		return nil
+	}
+	if b.failed == nil {
+		_ = b.send(newFrame(typeBye, nil))
+	}
+	b.closed = true
+	_ = b.conn.Close()
+	b.reader.Wait()
+	if b.server != nil {
+		b.server.close()
+	}
+	return nil
+}
+
+// Local is this host's address on the way to the other ranks; the zero Addr if there is
+// none yet.
+func (b *Board) Local() netip.Addr {
+	var a net.Addr
+	if b.server != nil {
+		b.server.mu.Lock()
+		a = b.server.local
+		b.server.mu.Unlock()
+	} else {
+		a = b.conn.LocalAddr()
+	}
+	if t, ok := a.(*net.TCPAddr); ok {
+		return t.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}

@@ -1,0 +1,77 @@
+package rendezvous
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/efactor/efactor/api/launch/internal/board"
+)
+
+// Config says who this process is and where rank 0 waits.
+type Config struct {
+	Rank, Size int
+	Job        string // others of another name are not ours
+	Addr       string // host:port
+	// Listener is where rank 0 waits, if it need not be opened. It is closed.
+	Listener net.Listener
+	// Server and Client are for TLS on both sides; nil: plain connections.
+	Server, Client *tls.Config
+	// Insecure allows plain connections beyond this host.
+	Insecure bool
+	Logger   *slog.Logger
+
+	linger time.Duration // 0: farewell
+}
+
+// Times that do not depend on the caller's.
+const (
+	greetTime = 10 * time.Second // for TLS and HELLO
+	writeTime = 10 * time.Second // for a frame to be taken
+	farewell  = 2 * time.Second  // for others to take leave, or to hear why all is over
+	dialTime  = 5 * time.Second  // for one attempt
+	lateTime  = 2 * time.Second  // for the hub to say who is missing
+)
+
+// keepAlive finds out about hosts that are gone.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+func (cfg *Config) check() error {
+	if cfg.linger == 0 {
+		cfg.linger = farewell
+	}
+	switch {
+	case cfg.Size < 1 || cfg.Rank < 0 || cfg.Rank >= cfg.Size:
+		return board.Failed(cfg.Rank, board.Mistake, "rank %d of %d", cfg.Rank, cfg.Size)
+	case len(cfg.Job) > maxJob:
+		return fmt.Errorf("rendezvous: job name of %d bytes, at most %d", len(cfg.Job), maxJob)
+	case (cfg.Server == nil) != (cfg.Client == nil):
+		return fmt.Errorf("rendezvous: TLS in one direction only")
+	}
+	return nil
+}
+
+// ErrNotLocal is the error of a rendezvous on another host without TLS, which Insecure
+// did not allow.
+var ErrNotLocal = fmt.Errorf("rendezvous: not on this host, and there is neither a job secret nor leave to do without (EFACTOR_INSECURE=1)")
+
+// beyond tells whether plain connections may leave this host.
+func (cfg *Config) beyond() bool { return cfg.Server != nil || cfg.Insecure }
+
+// control refuses sockets to other hosts, if they must not be. It sees addresses after
+// names were resolved.
+func (cfg *Config) control(_, address string, _ syscall.RawConn) error {
+	if cfg.beyond() || loopback(address) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrNotLocal, address)
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,212 @@
+package rendezvous
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// maxStrangers is how many connections may be open that have not said who they are.
+const maxStrangers = 256
+
+// server accepts connections for a hub.
+type server struct {
+	*hub
+	l     net.Listener
+	conns sync.WaitGroup // and the acceptor
+	gone  chan struct{}  // when all connections have ended
+
+	mu        sync.Mutex
+	strangers map[net.Conn]bool
+	closed    bool
+	local     net.Addr // where the first other rank found us
+}
+
+func serve(h *hub, l net.Listener) *server {
+	s := &server{hub: h, l: l, strangers: make(map[net.Conn]bool)}
+	s.conns.Go(s.accept)
+	return s
+}
+
+func (s *server) accept() {
+	room := make(chan struct{}, maxStrangers)
+	for {
+		conn, err := s.l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, or the caller has gone: both pass
+			s.log.Warn("launch: accept", "error", err)
+			if !s.pause() {
+				return
+			}
+			continue
+		}
+		room <- struct{}{}
+		s.conns.Go(func() {
+			m := s.greet(conn)
+			<-room
+			if m != nil {
+				s.hub.serve(m)
+			}
+		})
+	}
+}
+
+// pause waits a moment, and tells whether the server goes on.
+func (s *server) pause() bool {
+	t := clock.NewTimer(retryMin)
+	defer t.Stop()
+	<-t.C
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.closed
+}
+
+// join brings in rank 0 itself.
+func (s *server) join(conn net.Conn) {
+	s.conns.Go(func() { s.hub.serve(newMember(0, "this process", conn)) })
+}
+
+// stranger keeps a connection in mind until it is known, so that Close ends it.
+func (s *server) stranger(conn net.Conn, is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !is {
+		delete(s.strangers, conn)
+		return
+	}
+	s.strangers[conn] = true
+	if s.closed {
+		_ = conn.Close()
+	}
+}
+
+// greet finds out who has connected. nil: nobody of ours.
+func (s *server) greet(conn net.Conn) *member {
+	s.stranger(conn, true)
+	defer s.stranger(conn, false)
+	from := conn.RemoteAddr().String()
+	if t, ok := conn.(*net.TCPConn); ok {
+		_ = t.SetKeepAliveConfig(keepAlive)
+	}
+	if !s.cfg.beyond() && !loopback(from) { // only if the listener was given
+		s.refuse(from, ErrNotLocal)
+		_ = conn.Close()
+		return nil
+	}
+	_ = conn.SetDeadline(clock.Deadline(greetTime))
+	raw := conn
+	if s.cfg.Server != nil {
+		conn = tls.Server(conn, s.cfg.Server)
+	}
+	hi, err := readHello(conn)
+	switch {
+	case err != nil:
+		s.refuse(from, err)
+		s.answer(raw, conn, err)
+		_ = conn.Close()
+		return nil
+	case hi.version == version && hi.job != s.cfg.Job:
+		s.refuse(from, fmt.Errorf("it is of job %q, this is %q", printable([]byte(hi.job)), s.cfg.Job))
+		_, _ = conn.Write(newFrame(typeRefused, []byte(s.cfg.Job)))
+		_ = conn.Close()
+		return nil
+	}
+	if f := s.misfit(hi, from); f != nil {
+		_, _ = conn.Write(abortFrame(f))
+		_ = conn.Close()
+		s.fail(f)
+		return nil
+	}
+	_ = conn.SetDeadline(noDeadline)
+	s.found(conn.LocalAddr())
+	return newMember(int(hi.rank), from, conn)
+}
+
+func readHello(conn net.Conn) (hello, error) {
+	typ, rest, err := readFrame(conn, maxSmall)
+	if err != nil {
+		return hello{}, err
+	}
+	if typ != typeHello {
+		return hello{}, malformed("type %d instead of HELLO", typ)
+	}
+	return parseHello(rest)
+}
+
+// answer tells who has not said a proper HELLO why that was none, as far as it can be
+// told: one side may have a job secret and the other not.
+func (s *server) answer(raw, conn net.Conn, err error) {
+	var noTLS tls.RecordHeaderError
+	switch {
+	case errors.As(err, &noTLS):
+		_, _ = raw.Write(abortFrame(board.Failed(board.Nobody, board.Mistake, "rank 0 has a job secret, this rank has none")))
+	case errors.Is(err, errTLS):
+		_, _ = raw.Write(abortFrame(board.Failed(board.Nobody, board.Mistake, "rank 0 has no job secret, this rank has one")))
+	case errors.Is(err, errFrame):
+		_, _ = conn.Write(abortFrame(board.Failed(board.Nobody, board.Mistake, "rank 0 does not understand this process: %v", err)))
+	}
+}
+
+// misfit says why a process of this job cannot be a part of it.
+func (s *server) misfit(hi hello, from string) *board.Failure {
+	switch {
+	case hi.version != version:
+		return board.Failed(board.Nobody, board.Mistake, "a process at %s speaks version %d of the rendezvous, rank 0 version %d: not the same program?", from, hi.version, version)
+	case int64(hi.size) != int64(s.cfg.Size):
+		return board.Failed(int(hi.rank), board.Mistake, "rank %d at %s says that there are %d ranks, rank 0 that there are %d", hi.rank, from, hi.size, s.cfg.Size)
+	case hi.rank >= hi.size:
+		return board.Failed(int(hi.rank), board.Mistake, "a process at %s says that it is rank %d of %d", from, hi.rank, hi.size)
+	}
+	return nil
+}
+
+// found notes an address that leads here, best one that leads here from other hosts.
+func (s *server) found(a net.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.local == nil || loopback(s.local.String()) {
+		s.local = a
+	}
+}
+
+// close waits a while for the others to take leave, and for those who come late to hear
+// why all is over; then it ends every connection.
+func (s *server) close() {
+	bound := clock.NewTimer(s.cfg.linger)
+	defer bound.Stop()
+	for s.lingers() {
+		select {
+		case <-s.changed:
+			continue
+		case <-bound.C:
+		}
+		break
+	}
+	s.mu.Lock()
+	s.closed = true
+	for conn := range s.strangers {
+		_ = conn.Close()
+	}
+	s.mu.Unlock()
+	_ = s.l.Close()
+	s.dismiss()
+	s.conns.Wait()
+}
+
+// dismiss bounds how long members take their leave.
+func (s *server) dismiss() {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	for _, m := range s.members {
+		if m != nil && !m.left {
+			_ = m.conn.SetReadDeadline(clock.Deadline(s.cfg.linger))
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package launch_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/efactor/efactor/api/launch"
+)
+
+// childVar says what the test binary is to do in place of tests.
+const childVar = "LAUNCH_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(childVar); what != "" {
+		os.Exit(child(what))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// report is what a child says at its end.
+type report struct {
+	Rank, Size, LocalRank, LocalSize int
+	Launcher                         string
+	Err                              string
+	Took                             time.Duration
+}
+
+func child(what string) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	r, err := programs[what](ctx)
+	status := 0
+	if err != nil {
+		r.Err = err.Error()
+		status = 3
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("report %s\n", text) // in one write
+	return status
+}
+
+var programs = map[string]func(context.Context) (report, error){
+	"ring": func(ctx context.Context) (r report, err error) {
+		g, err := launch.Init(ctx)
+		if err != nil {
+			return r, err
+		}
+		r = report{Rank: g.Rank, Size: g.Size, LocalRank: g.LocalRank, LocalSize: g.LocalSize, Launcher: g.Launcher}
+		return r, errors.Join(ring(ctx, g), g.Close())
+	},
+	"board": func(ctx context.Context) (r report, err error) {
+		j, err := launch.Join(ctx, launch.Config{})
+		if err != nil {
+			return r, err
+		}
+		r = report{Rank: j.Rank, Size: j.Size, LocalRank: j.LocalRank, LocalSize: j.LocalSize, Launcher: j.Launcher}
+		return r, errors.Join(useBoard(ctx, j), j.Close())
+	},
+}
+
+func init() {
+	programs["dies"] = func(ctx context.Context) (r report, err error) {
+		j, err := launch.Join(ctx, launch.Config{})
+		if err != nil {
+			return r, err
+		}
+		if j.Rank == 1 {
+			os.Exit(9)
+		}
+		return r, j.Fence(ctx)
+	}
+	programs["aborts"] = func(ctx context.Context) (r report, err error) {
+		j, err := launch.Join(ctx, launch.Config{})
+		if err != nil {
+			return r, err
+		}
+		if j.Rank == 1 {
+			j.Abort(errors.New("on purpose"))
+			select {} // the launcher will end it
+		}
+		return r, j.Fence(ctx)
+	}
+}
+
+// ring passes a number around, twice.
+func ring(ctx context.Context, g *launch.Group) error {
+	next, prev := g.Peers[(g.Rank+1)%g.Size], (g.Rank+g.Size-1)%g.Size
+	for round := range 2 {
+		sent := make(chan error, 1)
+		go func() { sent <- g.Endpoint.Send(ctx, next, []byte{byte(g.Rank), byte(round)}) }()
+		buf := make([]byte, 2)
+		m, err := g.Endpoint.Recv(ctx, buf)
+		if err := errors.Join(err, <-sent); err != nil {
+			return err
+		}
+		if m.From != g.Peers[prev] || int(buf[0]) != prev || int(buf[1]) != round {
+			return fmt.Errorf("rank %d got %v from %d", g.Rank, buf, m.From)
+		}
+	}
+	return nil
+}
+
+// useBoard puts values of all sizes and reads those of the others.
+func useBoard(ctx context.Context, j *launch.Job) error {
+	sizes := []int{0, 1, 2, 500, 4096, 20000}
+	value := func(rank, n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rank + i*7)
+		}
+		return b
+	}
+	key := func(rank, n int) string { return fmt.Sprintf("key_%d-%d", rank, n) }
+	for _, n := range sizes {
+		if err := j.Put(ctx, key(j.Rank, n), value(j.Rank, n)); err != nil {
+			return err
+		}
+	}
+	if err := j.Fence(ctx); err != nil {
+		return err
+	}
+	for r := range j.Size {
+		for _, n := range sizes {
+			got, err := j.Get(ctx, key(r, n))
+			if err != nil {
+				return err
+			}
+			if string(got) != string(value(r, n)) {
+				return fmt.Errorf("rank %d: %s has %d bytes that differ", j.Rank, key(r, n), len(got))
+			}
+		}
+	}
+	if _, err := j.Get(ctx, "nobody"); !errors.Is(err, launch.ErrNoKey) {
+		return fmt.Errorf("get of what nobody put: %w", err)
+	}
+	for round := range 3 {
+		all, err := j.Allgather(ctx, []byte{byte(j.Rank), byte(round)})
+		if err != nil {
+			return err
+		}
+		for r, b := range all {
+			if len(b) != 2 || int(b[0]) != r || int(b[1]) != round {
+				return fmt.Errorf("rank %d: gathered %v of rank %d in round %d", j.Rank, b, r, round)
+			}
+		}
+	}
+	return nil
+}

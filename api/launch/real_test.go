@@ -1,0 +1,101 @@
+package launch_test
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestHydra: MPICH's mpiexec, by descriptor and by port.
+func TestHydra(t *testing.T) {
+	need(t, "mpiexec.hydra")
+	for _, what := range []string{"board", "ring"} {
+		for _, c := range []struct {
+			name, launcher string
+			n              int
+			args           []string
+		}{
+			{"descriptor", "hydra: PMI-1 on descriptor", 4, nil},
+			{"port", "hydra: PMI-1 on ", 3, []string{"-pmi-port"}},
+			{"one", "hydra: PMI-1 on descriptor", 1, nil},
+		} {
+			t.Run(what+"/"+c.name, func(t *testing.T) {
+				args := append(c.args, "-n", strconv.Itoa(c.n), os.Args[0])
+				reports, out, err := command(testContext(t), cleanEnv(childVar+"="+what), "mpiexec.hydra", args...)
+				require.NoError(t, err, "%s", out)
+				wantRanks(t, reports, c.n, c.launcher, out)
+			})
+		}
+	}
+}
+
+// TestHydraPMI2: its other version, which it speaks if it is asked to.
+func TestHydraPMI2(t *testing.T) {
+	need(t, "mpiexec.hydra")
+	reports, out, err := command(testContext(t), cleanEnv(childVar+"=board", "EFACTOR_PMI=2"), "mpiexec.hydra", "-n", "3", os.Args[0])
+	require.NoError(t, err, "%s", out)
+	wantRanks(t, reports, 3, "hydra: PMI-2 on descriptor", out)
+}
+
+// TestHydraSeesDeath: who dies in the middle takes the others along, by mpiexec's hand.
+func TestHydraSeesDeath(t *testing.T) {
+	need(t, "mpiexec.hydra")
+	for _, what := range []string{"dies", "aborts"} {
+		t.Run(what, func(t *testing.T) {
+			reports, out, err := command(testContext(t), cleanEnv(childVar+"="+what), "mpiexec.hydra", "-n", "3", os.Args[0])
+			require.Error(t, err, "%s", out)
+			assert.Empty(t, reports)
+		})
+	}
+}
+
+// TestSlurm: srun with PMI-2, and without any PMI.
+func TestSlurm(t *testing.T) {
+	s := startSlurm(t)
+	for _, what := range []string{"board", "ring"} {
+		for _, c := range []struct {
+			name, launcher string
+			vars, args     []string
+		}{
+			{"pmi2", "slurm: PMI-2 on descriptor", nil, []string{"-N1", "--mpi=pmi2"}},
+			{"pmi2 on two nodes", "slurm: PMI-2 on descriptor", nil, []string{"-N2", "--mpi=pmi2"}},
+			{"none", "slurm: step ", nil, []string{"-N1", "--mpi=none"}},
+			{
+				"none on two nodes", "slurm: step ",
+				[]string{"EFACTOR_RENDEZVOUS=127.0.0.1:" + strconv.Itoa(freePort(t))},
+				[]string{"-N2", "--mpi=none"},
+			},
+		} {
+			t.Run(what+"/"+c.name, func(t *testing.T) {
+				args := append(c.args, "-n", "4", os.Args[0])
+				reports, out, err := command(testContext(t), s.env(append(c.vars, childVar+"="+what)...), "srun", args...)
+				require.NoError(t, err, "%s", out)
+				wantRanks(t, reports, 4, c.launcher, out)
+			})
+		}
+	}
+	t.Run("nodes without addresses", func(t *testing.T) { // n0 is no host: Init ends, and says what it tried
+		args := []string{"-N2", "-n", "2", "--mpi=none", os.Args[0]}
+		_, out, err := command(testContext(t), s.env(childVar+"=board", "EFACTOR_TIMEOUT=1s"), "srun", args...)
+		require.Error(t, err)
+		assert.Contains(t, out, "n0")
+		assert.Contains(t, out, "EFACTOR_INSECURE=1")
+	})
+	t.Run("dies", func(t *testing.T) {
+		reports, out, err := command(testContext(t), s.env(childVar+"=dies"), "srun", "-K", "-n", "3", "--mpi=pmi2", os.Args[0])
+		require.Error(t, err, "%s", out)
+		assert.Empty(t, reports)
+	})
+	t.Run("outside of a step", func(t *testing.T) { // a batch script has some of Slurm's variables, and is alone
+		args := []string{"-n", "4", "-W", "-o", s.dir + "/batch.out", "--wrap", os.Args[0]}
+		_, out, err := command(testContext(t), s.env(childVar+"=board"), "sbatch", args...)
+		require.NoError(t, err, "%s", out)
+		text, err := os.ReadFile(s.dir + "/batch.out")
+		require.NoError(t, err)
+		assert.Contains(t, string(text), `"Size":1`)
+		assert.Contains(t, string(text), "this process is alone")
+	})
+}

@@ -1,0 +1,151 @@
+package local_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/efactor/efactor/api/launch"
+	"github.com/efactor/efactor/examples/local"
+)
+
+// The ranks are the test binary: what they do is their last argument.
+func TestMain(m *testing.M) {
+	if what := os.Getenv("LOCAL_TEST_MAIN"); what != "" {
+		local.Main(3, program(what))
+	}
+	if os.Getenv("EFACTOR_RANK") != "" {
+		local.Main(1, program(os.Args[len(os.Args)-1]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func program(what string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		g, err := launch.Init(ctx)
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		fmt.Printf("rank %d of %d\n", g.Rank, g.Size)
+		switch what {
+		case "ring":
+			return ring(ctx, g)
+		case "one fails":
+			if g.Rank == 1 {
+				return errors.New("on purpose")
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		case "one exits":
+			if g.Rank == 2 {
+				os.Exit(7)
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		case "one is deaf":
+			if g.Rank == 0 {
+				return errors.New("on purpose")
+			}
+			select {}
+		}
+		return fmt.Errorf("no program %q", what)
+	}
+}
+
+// ring passes a number around.
+func ring(ctx context.Context, g *launch.Group) error {
+	next := g.Peers[(g.Rank+1)%g.Size]
+	buf := make([]byte, 1)
+	if g.Rank == 0 {
+		if err := g.Endpoint.Send(ctx, next, []byte{0}); err != nil {
+			return err
+		}
+	}
+	if _, err := g.Endpoint.Recv(ctx, buf); err != nil {
+		return err
+	}
+	if g.Rank == 0 {
+		if int(buf[0]) != g.Size-1 {
+			return fmt.Errorf("came back as %d", buf[0])
+		}
+		return nil
+	}
+	return g.Endpoint.Send(ctx, next, []byte{buf[0] + 1})
+}
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestStart(t *testing.T) {
+	var out, log bytes.Buffer
+	err := local.Start(testContext(t), 4, []string{"ring"}, &out, &log)
+	require.NoError(t, err, "%s%s", out.String(), log.String())
+	got := strings.Split(strings.TrimSpace(out.String()), "\n")
+	slices.Sort(got)
+	assert.Equal(t, []string{"[1] rank 1 of 4", "[2] rank 2 of 4", "[3] rank 3 of 4", "rank 0 of 4"}, got)
+}
+
+// TestOneFails: the others end, and the error is that of the one.
+func TestOneFails(t *testing.T) {
+	for _, c := range []struct{ what, want, said string }{
+		{"one fails", "rank 1: exit status 1", "[1] local.test: on purpose"},
+		{"one exits", "rank 2: exit status 7", ""},
+		{"one is deaf", "rank 0: exit status 1", "on purpose"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			var out, log bytes.Buffer
+			err := local.Start(testContext(t), 3, []string{c.what}, &out, &log)
+			require.EqualError(t, err, c.want)
+			assert.Contains(t, log.String(), c.said)
+		})
+	}
+}
+
+func TestCanceled(t *testing.T) {
+	ctx, cancel := context.WithCancel(testContext(t))
+	out := writer(func(p []byte) (int, error) { cancel(); return len(p), nil })
+	err := local.Start(ctx, 2, []string{"one is deaf"}, out, &bytes.Buffer{})
+	require.Error(t, err)
+}
+
+type writer func(p []byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// TestMainEnds: the program's own status and words.
+func TestMainEnds(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		status int
+	}{{"ring", 0}, {"one fails", 1}, {"one exits", 7}} {
+		t.Run(c.what, func(t *testing.T) {
+			cmd := exec.CommandContext(testContext(t), os.Args[0], c.what)
+			cmd.Env = append(os.Environ(), "LOCAL_TEST_MAIN="+c.what)
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				err = nil
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.status, cmd.ProcessState.ExitCode(), "%s", out)
+			for r := range 3 * (1 - min(c.status, 1)) {
+				assert.Contains(t, string(out), fmt.Sprintf("rank %d of 3\n", r))
+			}
+		})
+	}
+}
