@@ -1,0 +1,153 @@
+package coll
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// call is one collective as one rank has it: its arguments, and the view through
+// which an algorithm sees the group. It is the context of the operations that it is
+// made of, too: one that also ends when the group fails.
+type call struct {
+	*group
+	kind  kind
+	set   settings
+	err   error  // the first mistake in the arguments
+	in    []byte // nil where the rank has none
+	out   []byte
+	lay   layout // of the long buffer; of alltoall, the one sent
+	recvs layout // of alltoall, the buffer received
+	root  int
+	op    combiner
+	bytes int // what choose goes by, the same on all ranks
+
+	alg    *algorithm
+	tag    uint64 // of the collective, with the signature
+	parent context.Context
+	span   trace.Span // nil: nobody looks
+	both   context.Context
+
+	temps temps
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+func newCall(c *Comm, k kind, opts []Option) *call {
+	x := calls.Get().(*call)
+	x.group, x.kind, x.set = c.group, k, c.set
+	x.set.apply(opts)
+	return x
+}
+
+// free gives the call back. Its tables stay for the next one.
+func (x *call) free() {
+	x.temps.free()
+	x.group, x.in, x.out, x.op, x.err = nil, nil, nil, nil, nil
+	x.parent, x.span, x.both, x.bytes, x.root = nil, nil, nil, 0, 0
+	x.lay, x.recvs = layout{table: x.lay.table}, layout{table: x.recvs.table}
+	calls.Put(x)
+}
+
+// run does the collective.
+func (x *call) run(ctx context.Context) error {
+	if err := x.begin(ctx); err != nil {
+		x.free()
+		return err
+	}
+	err := x.work()
+	x.free()
+	return err
+}
+
+// begin takes the collective's place in the order of the group's.
+func (x *call) begin(ctx context.Context) error {
+	if x.err != nil {
+		return x.err
+	}
+	if x.closed.Load() && x.kind != kindClose {
+		return efa.ErrClosed
+	}
+	if x.claim.Load() != nil {
+		return x.failed()
+	}
+	x.alg = x.choose()
+	x.tag = tagOf(x.id, x.seq.Add(1)-1) | sign(x.kind, x.alg.index, x.root, x.bytes)
+	x.parent = ctx
+	return nil
+}
+
+// work does what was begun.
+func (x *call) work() error {
+	if x.cfg.Tracer != nil {
+		x.trace()
+	}
+	err := x.parent.Err()
+	if err == nil {
+		err = x.alg.run(x)
+	}
+	x.unwatch()
+	switch {
+	case x.claim.Load() != nil:
+		err = x.failed() // also if all has come: others count on it, see Close
+	case err != nil:
+		err = x.fail(x.verdict(err))
+	}
+	if x.span != nil {
+		x.traced(err)
+	}
+	return err
+}
+
+// Deadline implements context.Context.
+func (x *call) Deadline() (time.Time, bool) { return x.parent.Deadline() }
+
+// Value implements context.Context.
+func (x *call) Value(key any) any { return x.parent.Value(key) }
+
+// Err implements context.Context.
+func (x *call) Err() error {
+	if e := x.fate.Load(); e != nil {
+		return e
+	}
+	return x.parent.Err()
+}
+
+// Done implements context.Context. Package efa asks for it only when it is about
+// to sleep, so the two contexts are put together only then.
+func (x *call) Done() <-chan struct{} {
+	switch {
+	case x.both != nil:
+		return x.both.Done()
+	case x.parent.Done() == nil:
+		return x.gone
+	}
+	both, cancel := context.WithCancel(x.parent)
+	x.both = both
+	x.mu.Lock()
+	x.merged[x] = cancel
+	x.mu.Unlock()
+	select {
+	case <-x.gone:
+		cancel()
+	default:
+	}
+	return both.Done()
+}
+
+// unwatch ends the context that Done made.
+func (x *call) unwatch() {
+	if x.both == nil {
+		return
+	}
+	x.mu.Lock()
+	cancel := x.merged[x]
+	delete(x.merged, x)
+	x.mu.Unlock()
+	cancel()
+	x.both = nil
+}

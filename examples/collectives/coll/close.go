@@ -1,0 +1,57 @@
+package coll
+
+import (
+	"context"
+	"errors"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// Close ends the group. All ranks call it: it returns when they have, so that a
+// rank that then ends its program is missed by nobody; the endpoint is best ended
+// by its Shutdown. It waits for what was begun and is not over.
+//
+// In a group that has failed, Close waits until the other ranks know of that or are
+// dead: from then on nobody reads buffers that were lent to its collectives.
+// Whatever the error, the group is closed.
+//
+// With the last group that came from a New, memory of Alloc goes.
+func (c *Comm) Close(ctx context.Context) error {
+	g := c.group
+	if !g.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	g.mu.Lock()
+	open := make([]*Request, 0, len(g.pending))
+	for r := range g.pending {
+		open = append(open, r)
+	}
+	g.mu.Unlock()
+
+	for _, r := range open {
+		if errors.Is(r.Wait(ctx), efa.ErrCanceled) && ctx.Err() != nil {
+			_ = g.fail(&RankError{g.rank, givenUp(ctx)})
+			_ = r.Wait(context.WithoutCancel(ctx))
+		}
+	}
+	well := g.claim.Load() == nil
+	x := newCall(c, kindClose, nil)
+	x.lay.elem = 1
+	err := x.run(ctx)
+	g.ear.stop()
+	switch {
+	case err == nil:
+		g.ids.free(g.id)
+	case !well:
+		g.quiesce(ctx)
+	}
+
+	g.family.mu.Lock()
+	g.alive--
+	last := g.alive == 0
+	g.family.mu.Unlock()
+	if last {
+		err = errors.Join(err, g.memory.close())
+	}
+	return err
+}

@@ -1,0 +1,108 @@
+package coll
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// ear is a group's receive for revocations, and who waits for it.
+type ear struct {
+	mu      sync.Mutex
+	op      *efa.Op
+	stopped bool
+	deaf    signal // given when nobody listens any more
+	from    int    // who sent the revocation, once deaf
+	buf     [revocationMost]byte
+}
+
+// listen posts the receive.
+func (g *group) listen() error {
+	e := &g.ear
+	e.from = -1
+	if err := e.post(g); err != nil {
+		return err
+	}
+	if err := g.newSignal(&e.deaf); err != nil {
+		e.op.Cancel()
+		return err
+	}
+	g.spawn(func() {
+		e.listen(g)
+		e.deaf.set()
+	})
+	return nil
+}
+
+// post posts the receive, unless it is over with listening.
+func (e *ear) post(g *group) (err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.op, err = g.ep.Start(&efa.RecvReq{
+		From: efa.AnyAddr, Directed: true,
+		Tagged: true, Tag: revokeTag(g.id), Ignore: tagIgnore,
+		Buf: e.buf[:],
+	})
+	if err == nil && e.stopped {
+		e.op.Cancel()
+	}
+	return err
+}
+
+func (e *ear) listen(g *group) {
+	for {
+		op := e.op
+		var c efa.Completion
+		var err error
+		if g.simulated() {
+			c, err = op.Wait(context.Background())
+		} else {
+			<-op.Done()
+			c, err = op.Result()
+		}
+		if err == nil {
+			if told, ok := g.decode(e.buf[:c.N]); ok {
+				e.from = slices.Index(g.peers, c.From)
+				_ = g.fail(told)
+				return
+			}
+			// Of an earlier group with the same id.
+			err = e.post(g)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// heardOf is what has been received, whether or not the listener has run since.
+func (e *ear) heardOf(g *group) *RankError {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-e.op.Done():
+		if c, err := e.op.Result(); err == nil {
+			if told, ok := g.decode(e.buf[:c.N]); ok {
+				return told
+			}
+		}
+	default:
+	}
+	return nil
+}
+
+// cancel ends listening soon.
+func (e *ear) cancel() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped = true
+	e.op.Cancel()
+}
+
+// stop ends listening, and returns when it has ended.
+func (e *ear) stop() {
+	e.cancel()
+	_ = e.deaf.wait(context.Background())
+}

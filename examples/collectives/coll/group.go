@@ -1,0 +1,78 @@
+package coll
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// family is what the groups made from one New share.
+type family struct {
+	cfg    Config
+	ep     *efa.Endpoint
+	inject *efa.Endpoint // the view that copies
+	limits efa.Limits
+	ids    contexts
+	memory memory
+
+	mu    sync.Mutex
+	alive int // groups that are open
+}
+
+func newFamily(cfg Config) *family {
+	f := &family{cfg: cfg, ep: cfg.Endpoint, inject: cfg.Endpoint.With(efa.Inject)}
+	f.limits = f.ep.Domain().Limits()
+	f.memory.dom = f.ep.Domain()
+	f.ids.init()
+	return f
+}
+
+// spawn runs f beside the caller.
+func (f *family) spawn(fn func()) {
+	if f.cfg.Go != nil {
+		f.cfg.Go(fn)
+		return
+	}
+	go fn()
+}
+
+// simulated: nothing may wait but by calling package efa.
+func (f *family) simulated() bool { return f.cfg.Go != nil }
+
+// group is a Comm without its options.
+type group struct {
+	*family
+	id    uint64     // context id
+	nonce uint64     // tells it from earlier groups with its id
+	rank  int        // ours
+	peers []efa.Addr // by rank
+
+	seq    atomic.Uint64 // collectives called
+	closed atomic.Bool
+
+	// The group's failure, see revoke.go: claimed by who met it first, and once all
+	// other ranks were told, its fate.
+	claim, fate atomic.Pointer[RankError]
+	gone        chan struct{} // closed at fate: all in progress is to end
+	ear         ear
+
+	mu      sync.Mutex
+	merged  map[*call]context.CancelFunc // whose contexts somebody watches
+	pending map[*Request]struct{}        // not over
+}
+
+func (f *family) newGroup(id uint64, rank int, peers []efa.Addr, nonce uint64) (*group, error) {
+	g := &group{
+		family: f, id: id, nonce: nonce, rank: rank, peers: peers,
+		gone: make(chan struct{}), merged: map[*call]context.CancelFunc{}, pending: map[*Request]struct{}{},
+	}
+	if err := g.listen(); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	f.alive++
+	f.mu.Unlock()
+	return g, nil
+}

@@ -1,0 +1,158 @@
+package coll
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// A group fails as a whole. Whoever meets an error first claims the group's
+// failure, tells all other ranks with a message for which each has a receive
+// posted, and only then ends what is in progress here. Who is told does the same
+// once, so that all learn of it if the first one dies halfway.
+
+// fail makes the group fail with e, unless it has already, and returns what it has
+// failed with.
+func (g *group) fail(e *RankError) error {
+	if !g.claim.CompareAndSwap(nil, e) {
+		return g.failed()
+	}
+	if l := g.cfg.Logger; l != nil {
+		l.Warn("group of ranks failed", "context", g.id, "rank", e.Rank, "err", e.Err)
+	}
+	msg := g.encode(e)
+	for r, peer := range g.peers {
+		if r == g.rank || r == e.Rank && died(e.Err) {
+			continue
+		}
+		// Who cannot be told is dead, or its endpoint is.
+		_ = g.inject.SendTag(context.Background(), peer, revokeTag(g.id), msg)
+	}
+	g.fate.Store(e)
+	close(g.gone)
+	g.mu.Lock()
+	for _, cancel := range g.merged {
+		cancel()
+	}
+	g.mu.Unlock()
+	g.ear.cancel()
+	return e
+}
+
+// failed is what a group has failed with whose failure is claimed, once all have
+// been told.
+func (g *group) failed() error {
+	if !g.simulated() {
+		<-g.gone
+	}
+	return g.claim.Load()
+}
+
+// givenUp is the cause of a failure if a context ended.
+func givenUp(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrAborted, context.Cause(ctx)) }
+
+func died(err error) bool { return errors.Is(err, efa.ErrPeerFailed) }
+
+// peerError is an error of an operation with a rank.
+type peerError struct {
+	rank int
+	err  error
+}
+
+func (e *peerError) Error() string { return e.err.Error() }
+func (e *peerError) Unwrap() error { return e.err }
+
+// verdict says whose fault an error of an algorithm is.
+func (x *call) verdict(err error) *RankError {
+	var at *peerError
+	switch {
+	case x.parent.Err() != nil:
+		return &RankError{x.rank, givenUp(x.parent)}
+	case !errors.As(err, &at), errors.Is(err, efa.ErrClosed), errors.Is(err, efa.ErrIO), errors.Is(err, efa.ErrBadState):
+		return &RankError{x.rank, err}
+	case errors.Is(err, efa.ErrPeerAborted), errors.Is(err, efa.ErrAccess), errors.Is(err, efa.ErrNoKey):
+		// It has given up what it did with us, and will say why. This receive takes
+		// nothing: it ends when we are told, or the peer dies.
+		never := efa.Match{Tag: revokeTag(x.id) | tagAck}
+		if _, e := x.ep.RecvTag(x, never, nil, efa.From(x.peers[at.rank])); died(e) {
+			err = e
+		}
+	}
+	if e := x.ear.heardOf(x.group); e != nil {
+		return e
+	}
+	return &RankError{at.rank, at.err}
+}
+
+// Causes as a revocation has them.
+const (
+	causeOther = iota
+	causeDied
+	causeAborted
+	causeMismatch
+	numCauses
+)
+
+var causes = [numCauses]error{causeDied: efa.ErrPeerFailed, causeAborted: ErrAborted, causeMismatch: ErrMismatch}
+
+// toldError is the cause of a failure as another rank tells it.
+type toldError struct {
+	text  string
+	cause error
+}
+
+func (e *toldError) Error() string { return e.text }
+func (e *toldError) Unwrap() error { return e.cause }
+
+// revocation is a message of nonce, rank, cause and text.
+const (
+	revocationHead = 8 + 4 + 1
+	revocationMost = 256
+)
+
+func (g *group) encode(e *RankError) []byte {
+	cause := byte(causeOther)
+	for i, c := range causes {
+		if c != nil && errors.Is(e.Err, c) {
+			cause = byte(i)
+		}
+	}
+	b := binary.LittleEndian.AppendUint64(nil, g.nonce)
+	b = binary.LittleEndian.AppendUint32(b, uint32(e.Rank))
+	b = append(append(b, cause), e.Err.Error()...)
+	return b[:min(len(b), revocationMost, g.limits.MaxInject)]
+}
+
+// decode reads a revocation. ok is false for what is none of this group's.
+func (g *group) decode(b []byte) (e *RankError, ok bool) {
+	if len(b) < revocationHead || binary.LittleEndian.Uint64(b) != g.nonce {
+		return nil, false
+	}
+	rank, cause := binary.LittleEndian.Uint32(b[8:]), b[12]
+	if uint64(rank) >= uint64(len(g.peers)) || cause >= numCauses {
+		return nil, false
+	}
+	return &RankError{int(rank), &toldError{string(b[revocationHead:]), causes[cause]}}, true
+}
+
+// quiesce waits until every rank has said that it knows of the group's failure, or
+// is dead.
+func (g *group) quiesce(ctx context.Context) {
+	e := g.claim.Load()
+	for r, peer := range g.peers {
+		if r == g.rank || r == g.ear.from || r == e.Rank && died(e.Err) {
+			continue
+		}
+		var b [revocationMost]byte
+		m := efa.Match{Tag: revokeTag(g.id), Ignore: tagIgnore}
+		for {
+			got, err := g.ep.RecvTag(ctx, m, b[:], efa.From(peer))
+			if _, ours := g.decode(b[:got.N]); ours || err != nil {
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package coll
+
+import (
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// What an algorithm does with other ranks. b is the same length on both sides;
+// nothing at all is a message, too. All of it returns when the buffers may be used
+// again.
+
+// eagerMost is up to how many bytes a message goes at once, before anybody has a
+// receive for it. More goes by a flow.
+const eagerMost = 64 << 10
+
+// send sends b to a rank.
+func (x *call) send(to, step int, b []byte) error {
+	if len(b) > eagerMost {
+		return x.exchange(to, b, -1, nil, step)
+	}
+	return x.eager(to, x.at(step), b)
+}
+
+// eager sends a message that is short.
+func (x *call) eager(to int, tag uint64, b []byte) error {
+	ep := x.ep
+	if len(b) <= x.limits.MaxInject {
+		ep = x.inject
+	}
+	if err := ep.SendTag(x, x.peers[to], tag, b); err != nil {
+		return &peerError{to, err}
+	}
+	return nil
+}
+
+// recv fills b with what a rank sends.
+func (x *call) recv(from, step int, b []byte) error {
+	if len(b) > eagerMost {
+		return x.exchange(-1, nil, from, b, step)
+	}
+	m, err := x.message(from, x.at(step), b)
+	if err == nil && (m.N != len(b) || m.Tag&tagOffer != 0) {
+		err = mismatch(from, len(b), m.N)
+	}
+	return err
+}
+
+// message receives one message, and checks that its sender means what we do.
+func (x *call) message(from int, tag uint64, b []byte) (efa.Message, error) {
+	m, err := x.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, b, efa.From(x.peers[from]))
+	switch {
+	case err == nil && (m.Tag^tag)&tagAgree == 0:
+		return m, nil
+	case err == nil:
+		err = fmt.Errorf("%w: it called another collective than %v, or with other arguments", ErrMismatch, x.kind)
+	case errors.Is(err, efa.ErrTruncated):
+		err = fmt.Errorf("%w: %w", ErrMismatch, err)
+	}
+	return m, &peerError{from, err}
+}
+
+func mismatch(rank, want, got int) error {
+	return &peerError{rank, fmt.Errorf("%w: %d bytes instead of %d", ErrMismatch, got, want)}
+}
+
+// exchange sends sb to one rank and fills rb with what another sends. A negative
+// rank is nobody.
+func (x *call) exchange(to int, sb []byte, from int, rb []byte, step int) error {
+	return x.swap(to, sb, from, rb, nil, false, step)
+}
+
+// combine receives as much as acc is long, and combines it with what is in src,
+// or in acc if that is nil, into acc. lower: what comes is of lower ranks.
+func (x *call) combine(from int, acc, src []byte, lower bool, step int) error {
+	return x.exchangeCombine(-1, nil, from, acc, src, lower, step)
+}
+
+// exchangeCombine is combine, and sends sb meanwhile. sb may be acc.
+func (x *call) exchangeCombine(to int, sb []byte, from int, acc, src []byte, lower bool, step int) error {
+	if src == nil {
+		src = acc
+	}
+	if len(acc) > eagerMost && overlap(sb, acc) {
+		// What is on its way must not change.
+		tmp := x.temps.get(len(acc))
+		if err := x.exchange(to, sb, from, tmp, step); err != nil {
+			return err
+		}
+		x.merge(tmp, acc, src, lower)
+		x.temps.put(tmp)
+		return nil
+	}
+	return x.swap(to, sb, from, acc, src, lower, step)
+}
+
+// merge leaves in acc what came and src make, in the order of their ranks. It may
+// change what came.
+func (x *call) merge(came, acc, src []byte, lower bool) {
+	if x.set.ordered && !lower {
+		x.op.combine(src, came)
+		copy(acc, came)
+		return
+	}
+	move(acc, src)
+	x.op.combine(came, acc)
+}
+
+// swap does both directions of an exchange. With src it combines what comes with
+// that into rb.
+func (x *call) swap(to int, sb []byte, from int, rb, src []byte, lower bool, step int) error {
+	if x.span != nil {
+		x.round(to, len(sb), from, len(rb), step)
+	}
+	if len(sb) > eagerMost || len(rb) > eagerMost {
+		return x.flow(to, sb, from, rb, src, lower, step)
+	}
+	if to >= 0 {
+		if err := x.eager(to, x.at(step), sb); err != nil {
+			return err
+		}
+	}
+	switch {
+	case from < 0:
+		return nil
+	case src == nil:
+		return x.recv(from, step, rb)
+	}
+	tmp := x.temps.get(len(rb))
+	err := x.recv(from, step, tmp)
+	if err == nil {
+		x.merge(tmp, rb, src, lower)
+	}
+	x.temps.put(tmp)
+	return err
+}
+
+// parent is the span that operations of the collective are part of.
+func (x *call) parentSpan() trace.SpanContext {
+	if x.span == nil {
+		return trace.SpanContext{}
+	}
+	return x.span.SpanContext()
+}
