@@ -41,7 +41,7 @@ func ahCounted(w *world) {
 // ahReused: a number that means another GID now leads there and nowhere else.
 func ahReused(w *world) {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
-	b, c := w.open(1, device.QPConfig{QPN: 501}), w.open(2, device.QPConfig{QPN: 502})
+	b, c := w.open(1, device.QPConfig{QPN: 20501}), w.open(2, device.QPConfig{QPN: 20502})
 	old := a.ah(b)
 	require.Equal(w, device.StatusOK, a.status(a.send(old, b, []byte("b"))))
 	require.Equal(w, "b", string(b.recv().data))
@@ -64,7 +64,7 @@ func ahReused(w *world) {
 // ahOfAnother: who is there under another GID is not there, for packets and RDMA.
 func ahOfAnother(w *world) {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
-	b, c := w.open(1, device.QPConfig{QPN: 501}), w.open(2, device.QPConfig{QPN: 502})
+	b, c := w.open(1, device.QPConfig{QPN: 20501}), w.open(2, device.QPConfig{QPN: 20502})
 	mr, o := w.alloc(1, 100, allAccess), a.own(100)
 	toB, toC := a.ah(b), a.ah(c)
 	for range 2 {

@@ -142,7 +142,7 @@ func rdmaBeside(w *world) {
 	}
 	workers := []worker{k}
 	for i := range mixers {
-		m := &mixer{node: w.open(i/2, device.QPConfig{RNRRetry: 7, QPN: uint16(200 + i)}), host: k, off: i * mixSize}
+		m := &mixer{node: w.open(i/2, device.QPConfig{RNRRetry: 7, QPN: uint16(20200 + i)}), host: k, off: i * mixSize}
 		m.to, m.src, m.dst = m.ah(k.node), m.own(mixSize), m.own(mixSize)
 		m.next = m.write
 		k.back[m.QPN()], k.ahs[m.QPN()] = m, k.ah(m.node)

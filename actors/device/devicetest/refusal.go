@@ -48,7 +48,7 @@ func unknownQPN(w *world) {
 // old one, and is reached under its own Q_Key through the same handle.
 func qpnReused(w *world) {
 	a := w.open(0, device.QPConfig{RNRRetry: 3})
-	b := w.open(1, device.QPConfig{QPN: 99, QKey: 1})
+	b := w.open(1, device.QPConfig{QPN: 20099, QKey: 1})
 	to := a.ah(b)
 	require.Equal(w, device.StatusOK, a.status(a.send(to, b, []byte("first"))))
 	require.Equal(w, "first", string(b.recv().data))
@@ -56,6 +56,6 @@ func qpnReused(w *world) {
 	w.nodes = slices.DeleteFunc(w.nodes, func(n *node) bool { return n == b })
 	require.Equal(w, device.StatusBadDestQPN, a.status(a.send(to, b, []byte("closed"))))
 
-	c := w.open(1, device.QPConfig{QPN: 99, QKey: 2})
+	c := w.open(1, device.QPConfig{QPN: 20099, QKey: 2})
 	refused(w, a, c, to, func(wr *device.SendWR) { wr.QKey = 1 })
 }

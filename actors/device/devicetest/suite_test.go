@@ -158,16 +158,16 @@ var flaws = map[string]*flaw{
 		return nil
 	}},
 	"takes any GID for its own": {caseName: "AHOfAnother", send: func(q *faulty, wr device.SendWR) error {
-		wr.AH = device.AH(wr.QPN - 501) // the handles are made in that order
+		wr.AH = device.AH(wr.QPN - 20501) // the handles are made in that order
 		return q.QP.PostSend(&wr)
 	}},
 	"remembers where a number led": {caseName: "AHReused", send: func(q *faulty, wr device.SendWR) error {
-		if wr.QPN == 501 {
+		if wr.QPN == 20501 {
 			wr.AH = 1 // the later one
 		}
 		return q.QP.PostSend(&wr)
 	}, opened: func(q *faulty) {
-		if gid := sim.IndexGID(2); q.QPN() < 501 {
+		if gid := sim.IndexGID(2); q.QPN() < 20501 {
 			_, _ = q.QP.CreateAH(gid)
 		}
 	}},

@@ -21,7 +21,7 @@ var errSilent = errors.New("tcp: nothing was heard within the timeout")
 func (p *port) dial(r *remote) (*session, device.Status) {
 	p.endAll(r, device.StatusBadDestQPN) // what the other side has left, but not on all lanes
 	s := &session{r: r, num: sessionNumber(), dialed: true, want: uint8(p.dev.cfg.Lanes)}
-	if _, err := p.connect(s, 0); err != nil {
+	if err := p.connect(s, 0); err != nil {
 		return nil, statusOf(err)
 	}
 	r.dialed = s
@@ -30,11 +30,11 @@ func (p *port) dial(r *remote) (*session, device.Status) {
 }
 
 // connect dials a lane of s.
-func (p *port) connect(s *session, no uint8) (*lane, error) {
+func (p *port) connect(s *session, no uint8) error {
 	r := s.r
 	fd, err := p.newSocket()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	l := p.newLane(laneConnecting, r.at.gid)
 	l.s, l.no, l.sock = s, no, fd
@@ -50,10 +50,10 @@ func (p *port) connect(s *session, no uint8) (*lane, error) {
 	}
 	if err != nil {
 		p.closeLane(l)
-		return nil, err
+		return err
 	}
 	s.lanes[no] = l
-	return l, nil
+	return nil
 }
 
 // newSocket makes one that others see coming from our address.
@@ -123,7 +123,7 @@ func (p *port) onReply(l *lane, h *preamble) {
 		p.meet(s.r, h.qkey)
 		s.r.choose()
 		for no := uint8(1); no <= s.want; no++ {
-			if _, err := p.connect(s, no); err != nil {
+			if err := p.connect(s, no); err != nil {
 				p.dev.cfg.Logger.Warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", err)
 			}
 		}

@@ -1,3 +1,64 @@
-// Package tcp is a device driver for hosts without EFA: queue pairs that reach each
-// other over TCP.
+// Package tcp is a device driver for hosts without EFA: queue pairs reach each other over
+// TCP connections, plain ones within a host, or secured (Config.Credentials).
+//
+//	GID   the host's IP address, IPv4-mapped if need be (RFC 4291, 2.5.5.2)
+//	QPN   the TCP port that the queue pair listens on
+//
+// # Connections
+//
+// Who has something to send dials, and states in a preamble who it is, whom it wants, MTU,
+// lane and session. A session is lane 0, for packets, statuses and RDMA of up to 4 KiB, and
+// Config.Lanes more for other RDMA. Requests of either side go over any session between
+// the two, answers over the lane of their request. Numbers are little-endian.
+//
+//	preamble  0 "eftc" | 4 version 1 | 6 flags: 1 reply, 2 alive | 7 verdict | 8 lane | 9 lanes
+//	          12 mtu | 16 session | 24 from GID | 40 to GID | 56 from QPN | 58 to QPN
+//	          60 Q_Key of from | 64 latest session taken of to (alive: it goes on) | 72 0
+//	frame     0 kind | 1 flags: 1 immediate; status | 2 0 | 4 length | 8 token, then
+//	  send    16 qkey | 20 immediate | 24 packet
+//	  read    16 qkey | 20 rkey | 24 address                    data, unless refused; status
+//	  write   16 qkey | 20 rkey | 24 address | 32 immediate | 36 0 | 40 bytes
+//	  data    16 bytes
+//	  status, ping, pong, bye: nothing more
+//
+// A status is the receiver's verdict: OK, the packet lies in a posted slot or the bytes in
+// their region; RNR, BadAddress or BadDestQPN. If a region is closed in the middle, zeroes
+// (read) or nothing (write) take the place of the rest, and BadAddress follows.
+//
+// # What ends, and when
+//
+// A connection that fails ends both sessions between the two; what was under way ends with
+// a status of which Gone is true. What is silent for Config.Timeout, though asked by a ping
+// after a quarter of it, has failed: at most 1.1 times the timeout after the last byte,
+// given that Poll or Arm is called. A lane other than 0 is asked only while a request is
+// under way on it. While the other host's kernel takes bytes and more are waiting, the
+// path is slow, not dead. A bye on all lanes ends sessions with BadDestQPN.
+//
+// If a session that was used fails, the queue pair is dialed once more. Nobody there, or
+// one with another Q_Key: OpGone. What comes on a session that is over for the other side
+// is never taken: a new preamble ends older ones, but for one that crossed it.
+//
+// # Choices
+//
+//   - The shard makes all system calls itself, none of which waits, so Go's scheduler has
+//     no part in it. An idle Poll looks at the sockets (0.2 us) once in 32 calls, once in 4
+//     while requests are under way.
+//   - Packets are copied at post (CopiesAtPost), so that their buffers are free and a
+//     doorbell is one writev; RDMA goes from and to where it lies. Regions are held during
+//     a call only, so Close of one never waits for the network.
+//   - What a Poll owes to others (statuses) goes out with the next Poll, Doorbell or Arm,
+//     most often together with the answer of a higher layer. So who stops to poll, arms.
+//   - Buffer sizes are left to the kernel, which fits them to the path.
+//   - Requests can be as many as the send queue of the other side is deep; who asks for
+//     more has its session ended. That bounds what a lane holds, without a deadlock. Each
+//     connection with a session has a buffer of 64 KiB and a packet.
+//   - Numbers of a host's queue pairs are its TCP ports: one below 1024 needs the right
+//     to bind it.
+//
+// On loopback, two polling threads (go test -bench 'PingPong|Packets|Read|Socket'): 8 bytes
+// one way 6 us; packets 1.0 us of 8 bytes, 3 GB/s of 8760; RDMA as fast as a bare socket.
+//
+// Start reading at frame.go and preamble.go; then port_linux.go, progress_linux.go and
+// lane_linux.go for how bytes move, request_linux.go and serve_linux.go for the two sides
+// of a request, remote_linux.go, dial_linux.go, listen_linux.go, end_linux.go for sessions.
 package tcp

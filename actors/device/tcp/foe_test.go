@@ -125,7 +125,10 @@ func (f *foe) works() {
 	require.Equal(f.t, frame{kind: kindStatus, token: f.next}, f.answer())
 	until(f.t, "arrival", func() bool { return len(f.n.recvs) == have+1 }, f.n)
 	require.Equal(f.t, "abc", string(f.n.recvs[have]))
-	require.Equal(f.t, f.at, address{f.n.from[have].SrcGID, f.n.from[have].SrcQPN})
+	require.Equal(f.t, f.at.qpn, f.n.from[have].SrcQPN)
+	if c := &f.n.from[have]; c.AH == device.UnknownAH {
+		require.Equal(f.t, f.at.gid, c.SrcGID)
+	}
 }
 
 func TestPreamblesRefused(t *testing.T) {

@@ -84,6 +84,7 @@ func (f *frame) appendTo(b []byte) []byte {
 		if f.kind == kindWrite {
 			binary.LittleEndian.PutUint32(h[32:], f.data)
 		}
+	default: // nothing more
 	}
 	return b
 }
@@ -124,6 +125,7 @@ func (f *frame) parse(b []byte, mtu int) (int, error) {
 		most = maxRDMA
 	case kindStatus:
 		f.status = device.Status(b[1])
+	default: // nothing more
 	}
 	return n, f.check(b[1], most)
 }

@@ -17,23 +17,28 @@ var frames = []struct {
 	hex  string
 }{
 	{
-		"send", frame{kind: kindSend, length: 8760, token: 0x1122334455667788, qkey: 0xa1a2a3a4},
+		"send",
+		frame{kind: kindSend, length: 8760, token: 0x1122334455667788, qkey: 0xa1a2a3a4},
 		"01000000 38220000 8877665544332211 a4a3a2a1 00000000",
 	},
 	{
-		"send with immediate", frame{kind: kindSend, imm: true, token: 1, qkey: 2, data: 0x01020304},
+		"send with immediate",
+		frame{kind: kindSend, imm: true, token: 1, qkey: 2, data: 0x01020304},
 		"01010000 00000000 0100000000000000 02000000 04030201",
 	},
 	{
-		"read", frame{kind: kindRead, length: maxRDMA, token: 1, qkey: 2, rkey: 3, addr: 0x7fff00112233},
+		"read",
+		frame{kind: kindRead, length: maxRDMA, token: 1, qkey: 2, rkey: 3, addr: 0x7fff00112233},
 		"02000000 00000400 0100000000000000 02000000 03000000 33221100ff7f0000",
 	},
 	{
-		"write", frame{kind: kindWrite, length: 5, token: 1, qkey: 2, rkey: 3, addr: 4},
+		"write",
+		frame{kind: kindWrite, length: 5, token: 1, qkey: 2, rkey: 3, addr: 4},
 		"03000000 05000000 0100000000000000 02000000 03000000 0400000000000000 00000000 00000000",
 	},
 	{
-		"write with immediate", frame{kind: kindWrite, imm: true, length: 5, token: 1, qkey: 2, rkey: 3, addr: 4, data: 6},
+		"write with immediate",
+		frame{kind: kindWrite, imm: true, length: 5, token: 1, qkey: 2, rkey: 3, addr: 4, data: 6},
 		"03010000 05000000 0100000000000000 02000000 03000000 0400000000000000 06000000 00000000",
 	},
 	{"data", frame{kind: kindData, length: 0x20001, token: 9}, "04000000 01000200 0900000000000000"},

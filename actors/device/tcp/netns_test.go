@@ -148,6 +148,13 @@ func TestNetUnplug(t *testing.T) {
 		l := netlab.New(t, netlab.Options{Hosts: 3})
 		all := startHosts(t, l, hostJob{Secret: secret, Timeout: timeout, Job: traffic.Job{Seed: 2}})
 		traffic.Begin(all)
+		for i, p := range all {
+			for j := range all {
+				if i != j {
+					p.Flowing(j, 20*time.Second)
+				}
+			}
+		}
 		for round := range 2 {
 			if round == 0 {
 				l.Host(2).Unplug()

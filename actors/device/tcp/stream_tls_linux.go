@@ -38,11 +38,12 @@ type tlsStream struct {
 	state  atomic.Uint32             // whose the descriptors are
 	result atomic.Pointer[tlsResult] // of the handshake
 
-	up    bool  // the result was seen, and is good
-	fault error // of the handshake, or of writing
-	over  error // of reading
-	ended bool  // by shut
-	owed  int   // bytes of the caller's that were encrypted and not reported
+	up    bool   // the result was seen, and is good
+	fault error  // of the handshake, or of writing
+	over  error  // of reading
+	ended bool   // by shut
+	taken uint64 // bytes that writev has reported
+	owed  int    // bytes of the caller's that were encrypted and not reported
 	plain []byte
 }
 
@@ -155,6 +156,12 @@ func (t *tlsStream) writev(bufs [][]byte) (int, error) {
 	if !t.rise() {
 		return 0, t.fault
 	}
+	n, err := t.write(bufs)
+	t.taken += uint64(n)
+	return n, err
+}
+
+func (t *tlsStream) write(bufs [][]byte) (int, error) {
 	from := cursor{bufs: bufs}
 	done, passed := 0, from.skip(t.owed)
 	for {
@@ -184,12 +191,14 @@ func (t *tlsStream) flush() error {
 	return t.fault
 }
 
+// unacked is of what the connection carries, which is somewhat more than bytes of the
+// caller's, but never more than there were of these.
 func (t *tlsStream) unacked() int {
 	n, err := unix.IoctlGetInt(t.sock.fd, unix.SIOCOUTQ)
 	if err != nil {
 		n = 0
 	}
-	return len(t.sock.held) + n
+	return int(min(t.taken, uint64(len(t.sock.held)+n)))
 }
 
 func (t *tlsStream) vouch(who wire.RawAddr) error {

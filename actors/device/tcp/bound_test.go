@@ -1,0 +1,241 @@
+//go:build linux
+
+package tcp
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/wire"
+)
+
+const shortly = 400 * time.Millisecond
+
+// TestSilentStranger: who connects and says nothing, or half of it, is shown the door
+// within the timeout, and costs no buffer until then.
+func TestSilentStranger(t *testing.T) {
+	n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
+	begin := clock.System.Now()
+	a, b := newFoe(t, n, nil), newFoe(t, n, nil)
+	h := b.hello()
+	b.say(h.appendTo(nil)[:preambleLen-1])
+	until(t, "that they are in", func() bool { return n.port().guests == 2 }, n)
+	for _, c := range n.port().conns {
+		require.Nil(t, c.l.in)
+	}
+	a.closed()
+	b.closed()
+	require.Less(t, clock.System.Now().Sub(begin), 3*shortly)
+}
+
+// TestFlood: with too many connections, strangers give way, and sessions stay.
+func TestFlood(t *testing.T) {
+	const most = 4
+	n := newNode(t, Config{MaxConn: most}, device.QPConfig{})
+	good := inside(t, n)
+	var strangers []*foe
+	for range 3 * most {
+		strangers = append(strangers, newFoe(t, n, nil))
+		n.poll()
+		require.LessOrEqual(t, n.port().guests, most)
+	}
+	until(t, "that all were seen", func() bool { return n.d.Stats().Accepted == 1+3*most }, n)
+	require.Equal(t, most, n.port().guests)
+	strangers[0].closed()
+	good.works()
+	var sessions []*foe
+	for range most - 1 {
+		sessions = append(sessions, inside(t, n))
+	}
+	late := newFoe(t, n, nil)
+	late.closed()
+	for _, f := range sessions {
+		f.works()
+	}
+	require.NoError(t, good.c.Close())
+	until(t, "room", func() bool { return n.port().guests == most-1 }, n)
+	inside(t, n).works()
+}
+
+// TestSilentDial: nobody answers the preamble.
+func TestSilentDial(t *testing.T) {
+	n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
+	h := newHost(t, n)
+	begin := clock.System.Now()
+	require.Equal(t, device.StatusUnresponsive, n.status(n.send(h.at, "hello?")))
+	require.Less(t, clock.System.Now().Sub(begin), 3*shortly)
+}
+
+// TestSilentLane: one lane of a session stalls while the other is well, with a request
+// on it.
+func TestSilentLane(t *testing.T) {
+	n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
+	h := newHost(t, n)
+	n.send(h.at, "x")
+	f, lane1, _ := h.take()
+	until(t, "lane 1", func() bool { return n.port().remotes[h.at].dialed.bulk().no == 1 }, n)
+	answer := func() { // lane 0 is well
+		for f.hear(); len(f.in) >= baseLen; f.hear() {
+			var fr frame
+			k, err := fr.parse(f.in, DefaultMTU)
+			require.NoError(t, err)
+			f.in = f.in[k:]
+			switch fr.kind {
+			case kindSend:
+				f.in = f.in[fr.length:]
+			case kindPing:
+				f.frame(frame{kind: kindPong, token: fr.token})
+			}
+		}
+	}
+	begin := clock.System.Now()
+	until(t, "twice the timeout", func() bool { answer(); return clock.System.Now().Sub(begin) > 2*shortly }, n)
+	require.Zero(t, n.d.Stats().Broken, "idle lanes may be silent")
+	wr := n.wr(h.at)
+	wr.Kind, wr.Payload, wr.RKey = device.WRRead, make([]byte, 100_000), 1
+	id := n.post(wr)
+	begin = clock.System.Now()
+	until(t, "the end of the read", func() bool { answer(); _, ok := n.sends[id]; return ok }, n)
+	require.Equal(t, device.StatusUnresponsive, n.sends[id])
+	require.Less(t, clock.System.Now().Sub(begin), 3*shortly)
+	lane1.closed()
+}
+
+// slow is a stream whose other host takes bytes when it is told to.
+type slow struct {
+	stream
+	left int
+}
+
+func (s *slow) unacked() int { return s.left }
+
+// TestProgress: bytes that the other host takes are a sign of life while more wait; that
+// it took the last of them is none.
+func TestProgress(t *testing.T) {
+	s := &slow{}
+	l := &lane{st: s, sent: 1000}
+	for i, c := range []struct {
+		left, waits int
+		want        bool
+	}{
+		{1000, 50, false}, {900, 50, true}, {900, 50, false}, {800, 0, true}, {0, 0, false}, {0, 50, false},
+	} {
+		s.left, l.out.size = c.left, c.waits
+		require.Equal(t, c.want, l.progressed(), "tick %d", i)
+	}
+}
+
+// TestLateTicks: a process that was stopped does not blame the others: one late tick
+// is one tick.
+func TestLateTicks(t *testing.T) {
+	n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
+	f := inside(t, n)
+	begin := clock.System.Now()
+	for clock.System.Now().Sub(begin) < 2*shortly { // as a stopped process
+		_, _ = f.c.Read(nil)
+		f.hear()
+	}
+	f.works()
+	require.Zero(t, n.d.Stats().Broken)
+}
+
+// proxy carries connections to a queue pair until it is cut.
+type proxy struct {
+	l     net.Listener
+	to    string
+	limit int64 // bytes of the third connection, lane 1 of a second session, say
+	mu    sync.Mutex
+	conns []net.Conn
+	wait  sync.WaitGroup
+}
+
+func (p *proxy) run() {
+	for {
+		c, err := p.l.Accept()
+		if err != nil {
+			return
+		}
+		up, err := net.Dial("tcp", p.to)
+		if err != nil {
+			_ = c.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, c, up)
+		limit := int64(1 << 40)
+		if len(p.conns) == 4 {
+			limit = p.limit
+		}
+		p.mu.Unlock()
+		both := func() { _ = c.Close(); _ = up.Close() }
+		p.wait.Go(func() { _, _ = io.CopyN(up, c, limit); both() })
+		p.wait.Go(func() { _, _ = io.Copy(c, up); both() })
+	}
+}
+
+// anybody takes every claim, as the address of a proxy is nobody's.
+type anybody struct{}
+
+type unasked struct{ *plain }
+
+func (unasked) vouch(wire.RawAddr) error { return nil }
+
+func (anybody) wrap(fd int, c conn) (stream, error) { return unasked{newPlain(fd, c)}, nil }
+
+// TestCutInTheMiddle cuts a connection in the middle of a write with immediate, at
+// different bytes: the write ends with an error and is never reported at the other side;
+// what is sent afterwards arrives, once and in order.
+func TestCutInTheMiddle(t *testing.T) {
+	for _, cut := range []int64{preambleLen + 1, preambleLen + writeLen, preambleLen + writeLen + 99_999, preambleLen + writeLen + 100_000} {
+		host, behind := nextHost(), nextHost()
+		b := newNode(t, Config{Addr: behind, Credentials: anybody{}}, device.QPConfig{})
+		l, err := net.Listen("tcp", netip.AddrPortFrom(host, b.q.QPN()).String())
+		require.NoError(t, err)
+		px := &proxy{l: l, to: netip.AddrPortFrom(behind, b.q.QPN()).String(), limit: cut}
+		px.wait.Go(px.run)
+		// b knows itself as behind the proxy, a sees it there: both believe it.
+		b.port().self.gid = GIDOf(host)
+		a := newNode(t, Config{Credentials: anybody{}}, device.QPConfig{RNRRetry: 7})
+		mr, err := b.d.Alloc(100_000, device.RemoteWrite)
+		require.NoError(t, err)
+		at := address{GIDOf(host), b.q.QPN()}
+
+		require.Equal(t, device.StatusOK, a.status(a.send(at, "0"), b))
+		until(t, "lane 1", func() bool {
+			r := a.port().remotes[at]
+			return r != nil && r.dialed != nil && r.dialed.bulk().no == 1
+		}, a, b)
+		wr := a.wr(at)
+		wr.Kind, wr.HasImm, wr.Payload, wr.RKey, wr.Remote = device.WRWrite, true, make([]byte, 100_000), mr.RKey(), mr.Addr()
+		st := a.status(a.post(wr), b)
+		if whole := cut == preambleLen+writeLen+100_000; whole {
+			require.True(t, st == device.StatusOK || st.Gone(), st.String())
+		} else {
+			require.True(t, st.Gone(), "cut at %d: %v", cut, st)
+			require.Empty(t, b.wrote)
+		}
+		for _, s := range []string{"1", "2", "3"} {
+			until(t, "that it goes on", func() bool { return a.status(a.send(at, s), b) == device.StatusOK }, a, b)
+		}
+		until(t, "arrivals", func() bool { return len(b.recvs) >= 4 }, a, b)
+		got := ""
+		for _, r := range b.recvs {
+			got += string(r)
+		}
+		require.Equal(t, "0123", got)
+		require.Empty(t, a.gone)
+		require.NoError(t, mr.Close())
+		require.NoError(t, a.q.Close())
+		require.NoError(t, b.q.Close())
+		require.NoError(t, l.Close())
+		px.wait.Wait()
+	}
+}

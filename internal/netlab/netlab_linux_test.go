@@ -1,0 +1,200 @@
+package netlab
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// link is a pair of UDP sockets on two hosts, the simplest thing that shows each packet.
+type link struct {
+	t    *testing.T
+	from *net.UDPConn
+	to   *net.UDPConn
+}
+
+func newLink(t *testing.T, from, to *Host) *link {
+	t.Helper()
+	k := &link{t: t}
+	var err error
+	to.Do(func() { k.to, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(to.Addr(), 0))) })
+	require.NoError(t, err)
+	from.Do(func() { k.from, err = net.DialUDP("udp", nil, k.to.LocalAddr().(*net.UDPAddr)) })
+	require.NoError(t, err)
+	t.Cleanup(func() { k.from.Close(); k.to.Close() })
+	return k
+}
+
+// count sends n packets and tells how many came before there was silence.
+func (k *link) count(n int, silence time.Duration) int {
+	k.t.Helper()
+	got := 0
+	buf := make([]byte, 2048)
+	for sent := 0; ; {
+		for range min(16, n-sent) {
+			_, _ = k.from.Write(buf[:64])
+			sent++
+		}
+		wait := time.Millisecond
+		if sent == n {
+			wait = silence
+		}
+		require.NoError(k.t, k.to.SetReadDeadline(clock.Deadline(wait)))
+		for {
+			if _, err := k.to.Read(buf); err != nil {
+				break
+			}
+			got++
+		}
+		if sent == n {
+			return got
+		}
+	}
+}
+
+func TestLabIsApart(t *testing.T) {
+	before := interfaces(t)
+	l := New(t, Options{Hosts: 3})
+	require.Equal(t, before, interfaces(t), "of this machine")
+	for _, h := range l.Hosts() {
+		out, err := h.Run("ip", "-4", "-o", "addr", "show", "eth0")
+		require.NoError(t, err, out)
+		require.Contains(t, out, h.Addr().String()+"/24")
+	}
+	require.Equal(t, 100, newLink(t, l.Host(0), l.Host(2)).count(100, 200*time.Millisecond))
+	out, err := l.Host(0).Run("ip", "route", "get", "192.0.2.1")
+	require.Error(t, err, out)
+}
+
+func interfaces(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("ip", "-o", "link").CombinedOutput()
+	require.NoError(t, err)
+	return string(out)
+}
+
+func TestLoss(t *testing.T) {
+	l := New(t, Options{Hosts: 2})
+	k := newLink(t, l.Host(0), l.Host(1))
+	l.Host(1).Loss(30)
+	got := k.count(1000, 200*time.Millisecond)
+	assert.InDelta(t, 700, got, 100)
+	l.Host(1).Loss(0)
+	require.Equal(t, 100, k.count(100, 200*time.Millisecond))
+}
+
+func TestCutAndUnplug(t *testing.T) {
+	for name, o := range map[string]Options{"veth": {Hosts: 3}, "delay": {Hosts: 3, Delay: time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			l := New(t, o)
+			k, other := newLink(t, l.Host(0), l.Host(1)), newLink(t, l.Host(0), l.Host(2))
+			require.Equal(t, 10, k.count(10, 300*time.Millisecond))
+			l.Cut(0, 1)
+			require.Zero(t, k.count(10, 100*time.Millisecond))
+			require.Equal(t, 10, other.count(10, 300*time.Millisecond))
+			l.Mend(1, 0)
+			require.Equal(t, 10, k.count(10, 300*time.Millisecond))
+			l.Host(1).Unplug()
+			require.Zero(t, k.count(10, 100*time.Millisecond))
+			require.Equal(t, 10, other.count(10, 300*time.Millisecond))
+			l.Host(1).Plug()
+			require.Positive(t, k.count(10, time.Second)) // some fell while ARP asked
+		})
+	}
+}
+
+func TestRate(t *testing.T) {
+	l := New(t, Options{Hosts: 2})
+	l.Host(0).Rate(8000) // 1 MB/s
+	took := transfer(t, l.Host(0), l.Host(1), 700_000)
+	require.Greater(t, took, 400*time.Millisecond)
+	l.Host(0).Rate(0)
+	require.Less(t, transfer(t, l.Host(0), l.Host(1), 700_000), 300*time.Millisecond)
+}
+
+func TestDelay(t *testing.T) {
+	l := New(t, Options{Hosts: 2, Delay: 20 * time.Millisecond})
+	// A connection is set up, and its first byte comes, in one and a half round trips.
+	took := transfer(t, l.Host(0), l.Host(1), 1)
+	require.Greater(t, took, 60*time.Millisecond)
+	l.Host(0).Delay(0)
+	l.Host(1).Delay(0)
+	require.Less(t, transfer(t, l.Host(0), l.Host(1), 1), 60*time.Millisecond)
+	transfer(t, l.Host(0), l.Host(1), 8<<20)
+}
+
+// transfer brings so many bytes over TCP and says how long it took.
+func transfer(t *testing.T, from, to *Host, size int) time.Duration {
+	t.Helper()
+	var ln *net.TCPListener
+	var out *net.TCPConn
+	var err error
+	to.Do(func() { ln, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(to.Addr(), 0))) })
+	require.NoError(t, err)
+	defer ln.Close()
+	begin := clock.System.Now()
+	from.Do(func() { out, err = net.DialTCP("tcp", nil, ln.Addr().(*net.TCPAddr)) })
+	require.NoError(t, err)
+	go func() {
+		defer out.Close()
+		_, _ = out.Write(make([]byte, size))
+	}()
+	in, err := ln.Accept()
+	require.NoError(t, err)
+	defer in.Close()
+	require.NoError(t, in.SetDeadline(clock.Deadline(20*time.Second)))
+	n, err := io.Copy(io.Discard, in)
+	require.NoError(t, err)
+	require.EqualValues(t, size, n)
+	return clock.System.Now().Sub(begin)
+}
+
+// Nothing of a lab is left behind it, programs included.
+func TestLabGoes(t *testing.T) {
+	Require(t)
+	var name string
+	var c *exec.Cmd
+	t.Run("lab", func(t *testing.T) {
+		l := New(t, Options{Hosts: 2, Delay: time.Millisecond})
+		name = l.name
+		c = l.Host(0).Command("sleep", "1000")
+		require.NoError(t, c.Start())
+	})
+	require.Error(t, c.Wait(), "killed")
+	entries, err := os.ReadDir(nsDir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.False(t, strings.HasPrefix(e.Name(), name), e.Name())
+	}
+}
+
+func TestSweep(t *testing.T) {
+	Require(t)
+	gone := "efactor-4194999-77-1-sw"   // beyond the largest pid
+	reused := "efactor-1-99999999-1-sw" // pid 1 began earlier
+	kept := []string{prefix() + "sw", "efactor-x-1-1-sw", "efactor-4194999-77-1-1-sw"}
+	for _, ns := range append([]string{gone, reused}, kept...) {
+		require.NoError(t, run("", "ip", "netns", "add", ns))
+		t.Cleanup(func() { _ = run("", "ip", "netns", "del", ns) })
+	}
+	sweep()
+	for _, ns := range []string{gone, reused} {
+		require.NoFileExists(t, nsDir+"/"+ns)
+	}
+	for _, ns := range kept {
+		require.FileExists(t, nsDir+"/"+ns)
+	}
+}
