@@ -25,7 +25,11 @@ const childEnv = "EFACTOR_TEST_CHILD_DIR"
 
 func init() {
 	if dir := os.Getenv(childEnv); dir != "" {
-		if err := child(dir); err != nil {
+		run := child
+		if os.Getenv(exchangeEnv) != "" {
+			run = exchangeChild
+		}
+		if err := run(dir); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
 			os.Exit(1)
 		}
@@ -33,48 +37,55 @@ func init() {
 	}
 }
 
-// child reads the parent's address, tells its own, echoes what it is sent and
-// floods the parent with large messages besides, until it is killed or told to
-// end by an empty message.
-func child(dir string) error {
-	ctx := context.Background()
+// childOf opens an endpoint in the directory where the parent has one, and the two
+// tell each other their addresses.
+func childOf(dir string, dc efa.DomainConfig) (ep *efa.Endpoint, parent efa.Addr, err error) {
 	dev, err := meet(dir)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	fab, err := efa.Open(efa.Config{Device: dev})
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	dom, err := fab.OpenDomain(efa.DomainConfig{})
+	dom, err := fab.OpenDomain(dc)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	av := dom.NewAddressVector()
 	cfg := efa.EndpointConfig{AV: av}
 	if strings.HasPrefix(dir, "/") {
 		cfg.QPN = 77 // as a port it may be taken
 	}
-	ep, err := dom.NewEndpoint(cfg)
-	if err != nil {
-		return err
+	if ep, err = dom.NewEndpoint(cfg); err != nil {
+		return nil, 0, err
 	}
-	if err := ep.Enable(ctx); err != nil {
-		return err
+	if err := ep.Enable(context.Background()); err != nil {
+		return nil, 0, err
 	}
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	a, err := efa.ParseAddress(strings.TrimSpace(line))
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	parent, err := av.Insert(a)
+	if parent, err = av.Insert(a); err != nil {
+		return nil, 0, err
+	}
+	fmt.Println(ep.Address())
+	return ep, parent, nil
+}
+
+// child echoes what it is sent and floods the parent with large messages besides,
+// until it is killed or told to end by an empty message.
+func child(dir string) error {
+	ctx := context.Background()
+	ep, parent, err := childOf(dir, efa.DomainConfig{})
 	if err != nil {
 		return err
 	}
-	fmt.Println(ep.Address())
 	go func() {
 		for big := make([]byte, 300000); ; {
 			if ep.SendTag(ctx, parent, 1, big) != nil {
@@ -116,10 +127,10 @@ func meet(place string) (efa.Device, error) {
 }
 
 // startChild runs the other process and exchanges addresses with it.
-func startChild(t *testing.T, dir string, own efa.Address) (*exec.Cmd, efa.Address) {
+func startChild(t testing.TB, dir string, own efa.Address, env ...string) (*exec.Cmd, efa.Address) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+dir)
+	cmd.Env = append(append(os.Environ(), childEnv+"="+dir), env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
