@@ -77,6 +77,10 @@ func (r *receiver) catchUp() {
 // next takes the next packet at head, if there is one.
 func (r *receiver) next(p *packet) bool {
 	deep := r.looks >= r.patience
+	if !deep && r.bare() {
+		r.looks++
+		return false
+	}
 	v, ok := r.advance(deep)
 	if !ok {
 		if r.looks++; deep {
@@ -92,6 +96,16 @@ func (r *receiver) next(p *packet) bool {
 	// brought; it must not have to wait for the one after that.
 	willRead(&r.cell[(r.head+1)&r.mask].word)
 	return true
+}
+
+// bare sees the common case of an idle ring, for which advance has the same answer:
+// there is a post at head, and nothing in its cell.
+func (r *receiver) bare() bool {
+	i := r.head & r.mask
+	pl := &r.places[i]
+	w := word(r.cell[i].word.Load())
+	return pl.pos == r.head && pl.slot != none && r.head != r.end && len(r.later) == 0 &&
+		(w.kind() != ready || w.lap() != r.lap(r.head))
 }
 
 // nextAside takes a packet that was put aside and has been published since.
