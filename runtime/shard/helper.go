@@ -23,6 +23,7 @@ func (s *Shard) help() {
 				}
 			} else {
 				seen = s.drives
+				s.fuel = 0 // so the time that drivers see is no older than a nap
 				s.yield()
 			}
 		}

@@ -66,6 +66,7 @@ func (s *Shard) sleep(release bool) bool {
 		return true
 	}
 	s.stats.parks.Add(1)
+	s.fuel = 0 // the clock goes on
 	if release {
 		s.yield()
 	}
@@ -74,8 +75,7 @@ func (s *Shard) sleep(release bool) bool {
 	if release && !s.Adopt() {
 		return false
 	}
-	s.fuel = 0 // the clock went on
-	s.idle = 0
+	s.fuel, s.idle = 0, 0
 	return true
 }
 

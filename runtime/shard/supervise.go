@@ -89,10 +89,23 @@ func (o *oneForOne) exhausted(child *actor.PID) bool {
 // rescue, deferred once per batch, makes a panic the failure of the actor at
 // work: protoactor suspends it and asks its supervisor.
 func (s *Shard) rescue() {
-	r := recover()
-	if r == nil {
+	if r := recover(); r != nil {
+		s.failed(r)
+	}
+}
+
+// rescueStep is rescue for a turn, which asks for a panic only if there was one.
+func (s *Shard) rescueStep() {
+	if s.phase == phaseOver {
 		return
 	}
+	if r := recover(); r != nil {
+		s.failed(r)
+	}
+}
+
+// failed makes a panic the failure of the actor at work.
+func (s *Shard) failed(r any) {
 	s.work++
 	s.stats.failures.Add(1)
 	m, msg := s.cur, s.curMsg

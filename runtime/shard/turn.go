@@ -13,7 +13,7 @@ const (
 const (
 	fullFuel  = 256
 	turnFuel  = 8
-	adoptFuel = 128
+	adoptFuel = 32
 )
 
 // Phases of a turn. A panic ends the phase's present step; the turn then goes on.
@@ -23,6 +23,7 @@ const (
 	phaseDeliver
 	phaseFlush
 	phaseTimers
+	phaseOver
 )
 
 // Turn runs the shard once: drain the inbox, poll, deliver messages, and if
@@ -32,11 +33,17 @@ func (s *Shard) Turn() int {
 	if s.over {
 		return 0
 	}
+	return s.turn(phaseInbox, s.pollers)
+}
+
+// turn is a turn from the phase on, in which the pollers given are polled.
+func (s *Shard) turn(from int, pollers []*pollerEntry) int {
 	s.turning, s.fresh = true, false
 	if s.fuel <= 0 {
 		s.readClock()
 	}
-	s.phase, s.ran, s.work = phaseInbox, 0, 0
+	s.phase, s.ran, s.work = from, 0, 0
+	s.polling, s.at = pollers, 0
 	for !s.step() {
 	}
 	n := s.work + s.ran
@@ -51,10 +58,9 @@ func (s *Shard) Turn() int {
 
 // step runs the phases that are left, and reports false when a panic cut it short.
 func (s *Shard) step() (done bool) {
-	defer s.rescue()
+	defer s.rescueStep()
 	if s.phase == phaseInbox {
 		s.phase = phasePoll
-		s.polling, s.at = s.pollers, 0
 		s.work += s.drain(maxInbox)
 	}
 	if s.phase == phasePoll {
@@ -75,6 +81,7 @@ func (s *Shard) step() (done bool) {
 	if s.now >= s.wheel.next {
 		s.work += s.fire()
 	}
+	s.phase = phaseOver
 	return true
 }
 
