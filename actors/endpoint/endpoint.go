@@ -132,6 +132,10 @@ func (e *Endpoint) Submit(r *ope.Request) bool {
 	return true
 }
 
+// Serve has the requests submitted so far begin at once if the caller can run the
+// shard, rather than in its next turn. Any goroutine.
+func (e *Endpoint) Serve() { e.cfg.Shard.Serve(e.ref, e) }
+
 // Ended tells whether the endpoint takes no more requests.
 func (e *Endpoint) Ended() bool { return e.ended.Load() }
 

@@ -14,6 +14,9 @@ const batch = 64
 
 // Poll takes requests from the application.
 func (e *Endpoint) Poll(*shard.Shard) int {
+	if e.table == nil || e.state == stopped {
+		return 0 // by Serve, before the beginning or after the end
+	}
 	n := 0
 	for n < batch {
 		r := e.reqs.Peek()

@@ -39,8 +39,18 @@ func (e *Endpoint) inject(ctx context.Context, req *ope.Request) error {
 	}
 	e.own(req)
 	e.submit(req)
+	// Nobody is going to wait for it, so it goes out now. Who injects again and again
+	// also has to see what became of it, lest that is left lying.
+	if e.tx.used.Load() < fewInjected {
+		e.act.Serve()
+	} else {
+		e.sh.Drive()
+	}
 	return nil
 }
+
+// fewInjected is how many operations may lie until somebody waits, or the helper comes.
+const fewInjected = 8
 
 // injectMost is the most that is injected on any device.
 const injectMost = 4096
