@@ -36,9 +36,11 @@ type core struct {
 	recvTo *source
 	events events
 
-	injectTo ope.Sink
-	tele     *telemetry.Source // nil: nobody observes; set by Enable
-	last     *telemetry.Sample // of the counters, when it has ended
+	injectTo   ope.Sink
+	mostInject int // bytes
+
+	tele *telemetry.Source // nil: nobody observes; set by Enable
+	last *telemetry.Sample // of the counters, when it has ended
 }
 
 // The states of an endpoint, in their order.
@@ -58,7 +60,7 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 		return nil, err
 	}
 	c := &core{dom: d, cfg: cfg, sh: d.shard(), log: d.fab.log}
-	c.injectTo = injected{c}
+	c.injectTo, c.mostInject = injected{c}, maxInject(d.fab.dev.Info().MTU)
 	c.tx.init(cfg.TxDepth, 1024)
 	c.rx.init(cfg.RxDepth, 16384)
 	c.events.init(cfg.EventBacklog)
@@ -172,6 +174,14 @@ func (e *Endpoint) Shutdown(ctx context.Context) error {
 	e.state.CompareAndSwap(enabled, draining)
 	err := e.tx.idle(ctx, e.sh)
 	return errors.Join(err, e.Close())
+}
+
+// flusher is onFlush if there is anything to publish.
+func (c *core) flusher() func() {
+	if c.sendTo == nil && c.recvTo == nil {
+		return nil
+	}
+	return c.onFlush
 }
 
 // onFlush runs on the shard at the end of a turn.

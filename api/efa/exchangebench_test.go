@@ -28,9 +28,17 @@ type exchange struct {
 }
 
 func (x *exchange) round(ctx context.Context) error {
-	if err := x.ep.SendTag(ctx, x.to, 1, x.out[:], efa.Inject); err != nil {
+	if err := x.send(ctx); err != nil {
 		return err
 	}
+	return x.recv(ctx)
+}
+
+func (x *exchange) send(ctx context.Context) error {
+	return x.ep.SendTag(ctx, x.to, 1, x.out[:], efa.Inject)
+}
+
+func (x *exchange) recv(ctx context.Context) error {
 	_, err := x.ep.RecvTag(ctx, efa.Match{Tag: 1}, x.in[:], efa.From(x.to))
 	return err
 }
@@ -89,4 +97,38 @@ func BenchmarkExchange(b *testing.B) {
 	x.out[0] = 1
 	require.NoError(b, x.round(ctx))
 	require.NoError(b, cmd.Wait())
+}
+
+// BenchmarkExchangeAlone has one goroutine play both sides, each with a shard of its
+// own: what the software costs of BenchmarkExchange, twice, with no line to wait for.
+func BenchmarkExchangeAlone(b *testing.B) {
+	dir := b.TempDir()
+	require.NoError(b, os.Chmod(dir, 0o700))
+	dev, err := shm.Open(shm.Config{Dir: dir})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, dev.Close()) })
+	var sides [2]*side
+	for i := range sides {
+		sides[i] = open(b, dev, efa.DomainConfig{Progress: efa.ProgressManual})
+	}
+	var x [2]exchange
+	for i, s := range sides {
+		to, err := s.av.Insert(sides[1-i].ep.Address())
+		require.NoError(b, err)
+		x[i] = exchange{ep: s.ep, to: to}
+	}
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range x {
+			if err := x[i].send(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for i := range x {
+			if err := x[i].recv(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
 }

@@ -45,8 +45,8 @@ func (e *Endpoint) outgoing(req *ope.Request, pieces [][]byte) error {
 		req.Buf = gather(pieces)
 	}
 	if req.Flags&ope.Inject != 0 {
-		if limit := maxInject(e.dom.fab.dev.Info().MTU); len(req.Buf) > limit {
-			return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, len(req.Buf), limit)
+		if len(req.Buf) > e.mostInject {
+			return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, len(req.Buf), e.mostInject)
 		}
 	}
 	return nil
