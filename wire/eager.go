@@ -59,18 +59,21 @@ func (p *EagerRTM) Parse(b []byte) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	q := EagerRTM{MsgID: le.Uint32(b[4:]), Tagged: base.Type.IsTagged(), DC: base.Type.IsDC()}
-	if q.DC {
-		q.SendID = le.Uint32(b[8:])
-	}
-	if q.Tagged {
-		q.Tag = lastUint64(b[:n])
-	}
-	if n, err = q.parseOptions(base, b, n); err != nil {
+	var o Options
+	end, err := o.parseOptions(base, b, n)
+	if err != nil {
 		return 0, err
 	}
-	*p = q
-	return n, nil
+	*p = EagerRTM{}
+	p.Options = o
+	p.MsgID, p.Tagged, p.DC = le.Uint32(b[4:]), base.Type.IsTagged(), base.Type.IsDC()
+	if p.DC {
+		p.SendID = le.Uint32(b[8:])
+	}
+	if p.Tagged {
+		p.Tag = lastUint64(b[:n])
+	}
+	return end, nil
 }
 
 func (p *EagerRTM) fields(l *line) {

@@ -87,7 +87,9 @@ type Rx struct {
 // Begin arms the machine for total bytes of which the first packets come in
 // packets, and the rest is read.
 func (r *Rx) Begin(state RxState, p Proto, total, packets uint64) {
-	*r = Rx{State: state, Proto: p, Total: total, packets: packets, steps: r.steps}
+	steps := r.steps
+	*r = Rx{}
+	r.State, r.Proto, r.Total, r.packets, r.steps = state, p, total, packets, steps
 }
 
 // Take counts n bytes at off from a packet and says whether they may be used: a

@@ -165,10 +165,9 @@ func (r *Rxe) release() {
 
 // Describe says what message it is, as an outcome has it.
 func (r *Rxe) Describe(res *Result) {
-	*res = Result{
-		N: int(r.m.Total), Proto: r.m.Proto, Peer: r.link.Handle, From: &r.link.Addr,
-		Tag: r.tag, Data: r.data, HasData: r.hasData,
-	}
+	*res = Result{}
+	res.N, res.Proto, res.Peer, res.From = int(r.m.Total), r.m.Proto, r.link.Handle, &r.link.Addr
+	res.Tag, res.Data, res.HasData = r.tag, r.data, r.hasData
 }
 
 // Claim notes that the message is in the matcher no more, and returns the id of

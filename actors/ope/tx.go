@@ -133,10 +133,12 @@ type Shape struct {
 // Start arms the machine.
 func (t *Tx) Start(s *Shape) {
 	p := &protos[s.Proto]
-	*t = Tx{
-		Proto: s.Proto, Total: s.Total, Sent: s.Sent, Acked: s.Sent, end: s.End, seg: uint32(s.Seg), left: int32(s.Parts),
-		Window: s.Window, parts: p.parts, answer: p.answer != noAnswer, steps: t.steps, Flying: t.Flying,
-	}
+	// Field by field: a literal would be made aside and copied, which waits for
+	// its stores.
+	t.State, t.Proto = TxReq, s.Proto
+	t.Total, t.Sent, t.Acked, t.end = s.Total, s.Sent, s.Sent, s.End
+	t.seg, t.left, t.Window = uint32(s.Seg), int32(s.Parts), s.Window
+	t.parts, t.answer = p.parts, p.answer != noAnswer
 	if s.Proto == RuntRead && s.End == s.Total {
 		t.answer = false // nothing is left to be read (§4.5)
 	}

@@ -105,7 +105,8 @@ func (t *Txe) Arm(ord *Order, l *peer.Link) *peer.Turn {
 
 func (t *Txe) begin(ord *Order, l *peer.Link, total uint64) {
 	t.ord, t.link = ord, l
-	t.m = Tx{State: TxReq, Total: total, steps: &t.pools.Steps}
+	t.m = Tx{}
+	t.m.Total, t.m.steps = total, &t.pools.Steps
 	t.err, t.detached, t.leaving, t.nacked, t.spent = nil, false, false, false, false
 	t.hasPeer, t.farewell, t.reads = false, false, false
 	t.slot.Control = false

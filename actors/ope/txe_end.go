@@ -87,7 +87,8 @@ func (t *Txe) complete() {
 		return
 	}
 	r := &t.pools.res
-	*r = Result{Proto: t.m.Proto, Err: t.err, N: int(t.m.Total)}
+	*r = Result{}
+	r.Proto, r.Err, r.N = t.m.Proto, t.err, int(t.m.Total)
 	if q := &t.ord.Req; q.Kind == KindAtomic {
 		r.N = len(q.Buf)
 	}

@@ -13,12 +13,15 @@ func (t *Txe) header(b []byte, seg Segment) []byte {
 		return d.Append(b)
 	}
 	q := &t.ord.Req
-	o := wire.Options{HasCQData: q.Flags&HasData != 0, CQData: q.Data}
-	t.link.Options(&o, t.rawAddr, t.connID)
 	tag, dc := q.Flags&Tagged != 0, t.m.Proto.dc()
-	if tag && env.Config.Era.CQData32 {
-		o.CQData = uint64(uint32(o.CQData))
+	if t.m.Proto == Eager || t.m.Proto == DCEager {
+		var h wire.EagerRTM
+		t.options(&h.Options)
+		h.MsgID, h.Tagged, h.Tag, h.DC, h.SendID = t.turn.MsgID, tag, q.Tag, dc, t.id
+		return h.Append(b)
 	}
+	var o wire.Options
+	t.options(&o)
 	switch t.m.Proto {
 	case Medium, DCMedium:
 		h := wire.MediumRTM{
@@ -48,12 +51,21 @@ func (t *Txe) header(b []byte, seg Segment) []byte {
 		return t.rta(b, o)
 	case EagerWrite, DCEagerWrite, LongCTSWrite, DCLongCTSWrite, LongReadWrite:
 		return t.rtw(b, o)
-	case AtomicResponse, ReceiptOnly, ErrorOnly:
+	default: // AtomicResponse, ReceiptOnly, ErrorOnly
 		return t.responseHeader(b)
-	default:
-		h := wire.EagerRTM{Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, DC: dc, SendID: t.id}
-		return h.Append(b)
 	}
+}
+
+// options sets the optional headers of a request.
+func (t *Txe) options(o *wire.Options) {
+	q := &t.ord.Req
+	if q.Flags&HasData != 0 {
+		o.HasCQData, o.CQData = true, q.Data
+		if q.Flags&Tagged != 0 && t.pools.env.Config.Era.CQData32 {
+			o.CQData = uint64(uint32(o.CQData))
+		}
+	}
+	t.link.Options(o, t.rawAddr, t.connID)
 }
 
 // rtw builds the request of a write (§3.3, §4.1, §4.2).

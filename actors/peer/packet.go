@@ -102,7 +102,8 @@ func (p *Packet) Free() {
 			pool.putMulti(m)
 		}
 	}
-	*p = Packet{pool: pool}
+	*p = Packet{}
+	p.pool = pool
 	p.arrive.Pkt, p.deliver.Pkt = p, p
 	p.Next, pool.free = pool.free, p
 }

@@ -12,10 +12,9 @@ func (e *Endpoint) sendRequest(req *ope.Request, r *SendReq, s *settings) error 
 	if err := e.ready(asks(CapSend, r.Tagged, false)); err != nil {
 		return err
 	}
-	*req = ope.Request{
-		Kind: ope.KindSend, Peer: uint64(r.To), Tag: r.Tag, Buf: r.Buf, Token: s.tokenOf(r.Token),
-		Flags: s.flags(r.Level, r.Inject, r.Quiet),
-	}
+	*req = ope.Request{}
+	req.Kind, req.Peer, req.Tag, req.Buf, req.Token = ope.KindSend, uint64(r.To), r.Tag, r.Buf, s.tokenOf(r.Token)
+	req.Flags = s.flags(r.Level, r.Inject, r.Quiet)
 	s.dataOf(req, r.HasData, r.Data)
 	if r.Tagged {
 		req.Flags |= ope.Tagged
@@ -74,9 +73,8 @@ func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq, s *settings) error 
 	if err := e.ready(asks(CapRecv, r.Tagged, from != AnyAddr)); err != nil {
 		return err
 	}
-	*req = ope.Request{
-		Kind: ope.KindRecv, Tag: r.Tag, Ignore: r.Ignore, Buf: r.Buf, Token: s.tokenOf(r.Token),
-	}
+	*req = ope.Request{}
+	req.Kind, req.Tag, req.Ignore, req.Buf, req.Token = ope.KindRecv, r.Tag, r.Ignore, r.Buf, s.tokenOf(r.Token)
 	if err := matching(req, from, r.Tagged); err != nil {
 		return err
 	}

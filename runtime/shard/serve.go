@@ -11,7 +11,7 @@ func (s *Shard) Serve(as Ref, p Poller) {
 	}
 	s.fuel -= adoptFuel // time has passed since the last owner's reading
 	if !s.over {
-		s.guest = pollerEntry{m: as.m, p: p}
+		s.guest.m, s.guest.p = as.m, p
 		s.turn(phasePoll, s.guests[:])
 	}
 	s.Release()

@@ -157,7 +157,8 @@ func (q *QP) pollDone(c []device.Completion) int {
 	n := 0
 	for n < len(c) && !q.done.empty() {
 		d := q.done.pop()
-		c[n] = device.Completion{ID: d.id, Op: device.OpSend, Status: d.status}
+		c[n] = device.Completion{}
+		c[n].ID, c[n].Op, c[n].Status = d.id, device.OpSend, d.status
 		n++
 	}
 	q.outstanding -= n

@@ -185,7 +185,7 @@ func (r *receiver) mend() {
 // take empties place i. The slot is the caller's from now on.
 func (r *receiver) take(i uint64, v verdict, p *packet) {
 	pl := &r.places[i]
-	*p = packet{slot: pl.slot, verdict: v}
+	p.verdict, p.slot, p.imm = v, pl.slot, 0
 	pl.slot = none
 	switch {
 	case v.kind != ready:

@@ -59,8 +59,7 @@ type sendOp struct {
 // send runs a sendOp to its end. Preconditions: header and payload together are
 // at most the MTU.
 func (o *outlet) send(m mark, header, payload []byte) outcome {
-	op := o.begin()
-	op.mark = m
+	op := sendOp{pos: o.hint, seen: o.hint, mark: m}
 	for op.at != stepOver {
 		o.step(&op, header, payload)
 	}
