@@ -79,6 +79,18 @@ func init() {
 		}
 		return r, j.Fence(ctx)
 	}
+	programs["twice"] = func(ctx context.Context) (r report, err error) {
+		j, err := launch.Join(ctx, launch.Config{})
+		if err != nil {
+			return r, err
+		}
+		r = report{Rank: j.Rank, Size: j.Size}
+		if err := j.Close(); err != nil {
+			return r, err
+		}
+		_, err = launch.Join(ctx, launch.Config{})
+		return r, err
+	}
 	programs["aborts"] = func(ctx context.Context) (r report, err error) {
 		j, err := launch.Join(ctx, launch.Config{})
 		if err != nil {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/efactor/efactor/api/launch/internal/pmi"
 )
@@ -20,6 +20,10 @@ const (
 	envPMISize  = "PMI_SIZE"
 	envPMIJobID = "PMI_JOBID"
 )
+
+// pmiTaken: the descriptor was used, and its number may mean something else by now. The
+// variable stays, so that a second Init does not take this process for one that is alone.
+var pmiTaken atomic.Bool
 
 // findPMI: a descriptor to the launcher that the process inherits, or a port of its.
 func findPMI(e *environment) (*place, error) {
@@ -45,8 +49,12 @@ func (e *environment) findPMIFD() (*place, error) {
 		return nil, err
 	}
 	p.join = func(ctx context.Context, e *environment, p *place) (carrier, error) {
+		if pmiTaken.Swap(true) {
+			return nil, bad("%s=%d: this process has met the others over it before, and PMI knows no second time", envPMIFD, fd)
+		}
 		f, err := takeSocket(fd)
 		if err != nil {
+			pmiTaken.Store(false)
 			return nil, bad("%s=%d: %w; was the program started by way of another that closes descriptors?", envPMIFD, fd, err)
 		}
 		conn, err := net.FileConn(f)
@@ -54,7 +62,6 @@ func (e *environment) findPMIFD() (*place, error) {
 		if err != nil {
 			return nil, bad("%s=%d: %w", envPMIFD, fd, err)
 		}
-		_ = os.Unsetenv(envPMIFD) // the number may soon mean something else
 		return e.openPMI(ctx, p, conn, fmt.Sprintf("descriptor %d", fd))
 	}
 	return p, nil

@@ -40,6 +40,15 @@ func TestHydraPMI2(t *testing.T) {
 	wantRanks(t, reports, 3, "hydra: PMI-2 on descriptor", out)
 }
 
+// TestHydraTwice: a second time is an error, not a job of one.
+func TestHydraTwice(t *testing.T) {
+	need(t, "mpiexec.hydra")
+	reports, out, err := command(testContext(t), cleanEnv(childVar+"=twice"), "mpiexec.hydra", "-n", "1", os.Args[0])
+	require.Error(t, err, "%s", out)
+	require.Len(t, reports, 1, "%s", out)
+	assert.Contains(t, reports[0].Err, "PMI knows no second time")
+}
+
 // TestHydraSeesDeath: who dies in the middle takes the others along, by mpiexec's hand.
 func TestHydraSeesDeath(t *testing.T) {
 	need(t, "mpiexec.hydra")

@@ -75,7 +75,7 @@ func startSlurm(t *testing.T) *slurm {
 	if os.Getuid() != 0 {
 		skip(t, "Slurm's daemons want to be root's")
 	}
-	dir, err := os.MkdirTemp("", "slurm") // short enough for a socket
+	dir, err := os.MkdirTemp("", "slurm") //nolint:usetesting // a socket's path must be short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))

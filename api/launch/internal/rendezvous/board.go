@@ -162,6 +162,9 @@ func (b *Board) result(f frame, number uint32) error {
 			return b.broken(err)
 		}
 		b.failed = why
+		if b.server != nil {
+			b.server.tellAll()
+		}
 		return why
 	}
 	n, entries, err := parseNumbered(f.rest)

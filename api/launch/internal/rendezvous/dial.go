@@ -17,8 +17,8 @@ import (
 
 // The pauses between attempts.
 const (
-	retryMin = 20 * time.Millisecond
-	retryMax = time.Second
+	firstPause   = 20 * time.Millisecond
+	longestPause = time.Second
 )
 
 var noDeadline time.Time
@@ -27,7 +27,7 @@ var noDeadline time.Time
 // what went wrong will not pass.
 func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
 	var last error
-	for pause := retryMin; ; pause = min(2*pause, retryMax) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		conn, err := attempt(ctx, cfg)
 		if err == nil {
 			return conn, nil
@@ -38,7 +38,7 @@ func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
 		if ctx.Err() == nil || last == nil { // else it is about ctx
 			last = err
 		}
-		if errors.Is(err, errOther) && pause == retryMin {
+		if errors.Is(err, errOther) && pause == firstPause {
 			cfg.Logger.Warn("launch: another job is there, waiting for it to end", "addr", cfg.Addr, "reason", err)
 		}
 		t := clock.NewTimer(pause)

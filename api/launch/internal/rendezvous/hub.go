@@ -3,9 +3,11 @@ package rendezvous
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // hub is what rank 0 serves: who has come, and what was put.
@@ -147,6 +149,26 @@ func (h *hub) failLocked(f *board.Failure) {
 		}
 	}
 	h.tick()
+}
+
+// tellAll waits until all members have been told that the hub has failed, but not for long:
+// this process may end right after.
+func (h *hub) tellAll() {
+	h.mu.Lock()
+	members := slices.Clone(h.members)
+	h.mu.Unlock()
+	bound := clock.NewTimer(lateTime)
+	defer bound.Stop()
+	for _, m := range members {
+		if m == nil || m.rank == h.cfg.Rank {
+			continue
+		}
+		select {
+		case <-m.told:
+		case <-bound.C:
+			return
+		}
+	}
 }
 
 // leftLocked lists who said BYE.

@@ -18,7 +18,7 @@ func listen(ctx context.Context, cfg *Config) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	for pause, warned := retryMin, false; ; pause = min(2*pause, retryMax) {
+	for pause, warned := firstPause, false; ; pause = min(2*pause, longestPause) {
 		lc := net.ListenConfig{KeepAliveConfig: keepAlive, Control: cfg.control}
 		l, err := lc.Listen(ctx, "tcp", where)
 		if err == nil {

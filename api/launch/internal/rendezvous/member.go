@@ -15,8 +15,9 @@ type member struct {
 	rank int
 	from string
 	conn net.Conn
-	out  chan []byte // to its writer; the hub's lock guards sending and closing
-	done bool        // out is closed
+	out  chan []byte   // to its writer; the hub's lock guards sending and closing
+	done bool          // out is closed
+	told chan struct{} // closed when all of out has been written, or cannot be
 
 	waits bool // at a fence; with left guarded by the hub
 	left  bool
@@ -27,7 +28,7 @@ type member struct {
 const backlog = 4
 
 func newMember(rank int, from string, conn net.Conn) *member {
-	return &member{rank: rank, from: from, conn: conn, out: make(chan []byte, backlog)}
+	return &member{rank: rank, from: from, conn: conn, out: make(chan []byte, backlog), told: make(chan struct{})}
 }
 
 // send leaves a frame to the writer.
@@ -55,6 +56,7 @@ func (m *member) end(f *board.Failure) {
 // write carries frames out, and then ends the direction to the member: it must come to
 // read everything.
 func (m *member) write() {
+	defer close(m.told)
 	ok := true
 	for frame := range m.out {
 		if ok {

@@ -109,8 +109,12 @@ func TestStrangers(t *testing.T) {
 			p := newParty(t, 3, secret)
 			var strangers sync.WaitGroup
 			for _, say := range [][]byte{
-				nil, {0}, noise, []byte("GET / HTTP/1.1\r\n\r\n"), newFrame(typeBye, nil), newFrame(typeHello, noise[:100]),
-				{0xff, 0xff, 0xff, 0xff, typeHello}, {0, 0, 0, 0, typeHello}, {22, 3, 1, 0, 100, 1},
+				nil,
+				{0},
+				noise, []byte("GET / HTTP/1.1\r\n\r\n"), newFrame(typeBye, nil), newFrame(typeHello, noise[:100]),
+				{0xff, 0xff, 0xff, 0xff, typeHello},
+				{0, 0, 0, 0, typeHello},
+				{22, 3, 1, 0, 100, 1},
 				hello{version: version, rank: 1, size: 3, job: "another"}.frame(),
 			} {
 				conn, err := net.Dial("tcp", p.ranks[0].cfg.Addr)

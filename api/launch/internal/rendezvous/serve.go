@@ -19,7 +19,6 @@ type server struct {
 	*hub
 	l     net.Listener
 	conns sync.WaitGroup // and the acceptor
-	gone  chan struct{}  // when all connections have ended
 
 	mu        sync.Mutex
 	strangers map[net.Conn]bool
@@ -60,7 +59,7 @@ func (s *server) accept() {
 
 // pause waits a moment, and tells whether the server goes on.
 func (s *server) pause() bool {
-	t := clock.NewTimer(retryMin)
+	t := clock.NewTimer(firstPause)
 	defer t.Stop()
 	<-t.C
 	s.mu.Lock()
