@@ -51,11 +51,13 @@ func (q *Queue) Throttle(on bool) {
 	}
 }
 
-// Trickle gives up to n kept slots to the device.
+// Trickle gives up to n kept slots to the device, those that were kept longest: where
+// slots belong to paths, one that is flooded must not get its own back time and again
+// while another has none.
 func (q *Queue) Trickle(n int) {
 	n = min(n, len(q.held))
-	q.repost = append(q.repost, q.held[len(q.held)-n:]...)
-	q.held = q.held[:len(q.held)-n]
+	q.repost = append(q.repost, q.held[:n]...)
+	q.held = q.held[:copy(q.held, q.held[n:])]
 	q.refillNow = n > 0
 }
 

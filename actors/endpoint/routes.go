@@ -12,6 +12,7 @@ import (
 type routes struct {
 	stranger shard.Ref // who deals with senders that are not known
 	byAH     []map[uint16]*route
+	gids     []device.GID // by AH
 	recent   [cached]recent
 }
 
@@ -57,13 +58,22 @@ func (r *routes) get(ah device.AH, qpn uint16) *route {
 	return nil
 }
 
+// from is the GID that a packet came from; zero if the device does not know it.
+func (r *routes) from(p *device.RecvPkt) device.GID {
+	if int(p.AH) < len(r.gids) {
+		return r.gids[p.AH]
+	}
+	return p.GID
+}
+
 // set makes l the current peer at its place, and returns the one that it
 // replaces.
 func (r *routes) set(l *peer.Link) (former *peer.Link) {
 	clear(r.recent[:])
 	for int(l.AH) >= len(r.byAH) {
-		r.byAH = append(r.byAH, nil)
+		r.byAH, r.gids = append(r.byAH, nil), append(r.gids, device.GID{})
 	}
+	r.gids[l.AH] = l.Addr.GID()
 	m := r.byAH[l.AH]
 	if m == nil {
 		m = make(map[uint16]*route)

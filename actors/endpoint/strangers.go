@@ -217,7 +217,7 @@ func (e *Endpoint) identify(r *device.RecvPkt) (wire.RawAddr, bool) {
 	}
 	if raw, ok := wire.RawAddrOf(r.Data); ok {
 		gid := raw.GID()
-		if r.AH == device.UnknownAH && r.GID != (device.GID{}) && r.GID != gid {
+		if from := e.routes.from(r); from != (device.GID{}) && from != gid {
 			return wire.RawAddr{}, false // it lies about where it is
 		}
 		return wire.MakeRawAddr(gid, r.QPN, id), true

@@ -3,9 +3,15 @@ package launch
 import (
 	"context"
 	"errors"
+	"runtime"
+	"time"
 
 	"github.com/efactor/efactor/api/efa"
 )
+
+// crowdedSpin is how long shards poll before they sleep where ranks outnumber CPUs: what
+// one waits for another has to have the CPU for.
+const crowdedSpin = 2 * time.Microsecond
 
 // Group is this process as one of a job's: its rank, and an endpoint that can reach all
 // others. The fields are not to be changed.
@@ -78,7 +84,11 @@ func (g *Group) open(ctx context.Context, e *environment) (err error) {
 	if g.Fabric, err = efa.Open(e.Fabric); err != nil {
 		return err
 	}
-	if g.Domain, err = g.Fabric.OpenDomain(e.Domain); err != nil {
+	domain := e.Domain
+	if domain.Spin == 0 && g.LocalSize > runtime.NumCPU() {
+		domain.Spin = crowdedSpin
+	}
+	if g.Domain, err = g.Fabric.OpenDomain(domain); err != nil {
 		return err
 	}
 	cfg := e.Endpoint

@@ -49,13 +49,31 @@ func Open(devs ...device.Device) (*Device, error) {
 	for i, x := range devs {
 		d.infos = append(d.infos, x.Info())
 		d.reach[i], _ = x.(device.Reacher)
-		if _, keyed := x.(device.Keyed); i > 0 && !keyed {
-			return nil, fmt.Errorf("%w: %s takes no keys of others, so it must be the first", ErrMismatch, d.infos[i].Name)
+		if err := d.fits(i); err != nil {
+			return nil, fmt.Errorf("%w: %s %w", ErrMismatch, d.infos[i].Name, err)
 		}
 	}
 	var err error
 	d.info, err = merge(d.infos)
 	return d, err
+}
+
+// fits looks at a device and at those before it.
+func (d *Device) fits(i int) error {
+	_, several := d.devs[i].(interface{ Devices() []device.Device })
+	_, keyed := d.devs[i].(device.Keyed)
+	gid := d.infos[i].GID
+	switch {
+	case several:
+		return errors.New("is several already")
+	case i > 0 && !keyed:
+		return errors.New("takes no keys of others, so it must be the first")
+	case i < len(d.devs)-1 && d.reach[i] == nil:
+		return errors.New("does not say whom it reaches, so it must be the last")
+	case slices.ContainsFunc(d.infos[:i], func(x device.Info) bool { return x.GID == gid }):
+		return errors.New("has one GID with another, so that a GID does not tell them apart")
+	}
+	return nil
 }
 
 // merge is what all of the devices can.

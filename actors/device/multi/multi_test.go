@@ -2,6 +2,7 @@ package multi_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -123,6 +124,12 @@ func pair() (a, b *fake, log *[]string) {
 // bare is a device without more than all have.
 type bare struct{ device.Device }
 
+// reacher is one that says whom it reaches, and no more.
+type reacher struct {
+	device.Device
+	device.Reacher
+}
+
 // TestOpen: what several can is what each of them can; who does not fit is refused.
 func TestOpen(t *testing.T) {
 	a, b, log := pair()
@@ -151,11 +158,24 @@ func TestOpen(t *testing.T) {
 		require.ErrorIs(t, err, multi.ErrMismatch)
 		require.ErrorContains(t, err, name)
 	}
-	for _, devs := range [][]device.Device{{}, {a, bare{b}}, {a, a, a, a, a, a, a, a, a}} {
-		_, err = multi.Open(devs...)
+	nested, err := multi.Open(a)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		devs []device.Device
+		want string
+	}{
+		{nil, "0 of them"},
+		{slices.Repeat([]device.Device{a}, 9), "9 of them"},
+		{[]device.Device{a, bare{b}}, "b takes no keys of others"},
+		{[]device.Device{bare{a}, b}, "a does not say whom it reaches"},
+		{[]device.Device{a, b, a}, "one GID"},
+		{[]device.Device{nested, b}, "multi(a) is several"},
+	} {
+		_, err = multi.Open(c.devs...)
 		require.ErrorIs(t, err, multi.ErrMismatch)
+		require.ErrorContains(t, err, c.want)
 	}
-	_, err = multi.Open(bare{a}, b)
+	_, err = multi.Open(reacher{a, a}, b)
 	require.NoError(t, err)
 }
 

@@ -29,7 +29,7 @@ type sub struct {
 	batch  []int32     // scratch of PostRecv
 	posted bool        // since the last doorbell
 	empty  int         // polls without anything
-	rest   int         // polls that it is left out of
+	rest   int         // polls that it is left out of, if positive
 }
 
 var (
@@ -149,7 +149,8 @@ func (q *QP) Doorbell() {
 }
 
 // A path but the best that found nothing in quiet polls is left out of nap of them each
-// time, since to ask it costs as much as to ask one that has something.
+// time, since to ask it costs as much as to ask one that has something. A completion of
+// another path counts like a poll: beside the work that it makes, to ask costs little.
 const (
 	quiet = 64
 	nap   = 7
@@ -162,7 +163,9 @@ func (q *QP) Poll(c []device.Completion) int {
 	for range q.subs {
 		s := &q.subs[i]
 		if s.rest > 0 {
-			s.rest--
+			s.rest -= 1 + n
+		} else if n == len(c) {
+			// No room says nothing about the path; soon it will be the first.
 		} else if got := s.Poll(c[n:]); got > 0 {
 			s.translate(c[n : n+got])
 			n += got

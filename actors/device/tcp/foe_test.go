@@ -221,7 +221,7 @@ func TestViolations(t *testing.T) {
 // TestHalfFrames: a frame that comes in parts is taken when it is whole, one that never
 // is leaves nothing behind: neither a packet nor a slot that is gone.
 func TestHalfFrames(t *testing.T) {
-	n := newNode(t, Config{}, device.QPConfig{RQDepth: 1})
+	n := newNode(t, Config{}, device.QPConfig{RQDepth: 2})
 	mr, err := n.d.Alloc(100, device.RemoteWrite)
 	require.NoError(t, err)
 	defer mr.Close()

@@ -28,6 +28,7 @@ func allreduceDoubling(x *call) error {
 // rounds.
 func allreduceRabenseifner(x *call) error {
 	h := x.halving()
+	h.cut(x)
 	if err := h.reduceScatter(x, x.out, x.in); err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func newAlltoall[T any](c *Comm, in, out []T, opts []Option) *call {
 	typed[T](x)
 	x.in, x.out = bytesOf(in), bytesOf(out)
 	x.lay.q = len(in) / len(c.peers)
-	x.recvs = x.lay
+	x.recvs.q = x.lay.q
 	x.times("in", len(in), "a part", x.lay.q)
 	x.as("out", len(out), "in", len(in))
 	x.apart(x.in, x.out, -1)

@@ -27,7 +27,8 @@ func (x *call) flow(to int, sb []byte, from int, rb, src []byte, lower bool, ste
 	out := outflow{x: x, to: to, tag: x.at(step), b: sb, over: to < 0}
 	in := inflow{x: x, from: from, tag: x.at(step), left: len(rb), over: from < 0}
 	var tmp []byte
-	if src != nil {
+	direct := x.direct(rb, src, lower)
+	if src != nil && !direct {
 		tmp = x.temps.get(min(x.segment(), len(rb)))
 	}
 	for err == nil && !(out.over && in.over) {
@@ -43,13 +44,17 @@ func (x *call) flow(to int, sb []byte, from int, rb, src []byte, lower bool, ste
 		case src == nil:
 			_, err = in.next(rb[at:min(at+x.segment(), len(rb))])
 		default:
+			into := tmp
+			if direct {
+				into = rb[at:]
+			}
 			var n int
-			n, err = in.next(tmp[:min(in.left, len(tmp))])
+			n, err = in.next(into[:min(in.left, x.segment())])
 			if err == nil && n%x.lay.elem != 0 {
-				err = mismatch(from, len(tmp), n)
+				err = mismatch(from, in.left, n)
 			}
 			if err == nil {
-				x.merge(tmp[:n], rb[at:at+n], src[at:at+n], lower)
+				x.merge(into[:n], rb[at:at+n], src[at:at+n], lower)
 			}
 		}
 	}

@@ -24,9 +24,11 @@ func (x *call) halving() halving {
 	default:
 		h.rank = -1
 	}
-	h.parts = even(len(x.in)/x.lay.elem, h.ranks, x.lay.elem)
 	return h
 }
+
+// cut makes the parts equal.
+func (h *halving) cut(x *call) { h.parts = even(len(x.in)/x.lay.elem, h.ranks, x.lay.elem) }
 
 // absolute is the rank in the group of the n-th.
 func (h *halving) absolute(n int) int {

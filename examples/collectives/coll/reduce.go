@@ -52,6 +52,7 @@ func reduceRabenseifner(x *call) error {
 		acc = x.temps.get(len(x.in))
 	}
 	h := x.halving()
+	h.cut(x)
 	if err := h.reduceScatter(x, acc, x.in); err != nil {
 		return err
 	}

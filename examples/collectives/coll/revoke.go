@@ -77,14 +77,15 @@ func (x *call) verdict(err error) *RankError {
 		// It has given up what it did with us, and will say why. This receive takes
 		// nothing: it ends when we are told, or the peer dies.
 		never := efa.Match{Tag: revokeTag(x.id) | tagAck}
-		if _, e := x.ep.RecvTag(x, never, nil, efa.From(x.peers[at.rank])); died(e) {
-			err = e
-		}
+		_, _ = x.ep.RecvTag(x, never, nil, efa.From(x.peers[at.rank]))
 	}
 	if e := x.ear.heardOf(x.group); e != nil {
 		return e
 	}
-	return &RankError{at.rank, at.err}
+	if !errors.Is(err, ErrMismatch) && !died(err) {
+		err = fmt.Errorf("%w: %w", efa.ErrPeerFailed, err) // it is nowhere any more
+	}
+	return &RankError{at.rank, err}
 }
 
 // Causes as a revocation has them.

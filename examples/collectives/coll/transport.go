@@ -97,10 +97,20 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, acc, src []byte, low
 	return x.swap(to, sb, from, acc, src, lower, step)
 }
 
+// direct tells whether what comes may go to acc, before it is combined with what is
+// in src: then nothing has to be copied.
+func (x *call) direct(acc, src []byte, lower bool) bool {
+	return src != nil && !(x.set.ordered && lower) && !overlap(acc, src)
+}
+
 // merge leaves in acc what came and src make, in the order of their ranks. It may
-// change what came.
+// change what came; that may be acc, if it is direct.
 func (x *call) merge(came, acc, src []byte, lower bool) {
-	if x.set.ordered && !lower {
+	switch {
+	case same(came, acc):
+		x.op.combine(src, acc)
+		return
+	case x.set.ordered && !lower:
 		x.op.combine(src, came)
 		copy(acc, came)
 		return
@@ -128,6 +138,12 @@ func (x *call) swap(to int, sb []byte, from int, rb, src []byte, lower bool, ste
 		return nil
 	case src == nil:
 		return x.recv(from, step, rb)
+	case x.direct(rb, src, lower):
+		err := x.recv(from, step, rb)
+		if err == nil {
+			x.op.combine(src, rb)
+		}
+		return err
 	}
 	tmp := x.temps.get(len(rb))
 	err := x.recv(from, step, tmp)

@@ -110,23 +110,26 @@ func begin[T comparable](ctx context.Context, c *coll.Comm, f flavor[T], tr tria
 	return p, err
 }
 
-// lane is how many elements rank a sends to rank b: the same both ways, for in
-// place.
+// lane is how many elements rank a sends to rank b: in place the same both ways.
 func (e *exam[T]) lane(a, b int) int {
-	if e.counts == nil {
+	switch {
+	case e.counts == nil:
 		return e.n
+	case e.inPlace:
+		return (e.counts[a] + e.counts[b]) / 2
+	default:
+		return (3*e.counts[a] + e.counts[b]) / 4
 	}
-	return (e.counts[a] + e.counts[b]) / 2
 }
 
 func (e *exam[T]) alltoall(ctx context.Context, block bool) (*pending, error) {
 	var have, want []T
-	var counts []int
+	var sends, receives []int
 	for r := range e.c.Size() {
-		n := e.lane(e.c.Rank(), r)
-		counts = append(counts, n)
-		have = append(have, e.part(e.c.Rank()+1000*r, 0, n)...)
-		want = append(want, e.part(r+1000*e.c.Rank(), 0, n)...)
+		give, get := e.lane(e.c.Rank(), r), e.lane(r, e.c.Rank())
+		sends, receives = append(sends, give), append(receives, get)
+		have = append(have, e.part(e.c.Rank()+1000*r, 0, give)...)
+		want = append(want, e.part(r+1000*e.c.Rank(), 0, get)...)
 	}
 	in := e.buffer(len(have), have)
 	out := in
@@ -141,9 +144,9 @@ func (e *exam[T]) alltoall(ctx context.Context, block bool) (*pending, error) {
 	case e.kind == "alltoall":
 		p.req, err = coll.Ialltoall(ctx, e.c, in, out, e.opts...)
 	case block:
-		return p, coll.Alltoallv(ctx, e.c, in, counts, out, counts, e.opts...)
+		return p, coll.Alltoallv(ctx, e.c, in, sends, out, receives, e.opts...)
 	default:
-		p.req, err = coll.Ialltoallv(ctx, e.c, in, counts, out, counts, e.opts...)
+		p.req, err = coll.Ialltoallv(ctx, e.c, in, sends, out, receives, e.opts...)
 	}
 	return p, err
 }
