@@ -79,7 +79,7 @@ func TestAuto(t *testing.T) {
 					}
 					f, err := sim.New(sim.Config{MTU: mtu})
 					require.NoError(t, err)
-					d, err := f.OpenDevice(sim.DeviceConfig{Name: name})
+					d, err := f.OpenDevice(sim.DeviceConfig{Name: name, GID: sim.IndexGID(uint64(7 + open))})
 					require.NoError(t, err)
 					open++
 					return closing{d, &shut}, nil

@@ -4,6 +4,7 @@ package efa_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -95,6 +96,12 @@ func TestTCPNames(t *testing.T) {
 		{cfg: efa.Config{DeviceName: "tcp", TCP: efa.TCPConfig{Addr: netip.MustParseAddr("127.0.0.4")}}, want: "tcp:127.0.0.4"},
 		{cfg: efa.Config{DeviceName: "tcp:127.0.0.5", TCP: efa.TCPConfig{Addr: netip.MustParseAddr("127.0.0.4")}}, want: "tcp:127.0.0.5"},
 		{cfg: efa.Config{DeviceName: "tcp:192.0.2.1"}, err: "Insecure"},
+		{cfg: efa.Config{DeviceName: "auto:192.0.2.1"}, err: "Insecure"},
+		{cfg: efa.Config{DeviceName: "tcp:0.0.0.0"}, err: "0.0.0.0"},
+		{cfg: efa.Config{DeviceName: "tcp:::1?host=x"}, err: "for shm"},
+		{cfg: efa.Config{DeviceName: "tcp:"}, err: "device"},
+		{cfg: efa.Config{DeviceName: "tcp", TCP: efa.TCPConfig{Timeout: -1}}, err: "timeout"},
+		{cfg: efa.Config{DeviceName: "tcp", TCP: efa.TCPConfig{Secret: make([]byte, 16), TLS: new(tls.Config)}}, err: "both TLS and Secret"},
 		{cfg: efa.Config{DeviceName: "tcp:localhost"}, err: "localhost"},
 		{cfg: efa.Config{DeviceName: "tcp", TCP: efa.TCPConfig{Secret: []byte("short")}}, err: "secret"},
 		{cfg: efa.Config{DeviceName: "auto", TCP: efa.TCPConfig{Secret: []byte("short")}}, err: "secret"},

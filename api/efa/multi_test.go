@@ -330,6 +330,23 @@ func TestChoiceTable(t *testing.T) {
 	}
 }
 
+// TestOtherDirectory: who is on this host, in a container say, but meets in another
+// directory is reached by the network.
+func TestOtherDirectory(t *testing.T) {
+	far := farKinds["tcp"](t)
+	a := (&town{t: t, dir: filepath.Join(t.TempDir(), "fabric"), far: far}).open(false, efa.ProgressAuto)
+	b := (&town{t: t, dir: filepath.Join(t.TempDir(), "fabric"), far: far}).open(false, efa.ProgressAuto)
+	introduce(t, a, b)
+	name, err := a.av.Device(a.peer)
+	require.NoError(t, err)
+	require.Equal(t, "tcp", kindOf(name))
+	op := start(t, a, &efa.SendReq{To: a.peer, Buf: []byte("x")})
+	m, err := b.ep.Recv(testContext(t), make([]byte, 1))
+	require.NoError(t, err)
+	require.Equal(t, b.peer, m.From)
+	done(t, op)
+}
+
 // TestPathsOfOneEndpoint: connid and MTU are one, the rest is each device's own.
 func TestPathsOfOneEndpoint(t *testing.T) {
 	w := &town{t: t, dir: filepath.Join(t.TempDir(), "fabric"), far: farKinds["sim"](t)}

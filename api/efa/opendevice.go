@@ -28,7 +28,8 @@ import (
 // of that name: who meets in a directory need not have one GID.
 //
 // An IP that is not loopback needs credentials, so it works with [Open] and its
-// Config.TCP only.
+// Config.TCP only. What auto has found, and what not, Open tells its Logger and
+// Fabric.Devices; here the device's name alone says it.
 func OpenDevice(name string) (Device, error) {
 	dev, _, err := openDevice(&Config{DeviceName: name}, slog.New(slog.DiscardHandler))
 	return dev, err

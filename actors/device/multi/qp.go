@@ -161,17 +161,14 @@ const (
 func (q *QP) Poll(c []device.Completion) int {
 	n, i := 0, q.turn
 	for range q.subs {
-		s := &q.subs[i]
-		if s.rest > 0 {
+		switch s := &q.subs[i]; {
+		case s.rest > 0:
 			s.rest -= 1 + n
-		} else if n == len(c) {
-			// No room says nothing about the path; soon it will be the first.
-		} else if got := s.Poll(c[n:]); got > 0 {
+		case n < len(c): // without room nothing is learnt; the path is the first soon
+			got := s.Poll(c[n:])
 			s.translate(c[n : n+got])
 			n += got
-			s.empty = 0
-		} else if s.empty++; s.empty > quiet && i > 0 {
-			s.rest = nap
+			s.heard(got, i > 0)
 		}
 		if i++; i == len(q.subs) {
 			i = 0
@@ -181,6 +178,18 @@ func (q *QP) Poll(c []device.Completion) int {
 		q.turn = 0
 	}
 	return n
+}
+
+// heard notes how many completions a poll has found on a path that may rest, or not.
+func (s *sub) heard(n int, may bool) {
+	switch {
+	case n > 0:
+		s.empty = 0
+	case may:
+		if s.empty++; s.empty > quiet {
+			s.rest = nap
+		}
+	}
 }
 
 // translate gives completions of a path our numbers.

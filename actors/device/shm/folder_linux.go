@@ -102,9 +102,18 @@ func checkOwner(st *unix.Stat_t, uid int) error {
 // gidOf names a directory: the same for all who have it, whatever path leads
 // there, and for nobody else.
 func gidOf(st *unix.Stat_t) device.GID {
-	// Without /proc the name may repeat on another host, where it does no harm.
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return linkLocal(fmt.Appendf(boot, "%d %d %d", st.Dev, st.Ino, st.Uid))
+	return linkLocal(fmt.Appendf(hostID("/proc/sys/kernel/random/boot_id"), "%d %d %d", st.Dev, st.Ino, st.Uid))
+}
+
+// hostID tells this host from others, so that who has another network, too, does not
+// take a directory there for its own. Without /proc the host's name has to do.
+func hostID(boot string) []byte {
+	id, err := os.ReadFile(boot)
+	if err == nil && len(id) > 0 {
+		return id
+	}
+	name, _ := os.Hostname()
+	return []byte(name + " ")
 }
 
 func (f *folder) close() error { return unix.Close(f.fd) }

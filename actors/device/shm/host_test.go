@@ -3,6 +3,8 @@
 package shm
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -157,4 +159,14 @@ func TestLinkHandles(t *testing.T) {
 	require.Same(t, l, p.links.get(b.QPN()), "nothing was mapped anew")
 	require.Equal(t, device.AH(0), l.ah)
 	require.Equal(t, device.StatusBadDestQPN, send(0, c))
+}
+
+// TestHostID: a host has a name where the kernel does not say which boot it is.
+func TestHostID(t *testing.T) {
+	name, err := os.Hostname()
+	require.NoError(t, err)
+	at := filepath.Join(t.TempDir(), "boot_id")
+	require.Equal(t, name+" ", string(hostID(at)))
+	require.NoError(t, os.WriteFile(at, []byte("b\n"), 0o600))
+	require.Equal(t, "b\n", string(hostID(at)))
 }
