@@ -263,3 +263,17 @@ func socketPair(tb testing.TB) (fds [2]int) {
 	}
 	return fds
 }
+
+// BenchmarkIdle is a Poll that finds nothing, with a session.
+func BenchmarkIdle(b *testing.B) {
+	x, y := pair(b, Config{})
+	x.send(b, y, nil)
+	for x.q.Doorbell(); x.out > 0; y.poll() {
+		x.poll()
+	}
+	y.q.Arm()
+	b.ReportAllocs()
+	for b.Loop() {
+		x.poll()
+	}
+}

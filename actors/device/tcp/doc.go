@@ -55,8 +55,9 @@
 //   - Numbers of a host's queue pairs are its TCP ports: one below 1024 needs the right
 //     to bind it.
 //
-// On loopback, two polling threads (go test -bench 'PingPong|Packets|Read|Socket'): 8 bytes
-// one way 6 us; packets 1.0 us of 8 bytes, 3 GB/s of 8760; RDMA as fast as a bare socket.
+// On loopback, two polling threads (go test -bench 'PingPong|Packets|Read|Socket|Idle'): 8
+// bytes one way 6 to 8 us; packets 1.0 us each of 8 bytes, 1.4 to 3 GB/s of 8760; RDMA as
+// fast as a bare socket; a Poll that finds nothing 17 ns.
 //
 // Start reading at frame.go and preamble.go; then port_linux.go, progress_linux.go and
 // lane_linux.go for how bytes move, request_linux.go and serve_linux.go for the two sides

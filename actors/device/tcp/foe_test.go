@@ -237,6 +237,8 @@ func TestHalfFrames(t *testing.T) {
 		until(t, "the end of the session", func() bool { return n.port().guests == 0 }, n)
 		require.Len(t, n.recvs, min(cut/(sendLen+4), 1))
 		require.Empty(t, n.wrote)
+		in := &n.port().inbox
+		require.EqualValues(t, 2, in.tail-in.head, "posted slots")
 		n.recvs = nil
 	}
 	f := inside(t, n)

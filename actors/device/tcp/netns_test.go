@@ -40,8 +40,10 @@ func TestNetHost(t *testing.T) {
 	}
 	var job hostJob
 	require.NoError(t, json.Unmarshal([]byte(text), &job))
-	cfg := tcp.Config{Addr: job.Addr, Lanes: job.Lanes, Timeout: job.Timeout, Insecure: len(job.Secret) == 0,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	cfg := tcp.Config{
+		Addr: job.Addr, Lanes: job.Lanes, Timeout: job.Timeout, Insecure: len(job.Secret) == 0,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
 	if len(job.Secret) > 0 {
 		var err error
 		cfg.Credentials, err = tcp.JobSecret(job.Secret)
@@ -117,8 +119,12 @@ func TestNetBad(t *testing.T) {
 			l.Host(1).Rate(10_000)
 		}},
 		{"delay", netlab.Options{Hosts: 3, Delay: 10 * time.Millisecond}, hostJob{Job: traffic.Job{Count: 400}}, nil},
-		{"loss and delay on IPv6", netlab.Options{Hosts: 2, Delay: 4 * time.Millisecond},
-			hostJob{Job: traffic.Job{Count: 300}, Addr: netip.IPv6Loopback()}, func(l *netlab.Lab) { l.Host(0).Loss(1) }},
+		{
+			"loss and delay on IPv6",
+			netlab.Options{Hosts: 2, Delay: 4 * time.Millisecond},
+			hostJob{Job: traffic.Job{Count: 300}, Addr: netip.IPv6Loopback()},
+			func(l *netlab.Lab) { l.Host(0).Loss(1) },
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			eachSecurity(t, func(t *testing.T, secret []byte) {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package tcp
 
 import (
@@ -73,7 +75,7 @@ func (e *end) wait() {
 		if n > 0 {
 			return
 		}
-		if err != nil && err != unix.EINTR { //nolint:errorlint // a bare errno
+		if err != nil && err != unix.EINTR {
 			require.NoError(e.t, err)
 		}
 	}
@@ -174,11 +176,11 @@ func tlsEnd(t *testing.T, fd int, creds Credentials, c conn) *end {
 }
 
 // tlsPair are two streams of one job.
-func tlsPair(t *testing.T, timeout time.Duration) (a, b *end) {
+func tlsPair(t *testing.T) (a, b *end) {
 	t.Helper()
 	x, y := socks(t)
-	return tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true, timeout)),
-		tlsEnd(t, y, jobCreds(t, tlsSecret), tlsConn(false, timeout))
+	return tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true, tlsTimeout)),
+		tlsEnd(t, y, jobCreds(t, tlsSecret), tlsConn(false, tlsTimeout))
 }
 
 // descriptors is how many this process has open.

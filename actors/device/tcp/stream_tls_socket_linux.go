@@ -34,7 +34,7 @@ const maxHeld = 4 * tlsChunk
 type tlsSocket struct {
 	fd   int
 	held []byte // written, and not taken by the socket yet
-	eof  bool   // the connection is over; crypto/tls may call that an orderly end (RFC 8446 §6.1)
+	eof  bool   // the connection is over; crypto/tls may call that an orderly end (RFC 8446, 6.1)
 
 	rv [2]unix.Iovec
 	wv [maxIovecs]unix.Iovec

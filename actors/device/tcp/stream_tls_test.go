@@ -1,3 +1,5 @@
+//go:build linux
+
 package tcp
 
 import (
@@ -36,7 +38,7 @@ func counting(from, n int) []byte {
 // Both directions at once, pieces of all sizes, told by edges alone.
 func TestTLSStreamCarries(t *testing.T) {
 	const total = 8 << 20
-	a, b := tlsPair(t, tlsTimeout)
+	a, b := tlsPair(t)
 	var wg sync.WaitGroup
 	for i, e := range []*end{a, b} {
 		wg.Go(func() { // one goroutine an end, as a shard
@@ -73,7 +75,7 @@ func TestTLSStreamCarries(t *testing.T) {
 }
 
 func TestTLSStreamVouches(t *testing.T) {
-	a, b := tlsPair(t, tlsTimeout)
+	a, b := tlsPair(t)
 	silent := newSilent(t)
 	n, err := silent.writev([][]byte{[]byte("too early")})
 	require.NoError(t, err)
@@ -86,7 +88,8 @@ func TestTLSStreamVouches(t *testing.T) {
 	require.Equal(t, "preamble", string(p))
 	require.NoError(t, b.vouch(tlsA))
 	for _, lie := range []wire.RawAddr{
-		tlsB, {},
+		tlsB,
+		{},
 		wire.MakeRawAddr(tlsA.GID(), tlsA.QPN(), tlsA.ConnID()+1),
 		wire.MakeRawAddr(tlsA.GID(), tlsA.QPN()+1, tlsA.ConnID()),
 		wire.MakeRawAddr([16]byte{15: 1}, tlsA.QPN(), tlsA.ConnID()),
@@ -113,11 +116,11 @@ func newSilent(t *testing.T) *end {
 func TestTLSStreamLeavesNothing(t *testing.T) {
 	before := descriptors(t)
 	newSilent(t).close()
-	a, b := tlsPair(t, tlsTimeout)
+	a, b := tlsPair(t)
 	a.close() // within the handshake
 	require.Error(t, b.readErr())
 	b.close()
-	a, b = tlsPair(t, tlsTimeout)
+	a, b = tlsPair(t)
 	require.NoError(t, a.sendAll([]byte{1}))
 	_, err := b.readSome(make([]byte, 2))
 	require.NoError(t, err)
@@ -130,7 +133,7 @@ func TestTLSStreamLeavesNothing(t *testing.T) {
 
 // What was written before shut arrives, then the end; the other direction goes on.
 func TestTLSStreamShut(t *testing.T) {
-	a, b := tlsPair(t, tlsTimeout)
+	a, b := tlsPair(t)
 	want := counting(0, bulk)
 	require.NoError(t, a.sendAll(want))
 	a.shut()
@@ -147,7 +150,7 @@ func TestTLSStreamShut(t *testing.T) {
 
 // What was written before shut arrives also if close follows at once.
 func TestTLSStreamCloseFlushes(t *testing.T) {
-	a, b := tlsPair(t, tlsTimeout)
+	a, b := tlsPair(t)
 	want := counting(0, bulk)
 	got := make([]byte, len(want))
 	var wg sync.WaitGroup
@@ -166,7 +169,7 @@ func TestTLSStreamCloseFlushes(t *testing.T) {
 // Who reads nothing stops the other side, which sees so, and nothing is lost when it
 // reads on.
 func TestTLSStreamBackPressure(t *testing.T) {
-	a, b := tlsPair(t, tlsTimeout)
+	a, b := tlsPair(t)
 	require.NoError(t, a.sendAll([]byte{0}))
 	_, err := b.readSome(make([]byte, 1))
 	require.NoError(t, err)
@@ -247,7 +250,7 @@ func TestTLSStreamTruncated(t *testing.T) {
 		}, unix.ECONNRESET},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a, b := tlsPair(t, tlsTimeout)
+			a, b := tlsPair(t)
 			require.NoError(t, a.sendAll([]byte{1}))
 			_, err := b.readSome(make([]byte, 1))
 			require.NoError(t, err)

@@ -58,7 +58,7 @@ func FromSecret(secret []byte) (*Authority, error) {
 		IsCA:                  true,
 		MaxPathLenZero:        true,
 	}
-	// Ed25519 signs without randomness (RFC 8032 §5.1.6), so the certificate is the same everywhere.
+	// Ed25519 signs without randomness (RFC 8032, 5.1.6), so the certificate is the same everywhere.
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, fmt.Errorf("jobcert: authority: %w", err)

@@ -86,7 +86,7 @@ func TestCallersCertificates(t *testing.T) {
 			}
 			// The other way round the claim comes later.
 			o = handshake(t, b.Client(addrA.GID(), addrA.QPN()), dialer.Server())
-			if c.want == ErrChain {
+			if errors.Is(c.want, ErrChain) {
 				require.Error(t, o.server)
 				return
 			}

@@ -20,7 +20,7 @@
 // pairs. It must be random, since anyone who can connect sees a certificate and may then
 // try secrets at leisure.
 //
-// Certificates of a job are valid from 1970 to 9999, the end of RFC 5280 §4.1.2.5, so hosts
+// Certificates of a job are valid from 1970 to 9999, the end of RFC 5280, 4.1.2.5, so hosts
 // need not agree on the time. A shorter validity would protect nothing: who holds the secret
 // can sign another certificate, and each leaf's key dies with its process. The secret
 // is what has an end; a new job has a new one.

@@ -44,9 +44,8 @@ func credentials(t *testing.T, a *Authority, addr wire.RawAddr) *Credentials {
 // outcome is what both sides know after the handshake and one byte in each
 // direction: in TLS 1.3 a client may be through before its certificate was looked at.
 type outcome struct {
-	client, server       error
-	clientCS, serverCS   tls.ConnectionState
-	clientSent, answered bool
+	client, server     error
+	clientCS, serverCS tls.ConnectionState
 }
 
 // handshake brings both configurations together.

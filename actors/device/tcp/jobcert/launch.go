@@ -7,7 +7,7 @@ import (
 
 // What a certificate of Launch has in place of an address.
 const (
-	launchName     = "launch.efactor.invalid" // RFC 6761 §6.4: nobody's
+	launchName     = "launch.efactor.invalid" // RFC 6761, 6.4: nobody's
 	launchProtocol = "efactor-launch/1"
 )
 

@@ -1,0 +1,135 @@
+//go:build linux
+
+package tcp
+
+import (
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// TestLyingAnswers: who answers our requests with what cannot be has his session ended,
+// and our memory is left alone from then on.
+func TestLyingAnswers(t *testing.T) {
+	const size = 100_000
+	type asked struct {
+		f, lane1          *foe
+		send, read, write uint64 // tokens
+	}
+	for name, lie := range map[string]func(*asked){
+		"status on another lane": func(a *asked) { a.f.frame(frame{kind: kindStatus, status: device.StatusRNR, token: a.read}) },
+		"data on another lane":   func(a *asked) { a.f.frame(frame{kind: kindData, length: size, token: a.read}) },
+		"status twice": func(a *asked) {
+			a.f.frame(frame{kind: kindStatus, token: a.send})
+			a.f.frame(frame{kind: kindStatus, token: a.send})
+		},
+		"read without data":  func(a *asked) { a.lane1.frame(frame{kind: kindStatus, token: a.read}) },
+		"read with too much": func(a *asked) { a.lane1.frame(frame{kind: kindData, length: size + 1, token: a.read}) },
+		"read with less":     func(a *asked) { a.lane1.frame(frame{kind: kindData, length: size - 1, token: a.read}) },
+		"read twice": func(a *asked) {
+			a.lane1.frame(frame{kind: kindData, length: size, token: a.read}, make([]byte, size)...)
+			a.lane1.frame(frame{kind: kindData, length: size, token: a.read})
+		},
+		"data for a packet": func(a *asked) { a.f.frame(frame{kind: kindData, length: 1, token: a.send}) },
+		"write before it is there": func(a *asked) {
+			a.lane1.frame(frame{kind: kindStatus, token: a.write})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, Config{}, device.QPConfig{SQDepth: 64})
+			h := newHost(t, n)
+			var a asked
+			n.send(h.at, "x")
+			a.f, a.lane1, _ = h.take()
+			a.send = a.f.answer().token
+			until(t, "lane 1", func() bool { return n.port().remotes[h.at].dialed.bulk().no == 1 }, n)
+			post := func(kind device.WR, size int) {
+				wr := n.wr(h.at)
+				wr.Kind, wr.Payload, wr.RKey = kind, make([]byte, size), 1
+				n.post(wr)
+			}
+			post(device.WRRead, size)
+			p := n.port()
+			for i := range p.reqs {
+				if r := &p.reqs[i]; r.dst != nil {
+					a.read = r.token
+				}
+			}
+			for range 60 { // more than goes into the sockets, since nobody reads
+				post(device.WRWrite, maxRDMA)
+			}
+			last := p.remotes[h.at].dialed.lanes[1].out
+			a.write = last.segs[len(last.segs)-1].own
+			require.Positive(t, n.port().remotes[h.at].dialed.lanes[1].out.size)
+			lie(&a)
+			until(t, "the end of the session", func() bool { return n.d.Stats().Violations == 1 }, n)
+			until(t, "the end of all requests", func() bool { return len(n.sends) == 62 }, n)
+			for _, st := range n.sends {
+				require.True(t, st.Gone() || st == device.StatusOK, st.String())
+			}
+		})
+	}
+}
+
+// TestRegionClosedUnderWrite: what comes for a region that is closed in the middle is
+// thrown away, the write is refused, and the slot for its immediate is there again.
+func TestRegionClosedUnderWrite(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{RQDepth: 1})
+	f := inside(t, n)
+	mem := make([]byte, 100)
+	mr, err := n.d.Register(mem, device.RemoteWrite)
+	require.NoError(t, err)
+	w := frame{kind: kindWrite, imm: true, length: 100, token: 7, qkey: 5, rkey: mr.RKey(), addr: mr.Addr()}
+	f.frame(w, 1, 1, 1)
+	until(t, "the beginning", func() bool { return mem[2] == 1 }, n)
+	require.NoError(t, mr.Close())
+	f.say(append(make([]byte, 96), 1))
+	require.Equal(t, frame{kind: kindStatus, token: 7, status: device.StatusBadAddress}, f.answer())
+	require.Zero(t, mem[99])
+	require.Empty(t, n.wrote)
+	f.works()
+}
+
+// TestWordsThenSilence: what was said before the end of a connection counts, and the end
+// is seen, though they come as one.
+func TestWordsThenSilence(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{})
+	f := inside(t, n)
+	f.frame(frame{kind: kindSend, length: 3, token: 1, qkey: 5}, []byte("abc")...)
+	require.NoError(t, f.c.(*net.TCPConn).CloseWrite())
+	took := until(t, "packet, and end", func() bool { return len(n.recvs) == 1 && n.port().guests == 0 }, n)
+	require.Less(t, took, DefaultTimeout/2, "it need not be asked")
+}
+
+// deaf are credentials whose streams fail to write when told to.
+type deaf struct{ now *bool }
+
+type deafStream struct {
+	*plain
+	now *bool
+}
+
+func (d deaf) wrap(fd int, c conn) (stream, error) { return &deafStream{newPlain(fd, c), d.now}, nil }
+
+func (d *deafStream) writev(b [][]byte) (int, error) {
+	if *d.now {
+		return 0, unix.ETIMEDOUT
+	}
+	return d.plain.writev(b)
+}
+
+// TestWriteFails: an error that only writing shows ends the session all the same.
+func TestWriteFails(t *testing.T) {
+	now := false
+	a, b := newNode(t, Config{Credentials: deaf{&now}}, device.QPConfig{}), newNode(t, Config{}, device.QPConfig{})
+	require.Equal(t, device.StatusOK, a.status(a.send(b.at(), "x"), b))
+	now = true
+	begin := clock.System.Now()
+	require.Equal(t, device.StatusUnresponsive, a.status(a.send(b.at(), "y"), b))
+	require.Less(t, clock.System.Now().Sub(begin), DefaultTimeout/2)
+}
