@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,29 +42,33 @@ func newLink(t *testing.T, from, to *Host) *link {
 // count sends n packets and tells how many came before there was silence.
 func (k *link) count(n int, silence time.Duration) int {
 	k.t.Helper()
-	got := 0
-	buf := make([]byte, 2048)
-	for sent := 0; ; {
-		for range min(16, n-sent) {
-			_, _ = k.from.Write(buf[:64])
-			sent++
-		}
-		wait := time.Millisecond
-		if sent == n {
-			wait = silence
-		}
-		require.NoError(k.t, k.to.SetReadDeadline(clock.Deadline(wait)))
-		for {
+	var got atomic.Int64
+	require.NoError(k.t, k.to.SetReadDeadline(time.Time{}))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for buf := make([]byte, 2048); ; got.Add(1) {
 			if _, err := k.to.Read(buf); err != nil {
-				break
+				return
 			}
-			got++
 		}
-		if sent == n {
-			return got
+	}()
+	for sent := range n {
+		_, _ = k.from.Write(make([]byte, 64))
+		if sent%16 == 15 { // lest the receiver's buffer run over
+			wait(time.Millisecond)
 		}
 	}
+	for before := int64(-1); got.Load() != before; {
+		before = got.Load()
+		wait(silence)
+	}
+	require.NoError(k.t, k.to.SetReadDeadline(time.Unix(1, 0)))
+	<-done
+	return int(got.Load())
 }
+
+func wait(d time.Duration) { <-clock.NewTimer(d).C }
 
 func TestLabIsApart(t *testing.T) {
 	before := interfaces(t)

@@ -177,7 +177,7 @@ func (h *host) rest() error {
 	for _, fd := range h.qp.FDs() {
 		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
-	if _, err := unix.Poll(fds, 10); err != nil && err != unix.EINTR { //nolint:errorlint // a bare errno
+	if _, err := unix.Poll(fds, 10); err != nil && err != unix.EINTR {
 		return err
 	}
 	return nil
