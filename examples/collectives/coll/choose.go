@@ -50,7 +50,7 @@ func choose(k kind, bytes, ranks int, ordered bool) string {
 		return "rabenseifner"
 	case kindAllreduce:
 		switch {
-		case bytes <= 16<<10 || ordered:
+		case bytes <= 16<<10 || ordered || ranks == 2 && bytes <= 64<<10:
 			return "recursive-doubling"
 		case bytes <= 512<<10 || ranks <= 4:
 			return "rabenseifner"

@@ -106,3 +106,6 @@ func (c *Comm) Dup(ctx context.Context) (*Comm, error) { return c.Split(ctx, 0, 
 // ID is the group's context id: no two open groups with a rank in common have the
 // same.
 func (c *Comm) ID() int { return int(c.id) }
+
+// Endpoint is what carries the group's messages.
+func (c *Comm) Endpoint() *efa.Endpoint { return c.ep }

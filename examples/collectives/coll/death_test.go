@@ -22,8 +22,7 @@ const noticed = 25 * time.Second
 // TestDeath: a rank dies at any moment of any collective. All others fail with an
 // error that names it, in bounded time, on every group that it was in.
 func TestDeath(t *testing.T) {
-	const cases = 60
-	for seed := range uint64(cases) {
+	for seed := range uint64(playDeaths) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			t.Parallel()
 			d := rand.New(rand.NewPCG(seed, 0xdead))

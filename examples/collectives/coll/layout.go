@@ -14,9 +14,6 @@ type layout struct {
 	table  []int // the memory of offs
 }
 
-// equal is blocks of n elements.
-func equal(n, elem int) layout { return layout{elem: elem, q: n} }
-
 // even cuts n elements into p blocks as equal as can be.
 func even(n, p, elem int) layout { return layout{elem: elem, q: n / p, rem: n % p} }
 

@@ -35,7 +35,7 @@ func reduceScatterRing(x *call) error {
 	}
 	right, left := (x.rank+1)%p, (x.rank-1+p)%p
 	most := x.lay.largest(p)
-	come, go_ := x.temps.get(most), x.temps.get(most)
+	come, gone := x.temps.get(most), x.temps.get(most)
 	sending := x.lay.block(x.in, left)
 	for k := range p - 1 {
 		next := (x.rank - k - 2 + 2*p) % p
@@ -44,7 +44,7 @@ func reduceScatterRing(x *call) error {
 			return err
 		}
 		sending = acc
-		come, go_ = go_, come
+		come, gone = gone, come
 	}
 	copy(x.out, sending)
 	return nil

@@ -82,7 +82,7 @@ func numbers[T coll.Number]() flavor[T] {
 			{"land", coll.LAnd[T], func(a, b T) T { return truth[T](a != 0 && b != 0) }, false},
 			{"lor", coll.LOr[T], func(a, b T) T { return truth[T](a != 0 || b != 0) }, false},
 			{"lxor", coll.LXor[T], func(a, b T) T { return truth[T]((a != 0) != (b != 0)) }, false},
-			{"right", func(in, inout []T) {}, func(_, b T) T { return b }, true},
+			{"right", func(_, _ []T) {}, func(_, b T) T { return b }, true},
 			{"left", func(in, inout []T) { copy(inout, in) }, func(a, _ T) T { return a }, true},
 		},
 	}

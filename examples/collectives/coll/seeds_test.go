@@ -30,10 +30,8 @@ func TestSeeds(t *testing.T) {
 	switch {
 	case *flagSeed != 0:
 		first, n = *flagSeed, 1
-	case n == 0 && testing.Short():
-		n = 20
 	case n == 0:
-		n = 100
+		n = playSeeds
 	}
 	seeds := make(chan uint64)
 	var wg sync.WaitGroup

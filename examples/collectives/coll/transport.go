@@ -154,7 +154,7 @@ func (x *call) swap(to int, sb []byte, from int, rb, src []byte, lower bool, ste
 	return err
 }
 
-// parent is the span that operations of the collective are part of.
+// parentSpan is the span that operations of the collective are part of.
 func (x *call) parentSpan() trace.SpanContext {
 	if x.span == nil {
 		return trace.SpanContext{}

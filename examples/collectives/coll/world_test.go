@@ -27,6 +27,8 @@ type rank struct {
 	av  *efa.AddressVector
 	ep  *efa.Endpoint
 	cfg coll.Config
+	// sent counts messages.
+	sent *efa.Counter
 }
 
 // setup is what a party may want to be otherwise.
@@ -54,7 +56,8 @@ func newParty(t testing.TB, p int, s setup) *party {
 		require.NoError(t, err)
 		cfg := s.ep
 		r.av = r.dom.NewAddressVector()
-		cfg.AV = r.av
+		r.sent = r.dom.NewCounter()
+		cfg.AV, cfg.SendCounter = r.av, r.sent
 		r.ep, err = r.dom.NewEndpoint(cfg)
 		require.NoError(t, err)
 		require.NoError(t, r.ep.Enable(context.Background()))
