@@ -20,7 +20,8 @@ var errSilent = errors.New("tcp: nothing was heard within the timeout")
 // not.
 func (p *port) dial(r *remote) (*session, device.Status) {
 	p.endAll(r, device.StatusBadDestQPN) // what the other side has left, but not on all lanes
-	s := &session{r: r, num: sessionNumber(), dialed: true, want: uint8(p.dev.cfg.Lanes)}
+	p.session++
+	s := &session{r: r, num: p.session, dialed: true, want: uint8(p.dev.cfg.Lanes)}
 	if err := p.connect(s, 0); err != nil {
 		return nil, statusOf(err)
 	}
@@ -114,6 +115,8 @@ func (p *port) onReply(l *lane, h *preamble) {
 		p.dialFailed(l, errRefused, h.verdict.status())
 	case int(h.mtu) != p.dev.cfg.MTU:
 		p.dialFailed(l, errRefused, device.StatusMismatch)
+	case l.no != 0 && h.qkey != s.r.qkey:
+		p.dialFailed(l, errPreamble, device.StatusBadDestQPN)
 	case l.st.vouch(h.raw()) != nil:
 		p.dev.stats.impostors.Add(1)
 		p.dialFailed(l, errImpostor, device.StatusUnknownPeer)

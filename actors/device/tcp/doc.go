@@ -36,7 +36,9 @@
 //
 // If a session that was used fails, the queue pair is dialed once more. Nobody there, or
 // one with another Q_Key: OpGone. What comes on a session that is over for the other side
-// is never taken: a new preamble ends older ones, but for one that crossed it.
+// is never taken: a new preamble ends older ones, but for one that crossed it. The
+// sessions that a queue pair dials have rising numbers below a random high half, so a
+// preamble that was delayed until after a later one is refused.
 //
 // # Choices
 //
@@ -50,8 +52,9 @@
 //     most often together with the answer of a higher layer. So who stops to poll, arms.
 //   - Buffer sizes are left to the kernel, which fits them to the path.
 //   - Requests can be as many as the send queue of the other side is deep; who asks for
-//     more has its session ended. That bounds what a lane holds, without a deadlock. Each
-//     connection with a session has a buffer of 64 KiB and a packet.
+//     more, or for pongs without end, and does not read has its session ended. That bounds
+//     what a lane holds, without a deadlock. Each connection with a session has a buffer of
+//     64 KiB and a packet.
 //   - Numbers of a host's queue pairs are its TCP ports: one below 1024 needs the right
 //     to bind it.
 //

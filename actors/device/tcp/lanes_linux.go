@@ -37,8 +37,8 @@ func (p *port) wrap(l *lane, fd int) error {
 	c := conn{
 		dialed: l.state == laneConnecting, self: wire.MakeRawAddr(p.self.gid, p.self.qpn, p.qkey),
 		peer: l.peer, cfg: &p.dev.cfg,
-		moved: func(old int) error {
-			p.unwatch(old)
+		moved: func(was int) error {
+			p.unwatch(was)
 			return p.watch(l.st.fd(), l)
 		},
 	}
@@ -47,10 +47,6 @@ func (p *port) wrap(l *lane, fd int) error {
 		p.unwatch(fd)
 	}
 	l.sock = -1
-	c.moved = func(was int) error {
-		p.unwatch(was)
-		return p.watch(l.st.fd(), l)
-	}
 	if p.dev.cfg.Credentials == nil {
 		l.st = newPlain(fd, c)
 	} else {

@@ -63,8 +63,12 @@ func TestLyingAnswers(t *testing.T) {
 			for range 60 { // more than goes into the sockets, since nobody reads
 				post(device.WRWrite, maxRDMA)
 			}
-			last := p.remotes[h.at].dialed.lanes[1].out
-			a.write = last.segs[len(last.segs)-1].own
+			var end uint64
+			for i := range p.reqs {
+				if r := &p.reqs[i]; r.end > end { // the last
+					a.write, end = r.token, r.end
+				}
+			}
 			require.Positive(t, n.port().remotes[h.at].dialed.lanes[1].out.size)
 			lie(&a)
 			until(t, "the end of the session", func() bool { return n.d.Stats().Violations == 1 }, n)

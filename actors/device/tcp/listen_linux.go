@@ -53,6 +53,7 @@ func (p *port) accept() {
 		default: // no descriptors, say: look again at the next tick
 			p.dev.cfg.Logger.Warn("tcp: accept", "why", err)
 			p.deaf = p.control(unix.EPOLL_CTL_MOD, p.listener, 0, listenerID, 0) == nil
+			p.setTick(true)
 			return
 		}
 	}
@@ -132,7 +133,7 @@ func (p *port) admitConn(l *lane, h *preamble) verdict {
 		return p.admitSession(l, h)
 	}
 	r := p.remotes[h.from]
-	if r == nil || r.accepted == nil || r.accepted.num != h.session || r.accepted.leaving ||
+	if r == nil || r.accepted == nil || r.accepted.num != h.session || r.accepted.leaving || r.qkey != h.qkey ||
 		h.lane > r.accepted.want || r.accepted.lanes[h.lane] != nil {
 		return wrongSession
 	}
@@ -144,7 +145,7 @@ func (p *port) admitConn(l *lane, h *preamble) verdict {
 // before tells which of them are over: their bytes are not taken any more.
 func (p *port) admitSession(l *lane, h *preamble) verdict {
 	r := p.remoteAt(h.from)
-	if r.last == h.session {
+	if !follows(h.session, r.last) {
 		return wrongSession
 	}
 	if r.known && r.qkey != h.qkey {

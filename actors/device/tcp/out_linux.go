@@ -19,8 +19,7 @@ type out struct {
 // seg is a piece of what is to be written.
 type seg struct {
 	n    int    // bytes left; they lie in buf unless
-	mem  []byte // they are here: the payload of the write
-	own  uint64 // with this token;
+	mem  []byte // they are here, the payload of a write;
 	read bool   // or in a region,
 	key  uint32
 	addr uint64
@@ -81,22 +80,12 @@ func (o *out) room(n int) {
 	}
 }
 
-// memory appends b itself, the payload of our write with a token.
-func (o *out) memory(b []byte, token uint64) {
+// memory appends b itself, the payload of a write of ours.
+func (o *out) memory(b []byte) {
 	if len(b) > 0 {
-		o.push(seg{n: len(b), mem: b, own: token})
+		o.push(seg{n: len(b), mem: b})
 		o.size += len(b)
 	}
-}
-
-// holds tells whether some of the payload of the write with a token is left.
-func (o *out) holds(token uint64) bool {
-	for i := o.first; i < len(o.segs); i++ {
-		if s := &o.segs[i]; s.mem != nil && s.own == token {
-			return true
-		}
-	}
-	return false
 }
 
 // region appends n bytes of a region and the status that ends the read.

@@ -33,12 +33,14 @@ type port struct {
 	ready []*lane // with something to read, says epoll, or the budget was used up
 	spare []*lane // the other half of each, while one is gone through
 
-	outBytes, outSegs int // most that a lane may have to write
+	session uint64 // number of the latest that was dialed here
+
+	outBytes, outSegs int // most that a lane may have to write: copies, and pieces
 
 	ep, listener, tick, wake int
 	fds                      []int
 	ticking, deaf, ticked    bool
-	timed                    bool // wake was set
+	due                      bool // wake went off since Arm began
 	armed                    bool
 	skip, idle               int // polls without a look at ep
 
@@ -76,6 +78,9 @@ const (
 	busySkip = 4
 )
 
+// spareBytes is room for what is not the answer to a request, pongs say.
+const spareBytes = 4 << 10
+
 var _ nic.Carrier = (*port)(nil)
 
 func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error) {
@@ -84,7 +89,8 @@ func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error
 		dev: a, self: address{gid: a.gid}, qkey: c.QKey,
 		inbox: newInbox(slots, c.SQDepth, a.stride(), recv), reqs: make([]request, c.SQDepth),
 		remotes: make(map[address]*remote), ep: -1, listener: -1, tick: -1, wake: -1,
-		outBytes: c.SQDepth*(a.cfg.MTU+sendLen+maxRDMA) + maxDepth*(maxRDMA+2*baseLen),
+		session:  firstSession(),
+		outBytes: c.SQDepth*(a.cfg.MTU+maxLen) + maxDepth*2*baseLen + spareBytes,
 		outSegs:  2*c.SQDepth + 3*maxDepth,
 	}
 	if err := p.open(c.QPN); err != nil {
@@ -159,10 +165,10 @@ func (p *port) Poll(c []device.Completion) int {
 
 // Arm implements nic.Carrier. What comes after the last look at ep makes it readable.
 func (p *port) Arm() bool {
-	p.skip = 0
+	p.skip, p.due = 0, false
 	p.progress()
 	p.Doorbell()
-	if len(p.ready) > 0 || len(p.dirty) > 0 || !p.inbox.empty() {
+	if p.due || len(p.ready) > 0 || len(p.dirty) > 0 || !p.inbox.empty() {
 		return false
 	}
 	p.armed = true
@@ -173,7 +179,6 @@ func (p *port) Arm() bool {
 func (p *port) WakeAt(t clock.Time) bool {
 	ns := max(int64(t.Sub(p.dev.cfg.Clock.Now())), 1) // 0 would stop the timer
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(ns)}
-	p.timed = true
 	return unix.TimerfdSettime(p.wake, 0, &spec, nil) == nil
 }
 

@@ -44,7 +44,7 @@ func (p *port) look() {
 			p.ticked = true
 		case wakeID:
 			drainTimer(p.wake)
-			p.timed = false
+			p.due = true
 		default:
 			if c := p.conns[e.Fd]; c.l != nil && c.gen == e.Pad {
 				p.onEvent(c.l, e.Events)

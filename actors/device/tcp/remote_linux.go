@@ -48,12 +48,18 @@ type session struct {
 	over     bool
 }
 
-// sessionNumber is one that was not there before.
-func sessionNumber() uint64 {
+// firstSession is what a queue pair counts its sessions from: the high half tells it from
+// others that had its address before.
+func firstSession() uint64 {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return binary.LittleEndian.Uint64(b[:]) | 1
+	_, _ = rand.Read(b[4:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
 }
+
+// follows tells whether a session that a queue pair dials may come after another that it
+// dialed. An earlier one has waited on its way while its dialer gave it up: what it
+// carries was reported as lost.
+func follows(num, last uint64) bool { return num>>32 != last>>32 || num > last }
 
 // bulk chooses a lane for RDMA.
 func (s *session) bulk() *lane {

@@ -12,7 +12,7 @@ type request struct {
 	lane  *lane  // nil: none is under way here
 	dst   []byte // kindRead: where the answer goes, unless it is empty
 	data  bool   // kindRead: the answer has begun
-	write bool   // kindWrite: memory of the caller's may be left to be written
+	end   uint64 // of its bytes on the lane: no answer before lane.sent is as far
 }
 
 // request finds the one with a token.
@@ -24,10 +24,10 @@ func (p *port) request(token uint64) *request {
 	return &p.reqs[i]
 }
 
-// begin notes a request that goes out over l.
+// begin notes a request that is the last in l.out.
 func (p *port) begin(l *lane, token uint64) *request {
 	r := &p.reqs[uint32(token)]
-	r.token, r.lane = token, l
+	r.token, r.lane, r.end = token, l, l.sent+uint64(l.out.size)
 	l.under++
 	p.under++
 	l.s.used = true
@@ -100,20 +100,18 @@ func (p *port) RDMA(wr *device.SendWR, token uint64) device.Status {
 		kind: kindRead, length: len(wr.Payload), token: token, qkey: wr.QKey,
 		rkey: wr.RKey, addr: wr.Remote,
 	}
-	r := p.begin(l, token)
 	if wr.Kind == device.WRRead {
 		l.out.frame(&f)
-		if len(wr.Payload) > 0 {
-			r.dst = wr.Payload
-		}
 	} else {
 		f.kind, f.imm = kindWrite, wr.HasImm
 		if f.imm {
 			f.data = wr.Imm
 		}
 		l.out.frame(&f)
-		l.out.memory(wr.Payload, token)
-		r.write = true
+		l.out.memory(wr.Payload)
+	}
+	if r := p.begin(l, token); wr.Kind == device.WRRead && len(wr.Payload) > 0 {
+		r.dst = wr.Payload
 	}
 	p.soil(l)
 	return nic.Pending

@@ -208,6 +208,59 @@ func TestNewSessionEndsTheOld(t *testing.T) {
 	require.Equal(t, wrongSession, again.reply(p).verdict, "the same number")
 }
 
+// TestLateSession: a connection that waited on its way until its dialer had given it up
+// and dialed again is not taken, and neither is what it carries.
+func TestLateSession(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{})
+	f := inside(t, n)
+	f.works()
+	late := newFoe(t, n, f)
+	p := late.hello()
+	p.session--
+	late.say((&frame{kind: kindSend, length: 1, token: 1, qkey: 5}).appendTo(p.appendTo(nil)))
+	var r preamble
+	require.NoError(t, r.parse(late.want(preambleLen)))
+	require.Equal(t, wrongSession, r.verdict)
+	late.closed()
+	f.works()
+
+	h := newHost(t, n)
+	var last uint64
+	for range 3 {
+		n.send(h.at, "x")
+		f, _, p := h.take()
+		require.True(t, follows(p.session, last))
+		require.False(t, follows(last, p.session) && last != 0)
+		last = p.session
+		f.frame(frame{kind: kindBye})
+		require.NoError(t, f.c.Close())
+		until(t, "the end", func() bool { return n.port().remotes[h.at].cur == nil }, n)
+	}
+}
+
+// TestLaneOfAnother: a lane joins a session of the same queue pair only.
+func TestLaneOfAnother(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{})
+	f := inside(t, n)
+	other, own := newFoe(t, n, f), newFoe(t, n, f)
+	p := own.hello()
+	p.lane, p.qkey = 1, 10
+	require.Equal(t, wrongSession, other.reply(p).verdict)
+	p.qkey = 9
+	require.Equal(t, taken, own.reply(p).verdict)
+
+	h := newHost(t, n)
+	n.send(h.at, "x")
+	lane0, p := h.accept()
+	h.agree(lane0, p, taken)
+	lane1, p := h.accept()
+	h.qkey++
+	h.agree(lane1, p, taken)
+	lane1.closed()
+	require.Nil(t, n.port().remotes[h.at].dialed.lanes[1])
+	f.works()
+}
+
 // TestCrossing: when both dial, what the other side says of the session that we dialed
 // decides whether it goes on.
 func TestCrossing(t *testing.T) {
@@ -289,10 +342,10 @@ func TestFarewell(t *testing.T) {
 	require.Zero(t, n.d.Stats().Broken)
 }
 
-// writeToken finds our write that is under way.
+// writeToken finds our write that is under way, by its lane.
 func (p *port) writeToken() uint64 {
 	for i := range p.reqs {
-		if p.reqs[i].lane != nil && p.reqs[i].write {
+		if l := p.reqs[i].lane; l != nil && l.no != 0 {
 			return p.reqs[i].token
 		}
 	}

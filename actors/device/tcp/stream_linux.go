@@ -18,12 +18,14 @@ import (
 // After an error other calls may be made and report one, too; only close is owed.
 type stream interface {
 	// fd is watched, edge-triggered, for as long as the stream is open (after a call of
-	// conn.moved it is another one): it becomes readable when readv has more after it found too little, or an error, and
-	// writable, or readable as well, when writev has room after it had too little.
+	// conn.moved it is another one): it becomes readable when readv has more after it
+	// found too little, or an error, and writable, or readable as well, when writev has
+	// room after it had too little.
 	fd() int
 
 	// readv fills dst and then more with what has come, and returns how much that is.
-	// 0 and nil: nothing now. io.EOF: the other side will send no more.
+	// 0 and nil: nothing now. io.EOF: the other side will send no more. What came before
+	// an error may be returned with it.
 	readv(dst, more []byte) (int, error)
 
 	// writev takes bufs in order, as much as there is room for, and returns how much

@@ -121,13 +121,10 @@ func (t *tlsStream) readv(dst, more []byte) (int, error) {
 	if n == len(dst) {
 		n += t.read(more)
 	}
-	if n > 0 || len(dst)+len(more) == 0 {
-		return n, nil
-	}
-	if t.over == nil {
+	if n == 0 && t.over == nil && t.owed == 0 { // what is owed goes when writev can report it
 		return 0, t.flush() // there may be answers to the other side's TLS
 	}
-	return 0, t.over
+	return n, t.over
 }
 
 // read fills p as far as it gets, and notes in t.over why there will be no more.

@@ -152,6 +152,43 @@ func TestCallersRule(t *testing.T) {
 	require.ErrorIs(t, handshake(t, b.Client(addrA.GID(), addrA.QPN()), a.Server()).client, revoked)
 }
 
+// A rule that goes through verified chains, to look for what is revoked, say, is shown
+// them in both directions.
+func TestCallersRuleSeesChains(t *testing.T) {
+	company := authority(t, []byte("the company's own authority"))
+	a, err := FromConfig(companyConfig(t, company, ips(net.IPv4(10, 0, 0, 1))))
+	require.NoError(t, err)
+	revoked := errors.New("revoked")
+	look := func(chains [][]*x509.Certificate) error {
+		for _, chain := range chains {
+			if chain[0].IPAddresses[0].Equal(net.IPv4(10, 0, 0, 1)) {
+				return revoked
+			}
+		}
+		return nil
+	}
+	for name, rule := range map[string]func(*tls.Config){
+		"certificate": func(c *tls.Config) {
+			c.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
+				if len(raw) == 0 {
+					return nil
+				}
+				return look(chains)
+			}
+		},
+		"connection": func(c *tls.Config) {
+			c.VerifyConnection = func(cs tls.ConnectionState) error { return look(cs.VerifiedChains) }
+		},
+	} {
+		cfg := companyConfig(t, company, ips(net.IPv4(10, 0, 0, 2)))
+		rule(cfg)
+		b, err := FromConfig(cfg)
+		require.NoError(t, err)
+		require.ErrorIs(t, handshake(t, a.Client(addrB.GID(), addrB.QPN()), b.Server()).server, revoked, name)
+		require.ErrorIs(t, handshake(t, b.Client(addrA.GID(), addrA.QPN()), a.Server()).client, revoked, name)
+	}
+}
+
 func TestAddrURI(t *testing.T) {
 	require.Equal(t, "efa+tcp:[::ffff:10.0.0.1]:7001:4369", AddrURI(addrA))
 	u, err := url.Parse(AddrURI(addrA))

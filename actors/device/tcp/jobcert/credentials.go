@@ -83,9 +83,12 @@ func strict(cfg *tls.Config, alpn string) *tls.Config {
 func (c *Credentials) Server() *tls.Config {
 	cfg := c.base.Clone()
 	cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, c.roots
-	cfg.VerifyConnection = c.connected(func(cs tls.ConnectionState) error {
-		return check(cs, protocol, c.roots, x509.ExtKeyUsageClientAuth)
-	})
+	cfg.VerifyConnection = func(cs tls.ConnectionState) error {
+		if _, err := check(cs, protocol, c.roots, x509.ExtKeyUsageClientAuth); err != nil || c.also == nil {
+			return err
+		}
+		return c.also(cs)
+	}
 	return cfg
 }
 
@@ -97,24 +100,28 @@ func (c *Credentials) Client(gid [16]byte, qpn uint16) *tls.Config {
 	cfg := c.base.Clone()
 	// crypto/tls can look for one DNS name or IP address, and not for a URI. So this does
 	// the whole verification, chain included, in the handshake.
-	cfg.InsecureSkipVerify = true
-	cfg.VerifyConnection = c.connected(func(cs tls.ConnectionState) error {
-		if err := check(cs, protocol, c.roots, x509.ExtKeyUsageServerAuth); err != nil {
+	// Rules of the caller's follow it, who would be shown no chains otherwise.
+	certs := cfg.VerifyPeerCertificate
+	cfg.InsecureSkipVerify, cfg.VerifyPeerCertificate = true, nil
+	cfg.VerifyConnection = func(cs tls.ConnectionState) (err error) {
+		if cs.VerifiedChains, err = check(cs, protocol, c.roots, x509.ExtKeyUsageServerAuth); err != nil {
 			return err
 		}
-		return c.names(cs.PeerCertificates[0], remote, true)
-	})
+		if err = c.names(cs.PeerCertificates[0], remote, true); err == nil && certs != nil {
+			err = certs(rawCerts(cs), cs.VerifiedChains)
+		}
+		if err == nil && c.also != nil {
+			err = c.also(cs)
+		}
+		return err
+	}
 	return cfg
 }
 
-func (c *Credentials) connected(rule func(tls.ConnectionState) error) func(tls.ConnectionState) error {
-	if c.also == nil {
-		return rule
+// rawCerts is what the other side has shown.
+func rawCerts(cs tls.ConnectionState) (raw [][]byte) {
+	for _, cert := range cs.PeerCertificates {
+		raw = append(raw, cert.Raw)
 	}
-	return func(cs tls.ConnectionState) error {
-		if err := rule(cs); err != nil {
-			return err
-		}
-		return c.also(cs)
-	}
+	return raw
 }

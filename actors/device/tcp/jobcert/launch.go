@@ -24,7 +24,7 @@ func (a *Authority) Launch() (server, client *tls.Config, err error) {
 	base := strict(&tls.Config{Certificates: []tls.Certificate{cert}}, launchProtocol)
 	rule := func(usage x509.ExtKeyUsage) func(tls.ConnectionState) error {
 		return func(cs tls.ConnectionState) error {
-			if err := check(cs, launchProtocol, a.pool, usage); err != nil {
+			if _, err := check(cs, launchProtocol, a.pool, usage); err != nil {
 				return err
 			}
 			return cs.PeerCertificates[0].VerifyHostname(launchName)

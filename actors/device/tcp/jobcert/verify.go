@@ -40,35 +40,36 @@ func (c *Credentials) Verify(cs tls.ConnectionState, claimed wire.RawAddr) error
 	if !cs.HandshakeComplete {
 		return fmt.Errorf("%w: handshake is not over", ErrWeak)
 	}
-	if err := check(cs, protocol, c.roots, x509.ExtKeyUsageAny); err != nil {
+	if _, err := check(cs, protocol, c.roots, x509.ExtKeyUsageAny); err != nil {
 		return err
 	}
 	return c.names(cs.PeerCertificates[0], claimed, false)
 }
 
-// check is what every connection must satisfy, whoever the other side is.
-func check(cs tls.ConnectionState, alpn string, roots *x509.CertPool, usage x509.ExtKeyUsage) error {
+// check is what every connection must satisfy, whoever the other side is. It returns the
+// chains from the leaf to the roots.
+func check(cs tls.ConnectionState, alpn string, roots *x509.CertPool, usage x509.ExtKeyUsage) ([][]*x509.Certificate, error) {
 	switch {
 	case cs.Version < tls.VersionTLS13:
-		return fmt.Errorf("%w: %s", ErrWeak, tls.VersionName(cs.Version))
+		return nil, fmt.Errorf("%w: %s", ErrWeak, tls.VersionName(cs.Version))
 	case cs.DidResume:
-		return fmt.Errorf("%w: resumed", ErrWeak)
+		return nil, fmt.Errorf("%w: resumed", ErrWeak)
 	case cs.NegotiatedProtocol != alpn:
-		return fmt.Errorf("%w: protocol %q", ErrWeak, cs.NegotiatedProtocol)
+		return nil, fmt.Errorf("%w: protocol %q", ErrWeak, cs.NegotiatedProtocol)
 	case len(cs.PeerCertificates) == 0:
-		return fmt.Errorf("%w: no certificate", ErrWeak)
+		return nil, fmt.Errorf("%w: no certificate", ErrWeak)
 	}
 	between := x509.NewCertPool()
 	for _, cert := range cs.PeerCertificates[1:] {
 		between.AddCert(cert)
 	}
-	_, err := cs.PeerCertificates[0].Verify(x509.VerifyOptions{
+	chains, err := cs.PeerCertificates[0].Verify(x509.VerifyOptions{
 		Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage},
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrChain, err)
+		return nil, fmt.Errorf("%w: %w", ErrChain, err)
 	}
-	return nil
+	return chains, nil
 }
 
 // names says whether the leaf is that of addr. Of whom we dial the connid is not known

@@ -1,0 +1,83 @@
+//go:build linux
+
+package tcp
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// TestTimerBeforeSleep: a resend that falls due while the queue is being armed keeps it
+// awake.
+func TestTimerBeforeSleep(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{})
+	p := n.port()
+	require.True(t, p.WakeAt(clock.System.Now()))
+	fd := []unix.PollFd{{Fd: int32(p.wake), Events: unix.POLLIN}}
+	k, err := unix.Poll(fd, 5000)
+	require.NoError(t, err)
+	require.Equal(t, 1, k)
+	require.False(t, p.Arm())
+	require.True(t, p.Arm(), "once")
+}
+
+// TestOutOfDescriptors: a queue pair that could not accept does so when it can, though
+// it has no other connection.
+func TestOutOfDescriptors(t *testing.T) {
+	n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
+	to := n.at()
+	c, err := net.DialTCP("tcp", nil, &net.TCPAddr{IP: AddrOf(to.gid).AsSlice(), Port: int(to.qpn)})
+	require.NoError(t, err)
+	defer c.Close()
+	p := n.port()
+
+	var was unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
+	none := was
+	none.Cur = 3
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	n.poll()
+	deaf := p.deaf
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
+	require.True(t, deaf)
+	until(t, "connection", func() bool { return n.d.Stats().Accepted == 1 }, n)
+}
+
+// TestFloodOfPings: who asks and does not listen gets no more memory for the answers
+// than an honest queue pair needs.
+func TestFloodOfPings(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{SQDepth: 16})
+	f := inside(t, n)
+	lots := []byte{}
+	for range 4096 {
+		lots = (&frame{kind: kindPing}).appendTo(lots)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			_ = f.c.SetWriteDeadline(clock.Deadline(5 * time.Second))
+			if _, err := f.c.Write(lots); err != nil {
+				return
+			}
+		}
+	}()
+	most := 0
+	until(t, "that it is thrown out", func() bool {
+		for _, c := range n.port().conns {
+			if c.l != nil {
+				most = max(most, len(c.l.out.buf)-c.l.out.head)
+			}
+		}
+		return n.d.Stats().Violations == 1
+	}, n)
+	require.Less(t, most, 2<<20)
+	<-done
+}
