@@ -20,6 +20,9 @@ func (s *shared) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
+// maxLine is how much of a line is held back until its end comes.
+const maxLine = 64 << 10
+
 // lines passes on whole lines, so that those of several processes do not mix.
 type lines struct {
 	w      io.Writer
@@ -40,6 +43,10 @@ func (l *lines) Write(p []byte) (int, error) {
 	l.rest = append(l.rest, p...)
 	for {
 		i := bytes.IndexByte(l.rest, '\n')
+		if i < 0 && len(l.rest) > maxLine {
+			l.rest = append(l.rest, '\n')
+			continue
+		}
 		if i < 0 {
 			return len(p), nil
 		}

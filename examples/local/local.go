@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -24,9 +23,11 @@ const grace = 2 * time.Second
 // Main calls run as one of the ranks that a launcher has started, or has n local processes
 // do so; flags must be parsed before, as they are the same for all. It does not return: the
 // program ends with status 0, with 1 if run failed, or that of the first rank that failed.
+//
+// SIGINT and SIGTERM end run's context, in all ranks, and a second one the program; then
+// the status is 128 and the signal's number.
 func Main(n int, run func(ctx context.Context) error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // another signal ends it the hard way
+	ctx := untilSignal()
 	_, launched, err := launch.Found()
 	switch {
 	case err != nil:
@@ -35,15 +36,26 @@ func Main(n int, run func(ctx context.Context) error) {
 	default:
 		err = Start(ctx, n, os.Args[1:], os.Stdout, os.Stderr)
 	}
+	status, silent := statusOf(ctx, err)
+	if !silent {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
+	}
+	os.Exit(status)
+}
+
+// statusOf is how the program ends, and whether there is nothing to say.
+func statusOf(ctx context.Context, err error) (status int, silent bool) {
 	var exit *exec.ExitError
+	var by signaled
 	switch {
 	case err == nil:
-		os.Exit(0)
+		return 0, true
+	case errors.As(context.Cause(ctx), &by):
+		return by.status(), errors.Is(err, context.Canceled) || errors.As(err, &by)
 	case errors.As(err, &exit) && exit.ExitCode() > 0:
-		os.Exit(exit.ExitCode()) // the rank has said why
+		return exit.ExitCode(), true // the rank has said why
 	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
-	os.Exit(1)
+	return 1, false
 }
 
 // Start runs n processes of this program with args, as ranks 0 to n-1, and waits for them.
@@ -58,42 +70,41 @@ func Start(ctx context.Context, n int, args []string, out, log io.Writer) error 
 	if err != nil {
 		return err
 	}
-	defer l.Close()
 	meet, err := l.(*net.TCPListener).File()
 	if err != nil {
+		_ = l.Close()
 		return err
 	}
-	defer meet.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out, log = &shared{w: out}, &shared{w: log}
-	job := rand.Text()
+	addr, job := l.Addr().String(), rand.Text()
 	ended := make(chan error, n)
 	for rank := range n {
 		cmd := exec.CommandContext(ctx, exe, args...)
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = grace
-		stdout, stderr := prefixed(rank, out), prefixed(rank, log)
-		cmd.Stdout, cmd.Stderr = stdout, stderr
 		cmd.Env = append(os.Environ(),
 			fmt.Sprintf("EFACTOR_RANK=%d", rank), fmt.Sprintf("EFACTOR_SIZE=%d", n),
 			fmt.Sprintf("EFACTOR_LOCAL_RANK=%d", rank), fmt.Sprintf("EFACTOR_LOCAL_SIZE=%d", n),
-			"EFACTOR_LAUNCHER=env", "EFACTOR_RENDEZVOUS="+l.Addr().String(), "EFACTOR_JOB="+job)
+			"EFACTOR_LAUNCHER=env", "EFACTOR_RENDEZVOUS="+addr, "EFACTOR_JOB="+job,
+			fmt.Sprintf("%s=%d", envParent, os.Getpid()))
+		started := func() {}
 		if rank == 0 {
 			cmd.ExtraFiles = []*os.File{meet}
 			cmd.Env = append(cmd.Env, "EFACTOR_RENDEZVOUS_FD=3")
+			started = func() { // a port that only we hold would take calls and not answer
+				_ = meet.Close()
+				_ = l.Close()
+			}
 		}
 		cmd.SysProcAttr = dieWithParent()
 		go func() {
-			runtime.LockOSThread() // the parent of dieWithParent is a thread
-			defer runtime.UnlockOSThread()
-			err := cmd.Run()
+			err := runOne(cmd, prefixed(rank, out), prefixed(rank, log), started)
 			if err != nil {
 				err = fmt.Errorf("rank %d: %w", rank, err)
 				cancel(err)
 			}
-			stdout.flush()
-			stderr.flush()
 			ended <- err
 		}()
 	}
@@ -101,4 +112,32 @@ func Start(ctx context.Context, n int, args []string, out, log io.Writer) error 
 		<-ended
 	}
 	return context.Cause(ctx)
+}
+
+// runOne runs a rank to the end of what it says.
+func runOne(cmd *exec.Cmd, stdout, stderr *lines, started func()) error {
+	runtime.LockOSThread() // the parent of dieWithParent is a thread
+	defer runtime.UnlockOSThread()
+	var pumps [2]*pump
+	for i, to := range []*lines{stdout, stderr} {
+		p, err := newPump(to)
+		if err != nil {
+			started()
+			return errors.Join(err, pumps[0].end())
+		}
+		pumps[i] = p
+	}
+	cmd.Stdout, cmd.Stderr = pumps[0].w, pumps[1].w
+	err := cmd.Start()
+	started()
+	_, _ = pumps[0].w.Close(), pumps[1].w.Close() // the process has its own
+	if err == nil {
+		err = cmd.Wait()
+	}
+	for _, p := range pumps {
+		if e := p.end(); err == nil {
+			err = e
+		}
+	}
+	return err
 }

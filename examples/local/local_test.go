@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 
 	"github.com/efactor/efactor/api/launch"
 	"github.com/efactor/efactor/examples/local"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // The ranks are the test binary: what they do is their last argument.
@@ -54,6 +58,23 @@ func program(what string) func(context.Context) error {
 			}
 			<-ctx.Done()
 			return ctx.Err()
+		case "twice":
+			if err := g.Close(); err != nil {
+				return err
+			}
+			again, err := launch.Init(ctx)
+			if err != nil {
+				return err
+			}
+			return again.Close()
+		case "cleans up":
+			<-ctx.Done()
+			<-clock.NewTimer(300 * time.Millisecond).C // time for another signal
+			fmt.Println("cleaned up")
+			return ctx.Err()
+		case "much":
+			fmt.Println(strings.Repeat("x", 100<<10))
+			return nil
 		case "one is deaf":
 			if g.Rank == 0 {
 				return errors.New("on purpose")
@@ -98,6 +119,51 @@ func TestStart(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")
 	slices.Sort(got)
 	assert.Equal(t, []string{"[1] rank 1 of 4", "[2] rank 2 of 4", "[3] rank 3 of 4", "rank 0 of 4"}, got)
+}
+
+// TestTwice: the port is free for another time.
+func TestTwice(t *testing.T) {
+	var out, log bytes.Buffer
+	err := local.Start(testContext(t), 3, []string{"twice"}, &out, &log)
+	require.NoError(t, err, "%s%s", out.String(), log.String())
+}
+
+// TestSlowReader: what ranks have said is not lost if nobody reads on for a while, and a
+// line without an end is not kept forever.
+func TestSlowReader(t *testing.T) {
+	n := 0
+	pause := sync.OnceFunc(func() { <-clock.NewTimer(local.Grace + 500*time.Millisecond).C })
+	out := writer(func(p []byte) (int, error) { pause(); n += bytes.Count(p, []byte("x")); return len(p), nil })
+	require.NoError(t, local.Start(testContext(t), 3, []string{"much"}, out, os.Stderr))
+	assert.Equal(t, 3*100<<10, n)
+}
+
+// TestInterrupted: Ctrl-C goes to all processes of the terminal, and each rank has the
+// time to clean up all the same.
+func TestInterrupted(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		cmd := exec.CommandContext(testContext(t), os.Args[0], "cleans up")
+		cmd.Env = append(os.Environ(), "LOCAL_TEST_MAIN=cleans up")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		to := cmd.Process.Pid
+		if s == syscall.SIGINT {
+			to = -to
+		}
+		var said []string
+		for in := bufio.NewScanner(out); in.Scan(); {
+			if said = append(said, in.Text()); len(said) == 3 { // all of them are there
+				require.NoError(t, syscall.Kill(to, s))
+			}
+		}
+		var exit *exec.ExitError
+		require.ErrorAs(t, cmd.Wait(), &exit)
+		assert.Len(t, said, 6, "%q", said)
+		assert.Equal(t, 128+int(s), exit.ExitCode())
+	}
 }
 
 // TestOneFails: the others end, and the error is that of the one.

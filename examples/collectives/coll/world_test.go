@@ -103,5 +103,20 @@ func (pa *party) runAll(f func(ctx context.Context, c *coll.Comm) error, fails b
 			return nil
 		})
 	}
-	return pa.world.Run()
+	if err := pa.world.Run(); err != nil {
+		return err
+	}
+	return pa.end()
+}
+
+// end closes everything: the group has left no memory behind, or the domain would not.
+func (pa *party) end() error {
+	for i, r := range pa.ranks {
+		for _, c := range []interface{ Close() error }{r.ep, r.av, r.dom, r.fab} {
+			if err := c.Close(); err != nil {
+				return fmt.Errorf("rank%d, %T: %w", i, c, err)
+			}
+		}
+	}
+	return nil
 }

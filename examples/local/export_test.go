@@ -1,0 +1,4 @@
+package local
+
+// Grace is grace.
+const Grace = grace
