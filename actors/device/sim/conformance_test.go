@@ -48,7 +48,7 @@ var fabrics = []struct {
 	{"virtual,order", sim.Config{Virtual: true, InOrder: true}},
 	{"immediate", sim.Config{InOrder: true, ReportGone: true}},
 	{"shuffled", sim.Config{ReportGone: true}},
-	{"delayed", sim.Config{Delay: 2 * time.Microsecond, Jitter: 5 * time.Microsecond}},
+	{"delayed", sim.Config{Delay: 2 * time.Microsecond, Jitter: 100 * time.Microsecond}},
 }
 
 // abilities that devices can have: the whole suite runs with each of the first two,
