@@ -129,7 +129,8 @@ type QP interface {
 	// PostSend queues one packet or RDMA request. ErrQueueFull, ErrTooLong,
 	// ErrBadAH, ErrNotSupported and ErrClosed change nothing. Buffers stay the
 	// device's until the completion, except that those of a WRSend are free at
-	// once if Info.CopiesAtPost.
+	// once if Info.CopiesAtPost. A request that sets wr.Prompt has no completion
+	// if wr.Over is true afterwards: then it has succeeded already.
 	PostSend(wr *SendWR) error
 
 	// RecvSlots is the number of receive buffers; the driver owns their
@@ -182,6 +183,8 @@ type SendWR struct {
 	QKey    uint32
 	Kind    WR
 	HasImm  bool // WRSend, WRWrite: the receiver's completion shows Imm
+	Prompt  bool // by the caller: PostSend may set Over in place of a completion
+	Over    bool // by the device, if Prompt; false before PostSend. EFA never knows so early
 	Imm     uint32
 	Header  []byte // WRSend
 	Payload []byte // WRRead, WRWrite: the local side

@@ -145,26 +145,39 @@ func (q *Queue) Depth() int { return len(q.pkes) }
 // the send queue; should a driver have none all the same, the packet waits for a
 // completion.
 func (q *Queue) Post(p *Pke) error {
+	_, err := q.hand(p, false)
+	return err
+}
+
+// PostPrompt is Post for an owner that can take the end of the packet at once: over
+// says that it has arrived. There is no SendDone then, and the entry is the owner's.
+// One that is watched ends as always.
+func (q *Queue) PostPrompt(p *Pke) (over bool, err error) { return q.hand(p, !p.Watch) }
+
+func (q *Queue) hand(p *Pke, prompt bool) (over bool, err error) {
 	if q.stalled.head != nil {
 		q.stall(p)
-		return nil
+		return false, nil
 	}
-	switch err := q.post(p); {
-	case err == nil:
-		return nil
-	case errors.Is(err, ErrQueueFull):
+	p.wr.Prompt = prompt
+	if err = q.post(p); err == nil {
+		return p.wr.Over, nil
+	}
+	if errors.Is(err, ErrQueueFull) {
 		q.stall(p)
-		return nil
-	default:
-		return fmt.Errorf("post send: %w", err)
+		return false, nil
 	}
+	return false, fmt.Errorf("post send: %w", err)
 }
 
 func (q *Queue) post(p *Pke) error {
+	p.wr.Over = false
 	if err := q.qp.PostSend(&p.wr); err != nil {
 		return err
 	}
-	p.out = true
+	if p.out = !p.wr.Over; !p.out {
+		q.Counters.SendDone++
+	}
 	q.posted = true
 	if p.wr.Kind != WRSend {
 		q.Counters.RDMAPosted++

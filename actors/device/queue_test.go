@@ -19,6 +19,7 @@ type fakeQP struct {
 	comps  []device.Completion
 	bells  int
 	refuse error
+	over   bool // what is prompt is over at once
 	closed bool
 }
 
@@ -33,6 +34,7 @@ func (q *fakeQP) Close() error         { q.closed = true; return nil }
 func (q *fakeQP) PostSend(wr *device.SendWR) error {
 	if q.refuse == nil {
 		q.sent = append(q.sent, *wr)
+		wr.Over = wr.Prompt && q.over
 	}
 	return q.refuse
 }
@@ -137,6 +139,53 @@ func TestQueueCompletions(t *testing.T) {
 
 // TestQueueWaiters: who waits for room is told when there is some, control packets
 // first, the others in the order of their coming.
+// TestQueuePrompt: what is over at post is nobody's news, and its entry the owner's.
+func TestQueuePrompt(t *testing.T) {
+	r := newRig(t, 2, 4)
+	fill := func(watch bool) *device.Pke {
+		p := r.q.Alloc()
+		p.Fill(append(p.Header(), 1), nil)
+		p.Owner, p.Peer, p.Watch = r.owner.ref, r.peer.ref, watch
+		return p
+	}
+	for _, c := range []struct{ over, watch, want bool }{
+		{true, false, true}, {false, false, false}, {true, true, false},
+	} {
+		r.qp.over = c.over
+		p := fill(c.watch)
+		over, err := r.q.PostPrompt(p)
+		require.NoError(t, err)
+		require.Equal(t, c.want, over)
+		if over {
+			r.complete(0, device.StatusOK) // a driver's fault
+			require.Empty(t, r.owner.heard)
+			require.EqualValues(t, 1, r.q.Counters.SendDone)
+			r.q.Free(p)
+			continue
+		}
+		r.complete(0, device.StatusOK)
+		require.Len(t, append(r.owner.heard, r.peer.heard...), 1)
+		r.owner.heard, r.peer.heard = nil, nil
+		r.q.Free(p)
+	}
+	require.Equal(t, 2, r.q.Room())
+
+	// A driver without room after all: the end is told as always.
+	r.qp.refuse, r.qp.over = device.ErrQueueFull, true
+	p := fill(false)
+	over, err := r.q.PostPrompt(p)
+	require.NoError(t, err)
+	require.False(t, over)
+	r.qp.refuse = nil
+	r.run()
+	r.sh.Wake()
+	r.complete(1, device.StatusOK) // nobody's: it makes the queue look
+	require.Len(t, r.qp.sent, 4)
+	require.False(t, r.qp.sent[3].Prompt)
+	r.complete(0, device.StatusOK)
+	require.Len(t, r.owner.heard, 1)
+}
+
 func TestQueueWaiters(t *testing.T) {
 	r := newRig(t, 2, 4)
 	a, b := r.post(), r.post()

@@ -63,10 +63,10 @@ func (q *Queue) wakeWaiters() int {
 
 type pkeList struct{ head, tail *Pke }
 
-// stall keeps a packet until the driver has room.
+// stall keeps a packet until the driver has room. Its owner is told of its end.
 func (q *Queue) stall(p *Pke) {
 	q.Counters.Stalled++
-	p.Next = nil
+	p.Next, p.wr.Prompt = nil, false
 	if q.stalled.tail == nil {
 		q.stalled.head = p
 	} else {

@@ -181,6 +181,12 @@ func (t *Txe) Receive(ctx actor.Context) {
 
 // onSent: a packet arrived at the peer.
 func (t *Txe) onSent(p *device.Pke) {
+	t.arrived(p)
+	t.settle()
+}
+
+// arrived counts a packet that did, and frees its entry.
+func (t *Txe) arrived(p *device.Pke) {
 	n, req, runt := p.Bytes, t.isREQ(p), isRunt(p)
 	kind, off := p.Kind(), p.Off
 	t.pools.env.Q.Free(p)
@@ -211,5 +217,4 @@ func (t *Txe) onSent(p *device.Pke) {
 	if t.leaving && t.canLeave() {
 		t.letGo()
 	}
-	t.settle()
 }

@@ -165,12 +165,17 @@ func (t *Txe) pump(p *device.Pke) {
 				break
 			}
 		}
-		if err := t.post(p, seg); err != nil {
+		over, err := t.post(p, seg)
+		if err != nil {
 			t.noteSent(&sent)
 			t.fail(err)
 			break
 		}
 		sent.add(p)
+		if over {
+			t.noteSent(&sent)
+			t.arrived(p)
+		}
 		p = nil
 	}
 	t.noteSent(&sent)
@@ -183,7 +188,9 @@ func (t *Txe) pump(p *device.Pke) {
 // carries a connid.
 const ctsDataHeader = 32
 
-func (t *Txe) post(p *device.Pke, seg Segment) error {
+// post gives a segment to the device. over: it has arrived already, as only the last
+// one of an operation may.
+func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	env := t.pools.env
 	p.Off = seg.Off
 	if protos[t.m.Proto].rdma {
@@ -198,8 +205,13 @@ func (t *Txe) post(p *device.Pke, seg Segment) error {
 	if t.m.Proto == Headerless {
 		p.To(t.link.AH, uint16(t.link.UserQP.QPN), t.link.UserQP.QKey)
 	}
-	if err := env.Q.Post(p); err != nil {
-		return fmt.Errorf("%s: %w", t.m.Proto, err)
+	if seg.Off+seg.Len == t.m.end {
+		over, err = env.Q.PostPrompt(p)
+	} else {
+		err = env.Q.Post(p)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", t.m.Proto, err)
 	}
 	if p.Kind() == device.WRSend {
 		env.Counters.PacketsSent[p.Type()]++
@@ -210,7 +222,7 @@ func (t *Txe) post(p *device.Pke, seg Segment) error {
 	if t.isREQ(p) {
 		t.link.Posted()
 	}
-	return t.m.Posted(seg)
+	return over, t.m.Posted(seg)
 }
 
 // isREQ tells whether a packet of the operation's own is a request with a msg_id.

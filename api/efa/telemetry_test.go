@@ -68,7 +68,7 @@ func TestTelemetryModes(t *testing.T) {
 				count[s.Name()]++
 				require.Empty(t, spans.Get(s.Attributes(), "efa.incomplete"), s.Name())
 				if s.Name() == "send" {
-					require.Greater(t, s.EndTime(), s.StartTime(), "a send takes more than a turn")
+					require.False(t, s.EndTime().Before(s.StartTime()), "a turn at least, on a device that answers at once")
 				}
 			}
 			assert.Equal(t, map[string]int{"send": n, "receive": n, "peer": 2, "handshake": 2, "endpoint": 2}, count)

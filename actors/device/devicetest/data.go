@@ -14,6 +14,7 @@ var dataCases = []testCase{
 	{name: "HeaderAndPayload", devices: 2, run: headerAndPayload},
 	{name: "SelfSend", devices: 1, run: selfSend},
 	{name: "BytesTakenAtPost", devices: 2, run: bytesTakenAtPost, needs: copiesAtPost},
+	{name: "Prompt", devices: 2, run: prompt},
 	{name: "Shuffled", devices: 2, run: shuffled, needs: shuffles},
 	{name: "TwoQueuePairsOfADevice", devices: 1, run: twoOfADevice},
 }
@@ -67,6 +68,41 @@ func headerAndPayload(w *world) {
 			require.Equal(w, device.StatusOK, a.status(wr.ID))
 		}
 	}
+}
+
+// prompt lets sends be over at post: each ends there or by a completion, never both,
+// and none that fails or is to be sent again ends at post.
+func prompt(w *world) {
+	a, b := w.open(0, device.QPConfig{SQDepth: 2, RNRRetry: 7}), w.openBare(1, device.QPConfig{})
+	to := a.ah(b)
+	send := func(qkey uint32) *device.SendWR {
+		wr := a.wr(to, b, fill(make([]byte, 16), a.nextID+1), nil)
+		wr.Prompt, wr.QKey = true, qkey
+		require.NoError(w, a.PostSend(wr))
+		a.Doorbell()
+		return wr
+	}
+	wrong, early := send(b.qkey+1), send(b.qkey)
+	require.False(w, wrong.Over)
+	require.False(w, early.Over, "nothing is posted there")
+	require.NotEqual(w, device.StatusOK, a.status(wrong.ID))
+	b.postAll()
+	require.Equal(w, device.StatusOK, a.status(early.ID))
+	tag, ok := tagOf(b.recv().data)
+	require.True(w, ok && tag == early.ID)
+	for range 100 {
+		wr := send(b.qkey)
+		tag, ok := tagOf(b.recv().data)
+		require.True(w, ok && tag == wr.ID)
+		if !wr.Over {
+			require.Equal(w, device.StatusOK, a.status(wr.ID))
+			continue
+		}
+		a.poll()
+		require.NotContains(w, a.sends, wr.ID, "ended at post")
+	}
+	w.idle()
+	require.Empty(w, b.recvs)
 }
 
 func selfSend(w *world) {

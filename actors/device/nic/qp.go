@@ -93,6 +93,9 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	q.stats.Sends++
 	st := q.launch(wr, q.reqs[i].token(i))
 	switch {
+	case st == device.StatusOK && wr.Prompt:
+		wr.Over = true
+		q.outstanding--
 	case st == device.StatusOK:
 		q.done.push(sendDone{id: wr.ID, status: st})
 	case st == Pending:
