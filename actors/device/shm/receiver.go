@@ -77,20 +77,25 @@ func (r *receiver) catchUp() {
 // next takes the next packet at head, if there is one.
 func (r *receiver) next(p *packet) bool {
 	deep := r.looks >= r.patience
-	if !deep && r.bare() {
+	switch w, plain := r.plain(); {
+	case plain && r.isReady(w):
+		p.verdict = r.trust(&r.places[r.head&r.mask], w)
+	case plain && !deep:
 		r.looks++
 		return false
-	}
-	v, ok := r.advance(deep)
-	if !ok {
-		if r.looks++; deep {
-			r.looks = 0
-			r.mend()
+	default:
+		v, ok := r.advance(deep)
+		if !ok {
+			if r.looks++; deep {
+				r.looks = 0
+				r.mend()
+			}
+			return false
 		}
-		return false
+		p.verdict = v
 	}
 	r.looks = 0
-	r.take(r.head&r.mask, v, p)
+	r.take(r.head&r.mask, p)
 	r.head++
 	// The next look is at the cell at head, which the look before this one has
 	// brought; it must not have to wait for the one after that.
@@ -98,22 +103,24 @@ func (r *receiver) next(p *packet) bool {
 	return true
 }
 
-// bare sees the common case of an idle ring, for which advance has the same answer:
-// there is a post at head, and nothing in its cell.
-func (r *receiver) bare() bool {
+// plain sees the common case, in which advance would do nothing but look at the cell at
+// head: there is a post. It returns what the cell has.
+func (r *receiver) plain() (word, bool) {
 	i := r.head & r.mask
 	pl := &r.places[i]
-	w := word(r.cell[i].word.Load())
-	return pl.pos == r.head && pl.slot != none && r.head != r.end && len(r.later) == 0 &&
-		(w.kind() != ready || w.lap() != r.lap(r.head))
+	return word(r.cell[i].word.Load()), pl.pos == r.head && pl.slot != none && r.head != r.end && len(r.later) == 0
 }
+
+// isReady tells whether w is of a packet for head.
+func (r *receiver) isReady(w word) bool { return w.kind() == ready && w.lap() == r.lap(r.head) }
 
 // nextAside takes a packet that was put aside and has been published since.
 func (r *receiver) nextAside(p *packet) bool {
 	for n, i := range r.aside {
 		if v := r.judge(uint64(i), true); v.kind != claimed {
 			r.dropAside(n)
-			r.take(uint64(i), v, p)
+			p.verdict = v
+			r.take(uint64(i), p)
 			return true
 		}
 	}
@@ -126,7 +133,8 @@ func (r *receiver) reclaim(dead int, p *packet) bool {
 	for n, i := range r.aside {
 		if v := r.judge(uint64(i), true); v.kind == claimed && v.sender == dead {
 			r.dropAside(n)
-			r.take(uint64(i), v, p)
+			p.verdict = v
+			r.take(uint64(i), p)
 			return true
 		}
 	}
@@ -182,10 +190,10 @@ func (r *receiver) mend() {
 	}
 }
 
-// take empties place i. The slot is the caller's from now on.
-func (r *receiver) take(i uint64, v verdict, p *packet) {
-	pl := &r.places[i]
-	p.verdict, p.slot, p.imm = v, pl.slot, 0
+// take empties place i, of which p has the verdict. The slot is the caller's from now on.
+func (r *receiver) take(i uint64, p *packet) {
+	pl, v := &r.places[i], &p.verdict
+	p.slot, p.imm = pl.slot, 0
 	pl.slot = none
 	switch {
 	case v.kind != ready:

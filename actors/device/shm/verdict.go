@@ -32,6 +32,11 @@ func (r *receiver) judge(i uint64, deep bool) verdict {
 			return verdict{}
 		}
 	}
+	return r.trust(pl, w)
+}
+
+// trust checks a word of this lap.
+func (r *receiver) trust(pl *place, w word) verdict {
 	v := verdict{kind: w.kind(), sender: w.sender(), length: w.length(), marks: w & (written | withImm)}
 	if int32(w.slot()) != pl.slot || v.length > r.mtu {
 		return verdict{}
