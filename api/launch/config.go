@@ -65,7 +65,8 @@ type Config struct {
 	// for queues and counters, which need the domain.
 	Prepare func(*efa.Domain, *efa.EndpointConfig) error
 
-	getenv func(string) string // of tests; nil: os.Getenv
+	getenv   func(string) string // of tests; nil: os.Getenv
+	terminal func() bool         // of tests; nil: onTerminal
 }
 
 func bad(format string, args ...any) error {

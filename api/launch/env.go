@@ -38,11 +38,14 @@ type environment struct {
 	get func(string) string
 }
 
-// resolve fills the gaps of cfg.
+// resolve fills the gaps of cfg, as far as it can.
 func (cfg Config) resolve() (*environment, error) {
 	e := &environment{cfg, cfg.getenv}
 	if e.get == nil {
 		e.get = os.Getenv
+	}
+	if e.terminal == nil {
+		e.terminal = onTerminal
 	}
 	if e.Logger == nil {
 		e.Logger = slog.Default()
@@ -53,7 +56,7 @@ func (cfg Config) resolve() (*environment, error) {
 	e.fill(&e.Fabric.DeviceName, envDevice)
 	for _, read := range []func() error{e.readInsecure, e.readTimeout, e.readAddr, e.readSecret, e.readLocal} {
 		if err := read(); err != nil {
-			return nil, err
+			return e, err
 		}
 	}
 	return e, nil

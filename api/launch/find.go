@@ -43,7 +43,7 @@ var launchers = []struct {
 	{"slurm", findSlurm},
 	{"torchrun", findLikeTorchrun},
 	{"kubernetes", findKubernetes},
-	{"alone", findNothing},
+	{aloneName, findNothing},
 }
 
 // find asks the launchers in turn.
@@ -70,9 +70,15 @@ func (e *environment) find() (*place, error) {
 
 // agree fills in and checks what the environment may say besides.
 func (e *environment) agree(p *place, name string) error {
+	if name == aloneName && e.Launcher == name { // whatever else was inherited
+		return nil
+	}
 	if e.LocalSize > 0 {
 		if e.LocalRank < 0 || e.LocalRank >= e.LocalSize {
 			return bad("local rank %d of %d", e.LocalRank, e.LocalSize)
+		}
+		if p.size > 0 && e.LocalSize > p.size {
+			return bad("%d ranks on this host, but %s says that there are %d in all", e.LocalSize, p.launcher, p.size)
 		}
 		p.localRank, p.localSize = e.LocalRank, e.LocalSize
 	}
@@ -83,11 +89,17 @@ func (e *environment) agree(p *place, name string) error {
 		return nil
 	}
 	n, ok, err := e.number(envSize, 1, MaxSize)
-	if err == nil && ok && n != p.size {
+	switch {
+	case err != nil || !ok || n == p.size:
+	case name == aloneName:
+		err = bad("%s=%d, but there is neither %s nor a trace of a launcher", envSize, n, envRank)
+	default:
 		err = bad("%s says that there are %d ranks, but %s=%d", p.launcher, p.size, envSize, n)
 	}
 	return err
 }
+
+const aloneName = "alone"
 
 const aloneText = "none: this process is alone"
 

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -33,6 +34,7 @@ const (
 	hydraVars = pmiVars + "MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 "
 	ompiVars  = "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 "
 	slurmVars = "SLURM_JOB_ID=42 SLURM_STEP_ID=3 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NODELIST=n[04-05] "
+	ptyVars   = slurmVars + "SLURM_TASK_PID=1 SLURM_PTY_PORT=4711 " // of a shell
 	k8sVars   = "JOB_COMPLETION_INDEX=1 EFACTOR_SIZE=2 "
 )
 
@@ -64,6 +66,16 @@ func TestFind(t *testing.T) {
 		{"EFACTOR_LAUNCHER=slurm " + ownVars[:14] + slurmVars, "slurm: step", 1, 2, ""},
 		{"EFACTOR_LAUNCHER=torchrun " + torchVars + hydraVars, "torchrun's variables", 2, 4, ""},
 		{"EFACTOR_LAUNCHER=alone " + hydraVars, aloneText, 0, 1, ""},
+		{"EFACTOR_LAUNCHER=alone EFACTOR_LOCAL_SIZE=3 EFACTOR_LOCAL_RANK=2 " + ownVars, aloneText, 0, 1, ""}, // in a child of a rank
+		{slurmVars + "SLURM_STEP_ID=4294967290", aloneText, 0, 1, ""},                                        // salloc's interactive step
+		{slurmVars + pmiVars + "PMI_JOBID=42.3 SLURM_STEP_ID=4294967290", aloneText, 0, 1, ""},
+		{slurmVars + hydraVars + "SLURM_STEP_ID=4294967290", "hydra", 1, 2, ""}, // mpiexec in there
+		{ptyVars + "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1", aloneText, 0, 1, ""},
+		{ptyVars + "EFACTOR_LAUNCHER=slurm", "slurm: step", 1, 2, ""},
+		{ptyVars + "SLURM_TASK_PID=" + itoa(os.Getpid()), "slurm: step", 1, 2, ""},
+		{ptyVars + hydraVars, "hydra", 1, 2, ""},
+		{ptyVars, "", 0, 0, "by hand in the interactive step 3 of 2 tasks"},
+		{ptyVars + pmiVars + "PMI_JOBID=42.3", "", 0, 0, "by hand"},
 
 		{"EFACTOR_LAUNCHER=slurm", "", 0, 0, `launcher "slurm": there is no trace of it`},
 		{"EFACTOR_LAUNCHER=nonsense", "", 0, 0, "those known: explicit, env, torchrun, pmi"},
@@ -93,9 +105,10 @@ func TestFind(t *testing.T) {
 		{"EFACTOR_JOB_SECRET=a EFACTOR_JOB_SECRET_FILE=b", "", 0, 0, "both"},
 		{"EFACTOR_JOB_SECRET_FILE=/nonexistent", "", 0, 0, "EFACTOR_JOB_SECRET_FILE"},
 		{"EFACTOR_LOCAL_SIZE=2", "", 0, 0, "EFACTOR_LOCAL_RANK is not set"},
+		{ownVars + "EFACTOR_LOCAL_SIZE=4 EFACTOR_LOCAL_RANK=0", "", 0, 0, "4 ranks on this host"},
 		{"EFACTOR_LOCAL_SIZE=2 EFACTOR_LOCAL_RANK=2", "", 0, 0, "EFACTOR_LOCAL_RANK"},
 	} {
-		e, err := Config{getenv: with(c.vars)}.resolve()
+		e, err := Config{getenv: with(c.vars), terminal: func() bool { return true }}.resolve()
 		var p *place
 		if err == nil {
 			p, err = e.find()
@@ -167,21 +180,33 @@ func TestFlags(t *testing.T) {
 	assert.Error(t, fs.Parse([]string{"-launch.addr", "host"}))
 }
 
-// TestStaleDescriptors: a variable that names what is no socket is an error, and what it
-// names stays open.
+// TestStaleDescriptors: a variable that names what is no socket, or one that was not
+// inherited, is an error, and what it names stays open.
 func TestStaleDescriptors(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	defer f.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	raw, err := l.(*net.TCPListener).SyscallConn()
+	require.NoError(t, err)
+	var ours int
+	require.NoError(t, raw.Control(func(fd uintptr) { ours = int(fd) }))
 	for _, vars := range []string{
 		"PMI_RANK=0 PMI_SIZE=1 PMI_FD=" + itoa(int(f.Fd())), "PMI_RANK=0 PMI_SIZE=1 PMI_FD=999",
 		"EFACTOR_RANK=0 EFACTOR_SIZE=2 EFACTOR_RENDEZVOUS=127.0.0.1:1 EFACTOR_RENDEZVOUS_FD=" + itoa(int(f.Fd())),
+		"PMI_RANK=0 PMI_SIZE=1 PMI_FD=" + itoa(ours),
+		"EFACTOR_RANK=0 EFACTOR_SIZE=2 EFACTOR_RENDEZVOUS=127.0.0.1:1 EFACTOR_RENDEZVOUS_FD=" + itoa(ours),
 	} {
 		_, err = Join(t.Context(), Config{getenv: with(vars)})
 		assert.ErrorIs(t, err, ErrConfig, vars)
 	}
 	_, err = f.Stat()
 	require.NoError(t, err)
+	c, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
 }
 
 // here is a carrier that knows its address.

@@ -41,6 +41,7 @@ func Init(ctx context.Context) (*Group, error) { return Config{}.Init(ctx) }
 func (cfg Config) Init(ctx context.Context) (*Group, error) {
 	e, err := cfg.resolve()
 	if err != nil {
+		e.breakOff(ctx)
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.Timeout)

@@ -32,6 +32,7 @@ type Job struct {
 func Join(ctx context.Context, cfg Config) (*Job, error) {
 	e, err := cfg.resolve()
 	if err != nil {
+		e.breakOff(ctx)
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.Timeout)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/efactor/efactor/api/launch"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // childVar says what the test binary is to do in place of tests.
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 type report struct {
 	Rank, Size, LocalRank, LocalSize int
 	Launcher                         string
+	Devices                          []string // by peer
 	Err                              string
 	Took                             time.Duration
 }
@@ -35,12 +37,14 @@ type report struct {
 func child(what string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
+	began := clock.System.Now()
 	r, err := programs[what](ctx)
 	status := 0
 	if err != nil {
 		r.Err = err.Error()
 		status = 3
 	}
+	r.Took = clock.System.Now().Sub(began)
 	text, err := json.Marshal(r)
 	if err != nil {
 		panic(err)

@@ -29,6 +29,9 @@ func joinRendezvous(ctx context.Context, e *environment, p *place, addr string) 
 	}
 	b, err := rendezvous.Join(ctx, cfg)
 	if err != nil { // else a nil *Board would be a carrier
+		if cfg.Listener != nil {
+			_ = cfg.Listener.Close() // as a rule it is closed already
+		}
 		return nil, err
 	}
 	return b, nil

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/efactor/efactor/api/launch/internal/pmi"
 )
@@ -27,6 +29,11 @@ var pmiTaken atomic.Bool
 
 // findPMI: a descriptor to the launcher that the process inherits, or a port of its.
 func findPMI(e *environment) (*place, error) {
+	if e.pmiName() == "slurm" {
+		if skip, err := e.slurmByHand("pmi", envPMISize); skip || err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case e.get(envPMIFD) != "":
 		return e.findPMIFD()
@@ -55,7 +62,7 @@ func (e *environment) findPMIFD() (*place, error) {
 		f, err := takeSocket(fd)
 		if err != nil {
 			pmiTaken.Store(false)
-			return nil, bad("%s=%d: %w; was the program started by way of another that closes descriptors?", envPMIFD, fd, err)
+			return nil, bad("%s=%d: %w; was the program started by way of another that closes descriptors? Without the launcher: %s=%s", envPMIFD, fd, err, envLauncher, aloneName)
 		}
 		conn, err := net.FileConn(f)
 		_ = f.Close() // conn has its own
@@ -91,8 +98,39 @@ func (e *environment) findPMIPort() (*place, error) {
 	return p, nil
 }
 
+// answerTime is what a launcher has for its first answers, for which it need not wait for
+// other ranks. Who does not speak PMI at all is found out that way.
+const answerTime = time.Minute
+
+const breakOffTime = 5 * time.Second
+
+// brokenOff are connections that end with the process, and without a farewell.
+var brokenOff struct {
+	sync.Mutex
+	at []carrier
+}
+
+// breakOff has the launcher know that this process is one of the job's, although it will
+// not meet the others: mpiexec leaves them waiting for one that ends before its first
+// word, but not for one that ends without its last.
+func (e *environment) breakOff(ctx context.Context) {
+	p, err := e.find()
+	if err != nil || !p.stays {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, breakOffTime)
+	defer cancel()
+	if at, err := p.join(ctx, e, p); err == nil {
+		brokenOff.Lock()
+		defer brokenOff.Unlock()
+		brokenOff.at = append(brokenOff.at, at)
+	}
+}
+
 // openPMI begins to speak PMI, and learns which.
 func (e *environment) openPMI(ctx context.Context, p *place, conn net.Conn, where string) (carrier, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("no answer on %s within %v", where, answerTime))
+	defer cancel()
 	cfg := pmi.Config{Conn: conn, Version: 1, Rank: p.rank, Size: p.size, ID: e.get(envPMIID), JobID: e.get(envPMIJobID)}
 	if e.pmiName() == "slurm" || e.get(envPMI) == "2" {
 		cfg.Version = 2

@@ -64,7 +64,7 @@ func wantRanks(t *testing.T, reports []report, n int, launcher, out string) {
 	t.Helper()
 	require.Len(t, reports, n, "%s", out)
 	for r, rep := range reports {
-		assert.Equal(t, report{Rank: r, Size: n, LocalRank: r, LocalSize: n, Launcher: rep.Launcher}, rep)
+		assert.Equal(t, report{Rank: r, Size: n, LocalRank: r, LocalSize: n, Launcher: rep.Launcher, Took: rep.Took}, rep)
 		assert.Contains(t, rep.Launcher, launcher)
 	}
 }

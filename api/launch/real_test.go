@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -61,6 +62,17 @@ func TestHydraSeesDeath(t *testing.T) {
 	}
 }
 
+// TestHydraAndABadVariable: who does not even begin to meet the others takes them along,
+// and says why.
+func TestHydraAndABadVariable(t *testing.T) {
+	need(t, "mpiexec.hydra")
+	line := "test $PMI_RANK != 1 || export EFACTOR_ADDR=nonsense; exec " + os.Args[0]
+	reports, out, err := command(testContext(t), cleanEnv(childVar+"=board"), "mpiexec.hydra", "-n", "3", "sh", "-c", line)
+	require.Error(t, err, "%s", out)
+	require.Len(t, reports, 1, "%s", out)
+	assert.Contains(t, reports[0].Err, "nonsense")
+}
+
 // TestSlurm: srun with PMI-2, and without any PMI.
 func TestSlurm(t *testing.T) {
 	s := startSlurm(t)
@@ -98,6 +110,15 @@ func TestSlurm(t *testing.T) {
 		require.Error(t, err, "%s", out)
 		assert.Empty(t, reports)
 	})
+	for n, want := range map[int]string{1: "this process is alone", 2: "started by hand in the interactive step"} {
+		t.Run("by hand, "+strconv.Itoa(n), func(t *testing.T) { // from a shell under srun --pty
+			need(t, "script")
+			line := fmt.Sprintf("srun -n %d --mpi=none --pty sh -c 'test $SLURM_PROCID != 0 || %s; exit 0'", n, os.Args[0])
+			_, out, err := command(testContext(t), s.env(childVar+"=board"), "script", "-qec", line, os.DevNull)
+			require.NoError(t, err, "%s", out)
+			assert.Contains(t, out, want)
+		})
+	}
 	t.Run("outside of a step", func(t *testing.T) { // a batch script has some of Slurm's variables, and is alone
 		args := []string{"-n", "4", "-W", "-o", s.dir + "/batch.out", "--wrap", os.Args[0]}
 		_, out, err := command(testContext(t), s.env(childVar+"=board"), "sbatch", args...)

@@ -16,6 +16,9 @@ func findSlurm(e *environment) (*place, error) {
 	if step == "" || e.get("SLURM_PROCID") == "" {
 		return nil, nil
 	}
+	if skip, err := e.slurmByHand("slurm", "SLURM_STEP_NUM_TASKS"); skip || err != nil {
+		return nil, err
+	}
 	rank, size, err := e.rankOf("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
 	if err != nil {
 		return nil, err

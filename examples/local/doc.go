@@ -7,4 +7,7 @@
 // EFACTOR_RANK in the environment, run is called in this very process. Otherwise n copies
 // of the program run it, and this process passes on what they print and how they end.
 // In each of them launch.Init forms the group.
+//
+// The variables that make a process a rank go on to what that starts in turn. A program
+// that is none of the job's needs EFACTOR_LAUNCHER=alone in its environment.
 package local

@@ -29,11 +29,9 @@ const grace = 2 * time.Second
 func Main(n int, run func(ctx context.Context) error) {
 	ctx := untilSignal()
 	_, launched, err := launch.Found()
-	switch {
-	case err != nil:
-	case launched || n <= 1:
+	if launched || n <= 1 || err != nil { // launch.Init will say so, to the launcher as well
 		err = run(ctx)
-	default:
+	} else {
 		err = Start(ctx, n, os.Args[1:], os.Stdout, os.Stderr)
 	}
 	status, silent := statusOf(ctx, err)
@@ -51,7 +49,8 @@ func statusOf(ctx context.Context, err error) (status int, silent bool) {
 	case err == nil:
 		return 0, true
 	case errors.As(context.Cause(ctx), &by):
-		return by.status(), errors.Is(err, context.Canceled) || errors.As(err, &by)
+		// What fails now does so because others end, too.
+		return by.status(), startedByUs() || errors.Is(err, context.Canceled) || errors.As(err, &by)
 	case errors.As(err, &exit) && exit.ExitCode() > 0:
 		return exit.ExitCode(), true // the rank has said why
 	}

@@ -3,8 +3,7 @@ package local
 import (
 	"os"
 	"sync/atomic"
-
-	"github.com/efactor/efactor/runtime/clock"
+	"time"
 )
 
 // pump carries what a process writes into a pipe. It is not package exec's, which after
@@ -31,7 +30,7 @@ func (p *pump) copy() error {
 	buf := make([]byte, 32<<10)
 	for {
 		if p.ended.Load() {
-			_ = p.r.SetReadDeadline(clock.Deadline(grace))
+			_ = p.r.SetReadDeadline(time.Now().Add(grace))
 		}
 		n, err := p.r.Read(buf)
 		if n > 0 {
@@ -54,6 +53,6 @@ func (p *pump) end() error {
 	}
 	_ = p.w.Close() // if it has never started
 	p.ended.Store(true)
-	_ = p.r.SetReadDeadline(clock.Deadline(grace)) // of a Read that waits already
+	_ = p.r.SetReadDeadline(time.Now().Add(grace)) // of a Read that waits already
 	return <-p.done
 }

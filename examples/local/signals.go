@@ -25,6 +25,9 @@ func (s signaled) status() int {
 	return 1
 }
 
+// startedByUs tells whether this process is one that Start has started.
+func startedByUs() bool { return os.Getenv(envParent) == strconv.Itoa(os.Getppid()) }
+
 // untilSignal is a context that the first SIGINT or SIGTERM ends; the next one ends the
 // program the hard way. A terminal's Ctrl-C goes to all its processes: those which we have
 // started leave it to us to tell them, by SIGTERM, lest they be hit twice.
@@ -32,7 +35,7 @@ func untilSignal() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	came := make(chan os.Signal, 1)
 	signal.Notify(came, syscall.SIGTERM)
-	if os.Getenv(envParent) == strconv.Itoa(os.Getppid()) {
+	if startedByUs() {
 		signal.Ignore(os.Interrupt)
 	} else {
 		signal.Notify(came, os.Interrupt)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/efactor/efactor/api/launch/internal/board"
 	"github.com/efactor/efactor/runtime/clock"
@@ -112,54 +113,78 @@ func (b *Board) Get(_ context.Context, key string) ([]byte, bool, error) {
 	return v, ok, nil
 }
 
-// Fence waits for all others to call it.
+// Fence waits for all others to call it. Shortly before ctx's deadline it asks who is
+// missing, so that the answer comes in time.
 func (b *Board) Fence(ctx context.Context) error {
 	if err := b.live(); err != nil {
 		return err
 	}
 	number := b.fence
 	b.fence++
-	if err := b.send(numbered(typeFence, number, b.pending)); err != nil {
+	if err := b.send(ctx, numbered(typeFence, number, b.pending)); err != nil {
+		if ctx.Err() != nil {
+			return b.silent(context.Cause(ctx))
+		}
 		return b.broken(err)
 	}
 	b.pending = nil
+	early, cancel, rest := beforeDeadline(ctx)
+	defer cancel()
 	select {
 	case f := <-b.frames:
 		return b.result(f, number)
-	case <-ctx.Done():
+	case <-early.Done():
 	}
-	return b.late(ctx, number)
+	return b.late(context.Cause(early), number, rest)
 }
 
-// late ends a Fence whose context has ended: the hub knows who is missing.
-func (b *Board) late(ctx context.Context, number uint32) error {
-	why := context.Cause(ctx)
+// beforeDeadline ends before ctx does, which leaves the rest to hear who is missing.
+func beforeDeadline(ctx context.Context) (early context.Context, cancel func(), rest time.Duration) {
+	until, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}, lateTime
+	}
+	rest = max(0, min(lateTime, until.Sub(clock.Wall())/4))
+	early, cancel = context.WithDeadline(ctx, until.Add(-rest))
+	return early, cancel, max(rest, leastLate)
+}
+
+// late ends a Fence whose time is up: the hub knows who is missing.
+func (b *Board) late(why error, number uint32, rest time.Duration) error {
 	last := numbered(typeLate, number, nil)
 	if !errors.Is(why, context.DeadlineExceeded) {
 		last = abortFrame(board.Failed(b.cfg.Rank, board.GivenUp, "rank %d gave up: %v", b.cfg.Rank, why))
 	}
-	if b.send(last) == nil {
-		bound := clock.NewTimer(lateTime)
-		defer bound.Stop()
+	bound, cancel := context.WithTimeout(context.Background(), rest)
+	defer cancel()
+	if b.send(bound, last) == nil {
 		select {
 		case f := <-b.frames:
 			return b.result(f, number)
-		case <-bound.C:
+		case <-bound.Done():
 		}
 	}
-	b.failed = fmt.Errorf("waiting for the other %d ranks, of which rank 0 says nothing: %w", b.cfg.Size-1, why)
+	return b.silent(why)
+}
+
+// silent ends the board because rank 0 does not answer.
+func (b *Board) silent(why error) error {
+	b.failed = fmt.Errorf("waiting for the other %d ranks: %w", b.cfg.Size-1, why)
+	if b.server == nil && errors.Is(why, context.DeadlineExceeded) {
+		b.failed = board.Failed(0, board.Deadline, "time is up, and rank 0 at %s does not say which ranks are missing", b.cfg.Addr)
+	}
 	return b.failed
 }
 
 // result takes what has come in answer to a FENCE.
 func (b *Board) result(f frame, number uint32) error {
 	if f.err != nil {
-		return b.broken(f.err)
+		return b.gone(f.err)
 	}
 	if f.typ == typeAbort {
-		why, err := parseAbort(f.rest)
+		why, err := parseAbort(f.rest, b.cfg.Size)
 		if err != nil {
-			return b.broken(err)
+			return b.gone(err)
 		}
 		b.failed = why
 		if b.server != nil {
@@ -175,7 +200,7 @@ func (b *Board) result(f frame, number uint32) error {
 		err = eachEntry(entries, func(key string, value []byte) error { b.values[key] = value; return nil })
 	}
 	if err != nil {
-		return b.broken(err)
+		return b.gone(err)
 	}
 	return nil
 }
@@ -191,22 +216,37 @@ func (b *Board) live() error {
 	return nil
 }
 
-// broken ends the board for an error of the connection.
+// broken ends the board for an error of the connection. What was said last is the reason.
 func (b *Board) broken(err error) error {
-	select { // what was said last is the reason
+	bound := clock.NewTimer(lateTime)
+	defer bound.Stop()
+	select { // the reader comes to an end as well, if it has not yet
 	case f := <-b.frames:
 		if f.err == nil && f.typ == typeAbort {
 			return b.result(f, 0)
 		}
-	default:
+	case <-bound.C:
 	}
+	return b.gone(err)
+}
+
+func (b *Board) gone(err error) error {
 	b.failed = board.Failed(0, board.Gone, "rank 0 at %s went away: %v", b.cfg.Addr, cause(err))
 	return b.failed
 }
 
-func (b *Board) send(frame []byte) error {
+// send writes a frame until ctx ends, but not for longer than writeTime.
+func (b *Board) send(ctx context.Context, frame []byte) error {
 	_ = b.conn.SetWriteDeadline(clock.Deadline(writeTime))
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		_ = b.conn.SetWriteDeadline(longAgo)
+	})
 	_, err := b.conn.Write(frame)
+	if !stop() {
+		<-done
+	}
 	return err
 }
 
@@ -218,7 +258,7 @@ func (b *Board) Abort(text string) {
 		if b.server != nil {
 			b.server.fail(f)
 		} else {
-			_ = b.send(abortFrame(f)) // else they hear of the end
+			_ = b.send(context.Background(), abortFrame(f)) // else they hear of the end
 		}
 	}
 	_ = b.Close()
@@ -230,7 +270,7 @@ func (b *Board) Close() error {
 		return nil
 	}
 	if b.failed == nil {
-		_ = b.send(newFrame(typeBye, nil))
+		_ = b.send(context.Background(), newFrame(typeBye, nil))
 	}
 	b.closed = true
 	_ = b.conn.Close()

@@ -34,6 +34,7 @@ const (
 	farewell  = 2 * time.Second  // for others to take leave, or to hear why all is over
 	dialTime  = 5 * time.Second  // for one attempt
 	lateTime  = 2 * time.Second  // for the hub to say who is missing
+	leastLate = lateTime / 4     // whatever the deadline
 )
 
 // keepAlive finds out about hosts that are gone.
@@ -63,9 +64,9 @@ func (cfg *Config) beyond() bool { return cfg.Server != nil || cfg.Insecure }
 
 // control refuses sockets to other hosts, if they must not be. It sees addresses after
 // names were resolved.
-func (cfg *Config) control(_, address string, _ syscall.RawConn) error {
+func (cfg *Config) control(_, address string, c syscall.RawConn) error {
 	if cfg.beyond() || loopback(address) {
-		return nil
+		return boundSilence(c)
 	}
 	return fmt.Errorf("%w: %s", ErrNotLocal, address)
 }

@@ -21,7 +21,10 @@ const (
 	longestPause = time.Second
 )
 
-var noDeadline time.Time
+var (
+	noDeadline time.Time
+	longAgo    = time.Unix(1, 0)
+)
 
 // dial connects to rank 0 and is accepted by it. It tries again until ctx ends, unless
 // what went wrong will not pass.
@@ -112,7 +115,7 @@ func introduce(conn net.Conn, cfg *Config) error {
 	case typeRefused:
 		return fmt.Errorf("%w: %q, not %q", errOther, printable(rest), cfg.Job)
 	case typeAbort:
-		f, err := parseAbort(rest)
+		f, err := parseAbort(rest, cfg.Size)
 		if err != nil {
 			return err
 		}

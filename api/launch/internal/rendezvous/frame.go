@@ -125,7 +125,8 @@ func abortFrame(f *board.Failure) []byte {
 	return newFrame(typeAbort, append(b, f.Text[:min(len(f.Text), maxText)]...))
 }
 
-func parseAbort(b []byte) (*board.Failure, error) {
+// parseAbort reads ABORT. A rank that the job does not have is nobody's.
+func parseAbort(b []byte, size int) (*board.Failure, error) {
 	if len(b) < 5 || len(b) > 5+maxText {
 		return nil, malformed("ABORT of %d bytes", len(b))
 	}
@@ -133,7 +134,7 @@ func parseAbort(b []byte) (*board.Failure, error) {
 	if !f.Kind.Valid() {
 		f.Kind = board.Other
 	}
-	if f.Rank < 0 {
+	if f.Rank < 0 || f.Rank >= size {
 		f.Rank = board.Nobody
 	}
 	return f, nil

@@ -30,7 +30,7 @@ func TestFrames(t *testing.T) {
 	typ, rest, err = readFrame(bytes.NewReader(abortFrame(f)), maxSmall)
 	require.NoError(t, err)
 	require.Equal(t, typeAbort, typ)
-	back, err := parseAbort(rest)
+	back, err := parseAbort(rest, 1<<16)
 	require.NoError(t, err)
 	assert.Equal(t, &board.Failure{Rank: board.Nobody, Kind: board.Gone, Text: "ü?1"}, back)
 }
@@ -61,7 +61,7 @@ func TestCutFrames(t *testing.T) {
 func TestLongText(t *testing.T) {
 	_, rest, err := readFrame(bytes.NewReader(abortFrame(board.Failed(1, board.Other, "%s", strings.Repeat("x", 5000)))), maxSmall)
 	require.NoError(t, err)
-	f, err := parseAbort(rest)
+	f, err := parseAbort(rest, 1<<16)
 	require.NoError(t, err)
 	assert.Len(t, f.Text, maxText)
 }
@@ -80,7 +80,7 @@ func FuzzParse(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, rest, again)
 		}
-		if f, err := parseAbort(rest); err == nil {
+		if f, err := parseAbort(rest, 1<<16); err == nil {
 			require.True(t, f.Kind.Valid())
 			require.GreaterOrEqual(t, f.Rank, board.Nobody)
 		}

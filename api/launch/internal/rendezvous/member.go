@@ -116,10 +116,11 @@ func (h *hub) handle(m *member, typ byte, rest []byte) *board.Failure {
 		}
 		return h.late(number)
 	case typeAbort:
-		f, err := parseAbort(rest)
+		f, err := parseAbort(rest, len(h.members))
 		if err != nil {
 			return board.Failed(m.rank, board.Other, "rank %d: %v", m.rank, err)
 		}
+		f.Rank = m.rank // it can only give up for itself
 		return f
 	default:
 		return board.Failed(m.rank, board.Other, "rank %d sent a frame of type %d", m.rank, typ)

@@ -175,7 +175,7 @@ func TestStrangeHello(t *testing.T) {
 			other.Wait()
 			assert.ErrorIs(t, p.ranks[0].err, board.ErrMistake)
 			assert.ErrorContains(t, p.ranks[0].err, c.text)
-			f, err := parseAbort(said)
+			f, err := parseAbort(said, 1<<16)
 			require.NoError(t, err)
 			assert.Contains(t, f.Text, c.text)
 		})

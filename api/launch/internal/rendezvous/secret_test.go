@@ -58,7 +58,7 @@ func TestRefusedAreCounted(t *testing.T) {
 	defer cancel()
 	p.ranks[0].ctx = ctx
 	p.run(fence)
-	p.ranks[0].says(t, 0, board.Deadline, board.Nobody, "1 of 2 ranks arrived in time, missing: 1; connections refused: 1, the last one:")
+	p.ranks[0].says(t, 0, board.Deadline, board.Nobody, "1 of 2 ranks arrived in time, missing: 1; connections refused: 1, the last one: it has another job secret")
 }
 
 // TestStaysHere: without TLS and leave nothing goes to other hosts.

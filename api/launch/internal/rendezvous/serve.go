@@ -107,7 +107,7 @@ func (s *server) greet(conn net.Conn) *member {
 	hi, err := readHello(conn)
 	switch {
 	case err != nil:
-		s.refuse(from, err)
+		s.refuse(from, refusal(err))
 		s.answer(raw, conn, err)
 		_ = conn.Close()
 		return nil
@@ -126,6 +126,15 @@ func (s *server) greet(conn net.Conn) *member {
 	_ = conn.SetDeadline(noDeadline)
 	s.found(conn.LocalAddr())
 	return newMember(int(hi.rank), from, conn)
+}
+
+// refusal says in other words what TLS has to say about secrets.
+func refusal(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "remote error" { // it did not like our certificate
+		return fmt.Errorf("it has another job secret: %w", err)
+	}
+	return err
 }
 
 func readHello(conn net.Conn) (hello, error) {
@@ -159,9 +168,13 @@ func (s *server) misfit(hi hello, from string) *board.Failure {
 	case hi.version != version:
 		return board.Failed(board.Nobody, board.Mistake, "a process at %s speaks version %d of the rendezvous, rank 0 version %d: not the same program?", from, hi.version, version)
 	case int64(hi.size) != int64(s.cfg.Size):
-		return board.Failed(int(hi.rank), board.Mistake, "rank %d at %s says that there are %d ranks, rank 0 that there are %d", hi.rank, from, hi.size, s.cfg.Size)
+		of := board.Nobody // known here
+		if int64(hi.rank) < int64(s.cfg.Size) {
+			of = int(hi.rank)
+		}
+		return board.Failed(of, board.Mistake, "rank %d at %s says that there are %d ranks, rank 0 that there are %d", hi.rank, from, hi.size, s.cfg.Size)
 	case hi.rank >= hi.size:
-		return board.Failed(int(hi.rank), board.Mistake, "a process at %s says that it is rank %d of %d", from, hi.rank, hi.size)
+		return board.Failed(board.Nobody, board.Mistake, "a process at %s says that it is rank %d of %d", from, hi.rank, hi.size)
 	}
 	return nil
 }

@@ -1,0 +1,102 @@
+package rendezvous
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// strangeHub accepts a connection, says WELCOME, and goes on as it is told.
+func strangeHub(t *testing.T, p *party, then func(conn net.Conn)) {
+	l := p.ranks[0].cfg.Listener
+	var hub sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); hub.Wait() })
+	hub.Go(func() {
+		conn, err := l.Accept()
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer conn.Close()
+		_, err = readHello(conn)
+		assert.NoError(t, err)
+		_, err = conn.Write(newFrame(typeWelcome, nil))
+		assert.NoError(t, err)
+		then(conn)
+	})
+}
+
+// TestSilentHub: rank 0 that has come to a stop, or is behind a cable that was pulled. The
+// error comes in time, and says who it is that is silent.
+func TestSilentHub(t *testing.T) {
+	for name, size := range map[string]int{"small": 10, "more than a socket takes": 15 * board.MaxValue} {
+		t.Run(name, func(t *testing.T) {
+			p := newParty(t, 2, "")
+			end := make(chan struct{})
+			defer close(end)
+			strangeHub(t, p, func(net.Conn) { <-end })
+			ctx, cancel := context.WithTimeout(p.ctx, 2*time.Second)
+			defer cancel()
+			p.ranks[1].ctx = ctx
+			p.ranks[1].run(func(r *rank) error {
+				for i := range size / board.MaxValue {
+					assert.NoError(t, r.b.Put(ctx, string(rune('a'+i)), make([]byte, board.MaxValue)))
+				}
+				err := r.b.Fence(ctx)
+				until, _ := ctx.Deadline()
+				assert.WithinRange(t, clock.Wall(), until.Add(-time.Minute), until.Add(500*time.Millisecond))
+				return err
+			})
+			p.ranks[1].says(t, 1, board.Deadline, 0, "rank 0 at "+p.ranks[1].cfg.Addr)
+			require.ErrorIs(t, p.ranks[1].err, context.DeadlineExceeded)
+		})
+	}
+}
+
+// TestLyingHub: a rank that the job does not have is nobody.
+func TestLyingHub(t *testing.T) {
+	for _, of := range []int{2, 1 << 30} {
+		p := newParty(t, 2, "")
+		strangeHub(t, p, func(conn net.Conn) {
+			_, err := conn.Write(abortFrame(board.Failed(of, board.Gone, "that one")))
+			assert.NoError(t, err)
+			_, _, _ = readFrame(conn, maxFence)
+		})
+		p.ranks[1].run(fence)
+		p.ranks[1].says(t, 1, board.Gone, board.Nobody, "that one")
+	}
+}
+
+// TestLyingMember: a rank speaks for itself, and one of another size for none of ours.
+func TestLyingMember(t *testing.T) {
+	for _, c := range []struct {
+		hi   hello
+		last []byte
+		of   int
+	}{
+		{hello{version, 1, 2, "test"}, abortFrame(board.Failed(0, board.GivenUp, "I say so")), 1},
+		{hello{version, 1, 2, "test"}, abortFrame(board.Failed(77, board.GivenUp, "I say so")), 1},
+		{hello{version, 77, 99, "test"}, nil, board.Nobody},
+		{hello{version, 77, 2, "test"}, nil, board.Nobody},
+	} {
+		p := newParty(t, 2, "")
+		var hub sync.WaitGroup
+		hub.Go(func() { p.ranks[0].run(fence) })
+		conn, err := net.Dial("tcp", p.ranks[0].cfg.Addr)
+		require.NoError(t, err)
+		_, err = conn.Write(append(c.hi.frame(), c.last...))
+		require.NoError(t, err)
+		hub.Wait()
+		_ = conn.Close()
+		var f *board.Failure
+		require.ErrorAs(t, p.ranks[0].err, &f)
+		assert.Equal(t, c.of, f.Rank, "%v", f)
+	}
+}
