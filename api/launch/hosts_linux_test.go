@@ -19,7 +19,6 @@ import (
 
 	"github.com/efactor/efactor/api/launch"
 	"github.com/efactor/efactor/internal/netlab"
-	"github.com/efactor/efactor/runtime/clock"
 )
 
 const (
@@ -46,30 +45,7 @@ func init() {
 			}
 			r.Devices = append(r.Devices, name)
 		}
-		return r, errors.Join(everyone(ctx, g), together(ctx, g), g.Close())
-	}
-}
-
-// dirVar is a directory that all hosts have.
-const dirVar = "LAUNCH_TEST_DIR"
-
-// together waits until all ranks have come so far. A barrier over the endpoint would not
-// do: it says nothing of its own last messages, whose acknowledgment a close may cut off.
-func together(ctx context.Context, g *launch.Group) error {
-	dir := os.Getenv(dirVar)
-	if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("rank", g.Rank)), nil, 0o600); err != nil {
-		return err
-	}
-	for {
-		files, err := os.ReadDir(dir)
-		if err != nil || len(files) == g.Size {
-			return err
-		}
-		select {
-		case <-clock.NewTimer(5 * time.Millisecond).C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		return r, errors.Join(everyone(ctx, g), g.Close())
 	}
 }
 
@@ -132,7 +108,6 @@ func (c *cluster) start(vars func(rank int) []string) func() ([]report, string) 
 	var mu sync.Mutex
 	var said bytes.Buffer
 	var all sync.WaitGroup
-	dir := c.t.TempDir()
 	for i, h := range c.Hosts() {
 		args := []string{"--mount", "--uts", "sh", "-c", script, "sh", c.hosts, fmt.Sprint("node", i+1)}
 		for local := range perHost {
@@ -141,7 +116,7 @@ func (c *cluster) start(vars func(rank int) []string) func() ([]report, string) 
 			}
 		}
 		cmd := h.Command("unshare", args...)
-		cmd.Env = cleanEnv(childVar+"=everyone", dirVar+"="+dir)
+		cmd.Env = cleanEnv(childVar+"=everyone")
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		require.NoError(c.t, cmd.Start())

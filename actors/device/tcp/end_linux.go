@@ -79,16 +79,16 @@ func (p *port) onBye(l *lane) {
 	}
 }
 
-// left ends a session that the other side has left on all lanes.
+// left ends a session that the other side has left on all lanes. Another one of the pair
+// may still bring answers, and its own farewell.
 func (p *port) left(s *session) {
 	for _, l := range s.lanes {
 		if l != nil && l.state == laneUp && !l.bye {
 			return
 		}
 	}
-	r := s.r
-	p.endAll(r, device.StatusBadDestQPN)
-	r.known, r.doubt = false, false // it said so itself
+	s.r.known, s.r.doubt = false, false // it said so itself
+	p.end(s, device.StatusBadDestQPN)
 }
 
 // farewell ends a session from our side.

@@ -342,6 +342,32 @@ func TestFarewell(t *testing.T) {
 	require.Zero(t, n.d.Stats().Broken)
 }
 
+// TestFarewellOfOne: who has two sessions with us says good-bye on each; what the other one
+// brings still counts.
+func TestFarewellOfOne(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{})
+	h := newHost(t, n)
+	id := n.send(h.at, "ours")
+	f, lane1, p := h.take()
+	token := f.answer().token
+	theirs := newFoe(t, n, f)
+	q := theirs.hello()
+	q.last, q.alive = p.session, true
+	require.Equal(t, taken, theirs.reply(q).verdict)
+	theirs.works()
+	theirs.frame(frame{kind: kindBye})
+	theirs.closed()
+	require.Empty(t, n.sends)
+	f.frame(frame{kind: kindStatus, token: token})
+	require.Equal(t, device.StatusOK, n.status(id))
+	lost := n.send(h.at, "late")
+	f.frame(frame{kind: kindBye})
+	lane1.frame(frame{kind: kindBye})
+	require.Equal(t, device.StatusBadDestQPN, n.status(lost))
+	require.Empty(t, n.gone)
+	require.Zero(t, n.d.Stats().Broken)
+}
+
 // writeToken finds our write that is under way, by its lane.
 func (p *port) writeToken() uint64 {
 	for i := range p.reqs {
