@@ -116,7 +116,7 @@ func (c *cluster) start(vars func(rank int) []string) func() ([]report, string) 
 			}
 		}
 		cmd := h.Command("unshare", args...)
-		cmd.Env = cleanEnv(childVar+"=everyone")
+		cmd.Env = cleanEnv(childVar + "=everyone")
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		require.NoError(c.t, cmd.Start())
