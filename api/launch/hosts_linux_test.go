@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/internal/launchers"
+
 	"github.com/efactor/efactor/api/launch"
 	"github.com/efactor/efactor/internal/netlab"
 )
@@ -84,7 +86,7 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T) *cluster {
-	need(t, "unshare", "ss", "mount")
+	launchers.Need(t, "unshare", "ss", "mount")
 	c := &cluster{netlab.New(t, netlab.Options{Hosts: labHosts}), t, filepath.Join(t.TempDir(), "hosts")}
 	text := "127.0.0.1 localhost\n"
 	for i, h := range c.Hosts() {
@@ -116,7 +118,7 @@ func (c *cluster) start(vars func(rank int) []string) func() ([]report, string) 
 			}
 		}
 		cmd := h.Command("unshare", args...)
-		cmd.Env = cleanEnv(childVar + "=everyone")
+		cmd.Env = launchers.CleanEnv(childVar + "=everyone")
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		require.NoError(c.t, cmd.Start())
@@ -240,10 +242,10 @@ func TestHostOfRank0Unplugged(t *testing.T) {
 		}
 		return c.own(rank, good, "EFACTOR_TIMEOUT="+timeout.String())
 	})
-	wait(t, "the ranks of the other hosts", func() bool {
+	require.Eventually(t, func() bool {
 		out, err := c.Host(0).Run("ss", "-Htn", "state", "established", fmt.Sprintf("( sport = :%d )", labPort))
 		return err == nil && strings.Count(out, "\n") == labRanks-perHost
-	})
+	}, time.Minute, 50*time.Millisecond, "waiting for the ranks of the other hosts")
 	c.Host(0).Unplug()
 	reports, out := ended()
 	require.Len(t, reports, labRanks-1, "%s", out)

@@ -17,20 +17,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-)
 
-// cleanEnv is the environment without any launcher's traces.
-func cleanEnv(add ...string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		for _, prefix := range []string{"EFACTOR_", "PMI_", "MPI_", "SLURM_", "OMPI_", "PMIX_", "TORCHELASTIC_", "RANK=", "WORLD_SIZE=", "MASTER_", "LOCAL_", "JOB_", "SERVICE_NAME="} {
-			if strings.HasPrefix(v, prefix) {
-				return true
-			}
-		}
-		return false
-	})
-	return append(env, add...)
-}
+	"github.com/efactor/efactor/internal/launchers"
+)
 
 func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // the machine may be busy
@@ -79,7 +68,7 @@ func each(t *testing.T, n int, what string, vars func(rank int) []string) ([]rep
 	var all sync.WaitGroup
 	for r := range n {
 		all.Go(func() {
-			env := cleanEnv(append(vars(r), childVar+"="+what)...)
+			env := launchers.CleanEnv(append(vars(r), childVar+"="+what)...)
 			reps, said, _ := command(ctx, env, os.Args[0]) // the reports say how it ended
 			mu.Lock()
 			defer mu.Unlock()

@@ -8,11 +8,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/launchers"
 )
 
 // TestHydra: MPICH's mpiexec, by descriptor and by port.
 func TestHydra(t *testing.T) {
-	need(t, "mpiexec.hydra")
+	launchers.Need(t, "mpiexec.hydra")
 	for _, what := range []string{"board", "ring"} {
 		for _, c := range []struct {
 			name, launcher string
@@ -25,7 +27,7 @@ func TestHydra(t *testing.T) {
 		} {
 			t.Run(what+"/"+c.name, func(t *testing.T) {
 				args := append(c.args, "-n", strconv.Itoa(c.n), os.Args[0])
-				reports, out, err := command(testContext(t), cleanEnv(childVar+"="+what), "mpiexec.hydra", args...)
+				reports, out, err := command(testContext(t), launchers.CleanEnv(childVar+"="+what), "mpiexec.hydra", args...)
 				require.NoError(t, err, "%s", out)
 				wantRanks(t, reports, c.n, c.launcher, out)
 			})
@@ -35,16 +37,16 @@ func TestHydra(t *testing.T) {
 
 // TestHydraPMI2: its other version, which it speaks if it is asked to.
 func TestHydraPMI2(t *testing.T) {
-	need(t, "mpiexec.hydra")
-	reports, out, err := command(testContext(t), cleanEnv(childVar+"=board", "EFACTOR_PMI=2"), "mpiexec.hydra", "-n", "3", os.Args[0])
+	launchers.Need(t, "mpiexec.hydra")
+	reports, out, err := command(testContext(t), launchers.CleanEnv(childVar+"=board", "EFACTOR_PMI=2"), "mpiexec.hydra", "-n", "3", os.Args[0])
 	require.NoError(t, err, "%s", out)
 	wantRanks(t, reports, 3, "hydra: PMI-2 on descriptor", out)
 }
 
 // TestHydraTwice: a second time is an error, not a job of one.
 func TestHydraTwice(t *testing.T) {
-	need(t, "mpiexec.hydra")
-	reports, out, err := command(testContext(t), cleanEnv(childVar+"=twice"), "mpiexec.hydra", "-n", "1", os.Args[0])
+	launchers.Need(t, "mpiexec.hydra")
+	reports, out, err := command(testContext(t), launchers.CleanEnv(childVar+"=twice"), "mpiexec.hydra", "-n", "1", os.Args[0])
 	require.Error(t, err, "%s", out)
 	require.Len(t, reports, 1, "%s", out)
 	assert.Contains(t, reports[0].Err, "PMI knows no second time")
@@ -52,10 +54,10 @@ func TestHydraTwice(t *testing.T) {
 
 // TestHydraSeesDeath: who dies in the middle takes the others along, by mpiexec's hand.
 func TestHydraSeesDeath(t *testing.T) {
-	need(t, "mpiexec.hydra")
+	launchers.Need(t, "mpiexec.hydra")
 	for _, what := range []string{"dies", "aborts"} {
 		t.Run(what, func(t *testing.T) {
-			reports, out, err := command(testContext(t), cleanEnv(childVar+"="+what), "mpiexec.hydra", "-n", "3", os.Args[0])
+			reports, out, err := command(testContext(t), launchers.CleanEnv(childVar+"="+what), "mpiexec.hydra", "-n", "3", os.Args[0])
 			require.Error(t, err, "%s", out)
 			assert.Empty(t, reports)
 		})
@@ -65,9 +67,9 @@ func TestHydraSeesDeath(t *testing.T) {
 // TestHydraAndABadVariable: who does not even begin to meet the others takes them along,
 // and says why.
 func TestHydraAndABadVariable(t *testing.T) {
-	need(t, "mpiexec.hydra")
+	launchers.Need(t, "mpiexec.hydra")
 	line := "test $PMI_RANK != 1 || export EFACTOR_ADDR=nonsense; exec " + os.Args[0]
-	reports, out, err := command(testContext(t), cleanEnv(childVar+"=board"), "mpiexec.hydra", "-n", "3", "sh", "-c", line)
+	reports, out, err := command(testContext(t), launchers.CleanEnv(childVar+"=board"), "mpiexec.hydra", "-n", "3", "sh", "-c", line)
 	require.Error(t, err, "%s", out)
 	require.Len(t, reports, 1, "%s", out)
 	assert.Contains(t, reports[0].Err, "nonsense")
@@ -75,7 +77,7 @@ func TestHydraAndABadVariable(t *testing.T) {
 
 // TestSlurm: srun with PMI-2, and without any PMI.
 func TestSlurm(t *testing.T) {
-	s := startSlurm(t)
+	s := launchers.StartSlurm(t)
 	for _, what := range []string{"board", "ring"} {
 		for _, c := range []struct {
 			name, launcher string
@@ -92,7 +94,7 @@ func TestSlurm(t *testing.T) {
 		} {
 			t.Run(what+"/"+c.name, func(t *testing.T) {
 				args := append(c.args, "-n", "4", os.Args[0])
-				reports, out, err := command(testContext(t), s.env(append(c.vars, childVar+"="+what)...), "srun", args...)
+				reports, out, err := command(testContext(t), s.Env(append(c.vars, childVar+"="+what)...), "srun", args...)
 				require.NoError(t, err, "%s", out)
 				wantRanks(t, reports, 4, c.launcher, out)
 			})
@@ -100,30 +102,30 @@ func TestSlurm(t *testing.T) {
 	}
 	t.Run("nodes without addresses", func(t *testing.T) { // n0 is no host: Init ends, and says what it tried
 		args := []string{"-N2", "-n", "2", "--mpi=none", os.Args[0]}
-		_, out, err := command(testContext(t), s.env(childVar+"=board", "EFACTOR_TIMEOUT=1s"), "srun", args...)
+		_, out, err := command(testContext(t), s.Env(childVar+"=board", "EFACTOR_TIMEOUT=1s"), "srun", args...)
 		require.Error(t, err)
 		assert.Contains(t, out, "n0")
 		assert.Contains(t, out, "EFACTOR_INSECURE=1")
 	})
 	t.Run("dies", func(t *testing.T) {
-		reports, out, err := command(testContext(t), s.env(childVar+"=dies"), "srun", "-K", "-n", "3", "--mpi=pmi2", os.Args[0])
+		reports, out, err := command(testContext(t), s.Env(childVar+"=dies"), "srun", "-K", "-n", "3", "--mpi=pmi2", os.Args[0])
 		require.Error(t, err, "%s", out)
 		assert.Empty(t, reports)
 	})
 	for n, want := range map[int]string{1: "this process is alone", 2: "started by hand in the interactive step"} {
 		t.Run("by hand, "+strconv.Itoa(n), func(t *testing.T) { // from a shell under srun --pty
-			need(t, "script")
+			launchers.Need(t, "script")
 			line := fmt.Sprintf("srun -n %d --mpi=none --pty sh -c 'test $SLURM_PROCID != 0 || %s; exit 0'", n, os.Args[0])
-			_, out, err := command(testContext(t), s.env(childVar+"=board"), "script", "-qec", line, os.DevNull)
+			_, out, err := command(testContext(t), s.Env(childVar+"=board"), "script", "-qec", line, os.DevNull)
 			require.NoError(t, err, "%s", out)
 			assert.Contains(t, out, want)
 		})
 	}
 	t.Run("outside of a step", func(t *testing.T) { // a batch script has some of Slurm's variables, and is alone
-		args := []string{"-n", "4", "-W", "-o", s.dir + "/batch.out", "--wrap", os.Args[0]}
-		_, out, err := command(testContext(t), s.env(childVar+"=board"), "sbatch", args...)
+		args := []string{"-n", "4", "-W", "-o", s.Dir + "/batch.out", "--wrap", os.Args[0]}
+		_, out, err := command(testContext(t), s.Env(childVar+"=board"), "sbatch", args...)
 		require.NoError(t, err, "%s", out)
-		text, err := os.ReadFile(s.dir + "/batch.out")
+		text, err := os.ReadFile(s.Dir + "/batch.out")
 		require.NoError(t, err)
 		assert.Contains(t, string(text), `"Size":1`)
 		assert.Contains(t, string(text), "this process is alone")

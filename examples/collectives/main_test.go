@@ -9,28 +9,55 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/examples/collectives/coll"
+	"github.com/efactor/efactor/internal/launchers"
 )
 
-// TestFourProcesses: the program runs all on processes of its own, and has a line
-// for each algorithm, all of them ok.
-func TestFourProcesses(t *testing.T) {
+func build(t *testing.T) string {
 	exe := filepath.Join(t.TempDir(), "collectives")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	for _, n := range []string{"4", "3", "1"} {
-		var log strings.Builder
-		cmd := exec.CommandContext(t.Context(), exe, "-n", n)
-		cmd.Stderr = &log
-		out, err := cmd.Output()
-		require.NoError(t, err, "%s%s", out, &log)
-		want := 0
-		for _, name := range coll.Collectives() {
-			for _, alg := range coll.Algorithms(name) {
-				want++
-				require.Regexp(t, name+` +`+alg+` .* ok\n`, string(out)+"\n")
-			}
+	return exe
+}
+
+// wantAll runs a command, which must print a line for each algorithm, all of them ok.
+func wantAll(t *testing.T, env []string, name string, args ...string) (out string) {
+	var log strings.Builder
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Env, cmd.Stderr = env, &log
+	said, err := cmd.Output()
+	require.NoError(t, err, "%s%s", said, &log)
+	out = string(said) + "\n"
+	want := 0
+	for _, name := range coll.Collectives() {
+		for _, alg := range coll.Algorithms(name) {
+			want++
+			require.Regexp(t, name+` +`+alg+` .* ok\n`, out)
 		}
-		require.Equal(t, want, strings.Count(string(out), " ok"))
-		require.NotContains(t, string(out), "WRONG")
 	}
+	require.Equal(t, want, strings.Count(out, " ok"))
+	require.NotContains(t, out, "WRONG")
+	return out
+}
+
+// TestOwnProcesses: without a launcher it starts processes of its own.
+func TestOwnProcesses(t *testing.T) {
+	exe := build(t)
+	for _, n := range []string{"4", "3", "1"} {
+		require.Contains(t, wantAll(t, launchers.CleanEnv(), exe, "-n", n), n+" ranks, ")
+	}
+}
+
+func TestUnderMpiexec(t *testing.T) {
+	launchers.Need(t, "mpiexec.hydra")
+	out := wantAll(t, launchers.CleanEnv(), "mpiexec.hydra", "-n", "4", build(t))
+	require.Contains(t, out, "4 ranks, hydra: PMI-1")
+}
+
+func TestUnderSrun(t *testing.T) {
+	s := launchers.StartSlurm(t)
+	exe := build(t)
+	out := wantAll(t, s.Env(), "srun", "-n", "4", "--mpi=pmi2", exe)
+	require.Contains(t, out, "4 ranks, slurm: PMI-2")
+	out = wantAll(t, s.Env(), "srun", "-N", "1", "-n", "4", exe) // MpiDefault is none
+	require.Contains(t, out, "4 ranks, slurm: step")
 }

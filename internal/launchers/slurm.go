@@ -1,4 +1,4 @@
-package launch_test
+package launchers
 
 import (
 	"fmt"
@@ -16,27 +16,9 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// need ends the test if a program is missing: without a word of blame, but not in CI.
-func need(t *testing.T, programs ...string) {
-	t.Helper()
-	for _, name := range programs {
-		if _, err := exec.LookPath(name); err != nil {
-			skip(t, "%s is not installed", name)
-		}
-	}
-}
-
-func skip(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
-// slurm is one cluster of this host's own, with two nodes that are this host.
-type slurm struct {
-	dir  string
+// Slurm is a cluster.
+type Slurm struct {
+	Dir  string // of its files
 	conf string
 }
 
@@ -68,10 +50,10 @@ NodeName=n1 NodeHostname=%[2]s NodeAddr=127.0.0.1 Port=%[5]d CPUs=8 State=UNKNOW
 PartitionName=all Nodes=n[0-1] Default=YES MaxTime=INFINITE State=UP
 `
 
-// startSlurm runs munged, slurmctld and two slurmd until the test ends.
-func startSlurm(t *testing.T) *slurm {
+// StartSlurm runs munged, slurmctld and two slurmd until the test ends.
+func StartSlurm(t testing.TB) *Slurm {
 	t.Helper()
-	need(t, "munged", "slurmctld", "slurmd", "srun", "sinfo", "sbatch")
+	Need(t, "munged", "slurmctld", "slurmd", "srun", "sinfo", "sbatch")
 	if os.Getuid() != 0 {
 		skip(t, "Slurm's daemons want to be root's")
 	}
@@ -79,7 +61,7 @@ func startSlurm(t *testing.T) *slurm {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))
-	s := &slurm{dir: dir, conf: filepath.Join(dir, "slurm.conf")}
+	s := &Slurm{Dir: dir, conf: filepath.Join(dir, "slurm.conf")}
 	for _, sub := range []string{"state", "n0", "n1"} {
 		require.NoError(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
@@ -104,22 +86,23 @@ func startSlurm(t *testing.T) *slurm {
 	s.daemon(t, "slurmd", "-D", "-N", "n1")
 	wait(t, "the nodes", func() bool {
 		cmd := exec.CommandContext(t.Context(), "sinfo", "-h", "-t", "idle", "-o", "%D")
-		cmd.Env = s.env()
+		cmd.Env = s.Env()
 		out, err := cmd.Output()
 		return err == nil && strings.TrimSpace(string(out)) == "2"
 	})
 	return s
 }
 
-func (s *slurm) env(add ...string) []string { return cleanEnv(append(add, "SLURM_CONF="+s.conf)...) }
+// Env is CleanEnv for commands that are to find the cluster.
+func (s *Slurm) Env(add ...string) []string { return CleanEnv(append(add, "SLURM_CONF="+s.conf)...) }
 
 // daemon runs a program until the test ends.
-func (s *slurm) daemon(t *testing.T, name string, args ...string) {
+func (s *Slurm) daemon(t testing.TB, name string, args ...string) {
 	t.Helper()
-	log, err := os.Create(filepath.Join(s.dir, fmt.Sprintf("%s.out.%d", name, len(args))))
+	log, err := os.Create(filepath.Join(s.Dir, fmt.Sprintf("%s.out.%d", name, len(args))))
 	require.NoError(t, err)
 	cmd := exec.Command(name, args...)
-	cmd.Env = s.env()
+	cmd.Env = s.Env()
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
@@ -143,7 +126,14 @@ func (s *slurm) daemon(t *testing.T, name string, args ...string) {
 }
 
 // wait polls until ok, for programs that need a while to come up.
-func wait(t *testing.T, what string, ok func() bool) {
+func wait(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, time.Minute, 50*time.Millisecond, "waiting for %s", what)
+}
+
+func freePort(t testing.TB) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
 }
