@@ -12,7 +12,8 @@ import (
 // by its Shutdown. It waits for what was begun and is not over.
 //
 // In a group that has failed, Close waits until the other ranks know of that or are
-// dead: from then on nobody reads buffers that were lent to its collectives.
+// dead: from then on nobody reads buffers that were lent to its collectives. With a ctx
+// that has ended it cannot wait, and promises nothing of them.
 // Whatever the error, the group is closed.
 //
 // With the last group that came from a New, memory of Alloc goes.

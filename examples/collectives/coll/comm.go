@@ -17,7 +17,7 @@ import (
 type Config struct {
 	// Endpoint carries the messages. Tagged messages with the highest bit of the
 	// tag set are this package's; the rest of the endpoint is the caller's. One
-	// New at a time on an endpoint.
+	// New on an endpoint: a second one could meet messages of the first.
 	Endpoint *efa.Endpoint
 	// Rank is the number of this process, from 0.
 	Rank int

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/examples/collectives/coll"
@@ -130,6 +131,37 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
+// TestOutOfReach: a rank that another cannot reach lives, and waits for it: the third one
+// tells it that the group has failed.
+func TestOutOfReach(t *testing.T) {
+	pa := newParty(t, 3, setup{seed: 1})
+	place := func(rank int) sim.Endpoint {
+		raw, _ := pa.ranks[rank].ep.Address().Raw("sim")
+		return sim.Endpoint{GID: raw.GID(), QPN: raw.QPN()}
+	}
+	_, err := pa.world.Fabric().AddRule(sim.Rule{
+		Fault: sim.FaultStatus, Status: device.StatusUnreachable, From: place(0), To: place(1),
+	})
+	require.NoError(t, err)
+	for i, r := range pa.ranks {
+		pa.world.Go(fmt.Sprint("rank", i), func(ctx context.Context) error {
+			c, err := coll.New(r.cfg)
+			require.NoError(t, err)
+			for range 2 { // whoever had all that it needed from the first
+				if err = coll.Bcast(ctx, c, make([]int, 10), 0, coll.Use("binomial")); err == nil {
+					err = coll.Barrier(ctx, c)
+				}
+			}
+			var re *coll.RankError
+			require.ErrorAs(t, err, &re)
+			require.Equal(t, 1, re.Rank)
+			return nil
+		})
+	}
+	require.NoError(t, pa.world.Run())
+	require.Less(t, pa.world.Elapsed(), noticed)
+}
+
 // TestAbort: a rank gives up between collectives.
 func TestAbort(t *testing.T) {
 	pa := newParty(t, 3, setup{seed: 1})
@@ -169,6 +201,16 @@ func TestMismatch(t *testing.T) {
 				counts = []int{2, 5}
 			}
 			return coll.Gatherv(ctx, c, make([]int, 2), make([]int, 7*(1-c.Rank())), counts, 0)
+		},
+		"long part of which little comes": func(c *coll.Comm) error {
+			if c.Rank() == 0 {
+				return coll.Gatherv(ctx, c, make([]int, 2), make([]int, 131_074), []int{2, 131_072}, 0)
+			}
+			return coll.Gatherv(ctx, c, make([]int, 1000), nil, nil, 0)
+		},
+		"same sum of other counts": func(c *coll.Comm) error {
+			counts := []int{100_000 + 100_000*c.Rank(), 200_000 - 100_000*c.Rank()}
+			return coll.Allgatherv(ctx, c, make([]int, 100_000), make([]int, 300_000), counts)
 		},
 		"another collective": func(c *coll.Comm) error {
 			if c.Rank() == 0 {

@@ -37,18 +37,21 @@ func (g *group) listen() error {
 }
 
 // post posts the receive, unless it is over with listening.
-func (e *ear) post(g *group) (err error) {
+func (e *ear) post(g *group) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.op, err = g.ep.Start(&efa.RecvReq{
+	op, err := g.ep.Start(&efa.RecvReq{
 		From: efa.AnyAddr, Directed: true,
 		Tagged: true, Tag: revokeTag(g.id), Ignore: tagIgnore,
 		Buf: e.buf[:],
 	})
-	if err == nil && e.stopped {
-		e.op.Cancel()
+	if err != nil {
+		return err
 	}
-	return err
+	if e.op = op; e.stopped {
+		op.Cancel()
+	}
+	return nil
 }
 
 func (e *ear) listen(g *group) {
@@ -69,7 +72,9 @@ func (e *ear) listen(g *group) {
 				return
 			}
 			// Of an earlier group with the same id.
-			err = e.post(g)
+			if err = e.post(g); err != nil { // deaf, it could wait for ever
+				_ = g.fail(&RankError{g.rank, err})
+			}
 		}
 		if err != nil {
 			return

@@ -24,8 +24,8 @@ const window = 4
 
 // flow does both directions of an exchange with long messages.
 func (x *call) flow(to int, sb []byte, from int, rb, src []byte, lower bool, step int) (err error) {
-	out := outflow{x: x, to: to, tag: x.at(step), b: sb, over: to < 0}
-	in := inflow{x: x, from: from, tag: x.at(step), left: len(rb), over: from < 0}
+	out := outflow{x: x, to: to, tag: x.at(step, len(sb)), b: sb, over: to < 0}
+	in := inflow{x: x, from: from, tag: x.at(step, len(rb)), left: len(rb), over: from < 0}
 	var tmp []byte
 	direct := x.direct(rb, src, lower)
 	if src != nil && !direct {

@@ -22,7 +22,9 @@ type family struct {
 }
 
 func newFamily(cfg Config) *family {
-	f := &family{cfg: cfg, ep: cfg.Endpoint, inject: cfg.Endpoint.With(efa.Inject)}
+	// Sends that waited for their receive would keep two that exchange from receiving.
+	ep := cfg.Endpoint.With(efa.Complete(efa.Transmitted))
+	f := &family{cfg: cfg, ep: ep, inject: ep.With(efa.Inject)}
 	f.limits = f.ep.Domain().Limits()
 	f.memory.dom = f.ep.Domain()
 	f.ids.init()

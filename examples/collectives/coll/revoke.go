@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/efactor/efactor/api/efa"
 )
@@ -23,14 +24,7 @@ func (g *group) fail(e *RankError) error {
 	if l := g.cfg.Logger; l != nil {
 		l.Warn("group of ranks failed", "context", g.id, "rank", e.Rank, "err", e.Err)
 	}
-	msg := g.encode(e)
-	for r, peer := range g.peers {
-		if r == g.rank || r == e.Rank && died(e.Err) {
-			continue
-		}
-		// Who cannot be told is dead, or its endpoint is.
-		_ = g.inject.SendTag(context.Background(), peer, revokeTag(g.id), msg)
-	}
+	g.tell(e)
 	g.fate.Store(e)
 	close(g.gone)
 	g.mu.Lock()
@@ -40,6 +34,18 @@ func (g *group) fail(e *RankError) error {
 	g.mu.Unlock()
 	g.ear.cancel()
 	return e
+}
+
+// tell tells all others of e: also who is thought to be dead, since it may have been out of
+// reach only.
+func (g *group) tell(e *RankError) {
+	msg := g.encode(e)
+	for r, peer := range g.peers {
+		if r != g.rank {
+			// Who cannot be told is dead, or its endpoint is.
+			_ = g.inject.SendTag(context.Background(), peer, revokeTag(g.id), msg)
+		}
+	}
 }
 
 // failed is what a group has failed with whose failure is claimed, once all have
@@ -65,13 +71,20 @@ type peerError struct {
 func (e *peerError) Error() string { return e.err.Error() }
 func (e *peerError) Unwrap() error { return e.err }
 
+// ours tells whether an error of an operation is no word about the other side.
+func ours(err error) bool {
+	return slices.ContainsFunc([]error{
+		efa.ErrClosed, efa.ErrIO, efa.ErrBadState, efa.ErrAgain, efa.ErrNoMemory, efa.ErrNotSupported,
+	}, func(e error) bool { return errors.Is(err, e) })
+}
+
 // verdict says whose fault an error of an algorithm is.
 func (x *call) verdict(err error) *RankError {
 	var at *peerError
 	switch {
 	case x.parent.Err() != nil:
 		return &RankError{x.rank, givenUp(x.parent)}
-	case !errors.As(err, &at), errors.Is(err, efa.ErrClosed), errors.Is(err, efa.ErrIO), errors.Is(err, efa.ErrBadState):
+	case !errors.As(err, &at) || ours(err):
 		return &RankError{x.rank, err}
 	case errors.Is(err, efa.ErrPeerAborted), errors.Is(err, efa.ErrAccess), errors.Is(err, efa.ErrNoKey):
 		// It has given up what it did with us, and will say why. This receive takes

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -24,7 +25,7 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 		return nil, err
 	}
 	id, err := c.agree(ctx, color >= 0)
-	if err != nil || color < 0 {
+	if color < 0 {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(m member) bool { return m.Color != int64(color) })
@@ -40,11 +41,20 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 			rank = i
 		}
 	}
-	g, err := c.newGroup(id, rank, peers, nonce)
-	if err != nil { // the others have made it
-		return nil, c.fail(&RankError{c.rank, err})
+	var g *group
+	if err == nil {
+		g, err = c.newGroup(id, rank, peers, nonce)
 	}
-	return &Comm{g, c.set}, nil
+	if err == nil {
+		return &Comm{g, c.set}, nil
+	}
+	if id != rootContext { // others may have made it, and would wait for us
+		(&group{family: c.family, id: id, nonce: nonce, rank: rank, peers: peers}).tell(&RankError{rank, err})
+	}
+	if e := (*RankError)(nil); errors.As(err, &e) || errors.Is(err, ErrNoContext) {
+		return nil, err
+	}
+	return nil, c.fail(&RankError{c.rank, err})
 }
 
 // derive is the nonce of a group that is made of this one.
@@ -61,7 +71,8 @@ func (g *group) derive(seq uint64, color int64) uint64 {
 // agree finds a context id that is free on all ranks and takes it, on those that
 // want one. All groups of a Split have the same, since no rank is in two of them. In
 // between another Split, on another group, may take the id on one of the ranks:
-// therefore a vote, and if it fails another attempt with another id.
+// therefore a vote, and if it fails another attempt with another id. If the vote itself
+// fails, the id comes with the error: others may have it.
 func (c *Comm) agree(ctx context.Context, want bool) (uint64, error) {
 	const attempts = 64
 	for i := range uint64(attempts) {
@@ -91,11 +102,11 @@ func (c *Comm) agree(ctx context.Context, want bool) (uint64, error) {
 		if err == nil && vote[0] == 1 {
 			return id, nil
 		}
+		if err != nil {
+			return id, err
+		}
 		if mine {
 			c.ids.free(id)
-		}
-		if err != nil {
-			return 0, err
 		}
 	}
 	return 0, ErrNoContext

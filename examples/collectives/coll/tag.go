@@ -43,13 +43,20 @@ func tagOf(id, seq uint64) uint64 {
 func revokeTag(id uint64) uint64 { return tagOurs | id<<contextShift | seqRevoke<<seqShift }
 
 // at is the tag of a step. Steps beyond the field begin anew.
-func (x *call) at(step int) uint64 { return x.tag | uint64(step)&stepMask<<stepShift }
+//
+// n is how long what is sent is, which both sides must agree about, too: where ranks have
+// counts of their own the signature of the collective does not say it.
+func (x *call) at(step, n int) uint64 {
+	return (x.tag | uint64(step)&stepMask<<stepShift) ^ uint64(n)*spread>>52
+}
+
+// spread is odd, and spreads bits to the upper ones.
+const spread = 0x9e3779b97f4a7c15
 
 // sign makes the signature of what all ranks must agree about.
 func sign(k kind, algorithm, root, bytes int) uint64 {
-	const odd = 0x9e3779b97f4a7c15 // spreads bits to the upper ones
 	h := uint64(k)<<16 | uint64(algorithm)<<8
-	h = (h + uint64(root)) * odd
-	h = (h ^ h>>29 ^ uint64(bytes)) * odd
+	h = (h + uint64(root)) * spread
+	h = (h ^ h>>29 ^ uint64(bytes)) * spread
 	return h >> 52
 }

@@ -22,7 +22,7 @@ func (x *call) send(to, step int, b []byte) error {
 	if len(b) > eagerMost {
 		return x.exchange(to, b, -1, nil, step)
 	}
-	return x.eager(to, x.at(step), b)
+	return x.eager(to, x.at(step, len(b)), b)
 }
 
 // eager sends a message that is short.
@@ -42,7 +42,7 @@ func (x *call) recv(from, step int, b []byte) error {
 	if len(b) > eagerMost {
 		return x.exchange(-1, nil, from, b, step)
 	}
-	m, err := x.message(from, x.at(step), b)
+	m, err := x.message(from, x.at(step, len(b)), b)
 	if err == nil && (m.N != len(b) || m.Tag&tagOffer != 0) {
 		err = mismatch(from, len(b), m.N)
 	}
@@ -56,7 +56,7 @@ func (x *call) message(from int, tag uint64, b []byte) (efa.Message, error) {
 	case err == nil && (m.Tag^tag)&tagAgree == 0:
 		return m, nil
 	case err == nil:
-		err = fmt.Errorf("%w: it called another collective than %v, or with other arguments", ErrMismatch, x.kind)
+		err = fmt.Errorf("%w: it called another collective than %v, or with other arguments or counts", ErrMismatch, x.kind)
 	case errors.Is(err, efa.ErrTruncated):
 		err = fmt.Errorf("%w: %w", ErrMismatch, err)
 	}
@@ -129,7 +129,7 @@ func (x *call) swap(to int, sb []byte, from int, rb, src []byte, lower bool, ste
 		return x.flow(to, sb, from, rb, src, lower, step)
 	}
 	if to >= 0 {
-		if err := x.eager(to, x.at(step), sb); err != nil {
+		if err := x.eager(to, x.at(step, len(sb)), sb); err != nil {
 			return err
 		}
 	}
