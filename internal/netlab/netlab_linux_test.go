@@ -71,6 +71,7 @@ func (k *link) count(n int, silence time.Duration) int {
 func wait(d time.Duration) { <-clock.NewTimer(d).C }
 
 func TestLabIsApart(t *testing.T) {
+	Require(t)
 	before := interfaces(t)
 	l := New(t, Options{Hosts: 3})
 	require.Equal(t, before, interfaces(t), "of this machine")

@@ -22,18 +22,8 @@ func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrList, fmt.Sprintf(format, args...))
 }
 
-// Expand returns all names, in the order of the list, where the numbers in the last
-// brackets count fastest.
-func Expand(list string) ([]string, error) {
-	var hosts []string
-	err := each(list, func(name string) { hosts = append(hosts, name) })
-	if err != nil {
-		return nil, err
-	}
-	return hosts, nil
-}
-
-// First returns the first name, and how many there are.
+// First returns the first name, and how many there are. The numbers in the last brackets
+// count fastest.
 func First(list string) (first string, n int, err error) {
 	err = each(list, func(name string) {
 		if n == 0 {

@@ -32,10 +32,10 @@ func TestExchange(t *testing.T) {
 		for _, ask := range []int{1, 2} {
 			for _, byPort := range []bool{false, true} {
 				for _, vallen := range []int{1024, 80, 100_000} {
+					if version == 2 && vallen < 1024 {
+						continue // fixed there
+					}
 					t.Run(fmt.Sprintf("PMI-%d,ask=%d,port=%v,vallen=%d", version, ask, byPort, vallen), func(t *testing.T) {
-						if version == 2 && vallen < 1024 {
-							t.SkipNow() // fixed there
-						}
 						l := newLauncher(version, 3)
 						l.vallen = vallen
 						exchange(t, l, l.start(t, ask, byPort))
