@@ -1,7 +1,9 @@
 package launch_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -76,6 +78,9 @@ func TestHydraAndABadVariable(t *testing.T) {
 	require.Error(t, err, "%s", out)
 	for rank := range 3 {
 		said, err := os.ReadFile(fmt.Sprintf("%s/%d", dir, rank))
+		if rank != 1 && errors.Is(err, fs.ErrNotExist) {
+			continue // taken along before its shell had opened the file
+		}
 		require.NoError(t, err)
 		assert.Equal(t, rank == 1, strings.Contains(string(said), "report "), "%s", said)
 		assert.Equal(t, rank == 1, strings.Contains(string(said), "nonsense"), "%s", said)
