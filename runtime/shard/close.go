@@ -21,7 +21,7 @@ func (s *Shard) Close() error {
 	case s.external && first && s.Adopt():
 		s.shutdown()
 	case !s.external:
-		s.bell.signal()
+		s.callHelper()
 	}
 	<-s.done
 	s.running.Wait()

@@ -27,7 +27,7 @@ func (s *Shard) help() {
 				s.yield()
 			}
 		}
-		s.pollFDs(nap, false)
+		s.nap(nap)
 		nap = min(2*nap, max(maxNap, s.grace))
 	}
 }
@@ -99,7 +99,9 @@ func (s *Shard) start() error {
 		return nil
 	}
 	ready := make(chan error, 1)
+	joinCrowd()
 	s.running.Go(func() {
+		defer leaveCrowd()
 		switch s.mode {
 		case Manual:
 			ready <- nil

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"runtime"
 	"time"
 )
 
@@ -85,20 +84,11 @@ func (s *Shard) drive(ctx context.Context, sig *Signal) (parked bool, err error)
 			}
 			s.handed.Store(1)
 			s.yield()
-			s.bell.signal()
+			s.callHelper()
 			return true, nil
 		default:
 			s.relax()
 		}
-	}
-}
-
-// relax passes the time of an idle turn. A system call to yield here was measured
-// to cost a ping-pong half as much again.
-func (s *Shard) relax() {
-	pause()
-	if s.idle%16 == 0 {
-		runtime.Gosched()
 	}
 }
 

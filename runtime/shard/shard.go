@@ -82,10 +82,12 @@ type Shard struct {
 	wheel     wheel
 	_         [64]byte
 
-	bell    eventFD
-	sleeper sleeper
-	sweepMu sync.Mutex
-	stats   stats
+	bell     eventFD
+	handover chan struct{} // to the helper while it naps
+	alarm    *time.Timer   // its
+	sleeper  sleeper
+	sweepMu  sync.Mutex
+	stats    stats
 
 	waitMu                  sync.Mutex
 	firstWaiter, lastWaiter *Signal
@@ -107,7 +109,10 @@ func New(cfg Config) (*Shard, error) {
 		pinCPU:   cfg.PinCPU,
 		done:     make(chan struct{}),
 		rand:     newRand(cfg.Seed),
+		handover: make(chan struct{}, 1),
+		alarm:    time.NewTimer(time.Hour),
 	}
+	s.alarm.Stop()
 	s.mode, s.modeReason = cfg.Mode.resolve(cores())
 	if s.external {
 		s.mode, s.modeReason = Manual, "external: its creator turns it"

@@ -70,7 +70,7 @@ func (s *Shard) sleep(release bool) bool {
 	if release {
 		s.yield()
 	}
-	s.pollFDs(timeout, true)
+	s.pollFDs(timeout)
 	s.parked.CompareAndSwap(asleep, awake)
 	if release && !s.Adopt() {
 		return false
@@ -103,16 +103,14 @@ func (s *Shard) quiet() (time.Duration, bool) {
 	return left, left > 0
 }
 
-// pollFDs waits for the bell, with all for the pollers' descriptors too, or until
-// the time is up; negative is for ever. A plain system call: the processor is
-// free for other goroutines.
-func (s *Shard) pollFDs(timeout time.Duration, all bool) {
+// pollFDs waits for the bell, for the pollers' descriptors, or until the time is up;
+// negative is for ever. A plain system call: the processor is free for other
+// goroutines.
+func (s *Shard) pollFDs(timeout time.Duration) {
 	z := &s.sleeper
 	z.poll = append(z.poll[:0], unix.PollFd{Fd: int32(s.bell.fd), Events: unix.POLLIN})
-	if all {
-		for _, fd := range z.fds {
-			z.poll = append(z.poll, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
-		}
+	for _, fd := range z.fds {
+		z.poll = append(z.poll, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 	}
 	ts := &z.ts
 	if timeout < 0 {
@@ -123,6 +121,34 @@ func (s *Shard) pollFDs(timeout time.Duration, all bool) {
 	n, err := unix.Ppoll(z.poll, ts, nil)
 	if err == nil && n > 0 && z.poll[0].Revents != 0 {
 		s.bell.drain()
+		select {
+		case <-s.handover:
+		default:
+		}
+	}
+}
+
+// nap is a sleep of the helper's while others drive the shard: only callHelper ends
+// it early. It is no system call: from one that lasts Go's runtime takes the
+// processor away, and then looks every 20 us for others for a while, by a thread that
+// interrupts whoever drives: on two CPUs half of the time of two processes that
+// exchange 8 bytes went into that.
+func (s *Shard) nap(d time.Duration) {
+	s.alarm.Reset(d)
+	select {
+	case <-s.alarm.C:
+	case <-s.handover:
+		s.alarm.Stop()
+		s.bell.drain()
+	}
+}
+
+// callHelper ends the helper's sleep, of either kind. Any goroutine may call it.
+func (s *Shard) callHelper() {
+	s.bell.signal()
+	select {
+	case s.handover <- struct{}{}:
+	default:
 	}
 }
 
