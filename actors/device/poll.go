@@ -6,9 +6,14 @@ import "github.com/efactor/efactor/runtime/shard"
 // success is a message to the owner of the packet; whatever else befell a packet
 // goes to its peer, which knows about back-off and death.
 func (q *Queue) Poll(*shard.Shard) int {
-	n := q.qp.Poll(q.comps[:])
-	for i := range q.comps[:n] {
-		c := &q.comps[i]
+	n := 0
+	if q.at == q.got { // else a panic has left some
+		q.at, q.got = 0, q.qp.Poll(q.comps[:])
+	}
+	for q.at < q.got {
+		c := &q.comps[q.at]
+		q.at++
+		n++
 		switch c.Op {
 		case OpRecv:
 			q.onRecv(c)
@@ -78,7 +83,9 @@ func (q *Queue) onRecv(c *Completion) {
 	r.AH, r.QPN, r.GID = c.AH, c.SrcQPN, c.SrcGID
 	q.Counters.RecvDone++
 	q.Counters.RecvBytes += uint64(c.Len)
-	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &r.arrived)
+	if !q.router.Take(r) {
+		q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &r.arrived)
+	}
 }
 
 // onWritten: a write with immediate data came. It may have taken a receive slot, in

@@ -14,6 +14,9 @@ import (
 type Router interface {
 	// Route returns the peer at (ah, qpn), or whoever deals with strangers.
 	Route(ah AH, qpn uint16) shard.Ref
+	// Take deals with a packet at once, and releases it; false: it is to be told
+	// to whom Route names.
+	Take(r *RecvPkt) bool
 }
 
 // QueueConfig is what a Queue needs.
@@ -58,6 +61,7 @@ type Queue struct {
 	written   *Written
 	refillNow bool
 	comps     [32]Completion
+	at, got   int // of comps: the next to be dealt with, and their end
 
 	// Counters are the queue's, read on the shard.
 	Counters QueueCounters

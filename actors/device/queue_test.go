@@ -69,6 +69,7 @@ type rig struct {
 }
 
 func (r *rig) Route(device.AH, uint16) shard.Ref { return r.peer.ref }
+func (r *rig) Take(*device.RecvPkt) bool         { return false }
 
 func newRig(t *testing.T, sq, rq int) *rig {
 	sh, err := shard.New(shard.Config{External: true, Seed: 1})

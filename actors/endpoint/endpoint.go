@@ -34,6 +34,7 @@ type Endpoint struct {
 	env   *peer.Env
 	queue *device.Queue
 	qref  shard.Ref
+	guard shard.Ref
 	pools *ope.Pools
 	reqs  *ring.MPSC[ope.Request]
 	addr  wire.RawAddr
@@ -93,7 +94,7 @@ func Open(cfg Config) (*Endpoint, error) {
 		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
 	}
 	e.queue = device.NewQueue(device.QueueConfig{
-		Shard: cfg.Shard, QP: qp, SQ: cfg.SQ, RQ: cfg.RQ, Router: &e.routes, Refill: 8,
+		Shard: cfg.Shard, QP: qp, SQ: cfg.SQ, RQ: cfg.RQ, Router: e, Refill: 8,
 	})
 	e.env.Q = e.queue
 	e.pools = ope.NewPools(e.env, policyOn(cfg.Policy, &info), e.spawnOp)
@@ -185,10 +186,11 @@ func (e *Endpoint) start() {
 	e.env.Trail.Locate(e.span, &e.addr)
 	e.env.Endpoint = e.ref
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
-	e.routes.stranger = e.ref
 	e.qref = e.spawnChild("queue", func() actor.Actor { return e.queue })
-	e.cfg.Shard.AddPoller(e.qref, e.queue)
+	e.guard = e.spawnChild("guard", func() actor.Actor { return guard{e} })
+	// Requests come first: a packet that a receive waits for by then is received at once.
 	e.cfg.Shard.AddPoller(e.ref, e)
+	e.cfg.Shard.AddPoller(e.qref, e.queue)
 }
 
 func (e *Endpoint) spawnChild(name string, p actor.Producer) shard.Ref {

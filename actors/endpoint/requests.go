@@ -131,6 +131,9 @@ func (e *Endpoint) onSend(r *ope.Request) {
 		e.reject(r, errno.ErrMsgSize)
 		return
 	}
+	if e.sendShort(r, l) {
+		return
+	}
 	t := e.pools.GetTx()
 	if t == nil {
 		e.reject(r, errno.ErrAgain)

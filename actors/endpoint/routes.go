@@ -10,16 +10,15 @@ import (
 // reverse address vector, §4.4). It is a table of the shard: the device queue
 // reads it, the endpoint writes it.
 type routes struct {
-	stranger shard.Ref // who deals with senders that are not known
-	byAH     []map[uint16]*route
-	gids     []device.GID // by AH
-	recent   [cached]recent
+	byAH   []map[uint16]*route
+	gids   []device.GID // by AH
+	recent [cached]recent
 }
 
 // recent is where a packet came from lately, so that most packets need no map.
 type recent struct {
 	key  uint32 // AH and QPN
-	peer shard.Ref
+	link *peer.Link
 }
 
 const cached = 64
@@ -35,20 +34,28 @@ type route struct {
 // maxFormer bounds what is remembered of one queue pair number's past.
 const maxFormer = 16
 
-// Route implements device.Router.
-func (r *routes) Route(ah device.AH, qpn uint16) shard.Ref {
+// find returns the peer at (ah, qpn), or nil.
+func (r *routes) find(ah device.AH, qpn uint16) *peer.Link {
 	key := cacheKey(ah, qpn)
 	c := &r.recent[(key^key>>16)%cached]
-	if c.key == key && !c.peer.IsZero() {
-		return c.peer
+	if c.key == key && c.link != nil {
+		return c.link
 	}
 	if int(ah) < len(r.byAH) {
 		if x := r.byAH[ah][qpn]; x != nil && x.cur != nil {
-			*c = recent{key, x.cur.Peer}
-			return x.cur.Peer
+			*c = recent{key, x.cur}
+			return x.cur
 		}
 	}
-	return r.stranger
+	return nil
+}
+
+// Route implements device.Router.
+func (e *Endpoint) Route(ah device.AH, qpn uint16) shard.Ref {
+	if l := e.routes.find(ah, qpn); l != nil {
+		return l.Peer
+	}
+	return e.ref
 }
 
 func (r *routes) get(ah device.AH, qpn uint16) *route {

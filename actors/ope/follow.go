@@ -13,23 +13,23 @@ import (
 // anybody).
 func (o *Order) Follow(l *trail.Log, with *peer.Link) {
 	if l != nil {
-		o.follow(l, with)
+		o.Span = follow(l, &o.Req, with)
 	}
 }
 
-func (o *Order) follow(l *trail.Log, with *peer.Link) {
-	q := &o.Req
-	o.Span = l.Next()
-	l.Put(o.Span, trail.Begin, uint8(role(q)), uint64(len(q.Buf)), flags(q))
+func follow(l *trail.Log, q *Request, with *peer.Link) uint64 {
+	span := l.Next()
+	l.Put(span, trail.Begin, uint8(role(q)), uint64(len(q.Buf)), flags(q))
 	if q.Flags&Traced != 0 {
-		l.Put(o.Span, trail.Parent, 0, q.ID, 0)
+		l.Put(span, trail.Parent, 0, q.ID, 0)
 	}
 	if with != nil {
-		l.Put(o.Span, trail.With, 0, with.Span, 0)
+		l.Put(span, trail.With, 0, with.Span, 0)
 	}
 	if q.Flags&Tagged != 0 {
-		l.Put(o.Span, trail.Tag, 0, q.Tag, 0)
+		l.Put(span, trail.Tag, 0, q.Tag, 0)
 	}
+	return span
 }
 
 // role is the part of a request's operation.
@@ -139,26 +139,41 @@ func (r *Rxe) follow(pkt *peer.Packet) {
 }
 
 func (r *Rxe) followFrom(l *trail.Log, pkt *peer.Packet) {
-	r.span = l.Next()
-	role, flags, id := trail.Message, uint32(0), pkt.MsgID
+	c := came{role: trail.Message, proto: r.m.Proto, id: pkt.MsgID, length: pkt.Length, tag: pkt.Tag}
 	if !pkt.Type.IsRTM() {
-		role, id = trail.TargetWrite, pkt.SendID
+		c.role, c.id = trail.TargetWrite, pkt.SendID
 	}
 	if pkt.Tagged {
-		flags |= trail.FlagTagged
+		c.flags |= trail.FlagTagged
 	}
 	if pkt.HasData {
-		flags |= trail.FlagData
+		c.flags |= trail.FlagData
 	}
 	if r.dc {
-		flags |= trail.FlagDeliver
+		c.flags |= trail.FlagDeliver
 	}
-	l.Put(r.span, trail.Begin, uint8(role), pkt.Length, flags)
-	l.Put(r.span, trail.With, 0, r.link.Span, 0)
-	if pkt.Tagged {
-		l.Put(r.span, trail.Tag, 0, pkt.Tag, 0)
+	r.span = c.follow(l, r.link)
+}
+
+// came is what is followed of the peer's.
+type came struct {
+	role   trail.Role
+	proto  Proto
+	flags  uint32
+	id     uint32
+	length uint64
+	tag    uint64
+}
+
+func (c *came) follow(l *trail.Log, with *peer.Link) uint64 {
+	span := l.Next()
+	l.Put(span, trail.Begin, uint8(c.role), c.length, c.flags)
+	l.Put(span, trail.With, 0, with.Span, 0)
+	if c.flags&trail.FlagTagged != 0 {
+		l.Put(span, trail.Tag, 0, c.tag, 0)
 	}
-	l.Put(r.span, trail.Chosen, uint8(r.m.Proto), theirs(r.link), id)
+	l.Put(span, trail.Chosen, uint8(c.proto), theirs(with), c.id)
+	return span
 }
 
 // note leaves a record of the rxe's operation.

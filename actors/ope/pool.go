@@ -56,6 +56,7 @@ type Pools struct {
 	Orders Orders
 
 	res    Result // scratch for outcomes, which a Sink must not keep
+	short  shortOp
 	tx     []*Txe
 	rx     []*Rxe
 	txFree *Txe

@@ -58,14 +58,18 @@ func (t *Txe) header(b []byte, seg Segment) []byte {
 
 // options sets the optional headers of a request.
 func (t *Txe) options(o *wire.Options) {
-	q := &t.ord.Req
+	t.pools.options(o, &t.ord.Req)
+	t.link.Options(o, t.rawAddr, t.connID)
+}
+
+// options sets those that depend on the request.
+func (p *Pools) options(o *wire.Options, q *Request) {
 	if q.Flags&HasData != 0 {
 		o.HasCQData, o.CQData = true, q.Data
-		if q.Flags&Tagged != 0 && t.pools.env.Config.Era.CQData32 {
+		if q.Flags&Tagged != 0 && p.env.Config.Era.CQData32 {
 			o.CQData = uint64(uint32(o.CQData))
 		}
 	}
-	t.link.Options(o, t.rawAddr, t.connID)
 }
 
 // rtw builds the request of a write (§3.3, §4.1, §4.2).

@@ -82,8 +82,8 @@ func TestHydraAndABadVariable(t *testing.T) {
 			continue // taken along before its shell had opened the file
 		}
 		require.NoError(t, err)
-		assert.Equal(t, rank == 1, strings.Contains(string(said), "report "), "%s", said)
 		assert.Equal(t, rank == 1, strings.Contains(string(said), "nonsense"), "%s", said)
+		assert.NotContains(t, string(said), `"Err":""`) // the others may see mpiexec go first
 	}
 }
 
