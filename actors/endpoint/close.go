@@ -162,7 +162,11 @@ func (e *Endpoint) crashed() {
 	sh.StopTimer(&e.trickle)
 	_ = e.queue.QP().Close() // nothing to be done about it
 	e.pools.CloseMemory()
-	if e.handling {
+	switch {
+	case e.direct.Kind != 0:
+		e.giveUp(&e.direct)
+		e.dropDirect()
+	case e.handling:
 		e.giveUp(e.reqs.Peek())
 		e.reqs.Drop()
 	}

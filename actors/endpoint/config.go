@@ -38,9 +38,12 @@ type Config struct {
 	// WrittenRoom takes the place for one more OnWritten. False: there is none
 	// now; it is asked again at the end of each turn. nil: there always is.
 	WrittenRoom func() bool
-	OnFlush     func()          // called on the shard at the end of a turn; may be nil
-	OnEnd       func(*Endpoint) // called on the shard when all has ended; may be nil
-	Log         *slog.Logger
+	// OnKept is called on the shard with a request of Inject that became an
+	// operation; for endpoints whose Inject is never called it may be nil.
+	OnKept  func(*ope.Request)
+	OnFlush func()          // called on the shard at the end of a turn; may be nil
+	OnEnd   func(*Endpoint) // called on the shard when all has ended; may be nil
+	Log     *slog.Logger
 	// Trail takes records of what happens to each operation; nil: nobody wants them.
 	Trail *trail.Log
 }

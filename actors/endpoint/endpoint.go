@@ -53,12 +53,14 @@ type Endpoint struct {
 	trickle   shard.Timer
 	trickleM  trickleMsg
 
-	state    state
-	handling bool // the request at the head of the ring
-	closed   shard.Signal
-	late     sync.Mutex // of those who take requests when closed is set
-	cause    error      // why the endpoint ended, if not by Close
-	ended    atomic.Bool
+	state     state
+	handling  bool        // direct, or else the request at the head of the ring
+	direct    ope.Request // came without the ring; its Kind is 0 if there is none
+	injection injection
+	closed    shard.Signal
+	late      sync.Mutex // of those who take requests when closed is set
+	cause     error      // why the endpoint ended, if not by Close
+	ended     atomic.Bool
 }
 
 type state uint8

@@ -18,6 +18,12 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		return 0 // by Serve, before the beginning or after the end
 	}
 	n := 0
+	if e.direct.Kind != 0 { // what is in the ring came later
+		n++
+		e.handling = true
+		e.handle(&e.direct)
+		e.handled()
+	}
 	for n < batch {
 		r := e.reqs.Peek()
 		if r == nil {
@@ -26,10 +32,19 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		n++
 		e.handling = true
 		e.handle(r)
-		e.handling = false
-		e.reqs.Drop()
+		e.handled()
 	}
 	return n
+}
+
+// handled drops the request that was at hand.
+func (e *Endpoint) handled() {
+	e.handling = false
+	if e.direct.Kind == 0 {
+		e.reqs.Drop()
+		return
+	}
+	e.dropDirect()
 }
 
 // Flush ends a turn: what is held is weighed, completions are published.

@@ -75,8 +75,7 @@ func (g guard) Receive(ctx actor.Context) {
 	}
 	e := g.e
 	if e.handling { // the request that the sink was of
-		e.handling = false
-		e.reqs.Drop()
+		e.handled()
 	}
 	e.pools.EndShort(true)
 }

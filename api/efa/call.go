@@ -53,8 +53,11 @@ func (e *Endpoint) do(ctx context.Context, req *ope.Request) (Message, error) {
 	if e.tele != nil {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
-	e.submit(req)
-	ended := e.sh.Wait(ctx, &c.sig)
+	done, ended := e.act.Do(ctx, req, &c.sig)
+	if !done {
+		e.submit(req)
+		ended = e.sh.Wait(ctx, &c.sig)
+	}
 	if ended != nil && !c.sig.IsSet() {
 		if errors.Is(ended, shard.ErrClosed) {
 			return Message{}, ErrClosed // c stays with the shard, for good

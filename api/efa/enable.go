@@ -51,7 +51,7 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 			TotalMemory: p.TotalMemory, Features: policy.Features(&info), HostID: p.HostID,
 			Homogeneous: p.Homogeneous, Era: talk, WaitHandshake: p.WaitHandshake,
 		},
-		OnEvent: c.onEvent, OnWritten: c.onWritten, WrittenRoom: c.writtenRoom, OnFlush: c.flusher(), OnEnd: c.onEnd,
+		OnEvent: c.onEvent, OnWritten: c.onWritten, WrittenRoom: c.writtenRoom, OnKept: c.onKept, OnFlush: c.flusher(), OnEnd: c.onEnd,
 		Log: c.log, Trail: c.follow(),
 	})
 	if err != nil {

@@ -20,16 +20,17 @@ import (
 // maxNap bounds the helper's naps, and so the time for which work may lie about.
 const maxNap = time.Millisecond
 
-// waitManual is Wait on a manual shard.
-func (s *Shard) waitManual(ctx context.Context, sig *Signal) error {
-	if s.OnShard() {
+// waitManual is Wait on a manual shard, which the caller may have adopted already.
+func (s *Shard) waitManual(ctx context.Context, sig *Signal, mine bool) error {
+	if !mine && s.OnShard() {
 		return s.waitOwner(ctx, sig)
 	}
 	for {
 		switch {
-		case s.closing.Load(): // the helper ends the actors, which may set sig
+		case !mine && s.closing.Load(): // the helper ends the actors, which may set sig
 			return s.waitParked(ctx, sig)
-		case s.Adopt():
+		case mine || s.Adopt():
+			mine = false
 			parked, err := s.drive(ctx, sig)
 			if !parked {
 				return err

@@ -29,7 +29,7 @@ func (s *Shard) Wait(ctx context.Context, sig *Signal) error {
 	case s.waiter != nil:
 		return s.waiter.Wait(ctx, s, sig)
 	case s.mode == Manual && !s.external:
-		return s.waitManual(ctx, sig)
+		return s.waitManual(ctx, sig, false)
 	case s.OnShard():
 		return s.waitOwner(ctx, sig)
 	}
