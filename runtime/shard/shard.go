@@ -110,7 +110,7 @@ func New(cfg Config) (*Shard, error) {
 		done:     make(chan struct{}),
 		rand:     newRand(cfg.Seed),
 		handover: make(chan struct{}, 1),
-		alarm:    time.NewTimer(time.Hour),
+		alarm:    clock.NewTimer(time.Hour),
 	}
 	s.alarm.Stop()
 	s.mode, s.modeReason = cfg.Mode.resolve(cores())
