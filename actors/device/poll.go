@@ -31,9 +31,10 @@ func (q *Queue) Poll(*shard.Shard) int {
 	if q.stalled.head != nil {
 		n += q.unstall()
 	}
-	if q.room > 0 && (q.control.head != nil || q.data.head != nil) {
-		n += q.wakeWaiters()
+	if !q.gaveRoom {
+		n += q.GiveRoom()
 	}
+	q.gaveRoom = false
 	return n
 }
 

@@ -60,6 +60,7 @@ type Queue struct {
 	held      []int32 // slots kept back while throttled
 	written   *Written
 	refillNow bool
+	gaveRoom  bool // since the last Poll
 	comps     [32]Completion
 	at, got   int // of comps: the next to be dealt with, and their end
 

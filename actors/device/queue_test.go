@@ -207,6 +207,25 @@ func TestQueueWaiters(t *testing.T) {
 	require.Len(t, r.owner.heard, 3)
 }
 
+// TestQueueGiveRoom: who gives room before Poll does it in its place.
+func TestQueueGiveRoom(t *testing.T) {
+	r := newRig(t, 2, 4)
+	a, b := r.post(), r.post()
+	first, second := &device.SlotWait{To: r.owner.ref}, &device.SlotWait{To: r.owner.ref}
+	r.q.AwaitSlot(first)
+	r.q.AwaitSlot(second)
+	require.Zero(t, r.q.GiveRoom(), "there is none")
+	r.q.Free(a)
+	require.Equal(t, 1, r.q.GiveRoom())
+	r.q.Poll(nil)
+	require.NotNil(t, r.q.Alloc())
+	r.run()
+	require.Equal(t, []any{first}, r.owner.heard, "room is given once")
+	r.q.Free(b)
+	r.run()
+	require.Equal(t, []any{first, second}, r.owner.heard)
+}
+
 // TestQueueRecv: a received packet reaches the peer that the router names; its slot
 // goes back in batches, all of them before the queue sleeps.
 func TestQueueRecv(t *testing.T) {

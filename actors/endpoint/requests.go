@@ -17,6 +17,10 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 	if e.table == nil || e.state == stopped {
 		return 0 // by Serve, before the beginning or after the end
 	}
+	given := 0
+	if e.state == open && !e.reqs.Empty() {
+		given = e.queue.GiveRoom() // who waits for it goes first
+	}
 	n := 0
 	if e.direct.Kind != 0 { // what is in the ring came later
 		n++
@@ -34,7 +38,7 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		e.handle(r)
 		e.handled()
 	}
-	return n
+	return given + n
 }
 
 // handled drops the request that was at hand.
