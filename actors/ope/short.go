@@ -124,6 +124,7 @@ func (p *Pools) Keep(q *Request, l *peer.Link, pke *device.Pke) {
 	o := p.Orders.Get(q, p.env.Sh.Now())
 	o.Span, t.turn.Span = pke.Span, pke.Span
 	t.begin(o, l, n)
+	t.turn.MsgID = l.LastID() // by which the peer is told, should the packet fail
 	t.rawAddr, t.connID = l.Optional()
 	t.spent = true
 	t.m.Start(&Shape{Proto: Eager, Total: n, End: n, Seg: len(q.Buf), Parts: 1})

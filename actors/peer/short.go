@@ -24,6 +24,9 @@ func (l *Link) Spend() {
 	l.of.asked = true
 }
 
+// LastID is the msg_id that was spent last.
+func (l *Link) LastID() uint32 { return l.of.nextID - 1 }
+
 // ReadShort parses the header of an eager message from the peer, and returns its
 // bytes: false if it is anything else, is not wholly right, or if it is not its turn.
 // Nothing has changed until [Link.TookShort].
