@@ -27,7 +27,10 @@ const (
 // packet is returned.
 func (p *Pools) SendShort(q *Request, l *peer.Link) (Shortcut, *device.Pke) {
 	env := p.env
-	if q.Kind != KindSend || q.Flags&(Deliver|Inject) == Deliver || p.txFree == nil || !env.Sh.Quiet() ||
+	if q.Flags&Inject != 0 {
+		q.Flags &^= Deliver // nobody waits for it
+	}
+	if q.Kind != KindSend || q.Flags&Deliver != 0 || p.txFree == nil || !env.Sh.Quiet() ||
 		p.mayRead(l, len(q.Buf)) {
 		return ShortNo, nil
 	}
