@@ -132,8 +132,14 @@ func (s *Shard) pollFDs(timeout time.Duration) {
 // it early. It is no system call: from one that lasts Go's runtime takes the
 // processor away, and then looks every 20 us for others for a while, by a thread that
 // interrupts whoever drives: on two CPUs half of the time of two processes that
-// exchange 8 bytes went into that.
+// exchange 8 bytes went into that. But the few short naps with which it begins are one:
+// in a process that is idle else, Go's timers are not finer than 1 ms.
 func (s *Shard) nap(d time.Duration) {
+	if d < maxNap {
+		s.sleeper.fds = s.sleeper.fds[:0]
+		s.pollFDs(d)
+		return
+	}
 	s.alarm.Reset(d)
 	select {
 	case <-s.alarm.C:
