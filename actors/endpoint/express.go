@@ -64,6 +64,9 @@ type injection struct {
 // Poll sends the message.
 func (x *injection) Poll(*shard.Shard) int {
 	e, r := x.e, &x.r
+	if n := e.queue.GiveRoom(); n > 0 {
+		return n // others have waited for it
+	}
 	done, pke := e.pools.SendShort(r, e.links[r.Peer])
 	switch done {
 	case ope.ShortOver:

@@ -18,7 +18,7 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		return 0 // by Serve, before the beginning or after the end
 	}
 	given := 0
-	if e.state == open && !e.reqs.Empty() {
+	if e.state == open && (e.direct.Kind != 0 || !e.reqs.Empty()) {
 		given = e.queue.GiveRoom() // who waits for it goes first
 	}
 	n := 0
