@@ -108,14 +108,15 @@ func (l listener) valid(id uint64) bool {
 	return err == nil
 }
 
-// add gives the call's process a copy of fd; with answer the call returns it too.
-func (l listener) add(id uint64, fd int, cloexec, answer bool) (int, error) {
+// add gives the call's process a copy of fd, and returns its number there. The
+// kernel could answer the call by the same request (SECCOMP_ADDFD_FLAG_SEND), but if a
+// signal, such as the Go scheduler's, interrupts that request, it answers without the
+// descriptor: the program gets 0 for one. Two requests do: a call that is served no
+// longer heeds signals (WAIT_KILLABLE_RECV), so that none comes between them.
+func (l listener) add(id uint64, fd int, cloexec bool) (int, error) {
 	a := addFD{id: id, src: uint32(fd)}
 	if cloexec {
 		a.toFlags = unix.O_CLOEXEC
-	}
-	if answer {
-		a.flags = unix.SECCOMP_ADDFD_FLAG_SEND
 	}
 	return l.ioctl(ioctlAddFD, unsafe.Pointer(&a))
 }

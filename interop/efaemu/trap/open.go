@@ -47,10 +47,11 @@ func (s *supervisor) openPath(c *call, path, flags uint64) answer {
 	// If the caller has died our copy is the last one, and its close ends the
 	// session.
 	defer unix.Close(fd)
-	if _, err := s.listener.add(c.id, fd, flags&unix.O_CLOEXEC != 0, true); err != nil {
+	n, err := s.listener.add(c.id, fd, flags&unix.O_CLOEXEC != 0)
+	if err != nil {
 		return answer{errno: errnoOf(err)} // EMFILE
 	}
-	return answer{sent: true}
+	return answer{val: int64(n)}
 }
 
 // errnoOf is what a program is told about an error here.

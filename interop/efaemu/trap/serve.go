@@ -38,7 +38,6 @@ type answer struct {
 	val   int64
 	errno unix.Errno
 	pass  bool // let the kernel do it
-	sent  bool // answered already
 }
 
 var pass = answer{pass: true}
@@ -85,14 +84,12 @@ func (s *supervisor) handle(c *call) answer {
 }
 
 func (s *supervisor) finish(c *call, a answer) {
-	switch {
-	case a.sent:
-	case a.pass:
+	if a.pass {
 		s.cfg.Stats.Through.Add(1)
 		s.listener.send(response{id: c.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE})
-	default:
-		s.listener.send(response{id: c.id, val: a.val, err: -int32(a.errno)})
+		return
 	}
+	s.listener.send(response{id: c.id, val: a.val, err: -int32(a.errno)})
 }
 
 // isDevice tells whether the string at addr is the device's path. It reads no more

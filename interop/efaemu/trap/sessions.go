@@ -198,9 +198,12 @@ func (s *sessions) closed(wd int) {
 	ses.end()
 }
 
+// drainTime is plenty for what the kernel has queued already, on a busy machine too.
+const drainTime = 10 * time.Second
+
 // drain waits until the closes of processes that are gone have been heard of.
 func (s *sessions) drain() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	for ctx.Err() == nil {
 		s.mu.Lock()

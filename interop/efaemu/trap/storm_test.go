@@ -3,6 +3,7 @@
 package trap
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -47,8 +48,10 @@ func storm(args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := unix.Close(fd); err != nil {
-			return err
+		var st unix.Stat_t
+		err = errors.Join(unix.Fstat(fd, &st), isDeviceStat(&st))
+		if err = errors.Join(err, unix.Close(fd)); err != nil {
+			return fmt.Errorf("descriptor %d: %w", fd, err)
 		}
 	}
 	stop.Store(true)
@@ -69,6 +72,42 @@ func TestCallsAreServedOnce(t *testing.T) {
 	require.Zero(t, status)
 	require.Equal(t, int64(calls), d.ioctls.Load())
 	require.Equal(t, int64(calls), int64(stats.Ioctls.Load()))
+	require.Equal(t, int64(1+calls/10), d.opened.Load())
+	require.Zero(t, d.live())
+}
+
+// A signal to the supervisor, which Go's scheduler sends whenever a thread has run for
+// long, must not part the installation of a descriptor from the answer that tells it:
+// the program would be told 0.
+func TestSupervisorGetsSignals(t *testing.T) {
+	const calls = 5000
+	d := newFake()
+	j := run(t, Config{Device: d}, "storm", strconv.Itoa(calls), "quiet")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		self := os.Getpid()
+		for {
+			tasks, _ := os.ReadDir("/proc/self/task")
+			for _, task := range tasks {
+				tid, _ := strconv.Atoi(task.Name())
+				for range 20 {
+					_ = unix.Tgkill(self, tid, unix.SIGURG)
+				}
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	status, out, err := j.wait()
+	close(stop)
+	<-stopped
+	require.NoError(t, err)
+	require.Zero(t, status)
+	require.Equal(t, "done\n", out)
 	require.Equal(t, int64(1+calls/10), d.opened.Load())
 	require.Zero(t, d.live())
 }

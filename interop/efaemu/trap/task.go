@@ -49,7 +49,7 @@ func (t *task) Space() memory.Space { return t.space }
 
 // InstallFD implements kernel.Task.
 func (t *task) InstallFD(fd int, cloexec bool) (int, error) {
-	return t.call.listener.add(t.call.id, fd, cloexec, false)
+	return t.call.listener.add(t.call.id, fd, cloexec)
 }
 
 // StatFD implements kernel.Task.
