@@ -38,7 +38,7 @@ func TestSnapshot(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		return waits(t, b.ep)["unexpected message"] != "" && waits(t, s.ep)["send"] == "CTS"
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.Equal(t, "a message that matches", waits(t, s.ep)["receive"])
 	require.Equal(t, "a receive that matches", waits(t, b.ep)["unexpected message"])
 

@@ -53,7 +53,7 @@ func openBrowser(t *testing.T) *browser {
 	require.Eventually(t, func() bool {
 		r, err := b.call(http.MethodGet, "/status", nil)
 		return err == nil && bytes.Contains(r, []byte(`"ready":true`))
-	}, 20*time.Second, 20*time.Millisecond)
+	}, 90*time.Second, 20*time.Millisecond)
 	args := []string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir=" + t.TempDir(),
@@ -74,7 +74,7 @@ func (b *browser) call(method, path string, in any) (json.RawMessage, error) {
 	if in == nil {
 		body = nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, b.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -126,7 +126,7 @@ func (b *browser) rows() (n int) {
 // eventually waits for the page to say what it should.
 func (b *browser) eventually(what string, ok func() bool) {
 	b.t.Helper()
-	require.Eventually(b.t, ok, 30*time.Second, 50*time.Millisecond, what)
+	require.Eventually(b.t, ok, 90*time.Second, 50*time.Millisecond, what)
 }
 
 // TestPageInBrowser: a thousand peers with an operation each, of which one is looked

@@ -107,7 +107,7 @@ func TestHungTransfer(t *testing.T) {
 		s, err := ep.Snapshot(t.Context())
 		require.NoError(t, err)
 		return len(s.Operations) == 1 && s.Operations[0].Done > 0
-	}, 30*time.Second, time.Millisecond)
+	}, 90*time.Second, time.Millisecond)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
 
 	b.open(srv.URL)

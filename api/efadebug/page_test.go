@@ -104,7 +104,7 @@ func TestEntries(t *testing.T) {
 	require.Eventually(t, func() bool {
 		es := entries(t, p)
 		return len(es[0].Snapshot.Operations) == 1 && es[0].Snapshot.Operations[0].Waits == "CTS"
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 
 	require.NoError(t, b.Close())
 	es := entries(t, p)

@@ -32,7 +32,7 @@ func testContext(t *testing.T) context.Context {
 func command(ctx context.Context, env []string, name string, args ...string) ([]report, string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = env
-	cmd.WaitDelay = 10 * time.Second
+	cmd.WaitDelay = 30 * time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

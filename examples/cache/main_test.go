@@ -39,7 +39,7 @@ func TestOutput(t *testing.T) {
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, exe, c.args...)
 			var log strings.Builder

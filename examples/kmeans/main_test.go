@@ -25,7 +25,7 @@ func TestOutput(t *testing.T) {
 		{"-ranks 5 -points 3 -clusters 2", "5 ranks, 3 points" + few}, // ranks without points
 	} {
 		t.Run(c.args, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, exe, strings.Fields(c.args)...)
 			var log strings.Builder

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // start runs the program with a fabric of its own, until the test ends.
 func start(t *testing.T, fabric string, args ...string) (cmd *exec.Cmd, out, log *bytes.Buffer) {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	cmd = exec.CommandContext(ctx, program, append([]string{"-device", "shm:" + fabric}, args...)...)
 	out, log = new(bytes.Buffer), new(bytes.Buffer)

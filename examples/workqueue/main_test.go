@@ -31,7 +31,7 @@ func TestOutput(t *testing.T) {
 		"nothing to do":         {[]string{"-ranks", "2", "-tasks", "0"}, 0, 2, "0 primes below 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, exe, c.args...)
 			var log strings.Builder

@@ -161,7 +161,7 @@ func transfer(t *testing.T, from, to *Host, size int) time.Duration {
 	in, err := ln.Accept()
 	require.NoError(t, err)
 	defer in.Close()
-	require.NoError(t, in.SetDeadline(clock.Deadline(20*time.Second)))
+	require.NoError(t, in.SetDeadline(clock.Deadline(time.Minute)))
 	n, err := io.Copy(io.Discard, in)
 	require.NoError(t, err)
 	require.EqualValues(t, size, n)

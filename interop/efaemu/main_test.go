@@ -310,7 +310,7 @@ func TestSignals(t *testing.T) {
 				default:
 					return false
 				}
-			}, 20*time.Second, 10*time.Millisecond)
+			}, time.Minute, 10*time.Millisecond)
 			require.Equal(t, c.status, cmd.ProcessState.ExitCode())
 		})
 	}

@@ -29,7 +29,7 @@ type duel struct {
 }
 
 // floodTime is how long a flood may take.
-const floodTime = 2 * time.Minute
+const floodTime = 4 * time.Minute
 
 // begin starts both sides.
 func (d *duel) begin(t *testing.T, ctx context.Context) {

@@ -19,7 +19,7 @@ import (
 )
 
 // pingpongTime is how long all sizes may take.
-const pingpongTime = time.Minute
+const pingpongTime = 3 * time.Minute
 
 // iterations of a size; sizes are those of fi_pingpong's -S all.
 const (

@@ -20,8 +20,8 @@ import (
 
 // Patience with one scenario, and with the end of a process.
 const (
-	scenarioTime = 40 * time.Second
-	stopTime     = 20 * time.Second
+	scenarioTime = 2 * time.Minute
+	stopTime     = time.Minute
 )
 
 // world is a fabric with a libfabric and an efactor endpoint on it.

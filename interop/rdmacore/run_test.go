@@ -26,7 +26,7 @@ import (
 )
 
 // patience is how long a program may take; its own deadlines come first.
-const patience = 50 * time.Second
+const patience = 200 * time.Second
 
 // launch says how a program runs under the emulator.
 type launch struct {
@@ -93,7 +93,7 @@ func start(t *testing.T, l launch) *session {
 	s.Stdout, s.Stderr = &s.out, &s.err
 	s.in, err = s.StdinPipe()
 	require.NoError(t, err)
-	s.WaitDelay = 5 * time.Second
+	s.WaitDelay = 20 * time.Second
 	if l.follow {
 		s.follow(t)
 	}

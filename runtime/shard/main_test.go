@@ -100,7 +100,7 @@ func settle(s *shard.Shard) {
 
 // soon is a context for what should happen at once.
 func soon(tb testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	tb.Cleanup(cancel)
 	return ctx
 }

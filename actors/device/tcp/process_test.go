@@ -166,7 +166,7 @@ func (n *node) poll() {
 // took.
 func until(t *testing.T, what string, cond func() bool, nodes ...*node) time.Duration {
 	t.Helper()
-	const patience = 30 * time.Second
+	const patience = 90 * time.Second
 	begin := clock.System.Now()
 	for !cond() {
 		require.Less(t, clock.System.Now().Sub(begin), patience, "never happened: %s", what)
@@ -237,7 +237,7 @@ func TestKilled(t *testing.T) {
 	id := n.send(at, "too late")
 	require.NoError(t, cmd.Process.Kill())
 	took := until(t, "death", func() bool { return len(n.gone) == 1 && len(n.sends) == 2 }, n)
-	require.Less(t, took, 5*time.Second)
+	require.Less(t, took, DefaultTimeout, "no silence had to tell")
 	require.True(t, n.sends[id].Gone(), n.sends[id].String())
 	require.Equal(t, at.qpn, n.gone[0].SrcQPN)
 	require.EqualValues(t, 5, n.gone[0].QKey)
@@ -261,7 +261,7 @@ func TestClosed(t *testing.T) {
 // TestStopped: a process that does not run is noticed within the timeout, and is not
 // taken for dead.
 func TestStopped(t *testing.T) {
-	const timeout = 800 * time.Millisecond
+	const timeout = 1500 * time.Millisecond
 	cmd, at, _ := startEcho(t)
 	n := newNode(t, Config{Timeout: timeout}, device.QPConfig{})
 	n.ping(at)
@@ -271,7 +271,7 @@ func TestStopped(t *testing.T) {
 	require.Equal(t, device.StatusUnresponsive, n.status(id))
 	took := clock.System.Now().Sub(begin)
 	require.Greater(t, took, timeout/2)
-	require.Less(t, took, 2*timeout, "the bound, and a loaded machine")
+	require.Less(t, took, DefaultTimeout-timeout, "the bound, and a loaded machine")
 	require.Equal(t, device.StatusUnresponsive, n.status(n.send(at, "still?")), "the kernel of the stopped takes connections")
 	require.NoError(t, cmd.Process.Signal(unix.SIGCONT))
 	until(t, "that it comes back", func() bool { return n.status(n.send(at, "hello")) == device.StatusOK }, n)

@@ -21,7 +21,7 @@ func TestTimerBeforeSleep(t *testing.T) {
 	p := n.port()
 	require.True(t, p.WakeAt(clock.System.Now()))
 	fd := []unix.PollFd{{Fd: int32(p.wake), Events: unix.POLLIN}}
-	k, err := unix.Poll(fd, 5000)
+	k, err := unix.Poll(fd, 60_000)
 	require.NoError(t, err)
 	require.Equal(t, 1, k)
 	require.False(t, p.Arm())

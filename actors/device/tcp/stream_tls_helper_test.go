@@ -68,7 +68,7 @@ func (e *end) close() {
 // wait is until an edge comes.
 func (e *end) wait() {
 	e.t.Helper()
-	deadline := clock.System.Now().Add(20 * time.Second)
+	deadline := clock.System.Now().Add(time.Minute)
 	for clock.System.Now() < deadline {
 		var ev [1]unix.EpollEvent
 		n, err := unix.EpollWait(e.ep, ev[:], 1000)

@@ -147,7 +147,7 @@ func TestTooLong(t *testing.T) {
 
 // pair is a cache of two ranks in one process.
 func pair(t *testing.T) (context.Context, *Cache, *Cache) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	fabric, err := efa.Open(efa.Config{DeviceName: "sim"})
 	require.NoError(t, err)

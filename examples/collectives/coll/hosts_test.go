@@ -42,7 +42,7 @@ func TestHostRank(t *testing.T) {
 	if job == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cfg := launch.Config{Fabric: efa.Config{DeviceName: "tcp"}}
 	if job == "endless" { // where packets are lost, connections take seconds now and then
@@ -156,7 +156,12 @@ func (r *hostRank) says(ctx context.Context, word string) string {
 			if rest, ok := strings.CutPrefix(line, word); ok {
 				return strings.TrimSpace(rest)
 			}
-			require.NotContains(r.t, line, "FAIL", "rank %d", r.rank)
+			if strings.Contains(line, "FAIL") {
+				for more := range r.lines { // why
+					line += "\n" + more
+				}
+				require.FailNow(r.t, "a rank fails", "rank %d: %s", r.rank, line)
+			}
 			r.t.Logf("rank %d: %s", r.rank, line)
 		case <-ctx.Done():
 			require.FailNow(r.t, "silence", "rank %d never said %q", r.rank, word)
@@ -180,7 +185,7 @@ func TestHosts(t *testing.T) {
 			for _, h := range l.Hosts() {
 				h.Loss(c.loss)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			ranks := startRanks(t, l, "right")
 			for i, r := range ranks {

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 func runJob(job string) (err error) {
 	rank, _ := strconv.Atoi(os.Getenv(envRank))
 	size, _ := strconv.Atoi(os.Getenv(envSize))
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	fab, err := efa.Open(efa.Config{})
 	if err != nil {

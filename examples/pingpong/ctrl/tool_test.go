@@ -34,7 +34,7 @@ func tool(t *testing.T, args ...string) <-chan string {
 	cmd := exec.CommandContext(ctx, path, append([]string{"-v", "-p", "shm", "-e", "rdm"}, args...)...)
 	cmd.Env = append(cmd.Environ(), "FI_PROVIDER=shm")                       // spares it looking for hardware
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it removes its files then
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = 20 * time.Second
 	out, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

@@ -53,7 +53,7 @@ func start(t *testing.T, ctx context.Context, name string) *agent.Agent {
 		if t.Failed() {
 			t.Log(a.Log())
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := a.Stop(ctx); !errors.Is(err, agent.ErrGone) {
 			require.NoError(t, err)
@@ -63,7 +63,7 @@ func start(t *testing.T, ctx context.Context, name string) *agent.Agent {
 }
 
 func pair(t *testing.T) (ctx context.Context, a, b *agent.Agent, toB, toA party.Peer) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	a, b = start(t, ctx, "a"), start(t, ctx, "b")
 	require.NoError(t, a.Open(ctx))
@@ -146,7 +146,7 @@ func TestFailures(t *testing.T) {
 
 // TestPlan: both makers of plans make the same.
 func TestPlan(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	a := start(t, ctx, "a")
 	for _, seed := range []uint64{0, 1, 77, 1 << 63} {

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pair is two nodes on one fabric that know each other.
 func pair(t *testing.T) (ctx context.Context, a, b *native.Node, toB, toA party.Peer) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	dir := filepath.Join(t.TempDir(), "fabric")
 	nodes := [2]*native.Node{}

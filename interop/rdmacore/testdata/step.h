@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE 10.0 // seconds that anything may take
+#define PATIENCE 60.0 // seconds that anything may take, on a busy machine too
 
 // step prints that a step went well.
 __attribute__((format(printf, 1, 2))) static inline void step(const char *format, ...)
@@ -86,7 +86,7 @@ static inline void nap(void)
 // begin bounds the life of the whole program.
 static inline void begin(void)
 {
-	alarm(45);
+	alarm(3 * (unsigned)PATIENCE);
 }
 
 // fill writes a pattern that seed chooses; same checks it.

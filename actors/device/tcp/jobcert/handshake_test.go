@@ -59,7 +59,7 @@ func handshake(t *testing.T, client, server *tls.Config) outcome {
 	b, err := l.Accept()
 	require.NoError(t, err)
 	l.Close()
-	deadline := clock.Deadline(20 * time.Second)
+	deadline := clock.Deadline(time.Minute)
 	require.NoError(t, a.SetDeadline(deadline))
 	require.NoError(t, b.SetDeadline(deadline))
 	var o outcome

@@ -155,7 +155,7 @@ func TestOtherJob(t *testing.T) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.refused >= 2 // both of the second have called
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	first.ranks[1].run(exchange)
 	all.Wait()
 	first.noErrors()
