@@ -121,11 +121,16 @@ func (b *Board) Fence(ctx context.Context) error {
 	}
 	number := b.fence
 	b.fence++
-	if err := b.send(ctx, numbered(typeFence, number, b.pending)); err != nil {
-		if ctx.Err() != nil {
-			return b.silent(context.Cause(ctx))
+	ask := numbered(typeFence, number, b.pending)
+	if n, err := b.send(ctx, ask); err != nil {
+		switch why := context.Cause(ctx); {
+		case why == nil:
+			return b.broken(err)
+		case errors.Is(why, context.DeadlineExceeded):
+			return b.silent(why)
+		default:
+			return b.late(why, number, lateTime, ask[n:])
 		}
-		return b.broken(err)
 	}
 	b.pending = nil
 	early, cancel, rest := beforeDeadline(ctx)
@@ -135,7 +140,7 @@ func (b *Board) Fence(ctx context.Context) error {
 		return b.result(f, number)
 	case <-early.Done():
 	}
-	return b.late(context.Cause(early), number, rest)
+	return b.late(context.Cause(early), number, rest, nil)
 }
 
 // beforeDeadline ends before ctx does, which leaves the rest to hear who is missing.
@@ -149,15 +154,16 @@ func beforeDeadline(ctx context.Context) (early context.Context, cancel func(), 
 	return early, cancel, max(rest, leastLate)
 }
 
-// late ends a Fence whose time is up: the hub knows who is missing.
-func (b *Board) late(why error, number uint32, rest time.Duration) error {
+// late ends a Fence whose time is up, or that is given up: the hub knows who is missing, and
+// tells the others. What is unsaid of a frame goes first.
+func (b *Board) late(why error, number uint32, rest time.Duration, unsaid []byte) error {
 	last := numbered(typeLate, number, nil)
 	if !errors.Is(why, context.DeadlineExceeded) {
 		last = abortFrame(board.Failed(b.cfg.Rank, board.GivenUp, "rank %d gave up: %v", b.cfg.Rank, why))
 	}
 	bound, cancel := context.WithTimeout(context.Background(), rest)
 	defer cancel()
-	if b.send(bound, last) == nil {
+	if _, err := b.send(bound, append(unsaid, last...)); err == nil {
 		select {
 		case f := <-b.frames:
 			return b.result(f, number)
@@ -235,19 +241,20 @@ func (b *Board) gone(err error) error {
 	return b.failed
 }
 
-// send writes a frame until ctx ends, but not for longer than writeTime.
-func (b *Board) send(ctx context.Context, frame []byte) error {
+// send writes a frame until ctx ends, but not for longer than writeTime, and returns how
+// much of it the other side has.
+func (b *Board) send(ctx context.Context, frame []byte) (int, error) {
 	_ = b.conn.SetWriteDeadline(clock.Deadline(writeTime))
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
 		_ = b.conn.SetWriteDeadline(longAgo)
 	})
-	_, err := b.conn.Write(frame)
+	n, err := b.conn.Write(frame)
 	if !stop() {
 		<-done
 	}
-	return err
+	return n, err
 }
 
 // Abort tells the others why this rank gives up, and closes the board.
@@ -258,7 +265,7 @@ func (b *Board) Abort(text string) {
 		if b.server != nil {
 			b.server.fail(f)
 		} else {
-			_ = b.send(context.Background(), abortFrame(f)) // else they hear of the end
+			_, _ = b.send(context.Background(), abortFrame(f)) // else they hear of the end
 		}
 	}
 	_ = b.Close()
@@ -270,7 +277,7 @@ func (b *Board) Close() error {
 		return nil
 	}
 	if b.failed == nil {
-		_ = b.send(context.Background(), newFrame(typeBye, nil))
+		_, _ = b.send(context.Background(), newFrame(typeBye, nil))
 	}
 	b.closed = true
 	_ = b.conn.Close()

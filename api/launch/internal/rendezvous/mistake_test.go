@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -206,16 +208,19 @@ func TestOtherVersionOfHub(t *testing.T) {
 // TestDeadline: whoever's time is up first, all hear who is missing.
 func TestDeadline(t *testing.T) {
 	for first := range 3 {
-		p := newParty(t, 5, "")
-		ctx, cancel := context.WithTimeout(p.ctx, 300*time.Millisecond)
-		defer cancel()
-		p.ranks[first].ctx = ctx
-		p.ranks = p.ranks[:3]
-		p.run(fence)
-		p.allSay(board.Deadline, board.Nobody, "3 of 5 ranks arrived in time, missing: 3-4")
-		for _, r := range p.ranks {
-			assert.ErrorIs(t, r.err, context.DeadlineExceeded)
-		}
+		t.Run(fmt.Sprint("rank=", first), func(t *testing.T) {
+			t.Parallel()
+			p := newParty(t, 5, "")
+			ctx, cancel := context.WithTimeout(p.ctx, 3*time.Second) // all three must be there by then
+			defer cancel()
+			p.ranks[first].ctx = ctx
+			p.ranks = p.ranks[:3]
+			p.run(fence)
+			p.allSay(board.Deadline, board.Nobody, "3 of 5 ranks arrived in time, missing: 3-4")
+			for _, r := range p.ranks {
+				assert.ErrorIs(t, r.err, context.DeadlineExceeded)
+			}
+		})
 	}
 }
 
@@ -247,11 +252,39 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
+// TestGivesUpAtOnce: a context that has ended before the fence is no other reason, and may
+// end the frame that says so in the middle.
+func TestGivesUpAtOnce(t *testing.T) {
+	for of := range 2 {
+		for range 100 {
+			p := newParty(t, 2, "")
+			p.run(func(r *rank) error {
+				if r.cfg.Rank != of {
+					return r.b.Fence(r.ctx)
+				}
+				if err := r.b.Put(r.ctx, "key", make([]byte, board.MaxValue)); err != nil {
+					return err
+				}
+				ctx, cancel := context.WithCancelCause(r.ctx)
+				defer cancel(nil)
+				go cancel(errors.New("seen enough"))
+				runtime.Gosched()
+				return r.b.Fence(ctx)
+			})
+			if p.ranks[of].err != nil {
+				p.allSay(board.GivenUp, of, fmt.Sprintf("rank %d gave up: seen enough", of))
+			} else { // all were there after all
+				p.noErrors()
+			}
+		}
+	}
+}
+
 // TestNobodyThere: rank 0 never comes.
 func TestNobodyThere(t *testing.T) {
 	p := newParty(t, 2, "")
 	require.NoError(t, p.ranks[0].cfg.Listener.Close())
-	ctx, cancel := context.WithTimeout(p.ctx, 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(p.ctx, time.Second)
 	defer cancel()
 	p.ranks[1].ctx = ctx
 	p.ranks[1].run(fence)
