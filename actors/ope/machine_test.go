@@ -70,7 +70,11 @@ func TestCutAnything(t *testing.T) {
 		if sum != total {
 			t.Fatalf("%d parts of %d bytes in all, not %d", len(parts), sum, total)
 		}
-		if most := (total+room-1)/room + 1; len(parts) > most && room >= 8*align {
+		most := (total + room - 1) / room
+		if even := (total + most - 1) / most; how == RoundDown && even >= align { // parts have up to 7 bytes less
+			most = max(most, (total-1)/(even-align+1)+1)
+		}
+		if len(parts) > most {
 			t.Fatalf("%d parts, %d would do", len(parts), most)
 		}
 	})

@@ -210,7 +210,7 @@ func TestKilledPeer(t *testing.T) {
 				require.NoError(t, cmd.Process.Kill())
 				_ = cmd.Wait() // it was killed
 
-				bound, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+				bound, cancel := context.WithTimeout(context.Background(), 9*time.Second) // PeerTimeout is not what ends them
 				for range n {
 					select {
 					case err := <-errs:

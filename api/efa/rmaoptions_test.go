@@ -229,7 +229,7 @@ func TestEras(t *testing.T) {
 				dom := domainOn(t, d, efa.DomainConfig{})
 				q := newQueue(t, dom, 0)
 				return newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: q, SendQueue: q, Protocol: efa.ProtocolConfig{
-					Era: name, PeerTimeout: 300 * time.Millisecond, ProbeAfter: 50 * time.Millisecond,
+					Era: name, PeerTimeout: 20 * time.Second, ProbeAfter: 50 * time.Millisecond,
 				}})
 			}
 			ours, theirs := mk(""), mk(old.Name)
@@ -276,7 +276,7 @@ func TestEras(t *testing.T) {
 // TestOldPeerRefuses: a peer that has no word for refusal leaves the requester to its
 // PeerTimeout; the peer lives on.
 func TestOldPeerRefuses(t *testing.T) {
-	a, b := lab{ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{Era: "1.18", PeerTimeout: 200 * time.Millisecond, ProbeAfter: 50 * time.Millisecond}}}.open(t)
+	a, b := lab{ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{Era: "1.18", PeerTimeout: time.Second, ProbeAfter: 50 * time.Millisecond}}}.open(t)
 	ctx := testContext(t)
 	m := alloc(t, b, 100, efa.AccessRemoteWrite)
 	require.ErrorIs(t, a.ep.Read(ctx, a.peer, m.Remote(), make([]byte, 8)), efa.ErrTimedOut)

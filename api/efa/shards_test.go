@@ -187,39 +187,50 @@ func TestManyGoroutines(t *testing.T) {
 func TestAsleep(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
-			f := newFabric(t, sim.Config{InOrder: true})
-			make1 := func() (*side, *efa.Queue) {
-				dom := openDomain(t, f, efa.DomainConfig{Progress: mode})
-				q := newQueue(t, dom, 4)
-				return newEndpoint(t, dom, efa.EndpointConfig{SendQueue: q, RecvQueue: q}), q
-			}
-			a, qa := make1()
-			b, qb := make1()
-			introduce(t, a, b)
-			p, got := pattern(8<<20), make([]byte, 8<<20)
-			_, err := b.ep.Post(&efa.RecvReq{Buf: got})
-			require.NoError(t, err)
-			_, err = a.ep.Post(&efa.SendReq{To: a.peer, Buf: p})
-			require.NoError(t, err)
-			op, err := a.ep.Start(&efa.RecvReq{Buf: make([]byte, 1)}) // never polled either
-			require.NoError(t, err)
-			elsewhere, cancel := context.WithTimeout(context.Background(), 250*time.Millisecond)
-			defer cancel()
-			<-elsewhere.Done()
-			// The test is that both are there; TryRead of an empty queue would
-			// make progress, so it is asked once.
-			var cs [4]efa.Completion
-			require.Equal(t, 1, qa.TryRead(cs[:]))
-			require.NoError(t, cs[0].Err)
-			require.Equal(t, 1, qb.TryRead(cs[:]))
-			require.NoError(t, cs[0].Err)
-			require.Equal(t, p, got)
-			require.NoError(t, b.ep.Send(testContext(t), b.peer, []byte{1}, efa.Inject))
-			select {
-			case <-op.Done():
-			case <-testContext(t).Done():
-				t.Fatal("nobody makes progress")
+			for wait := 250 * time.Millisecond; !arrivesAsleep(t, mode, wait); wait *= 4 {
+				require.Less(t, wait, 30*time.Second, "nobody makes progress") // a busy machine makes some
 			}
 		})
 	}
+}
+
+// arrivesAsleep tells whether a long message has arrived after a while in which nobody
+// made a call, and the sender knows.
+func arrivesAsleep(t *testing.T, mode efa.Progress, wait time.Duration) bool {
+	f := newFabric(t, sim.Config{InOrder: true})
+	make1 := func() (*side, *efa.Queue) {
+		dom := openDomain(t, f, efa.DomainConfig{Progress: mode})
+		q := newQueue(t, dom, 4)
+		return newEndpoint(t, dom, efa.EndpointConfig{SendQueue: q, RecvQueue: q}), q
+	}
+	a, qa := make1()
+	b, qb := make1()
+	introduce(t, a, b)
+	p, got := pattern(8<<20), make([]byte, 8<<20)
+	_, err := b.ep.Post(&efa.RecvReq{Buf: got})
+	require.NoError(t, err)
+	_, err = a.ep.Post(&efa.SendReq{To: a.peer, Buf: p})
+	require.NoError(t, err)
+	op, err := a.ep.Start(&efa.RecvReq{Buf: make([]byte, 1)}) // never polled either
+	require.NoError(t, err)
+	elsewhere, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	<-elsewhere.Done()
+	// The test is that both are there; TryRead of an empty queue would
+	// make progress, so it is asked once.
+	var cs [4]efa.Completion
+	for _, q := range []*efa.Queue{qa, qb} {
+		if q.TryRead(cs[:]) == 0 {
+			return false
+		}
+		require.NoError(t, cs[0].Err)
+	}
+	require.Equal(t, p, got)
+	require.NoError(t, b.ep.Send(testContext(t), b.peer, []byte{1}, efa.Inject))
+	select {
+	case <-op.Done():
+	case <-testContext(t).Done():
+		t.Fatal("nobody makes progress")
+	}
+	return true
 }

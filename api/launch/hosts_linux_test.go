@@ -29,6 +29,10 @@ const (
 	labRanks = labHosts * perHost
 	labPort  = 7777
 
+	// labSlack is what a busy machine may take beyond a timeout. Without that timeout it
+	// would be the two minutes of child.
+	labSlack = 20 * time.Second
+
 	labSecret   = "of three hosts, and of nobody else"
 	otherSecret = "of somebody else, and just as long"
 )
@@ -214,7 +218,7 @@ func TestHostsWrongSecret(t *testing.T) {
 	good, wrong := secret(t, labSecret), secret(t, otherSecret)
 	for _, of := range []int{labRanks - 1, 0} {
 		t.Run(fmt.Sprint("rank ", of), func(t *testing.T) {
-			const timeout = 6 * time.Second
+			const timeout = 10 * time.Second
 			reports, out := c.start(func(rank int) []string {
 				s := good
 				if rank == of {
@@ -225,7 +229,7 @@ func TestHostsWrongSecret(t *testing.T) {
 			require.Len(t, reports, labRanks, "%s", out)
 			for _, r := range reports {
 				assert.Contains(t, r.Err, "another job secret", "%s", out)
-				assert.Less(t, r.Took, timeout+time.Second, "%s", out)
+				assert.Less(t, r.Took, timeout+labSlack, "%s", out)
 			}
 		})
 	}
@@ -235,7 +239,7 @@ func TestHostsWrongSecret(t *testing.T) {
 func TestHostOfRank0Unplugged(t *testing.T) {
 	c := newCluster(t)
 	good := secret(t, labSecret)
-	const timeout = 8 * time.Second
+	const timeout = 12 * time.Second
 	ended := c.start(func(rank int) []string {
 		if rank == 1 { // they wait for it
 			return nil
@@ -250,7 +254,7 @@ func TestHostOfRank0Unplugged(t *testing.T) {
 	reports, out := ended()
 	require.Len(t, reports, labRanks-1, "%s", out)
 	for _, r := range reports {
-		assert.Less(t, r.Took, timeout+time.Second, "%s", out)
+		assert.Less(t, r.Took, timeout+labSlack, "%s", out)
 	}
 	at := c.Host(0).Addr().String() // which some may not quite have reached
 	said := strings.Count(out, "rank 0 at "+at) + strings.Count(out, "rank 0 did not answer at "+at)

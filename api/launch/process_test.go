@@ -198,7 +198,7 @@ func TestMissing(t *testing.T) {
 	reports, out := each(t, 2, "ring", func(rank int) []string {
 		return []string{
 			"EFACTOR_RANK=" + strconv.Itoa(rank), "EFACTOR_SIZE=4", "EFACTOR_RENDEZVOUS=127.0.0.1:" + strconv.Itoa(port),
-			"EFACTOR_TIMEOUT=2s",
+			"EFACTOR_TIMEOUT=6s", // both must be there by then
 		}
 	})
 	require.Len(t, reports, 2, "%s", out)

@@ -114,7 +114,7 @@ func TestSlurm(t *testing.T) {
 	}
 	t.Run("nodes without addresses", func(t *testing.T) { // n0 is no host: Init ends, and says what it tried
 		args := []string{"-N2", "-n", "2", "--mpi=none", os.Args[0]}
-		_, out, err := command(testContext(t), s.Env(childVar+"=board", "EFACTOR_TIMEOUT=1s"), "srun", args...)
+		_, out, err := command(testContext(t), s.Env(childVar+"=board", "EFACTOR_TIMEOUT=3s"), "srun", args...)
 		require.Error(t, err)
 		assert.Contains(t, out, "n0")
 		assert.Contains(t, out, "EFACTOR_INSECURE=1")

@@ -18,7 +18,7 @@ import (
 )
 
 // grace is what the other ranks get to end by themselves when one has failed.
-const grace = 2 * time.Second
+const grace = 5 * time.Second
 
 // Main calls run as one of the ranks that a launcher has started, or has n local processes
 // do so; flags must be parsed before, as they are the same for all. It does not return: the

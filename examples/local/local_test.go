@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -169,7 +170,7 @@ func TestInterrupted(t *testing.T) {
 // TestOneFails: the others end, and the error is that of the one.
 func TestOneFails(t *testing.T) {
 	for _, c := range []struct{ what, want, said string }{
-		{"one fails", "rank 1: exit status 1", "[1] local.test: on purpose"},
+		{"one fails", "rank 1: exit status 1", "[1] " + filepath.Base(os.Args[0]) + ": on purpose"},
 		{"one exits", "rank 2: exit status 7", ""},
 		{"one is deaf", "rank 0: exit status 1", "on purpose"},
 	} {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/runtime/clock"
 )
@@ -33,13 +34,19 @@ func newLink(t *testing.T, from, to *Host) *link {
 	var err error
 	to.Do(func() { k.to, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(to.Addr(), 0))) })
 	require.NoError(t, err)
+	raw, err := k.to.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) { // beyond what the machine allows: all of a test's packets
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20)
+	}))
+	require.NoError(t, err)
 	from.Do(func() { k.from, err = net.DialUDP("udp", nil, k.to.LocalAddr().(*net.UDPAddr)) })
 	require.NoError(t, err)
 	t.Cleanup(func() { k.from.Close(); k.to.Close() })
 	return k
 }
 
-// count sends n packets and tells how many came before there was silence.
+// count sends n packets and tells how many came before there was silence, or all had.
 func (k *link) count(n int, silence time.Duration) int {
 	k.t.Helper()
 	var got atomic.Int64
@@ -55,18 +62,27 @@ func (k *link) count(n int, silence time.Duration) int {
 	}()
 	for sent := range n {
 		_, _ = k.from.Write(make([]byte, 64))
-		if sent%16 == 15 { // lest the receiver's buffer run over
+		if sent%16 == 15 { // lest a queue run over
 			wait(time.Millisecond)
 		}
 	}
-	for before := int64(-1); got.Load() != before; {
-		before = got.Load()
-		wait(silence)
+	before, since := int64(0), clock.System.Now()
+	for before < int64(n) && clock.System.Now().Sub(since) < silence {
+		wait(5 * time.Millisecond)
+		if now := got.Load(); now != before {
+			before, since = now, clock.System.Now()
+		}
 	}
 	require.NoError(k.t, k.to.SetReadDeadline(time.Unix(1, 0)))
 	<-done
 	return int(got.Load())
 }
+
+// Silences: patient is for packets that should all come, on a busy machine too.
+const (
+	patient = 10 * time.Second
+	short   = 100 * time.Millisecond
+)
 
 func wait(d time.Duration) { <-clock.NewTimer(d).C }
 
@@ -80,7 +96,7 @@ func TestLabIsApart(t *testing.T) {
 		require.NoError(t, err, out)
 		require.Contains(t, out, h.Addr().String()+"/24")
 	}
-	require.Equal(t, 100, newLink(t, l.Host(0), l.Host(2)).count(100, 200*time.Millisecond))
+	require.Equal(t, 100, newLink(t, l.Host(0), l.Host(2)).count(100, patient))
 	out, err := l.Host(0).Run("ip", "route", "get", "192.0.2.1")
 	require.Error(t, err, out)
 }
@@ -96,10 +112,10 @@ func TestLoss(t *testing.T) {
 	l := New(t, Options{Hosts: 2})
 	k := newLink(t, l.Host(0), l.Host(1))
 	l.Host(1).Loss(30)
-	got := k.count(1000, 200*time.Millisecond)
+	got := k.count(1000, time.Second)
 	assert.InDelta(t, 700, got, 100)
 	l.Host(1).Loss(0)
-	require.Equal(t, 100, k.count(100, 200*time.Millisecond))
+	require.Equal(t, 100, k.count(100, patient))
 }
 
 func TestCutAndUnplug(t *testing.T) {
@@ -107,17 +123,19 @@ func TestCutAndUnplug(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := New(t, o)
 			k, other := newLink(t, l.Host(0), l.Host(1)), newLink(t, l.Host(0), l.Host(2))
-			require.Equal(t, 10, k.count(10, 300*time.Millisecond))
+			require.Equal(t, 10, k.count(10, patient))
 			l.Cut(0, 1)
-			require.Zero(t, k.count(10, 100*time.Millisecond))
-			require.Equal(t, 10, other.count(10, 300*time.Millisecond))
+			require.Zero(t, k.count(10, short))
+			require.Equal(t, 10, other.count(10, patient))
 			l.Mend(1, 0)
-			require.Equal(t, 10, k.count(10, 300*time.Millisecond))
+			require.Equal(t, 10, k.count(10, patient))
 			l.Host(1).Unplug()
-			require.Zero(t, k.count(10, 100*time.Millisecond))
-			require.Equal(t, 10, other.count(10, 300*time.Millisecond))
+			require.Zero(t, k.count(10, short))
+			require.Equal(t, 10, other.count(10, patient))
 			l.Host(1).Plug()
-			require.Positive(t, k.count(10, time.Second)) // some fell while ARP asked
+			for from := clock.System.Now(); k.count(10, time.Second) == 0; { // some fall while ARP asks
+				require.Less(t, clock.System.Now().Sub(from), time.Minute)
+			}
 		})
 	}
 }
@@ -128,7 +146,7 @@ func TestRate(t *testing.T) {
 	took := transfer(t, l.Host(0), l.Host(1), 700_000)
 	require.Greater(t, took, 400*time.Millisecond)
 	l.Host(0).Rate(0)
-	require.Less(t, transfer(t, l.Host(0), l.Host(1), 700_000), 300*time.Millisecond)
+	require.True(t, inTime(300*time.Millisecond, func() time.Duration { return transfer(t, l.Host(0), l.Host(1), 700_000) }))
 }
 
 func TestDelay(t *testing.T) {
@@ -138,8 +156,19 @@ func TestDelay(t *testing.T) {
 	require.Greater(t, took, 60*time.Millisecond)
 	l.Host(0).Delay(0)
 	l.Host(1).Delay(0)
-	require.Less(t, transfer(t, l.Host(0), l.Host(1), 1), 60*time.Millisecond)
+	require.True(t, inTime(60*time.Millisecond, func() time.Duration { return transfer(t, l.Host(0), l.Host(1), 1) }))
 	transfer(t, l.Host(0), l.Host(1), 8<<20)
+}
+
+// inTime tells whether something can be done in a time: on a busy machine the first
+// attempts may take longer.
+func inTime(d time.Duration, attempt func() time.Duration) bool {
+	for range 50 {
+		if attempt() < d {
+			return true
+		}
+	}
+	return false
 }
 
 // transfer brings so many bytes over TCP and says how long it took.

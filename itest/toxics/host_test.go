@@ -184,7 +184,7 @@ func startProxy(t *testing.T, h *netlab.Host, upstream string) *proxyProcess {
 
 func (p *proxyProcess) answer() string {
 	p.t.Helper()
-	timer := clock.NewTimer(20 * time.Second)
+	timer := clock.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case line, ok := <-p.out:

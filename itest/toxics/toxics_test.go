@@ -9,13 +9,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/device/tcp"
 	"github.com/efactor/efactor/internal/netlab"
 	"github.com/efactor/efactor/internal/netlab/traffic"
 )
 
 const (
+	// Not the default timeout is what tells hosts that the other one is silent, nor TCP's
+	// own, if they know before timeout+slack; a busy machine may need that.
 	timeout = 2 * time.Second
-	slack   = 1500 * time.Millisecond // for a busy machine
+	slack   = tcp.DefaultTimeout - timeout - time.Second
+
+	patience = 90 * time.Second // with what takes a second, on a busy machine too
 )
 
 var directions = []string{"upstream", "downstream"}
@@ -35,7 +40,7 @@ func (p *pair) finish(t *testing.T, tell bool) (sent, failed int, longest time.D
 		}
 	}
 	for _, h := range p.hosts {
-		h.Stopped(60 * time.Second)
+		h.Stopped(patience)
 	}
 	return traffic.Check(t, p.hosts)
 }
@@ -43,7 +48,7 @@ func (p *pair) finish(t *testing.T, tell bool) (sent, failed int, longest time.D
 // Slices at any byte, little bandwidth and latency cost time alone.
 func TestSlow(t *testing.T) {
 	eachSecurity(t, func(t *testing.T, secret []byte) {
-		p := newPair(t, secret, 20*time.Second, traffic.Job{Count: 150, Seed: 1, Block: 8 << 10})
+		p := newPair(t, secret, time.Minute, traffic.Job{Count: 150, Seed: 1, Block: 8 << 10})
 		for _, px := range p.proxies {
 			for _, d := range directions {
 				px.add("slicer", d, map[string]int{"average_size": 700, "size_variation": 600, "delay": 20})
@@ -68,8 +73,8 @@ func TestCutAgainAndAgain(t *testing.T) {
 		traffic.Begin(p.hosts)
 		for range 5 {
 			for i, h := range p.hosts {
-				h.Down(1-i, false, 20*time.Second)
-				h.Down(1-i, true, 20*time.Second)
+				h.Down(1-i, false, patience)
+				h.Down(1-i, true, patience)
 			}
 		}
 		p.recover(t)
@@ -83,7 +88,7 @@ func TestReset(t *testing.T) {
 		traffic.Begin(p.hosts)
 		for range 3 {
 			for i, h := range p.hosts {
-				h.Flowing(1-i, 20*time.Second)
+				h.Flowing(1-i, patience)
 			}
 			for _, px := range p.proxies {
 				px.add("reset_peer", "downstream", map[string]int{"timeout": 0})
@@ -93,7 +98,7 @@ func TestReset(t *testing.T) {
 				px.clear()
 			}
 			for i, h := range p.hosts {
-				h.Down(1-i, true, 20*time.Second)
+				h.Down(1-i, true, patience)
 			}
 		}
 		p.recover(t)
@@ -116,7 +121,7 @@ func (p *pair) recover(t *testing.T) {
 		px.clear()
 	}
 	for i, h := range p.hosts {
-		h.Down(1-i, true, 20*time.Second)
+		h.Down(1-i, true, patience)
 	}
 	sent, failed, longest := p.finish(t, true)
 	assert.Positive(t, failed)
@@ -133,7 +138,7 @@ func TestStall(t *testing.T) {
 				p := newPair(t, secret, timeout, traffic.Job{Seed: 3})
 				traffic.Begin(p.hosts)
 				for i, h := range p.hosts {
-					h.Flowing(1-i, 20*time.Second)
+					h.Flowing(1-i, patience)
 				}
 				for _, px := range p.proxies {
 					for _, d := range stalled {

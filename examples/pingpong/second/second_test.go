@@ -102,6 +102,7 @@ func TestFailure(t *testing.T) {
 func TestEndsWhenTold(t *testing.T) {
 	p, err := Start([]string{"obey"})
 	require.NoError(t, err)
+	p.grace = time.Minute // on a busy machine it may have to begin yet
 	ctx, cancel := context.WithCancel(within(t))
 	cancel()
 	require.NoError(t, p.Wait(ctx))

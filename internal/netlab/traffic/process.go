@@ -14,6 +14,9 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
+// hostTime is for a host that has nothing to wait for; the machine may be busy.
+const hostTime = 90 * time.Second
+
 // mark begins the lines that are answers: others are of the program around Serve.
 const mark = '{'
 
@@ -57,7 +60,7 @@ func Start(t testing.TB, cmd *exec.Cmd) *Process {
 		<-read
 		_ = cmd.Wait()
 	})
-	a := p.next(20 * time.Second)
+	a := p.next(hostTime)
 	require.NotNil(t, a.Place, "host is not ready")
 	p.Place = *a.Place
 	return p
@@ -159,7 +162,7 @@ func (p *Process) Report() Report {
 	p.t.Helper()
 	p.order(order{Report: true})
 	for {
-		if a := p.next(20 * time.Second); a.Report != nil {
+		if a := p.next(hostTime); a.Report != nil {
 			return *a.Report
 		}
 	}

@@ -56,7 +56,7 @@ func (r *reader) wait(t *testing.T) uint64 {
 	t.Helper()
 	p := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLIN}}
 	for {
-		if n, err := unix.Poll(p, 10000); !errors.Is(err, unix.EINTR) {
+		if n, err := unix.Poll(p, 60_000); !errors.Is(err, unix.EINTR) {
 			require.NoError(t, err)
 			require.Equal(t, 1, n, "no event came")
 			break

@@ -54,7 +54,7 @@ func (p *party) faultOf(r int) int {
 func TestRefusedAreCounted(t *testing.T) {
 	p := newParty(t, 2, secretA)
 	p.ranks[1].cfg.secure(t, secretB)
-	ctx, cancel := context.WithTimeout(p.ctx, time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, 3*time.Second) // the other must have called by then
 	defer cancel()
 	p.ranks[0].ctx = ctx
 	p.run(fence)
