@@ -62,9 +62,13 @@ func init() {
 		for range 1000 {
 			once()
 		}
-		// A few come of waits that park.
-		if n := testing.AllocsPerRun(5000, once); n > .5 && err == nil && !raceEnabled { // then pools forget
-			err = fmt.Errorf("%v allocations", n)
+		// Waits that park make some, and on a busy machine many do; not in all of the batches.
+		least := testing.AllocsPerRun(50, once)
+		for range 99 { // both ranks make as many calls
+			least = min(least, testing.AllocsPerRun(50, once))
+		}
+		if least > .5 && err == nil && !raceEnabled { // then pools forget
+			err = fmt.Errorf("%v allocations", least)
 		}
 		return err
 	}
