@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -15,8 +17,13 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// childVar says what the test binary is to do in place of tests.
-const childVar = "LAUNCH_TEST_CHILD"
+const (
+	// childVar says what the test binary is to do in place of tests.
+	childVar = "LAUNCH_TEST_CHILD"
+	// reportsVar is a directory for reports: launchers may end before they have passed on
+	// what a process said last.
+	reportsVar = "LAUNCH_TEST_REPORTS"
+)
 
 func TestMain(m *testing.M) {
 	if what := os.Getenv(childVar); what != "" {
@@ -48,6 +55,11 @@ func child(what string) int {
 	text, err := json.Marshal(r)
 	if err != nil {
 		panic(err)
+	}
+	if dir := os.Getenv(reportsVar); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(os.Getpid())), text, 0o600); err != nil {
+			panic(err)
+		}
 	}
 	fmt.Printf("report %s\n", text) // in one write
 	return status

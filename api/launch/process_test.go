@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,20 +28,26 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// command runs one, and returns the reports of the children in it by rank, and all that
-// was said.
+// command runs one, and returns the reports of the children in it by rank, and what was
+// said, as far as a launcher passes it on.
 func command(ctx context.Context, env []string, name string, args ...string) ([]report, string, error) {
+	dir, err := os.MkdirTemp("", "launch")
+	if err != nil {
+		return nil, "", err
+	}
+	defer os.RemoveAll(dir)
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = env
+	cmd.Env = append(env, reportsVar+"="+dir)
 	cmd.WaitDelay = 30 * time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
+	err = cmd.Run()
+	files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is well formed
 	var reports []report
-	for line := range strings.Lines(out.String()) {
-		_, text, ok := strings.Cut(line, "report ")
+	for _, file := range files {
+		text, rerr := os.ReadFile(file)
 		var r report
-		if ok && json.Unmarshal([]byte(text), &r) == nil {
+		if rerr == nil && json.Unmarshal(text, &r) == nil { // its writer may have been ended
 			reports = append(reports, r)
 		}
 	}

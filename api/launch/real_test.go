@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,8 +63,15 @@ func TestHydraSeesDeath(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			reports, out, err := command(testContext(t), launchers.CleanEnv(childVar+"="+what), "mpiexec.hydra", "-n", "3", os.Args[0])
 			require.Error(t, err, "%s", out)
-			assert.Empty(t, reports)
+			noneSucceeds(t, reports)
 		})
+	}
+}
+
+// noneSucceeds: a rank may see the connection to its launcher end before it is ended itself.
+func noneSucceeds(t *testing.T, reports []report) {
+	for _, r := range reports {
+		assert.NotEmpty(t, r.Err)
 	}
 }
 
@@ -74,17 +82,25 @@ func TestHydraAndABadVariable(t *testing.T) {
 	// To files: mpiexec may end before it has passed on what a rank said last.
 	dir := t.TempDir()
 	line := "test $PMI_RANK != 1 || export EFACTOR_ADDR=nonsense; exec " + os.Args[0] + " > " + dir + "/$PMI_RANK 2>&1"
-	_, out, err := command(testContext(t), launchers.CleanEnv(childVar+"=board"), "mpiexec.hydra", "-n", "3", "sh", "-c", line)
-	require.Error(t, err, "%s", out)
-	for rank := range 3 {
-		said, err := os.ReadFile(fmt.Sprintf("%s/%d", dir, rank))
-		if rank != 1 && errors.Is(err, fs.ErrNotExist) {
-			continue // taken along before its shell had opened the file
+	why := false
+	for try := 0; try < 10 && !why; try++ { // it may be ended itself before it has said all
+		_, out, err := command(testContext(t), launchers.CleanEnv(childVar+"=board"), "mpiexec.hydra", "-n", "3", "sh", "-c", line)
+		require.Error(t, err, "%s", out)
+		for rank := range 3 {
+			said, err := os.ReadFile(fmt.Sprintf("%s/%d", dir, rank))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // taken along before its shell had opened the file
+			}
+			require.NoError(t, err)
+			if rank == 1 {
+				why = strings.Contains(string(said), "report ") && strings.Contains(string(said), "nonsense")
+				continue
+			}
+			assert.NotContains(t, string(said), `"Err":""`)
+			assert.NotContains(t, string(said), "nonsense")
 		}
-		require.NoError(t, err)
-		assert.Equal(t, rank == 1, strings.Contains(string(said), "nonsense"), "%s", said)
-		assert.NotContains(t, string(said), `"Err":""`) // the others may see mpiexec go first
 	}
+	assert.True(t, why)
 }
 
 // TestSlurm: srun with PMI-2, and without any PMI.
@@ -122,15 +138,18 @@ func TestSlurm(t *testing.T) {
 	t.Run("dies", func(t *testing.T) {
 		reports, out, err := command(testContext(t), s.Env(childVar+"=dies"), "srun", "-K", "-n", "3", "--mpi=pmi2", os.Args[0])
 		require.Error(t, err, "%s", out)
-		assert.Empty(t, reports)
+		noneSucceeds(t, reports)
 	})
 	for n, want := range map[int]string{1: "this process is alone", 2: "started by hand in the interactive step"} {
 		t.Run("by hand, "+strconv.Itoa(n), func(t *testing.T) { // from a shell under srun --pty
 			launchers.Need(t, "script")
-			line := fmt.Sprintf("srun -n %d --mpi=none --pty sh -c 'test $SLURM_PROCID != 0 || %s; exit 0'", n, os.Args[0])
+			file := filepath.Join(t.TempDir(), "said") // a terminal may be gone before all was passed on
+			line := fmt.Sprintf("srun -n %d --mpi=none --pty sh -c 'test $SLURM_PROCID != 0 || %s 2>&1 | tee %s; exit 0'", n, os.Args[0], file)
 			_, out, err := command(testContext(t), s.Env(childVar+"=board"), "script", "-qec", line, os.DevNull)
 			require.NoError(t, err, "%s", out)
-			assert.Contains(t, out, want)
+			said, err := os.ReadFile(file)
+			require.NoError(t, err, "%s", out)
+			assert.Contains(t, string(said), want)
 		})
 	}
 	t.Run("outside of a step", func(t *testing.T) { // a batch script has some of Slurm's variables, and is alone

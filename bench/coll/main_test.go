@@ -41,7 +41,7 @@ func start(t *testing.T, prefix []string, args string) string {
 	t.Helper()
 	out, err := build()
 	require.NoError(t, err, string(out))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	command := append(append(prefix, program), strings.Fields(args)...)
 	text, err := output(exec.CommandContext(ctx, command[0], command[1:]...))

@@ -14,7 +14,7 @@ import (
 // where both sides of their messages are in one trace.
 func TestExample(t *testing.T) {
 	url, sink := collect(t)
-	ctx, cancel := gocontext.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := gocontext.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	exe := filepath.Join(t.TempDir(), "tracing")
 	out, err := exec.CommandContext(ctx, "go", "build", "-C", "../..", "-o", exe, "./examples/tracing").CombinedOutput()
