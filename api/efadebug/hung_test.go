@@ -17,6 +17,7 @@ import (
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efadebug"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // childEnv makes the test binary the receiver of one message, on the fabric of that
@@ -84,31 +85,15 @@ func TestHungTransfer(t *testing.T) {
 	require.NoError(t, err)
 	defer ep.Close()
 
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+dir)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	cmd.Stderr = os.Stderr
-	require.NoError(t, cmd.Start())
-	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan())
-	addr, err := efa.ParseAddress(lines.Text())
-	require.NoError(t, err)
-	to, err := av.Insert(addr)
-	require.NoError(t, err)
-
 	page := efadebug.New()
 	page.Add("sender", ep)
 	srv := httptest.NewServer(page)
 	defer srv.Close()
-	_, err = ep.Post(&efa.SendReq{To: to, Buf: make([]byte, hungBytes)})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { // in the middle
-		s, err := ep.Snapshot(t.Context())
-		require.NoError(t, err)
-		return len(s.Operations) == 1 && s.Operations[0].Done > 0
-	}, 90*time.Second, time.Millisecond)
-	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	c := stopInTheMiddle(t, dir, ep, av)
+	for try := 0; c == nil; try++ { // a busy machine may look too late
+		require.Less(t, try, 20)
+		c = stopInTheMiddle(t, dir, ep, av)
+	}
 
 	b.open(srv.URL)
 	var cells []string
@@ -119,11 +104,72 @@ func TestHungTransfer(t *testing.T) {
 	require.Equal(t, "send", cells[0])
 	require.Equal(t, "CTS", cells[1])
 	require.Regexp(t, `^[0-9.]+ s$`, cells[2])
-	require.Contains(t, addr.String(), strings.TrimPrefix(cells[4], "fi_addr_efa"))
+	require.Contains(t, c.addr.String(), strings.TrimPrefix(cells[4], "fi_addr_efa"))
 	require.Equal(t, "LONGCTS", strings.ToUpper(strings.ReplaceAll(cells[5], "-", "")))
 
-	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
-	require.True(t, lines.Scan())
-	require.Equal(t, fmt.Sprint(hungBytes), lines.Text(), "and then it goes on")
-	require.NoError(t, cmd.Wait())
+	c.goesOn(t)
+}
+
+// stopped is the receiver of a message, a process that is stopped.
+type stopped struct {
+	cmd   *exec.Cmd
+	lines *bufio.Scanner
+	addr  efa.Address
+}
+
+// stopInTheMiddle sends a message and stops its receiver before it has all; nil if it had.
+func stopInTheMiddle(t *testing.T, dir string, ep *efa.Endpoint, av *efa.AddressVector) *stopped {
+	t.Helper()
+	c := &stopped{cmd: exec.CommandContext(t.Context(), os.Args[0])}
+	c.cmd.Env = append(os.Environ(), childEnv+"="+dir)
+	out, err := c.cmd.StdoutPipe()
+	require.NoError(t, err)
+	c.cmd.Stderr = os.Stderr
+	require.NoError(t, c.cmd.Start())
+	c.lines = bufio.NewScanner(out)
+	require.True(t, c.lines.Scan())
+	c.addr, err = efa.ParseAddress(c.lines.Text())
+	require.NoError(t, err)
+	to, err := av.Insert(c.addr)
+	require.NoError(t, err)
+	op, err := ep.Start(&efa.SendReq{To: to, Buf: make([]byte, hungBytes)})
+	require.NoError(t, err)
+	begun := func() bool {
+		s, err := ep.Snapshot(t.Context())
+		require.NoError(t, err)
+		return len(s.Operations) == 1 && s.Operations[0].Done > 0
+	}
+	ended := func() bool {
+		select {
+		case <-op.Done():
+			return true
+		default:
+			return false
+		}
+	}
+	require.Eventually(t, func() bool { return begun() || ended() }, 90*time.Second, time.Millisecond)
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGSTOP))
+	for before := ^uint64(0); ; { // what was under way arrives
+		s, err := ep.Snapshot(t.Context())
+		require.NoError(t, err)
+		if len(s.Operations) == 0 {
+			c.goesOn(t)
+			return nil
+		}
+		now := uint64(s.Operations[0].Done)
+		if now == before {
+			return c
+		}
+		before = now
+		<-clock.NewTimer(50 * time.Millisecond).C
+	}
+}
+
+// goesOn lets the receiver end.
+func (c *stopped) goesOn(t *testing.T) {
+	t.Helper()
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGCONT))
+	require.True(t, c.lines.Scan())
+	require.Equal(t, fmt.Sprint(hungBytes), c.lines.Text(), "and then it goes on")
+	require.NoError(t, c.cmd.Wait())
 }
