@@ -156,7 +156,7 @@ func stopInTheMiddle(t *testing.T, dir string, ep *efa.Endpoint, av *efa.Address
 			c.goesOn(t)
 			return nil
 		}
-		now := uint64(s.Operations[0].Done)
+		now := s.Operations[0].Done
 		if now == before {
 			return c
 		}
