@@ -23,6 +23,7 @@ type CQ struct {
 	scratch  [abi.WideCQELen]byte
 
 	armed, fired bool
+	due          bool  // an event: it was armed when a completion came
 	sn           uint8 // by the doorbell
 	firedSN      uint8 // of the last event, if fired
 	events       uint32
@@ -69,6 +70,9 @@ func (c *CQ) put(sub int, cqe *abi.CQE) {
 	if c.e.cfg.ExactDoorbells && c.word != 0 {
 		c.checkRoom()
 	}
+	// Before the completion is there: the program may take it, and ring, before the next step.
+	c.look()
+	c.due = c.due || c.armed
 	n := c.produced[sub]
 	c.produced[sub]++
 	c.total++
@@ -103,10 +107,10 @@ func (c *CQ) step() bool {
 		return false
 	}
 	c.look()
-	if !c.armed || c.total == c.consumed || c.cfg.Notify == nil {
+	if !c.due && (!c.armed || c.total == c.consumed) || c.cfg.Notify == nil {
 		return false
 	}
-	c.armed, c.fired, c.firedSN = false, true, c.sn
+	c.armed, c.due, c.fired, c.firedSN = false, false, true, c.sn
 	c.events++
 	c.e.stats.Events++
 	c.cfg.Notify()

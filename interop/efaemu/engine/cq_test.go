@@ -71,6 +71,31 @@ func TestEventForWhatIsThereAlready(t *testing.T) {
 	w.clean()
 }
 
+// The program takes the completion, and rings for that, between it and the event, which
+// comes all the same.
+func TestEventForWhatIsTakenAlready(t *testing.T) {
+	for _, exactly := range []bool{false, true} {
+		o := options{}
+		o.engine.ExactDoorbells = exactly
+		w := newWorld(t, o)
+		e := w.engine(o)
+		a, b := w.newProg(e, progConfig{}), w.newProg(e, progConfig{})
+		taken := 0
+		a.told = func() { taken += len(b.poll()) } // its queue's turn is first
+		for n := 1; n < 10; n++ {
+			a.ringCQ(true)
+			b.ringCQ(true)
+			a.post(abi.WQE{AH: 0xfff0}) // no such handle
+			b.complete()
+			require.Equal(t, n, taken)
+			a.readEvent()
+			b.readEvent()
+			require.Len(t, a.poll(), 1)
+		}
+		w.clean()
+	}
+}
+
 // A request that was overwritten before the engine saw it is not lost: programs arm,
 // poll once more and sleep.
 func TestArmingIsNotMissed(t *testing.T) {

@@ -34,6 +34,7 @@ type prog struct {
 	consumed uint32
 	sn       uint8
 	events   int
+	told     func() // of each
 	next     uint64 // free memory
 	qkey     uint32
 }
@@ -91,7 +92,11 @@ func (w *world) newProg(e *engine.Engine, c progConfig) *prog {
 	require.NoError(w.t, err)
 	p.cqc = engine.CQConfig{
 		Ring: words(c.cq * c.cqe * c.subs), Entries: c.cq, EntrySize: c.cqe, SubCQs: c.subs, SGID: !c.noSGID,
-		Notify: func() { p.events++ },
+		Notify: func() {
+			if p.events++; p.told != nil {
+				p.told()
+			}
+		},
 	}
 	if !c.noBell {
 		p.cqc.Doorbell = words(4)
