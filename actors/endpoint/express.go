@@ -49,6 +49,7 @@ func (e *Endpoint) Inject(r *ope.Request) ope.Shortcut {
 		x.e, x.r, x.done = e, *r, ope.ShortNo
 		sh.ServeEntered(e.ref, x)
 		done = x.done
+		x.r.Buf, x.r.Token = nil, nil
 	}
 	sh.Release()
 	return done

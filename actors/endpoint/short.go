@@ -35,7 +35,10 @@ func (e *Endpoint) Take(r *device.RecvPkt) bool {
 		return false
 	}
 	var h wire.EagerRTM
+	sh := e.cfg.Shard
+	before := sh.Blame(l.Peer) // it is the peer's packet
 	payload, ok := l.ReadShort(&h, r.Data)
+	sh.Blame(before)
 	if !ok {
 		return false
 	}
