@@ -4,23 +4,32 @@ package coll
 // have and combine it: log p rounds, the whole buffer in each. Neighbours have
 // neighbouring ranks in theirs, so the order is kept.
 func allreduceDoubling(x *call) error {
+	if ranks := len(x.peers); ranks&(ranks-1) == 0 {
+		return x.doubling(x.in, &halving{ranks: ranks, rank: x.rank})
+	}
 	h := x.halving()
 	src, err := h.fold(x, x.out, x.in)
+	if err == nil && h.rank >= 0 {
+		err = x.doubling(src, &h)
+	}
 	if err != nil {
 		return err
 	}
-	if h.rank >= 0 {
-		for mask, step := 1, 1; mask < h.ranks; mask, step = 2*mask, step+1 {
-			peer := h.rank ^ mask
-			at := h.absolute(peer)
-			if err := x.exchangeCombine(at, src, at, x.out, src, peer < h.rank, step); err != nil {
-				return err
-			}
-			src = x.out
-		}
-		move(x.out, src)
-	}
 	return h.unfold(x, x.out, 100)
+}
+
+// doubling leaves in out what the ranks of h bring, this one src.
+func (x *call) doubling(src []byte, h *halving) error {
+	for mask, step := 1, 1; mask < h.ranks; mask, step = 2*mask, step+1 {
+		peer := h.rank ^ mask
+		at := h.absolute(peer)
+		if err := x.exchangeCombine(at, src, at, x.out, src, peer < h.rank, step); err != nil {
+			return err
+		}
+		src = x.out
+	}
+	move(x.out, src)
+	return nil
 }
 
 // allreduceRabenseifner: recursive halving until each rank has a part of the result,

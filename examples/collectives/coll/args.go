@@ -11,7 +11,7 @@ import (
 
 func newBarrier(c *Comm, opts []Option) *call {
 	x := newCall(c, kindBarrier, opts)
-	x.lay.elem = 1
+	typed[byte](x)
 	return x
 }
 
@@ -100,7 +100,7 @@ func newAlltoall[T any](c *Comm, in, out []T, opts []Option) *call {
 	typed[T](x)
 	x.in, x.out = bytesOf(in), bytesOf(out)
 	x.lay.q = len(in) / len(c.peers)
-	x.recvs.q = x.lay.q
+	x.recvs.q, x.recvs.offs = x.lay.q, nil
 	x.times("in", len(in), "a part", x.lay.q)
 	x.as("out", len(out), "in", len(in))
 	x.apart(x.in, x.out, -1)
@@ -176,17 +176,25 @@ func newReduceScatter[T any](c *Comm, in, out []T, counts []int, op Op[T], opts 
 
 // typed says what the elements are.
 func typed[T any](x *call) {
+	if _, same := x.elem.(*T); !same {
+		retype[T](x)
+	}
+}
+
+func retype[T any](x *call) {
 	n, err := sizeOf[T]()
-	if err != nil {
+	if x.elem = (*T)(nil); err != nil {
 		x.refuse(err)
-		n = 1
+		x.elem, n = nil, 1
 	}
 	x.lay.elem, x.recvs.elem = n, n
 }
 
+var errNoOperator = fmt.Errorf("%w: no operator", efa.ErrInvalid)
+
 func combining[T any](x *call, op Op[T]) {
 	if op == nil {
-		x.refuse(fmt.Errorf("%w: no operator", efa.ErrInvalid))
+		x.refuse(errNoOperator)
 	}
 	x.op = op
 }
@@ -235,14 +243,24 @@ func (x *call) times(long string, n int, short string, m int) {
 
 func (x *call) as(name string, n int, other string, m int) {
 	if n != m {
-		x.refuse(fmt.Errorf("%w: %s has %d elements, %s %d", efa.ErrInvalid, name, n, other, m))
+		x.unlike(name, n, other, m)
 	}
+}
+
+func (x *call) unlike(name string, n int, other string, m int) {
+	x.refuse(fmt.Errorf("%w: %s has %d elements, %s %d", efa.ErrInvalid, name, n, other, m))
 }
 
 // apart checks that two buffers are the same, have nothing in common, or that
 // one is its part of the other, if there is a rank to have one.
 func (x *call) apart(part, whole []byte, rank int) {
-	if x.err != nil || !overlap(part, whole) {
+	if overlap(part, whole) {
+		x.within(part, whole, rank)
+	}
+}
+
+func (x *call) within(part, whole []byte, rank int) {
+	if x.err != nil {
 		return
 	}
 	if rank >= 0 {

@@ -26,7 +26,14 @@ type call struct {
 	op    combiner
 	bytes int // what choose goes by, the same on all ranks
 
-	alg    *algorithm
+	view *Comm // whose settings set are; nil: nobody's
+	elem any   // a nil *T of the type that the elements had last
+
+	chosen choice     // what these were made of
+	alg    *algorithm // nil: to be chosen
+	sign   uint64
+	short  bool // see brief
+
 	tag    uint64 // of the collective, with the signature
 	parent context.Context
 	span   trace.Span // nil: nobody looks
@@ -35,21 +42,54 @@ type call struct {
 	temps temps
 }
 
+// choice is what the algorithm and the signature of a collective depend on, beside its
+// group and settings.
+type choice struct {
+	kind        kind
+	root, bytes int
+}
+
 var calls = sync.Pool{New: func() any { return new(call) }}
 
+// newCall gives a call of the collective. The one that the group had last is used again:
+// with the same options, which are those of c if there are none, it knows them already.
 func newCall(c *Comm, k kind, opts []Option) *call {
-	x := calls.Get().(*call)
-	x.group, x.kind, x.set = c.group, k, c.set
-	x.set.apply(opts)
+	x := c.spare.Swap(nil)
+	if x == nil || x.view != c || len(opts) > 0 {
+		x = x.of(c, opts)
+	}
+	x.kind = k
 	return x
 }
 
-// free gives the call back. Its tables stay for the next one.
+// of makes x, or another call if it is nil, one of c with options.
+func (x *call) of(c *Comm, opts []Option) *call {
+	if x == nil {
+		x = calls.Get().(*call)
+		x.group = c.group
+	}
+	x.view, x.set, x.alg, x.short = c, c.set, nil, false
+	if len(opts) > 0 {
+		x.set.apply(opts)
+		x.view = nil // the next one does not have them
+	}
+	return x
+}
+
+// free gives the call back: to its group, which is likely to do the same again. Its
+// tables stay for the next one, and so does what it chose.
 func (x *call) free() {
-	x.temps.free()
-	x.group, x.in, x.out, x.op, x.err = nil, nil, nil, nil, nil
+	if len(x.temps.large) > 0 {
+		x.temps.free()
+	}
+	x.temps.used = 0
+	x.in, x.out, x.op, x.err = nil, nil, nil, nil
 	x.parent, x.span, x.both, x.bytes, x.root = nil, nil, nil, 0, 0
-	x.lay, x.recvs = layout{table: x.lay.table}, layout{table: x.recvs.table}
+	x.lay.offs, x.lay.q, x.lay.rem = nil, 0, 0
+	if x.group.spare.CompareAndSwap(nil, x) {
+		return
+	}
+	x.group, x.view, x.elem = nil, nil, nil
 	calls.Put(x)
 }
 
@@ -75,8 +115,12 @@ func (x *call) begin(ctx context.Context) error {
 	if x.claim.Load() != nil {
 		return x.failed()
 	}
-	x.alg = x.choose()
-	x.tag = tagOf(x.id, x.seq.Add(1)-1) | sign(x.kind, x.alg.index, x.root, x.bytes)
+	if by := (choice{x.kind, x.root, x.bytes}); x.alg == nil || by != x.chosen {
+		x.chosen, x.alg = by, x.choose()
+		x.sign = sign(x.kind, x.alg.index, x.root, x.bytes)
+		x.short = x.brief()
+	}
+	x.tag = tagOf(x.id, x.seq.Add(1)-1) | x.sign
 	x.parent = ctx
 	return nil
 }
@@ -90,7 +134,14 @@ func (x *call) work() error {
 	if err == nil {
 		err = x.alg.run(x)
 	}
-	x.unwatch()
+	return x.end(err)
+}
+
+// end says what came of the collective.
+func (x *call) end(err error) error {
+	if x.both != nil {
+		x.unwatch()
+	}
 	switch {
 	case x.claim.Load() != nil:
 		err = x.failed() // also if all has come: others count on it, see Close
@@ -141,9 +192,6 @@ func (x *call) Done() <-chan struct{} {
 
 // unwatch ends the context that Done made.
 func (x *call) unwatch() {
-	if x.both == nil {
-		return
-	}
 	x.mu.Lock()
 	cancel := x.merged[x]
 	delete(x.merged, x)

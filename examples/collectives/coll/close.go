@@ -37,7 +37,7 @@ func (c *Comm) Close(ctx context.Context) error {
 	}
 	well := g.claim.Load() == nil
 	x := newCall(c, kindClose, nil)
-	x.lay.elem = 1
+	typed[byte](x)
 	err := x.run(ctx)
 	g.ear.stop()
 	switch {

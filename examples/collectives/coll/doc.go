@@ -58,5 +58,6 @@
 // others go through a small window of such memory.
 //
 // Start reading at call.go (one collective), transport.go and flow.go (messages),
-// then an algorithm, say allreduce.go; revoke.go is failure.
+// then an algorithm, say allreduce.go; revoke.go is failure. short.go is all of that once
+// more, for an Allreduce of few bytes.
 package coll

@@ -51,7 +51,8 @@ type group struct {
 	rank  int        // ours
 	peers []efa.Addr // by rank
 
-	seq    atomic.Uint64 // collectives called
+	seq    atomic.Uint64        // collectives called
+	spare  atomic.Pointer[call] // the last of them that is over
 	closed atomic.Bool
 
 	// The group's failure, see revoke.go: claimed by who met it first, and once all

@@ -11,7 +11,7 @@ func Reduce[T any](ctx context.Context, c *Comm, in, out []T, op Op[T], root int
 
 // Allreduce is Reduce with the result on all ranks, the same to the bit.
 func Allreduce[T any](ctx context.Context, c *Comm, in, out []T, op Op[T], opts ...Option) error {
-	return newAllreduce(c, in, out, op, opts).run(ctx)
+	return newAllreduce(c, in, out, op, opts).runShort(ctx)
 }
 
 // ReduceScatter combines the slices of all ranks and gives each rank its part of

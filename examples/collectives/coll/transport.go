@@ -52,15 +52,22 @@ func (x *call) recv(from, step int, b []byte) error {
 // message receives one message, and checks that its sender means what we do.
 func (x *call) message(from int, tag uint64, b []byte) (efa.Message, error) {
 	m, err := x.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, b, efa.From(x.peers[from]))
+	if err != nil || (m.Tag^tag)&tagAgree != 0 {
+		err = x.unfit(from, err)
+	}
+	return m, err
+}
+
+// unfit is the error of a receive that failed, or of one that did not and took what
+// was not meant.
+func (x *call) unfit(from int, err error) error {
 	switch {
-	case err == nil && (m.Tag^tag)&tagAgree == 0:
-		return m, nil
 	case err == nil:
 		err = fmt.Errorf("%w: it called another collective than %v, or with other arguments or counts", ErrMismatch, x.kind)
 	case errors.Is(err, efa.ErrTruncated):
 		err = fmt.Errorf("%w: %w", ErrMismatch, err)
 	}
-	return m, &peerError{from, err}
+	return &peerError{from, err}
 }
 
 func mismatch(rank, want, got int) error {
@@ -70,31 +77,16 @@ func mismatch(rank, want, got int) error {
 // exchange sends sb to one rank and fills rb with what another sends. A negative
 // rank is nobody.
 func (x *call) exchange(to int, sb []byte, from int, rb []byte, step int) error {
-	return x.swap(to, sb, from, rb, nil, false, step)
+	return x.exchangeCombine(to, sb, from, rb, nil, false, step)
 }
 
 // combine receives as much as acc is long, and combines it with what is in src,
 // or in acc if that is nil, into acc. lower: what comes is of lower ranks.
 func (x *call) combine(from int, acc, src []byte, lower bool, step int) error {
-	return x.exchangeCombine(-1, nil, from, acc, src, lower, step)
-}
-
-// exchangeCombine is combine, and sends sb meanwhile. sb may be acc.
-func (x *call) exchangeCombine(to int, sb []byte, from int, acc, src []byte, lower bool, step int) error {
 	if src == nil {
 		src = acc
 	}
-	if len(acc) > eagerMost && overlap(sb, acc) {
-		// What is on its way must not change.
-		tmp := x.temps.get(len(acc))
-		if err := x.exchange(to, sb, from, tmp, step); err != nil {
-			return err
-		}
-		x.merge(tmp, acc, src, lower)
-		x.temps.put(tmp)
-		return nil
-	}
-	return x.swap(to, sb, from, acc, src, lower, step)
+	return x.exchangeCombine(-1, nil, from, acc, src, lower, step)
 }
 
 // direct tells whether what comes may go to acc, before it is combined with what is
@@ -119,39 +111,63 @@ func (x *call) merge(came, acc, src []byte, lower bool) {
 	x.op.combine(came, acc)
 }
 
-// swap does both directions of an exchange. With src it combines what comes with
-// that into rb.
-func (x *call) swap(to int, sb []byte, from int, rb, src []byte, lower bool, step int) error {
+// exchangeCombine is combine, and sends sb meanwhile, which may be acc. Without src it
+// is exchange. What short messages need is all in one place here, as on the way of a
+// short collective each further function is felt.
+func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lower bool, step int) error {
 	if x.span != nil {
 		x.round(to, len(sb), from, len(rb), step)
 	}
 	if len(sb) > eagerMost || len(rb) > eagerMost {
-		return x.flow(to, sb, from, rb, src, lower, step)
+		return x.exchangeLong(to, sb, from, rb, src, lower, step)
 	}
 	if to >= 0 {
-		if err := x.eager(to, x.at(step, len(sb)), sb); err != nil {
-			return err
+		ep := x.ep
+		if len(sb) <= x.limits.MaxInject {
+			ep = x.inject
+		}
+		if err := ep.SendTag(x, x.peers[to], x.at(step, len(sb)), sb); err != nil {
+			return &peerError{to, err}
 		}
 	}
-	switch {
-	case from < 0:
+	if from < 0 {
 		return nil
+	}
+	into, direct := rb, src == nil || x.direct(rb, src, lower)
+	if !direct {
+		into = x.temps.get(len(rb))
+	}
+	tag := x.at(step, len(rb))
+	m, err := x.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, into, efa.From(x.peers[from]))
+	switch {
+	case err != nil || (m.Tag^tag)&tagAgree != 0:
+		return x.unfit(from, err)
+	case m.N != len(into) || m.Tag&tagOffer != 0:
+		return mismatch(from, len(into), m.N)
 	case src == nil:
-		return x.recv(from, step, rb)
-	case x.direct(rb, src, lower):
-		err := x.recv(from, step, rb)
-		if err == nil {
-			x.op.combine(src, rb)
-		}
+		return nil
+	case direct:
+		x.op.combine(src, rb)
+		return nil
+	}
+	x.merge(into, rb, src, lower)
+	x.temps.put(into)
+	return nil
+}
+
+// exchangeLong is exchangeCombine of messages that do not go at once.
+func (x *call) exchangeLong(to int, sb []byte, from int, rb, src []byte, lower bool, step int) error {
+	if src == nil || len(rb) <= eagerMost || !overlap(sb, rb) {
+		return x.flow(to, sb, from, rb, src, lower, step)
+	}
+	// What is on its way must not change.
+	tmp := x.temps.get(len(rb))
+	if err := x.flow(to, sb, from, tmp, nil, false, step); err != nil {
 		return err
 	}
-	tmp := x.temps.get(len(rb))
-	err := x.recv(from, step, tmp)
-	if err == nil {
-		x.merge(tmp, rb, src, lower)
-	}
+	x.merge(tmp, rb, src, lower)
 	x.temps.put(tmp)
-	return err
+	return nil
 }
 
 // parentSpan is the span that operations of the collective are part of.
