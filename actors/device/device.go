@@ -136,7 +136,7 @@ type QP interface {
 	// RecvSlots is the number of receive buffers; the driver owns their
 	// memory (each MTU bytes), numbered from 0. All begin unposted.
 	RecvSlots() int
-	// RecvBytes is slot's memory. It holds a packet from the completion that
+	// RecvBytes is slot's memory, always the same. It holds a packet from the completion that
 	// names it until the slot is posted again. In shared memory the other
 	// side could still change it: read a header field once, then check.
 	RecvBytes(slot int) []byte

@@ -79,8 +79,7 @@ func (q *Queue) onRecv(c *Completion) {
 		q.Release(r)
 		return
 	}
-	data := q.qp.RecvBytes(int(c.ID))
-	r.Data = data[:min(c.Len, len(data))]
+	r.Data = r.mem[:min(c.Len, len(r.mem))]
 	r.AH, r.QPN, r.GID = c.AH, c.SrcQPN, c.SrcGID
 	q.Counters.RecvDone++
 	q.Counters.RecvBytes += uint64(c.Len)

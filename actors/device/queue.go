@@ -103,6 +103,7 @@ func NewQueue(c QueueConfig) *Queue {
 	for i := range q.rx {
 		q.rx[i].queue, q.rx[i].slot = q, int32(i)
 		q.rx[i].arrived.Pkt = &q.rx[i]
+		q.rx[i].mem = c.QP.RecvBytes(i)
 		q.repost = append(q.repost, int32(i))
 	}
 	return q
@@ -180,10 +181,11 @@ func (q *Queue) post(p *Pke) error {
 	if err := q.qp.PostSend(&p.wr); err != nil {
 		return err
 	}
-	if p.out = !p.wr.Over; !p.out {
+	if p.out = !p.wr.Over; p.out {
+		q.posted = true
+	} else { // what has arrived needs no doorbell
 		q.Counters.SendDone++
 	}
-	q.posted = true
 	if p.wr.Kind != WRSend {
 		q.Counters.RDMAPosted++
 		q.Counters.RDMABytes += uint64(p.Bytes)

@@ -10,6 +10,7 @@ type RecvPkt struct {
 	QPN  uint16
 	GID  GID // set when AH is UnknownAH
 
+	mem     []byte // the slot's
 	slot    int32
 	queue   *Queue
 	arrived Arrived

@@ -69,18 +69,19 @@ func (x *injection) Poll(*shard.Shard) int {
 		return n // others have waited for it
 	}
 	done, pke := e.pools.SendShort(r, e.links[r.Peer])
+	x.done = done
 	switch done {
 	case ope.ShortOver:
 		e.pools.EndShort(false)
+		return 0 // and the turn has nothing to flush
 	case ope.ShortKept:
 		pke.Detach()
 		e.cfg.OnKept(r)
 		e.pools.Keep(r, e.links[r.Peer], pke)
+		return 1
 	default:
 		return 0
 	}
-	x.done = done
-	return 1
 }
 
 // Flush, Arm and FDs are those of a guest: nothing.

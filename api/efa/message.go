@@ -21,22 +21,32 @@ var AnyTag = Match{Ignore: ^uint64(0)}
 // otherwise what is left of it goes out from a copy, or, beyond DetachLimit, Send
 // waits for the protocol, at most PeerTimeout.
 func (e *Endpoint) Send(ctx context.Context, to Addr, p []byte, opts ...OpOption) error {
-	return e.send(ctx, &SendReq{To: to, Buf: p}, opts)
+	return e.send(ctx, to, p, false, 0, opts)
 }
 
 // SendTag sends p as a tagged message, see Send.
 func (e *Endpoint) SendTag(ctx context.Context, to Addr, tag uint64, p []byte, opts ...OpOption) error {
-	return e.send(ctx, &SendReq{To: to, Buf: p, Tagged: true, Tag: tag}, opts)
+	return e.send(ctx, to, p, true, tag, opts)
 }
 
-func (e *Endpoint) send(ctx context.Context, r *SendReq, opts []OpOption) error {
+// send does without a SendReq.
+func (e *Endpoint) send(ctx context.Context, to Addr, p []byte, tagged bool, tag uint64, opts []OpOption) error {
 	s := e.def
 	s.apply(opts)
-	var req ope.Request
 	if err := s.check(); err != nil {
 		return err
 	}
-	if err := e.sendRequest(&req, r, &s); err != nil {
+	if err := e.ready(asks(CapSend, tagged, false)); err != nil {
+		return err
+	}
+	req := ope.Request{
+		Kind: ope.KindSend, Flags: s.flags(0, false, false), Peer: uint64(to), Tag: tag, Buf: p, Token: s.token,
+	}
+	if tagged {
+		req.Flags |= ope.Tagged
+	}
+	s.dataOf(&req, false, 0)
+	if err := e.outgoing(&req, nil); err != nil {
 		return err
 	}
 	return e.run(ctx, &req)
@@ -58,24 +68,27 @@ func (e *Endpoint) run(ctx context.Context, req *ope.Request) error {
 // If ctx ends first, the receive is withdrawn; a message that has begun to arrive
 // for it is thrown away.
 func (e *Endpoint) Recv(ctx context.Context, p []byte, opts ...OpOption) (Message, error) {
-	return e.recv(ctx, &RecvReq{Buf: p}, opts)
+	return e.recv(ctx, p, false, Match{}, opts)
 }
 
 // RecvTag receives the oldest tagged message that m takes, see Recv.
 func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOption) (Message, error) {
-	return e.recv(ctx, &RecvReq{Buf: p, Tagged: true, Tag: m.Tag, Ignore: m.Ignore}, opts)
+	return e.recv(ctx, p, true, m, opts)
 }
 
-func (e *Endpoint) recv(ctx context.Context, r *RecvReq, opts []OpOption) (Message, error) {
+// recv does without a RecvReq.
+func (e *Endpoint) recv(ctx context.Context, p []byte, tagged bool, m Match, opts []OpOption) (Message, error) {
 	s := e.def
 	s.apply(opts)
-	var req ope.Request
 	if err := s.check(); err != nil {
 		return Message{}, err
 	}
-	if err := e.recvRequest(&req, r, &s); err != nil {
+	if err := e.ready(asks(CapRecv, tagged, s.from != AnyAddr)); err != nil {
 		return Message{}, err
 	}
-	req.Flags &^= ope.Quiet
+	req := ope.Request{Kind: ope.KindRecv, Tag: m.Tag, Ignore: m.Ignore, Buf: p, Token: s.token}
+	if err := matching(&req, s.from, tagged); err != nil {
+		return Message{}, err
+	}
 	return e.do(ctx, &req)
 }

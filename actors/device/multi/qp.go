@@ -96,7 +96,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	wr.AH = h.sub
 	err := s.PostSend(wr)
 	wr.AH = own
-	if err == nil {
+	if err == nil && !wr.Over {
 		s.posted = true
 	}
 	return err
@@ -153,11 +153,11 @@ func (q *QP) Doorbell() {
 // another path counts like a poll: beside the work that it makes, to ask costs little.
 const (
 	quiet = 64
-	nap   = 7
+	nap   = 15
 )
 
-// Poll implements device.QP. The paths take turns at being first, so that none starves
-// when c is short.
+// Poll implements device.QP. When c is short the paths take turns at being first, so
+// that none starves.
 func (q *QP) Poll(c []device.Completion) int {
 	n, i := 0, q.turn
 	for range q.subs {
@@ -165,30 +165,30 @@ func (q *QP) Poll(c []device.Completion) int {
 		case s.rest > 0:
 			s.rest -= 1 + n
 		case n < len(c): // without room nothing is learnt; the path is the first soon
-			got := s.Poll(c[n:])
-			s.translate(c[n : n+got])
-			n += got
-			s.heard(got, i > 0)
+			if got := s.Poll(c[n:]); got > 0 {
+				s.translate(c[n : n+got])
+				n += got
+				s.empty = 0
+			} else if i > 0 {
+				s.foundNothing()
+			}
 		}
 		if i++; i == len(q.subs) {
 			i = 0
 		}
 	}
-	if q.turn++; q.turn == len(q.subs) {
-		q.turn = 0
+	if n == len(c) {
+		if q.turn++; q.turn == len(q.subs) {
+			q.turn = 0
+		}
 	}
 	return n
 }
 
-// heard notes how many completions a poll has found on a path that may rest, or not.
-func (s *sub) heard(n int, may bool) {
-	switch {
-	case n > 0:
-		s.empty = 0
-	case may:
-		if s.empty++; s.empty > quiet {
-			s.rest = nap
-		}
+// foundNothing notes it of a path that may rest.
+func (s *sub) foundNothing() {
+	if s.empty++; s.empty > quiet {
+		s.rest = nap
 	}
 }
 
