@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -15,13 +16,40 @@ import (
 
 // call is a blocking call in progress.
 type call struct {
+	id   uint64 // of its operation, never the same
 	core *core
 	sig  shard.Signal
 	msg  Message
 	err  error
 }
 
-var calls = sync.Pool{New: func() any { return new(call) }}
+var (
+	calls   = sync.Pool{New: func() any { return &call{id: blockingIDs + callIDs.Add(1)<<32} }}
+	callIDs atomic.Uint64
+)
+
+// blockingIDs is where the numbers of blocking operations begin: each call object has
+// 2^32 of its own, so that they are given out without a word that others write to.
+const blockingIDs = 1 << 62
+
+// getCall takes a call that is not in use.
+func (c *core) getCall() *call {
+	x := c.spare.Swap(nil)
+	if x == nil {
+		x = calls.Get().(*call)
+	}
+	x.id = x.id&^(1<<32-1) | uint64(uint32(x.id)+1)
+	x.core = c
+	x.sig.Reset()
+	return x
+}
+
+func (c *core) putCall(x *call) {
+	x.msg, x.err, x.core = Message{}, nil, nil
+	if !c.spare.CompareAndSwap(nil, x) {
+		calls.Put(x)
+	}
+}
 
 // Done implements ope.Sink, on the shard.
 func (c *call) Done(q *ope.Request, r *ope.Result) {
@@ -45,11 +73,9 @@ func (e *Endpoint) do(ctx context.Context, req *ope.Request) (Message, error) {
 			return Message{}, err
 		}
 	}
-	c := calls.Get().(*call)
-	c.core = e.core
-	c.sig.Reset()
+	c := e.getCall()
 	req.Sink = c
-	req.ID = e.lastID.Add(1)
+	req.ID = c.id
 	if e.tele != nil {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
@@ -68,8 +94,7 @@ func (e *Endpoint) do(ctx context.Context, req *ope.Request) (Message, error) {
 		}
 	}
 	m, err := c.msg, c.err
-	c.msg, c.err, c.core = Message{}, nil, nil
-	calls.Put(c)
+	e.putCall(c)
 	if err != nil && ended != nil && errors.Is(err, ErrCanceled) {
 		err = contextError(ctx, ended)
 	}

@@ -31,6 +31,7 @@ type core struct {
 	state  atomic.Uint32
 	mu     sync.Mutex // guards the changes of state
 	lastID atomic.Uint64
+	spare  atomic.Pointer[call] // of the last blocking operation
 	tx, rx credits
 	sendTo *source
 	recvTo *source

@@ -23,11 +23,26 @@ func (s *Shard) Enter() bool {
 
 // ServeEntered is Serve on a shard that was entered.
 func (s *Shard) ServeEntered(as Ref, p Poller) {
-	s.fuel -= adoptFuel // time has passed since the last owner's reading
-	if !s.over {
-		s.guest.m, s.guest.p = as.m, p
-		s.turn(phasePoll, s.guests[:])
+	if s.fuel -= adoptFuel; s.fuel <= 0 { // time has passed since the last owner's reading
+		s.readClock()
 	}
+	if s.over || as.m.suspended {
+		return
+	}
+	n, ok := s.pollGuest(as, p)
+	if !ok || n > 0 || !s.Quiet() {
+		s.turn(phaseDeliver, n)
+	}
+}
+
+// pollGuest polls p alone. false: it has panicked.
+func (s *Shard) pollGuest(as Ref, p Poller) (n int, ok bool) {
+	s.turning, s.fresh, s.phase = true, false, phasePoll
+	defer s.rescueStep()
+	s.cur, s.curMsg = as.m, nil
+	n = p.Poll(s)
+	s.phase, s.turning = phaseOver, false
+	return n, true
 }
 
 // Stay is Wait for who has entered the shard, which it leaves.

@@ -63,8 +63,6 @@ type Shard struct {
 	polling   []*pollerEntry // the list as this turn found it
 	at        int
 	pollers   []*pollerEntry
-	guest     pollerEntry // who Serve polls
-	guests    [1]*pollerEntry
 	idle      int
 	idleSince clock.Time
 	drives    uint64
@@ -121,7 +119,6 @@ func New(cfg Config) (*Shard, error) {
 		s.tank = fullFuel
 	}
 	s.wheel.next = never
-	s.guests[0] = &s.guest
 	s.readClock()
 	if err := s.open(); err != nil {
 		return nil, err

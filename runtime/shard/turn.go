@@ -33,17 +33,17 @@ func (s *Shard) Turn() int {
 	if s.over {
 		return 0
 	}
-	return s.turn(phaseInbox, s.pollers)
+	return s.turn(phaseInbox, 0)
 }
 
-// turn is a turn from the phase on, in which the pollers given are polled.
-func (s *Shard) turn(from int, pollers []*pollerEntry) int {
+// turn is a turn from the phase on, of which some work is done already.
+func (s *Shard) turn(from, work int) int {
 	s.turning, s.fresh = true, false
 	if s.fuel <= 0 {
 		s.readClock()
 	}
-	s.phase, s.ran, s.work = from, 0, 0
-	s.polling, s.at = pollers, 0
+	s.phase, s.ran, s.work = from, 0, work
+	s.polling, s.at = s.pollers, 0
 	for !s.step() {
 	}
 	n := s.work + s.ran

@@ -17,6 +17,7 @@ type QP struct {
 	ahs   handles
 
 	turn   int // which path the next Poll begins with
+	alone  int // polls of the best path alone, all others being left out, if positive
 	closed bool
 }
 
@@ -159,7 +160,20 @@ const (
 // Poll implements device.QP. When c is short the paths take turns at being first, so
 // that none starves.
 func (q *QP) Poll(c []device.Completion) int {
+	if q.alone <= 0 {
+		return q.pollAll(c)
+	}
+	s := &q.subs[0]
+	n := s.Poll(c)
+	if q.alone -= 1 + n; n > 0 {
+		s.translate(c[:n])
+	}
+	return n
+}
+
+func (q *QP) pollAll(c []device.Completion) int {
 	n, i := 0, q.turn
+	q.alone = nap
 	for range q.subs {
 		switch s := &q.subs[i]; {
 		case s.rest > 0:
@@ -173,9 +187,15 @@ func (q *QP) Poll(c []device.Completion) int {
 				s.foundNothing()
 			}
 		}
+		if i > 0 {
+			q.alone = min(q.alone, q.subs[i].rest)
+		}
 		if i++; i == len(q.subs) {
 			i = 0
 		}
+	}
+	for i := range q.subs[1:] {
+		q.subs[1+i].rest -= max(q.alone, 0) // which pass without them
 	}
 	if n == len(c) {
 		if q.turn++; q.turn == len(q.subs) {
@@ -217,7 +237,7 @@ func (s *sub) translate(c []device.Completion) {
 // Arm implements device.QP.
 func (q *QP) Arm() bool {
 	for i := range q.subs {
-		q.subs[i].rest = 0
+		q.subs[i].rest, q.alone = 0, 0
 		if !q.subs[i].Arm() {
 			return false
 		}
