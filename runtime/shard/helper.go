@@ -7,12 +7,15 @@ import (
 // help is the goroutine that looks after a manual shard when nobody waits.
 func (s *Shard) help() {
 	var seen uint64
-	nap := s.grace
+	nap, most := s.grace, max(maxNap, s.grace)
 	for {
 		if s.Adopt() {
 			if s.closing.Load() {
 				s.shutdown()
 				return
+			}
+			if most = max(maxNap, s.grace); s.drives-seen >= often {
+				most = max(longNap, s.grace)
 			}
 			handed := s.handed.Swap(0) != 0
 			if handed || s.drives == seen {
@@ -28,7 +31,7 @@ func (s *Shard) help() {
 			}
 		}
 		s.nap(nap)
-		nap = min(2*nap, max(maxNap, s.grace))
+		nap = min(2*nap, most)
 	}
 }
 

@@ -17,8 +17,15 @@ import (
 //     its naps, which get longer while others drive. It gives way to a waiter
 //     within a turn, and owns nothing while it sleeps.
 
-// maxNap bounds the helper's naps, and so the time for which work may lie about.
-const maxNap = time.Millisecond
+// maxNap bounds the helper's naps, and so the time for which work may lie about. Each
+// takes a processor from somebody for 30 us or so, which is much for two processes that
+// exchange messages as fast as they can; so a shard that was driven often in the last
+// one is left to its drivers for longer. When they stop, work lies about that long once.
+const (
+	maxNap  = time.Millisecond
+	longNap = 8 * time.Millisecond
+	often   = 512
+)
 
 // waitManual is Wait on a manual shard, which the caller may have adopted already.
 func (s *Shard) waitManual(ctx context.Context, sig *Signal, mine bool) error {

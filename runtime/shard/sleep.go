@@ -161,14 +161,21 @@ func (s *Shard) callHelper() {
 // idled counts an idle turn and reports whether the shard has spun for long
 // enough.
 func (s *Shard) idled() bool {
-	if s.idle++; s.idle == 1 {
-		s.idleSince = s.now
+	if s.idle++; s.idle <= justIdle {
+		if s.idle == justIdle { // most waits are shorter
+			s.readClock() // the last reading may be from before this thread lost its CPU
+			s.idleSince = s.now
+		}
+		return false
 	}
 	if s.clock != clock.System {
 		return s.idle > foreignSpins
 	}
 	return s.now.Sub(s.idleSince) >= s.spin
 }
+
+// justIdle is after how many idle turns the time of idleness begins.
+const justIdle = 8
 
 // foreignSpins is the idle turns before a park when the clock can't tell.
 const foreignSpins = 1000
