@@ -29,11 +29,7 @@ func (e *Endpoint) onArrive(pkt *peer.Packet) {
 		return
 	}
 	rxe.Begin(pkt)
-	k := match.Untagged
-	if pkt.Tagged {
-		k = match.Tagged
-	}
-	if r := e.table.Arrive(k, pkt.Tag, match.Source(pkt.Link.Handle)); r != nil {
+	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(pkt.Link.Handle)); r != nil {
 		p := e.pools.Orders.At(r.Owner)
 		sh.Tell(rxe.Ref(), rxe.Match(p))
 		return

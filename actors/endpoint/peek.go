@@ -30,11 +30,7 @@ func (e *Endpoint) onPeek(r *ope.Request) {
 		e.reject(r, e.endError())
 		return
 	}
-	k := match.Untagged
-	if r.Flags&ope.Tagged != 0 {
-		k = match.Tagged
-	}
-	m := e.table.Find(k, r.Tag, r.Ignore, match.Source(r.Peer))
+	m := e.table.Find(match.KindOf(r.Flags&ope.Tagged != 0), r.Tag, r.Ignore, match.Source(r.Peer))
 	res := &e.peeked
 	if m == nil {
 		*res = ope.Result{Err: errno.ErrNoMessage, Peer: r.Peer}

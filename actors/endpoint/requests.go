@@ -192,10 +192,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 	p := e.pools.Orders.Get(r, e.cfg.Shard.Now())
 	p.Follow(e.env.Trail, from)
-	p.Recv.Kind = match.Untagged
-	if r.Flags&ope.Tagged != 0 {
-		p.Recv.Kind = match.Tagged
-	}
+	p.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	p.Recv.Tag, p.Recv.Ignore, p.Recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
 	if m := e.table.Post(&p.Recv); m != nil {
 		rxe := e.pools.Rxe(m.Owner)

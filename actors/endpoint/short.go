@@ -4,6 +4,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/wire"
@@ -42,7 +43,7 @@ func (e *Endpoint) Take(r *device.RecvPkt) bool {
 	if !ok {
 		return false
 	}
-	m := ope.MatchShort(e.table, l, &h)
+	m := e.table.Arrive(match.KindOf(h.Tagged), h.Tag, match.Source(l.Handle))
 	if m == nil {
 		return false
 	}

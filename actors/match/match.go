@@ -26,6 +26,14 @@ const (
 
 const numKinds = 2
 
+// KindOf is the kind of a message or a receive with a tag, or without.
+func KindOf(tagged bool) Kind {
+	if tagged {
+		return Tagged
+	}
+	return Untagged
+}
+
 func (k Kind) String() string {
 	if k == Untagged {
 		return "untagged"

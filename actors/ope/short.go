@@ -2,7 +2,6 @@ package ope
 
 import (
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
@@ -173,13 +172,4 @@ func (p *Pools) noteShort(o *Order, l *peer.Link, h *wire.EagerRTM, n uint64) {
 	to.Put(o.Span, trail.Matched, 0, message, 0)
 	to.Put(o.Span, trail.Received, uint8(h.Type()), n, 1)
 	to.Outcome(o.Span, trail.Told, uint64(p.res.N), p.res.Err)
-}
-
-// MatchShort finds the receive for it.
-func MatchShort(t *match.Table, l *peer.Link, h *wire.EagerRTM) *match.Recv {
-	k := match.Untagged
-	if h.Tagged {
-		k = match.Tagged
-	}
-	return t.Arrive(k, h.Tag, match.Source(l.Handle))
 }

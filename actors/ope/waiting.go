@@ -18,10 +18,7 @@ func (r *Rxe) List() *match.Msg {
 		w = new(waiting)
 	}
 	r.pools.waiting, w.next = w.next, nil
-	w.msg.Kind = match.Untagged
-	if r.tagged {
-		w.msg.Kind = match.Tagged
-	}
+	w.msg.Kind = match.KindOf(r.tagged)
 	w.msg.Tag, w.msg.Source, w.msg.Owner = r.tag, match.Source(r.link.Handle), int32(r.id&indexMask)
 	r.wait = w
 	return &w.msg

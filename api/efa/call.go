@@ -77,6 +77,7 @@ func (e *Endpoint) do(ctx context.Context, req *ope.Request) (Message, error) {
 	req.Sink = c
 	req.ID = c.id
 	if e.tele != nil {
+		req.ID = e.lastID.Add(1) // by which the parent is found
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
 	done, ended := e.act.Do(ctx, req, &c.sig)

@@ -63,10 +63,9 @@ func (b *Board) open(ctx context.Context) error {
 			return err
 		}
 	}
-	b.server = serve(newHub(&b.cfg), l)
 	ours, theirs := net.Pipe()
 	b.conn = ours
-	b.server.join(theirs)
+	b.server = serve(newHub(&b.cfg), l, theirs)
 	return nil
 }
 

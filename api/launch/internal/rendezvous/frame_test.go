@@ -106,9 +106,8 @@ func FuzzHub(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, hi, then []byte) {
 		cfg := Config{Size: 2, Job: "test", Logger: slog.New(slog.DiscardHandler), linger: time.Millisecond}
 		l := newPipes()
-		s := serve(newHub(&cfg), l)
 		ours, theirs := net.Pipe()
-		s.join(theirs)
+		s := serve(newHub(&cfg), l, theirs)
 		_, _ = ours.Write(numbered(typeFence, 0, nil))
 		conn := l.dial()
 		go func() { _, _ = io.Copy(io.Discard, conn) }()

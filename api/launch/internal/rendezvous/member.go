@@ -71,11 +71,10 @@ func (m *member) write() {
 	_ = m.conn.SetReadDeadline(clock.Deadline(farewell))
 }
 
-// serve runs a member's connection to its end.
-func (h *hub) serve(m *member) {
+// attend runs the connection of a member that has entered to its end.
+func (h *hub) attend(m *member) {
 	var writer sync.WaitGroup
 	writer.Go(m.write)
-	h.enter(m)
 	for {
 		typ, rest, err := readFrame(m.conn, maxFence)
 		if err != nil {

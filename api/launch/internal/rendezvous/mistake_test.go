@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime"
 	"sync"
@@ -290,6 +291,31 @@ func TestNobodyThere(t *testing.T) {
 	p.ranks[1].run(fence)
 	require.ErrorIs(t, p.ranks[1].err, context.DeadlineExceeded)
 	assert.ErrorContains(t, p.ranks[1].err, "rank 0 did not answer at "+p.ranks[1].cfg.Addr)
+}
+
+// TestRankZeroAtTheDoor: another rank 0 that was faster to connect than rank 0 to begin
+// hears of the mistake, and is not taken for rank 0.
+func TestRankZeroAtTheDoor(t *testing.T) {
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		conn, err := net.Dial("tcp", l.Addr().String())
+		require.NoError(t, err)
+		_, err = conn.Write(hello{version: version, rank: 0, size: 2, job: "test"}.frame())
+		require.NoError(t, err)
+		b, err := Join(t.Context(), Config{
+			Size: 2, Job: "test", Addr: l.Addr().String(), Listener: l, Logger: slog.New(slog.DiscardHandler), linger: time.Millisecond,
+		})
+		require.NoError(t, err)
+		typ, rest, err := readFrame(conn, maxSmall)
+		require.NoError(t, err)
+		require.EqualValues(t, typeAbort, typ)
+		why, err := parseAbort(rest, 2)
+		require.NoError(t, err)
+		require.Equal(t, board.Mistake, why.Kind)
+		require.NoError(t, conn.Close())
+		require.NoError(t, b.Close())
+	}
 }
 
 // TestTwoRanksZero: the second finds the port in use, and both hear it.

@@ -26,8 +26,13 @@ type server struct {
 	local     net.Addr // where the first other rank found us
 }
 
-func serve(h *hub, l net.Listener) *server {
+// serve begins with rank 0 itself, which comes by own: another that says that it is rank 0
+// must find it there.
+func serve(h *hub, l net.Listener, own net.Conn) *server {
 	s := &server{hub: h, l: l, strangers: make(map[net.Conn]bool)}
+	m := newMember(0, "this process", own)
+	h.enter(m)
+	s.conns.Go(func() { h.attend(m) })
 	s.conns.Go(s.accept)
 	return s
 }
@@ -51,7 +56,8 @@ func (s *server) accept() {
 			m := s.greet(conn)
 			<-room
 			if m != nil {
-				s.hub.serve(m)
+				s.enter(m)
+				s.attend(m)
 			}
 		})
 	}
@@ -65,11 +71,6 @@ func (s *server) pause() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.closed
-}
-
-// join brings in rank 0 itself.
-func (s *server) join(conn net.Conn) {
-	s.conns.Go(func() { s.hub.serve(newMember(0, "this process", conn)) })
 }
 
 // stranger keeps a connection in mind until it is known, so that Close ends it.
