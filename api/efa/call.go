@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -16,21 +15,13 @@ import (
 
 // call is a blocking call in progress.
 type call struct {
-	id   uint64 // of its operation, never the same
 	core *core
 	sig  shard.Signal
 	msg  Message
 	err  error
 }
 
-var (
-	calls   = sync.Pool{New: func() any { return &call{id: blockingIDs + callIDs.Add(1)<<32} }}
-	callIDs atomic.Uint64
-)
-
-// blockingIDs is where the numbers of blocking operations begin: each call object has
-// 2^32 of its own, so that they are given out without a word that others write to.
-const blockingIDs = 1 << 62
+var calls = sync.Pool{New: func() any { return new(call) }}
 
 // getCall takes a call that is not in use.
 func (c *core) getCall() *call {
@@ -38,7 +29,6 @@ func (c *core) getCall() *call {
 	if x == nil {
 		x = calls.Get().(*call)
 	}
-	x.id = x.id&^(1<<32-1) | uint64(uint32(x.id)+1)
 	x.core = c
 	x.sig.Reset()
 	return x
@@ -75,9 +65,8 @@ func (e *Endpoint) do(ctx context.Context, req *ope.Request) (Message, error) {
 	}
 	c := e.getCall()
 	req.Sink = c
-	req.ID = c.id
+	req.ID = e.lastID.Add(1)
 	if e.tele != nil {
-		req.ID = e.lastID.Add(1) // by which the parent is found
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
 	done, ended := e.act.Do(ctx, req, &c.sig)
