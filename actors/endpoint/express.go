@@ -25,9 +25,10 @@ func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) (d
 	return true, sh.Stay(ctx, sig)
 }
 
-// takesDirect tells whether a request may go before what is in the ring.
+// takesDirect tells whether a request may come without the ring. Not so if one of the
+// same goroutine may be there, be it behind another's that is not quite in.
 func (e *Endpoint) takesDirect() bool {
-	return e.table != nil && e.state == open && e.reqs.Empty() && e.direct.Kind == 0
+	return e.table != nil && e.state == open && e.reqs.Idle() && e.direct.Kind == 0
 }
 
 func (e *Endpoint) dropDirect() {

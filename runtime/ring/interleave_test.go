@@ -136,6 +136,28 @@ func TestMPSCFullInterleaved(t *testing.T) {
 	t.Logf("%d orders", runs)
 }
 
+// TestMPSCIdleInterleaved: a ring in which a push is done isn't idle, though another
+// that has begun before it isn't done.
+func TestMPSCIdleInterleaved(t *testing.T) {
+	hidden := false
+	runs := explore(t, func() ([]func(), func(*testing.T)) {
+		q := NewMPSC[int](2)
+		push := func(v int) { q.Push(&v) }
+		second := func() {
+			push(2)
+			hidden = hidden || q.Empty()
+			if q.Idle() {
+				t.Error("idle after a push")
+			}
+		}
+		return []func(){func() { push(1) }, second}, func(*testing.T) {}
+	})
+	if !hidden {
+		t.Error("no order had the first push hide the second")
+	}
+	t.Logf("%d orders", runs)
+}
+
 // TestSPSCInterleaved: producer and consumer in all orders.
 func TestSPSCInterleaved(t *testing.T) {
 	runs := explore(t, func() ([]func(), func(*testing.T)) {

@@ -84,6 +84,10 @@ func (q *MPSC[T]) Empty() bool {
 	return q.cells[q.head&q.mask].seq.Load() != q.head+1
 }
 
+// Idle tells whether no Push has begun that was not dropped: unlike Empty it isn't
+// fooled by a producer that is halfway, before others that are done. The consumer only.
+func (q *MPSC[T]) Idle() bool { return q.tail.Load() == q.head }
+
 // SPSC is a bounded queue with one producer and one consumer. The producer
 // publishes what it put since the last Publish at once.
 type SPSC[T any] struct {

@@ -40,7 +40,10 @@ func TestMPSCModel(t *testing.T) {
 					require.Nil(t, *p, "a dropped cell keeps nothing alive")
 				}
 			},
-			"": func(t *rapid.T) { require.Equal(t, len(model) == 0, q.Empty()) },
+			"": func(t *rapid.T) {
+				require.Equal(t, len(model) == 0, q.Empty())
+				require.Equal(t, len(model) == 0, q.Idle())
+			},
 		})
 	})
 }

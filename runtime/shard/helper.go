@@ -25,7 +25,7 @@ func (s *Shard) help() {
 					continue
 				}
 			} else {
-				seen = s.drives
+				seen, nap = s.drives, min(nap, most)
 				s.fuel = 0 // so the time that drivers see is no older than a nap
 				s.yield()
 			}
