@@ -29,17 +29,16 @@ func (p *Pools) SendShort(q *Request, l *peer.Link) (Shortcut, *device.Pke) {
 	if q.Flags&Inject != 0 {
 		q.Flags &^= Deliver // nobody waits for it
 	}
-	if q.Kind != KindSend || q.Flags&Deliver != 0 || p.txFree == nil || !env.Sh.Quiet() ||
-		p.mayRead(l, len(q.Buf)) {
+	if p.txFree == nil || !env.Sh.Quiet() {
+		return ShortNo, nil
+	}
+	rawAddr, connID := l.Optional()
+	room := Headers{MTU: env.MTU, RawAddr: rawAddr, ConnID: connID, HasData: q.Flags&HasData != 0}
+	if !p.isShort(q, l, &room) {
 		return ShortNo, nil
 	}
 	var h wire.EagerRTM
 	h.Tagged, h.Tag = q.Flags&Tagged != 0, q.Tag
-	rawAddr, connID := l.Optional()
-	room := Headers{MTU: env.MTU, RawAddr: rawAddr, ConnID: connID, HasData: q.Flags&HasData != 0}
-	if len(q.Buf) > room.room(eagerHeader(h.Tagged)) {
-		return ShortNo, nil
-	}
 	var ok bool
 	if h.MsgID, ok = l.NextID(); !ok {
 		return ShortNo, nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/mr"
+	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
@@ -39,7 +40,7 @@ func (t *Txe) choose() error {
 	t.rawAddr, t.connID = t.link.Optional()
 	q := &t.ord.Req
 	h := Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0}
-	if t.isShort(&h) {
+	if t.pools.isShort(q, t.link, &h) {
 		n := uint64(len(q.Buf))
 		t.m.Start(&Shape{Proto: Eager, Total: n, End: n, Seg: len(q.Buf), Parts: 1})
 		t.chose()
@@ -85,10 +86,9 @@ func (t *Txe) choose() error {
 
 // isShort sees the common case, for which Choose has the same answer: a message that
 // fits one packet.
-func (t *Txe) isShort(h *Headers) bool {
-	q := &t.ord.Req
-	if q.Kind != KindSend || q.Flags&Deliver != 0 || t.pools.mayRead(t.link, len(q.Buf)) ||
-		t.link.Features.Has(wire.FeatureUserRecvQP) {
+func (p *Pools) isShort(q *Request, l *peer.Link, h *Headers) bool {
+	if q.Kind != KindSend || q.Flags&Deliver != 0 || p.mayRead(l, len(q.Buf)) ||
+		l.Features.Has(wire.FeatureUserRecvQP) {
 		return false
 	}
 	return len(q.Buf) <= h.room(eagerHeader(q.Flags&Tagged != 0))

@@ -11,8 +11,7 @@ import "github.com/efactor/efactor/wire"
 // stand in line. [Link.Spend] takes it.
 func (l *Link) NextID() (id uint32, ok bool) {
 	p := l.of
-	if l.Err != nil || l.Backoff || p.lineHead != nil || l.Features.Has(wire.FeatureUserRecvQP) ||
-		p.env.Config.WaitHandshake && !l.Known() {
+	if l.Err != nil || l.Backoff || p.lineHead != nil || p.env.Config.WaitHandshake && !l.Known() {
 		return 0, false
 	}
 	return p.nextID, l.mayRun(p.nextID)

@@ -36,15 +36,12 @@ func (e *Endpoint) send(ctx context.Context, to Addr, p []byte, tagged bool, tag
 	if err := s.check(); err != nil {
 		return err
 	}
-	if err := e.ready(asks(CapSend, tagged, false)); err != nil {
+	var req ope.Request
+	if err := e.sending(&req, to, p, tagged, tag); err != nil {
 		return err
 	}
-	req := ope.Request{
-		Kind: ope.KindSend, Flags: s.flags(0, false, false), Peer: uint64(to), Tag: tag, Buf: p, Token: s.token,
-	}
-	if tagged {
-		req.Flags |= ope.Tagged
-	}
+	req.Token = s.token
+	req.Flags |= s.flags(0, false, false)
 	s.dataOf(&req, false, 0)
 	if err := e.outgoing(&req, nil); err != nil {
 		return err
@@ -83,12 +80,10 @@ func (e *Endpoint) recv(ctx context.Context, p []byte, tagged bool, m Match, opt
 	if err := s.check(); err != nil {
 		return Message{}, err
 	}
-	if err := e.ready(asks(CapRecv, tagged, s.from != AnyAddr)); err != nil {
+	var req ope.Request
+	if err := e.receiving(&req, s.from, p, tagged, m); err != nil {
 		return Message{}, err
 	}
-	req := ope.Request{Kind: ope.KindRecv, Tag: m.Tag, Ignore: m.Ignore, Buf: p, Token: s.token}
-	if err := matching(&req, s.from, tagged); err != nil {
-		return Message{}, err
-	}
+	req.Token = s.token
 	return e.do(ctx, &req)
 }

@@ -9,17 +9,25 @@ import (
 
 // sendRequest checks a send and makes the request for the shard.
 func (e *Endpoint) sendRequest(req *ope.Request, r *SendReq, s *settings) error {
-	if err := e.ready(asks(CapSend, r.Tagged, false)); err != nil {
+	if err := e.sending(req, r.To, r.Buf, r.Tagged, r.Tag); err != nil {
 		return err
 	}
-	*req = ope.Request{}
-	req.Kind, req.Peer, req.Tag, req.Buf, req.Token = ope.KindSend, uint64(r.To), r.Tag, r.Buf, s.tokenOf(r.Token)
-	req.Flags = s.flags(r.Level, r.Inject, r.Quiet)
+	req.Token = s.tokenOf(r.Token)
+	req.Flags |= s.flags(r.Level, r.Inject, r.Quiet)
 	s.dataOf(req, r.HasData, r.Data)
-	if r.Tagged {
-		req.Flags |= ope.Tagged
-	}
 	return e.outgoing(req, r.Bufs)
+}
+
+// sending begins the request of a message.
+func (e *Endpoint) sending(req *ope.Request, to Addr, p []byte, tagged bool, tag uint64) error {
+	if err := e.ready(asks(CapSend, tagged, false)); err != nil {
+		return err
+	}
+	*req = ope.Request{Kind: ope.KindSend, Peer: uint64(to), Tag: tag, Buf: p}
+	if tagged {
+		req.Flags = ope.Tagged
+	}
+	return nil
 }
 
 // dataOf gives a request remote CQ data: its own, or the view's.
@@ -70,18 +78,23 @@ func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq, s *settings) error 
 	if !r.Directed {
 		from = s.from
 	}
-	if err := e.ready(asks(CapRecv, r.Tagged, from != AnyAddr)); err != nil {
+	if err := e.receiving(req, from, r.Buf, r.Tagged, Match{r.Tag, r.Ignore}); err != nil {
 		return err
 	}
-	*req = ope.Request{}
-	req.Kind, req.Tag, req.Ignore, req.Buf, req.Token = ope.KindRecv, r.Tag, r.Ignore, r.Buf, s.tokenOf(r.Token)
-	if err := matching(req, from, r.Tagged); err != nil {
-		return err
-	}
+	req.Token = s.tokenOf(r.Token)
 	if r.Quiet || s.quiet {
 		req.Flags |= ope.Quiet
 	}
 	return incoming(req, r.Bufs)
+}
+
+// receiving begins the request of a receive.
+func (e *Endpoint) receiving(req *ope.Request, from Addr, p []byte, tagged bool, m Match) error {
+	if err := e.ready(asks(CapRecv, tagged, from != AnyAddr)); err != nil {
+		return err
+	}
+	*req = ope.Request{Kind: ope.KindRecv, Tag: m.Tag, Ignore: m.Ignore, Buf: p}
+	return matching(req, from, tagged)
 }
 
 // matching says which messages a request takes.
