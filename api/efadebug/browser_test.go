@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efadebug"
+	"github.com/efactor/efactor/internal/freeport"
 )
 
 // browser is a headless Chromium, spoken to by the WebDriver protocol (W3C).
@@ -37,10 +37,7 @@ func openBrowser(t *testing.T) *browser {
 		}
 		t.Skip("needs a browser: chromium and chromedriver (Debian: chromium, chromium-driver)")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	require.NoError(t, l.Close())
+	port := freeport.Get(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, driver, fmt.Sprintf("--port=%d", port))
 	require.NoError(t, cmd.Start())

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/internal/freeport"
 	"github.com/efactor/efactor/internal/launchers"
 )
 
@@ -88,13 +88,6 @@ func each(t *testing.T, n int, what string, vars func(rank int) []string) ([]rep
 	return reports, out.String()
 }
 
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // TestLikeLaunchers: the variables of launchers that are not installed here.
 func TestLikeLaunchers(t *testing.T) {
 	for _, what := range []string{"board", "ring"} {
@@ -147,7 +140,7 @@ func TestLikeLaunchers(t *testing.T) {
 			}},
 		} {
 			t.Run(what+"/"+c.name, func(t *testing.T) {
-				port := freePort(t)
+				port := freeport.Get(t)
 				reports, out := each(t, 3, what, func(rank int) []string { return c.vars(rank, port) })
 				wantRanks(t, reports, 3, c.launcher, out)
 			})
@@ -171,7 +164,7 @@ func TestMistakesTell(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			port := freePort(t)
+			port := freeport.Get(t)
 			reports, out := each(t, 3, "ring", func(rank int) []string {
 				return []string{
 					"EFACTOR_DEVICE=shm", "EFACTOR_RANK=" + strconv.Itoa(rank), "EFACTOR_SIZE=3",
@@ -188,7 +181,7 @@ func TestMistakesTell(t *testing.T) {
 
 // TestDeath: the others hear at once who died.
 func TestDeath(t *testing.T) {
-	port := freePort(t)
+	port := freeport.Get(t)
 	reports, out := each(t, 3, "dies", func(rank int) []string {
 		return []string{"EFACTOR_RANK=" + strconv.Itoa(rank), "EFACTOR_SIZE=3", "EFACTOR_RENDEZVOUS=127.0.0.1:" + strconv.Itoa(port)}
 	})
@@ -201,7 +194,7 @@ func TestDeath(t *testing.T) {
 
 // TestMissing: at the deadline all hear who has not come.
 func TestMissing(t *testing.T) {
-	port := freePort(t)
+	port := freeport.Get(t)
 	reports, out := each(t, 2, "ring", func(rank int) []string {
 		return []string{
 			"EFACTOR_RANK=" + strconv.Itoa(rank), "EFACTOR_SIZE=4", "EFACTOR_RENDEZVOUS=127.0.0.1:" + strconv.Itoa(port),

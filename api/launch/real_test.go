@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/internal/freeport"
 	"github.com/efactor/efactor/internal/launchers"
 )
 
@@ -116,7 +117,7 @@ func TestSlurm(t *testing.T) {
 			{"none", "slurm: step ", nil, []string{"-N1", "--mpi=none"}},
 			{
 				"none on two nodes", "slurm: step ",
-				[]string{"EFACTOR_RENDEZVOUS=127.0.0.1:" + strconv.Itoa(freePort(t))},
+				[]string{"EFACTOR_RENDEZVOUS=127.0.0.1:" + strconv.Itoa(freeport.Get(t))},
 				[]string{"-N2", "--mpi=none"},
 			},
 		} {

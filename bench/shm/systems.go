@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/efactor/efactor/internal/freeport"
 )
 
 const toolName = "fi_pingpong"
@@ -45,7 +46,7 @@ func ours(program, mode string) func(context.Context, int, int) (float64, error)
 func tool(ctx context.Context, size, messages int) (float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends a server that nobody reached
-	port, err := freePort()
+	port, err := freeport.Find()
 	if err != nil {
 		return 0, err
 	}
@@ -83,15 +84,6 @@ func tool(ctx context.Context, size, messages int) (float64, error) {
 }
 
 var errEarly = errors.New("it ended before the client could reach it")
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
 
 // parseTable finds usec/xfer in fi_pingpong's two lines.
 func parseTable(s string) (float64, error) {

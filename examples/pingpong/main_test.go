@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/freeport"
 )
 
 // program is the built example.
@@ -110,17 +112,9 @@ func TestAllSizesChecked(t *testing.T) {
 	}
 }
 
-// freePort is one that nobody uses at the moment.
-func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-}
-
 // serve starts a server and waits until it listens.
 func serve(t *testing.T, fabric string, args ...string) (cmd *exec.Cmd, port string, out *bytes.Buffer, log *bufio.Scanner) {
-	port = freePort(t)
+	port = strconv.Itoa(freeport.Get(t))
 	cmd, out, _ = start(t, fabric, append([]string{"-server", "-B", port}, args...)...)
 	cmd.Stderr = nil
 	pipe, err := cmd.StderrPipe()
@@ -140,7 +134,7 @@ func TestTwoTerminals(t *testing.T) {
 	for _, extra := range [][]string{{}, {"-tagged", "-c", "-warmup", "3"}, {"-S", "tool", "-I", "1"}} {
 		fabric := filepath.Join(t.TempDir(), "fabric")
 		server, port, sout, _ := serve(t, fabric, extra...)
-		source := freePort(t)
+		source := strconv.Itoa(freeport.Get(t))
 		client, cout, clog := start(t, fabric, append(extra, "-P", port, "-B", source, "127.0.0.1")...)
 		require.NoError(t, client.Run(), clog)
 		require.NoError(t, server.Wait())

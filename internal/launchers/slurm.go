@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/internal/freeport"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -69,7 +70,7 @@ func StartSlurm(t testing.TB) *Slurm {
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	host, _, _ = strings.Cut(host, ".")
-	text := fmt.Sprintf(slurmConf, dir, host, freePort(t), freePort(t), freePort(t))
+	text := fmt.Sprintf(slurmConf, dir, host, freeport.Get(t), freeport.Get(t), freeport.Get(t))
 	require.NoError(t, os.WriteFile(s.conf, []byte(text), 0o644))
 	file := func(name string) string { return filepath.Join(dir, name) }
 	s.daemon(t, "munged", "--foreground", "--force", "--key-file="+file("munge.key"), "--socket="+file("munge.sock"),
@@ -129,11 +130,4 @@ func (s *Slurm) daemon(t testing.TB, name string, args ...string) {
 func wait(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, time.Minute, 50*time.Millisecond, "waiting for %s", what)
-}
-
-func freePort(t testing.TB) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/freeport"
 )
 
 // pingpongTime is how long all sizes may take.
@@ -97,7 +98,7 @@ func pingpong(t *testing.T, e environment, mode string, server, client player) {
 	defer cancel()
 	dir := fabric(t)
 	defer func() { _ = os.RemoveAll(dir) }()
-	port := freePort(t)
+	port := freeport.Get(t)
 	var outputs [2]bytes.Buffer
 	start := func(out *bytes.Buffer, args []string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -126,13 +127,6 @@ func pingpong(t *testing.T, e environment, mode string, server, client player) {
 		}
 		require.Equal(t, toolSizes, rows, "sizes in the table of %s:\n%s", who.name, &outputs[i])
 	}
-}
-
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // waitForListener looks into the kernel's tables: to connect would be to play.

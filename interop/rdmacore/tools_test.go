@@ -4,7 +4,6 @@ package rdmacore
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/efactor/efactor/internal/freeport"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -33,15 +33,6 @@ func TestDevices(t *testing.T) {
 	t.Parallel()
 	assert.Contains(t, start(t, launch{tool: tool(t, "ibv_devices")}).good(t), "efa_0")
 	assert.Contains(t, start(t, launch{tool: tool(t, "ibv_devinfo"), args: []string{"-v"}}).good(t), "PORT_ACTIVE")
-}
-
-// freePort is a TCP port that was free a moment ago.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // listens waits until somebody listens at a port: the client tries once.
@@ -64,7 +55,7 @@ func TestPingPong(t *testing.T) {
 	for name, how := range map[string][]string{"poll": nil, "events": {"-e"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fabric, port := newFabric(t), freePort(t)
+			fabric, port := newFabric(t), freeport.Get(t)
 			args := append([]string{"-d", "efa_0", "-g", "0", "-n", "200", "-p", strconv.Itoa(port)}, how...)
 			server := start(t, launch{tool: path, fabric: fabric, host: "a", args: args})
 			listens(t, port)

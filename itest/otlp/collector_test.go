@@ -3,6 +3,7 @@ package otlp_test
 import (
 	gocontext "context"
 	"net"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,15 +14,14 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
+
+	"github.com/efactor/efactor/internal/freeport"
 )
 
 // collect starts the receiver of a collector on loopback; what comes is in the sink.
 func collect(t *testing.T) (url string, sink *consumertest.TracesSink) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := l.Addr().String()
-	require.NoError(t, l.Close())
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(freeport.Get(t)))
 
 	f := otlpreceiver.NewFactory()
 	cfg := f.CreateDefaultConfig().(*otlpreceiver.Config)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/freeport"
 )
 
 // Tests against libfabric's own fi_pingpong. Its provider is shm, which everybody
@@ -69,17 +70,9 @@ func await(t *testing.T, lines <-chan string, text string) string {
 // shm provider takes.
 var nobody = Name{Format: FormatString, Addr: []byte("fi_shm://1:0:0\x00")}
 
-// freePort is one that nobody uses at the moment.
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // toolServer starts the tool as server and connects to it.
 func toolServer(t *testing.T, args ...string) (*Conn, <-chan string) {
-	port := freePort(t)
+	port := freeport.Get(t)
 	out := tool(t, append([]string{"-B", strconv.Itoa(port)}, args...)...)
 	await(t, out, "SERVER: waiting for connection")
 	c, err := Dial(within(t), AnyIP, "127.0.0.1", port, 0)

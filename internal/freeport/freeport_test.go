@@ -1,0 +1,30 @@
+package freeport
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestGet(t *testing.T) {
+	port := Get(t)
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	require.NotEqual(t, port, Get(t))
+}
+
+// TestKernelGivesNone: what the kernel chooses by itself is elsewhere.
+func TestKernelGivesNone(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		t.Skip("needs Linux's /proc:", err)
+	}
+	var low, high int
+	_, err = fmt.Sscan(string(text), &low, &high)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, low, end)
+}
