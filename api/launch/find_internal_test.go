@@ -125,6 +125,20 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestSlurmClusters: steps of two clusters that share a host are not one job.
+func TestSlurmClusters(t *testing.T) {
+	names := make(map[string]bool)
+	for _, cluster := range []string{"", "SLURM_CLUSTER_NAME=a", "SLURM_CLUSTER_NAME=b"} {
+		e, err := Config{getenv: with(slurmVars + cluster)}.resolve()
+		require.NoError(t, err)
+		_, err = e.find()
+		require.NoError(t, err)
+		names[e.Job] = true
+	}
+	assert.Len(t, names, 3)
+	assert.Contains(t, names, "slurm-a-42.3")
+}
+
 // TestConfigFirst: what the caller says goes before the environment.
 func TestConfigFirst(t *testing.T) {
 	cfg := Config{

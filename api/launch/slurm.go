@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"fmt"
 	"hash/fnv"
 	"net"
 	"strconv"
@@ -23,8 +22,9 @@ func findSlurm(e *environment) (*place, error) {
 	if err != nil {
 		return nil, err
 	}
-	job := e.get("SLURM_JOB_ID")
-	p := &place{launcher: fmt.Sprintf("slurm: step %s.%s", job, step), rank: rank, size: size, job: "slurm-" + job + "." + step}
+	id := e.get("SLURM_JOB_ID") + "." + step
+	job := "slurm-" + clip(e.get("SLURM_CLUSTER_NAME")) + "-" + id // clusters may share a host, and all count from 1
+	p := &place{launcher: "slurm: step " + id, rank: rank, size: size, job: job}
 	addr := e.Rendezvous
 	if addr == "" && size > 1 {
 		if addr, err = e.slurmRendezvous(p.job); err != nil {

@@ -23,7 +23,7 @@ type Slurm struct {
 	conf string
 }
 
-const slurmConf = `ClusterName=launchtest
+const slurmConf = `ClusterName=test%[6]d
 SlurmctldHost=%[2]s(127.0.0.1)
 SlurmctldPort=%[3]d
 AuthType=auth/munge
@@ -70,7 +70,7 @@ func StartSlurm(t testing.TB) *Slurm {
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	host, _, _ = strings.Cut(host, ".")
-	text := fmt.Sprintf(slurmConf, dir, host, freeport.Get(t), freeport.Get(t), freeport.Get(t))
+	text := fmt.Sprintf(slurmConf, dir, host, freeport.Get(t), freeport.Get(t), freeport.Get(t), os.Getpid())
 	require.NoError(t, os.WriteFile(s.conf, []byte(text), 0o644))
 	file := func(name string) string { return filepath.Join(dir, name) }
 	s.daemon(t, "munged", "--foreground", "--force", "--key-file="+file("munge.key"), "--socket="+file("munge.sock"),
