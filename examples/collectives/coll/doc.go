@@ -57,6 +57,8 @@
 // devices read by themselves where they can, so that long messages are copied once;
 // others go through a small window of such memory.
 //
+// What a rank sends to one that is far behind is held up after a few MiB (pace.go).
+//
 // Start reading at call.go (one collective), transport.go and flow.go (messages),
 // then an algorithm, say allreduce.go; revoke.go is failure. short.go is all of that once
 // more, for an Allreduce of few bytes.

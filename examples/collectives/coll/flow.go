@@ -95,8 +95,10 @@ type outflow struct {
 	ops   [window]*efa.Op // plain
 	stage *stage          // staged
 	acks  bool            // lent or staged
-	sent  int             // frames
-	acked int             // of those, the ones done with; of plain ones, those waited for
+
+	catchUp bool // see paced
+	sent    int  // frames
+	acked   int  // of those, the ones done with; of plain ones, those waited for
 }
 
 // next gives out a frame, when there is a place for it in the window.
@@ -105,6 +107,9 @@ func (o *outflow) next() error {
 		o.began = true
 		if len(o.b) <= eagerMost {
 			o.over = true
+			if o.x.tooFar(o.to, len(o.b)) {
+				return o.paced()
+			}
 			return o.x.eager(o.to, o.tag, o.b)
 		}
 		if done, err := o.lend(); done || err != nil {
@@ -181,6 +186,9 @@ func (o *outflow) await() error {
 			return &peerError{o.to, err}
 		}
 		o.ops[o.acked%window] = nil
+		if o.catchUp {
+			o.x.heard(o.to)
+		}
 	}
 	o.acked++
 	return nil

@@ -52,6 +52,7 @@ type group struct {
 	peers []efa.Addr // by rank
 
 	seq    atomic.Uint64        // collectives called
+	ahead  []atomic.Int64       // by rank, see pace.go
 	spare  atomic.Pointer[call] // the last of them that is over
 	closed atomic.Bool
 
@@ -68,7 +69,7 @@ type group struct {
 
 func (f *family) newGroup(id uint64, rank int, peers []efa.Addr, nonce uint64) (*group, error) {
 	g := &group{
-		family: f, id: id, nonce: nonce, rank: rank, peers: peers,
+		family: f, id: id, nonce: nonce, rank: rank, peers: peers, ahead: make([]atomic.Int64, len(peers)),
 		gone: make(chan struct{}), merged: map[*call]context.CancelFunc{}, pending: map[*Request]struct{}{},
 	}
 	if err := g.listen(); err != nil {

@@ -19,7 +19,7 @@ const eagerMost = 64 << 10
 
 // send sends b to a rank.
 func (x *call) send(to, step int, b []byte) error {
-	if len(b) > eagerMost {
+	if len(b) > eagerMost || x.tooFar(to, len(b)) {
 		return x.exchange(to, b, -1, nil, step)
 	}
 	return x.eager(to, x.at(step, len(b)), b)
@@ -53,9 +53,10 @@ func (x *call) recv(from, step int, b []byte) error {
 func (x *call) message(from int, tag uint64, b []byte) (efa.Message, error) {
 	m, err := x.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, b, efa.From(x.peers[from]))
 	if err != nil || (m.Tag^tag)&tagAgree != 0 {
-		err = x.unfit(from, err)
+		return m, x.unfit(from, err)
 	}
-	return m, err
+	x.heard(from)
+	return m, nil
 }
 
 // unfit is the error of a receive that failed, or of one that did not and took what
@@ -118,7 +119,7 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 	if x.span != nil {
 		x.round(to, len(sb), from, len(rb), step)
 	}
-	if len(sb) > eagerMost || len(rb) > eagerMost {
+	if len(sb) > eagerMost || len(rb) > eagerMost || to >= 0 && to != from && x.tooFar(to, len(sb)) {
 		return x.exchangeLong(to, sb, from, rb, src, lower, step)
 	}
 	if to >= 0 {
@@ -144,6 +145,9 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 		return x.unfit(from, err)
 	case m.N != len(into) || m.Tag&tagOffer != 0:
 		return mismatch(from, len(into), m.N)
+	}
+	x.heard(from)
+	switch {
 	case src == nil:
 		return nil
 	case direct:
