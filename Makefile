@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help check test bench fuzz seeds lint
+.PHONY: help check test bench fuzz seeds lint profile
 
 FUZZTIME ?= 30s
 SEEDS ?= 10000
@@ -31,3 +31,6 @@ seeds: ## SEEDS runs of the seeded simulation, 10000 by default
 
 lint: ## golangci-lint at the pinned version, installed into ./bin if missing
 	.ci/lint
+
+profile: ## the profile for profile-guided builds, api/efa/efa.pgo, anew
+	.ci/profile

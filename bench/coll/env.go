@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -22,12 +23,13 @@ type environment struct {
 	Launcher string `json:"launcher"`
 	Commit   string `json:"commit"`
 	Go       string `json:"go"`
+	Profile  string `json:"profile"` // that the build was guided by
 	Ranks    int    `json:"ranks"`
 }
 
 // machine is the part that does not depend on the job.
 func (e environment) machine() string {
-	return fmt.Sprintf("# %s, %s, %d cores\n# commit %s, %s", e.Kernel, e.CPU, e.Cores, e.Commit, e.Go)
+	return fmt.Sprintf("# %s, %s, %d cores\n# commit %s, %s, profile %s", e.Kernel, e.CPU, e.Cores, e.Commit, e.Go, e.Profile)
 }
 
 func (e environment) String() string {
@@ -36,7 +38,9 @@ func (e environment) String() string {
 
 // here fills in what does not depend on the job.
 func here() environment {
-	return environment{Kernel: kernel(), CPU: cpu(), Cores: runtime.NumCPU(), Commit: commit(), Go: runtime.Version()}
+	return environment{
+		Kernel: kernel(), CPU: cpu(), Cores: runtime.NumCPU(), Commit: commit(), Go: runtime.Version(), Profile: guide(),
+	}
 }
 
 func kernel() string {
@@ -59,6 +63,18 @@ func cpu() string {
 		}
 	}
 	return runtime.GOARCH
+}
+
+// guide is the file that told the compiler what to inline.
+func guide() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-pgo" {
+				return filepath.Base(s.Value)
+			}
+		}
+	}
+	return "none"
 }
 
 // commit is the one that the program was built from, or the one that is checked out

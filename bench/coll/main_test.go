@@ -77,6 +77,7 @@ func TestAll(t *testing.T) {
 	for _, s := range []string{env.Kernel, env.CPU, env.Device, env.Progress, env.Launcher, env.Commit, env.Go} {
 		assert.NotEmpty(t, s)
 	}
+	assert.Equal(t, "default.pgo", env.Profile)
 	seen := map[string]int{}
 	for _, v := range r.Results {
 		seen[v.Op+" "+v.Buffers]++

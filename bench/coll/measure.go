@@ -170,6 +170,9 @@ func (b *bench) opts() []coll.Option {
 // time gives how long each call took on this rank, and the average of the slowest.
 func (b *bench) time(ctx context.Context, k *call, apart bool, warmup, iters int) ([]time.Duration, time.Duration, error) {
 	calls := make([]time.Duration, iters)
+	for i := range calls {
+		calls[i] = -1 // so that the kernel gives the memory now
+	}
 	for range warmup {
 		if err := k.do(ctx); err != nil {
 			return nil, 0, err

@@ -34,7 +34,7 @@ type contest struct {
 
 // contests are the lines of the comparison: at 8 bytes the time, at 16 MiB the bandwidth.
 var contests = []contest{
-	{ranks: 2, size: 8, warmup: 2000, iters: 50000, target: 1.5},
+	{ranks: 2, size: 8, warmup: 50000, iters: 500000, target: 1.5},
 	{ranks: 2, size: 16 << 20, warmup: 3, iters: 20, bandwidth: true, target: 1},
 	{ranks: 4, size: 8, warmup: 10, iters: 100, target: 0.05},
 	{ranks: 4, size: 16 << 20, warmup: 2, iters: 8, bandwidth: true, target: 2},
