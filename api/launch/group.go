@@ -127,14 +127,23 @@ func (g *Group) insert(texts []string) error {
 	return err
 }
 
+// linger is how long Close waits for what was sent.
+const linger = time.Second
+
 // Close closes the endpoint and what it was opened on, and takes leave of the launcher.
-// Operations in progress end with efa.ErrClosed; ranks that still talk to this one see it
-// end. Queues, counters and memory that the caller has made of the domain must be closed
+// What was sent, written, read and updated and is not over, injected messages among it,
+// gets a second for that ([efa.Endpoint.Shutdown] waits for longer); all else that is in
+// progress ends with efa.ErrClosed, and ranks that still talk to this one see it end.
+// Queues, counters and memory that the caller has made of the domain must be closed
 // before. It may be called again.
 func (g *Group) Close() error {
 	var errs []error
 	if g.Endpoint != nil {
-		errs = append(errs, g.Endpoint.Close())
+		ctx, cancel := context.WithTimeout(context.Background(), linger)
+		defer cancel()
+		if err := g.Endpoint.Shutdown(ctx); ctx.Err() == nil { // else it says no more than that
+			errs = append(errs, err)
+		}
 	}
 	if g.AddressVector != nil {
 		errs = append(errs, g.AddressVector.Close())

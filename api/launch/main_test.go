@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/launch"
 	"github.com/efactor/efactor/runtime/clock"
 )
@@ -94,6 +95,27 @@ func init() {
 			os.Exit(9)
 		}
 		return r, j.Fence(ctx)
+	}
+	programs["farewell"] = func(ctx context.Context) (r report, err error) {
+		g, err := launch.Init(ctx)
+		if err != nil {
+			return r, err
+		}
+		defer func() { err = errors.Join(err, g.Close()) }()
+		r = report{Rank: g.Rank, Size: g.Size}
+		if g.Rank > 0 {
+			return r, g.Endpoint.Send(ctx, g.Peers[0], []byte{byte(g.Rank)}, efa.Inject)
+		}
+		for from := 1; from < g.Size; from++ {
+			buf := make([]byte, 1)
+			if _, err := g.Endpoint.Recv(ctx, buf, efa.From(g.Peers[from])); err != nil {
+				return r, err
+			}
+			if int(buf[0]) != from {
+				return r, fmt.Errorf("%d came from rank %d", buf[0], from)
+			}
+		}
+		return r, nil
 	}
 	programs["twice"] = func(ctx context.Context) (r report, err error) {
 		j, err := launch.Join(ctx, launch.Config{})

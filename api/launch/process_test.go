@@ -179,6 +179,27 @@ func TestMistakesTell(t *testing.T) {
 	}
 }
 
+// TestFarewell: what a rank injects before it closes its group arrives, also when there
+// was no connection yet.
+func TestFarewell(t *testing.T) {
+	for _, device := range []string{"tcp", "shm"} {
+		t.Run(device, func(t *testing.T) {
+			port := freeport.Get(t)
+			reports, out := each(t, 3, "farewell", func(rank int) []string {
+				return []string{
+					"EFACTOR_DEVICE=" + device, "EFACTOR_RANK=" + strconv.Itoa(rank), "EFACTOR_SIZE=3",
+					"EFACTOR_RENDEZVOUS=127.0.0.1:" + strconv.Itoa(port),
+				}
+			})
+			require.Len(t, reports, 3, "%s", out)
+			for _, r := range reports {
+				assert.Empty(t, r.Err, "%s", out)
+			}
+			assert.NotContains(t, out, "injected operation failed")
+		})
+	}
+}
+
 // TestDeath: the others hear at once who died.
 func TestDeath(t *testing.T) {
 	port := freeport.Get(t)
