@@ -127,7 +127,7 @@ func (p *port) onReply(l *lane, h *preamble) {
 		s.r.choose()
 		for no := uint8(1); no <= s.want; no++ {
 			if err := p.connect(s, no); err != nil {
-				p.dev.cfg.Logger.Warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", err)
+				p.complaints.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", err)
 			}
 		}
 	default:
@@ -148,7 +148,7 @@ func (l *lane) rise() {
 func (p *port) dialFailed(l *lane, why error, st device.Status) {
 	s := l.s
 	if l.no != 0 {
-		p.dev.cfg.Logger.Warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", why)
+		p.complaints.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", why)
 		s.lanes[l.no] = nil
 		p.closeLane(l)
 		return

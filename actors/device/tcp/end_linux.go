@@ -65,7 +65,7 @@ func (p *port) lost(l *lane, why error) {
 func (p *port) violated(l *lane, why error) {
 	p.dev.stats.violations.Add(1)
 	r := l.s.r
-	p.dev.cfg.Logger.Warn("tcp: protocol violated", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	p.complaints.warn("tcp: protocol violated", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 	p.endAll(r, device.StatusAbort)
 }
 

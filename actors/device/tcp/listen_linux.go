@@ -51,7 +51,7 @@ func (p *port) accept() {
 		case errors.Is(err, unix.EAGAIN):
 			return
 		default: // no descriptors, say: look again at the next tick
-			p.dev.cfg.Logger.Warn("tcp: accept", "why", err)
+			p.complaints.warn("tcp: accept", "why", err)
 			p.deaf = p.control(unix.EPOLL_CTL_MOD, p.listener, 0, listenerID, 0) == nil
 			p.setTick(true)
 			return
@@ -126,7 +126,7 @@ func (p *port) admitConn(l *lane, h *preamble) verdict {
 	}
 	if err := l.st.vouch(h.raw()); err != nil {
 		p.dev.stats.impostors.Add(1)
-		p.dev.cfg.Logger.Warn("tcp: impostor", "address", AddrOf(l.peer), "says", AddrOf(h.from.gid), "port", h.from.qpn, "why", err)
+		p.complaints.warn("tcp: impostor", "address", AddrOf(l.peer), "says", AddrOf(h.from.gid), "port", h.from.qpn, "why", err)
 		return wrongPeer
 	}
 	if h.lane == 0 {

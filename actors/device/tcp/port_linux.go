@@ -35,6 +35,8 @@ type port struct {
 
 	session uint64 // number of the latest that was dialed here
 
+	complaints complaints
+
 	outBytes, outSegs int // most that a lane may have to write: copies, and pieces
 
 	ep, listener, tick, wake int
@@ -92,6 +94,8 @@ func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error
 		session:  firstSession(),
 		outBytes: c.SQDepth*(a.cfg.MTU+maxLen) + maxDepth*2*baseLen + spareBytes,
 		outSegs:  2*c.SQDepth + 3*maxDepth,
+
+		complaints: complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
 	}
 	if err := p.open(c.QPN); err != nil {
 		p.closeFDs()

@@ -1,0 +1,38 @@
+package tcp
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// complaints are warnings that others can cause as often as they like: no more than a few
+// a second are written, and each next one says how many were not.
+type complaints struct {
+	log   *slog.Logger
+	clock clock.Clock
+
+	since   clock.Time // when the present second began
+	written int        // in it
+	left    int        // out since the last that was written
+}
+
+// mostComplaints is how many are written a second.
+const mostComplaints = 5
+
+func (c *complaints) warn(msg string, args ...any) {
+	if now := c.clock.Now(); now.Sub(c.since) >= time.Second {
+		c.since, c.written = now, 0
+	}
+	if c.written == mostComplaints {
+		c.left++
+		return
+	}
+	c.written++
+	if c.left > 0 {
+		args = append(args, "more of these or others", c.left)
+		c.left = 0
+	}
+	c.log.Warn(msg, args...)
+}
