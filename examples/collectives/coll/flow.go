@@ -95,10 +95,11 @@ type outflow struct {
 	ops   [window]*efa.Op // plain
 	stage *stage          // staged
 	acks  bool            // lent or staged
+	sent  int             // frames
+	acked int             // of those, the ones done with; of plain ones, those waited for
 
-	catchUp bool // see paced
-	sent    int  // frames
-	acked   int  // of those, the ones done with; of plain ones, those waited for
+	delivered [window]bool // of ops, those that are over when they were received
+	place     bool         // one of mostPaced is taken
 }
 
 // next gives out a frame, when there is a place for it in the window.
@@ -158,13 +159,18 @@ func (o *outflow) give(seg []byte) error {
 	if o.stage != nil {
 		return o.offer(o.stage.put(place, seg))
 	}
+	level := efa.Transmitted
+	far := len(seg) <= eagerMost && o.x.tooFar(o.to, len(seg)) // a longer one waits for its receiver anyway
+	if far {
+		level = efa.Delivered
+	}
 	for {
 		op, err := o.x.ep.Start(&efa.SendReq{
-			To: o.x.peers[o.to], Buf: seg, Tagged: true, Tag: o.tag, Parent: o.x.parentSpan(),
+			To: o.x.peers[o.to], Buf: seg, Tagged: true, Tag: o.tag, Level: level, Parent: o.x.parentSpan(),
 		})
 		switch {
 		case err == nil:
-			o.ops[place] = op
+			o.ops[place], o.delivered[place] = op, far
 			return nil
 		case !errors.Is(err, efa.ErrAgain) || o.acked == o.sent:
 			return &peerError{o.to, err}
@@ -186,7 +192,7 @@ func (o *outflow) await() error {
 			return &peerError{o.to, err}
 		}
 		o.ops[o.acked%window] = nil
-		if o.catchUp {
+		if o.delivered[o.acked%window] {
 			o.x.heard(o.to)
 		}
 	}
@@ -199,6 +205,9 @@ func (o *outflow) await() error {
 func (o *outflow) settle(err error) error {
 	for err == nil && o.acked < o.sent {
 		err = o.await()
+	}
+	if o.place {
+		o.x.pacing.Add(-1)
 	}
 	if o.stage != nil {
 		// The peer may yet read what it was offered: nobody else gets the memory.
@@ -238,7 +247,7 @@ func (i *inflow) next(buf []byte) (int, error) {
 		switch {
 		case err != nil:
 			return 0, err
-		case m.Tag&tagOffer == 0 && m.N <= len(buf) && (m.N > 0 || i.left == 0):
+		case m.Tag&tagOffer == 0 && m.N <= len(buf) && (m.N == i.left || m.N > 0 && i.left > eagerMost):
 			return copy(buf, into[:m.N]), i.took(m.N)
 		case m.Tag&tagOffer == 0 || m.N != offerLen:
 			return 0, mismatch(i.from, i.left, m.N)

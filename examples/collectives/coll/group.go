@@ -16,6 +16,7 @@ type family struct {
 	limits efa.Limits
 	ids    contexts
 	memory memory
+	pacing atomic.Int64 // messages that wait, see pace.go
 
 	mu    sync.Mutex
 	alive int // groups that are open

@@ -2,14 +2,20 @@ package coll_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/examples/collectives/coll"
 )
+
+// scarce is a party whose ranks keep little of what nobody has asked for.
+var scarce = setup{seed: 1, ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{PeerMemory: 16 << 20}}}
 
 // TestPace: a rank that only sends, or sends and hears only from others than those it
 // sends to, does not run ahead of one that is slow until that one's memory is full.
@@ -26,6 +32,9 @@ func TestPace(t *testing.T) {
 		{"pipeline", 3, 2, 400, 60 << 10, func(ctx context.Context, c *coll.Comm, buf []byte) error {
 			return coll.Bcast(ctx, c, buf, 0, coll.Use("pipeline"))
 		}},
+		{"small frames", 2, 1, 40, 1 << 20, func(ctx context.Context, c *coll.Comm, buf []byte) error {
+			return coll.Bcast(ctx, c, buf, 0, coll.Use("binomial"), coll.Segment(64<<10))
+		}},
 		{"reduce", 3, 0, 400, 60 << 10, func(ctx context.Context, c *coll.Comm, buf []byte) error {
 			return coll.Reduce(ctx, c, buf, make([]byte, len(buf)), coll.Max[byte], 0)
 		}},
@@ -40,7 +49,7 @@ func TestPace(t *testing.T) {
 		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			pa := newParty(t, x.p, setup{seed: 1, ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{PeerMemory: 16 << 20}}})
+			pa := newParty(t, x.p, scarce)
 			err := pa.run(func(ctx context.Context, c *coll.Comm) error {
 				if c.Rank() == x.slow {
 					if err := pa.world.Sleep(time.Minute); err != nil {
@@ -57,5 +66,61 @@ func TestPace(t *testing.T) {
 			})
 			require.NoError(t, err)
 		})
+	}
+}
+
+// TestPaceBesideAnother: what comes in a collective that began earlier says nothing of the
+// later ones.
+func TestPaceBesideAnother(t *testing.T) {
+	for _, read := range []bool{false, true} {
+		t.Run(fmt.Sprint(read), func(t *testing.T) {
+			s := scarce
+			s.device.RDMARead = read
+			pa := newParty(t, 2, s)
+			require.NoError(t, pa.run(func(ctx context.Context, c *coll.Comm) error {
+				r, err := coll.Ibcast(ctx, c, make([]byte, 64<<20), 1)
+				if err != nil {
+					return err
+				}
+				if c.Rank() == 1 {
+					if err := pa.world.Sleep(time.Minute); err != nil {
+						return err
+					}
+				}
+				buf := make([]byte, 60<<10)
+				for range 1000 {
+					if err := coll.Bcast(ctx, c, buf, 0); err != nil {
+						return err
+					}
+				}
+				return r.Wait(ctx)
+			}))
+		})
+	}
+}
+
+// TestPaceThenShutdown: of a group's last messages nobody waits for an answer.
+func TestPaceThenShutdown(t *testing.T) {
+	for seed := range uint64(50) {
+		pa := newParty(t, 3, setup{seed: seed, fabric: sim.Config{
+			Delay: 5 * time.Microsecond, Jitter: 50 * time.Microsecond,
+			Rules: []sim.Rule{{Fault: sim.FaultRNR, P: .3}, {Fault: sim.FaultDelay, P: .3, Delay: 300 * time.Microsecond}},
+		}})
+		for i, r := range pa.ranks {
+			pa.world.Go(fmt.Sprint("rank", i), func(ctx context.Context) error {
+				c, err := coll.New(r.cfg)
+				if err != nil {
+					return err
+				}
+				buf := make([]byte, 63<<10)
+				for range 63 {
+					if err := coll.Bcast(ctx, c, buf, 0); err != nil {
+						return err
+					}
+				}
+				return errors.Join(c.Close(ctx), r.ep.Shutdown(ctx))
+			})
+		}
+		require.NoError(t, pa.world.Run(), "seed %d", seed)
 	}
 }

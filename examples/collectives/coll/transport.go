@@ -161,7 +161,7 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 
 // exchangeLong is exchangeCombine of messages that do not go at once.
 func (x *call) exchangeLong(to int, sb []byte, from int, rb, src []byte, lower bool, step int) error {
-	if src == nil || len(rb) <= eagerMost || !overlap(sb, rb) {
+	if src == nil || !overlap(sb, rb) {
 		return x.flow(to, sb, from, rb, src, lower, step)
 	}
 	// What is on its way must not change.
