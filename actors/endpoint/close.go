@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -21,8 +22,15 @@ type deviceDown struct {
 	err error
 }
 
-// Close ends every operation with ErrClosed and stops the endpoint. After it
-// returned nothing touches the application's buffers.
+// What peers wait for gets a while to go out, and is looked at as often.
+const (
+	lingerMost  = time.Second
+	lingerEvery = 100 * time.Microsecond
+)
+
+// Close ends every operation with ErrClosed and stops the endpoint, when peers were told
+// of what has arrived, see [ope.Pools.Owes]. After it returned nothing touches the
+// application's buffers.
 func (e *Endpoint) Close(ctx context.Context) error {
 	if e.ended.CompareAndSwap(false, true) {
 		e.cfg.Shard.Post(e.ref, &closeStep{})
@@ -62,7 +70,12 @@ func (e *Endpoint) onCloseStep() {
 		err := e.endError()
 		e.failReceives(func(*ope.Order) bool { return false }, err)
 		e.failAll(err)
+		e.lingerEnd = sh.TurnTime().Add(lingerMost)
 	case failing:
+		if e.cause == nil && e.pools.Owes() && sh.TurnTime() < e.lingerEnd {
+			sh.StartTimer(&e.linger, lingerEvery, e.ref, &e.lingerM)
+			return
+		}
 		// The queue pair ends here, so packets that it still had do too.
 		e.state = flushing
 		e.drainRequests()
@@ -133,8 +146,17 @@ func (e *Endpoint) drainRequests() {
 }
 
 func (e *Endpoint) failAll(err error) {
-	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
-	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
+	dead := e.cause != nil
+	e.pools.EachTx(func(t *ope.Txe) {
+		if dead || !t.Owes() {
+			e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err})
+		}
+	})
+	e.pools.EachRx(func(r *ope.Rxe) {
+		if dead || !r.Owes() {
+			e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err})
+		}
+	})
 }
 
 func (e *Endpoint) onDeviceDown(err error) {
@@ -160,6 +182,7 @@ func (e *Endpoint) crashed() {
 	sh.RemovePoller(e.queue)
 	sh.RemovePoller(e)
 	sh.StopTimer(&e.trickle)
+	sh.StopTimer(&e.linger)
 	_ = e.queue.QP().Close() // nothing to be done about it
 	e.pools.CloseMemory()
 	switch {

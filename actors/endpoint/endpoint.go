@@ -12,6 +12,7 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/ring"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
@@ -61,6 +62,9 @@ type Endpoint struct {
 	late      sync.Mutex // of those who take requests when closed is set
 	cause     error      // why the endpoint ended, if not by Close
 	ended     atomic.Bool
+	linger    shard.Timer // of a Close that waits for what peers are owed
+	lingerM   closeStep
+	lingerEnd clock.Time
 }
 
 type state uint8

@@ -142,8 +142,9 @@ func (e *Endpoint) With(opts ...OpOption) *Endpoint {
 }
 
 // Close ends the endpoint: every operation in progress ends with ErrClosed, and
-// nothing touches its buffer afterwards. Peers see what was under way fail. Close
-// is idempotent, and returns when the endpoint has ended, whoever closed it.
+// nothing touches its buffer afterwards. Peers see what was under way fail, but those
+// that wait to hear that all of their operation has arrived here are told so yet, for
+// which Close takes a second at most. Close is idempotent, and returns when the endpoint has ended, whoever closed it.
 func (e *Endpoint) Close() error { return e.close(context.Background()) }
 
 func (c *core) close(ctx context.Context) error {

@@ -190,6 +190,9 @@ func (r *Rig) Close() error {
 	r.closed = true
 	r.BeginClose()
 	r.Run()
+	if !r.QP.Closed() { // peers are owed something
+		r.Advance(2 * time.Second)
+	}
 	if err := r.EP.Close(context.Background()); err != nil {
 		return fmt.Errorf("close endpoint: %w", err)
 	}

@@ -1,0 +1,93 @@
+package efatest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efatest"
+	"github.com/efactor/efactor/wire"
+)
+
+// busy is a fabric whose receivers are often not ready.
+var busy = sim.Config{
+	Delay: 5 * time.Microsecond, Jitter: 50 * time.Microsecond,
+	Rules: []sim.Rule{{Fault: sim.FaultRNR, P: .5}},
+}
+
+// TestCloseAfterReceive: who closes its endpoint as soon as it has a message still tells
+// the sender that it has it.
+func TestCloseAfterReceive(t *testing.T) {
+	for _, n := range []int{8, 40 << 10, 500 << 10} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			for seed := range uint64(60) {
+				w := newWorld(t, efatest.Config{Seed: seed, Fabric: busy})
+				a, b, toB := pair(t, w)
+				w.Go("sender", func(ctx context.Context) error {
+					err := a.Send(ctx, toB, make([]byte, n), efa.Complete(efa.Delivered))
+					return errors.Join(err, a.Close())
+				})
+				w.Go("receiver", func(ctx context.Context) error {
+					_, err := b.Recv(ctx, make([]byte, n))
+					return errors.Join(err, b.Close())
+				})
+				require.NoError(t, w.Run(), "seed %d", seed)
+			}
+		})
+	}
+}
+
+// TestCloseOutside: nor is time waited for that no longer passes.
+func TestCloseOutside(t *testing.T) {
+	w := newWorld(t, efatest.Config{Seed: 1, Fabric: sim.Config{
+		Rules: []sim.Rule{{Fault: sim.FaultRNR, Types: []byte{byte(wire.TypeReceipt)}}},
+	}})
+	a, b, toB := pair(t, w)
+	w.Go("sender", func(ctx context.Context) error {
+		ctx, cancel := w.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		if err := a.Send(ctx, toB, make([]byte, 8), efa.Complete(efa.Delivered)); err == nil {
+			return errors.New("it was told")
+		}
+		return nil
+	})
+	w.Go("receiver", func(ctx context.Context) error {
+		_, err := b.Recv(ctx, make([]byte, 8))
+		return err
+	})
+	require.NoError(t, w.Run())
+	require.NoError(t, b.Close())
+	require.NoError(t, a.Close())
+}
+
+// TestCloseBeforeDeadPeer: who is not there any more is not told for ever.
+func TestCloseBeforeDeadPeer(t *testing.T) {
+	w := newWorld(t, efatest.Config{Seed: 1, Fabric: sim.Config{
+		Rules: []sim.Rule{{Fault: sim.FaultRNR, Types: []byte{byte(wire.TypeReceipt)}}},
+	}})
+	a, b, toB := pair(t, w)
+	w.Go("sender", func(ctx context.Context) error {
+		err := a.Send(ctx, toB, make([]byte, 8), efa.Complete(efa.Delivered))
+		if err == nil {
+			return errors.New("it was told")
+		}
+		return a.Close()
+	})
+	w.Go("receiver", func(ctx context.Context) error {
+		_, err := b.Recv(ctx, make([]byte, 8))
+		if err != nil {
+			return err
+		}
+		began := w.Elapsed()
+		err = b.Close()
+		require.Less(t, w.Elapsed()-began, 2*time.Second)
+		return err
+	})
+	require.NoError(t, w.Run())
+}
