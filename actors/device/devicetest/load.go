@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,7 +18,12 @@ var loadCases = []testCase{
 }
 
 // loadPackets is what each sender of a load case sends.
-const loadPackets = 600
+func loadPackets() int {
+	if testing.Short() {
+		return 150
+	}
+	return 600
+}
 
 // loader is a queue pair under load. Its step does a little of everything, so
 // that cases run with a goroutine each or all in one.
@@ -171,10 +177,10 @@ func manySenders(w *world) {
 	for i := range last {
 		for range 2 {
 			n := w.open(i, device.QPConfig{SQDepth: 16, RQDepth: 1, RNRRetry: 7})
-			loaders = append(loaders, w.loader(n, uint64(len(loaders)), loadPackets, 0, dst))
+			loaders = append(loaders, w.loader(n, uint64(len(loaders)), loadPackets(), 0, dst))
 		}
 	}
-	sink := w.loader(dst, 99, 0, loadPackets*len(loaders))
+	sink := w.loader(dst, 99, 0, loadPackets()*len(loaders))
 	w.drive(append(loaders, sink))
 }
 
@@ -186,7 +192,7 @@ func allToAll(w *world) {
 	}
 	var loaders []worker
 	for i, n := range nodes {
-		loaders = append(loaders, w.loader(n, uint64(i), loadPackets, loadPackets, nodes...))
+		loaders = append(loaders, w.loader(n, uint64(i), loadPackets(), loadPackets(), nodes...))
 	}
 	w.drive(loaders)
 }

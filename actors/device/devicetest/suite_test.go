@@ -3,6 +3,7 @@ package devicetest
 import (
 	"maps"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -278,8 +279,12 @@ func passesOn(t *testing.T, name string, wait time.Duration, fabric func(v *verd
 // the same driver without it passes.
 func TestSuiteNotices(t *testing.T) {
 	maps.Copy(flaws, rdmaFlaws)
-	for name, at := range flaws {
+	for i, name := range slices.Sorted(maps.Keys(flaws)) {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && i%3 > 0 {
+				t.Skip("long: runs without -short")
+			}
+			at := flaws[name]
 			require.True(t, passes(t, at.caseName, &flaw{abilities: at.abilities}, patience), "sound")
 			require.False(t, passes(t, at.caseName, at, time.Second), "flawed")
 		})

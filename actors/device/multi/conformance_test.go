@@ -142,19 +142,27 @@ func look(tb testing.TB, path int, wake bool, devs ...device.Device) device.Devi
 	return view{d, path, wake}
 }
 
+// With -short each of the fabrics is looked at by one path.
 func TestConformance(t *testing.T) {
 	rdma := sim.DeviceConfig{RDMARead: true, RDMAWrite: true}
 	keys := sim.DeviceConfig{RDMARead: true, RDMAWrite: true, LocalKeys: true, UnsolicitedWrite: true, MaxRDMA: 1 << 20}
 	for path, name := range []string{"first", "second"} {
-		t.Run("virtual/"+name, func(t *testing.T) {
-			devicetest.Run(t, nets(sim.Config{Seed: 1, Virtual: true, ReportGone: true}, rdma, path))
-		})
-		t.Run("shuffled/"+name, func(t *testing.T) {
-			devicetest.Run(t, nets(sim.Config{Seed: 2, ReportGone: true}, sim.DeviceConfig{}, path))
-		})
-		t.Run("keys/"+name, func(t *testing.T) {
-			devicetest.RunRDMA(t, nets(sim.Config{Seed: 3, Virtual: true, CopyLate: true}, keys, path))
-		})
-		t.Run("shm and sim/"+name, func(t *testing.T) { devicetest.Run(t, shmAndSim(path)) })
+		for i, f := range []struct {
+			name    string
+			run     func(*testing.T, devicetest.Factory)
+			factory devicetest.Factory
+		}{
+			{"virtual", devicetest.Run, nets(sim.Config{Seed: 1, Virtual: true, ReportGone: true}, rdma, path)},
+			{"shuffled", devicetest.Run, nets(sim.Config{Seed: 2, ReportGone: true}, sim.DeviceConfig{}, path)},
+			{"shm and sim", devicetest.Run, shmAndSim(path)},
+			{"keys", devicetest.RunRDMA, nets(sim.Config{Seed: 3, Virtual: true, CopyLate: true}, keys, path)},
+		} {
+			t.Run(f.name+"/"+name, func(t *testing.T) {
+				if testing.Short() && i%2 != path {
+					t.Skip("long: runs without -short")
+				}
+				f.run(t, f.factory)
+			})
+		}
 	}
 }

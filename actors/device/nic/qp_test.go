@@ -142,7 +142,11 @@ func TestClosed(t *testing.T) {
 // completes once, after 1+RNRRetry attempts at most, and never more than Depth
 // are outstanding.
 func TestRandomCarrier(t *testing.T) {
-	for seed := range uint64(200) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 40
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		retries := uint8(rng.IntN(4))
 		q, c, ah := start(t, func(cfg *Config) {

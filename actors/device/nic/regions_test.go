@@ -34,7 +34,11 @@ func add(t testing.TB, rs *Regions, m Memory) *Region {
 // TestRegionsAgainstModel registers, closes and looks up at random, and compares
 // with a map.
 func TestRegionsAgainstModel(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		rs := NewRegions(RegionsConfig{Max: 300, Base: 4096, Key: func() uint32 { return rng.Uint32N(1000) }})
 		model := map[uint32]*Region{}

@@ -183,6 +183,9 @@ func TestInterleavings(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.slots > 1 {
+				t.Skip("long: runs without -short")
+			}
 			w := newTableau(c.slots, c.senders, c.packets)
 			w.rx.patience, w.arms = c.patience, c.arms
 			e := &explorer{seen: map[state]struct{}{}, count: map[string]int{}}

@@ -89,11 +89,17 @@ func startHost(t *testing.T, h *netlab.Host, job hostJob) *traffic.Process {
 	return traffic.Start(t, c)
 }
 
-// eachSecurity runs a test without protection and under TLS.
+// eachSecurity runs a test without protection and under TLS; with -short under TLS alone,
+// of which the rest is a part.
 func eachSecurity(t *testing.T, f func(t *testing.T, secret []byte)) {
 	t.Helper()
 	netlab.Require(t)
-	t.Run("plain", func(t *testing.T) { f(t, nil) })
+	t.Run("plain", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long: runs without -short")
+		}
+		f(t, nil)
+	})
 	t.Run("TLS", func(t *testing.T) { f(t, []byte(netSecret)) })
 }
 
@@ -137,6 +143,9 @@ func TestNetBad(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.name != "loss and delay on IPv6" {
+				t.Skip("long: runs without -short")
+			}
 			eachSecurity(t, func(t *testing.T, secret []byte) {
 				l := netlab.New(t, c.lab)
 				if c.worse != nil {
@@ -167,7 +176,11 @@ func TestNetUnplug(t *testing.T) {
 				}
 			}
 		}
-		for round := range 2 {
+		rounds := 2
+		if testing.Short() {
+			rounds = 1
+		}
+		for round := range rounds {
 			if round == 0 {
 				l.Host(2).Unplug()
 			} else {

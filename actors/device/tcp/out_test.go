@@ -24,7 +24,11 @@ func TestOutKeepsOrder(t *testing.T) {
 	}
 	mr, err := regions.Register(mem, device.RemoteRead)
 	require.NoError(t, err)
-	for range 200 {
+	rounds := 200
+	if testing.Short() {
+		rounds = 30
+	}
+	for range rounds {
 		var o out
 		var want, got []byte
 		frameTo := func(f frame) { want = f.appendTo(want) }
