@@ -92,7 +92,7 @@ func maskOf(i int) uint64 {
 func TestLongRun(t *testing.T) {
 	steps := 1_000_000
 	if testing.Short() {
-		steps = 100_000
+		steps = 50_000
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	h := newHarness(t, New())
