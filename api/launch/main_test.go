@@ -33,6 +33,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// skipIf leaves a test out with -short, if that is so.
+func skipIf(t *testing.T, long bool) {
+	t.Helper()
+	if long && testing.Short() {
+		t.Skip("long: runs without -short")
+	}
+}
+
 // report is what a child says at its end.
 type report struct {
 	Rank, Size, LocalRank, LocalSize int

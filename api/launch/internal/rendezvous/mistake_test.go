@@ -257,7 +257,11 @@ func TestGivesUp(t *testing.T) {
 // end the frame that says so in the middle.
 func TestGivesUpAtOnce(t *testing.T) {
 	for of := range 2 {
-		for range 100 {
+		rounds := 100
+		if testing.Short() {
+			rounds = 20
+		}
+		for range rounds {
 			p := newParty(t, 2, "")
 			p.run(func(r *rank) error {
 				if r.cfg.Rank != of {

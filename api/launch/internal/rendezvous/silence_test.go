@@ -38,6 +38,9 @@ func strangeHub(t *testing.T, p *party, then func(conn net.Conn)) {
 func TestSilentHub(t *testing.T) {
 	for name, size := range map[string]int{"small": 10, "more than a socket takes": 15 * board.MaxValue} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && size < board.MaxValue {
+				t.Skip("long: runs without -short")
+			}
 			p := newParty(t, 2, "")
 			end := make(chan struct{})
 			defer close(end)
