@@ -167,7 +167,7 @@ func TestRemoveDuringTraffic(t *testing.T) {
 	require.NoError(t, err)
 	sent := make(chan error, 1)
 	go func() { // makes the shard look into the vector
-		for range 200 {
+		for range less(200) {
 			if err := stranger.ep.Send(ctx, to, nil); err != nil {
 				sent <- err
 				return
@@ -176,7 +176,7 @@ func TestRemoveDuringTraffic(t *testing.T) {
 		sent <- nil
 	}()
 	within(t, "the address vector", func() {
-		for i := range uint32(200) {
+		for i := range uint32(less(200)) {
 			h, err := a.av.Insert(simAddress(i))
 			require.NoError(t, err)
 			require.NoError(t, a.av.Remove(ctx, h))

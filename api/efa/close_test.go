@@ -26,7 +26,7 @@ func TestCloseRaces(t *testing.T) {
 			f := newFabric(t, sim.Config{InOrder: true})
 			da := openDomain(t, f, efa.DomainConfig{Progress: mode})
 			b := newEndpoint(t, openDomain(t, f, efa.DomainConfig{Progress: mode}), efa.EndpointConfig{})
-			for round := range 6 {
+			for round := range less(6) {
 				closeRace(t, da, b, round)
 			}
 		})

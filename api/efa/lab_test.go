@@ -2,6 +2,7 @@ package efa_test
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -119,18 +120,45 @@ var devices = map[string]sim.DeviceConfig{
 
 // everywhere runs f on each kind of device, and in each progress mode on one.
 func everywhere(t *testing.T, ec efa.EndpointConfig, f func(t *testing.T, a, b *side)) {
-	for name, dev := range devices {
+	for name, dev := range someDevices(t) {
 		t.Run("sim "+name, func(t *testing.T) {
 			a, b := lab{dev: dev, ep: ec}.open(t)
 			f(t, a, b)
 		})
 	}
-	for _, mode := range modes {
+	for _, mode := range some(t, modes) {
 		t.Run("shm "+mode.String(), func(t *testing.T) {
 			a, b := lab{shm: true, mode: mode, ep: ec}.open(t)
 			f(t, a, b)
 		})
 	}
+}
+
+// some is the whole list, or with -short one of it: another one in another test, so that
+// each has its share of them.
+func some[T any](t *testing.T, all []T) []T {
+	if !testing.Short() {
+		return all
+	}
+	i := len(t.Name()) % len(all)
+	return all[i : i+1]
+}
+
+// someDevices are devices, or with -short one of them.
+func someDevices(t *testing.T) map[string]sim.DeviceConfig {
+	m := make(map[string]sim.DeviceConfig)
+	for _, name := range some(t, slices.Sorted(maps.Keys(devices))) {
+		m[name] = devices[name]
+	}
+	return m
+}
+
+// less is how often to do something: n times, or with -short fewer.
+func less(n int) int {
+	if testing.Short() {
+		return max(1, n/4)
+	}
+	return n
 }
 
 // isAny tells whether err is one of these.

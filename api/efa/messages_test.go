@@ -15,7 +15,7 @@ var modes = []efa.Progress{efa.ProgressManual, efa.ProgressCooperative, efa.Prog
 // TestSizes moves messages on both sides of each switch point, with the receive
 // posted first and with the message first, in each progress mode.
 func TestSizes(t *testing.T) {
-	for _, mode := range modes {
+	for _, mode := range some(t, modes) {
 		t.Run(mode.String(), func(t *testing.T) {
 			a, b := newPair(t, efa.DomainConfig{Progress: mode})
 			ctx := testContext(t)

@@ -161,7 +161,7 @@ func TestKilledPeer(t *testing.T) {
 	for _, mode := range modes {
 		list = append(list, meeting{mode.String(), "", "", mode})
 	}
-	for _, c := range list {
+	for _, c := range some(t, list) {
 		t.Run(c.name, func(t *testing.T) {
 			mode := c.mode
 			dir := t.TempDir()
@@ -173,7 +173,7 @@ func TestKilledPeer(t *testing.T) {
 			}
 			t.Cleanup(func() { require.NoError(t, dev.Close()) })
 			me := open(t, dev, efa.DomainConfig{Progress: mode})
-			for round := range 3 {
+			for round := range less(3) {
 				cmd, addr := startChild(t, dir, me.ep.Address())
 				peer, err := me.av.Insert(addr)
 				require.NoError(t, err)

@@ -124,7 +124,8 @@ func TestQueueReaders(t *testing.T) {
 // TestManyGoroutines: 64 goroutines use one endpoint, blocking and posting at once;
 // each operation has its one outcome.
 func TestManyGoroutines(t *testing.T) {
-	const workers, each = 64, 20
+	const workers = 64
+	each := less(20)
 	for _, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
 			dom := openDomain(t, newFabric(t, sim.Config{}), efa.DomainConfig{Progress: mode})
@@ -134,7 +135,7 @@ func TestManyGoroutines(t *testing.T) {
 			require.NoError(t, err)
 			ctx, enough := context.WithCancel(testContext(t))
 			var left atomic.Int64
-			left.Store(workers / 2 * each)
+			left.Store(int64(workers / 2 * each))
 			var all sync.WaitGroup
 			all.Go(func() {
 				seen := map[efa.OpID]bool{}

@@ -57,7 +57,7 @@ func rawOf(s *side) string {
 // among other completions, and none is lost.
 func TestRemoteWriteFullQueue(t *testing.T) {
 	const n = 500
-	for name, dev := range devices {
+	for name, dev := range someDevices(t) {
 		t.Run(name, func(t *testing.T) {
 			a, b := lab{dev: dev, depth: 4}.open(t)
 			ctx := testContext(t)
@@ -117,7 +117,7 @@ func TestRemoteWriteFullQueue(t *testing.T) {
 
 // TestRemoteWrittenEvent: without a receive queue it is an event.
 func TestRemoteWrittenEvent(t *testing.T) {
-	for name, dev := range devices {
+	for name, dev := range someDevices(t) {
 		t.Run(name, func(t *testing.T) {
 			f := newFabric(t, sim.Config{InOrder: true})
 			mk := func() *side {

@@ -78,6 +78,9 @@ func receive(dir string) error {
 // TestHungTransfer: the receiver is stopped in the middle of a message. The page says
 // which operation hangs, with whom, on which packet, and for how long.
 func TestHungTransfer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: runs without -short")
+	}
 	b := openBrowser(t)
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o700))

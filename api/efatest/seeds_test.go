@@ -123,6 +123,14 @@ func (r *run) judge() {
 	}
 }
 
+// less is a number of seeds: n, or with -short fewer.
+func less(n int) int {
+	if testing.Short() {
+		return max(1, n/3)
+	}
+	return n
+}
+
 func replayLine(seed uint64) string {
 	return fmt.Sprintf("go test ./api/efatest -run TestSeeds -seed %#x -v", seed)
 }
@@ -134,7 +142,7 @@ func TestSeeds(t *testing.T) {
 	}
 	count := *flagSeeds
 	if count == 0 {
-		count = playSeeds
+		count = less(playSeeds)
 	}
 	var (
 		next  atomic.Uint64
@@ -210,7 +218,7 @@ func tail(log []byte, lines int) []byte {
 
 // TestReplay plays seeds twice: the event logs must be the same to the byte.
 func TestReplay(t *testing.T) {
-	count := uint64(replaySeeds)
+	count := uint64(less(replaySeeds))
 	if *flagSeeds > 0 {
 		count = uint64(*flagSeeds)
 	}
