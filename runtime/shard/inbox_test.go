@@ -153,7 +153,12 @@ func (w *world) finish(t *testing.T) {
 }
 
 func TestInboxInterleavings(t *testing.T) {
-	for _, size := range []struct{ producers, items int }{{2, 4}, {3, 2}} {
+	type size struct{ producers, items int }
+	sizes := []size{{2, 4}, {3, 2}}
+	if testing.Short() {
+		sizes = []size{{2, 3}}
+	}
+	for _, size := range sizes {
 		t.Run(fmt.Sprintf("producers=%d/items=%d", size.producers, size.items), func(t *testing.T) {
 			first := &world{
 				q: newInbox(2), prods: make([]producer, size.producers),
