@@ -132,6 +132,9 @@ func TestTwice(t *testing.T) {
 // TestSlowReader: what ranks have said is not lost if nobody reads on for a while, and a
 // line without an end is not kept forever.
 func TestSlowReader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: runs without -short")
+	}
 	n := 0
 	pause := sync.OnceFunc(func() { <-clock.NewTimer(local.Grace + 500*time.Millisecond).C })
 	out := writer(func(p []byte) (int, error) { pause(); n += bytes.Count(p, []byte("x")); return len(p), nil })
@@ -175,6 +178,9 @@ func TestOneFails(t *testing.T) {
 		{"one is deaf", "rank 0: exit status 1", "on purpose"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
+			if testing.Short() && c.what == "one is deaf" {
+				t.Skip("long: runs without -short; TestCanceled has deaf ranks, too")
+			}
 			var out, log bytes.Buffer
 			err := local.Start(testContext(t), 3, []string{c.what}, &out, &log)
 			require.EqualError(t, err, c.want)

@@ -173,6 +173,9 @@ func (r *hostRank) says(ctx context.Context, word string) string {
 // TestHosts: all collectives on six hosts over tcp with mutual TLS, on networks that
 // lose packets, or take their time.
 func TestHosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: runs without -short")
+	}
 	for _, c := range []struct {
 		name string
 		lab  netlab.Options
@@ -204,6 +207,9 @@ func TestHosts(t *testing.T) {
 // TestHostUnplugged: a host loses its cable in the middle. All ranks get an error in
 // time, and those that still see each other blame that one.
 func TestHostUnplugged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: runs without -short; TestKill is the same on one host")
+	}
 	l := netlab.New(t, netlab.Options{Hosts: hostRanks})
 	const victim = 3
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

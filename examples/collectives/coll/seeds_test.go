@@ -31,7 +31,7 @@ func TestSeeds(t *testing.T) {
 	case *flagSeed != 0:
 		first, n = *flagSeed, 1
 	case n == 0:
-		n = playSeeds
+		n = less(playSeeds)
 	}
 	seeds := make(chan uint64)
 	var wg sync.WaitGroup
@@ -69,6 +69,14 @@ type step struct {
 	into   map[int]*groupPlan // by color
 	close  bool
 	reap   bool // wait for what was begun on the group
+}
+
+// less is how often to do something: n times, or with -short fewer.
+func less(n int) int {
+	if testing.Short() {
+		return max(1, n/4)
+	}
+	return n
 }
 
 func playSeed(t *testing.T, seed uint64) error {

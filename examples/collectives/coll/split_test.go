@@ -13,7 +13,7 @@ import (
 // all work at the same time, one collective in each begun before any is waited for.
 func TestOverlappingGroups(t *testing.T) {
 	const side = 4
-	for seed := range uint64(5) {
+	for seed := range uint64(less(5)) {
 		pa := newParty(t, side*side, setup{seed: seed})
 		err := pa.run(func(ctx context.Context, c *coll.Comm) error {
 			row, col := c.Rank()/side, c.Rank()%side
@@ -120,7 +120,7 @@ func TestContextIds(t *testing.T) {
 // TestTwoSplitsAtOnce: agreements about context ids on groups that have ranks in
 // common meet.
 func TestTwoSplitsAtOnce(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(less(20)) {
 		pa := newParty(t, 4, setup{seed: seed})
 		err := pa.run(func(ctx context.Context, c *coll.Comm) error {
 			a, err := c.Dup(ctx)
