@@ -28,7 +28,12 @@ var directions = []string{"upstream", "downstream"}
 func eachSecurity(t *testing.T, f func(t *testing.T, secret []byte)) {
 	t.Helper()
 	netlab.Require(t)
-	t.Run("plain", func(t *testing.T) { f(t, nil) })
+	t.Run("plain", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("long: runs without -short")
+		}
+		f(t, nil)
+	})
 	t.Run("TLS", func(t *testing.T) { f(t, []byte("of the hosts behind proxies")) })
 }
 

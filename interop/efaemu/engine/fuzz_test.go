@@ -105,9 +105,17 @@ func FuzzGarbage(f *testing.F) {
 
 func garbleFuzz(t *testing.T, data []byte, seed uint64) { garble(t, data[:min(len(data), 4096)], seed) }
 
+// less is a number of seeds: n, or with -short fewer.
+func less(n uint64) uint64 {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // The same with random bytes, many times.
 func TestGarbage(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range less(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		data := make([]byte, 600)
 		for i := range data {
@@ -123,7 +131,7 @@ func TestGarbage(t *testing.T) {
 // Random traffic over shuffled fabrics with faults: each request and each receive
 // completes once, each packet that went well came, whole.
 func TestRandomTraffic(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range less(20) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		o := options{sim: sim.Config{Seed: seed, Virtual: true, MaxSQ: 1 + rng.IntN(20), RNRDelay: time.Microsecond, Rules: []sim.Rule{
 			{Fault: sim.FaultRNR, P: 0.1}, {Fault: sim.FaultQueueFull, P: 0.1}, {Fault: sim.FaultDelay, P: 0.1, Delay: time.Millisecond},
