@@ -22,10 +22,11 @@ type deviceDown struct {
 	err error
 }
 
-// What peers wait for gets a while to go out, and is looked at as often.
+// What peers wait for gets a while to go out, and is looked at soon at first.
 const (
 	lingerMost  = time.Second
-	lingerEvery = 100 * time.Microsecond
+	lingerFirst = 100 * time.Microsecond
+	lingerLast  = 5 * time.Millisecond
 )
 
 // Close ends every operation with ErrClosed and stops the endpoint, when peers were told
@@ -70,10 +71,11 @@ func (e *Endpoint) onCloseStep() {
 		err := e.endError()
 		e.failReceives(func(*ope.Order) bool { return false }, err)
 		e.failAll(err)
-		e.lingerEnd = sh.TurnTime().Add(lingerMost)
+		e.lingerEnd, e.lingerStep = sh.TurnTime().Add(lingerMost), lingerFirst
 	case failing:
 		if e.cause == nil && e.pools.Owes() && sh.TurnTime() < e.lingerEnd {
-			sh.StartTimer(&e.linger, lingerEvery, e.ref, &e.lingerM)
+			sh.StartTimer(&e.linger, e.lingerStep, e.ref, &e.lingerM)
+			e.lingerStep = min(2*e.lingerStep, lingerLast)
 			return
 		}
 		// The queue pair ends here, so packets that it still had do too.
@@ -146,21 +148,13 @@ func (e *Endpoint) drainRequests() {
 }
 
 func (e *Endpoint) failAll(err error) {
-	dead := e.cause != nil
-	e.pools.EachTx(func(t *ope.Txe) {
-		if dead || !t.Owes() {
-			e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err})
-		}
-	})
-	e.pools.EachRx(func(r *ope.Rxe) {
-		if dead || !r.Owes() {
-			e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err})
-		}
-	})
+	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
+	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
 }
 
 func (e *Endpoint) onDeviceDown(err error) {
 	if !e.ended.CompareAndSwap(false, true) {
+		e.lingerEnd = e.cfg.Shard.Now() // nobody can be told any more
 		return
 	}
 	e.cause = fmt.Errorf("%w: %w", errno.ErrIO, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -62,9 +63,11 @@ type Endpoint struct {
 	late      sync.Mutex // of those who take requests when closed is set
 	cause     error      // why the endpoint ended, if not by Close
 	ended     atomic.Bool
-	linger    shard.Timer // of a Close that waits for what peers are owed
-	lingerM   closeStep
-	lingerEnd clock.Time
+
+	linger     shard.Timer // of a Close that waits for what peers are owed
+	lingerM    closeStep
+	lingerStep time.Duration
+	lingerEnd  clock.Time
 }
 
 type state uint8

@@ -230,6 +230,10 @@ func (e *Endpoint) identify(r *device.RecvPkt) (wire.RawAddr, bool) {
 
 // admit makes a peer of a stranger and gives it the packet.
 func (e *Endpoint) admit(r *device.RecvPkt, addr wire.RawAddr) {
+	if e.state != open {
+		r.Release()
+		return
+	}
 	if l := e.findPeer(addr); l != nil {
 		// Known, but the device had lost its address handle.
 		e.cfg.Shard.Tell(l.Peer, r.Arrived())

@@ -1,17 +1,26 @@
 package ope
 
+import "slices"
+
 // Owes tells whether a peer waits for packets of ours by which its own operations end,
-// and with which the device or the peer's back-off is not done: RECEIPT, EOR or
-// PEER_ERROR. An endpoint that closes sends them yet, as libfabric's does.
-func (p *Pools) Owes() (owes bool) {
-	p.EachTx(func(t *Txe) { owes = owes || t.Owes() })
-	p.EachRx(func(r *Rxe) { owes = owes || r.Owes() })
-	return owes
+// and with which the device or the peer's back-off is not done: RECEIPT, EOR, ATOMRSP or
+// PEER_ERROR. An endpoint that closes sends them yet, as libfabric's does. The answer to
+// a read is not one of them: it lasts as long as the requester likes.
+func (p *Pools) Owes() bool {
+	return slices.ContainsFunc(p.tx, (*Txe).Owes) || slices.ContainsFunc(p.rx, (*Rxe).Owes)
 }
 
 // Owes tells it of one operation.
 func (t *Txe) Owes() bool {
-	return t.busy && t.link.Err == nil && (t.m.Proto == ReceiptOnly || t.m.Proto == ErrorOnly)
+	if !t.busy || t.link.Err != nil {
+		return false
+	}
+	switch t.m.Proto {
+	case ReceiptOnly, ErrorOnly, AtomicResponse:
+		return true
+	default:
+		return false
+	}
 }
 
 // Owes tells it of one operation. What flies when it is over can be a CTS as well, which

@@ -40,7 +40,7 @@ type Pools struct {
 	Regions *mr.Table
 	// OnWritten is told of the peer's writes with data that are complete.
 	OnWritten func(l *peer.Link, n int, data uint64)
-	// Closing: the endpoint ends, peers are told nothing any more.
+	// Closing: the endpoint ends, peers are told no more than they are owed already.
 	Closing bool
 	// Spawn makes an actor of the endpoint's.
 	Spawn func(p actor.Producer) shard.Ref

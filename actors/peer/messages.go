@@ -129,7 +129,7 @@ func (h *Hold) Resumed() { h.queued = false }
 // its endpoint closes (endpoint -> operation).
 type Fail struct {
 	shard.Message
-	Link *Link // of the peer; an operation with another is a later use
+	Link *Link // of the peer; an operation with another is a later use. nil: the endpoint closes
 	Err  error
 }
 

@@ -195,6 +195,14 @@ func (d *Domain) enabled() []*core {
 	return slices.DeleteFunc(slices.Clone(d.eps), func(c *core) bool { return c.live() != nil })
 }
 
+// begun are the endpoints that have been enabled and have not ended, those that are about
+// to among them.
+func (d *Domain) begun() []*core {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(d.eps), func(c *core) bool { return c.state.Load() == disabled || c.act == nil })
+}
+
 // busy is a shard that has something to do, if there is one.
 func (d *Domain) busy() *shard.Shard {
 	if eps := d.enabled(); len(eps) > 0 {

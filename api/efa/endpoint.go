@@ -28,14 +28,16 @@ type core struct {
 	log *slog.Logger
 	act *endpoint.Endpoint // set by Enable
 
-	state  atomic.Uint32
-	mu     sync.Mutex // guards the changes of state
-	lastID atomic.Uint64
-	spare  atomic.Pointer[call] // of the last blocking operation
-	tx, rx credits
-	sendTo *source
-	recvTo *source
-	events events
+	state   atomic.Uint32
+	mu      sync.Mutex // guards the changes of state
+	ended   bool       // Close is done
+	closers []*shard.Signal
+	lastID  atomic.Uint64
+	spare   atomic.Pointer[call] // of the last blocking operation
+	tx, rx  credits
+	sendTo  *source
+	recvTo  *source
+	events  events
 
 	injectTo   ope.Sink
 	mostInject int // bytes
@@ -144,16 +146,17 @@ func (e *Endpoint) With(opts ...OpOption) *Endpoint {
 // Close ends the endpoint: every operation in progress ends with ErrClosed, and
 // nothing touches its buffer afterwards. Peers see what was under way fail, but those
 // that wait to hear that all of their operation has arrived here are told so yet, for
-// which Close takes a second at most. Close is idempotent, and returns when the endpoint has ended, whoever closed it.
+// which Close takes a second at most. Close is idempotent, and returns when the
+// endpoint has ended, whoever closed it.
 func (e *Endpoint) Close() error { return e.close(context.Background()) }
 
 func (c *core) close(ctx context.Context) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	was := c.state.Swap(closed)
 	if was == closed {
-		return nil
+		return c.awaitEnd(ctx) // unlocks
 	}
+	c.mu.Unlock()
 	c.tx.close() // who waits for a place must not get one that is freed now
 	c.rx.close()
 	var err error
@@ -166,12 +169,33 @@ func (c *core) close(ctx context.Context) error {
 	}
 	c.events.close()
 	c.unbind()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	for _, sig := range c.closers {
+		sig.Set()
+	}
 	return err
+}
+
+// awaitEnd waits until somebody else's Close is done. It unlocks mu.
+func (c *core) awaitEnd(ctx context.Context) error {
+	if c.ended {
+		c.mu.Unlock()
+		return nil
+	}
+	sig := new(shard.Signal)
+	c.closers = append(c.closers, sig)
+	c.mu.Unlock()
+	if err := c.sh.Wait(ctx, sig); err != nil && !errors.Is(err, shard.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 // Shutdown waits until all sends, writes, reads and atomics that were accepted have
 // ended, then closes the endpoint; new ones get ErrClosed meanwhile. If ctx ends
-// first it closes at once and returns ctx's error.
+// first it closes without that and returns ctx's error.
 func (e *Endpoint) Shutdown(ctx context.Context) error {
 	e.state.CompareAndSwap(enabled, draining)
 	err := e.tx.idle(ctx, e.sh)

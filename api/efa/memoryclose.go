@@ -30,7 +30,7 @@ func (m *MemoryRegion) Close() error {
 	// have it without saying so, and has made them say so.
 	m.region.Use()
 	m.region.Retire()
-	for _, c := range m.dom.enabled() {
+	for _, c := range m.dom.begun() {
 		m.region.Share()
 		c.control(func() {
 			c.act.Revoke(m.region)

@@ -43,6 +43,40 @@ func TestCloseAfterReceive(t *testing.T) {
 	}
 }
 
+// TestCloseTwice: who closes an endpoint that somebody else closes waits as well.
+func TestCloseTwice(t *testing.T) {
+	w := newWorld(t, efatest.Config{Seed: 1, Fabric: sim.Config{
+		Rules: []sim.Rule{{Fault: sim.FaultRNR, Types: []byte{byte(wire.TypeReceipt)}}},
+	}})
+	a, b, toB := pair(t, w)
+	w.Go("sender", func(ctx context.Context) error {
+		if err := a.Send(ctx, toB, make([]byte, 8), efa.Complete(efa.Delivered)); err == nil {
+			return errors.New("it was told")
+		}
+		return a.Close()
+	})
+	var ends []time.Duration
+	for i := range 3 {
+		w.Go(fmt.Sprint("receiver", i), func(ctx context.Context) error {
+			if i == 0 {
+				if _, err := b.Recv(ctx, make([]byte, 8)); err != nil {
+					return err
+				}
+			} else if err := w.Sleep(time.Duration(i) * 10 * time.Millisecond); err != nil {
+				return err
+			}
+			err := b.Close()
+			ends = append(ends, w.Elapsed())
+			return err
+		})
+	}
+	require.NoError(t, w.Run())
+	require.Len(t, ends, 3)
+	require.Greater(t, ends[0], time.Second)
+	require.Less(t, ends[2]-ends[0], time.Millisecond)
+	require.NoError(t, b.Close())
+}
+
 // TestCloseOutside: nor is time waited for that no longer passes.
 func TestCloseOutside(t *testing.T) {
 	w := newWorld(t, efatest.Config{Seed: 1, Fabric: sim.Config{
