@@ -21,6 +21,9 @@ var busy = sim.Config{
 	Rules: []sim.Rule{{Fault: sim.FaultRNR, P: .5}},
 }
 
+// deaf is one on which no RECEIPT ever arrives.
+var deaf = sim.Config{Rules: []sim.Rule{{Fault: sim.FaultRNR, Types: []byte{byte(wire.TypeReceipt)}}}}
+
 // TestCloseAfterReceive: who closes its endpoint as soon as it has a message still tells
 // the sender that it has it.
 func TestCloseAfterReceive(t *testing.T) {
@@ -45,9 +48,7 @@ func TestCloseAfterReceive(t *testing.T) {
 
 // TestCloseTwice: who closes an endpoint that somebody else closes waits as well.
 func TestCloseTwice(t *testing.T) {
-	w := newWorld(t, efatest.Config{Seed: 1, Fabric: sim.Config{
-		Rules: []sim.Rule{{Fault: sim.FaultRNR, Types: []byte{byte(wire.TypeReceipt)}}},
-	}})
+	w := newWorld(t, efatest.Config{Seed: 1, Fabric: deaf})
 	a, b, toB := pair(t, w)
 	w.Go("sender", func(ctx context.Context) error {
 		if err := a.Send(ctx, toB, make([]byte, 8), efa.Complete(efa.Delivered)); err == nil {
@@ -79,9 +80,7 @@ func TestCloseTwice(t *testing.T) {
 
 // TestCloseOutside: nor is time waited for that no longer passes.
 func TestCloseOutside(t *testing.T) {
-	w := newWorld(t, efatest.Config{Seed: 1, Fabric: sim.Config{
-		Rules: []sim.Rule{{Fault: sim.FaultRNR, Types: []byte{byte(wire.TypeReceipt)}}},
-	}})
+	w := newWorld(t, efatest.Config{Seed: 1, Fabric: deaf})
 	a, b, toB := pair(t, w)
 	w.Go("sender", func(ctx context.Context) error {
 		ctx, cancel := w.WithTimeout(ctx, time.Millisecond)
@@ -102,9 +101,7 @@ func TestCloseOutside(t *testing.T) {
 
 // TestCloseBeforeDeadPeer: who is not there any more is not told for ever.
 func TestCloseBeforeDeadPeer(t *testing.T) {
-	w := newWorld(t, efatest.Config{Seed: 1, Fabric: sim.Config{
-		Rules: []sim.Rule{{Fault: sim.FaultRNR, Types: []byte{byte(wire.TypeReceipt)}}},
-	}})
+	w := newWorld(t, efatest.Config{Seed: 1, Fabric: deaf})
 	a, b, toB := pair(t, w)
 	w.Go("sender", func(ctx context.Context) error {
 		err := a.Send(ctx, toB, make([]byte, 8), efa.Complete(efa.Delivered))
