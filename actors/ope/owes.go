@@ -23,6 +23,10 @@ func (t *Txe) Owes() bool {
 	}
 }
 
+// lent tells whether the peer may be reading the caller's memory. As long as the queue
+// pair exists nothing ends that, so it is Abandon that does then.
+func (t *Txe) lent() bool { return t.m.Proto.readBased() && t.m.answer }
+
 // Owes tells it of one operation. What flies when it is over can be a CTS as well, which
 // the device is done with soon.
 func (r *Rxe) Owes() bool {
