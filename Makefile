@@ -10,7 +10,7 @@ help: ## this list
 
 # The long tests have a short form here, and fuzz targets run their seeds, as in any go
 # test; .ci/run runs everything in full, and fuzzes.
-check: ## everything a change must pass, in under five minutes on two cores
+check: ## everything a change must pass, in some five minutes on two cores
 	.ci/lint
 	go mod tidy -diff
 	go vet ./...
