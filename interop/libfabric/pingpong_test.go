@@ -73,9 +73,6 @@ func TestPingpong(t *testing.T) {
 		for _, mode := range []string{"msg", "tagged"} {
 			for _, e := range pingpongEnvironments(mode) {
 				t.Run(fmt.Sprintf("%s serves %s, %s, %s", c.server.name, c.client.name, mode, e.title()), func(t *testing.T) {
-					if testing.Short() && c.server.name == c.client.name {
-						t.Skip("long: runs without -short; libfabric with itself")
-					}
 					pingpong(t, e, mode, c.server, c.client)
 				})
 				if brief() {
