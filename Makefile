@@ -27,7 +27,7 @@ fuzz: ## every fuzz target for FUZZTIME, 30s by default
 	.ci/fuzz $(FUZZTIME)
 
 seeds: ## SEEDS runs of the seeded simulation, 10000 by default
-	go test ./api/efatest -count=1 -timeout=60m -run=TestSeeds -seeds=$(SEEDS)
+	go test ./api/efatest -count=1 -timeout=60m -run='TestSeeds$$' -seeds=$(SEEDS)
 
 lint: ## golangci-lint at the pinned version, installed into ./bin if missing
 	.ci/lint

@@ -186,7 +186,7 @@ func handshakeFields() map[string]bool {
 	return names
 }
 
-// testFuncs gives every test function as dir.Name.
+// testFuncs returns every test function as dir.Name.
 func testFuncs(t *testing.T) map[string]bool {
 	funcs := map[string]bool{}
 	for _, f := range goFiles(t) {

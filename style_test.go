@@ -78,7 +78,7 @@ func TestNoReplaceInGoMod(t *testing.T) {
 	assert.NotRegexp(t, `(?m)^\s*replace\b`, string(mod), "a module with replace cannot be installed by others")
 }
 
-// What is open belongs into an issue, where somebody finds it.
+// Open tasks belong into issues, where they are found.
 func TestNothingLeftOpen(t *testing.T) {
 	open := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
 	for _, f := range goFiles(t) {
@@ -170,7 +170,7 @@ func TestActorComments(t *testing.T) {
 	assert.NotZero(t, found, "actors found")
 }
 
-// actorReceive tells whether decl is `func (x *T) Receive(ctx actor.Context)`,
+// actorReceive reports whether decl is `func (x *T) Receive(ctx actor.Context)`,
 // and T's name.
 func actorReceive(decl ast.Decl) (name string, ok bool) {
 	fn, ok := decl.(*ast.FuncDecl)

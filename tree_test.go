@@ -69,7 +69,7 @@ var parseTree = sync.OnceValues(func() ([]*goFile, error) {
 	return files, err
 })
 
-// goFiles gives every Go file of the repository, nested modules included.
+// goFiles returns every Go file of the repository, nested modules included.
 func goFiles(t *testing.T) []*goFile {
 	t.Helper()
 	files, err := parseTree()
@@ -80,7 +80,7 @@ func goFiles(t *testing.T) []*goFile {
 
 var section = regexp.MustCompile(`§\s?([0-9]+(?:\.[0-9]+)*)`)
 
-// specSections gives the numbers of the specification's sections.
+// specSections returns the numbers of the specification's sections.
 func specSections(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("testdata/spec-sections.txt")

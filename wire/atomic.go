@@ -70,7 +70,7 @@ func (d Datatype) Size() int {
 	return int(datatypes[d].size)
 }
 
-// String gives libfabric's name without its prefix FI_.
+// String returns libfabric's name without its prefix FI_.
 func (d Datatype) String() string {
 	if d >= numDatatypes {
 		return "DATATYPE_" + strconv.FormatUint(uint64(d), 10)
@@ -108,8 +108,8 @@ const (
 	numAtomicOps
 )
 
-// atomicOps says which kinds of datatypes each operation accepts, and in which
-// of the three RTAs it may be.
+// atomicOps holds the kinds of datatypes that each operation accepts, and the RTAs
+// in which it may be.
 var atomicOps = [numAtomicOps]struct {
 	name                  string
 	kinds                 uint8
@@ -137,7 +137,7 @@ var atomicOps = [numAtomicOps]struct {
 	OpDiff:    {name: "DIFF"},
 }
 
-// String gives libfabric's name without its prefix FI_.
+// String returns libfabric's name without its prefix FI_.
 func (op AtomicOp) String() string {
 	if op >= numAtomicOps {
 		return "ATOMIC_OP_" + strconv.FormatUint(uint64(op), 10)
@@ -145,8 +145,8 @@ func (op AtomicOp) String() string {
 	return atomicOps[op].name
 }
 
-// Accepts says whether libfabric performs op on elements of type d in an RTA of
-// kind k. It is false for what has no number.
+// Accepts reports whether libfabric performs op on elements of type d in an RTA of
+// kind k. It is false for numbers that are not assigned.
 func (op AtomicOp) Accepts(k RTAKind, d Datatype) bool {
 	if op >= numAtomicOps || d >= numDatatypes {
 		return false

@@ -5,7 +5,7 @@ import "encoding/binary"
 // Version is the protocol version: the second byte of every packet (§1.3).
 const Version = 4
 
-// Sizes of what several packets share.
+// Sizes of parts that several packets share.
 const (
 	HeaderLen = 4 // the base header (Table 1.3)
 
@@ -70,12 +70,8 @@ type Base struct {
 	Flags   uint16
 }
 
-// ParseBase reads the base header of b. It fails with ErrShort, with ErrVersion
-// if the version isn't 4, with ErrType if the type is unknown, retired (RTS,
-// CONNACK) or internal to libfabric (0 and 6), and with ErrNotSupported for the
-// types that have a name and no layout. The packets for which it fails are to
-// be dropped and counted.
-func ParseBase(b []byte) (Base, error) {
+// parseBase reads the base header of b; Open says how it fails.
+func parseBase(b []byte) (Base, error) {
 	if len(b) < HeaderLen {
 		return Base{}, fail(0, baseShort)
 	}
@@ -91,24 +87,6 @@ func ParseBase(b []byte) (Base, error) {
 		return Base{}, fail(base.Type, badType)
 	}
 	return base, nil
-}
-
-// parseHeader reads the base header of a packet of family f and returns the
-// length of the type's fixed part, all of which b holds.
-func parseHeader(b []byte, f family) (base Base, n int, err error) {
-	base, err = ParseBase(b)
-	if err != nil {
-		return Base{}, 0, err
-	}
-	info := &infos[base.Type]
-	if info.family != f {
-		return Base{}, 0, fail(base.Type, badType)
-	}
-	n = int(info.headerLen)
-	if len(b) < n {
-		return Base{}, 0, fail(base.Type, headerShort)
-	}
-	return base, n, nil
 }
 
 func appendBase(b []byte, t Type, flags uint16) []byte {
@@ -130,13 +108,4 @@ func appendConnID(b []byte, has bool, connid uint32) []byte {
 		connid = 0
 	}
 	return le.AppendUint32(b, connid)
-}
-
-// parseConnID reads the multiuse word of non-REQ packets at the start of b.
-// Without the flag it is padding, in old releases uninitialised.
-func parseConnID(flags uint16, b []byte) (connid uint32, has bool) {
-	if flags&FlagConnID == 0 {
-		return 0, false
-	}
-	return le.Uint32(b), true
 }

@@ -261,7 +261,7 @@ func TestNoAllocations(t *testing.T) {
 			require.Zero(t, testing.AllocsPerRun(100, func() { _, err = got.Parse(short) }), "failing Parse")
 			require.Error(t, err)
 		}
-		require.Zero(t, testing.AllocsPerRun(100, func() { ConnIDOf(b) }), "ConnIDOf")
+		require.Zero(t, testing.AllocsPerRun(100, func() { connIDOf(b) }), "Open")
 	})
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// connIDOfDecoded takes the connid from the decoded packet: ConnIDOf must find
+// connIDOfDecoded takes the connid from the decoded packet: [View.ConnID] must find
 // the same one.
 func connIDOfDecoded(p Packet) (uint32, bool) {
 	switch p := p.(type) {
@@ -39,7 +39,7 @@ func connIDOfDecoded(p Packet) (uint32, bool) {
 	}
 }
 
-// optionsOf gives the optional headers of a REQ packet.
+// optionsOf returns the optional headers of a REQ packet.
 func optionsOf(p Packet) *Options {
 	switch p := p.(type) {
 	case *EagerRTM:
@@ -67,11 +67,11 @@ func optionsOf(p Packet) *Options {
 	}
 }
 
-func TestConnIDOf(t *testing.T) {
+func TestConnID(t *testing.T) {
 	found := 0
 	eachCase(t, func(t *testing.T, c *codecCase, b []byte) {
 		want, wantOK := connIDOfDecoded(c.pkt)
-		got, ok := ConnIDOf(b)
+		got, ok := connIDOf(b)
 		require.Equal(t, wantOK, ok)
 		require.Equal(t, want, got)
 		if ok {
@@ -79,7 +79,7 @@ func TestConnIDOf(t *testing.T) {
 		}
 		// A truncated packet gives the same connid or none.
 		for i := range b {
-			if got, ok := ConnIDOf(b[:i:i]); ok {
+			if got, ok := connIDOf(b[:i:i]); ok {
 				require.Equal(t, want, got, "%d bytes", i)
 			}
 		}
@@ -87,7 +87,7 @@ func TestConnIDOf(t *testing.T) {
 	require.Greater(t, found, 20)
 
 	for _, b := range [][]byte{nil, {3}, {3, 3, 0, 0x80}, {1, 4, 0, 0x80}, {131, 4, 1, 0x80}} {
-		_, ok := ConnIDOf(b)
+		_, ok := connIDOf(b)
 		require.False(t, ok)
 	}
 }

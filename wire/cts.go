@@ -43,15 +43,23 @@ func (p *CTS) Append(b []byte) []byte {
 
 // Parse reads the packet at the start of b.
 func (p *CTS) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famCTS)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
-	connid, has := parseConnID(base.Flags, b[4:])
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *CTS) Read(v *View) (n int, err error) {
+	if n, err = v.header(famCTS); err != nil {
+		return 0, err
+	}
+	b := v.b
 	*p = CTS{
-		EmulatedRead: base.Flags&FlagCTSEmulatedRead != 0,
-		HasConnID:    has,
-		ConnID:       connid,
+		EmulatedRead: v.Flags&FlagCTSEmulatedRead != 0,
+		HasConnID:    v.hasConnID,
+		ConnID:       v.connID,
 		SendID:       le.Uint32(b[8:]),
 		RecvID:       le.Uint32(b[12:]),
 		RecvLength:   le.Uint64(b[16:]),

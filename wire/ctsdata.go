@@ -55,27 +55,36 @@ func (p *CTSData) Append(b []byte) []byte {
 // Parse reads the header at the start of b. It doesn't compare SegLength with
 // what follows: Payload does.
 func (p *CTSData) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famCTSData)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *CTSData) Read(v *View) (n int, err error) {
+	if n, err = v.header(famCTSData); err != nil {
+		return 0, err
+	}
+	b := v.b
 	q := CTSData{
 		RecvID:    le.Uint32(b[4:]),
 		SegLength: le.Uint64(b[8:]),
 		SegOffset: le.Uint64(b[16:]),
 	}
-	if base.Flags&FlagConnID != 0 {
+	if v.Flags&FlagConnID != 0 {
 		if len(b) < CTSDataConnIDLen {
 			return 0, fail(TypeCTSData, connIDShort)
 		}
-		q.ConnID, q.HasConnID = le.Uint32(b[24:]), true
+		q.ConnID, q.HasConnID = v.connID, true
 		n = CTSDataConnIDLen
 	}
 	*p = q
 	return n, nil
 }
 
-// Payload gives the SegLength bytes of data, body being what follows the header
+// Payload returns the SegLength bytes of data, body being what follows the header
 // in the datagram. It fails with ErrLength if body is shorter.
 func (p *CTSData) Payload(body []byte) ([]byte, error) {
 	return payload(TypeCTSData, body, p.SegLength)

@@ -10,20 +10,22 @@ type Packet interface {
 	Append(b []byte) []byte
 	// Parse reads the headers at the start of b and returns their length.
 	Parse(b []byte) (n int, err error)
+	// Read is Parse of a packet that is open already.
+	Read(v *View) (n int, err error)
 
 	fields(l *line)
 }
 
 // Decode reads the headers of any packet; the data is b[n:]. It allocates the
-// packet, so it is for captures, logs and tests: the hot path switches over
-// ParseBase's type and parses into a struct of its own.
+// packet, so it is for captures, logs and tests: the hot path switches over the type
+// that Open returns and reads into a struct of its own.
 func Decode(b []byte) (pkt Packet, n int, err error) {
-	base, err := ParseBase(b)
+	v, err := Open(b)
 	if err != nil {
 		return nil, 0, err
 	}
-	pkt = newPacket(infos[base.Type].family)
-	if n, err = pkt.Parse(b); err != nil {
+	pkt = newPacket(infos[v.Type].family)
+	if n, err = pkt.Read(&v); err != nil {
 		return nil, 0, err
 	}
 	return pkt, n, nil

@@ -18,12 +18,17 @@
 //	Len() int                    // bytes that Append adds
 //	Append(b []byte) []byte      // allocates only if b lacks the room
 //	Parse(b []byte) (int, error) // returns the header's length: b[n:] is the data
+//	Read(v *View) (int, error)   // Parse of a packet that Open has opened already
+//
+// A receiver opens a packet once, when it arrives, asks the View for the type and for the
+// sender's connid, and then reads the packet into the struct of its type. Parse is for
+// callers that expect one type.
 //
 // Invariants:
 //
 //   - Append writes all padding as zero. It writes the header alone, the data
 //     follows it or comes from another buffer.
-//   - Parse never panics, does not allocate, also not for an error, does not
+//   - Parse, which is Open and Read, never panics, does not allocate, also not for an error, does not
 //     keep b, and leaves the struct alone on error. It reads every byte of b at
 //     most once, so b may lie in memory that another process changes meanwhile:
 //     what was checked is what is returned.

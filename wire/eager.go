@@ -19,8 +19,8 @@ const (
 //	+------+--------+---------+-----------+---------------------+
 //	0      4        8         12          16                    16 or 24
 //
-// The optional headers and the data follow. No field tells the data's length:
-// it is what the datagram holds behind the headers.
+// The optional headers and the data follow. No field holds the data's length: it is
+// the rest of the datagram.
 type EagerRTM struct {
 	Options
 
@@ -55,25 +55,53 @@ func (p *EagerRTM) Append(b []byte) []byte {
 
 // Parse reads the headers at the start of b; the data is b[n:].
 func (p *EagerRTM) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famEagerRTM)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
-	var o Options
-	end, err := o.parseOptions(base, b, n)
-	if err != nil {
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *EagerRTM) Read(v *View) (n int, err error) {
+	if n, err = v.header(famEagerRTM); err != nil {
 		return 0, err
 	}
-	*p = EagerRTM{}
-	p.Options = o
-	p.MsgID, p.Tagged, p.DC = le.Uint32(b[4:]), base.Type.IsTagged(), base.Type.IsDC()
-	if p.DC {
-		p.SendID = le.Uint32(b[8:])
+	e := v.eager()
+	*p = EagerRTM{MsgID: e.MsgID, Tagged: v.Type.IsTagged(), Tag: e.Tag, DC: v.Type.IsDC(), SendID: e.SendID}
+	v.options(&p.Options)
+	return n, nil
+}
+
+// Eager is what a receiver needs of an eager message: an EagerRTM without the addresses,
+// which it knows.
+type Eager struct {
+	MsgID, SendID uint32 // SendID if the type is DC
+	Tag           uint64 // if the type is tagged
+	CQData        uint64 // if HasCQData
+	HasCQData     bool
+}
+
+// Eager reads an eager message; the data is behind the n bytes of the headers. It fails as
+// [EagerRTM.Read] does.
+func (v *View) Eager() (e Eager, n int, err error) {
+	if n, err = v.header(famEagerRTM); err != nil {
+		return Eager{}, 0, err
 	}
-	if p.Tagged {
-		p.Tag = lastUint64(b[:n])
+	return v.eager(), n, nil
+}
+
+func (v *View) eager() (e Eager) {
+	e.MsgID = le.Uint32(v.b[4:])
+	traits := infos[v.Type].traits
+	if traits&traitDC != 0 {
+		e.SendID = le.Uint32(v.b[8:])
 	}
-	return end, nil
+	if traits&traitTagged != 0 {
+		e.Tag = v.tag()
+	}
+	e.CQData, e.HasCQData = v.cqData()
+	return e
 }
 
 func (p *EagerRTM) fields(l *line) {

@@ -58,20 +58,25 @@ func (p *EagerRTW) Append(b []byte) []byte {
 
 // Parse reads the headers at the start of b; the data is b[n:].
 func (p *EagerRTW) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famEagerRTW)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
-	q := EagerRTW{RMAIOVCount: le.Uint32(b[4:]), DC: base.Type.IsDC()}
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *EagerRTW) Read(v *View) (n int, err error) {
+	if n, err = v.header(famEagerRTW); err != nil {
+		return 0, err
+	}
+	b := v.b
+	q := EagerRTW{RMAIOVCount: uint32(v.iovCount), DC: v.Type.IsDC()}
 	if q.DC {
 		q.SendID = le.Uint32(b[8:])
 	}
-	if n, err = parseRMAIOV(base.Type, b, n, &q.RMAIOV, q.RMAIOVCount); err != nil {
-		return 0, err
-	}
-	if n, err = q.parseOptions(base, b, n); err != nil {
-		return 0, err
-	}
+	v.rmaIOV(&q.RMAIOV)
+	v.options(&q.Options)
 	*p = q
 	return n, nil
 }

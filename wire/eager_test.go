@@ -106,12 +106,12 @@ func BenchmarkEagerParse(b *testing.B) {
 	}
 }
 
-func BenchmarkConnIDOf(b *testing.B) {
+func BenchmarkOpen(b *testing.B) {
 	for _, c := range eagerCases[1:3] {
 		b.Run("case="+c.name, func(b *testing.B) {
 			packet := c.bytes(b)
 			for b.Loop() {
-				if _, ok := ConnIDOf(packet); !ok {
+				if _, ok := connIDOf(packet); !ok {
 					b.Fatal("no connid")
 				}
 			}

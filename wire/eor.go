@@ -48,16 +48,25 @@ func (p *EOR) Append(b []byte) []byte {
 
 // Parse reads the packet at the start of b.
 func (p *EOR) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famEOR)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *EOR) Read(v *View) (n int, err error) {
+	if n, err = v.header(famEOR); err != nil {
+		return 0, err
+	}
+	b := v.b
 	q := EOR{SendID: le.Uint32(b[4:]), RecvID: le.Uint32(b[8:])}
 	switch {
 	case len(b) >= EORLen:
-		q.ConnID, q.HasConnID = parseConnID(base.Flags, b[12:])
+		q.ConnID, q.HasConnID = v.connID, v.hasConnID
 		n = EORLen
-	case base.Flags&FlagConnID != 0:
+	case v.Flags&FlagConnID != 0:
 		return 0, fail(TypeEOR, connIDShort)
 	default:
 		q.Short = true

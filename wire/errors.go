@@ -11,11 +11,11 @@ var (
 	ErrLength       = errors.New("length is out of bounds")
 	ErrCount        = errors.New("list is too long")
 
-	// ErrAddr is what ParseRawAddr wraps.
+	// ErrAddr is wrapped by the errors of ParseRawAddr.
 	ErrAddr = errors.New("malformed raw address")
 )
 
-// ParseError says what was wrong with a packet. Errors of this package are
+// ParseError describes the error in a packet. Errors of this package are
 // made once, so a flood of bad packets costs no allocation; they are compared
 // with errors.Is and must not be changed.
 type ParseError struct {

@@ -33,7 +33,7 @@ var featureNames = [...]string{
 	FeaturePeerError:        "peer_error",
 }
 
-// String gives a short name, or the number of a feature without one.
+// String returns a short name, or the number of a feature without one.
 func (f Feature) String() string {
 	if f < Feature(len(featureNames)) {
 		return featureNames[f]
@@ -58,12 +58,12 @@ func MakeFeatures(fs ...Feature) Features {
 	return s
 }
 
-// Has says whether f is in the set. It is false for an ID of 256 and above.
+// Has reports whether f is in the set. It is false for an ID of 256 and above.
 func (s Features) Has(f Feature) bool {
 	return f < maxExtraInfo*64 && s[f/64]&(1<<(f%64)) != 0
 }
 
-// List returns what is in the set, in the order of the IDs.
+// List returns the features of the set, in the order of the IDs.
 func (s Features) List() (fs []Feature) {
 	for f := range Feature(maxExtraInfo * 64) {
 		if s.Has(f) {

@@ -33,10 +33,9 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		before := bytes.Clone(b)
 		pkt, n, err := Decode(b)
-		connid, hasConnID := ConnIDOf(b)
+		connid, hasConnID := connIDOf(b)
 		summary := Summary(b)
-		_, _ = MsgIDOf(b)
-		_, _ = RawAddrOf(b)
+		_, _ = rawAddrOf(b)
 		require.Equal(t, before, b, "input was changed")
 		require.NotContains(t, summary, "\n")
 		if err != nil {

@@ -143,13 +143,13 @@ func (c *check) handshake(h *Handshake) {
 	c.Equal(c.n, c.p.Len)
 }
 
-// solicits says whether the packet asks for a HANDSHAKE and carries nothing.
+// solicits reports whether the packet asks for a HANDSHAKE and carries nothing.
 func (c *check) solicits() bool {
 	p, ok := c.pkt.(*EagerRTW)
 	return ok && p.RMAIOVCount == 0 && c.p.Len == c.n
 }
 
-// readsRemotely says whether the data goes by RDMA read, whose EOR does for
+// readsRemotely reports whether the data goes by RDMA read, whose EOR does for
 // delivery complete.
 func (c *check) readsRemotely() bool {
 	switch c.pkt.(type) {
@@ -212,7 +212,7 @@ func (c *check) readIOV(iov [MaxIOV]RMAIOV, count uint32, size uint64) {
 		total += e.Len
 	}
 	c.Equal(size, total)
-	// What the receiver reads lies in what was announced.
+	// The receiver reads memory that was announced.
 	for _, other := range c.s.Packets {
 		if other.Type == golden.RDMARead && other.Op == c.p.Op && other.Seq > c.p.Seq {
 			c.True(slices.ContainsFunc(iov[:count], func(e RMAIOV) bool {

@@ -91,7 +91,7 @@ func (c *check) String() string {
 
 // sender checks that the packet names the endpoint that sent it.
 func (c *check) sender() {
-	connid, ok := ConnIDOf(c.p.Hex)
+	connid, ok := connIDOf(c.p.Hex)
 	c.True(ok, "both releases know connid")
 	c.Equal(c.s.ConnID[c.p.From], connid)
 	want, ok := connIDOfDecoded(c.pkt)
@@ -145,7 +145,7 @@ func uninitialised(b []byte) map[int]bool {
 
 // operation is what the application did, from golden.Packet.Op.
 type operation struct {
-	side  string // A or B: who acts
+	side  string // A or B: the acting side
 	name  string
 	n     int // bytes, or elements of an atomic
 	flags map[string]bool

@@ -14,14 +14,15 @@ type UserRecvQP struct {
 	QKey uint32
 }
 
-// Handshake tells the peer what its sender can and wants (§2.1, Table 2.2).
+// Handshake informs the peer of its sender's abilities and requests (§2.1, Table
+// 2.2).
 //
 //	0      4           8
 //	+------+-----------+--------------+
 //	| base | nextra_p3 | extra_info[] |
 //	+------+-----------+--------------+
 //
-// What follows is optional. A field without its flag takes no space.
+// The following fields are optional. A field without its flag takes no space.
 //
 //	connid u32, pad u32                 FlagConnID                  since 1.14
 //	host_id u64                         FlagHandshakeHostID         since 1.18
@@ -116,30 +117,43 @@ func (p *Handshake) Append(b []byte) []byte {
 
 // Parse reads the packet at the start of b.
 func (p *Handshake) Parse(b []byte) (n int, err error) {
-	base, _, err := parseHeader(b, famHandshake)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
-	extra, n, problem := extraInfo(b)
-	if problem != fine {
-		return 0, fail(TypeHandshake, problem)
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *Handshake) Read(v *View) (n int, err error) {
+	if n, err = v.header(famHandshake); err != nil {
+		return 0, err
 	}
+	b := v.b
+	extra := b[HandshakeLen:n]
 	q := Handshake{
-		HasConnID:        base.Flags&FlagConnID != 0,
-		HasHostID:        base.Flags&FlagHandshakeHostID != 0,
-		HasDeviceVersion: base.Flags&FlagHandshakeDeviceVersion != 0,
-		HasUserRecvQP:    base.Flags&FlagHandshakeUserRecvQP != 0,
-		HasP2P:           base.Flags&FlagHandshakeHMEMP2P != 0,
+		HasConnID:        v.Flags&FlagConnID != 0,
+		HasHostID:        v.Flags&FlagHandshakeHostID != 0,
+		HasDeviceVersion: v.Flags&FlagHandshakeDeviceVersion != 0,
+		HasUserRecvQP:    v.Flags&FlagHandshakeUserRecvQP != 0,
+		HasP2P:           v.Flags&FlagHandshakeHMEMP2P != 0,
 	}
 	for i := 0; i < len(q.Features) && len(extra) >= 8; i++ {
 		q.Features[i] = le.Uint64(extra)
 		extra = extra[8:]
 	}
 	// Each optional field is 8 bytes long, its padding included.
+	if q.HasConnID {
+		if len(b)-n < 8 {
+			return 0, fail(TypeHandshake, handshakeShort)
+		}
+		q.ConnID = v.connID
+		n += 8
+	}
 	fields := [...]struct {
 		has bool
 		raw uint64
-	}{{has: q.HasConnID}, {has: q.HasHostID}, {has: q.HasDeviceVersion}, {has: q.HasUserRecvQP}, {has: q.HasP2P}}
+	}{{has: q.HasHostID}, {has: q.HasDeviceVersion}, {has: q.HasUserRecvQP}, {has: q.HasP2P}}
 	for i := range fields {
 		if !fields[i].has {
 			continue
@@ -150,31 +164,28 @@ func (p *Handshake) Parse(b []byte) (n int, err error) {
 		fields[i].raw = le.Uint64(b[n:])
 		n += 8
 	}
-	q.ConnID = uint32(fields[0].raw)
-	q.HostID = fields[1].raw
-	q.DeviceVersion = uint32(fields[2].raw)
-	q.UserRecvQP = UserRecvQP{QPN: uint32(fields[3].raw), QKey: uint32(fields[3].raw >> 32)}
-	q.P2PSupported = uint8(fields[4].raw) != 0
+	q.HostID = fields[0].raw
+	q.DeviceVersion = uint32(fields[1].raw)
+	q.UserRecvQP = UserRecvQP{QPN: uint32(fields[2].raw), QKey: uint32(fields[2].raw >> 32)}
+	q.P2PSupported = uint8(fields[3].raw) != 0
 	*p = q
 	return n, nil
 }
 
-// extraInfo finds extra_info in a HANDSHAKE packet; next is the offset behind
-// it. The claim of nextra_p3 is checked against the datagram, in 64 bits so that
+// extraInfo finds the end of extra_info in a HANDSHAKE packet. The claim of nextra_p3 is checked against the datagram, in 64 bits so that
 // it can't overflow.
 //
 // Preconditions: b holds HandshakeLen bytes.
-func extraInfo(b []byte) (extra []byte, next int, p problem) {
+func extraInfo(b []byte) (end int, p problem) {
 	nextra := le.Uint32(b[4:])
 	if nextra < nextraOffset {
-		return nil, 0, extraInfoCount
+		return 0, extraInfoCount
 	}
 	size := 8 * uint64(nextra-nextraOffset)
 	if size > uint64(len(b)-HandshakeLen) {
-		return nil, 0, extraInfoShort
+		return 0, extraInfoShort
 	}
-	next = HandshakeLen + int(size)
-	return b[HandshakeLen:next], next, fine
+	return HandshakeLen + int(size), fine
 }
 
 func (p *Handshake) fields(l *line) {

@@ -134,7 +134,7 @@ func TestHandshakeSubsets(t *testing.T) {
 		for i := range b {
 			requireParseFails(t, &Handshake{}, b[:i:i], ErrShort)
 		}
-		connid, ok := ConnIDOf(b)
+		connid, ok := connIDOf(b)
 		require.Equal(t, want.HasConnID, ok)
 		require.Equal(t, want.ConnID, connid)
 	}
@@ -161,7 +161,7 @@ func TestHandshakeManyWords(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, len(b), n)
 			require.Equal(t, want, got)
-			connid, ok := ConnIDOf(b)
+			connid, ok := connIDOf(b)
 			require.True(t, ok)
 			require.EqualValues(t, 77, connid)
 		})
@@ -174,14 +174,14 @@ func TestHandshakeLyingCount(t *testing.T) {
 		b := bytes.Clone(good)
 		le.PutUint32(b[4:], nextra)
 		requireParseFails(t, &Handshake{}, b, ErrShort)
-		_, ok := ConnIDOf(b)
+		_, ok := connIDOf(b)
 		require.False(t, ok)
 	}
 	for nextra := range uint32(3) {
 		b := bytes.Clone(good)
 		le.PutUint32(b[4:], nextra)
 		requireParseFails(t, &Handshake{}, b, ErrLength)
-		_, ok := ConnIDOf(b)
+		_, ok := connIDOf(b)
 		require.False(t, ok)
 	}
 }

@@ -154,7 +154,7 @@ func TestIOVCounts(t *testing.T) {
 				le.PutUint32(big[at:], count)
 				requireParseFails(t, c.pkt, big, ErrCount)
 				if at == int(infos[b[0]].iovCountAt) {
-					_, ok := ConnIDOf(big)
+					_, ok := connIDOf(big)
 					require.False(t, ok)
 				}
 			}

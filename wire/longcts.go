@@ -62,25 +62,32 @@ func (p *LongCTSRTM) Append(b []byte) []byte {
 
 // Parse reads the headers at the start of b; the data is b[n:].
 func (p *LongCTSRTM) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famLongCTSRTM)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *LongCTSRTM) Read(v *View) (n int, err error) {
+	if n, err = v.header(famLongCTSRTM); err != nil {
+		return 0, err
+	}
+	b := v.b
 	q := LongCTSRTM{
 		MsgID:         le.Uint32(b[4:]),
 		MsgLength:     le.Uint64(b[8:]),
 		SendID:        le.Uint32(b[16:]),
 		CreditRequest: le.Uint32(b[20:]),
-		Tagged:        base.Type.IsTagged(),
-		DC:            base.Type.IsDC(),
-		ReadNACK:      base.Flags&FlagReadNACK != 0,
+		Tagged:        v.Type.IsTagged(),
+		DC:            v.Type.IsDC(),
+		ReadNACK:      v.Flags&FlagReadNACK != 0,
 	}
 	if q.Tagged {
-		q.Tag = lastUint64(b[:n])
+		q.Tag = v.tag()
 	}
-	if n, err = q.parseOptions(base, b, n); err != nil {
-		return 0, err
-	}
+	v.options(&q.Options)
 	*p = q
 	return n, nil
 }

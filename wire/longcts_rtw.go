@@ -50,23 +50,28 @@ func (p *LongCTSRTW) Append(b []byte) []byte {
 
 // Parse reads the headers at the start of b; the data is b[n:].
 func (p *LongCTSRTW) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famLongCTSRTW)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *LongCTSRTW) Read(v *View) (n int, err error) {
+	if n, err = v.header(famLongCTSRTW); err != nil {
+		return 0, err
+	}
+	b := v.b
 	q := LongCTSRTW{
-		RMAIOVCount:   le.Uint32(b[4:]),
+		RMAIOVCount:   uint32(v.iovCount),
 		MsgLength:     le.Uint64(b[8:]),
 		SendID:        le.Uint32(b[16:]),
 		CreditRequest: le.Uint32(b[20:]),
-		DC:            base.Type.IsDC(),
+		DC:            v.Type.IsDC(),
 	}
-	if n, err = parseRMAIOV(base.Type, b, n, &q.RMAIOV, q.RMAIOVCount); err != nil {
-		return 0, err
-	}
-	if n, err = q.parseOptions(base, b, n); err != nil {
-		return 0, err
-	}
+	v.rmaIOV(&q.RMAIOV)
+	v.options(&q.Options)
 	*p = q
 	return n, nil
 }

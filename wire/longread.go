@@ -57,24 +57,31 @@ func (p *LongReadRTM) Append(b []byte) []byte {
 
 // Parse reads the packet at the start of b.
 func (p *LongReadRTM) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famLongReadRTM)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *LongReadRTM) Read(v *View) (n int, err error) {
+	if n, err = v.header(famLongReadRTM); err != nil {
+		return 0, err
+	}
+	b := v.b
 	q := LongReadRTM{
 		MsgID:        le.Uint32(b[4:]),
 		MsgLength:    le.Uint64(b[8:]),
 		SendID:       le.Uint32(b[16:]),
 		ReadIOVCount: le.Uint32(b[20:]),
-		Tagged:       base.Type.IsTagged(),
+		Tagged:       v.Type.IsTagged(),
 	}
 	if q.Tagged {
-		q.Tag = lastUint64(b[:n])
+		q.Tag = v.tag()
 	}
-	if n, err = q.parseOptions(base, b, n); err != nil {
-		return 0, err
-	}
-	if n, err = parseReadIOV(base.Type, b, n, &q.ReadIOV, q.ReadIOVCount); err != nil {
+	v.options(&q.Options)
+	if n, err = parseReadIOV(v.Type, b, n, &q.ReadIOV, q.ReadIOVCount); err != nil {
 		return 0, err
 	}
 	*p = q

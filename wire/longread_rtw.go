@@ -50,23 +50,28 @@ func (p *LongReadRTW) Append(b []byte) []byte {
 
 // Parse reads the packet at the start of b.
 func (p *LongReadRTW) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famLongReadRTW)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *LongReadRTW) Read(v *View) (n int, err error) {
+	if n, err = v.header(famLongReadRTW); err != nil {
+		return 0, err
+	}
+	b := v.b
 	q := LongReadRTW{
-		RMAIOVCount:  le.Uint32(b[4:]),
+		RMAIOVCount:  uint32(v.iovCount),
 		MsgLength:    le.Uint64(b[8:]),
 		SendID:       le.Uint32(b[16:]),
 		ReadIOVCount: le.Uint32(b[20:]),
 	}
-	if n, err = parseRMAIOV(base.Type, b, n, &q.RMAIOV, q.RMAIOVCount); err != nil {
-		return 0, err
-	}
-	if n, err = q.parseOptions(base, b, n); err != nil {
-		return 0, err
-	}
-	if n, err = parseReadIOV(base.Type, b, n, &q.ReadIOV, q.ReadIOVCount); err != nil {
+	v.rmaIOV(&q.RMAIOV)
+	v.options(&q.Options)
+	if n, err = parseReadIOV(v.Type, b, n, &q.ReadIOV, q.ReadIOVCount); err != nil {
 		return 0, err
 	}
 	*p = q

@@ -64,11 +64,20 @@ func (p *MediumRTM) Append(b []byte) []byte {
 
 // Parse reads the headers at the start of b; the segment's data is b[n:].
 func (p *MediumRTM) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famMediumRTM)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
-	q := MediumRTM{MsgID: le.Uint32(b[4:]), Tagged: base.Type.IsTagged(), DC: base.Type.IsDC()}
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *MediumRTM) Read(v *View) (n int, err error) {
+	if n, err = v.header(famMediumRTM); err != nil {
+		return 0, err
+	}
+	b := v.b
+	q := MediumRTM{MsgID: le.Uint32(b[4:]), Tagged: v.Type.IsTagged(), DC: v.Type.IsDC()}
 	lengths := b[8:]
 	if q.DC {
 		q.SendID = le.Uint32(b[8:])
@@ -77,11 +86,9 @@ func (p *MediumRTM) Parse(b []byte) (n int, err error) {
 	q.MsgLength = le.Uint64(lengths)
 	q.SegOffset = le.Uint64(lengths[8:])
 	if q.Tagged {
-		q.Tag = lastUint64(b[:n])
+		q.Tag = v.tag()
 	}
-	if n, err = q.parseOptions(base, b, n); err != nil {
-		return 0, err
-	}
+	v.options(&q.Options)
 	*p = q
 	return n, nil
 }

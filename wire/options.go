@@ -100,38 +100,6 @@ func (o *Options) appendOptions(b []byte) []byte {
 	return b
 }
 
-// parseOptions reads the headers that base's flags announce at b[n:] and returns
-// the offset behind them. A raw address longer than 32 bytes is skipped whole
-// and its first 32 bytes are kept: the format may grow (§1.4).
-//
-// Preconditions: n <= len(b), and o is zero.
-func (o *Options) parseOptions(base Base, b []byte, n int) (int, error) {
-	if base.Flags&FlagRawAddr != 0 {
-		at, next, p := rawAddrHdr(b, n)
-		if p != fine {
-			return 0, fail(base.Type, p)
-		}
-		o.RawAddr, o.HasRawAddr = RawAddr(b[at:at+RawAddrLen]), true
-		o.ShortAddr = next-at == RawAddrLen
-		n = next
-	}
-	if base.Flags&FlagCQData != 0 {
-		if len(b)-n < CQDataHdrLen {
-			return 0, fail(base.Type, cqDataShort)
-		}
-		o.CQData, o.HasCQData = le.Uint64(b[n:]), true
-		n += CQDataHdrLen
-	}
-	if base.Flags&FlagConnID != 0 {
-		if len(b)-n < ConnIDHdrLen {
-			return 0, fail(base.Type, connIDShort)
-		}
-		o.ConnID, o.HasConnID = le.Uint32(b[n:]), true
-		n += ConnIDHdrLen
-	}
-	return n, nil
-}
-
 // rawAddrHdr finds the raw address header at b[n:]: its address begins at at,
 // and next is the offset behind it.
 func rawAddrHdr(b []byte, n int) (at, next int, p problem) {

@@ -35,7 +35,7 @@ func TestRawAddrHeaderSizes(t *testing.T) {
 			HasCQData: true, CQData: 0x0badcafe12345678,
 			HasConnID: true, ConnID: 0xa1b2c3d4,
 		}}, got)
-		connid, ok := ConnIDOf(b)
+		connid, ok := connIDOf(b)
 		require.True(t, ok)
 		require.EqualValues(t, 0xa1b2c3d4, connid)
 
@@ -69,7 +69,7 @@ func TestShortAddr(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, len(short), n)
 		require.Equal(t, p, got)
-		addr, ok := RawAddrOf(short)
+		addr, ok := rawAddrOf(short)
 		require.True(t, ok)
 		require.Equal(t, testRaw, addr)
 
@@ -87,13 +87,13 @@ func TestRawAddrHeaderLies(t *testing.T) {
 	for _, size := range []uint32{0, 1, 16, 31} {
 		b := rawAddrPacket(size, testRaw[:])
 		requireParseFails(t, &EagerRTM{}, b, ErrLength)
-		_, ok := ConnIDOf(b)
+		_, ok := connIDOf(b)
 		require.False(t, ok)
 	}
 	for _, size := range []uint32{32 + 8 + 4 + 1, 1 << 16, 1<<31 - 1, 1 << 31, 0xffffffdc, 0xffffffff} {
 		b := rawAddrPacket(size, testRaw[:])
 		requireParseFails(t, &EagerRTM{}, b, ErrShort)
-		_, ok := ConnIDOf(b)
+		_, ok := connIDOf(b)
 		require.False(t, ok)
 	}
 }

@@ -5,10 +5,10 @@ import "strconv"
 // PeerErrorLen is the size of a PEER_ERROR packet.
 const PeerErrorLen = 20
 
-// RefKind says what PeerError.OpID names.
+// RefKind is the kind of PeerError.OpID.
 type RefKind uint32
 
-// What a PEER_ERROR can name.
+// The kinds of reference in a PEER_ERROR.
 const (
 	RefOpe       RefKind = iota // the id of an operation of the receiver of PEER_ERROR
 	RefMsgID                    // the msg_id of a message that has been sent in part
@@ -62,17 +62,25 @@ func (p *PeerError) Append(b []byte) []byte {
 
 // Parse reads the packet at the start of b.
 func (p *PeerError) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famPeerError)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
-	connid, has := parseConnID(base.Flags, b[16:])
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *PeerError) Read(v *View) (n int, err error) {
+	if n, err = v.header(famPeerError); err != nil {
+		return 0, err
+	}
+	b := v.b
 	*p = PeerError{
 		OpID:      le.Uint32(b[4:]),
 		RefKind:   RefKind(le.Uint32(b[8:])),
 		ProvErrno: le.Uint32(b[12:]),
-		HasConnID: has,
-		ConnID:    connid,
+		HasConnID: v.hasConnID,
+		ConnID:    v.connID,
 	}
 	return n, nil
 }

@@ -28,9 +28,12 @@ func MakeRawAddr(gid [16]byte, qpn uint16, connid uint32) RawAddr {
 	var r RawAddr
 	copy(r[:], gid[:])
 	le.PutUint16(r[16:], qpn)
-	le.PutUint32(r[20:], connid)
+	le.PutUint32(r[rawAddrConnIDAt:], connid)
 	return r
 }
+
+// rawAddrConnIDAt is where the connid lies.
+const rawAddrConnIDAt = 20
 
 // GID is the address of the device's port, in network order.
 func (r RawAddr) GID() [16]byte { return [16]byte(r[:16]) }
@@ -40,14 +43,14 @@ func (r RawAddr) QPN() uint16 { return le.Uint16(r[16:]) }
 
 // ConnID is the connection ID, which tells an endpoint from an earlier one that
 // had the same queue pair number (§4.4).
-func (r RawAddr) ConnID() uint32 { return le.Uint32(r[20:]) }
+func (r RawAddr) ConnID() uint32 { return le.Uint32(r[rawAddrConnIDAt:]) }
 
-// IsZero says whether r is unset.
+// IsZero reports whether r is unset.
 func (r RawAddr) IsZero() bool { return r == RawAddr{} }
 
 const rawAddrScheme = "fi_addr_efa://["
 
-// String gives libfabric's text form, fi_addr_efa://[gid]:qpn:connid. It leaves
+// String returns libfabric's text form, fi_addr_efa://[gid]:qpn:connid. It leaves
 // out pad and reserved.
 func (r RawAddr) String() string {
 	b := append(make([]byte, 0, 80), rawAddrScheme...)

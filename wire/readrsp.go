@@ -41,14 +41,22 @@ func (p *READRSP) Append(b []byte) []byte {
 // Parse reads the header at the start of b. It doesn't compare SegLength with
 // what follows: Payload does.
 func (p *READRSP) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famREADRSP)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
-	connid, has := parseConnID(base.Flags, b[4:])
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *READRSP) Read(v *View) (n int, err error) {
+	if n, err = v.header(famREADRSP); err != nil {
+		return 0, err
+	}
+	b := v.b
 	*p = READRSP{
-		HasConnID: has,
-		ConnID:    connid,
+		HasConnID: v.hasConnID,
+		ConnID:    v.connID,
 		RecvID:    le.Uint32(b[8:]),
 		SendID:    le.Uint32(b[12:]),
 		SegLength: le.Uint64(b[16:]),
@@ -56,7 +64,7 @@ func (p *READRSP) Parse(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Payload gives the SegLength bytes of data, body being what follows the header
+// Payload returns the SegLength bytes of data, body being what follows the header
 // in the datagram. It fails with ErrLength if body is shorter.
 func (p *READRSP) Payload(body []byte) ([]byte, error) {
 	return payload(TypeREADRSP, body, p.SegLength)

@@ -37,16 +37,24 @@ func (p *Receipt) Append(b []byte) []byte {
 
 // Parse reads the packet at the start of b.
 func (p *Receipt) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famReceipt)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
-	connid, has := parseConnID(base.Flags, b[12:])
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *Receipt) Read(v *View) (n int, err error) {
+	if n, err = v.header(famReceipt); err != nil {
+		return 0, err
+	}
+	b := v.b
 	*p = Receipt{
 		TxID:      le.Uint32(b[4:]),
 		MsgID:     le.Uint32(b[8:]),
-		HasConnID: has,
-		ConnID:    connid,
+		HasConnID: v.hasConnID,
+		ConnID:    v.connID,
 	}
 	return n, nil
 }

@@ -5,7 +5,3 @@ package wire
 func reqLen(t Type, o *Options, iovs uint32) int {
 	return int(infos[t].headerLen) + int(iovs)*RMAIOVLen + o.Len()
 }
-
-// lastUint64 reads the last 8 bytes of a mandatory header, where the tag of
-// every tagged RTM is.
-func lastUint64(header []byte) uint64 { return le.Uint64(header[len(header)-8:]) }

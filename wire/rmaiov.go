@@ -52,19 +52,6 @@ func parseIOV(b []byte, n int, iov *[MaxIOV]RMAIOV, count uint32) (int, bool) {
 	return n, true
 }
 
-// parseRMAIOV reads the rma_iov that follow the mandatory header of RTW, RTR
-// and RTA packets.
-func parseRMAIOV(t Type, b []byte, n int, iov *[MaxIOV]RMAIOV, count uint32) (int, error) {
-	if count > MaxIOV {
-		return 0, fail(t, rmaIOVCount)
-	}
-	n, ok := parseIOV(b, n, iov, count)
-	if !ok {
-		return 0, fail(t, rmaIOVShort)
-	}
-	return n, nil
-}
-
 // parseReadIOV reads the read_iov that follow the optional headers of LONGREAD
 // and RUNTREAD packets. They may be misaligned by 4 there.
 func parseReadIOV(t Type, b []byte, n int, iov *[MaxIOV]RMAIOV, count uint32) (int, error) {

@@ -3,7 +3,7 @@ package wire
 // RTALen is the size of the RTAs' mandatory header without rma_iov.
 const RTALen = 24
 
-// RTAKind says which of the four RTA packets it is.
+// RTAKind is one of the four RTA packets.
 type RTAKind uint8
 
 // The four RTA packets, and what answers them.
@@ -80,17 +80,26 @@ func (p *RTA) Append(b []byte) []byte {
 
 // Parse reads the headers at the start of b; the operand is at b[n:].
 func (p *RTA) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famRTA)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *RTA) Read(v *View) (n int, err error) {
+	if n, err = v.header(famRTA); err != nil {
+		return 0, err
+	}
+	b := v.b
 	q := RTA{
 		MsgID:       le.Uint32(b[4:]),
-		RMAIOVCount: le.Uint32(b[8:]),
+		RMAIOVCount: uint32(v.iovCount),
 		Datatype:    Datatype(le.Uint32(b[12:])),
 		Op:          AtomicOp(le.Uint32(b[16:])),
 	}
-	switch base.Type {
+	switch v.Type {
 	case TypeFetchRTA:
 		q.Kind, q.RecvID = RTAFetch, le.Uint32(b[20:])
 	case TypeCompareRTA:
@@ -100,12 +109,8 @@ func (p *RTA) Parse(b []byte) (n int, err error) {
 	default:
 		q.Kind = RTAWrite
 	}
-	if n, err = parseRMAIOV(base.Type, b, n, &q.RMAIOV, q.RMAIOVCount); err != nil {
-		return 0, err
-	}
-	if n, err = q.parseOptions(base, b, n); err != nil {
-		return 0, err
-	}
+	v.rmaIOV(&q.RMAIOV)
+	v.options(&q.Options)
 	*p = q
 	return n, nil
 }

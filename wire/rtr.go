@@ -55,23 +55,28 @@ func (p *RTR) Append(b []byte) []byte {
 
 // Parse reads the packet at the start of b.
 func (p *RTR) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famRTR)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *RTR) Read(v *View) (n int, err error) {
+	if n, err = v.header(famRTR); err != nil {
+		return 0, err
+	}
+	b := v.b
 	q := RTR{
-		RMAIOVCount: le.Uint32(b[4:]),
+		RMAIOVCount: uint32(v.iovCount),
 		MsgLength:   le.Uint64(b[8:]),
 		RecvID:      le.Uint32(b[16:]),
 		RecvLength:  le.Uint32(b[20:]),
-		LongCTS:     base.Type == TypeLongCTSRTR,
+		LongCTS:     v.Type == TypeLongCTSRTR,
 	}
-	if n, err = parseRMAIOV(base.Type, b, n, &q.RMAIOV, q.RMAIOVCount); err != nil {
-		return 0, err
-	}
-	if n, err = q.parseOptions(base, b, n); err != nil {
-		return 0, err
-	}
+	v.rmaIOV(&q.RMAIOV)
+	v.options(&q.Options)
 	*p = q
 	return n, nil
 }

@@ -67,10 +67,19 @@ func (p *RuntReadRTM) Append(b []byte) []byte {
 
 // Parse reads the headers at the start of b; the data is b[n:].
 func (p *RuntReadRTM) Parse(b []byte) (n int, err error) {
-	base, n, err := parseHeader(b, famRuntReadRTM)
+	v, err := Open(b)
 	if err != nil {
 		return 0, err
 	}
+	return p.Read(&v)
+}
+
+// Read is Parse of a packet that is open already.
+func (p *RuntReadRTM) Read(v *View) (n int, err error) {
+	if n, err = v.header(famRuntReadRTM); err != nil {
+		return 0, err
+	}
+	b := v.b
 	q := RuntReadRTM{
 		MsgID:        le.Uint32(b[4:]),
 		MsgLength:    le.Uint64(b[8:]),
@@ -78,15 +87,13 @@ func (p *RuntReadRTM) Parse(b []byte) (n int, err error) {
 		ReadIOVCount: le.Uint32(b[20:]),
 		SegOffset:    le.Uint64(b[24:]),
 		RuntLength:   le.Uint64(b[32:]),
-		Tagged:       base.Type.IsTagged(),
+		Tagged:       v.Type.IsTagged(),
 	}
 	if q.Tagged {
-		q.Tag = lastUint64(b[:n])
+		q.Tag = v.tag()
 	}
-	if n, err = q.parseOptions(base, b, n); err != nil {
-		return 0, err
-	}
-	if n, err = parseReadIOV(base.Type, b, n, &q.ReadIOV, q.ReadIOVCount); err != nil {
+	v.options(&q.Options)
+	if n, err = parseReadIOV(v.Type, b, n, &q.ReadIOV, q.ReadIOVCount); err != nil {
 		return 0, err
 	}
 	*p = q

@@ -26,7 +26,7 @@ const (
 	famRTA
 )
 
-// traits are what the methods of Type answer.
+// traits are the properties that the methods of Type return.
 type traits uint16
 
 const (
@@ -46,7 +46,7 @@ const (
 	rta = traitREQ | traitRTA | traitData
 )
 
-// typeInfo is what must be known of a packet type before it is parsed.
+// typeInfo holds the properties of a packet type that parsing needs.
 type typeInfo struct {
 	name   string
 	family family

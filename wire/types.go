@@ -56,7 +56,7 @@ const (
 	TypeRuntReadRTW     Type = 147 // C header: never sent, no layout
 )
 
-// String gives the specification's nickname (Table 1.2), or libfabric's where
+// String returns the specification's nickname (Table 1.2), or libfabric's where
 // the table has none.
 func (t Type) String() string {
 	if name := infos[t].name; name != "" {
@@ -65,35 +65,35 @@ func (t Type) String() string {
 	return "TYPE_" + strconv.Itoa(int(t))
 }
 
-// Known says whether packets of this type have a layout here: Parse of some
+// Known reports whether packets of this type have a layout here: Parse of some
 // packet accepts them.
 func (t Type) Known() bool { return infos[t].family != famNone }
 
-// IsREQ says whether t is the first packet of an operation (§3.1).
+// IsREQ reports whether t is the first packet of an operation (§3.1).
 func (t Type) IsREQ() bool { return infos[t].traits&traitREQ != 0 }
 
-// IsRTM says whether t is a request to message, tagged or not.
+// IsRTM reports whether t is a request to message, tagged or not.
 func (t Type) IsRTM() bool { return infos[t].traits&traitRTM != 0 }
 
-// IsRTW says whether t is a request to write.
+// IsRTW reports whether t is a request to write.
 func (t Type) IsRTW() bool { return infos[t].traits&traitRTW != 0 }
 
-// IsRTR says whether t is a request to read.
+// IsRTR reports whether t is a request to read.
 func (t Type) IsRTR() bool { return infos[t].traits&traitRTR != 0 }
 
-// IsRTA says whether t is a request to atomic.
+// IsRTA reports whether t is a request to atomic.
 func (t Type) IsRTA() bool { return infos[t].traits&traitRTA != 0 }
 
-// IsTagged says whether t is a tagged RTM. Receivers go by the type and not by
+// IsTagged reports whether t is a tagged RTM. Receivers go by the type and not by
 // FlagTagged.
 func (t Type) IsTagged() bool { return infos[t].traits&traitTagged != 0 }
 
-// IsDC says whether t asks for a RECEIPT (§4.2).
+// IsDC reports whether t asks for a RECEIPT (§4.2).
 func (t Type) IsDC() bool { return infos[t].traits&traitDC != 0 }
 
-// HasMsgID says whether t takes a msg_id and is so processed in order: RTM and
+// HasMsgID reports whether t takes a msg_id and is so processed in order: RTM and
 // RTA are, RTW, RTR and non-REQ packets aren't.
 func (t Type) HasMsgID() bool { return infos[t].traits&(traitRTM|traitRTA) != 0 }
 
-// HasData says whether application data may follow the headers.
+// HasData reports whether application data may follow the headers.
 func (t Type) HasData() bool { return infos[t].traits&traitData != 0 }

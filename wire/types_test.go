@@ -159,10 +159,10 @@ func TestHeaderLengths(t *testing.T) {
 	require.Equal(t, MaxAppendLen, (&LongReadRTW{Options: all, RMAIOVCount: MaxIOV, ReadIOVCount: MaxIOV}).Len())
 }
 
-func TestParseBase(t *testing.T) {
-	base, err := ParseBase([]byte{64, 4, 0x05, 0x80, 99})
+func TestOpen(t *testing.T) {
+	v, err := Open([]byte{64, 4, 0x05, 0x80, 99})
 	require.NoError(t, err)
-	require.Equal(t, Base{Type: TypeEagerMsgRTM, Version: 4, Flags: 0x8005}, base)
+	require.Equal(t, Base{Type: TypeEagerMsgRTM, Version: 4, Flags: 0x8005}, v.Base)
 
 	for _, c := range []struct {
 		name  string
@@ -185,10 +185,10 @@ func TestParseBase(t *testing.T) {
 		{"RUNTREAD_RTW", []byte{147, 4, 0, 0}, ErrNotSupported, "wire: RUNTREAD_RTW: type: packet type without a known layout"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			base, err := ParseBase(c.bytes)
+			v, err := Open(c.bytes)
 			require.ErrorIs(t, err, c.cause)
 			require.EqualError(t, err, c.text)
-			require.Zero(t, base)
+			require.Zero(t, v)
 		})
 	}
 }

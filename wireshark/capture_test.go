@@ -63,7 +63,7 @@ func (r *recording) bytes(out bool, from, to wire.RawAddr, b []byte) {
 	r.Packet(tap.Record{Time: r.now, Out: out, From: from, To: to, Packet: b})
 }
 
-// save gives the name of the capture's file.
+// save returns the name of the capture's file.
 func (r *recording) save() string {
 	r.t.Helper()
 	require.NoError(r.t, r.pcapng.Err())

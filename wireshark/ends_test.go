@@ -8,7 +8,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// all gives what every frame of a capture has of one field, nil where it has none.
+// all returns every frame's values of one field, nil where it has none.
 func all(t *testing.T, frames []*frame, name string) (list [][]uint64) {
 	t.Helper()
 	for _, f := range frames {
@@ -22,7 +22,7 @@ func all(t *testing.T, frames []*frame, name string) (list [][]uint64) {
 func TestBothEnds(t *testing.T) {
 	rec := newRecording(t)
 	eager := &wire.EagerRTM{DC: true, SendID: 1}
-	same := &wire.EagerRTW{} // nothing tells one from the next
+	same := &wire.EagerRTW{} // the requests are identical
 	rec.sent(alice, bob, eager)
 	rec.received(alice, bob, eager)
 	rec.received(bob, alice, &wire.Receipt{TxID: 1}) // bob's shard was slower to write
@@ -75,7 +75,7 @@ func TestEndpoints(t *testing.T) {
 	require.Equal(t, [][]uint64{nil, nil, nil, nil, nil, nil, {3}, nil, nil, {8}}, all(t, frames, "request"))
 }
 
-// TestMessage: length and missing bytes of a message, and what goes beyond its end.
+// TestMessage: length and missing bytes of a message, and bytes beyond its end.
 func TestMessage(t *testing.T) {
 	rec := newRecording(t)
 	medium := func(id uint32, off uint64, n int) {
@@ -97,8 +97,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// TestHeaderless: what goes to a queue pair that a HANDSHAKE announced as one for data
-// without headers has none, however it looks.
+// TestHeaderless: packets to a queue pair that a HANDSHAKE announced as one for data
+// without headers have none, whatever their bytes.
 func TestHeaderless(t *testing.T) {
 	user := wire.MakeRawAddr(bob.GID(), 77, 0x4d)
 	rec := newRecording(t)

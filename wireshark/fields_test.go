@@ -107,7 +107,9 @@ func compare(t *testing.T, f *frame, b []byte) {
 	}
 	require.Equal(t, expect, got, "%s", what)
 	require.Equal(t, 64+len(b), tile(t, f.Fields, 0), "%s", what)
-	if a, ok := wire.RawAddrOf(b); ok {
+	v, err := wire.Open(b)
+	require.NoError(t, err)
+	if a, ok := v.RawAddr(); ok {
 		gid := netip.AddrFrom16(a.GID()).String()
 		require.Equal(t, []string{a.String(), gid}, []string{f.byName["raw_addr"][0].Show, f.byName["raw_addr.gid"][0].Show}, "%s", what)
 	}
@@ -120,7 +122,8 @@ func compare(t *testing.T, f *frame, b []byte) {
 	}
 }
 
-// notNumbers are fields that hold others, or bytes; derived is what other packets tell.
+// notNumbers are fields with other values, or bytes; derived ones follow from other
+// packets.
 var (
 	notNumbers = []string{"raw_addr", "rma_iov", "read_iov", "padding", "reserved"}
 	derived    = []string{
@@ -146,7 +149,7 @@ func tile(t *testing.T, fields []field, at int) int {
 	return at
 }
 
-// withData gives the bytes of a packet with random data, if its type may have some.
+// withData returns the bytes of a packet with random data, if its type may have some.
 func withData(rng *rand.Rand, p wire.Packet) []byte {
 	var data []byte
 	if p.Type().HasData() {
@@ -166,7 +169,7 @@ func withData(rng *rand.Rand, p wire.Packet) []byte {
 	return append(p.Append(nil), data...)
 }
 
-// TestFields: each field of each packet type is what package wire decodes.
+// TestFields: each field of each packet type has package wire's value.
 func TestFields(t *testing.T) {
 	var types []wire.Type
 	for _, k := range kinds {

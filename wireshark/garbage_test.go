@@ -11,7 +11,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// broken tells whether package wire would refuse a packet.
+// broken reports whether package wire would refuse a packet.
 func broken(b []byte) bool {
 	pkt, n, err := wire.Decode(b)
 	if err != nil {

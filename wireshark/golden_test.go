@@ -68,7 +68,7 @@ func TestGolden(t *testing.T) {
 			continue
 		}
 		compare(t, f, c.bytes)
-		if f.has("message.length") && c.Op != "" { // some scenarios begin with what is left undone
+		if f.has("message.length") && c.Op != "" { // some scenarios begin with unfinished operations
 			require.Equal(t, []uint64{0}, f.numbers(t, "message.missing"), "%v", c)
 			messages++
 		}

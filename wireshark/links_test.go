@@ -10,7 +10,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// links says what a frame has of the fields that name other frames, as name=frame.
+// links lists a frame's fields that name other frames, as name=frame.
 func links(t *testing.T, f *frame) string {
 	t.Helper()
 	var words []string
@@ -26,8 +26,8 @@ func links(t *testing.T, f *frame) string {
 	return strings.Join(words, " ")
 }
 
-// TestLinks: for each flow, the frames and what they are linked to. All are seen at
-// alice, unless the packet says otherwise.
+// TestLinks: for each flow, the frames and their links. All are seen at alice,
+// unless the packet says otherwise.
 func TestLinks(t *testing.T) {
 	longCTS := func(id, sendID uint32) wire.Packet {
 		return &wire.LongCTSRTM{MsgID: id, MsgLength: 100, SendID: sendID}
@@ -49,7 +49,7 @@ func TestLinks(t *testing.T) {
 	}
 	ten := make([]byte, 10)
 	type step struct {
-		from string // alice, bob or carol; who isn't alice sends to her
+		from string // alice, bob or carol; bob and carol send to alice
 		pkt  wire.Packet
 		data []byte
 		want string

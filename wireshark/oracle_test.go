@@ -11,7 +11,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// packet is a record and what a test finds out of it, by looking back from each
+// packet is a record and its links, which a test finds by searching back from each
 // packet for the latest that fits.
 type packet struct {
 	frame  int
@@ -36,7 +36,7 @@ func (p *packet) begin() *packet {
 	return p
 }
 
-// between tells whether two packets went the same way.
+// between reports whether two packets went the same way.
 func (p *packet) between(from, to wire.RawAddr) bool {
 	return [18]byte(p.rec.From[:]) == [18]byte(from[:]) && [18]byte(p.rec.To[:]) == [18]byte(to[:])
 }
@@ -46,7 +46,7 @@ type oracle struct {
 	t     *testing.T
 	all   []*packet
 	prior []*packet            // neither copies nor reposts
-	open  map[string][]*packet // seen at one end, by what both have in common
+	open  map[string][]*packet // seen at one end, by the ids that both have in common
 	last  map[string]*packet   // the latest that wasn't a repost
 }
 
@@ -94,9 +94,9 @@ func (o *oracle) add(p *packet) {
 	}
 }
 
-// another tells whether a packet that looks like one before is another: a CTS after
-// something came for the former one grants more, and EAGER_RTW has nothing by which it
-// could be known again.
+// another reports whether a packet that looks like one before is a new one: a CTS
+// after an answer to the former one grants more, and EAGER_RTW has no id by which it
+// could be recognized.
 func another(p, before *packet) bool {
 	switch p.pkt.Type() {
 	case wire.TypeCTS:
@@ -173,7 +173,7 @@ func dcOnly(dc bool, id uint32) int64 {
 	return -1
 }
 
-// link finds what p answers or belongs to.
+// link finds the packet that p answers or belongs to.
 func (o *oracle) link(p *packet) {
 	id, typ := idsOf(p.pkt), p.pkt.Type()
 	req := func(q *packet) bool { return q.pkt.Type().IsREQ() }

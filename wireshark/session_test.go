@@ -8,16 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/device/tap"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/api/efatest"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )
 
-// sink gives what it gets to several.
+// sink passes records on to several sinks.
 type sink struct {
 	clock.Clock
 	to []*recording
@@ -28,14 +28,6 @@ func (s *sink) Packet(r tap.Record) {
 		rec.Packet(r)
 	}
 }
-
-// tapped is a device of a world with a tap.
-type tapped struct {
-	*efatest.Device
-	tap device.Device
-}
-
-func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) { return d.tap.OpenQP(cfg) }
 
 // node is an endpoint of the session.
 type node struct {
@@ -71,7 +63,7 @@ func pair(t *testing.T, fabs []*efa.Fabric, cfg efa.ProtocolConfig) (pair [2]*no
 }
 
 // session runs mixed traffic between two devices on a fabric that shuffles packets and
-// refuses some, and records what each device sees, and what both do.
+// refuses some, and records the packets at each device, and at both.
 func session(t *testing.T, seed uint64) (one, other, both *recording) {
 	t.Helper()
 	w, err := efatest.New(efatest.Config{Seed: seed, Fabric: sim.Config{MTU: 2048, Delay: 2 * time.Microsecond, Jitter: 20 * time.Microsecond}})
@@ -83,7 +75,7 @@ func session(t *testing.T, seed uint64) (one, other, both *recording) {
 	for _, rec := range []*recording{one, other} {
 		dev, err := w.Device(sim.DeviceConfig{RDMARead: true, LocalKeys: true})
 		require.NoError(t, err)
-		fab, err := efa.Open(efa.Config{Device: &tapped{dev, tap.Wrap(dev, &sink{w.Fabric().Clock(), []*recording{rec, both}})}})
+		fab, err := efa.Open(efa.Config{Device: tap.Wrap(dev, &sink{w.Fabric().Clock(), []*recording{rec, both}})})
 		require.NoError(t, err)
 		fabs = append(fabs, fab)
 	}
@@ -103,7 +95,7 @@ func session(t *testing.T, seed uint64) (one, other, both *recording) {
 // things is how many things there are to do; see request.
 const things = 240
 
-// request gives the i-th thing to do.
+// request returns the i-th thing to do.
 func (n *node) request(i int, other *node) efa.Request {
 	size := []int{0, 100, 3000, 5000, 9000, 14_000}[i/10%6]
 	level := []efa.Level{0, efa.Delivered}[i/60%2]
@@ -113,7 +105,7 @@ func (n *node) request(i int, other *node) efa.Request {
 	}
 	at := other.local.Remote().Slice(uint64(i), room-things) // no two requests are alike
 	atomic := &efa.AtomicReq{
-		To: n.peer, At: other.local.Remote().Slice(uint64(8*i), 8), Op: efa.AtomicSum, Type: wire.DatatypeInt64,
+		To: n.peer, At: other.local.Remote().Slice(uint64(8*i), 8), Op: amo.Sum, Type: wire.DatatypeInt64,
 		Operand: make([]byte, 8), Level: level,
 	}
 	switch i % 10 {
@@ -126,10 +118,10 @@ func (n *node) request(i int, other *node) efa.Request {
 	case 7:
 		return atomic
 	case 8:
-		atomic.Form, atomic.Result, atomic.Level = efa.FetchForm, make([]byte, 8), 0
+		atomic.Form, atomic.Result, atomic.Level = amo.Fetch, make([]byte, 8), 0
 		return atomic
 	default:
-		atomic.Op, atomic.Form, atomic.Level = efa.AtomicCompareSwap, efa.CompareForm, 0
+		atomic.Op, atomic.Form, atomic.Level = amo.CompareSwap, amo.Compare, 0
 		atomic.Compare, atomic.Result = make([]byte, 8), make([]byte, 8)
 		return atomic
 	}

@@ -25,7 +25,7 @@ func (n numbers) addBool(name string, v bool) {
 	}
 }
 
-// want gives every number of a packet by the specification's name. It goes by the
+// want returns every number of a packet by the specification's name. It goes by the
 // fields of wire's struct, so that one more there must be one more in the dissector.
 func want(t *testing.T, pkt wire.Packet) numbers {
 	t.Helper()
@@ -48,7 +48,7 @@ func (n numbers) addStruct(t *testing.T, typ wire.Type, prefix string, v reflect
 	}
 }
 
-// present tells whether a field is in packets like this.
+// present reports whether packets like this have the field.
 func present(typ wire.Type, v reflect.Value, field string) bool {
 	switch {
 	case slices.Contains(chooses, field), strings.HasPrefix(field, "Has"), strings.HasPrefix(field, "Short"),

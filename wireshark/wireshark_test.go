@@ -67,7 +67,7 @@ type frame struct {
 	byName map[string][]*field // names without efa_rdm.
 }
 
-// dissect gives the frames of a capture.
+// dissect returns the frames of a capture.
 func dissect(t *testing.T, capture string) []*frame {
 	t.Helper()
 	var doc struct {
@@ -99,10 +99,10 @@ func dissect(t *testing.T, capture string) []*frame {
 	return frames
 }
 
-// has tells whether the frame has a field.
+// has reports whether the frame has a field.
 func (f *frame) has(name string) bool { return len(f.byName[name]) > 0 }
 
-// numbers gives the values of all fields of that name.
+// numbers returns the values of all fields of that name.
 func (f *frame) numbers(t *testing.T, name string) (list []uint64) {
 	t.Helper()
 	for _, x := range f.byName[name] {
@@ -113,7 +113,7 @@ func (f *frame) numbers(t *testing.T, name string) (list []uint64) {
 	return list
 }
 
-// columns gives fields of every packet of a capture that a filter lets pass, as tshark
+// columns returns fields of every packet of a capture that a filter lets pass, as tshark
 // writes them.
 func columns(t *testing.T, capture, filter string, names ...string) [][]string {
 	t.Helper()

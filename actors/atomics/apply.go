@@ -10,8 +10,8 @@ type args struct {
 }
 
 // Apply performs op on every element of target, of type t. It takes the elements
-// of operand and, in the form Compare, of compare in order; what it finds in target
-// goes to result, unless that is nil. ATOMIC_READ needs no operand.
+// of operand and, in the form Compare, of compare in order; the old values of target
+// go to result, unless that is nil. ATOMIC_READ needs no operand.
 //
 // The target is memory in the host's byte order. The others are little-endian, as
 // packets are, at least as long as target and private to the caller; result may

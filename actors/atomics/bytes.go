@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// bigEndian says that memory and packets differ.
+// bigEndian reports whether this host's byte order differs from that of packets.
 var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // native reads an element of memory; p is as long as U and may lie anywhere.
@@ -14,7 +14,7 @@ func native[U unsigned](p []byte) U { return inOrder(little[U](p), bigEndian) }
 
 func putNative[U unsigned](p []byte, v U) { putLittle(p, inOrder(v, bigEndian)) }
 
-// inOrder turns the bytes of v around if reverse.
+// inOrder reverses the bytes of v if reverse is set.
 func inOrder[U unsigned](v U, reverse bool) U {
 	if !reverse {
 		return v

@@ -2,7 +2,7 @@ package atomics
 
 import "github.com/efactor/efactor/wire"
 
-// pair is the bits of a complex number, in the order of memory.
+// pair holds the bits of a complex number, in the order of memory.
 type pair[U unsigned] struct{ re, im U }
 
 // complexPair is the step of the complex numbers.

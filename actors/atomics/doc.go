@@ -1,15 +1,15 @@
 // Package atomics performs the operations of RTA packets (§3.3) on memory of this
 // process: fi_atomic, fi_fetch_atomic and fi_compare_atomic at the target.
 //
-// # What there is
+// # Operations
 //
-// [Valid] says which operation there is on which datatype. It is the table of
-// package wire, which is libfabric's, except for long double and its complex: Go
-// has no such type, and hosts don't agree on one, so they can only be read and
+// [Valid] says which operations exist on which datatype. The table is that of
+// package wire, which is libfabric's, except for long double and its complex type:
+// Go has no such type, and hosts don't agree on one, so they can only be read and
 // written, as bytes. INT128, UINT128 and DIFF have numbers, but no release performs
 // them.
 //
-// # What they do
+// # Semantics
 //
 // With t, o and c for an element of target, operand and comparand:
 //
@@ -31,7 +31,7 @@
 // are the same on every host. The product of complex numbers is the textbook's, with
 // no special treatment of infinities.
 //
-// # How atomic
+// # Atomicity
 //
 // Each element is updated at once, an array is not. Operations of one datatype at
 // one address are atomic against each other, whichever goroutines perform them.
@@ -49,9 +49,9 @@
 //
 // # Invariants
 //
-//   - Which of the two ways is taken depends on datatype and address alone.
+//   - Datatype and address alone decide which of the two ways is taken.
 //   - Nothing is read or written beyond target, operand, comparand and result.
-//   - Nothing is allocated. Who takes a lock takes one at a time, for at most the
+//   - Nothing is allocated. A goroutine holds one lock at a time, for at most the
 //     elements that begin in one line of 64 bytes.
 //
 // Start reading at [Apply].

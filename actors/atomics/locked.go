@@ -57,7 +57,7 @@ func lockedPairs[U unsigned](a *args, f func(op wire.AtomicOp, old, operand, com
 	})
 }
 
-// lockedBytes is ATOMIC_READ and ATOMIC_WRITE of what is only bytes.
+// lockedBytes performs ATOMIC_READ and ATOMIC_WRITE on elements without arithmetic.
 func lockedBytes(a *args, size int) {
 	eachRun(a.target, size, func(from, to int) {
 		var old [maxSize]byte

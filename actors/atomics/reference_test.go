@@ -88,7 +88,7 @@ func truth(op wire.AtomicOp, a, b bool) int64 {
 	return table[op][i]
 }
 
-// takes says whether MIN, MAX or a swap takes the operand: target is the target
+// takes reports whether MIN, MAX or a swap takes the operand: target is the target
 // against the operand, compare the comparand against the target, as Cmp has it.
 // ordered: neither is NaN.
 func takes(op wire.AtomicOp, target, compare int, ordered bool) bool {

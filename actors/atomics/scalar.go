@@ -80,7 +80,8 @@ func floating[F float, U unsigned](op wire.AtomicOp, old, operand, compare U) U 
 	return old
 }
 
-// swaps is the condition of the compare-and-swaps. No other operation swaps.
+// swaps evaluates the condition of the compare-and-swaps; it is false for all other
+// operations.
 func swaps[T signed | unsigned | float](op wire.AtomicOp, compare, target T) bool {
 	switch op {
 	case wire.OpCSwap:
@@ -112,7 +113,7 @@ func logic(op wire.AtomicOp, target, operand bool) bool {
 	}
 }
 
-// bit is C's value of a truth.
+// bit is C's value of a boolean.
 func bit(b bool) uint8 {
 	if b {
 		return 1
@@ -120,6 +121,6 @@ func bit(b bool) uint8 {
 	return 0
 }
 
-// as gives the value with the bits of another one of the same size, as
+// as returns the value with the bits of another one of the same size, as
 // math.Float64frombits does.
 func as[To, From float | unsigned](v From) To { return *(*To)(unsafe.Pointer(&v)) }

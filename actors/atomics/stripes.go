@@ -24,10 +24,11 @@ var stripes [numLocks]stripe
 // lockOf is the lock of the element that p begins with.
 func lockOf(p []byte) *stripe { return &stripes[address(p)/lineSize%numLocks] }
 
-// address is where p begins. Memory in which shards meet does not move.
+// address returns where p begins. Memory that several shards use does not move.
 func address(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(p))) }
 
-// run is how many bytes of p the elements take that begin in the same line as p does.
+// run returns how many bytes of p belong to elements that begin in the same line as p
+// does.
 func run(p []byte, size int) int {
 	left := lineSize - int(address(p)%lineSize)
 	return min((left+size-1)/size*size, len(p))

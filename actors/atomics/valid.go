@@ -2,18 +2,18 @@ package atomics
 
 import "github.com/efactor/efactor/wire"
 
-// Form is how an atomic is called: it decides which operations there are, and what
-// comes with them.
+// Form is how an atomic is called. It decides which operations are valid and which
+// operands accompany them.
 type Form uint8
 
 // The forms.
 const (
 	Write   Form = iota // fi_atomic: an operand
-	Fetch               // fi_fetch_atomic: an operand; answered by what was there
+	Fetch               // fi_fetch_atomic: an operand; answered by the old value
 	Compare             // fi_compare_atomic: an operand and a comparand; answered likewise
 )
 
-// FormOf gives the form of an RTA packet of type t.
+// FormOf returns the form of an RTA packet of type t.
 func FormOf(t wire.Type) Form {
 	switch t {
 	case wire.TypeFetchRTA:
@@ -39,9 +39,9 @@ func (f Form) kind() (wire.RTAKind, bool) {
 	}
 }
 
-// Valid says whether Apply performs op on elements of type t in the form f. It is
-// what wire.AtomicOp.Accepts says, except that a long double, which Go has not,
-// and a complex one can only be read and written.
+// Valid reports whether Apply performs op on elements of type t in the form f. The
+// answer is that of wire.AtomicOp.Accepts, except that a long double, which Go
+// lacks, and its complex type can only be read and written.
 func Valid(op wire.AtomicOp, t wire.Datatype, f Form) bool {
 	k, ok := f.kind()
 	if !ok || !op.Accepts(k, t) {
@@ -53,8 +53,8 @@ func Valid(op wire.AtomicOp, t wire.Datatype, f Form) bool {
 	return true
 }
 
-// Count is how many elements of type t one packet carries whose operand, and in
-// the form Compare also comparand, share room bytes.
+// Count returns how many elements of type t one packet carries if its operand, and
+// in the form Compare also its comparand, share room bytes.
 func Count(t wire.Datatype, f Form, room int) int {
 	size := t.Size()
 	if size == 0 || room < 0 {

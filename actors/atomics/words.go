@@ -8,11 +8,11 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// aligned tells whether the elements of p, of that many bytes each, are aligned.
+// aligned reports whether the elements of p, of that many bytes each, are aligned.
 func aligned(p []byte, size uintptr) bool { return address(p)%size == 0 }
 
 // words64 updates words of 64 bits: by compare and swap if they are aligned. Sums of
-// integers, the most frequent of all, don't even need to repeat.
+// integers, the most frequent operation, need no loop.
 func words64(a *args, f step[uint64], integers bool) {
 	if !aligned(a.target, 8) {
 		locked(a, f)

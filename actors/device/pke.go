@@ -10,9 +10,9 @@ const MaxHeader = 256
 // [Queue.Free] and counts against the send queue all that time, also while its
 // packet waits to be sent again after RNR.
 type Pke struct {
-	// Owner is told ([SendDone]) when the packet has arrived.
+	// Owner gets [SendDone] when the packet has arrived.
 	Owner shard.Ref
-	// Peer is told ([SendProblem]) of anything else, and passes it on.
+	// Peer gets [SendProblem] for anything else, and passes it on.
 	Peer shard.Ref
 	// Watch makes Peer hear of success, too: it left or may leave back-off.
 	Watch bool

@@ -3,8 +3,8 @@ package device
 import "github.com/efactor/efactor/runtime/shard"
 
 // Poll takes completions from the device and tells the actors concerned. A
-// success is a message to the owner of the packet; whatever else befell a packet
-// goes to its peer, which knows about back-off and death.
+// success is a message to the owner of the packet; any other status goes to the
+// peer, which knows about back-off and death.
 func (q *Queue) Poll(*shard.Shard) int {
 	n := 0
 	if q.at == q.got { // else a panic has left some
@@ -26,6 +26,8 @@ func (q *Queue) Poll(*shard.Shard) int {
 			q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, Key: c.Imm})
 		case OpGone:
 			q.onGone(c)
+		case OpFatal:
+			q.sh.Tell(q.router.Route(UnknownAH, 0), &Fatal{Status: c.Status})
 		}
 	}
 	if q.stalled.head != nil {
@@ -53,7 +55,7 @@ func (q *Queue) onSend(c *Completion) {
 			q.Free(p)
 			return
 		}
-		q.sh.Tell(p.Owner, &p.done)
+		q.sh.Call(p.Owner, &p.done)
 		return
 	}
 	switch {
@@ -80,12 +82,11 @@ func (q *Queue) onRecv(c *Completion) {
 		return
 	}
 	r.Data = r.mem[:min(c.Len, len(r.mem))]
+	r.Err = r.View.Open(r.Data)
 	r.AH, r.QPN, r.GID = c.AH, c.SrcQPN, c.SrcGID
 	q.Counters.RecvDone++
 	q.Counters.RecvBytes += uint64(c.Len)
-	if !q.router.Take(r) {
-		q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &r.arrived)
-	}
+	q.router.Deliver(r)
 }
 
 // onWritten: a write with immediate data came. It may have taken a receive slot, in
@@ -102,11 +103,11 @@ func (q *Queue) onWritten(c *Completion) {
 	}
 	w.Len, w.Imm = c.Len, c.Imm
 	w.QPN, w.GID = c.SrcQPN, c.SrcGID
-	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), w)
+	q.sh.Call(q.router.Route(c.AH, c.SrcQPN), w)
 }
 
 // Written tells a peer that its RDMA write of Len bytes with immediate data has
-// arrived. Whoever holds it calls Free.
+// arrived. Its holder calls Free.
 type Written struct {
 	shard.Message
 	Len int
@@ -128,6 +129,12 @@ type Refused struct {
 	QPN uint16
 	GID GID    // set when AH is UnknownAH
 	Key uint32 // that the request named
+}
+
+// Fatal tells the endpoint that the queue pair has ended (OpFatal).
+type Fatal struct {
+	shard.Message
+	Status Status
 }
 
 // onGone is not on the hot path: a process died.

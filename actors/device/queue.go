@@ -12,11 +12,11 @@ import (
 // Router finds the actor for a received packet by its source. It belongs to the
 // shard, like the queue.
 type Router interface {
-	// Route returns the peer at (ah, qpn), or whoever deals with strangers.
+	// Route returns the peer at (ah, qpn), or the actor that deals with strangers.
 	Route(ah AH, qpn uint16) shard.Ref
-	// Take deals with a packet at once, and releases it; false: it is to be told
-	// to whom Route names.
-	Take(r *RecvPkt) bool
+	// Deliver has the actor that Route names for r's source handle it, at once if nothing
+	// is ahead of it.
+	Deliver(r *RecvPkt)
 }
 
 // QueueConfig is what a Queue needs.
@@ -151,21 +151,19 @@ func (q *Queue) Depth() int { return len(q.pkes) }
 // the send queue; should a driver have none all the same, the packet waits for a
 // completion.
 func (q *Queue) Post(p *Pke) error {
-	_, err := q.hand(p, false)
+	_, err := q.PostPrompt(p, false)
 	return err
 }
 
-// PostPrompt is Post for an owner that can take the end of the packet at once: over
-// says that it has arrived. There is no SendDone then, and the entry is the owner's.
-// One that is watched ends as always.
-func (q *Queue) PostPrompt(p *Pke) (over bool, err error) { return q.hand(p, !p.Watch) }
-
-func (q *Queue) hand(p *Pke, prompt bool) (over bool, err error) {
+// PostPrompt is Post for an owner that, with prompt, can take the end of the packet at
+// once: over says that it has arrived. There is no SendDone then, and the entry is the
+// owner's. One that is watched ends as always.
+func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
 	if q.stalled.head != nil {
 		q.stall(p)
 		return false, nil
 	}
-	p.wr.Prompt = prompt
+	p.wr.Prompt = prompt && !p.Watch
 	if err = q.post(p); err == nil {
 		return p.wr.Over, nil
 	}
@@ -215,7 +213,7 @@ func (q *Queue) EachOut(owner shard.Ref, f func(*Pke)) {
 	}
 }
 
-// Holds tells whether packets to peer are with the device or wait for a resend.
+// Holds reports whether packets to peer are with the device or wait for a resend.
 func (q *Queue) Holds(peer shard.Ref) bool {
 	for i := range q.pkes {
 		if q.pkes[i].Peer == peer {

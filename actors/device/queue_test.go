@@ -45,7 +45,7 @@ func (q *fakeQP) Poll(c []device.Completion) int {
 	return n
 }
 
-// ear is an actor that keeps what it hears.
+// ear is an actor that keeps the messages it receives.
 type ear struct {
 	ref   shard.Ref
 	heard []any
@@ -69,7 +69,7 @@ type rig struct {
 }
 
 func (r *rig) Route(device.AH, uint16) shard.Ref { return r.peer.ref }
-func (r *rig) Take(*device.RecvPkt) bool         { return false }
+func (r *rig) Deliver(p *device.RecvPkt)         { r.sh.Call(r.peer.ref, p.Arrived()) }
 
 func newRig(t *testing.T, sq, rq int) *rig {
 	sh, err := shard.New(shard.Config{External: true, Seed: 1})
@@ -138,8 +138,8 @@ func TestQueueCompletions(t *testing.T) {
 	require.Equal(t, 4, r.q.Room())
 }
 
-// TestQueueWaiters: who waits for room is told when there is some, control packets
-// first, the others in the order of their coming.
+// TestQueueWaiters: actors that wait for room hear of it when there is some, control
+// packets first, the others in the order of their coming.
 // TestQueuePrompt: what is over at post is nobody's news, and its entry the owner's.
 func TestQueuePrompt(t *testing.T) {
 	r := newRig(t, 2, 4)
@@ -154,7 +154,7 @@ func TestQueuePrompt(t *testing.T) {
 	} {
 		r.qp.over = c.over
 		p := fill(c.watch)
-		over, err := r.q.PostPrompt(p)
+		over, err := r.q.PostPrompt(p, true)
 		require.NoError(t, err)
 		require.Equal(t, c.want, over)
 		if over {
@@ -171,10 +171,10 @@ func TestQueuePrompt(t *testing.T) {
 	}
 	require.Equal(t, 2, r.q.Room())
 
-	// A driver without room after all: the end is told as always.
+	// A driver without room after all: the end is reported as always.
 	r.qp.refuse, r.qp.over = device.ErrQueueFull, true
 	p := fill(false)
-	over, err := r.q.PostPrompt(p)
+	over, err := r.q.PostPrompt(p, true)
 	require.NoError(t, err)
 	require.False(t, over)
 	r.qp.refuse = nil
@@ -207,7 +207,7 @@ func TestQueueWaiters(t *testing.T) {
 	require.Len(t, r.owner.heard, 3)
 }
 
-// TestQueueGiveRoom: who gives room before Poll does it in its place.
+// TestQueueGiveRoom: a caller that gives room before Poll does it in its place.
 func TestQueueGiveRoom(t *testing.T) {
 	r := newRig(t, 2, 4)
 	a, b := r.post(), r.post()
@@ -249,7 +249,7 @@ func TestQueueRecv(t *testing.T) {
 	require.True(t, r.q.Arm())
 	require.ElementsMatch(t, []int32{0, 1, 2, 3, 4, 5}, r.qp.posted)
 
-	// A driver that reports nonsense harms nobody.
+	// A driver that reports nonsense does no harm.
 	r.qp.comps = []device.Completion{{Op: device.OpRecv, ID: 16}, {Op: device.OpRecv, ID: 1 << 60}}
 	n := len(r.peer.heard)
 	r.run()
@@ -278,8 +278,8 @@ func TestQueueThrottle(t *testing.T) {
 	require.Len(t, r.qp.posted, 16)
 }
 
-// TestStatusText: every status has a text, and those that mean that nobody is
-// there are known as such.
+// TestStatusText: every status has a text, and those that mean that there is no
+// such endpoint are known as such.
 func TestStatusText(t *testing.T) {
 	gone := map[device.Status]bool{8: true, 9: true, 13: true, 14: true, 15: true}
 	for s := device.Status(0); s < 20; s++ {
@@ -287,4 +287,15 @@ func TestStatusText(t *testing.T) {
 		require.Equal(t, gone[s], s.Gone(), s.String())
 	}
 	require.Equal(t, "status 77", device.Status(77).String())
+}
+
+// TestQueueFatal: the end of the queue pair is reported to the actor that deals with strangers,
+// the endpoint.
+func TestQueueFatal(t *testing.T) {
+	r := newRig(t, 2, 4)
+	r.post()
+	r.qp.comps = []device.Completion{{Op: device.OpFatal, Status: device.StatusQPInternal}}
+	r.run()
+	require.Len(t, r.peer.heard, 1, "it is the router's for UnknownAH")
+	require.Equal(t, device.StatusQPInternal, r.peer.heard[0].(*device.Fatal).Status)
 }

@@ -1,12 +1,16 @@
 package device
 
-import "github.com/efactor/efactor/runtime/shard"
+import (
+	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
+)
 
-// RecvPkt is a received packet in its receive slot. Whoever holds it calls
-// [Queue.Release] once.
+// RecvPkt is a received packet in its receive slot. Its holder calls [Queue.Release] once.
 type RecvPkt struct {
-	Data []byte // the packet; the slot's memory until Release
-	AH   AH     // of the sender, or UnknownAH
+	Data []byte    // the packet; the slot's memory until Release
+	View wire.View // Data's headers, opened when it arrived
+	Err  error     // why View is zero: nil if Data is a packet
+	AH   AH        // of the sender, or UnknownAH
 	QPN  uint16
 	GID  GID // set when AH is UnknownAH
 
@@ -62,5 +66,5 @@ func (q *Queue) Trickle(n int) {
 	q.refillNow = n > 0
 }
 
-// Throttled tells whether slots are kept back.
+// Throttled reports whether slots are kept back.
 func (q *Queue) Throttled() bool { return q.throttled }

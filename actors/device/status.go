@@ -54,7 +54,7 @@ func (s Status) String() string {
 	return fmt.Sprintf("status %d", uint8(s))
 }
 
-// Gone tells whether the status means that the other side is not there: closed,
+// Gone reports whether the status means that the other side is not there: closed,
 // restarted, dead or out of reach (protocol-wise the peer may be failed).
 func (s Status) Gone() bool {
 	switch s {

@@ -7,7 +7,7 @@ import (
 )
 
 // SlotWait is an actor's place in the queue for room in the send queue; the
-// actor embeds it and is told of it as a message when there is room. Control
+// actor embeds it and gets a message when there is room. Control
 // packets go first: they cannot be rebuilt.
 type SlotWait struct {
 	shard.Message
@@ -48,11 +48,11 @@ func (q *Queue) GiveRoom() int {
 	return q.wakeWaiters()
 }
 
-// wakeWaiters tells as many waiters as there is room for; who needs more waits
-// again, behind the others.
+// wakeWaiters tells as many waiters as there is room for. They take it at once, before
+// new packets do; one that needs more waits again, behind the others.
 func (q *Queue) wakeWaiters() int {
 	n := 0
-	for n < q.room {
+	for most := q.room; n < most && q.room > 0; {
 		l := &q.control
 		if l.head == nil {
 			l = &q.data
@@ -65,7 +65,7 @@ func (q *Queue) wakeWaiters() int {
 			l.tail = nil
 		}
 		w.next, w.queued = nil, false
-		q.sh.Tell(w.To, w)
+		q.sh.Call(w.To, w)
 		n++
 	}
 	return n
@@ -73,7 +73,7 @@ func (q *Queue) wakeWaiters() int {
 
 type pkeList struct{ head, tail *Pke }
 
-// stall keeps a packet until the driver has room. Its owner is told of its end.
+// stall keeps a packet until the driver has room. Its owner learns of its end.
 func (q *Queue) stall(p *Pke) {
 	q.Counters.Stalled++
 	p.Next, p.wr.Prompt = nil, false

@@ -12,13 +12,13 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
-	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/script"
 	"github.com/efactor/efactor/wire"
 )
 
-// FuzzEndpoint reads its input as a program: operations, packets that nobody in
-// his right mind would send, statuses and deaths in any order. Whatever it does,
+// FuzzEndpoint reads its input as a program: operations, packets that no
+// correct peer sends, statuses and deaths in any order. Whatever the program does,
 // nothing panics, each operation has exactly one outcome once the endpoint is
 // closed, and every packet entry, receive slot and byte of memory comes back.
 func FuzzEndpoint(f *testing.F) {
@@ -77,11 +77,12 @@ func abuse(t *testing.T, data []byte) {
 	rig, err := script.Start(script.Config{
 		Info: device.Info{MTU: 256, CopiesAtPost: k&1 == 0},
 		Endpoint: endpoint.Config{
-			SQ: 4 + k%8, RQ: 64, MaxStrangers: 3,
-			Policy: ope.Policy{MaxMedium: 1000, Credits: 1 + k%3},
-			Peer: peer.Config{
-				RecvWindow: 4, WaitHandshake: k&6 == 0, PeerTimeout: 3 * time.Second,
-				PeerMemory: 40000, TotalMemory: 60000,
+			Settings: settings.InForce{
+				WaitHandshake: k&6 == 0, MaxStrangers: 3,
+				Settings: settings.Settings{
+					SendQueue: 4 + k%8, RecvQueue: 64, MaxMedium: 1000, Credits: 1 + k%3, RecvWindow: 4,
+					PeerTimeout: 3 * time.Second, PeerMemory: 40000, TotalMemory: 60000,
+				},
 			},
 		},
 	})
@@ -111,7 +112,7 @@ func abuse(t *testing.T, data []byte) {
 	require.Zero(t, rig.EP.Memory().Held, "memory for what nobody asked for")
 }
 
-// settle lets everything under way succeed, and looks for what was lost.
+// settle lets everything under way succeed, and checks that nothing was lost.
 func (a *abuser) settle(t *testing.T) {
 	a.rig.Auto = true
 	a.rig.Run()
@@ -164,7 +165,7 @@ func (a *abuser) step() {
 	}
 }
 
-// rarely does what ends peers, so most of the time it does nothing.
+// rarely ends a peer in one way or another; most of the time it does nothing.
 func (a *abuser) rarely(x *script.Remote) {
 	r := a.rig
 	switch a.byte() % 32 {

@@ -3,222 +3,189 @@ package endpoint
 import (
 	"context"
 	"fmt"
-	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
+)
+
+// closing is the end of an endpoint, by Close, by a failed device or by a panic. It owns
+// how far the end has come and why the endpoint ends, and it ends everything else: receives,
+// operations, the queue pair, late requests, the actor. The other parts read its state and
+// call err. Fields are the shard's unless they say otherwise.
+type closing struct {
+	e     *Endpoint
+	state state
+	cause error // why the endpoint ended, if not by Close
+
+	ended  atomic.Bool  // no more requests are taken; any goroutine
+	closed shard.Signal // all has ended; any goroutine
+	late   sync.Mutex   // held by the goroutine that refuses requests once closed is set
+
+	linger     shard.Timer // of a Close that waits until peers got their last packets
+	lingerM    closeStep
+	lingerStep time.Duration
+	lingerEnd  clock.Time
+}
+
+type state uint8
+
+const (
+	open     state = iota
+	failing        // operations were told to fail; peers get their last packets
+	flushing       // the queue pair is closed; operations end
+	stopped
 )
 
 type closeStep struct{ shard.Message }
 
-type deviceDown struct {
-	shard.Message
-	err error
-}
-
-// What peers wait for gets a while to go out, and is looked at soon at first.
+// A closing endpoint waits at most lingerMost for the packets that its peers still need.
+// It looks after lingerFirst, then at intervals that double up to lingerLast.
 const (
 	lingerMost  = time.Second
 	lingerFirst = 100 * time.Microsecond
 	lingerLast  = 5 * time.Millisecond
 )
 
-// Close ends every operation with ErrClosed and stops the endpoint, when peers were told
-// of what has arrived, see [ope.Pools.Owes]. After it returned nothing touches the
-// application's buffers.
-func (e *Endpoint) Close(ctx context.Context) error {
-	if e.ended.CompareAndSwap(false, true) {
-		e.cfg.Shard.Post(e.ref, &closeStep{})
+// wait begins to close the endpoint and waits for the end. Any goroutine.
+func (c *closing) wait(ctx context.Context) error {
+	sh := c.e.cfg.Shard
+	if c.ended.CompareAndSwap(false, true) {
+		sh.Post(c.e.ref, &closeStep{})
 	}
-	if err := e.cfg.Shard.Wait(ctx, &e.closed); err != nil {
+	if err := sh.Wait(ctx, &c.closed); err != nil {
 		return err
 	}
-	e.refuse()
+	c.refuse()
 	return nil
 }
 
-// refuse ends what was submitted when nobody took requests any more. Who submits
-// looks at closed afterwards, who closes looks at the ring afterwards, so one of
-// them sees the other.
-func (e *Endpoint) refuse() {
-	e.late.Lock()
-	defer e.late.Unlock()
-	e.drainRequests()
-	e.Flush(e.cfg.Shard)
-}
-
-func (e *Endpoint) endError() error {
-	if e.cause != nil {
-		return e.cause
+// err is the error of operations that end because the endpoint does.
+func (c *closing) err() error {
+	if c.cause != nil {
+		return c.cause
 	}
 	return errno.ErrClosed
 }
 
-// onCloseStep goes one state further; between the states all messages that were
-// under way have been handled.
-func (e *Endpoint) onCloseStep() {
-	sh := e.cfg.Shard
-	switch e.state {
+// step goes one state further. Between the states all messages that were under way are
+// handled.
+func (c *closing) step() {
+	sh := c.e.cfg.Shard
+	switch c.state {
 	case open:
-		e.state = failing
-		e.pools.Closing = true
-		err := e.endError()
-		e.failReceives(func(*ope.Order) bool { return false }, err)
-		e.failAll(err)
-		e.lingerEnd, e.lingerStep = sh.TurnTime().Add(lingerMost), lingerFirst
+		c.state = failing
+		c.failAll()
+		c.lingerEnd, c.lingerStep = sh.TurnTime().Add(lingerMost), lingerFirst
 	case failing:
-		if e.cause == nil && e.pools.Owes() && sh.TurnTime() < e.lingerEnd {
-			sh.StartTimer(&e.linger, e.lingerStep, e.ref, &e.lingerM)
-			e.lingerStep = min(2*e.lingerStep, lingerLast)
+		if c.cause == nil && c.e.pools.Owes() && sh.TurnTime() < c.lingerEnd {
+			sh.StartTimer(&c.linger, c.lingerStep, c.e.ref, &c.lingerM)
+			c.lingerStep = min(2*c.lingerStep, lingerLast)
 			return
 		}
-		// The queue pair ends here, so packets that it still had do too.
-		e.state = flushing
-		e.drainRequests()
-		sh.RemovePoller(e.queue)
-		sh.StopTimer(&e.trickle)
-		_ = e.queue.QP().Close() // nothing to be done about it
-		e.pools.CloseMemory()
-		err := e.endError()
-		e.pools.EachTx(func(t *ope.Txe) { sh.Tell(t.Ref(), &ope.Abandon{Err: err}) })
-		e.pools.EachRx(func(r *ope.Rxe) { sh.Tell(r.Ref(), &ope.Abandon{Err: err}) })
+		c.state = flushing
+		c.closeQueue()
 	case flushing:
-		e.state = stopped
-		e.drainRequests()
-		e.onEnd()
-		e.Flush(sh)
-		sh.RemovePoller(e)
-		sh.Stop(e.ref)
-		e.closed.Set()
-		e.refuse()
+		c.state = stopped
+		c.finish()
 		return
 	case stopped:
 		return
 	}
-	sh.Tell(e.ref, &closeStep{})
+	sh.Tell(c.e.ref, &closeStep{})
 }
 
-func (e *Endpoint) onEnd() {
-	e.endTrail()
-	if e.cfg.OnEnd != nil {
-		e.cfg.OnEnd(e)
-	}
-}
-
-// endTrail ends the lives of the endpoint and its peers. What comes later, perhaps on
-// another goroutine, leaves nothing.
-func (e *Endpoint) endTrail() {
-	l := e.env.Trail
-	if l == nil {
-		return
-	}
-	var alive []uint64
-	for _, byQPN := range e.routes.byAH {
-		for _, x := range byQPN {
-			if x.cur != nil && x.cur.Err == nil {
-				alive = append(alive, x.cur.Span)
-			}
-		}
-	}
-	slices.Sort(alive)
-	for _, span := range alive {
-		l.Outcome(span, trail.PeerEnd, 0, nil)
-	}
-	l.Outcome(e.span, trail.EndpointEnd, 0, e.cause)
-	l.Flush()
-	e.env.Trail = nil
-}
-
-// drainRequests ends what was submitted too late.
-func (e *Endpoint) drainRequests() {
-	for r := e.reqs.Peek(); r != nil; r = e.reqs.Peek() {
-		if r.Kind == ope.KindControl {
-			r.More.Run()
-		} else {
-			e.reject(r, e.endError())
-		}
-		e.reqs.Drop()
-	}
-}
-
-func (e *Endpoint) failAll(err error) {
+// failAll ends the posted receives and makes the operations in progress fail.
+func (c *closing) failAll() {
+	e, err := c.e, c.err()
+	e.pools.Closing = true
+	e.failReceives(func(*ope.Order) bool { return false }, err)
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
 }
 
-func (e *Endpoint) onDeviceDown(err error) {
-	if !e.ended.CompareAndSwap(false, true) {
-		e.lingerEnd = e.cfg.Shard.Now() // nobody can be told any more
-		return
-	}
-	e.cause = fmt.Errorf("%w: %w", errno.ErrIO, err)
-	e.event(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: e.cause})
-	e.onCloseStep()
+// closeQueue closes the queue pair, which ends the packets that it still had, and tells
+// the operations.
+func (c *closing) closeQueue() {
+	e, sh := c.e, c.e.cfg.Shard
+	c.drain()
+	sh.RemovePoller(e.queue)
+	e.pressure.stop()
+	_ = e.queue.QP().Close() // nothing can be done about an error
+	e.pools.CloseMemory()
+	err := c.err()
+	e.pools.EachTx(func(t *ope.Txe) { sh.Tell(t.Ref(), &ope.Abandon{Err: err}) })
+	e.pools.EachRx(func(r *ope.Rxe) { sh.Tell(r.Ref(), &ope.Abandon{Err: err}) })
 }
 
-// crashed ends the endpoint after a panic in itself: protoactor is about to stop
-// its children, so nothing would ever end what is in progress. Every operation has
-// its outcome before this returns.
-func (e *Endpoint) crashed() {
-	if e.state == stopped {
-		return
-	}
-	sh := e.cfg.Shard
-	e.ended.Store(true)
-	e.cause = fmt.Errorf("%w: panic in the endpoint", errno.ErrIO)
-	e.state = stopped
-	sh.RemovePoller(e.queue)
+// finish stops the actor. Every operation has ended.
+func (c *closing) finish() {
+	e, sh := c.e, c.e.cfg.Shard
+	c.drain()
+	c.atEnd()
+	e.Flush(sh)
 	sh.RemovePoller(e)
-	sh.StopTimer(&e.trickle)
-	sh.StopTimer(&e.linger)
-	_ = e.queue.QP().Close() // nothing to be done about it
-	e.pools.CloseMemory()
-	switch {
-	case e.direct.Kind != 0:
-		e.giveUp(&e.direct)
-		e.dropDirect()
-	case e.handling:
-		e.giveUp(e.reqs.Peek())
+	sh.Stop(e.ref)
+	c.closed.Set()
+	c.refuse()
+}
+
+// refuse ends what was submitted after the endpoint took its last request. Submit reads
+// closed after its push, and the goroutine that closes reads the ring after it set closed,
+// so one of them finds the request.
+func (c *closing) refuse() {
+	c.late.Lock()
+	defer c.late.Unlock()
+	c.drain()
+	c.e.Flush(c.e.cfg.Shard)
+}
+
+// drain ends what was submitted too late.
+func (c *closing) drain() {
+	e := c.e
+	for r := e.reqs.Peek(); r != nil; r = e.reqs.Peek() {
+		if r.Kind == ope.KindControl {
+			r.More.Run()
+		} else {
+			e.reject(r, c.err())
+		}
 		e.reqs.Drop()
 	}
-	e.failReceives(func(*ope.Order) bool { return false }, e.cause)
-	e.pools.EachTx(func(t *ope.Txe) { t.Abort(e.cause) })
-	e.pools.EachRx(func(r *ope.Rxe) { r.Abort(e.cause) })
-	e.event(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: e.cause})
-	e.env.Trail.Put(e.span, trail.Restarted, 0, 0, 0)
-	e.onEnd()
-	e.closed.Set()
-	e.refuse()
-	sh.Stop(e.ref)
 }
 
-// giveUp ends the request that was being handled when the endpoint crashed, unless
-// it had become an operation. It may have been the cause, so nothing else is done
-// with it.
-func (e *Endpoint) giveUp(r *ope.Request) {
-	defer func() { _ = recover() }() // its sink may have been the cause
-	if r.Kind != ope.KindControl && r.Kind != ope.KindCancel {
-		e.reject(r, e.cause)
+func (c *closing) atEnd() {
+	c.endTrail()
+	if c.e.cfg.OnEnd != nil {
+		c.e.cfg.OnEnd(c.e)
 	}
 }
 
-// HandleFailure is the endpoint's supervision: a panic in an operation ends that
-// operation, in a peer that peer, in the device queue the endpoint.
-func (e *Endpoint) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
-	_ *actor.RestartStatistics, reason, message any,
-) {
-	e.cfg.Log.Error("panic in an actor", "actor", child.Id, "reason", reason, "message", fmt.Sprintf("%T", message))
-	if child.Equal(e.qref.PID()) {
-		sup.StopChildren(child)
-		e.cfg.Shard.Tell(e.ref, &deviceDown{err: fmt.Errorf("panic in the device queue: %v", reason)})
+// endTrail records the end of the endpoint and of its peers. What happens later, perhaps
+// on another goroutine, leaves no records.
+func (c *closing) endTrail() {
+	e, l := c.e, c.e.env.Trail
+	if l == nil {
 		return
 	}
-	// Restarting is what tells an actor that it panicked; see its Receive.
-	sup.RestartChildren(child)
+	e.peers.endTrail(l)
+	l.Outcome(e.span, trail.EndpointEnd, 0, c.cause)
+	l.Flush()
+	e.env.Trail = nil
+}
+
+// onDeviceDown ends the endpoint because its queue pair is unusable.
+func (c *closing) onDeviceDown(err error) {
+	if !c.ended.CompareAndSwap(false, true) {
+		c.lingerEnd = c.e.cfg.Shard.Now() // no packet goes out any more
+		return
+	}
+	c.cause = fmt.Errorf("%w: %w", errno.ErrIO, err)
+	c.e.cfg.OnEvent(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: c.cause})
+	c.step()
 }

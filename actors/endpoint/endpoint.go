@@ -1,10 +1,8 @@
 package endpoint
 
 import (
+	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
-	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/ring"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
@@ -21,10 +18,11 @@ import (
 
 // Endpoint is the actor of one endpoint.
 //
-//   - It owns the maps of peers, the matcher, the posted receives, the pools of
-//     operations.
-//   - The application reaches it through the request ring; peers hand it RTMs in
-//     order, strangers and their own end; the device queue packets of strangers.
+//   - It owns the matcher, the posted receives, the pools of operations, and the parts
+//     that doc.go lists.
+//   - The application reaches it through the request ring. Peers send it requests in
+//     order, packets with another connid than theirs, and their own end; the device queue
+//     sends it packets from queue pairs at which no peer is known.
 //   - It submits sends to peers, tells rxes of matches, and gives outcomes of
 //     receives that never matched to their sinks.
 //   - It waits for nothing.
@@ -36,82 +34,54 @@ type Endpoint struct {
 	env   *peer.Env
 	queue *device.Queue
 	qref  shard.Ref
-	guard shard.Ref
 	pools *ope.Pools
 	reqs  *ring.MPSC[ope.Request]
-	addr  wire.RawAddr
 
-	table     *match.Table
-	links     []*peer.Link // by handle
-	routes    routes
-	strangers int
-	targets   [wire.MaxIOV]ope.Target
-	claims    map[uint64]claim // by the id of the request that claimed
-	peeked    ope.Result       // scratch, which a Sink must not keep
-	untold    []written        // oldest first
-	replaced  []*peer.Link     // peers whose place another has taken
-	pressed   bool             // memory pressure
-	span      uint64           // in the trail
-	trickle   shard.Timer
-	trickleM  trickleMsg
+	table *match.Table
+	span  uint64 // in the trail
 
-	state     state
-	handling  bool        // direct, or else the request at the head of the ring
-	direct    ope.Request // came without the ring; its Kind is 0 if there is none
-	injection injection
-	closed    shard.Signal
-	late      sync.Mutex // of those who take requests when closed is set
-	cause     error      // why the endpoint ended, if not by Close
-	ended     atomic.Bool
+	handling bool        // direct, or else the request at the head of the ring
+	direct   ope.Request // came without the ring; its Kind is 0 if there is none
 
-	linger     shard.Timer // of a Close that waits for what peers are owed
-	lingerM    closeStep
-	lingerStep time.Duration
-	lingerEnd  clock.Time
+	peers    peers
+	access   access
+	claims   claims
+	writes   writes
+	pressure pressure
+	closing  closing
 }
 
-type state uint8
-
-const (
-	open state = iota
-	failing
-	flushing
-	stopped
-)
-
-type trickleMsg struct{ shard.Message }
-
-// Open makes the queue pair and the actors. It may be called by any goroutine.
+// Open makes the queue pair and the actors. Any goroutine.
 func Open(cfg Config) (*Endpoint, error) {
 	cfg.setDefaults()
+	info := cfg.Device.Info()
+	set := cfg.Settings.On(&info)
 	qp, err := cfg.Device.OpenQP(device.QPConfig{
-		SQDepth: cfg.SQ, RQDepth: cfg.RQ, QPN: cfg.QPN, QKey: cfg.ConnID,
-		RNRRetry: cfg.RNRRetry, Notify: cfg.Shard.Wake,
+		SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: cfg.QPN, QKey: cfg.ConnID,
+		RNRRetry: set.Retries(), Notify: cfg.Shard.Wake,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open queue pair on %s: %w", cfg.Device.Info().Name, err)
+		return nil, fmt.Errorf("open queue pair on %s: %w", info.Name, err)
 	}
-	info := cfg.Device.Info()
 	e := &Endpoint{
 		cfg:  cfg,
-		reqs: ring.NewMPSC[ope.Request](cfg.Requests),
-		addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID),
+		reqs: ring.NewMPSC[ope.Request](set.Requests),
 	}
 	paths := pathsOf(qp, &info)
 	e.env = &peer.Env{
-		Sh: cfg.Shard, Addr: e.addr, Paths: e.peerPaths(paths), MTU: info.MTU, Config: cfg.Peer,
+		Sh: cfg.Shard, Addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID), Paths: peerPaths(paths, cfg.ConnID),
+		MTU: info.MTU, Config: set,
 		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
 	}
 	e.queue = device.NewQueue(device.QueueConfig{
-		Shard: cfg.Shard, QP: qp, SQ: cfg.SQ, RQ: cfg.RQ, Router: e, Refill: 8,
+		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: 8,
 	})
 	e.env.Q = e.queue
-	e.pools = ope.NewPools(e.env, policyOn(cfg.Policy, &info), e.spawnOp)
-	e.pools.Paths = policies(cfg.Policy, paths)
-	e.pools.DetachLimit = uint64(cfg.DetachLimit)
+	e.pools = ope.NewPools(e.env, e.spawn)
+	e.pools.Paths = settingsOn(&cfg.Settings, paths)
 	e.pools.Unlist = e.unlist
 	e.pools.Info, e.pools.Device, e.pools.Regions = info, cfg.Device, cfg.Regions
-	e.pools.OnWritten = e.written
+	e.pools.OnWritten = e.writes.add
 	if f := &e.env.Config.Features; info.LocalKeys && f.Has(wire.FeatureRDMARead) {
 		if err := e.pools.Reserve(); err != nil {
 			cfg.Log.Warn("no RDMA read: its memory was refused", "err", err)
@@ -119,6 +89,7 @@ func Open(cfg Config) (*Endpoint, error) {
 		}
 	}
 	e.env.Ops = e.pools
+	e.assemble()
 	if e.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return e }); err != nil {
 		_ = qp.Close() // the shard's error says more
 		e.pools.CloseMemory()
@@ -128,60 +99,71 @@ func Open(cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// Submit hands a request to the endpoint: false if the ring is full. The request
-// is copied. Any goroutine.
+// Submit copies a request into the endpoint's ring, and reports whether there was room for
+// it. Any goroutine.
 func (e *Endpoint) Submit(r *ope.Request) bool {
-	if !e.reqs.Push(r) {
+	if !e.Push(r) {
 		return false
 	}
-	if e.closed.IsSet() {
-		e.refuse()
-		return true
-	}
-	e.cfg.Shard.Wake()
+	e.Pushed()
 	return true
 }
 
-// Serve has the requests submitted so far begin at once if the caller can run the
-// shard, rather than in its next turn. Any goroutine.
-func (e *Endpoint) Serve() { e.cfg.Shard.Serve(e.ref, e) }
+// Push is Submit for callers that call Pushed after the last of several requests.
+func (e *Endpoint) Push(r *ope.Request) bool { return e.reqs.Push(r) }
 
-// Ended tells whether the endpoint takes no more requests.
-func (e *Endpoint) Ended() bool { return e.ended.Load() }
+// Pushed has the shard look at the requests.
+func (e *Endpoint) Pushed() {
+	if e.closing.closed.IsSet() {
+		e.closing.refuse()
+		return
+	}
+	e.cfg.Shard.Wake()
+}
+
+// Ended reports whether the endpoint takes no more requests. Any goroutine.
+func (e *Endpoint) Ended() bool { return e.closing.ended.Load() }
+
+// Close ends every operation with ErrClosed and stops the endpoint, after peers were sent
+// what they still need to complete messages that arrived, see [ope.Pools.Owes]. After it
+// has returned nothing touches the application's buffers. Any goroutine.
+func (e *Endpoint) Close(ctx context.Context) error { return e.closing.wait(ctx) }
 
 // Receive is the endpoint's message switch.
 func (e *Endpoint) Receive(ctx actor.Context) {
 	e.ctx = ctx
 	switch m := ctx.Message().(type) {
 	case *peer.Arrive:
-		e.onArrive(m.Pkt)
+		e.Accept(m.Pkt)
 	case *device.Arrived:
-		e.onStranger(m.Pkt)
+		e.peers.onStranger(m.Pkt)
 	case *peer.Stranger:
-		e.onOtherConnID(m)
+		e.peers.onOtherConnID(m)
 	case *peer.Wrote:
-		e.written(m.Link, m.Len, uint64(m.Data))
+		e.writes.add(m.Link, m.Len, uint64(m.Data))
 		m.Free()
 	case *device.Written:
-		e.onStrangersWrite(m)
+		e.writes.onStranger(m)
 	case *device.Refused:
-		e.onStrangersRefusal(m)
+		e.access.onStrangersRefusal(m)
 	case *peer.Intruded:
-		e.onIntruded(m)
+		e.access.onIntruded(m)
 	case *peer.Down:
 		e.onDown(m.Link, m.Err)
 	case *device.Gone:
-		// Nobody that we ever talked to.
+		// There is no peer that this could be about.
 	case *trickleMsg:
-		e.onTrickle()
+		e.pressure.onTick()
 	case *closeStep:
-		e.onCloseStep()
+		e.closing.step()
+	case *device.Fatal:
+		e.closing.onDeviceDown(fmt.Errorf("the queue pair has ended: %v", m.Status))
 	case *deviceDown:
-		e.onDeviceDown(m.err)
+		e.closing.onDeviceDown(m.err)
 	case *begin:
 		e.start()
 	case *actor.Restarting:
-		e.crashed()
+		e.closing.crashed()
 	}
 }
 
@@ -192,18 +174,43 @@ type begin struct{ shard.Message }
 func (e *Endpoint) start() {
 	e.span = e.env.Trail.Next()
 	e.env.Trail.Put(e.span, trail.EndpointBegin, 0, 0, 0)
-	e.env.Trail.Locate(e.span, &e.addr)
-	e.env.Endpoint = e.ref
+	e.env.Trail.Locate(e.span, &e.env.Addr)
+	e.env.Endpoint, e.env.Acceptor = e.ref, e
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
-	e.qref = e.spawnChild("queue", func() actor.Actor { return e.queue })
-	e.guard = e.spawnChild("guard", func() actor.Actor { return guard{e} })
+	e.peers.table, e.claims.table = e.table, e.table
+	e.pressure.span = e.span
+	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
 	// Requests come first: a packet that a receive waits for by then is received at once.
 	e.cfg.Shard.AddPoller(e.ref, e)
 	e.cfg.Shard.AddPoller(e.qref, e.queue)
 }
 
-func (e *Endpoint) spawnChild(name string, p actor.Producer) shard.Ref {
-	return e.cfg.Shard.SpawnChild(e.ctx, name, p)
+// spawn makes a child of the endpoint: a peer or a slab's operation.
+func (e *Endpoint) spawn(p actor.Producer) shard.Ref { return e.cfg.Shard.SpawnChild(e.ctx, "", p) }
+
+// Deliver implements device.Router.
+func (e *Endpoint) Deliver(r *device.RecvPkt) {
+	if l := e.peers.routes.find(r.AH, r.QPN); l != nil {
+		l.Deliver(r)
+		return
+	}
+	e.cfg.Shard.Call(e.ref, r.Arrived())
 }
 
-func (e *Endpoint) spawnOp(p actor.Producer) shard.Ref { return e.spawnChild("", p) }
+// Route implements device.Router: the actor that gets the packets from (ah, qpn).
+func (e *Endpoint) Route(ah device.AH, qpn uint16) shard.Ref {
+	if l := e.peers.routes.find(ah, qpn); l != nil {
+		return l.Peer
+	}
+	return e.ref
+}
+
+// onDown ends the receives that only a failed peer could have satisfied.
+func (e *Endpoint) onDown(l *peer.Link, err error) {
+	if l.Handle != peer.Unlisted {
+		h := l.Handle
+		e.failReceives(func(p *ope.Order) bool { return p.Req.Peer != h }, err)
+	}
+	e.cfg.OnEvent(Event{Kind: PeerFailed, Handle: l.Handle, Addr: l.Addr, Path: l.Path, Err: err})
+	e.peers.forget(l)
+}

@@ -8,21 +8,21 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// What follows shows tests the inside of an endpoint whose shard they own.
+// Tests see the inside of an endpoint whose shard they own by these methods.
 
-// Counters are the endpoint's own, not a copy.
+// Counters returns the endpoint's own counters, not a copy.
 func (e *Endpoint) Counters() *peer.Counters { return &e.env.Counters }
 
-// Memory is what the endpoint holds that nobody asked for.
+// Memory returns the endpoint's account of unexpected messages and packets out of order.
 func (e *Endpoint) Memory() peer.Memory { return e.env.Mem }
 
-// Room is how many packet entries are free, and how many there are.
+// Room returns how many packet entries are free, and how many there are.
 func (e *Endpoint) Room() (free, depth int) { return e.queue.Room(), e.queue.Depth() }
 
 // GiveBackSlots makes the queue repost the receive slots that wait for a batch.
 func (e *Endpoint) GiveBackSlots() { e.queue.Arm() }
 
-// Operations describes those in use: their machines.
+// Operations describes the machines of the operations in use.
 func (e *Endpoint) Operations() []string {
 	var out []string
 	e.pools.EachTx(func(t *ope.Txe) {

@@ -31,9 +31,9 @@ const listHead = `# What TestGolden replays: the scenario, the place that our en
 # packets are compared after the two were made one.
 `
 
-// TestGolden replays what real libfabric did, with our endpoint in the place of
-// each of the two processes in turn. testdata/replayed.golden lists what was
-// compared, so that nothing drops out unnoticed.
+// TestGolden replays captured scenarios of real libfabric, with our endpoint in the place of
+// each of the two processes in turn. testdata/replayed.golden lists
+// the comparisons, so that none drops out unnoticed.
 func TestGolden(t *testing.T) {
 	scenarios, err := golden.Load()
 	require.NoError(t, err)
@@ -74,14 +74,14 @@ func TestGolden(t *testing.T) {
 	require.Equal(t, string(want), b.String())
 }
 
-// outcome is what a replay has compared.
+// outcome counts the comparisons of a replay.
 type outcome struct {
 	packets, rdma       int // that we sent
 	gotPackets, gotRDMA int // that we were sent
 	notes               []string
 }
 
-// note says what was not compared as it was captured, once.
+// note adds a remark about a deviation from the capture, if it is new.
 func (o *outcome) note(s string) {
 	if !slices.Contains(o.notes, s) {
 		o.notes = append(o.notes, s)

@@ -6,19 +6,19 @@ import (
 	"github.com/efactor/efactor/actors/peer"
 )
 
-// onArrive: a request whose turn it is. The first packet of a message makes an rxe
+// Accept implements peer.Acceptor: a request whose turn it is. The first packet of a message makes an rxe
 // and is matched; further ones go to the rxe that the first one made.
-func (e *Endpoint) onArrive(pkt *peer.Packet) {
+func (e *Endpoint) Accept(pkt *peer.Packet) {
 	sh := e.cfg.Shard
 	if !pkt.Type.IsRTM() {
-		e.onAccess(pkt)
+		e.access.onRequest(pkt)
 		return
 	}
 	if pkt.Multi != nil && !pkt.Multi.Rx.IsZero() {
-		sh.Tell(pkt.Multi.Rx, pkt.Deliver())
+		sh.Call(pkt.Multi.Rx, pkt.Deliver())
 		return
 	}
-	if e.state != open || (pkt.Link.Err != nil && !pkt.Whole()) {
+	if e.closing.state != open || (pkt.Link.Err != nil && !pkt.Whole()) {
 		pkt.Free() // nobody would ever end what this begins
 		return
 	}
@@ -30,13 +30,12 @@ func (e *Endpoint) onArrive(pkt *peer.Packet) {
 	}
 	rxe.Begin(pkt)
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(pkt.Link.Handle)); r != nil {
-		p := e.pools.Orders.At(r.Owner)
-		sh.Tell(rxe.Ref(), rxe.Match(p))
+		rxe.Match(e.pools.Orders.At(r.Owner))
 		return
 	}
 	e.env.Counters.Unexpected++
 	e.table.AddMsg(rxe.List())
-	sh.Tell(rxe.Ref(), rxe.Unexpected())
+	rxe.Unexpected()
 }
 
 func (e *Endpoint) unlist(r *ope.Rxe) { e.table.RemoveMsg(r.Listed()) }

@@ -3,45 +3,58 @@ package endpoint
 import (
 	"time"
 
+	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/shard"
 )
 
-// While memory for unexpected messages is used up, packets are let in at this
-// rate: enough for control packets to flow.
+// pressure throttles the senders while the endpoint holds more memory for unexpected
+// messages than it may (peer.Config.TotalMemory). It owns whether it does, and a timer that
+// lets some packets in meanwhile. The endpoint calls check at the end of each turn.
+type pressure struct {
+	env   *peer.Env
+	event func(Event)
+	span  uint64 // the endpoint's, in env.Trail
+
+	on    bool
+	timer shard.Timer
+	tick  trickleMsg
+}
+
+type trickleMsg struct{ shard.Message }
+
+// Under pressure packets are let in at this rate, enough for control packets to flow.
 const (
 	tricklePackets = 8
 	trickleEvery   = time.Millisecond
 )
 
-// checkMemory throttles the senders when the endpoint holds as much as it may of
-// what nobody asked for, and lets them go at three quarters of that.
-func (e *Endpoint) checkMemory() {
-	held, limit := e.env.Mem.Held, e.cfg.Peer.TotalMemory
+// check begins to throttle above the limit, and ends it at three quarters of the limit.
+func (p *pressure) check() {
+	held, limit := p.env.Mem.Held, p.env.Config.TotalMemory
 	switch {
-	case !e.pressed && held > limit:
-		e.pressed = true
-		e.queue.Throttle(true)
-		e.cfg.Shard.StartTimer(&e.trickle, trickleEvery, e.ref, &e.trickleM)
-		e.env.Trail.Put(e.span, trail.Pressure, 0, uint64(held), 0)
-		e.event(Event{Kind: MemoryPressure})
-	case e.pressed && held <= limit-limit/4:
-		e.pressed = false
-		e.queue.Throttle(false)
-		e.cfg.Shard.StopTimer(&e.trickle)
-		e.env.Trail.Put(e.span, trail.Relieved, 0, uint64(held), 0)
-		e.event(Event{Kind: MemoryRelieved})
+	case !p.on && held > limit:
+		p.on = true
+		p.env.Q.Throttle(true)
+		p.start()
+		p.env.Trail.Put(p.span, trail.Pressure, 0, uint64(held), 0)
+		p.event(Event{Kind: MemoryPressure})
+	case p.on && held <= limit-limit/4:
+		p.on = false
+		p.env.Q.Throttle(false)
+		p.stop()
+		p.env.Trail.Put(p.span, trail.Relieved, 0, uint64(held), 0)
+		p.event(Event{Kind: MemoryRelieved})
 	}
 }
 
-func (e *Endpoint) onTrickle() {
-	if e.checkMemory(); e.pressed {
-		e.queue.Trickle(tricklePackets)
-		e.cfg.Shard.StartTimer(&e.trickle, trickleEvery, e.ref, &e.trickleM)
+func (p *pressure) onTick() {
+	if p.check(); p.on {
+		p.env.Q.Trickle(tricklePackets)
+		p.start()
 	}
 }
 
-func (e *Endpoint) event(ev Event) {
-	if e.cfg.OnEvent != nil {
-		e.cfg.OnEvent(ev)
-	}
-}
+func (p *pressure) start() { p.env.Sh.StartTimer(&p.timer, trickleEvery, p.env.Endpoint, &p.tick) }
+
+func (p *pressure) stop() { p.env.Sh.StopTimer(&p.timer) }

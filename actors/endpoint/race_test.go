@@ -7,8 +7,8 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
-	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/script"
 	"github.com/efactor/efactor/wire"
 )
@@ -63,7 +63,7 @@ func calm(t *testing.T, r *script.Rig) {
 
 // TestCloseOnSubmit: the close overtakes the grant of a turn.
 func TestCloseOnSubmit(t *testing.T) {
-	r, a := start(t, script.Config{Endpoint: endpoint.Config{Policy: ope.Policy{MaxMedium: 3000}}})
+	r, a := start(t, script.Config{Endpoint: set(settings.Settings{MaxMedium: 3000})})
 	for _, n := range []int{0, 10, 2000, 5000} {
 		r.Send(a, n, 0, 0, 0)
 	}
@@ -101,9 +101,9 @@ func TestDeathOnSubmit(t *testing.T) {
 
 // TestDeathOfALine: a peer dies with more sends in line than a turn handles
 // messages, and the operations that end are used again at once, for another peer:
-// what was meant for their former use must not reach them.
+// messages for their former use must not reach them.
 func TestDeathOfALine(t *testing.T) {
-	r, a := start(t, script.Config{Endpoint: endpoint.Config{SQ: 4}})
+	r, a := start(t, script.Config{Endpoint: set(settings.Settings{SendQueue: 4})})
 	b := addPeer(t, r, "b", 2)
 	const sends = 400
 	for range sends {
@@ -131,8 +131,8 @@ func TestDeathOfALine(t *testing.T) {
 	calm(t, r)
 }
 
-// TestDeathBehindMessage: the peer dies behind its message, in one poll. What is
-// there in full is received; the rest must not use up a receive for nothing.
+// TestDeathBehindMessage: the peer dies behind its message, in one poll. A
+// message that is there in full is received; a part of one must not use up a receive.
 func TestDeathBehindMessage(t *testing.T) {
 	for _, c := range []struct {
 		line []string
@@ -182,7 +182,7 @@ func TestDeathBehindSegments(t *testing.T) {
 // TestCancelOnSubmit: a send is canceled in the turn in which it was submitted, on
 // its way to, in, or behind the line. Exactly one outcome, and no msg_id is lost.
 func TestCancelOnSubmit(t *testing.T) {
-	r, a := start(t, script.Config{Endpoint: endpoint.Config{SQ: 2}})
+	r, a := start(t, script.Config{Endpoint: set(settings.Settings{SendQueue: 2})})
 	for range 4 {
 		r.Cancel(r.Send(a, 10, 0, 0, 0))
 	}
@@ -222,7 +222,7 @@ func TestStrangersTogether(t *testing.T) {
 }
 
 // TestTruncatedPackets: a packet of every type, cut at every length, is counted
-// and does nothing: what fits its type's header is an eager message of less.
+// and does nothing. An eager packet that keeps its header is a shorter message.
 func TestTruncatedPackets(t *testing.T) {
 	for _, line := range [][]string{
 		{"EAGER_MSGRTM", "raw_addr", "cq_data=1"},
@@ -265,4 +265,9 @@ func TestTruncatedPackets(t *testing.T) {
 			require.Equal(t, 1, op.Ends)
 		})
 	}
+}
+
+// set is the configuration of an endpoint with the given settings.
+func set(s settings.Settings) endpoint.Config {
+	return endpoint.Config{Settings: settings.InForce{Settings: s}}
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/era"
-	"github.com/efactor/efactor/actors/ope"
-	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/golden"
 	"github.com/efactor/efactor/internal/script"
 	"github.com/efactor/efactor/wire"
 )
 
-// newReplay opens the endpoint with what the scenario says about its side.
+// newReplay opens the endpoint with the settings of its side in the scenario.
 func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 	r := &replay{
 		t: t, s: s, side: side, keys: 1 << 16,
@@ -39,16 +38,16 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 		Info: info,
 		Endpoint: endpoint.Config{
 			ConnID: me.ConnID(), QPN: me.QPN(),
-			Policy: ope.Policy{
-				MaxMedium:    r.env("FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE", 0),
-				Credits:      r.env("FI_EFA_TX_MIN_CREDITS", 0),
-				MinRead:      r.env("FI_EFA_INTER_MIN_READ_MESSAGE_SIZE", 0),
-				MinReadWrite: r.env("FI_EFA_INTER_MIN_READ_WRITE_SIZE", 0),
-				RuntSize:     r.env("FI_EFA_RUNT_SIZE", 0),
-			},
-			Peer: peer.Config{
-				Features: r.features(&info), HostID: host, Era: talk,
-				Homogeneous: slices.Contains(s.Args, "-H"), WaitHandshake: slices.Contains(s.Args, "-Z"),
+			Settings: settings.InForce{
+				Features: r.features(&info), HostID: host, Era: talk, WaitHandshake: slices.Contains(s.Args, "-Z"),
+				Settings: settings.Settings{
+					MaxMedium:    r.env("FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE", 0),
+					Credits:      r.env("FI_EFA_TX_MIN_CREDITS", 0),
+					MinRead:      r.env("FI_EFA_INTER_MIN_READ_MESSAGE_SIZE", 0),
+					MinReadWrite: r.env("FI_EFA_INTER_MIN_READ_WRITE_SIZE", 0),
+					RuntSize:     r.env("FI_EFA_RUNT_SIZE", 0),
+					Homogeneous:  slices.Contains(s.Args, "-H"),
+				},
 			},
 		},
 	})
@@ -62,10 +61,10 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 	return r
 }
 
-// features is what the endpoint can do on such a device; of that it advertises
-// what its release has words for.
+// features returns the features of the endpoint on such a device. It advertises those
+// that its release knows.
 func (r *replay) features(i *device.Info) wire.Features {
-	f := new(ope.Policy).Features(i)
+	f := settings.Features(new(settings.Settings), i)
 	if slices.Contains(r.s.Args, "-z") {
 		f.Set(wire.FeatureConstantHeader) // 1.17's receive without copies
 	}
@@ -83,7 +82,7 @@ func (r *replay) env(name string, def int) int {
 	return int(n)
 }
 
-// registers tells whether the process in our place could register n bytes for its
+// registers reports whether the process in our place could register n bytes for its
 // device.
 func (r *replay) registers(n int) bool {
 	name := r.side + "_EFASHIM_REG_FAIL_"

@@ -12,7 +12,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// before is what the first element of an atomic's target is, and of its comparand.
+// before is the first element of an atomic's target, and of its comparand.
 const before = 1000
 
 // data is that of a message, write or read.
@@ -95,8 +95,7 @@ func (o *operation) payload(pkt wire.Packet, n int) []byte {
 	return b
 }
 
-// check looks at what the operation in progress has done: its outcome, and the
-// data.
+// check compares the outcome and the data of the operation in progress.
 func (r *replay) check() {
 	o := r.now
 	if o.name == "" || o.omitted {
@@ -149,7 +148,7 @@ func (r *replay) checkOutcome(o *operation) {
 	}
 }
 
-// cqData is what was asked for, as it travels: 1.17 cuts it in tagged sends.
+// cqData returns the CQ data of an operation as it travels: 1.17 cuts it in tagged sends.
 func (r *replay) cqData(o *operation) uint64 {
 	if r.s.Libfabric == "1.17.0" && o.first.Tag != nil {
 		return uint64(uint32(*o.first.CQData))

@@ -105,10 +105,10 @@ func (r *replay) reachable(addr uint64, key uint32, b []byte) {
 // where in its region that begins.
 func (r *replay) reach(p golden.Packet) (b []byte, off int) {
 	for _, x := range r.regions {
-		if uint32(x.Key()) != p.WRRKey || p.WRAddr < x.Addr() {
+		if uint32(x.Key(0)) != p.WRRKey || p.WRAddr < x.Addr(0) {
 			continue
 		}
-		off := p.WRAddr - x.Addr()
+		off := p.WRAddr - x.Addr(0)
 		require.LessOrEqual(r.t, off+uint64(p.Len), uint64(len(x.Bytes())), "packet %d", p.Seq)
 		return x.Bytes()[off:][:p.Len], int(off)
 	}
@@ -116,7 +116,7 @@ func (r *replay) reach(p golden.Packet) (b []byte, off int) {
 	return nil, 0
 }
 
-// withdraw ends what the operation in progress had offered.
+// withdraw closes the memory that the operation in progress had offered.
 func (r *replay) withdraw() {
 	for _, x := range r.regions {
 		r.rig.CloseRegion(x)

@@ -13,8 +13,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// operation is what one of the two applications did, and what ours has to do with
-// it.
+// operation is an operation of one of the two applications, and our part in it.
 type operation struct {
 	first   golden.Packet
 	name    string // "" before the first one
@@ -67,7 +66,7 @@ func (r *replay) begin(p golden.Packet) {
 	}
 }
 
-// act submits what our side does.
+// act submits an operation of our side.
 func (r *replay) act(op *operation) {
 	p := &op.first
 	req := ope.Request{Peer: r.other.Handle, Buf: op.data()}
@@ -118,7 +117,7 @@ func (r *replay) act(op *operation) {
 	r.submit(op, req)
 }
 
-// suffer prepares our side for what the other one does: a receive, or memory.
+// suffer prepares our side for an operation of the other one: a receive, or memory.
 func (r *replay) suffer(op *operation) {
 	p := &op.first
 	switch op.name {

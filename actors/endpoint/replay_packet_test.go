@@ -36,13 +36,13 @@ func (r *replay) decode(p golden.Packet) *packet {
 	return x
 }
 
-// wrongAnswer tells whether a packet is the one that libfabric 2.3.1 has wrong: the
+// wrongAnswer reports whether a packet is the one that libfabric 2.3.1 gets wrong: the
 // answer to a compare atomic over two pieces of memory.
 func (r *replay) wrongAnswer(pkt wire.Packet) bool {
 	return r.s.Name == "connid/compare-riov2" && r.s.Libfabric == "2.3.1" && pkt.Type() == wire.TypeATOMRSP
 }
 
-// fetched is what a fetch or compare of ours brings back.
+// fetched returns the data that a fetch or compare of ours brings back.
 func (r *replay) fetched(o *operation) []byte {
 	for _, p := range r.s.Packets[o.first.Seq:] {
 		if p.Type == "ATOMRSP" && p.Op == o.first.Op {
@@ -143,7 +143,7 @@ func (r *replay) unite(pkt wire.Packet) {
 	}
 }
 
-// byRDMA tells whether the operation in progress is a write by our device.
+// byRDMA reports whether the operation in progress is a write by our device.
 func (r *replay) byRDMA() bool { return r.want[len(r.want)-1].Type == golden.RDMAWrite }
 
 func writtenLine(from string, n int, data uint64) string {

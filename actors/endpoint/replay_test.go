@@ -12,9 +12,9 @@ import (
 )
 
 // replay is a captured scenario with an endpoint of ours in one of the two places:
-// it has the address, connid and settings of the process that was there, does what
-// that process did, gets what the other one sent, and must send the same bytes and
-// ask its device for the same RDMA.
+// it has the address, connid and settings of the process that was there, does the
+// same operations, gets the packets of the other process, and must send the same bytes
+// and ask its device for the same RDMA.
 type replay struct {
 	t     *testing.T
 	s     *golden.Scenario
@@ -66,7 +66,7 @@ func (r *replay) run() {
 	require.Zero(r.t, r.rig.Shard.Stats().Failures)
 }
 
-// ours notes what our side is to send.
+// ours notes a packet that our side must send.
 func (r *replay) ours(p golden.Packet) {
 	if p.Type == "CTS" {
 		r.post()
@@ -93,7 +93,7 @@ func (r *replay) end() {
 	clear(r.ids)
 }
 
-// arrive lets happen what the other side did.
+// arrive replays a packet or an access of the other side.
 func (r *replay) arrive(p golden.Packet) {
 	switch p.Type {
 	case golden.RDMARead:
@@ -117,7 +117,7 @@ func (r *replay) arrive(p golden.Packet) {
 }
 
 // match compares what we sent so far with what libfabric sent: everything but
-// padding, ids of ours and what notes say.
+// padding, our ids and the deviations in the notes.
 func (r *replay) match() {
 	sent := r.rig.QP.Sent()
 	for ; r.matched < len(sent) && r.matched < len(r.want); r.matched++ {

@@ -14,12 +14,12 @@ const batch = 64
 
 // Poll takes requests from the application.
 func (e *Endpoint) Poll(*shard.Shard) int {
-	if e.table == nil || e.state == stopped {
-		return 0 // by Serve, before the beginning or after the end
+	if e.table == nil || e.closing.state == stopped {
+		return 0 // before the beginning, or after the end
 	}
 	given := 0
-	if e.state == open && (e.direct.Kind != 0 || !e.reqs.Empty()) {
-		given = e.queue.GiveRoom() // who waits for it goes first
+	if e.closing.state == open && (e.direct.Kind != 0 || !e.reqs.Empty()) {
+		given = e.queue.GiveRoom() // waiters take it before new packets do
 	}
 	n := 0
 	if e.direct.Kind != 0 { // what is in the ring came later
@@ -53,9 +53,9 @@ func (e *Endpoint) handled() {
 
 // Flush ends a turn: what is held is weighed, completions are published.
 func (e *Endpoint) Flush(*shard.Shard) {
-	if e.state == open {
-		e.tellWritten()
-		e.checkMemory()
+	if e.closing.state == open {
+		e.writes.flush()
+		e.pressure.check()
 	}
 	if e.cfg.OnFlush != nil {
 		e.cfg.OnFlush()
@@ -82,9 +82,9 @@ func (e *Endpoint) handle(r *ope.Request) {
 	case ope.KindRecv:
 		e.onRecv(r)
 	case ope.KindPeek, ope.KindClaim:
-		e.onPeek(r)
+		e.claims.find(r)
 	case ope.KindTake:
-		e.onTake(r)
+		e.claims.take(r)
 	case ope.KindWritten: // nobody asks for that
 		e.reject(r, errno.ErrInvalid)
 	}
@@ -121,11 +121,11 @@ func tell(r *ope.Request, err error) {
 
 // live returns the peer of a request, or rejects it.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
-	if e.state != open {
-		e.reject(r, e.endError())
+	if e.closing.state != open {
+		e.reject(r, e.closing.err())
 		return nil
 	}
-	l, err := e.linkFor(r.Peer)
+	l, err := e.peers.link(r.Peer)
 	if err == nil {
 		err = l.Err
 	}
@@ -146,44 +146,25 @@ func (e *Endpoint) onSend(r *ope.Request) {
 		e.reject(r, errno.ErrMsgSize) // before it has a msg_id that would be lost
 		return
 	}
-	if r.Kind == ope.KindAtomic && r.AtomicBytes() > ope.MaxAtomic(e.env.MTU) {
-		e.reject(r, errno.ErrMsgSize)
-		return
-	}
-	if e.sendShort(r, l) {
-		return
-	}
-	t := e.pools.GetTx()
-	if t == nil {
+	if !e.pools.Send(r, l) {
 		e.reject(r, errno.ErrAgain)
-		return
 	}
-	turn := t.Arm(e.pools.Orders.Get(r, e.cfg.Shard.Now()), l)
-	e.cfg.Shard.Tell(l.Peer, turn.Submit())
 }
 
 func (e *Endpoint) onRead(r *ope.Request) {
-	l := e.live(r)
-	if l == nil {
-		return
-	}
-	x := e.pools.GetRx()
-	if x == nil {
+	if l := e.live(r); l != nil && !e.pools.Read(r, l) {
 		e.reject(r, errno.ErrAgain)
-		return
 	}
-	turn := x.Ask(e.pools.Orders.Get(r, e.cfg.Shard.Now()), l)
-	e.cfg.Shard.Tell(l.Peer, turn.Submit())
 }
 
 func (e *Endpoint) onRecv(r *ope.Request) {
-	if e.state != open {
-		e.reject(r, e.endError())
+	if e.closing.state != open {
+		e.reject(r, e.closing.err())
 		return
 	}
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
-		l, err := e.linkFor(r.Peer)
+		l, err := e.peers.link(r.Peer)
 		if err != nil {
 			e.reject(r, err)
 			return
@@ -195,8 +176,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	p.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	p.Recv.Tag, p.Recv.Ignore, p.Recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
 	if m := e.table.Post(&p.Recv); m != nil {
-		rxe := e.pools.Rxe(m.Owner)
-		e.cfg.Shard.Tell(rxe.Ref(), rxe.Match(p))
+		e.pools.Rxe(m.Owner).Match(p)
 		return
 	}
 	switch {

@@ -1,21 +1,23 @@
 package endpoint
 
 import (
+	"iter"
+	"slices"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
-	"github.com/efactor/efactor/runtime/shard"
 )
 
-// routes finds the peer of a received packet by where it came from (libfabric's
-// reverse address vector, §4.4). It is a table of the shard: the device queue
-// reads it, the endpoint writes it.
+// routes finds the peer of a received packet by the queue pair that sent it (libfabric's
+// reverse address vector, §4.4). The device queue looks packets up in it, peers writes it;
+// all on the shard.
 type routes struct {
 	byAH   []map[uint16]*route
 	gids   []device.GID // by AH
 	recent [cached]recent
 }
 
-// recent is where a packet came from lately, so that most packets need no map.
+// recent is a peer that sent a packet lately. Most packets are routed without the maps.
 type recent struct {
 	key  uint32 // AH and QPN
 	link *peer.Link
@@ -25,13 +27,13 @@ const cached = 64
 
 func cacheKey(ah device.AH, qpn uint16) uint32 { return uint32(ah)<<16 | uint32(qpn) }
 
-// route is who is, and who was, at one (AH, QPN).
+// route is one (AH, QPN): the peer there, and the connids of earlier ones.
 type route struct {
-	cur    *peer.Link
-	former []uint32 // connids of endpoints that were there before
+	cur    *peer.Link // nil if it was dropped
+	former []uint32   // oldest first
 }
 
-// maxFormer bounds what is remembered of one queue pair number's past.
+// maxFormer is the number of former connids that a route remembers.
 const maxFormer = 16
 
 // find returns the peer at (ah, qpn), or nil.
@@ -50,14 +52,7 @@ func (r *routes) find(ah device.AH, qpn uint16) *peer.Link {
 	return nil
 }
 
-// Route implements device.Router.
-func (e *Endpoint) Route(ah device.AH, qpn uint16) shard.Ref {
-	if l := e.routes.find(ah, qpn); l != nil {
-		return l.Peer
-	}
-	return e.ref
-}
-
+// get returns the route of (ah, qpn), or nil.
 func (r *routes) get(ah device.AH, qpn uint16) *route {
 	if int(ah) < len(r.byAH) {
 		return r.byAH[ah][qpn]
@@ -65,7 +60,20 @@ func (r *routes) get(ah device.AH, qpn uint16) *route {
 	return nil
 }
 
-// from is the GID that a packet came from; zero if the device does not know it.
+// all yields the peers that are at some place now, in no order.
+func (r *routes) all() iter.Seq[*peer.Link] {
+	return func(yield func(*peer.Link) bool) {
+		for _, byQPN := range r.byAH {
+			for _, x := range byQPN {
+				if x.cur != nil && !yield(x.cur) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// from returns the GID of a packet's sender, zero if the device does not know it.
 func (r *routes) from(p *device.RecvPkt) device.GID {
 	if int(p.AH) < len(r.gids) {
 		return r.gids[p.AH]
@@ -98,7 +106,7 @@ func (r *routes) set(l *peer.Link) (former *peer.Link) {
 	return former
 }
 
-// drop leaves nobody at l's place, if l is there.
+// drop takes l out of its place; false if another peer is there.
 func (r *routes) drop(l *peer.Link) bool {
 	x := r.get(l.AH, l.QPN)
 	if x == nil || x.cur != l {
@@ -117,12 +125,7 @@ func (x *route) remember(l *peer.Link) {
 	x.former = append(x.former, l.QKey)
 }
 
-// was tells whether connid belonged to a former endpoint there.
+// was reports whether connid belonged to a former endpoint there.
 func (x *route) was(connid uint32) bool {
-	for _, c := range x.former {
-		if c == connid {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(x.former, connid)
 }

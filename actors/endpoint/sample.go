@@ -17,20 +17,20 @@ type Sample struct {
 	Depths   Depths
 }
 
-// Depths are what is in use of an endpoint at one moment.
+// Depths says how much of an endpoint is in use at one moment.
 type Depths struct {
 	Peers       int64 // that have not failed
 	SendQueue   int64 // packet entries
 	Tx, Rx      int64 // operations in progress
 	Posted      int64 // receives that wait for a message
 	Unexpected  int64 // messages that wait for a receive
-	Held        int64 // bytes that nobody asked for
+	Held        int64 // bytes of unexpected messages and packets out of order
 	Early       int64 // packets that wait for their turn in the order of messages
-	Completions int64 // that were not read; the caller's
+	Completions int64 // that the application has not read; set by the caller
 }
 
-// Sample copies the counters. Runs on the shard, for a few microseconds.
-func (e *Endpoint) Sample(to *Sample) {
+// ReadSample copies e's counters and depths. Runs on the shard, for a few microseconds.
+func ReadSample(e *Endpoint, to *Sample) {
 	to.Counters, to.Queue, to.Mix, to.Tally = e.env.Counters, e.queue.Counters, e.pools.Mix, e.pools.Tally
 	to.Tally.Errors = maps.Clone(e.pools.Tally.Errors)
 	to.Depths = Depths{
@@ -39,11 +39,9 @@ func (e *Endpoint) Sample(to *Sample) {
 	if e.table != nil { // it has begun
 		to.Depths.Posted, to.Depths.Unexpected = int64(e.table.Recvs()), int64(e.table.Msgs())
 	}
-	for _, byQPN := range e.routes.byAH {
-		for _, x := range byQPN {
-			if x.cur != nil && x.cur.Err == nil {
-				to.Depths.Peers++
-			}
+	for l := range e.peers.routes.all() {
+		if l.Err == nil {
+			to.Depths.Peers++
 		}
 	}
 	e.pools.EachTx(func(*ope.Txe) { to.Depths.Tx++ })

@@ -9,8 +9,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
-	"github.com/efactor/efactor/actors/ope"
-	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/script"
 	"github.com/efactor/efactor/wire"
 )
@@ -35,6 +34,7 @@ import (
 func (s *scenario) open(d *datadriven.TestData) {
 	rdma := d.HasArg("rdma")
 	cfg := script.Config{
+		Queue: s.queue,
 		Info: device.Info{
 			MTU: num(d, "mtu"), CopiesAtPost: !d.HasArg("late"), PartID: 0xefa2, MaxRDMA: num(d, "maxrdma"),
 			RDMARead: rdma || d.HasArg("rdmaread"), RDMAWrite: rdma || d.HasArg("rdmawrite"),
@@ -42,17 +42,16 @@ func (s *scenario) open(d *datadriven.TestData) {
 		},
 		Seed: uint64(num(d, "seed")),
 		Endpoint: endpoint.Config{
-			SQ: num(d, "sq"), RQ: num(d, "rq"), DetachLimit: num(d, "detach"),
-			Policy: ope.Policy{
-				MaxMedium: num(d, "medium"), Credits: num(d, "credits"), MinRead: num(d, "minread"),
-				MinReadWrite: num(d, "minwrite"), RuntSize: num(d, "runt"), ReadSegment: num(d, "segment"),
-			},
-			MaxStrangers: num(d, "strangers"),
-			Peer: peer.Config{
-				RecvWindow: num(d, "window"), MsgIDBase: uint32(num(d, "base")),
-				PeerMemory: int64(num(d, "peermemory")), TotalMemory: int64(num(d, "memory")),
-				RNRMax:        time.Duration(num(d, "rnrmax")) * time.Microsecond,
-				WaitHandshake: d.HasArg("wait"), Homogeneous: d.HasArg("homogeneous"),
+			Settings: settings.InForce{
+				MsgIDBase: uint32(num(d, "base")), WaitHandshake: d.HasArg("wait"), MaxStrangers: num(d, "strangers"),
+				Settings: settings.Settings{
+					SendQueue: num(d, "sq"), RecvQueue: num(d, "rq"), DetachLimit: num(d, "detach"),
+					MaxMedium: num(d, "medium"), Credits: num(d, "credits"), MinRead: num(d, "minread"),
+					MinReadWrite: num(d, "minwrite"), RuntSize: num(d, "runt"), ReadSegment: num(d, "segment"),
+					RecvWindow: num(d, "window"), Homogeneous: d.HasArg("homogeneous"),
+					PeerMemory: int64(num(d, "peermemory")), TotalMemory: int64(num(d, "memory")),
+					RNRMax: time.Duration(num(d, "rnrmax")) * time.Microsecond,
+				},
 			},
 		},
 	}
@@ -61,7 +60,7 @@ func (s *scenario) open(d *datadriven.TestData) {
 	}
 	ours := wire.MakeFeatures(wire.FeatureConnIDHeader)
 	if d.HasArg("all") {
-		ours = new(ope.Policy).Features(&cfg.Info)
+		ours = settings.Features(new(settings.Settings), &cfg.Info)
 	}
 	theirs := ours
 	if d.HasArg("features") {
@@ -70,7 +69,7 @@ func (s *scenario) open(d *datadriven.TestData) {
 	if d.HasArg("knows") {
 		theirs = s.features(d, "knows")
 	}
-	cfg.Endpoint.Peer.Features = ours
+	cfg.Endpoint.Settings.Features = ours
 	if d.HasArg("traced") {
 		cfg.Endpoint.Trail = s.observe()
 	}

@@ -6,19 +6,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/script"
 )
 
-// TestShortGivesWay: an application that sends again with each completion leaves room
-// in the send queue for who waits for it.
-func TestShortGivesWay(t *testing.T) {
+// TestSendersGiveWay: an application that sends again with each completion leaves room
+// in the send queue for the operations that wait for it.
+func TestSendersGiveWay(t *testing.T) {
 	for name, req := range map[string]ope.Request{
 		"short": {Kind: ope.KindSend}, "write": {Kind: ope.KindWrite, Addr: 0x1000, Key: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, a := start(t, script.Config{Endpoint: endpoint.Config{SQ: 4}})
+			r, a := start(t, script.Config{Endpoint: set(settings.Settings{SendQueue: 4})})
 			b := addPeer(t, r, "b", 2)
 			send := func() {
 				req.Peer, req.Buf = a.Handle, script.Pattern(10, r.NextSeed())

@@ -7,12 +7,12 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// EachStat calls f for every counter of the endpoint, always in the same order:
-// those of its peers and operations (peer.Counters), of its device queue
-// ("Queue." and device.QueueCounters), of its operations' machines ("tx.STATE
-// event"), its operations in progress (TxInUse, those whose data leaves from here, and
-// RxInUse), and its memory for what nobody asked for. Runs on the shard.
-func (e *Endpoint) EachStat(f func(name string, n uint64)) {
+// EachStat calls f for every counter of e, always in the same order: those of its peers and
+// operations (peer.Counters), of its device queue ("Queue." and device.QueueCounters), of its
+// operations' machines ("tx.", "rx." and "caller.", then "STATE event"), its operations in progress (TxInUse, those whose
+// data leaves from here, and RxInUse), and the bytes of unexpected messages and of packets
+// out of order (MemoryHeld, and MemoryPeak, the most so far). Runs on the shard.
+func EachStat(e *Endpoint, f func(name string, n uint64)) {
 	eachField("", reflect.ValueOf(&e.env.Counters).Elem(), f)
 	eachField("Queue.", reflect.ValueOf(&e.queue.Counters).Elem(), f)
 	e.pools.Steps.Each(func(machine, state, event string, n uint64) {
@@ -27,8 +27,8 @@ func (e *Endpoint) EachStat(f func(name string, n uint64)) {
 	f("MemoryPeak", uint64(e.env.Mem.Peak))
 }
 
-// eachField calls f for the numbers in a struct. An array in it is by packet
-// type; types that never came are left out.
+// eachField calls f for the numbers in a struct. An array in it is indexed by packet type;
+// its zeros are left out.
 func eachField(prefix string, v reflect.Value, f func(string, uint64)) {
 	for i := range v.NumField() {
 		name, x := prefix+v.Type().Field(i).Name, v.Field(i)

@@ -10,10 +10,11 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/script"
 )
 
-// A panic ends what it happened in, and nothing else.
+// A panic ends the actor's operation, peer or endpoint, and nothing else.
 
 // panicsIn makes the outcome of an operation panic in the actor that gives it.
 func panicsIn(r *script.Rig, op *script.Op) {
@@ -31,7 +32,7 @@ func completeAll(r *script.Rig) {
 
 func TestPanicInSend(t *testing.T) {
 	for _, n := range []int{10, 2000, 5000} {
-		r, a := start(t, script.Config{Endpoint: endpoint.Config{Policy: ope.Policy{MaxMedium: 3000}}})
+		r, a := start(t, script.Config{Endpoint: set(settings.Settings{MaxMedium: 3000})})
 		before, bad, after := r.Send(a, 1, 0, 0, 0), r.Send(a, n, 0, 0, 0), r.Send(a, 2, 0, 0, 0)
 		panicsIn(r, bad)
 		r.Run()
@@ -71,7 +72,7 @@ func TestPanicInReceive(t *testing.T) {
 }
 
 func TestPanicInPeer(t *testing.T) {
-	r, a := start(t, script.Config{Endpoint: endpoint.Config{Policy: ope.Policy{MaxMedium: -1}}})
+	r, a := start(t, script.Config{Endpoint: set(settings.Settings{MaxMedium: -1})})
 	b := addPeer(t, r, "b", 2)
 	long, directed, anyone := r.Send(a, 5000, 0, 0, 0), r.Recv(a, 10, 0, 0, 0), r.Recv(nil, 10, 0, 0, 0)
 	r.Run()
@@ -120,9 +121,9 @@ func TestPanicInQueue(t *testing.T) {
 }
 
 // TestPanicInEndpoint: a panic in the endpoint itself ends it as a failed device
-// does. Nothing waits for ever, and the request that did it does not run again.
+// does. Nothing waits forever, and the request that panicked does not run again.
 func TestPanicInEndpoint(t *testing.T) {
-	r, a := start(t, script.Config{Endpoint: endpoint.Config{Policy: ope.Policy{MaxMedium: -1}}})
+	r, a := start(t, script.Config{Endpoint: set(settings.Settings{MaxMedium: -1})})
 	long := r.Send(a, 5000, 0, 0, 0)
 	posted := r.Recv(nil, 10, 0, 0, 0)
 	inject(t, r, a, "LONGCTS_MSGRTM", "msg_id=0", "msg_length=9000", "send_id=5", "len=10")
@@ -142,6 +143,25 @@ func TestPanicInEndpoint(t *testing.T) {
 	for _, op := range []*script.Op{long, posted, late} {
 		require.Equal(t, 1, op.Ends, op.Name)
 	}
+	for _, o := range r.Outcomes {
+		require.ErrorIs(t, o.Res.Err, errno.ErrIO)
+	}
+}
+
+// TestQueuePairEnds: a device that fails ends the endpoint, with an event, and every
+// operation.
+func TestQueuePairEnds(t *testing.T) {
+	r, a := start(t, script.Config{})
+	send, recv := r.Send(a, 10, 0, 0, 0), r.Recv(nil, 10, 0, 0, 0)
+	r.Run()
+	r.QP.Fail(device.StatusQPInternal)
+	r.Run()
+	require.True(t, r.EP.Ended())
+	require.True(t, r.QP.Closed())
+	require.Len(t, r.Events, 1)
+	require.Equal(t, endpoint.DeviceFailed, r.Events[0].Kind)
+	require.ErrorContains(t, r.Events[0].Err, device.StatusQPInternal.String())
+	require.Equal(t, []int{1, 1}, []int{send.Ends, recv.Ends})
 	for _, o := range r.Outcomes {
 		require.ErrorIs(t, o.Res.Err, errno.ErrIO)
 	}

@@ -6,76 +6,93 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// written is a peer's write with data that the application had no room to be told
-// of. It is accounted to the peer like an unexpected message.
-type written struct {
+// writes reports the peers' writes with remote CQ data to the application, in the order in
+// which they ended. It owns those that the application had no room for; they are accounted
+// to their peers like unexpected messages.
+//
+// Operations call add for an emulated write, the endpoint for one by RDMA; the endpoint
+// calls flush at the end of each turn.
+type writes struct {
+	env     *peer.Env
+	peers   *peers
+	closing *closing
+	deliver func(Written) // nil: the application does not want to know
+	room    func() bool   // takes the place for one; nil: there always is one
+
+	waiting []waitingWrite // oldest first
+}
+
+type waitingWrite struct {
 	Written
 	link *peer.Link // nil: of no peer that is known
 }
 
-// writtenCost is how many bytes it counts for.
+// writtenCost is the number of bytes that a waiting write counts for.
 const writtenCost = 128
 
-// written tells of a peer's write with data, in the order of the writes' ends.
-func (e *Endpoint) written(l *peer.Link, n int, data uint64) {
-	w := written{Written{Handle: l.Handle, From: &l.Addr, N: n, Data: data}, l}
-	if !e.note(&w) {
+// add reports a write of l's with data, or keeps it. A peer with too many that wait is
+// failed.
+func (w *writes) add(l *peer.Link, n int, data uint64) {
+	x := waitingWrite{Written{Handle: l.Handle, From: &l.Addr, N: n, Data: data}, l}
+	if !w.note(&x) {
 		return
 	}
 	if !l.Hold(writtenCost) && l.Err == nil {
-		e.cfg.Shard.Tell(l.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
+		w.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
 	}
 }
 
-// onStrangersWrite: an RDMA write with data from somebody that the device has no
-// address handle for. If he has sent no packet either, the device's word alone tells
-// who it is, and there is no peer yet that could be failed for too many of them.
-func (e *Endpoint) onStrangersWrite(d *device.Written) {
-	if l := e.knownAt(d.GID, d.QPN); l != nil {
-		e.cfg.Shard.Tell(l.Peer, d)
+// onStranger takes an RDMA write with data by a queue pair for which the device has no
+// address handle. If no packet has come from there either, the device's word alone says
+// who wrote, and there is no peer that could be failed for too many writes: beyond the
+// endpoint's limit they are dropped.
+func (w *writes) onStranger(d *device.Written) {
+	if l := w.peers.at(d.GID, d.QPN); l != nil {
+		w.env.Sh.Tell(l.Peer, d)
 		return
 	}
 	from := wire.MakeRawAddr(d.GID, d.QPN, 0)
-	w := written{Written{Handle: peer.Unlisted, From: &from, N: d.Len, Data: uint64(d.Imm)}, nil}
+	x := waitingWrite{Written{Handle: peer.Unlisted, From: &from, N: d.Len, Data: uint64(d.Imm)}, nil}
 	d.Free()
-	if e.env.Mem.Held <= e.cfg.Peer.TotalMemory && e.note(&w) {
-		e.env.Mem.Held += writtenCost
+	if w.env.Mem.Held <= w.env.Config.TotalMemory && w.note(&x) {
+		w.env.Mem.Held += writtenCost
 	}
 }
 
-// note tells the application of a write, or keeps it and says so.
-func (e *Endpoint) note(w *written) (kept bool) {
-	if e.cfg.OnWritten == nil || e.state != open || len(e.untold) == 0 && e.tell(w) {
+// note reports a write, or keeps it and returns true.
+func (w *writes) note(x *waitingWrite) (kept bool) {
+	if w.deliver == nil || w.closing.state != open || len(w.waiting) == 0 && w.report(x) {
 		return false
 	}
-	e.untold = append(e.untold, *w)
+	w.waiting = append(w.waiting, *x)
 	return true
 }
 
-func (e *Endpoint) tell(w *written) bool {
-	if e.cfg.WrittenRoom != nil && !e.cfg.WrittenRoom() {
+// report reports a write if there is room for it.
+func (w *writes) report(x *waitingWrite) bool {
+	if w.room != nil && !w.room() {
 		return false
 	}
-	e.cfg.OnWritten(w.Written)
+	w.deliver(x.Written)
 	return true
 }
 
-// tellWritten tells of what there was no room for before.
-func (e *Endpoint) tellWritten() {
-	if len(e.untold) == 0 {
+// flush reports the waiting writes that there is room for now.
+func (w *writes) flush() {
+	if len(w.waiting) == 0 {
 		return
 	}
 	n := 0
-	for n < len(e.untold) && e.tell(&e.untold[n]) {
-		if l := e.untold[n].link; l != nil {
+	for n < len(w.waiting) && w.report(&w.waiting[n]) {
+		if l := w.waiting[n].link; l != nil {
 			l.Release(writtenCost)
 		} else {
-			e.env.Mem.Held -= writtenCost
+			w.env.Mem.Held -= writtenCost
 		}
 		n++
 	}
-	clear(e.untold[:n])
-	if e.untold = e.untold[n:]; len(e.untold) == 0 {
-		e.untold = nil
+	clear(w.waiting[:n])
+	if w.waiting = w.waiting[n:]; len(w.waiting) == 0 {
+		w.waiting = nil
 	}
 }

@@ -1,11 +1,11 @@
 // Package era holds how the releases of libfabric's EFA provider differ on the
-// wire: as data ([Profile]), by which an endpoint can talk as one of that time, and
-// as a judge ([Judge]) of what such an endpoint would choke on.
+// wire, as data ([Profile]) with which an endpoint can behave like such a release.
+// Package internal/eratest finds the packets that such an endpoint would fail on.
 //
 // Two releases were captured, 1.17.0 and 2.3.1 (package internal/golden), and their
-// profiles are checked against the captures. Of the others what was changed when is
-// known, but not everything: where a habit changed somewhere between two releases
-// whose habits are known, profile by profile a comment says what was assumed.
+// profiles are checked against the captures. For the others it is known what was
+// changed when, but not everything: where a behaviour changed somewhere between two
+// known releases, a comment in the profile says what was assumed.
 //
 // The package is pure: data and functions, no actors, no clock.
 package era

@@ -1,6 +1,7 @@
 package era
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -18,7 +19,7 @@ func captured(t *testing.T, f func(e *Profile, s *golden.Scenario, p *golden.Pac
 		s := &scenarios[i]
 		e, ok := ByName(s.Libfabric)
 		require.True(t, ok)
-		eachPacket(s, func(p *golden.Packet, _ string, b []byte) {
+		s.Each(func(p *golden.Packet, _ string, b []byte) {
 			pkt, n, err := wire.Decode(b)
 			require.NoError(t, err)
 			f(&e, s, p, pkt, len(b)-n)
@@ -116,10 +117,13 @@ func TestGoldenForms(t *testing.T) {
 	}
 }
 
-// requestOptions gives a request's optional headers, nil of other packets.
+// requestOptions returns a request's optional headers, nil of other packets.
 func requestOptions(p wire.Packet) *wire.Options {
-	v := look(p, 0)
-	return v.opts
+	f := reflect.ValueOf(p).Elem().FieldByName("Options")
+	if !f.IsValid() {
+		return nil
+	}
+	return f.Addr().Interface().(*wire.Options)
 }
 
 func le16(b []byte) uint16 { return uint16(b[0]) | uint16(b[1])<<8 }
@@ -134,15 +138,19 @@ func TestGoldenRounding(t *testing.T) {
 	var order []cut
 	parts := map[cut][]uint64{}
 	captured(t, func(_ *Profile, s *golden.Scenario, p *golden.Packet, pkt wire.Packet, n int) {
-		v := look(pkt, n)
-		if v.runt == 0 {
+		c := cut{release: s.Libfabric, scenario: s.Name, op: p.Op, from: p.From}
+		switch q := pkt.(type) {
+		case *wire.MediumRTM:
+			c.msgID, c.runt = q.MsgID, q.MsgLength
+		case *wire.RuntReadRTM:
+			c.msgID, c.runt = q.MsgID, q.RuntLength
+		default:
 			return
 		}
-		c := cut{s.Libfabric, s.Name, p.Op, p.From, v.msgID, v.runt}
 		if parts[c] == nil {
 			order = append(order, c)
 		}
-		parts[c] = append(parts[c], v.n)
+		parts[c] = append(parts[c], uint64(n))
 	})
 	different := map[string]int{}
 	for _, c := range order {

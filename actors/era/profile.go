@@ -12,12 +12,12 @@ const (
 	Fill                 // 1.13: full packets, the last takes the rest
 )
 
-// Profile is how an endpoint talks, and what it cannot bear. The zero value is this
-// project's own way, which is libfabric 2.3's.
+// Profile is how an endpoint of a release behaves, and which packets it fails on.
+// The zero value is this project's own behaviour, which is libfabric 2.3's.
 type Profile struct {
 	Name string
-	// Features are the extra features and requests that the era has words for
-	// (§2.1), if Limited is set; others it neither advertises nor understands.
+	// Features are the extra features and requests that the era knows (§2.1), if
+	// Limited is set; it neither advertises nor understands others.
 	Limited  bool
 	Features wire.Features
 
@@ -26,7 +26,7 @@ type Profile struct {
 	ShortEOR        bool // EOR is 12 bytes (until 1.13)
 	NoHostID        bool // HANDSHAKE has no host_id (until 1.17)
 	NoDeviceVersion bool // HANDSHAKE has no device_version (until 1.19)
-	P2P             bool // HANDSHAKE says whether the device reaches memory (after 2.6)
+	P2P             bool // HANDSHAKE says whether the device reaches memory (p2p; after 2.6)
 	AlwaysConnID    bool // requests carry the connid although the peer did not ask (2.6)
 
 	DataHeader int // bytes reserved for the header of CTSDATA; 0: 32, until 1.13: 24
@@ -38,13 +38,13 @@ type Profile struct {
 	RTRWhole    bool // the first window of a read is all of it (1.13)
 	CQData32    bool // tagged messages carry 32 bits of CQ data (until 1.17)
 
-	// CreditsAsked: a CTS window has as many packets as the request wished for,
+	// CreditsAsked: a CTS window has as many packets as the request asked for,
 	// within limits (1.10 to 1.15).
 	CreditsAsked bool
 	// RecvWindow is how many messages may arrive ahead of their turn.
 	RecvWindow int
 
-	// What it cannot bear; Judge asks for these.
+	// Packets that it fails on; Judge looks for them.
 
 	AbortsAhead   bool // a message beyond RecvWindow ends the process (until 1.22)
 	OneHandshake  bool // a second HANDSHAKE of a peer ends the process (1.10)
@@ -52,7 +52,7 @@ type Profile struct {
 	OneCompareIOV bool // a COMPARE_RTA of several rma_iov gets wrong answers (2.x)
 }
 
-// Knows is the part of f that the era has words for.
+// Knows is the part of f that the era knows.
 func (p *Profile) Knows(f wire.Features) wire.Features {
 	if !p.Limited {
 		return f
@@ -63,15 +63,5 @@ func (p *Profile) Knows(f wire.Features) wire.Features {
 	return f
 }
 
-// Has tells whether the era has a word for f.
+// Has reports whether the era knows f.
 func (p *Profile) Has(f wire.Feature) bool { return !p.Limited || p.Features.Has(f) }
-
-// Understands tells whether the era knows packets of type t: an unknown one raises
-// an error in the event queue, or ends the process if there is none.
-func (p *Profile) Understands(t wire.Type) bool {
-	if !t.Known() {
-		return false
-	}
-	need := wordsFor(t)
-	return p.Knows(need) == need
-}

@@ -28,7 +28,7 @@ var All = []Profile{
 		RecvWindow: 16384, AbortsAhead: true,
 	},
 	{
-		// Cutting is assumed to have changed with the runting read, in 1.16.
+		// Assumed: segmentation changed with the runting read, in 1.16.
 		Name: "1.14", Limited: true, Features: upTo(wire.FeatureConnIDHeader),
 		NoHostID: true, NoDeviceVersion: true, Rounding: Fill,
 		RMANoWait: true, CQData32: true, CreditsAsked: true,
@@ -47,7 +47,7 @@ var All = []Profile{
 		RecvWindow: 16384, AbortsAhead: true,
 	},
 	{
-		// Cutting is assumed to have changed with 2.0, and so are compare atomics.
+		// Assumed: segmentation changed with 2.0, and so did compare atomics.
 		Name: "1.18", Limited: true, Features: upTo(wire.FeatureRDMAWrite),
 		NoDeviceVersion: true, Rounding: Up,
 		RecvWindow: 16384, AbortsAhead: true,
@@ -78,7 +78,7 @@ var All = []Profile{
 	},
 }
 
-// upTo is the set of features until last: their ids grew with the releases.
+// upTo is the set of features up to last: their ids grew with the releases.
 func upTo(last wire.Feature) wire.Features {
 	var s wire.Features
 	for f := range last + 1 {
@@ -87,7 +87,7 @@ func upTo(last wire.Feature) wire.Features {
 	return s
 }
 
-// ByName finds a profile of All.
+// ByName finds a profile of All by its release.
 func ByName(name string) (Profile, bool) {
 	for i := range All {
 		if All[i].Name == name {

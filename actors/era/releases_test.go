@@ -24,17 +24,12 @@ func TestByName(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestReleasesAge: what a release knows its successors know, and what it lacks its
-// predecessors lacked.
+// TestReleasesAge: successors know all that a release knows, and predecessors lack
+// all that it lacks.
 func TestReleasesAge(t *testing.T) {
 	for i := 1; i < len(All); i++ {
 		old, p := &All[i-1], &All[i]
 		require.Equal(t, old.Features, p.Knows(old.Features), "%s knows less than %s", p.Name, old.Name)
-		for typ := range 256 {
-			if old.Understands(wire.Type(typ)) {
-				require.True(t, p.Understands(wire.Type(typ)), "%s does not know %v", p.Name, wire.Type(typ))
-			}
-		}
 		for what, have := range map[string][2]bool{
 			"ShortAddr":       {old.ShortAddr, p.ShortAddr},
 			"NoConnID":        {old.NoConnID, p.NoConnID},
@@ -52,39 +47,10 @@ func TestReleasesAge(t *testing.T) {
 		}
 		require.Less(t, p.Rounding, old.Rounding+1, p.Name)
 		require.LessOrEqual(t, p.RecvWindow, old.RecvWindow, p.Name)
-		// Who has no connid cannot ask for it, and who cuts EOR has no place for it.
+		// A release without connid cannot ask for it, and one with a short EOR has
+		// no place for it.
 		require.NotEqual(t, p.NoConnID, p.Features.Has(wire.FeatureConnIDHeader), p.Name)
 		require.Equal(t, p.NoConnID, p.ShortEOR, p.Name)
-	}
-}
-
-// TestUnderstands has the release in which each packet type appeared.
-func TestUnderstands(t *testing.T) {
-	first := func(typ wire.Type) string {
-		for i := range All {
-			if All[i].Understands(typ) {
-				return All[i].Name
-			}
-		}
-		return ""
-	}
-	for typ := range 256 {
-		want := ""
-		switch typ := wire.Type(typ); {
-		case !typ.Known():
-		case typ >= wire.TypeDCEagerMsgRTM && typ <= wire.TypeDCWriteRTA, typ == wire.TypeReceipt:
-			want = "1.12"
-		case typ == wire.TypeRuntReadMsgRTM, typ == wire.TypeRuntReadTagRTM:
-			want = "1.16"
-		case typ == wire.TypeReadNACK:
-			want = "1.20"
-		case typ == wire.TypePeerError:
-			want = "main"
-		default:
-			want = "1.10"
-		}
-		require.Equal(t, want, first(wire.Type(typ)), "%v", wire.Type(typ))
-		require.Equal(t, want != "", (&Profile{}).Understands(wire.Type(typ)), "%v here", wire.Type(typ))
 	}
 }
 

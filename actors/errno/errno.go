@@ -31,7 +31,7 @@ const (
 	ErrTimedOut     = Errno(syscall.ETIMEDOUT)
 	ErrHostUnreach  = Errno(syscall.EHOSTUNREACH)
 	ErrAlready      = Errno(syscall.EALREADY)
-	ErrRemoteIO     = Errno(syscall.EREMOTEIO)
+	ErrRemoteIO     = Errno(remoteIO)
 	ErrCanceled     = Errno(syscall.ECANCELED)
 	ErrClosed       = Errno(syscall.ESHUTDOWN)
 	ErrOther        = Errno(256)
@@ -67,7 +67,7 @@ var text = map[Errno]string{
 	ErrNoMR:         "memory registration limit exceeded",
 }
 
-// Error gives libfabric's meaning of the number.
+// Error returns libfabric's meaning of the number.
 func (e Errno) Error() string {
 	if t, ok := text[e]; ok {
 		return t

@@ -57,7 +57,7 @@ func (p Provider) String() string {
 }
 
 // Of maps a device's status to the libfabric number and provider code.
-// handshaken tells whether the peer ever answered.
+// handshaken reports whether the peer ever answered.
 func Of(s device.Status, handshaken bool) (Errno, Provider) {
 	switch s {
 	case device.StatusOK:

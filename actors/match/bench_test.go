@@ -130,7 +130,7 @@ func BenchmarkClasses(b *testing.B) {
 	}
 }
 
-// BenchmarkMiss is an arrival that nobody waits for.
+// BenchmarkMiss is an arrival that no receive matches.
 func BenchmarkMiss(b *testing.B) {
 	for _, depth := range depths {
 		b.Run(fmt.Sprintf("posted=%d", depth), func(b *testing.B) {

@@ -101,7 +101,7 @@ func TestIndexKeptWhileUsed(t *testing.T) {
 	}
 }
 
-// TestLongIndexIdlesLonger: what is dear to make again is kept for longer.
+// TestLongIndexIdlesLonger: an index that is expensive to make is kept for longer.
 func TestLongIndexIdlesLonger(t *testing.T) {
 	const n = 3 * minIdle
 	h := newHarness(t, New())
@@ -135,7 +135,8 @@ func TestShortQueueHasNoIndex(t *testing.T) {
 	require.NotZero(t, h.table.spaces[Tagged].indexed)
 }
 
-// TestFloodGivesBack: what a flood made the table allocate isn't kept after it.
+// TestFloodGivesBack: memory that a flood made the table allocate isn't kept after
+// it.
 func TestFloodGivesBack(t *testing.T) {
 	const flood = keepPool + 2*poolSlab
 	table := New()

@@ -10,40 +10,39 @@
 // The rules are libfabric's (fi_msg, fi_tagged, FI_DIRECTED_RECV, FI_PEEK):
 // untagged and tagged messages never meet; tags match when (sent|ignore) ==
 // (posted|ignore); a receive names a source or takes any; the oldest posted
-// receive that matches wins, whatever else is posted, and likewise the oldest
+// receive that matches wins among all posted ones, and likewise the oldest
 // message by arrival. An endpoint without directed receive posts [AnySource].
 //
 // # How
 //
 // Receives of one [Kind], one ignore mask, with or without a source, are a
 // class. Within a class, matching is equality of (tag &^ ignore, source), hence
-// a hash table of first-in first-out lists. Every entry carries the stamp of its
-// posting, so Arrive asks each class that has receives and takes the lowest
-// stamp: its cost grows with the number of classes in use, not with receives.
+// posting, so Arrive asks each class that has receives and takes the lowest stamp:
+// its cost grows with the number of classes in use, not with receives.
 //
 // Unexpected messages are kept in order of arrival. Post and Find walk the first
 // few; a class that had to walk further gets an index of all messages, which is
-// kept up from then on and dropped when nobody asked it for many arrivals. So a
+// maintained from then on and dropped when it was not used for many arrivals. So a
 // long queue costs one probe, and a short one costs its arrivals nothing.
 //
 // # Bounds
 //
 // There are at most 64 classes of tagged receives at a time; receives of further
-// ones share one list that Arrive scans, and a class without receives gives way
-// to a new one. At most 16 classes have an index; a message costs at most that
-// many index entries of some 80 bytes, the first of which is part of [Msg].
+// ones share one list that Arrive scans, and a class without receives is replaced
+// by a new one. At most 16 classes have an index; a message costs at most that many
+// index entries of some 80 bytes, the first of which is part of [Msg].
 //
-// Tags of messages come from peers, which may be hostile and choose tags that
-// hash alike. That costs time only, never a wrong match: an operation then takes
-// up to as many steps as messages with different tags wait. [NewSeeded] with a
-// secret seed makes such tags hard to find.
+// Tags of messages come from peers, which may be hostile and choose tags with equal
+// hashes. That costs time only, never a wrong match: an operation then takes up to
+// as many steps as messages with different tags wait. [NewSeeded] with a secret
+// seed makes such tags hard to find.
 //
 // # Invariants
 //
 //   - No clock, goroutine, lock or randomness: equal calls give equal results,
-//     whatever the seed. One goroutine at a time.
-//   - Recv and Msg are embedded in what waits; nothing is allocated per operation
-//     once tables and the pool of index entries have grown to their size.
+//     with any seed. One goroutine at a time.
+//   - Recv and Msg are embedded in the caller's structs; nothing is allocated per
+//     operation once tables and the pool of index entries have grown to their size.
 //   - No posted receive matches an unexpected message, as long as a caller lets
 //     AddMsg follow only a missed Arrive, and offers rekeyed messages again.
 //

@@ -4,7 +4,7 @@ import "math/bits"
 
 const (
 	minBuckets  = 16
-	keepBuckets = 1 << 16 // an index that ran empty gives back more
+	keepBuckets = 1 << 16 // an index that ran empty frees more
 )
 
 // node is the place of a T in an index. Nodes of equal key form a ring by rising
@@ -18,7 +18,7 @@ type node[T any] struct {
 
 	prev, next *node[T]  // ring
 	chain      *node[T]  // lead only: the next lead of the bucket
-	slot       **node[T] // lead only: what points at it, a bucket or a chain
+	slot       **node[T] // lead only: the pointer to it, in a bucket or a chain
 }
 
 // index is a hash table of rings. The zero index is empty; seed is set before use.
@@ -90,7 +90,7 @@ func (x *index[T]) remove(n *node[T]) {
 		}
 		x.keys--
 		if x.keys == 0 && len(x.buckets) > keepBuckets {
-			x.buckets = nil // what a flood left behind
+			x.buckets = nil // release what a flood left behind
 		}
 	case n.slot != nil:
 		n.next.replace(n)

@@ -72,7 +72,7 @@ func (c *cursor[T]) settle(done uint64) {
 	c.moveTo(l)
 }
 
-// each calls f for what is in a and b, by rising stamp up to last, until f
+// each calls f for the elements of a and b, by rising stamp up to last, until f
 // returns false. f may add and remove.
 func each[T any](a, b *list[T], last uint64, f func(*T) bool) {
 	x, y := a.cursor(), b.cursor()

@@ -5,14 +5,15 @@ package match
 type Source uint64
 
 const (
-	// AnySource is a receive that takes messages from everyone.
+	// AnySource is the source of a receive that takes messages from all senders.
 	AnySource Source = ^Source(0)
-	// NotAvail is a sender that is in no address vector: its messages match
-	// AnySource and nothing else, and a receive from NotAvail matches nothing.
+	// NotAvail is the source of a sender that is in no address vector: its messages
+	// match AnySource and nothing else, and a receive from NotAvail matches
+	// nothing.
 	NotAvail Source = AnySource - 1
 )
 
-// known tells a sender that a directed receive can name.
+// known reports whether a directed receive can name the sender.
 func (s Source) known() bool { return s < NotAvail }
 
 // Kind is one of the two disjoint matching spaces.
@@ -26,7 +27,7 @@ const (
 
 const numKinds = 2
 
-// KindOf is the kind of a message or a receive with a tag, or without.
+// KindOf returns the kind of a message or receive, tagged or not.
 func KindOf(tagged bool) Kind {
 	if tagged {
 		return Tagged
@@ -41,8 +42,8 @@ func (k Kind) String() string {
 	return "tagged"
 }
 
-// Recv is a posted receive, embedded in the operation that waits. While it is in
-// a table its owner neither moves it nor changes its fields.
+// Recv is a posted receive, embedded in the waiting operation. While it is in a
+// table its owner neither moves it nor changes its fields.
 type Recv struct {
 	Kind   Kind
 	Tag    uint64
@@ -55,8 +56,8 @@ type Recv struct {
 	order link[Recv]
 }
 
-// Msg is an unexpected message, embedded in what keeps it. While it is in a table
-// its owner neither moves it nor changes its fields; see [Table.Rekey].
+// Msg is an unexpected message, embedded in the struct that keeps it. While it is
+// in a table its owner neither moves it nor changes its fields; see [Table.Rekey].
 type Msg struct {
 	Kind   Kind
 	Tag    uint64

@@ -5,21 +5,22 @@ import "math/bits"
 // maxClasses is how many classes a space has, one bit each in live and indexed.
 const maxClasses = 64
 
-// class is the receives, and an index of the messages for receives, that have
-// the same ignore mask and either all name a source or all take any.
+// class holds the receives that have the same ignore mask and either all name a
+// source or all take any, and an index of the messages for them.
 type class struct {
 	ignore   uint64
 	directed bool
 	bit      uint64 // its own in space.live and space.indexed
 
 	recvs  index[Recv]
-	posted uint64 // stamp of the last receive, or of the making
+	posted uint64 // stamp of the last receive, or of the class's creation
 
 	msgs  index[Msg] // of all messages of the space, if indexed
 	asked uint64     // space.adds when msgs was last of use
 }
 
-// key is what receives of the class that may take (tag, src) are filed under.
+// key is the key under which receives of the class that may take (tag, src) are
+// filed.
 func (c *class) key(tag uint64, src Source) (uint64, Source) {
 	if !c.directed {
 		src = AnySource
@@ -27,7 +28,7 @@ func (c *class) key(tag uint64, src Source) (uint64, Source) {
 	return tag &^ c.ignore, src
 }
 
-// space is all receives and messages of one kind.
+// space holds all receives and messages of one kind.
 type space struct {
 	table *Table
 
@@ -56,8 +57,9 @@ func (s *space) lookup(f filter) *class {
 	return nil
 }
 
-// open makes the class of a filter, if need be from the class that has waited
-// longest for a receive, has none and no index; nil if all are in use.
+// open makes the class of a filter, if necessary in place of the class that has
+// been without receives the longest and has no index. It returns nil if all are in
+// use.
 func (s *space) open(f filter) *class {
 	var c *class
 	if i := len(s.classes); i < maxClasses {

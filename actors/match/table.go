@@ -3,8 +3,8 @@ package match
 // defaultSeed is the seed of New, the fractional digits of pi.
 const defaultSeed = 0x243f6a8885a308d3
 
-// Table is the posted receives and the unexpected messages of one endpoint. It is
-// made by [New] or [NewSeeded] and used by one goroutine at a time.
+// Table holds the posted receives and the unexpected messages of one endpoint. It
+// is made by [New] or [NewSeeded] and used by one goroutine at a time.
 type Table struct {
 	spaces [numKinds]space
 	stamp  uint64 // of the newest entry; postings and arrivals share one order
@@ -15,8 +15,8 @@ type Table struct {
 // New returns an empty table.
 func New() *Table { return NewSeeded(defaultSeed) }
 
-// NewSeeded is New with a seed for the hash of tags, which changes no result.
-// With a seed that peers cannot guess they cannot choose tags that hash alike.
+// NewSeeded is New with a seed for the hash of tags, which changes no result. Peers
+// that cannot guess the seed cannot choose tags with equal hashes.
 func NewSeeded(seed uint64) *Table {
 	t := &Table{seed: seed}
 	for k := range t.spaces {
@@ -38,9 +38,9 @@ func (t *Table) tick() uint64 {
 	return t.stamp
 }
 
-// Arrive removes and returns the oldest posted receive that takes a message of
-// this kind, tag and sender. It returns nil if there is none; the message is then
-// unexpected and the caller's to give to AddMsg.
+// Arrive removes and returns the oldest posted receive that takes a message of this
+// kind, tag and sender. It returns nil if there is none; the message is then
+// unexpected, and the caller hands it to AddMsg.
 func (t *Table) Arrive(k Kind, tag uint64, src Source) *Recv {
 	s := t.space(k)
 	r := s.oldestRecv(tag, src)
@@ -50,8 +50,8 @@ func (t *Table) Arrive(k Kind, tag uint64, src Source) *Recv {
 	return r
 }
 
-// AddMsg appends an unexpected message. A message that is in a table stays where
-// it is.
+// AddMsg appends an unexpected message. A message that is already in a table is
+// left where it is.
 func (t *Table) AddMsg(m *Msg) {
 	if m.in == nil {
 		t.space(m.Kind).addMsg(m)
@@ -59,8 +59,8 @@ func (t *Table) AddMsg(m *Msg) {
 }
 
 // Post removes and returns the oldest unexpected message that r takes. If there is
-// none it returns nil, and r is the newest posted receive. A receive that is in a
-// table stays where it is.
+// none it returns nil, and r is the newest posted receive. A receive that is
+// already in a table is left where it is.
 func (t *Table) Post(r *Recv) *Msg {
 	if r.in != nil {
 		return nil
@@ -94,8 +94,8 @@ func (t *Table) Find(k Kind, tag, ignore uint64, src Source) *Msg {
 	return m
 }
 
-// RemoveRecv takes a posted receive back. It returns false if r isn't in the
-// table, as after a match.
+// RemoveRecv takes a posted receive out. It returns false if r isn't in the table,
+// as after a match.
 func (t *Table) RemoveRecv(r *Recv) bool {
 	if r.in == nil || r.in.table != t {
 		return false
@@ -104,7 +104,7 @@ func (t *Table) RemoveRecv(r *Recv) bool {
 	return true
 }
 
-// RemoveMsg takes out an unexpected message. It returns false if m isn't in the
+// RemoveMsg takes an unexpected message out. It returns false if m isn't in the
 // table, as after a match.
 func (t *Table) RemoveMsg(m *Msg) bool {
 	if m.in == nil || m.in.table != t {
@@ -114,7 +114,7 @@ func (t *Table) RemoveMsg(m *Msg) bool {
 	return true
 }
 
-// Rekey gives an unexpected message another source: its sender was inserted into
+// Rekey changes the source of an unexpected message: its sender was inserted into
 // the address vector, or removed from it. The message keeps its place in the order
 // of arrival. Nothing is matched, so a caller offers the messages of a sender that
 // became known, oldest first, to the directed receives that wait for it:

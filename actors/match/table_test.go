@@ -199,7 +199,7 @@ func TestEnteredTwice(t *testing.T) {
 	require.Same(t, &one, table.Find(Tagged, 0, 0, 1), "kept its place")
 }
 
-// TestUnknownKind: what is not untagged is tagged, and nothing panics.
+// TestUnknownKind: a kind that is not untagged is tagged, and nothing panics.
 func TestUnknownKind(t *testing.T) {
 	table := New()
 	r := Recv{Kind: 200, Tag: 4, Source: AnySource}

@@ -5,7 +5,7 @@ import "math/bits"
 const (
 	maxIndexes = 16      // classes of a space that may have an index of messages
 	walkSteps  = 8       // messages looked at one by one before an index is made
-	minIdle    = 1024    // arrivals that an index outlives the last use of it
+	minIdle    = 1024    // arrivals for which an unused index is kept
 	poolSlab   = 64      // entries that are allocated together
 	keepPool   = 1 << 16 // entries kept when the last message has gone
 )
@@ -88,7 +88,7 @@ func (s *space) makeIndex(f filter, c *class) *class {
 	return c
 }
 
-// dropIndex is the opposite of makeIndex.
+// dropIndex undoes makeIndex.
 func (s *space) dropIndex(c *class) {
 	for l := s.msgs.head; l != nil; l = l.next {
 		for at := &l.owner.entries; *at != nil; at = &(*at).next {
@@ -103,7 +103,7 @@ func (s *space) dropIndex(c *class) {
 	s.indexed &^= c.bit
 }
 
-// file enters m into the index of c, if receives of c could name its source.
+// file adds m to the index of c, if receives of c could name its source.
 func (s *space) file(m *Msg, c *class) {
 	if c.directed && !m.Source.known() {
 		return
@@ -142,9 +142,8 @@ func (s *space) unfile(m *Msg, all bool) {
 	}
 }
 
-// addMsg appends m. An index that wasn't of use while twice as many messages
-// arrived as it holds is dropped: making it again costs no more than keeping it
-// up did.
+// addMsg appends m. It drops an index that went unused while twice as many messages
+// arrived as it holds: making it again costs no more than maintaining it did.
 func (s *space) addMsg(m *Msg) {
 	m.in = s
 	s.msgs.push(&m.order, m, s.table.tick())

@@ -2,6 +2,9 @@
 // names memory of ours (efa_rma_iov, §3.3), and when an operation wants to know
 // whether its buffer is registered.
 //
+// A region has a name on each path, the address and keys that the path's device gave it;
+// a packet names memory by the name on the path that it came by.
+//
 //	any goroutine                          a shard
 //	     |                                    |
 //	Table.Add, Region.Retire       Table.Resolve, Table.Find
@@ -15,8 +18,8 @@
 //	                +------------- Retire, not in use ----------------------+
 //
 // A lookup promises nothing about the next moment: the owner may retire the
-// region from another goroutine. Who wants to touch the memory calls
-// [Region.Use], and goes on only if it says yes; the memory then stays until
+// region from another goroutine. A caller that touches the memory calls
+// [Region.Use] first, and goes on only if it reports true; the memory then stays until
 // [Region.Done]. Once a retired region is idle its OnIdle is called, once, and
 // the owner closes the device's region and gives up the memory.
 //

@@ -8,6 +8,7 @@ import (
 
 // fakeMR is a device's region of which the test chooses everything.
 type fakeMR struct {
+	device.MRBase
 	mem    []byte
 	addr   uint64
 	key    uint32
@@ -29,7 +30,7 @@ const (
 	readable   = device.RemoteRead
 )
 
-// within tells whether all of p lies in mem, byte by byte.
+// within reports whether all of p lies in mem, byte by byte.
 func within(p, mem []byte) bool {
 	for i := range p {
 		found := false

@@ -53,7 +53,7 @@ func TestModel(t *testing.T) {
 					iov.Addr = -iov.Addr
 				}
 				want := access.Draw(t, "want")
-				r, p, err := table.Resolve(iov, want)
+				r, p, err := table.Resolve(0, iov, want)
 				wantR, wantP, wantErr := naive(live, iov, want)
 				if r != wantR || !errors.Is(err, wantErr) || len(p) != len(wantP) || len(p) > 0 && &p[0] != &wantP[0] {
 					t.Fatalf("got %v %v, want %v %v", r, err, wantR, wantErr)
@@ -81,7 +81,7 @@ func TestModel(t *testing.T) {
 
 // naive resolves without arithmetic that could overflow: it counts.
 func naive(live []*Region, iov wire.RMAIOV, want Access) (*Region, []byte, error) {
-	i := slices.IndexFunc(live, func(r *Region) bool { return uint32(r.Key()) == uint32(iov.Key) })
+	i := slices.IndexFunc(live, func(r *Region) bool { return uint32(r.Key(0)) == uint32(iov.Key) })
 	if i < 0 {
 		return nil, nil, ErrKey
 	}
@@ -91,8 +91,8 @@ func naive(live []*Region, iov wire.RMAIOV, want Access) (*Region, []byte, error
 			return nil, nil, ErrRight
 		}
 	}
-	for offset, addr := 0, r.Addr(); offset <= len(r.Bytes()); offset, addr = offset+1, addr+1 {
-		if addr < r.Addr() {
+	for offset, addr := 0, r.Addr(0); offset <= len(r.Bytes()); offset, addr = offset+1, addr+1 {
+		if addr < r.Addr(0) {
 			break // behind the end of the address space
 		}
 		if addr == iov.Addr {

@@ -56,7 +56,7 @@ func TestConcurrent(t *testing.T) {
 		readers.Go(func() {
 			for i := s; !finished.Load(); i++ {
 				iov := wire.RMAIOV{Addr: uint64(i%owners) * 0x1000, Len: size, Key: uint64(i % owners)}
-				r, p, err := table.Resolve(iov, readable)
+				r, p, err := table.Resolve(0, iov, readable)
 				if err != nil || !r.Use() {
 					continue
 				}
@@ -95,7 +95,7 @@ func TestNoAllocation(t *testing.T) {
 		for key := range uint64(60) {
 			for _, want := range []Access{readable, everything} {
 				for addr := range uint64(3) {
-					r, _, err := table.Resolve(wire.RMAIOV{Addr: 0xfff + addr, Len: 10, Key: key}, want)
+					r, _, err := table.Resolve(0, wire.RMAIOV{Addr: 0xfff + addr, Len: 10, Key: key}, want)
 					if err == nil && r.Use() {
 						r.Done()
 					}
@@ -118,7 +118,7 @@ func BenchmarkTable(b *testing.B) {
 		b.Run(fmt.Sprintf("op=resolve/regions=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := table.Resolve(iov, readable); err != nil {
+				if _, _, err := table.Resolve(0, iov, readable); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -33,38 +33,47 @@ type Region struct {
 	table  *Table
 	dev    device.MR
 	mem    []byte
-	addr   uint64
-	key    uint64
-	lkey   uint32
+	names  []name // by path
 	access Access
 	state  atomic.Int64 // operations that use it, and the bit retired
 }
 
+// name is what the device of one path calls the region.
+type name struct {
+	addr uint64
+	key  uint64 // RKey and EmulatedOnly
+	lkey uint32
+}
+
 func newRegion(t *Table, dev device.MR, a Access) *Region {
-	r := &Region{
-		table:  t,
-		dev:    dev,
-		mem:    dev.Bytes(),
-		addr:   dev.Addr(),
-		key:    uint64(dev.RKey()),
-		lkey:   dev.LKey(),
-		access: a,
+	r := &Region{table: t, dev: dev, mem: dev.Bytes(), access: a}
+	parts := dev.Parts()
+	if parts == nil {
+		parts = []device.MR{dev}
 	}
-	if !dev.Remote() {
-		r.key |= EmulatedOnly
+	for _, p := range parts {
+		n := name{addr: p.Addr(), key: uint64(p.RKey()), lkey: p.LKey()}
+		if !p.Remote() {
+			n.key |= EmulatedOnly
+		}
+		r.names = append(r.names, n)
 	}
 	return r
 }
 
-// Key is what remote sides call the region: the device's RKey in the low 32 bits,
-// and perhaps EmulatedOnly.
-func (r *Region) Key() uint64 { return r.key }
+// Paths is the number of paths on which the region has a name: that of the devices which
+// its own joins, or 1.
+func (r *Region) Paths() int { return len(r.names) }
 
-// LKey names the region in work requests of this side.
-func (r *Region) LKey() uint32 { return r.lkey }
+// Key is what remote sides call the region on a path: the RKey of the path's device in
+// the low 32 bits, and perhaps EmulatedOnly.
+func (r *Region) Key(path uint8) uint64 { return r.names[path].key }
 
-// Addr is what remote sides call the first byte.
-func (r *Region) Addr() uint64 { return r.addr }
+// LKey names the region in work requests of this side on a path.
+func (r *Region) LKey(path uint8) uint32 { return r.names[path].lkey }
+
+// Addr is what remote sides call the first byte on a path.
+func (r *Region) Addr(path uint8) uint64 { return r.names[path].addr }
 
 // Bytes is the memory. It may be touched between Use and Done, and by the owner.
 func (r *Region) Bytes() []byte { return r.mem }
@@ -72,8 +81,8 @@ func (r *Region) Bytes() []byte { return r.mem }
 // Access is what the region was registered for.
 func (r *Region) Access() Access { return r.access }
 
-// Remote tells whether the device carries RDMA of others to the region.
-func (r *Region) Remote() bool { return r.key&EmulatedOnly == 0 }
+// Remote reports whether the device of a path carries RDMA of others to the region.
+func (r *Region) Remote(path uint8) bool { return r.names[path].key&EmulatedOnly == 0 }
 
 // Device is the device's region, for its owner to close.
 func (r *Region) Device() device.MR { return r.dev }

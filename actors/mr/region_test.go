@@ -15,19 +15,19 @@ func TestRegion(t *testing.T) {
 	var table Table
 	dev := &fakeMR{mem: make([]byte, 10), addr: 0x7000, key: 0xfedcba98}
 	r := table.Add(dev, everything)
-	require.Equal(t, uint64(0xfedcba98), r.Key())
-	require.Equal(t, ^uint32(0xfedcba98), r.LKey())
-	require.Equal(t, uint64(0x7000), r.Addr())
+	require.Equal(t, uint64(0xfedcba98), r.Key(0))
+	require.Equal(t, ^uint32(0xfedcba98), r.LKey(0))
+	require.Equal(t, uint64(0x7000), r.Addr(0))
 	require.Same(t, &dev.mem[0], &r.Bytes()[0])
 	require.Len(t, r.Bytes(), 10)
 	require.Equal(t, everything, r.Access())
-	require.True(t, r.Remote())
+	require.True(t, r.Remote(0))
 	require.Same(t, dev, r.Device())
 
 	r = table.Add(&fakeMR{key: 7, local: true}, device.LocalWrite)
-	require.Equal(t, uint64(7)|1<<63, r.Key())
-	require.Equal(t, EmulatedOnly, r.Key()&^0xffff_ffff)
-	require.False(t, r.Remote())
+	require.Equal(t, uint64(7)|1<<63, r.Key(0))
+	require.Equal(t, EmulatedOnly, r.Key(0)&^0xffff_ffff)
+	require.False(t, r.Remote(0))
 	require.Equal(t, 2, table.Len())
 }
 
@@ -51,7 +51,7 @@ func TestRetire(t *testing.T) {
 	require.Zero(t, idle)
 	require.False(t, r.Use())
 	require.Nil(t, table.Find(dev.mem))
-	_, _, err := table.Resolve(wire.RMAIOV{Key: 1}, 0)
+	_, _, err := table.Resolve(0, wire.RMAIOV{Key: 1}, 0)
 	require.Equal(t, ErrKey, err)
 	require.Zero(t, table.Len())
 	r.Retire()
@@ -120,18 +120,18 @@ func TestErrors(t *testing.T) {
 func TestRetired(t *testing.T) {
 	var table Table
 	for key := range uint32(1100) {
-		require.False(t, table.Retired(key))
+		require.False(t, table.Retired(0, key))
 		r := table.Add(&fakeMR{mem: make([]byte, 1), key: key}, readable)
-		require.False(t, table.Retired(key))
+		require.False(t, table.Retired(0, key))
 		r.Retire()
 		r.Retire()
-		require.True(t, table.Retired(key))
+		require.True(t, table.Retired(0, key))
 	}
-	require.False(t, table.Retired(75))
-	require.True(t, table.Retired(76))
+	require.False(t, table.Retired(0, 75))
+	require.True(t, table.Retired(0, 76))
 }
 
-// TestShare: who has a region in use may give it to others after it was retired.
+// TestShare: the user of a region may give it to others after it was retired.
 func TestShare(t *testing.T) {
 	var table Table
 	idle := 0
@@ -151,8 +151,8 @@ func TestShare(t *testing.T) {
 func TestKnows(t *testing.T) {
 	var table Table
 	r := table.Add(&fakeMR{mem: make([]byte, 1), key: 7}, readable)
-	require.True(t, table.Knows(7))
-	require.False(t, table.Knows(8))
+	require.True(t, table.Knows(0, 7))
+	require.False(t, table.Knows(0, 8))
 	r.Retire()
-	require.True(t, table.Knows(7), "it was a region's until just now")
+	require.True(t, table.Knows(0, 7), "it was a region's until just now")
 }

@@ -70,7 +70,7 @@ func TestResolve(t *testing.T) {
 		{4, 0x4fff, 0, -1},
 	} {
 		t.Run(fmt.Sprintf("%d %#x %#x", c.key, c.addr, c.len), func(t *testing.T) {
-			r, p, err := table.Resolve(wire.RMAIOV{Addr: c.addr, Len: c.len, Key: c.key}, readable)
+			r, p, err := table.Resolve(0, wire.RMAIOV{Addr: c.addr, Len: c.len, Key: c.key}, readable)
 			if c.offset < 0 {
 				require.Equal(t, ErrRange, err)
 				require.Nil(t, r)
@@ -78,7 +78,7 @@ func TestResolve(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, c.key, r.Key())
+			require.Equal(t, c.key, r.Key(0))
 			require.Equal(t, int(c.len), len(p))
 			require.Equal(t, len(p), cap(p))
 			if len(p) > 0 {
@@ -113,7 +113,7 @@ func TestOrderOfChecks(t *testing.T) {
 		{"right and range", good.Key, 0, device.RemoteRead, ErrRight},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, _, err := table.Resolve(wire.RMAIOV{Addr: c.addr, Len: 16, Key: c.key}, c.want)
+			got, _, err := table.Resolve(0, wire.RMAIOV{Addr: c.addr, Len: 16, Key: c.key}, c.want)
 			if c.err != nil {
 				require.Equal(t, c.err, err)
 				return
@@ -122,7 +122,7 @@ func TestOrderOfChecks(t *testing.T) {
 			require.Same(t, r, got)
 		})
 	}
-	_, _, err := table.Resolve(wire.RMAIOV{Addr: 0, Key: good.Key}, device.RemoteRead)
+	_, _, err := table.Resolve(0, wire.RMAIOV{Addr: 0, Key: good.Key}, device.RemoteRead)
 	require.Equal(t, ErrRight, err, "an entry of no bytes")
 }
 

@@ -9,12 +9,21 @@ import (
 
 // snapshot is the regions of one moment. It never changes.
 type snapshot struct {
-	keys  []uint32  // sorted
-	byKey []*Region // in the order of keys; of equal ones the oldest first
+	keys  []uint64 // sorted
+	byKey []keyed  // in the order of keys; of equal ones the oldest first
 
 	byBase []*Region // by the address of the first byte
 	spans  []span    // in the order of byBase
 }
+
+// keyed is a region by its key on one path.
+type keyed struct {
+	key uint64 // see onPath
+	r   *Region
+}
+
+// onPath is a key and the path that it belongs to. Of the key the low 32 bits matter.
+func onPath(path uint8, key uint64) uint64 { return uint64(path)<<32 | uint64(uint32(key)) }
 
 // span says where a region begins in our memory, and how far it and those before
 // it reach. The numbers stay true as long as the region holds the memory.
@@ -24,15 +33,15 @@ type span struct {
 	furthest int32   // which of them that is
 }
 
-func newSnapshot(byKey, byBase []*Region) *snapshot {
+func newSnapshot(byKey []keyed, byBase []*Region) *snapshot {
 	s := &snapshot{
-		keys:   make([]uint32, len(byKey)),
+		keys:   make([]uint64, len(byKey)),
 		byKey:  byKey,
 		byBase: byBase,
 		spans:  make([]span, len(byBase)),
 	}
-	for i, r := range byKey {
-		s.keys[i] = uint32(r.key)
+	for i := range byKey {
+		s.keys[i] = byKey[i].key
 	}
 	best := span{}
 	for i, r := range byBase {
@@ -45,13 +54,13 @@ func newSnapshot(byKey, byBase []*Region) *snapshot {
 	return s
 }
 
-// key returns the oldest region with the key.
-func (s *snapshot) key(key uint32) *Region {
+// key returns the oldest region with the key, which onPath made.
+func (s *snapshot) key(key uint64) *Region {
 	i, ok := slices.BinarySearch(s.keys, key)
 	if !ok {
 		return nil
 	}
-	return s.byKey[i]
+	return s.byKey[i].r
 }
 
 // holding returns the region that reaches furthest of those that begin at p or
@@ -72,14 +81,26 @@ func (s *snapshot) holding(p []byte) *Region {
 // base is the address of the first byte, to compare with others.
 func base(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(p))) }
 
-func compareKeys(a, b *Region) int { return cmp.Compare(uint32(a.key), uint32(b.key)) }
-
 func compareBases(a, b *Region) int { return cmp.Compare(base(a.mem), base(b.mem)) }
 
+// addKeys returns a sorted copy of list with r's keys, each behind its equals.
+func addKeys(list []keyed, r *Region) []keyed {
+	for path := range r.names {
+		k := keyed{onPath(uint8(path), r.names[path].key), r}
+		list = insert(list, k, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
+	}
+	return list
+}
+
+// withoutKeys returns a copy of list without r's keys.
+func withoutKeys(list []keyed, r *Region) []keyed {
+	return slices.DeleteFunc(slices.Clone(list), func(k keyed) bool { return k.r == r })
+}
+
 // insert returns a sorted copy of list with r behind its equals.
-func insert(list []*Region, r *Region, compare func(a, b *Region) int) []*Region {
+func insert[T any](list []T, r T, compare func(a, b T) int) []T {
 	i := sort.Search(len(list), func(i int) bool { return compare(list[i], r) > 0 })
-	out := make([]*Region, 0, len(list)+1)
+	out := make([]T, 0, len(list)+1)
 	out = append(out, list[:i]...)
 	out = append(out, r)
 	return append(out, list[i:]...)

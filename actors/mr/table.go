@@ -15,33 +15,33 @@ type Table struct {
 	now atomic.Pointer[snapshot] // nil: empty
 	mu  sync.Mutex               // held by writers
 
-	past  [maxPast]uint32 // keys of regions that were retired, the latest of them
-	npast int             // retired at all
+	past  [maxPast]uint64 // keys of regions that were retired, the latest of them
+	npast int             // keys retired at all
 }
 
 // maxPast is how many keys of former regions are remembered.
 const maxPast = 1024
 
 // Add makes a region of what the device registered for the accesses in a. The
-// device sees to it that no two open regions have the same key. The caller closes
+// device sees to it that no two open regions have the same key on one path. The caller closes
 // dev when OnIdle of the region says so.
 func (t *Table) Add(dev device.MR, a Access) *Region {
 	r := newRegion(t, dev, a)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.load()
-	t.now.Store(newSnapshot(insert(old.byKey, r, compareKeys), insert(old.byBase, r, compareBases)))
+	t.now.Store(newSnapshot(addKeys(old.byKey, r), insert(old.byBase, r, compareBases)))
 	return r
 }
 
-// Resolve finds the memory that an efa_rma_iov names (§3.3), for an operation that
-// wants the accesses in want: its bytes and the region to Use before touching
+// Resolve finds the memory that an efa_rma_iov names (§3.3), which came on a path, for an
+// operation that wants the accesses in want: its bytes and the region to Use before touching
 // them. Of the key the low 32 bits matter. An entry of no bytes is checked like
 // any other; it may lie at the region's end.
 //
 // Errors are ErrKey, ErrRight and ErrRange. They are not wrapped.
-func (t *Table) Resolve(iov wire.RMAIOV, want Access) (*Region, []byte, error) {
-	r := t.load().key(uint32(iov.Key))
+func (t *Table) Resolve(path uint8, iov wire.RMAIOV, want Access) (*Region, []byte, error) {
+	r := t.load().key(onPath(path, iov.Key))
 	if r == nil {
 		return nil, nil, ErrKey
 	}
@@ -49,8 +49,9 @@ func (t *Table) Resolve(iov wire.RMAIOV, want Access) (*Region, []byte, error) {
 		return nil, nil, ErrRight
 	}
 	size := uint64(len(r.mem))
-	offset := iov.Addr - r.addr // beyond size, too, if it wraps around
-	if iov.Addr < r.addr || offset > size || iov.Len > size-offset {
+	addr := r.names[path].addr
+	offset := iov.Addr - addr // beyond size, too, if it wraps around
+	if iov.Addr < addr || offset > size || iov.Len > size-offset {
 		return nil, nil, ErrRange
 	}
 	end := offset + iov.Len
@@ -67,7 +68,7 @@ func (t *Table) Find(p []byte) *Region {
 }
 
 // Len is the number of live regions.
-func (t *Table) Len() int { return len(t.load().byKey) }
+func (t *Table) Len() int { return len(t.load().byBase) }
 
 var empty snapshot
 
@@ -83,21 +84,26 @@ func (t *Table) remove(r *Region) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.load()
-	if slices.Contains(old.byKey, r) {
-		t.now.Store(newSnapshot(without(old.byKey, r), without(old.byBase, r)))
-		t.past[t.npast%maxPast] = uint32(r.key)
+	if !slices.Contains(old.byBase, r) {
+		return
+	}
+	t.now.Store(newSnapshot(withoutKeys(old.byKey, r), without(old.byBase, r)))
+	for path := range r.names {
+		t.past[t.npast%maxPast] = onPath(uint8(path), r.names[path].key)
 		t.npast++
 	}
 }
 
-// Retired tells whether the key was a region's until lately: who names it guesses
-// nothing. It takes a lock.
-func (t *Table) Retired(key uint32) bool {
+// Retired reports whether the key was a region's on the path until lately: a peer that
+// names it guesses nothing. It takes a lock.
+func (t *Table) Retired(path uint8, key uint32) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Contains(t.past[:min(t.npast, maxPast)], key)
+	return slices.Contains(t.past[:min(t.npast, maxPast)], onPath(path, uint64(key)))
 }
 
-// Knows tells whether the key is a region's, or was until lately. It may take a
-// lock.
-func (t *Table) Knows(key uint32) bool { return t.load().key(key) != nil || t.Retired(key) }
+// Knows reports whether the key is a region's on the path, or was until lately. It may
+// take a lock.
+func (t *Table) Knows(path uint8, key uint32) bool {
+	return t.load().key(onPath(path, uint64(key))) != nil || t.Retired(path, key)
+}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/efactor/efactor/actors/settings"
 )
 
 // TestAnswers lets answers and acknowledgements come in either order (§4.1, §4.2):
@@ -165,7 +167,7 @@ func TestShortIsChoice(t *testing.T) {
 		f.RawAddr, f.ConnID = rapid.Bool().Draw(t, "raw"), rapid.Bool().Draw(t, "connid")
 		f.HasData, f.Tagged = rapid.Bool().Draw(t, "data"), rapid.Bool().Draw(t, "tagged")
 		f.Total = rapid.IntRange(testMTU-80, testMTU).Draw(t, "total")
-		p := Policy{}.WithDefaults()
+		p := policyOf(settings.Settings{})
 		s, err := Choose(&f, &p)
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 type bounce struct {
 	mr   device.MR
 	free [][]byte
-	line []*Rxe // who waits for a piece
+	line []*Rxe // operations that wait for a piece
 	err  error
 }
 
@@ -46,7 +46,7 @@ func (b *bounce) get() []byte {
 // put gives a piece back.
 func (b *bounce) put(p []byte) { b.free = append(b.free, p[:bounceSize]) }
 
-// next takes who has waited longest out of the line.
+// next takes the operation that has waited longest out of the line.
 func (b *bounce) next() *Rxe {
 	if len(b.line) == 0 {
 		return nil

@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/atomics"
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/settings"
 )
 
 // The boundaries below are worked out by hand for MTU 8760 (§3.2, §3.3, §4): what a
@@ -68,7 +70,7 @@ func TestChooseAtBoundaries(t *testing.T) {
 		{"read of memory that RDMA does not reach", with(able(with(read, canRead)), func(f *Facts) { f.Target = false }), 8760 - 24 - 1, ShortRead, LongCTSRead},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := Policy{}.WithDefaults()
+			p := policyOf(settings.Settings{})
 			for _, x := range []struct {
 				n    int
 				want Proto
@@ -87,23 +89,23 @@ func TestChooseAtBoundaries(t *testing.T) {
 // TestChooseBySettings moves each threshold.
 func TestChooseBySettings(t *testing.T) {
 	for _, c := range []struct {
-		policy Policy
+		policy settings.Settings
 		facts  Facts
 		want   string // at 999, 1000 and 1001 bytes
 	}{
-		{Policy{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true}, "eager long-read long-read"},
-		{Policy{MinRead: -1}, Facts{Kind: KindSend, CanRead: true}, "eager eager eager"},
-		{Policy{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true, MediumFirst: true}, "eager eager eager"},
-		{Policy{MinRead: 1000, RuntSize: 64}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 64}, "eager runting read runting read"},
-		{Policy{MinRead: 1000, RuntSize: 64}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 7}, "eager long-read long-read"},
-		{Policy{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 64, Deliver: true}, "DC eager long-read long-read"},
-		{Policy{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true}, "eager write long-read write long-read write"},
-		{Policy{MinReadWrite: -1}, Facts{Kind: KindWrite, CanRead: true}, "eager write eager write eager write"},
-		{Policy{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true, CanWrite: true}, "direct write direct write direct write"},
-		{Policy{}, Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}}, "eager write eager write eager write"},
-		{Policy{}, Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}, SameUnsolicited: true}, "direct write direct write direct write"},
+		{settings.Settings{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true}, "eager long-read long-read"},
+		{settings.Settings{MinRead: -1}, Facts{Kind: KindSend, CanRead: true}, "eager eager eager"},
+		{settings.Settings{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true, MediumFirst: true}, "eager eager eager"},
+		{settings.Settings{MinRead: 1000, RuntSize: 64}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 64}, "eager runting read runting read"},
+		{settings.Settings{MinRead: 1000, RuntSize: 64}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 7}, "eager long-read long-read"},
+		{settings.Settings{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 64, Deliver: true}, "DC eager long-read long-read"},
+		{settings.Settings{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true}, "eager write long-read write long-read write"},
+		{settings.Settings{MinReadWrite: -1}, Facts{Kind: KindWrite, CanRead: true}, "eager write eager write eager write"},
+		{settings.Settings{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true, CanWrite: true}, "direct write direct write direct write"},
+		{settings.Settings{}, Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}}, "eager write eager write eager write"},
+		{settings.Settings{}, Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}, SameUnsolicited: true}, "direct write direct write direct write"},
 	} {
-		f, p := able(c.facts), c.policy.WithDefaults()
+		f, p := able(c.facts), policyOf(c.policy)
 		got := ""
 		for n := 999; n <= 1001; n++ {
 			f.Total = n
@@ -113,7 +115,7 @@ func TestChooseBySettings(t *testing.T) {
 		}
 		require.Equal(t, c.want, got[1:], "%+v", c)
 	}
-	f, p := Facts{Headers: Headers{MTU: 1000}, Kind: KindSend, Total: 2000}, Policy{MaxMedium: -1}.WithDefaults()
+	f, p := Facts{Headers: Headers{MTU: 1000}, Kind: KindSend, Total: 2000}, policyOf(settings.Settings{MaxMedium: -1})
 	s, err := Choose(&f, &p)
 	require.NoError(t, err)
 	require.Equal(t, LongCTS, s.Proto, "no medium")
@@ -122,7 +124,7 @@ func TestChooseBySettings(t *testing.T) {
 // TestChooseWindows: an RTR grants what it can take at once, RDMA is cut where the
 // device ends.
 func TestChooseWindows(t *testing.T) {
-	p := Policy{Credits: 2}.WithDefaults()
+	p := policyOf(settings.Settings{Credits: 2})
 	f := plain(Facts{Kind: KindRead, Total: 100000})
 	s, err := Choose(&f, &p)
 	require.NoError(t, err)
@@ -134,7 +136,7 @@ func TestChooseWindows(t *testing.T) {
 	require.EqualValues(t, 8736, s.Window, "never more than the message")
 
 	// recv_length has 32 bits, and a grant in CTS must not wrap around either.
-	huge := Policy{Credits: math.MaxInt}.WithDefaults()
+	huge := policyOf(settings.Settings{Credits: math.MaxInt})
 	f.Total = 1 << 40
 	s, err = Choose(&f, &huge)
 	require.NoError(t, err)
@@ -157,7 +159,7 @@ func TestChooseWindows(t *testing.T) {
 }
 
 func TestChooseAtomics(t *testing.T) {
-	p := Policy{}.WithDefaults()
+	p := policyOf(settings.Settings{})
 	for _, c := range []struct {
 		form atomics.Form
 		dc   bool
@@ -182,7 +184,7 @@ func TestChooseAtomics(t *testing.T) {
 // TestChooseHeaderless: a peer with a user receive queue pair takes one datagram
 // without a header, or nothing.
 func TestChooseHeaderless(t *testing.T) {
-	p := Policy{}.WithDefaults()
+	p := policyOf(settings.Settings{})
 	f := plain(Facts{Kind: KindSend, UserQP: true, Total: testMTU})
 	s, err := Choose(&f, &p)
 	require.NoError(t, err)
@@ -193,4 +195,10 @@ func TestChooseHeaderless(t *testing.T) {
 	f = plain(Facts{Kind: KindSend, UserQP: true, Tagged: true})
 	_, err = Choose(&f, &p)
 	require.ErrorIs(t, err, errno.ErrNotSupported)
+}
+
+// policyOf is the policy that settings come to on a device like EFA's.
+func policyOf(s settings.Settings) Policy {
+	i := new(device.Info)
+	return settings.New(s, i).On(i)
 }

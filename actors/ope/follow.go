@@ -9,8 +9,8 @@ import (
 
 // What operations leave in the trail. With tracing off every span is 0.
 
-// Follow begins the trail of a request: who asks for what, with whom (nil: with
-// anybody).
+// Follow begins the trail of a request with its kind, its length and its peer, which is
+// nil of a receive from any peer.
 func (o *Order) Follow(l *trail.Log, with *peer.Link) {
 	if l != nil {
 		o.Span = follow(l, &o.Req, with)
@@ -77,25 +77,25 @@ func requestConnids(l *peer.Link) uint64 { return trail.Connids(l.Env().Addr.Con
 func theirs(l *peer.Link) uint64         { return trail.Connids(l.QKey, l.Env().Addr.ConnID()) }
 
 // note leaves a record of the txe's operation.
-func (t *Txe) note(k trail.Kind, code uint8, a uint64, b uint32) {
+func (t *outgoing) note(k trail.Kind, code uint8, a uint64, b uint32) {
 	if t.turn.Span != 0 {
 		t.leave(k, code, a, b)
 	}
 }
 
-func (t *Txe) leave(k trail.Kind, code uint8, a uint64, b uint32) {
+func (t *outgoing) leave(k trail.Kind, code uint8, a uint64, b uint32) {
 	t.pools.env.Trail.Put(t.turn.Span, k, code, a, b)
 }
 
 // chose notes the subprotocol, and what both sides know the operation by.
-func (t *Txe) chose() {
+func (t *outgoing) chose() {
 	t.pools.Mix.Chosen[t.m.Proto]++
 	if t.turn.Span != 0 {
 		t.noteChosen(t.m.Proto)
 	}
 }
 
-func (t *Txe) noteChosen(p Proto) {
+func (t *outgoing) noteChosen(p Proto) {
 	ids, id := uint64(0), uint32(0)
 	switch k := p.KeyKind(); {
 	case k == trail.MsgID && t.spent:
@@ -107,7 +107,7 @@ func (t *Txe) noteChosen(p Proto) {
 }
 
 // noteWaits: nothing more can be posted now. More than one call may find that.
-func (t *Txe) noteWaits(s *sentBatch, already bool, why trail.Reason) {
+func (t *outgoing) noteWaits(s *sentBatch, already bool, why trail.Reason) {
 	t.noteSent(s)
 	if !already {
 		t.note(trail.Waits, uint8(why), 0, 0)
@@ -116,7 +116,7 @@ func (t *Txe) noteWaits(s *sentBatch, already bool, why trail.Reason) {
 
 // noteAnswering begins the trail of an answer to a request of the peer's, which came
 // by a subprotocol with an id.
-func (t *Txe) noteAnswering(r trail.Role, p Proto, total uint64, id uint32) {
+func (t *outgoing) noteAnswering(r trail.Role, p Proto, total uint64, id uint32) {
 	t.pools.Mix.Served[p]++
 	l := t.pools.env.Trail
 	if l == nil {
@@ -128,9 +128,9 @@ func (t *Txe) noteAnswering(r trail.Role, p Proto, total uint64, id uint32) {
 	t.note(trail.Chosen, uint8(p), theirs(t.link), id)
 }
 
-// follow begins the trail of what a packet of the peer's begins here. Nobody could tell
-// whose half a plain eager write is.
-func (r *Rxe) follow(pkt *peer.Packet) {
+// follow begins the trail of what a packet of the peer's begins here. A plain
+// eager write has none, since no id connects it with the requester's half.
+func (r *incoming) follow(pkt *peer.Packet) {
 	r.pools.Mix.Served[r.m.Proto]++
 	r.span, r.got, r.gotPackets = 0, 0, 0
 	if l := r.pools.env.Trail; l != nil && r.m.Proto != EagerWrite {
@@ -138,7 +138,7 @@ func (r *Rxe) follow(pkt *peer.Packet) {
 	}
 }
 
-func (r *Rxe) followFrom(l *trail.Log, pkt *peer.Packet) {
+func (r *incoming) followFrom(l *trail.Log, pkt *peer.Packet) {
 	c := came{role: trail.Message, proto: r.m.Proto, id: pkt.MsgID, length: pkt.Length, tag: pkt.Tag}
 	if !pkt.Type.IsRTM() {
 		c.role, c.id = trail.TargetWrite, pkt.SendID
@@ -177,18 +177,18 @@ func (c *came) follow(l *trail.Log, with *peer.Link) uint64 {
 }
 
 // note leaves a record of the rxe's operation.
-func (r *Rxe) note(k trail.Kind, code uint8, a uint64, b uint32) {
+func (r *incoming) note(k trail.Kind, code uint8, a uint64, b uint32) {
 	if r.span != 0 {
 		r.leave(k, code, a, b)
 	}
 }
 
-func (r *Rxe) leave(k trail.Kind, code uint8, a uint64, b uint32) {
+func (r *incoming) leave(k trail.Kind, code uint8, a uint64, b uint32) {
 	r.pools.env.Trail.Put(r.span, k, code, a, b)
 }
 
-// noteData counts data that came; noteReceived tells of it, once for many packets.
-func (r *Rxe) noteData(p *peer.Packet) {
+// noteData counts data that came; noteReceived writes one record for many packets.
+func (r *incoming) noteData(p *peer.Packet) {
 	if r.span != 0 {
 		r.got += uint64(len(p.Payload))
 		if r.gotPackets++; r.gotPackets == 1 {
@@ -197,19 +197,19 @@ func (r *Rxe) noteData(p *peer.Packet) {
 	}
 }
 
-func (r *Rxe) noteReceived() {
+func (r *incoming) noteReceived() {
 	if r.gotPackets > 0 {
 		r.leaveReceived()
 	}
 }
 
-func (r *Rxe) leaveReceived() {
+func (r *incoming) leaveReceived() {
 	r.leave(trail.Received, uint8(r.gotType), r.got, r.gotPackets)
 	r.got, r.gotPackets = 0, 0
 }
 
-// noteControl tells of a packet that was posted for the rxe.
-func (r *Rxe) noteControl(p *device.Pke, granted uint64) {
+// noteControl leaves a record of a packet that was posted for the rxe.
+func (r *incoming) noteControl(p *device.Pke, granted uint64) {
 	if r.span == 0 {
 		return
 	}
@@ -236,15 +236,15 @@ func (s *sentBatch) add(p *device.Pke) {
 	s.bytes += uint64(p.Bytes)
 }
 
-// noteSent tells of it, once.
-func (t *Txe) noteSent(s *sentBatch) {
+// noteSent leaves one record of it.
+func (t *outgoing) noteSent(s *sentBatch) {
 	if t.turn.Span != 0 && s.n > 0 {
 		t.leaveSent(s)
 	}
 }
 
 //go:noinline // so that noteSent is
-func (t *Txe) leaveSent(s *sentBatch) {
+func (t *outgoing) leaveSent(s *sentBatch) {
 	if !protos[t.m.Proto].rdma {
 		t.leave(trail.Sent, s.first, s.bytes, s.n)
 	}

@@ -18,7 +18,7 @@ func TestFootprint(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, sh.Adopt())
 	env := &peer.Env{Sh: sh, Pool: &peer.Pool{}}
-	pools := ope.NewPools(env, ope.Policy{}, func(p actor.Producer) shard.Ref {
+	pools := ope.NewPools(env, func(p actor.Producer) shard.Ref {
 		ref, err := sh.Spawn("", p)
 		require.NoError(t, err)
 		return ref

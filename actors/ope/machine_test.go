@@ -141,7 +141,7 @@ func TestMachineFails(t *testing.T) {
 		require.True(t, ok)
 		require.NoError(t, m.Posted(s))
 	}
-	m.Lost()
+	require.NoError(t, m.Lost())
 	require.Equal(t, TxErr, m.State)
 	require.NoError(t, m.Ack(10))
 	require.Equal(t, TxErr, m.State)
@@ -149,7 +149,7 @@ func TestMachineFails(t *testing.T) {
 	require.NoError(t, m.CTS(10))
 	_, ok := m.Next(10)
 	require.False(t, ok)
-	m.Fail()
+	require.NoError(t, m.Fail())
 	require.Equal(t, TxErr, m.State)
 }
 

@@ -14,12 +14,6 @@ type Order struct {
 	Born clock.Time // when it was accepted
 	Span uint64     // in the trail
 	from *peer.Link // the only one that can satisfy it; nil: anybody
-
-	// What is left of a send whose caller has gone: a copy of the message from
-	// base on.
-	base   uint64
-	copied bool
-
 	next *Order
 }
 
@@ -73,6 +67,6 @@ func (p *Orders) At(i int32) *Order { return &p.slabs[i/orderSlab][i%orderSlab] 
 // Put gives an order back.
 func (p *Orders) Put(o *Order) {
 	o.settled()
-	o.Req, o.Span, o.base, o.copied = Request{}, 0, 0, false
+	o.Req, o.Span = Request{}, 0
 	o.next, p.free = p.free, o
 }

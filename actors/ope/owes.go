@@ -2,15 +2,15 @@ package ope
 
 import "slices"
 
-// Owes tells whether a peer waits for packets of ours by which its own operations end,
+// Owes reports whether a peer waits for packets of ours by which its own operations end,
 // and with which the device or the peer's back-off is not done: RECEIPT, EOR, ATOMRSP or
 // PEER_ERROR. An endpoint that closes sends them yet, as libfabric's does. The answer to
-// a read is not one of them: it lasts as long as the requester likes.
+// a read is not one of them: its length is up to the requester.
 func (p *Pools) Owes() bool {
 	return slices.ContainsFunc(p.tx, (*Txe).Owes) || slices.ContainsFunc(p.rx, (*Rxe).Owes)
 }
 
-// Owes tells it of one operation.
+// Owes reports it of one operation.
 func (t *Txe) Owes() bool {
 	if !t.busy || t.link.Err != nil {
 		return false
@@ -23,12 +23,12 @@ func (t *Txe) Owes() bool {
 	}
 }
 
-// lent tells whether the peer may be reading the caller's memory. As long as the queue
+// lent reports whether the peer may be reading the caller's memory. As long as the queue
 // pair exists nothing ends that, so it is Abandon that does then.
-func (t *Txe) lent() bool { return t.m.Proto.readBased() && t.m.answer }
+func (t *outgoing) lent() bool { return t.m.Proto.readBased() && t.m.answer }
 
-// Owes tells it of one operation. What flies when it is over can be a CTS as well, which
+// Owes reports it of one operation. What flies when it is over can be a CTS as well, which
 // the device is done with soon.
-func (r *Rxe) Owes() bool {
+func (r *incoming) Owes() bool {
 	return r.busy && r.link.Err == nil && (r.m.State == RxAnswer || r.m.State == RxDone && r.flying > 0)
 }

@@ -27,20 +27,17 @@ const (
 // again and again, never stopped before the endpoint.
 type Pools struct {
 	env    *peer.Env
-	Policy Policy
-	// Paths are the policies by path: how much is read, and from where on.
+	Policy *Policy // the endpoint's settings
+	// Paths are the settings by path: how much is read, and from where on.
 	Paths []Policy
-	// DetachLimit is how many unsent bytes of a canceled send are copied so
-	// that its caller can go.
-	DetachLimit uint64
 	// Info is the device's, Device registers memory to read into.
 	Info   device.Info
 	Device device.Device
 	// Regions are the domain's.
 	Regions *mr.Table
-	// OnWritten is told of the peer's writes with data that are complete.
+	// OnWritten is called for each of the peers' writes with data that is complete.
 	OnWritten func(l *peer.Link, n int, data uint64)
-	// Closing: the endpoint ends, peers are told no more than they are owed already.
+	// Closing: the endpoint ends, peers get no more packets than they are owed already.
 	Closing bool
 	// Spawn makes an actor of the endpoint's.
 	Spawn func(p actor.Producer) shard.Ref
@@ -56,7 +53,6 @@ type Pools struct {
 	Orders Orders
 
 	res    Result // scratch for outcomes, which a Sink must not keep
-	short  shortOp
 	tx     []*Txe
 	rx     []*Rxe
 	txFree *Txe
@@ -68,13 +64,12 @@ type Pools struct {
 	bounce  bounce
 	reads   int // read-based messages of ours in flight
 
-	detached uint64 // bytes copied for callers who left
+	detached uint64 // bytes copied for callers that have left
 }
 
-// NewPools makes empty pools. spawn makes an actor of the endpoint's.
-func NewPools(env *peer.Env, policy Policy, spawn func(actor.Producer) shard.Ref) *Pools {
-	policy = policy.WithDefaults()
-	return &Pools{env: env, Policy: policy, Paths: []Policy{policy}, DetachLimit: 1 << 20, Spawn: spawn}
+// NewPools makes empty pools for the settings of env. spawn makes an actor of the endpoint's.
+func NewPools(env *peer.Env, spawn func(actor.Producer) shard.Ref) *Pools {
+	return &Pools{env: env, Policy: &env.Config, Paths: []Policy{env.Config}, Spawn: spawn}
 }
 
 // Find implements peer.OpTable.
@@ -195,9 +190,12 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	if !f.CanRead && !f.CanWrite {
 		return
 	}
-	r := p.Regions.Find(q.Buf)
+	var r *mr.Region
+	if q.Flags&Borrowed == 0 {
+		r = p.Regions.Find(q.Buf)
+	}
 	f.Local = !p.Info.LocalKeys || r != nil && (q.Kind != KindRead || writable(r))
-	if f.Source = r != nil && r.Remote() && r.Access()&mr.Send != 0; !f.Source {
+	if f.Source = r != nil && r.Remote(l.Path) && r.Access()&mr.Send != 0; !f.Source {
 		return
 	}
 	if f.CanRunt = l.Can(wire.FeatureRunt); p.reads == 0 {
@@ -205,7 +203,7 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	}
 }
 
-// writable tells whether the device may put what it reads into the region.
+// writable reports whether the device may put what it reads into the region.
 func writable(r *mr.Region) bool { return r.Access()&device.LocalWrite != 0 }
 
 func (p *Pools) mayRDMARead() bool { return p.Info.RDMARead && !p.Policy.NoRDMARead }
@@ -213,7 +211,7 @@ func (p *Pools) mayRDMARead() bool { return p.Info.RDMARead && !p.Policy.NoRDMAR
 // policy is what holds on the peer's path.
 func (p *Pools) policy(l *peer.Link) *Policy { return &p.Paths[l.Path] }
 
-// mayRead tells whether a message of n bytes to the peer might go read-based.
+// mayRead reports whether a message of n bytes to the peer might go read-based.
 func (p *Pools) mayRead(l *peer.Link, n int) bool {
 	least := p.Paths[l.Path].MinRead
 	return n >= least && least > 0 && p.mayRDMARead()

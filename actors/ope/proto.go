@@ -102,7 +102,7 @@ func (p Proto) String() string {
 	return protos[p].name
 }
 
-// readBased tells whether the receiver reads the sender's memory.
+// readBased reports whether the receiver reads the sender's memory.
 func (p Proto) readBased() bool { return protos[p].answer == eor }
 
 // KeyKind is by which id both sides know an operation of the subprotocol: a msg_id, or
@@ -122,5 +122,5 @@ func (p Proto) KeyKind() trail.KeyKind {
 	}
 }
 
-// dc tells whether a RECEIPT is to come.
+// dc reports whether a RECEIPT is to come.
 func (p Proto) dc() bool { return protos[p].answer == receipt }

@@ -56,7 +56,7 @@ func (u *inUse) doneWith() {
 	*u = inUse{}
 }
 
-// Overlap tells whether two pieces of memory have a byte in common.
+// Overlap reports whether two pieces of memory have a byte in common.
 func Overlap(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false

@@ -40,13 +40,14 @@ type Flags uint16
 
 // The flags.
 const (
-	Tagged  Flags = 1 << iota
-	HasData       // remote CQ data travels with the message
-	Inject        // the buffer was copied already
-	Quiet         // no completion unless it fails
-	Deliver       // complete when the data is where it belongs (delivery complete, §4.2)
-	Discard       // KindTake: throw the message away
-	Traced        // whoever follows operations can find a span of the application's by ID
+	Tagged   Flags = 1 << iota
+	HasData        // remote CQ data travels with the message
+	Inject         // the buffer was copied already
+	Quiet          // no completion unless it fails
+	Deliver        // complete when the data is where it belongs (delivery complete, §4.2)
+	Discard        // KindTake: throw the message away
+	Traced         // a span of the application's can be found by ID
+	Borrowed       // Buf is the caller's again when the call that hands the request over returns
 )
 
 // Request is what the application asked for, as it crosses to the shard.
@@ -64,7 +65,7 @@ type Request struct {
 	Addr   uint64 // in the peer's memory, of KindWrite, KindRead and KindAtomic
 	Key    uint64 // of its region
 	Buf    []byte
-	Token  any
+	Token  uint64
 	Sink   Sink
 	More   *More
 }

@@ -17,10 +17,12 @@ const responseCost = 1280
 func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 	t := p.GetTx()
 	if t == nil {
-		p.env.Counters.BadID++
+		p.env.Counters.NoRoom++
 		return nil
 	}
-	t.begin(p.Orders.Get(&Request{}, p.env.Sh.Now()), l, 0)
+	t.ord = p.Orders.Get(&Request{}, p.env.Sh.Now())
+	t.begin(&t.ord.Req, l, 0)
+	l.Join(&t.member, t.ref)
 	t.slot.Control = true
 	t.rawAddr, t.connID = false, false
 	t.peerID, t.hasPeer = id, true
@@ -35,8 +37,15 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 // respond lets the answer go out.
 func (t *Txe) respond(s *Shape) {
 	t.m.Start(s)
-	t.moreQueued = true
-	t.pools.env.Sh.Tell(t.ref, &t.more)
+	sh := t.pools.env.Sh
+	if !sh.Enter(t.ref) {
+		t.moreQueued = true
+		sh.Tell(t.ref, &t.more)
+		return
+	}
+	defer sh.Leave(t.ref)
+	t.pump(nil)
+	t.settle()
 }
 
 // Target is a piece of registered memory that a request names.
@@ -80,7 +89,7 @@ func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 
 // abandonResponse: the memory is being closed, just now.
 func (t *Txe) abandonResponse() {
-	t.m.Fail()
+	t.must(t.m.Fail())
 	t.settle()
 }
 
@@ -98,7 +107,7 @@ func (p *Pools) RespondAtomic(pkt *peer.Packet, n int, fill func([]byte) error) 
 			return err
 		}
 	}
-	t.ord.Req.Buf = t.x.block
+	t.q.Buf = t.x.block
 	proto := FetchAtomic
 	if pkt.Type == wire.TypeCompareRTA {
 		proto = CompareAtomic
@@ -108,7 +117,7 @@ func (p *Pools) RespondAtomic(pkt *peer.Packet, n int, fill func([]byte) error) 
 	return nil
 }
 
-// SendReceipt tells a requester that its atomic was carried out (§4.2). The msg_id
+// SendReceipt lets a requester know that its atomic was carried out (§4.2). The msg_id
 // of such a RECEIPT is 0 in all releases.
 func (p *Pools) SendReceipt(l *peer.Link, id uint32) {
 	if t := p.response(l, id, 0); t != nil {
@@ -116,9 +125,9 @@ func (p *Pools) SendReceipt(l *peer.Link, id uint32) {
 	}
 }
 
-// SendError tells a peer that knows PEER_ERROR of the end of an operation. Whether it
+// SendError reports the end of an operation to a peer that knows PEER_ERROR. Whether it
 // does is seen when its HANDSHAKE is there, which a request may have overtaken. False:
-// it will not be told.
+// nothing is sent.
 func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool {
 	ours := p.env.Config.Features.Has(wire.FeaturePeerError)
 	if !ours || l.Known() && !l.Can(wire.FeaturePeerError) || l.Err != nil || p.Closing {
@@ -128,20 +137,20 @@ func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool 
 	if t == nil {
 		return false
 	}
-	t.hasPeer = false // nobody is told of its own failure
+	t.hasPeer = false // a PEER_ERROR that fails is not reported in turn
 	t.x.ref, t.x.errno = ref, prov
 	t.respond(&Shape{Proto: ErrorOnly, Parts: 1})
 	return true
 }
 
-// sendError tells the peer of the rxe's end.
-func (r *Rxe) sendError(prov uint32) {
+// sendError reports the rxe's end to the peer.
+func (r *incoming) sendError(prov uint32) {
 	if r.pools.SendError(r.link, wire.RefOpe, r.sendID, prov) {
 		r.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
 	}
 }
 
-func (t *Txe) responseHeader(b []byte) []byte {
+func responseHeader(t *outgoing, b []byte) []byte {
 	has, id := t.pools.connID()
 	switch t.m.Proto {
 	case AtomicResponse:
@@ -157,7 +166,7 @@ func (t *Txe) responseHeader(b []byte) []byte {
 }
 
 // fillResponse makes the entry a READRSP, or CTSDATA of one.
-func (t *Txe) fillResponse(p *device.Pke, seg Segment) {
+func (t *outgoing) fillResponse(p *device.Pke, seg Segment) {
 	var h []byte
 	if seg.Data {
 		h = t.header(p.Header(), seg)

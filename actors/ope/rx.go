@@ -19,7 +19,7 @@ const (
 	RxUnexp                  // no receive is posted for it
 	RxAsk                    // a read of ours whose request is not out
 	RxMatched                // there is a place for the data
-	RxAnswer                 // the data is there, the peer is to be told
+	RxAnswer                 // the data is there, RECEIPT or EOR is to go out
 	RxDone
 	RxErr
 	numRxStates = iota
@@ -29,7 +29,7 @@ var rxNames = [numRxStates]string{"RXE_INIT", "RXE_UNEXP", "RXE_ASK", "RXE_MATCH
 
 func (s RxState) String() string { return rxNames[s] }
 
-// over tells whether nothing more is to come.
+// over reports whether nothing more is to come.
 func (s RxState) over() bool { return s >= RxDone }
 
 // RxEvent is what can happen to it.
@@ -39,16 +39,21 @@ type RxEvent uint8
 const (
 	RxNoRecv RxEvent = iota // nothing matches yet
 	RxMatch
-	RxAsked    // our read's request is out
-	RxNACK     // it cannot be read, the sender is to send it (§4.7)
-	RxLast     // the last bytes are in
-	RxLastOwed // the last bytes are in, and the peer waits for RECEIPT or EOR
-	RxAnswered // it was posted
-	RxFail
-	numRxEvents = iota
+	RxAsked      // our read's request is out
+	RxNACK       // it cannot be read, the sender is to send it (§4.7)
+	RxLast       // the last bytes are in
+	RxLastOwed   // the last bytes are in, and the peer waits for RECEIPT or EOR
+	RxAnswered   // it was posted
+	RxFail       // it ends without success
+	RxReadFailed // a read ended without data
+	RxAbandon    // the queue pair is closed: nothing with the device ever ends
+	numRxEvents  = iota
 )
 
-var rxEventNames = [numRxEvents]string{"no-recv", "match", "asked", "nack", "last", "last-owed", "answered", "fail"}
+var rxEventNames = [numRxEvents]string{
+	"no-recv", "match", "asked", "nack", "last", "last-owed", "answered", "fail",
+	"read-failed", "abandon",
+}
 
 func (e RxEvent) String() string { return rxEventNames[e] }
 
@@ -59,11 +64,15 @@ type rxNext struct {
 
 // rxTable is the whole machine: a pair with no entry is a violation.
 var rxTable = [numRxStates][numRxEvents]rxNext{
-	RxInit:    {RxNoRecv: {RxUnexp, true}, RxMatch: {RxMatched, true}, RxFail: {RxErr, true}},
-	RxUnexp:   {RxMatch: {RxMatched, true}, RxFail: {RxErr, true}},
-	RxAsk:     {RxAsked: {RxMatched, true}, RxFail: {RxErr, true}},
-	RxMatched: {RxNACK: {RxMatched, true}, RxLast: {RxDone, true}, RxLastOwed: {RxAnswer, true}, RxFail: {RxErr, true}},
-	RxAnswer:  {RxAnswered: {RxDone, true}, RxFail: {RxErr, true}},
+	RxInit:  {RxNoRecv: {RxUnexp, true}, RxMatch: {RxMatched, true}, RxFail: {RxErr, true}, RxAbandon: {RxErr, true}},
+	RxUnexp: {RxMatch: {RxMatched, true}, RxFail: {RxErr, true}, RxAbandon: {RxErr, true}},
+	RxAsk:   {RxAsked: {RxMatched, true}, RxFail: {RxErr, true}, RxAbandon: {RxErr, true}},
+	RxMatched: {
+		RxNACK: {RxMatched, true}, RxLast: {RxDone, true}, RxLastOwed: {RxAnswer, true}, RxFail: {RxErr, true},
+		RxReadFailed: {RxMatched, true}, RxAbandon: {RxErr, true},
+	},
+	RxAnswer: {RxAnswered: {RxDone, true}, RxFail: {RxErr, true}, RxAbandon: {RxErr, true}},
+	RxErr:    {RxReadFailed: {RxErr, true}, RxAbandon: {RxErr, true}},
 }
 
 // Rx is the machine of one operation that receives: pure, the rxe copies data and
@@ -84,6 +93,9 @@ type Rx struct {
 	steps *Steps // counts what happens; may be nil
 }
 
+// Count has the steps of the machine counted.
+func (r *Rx) Count(steps *Steps) { r.steps = steps }
+
 // Begin arms the machine for total bytes of which the first packets come in
 // packets, and the rest is read.
 func (r *Rx) Begin(state RxState, p Proto, total, packets uint64) {
@@ -92,7 +104,7 @@ func (r *Rx) Begin(state RxState, p Proto, total, packets uint64) {
 	r.State, r.Proto, r.Total, r.packets, r.steps = state, p, total, packets, steps
 }
 
-// Take counts n bytes at off from a packet and says whether they may be used: a
+// Take counts n bytes at off from a packet, or returns why they may not be used: a
 // packet beyond the message, beyond the window or beyond what is missing is the
 // peer's fault.
 func (r *Rx) Take(off, n uint64, windowed bool) error {
@@ -125,7 +137,7 @@ func (r *Rx) NextRead(limit uint64) (off, n uint64, ok bool) {
 	return r.readAt, min(r.readEnd-r.readAt, limit), true
 }
 
-// Reads tells that a read of n bytes, from where NextRead said, was posted.
+// Reads counts a read of n bytes, from where NextRead said, that was posted.
 func (r *Rx) Reads(n uint64) {
 	r.readAt += n
 	r.reading++
@@ -135,6 +147,26 @@ func (r *Rx) Reads(n uint64) {
 func (r *Rx) ReadDone(n uint64) {
 	r.reading--
 	r.read += n
+}
+
+// ReadFailed counts a read that has ended without data, after which none begins.
+func (r *Rx) ReadFailed() error {
+	if err := r.Step(RxReadFailed); err != nil {
+		return err
+	}
+	r.reading--
+	r.StopReading()
+	return nil
+}
+
+// Abandon ends the operation, unless it has ended well: reads that are with the device
+// will never end.
+func (r *Rx) Abandon() error {
+	if r.State == RxDone {
+		return nil
+	}
+	r.reading = 0
+	return r.Step(RxAbandon)
 }
 
 // Refuse gives up reading: by READ_NACK what is missing is asked for in packets.
@@ -163,10 +195,10 @@ func (r *Rx) ForgoAll() { r.read, r.readEnd = r.Total-r.packets, r.readAt }
 // Replace says how the rest of a refused message comes.
 func (r *Rx) Replace(p Proto) { r.Proto = p }
 
-// PacketsIn tells whether all that comes in packets is there.
+// PacketsIn reports whether all that comes in packets is there.
 func (r *Rx) PacketsIn() bool { return r.Got == r.packets }
 
-// Complete tells whether all bytes are in.
+// Complete reports whether all bytes are in.
 func (r *Rx) Complete() bool { return r.Got+r.read == r.Total && r.reading == 0 }
 
 // Grant is the window to open now, 0 if none: at most limit bytes, when the one
@@ -185,7 +217,7 @@ func (r *Rx) Granted(n uint64) { r.Window = n }
 func (r *Rx) Step(e RxEvent) error {
 	n := rxTable[r.State][e]
 	if !n.ok {
-		return fmt.Errorf("%w: %s in state %s", ErrViolation, rxEventNames[e], r.State)
+		return fmt.Errorf("%w: %s in state %s", ErrViolation, e, r.State)
 	}
 	if r.steps != nil {
 		r.steps.rx[r.State][e]++

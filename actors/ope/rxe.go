@@ -17,22 +17,35 @@ import (
 //
 //   - It owns the packets that wait for a receive, the request once one matched,
 //     and its machine.
-//   - The endpoint tells it of the match; its peer gives it packets; the device
-//     queue tells it of room and of what of its own has ended.
+//   - The endpoint reports the match; its peer gives it packets; the device
+//     queue reports room, and packets and reads that have ended.
 //   - It copies data to where it belongs, or has the device read it, posts CTS,
 //     RECEIPT, EOR and READ_NACK, and gives the outcome to the request's sink.
 //   - It waits for a match, for data, for room.
 //   - It is never stopped alone; when its endpoint stops, the endpoint has ended
 //     it before.
 type Rxe struct {
+	incoming
+
+	next   *Rxe
+	stored uint64
+
+	head, tail *peer.Packet // not copied yet
+
+	again   continueMsg
+	matched Matched
+	unexp   Unexpected
+}
+
+// incoming is what an operation that receives consists of, and what can be said and built
+// from that. The rxe and its reader are the only writers.
+type incoming struct {
 	pools *Pools
 	ref   shard.Ref
-	next  *Rxe
 	id    uint32 // recv_id
 
 	busy      bool
-	drop      bool // the caller is gone: data is counted and thrown away
-	done      bool // the outcome was given
+	unkept    bool // it has not had to wait yet, see keep
 	hasData   bool
 	tagged    bool
 	dc        bool // RECEIPT is due in the end
@@ -40,18 +53,19 @@ type Rxe struct {
 	target    bool // a peer's write into our memory
 	rsp       bool // of our read: the READRSP came
 	slotWaits bool
-	more      bool // a continueMsg is under way
-	owes      owed // packets that are to be posted
-	told      int32
+	more      bool  // a continueMsg is under way
+	owes      owed  // packets that are to be posted
+	told      int32 // messages to it that are under way
 	flying    int32 // packets with the device, RDMA reads not counted
 
-	ord    *Order   // nil until a receive matched, and of a peer's write
-	wait   *waiting // its entry in the matcher while unexpected
-	link   *peer.Link
-	m      Rx
-	err    error
-	x      *rxExt
-	stored uint64
+	ord      *Order   // nil until a receive matched, and of a peer's write
+	wait     *waiting // its entry in the matcher while unexpected
+	link     *peer.Link
+	m        Rx
+	c        Caller
+	err      error
+	canceled error // what the caller's context said
+	x        *rxExt
 
 	msgID      uint32
 	sendID     uint32
@@ -59,18 +73,14 @@ type Rxe struct {
 	born       clock.Time
 	moved      clock.Time // when it last got on
 	span       uint64     // in the trail: the message's, then that of the receive
-	got        uint64     // bytes in gotPackets, of which the trail is yet to tell
+	got        uint64     // bytes in gotPackets, of which the trail has no record yet
 	gotPackets uint32
 	gotType    wire.Type // of the first
 	tag, data  uint64
-	head, tail *peer.Packet // not copied yet
 
-	again   continueMsg
-	hold    peer.Hold
-	slot    device.SlotWait
-	member  peer.Member
-	matched Matched
-	unexp   Unexpected
+	hold   peer.Hold
+	slot   device.SlotWait
+	member peer.Member
 }
 
 // owed are packets that an rxe has to post.
@@ -116,14 +126,21 @@ func (r *Rxe) Begin(pkt *peer.Packet) {
 	}
 }
 
-func (r *Rxe) arm(l *peer.Link) {
+func (r *incoming) arm(l *peer.Link) {
 	r.link = l
-	r.m.steps = &r.pools.Steps
-	r.err, r.drop, r.done, r.dc, r.rsp, r.target, r.owes = nil, false, false, false, false, false, 0
+	r.m.Count(&r.pools.Steps)
+	r.c.Start(true, &r.pools.Steps)
+	r.err, r.dc, r.rsp, r.target, r.owes = nil, false, false, false, 0
 	r.told, r.flying = 0, 0
 	r.born = r.pools.env.Sh.Now()
 	r.moved = r.born
-	l.Join(&r.member, r.ref)
+	r.unkept = true
+}
+
+// keep makes the operation one that waits: the peer knows of it.
+func (r *Rxe) keep() {
+	r.unkept = false
+	r.link.Join(&r.member, r.ref)
 }
 
 // protoOf is the subprotocol that a packet begins.
@@ -158,9 +175,8 @@ func protoOf(t wire.Type) Proto {
 	}
 }
 
-// Match gives the rxe the request that receives its message, and returns the
-// message that makes it go on.
-func (r *Rxe) Match(ord *Order) *Matched {
+// Match gives the rxe the request that receives its message, and has it go on.
+func (r *Rxe) Match(ord *Order) {
 	ord.settled()
 	r.unlisted()
 	r.ord = ord
@@ -168,28 +184,46 @@ func (r *Rxe) Match(ord *Order) *Matched {
 		r.pools.env.Trail.Put(ord.Span, trail.Matched, 0, r.span, 0)
 		r.span = ord.Span
 	}
-	r.told++
-	return &r.matched
+	r.place()
 }
 
-// Unexpected returns the message that tells the rxe that its message is in the
-// matcher.
-func (r *Rxe) Unexpected() *Unexpected {
+// place has the rxe go on, now that there is a place for its data.
+func (r *Rxe) place() {
 	r.told++
-	return &r.unexp
+	if sh := r.pools.env.Sh; sh.Enter(r.ref) {
+		r.enterMatched()
+	} else {
+		sh.Tell(r.ref, &r.matched)
+	}
+	if r.unkept {
+		r.keep()
+	}
+}
+
+func (r *Rxe) enterMatched() {
+	defer r.pools.env.Sh.Leave(r.ref)
+	r.onMatched()
+}
+
+// Unexpected tells the rxe that its message is in the matcher, since no receive is
+// posted for it.
+func (r *Rxe) Unexpected() {
+	r.keep()
+	r.told++
+	r.pools.env.Sh.Call(r.ref, &r.unexp)
 }
 
 // Ref is the actor's.
-func (r *Rxe) Ref() shard.Ref { return r.ref }
+func (r *incoming) Ref() shard.Ref { return r.ref }
 
 // Link is its peer's.
-func (r *Rxe) Link() *peer.Link { return r.link }
+func (r *incoming) Link() *peer.Link { return r.link }
 
 // MsgID is its message's.
-func (r *Rxe) MsgID() uint32 { return r.msgID }
+func (r *incoming) MsgID() uint32 { return r.msgID }
 
 // RequestID is that of the request that it carries out, 0 if there is none.
-func (r *Rxe) RequestID() uint64 {
+func (r *incoming) RequestID() uint64 {
 	if r.ord == nil {
 		return 0
 	}
@@ -197,7 +231,7 @@ func (r *Rxe) RequestID() uint64 {
 }
 
 // Machine gives the state, for snapshots.
-func (r *Rxe) Machine() Rx { return r.m }
+func (r *incoming) Machine() Rx { return r.m }
 
 // Receive is the rxe's message switch.
 func (r *Rxe) Receive(ctx actor.Context) {
@@ -218,7 +252,7 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.hold.Resumed()
 		r.note(trail.GoesOn, 0, 0, 0)
 		if r.x != nil && r.x.broken != 0 {
-			r.onBroken()
+			r.x.onBroken()
 			return
 		}
 		r.goOn()
@@ -226,7 +260,7 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.more = false
 		r.goOn()
 	case *peer.Grant:
-		r.onGrant(m.Pke)
+		r.x.onGrant(m.Pke)
 	case *peer.Refused:
 		r.fail(m.Err)
 	case *peer.SendFailed:

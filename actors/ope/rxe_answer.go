@@ -9,18 +9,19 @@ import (
 )
 
 // pump posts what is due: READ_NACK, RDMA reads, CTS, RECEIPT or EOR. Control
-// packets cannot be rebuilt by anybody else, so they wait for room before data
-// does.
+// packets have priority when the send queue is full, so that they go before data.
 func (r *Rxe) pump() {
 	if r.link.Err != nil {
 		return
 	}
-	r.checkRefused()
+	if r.x != nil {
+		r.x.checkRefused()
+	}
 	if r.owes&owesNACK != 0 && r.control(owesNACK, 0) {
-		r.nackSent()
+		r.x.nackSent()
 	}
 	if r.x != nil {
-		r.pumpReads()
+		r.x.pumpReads()
 		if !r.busy || r.x.nacked { // a post was refused, or the replacement is to come
 			return
 		}
@@ -29,12 +30,12 @@ func (r *Rxe) pump() {
 		r.m.Granted(n)
 	}
 	if r.owes&owesAnswer != 0 && r.control(owesAnswer, 0) {
-		_ = r.m.Step(RxAnswered) // from RXE_ANSWER
+		r.step(RxAnswered)
 	}
 }
 
 // grant is the window that is due.
-func (r *Rxe) grant() uint64 {
+func (r *incoming) grant() uint64 {
 	if r.asks() && !r.rsp {
 		return 0 // the responder's id is not known yet
 	}
@@ -42,7 +43,7 @@ func (r *Rxe) grant() uint64 {
 }
 
 // window is how much is granted at a time.
-func (r *Rxe) window() uint64 {
+func (r *incoming) window() uint64 {
 	p := r.pools
 	n := p.Policy.Credits
 	if p.env.Config.Era.CreditsAsked {
@@ -85,7 +86,7 @@ func (r *Rxe) control(what owed, n uint64) bool {
 	return true
 }
 
-func (r *Rxe) packet(b []byte, what owed, n uint64) []byte {
+func (r *incoming) packet(b []byte, what owed, n uint64) []byte {
 	has, id := r.pools.connID()
 	switch {
 	case what == owesNACK:
@@ -108,19 +109,20 @@ func (r *Rxe) packet(b []byte, what owed, n uint64) []byte {
 
 // nackSent: a refused message waits for its replacement, a refused write is over:
 // the requester begins again.
-func (r *Rxe) nackSent() {
+func (d *reader) nackSent() {
+	r := d.r
 	r.pools.env.Counters.NACKsSent++
 	if r.ord == nil {
 		r.hasData = false
-		_ = r.m.Step(RxLast) // from RXE_MATCHED
+		r.step(RxLast)
 	}
 }
 
-// lostPacket: the other side will never hear of its window, or that its data
-// arrived. It is failed, since it would wait for ever.
+// lostPacket: the other side will never learn of its window, or that its data
+// arrived. That peer is failed, since it would wait for ever.
 func (r *Rxe) lostPacket(err error) {
 	if r.m.State == RxMatched && r.asks() {
-		r.end(err) // our own request: nobody else knows of it
+		r.end(err) // our own request: the peer waits for nothing
 		return
 	}
 	r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
@@ -148,19 +150,17 @@ func (r *Rxe) settle() {
 
 // complete gives the outcome, once.
 func (r *Rxe) complete() {
-	if r.done {
+	if r.c.Told() || !r.must(r.c.Step(CallerOutcome)) {
 		return
 	}
 	r.noteReceived()
 	if r.ord == nil {
-		r.done = true
 		if r.err == nil && r.hasData && r.pools.OnWritten != nil {
 			r.pools.OnWritten(r.link, int(r.m.Total), r.data)
 		}
 		return
 	}
 	q := &r.ord.Req
-	r.done = true
 	placed := min(r.m.Total, uint64(len(q.Buf)))
 	res := &r.pools.res
 	r.Describe(res)
@@ -177,6 +177,5 @@ func (r *Rxe) complete() {
 	r.pools.env.Trail.Outcome(r.span, trail.Told, uint64(res.N), res.Err)
 	r.pools.Tally.Count(q.Kind, uint64(res.N), res.Err)
 	q.Sink.Done(q, res)
-	q.Token, q.Buf, q.More = nil, nil, nil
-	r.drop = true // what may still come is not for him
+	q.Buf, q.More = nil, nil
 }

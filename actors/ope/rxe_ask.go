@@ -10,9 +10,20 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Ask arms the rxe for a read of ours from l's memory and returns its place in the
-// peer's line.
-func (r *Rxe) Ask(ord *Order, l *peer.Link) *peer.Turn {
+// Read begins a read of ours from l's memory. False: there are MaxOps operations that
+// receive, and nothing has happened.
+func (p *Pools) Read(q *Request, l *peer.Link) bool {
+	r := p.GetRx()
+	if r == nil {
+		return false
+	}
+	r.ask(p.Orders.Get(q, p.env.Sh.Now()), l)
+	r.x.submit()
+	return true
+}
+
+// ask arms the rxe for a read and sets what it asks of the peer's line.
+func (r *Rxe) ask(ord *Order, l *peer.Link) {
 	r.arm(l)
 	r.ord = ord
 	r.m.Begin(RxAsk, ProtoNone, uint64(len(ord.Req.Buf)), 0)
@@ -20,17 +31,32 @@ func (r *Rxe) Ask(ord *Order, l *peer.Link) *peer.Turn {
 	r.hasData, r.tagged, r.head, r.tail = false, false, nil, nil
 	ord.Follow(r.pools.env.Trail, l)
 	r.span, r.got, r.gotPackets = ord.Span, 0, 0
-	r.member.BoundInLine()
+	r.keep()
+	r.member.BoundInLine(l)
 	t := &r.ext().turn
 	t.Link, t.Span = l, r.span
 	t.Ask(true, !r.pools.env.Config.Era.RMANoWait)
-	return t
+}
+
+// submit asks the peer for the read's turn and handles it if it comes at once, see
+// Txe.submit.
+func (d *reader) submit() {
+	sh := d.r.pools.env.Sh
+	if !sh.Enter(d.r.ref) {
+		d.r.link.SubmitLater(&d.turn)
+		return
+	}
+	defer sh.Leave(d.r.ref)
+	if pke := d.r.link.Submit(&d.turn); pke != nil {
+		d.onGrant(pke)
+	}
 }
 
 // onGrant: it is this read's turn. Choose the subprotocol and ask for the data
 // (§3.3), or read it (§4.1).
-func (r *Rxe) onGrant(p *device.Pke) {
-	r.x.turn.Taken()
+func (d *reader) onGrant(p *device.Pke) {
+	r := d.r
+	d.turn.Taken()
 	q := r.pools.env.Q
 	if r.m.State != RxAsk {
 		q.Free(p)
@@ -49,16 +75,19 @@ func (r *Rxe) onGrant(p *device.Pke) {
 		r.fail(err)
 		return
 	}
-	_ = r.m.Step(RxAsked) // from RXE_ASK
+	if !r.step(RxAsked) {
+		q.Free(p)
+		return
+	}
 	r.pools.Mix.Chosen[s.Proto]++
 	ids := uint64(0)
 	if s.Proto != DirectRead {
 		ids = requestConnids(r.link)
 	}
 	r.note(trail.Chosen, uint8(s.Proto), ids, r.id)
-	r.member.Bound()
+	r.member.Bound(r.link)
 	if s.Proto == DirectRead {
-		r.readDirect(p, s.Total)
+		d.readDirect(p, s.Total)
 		return
 	}
 	r.m.Begin(RxMatched, s.Proto, s.Total, s.Total)
@@ -87,12 +116,13 @@ func (r *Rxe) onGrant(p *device.Pke) {
 
 // readDirect has the device read the peer's memory. p is an entry for the first
 // request.
-func (r *Rxe) readDirect(p *device.Pke, total uint64) {
+func (d *reader) readDirect(p *device.Pke, total uint64) {
+	r := d.r
 	x, req := r.x, &r.ord.Req
 	r.m.Begin(RxMatched, DirectRead, total, 0)
-	x.src[0], x.nsrc = wire.RMAIOV{Addr: req.Addr, Len: total, Key: req.Key}, 1
+	d.src[0], d.nsrc = wire.RMAIOV{Addr: req.Addr, Len: total, Key: req.Key}, 1
 	if m := r.pools.Regions.Find(req.Buf); m != nil && x.use(m) {
-		x.lkey = m.LKey()
+		d.lkey = m.LKey(r.link.Path)
 	}
 	r.m.StartReading(total)
 	if total > 0 {
@@ -100,7 +130,7 @@ func (r *Rxe) readDirect(p *device.Pke, total uint64) {
 		r.goOn()
 		return
 	}
-	p.FillRDMA(device.WRRead, nil, x.lkey, req.Addr, uint32(req.Key))
+	p.FillRDMA(device.WRRead, nil, d.lkey, req.Addr, uint32(req.Key))
 	p.Off, p.Span = 0, r.span
 	r.link.Address(p, r.ref)
 	if err := r.pools.env.Q.Post(p); err != nil {
@@ -114,7 +144,8 @@ func (r *Rxe) readDirect(p *device.Pke, total uint64) {
 
 // onREADRSP: the responder's first data, and its id for CTS (§3.3). The offset is
 // 0 always.
-func (r *Rxe) onREADRSP(p *peer.Packet) {
+func (d *reader) onREADRSP(p *peer.Packet) {
+	r := d.r
 	if !r.asks() || r.rsp {
 		r.strange(p)
 		return
@@ -129,26 +160,24 @@ func (r *Rxe) onREADRSP(p *peer.Packet) {
 	r.goOn()
 }
 
-// Write arms the rxe for a write of the peer's into memory here, and returns the
-// message that makes it go on; nil: a region is being closed.
-func (r *Rxe) Write(pkt *peer.Packet, to []Target) *Matched {
+// Write begins a write of the peer's into memory here.
+func (r *Rxe) Write(pkt *peer.Packet, to []Target) {
 	x := r.ext()
 	r.Begin(pkt)
 	r.target = true
 	for _, t := range to {
 		if !x.use(t.Region) {
 			r.pools.dropWrite(r, pkt)
-			return nil
+			return
 		}
-		x.dst[x.ndst], x.lkeys[x.ndst] = t.Mem, t.Region.LKey()
+		x.dst[x.ndst], x.lkeys[x.ndst] = t.Mem, t.Region.LKey(pkt.Link.Path)
 		x.ndst++
 	}
 	x.held = responseCost
 	if !pkt.Link.Hold(x.held) {
 		r.pools.env.Sh.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
 	}
-	r.told++
-	return &r.matched
+	r.place()
 }
 
 func (p *Pools) dropWrite(r *Rxe, pkt *peer.Packet) {
@@ -157,7 +186,7 @@ func (p *Pools) dropWrite(r *Rxe, pkt *peer.Packet) {
 		r.sendError(uint32(errno.ProvRMAAddr))
 	}
 	pkt.Free()
-	_ = r.m.Step(RxFail) // from RXE_INIT
 	r.hasData = false
+	r.step(RxFail)
 	r.settle()
 }

@@ -22,51 +22,54 @@ func (r *Rxe) onLost(m *peer.SendFailed) {
 		return
 	}
 	if r.x.bouncing {
-		r.unbounce(data)
+		r.x.unbounce(data)
 	}
-	r.m.reading--
-	r.m.StopReading()
+	if !r.must(r.m.ReadFailed()) {
+		return
+	}
 	if r.x.broken == 0 {
 		r.x.broken, r.x.failure = m.Status, m.Err
 	}
-	r.onBroken()
+	r.x.onBroken()
 }
 
-// onBroken: reading has failed. Once no read is under way the sender is told, or
-// asked for the data in packets.
-func (r *Rxe) onBroken() {
+// onBroken: reading has failed. Once no read is under way the sender gets PEER_ERROR,
+// or is asked for the data in packets.
+func (d *reader) onBroken() {
+	r := d.r
 	if r.m.reading > 0 || r.m.State != RxMatched {
 		r.settle()
 		return
 	}
-	if r.m.Proto != DirectRead && !r.link.Known() && r.link.Err == nil && !r.drop {
+	if r.m.Proto != DirectRead && !r.link.Known() && r.link.Err == nil && !r.drops() {
 		if !r.hold.Queued() {
 			r.note(trail.Waits, uint8(trail.ForHandshake), 0, 0)
 		}
 		r.hold.Await(r.link, r.ref, false) // HANDSHAKE says what the sender understands
 		return
 	}
-	failed, status := r.x.failure, r.x.broken
-	r.x.broken, r.x.failure = 0, nil
+	failed, status := d.failure, d.broken
+	d.broken, d.failure = 0, nil
 	switch {
 	case r.link.Err != nil:
 		r.fail(r.link.Err)
-	case r.drop: // nobody wants the rest
+	case r.drops():
 		r.m.ForgoAll()
 		r.checkComplete()
 		r.goOn()
 	case r.m.Proto != DirectRead && r.canRefuse() &&
 		!(status == device.StatusBadAddress && r.link.Can(wire.FeaturePeerError)):
-		r.refuse(failed)
+		d.refuse(failed)
 		r.goOn()
 	default:
-		r.endReading(failed, status)
+		d.endReading(failed, status)
 	}
 }
 
 // endReading ends an operation that cannot be read to its end. Its sender waits for
-// EOR: it is told, or failed if it does not know how.
-func (r *Rxe) endReading(err error, s device.Status) {
+// EOR: it gets PEER_ERROR, or is failed if it does not know that.
+func (d *reader) endReading(err error, s device.Status) {
+	r := d.r
 	if r.m.State.over() {
 		return
 	}

@@ -19,14 +19,16 @@ func (r *Rxe) onUnexpected() {
 	if r.m.State != RxInit {
 		return // matched already, by a receive posted in the same turn
 	}
-	_ = r.m.Step(RxNoRecv) // from RXE_INIT
+	if !r.step(RxNoRecv) {
+		return
+	}
 	r.note(trail.Unexpected, 0, 0, 0)
 	r.charged = true
 	if !r.link.Hold(unexpectedCost) {
 		r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
 	}
 	for p := r.head; p != nil; p = p.Next {
-		r.keep(p)
+		r.own(p)
 	}
 }
 
@@ -35,24 +37,24 @@ func (r *Rxe) onUnexpected() {
 const unexpectedCost = 1536
 
 // discharge gives that back.
-func (r *Rxe) discharge() {
+func (r *incoming) discharge() {
 	if r.charged {
 		r.charged = false
 		r.link.Release(unexpectedCost)
 	}
 }
 
-// keep copies a packet out of the receive slot while its message waits.
-func (r *Rxe) keep(p *peer.Packet) {
+// own copies a packet out of the receive slot while its message waits.
+func (r *incoming) own(p *peer.Packet) {
 	if !p.Own() {
 		r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
 	}
 }
 
 // gotOn notes that there was progress.
-func (r *Rxe) gotOn() {
+func (r *incoming) gotOn() {
 	r.moved = r.pools.env.Sh.Now()
-	r.member.GotOn()
+	r.member.GotOn(r.link)
 }
 
 // onMatched: there is a place for the data. What came already goes there.
@@ -63,14 +65,10 @@ func (r *Rxe) onMatched() {
 		r.settle() // the peer failed while the match was under way
 		return
 	}
-	if err := r.m.Step(RxMatch); err != nil {
-		r.fail(err)
+	if !r.step(RxMatch) {
 		return
 	}
 	r.discharge()
-	if r.ord != nil && r.ord.Req.Flags&Discard != 0 {
-		r.drop = true
-	}
 	for r.head != nil && r.m.State == RxMatched {
 		p := r.head
 		r.head, p.Next = p.Next, nil
@@ -83,7 +81,7 @@ func (r *Rxe) onMatched() {
 		return // a packet was wrong
 	}
 	if r.m.Proto.readBased() {
-		if r.startReading(); !r.busy || r.m.State != RxMatched {
+		if r.ext().startReading(); !r.busy || r.m.State != RxMatched {
 			return
 		}
 	}
@@ -106,14 +104,16 @@ func (r *Rxe) onPacket(p *peer.Packet) {
 	switch {
 	case p.Type == wire.TypePeerError:
 		r.onAborted(p)
+	case r.x == nil && (p.Nack || p.Type == wire.TypeREADRSP):
+		r.strange(p)
 	case p.Nack:
-		r.onReplaced(p)
+		r.x.onReplaced(p)
 	case p.Multi != nil:
 		r.onSegment(p)
 	case p.RecvID != r.id || r.m.State != RxMatched:
 		r.strange(p)
 	case p.Type == wire.TypeREADRSP:
-		r.onREADRSP(p)
+		r.x.onREADRSP(p)
 	case p.Type == wire.TypeCTSData:
 		r.take(p)
 		r.checkComplete()
@@ -123,7 +123,7 @@ func (r *Rxe) onPacket(p *peer.Packet) {
 	}
 }
 
-func (r *Rxe) strange(p *peer.Packet) {
+func (r *incoming) strange(p *peer.Packet) {
 	r.pools.env.Counters.BadID++
 	p.Free()
 }
@@ -140,7 +140,7 @@ func (r *Rxe) onSegment(p *peer.Packet) {
 		return
 	}
 	if r.m.State == RxUnexp {
-		r.keep(p)
+		r.own(p)
 	}
 	r.stored += uint64(len(p.Payload))
 	p.Next = nil
@@ -177,15 +177,15 @@ func (r *Rxe) take(p *peer.Packet) bool {
 		}
 		return false
 	}
-	r.place(p.Offset, p.Payload)
+	r.put(p.Offset, p.Payload)
 	r.noteData(p)
 	p.Free()
 	return true
 }
 
-// place copies data to its place in the operation.
-func (r *Rxe) place(off uint64, data []byte) {
-	if r.drop {
+// put copies data to its place in the operation.
+func (r *incoming) put(off uint64, data []byte) {
+	if r.drops() {
 		return
 	}
 	r.pools.env.Counters.Copied += uint64(len(data))
@@ -215,10 +215,8 @@ func (r *Rxe) place(off uint64, data []byte) {
 // checkComplete moves on if all bytes are in. The outcome comes first, then RECEIPT
 // or EOR: the sender may rely on the data being in the application's hands.
 func (r *Rxe) checkComplete() {
-	if x := r.x; x != nil && x.canceled != nil && r.m.reading == 0 {
-		err := x.canceled
-		x.canceled = nil
-		r.letGo(err)
+	if r.c.state == CallerLeaving && r.m.reading == 0 && r.m.State == RxMatched {
+		r.letGo()
 	}
 	if r.m.State != RxMatched || !r.m.Complete() || r.x != nil && (r.x.nacked || r.x.refusing) {
 		return
@@ -229,15 +227,16 @@ func (r *Rxe) checkComplete() {
 	// A runt that is the whole message is all that comes (§4.5).
 	tail := r.m.Proto.readBased() && (r.m.Proto != RuntRead || r.m.packets < r.m.Total)
 	if (r.dc || tail) && r.link.Err == nil {
-		_ = r.m.Step(RxLastOwed) // from RXE_MATCHED
-		r.owes |= owesAnswer
+		if r.step(RxLastOwed) {
+			r.owes |= owesAnswer
+		}
 		return
 	}
-	_ = r.m.Step(RxLast) // from RXE_MATCHED
+	r.step(RxLast)
 }
 
-// asks tells whether it is a read of ours that goes by packets.
-func (r *Rxe) asks() bool { return r.m.Proto == ShortRead || r.m.Proto == LongCTSRead }
+// asks reports whether it is a read of ours that goes by packets.
+func (r *incoming) asks() bool { return r.m.Proto == ShortRead || r.m.Proto == LongCTSRead }
 
 // goOn posts what is due and settles.
 func (r *Rxe) goOn() {
@@ -257,7 +256,9 @@ func (r *Rxe) goOn() {
 func (r *Rxe) onSent(p *device.Pke) {
 	q := r.pools.env.Q
 	if p.Kind() == device.WRRead {
-		r.onRead(p)
+		if r.busy { // else the queue pair was closed meanwhile
+			r.x.onRead(p)
+		}
 		q.Free(p)
 		r.checkComplete()
 		r.goOn()

@@ -17,9 +17,9 @@ func (r *Rxe) fail(err error) {
 	if r.m.State < RxAsk && r.stored == r.m.Total {
 		return
 	}
-	if r.m.State == RxAnswer { // the outcome was given; nobody is to be told
+	if r.m.State == RxAnswer { // the outcome was given, and no peer is left to answer
 		r.owes = 0
-		_ = r.m.Step(RxAnswered)
+		r.step(RxAnswered)
 		r.settle()
 		return
 	}
@@ -29,23 +29,37 @@ func (r *Rxe) fail(err error) {
 // onAbandon: the queue pair is closed. Nothing that is under way ever ends, and no
 // receive will come for a message that waits.
 func (r *Rxe) onAbandon(err error) {
-	r.flying, r.m.reading, r.owes = 0, 0, 0
-	if !r.busy || r.m.State.over() {
+	r.flying, r.owes = 0, 0
+	if !r.busy {
+		return
+	}
+	over := r.m.State.over()
+	if !r.must(r.m.Abandon()) {
+		return
+	}
+	if over {
 		r.settle()
 		return
 	}
-	r.end(err)
+	r.ended(err)
 }
 
+// end ends the operation with err.
 func (r *Rxe) end(err error) {
+	if r.asks() && r.rsp && r.link.Err == nil { // the responder waits for CTS
+		r.sendError(uint32(errno.ProvPeerAborted))
+	}
+	if r.step(RxFail) {
+		r.ended(err)
+	}
+}
+
+// ended gives back what an operation that has failed holds.
+func (r *Rxe) ended(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 	r.owes = 0
-	if r.asks() && r.rsp && r.link.Err == nil { // the responder waits for CTS
-		r.sendError(uint32(errno.ProvPeerAborted))
-	}
-	_ = r.m.Step(RxFail) // from every state before RXE_DONE
 	r.discharge()
 	for r.head != nil {
 		p := r.head
@@ -70,58 +84,67 @@ func (r *Rxe) end(err error) {
 // comes is received to its end and thrown away, so that the sender completes. RDMA
 // reads that the device has are awaited.
 func (r *Rxe) onCancel(m *Cancel) {
-	if !r.busy || r.done || r.RequestID() != m.ID {
+	if !r.busy || r.c.state != CallerHolding || r.RequestID() != m.ID {
 		return
 	}
 	if r.x != nil && r.x.turn.InLine() {
-		r.err = m.Err
-		r.pools.env.Sh.Tell(r.link.Peer, &peer.Withdraw{Turn: &r.x.turn, ID: m.ID})
+		if r.must(r.c.Step(CallerWithdraw)) {
+			r.canceled = m.Err
+			r.pools.env.Sh.Tell(r.link.Peer, &peer.Withdraw{Turn: &r.x.turn, ID: m.ID})
+		}
 		return
 	}
 	if r.m.State.over() {
 		return // only the device is awaited
 	}
+	if r.must(r.c.Step(CallerCancel)) {
+		r.beginToLeave(m.Err)
+	}
+}
+
+// beginToLeave gives a canceled caller its outcome as soon as the device writes no more to its
+// buffer.
+func (r *Rxe) beginToLeave(err error) {
+	r.canceled = err
 	if r.m.Proto == DirectRead {
 		r.m.StopReading()
-		r.end(m.Err)
+		r.end(err)
 		return
 	}
-	r.m.Forgo() // nobody wants what was not read yet
-	r.drop = true
-	if r.m.reading > 0 {
-		r.x.canceled = m.Err
-		return
+	r.m.Forgo()
+	if r.m.reading == 0 {
+		r.letGo()
 	}
-	r.letGo(m.Err)
 	r.checkComplete()
 	r.goOn()
 }
 
 // letGo gives a canceled caller its outcome while the operation goes on.
-func (r *Rxe) letGo(err error) {
-	r.err = err
+func (r *Rxe) letGo() {
+	r.err = r.canceled
 	r.complete()
 	r.err = nil
 }
 
+// drops reports whether data that comes is counted and thrown away.
+func (r *incoming) drops() bool {
+	return r.c.state == CallerLeaving || r.c.Told() || r.ord != nil && r.ord.Req.Flags&Discard != 0
+}
+
 // onWithdrawn: the peer took our read out of its line, or was too late.
 func (r *Rxe) onWithdrawn(m *peer.Withdrawn) {
-	if !r.busy || r.RequestID() != m.ID {
-		return
-	}
-	if r.m.State.over() { // it failed meanwhile
+	switch {
+	case !r.busy || r.RequestID() != m.ID:
+	case r.m.State.over(): // it failed meanwhile
 		r.settle()
-		return
+	case r.c.state != CallerWithdrawing:
+	case m.OK:
+		if r.must(r.c.Step(CallerWithdrawn)) {
+			r.fail(r.canceled)
+		}
+	case r.must(r.c.Step(CallerTooLate)):
+		r.beginToLeave(r.canceled)
 	}
-	if r.done || r.err == nil {
-		return
-	}
-	err := r.err
-	if r.err = nil; m.OK {
-		r.fail(err)
-		return
-	}
-	r.onCancel(&Cancel{ID: m.ID, Err: err})
 }
 
 // onRevoke: a region that the operation uses is being closed.
@@ -133,16 +156,35 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 	case r.ord != nil:
 		r.onCancel(&Cancel{ID: r.RequestID(), Err: ErrRegionClosed})
 	case r.m.State < RxAnswer: // else all is there, and the peer is yet to be told
-		if r.m.Proto != EagerWrite { // which nobody waits for
+		if r.m.Proto != EagerWrite { // the peer waits for no answer to that one
 			r.sendError(uint32(errno.ProvRMAAddr))
 		}
 		r.end(ErrRegionClosed)
 	}
 	if r.busy && r.x != nil && r.m.reading == 0 {
-		r.drop = true
 		r.x.ndst = 0
 		r.x.doneWith()
 	}
+}
+
+// step moves the machine; see must.
+func (r *Rxe) step(e RxEvent) bool { return r.must(r.m.Step(e)) }
+
+// must reports whether a step was in its machine's table, see Txe.must.
+func (r *Rxe) must(err error) bool {
+	if err != nil {
+		r.violated(err)
+	}
+	return err == nil
+}
+
+func (r *Rxe) violated(err error) {
+	err = r.pools.violation(err)
+	if r.m.State.over() {
+		r.settle()
+		return
+	}
+	r.end(err)
 }
 
 func (r *Rxe) release() {
@@ -159,12 +201,13 @@ func (r *Rxe) release() {
 	if r.ord != nil {
 		r.pools.Orders.Put(r.ord)
 	}
-	r.busy, r.ord, r.link, r.err = false, nil, nil, nil
+	r.busy, r.unkept = false, false
+	r.ord, r.link, r.err, r.canceled = nil, nil, nil, nil
 	r.next, r.pools.rxFree = r.pools.rxFree, r
 }
 
 // Describe says what message it is, as an outcome has it.
-func (r *Rxe) Describe(res *Result) {
+func (r *incoming) Describe(res *Result) {
 	*res = Result{}
 	res.N, res.Proto, res.Peer, res.From = int(r.m.Total), r.m.Proto, r.link.Handle, &r.link.Addr
 	res.Tag, res.Data, res.HasData = r.tag, r.data, r.hasData
@@ -172,13 +215,13 @@ func (r *Rxe) Describe(res *Result) {
 
 // Claim notes that the message is in the matcher no more, and returns the id of
 // this use.
-func (r *Rxe) Claim() uint32 {
+func (r *incoming) Claim() uint32 {
 	r.unlisted()
 	return r.id
 }
 
-// Is tells whether the rxe still has the use id.
-func (r *Rxe) Is(id uint32) bool { return r.busy && r.id == id && !r.m.State.over() }
+// Is reports whether the rxe still has the use id.
+func (r *incoming) Is(id uint32) bool { return r.busy && r.id == id && !r.m.State.over() }
 
-// IsMessage tells whether it receives a message.
-func (r *Rxe) IsMessage() bool { return !r.target && (r.ord == nil || r.ord.Req.Kind != KindRead) }
+// IsMessage reports whether it receives a message.
+func (r *incoming) IsMessage() bool { return !r.target && (r.ord == nil || r.ord.Req.Kind != KindRead) }

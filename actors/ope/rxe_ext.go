@@ -10,27 +10,34 @@ import (
 // rxExt is what few rxes have: those that read the peer's memory, or write into
 // registered memory here.
 type rxExt struct {
-	src  [wire.MaxIOV]wire.RMAIOV // the peer's memory, in the order of the message
-	nsrc int
+	reader
 
 	inUse
 	dst   [wire.MaxIOV][]byte // where a peer's write goes; of other operations unused
 	lkeys [wire.MaxIOV]uint32 // of dst
 	ndst  int
-	lkey  uint32 // of the request's buffer
+	held  int // bytes accounted to the peer
 
-	inLine   bool          // for a piece of that memory
+	next *rxExt
+}
+
+// reader is the part of an rxe that gets data by asking for it: a read of ours, and RDMA
+// reads of the peer's memory with what follows when one fails (§3.3, §4.1, §4.7).
+type reader struct {
+	r *Rxe
+
+	src  [wire.MaxIOV]wire.RMAIOV // the peer's memory, in the order of the message
+	nsrc int
+	lkey uint32 // of the request's buffer
+
+	inLine   bool          // for a piece of bounce memory
 	bouncing bool          // reads go by way of registered memory of ours
 	refusing bool          // READ_NACK once the packets are in
 	nacked   bool          // it was sent, the replacement is to come
 	broken   device.Status // of a read that failed
 	failure  error         // the same as an error
-	canceled error         // what the caller's context said while reads were under way
-	held     int           // bytes accounted to the peer
 
 	turn peer.Turn // of our own read
-
-	next *rxExt
 }
 
 func (r *Rxe) ext() *rxExt {
@@ -41,7 +48,7 @@ func (r *Rxe) ext() *rxExt {
 		} else {
 			p.rxExts = r.x.next
 		}
-		r.x.turn.Op = r.ref
+		r.x.r, r.x.turn.Op = r, r.ref
 	}
 	return r.x
 }
@@ -55,17 +62,17 @@ func (p *Pools) putRxExt(x *rxExt, l *peer.Link) {
 	p.rxExts = x
 }
 
-// Concerns tells whether the operation has to do with a region that is being
+// Concerns reports whether the operation has to do with a region that is being
 // closed, see Txe.Concerns.
 func (r *Rxe) Concerns(m *mr.Region) bool {
 	if r.UsesRegion(m) {
 		return true
 	}
-	if r.ord == nil || r.done || !Overlap(m.Bytes(), r.ord.Req.Buf) {
+	if r.ord == nil || r.c.Told() || !Overlap(m.Bytes(), r.ord.Req.Buf) {
 		return false
 	}
 	return r.ext().share(m)
 }
 
-// UsesRegion tells whether the operation has m in use.
-func (r *Rxe) UsesRegion(m *mr.Region) bool { return r.x != nil && r.x.uses(m) }
+// UsesRegion reports whether the operation has m in use.
+func (r *incoming) UsesRegion(m *mr.Region) bool { return r.x != nil && r.x.uses(m) }

@@ -10,10 +10,10 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// canRefuse tells whether the sender understands READ_NACK: for writes releases
+// canRefuse reports whether the sender understands READ_NACK: for writes releases
 // before 2.0 do not, although they say that they do for messages, and those after
 // cannot be told from them but by PEER_ERROR.
-func (r *Rxe) canRefuse() bool {
+func (r *incoming) canRefuse() bool {
 	if r.target && !r.link.Can(wire.FeaturePeerError) {
 		return false
 	}
@@ -22,24 +22,27 @@ func (r *Rxe) canRefuse() bool {
 
 // refuse asks the sender for the rest in packets, once those that are under way
 // are in; if it does not know how, the operation ends with err.
-func (r *Rxe) refuse(err error) {
+func (d *reader) refuse(err error) {
+	r := d.r
 	if !r.canRefuse() {
-		r.endReading(err, device.StatusUnsupportedOp)
+		d.endReading(err, device.StatusUnsupportedOp)
 		return
 	}
-	r.x.refusing = true
+	d.refusing = true
 	r.m.StopReading()
-	r.checkRefused()
+	d.checkRefused()
 }
 
 // checkRefused posts READ_NACK when all that comes without reading is in (§4.7).
-func (r *Rxe) checkRefused() {
-	x := r.x
-	if x == nil || !x.refusing || !r.m.PacketsIn() || r.m.reading > 0 || r.m.State != RxMatched {
+func (d *reader) checkRefused() {
+	r := d.r
+	if !d.refusing || !r.m.PacketsIn() || r.m.reading > 0 || r.m.State != RxMatched {
 		return
 	}
-	x.refusing, x.nacked = false, true
-	_ = r.m.Refuse() // from RXE_MATCHED
+	d.refusing, d.nacked = false, true
+	if !r.must(r.m.Refuse()) {
+		return
+	}
 	r.owes |= owesNACK
 	if r.ord != nil {
 		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.msgID, Rx: r.ref})
@@ -47,8 +50,9 @@ func (r *Rxe) checkRefused() {
 }
 
 // onReplaced: the sender begins again with long-CTS.
-func (r *Rxe) onReplaced(p *peer.Packet) {
-	if r.x == nil || !r.x.nacked || r.m.State != RxMatched || r.ord == nil {
+func (d *reader) onReplaced(p *peer.Packet) {
+	r := d.r
+	if !d.nacked || r.m.State != RxMatched || r.ord == nil {
 		r.strange(p)
 		return
 	}
@@ -59,7 +63,7 @@ func (r *Rxe) onReplaced(p *peer.Packet) {
 		r.fail(err) // there will be no other one
 		return
 	}
-	r.x.nacked = false
+	d.nacked = false
 	r.sendID, r.dc = p.SendID, p.Type.IsDC()
 	r.m.Replace(protoOf(p.Type))
 	r.pools.Mix.Served[r.m.Proto]++

@@ -10,14 +10,15 @@ import (
 )
 
 // startReading begins to read the peer's memory (§4.1), or sees that it cannot be
-// done: then the sender is told with READ_NACK (§4.7), or, if it does not know
+// done: then the sender gets READ_NACK (§4.7), or, if it does not know
 // that, the data goes by way of memory that can be read into.
-func (r *Rxe) startReading() {
+func (d *reader) startReading() {
+	r := d.r
 	room := r.m.Total
 	if r.ord != nil {
 		room = uint64(len(r.ord.Req.Buf))
 	}
-	if r.drop {
+	if r.drops() {
 		room = 0
 	}
 	r.m.StartReading(room)
@@ -27,22 +28,23 @@ func (r *Rxe) startReading() {
 	x := r.ext()
 	switch {
 	case !r.pools.mayRDMARead():
-		r.refuse(fmt.Errorf("%w: RDMA read", errno.ErrNotSupported))
+		d.refuse(fmt.Errorf("%w: RDMA read", errno.ErrNotSupported))
 	case r.ord == nil || !r.pools.Info.LocalKeys:
 		// Registered, or need not be.
 	default:
 		if m := r.pools.Regions.Find(r.ord.Req.Buf); m != nil && writable(m) && x.use(m) {
-			x.lkey = m.LKey()
+			d.lkey = m.LKey(r.link.Path)
 		} else if r.canRefuse() {
-			r.refuse(nil)
+			d.refuse(nil)
 		} else {
-			x.bouncing = true
+			d.bouncing = true
 		}
 	}
 }
 
 // pumpReads posts RDMA reads while there is room.
-func (r *Rxe) pumpReads() {
+func (d *reader) pumpReads() {
+	r := d.r
 	env := r.pools.env
 	for n := 0; ; n++ {
 		off, most, ok := r.m.NextRead(uint64(r.pools.maxRDMA(r.link)))
@@ -61,14 +63,14 @@ func (r *Rxe) pumpReads() {
 			r.await()
 			return
 		}
-		if !r.postRead(p, off, most) {
+		if !d.postRead(p, off, most) {
 			env.Q.Free(p)
 			return
 		}
 	}
 }
 
-func (r *Rxe) await() {
+func (r *incoming) await() {
 	if !r.slotWaits {
 		r.note(trail.Waits, uint8(trail.ForRoom), 0, 0)
 	}
@@ -77,11 +79,12 @@ func (r *Rxe) await() {
 }
 
 // postRead posts a read of at most most bytes at off. False: none is possible now.
-func (r *Rxe) postRead(p *device.Pke, off, most uint64) bool {
-	x, env := r.x, r.pools.env
-	src, at := x.source(off)
+func (d *reader) postRead(p *device.Pke, off, most uint64) bool {
+	r := d.r
+	env := r.pools.env
+	src, at := d.source(off)
 	most = min(most, src.Len-at)
-	local, lkey := r.local(off, most)
+	local, lkey := d.local(off, most)
 	if local == nil {
 		return false
 	}
@@ -89,10 +92,10 @@ func (r *Rxe) postRead(p *device.Pke, off, most uint64) bool {
 	p.Off, p.Span = off, r.span
 	r.link.Address(p, r.ref)
 	if err := env.Q.Post(p); err != nil {
-		if x.bouncing {
-			r.unbounce(local)
+		if d.bouncing {
+			d.unbounce(local)
 		}
-		r.endReading(fmt.Errorf("%s: %w", r.m.Proto, err), device.StatusQPInternal)
+		d.endReading(fmt.Errorf("%s: %w", r.m.Proto, err), device.StatusQPInternal)
 		return false
 	}
 	r.noteReceived()
@@ -103,8 +106,8 @@ func (r *Rxe) postRead(p *device.Pke, off, most uint64) bool {
 
 // source finds the piece of the peer's memory that holds byte off of the message.
 // The pieces are as long as the message.
-func (x *rxExt) source(off uint64) (src wire.RMAIOV, at uint64) {
-	for _, s := range x.src[:x.nsrc] {
+func (d *reader) source(off uint64) (src wire.RMAIOV, at uint64) {
+	for _, s := range d.src[:d.nsrc] {
 		if off < s.Len {
 			return s, off
 		}
@@ -114,33 +117,34 @@ func (x *rxExt) source(off uint64) (src wire.RMAIOV, at uint64) {
 }
 
 // local is where at most most bytes at off are to be read to; nil: wait.
-func (r *Rxe) local(off, most uint64) ([]byte, uint32) {
-	x := r.x
-	if x.bouncing {
+func (d *reader) local(off, most uint64) ([]byte, uint32) {
+	r := d.r
+	if d.bouncing {
 		b := r.pools.bounceMemory()
 		if b.err != nil {
-			r.endReading(fmt.Errorf("%w: %w", errno.ErrNoMR, b.err), device.StatusQPInternal)
+			d.endReading(fmt.Errorf("%w: %w", errno.ErrNoMR, b.err), device.StatusQPInternal)
 			return nil, 0
 		}
 		p := b.get()
 		if p == nil {
-			if !x.inLine {
-				x.inLine = true
+			if !d.inLine {
+				d.inLine = true
 				b.line = append(b.line, r)
 				r.told++ // until it is this operation's turn
 				r.note(trail.Waits, uint8(trail.ForMemory), 0, 0)
 			}
 			return nil, 0
 		}
-		return p[:min(most, bounceSize)], b.mr.LKey()
+		return p[:min(most, bounceSize)], device.Part(b.mr, r.link.Path).LKey()
 	}
 	if r.ord != nil {
-		return r.ord.Req.Buf[off : off+most], x.lkey
+		return r.ord.Req.Buf[off : off+most], d.lkey
 	}
-	for i, d := range x.dst[:x.ndst] {
-		size := uint64(len(d))
+	x := r.x
+	for i, mem := range x.dst[:x.ndst] {
+		size := uint64(len(mem))
 		if off < size {
-			return d[off:min(off+most, size)], x.lkeys[i]
+			return mem[off:min(off+most, size)], x.lkeys[i]
 		}
 		off -= size
 	}
@@ -148,25 +152,24 @@ func (r *Rxe) local(off, most uint64) ([]byte, uint32) {
 }
 
 // onRead: a read has ended well.
-func (r *Rxe) onRead(p *device.Pke) {
+func (d *reader) onRead(p *device.Pke) {
+	r := d.r
 	data := p.Local()
-	if !r.busy {
-		return // the queue pair was closed meanwhile
-	}
 	r.link.Heard()
 	r.gotOn()
-	if r.x.bouncing {
-		r.place(p.Off, data)
-		r.unbounce(data)
+	if d.bouncing {
+		r.put(p.Off, data)
+		d.unbounce(data)
 	}
 	r.note(trail.SegmentDone, uint8(device.WRRead), p.Off, uint32(len(data)))
 	r.m.ReadDone(uint64(len(data)))
-	if r.x.broken != 0 {
-		r.onBroken()
+	if d.broken != 0 {
+		d.onBroken()
 	}
 }
 
-func (r *Rxe) unbounce(p []byte) {
+func (d *reader) unbounce(p []byte) {
+	r := d.r
 	b := &r.pools.bounce
 	b.put(p)
 	for next := b.next(); next != nil; next = b.next() {

@@ -3,12 +3,31 @@ package ope
 import (
 	"fmt"
 	"strings"
+	"time"
 
-	"github.com/efactor/efactor/actors/snapshot"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )
+
+// Snapshot is an operation in progress at one moment: the application's, or a peer's
+// that this endpoint answers. As JSON, durations are nanoseconds.
+type Snapshot struct {
+	Kind     string        `json:"kind"`           // "send", "receive", "write", "unexpected message", "peer's write", ...
+	ID       uint64        `json:"id,omitempty"`   // efa.OpID, 0 of what a peer asked for
+	Peer     string        `json:"peer,omitempty"` // its address, "" of a receive from anybody
+	Protocol string        `json:"protocol,omitempty"`
+	State    string        `json:"state,omitempty"` // of its machine
+	Bytes    uint64        `json:"bytes"`
+	Done     uint64        `json:"done"` // of them, acknowledged or arrived
+	Age      time.Duration `json:"age"`
+	Still    time.Duration `json:"still"` // since it last got on
+	Waits    string        `json:"waits"` // what for, in words
+	Tag      *uint64       `json:"tag,omitempty,string"`
+	MsgID    *uint32       `json:"msg_id,omitempty"`
+	SendID   uint32        `json:"send_id,omitempty"`
+	RecvID   uint32        `json:"recv_id,omitempty"`
+}
 
 // requestKinds are the application's requests as people read them.
 var requestKinds = map[trail.Role]string{
@@ -16,11 +35,10 @@ var requestKinds = map[trail.Role]string{
 	trail.AtomicWrite: "atomic", trail.AtomicFetch: "fetching atomic", trail.AtomicCompare: "comparing atomic",
 }
 
-// describe fills in what an order says.
-func (o *Order) describe(s *snapshot.Operation, now clock.Time) {
-	q := &o.Req
+// describe fills in what a request says that was accepted at born.
+func (q *Request) describe(s *Snapshot, born, now clock.Time) {
 	s.Kind, s.ID = requestKinds[role(q)], q.ID
-	s.Age = now.Sub(o.Born)
+	s.Age = now.Sub(born)
 	if q.Flags&Tagged != 0 {
 		s.Tag = new(uint64)
 		*s.Tag = q.Tag
@@ -28,9 +46,9 @@ func (o *Order) describe(s *snapshot.Operation, now clock.Time) {
 }
 
 // Snapshot describes a receive that nothing has matched yet.
-func (o *Order) Snapshot(now clock.Time) snapshot.Operation {
-	s := snapshot.Operation{Bytes: uint64(len(o.Req.Buf)), Waits: "a message that matches"}
-	o.describe(&s, now)
+func (o *Order) Snapshot(now clock.Time) Snapshot {
+	s := Snapshot{Bytes: uint64(len(o.Req.Buf)), Waits: "a message that matches"}
+	o.Req.describe(&s, o.Born, now)
 	s.Still = s.Age
 	if o.from != nil {
 		s.Peer = o.from.Addr.String()
@@ -44,13 +62,13 @@ var responses = map[Proto]string{
 }
 
 // Snapshot describes the operation.
-func (t *Txe) Snapshot() snapshot.Operation {
+func (t *outgoing) Snapshot() Snapshot {
 	now := t.pools.env.Sh.Now()
-	s := snapshot.Operation{
+	s := Snapshot{
 		Peer: t.link.Addr.String(), Protocol: t.m.Proto.String(), State: t.m.State.String(),
 		Bytes: t.m.Total, Done: t.m.Acked, Still: now.Sub(t.moved), SendID: t.id, Waits: t.waits(),
 	}
-	t.ord.describe(&s, now)
+	t.q.describe(&s, t.ord.Born, now)
 	if name, ok := responses[t.m.Proto]; ok {
 		s.Kind, s.ID = name, 0
 	}
@@ -71,7 +89,7 @@ func (t *Txe) Snapshot() snapshot.Operation {
 var answers = map[answer]wire.Type{receipt: wire.TypeReceipt, eor: wire.TypeEOR, atomRsp: wire.TypeATOMRSP}
 
 // waits says what the operation waits for.
-func (t *Txe) waits() string {
+func (t *outgoing) waits() string {
 	var w []string
 	switch {
 	case t.turn.InLine():
@@ -103,16 +121,16 @@ func inFlight(n int) string {
 }
 
 // Snapshot describes the operation.
-func (r *Rxe) Snapshot() snapshot.Operation {
+func (r *incoming) Snapshot() Snapshot {
 	now := r.pools.env.Sh.Now()
-	s := snapshot.Operation{
+	s := Snapshot{
 		Peer: r.link.Addr.String(), Protocol: r.m.Proto.String(), State: r.m.State.String(),
 		Bytes: r.m.Total, Done: min(r.m.Got+r.m.read, r.m.Total), Still: now.Sub(r.moved),
 		SendID: r.sendID, RecvID: r.id, Waits: r.waits(),
 	}
 	switch {
 	case r.ord != nil:
-		r.ord.describe(&s, now)
+		r.ord.Req.describe(&s, r.ord.Born, now)
 	case r.target:
 		s.Kind, s.Age = "peer's write", now.Sub(r.born)
 	default:
@@ -129,7 +147,7 @@ func (r *Rxe) Snapshot() snapshot.Operation {
 	return s
 }
 
-func (r *Rxe) waits() string {
+func (r *incoming) waits() string {
 	switch {
 	case r.m.State == RxInit, r.m.State == RxUnexp:
 		return "a receive that matches"

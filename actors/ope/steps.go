@@ -12,10 +12,12 @@ type Mix struct {
 type Steps struct {
 	tx [numTxStates][numTxEvents]uint64
 	rx [numRxStates][numRxEvents]uint64
+
+	caller [numCallerStates][numCallerEvents]uint64
 }
 
 // Each calls f for every pair that the tables allow, whether it ever came or not:
-// first of sending, then of receiving, in the order of states and events.
+// first of sending, then of receiving, then of callers, in the order of states and events.
 func (c *Steps) Each(f func(machine, state, event string, n uint64)) {
 	for s := range c.tx {
 		for e, n := range c.tx[s] {
@@ -28,6 +30,13 @@ func (c *Steps) Each(f func(machine, state, event string, n uint64)) {
 		for e, n := range c.rx[s] {
 			if rxTable[s][e].ok {
 				f("rx", rxNames[s], rxEventNames[e], n)
+			}
+		}
+	}
+	for s := range c.caller {
+		for e, n := range c.caller[s] {
+			if callerTable[s][e].ok {
+				f("caller", callerNames[s], callerEventNames[e], n)
 			}
 		}
 	}

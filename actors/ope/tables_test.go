@@ -14,11 +14,16 @@ var rewrite = flag.Bool("rewrite-tables", false, "write testdata/*.golden anew")
 
 // TestTables compares the machines as text, so that a changed edge shows.
 func TestTables(t *testing.T) {
-	var tx, rx strings.Builder
+	var tx, rx, caller strings.Builder
 	printTable(&tx, txNames[:], txEventNames[:], func(s, e int) (int, bool) { n := txTable[s][e]; return int(n.next), n.ok })
 	printTable(&rx, rxNames[:], rxEventNames[:], func(s, e int) (int, bool) { n := rxTable[s][e]; return int(n.next), n.ok })
+	printTable(&caller, callerNames[:], callerEventNames[:], func(s, e int) (int, bool) {
+		n := callerTable[s][e]
+		return int(n.next), n.ok
+	})
 	golden(t, "testdata/tx.golden", tx.String())
 	golden(t, "testdata/rx.golden", rx.String())
+	golden(t, "testdata/caller.golden", caller.String())
 }
 
 // printTable writes a row a state, a column an event; - is a violation.
@@ -96,6 +101,34 @@ func TestTablesAreSound(t *testing.T) {
 	})
 }
 
+// TestCallerIsSound: a caller that waits can get its outcome from every state, gets it
+// once, and then never waits again.
+func TestCallerIsSound(t *testing.T) {
+	reached := map[CallerState]bool{CallerHolding: true}
+	for range numCallerStates {
+		for s := range CallerState(numCallerStates) {
+			waits := !(&Caller{state: s}).Told()
+			for e := range CallerEvent(numCallerEvents) {
+				n := callerTable[s][e]
+				if !n.ok {
+					continue
+				}
+				if reached[s] {
+					reached[n.next] = true
+				}
+				if !waits {
+					require.True(t, (&Caller{state: n.next}).Told(), "%s in state %s", e, s)
+				}
+			}
+			require.Equal(t, waits, callerTable[s][CallerOutcome].ok, s)
+			if waits {
+				require.Equal(t, CallerTold, callerTable[s][CallerOutcome].next, s)
+			}
+		}
+	}
+	require.Len(t, reached, numCallerStates)
+}
+
 // TestEveryPair steps each machine with each event in each state: the table is
 // obeyed, and a pair without an entry is a violation that changes nothing.
 func TestEveryPair(t *testing.T) {
@@ -108,6 +141,21 @@ func TestEveryPair(t *testing.T) {
 			} else {
 				require.ErrorIs(t, m.step(e), ErrViolation)
 				require.Equal(t, s, m.State)
+			}
+		}
+	}
+	for s := range CallerState(numCallerStates) {
+		for e := range CallerEvent(numCallerEvents) {
+			var steps Steps
+			m := Caller{state: s, steps: &steps}
+			if want := callerTable[s][e]; want.ok {
+				require.NoError(t, m.Step(e))
+				require.Equal(t, want.next, m.State())
+				require.EqualValues(t, 1, steps.caller[s][e])
+			} else {
+				require.ErrorIs(t, m.Step(e), ErrViolation)
+				require.Equal(t, s, m.State())
+				require.Zero(t, steps)
 			}
 		}
 	}

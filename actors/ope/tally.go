@@ -51,8 +51,8 @@ var causes = []struct {
 	{peer.ErrPeerFailed, "peer_failed"},
 	{peer.ErrStopped, "FI_ESHUTDOWN"},
 	{ErrRegionClosed, "region_closed"},
-	{ErrViolation, "protocol_violation"},
 	{ErrInternal, "internal"},
+	{ErrViolation, "protocol_violation"},
 }
 
 // ErrorType names the kind of an error: libfabric's number, or a word for what has

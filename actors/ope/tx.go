@@ -55,13 +55,14 @@ const (
 	TxNACK                       // the receiver cannot read: begin again with long-CTS (§4.7)
 	TxAcked                      // a packet arrived, others are under way or to come
 	TxAckedAll                   // the last packet arrived
-	TxFail
-	numTxEvents = iota
+	TxFail                       // it ends without success
+	TxAbandon                    // the queue pair is closed: no packet of its own ever ends
+	numTxEvents   = iota
 )
 
 var txEventNames = [numTxEvents]string{
 	"posted", "opened", "paused", "posted-all", "asked", "cts", "answered", "answered-all", "nack",
-	"acked", "acked-all", "fail",
+	"acked", "acked-all", "fail", "abandon",
 }
 
 func (e TxEvent) String() string { return txEventNames[e] }
@@ -75,19 +76,23 @@ type txNext struct {
 var txTable = [numTxStates][numTxEvents]txNext{
 	TxReq: {
 		TxPosted: {TxReq, true}, TxOpened: {TxSend, true}, TxPaused: {TxWait, true}, TxPostedAll: {TxDrain, true},
-		TxAsked: {TxAwait, true}, TxAnswered: {TxReq, true}, TxAcked: {TxReq, true}, TxFail: {TxErr, true},
+		TxAsked: {TxAwait, true}, TxAnswered: {TxReq, true}, TxAcked: {TxReq, true},
+		TxFail: {TxErr, true}, TxAbandon: {TxErr, true},
 	},
-	TxWait: {TxCTS: {TxSend, true}, TxAcked: {TxWait, true}, TxFail: {TxErr, true}},
+	TxWait: {TxCTS: {TxSend, true}, TxAcked: {TxWait, true}, TxFail: {TxErr, true}, TxAbandon: {TxErr, true}},
 	TxSend: {
 		TxPosted: {TxSend, true}, TxPaused: {TxWait, true}, TxPostedAll: {TxDrain, true}, TxAsked: {TxAwait, true},
-		TxAcked: {TxSend, true}, TxFail: {TxErr, true},
+		TxAcked: {TxSend, true}, TxFail: {TxErr, true}, TxAbandon: {TxErr, true},
 	},
 	TxAwait: {
 		TxAnswered: {TxDrain, true}, TxAnsweredAll: {TxDone, true}, TxNACK: {TxReq, true}, TxAcked: {TxAwait, true},
-		TxFail: {TxErr, true},
+		TxFail: {TxErr, true}, TxAbandon: {TxErr, true},
 	},
-	TxDrain: {TxAcked: {TxDrain, true}, TxAckedAll: {TxDone, true}, TxFail: {TxErr, true}},
-	TxErr:   {TxAcked: {TxErr, true}, TxAckedAll: {TxErr, true}, TxCTS: {TxErr, true}, TxFail: {TxErr, true}},
+	TxDrain: {TxAcked: {TxDrain, true}, TxAckedAll: {TxDone, true}, TxFail: {TxErr, true}, TxAbandon: {TxErr, true}},
+	TxErr: {
+		TxAcked: {TxErr, true}, TxAckedAll: {TxErr, true}, TxCTS: {TxErr, true}, TxFail: {TxErr, true},
+		TxAbandon: {TxErr, true},
+	},
 }
 
 // ErrViolation is wrapped by errors about events that a state does not allow.
@@ -130,7 +135,13 @@ type Shape struct {
 	Window uint64
 }
 
-// Start arms the machine.
+// Arm makes it the machine of an operation of total bytes whose turn has not come.
+func (t *Tx) Arm(total uint64, steps *Steps) {
+	*t = Tx{}
+	t.Total, t.steps = total, steps
+}
+
+// Start says how the operation is sent.
 func (t *Tx) Start(s *Shape) {
 	p := &protos[s.Proto]
 	// Field by field: a literal would be made aside and copied, which waits for
@@ -246,16 +257,30 @@ func (t *Tx) Ack(n int) error {
 }
 
 // Lost counts a packet that will never arrive, and fails the operation.
-func (t *Tx) Lost() {
+func (t *Tx) Lost() error {
 	t.Flying--
-	t.Fail()
+	return t.step(TxFail)
 }
 
-// Fail ends the operation without success.
-func (t *Tx) Fail() {
-	if t.State != TxDone {
-		_ = t.step(TxFail) // from every state but TXE_DONE
+// Over reports whether the operation has ended, well or not.
+func (t *Tx) Over() bool { return t.State == TxDone || t.State == TxErr }
+
+// Fail ends the operation without success, unless it has ended well.
+func (t *Tx) Fail() error {
+	if t.State == TxDone {
+		return nil
 	}
+	return t.step(TxFail)
+}
+
+// Abandon ends the operation, unless it has ended well: what is with the device will
+// never be acknowledged.
+func (t *Tx) Abandon() error {
+	if t.State == TxDone {
+		return nil
+	}
+	t.Flying = 0
+	return t.step(TxAbandon)
 }
 
 func (t *Tx) step(e TxEvent) error {

@@ -1,5 +1,13 @@
 package ope
 
+// How a message is sent, from the API to the device:
+//
+//  1. api/efa/message.go, call.go: Send makes the request, takes its place and hands it over.
+//  2. actors/endpoint/express.go, requests.go: the endpoint takes it and finds the peer.
+//  3. actors/ope/txe.go: a txe is armed with it and submits itself to the peer.
+//  4. actors/peer/send.go: admit gives it a msg_id and a packet entry if it waits for nothing.
+//  5. actors/ope/txe_send.go: the txe chooses the subprotocol and posts the first packet.
+
 import (
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -16,8 +24,8 @@ import (
 //
 //   - It owns its request and its machine, from GetTx to release; the buffer in
 //     the request is the caller's until the outcome.
-//   - Its peer grants its turn, resumes it and tells of failures; the device
-//     queue tells it of packets that arrived and of room; CTS and answers come
+//   - Its peer grants its turn, resumes it and reports failures; the device
+//     queue reports packets that arrived and room; CTS and answers come
 //     from its peer.
 //   - It posts packets and RDMA writes, and gives the outcome to the request's
 //     sink.
@@ -25,36 +33,47 @@ import (
 //   - It is never stopped alone; when its endpoint stops, the endpoint has ended
 //     it before.
 type Txe struct {
+	outgoing
+
+	next *Txe
+	busy bool
+
+	abortDue   bool // PEER_ERROR is due once no packet is under way
+	moreQueued bool
+
+	more continueMsg
+}
+
+// outgoing is what an operation that sends consists of, and what can be said and built
+// from that. The txe is its only writer.
+type outgoing struct {
 	pools *Pools
 	ref   shard.Ref
-	next  *Txe
 	id    uint32 // send_id
-	busy  bool
 
-	detached bool // the caller has its outcome already
-	leaving  bool // a canceled caller waits until it can be let go
-	nacked   bool // the receiver cannot read (§4.7)
-	spent    bool // its msg_id is
-	rawAddr  bool // optional headers, chosen once per message
-	connID   bool
-	hasPeer  bool // peerID is known
-	farewell bool // the peer is to be told that the operation is given up
-	reads    bool // it counts among the read messages in flight
+	nacked  bool // the receiver cannot read (§4.7)
+	spent   bool // its msg_id is
+	rawAddr bool // optional headers, chosen once per message
+	connID  bool
+	hasPeer bool // peerID is known
+	reads   bool // it counts among the read messages in flight
 
-	slotWaits, moreQueued bool
+	slotWaits bool
 
 	peerID uint32 // the other side's recv_id, or of a response its id of the request
 
 	moved clock.Time // when it last got on
 
-	ord  *Order // nil between uses
+	q    *Request // the caller's until the operation waits, then ord's
+	ord  *Order   // nil as long as it has not had to wait, and between uses
+	base uint64   // of a caller that has gone: where in the message q.Buf begins
 	link *peer.Link
 	m    Tx
+	c    Caller
 	err  error
 	x    *txExt // what few operations have
 
 	turn   peer.Turn
-	more   continueMsg
 	hold   peer.Hold
 	slot   device.SlotWait
 	member peer.Member
@@ -72,66 +91,107 @@ type lateMsg struct {
 // Cancel asks an operation to let its caller go (endpoint -> operation).
 type Cancel struct {
 	shard.Message
-	ID  uint64 // of the request, lest it has ended
+	ID  uint64 // of the request, which may have ended
 	Err error
 }
 
-// Arm fills the txe for a request to l and returns its place in the peer's line.
-func (t *Txe) Arm(ord *Order, l *peer.Link) *peer.Turn {
-	q := &ord.Req
-	if q.Flags&Inject != 0 {
-		q.Flags &^= Deliver // nobody waits for it
+// Send begins an operation of ours with l: a message, a write or an atomic. It is over
+// when Send returns if it had to wait for nothing; otherwise it goes on by messages. q
+// is copied then. False: there are MaxOps operations, and nothing has happened.
+func (p *Pools) Send(q *Request, l *peer.Link) bool {
+	t := p.GetTx()
+	if t == nil {
+		return false
 	}
-	t.begin(ord, l, uint64(len(q.Buf)))
-	ord.Follow(t.pools.env.Trail, l)
-	t.turn.Span = ord.Span
+	t.arm(q, l)
+	t.submit()
+	if t.busy && t.ord == nil {
+		t.keep()
+	}
+	return true
+}
+
+// arm fills the txe for a request to l.
+func (t *Txe) arm(q *Request, l *peer.Link) {
+	if q.Flags&Inject != 0 {
+		q.Flags &^= Deliver // its caller has gone on
+	}
+	t.begin(q, l, uint64(len(q.Buf)))
+	if log := t.pools.env.Trail; log != nil {
+		t.turn.Span = follow(log, q, l)
+	}
 	era := &t.pools.env.Config.Era
 	turn := &t.turn
 	switch q.Kind {
 	case KindWrite:
-		t.member.BoundInLine()
+		t.member.BoundInLine(l)
 		turn.Ask(true, !era.RMANoWait || q.Flags&Deliver != 0)
 	case KindSend:
 		turn.Ask(false, era.ReadWaits && t.pools.mayRead(l, len(q.Buf)))
 	default:
-		t.member.BoundInLine()
+		t.member.BoundInLine(l)
 		turn.Ask(false, false)
 	}
 	if q.Flags&Deliver != 0 && q.Kind != KindWrite && (q.Kind != KindAtomic || q.Form == AtomicWrite) {
 		turn.Need(wire.FeatureDeliveryComplete)
 	}
-	return turn
 }
 
-func (t *Txe) begin(ord *Order, l *peer.Link, total uint64) {
-	t.ord, t.link = ord, l
-	t.m = Tx{}
-	t.m.Total, t.m.steps = total, &t.pools.Steps
-	t.err, t.detached, t.leaving, t.nacked, t.spent = nil, false, false, false, false
-	t.hasPeer, t.farewell, t.reads = false, false, false
+func (t *Txe) begin(q *Request, l *peer.Link, total uint64) {
+	t.q, t.link = q, l
+	t.m.Arm(total, &t.pools.Steps)
+	t.c.Start(q.Sink != nil, &t.pools.Steps)
+	t.err, t.nacked, t.spent = nil, false, false
+	t.hasPeer, t.abortDue, t.reads = false, false, false
 	t.slot.Control = false
 	t.turn.Link = l
 	t.moved = t.pools.env.Sh.Now()
-	l.Join(&t.member, t.ref)
+}
+
+// submit asks the peer for the operation's turn and handles it if it comes at once. A
+// panic, here or in the peer, is no failure of the caller.
+func (t *Txe) submit() {
+	sh := t.pools.env.Sh
+	if !sh.Enter(t.ref) { // a message of its last use is under way
+		t.link.SubmitLater(&t.turn)
+		return
+	}
+	defer sh.Leave(t.ref)
+	if pke := t.link.Submit(&t.turn); pke != nil {
+		t.onGrant(pke)
+	}
+}
+
+// keep makes the operation one that waits: it has its own copy of the request, and the
+// peer knows of it.
+func (t *Txe) keep() {
+	t.ord = t.pools.Orders.Get(t.q, t.moved)
+	t.q = &t.ord.Req
+	t.link.Join(&t.member, t.ref)
+	if q := t.q; q.Flags&Borrowed != 0 && t.m.State == TxReq && len(q.Buf) > 0 {
+		x := t.ext()
+		x.block = t.pools.env.Pool.Block(len(q.Buf))
+		q.Buf = x.block[:copy(x.block, q.Buf)]
+	}
 }
 
 // gotOn notes that there was progress.
-func (t *Txe) gotOn() {
+func (t *outgoing) gotOn() {
 	t.moved = t.pools.env.Sh.Now()
-	t.member.GotOn()
+	t.member.GotOn(t.link)
 }
 
 // Link is the txe's peer, nil between uses.
-func (t *Txe) Link() *peer.Link { return t.link }
+func (t *outgoing) Link() *peer.Link { return t.link }
 
 // Request gives what the txe was armed with, for snapshots.
-func (t *Txe) Request() *Request { return &t.ord.Req }
+func (t *outgoing) Request() *Request { return t.q }
 
 // Machine gives the state, for snapshots.
-func (t *Txe) Machine() Tx { return t.m }
+func (t *outgoing) Machine() Tx { return t.m }
 
 // Ref is the actor's.
-func (t *Txe) Ref() shard.Ref { return t.ref }
+func (t *outgoing) Ref() shard.Ref { return t.ref }
 
 // Receive is the txe's message switch.
 func (t *Txe) Receive(ctx actor.Context) {
@@ -198,8 +258,7 @@ func (t *Txe) arrived(p *device.Pke) {
 	}
 	t.link.Heard()
 	t.gotOn()
-	if err := t.m.Ack(n); err != nil {
-		t.fail(err)
+	if !t.must(t.m.Ack(n)) {
 		return
 	}
 	switch {
@@ -211,10 +270,13 @@ func (t *Txe) arrived(p *device.Pke) {
 	if runt && t.x != nil {
 		t.x.runtOver(t.link, n)
 	}
-	if t.x != nil && t.x.revoked && t.m.State == TxAwait {
+	switch t.c.state {
+	case CallerRevoked:
 		t.letRegionGo()
-	}
-	if t.leaving && t.canLeave() {
-		t.letGo()
+	case CallerLeaving:
+		if t.mayCopy() {
+			t.letGo()
+		}
+	default:
 	}
 }

@@ -10,15 +10,15 @@ import (
 )
 
 // giveUp: the operation has failed here, and what the other side has of it must end
-// as well. A peer that knows PEER_ERROR is told so once no packet is under way;
+// as well. A peer that knows PEER_ERROR gets it once no packet is under way;
 // another one would wait for the msg_id, or for the rest, for ever.
 func (t *Txe) giveUp() {
 	p := t.pools
-	if t.link.Err != nil || p.Closing || t.farewell || !t.spent && !t.hasPeer {
+	if t.link.Err != nil || p.Closing || t.abortDue || !t.spent && !t.hasPeer {
 		return
 	}
 	if t.link.Can(wire.FeaturePeerError) && !t.m.Proto.readBased() {
-		t.farewell = true
+		t.abortDue = true
 		return
 	}
 	if t.spent {
@@ -26,21 +26,21 @@ func (t *Txe) giveUp() {
 	}
 }
 
-// incomplete tells whether the other side lacks something of the operation.
-func (t *Txe) incomplete() bool {
+// incomplete reports whether the other side lacks something of the operation.
+func (t *outgoing) incomplete() bool {
 	return t.m.left > 0 || t.m.Sent < t.m.end || t.m.Proto.readBased() && t.m.answer || t.m.State == TxReq
 }
 
 // lostID: a packet that spent a msg_id failed for good. The other side would wait
 // for that msg_id for ever, so it is failed until it comes back as a new endpoint.
-func (t *Txe) lostID(err error) {
+func (t *outgoing) lostID(err error) {
 	err = fmt.Errorf("%w: msg_id %d is lost: %w", peer.ErrPeerFailed, t.turn.MsgID, err)
 	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: err, Tell: true})
 }
 
-// sayFarewell sends PEER_ERROR: with the other side's id if it gave us one, else
+// abortPeer sends PEER_ERROR: with the other side's id if it gave us one, else
 // with the msg_id, of which it may have seen nothing.
-func (t *Txe) sayFarewell() {
+func (t *outgoing) abortPeer() {
 	switch {
 	case t.hasPeer:
 		t.sendAborted(wire.RefOpe, t.peerID)
@@ -51,8 +51,8 @@ func (t *Txe) sayFarewell() {
 	}
 }
 
-// sendAborted tells the peer of the txe's end.
-func (t *Txe) sendAborted(ref wire.RefKind, id uint32) {
+// sendAborted reports the txe's end to the peer.
+func (t *outgoing) sendAborted(ref wire.RefKind, id uint32) {
 	if t.pools.SendError(t.link, ref, id, uint32(errno.ProvPeerAborted)) {
 		t.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
 	}

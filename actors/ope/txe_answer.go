@@ -26,8 +26,9 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 		if err = t.m.CTS(pkt.Granted); err == nil {
 			t.note(trail.Window, 1, pkt.Granted, 0)
 			t.peerID, t.hasPeer = pkt.RecvID, true
-			if t.x != nil && t.x.doomed {
-				t.m.Fail()
+			if t.c.state == CallerEnding {
+				t.must(t.c.Step(CallerCTS))
+				t.must(t.m.Fail())
 				t.giveUp()
 			}
 		}
@@ -43,7 +44,7 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 		err = t.onNACK()
 	case wire.TypePeerError:
 		env.Counters.Aborted++
-		t.m.Fail()
+		t.must(t.m.Fail())
 		t.err = firstError(t.err, remoteError(pkt.Errno))
 		t.notReading()
 	default:
@@ -81,18 +82,18 @@ func remoteError(prov uint32) error {
 
 // onFetched: what was in the peer's memory before a fetch or compare.
 func (t *Txe) onFetched(pkt *peer.Packet) error {
-	q := &t.ord.Req
+	q := t.q
 	if q.Kind != KindAtomic {
 		return ErrViolation
 	}
 	if err := t.m.Answer(atomRsp); err != nil {
 		return err
 	}
-	if t.detached || q.Sink == nil {
+	if t.c.Told() {
 		return nil
 	}
 	if len(pkt.Payload) != len(q.More.Result) {
-		t.m.Fail()
+		t.must(t.m.Fail())
 		t.err = fmt.Errorf("%w: %d bytes fetched, not %d", errno.ErrIO, len(pkt.Payload), len(q.More.Result))
 		return nil
 	}
@@ -105,20 +106,20 @@ func (t *Txe) onFetched(pkt *peer.Packet) error {
 // past its order; of a write with a fresh request (§4.7).
 func (t *Txe) onNACK() error {
 	s := Shape{Proto: LongCTS, Total: t.m.Total, End: t.m.Total, Sent: t.m.Sent, Parts: 1}
-	if t.ord.Req.Flags&Deliver != 0 {
+	if t.q.Flags&Deliver != 0 {
 		s.Proto = DCLongCTS
 	}
 	if t.m.Proto == LongReadWrite {
 		s = t.writeAgain()
 	}
-	if t.x != nil && t.x.revoked {
+	if t.c.state == CallerRevoked {
 		t.err = ErrRegionClosed // what it would go from now
 	}
 	if t.err != nil && t.m.State == TxAwait && t.m.Proto.readBased() {
-		// Its caller has left, and with him the data.
+		// The caller has its buffer back, and no copy was made.
 		t.pools.env.Counters.NACKsRecv++
 		t.note(trail.Answer, uint8(wire.TypeReadNACK), 0, 1)
-		t.m.Fail()
+		t.must(t.m.Fail())
 		switch {
 		case !t.spent: // the target has ended the write already
 		case t.link.Can(wire.FeaturePeerError):
@@ -142,9 +143,9 @@ func (t *Txe) onNACK() error {
 
 // writeAgain is how a write goes whose data the target cannot read. A short one fits
 // a packet; long-CTS is for what does not.
-func (t *Txe) writeAgain() Shape {
+func (t *outgoing) writeAgain() Shape {
 	t.rawAddr, t.connID = t.link.Optional()
-	q := &t.ord.Req
+	q := t.q
 	f := Facts{
 		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},
 		Kind:    KindWrite, Total: len(q.Buf), Deliver: q.Flags&Deliver != 0,

@@ -12,8 +12,9 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// ErrInternal ends an operation whose handler panicked.
-var ErrInternal = errors.New("internal error: the operation's handler panicked")
+// ErrInternal ends an operation whose handler panicked, or whose machine was asked for a
+// step that it does not have.
+var ErrInternal = errors.New("internal error of the operation")
 
 // ErrRegionClosed ends an operation that uses a memory region which was closed.
 var ErrRegionClosed = fmt.Errorf("%w: its memory region was closed", errno.ErrCanceled)
@@ -23,17 +24,38 @@ var errNoDC = fmt.Errorf("%w: the peer lacks %s", errno.ErrNotSupported, wire.Fe
 // onCancel lets the caller go: before its turn came the operation is withdrawn and
 // no msg_id is spent; afterwards what is not sent yet is copied, up to
 // DetachLimit, since a msg_id must never get lost; beyond that a peer that knows
-// PEER_ERROR is told, and with others the protocol is awaited, at most PeerTimeout.
+// PEER_ERROR gets it, and with others the end of the protocol is awaited, at most
+// PeerTimeout.
 func (t *Txe) onCancel(m *Cancel) {
-	if !t.busy || t.ord.Req.ID != m.ID || t.ord.Req.Sink == nil || t.x != nil && t.x.canceled != nil {
+	if !t.busy || t.q.ID != m.ID || t.c.state != CallerHolding {
 		return
 	}
 	t.ext().canceled = m.Err
 	if t.turn.InLine() {
-		t.pools.env.Sh.Tell(t.link.Peer, &peer.Withdraw{Turn: &t.turn, ID: m.ID})
+		if t.must(t.c.Step(CallerWithdraw)) {
+			t.pools.env.Sh.Tell(t.link.Peer, &peer.Withdraw{Turn: &t.turn, ID: m.ID})
+		}
 		return
 	}
-	t.letGo()
+	if t.must(t.c.Step(CallerCancel)) {
+		t.beginToLeave()
+	}
+}
+
+// onWithdrawn: the peer took the message out of its line, or was too late.
+func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
+	switch {
+	case !t.busy || t.q.ID != m.ID:
+	case t.m.State == TxErr: // it failed meanwhile
+		t.settle()
+	case t.c.state != CallerWithdrawing:
+	case m.OK:
+		if t.must(t.c.Step(CallerWithdrawn)) {
+			t.fail(t.x.canceled)
+		}
+	case t.must(t.c.Step(CallerTooLate)):
+		t.beginToLeave()
+	}
 }
 
 // Revoke tells an operation that a region that it uses is being closed
@@ -50,132 +72,117 @@ func (t *Txe) onRevoke(r *mr.Region) {
 		return
 	}
 	if t.m.State == TxAwait && t.m.Proto.readBased() {
-		t.x.revoked = true
-		t.letRegionGo()
+		if t.c.Told() || t.c.state == CallerRevoked || t.must(t.c.Step(CallerRevoke)) {
+			t.letRegionGo()
+		}
 		return
 	}
-	if t.ord.Req.Sink == nil {
+	if t.c.Told() {
 		t.fail(ErrRegionClosed)
 		return
 	}
-	t.onCancel(&Cancel{ID: t.ord.Req.ID, Err: ErrRegionClosed})
+	t.onCancel(&Cancel{ID: t.q.ID, Err: ErrRegionClosed})
 }
 
 // letRegionGo ends an operation whose memory the peer was reading, as soon as no
 // packet needs it: what the peer may still read is closed to it by the device. Its
 // answer is awaited without the caller.
 func (t *Txe) letRegionGo() {
-	if t.m.Flying > 0 && !t.pools.Info.CopiesAtPost {
+	if t.m.State != TxAwait || t.m.Flying > 0 && !t.pools.Info.CopiesAtPost {
 		return
 	}
-	t.x.revoked = false
-	t.detach()
+	t.detachPackets()
 	t.err = ErrRegionClosed
 	t.complete()
-	t.link.Pardon()
+	t.link.ForgiveKeys()
 	t.x.doneWith()
 }
 
-// onWithdrawn: the peer took the message out of its line, or was too late.
-func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
-	if !t.busy || t.ord.Req.ID != m.ID {
+// beginToLeave gives a canceled caller its outcome and its buffer, or sees that it has to
+// wait, at most for PeerTimeout.
+func (t *Txe) beginToLeave() {
+	if t.letGo(); t.c.state != CallerLeaving || t.m.Over() {
 		return
 	}
-	if t.m.State == TxErr { // it failed meanwhile
-		t.settle()
-		return
-	}
-	if t.ord.Req.Sink == nil || t.x == nil || t.x.canceled == nil {
-		return
-	}
-	if m.OK {
-		t.fail(t.x.canceled)
-		return
-	}
-	t.letGo()
+	env := t.pools.env
+	t.x.late.id = t.q.ID
+	env.Sh.StartTimer(&t.x.late.timer, env.Config.PeerTimeout, t.ref, &t.x.late)
 }
 
-// letGo gives the caller its outcome and its buffer while the message goes on
-// from a copy; as soon as that can be done, or when it is too late.
+// letGo gives a canceled caller its outcome and its buffer if that can be done now. The
+// message goes on from a copy, unless it is one that may end.
 func (t *Txe) letGo() {
-	env := t.pools.env
 	switch {
-	case t.mayDoom():
-		t.x.doomed = true // by the first CTS the peer is told
-		t.detach()
-		t.err = t.x.canceled
-		t.complete()
-		t.x.doneWith()
-		return
-	case t.ord.Req.Kind == KindWrite && t.m.Proto != LongReadWrite, t.m.State == TxErr:
+	case t.mayEndAtCTS():
+		t.goOnWithout(CallerUntilCTS)
+	case t.q.Kind == KindWrite && t.m.Proto != LongReadWrite, t.m.State == TxErr:
 		t.fail(t.x.canceled) // in no order with anything: it just stops
-		return
-	case t.canLeave():
+	case t.mayCopy():
+		t.copyRest()
+		t.goOnWithout(CallerCopied)
+		t.err = nil // of the message
 	case t.mayAbort():
 		t.fail(t.x.canceled)
-		return
-	default:
-		t.leaving = true
-		t.x.late.id = t.ord.Req.ID
-		env.Sh.StartTimer(&t.x.late.timer, env.Config.PeerTimeout, t.ref, &t.x.late)
-		return
 	}
-	if t.leaving {
-		t.leaving = false
-		env.Sh.StopTimer(&t.x.late.timer)
-	}
-	t.detach()
-	t.ord.base, t.ord.copied = t.m.Sent, true
-	rest := t.ord.Req.Buf[min(t.m.Sent, uint64(len(t.ord.Req.Buf))):]
-	t.pools.detached += uint64(len(rest))
-	t.ord.Req.Buf = append([]byte(nil), rest...)
-	if m := t.ord.Req.More; m != nil {
-		t.ord.Req.More = &More{Compare: append([]byte(nil), m.Compare...), Result: make([]byte, len(m.Result))}
-	}
-	t.err = t.x.canceled
-	t.complete()
-	t.err = nil
-	t.x.doneWith() // what goes on goes on from copies
 }
 
-// mayDoom tells whether the peer waits for us to go on with a write and has yet to
+// goOnWithout gives a canceled caller its outcome and its buffer, while the operation goes on.
+func (t *Txe) goOnWithout(e CallerEvent) {
+	t.pools.env.Sh.StopTimer(&t.x.late.timer)
+	t.detachPackets()
+	t.err = t.x.canceled
+	t.tell(e)
+	t.x.doneWith()
+}
+
+// copyRest copies what is not sent yet.
+func (t *outgoing) copyRest() {
+	t.base = t.m.Sent
+	rest := t.q.Buf[min(t.m.Sent, uint64(len(t.q.Buf))):]
+	t.pools.detached += uint64(len(rest))
+	t.q.Buf = append([]byte(nil), rest...)
+	if m := t.q.More; m != nil {
+		t.q.More = &More{Compare: append([]byte(nil), m.Compare...), Result: make([]byte, len(m.Result))}
+	}
+}
+
+// mayEndAtCTS reports whether the peer waits for us to go on with a write and has yet to
 // say by which id it knows it.
-func (t *Txe) mayDoom() bool {
-	return t.ord.Req.Kind == KindWrite && t.m.State == TxWait && !t.hasPeer && t.link.Can(wire.FeaturePeerError) &&
+func (t *outgoing) mayEndAtCTS() bool {
+	return t.q.Kind == KindWrite && t.m.State == TxWait && !t.hasPeer && t.link.Can(wire.FeaturePeerError) &&
 		(t.m.Flying == 0 || t.pools.Info.CopiesAtPost)
 }
 
 // detachedLimits is how many callers' DetachLimit may be copied at a time.
 const detachedLimits = 64
 
-// canLeave tells whether what is not sent yet may be copied, and whether the device
+// mayCopy reports whether what is not sent yet may be copied, and whether the device
 // is done with what is.
-func (t *Txe) canLeave() bool {
+func (t *outgoing) mayCopy() bool {
 	if t.m.Proto.readBased() && (t.m.answer || t.m.State == TxReq) {
 		return false // the peer may be reading it, or is to be told where it is
 	}
-	rest, limit := t.m.Total-t.m.Sent, t.pools.DetachLimit
+	rest, limit := t.m.Total-t.m.Sent, uint64(t.pools.Policy.DetachLimit)
 	return rest <= limit && t.pools.detached+rest <= detachedLimits*limit &&
 		(t.m.Flying == 0 || t.pools.Info.CopiesAtPost)
 }
 
-// mayAbort tells whether the peer can be told that a message ends before its end.
-func (t *Txe) mayAbort() bool {
+// mayAbort reports whether the peer can be told that a message ends before its end.
+func (t *outgoing) mayAbort() bool {
 	return t.link.Can(wire.FeaturePeerError) && !t.m.Proto.readBased()
 }
 
-// detach copies the payload of packets that might have to be sent again.
-func (t *Txe) detach() {
-	t.detached = true
+// detachPackets copies the payload of packets that might have to be sent again.
+func (t *outgoing) detachPackets() {
 	t.pools.env.Q.EachOut(t.ref, (*device.Pke).Detach)
 }
 
 // onLate: a canceled send could not be ended in time, so its peer is failed.
 func (t *Txe) onLate() {
-	if !t.busy || t.x == nil || t.ord.Req.Sink == nil || t.ord.Req.ID != t.x.late.id {
+	if !t.busy || t.c.state != CallerLeaving || t.q.ID != t.x.late.id || !t.must(t.c.Step(CallerLate)) {
 		return
 	}
-	if t.ord.Req.Kind == KindWrite { // in no order, so that nobody waits for it: it was refused without a word
+	if t.q.Kind == KindWrite { // in no order, so nothing waits for it: it was refused without an answer
 		t.fail(t.x.canceled)
 		return
 	}
@@ -194,18 +201,22 @@ func (t *Txe) onAbandon(err error) {
 	if !t.busy {
 		return
 	}
-	t.m.Flying = 0
-	t.fail(err)
+	t.abandon(err)
+	t.settle()
+}
+
+// abandon ends an operation whose packets will never be acknowledged.
+func (t *Txe) abandon(err error) {
+	if t.m.State != TxDone {
+		t.err = firstError(t.err, err)
+	}
+	t.must(t.m.Abandon())
 }
 
 // Abort gives the outcome at once, from outside the actor: its endpoint crashed,
 // the queue pair is closed and the actor will not run again.
 func (t *Txe) Abort(err error) {
-	t.m.Flying = 0
-	t.m.Fail()
-	if t.err == nil {
-		t.err = err
-	}
+	t.abandon(err)
 	t.complete()
 	if t.x != nil {
 		t.x.doneWith()
@@ -214,9 +225,10 @@ func (t *Txe) Abort(err error) {
 
 // Abort gives the outcome at once, see Txe.Abort.
 func (r *Rxe) Abort(err error) {
-	if r.m.State < RxDone {
-		r.m.State, r.err = RxErr, err
+	if !r.m.State.over() {
+		r.err = err
 	}
+	r.must(r.m.Abandon())
 	r.complete()
 	if r.x != nil {
 		r.x.doneWith()

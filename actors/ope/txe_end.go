@@ -1,6 +1,8 @@
 package ope
 
 import (
+	"fmt"
+
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 )
@@ -16,7 +18,9 @@ func (t *Txe) onLost(m *peer.SendFailed) {
 	if req {
 		t.link.Arrived()
 	}
-	t.m.Lost()
+	if !t.must(t.m.Lost()) {
+		return
+	}
 	if t.err == nil {
 		t.err = m.Err
 	}
@@ -39,33 +43,34 @@ func (t *Txe) fail(err error) {
 	}
 	if t.m.State != TxErr {
 		incomplete := t.incomplete()
-		t.m.Fail()
+		t.must(t.m.Fail())
 		if incomplete {
 			t.giveUp()
 		}
 		t.leaveLine()
 	}
 	if t.m.Flying > 0 && t.pools.Info.CopiesAtPost && !protos[t.m.Proto].rdma {
-		t.detach()
+		t.detachPackets()
+		t.complete()
 	}
 	t.settle()
 }
 
-// leaveLine takes an operation that has failed out of its peer's line, lest a
-// msg_id is spent on nothing.
+// leaveLine takes an operation that has failed out of its peer's line, so that
+// no msg_id is spent on nothing.
 func (t *Txe) leaveLine() {
 	if t.turn.InLine() && t.link.Err == nil && !t.pools.Closing {
-		t.pools.env.Sh.Tell(t.link.Peer, &peer.Withdraw{Turn: &t.turn, ID: t.ord.Req.ID})
+		t.pools.env.Sh.Tell(t.link.Peer, &peer.Withdraw{Turn: &t.turn, ID: t.q.ID})
 	}
 }
 
 // settle gives the outcome if there is one, and frees the txe once nothing refers
 // to it any more.
 func (t *Txe) settle() {
-	if !t.busy || (t.m.State != TxDone && t.m.State != TxErr) {
+	if !t.busy || !t.m.Over() {
 		return
 	}
-	if t.m.Flying == 0 || t.detached {
+	if t.m.Flying == 0 {
 		t.complete()
 	}
 	if t.m.Flying == 0 && t.x != nil {
@@ -74,32 +79,39 @@ func (t *Txe) settle() {
 	if t.m.Flying > 0 || t.slotWaits || t.moreQueued || t.hold.Queued() || t.turn.InLine() {
 		return
 	}
-	if t.farewell {
-		t.farewell = false
-		t.sayFarewell()
+	if t.abortDue {
+		t.abortDue = false
+		t.abortPeer()
 	}
 	t.release()
 }
 
+// complete gives the outcome, once.
 func (t *Txe) complete() {
-	s := t.ord.Req.Sink
-	if s == nil {
+	if !t.c.Told() {
+		t.tell(CallerOutcome)
+	}
+}
+
+// tell gives the outcome by an event that ends the caller's waiting.
+func (t *Txe) tell(e CallerEvent) {
+	if !t.must(t.c.Step(e)) {
 		return
 	}
+	s := t.q.Sink
 	r := &t.pools.res
 	*r = Result{}
 	r.Proto, r.Err, r.N = t.m.Proto, t.err, int(t.m.Total)
-	if q := &t.ord.Req; q.Kind == KindAtomic {
+	if q := t.q; q.Kind == KindAtomic {
 		r.N = len(q.Buf)
 	}
 	if t.err != nil {
 		r.N = int(t.m.Acked)
 	}
 	t.pools.env.Trail.Outcome(t.turn.Span, trail.Told, uint64(r.N), t.err)
-	t.pools.Tally.Count(t.ord.Req.Kind, uint64(r.N), t.err)
-	t.ord.Req.Sink = nil
-	s.Done(&t.ord.Req, r)
-	t.ord.Req.Token = nil
+	t.pools.Tally.Count(t.q.Kind, uint64(r.N), t.err)
+	t.q.Sink = nil
+	s.Done(t.q, r)
 }
 
 func (t *Txe) release() {
@@ -112,20 +124,41 @@ func (t *Txe) release() {
 	}
 	t.member.Leave()
 	t.id = nextID(t.id)
-	if t.ord.copied {
-		t.pools.detached -= uint64(len(t.ord.Req.Buf))
+	if t.c.state == CallerDetached {
+		t.pools.detached -= uint64(len(t.q.Buf))
 	}
-	t.pools.Orders.Put(t.ord)
-	t.busy, t.ord, t.link, t.err = false, nil, nil, nil
+	if t.ord != nil {
+		t.pools.Orders.Put(t.ord)
+	}
+	t.busy, t.base = false, 0
+	t.q, t.ord, t.link, t.err = nil, nil, nil, nil
 	t.next, t.pools.txFree = t.pools.txFree, t
 }
 
-// panicked: a handler of this operation panicked; the operation ends with an
-// error and the others live on.
+// panicked: a handler of this operation panicked; it ends with an error, and the
+// other operations go on.
 func (t *Txe) panicked() {
 	if !t.busy {
 		return
 	}
 	t.note(trail.Restarted, 0, 0, 0)
 	t.fail(ErrInternal)
+}
+
+// must reports whether a step was in its machine's table, and ends the operation if it
+// was not: that is an error in this package, never the peer's.
+func (t *Txe) must(err error) bool {
+	if err != nil {
+		t.violated(err)
+	}
+	return err == nil
+}
+
+func (t *Txe) violated(err error) { t.fail(t.pools.violation(err)) }
+
+// violation counts a step that no table has, and returns the error of its operation.
+func (p *Pools) violation(err error) error {
+	p.env.Counters.Violations++
+	p.env.Log.Error("a step that its machine does not have", "err", err)
+	return fmt.Errorf("%w: %w", ErrInternal, err)
 }

@@ -14,20 +14,18 @@ type txExt struct {
 	canceled error // what the caller's context said
 
 	inUse
-	src     [wire.MaxIOV][]byte // memory of a read response, in the order of the request
-	nsrc    int
-	block   []byte // of an atomic response, from the packets' pool
-	held    int    // bytes accounted to the peer
-	runt    int    // bytes of a runt under way, counted in the link
-	revoked bool   // its region is being closed, packets are under way
-	doomed  bool   // it ends with the first CTS
-	errno   uint32 // of PEER_ERROR
-	ref     wire.RefKind
+	src   [wire.MaxIOV][]byte // memory of a read response, in the order of the request
+	nsrc  int
+	block []byte // of an atomic response, from the packets' pool
+	held  int    // bytes accounted to the peer
+	runt  int    // bytes of a runt under way, counted in the link
+	errno uint32 // of PEER_ERROR
+	ref   wire.RefKind
 
 	next *txExt
 }
 
-func (t *Txe) ext() *txExt {
+func (t *outgoing) ext() *txExt {
 	if t.x == nil {
 		p := t.pools
 		if t.x = p.txExts; t.x == nil {
@@ -60,23 +58,23 @@ func (x *txExt) runtOver(l *peer.Link, n int) {
 	l.Runt -= n
 }
 
-// isRunt tells whether a packet carries a part of a runt.
+// isRunt reports whether a packet carries a part of a runt.
 func isRunt(p *device.Pke) bool {
 	t := wire.Type(p.Type())
 	return t == wire.TypeRuntReadMsgRTM || t == wire.TypeRuntReadTagRTM
 }
 
-// Concerns tells whether the operation has to do with a region that is being
+// Concerns reports whether the operation has to do with a region that is being
 // closed: it has it in use, or, from now on, since its buffer lies there.
-func (t *Txe) Concerns(r *mr.Region) bool {
+func (t *outgoing) Concerns(r *mr.Region) bool {
 	if t.UsesRegion(r) {
 		return true
 	}
-	if t.ord.Req.Sink == nil || !Overlap(r.Bytes(), t.ord.Req.Buf) {
+	if t.c.Told() || !Overlap(r.Bytes(), t.q.Buf) {
 		return false
 	}
 	return t.ext().share(r)
 }
 
-// UsesRegion tells whether the operation has r in use.
-func (t *Txe) UsesRegion(r *mr.Region) bool { return t.x != nil && t.x.uses(r) }
+// UsesRegion reports whether the operation has r in use.
+func (t *outgoing) UsesRegion(r *mr.Region) bool { return t.x != nil && t.x.uses(r) }

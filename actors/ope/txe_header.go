@@ -3,7 +3,7 @@ package ope
 import "github.com/efactor/efactor/wire"
 
 // header builds the packet's header for the segment.
-func (t *Txe) header(b []byte, seg Segment) []byte {
+func (t *outgoing) header(b []byte, seg Segment) []byte {
 	env := t.pools.env
 	if seg.Data {
 		d := wire.CTSData{
@@ -12,7 +12,7 @@ func (t *Txe) header(b []byte, seg Segment) []byte {
 		}
 		return d.Append(b)
 	}
-	q := &t.ord.Req
+	q := t.q
 	tag, dc := q.Flags&Tagged != 0, t.m.Proto.dc()
 	if t.m.Proto == Eager || t.m.Proto == DCEager {
 		var h wire.EagerRTM
@@ -38,27 +38,27 @@ func (t *Txe) header(b []byte, seg Segment) []byte {
 	case LongRead:
 		h := wire.LongReadRTM{
 			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
-			ReadIOVCount: 1, ReadIOV: t.readIOV(),
+			ReadIOVCount: 1, ReadIOV: readFrom(t),
 		}
 		return h.Append(b)
 	case RuntRead:
 		h := wire.RuntReadRTM{
 			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
-			ReadIOVCount: 1, ReadIOV: t.readIOV(), SegOffset: seg.Off, RuntLength: t.m.end,
+			ReadIOVCount: 1, ReadIOV: readFrom(t), SegOffset: seg.Off, RuntLength: t.m.end,
 		}
 		return h.Append(b)
 	case WriteAtomic, FetchAtomic, CompareAtomic, DCWriteAtomic:
-		return t.rta(b, o)
+		return atomicHeader(t, b, o)
 	case EagerWrite, DCEagerWrite, LongCTSWrite, DCLongCTSWrite, LongReadWrite:
-		return t.rtw(b, o)
+		return writeHeader(t, b, o)
 	default: // AtomicResponse, ReceiptOnly, ErrorOnly
-		return t.responseHeader(b)
+		return responseHeader(t, b)
 	}
 }
 
 // options sets the optional headers of a request.
-func (t *Txe) options(o *wire.Options) {
-	t.pools.options(o, &t.ord.Req)
+func (t *outgoing) options(o *wire.Options) {
+	t.pools.options(o, t.q)
 	t.link.Options(o, t.rawAddr, t.connID)
 }
 
@@ -73,14 +73,14 @@ func (p *Pools) options(o *wire.Options, q *Request) {
 }
 
 // rtw builds the request of a write (§3.3, §4.1, §4.2).
-func (t *Txe) rtw(b []byte, o wire.Options) []byte {
-	q, dc := &t.ord.Req, t.m.Proto.dc()
+func writeHeader(t *outgoing, b []byte, o wire.Options) []byte {
+	q, dc := t.q, t.m.Proto.dc()
 	iov := [wire.MaxIOV]wire.RMAIOV{{Addr: q.Addr, Len: t.m.Total, Key: q.Key}}
 	switch t.m.Proto {
 	case LongReadWrite:
 		h := wire.LongReadRTW{
 			Options: o, RMAIOVCount: 1, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
-			ReadIOVCount: 1, ReadIOV: t.readIOV(),
+			ReadIOVCount: 1, ReadIOV: readFrom(t),
 		}
 		return h.Append(b)
 	case LongCTSWrite, DCLongCTSWrite:
@@ -96,8 +96,8 @@ func (t *Txe) rtw(b []byte, o wire.Options) []byte {
 }
 
 // rta builds the request of an atomic (§3.3, §4.2).
-func (t *Txe) rta(b []byte, o wire.Options) []byte {
-	q := &t.ord.Req
+func atomicHeader(t *outgoing, b []byte, o wire.Options) []byte {
+	q := t.q
 	kind := [...]wire.RTAKind{AtomicWrite: wire.RTAWrite, AtomicFetch: wire.RTAFetch, AtomicCompare: wire.RTACompare}[q.Form]
 	if t.m.Proto == DCWriteAtomic {
 		kind = wire.RTADCWrite
@@ -114,8 +114,8 @@ func (t *Txe) rta(b []byte, o wire.Options) []byte {
 }
 
 // readIOV says where the peer reads the whole of the buffer (§4.1).
-func (t *Txe) readIOV() [wire.MaxIOV]wire.RMAIOV {
+func readFrom(t *outgoing) [wire.MaxIOV]wire.RMAIOV {
 	r := t.source()
-	off := offsetIn(r.Bytes(), t.ord.Req.Buf)
-	return [wire.MaxIOV]wire.RMAIOV{{Addr: r.Addr() + off, Len: t.m.Total, Key: uint64(uint32(r.Key()))}}
+	off := offsetIn(r.Bytes(), t.q.Buf)
+	return [wire.MaxIOV]wire.RMAIOV{{Addr: r.Addr(t.link.Path) + off, Len: t.m.Total, Key: uint64(uint32(r.Key(t.link.Path)))}}
 }

@@ -38,7 +38,7 @@ func (t *Txe) onGrant(p *device.Pke) {
 // choose picks the subprotocol and starts the machine.
 func (t *Txe) choose() error {
 	t.rawAddr, t.connID = t.link.Optional()
-	q := &t.ord.Req
+	q := t.q
 	h := Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0}
 	if t.pools.isShort(q, t.link, &h) {
 		n := uint64(len(q.Buf))
@@ -79,7 +79,7 @@ func (t *Txe) choose() error {
 		}
 	}
 	if q.Kind != KindSend {
-		t.member.Bound()
+		t.member.Bound(t.link)
 	}
 	return nil
 }
@@ -102,8 +102,8 @@ func eagerHeader(tagged bool) int {
 }
 
 // useSource keeps the region of the buffer, if it lies in one.
-func (t *Txe) useSource(p Proto) bool {
-	r := t.pools.Regions.Find(t.ord.Req.Buf)
+func (t *outgoing) useSource(p Proto) bool {
+	r := t.pools.Regions.Find(t.q.Buf)
 	if r == nil {
 		return !t.pools.Info.LocalKeys && protos[p].rdma
 	}
@@ -111,7 +111,7 @@ func (t *Txe) useSource(p Proto) bool {
 }
 
 // source is the region of the buffer, nil if it has none in use.
-func (t *Txe) source() *mr.Region {
+func (t *outgoing) source() *mr.Region {
 	if t.x == nil || t.x.n == 0 {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (t *Txe) source() *mr.Region {
 }
 
 // notReading takes the operation out of the count of those that are read.
-func (t *Txe) notReading() {
+func (t *outgoing) notReading() {
 	if t.reads {
 		t.reads = false
 		t.pools.reads--
@@ -147,7 +147,7 @@ func (t *Txe) pump(p *device.Pke) {
 			break
 		}
 		if t.m.Proto == ErrorOnly && !t.link.Can(wire.FeaturePeerError) {
-			t.m.Fail() // it has no word for it, as has come out now
+			t.must(t.m.Fail()) // its HANDSHAKE says that it does not know PEER_ERROR
 			break
 		}
 		if n == burst {
@@ -205,13 +205,15 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	if t.m.Proto == Headerless {
 		p.To(t.link.AH, uint16(t.link.UserQP.QPN), t.link.UserQP.QKey)
 	}
-	if seg.Off+seg.Len == t.m.end {
-		over, err = env.Q.PostPrompt(p)
-	} else {
-		err = env.Q.Post(p)
+	borrowed := t.q.Flags&Borrowed != 0
+	if borrowed && !t.pools.Info.CopiesAtPost {
+		p.Detach()
 	}
-	if err != nil {
+	if over, err = env.Q.PostPrompt(p, seg.Off+seg.Len == t.m.end); err != nil {
 		return false, fmt.Errorf("%s: %w", t.m.Proto, err)
+	}
+	if borrowed && !over && t.pools.Info.CopiesAtPost {
+		p.Detach() // it may have to be sent again
 	}
 	if p.Kind() == device.WRSend {
 		env.Counters.PacketsSent[p.Type()]++
@@ -222,18 +224,19 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	if t.isREQ(p) {
 		t.link.Posted()
 	}
-	return over, t.m.Posted(seg)
+	t.must(t.m.Posted(seg))
+	return over, nil
 }
 
-// isREQ tells whether a packet of the operation's own is a request with a msg_id.
-func (t *Txe) isREQ(p *device.Pke) bool { return t.spent && wire.Type(p.Type()).IsREQ() }
+// isREQ reports whether a packet of the operation's own is a request with a msg_id.
+func (t *outgoing) isREQ(p *device.Pke) bool { return t.spent && wire.Type(p.Type()).IsREQ() }
 
 // fillRDMA makes the entry a write of the segment into the peer's memory (§4.6).
-func (t *Txe) fillRDMA(p *device.Pke, seg Segment) {
-	q := &t.ord.Req
+func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) {
+	q := t.q
 	var lkey uint32
 	if r := t.source(); r != nil {
-		lkey = r.LKey()
+		lkey = r.LKey(t.link.Path)
 	}
 	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, uint32(q.Key))
 	if q.Flags&HasData != 0 {
@@ -242,8 +245,8 @@ func (t *Txe) fillRDMA(p *device.Pke, seg Segment) {
 }
 
 // fill makes the entry a packet with the segment.
-func (t *Txe) fill(p *device.Pke, seg Segment) {
-	q := &t.ord.Req
+func (t *outgoing) fill(p *device.Pke, seg Segment) {
+	q := t.q
 	switch t.m.Proto {
 	case ReadResponse:
 		t.fillResponse(p, seg)
@@ -258,7 +261,7 @@ func (t *Txe) fill(p *device.Pke, seg Segment) {
 		h := t.header(p.Header(), seg)
 		var payload []byte
 		if seg.Len > 0 {
-			payload = q.Buf[seg.Off-t.ord.base:][:seg.Len]
+			payload = q.Buf[seg.Off-t.base:][:seg.Len]
 		}
 		p.Fill(h, payload)
 	}

@@ -12,7 +12,7 @@ type waiting struct {
 }
 
 // List returns the rxe's entry for the matcher, made for the endpoint to add.
-func (r *Rxe) List() *match.Msg {
+func (r *incoming) List() *match.Msg {
 	w := r.pools.waiting
 	if w == nil {
 		w = new(waiting)
@@ -25,7 +25,7 @@ func (r *Rxe) List() *match.Msg {
 }
 
 // Listed returns the rxe's entry in the matcher, nil if it has none.
-func (r *Rxe) Listed() *match.Msg {
+func (r *incoming) Listed() *match.Msg {
 	if r.wait == nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (r *Rxe) Listed() *match.Msg {
 }
 
 // unlisted gives the entry back; the matcher has it no more.
-func (r *Rxe) unlisted() {
+func (r *incoming) unlisted() {
 	if w := r.wait; w != nil {
 		r.wait = nil
 		w.next, r.pools.waiting = r.pools.waiting, w

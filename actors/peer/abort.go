@@ -9,7 +9,7 @@ import (
 // onPeerError: the peer gives up an operation that both sides know by an id, or a
 // message of which we may have seen nothing (PEER_ERROR; after release 2.6).
 func (p *Peer) onPeerError(r *device.RecvPkt) {
-	pkt := p.read(r, wire.TypePeerError)
+	pkt := p.read(r)
 	if pkt == nil {
 		return
 	}
@@ -109,12 +109,12 @@ func (l *Link) WrongKey() {
 	}
 }
 
-// Pardon makes up for refusals that are not the peer's fault: we close memory that
+// ForgiveKeys allows for refusals that are not the peer's fault: we close memory that
 // it may use, and its requests are under way.
-func (l *Link) Pardon() { l.keysWrong = -pardon }
+func (l *Link) ForgiveKeys() { l.keysWrong = -forgiven }
 
-// pardon is more than the requests of a peer that are under way at a time.
-const pardon = 1024
+// forgiven is more than the requests that a peer has under way at a time.
+const forgiven = 1024
 
 // onRefused: the device itself refused an RDMA request of the peer's.
 func (p *Peer) onRefused(r *device.Refused) {

@@ -22,12 +22,17 @@ type Counters struct {
 	PeerErrorsSent, PeerErrorsRecv uint64
 	Aborted                        uint64 // messages that the peer took back
 
+	// Violations are steps that the tables of the operations do not have: errors of this
+	// module, each of which ends an operation.
+	Violations uint64
+
 	// Input that was dropped.
 	BadShort       uint64 // shorter than its header says
 	BadType        uint64 // unknown, retired or internal packet type
 	BadVersion     uint64
 	BadLength      uint64 // a length or offset that does not fit
 	BadID          uint64 // an operation id that is not in use
+	NoRoom         uint64 // a request that no operation was free to answer
 	StaleMsgID     uint64 // a msg_id that was processed already
 	StaleConnID    uint64 // from a former endpoint with the same GID and QPN
 	NoAddress      uint64 // a stranger that does not say who it is

@@ -51,9 +51,9 @@ func (p *Peer) sendHandshake() {
 
 // onHandshake learns what the peer can do and wants (§2.1). A second one is
 // tolerated and ignored: releases differ in what they repeat.
-func (p *Peer) onHandshake(b []byte) {
+func (p *Peer) onHandshake(v *wire.View) {
 	var h wire.Handshake
-	if _, err := h.Parse(b); err != nil {
+	if _, err := h.Read(v); err != nil {
 		p.env.Counters.bad(err)
 		return
 	}

@@ -92,7 +92,7 @@ func (l *Link) known() {
 // excuse does not hold a pause of our own against the peer.
 func (l *Link) excuse() {
 	for m := l.members; m != nil; m = m.next {
-		m.GotOn()
+		m.GotOn(l)
 	}
 }
 

@@ -11,12 +11,15 @@ import (
 // FI_ADDR_NOTAVAIL among implicit peers).
 const Unlisted = ^uint64(0) - 1
 
-// Link is a peer's face to its operations. Only the peer writes it, except for
-// the member list; all on one shard.
+// Link is what operations and the endpoint see of a peer; all of them are on one shard. The
+// peer writes the exported fields, except those that say that another does. The others are
+// written by the peer and by the methods below, which operations and the endpoint call. No
+// method reaches into the peer's own state but Submit, which enters the peer, Snapshot,
+// which only reads it, and Join and Await, which start the watch.
 type Link struct {
 	Peer   shard.Ref
 	Handle uint64 // in the address vector, or Unlisted; the endpoint writes it
-	Age    uint64 // of the insertion in the address vector that it is as new as
+	Age    uint64 // of the insertion in the address vector that it is as new as; the endpoint writes it
 	Addr   wire.RawAddr
 	AH     device.AH
 	QPN    uint16
@@ -30,6 +33,8 @@ type Link struct {
 	Path       uint8 // index in Env.Paths
 	Err        error // not nil: the peer has failed, and why
 
+	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
+
 	Self      bool // it is this endpoint
 	UserQP    wire.UserRecvQP
 	Family    uint32 // device_version of HANDSHAKE
@@ -37,9 +42,8 @@ type Link struct {
 	keysWrong int32  // accesses with keys that name nothing
 	out       int32  // requests with a msg_id under way
 	floor     uint32 // before this msg_id everything has arrived
-	Misses    int32  // PEER_ERRORs for messages that are complete
-	dammed    bool   // the line waits for the rest of them
-	Runt      int    // bytes of runting reads under way, counted by operations
+	heldUp    bool   // the line waits for the rest of them
+	Runt      int    // bytes of runting reads under way; operations write it
 
 	env     *Env
 	of      *Peer
@@ -79,30 +83,30 @@ func (l *Link) Posted() { l.out++ }
 
 // Arrived counts a request with a msg_id that got there.
 func (l *Link) Arrived() {
-	if l.out--; l.out == 0 && l.dammed {
-		l.dammed = false
-		l.env.Sh.Tell(l.Peer, &undammed)
+	if l.out--; l.out == 0 && l.heldUp {
+		l.heldUp = false
+		l.env.Sh.Tell(l.Peer, &lineFree)
 	}
 }
 
-// mayRun tells whether id may be given out.
+// mayRun reports whether id may be given out.
 func (l *Link) mayRun(id uint32) bool {
 	if id-l.floor < maxAhead || l.Can(wire.FeaturePeerError) {
 		return true
 	}
 	if l.out > 0 {
-		l.dammed = true
+		l.heldUp = true
 		return false
 	}
 	l.floor = id
 	return true
 }
 
-// Known tells whether the peer's features are known: from its HANDSHAKE, or since
+// Known reports whether the peer's features are known: from its HANDSHAKE, or since
 // all peers are said to be alike.
 func (l *Link) Known() bool { return l.Handshaken || l.Self || l.env.Config.Homogeneous }
 
-// Can tells whether a feature may be used with the peer: both sides have it.
+// Can reports whether a feature may be used with the peer: both sides have it.
 func (l *Link) Can(f wire.Feature) bool {
 	ours := l.env.Config.Features.Has(f)
 	if l.Self || l.env.Config.Homogeneous {
@@ -111,7 +115,7 @@ func (l *Link) Can(f wire.Feature) bool {
 	return ours && l.Handshaken && l.Features.Has(f)
 }
 
-// CanRDMA tells whether RDMA reads (or writes) work between the devices: both have
+// CanRDMA reports whether RDMA reads (or writes) work between the devices: both have
 // them, and they are of one family (§2.1.1: the first EFA device reads only from
 // its own kind).
 func (l *Link) CanRDMA(f wire.Feature) bool {
@@ -121,12 +125,12 @@ func (l *Link) CanRDMA(f wire.Feature) bool {
 // firstEFA is the vendor part id of the first EFA device.
 const firstEFA = 0xefa0
 
-// WantsConnID tells whether packets with room for it carry our connid.
+// WantsConnID reports whether packets with room for it carry our connid.
 func (l *Link) WantsConnID() bool {
 	return l.Features.Has(wire.FeatureConnIDHeader)
 }
 
-// Open tells whether data may be posted: CTSDATA waits for HANDSHAKE, everything
+// Open reports whether data may be posted: CTSDATA waits for HANDSHAKE, everything
 // for the end of back-off.
 func (l *Link) Open() bool { return l.Handshaken && !l.Backoff }
 
@@ -175,20 +179,20 @@ type Member struct {
 }
 
 // Bound begins to wait for an answer of the peer's.
-func (m *Member) Bound() { m.since, m.line = max(m.link.env.now(), 1), false }
+func (m *Member) Bound(l *Link) { m.since, m.line = max(l.env.now(), 1), false }
 
 // BoundInLine begins to wait for the peer's HANDSHAKE, if that has not come.
-func (m *Member) BoundInLine() {
-	if !m.link.Known() {
-		m.Bound()
+func (m *Member) BoundInLine(l *Link) {
+	if !l.Known() {
+		m.Bound(l)
 		m.line = true
 	}
 }
 
 // GotOn notes that an operation that waits for an answer is getting it.
-func (m *Member) GotOn() {
+func (m *Member) GotOn(l *Link) {
 	if m.since != 0 {
-		m.since = max(m.link.env.now(), 1)
+		m.since = max(l.env.now(), 1)
 	}
 }
 
@@ -208,8 +212,7 @@ func (l *Link) Join(m *Member, op shard.Ref) {
 
 func (l *Link) watch() {
 	if !l.watched {
-		l.watched = true
-		l.env.Sh.Tell(l.Peer, &watchStart)
+		l.of.startWatch()
 	}
 }
 
@@ -225,6 +228,7 @@ func (l *Link) Awaited() { l.awaited-- }
 
 // Leave takes m out of the list it is in, if any.
 func (m *Member) Leave() {
+	m.since = 0
 	l := m.link
 	if l == nil {
 		return
@@ -237,7 +241,7 @@ func (m *Member) Leave() {
 	if m.next != nil {
 		m.next.prev = m.prev
 	}
-	m.link, m.prev, m.next, m.since = nil, nil, nil, 0
+	m.link, m.prev, m.next = nil, nil, nil
 }
 
 // Each calls f for every operation in progress, newest first.
@@ -249,5 +253,5 @@ func (l *Link) Each(f func(op shard.Ref)) {
 	}
 }
 
-// Busy tells whether operations are in progress or wait for the peer.
+// Busy reports whether operations are in progress or wait for the peer.
 func (l *Link) Busy() bool { return l.members != nil || l.awaited > 0 }

@@ -27,9 +27,12 @@ type Turn struct {
 	next   *Turn
 }
 
-// Ask sets what the operation asks of the line: no msg_id, a peer whose features
-// are known.
-func (t *Turn) Ask(noID, await bool) { t.NoID, t.Await, t.need = noID, await, 0 }
+// Ask sets what the operation asks of the line: no msg_id, a peer whose features are
+// known. The peer has yet to answer then.
+func (t *Turn) Ask(noID, await bool) {
+	t.NoID, t.Await, t.need = noID, await, 0
+	t.grant.Turn, t.owed, t.waits = t, true, 0
+}
 
 // Need makes the operation end if the peer lacks f.
 func (t *Turn) Need(f wire.Feature) { t.Await, t.need = true, uint8(f)+1 }
@@ -48,14 +51,7 @@ type Grant struct {
 	Pke  *device.Pke
 }
 
-// Submit is t as a message to the peer.
-func (t *Turn) Submit() *Submit {
-	t.submit.Turn, t.grant.Turn = t, t
-	t.owed, t.waits = true, 0
-	return &t.submit
-}
-
-// InLine tells whether the turn is still to come: its peer has yet to answer
+// InLine reports whether the turn is still to come: its peer has yet to answer
 // with Grant, Fail or Withdrawn, or the operation to see the Grant.
 func (t *Turn) InLine() bool { return t.owed }
 
@@ -119,7 +115,7 @@ func (h *Hold) Await(l *Link, op shard.Ref, control bool) {
 	l.env.Sh.Tell(l.Peer, h)
 }
 
-// Queued tells whether a Resume is still to come.
+// Queued reports whether a Resume is still to come.
 func (h *Hold) Queued() bool { return h.queued }
 
 // Resumed notes that the operation has seen the Resume.
@@ -133,7 +129,7 @@ type Fail struct {
 	Err  error
 }
 
-// Concerns tells whether the message is for an operation with l.
+// Concerns reports whether the message is for an operation with l.
 func (f *Fail) Concerns(l *Link) bool { return f.Link == nil || f.Link == l }
 
 // SendFailed tells the owner of a packet that it will never arrive
@@ -205,13 +201,6 @@ type Down struct {
 	Err  error
 }
 
-// Bind gives a peer that was unlisted its handle in the address vector
-// (endpoint -> peer).
-type Bind struct {
-	shard.Message
-	Handle uint64
-}
-
 // Remove ends a peer: what is in progress with it fails (endpoint -> peer).
 type Remove struct {
 	shard.Message
@@ -233,8 +222,6 @@ type watchTick struct {
 	due   clock.Time
 }
 
-type watchBegin struct{ shard.Message }
-
 // gotThrough tells a peer in back-off that a packet arrived (operation -> peer).
 type gotThrough struct{ shard.Message }
 
@@ -244,6 +231,4 @@ var through gotThrough
 // (operation -> peer).
 type lineOpen struct{ shard.Message }
 
-var undammed lineOpen
-
-var watchStart watchBegin
+var lineFree lineOpen

@@ -6,25 +6,31 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Packet is a received packet, parsed. Its payload lies in the device's receive
-// slot until Own copies it; Free gives back whatever it holds.
-type Packet struct {
-	Type    wire.Type
-	Tagged  bool
-	HasData bool
-	MsgID   uint32
-	SendID  uint32
-	RecvID  uint32
+// Header is what the headers of a received packet say. Fields that a type of packet does
+// not have are zero.
+type Header struct {
 	Tag     uint64
-	Data    uint64 // remote CQ data
+	Data    uint64 // remote CQ data, if HasData
 	Length  uint64 // of the whole message
 	Offset  uint64 // of Payload in it
 	Granted uint64 // CTS recv_length
-	Credits uint32 // LONGCTS credit_request
-	Errno   uint32 // PEER_ERROR prov_errno
-	Ref     wire.RefKind
+	MsgID   uint32
+	SendID  uint32
+	RecvID  uint32
+	Credits uint32       // LONGCTS credit_request
+	Errno   uint32       // PEER_ERROR prov_errno
+	Ref     wire.RefKind // of PEER_ERROR
+	Type    wire.Type
+	Tagged  bool
+	HasData bool
 	Nack    bool // a LONGCTS in place of a read-based message (§4.7)
-	Aborted bool // a message that its sender took back before its turn
+}
+
+// Packet is a received packet, parsed. Its payload lies in the device's receive
+// slot until Own copies it; Free gives back whatever it holds.
+type Packet struct {
+	Header
+
 	Payload []byte
 	Link    *Link
 	Ext     *Ext // of read-based messages, RMA and atomics
@@ -32,6 +38,7 @@ type Packet struct {
 	Next    *Packet // chain of its present holder
 	last    *Packet // of a chain in the reorder window, kept by its first
 
+	Aborted bool // a message that its sender took back before its turn
 	slot    *device.RecvPkt
 	own     []byte // block that Payload lies in after Own
 	held    int    // bytes accounted to the link
@@ -57,7 +64,7 @@ func (p *Packet) Arrive() *Arrive { return &p.arrive }
 // Deliver is the packet as a message to an operation.
 func (p *Packet) Deliver() *Deliver { return &p.deliver }
 
-// Whole tells whether the packet holds all of its message.
+// Whole reports whether the packet holds all of its message.
 func (p *Packet) Whole() bool { return uint64(len(p.Payload)) == p.Length }
 
 // Own copies the payload out of the receive slot, so that the device ring is not
@@ -87,24 +94,27 @@ func (p *Packet) Free() {
 	if p.slot != nil {
 		p.slot.Release()
 	}
+	pool := p.pool
 	if p.own != nil {
-		p.pool.blocks.put(p.own)
+		pool.blocks.put(p.own)
+		p.own = nil
 	}
 	if p.held > 0 {
 		p.Link.Release(p.held)
+		p.held = 0
 	}
-	pool := p.pool
 	if p.Ext != nil {
 		pool.putExt(p.Ext)
+		p.Ext = nil
 	}
 	if m := p.Multi; m != nil {
 		if m.packets--; m.packets == 0 && m.missing == 0 {
 			pool.putMulti(m)
 		}
+		p.Multi = nil
 	}
-	*p = Packet{}
-	p.pool = pool
-	p.arrive.Pkt, p.deliver.Pkt = p, p
+	p.Header, p.Aborted = Header{}, false
+	p.Payload, p.Link, p.slot = nil, nil, nil
 	p.Next, pool.free = pool.free, p
 }
 

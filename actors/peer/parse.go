@@ -6,22 +6,24 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// parse reads a packet into p. Each header field is read once; what follows works
-// on p alone.
-func (p *Packet) parse(b []byte, t wire.Type) error {
+// parse reads the packet b, which v has opened, into p. Each header field is read once;
+// what follows works on p alone.
+func (p *Packet) parse(v *wire.View, b []byte) error {
+	t := v.Type
 	p.Type, p.Tagged = t, t.IsTagged()
 	switch t {
 	case wire.TypeEagerMsgRTM, wire.TypeEagerTagRTM, wire.TypeDCEagerMsgRTM, wire.TypeDCEagerTagRTM:
-		var h wire.EagerRTM
-		n, err := h.Parse(b)
+		h, n, err := v.Eager()
 		if err != nil {
 			return err
 		}
-		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
-		p.Length, p.SendID = uint64(len(p.Payload)), h.SendID
+		p.MsgID, p.SendID, p.Tag, p.Data, p.HasData = h.MsgID, h.SendID, h.Tag, h.CQData, h.HasCQData
+		p.Payload = b[n:]
+		p.Length = uint64(len(p.Payload))
+		return nil
 	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM, wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM:
 		var h wire.MediumRTM
-		n, err := h.Parse(b)
+		n, err := h.Read(v)
 		if err != nil {
 			return err
 		}
@@ -29,26 +31,26 @@ func (p *Packet) parse(b []byte, t wire.Type) error {
 		p.Length, p.Offset, p.SendID = h.MsgLength, h.SegOffset, h.SendID
 	case wire.TypeLongCTSMsgRTM, wire.TypeLongCTSTagRTM, wire.TypeDCLongCTSMsgRTM, wire.TypeDCLongCTSTagRTM:
 		var h wire.LongCTSRTM
-		n, err := h.Parse(b)
+		n, err := h.Read(v)
 		if err != nil {
 			return err
 		}
 		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
 		p.Length, p.SendID, p.Credits, p.Nack = h.MsgLength, h.SendID, h.CreditRequest, h.ReadNACK
 	case wire.TypeCTSData:
-		return p.parseCTSData(b)
+		return p.parseCTSData(v, b)
 	case wire.TypeCTS:
 		var h wire.CTS
-		if _, err := h.Parse(b); err != nil {
+		if _, err := h.Read(v); err != nil {
 			return err
 		}
 		p.SendID, p.RecvID, p.Granted = h.SendID, h.RecvID, h.RecvLength
 		return nil
 	default:
 		if t.IsREQ() {
-			return p.parseREQ(b, t)
+			return p.parseREQ(v, b)
 		}
-		return p.parseAnswer(b, t)
+		return p.parseAnswer(v, b)
 	}
 	if n := uint64(len(p.Payload)); p.Length > math.MaxInt64 || p.Offset > p.Length || n > p.Length-p.Offset {
 		return wire.ErrLength
@@ -56,9 +58,9 @@ func (p *Packet) parse(b []byte, t wire.Type) error {
 	return nil
 }
 
-func (p *Packet) parseCTSData(b []byte) error {
+func (p *Packet) parseCTSData(v *wire.View, b []byte) error {
 	var h wire.CTSData
-	n, err := h.Parse(b)
+	n, err := h.Read(v)
 	if err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func (p *Packet) setREQ(o *wire.Options, id uint32, tag uint64, payload []byte) 
 
 func (p *Packet) setOptions(o *wire.Options) { p.HasData, p.Data = o.HasCQData, o.CQData }
 
-// multi tells whether further packets with the same msg_id belong to p's message.
+// multi reports whether further packets with the same msg_id belong to p's message.
 func (p *Packet) multi() bool {
 	switch p.Type {
 	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM, wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM,
@@ -96,11 +98,11 @@ func (p *Packet) span() uint64 {
 }
 
 // parseAnswer reads a packet that names an operation of ours.
-func (p *Packet) parseAnswer(b []byte, t wire.Type) error {
-	switch t {
+func (p *Packet) parseAnswer(v *wire.View, b []byte) error {
+	switch v.Type {
 	case wire.TypeREADRSP:
 		var h wire.READRSP
-		n, err := h.Parse(b)
+		n, err := h.Read(v)
 		if err != nil {
 			return err
 		}
@@ -108,7 +110,7 @@ func (p *Packet) parseAnswer(b []byte, t wire.Type) error {
 		return checkLength(p.Payload, h.SegLength)
 	case wire.TypeATOMRSP:
 		var h wire.ATOMRSP
-		n, err := h.Parse(b)
+		n, err := h.Read(v)
 		if err != nil {
 			return err
 		}
@@ -116,22 +118,22 @@ func (p *Packet) parseAnswer(b []byte, t wire.Type) error {
 		return checkLength(p.Payload, h.SegLength)
 	case wire.TypeEOR:
 		var h wire.EOR
-		_, err := h.Parse(b)
+		_, err := h.Read(v)
 		p.SendID, p.RecvID = h.SendID, h.RecvID
 		return err
 	case wire.TypeReadNACK:
 		var h wire.ReadNACK
-		_, err := h.Parse(b)
+		_, err := h.Read(v)
 		p.SendID, p.RecvID = h.SendID, h.RecvID
 		return err
 	case wire.TypeReceipt:
 		var h wire.Receipt
-		_, err := h.Parse(b)
+		_, err := h.Read(v)
 		p.SendID, p.MsgID = h.TxID, h.MsgID
 		return err
 	case wire.TypePeerError:
 		var h wire.PeerError
-		_, err := h.Parse(b)
+		_, err := h.Read(v)
 		p.SendID, p.RecvID, p.MsgID = h.OpID, h.OpID, h.OpID
 		p.Ref, p.Errno = h.RefKind, h.ProvErrno
 		return err

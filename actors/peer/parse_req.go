@@ -23,15 +23,15 @@ type Ext struct {
 }
 
 // parseREQ reads the requests that have lists of memory (§3.3, §4.1, §4.5).
-func (p *Packet) parseREQ(b []byte, t wire.Type) error {
-	x := p.pool.getExt()
+func (p *Packet) parseREQ(v *wire.View, b []byte) error {
+	x, t := p.pool.getExt(), v.Type
 	p.Ext = x
 	switch {
 	case t.IsRTA():
-		return p.parseRTA(b, x)
+		return p.parseRTA(v, b, x)
 	case t.IsRTR():
 		var h wire.RTR
-		if _, err := h.Parse(b); err != nil {
+		if _, err := h.Read(v); err != nil {
 			return err
 		}
 		p.setOptions(&h.Options)
@@ -39,12 +39,12 @@ func (p *Packet) parseREQ(b []byte, t wire.Type) error {
 		x.RMA, x.NRMA, x.Window = h.RMAIOV, int(h.RMAIOVCount), uint64(h.RecvLength)
 		return p.checkTarget(x)
 	case t.IsRTW():
-		return p.parseRTW(b, t, x)
+		return p.parseRTW(v, b, x)
 	}
 	switch t {
 	case wire.TypeLongReadMsgRTM, wire.TypeLongReadTagRTM:
 		var h wire.LongReadRTM
-		n, err := h.Parse(b)
+		n, err := h.Read(v)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (p *Packet) parseREQ(b []byte, t wire.Type) error {
 		x.Read, x.NRead = h.ReadIOV, int(h.ReadIOVCount)
 	case wire.TypeRuntReadMsgRTM, wire.TypeRuntReadTagRTM:
 		var h wire.RuntReadRTM
-		n, err := h.Parse(b)
+		n, err := h.Read(v)
 		if err != nil {
 			return err
 		}
@@ -65,17 +65,14 @@ func (p *Packet) parseREQ(b []byte, t wire.Type) error {
 			return wire.ErrLength
 		}
 	default:
-		// Of a request without a layout the msg_id at least keeps the order.
-		id, err := wire.MsgIDOf(b)
-		p.MsgID = id
-		return err
+		return wire.ErrType
 	}
 	return checkSum(x.Read[:x.NRead], p.Length)
 }
 
-func (p *Packet) parseRTA(b []byte, x *Ext) error {
+func (p *Packet) parseRTA(v *wire.View, b []byte, x *Ext) error {
 	var h wire.RTA
-	n, err := h.Parse(b)
+	n, err := h.Read(v)
 	if err != nil {
 		return err
 	}
@@ -89,11 +86,11 @@ func (p *Packet) parseRTA(b []byte, x *Ext) error {
 	return nil
 }
 
-func (p *Packet) parseRTW(b []byte, t wire.Type, x *Ext) error {
-	switch t {
+func (p *Packet) parseRTW(v *wire.View, b []byte, x *Ext) error {
+	switch v.Type {
 	case wire.TypeEagerRTW, wire.TypeDCEagerRTW:
 		var h wire.EagerRTW
-		n, err := h.Parse(b)
+		n, err := h.Read(v)
 		if err != nil {
 			return err
 		}
@@ -103,7 +100,7 @@ func (p *Packet) parseRTW(b []byte, t wire.Type, x *Ext) error {
 		x.RMA, x.NRMA = h.RMAIOV, int(h.RMAIOVCount)
 	case wire.TypeLongCTSRTW, wire.TypeDCLongCTSRTW:
 		var h wire.LongCTSRTW
-		n, err := h.Parse(b)
+		n, err := h.Read(v)
 		if err != nil {
 			return err
 		}
@@ -115,7 +112,7 @@ func (p *Packet) parseRTW(b []byte, t wire.Type, x *Ext) error {
 		}
 	default:
 		var h wire.LongReadRTW
-		if _, err := h.Parse(b); err != nil {
+		if _, err := h.Read(v); err != nil {
 			return err
 		}
 		p.setOptions(&h.Options)

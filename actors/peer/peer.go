@@ -45,7 +45,7 @@ type Peer struct {
 	// Receiving.
 	window Window
 	multi  map[uint32]*Multi
-	nacked map[uint32]shard.Ref // by msg_id: who waits for a replacement
+	nacked map[uint32]shard.Ref // by msg_id: the operation that waits for a replacement
 
 	// Watching.
 	watchMsg watchTick
@@ -60,9 +60,14 @@ const (
 	handshakeSent
 )
 
-// New makes the actor for the peer that l describes; the endpoint spawns it and
-// sets l.Peer.
-func New(env *Env, l *Link) *Peer {
+// Spawn makes the actor for the peer that l describes, by way of spawn.
+func Spawn(env *Env, l *Link, spawn func(actor.Producer) shard.Ref) {
+	p := newPeer(env, l)
+	l.Peer = spawn(func() actor.Actor { return p })
+	p.slotWait.To, p.hsWait.To, p.hsWait.Control = l.Peer, l.Peer, true
+}
+
+func newPeer(env *Env, l *Link) *Peer {
 	l.env = env
 	l.heard = env.now()
 	l.floor = env.Config.MsgIDBase
@@ -85,7 +90,10 @@ func (p *Peer) Receive(ctx actor.Context) {
 	case *device.Arrived:
 		p.onArrived(m.Pkt)
 	case *Submit:
-		p.onSubmit(m.Turn)
+		if pke := p.onSubmit(m.Turn); pke != nil {
+			m.Turn.grant.Pke = pke
+			p.env.Sh.Call(m.Turn.Op, &m.Turn.grant)
+		}
 	case *device.SendProblem:
 		p.onProblem(m.Pke, m.Status)
 	case *device.SlotWait:
@@ -98,8 +106,6 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.serveLine()
 	case *gotThrough:
 		p.leaveBackoff()
-	case *watchBegin:
-		p.startWatch()
 	case *watchTick:
 		p.onWatch()
 	case *Withdraw:
@@ -110,15 +116,10 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.onWritten(m)
 	case *device.Refused:
 		p.onRefused(m)
-	case *Bind:
-		p.link.Handle = m.Handle
 	case *Remove:
 		p.fail(m.Err, m.Tell)
 	case *device.Gone:
 		p.onGone(m)
-	case *actor.Started:
-		p.slotWait.To, p.hsWait.To = p.link.Peer, p.link.Peer
-		p.hsWait.Control = true
 	case *actor.Restarting:
 		// A panic in a handler: what was in progress cannot be trusted.
 		p.env.Trail.Put(p.link.Span, trail.Restarted, 0, 0, 0)

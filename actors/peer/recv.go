@@ -1,5 +1,13 @@
 package peer
 
+// How a message is received, from the device to the outcome:
+//
+//  1. actors/device/poll.go: the queue takes a completion and calls the peer that sent it.
+//  2. actors/peer/recv.go: the peer parses the packet and puts the message into its order.
+//  3. actors/endpoint/match.go: the endpoint gives the message an rxe and matches it.
+//  4. actors/ope/rxe.go: the rxe begins, and has the receive, or keeps the data without one.
+//  5. actors/ope/rxe_data.go: the rxe copies the data and gives the outcome to the sink.
+
 import (
 	"errors"
 
@@ -7,17 +15,28 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
+// Deliver has the peer handle a packet of its, at once if nothing is ahead of it.
+func (l *Link) Deliver(r *device.RecvPkt) {
+	sh := l.env.Sh
+	if !sh.Enter(l.Peer) {
+		sh.Tell(l.Peer, r.Arrived())
+		return
+	}
+	l.of.onArrived(r)
+	sh.Exit()
+}
+
 // onArrived takes a packet from the device: whose is it, what is it, whose turn
 // is it. Nothing that a peer sends may do more than end its own operations.
 func (p *Peer) onArrived(r *device.RecvPkt) {
 	c := &p.env.Counters
-	base, err := wire.ParseBase(r.Data)
-	if err != nil {
-		c.bad(err)
+	v := &r.View
+	if r.Err != nil {
+		c.bad(r.Err)
 		r.Release()
 		return
 	}
-	if id, ok := wire.ConnIDOf(r.Data); ok && id != p.link.QKey {
+	if id, ok := v.ConnID(); ok && id != p.link.QKey {
 		p.env.Sh.Tell(p.env.Endpoint, &Stranger{Pkt: r, Link: p.link})
 		return
 	}
@@ -26,28 +45,28 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 		r.Release()
 		return
 	}
-	c.PacketsRecv[base.Type]++
+	c.PacketsRecv[v.Type]++
 	p.heardFrom()
 	p.answer()
 	switch {
-	case base.Type == wire.TypeHandshake:
-		p.onHandshake(r.Data)
+	case v.Type == wire.TypeHandshake:
+		p.onHandshake(v)
 		r.Release()
-	case base.Type == wire.TypePeerError:
+	case v.Type == wire.TypePeerError:
 		p.onPeerError(r)
-	case base.Type.HasMsgID():
-		p.onOrdered(r, base.Type)
-	case base.Type.IsREQ():
-		p.onAccess(r, base.Type)
+	case v.Type.HasMsgID():
+		p.onOrdered(r)
+	case v.Type.IsREQ():
+		p.onAccess(r)
 	default:
-		p.onAnswer(r, base.Type)
+		p.onAnswer(r)
 	}
 }
 
 // read parses a packet; nil: it was dropped.
-func (p *Peer) read(r *device.RecvPkt, t wire.Type) *Packet {
+func (p *Peer) read(r *device.RecvPkt) *Packet {
 	pkt := p.env.Pool.Get(r, p.link)
-	if err := pkt.parse(r.Data, t); err != nil {
+	if err := pkt.parse(&r.View, r.Data); err != nil {
 		p.env.Counters.bad(err)
 		pkt.Free()
 		return nil
@@ -58,8 +77,8 @@ func (p *Peer) read(r *device.RecvPkt, t wire.Type) *Packet {
 // onOrdered puts a message or atomic into its order (§3.2). Packets of a message
 // of which the first packet had its turn go to it directly, and so does the
 // long-CTS packet that takes the place of a refused read-based one (§4.7).
-func (p *Peer) onOrdered(r *device.RecvPkt, t wire.Type) {
-	pkt := p.read(r, t)
+func (p *Peer) onOrdered(r *device.RecvPkt) {
+	pkt := p.read(r)
 	if pkt == nil {
 		return
 	}
@@ -121,8 +140,9 @@ func (p *Peer) inOrder(pkt *Packet) {
 			pkt = next
 		}
 		held := p.window.Held()
-		pkt = p.window.Advance()
-		p.env.Mem.Early -= int64(held - p.window.Held())
+		if pkt = p.window.Advance(); pkt != nil {
+			p.env.Mem.Early -= int64(held - p.window.Held())
+		}
 	}
 }
 
@@ -151,7 +171,13 @@ func (p *Peer) begin(pkt *Packet) {
 		}
 		p.multi[pkt.MsgID] = m
 	}
-	p.env.Sh.Tell(p.env.Endpoint, pkt.Arrive())
+	sh := p.env.Sh
+	if !sh.Enter(p.env.Endpoint) {
+		sh.Tell(p.env.Endpoint, pkt.Arrive())
+		return
+	}
+	p.env.Acceptor.Accept(pkt)
+	sh.Exit()
 }
 
 // continueMulti passes on a further packet of a message, by way of the endpoint
@@ -169,22 +195,24 @@ func (p *Peer) continueMulti(m *Multi, pkt *Packet) {
 		delete(p.multi, pkt.MsgID)
 	}
 	if m.Rx.IsZero() {
-		p.env.Sh.Tell(p.env.Endpoint, pkt.Arrive())
+		p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 		return
 	}
-	p.env.Sh.Tell(m.Rx, pkt.Deliver())
+	p.env.Sh.Call(m.Rx, pkt.Deliver())
 }
 
 // onAnswer hands a packet to the operation that it names, by the id that we gave
 // the peer.
-func (p *Peer) onAnswer(r *device.RecvPkt, t wire.Type) {
-	pkt := p.read(r, t)
+func (p *Peer) onAnswer(r *device.RecvPkt) {
+	pkt := p.read(r)
 	if pkt == nil {
 		return
 	}
 	id := pkt.SendID
-	if t == wire.TypeCTSData || t == wire.TypeREADRSP || t == wire.TypeATOMRSP {
+	switch pkt.Type {
+	case wire.TypeCTSData, wire.TypeREADRSP, wire.TypeATOMRSP:
 		id = pkt.RecvID
+	default:
 	}
 	p.deliver(pkt, id)
 }
@@ -196,22 +224,22 @@ func (p *Peer) deliver(pkt *Packet, id uint32) {
 		pkt.Free()
 		return
 	}
-	p.env.Sh.Tell(op, pkt.Deliver())
+	p.env.Sh.Call(op, pkt.Deliver())
 }
 
 // onAccess hands a request to write or read to the endpoint; these are in no order
 // (§3.3). A write of nothing to nowhere asks for HANDSHAKE, which was answered
 // already.
-func (p *Peer) onAccess(r *device.RecvPkt, t wire.Type) {
-	pkt := p.read(r, t)
+func (p *Peer) onAccess(r *device.RecvPkt) {
+	pkt := p.read(r)
 	if pkt == nil {
 		return
 	}
-	if pkt.Ext.NRMA == 0 && t == wire.TypeEagerRTW && pkt.Length == 0 && !pkt.HasData {
+	if pkt.Ext.NRMA == 0 && pkt.Type == wire.TypeEagerRTW && pkt.Length == 0 && !pkt.HasData {
 		pkt.Free()
 		return
 	}
-	p.env.Sh.Tell(p.env.Endpoint, pkt.Arrive())
+	p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 }
 
 func (c *Counters) bad(err error) {

@@ -10,12 +10,43 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// onSubmit puts an operation into the line and serves the line.
-func (p *Peer) onSubmit(t *Turn) {
+// Submit asks l's peer for t's turn. If it has come, and with it a msg_id, Submit
+// returns the entry for the first packet, which must be posted at once. Otherwise it
+// returns nil, and Grant, Refused or Fail follows.
+func (l *Link) Submit(t *Turn) *device.Pke {
+	sh := l.env.Sh
+	if !sh.Enter(l.Peer) {
+		l.SubmitLater(t)
+		return nil
+	}
+	pke := l.of.onSubmit(t)
+	sh.Exit()
+	return pke
+}
+
+// SubmitLater asks for t's turn by a message: Grant, Refused or Fail follows in any case.
+func (l *Link) SubmitLater(t *Turn) {
+	t.submit.Turn = t
+	l.env.Sh.Tell(l.Peer, &t.submit)
+}
+
+// onSubmit gives an operation its turn, or puts it into the line.
+func (p *Peer) onSubmit(t *Turn) *device.Pke {
 	if p.link.Err != nil {
 		t.owed = false
 		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Err})
-		return
+		return nil
+	}
+	why := trail.ForTurn
+	if p.lineHead == nil {
+		var pke *device.Pke
+		var err error
+		if pke, why, err = p.admit(t); err != nil {
+			p.refuse(t, err)
+			return nil
+		} else if pke != nil {
+			return pke
+		}
 	}
 	t.listed, t.next = true, nil
 	if p.lineTail == nil {
@@ -24,57 +55,71 @@ func (p *Peer) onSubmit(t *Turn) {
 		p.lineTail.next = t
 	}
 	p.lineTail = t
-	p.serveLine()
-	if t.listed && t != p.lineHead {
-		p.waits(t, trail.ForTurn)
-	}
+	p.waits(t, why)
+	return nil
 }
 
-// serveLine grants turns in order while packets may be posted and the send queue
-// has room: a msg_id is spent only on a packet that can go out.
+// serveLine grants turns in order.
 func (p *Peer) serveLine() {
-	for p.lineHead != nil {
-		t := p.lineHead
-		if p.link.Backoff {
-			p.waits(t, trail.ForBackoff)
-			return
-		}
-		if (t.Await || p.env.Config.WaitHandshake) && !p.link.Known() {
-			p.waits(t, trail.ForHandshake)
-			p.ask()
-			return
-		}
-		if f := wire.Feature(t.need - 1); t.need > 0 && !p.link.Can(f) {
+	for t := p.lineHead; t != nil; t = p.lineHead {
+		pke, why, err := p.admit(t)
+		switch {
+		case err != nil:
 			p.nextInLine()
-			t.owed = false
-			p.env.Sh.Tell(t.Op, &Refused{Turn: t, Err: missing(f)})
-			continue
-		}
-		if p.link.Features.Has(wire.FeatureUserRecvQP) {
-			t.NoID = true // what goes without a header has no place in an order
-		}
-		if !t.NoID && !p.link.mayRun(p.nextID) {
-			p.waits(t, trail.ForArrival)
+			p.refuse(t, err)
+		case pke != nil:
+			p.nextInLine()
+			t.grant.Pke = pke
+			p.env.Sh.Call(t.Op, &t.grant)
+		default:
+			p.waits(t, why)
 			return
 		}
-		pke := p.env.Q.Alloc()
-		if pke == nil {
-			p.waits(t, trail.ForRoom)
-			p.env.Q.AwaitSlot(&p.slotWait)
-			return
-		}
-		p.nextInLine()
-		if !t.NoID {
-			t.MsgID = p.nextID
-			p.nextID++
-		}
-		p.asked = true // what goes out will be answered
-		t.grant.Pke = pke
-		p.env.Sh.Tell(t.Op, &t.grant)
 	}
 }
 
-// waits notes what the first in the line waits for.
+// admit is the admission of every first packet: it returns an entry for the packet, and
+// a msg_id has been spent on it in t if it needs one; or what t has to wait for; or why
+// its operation cannot be carried out. A msg_id is only spent on a packet that can go
+// out at once (§3.2).
+func (p *Peer) admit(t *Turn) (*device.Pke, trail.Reason, error) {
+	l := p.link
+	if l.Backoff {
+		return nil, trail.ForBackoff, nil
+	}
+	if (t.Await || p.env.Config.WaitHandshake) && !l.Known() {
+		p.ask()
+		return nil, trail.ForHandshake, nil
+	}
+	if f := wire.Feature(t.need - 1); t.need > 0 && !l.Can(f) {
+		return nil, 0, missing(f)
+	}
+	if l.Features.Has(wire.FeatureUserRecvQP) {
+		t.NoID = true // what goes without a header has no place in an order
+	}
+	if !t.NoID && !l.mayRun(p.nextID) {
+		return nil, trail.ForArrival, nil
+	}
+	pke := p.env.Q.Alloc()
+	if pke == nil {
+		p.env.Q.AwaitSlot(&p.slotWait)
+		return nil, trail.ForRoom, nil
+	}
+	if !t.NoID {
+		t.MsgID = p.nextID
+		p.nextID++
+	}
+	p.asked = true // what goes out will be answered
+	return pke, 0, nil
+}
+
+// refuse ends an operation that the peer cannot take part in.
+func (p *Peer) refuse(t *Turn, err error) {
+	t.owed = false
+	p.env.Sh.Tell(t.Op, &Refused{Turn: t, Err: err})
+}
+
+// waits notes what an operation in the line waits for.
 func (p *Peer) waits(t *Turn, why trail.Reason) {
 	if t.waits != why {
 		t.waits = why

@@ -1,14 +1,35 @@
 package peer
 
 import (
-	"github.com/efactor/efactor/actors/snapshot"
+	"time"
+
 	"github.com/efactor/efactor/actors/trail"
 )
 
+// Snapshot is a remote endpoint at one moment. As JSON, durations are nanoseconds.
+type Snapshot struct {
+	Address    string        `json:"address"`
+	Device     string        `json:"device"`    // that carries to it
+	Handle     *uint64       `json:"handle"`    // in the address vector, null: not in it
+	State      string        `json:"state"`     // "new", "ready", "backing off", "failed"
+	Handshake  string        `json:"handshake"` // "none", "sent", "received", "both"
+	Features   []string      `json:"features,omitempty"`
+	Silent     time.Duration `json:"silent"` // since it last gave a sign of life
+	BackingOff time.Duration `json:"backing_off,omitempty"`
+	Operations int           `json:"operations"` // in progress
+	InLine     int           `json:"in_line"`    // that wait for their turn
+	Resends    int           `json:"resends"`    // packets that wait for the end of back-off
+	NextID     uint32        `json:"next_msg_id"`
+	ExpectedID uint32        `json:"expected_msg_id"`
+	OutOfOrder int           `json:"out_of_order"` // packets that wait for it
+	HeldBytes  int64         `json:"held_bytes"`
+	Err        string        `json:"error,omitempty"`
+}
+
 // Snapshot describes the peer.
-func (l *Link) Snapshot() snapshot.Peer {
+func (l *Link) Snapshot() Snapshot {
 	p, now := l.of, l.env.now()
-	s := snapshot.Peer{
+	s := Snapshot{
 		Address: l.Addr.String(), Device: l.path().Device, State: l.state(), Handshake: p.shaken(), Silent: now.Sub(l.heard),
 		NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Held(), HeldBytes: l.held,
 	}

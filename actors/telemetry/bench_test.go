@@ -13,8 +13,8 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// BenchmarkCollector reads what an eager message leaves on both sides, which is what the
-// goroutine of a Fabric has to do for each: sampled or not. "records" is the part of the
+// BenchmarkCollector reads the records of an eager message on both sides, which is the
+// work of a Fabric's goroutine for each: sampled or not. "records" is the part of the
 // shards.
 func BenchmarkCollector(b *testing.B) {
 	for _, x := range []struct {

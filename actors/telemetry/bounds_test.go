@@ -12,10 +12,10 @@ import (
 	"github.com/efactor/efactor/actors/telemetry"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/internal/spans"
-	"github.com/efactor/efactor/runtime/trace"
 )
 
-// TestOverflow: who was under way when records were dropped says so, those after do not.
+// TestOverflow: spans of operations in progress when records were dropped say so, later
+// ones do not.
 func TestOverflow(t *testing.T) {
 	b := newBench(t, telemetry.Config{Records: 1024})
 	open := b.begin(trail.Send, 1)
@@ -80,7 +80,7 @@ func TestManyEvents(t *testing.T) {
 	assert.Equal(t, "902", spans.Get(s.Attributes(), "efa.events.dropped"))
 }
 
-// TestClose: what the endpoint leaves open ends with it.
+// TestClose: operations that the endpoint leaves open end with it.
 func TestClose(t *testing.T) {
 	b := newBench(t, telemetry.Config{})
 	b.begin(trail.Send, 1)
@@ -111,7 +111,7 @@ func TestForgottenError(t *testing.T) {
 	assert.Equal(t, "FI_ECANCELED", spans.Get(list[1000].Attributes(), "error.type"))
 }
 
-// TestParentsAreBounded: spans of the application that nobody asks for make room.
+// TestParentsAreBounded: unused spans of the application make room.
 func TestParentsAreBounded(t *testing.T) {
 	b := newBench(t, telemetry.Config{Records: 1024})
 	for id := range uint64(1000) {
@@ -137,7 +137,7 @@ func FuzzRecords(f *testing.F) {
 		b := newBench(t, telemetry.Config{MaxOpen: 8, Slow: 5 * us})
 		for ; len(in) >= 4; in = in[4:] {
 			kind := trail.Kind(in[0] % uint8(trail.NumKinds+2))
-			if kind == trace.Gap {
+			if kind == trail.Gap {
 				kind = trail.RNR
 			}
 			b.clock.Advance(us)

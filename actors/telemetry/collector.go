@@ -11,28 +11,29 @@ import (
 
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
-	records "github.com/efactor/efactor/runtime/trace"
 )
 
-// Config says what a Collector makes of records. Without a provider nothing is made.
+// Config configures a Collector. Without a provider there is none.
 type Config struct {
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
-	// Ratio is the share of operations that have a span whatever becomes of them; 0:
-	// all, negative: none.
+	// Ratio is the share of operations that have a span however they end; 0: all,
+	// negative: none.
 	Ratio float64
-	// Slow operations are recorded whether sampled or not; 0: none for that.
+	// Slow is the duration from which operations are recorded even if not sampled;
+	// 0: no such duration.
 	Slow time.Duration
 	// Records is how many an endpoint's ring holds; 0: 16384.
 	Records int
 	// MaxOpen is how many operations are followed at a time; 0: 65536.
 	MaxOpen int
 
-	// Device is the name of what the endpoints are on.
+	// Device is the name of the endpoints' device.
 	Device string
-	// Regions counts memory regions: those that are open, and all that ever were.
+	// Regions counts memory regions: those that are open, and all that were ever
+	// opened.
 	Regions func() (open, all int64)
-	// Wall is the time of day of a shard's time; nil: that of clock.System.
+	// Wall converts a shard's time to the time of day; nil: as clock.System does.
 	Wall func(clock.Time) time.Time
 	// Inline has shards read the records themselves when a ring is half full: one
 	// goroutine runs everything, as in a simulation.
@@ -46,8 +47,8 @@ const (
 	minRecords     = 1 << 10
 )
 
-// Collector reads what the endpoints of a fabric leave behind, and makes traces and
-// metrics of it. A nil Collector makes nothing.
+// Collector reads the records that the endpoints of a fabric write, and makes
+// traces and metrics of them. A nil Collector makes nothing.
 type Collector struct {
 	cfg       Config
 	tracer    trace.Tracer // nil: no traces
@@ -56,7 +57,7 @@ type Collector struct {
 	metrics   *metrics   // nil: no metrics
 	kinds     trail.Kinds
 
-	mu      sync.Mutex // guards what follows, and reading
+	mu      sync.Mutex // guards the fields below, and reading
 	sources []*Source
 	open    int  // operations
 	free    pool // of them
@@ -68,7 +69,7 @@ type Collector struct {
 	done    chan struct{}
 }
 
-// New makes a Collector, nil if there is no provider.
+// New returns a Collector, nil if there is no provider.
 func New(cfg Config) (*Collector, error) {
 	if cfg.TracerProvider == nil && cfg.MeterProvider == nil {
 		return nil, nil
@@ -101,10 +102,10 @@ func New(cfg Config) (*Collector, error) {
 	return c, err
 }
 
-// Open begins to follow an endpoint whose shard's time is now. sample gives its
+// Open begins to follow an endpoint; now is its shard's clock, and sample reads its
 // counters.
 func (c *Collector) Open(now func() clock.Time, sample Sampler) *Source {
-	ring := records.NewRing(c.cfg.Records)
+	ring := trail.NewRing(c.cfg.Records)
 	s := &Source{c: c, ring: ring, sample: sample, ops: make(map[uint64]*op), lives: make(map[uint64]*life)}
 	s.log = trail.New(trail.Config{Ring: ring, Now: now, Kinds: c.kinds, Notify: c.notify})
 	c.mu.Lock()
@@ -117,9 +118,9 @@ func (c *Collector) Open(now func() clock.Time, sample Sampler) *Source {
 	return s
 }
 
-// Close ends what Open began: the shard writes no more. last are the endpoint's final
-// counters, nil if it has none. When it returns the spans of all the endpoint's
-// operations have been made.
+// Close ends what Open began: the shard writes no more. last holds the endpoint's
+// final counters, nil if it has none. When Close returns, the spans of all the
+// endpoint's operations have been made.
 func (s *Source) Close(last *Sample) {
 	c := s.c
 	c.mu.Lock()
@@ -141,7 +142,7 @@ func (s *Source) Close(last *Sample) {
 	}
 }
 
-// Shutdown ends the metrics; all sources are closed.
+// Shutdown ends the metrics; all sources must be closed.
 func (c *Collector) Shutdown() error {
 	if c == nil || c.metrics == nil {
 		return nil
@@ -149,8 +150,8 @@ func (c *Collector) Shutdown() error {
 	return c.metrics.close()
 }
 
-// Drain reads what the shards have written so far and returns how many records. Any
-// goroutine, but not a shard's in the middle of a turn.
+// Drain reads what the shards have written so far and returns the number of
+// records. Any goroutine may call it, but not a shard in the middle of a turn.
 func (c *Collector) Drain() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +162,7 @@ func (c *Collector) Drain() int {
 	return n
 }
 
-// letGo gives up the oldest operation in progress, of s if it has one, to make room.
+// letGo drops the oldest operation in progress, of s if it has one, to make room.
 func (c *Collector) letGo(s *Source) bool {
 	o := s.oldest
 	if o == nil {
@@ -172,13 +173,14 @@ func (c *Collector) letGo(s *Source) bool {
 	return true
 }
 
-// How often the goroutine looks for records: after busy times soon, else seldom.
+// The intervals at which the goroutine looks for records: short after busy times,
+// else long.
 const (
 	minNap = time.Millisecond
 	maxNap = 50 * time.Millisecond
 )
 
-// read is the goroutine that drains.
+// read is the goroutine that drains the rings.
 func (c *Collector) read(stop, done chan struct{}) {
 	defer close(done)
 	nap := minNap
@@ -213,7 +215,7 @@ func (c *Collector) read(stop, done chan struct{}) {
 	}
 }
 
-// notify is called by a shard, at the end of a turn, when half of its ring is full.
+// A shard calls notify at the end of a turn when half of its ring is full.
 func (c *Collector) notify() {
 	switch {
 	case c.cfg.Inline:

@@ -1,4 +1,4 @@
-// Package telemetry makes OpenTelemetry traces and metrics of what endpoints do.
+// Package telemetry makes OpenTelemetry traces and metrics of endpoints' operations.
 //
 //	shard --> trail.Log --> ring --> Collector --> op, life --> spans
 //	                                     '-------> durations
@@ -6,20 +6,20 @@
 //
 // A shard only writes records into a ring. A [Collector] reads the rings of a fabric's
 // endpoints on a goroutine of its own (in a simulation the shard's), follows each
-// operation's life in its records, and makes a span of it when it is over, with the
-// times that the shard noted. So nothing of OpenTelemetry is on a shard's way, and what
-// is not sampled costs a few words of bookkeeping.
+// operation by its records, and makes a span when it is over, with the times that the
+// shard noted. So no OpenTelemetry code runs on a shard, and operations that are not
+// sampled cost a few words of bookkeeping.
 //
-// Both sides of an operation derive the same trace from its [Key]: connids and the id
-// that stands in its packets anyway. Nothing is added to the wire.
+// Both sides of an operation derive the same trace from its [Key]: the connids and
+// the id that its packets carry anyway. Nothing is added to the wire.
 //
-// What is followed is bounded: a ring that is full drops records, and the spans of who
-// was under way then say that they are incomplete; of too many operations in progress
-// the oldest are let go.
+// Memory is bounded: a ring that is full drops records, and the spans of operations in
+// progress then say that they are incomplete; of too many operations in progress the
+// oldest are dropped.
 //
-// Metrics count what must be exact on the shard, in plain words, and copy them once a
-// collection. Only the duration of operations comes from the records.
+// Metrics come from plain counters on the shard, copied once per collection. Only the
+// duration of operations comes from the records.
 //
-// Start reading at source.go; names.go has every name that goes out, in the words of
+// Start reading at source.go; names.go has every exported name, as documented in
 // docs/telemetry.md.
 package telemetry

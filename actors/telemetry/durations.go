@@ -33,7 +33,7 @@ func newDurations(m metric.Meter, device string) (*durations, error) {
 	return &durations{h: h, base: []attribute.KeyValue{attrSystem.String(system), attrDevice.String(device)}, sets: map[mixKey][]metric.RecordOption{}}, err
 }
 
-// record counts an operation whose outcome was told.
+// record counts an operation whose outcome the application has.
 func (d *durations) record(o *op) {
 	if d == nil {
 		return

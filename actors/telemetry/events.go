@@ -7,7 +7,7 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// step is what an event tells of.
+// step is the kind of an event.
 type step uint8
 
 const (
@@ -29,8 +29,8 @@ const (
 	stepTold // a: bytes
 )
 
-// event is one entry of a span's list, or several that happened within one phase of
-// the operation.
+// event is one entry of a span's list. It stands for one happening, or for several
+// of a kind within one phase of the operation.
 type event struct {
 	at   clock.Time
 	took time.Duration
@@ -40,17 +40,17 @@ type event struct {
 	code uint8
 }
 
-// maxEvents is how many events a span has but for its last ones, fewer than
+// maxEvents is how many events a span has, apart from its last ones: fewer than
 // OpenTelemetry's SDK keeps (128).
 const maxEvents = 100
 
-// events are what happened to an operation. Those that come by the dozen while data
-// moves are put together within a phase: until a window opens, an answer comes or
-// the like. So the list does not depend on how packets and acknowledgements happen to
-// interleave.
+// events is the history of an operation. Happenings that come by the dozen while data
+// moves are combined within a phase, which lasts until a window opens, an answer
+// arrives or the like. So the list does not depend on how packets and
+// acknowledgements happen to interleave.
 type events struct {
 	list    []event
-	phase   int // where the present one begins
+	phase   int // where the present phase begins
 	dropped int
 }
 
@@ -58,7 +58,7 @@ func (e *events) reset() {
 	e.list, e.phase, e.dropped = e.list[:0], 0, 0
 }
 
-// add appends an event that stands for itself.
+// add appends an event that is not combined with others.
 func (e *events) add(ev event) {
 	if len(e.list) >= maxEvents && ev.step != stepTold {
 		e.dropped++
@@ -73,8 +73,8 @@ func (e *events) turn(ev event) {
 	e.phase = len(e.list)
 }
 
-// gather adds to an event of the same kind in this phase. It has the time of the first
-// if that began something, of the latest if that ended it.
+// gather adds to an event of the same kind in this phase. Events of beginnings keep
+// the time of the first, events of endings that of the latest.
 func (e *events) gather(ev event) {
 	for i := e.phase; i < len(e.list); i++ {
 		x := &e.list[i]

@@ -98,7 +98,7 @@ func (b *bench) recv(id uint32) {
 	b.end(span, nil)
 }
 
-// take gives the spans that have ended but for peers' and endpoints'.
+// take returns the spans that have ended but for peers' and endpoints'.
 func (b *bench) take() (ops []sdk.ReadOnlySpan) {
 	b.t.Helper()
 	b.log.Flush()

@@ -8,7 +8,7 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// InstrumentKind is what an instrument does.
+// InstrumentKind is the type of an instrument.
 type InstrumentKind uint8
 
 // The kinds of instrument.
@@ -21,7 +21,7 @@ const (
 
 var kindNames = [...]string{Counter: "counter", Level: "up-down counter", Seconds: "counter", Histogram: "histogram"}
 
-// String is OpenTelemetry's word.
+// String is OpenTelemetry's name of the kind.
 func (k InstrumentKind) String() string { return kindNames[k] }
 
 // Instrument is one of the metrics.
@@ -35,7 +35,7 @@ type Instrument struct {
 	observe func(*totals, observe)
 }
 
-// observe tells OpenTelemetry a value.
+// observe reports a value to OpenTelemetry.
 type observe func(v int64, attrs ...attribute.KeyValue)
 
 const durationName = "messaging.client.operation.duration"
@@ -72,13 +72,13 @@ var Instruments = []Instrument{
 		by(attrSystem, attrOperation), messages(spanReceive, ope.KindRecv, ope.KindTake)),
 	{
 		Name: durationName, Kind: Histogram, Unit: "s", Attrs: by(attrSystem, attrOperation, attrProtocol, attrErrorType),
-		Text: "from an operation's beginning until the application was told of its outcome; of a receive, from when both it and its message were there",
+		Text: "from an operation's beginning until the application has its outcome; of a receive, from when both it and its message were there",
 	},
 	counts("efa.operations", "{operation}", "operations of the application that are over", by(attrOperation, attrOutcome), operations),
 	counts("efa.operation.bytes", "By", "bytes that they moved", by(attrOperation), moved),
 	counts("efa.errors", "{operation}", "operations of the application that failed, by kind of error", by(attrErrorType), failures),
 	counts("efa.protocols", "{operation}", "subprotocols chosen here (sent), and by peers (received)", by(attrProtocol, attrDirection), mixture),
-	counts("efa.packets", "{packet}", "packets posted, those sent again included, and packets received but for what was dropped at first sight",
+	counts("efa.packets", "{packet}", "packets posted, those sent again included, and packets received, except for those dropped before parsing",
 		by(attrPacketType, attrDirection), packets),
 
 	count("efa.send_wrs", "{packet}", "packets posted", func(t *totals) uint64 { return t.Queue.SendPosted }),
@@ -86,7 +86,7 @@ var Instruments = []Instrument{
 	count("efa.recv_wrs", "{packet}", "packets received", func(t *totals) uint64 { return t.Queue.RecvDone }),
 	count("efa.recv_bytes", "By", "bytes in them", func(t *totals) uint64 { return t.Queue.RecvBytes }),
 	count("efa.rdma_read_wrs", "{request}", "RDMA reads posted", func(t *totals) uint64 { return t.Queue.RDMAReads }),
-	count("efa.rdma_read_bytes", "By", "bytes that they asked for", func(t *totals) uint64 { return t.Queue.RDMAReadBytes }),
+	count("efa.rdma_read_bytes", "By", "bytes requested by them", func(t *totals) uint64 { return t.Queue.RDMAReadBytes }),
 	count("efa.rdma_read_wr_err", "{request}", "RDMA reads that failed", func(t *totals) uint64 { return t.Queue.RDMAReadsFailed }),
 	count("efa.rdma_write_wrs", "{request}", "RDMA writes posted", func(t *totals) uint64 { return t.Queue.RDMAPosted - t.Queue.RDMAReads }),
 	count("efa.rdma_write_bytes", "By", "bytes in them", func(t *totals) uint64 { return t.Queue.RDMABytes - t.Queue.RDMAReadBytes }),
@@ -107,20 +107,20 @@ var Instruments = []Instrument{
 	counts("efa.handshakes", "{packet}", "HANDSHAKE packets", by(attrDirection), handshakes),
 	count("efa.peers.failed", "{peer}", "peers that failed by themselves", func(t *totals) uint64 { return t.Counters.PeersFailed }),
 	count("efa.unexpected.messages", "{message}", "messages for which no receive was posted", func(t *totals) uint64 { return t.Counters.Unexpected }),
-	count("efa.reorder.packets", "{packet}", "packets that came before their turn", func(t *totals) uint64 { return t.Counters.OutOfOrder }),
+	count("efa.reorder.packets", "{packet}", "packets that arrived before their turn", func(t *totals) uint64 { return t.Counters.OutOfOrder }),
 	count("efa.copied", "By", "bytes of messages that were copied by software", func(t *totals) uint64 { return t.Counters.Copied }),
 	count("efa.registrations", "{region}", "memory regions registered", func(t *totals) uint64 { return uint64(t.Registered) }),
-	count("efa.telemetry.lost", "{record}", "records dropped, since nobody read them in time: spans are incomplete, durations missing",
+	count("efa.telemetry.lost", "{record}", "records dropped because they were not read in time: spans are incomplete, durations missing",
 		func(t *totals) uint64 { return t.Lost }),
 
 	level("efa.endpoints", "{endpoint}", "endpoints that are open", func(t *totals) int64 { return t.Endpoints }),
-	level("efa.peers", "{peer}", "peers in touch with", func(t *totals) int64 { return t.Depths.Peers }),
+	level("efa.peers", "{peer}", "peers with which there was contact", func(t *totals) int64 { return t.Depths.Peers }),
 	level("efa.regions", "{region}", "memory regions that are open", func(t *totals) int64 { return t.Regions }),
 	{
-		Name: "efa.queue.depth", Kind: Level, Unit: "{entry}", Attrs: by(attrQueue), Text: "what stands in queues: packets and requests " +
+		Name: "efa.queue.depth", Kind: Level, Unit: "{entry}", Attrs: by(attrQueue), Text: "entries of queues: packets and requests " +
 			"with the device (send), operations that send (tx) and receive (rx), receives that wait for a message (posted), " +
 			"messages that wait for a receive (unexpected), completions that were not read (completion)", observe: depths,
 	},
-	level("efa.unexpected.bytes", "By", "memory held for what nobody asked for", func(t *totals) int64 { return t.Depths.Held }),
+	level("efa.unexpected.bytes", "By", "memory held by unexpected messages", func(t *totals) int64 { return t.Depths.Held }),
 	level("efa.reorder.depth", "{packet}", "packets that wait for their turn", func(t *totals) int64 { return t.Depths.Early }),
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/efactor/efactor/actors/trail"
 )
 
-// Key is what both sides of an operation know it by: the connids of requester and
-// responder, and the id that its packets carry. Ids come round: a msg_id after 2^32
-// messages to a peer, the others after 4,096 uses of the same place among an endpoint's
-// operations. The zero Key is none.
+// Key identifies an operation on both sides: the connids of requester and responder,
+// and the id that its packets carry. Ids repeat: a msg_id after 2^32 messages to a
+// peer, the others after 4,096 uses of the same place among an endpoint's operations.
+// The zero Key is no key.
 type Key struct {
 	Requester, Responder uint32
 	Kind                 trail.KeyKind
 	ID                   uint32
 }
 
-// keyOf is the key that a record gives.
+// keyOf returns the key of a record.
 func keyOf(p ope.Proto, connids uint64, id uint32) Key {
 	if connids == 0 {
 		return Key{}
@@ -28,7 +28,7 @@ func keyOf(p ope.Proto, connids uint64, id uint32) Key {
 	return Key{Requester: uint32(connids >> 32), Responder: uint32(connids), Kind: p.KeyKind(), ID: id}
 }
 
-// IsZero tells whether there is no key.
+// IsZero reports whether there is no key.
 func (k Key) IsZero() bool { return k.Kind == trail.NoKey }
 
 var keyKinds = [...]string{trail.NoKey: "none", trail.MsgID: "msg_id", trail.SendID: "send_id", trail.RecvID: "recv_id"}
@@ -38,7 +38,7 @@ func (k Key) String() string {
 	return fmt.Sprintf("%08x:%08x:%s:%d", k.Requester, k.Responder, keyKinds[k.Kind], k.ID)
 }
 
-// words are three hashes of the key, as docs/telemetry.md has them.
+// words returns three hashes of the key, as documented in docs/telemetry.md.
 func (k Key) words() (a, b, c uint64) {
 	ids := trail.Connids(k.Requester, k.Responder)
 	a = mix(mix(ids) + trail.Connids(uint32(k.Kind), k.ID))
@@ -54,8 +54,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// SpanContext is the parent that the spans of both sides have in common: nobody
-// makes a span of it.
+// SpanContext is the parent that the spans of both sides have in common. No span is
+// made for it.
 func (k Key) SpanContext() trace.SpanContext {
 	a, b, c := k.words()
 	return spanContext(a, b, c)
@@ -70,7 +70,7 @@ func spanContext(a, b, c uint64) trace.SpanContext {
 	return trace.NewSpanContext(cfg)
 }
 
-// ratio is the share of operations that are sampled, of 2^63.
+// ratio is the share of operations that are sampled, in units of 2^-63.
 type ratio uint64
 
 // newRatio takes 0 as all, and what is negative as none.
@@ -85,10 +85,11 @@ func newRatio(r float64) ratio {
 	}
 }
 
-// takes decides by the low half of a trace's id, like OpenTelemetry's own sampler.
+// takes decides by the low half of a trace's id, as OpenTelemetry's own sampler
+// does.
 func (r ratio) takes(b uint64) bool { return ratio(b>>1) < r }
 
-// sampled decides for both sides of an operation alike.
+// sampled makes the same decision on both sides of an operation.
 func (r ratio) sampled(k Key) bool {
 	_, b, _ := k.words()
 	return r.takes(b)

@@ -39,7 +39,7 @@ func TestKeySpanContext(t *testing.T) {
 	}
 }
 
-// TestKeyKinds: whatever both sides see of a subprotocol has a key, and nothing else.
+// TestKeyKinds: operations of which both sides see packets have a key, and no others.
 func TestKeyKinds(t *testing.T) {
 	none := map[ope.Proto]bool{
 		ope.ProtoNone: true, ope.Headerless: true, ope.EagerWrite: true, ope.DirectWrite: true, ope.DirectRead: true,

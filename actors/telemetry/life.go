@@ -16,12 +16,11 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
-	records "github.com/efactor/efactor/runtime/trace"
 	"github.com/efactor/efactor/wire"
 )
 
-// life is a peer's or the endpoint's own. Its span begins when it does, so that
-// others can be within it.
+// life is a peer or the endpoint itself. Its span begins when it does, so that
+// other spans can lie within it.
 type life struct {
 	s    *Source
 	name string
@@ -49,8 +48,8 @@ type shake struct {
 	name string
 }
 
-// life takes a record of a peer's or the endpoint's life.
-func (s *Source) life(k trail.Kind, r *records.Record) {
+// life takes a record about a peer or the endpoint.
+func (s *Source) life(k trail.Kind, r *trail.Record) {
 	switch k {
 	case trail.EndpointBegin:
 		s.self = s.born(context.Background(), spanEndpoint, r)
@@ -87,7 +86,7 @@ func (s *Source) context() context.Context {
 }
 
 // failure is the error of a record of an end.
-func (s *Source) failure(r *records.Record) error {
+func (s *Source) failure(r *trail.Record) error {
 	if trail.Outcome(r.Code) == trail.OK {
 		return nil
 	}
@@ -98,13 +97,13 @@ func (s *Source) failure(r *records.Record) error {
 }
 
 // born begins a life's span.
-func (s *Source) born(ctx context.Context, name string, r *records.Record) *life {
+func (s *Source) born(ctx context.Context, name string, r *trail.Record) *life {
 	l := &life{s: s, name: name, span: r.Span, began: r.At}
 	l.ctx, l.real = s.c.tracer.Start(ctx, name, trace.WithTimestamp(s.c.wall(r.At)))
 	return l
 }
 
-func (l *life) happened(k trail.Kind, r *records.Record) {
+func (l *life) happened(k trail.Kind, r *trail.Record) {
 	switch k {
 	case trail.Address:
 		l.address(r)
@@ -133,8 +132,8 @@ func (l *life) happened(k trail.Kind, r *records.Record) {
 	}
 }
 
-// trouble takes records that an operation could have, too.
-func (l *life) trouble(k trail.Kind, r *records.Record) {
+// trouble takes records that operations can have, too.
+func (l *life) trouble(k trail.Kind, r *trail.Record) {
 	switch k {
 	case trail.RNR:
 		l.rnr++
@@ -148,8 +147,8 @@ func (l *life) event(at clock.Time, name string, attrs ...attribute.KeyValue) {
 	l.real.AddEvent(name, trace.WithTimestamp(l.s.c.wall(at)), trace.WithAttributes(attrs...))
 }
 
-// address puts the raw address together; the last part completes it.
-func (l *life) address(r *records.Record) {
+// address assembles the raw address; the last part completes it.
+func (l *life) address(r *trail.Record) {
 	if r.B >= wire.RawAddrLen/8 {
 		return
 	}
@@ -183,8 +182,8 @@ func (l *life) shake(at clock.Time, name string) {
 	l.shaken = append(l.shaken, shake{at, name})
 }
 
-// handshake makes a span of the way to the peer's HANDSHAKE, or of a way that ended
-// without it.
+// handshake makes a span of the time until the peer's HANDSHAKE, or until it was
+// clear that none would come.
 func (l *life) handshake(at clock.Time, err error) {
 	_, span := l.s.c.tracer.Start(l.ctx, spanHandshake, trace.WithTimestamp(l.s.c.wall(l.began)),
 		trace.WithAttributes(l.s.attributes(l)...))
@@ -198,7 +197,7 @@ func (l *life) handshake(at clock.Time, err error) {
 	span.End(trace.WithTimestamp(l.s.c.wall(at)))
 }
 
-// endBackoff makes a span of an episode of back-off, if it is sampled or took long.
+// endBackoff makes a span of a back-off, if it is sampled or took long.
 func (l *life) endBackoff(at clock.Time) {
 	if !l.backingOff {
 		return // its beginning is missing
@@ -237,7 +236,7 @@ func (l *life) end(at clock.Time, err error) {
 	l.real.End(trace.WithTimestamp(l.s.c.wall(at)))
 }
 
-// fail gives a span the error, if there is one.
+// fail sets the error of a span, if there is one.
 func fail(span trace.Span, err error) {
 	if err != nil {
 		span.SetAttributes(attrErrorType.String(ope.ErrorType(err)))
@@ -245,7 +244,7 @@ func fail(span trace.Span, err error) {
 	}
 }
 
-// endLives ends what the endpoint has not ended.
+// endLives ends peers and the endpoint if they have not ended.
 func (s *Source) endLives() {
 	var left []*life
 	for _, l := range s.lives {

@@ -19,7 +19,7 @@ type Sample = endpoint.Sample
 // Sampler asks an endpoint's shard for a Sample. The error says that there is none.
 type Sampler func(context.Context, *Sample) error
 
-// totals are the counters of all endpoints, open or closed, and what is in use of the
+// totals are the counters of all endpoints, open or closed, and the levels of the
 // open ones.
 type totals struct {
 	Sample
@@ -98,7 +98,7 @@ func (x *metrics) collect(ctx context.Context, to metric.Observer) error {
 	sum.Tally.Errors = cloneErrors(sum.Tally.Errors)
 	for i, s := range sources {
 		if s.closed {
-			continue // its last sample is in what was retired
+			continue // its last sample is in retired
 		}
 		if samples[i] != nil {
 			s.latest = samples[i]

@@ -13,8 +13,8 @@ const Scope = "github.com/efactor/efactor"
 // system is the value of messaging.system.
 const system = "efa_rdm"
 
-// Names of spans. Those of operations are messaging.operation.name too, and have no
-// destination: peers are many.
+// Names of spans. For operations they are messaging.operation.name, too. They
+// contain no destination: there are many peers.
 const (
 	spanSend      = "send"
 	spanReceive   = "receive"
@@ -107,7 +107,7 @@ var waits = [trail.NumReasons]string{
 	trail.ForArrival:   "efa.order.wait",
 }
 
-// answers are the events of packets that answer.
+// answers are the events of response packets.
 var answers = map[wire.Type]string{
 	wire.TypeReceipt:   "efa.receipt",
 	wire.TypeEOR:       "efa.eor",

@@ -21,7 +21,7 @@ var kinds = []struct {
 	{spanAtomic, []ope.Kind{ope.KindAtomic}},
 }
 
-// byOperation tells a number for each name.
+// byOperation reports a number for each name.
 func byOperation(o observe, get func(ope.Kind) uint64, attrs ...attribute.KeyValue) {
 	for _, k := range kinds {
 		var sum uint64
@@ -32,7 +32,7 @@ func byOperation(o observe, get func(ope.Kind) uint64, attrs ...attribute.KeyVal
 	}
 }
 
-// messages are those of some kinds of request that are over.
+// messages counts the completed requests of some kinds.
 func messages(name string, of ...ope.Kind) func(*totals, observe) {
 	return func(t *totals, o observe) {
 		var sum uint64
@@ -95,6 +95,7 @@ func drops(t *totals, o observe) {
 		{"version", c.BadVersion},
 		{"length", c.BadLength},
 		{"id", c.BadID},
+		{"no_room", c.NoRoom},
 		{"msg_id", c.StaleMsgID},
 		{"connid", c.StaleConnID},
 		{"no_address", c.NoAddress},

@@ -10,7 +10,7 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// op is an operation in progress, as its records tell of it.
+// op is an operation in progress, as described by its records.
 type op struct {
 	span  uint64
 	role  trail.Role
@@ -20,14 +20,14 @@ type op struct {
 	peer  *life
 	tag   uint64
 	size  uint64 // bytes of the buffer, or of the message
-	moved uint64 // bytes, when it was told
+	moved uint64 // bytes, when its outcome was known
 
 	parent trace.SpanContext // of the application
 
 	began clock.Time
 	both  clock.Time // of a receive, when it and its message were there
 	told  clock.Time
-	ended clock.Time // or what was heard of it last
+	ended clock.Time // or when its last record was written
 
 	events events
 	since  [trail.NumReasons]clock.Time // began to wait
@@ -38,7 +38,7 @@ type op struct {
 	matched    bool
 	wasTold    bool
 	outcome    trail.Outcome
-	err        error // nil of a failure: not known any more
+	err        error // nil of a failure: no longer known
 	unsampled  bool  // no event is kept
 	incomplete bool
 
@@ -70,7 +70,7 @@ func (o *op) gather(ev event) {
 	}
 }
 
-// wait begins to wait. In its peer's line an operation waits for one thing at a time.
+// wait begins a wait. In its peer's queue an operation waits for one thing at a time.
 func (o *op) wait(r trail.Reason, at clock.Time) {
 	if r >= trail.NumReasons {
 		return
@@ -85,8 +85,8 @@ func (o *op) wait(r trail.Reason, at clock.Time) {
 	}
 }
 
-// goOn ends a wait; 0 ends all that the peer's state was the reason of, or, in its
-// line, all.
+// goOn ends a wait. Reason 0 ends all waits that the peer's state caused or, while
+// the operation is in its peer's queue, all waits.
 func (o *op) goOn(r trail.Reason, at clock.Time) {
 	for i := trail.ForTurn; i < trail.NumReasons; i++ {
 		switch {
@@ -106,7 +106,7 @@ func (o *op) endWait(r trail.Reason, at clock.Time) {
 	}
 }
 
-// chosen notes the subprotocol; before it every wait was in the line.
+// chosen notes the subprotocol; every wait before it was in the peer's queue.
 func (o *op) chosen(p ope.Proto, k Key, at clock.Time) {
 	o.goOn(0, at)
 	o.proto = p
@@ -116,7 +116,7 @@ func (o *op) chosen(p ope.Proto, k Key, at clock.Time) {
 	o.turn(event{at: at, step: stepProtocol, code: uint8(p)})
 }
 
-// end closes what is still open.
+// end closes the waits that are still open.
 func (o *op) end(at clock.Time) {
 	o.ended = at
 	for r := trail.ForTurn; r < trail.NumReasons; r++ {
@@ -126,12 +126,12 @@ func (o *op) end(at clock.Time) {
 	}
 }
 
-// failed tells whether the application was told of a failure, or, where nobody is
-// told, whether there was one.
+// failed reports whether the application got an error or, if it gets no outcome,
+// whether there was one.
 func (o *op) failed() bool { return o.outcome == trail.Failed }
 
-// latency is how long the operation took as the application sees it. A receive is
-// counted from when both it and its message were there.
+// latency is the duration of the operation as the application sees it. A receive is
+// counted from the time when both it and its message were there.
 func (o *op) latency() time.Duration {
 	from, to := o.began, o.told
 	if o.matched {

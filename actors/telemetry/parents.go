@@ -6,9 +6,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// parents are the application's spans that operations are part of, by the IDs of the
-// requests: put there by those who post, taken by who reads the records. A newer one
-// takes the place of one that was not asked for in time.
+// parents holds the application's spans that operations are part of, by the IDs of
+// the requests. Posting goroutines put them in, the reader of the records takes them
+// out. A newer span replaces one that was not taken in time.
 type parents struct {
 	mu    sync.Mutex
 	slots []parent

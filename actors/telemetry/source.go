@@ -6,16 +6,15 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
-	records "github.com/efactor/efactor/runtime/trace"
 )
 
 // Source is one endpoint as the Collector sees it: the ring that its shard writes, and
-// the operations, peers and the endpoint itself that the records have told of.
+// the operations, peers and endpoint that its records describe.
 //
-// Only who holds the Collector's lock uses it, but for Log and SetParent.
+// Apart from Log and SetParent, it is used only with the Collector's lock held.
 type Source struct {
 	c    *Collector
-	ring *records.Ring
+	ring *trail.Ring
 	log  *trail.Log
 
 	parents parents
@@ -27,7 +26,7 @@ type Source struct {
 	oldest, newest *op
 	lives          map[uint64]*life // peers
 	self           *life            // the endpoint
-	missing        uint64           // records, as gaps have it
+	missing        uint64           // records, according to gaps
 	at             clock.Time       // of the latest record
 	connID         uint32
 }
@@ -35,21 +34,21 @@ type Source struct {
 // maxLives is how many peers of an endpoint have a span at a time.
 const maxLives = 1 << 16
 
-// Log is where the endpoint's shard writes.
+// Log is the log that the endpoint's shard writes.
 func (s *Source) Log() *trail.Log { return s.log }
 
 // SetParent notes the span that the operation of a request is part of; the request has
-// the flag Traced. Any goroutine, before the request is submitted.
+// the flag Traced. Any goroutine may call it, before the request is submitted.
 func (s *Source) SetParent(id uint64, sc trace.SpanContext) {
 	s.parents.put(id, sc, max(s.ring.Len()/8, 64))
 }
 
-// drain reads what has come and returns how many records.
+// drain reads the new records and returns their number.
 func (s *Source) drain() int { return s.ring.Drain(s.record) }
 
 // record takes the next record.
-func (s *Source) record(r *records.Record) {
-	k := trail.Kind(r.Kind)
+func (s *Source) record(r *trail.Record) {
+	k := r.Kind
 	s.at = r.At
 	switch {
 	case k == trail.Gap:
@@ -75,7 +74,7 @@ func (s *Source) lifeOf(span uint64) *life {
 	return s.lives[span]
 }
 
-// gap: records are missing, of whoever is in progress.
+// gap marks all operations in progress: records are missing.
 func (s *Source) gap(n uint64) {
 	s.missing += n
 	for o := s.oldest; o != nil; o = o.newer {
@@ -90,7 +89,7 @@ func (s *Source) gap(n uint64) {
 }
 
 // begin enters an operation.
-func (s *Source) begin(r *records.Record) {
+func (s *Source) begin(r *trail.Record) {
 	if o := s.ops[r.Span]; o != nil { // no Log does that
 		s.finish(o, r.At)
 	}
@@ -132,7 +131,7 @@ func (s *Source) leave(o *op) {
 }
 
 // operation takes a record of an operation.
-func (s *Source) operation(o *op, k trail.Kind, r *records.Record) {
+func (s *Source) operation(o *op, k trail.Kind, r *trail.Record) {
 	o.ended = r.At
 	switch k {
 	case trail.Parent:
@@ -169,8 +168,8 @@ func (s *Source) operation(o *op, k trail.Kind, r *records.Record) {
 	}
 }
 
-// happened takes a record that is an event and no more.
-func (o *op) happened(k trail.Kind, r *records.Record) {
+// happened takes a record that only adds an event.
+func (o *op) happened(k trail.Kind, r *trail.Record) {
 	ev := event{at: r.At, code: r.Code, a: r.A, n: r.B}
 	switch k {
 	case trail.Sent:
@@ -198,13 +197,13 @@ func (o *op) happened(k trail.Kind, r *records.Record) {
 	case trail.Restarted:
 		ev.step = stepRestarted
 		o.turn(ev)
-	default: // of a later writer than this reader
+	default: // from a newer writer than this reader
 	}
 }
 
-// chosen: now it is known whether the operation is sampled. Of a message the receive
-// that gets it has a say in that.
-func (s *Source) chosen(o *op, r *records.Record) {
+// chosen: from now on it is known whether the operation is sampled. For a message,
+// the receive that matches it decides, too.
+func (s *Source) chosen(o *op, r *trail.Record) {
 	p := ope.Proto(r.Code)
 	if p >= ope.NumProtos {
 		return
@@ -215,8 +214,8 @@ func (s *Source) chosen(o *op, r *records.Record) {
 	}
 }
 
-// sampled decides by the key; who has none is decided by itself. A sampled span of the
-// application takes its part with it.
+// sampled decides by the key, or for an operation without one by itself. If the
+// application's span is sampled, so is the operation.
 func (s *Source) sampled(o *op) bool {
 	switch {
 	case s.c.tracer == nil:
@@ -230,11 +229,11 @@ func (s *Source) sampled(o *op) bool {
 	}
 }
 
-// own is a hash for what has no key: nobody else has the same.
+// own is a hash for operations without a key; no other operation has the same.
 func (s *Source) own(o *op) uint64 { return mix(mix(uint64(s.connID)) ^ o.span) }
 
-// matched joins a message's life to that of the receive that gets it.
-func (s *Source) matched(o *op, r *records.Record) {
+// matched joins a message to the receive that it matched.
+func (s *Source) matched(o *op, r *trail.Record) {
 	m := s.ops[r.A]
 	if m == nil || m == o {
 		o.incomplete = true
@@ -264,17 +263,17 @@ func (s *Source) matched(o *op, r *records.Record) {
 }
 
 // outcome notes how it ended.
-func (s *Source) outcome(o *op, r *records.Record) {
+func (s *Source) outcome(o *op, r *trail.Record) {
 	if o.outcome = trail.Outcome(r.Code); o.outcome == trail.Failed {
 		o.err = s.log.Err(r.B)
 	}
 }
 
-// finish ends an operation that is over.
+// finish makes the span of an operation that is over.
 func (s *Source) finish(o *op, at clock.Time) {
 	o.end(at)
 	if o.proto == ope.ProtoNone && !o.unsampled && !s.sampled(o) {
-		o.unsampled = true // it never came to a choice
+		o.unsampled = true // it ended before its subprotocol was chosen
 	}
 	s.leave(o)
 	if o.role != trail.Message || o.failed() {
@@ -283,7 +282,7 @@ func (s *Source) finish(o *op, at clock.Time) {
 	s.c.free.put(o)
 }
 
-// close ends everything that is still open: the endpoint is gone.
+// close ends everything that is still open: the endpoint is closed.
 func (s *Source) close() {
 	s.drain()
 	if lost := s.ring.Lost(); lost > s.missing {

@@ -17,10 +17,10 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// errUnknown stands for an error that nobody kept for long enough.
+// errUnknown stands for an error that was dropped before it was read.
 var errUnknown = errors.New("the error is not known any more")
 
-// roles are the spans of operations: name, and kind.
+// roles are the names and kinds of the operations' spans.
 var roles = [trail.NumRoles]struct {
 	name string
 	kind trace.SpanKind
@@ -38,11 +38,11 @@ var roles = [trail.NumRoles]struct {
 	trail.TargetAtomic:  {spanAtomic, trace.SpanKindServer},
 }
 
-// slow tells whether something took so long that it is recorded for that.
+// slow reports whether something took so long that it is recorded for that.
 func (c *Collector) slow(d time.Duration) bool { return c.cfg.Slow > 0 && d >= c.cfg.Slow }
 
-// span makes the span of an operation that is over, if it is to have one. What was not
-// sampled has one without the events between if it failed or took long.
+// span makes the span of an operation that is over, if it is to have one. An operation
+// that was not sampled has one without intermediate events if it failed or took long.
 func (s *Source) span(o *op) {
 	c := s.c
 	must := o.failed() || c.slow(o.latency())
@@ -79,9 +79,9 @@ func (o *op) error() error {
 	return o.err
 }
 
-// start begins the span in the trace where it belongs: of the application's span, of
-// the operation's key, or one of its own. must: it is recorded although the sampler
-// of the provider, following the application's span, would not.
+// start begins the span in its trace: that of the application's span, that of the
+// operation's key, or one of its own. must says that it is recorded even if the
+// provider's sampler, following the application's span, would not record it.
 func (s *Source) start(o *op, must bool) trace.Span {
 	opts := []trace.SpanStartOption{
 		trace.WithTimestamp(s.c.wall(o.began)), trace.WithSpanKind(roles[o.role].kind),
@@ -116,7 +116,7 @@ func (s *Source) start(o *op, must bool) trace.Span {
 	return span
 }
 
-// describe gives the attributes of an operation's span.
+// describe returns the attributes of an operation's span.
 func (s *Source) describe(o *op) []attribute.KeyValue {
 	a := s.attributes(o.peer)
 	a = append(a, attrOperation.String(roles[o.role].name), attrBytes.Int64(int64(o.moved)))
@@ -171,7 +171,7 @@ func flag(a []attribute.KeyValue, o *op, f uint32, k attribute.Key) []attribute.
 	return append(a, k.Bool(true))
 }
 
-// direction of what went or came.
+// direction is whether a packet was received or sent.
 func direction(came bool) attribute.KeyValue {
 	if came {
 		return attrDirection.String("received")
@@ -186,7 +186,7 @@ func rdma(code uint8) attribute.KeyValue {
 	return attrRDMA.String("write")
 }
 
-// packetType is 0 of data without a header.
+// packetType describes a packet by its type; code 0 is data without a header.
 func packetType(code uint8) attribute.KeyValue {
 	if code == 0 {
 		return attrPacketType.String("DATA")
@@ -194,7 +194,7 @@ func packetType(code uint8) attribute.KeyValue {
 	return attrPacketType.String(wire.Type(code).String())
 }
 
-// addEvent gives a span one of the operation's events.
+// addEvent adds one of the operation's events to a span.
 func addEvent(span trace.Span, at time.Time, o *op, ev *event) {
 	var name string
 	var a []attribute.KeyValue
@@ -244,5 +244,5 @@ func addEvent(span trace.Span, at time.Time, o *op, ev *event) {
 	span.AddEvent(name, trace.WithTimestamp(at), trace.WithAttributes(a...))
 }
 
-// wall is a shard's time as the wall clock's.
+// wall converts a shard's time to wall time.
 func (c *Collector) wall(t clock.Time) time.Time { return c.cfg.Wall(t) }

@@ -28,8 +28,8 @@ func events(s sdk.ReadOnlySpan) string {
 	return strings.Join(names, " ")
 }
 
-// TestFailedAndSlow: what is not sampled has a span if it failed or took long, without
-// the events between.
+// TestFailedAndSlow: an operation that is not sampled has a span if it failed or took
+// long, without intermediate events.
 func TestFailedAndSlow(t *testing.T) {
 	b := newBench(t, telemetry.Config{Ratio: -1, Slow: 100 * us})
 	b.send(1, 99*us, nil)
@@ -145,8 +145,8 @@ func TestParentOfReceive(t *testing.T) {
 	assert.Equal(t, app(0).TraceID(), list[0].SpanContext().TraceID())
 }
 
-// TestUnsampledParent: the provider's sampler follows the application's, but what failed
-// is recorded all the same.
+// TestUnsampledParent: the provider's sampler follows the application's, but failures
+// are recorded all the same.
 func TestUnsampledParent(t *testing.T) {
 	b := newBench(t, telemetry.Config{}, sdk.WithSampler(sdk.ParentBased(sdk.NeverSample())))
 	b.sendIn(7, app(0), nil)

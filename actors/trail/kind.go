@@ -1,18 +1,15 @@
 package trail
 
-import "github.com/efactor/efactor/runtime/trace"
-
-// Kind is what happened. The comment says who is meant by Span and what the other
-// words of the record hold; B and Code are 0 where nothing is said.
+// Kind is what happened. Its comment says whose span Span is and what the other
+// words of the record hold; B and Code are 0 where the comment says nothing.
 type Kind uint8
 
 // The kinds of record.
 const (
-	// Gap: records are missing here, of whatever span. A: how many.
-	Gap Kind = trace.Gap
-
+	// Gap: records are missing here, of any span. A: how many.
+	Gap Kind = iota
 	// Begin: an operation began. Code: its Role; A: bytes; B: its Flags.
-	Begin Kind = iota
+	Begin
 	// Parent: the application has a span that the operation is part of. A: the
 	// request's ID, under which that can be found.
 	Parent
@@ -22,20 +19,20 @@ const (
 	Tag
 	// Waits: something must come before the operation goes on. Code: Reason.
 	Waits
-	// GoesOn: it has come. Code: Reason, 0: the peer takes packets again.
+	// GoesOn: the wait is over. Code: Reason, 0: the peer takes packets again.
 	GoesOn
-	// Chosen: its turn came, and this is the subprotocol that carries it, or that
-	// takes the place of the one before. Code: its number (ope.Proto); A and B: the
-	// Key that both sides know the operation by, A is 0 if there is none.
+	// Chosen: the operation's turn came, and this is the subprotocol that carries
+	// it, or that replaces the one before. Code: its number (ope.Proto); A and B:
+	// the Key by which both sides know the operation, A is 0 if there is none.
 	Chosen
 	// Sent: packets were posted. Code: wire.Type of the first; A: bytes of the
 	// message in them; B: how many.
 	Sent
-	// Acked: all packets under way have arrived. A: bytes of the message that have.
+	// Acked: all packets in flight have arrived. A: bytes of the message in them.
 	Acked
-	// Window: CTS came or went. Code: 1 if it came; A: bytes granted.
+	// Window: a CTS was received or sent. Code: 1 if received; A: bytes granted.
 	Window
-	// Received: packets with data came. Code: wire.Type of the first; A: bytes;
+	// Received: packets with data arrived. Code: wire.Type of the first; A: bytes;
 	// B: how many.
 	Received
 	// Segment: an RDMA request was posted. Code: device.WR; A: offset; B: bytes.
@@ -47,25 +44,27 @@ const (
 	RNR
 	// Unexpected: no receive was posted for the message.
 	Unexpected
-	// Matched: the receive Span got the message whose life so far is that of A.
+	// Matched: the receive Span matched the message whose records so far have span
+	// A.
 	Matched
-	// Answer: a packet that answers. Code: wire.Type; B: 1 if it came, 0 if it went.
+	// Answer: a response packet. Code: wire.Type; B: 1 if it was received, 0 if
+	// sent.
 	Answer
 	// Restarted: a handler of the operation, peer or endpoint panicked.
 	Restarted
-	// Told: the application was given the outcome. Code: Outcome; A: bytes; B: by
-	// what Log.Err gives the error. The operation may go on without it.
+	// Told: the application has the outcome. Code: Outcome; A: bytes; B: the key of
+	// the error for Log.Err. The operation may go on without it.
 	Told
 	// End: the operation is over. Code, A and B as of Told.
 	End
 
-	// PeerBegin: a peer came into being; the records that follow tell its address.
+	// PeerBegin: a peer was created; the records that follow hold its address.
 	PeerBegin
 	// Address: eight bytes of the raw address of a peer or of the endpoint. A: the
 	// bytes, little-endian; B: 0 to 3.
 	Address
-	// Replaces: the peer has taken the place of another one, whose connid was
-	// another: A: its span.
+	// Replaces: the peer replaces another one, whose connid differed. A: that one's
+	// span.
 	Replaces
 	// HandshakeSent, HandshakeReceived: B: device_version; A: first word of extra_info.
 	HandshakeSent
@@ -74,17 +73,17 @@ const (
 	// planned and then real.
 	BackoffBegin
 	BackoffEnd
-	// Probe: is anybody there?
+	// Probe: a silent peer is asked for a sign of life.
 	Probe
-	// PeerEnd: the peer failed, or was removed. Code and B as of Told.
+	// PeerEnd: the peer failed or was removed. Code and B as of Told.
 	PeerEnd
 
-	// EndpointBegin: the records that follow tell its address. EndpointEnd: Code and B
+	// EndpointBegin: the records that follow hold its address. EndpointEnd: Code and B
 	// as of Told.
 	EndpointBegin
 	EndpointEnd
-	// Pressure, Relieved: memory of unexpected messages is used up, or not any more.
-	// A: bytes held.
+	// Pressure, Relieved: memory of unexpected messages is used up, or no longer. A:
+	// bytes held.
 	Pressure
 	Relieved
 
@@ -96,16 +95,17 @@ type Kinds uint64
 
 // Sets of kinds.
 const (
-	// Everything is what traces are made of.
+	// Everything is the set of kinds that traces are made of.
 	Everything Kinds = 1<<NumKinds - 1
-	// Outcomes is what tells how long operations take and how they end.
+	// Outcomes is the set of kinds from which durations and outcomes of operations
+	// follow.
 	Outcomes Kinds = 1<<Gap | 1<<Begin | 1<<Chosen | 1<<Matched | 1<<Told | 1<<End
 )
 
 // Role is an operation's part.
 type Role uint8
 
-// The roles: what the application asked for, then what a peer asked for.
+// The roles: the application's own operations, then those of a peer.
 const (
 	Send Role = iota + 1
 	Receive
@@ -121,7 +121,7 @@ const (
 	NumRoles
 )
 
-// Ours tells whether the application asked for the operation.
+// Ours reports whether the application asked for the operation.
 func (r Role) Ours() bool { return r < Message }
 
 // Flags of Begin.
@@ -135,7 +135,7 @@ const (
 // Reason is what an operation waits for.
 type Reason uint8
 
-// The reasons. What is left out shows by itself: CTS, data, answers, a receive.
+// The reasons. Other waits show by themselves: for CTS, data, answers, a receive.
 const (
 	ForTurn      Reason = iota + 1 // others are before it in the peer's line
 	ForHandshake                   // the peer's HANDSHAKE
@@ -146,7 +146,8 @@ const (
 	NumReasons
 )
 
-// KeyKind is which id a Key holds. Both sides choose the same for an operation.
+// KeyKind is the kind of id that a Key holds. Both sides choose the same for an
+// operation.
 type KeyKind uint8
 
 // The kinds of id, in the order of preference.
@@ -157,7 +158,7 @@ const (
 	RecvID                // of reads: the requester's
 )
 
-// Connids are those of requester and responder, as a record holds them.
+// Connids holds those of requester and responder, as a record does.
 func Connids(requester, responder uint32) uint64 { return uint64(requester)<<32 | uint64(responder) }
 
 // Outcome is how something ended.

@@ -5,19 +5,18 @@ import (
 	"sync"
 
 	"github.com/efactor/efactor/runtime/clock"
-	"github.com/efactor/efactor/runtime/trace"
 	"github.com/efactor/efactor/wire"
 )
 
 // Log takes the records of one endpoint. Its methods are called on the endpoint's
 // shard, except Err.
 type Log struct {
-	ring  *trace.Ring
+	ring  *Ring
 	now   func() clock.Time
 	kinds Kinds
 	last  uint64
 
-	notify  func() // called by Flush when much is to be read
+	notify  func() // called by Flush when there is much to read
 	noticed uint64
 
 	mu     sync.Mutex
@@ -30,16 +29,16 @@ type failure struct {
 	err error
 }
 
-// keptErrors is how many errors are kept until somebody asks for them.
+// keptErrors is how many errors are kept for Err.
 const keptErrors = 1 << 10
 
 // Config is what a Log needs.
 type Config struct {
-	Ring  *trace.Ring
+	Ring  *Ring
 	Now   func() clock.Time // stamps records
 	Kinds Kinds             // 0: Everything
 	// Notify is called by Flush when half of the ring has been written since the
-	// last time; may be nil.
+	// last time; it may be nil.
 	Notify func()
 }
 
@@ -51,7 +50,7 @@ func New(c Config) *Log {
 	return &Log{ring: c.Ring, now: c.Now, kinds: c.Kinds, notify: c.Notify}
 }
 
-// Next gives out a span; 0 if tracing is off.
+// Next returns the identifier of a new span; 0 if tracing is off.
 func (l *Log) Next() uint64 {
 	if l == nil {
 		return 0
@@ -69,11 +68,11 @@ func (l *Log) Put(span uint64, k Kind, code uint8, a uint64, b uint32) {
 
 func (l *Log) put(span uint64, k Kind, code uint8, a uint64, b uint32) {
 	if l.kinds&(1<<k) != 0 {
-		l.ring.Put(trace.Record{At: l.now(), Span: span, Kind: uint8(k), Code: code, A: a, B: b})
+		l.ring.Put(Record{At: l.now(), Span: span, Kind: k, Code: code, A: a, B: b})
 	}
 }
 
-// Outcome leaves the record of an outcome ([Told], [End] or the end of a peer or
+// Outcome writes the record of an outcome ([Told], [End] or the end of a peer or
 // endpoint), and keeps err for Err.
 func (l *Log) Outcome(span uint64, k Kind, bytes uint64, err error) {
 	if l != nil && span != 0 {
@@ -101,8 +100,8 @@ func (l *Log) keep(err error) uint32 {
 	return l.failed
 }
 
-// Err is the error with a number that a record gives; nil if it is not known any
-// more. Any goroutine.
+// Err returns the error with a record's number; nil if it is no longer kept. Any
+// goroutine may call it.
 func (l *Log) Err(n uint32) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +111,7 @@ func (l *Log) Err(n uint32) error {
 	return l.errs[n%keptErrors].err
 }
 
-// Locate leaves the address of a peer or endpoint.
+// Locate writes the address of a peer or endpoint.
 func (l *Log) Locate(span uint64, addr *wire.RawAddr) {
 	if l == nil {
 		return
@@ -122,7 +121,7 @@ func (l *Log) Locate(span uint64, addr *wire.RawAddr) {
 	}
 }
 
-// Flush lets the reader see the records: at the end of a turn.
+// Flush publishes the records to the reader, at the end of a turn.
 func (l *Log) Flush() {
 	if l != nil {
 		l.flush()

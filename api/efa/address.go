@@ -35,10 +35,10 @@ func NewAddress(scheme string, raw RawAddr) Address {
 	return Address{[]path{{scheme, raw}}}
 }
 
-// IsZero tells whether a is nowhere.
+// IsZero reports whether a is nowhere.
 func (a Address) IsZero() bool { return len(a.paths) == 0 }
 
-// Equal tells whether a and b are the same paths in the same order.
+// Equal reports whether a and b are the same paths in the same order.
 func (a Address) Equal(b Address) bool { return slices.Equal(a.paths, b.paths) }
 
 // Raw returns the raw address on the given kind of device.

@@ -7,78 +7,35 @@ import (
 
 	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/ope"
-	"github.com/efactor/efactor/wire"
+	"github.com/efactor/efactor/api/efa/amo"
 )
 
-// AtomicOp is an operation on elements of a peer's memory (enum fi_op, §3.3). Each
-// element is updated at once, an array of them is not.
-type AtomicOp = wire.AtomicOp
-
-// The operations, with t for what is in memory, o for the operand and c for the
-// comparand. [Update] and [Fetch] take those of the first block, but only Fetch
-// takes AtomicRead; [Compare] takes the others. Minimum, maximum and the ordered
-// comparisons are for all but complex numbers, those of bits and AtomicMaskedSwap for
-// integers.
-const (
-	AtomicMin   = wire.OpMin   // t = min(t, o)
-	AtomicMax   = wire.OpMax   // t = max(t, o)
-	AtomicSum   = wire.OpSum   // t += o; integers wrap around
-	AtomicProd  = wire.OpProd  // t *= o
-	AtomicLOr   = wire.OpLOr   // t = t || o, as 1 or 0
-	AtomicLAnd  = wire.OpLAnd  // t = t && o
-	AtomicBOr   = wire.OpBOr   // t |= o
-	AtomicBAnd  = wire.OpBAnd  // t &= o
-	AtomicLXor  = wire.OpLXor  // t = t != o, of what is true
-	AtomicBXor  = wire.OpBXor  // t ^= o
-	AtomicRead  = wire.OpRead  // nothing but to fetch; the operand may be nil
-	AtomicWrite = wire.OpWrite // t = o
-
-	AtomicCompareSwap = wire.OpCSwap   // if c == t: t = o
-	AtomicSwapNE      = wire.OpCSwapNE // if c != t: t = o
-	AtomicSwapLE      = wire.OpCSwapLE // if c <= t: t = o
-	AtomicSwapLT      = wire.OpCSwapLT // if c < t: t = o
-	AtomicSwapGE      = wire.OpCSwapGE // if c >= t: t = o
-	AtomicSwapGT      = wire.OpCSwapGT // if c > t: t = o
-	AtomicMaskedSwap  = wire.OpMSwap   // t = o&c | t&^c
-)
-
-// Datatype is the type of an atomic's elements (enum fi_datatype).
-type Datatype = wire.Datatype
-
-// AtomicForm is what an atomic brings along and what it brings back.
-type AtomicForm = atomics.Form
-
-// The forms.
-const (
-	UpdateForm  = atomics.Write   // an operand, and nothing comes back (fi_atomic)
-	FetchForm   = atomics.Fetch   // an operand, and what was there before comes back (fi_fetch_atomic)
-	CompareForm = atomics.Compare // a comparand too (fi_compare_atomic)
-)
-
-// AtomicReq is an atomic on a peer's memory, see [Update], [Fetch] and [Compare].
+// AtomicReq is an atomic on a peer's memory, see [Cell].
 // The slices hold elements of Type as they are in memory here, as many in each; see
 // [Elements].
 type AtomicReq struct {
 	To      Addr
 	At      Remote
-	Op      AtomicOp
-	Type    Datatype
-	Form    AtomicForm
+	Op      amo.Op
+	Type    amo.Type
+	Form    amo.Form
 	Operand []byte
-	Compare []byte // CompareForm
-	Result  []byte // FetchForm and CompareForm: filled with what was there before
-	Inject  bool   // UpdateForm: see [Inject]
+	Compare []byte // amo.Compare
+	Result  []byte // amo.Fetch and amo.Compare: filled with what was there before
+	Inject  bool   // amo.Update: see [Inject]
 	Quiet   bool
-	Level   Level // UpdateForm; 0: the endpoint's default
-	Token   any
+	Level   Level // amo.Update
+	Token   uint64
 	Parent  trace.SpanContext
 }
 
-func (r *AtomicReq) parent() *trace.SpanContext { return &r.Parent }
+func (r *AtomicReq) request(e *checker, req *ope.Request) (*span, error) {
+	return &r.Parent, e.atomicRequest(req, r)
+}
 
-// QueryAtomic tells whether there is the operation on elements of type t in a form,
+// QueryAtomic reports whether there is the operation on elements of type t in a form,
 // and how many elements it takes at most (fi_query_atomic).
-func (d *Domain) QueryAtomic(op AtomicOp, t Datatype, form AtomicForm) (most int, ok bool) {
+func (d *Domain) QueryAtomic(op amo.Op, t amo.Type, form amo.Form) (most int, ok bool) {
 	if !atomics.Valid(op, t, form) {
 		return 0, false
 	}
@@ -89,25 +46,24 @@ func (d *Domain) QueryAtomic(op AtomicOp, t Datatype, form AtomicForm) (most int
 func (d *Domain) maxAtomic() int { return max(ope.MaxAtomic(d.fab.dev.Info().MTU), 0) }
 
 // atomicRequest checks an atomic and makes the request for the shard.
-func (e *Endpoint) atomicRequest(req *ope.Request, r *AtomicReq, s *settings) error {
-	if err := e.ready(CapAtomic); err != nil {
+func (e *checker) atomicRequest(req *ope.Request, r *AtomicReq) error {
+	if err := r.Level.check(); err != nil {
+		return err
+	}
+	if err := e.ready(); err != nil {
 		return err
 	}
 	n, err := r.check(e.dom)
 	if err != nil {
 		return err
 	}
-	if err := r.At.holds(n); err != nil {
-		return err
-	}
-	fetches := r.Form != UpdateForm
-	flags := s.flags(r.Level, r.Inject, r.Quiet)
-	if fetches && flags&ope.Inject != 0 { // means nothing here, and Quiet only if it was said
-		flags = s.withoutInject().flags(r.Level, false, r.Quiet)
-	}
+	fetches := r.Form != amo.Update
 	*req = ope.Request{
 		Kind: ope.KindAtomic, Form: r.Form, Op: r.Op, Type: r.Type, Peer: uint64(r.To),
-		Addr: r.At.Addr, Key: r.At.Key, Buf: r.Operand, Token: s.tokenOf(r.Token), Flags: flags,
+		Buf: r.Operand, Token: r.Token, Flags: e.flags(r.Level, r.Inject && !fetches, r.Quiet),
+	}
+	if err := e.locate(req, r.At, n); err != nil {
+		return err
 	}
 	toWire(&req.Buf, r.Type)
 	if fetches {
@@ -126,16 +82,16 @@ func (r *AtomicReq) check(d *Domain) (int, error) {
 		return 0, fmt.Errorf("%w: atomic %v of %v in form %d", ErrNotSupported, r.Op, r.Type, r.Form)
 	}
 	n := len(r.Operand)
-	if r.Form != UpdateForm {
+	if r.Form != amo.Update {
 		n = len(r.Result)
 	}
 	size := r.Type.Size()
 	switch {
 	case n%size != 0,
-		len(r.Operand) != n && (r.Op != AtomicRead || len(r.Operand) > 0),
-		r.Form == CompareForm && len(r.Compare) != n,
-		r.Form != CompareForm && len(r.Compare) > 0,
-		r.Form == UpdateForm && len(r.Result) > 0:
+		len(r.Operand) != n && (r.Op != amo.Read || len(r.Operand) > 0),
+		r.Form == amo.Compare && len(r.Compare) != n,
+		r.Form != amo.Compare && len(r.Compare) > 0,
+		r.Form == amo.Update && len(r.Result) > 0:
 		return 0, fmt.Errorf("%w: atomic %v of %v: operand, comparand and result of %d, %d and %d bytes",
 			ErrInvalid, r.Op, r.Type, len(r.Operand), len(r.Compare), len(r.Result))
 	case n/size > most:

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efa/amo"
 )
 
 // words sees memory as elements.
@@ -21,37 +22,39 @@ func words[T efa.Scalar](m *efa.MemoryRegion) []T {
 
 // typed does with elements of one type what there is for all of them.
 func typed[T efa.Scalar](t *testing.T, a *side, to efa.Addr, m *efa.MemoryRegion, x, y, z T) {
-	ctx, at, mem := testContext(t), m.Remote(), words[T](m)
+	ctx, mem := testContext(t), words[T](m)
+	cell, cells := efa.NewCell[T](a.ep.Memory(to, m.Remote())), efa.NewCell[T](a.ep.Memory(to, m.Remote()))
 	name := fmt.Sprintf("%T", x)
 	mem[0], mem[1] = x, y
-	was, err := efa.Load[T](ctx, a.ep, to, at)
+	was, err := cell.Load(ctx)
 	require.NoError(t, err)
 	require.Equal(t, x, was, name)
-	require.NoError(t, efa.Store(ctx, a.ep, to, at, y, efa.Complete(efa.Delivered)))
+	require.NoError(t, cell.Store(ctx, y, efa.Complete(efa.Delivered)))
 	require.Equal(t, y, mem[0], name)
-	was, err = efa.Swap(ctx, a.ep, to, at, z)
+	was, err = cell.Swap(ctx, z)
 	require.NoError(t, err)
 	require.Equal(t, []T{y, z}, []T{was, mem[0]}, name)
-	was, err = efa.FetchAdd(ctx, a.ep, to, at, x)
+	was, err = cell.FetchAdd(ctx, x)
 	require.NoError(t, err)
 	require.Equal(t, []T{z, z + x}, []T{was, mem[0]}, name)
-	require.NoError(t, efa.Add(ctx, a.ep, to, at, y, efa.Complete(efa.Delivered)))
+	require.NoError(t, cell.Add(ctx, y, efa.Complete(efa.Delivered)))
 	require.Equal(t, z+x+y, mem[0], name)
-	was, err = efa.CompareSwap(ctx, a.ep, to, at, mem[0], x)
+	was, err = cell.CompareSwap(ctx, mem[0], x)
 	require.NoError(t, err)
 	require.Equal(t, []T{z + x + y, x}, []T{was, mem[0]}, name)
-	was, err = efa.CompareSwap(ctx, a.ep, to, at, y, z)
+	was, err = cell.CompareSwap(ctx, y, z)
 	require.NoError(t, err)
 	require.Equal(t, []T{x, x}, []T{was, mem[0]}, name+": is not what was compared with")
 
 	// Several at once, and what is behind them stays.
 	mem[0], mem[1], mem[2] = x, y, z
 	results := make([]T, 2)
-	require.NoError(t, efa.Fetch(ctx, a.ep, to, at, efa.AtomicProd, []T{y, z}, results))
+	require.NoError(t, cells.Fetch(ctx, amo.Prod, []T{y, z}, results))
 	require.Equal(t, []T{x, y, x * y, y * z, z}, append(results, mem[:3]...), name)
-	require.NoError(t, efa.Compare(ctx, a.ep, to, at, efa.AtomicSwapNE, []T{z, z}, []T{x * y, x}, results))
+	results = []T{x * y, x}
+	require.NoError(t, cells.Compare(ctx, amo.SwapNE, results, []T{z, z}))
 	require.Equal(t, []T{x * y, y * z, x * y, z, z}, append(results, mem[:3]...), name)
-	require.NoError(t, efa.Update(ctx, a.ep, to, at, efa.AtomicWrite, []T{y, x}, efa.Complete(efa.Delivered)))
+	require.NoError(t, cells.Update(ctx, amo.Write, []T{y, x}, efa.Complete(efa.Delivered)))
 	require.Equal(t, []T{y, x, z}, mem[:3], name)
 }
 
@@ -87,16 +90,16 @@ func TestQueryAtomic(t *testing.T) {
 	a, b := lab{}.open(t)
 	m := alloc(t, b, 64, remote)
 	legal, illegal := 0, 0
-	for op := range efa.AtomicOp(22) {
-		for dt := range efa.Datatype(20) {
-			for form := range efa.CompareForm + 2 {
+	for op := range amo.Op(22) {
+		for dt := range amo.Type(20) {
+			for form := range amo.Compare + 2 {
 				what := fmt.Sprintf("%v of %v in form %d", op, dt, form)
 				most, ok := a.dom.QueryAtomic(op, dt, form)
 				r := &efa.AtomicReq{To: a.peer, At: m.Remote(), Op: op, Type: dt, Form: form, Operand: make([]byte, dt.Size()), Level: efa.Delivered}
-				if form > efa.UpdateForm {
+				if form > amo.Update {
 					r.Result = make([]byte, dt.Size())
 				}
-				if form == efa.CompareForm {
+				if form == amo.Compare {
 					r.Compare = make([]byte, dt.Size())
 				}
 				o, err := a.ep.Start(r)
@@ -110,12 +113,12 @@ func TestQueryAtomic(t *testing.T) {
 				require.NoError(t, err, what)
 				c := done(t, o)
 				require.Equal(t, []any{efa.Updated, dt.Size()}, []any{c.Kind, c.N}, what)
-				want := map[efa.AtomicForm]string{
-					efa.UpdateForm: "DC write atomic", efa.FetchForm: "fetch atomic", efa.CompareForm: "compare atomic",
+				want := map[amo.Form]string{
+					amo.Update: "DC write atomic", amo.Fetch: "fetch atomic", amo.Compare: "compare atomic",
 				}[form]
 				require.Equal(t, want, c.Protocol.String(), what)
 				half := 1
-				if form == efa.CompareForm {
+				if form == amo.Compare {
 					half = 2
 				}
 				require.Equal(t, a.dom.Limits().MaxAtomic/dt.Size()/half, most, what)
@@ -133,10 +136,10 @@ func TestAtomicLimits(t *testing.T) {
 	ctx := testContext(t)
 	m := alloc(t, b, 20_000, remote)
 	require.Equal(t, 8760-152, a.dom.Limits().MaxAtomic)
-	for form, most := range map[efa.AtomicForm]int{efa.UpdateForm: 1076, efa.FetchForm: 1076, efa.CompareForm: 538} {
-		n, ok := a.dom.QueryAtomic(efa.AtomicSum, 7, form)
-		if form == efa.CompareForm {
-			n, ok = a.dom.QueryAtomic(efa.AtomicCompareSwap, 7, form)
+	for form, most := range map[amo.Form]int{amo.Update: 1076, amo.Fetch: 1076, amo.Compare: 538} {
+		n, ok := a.dom.QueryAtomic(amo.Sum, 7, form)
+		if form == amo.Compare {
+			n, ok = a.dom.QueryAtomic(amo.CompareSwap, 7, form)
 		}
 		require.True(t, ok)
 		require.Equal(t, most, n)
@@ -147,13 +150,14 @@ func TestAtomicLimits(t *testing.T) {
 			}
 			copy(m.Bytes(), make([]byte, 20_000))
 			var err error
+			cells := efa.NewCell[uint64](a.ep.Memory(a.peer, m.Remote()))
 			switch form {
-			case efa.UpdateForm:
-				err = efa.Update(ctx, a.ep, a.peer, m.Remote(), efa.AtomicSum, x, efa.Complete(efa.Delivered))
-			case efa.FetchForm:
-				err = efa.Fetch(ctx, a.ep, a.peer, m.Remote(), efa.AtomicSum, x, z)
+			case amo.Update:
+				err = cells.Update(ctx, amo.Sum, x, efa.Complete(efa.Delivered))
+			case amo.Fetch:
+				err = cells.Fetch(ctx, amo.Sum, x, z)
 			default:
-				err = efa.Compare(ctx, a.ep, a.peer, m.Remote(), efa.AtomicCompareSwap, x, y, z)
+				err = cells.Compare(ctx, amo.CompareSwap, z, x)
 			}
 			if n > most {
 				require.ErrorIs(t, err, efa.ErrMsgSize)
@@ -167,25 +171,26 @@ func TestAtomicLimits(t *testing.T) {
 	}
 	p := make([]byte, 16)
 	for _, r := range []*efa.AtomicReq{
-		{Op: efa.AtomicSum, Type: 7, Operand: p[:7]},
-		{Op: efa.AtomicSum, Type: 7, Operand: p[:8], Result: p[:8]},
-		{Op: efa.AtomicSum, Type: 7, Operand: p[:8], Compare: p[:8]},
-		{Op: efa.AtomicSum, Type: 7, Form: efa.FetchForm, Operand: p[:8], Result: p},
-		{Op: efa.AtomicSum, Type: 7, Form: efa.FetchForm, Result: p[:8]},
-		{Op: efa.AtomicRead, Type: 7, Form: efa.FetchForm, Operand: p[:8], Result: p},
-		{Op: efa.AtomicCompareSwap, Type: 7, Form: efa.CompareForm, Operand: p[:8], Compare: p, Result: p[:8]},
-		{Op: efa.AtomicSum, Type: 7, Operand: p, At: efa.Remote{Len: 15}},
+		{Op: amo.Sum, Type: 7, Operand: p[:7]},
+		{Op: amo.Sum, Type: 7, Operand: p[:8], Result: p[:8]},
+		{Op: amo.Sum, Type: 7, Operand: p[:8], Compare: p[:8]},
+		{Op: amo.Sum, Type: 7, Form: amo.Fetch, Operand: p[:8], Result: p},
+		{Op: amo.Sum, Type: 7, Form: amo.Fetch, Result: p[:8]},
+		{Op: amo.Read, Type: 7, Form: amo.Fetch, Operand: p[:8], Result: p},
+		{Op: amo.CompareSwap, Type: 7, Form: amo.Compare, Operand: p[:8], Compare: p, Result: p[:8]},
+		{Op: amo.Sum, Type: 7, Operand: p, At: m.Remote().Slice(0, 15)},
 	} {
 		r.To = a.peer
-		if r.At.Len == 0 {
+		if r.At.Len() == 0 {
 			r.At = m.Remote()
 		}
 		require.ErrorIs(t, second(a.ep.Start(r)), efa.ErrInvalid, "%+v", r)
 	}
 	// Nothing to do is no mistake.
-	require.NoError(t, efa.Update(ctx, a.ep, a.peer, m.Remote(), efa.AtomicSum, []int8{}, efa.Complete(efa.Delivered)))
-	require.NoError(t, efa.Fetch(ctx, a.ep, a.peer, m.Remote(), efa.AtomicSum, []int8{}, []int8{}))
-	require.NoError(t, efa.Compare(ctx, a.ep, a.peer, m.Remote(), efa.AtomicCompareSwap, []int8{}, nil, nil))
+	none := efa.NewCell[int8](a.ep.Memory(a.peer, m.Remote()))
+	require.NoError(t, none.Update(ctx, amo.Sum, []int8{}, efa.Complete(efa.Delivered)))
+	require.NoError(t, none.Fetch(ctx, amo.Sum, []int8{}, []int8{}))
+	require.NoError(t, none.Compare(ctx, amo.CompareSwap, nil, []int8{}))
 }
 
 // TestAtomicContention: from many endpoints, by goroutines of both sides, at aligned
@@ -214,22 +219,22 @@ func TestAtomicContention(t *testing.T) {
 			require.NoError(t, err)
 			all.Go(func() {
 				for range each {
-					was, err := efa.FetchAdd(ctx, s.ep, to, sum, int64(1))
+					was, err := efa.NewCell[int64](s.ep.Memory(to, sum)).FetchAdd(ctx, int64(1))
 					fail(err)
 					mu.Lock()
 					seen[was] = true
 					mu.Unlock()
-					fail(efa.Add(ctx, s.ep, to, odd, uint64(3), efa.Complete(efa.Delivered)))
+					fail(efa.NewCell[uint64](s.ep.Memory(to, odd)).Add(ctx, uint64(3), efa.Complete(efa.Delivered)))
 				}
 				for range each / 10 {
 					for was := int32(1); was != 0 && failed.Load() == nil; {
-						was, err = efa.CompareSwap(ctx, s.ep, to, lock, int32(0), 1)
+						was, err = efa.NewCell[int32](s.ep.Memory(to, lock)).CompareSwap(ctx, int32(0), 1)
 						fail(err)
 					}
-					v, err := efa.Load[uint64](ctx, s.ep, to, guarded)
+					v, err := efa.NewCell[uint64](s.ep.Memory(to, guarded)).Load(ctx)
 					fail(err)
-					fail(efa.Store(ctx, s.ep, to, guarded, v+1))
-					fail(efa.Store(ctx, s.ep, to, lock, int32(0)))
+					fail(efa.NewCell[uint64](s.ep.Memory(to, guarded)).Store(ctx, v+1))
+					fail(efa.NewCell[int32](s.ep.Memory(to, lock)).Store(ctx, int32(0)))
 				}
 			})
 		}
@@ -242,7 +247,7 @@ func TestAtomicContention(t *testing.T) {
 			t.Fatal(*err)
 		}
 		final := func(at efa.Remote) uint64 {
-			v, err := efa.Load[uint64](ctx, a.ep, a.peer, at)
+			v, err := efa.NewCell[uint64](a.ep.Memory(a.peer, at)).Load(ctx)
 			require.NoError(t, err)
 			return v
 		}
@@ -260,7 +265,7 @@ func TestAtomicOrder(t *testing.T) {
 		m := alloc(t, b, 8, remote)
 		clear(m.Bytes())
 		for i := range int64(200) {
-			require.NoError(t, efa.Add(ctx, a.ep, a.peer, m.Remote(), int64(1), efa.Inject))
+			require.NoError(t, efa.NewCell[int64](a.ep.Memory(a.peer, m.Remote())).Add(ctx, int64(1), efa.Inject))
 			require.NoError(t, a.ep.Send(ctx, a.peer, nil, efa.Inject))
 			require.NoError(t, second(b.ep.Recv(ctx, nil)))
 			require.GreaterOrEqual(t, atomic.LoadInt64(&words[int64](m)[0]), i+1)

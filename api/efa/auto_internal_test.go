@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
 )
 
@@ -24,7 +23,7 @@ type closing struct {
 
 func (d closing) Close() error { *d.closed++; return d.Device.Close() }
 
-// TestAuto: what auto opens, why, and what an operator is told of it, with everything
+// TestAuto: what auto opens, why, and what it logs for an operator, with everything
 // that may be missing.
 func TestAuto(t *testing.T) {
 	refused := errors.New("permission denied")
@@ -130,10 +129,9 @@ func TestReachAlone(t *testing.T) {
 	fab, err := Open(Config{Device: d})
 	require.NoError(t, err)
 	require.Equal(t, []DeviceChoice{{"sim1", true, "it was given"}}, fab.Devices())
-	_, ok := device.Device(d).(device.Reacher)
-	require.True(t, ok)
 	a, err := ParseAddress("sim://[fe80::77]:1:1")
 	require.NoError(t, err)
+	require.False(t, d.Reaches(a.paths[0].raw.GID()))
 	_, _, err = fab.choose(a)
 	require.NoError(t, err)
 	require.NoError(t, fab.Close())

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -16,11 +17,13 @@ import (
 // of insertion (FI_AV_TABLE). The lowest free one is used first.
 type Addr uint64
 
-// AnyAddr is every peer: the source of a receive that takes messages from all.
-const AnyAddr = ^Addr(0)
-
-// notAvail is a sender that is in no address vector.
-const notAvail = Addr(peer.Unlisted)
+const (
+	// AnyAddr is every peer: the source of a receive that takes messages from all.
+	AnyAddr = ^Addr(0)
+	// NoAddr is a peer that is in no address vector: what a message came from, or what
+	// Insert has refused.
+	NoAddr = Addr(peer.Unlisted)
+)
 
 // AddressVector maps addresses to handles. Handles are looked up without locks;
 // it may be used by any number of goroutines and by all endpoints of its domain.
@@ -33,7 +36,7 @@ type AddressVector struct {
 	// nobody may wait for a shard meanwhile.
 	mu     sync.RWMutex
 	byAddr map[RawAddr]Addr
-	eps    []*core
+	eps    []*Endpoint
 	closed bool
 }
 
@@ -51,7 +54,7 @@ func newAV(d *Domain) *AddressVector {
 func (av *AddressVector) Insert(a Address) (Addr, error) {
 	h, err := av.InsertAll(a)
 	if len(h) == 0 {
-		return notAvail, err
+		return NoAddr, err
 	}
 	var ie *InsertError
 	if errors.As(err, &ie) {
@@ -74,7 +77,7 @@ func (av *AddressVector) InsertAll(as ...Address) ([]Addr, error) {
 	return handles, err
 }
 
-func (av *AddressVector) insert(as []Address) ([]Addr, []*core, error) {
+func (av *AddressVector) insert(as []Address) ([]Addr, []*Endpoint, error) {
 	av.mu.Lock()
 	defer av.mu.Unlock()
 	if av.closed {
@@ -86,7 +89,7 @@ func (av *AddressVector) insert(as []Address) ([]Addr, []*core, error) {
 		raw, path, err := av.dom.fab.choose(a)
 		if err != nil {
 			errs = append(errs, &InsertError{Index: i, Err: err})
-			handles[i] = notAvail
+			handles[i] = NoAddr
 			continue
 		}
 		h, ok := av.byAddr[raw]
@@ -105,14 +108,14 @@ func (av *AddressVector) insert(as []Address) ([]Addr, []*core, error) {
 }
 
 // inserted tells the endpoint of new handles.
-func (c *core) inserted(hs []Addr) {
-	if c.live() != nil {
+func (e *intake) inserted(hs []Addr) {
+	if e.live() != nil {
 		return
 	}
-	c.control(func() {
+	e.control(func() {
 		for _, h := range hs {
-			if h < notAvail {
-				c.act.Insert(uint64(h), 1)
+			if h < NoAddr {
+				e.act.Insert(uint64(h), 1)
 			}
 		}
 	})
@@ -171,13 +174,13 @@ func (r *removal) done() {
 }
 
 // removed makes the endpoint let go of a handle.
-func (c *core) removed(r *removal) {
-	if c.live() != nil {
+func (e *intake) removed(r *removal) {
+	if e.live() != nil {
 		r.done()
 		return
 	}
-	c.control(func() {
-		c.act.Remove(uint64(r.h))
+	e.control(func() {
+		e.act.Remove(uint64(r.h))
 		r.done()
 	})
 }
@@ -224,7 +227,7 @@ func (av *AddressVector) Close() error {
 	return nil
 }
 
-func (av *AddressVector) bind(e *core) error {
+func (av *AddressVector) bind(e *Endpoint) error {
 	av.mu.Lock()
 	defer av.mu.Unlock()
 	if av.closed {
@@ -234,13 +237,19 @@ func (av *AddressVector) bind(e *core) error {
 	return nil
 }
 
-func (av *AddressVector) unbind(e *core) {
+func (av *AddressVector) unbind(e *Endpoint) {
 	av.mu.Lock()
 	defer av.mu.Unlock()
-	av.eps = slices.DeleteFunc(av.eps, func(x *core) bool { return x == e })
+	av.eps = slices.DeleteFunc(av.eps, func(x *Endpoint) bool { return x == e })
 }
 
 func (av *AddressVector) lookup(h Addr) (RawAddr, bool) {
 	x := av.table.get(uint64(h))
 	return x.raw, x.age != 0
+}
+
+// gid is the GID of the peer's device; zero of a handle that is not in use.
+func (av *AddressVector) gid(h uint64) device.GID {
+	x := av.table.get(h)
+	return x.raw.GID()
 }

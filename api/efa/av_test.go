@@ -104,12 +104,12 @@ func TestRemoveInFlight(t *testing.T) {
 				if i%2 == 0 { // more than goes without the receiver's consent
 					r = &efa.SendReq{To: a.peer, Buf: make([]byte, 300_000)}
 				}
-				id, err := a.ep.Post(r)
+				id, err := post(a.ep, r)
 				require.NoError(t, err)
 				ended[id] = nil
 			}
 			var anyone efa.OpID
-			anyone, err := a.ep.Post(&efa.RecvReq{Buf: make([]byte, 8)})
+			anyone, err := a.ep.PostRecv(&efa.RecvReq{Buf: make([]byte, 8)})
 			require.NoError(t, err)
 			within(t, "Remove", func() { require.NoError(t, a.av.Remove(ctx, a.peer)) })
 			var cs [64]efa.Completion
@@ -207,13 +207,13 @@ func TestImplicitPeer(t *testing.T) {
 	buf := make([]byte, 8)
 	m, err := b.ep.Recv(ctx, buf)
 	require.NoError(t, err)
-	require.Equal(t, efa.AnyAddr, m.From)
+	require.Equal(t, efa.NoAddr, m.From)
 	raw, _ := a.ep.Address().Raw("sim")
 	require.Equal(t, raw, m.Raw())
 	ev, err := b.ep.NextEvent(ctx)
 	require.NoError(t, err)
 	require.Equal(t, efa.NewPeer, ev.Kind)
-	require.Equal(t, efa.AnyAddr, ev.Peer)
+	require.Equal(t, efa.NoAddr, ev.Peer)
 	require.True(t, a.ep.Address().Equal(ev.Address))
 
 	h, err := b.av.Insert(ev.Address)

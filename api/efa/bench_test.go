@@ -30,27 +30,33 @@ var telemetries = []struct {
 }
 
 // BenchmarkEager sends and receives one message per iteration, both endpoints on
-// one shard that the benchmark's goroutine runs.
+// one shard that the benchmark's goroutine runs. Queued, every message between actors goes
+// through the shard's ring, where otherwise none does.
 func BenchmarkEager(b *testing.B) {
 	for _, t := range telemetries {
 		for _, size := range []int{8, 4096} {
 			if size != 8 && t.name != "off" {
 				continue
 			}
-			b.Run(fmt.Sprintf("trace=%s/size=%d", t.name, size), func(b *testing.B) { benchmarkEager(b, size, t.make()) })
+			b.Run(fmt.Sprintf("trace=%s/size=%d", t.name, size), func(b *testing.B) {
+				dev := newDevice(b, newFabric(b, sim.Config{InOrder: true}))
+				benchmarkEager(b, dev, size, t.make(), false)
+			})
 		}
 	}
+	b.Run("queued/size=8", func(b *testing.B) {
+		benchmarkEager(b, newDevice(b, newFabric(b, sim.Config{InOrder: true})), 8, efa.Telemetry{}, true)
+	})
 }
 
-func benchmarkEager(b *testing.B, size int, t efa.Telemetry) {
-	f, err := sim.New(sim.Config{InOrder: true})
-	require.NoError(b, err)
-	dev, err := f.OpenDevice(sim.DeviceConfig{})
-	require.NoError(b, err)
+func benchmarkEager(b *testing.B, dev efa.Device, size int, t efa.Telemetry, queued bool) {
 	fab, err := efa.Open(efa.Config{Device: dev, Telemetry: t})
 	require.NoError(b, err)
 	dom, err := fab.OpenDomain(efa.DomainConfig{Progress: efa.ProgressManual})
 	require.NoError(b, err)
+	if queued {
+		dom.QueueAll()
+	}
 	q, err := dom.NewQueue(64)
 	require.NoError(b, err)
 	av := dom.NewAddressVector()
@@ -68,10 +74,10 @@ func benchmarkEager(b *testing.B, size int, t efa.Telemetry) {
 	send := efa.SendReq{To: to, Buf: src}
 	recv := efa.RecvReq{Buf: dst}
 	one := func() {
-		if _, err := y.Post(&recv); err != nil {
+		if _, err := y.PostRecv(&recv); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := x.Post(&send); err != nil {
+		if _, err := x.PostSend(&send); err != nil {
 			b.Fatal(err)
 		}
 		for n := 0; n < 2; {

@@ -7,44 +7,42 @@ import (
 	"runtime"
 	"sync"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
 // call is a blocking call in progress.
 type call struct {
-	core *core
-	sig  shard.Signal
-	msg  Message
-	err  error
+	to  *outcomes // of its endpoint
+	sig shard.Signal
+	msg Message
+	err error
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
 // getCall takes a call that is not in use.
-func (c *core) getCall() *call {
-	x := c.spare.Swap(nil)
+func (e *intake) getCall() *call {
+	x := e.spare.Swap(nil)
 	if x == nil {
 		x = calls.Get().(*call)
 	}
-	x.core = c
+	x.to = &e.outcomes
 	x.sig.Reset()
 	return x
 }
 
-func (c *core) putCall(x *call) {
-	x.msg, x.err, x.core = Message{}, nil, nil
-	if !c.spare.CompareAndSwap(nil, x) {
+func (e *intake) putCall(x *call) {
+	x.msg, x.err, x.to = Message{}, nil, nil
+	if !e.spare.CompareAndSwap(nil, x) {
 		calls.Put(x)
 	}
 }
 
 // Done implements ope.Sink, on the shard.
 func (c *call) Done(q *ope.Request, r *ope.Result) {
-	c.core.finished(q, r)
-	c.msg.fill(q, r)
+	c.to.finished(q, r)
+	c.msg.fill(kindOf(q), q, r)
 	c.err = nil
 	if r.Err != nil {
 		c.err = opError(q, r)
@@ -54,21 +52,18 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 
 // do runs a request to its end. When ctx ends first the operation is canceled,
 // and the call returns as soon as its buffer is free.
-func (e *Endpoint) do(ctx context.Context, req *ope.Request) (Message, error) {
+func (e *intake) do(ctx context.Context, req *ope.Request) (Message, error) {
 	if err := ctx.Err(); err != nil {
 		return Message{}, contextError(ctx, err)
 	}
-	if cr := e.credits(req); cr != nil && !cr.try() {
+	if cr := e.credits(req); cr != nil && cr.take(1) == 0 {
 		if err := cr.wait(ctx, e.sh); err != nil {
 			return Message{}, err
 		}
 	}
 	c := e.getCall()
-	req.Sink = c
-	req.ID = e.lastID.Add(1)
-	if e.tele != nil {
-		e.traced(req, trace.SpanContextFromContext(ctx))
-	}
+	parent := e.parentOf(ctx)
+	e.accept(req, c, &parent)
 	done, ended := e.act.Do(ctx, req, &c.sig)
 	if !done {
 		e.submit(req)
@@ -92,25 +87,25 @@ func (e *Endpoint) do(ctx context.Context, req *ope.Request) (Message, error) {
 }
 
 // submit puts a request into the ring, however full it is.
-func (c *core) submit(req *ope.Request) {
-	for !c.act.Submit(req) {
-		if c.dom.sim && c.sh.Adopt() { // nobody else runs at the same time
-			c.sh.Turn()
-			c.sh.Release()
+func (e *intake) submit(req *ope.Request) {
+	for !e.act.Submit(req) {
+		if e.dom.sim && e.sh.Adopt() { // nobody else runs at the same time
+			e.sh.Turn()
+			e.sh.Release()
 			continue
 		}
-		c.sh.Drive()
+		e.sh.Drive()
 		runtime.Gosched()
 	}
 }
 
 // control has f run on the shard, or, after the end of the endpoint, somewhere
 // else, where it finds nothing to do.
-func (c *core) control(f func()) {
-	c.submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: f}})
+func (e *intake) control(f func()) {
+	e.submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: f}})
 }
 
-func (c *core) cancel(id uint64) { c.submit(&ope.Request{Kind: ope.KindCancel, ID: id}) }
+func (e *intake) cancel(id uint64) { e.submit(&ope.Request{Kind: ope.KindCancel, ID: id}) }
 
 // contextError is the error of an operation that ended with its context: both
 // ErrCanceled and the context's cause.

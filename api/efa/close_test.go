@@ -67,8 +67,8 @@ func closeRace(t *testing.T, dom *efa.Domain, other *side, round int) {
 			}
 		})
 	}
-	post := func(r efa.Request) error {
-		id, err := ep.Post(r)
+	postOne := func(r efa.Request) error {
+		id, err := post(ep, r)
 		if err == nil {
 			accepted.Add(1)
 			if id%5 == 0 {
@@ -79,9 +79,9 @@ func closeRace(t *testing.T, dom *efa.Domain, other *side, round int) {
 	}
 	small, large := make([]byte, 64), make([]byte, 200_000)
 	for range 2 {
-		use(func() error { return post(&efa.RecvReq{Buf: make([]byte, 8), Token: t}) })
-		use(func() error { return post(&efa.SendReq{To: to, Buf: small, Token: t}) })
-		use(func() error { return post(&efa.SendReq{To: to, Buf: large, Tagged: true, Token: t}) })
+		use(func() error { return postOne(&efa.RecvReq{Buf: make([]byte, 8), Token: 1}) })
+		use(func() error { return postOne(&efa.SendReq{To: to, Buf: small, Token: 1}) })
+		use(func() error { return postOne(&efa.SendReq{To: to, Buf: large, Tagged: true, Token: 1}) })
 		use(func() error { return ep.Send(ctx, to, small, efa.Inject) })
 		use(func() error { return ep.Send(ctx, to, large) })
 		use(func() error { _, err := ep.RecvTag(ctx, efa.AnyTag, make([]byte, 8)); return err })
@@ -91,7 +91,7 @@ func closeRace(t *testing.T, dom *efa.Domain, other *side, round int) {
 				n, err := q.Read(ctx, cs[:])
 				mu.Lock()
 				for _, c := range cs[:n] {
-					if c.Token != nil { // not a failed injection
+					if c.Token != 0 { // not a failed injection
 						outcomes[c.ID]++
 					}
 				}
@@ -172,7 +172,7 @@ func closeRace(t *testing.T, dom *efa.Domain, other *side, round int) {
 	within(t, "a reader", readers.Wait)
 	var cs [64]efa.Completion
 	for _, c := range cs[:q.TryRead(cs[:])] { // of posts that came after the readers went
-		if c.Token != nil {
+		if c.Token != 0 {
 			outcomes[c.ID]++
 		}
 	}
@@ -222,7 +222,7 @@ func TestShutdown(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, a.ep.Shutdown(bound), context.Canceled)
 	<-op.Done()
-	_, err = op.Result()
+	_, err = op.Wait(ctx)
 	require.ErrorIs(t, err, efa.ErrClosed)
 }
 
@@ -257,7 +257,7 @@ func TestDeviceFails(t *testing.T) {
 	q := newQueue(t, dom, 8)
 	s := newEndpoint(t, dom, efa.EndpointConfig{SendQueue: q, RecvQueue: q})
 	ctx := testContext(t)
-	_, err := s.ep.Post(&efa.RecvReq{})
+	_, err := s.ep.PostRecv(&efa.RecvReq{})
 	require.NoError(t, err)
 	dev.broken.Store(true)
 	_, err = s.ep.Recv(ctx, nil)
@@ -266,7 +266,7 @@ func TestDeviceFails(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, efa.DeviceFailed, ev.Kind)
 	require.ErrorIs(t, ev.Err, efa.ErrIO)
-	_, err = s.ep.Post(&efa.RecvReq{})
+	_, err = s.ep.PostRecv(&efa.RecvReq{})
 	require.NoError(t, err)
 	var cs [8]efa.Completion
 	for got := 0; got < 2; {

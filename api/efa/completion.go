@@ -19,7 +19,7 @@ const (
 	Fetched       // a peer's memory, by a read
 	Updated       // a peer's memory, by an atomic of any form
 	// RemoteWrite: a peer has written N bytes with Data to memory here, and they
-	// are there. No operation of ours is over by that: ID is 0 and Token nil.
+	// are there. No operation of ours is over by that: ID and Token are 0.
 	// Where in memory they are, Data must tell. Writes without data are not
 	// told of.
 	RemoteWrite
@@ -56,7 +56,7 @@ func kindOf(q *ope.Request) Kind {
 // Message describes a message that was received.
 type Message struct {
 	N       int    // bytes placed in the buffer
-	From    Addr   // the sender's handle; AnyAddr if it is in no address vector
+	From    Addr   // the sender's handle; NoAddr if it is in no address vector
 	Tag     uint64 // the sender's tag
 	Data    uint64 // remote CQ data, if HasData
 	HasData bool
@@ -78,7 +78,7 @@ func (m Message) Raw() RawAddr {
 type Completion struct {
 	Kind  Kind
 	ID    OpID
-	Token any // as given when the operation was posted
+	Token uint64 // as given when the operation was posted
 	Err   error
 	// Protocol is the subprotocol that carried it: "eager", "long-CTS write",
 	// "direct read" and so on, or "-" if none did.
@@ -93,24 +93,22 @@ type Protocol = ope.Proto
 
 // fill makes a Completion of an outcome, without allocating unless it failed.
 func (c *Completion) fill(q *ope.Request, r *ope.Result) {
-	c.Kind, c.ID, c.Token, c.Protocol = kindOf(q), OpID(q.ID), q.Token, r.Proto
+	k := kindOf(q)
+	c.Kind, c.ID, c.Token, c.Protocol = k, OpID(q.ID), q.Token, r.Proto
 	c.Err = nil
 	if r.Err != nil {
 		c.Err = opError(q, r)
 	}
-	c.Message.fill(q, r)
+	c.Message.fill(k, q, r)
 }
 
-func (m *Message) fill(q *ope.Request, r *ope.Result) {
+func (m *Message) fill(k Kind, q *ope.Request, r *ope.Result) {
 	m.N, m.Tagged = r.N, q.Flags&ope.Tagged != 0
-	if kindOf(q) < RemoteWrite && kindOf(q) != Received {
+	if k != Received && k != RemoteWrite {
 		m.From, m.raw = Addr(q.Peer), nil
 		m.Tag, m.Data, m.HasData = q.Tag, q.Data, q.Flags&ope.HasData != 0
 		return
 	}
 	m.From, m.raw = Addr(r.Peer), r.From
-	if m.From == notAvail {
-		m.From = AnyAddr
-	}
 	m.Tag, m.Data, m.HasData = r.Tag, r.Data, r.HasData
 }

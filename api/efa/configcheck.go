@@ -6,17 +6,17 @@ import (
 	"math"
 
 	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/actors/settings"
 )
 
 func (cfg *EndpointConfig) check(d *Domain) error {
-	p := &cfg.Protocol
+	p, knobs := &cfg.Protocol, settings.Knobs(&cfg.Protocol)
 	var errs []error
 	bad := func(cond bool, err error, format string, args ...any) {
 		if cond {
 			errs = append(errs, fmt.Errorf("%w: %s", err, fmt.Sprintf(format, args...)))
 		}
 	}
-	bad(cfg.AV == nil, ErrNoAV, "EndpointConfig.AV is required")
 	bad(cfg.AV != nil && cfg.AV.dom != d, ErrDomain, "the address vector is another domain's")
 	for _, q := range []*Queue{cfg.SendQueue, cfg.RecvQueue} {
 		bad(q != nil && q.dom != d, ErrDomain, "the queue is another domain's")
@@ -24,8 +24,7 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 	for _, n := range cfg.counters() {
 		bad(n != nil && n.dom != d, ErrDomain, "the counter is another domain's")
 	}
-	bad(cfg.Caps&^allCaps != 0, ErrNotSupported, "there are no capabilities %v, only %v", cfg.Caps&^allCaps, allCaps)
-	bad(cfg.Level > Matched, ErrInvalid, "there is no completion level %d", cfg.Level)
+	bad(cfg.Level > Delivered, ErrInvalid, "there is no completion level %d", cfg.Level)
 	limits := d.Limits()
 	for _, x := range []struct {
 		name    string
@@ -52,7 +51,7 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 		bad(x.v > x.most, ErrInvalid, "%s is %d, at most %d", x.name, x.v, x.most)
 	}
 	bad(p.RNRRetry > 7, ErrInvalid, "Protocol.RNRRetry is %d, at most 7", p.RNRRetry)
-	_, known := era.ByName(p.Era)
-	bad(p.Era != "" && !known, ErrInvalid, "Protocol.Era is %q, which is no release", p.Era)
+	_, known := era.ByName(knobs.Era)
+	bad(knobs.Era != "" && !known, ErrInvalid, "Era is %q, which is no release", knobs.Era)
 	return errors.Join(errs...)
 }

@@ -48,18 +48,6 @@ func (c *Counter) Value() (ok, failed uint64) {
 	return ok, failed
 }
 
-// Add adds to the successes.
-func (c *Counter) Add(n uint64) { c.ok.Add(n); c.notify() }
-
-// AddFailed adds to the failures.
-func (c *Counter) AddFailed(n uint64) { c.failed.Add(n); c.notify() }
-
-// Set sets the successes.
-func (c *Counter) Set(n uint64) { c.ok.Store(n); c.notify() }
-
-// SetFailed sets the failures.
-func (c *Counter) SetFailed(n uint64) { c.failed.Store(n); c.notify() }
-
 func (c *Counter) count(err error) {
 	if c == nil {
 		return

@@ -28,23 +28,25 @@ func (c *credits) init(n, def int) {
 	c.max = int64(n)
 }
 
-// try takes a place if there is one and nobody waits for it.
-func (c *credits) try() bool {
+// take takes up to n places, if there are some and nobody waits for one, and returns
+// how many.
+func (c *credits) take(n int) int {
 	if c.waiting.Load() > 0 {
-		return false
+		return 0
 	}
-	return c.grab()
+	return c.grab(n)
 }
 
 // grab never takes a place that it must give back: that would look like one in
 // use to somebody who then waits for its release.
-func (c *credits) grab() bool {
-	for n := c.used.Load(); n < c.max; n = c.used.Load() {
-		if c.used.CompareAndSwap(n, n+1) {
-			return true
+func (c *credits) grab(n int) int {
+	for used := c.used.Load(); used < c.max; used = c.used.Load() {
+		got := min(int64(n), c.max-used)
+		if c.used.CompareAndSwap(used, used+got) {
+			return int(got)
 		}
 	}
-	return false
+	return 0
 }
 
 // wait takes a place, in order, as soon as there is one.
@@ -61,7 +63,7 @@ func (c *credits) wait(ctx context.Context, sh *shard.Shard) error {
 			c.mu.Unlock()
 			return ErrClosed
 		}
-		if c.line[0] == &sig && c.grab() {
+		if c.line[0] == &sig && c.grab(1) > 0 {
 			c.mu.Unlock()
 			return nil
 		}
@@ -92,9 +94,11 @@ func without(list []*shard.Signal, sig *shard.Signal) []*shard.Signal {
 	return list
 }
 
-// release gives a place back; on the shard.
-func (c *credits) release() {
-	c.used.Add(-1)
+// release gives a place back.
+func (c *credits) release() { c.giveBack(1) }
+
+func (c *credits) giveBack(n int) {
+	c.used.Add(-int64(n))
 	if c.waiting.Load() > 0 {
 		c.wakeFirst()
 	}

@@ -3,25 +3,28 @@
 // between each pair of endpoints, and that write, read and atomically update
 // memory of each other.
 //
-// The objects are libfabric's, in Go's manner: a [Fabric] is an open device, a
-// [Domain] its memory and the shards that run endpoints, an [AddressVector] maps
-// addresses to small handles, an [Endpoint] talks. Everything is configured by a
-// struct whose zero value works.
+// These lines are enough for most programs:
 //
-//	fab, err := efa.Open(efa.Config{})              // shared memory of this host
-//	dom, err := fab.OpenDomain(efa.DomainConfig{})
-//	av := dom.NewAddressVector()
-//	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av})
-//	err = ep.Enable(ctx)
+//	ep, err := efa.OpenEndpoint(ctx, efa.Setup{})   // shared memory of this host
+//	defer ep.Close()
 //	fmt.Println(ep.Address())                       // give this to the others
-//	peer, err := av.Insert(addressOfTheOther)
+//	peer, err := ep.AddressVector().Insert(addressOfTheOther)
 //	err = ep.Send(ctx, peer, []byte("hello"))
 //	msg, err := ep.Recv(ctx, buf)
+//	id, err := ep.PostSend(&efa.SendReq{To: peer, Buf: buf, Token: 7})
+//	n, err := ep.SendQueue().Read(ctx, completions)
 //
-// There are two styles. Blocking calls ([Endpoint.Send], [Endpoint.Recv],
-// [Endpoint.Write], [FetchAdd]...) return when the operation is over and take a
-// context. Posted operations ([Endpoint.Post]) return at once and report to a
-// [Queue].
+// There are two ways to wait. Blocking calls ([Endpoint.Send], [Endpoint.Recv],
+// [Memory.Write], [Cell.FetchAdd]...) return when the operation is over, take a context,
+// and say what else they wish by options. Posted operations ([Endpoint.PostSend] and so
+// on) are described by a struct, return at once and report to a [Queue]; a library that
+// has no queue of its own on an endpoint uses [Endpoint.Start]. A [Counter] counts both.
+//
+// The objects behind it are libfabric's, in Go's manner: a [Fabric] is an open device, a
+// [Domain] its memory and the shards that run endpoints, an [AddressVector] maps
+// addresses to small handles, an [Endpoint] talks. OpenEndpoint makes one of each; those
+// who want several endpoints call [Open], [Fabric.OpenDomain], [Domain.NewEndpoint] and
+// [Endpoint.Enable]. Everything is configured by a struct whose zero value works.
 //
 // # Devices
 //
@@ -34,25 +37,24 @@
 // # Memory of others
 //
 // A [MemoryRegion] is memory that peers may use, as its [Access] says, if they have
-// its [Remote]: 24 bytes, which are sent to them like anything else.
+// its [Remote]: a few bytes, which are sent to them like anything else.
 //
 //	mem, err := dom.Alloc(1<<20, efa.AccessRemoteRead|efa.AccessRemoteWrite)
 //	at := mem.Remote()                              // give this to the others
-//	err = ep.Write(ctx, peer, at, data, efa.Complete(efa.Delivered))
-//	err = ep.Read(ctx, peer, at.Slice(4096, 512), buf)
-//	n, err := efa.FetchAdd(ctx, ep, peer, at, uint64(1))
+//	there := ep.Memory(peer, at)                    // at the other side
+//	err = there.Write(ctx, data, efa.Complete(efa.Delivered))
+//	err = there.Slice(4096, 512).Read(ctx, buf)
+//	n, err := efa.NewCell[uint64](there).FetchAdd(ctx, 1)
 //
-// Nothing need run at the other side for that but its progress. Where both devices
-// can, they write and read by themselves; otherwise the endpoints do it with
-// packets. Which one it was is in [Completion.Protocol]. Memory of Alloc is reached
-// best, and messages of MinRead bytes and more that lie in it are read by the
-// receiver's device instead of sent.
+// Nothing need run at the other side for that but its progress. Where both devices can,
+// they write and read by themselves; otherwise the endpoints do it with packets
+// ([Completion.Protocol]). Memory of Alloc is reached best, and messages of MinRead bytes
+// and more that lie in it are read by the receiver's device instead of sent.
 //
 // Go code at the other side may look at memory after something has told it that the
 // write is complete: a message of the writer's sent afterwards, a [RemoteWrite]
-// completion, an atomic. It must not race with remote accesses in between; only
-// aligned words of 32 and 64 bits may be shared, by atomics there and sync/atomic
-// here.
+// completion, an atomic. In between only aligned words of 32 and 64 bits may be shared,
+// by atomics there and sync/atomic here.
 //
 // # Watching it
 //
@@ -68,8 +70,7 @@
 //   - A call never returns while anything may still touch the caller's buffer.
 //   - Messages and atomics between two endpoints arrive in the order of the calls.
 //     Writes and reads have no order.
-//   - A peer touches no memory but that of regions whose key it has, and those as
-//     their Access allows.
+//   - A peer touches only regions whose key it has, as their Access allows.
 //   - A dead peer is noticed: by the shared-memory device within half a second,
 //     otherwise after PeerTimeout.
 //   - Errors keep libfabric's numbers ([Errno]) and work with errors.Is and

@@ -10,6 +10,7 @@ import (
 
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -56,10 +57,10 @@ type Domain struct {
 	regions mr.Table // what peers may use, and devices read
 
 	mu     sync.Mutex
-	open   int     // endpoints
-	memory int     // memory regions
-	eps    []*core // the endpoints, oldest first
-	next   int     // shard of the next endpoint
+	open   int         // endpoints
+	memory int         // memory regions
+	eps    []*Endpoint // the endpoints, oldest first
+	next   int         // shard of the next endpoint
 	closed bool
 }
 
@@ -81,8 +82,8 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (*Domain, error) {
 		if len(cfg.CPUs) > 0 {
 			sc.PinCPU = cfg.CPUs[i%len(cfg.CPUs) : i%len(cfg.CPUs)+1]
 		}
-		env, simulated := environmentOf(f.dev)
-		if simulated {
+		env := f.dev.Environment()
+		if env != nil {
 			d.sim = true
 			sc.External, sc.Clock, sc.Waiter, sc.Seed = true, env.Clock(), env.Waiter(), env.Seed()
 		}
@@ -92,12 +93,15 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (*Domain, error) {
 			return nil, fmt.Errorf("efa: open domain: %w", err)
 		}
 		d.shards = append(d.shards, s)
-		if simulated {
+		if env != nil {
 			env.Attach(s)
 		}
 	}
 	return d, nil
 }
+
+// Fabric is the domain's.
+func (d *Domain) Fabric() *Fabric { return d.fab }
 
 // Progress is the mode in force.
 func (d *Domain) Progress() Progress { return d.shards[0].Mode() }
@@ -130,7 +134,7 @@ type Limits struct {
 // Limits tells what may be asked for.
 func (d *Domain) Limits() Limits {
 	i := d.fab.dev.Info()
-	p := ope.Policy{MaxMedium: i.MaxMedium, MinRead: i.MinRead, MinReadWrite: i.MinReadWrite}.WithDefaults()
+	p := settings.InForce{}.On(&i)
 	return Limits{
 		Device: i.Name, MTU: i.MTU, MaxMessage: math.MaxInt, MaxInject: maxInject(i.MTU), MaxMedium: p.MaxMedium,
 		MaxAtomic: d.maxAtomic(), CQData: 8, MaxSQ: limit(i.MaxSQ), MaxRQ: limit(i.MaxRQ), MaxOps: ope.MaxOps, MaxQueue: maxDepth,
@@ -176,31 +180,31 @@ func (d *Domain) leave(n *int) {
 }
 
 // add notes an endpoint whose operations may use the domain's memory regions.
-func (d *Domain) add(c *core) {
+func (d *Domain) add(c *Endpoint) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.eps = append(d.eps, c)
 }
 
-func (d *Domain) remove(c *core) {
+func (d *Domain) remove(c *Endpoint) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.eps = slices.DeleteFunc(d.eps, func(x *core) bool { return x == c })
+	d.eps = slices.DeleteFunc(d.eps, func(x *Endpoint) bool { return x == c })
 }
 
 // enabled lists the endpoints that may have operations in progress.
-func (d *Domain) enabled() []*core {
+func (d *Domain) enabled() []*Endpoint {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(d.eps), func(c *core) bool { return c.live() != nil })
+	return slices.DeleteFunc(slices.Clone(d.eps), func(c *Endpoint) bool { return c.live() != nil })
 }
 
 // begun are the endpoints that have been enabled and have not ended, those that are about
 // to among them.
-func (d *Domain) begun() []*core {
+func (d *Domain) begun() []*Endpoint {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(d.eps), func(c *core) bool { return c.state.Load() == disabled || c.act == nil })
+	return slices.DeleteFunc(slices.Clone(d.eps), func(c *Endpoint) bool { return c.state.Load() == disabled || c.act == nil })
 }
 
 // busy is a shard that has something to do, if there is one.

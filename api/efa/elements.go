@@ -7,33 +7,24 @@ import (
 	"unsafe"
 
 	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/wire"
 )
 
-// Integer is the integers that atomics know.
-type Integer interface {
-	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64
-}
-
-// Number is what has an order.
-type Number interface {
-	Integer | ~float32 | ~float64
-}
-
 // Scalar is everything that atomics know.
 type Scalar interface {
-	Number | ~complex64 | ~complex128
+	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64 | ~complex64 | ~complex128
 }
 
 // Elements is v as an AtomicReq wants it: the same memory, and its type.
-func Elements[T Scalar](v []T) ([]byte, Datatype) {
+func Elements[T Scalar](v []T) ([]byte, amo.Type) {
 	var zero T
 	p := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(zero)))
 	return p, datatypeOf[T]()
 }
 
 // datatypeOf finds the number of a type, named or not.
-func datatypeOf[T Scalar]() Datatype {
+func datatypeOf[T Scalar]() amo.Type {
 	switch reflect.TypeFor[T]().Kind() {
 	case reflect.Int8:
 		return wire.DatatypeInt8
@@ -66,7 +57,7 @@ var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // toWire makes of elements as they are in memory what packets carry, which is
 // little-endian.
-func toWire(p *[]byte, t Datatype) {
+func toWire(p *[]byte, t amo.Type) {
 	if bigEndian {
 		*p = slices.Clone(*p)
 		swapBytes(*p, t)
@@ -81,7 +72,7 @@ func fetched(q *ope.Request) {
 }
 
 // swapBytes changes the byte order of elements; a complex one is two numbers.
-func swapBytes(p []byte, t Datatype) {
+func swapBytes(p []byte, t amo.Type) {
 	size := t.Size()
 	if t == wire.DatatypeFloatComplex || t == wire.DatatypeDoubleComplex || t == wire.DatatypeLongDoubleComplex {
 		size /= 2

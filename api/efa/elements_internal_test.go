@@ -5,12 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/wire"
 )
 
 // TestSwapBytes: what a big-endian host does to elements on their way.
 func TestSwapBytes(t *testing.T) {
-	for dt, want := range map[Datatype]string{
+	for dt, want := range map[amo.Type]string{
 		wire.DatatypeInt8:              "abcdefghijklmnopqrstuvwxyz012345",
 		wire.DatatypeUint16:            "badcfehgjilknmporqtsvuxwzy103254",
 		wire.DatatypeFloat:             "dcbahgfelkjiponmtsrqxwvu10zy5432",
@@ -26,5 +27,5 @@ func TestSwapBytes(t *testing.T) {
 		require.Equal(t, "abcdefghijklmnopqrstuvwxyz012345", string(p), dt)
 	}
 	swapBytes([]byte("odd"), wire.DatatypeInt64)
-	swapBytes([]byte("none"), Datatype(99))
+	swapBytes([]byte("none"), amo.Type(99))
 }

@@ -3,56 +3,23 @@ package efa
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
-	"sync/atomic"
 
-	"github.com/efactor/efactor/actors/endpoint"
-	"github.com/efactor/efactor/actors/ope"
-	"github.com/efactor/efactor/actors/telemetry"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
 // Endpoint talks to other endpoints (fi_endpoint). All methods may be called by
 // any number of goroutines. It is created disabled.
 type Endpoint struct {
-	*core
-	def settings // what With made of the defaults
-}
+	intake
+	events events
 
-// core is what all views of an endpoint share.
-type core struct {
-	dom *Domain
-	cfg EndpointConfig
-	sh  *shard.Shard
-	log *slog.Logger
-	act *endpoint.Endpoint // set by Enable
-
-	state   atomic.Uint32
 	mu      sync.Mutex // guards the changes of state
 	ended   bool       // Close is done
 	closers []*shard.Signal
-	lastID  atomic.Uint64
-	spare   atomic.Pointer[call] // of the last blocking operation
-	tx, rx  credits
-	sendTo  *source
-	recvTo  *source
-	events  events
 
-	injectTo   ope.Sink
-	mostInject int // bytes
-
-	tele *telemetry.Source // nil: nobody observes; set by Enable
-	last *telemetry.Sample // of the counters, when it has ended
+	owned *owned // what OpenEndpoint made for it, or nil
 }
-
-// The states of an endpoint, in their order.
-const (
-	disabled uint32 = iota
-	enabled
-	draining // Shutdown waits for sends, there are no new ones
-	closed
-)
 
 // NewEndpoint makes an endpoint, disabled: Enable gives it an address.
 func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
@@ -62,53 +29,19 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 	if err := d.enter(&d.open); err != nil {
 		return nil, err
 	}
-	c := &core{dom: d, cfg: cfg, sh: d.shard(), log: d.fab.log}
-	c.injectTo, c.mostInject = injected{c}, maxInject(d.fab.dev.Info().MTU)
-	c.tx.init(cfg.TxDepth, 1024)
-	c.rx.init(cfg.RxDepth, 16384)
-	c.events.init(cfg.EventBacklog)
-	if err := c.bind(); err != nil {
-		c.unbind()
+	if cfg.AV == nil {
+		cfg.AV = d.NewAddressVector()
+	}
+	e := new(Endpoint)
+	e.dom, e.cfg, e.sh, e.log = d, cfg, d.shard(), d.fab.log
+	e.injectTo, e.mostInject = injected{&e.intake}, maxInject(d.fab.dev.Info().MTU)
+	e.outcomes.init(&cfg)
+	e.events.init(cfg.EventBacklog, d.fab.paths)
+	if err := e.bind(); err != nil {
+		e.unbind()
 		return nil, err
 	}
-	return &Endpoint{core: c, def: settings{level: cfg.Level, from: AnyAddr}}, nil
-}
-
-// bind enters the endpoint where others must know of it. After a failure unbind
-// takes it out again.
-func (c *core) bind() (err error) {
-	c.dom.add(c)
-	for _, n := range c.cfg.counters() {
-		n.bind(c.sh)
-	}
-	if err := c.cfg.AV.bind(c); err != nil {
-		return err
-	}
-	if q := c.cfg.SendQueue; q != nil {
-		if c.sendTo, err = q.bind(c); err != nil {
-			return err
-		}
-	}
-	if q := c.cfg.RecvQueue; q != nil {
-		if c.recvTo, err = q.bind(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *core) unbind() {
-	c.cfg.AV.unbind(c)
-	for _, q := range []*Queue{c.cfg.SendQueue, c.cfg.RecvQueue} {
-		if q != nil {
-			q.unbind(c)
-		}
-	}
-	for _, n := range c.cfg.counters() {
-		n.unbind()
-	}
-	c.dom.remove(c)
-	c.dom.leave(&c.dom.open)
+	return e, nil
 }
 
 // Address is where others reach the endpoint, with a path for each of the fabric's
@@ -125,8 +58,30 @@ func (e *Endpoint) Address() Address {
 	return a
 }
 
+// Config is the configuration in force: where EndpointConfig left something to the
+// defaults, to the device or to chance, it has what was chosen. Before Enable it is what
+// NewEndpoint was given.
+func (e *Endpoint) Config() EndpointConfig {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	cfg := e.cfg
+	if e.act == nil {
+		return cfg
+	}
+	cfg.TxDepth, cfg.RxDepth, cfg.EventBacklog = int(e.tx.max), int(e.rx.max), e.events.max
+	cfg.QPN = e.act.Addrs()[0].QPN()
+	if cfg.Level == 0 {
+		cfg.Level = Transmitted
+	}
+	cfg.Protocol = e.act.Settings().Settings
+	return cfg
+}
+
 // Domain is the endpoint's.
 func (e *Endpoint) Domain() *Domain { return e.dom }
+
+// AddressVector has the peers that the endpoint may talk to.
+func (e *Endpoint) AddressVector() *AddressVector { return e.cfg.AV }
 
 // SendQueue is where posted sends complete; nil if there is none.
 func (e *Endpoint) SendQueue() *Queue { return e.cfg.SendQueue }
@@ -134,60 +89,57 @@ func (e *Endpoint) SendQueue() *Queue { return e.cfg.SendQueue }
 // RecvQueue is where posted receives complete; nil if there is none.
 func (e *Endpoint) RecvQueue() *Queue { return e.cfg.RecvQueue }
 
-// With returns a view of the endpoint with other defaults for its operations,
-// blocking and posted (fi_ep_alias). A view holds no resources: to close it is to
-// close the endpoint.
-func (e *Endpoint) With(opts ...OpOption) *Endpoint {
-	v := &Endpoint{core: e.core, def: e.def}
-	v.def.apply(opts)
-	return v
-}
-
 // Close ends the endpoint: every operation in progress ends with ErrClosed, and
 // nothing touches its buffer afterwards. Peers see what was under way fail, but those
 // that wait to hear that all of their operation has arrived here are told so yet, for
 // which Close takes a second at most. Close is idempotent, and returns when the
-// endpoint has ended, whoever closed it.
-func (e *Endpoint) Close() error { return e.close(context.Background()) }
-
-func (c *core) close(ctx context.Context) error {
-	c.mu.Lock()
-	was := c.state.Swap(closed)
-	if was == closed {
-		return c.awaitEnd(ctx) // unlocks
+// endpoint has ended, also if another call closed it. What OpenEndpoint made is closed, too; ErrBusy
+// says that something of it is in use yet, and that Close is to be called again.
+func (e *Endpoint) Close() error {
+	if e.owned != nil {
+		return e.owned.close()
 	}
-	c.mu.Unlock()
-	c.tx.close() // who waits for a place must not get one that is freed now
-	c.rx.close()
+	return e.end(context.Background())
+}
+
+func (e *Endpoint) end(ctx context.Context) error {
+	e.mu.Lock()
+	was := e.state.Swap(closed)
+	if was == closed {
+		return e.awaitEnd(ctx) // unlocks
+	}
+	e.mu.Unlock()
+	e.tx.close() // a caller that waits for a place must not get one that is freed now
+	e.rx.close()
 	var err error
 	if was == enabled || was == draining {
-		err = c.act.Close(ctx)
-		c.unfollow(err == nil)
+		err = e.act.Close(ctx)
+		e.unfollow(err == nil)
 		if errors.Is(err, shard.ErrClosed) {
 			err = nil
 		}
 	}
-	c.events.close()
-	c.unbind()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = true
-	for _, sig := range c.closers {
+	e.events.close()
+	e.unbind()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = true
+	for _, sig := range e.closers {
 		sig.Set()
 	}
 	return err
 }
 
 // awaitEnd waits until somebody else's Close is done. It unlocks mu.
-func (c *core) awaitEnd(ctx context.Context) error {
-	if c.ended {
-		c.mu.Unlock()
+func (e *Endpoint) awaitEnd(ctx context.Context) error {
+	if e.ended {
+		e.mu.Unlock()
 		return nil
 	}
 	sig := new(shard.Signal)
-	c.closers = append(c.closers, sig)
-	c.mu.Unlock()
-	if err := c.sh.Wait(ctx, sig); err != nil && !errors.Is(err, shard.ErrClosed) {
+	e.closers = append(e.closers, sig)
+	e.mu.Unlock()
+	if err := e.sh.Wait(ctx, sig); err != nil && !errors.Is(err, shard.ErrClosed) {
 		return err
 	}
 	return nil
@@ -200,22 +152,4 @@ func (e *Endpoint) Shutdown(ctx context.Context) error {
 	e.state.CompareAndSwap(enabled, draining)
 	err := e.tx.idle(ctx, e.sh)
 	return errors.Join(err, e.Close())
-}
-
-// flusher is onFlush if there is anything to publish.
-func (c *core) flusher() func() {
-	if c.sendTo == nil && c.recvTo == nil {
-		return nil
-	}
-	return c.onFlush
-}
-
-// onFlush runs on the shard at the end of a turn.
-func (c *core) onFlush() {
-	if c.sendTo != nil {
-		c.sendTo.publish()
-	}
-	if c.recvTo != nil && c.recvTo != c.sendTo {
-		c.recvTo.publish()
-	}
 }

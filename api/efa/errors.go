@@ -28,7 +28,6 @@ const (
 	ErrBadState     = errno.ErrBadState     // FI_EOPBADSTATE: not enabled, or enabled already
 	ErrDomain       = errno.ErrDomain       // FI_EDOMAIN: object of another domain
 	ErrNoCQ         = errno.ErrNoCQ         // FI_ENOCQ: no queue for the outcome
-	ErrNoAV         = errno.ErrNoAV         // FI_ENOAV
 	ErrTruncated    = errno.ErrTruncated    // FI_ETRUNC: the message was longer than the buffer
 	ErrNoRx         = errno.ErrNoRx         // FI_ENORX: the peer has no receive posted
 	ErrNoMemory     = errno.ErrNoMemory     // FI_ENOMEM
@@ -53,7 +52,7 @@ var ErrPeerAborted = peer.ErrAborted
 // OpError is the error of one operation.
 type OpError struct {
 	Op       string // "send", "recv", "write", "read", "atomic", "peek", "claim"
-	Peer     Addr   // the other side, AnyAddr if unknown
+	Peer     Addr   // the other side, NoAddr if unknown
 	Err      error  // the cause
 	Provider int    // the device's status, or the EFA provider's code from 4096 on, ours or the peer's; 0 if none
 	N, Lost  int    // ErrTruncated: bytes placed in the buffer, and bytes that had no room
@@ -61,7 +60,7 @@ type OpError struct {
 
 // Error names the operation, its peer and the cause.
 func (e *OpError) Error() string {
-	if e.Peer >= notAvail {
+	if e.Peer >= NoAddr {
 		return fmt.Sprintf("efa: %s: %v", e.Op, e.Err)
 	}
 	return fmt.Sprintf("efa: %s, peer %d: %v", e.Op, e.Peer, e.Err)

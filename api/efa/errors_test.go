@@ -38,7 +38,6 @@ func TestErrnos(t *testing.T) {
 		{efa.ErrDomain, 262, nil},
 		{efa.ErrNoCQ, 263, nil},
 		{efa.ErrTruncated, 265, nil},
-		{efa.ErrNoAV, 267, nil},
 		{efa.ErrNoRx, 269, nil},
 	} {
 		wrapped := error(&efa.OpError{Op: "send", Peer: 3, Err: x.err})
@@ -59,5 +58,5 @@ func TestErrnos(t *testing.T) {
 		require.NotEmpty(t, x.err.Error())
 	}
 	require.Equal(t, "efa: send, peer 3: message too long", (&efa.OpError{Op: "send", Peer: 3, Err: efa.ErrMsgSize}).Error())
-	require.Equal(t, "efa: recv: operation canceled", (&efa.OpError{Op: "recv", Peer: efa.AnyAddr, Err: efa.ErrCanceled}).Error())
+	require.Equal(t, "efa: recv: operation canceled", (&efa.OpError{Op: "recv", Peer: efa.NoAddr, Err: efa.ErrCanceled}).Error())
 }

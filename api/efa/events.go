@@ -3,7 +3,6 @@ package efa
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 
@@ -40,7 +39,7 @@ const (
 // Event is something that belongs to no operation (fi_eq).
 type Event struct {
 	Kind    EventKind
-	Peer    Addr    // AnyAddr if it is in no address vector
+	Peer    Addr    // NoAddr if it is in no address vector
 	Address Address // of the peer; zero for events of the whole endpoint
 	Err     error
 	N       int    // of RemoteWritten
@@ -55,6 +54,7 @@ type Event struct {
 type events struct {
 	mu      sync.Mutex
 	max     int
+	paths   []fabricPath
 	list    []Event
 	lost    uint64
 	done    bool
@@ -68,25 +68,26 @@ func (v *events) wake() {
 	}
 }
 
-func (v *events) init(n int) {
+func (v *events) init(n int, paths []fabricPath) {
 	if n <= 0 {
 		n = 256
 	}
-	v.max = n
+	v.max, v.paths = n, paths
 }
 
-func (c *core) onEvent(ev endpoint.Event) { c.events.add(c.event(ev)) }
+// on runs on the shard.
+func (v *events) on(ev endpoint.Event) { v.add(v.event(ev)) }
 
 // event makes a public event of one of the actors'.
-func (c *core) event(ev endpoint.Event) Event {
-	e := Event{Kind: ev.Kind, Peer: Addr(ev.Handle), Err: ev.Err}
-	if e.Peer >= notAvail {
-		e.Peer = AnyAddr
+func (v *events) event(ev endpoint.Event) Event {
+	x := Event{Kind: ev.Kind, Peer: Addr(ev.Handle), Err: ev.Err}
+	if x.Peer >= NoAddr {
+		x.Peer = NoAddr
 	}
 	if ev.Addr != (RawAddr{}) {
-		e.Address = NewAddress(c.dom.fab.paths[ev.Path].scheme, ev.Addr)
+		x.Address = NewAddress(v.paths[ev.Path].scheme, ev.Addr)
 	}
-	return e
+	return x
 }
 
 func (v *events) add(e Event) {
@@ -153,18 +154,6 @@ func (e *Endpoint) NextEvent(ctx context.Context) (Event, error) {
 		}
 		if err := e.sh.Wait(ctx, &sig); err != nil {
 			return Event{}, contextError(ctx, err)
-		}
-	}
-}
-
-// Events yields events until ctx ends or the endpoint is closed.
-func (e *Endpoint) Events(ctx context.Context) iter.Seq[Event] {
-	return func(yield func(Event) bool) {
-		for {
-			ev, err := e.NextEvent(ctx)
-			if err != nil || !yield(ev) {
-				return
-			}
 		}
 	}
 }

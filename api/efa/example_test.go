@@ -13,46 +13,57 @@ import (
 // fabric; between processes each side does its half and they exchange their
 // addresses as text.
 func two() (a, b *efa.Endpoint, toB efa.Addr, done func()) {
-	fab, err := efa.Open(efa.Config{DeviceName: "sim"})
+	ctx := context.Background()
+	a, err := efa.OpenEndpoint(ctx, efa.Setup{Fabric: efa.Config{DeviceName: "sim"}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	dom, err := fab.OpenDomain(efa.DomainConfig{})
+	av, queue := a.AddressVector(), a.SendQueue()
+	b, err = a.Domain().NewEndpoint(efa.EndpointConfig{AV: av, SendQueue: queue, RecvQueue: queue})
+	if err == nil {
+		err = b.Enable(ctx)
+	}
 	if err != nil {
 		log.Fatal(err)
 	}
-	av := dom.NewAddressVector()
-	queue, err := dom.NewQueue(0)
+	hs, err := av.InsertAll(a.Address(), b.Address())
 	if err != nil {
 		log.Fatal(err)
 	}
-	eps := make([]*efa.Endpoint, 2)
-	for i := range eps {
-		eps[i], err = dom.NewEndpoint(efa.EndpointConfig{AV: av, SendQueue: queue, RecvQueue: queue})
-		if err != nil {
-			log.Fatal(err)
-		}
-		if err := eps[i].Enable(context.Background()); err != nil {
+	return a, b, hs[1], func() {
+		if err := errors.Join(b.Close(), a.Close()); err != nil {
 			log.Fatal(err)
 		}
 	}
-	hs, err := av.InsertAll(eps[0].Address(), eps[1].Address())
+}
+
+// An endpoint with all that it needs, which talks to itself; others would give it their
+// addresses as text.
+func ExampleOpenEndpoint() {
+	ctx := context.Background()
+	ep, err := efa.OpenEndpoint(ctx, efa.Setup{}) // shared memory of this host
 	if err != nil {
 		log.Fatal(err)
 	}
-	return eps[0], eps[1], hs[1], func() {
-		for _, ep := range eps {
-			if err := ep.Close(); err != nil {
-				log.Fatal(err)
-			}
-		}
-		if err := dom.Close(); err != nil {
-			log.Fatal(err)
-		}
-		if err := fab.Close(); err != nil {
-			log.Fatal(err)
-		}
+	defer ep.Close()
+	address, err := efa.ParseAddress(ep.Address().String())
+	if err != nil {
+		log.Fatal(err)
 	}
+	peer, err := ep.AddressVector().Insert(address)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := ep.Send(ctx, peer, []byte("hello")); err != nil {
+		log.Fatal(err)
+	}
+	buf := make([]byte, 64)
+	msg, err := ep.Recv(ctx, buf)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s\n", buf[:msg.N])
+	// Output: hello
 }
 
 func ExampleEndpoint_Send() {
@@ -97,28 +108,28 @@ func ExampleEndpoint_RecvTag() {
 	// 101: message 1
 }
 
-func ExampleEndpoint_Post() {
+func ExampleEndpoint_PostSend() {
 	a, b, toB, done := two()
 	defer done()
 	ctx := context.Background()
 
 	buf := make([]byte, 64)
-	if _, err := b.Post(&efa.RecvReq{Buf: buf, Token: "my receive"}); err != nil {
+	if _, err := b.PostRecv(&efa.RecvReq{Buf: buf, Token: 1}); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := a.Post(&efa.SendReq{To: toB, Buf: []byte("posted"), HasData: true, Data: 7, Token: "my send"}); err != nil {
+	if _, err := a.PostSend(&efa.SendReq{To: toB, Buf: []byte("posted"), HasData: true, Data: 7, Token: 2}); err != nil {
 		log.Fatal(err)
 	}
 	queue := a.SendQueue() // both endpoints report to the same one
 	var cs [1]efa.Completion
-	seen := map[string]efa.Completion{}
+	seen := map[uint64]efa.Completion{}
 	for len(seen) < 2 {
 		if _, err := queue.Read(ctx, cs[:]); err != nil {
 			log.Fatal(err)
 		}
-		seen[cs[0].Token.(string)] = cs[0]
+		seen[cs[0].Token] = cs[0]
 	}
-	sent, received := seen["my send"], seen["my receive"]
+	sent, received := seen[2], seen[1]
 	fmt.Printf("%v %d bytes by %v\n", sent.Kind, sent.N, sent.Protocol)
 	fmt.Printf("%v %q with data %d\n", received.Kind, buf[:received.N], received.Data)
 	// Output:

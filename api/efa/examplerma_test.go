@@ -10,7 +10,7 @@ import (
 )
 
 // A program offers memory by sending its Remote; its peer writes to it and reads it.
-func ExampleEndpoint_Write() {
+func ExampleMemory() {
 	a, b, toB, done := two()
 	defer done()
 	ctx := context.Background()
@@ -21,7 +21,7 @@ func ExampleEndpoint_Write() {
 		log.Fatal(err)
 	}
 	defer mem.Close()
-	name, err := mem.Remote().MarshalBinary() // 24 bytes, to be sent to the peer
+	name, err := mem.Remote().MarshalBinary() // to be sent to the peer
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -31,16 +31,16 @@ func ExampleEndpoint_Write() {
 	if err := at.UnmarshalBinary(name); err != nil {
 		log.Fatal(err)
 	}
-	if err := a.Write(ctx, toB, at, []byte("hello, memory"), efa.Complete(efa.Delivered)); err != nil {
+	if err := a.Memory(toB, at).Write(ctx, []byte("hello, memory"), efa.Complete(efa.Delivered)); err != nil {
 		log.Fatal(err)
 	}
 	word := make([]byte, 6)
-	if err := a.Read(ctx, toB, at.Slice(7, 6), word); err != nil {
+	if err := a.Memory(toB, at.Slice(7, 6)).Read(ctx, word); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s\n", word)
-	err = a.Read(ctx, toB, efa.Remote{Addr: at.Addr + 4090, Len: 100, Key: at.Key}, make([]byte, 100))
-	fmt.Println(errors.Is(err, efa.ErrAccess))
+	err = a.Memory(toB, at.Slice(4090, 100)).Read(ctx, make([]byte, 100))
+	fmt.Println(errors.Is(err, efa.ErrInvalid)) // that is only 6 bytes
 	// Output:
 	// memory
 	// true
@@ -57,7 +57,7 @@ func ExampleData() {
 		log.Fatal(err)
 	}
 	defer mem.Close()
-	if err := a.Write(ctx, toB, mem.Remote(), []byte("row 7"), efa.Data(7)); err != nil {
+	if err := a.Memory(toB, mem.Remote()).Write(ctx, []byte("row 7"), efa.Data(7)); err != nil {
 		log.Fatal(err)
 	}
 	var cs [1]efa.Completion
@@ -69,7 +69,7 @@ func ExampleData() {
 }
 
 // A counter that several endpoints draw numbers from.
-func ExampleFetchAdd() {
+func ExampleCell_FetchAdd() {
 	a, b, toB, done := two()
 	defer done()
 	ctx := context.Background()
@@ -80,7 +80,7 @@ func ExampleFetchAdd() {
 	}
 	defer mem.Close()
 	for range 3 {
-		ticket, err := efa.FetchAdd(ctx, a, toB, mem.Remote(), uint64(1))
+		ticket, err := efa.NewCell[uint64](a.Memory(toB, mem.Remote())).FetchAdd(ctx, uint64(1))
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -72,7 +72,7 @@ func TestServeAndResolve(t *testing.T) {
 	require.ErrorIs(t, <-served, efa.ErrClosed)
 }
 
-// TestEventBacklog: the latest events are kept, and it is told how many were not.
+// TestEventBacklog: the latest events are kept, and the number of those that were not is reported.
 func TestEventBacklog(t *testing.T) {
 	f := newFabric(t, sim.Config{InOrder: true})
 	dom := openDomain(t, f, efa.DomainConfig{})
@@ -92,18 +92,19 @@ func TestEventBacklog(t *testing.T) {
 		last = s.ep.Address()
 	}
 	var lost []uint64
-	short, cancel := context.WithCancel(ctx)
-	for ev := range busy.ep.Events(short) {
+	for len(lost) < 2 {
+		ev, err := busy.ep.NextEvent(ctx)
+		require.NoError(t, err)
 		require.Equal(t, efa.NewPeer, ev.Kind)
 		if lost = append(lost, ev.Lost); len(lost) == 2 {
 			require.True(t, last.Equal(ev.Address))
-			cancel()
 		}
 	}
-	cancel()
 	require.Equal(t, []uint64{3, 0}, lost)
 	_, ok := busy.ep.TryEvent()
 	require.False(t, ok)
+	short, cancel := context.WithCancel(ctx)
+	cancel()
 	_, err := busy.ep.NextEvent(short)
 	require.ErrorIs(t, err, efa.ErrCanceled)
 }

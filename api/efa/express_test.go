@@ -64,7 +64,7 @@ func TestOrderOfWays(t *testing.T) {
 				p[len(p)-1] ^= byte(i)
 				if cap(p) != len(small) {
 					for {
-						_, err := a.ep.Post(&efa.SendReq{To: a.peer, Buf: p, Quiet: true})
+						_, err := a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: p, Quiet: true})
 						if err == nil {
 							break
 						}

@@ -10,8 +10,6 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/telemetry"
-	"github.com/efactor/efactor/runtime/clock"
-	"github.com/efactor/efactor/runtime/shard"
 )
 
 // Device is an attachment to a fabric, from one of the drivers: see [OpenDevice].
@@ -32,17 +30,6 @@ type Config struct {
 	// Telemetry has the providers of OpenTelemetry, if there are to be traces and
 	// metrics.
 	Telemetry Telemetry
-}
-
-// Environment is what a simulated device brings along for those who run on it:
-// its own time, and a way to wait in it. Real devices have none.
-type Environment interface {
-	Clock() clock.Clock
-	Waiter() shard.Waiter
-	Seed() uint64
-	Random() uint32
-	// Attach is told of each shard; the environment runs it.
-	Attach(*shard.Shard)
 }
 
 // Fabric is an open device (fi_fabric).

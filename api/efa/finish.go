@@ -6,9 +6,23 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 )
 
+// outcomes takes back what operations had, and counts them. It belongs to the shard, but for
+// the places, which any goroutine takes.
+type outcomes struct {
+	tx, rx credits
+
+	sent, received, wrote, fetched *Counter // nil: they are not counted
+}
+
+func (e *outcomes) init(cfg *EndpointConfig) {
+	e.tx.init(cfg.TxDepth, 1024)
+	e.rx.init(cfg.RxDepth, 16384)
+	e.sent, e.received, e.wrote, e.fetched = cfg.SendCounter, cfg.RecvCounter, cfg.WriteCounter, cfg.ReadCounter
+}
+
 // finished does what every outcome needs: what was fetched goes where it belongs,
 // copies and places are given back, and it is counted.
-func (c *core) finished(q *ope.Request, r *ope.Result) {
+func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 	switch q.Kind {
 	case ope.KindPeek, ope.KindClaim:
 		return // takes no place, and is over at once
@@ -16,9 +30,9 @@ func (c *core) finished(q *ope.Request, r *ope.Result) {
 		if r.Err == nil || r.Lost > 0 {
 			scatter(q, r)
 		}
-		c.rx.release()
+		e.rx.release()
 		if q.Flags&ope.Discard == 0 {
-			c.cfg.RecvCounter.count(r.Err)
+			e.received.count(r.Err)
 		}
 		return
 	default:
@@ -26,22 +40,22 @@ func (c *core) finished(q *ope.Request, r *ope.Result) {
 			scatter(q, r)
 			fetched(q)
 			putMore(q)
-			c.disown(q)
+			disown(q)
 		}
-		c.tx.release()
-		c.counter(q).count(r.Err)
+		e.tx.release()
+		e.counter(q).count(r.Err)
 	}
 }
 
 // counter is where an operation that began here is counted.
-func (c *core) counter(q *ope.Request) *Counter {
+func (e *outcomes) counter(q *ope.Request) *Counter {
 	switch {
 	case q.Kind == ope.KindSend:
-		return c.cfg.SendCounter
+		return e.sent
 	case q.Kind == ope.KindWrite, q.Kind == ope.KindAtomic && q.Form == ope.AtomicWrite:
-		return c.cfg.WriteCounter
+		return e.wrote
 	default:
-		return c.cfg.ReadCounter
+		return e.fetched
 	}
 }
 

@@ -27,7 +27,7 @@ func TestFootprint(t *testing.T) {
 	buf := make([]byte, 8)
 	settle := func(from, to efa.Addr) { // post to each, cancel, read
 		for h := from; h < to; h++ {
-			id, err := s.ep.Post(&efa.RecvReq{From: h, Directed: true, Buf: buf})
+			id, err := s.ep.PostRecv(&efa.RecvReq{From: h, Directed: true, Buf: buf})
 			require.NoError(t, err)
 			require.NoError(t, s.ep.Cancel(id))
 			n, err := q.Read(context.Background(), cs)
@@ -60,7 +60,7 @@ func TestFootprint(t *testing.T) {
 	check("idle peer", peers, 1280, func() { settle(1, 1+peers) })
 	check("posted receive", peers, 1024, func() {
 		for n := 0; n < peers; {
-			if _, err := s.ep.Post(&efa.RecvReq{Buf: buf}); err == nil {
+			if _, err := s.ep.PostRecv(&efa.RecvReq{Buf: buf}); err == nil {
 				n++
 				continue
 			}

@@ -31,7 +31,7 @@ func (r foreignRegion) Bytes() []byte { return r.mem }
 
 func (d foreigner) Alloc(n int, a device.Access) (device.MR, error) {
 	mem := make([]byte, n)
-	mr, err := d.Device.(device.Foreign).RegisterForeign(os.Getpid(), addressOf(mem), n, a)
+	mr, err := d.Device.RegisterForeign(os.Getpid(), addressOf(mem), n, a)
 	return foreignRegion{mr, mem}, err
 }
 
@@ -80,7 +80,7 @@ func TestForeignMemory(t *testing.T) {
 			w := start(t, a, &efa.WriteReq{To: a.peer, At: src.Remote().Slice(11, size-20), Buf: pattern(size)[:size-20], Level: efa.Delivered})
 			require.Equal(t, "direct write", done(t, w).Protocol.String())
 			require.True(t, bytes.Equal(pattern(size)[:size-20], src.Bytes()[11:size-9]))
-			require.NoError(t, a.ep.Read(ctx, a.peer, src.Remote().Slice(11, size-20), dst.Bytes()[:size-20]))
+			require.NoError(t, a.ep.Memory(a.peer, src.Remote().Slice(11, size-20)).Read(ctx, dst.Bytes()[:size-20]))
 			require.True(t, bytes.Equal(pattern(size)[:size-20], dst.Bytes()[:size-20]))
 		})
 	}
@@ -93,20 +93,20 @@ func TestForeignRegion(t *testing.T) {
 	ctx := testContext(t)
 	a, _, devB := openHosts(t, efa.ProgressAuto, nil)
 	mem := pattern(size)
-	mr, err := devB.(device.Foreign).RegisterForeign(os.Getpid(), addressOf(mem), size, device.RemoteRead|device.RemoteWrite)
+	mr, err := devB.RegisterForeign(os.Getpid(), addressOf(mem), size, device.RemoteRead|device.RemoteWrite)
 	require.NoError(t, err)
 	require.Nil(t, mr.Bytes())
-	at := efa.Remote{Addr: mr.Addr(), Len: size, Key: uint64(mr.RKey())}
+	at := efa.RawRemote(mr.Addr(), size, uint64(mr.RKey()))
 	got := make([]byte, size)
-	require.NoError(t, a.ep.Read(ctx, a.peer, at, got))
+	require.NoError(t, a.ep.Memory(a.peer, at).Read(ctx, got))
 	require.True(t, bytes.Equal(pattern(size), got))
 	clear(got)
-	require.NoError(t, a.ep.Write(ctx, a.peer, at.Slice(5, 100_000), got[:100_000], efa.Complete(efa.Delivered)))
+	require.NoError(t, a.ep.Memory(a.peer, at.Slice(5, 100_000)).Write(ctx, got[:100_000], efa.Complete(efa.Delivered)))
 	require.Equal(t, pattern(size)[:5], mem[:5])
 	require.Equal(t, make([]byte, 100_000), mem[5:100_005])
 	require.True(t, bytes.Equal(pattern(size)[100_005:], mem[100_005:]))
 	require.NoError(t, mr.Close())
-	err = a.ep.Read(ctx, a.peer, at, got)
+	err = a.ep.Memory(a.peer, at).Read(ctx, got)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, efa.ErrPeerFailed)
 }

@@ -61,7 +61,7 @@ func TestInjectCopies(t *testing.T) {
 	require.ErrorIs(t, err, efa.ErrMsgSize)
 	require.Contains(t, err.Error(), fmt.Sprint(limit+1))
 	require.Contains(t, err.Error(), fmt.Sprint("at most ", limit))
-	_, err = a.ep.Post(&efa.SendReq{To: a.peer, Buf: over, Inject: true})
+	_, err = a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: over, Inject: true})
 	require.ErrorIs(t, err, efa.ErrMsgSize)
 }
 
@@ -76,7 +76,7 @@ func TestInjectAllocations(t *testing.T) {
 	recv := efa.RecvReq{Buf: q}
 	var cs [4]efa.Completion
 	one := func() {
-		_, err := b.ep.Post(&recv)
+		_, err := b.ep.PostRecv(&recv)
 		require.NoError(t, err)
 		require.NoError(t, a.ep.Send(ctx, a.peer, p, efa.Inject))
 		_, err = qb.Read(ctx, cs[:])
@@ -97,12 +97,13 @@ func TestSilentFailures(t *testing.T) {
 	s := newEndpoint(t, dom, efa.EndpointConfig{SendQueue: q, SendCounter: counter})
 	ctx := testContext(t)
 	const nobody = 77
-	for i := range 10 {
-		require.NoError(t, s.ep.Send(ctx, nobody, []byte{1}, efa.Inject, efa.Token(i)))
-		_, err := s.ep.Post(&efa.SendReq{To: nobody, Quiet: true, Token: 10 + i})
+	for i := range uint64(10) {
+		_, err := s.ep.PostSend(&efa.SendReq{To: nobody, Buf: []byte{1}, Inject: true, Token: i})
+		require.NoError(t, err)
+		_, err = s.ep.PostSend(&efa.SendReq{To: nobody, Quiet: true, Token: 10 + i})
 		require.NoError(t, err)
 	}
-	seen := map[any]bool{}
+	seen := map[uint64]bool{}
 	var cs [8]efa.Completion
 	for len(seen) < 20 {
 		n, err := q.Read(ctx, cs[:])

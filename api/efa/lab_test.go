@@ -77,6 +77,22 @@ func start(t testing.TB, s *side, r efa.Request) *efa.Op {
 	return op
 }
 
+// post posts a request of any kind.
+func post(ep *efa.Endpoint, r efa.Request) (efa.OpID, error) {
+	switch r := r.(type) {
+	case *efa.SendReq:
+		return ep.PostSend(r)
+	case *efa.RecvReq:
+		return ep.PostRecv(r)
+	case *efa.WriteReq:
+		return ep.PostWrite(r)
+	case *efa.ReadReq:
+		return ep.PostRead(r)
+	default:
+		return ep.PostAtomic(r.(*efa.AtomicReq))
+	}
+}
+
 // done waits for an operation that must succeed.
 func done(t testing.TB, op *efa.Op) efa.Completion {
 	t.Helper()
@@ -161,7 +177,7 @@ func less(n int) int {
 	return n
 }
 
-// isAny tells whether err is one of these.
+// isAny reports whether err is one of these.
 func isAny(err error, these ...error) bool {
 	return slices.ContainsFunc(these, func(x error) bool { return errors.Is(err, x) })
 }

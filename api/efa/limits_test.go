@@ -9,6 +9,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efatest"
 )
 
 // TestConfigLimits: each setting is accepted at its limit and refused beyond it,
@@ -22,8 +23,9 @@ func TestConfigLimits(t *testing.T) {
 		{},
 		{TxDepth: 1, RxDepth: 1, EventBacklog: 1, Protocol: proto{SendQueue: 1, RecvQueue: 1, Credits: 1, RecvWindow: 1, DetachLimit: 1}},
 		{TxDepth: l.MaxOps, RxDepth: l.MaxOps, Protocol: proto{SendQueue: l.MaxSQ, RecvQueue: l.MaxRQ, RNRRetry: 7}},
-		{Protocol: proto{RNRRetry: -1, MaxMedium: -1, MinRead: -1, MinReadWrite: -1, Era: "2.6"}},
-		{Level: efa.Matched, Caps: efa.CapRMA | efa.CapAtomic, Protocol: proto{ReadSegment: 1, RuntSize: 1, Homogeneous: true}},
+		{Protocol: proto{RNRRetry: -1, MaxMedium: -1, MinRead: -1, MinReadWrite: -1}},
+		{Protocol: ofEra("2.6", proto{})},
+		{Level: efa.Delivered, Protocol: proto{ReadSegment: 1, RuntSize: 1, Homogeneous: true}},
 	} {
 		cfg.AV = av
 		ep, err := dom.NewEndpoint(cfg)
@@ -45,9 +47,8 @@ func TestConfigLimits(t *testing.T) {
 		"Protocol.TotalMemory is": {efa.EndpointConfig{Protocol: proto{TotalMemory: -1}}, efa.ErrInvalid},
 		"Protocol.ReadSegment is": {efa.EndpointConfig{Protocol: proto{ReadSegment: -1}}, efa.ErrInvalid},
 		"Protocol.RuntSize is":    {efa.EndpointConfig{Protocol: proto{RuntSize: -1}}, efa.ErrInvalid},
-		`Protocol.Era is "1.9"`:   {efa.EndpointConfig{Protocol: proto{Era: "1.9"}}, efa.ErrInvalid},
-		"capabilities 0x80":       {efa.EndpointConfig{Caps: efa.CapMsg | efa.CapRMA | 0x80}, efa.ErrNotSupported},
-		"completion level 4":      {efa.EndpointConfig{Level: efa.Matched + 1}, efa.ErrInvalid},
+		`Era is "1.9"`:            {efa.EndpointConfig{Protocol: ofEra("1.9", proto{})}, efa.ErrInvalid},
+		"completion level 3":      {efa.EndpointConfig{Level: efa.Delivered + 1}, efa.ErrInvalid},
 		"the address vector is":   {efa.EndpointConfig{AV: other.NewAddressVector()}, efa.ErrDomain},
 		"the queue is":            {efa.EndpointConfig{SendQueue: newQueue(t, other, 0)}, efa.ErrDomain},
 		"the counter is":          {efa.EndpointConfig{RemoteWriteCounter: other.NewCounter()}, efa.ErrDomain},
@@ -59,8 +60,11 @@ func TestConfigLimits(t *testing.T) {
 		require.ErrorIs(t, err, x.want, name)
 		require.ErrorContains(t, err, name)
 	}
-	_, err := dom.NewEndpoint(efa.EndpointConfig{})
-	require.ErrorIs(t, err, efa.ErrNoAV)
+	alone, err := dom.NewEndpoint(efa.EndpointConfig{})
+	require.NoError(t, err)
+	require.NotSame(t, av, alone.AddressVector(), "it has one of its own")
+	require.Zero(t, alone.AddressVector().Len())
+	require.NoError(t, alone.Close())
 	newQueue(t, dom, l.MaxQueue)
 	for _, depth := range []int{-1, l.MaxQueue + 1} {
 		_, err := dom.NewQueue(depth)
@@ -98,7 +102,7 @@ func TestEnable(t *testing.T) {
 	require.ErrorContains(t, ep.Enable(ctx), "queue pair")
 	require.True(t, ep.Address().IsZero())
 	for _, err := range []error{
-		ep.Send(ctx, 0, nil), second(ep.Recv(ctx, nil)), second(ep.Post(&efa.RecvReq{})), second(ep.Stats(ctx)),
+		ep.Send(ctx, 0, nil), second(ep.Recv(ctx, nil)), second(ep.PostRecv(&efa.RecvReq{})), second(ep.Stats(ctx)),
 		second(ep.Start(&efa.SendReq{})), ep.Cancel(1),
 	} {
 		require.ErrorIs(t, err, efa.ErrBadState)
@@ -108,6 +112,12 @@ func TestEnable(t *testing.T) {
 	require.False(t, ep.Address().IsZero())
 	require.NoError(t, ep.Close())
 	require.NoError(t, q.Close())
+}
+
+// ofEra has an endpoint talk like a release of libfabric.
+func ofEra(name string, p efa.ProtocolConfig) efa.ProtocolConfig {
+	efatest.KnobsOf(&p).Era = name
+	return p
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -121,11 +131,11 @@ func TestDepths(t *testing.T) {
 	ctx := testContext(t)
 	fill := func(s *side, n int) (last efa.OpID) {
 		for range n {
-			id, err := s.ep.Post(&efa.RecvReq{})
+			id, err := s.ep.PostRecv(&efa.RecvReq{})
 			require.NoError(t, err)
 			last = id
 		}
-		_, err := s.ep.Post(&efa.RecvReq{})
+		_, err := s.ep.PostRecv(&efa.RecvReq{})
 		require.ErrorIs(t, err, efa.ErrAgain)
 		return last
 	}
@@ -140,38 +150,9 @@ func TestDepths(t *testing.T) {
 	}
 	_, err := q.Read(ctx, nil)
 	require.ErrorIs(t, err, efa.ErrInvalid)
-	_, err = deep.ep.Post(&efa.SendReq{})
+	_, err = deep.ep.PostSend(&efa.SendReq{})
 	require.ErrorIs(t, err, efa.ErrNoCQ)
-	n, err := deep.ep.PostBatch([]efa.Request{&efa.RecvReq{Buf: []byte{1}, Bufs: [][]byte{{1}}}})
+	n, err := deep.ep.PostRecvs([]efa.RecvReq{{Buf: []byte{1}, Bufs: [][]byte{{1}}}})
 	require.Zero(t, n)
 	require.ErrorIs(t, err, efa.ErrInvalid)
-}
-
-// TestCaps: an endpoint does only what it was made for.
-func TestCaps(t *testing.T) {
-	dom := openDomain(t, newFabric(t, sim.Config{}), efa.DomainConfig{})
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // what is allowed ends at once
-	require.Equal(t, "CapMsg|CapDirectedRecv|0x80000000", (efa.CapMsg | efa.CapDirectedRecv | 1<<31).String())
-	for caps, want := range map[efa.Caps][7]bool{ // send, sendTag, recv, recvTag, directed, write, atomic
-		0:                           {true, true, true, true, true, true, true},
-		efa.CapMsg:                  {true, false, true, false, false, false, false},
-		efa.CapTagged | efa.CapRecv: {false, false, false, true, false, false, false},
-		efa.CapSend | efa.CapAtomic: {true, true, false, false, false, false, true},
-		efa.CapDirectedRecv:         {true, true, true, true, true, false, false},
-		efa.CapTagged | efa.CapRMA:  {false, true, false, true, false, true, false},
-		efa.CapAtomic | efa.CapMsg:  {true, false, true, false, false, false, true},
-	} {
-		ep := newEndpoint(t, dom, efa.EndpointConfig{Caps: caps}).ep
-		for i, err := range []error{
-			ep.Send(ctx, 0, nil), ep.SendTag(ctx, 0, 1, nil), second(ep.Recv(ctx, nil)), second(ep.RecvTag(ctx, efa.AnyTag, nil)),
-			second(ep.Recv(ctx, nil, efa.From(0))), ep.Write(ctx, 0, efa.Remote{}, nil), efa.Add(ctx, ep, 0, efa.Remote{Len: 1}, int8(1)),
-		} {
-			if want[i] {
-				require.ErrorIs(t, err, efa.ErrCanceled, "%v, operation %d", caps, i)
-			} else {
-				require.ErrorIs(t, err, efa.ErrNotSupported, "%v, operation %d", caps, i)
-			}
-		}
-	}
 }

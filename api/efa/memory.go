@@ -20,8 +20,8 @@ type Access uint8
 const (
 	// AccessSend: messages and writes may come from it. Long ones are read by
 	// the peer's device where both devices can, so that they are copied once.
-	// For that the peer is told the region's key, and a device keeps no account
-	// of what of the region it was told it for.
+	// For that the peer gets the key of the whole region, and a device does not
+	// know for which part of it.
 	AccessSend Access = 1 << iota
 	// AccessRecv: messages and what is read may go to it.
 	AccessRecv
@@ -129,7 +129,7 @@ func (d *Domain) register(a Access, from func(device.Access) (device.MR, error))
 	d.fab.registered.Add(1)
 	m := &MemoryRegion{dom: d, mem: dev.Bytes(), access: a, region: d.regions.Add(dev, table)}
 	m.region.OnIdle = m.onIdle
-	m.remote = Remote{Addr: m.region.Addr(), Len: uint64(len(m.mem)), Key: m.region.Key()}
+	m.remote = d.fab.remoteOf(m.region)
 	return m, nil
 }
 

@@ -2,8 +2,6 @@ package efa_test
 
 import (
 	"context"
-	"encoding"
-	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -13,45 +11,6 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 )
-
-var (
-	_ encoding.BinaryMarshaler   = efa.Remote{}
-	_ encoding.BinaryAppender    = efa.Remote{}
-	_ encoding.BinaryUnmarshaler = (*efa.Remote)(nil)
-)
-
-func TestRemote(t *testing.T) {
-	r := efa.Remote{Addr: 0x0102030405060708, Len: 1 << 20, Key: 0x8000000012345678}
-	p, err := r.MarshalBinary()
-	require.NoError(t, err)
-	require.Equal(t, []byte{8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0x10, 0, 0, 0, 0, 0, 0x78, 0x56, 0x34, 0x12, 0, 0, 0, 0x80}, p)
-	q, err := r.AppendBinary([]byte("x"))
-	require.NoError(t, err)
-	require.Equal(t, append([]byte("x"), p...), q)
-	var back efa.Remote
-	require.NoError(t, back.UnmarshalBinary(p))
-	require.Equal(t, r, back)
-	for n := range 30 {
-		if err := back.UnmarshalBinary(make([]byte, n)); n != 24 {
-			require.ErrorIs(t, err, efa.ErrInvalid, n)
-			require.Equal(t, r, back, "left alone")
-		} else {
-			require.Zero(t, back)
-			back = r
-		}
-	}
-	around, err := efa.Remote{Addr: ^uint64(0), Len: 2}.MarshalBinary()
-	require.NoError(t, err)
-	require.ErrorIs(t, back.UnmarshalBinary(around), efa.ErrInvalid)
-
-	require.Equal(t, "1048576 bytes at 0x102030405060708", r.String())
-	require.NotContains(t, fmt.Sprint(r), "5678", "the key is a secret")
-	for _, x := range [][4]uint64{ // off, n, off and length of what is left
-		{0, 5, 0, 5}, {5, 1 << 20, 5, 1<<20 - 5}, {1 << 20, 1, 1 << 20, 0}, {1<<20 + 1, 1, 1 << 20, 0}, {1 << 63, 1 << 63, 1 << 20, 0}, {3, ^uint64(0), 3, 1<<20 - 3},
-	} {
-		require.Equal(t, efa.Remote{Addr: r.Addr + x[2], Len: x[3], Key: r.Key}, r.Slice(x[0], x[1]))
-	}
-}
 
 func TestAllocAndRegister(t *testing.T) {
 	for name, dev := range devices {
@@ -67,8 +26,9 @@ func TestAllocAndRegister(t *testing.T) {
 						m, err := get(access)
 						require.NoError(t, err)
 						require.Equal(t, make([]byte, n), m.Bytes())
-						require.EqualValues(t, n, m.Remote().Len)
-						require.NotZero(t, m.Remote().Key&0xffffffff)
+						require.EqualValues(t, n, m.Remote().Len())
+						_, key := m.Remote().Raw()
+						require.NotZero(t, key&0xffffffff)
 						if access == 0 {
 							access = efa.AccessSend | efa.AccessRecv
 						}
@@ -103,7 +63,8 @@ func TestRegionLimits(t *testing.T) {
 		m, err := dom.Register(make([]byte, 100), efa.Access(i))
 		require.NoError(t, err)
 		ms = append(ms, m)
-		keys[m.Remote().Key] = true
+		_, key := m.Remote().Raw()
+		keys[key] = true
 	}
 	require.Len(t, keys, 3)
 	require.ErrorIs(t, second(dom.Register(make([]byte, 100), 0)), efa.ErrNoMR)
@@ -138,9 +99,9 @@ func TestRegisteredMemoryStays(t *testing.T) {
 		}
 		p := make([]byte, 10_020)
 		for i, r := range at {
-			require.NoError(t, a.ep.Read(ctx, a.peer, r, p[:r.Len]))
-			require.Equal(t, pattern(10_000+i), p[:r.Len])
-			require.NoError(t, a.ep.Write(ctx, a.peer, r, p[:r.Len], efa.Complete(efa.Delivered)))
+			require.NoError(t, a.ep.Memory(a.peer, r).Read(ctx, p[:r.Len()]))
+			require.Equal(t, pattern(10_000+i), p[:r.Len()])
+			require.NoError(t, a.ep.Memory(a.peer, r).Write(ctx, p[:r.Len()], efa.Complete(efa.Delivered)))
 		}
 		for _, m := range ms {
 			require.NoError(t, m.Close())

@@ -16,7 +16,7 @@ import (
 // Alloc back. Operations that the device or a peer carries out in it end, on both
 // sides, if need be with an error, and so do sends and receives whose buffer lies in
 // it; Close waits until they have. It is idempotent, and returns when the region is
-// closed, whoever closed it.
+// closed, also if another call closed it.
 func (m *MemoryRegion) Close() error {
 	m.mu.Lock()
 	if m.state != regionOpen {

@@ -30,19 +30,18 @@ func (e *Endpoint) SendTag(ctx context.Context, to Addr, tag uint64, p []byte, o
 }
 
 // send does without a SendReq.
-func (e *Endpoint) send(ctx context.Context, to Addr, p []byte, tagged bool, tag uint64, opts []OpOption) error {
-	s := e.def
-	s.apply(opts)
-	if err := s.check(); err != nil {
+func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag uint64, opts []OpOption) error {
+	w, err := wish(opts)
+	if err != nil {
 		return err
 	}
 	var req ope.Request
 	if err := e.sending(&req, to, p, tagged, tag); err != nil {
 		return err
 	}
-	req.Token = s.token
-	req.Flags |= s.flags(0, false, false)
-	s.dataOf(&req, false, 0)
+	req.Token = w.token
+	req.Flags |= e.flags(w.level, w.inject, false)
+	withData(&req, w.hasData, w.data)
 	if err := e.outgoing(&req, nil); err != nil {
 		return err
 	}
@@ -50,11 +49,10 @@ func (e *Endpoint) send(ctx context.Context, to Addr, p []byte, tagged bool, tag
 }
 
 // run carries out a blocking call of which nothing but an error comes back.
-func (e *Endpoint) run(ctx context.Context, req *ope.Request) error {
+func (e *intake) run(ctx context.Context, req *ope.Request) error {
 	if req.Flags&ope.Inject != 0 {
 		return e.inject(ctx, req)
 	}
-	req.Flags &^= ope.Quiet
 	_, err := e.do(ctx, req)
 	return err
 }
@@ -74,16 +72,14 @@ func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOpt
 }
 
 // recv does without a RecvReq.
-func (e *Endpoint) recv(ctx context.Context, p []byte, tagged bool, m Match, opts []OpOption) (Message, error) {
-	s := e.def
-	s.apply(opts)
-	if err := s.check(); err != nil {
+func (e *intake) recv(ctx context.Context, p []byte, tagged bool, m Match, opts []OpOption) (Message, error) {
+	w, err := wish(opts)
+	if err != nil {
 		return Message{}, err
 	}
 	var req ope.Request
-	if err := e.receiving(&req, s.from, p, tagged, m); err != nil {
+	if err := e.receiving(&req, w.from, p, tagged, m); err != nil {
 		return Message{}, err
 	}
-	req.Token = s.token
 	return e.do(ctx, &req)
 }

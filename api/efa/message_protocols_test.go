@@ -42,7 +42,7 @@ func TestMessageProtocols(t *testing.T) {
 		"delivered": {level: efa.Delivered, rows: []row{
 			{0, "DC eager"}, {dcEager, "DC eager"}, {dcEager + 1, "DC medium"}, {65536, "DC medium"}, {65537, "DC long-CTS"},
 		}},
-		"matched, tagged": {level: efa.Matched, tag: true, rows: []row{{dcTag, "DC eager"}, {dcTag + 1, "DC medium"}, {65537, "DC long-CTS"}}},
+		"matched, tagged": {level: efa.Delivered, tag: true, rows: []row{{dcTag, "DC eager"}, {dcTag + 1, "DC medium"}, {65537, "DC long-CTS"}}},
 		"reads":           {dev: reads, rows: []row{{65536, "medium"}, {1<<20 - 1, "long-CTS"}, {1 << 20, "long-read"}, {1<<20 + 1, "long-read"}}},
 		"reads, delivered": {dev: reads, level: efa.Delivered, tag: true, rows: []row{
 			{1<<20 - 1, "DC long-CTS"}, {1 << 20, "long-read"},
@@ -103,23 +103,21 @@ func TestDelivered(t *testing.T) {
 	everywhere(t, efa.EndpointConfig{}, func(t *testing.T, a, b *side) {
 		ctx := testContext(t)
 		for _, n := range []int{0, 5000, 50_000, 200_000, 2 << 20} {
-			for _, level := range []efa.Level{efa.Delivered, efa.Matched} {
-				op := start(t, a, &efa.SendReq{To: a.peer, Buf: make([]byte, n), Level: level, Tagged: true})
-				marker(t, a, b)
-				select {
-				case <-op.Done():
-					t.Fatalf("%d bytes: complete without a receive", n)
-				default:
-				}
-				_, err := b.ep.RecvTag(ctx, efa.AnyTag, make([]byte, n))
-				require.NoError(t, err)
-				done(t, op)
+			op := start(t, a, &efa.SendReq{To: a.peer, Buf: make([]byte, n), Level: efa.Delivered, Tagged: true})
+			marker(t, a, b)
+			select {
+			case <-op.Done():
+				t.Fatalf("%d bytes: complete without a receive", n)
+			default:
 			}
+			_, err := b.ep.RecvTag(ctx, efa.AnyTag, make([]byte, n))
+			require.NoError(t, err)
+			done(t, op)
 		}
 		require.NoError(t, a.ep.Send(ctx, a.peer, make([]byte, 100)), "nobody receives it")
-		// A view's level is a default, which a call can change.
-		v := a.ep.With(efa.Complete(efa.Delivered))
-		require.NoError(t, v.Send(ctx, a.peer, make([]byte, 100), efa.Complete(efa.Transmitted)))
-		require.NoError(t, v.Send(ctx, a.peer, make([]byte, 100), efa.Inject))
+		// An endpoint's level is a default, which a call can change.
+		v := newEndpoint(t, a.dom, efa.EndpointConfig{Level: efa.Delivered, AV: a.av})
+		require.NoError(t, v.ep.Send(ctx, a.peer, make([]byte, 100), efa.Complete(efa.Transmitted)))
+		require.NoError(t, v.ep.Send(ctx, a.peer, make([]byte, 100), efa.Inject))
 	})
 }

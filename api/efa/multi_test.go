@@ -87,8 +87,8 @@ func kindOf(name string) string {
 	return strings.TrimRight(strings.SplitN(name, ":", 2)[0], "0123456789")
 }
 
-// TestPathChoice: who can, meets in shared memory; both sides choose the same, and each
-// pair is one peer on either side.
+// TestPathChoice: peers that can meet in shared memory do; both sides choose the same path,
+// and each pair is one peer on either side.
 func TestPathChoice(t *testing.T) {
 	townTest(t, func(t *testing.T, all []*side, to [][]efa.Addr) {
 		ctx := testContext(t)
@@ -190,17 +190,17 @@ func TestMemoryOnPaths(t *testing.T) {
 			require.NoError(t, err)
 			for i, s := range all {
 				for k, at := range []efa.Remote{m.Remote(), registered.Remote()} {
-					size := min(n, int(at.Len))
+					size := min(n, int(at.Len()))
 					data := bytes.Repeat([]byte{byte(1 + 16*i + j), byte(k)}, size/2)
-					require.NoError(t, s.ep.Write(ctx, to[i][j], at, data, efa.Complete(efa.Delivered)))
+					require.NoError(t, s.ep.Memory(to[i][j], at).Write(ctx, data, efa.Complete(efa.Delivered)))
 					got := make([]byte, size)
-					require.NoError(t, s.ep.Read(ctx, to[i][j], at, got))
+					require.NoError(t, s.ep.Memory(to[i][j], at).Read(ctx, got))
 					require.True(t, bytes.Equal(data, got))
-					require.NoError(t, efa.Store(ctx, s.ep, to[i][j], at, uint64(40)))
-					v, err := efa.FetchAdd(ctx, s.ep, to[i][j], at, uint64(2))
+					require.NoError(t, efa.NewCell[uint64](s.ep.Memory(to[i][j], at)).Store(ctx, uint64(40)))
+					v, err := efa.NewCell[uint64](s.ep.Memory(to[i][j], at)).FetchAdd(ctx, uint64(2))
 					require.NoError(t, err)
 					require.EqualValues(t, 40, v)
-					v, err = efa.Load[uint64](ctx, s.ep, to[i][j], at)
+					v, err = efa.NewCell[uint64](s.ep.Memory(to[i][j], at)).Load(ctx)
 					require.NoError(t, err)
 					require.EqualValues(t, 42, v)
 				}
@@ -249,8 +249,8 @@ func TestDeathOnPaths(t *testing.T) {
 	}
 }
 
-// TestStrangersOnPaths: who sends before its address is known here is known by it
-// afterwards, whichever path it came by.
+// TestStrangersOnPaths: a peer that sends before its address is known here is known by it
+// afterwards, on any path.
 func TestStrangersOnPaths(t *testing.T) {
 	w := &town{t: t, dir: filepath.Join(t.TempDir(), "fabric"), far: farKinds["sim"](t)}
 	ctx := testContext(t)
@@ -330,8 +330,8 @@ func TestChoiceTable(t *testing.T) {
 	}
 }
 
-// TestOtherDirectory: who is on this host, in a container say, but meets in another
-// directory is reached by the network.
+// TestOtherDirectory: a peer on this host that uses another directory, in a container say,
+// is reached by the network.
 func TestOtherDirectory(t *testing.T) {
 	far := farKinds["tcp"](t)
 	a := (&town{t: t, dir: filepath.Join(t.TempDir(), "fabric"), far: far}).open(false, efa.ProgressAuto)

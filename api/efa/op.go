@@ -7,10 +7,17 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// Op is an operation in progress with a channel for its end: a convenience that
+// Request is what Start takes: *SendReq, *RecvReq, *WriteReq, *ReadReq or *AtomicReq.
+type Request interface {
+	// request makes the request for the shard of the caller's.
+	request(*checker, *ope.Request) (parent *span, err error)
+}
+
+// Op is an operation in progress whose outcome goes to nobody but its owner: for
+// libraries, which have no queue of their own on an endpoint that they were given. It
 // allocates.
 type Op struct {
-	core *core
+	ep   *Endpoint
 	id   OpID
 	done chan struct{}
 	sig  shard.Signal
@@ -18,30 +25,23 @@ type Op struct {
 }
 
 // Start posts an operation whose outcome is asked of the Op; no queue is needed,
-// and Quiet has no meaning. It fails as Post does.
+// and Quiet has no meaning. It fails as PostSend does.
 func (e *Endpoint) Start(r Request) (*Op, error) {
-	op := &Op{core: e.core, done: make(chan struct{})}
 	var req ope.Request
-	if err := e.fill(&req, r, &e.def); err != nil {
+	parent, err := r.request(&e.checker, &req)
+	if err != nil {
 		return nil, err
 	}
-	cr := e.credits(&req)
-	if !cr.try() {
+	if e.credits(&req).take(1) == 0 {
 		putMore(&req)
 		return nil, ErrAgain
 	}
+	op := &Op{ep: e, done: make(chan struct{})}
 	req.Flags &^= ope.Quiet
-	req.Sink = (*opSink)(op)
-	req.ID = e.lastID.Add(1)
+	e.accept(&req, (*opSink)(op), parent)
 	op.id = OpID(req.ID)
-	if e.tele != nil {
-		e.traced(&req, *r.parent())
-	}
-	e.own(&req)
 	if !e.act.Submit(&req) {
-		e.disown(&req)
-		putMore(&req)
-		cr.release()
+		e.refuse(&req)
 		return nil, ErrAgain
 	}
 	return op, nil
@@ -50,7 +50,7 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 // Done implements ope.Sink, on the shard.
 func (o *opSink) Done(q *ope.Request, r *ope.Result) {
 	op := (*Op)(o)
-	op.core.finished(q, r)
+	op.ep.finished(q, r)
 	op.res.fill(q, r)
 	op.sig.Set()
 	close(op.done)
@@ -65,20 +65,23 @@ func (o *Op) ID() OpID { return o.id }
 // anybody's help. Wait is faster.
 func (o *Op) Done() <-chan struct{} { return o.done }
 
-// Result is the outcome, valid after Done.
-func (o *Op) Result() (Completion, error) { return o.res, o.res.Err }
-
-// Wait waits for the outcome. The end of ctx ends the wait, not the operation.
+// Wait waits for the outcome, and returns it at once after Done. The end of ctx ends
+// the wait, not the operation.
 func (o *Op) Wait(ctx context.Context) (Completion, error) {
-	if err := o.core.sh.Wait(ctx, &o.sig); err != nil {
+	select {
+	case <-o.done: // in a simulation nobody else runs meanwhile, then
+		return o.res, o.res.Err
+	default:
+	}
+	if err := o.ep.sh.Wait(ctx, &o.sig); err != nil {
 		select {
 		case <-o.done:
 		default:
 			return Completion{}, contextError(ctx, err)
 		}
 	}
-	return o.Result()
+	return o.res, o.res.Err
 }
 
 // Cancel asks for the end of the operation; its outcome comes as always.
-func (o *Op) Cancel() { o.core.cancel(uint64(o.id)) }
+func (o *Op) Cancel() { o.ep.cancel(uint64(o.id)) }

@@ -13,42 +13,28 @@ import (
 type fabricPath struct {
 	scheme string // of addresses on it
 	name   string
-	reach  device.Reacher // nil: it reaches everything
+	gid    device.GID
+	dev    Device
 }
 
-// pathsOf lists the devices that dev is made of, or dev alone. One that is alone is not
-// asked what it reaches: there is nothing to choose.
+// pathsOf lists the devices that dev joins, or dev alone.
 func pathsOf(dev Device) []fabricPath {
-	parts := partsOf(dev)
+	parts := dev.Devices()
+	if parts == nil {
+		parts = []Device{dev}
+	}
 	paths := make([]fabricPath, len(parts))
 	for i, d := range parts {
-		name := d.Info().Name
-		paths[i] = fabricPath{scheme: schemeOf(name), name: name}
-		if len(parts) > 1 {
-			paths[i].reach, _ = d.(device.Reacher)
-		}
+		info := d.Info()
+		paths[i] = fabricPath{scheme: schemeOf(info.Name), name: info.Name, gid: info.GID, dev: d}
 	}
 	return paths
 }
 
-func partsOf(dev Device) []Device {
-	if several, ok := dev.(interface{ Devices() []Device }); ok {
-		return several.Devices()
-	}
-	return []Device{dev}
-}
-
-// environmentOf is the simulation that dev, or what it is made of, brings along.
-func environmentOf(dev Device) (Environment, bool) {
-	if env, ok := dev.(Environment); ok {
-		return env, true
-	}
-	for _, d := range partsOf(dev) {
-		if env, ok := d.(Environment); ok {
-			return env, true
-		}
-	}
-	return nil, false
+// reaches reports whether the path may lead to gid. A device that is alone is not asked:
+// there is nothing to choose.
+func (f *Fabric) reaches(p *fabricPath, gid device.GID) bool {
+	return len(f.paths) == 1 || p.dev.Reaches(gid)
 }
 
 // schemeOf is the kind of a device: the small letters that its name begins with.
@@ -78,7 +64,7 @@ func (f *Fabric) choose(a Address) (raw RawAddr, path int, err error) {
 			if gid == (device.GID{}) {
 				return raw, 0, fmt.Errorf("%w: the GID of %q is zero", ErrAddrNotAvail, a)
 			}
-			if named = true; p.reach == nil || p.reach.Reaches(gid) {
+			if named = true; f.reaches(p, gid) {
 				return x.raw, i, nil
 			}
 		}

@@ -26,7 +26,7 @@ func (e *Endpoint) PeekTag(ctx context.Context, m Match, opts ...OpOption) (Mess
 // its sender may be waiting.
 type Claimed struct {
 	Message Message // as Peek has it
-	e       *Endpoint
+	e       *intake
 	id      uint64 // of the claim
 }
 
@@ -40,7 +40,7 @@ func (e *Endpoint) ClaimTag(ctx context.Context, m Match, opts ...OpOption) (*Cl
 	return e.claim(ctx, m, true, opts)
 }
 
-func (e *Endpoint) claim(ctx context.Context, m Match, tagged bool, opts []OpOption) (*Claimed, error) {
+func (e *intake) claim(ctx context.Context, m Match, tagged bool, opts []OpOption) (*Claimed, error) {
 	msg, id, err := e.peek(ctx, ope.KindClaim, m, tagged, opts)
 	if err != nil {
 		return nil, err
@@ -48,17 +48,16 @@ func (e *Endpoint) claim(ctx context.Context, m Match, tagged bool, opts []OpOpt
 	return &Claimed{Message: msg, e: e, id: id}, nil
 }
 
-func (e *Endpoint) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, opts []OpOption) (Message, uint64, error) {
-	s := e.def
-	s.apply(opts)
-	if err := s.check(); err != nil {
+func (e *intake) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, opts []OpOption) (Message, uint64, error) {
+	w, err := wish(opts)
+	if err != nil {
 		return Message{}, 0, err
 	}
-	if err := e.ready(asks(CapRecv, tagged, s.from != AnyAddr)); err != nil {
+	if err := e.live(); err != nil {
 		return Message{}, 0, err
 	}
 	req := ope.Request{Kind: kind, Tag: m.Tag, Ignore: m.Ignore}
-	if err := matching(&req, s.from, tagged); err != nil {
+	if err := matching(&req, w.from, tagged); err != nil {
 		return Message{}, 0, err
 	}
 	msg, err := e.do(ctx, &req)
@@ -79,7 +78,7 @@ func (c *Claimed) Discard(ctx context.Context) error {
 }
 
 func (c *Claimed) take(ctx context.Context, p []byte, f ope.Flags) (Message, error) {
-	if err := c.e.ready(asks(CapRecv, c.Message.Tagged, false)); err != nil {
+	if err := c.e.live(); err != nil {
 		return Message{}, err
 	}
 	if c.Message.Tagged {

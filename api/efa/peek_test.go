@@ -141,8 +141,7 @@ func TestPeekMatches(t *testing.T) {
 	_, err := r.ep.Peek(ctx)
 	require.Equal(t, efa.ErrNoMessage, err, "untagged there is none")
 
-	v := r.ep.With(efa.From(from[1]))
-	c, err := v.ClaimTag(ctx, efa.AnyTag)
+	c, err := r.ep.ClaimTag(ctx, efa.AnyTag, efa.From(from[1]))
 	require.NoError(t, err)
 	require.EqualValues(t, 20, c.Message.Tag)
 	require.EqualValues(t, 21, tag(efa.AnyTag, efa.From(from[1])))

@@ -98,9 +98,9 @@ func TestPinned(t *testing.T) {
 	var cs [256]efa.Completion
 	for done, posted := 0, 0; done < 2*messages; {
 		for posted < messages && 2*posted-done < 500 {
-			_, err := ep.Post(&efa.RecvReq{Buf: dst})
+			_, err := ep.PostRecv(&efa.RecvReq{Buf: dst})
 			require.NoError(t, err)
-			_, err = ep.Post(&efa.SendReq{To: self, Buf: src})
+			_, err = ep.PostSend(&efa.SendReq{To: self, Buf: src})
 			require.NoError(t, err)
 			posted++
 		}

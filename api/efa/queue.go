@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/ring"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -51,18 +52,27 @@ func (d *Domain) NewQueue(depth int) (*Queue, error) {
 	return q, nil
 }
 
-// reserve takes the slot for an operation's completion.
-func (q *Queue) reserve() bool {
-	if q.used.Add(1) > int64(q.depth) {
-		q.used.Add(-1)
-		return false
+// reserve takes slots for the completions of up to n operations, and returns how many.
+func (q *Queue) reserve(n int) int {
+	for used := q.used.Load(); used < int64(q.depth); used = q.used.Load() {
+		got := min(int64(n), int64(q.depth)-used)
+		if q.used.CompareAndSwap(used, used+got) {
+			return int(got)
+		}
 	}
-	return true
+	return 0
+}
+
+// unreserve gives back the slot of an operation that did not begin.
+func (s *source) unreserve(req *ope.Request) {
+	if req.Flags&ope.Quiet == 0 {
+		s.q.used.Add(-1)
+	}
 }
 
 // bind adds an endpoint, and forgets those that were closed and have nothing left
 // to read.
-func (q *Queue) bind(c *core) (*source, error) {
+func (q *Queue) bind(c *Endpoint) (*source, error) {
 	q.bindMu.Lock()
 	defer q.bindMu.Unlock()
 	if q.closed.Load() {
@@ -77,7 +87,7 @@ func (q *Queue) bind(c *core) (*source, error) {
 			list = append(list, s)
 		}
 	}
-	s := &source{q: q, of: c, ring: ring.NewSPSC[Completion](q.depth)}
+	s := &source{q: q, of: &c.intake, ring: ring.NewSPSC[Completion](q.depth)}
 	s.core.Store(c)
 	list = append(list, s)
 	q.sources.Store(&list)
@@ -86,7 +96,7 @@ func (q *Queue) bind(c *core) (*source, error) {
 }
 
 // unbind lets go of an endpoint that was closed, but not of its completions.
-func (q *Queue) unbind(c *core) {
+func (q *Queue) unbind(c *Endpoint) {
 	for _, s := range *q.sources.Load() {
 		s.core.CompareAndSwap(c, nil)
 	}

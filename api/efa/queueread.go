@@ -3,7 +3,6 @@ package efa
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -49,7 +48,7 @@ func (q *Queue) take(dst []Completion) int {
 	return n
 }
 
-// any tells whether there is something to read.
+// any reports whether there is something to read.
 func (q *Queue) any(list []*source) bool {
 	for _, s := range list {
 		if s.ring.Len() > 0 {
@@ -128,25 +127,5 @@ func (q *Queue) shardToRun() (*shard.Shard, error) {
 		return nil, fmt.Errorf("%w: all endpoints of the queue", ErrClosed)
 	default:
 		return nil, fmt.Errorf("%w: no endpoint uses the queue", ErrBadState)
-	}
-}
-
-// All yields completions until ctx ends or the queue is closed; the last one
-// comes with the error.
-func (q *Queue) All(ctx context.Context) iter.Seq2[Completion, error] {
-	return func(yield func(Completion, error) bool) {
-		var cs [64]Completion
-		for {
-			n, err := q.Read(ctx, cs[:])
-			for _, c := range cs[:n] {
-				if !yield(c, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(Completion{}, err)
-				return
-			}
-		}
 	}
 }

@@ -15,13 +15,12 @@ import (
 func victims(t *testing.T, s *side, n int) (ms []*efa.MemoryRegion, wrong map[string][2]efa.Remote) {
 	readable, writable := alloc(t, s, n, efa.AccessRemoteRead), alloc(t, s, n, efa.AccessRemoteWrite)
 	neither := alloc(t, s, n, efa.AccessRecv)
-	shift := func(m *efa.MemoryRegion, by uint64) efa.Remote {
-		r := m.Remote()
-		r.Addr += by
-		return r
+	other := func(r efa.Remote, by, mask uint64) efa.Remote {
+		addr, key := r.Raw()
+		return efa.RawRemote(addr+by, r.Len(), key^mask)
 	}
-	key := readable.Remote()
-	key.Key ^= 0x5555
+	shift := func(m *efa.MemoryRegion, by uint64) efa.Remote { return other(m.Remote(), by, 0) }
+	key := other(readable.Remote(), 0, 0x5555)
 	closed, err := s.dom.Alloc(n, remote)
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
@@ -64,16 +63,16 @@ func TestRefused(t *testing.T) {
 			}
 			for _, size := range []int{8, 20_000, 70_000} {
 				what := fmt.Sprint(size, " bytes")
-				check("read of "+what, s.ep.Read(ctx, to, at[0], local[:size]))
-				check("delivered write of "+what, s.ep.Write(ctx, to, at[1], local[:size], efa.Complete(efa.Delivered)))
+				check("read of "+what, s.ep.Memory(to, at[0]).Read(ctx, local[:size]))
+				check("delivered write of "+what, s.ep.Memory(to, at[1]).Write(ctx, local[:size], efa.Complete(efa.Delivered)))
 				if size > 8 { // of the other nobody hears but the target
-					check("write of "+what, s.ep.Write(ctx, to, at[1], local[:size]))
+					check("write of "+what, s.ep.Memory(to, at[1]).Write(ctx, local[:size]))
 				}
 			}
-			check("load", second(efa.Load[int64](ctx, s.ep, to, at[0])))
-			check("swap", second(efa.CompareSwap(ctx, s.ep, to, at[0], int64(1), 2)))
-			check("delivered add", efa.Add(ctx, s.ep, to, at[1], 1.5, efa.Complete(efa.Delivered)))
-			require.NoError(t, efa.Add(ctx, s.ep, to, at[1], 1.5), "nobody hears of it but the target")
+			check("load", second(efa.NewCell[int64](s.ep.Memory(to, at[0])).Load(ctx)))
+			check("swap", second(efa.NewCell[int64](s.ep.Memory(to, at[0])).CompareSwap(ctx, int64(1), 2)))
+			check("delivered add", efa.NewCell[float64](s.ep.Memory(to, at[1])).Add(ctx, 1.5, efa.Complete(efa.Delivered)))
+			require.NoError(t, efa.NewCell[float64](s.ep.Memory(to, at[1])).Add(ctx, 1.5), "nobody hears of it but the target")
 			told := refused + 1
 			if strings.HasPrefix(a.dom.Limits().Device, "shm") {
 				told = 4 // the others' processors do the rest, and the target does not see it

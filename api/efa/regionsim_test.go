@@ -40,9 +40,9 @@ func TestRegionClosedInSimulation(t *testing.T) {
 				begun++
 				var err error
 				if buf := make([]byte, 1<<20); i%2 == 0 {
-					err = alice.Read(ctx, to, m.Remote(), buf)
+					err = alice.Memory(to, m.Remote()).Read(ctx, buf)
 				} else {
-					err = alice.Write(ctx, to, m.Remote(), buf, efa.Complete(efa.Delivered))
+					err = alice.Memory(to, m.Remote()).Write(ctx, buf, efa.Complete(efa.Delivered))
 				}
 				ended++
 				if err != nil && !isAny(err, efa.ErrAccess, efa.ErrCanceled) {

@@ -3,48 +3,103 @@ package efa
 import (
 	"fmt"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// sendRequest checks a send and makes the request for the shard.
-func (e *Endpoint) sendRequest(req *ope.Request, r *SendReq, s *settings) error {
+// A request struct is copied at the call and may be used again at once; the
+// buffers, and the pieces of Bufs that are to be filled, are lent until the
+// completion.
+
+// span is what an operation may be part of, see [Telemetry].
+type span = trace.SpanContext
+
+// SendReq is a message to send.
+type SendReq struct {
+	To     Addr
+	Buf    []byte
+	Bufs   [][]byte // instead of Buf: pieces of one message, gathered at the call
+	Tagged bool
+	Tag    uint64
+	// HasData sends Data along as remote CQ data.
+	HasData bool
+	Data    uint64
+	Inject  bool // see [Inject]
+	// Quiet: report failure only (FI_SELECTIVE_COMPLETION without FI_COMPLETION). A
+	// queue that nobody reads keeps the first few thousand failures of Quiet and Inject.
+	Quiet bool
+	Level Level
+	Token uint64 // comes back in the completion
+	// Parent is the span that the operation is part of, if somebody looks, see
+	// [Telemetry].
+	Parent trace.SpanContext
+}
+
+// RecvReq is a receive to post.
+type RecvReq struct {
+	// From is the only sender to receive from, or AnyAddr; it counts if Directed is
+	// set, otherwise messages of all are taken.
+	From     Addr
+	Directed bool
+	Buf      []byte
+	Bufs     [][]byte // instead of Buf: filled one after the other
+	Tagged   bool
+	Tag      uint64
+	Ignore   uint64 // bits of Tag that do not matter
+	Quiet    bool
+	Token    uint64
+	Parent   trace.SpanContext
+}
+
+func (r *SendReq) request(e *checker, req *ope.Request) (*span, error) {
+	return &r.Parent, e.sendRequest(req, r)
+}
+
+func (r *RecvReq) request(e *checker, req *ope.Request) (*span, error) {
+	return &r.Parent, e.recvRequest(req, r)
+}
+
+var errBothBufs = fmt.Errorf("%w: a request has Buf or Bufs, not both", ErrInvalid)
+
+// sendRequest checks a send and makes the request for the shard of req, which is zero.
+func (e *checker) sendRequest(req *ope.Request, r *SendReq) error {
+	if err := r.Level.check(); err != nil {
+		return err
+	}
 	if err := e.sending(req, r.To, r.Buf, r.Tagged, r.Tag); err != nil {
 		return err
 	}
-	req.Token = s.tokenOf(r.Token)
-	req.Flags |= s.flags(r.Level, r.Inject, r.Quiet)
-	s.dataOf(req, r.HasData, r.Data)
+	req.Token = r.Token
+	req.Flags |= e.flags(r.Level, r.Inject, r.Quiet)
+	withData(req, r.HasData, r.Data)
 	return e.outgoing(req, r.Bufs)
 }
 
 // sending begins the request of a message.
-func (e *Endpoint) sending(req *ope.Request, to Addr, p []byte, tagged bool, tag uint64) error {
-	if err := e.ready(asks(CapSend, tagged, false)); err != nil {
+func (e *checker) sending(req *ope.Request, to Addr, p []byte, tagged bool, tag uint64) error {
+	if err := e.ready(); err != nil {
 		return err
 	}
-	*req = ope.Request{Kind: ope.KindSend, Peer: uint64(to), Tag: tag, Buf: p}
+	req.Kind, req.Peer, req.Tag, req.Buf = ope.KindSend, uint64(to), tag, p
 	if tagged {
 		req.Flags = ope.Tagged
 	}
 	return nil
 }
 
-// dataOf gives a request remote CQ data: its own, or the view's.
-func (s *settings) dataOf(req *ope.Request, has bool, data uint64) {
-	switch {
-	case has:
+// withData gives a request remote CQ data.
+func withData(req *ope.Request, has bool, data uint64) {
+	if has {
 		req.Flags |= ope.HasData
 		req.Data = data
-	case s.hasData:
-		req.Flags |= ope.HasData
-		req.Data = s.data
 	}
 }
 
 // outgoing checks the buffer of what is to leave, gathered from pieces if there
 // are some.
-func (e *Endpoint) outgoing(req *ope.Request, pieces [][]byte) error {
+func (e *checker) outgoing(req *ope.Request, pieces [][]byte) error {
 	if len(pieces) > 0 {
 		if req.Buf != nil {
 			return errBothBufs
@@ -72,28 +127,28 @@ func incoming(req *ope.Request, pieces [][]byte) error {
 	return nil
 }
 
-// recvRequest checks a receive and makes the request for the shard.
-func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq, s *settings) error {
-	from := r.From
-	if !r.Directed {
-		from = s.from
+// recvRequest checks a receive and makes the request for the shard of req, which is zero.
+func (e *checker) recvRequest(req *ope.Request, r *RecvReq) error {
+	from := AnyAddr
+	if r.Directed {
+		from = r.From
 	}
 	if err := e.receiving(req, from, r.Buf, r.Tagged, Match{r.Tag, r.Ignore}); err != nil {
 		return err
 	}
-	req.Token = s.tokenOf(r.Token)
-	if r.Quiet || s.quiet {
+	req.Token = r.Token
+	if r.Quiet {
 		req.Flags |= ope.Quiet
 	}
 	return incoming(req, r.Bufs)
 }
 
 // receiving begins the request of a receive.
-func (e *Endpoint) receiving(req *ope.Request, from Addr, p []byte, tagged bool, m Match) error {
-	if err := e.ready(asks(CapRecv, tagged, from != AnyAddr)); err != nil {
+func (e *checker) receiving(req *ope.Request, from Addr, p []byte, tagged bool, m Match) error {
+	if err := e.live(); err != nil {
 		return err
 	}
-	*req = ope.Request{Kind: ope.KindRecv, Tag: m.Tag, Ignore: m.Ignore, Buf: p}
+	req.Kind, req.Tag, req.Ignore, req.Buf = ope.KindRecv, m.Tag, m.Ignore, p
 	return matching(req, from, tagged)
 }
 
@@ -101,7 +156,7 @@ func (e *Endpoint) receiving(req *ope.Request, from Addr, p []byte, tagged bool,
 func matching(req *ope.Request, from Addr, tagged bool) error {
 	req.Peer = uint64(match.AnySource)
 	if from != AnyAddr {
-		if from >= notAvail {
+		if from >= NoAddr {
 			return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, from)
 		}
 		req.Peer = uint64(from)
@@ -111,6 +166,9 @@ func matching(req *ope.Request, from Addr, tagged bool) error {
 	}
 	return nil
 }
+
+// receives reports whether a request is a receive.
+func receives(req *ope.Request) bool { return req.Kind == ope.KindRecv || req.Kind == ope.KindTake }
 
 func total(bs [][]byte) int {
 	n := 0

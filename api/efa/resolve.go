@@ -49,7 +49,7 @@ func (av *AddressVector) Resolve(ctx context.Context, hostport string) (Addr, er
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", hostport)
 	if err != nil {
-		return notAvail, fmt.Errorf("efa: resolve: %w", err)
+		return NoAddr, fmt.Errorf("efa: resolve: %w", err)
 	}
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
@@ -59,15 +59,15 @@ func (av *AddressVector) Resolve(ctx context.Context, hostport string) (Addr, er
 		if ctx.Err() != nil {
 			err = contextError(ctx, ctx.Err())
 		}
-		return notAvail, fmt.Errorf("efa: resolve %s: %w", hostport, err)
+		return NoAddr, fmt.Errorf("efa: resolve %s: %w", hostport, err)
 	}
 	n := len(text)
 	if n == 0 || text[n-1] != '\n' {
-		return notAvail, fmt.Errorf("%w: %s did not answer with an address", ErrInvalid, hostport)
+		return NoAddr, fmt.Errorf("%w: %s did not answer with an address", ErrInvalid, hostport)
 	}
 	a, err := ParseAddress(string(text[:n-1]))
 	if err != nil {
-		return notAvail, fmt.Errorf("efa: resolve %s: %w", hostport, err)
+		return NoAddr, fmt.Errorf("efa: resolve %s: %w", hostport, err)
 	}
 	return av.Insert(a)
 }

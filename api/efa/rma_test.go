@@ -28,12 +28,12 @@ func TestWriteAndRead(t *testing.T) {
 					clear(at.Bytes())
 					copy(local, pattern(n))
 					part := at.Remote().Slice(33, uint64(n))
-					require.NoError(t, a.ep.Write(ctx, to, part, local, efa.Complete(efa.Delivered)), what)
+					require.NoError(t, a.ep.Memory(to, part).Write(ctx, local, efa.Complete(efa.Delivered)), what)
 					require.True(t, bytes.Equal(pattern(n), at.Bytes()[33:33+n]), what)
 					require.Equal(t, make([]byte, 33), at.Bytes()[:33], "before "+what)
 					require.Equal(t, make([]byte, 31), at.Bytes()[33+n:64+n], "behind "+what)
 					clear(local)
-					require.NoError(t, a.ep.Read(ctx, to, part, local), what)
+					require.NoError(t, a.ep.Memory(to, part).Read(ctx, local), what)
 					require.True(t, bytes.Equal(pattern(n), local), what)
 				}
 			}
@@ -50,21 +50,21 @@ func TestPostedWritesAndReads(t *testing.T) {
 		for _, n := range []int{0, 10, 9000, 200_000} {
 			clear(there.Bytes())
 			p := pattern(n)
-			id, err := a.ep.Post(&efa.WriteReq{
-				To: a.peer, At: there.Remote(), Bufs: [][]byte{p[:n/3], nil, p[n/3:]}, Level: efa.Delivered, Token: n,
+			id, err := a.ep.PostWrite(&efa.WriteReq{
+				To: a.peer, At: there.Remote(), Bufs: [][]byte{p[:n/3], nil, p[n/3:]}, Level: efa.Delivered, Token: uint64(n),
 			})
 			require.NoError(t, err)
 			c := next(t, a)
 			require.NoError(t, c.Err)
-			require.Equal(t, []any{efa.Wrote, id, n, n, a.peer}, []any{c.Kind, c.ID, c.Token, c.N, c.From})
+			require.Equal(t, []any{efa.Wrote, id, uint64(n), n, a.peer}, []any{c.Kind, c.ID, c.Token, c.N, c.From})
 			require.True(t, bytes.Equal(p, there.Bytes()[:n]))
 
 			x, y := make([]byte, n/2), make([]byte, n-n/2)
-			id, err = a.ep.Post(&efa.ReadReq{From: a.peer, At: there.Remote(), Bufs: [][]byte{x, nil, y}, Token: "read"})
+			id, err = a.ep.PostRead(&efa.ReadReq{From: a.peer, At: there.Remote(), Bufs: [][]byte{x, nil, y}, Token: 5})
 			require.NoError(t, err)
 			c = next(t, a)
 			require.NoError(t, c.Err)
-			require.Equal(t, []any{efa.Fetched, id, "read", n, a.peer}, []any{c.Kind, c.ID, c.Token, c.N, c.From})
+			require.Equal(t, []any{efa.Fetched, id, uint64(5), n, a.peer}, []any{c.Kind, c.ID, c.Token, c.N, c.From})
 			require.True(t, bytes.Equal(p, append(x, y...)))
 		}
 		require.Equal(t, "wrote fetched updated remote write none",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efa/amo"
 )
 
 // TestRMAAllocations: operations of every subprotocol allocate nothing at either
@@ -47,16 +48,16 @@ func TestRMAAllocations(t *testing.T) {
 					level, name := efa.Delivered*efa.Level(level), level1
 					write := efa.WriteReq{To: a.peer, At: at, Buf: here[:n], Level: level, HasData: true, Data: 3}
 					steady("posted write"+name, func() {
-						_, err := a.ep.Post(&write)
+						_, err := a.ep.PostWrite(&write)
 						require.NoError(t, err)
 						finish(a.ep.SendQueue(), 1)
 						finish(b.ep.RecvQueue(), 1)
 					})
 					send, recv := efa.SendReq{To: a.peer, Buf: here[:n], Level: level}, efa.RecvReq{Buf: there.Bytes()[:n]}
 					steady("posted send"+name, func() {
-						_, err := b.ep.Post(&recv)
+						_, err := b.ep.PostRecv(&recv)
 						require.NoError(t, err)
-						_, err = a.ep.Post(&send)
+						_, err = a.ep.PostSend(&send)
 						require.NoError(t, err)
 						finish(a.ep.SendQueue(), 1)
 						finish(b.ep.RecvQueue(), 1)
@@ -64,31 +65,31 @@ func TestRMAAllocations(t *testing.T) {
 				}
 				read := efa.ReadReq{From: a.peer, At: at, Buf: here[:n]}
 				steady("posted read", func() {
-					_, err := a.ep.Post(&read)
+					_, err := a.ep.PostRead(&read)
 					require.NoError(t, err)
 					finish(a.ep.SendQueue(), 1)
 				})
-				steady("write", func() { require.NoError(t, a.ep.Write(ctx, a.peer, at, here[:n], efa.Complete(efa.Delivered))) })
-				steady("read", func() { require.NoError(t, a.ep.Read(ctx, a.peer, at, here[:n])) })
+				steady("write", func() { require.NoError(t, a.ep.Memory(a.peer, at).Write(ctx, here[:n], efa.Complete(efa.Delivered))) })
+				steady("read", func() { require.NoError(t, a.ep.Memory(a.peer, at).Read(ctx, here[:n])) })
 			}
 			steady("injected write", func() {
-				require.NoError(t, a.ep.Write(ctx, a.peer, at, here[:100], efa.Inject, efa.Data(1)))
+				require.NoError(t, a.ep.Memory(a.peer, at).Write(ctx, here[:100], efa.Inject, efa.Data(1)))
 				finish(b.ep.RecvQueue(), 1)
 			})
 			var x, y [2]uint64
 			steady("atomics", func() {
-				require.NoError(t, efa.Add(ctx, a.ep, a.peer, at, 1.5, efa.Complete(efa.Delivered)))
-				require.NoError(t, efa.Store(ctx, a.ep, a.peer, at, int8(1), efa.Inject))
-				require.NoError(t, second(efa.FetchAdd(ctx, a.ep, a.peer, at, uint64(1))))
-				require.NoError(t, second(efa.Load[complex128](ctx, a.ep, a.peer, at)))
-				require.NoError(t, second(efa.CompareSwap(ctx, a.ep, a.peer, at, int32(1), 2)))
-				require.NoError(t, efa.Fetch(ctx, a.ep, a.peer, at, efa.AtomicMax, x[:], y[:]))
+				require.NoError(t, efa.NewCell[float64](a.ep.Memory(a.peer, at)).Add(ctx, 1.5, efa.Complete(efa.Delivered)))
+				require.NoError(t, efa.NewCell[int8](a.ep.Memory(a.peer, at)).Store(ctx, int8(1), efa.Inject))
+				require.NoError(t, second(efa.NewCell[uint64](a.ep.Memory(a.peer, at)).FetchAdd(ctx, uint64(1))))
+				require.NoError(t, second(efa.NewCell[complex128](a.ep.Memory(a.peer, at)).Load(ctx)))
+				require.NoError(t, second(efa.NewCell[int32](a.ep.Memory(a.peer, at)).CompareSwap(ctx, int32(1), 2)))
+				require.NoError(t, efa.NewCell[uint64](a.ep.Memory(a.peer, at)).Fetch(ctx, amo.Max, x[:], y[:]))
 			})
-			req := efa.AtomicReq{To: a.peer, At: at, Op: efa.AtomicSum, Form: efa.FetchForm}
+			req := efa.AtomicReq{To: a.peer, At: at, Op: amo.Sum, Form: amo.Fetch}
 			req.Operand, req.Type = efa.Elements(x[:])
 			req.Result, _ = efa.Elements(y[:])
 			steady("posted atomic", func() {
-				_, err := a.ep.Post(&req)
+				_, err := a.ep.PostAtomic(&req)
 				require.NoError(t, err)
 				finish(a.ep.SendQueue(), 1)
 			})

@@ -12,6 +12,8 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efa/amo"
+	"github.com/efactor/efactor/wire"
 )
 
 // TestInjectedWrites: the buffer is free when the call returns, up to the limit, and
@@ -27,12 +29,12 @@ func TestInjectedWrites(t *testing.T) {
 			at := there.Remote().Slice(uint64(i*limit), uint64(limit))
 			switch i % 3 {
 			case 0:
-				require.NoError(t, a.ep.Write(ctx, a.peer, at, p, efa.Inject, efa.Data(uint64(i)), efa.Complete(efa.Delivered)))
+				require.NoError(t, a.ep.Memory(a.peer, at).Write(ctx, p, efa.Inject, efa.Data(uint64(i)), efa.Complete(efa.Delivered)))
 			case 1:
-				_, err := a.ep.Post(&efa.WriteReq{To: a.peer, At: at, Bufs: [][]byte{p[:n/2], p[n/2:]}, Inject: true, HasData: true, Data: uint64(i)})
+				_, err := a.ep.PostWrite(&efa.WriteReq{To: a.peer, At: at, Bufs: [][]byte{p[:n/2], p[n/2:]}, Inject: true, HasData: true, Data: uint64(i)})
 				require.NoError(t, err)
 			default:
-				require.NoError(t, a.ep.With(efa.Inject).Write(ctx, a.peer, at, p, efa.Data(uint64(i))))
+				require.NoError(t, a.ep.Memory(a.peer, at).Write(ctx, p, efa.Inject, efa.Data(uint64(i))))
 			}
 			clear(p)
 			c := next(t, b)
@@ -40,17 +42,18 @@ func TestInjectedWrites(t *testing.T) {
 			require.Equal(t, bytes.Repeat([]byte{byte(i + 1)}, n), there.Bytes()[i*limit:][:n])
 		}
 		over := make([]byte, limit+1)
-		require.ErrorIs(t, a.ep.Write(ctx, a.peer, there.Remote(), over, efa.Inject), efa.ErrMsgSize)
+		require.ErrorIs(t, a.ep.Memory(a.peer, there.Remote()).Write(ctx, over, efa.Inject), efa.ErrMsgSize)
 		many := make([]uint64, limit/8+1)
-		require.ErrorIs(t, efa.Update(ctx, a.ep, a.peer, there.Remote(), efa.AtomicSum, many, efa.Inject), efa.ErrMsgSize)
+		require.ErrorIs(t, efa.NewCell[uint64](a.ep.Memory(a.peer, there.Remote())).Update(ctx, amo.Sum, many, efa.Inject), efa.ErrMsgSize)
 
 		// For what fetches it means nothing: the result is there.
-		v := a.ep.With(efa.Inject)
-		require.NoError(t, v.Read(ctx, a.peer, there.Remote(), over))
-		require.Equal(t, there.Bytes()[:limit+1], over)
-		was, err := efa.FetchAdd(ctx, v, a.peer, there.Remote(), uint8(9))
-		require.NoError(t, err)
-		require.Equal(t, over[0], was)
+		over[0] = there.Bytes()[0]
+		was := []uint8{0}
+		done(t, start(t, a, &efa.AtomicReq{
+			To: a.peer, At: there.Remote(), Op: amo.Sum, Type: wire.DatatypeUint8, Form: amo.Fetch,
+			Operand: []byte{9}, Result: was, Inject: true,
+		}))
+		require.Equal(t, over[0], was[0])
 		var cs [1]efa.Completion
 		require.Zero(t, a.ep.SendQueue().TryRead(cs[:]), "no completions of what was injected")
 	})
@@ -62,23 +65,23 @@ func TestRefusedHere(t *testing.T) {
 	ctx := testContext(t)
 	at := alloc(t, b, 100, remote).Remote()
 	two := [][]byte{{1}}
-	around := efa.Remote{Addr: ^uint64(0) - 5, Len: 10, Key: at.Key}
+	around := efa.RawRemote(^uint64(0)-5, 10, 1)
 	for _, err := range []error{
-		a.ep.Write(ctx, a.peer, at, make([]byte, 101)),
-		a.ep.Read(ctx, a.peer, at, make([]byte, 101)),
-		a.ep.Read(ctx, a.peer, at.Slice(10, 5), make([]byte, 6)),
-		a.ep.Write(ctx, a.peer, around, nil),
+		a.ep.Memory(a.peer, at).Write(ctx, make([]byte, 101)),
+		a.ep.Memory(a.peer, at).Read(ctx, make([]byte, 101)),
+		a.ep.Memory(a.peer, at.Slice(10, 5)).Read(ctx, make([]byte, 6)),
+		a.ep.Memory(a.peer, around).Write(ctx, nil),
 		second(a.ep.Start(&efa.WriteReq{To: a.peer, At: at, Buf: []byte{1}, Bufs: two})),
 		second(a.ep.Start(&efa.ReadReq{From: a.peer, At: at, Buf: []byte{1}, Bufs: two})),
-		second(efa.Load[int64](ctx, a.ep, a.peer, at.Slice(0, 7))),
-		a.ep.Write(ctx, 77, at, nil), a.ep.Read(ctx, 77, at, nil), efa.Add(ctx, a.ep, 77, at, int8(1)),
+		second(efa.NewCell[int64](a.ep.Memory(a.peer, at.Slice(0, 7))).Load(ctx)),
+		a.ep.Memory(77, at).Write(ctx, nil), a.ep.Memory(77, at).Read(ctx, nil), efa.NewCell[int8](a.ep.Memory(77, at)).Add(ctx, int8(1)),
 	} {
 		require.ErrorIs(t, err, efa.ErrInvalid)
 	}
-	require.ErrorIs(t, second(newEndpoint(t, a.dom, efa.EndpointConfig{}).ep.Post(&efa.WriteReq{})), efa.ErrNoCQ)
+	require.ErrorIs(t, second(newEndpoint(t, a.dom, efa.EndpointConfig{}).ep.PostWrite(&efa.WriteReq{})), efa.ErrNoCQ)
 	require.NoError(t, a.ep.Shutdown(ctx))
 	for _, err := range []error{
-		a.ep.Write(ctx, a.peer, at, nil), a.ep.Read(ctx, a.peer, at, nil), efa.Add(ctx, a.ep, a.peer, at, int8(1)),
+		a.ep.Memory(a.peer, at).Write(ctx, nil), a.ep.Memory(a.peer, at).Read(ctx, nil), efa.NewCell[int8](a.ep.Memory(a.peer, at)).Add(ctx, int8(1)),
 	} {
 		require.ErrorIs(t, err, efa.ErrClosed)
 	}
@@ -91,7 +94,7 @@ func TestRMADepth(t *testing.T) {
 	at := m.Remote()
 	all := []efa.Request{
 		&efa.WriteReq{To: a.peer, At: at, Buf: make([]byte, 9)}, &efa.ReadReq{From: a.peer, At: at, Buf: make([]byte, 9)},
-		&efa.AtomicReq{To: a.peer, At: at, Op: efa.AtomicRead, Form: efa.FetchForm, Result: make([]byte, 1)},
+		&efa.AtomicReq{To: a.peer, At: at, Op: amo.Read, Form: amo.Fetch, Result: make([]byte, 1)},
 	}
 	var sends []*efa.Op
 	for range 2 { // nobody receives them yet
@@ -99,12 +102,12 @@ func TestRMADepth(t *testing.T) {
 	}
 	for _, r := range all {
 		require.ErrorIs(t, second(a.ep.Start(r)), efa.ErrAgain)
-		require.ErrorIs(t, second(a.ep.Post(r)), efa.ErrAgain)
+		require.ErrorIs(t, second(post(a.ep, r)), efa.ErrAgain)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, a.ep.Write(ctx, a.peer, at, nil), context.DeadlineExceeded)
-	require.ErrorIs(t, a.ep.Read(ctx, a.peer, at, nil), context.DeadlineExceeded)
+	require.ErrorIs(t, a.ep.Memory(a.peer, at).Write(ctx, nil), context.DeadlineExceeded)
+	require.ErrorIs(t, a.ep.Memory(a.peer, at).Read(ctx, nil), context.DeadlineExceeded)
 	for _, op := range sends {
 		require.NoError(t, second(b.ep.Recv(testContext(t), nil)))
 		done(t, op)
@@ -112,7 +115,7 @@ func TestRMADepth(t *testing.T) {
 	for _, r := range all { // and give their places back
 		done(t, start(t, a, r))
 	}
-	require.ErrorIs(t, a.ep.Read(ctx, a.peer, at, nil), efa.ErrCanceled)
+	require.ErrorIs(t, a.ep.Memory(a.peer, at).Read(ctx, nil), efa.ErrCanceled)
 }
 
 // TestRMAEndsWithPeer: operations that wait for an answer end when the other side
@@ -130,7 +133,7 @@ func TestRMAEndsWithPeer(t *testing.T) {
 					for _, r := range []efa.Request{
 						&efa.WriteReq{To: a.peer, At: written, Buf: make([]byte, n), Level: efa.Delivered},
 						&efa.ReadReq{From: a.peer, At: read, Buf: make([]byte, n)},
-						&efa.AtomicReq{To: a.peer, At: word, Op: efa.AtomicRead, Form: efa.FetchForm, Result: make([]byte, 1)},
+						&efa.AtomicReq{To: a.peer, At: word, Op: amo.Read, Form: amo.Fetch, Result: make([]byte, 1)},
 					} {
 						ops = append(ops, start(t, a, r))
 					}
@@ -162,7 +165,7 @@ func TestRMACancel(t *testing.T) {
 			r := []efa.Request{
 				&efa.WriteReq{To: a.peer, At: written.Remote(), Buf: buf, Level: efa.Level(i % 3)},
 				&efa.ReadReq{From: a.peer, At: read.Remote(), Buf: buf},
-				&efa.AtomicReq{To: a.peer, At: word.Remote(), Op: efa.AtomicRead, Form: efa.FetchForm, Result: buf[:8]},
+				&efa.AtomicReq{To: a.peer, At: word.Remote(), Op: amo.Read, Form: amo.Fetch, Result: buf[:8]},
 			}[i%3]
 			op := start(t, a, r)
 			for range i {
@@ -179,8 +182,8 @@ func TestRMACancel(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancelCause(testContext(t))
 		cancel(errEnough)
-		require.ErrorIs(t, a.ep.Write(ctx, a.peer, written.Remote(), nil), errEnough)
-		require.ErrorIs(t, a.ep.Read(ctx, a.peer, read.Remote(), nil), errEnough)
+		require.ErrorIs(t, a.ep.Memory(a.peer, written.Remote()).Write(ctx, nil), errEnough)
+		require.ErrorIs(t, a.ep.Memory(a.peer, read.Remote()).Read(ctx, nil), errEnough)
 		require.ErrorIs(t, second(b.ep.Peek(ctx)), errEnough)
 	})
 }
@@ -198,11 +201,11 @@ func TestUnequalDevices(t *testing.T) {
 				for _, n := range []int{10, 70_000, 1 << 20} {
 					clear(there.Bytes())
 					copy(src, pattern(n))
-					require.NoError(t, a.ep.Write(ctx, a.peer, there.Remote(), src[:n], efa.Data(5)))
+					require.NoError(t, a.ep.Memory(a.peer, there.Remote()).Write(ctx, src[:n], efa.Data(5)))
 					require.EqualValues(t, 5, next(t, b).Data)
 					require.True(t, bytes.Equal(pattern(n), there.Bytes()[:n]))
 					clear(src)
-					require.NoError(t, a.ep.Read(ctx, a.peer, there.Remote(), src[:n]))
+					require.NoError(t, a.ep.Memory(a.peer, there.Remote()).Read(ctx, src[:n]))
 					require.True(t, bytes.Equal(pattern(n), src[:n]))
 					clear(there.Bytes())
 					op := start(t, b, &efa.RecvReq{Buf: there.Bytes()})
@@ -228,9 +231,9 @@ func TestEras(t *testing.T) {
 				require.NoError(t, err)
 				dom := domainOn(t, d, efa.DomainConfig{})
 				q := newQueue(t, dom, 0)
-				return newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: q, SendQueue: q, Protocol: efa.ProtocolConfig{
-					Era: name, PeerTimeout: 20 * time.Second, ProbeAfter: 50 * time.Millisecond,
-				}})
+				return newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: q, SendQueue: q, Protocol: ofEra(name, efa.ProtocolConfig{
+					PeerTimeout: 20 * time.Second, ProbeAfter: 50 * time.Millisecond,
+				})})
 			}
 			ours, theirs := mk(""), mk(old.Name)
 			introduce(t, ours, theirs)
@@ -247,14 +250,14 @@ func TestEras(t *testing.T) {
 					require.Equal(t, []any{n, uint64(9)}, []any{m.N, m.Data})
 					require.True(t, bytes.Equal(src[:n], there.Bytes()[:n]), what)
 					clear(there.Bytes())
-					require.NoError(t, a.ep.Write(ctx, a.peer, there.Remote(), src[:n], efa.Data(8)), what)
+					require.NoError(t, a.ep.Memory(a.peer, there.Remote()).Write(ctx, src[:n], efa.Data(8)), what)
 					require.EqualValues(t, 8, next(t, b).Data, what)
 					require.True(t, bytes.Equal(src[:n], there.Bytes()[:n]), what)
 					got := make([]byte, n)
-					require.NoError(t, a.ep.Read(ctx, a.peer, there.Remote(), got), what)
+					require.NoError(t, a.ep.Memory(a.peer, there.Remote()).Read(ctx, got), what)
 					require.True(t, bytes.Equal(src[:n], got), what)
 				}
-				was, err := efa.FetchAdd(ctx, a.ep, a.peer, there.Remote(), uint8(1))
+				was, err := efa.NewCell[uint8](a.ep.Memory(a.peer, there.Remote())).FetchAdd(ctx, uint8(1))
 				require.NoError(t, err)
 				require.Equal(t, src[0], was)
 				err = a.ep.Send(ctx, a.peer, nil, efa.Complete(efa.Delivered), efa.Inject)
@@ -276,11 +279,11 @@ func TestEras(t *testing.T) {
 // TestOldPeerRefuses: a peer that has no word for refusal leaves the requester to its
 // PeerTimeout; the peer lives on.
 func TestOldPeerRefuses(t *testing.T) {
-	a, b := lab{ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{Era: "1.18", PeerTimeout: time.Second, ProbeAfter: 50 * time.Millisecond}}}.open(t)
+	a, b := lab{ep: efa.EndpointConfig{Protocol: ofEra("1.18", efa.ProtocolConfig{PeerTimeout: time.Second, ProbeAfter: 50 * time.Millisecond})}}.open(t)
 	ctx := testContext(t)
 	m := alloc(t, b, 100, efa.AccessRemoteWrite)
-	require.ErrorIs(t, a.ep.Read(ctx, a.peer, m.Remote(), make([]byte, 8)), efa.ErrTimedOut)
-	require.ErrorIs(t, second(efa.Load[int64](ctx, a.ep, a.peer, m.Remote())), efa.ErrTimedOut)
-	require.NoError(t, a.ep.Write(ctx, a.peer, m.Remote(), make([]byte, 8), efa.Complete(efa.Delivered)))
+	require.ErrorIs(t, a.ep.Memory(a.peer, m.Remote()).Read(ctx, make([]byte, 8)), efa.ErrTimedOut)
+	require.ErrorIs(t, second(efa.NewCell[int64](a.ep.Memory(a.peer, m.Remote())).Load(ctx)), efa.ErrTimedOut)
+	require.NoError(t, a.ep.Memory(a.peer, m.Remote()).Write(ctx, make([]byte, 8), efa.Complete(efa.Delivered)))
 	marker(t, a, b)
 }

@@ -35,9 +35,9 @@ func TestSharedQueue(t *testing.T) {
 			ctx := testContext(t)
 			// Each endpoint sends to the next, one message at a time.
 			post := func(i, n int) {
-				_, err := eps[(i+1)%endpoints].Post(&efa.RecvReq{Buf: make([]byte, 8), Token: i})
+				_, err := eps[(i+1)%endpoints].PostRecv(&efa.RecvReq{Buf: make([]byte, 8), Token: uint64(i)})
 				require.NoError(t, err)
-				_, err = eps[i].Post(&efa.SendReq{To: to[(i+1)%endpoints], Buf: make([]byte, 1+n%8), HasData: true, Data: uint64(n)})
+				_, err = eps[i].PostSend(&efa.SendReq{To: to[(i+1)%endpoints], Buf: make([]byte, 1+n%8), HasData: true, Data: uint64(n)})
 				require.NoError(t, err)
 			}
 			var got, sent [endpoints]int
@@ -55,7 +55,7 @@ func TestSharedQueue(t *testing.T) {
 						sent[(int(c.From)+endpoints-1)%endpoints]++
 						continue
 					}
-					i := c.Token.(int)
+					i := int(c.Token)
 					require.EqualValues(t, got[i], c.Data)
 					require.Equal(t, to[i], c.From)
 					if got[i]++; got[i] < messages {
@@ -112,7 +112,7 @@ func TestQueueReaders(t *testing.T) {
 		})
 	}
 	for posted := 0; posted < n; {
-		if id, err := s.ep.Post(&efa.RecvReq{}); err == nil {
+		if id, err := s.ep.PostRecv(&efa.RecvReq{}); err == nil {
 			posted++
 			require.NoError(t, s.ep.Cancel(id))
 		}
@@ -139,11 +139,13 @@ func TestManyGoroutines(t *testing.T) {
 			var all sync.WaitGroup
 			all.Go(func() {
 				seen := map[efa.OpID]bool{}
-				for c, err := range q.All(ctx) {
-					if err != nil {
+				var cs [1]efa.Completion
+				for {
+					if _, err := q.Read(ctx, cs[:]); err != nil {
 						assert.ErrorIs(t, err, efa.ErrCanceled)
 						return
 					}
+					c := cs[0]
 					assert.NoError(t, c.Err)
 					assert.False(t, seen[c.ID])
 					seen[c.ID] = true
@@ -158,7 +160,7 @@ func TestManyGoroutines(t *testing.T) {
 					for n := range each {
 						if w%2 == 0 { // posts what it sends
 							for {
-								if _, err := s.ep.Post(&efa.SendReq{To: self, Buf: fmt.Append(nil, n), Tagged: true, Tag: tag}); err == nil {
+								if _, err := s.ep.PostSend(&efa.SendReq{To: self, Buf: fmt.Append(nil, n), Tagged: true, Tag: tag}); err == nil {
 									break
 								}
 								runtime.Gosched()
@@ -195,7 +197,7 @@ func TestAsleep(t *testing.T) {
 	}
 }
 
-// arrivesAsleep tells whether a long message has arrived after a while in which nobody
+// arrivesAsleep reports whether a long message has arrived after a while in which nobody
 // made a call, and the sender knows.
 func arrivesAsleep(t *testing.T, mode efa.Progress, wait time.Duration) bool {
 	f := newFabric(t, sim.Config{InOrder: true})
@@ -208,9 +210,9 @@ func arrivesAsleep(t *testing.T, mode efa.Progress, wait time.Duration) bool {
 	b, qb := make1()
 	introduce(t, a, b)
 	p, got := pattern(8<<20), make([]byte, 8<<20)
-	_, err := b.ep.Post(&efa.RecvReq{Buf: got})
+	_, err := b.ep.PostRecv(&efa.RecvReq{Buf: got})
 	require.NoError(t, err)
-	_, err = a.ep.Post(&efa.SendReq{To: a.peer, Buf: p})
+	_, err = a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: p})
 	require.NoError(t, err)
 	op, err := a.ep.Start(&efa.RecvReq{Buf: make([]byte, 1)}) // never polled either
 	require.NoError(t, err)

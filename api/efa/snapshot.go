@@ -3,14 +3,14 @@ package efa
 import (
 	"context"
 
-	"github.com/efactor/efactor/actors/snapshot"
+	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
 // Snapshot is what an endpoint is doing at one moment: peers, operations in progress
 // and what each waits for, queues, counters. It can be marshaled as JSON.
-type Snapshot = snapshot.Endpoint
+type Snapshot = endpoint.Snapshot
 
 // maxSnapshot is how many operations a Snapshot lists.
 const maxSnapshot = 1000
@@ -25,7 +25,7 @@ func (e *Endpoint) Snapshot(ctx context.Context) (*Snapshot, error) {
 	var s *Snapshot
 	var sig shard.Signal
 	e.control(func() {
-		s = e.act.Snapshot(maxSnapshot)
+		s = endpoint.ReadSnapshot(e.act, maxSnapshot)
 		sig.Set()
 	})
 	if err := e.sh.Wait(ctx, &sig); err != nil {

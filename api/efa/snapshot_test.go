@@ -32,9 +32,9 @@ func TestSnapshot(t *testing.T) {
 	to, err := s.av.Insert(b.ep.Address())
 	require.NoError(t, err)
 
-	_, err = s.ep.Post(&efa.RecvReq{Buf: make([]byte, 8)})
+	_, err = s.ep.PostRecv(&efa.RecvReq{Buf: make([]byte, 8)})
 	require.NoError(t, err)
-	_, err = s.ep.Post(&efa.SendReq{To: to, Buf: make([]byte, 1<<20), Tag: 42, Tagged: true})
+	_, err = s.ep.PostSend(&efa.SendReq{To: to, Buf: make([]byte, 1<<20), Tag: 42, Tagged: true})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		return waits(t, b.ep)["unexpected message"] != "" && waits(t, s.ep)["send"] == "CTS"

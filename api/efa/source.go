@@ -13,8 +13,8 @@ import (
 // by the queue's reader.
 type source struct {
 	q    *Queue
-	core atomic.Pointer[core] // nil once the endpoint was closed
-	of   *core                // the same, for good
+	core atomic.Pointer[Endpoint] // nil once the endpoint was closed
+	of   *intake                  // the same, for good
 	ring *ring.SPSC[Completion]
 
 	// behind: the endpoint waits for room to tell of peers' writes.

@@ -3,6 +3,7 @@ package efa
 import (
 	"context"
 
+	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -18,7 +19,7 @@ func (e *Endpoint) Stats(ctx context.Context) (map[string]uint64, error) {
 	stats := make(map[string]uint64)
 	var sig shard.Signal
 	e.control(func() {
-		e.act.EachStat(func(name string, n uint64) { stats[name] = n })
+		endpoint.EachStat(e.act, func(name string, n uint64) { stats[name] = n })
 		sig.Set()
 	})
 	if err := e.sh.Wait(ctx, &sig); err != nil {

@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/efactor/efactor/actors/endpoint"
-	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/telemetry"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
@@ -65,7 +64,7 @@ func (f *Fabric) observe(t *Telemetry) (err error) {
 		Device:  f.dev.Info().Name,
 		Regions: func() (int64, int64) { return f.regions.Load(), f.registered.Load() },
 	}
-	if _, simulated := environmentOf(f.dev); simulated {
+	if f.dev.Environment() != nil {
 		cfg.Inline = true
 		cfg.Wall = func(t clock.Time) time.Time { return time.Unix(0, int64(t)) }
 	}
@@ -81,68 +80,63 @@ func (f *Fabric) FlushTelemetry() {
 	}
 }
 
+// followed is what observes an endpoint.
+type followed struct {
+	tele *telemetry.Source // nil: nobody observes; set by Enable
+	last *telemetry.Sample // of the counters, when it has ended
+}
+
 // follow begins to observe an endpoint that is about to be enabled, and returns where
 // its shard leaves records, if it is to.
-func (c *core) follow() *trail.Log {
-	t := c.dom.fab.tele
+func (e *intake) follow() *trail.Log {
+	t := e.dom.fab.tele
 	if t == nil {
 		return nil
 	}
-	c.tele = t.Open(c.sh.TurnTime, c.sample)
-	return c.tele.Log()
+	e.tele = t.Open(e.sh.TurnTime, e.sample)
+	return e.tele.Log()
 }
 
 // unfollow ends that. ended: the endpoint was open, and its shard has done with it.
-func (c *core) unfollow(ended bool) {
+func (e *followed) unfollow(ended bool) {
 	switch {
-	case c.tele == nil:
+	case e.tele == nil:
 	case ended:
-		c.tele.Close(c.last)
+		e.tele.Close(e.last)
 	default:
-		c.tele.Close(nil)
+		e.tele.Close(nil)
 	}
 }
 
 // onEnd runs on the shard when the endpoint has ended.
-func (c *core) onEnd(e *endpoint.Endpoint) {
-	if c.tele != nil {
-		c.last = new(telemetry.Sample)
-		e.Sample(c.last)
+func (e *followed) onEnd(act *endpoint.Endpoint) {
+	if e.tele != nil {
+		e.last = new(telemetry.Sample)
+		endpoint.ReadSample(act, e.last)
 	}
 }
 
 // sample asks the shard for the endpoint's counters.
-func (c *core) sample(ctx context.Context, to *telemetry.Sample) error {
-	if err := c.live(); err != nil {
+func (e *intake) sample(ctx context.Context, to *telemetry.Sample) error {
+	if err := e.live(); err != nil {
 		return err
 	}
 	var sig shard.Signal
-	c.control(func() {
-		c.act.Sample(to)
+	e.control(func() {
+		endpoint.ReadSample(e.act, to)
 		sig.Set()
 	})
-	if err := c.sh.Wait(ctx, &sig); err != nil {
+	if err := e.sh.Wait(ctx, &sig); err != nil {
 		return err
 	}
-	to.Depths.Completions = c.unread()
+	to.Depths.Completions = e.unread()
 	return nil
 }
 
-// unread is how many completions wait for a reader.
-func (c *core) unread() (n int64) {
-	if c.sendTo != nil {
-		n = int64(c.sendTo.ring.Len())
+// parentOf is the span that a blocking call is part of, if somebody looks.
+func (e *followed) parentOf(ctx context.Context) (parent span) {
+	if e.tele != nil {
+		parent = trace.SpanContextFromContext(ctx)
 	}
-	if c.recvTo != nil && c.recvTo != c.sendTo {
-		n += int64(c.recvTo.ring.Len())
-	}
-	return n
-}
-
-// traced notes that a request is part of a span of the application's.
-func (c *core) traced(req *ope.Request, parent trace.SpanContext) {
-	if parent.IsValid() {
-		req.Flags |= ope.Traced
-		c.tele.SetParent(req.ID, parent)
-	}
+	return parent
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/internal/spans"
 )
 
@@ -103,7 +104,7 @@ func TestParentSpan(t *testing.T) {
 
 	op, err := b.ep.Start(&efa.RecvReq{Buf: make([]byte, 8), Parent: sc})
 	require.NoError(t, err)
-	_, err = a.ep.Post(&efa.SendReq{To: a.peer, Buf: buf, Parent: sc})
+	_, err = a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: buf, Parent: sc})
 	require.NoError(t, err)
 	done(t, op)
 	require.NoError(t, next(t, a).Err)
@@ -111,15 +112,15 @@ func TestParentSpan(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, a.ep.Send(ctx, a.peer, buf, efa.Inject))
 	done(t, op)
-	require.NoError(t, a.ep.Write(ctx, a.peer, mem.Remote(), buf, efa.Complete(efa.Delivered)))
-	require.NoError(t, a.ep.Read(ctx, a.peer, mem.Remote(), buf))
-	_, err = efa.FetchAdd(ctx, a.ep, a.peer, mem.Remote(), uint64(1))
+	require.NoError(t, a.ep.Memory(a.peer, mem.Remote()).Write(ctx, buf, efa.Complete(efa.Delivered)))
+	require.NoError(t, a.ep.Memory(a.peer, mem.Remote()).Read(ctx, buf))
+	_, err = efa.NewCell[uint64](a.ep.Memory(a.peer, mem.Remote())).FetchAdd(ctx, uint64(1))
 	require.NoError(t, err)
 	operand, u64 := efa.Elements([]uint64{1})
 	for _, r := range []efa.Request{
 		&efa.WriteReq{To: a.peer, At: mem.Remote(), Buf: buf, Parent: sc},
 		&efa.ReadReq{From: a.peer, At: mem.Remote(), Buf: buf, Parent: sc},
-		&efa.AtomicReq{To: a.peer, At: mem.Remote(), Op: efa.AtomicSum, Type: u64, Operand: operand, Parent: sc},
+		&efa.AtomicReq{To: a.peer, At: mem.Remote(), Op: amo.Sum, Type: u64, Operand: operand, Parent: sc},
 	} {
 		op, err := a.ep.Start(r)
 		require.NoError(t, err)
@@ -163,9 +164,9 @@ func TestTracedAllocations(t *testing.T) {
 	send, recv := efa.SendReq{To: a.peer, Buf: make([]byte, 8)}, efa.RecvReq{Buf: make([]byte, 8)}
 	var cs [1]efa.Completion
 	one := func() {
-		_, err := b.ep.Post(&recv)
+		_, err := b.ep.PostRecv(&recv)
 		require.NoError(t, err)
-		_, err = a.ep.Post(&send)
+		_, err = a.ep.PostSend(&send)
 		require.NoError(t, err)
 		for _, q := range []*efa.Queue{a.ep.SendQueue(), b.ep.RecvQueue()} {
 			_, err := q.Read(context.Background(), cs[:])
@@ -213,7 +214,7 @@ func TestMetrics(t *testing.T) {
 		require.NoError(t, a.ep.Send(ctx, a.peer, make([]byte, 5000*i)))
 		done(t, op)
 	}
-	require.NoError(t, a.ep.Write(ctx, a.peer, mem.Remote(), make([]byte, 100), efa.Complete(efa.Delivered)))
+	require.NoError(t, a.ep.Memory(a.peer, mem.Remote()).Write(ctx, make([]byte, 100), efa.Complete(efa.Delivered)))
 	late := start(t, b, &efa.RecvReq{Buf: make([]byte, 8)})
 	fab.FlushTelemetry()
 	got := metricsOf(t, reader)
@@ -241,7 +242,7 @@ func TestMetrics(t *testing.T) {
 		assert.Equal(t, want, got[name], name)
 	}
 	require.NoError(t, b.ep.Close())
-	_, err := late.Result()
+	_, err := late.Wait(context.Background())
 	require.ErrorIs(t, err, efa.ErrClosed)
 	require.NoError(t, a.ep.Close())
 	after := metricsOf(t, reader)

@@ -59,7 +59,7 @@ func openTraced(dir string) (*tracedSide, error) {
 	}
 	s.av = s.dom.NewAddressVector()
 	// Without RDMA writes those to memory go by packets, where there is a key.
-	if s.ep, err = s.dom.NewEndpoint(efa.EndpointConfig{AV: s.av, Protocol: efa.ProtocolConfig{NoRDMAWrite: true}}); err != nil {
+	if s.ep, err = s.dom.NewEndpoint(efa.EndpointConfig{AV: s.av, Protocol: efa.ProtocolConfig{NoRDMAWrite: true, MinRead: 256 << 10, MinReadWrite: 256 << 10}}); err != nil {
 		return nil, err
 	}
 	if err = s.ep.Enable(context.Background()); err != nil {
@@ -167,11 +167,11 @@ func TestJoinedSpans(t *testing.T) {
 	require.NoError(t, err)
 
 	ctx := testContext(t)
-	var raw [24]byte
-	_, err = s.ep.Recv(ctx, raw[:])
+	var raw [efa.MaxRemote]byte
+	m, err := s.ep.Recv(ctx, raw[:])
 	require.NoError(t, err)
 	var at efa.Remote
-	require.NoError(t, at.UnmarshalBinary(raw[:]))
+	require.NoError(t, at.UnmarshalBinary(raw[:m.N]))
 	for i, n := range tracedSizes {
 		level := efa.Complete([]efa.Level{efa.Transmitted, efa.Delivered}[i%2])
 		require.NoError(t, s.ep.SendTag(ctx, s.peer, 1, s.mem.Bytes()[:n], level))
@@ -179,12 +179,12 @@ func TestJoinedSpans(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, n := range []int{10, 10_000, 1 << 20} {
-		require.NoError(t, s.ep.Write(ctx, s.peer, at, s.mem.Bytes()[:n], efa.Complete(efa.Delivered)))
-		require.NoError(t, s.ep.Read(ctx, s.peer, at, s.mem.Bytes()[:n]))
+		require.NoError(t, s.ep.Memory(s.peer, at).Write(ctx, s.mem.Bytes()[:n], efa.Complete(efa.Delivered)))
+		require.NoError(t, s.ep.Memory(s.peer, at).Read(ctx, s.mem.Bytes()[:n]))
 	}
-	require.NoError(t, s.ep.Write(ctx, s.peer, at, s.mem.Bytes()[:10]), "of which the target knows nothing")
-	require.NoError(t, efa.Add(ctx, s.ep, s.peer, at, uint64(1)))
-	_, err = efa.FetchAdd(ctx, s.ep, s.peer, at, uint64(1))
+	require.NoError(t, s.ep.Memory(s.peer, at).Write(ctx, s.mem.Bytes()[:10]), "of which the target knows nothing")
+	require.NoError(t, efa.NewCell[uint64](s.ep.Memory(s.peer, at)).Add(ctx, uint64(1)))
+	_, err = efa.NewCell[uint64](s.ep.Memory(s.peer, at)).FetchAdd(ctx, uint64(1))
 	require.NoError(t, err)
 	require.NoError(t, s.ep.Send(ctx, s.peer, nil))
 

@@ -28,11 +28,11 @@ func TestRemoteWrite(t *testing.T) {
 					}{a.peer: {b, there, b.peer}, self: {a, here, self}} {
 						clear(x.m.Bytes())
 						copy(src, pattern(n))
-						require.NoError(t, a.ep.Write(ctx, to, x.m.Remote(), src[:n]), "nobody is told of this one")
-						require.NoError(t, a.ep.Write(ctx, to, x.m.Remote().Slice(5, 1<<20), src[:n], efa.Data(data), efa.Complete(level)))
+						require.NoError(t, a.ep.Memory(to, x.m.Remote()).Write(ctx, src[:n]), "nobody is told of this one")
+						require.NoError(t, a.ep.Memory(to, x.m.Remote().Slice(5, 1<<20)).Write(ctx, src[:n], efa.Data(data), efa.Complete(level)))
 						c := next(t, x.s)
 						require.NoError(t, c.Err)
-						require.Equal(t, []any{efa.RemoteWrite, efa.OpID(0), nil, n, data, true, x.h},
+						require.Equal(t, []any{efa.RemoteWrite, efa.OpID(0), uint64(0), n, data, true, x.h},
 							[]any{c.Kind, c.ID, c.Token, c.N, c.Data, c.HasData, c.From}, "%d bytes", n)
 						require.Equal(t, must(a.ep.Address().Raw(rawOf(a))), c.Raw())
 						require.Equal(t, pattern(n), x.m.Bytes()[5:5+n])
@@ -68,7 +68,7 @@ func TestRemoteWriteFullQueue(t *testing.T) {
 			require.NoError(t, err)
 			// Two endpoints of one queue, which also has places for receives.
 			for i := range uint64(3) {
-				_, err := b.ep.Post(&efa.RecvReq{Token: i, Tagged: true, Tag: i})
+				_, err := b.ep.PostRecv(&efa.RecvReq{Token: i, Tagged: true, Tag: i})
 				require.NoError(t, err)
 			}
 			written := make(chan error, 1)
@@ -76,7 +76,7 @@ func TestRemoteWriteFullQueue(t *testing.T) {
 				written <- func() error {
 					for i := range uint64(n) {
 						for _, to := range []efa.Addr{a.peer, to} {
-							if err := a.ep.Write(ctx, to, m.Remote(), pattern(8), efa.Data(i), efa.Complete(efa.Delivered)); err != nil {
+							if err := a.ep.Memory(to, m.Remote()).Write(ctx, pattern(8), efa.Data(i), efa.Complete(efa.Delivered)); err != nil {
 								return err
 							}
 						}
@@ -87,7 +87,7 @@ func TestRemoteWriteFullQueue(t *testing.T) {
 			require.NoError(t, <-written, "nobody reads, and nobody is held up")
 			marker(t, a, b)
 			q := b.ep.RecvQueue()
-			require.ErrorIs(t, second(b.ep.Post(&efa.RecvReq{})), efa.ErrAgain)
+			require.ErrorIs(t, second(b.ep.PostRecv(&efa.RecvReq{})), efa.ErrAgain)
 			counts := [2]uint64{}
 			var cs [3]efa.Completion
 			for counts[0]+counts[1] < 2*n {
@@ -131,7 +131,7 @@ func TestRemoteWrittenEvent(t *testing.T) {
 			ctx := testContext(t)
 			m := alloc(t, b, 100, remote)
 			for i := range uint64(10) {
-				require.NoError(t, a.ep.Write(ctx, a.peer, m.Remote(), pattern(int(i)), efa.Data(100+i)))
+				require.NoError(t, a.ep.Memory(a.peer, m.Remote()).Write(ctx, pattern(int(i)), efa.Data(100+i)))
 				ev, err := b.ep.NextEvent(ctx)
 				require.NoError(t, err)
 				require.Equal(t, []any{efa.RemoteWritten, b.peer, int(i), 100 + i}, []any{ev.Kind, ev.Peer, ev.N, ev.Data})
@@ -158,26 +158,26 @@ func TestRMACounters(t *testing.T) {
 	require.NoError(t, err)
 	ctx := testContext(t)
 	m := alloc(t, s, 64, remote)
-	none := m.Remote()
-	none.Key ^= 1
+	addr, key := m.Remote().Raw()
+	none := efa.RawRemote(addr, 64, key^1)
 	dc := efa.Complete(efa.Delivered)
 	for _, at := range []efa.Remote{m.Remote(), none} {
 		for _, err := range []error{
-			s.ep.Write(ctx, self, at, pattern(9), dc),
-			s.ep.Write(ctx, self, at, pattern(9), dc, efa.Data(1)),
-			efa.Add(ctx, s.ep, self, at, 1.0, dc),
-			s.ep.Read(ctx, self, at, pattern(9)),
-			second(efa.Load[int8](ctx, s.ep, self, at)),
-			second(efa.CompareSwap(ctx, s.ep, self, at, int32(1), 2)),
-			second(s.ep.Post(&efa.WriteReq{To: self, At: at, Quiet: true, Level: efa.Delivered, Buf: pattern(9)})),
-			second(s.ep.Post(&efa.ReadReq{From: self, At: at, Quiet: true, Buf: pattern(9)})),
+			s.ep.Memory(self, at).Write(ctx, pattern(9), dc),
+			s.ep.Memory(self, at).Write(ctx, pattern(9), dc, efa.Data(1)),
+			efa.NewCell[float64](s.ep.Memory(self, at)).Add(ctx, 1.0, dc),
+			s.ep.Memory(self, at).Read(ctx, pattern(9)),
+			second(efa.NewCell[int8](s.ep.Memory(self, at)).Load(ctx)),
+			second(efa.NewCell[int32](s.ep.Memory(self, at)).CompareSwap(ctx, int32(1), 2)),
+			second(s.ep.PostWrite(&efa.WriteReq{To: self, At: at, Quiet: true, Level: efa.Delivered, Buf: pattern(9)})),
+			second(s.ep.PostRead(&efa.ReadReq{From: self, At: at, Quiet: true, Buf: pattern(9)})),
 		} {
 			if err != nil {
 				require.ErrorIs(t, err, efa.ErrAccess)
 			}
 		}
 	}
-	require.NoError(t, s.ep.Write(ctx, self, m.Remote(), pattern(9), efa.Inject))
+	require.NoError(t, s.ep.Memory(self, m.Remote()).Write(ctx, pattern(9), efa.Inject))
 	for range 2 { // the failures of what was Quiet
 		c := next(t, s)
 		require.ErrorIs(t, c.Err, efa.ErrAccess)

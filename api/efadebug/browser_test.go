@@ -136,12 +136,12 @@ func TestPageInBrowser(t *testing.T) {
 	const peers = 1000
 	var last string
 	for i := range peers {
-		// Nobody is at these addresses: with an operation the peer is there.
+		// These addresses have no endpoint: with an operation the peer is there.
 		a, err := efa.ParseAddress(absent(hub, i))
 		require.NoError(t, err)
 		to, err := av.Insert(a)
 		require.NoError(t, err)
-		_, err = hub.Post(&efa.RecvReq{From: to, Directed: true, Buf: make([]byte, 8), Tagged: true, Tag: uint64(i) << 50})
+		_, err = hub.PostRecv(&efa.RecvReq{From: to, Directed: true, Buf: make([]byte, 8), Tagged: true, Tag: uint64(i) << 50})
 		require.NoError(t, err)
 		last = a.String()
 	}

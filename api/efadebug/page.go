@@ -52,7 +52,7 @@ func (p *Page) Add(name string, ep *efa.Endpoint) (remove func()) {
 	}
 }
 
-// ServeHTTP serves the page, the JSON for ?json, and what the page is made of.
+// ServeHTTP serves the page, the JSON for ?json, and the page's resources.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")

@@ -11,43 +11,48 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efadebug"
+	"github.com/efactor/efactor/api/efatest"
 )
 
 // world is some endpoints on one simulated fabric, in real time.
 type world struct {
 	t   *testing.T
-	fab *sim.Fabric
+	fab *efatest.Fabric
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	fab, err := sim.New(sim.Config{})
+	fab, err := efatest.NewFabric(efatest.FabricConfig{})
 	require.NoError(t, err)
 	return &world{t, fab}
 }
 
 func (w *world) endpoint() (*efa.Endpoint, *efa.AddressVector) {
 	w.t.Helper()
-	dev, err := w.fab.OpenDevice(sim.DeviceConfig{})
+	dev, err := w.fab.OpenDevice(efatest.DeviceConfig{})
 	require.NoError(w.t, err)
+	return endpointOn(w.t, dev)
+}
+
+func endpointOn(t *testing.T, dev efa.Device) (*efa.Endpoint, *efa.AddressVector) {
+	t.Helper()
 	fab, err := efa.Open(efa.Config{Device: dev})
-	require.NoError(w.t, err)
+	require.NoError(t, err)
 	dom, err := fab.OpenDomain(efa.DomainConfig{})
-	require.NoError(w.t, err)
+	require.NoError(t, err)
 	av := dom.NewAddressVector()
 	q, err := dom.NewQueue(4096)
-	require.NoError(w.t, err)
+	require.NoError(t, err)
 	ep, err := dom.NewEndpoint(efa.EndpointConfig{
 		AV: av, SendQueue: q, RecvQueue: q,
 		// Peers that are not there are not to be found out while a test looks at them.
 		Protocol: efa.ProtocolConfig{ProbeAfter: time.Hour, PeerTimeout: time.Hour},
 	})
-	require.NoError(w.t, err)
-	require.NoError(w.t, ep.Enable(w.t.Context()))
-	w.t.Cleanup(func() {
+	require.NoError(t, err)
+	require.NoError(t, ep.Enable(t.Context()))
+	t.Cleanup(func() {
 		for _, c := range []io.Closer{ep, dom, fab} {
 			_ = c.Close() // a test may have closed it before
 		}
@@ -99,7 +104,7 @@ func TestEntries(t *testing.T) {
 	p.Add("b", b)
 	to, err := av.Insert(b.Address())
 	require.NoError(t, err)
-	_, err = a.Post(&efa.SendReq{To: to, Buf: make([]byte, 1<<20)})
+	_, err = a.PostSend(&efa.SendReq{To: to, Buf: make([]byte, 1<<20)})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		es := entries(t, p)

@@ -2,6 +2,7 @@ package efatest_test
 
 import (
 	"context"
+	"encoding/binary"
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
@@ -49,7 +50,7 @@ func (n *node) reach(ctx context.Context, a *access) error {
 	case posted, started:
 		return n.post(ctx, d, a.request(n, d, buf.b))
 	case injected:
-		n.inject(ctx, d, func(ctx context.Context) error { return n.reachNow(ctx, a, buf.b, efa.Inject, efa.Token(d)) })
+		n.inject(ctx, d, func(ctx context.Context) error { return n.reachNow(ctx, a, buf.b, efa.Inject, efa.Token(n.token(d))) })
 	default:
 		n.block(ctx, d, func(ctx context.Context) error { return n.reachNow(ctx, a, buf.b) })
 	}
@@ -75,24 +76,40 @@ func (a *access) writing(r *run) func() {
 // at names the memory, or what the target must refuse.
 func (a *access) remote(p *plan) efa.Remote {
 	whole := a.store.region.Remote()
+	n := uint64(a.n)
 	switch {
 	case a.wrong == wrongRange && a.n > p.requestSize(a.from): // what is in range would be written
-		whole.Addr, whole.Len = whole.Addr+whole.Len, uint64(a.n)
+		return falsify(whole, whole.Len(), n, 0)
 	case a.wrong == wrongKey:
-		whole.Key ^= 1 << (a.id % 32)
-	case a.wrong == wrongRange && a.id%2 == 0:
-		whole.Len = uint64(a.n) // the last byte is beyond
-		whole.Addr += uint64(len(a.store.mem)-a.n) + 1
+		return falsify(whole, 0, max(whole.Len(), n), 1<<(a.id%32))
+	case a.wrong == wrongRange && a.id%2 == 0: // the last byte is beyond
+		return falsify(whole, uint64(len(a.store.mem)-a.n)+1, n, 0)
 	case a.wrong == wrongRange:
-		whole.Len = uint64(a.n)
-		whole.Addr--
+		return falsify(whole, ^uint64(0), n, 0)
 	case a.slot != nil:
 		return whole.Slice(uint64(a.slot.at+a.off), uint64(a.n))
 	case a.cells != nil:
 		return whole.Slice(uint64(a.store.cells.at+a.off), uint64(a.n))
 	}
-	whole.Len = max(whole.Len, uint64(a.n)) // else it would be refused here
-	return whole
+	return falsify(whole, 0, max(whole.Len(), n), 0) // else it would be refused here
+}
+
+// falsify is r with other addresses, another length and other keys, on every path.
+func falsify(r efa.Remote, by, n, mask uint64) efa.Remote {
+	b, err := r.MarshalBinary()
+	if err != nil {
+		panic(err)
+	}
+	le := binary.LittleEndian
+	le.PutUint64(b[8:], n)
+	for x := b[16:]; len(x) > 0; x = x[32:] {
+		le.PutUint64(x[16:], le.Uint64(x[16:])+by)
+		le.PutUint64(x[24:], le.Uint64(x[24:])^mask)
+	}
+	if err := r.UnmarshalBinary(b); err != nil {
+		panic(err)
+	}
+	return r
 }
 
 func (a *access) request(n *node, d *deed, b []byte) efa.Request {
@@ -102,17 +119,17 @@ func (a *access) request(n *node, d *deed, b []byte) efa.Request {
 	}
 	to := n.handle(a.to)
 	if a.kind == read {
-		return &efa.ReadReq{From: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, Token: d}
+		return &efa.ReadReq{From: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, Token: n.token(d)}
 	}
 	return &efa.WriteReq{
-		To: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, HasData: a.hasData, Data: a.data, Level: a.level, Token: d,
+		To: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, HasData: a.hasData, Data: a.data, Level: a.level, Token: n.token(d),
 	}
 }
 
 func (n *node) reachNow(ctx context.Context, a *access, b []byte, opts ...efa.OpOption) error {
 	to := n.handle(a.to)
 	if a.kind == read {
-		return n.ep.Read(ctx, to, a.remote(n.run.p), b, opts...)
+		return n.ep.Memory(to, a.remote(n.run.p)).Read(ctx, b)
 	}
 	if a.hasData {
 		opts = append(opts, efa.Data(a.data))
@@ -120,5 +137,5 @@ func (n *node) reachNow(ctx context.Context, a *access, b []byte, opts ...efa.Op
 	if a.level > 0 {
 		opts = append(opts, efa.Complete(a.level))
 	}
-	return n.ep.Write(ctx, to, a.remote(n.run.p), b, opts...)
+	return n.ep.Memory(to, a.remote(n.run.p)).Write(ctx, b, opts...)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/api/efatest/internal/model"
 	"github.com/efactor/efactor/wire"
 )
@@ -14,15 +15,15 @@ func (n *node) reachCells(ctx context.Context, a *access, d *deed) error {
 	r, x, c := n.run, a.cells, a.store.cells
 	req := &efa.AtomicReq{
 		At: a.remote(r.p), Op: x.op, Type: c.datatype(), Form: x.form, Operand: c.encode(x.operand),
-		Level: a.level, Token: d,
+		Level: a.level, Token: n.token(d),
 	}
 	switch x.form {
-	case efa.CompareForm:
+	case amo.Compare:
 		req.Compare = c.encode(x.comparand)
 		fallthrough
-	case efa.FetchForm:
+	case amo.Fetch:
 		req.Result = make([]byte, a.n)
-		if x.op == efa.AtomicRead && a.id%2 == 0 {
+		if x.op == amo.Read && a.id%2 == 0 {
 			req.Operand = nil
 		}
 	}
@@ -37,7 +38,7 @@ func (n *node) reachCells(ctx context.Context, a *access, d *deed) error {
 	case posted, started:
 		return n.post(ctx, d, req)
 	case injected:
-		n.inject(ctx, d, func(ctx context.Context) error { return n.atomicNow(ctx, req, efa.Inject, efa.Token(d)) })
+		n.inject(ctx, d, func(ctx context.Context) error { return n.atomicNow(ctx, req, efa.Inject, efa.Token(req.Token)) })
 	default:
 		n.block(ctx, d, func(ctx context.Context) error { return n.atomicNow(ctx, req, efa.Complete(a.level)) })
 	}
@@ -62,7 +63,7 @@ func (n *node) asking(a *access) {
 			Step: model.Step{Op: x.op, Bits: c.bits, Operand: x.operand[i]}, from: a.from, to: a.to, call: now, end: never,
 			injected: a.style == injected,
 		}
-		if x.form == efa.CompareForm {
+		if x.form == amo.Compare {
 			h.Compare = x.comparand[i]
 		}
 		x.steps = append(x.steps, h)
@@ -70,9 +71,9 @@ func (n *node) asking(a *access) {
 	}
 }
 
-// fetched notes what an atomic found, and when it took effect at the latest. What
-// was updated before by the same endpoint through the same endpoint has then taken
-// effect too: they are in order.
+// fetched notes the values that an atomic found, and when it took effect at the
+// latest. Earlier updates between the same two endpoints have then taken effect
+// too: they are in order.
 func (n *node) fetched(a *access, result []byte, err error) {
 	x, c, now := a.cells, a.store.cells, n.run.tick()
 	if err != nil {
@@ -93,7 +94,7 @@ func (n *node) fetched(a *access, result []byte, err error) {
 		} else if a.store.closing || n.doomed {
 			h.end = never // it may have come too late, or something before it not at all
 		}
-		if x.form != efa.UpdateForm {
+		if x.form != amo.Update {
 			h.Fetches, h.Fetched = true, c.load(result[i*c.size():])
 		}
 	}
@@ -132,18 +133,18 @@ func (n *node) atomicNow(ctx context.Context, r *efa.AtomicReq, opts ...efa.OpOp
 
 func call[T uint8 | uint16 | uint32 | uint64](ctx context.Context, n *node, r *efa.AtomicReq, opts []efa.OpOption) error {
 	operands, compares := decode[T](r.Operand), decode[T](r.Compare)
+	cells := efa.NewCell[T](n.ep.Memory(r.To, r.At))
 	switch r.Form {
-	case efa.UpdateForm:
-		return efa.Update(ctx, n.ep, r.To, r.At, r.Op, operands, opts...)
-	case efa.FetchForm:
+	case amo.Update:
+		return cells.Update(ctx, r.Op, operands, opts...)
+	case amo.Fetch:
 		results := decode[T](r.Result)
-		err := efa.Fetch(ctx, n.ep, r.To, r.At, r.Op, operands, results, opts...)
+		err := cells.Fetch(ctx, r.Op, operands, results)
 		encode(r.Result, results)
 		return err
 	default:
-		results := decode[T](r.Result)
-		err := efa.Compare(ctx, n.ep, r.To, r.At, r.Op, operands, compares, results, opts...)
-		encode(r.Result, results)
+		err := cells.Compare(ctx, r.Op, compares, operands)
+		encode(r.Result, compares)
 		return err
 	}
 }
@@ -174,7 +175,7 @@ func wireSize[T uint8 | uint16 | uint32 | uint64]() int {
 	return t.Size()
 }
 
-func (c *cells) datatype() efa.Datatype {
+func (c *cells) datatype() amo.Type {
 	switch c.bits {
 	case 8:
 		return wire.DatatypeUint8

@@ -9,7 +9,7 @@ import (
 	"github.com/efactor/efactor/api/efatest/internal/model"
 )
 
-// probe is what a program does before it posts a receive.
+// probe is a program's action before it posts a receive.
 type probe uint8
 
 const (
@@ -39,7 +39,7 @@ func (n *node) look(ctx context.Context, rc *receive, from efa.Addr) (bool, erro
 			return false, n.nothing(err)
 		}
 		n.run.stats["peek"]++
-		if n.run.p.flavor == calm && m.From != efa.AnyAddr {
+		if n.run.p.flavor == calm && m.From != efa.NoAddr {
 			rc.peeked = n.got(&m, m.N)
 		}
 		return false, nil
@@ -57,7 +57,7 @@ func (n *node) look(ctx context.Context, rc *receive, from efa.Addr) (bool, erro
 	return true, n.use(ctx, rc, c)
 }
 
-// nothing tells whether an error is that there is no message.
+// nothing reports whether an error is that there is no message.
 func (n *node) nothing(err error) error {
 	if errors.Is(err, efa.ErrNoMessage) || n.closed {
 		n.run.stats["peek in vain"]++

@@ -12,6 +12,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/api/efatest"
 	"github.com/efactor/efactor/api/efatest/internal/model"
 )
@@ -70,10 +71,10 @@ func newStage(t *testing.T, open func() efa.Device, doors, actors int) *stage {
 // cell names the i-th counter.
 func (s *stage) cell(i int) efa.Remote { return s.cells.Remote().Slice(uint64(i)*8, 8) }
 
-// value is what is in it; nobody may be using it.
+// value is the present value; no operation may be using it.
 func (s *stage) value(i int) uint64 { return binary.LittleEndian.Uint64(s.cells.Bytes()[i*8:]) }
 
-// inWorld gives devices of a world in simulated time.
+// inWorld returns devices of a world in simulated time.
 func inWorld(t *testing.T, w *efatest.World) func() efa.Device {
 	return func() efa.Device {
 		dev, err := w.Device(sim.DeviceConfig{RDMARead: true, RDMAWrite: true})
@@ -93,22 +94,22 @@ func TestCounter(t *testing.T) {
 	for i, ep := range s.actors {
 		w.Go(fmt.Sprintf("adder %d", i), func(ctx context.Context) error {
 			for k := range each {
-				to, at := s.to[i][k%3], s.cell(0)
+				cell := efa.NewCell[uint64](ep.Memory(s.to[i][k%3], s.cell(0)))
 				switch k % 4 {
 				case 0:
-					if err := efa.Add(ctx, ep, to, at, uint64(1)); err != nil {
+					if err := cell.Add(ctx, 1); err != nil {
 						return err
 					}
 				case 1:
-					if err := efa.Add(ctx, ep, to, at, uint64(1), efa.Inject); err != nil {
+					if err := cell.Add(ctx, 1, efa.Inject); err != nil {
 						return err
 					}
 				case 2:
-					if err := efa.Add(ctx, ep, to, at, uint64(1), efa.Complete(efa.Delivered)); err != nil {
+					if err := cell.Add(ctx, 1, efa.Complete(efa.Delivered)); err != nil {
 						return err
 					}
 				default:
-					was, err := efa.FetchAdd(ctx, ep, to, at, uint64(1))
+					was, err := cell.FetchAdd(ctx, 1)
 					if err != nil {
 						return err
 					}
@@ -117,8 +118,8 @@ func TestCounter(t *testing.T) {
 					fetches++
 				}
 			}
-			for _, to := range s.to[i] { // behind what was not confirmed
-				if _, err := efa.Load[uint64](ctx, ep, to, s.cell(0)); err != nil {
+			for _, to := range s.to[i] { // to peers that did not confirm
+				if _, err := efa.NewCell[uint64](ep.Memory(to, s.cell(0))).Load(ctx); err != nil {
 					return err
 				}
 			}
@@ -130,8 +131,8 @@ func TestCounter(t *testing.T) {
 	require.Equal(t, len(s.actors)*each/4, fetches)
 }
 
-// TestLock: compare-and-swap makes a lock, which one endpoint has at a time. What it
-// guards is written with confirmation before the lock is given back.
+// TestLock: compare-and-swap makes a lock, which one endpoint has at a time. The
+// memory that it guards is written with confirmation before the lock is released.
 func TestLock(t *testing.T) {
 	const each = 40
 	w := newWorld(t, efatest.Config{Seed: 5})
@@ -143,22 +144,22 @@ func TestLock(t *testing.T) {
 			for range each {
 				for owner := me; owner != 0; {
 					var err error
-					if owner, err = efa.CompareSwap(ctx, ep, to[0], s.cell(0), 0, me); err != nil {
+					if owner, err = efa.NewCell[uint64](ep.Memory(to[0], s.cell(0))).CompareSwap(ctx, 0, me); err != nil {
 						return err
 					}
 				}
 				inside++
 				require.Equal(t, 1, inside, "two have the lock")
 				var b [8]byte
-				if err := ep.Read(ctx, to[1], s.cell(1), b[:]); err != nil {
+				if err := ep.Memory(to[1], s.cell(1)).Read(ctx, b[:]); err != nil {
 					return err
 				}
 				binary.LittleEndian.PutUint64(b[:], binary.LittleEndian.Uint64(b[:])+1)
-				if err := ep.Write(ctx, to[1], s.cell(1), b[:], efa.Complete(efa.Delivered)); err != nil {
+				if err := ep.Memory(to[1], s.cell(1)).Write(ctx, b[:], efa.Complete(efa.Delivered)); err != nil {
 					return err
 				}
 				inside--
-				owner, err := efa.CompareSwap(ctx, ep, to[0], s.cell(0), me, 0)
+				owner, err := efa.NewCell[uint64](ep.Memory(to[0], s.cell(0))).CompareSwap(ctx, me, 0)
 				if err != nil {
 					return err
 				}
@@ -172,8 +173,8 @@ func TestLock(t *testing.T) {
 	require.Zero(t, s.value(0))
 }
 
-// TestHistory: in real time, with several shards and goroutines on both sides, what
-// atomics fetched can be put into an order.
+// TestHistory: in real time, with several shards and goroutines on both sides, the
+// values that atomics fetched can be explained by one order.
 func TestHistory(t *testing.T) {
 	const each, cellCount = 60, 2
 	fab, err := sim.New(sim.Config{Seed: 6})
@@ -194,22 +195,22 @@ func TestHistory(t *testing.T) {
 				door, cell := (i+k)%len(s.doors), k/3%cellCount
 				h := &happening{from: i, to: door, Step: model.Step{Bits: 64, Fetches: true}}
 				h.Operand, h.Compare = uint64(1+(i*k)%3), uint64(k%4)
-				to, at := s.to[i][door], s.cell(cell)
+				at := efa.NewCell[uint64](ep.Memory(s.to[i][door], s.cell(cell)))
 				h.call = now()
 				var err error
 				switch k % 4 {
 				case 0:
-					h.Op = efa.AtomicSum
-					h.Fetched, err = efa.FetchAdd(t.Context(), ep, to, at, h.Operand)
+					h.Op = amo.Sum
+					h.Fetched, err = at.FetchAdd(t.Context(), h.Operand)
 				case 1:
-					h.Op = efa.AtomicCompareSwap
-					h.Fetched, err = efa.CompareSwap(t.Context(), ep, to, at, h.Compare, h.Operand)
+					h.Op = amo.CompareSwap
+					h.Fetched, err = at.CompareSwap(t.Context(), h.Compare, h.Operand)
 				case 2:
-					h.Op = efa.AtomicRead
-					h.Fetched, err = efa.Load[uint64](t.Context(), ep, to, at)
+					h.Op = amo.Read
+					h.Fetched, err = at.Load(t.Context())
 				default:
-					h.Op = efa.AtomicWrite
-					h.Fetched, err = efa.Swap(t.Context(), ep, to, at, h.Operand)
+					h.Op = amo.Write
+					h.Fetched, err = at.Swap(t.Context(), h.Operand)
 				}
 				h.end = now()
 				if err != nil {

@@ -8,20 +8,20 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// Device is a port of the fabric. It brings its world along: what is opened on it
-// lives in simulated time.
+// Device is a port of the fabric. It brings its world along: objects opened on it
+// live in simulated time.
 type Device struct {
 	*sim.Device
 	w *World
 }
 
 var (
-	_ efa.Device      = (*Device)(nil)
-	_ efa.Environment = (*Device)(nil)
+	_ efa.Device         = (*Device)(nil)
+	_ device.Environment = (*Device)(nil)
 )
 
 // Device opens a port of the fabric.
-func (w *World) Device(cfg sim.DeviceConfig) (*Device, error) {
+func (w *World) Device(cfg DeviceConfig) (*Device, error) {
 	d, err := w.fab.OpenDevice(cfg)
 	if err != nil {
 		return nil, err
@@ -29,20 +29,28 @@ func (w *World) Device(cfg sim.DeviceConfig) (*Device, error) {
 	return &Device{Device: d, w: w}, nil
 }
 
-// Clock implements efa.Environment.
+// Environment implements device.Device.
+func (d *Device) Environment() device.Environment { return d }
+
+// Clock implements device.Environment.
 func (d *Device) Clock() clock.Clock { return d.w.fab.Clock() }
 
-// Waiter implements efa.Environment.
+// Waiter implements device.Environment.
 func (d *Device) Waiter() shard.Waiter { return d.w }
 
-// Seed implements efa.Environment.
+// Seed implements device.Environment.
 func (d *Device) Seed() uint64 { return d.w.rng.Uint64() | 1 }
 
-// Random implements efa.Environment.
+// Random implements device.Environment.
 func (d *Device) Random() uint32 { return d.w.rng.Uint32() }
 
-// Attach implements efa.Environment: the world runs the shard.
-func (d *Device) Attach(s *shard.Shard) { d.w.shards = append(d.w.shards, &node{shard: s}) }
+// Attach implements device.Environment: the world runs the shard.
+func (d *Device) Attach(s *shard.Shard) {
+	if d.w.queueAll {
+		s.QueueAll()
+	}
+	d.w.shards = append(d.w.shards, &node{shard: s})
+}
 
 // OpenQP implements device.Device.
 func (d *Device) OpenQP(cfg device.QPConfig) (device.QP, error) {
@@ -63,8 +71,8 @@ func (d *Device) OpenQP(cfg device.QPConfig) (device.QP, error) {
 	return q, nil
 }
 
-// simQP is a queue pair that knows who polls it, so that the world can let that
-// shard sleep.
+// simQP is a queue pair that knows the shard that polls it, so that the world can
+// let that shard sleep.
 type simQP struct {
 	device.QP
 	w    *World

@@ -1,10 +1,10 @@
 // Package efatest runs programs that use package efa in simulated time: any
 // number of them, each with endpoints of its own, one at a time and in an order
 // that a seed decides, on a fabric that shuffles, delays and refuses packets as
-// asked. The same seed gives the same run, to the byte of [Config].Log.
+// configured. The same seed gives the same run, to the byte of [Config].Log.
 //
 //	w, err := efatest.New(efatest.Config{Seed: 42})
-//	dev, err := w.Device(sim.DeviceConfig{})
+//	dev, err := w.Device(efatest.DeviceConfig{})
 //	fab, err := efa.Open(efa.Config{Device: dev})
 //	... // domain, address vector, endpoint as on any device
 //	w.Go("alice", func(ctx context.Context) error { return ep.Send(ctx, bob, msg) })
@@ -18,10 +18,10 @@
 // goroutine runs at a time, programs must not meet in a lock either: no two read
 // one efa.Queue at a time, nor close one endpoint.
 //
-// What a program calls outside Run, such as Enable, runs the world until it is
-// done. Worlds are independent of each other: tests may run many at once.
+// A call outside Run, such as Enable, runs the world until it is done. Worlds are
+// independent of each other: tests may run many at once.
 //
 // Start reading at world.go. program.go is a program as a coroutine, device.go
-// what a device does for its world, seeds_test.go the simulation of the whole
+// a device in its world, seeds_test.go the simulation of the whole
 // stack.
 package efatest

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest"
 )
@@ -12,13 +11,13 @@ import (
 // Two programs on a fabric that takes 5 us for a packet and gives them to the
 // receiver in any order.
 func Example() {
-	w, err := efatest.New(efatest.Config{Seed: 42, Fabric: sim.Config{Delay: 5000}})
+	w, err := efatest.New(efatest.Config{Seed: 42, Fabric: efatest.FabricConfig{Delay: 5000}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	open := func() (*efa.Endpoint, *efa.AddressVector) {
-		dev, _ := w.Device(sim.DeviceConfig{})
+		dev, _ := w.Device(efatest.DeviceConfig{})
 		fab, _ := efa.Open(efa.Config{Device: dev})
 		dom, _ := fab.OpenDomain(efa.DomainConfig{})
 		av := dom.NewAddressVector()

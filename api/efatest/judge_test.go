@@ -5,6 +5,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/eratest"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -14,12 +15,12 @@ type judges map[sim.Endpoint]*judged
 // judged is an endpoint of a former era.
 type judged struct {
 	n     *node
-	judge *era.Judge
+	judge *eratest.Judge
 }
 
 // judgeOf puts a judge beside an endpoint if it is of a former era.
 func (r *run) judgeOf(n *node) {
-	talk, old := era.ByName(n.plan.cfg.Protocol.Era)
+	talk, old := era.ByName(n.plan.knobs().Era)
 	if r.raws == nil {
 		r.raws = make(map[sim.Endpoint]efa.RawAddr)
 	}
@@ -31,7 +32,7 @@ func (r *run) judgeOf(n *node) {
 			if r.judges == nil {
 				r.judges = make(judges)
 			}
-			r.judges[at] = &judged{n, era.NewJudge(talk, r.p.fabric.MTU)}
+			r.judges[at] = &judged{n, eratest.NewJudge(talk, r.p.fabric.MTU)}
 		}
 	}
 }
@@ -44,6 +45,9 @@ func (r *run) observe(e sim.Event) {
 	}
 	if r.logs && e.Kind == sim.EventPost {
 		r.w.Logf("packet #%d: %s", e.Seq, wire.Summary(packet(e)))
+	}
+	if r.ways != nil {
+		r.ways.see(r, e)
 	}
 	var err error
 	var j *judged

@@ -11,8 +11,8 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// buffers are kept for another use, full of poison so that writing to them when
-// they are nobody's shows.
+// buffers are reused, full of poison so that writes show while no operation has
+// them.
 type buffers struct {
 	free [32][][]byte
 }
@@ -72,7 +72,7 @@ func (p *buffers) put(b []byte) {
 	p.free[c] = append(p.free[c], b)
 }
 
-// check looks at what lies in the pool when all is over.
+// check checks the contents of the pool at the end.
 func (p *buffers) check(r *run) {
 	for _, list := range p.free {
 		for _, b := range list {
@@ -90,7 +90,7 @@ type pool struct {
 	rest   []byte // never used
 }
 
-// lend gives a buffer of n bytes; nil: there is no room.
+// lend returns a buffer of n bytes; nil: there is no room.
 func (p *pool) lend(r *run, n int) []byte {
 	c := sizeClass(n)
 	if b := p.take(r, c); b != nil {

@@ -5,11 +5,12 @@ import (
 
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/wire"
 )
 
 // risk notes that an access may be refused, by its fault or since its store will be
-// closed. False: it must not be begun, since its target may fail the one who asks.
+// closed. False: it must not be begun, since its target may fail the requester.
 // RDMA is refused request by request.
 func (r *run) risk(a *access) bool {
 	a.requests = 1
@@ -42,6 +43,7 @@ func (p *plan) requestSize(i int) int {
 // reached takes the outcome of an access.
 func (n *node) reached(d *deed, a *access, err error) {
 	r := n.run
+	r.ended(accessName(a), err)
 	a.protocol, a.done = d.protocol, err == nil
 	switch {
 	case err == nil:
@@ -68,11 +70,12 @@ func (n *node) reached(d *deed, a *access, err error) {
 	a.failed = true
 }
 
-// pressed tells whether an endpoint has so little memory that it may let nothing in for
+// pressed reports whether an endpoint has so little memory that it may let nothing in for
 // a long time.
 func (p *plan) pressed(i int) bool { return p.nodes[i].cfg.Protocol.TotalMemory > 0 }
 
-// succeeded: what was refused cannot have, unless nobody hears of that.
+// succeeded: a refused access cannot have succeeded, unless refusals are not
+// reported.
 func (n *node) succeeded(d *deed, a *access) {
 	r := n.run
 	r.stats["access ok"]++
@@ -87,16 +90,16 @@ func (n *node) succeeded(d *deed, a *access) {
 	}
 }
 
-// heard tells whether the success of an access means that it was carried out.
+// heard reports whether the success of an access means that it was carried out.
 func (a *access) heard() bool {
-	return a.kind == read || a.level >= efa.Delivered || a.cells != nil && a.cells.form != efa.UpdateForm
+	return a.kind == read || a.level >= efa.Delivered || a.cells != nil && a.cells.form != amo.Update
 }
 
-// mayBeRefused tells whether the target may refuse it.
+// mayBeRefused reports whether the target may refuse it.
 func (a *access) mayBeRefused() bool { return a.wrong != right || a.store.closing }
 
-// refused tells whether an error says that an access was refused: the peer's word,
-// its device's, or silence if it has no word.
+// refused reports whether an error says that an access was refused: by the peer's
+// PEER_ERROR, by its device, or by a timeout if it knows neither.
 func refused(err error) bool {
 	op := new(efa.OpError)
 	return errors.Is(err, efa.ErrAccess) || errors.Is(err, efa.ErrTimedOut) ||
@@ -106,14 +109,14 @@ func refused(err error) bool {
 // badAddress is the device's word for memory that may not be used so.
 const badAddress = 7
 
-// badlyRead tells whether an error is the device's word for memory of a sender that
+// badlyRead reports whether an error is the device's word for memory of a sender that
 // may not be read any more.
 func badlyRead(err error) bool {
 	op := new(efa.OpError)
 	return errors.As(err, &op) && op.Provider == badAddress
 }
 
-// checkRefused: what an endpoint refuses it counts, and nothing else.
+// checkRefused: an endpoint counts the accesses that it refuses, and nothing else.
 func (r *run) checkRefused() {
 	if r.p.flavor != calm || r.p.broken {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// flavor is what kind of trouble a seed makes.
+// flavor is the kind of trouble in a seed.
 type flavor uint8
 
 const (
@@ -34,21 +34,23 @@ const (
 	injected
 )
 
-// plan is what a seed decides before anything runs.
+// plan holds a seed's decisions, made before anything runs.
 type plan struct {
 	seed     uint64
+	queued   bool // every message between actors goes through the ring
+	compared bool // with another run
 	flavor   flavor
 	fabric   sim.Config
 	rules    []sim.Rule
 	broken   bool // RDMA may fail, by a rule
 	nodes    []*nodePlan
 	hosts    []*hostPlan // by their first node; nil where a node lives with another
-	watch    *watch      // who looks on; nil: nobody
+	watch    *watch      // telemetry of the run; may be nil
 	msgs     []*message
 	accesses []*access
 	tasks    []task         // messages and accesses, in the order in which senders begin them
 	slots    int            // that were drawn
-	wrongs   map[[2]int]int // accesses to be refused, by who asks whom
+	wrongs   map[[2]int]int // accesses to be refused, by requester and target
 
 	// Of a casualty: when, by tasks begun; whether by Kill or by Close; and
 	// whether it comes back.
@@ -144,7 +146,7 @@ func (p *plan) String() string {
 		if near := p.at(i).near; near > 0 {
 			s += fmt.Sprintf(", %d is on network %d", i, near)
 		}
-		if e := np.cfg.Protocol.Era; e != "" {
+		if e := np.knobs().Era; e != "" {
 			s += fmt.Sprintf(", %d is of %s", i, e)
 		}
 	}
@@ -179,18 +181,18 @@ func (p *plan) drawFabric(d draw) {
 	})
 }
 
-// knows tells whether an endpoint has a word for a feature.
+// knows reports whether an endpoint has a word for a feature.
 func (p *plan) knows(i int, f wire.Feature) bool {
-	talk, _ := era.ByName(p.nodes[i].cfg.Protocol.Era)
+	talk, _ := era.ByName(p.nodes[i].knobs().Era)
 	return talk.Has(f)
 }
 
-// both tells whether two endpoints have a word for a feature.
+// both reports whether two endpoints have a word for a feature.
 func (p *plan) both(i, k int, f wire.Feature) bool { return p.knows(i, f) && p.knows(k, f) }
 
-// cutsData tells whether an endpoint sends 32 bits of remote CQ data in tagged
+// cutsData reports whether an endpoint sends 32 bits of remote CQ data in tagged
 // messages.
 func (p *plan) cutsData(i int) bool {
-	talk, _ := era.ByName(p.nodes[i].cfg.Protocol.Era)
+	talk, _ := era.ByName(p.nodes[i].knobs().Era)
 	return talk.CQData32
 }

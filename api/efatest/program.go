@@ -23,7 +23,7 @@ type program struct {
 	quit  bool // the world has given up: every wait fails
 	err   error
 
-	// What it waits for: a signal, unless its context ends, or a time.
+	// The reason for which it waits: a signal, unless its context ends, or a time.
 	sig    *shard.Signal
 	ctx    context.Context
 	until  clock.Time
@@ -55,7 +55,7 @@ func (p *program) run(fn func(context.Context) error) (err error) {
 	return fn(ctx)
 }
 
-// ready tells whether the program can go on.
+// ready reports whether the program can go on.
 func (p *program) ready() bool {
 	switch {
 	case p.done:

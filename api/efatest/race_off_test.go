@@ -2,9 +2,10 @@
 
 package efatest_test
 
-// How much the plain tests play.
+// The extent of the plain tests.
 const (
 	playSeeds    = defaultSeeds
 	replaySeeds  = 8
+	queuedSeeds  = 24
 	watchedSeeds = 60
 )

@@ -37,7 +37,7 @@ func (n *node) received(in *incoming, m *efa.Message, err error) {
 	n.verify(in, m, lost)
 }
 
-// verify compares what came with what was sent.
+// verify compares a received message with the one sent.
 func (n *node) verify(in *incoming, m *efa.Message, lost int) {
 	r, rc := n.run, in.r
 	g := n.got(m, m.N+lost)
@@ -52,12 +52,15 @@ func (n *node) verify(in *incoming, m *efa.Message, lost int) {
 		r.fail("%v got a message of %v, who is nobody", &rc.Recv, m.Raw())
 		return
 	}
-	if m.From == efa.AnyAddr {
+	if m.From == efa.NoAddr {
 		r.stats["recv unlisted"]++
 	} else if h, ok := n.handles[g.From]; ok && h != m.From && n.removed == nil {
 		r.fail("%v is from %d, whose handle is %d, and says %d", &rc.Recv, g.From, h, m.From)
 	}
 	if g.ID >= 0 {
+		if r.ways != nil {
+			r.ways.received[g.ID] = g.Len
+		}
 		if at := model.Differs(in.buf[:m.N], g.ID, g.Len); at >= 0 {
 			r.fail("%v: byte %d of message %d from %d (%d of %d B) is wrong", &rc.Recv, at, g.ID, g.From, m.N, g.Len)
 		}

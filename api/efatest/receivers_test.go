@@ -10,7 +10,7 @@ import (
 	"github.com/efactor/efactor/api/efatest/internal/model"
 )
 
-// incoming is a posted receive in progress: the token of its completion.
+// incoming is a posted receive in progress.
 type incoming struct {
 	r     *receive
 	mem   *buffer
@@ -61,7 +61,7 @@ func (n *node) recvAll(ctx context.Context) error {
 	return n.attend(ctx)
 }
 
-// bystand waits in vain for a message that nobody sends.
+// bystand waits in vain for a message that is never sent.
 func (n *node) bystand(ctx context.Context) error {
 	ctx, cancel := n.run.w.WithTimeout(ctx, 20*time.Microsecond)
 	defer cancel()
@@ -140,16 +140,17 @@ func (n *node) recvBlocking(ctx context.Context, in *incoming, from efa.Addr) er
 
 func (n *node) postRecv(ctx context.Context, in *incoming, from efa.Addr) error {
 	rc, r := in.r, n.run
+	n.takes = append(n.takes, in)
 	req := &efa.RecvReq{
 		From: from, Directed: rc.Source != model.Any, Buf: in.buf,
-		Tagged: rc.Tagged, Tag: rc.Tag, Ignore: rc.Ignore, Token: in,
+		Tagged: rc.Tagged, Tag: rc.Tag, Ignore: rc.Ignore, Token: uint64(len(n.takes)),
 	}
 	if rc.pieces > 1 {
 		req.Buf, req.Bufs = nil, pieces(in.buf, rc.pieces)
 	}
 	for {
 		rc.Post = r.tick()
-		id, err := n.ep.Post(req)
+		id, err := n.ep.PostRecv(req)
 		switch {
 		case errors.Is(err, efa.ErrAgain):
 			r.stats["again"]++
@@ -206,8 +207,8 @@ func (n *node) reapRecvs(ctx context.Context, list *[]*incoming) error {
 	return nil
 }
 
-// glance takes outcomes that are there. What peers write takes room in the queue,
-// too.
+// glance takes the available completions. Those of peers' writes take room in the
+// queue, too.
 func (n *node) glance() bool {
 	var cs [16]efa.Completion
 	k := n.rq.TryRead(cs[:])
@@ -222,7 +223,7 @@ func (n *node) reap(cs []efa.Completion, looked time.Duration, list *[]*incoming
 			n.hear(c)
 			continue
 		}
-		in := c.Token.(*incoming)
+		in := n.takes[c.Token-1]
 		if c.Err == nil {
 			n.run.stats["received."+c.Protocol.String()]++
 		}

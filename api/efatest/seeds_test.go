@@ -60,7 +60,7 @@ func playPlan(p *plan, log io.Writer) (*run, error) {
 	return r, errors.Join(r.errs...)
 }
 
-// drain lets the last writes that nobody waits for take effect.
+// drain lets the last unacknowledged writes take effect.
 func (r *run) drain() error {
 	r.w.Go("drain", func(context.Context) error { return r.w.Sleep(drainTime) })
 	return r.w.Run()
@@ -98,7 +98,7 @@ func (r *run) describe() {
 	}
 }
 
-// judge compares what was received with what was sent.
+// judge compares the received messages with those sent.
 func (r *run) judge() {
 	for _, n := range r.cast {
 		if n.doomed {
@@ -108,7 +108,7 @@ func (r *run) judge() {
 		for _, m := range r.msgs {
 			if m.To == n.id && m.Order > 0 {
 				if m.style == injected && r.cast[m.From].removed == n {
-					m.Sure = false // nobody knows what became of it
+					m.Sure = false // its outcome is unknown
 				}
 				msgs = append(msgs, &m.Msg)
 			}

@@ -65,14 +65,14 @@ func (n *node) send(ctx context.Context, m *message) error {
 	case posted, started:
 		req := &efa.SendReq{
 			To: n.handle(m.To), Buf: buf.b, Tagged: m.Tagged, Tag: m.Tag, HasData: m.HasData, Data: m.Data,
-			Level: m.level, Token: d,
+			Level: m.level, Token: n.token(d),
 		}
 		if m.pieces > 1 {
 			req.Buf, req.Bufs = nil, pieces(buf.b, m.pieces)
 		}
 		return n.post(ctx, d, req)
 	case injected:
-		n.inject(ctx, d, func(ctx context.Context) error { return n.sendNow(ctx, m, buf.b, efa.Inject, efa.Token(d)) })
+		n.inject(ctx, d, func(ctx context.Context) error { return n.sendNow(ctx, m, buf.b, efa.Inject, efa.Token(n.token(d))) })
 	default:
 		n.block(ctx, d, func(ctx context.Context) error { return n.sendNow(ctx, m, buf.b) })
 	}
@@ -95,6 +95,7 @@ func (n *node) sendNow(ctx context.Context, m *message, buf []byte, opts ...efa.
 // sent takes the outcome of a message.
 func (n *node) sent(m *message, err error) {
 	r := n.run
+	r.ended(messageName(m), err)
 	m.Sure = err == nil && !r.died(m.From, m.To)
 	switch {
 	case err == nil:
@@ -116,8 +117,8 @@ func (n *node) sent(m *message, err error) {
 	r.stats["send failed"]++
 }
 
-// broke tells whether an error is what comes of RDMA that fails: the device's own
-// word, or what a peer says whose device failed, or nothing if it has no word.
+// broke reports whether an error follows from failed RDMA: the device's own error,
+// or that of a peer whose device failed, or a timeout if it cannot report it.
 func (n *node) broke(err error) bool {
 	op := new(efa.OpError)
 	return errors.As(err, &op) && op.Provider > 0 && op.Provider < 4096 ||
@@ -133,7 +134,7 @@ func (n *node) anyDoomed() bool {
 	return false
 }
 
-// excuse tells whether an error of an operation with another node is the fault of a
+// excuse reports whether an error of an operation with another node is the fault of a
 // death.
 func (n *node) excuse(to int, err error) error {
 	if n.wasRemoved(to, err) {
@@ -146,9 +147,9 @@ func (n *node) excuse(to int, err error) error {
 	return err
 }
 
-// inTime checks that what a death ended did not wait for longer than promised.
-// A dead device that reaches into buffers, late or by RDMA, never says that it has let
-// go of them, so its own operations end with Close.
+// inTime checks that an operation that a death ended did not wait for longer than
+// promised. A dead device that accesses buffers, late or by RDMA, never releases them,
+// so its own operations end with Close.
 func (n *node) inTime(began time.Duration, other int) {
 	dev := n.run.p.at(n.plan.host).dev
 	reaches := n.run.p.fabric.CopyLate || dev.RDMARead || dev.RDMAWrite

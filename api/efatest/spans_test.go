@@ -24,8 +24,8 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// TestSpans runs testdata/spans/*.txt: what two endpoints a and b do, and the spans of
-// both sides that come of it, with every event.
+// TestSpans runs testdata/spans/*.txt: the actions of two endpoints a and b, and the
+// resulting spans of both sides, with every event.
 func TestSpans(t *testing.T) {
 	files, err := filepath.Glob("testdata/spans/*.txt")
 	require.NoError(t, err)
@@ -109,8 +109,8 @@ func (s *spanStage) run(d *datadriven.TestData) string {
 		//	add level=delivered
 		s.access(d)
 	case "rule":
-		// The fabric refuses so many packets of a's as if no receive were posted, or
-		// delays HANDSHAKE of b's.
+		// The fabric refuses this many packets of a's as if no receive were posted,
+		// or delays HANDSHAKE of b's.
 		//
 		//	rule rnr=2
 		//	rule late
@@ -183,13 +183,15 @@ func (s *spanStage) actor(d *datadriven.TestData, name string, cfg sim.DeviceCon
 	require.NoError(s.t, err)
 	x.av = x.dom.NewAddressVector()
 	connid := map[string]uint32{"a": 0xaaaa, "b": 0xbbbb}[name]
-	x.ep, err = x.dom.NewEndpoint(efa.EndpointConfig{
+	ec := efa.EndpointConfig{
 		AV: x.av,
 		Protocol: efa.ProtocolConfig{
 			MaxMedium: num(d, "medium"), Credits: num(d, "credits"), RuntSize: num(d, "runt"), MinRead: num(d, "minread"),
-			MinReadWrite: num(d, "minwrite"), ReadSegment: num(d, "segment"), SendQueue: num(d, "sq"), ConnID: connid, RNRRetry: -1,
+			MinReadWrite: num(d, "minwrite"), ReadSegment: num(d, "segment"), SendQueue: num(d, "sq"), RNRRetry: -1,
 		},
-	})
+	}
+	efatest.KnobsOf(&ec.Protocol).ConnID = connid
+	x.ep, err = x.dom.NewEndpoint(ec)
 	require.NoError(s.t, err)
 	require.NoError(s.t, x.ep.Enable(context.Background()))
 	x.mem, err = x.dom.Alloc(stageMemory, efa.AccessSend|efa.AccessRecv|efa.AccessRemoteRead|efa.AccessRemoteWrite)
@@ -203,7 +205,7 @@ func (s *spanStage) insert(x, other *actor) efa.Addr {
 	return h
 }
 
-// buffer is n bytes of what the argument says.
+// buffer is n bytes of memory of the argument's kind.
 func (x *actor) buffer(d *datadriven.TestData, arg string, n int) []byte {
 	if a, ok := d.Arg(arg); ok && a.Vals[0] == "mem" {
 		return x.mem.Bytes()[:n]
@@ -263,22 +265,22 @@ func (s *spanStage) access(d *datadriven.TestData) {
 	s.w.Go("requester", func(ctx context.Context) (err error) {
 		switch d.Cmd {
 		case "write":
-			return a.ep.Write(ctx, a.peer, at, a.buffer(d, "from", n), options(d)...)
+			return a.ep.Memory(a.peer, at).Write(ctx, a.buffer(d, "from", n), options(d)...)
 		case "read":
-			return a.ep.Read(ctx, a.peer, at, a.buffer(d, "to", n))
+			return a.ep.Memory(a.peer, at).Read(ctx, a.buffer(d, "to", n))
 		case "add":
-			return efa.Add(ctx, a.ep, a.peer, at, uint64(1), options(d)...)
+			return efa.NewCell[uint64](a.ep.Memory(a.peer, at)).Add(ctx, uint64(1), options(d)...)
 		case "fetch":
-			_, err = efa.FetchAdd(ctx, a.ep, a.peer, at, uint64(1))
+			_, err = efa.NewCell[uint64](a.ep.Memory(a.peer, at)).FetchAdd(ctx, uint64(1))
 		default:
-			_, err = efa.CompareSwap(ctx, a.ep, a.peer, at, uint64(1), 2)
+			_, err = efa.NewCell[uint64](a.ep.Memory(a.peer, at)).CompareSwap(ctx, uint64(1), 2)
 		}
 		return err
 	})
 	require.NoError(s.t, s.w.Run(), d.Pos)
 }
 
-// told lets everything come to its end and gives the spans of it.
+// told runs everything to its end and returns the spans.
 func (s *spanStage) told() string {
 	s.w.Go("end", func(context.Context) error { return s.w.Sleep(10 * time.Millisecond) })
 	require.NoError(s.t, s.w.Run())

@@ -18,9 +18,8 @@ import (
 type Config struct {
 	Seed uint64
 	// Fabric is how the network behaves. Seed and Virtual are set by New.
-	Fabric sim.Config
-	// MaxTime is how much simulated time may pass before Run gives up; 0: 10
-	// minutes.
+	Fabric FabricConfig
+	// MaxTime bounds the simulated time before Run fails; 0: 10 minutes.
 	MaxTime time.Duration
 	// Log gets a line for each event of the fabric and each call of Logf; nil:
 	// none. Two runs of a seed write the same bytes.
@@ -31,23 +30,25 @@ type Config struct {
 // may use it: the one that made it, or the program that runs.
 type World struct {
 	cfg     Config
-	fab     *sim.Fabric
+	fab     *Fabric
 	rng     *rand.Rand
 	shards  []*node
 	turning *node // nil outside of turn
 	progs   []*program
 	cur     *program
 	alarms  []*alarm
+
+	queueAll bool // set by tests
 }
 
-// node is a shard and what the world knows of it.
+// node is a shard and the world's state for it.
 type node struct {
 	shard  *shard.Shard
-	asleep bool // it had nothing to do and nobody woke it since
+	asleep bool // it had nothing to do and was not woken since
 	qps    []*simQP
 }
 
-// What Run ends with when programs cannot go on.
+// Errors of Run when programs cannot go on.
 var (
 	// ErrStuck: every program waits for something that will never happen.
 	ErrStuck = errors.New("efatest: all programs wait and nothing is under way")
@@ -77,8 +78,8 @@ func New(cfg Config) (*World, error) {
 	return &World{cfg: cfg, fab: f, rng: rand.New(rand.NewPCG(cfg.Seed, 0xefa))}, nil
 }
 
-// Fabric gives the network, to add faults.
-func (w *World) Fabric() *sim.Fabric { return w.fab }
+// Fabric returns the network, to add faults.
+func (w *World) Fabric() *Fabric { return w.fab }
 
 // Rand is the world's randomness, for programs that want to be repeatable.
 func (w *World) Rand() *rand.Rand { return w.rng }
@@ -97,13 +98,13 @@ func (w *World) Logf(format string, args ...any) {
 	if w.cur != nil {
 		name = w.cur.name
 	}
-	// A log that cannot be written shows in what it is compared with.
+	// An incomplete log shows in the comparison with its expectation.
 	_, _ = fmt.Fprintf(w.cfg.Log, "%d %s: %s\n", int64(w.now()), name, fmt.Sprintf(format, args...))
 }
 
-// Run lets the programs run until all have returned, and joins their errors. It
-// gives up with ErrStuck or ErrMaxTime; calls of programs that had not returned
-// by then fail.
+// Run runs the programs until all have returned, and joins their errors. It fails
+// with ErrStuck or ErrMaxTime; calls of programs that had not returned by then
+// fail.
 func (w *World) Run() error {
 	err := w.loop(func() bool {
 		for _, p := range w.progs {
@@ -185,15 +186,15 @@ func (w *World) step() bool {
 	return true
 }
 
-// stir wakes all shards: what a program did may concern any.
+// stir wakes all shards: a program's actions may affect any.
 func (w *World) stir() {
 	for _, n := range w.shards {
 		n.asleep = false
 	}
 }
 
-// turn runs the k-th shard of those awake. Like one in real time it arms its
-// queue pairs before it sleeps, and sleeps until one of them tells of work.
+// turn runs the k-th shard of those awake. Like one in real time it arms its queue
+// pairs before it sleeps, and sleeps until one of them notifies it.
 func (w *World) turn(k int) {
 	for _, n := range w.shards {
 		if n.asleep {
@@ -210,7 +211,7 @@ func (w *World) turn(k int) {
 
 func (w *World) run(n *node) {
 	if !n.shard.Adopt() {
-		n.asleep = true // somebody on a stack below waits in it
+		n.asleep = true // a function further down the stack waits in it
 		return
 	}
 	w.turning = n

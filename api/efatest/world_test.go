@@ -154,7 +154,7 @@ func TestGo(t *testing.T) {
 	require.Error(t, inner.Err())
 }
 
-// TestOutside: who is no program runs the world while it waits.
+// TestOutside: a call from outside the programs runs the world while it waits.
 func TestOutside(t *testing.T) {
 	w := newWorld(t, efatest.Config{Seed: 5})
 	a, b, toB := pair(t, w)
@@ -183,7 +183,7 @@ func TestCloseWithLine(t *testing.T) {
 		ended := 0
 		for range 5 {
 			w.Go("sender", func(ctx context.Context) error {
-				err := a.Send(ctx, toB, make([]byte, 200000)) // nobody receives it
+				err := a.Send(ctx, toB, make([]byte, 200000)) // there is no receive for it
 				require.ErrorIs(t, err, efa.ErrClosed)
 				ended++
 				return nil

@@ -5,17 +5,16 @@ import (
 	"strconv"
 )
 
-// firstSpecialStep is the first of the numbers that Slurm gives to steps which nobody has
-// started as such: batch scripts, salloc's interactive step, what ssh brings in.
+// firstSpecialStep is the first of the numbers that Slurm gives to steps without a
+// command of the user's: batch scripts, salloc's interactive step, ssh sessions.
 const firstSpecialStep = 0xfffffff0
 
-// slurmByHand tells whether the step that the variables speak of is not one that this
-// process was started in as a task: a shell has it, from which somebody has started this
-// process. Then there is no trace of Slurm, or an error if there are other tasks: nobody
-// knows whether they will come.
+// slurmByHand reports whether this process was started by hand from a shell in the step
+// that the variables describe, and not as a task of it. Then Slurm is ignored, or there
+// is an error if the step has other tasks: it is unknown whether they will call Init.
 func (e *environment) slurmByHand(launcher, sizeName string) (skip bool, err error) {
 	if e.Launcher == launcher {
-		return false, nil // somebody knows better
+		return false, nil // the user has set the launcher
 	}
 	step := e.get("SLURM_STEP_ID")
 	if n, err := strconv.ParseUint(step, 10, 32); err == nil && n >= firstSpecialStep {
@@ -34,7 +33,7 @@ func (e *environment) slurmByHand(launcher, sizeName string) (skip bool, err err
 		step, size, envLauncher, aloneName, launcher)
 }
 
-// onTerminal tells whether any of the standard streams is a character device, which
+// onTerminal reports whether any of the standard streams is a character device, which
 // Slurm's tasks have from /dev/null at most.
 func onTerminal() bool {
 	null, err := os.Stat(os.DevNull)

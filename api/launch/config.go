@@ -20,8 +20,8 @@ const MaxSize = 1 << 16
 // are wrong, incomplete or contradict each other.
 var ErrConfig = errors.New("launch: bad configuration")
 
-// Config has wishes. The zero value takes everything from the environment; what is set
-// here goes before the variable in brackets.
+// Config configures Init. The zero value takes everything from the environment; a
+// field that is set takes precedence over the variable in brackets.
 type Config struct {
 	// Launcher is which launcher to look for, as the package comment has them
 	// [EFACTOR_LAUNCHER]; "": the first that is found.
@@ -31,20 +31,21 @@ type Config struct {
 	// launcher: Rank counts, too [EFACTOR_RANK].
 	Rank, Size int
 	// LocalRank counts the ranks of this host, of which there are LocalSize
-	// [EFACTOR_LOCAL_RANK, EFACTOR_LOCAL_SIZE]. LocalSize 0: as host names tell.
+	// [EFACTOR_LOCAL_RANK, EFACTOR_LOCAL_SIZE]. LocalSize 0: computed from host
+	// names.
 	LocalRank, LocalSize int
 	// Rendezvous is where rank 0 waits for the others, host:port [EFACTOR_RENDEZVOUS].
-	// It goes before what a launcher's environment says; under PMI it is not used.
+	// It takes precedence over a launcher's environment; under PMI it is not used.
 	Rendezvous string
-	// Job tells this job from others that may meet at the same port [EFACTOR_JOB]; "":
-	// the launcher's name of it.
+	// Job distinguishes this job from others that may use the same port [EFACTOR_JOB];
+	// "": the launcher's name of it.
 	Job string
 
-	// Secret is what all processes of the job share and nobody else knows, 16 bytes or
-	// more [EFACTOR_JOB_SECRET, or the file EFACTOR_JOB_SECRET_FILE].
+	// Secret is known to all processes of the job and to no others, 16 bytes or more
+	// [EFACTOR_JOB_SECRET, or the file EFACTOR_JOB_SECRET_FILE].
 	Secret []byte
 	// Insecure allows connections to other hosts without a secret [EFACTOR_INSECURE=1]:
-	// who can reach the ports can join the job.
+	// any process that can reach the ports can join the job.
 	Insecure bool
 	// Addr is this host's address for the others, of the device tcp [EFACTOR_ADDR]. Zero:
 	// that of the route to the rendezvous, see docs/launch.md.

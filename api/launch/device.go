@@ -6,15 +6,15 @@ import (
 	"log/slog"
 )
 
-// defaultDevice is what Init opens if nobody has named a device.
+// defaultDevice is the device that Init opens by default.
 const defaultDevice = "auto"
 
-// device fills in what the caller has not said of the device.
+// device fills in the device's settings that the caller has left out.
 func (e *environment) device(j *Job) {
 	f := &e.Fabric
 	if f.Logger == nil {
 		f.Logger = e.Logger
-		if j.LocalRank > 0 { // one of a host will do
+		if j.LocalRank > 0 { // one per host is sufficient
 			f.Logger = slog.New(warnings{e.Logger.Handler()})
 		}
 	}
@@ -38,7 +38,7 @@ func (e *environment) device(j *Job) {
 	}
 }
 
-// hint is what might help if a rank cannot be reached.
+// hint suggests a remedy if a rank cannot be reached.
 func (e *environment) hint(j *Job) string {
 	if j.hosts > 1 && len(e.Fabric.TCP.Secret) == 0 && e.Fabric.TCP.TLS == nil && !e.Fabric.TCP.Insecure {
 		return fmt.Sprintf(" (the ranks are on %d hosts, and there is neither a job secret, %s or %s, nor %s=1)",

@@ -1,5 +1,5 @@
-// Package launch forms a group of endpoints out of the processes of a job, whatever
-// started them: Init gives each its rank, the number of ranks, and an endpoint with the
+// Package launch forms a group of endpoints out of the processes of a job, with any
+// launcher: Init gives each its rank, the number of ranks, and an endpoint with the
 // addresses of all others.
 //
 //	g, err := launch.Init(ctx)
@@ -10,7 +10,7 @@
 // # Launchers
 //
 // The first of these is taken whose traces are there; Config.Launcher or EFACTOR_LAUNCHER
-// names another. What was found is logged, and is Group.Launcher.
+// names another. The launcher found is logged, and is Group.Launcher.
 //
 //	explicit    Config.Size is not 0
 //	env         EFACTOR_RANK, EFACTOR_SIZE, EFACTOR_RENDEZVOUS, ...
@@ -29,11 +29,11 @@
 //
 // Over a [Job]'s board, on which each puts byte strings for the others: the key-value
 // space of PMI, or a TCP rendezvous that rank 0 serves. Under a job secret the rendezvous
-// is mutual TLS 1.3; without one it stays on this host, unless Config.Insecure says
-// otherwise. After Init nothing of it is in use. All of it happens within Config.Timeout,
-// and the error at its end says who was missing. A rank that dies, gives up or is not of
+// is mutual TLS 1.3; without one it stays on this host, unless Config.Insecure allows
+// more. After Init the board is not used. All of it happens within Config.Timeout, and
+// the error at its end names the missing ranks. A rank that dies, gives up or is not of
 // the same job ends the others' Init with an error that names it, as far as the launcher
-// shows it.
+// reveals it.
 //
 // Where to start reading: find.go (which launcher), job.go (the board), group.go (Init).
 package launch

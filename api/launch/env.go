@@ -29,7 +29,7 @@ const (
 	envDevice       = "EFACTOR_DEVICE"
 )
 
-// maxSecretFile bounds what is read of a file that should have a few dozen bytes.
+// maxSecretFile bounds the read of a file that should have a few dozen bytes.
 const maxSecretFile = 64 << 10
 
 // environment is a Config whose gaps the environment has filled, and the environment.
@@ -73,7 +73,7 @@ func (e *environment) readInsecure() error {
 	case "", "0", "false":
 	case "1", "true":
 		e.Insecure = true
-	default: // nobody should have to guess
+	default: // ambiguous variables are an error
 		return bad("%s=%q: 1 or 0", envInsecure, s)
 	}
 	return nil

@@ -12,11 +12,11 @@ import (
 // numbers of ranks, other versions, other secrets.
 var ErrMismatch = board.ErrMistake
 
-// ErrNoKey is the error of Get for what nobody has put.
+// ErrNoKey is the error of Get for a key that was not put.
 var ErrNoKey = errors.New("launch: no such key on the board")
 
-// RankError names the rank that kept the others from meeting. At all ranks that can still
-// be told it is the same.
+// RankError names the rank that kept the others from meeting. It is the same at all ranks
+// that can still be reached.
 type RankError struct {
 	Rank   int
 	Reason string

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// place is what a launcher says of this process.
+// place is a launcher's description of this process.
 type place struct {
 	launcher             string // for people
 	rank, size           int
 	localRank, localSize int // localSize 0: not said
 	job                  string
 	join                 func(context.Context, *environment, *place) (carrier, error)
-	// stays: the launcher wants to hear at the end that the process takes leave.
+	// stays: the launcher expects the process to sign off at its end.
 	stays bool
 }
 
@@ -29,8 +29,9 @@ type carrier interface {
 }
 
 // launchers are all there are, in the order of the package comment. Each returns nil if
-// it has left no traces. Who is started by torchrun under mpiexec or srun sees the traces
-// of both and belongs to torchrun; mpirun under srun likewise leaves those of Slurm.
+// it has left no traces. A process that torchrun started under mpiexec or srun sees the
+// traces of both and belongs to torchrun; mpirun under srun likewise leaves those of
+// Slurm.
 var launchers = []struct {
 	name string
 	find func(*environment) (*place, error)
@@ -70,7 +71,7 @@ func (e *environment) find() (*place, error) {
 
 // agree fills in and checks what the environment may say besides.
 func (e *environment) agree(p *place, name string) error {
-	if name == aloneName && e.Launcher == name { // whatever else was inherited
+	if name == aloneName && e.Launcher == name { // inherited variables are ignored
 		return nil
 	}
 	if e.LocalSize > 0 {
@@ -85,7 +86,7 @@ func (e *environment) agree(p *place, name string) error {
 	if e.Job == "" {
 		e.Job = p.job
 	}
-	if name == "explicit" || p.size == 0 { // PMI_PORT tells later
+	if name == "explicit" || p.size == 0 { // with PMI_PORT it is known later
 		return nil
 	}
 	n, ok, err := e.number(envSize, 1, MaxSize)
@@ -107,8 +108,8 @@ func findNothing(*environment) (*place, error) {
 	return &place{launcher: aloneText, size: 1, join: joinAlone}, nil
 }
 
-// Found tells which launcher Init would take without wishes, and whether there is one:
-// false means that this process would be alone. The error is what Init would return.
+// Found returns the launcher that Init would take by default, and reports whether
+// there is one: false means that this process would be alone. The error is Init's.
 func Found() (launcher string, ok bool, err error) {
 	e, err := Config{}.resolve()
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 	k8sVars   = "JOB_COMPLETION_INDEX=1 EFACTOR_SIZE=2 "
 )
 
-// TestFind: what is taken, and in which order, with what mistakes.
+// TestFind: the launchers found, their precedence, and errors.
 func TestFind(t *testing.T) {
 	for _, c := range []struct {
 		vars, launcher string // "": an error that contains
@@ -139,7 +139,7 @@ func TestSlurmClusters(t *testing.T) {
 	assert.Contains(t, names, "slurm-a-42.3")
 }
 
-// TestConfigFirst: what the caller says goes before the environment.
+// TestConfigFirst: the caller's settings take precedence over the environment.
 func TestConfigFirst(t *testing.T) {
 	cfg := Config{
 		Rank: 1, Size: 2, Rendezvous: "a:1", Timeout: time.Second, Secret: []byte("mine"), LocalRank: 1, LocalSize: 2,
@@ -194,8 +194,8 @@ func TestFlags(t *testing.T) {
 	assert.Error(t, fs.Parse([]string{"-launch.addr", "host"}))
 }
 
-// TestStaleDescriptors: a variable that names what is no socket, or one that was not
-// inherited, is an error, and what it names stays open.
+// TestStaleDescriptors: a variable with a descriptor that is no socket, or was not
+// inherited, is an error, and the descriptor stays open.
 func TestStaleDescriptors(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	require.NoError(t, err)

@@ -2,8 +2,8 @@ package launch
 
 import "flag"
 
-// AddFlags adds flags for what the environment may say, to be parsed before Init: -launch.rank,
-// -launch.size and so on. They go before the environment.
+// AddFlags adds flags for the variables of the environment, to be parsed before Init:
+// -launch.rank, -launch.size and so on. They take precedence over the environment.
 func (cfg *Config) AddFlags(fs *flag.FlagSet) {
 	fs.StringVar(&cfg.Launcher, "launch.launcher", cfg.Launcher, "take this `launcher`, not the first that is found")
 	fs.IntVar(&cfg.Rank, "launch.rank", cfg.Rank, "this process's rank, with -launch.size")

@@ -9,10 +9,10 @@ import (
 	"github.com/efactor/efactor/api/launch/internal/board"
 )
 
-// greetVersion is that of what ranks tell each other.
+// greetVersion is the version of the ranks' greetings.
 const greetVersion = 1
 
-// greeting is what each rank tells the others first.
+// greeting is the first message of each rank to the others.
 type greeting struct {
 	Version   int    `json:"version"`
 	Rank      int    `json:"rank"`
@@ -37,7 +37,7 @@ func (j *Job) greet(ctx context.Context) error {
 	for r, text := range all {
 		g := &greetings[r]
 		if err := json.Unmarshal(text, g); err != nil {
-			return public(j.Launcher, board.Failed(r, board.Mistake, "rank %d says what nobody understands: %v", r, err))
+			return public(j.Launcher, board.Failed(r, board.Mistake, "rank %d sent an invalid greeting: %v", r, err))
 		}
 		switch {
 		case g.Version != greetVersion:

@@ -9,8 +9,8 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// crowdedSpin is how long shards poll before they sleep where ranks outnumber CPUs: what
-// one waits for another has to have the CPU for.
+// crowdedSpin is how long shards poll before they sleep if there are more ranks than
+// CPUs: the rank that one waits for needs the CPU.
 const crowdedSpin = 2 * time.Microsecond
 
 // Group is this process as one of a job's: its rank, and an endpoint that can reach all
@@ -18,7 +18,7 @@ const crowdedSpin = 2 * time.Microsecond
 type Group struct {
 	Rank, Size           int
 	LocalRank, LocalSize int
-	// Launcher is what was found, for people: "hydra: PMI-1 on descriptor 5".
+	// Launcher describes the launcher for people: "hydra: PMI-1 on descriptor 5".
 	Launcher string
 
 	Fabric        *efa.Fabric
@@ -57,14 +57,14 @@ func (cfg Config) Init(ctx context.Context) (*Group, error) {
 		err = j.Close()
 	}
 	if err != nil {
-		_ = g.Close() // the first error says what is wrong
+		_ = g.Close() // the first error is the cause
 		return nil, err
 	}
 	return g, nil
 }
 
-// form opens the endpoint and makes it known. What goes wrong at one rank all others
-// hear of.
+// form opens the endpoint and makes it known. An error at one rank is reported at
+// all others.
 func (g *Group) form(ctx context.Context, e *environment) error {
 	var address string
 	err := g.open(ctx, e)
@@ -127,15 +127,15 @@ func (g *Group) insert(texts []string) error {
 	return err
 }
 
-// linger is how long Close waits for what was sent.
+// linger is how long Close waits for operations in progress.
 const linger = time.Second
 
-// Close closes the endpoint and what it was opened on, and takes leave of the launcher.
-// What was sent, written, read and updated and is not over, injected messages among it,
-// gets a second for that ([efa.Endpoint.Shutdown] can wait for longer); all else that is in
-// progress ends with efa.ErrClosed, and ranks that still talk to this one see it end.
-// Queues, counters and memory that the caller has made of the domain must be closed
-// before. It may be called again.
+// Close closes the endpoint and the objects it was opened on, and signs off at the
+// launcher. Operations in progress, injected messages among them, get a second to complete
+// ([efa.Endpoint.Shutdown] can wait for longer); the rest, and all receives, end with
+// efa.ErrClosed, and ranks that still communicate with this one see it end. Queues,
+// counters and memory that the caller has made of the domain must be closed before. It may
+// be called again.
 func (g *Group) Close() error {
 	var errs []error
 	if g.Endpoint != nil {

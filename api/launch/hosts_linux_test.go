@@ -29,8 +29,8 @@ const (
 	labRanks = labHosts * perHost
 	labPort  = 7777
 
-	// labSlack is what a busy machine may take beyond a timeout. Without that timeout it
-	// would be the two minutes of child.
+	// labSlack is the time that a busy machine may take beyond a timeout. Without that
+	// timeout it would be the two minutes of child.
 	labSlack = 20 * time.Second
 
 	labSecret   = "of three hosts, and of nobody else"
@@ -108,8 +108,8 @@ shift 2
 for rank; do env $rank & done
 wait`
 
-// start starts the ranks of each host, with the variables of each. What they said is
-// there when all have ended.
+// start starts the ranks of each host, with the variables of each. Their output is
+// complete when all have ended.
 func (c *cluster) start(vars func(rank int) []string) func() ([]report, string) {
 	var mu sync.Mutex
 	var said bytes.Buffer
@@ -147,7 +147,7 @@ func (c *cluster) start(vars func(rank int) []string) func() ([]report, string) 
 	}
 }
 
-// own are the variables of this package; what is added goes before.
+// own are the variables of this package; added ones take precedence.
 func (c *cluster) own(rank int, add ...string) []string {
 	return append([]string{
 		fmt.Sprint("EFACTOR_RANK=", rank), fmt.Sprint("EFACTOR_SIZE=", labRanks),
@@ -201,7 +201,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestHostsWithoutSecret: nobody talks to other hosts then, and all say why at once.
+// TestHostsWithoutSecret: without a secret there is no connection to other hosts,
+// and all ranks report the reason at once.
 func TestHostsWithoutSecret(t *testing.T) {
 	c := newCluster(t)
 	reports, out := c.start(func(rank int) []string { return c.own(rank) })()
@@ -212,8 +213,8 @@ func TestHostsWithoutSecret(t *testing.T) {
 	}
 }
 
-// TestHostsWrongSecret: the rank that has it says so at once. The others cannot know who
-// that was: they wait for it, and then hear who was turned away.
+// TestHostsWrongSecret: the rank that has it reports so at once. The others cannot know
+// which rank that was: they wait for it, and then report the refused connections.
 func TestHostsWrongSecret(t *testing.T) {
 	skipIf(t, true) // TestRefusedAreCounted and TestSecrets of the rendezvous are the same in one process
 	c := newCluster(t)

@@ -9,13 +9,13 @@ import (
 	"github.com/efactor/efactor/api/launch/internal/board"
 )
 
-// Job is this process as one of a job's, with a board for byte strings and without an
-// endpoint, for those who bring their own. It is not for use by several goroutines at a
-// time.
+// Job is this process as a member of a job, with a board for byte strings and without
+// an endpoint, for programs that open their own. It must not be used by several
+// goroutines at a time.
 type Job struct {
 	Rank, Size           int
 	LocalRank, LocalSize int
-	// Launcher is what was found, for people: "hydra: PMI-1 on descriptor 5".
+	// Launcher describes the launcher for people: "hydra: PMI-1 on descriptor 5".
 	Launcher string
 
 	at       carrier
@@ -26,9 +26,9 @@ type Job struct {
 	closed   bool
 }
 
-// Join finds out who started this process and meets the other ranks. All ranks must call
-// it, and then Fence and Allgather in the same order. cfg.Timeout is for Join alone; what
-// follows has contexts of its own.
+// Join finds the launcher of this process and meets the other ranks. All ranks must call
+// it, and then Fence and Allgather in the same order. cfg.Timeout is for Join alone;
+// later calls have contexts of their own.
 func Join(ctx context.Context, cfg Config) (*Job, error) {
 	e, err := cfg.resolve()
 	if err != nil {
@@ -55,10 +55,10 @@ func (e *environment) meet(ctx context.Context) (*Job, error) {
 		Launcher: p.launcher, at: at, env: e, stays: p.stays,
 	}
 	if err := j.greet(ctx); err != nil {
-		_ = j.Close() // the first error says what is wrong
+		_ = j.Close() // the first error is the cause
 		return nil, err
 	}
-	level := slog.LevelDebug // one of them will do
+	level := slog.LevelDebug // one of them is sufficient
 	if j.Rank == 0 {
 		level = slog.LevelInfo
 	}
@@ -73,7 +73,7 @@ func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	return j.put(ctx, "u."+key, value)
 }
 
-// Get returns what a rank put before the last Fence.
+// Get returns a value that a rank put before the last Fence.
 func (j *Job) Get(ctx context.Context, key string) ([]byte, error) { return j.value(ctx, "u."+key) }
 
 // Fence waits until all ranks have called it.
@@ -84,7 +84,7 @@ func (j *Job) Fence(ctx context.Context) error {
 	return public(j.Launcher, j.at.Fence(ctx))
 }
 
-// Allgather gives every rank what each of them brings, by rank. All must call it.
+// Allgather returns the values of all ranks, indexed by rank. All must call it.
 func (j *Job) Allgather(ctx context.Context, value []byte) ([][]byte, error) {
 	n := j.gathered
 	j.gathered++
@@ -130,8 +130,8 @@ func (j *Job) value(ctx context.Context, key string) ([]byte, error) {
 	return v, nil
 }
 
-// Abort tells the other ranks that this one gives up, and why, and closes the job. Over
-// PMI the launcher then ends all processes, this one included.
+// Abort informs the other ranks that this one gives up, and why, and closes the job.
+// Over PMI the launcher then ends all processes, this one included.
 func (j *Job) Abort(reason error) {
 	if j.closed {
 		return
@@ -140,8 +140,8 @@ func (j *Job) Abort(reason error) {
 	j.at.Abort(reason.Error())
 }
 
-// Close takes leave of the others and of the launcher. It may be called again. Who still
-// waits for this rank gets an error.
+// Close signs off at the others and at the launcher. It may be called again. A rank that
+// still waits for this one gets an error.
 func (j *Job) Close() error {
 	if j.closed {
 		return nil

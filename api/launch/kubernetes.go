@@ -9,8 +9,8 @@ import (
 // kubernetesPort is where index 0 of a Job waits unless EFACTOR_RENDEZVOUS says otherwise.
 const kubernetesPort = 16383
 
-// findKubernetes: an indexed Job, one rank in a pod. Kubernetes tells the index, but not
-// how many there are, and not the name of the headless service.
+// findKubernetes: an indexed Job, one rank in a pod. Kubernetes provides the index, but
+// not the number of ranks, and not the name of the headless service.
 func findKubernetes(e *environment) (*place, error) {
 	if e.get("JOB_COMPLETION_INDEX") == "" {
 		return nil, nil

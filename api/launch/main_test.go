@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// childVar says what the test binary is to do in place of tests.
+	// childVar is the test binary's task instead of tests.
 	childVar = "LAUNCH_TEST_CHILD"
 	// reportsVar is a directory for reports: launchers may end before they have passed on
 	// what a process said last.
@@ -41,7 +41,7 @@ func skipIf(t *testing.T, long bool) {
 	}
 }
 
-// report is what a child says at its end.
+// report is a child's report at its end.
 type report struct {
 	Rank, Size, LocalRank, LocalSize int
 	Launcher                         string

@@ -3,8 +3,8 @@ package launch
 import (
 	"context"
 
-	"github.com/efactor/efactor/actors/device/tcp/jobcert"
 	"github.com/efactor/efactor/api/launch/internal/rendezvous"
+	"github.com/efactor/efactor/internal/jobcert"
 )
 
 // joinRendezvous meets the others where rank 0 is.

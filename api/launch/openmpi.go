@@ -29,5 +29,5 @@ func findOpenMPI(e *environment) (*place, error) {
 	return p, e.meetAt(p, addr, envRendezvous+" (mpirun -x "+envRendezvous+"=HOST:PORT, with the host of rank 0)")
 }
 
-// clip bounds what goes into a job's name.
+// clip bounds a part of a job's name.
 func clip(s string) string { return s[:min(len(s), 64)] }

@@ -37,7 +37,7 @@ func findOwn(e *environment) (*place, error) {
 	return p, nil
 }
 
-// meetAt makes p one that meets at addr, which wants says where to set.
+// meetAt makes p one that meets at addr; wants names the variable to set.
 func (e *environment) meetAt(p *place, addr, wants string) error {
 	if p.size == 1 {
 		p.join = joinAlone
@@ -70,7 +70,8 @@ func checkRendezvous(addr string) error {
 	return nil
 }
 
-// inherited is the listener that who started rank 0 has opened for it, if so.
+// inherited is the listener that the starter of rank 0 has opened for it, if there
+// is one.
 func (e *environment) inherited() (net.Listener, error) {
 	fd, ok, err := e.number(envRendezvousFD, 3, 1<<16)
 	if err != nil || !ok {

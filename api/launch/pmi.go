@@ -98,13 +98,13 @@ func (e *environment) findPMIPort() (*place, error) {
 	return p, nil
 }
 
-// answerTime is what a launcher has for its first answers, for which it need not wait for
-// other ranks. Who does not speak PMI at all is found out that way.
+// answerTime is the time for a launcher's first answers, for which it need not wait for
+// other ranks. A process that does not speak PMI at all is found out that way.
 const answerTime = time.Minute
 
 const breakOffTime = 5 * time.Second
 
-// brokenOff are connections that end with the process, and without a farewell.
+// brokenOff are connections that end with the process, without finalization.
 var brokenOff struct {
 	sync.Mutex
 	at []carrier
@@ -140,7 +140,7 @@ func (e *environment) openPMI(ctx context.Context, p *place, conn net.Conn, wher
 		return nil, err
 	}
 	if k.Size > MaxSize {
-		_ = k.Close() // the first error says what is wrong
+		_ = k.Close() // the first error is the cause
 		return nil, bad("%d ranks, at most %d", k.Size, MaxSize)
 	}
 	p.rank, p.size = k.Rank, k.Size
@@ -148,7 +148,7 @@ func (e *environment) openPMI(ctx context.Context, p *place, conn net.Conn, wher
 	return k, nil
 }
 
-// pmiName guesses who speaks PMI. srun says the job's id, hydra's mpiexec does not.
+// pmiName guesses the launcher. srun sets the job's id, hydra's mpiexec does not.
 func (e *environment) pmiName() string {
 	switch {
 	case e.get("SLURM_STEP_ID") != "" && e.get(envPMIJobID) != "" && e.get("MPI_LOCALNRANKS") == "":

@@ -28,8 +28,8 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// command runs one, and returns the reports of the children in it by rank, and what was
-// said, as far as a launcher passes it on.
+// command runs one, and returns the reports of the children in it by rank, and the
+// output, as far as a launcher passes it on.
 func command(ctx context.Context, env []string, name string, args ...string) ([]report, string, error) {
 	dir, err := os.MkdirTemp("", "launch")
 	if err != nil {
@@ -180,8 +180,8 @@ func TestMistakesTell(t *testing.T) {
 	}
 }
 
-// TestFarewell: what a rank injects before it closes its group arrives, also when there
-// was no connection yet.
+// TestFarewell: a message that a rank injects before it closes its group arrives, also
+// when there was no connection yet.
 func TestFarewell(t *testing.T) {
 	for _, device := range []string{"tcp", "shm"} {
 		t.Run(device, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestFarewell(t *testing.T) {
 	}
 }
 
-// TestDeath: the others hear at once who died.
+// TestDeath: the others learn at once which rank died.
 func TestDeath(t *testing.T) {
 	port := freeport.Get(t)
 	reports, out := each(t, 3, "dies", func(rank int) []string {
@@ -214,7 +214,7 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// TestMissing: at the deadline all hear who has not come.
+// TestMissing: at the deadline all learn which ranks are missing.
 func TestMissing(t *testing.T) {
 	skipIf(t, true) // TestDeadline of the rendezvous is the same in one process
 	port := freeport.Get(t)

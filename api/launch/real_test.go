@@ -58,7 +58,7 @@ func TestHydraTwice(t *testing.T) {
 	assert.Contains(t, reports[0].Err, "PMI knows no second time")
 }
 
-// TestHydraSeesDeath: who dies in the middle takes the others along, by mpiexec's hand.
+// TestHydraSeesDeath: mpiexec ends all ranks when one dies.
 func TestHydraSeesDeath(t *testing.T) {
 	launchers.Need(t, "mpiexec.hydra")
 	for _, what := range []string{"dies", "aborts"} {
@@ -77,11 +77,11 @@ func noneSucceeds(t *testing.T, reports []report) {
 	}
 }
 
-// TestHydraAndABadVariable: who does not even begin to meet the others takes them along,
-// and says why.
+// TestHydraAndABadVariable: a rank that fails before it meets the others ends them, too,
+// with the reason.
 func TestHydraAndABadVariable(t *testing.T) {
 	launchers.Need(t, "mpiexec.hydra")
-	// To files: mpiexec may end before it has passed on what a rank said last.
+	// To files: mpiexec may end before it has passed on a rank's last output.
 	dir := t.TempDir()
 	line := "test $PMI_RANK != 1 || export EFACTOR_ADDR=nonsense; exec " + os.Args[0] + " > " + dir + "/$PMI_RANK 2>&1"
 	why := false
@@ -131,7 +131,7 @@ func TestSlurm(t *testing.T) {
 			})
 		}
 	}
-	t.Run("nodes without addresses", func(t *testing.T) { // n0 is no host: Init ends, and says what it tried
+	t.Run("nodes without addresses", func(t *testing.T) { // n0 is no host: Init ends, and reports which names it tried
 		skipIf(t, true)
 		args := []string{"-N2", "-n", "2", "--mpi=none", os.Args[0]}
 		_, out, err := command(testContext(t), s.Env(childVar+"=board", "EFACTOR_TIMEOUT=3s"), "srun", args...)

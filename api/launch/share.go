@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What share puts before a text: it went well, or not and the text is why.
+// Prefixes of share's texts: success, or failure with the text as reason.
 const (
 	wentWell = "1 "
 	wentBad  = "0 "
@@ -22,7 +22,7 @@ func (j *Job) share(ctx context.Context, text string, failed error) ([]string, e
 		value = wentBad + s[:min(len(s), 1000)]
 	}
 	all, err := j.Allgather(ctx, []byte(value))
-	if failed != nil { // whether or not the others could be told
+	if failed != nil { // whether or not the others could be informed
 		return nil, fmt.Errorf("launch: %w", failed)
 	}
 	if err != nil {

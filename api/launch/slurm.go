@@ -53,8 +53,8 @@ const (
 	numPorts  = 16384
 )
 
-// portOf is a port that most likely no other job has. Those that meet at one tell each
-// other apart by their names, and the later one waits.
+// portOf is a port that most likely no other job has. Jobs that meet at one
+// distinguish each other by their names, and the later one waits.
 func portOf(job string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(job)) // has no errors

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// findTorchrun: torchrun, or torch.distributed.run, whatever has started it.
+// findTorchrun: torchrun, or torch.distributed.run, started by any launcher.
 func findTorchrun(e *environment) (*place, error) {
 	if e.get("TORCHELASTIC_RUN_ID") == "" || e.get("RANK") == "" {
 		return nil, nil

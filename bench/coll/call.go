@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/efactor/efactor/examples/collectives/coll"
+	"github.com/efactor/efactor/api/coll"
 )
 
 // call is an operation with its buffers, to be done again and again.
@@ -60,7 +60,7 @@ func newCall[T coll.Ordered](c *coll.Comm, op operation, size, elem int, redop s
 	return k, err
 }
 
-// do gives the function to measure.
+// do returns the function to measure.
 func (w *work[T]) do() (func(context.Context) error, error) {
 	c, in, out, opts := w.c, w.in, w.out, w.opts
 	reduction := reductionOf[T](w.redop)
@@ -92,7 +92,7 @@ func (w *work[T]) do() (func(context.Context) error, error) {
 	return nil, fmt.Errorf("operation %q cannot be called", w.op.name)
 }
 
-// want is what must be in out at i.
+// want is the expected element of out at i.
 func (w *work[T]) want(i int) T {
 	rank, ranks, part := w.c.Rank(), w.c.Size(), max(w.part, 1)
 	switch w.op.name {
@@ -113,8 +113,8 @@ func (w *work[T]) want(i int) T {
 	}
 }
 
-// element is what a rank brings at i: small, so that sums are exact in every type, and
-// products are for long.
+// element is a rank's element at i: small, so that sums are exact in every type, and
+// products for a long time.
 func (w *work[T]) element(rank, i int) T {
 	if w.redop == "prod" {
 		return T(1 + (rank+i)%2)
@@ -153,7 +153,7 @@ func countWrong[T comparable](got []T, want func(int) T) (n int64) {
 
 var redops = []string{"sum", "prod", "min", "max"}
 
-// reductionOf gives a reduction as package coll has it.
+// reductionOf returns a reduction as package coll has it.
 func reductionOf[T coll.Ordered](redop string) coll.Op[T] {
 	switch redop {
 	case "prod":
@@ -167,7 +167,7 @@ func reductionOf[T coll.Ordered](redop string) coll.Op[T] {
 	}
 }
 
-// foldOf gives the same of two elements, for the reference.
+// foldOf returns the same of two elements, for the reference.
 func foldOf[T coll.Ordered](redop string) func(a, b T) T {
 	switch redop {
 	case "prod":

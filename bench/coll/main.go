@@ -1,4 +1,4 @@
-// Coll measures the collectives of examples/collectives/coll, in the look of nccl-tests:
+// Coll measures the collectives of api/coll, in the look of nccl-tests:
 // sizes, algorithm, times, algorithm and bus bandwidth, and how many elements were wrong.
 //
 //	go run ./coll                                  Allreduce, 8 B to 16 MiB, 2 processes of its own
@@ -6,7 +6,7 @@
 //	mpiexec -n 4 ./coll -op alltoall -json         or srun, torchrun, ...
 //	go run ./coll -mpich                           beside MPICH, in turns
 //
-// README.md of the module says what is measured and how.
+// README.md of the module describes what is measured and how.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/efactor/efactor/examples/local"
+	"github.com/efactor/efactor/api/launch/local"
 )
 
 func main() {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/bench/internal/versus"
 )
 
 var program string
@@ -44,7 +46,7 @@ func start(t *testing.T, prefix []string, args string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	command := append(append(prefix, program), strings.Fields(args)...)
-	text, err := output(exec.CommandContext(ctx, command[0], command[1:]...))
+	text, err := versus.Output(exec.CommandContext(ctx, command[0], command[1:]...))
 	require.NoError(t, err)
 	return string(text)
 }
@@ -68,7 +70,7 @@ func parseReport(t *testing.T, text string) *report {
 	return r
 }
 
-// TestAll: every operation, checked, with both kinds of buffers; and what is written.
+// TestAll: every operation, checked, with both kinds of buffers; and the output.
 func TestAll(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "coll.png")
 	r := parseReport(t, start(t, nil, "-op all -ranks 3 -b 0 -e 300k -f 64 -n 3 -w 1 -buffers alloc,slice -json -png "+picture))
@@ -147,7 +149,7 @@ func TestWrong(t *testing.T) {
 
 // needMPICH skips a test where there is no mpich. In continuous integration there is.
 func needMPICH(t *testing.T) {
-	for _, tool := range []string{compiler, mpiexec} {
+	for _, tool := range []string{versus.MPICC, versus.MPIExec} {
 		if _, err := exec.LookPath(tool); err != nil {
 			if os.Getenv("CI") == "true" {
 				t.Fatalf("%v; continuous integration installs mpich", err)
@@ -160,7 +162,7 @@ func needMPICH(t *testing.T) {
 // TestUnderMPI: the program as mpiexec starts it.
 func TestUnderMPI(t *testing.T) {
 	needMPICH(t)
-	r := parseReport(t, start(t, []string{mpiexec, "-n", "3"}, "-op allreduce,alltoall -b 1k -e 1k -n 3 -json"))
+	r := parseReport(t, start(t, []string{versus.MPIExec, "-n", "3"}, "-op allreduce,alltoall -b 1k -e 1k -n 3 -json"))
 	assert.Equal(t, 3, r.Environment.Ranks)
 	assert.Len(t, r.Results, 2)
 }

@@ -6,12 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime/pprof"
 	"time"
 
+	"github.com/efactor/efactor/api/coll"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/launch"
-	"github.com/efactor/efactor/examples/collectives/coll"
+	"github.com/efactor/efactor/bench/internal/versus"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -22,11 +22,11 @@ type bench struct {
 	out  io.Writer // of rank 0, for the table; nil if it has none to write
 }
 
-// rank is what each process of the job does; rank 0 writes what comes out.
+// rank runs the measurement in each process of the job; rank 0 writes the results.
 func (o *options) rank(ctx context.Context, w io.Writer) (err error) {
 	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg := launch.Config{
-		Logger: quiet, // what it would tell is in the environment
+		Logger: quiet, // its message is in the environment
 		Fabric: efa.Config{DeviceName: o.device, Logger: quiet},
 		Domain: efa.DomainConfig{Progress: o.mode},
 	}
@@ -40,14 +40,14 @@ func (o *options) rank(ctx context.Context, w io.Writer) (err error) {
 		return err
 	}
 	if o.profile != "" {
-		stop, err := profile(fmt.Sprintf("%s.%d", o.profile, g.Rank))
+		stop, err := versus.Profile(fmt.Sprintf("%s.%d", o.profile, g.Rank))
 		if err != nil {
 			return err
 		}
 		defer stop()
 	}
 	b := &bench{options: o, comm: comm}
-	env := here()
+	env := environment{Machine: versus.Here()}
 	env.Ranks, env.Device, env.Launcher = g.Size, g.Fabric.Name(), g.Launcher
 	env.Progress = fmt.Sprintf("%v (%s)", g.Domain.Progress(), g.Domain.ProgressReason())
 	if g.Rank == 0 && !o.json {
@@ -69,21 +69,6 @@ func (o *options) rank(ctx context.Context, w io.Writer) (err error) {
 	return comm.Close(ctx)
 }
 
-func profile(path string) (stop func(), err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		f.Close()
-	}, nil
-}
-
 // all measures everything that was asked for. Every rank has all results.
 func (b *bench) all(ctx context.Context) (results []*result, err error) {
 	for _, op := range b.ops {
@@ -91,7 +76,7 @@ func (b *bench) all(ctx context.Context) (results []*result, err error) {
 			if b.out != nil {
 				writeHead(b.out, op.name, kind)
 			}
-			sizes := sweep(int(b.first), int(b.last), b.factor)
+			sizes := versus.Sweep(int(b.first), int(b.last), b.factor)
 			if op.name == "barrier" {
 				sizes = []int{0}
 			}
@@ -156,7 +141,7 @@ func (b *bench) line(ctx context.Context, op operation, kind string, size int) (
 		}
 		r.Wrong = &wrong
 	}
-	// Nobody frees memory that others may still read.
+	// Ranks keep memory that others may still read.
 	return r, coll.Barrier(ctx, b.comm)
 }
 
@@ -167,7 +152,7 @@ func (b *bench) opts() []coll.Option {
 	return []coll.Option{coll.Use(b.alg)}
 }
 
-// time gives how long each call took on this rank, and the average of the slowest.
+// time returns how long each call took on this rank, and the average of the slowest.
 func (b *bench) time(ctx context.Context, k *call, apart bool, warmup, iters int) ([]time.Duration, time.Duration, error) {
 	calls := make([]time.Duration, iters)
 	for i := range calls {
@@ -205,7 +190,7 @@ func (b *bench) time(ctx context.Context, k *call, apart bool, warmup, iters int
 	return calls, time.Duration(slowest[0] / int64(iters)), nil
 }
 
-// verify does one more call and counts what is wrong on all ranks.
+// verify does one more call and counts the wrong elements on all ranks.
 func (b *bench) verify(ctx context.Context, k *call) (int64, error) {
 	k.reset()
 	if err := k.do(ctx); err != nil {
@@ -216,7 +201,7 @@ func (b *bench) verify(ctx context.Context, k *call) (int64, error) {
 	return sum[0], err
 }
 
-// memory gives buffers of the kind, and adds to free what gives them back.
+// memory returns buffers of the kind, and adds to free what gives them back.
 func memory[T coll.Ordered](c *coll.Comm, kind string, free *[]func() error) func(int) ([]T, error) {
 	return func(n int) ([]T, error) {
 		if kind == "slice" {

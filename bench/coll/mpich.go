@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	_ "embed" // the C program
 	"encoding/json"
@@ -10,21 +8,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"text/tabwriter"
+
+	"github.com/efactor/efactor/bench/internal/versus"
 )
 
 //go:embed testdata/allreduce.c
 var allreduceC []byte
 
-const (
-	compiler = "mpicc"
-	mpiexec  = "mpiexec.hydra" // the name of mpich's, whatever mpiexec is
-)
-
-// contest is an Allreduce of float32 that both systems do, and what is to be reached.
+// contest is an Allreduce of float32 that both systems do, and the target.
 type contest struct {
 	ranks, size, warmup, iters int
 
@@ -40,7 +34,7 @@ var contests = []contest{
 	{ranks: 4, size: 16 << 20, warmup: 2, iters: 8, bandwidth: true, target: 2},
 }
 
-// rival is who takes part.
+// rival is one of the systems compared.
 type rival struct {
 	name string
 	// run gives the results of one round, by name; more than one if the system has
@@ -56,7 +50,7 @@ func (o *options) versus(ctx context.Context, w io.Writer, self string, list []c
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program, err := buildMPI(ctx, dir)
+	program, err := versus.CompileMPI(ctx, dir, "allreduce", allreduceC)
 	if err != nil {
 		return err
 	}
@@ -65,22 +59,23 @@ func (o *options) versus(ctx context.Context, w io.Writer, self string, list []c
 		{"efactor", func(ctx context.Context, c contest) (map[string]*result, error) { return o.runSelf(ctx, self, c) }},
 	}
 	fmt.Fprintf(w, "%s\n# %s\n# Allreduce, float32, sum; %d rounds, systems in turns; load average before: %s\n",
-		here().machine(), mpiVersion(ctx), o.rounds, load())
+		versus.Here(), versus.MPIVersion(ctx), o.rounds, versus.Load())
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "ranks\tsize\tsystem\talgorithm\tmedian us\tbest\tp50\tGB/s\tratio\tof best\tof p50\ttarget\t\t")
 	for _, c := range list {
 		rounds := map[string][]*result{}
-		for i := range o.rounds {
-			for j := range rivals {
-				r := rivals[(i+j)%len(rivals)] // nobody is always the first
-				results, err := r.run(ctx, c)
-				if err != nil {
-					return fmt.Errorf("%s, %d ranks, %d B: %w", r.name, c.ranks, c.size, err)
-				}
-				for name, res := range results {
-					rounds[name] = append(rounds[name], res)
-				}
+		err := versus.Turns(o.rounds, len(rivals), func(_, i int) error {
+			results, err := rivals[i].run(ctx, c)
+			if err != nil {
+				return fmt.Errorf("%s, %d ranks, %d B: %w", rivals[i].name, c.ranks, c.size, err)
 			}
+			for name, res := range results {
+				rounds[name] = append(rounds[name], res)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		base := newScore(rounds["MPICH"])
 		for _, name := range []string{"MPICH", "alloc", "slice"} {
@@ -90,11 +85,11 @@ func (o *options) versus(ctx context.Context, w io.Writer, self string, list []c
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "# load average after: %s; where others run, times of programs that spin mean little\n", load())
+	_, err = fmt.Fprintf(w, "# load average after: %s; where others run, times of programs that spin mean little\n", versus.Load())
 	return err
 }
 
-// score is what the rounds of a system come down to.
+// score is the result of a system's rounds.
 type score struct {
 	algorithm         string
 	median, best, p50 float64 // us; median and best of the rounds' averages
@@ -112,7 +107,7 @@ func newScore(rounds []*result) (s score) {
 	}
 	slices.Sort(avg)
 	slices.Sort(p50)
-	s.median, s.best, s.p50 = percentile(avg, 50), avg[0], percentile(p50, 50)
+	s.median, s.best, s.p50 = versus.Percentile(avg, 50), avg[0], versus.Percentile(p50, 50)
 	return s
 }
 
@@ -140,33 +135,15 @@ func writeScore(w io.Writer, c contest, name string, s, base score) {
 	if s.wrong != 0 {
 		verdict = fmt.Sprintf("%d WRONG", s.wrong)
 	}
-	bytes := size(c.size)
+	bytes := versus.Size(c.size)
 	fmt.Fprintf(w, "%d\t%v\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.3f\t%.3f\t%.3f\t%s\t%s\t\n", c.ranks, &bytes, name, s.algorithm,
-		digits(s.median), digits(s.best), digits(s.p50), float64(c.size)/s.median/1000,
+		versus.Digits(s.median), versus.Digits(s.best), versus.Digits(s.p50), float64(c.size)/s.median/1000,
 		ratio(s.median, base.median), ratio(s.best, base.best), ratio(s.p50, base.p50), target, verdict)
-}
-
-func buildMPI(ctx context.Context, dir string) (program string, err error) {
-	for _, tool := range []string{compiler, mpiexec} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return "", fmt.Errorf("nothing to compare with (Debian: mpich): %w", err)
-		}
-	}
-	source := filepath.Join(dir, "allreduce.c")
-	if err := os.WriteFile(source, allreduceC, 0o600); err != nil {
-		return "", err
-	}
-	program = filepath.Join(dir, "allreduce")
-	out, err := exec.CommandContext(ctx, compiler, "-O2", "-Wall", "-o", program, source).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", compiler, err, out)
-	}
-	return program, nil
 }
 
 // runMPI is a round of MPICH.
 func runMPI(ctx context.Context, program string, c contest) (map[string]*result, error) {
-	out, err := output(exec.CommandContext(ctx, mpiexec, "-n", strconv.Itoa(c.ranks), program,
+	out, err := versus.Output(exec.CommandContext(ctx, versus.MPIExec, "-n", strconv.Itoa(c.ranks), program,
 		strconv.Itoa(c.size), strconv.Itoa(c.warmup), strconv.Itoa(c.iters)))
 	if err != nil {
 		return nil, err
@@ -184,7 +161,7 @@ func runMPI(ctx context.Context, program string, c contest) (map[string]*result,
 // runSelf is a round of this program, with both kinds of buffers.
 func (o *options) runSelf(ctx context.Context, self string, c contest) (map[string]*result, error) {
 	bytes := strconv.Itoa(c.size)
-	out, err := output(exec.CommandContext(ctx, self, "-json", "-ranks", strconv.Itoa(c.ranks), "-op", "allreduce",
+	out, err := versus.Output(exec.CommandContext(ctx, self, "-json", "-ranks", strconv.Itoa(c.ranks), "-op", "allreduce",
 		"-type", "float32", "-redop", "sum", "-b", bytes, "-e", bytes, "-n", strconv.Itoa(c.iters), "-w", strconv.Itoa(c.warmup),
 		"-buffers", "alloc,slice", "-device", o.device, "-progress", o.progress, "-alg", o.alg))
 	if err != nil {
@@ -202,35 +179,4 @@ func (o *options) runSelf(ctx context.Context, self string, c contest) (map[stri
 		return nil, fmt.Errorf("unexpected result %q", out)
 	}
 	return results, nil
-}
-
-// output runs a program; what it has to say goes into the error.
-func output(cmd *exec.Cmd) ([]byte, error) {
-	var out, log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &log
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, log.Bytes())
-	}
-	return out.Bytes(), nil
-}
-
-// load is the average of the last minute, by the kernel's count.
-func load() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	first, _, ok := bytes.Cut(b, []byte(" "))
-	if err != nil || !ok {
-		return "unknown"
-	}
-	return string(first)
-}
-
-// mpiVersion is the line of mpiexec that has it.
-func mpiVersion(ctx context.Context) string {
-	out, _ := exec.CommandContext(ctx, mpiexec, "--version").Output()
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		if key, value, _ := bytes.Cut(lines.Bytes(), []byte(":")); string(bytes.TrimSpace(key)) == "Version" {
-			return "MPICH " + string(bytes.TrimSpace(value))
-		}
-	}
-	return "MPICH of unknown version"
 }

@@ -5,8 +5,8 @@ import "slices"
 // operation is a collective as the benchmark knows it.
 type operation struct {
 	name string
-	// factor makes bus bandwidth out of size by time, as nccl-tests does: what the
-	// busiest link must carry, were the algorithm perfect.
+	// factor converts size by time to bus bandwidth, as nccl-tests does: the load
+	// of the busiest link, were the algorithm perfect.
 	factor func(ranks int) float64
 	// reduces: it combines elements.
 	reduces bool
@@ -15,8 +15,8 @@ type operation struct {
 	// apart: ranks may leave before others have come, so that calls are separated
 	// by barriers, which are not timed.
 	apart bool
-	// lengths says how many parts of size/ranks elements, if parts, or of size
-	// elements a rank brings and gets.
+	// lengths returns how many parts of size/ranks elements, if parts, or of size
+	// elements, a rank sends and receives.
 	in, out func(ranks int, root bool) int
 }
 
@@ -33,7 +33,7 @@ var operations = []operation{
 	{name: "barrier", factor: whole, in: none, out: none},
 }
 
-// findOperations gives those of a list of names; all is every one.
+// findOperations returns those of a list of names; all is every one.
 func findOperations(names []string) (found []operation, unknown []string) {
 	for _, name := range names {
 		i := slices.IndexFunc(operations, func(op operation) bool { return op.name == name })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/bench/internal/versus"
 )
 
 const usage = `usage: coll [flags]
@@ -41,7 +42,7 @@ srun or another launcher has started.
 // options are the flags.
 type options struct {
 	ops          []operation
-	first, last  size
+	first, last  versus.Size
 	factor       int
 	iters, warm  int
 	check        bool
@@ -128,10 +129,11 @@ func (o *options) validate(ops string, rest []string) error {
 
 var types = []string{"float32", "float64", "int32", "int64", "uint8"}
 
-// lineTime is how long the calls of a line take, about, if nobody says how many.
+// lineTime is the approximate time of the calls of a line, unless their number is
+// given.
 const lineTime = 300 * time.Millisecond
 
-// iterations says how many calls to make and to time where one takes about the time.
+// iterations returns how many calls to make and to time if one takes about the time.
 func (o *options) iterations(one time.Duration) (warmup, iters int) {
 	iters = o.iters
 	if iters == 0 {

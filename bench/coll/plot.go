@@ -13,6 +13,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+
+	"github.com/efactor/efactor/bench/internal/versus"
 )
 
 // writePlot draws latency and bus bandwidth over the size, a curve for each operation,
@@ -100,7 +102,7 @@ func widen(low, high *float64) {
 
 // powersOf16 are ticks at 1, 16, 256, 4k, 64k...
 func powersOf16(low, high float64) (ticks []plot.Tick) {
-	for n := size(1); float64(n) <= high; n *= 2 {
+	for n := versus.Size(1); float64(n) <= high; n *= 2 {
 		if float64(n) < low {
 			continue
 		}

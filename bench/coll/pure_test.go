@@ -11,37 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/bench/internal/versus"
 )
-
-func TestSizes(t *testing.T) {
-	for text, want := range map[string]int{"0": 0, "8": 8, "64k": 64 << 10, "64K": 64 << 10, "64KiB": 64 << 10, "16m": 16 << 20, "4g": 4 << 30, " 1m ": 1 << 20} {
-		var s size
-		require.NoError(t, s.Set(text), text)
-		assert.Equal(t, want, int(s), text)
-	}
-	for _, text := range []string{"", "k", "-8", "8x", "5g", "1e3", "99999999999999999999", "8 8"} {
-		var s size
-		assert.Error(t, s.Set(text), text)
-	}
-	for n, want := range map[size]string{0: "0", 8: "8", 1024: "1k", 1500: "1500", 16 << 20: "16m", 3 << 30: "3g", 4 << 40: "4096g"} {
-		assert.Equal(t, want, n.String())
-	}
-}
-
-func TestSweep(t *testing.T) {
-	for _, c := range []struct {
-		first, last, factor int
-		want                []int
-	}{
-		{8, 128, 4, []int{8, 32, 128}},
-		{8, 127, 4, []int{8, 32}},
-		{8, 8, 2, []int{8}},
-		{0, 4, 2, []int{0, 1, 2, 4}},
-		{1 << 40, 1<<62 + 1, 1 << 30, []int{1 << 40}},
-	} {
-		assert.Equal(t, c.want, sweep(c.first, c.last, c.factor), "%+v", c)
-	}
-}
 
 func TestParse(t *testing.T) {
 	o, err := parse(nil)
@@ -125,7 +97,7 @@ func TestTable(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	wrong := int64(3)
-	in := report{environment{Kernel: "Linux 6", Ranks: 2}, []*result{{Op: "bcast", Size: 8, Avg: 1.5, Wrong: &wrong}, {Op: "scan"}}}
+	in := report{environment{Machine: versus.Machine{Kernel: "Linux 6"}, Ranks: 2}, []*result{{Op: "bcast", Size: 8, Avg: 1.5, Wrong: &wrong}, {Op: "scan"}}}
 	var b bytes.Buffer
 	require.NoError(t, in.write(&b))
 	var out report
@@ -135,7 +107,7 @@ func TestJSON(t *testing.T) {
 	assert.Equal(t, in, out)
 }
 
-// TestPlot: what is measured can be drawn, and so can nothing at all.
+// TestPlot: measurements can be drawn, and so can an empty list.
 func TestPlot(t *testing.T) {
 	for name, results := range map[string][]*result{
 		"nothing":  nil,
@@ -145,7 +117,7 @@ func TestPlot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			require.NoError(t, drawPlot(&b, results, environment{Ranks: 2, Device: "shm", CPU: "a CPU"}))
+			require.NoError(t, drawPlot(&b, results, environment{Machine: versus.Machine{CPU: "a CPU"}, Ranks: 2, Device: "shm"}))
 			img, err := png.Decode(&b)
 			require.NoError(t, err)
 			assert.Greater(t, img.Bounds().Dx(), 1000)

@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"time"
+
+	"github.com/efactor/efactor/bench/internal/versus"
 )
 
 // result is a line of the table: one operation at one size.
@@ -25,22 +27,19 @@ type result struct {
 	Wrong     *int64  `json:"wrong"`      // elements of all ranks; null if not checked
 }
 
-// summary fills in what follows from the times of the calls and the slowest rank's
+// summary computes statistics from the times of the calls and the slowest rank's
 // average.
 func (r *result) summary(calls []time.Duration, slowest time.Duration, factor float64) {
 	slices.Sort(calls)
 	r.Iters = len(calls)
 	r.Avg = micros(slowest)
 	r.Min = micros(calls[0])
-	r.P50 = micros(percentile(calls, 50))
-	r.P99 = micros(percentile(calls, 99))
+	r.P50 = micros(versus.Percentile(calls, 50))
+	r.P99 = micros(versus.Percentile(calls, 99))
 	if slowest > 0 {
 		r.AlgBW = float64(r.Size) / float64(slowest.Nanoseconds())
 	}
 	r.BusBW = r.AlgBW * factor
 }
-
-// percentile of a sorted list that is not empty.
-func percentile[T any](sorted []T, p int) T { return sorted[(len(sorted)-1)*p/100] }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"github.com/efactor/efactor/bench/internal/versus"
 )
 
 // The table has nccl-tests' columns, with OSU's minimum and tail beside the average.
@@ -24,22 +26,25 @@ func writeLine(w io.Writer, r *result) {
 		wrong = strconv.FormatInt(*r.Wrong, 10)
 	}
 	fmt.Fprintf(w, columns, strconv.Itoa(r.Size), strconv.Itoa(r.Count), r.Type, r.Redop, r.Algorithm,
-		digits(r.Avg), digits(r.Min), digits(r.P99), digits(r.AlgBW), digits(r.BusBW), wrong)
+		versus.Digits(r.Avg), versus.Digits(r.Min), versus.Digits(r.P99), versus.Digits(r.AlgBW), versus.Digits(r.BusBW), wrong)
 }
 
-// digits prints as many digits as mean something.
-func digits(v float64) string {
-	switch {
-	case v < 100:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	case v < 1000:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	default:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
+// environment is what a figure means nothing without.
+type environment struct {
+	versus.Machine
+
+	Device   string `json:"device"`
+	Progress string `json:"progress"`
+	Launcher string `json:"launcher"`
+	Ranks    int    `json:"ranks"`
 }
 
-// report is what -json writes.
+// String gives lines of comment.
+func (e environment) String() string {
+	return fmt.Sprintf("%v\n# %d ranks, device %s, progress %s\n# launcher %s", e.Machine, e.Ranks, e.Device, e.Progress, e.Launcher)
+}
+
+// report is the output of -json.
 type report struct {
 	Environment environment `json:"environment"`
 	Results     []*result   `json:"results"`

@@ -12,9 +12,10 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/efactor/efactor/bench/internal/versus"
 )
 
 func main() {
@@ -25,23 +26,19 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *rounds, *scale, strings.Split(*sizes, ","), strings.Split(*modes, ",")); err != nil {
+	if err := run(ctx, *rounds, *scale, *sizes, strings.Split(*modes, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "shm:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, rounds int, scale float64, sizes, modes []string) error {
+func run(ctx context.Context, rounds int, scale float64, sizes string, modes []string) error {
 	if rounds < 1 || scale <= 0 {
 		return fmt.Errorf("nothing to do in %d rounds at scale %g", rounds, scale)
 	}
-	var bytes []int
-	for _, s := range sizes {
-		n, err := parseSize(s)
-		if err != nil {
-			return err
-		}
-		bytes = append(bytes, n)
+	bytes, err := versus.ParseSizes(sizes)
+	if err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "efactor-bench")
 	if err != nil {
@@ -57,24 +54,25 @@ func run(ctx context.Context, rounds int, scale float64, sizes, modes []string) 
 	for _, n := range bytes {
 		messages := max(int(scale*float64(iterations(n))), 10)
 		times := make([][]float64, len(systems))
-		for range rounds {
-			for i, s := range systems {
-				us, err := s.measure(ctx, n, messages)
-				if err != nil {
-					return fmt.Errorf("%s at %d B: %w", s.name, n, err)
-				}
-				times[i] = append(times[i], us)
+		err := versus.Turns(rounds, len(systems), func(_, i int) error {
+			us, err := systems[i].measure(ctx, n, messages)
+			if err != nil {
+				return fmt.Errorf("%s at %d B: %w", systems[i].name, n, err)
 			}
+			times[i] = append(times[i], us)
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		for i, s := range systems {
-			slices.Sort(times[i])
-			m := median(times[i])
+			t := versus.SpreadOf(times[i])
 			ratio := "-"
 			if systems[0].name == toolName {
-				ratio = fmt.Sprintf("%.2f", m/median(times[0]))
+				ratio = fmt.Sprintf("%.2f", t.Median/versus.SpreadOf(times[0]).Median)
 			}
-			fmt.Fprintf(w, "%d\t%d\t%s\t%.2f\t%.2f\t%.2f\t%.2f\t%s\t\n", n, messages, s.name, m,
-				times[i][0], times[i][rounds-1], float64(n)/m/1000, ratio)
+			fmt.Fprintf(w, "%d\t%d\t%s\t%.2f\t%.2f\t%.2f\t%.2f\t%s\t\n", n, messages, s.name, t.Median,
+				t.Min, t.Max, float64(n)/t.Median/1000, ratio)
 		}
 	}
 	return w.Flush()
@@ -103,6 +101,3 @@ func prepare(ctx context.Context, dir string, modes []string) ([]system, error) 
 
 // iterations makes a run last some tenths of a second.
 func iterations(size int) int { return max(min(100_000, 4<<30/max(size, 1)), 500) }
-
-// median of a sorted list.
-func median(x []float64) float64 { return (x[(len(x)-1)/2] + x[len(x)/2]) / 2 }

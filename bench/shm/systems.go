@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/efactor/efactor/bench/internal/versus"
 	"github.com/efactor/efactor/internal/freeport"
 )
 
@@ -27,16 +28,15 @@ func ours(program, mode string) func(context.Context, int, int) (float64, error)
 	return func(ctx context.Context, size, messages int) (float64, error) {
 		cmd := exec.CommandContext(ctx, program, "-json", "-device", "shm", "-progress", mode,
 			"-S", strconv.Itoa(size), "-I", strconv.Itoa(messages))
-		var out, log bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &log
-		if err := cmd.Run(); err != nil {
-			return 0, fmt.Errorf("%w: %s", err, log.String())
+		out, err := versus.Output(cmd)
+		if err != nil {
+			return 0, err
 		}
 		var r struct {
 			Time float64 `json:"usec/xfer"`
 		}
-		if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Time <= 0 {
-			return 0, fmt.Errorf("unexpected result %q: %w", out.String(), err)
+		if err := json.Unmarshal(out, &r); err != nil || r.Time <= 0 {
+			return 0, fmt.Errorf("unexpected result %q: %w", out, err)
 		}
 		return r.Time, nil
 	}
@@ -45,7 +45,7 @@ func ours(program, mode string) func(context.Context, int, int) (float64, error)
 // tool runs fi_pingpong's server and client.
 func tool(ctx context.Context, size, messages int) (float64, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends a server that nobody reached
+	defer cancel() // ends a server without a client
 	port, err := freeport.Find()
 	if err != nil {
 		return 0, err
@@ -97,19 +97,4 @@ func parseTable(s string) (float64, error) {
 		}
 	}
 	return 0, fmt.Errorf("no usec/xfer in %q", s)
-}
-
-// parseSize reads a number of bytes, with k for KiB and m for MiB.
-func parseSize(s string) (int, error) {
-	digits, shift := strings.ToLower(strings.TrimSpace(s)), 0
-	if d, ok := strings.CutSuffix(digits, "k"); ok {
-		digits, shift = d, 10
-	} else if d, ok := strings.CutSuffix(digits, "m"); ok {
-		digits, shift = d, 20
-	}
-	n, err := strconv.Atoi(digits)
-	if err != nil || n < 0 || n > 1<<30>>shift {
-		return 0, fmt.Errorf("size %q: want bytes such as 8, 64k or 1m, up to 1024m", s)
-	}
-	return n << shift, nil
 }

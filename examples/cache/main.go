@@ -1,12 +1,12 @@
-// Cache is a key-value cache in the memory of all ranks. Whoever wants a value reads it
-// out of the memory that it lies in, and whoever has one writes it there: the rank whose
-// memory it is runs no code for either.
+// Cache is a key-value cache in the memory of all ranks. A rank reads a value out of the
+// memory that it lies in, and writes it there: the rank whose memory it is runs no code
+// for either.
 //
 //	go run ./examples/cache                  4 processes of its own
 //	mpiexec -n 4 ./cache                     or srun, torchrun, ...
 //
-// Each rank puts and gets random keys and checks what it gets: every value is as one put
-// left it, and no key goes back to an older one. The package kv says how.
+// Each rank puts and gets random keys and checks the results: every value is as one put
+// left it, and no key returns to an older one. The package kv explains how.
 package main
 
 import (
@@ -20,8 +20,8 @@ import (
 	"os"
 
 	"github.com/efactor/efactor/api/launch"
+	"github.com/efactor/efactor/api/launch/local"
 	"github.com/efactor/efactor/examples/cache/kv"
-	"github.com/efactor/efactor/examples/local"
 )
 
 func main() {
@@ -29,10 +29,10 @@ func main() {
 	ops := flag.Int("ops", 5000, "puts and gets of each rank")
 	keys := flag.Int("keys", 16, "how many keys there are: few, so that ranks meet at them")
 	flag.Parse()
-	local.Main(*ranks, func(ctx context.Context) error { return run(ctx, *ops, *keys) })
+	local.Run(*ranks, func(ctx context.Context, g *launch.Group) error { return run(ctx, g, *ops, *keys) })
 }
 
-// What each rank counts.
+// Counters of each rank.
 const (
 	puts = iota
 	gets
@@ -43,12 +43,7 @@ const (
 	counts
 )
 
-func run(ctx context.Context, ops, keys int) error {
-	g, err := launch.Init(ctx)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
+func run(ctx context.Context, g *launch.Group, ops, keys int) error {
 	c, err := kv.Open(ctx, g)
 	if err != nil {
 		return err
@@ -122,13 +117,14 @@ func use(ctx context.Context, c *kv.Cache, rank, ops, keys int) (n [counts]uint6
 	return n, nil
 }
 
-// value is what a rank puts in its i-th step: it says so, many times.
+// value is the value of a rank's i-th put: it contains key, rank and step, many
+// times.
 func value(key string, rank, i int) []byte {
 	line := fmt.Appendf(nil, "%s, rank %d, step %d\n", key, rank, i)
 	return bytes.Repeat(line, 1+i%(kv.MaxValue/len(line)))
 }
 
-// whole tells whether a value of the key is as it was put.
+// whole reports whether a value of the key is as it was put.
 func whole(key string, v []byte) bool {
 	var rank, i int
 	line, _, _ := bytes.Cut(v, []byte("\n"))

@@ -51,7 +51,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestWhole: what the program takes for consistent is exactly what a put leaves.
+// TestWhole: the program accepts exactly the values that a put writes.
 func TestWhole(t *testing.T) {
 	a, b := value("key 1", 0, 41), value("key 1", 1, 41)
 	assert.True(t, whole("key 1", a))

@@ -4,10 +4,10 @@ import (
 	"context"
 	"slices"
 
-	"github.com/efactor/efactor/examples/collectives/coll"
+	"github.com/efactor/efactor/api/coll"
 )
 
-// check does a collective with n elements as a part, and tells whether its result is
+// check does a collective with n elements as a part, and reports whether its result is
 // that of the serial reference beside it.
 type check func(ctx context.Context, c *coll.Comm, n int) (bool, error)
 

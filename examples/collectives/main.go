@@ -18,9 +18,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/efactor/efactor/api/coll"
 	"github.com/efactor/efactor/api/launch"
-	"github.com/efactor/efactor/examples/collectives/coll"
-	"github.com/efactor/efactor/examples/local"
+	"github.com/efactor/efactor/api/launch/local"
 )
 
 var (
@@ -33,17 +33,12 @@ var sizes = []int{0, 1, 1000, 100_000}
 
 func main() {
 	flag.Parse()
-	local.Main(*ranks, run)
+	local.Run(*ranks, run)
 }
 
-func run(ctx context.Context) (err error) {
+func run(ctx context.Context, g *launch.Group) error {
 	ctx, cancel := context.WithTimeout(ctx, *timeout)
 	defer cancel()
-	g, err := launch.Init(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, g.Close()) }()
 	c, err := coll.New(coll.Config{Endpoint: g.Endpoint, Rank: g.Rank, Peers: g.Peers})
 	if err != nil {
 		return err
@@ -52,7 +47,7 @@ func run(ctx context.Context) (err error) {
 		fmt.Printf("%d ranks, %s\n\n", c.Size(), g.Launcher)
 	}
 	err = checkAll(ctx, c)
-	// Close waits for the others: who must tell of an error does it before.
+	// Close waits for the others: errors must be sent before.
 	if err != nil {
 		c.Abort(err)
 	}

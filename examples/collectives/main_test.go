@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/efactor/efactor/examples/collectives/coll"
+	"github.com/efactor/efactor/api/coll"
 	"github.com/efactor/efactor/internal/launchers"
 )
 

@@ -1,11 +1,11 @@
 package main
 
-import "github.com/efactor/efactor/examples/collectives/coll"
+import "github.com/efactor/efactor/api/coll"
 
 // The serial reference: every rank knows what every rank brings, and so what each
 // collective must give, without a message.
 
-// value is what a rank brings as its i-th element.
+// value is a rank's i-th element.
 func value(rank, i int) int64 { return int64(rank+1)*1_000_003 ^ int64(i)*7919 }
 
 // from is n elements of a rank, from the given one on.
@@ -46,7 +46,7 @@ func counts(c *coll.Comm, n int) []int {
 	return s
 }
 
-// uneven is what all ranks have, as counts says.
+// uneven is the data of all ranks, with the lengths of counts.
 func uneven(c *coll.Comm, n int) []int64 {
 	var s []int64
 	for r, k := range counts(c, n) {
@@ -55,7 +55,7 @@ func uneven(c *coll.Comm, n int) []int64 {
 	return s
 }
 
-// atRoot gives rank 0 a buffer for what it should get; others get nothing.
+// atRoot returns, on rank 0, a buffer for the result and the expected result; nil on others.
 func atRoot(c *coll.Comm, want []int64) (out, should []int64) {
 	if c.Rank() != 0 {
 		return nil, nil

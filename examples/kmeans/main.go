@@ -17,10 +17,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/efactor/efactor/api/coll"
 	"github.com/efactor/efactor/api/launch"
-	"github.com/efactor/efactor/examples/collectives/coll"
+	"github.com/efactor/efactor/api/launch/local"
 	"github.com/efactor/efactor/examples/kmeans/lloyd"
-	"github.com/efactor/efactor/examples/local"
 )
 
 func main() {
@@ -28,18 +28,13 @@ func main() {
 	points := flag.Int("points", 20000, "how many points there are")
 	clusters := flag.Int("clusters", 5, "into how many clusters they go")
 	flag.Parse()
-	local.Main(*ranks, func(ctx context.Context) error { return run(ctx, *points, *clusters) })
+	local.Run(*ranks, func(ctx context.Context, g *launch.Group) error { return run(ctx, g, *points, *clusters) })
 }
 
-func run(ctx context.Context, points, clusters int) error {
+func run(ctx context.Context, g *launch.Group, points, clusters int) error {
 	if clusters < 1 || points < clusters {
 		return fmt.Errorf("%d points in %d clusters", points, clusters)
 	}
-	g, err := launch.Init(ctx)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
 	c, err := coll.New(coll.Config{Endpoint: g.Endpoint, Rank: g.Rank, Peers: g.Peers})
 	if err != nil {
 		return err
@@ -62,7 +57,7 @@ func run(ctx context.Context, points, clusters int) error {
 	return c.Close(ctx)
 }
 
-// result is what comes out.
+// result is the result of the program.
 type result struct {
 	centres []lloyd.Point
 	of      []int32 // the cluster of each point, on rank 0
@@ -95,7 +90,7 @@ func (r *result) find(ctx context.Context, c *coll.Comm, all []lloyd.Point, poin
 	return coll.Gatherv(ctx, c, of, r.of, counts, 0)
 }
 
-// compare does the same without anybody's help.
+// compare does the same in one process.
 func (r *result) compare(all []lloyd.Point) error {
 	centres := slices.Clone(all[:len(r.centres)])
 	of, steps, err := lloyd.Run(all, centres, func(sums []lloyd.Sums) ([]lloyd.Sums, error) { return sums, nil })

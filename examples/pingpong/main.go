@@ -68,14 +68,6 @@ type connector func(ctx context.Context, log io.Writer) (*ctrl.Conn, error)
 
 // play plays with the partner that connect finds.
 func (o *options) play(ctx context.Context, connect connector, out, log io.Writer) (err error) {
-	if o.capture != "" {
-		c, err := pp.CreateCapture(o.capture)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, c.Close()) }()
-		o.Tap = c
-	}
 	side, err := pp.Open(ctx, o.Config)
 	if err != nil {
 		return err
@@ -133,7 +125,7 @@ func (o *options) playBoth(ctx context.Context) error {
 	accept := func(ctx context.Context, _ io.Writer) (*ctrl.Conn, error) { return l.Accept(ctx) }
 	err = o.play(bound, accept, os.Stdout, os.Stderr)
 	if err != nil {
-		cancel() // it is of no use any more
+		cancel() // it is not needed any more
 	}
 	failed := p.Wait(bound)
 	cancel()

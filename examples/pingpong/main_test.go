@@ -237,7 +237,7 @@ func TestInterrupt(t *testing.T) {
 }
 
 // TestInterruptBoth interrupts both processes at work, as a terminal does. The
-// table's first lines tell that they are.
+// table's first lines show that they are at work.
 func TestInterruptBoth(t *testing.T) {
 	fabric := filepath.Join(t.TempDir(), "fabric")
 	cmd, _, log := start(t, fabric, "-S", "all", "-I", "2000")

@@ -45,7 +45,6 @@ type options struct {
 	host         string
 	port, source int
 	json         bool
-	capture      string
 
 	set []string // the flags that a second process needs as well
 }
@@ -68,7 +67,7 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.Warmup, "warmup", 0, "")
 	fs.BoolVar(&o.server, "server", false, "")
 	fs.BoolVar(&o.json, "json", false, "")
-	fs.StringVar(&o.capture, "capture", "", "")
+	fs.StringVar(&o.Capture, "capture", "", "")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -115,7 +114,7 @@ func parse(args []string) (*options, error) {
 	return o, errors.Join(append(errs, o.check(given))...)
 }
 
-// alone tells whether both processes are ours.
+// alone reports whether both processes are ours.
 func (o *options) alone() bool { return o.host == "" && !o.server }
 
 func (o *options) check(given map[string]bool) error {

@@ -1,6 +1,6 @@
 // Tracing shows the life of every operation: two processes exchange messages of all
 // kinds and use each other's memory, one of them slow for a while and not ready for
-// another, and what happened is drawn as a waterfall.
+// another, and a waterfall diagram shows the events.
 //
 //	go run ./examples/tracing                                 in the terminal
 //	go run ./examples/tracing -otlp http://localhost:4318     sent to a collector
@@ -24,8 +24,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efatest"
 	"github.com/efactor/efactor/examples/tracing/otlp"
-	"github.com/efactor/efactor/examples/tracing/rnr"
 	"github.com/efactor/efactor/examples/tracing/waterfall"
 )
 
@@ -50,12 +50,8 @@ func main() {
 // party is one of the two processes.
 type party struct {
 	name   string
-	dev    *rnr.Device
-	fab    *efa.Fabric
-	dom    *efa.Domain
-	av     *efa.AddressVector
+	dev    *efatest.ReceiveGate
 	ep     *efa.Endpoint
-	sent   *efa.Queue
 	other  efa.Addr
 	drawn  *waterfall.Collector // nil if a collector has the spans
 	traces *sdktrace.TracerProvider
@@ -79,25 +75,12 @@ func open(ctx context.Context, name, dir, collector string) (p *party, err error
 	if err != nil {
 		return nil, err
 	}
-	p.dev = rnr.Wrap(raw)
-	if p.fab, err = efa.Open(efa.Config{Device: p.dev, Telemetry: efa.Telemetry{TracerProvider: p.traces}}); err != nil {
-		return nil, err
-	}
-	if p.dom, err = p.fab.OpenDomain(efa.DomainConfig{}); err != nil {
-		return nil, err
-	}
-	if p.sent, err = p.dom.NewQueue(0); err != nil {
-		return nil, err
-	}
-	p.av = p.dom.NewAddressVector()
-	p.ep, err = p.dom.NewEndpoint(efa.EndpointConfig{
-		AV: p.av, SendQueue: p.sent,
-		Protocol: efa.ProtocolConfig{RecvQueue: 16, Credits: 8}, // few buffers, soon full
+	p.dev = efatest.NewReceiveGate(raw)
+	p.ep, err = efa.OpenEndpoint(ctx, efa.Setup{
+		Fabric:   efa.Config{Device: p.dev, Telemetry: efa.Telemetry{TracerProvider: p.traces}},
+		Endpoint: efa.EndpointConfig{Protocol: efa.ProtocolConfig{RecvQueue: 16, Credits: 8}}, // few buffers, soon full
 	})
-	if err != nil {
-		return nil, err
-	}
-	return p, p.ep.Enable(ctx)
+	return p, err
 }
 
 // meet reads the other's address from a line and writes our own.
@@ -111,12 +94,12 @@ func (p *party) meet(r io.Reader, w io.Writer) error {
 	}
 	addr, err := efa.ParseAddress(line)
 	if err == nil {
-		p.other, err = p.av.Insert(addr)
+		p.other, err = p.ep.AddressVector().Insert(addr)
 	}
 	return err
 }
 
 // close ends the endpoint, and with it the last spans, and exports them.
 func (p *party) close(ctx context.Context) error {
-	return errors.Join(p.ep.Shutdown(ctx), p.ep.Close(), p.dom.Close(), p.fab.Close(), p.traces.Shutdown(ctx))
+	return errors.Join(p.ep.Shutdown(ctx), p.traces.Shutdown(ctx))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// The tags of what is sent.
+// The tags of the messages.
 const (
 	tagEager = iota + 1
 	tagSlow
@@ -41,7 +41,7 @@ func (p *party) send(ctx context.Context) error {
 	if err := p.useMemory(ctx); err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
-	large, err := p.dom.Alloc(largeBytes, efa.AccessRemoteRead)
+	large, err := p.ep.Domain().Alloc(largeBytes, efa.AccessRemoteRead)
 	if err != nil {
 		return err
 	}
@@ -60,13 +60,13 @@ func (p *party) sendBurst(ctx context.Context) error {
 		return err
 	}
 	for range burst {
-		if _, err := p.ep.Post(&efa.SendReq{To: p.other, Buf: []byte("one of many"), Tagged: true, Tag: tagBurst}); err != nil {
+		if _, err := p.ep.PostSend(&efa.SendReq{To: p.other, Buf: []byte("one of many"), Tagged: true, Tag: tagBurst}); err != nil {
 			return err
 		}
 	}
 	done := make([]efa.Completion, 1)
 	for range burst {
-		if _, err := p.sent.Read(ctx, done); err != nil {
+		if _, err := p.ep.SendQueue().Read(ctx, done); err != nil {
 			return err
 		}
 		if done[0].Err != nil {
@@ -79,7 +79,7 @@ func (p *party) sendBurst(ctx context.Context) error {
 // useMemory writes, reads and counts in memory of the other's.
 func (p *party) useMemory(ctx context.Context) error {
 	var at efa.Remote
-	handle := make([]byte, 64)
+	handle := make([]byte, efa.MaxRemote)
 	m, err := p.ep.RecvTag(ctx, efa.Match{Tag: tagMemory}, handle)
 	if err == nil {
 		err = at.UnmarshalBinary(handle[:m.N])
@@ -87,17 +87,18 @@ func (p *party) useMemory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	data, err := p.dom.Alloc(memoryBytes, 0)
+	data, err := p.ep.Domain().Alloc(memoryBytes, 0)
 	if err != nil {
 		return err
 	}
-	if err := p.ep.Write(ctx, p.other, at, data.Bytes(), efa.Complete(efa.Delivered)); err != nil {
+	memory := p.ep.Memory(p.other, at)
+	if err := memory.Write(ctx, data.Bytes(), efa.Complete(efa.Delivered)); err != nil {
 		return err
 	}
-	if err := p.ep.Read(ctx, p.other, at, data.Bytes()); err != nil {
+	if err := memory.Read(ctx, data.Bytes()); err != nil {
 		return err
 	}
-	if _, err := efa.FetchAdd(ctx, p.ep, p.other, at, uint64(1)); err != nil {
+	if _, err := efa.NewCell[uint64](memory).FetchAdd(ctx, 1); err != nil {
 		return err
 	}
 	return data.Close()
@@ -123,7 +124,7 @@ func (p *party) receive(ctx context.Context) error {
 			return err
 		}
 	}
-	memory, err := p.dom.Alloc(memoryBytes, efa.AccessRemoteRead|efa.AccessRemoteWrite)
+	memory, err := p.ep.Domain().Alloc(memoryBytes, efa.AccessRemoteRead|efa.AccessRemoteWrite)
 	if err != nil {
 		return err
 	}

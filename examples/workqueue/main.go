@@ -18,14 +18,14 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/launch"
-	"github.com/efactor/efactor/examples/local"
+	"github.com/efactor/efactor/api/launch/local"
 )
 
 func main() {
 	ranks := flag.Int("ranks", 4, "processes to start if nobody else has started some")
 	tasks := flag.Uint64("tasks", 1000, "how many tasks there are")
 	flag.Parse()
-	local.Main(*ranks, func(ctx context.Context) error { return work(ctx, *tasks) })
+	local.Run(*ranks, func(ctx context.Context, g *launch.Group) error { return work(ctx, g, *tasks) })
 }
 
 const perTask = 1000 // numbers
@@ -33,7 +33,7 @@ const perTask = 1000 // numbers
 const (
 	wordNext = iota // the next task to take
 	wordLeft        // how many ranks have found none left
-	wordTask        // the first task's; who did it, and what came out
+	wordTask        // the first task's; its worker, and its result
 )
 
 // queue is a rank's view of it.
@@ -43,14 +43,11 @@ type queue struct {
 	mem   efa.Remote // of rank 0
 }
 
-func (q *queue) word(i uint64) efa.Remote { return q.mem.Slice(8*i, 8) }
+func (q *queue) word(i uint64) efa.Cell[uint64] {
+	return efa.NewCell[uint64](q.Endpoint.Memory(q.Peers[0], q.mem.Slice(8*i, 8)))
+}
 
-func work(ctx context.Context, tasks uint64) error {
-	g, err := launch.Init(ctx)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
+func work(ctx context.Context, g *launch.Group, tasks uint64) error {
 	q := &queue{Group: g, tasks: tasks}
 	if g.Rank == 0 {
 		mem, err := g.Domain.Alloc(8*int(wordTask+tasks), efa.AccessRemoteRead|efa.AccessRemoteWrite)
@@ -69,15 +66,17 @@ func work(ctx context.Context, tasks uint64) error {
 	return q.report(ctx)
 }
 
-// find has rank 0 tell the others where the queue is.
+// find distributes rank 0's address of the queue to the others.
 func (q *queue) find(ctx context.Context) error {
-	handle, err := q.mem.MarshalBinary()
 	if q.Rank != 0 {
-		if _, err := q.Endpoint.Recv(ctx, handle); err != nil {
+		handle := make([]byte, efa.MaxRemote)
+		m, err := q.Endpoint.Recv(ctx, handle)
+		if err != nil {
 			return err
 		}
-		return q.mem.UnmarshalBinary(handle)
+		return q.mem.UnmarshalBinary(handle[:m.N])
 	}
+	handle, err := q.mem.MarshalBinary()
 	for _, peer := range q.Peers[1:] {
 		err = errors.Join(err, q.Endpoint.Send(ctx, peer, handle))
 	}
@@ -86,19 +85,18 @@ func (q *queue) find(ctx context.Context) error {
 
 // takeAll does tasks until there are none left.
 func (q *queue) takeAll(ctx context.Context) error {
-	ep, to := q.Endpoint, q.Peers[0]
 	for {
-		task, err := efa.FetchAdd(ctx, ep, to, q.word(wordNext), uint64(1))
+		task, err := q.word(wordNext).FetchAdd(ctx, 1)
 		if err != nil {
 			return err
 		}
 		if task >= q.tasks {
-			// Atomics are carried out in the order of the calls: who sees this one sees
-			// all our results.
-			return efa.Add(ctx, ep, to, q.word(wordLeft), uint64(1))
+			// Atomics are carried out in the order of the calls: a rank that sees this
+			// one sees all our results.
+			return q.word(wordLeft).Add(ctx, 1)
 		}
 		result := uint64(q.Rank+1)<<32 | primes(task*perTask, (task+1)*perTask)
-		was, err := efa.CompareSwap(ctx, ep, to, q.word(wordTask+task), 0, result)
+		was, err := q.word(wordTask+task).CompareSwap(ctx, 0, result)
 		if err != nil {
 			return err
 		}
@@ -112,7 +110,7 @@ func (q *queue) takeAll(ctx context.Context) error {
 func (q *queue) report(ctx context.Context) (err error) {
 	load := func(word uint64) (v uint64) {
 		if err == nil {
-			v, err = efa.Load[uint64](ctx, q.Endpoint, q.Peers[0], q.word(word))
+			v, err = q.word(word).Load(ctx)
 		}
 		return v
 	}

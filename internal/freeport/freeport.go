@@ -25,7 +25,7 @@ var next = func() *atomic.Uint32 {
 	return n
 }()
 
-// Find returns a port that nobody listens at on this host, at any address.
+// Find returns a port without listener on this host, at any address.
 func Find() (int, error) {
 	for range 100 {
 		port := first + int(next.Add(1)%(end-first))

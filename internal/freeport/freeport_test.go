@@ -17,7 +17,7 @@ func TestGet(t *testing.T) {
 	require.NotEqual(t, port, Get(t))
 }
 
-// TestKernelGivesNone: what the kernel chooses by itself is elsewhere.
+// TestKernelGivesNone: ports that the kernel chooses by itself are elsewhere.
 func TestKernelGivesNone(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {

@@ -82,6 +82,22 @@ func (h *Hex) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
+// Each calls f for every packet that has the protocol's headers, at its full length:
+// what the capture cut off is zero. to is the side that receives it, A or B.
+func (s *Scenario) Each(f func(p *Packet, to string, b []byte)) {
+	for i := range s.Packets {
+		p := &s.Packets[i]
+		if p.Hex == nil || p.Type == Headerless {
+			continue
+		}
+		to := "A"
+		if p.From == "A" {
+			to = "B"
+		}
+		f(p, to, append([]byte(p.Hex), make([]byte, p.Len-len(p.Hex))...))
+	}
+}
+
 // Addr is a raw address; it converts to wire.RawAddr.
 type Addr [32]byte
 
@@ -94,7 +110,7 @@ func (a *Addr) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Load gives all scenarios, by release. They are decoded once and shared: don't
+// Load returns all scenarios, by release. They are decoded once and shared: don't
 // change them.
 func Load() ([]Scenario, error) { return load() }
 

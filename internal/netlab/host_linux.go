@@ -36,14 +36,14 @@ func (h *Host) Addr6() netip.Addr {
 	return netip.AddrFrom16([16]byte{0xfd, 0x77, 15: byte(h.index + 1)})
 }
 
-// Loss drops so many of a hundred packets from the host, and of those to it.
+// Loss drops this percentage of the packets from the host, and of those to it.
 func (h *Host) Loss(percent int) {
 	h.lab.t.Helper()
 	require.True(h.lab.t, percent >= 0 && percent <= 100, "percent: %d", percent)
 	h.lab.change(func(r *rules) { r.loss[h.index] = percent })
 }
 
-// Rate limits the host in both directions to so many kbit/s; 0: not.
+// Rate limits the host in both directions to this many kbit/s; 0: no limit.
 func (h *Host) Rate(kbit int) {
 	h.lab.t.Helper()
 	for _, end := range [][2]string{{h.ns, "eth0"}, {h.lab.swtch(), h.port}} {

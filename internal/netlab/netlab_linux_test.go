@@ -46,12 +46,13 @@ func newLink(t *testing.T, from, to *Host) *link {
 	return k
 }
 
-// count sends n packets and tells how many came before there was silence, or all had.
+// count sends n packets and returns how many arrived before there was silence, or all
+// had.
 func (k *link) count(n int, silence time.Duration) (got int) {
 	k.t.Helper()
 	for sent := range n {
 		_, _ = k.from.Write(make([]byte, 64))
-		if sent%16 == 15 { // lest a queue run over
+		if sent%16 == 15 { // so that no queue overflows
 			wait(time.Millisecond)
 		}
 	}
@@ -67,7 +68,7 @@ func (k *link) count(n int, silence time.Duration) (got int) {
 	}
 }
 
-// drain takes what has come.
+// drain reads the packets that have arrived.
 func (k *link) drain() (n int) {
 	k.t.Helper()
 	raw, err := k.to.SyscallConn()
@@ -118,7 +119,7 @@ func interfaces(t *testing.T) string {
 func TestLoss(t *testing.T) {
 	l := New(t, Options{Hosts: 2})
 	k := newLink(t, l.Host(0), l.Host(1))
-	require.Equal(t, 1, k.count(1, patient)) // ARP has its answer: what waits for that is thrown away
+	require.Equal(t, 1, k.count(1, patient)) // ARP has its answer: a packet that waits for it is discarded
 	l.Host(1).Loss(30)
 	got := k.count(1000, time.Second)
 	assert.InDelta(t, 700, got, 100)
@@ -168,7 +169,7 @@ func TestDelay(t *testing.T) {
 	transfer(t, l.Host(0), l.Host(1), 8<<20)
 }
 
-// inTime tells whether something can be done in a time: on a busy machine the first
+// inTime reports whether something can be done in a time: on a busy machine the first
 // attempts may take longer.
 func inTime(d time.Duration, attempt func() time.Duration) bool {
 	for range 50 {
@@ -179,7 +180,7 @@ func inTime(d time.Duration, attempt func() time.Duration) bool {
 	return false
 }
 
-// transfer brings so many bytes over TCP and says how long it took.
+// transfer sends this many bytes over TCP and returns how long it took.
 func transfer(t *testing.T, from, to *Host, size int) time.Duration {
 	t.Helper()
 	var ln *net.TCPListener

@@ -98,7 +98,7 @@ func (w *wire) deliver(to *os.File, c <-chan frame) {
 			if !w.wait(f.due) {
 				return
 			}
-			_, _ = to.Write(f.bytes) // to nobody, if that end is down
+			_, _ = to.Write(f.bytes) // lost if that end is down
 		}
 	}
 }

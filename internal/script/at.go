@@ -5,8 +5,8 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// RegisterAt makes a region of mem that remote sides call by the given address and
-// key, as a capture has them: nobody else may have the key.
+// RegisterAt makes a region of mem with the given remote address and key, as a
+// capture has them: no other region may have the key.
 func (r *Rig) RegisterAt(name string, mem []byte, a Rights, addr uint64, key uint32) (*Region, error) {
 	dev, table := a.split()
 	m, err := r.dev.regions.Add(nic.Memory{Bytes: mem, Access: dev, Addr: addr})

@@ -8,15 +8,16 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// ErrRefused is what a scripted device answers to a post that it is to refuse.
+// ErrRefused is a scripted device's error for a post that it is to refuse.
 var ErrRefused = errors.New("script: post refused")
 
 // Device is a device of one queue pair whose other side is the test.
 type Device struct {
+	device.Base
 	info    device.Info
 	qp      *QP
 	regions *nic.Regions
-	keys    uint32 // so many were given out
+	keys    uint32 // this many were given out
 }
 
 var _ device.Device = (*Device)(nil)
@@ -80,9 +81,9 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 	return q, nil
 }
 
-// QP is the queue pair. What it refuses or finds wrong with its user is in
-// Faults.
+// QP is the queue pair. Refused requests and errors of its user are in Faults.
 type QP struct {
+	device.QPBase
 	dev    *Device
 	qpn    uint16
 	qkey   uint32
@@ -105,7 +106,7 @@ type QP struct {
 	poison bool
 	memory []*Memory // of the other sides
 
-	// Faults is what the queue pair's user did that a device forbids.
+	// Faults are the queue pair's user's violations of the device's rules.
 	Faults []string
 }
 
@@ -129,8 +130,8 @@ func (q *QP) CreateAH(gid device.GID) (device.AH, error) {
 	return ah, nil
 }
 
-// DestroyAH implements device.QP. The handle lives on, as on a device where
-// somebody else holds it too.
+// DestroyAH implements device.QP. The handle lives on, as on a device with another
+// user of it.
 func (q *QP) DestroyAH(ah device.AH) error {
 	if int(ah) >= len(q.gids) {
 		return device.ErrBadAH
@@ -153,7 +154,7 @@ func (q *QP) PostRecv(slots []int32) {
 		}
 		q.posted[s] = true
 		q.order = append(q.order, s)
-		clear(q.slots[s]) // whoever still reads it sees nothing
+		clear(q.slots[s]) // a late reader finds no data
 	}
 }
 
@@ -168,6 +169,11 @@ func (q *QP) Doorbell() {
 
 // PoisonPoll makes the next Poll panic.
 func (q *QP) PoisonPoll() { q.poison = true }
+
+// Fail reports the end of the queue pair.
+func (q *QP) Fail(st device.Status) {
+	q.comps = append(q.comps, device.Completion{Op: device.OpFatal, Status: st})
+}
 
 // Poll implements device.QP.
 func (q *QP) Poll(c []device.Completion) int {
@@ -192,5 +198,5 @@ func (q *QP) Close() error {
 	return nil
 }
 
-// Closed tells whether the endpoint has closed the queue pair.
+// Closed reports whether the endpoint has closed the queue pair.
 func (q *QP) Closed() bool { return q.closed }

@@ -71,7 +71,7 @@ func TestRDMA(t *testing.T) {
 	require.Len(t, q.Faults, 1)
 }
 
-// TestRDMAFaults: what a device forbids is written down.
+// TestRDMAFaults: forbidden actions are noted.
 func TestRDMAFaults(t *testing.T) {
 	x := NewRemote("x", 1, 1, 0xa1)
 	d, q, ah := newQP(t, device.Info{RDMAWrite: true, LocalKeys: true, MaxRDMA: 20}, x)
@@ -93,8 +93,8 @@ func TestRDMAFaults(t *testing.T) {
 	require.Len(t, q.Faults, 4)
 }
 
-// TestAccess: what the other side's device may reach here, and the completions that
-// it causes.
+// TestAccess: the memory that the other side's device may reach here, and the
+// completions that it causes.
 func TestAccess(t *testing.T) {
 	x := NewRemote("x", 1, 1, 0xa1)
 	d, q, ah := newQP(t, device.Info{}, x)

@@ -6,7 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// AnySource is the peer of a receive that takes messages from everybody.
+// AnySource is the peer of a receive that takes messages from all senders.
 const AnySource = ^uint64(0)
 
 // letters begin the names of operations.
@@ -31,7 +31,7 @@ type Outcome struct {
 
 // Done implements ope.Sink.
 func (r *Rig) Done(req *ope.Request, res *ope.Result) {
-	op, ok := req.Token.(*Op)
+	op, ok := r.ops[req.Token]
 	if !ok {
 		panic(fmt.Sprintf("script: outcome of %+v, which the test did not submit", req))
 	}
@@ -43,12 +43,12 @@ func (r *Rig) Done(req *ope.Request, res *ope.Result) {
 	}
 }
 
-// Submit hands a request to the endpoint, filling in what identifies it. It
-// doesn't run the shard.
+// Submit hands a request to the endpoint, filling in its identifier. It doesn't run
+// the shard.
 func (r *Rig) Submit(req ope.Request, seed int) *Op {
 	r.nextID++
 	op := &Op{Name: fmt.Sprintf("%c%d", letters[req.Kind], r.nextID), Req: req, Seed: seed}
-	op.Req.ID, op.Req.Token, op.Req.Sink = r.nextID, op, r
+	op.Req.ID, op.Req.Token, op.Req.Sink = r.nextID, r.nextID, r
 	r.ops[r.nextID] = op
 	if r.EP.Ended() || !r.EP.Submit(&op.Req) {
 		op.Ends++

@@ -9,13 +9,13 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// TestPacketText writes packets of every type down and reads them again: what Text
-// says of a packet makes the same packet.
+// TestPacketText writes packets of every type as text and reads them again: Text's
+// form of a packet makes the same packet.
 func TestPacketText(t *testing.T) {
 	r, x := newRig(t, Config{})
 	m, err := r.Register("m", 5000, Rights{RemoteRead: true}, false)
 	require.NoError(t, err)
-	require.Equal(t, uint64(1), m.Key())
+	require.Equal(t, uint64(1), m.Key(0))
 	r.Share(x, "buf", 300, true)
 	for _, line := range []string{
 		"EAGER_MSGRTM msg_id=1 len=7 seed=5",

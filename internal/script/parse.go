@@ -47,8 +47,8 @@ func (w *words) or(name string, def uint64) uint64 {
 //	version=N  another protocol version
 //	type=N     another packet type in the same bytes
 //	flags=N    flags in addition
-//	count=N    rma_iov_count, whatever the list is
-//	reads=N    read_iov_count, whatever the list is
+//	count=N    rma_iov_count, with any list
+//	reads=N    read_iov_count, with any list
 //	nextra=N   nextra_p3 of HANDSHAKE, without the words
 //	hex=XX     the packet's bytes
 func (r *Rig) Packet(x *Remote, line []string) ([]byte, error) {
@@ -125,7 +125,7 @@ func (w *words) handshake(o wire.Options) (wire.Packet, error) {
 	return h, nil
 }
 
-// lie puts counts into the header that are not those of what follows.
+// lie puts counts into the header that differ from the lists' lengths.
 func (w *words) lie(b []byte) {
 	put := func(name string, at int) {
 		if w.has(name) {

@@ -5,8 +5,8 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// check is what a device says about a work request at once. What a correct user
-// never posts is a fault.
+// check validates a work request at the post. An error that a correct user never
+// makes is a fault.
 func (q *QP) check(wr *device.SendWR) error {
 	i := &q.dev.info
 	n := len(wr.Header) + len(wr.Payload)
@@ -35,8 +35,8 @@ func (q *QP) check(wr *device.SendWR) error {
 	return nil
 }
 
-// Memory is a region of another endpoint's: what the endpoint under test reads
-// and writes by RDMA.
+// Memory is a region of another endpoint's, for the endpoint under test to read and
+// write by RDMA.
 type Memory struct {
 	GID   device.GID
 	QPN   uint16
@@ -109,8 +109,8 @@ func (q *QP) RefuseRDMA(gid device.GID, qpn uint16) {
 	q.comps = append(q.comps, c)
 }
 
-// Reach is what the other side's RDMA finds under a key: the memory here, or nil
-// if the device refuses the access.
+// Reach returns the memory here that the other side's RDMA reaches with a key, or
+// nil if the device refuses the access.
 func (q *QP) Reach(key uint32, addr uint64, n int, a device.Access) []byte {
 	r, mem := q.dev.regions.Hold(key, addr, n, a)
 	if r == nil {

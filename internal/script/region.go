@@ -9,8 +9,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// gone fills the memory of a region that is closed; whoever still writes there is
-// found out.
+// gone fills the memory of a region that is closed, so that late writes are found.
 const gone = 0xdd
 
 // Region is a memory region of the domain of the endpoint under test.
@@ -25,7 +24,7 @@ type Region struct {
 // Rights are what an application may allow with a region.
 type Rights struct{ Send, Recv, RemoteRead, RemoteWrite bool }
 
-// split gives the rights by the names of the device and of the table of regions:
+// split returns the rights by the names of the device and of the table of regions:
 // the device must let others read what messages come from.
 func (a Rights) split() (dev device.Access, table mr.Access) {
 	if a.Send {
@@ -57,8 +56,8 @@ func (r *Rig) Register(name string, n int, a Rights, local bool) (*Region, error
 	return x, nil
 }
 
-// CloseRegion closes a region as a domain does: nobody finds it any more, the
-// operations that use it end, and then the device forgets it.
+// CloseRegion closes a region as a domain does: it is no longer found, the
+// operations that use it end, and then the device drops it.
 func (r *Rig) CloseRegion(x *Region) {
 	x.Retire()
 	r.control(func() { r.EP.Revoke(x.Region) })
@@ -85,7 +84,7 @@ func (r *Rig) Region(name string) *Region {
 	return nil
 }
 
-// Leaks tells what is wrong with the regions when all operations have ended.
+// Leaks returns the errors in the regions' state when all operations have ended.
 func (r *Rig) Leaks() (wrong []string) {
 	for _, x := range r.regions {
 		if n := x.Users(); n != 0 {
@@ -109,7 +108,7 @@ type Shared struct {
 	Local bool
 }
 
-// Key64 is what the key looks like on the wire.
+// Key64 is the key's form on the wire.
 func (m *Shared) Key64() uint64 {
 	if m.Local {
 		return uint64(m.Key) | mr.EmulatedOnly
@@ -141,11 +140,11 @@ func (r *Rig) Shared(name string) *Shared {
 	return nil
 }
 
-// where gives a piece of memory a name: NAME+OFFSET:BYTES.
+// where names a piece of memory: NAME+OFFSET:BYTES.
 func (r *Rig) where(e wire.RMAIOV) string {
 	for _, m := range r.regions {
-		if m.Key() == e.Key && e.Addr-m.Addr() < 1<<24 {
-			return fmt.Sprintf("%s+%d:%d", m.Name, e.Addr-m.Addr(), e.Len)
+		if m.Key(0) == e.Key && e.Addr-m.Addr(0) < 1<<24 {
+			return fmt.Sprintf("%s+%d:%d", m.Name, e.Addr-m.Addr(0), e.Len)
 		}
 	}
 	for _, m := range r.shared {
@@ -159,7 +158,7 @@ func (r *Rig) where(e wire.RMAIOV) string {
 // place is where's inverse.
 func (r *Rig) place(name string, off, n uint64) (wire.RMAIOV, error) {
 	if m := r.Region(name); m != nil {
-		return wire.RMAIOV{Addr: m.Addr() + off, Len: n, Key: m.Key()}, nil
+		return wire.RMAIOV{Addr: m.Addr(0) + off, Len: n, Key: m.Key(0)}, nil
 	}
 	if m := r.Shared(name); m != nil {
 		return wire.RMAIOV{Addr: m.Addr + off, Len: n, Key: m.Key64()}, nil

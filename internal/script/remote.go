@@ -7,8 +7,8 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Remote is an endpoint on the other side: an address, and what it received so
-// far is in Rig.Sent.
+// Remote is an endpoint on the other side: an address. The packets that it received
+// so far are in Rig.Sent.
 type Remote struct {
 	Name   string
 	Addr   wire.RawAddr

@@ -14,12 +14,13 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// Config is what a rig needs; the zero value is an endpoint with defaults on a
-// device like EFA's.
+// Config configures a rig; the zero value is an endpoint with defaults on a device
+// like EFA's.
 type Config struct {
 	Info     device.Info     // of the device
 	Endpoint endpoint.Config // Shard, Device, Book and the callbacks are the rig's
 	Seed     uint64          // of the shard's randomness
+	Queue    bool            // every message between actors goes through the ring
 }
 
 // Rig is an endpoint and the test around it, in one goroutine.
@@ -32,7 +33,7 @@ type Rig struct {
 	// Regions are those of the domain.
 	Regions mr.Table
 
-	// Log is what happened, as text: packets, outcomes, events.
+	// Log holds the events as text: packets, outcomes, events.
 	Log []string
 	// Outcomes are those of all operations, in order.
 	Outcomes []Outcome
@@ -71,6 +72,9 @@ func Start(cfg Config) (*Rig, error) {
 		return nil, fmt.Errorf("script: shard %s has an owner", sh.Name())
 	}
 	r.Shard = sh
+	if cfg.Queue {
+		sh.QueueAll()
+	}
 	dev := NewDevice(cfg.Info)
 	ep := cfg.Endpoint
 	ep.Shard, ep.Device, ep.Book, ep.Regions = sh, dev, &r.Book, &r.Regions
@@ -82,7 +86,7 @@ func Start(cfg Config) (*Rig, error) {
 		return nil, err
 	}
 	r.dev, r.QP = dev, dev.qp
-	r.remotes = append(r.remotes, &Remote{Name: "me", Addr: r.EP.Addr()})
+	r.remotes = append(r.remotes, &Remote{Name: "me", Addr: r.EP.Addrs()[0]})
 	r.Run()
 	return r, nil
 }
@@ -147,11 +151,11 @@ func (r *Rig) Remote(name string) *Remote {
 	return nil
 }
 
-// Enter puts a remote into the address vector, of which the endpoint isn't told
-// yet.
+// Enter puts a remote into the address vector without a notification to the
+// endpoint.
 func (r *Rig) Enter(x *Remote) { x.Handle, x.Listed = r.Book.insert(x.Addr), true }
 
-// Insert puts a remote into the address vector and tells the endpoint.
+// Insert puts a remote into the address vector and notifies the endpoint.
 func (r *Rig) Insert(x *Remote) {
 	r.Enter(x)
 	r.control(func() { r.EP.Insert(x.Handle, 1) })

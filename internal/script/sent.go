@@ -104,7 +104,7 @@ func (q *QP) end(s *Sent, status device.Status) {
 
 // Arrive puts a packet from (gid, qpn) into the oldest posted receive slot; false
 // if there is none, which the sender would see as RNR. With anonymous the device
-// can't tell the GID of a sender to whom there is no address handle.
+// does not know the GID of a sender without address handle.
 func (q *QP) Arrive(gid device.GID, qpn uint16, anonymous bool, packet []byte) bool {
 	slot, ok := q.takeSlot()
 	if !ok {

@@ -38,8 +38,8 @@ func (r *Rig) Text(b []byte) string {
 	return s + payload(b)
 }
 
-// payload says what data a packet carries: the seed of the message's pattern, or
-// an atomic's numbers.
+// payload describes a packet's data: the seed of the message's pattern, or an
+// atomic's numbers.
 func payload(b []byte) string {
 	pkt, h, err := wire.Decode(b)
 	if err != nil || !pkt.Type().HasData() || len(b) == h {
@@ -142,7 +142,7 @@ func (r *Rig) logOutcome(op *Op, res *ope.Result) {
 	r.log("%s", s)
 }
 
-// contents says what part of a message is in memory.
+// contents describes the part of a message that is in memory.
 func contents(b []byte, off int) string {
 	seed, ok := Seed(b, off)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/efactor/efactor/actors/telemetry"
 )
 
-// Check returns what is wrong with spans.
+// Check returns the errors in spans.
 func Check(list []sdk.ReadOnlySpan) (wrong []string) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	traces := map[string]trace.TraceID{}

@@ -18,8 +18,8 @@ type Log struct {
 	rec *tracetest.SpanRecorder
 }
 
-// Provider gives a TracerProvider whose spans go to the log. What its resource says is
-// left to opts.
+// Provider returns a TracerProvider whose spans go to the log. opts determine its
+// resource.
 func (l *Log) Provider(opts ...sdk.TracerProviderOption) trace.TracerProvider {
 	if l.rec == nil {
 		l.rec = tracetest.NewSpanRecorder()
@@ -41,7 +41,7 @@ func (l *Log) Take() []sdk.ReadOnlySpan {
 // Endpoint is the connid of the endpoint that a span is of.
 func Endpoint(s sdk.ReadOnlySpan) string { return Get(s.Attributes(), "messaging.client.id") }
 
-// Get gives an attribute's value as text, "" if there is none.
+// Get returns an attribute's value as text, "" if there is none.
 func Get(attrs []attribute.KeyValue, key attribute.Key) string {
 	for _, kv := range attrs {
 		if kv.Key == key {

@@ -31,7 +31,7 @@ func createCapture(name string) (*capture, error) {
 	return &capture{Pcapng: p, file: f, buf: buf}, nil
 }
 
-// close writes what is left, after the last packet.
+// close writes the rest, after the last packet.
 func (c *capture) close() error {
 	if err := errors.Join(c.Err(), c.buf.Flush(), c.file.Close()); err != nil {
 		return fmt.Errorf("-pcap %s: %w", c.file.Name(), err)

@@ -13,11 +13,11 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/trap"
 )
 
-// front is the kernel half as package trap wants it, with a line for each call if
-// somebody wants them.
+// front is the kernel half as package trap needs it; it can log a line for each
+// call.
 type front struct {
 	dev *kernel.Device
-	log io.Writer // nil: nobody does; its Write is called from many goroutines
+	log io.Writer // nil: no log; its Write is called from many goroutines
 }
 
 // Open implements trap.Device.

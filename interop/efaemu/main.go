@@ -4,7 +4,7 @@
 //	go run ./interop/efaemu run -- fi_pingpong -p efa -e rdm
 //
 // The device's fabric is shared memory, so that such programs reach each other and
-// endpoints of efactor on the shm device. docs/efa-emulator.md tells the rest.
+// endpoints of efactor on the shm device. docs/efa-emulator.md describes the rest.
 package main
 
 import (
@@ -64,7 +64,7 @@ func command(args []string) int {
 	return statusUsage
 }
 
-// fail tells why there is no more to do.
+// fail prints the error and returns the exit status.
 func fail(status int, err error) int {
 	fmt.Fprintf(os.Stderr, "efaemu: %v\n", err)
 	return status

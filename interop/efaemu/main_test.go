@@ -24,7 +24,7 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/trap"
 )
 
-// program is the built command; the test binary is what it runs, if roleVar is set.
+// program is the built command; it runs the test binary, if roleVar is set.
 var program string
 
 const roleVar = "EFACTOR_EFAEMU_TEST_ROLE"
@@ -130,7 +130,7 @@ func needFeatures(t *testing.T) {
 	}
 }
 
-// missing is what the kernel lacks.
+// missing is the error if the kernel lacks a feature.
 var missing = sync.OnceValue(func() string {
 	out, err := exec.Command(program, "check").Output()
 	if err != nil {

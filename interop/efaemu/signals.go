@@ -39,7 +39,7 @@ func passOn(kill func()) <-chan os.Signal {
 	return out
 }
 
-// typed tells whether a signal comes from the terminal, as far as that can be
+// typed reports whether a signal comes from the terminal, as far as that can be
 // known: then the program, a process of the same group, has got it, too.
 func typed(s os.Signal) bool {
 	switch s {

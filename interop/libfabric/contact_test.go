@@ -129,8 +129,8 @@ func TestBothBegin(t *testing.T) {
 	}
 }
 
-// TestStranger: a message of somebody who is in no address vector arrives, and can be
-// answered once its sender was inserted.
+// TestStranger: a message of a sender that is in no address vector arrives, and can
+// be answered once its sender was inserted.
 func TestStranger(t *testing.T) {
 	need(t)
 	for _, e := range contactEnvironments() {
@@ -168,7 +168,7 @@ func (w *world) stranger(t *testing.T, op party.Op, begins role) {
 	for range 2 {
 		p.exchange(op, party.Op{})
 	}
-	// One more waits to be received by somebody who knows its sender.
+	// One more waits to be received once its sender is known.
 	late := p.sending(op)
 	sent := p.start(p.a, late)
 	p.mark()

@@ -2,10 +2,12 @@ package libfabric_test
 
 import (
 	"testing"
+
+	"github.com/efactor/efactor/api/efatest"
 )
 
-// eras are the releases like which efactor can talk, from the first one on that knows
-// delivery complete.
+// eras are the releases that efactor can behave like, from the first one on that
+// knows delivery complete.
 var eras = []string{"1.12", "1.13", "1.14", "1.16", "1.17.0", "1.18", "1.20", "1.22", "2.0", "2.3.1", "2.6", "main"}
 
 // TestEras has libfabric flooded by an efactor that talks as another release does: so
@@ -17,7 +19,7 @@ func TestEras(t *testing.T) {
 	}
 	for i, era := range eras {
 		e := settings[i%2].shuffled(uint64(i))
-		e.protocol.Era = era
+		efatest.KnobsOf(&e.protocol).Era = era
 		t.Run(era+", "+e.title(), func(t *testing.T) {
 			w := newWorld(t, e)
 			defer w.end(t)

@@ -63,7 +63,7 @@ func (d *duel) flood(i int) party.Flood {
 	return f
 }
 
-// end waits for both, and looks at what they have added up.
+// end waits for both, and checks their sums.
 func (d *duel) end(t *testing.T, ctx context.Context) {
 	t.Helper()
 	for i, p := range d.pending {

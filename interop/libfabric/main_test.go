@@ -25,12 +25,12 @@ var (
 	write     = flag.Bool("write", false, "TestMatrix: write the table in docs/interop.md")
 )
 
-// brief tells that a part must do: of what runs with the race detector, every path has
-// run without it.
+// brief reports whether a part of the tests is sufficient: with the race detector
+// every path has been run without it.
 func brief() bool { return testing.Short() || race }
 
 // built is where programs are built, once for all tests, and fabrics where the fabrics
-// are: in memory, if there is such.
+// are: in memory, if possible.
 var built, fabrics string
 
 func TestMain(m *testing.M) {

@@ -23,10 +23,10 @@ type cell struct {
 	profile string
 }
 
-// record is what a run of the table has shown.
+// record is the result of a run of the table.
 type record struct {
 	passed, failed map[cell]int
-	packets        counts // of what passed
+	packets        counts // of the packets that passed
 	left           int    // scenarios that -run has left out
 }
 
@@ -67,8 +67,8 @@ func TestMatrix(t *testing.T) {
 	checkTables(t, got)
 }
 
-// TestReference plays the scenarios with libfabric on both sides: what fails there
-// as well is libfabric's affair.
+// TestReference plays the scenarios with libfabric on both sides: failures there
+// are libfabric's own.
 func TestReference(t *testing.T) {
 	if !*reference {
 		t.Skip("-reference was not given")

@@ -12,8 +12,8 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// packets counts what crosses the device of our side: Out is efactor's, the rest
-// libfabric's. It keeps the latest in words, for failures.
+// packets counts the packets that cross our side's device: Out is efactor's, the
+// rest libfabric's. It keeps the latest as text, for failures.
 type packets struct {
 	clock.Clock
 

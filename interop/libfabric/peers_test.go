@@ -14,7 +14,8 @@ import (
 	"github.com/efactor/efactor/interop/libfabric/party"
 )
 
-// crowd is some libfabrics and some efactors on one fabric, who all know each other.
+// crowd is some libfabrics and some efactors on one fabric, which all know each
+// other.
 type crowd struct {
 	dir    string
 	agents []*agent.Agent
@@ -72,7 +73,7 @@ func (c *crowd) end(t *testing.T) {
 	}
 }
 
-// TestManyPeers: everybody floods everybody.
+// TestManyPeers: all flood all others.
 func TestManyPeers(t *testing.T) {
 	need(t)
 	for i, e := range []environment{settings[0].shuffled(11), settings[1]} {
@@ -102,7 +103,7 @@ func TestManyPeers(t *testing.T) {
 	}
 }
 
-// TestDirected: a receive that names its sender takes nobody else's messages.
+// TestDirected: a receive that names its sender takes no other sender's messages.
 func TestDirected(t *testing.T) {
 	need(t)
 	ctx, cancel := context.WithTimeout(context.Background(), scenarioTime)

@@ -15,12 +15,12 @@ func reusing(e environment) environment {
 	return e
 }
 
-// restarts are who comes back as another endpoint with the same number of its queue
-// pair, and what the first operation then is.
+// restarts are the sides that come back as another endpoint with the same queue
+// pair number, and the first operation then.
 var restarts = []struct {
 	name    string
-	restart role // who does
-	begins  role // who speaks first then
+	restart role // the side that restarts
+	begins  role // the side that sends first then
 	told    bool // the other side has the new address before
 }{
 	{"libfabric restarts, efactor is told and begins", libfabricBegins, efactorBegins, true},
@@ -31,7 +31,7 @@ var restarts = []struct {
 	{"efactor restarts and begins", efactorBegins, efactorBegins, false},
 }
 
-// TestRestart: the side that stays tells the new endpoint from the old one.
+// TestRestart: the other side distinguishes the new endpoint from the old one.
 func TestRestart(t *testing.T) {
 	need(t)
 	for _, e := range []environment{reusing(settings[0]), reusing(settings[1].shuffled(5))} {
@@ -96,8 +96,8 @@ func (w *world) restart(t *testing.T, who, begins role, told bool) {
 	insert()
 }
 
-// TestPendingAtRestart: what efactor had under way with the endpoint that is gone ends,
-// with an error, when its successor speaks.
+// TestPendingAtRestart: efactor's operations in progress with the endpoint that is gone
+// end, with an error, when its successor sends.
 func TestPendingAtRestart(t *testing.T) {
 	need(t)
 	w := newWorld(t, reusing(settings[0]))
@@ -106,7 +106,7 @@ func TestPendingAtRestart(t *testing.T) {
 	p := w.play(t, efactorBegins)
 	defer p.cancel()
 	pending := []*party.Pending{
-		p.start(p.a, p.sending(party.Op{Size: 90000, Tagged: true, Tag: 1})),                      // nobody receives it
+		p.start(p.a, p.sending(party.Op{Size: 90000, Tagged: true, Tag: 1})),                      // there is no receive for it
 		p.start(p.a, p.sending(party.Op{Size: 10, Tagged: true, Tag: 2, Level: party.Delivered})), // nor it
 		p.start(p.a, party.Op{Kind: party.Recv, Tagged: true, Tag: 3, Peer: p.toB, Directed: true, Size: 10}),
 	}
@@ -119,8 +119,8 @@ func TestPendingAtRestart(t *testing.T) {
 	w.thereAndBack(t)
 }
 
-// TestDeath: what efactor has under way with a libfabric that is killed ends with an
-// error, in time.
+// TestDeath: efactor's operations in progress with a libfabric that is killed end
+// with an error, in time.
 func TestDeath(t *testing.T) {
 	need(t)
 	for _, e := range []environment{settings[0], settings[1]} {
@@ -140,7 +140,7 @@ func TestDeath(t *testing.T) {
 				out := p.ended(o)
 				require.NotZero(t, out.Errno, "%v", o.Op)
 			}
-			_ = w.stop() // it says that libfabric is gone
+			_ = w.stop() // its error says that libfabric is gone
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// atomicCase is an operation on elements of a type, and what it makes of them.
+// atomicCase is an operation on elements of a type, and its result.
 type atomicCase struct {
 	typ                    wire.Datatype
 	op                     wire.AtomicOp

@@ -57,7 +57,7 @@ func pausedOnce(p *play, n, size int) {
 	for range n {
 		op := p.sending(party.Op{Size: size})
 		started, err := p.a.Start(p.ctx, op)
-		for err != nil { // there are only so many operations
+		for err != nil { // the number of operations is limited
 			require.NotEmpty(p, sends)
 			p.done(sends[len(sends)-1])
 			started, err = p.a.Start(p.ctx, op)

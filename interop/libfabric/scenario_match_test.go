@@ -178,7 +178,7 @@ func (p *play) look(k party.Kind, tag uint64) *party.Pending {
 	return p.start(p.b, party.Op{Kind: k, Tagged: true, Tag: tag})
 }
 
-// waiting has a message wait at b that nobody has received.
+// waiting sends a message that waits at b without a receive.
 func (p *play) waiting(size int, tag uint64, l party.Level) (party.Op, *party.Pending) {
 	s := tagged(tag, size)
 	s.Level, s.HasData, s.Data = l, true, exchangeData
@@ -215,7 +215,7 @@ func claimed(p *play) {
 		claim := p.look(party.Claim, 5)
 		out := p.done(claim)
 		require.Equal(p, s.Size, out.N)
-		p.fails(p.look(party.Peek, 5), errNoMessage) // nobody else sees it
+		p.fails(p.look(party.Peek, 5), errNoMessage) // others do not see it
 		take := p.start(p.b, party.Op{Kind: party.Take, Of: claim, Tagged: true, Tag: 5, Size: s.Size + 1})
 		p.late = true
 		p.received(s, p.done(take))

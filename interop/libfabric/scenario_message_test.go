@@ -18,14 +18,14 @@ type scenario struct {
 	// Packet types that the initiator and the other side must have sent, and that
 	// neither may have.
 	from, back, never []wire.Type
-	// begins is who alone may be the initiator, if one of them may not, and why the
-	// other one may not.
+	// begins is the only side that can be the initiator, if one of them cannot, and
+	// the reason.
 	begins role
 	why    string
 	play   func(*play)
 }
 
-// role is who begins.
+// role is the initiator's side.
 type role uint8
 
 const (
@@ -105,7 +105,7 @@ var messageProtocols = []subprotocol{
 		types: [2]wire.Type{wire.TypeDCLongCTSMsgRTM, wire.TypeDCLongCTSTagRTM},
 		from:  []wire.Type{wire.TypeCTSData}, back: []wire.Type{wire.TypeCTS, wire.TypeReceipt}, level: party.Delivered,
 	},
-	{ // there is no DC long-read: EOR says as much
+	{ // there is no DC long-read: EOR has the same meaning
 		name: "long-read", size: 150000, where: readsOrNot, types: [2]wire.Type{wire.TypeLongReadMsgRTM, wire.TypeLongReadTagRTM},
 		back: []wire.Type{wire.TypeEOR}, read: true, level: party.Delivered,
 	},

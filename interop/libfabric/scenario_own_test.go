@@ -38,7 +38,7 @@ func canceledSends(p *play) {
 	}
 }
 
-// removed: who was removed while it lives, and is inserted again, resumes.
+// removed: a peer that was removed while it lives, and is inserted again, resumes.
 func removed(p *play) {
 	for range 3 {
 		require.NoError(p, p.a.Remove(p.ctx, p.toB))

@@ -26,7 +26,7 @@ func forbidden(at party.Remote) map[string]party.Remote {
 	return map[string]party.Remote{"wrong key": wrongKey, "beyond the region": beyond, "before the region": before}
 }
 
-// refusedWrites: a short write is refused in silence, and what comes after it arrives.
+// refusedWrites: a short write is refused without an answer, and later packets arrive.
 func refusedWrites(p *play) {
 	const size = 4096
 	mem, _ := p.region(p.b, size, party.AccessRemoteWrite|party.AccessRemoteRead)

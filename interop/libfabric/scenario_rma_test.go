@@ -186,7 +186,7 @@ func (p *play) noticed(op party.Op) {
 	}
 }
 
-// written looks at the memory until all is there, and at what is beside it.
+// written polls the memory until all bytes are there, and checks those beside it.
 func (p *play) written(mem party.Region, op party.Op) {
 	p.Helper()
 	p.lands(mem, margin, op)
@@ -197,7 +197,8 @@ func (p *play) written(mem party.Region, op party.Op) {
 	}
 }
 
-// lands waits for the bytes of a write: what was not to be delivered comes when it comes.
+// lands waits for the bytes of a write: one without delivery complete arrives at some
+// time.
 func (p *play) lands(mem party.Region, at int, op party.Op) {
 	p.Helper()
 	for {

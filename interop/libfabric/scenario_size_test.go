@@ -4,8 +4,8 @@ import (
 	"github.com/efactor/efactor/interop/libfabric/party"
 )
 
-// sizeScenarios are about sizes at which one subprotocol gives way to another: the
-// two sides need not choose the same, and each must take what comes.
+// sizeScenarios are about sizes at which the subprotocol changes: the two sides
+// need not choose the same, and each must accept the other's.
 func sizeScenarios() []scenario {
 	return []scenario{
 		{name: "sizes about a packet", proves: []string{"sizes"}, where: everywhere, play: func(p *play) {

@@ -45,7 +45,7 @@ const (
 	noPause    = "efactor makes progress by itself, and has no pause in which it is not ready"
 )
 
-// reason tells why nothing runs there, "" if something should.
+// reason is the reason why nothing runs there, "" if a scenario should.
 func (c cell) reason() string {
 	rdma := strings.HasPrefix(c.profile, "RDMA read")
 	switch c.row {
@@ -90,7 +90,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// checkTables compares the tables in the document with what ran, or writes them.
+// checkTables compares the tables in the document with the results, or writes them.
 func checkTables(t *testing.T, r *record) {
 	now := r.tables(t, need(t).version)
 	text, err := os.ReadFile(document)
@@ -152,7 +152,7 @@ func (s scenario) plainName() string {
 	return strings.Join(f, " ")
 }
 
-// text is what stands in a place.
+// text is the text of a cell.
 func (r *record) text(t *testing.T, c cell, reasons *[]string) string {
 	passed, failed, why := r.passed[c], r.failed[c], c.reason()
 	require.Zero(t, failed, "%v", c)

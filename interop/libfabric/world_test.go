@@ -37,7 +37,7 @@ type world struct {
 	toLF  party.Peer // efactor's of libfabric
 }
 
-// missing tells what a machine may lack.
+// missing reports whether err means that the machine lacks a requirement.
 func missing(err error) bool {
 	for _, e := range []error{agent.ErrNoCompiler, agent.ErrNoLibfabric, agent.ErrNoTools, emulator.ErrUnsupported} {
 		if errors.Is(err, e) {
@@ -106,7 +106,7 @@ func (w *world) String() string {
 	return s
 }
 
-// stop ends both, and finds what they have left.
+// stop ends both, and finds their leftovers.
 func (w *world) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()

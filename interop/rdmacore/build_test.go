@@ -32,7 +32,7 @@ func ready(t *testing.T) {
 	}
 }
 
-// lack says why the tests cannot run here; "": they can.
+// lack is the reason why the tests cannot run here; "": they can.
 var lack = sync.OnceValue(func() string {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		return "no gcc: install gcc and libc6-dev"

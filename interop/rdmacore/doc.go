@@ -1,7 +1,7 @@
 // Package rdmacore holds tests in which the rdma-core of a distribution, libibverbs
 // with libefa, uses the emulated device: real, unmodified libraries accept the
 // emulator through whole lives of every object, and the emulator's strict mode finds
-// nothing wrong with what they do.
+// no error in their use.
 //
 // testdata has C programs of one concept each. A test compiles them, runs them under
 // "efaemu run -strict" and compares the lines that they print, one for each step,

@@ -78,7 +78,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Programs that break rules on purpose: the golden file says what strict mode found.
+// Programs that break rules on purpose: the golden file has strict mode's findings.
 func TestFindings(t *testing.T) {
 	for name, l := range map[string]launch{
 		"refuse":      {program: "refuse"},

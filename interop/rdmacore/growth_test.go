@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// usage is what a process has of the machine.
+// usage is a process's use of resources.
 type usage struct {
 	resident, shared int // bytes; shared: of files and of shared memory
 	descriptors      int

@@ -48,7 +48,7 @@ func TestHostKilled(t *testing.T) {
 			caller.well(t)
 			out := caller.out.String()
 			assert.Empty(t, listener.err.String(), "stderr of the listener")
-			if whom == "supervisor" { // the other one may have ended before it looked for what that left
+			if whom == "supervisor" { // the other one may have ended before it searched for leftovers
 				start(t, launch{program: "handle", fabric: fabric}).well(t)
 			}
 			assertEmpty(t, fabric)

@@ -11,7 +11,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// built is the directory of what is built for the tests.
+// built is the directory of the programs built for the tests.
 var built string
 
 func TestMain(m *testing.M) {

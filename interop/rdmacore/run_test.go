@@ -28,7 +28,7 @@ import (
 // patience is how long a program may take; its own deadlines come first.
 const patience = 200 * time.Second
 
-// launch says how a program runs under the emulator.
+// launch describes how a program runs under the emulator.
 type launch struct {
 	profile string // "": the default
 	fabric  string // directory; "": one of its own
@@ -49,7 +49,7 @@ type session struct {
 	lines    *bufio.Reader // what it prints, if it is followed
 }
 
-// sink keeps what is written to it.
+// sink keeps the bytes written to it.
 type sink struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -111,7 +111,7 @@ func newFabric(t *testing.T) string {
 	return filepath.Join(dir, "fabric")
 }
 
-// follow takes what the program prints through a pipe.
+// follow reads the program's output through a pipe.
 func (s *session) follow(t *testing.T) {
 	t.Helper()
 	s.Stdout = nil
@@ -139,8 +139,8 @@ func (s *session) wait(t *testing.T) int {
 	return s.ProcessState.ExitCode()
 }
 
-// good waits and returns what the program printed; it must end well, the emulator
-// must have found nothing, and nothing may be left on the fabric.
+// good waits and returns the program's output; it must end well, the emulator must
+// have found nothing, and nothing may be left on the fabric.
 func (s *session) good(t *testing.T) string {
 	t.Helper()
 	s.well(t)
@@ -156,8 +156,8 @@ func (s *session) well(t *testing.T) {
 	assert.Empty(t, s.err.String(), "on stderr")
 }
 
-// found waits and returns what the program printed and how often the emulator found
-// which rule broken; there must be something, or the exit status would be 0.
+// found waits and returns the program's output and how often the emulator found
+// each rule broken; there must be a finding, or the exit status would be 0.
 func (s *session) found(t *testing.T) string {
 	t.Helper()
 	code := s.wait(t)

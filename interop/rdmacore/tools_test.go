@@ -35,7 +35,7 @@ func TestDevices(t *testing.T) {
 	assert.Contains(t, start(t, launch{tool: tool(t, "ibv_devinfo"), args: []string{"-v"}}).good(t), "PORT_ACTIVE")
 }
 
-// listens waits until somebody listens at a port: the client tries once.
+// listens waits until there is a listener at a port: the client tries once.
 func listens(t *testing.T, port int) {
 	t.Helper()
 	listener := regexp.MustCompile(fmt.Sprintf(`(?m)^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 0A `, port))

@@ -18,7 +18,8 @@ import (
 	"github.com/efactor/efactor/internal/freeport"
 )
 
-// collect starts the receiver of a collector on loopback; what comes is in the sink.
+// collect starts the receiver of a collector on loopback; received data is in the
+// sink.
 func collect(t *testing.T) (url string, sink *consumertest.TracesSink) {
 	t.Helper()
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(freeport.Get(t)))

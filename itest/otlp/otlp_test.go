@@ -74,7 +74,7 @@ func TestExporter(t *testing.T) {
 	assert.Equal(t, "why", s.Status().Message())
 }
 
-// TestExporterFails: what the collector refuses is an error that names it.
+// TestExporterFails: data that the collector refuses causes an error that names it.
 func TestExporterFails(t *testing.T) {
 	url, _ := collect(t)
 	spans := tracetest.SpanStubs{{Name: "x", StartTime: time.Unix(1, 0), EndTime: time.Unix(1, 0)}}.Snapshots()

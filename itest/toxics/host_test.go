@@ -30,7 +30,7 @@ import (
 // text of a role.
 const roleVar = "EFACTOR_TOXICS_TEST_ROLE"
 
-// role is what a process is: a queue pair with its load, or a proxy.
+// role is the role of a process: a queue pair with its load, or a proxy.
 type role struct {
 	Host *struct {
 		traffic.Job
@@ -41,7 +41,7 @@ type role struct {
 	Upstream string // of the proxy
 }
 
-// nobody is the user of the proxies, whose own connections are not led to them.
+// nobody is the user of the proxies, whose own connections are not redirected.
 const nobody = 65534
 
 func TestMain(m *testing.M) {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// Not the default timeout is what tells hosts that the other one is silent, nor TCP's
-	// own, if they know before timeout+slack; a busy machine may need that.
+	// Neither the default timeout nor TCP's own has expired if hosts report the other's
+	// silence before timeout+slack; a busy machine may need that.
 	timeout = 2 * time.Second
 	slack   = tcp.DefaultTimeout - timeout - time.Second
 
@@ -67,7 +67,7 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// Every connection ends after so many bytes, whatever it is at: what completed has
+// Every connection ends after this many bytes, at any point: completed sends have
 // arrived, nothing arrives twice, and memory is right.
 func TestCutAgainAndAgain(t *testing.T) {
 	eachSecurity(t, func(t *testing.T, secret []byte) {

@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// ErrSize is the cause of every error about a size that can't be had.
+// ErrSize is the cause of every error about a size that can't be allocated.
 var ErrSize = errors.New("arena: invalid size")
 
-// hugePage is the size from which asking for huge pages is worth while.
+// hugePage is the size from which slabs ask for huge pages.
 const hugePage = 2 << 20
 
 // maxSize keeps the arithmetic of sizes from overflowing.
@@ -38,7 +38,7 @@ func New(size int) (*Arena, error) {
 // Bytes returns the memory; nil after Close.
 func (a *Arena) Bytes() []byte { return a.mem }
 
-// Close gives the memory back. A second Close does nothing.
+// Close releases the memory. A second Close does nothing.
 func (a *Arena) Close() error {
 	slab := a.slab
 	a.mem, a.slab = nil, nil

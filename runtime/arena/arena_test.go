@@ -51,8 +51,8 @@ func TestSizesAreChecked(t *testing.T) {
 	}
 }
 
-// TestPoolModel: blocks that are out are distinct, don't overlap, and keep what
-// is written to them; what isn't out can't be put back.
+// TestPoolModel: blocks in use are distinct, don't overlap, and keep their
+// contents; a block that isn't in use can't be put back.
 func TestPoolModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.IntRange(1, 100).Draw(rt, "size")

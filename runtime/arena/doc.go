@@ -4,7 +4,7 @@
 // size.
 //
 // With the race detector slabs lie on the Go heap, still page-aligned, where the
-// detector sees what happens to them.
+// detector observes accesses.
 //
-// Invariants: a slab is zero at first; nobody may touch it after Close.
+// Invariants: a slab is zero at first; it must not be accessed after Close.
 package arena

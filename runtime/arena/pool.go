@@ -8,17 +8,17 @@ import (
 // ErrNotOut is returned when a block is put back that isn't out.
 var ErrNotOut = errors.New("arena: block is not out")
 
-// Pool hands out blocks of one size from a slab. A block has an index, by which
-// it goes back and can be named elsewhere. Nothing allocates after NewPool. A
-// Pool belongs to one goroutine at a time.
+// Pool hands out blocks of one size from a slab. A block has an index, by which it
+// is returned and can be named elsewhere. Nothing allocates after NewPool. A Pool
+// belongs to one goroutine at a time.
 type Pool struct {
 	arena     *Arena
 	blockSize int
-	free      []uint32 // indices, the one to go out next last
+	free      []uint32 // indices, the next one to go out last
 	out       []bool
 }
 
-// NewPool returns a pool of so many blocks. Blocks lie one after the other, so
+// NewPool returns a pool of that many blocks. Blocks lie one after the other, so
 // they are aligned as blockSize is.
 func NewPool(blockSize, blocks int) (*Pool, error) {
 	if blockSize <= 0 || blocks <= 0 || blocks > 1<<31 || blockSize > maxSize/blocks {
@@ -48,7 +48,7 @@ func (p *Pool) Get() (block []byte, index int) {
 	return p.Block(index), index
 }
 
-// Put gives a block back.
+// Put returns a block to the pool.
 func (p *Pool) Put(index int) error {
 	if index < 0 || index >= len(p.out) || !p.out[index] {
 		return fmt.Errorf("%w: %d", ErrNotOut, index)
@@ -58,8 +58,7 @@ func (p *Pool) Put(index int) error {
 	return nil
 }
 
-// Block returns the block with an index, whether it is out or not; nil if there
-// is none.
+// Block returns the block with an index, in use or not; nil if there is none.
 func (p *Pool) Block(index int) []byte {
 	mem := p.arena.Bytes()
 	if index < 0 || index >= len(p.out) || mem == nil {
@@ -72,10 +71,10 @@ func (p *Pool) Block(index int) []byte {
 // Bytes is the whole slab, for registration with a device.
 func (p *Pool) Bytes() []byte { return p.arena.Bytes() }
 
-// Free returns how many blocks are in.
+// Free returns the number of free blocks.
 func (p *Pool) Free() int { return len(p.free) }
 
-// Close gives the slab back, whatever is still out.
+// Close releases the slab, even if blocks are still in use.
 func (p *Pool) Close() error {
 	p.free = p.free[:0]
 	return p.arena.Close()

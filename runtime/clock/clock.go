@@ -29,9 +29,9 @@ func Deadline(d time.Duration) time.Time { return time.Now().Add(d) }
 // Wall is the wall clock, for what people read.
 func Wall() time.Time { return time.Now() }
 
-// OfDay is the wall time at a time of System: that of the program's start, and the
-// time since. It does not follow corrections of the wall clock.
+// OfDay is the wall time at a time of System, computed from the wall time at the
+// program's start. It does not follow corrections of the wall clock.
 func OfDay(t Time) time.Time { return System.(system).zero.Round(0).Add(time.Duration(t)) }
 
-// NewTimer is a timer of real time, for goroutines that no simulation has.
+// NewTimer is a timer of real time, for goroutines that exist in no simulation.
 func NewTimer(d time.Duration) *time.Timer { return time.NewTimer(d) }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Manual is a clock that stands still until it is moved. The zero value shows
-// time 0. Any goroutine may use it.
+// Manual is a clock that advances only when told to. The zero value shows time 0.
+// Any goroutine may use it.
 type Manual struct{ now atomic.Int64 }
 
 // Now returns the time that was set.

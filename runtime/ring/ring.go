@@ -59,8 +59,8 @@ func (q *MPSC[T]) Push(v *T) bool {
 	}
 }
 
-// Peek returns the oldest value where it lies, nil if there is none. It stays the
-// consumer's until Drop. The consumer only.
+// Peek returns a pointer to the oldest value, nil if there is none. The cell stays
+// the consumer's until Drop. Only the consumer may call it.
 func (q *MPSC[T]) Peek() *T {
 	c := &q.cells[q.head&q.mask]
 	if c.seq.Load() != q.head+1 {
@@ -69,7 +69,7 @@ func (q *MPSC[T]) Peek() *T {
 	return &c.val
 }
 
-// Drop gives the cell of the value that Peek returned back to the producers.
+// Drop returns the cell of the value that Peek returned to the producers.
 func (q *MPSC[T]) Drop() {
 	c := &q.cells[q.head&q.mask]
 	var zero T
@@ -79,17 +79,18 @@ func (q *MPSC[T]) Drop() {
 	q.head++
 }
 
-// Empty tells whether Peek would find nothing. The consumer only.
+// Empty reports whether Peek would find nothing. Only the consumer may call it.
 func (q *MPSC[T]) Empty() bool {
 	return q.cells[q.head&q.mask].seq.Load() != q.head+1
 }
 
-// Idle tells whether no Push has begun that was not dropped: unlike Empty it isn't
-// fooled by a producer that is halfway, before others that are done. The consumer only.
+// Idle reports whether every Push that has begun was dropped: unlike Empty it is not
+// misled by a producer that is halfway, ahead of others that are done. Only the
+// consumer may call it.
 func (q *MPSC[T]) Idle() bool { return q.tail.Load() == q.head }
 
-// SPSC is a bounded queue with one producer and one consumer. The producer
-// publishes what it put since the last Publish at once.
+// SPSC is a bounded queue with one producer and one consumer. Publish makes all
+// values visible at once that the producer has put since the last one.
 type SPSC[T any] struct {
 	cells []T
 	mask  uint64
@@ -109,8 +110,8 @@ func NewSPSC[T any](n int) *SPSC[T] {
 	return &SPSC[T]{cells: make([]T, size), mask: size - 1}
 }
 
-// Put returns the cell for the next value, nil if the queue is full. The value
-// is the consumer's after Publish. The producer only.
+// Put returns the cell for the next value, nil if the queue is full. The value is
+// the consumer's after Publish. Only the producer may call it.
 func (q *SPSC[T]) Put() *T {
 	if q.put-q.freed > q.mask {
 		step()
@@ -123,7 +124,8 @@ func (q *SPSC[T]) Put() *T {
 	return c
 }
 
-// Publish lets the consumer see what was put. True if there was anything new.
+// Publish makes the put values visible to the consumer. It returns false if there
+// are none.
 func (q *SPSC[T]) Publish() bool {
 	if q.tail.Load() == q.put {
 		return false
@@ -133,7 +135,8 @@ func (q *SPSC[T]) Publish() bool {
 	return true
 }
 
-// Take moves up to len(dst) values out and returns how many. The consumer only.
+// Take moves up to len(dst) values out and returns how many. Only the consumer may
+// call it.
 func (q *SPSC[T]) Take(dst []T) int {
 	h := q.head.Load()
 	if q.seen == h {

@@ -5,17 +5,17 @@ import (
 	"os"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // nextCPU spreads the pinned shards of a process over its CPUs.
 var nextCPU atomic.Uint32
 
-// pin binds the calling thread to one CPU of those that the process may use,
-// and that are wanted if any are.
+// pin binds the calling thread to one CPU of those that the process may use. If any are
+// wanted, it is one of them.
 func pin(wanted []int) error {
-	var allowed unix.CPUSet
-	if err := unix.SchedGetaffinity(os.Getpid(), &allowed); err != nil {
+	var allowed sys.CPUSet
+	if err := sys.SchedGetaffinity(os.Getpid(), &allowed); err != nil {
 		return fmt.Errorf("shard: sched_getaffinity: %w", err)
 	}
 	cpus := choices(&allowed, wanted)
@@ -23,9 +23,9 @@ func pin(wanted []int) error {
 		return fmt.Errorf("shard: none of the CPUs %v may be used by this process", wanted)
 	}
 	cpu := cpus[int(nextCPU.Add(1)-1)%len(cpus)]
-	var one unix.CPUSet
+	var one sys.CPUSet
 	one.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
+	if err := sys.SchedSetaffinity(0, &one); err != nil {
 		return fmt.Errorf("shard: sched_setaffinity to CPU %d: %w", cpu, err)
 	}
 	return nil
@@ -33,7 +33,7 @@ func pin(wanted []int) error {
 
 // choices lists the CPUs that are allowed and wanted, in the order wanted; if
 // none are named, from the highest, since the lowest take most interrupts.
-func choices(allowed *unix.CPUSet, wanted []int) (cpus []int) {
+func choices(allowed *sys.CPUSet, wanted []int) (cpus []int) {
 	for _, cpu := range wanted {
 		if allowed.IsSet(cpu) {
 			cpus = append(cpus, cpu)
@@ -51,4 +51,4 @@ func choices(allowed *unix.CPUSet, wanted []int) (cpus []int) {
 }
 
 // osYield lets another thread of this CPU run, without the Go scheduler.
-func osYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+func osYield() { sys.Yield() }

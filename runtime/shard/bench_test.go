@@ -49,7 +49,7 @@ func BenchmarkPost(b *testing.B) {
 	}
 }
 
-// BenchmarkCall is a blocking round trip: post, the actor sets a signal, wait.
+// BenchmarkCall measures a blocking round trip: post, the actor sets a signal, wait.
 func BenchmarkCall(b *testing.B) {
 	for _, mode := range modes {
 		b.Run("mode="+mode.String(), func(b *testing.B) {
@@ -69,8 +69,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkWake is the time from a post to a sleeping shard until its waiter,
-// which is parked as well, runs. The time it takes to fall asleep isn't counted.
+// BenchmarkWake measures the time from a post to a sleeping shard until its waiter,
+// which is parked as well, runs. The time it takes to fall asleep is not counted.
 func BenchmarkWake(b *testing.B) {
 	for _, mode := range modes {
 		b.Run("mode="+mode.String(), func(b *testing.B) {

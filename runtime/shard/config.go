@@ -18,26 +18,26 @@ const (
 // Config says how a shard runs. The zero value works.
 type Config struct {
 	// Name begins the path of every actor of the shard; "shard" if empty. A name
-	// that is taken in this process gets a number.
+	// that another shard of this process has gets a number.
 	Name string
-	// Mode says who runs the shard; see Auto.
+	// Mode says which goroutine runs the shard; see Auto.
 	Mode Mode
 	// PinCPU lists the CPUs that a pinned shard may choose from. Empty: any that
 	// the process may run on, the highest first, another for each shard.
 	PinCPU []int
 	// Spin is how long an idle loop polls before it parks; DefaultSpin if 0.
 	Spin time.Duration
-	// Grace is how long a manual shard may go unattended before the helper takes
-	// it; DefaultGrace if 0.
+	// Grace is how long a manual shard may have work and no goroutine that runs it
+	// before the helper takes it; DefaultGrace if 0.
 	Grace time.Duration
 	// Clock is the shard's time; clock.System if nil. Parking follows a clock
 	// other than the system's by looking at it every millisecond.
 	Clock clock.Clock
 	// Seed is where Rand starts. 0 takes one from crypto/rand.
 	Seed uint64
-	// Logger gets failures of actors. nil is silent.
+	// Logger gets failures of actors; nil logs nothing.
 	Logger *slog.Logger
-	// External leaves the shard to its creator, who calls Adopt once and then
+	// External leaves the shard to its creator, which calls Adopt once and then
 	// Turn: no goroutine runs, nothing parks, no system clock is read if Clock is
 	// given. For simulation and single-goroutine tests. Mode is then Manual.
 	External bool
@@ -45,7 +45,7 @@ type Config struct {
 	Waiter Waiter
 }
 
-// validate fills in the defaults and joins all that is wrong.
+// validate fills in the defaults and returns all errors, joined.
 func (c *Config) validate() error {
 	var errs []error
 	if int(c.Mode) >= len(modeNames) {

@@ -14,15 +14,15 @@ type refContext mailbox
 
 func (c *refContext) Message() any { return c.msg }
 
-// Sender is nobody: a message that wants an answer carries the Ref.
+// Sender returns nil: a message that wants an answer carries the Ref.
 func (c *refContext) Sender() *actor.PID { return nil }
 
 func (c *refContext) MessageHeader() actor.ReadonlyMessageHeader { return nil }
 
 func (c *refContext) Forward(pid *actor.PID) { c.Send(pid, c.msg) }
 
-// Stash keeps the message until the actor restarts; as in protoactor the last
-// one stashed is then the first received.
+// Stash keeps the message until the actor restarts; as in protoactor, the message
+// stashed last is then received first.
 func (c *refContext) Stash() {
 	x := (*mailbox)(c).extras()
 	x.stash = append(x.stash, c.msg)

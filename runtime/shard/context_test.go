@@ -55,7 +55,7 @@ func TestStashComesBackAtRestart(t *testing.T) {
 	require.Equal(t, []any{1, 2, 3, "restarting", "started", 2, 1, 4}, got)
 }
 
-// What surrounds Receive keeps its meaning: middleware sees Ref lane messages.
+// TestMiddlewareSeesRefLane: middleware around Receive sees Ref lane messages, too.
 func TestMiddlewareSeesRefLane(t *testing.T) {
 	s := owned(t, shard.Config{})
 	var got, seen []any

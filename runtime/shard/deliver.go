@@ -1,167 +1,140 @@
 package shard
 
-import (
-	"github.com/asynkron/protoactor-go/actor"
+// maxMessages bounds the messages of one turn, and maxInbox the entries that it takes
+// from the inbox, so that no part of the turn starves another.
+const (
+	maxInbox    = 64
+	maxMessages = 256
 )
 
-// Tell sends m to an actor by the Ref lane. On the shard of that actor it is a
-// push on the FIFO ring; anywhere else it goes through that shard's inbox, as
-// with Post. A message to nobody is canceled.
-func (s *Shard) Tell(to Ref, m Msg) {
+// delivery holds the messages under way on the shard and hands them to their actors:
+// system messages first, then what a resumed actor was owed, then all others in the
+// order in which they were sent. Owner only.
+type delivery struct {
+	ran       int // messages of this turn
+	delivered uint64
+	ring      ring // user messages, in the order in which they were sent
+	sys       ring // protoactor's system messages
+	replay    ring // messages held back for actors that go on now
+	stack     callStack
+	inbox     *inbox // the consumer's end of Shard.inbox
+	faults    *faults
+}
+
+// empty reports whether no message is on the rings.
+func (d *delivery) empty() bool { return d.ring.len()|d.sys.len()|d.replay.len() == 0 }
+
+// tell files a Ref lane message on the ring.
+func (d *delivery) tell(to Ref, m Msg) {
 	if to.m == nil {
-		s.cancel(m)
+		d.faults.cancel(m)
 		return
 	}
-	if t := to.m.s; t.local() {
-		t.ring.push(to.m, m, laneRef)
-	} else {
-		t.remote(to.m, m, laneRef)
-	}
+	d.ring.push(to.m, m, laneRef)
 }
 
-// Post sends m to an actor from any goroutine and wakes its shard if it sleeps.
-// It never blocks. What one goroutine tells and posts arrives in that order.
-func (s *Shard) Post(to Ref, m Msg) { s.Tell(to, m) }
-
-// put files a user message from whichever goroutine calls.
-func (s *Shard) put(m *mailbox, msg any, l lane) {
-	if s.local() {
-		s.ring.push(m, msg, l)
-		return
-	}
-	s.remote(m, msg, l)
-}
-
-// remote files a message from a goroutine that doesn't own the shard.
-func (s *Shard) remote(m *mailbox, msg any, l lane) {
-	s.inbox.push(m, msg, l)
-	if s.parked.Load() != awake {
-		s.rouse()
-	}
-}
-
-// enqueue files a message on the ring. Precondition: the caller owns the shard.
-func (s *Shard) enqueue(to Ref, m Msg) {
-	if to.m == nil {
-		s.cancel(m)
-		return
-	}
-	s.ring.push(to.m, m, laneRef)
-}
-
-// drain moves up to limit entries from the inbox to the rings.
-func (s *Shard) drain(limit int) (n int) {
+// drain moves up to limit entries from the inbox to the rings and returns how many.
+func (d *delivery) drain(limit int) (n int) {
 	for n < limit {
-		e, ok := s.inbox.pop()
+		e, ok := d.inbox.pop()
 		if !ok {
 			break
 		}
 		n++
 		switch e.lane {
 		case laneCall:
-			s.cur, s.curMsg = nil, nil
+			d.stack.set(nil)
 			e.msg.(func())()
 		case laneSystem:
-			s.sys.push(e.m, e.msg, e.lane)
+			d.sys.push(e.m, e.msg, e.lane)
 		case laneRef, lanePID:
-			s.ring.push(e.m, e.msg, e.lane)
+			d.ring.push(e.m, e.msg, e.lane)
 		}
 	}
 	return n
 }
 
-// deliver handles messages until there are none or the turn has had its share:
-// system messages first, then what a resumed actor was owed, then the ring.
-func (s *Shard) deliver() {
-	for s.ran < maxMessages {
+// run handles messages until there are none or the turn has had its share.
+func (d *delivery) run() {
+	for d.ran < maxMessages {
 		var (
 			m   *mailbox
 			msg any
 			l   lane
 		)
 		switch {
-		case s.sys.len()|s.replay.len() != 0:
-			s.ran++
-			if s.sys.len() != 0 {
-				m, msg, _ = s.sys.pop()
-				s.system(m, msg)
+		case d.sys.len()|d.replay.len() != 0:
+			d.ran++
+			if d.sys.len() != 0 {
+				m, msg, _ = d.sys.pop()
+				d.system(m, msg)
 				continue
 			}
-			m, msg, l = s.replay.pop()
-		case s.ring.len() != 0:
-			s.ran++
-			m, msg, l = s.ring.pop()
+			m, msg, l = d.replay.pop()
+		case d.ring.len() != 0:
+			d.ran++
+			m, msg, l = d.ring.pop()
 		default:
 			// Without a cheap getg the shard's own messages are in its inbox.
-			if !fastG && s.drain(maxInbox) > 0 {
+			if !fastG && d.drain(maxInbox) > 0 {
 				continue
 			}
 			return
 		}
-		s.cur = m
+		d.stack.cur = m
 		if l == laneRef && m.fast {
 			m.msg = msg
 			m.actor.Receive((*refContext)(m))
 			m.msg = nil
 			continue
 		}
-		s.slow(m, msg, l)
+		d.slow(m, msg, l)
 	}
 }
 
-// slow delivers what can't go straight to Receive.
-func (s *Shard) slow(m *mailbox, msg any, l lane) {
+// slow delivers a message that cannot go straight to Receive.
+func (d *delivery) slow(m *mailbox, msg any, l lane) {
 	switch {
 	case m.stopped:
-		s.cancel(msg)
+		d.faults.cancel(msg)
 	case m.suspended:
 		x := m.extras()
 		x.held = append(x.held, entry{m, msg, l})
 	default:
-		s.curMsg = msg
+		d.stack.msg = msg
 		m.invoker.InvokeUserMessage(msg)
-		s.curMsg = nil
+		d.stack.msg = nil
 		m.rearmed()
 	}
 }
 
-// system handles one of protoactor's own messages.
-func (s *Shard) system(m *mailbox, msg any) {
-	s.cur, s.curMsg = m, msg
-	switch msg.(type) {
-	case *actor.SuspendMailbox:
-		m.suspend()
-	case *actor.ResumeMailbox:
-		m.resume()
-	case *actor.Stop:
-		s.noteStop(m)
-		m.invoker.InvokeSystemMessage(msg)
-	case *actor.Restart:
-		if !m.stopping { // it would undo the stop
-			m.restarted = true
-			m.invoker.InvokeSystemMessage(msg)
-		}
-	default:
-		m.invoker.InvokeSystemMessage(msg)
-	}
-	s.curMsg = nil
+// system delivers one of protoactor's own messages.
+func (d *delivery) system(m *mailbox, msg any) {
+	d.stack.cur, d.stack.msg = m, msg
+	m.invokeSystem(msg)
+	d.stack.msg = nil
 	m.refresh()
 	if m.stopping && !m.stopped {
-		s.checkStopped(m)
+		m.checkStopped()
 	}
 }
 
-// cancel ends a message that reached nobody.
-func (s *Shard) cancel(msg any) {
-	msg = actor.UnwrapEnvelopeMessage(msg)
-	if c, ok := msg.(Canceled); ok {
-		defer func() {
-			if r := recover(); r != nil {
-				s.log.Error("Canceled panicked", "shard", s.name, "reason", r)
+// cancelAll cancels what is left on the rings, when all actors are gone.
+func (d *delivery) cancelAll() {
+	for _, r := range []*ring{&d.sys, &d.replay, &d.ring} {
+		for r.len() > 0 {
+			if _, msg, l := r.pop(); l != laneSystem {
+				d.faults.cancel(msg)
 			}
-		}()
-		c.Canceled()
-		return
+		}
 	}
-	s.stats.canceled.Add(1)
 }
+
+// trim gives the memory of a burst back. Called when the shard goes to sleep.
+func (d *delivery) trim() {
+	d.ring.trim(keepRing)
+	d.replay.trim(keepRing)
+}
+
+// Delivered returns how many messages the shard has handed to its actors. Shard only.
+func (s *Shard) Delivered() uint64 { return s.delivery.delivered }

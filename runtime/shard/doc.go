@@ -9,40 +9,66 @@
 //	 +------------------------- timers -----------------------------------------+
 //
 // One round of that is a Turn. Actors are ordinary protoactor actors with PIDs,
-// Props and supervision; only their mailbox is ours. A message reaches one by two
-// lanes. The PID lane is ctx.Send and its like: protoactor's full meaning. The
-// Ref lane is Shard.Tell: the same Receive with a context that costs a third.
-// Both use one FIFO ring, so order between two actors holds whichever is used.
+// Props and supervision; only their mailbox is this package's. A message reaches an
+// actor by one of two lanes. The PID lane is ctx.Send and its like: protoactor's full
+// meaning. The Ref lane is Shard.Tell: the same Receive with a context that costs a
+// third. Both use one FIFO ring, so order between two actors holds whichever is used.
 // The Ref lane has no sender, so AutoRespond messages belong in the PID lane;
 // actors with receiver middleware, context decorators or a receive timeout get
 // the real invoker in both.
 //
-// The mode says who owns the loop: a pinned thread, the goroutines that wait
-// (manual), a goroutine (cooperative), or, with Config.External, a simulation.
-// In each a shard makes progress by itself, except the external one, and sleeps
-// when there is nothing to do: in ppoll over an eventfd and the descriptors of
+// A message with nothing ahead of it need not wait for its turn on the ring. On the
+// shard, Shard.Enter makes an actor the one at work if no message is under way to it
+// and none of its handlers is on the stack; the caller then calls the actor's handler
+// itself, on its own stack, and ends with Shard.Leave. Shard.Call does that for a
+// message and Receive, and tells the message where Enter says no. The order between two
+// actors is the same either way, and a panic is the failure of the actor that was
+// entered last. Shard.QueueAll turns this off, so that tests can compare the two.
+//
+// The mode says which goroutine owns the loop: a pinned thread, the goroutines that
+// wait (manual), a goroutine of the shard (cooperative), or, with Config.External, a
+// simulation. In each a shard makes progress by itself, except the external one, and
+// sleeps when there is nothing to do: in ppoll over an eventfd and the descriptors of
 // its pollers. manual.go has the rules of handing a manual shard over.
+//
+// Shard is the public face and wires the parts together. Each part has its state and
+// says which goroutine may use it:
+//
+//	owner       which goroutine owns the shard
+//	parking     whether a goroutine sleeps for it
+//	inbox       messages from other goroutines
+//	delivery    the rings, and the handlers on the stack (callStack)
+//	scheduler   the present turn
+//	shardClock  the shard's time and the clock budget
+//	pollers     sources of work
+//	wheel       timers
+//	idling      how long the owner spins before it sleeps
+//	sleeper     sleeping and waking
+//	waiters     goroutines parked on a manual shard; wait is one call of Wait
+//	helper      the goroutine of a manual shard; loop is that of other modes
+//	spawner     spawning
+//	root        supervision
+//	faults      what went wrong
+//	lifetime    start and Close
 //
 // Invariants:
 //
-//   - g, the owner's goroutine, is also the lock: who sets it from 0 owns
-//     everything below "Owned by the owner" in Shard.
+//   - owner is also the lock: the goroutine that sets it from 0 owns everything below
+//     "Owned by the owner" in Shard.
 //   - A pinned thread uses no channel, mutex or Gosched until it ends; the
 //     notifier wakes goroutines for it. Dead letters, spawning and failures
 //     take protoactor's locks; they are no part of the hot path.
-//   - Nothing that was told vanishes silently: it is received, or canceled
-//     (Canceled, Stats). Exceptions are protoactor's: a message that made its
-//     actor panic, and PID sends to a PID whose actor is gone, which become dead
-//     letters.
+//   - No message is lost silently: it is received, or canceled (Canceled, Stats).
+//     The exceptions are protoactor's: a message that made its actor panic, and PID
+//     sends to a PID whose actor is gone, which become dead letters.
 //   - An external shard with a given clock and seed repeats exactly.
 //
-// Supervision windows are of the shard's clock with OneForOne, which is also the
+// Supervision windows are in the shard's time with OneForOne, which is also the
 // default of Spawn and SpawnChild. protoactor's own strategies, and the
 // RestartStatistics they are given, use the system's.
 //
 // The build tag purego, and any architecture but amd64 and arm64, go without the
-// assembly that tells the owner's goroutine from others: every message then
-// takes the inbox.
+// assembly that names the calling goroutine: every message then takes the inbox.
 //
 // The package needs Linux. Start reading at turn.go, then deliver.go.
 package shard

@@ -10,7 +10,7 @@ import (
 )
 
 // TestDrive: a goroutine that polls gets its work done by its own turns, also
-// when the shard was asleep under the helper before.
+// when the helper slept for the shard before.
 func TestDrive(t *testing.T) {
 	s := newShard(t, shard.Config{Mode: shard.Manual})
 	ref := spawn(t, s, "setter", setter())
@@ -49,25 +49,59 @@ func (p *served) Flush(*shard.Shard) {}
 func (p *served) Arm() bool          { return p.given.Load() == 0 }
 func (p *served) FDs() []int         { return nil }
 
-// TestServe: what a poller was given is done when Serve returns, unless somebody else
+// TestClaim: what a poller was given is done when Run returns, unless another goroutine
 // owns the shard.
-func TestServe(t *testing.T) {
+func TestClaim(t *testing.T) {
 	s := newShard(t, shard.Config{Mode: shard.Manual})
 	ref := spawn(t, s, "served", setter())
 	var p served
 	for !s.Adopt() { // the helper may have it for a moment
 	}
 	p.given.Store(1)
-	s.Serve(ref, &p)
-	require.Zero(t, p.taken, "it is ours")
+	require.False(t, s.Claim(), "it is ours")
 	s.Release()
-	for p.taken == 0 { // the helper may have it for a moment
-		s.Serve(ref, &p)
+	for !s.Claim() { // the helper may have it for a moment
 	}
+	s.Run(ref, &p)
 	require.Equal(t, 1, p.taken)
+	s.Release()
 
 	pinned := newShard(t, shard.Config{Mode: shard.Cooperative})
-	p.given.Store(1)
-	pinned.Serve(spawn(t, pinned, "served", setter()), &p)
-	require.Equal(t, 1, p.taken)
+	require.False(t, pinned.Claim())
 }
+
+// TestRunAndWait: what a poller was given is done first, its turn is ended once, and the
+// shard is free when the signal is set.
+func TestRunAndWait(t *testing.T) {
+	s := newShard(t, shard.Config{Mode: shard.Manual})
+	var sig shard.Signal
+	p := once{sig: &sig}
+	ref := spawn(t, s, "poller", setter())
+	s.AddPoller(ref, &p)
+	for !s.Claim() { // the helper may have it for a moment
+	}
+	p.polls, p.flushes = 0, nil
+	sig.Reset()
+	require.NoError(t, s.RunAndWait(t.Context(), &sig, ref, &p))
+	s.RemovePoller(&p) // the helper may have polled it meanwhile
+	require.Equal(t, []int{2}, p.flushes, "it is polled alone, and in the turn that flushes")
+}
+
+// once sets a signal when it is polled first, and lists how often it had been at each flush.
+type once struct {
+	sig     *shard.Signal
+	polls   int
+	flushes []int
+}
+
+func (p *once) Poll(*shard.Shard) int {
+	if p.polls++; p.polls > 1 {
+		return 0
+	}
+	p.sig.Set()
+	return 1
+}
+
+func (p *once) Flush(*shard.Shard) { p.flushes = append(p.flushes, p.polls) }
+func (p *once) Arm() bool          { return true }
+func (p *once) FDs() []int         { return nil }

@@ -2,12 +2,12 @@
 
 package shard
 
-// fastG says that getg is cheap enough to be asked for every message.
+// fastG says that getg is cheap enough to be called for every message.
 const fastG = true
 
 // getg returns the address of the calling goroutine's descriptor: a name that
 // no other live goroutine has.
 func getg() uintptr
 
-// pause tells the core that it is in a spin loop.
+// pause is the core's instruction for spin loops.
 func pause()

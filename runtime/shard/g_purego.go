@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// fastG is false: every message goes through the inbox, as if from elsewhere.
+// fastG is false: every message goes through the inbox, as if from another goroutine.
 const fastG = false
 
 // traces are buffers for the first line of a stack trace.
 var traces = sync.Pool{New: func() any { return new([32]byte) }}
 
 // getg returns the calling goroutine's number, from its stack trace. It takes
-// about a microsecond, so only the rare paths ask.
+// about a microsecond, so only the rare paths call it.
 func getg() (id uintptr) {
 	const prefix = len("goroutine ")
 	b := traces.Get().(*[32]byte)

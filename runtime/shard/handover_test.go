@@ -14,8 +14,8 @@ import (
 
 // TestHandOver: eight goroutines wait for signals that are set in each other's
 // turns: a ping goes to a random actor, which passes it on a few times, so that
-// it is often another's turn. With a Grace of an hour the helper mends nothing:
-// a hand-over that is lost is a test that hangs.
+// it is often another's turn. With a Grace of an hour the helper repairs nothing:
+// the test hangs if a hand-over is lost.
 func TestHandOver(t *testing.T) {
 	rounds := 12500
 	if raceEnabled || testing.Short() {
@@ -25,8 +25,8 @@ func TestHandOver(t *testing.T) {
 	handOver(t, s, 8, rounds)
 }
 
-// The same in the modes with a loop of their own, and with the helper fighting
-// along.
+// TestHandOverElsewhere does the same in the modes with a loop of their own, and with
+// a helper that takes the shard often.
 func TestHandOverElsewhere(t *testing.T) {
 	for _, cfg := range []shard.Config{
 		{Mode: shard.Manual, Grace: time.Microsecond, Spin: time.Microsecond},

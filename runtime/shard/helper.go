@@ -2,132 +2,96 @@ package shard
 
 import (
 	"runtime"
+	"time"
 )
 
-// help is the goroutine that looks after a manual shard when nobody waits.
-func (s *Shard) help() {
-	var seen uint64
-	nap, most := s.grace, max(maxNap, s.grace)
+// maxInterval bounds the time between two looks of the helper at a shard that others
+// drive, and so the time for which work may be left undone. Each look takes a processor
+// from somebody for some 30 us, which is much for two processes that exchange messages
+// as fast as they can; so a shard that was driven manyDrives times since the last look
+// is left to its drivers for up to longInterval. When they stop, work is left undone
+// for that long once.
+const (
+	maxInterval  = time.Millisecond
+	longInterval = 8 * time.Millisecond
+	manyDrives   = 512
+)
+
+// helper is the goroutine that looks after a manual shard when no other does. Its
+// fields are its own.
+type helper struct {
+	s        *Shard
+	seen     uint64        // Shard.drives at the last look
+	interval time.Duration // until the next look
+	most     time.Duration // bound of interval
+}
+
+func (h *helper) run() {
+	s := h.s
+	h.interval, h.most = s.grace, max(maxInterval, s.grace)
 	for {
-		if s.Adopt() {
+		if s.owner.take() {
 			if s.closing.Load() {
-				s.shutdown()
+				s.life.shutdown()
 				return
 			}
-			if most = max(maxNap, s.grace); s.drives-seen >= often {
-				most = max(longNap, s.grace)
-			}
-			handed := s.handed.Swap(0) != 0
-			if handed || s.drives == seen {
-				nap = s.grace
-				seen = s.attend()
-				if s.closing.Load() {
-					continue
-				}
-			} else {
-				seen, nap = s.drives, min(nap, most)
-				s.fuel = 0 // so the time that drivers see is no older than a nap
-				s.yield()
+			h.look()
+			if s.closing.Load() {
+				continue
 			}
 		}
-		s.nap(nap)
-		nap = min(2*nap, most)
+		s.sleeper.standBy(h.interval)
+		h.interval = min(2*h.interval, h.most)
 	}
 }
 
-// attend runs the shard until somebody else may want it. It returns how often
-// the shard had been driven by then.
-func (s *Shard) attend() (seen uint64) {
-	s.idle = 0
-	s.fuel = 0
+// look serves the shard if it was left to the helper or not driven since the last look,
+// and leaves it to its drivers otherwise. The caller owns the shard; look gives it up.
+func (h *helper) look() {
+	s := h.s
+	if h.most = max(maxInterval, s.grace); s.drives-h.seen >= manyDrives {
+		h.most = max(longInterval, s.grace)
+	}
+	handed := s.waiters.handed.Swap(0) != 0
+	if handed || s.drives == h.seen {
+		h.interval = s.grace
+		h.serve()
+		return
+	}
+	h.seen, h.interval = s.drives, min(h.interval, h.most)
+	s.clock.expire() // so the time that drivers see is no older than an interval
+	s.leave()
+}
+
+// serve runs the shard until another goroutine may want it.
+func (h *helper) serve() {
+	s := h.s
+	s.idling.reset()
+	s.clock.expire()
 	s.woke = false
 	for {
-		seen = s.drives
+		h.seen = s.drives
 		n := s.Turn()
 		switch {
 		case s.closing.Load():
-			s.yield()
-			return seen
-		case s.woke || s.wanted.Load() != 0:
+			s.leave()
+			return
+		case s.woke || s.waiters.wanted.Load() != 0:
 			// Let them run on this processor, now.
-			s.yield()
+			s.leave()
 			runtime.Gosched()
-			return seen
-		case n > 0:
-			s.idle = 0
-		case !s.idled():
-			s.relax()
-		case !s.sleep(true):
-			return seen
-		case s.drives != seen && s.handed.Swap(0) == 0:
-			// Driven while we slept, and left: perhaps only for a moment.
-			seen = s.drives
-			s.yield()
-			return seen
-		}
-	}
-}
-
-// loop is the goroutine of a pinned or cooperative shard.
-func (s *Shard) loop() {
-	pinned := s.mode == Pinned
-	for i := 1; ; i++ {
-		n := s.Turn()
-		switch {
-		case s.closing.Load():
-			s.shutdown()
 			return
 		case n > 0:
-			s.idle = 0
-			if !pinned && i%64 == 0 {
-				runtime.Gosched()
-			}
-		case s.idled():
-			s.sleep(false)
-		case pinned:
-			pause()
-			if s.idle%64 == 0 {
-				osYield()
-			}
-		default:
-			s.relax()
-		}
-	}
-}
-
-// start runs the goroutine that the mode asks for. It returns when that owns the
-// shard, or for a manual one, exists.
-func (s *Shard) start() error {
-	if s.external {
-		return nil
-	}
-	ready := make(chan error, 1)
-	joinCrowd()
-	s.running.Go(func() {
-		defer leaveCrowd()
-		switch s.mode {
-		case Manual:
-			ready <- nil
-			s.help()
+			s.idling.reset()
+		case !s.idling.longEnough(&s.clock):
+			s.idling.relax()
+		case !s.sleeper.sleep(true):
 			return
-		case Pinned:
-			// Not unlocked: the thread ends with the goroutine, and so its affinity.
-			runtime.LockOSThread()
-			if err := pin(s.pinCPU); err != nil {
-				ready <- err
-				return
-			}
-		case Auto, Cooperative:
+		case s.drives != h.seen && s.waiters.handed.Swap(0) == 0:
+			// Driven during the sleep, and left: perhaps only for a moment.
+			h.seen = s.drives
+			s.leave()
+			return
 		}
-		s.g.Store(getg())
-		ready <- nil
-		s.loop()
-	})
-	if err := <-ready; err != nil {
-		return err
 	}
-	if s.notifier != nil {
-		s.running.Go(s.notifier.run)
-	}
-	return nil
 }

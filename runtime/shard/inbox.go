@@ -9,14 +9,14 @@ const inboxCells = 1024 // a power of two; 64 B each
 
 // inbox carries entries from any goroutine to the shard's owner. Producers claim
 // cells of a bounded ring by CAS; when it is full they spill into a list under a
-// mutex, so nothing is ever lost or made to wait.
+// mutex, so no entry is lost and no producer waits for the owner.
 //
-// What one producer put in comes out in that order. The rules that keep it so:
+// What one producer puts in comes out in that order. The rules that keep it so:
 //
-//   - A producer that sees spilled set spills too: it may not overtake itself.
+//   - A producer that sees spilled set spills too: it may not overtake its own entries.
 //   - The owner takes the list first and notes the ring's tail, then empties the
 //     ring up to there, then delivers the list: what a producer of the list had
-//     in the ring is older and below that tail.
+//     in the ring is older and lies below that tail.
 //   - spilled is cleared under the mutex, and only with both lists empty.
 type inbox struct {
 	cells   []cell
@@ -34,9 +34,11 @@ type inbox struct {
 	next    int
 	barrier uint64 // ring position that must be reached before taken
 	spare   []entry
+
+	endMu sync.Mutex // makes the callers of cancelAll take turns as the consumer
 }
 
-// cell is one line, so that producers in neighbouring cells don't disturb each
+// cell is one cache line, so that producers in neighbouring cells do not disturb each
 // other. seq is pos when free for the producer of pos, pos+1 when published.
 type cell struct {
 	seq atomic.Uint64
@@ -63,7 +65,7 @@ func (q *inbox) push(m *mailbox, msg any, l lane) {
 	q.spill(m, msg, l)
 }
 
-// claim takes a free cell for the caller, who must publish it.
+// claim takes a free cell for the caller, which must publish it.
 func (q *inbox) claim() (pos uint64, ok bool) {
 	pos = q.tail.Load()
 	for {
@@ -75,7 +77,7 @@ func (q *inbox) claim() (pos uint64, ok bool) {
 			}
 			pos = q.tail.Load()
 		case seq < pos:
-			return 0, false // full: the consumer hasn't freed it
+			return 0, false // full: the consumer has not freed it
 		default:
 			pos = q.tail.Load()
 		}
@@ -95,7 +97,7 @@ func (q *inbox) spill(m *mailbox, msg any, l lane) {
 	q.mu.Unlock()
 }
 
-// pop takes the next entry; consumer only. false: there is none to be had now.
+// pop takes the next entry; consumer only. It reports false if there is none now.
 func (q *inbox) pop() (entry, bool) {
 	if q.taken == nil && q.spilled.Load() {
 		q.take()
@@ -103,8 +105,8 @@ func (q *inbox) pop() (entry, bool) {
 	return q.fetch()
 }
 
-// fetch takes the next entry from the list that was taken, once its turn has
-// come, or from the ring.
+// fetch takes the next entry: from the list that was taken, once the ring is empty up
+// to the barrier, or from the ring.
 func (q *inbox) fetch() (entry, bool) {
 	if q.taken != nil && q.head >= q.barrier {
 		return q.popTaken()
@@ -148,7 +150,27 @@ func (q *inbox) popTaken() (entry, bool) {
 	return e, true
 }
 
-// idle reports whether nothing was put in that pop hasn't returned; consumer only.
+// idle reports whether pop has returned all that was put in; consumer only.
 func (q *inbox) idle() bool {
 	return q.taken == nil && !q.spilled.Load() && q.tail.Load() == q.head
+}
+
+// cancelAll cancels what is in the inbox of a shard that has closed: for the last
+// owner the messages that no actor will handle, for a producer what it posted too late.
+// No lock is held over Canceled, which may post.
+func (q *inbox) cancelAll(f *faults) {
+	for {
+		q.endMu.Lock()
+		e, ok := q.pop()
+		idle := !ok && q.idle()
+		q.endMu.Unlock()
+		switch {
+		case idle:
+			return
+		case !ok:
+			osYield() // a producer is between two steps
+		case e.lane == laneRef || e.lane == lanePID:
+			f.cancel(e.msg)
+		}
+	}
 }

@@ -5,14 +5,15 @@ import (
 )
 
 // mailbox is one actor's place on the shard. It holds no queue: its messages are
-// in the shard's ring, except while the actor is suspended. Owned by the shard,
-// but for s and pid, which never change once the actor is spawned.
+// in the shard's ring, except while the actor is suspended. Owned by the shard's
+// owner, except s and pid, which never change once the actor is spawned.
 type mailbox struct {
 	s             *Shard
 	actor         actor.Actor // the present incarnation
 	actor.Context             // the real one
 	msg           any         // the Ref lane's message in Receive
 	pid           *actor.PID
+	pending       int32                // messages for it in the rings
 	invoker       actor.MessageInvoker // the real context again
 	producer      actor.Producer       // of an actor with shared Props
 
@@ -22,16 +23,17 @@ type mailbox struct {
 	restarted bool // a Restart was seen whose ResumeMailbox is to come
 	stopping  bool // a Stop was seen
 	stopped   bool // gone; messages are canceled
+	starting  bool // Started is to be handled
 
 	x *mailboxExtras
 }
 
-// mailboxExtras is what only an actor in trouble needs.
+// mailboxExtras is what only an actor that failed or stops needs.
 type mailboxExtras struct {
-	held  []entry       // user messages that came while suspended
-	stash []any         // stashed by Ref lane contexts, newest last
-	proc  actor.Process // what the registry has while the actor lives
-	trips int           // panics while stopping
+	held   []entry       // user messages that came while suspended
+	stash  []any         // stashed by Ref lane contexts, newest last
+	proc   actor.Process // what the registry has while the actor lives
+	panics int           // while stopping
 }
 
 var _ actor.Mailbox = (*mailbox)(nil)
@@ -44,13 +46,24 @@ func (m *mailbox) extras() *mailboxExtras {
 }
 
 // PostUserMessage is where the PID lane enters, from any goroutine.
-func (m *mailbox) PostUserMessage(message any) { m.s.put(m, message, lanePID) }
+func (m *mailbox) PostUserMessage(message any) {
+	if m.s.owner.isCallerFast() {
+		m.s.delivery.ring.push(m, message, lanePID)
+		return
+	}
+	m.s.remote(m, message, lanePID)
+}
 
 // PostSystemMessage is where protoactor's own messages enter, from any goroutine.
-// They are rare, and must get ahead of user messages: hence OnShard, not local.
+// They are rare, and must get ahead of user messages: hence the check of the owner by
+// isCaller, which purego builds have too.
 func (m *mailbox) PostSystemMessage(message any) {
 	if m.s.OnShard() {
-		m.s.sys.push(m, message, laneSystem)
+		if _, ok := message.(*actor.Started); ok {
+			m.starting = true // spawner.started handles it before the spawn returns
+			return
+		}
+		m.s.delivery.sys.push(m, message, laneSystem)
 		return
 	}
 	m.s.remote(m, message, laneSystem)
@@ -72,11 +85,31 @@ func (m *mailbox) UserMessageCount() int {
 	if !m.s.OnShard() {
 		return 0
 	}
-	n := m.s.ring.count(m) + m.s.replay.count(m)
+	n := m.s.delivery.ring.count(m) + m.s.delivery.replay.count(m)
 	if m.x != nil {
 		n += len(m.x.held)
 	}
 	return n
+}
+
+// invokeSystem hands one of protoactor's own messages to the actor.
+func (m *mailbox) invokeSystem(msg any) {
+	switch msg.(type) {
+	case *actor.SuspendMailbox:
+		m.suspend()
+	case *actor.ResumeMailbox:
+		m.resume()
+	case *actor.Stop:
+		m.noteStop()
+		m.invoker.InvokeSystemMessage(msg)
+	case *actor.Restart:
+		if !m.stopping { // it would undo the stop
+			m.restarted = true
+			m.invoker.InvokeSystemMessage(msg)
+		}
+	default:
+		m.invoker.InvokeSystemMessage(msg)
+	}
 }
 
 // refresh takes over what the real context may have changed: the incarnation,
@@ -109,7 +142,7 @@ func (m *mailbox) resume() {
 		return
 	}
 	for i, e := range m.x.held {
-		m.s.replay.push(m, e.msg, e.lane)
+		m.s.delivery.replay.push(m, e.msg, e.lane)
 		m.x.held[i] = entry{}
 	}
 	m.x.held = m.x.held[:0]

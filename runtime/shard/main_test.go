@@ -24,7 +24,7 @@ type note struct {
 	do func(ctx actor.Context)
 }
 
-// lost is a note that wants to know if it vanishes.
+// lost is a note that reports that it was canceled.
 type lost struct {
 	note
 	canceled func()
@@ -32,7 +32,7 @@ type lost struct {
 
 func (l *lost) Canceled() { l.canceled() }
 
-// recorder is an actor that lists what it got and does what it is told.
+// recorder is an actor that lists what it got and does what its messages ask for.
 type recorder struct {
 	got   *[]any
 	onMsg func(ctx actor.Context)
@@ -98,8 +98,8 @@ func settle(s *shard.Shard) {
 	}
 }
 
-// fewestAllocs is how many allocations a call makes that need not sleep: the fewest of
-// some tries, since on a busy machine many must.
+// fewestAllocs returns how many allocations a call makes that does not have to sleep:
+// the fewest of some tries, since on a busy machine many sleep.
 func fewestAllocs(runs int, call func()) float64 {
 	least := testing.AllocsPerRun(runs, call)
 	for range 19 {
@@ -111,7 +111,7 @@ func fewestAllocs(runs int, call func()) float64 {
 	return least
 }
 
-// soon is a context for what should happen at once.
+// soon returns a context for what should happen at once.
 func soon(tb testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	tb.Cleanup(cancel)
@@ -124,7 +124,7 @@ func parked(tb testing.TB, s *shard.Shard) {
 	ctx := soon(tb)
 	for before := s.Stats().Parks; ; {
 		require.NoError(tb, ctx.Err(), "shard didn't park")
-		// Two looks a while apart, since it may wake for a moment.
+		// Two looks a while apart, since the shard may wake for a moment.
 		pause, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
 		<-pause.Done()
 		cancel()

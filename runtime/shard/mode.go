@@ -16,8 +16,8 @@ const (
 	// Pinned runs the shard on a goroutine locked to an OS thread and a CPU. It
 	// never waits through the Go scheduler.
 	Pinned
-	// Manual lets the goroutine that waits run the shard; with none waiting a
-	// helper does.
+	// Manual lets the goroutine that waits run the shard; while none waits, a helper
+	// does.
 	Manual
 	// Cooperative runs the shard on an ordinary goroutine.
 	Cooperative
@@ -47,7 +47,7 @@ const (
 	autoMinProcs = 3
 )
 
-// resolve turns Auto into a mode that runs, and says why.
+// resolve turns Auto into a mode that runs, and returns why.
 func (m Mode) resolve(cpus, procs int) (Mode, string) {
 	switch {
 	case m != Auto:

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 func TestModeNames(t *testing.T) {
@@ -52,7 +53,7 @@ func TestConfigIsChecked(t *testing.T) {
 }
 
 func TestChoices(t *testing.T) {
-	var allowed unix.CPUSet
+	var allowed sys.CPUSet
 	for _, cpu := range []int{0, 2, 65} {
 		allowed.Set(cpu)
 	}
@@ -61,13 +62,13 @@ func TestChoices(t *testing.T) {
 	require.Empty(t, choices(&allowed, []int{1}))
 }
 
-// The system is one for all shards and goes with the last.
+// TestOneActorSystem: all shards share one system, which goes with the last.
 func TestOneActorSystem(t *testing.T) {
 	a, err := New(Config{External: true})
 	require.NoError(t, err)
 	b, err := New(Config{External: true})
 	require.NoError(t, err)
-	require.Same(t, a.actors, b.actors)
+	require.Same(t, a.root.system, b.root.system)
 	require.NoError(t, a.Close())
 	require.NotNil(t, hidden.system)
 	require.NoError(t, b.Close())
@@ -75,11 +76,12 @@ func TestOneActorSystem(t *testing.T) {
 }
 
 func TestRingGrowsInOrder(t *testing.T) {
+	m := new(mailbox)
 	var r ring
 	in, out := 0, 0
 	for round := range 50 {
 		for range 20 * (round % 13) {
-			r.push(nil, in, laneRef)
+			r.push(m, in, laneRef)
 			in++
 		}
 		for range r.len() / 2 {
@@ -97,6 +99,6 @@ func TestRingGrowsInOrder(t *testing.T) {
 	require.Greater(t, len(r.buf), minRing)
 	r.trim(minRing)
 	require.Empty(t, r.buf)
-	r.push(nil, 1, laneRef)
+	r.push(m, 1, laneRef)
 	require.Equal(t, 1, r.len())
 }

@@ -5,7 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// notifier wakes goroutines for a pinned shard. A channel operation on a locked
+// notifier wakes goroutines for a pinned shard: any goroutine may push, its own
+// goroutine sends the tokens. A channel operation on a locked
 // thread would leave the woken goroutine in that thread's own run queue, 0.1 ms
 // from another processor; so the thread pushes the signal on a stack, and a
 // goroutine that waits in the network poller sends the token.
@@ -25,13 +26,13 @@ func newNotifier() (*notifier, error) {
 }
 
 // push hands g, whose state has just left parked, to the notifier. Its waiter
-// doesn't return before it has the token, so g stays valid and is pushed once.
+// does not return before it has the token, so g stays valid and is pushed once.
 func (n *notifier) push(g *Signal) {
 	for {
 		top := n.stack.Load()
 		g.next = top
 		if n.stack.CompareAndSwap(top, g) {
-			// Who pushed on an empty stack rings; later ones are popped with it.
+			// The first push on an empty stack rings; later ones are popped with it.
 			if top == nil && !n.bell.signal() {
 				n.flush()
 			}

@@ -63,7 +63,7 @@ func TestOrderAcrossLanes(t *testing.T) {
 	})
 }
 
-// TestOrderFromElsewhere: goroutines that mix lanes, enough for the inbox to spill.
+// TestOrderFromElsewhere: goroutines mix lanes, and send enough for the inbox to spill.
 func TestOrderFromElsewhere(t *testing.T) {
 	const senders, each = 3, 5000
 	for _, mode := range modes {
@@ -108,7 +108,7 @@ func TestOrderFromElsewhere(t *testing.T) {
 	}
 }
 
-// rootContext digs out the hidden actor system, from inside of an actor.
+// rootContext returns the hidden actor system's, from inside of an actor.
 func rootContext(t *testing.T, s *shard.Shard) *actor.RootContext {
 	var root *actor.RootContext
 	spawn(t, s, "", func() actor.Actor {
@@ -127,7 +127,7 @@ func rootContext(t *testing.T, s *shard.Shard) *actor.RootContext {
 	return root
 }
 
-// TestTurnIsBounded: two actors that never stop telling each other don't hold a
+// TestTurnIsBounded: two actors that never stop telling each other do not hold a
 // turn for ever, and a turn does run what was told in it.
 func TestTurnIsBounded(t *testing.T) {
 	s := owned(t, shard.Config{})

@@ -11,7 +11,7 @@ import (
 )
 
 // TestPinnedStays: over a million messages, with sleeps between, a pinned shard
-// is on one thread, and that on one CPU.
+// stays on one thread, which stays on one CPU.
 func TestPinnedStays(t *testing.T) {
 	s := newShard(t, shard.Config{Mode: shard.Pinned})
 	const bursts, each = 20, 50000

@@ -9,20 +9,27 @@ type Poller interface {
 	// or elsewhere on the shard: time for doorbells and for publishing completions.
 	Flush(s *Shard)
 	// Arm is called before the shard sleeps: from now on a descriptor of FDs, or
-	// Wake, tells of new work. false: there is work already.
+	// a call of Wake, announces new work. It returns false if there is work already.
 	Arm() bool
 	// FDs returns the descriptors to wait on for reading; asked at every sleep.
 	FDs() []int
 }
 
+// pollers holds the pollers of a shard. Owner only.
+type pollers struct {
+	list []*pollerEntry
+	walk []*pollerEntry // the list as the present phase of the turn found it
+	at   int            // index in walk of the next; a panic leaves it behind the culprit
+}
+
 type pollerEntry struct {
-	m    *mailbox // panics are this actor's; nil: nobody's
+	m    *mailbox // the actor whose failure a panic is, nil for none
 	p    Poller
 	gone bool
 }
 
 // AddPoller makes p part of every turn, after those added before. A panic in p
-// is a failure of the actor as: while as awaits its supervisor p isn't called,
+// is a failure of the actor as: while as awaits its supervisor p is not called,
 // and when it stops p is removed. A restarted actor finds its pollers still
 // there, so it removes them on *actor.Restarting or takes them over.
 //
@@ -32,7 +39,7 @@ func (s *Shard) AddPoller(as Ref, p Poller) {
 		_ = s.call(func() { s.AddPoller(as, p) })
 		return
 	}
-	s.pollers = append(s.pollers[:len(s.pollers):len(s.pollers)], &pollerEntry{m: as.m, p: p})
+	s.pollers.add(&pollerEntry{m: as.m, p: p})
 }
 
 // RemovePoller ends what AddPoller began.
@@ -41,56 +48,72 @@ func (s *Shard) RemovePoller(p Poller) {
 		_ = s.call(func() { s.RemovePoller(p) })
 		return
 	}
-	s.dropPollers(func(e *pollerEntry) bool { return e.p == p })
+	s.pollers.remove(func(e *pollerEntry) bool { return e.p == p })
 }
 
-// dropPollers replaces the list, since a turn may be walking the old one.
-func (s *Shard) dropPollers(which func(*pollerEntry) bool) {
+func (e *pollerEntry) skip() bool { return e.gone || e.m != nil && e.m.suspended }
+
+// add replaces the list, since a turn may be walking the old one.
+func (p *pollers) add(e *pollerEntry) { p.list = append(p.list[:len(p.list):len(p.list)], e) }
+
+// remove replaces the list, since a turn may be walking the old one.
+func (p *pollers) remove(which func(*pollerEntry) bool) {
 	var left []*pollerEntry
-	for _, e := range s.pollers {
+	for _, e := range p.list {
 		if which(e) {
 			e.gone = true
 		} else {
 			left = append(left, e)
 		}
 	}
-	s.pollers = left
+	p.list = left
 }
 
-func (e *pollerEntry) skip() bool { return e.gone || e.m != nil && e.m.suspended }
+// begin starts a walk over the list.
+func (p *pollers) begin() { p.walk, p.at = p.list, 0 }
 
-func (s *Shard) poll() {
-	for s.at < len(s.polling) {
-		e := s.polling[s.at]
-		s.at++
+// poll does the rest of the walk.
+func (p *pollers) poll(s *Shard) {
+	for p.at < len(p.walk) {
+		e := p.walk[p.at]
+		p.at++
 		if e.skip() {
 			continue
 		}
-		s.cur, s.curMsg = e.m, nil
-		s.work += e.p.Poll(s)
+		s.delivery.stack.set(e.m)
+		s.sched.work += e.p.Poll(s)
 	}
 }
 
-func (s *Shard) flush() {
-	for s.at < len(s.polling) {
-		e := s.polling[s.at]
-		s.at++
+// flush does the rest of the walk.
+func (p *pollers) flush(s *Shard) {
+	for p.at < len(p.walk) {
+		e := p.walk[p.at]
+		p.at++
 		if e.skip() {
 			continue
 		}
-		s.cur, s.curMsg = e.m, nil
+		s.delivery.stack.set(e.m)
 		e.p.Flush(s)
 	}
 }
 
-// arm readies every poller for sleep. false: one has work, or panicked.
-func (s *Shard) arm() (ok bool) {
-	defer s.rescue()
-	for _, e := range s.pollers {
+// rescue, deferred, makes a panic outside of a turn the failure of the poller's actor.
+func (p *pollers) rescue(s *Shard) {
+	if r := recover(); r != nil {
+		s.failed(r)
+		s.delivery.stack.depth = 0
+	}
+}
+
+// arm readies every poller for sleep. It reports false if one has work, or panicked.
+func (p *pollers) arm(s *Shard) (ok bool) {
+	defer p.rescue(s)
+	for _, e := range p.list {
 		if e.skip() {
 			continue
 		}
-		s.cur, s.curMsg = e.m, nil
+		s.delivery.stack.set(e.m)
 		if !e.p.Arm() {
 			return false
 		}
@@ -98,14 +121,14 @@ func (s *Shard) arm() (ok bool) {
 	return true
 }
 
-// descriptors lists what to wait on. false: a poller panicked.
-func (s *Shard) descriptors(fds []int) (_ []int, ok bool) {
-	defer s.rescue()
-	for _, e := range s.pollers {
+// descriptors appends what to wait on to fds. It reports false if a poller panicked.
+func (p *pollers) descriptors(s *Shard, fds []int) (_ []int, ok bool) {
+	defer p.rescue(s)
+	for _, e := range p.list {
 		if e.skip() {
 			continue
 		}
-		s.cur, s.curMsg = e.m, nil
+		s.delivery.stack.set(e.m)
 		fds = append(fds, e.p.FDs()...)
 	}
 	return fds, true

@@ -54,7 +54,7 @@ func (d *doorbell) ring(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A sleeping shard is woken by a poller's descriptor and by Wake, with a waiter
+// A poller's descriptor wakes a sleeping shard, and so does Wake, with a waiter
 // and without.
 func TestDescriptorWakes(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *shard.Shard, ref shard.Ref) {

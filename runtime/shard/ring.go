@@ -16,16 +16,18 @@ func (r *ring) push(m *mailbox, msg any, l lane) {
 	}
 	e := &r.buf[r.tail&uint64(len(r.buf)-1)]
 	e.m, e.msg, e.lane = m, msg, l
+	m.pending++
 	r.tail++
 }
 
-// pop takes the oldest entry. Precondition: the ring isn't empty. It reads field
+// pop takes the oldest entry. Precondition: the ring is not empty. It reads field
 // by field: a hop pops what it has just pushed, and a wide load of several stores
 // would have to wait until they have reached the cache.
 func (r *ring) pop() (m *mailbox, msg any, l lane) {
 	e := &r.buf[r.head&uint64(len(r.buf)-1)]
 	m, msg, l = e.m, e.msg, e.lane
 	e.m, e.msg = nil, nil
+	m.pending--
 	r.head++
 	return m, msg, l
 }
@@ -40,7 +42,7 @@ func (r *ring) grow() {
 	r.buf, r.head, r.tail = buf, 0, uint64(n)
 }
 
-// trim gives the memory of a burst back. Called when the shard goes to sleep.
+// trim gives the memory of a burst back if the ring is empty and larger than keep.
 func (r *ring) trim(keep int) {
 	if r.len() == 0 && len(r.buf) > keep {
 		*r = ring{}

@@ -8,7 +8,7 @@ import "sync/atomic"
 type Signal struct {
 	state atomic.Uint32
 
-	// Written by the waiter before it parks, read by whoever finds it parked.
+	// Written by the waiter before it parks, read by the goroutine that finds it parked.
 	s    *Shard
 	ch   chan struct{} // holds the one token that ends a park; made at the first
 	next *Signal       // in the notifier's stack
@@ -18,15 +18,15 @@ type Signal struct {
 	listed        bool
 }
 
-// States of a Signal. Whoever takes it out of parked, other than its waiter,
-// owes a token.
+// States of a Signal. A goroutine that takes it out of parked, other than its waiter,
+// sends a token.
 const (
 	sigUnset uint32 = iota
 	sigSet
 	sigParked
 )
 
-// Reset makes the signal fit for another wait. Nobody may be waiting.
+// Reset makes the signal ready for another wait. No goroutine may be waiting.
 func (g *Signal) Reset() { g.state.Store(sigUnset) }
 
 // IsSet reports whether Set was called since Reset.
@@ -35,12 +35,25 @@ func (g *Signal) IsSet() bool { return g.state.Load() == sigSet }
 // Set ends the wait. It never blocks and never allocates.
 func (g *Signal) Set() {
 	if g.state.Swap(sigSet) == sigParked {
-		g.s.wakeWaiter(g)
+		g.deliver()
 	}
 }
 
-// park announces that the caller is about to wait for the token. false: the
-// signal is set, there will be none.
+// deliver sends the token of a signal that was just set, and whose waiter is parked.
+func (g *Signal) deliver() {
+	s := g.s
+	if s.notifier != nil {
+		s.notifier.push(g)
+		return
+	}
+	g.token()
+	if s.owner.isCallerFast() {
+		s.woke = true
+	}
+}
+
+// park announces that the caller is about to wait for the token. It reports false if
+// the signal is set, so that there will be none.
 func (g *Signal) park(s *Shard) bool {
 	if g.ch == nil {
 		g.ch = make(chan struct{}, 1)
@@ -49,7 +62,7 @@ func (g *Signal) park(s *Shard) bool {
 	return g.state.CompareAndSwap(sigUnset, sigParked)
 }
 
-// unpark takes the announcement back. false: a token is on its way.
+// unpark takes the announcement back. It reports false if a token is on its way.
 func (g *Signal) unpark() bool { return g.state.CompareAndSwap(sigParked, sigUnset) }
 
 // token ends the park.
@@ -57,17 +70,5 @@ func (g *Signal) token() {
 	select {
 	case g.ch <- struct{}{}:
 	default: // never: one token a park, and each is taken
-	}
-}
-
-// wakeWaiter delivers the token of a signal that was just set.
-func (s *Shard) wakeWaiter(g *Signal) {
-	if s.notifier != nil {
-		s.notifier.push(g)
-		return
-	}
-	g.token()
-	if s.local() {
-		s.woke = true
 	}
 }

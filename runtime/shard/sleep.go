@@ -1,181 +1,168 @@
 package shard
 
 import (
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/efactor/efactor/runtime/clock"
-)
-
-// One goroutine per shard sleeps for it, in ppoll over an eventfd and the
-// pollers' descriptors: the loop of a pinned or cooperative shard, the helper of
-// a manual one. parked tells the others about that.
-const (
-	awake  uint32 = iota
-	asleep        // whoever brings work makes it awake and rings the bell
-	ended         // closed: whoever brings work cancels it
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 const (
 	// early is how long before a timer a sleeper wakes, to be on time in spite of
 	// the kernel's timer slack (50 us) and the way back from a system call.
 	early = 60 * time.Microsecond
-	// foreignNap is how often a sleeper looks at a clock that isn't the system's.
-	foreignNap = time.Millisecond
+	// otherClockPeriod is how often a sleeper looks at a clock that is not the system's.
+	otherClockPeriod = time.Millisecond
 	// keepRing is the ring size, in entries, that survives a sleep.
 	keepRing = 4096
 )
 
-// sleeper is what the goroutine that sleeps needs for it.
+// sleeper puts the goroutine to sleep that sleeps for the shard, in ppoll over an
+// eventfd and the pollers' descriptors: the loop of a pinned or cooperative shard, the
+// helper of a manual one. That goroutine uses it; wake and wakeHelper may be called by
+// any.
 type sleeper struct {
-	fds  []int
-	poll []unix.PollFd
-	ts   unix.Timespec
+	s            *Shard
+	bell         eventFD
+	handover     chan struct{} // wakes the helper in standBy
+	alarm        *time.Timer   // of standBy
+	fds          []int         // of the pollers, as sleep found them
+	poll         []sys.PollFd  // argument of ppoll
+	ts           sys.Timespec  // argument of ppoll
+	parks, wakes atomic.Uint64
+}
+
+func (z *sleeper) init(s *Shard) {
+	z.s = s
+	z.handover = make(chan struct{}, 1)
+	z.alarm = clock.NewTimer(time.Hour)
+	z.alarm.Stop()
 }
 
 // Wake makes the shard look at its pollers soon, if it sleeps. Any goroutine may
 // call it.
 func (s *Shard) Wake() {
-	if s.parked.Load() != awake {
-		s.rouse()
+	if !s.parking.isAwake() {
+		s.sleeper.wake()
 	}
 }
 
-// rouse ends a sleep, or, once the shard is closed, cancels what was posted.
-func (s *Shard) rouse() {
-	if s.parked.CompareAndSwap(asleep, awake) {
-		s.stats.wakes.Add(1)
-		s.bell.signal()
+// wake ends a sleep, or, once the shard is closed, cancels what was posted.
+func (z *sleeper) wake() {
+	s := z.s
+	if s.parking.end() {
+		z.wakes.Add(1)
+		z.bell.signal()
 		return
 	}
-	if s.parked.Load() == ended {
-		s.sweep()
+	if s.parking.isClosed() {
+		s.inbox.cancelAll(&s.faults)
 	}
 }
 
 // sleep parks the calling goroutine, which owns the shard, until there is work.
 // With release the shard is free to be adopted meanwhile, and the result says
 // whether the caller got it back; without, the result is true.
-func (s *Shard) sleep(release bool) bool {
-	// Announce it first, then look: who brings work after the look sees asleep.
-	s.parked.Store(asleep)
-	timeout, ok := s.quiet()
+func (z *sleeper) sleep(release bool) bool {
+	s := z.s
+	// Announce it first, then look: a goroutine that brings work after the look sees
+	// the announcement.
+	s.parking.announce()
+	timeout, ok := z.ready()
 	if !ok {
-		s.parked.CompareAndSwap(asleep, awake)
+		s.parking.end()
 		return true
 	}
-	s.stats.parks.Add(1)
-	s.fuel = 0 // the clock goes on
+	z.parks.Add(1)
+	s.clock.expire() // time goes on
 	if release {
-		s.yield()
+		s.leave()
 	}
-	s.pollFDs(timeout)
-	s.parked.CompareAndSwap(asleep, awake)
-	if release && !s.Adopt() {
+	z.wait(timeout)
+	s.parking.end()
+	if release && !s.owner.take() {
 		return false
 	}
-	s.fuel, s.idle = 0, 0
+	s.clock.expire()
+	s.idling.reset()
 	return true
 }
 
-// quiet arms the pollers and reports whether there is nothing to do, and for how
-// long: negative for ever. Owner only.
-func (s *Shard) quiet() (time.Duration, bool) {
-	if !s.arm() || s.closing.Load() {
+// ready arms the pollers and reports whether there is nothing to do, and for how
+// long; a negative time is without limit. Owner only.
+func (z *sleeper) ready() (time.Duration, bool) {
+	s := z.s
+	if !s.pollers.arm(s) || s.closing.Load() {
 		return 0, false
 	}
-	fds, ok := s.descriptors(s.sleeper.fds[:0])
-	s.sleeper.fds = fds
-	if !ok || !s.inbox.idle() || s.ring.len()+s.sys.len()+s.replay.len() > 0 {
+	fds, ok := s.pollers.descriptors(s, z.fds[:0])
+	z.fds = fds
+	if !ok || !s.inbox.idle() || !s.delivery.empty() {
 		return 0, false
 	}
-	s.ring.trim(keepRing)
-	s.replay.trim(keepRing)
+	s.delivery.trim()
 	if s.wheel.next == never {
 		return -1, true
 	}
-	if s.clock != clock.System {
-		return foreignNap, true
+	if !s.clock.isSystem() {
+		return otherClockPeriod, true
 	}
-	s.readClock()
-	left := s.wheel.next.Sub(s.now) - early
+	s.clock.read()
+	left := s.wheel.next.Sub(s.clock.now) - early
 	return left, left > 0
 }
 
-// pollFDs waits for the bell, for the pollers' descriptors, or until the time is up;
-// negative is for ever. A plain system call: the processor is free for other
-// goroutines.
-func (s *Shard) pollFDs(timeout time.Duration) {
-	z := &s.sleeper
-	z.poll = append(z.poll[:0], unix.PollFd{Fd: int32(s.bell.fd), Events: unix.POLLIN})
+// wait waits for the bell, for the pollers' descriptors, or until the time is up; a
+// negative time is without limit. It is a plain system call: the processor is free for
+// other goroutines.
+func (z *sleeper) wait(timeout time.Duration) {
+	z.poll = append(z.poll[:0], sys.PollFd{Fd: int32(z.bell.fd), Events: sys.POLLIN})
 	for _, fd := range z.fds {
-		z.poll = append(z.poll, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+		z.poll = append(z.poll, sys.PollFd{Fd: int32(fd), Events: sys.POLLIN})
 	}
 	ts := &z.ts
 	if timeout < 0 {
 		ts = nil
 	} else {
-		*ts = unix.NsecToTimespec(int64(timeout))
+		*ts = sys.NsecToTimespec(int64(timeout))
 	}
-	n, err := unix.Ppoll(z.poll, ts, nil)
+	n, err := sys.Ppoll(z.poll, ts)
 	if err == nil && n > 0 && z.poll[0].Revents != 0 {
-		s.bell.drain()
+		z.bell.drain()
 		select {
-		case <-s.handover:
+		case <-z.handover:
 		default:
 		}
 	}
 }
 
-// nap is a sleep of the helper's while others drive the shard: only callHelper ends
-// it early. It is no system call: from one that lasts Go's runtime takes the
-// processor away, and then looks every 20 us for others for a while, by a thread that
-// interrupts whoever drives: on two CPUs half of the time of two processes that
-// exchange 8 bytes went into that. But the few short naps with which it begins are one:
-// in a process that is idle else, Go's timers are not finer than 1 ms.
-func (s *Shard) nap(d time.Duration) {
-	if d < maxNap {
-		s.sleeper.fds = s.sleeper.fds[:0]
-		s.pollFDs(d)
+// standBy is a sleep of the helper's while others drive the shard: only wakeHelper ends
+// it early. A long one is no system call: Go's runtime takes the processor away from a
+// system call that lasts, and then looks every 20 us for others for a while, by a thread
+// that interrupts the driver. Measured on two CPUs: that took half of the time of two
+// processes that exchange 8 bytes. The few short ones at the beginning are a system
+// call, since in a process that is otherwise idle Go's timers are not finer than 1 ms.
+func (z *sleeper) standBy(d time.Duration) {
+	if d < maxInterval {
+		z.fds = z.fds[:0]
+		z.wait(d)
 		return
 	}
-	s.alarm.Reset(d)
+	z.alarm.Reset(d)
 	select {
-	case <-s.alarm.C:
-	case <-s.handover:
-		s.alarm.Stop()
-		s.bell.drain()
+	case <-z.alarm.C:
+	case <-z.handover:
+		z.alarm.Stop()
+		z.bell.drain()
 	}
 }
 
-// callHelper ends the helper's sleep, of either kind. Any goroutine may call it.
-func (s *Shard) callHelper() {
-	s.bell.signal()
+// wakeHelper ends a sleep of either kind. Any goroutine may call it.
+func (z *sleeper) wakeHelper() {
+	z.bell.signal()
 	select {
-	case s.handover <- struct{}{}:
+	case z.handover <- struct{}{}:
 	default:
 	}
 }
-
-// idled counts an idle turn and reports whether the shard has spun for long
-// enough.
-func (s *Shard) idled() bool {
-	if s.idle++; s.idle <= justIdle {
-		if s.idle == justIdle { // most waits are shorter
-			s.readClock() // the last reading may be from before this thread lost its CPU
-			s.idleSince = s.now
-		}
-		return false
-	}
-	if s.clock != clock.System {
-		return s.idle > foreignSpins
-	}
-	return s.now.Sub(s.idleSince) >= s.spin
-}
-
-// justIdle is after how many idle turns the time of idleness begins.
-const justIdle = 8
-
-// foreignSpins is the idle turns before a park when the clock can't tell.
-const foreignSpins = 1000

@@ -1,7 +1,5 @@
 package shard
 
-import "sync/atomic"
-
 // Stats counts what is rare. Snapshot it from any goroutine.
 type Stats struct {
 	Canceled uint64 // messages dropped because their actor was gone
@@ -10,14 +8,12 @@ type Stats struct {
 	Wakes    uint64 // times another goroutine had to ring to end that
 }
 
-type stats struct{ canceled, failures, parks, wakes atomic.Uint64 }
-
 // Stats returns the counters as they are now.
 func (s *Shard) Stats() Stats {
 	return Stats{
-		Canceled: s.stats.canceled.Load(),
-		Failures: s.stats.failures.Load(),
-		Parks:    s.stats.parks.Load(),
-		Wakes:    s.stats.wakes.Load(),
+		Canceled: s.faults.canceled.Load(),
+		Failures: s.faults.failures.Load(),
+		Parks:    s.sleeper.parks.Load(),
+		Wakes:    s.sleeper.wakes.Load(),
 	}
 }

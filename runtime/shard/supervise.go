@@ -1,9 +1,6 @@
 package shard
 
 import (
-	"context"
-	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -41,7 +38,7 @@ func (o *oneForOne) HandleFailure(system *actor.ActorSystem, supervisor actor.Su
 	_ *actor.RestartStatistics, reason, message any,
 ) {
 	directive := o.decider(reason)
-	if directive == actor.RestartDirective && o.exhausted(child) {
+	if directive == actor.RestartDirective && (o.max <= 0 || o.s.root.restarts.exhausted(child, o.max, o.within, o.s.clock.now)) {
 		directive = actor.StopDirective
 	}
 	if directive == actor.EscalateDirective {
@@ -59,78 +56,74 @@ func (o *oneForOne) HandleFailure(system *actor.ActorSystem, supervisor actor.Su
 	}
 }
 
+// restarts remembers when actors failed. Owner only.
+type restarts struct{ times map[*actor.PID][]clock.Time }
+
 // exhausted notes a failure and reports whether it was one too many.
-func (o *oneForOne) exhausted(child *actor.PID) bool {
-	if o.max <= 0 {
-		return true
-	}
-	s := o.s
-	times := s.failures[child]
-	if o.within > 0 {
+func (r *restarts) exhausted(child *actor.PID, limit int, within time.Duration, now clock.Time) bool {
+	times := r.times[child]
+	if within > 0 {
 		recent := times[:0]
 		for _, t := range times {
-			if s.now.Sub(t) < o.within {
+			if now.Sub(t) < within {
 				recent = append(recent, t)
 			}
 		}
 		times = recent
 	}
-	if len(times) >= o.max {
-		delete(s.failures, child)
+	if len(times) >= limit {
+		delete(r.times, child)
 		return true
 	}
-	if s.failures == nil {
-		s.failures = make(map[*actor.PID][]clock.Time)
+	if r.times == nil {
+		r.times = make(map[*actor.PID][]clock.Time)
 	}
-	s.failures[child] = append(times, s.now)
+	r.times[child] = append(times, now)
 	return false
 }
 
-// rescue, deferred once per batch, makes a panic the failure of the actor at
-// work: protoactor suspends it and asks its supervisor.
-func (s *Shard) rescue() {
-	if r := recover(); r != nil {
-		s.failed(r)
-	}
-}
+// forget is for an actor that has stopped.
+func (r *restarts) forget(child *actor.PID) { delete(r.times, child) }
 
-// rescueStep is rescue for a turn, which asks for a panic only if there was one.
+// rescueStep, deferred once for all messages and polls of a step, makes a panic the
+// failure of the actor at work: protoactor suspends it and asks its supervisor. It
+// calls recover only if there was a panic.
 func (s *Shard) rescueStep() {
-	if s.phase == phaseOver {
+	if s.sched.phase == phaseOver {
 		return
 	}
 	if r := recover(); r != nil {
 		s.failed(r)
+		s.delivery.stack.depth = 0
 	}
 }
 
 // failed makes a panic the failure of the actor at work.
-func (s *Shard) failed(r any) {
-	s.work++
-	s.stats.failures.Add(1)
-	m, msg := s.cur, s.curMsg
-	s.cur, s.curMsg = nil, nil
+func (s *Shard) failed(reason any) {
+	s.sched.work++
+	c := &s.delivery.stack
+	m, msg := c.cur, c.msg
+	c.set(nil)
 	if m == nil {
-		s.logFailure("nobody", r)
+		s.faults.panicked("nobody", reason)
 		return
 	}
+	m.fail(reason, msg)
+}
+
+// fail makes a panic, in the message that protoactor knows of, the failure of m.
+func (m *mailbox) fail(reason, msg any) {
 	if m.msg != nil {
 		msg, m.msg = m.msg, nil
 	}
-	s.logFailure(m.pid.GetId(), r)
+	m.s.faults.panicked(m.pid.GetId(), reason)
 	switch {
 	case m.stopped: // gone already; there is nothing to supervise
 	case m.stopping:
-		s.forceStop(m)
+		m.forceStop()
 	default:
-		m.invoker.EscalateFailure(r, msg)
-		m.suspend() // now, not when the message that says so comes round
+		m.invoker.EscalateFailure(reason, msg)
+		m.suspend() // now, not when the message that says so is delivered
 	}
 	m.refresh()
-}
-
-func (s *Shard) logFailure(who string, reason any) {
-	if s.log.Enabled(context.Background(), slog.LevelError) {
-		s.log.Error("actor failed", "actor", who, "reason", reason, "stack", string(debug.Stack()))
-	}
 }

@@ -114,7 +114,7 @@ func TestEscalate(t *testing.T) {
 	require.Equal(t, 2, f.parentGot[len(f.parentGot)-1])
 }
 
-// The window of restarts is of the shard's clock.
+// The window of restarts is measured by the shard's clock.
 func TestRestartWindow(t *testing.T) {
 	var now clock.Manual
 	s := owned(t, shard.Config{Clock: &now})

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"math"
 	"time"
 
 	"github.com/efactor/efactor/runtime/clock"
@@ -26,39 +25,36 @@ func (t *Timer) Active() bool { return t.active }
 // StartTimer makes t tell m to an actor after d, in place of what it was started
 // for before. It is never early, and late by up to a tick of 16.4 us.
 func (s *Shard) StartTimer(t *Timer, d time.Duration, to Ref, m Msg) {
-	if t.active {
-		s.wheel.remove(t)
-	}
-	s.readClock() // a deadline from an old reading would be early
-	deadline := clock.Time(math.MaxInt64)
-	if int64(d) < math.MaxInt64-int64(max(s.now, 0)) {
-		deadline = s.now.Add(max(d, 0))
-	}
+	s.wheel.stop(t)
 	t.to, t.msg, t.active = to, m, true
-	s.wheel.insert(t, deadline, s.now)
+	deadline := s.clock.deadline(d)
+	s.wheel.insert(t, deadline, s.clock.now)
 }
 
-// StopTimer reports whether it stopped t: false means that t wasn't running, so
+// StopTimer reports whether it stopped t: false means that t was not running, so
 // its message may be under way or handled.
-func (s *Shard) StopTimer(t *Timer) bool {
+func (s *Shard) StopTimer(t *Timer) bool { return s.wheel.stop(t) }
+
+// NextTimer returns when the earliest timer fires: its deadline rounded up to a
+// tick. Turning the shard at that time fires it. It reports false if no timer runs.
+func (s *Shard) NextTimer() (clock.Time, bool) { return s.wheel.exact() }
+
+// stop takes t out and reports whether it was in.
+func (w *wheel) stop(t *Timer) bool {
 	if !t.active {
 		return false
 	}
-	s.wheel.remove(t)
+	w.remove(t)
 	t.active, t.msg, t.to = false, nil, Ref{}
 	return true
 }
 
-// NextTimer returns when the earliest timer fires: its deadline rounded up to a
-// tick. Turning the shard at that time fires it.
-func (s *Shard) NextTimer() (clock.Time, bool) { return s.wheel.exact() }
-
-// fire tells the messages of all timers that are due.
-func (s *Shard) fire() (fired int) {
-	for t := s.wheel.expire(s.now); t != nil; fired++ {
+// fire tells the messages of all timers that are due and returns how many.
+func (w *wheel) fire(now clock.Time, d *delivery) (fired int) {
+	for t := w.expire(now); t != nil; fired++ {
 		after, to, m := t.next, t.to, t.msg
 		t.prev, t.next, t.msg, t.to, t.active = nil, nil, nil, Ref{}, false
-		s.enqueue(to, m)
+		d.tell(to, m)
 		t = after
 	}
 	return fired

@@ -16,7 +16,7 @@ import (
 
 const tick = 1 << 14 * time.Nanosecond
 
-// naive is what the wheel ought to do: a list, sorted by when it is due and then
+// naive is the model of the wheel: a list, sorted by when it is due and then
 // by when it was started.
 type naive struct {
 	n        int
@@ -148,8 +148,8 @@ func TestTimerRestartsItself(t *testing.T) {
 }
 
 // TestTimerPunctual: real timers are never early and, while the shard sleeps,
-// wake it in time. A loaded machine wakes nobody in time: Go's own timers, right
-// afterwards, tell how late that is. The log has the medians.
+// wake it in time. A loaded machine wakes no thread in time: Go's own timers, right
+// afterwards, show how late that is. The log has the medians.
 func TestTimerPunctual(t *testing.T) {
 	const rounds, tries = 20, 20
 	for _, mode := range modes {
@@ -175,7 +175,7 @@ func TestTimerPunctual(t *testing.T) {
 	}
 }
 
-// lateness is that of timers of a shard that sleeps, sorted.
+// lateness returns how late the timers of a sleeping shard fire, sorted.
 func lateness(t *testing.T, mode shard.Mode, rounds int) []time.Duration {
 	s := newShard(t, shard.Config{Mode: mode})
 	var (

@@ -1,21 +1,5 @@
 package shard
 
-import "github.com/efactor/efactor/runtime/clock"
-
-// Bounds of one turn, so that no part of the loop starves another.
-const (
-	maxInbox    = 64
-	maxMessages = 256
-)
-
-// The system's clock costs as much as five hops, so it isn't read in each busy
-// turn: a reading fills the fuel, a turn burns some and each message a little.
-const (
-	fullFuel  = 256
-	turnFuel  = 8
-	adoptFuel = 32
-)
-
 // Phases of a turn. A panic ends the phase's present step; the turn then goes on.
 const (
 	phaseInbox = iota
@@ -26,82 +10,95 @@ const (
 	phaseOver
 )
 
+// scheduler is the state of the present turn, which outlives a panic in it. Owner
+// only.
+type scheduler struct {
+	phase  int
+	work   int  // of this turn, besides its messages
+	ahead  int  // work of the next turn that pollAlone has done
+	inTurn bool // a turn is running
+	over   bool // past the last turn
+}
+
 // Turn runs the shard once: drain the inbox, poll, deliver messages, and if
 // anything happened let the pollers flush; then timers. It returns how much was
 // done, 0 if there was nothing to do. Owner only, and never from inside a turn.
 func (s *Shard) Turn() int {
-	if s.over {
+	if s.sched.over {
 		return 0
 	}
-	return s.turn(phaseInbox, 0)
+	return s.sched.turn(s, phaseInbox, s.sched.takeAhead())
 }
 
-// turn is a turn from the phase on, of which some work is done already.
-func (s *Shard) turn(from, work int) int {
-	s.turning, s.fresh = true, false
-	if s.fuel <= 0 {
-		s.readClock()
+// turn runs the turn of s from a phase on; the caller has done some work of it.
+func (c *scheduler) turn(s *Shard, from, work int) int {
+	d := &s.delivery
+	c.inTurn, s.clock.fresh = true, false
+	s.clock.readIfSpent()
+	c.phase, d.ran, c.work = from, 0, work
+	s.pollers.begin()
+	for !c.step(s) {
 	}
-	s.phase, s.ran, s.work = from, 0, work
-	s.polling, s.at = s.pollers, 0
-	for !s.step() {
-	}
-	n := s.work + s.ran
-	s.delivered += uint64(s.ran)
-	s.fuel -= turnFuel + n
-	s.turning = false
-	if s.external && s.closing.Load() && !s.shutting {
-		s.shutdown()
+	n := c.work + d.ran
+	d.delivered += uint64(d.ran)
+	s.clock.spend(turnCost + n)
+	d.stack.cur, c.inTurn = nil, false
+	if s.external && s.closing.Load() && !s.life.ending {
+		s.life.shutdown()
 	}
 	return n
 }
 
 // step runs the phases that are left, and reports false when a panic cut it short.
-func (s *Shard) step() (done bool) {
+func (c *scheduler) step(s *Shard) (done bool) {
 	defer s.rescueStep()
-	if s.phase == phaseInbox {
-		s.phase = phasePoll
-		s.work += s.drain(maxInbox)
+	if c.phase == phaseInbox {
+		c.phase = phasePoll
+		c.work += s.delivery.drain(maxInbox)
 	}
-	if s.phase == phasePoll {
-		s.poll()
-		s.phase = phaseDeliver
+	if c.phase == phasePoll {
+		s.pollers.poll(s)
+		c.phase = phaseDeliver
 	}
-	if s.phase == phaseDeliver {
-		s.deliver()
-		s.phase = phaseFlush
-		s.polling, s.at = s.pollers, 0
+	if c.phase == phaseDeliver {
+		s.delivery.run()
+		c.phase = phaseFlush
+		s.pollers.begin()
 	}
-	if s.phase == phaseFlush {
-		if s.work+s.ran > 0 {
-			s.flush()
+	if c.phase == phaseFlush {
+		if c.work+s.delivery.ran > 0 {
+			s.pollers.flush(s)
 		}
-		s.phase = phaseTimers
+		c.phase = phaseTimers
 	}
-	if s.now >= s.wheel.next {
-		s.work += s.fire()
+	if s.clock.now >= s.wheel.next {
+		c.work += s.wheel.fire(s.clock.now, &s.delivery)
 	}
-	s.phase = phaseOver
+	c.phase = phaseOver
 	return true
 }
 
-// readClock takes the time, and decides for how long it holds.
-func (s *Shard) readClock() {
-	s.now = s.clock.Now()
-	s.fuel, s.fresh = s.tank, true
+// takeAhead returns the work of this turn that pollAlone has done.
+func (c *scheduler) takeAhead() int {
+	n := c.ahead
+	c.ahead = 0
+	return n
 }
 
-// Delivered is how many messages the shard has handed to its actors. Shard only.
-func (s *Shard) Delivered() uint64 { return s.delivered }
-
-// Now is the shard's time, read every few turns. Shard only.
-func (s *Shard) Now() clock.Time { return s.now }
-
-// TurnTime is Now, but read in this turn: for who writes down when things happened.
-// Shard only.
-func (s *Shard) TurnTime() clock.Time {
-	if !s.fresh {
-		s.readClock()
+// pollAlone polls p and nothing else for a new owner of s, and returns how much was done:
+// not 0 if p panicked, and 0 if it may not run.
+func (c *scheduler) pollAlone(s *Shard, as Ref, p Poller) (n int) {
+	s.clock.spend(adoptCost)
+	s.clock.readIfSpent()
+	if c.over || as.m.suspended {
+		return 0
 	}
-	return s.now
+	n = 1 // of a panic
+	c.inTurn, s.clock.fresh, c.phase = true, false, phasePoll
+	defer s.rescueStep()
+	s.delivery.stack.set(as.m)
+	n = p.Poll(s)
+	s.delivery.stack.cur = nil
+	c.phase, c.inTurn = phaseOver, false
+	return n
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// TestTurnTime: it is read once in each turn that asks for it, Now only every few turns.
+// TestTurnTime: TurnTime reads the clock once in each turn that calls it; Now is read
+// every few turns.
 func TestTurnTime(t *testing.T) {
 	s, err := shard.New(shard.Config{External: true, Seed: 1})
 	require.NoError(t, err)

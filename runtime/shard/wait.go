@@ -15,99 +15,109 @@ type Waiter interface {
 	Wait(ctx context.Context, s *Shard, sig *Signal) error
 }
 
-// watchSpin is how long a goroutine that can't run the shard polls its signal
+// watchSpin is how long a goroutine that cannot run the shard polls its signal
 // before it parks: waking it takes about as long.
 const watchSpin = 20 * time.Microsecond
 
 // Wait waits for sig. It returns nil once sig is set, the cause of ctx if that
 // ended first, and ErrClosed if the shard closed without setting sig. On a manual
-// shard the caller runs the shard meanwhile. It doesn't allocate unless it parks.
+// shard the caller runs the shard meanwhile. It does not allocate unless it parks.
 func (s *Shard) Wait(ctx context.Context, sig *Signal) error {
+	w := wait{s, ctx, sig}
 	switch {
 	case sig.IsSet():
 		return nil
 	case s.waiter != nil:
 		return s.waiter.Wait(ctx, s, sig)
 	case s.mode == Manual && !s.external:
-		return s.waitManual(ctx, sig, false)
+		return w.manual(false)
 	case s.OnShard():
-		return s.waitOwner(ctx, sig)
+		return w.asOwner()
 	}
-	if s.watch(ctx, sig, false) {
+	if w.watch(false) {
 		return nil
 	}
-	return s.waitParked(ctx, sig)
+	return w.park()
 }
 
-// watch polls sig for a short while, and reports whether it was set. With adopt
-// it also ends when the shard is to be had.
-func (s *Shard) watch(ctx context.Context, sig *Signal, adopt bool) bool {
+// wait is one call of Wait. It lives on the stack of the goroutine that waits.
+type wait struct {
+	s   *Shard
+	ctx context.Context
+	sig *Signal
+}
+
+// watch polls the signal for a short while, and reports whether it was set. With adopt
+// it also ends when the shard has no owner.
+func (w *wait) watch(adopt bool) bool {
+	s := w.s
 	began := clock.System.Now()
 	for i := 1; ; i++ {
-		if sig.IsSet() {
+		if w.sig.IsSet() {
 			return true
 		}
 		if adopt {
-			if s.g.Load() == 0 {
+			if s.owner.free() {
 				return false
 			}
-			if s.wanted.Load() == 0 {
-				s.wanted.Store(1)
+			if s.waiters.wanted.Load() == 0 {
+				s.waiters.want()
 			}
 		}
-		if i%16 == 0 && (ctx.Err() != nil || s.closing.Load() || clock.System.Now().Sub(began) > watchSpin) {
+		if i%16 == 0 && (w.ctx.Err() != nil || s.closing.Load() || clock.System.Now().Sub(began) > watchSpin) {
 			return false
 		}
 		runtime.Gosched()
 	}
 }
 
-// waitParked waits for sig without running anything.
-func (s *Shard) waitParked(ctx context.Context, sig *Signal) error {
-	if !sig.park(s) {
+// park waits for the signal without running anything.
+func (w *wait) park() error {
+	if !w.sig.park(w.s) {
 		return nil
 	}
-	_, err := s.blocked(ctx, sig)
+	_, err := w.blocked()
 	return err
 }
 
 // blocked waits for the token of a parked signal. again means that the token was
-// not for the signal but an invitation to run the shard.
-func (s *Shard) blocked(ctx context.Context, sig *Signal) (again bool, err error) {
+// not for the signal: the shard is to be driven.
+func (w *wait) blocked() (again bool, err error) {
 	select {
-	case <-sig.ch:
-		return !sig.IsSet(), nil
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-s.done:
+	case <-w.sig.ch:
+		return !w.sig.IsSet(), nil
+	case <-w.ctx.Done():
+		err = context.Cause(w.ctx)
+	case <-w.s.life.done:
 		err = ErrClosed
 	}
-	if sig.unpark() {
+	if w.sig.unpark() {
 		return false, err
 	}
-	<-sig.ch
-	if sig.IsSet() {
+	<-w.sig.ch
+	if w.sig.IsSet() {
 		return false, nil
 	}
-	// Invited, but leaving: someone else must look after the shard.
-	s.left()
+	// The token was for driving the shard, but this goroutine leaves.
+	w.s.handOver()
 	return false, err
 }
 
-// waitOwner is Wait for the goroutine that owns the shard by its own Adopt.
-func (s *Shard) waitOwner(ctx context.Context, sig *Signal) error {
-	if s.turning {
+// asOwner waits in the goroutine that owns the shard by its own Adopt.
+func (w *wait) asOwner() error {
+	s := w.s
+	if s.sched.inTurn {
 		return ErrInTurn
 	}
 	for i := 1; ; i++ {
 		n := s.Turn()
 		switch {
-		case sig.IsSet():
+		case w.sig.IsSet():
 			return nil
-		case s.closed():
+		case s.parking.isClosed():
 			return ErrClosed
-		case i%32 == 0 && ctx.Err() != nil:
-			return context.Cause(ctx)
+		case i%32 == 0 && w.ctx.Err() != nil:
+			return context.Cause(w.ctx)
 		case n == 0:
 			runtime.Gosched()
 		}

@@ -56,7 +56,7 @@ func TestPostWakesParked(t *testing.T) {
 	})
 }
 
-// Work is done with nobody waiting.
+// TestProgressWithoutWaiter: work is done while no goroutine waits.
 func TestProgressWithoutWaiter(t *testing.T) {
 	eachMode(t, func(t *testing.T, s *shard.Shard, ref shard.Ref) {
 		ctx := soon(t)
@@ -91,7 +91,7 @@ func TestWaitEndsWithContext(t *testing.T) {
 		cancel(why)
 		require.ErrorIs(t, <-got, why)
 
-		// The signal is as good as new, and set wins over a context that ended.
+		// The signal can be used again, and a set signal wins over a context that ended.
 		var p ping
 		s.Post(ref, &p)
 		require.NoError(t, s.Wait(soon(t), &p.sig))
@@ -143,7 +143,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			// What comes later is canceled, here and now.
+			// A message that comes later is canceled at once.
 			s.Post(ref, &lost{canceled: func() {
 				mu.Lock()
 				defer mu.Unlock()

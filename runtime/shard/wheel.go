@@ -21,17 +21,19 @@ const (
 	never       = clock.Time(math.MaxInt64)
 )
 
+// slot is a list of timers.
 type slot struct{ first, last *Timer }
 
+// wheel holds the timers that run. Owner only.
 type wheel struct {
-	next   clock.Time // not before this is anything to be done
-	cur    uint64     // tick up to which all is done
+	next   clock.Time // nothing is due before this
+	cur    uint64     // tick up to which all has fired
 	count  int
 	occ    [wheelLevels]uint64 // bit per slot that holds timers
 	levels [wheelLevels][wheelSlots]slot
 }
 
-// tickAt is the first tick not before t.
+// tickAt returns the first tick not before t.
 func tickAt(t clock.Time) uint64 {
 	if t <= 0 {
 		return 0
@@ -39,6 +41,7 @@ func tickAt(t clock.Time) uint64 {
 	return (uint64(t) + 1<<tickShift - 1) >> tickShift
 }
 
+// timeOf returns the time of a tick, or never.
 func timeOf(tick uint64) clock.Time {
 	if tick > math.MaxInt64>>tickShift {
 		return never
@@ -46,8 +49,8 @@ func timeOf(tick uint64) clock.Time {
 	return clock.Time(tick << tickShift)
 }
 
-// insert files t, which is due at deadline or, for one that has passed, at the
-// next tick. now is the time at which it is done.
+// insert files t, which is due at deadline or, if that has passed, at the next tick.
+// now is the present time.
 func (w *wheel) insert(t *Timer, deadline, now clock.Time) {
 	if w.count == 0 {
 		w.cur = max(w.cur, uint64(max(now, 0))>>tickShift)
@@ -78,7 +81,8 @@ func (w *wheel) file(t *Timer) {
 	w.occ[level] |= 1 << index
 }
 
-// remove takes t out. next may stay too early, which costs one idle look.
+// remove takes t out. next may stay too early, which costs one needless
+// call of expire.
 func (w *wheel) remove(t *Timer) {
 	sl := &w.levels[t.level][t.slot]
 	if t.prev == nil {

@@ -5,7 +5,7 @@ local M = {}
 local RAW_ADDR, RMA_IOV, MAX_IOV = 32, 24, 4
 local CONNID_HDR = 0x8000
 
--- has tells whether the one bit of mask is set.
+-- has reports whether the one bit of mask is set.
 local function has(flags, mask) return flags % (2 * mask) >= mask end
 
 -- hex gives a 64-bit number like "%#x".
@@ -14,7 +14,7 @@ local function hex(n)
 end
 
 local in_hex = { tag = true, cq_data = true, connid = true, host_id = true, extra_info = true, device_version = true }
--- What the summary of a packet leaves out, and what comes last in it.
+-- The fields that the summary of a packet leaves out, and those that come last in it.
 local quiet = { rma_iov_count = true, read_iov_count = true, nextra_p3 = true, ["raw_addr.size"] = true }
 local late = { connid = true, len = true }
 

@@ -1,10 +1,10 @@
--- What packets have to do with each other: who answers whom, which are segments of
--- one message, which are one packet seen at both its ends. Knows nothing of Wireshark.
+-- Relations between packets: which one answers which, which are segments of one message,
+-- which are one packet seen at both its ends. It does not depend on Wireshark.
 --
--- Ids are their owner's, who uses them again, so each is looked up under owner, peer
--- and kind, and the latest packet that introduced it has it. Kinds are send (of who
--- sends the data), recv (of who receives it), rsend (send_id of a READRSP, which old
--- releases count apart) and msg (msg_id).
+-- Ids belong to an owner, which reuses them, so each is looked up under owner, peer and
+-- kind, and the latest packet that introduced it has it. Kinds are send (the sender's of
+-- the data), recv (the receiver's), rsend (send_id of a READRSP, which old releases count
+-- apart) and msg (msg_id).
 --
 -- A packet here is a table:
 --   first, second       its frames: second if the capture has it at both ends
@@ -36,8 +36,9 @@ function M.new()
   }, Links)
 end
 
--- endpoint gives who has an address: GID and QPN are used again, the connid tells one
--- from the next. Where it isn't known, as of senders elsewhere, it is the one of late.
+-- endpoint returns the endpoint with an address: GID and QPN are reused, the connid
+-- distinguishes one from the next. Without a connid, as for senders elsewhere, it is the
+-- latest one.
 function Links:endpoint(port, connid)
   local host = self.hosts[port]
   if not host then

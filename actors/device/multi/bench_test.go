@@ -7,15 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/device/devicetest"
 	"github.com/efactor/efactor/actors/device/multi"
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/device/tcp"
+	"github.com/efactor/efactor/internal/devicetest"
 )
 
-// BenchmarkPacket is what a second device that has nothing to do costs a packet of the
-// first.
+// BenchmarkPacket is the cost of an idle second device for a packet of the first.
 func BenchmarkPacket(b *testing.B) {
 	for _, c := range []struct {
 		name   string

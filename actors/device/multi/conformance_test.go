@@ -2,16 +2,17 @@ package multi_test
 
 import (
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/device/devicetest"
 	"github.com/efactor/efactor/actors/device/multi"
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/internal/devicetest"
 )
 
 // view is a device of which others know one path, as if there were no other.
@@ -19,12 +20,39 @@ type view struct {
 	*multi.Device
 	path int
 	wake bool // by QPConfig.Notify, whatever FDs say
+
+	regions *sync.Map // by the local key on the path
 }
 
 func (v view) Info() device.Info {
 	i, p := v.Device.Info(), v.Devices()[v.path].Info()
 	i.GID, i.MaxRDMA = p.GID, p.MaxRDMA
 	return i
+}
+
+func (v view) Register(mem []byte, a device.Access) (device.MR, error) {
+	return v.part(v.Device.Register(mem, a))
+}
+
+func (v view) Alloc(n int, a device.Access) (device.MR, error) {
+	return v.part(v.Device.Alloc(n, a))
+}
+
+// viewMR has the name of the path.
+type viewMR struct {
+	device.MR
+	whole device.MR
+}
+
+func (m viewMR) Close() error { return m.whole.Close() }
+
+func (v view) part(mr device.MR, err error) (device.MR, error) {
+	if err != nil {
+		return nil, err
+	}
+	part := device.Part(mr, uint8(v.path))
+	v.regions.Store(part.LKey(), mr)
+	return viewMR{part, mr}, nil
 }
 
 func (v view) OpenQP(c device.QPConfig) (device.QP, error) {
@@ -44,7 +72,18 @@ type viewQP struct {
 	scratch     []int32
 }
 
-func (q *viewQP) QPN() uint16    { return q.QP.(device.Pather).Paths()[q.view.path].QPN }
+// PostSend names the region as the device does that carries to wr.AH: a GID that is on no
+// path is the last device's to refuse.
+func (q *viewQP) PostSend(wr *device.SendWR) error {
+	if path := q.PathOf(wr.AH); wr.Kind != device.WRSend && path != q.view.path {
+		if mr, ok := q.view.regions.Load(wr.LKey); ok {
+			wr.LKey = device.Part(mr.(device.MR), uint8(path)).LKey()
+		}
+	}
+	return q.QP.PostSend(wr)
+}
+
+func (q *viewQP) QPN() uint16    { return q.QP.Paths()[q.view.path].QPN }
 func (q *viewQP) RecvSlots() int { return q.slots }
 
 func (q *viewQP) FDs() []int {
@@ -54,7 +93,7 @@ func (q *viewQP) FDs() []int {
 	return q.QP.FDs()
 }
 
-// slot is what the queue pair calls it.
+// slot is the slot's number at the queue pair.
 func (q *viewQP) slot(n int) int {
 	if n < 0 || n >= q.slots {
 		return -1
@@ -139,7 +178,7 @@ func shmAndSim(path int) devicetest.Factory {
 func look(tb testing.TB, path int, wake bool, devs ...device.Device) device.Device {
 	d, err := multi.Open(devs...)
 	require.NoError(tb, err)
-	return view{d, path, wake}
+	return view{d, path, wake, new(sync.Map)}
 }
 
 // With -short each of the fabrics is looked at by one path.

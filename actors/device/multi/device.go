@@ -13,20 +13,20 @@ import (
 
 // Errors of Open and Close beside those of package device.
 var (
-	// ErrMismatch: the devices cannot be one.
+	// ErrMismatch: the devices cannot be combined.
 	ErrMismatch = errors.New("multi: the devices do not fit together")
-	// ErrBusy is Close's while queue pairs or regions are open.
+	// ErrBusy is returned by Close while queue pairs or regions are open.
 	ErrBusy = errors.New("multi: queue pairs or regions are open")
 )
 
-// maxDevices bounds what Open takes: there are few kinds of device.
+// maxDevices bounds the devices of Open: there are few kinds of device.
 const maxDevices = 8
 
 // Device is several devices as one; it implements [device.Device].
 type Device struct {
+	device.Base
 	devs  []device.Device
 	infos []device.Info
-	reach []device.Reacher // nil: it reaches everything
 	info  device.Info
 
 	mu     sync.Mutex
@@ -34,21 +34,17 @@ type Device struct {
 	closed bool
 }
 
-var (
-	_ device.Device  = (*Device)(nil)
-	_ device.Reacher = (*Device)(nil)
-)
+var _ device.Device = (*Device)(nil)
 
-// Open makes one device of devs, best first, which are its own from then on: Close
+// Open makes one device of devs, best first. It owns them from then on: Close
 // closes them. After an error they are the caller's.
 func Open(devs ...device.Device) (*Device, error) {
 	if len(devs) == 0 || len(devs) > maxDevices {
 		return nil, fmt.Errorf("%w: %d of them, want 1 to %d", ErrMismatch, len(devs), maxDevices)
 	}
-	d := &Device{devs: slices.Clone(devs), reach: make([]device.Reacher, len(devs))}
+	d := &Device{devs: slices.Clone(devs)}
 	for i, x := range devs {
 		d.infos = append(d.infos, x.Info())
-		d.reach[i], _ = x.(device.Reacher)
 		if err := d.fits(i); err != nil {
 			return nil, fmt.Errorf("%w: %s %w", ErrMismatch, d.infos[i].Name, err)
 		}
@@ -58,25 +54,19 @@ func Open(devs ...device.Device) (*Device, error) {
 	return d, err
 }
 
-// fits looks at a device and at those before it.
+// fits compares a device with those before it.
 func (d *Device) fits(i int) error {
-	_, several := d.devs[i].(interface{ Devices() []device.Device })
-	_, keyed := d.devs[i].(device.Keyed)
 	gid := d.infos[i].GID
 	switch {
-	case several:
+	case d.devs[i].Devices() != nil:
 		return errors.New("is several already")
-	case i > 0 && !keyed:
-		return errors.New("takes no keys of others, so it must be the first")
-	case i < len(d.devs)-1 && d.reach[i] == nil:
-		return errors.New("does not say whom it reaches, so it must be the last")
 	case slices.ContainsFunc(d.infos[:i], func(x device.Info) bool { return x.GID == gid }):
 		return errors.New("has one GID with another, so that a GID does not tell them apart")
 	}
 	return nil
 }
 
-// merge is what all of the devices can.
+// merge returns the properties that all of the devices have.
 func merge(infos []device.Info) (device.Info, error) {
 	all := infos[0]
 	names := make([]string, len(infos))
@@ -105,7 +95,14 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.RDMARead = all.RDMARead && x.RDMARead
 		all.RDMAWrite = all.RDMAWrite && x.RDMAWrite
 		all.MaxRDMA = min(all.MaxRDMA, x.MaxRDMA)
+		all.MaxPieces = min(all.MaxPieces, x.MaxPieces)
+		all.MaxRDMAPieces = min(all.MaxRDMAPieces, x.MaxRDMAPieces)
+		all.SendKeys = all.SendKeys || x.SendKeys
+		all.Datagram = all.Datagram && x.Datagram
 	}
+	// A receive of the caller's belongs to one queue pair, and memory that is not this
+	// process's to one device.
+	all.UserRecv, all.Foreign, all.DMABuf = false, false, false
 	if !all.RDMARead && !all.RDMAWrite {
 		all.MaxRDMA = 0
 	}
@@ -113,7 +110,7 @@ func merge(infos []device.Info) (device.Info, error) {
 	return all, nil
 }
 
-// least is the smaller of two limits, of which 0 is none.
+// least returns the smaller of two limits; 0 means no limit.
 func least(a, b int) int {
 	if a == 0 || b == 0 {
 		return cmp.Or(a, b)
@@ -122,23 +119,28 @@ func least(a, b int) int {
 }
 
 // Info implements device.Device. GID and switch points are the first device's; the
-// abilities are those that all have.
+// abilities are those that all devices have.
 func (d *Device) Info() device.Info { return d.info }
 
-// Devices are what it is made of, best first.
+// Devices implements device.Device.
 func (d *Device) Devices() []device.Device { return slices.Clone(d.devs) }
 
-// Reaches implements device.Reacher.
+// Reaches implements device.Device.
 func (d *Device) Reaches(gid device.GID) bool { return d.reaching(gid) >= 0 }
 
 // reaching is the first device that reaches gid, -1 if none does.
 func (d *Device) reaching(gid device.GID) int {
-	for i, r := range d.reach {
-		if r == nil || r.Reaches(gid) {
-			return i
+	return slices.IndexFunc(d.devs, func(x device.Device) bool { return x.Reaches(gid) })
+}
+
+// Environment implements device.Device: the first that a device has.
+func (d *Device) Environment() device.Environment {
+	for _, x := range d.devs {
+		if env := x.Environment(); env != nil {
+			return env
 		}
 	}
-	return -1
+	return nil
 }
 
 // enter counts a queue pair or region.

@@ -6,9 +6,13 @@
 //	shm.QP     tcp.QP
 //
 // An address handle belongs to the path that its GID was reached by when it was made:
-// that of the first device that says it reaches it ([device.Reacher]). A region is
-// registered on every device with one key and one address ([device.Keyed]), so that
-// what names it to a peer holds whichever path the peer takes.
+// that of the first device that Reaches it. One that reaches every GID leaves nothing to
+// those behind it. A region is registered on every device, which each give it an address
+// and keys of their own (Parts of [device.MR]).
+//
+// What belongs to one device is refused: receives into the caller's buffers, and memory
+// of other processes or devices. The queue pair ends with the first path that does
+// ([device.OpFatal]).
 //
 // Each path has send and receive queues of the full depth: a path that is blocked
 // takes no room from the others.

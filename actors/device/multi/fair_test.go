@@ -9,7 +9,7 @@ import (
 	"github.com/efactor/efactor/actors/device/multi"
 )
 
-// quietPair is a queue pair whose second path has been quiet for so many polls.
+// quietPair is a queue pair whose second path has been quiet for this many polls.
 func quietPair(t *testing.T, polls int) (qp device.QP, a, b *fakeQP) {
 	x, y, _ := pair()
 	d, err := multi.Open(x, y)
@@ -22,8 +22,8 @@ func quietPair(t *testing.T, polls int) (qp device.QP, a, b *fakeQP) {
 	return qp, x.qps[0], y.qps[0]
 }
 
-// pollsUntil floods the first path with so many completions a poll, and tells after how
-// many polls one of the second comes.
+// pollsUntil floods the first path with this many completions per poll, and returns the
+// number of polls until one of the second arrives.
 func pollsUntil(t *testing.T, quiet, flood int) int {
 	qp, a, b := quietPair(t, quiet)
 	b.comps = []device.Completion{{Op: device.OpSend, ID: 77}}
@@ -66,7 +66,7 @@ func TestNoRoomIsNoQuiet(t *testing.T) {
 	}
 }
 
-// TestArmEndsRest: who is woken asks all paths, whichever it was.
+// TestArmEndsRest: a woken owner polls all paths, also those at rest.
 func TestArmEndsRest(t *testing.T) {
 	for quiet := range 100 {
 		qp, _, b := quietPair(t, quiet)

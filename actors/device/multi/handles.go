@@ -20,7 +20,7 @@ type handle struct {
 	refs int
 }
 
-// get returns what ah stands for; nil if it stands for nothing.
+// get returns the handle of ah, nil if there is none.
 func (t *handles) get(ah device.AH) *handle {
 	if int(ah) < len(t.list) && t.list[ah].refs > 0 {
 		return &t.list[ah]
@@ -41,8 +41,9 @@ func (t *handles) next() device.AH {
 	return device.AH(len(t.list) - 1)
 }
 
-// CreateAH implements device.QP. The path is the first device's that reaches gid. A GID
-// that none reaches is the last one's to refuse: its reach is the widest.
+// CreateAH implements device.QP. The path is that of the first device that reaches gid.
+// A GID that none reaches goes to the last device, which has the widest reach and
+// refuses it.
 func (q *QP) CreateAH(gid device.GID) (device.AH, error) {
 	i := q.dev.reaching(gid)
 	if i < 0 {
@@ -91,7 +92,7 @@ func (q *QP) DestroyAH(ah device.AH) error {
 	return nil
 }
 
-// PathOf implements device.Pather.
+// PathOf implements device.QP.
 func (q *QP) PathOf(ah device.AH) int {
 	if h := q.ahs.get(ah); h != nil {
 		return int(h.path)

@@ -9,19 +9,17 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/multi"
-	"github.com/efactor/efactor/actors/device/sim"
 )
 
 // fake is a device of which the test makes everything.
 type fake struct {
-	device.Device
+	device.Base
 	info    device.Info
 	name    string
 	log     *[]string
-	taken   map[uint32]bool // keys of others
 	nextKey uint32
 	local   bool  // what it registers lies out of others' reach
-	twoKeys bool  // LKey and RKey differ
+	noMR    error // of Register
 	refuse  error // of OpenQP
 	gids    map[device.GID]bool
 	qps     []*fakeQP
@@ -37,20 +35,16 @@ func (f *fake) Close() error      { f.say("close"); return nil }
 func (f *fake) Reaches(g device.GID) bool { return f.gids[g] }
 
 func (f *fake) Register(mem []byte, a device.Access) (device.MR, error) {
+	if f.noMR != nil {
+		return nil, f.noMR
+	}
 	f.nextKey++
-	return f.RegisterKeyed(mem, a, 0x1000*uint64(f.nextKey), f.nextKey)
+	f.say("register %d bytes access %d key %d", len(mem), a, f.nextKey)
+	return &fakeMR{f: f, mem: mem, addr: 0x1000 * uint64(f.nextKey), key: f.nextKey}, nil
 }
 
 func (f *fake) Alloc(n int, a device.Access) (device.MR, error) {
 	return f.Register(make([]byte, n), a)
-}
-
-func (f *fake) RegisterKeyed(mem []byte, a device.Access, addr uint64, key uint32) (device.MR, error) {
-	if f.taken[key] {
-		return nil, fmt.Errorf("%w: %d", device.ErrKeyInUse, key)
-	}
-	f.say("register %d bytes access %d addr %#x key %d", len(mem), a, addr, key)
-	return &fakeMR{f: f, mem: mem, addr: addr, key: key}, nil
 }
 
 func (f *fake) OpenQP(c device.QPConfig) (device.QP, error) {
@@ -63,7 +57,7 @@ func (f *fake) OpenQP(c device.QPConfig) (device.QP, error) {
 }
 
 type fakeMR struct {
-	device.MR
+	device.MRBase
 	f    *fake
 	mem  []byte
 	addr uint64
@@ -76,15 +70,10 @@ func (m *fakeMR) RKey() uint32  { return m.key }
 func (m *fakeMR) Remote() bool  { return !m.f.local }
 func (m *fakeMR) Close() error  { m.f.say("close region %d", m.key); return nil }
 
-func (m *fakeMR) LKey() uint32 {
-	if m.f.twoKeys {
-		return m.key + 1
-	}
-	return m.key
-}
+func (m *fakeMR) LKey() uint32 { return m.key + 1 }
 
 type fakeQP struct {
-	device.QP
+	device.QPBase
 	f     *fake
 	qpn   uint16
 	comps []device.Completion
@@ -109,28 +98,20 @@ func (q *fakeQP) Poll(c []device.Completion) int {
 	return n
 }
 
-// pair is two fakes, and what they say.
+// pair is two fakes, and their log.
 func pair() (a, b *fake, log *[]string) {
 	log = new([]string)
 	mk := func(name string, gid byte) *fake {
 		return &fake{
-			name: name, log: log, taken: map[uint32]bool{}, gids: map[device.GID]bool{{gid}: true},
+			name: name, log: log, nextKey: 10 * uint32(gid), gids: map[device.GID]bool{{gid}: true},
 			info: device.Info{Name: name, GID: device.GID{gid}, MTU: 1000, MaxSQ: 10, MaxRQ: 20, RDMARead: true, MaxRDMA: 100},
 		}
 	}
 	return mk("a", 1), mk("b", 2), log
 }
 
-// bare is a device without more than all have.
-type bare struct{ device.Device }
-
-// reacher is one that says whom it reaches, and no more.
-type reacher struct {
-	device.Device
-	device.Reacher
-}
-
-// TestOpen: what several can is what each of them can; who does not fit is refused.
+// TestOpen: several devices have the abilities that each of them has; a device that
+// does not fit is refused.
 func TestOpen(t *testing.T) {
 	a, b, log := pair()
 	b.info.MaxSQ, b.info.MaxRQ, b.info.MaxQP, b.info.MaxRDMA = 5, 30, 3, 50
@@ -166,8 +147,6 @@ func TestOpen(t *testing.T) {
 	}{
 		{nil, "0 of them"},
 		{slices.Repeat([]device.Device{a}, 9), "9 of them"},
-		{[]device.Device{a, bare{b}}, "b takes no keys of others"},
-		{[]device.Device{bare{a}, b}, "a does not say whom it reaches"},
 		{[]device.Device{a, b, a}, "one GID"},
 		{[]device.Device{nested, b}, "multi(a) is several"},
 	} {
@@ -175,50 +154,45 @@ func TestOpen(t *testing.T) {
 		require.ErrorIs(t, err, multi.ErrMismatch)
 		require.ErrorContains(t, err, c.want)
 	}
-	_, err = multi.Open(reacher{a, a}, b)
-	require.NoError(t, err)
 }
 
-// TestRegion: one key and one address on all devices, another key if one of them has it
-// already; the owner of the memory closes last.
+// TestRegion: each device has its own name for the memory, whose owner closes last.
 func TestRegion(t *testing.T) {
 	a, b, log := pair()
-	b.taken[1] = true
 	d, err := multi.Open(a, b)
 	require.NoError(t, err)
 	const all = device.RemoteRead | device.RemoteWrite | device.LocalWrite
 	r, err := d.Alloc(10, all)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, r.RKey())
-	require.EqualValues(t, 0x2000, r.Addr())
-	require.True(t, r.Remote())
 	require.Len(t, r.Bytes(), 10)
+	parts := r.Parts()
+	require.Len(t, parts, 2)
+	for i, key := range []uint32{11, 21} {
+		require.Equal(t, key, parts[i].RKey())
+		require.Equal(t, key+1, parts[i].LKey())
+		require.EqualValues(t, 0x1000*key, parts[i].Addr())
+		require.True(t, parts[i].Remote())
+	}
+	require.Equal(t, []uint32{11, 12}, []uint32{r.RKey(), r.LKey()}, "the first's")
 	require.ErrorIs(t, d.Close(), multi.ErrBusy)
 	require.NoError(t, r.Close())
 	require.ErrorIs(t, r.Close(), device.ErrClosed)
 	require.Equal(t, []string{
-		"a: register 10 bytes access 7 addr 0x1000 key 1", "a: close region 1",
-		"a: register 10 bytes access 7 addr 0x2000 key 2", "b: register 10 bytes access 7 addr 0x2000 key 2",
-		"b: close region 2", "a: close region 2",
+		"a: register 10 bytes access 7 key 11", "b: register 10 bytes access 7 key 21",
+		"b: close region 21", "a: close region 11",
 	}, *log)
 
-	*log, a.local = nil, true
-	r, err = d.Register(make([]byte, 3), device.RemoteRead|device.RemoteWrite)
+	a.local = true
+	r, err = d.Register(make([]byte, 3), device.RemoteRead)
 	require.NoError(t, err)
-	require.False(t, r.Remote(), "one device does not reach it")
-	require.Equal(t, "b: register 3 bytes access 1 addr 0x3000 key 3", (*log)[1], "so the other need not")
+	require.Equal(t, []bool{false, true}, []bool{r.Parts()[0].Remote(), r.Parts()[1].Remote()})
 	require.NoError(t, r.Close())
 
-	*log, a.twoKeys = nil, true
-	_, err = d.Alloc(1, all)
-	require.ErrorIs(t, err, device.ErrNotSupported)
-	require.Equal(t, "a: close region 4", (*log)[1])
-	a.twoKeys = false
-	for k := range uint32(100) {
-		b.taken[k] = true
-	}
+	*log, b.noMR = nil, device.ErrNoMemory
 	_, err = d.Alloc(1, all)
 	require.ErrorIs(t, err, device.ErrNoMemory)
+	require.ErrorContains(t, err, "b: ")
+	require.Equal(t, []string{"a: register 1 bytes access 7 key 13", "a: close region 13"}, *log)
 	require.NoError(t, d.Close())
 	_, err = d.Alloc(1, all)
 	require.ErrorIs(t, err, device.ErrClosed)
@@ -233,8 +207,7 @@ func TestQueuePair(t *testing.T) {
 	qp, err := d.OpenQP(device.QPConfig{QPN: 3})
 	require.NoError(t, err)
 	require.ErrorIs(t, d.Close(), multi.ErrBusy)
-	p := qp.(device.Pather)
-	require.Equal(t, []device.Path{{Info: a.info, QPN: 103}, {Info: b.info, QPN: 103}}, p.Paths())
+	require.Equal(t, []device.Path{{Info: a.info, QPN: 103}, {Info: b.info, QPN: 103}}, qp.Paths())
 	require.EqualValues(t, 103, qp.QPN())
 	require.Equal(t, []int{103, 103}, qp.FDs())
 	require.Equal(t, 8, qp.RecvSlots())
@@ -247,7 +220,7 @@ func TestQueuePair(t *testing.T) {
 	toB, err := qp.CreateAH(device.GID{2})
 	require.NoError(t, err)
 	require.Equal(t, []device.AH{0, 1}, []device.AH{toA, toB})
-	require.Equal(t, []int{0, 1}, []int{p.PathOf(toA), p.PathOf(toB)})
+	require.Equal(t, []int{0, 1}, []int{qp.PathOf(toA), qp.PathOf(toB)})
 	wr := device.SendWR{AH: toB}
 	require.NoError(t, qp.PostSend(&wr))
 	require.Equal(t, toB, wr.AH)
@@ -300,7 +273,7 @@ func TestQueuePair(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// TestQueuePairRefused: what was opened before a refusal is closed.
+// TestQueuePairRefused: queue pairs that were opened before a refusal are closed.
 func TestQueuePairRefused(t *testing.T) {
 	a, b, log := pair()
 	b.refuse = device.ErrQPNInUse
@@ -310,32 +283,4 @@ func TestQueuePairRefused(t *testing.T) {
 	require.ErrorIs(t, err, device.ErrQPNInUse)
 	require.Equal(t, []string{"a: close qp"}, *log)
 	require.NoError(t, d.Close())
-}
-
-// TestKeyInUse: two devices on one network have regions of one key when they share it,
-// never when they drew it.
-func TestKeyInUse(t *testing.T) {
-	f, err := sim.New(sim.Config{})
-	require.NoError(t, err)
-	dc := sim.DeviceConfig{RDMARead: true}
-	x, err := f.OpenDevice(dc)
-	require.NoError(t, err)
-	mem := make([]byte, 10)
-	r, err := x.Register(mem, device.RemoteRead)
-	require.NoError(t, err)
-	_, err = x.RegisterKeyed(mem, device.RemoteRead, r.Addr(), r.RKey())
-	require.ErrorIs(t, err, device.ErrKeyInUse)
-	for _, bad := range []struct {
-		addr uint64
-		key  uint32
-	}{{0, 1}, {1, 0}} {
-		_, err = x.RegisterKeyed(mem, device.RemoteRead, bad.addr, bad.key)
-		require.ErrorIs(t, err, device.ErrNotSupported)
-	}
-	require.NoError(t, r.Close())
-	r, err = x.RegisterKeyed(mem, device.RemoteRead, 0x5000, r.RKey())
-	require.NoError(t, err)
-	require.EqualValues(t, 0x5000, r.Addr())
-	require.NoError(t, r.Close())
-	require.NoError(t, x.Close())
 }

@@ -6,9 +6,10 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// QP is a queue pair on each of several devices; it implements [device.QP] and
-// [device.Pather]. One shard calls its methods.
+// QP is a queue pair on each of several devices; it implements [device.QP]. One shard
+// calls its methods.
 type QP struct {
+	device.QPBase
 	dev   *Device
 	subs  []sub
 	paths []device.Path
@@ -33,19 +34,18 @@ type sub struct {
 	rest   int         // polls that it is left out of, if positive
 }
 
-var (
-	_ device.QP     = (*QP)(nil)
-	_ device.Pather = (*QP)(nil)
-)
+var _ device.QP = (*QP)(nil)
 
-// OpenQP implements device.Device. A queue pair number that the caller wants it has on
-// every device.
+// OpenQP implements device.Device. If the caller requests a queue pair number, it is
+// used on every device.
 func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
+	if err := device.Check(d.info, c); err != nil {
+		return nil, err
+	}
 	if err := d.enter(); err != nil {
 		return nil, err
 	}
 	q := &QP{dev: d}
-	setters := 0
 	for i, x := range d.devs {
 		qp, err := x.OpenQP(c)
 		if err != nil {
@@ -58,30 +58,23 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 		q.slots += n
 		q.fds = append(q.fds, qp.FDs()...)
 		q.paths = append(q.paths, device.Path{Info: d.infos[i], QPN: qp.QPN()})
-		if _, ok := qp.(device.RNRSetter); ok {
-			setters++
-		}
-	}
-	if setters == len(q.subs) {
-		return setter{q}, nil
 	}
 	return q, nil
 }
 
-// setter is a queue pair all of whose parts offer device.RNRSetter.
-type setter struct{ *QP }
-
-// SetRNRRetry implements device.RNRSetter.
-func (s setter) SetRNRRetry(n uint8) {
-	for i := range s.subs {
-		s.subs[i].QP.(device.RNRSetter).SetRNRRetry(n) // OpenQP has looked
+// SetRNRRetry implements device.QP.
+func (q *QP) SetRNRRetry(n uint8) error {
+	var errs []error
+	for i := range q.subs {
+		errs = append(errs, q.subs[i].SetRNRRetry(n))
 	}
+	return errors.Join(errs...)
 }
 
 // QPN implements device.QP: the first path's.
 func (q *QP) QPN() uint16 { return q.paths[0].QPN }
 
-// Paths implements device.Pather.
+// Paths implements device.QP.
 func (q *QP) Paths() []device.Path { return q.paths }
 
 // PostSend implements device.QP.
@@ -149,9 +142,10 @@ func (q *QP) Doorbell() {
 	}
 }
 
-// A path but the best that found nothing in quiet polls is left out of nap of them each
-// time, since to ask it costs as much as to ask one that has something. A completion of
-// another path counts like a poll: beside the work that it makes, to ask costs little.
+// A path other than the best that found nothing in quiet polls is left out of nap polls
+// each time, since polling it costs as much as polling one that has something. A
+// completion of another path counts like a poll: compared with the work that it causes,
+// polling costs little.
 const (
 	quiet = 64
 	nap   = 15
@@ -178,7 +172,7 @@ func (q *QP) pollAll(c []device.Completion) int {
 		switch s := &q.subs[i]; {
 		case s.rest > 0:
 			s.rest -= 1 + n
-		case n < len(c): // without room nothing is learnt; the path is the first soon
+		case n < len(c): // without room nothing is known; the path is the first soon
 			if got := s.Poll(c[n:]); got > 0 {
 				s.translate(c[n : n+got])
 				n += got
@@ -205,14 +199,14 @@ func (q *QP) pollAll(c []device.Completion) int {
 	return n
 }
 
-// foundNothing notes it of a path that may rest.
+// foundNothing notes that a path that may rest found nothing.
 func (s *sub) foundNothing() {
 	if s.empty++; s.empty > quiet {
 		s.rest = nap
 	}
 }
 
-// translate gives completions of a path our numbers.
+// translate converts a path's completions to our numbers.
 func (s *sub) translate(c []device.Completion) {
 	for i := range c {
 		e := &c[i]
@@ -224,7 +218,7 @@ func (s *sub) translate(c []device.Completion) {
 		case e.ID < uint64(s.slots):
 			e.ID += uint64(s.base)
 		default:
-			e.ID = device.NoSlot // of a receive: the driver's fault, and nobody's slot
+			e.ID = device.NoSlot // of a receive: the driver's fault, and not a slot
 		}
 		if int(e.AH) < len(s.own) {
 			e.AH = s.own[e.AH]

@@ -2,15 +2,15 @@ package nic
 
 import "github.com/efactor/efactor/actors/device"
 
-// ahTable holds the address handles of one queue pair. Numbers are dense and
-// the lowest free one is taken, so that carriers can index tables by them. It
-// belongs to the queue pair's owner.
+// ahTable holds the address handles of one queue pair. Numbers are dense and the
+// lowest free one is taken, so that carriers can index tables by them. It belongs
+// to the queue pair's owner.
 type ahTable struct {
 	byGID   map[device.GID]device.AH
 	entries []ahEntry
 	free    int // entries without references
 
-	// The sender of the packet before, who is often the sender of the next.
+	// The sender of the previous packet, which is often the sender of the next.
 	lastGID device.GID
 	lastAH  device.AH // UnknownAH: nothing remembered
 }
@@ -24,7 +24,7 @@ func newAHTable() ahTable {
 	return ahTable{byGID: make(map[device.GID]device.AH), lastAH: device.UnknownAH}
 }
 
-// valid tells whether sends may name ah.
+// valid reports whether sends may name ah.
 func (t *ahTable) valid(ah device.AH) bool {
 	return int(ah) < len(t.entries) && t.entries[ah].refs > 0
 }
@@ -76,7 +76,7 @@ func (t *ahTable) insert(ah device.AH, gid device.GID) {
 	t.byGID[gid] = ah
 }
 
-// remove takes one use back and tells whether it was the last.
+// remove drops one use and reports whether it was the last.
 func (t *ahTable) remove(ah device.AH) bool {
 	e := &t.entries[ah]
 	e.refs--

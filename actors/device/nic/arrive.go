@@ -33,11 +33,11 @@ func (b *Inbox) Place(from *Source, wr *device.SendWR) device.Status {
 	return device.StatusOK
 }
 
-// RDMA does the receiver's part of a WRRead or WRWrite: it moves the bytes between
-// wr.Payload and a region of its device, without the lock, and reports what there
-// is to report. The status is the requester's: OK, BadDestQPN as for Place,
-// BadAddress, or RNR of a write with immediate that found nothing posted (or, if
-// unsolicited, too many that were not polled).
+// RDMA performs the receiver's part of a WRRead or WRWrite: it moves the bytes
+// between wr.Payload and a region of its device, without the lock, and reports the
+// completion if there is one. The status is the requester's: OK, BadDestQPN as for
+// Place, BadAddress, or RNR of a write with immediate for which nothing was posted
+// (or, if unsolicited, too many were not polled).
 func (b *Inbox) RDMA(from *Source, wr *device.SendWR, regions *Regions) device.Status {
 	b.lock()
 	shut := b.closed || wr.QKey != b.qkey
@@ -69,7 +69,7 @@ func (b *Inbox) RDMA(from *Source, wr *device.SendWR, regions *Regions) device.S
 	return device.StatusOK
 }
 
-// reserve takes what the completion of a write with immediate needs: a slot, or
+// reserve takes a place for the completion of a write with immediate: a slot, or
 // room among the loose ones.
 func (b *Inbox) reserve() (uint64, device.Status) {
 	b.lock()
@@ -104,8 +104,8 @@ func (b *Inbox) written(from *Source, wr *device.SendWR, slot uint64) device.Sta
 	return device.StatusOK
 }
 
-// refuse reports that a request of from for a region key was refused, unless many such reports wait
-// already.
+// refuse reports that a request of from for a region key was refused, unless many such
+// reports wait already.
 func (b *Inbox) refuse(from *Source, key uint32) {
 	b.lock()
 	if b.closed || b.loose >= b.limit {
@@ -136,7 +136,7 @@ func (b *Inbox) Ack(token uint64, st device.Status) {
 	b.put(device.Completion{Op: device.OpSend, ID: token, Status: st})
 }
 
-// Gone tells the owner that the queue pair from is dead. Its Q_Key was qkey.
+// Gone reports to the owner that the queue pair from is dead. Its Q_Key was qkey.
 func (b *Inbox) Gone(from *Source, qkey uint32) {
 	b.put(device.Completion{Op: device.OpGone, SrcQPN: from.QPN, SrcGID: from.GID, QKey: qkey})
 }
@@ -172,10 +172,10 @@ func (b *Inbox) put(c device.Completion) {
 	}
 }
 
-// add makes room for one more event and tells whether the owner must be woken.
-// There are at most as many unread as slots, pending sends, loose ones (of which
-// there are no more than slots) and deaths, so the list stops growing; twice that
-// room keeps the moves to the front rare.
+// add makes room for one more event and reports whether the owner must be woken.
+// There are at most as many unread events as slots, pending sends, arrivals without
+// a slot (of which there are no more than slots) and deaths, so the list stops
+// growing; twice that room keeps the moves to the front rare.
 func (b *Inbox) add() bool {
 	if len(b.events) == cap(b.events) && b.next > 0 {
 		n := copy(b.events, b.events[b.next:])

@@ -5,12 +5,12 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// Pending is the answer of Carrier's Send and RDMA when the status follows from Carrier.Poll.
+// Pending is returned by Carrier's Send and RDMA if Carrier.Poll yields the status later.
 const Pending device.Status = 0xff
 
-// Carrier brings packets and RDMA of one queue pair to others and theirs to it. Its
-// methods are called by the queue pair's owner only, one at a time, and neither
-// block nor (but for Route) allocate.
+// Carrier brings packets and RDMA of one queue pair to others and theirs to it.
+// Only the queue pair's owner calls its methods, one at a time; they do not block
+// and, apart from Route, do not allocate.
 type Carrier interface {
 	// Route prepares ah for use: the carrier keeps what it needs to reach gid
 	// in a table of its own indexed by ah, since handles are small, dense and
@@ -39,17 +39,17 @@ type Carrier interface {
 	// (wr.AH, wr.QPN). It answers as Send does; StatusBadAddress: key, range or
 	// right is wrong. wr.Payload stays valid until the status was polled, or
 	// the queue pair closed. If Config.LocalKeys, it lay in the region wr.LKey
-	// when RDMA was called; who copies later holds that region. RDMA is never
-	// called for what Config says the device has not.
+	// when RDMA was called; a carrier that copies later holds that region. RDMA is never
+	// called for operations that Config does not offer.
 	RDMA(wr *device.SendWR, token uint64) device.Status
 
-	// Doorbell lets go out what Send held back.
+	// Doorbell transmits what Send held back.
 	Doorbell()
 
-	// PostRecv gives slots to the device; each is in range and was not posted.
+	// PostRecv hands slots to the device; each is in range and was not posted.
 	PostRecv(slots []int32)
 
-	// Poll fills c with what arrived, returns how many and disarms. c may be
+	// Poll fills c with events, returns how many and disarms. c may be
 	// empty. An entry is one of
 	//
 	//	{OpRecv, ID: slot, Status, Len, SrcQPN, SrcGID, HasImm, Imm}

@@ -8,7 +8,7 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// Forever is the RNRRetry that never gives up.
+// Forever is the RNRRetry without a limit.
 const Forever = 7
 
 // DefaultRNRDelay is the time before the first device resend.
@@ -38,21 +38,24 @@ type Config struct {
 	CopiesAtPost bool
 
 	// RDMARead, RDMAWrite, MaxRDMA, LocalKeys and UnsolicitedWrite are
-	// device.Info's. Regions is where local keys are looked up.
+	// device.Info's. Regions is the table of local keys.
 	RDMARead, RDMAWrite bool
 	MaxRDMA             int
 	LocalKeys           bool
 	UnsolicitedWrite    bool
 	Regions             *Regions
 
-	// Slots receive buffers of MTU bytes lie in Recv, Stride bytes apart: Go
-	// memory or mapped memory, as the driver likes.
+	// Slots receive buffers of MTU bytes lie in Recv, Stride bytes apart: Go memory
+	// or mapped memory, as the driver chooses.
 	Slots  int
 	Recv   []byte
 	Stride int
+	// UserRecv is device.QPConfig's: the slots are where packets lie until they are
+	// copied to the caller's buffers.
+	UserRecv bool
 }
 
-// ErrConfig tells that a Config makes no sense.
+// ErrConfig is returned for a Config that makes no sense.
 var ErrConfig = errors.New("nic: bad configuration")
 
 func (c *Config) validate() error {

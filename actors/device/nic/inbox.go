@@ -12,16 +12,16 @@ type Source struct {
 	GID device.GID
 	QPN uint16
 
-	// Unknown lets the packet show no address handle, even if there is one.
+	// Unknown delivers the packet without address handle, even if there is one.
 	Unknown bool
 }
 
-// Inbox is where packets and statuses for one queue pair arrive, for carriers
-// inside one process: Place, RDMA, Ack and Gone are called by the other side, the
-// rest by the queue pair's owner. It locks itself unless it was made Single.
+// Inbox receives the packets and statuses for one queue pair, for carriers inside
+// one process: the other side calls Place, RDMA, Ack and Gone, the queue pair's
+// owner the rest. It locks itself unless it was made Single.
 //
-// The lock is held for a copy of one packet at most, and an empty inbox is seen
-// without it.
+// The lock is held for a copy of one packet at most, and is not needed to find an
+// inbox empty.
 type Inbox struct {
 	qkey   uint32
 	mtu    int
@@ -108,7 +108,7 @@ func (b *Inbox) Wake() {
 	}
 }
 
-// Poll implements the part of Carrier.
+// Poll implements Carrier's Poll for the inbox.
 func (b *Inbox) Poll(c []device.Completion) int {
 	if !b.ready.Load() && !b.ownArm {
 		return 0
@@ -129,8 +129,8 @@ func (b *Inbox) Poll(c []device.Completion) int {
 	return n
 }
 
-// PostRecv implements the part of Carrier. There are never more posted slots
-// than Slots, since QP lets each be posted once.
+// PostRecv implements Carrier's PostRecv. There are never more posted slots than
+// Slots, since QP lets each be posted once.
 func (b *Inbox) PostRecv(slots []int32) {
 	b.lock()
 	for _, s := range slots {
@@ -148,7 +148,7 @@ func (b *Inbox) Posted() int {
 	return n
 }
 
-// Arm implements the part of Carrier.
+// Arm implements Carrier's Arm for the inbox.
 func (b *Inbox) Arm() bool {
 	b.lock()
 	ok := !b.closed && b.next == len(b.events)
@@ -157,7 +157,7 @@ func (b *Inbox) Arm() bool {
 	return ok
 }
 
-// Armed tells whether the owner sleeps, or is about to.
+// Armed reports whether the owner sleeps, or is about to.
 func (b *Inbox) Armed() bool {
 	b.lock()
 	armed := b.armed
@@ -165,8 +165,8 @@ func (b *Inbox) Armed() bool {
 	return armed
 }
 
-// Close refuses what comes from now on and drops what was not polled. No slot
-// is written afterwards.
+// Close refuses later packets and drops events that were not polled. No slot is
+// written afterwards.
 func (b *Inbox) Close() {
 	b.lock()
 	b.closed, b.armed = true, false

@@ -83,7 +83,7 @@ func TestInboxRDMA(t *testing.T) {
 	}
 }
 
-// TestInboxLoose: what takes no slot waits in bounded room.
+// TestInboxLoose: arrivals that take no slot wait in bounded room.
 func TestInboxLoose(t *testing.T) {
 	calls := 0
 	b, rs, r := rdmaInbox(t, true, true, &calls)

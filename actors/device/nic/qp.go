@@ -8,6 +8,7 @@ import (
 // QP is a queue pair of a software device over a Carrier; it implements
 // device.QP. One shard calls its methods.
 type QP struct {
+	device.QPBase
 	carrier Carrier
 	cfg     Config
 	closed  bool
@@ -25,13 +26,14 @@ type QP struct {
 	spare       [][]byte   // MTU-sized buffers of requests that ended
 
 	slots      []slotState
+	into       recvInto
 	batch      []int32 // scratch of PostRecv
 	arrivalsAt bool    // which side the next Poll looks at first
 
 	stats Stats
 }
 
-// slotState tells who has a receive slot.
+// slotState says who owns a receive slot.
 type slotState uint8
 
 const (
@@ -39,10 +41,7 @@ const (
 	slotPosted                  // with the carrier
 )
 
-var (
-	_ device.QP        = (*QP)(nil)
-	_ device.RNRSetter = (*QP)(nil)
-)
+var _ device.QP = (*QP)(nil)
 
 // New returns a queue pair that is ready to use.
 func New(cfg Config) (*QP, error) {
@@ -63,6 +62,9 @@ func New(cfg Config) (*QP, error) {
 		slots:    make([]slotState, cfg.Slots),
 		batch:    make([]int32, 0, cfg.Slots),
 	}
+	if cfg.UserRecv {
+		q.into = newRecvInto(cfg.Slots)
+	}
 	for i := cfg.Depth - 1; i >= 0; i-- {
 		q.freeReqs = append(q.freeReqs, uint32(i))
 	}
@@ -77,7 +79,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	if q.closed {
 		return device.ErrClosed
 	}
-	if err := q.check(wr); err != nil {
+	if err := q.cfg.check(wr); err != nil {
 		return err
 	}
 	switch {
@@ -91,26 +93,35 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	i := q.freeReqs[len(q.freeReqs)-1]
 	q.outstanding++
 	q.stats.Sends++
-	st := q.launch(wr, q.reqs[i].token(i))
+	whole := wr
+	if len(wr.More) > 0 {
+		whole = q.gather(i, wr)
+	}
+	st := q.launch(whole, q.reqs[i].token(i))
 	switch {
+	case st == Pending:
+		q.hold(i, whole)
+		q.reqs[i].state = reqPending
+		return nil
+	case st == device.StatusRNR && q.cfg.RNRRetry > 0:
+		q.hold(i, whole)
+		q.resendLater(i)
+		return nil
 	case st == device.StatusOK && wr.Prompt:
 		wr.Over = true
 		q.outstanding--
 	case st == device.StatusOK:
 		q.done.push(sendDone{id: wr.ID, status: st})
-	case st == Pending:
-		q.hold(i, wr)
-		q.reqs[i].state = reqPending
-	case st == device.StatusRNR && q.cfg.RNRRetry > 0:
-		q.hold(i, wr)
-		q.resendLater(i)
 	default:
 		q.finish(wr.ID, st)
+	}
+	if len(wr.More) > 0 {
+		q.dropOwn(&q.reqs[i])
 	}
 	return nil
 }
 
-// finish completes a send that has no request (any more).
+// finish completes a send without a request.
 func (q *QP) finish(id uint64, st device.Status) {
 	q.done.push(sendDone{id: id, status: st})
 	q.countError(st)
@@ -137,8 +148,8 @@ func (q *QP) Doorbell() {
 	q.carrier.Doorbell()
 }
 
-// Poll implements device.QP. Sends and arrivals take turns at being first, so
-// that neither starves the other when c is short.
+// Poll implements device.QP. Sends and arrivals take turns at being first, so that
+// neither starves the other when c is short.
 func (q *QP) Poll(c []device.Completion) int {
 	if q.closed {
 		return 0
@@ -155,7 +166,7 @@ func (q *QP) Poll(c []device.Completion) int {
 	return n + q.pollCarrier(c[n:])
 }
 
-// pollDone yields sends that completed.
+// pollDone yields completed sends.
 func (q *QP) pollDone(c []device.Completion) int {
 	n := 0
 	for n < len(c) && !q.done.empty() {
@@ -168,7 +179,7 @@ func (q *QP) pollDone(c []device.Completion) int {
 	return n
 }
 
-// pollCarrier yields what the carrier reports, less what cannot be believed.
+// pollCarrier yields the carrier's events, without those that are impossible.
 func (q *QP) pollCarrier(c []device.Completion) int {
 	got := q.carrier.Poll(c)
 	n := 0
@@ -214,6 +225,9 @@ func (q *QP) onRecv(e *device.Completion) bool {
 		q.stats.UnknownSenders++
 	}
 	q.stats.Recvs++
+	if q.cfg.UserRecv {
+		q.landed(e)
+	}
 	return true
 }
 

@@ -40,8 +40,8 @@ func TestConfig(t *testing.T) {
 	require.Equal(t, uint16(5), q.QPN())
 }
 
-// TestCarrierLies: what cannot be true is counted and dropped, since a carrier
-// may have it from memory that others write to.
+// TestCarrierLies: impossible events are counted and dropped, since a carrier may
+// have them from memory that others write to.
 func TestCarrierLies(t *testing.T) {
 	q, c, ah := start(t, nil)
 	c.answer = answer(Pending)

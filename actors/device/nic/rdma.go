@@ -2,20 +2,23 @@ package nic
 
 import "github.com/efactor/efactor/actors/device"
 
-// check is PostSend's look at a work request on its own.
-func (q *QP) check(wr *device.SendWR) error {
+// check validates a work request on its own, for PostSend.
+func (c *Config) check(wr *device.SendWR) error {
+	if len(wr.More) > 0 {
+		return c.checkPieces(wr)
+	}
 	if wr.Kind == device.WRSend {
-		if len(wr.Header)+len(wr.Payload) > q.cfg.MTU {
+		if len(wr.Header)+len(wr.Payload) > c.MTU {
 			return device.ErrTooLong
 		}
 		return nil
 	}
 	switch {
-	case wr.Kind == device.WRRead && !(q.cfg.RDMARead && !wr.HasImm),
-		wr.Kind == device.WRWrite && !q.cfg.RDMAWrite,
+	case wr.Kind == device.WRRead && !(c.RDMARead && !wr.HasImm),
+		wr.Kind == device.WRWrite && !c.RDMAWrite,
 		wr.Kind > device.WRWrite, len(wr.Header) > 0:
 		return device.ErrNotSupported
-	case len(wr.Payload) > q.cfg.MaxRDMA:
+	case len(wr.Payload) > c.MaxRDMA:
 		return device.ErrTooLong
 	}
 	return nil
@@ -36,7 +39,8 @@ func (q *QP) launch(wr *device.SendWR, token uint64) device.Status {
 	return q.carrier.RDMA(wr, token)
 }
 
-// LocalAccess is what an RDMA request needs of the region at its own side.
+// LocalAccess is the right that an RDMA request needs on the region at its own
+// side.
 func LocalAccess(kind device.WR) device.Access {
 	if kind == device.WRRead {
 		return device.LocalWrite
@@ -44,7 +48,7 @@ func LocalAccess(kind device.WR) device.Access {
 	return 0
 }
 
-// RemoteAccess is what it needs of the region at the other side.
+// RemoteAccess is the right that it needs on the region at the other side.
 func RemoteAccess(kind device.WR) device.Access {
 	if kind == device.WRRead {
 		return device.RemoteRead
@@ -52,7 +56,7 @@ func RemoteAccess(kind device.WR) device.Access {
 	return device.RemoteWrite
 }
 
-// onWritten checks a write with immediate that came, and finds who made it.
+// onWritten checks a write with immediate that arrived, and finds its requester.
 func (q *QP) onWritten(e *device.Completion) bool {
 	slot := e.ID
 	if (slot == device.NoSlot) != q.cfg.UnsolicitedWrite || uint(e.Len) > uint(q.cfg.MaxRDMA) ||
@@ -66,18 +70,21 @@ func (q *QP) onWritten(e *device.Completion) bool {
 	e.HasImm = true
 	q.findSource(e)
 	q.stats.Written++
+	if q.cfg.UserRecv && slot != device.NoSlot {
+		q.landed(e)
+	}
 	return true
 }
 
-// onRefused takes the carrier's word that it refused a request of somebody.
+// onRefused takes a carrier's event that it refused a request of another queue
+// pair.
 func (q *QP) onRefused(e *device.Completion) bool {
 	q.findSource(e)
 	q.stats.Denied++
 	return true
 }
 
-// findSource puts the address handle of SrcGID into e, in its place if there is
-// one.
+// findSource replaces SrcGID in e by its address handle if there is one.
 func (q *QP) findSource(e *device.Completion) {
 	if e.AH != device.UnknownAH {
 		e.AH = q.ahs.find(&e.SrcGID)

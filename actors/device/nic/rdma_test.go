@@ -30,7 +30,7 @@ func TestRDMAConfig(t *testing.T) {
 	}
 }
 
-// TestRDMAChecked: what cannot work is refused at the post and takes no place.
+// TestRDMAChecked: invalid requests are refused at the post and take no place.
 func TestRDMAChecked(t *testing.T) {
 	long := make([]byte, testMaxRDMA+1)
 	for _, c := range []struct {
@@ -97,8 +97,8 @@ func TestLocalKeyChecked(t *testing.T) {
 	require.Zero(t, q.Outstanding())
 }
 
-// TestRDMAResend: a write with immediate that met RNR goes out again from the
-// caller's memory, which is not copied, whatever the device does with packets.
+// TestRDMAResend: a write with immediate that met RNR is sent again from the
+// caller's memory, which is not copied, even if the device copies packets.
 func TestRDMAResend(t *testing.T) {
 	for _, st := range []device.Status{device.StatusRNR, Pending} {
 		q, c, ah := start(t, func(cfg *Config) {
@@ -122,8 +122,8 @@ func TestRDMAResend(t *testing.T) {
 	}
 }
 
-// TestWrittenChecked: what cannot be true of a write is dropped; slots go back to
-// the caller once.
+// TestWrittenChecked: impossible writes are dropped; slots return to the caller
+// once.
 func TestWrittenChecked(t *testing.T) {
 	for _, unsolicited := range []bool{false, true} {
 		q, c, ah := start(t, func(cfg *Config) {

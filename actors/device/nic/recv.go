@@ -1,13 +1,22 @@
 package nic
 
 // RecvSlots implements device.QP.
-func (q *QP) RecvSlots() int { return q.cfg.Slots }
+func (q *QP) RecvSlots() int {
+	if q.cfg.UserRecv {
+		return 0
+	}
+	return q.cfg.Slots
+}
 
 // RecvBytes implements device.QP; nil for a slot that does not exist.
 func (q *QP) RecvBytes(slot int) []byte {
-	if uint(slot) >= uint(q.cfg.Slots) {
+	if uint(slot) >= uint(q.RecvSlots()) {
 		return nil
 	}
+	return q.slotBytes(slot)
+}
+
+func (q *QP) slotBytes(slot int) []byte {
 	at := slot * q.cfg.Stride
 	return q.cfg.Recv[at : at+q.cfg.MTU : at+q.cfg.MTU]
 }
@@ -20,7 +29,7 @@ func (q *QP) PostRecv(slots []int32) {
 	}
 	b := q.batch[:0]
 	for _, s := range slots {
-		if uint(s) >= uint(len(q.slots)) || q.slots[s] != slotOwned {
+		if uint(s) >= uint(q.RecvSlots()) || q.slots[s] != slotOwned {
 			q.stats.BadPosts++
 			continue
 		}
@@ -32,7 +41,7 @@ func (q *QP) PostRecv(slots []int32) {
 	}
 }
 
-// Stats counts what happened to a queue pair.
+// Stats counts the events of a queue pair.
 type Stats struct {
 	Sends          uint64 // accepted by PostSend
 	SendErrors     uint64 // completed with another status than ok
@@ -43,8 +52,8 @@ type Stats struct {
 	UnknownSenders uint64 // of them, without address handle
 	Written        uint64 // writes with immediate that others made
 	Denied         uint64 // RDMA requests of others that were refused
-	BadPosts       uint64 // slots posted by somebody who did not have them
-	Refused        uint64 // entries of the carrier that could not be true
+	BadPosts       uint64 // slots posted by a caller that did not own them
+	Refused        uint64 // entries of the carrier that were impossible
 }
 
 // Stats returns the counters so far. Only the owner may call it.

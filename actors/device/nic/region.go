@@ -9,22 +9,23 @@ import (
 
 // Region is memory that a device knows, made by Regions. It implements device.MR.
 type Region struct {
+	device.MRBase
 	table  *Regions
 	bytes  []byte
 	addr   uint64
 	key    uint32
 	access device.Access
 	remote bool
-	give   func() error // what to do with the memory in the end; may be nil
+	give   func() error // releases the memory in the end; may be nil
 
-	// Who copies holds mu for reading. Close takes it for good, so that it
-	// returns when the last copy has ended and nobody gets it afterwards.
+	// A copy holds mu for reading. Close locks it for good, so that it
+	// returns when the last copy has ended and no later one begins.
 	mu sync.RWMutex
 }
 
 var _ device.MR = (*Region)(nil)
 
-// Bytes implements device.MR. Of foreign memory there are none.
+// Bytes implements device.MR. It is nil for foreign memory.
 func (r *Region) Bytes() []byte { return r.bytes }
 
 // Addr implements device.MR.
@@ -42,8 +43,7 @@ func (r *Region) Remote() bool { return r.remote }
 // Access returns the rights, LocalWrite included where RemoteWrite implies it.
 func (r *Region) Access() device.Access { return r.access }
 
-// Close implements device.MR. It waits for copies that are under way; none begins
-// any more.
+// Close implements device.MR. It waits for copies in progress; no new one begins.
 func (r *Region) Close() error {
 	if !r.table.remove(r) {
 		return device.ErrClosed
@@ -64,8 +64,8 @@ func (r *Region) hold() bool { return r.mu.TryRLock() }
 // Release ends what Regions.Hold or HoldLocal began.
 func (r *Region) Release() { r.mu.RUnlock() }
 
-// at returns the n bytes that others call addr; nil and false if they do not lie
-// in the region. No bytes lie everywhere up to its end.
+// at returns the n bytes at the remote address addr; nil and false if they do not
+// lie in the region. Zero bytes lie everywhere up to its end.
 func (r *Region) at(addr uint64, n int) ([]byte, bool) {
 	off, size := addr-r.addr, uint64(len(r.bytes))
 	if r.bytes == nil || addr < r.addr || off > size || n < 0 || uint64(n) > size-off {
@@ -74,13 +74,13 @@ func (r *Region) at(addr uint64, n int) ([]byte, bool) {
 	return r.bytes[off : off+uint64(n) : off+uint64(n)], true
 }
 
-// contains tells whether b lies in the region.
+// contains reports whether b lies in the region.
 func (r *Region) contains(b []byte) bool {
 	base, at := address(r.bytes), address(b)
 	return r.bytes != nil && at >= base && at-base <= uint64(len(r.bytes)) && uint64(len(b)) <= uint64(len(r.bytes))-(at-base)
 }
 
-// allows tells whether the region may be used for all of a.
+// allows reports whether the region may be used for all of a.
 func (r *Region) allows(a device.Access) bool {
 	const others = device.RemoteRead | device.RemoteWrite
 	return r.access&a == a && (r.remote || a&others == 0)

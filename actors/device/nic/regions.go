@@ -15,11 +15,11 @@ import (
 // DefaultMaxRegions is how many regions a device has by default.
 const DefaultMaxRegions = 1 << 16
 
-// regionPage is what addresses that are numbers are aligned to.
+// regionPage is the alignment of virtual addresses that RegionsConfig.Base makes.
 const regionPage = 4096
 
-// keyTries is how many keys are drawn for one that is free. With all regions in
-// use a random key is taken once in 65536 times.
+// keyTries is how many keys are drawn to find a free one. With all regions in use a
+// random key is taken once in 65536 times.
 const keyTries = 16
 
 // ErrBusy is Regions.Close's while regions are open.
@@ -29,12 +29,12 @@ var ErrBusy = errors.New("nic: memory regions are open")
 type RegionsConfig struct {
 	Max int // most live regions; 0: DefaultMaxRegions
 
-	// Key draws a key. Register calls it, one call at a time for a table. nil:
-	// keys that cannot be guessed.
+	// Key draws a key. Register calls it, one call at a time for a table. nil: keys
+	// that cannot be guessed.
 	Key func() uint32
 
-	// Base makes addresses numbers that count up from it, page by page, and are
-	// never used twice. 0: they are virtual addresses.
+	// Base makes addresses mere numbers that count up from it, page by page, and
+	// are never used twice. 0: they are virtual addresses.
 	Base uint64
 }
 
@@ -64,29 +64,26 @@ func NewRegions(c RegionsConfig) *Regions {
 	return t
 }
 
-// secretKey is a key that nobody can guess.
+// secretKey is a key that cannot be guessed.
 func secretKey() uint32 {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return binary.LittleEndian.Uint32(b[:])
 }
 
-// Memory is what Add makes a region of.
+// Memory describes a region to Add.
 type Memory struct {
 	Bytes  []byte
 	Access device.Access
-	// Foreign is the size of memory that is not this process's: Bytes is nil, Addr
-	// is where it lies there, and the driver alone knows how to reach it.
+	// Foreign is the size of memory of another process: Bytes is nil, Addr is its
+	// address there, and only the driver can reach it.
 	Foreign int
 	// Local: RDMA of others does not reach it (device.MR's Remote).
 	Local bool
-	// Addr is what others call the first byte. 0: as RegionsConfig.Base says.
+	// Addr is the remote address of the first byte. 0: as RegionsConfig.Base says.
 	Addr uint64
-	// Key is the region's, which another device has drawn (device.Keyed). 0: one is
-	// drawn here.
-	Key uint32
-	// Release is called once, by Close, when nobody looks at the memory any
-	// more. nil: it stays whoever's it is.
+	// Release is called once, by Close, when the memory is no longer accessed. nil:
+	// the memory is not released.
 	Release func() error
 }
 
@@ -115,18 +112,6 @@ func (t *Regions) Alloc(n int, a device.Access) (device.MR, error) {
 	return r, nil
 }
 
-// RegisterKeyed is device.Keyed's.
-func (t *Regions) RegisterKeyed(mem []byte, a device.Access, addr uint64, key uint32) (device.MR, error) {
-	if key == 0 || addr == 0 {
-		return nil, fmt.Errorf("%w: region without key or address", device.ErrNotSupported)
-	}
-	r, err := t.Add(Memory{Bytes: mem, Access: a, Addr: addr, Key: key})
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
 // Add makes a region. After an error the memory is the caller's and Release is
 // not called.
 func (t *Regions) Add(m Memory) (*Region, error) {
@@ -150,14 +135,9 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 	if t.open >= t.max {
 		return nil, fmt.Errorf("%w: %d regions", device.ErrNoMemory, t.open)
 	}
-	key := m.Key
-	switch {
-	case key == 0:
-		if key = t.newKey(); key == 0 {
-			return nil, fmt.Errorf("%w: no free key", device.ErrNoMemory)
-		}
-	case t.find.Load().get(key) != nil:
-		return nil, fmt.Errorf("%w: %#x", device.ErrKeyInUse, key)
+	key := t.newKey()
+	if key == 0 {
+		return nil, fmt.Errorf("%w: no free key", device.ErrNoMemory)
 	}
 	addr, ok := t.newAddr(&m)
 	if !ok {
@@ -198,9 +178,9 @@ func (t *Regions) newAddr(m *Memory) (uint64, bool) {
 	return addr, true
 }
 
-// Hold finds the n bytes at addr in the region that others call key, if it allows
-// all of a, and keeps them from going away until Region.Release. nil: the request
-// is to be refused, as for memory that is another process's.
+// Hold finds the n bytes at addr in the region with the remote key, if it allows
+// all of a, and keeps them in place until Region.Release. nil: the request is to be
+// refused, as for memory of another process.
 func (t *Regions) Hold(key uint32, addr uint64, n int, a device.Access) (*Region, []byte) {
 	r := t.find.Load().get(key)
 	if r == nil || !r.allows(a) {
@@ -230,7 +210,7 @@ func (t *Regions) Len() int {
 	return t.open
 }
 
-// Close lets later calls of Register fail with device.ErrClosed. It reports
+// Close makes later calls of Register fail with device.ErrClosed. It reports
 // ErrBusy, and does nothing, while regions are open.
 func (t *Regions) Close() error {
 	t.mu.Lock()

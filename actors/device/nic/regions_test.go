@@ -262,8 +262,8 @@ func TestRelease(t *testing.T) {
 	require.Zero(t, rs.Len())
 }
 
-// TestCloseWaits: Close returns when the last who holds the region has let go, and
-// nobody gets it after Close has begun.
+// TestCloseWaits: Close returns when the last hold was released, and there is no
+// new hold after Close has begun.
 func TestCloseWaits(t *testing.T) {
 	rs := NewRegions(RegionsConfig{})
 	for range 200 {
@@ -331,7 +331,7 @@ func BenchmarkHold(b *testing.B) {
 }
 
 // TestForeignRegion: memory of another process has a key and a life like any other,
-// and nobody gets at bytes that are not there, not even at none of them.
+// and no access reaches its bytes here, not even one of zero bytes.
 func TestForeignRegion(t *testing.T) {
 	rs := counted(3)
 	r := add(t, rs, Memory{Foreign: 100, Addr: 0x7000, Access: device.RemoteRead | device.RemoteWrite})

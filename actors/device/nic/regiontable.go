@@ -3,9 +3,9 @@ package nic
 import "sync/atomic"
 
 // regionTable finds regions by key: open addressing with linear probing. Readers
-// use no lock; who writes has Regions.mu. A table never grows, a larger one takes
-// its place. A reader that still looks at an old one may find a region that was
-// closed meanwhile, which refuses to be held.
+// use no lock; writers hold Regions.mu. A table never grows, a larger one replaces
+// it. A reader that still uses an old one may find a region that was closed
+// meanwhile, which cannot be held any more.
 type regionTable struct {
 	slots []atomic.Pointer[Region] // len is a power of two
 	used  int                      // slots that hold or held something
@@ -15,10 +15,10 @@ type regionTable struct {
 // minRegionSlots is the size of a table without regions.
 const minRegionSlots = 16
 
-// removed is in the slot of a region that was closed, so that probing goes on.
+// removed marks the slot of a closed region, so that probing goes on.
 var removed = new(Region)
 
-// newRegionTable makes one that is a quarter full with so many regions.
+// newRegionTable makes a table that is a quarter full with that many regions.
 func newRegionTable(live int) *regionTable {
 	size := minRegionSlots
 	for size < 4*live {
@@ -28,7 +28,7 @@ func newRegionTable(live int) *regionTable {
 }
 
 // slot returns the place where looking for key begins. Keys are random, so any
-// bits of them will do.
+// bits of them can be used.
 func (t *regionTable) slot(key uint32) int { return int(key) & (len(t.slots) - 1) }
 
 func (t *regionTable) get(key uint32) *Region {
@@ -60,7 +60,7 @@ func (t *regionTable) put(r *Region) {
 	}
 }
 
-// drop takes r out and tells whether it was in.
+// drop takes r out and reports whether it was in.
 func (t *regionTable) drop(r *Region) bool {
 	mask := len(t.slots) - 1
 	for i := t.slot(r.key); ; i = (i + 1) & mask {
@@ -93,14 +93,14 @@ func (t *Regions) insert(r *Region) {
 	now.put(r)
 }
 
-// remove takes r out; false: somebody did already.
+// remove takes r out; false: that was done already.
 func (t *Regions) remove(r *Region) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.find.Load().drop(r)
 }
 
-// gone notes that a region's memory is nobody's concern here any more.
+// gone notes that a region's memory is not in use here any more.
 func (t *Regions) gone() {
 	t.mu.Lock()
 	t.open--

@@ -25,49 +25,43 @@ const (
 	reqWaiting          // to be sent again at due
 )
 
-// SetRNRRetry implements device.RNRSetter. More than Forever is Forever. After the
+// SetRNRRetry implements device.QP. More than Forever is Forever. After the
 // first send it has no effect, since what is kept of a send depends on it.
-func (q *QP) SetRNRRetry(n uint8) {
+func (q *QP) SetRNRRetry(n uint8) error {
 	if q.stats.Sends == 0 {
 		q.cfg.RNRRetry = min(n, Forever)
 	}
+	return nil
 }
 
 // token names this use of the request with index i to the carrier.
 func (r *request) token(i uint32) uint64 { return uint64(r.gen)<<32 | uint64(i) }
 
-// hold takes request i, the newest free one, for wr. If the caller's bytes may
-// be gone before a resend they are copied when the first refusal is known; a
-// carrier that answers later keeps no copy for us, so then they are copied now.
-// The local side of RDMA stays the device's until the completion.
+// hold takes request i, the newest free one, for wr. If the caller may change the
+// bytes before a resend, they are copied when the first refusal is known; a carrier
+// that answers later keeps no copy, so then they are copied now. The local side of
+// RDMA stays the device's until the completion.
 func (q *QP) hold(i uint32, wr *device.SendWR) {
 	q.freeReqs = q.freeReqs[:len(q.freeReqs)-1]
 	r := &q.reqs[i]
 	r.wr, r.tries, r.last = *wr, 0, false
-	if !q.cfg.CopiesAtPost || wr.Kind != device.WRSend {
+	if r.own != nil || !q.cfg.CopiesAtPost || wr.Kind != device.WRSend { // own: of several pieces
 		return
 	}
 	if q.cfg.RNRRetry == 0 {
 		r.wr.Header, r.wr.Payload = nil, nil
 		return
 	}
-	if n := len(q.spare); n > 0 {
-		r.own, q.spare = q.spare[n-1], q.spare[:n-1]
-	} else {
-		r.own = make([]byte, q.cfg.MTU)
-	}
+	r.own = q.buffer()
 	h := copy(r.own, wr.Header)
 	p := copy(r.own[h:], wr.Payload)
 	r.wr.Header, r.wr.Payload = r.own[:h:h], r.own[h:h+p:h+p]
 }
 
-// release gives request i back; its token is worthless from now on.
+// release frees request i; its token is invalid from now on.
 func (q *QP) release(i uint32) {
 	r := &q.reqs[i]
-	if r.own != nil {
-		q.spare = append(q.spare, r.own)
-		r.own = nil
-	}
+	q.dropOwn(r)
 	r.gen++
 	r.state = reqFree
 	r.wr = device.SendWR{}
@@ -75,7 +69,7 @@ func (q *QP) release(i uint32) {
 }
 
 // onStatus takes the late status of a send. It rewrites e for the caller, or
-// returns false if there is nothing to show (yet).
+// returns false if there is nothing to report (yet).
 func (q *QP) onStatus(e *device.Completion) bool {
 	i := uint32(e.ID)
 	if i >= uint32(len(q.reqs)) || q.reqs[i].state != reqPending || q.reqs[i].token(i) != e.ID ||
@@ -114,8 +108,8 @@ func (q *QP) resendLater(i uint32) {
 	q.waiting = append(q.waiting, i)
 }
 
-// resend sends again what is due. A request that is refused again goes to the
-// end of the list with a later time, so one call tries each at most once.
+// resend sends again what is due. A request that is refused again goes to the end
+// of the list with a later time, so one call tries each at most once.
 func (q *QP) resend() {
 	now := q.cfg.Clock.Now()
 	if now < q.due {
@@ -153,8 +147,8 @@ func (q *QP) keepWaiting(i uint32) {
 	q.waiting = append(q.waiting, i)
 }
 
-// dropResends ends the sends that wait for a resend through ah, and sees to it
-// that those under way are not sent again: the number may soon mean another GID.
+// dropResends ends the sends that wait for a resend through ah, and keeps those in
+// flight from being sent again: the number may soon mean another GID.
 func (q *QP) dropResends(ah device.AH) {
 	for i := range q.reqs {
 		if r := &q.reqs[i]; r.state == reqPending && r.wr.AH == ah {

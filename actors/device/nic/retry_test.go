@@ -53,8 +53,8 @@ func TestRNRRetryCount(t *testing.T) {
 func TestSetRNRRetry(t *testing.T) {
 	for set, want := range map[uint8]uint8{0: 0, 3: 3, 6: 6, Forever: Forever, 8: Forever, 255: Forever} {
 		q, c, ah := start(t, func(cfg *Config) { cfg.RNRRetry = 1 })
-		device.RNRSetter(q).SetRNRRetry(5)
-		q.SetRNRRetry(set)
+		require.NoError(t, q.SetRNRRetry(5))
+		require.NoError(t, q.SetRNRRetry(set))
 		c.answer = answer(device.StatusRNR)
 		require.NoError(t, q.PostSend(&device.SendWR{ID: 1, AH: ah, Header: []byte("abc")}))
 		tries := int(want) + 1
@@ -73,7 +73,7 @@ func TestSetRNRRetry(t *testing.T) {
 	q, c, ah := start(t, nil)
 	c.answer = answer(Pending)
 	require.NoError(t, q.PostSend(&device.SendWR{ID: 1, AH: ah, Header: []byte("abc")}))
-	q.SetRNRRetry(Forever)
+	require.NoError(t, q.SetRNRRetry(Forever))
 	c.arrivals = []device.Completion{{Op: device.OpSend, ID: c.attempts[0].token, Status: device.StatusRNR}}
 	require.Equal(t, []device.Completion{{ID: 1, Op: device.OpSend, Status: device.StatusRNR}}, drain(q))
 	require.Len(t, c.attempts, 1)
@@ -161,7 +161,7 @@ func TestDestroyAHEndsResends(t *testing.T) {
 	require.Equal(t, []device.Completion{{ID: 1, Op: device.OpSend, Status: device.StatusInvalidAH}}, drain(q))
 	require.NotContains(t, c.routes, ah)
 
-	// The number means somebody else now: what was under way must not go there.
+	// The number stands for another GID now: packets in flight must not go there.
 	again, err := q.CreateAH(device.GID{15: 10})
 	require.NoError(t, err)
 	require.Equal(t, ah, again)

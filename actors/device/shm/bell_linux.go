@@ -32,7 +32,7 @@ func (f *folder) openBell(gen uint64, mode int) (int, error) {
 }
 
 // ringBell wakes the owner. A full FIFO is readable anyway, and one without a reader
-// belongs to the dead.
+// belongs to a dead process.
 func ringBell(fd int) {
 	for {
 		if _, err := unix.Write(fd, []byte{1}); !errors.Is(err, unix.EINTR) {

@@ -71,7 +71,7 @@ func BenchmarkPingPong(b *testing.B) {
 // processor may ruin, it reports quantiles over chunks of rounds, by way.
 func measure(b *testing.B, ways float64, round func()) { measureEvery(b, 256, ways, round) }
 
-// measureEvery is measure with so many rounds between two looks at the clock.
+// measureEvery is measure with this many rounds between two readings of the clock.
 func measureEvery(b *testing.B, chunk int, ways float64, round func()) {
 	var chunks []float64
 	n, last := 0, clock.System.Now()
@@ -247,8 +247,8 @@ func BenchmarkBounce(b *testing.B) {
 	<-done
 }
 
-// BenchmarkSelf is what the processor does for a packet, on both sides together:
-// a queue pair sends to itself, so no cache line moves.
+// BenchmarkSelf is the processor's work for a packet, on both sides together: a
+// queue pair sends to itself, so no cache line moves.
 func BenchmarkSelf(b *testing.B) {
 	dir := fabricDir(b)
 	q, ah := mustAttach(b, dir, device.QPConfig{QKey: testQKey})

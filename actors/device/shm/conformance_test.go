@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/device/devicetest"
+	"github.com/efactor/efactor/internal/devicetest"
 )
 
 // vanish ends a device as its process's death would: the locks are released, the
-// files and whatever it was doing in other segments stay.
+// files and its unfinished changes in other segments stay.
 func vanish(a *attachment) {
 	a.watch.mu.Lock()
 	var ports []*port
@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 	devicetest.Run(t, factory(func(i int) device.GID { return HostGID(strconv.Itoa(i)) }))
 }
 
-// TestConformanceOneGID: as processes are if nobody says anything.
+// TestConformanceOneGID: the default, all processes with one GID.
 func TestConformanceOneGID(t *testing.T) {
 	devicetest.Run(t, factory(nil))
 }

@@ -14,8 +14,8 @@ import (
 
 func init() { roles["gather"] = gather }
 
-// gather receives messages of so many bytes and says of each that it is there. It
-// copies them out of packets, or, if it was told a key, reads them from there.
+// gather receives messages of this many bytes and reports each. It copies them out
+// of packets, or, if it was given a key, reads them from there.
 func gather(args []string) error {
 	size, _ := strconv.Atoi(args[1])
 	key, _ := strconv.ParseUint(args[2], 10, 32)
@@ -84,9 +84,9 @@ func gather(args []string) error {
 	}
 }
 
-// BenchmarkCross is where Config's thresholds come from: one message at a time, from
-// an Alloc'ed buffer until its end is told, by packets (two copies, in turn at both
-// sides) and read from where it lies (one).
+// BenchmarkCross is the origin of Config's thresholds: one message at a time, from
+// an Alloc'ed buffer until its end is reported, by packets (two copies, in turn at
+// both sides) and read from where it lies (one).
 func BenchmarkCross(b *testing.B) {
 	for _, size := range []int{2, 4, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024, 4096} {
 		for _, cold := range []bool{false, true} {

@@ -8,7 +8,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// acquaintance is a queue pair that sent to us or that we sent to.
+// acquaintance is a queue pair that sent to us or to which we sent.
 type acquaintance struct {
 	qkey uint32
 	gid  device.GID
@@ -20,8 +20,8 @@ type voice struct {
 	gid device.GID
 }
 
-// news brings the idents of the dead from the watcher to a port's shard. An ident
-// is in it once, however often it is put.
+// news carries the idents of dead queue pairs from the watcher to a port's shard.
+// An ident is in it once, however often it is put.
 type news struct {
 	some atomic.Bool
 	mu   sync.Mutex
@@ -38,8 +38,8 @@ func (n *news) put(id ident) {
 	n.some.Store(true)
 }
 
-// farewell is a dead queue pair whose packets and claims are still in our ring.
-type farewell struct {
+// deadPair is a dead queue pair whose packets and claims are still in our ring.
+type deadPair struct {
 	id     ident
 	entry  int    // in our sender table, or -1
 	end    uint64 // it has nothing at or after this position
@@ -60,18 +60,18 @@ func (p *port) hear(entry int, who ident) {
 	}
 }
 
-// takeNews begins the farewells.
+// takeNews starts to bury the queue pairs that the watcher reported dead.
 func (p *port) takeNews() {
 	p.news.mu.Lock()
 	defer p.news.mu.Unlock()
 	for id := range p.news.dead {
-		if slices.ContainsFunc(p.dying, func(f farewell) bool { return f.id == id }) {
+		if slices.ContainsFunc(p.dying, func(f deadPair) bool { return f.id == id }) {
 			continue // the watcher has met its entry again
 		}
 		if l := p.links.get(id.qpn()); l != nil && l.id == id {
 			p.disconnect(l)
 		}
-		f := farewell{id: id, entry: p.entryOf(id), end: p.rx.end}
+		f := deadPair{id: id, entry: p.entryOf(id), end: p.rx.end}
 		a, ok := p.known[id]
 		f.report, f.acquaintance = ok && (f.entry < 0 || p.rx.senders[f.entry].bye.Load() == 0), a
 		delete(p.known, id)
@@ -83,7 +83,7 @@ func (p *port) takeNews() {
 	p.news.some.Store(false)
 }
 
-// entryOf finds the place of id in our sender table.
+// entryOf finds the entry of id in our sender table.
 func (p *port) entryOf(id ident) int {
 	for i := range p.rx.senders {
 		if ident(p.rx.senders[i].who.Load()) == id {
@@ -93,9 +93,9 @@ func (p *port) entryOf(id ident) int {
 	return -1
 }
 
-// buryDead ends the farewells whose packets have all been taken: the slots that
-// the dead claimed are posted again, their entries are free, and OpGone follows
-// their last packet.
+// buryDead finishes with the dead queue pairs whose packets have all been taken:
+// the slots that they claimed are posted again, their entries are free, and OpGone
+// follows their last packet.
 func (p *port) buryDead(c []device.Completion) int {
 	n := 0
 	var pk packet

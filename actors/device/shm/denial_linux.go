@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// errDenied: the kernel does not let us reach another process's memory.
+// errDenied: the kernel denies access to another process's memory.
 var errDenied = errors.New("shm: no access to the memory of another process")
 
-// denied is errDenied for a process. The same request may be allowed to another
-// process, so who asks must be told, and why.
+// denied is errDenied for a process, with the reason. The same request may be
+// allowed to another process.
 func denied(pid int, err error) error { return fmt.Errorf("%w: process %d: %w", errDenied, pid, err) }
 
-// denials are the requests that ended because of errDenied.
+// denials counts the requests that ended with errDenied.
 type denials struct {
 	log *slog.Logger
 
@@ -25,7 +25,7 @@ type denials struct {
 	first error
 }
 
-// add counts a denial. The first one is explained.
+// add counts a denial, and logs an explanation of the first one.
 func (d *denials) add(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -36,7 +36,7 @@ func (d *denials) add(err error) {
 	d.log.Warn("RDMA with memory of another process ends with a bad address", "error", d.first)
 }
 
-// ptraceScope says what the Yama security module has to do with it.
+// ptraceScope describes the setting of the Yama security module.
 func ptraceScope() string {
 	b, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	scope := strings.TrimSpace(string(b))

@@ -13,11 +13,12 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// errBusy is Close's answer while queue pairs are open.
+// errBusy is returned by Close while queue pairs are open.
 var errBusy = errors.New("shm: queue pairs are open")
 
-// attachment is a device: a process's place in a directory.
+// attachment is a device: a process's attachment to a directory.
 type attachment struct {
+	device.Base
 	cfg    Config
 	folder *folder
 	watch  *watcher
@@ -27,15 +28,15 @@ type attachment struct {
 	ranges      ranges        // where own regions are mapped
 	leaseWait   time.Duration // see leaseWait
 	foreignWait time.Duration // see foreignWait
-	abandoned   atomic.Uint64 // regions that were closed while somebody copied
+	abandoned   atomic.Uint64 // regions that were closed during a copy
 
 	mu     sync.Mutex
 	closed bool
 	old    [][]byte // closed queue pairs' memory, see recede
 }
 
-// Open attaches to the fabric of a directory and removes what dead processes have
-// left there.
+// Open attaches to the fabric of a directory and removes the files that dead
+// processes have left there.
 func Open(cfg Config) (device.Device, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -70,14 +71,14 @@ func (a *attachment) Info() device.Info {
 	return device.Info{
 		Name: "shm:" + a.cfg.Dir, GID: a.folder.gid, MTU: a.cfg.MTU,
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP,
-		CopiesAtPost: true,
-		RDMARead:     true, RDMAWrite: true, MaxRDMA: maxRDMA,
+		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Foreign: true,
+		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
 		MinRead: minRead, MinReadWrite: minRead,
 	}
 }
 
-// Reaches implements device.Reacher: a GID names a directory of this host, or with
-// Config.GID a host that the directory stands for.
+// Reaches implements device.Device: a GID stands for a directory of this host, or
+// with Config.GID for a host that the directory simulates.
 func (a *attachment) Reaches(gid device.GID) bool { return gid == a.folder.gid }
 
 // Stats implements Counter.
@@ -88,6 +89,9 @@ func (a *attachment) Stats() Stats {
 
 // OpenQP implements device.Device.
 func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
+	if err := device.Check(a.Info(), c); err != nil {
+		return nil, err
+	}
 	if c.SQDepth == 0 {
 		c.SQDepth = DefaultDepth
 	}
@@ -109,7 +113,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn(), Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
-		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride,
+		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, UserRecv: c.UserRecv,
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -117,7 +121,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 	return q, nil
 }
 
-// addPort makes the segment of a queue pair unless the device is closed or full.
+// addPort makes the segment of a queue pair, unless the device is closed or full.
 func (a *attachment) addPort(g geometry, c device.QPConfig) (*port, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,9 +157,9 @@ func (a *attachment) Close() error {
 	return errors.Join(append(errs, a.folder.close())...)
 }
 
-// recede keeps the addresses of a closed queue pair's memory valid until the
-// device is closed, without memory behind them: a packet that somebody still
-// looks at turns to zeroes instead of ending the process.
+// recede keeps the addresses of a closed queue pair's memory valid until the device
+// is closed, without memory behind them: a packet that is still being read turns to
+// zeroes instead of ending the process.
 func (a *attachment) recede(mem []byte) error {
 	if err := blank(mem); err != nil {
 		return err

@@ -2,7 +2,7 @@
 // straight into the receiver's memory, without the kernel.
 //
 // A fabric is a directory in shared memory, a queue pair one file in it: its
-// segment, which everyone who sends to it maps as well.
+// segment, which every sender maps as well.
 //
 //	+--------+---------+---------+------------+--------------+------------+
 //	| header | control | senders | posts, 8 B | cells, 128 B | slots, MTU |
@@ -13,65 +13,66 @@
 //	        and stores ready in the cell
 //	receiver: polls the cell at head, copies what is in it to the slot
 //
-// # Who may die when
+// # Death of processes
 //
-// Every word that two sides write changes by one CAS or one store and says all of
+// Every word that two sides write changes by one CAS or one store that says all of
 // it (word.go), so there is no instruction at which a sender's death stops others:
 // it leaves at most one claimed post, which the receiver puts aside and takes back
 // when it knows of the death. Each step is one access (sendop.go); a test runs
 // every interleaving of them with a death after each.
 //
 // Liveness is a lock on the segment file that the kernel drops with its holder,
-// never a process id (lock_linux.go). Each device looks at the locks of those it
-// has to do with every 100 ms (watch_linux.go); a death is reported, as OpGone after
-// the last packet of the dead, at the first or second look: within 200 ms on a
-// machine that schedules. Whoever finds a lock free removes the files, marks the
-// segment dead for those who have it mapped, and frees claims in its own segments.
-// Until then sends to the dead still end well, as if it had died later. A queue
-// pair that is closed in order is not reported; sends to it end with
-// StatusBadDestQPN at once.
+// never a process id (lock_linux.go). Each device checks the locks of the queue
+// pairs that it communicates with every 100 ms (watch_linux.go); a death is
+// reported, as OpGone after the last packet of the dead, at the first or second
+// check: within 200 ms on a machine that schedules. A process that finds a lock free
+// removes the files, marks the segment dead for those that have it mapped, and frees
+// claims in its own segments. Until then sends to a dead queue pair still end well,
+// as if it had died later. A queue pair that is closed in order is not reported;
+// sends to it end with StatusBadDestQPN at once.
 //
 // A stopped process is alive: it keeps the slots that it has claimed, one for each
 // queue pair, and costs others nothing else.
 //
 // # Memory regions
 //
-// Memory of Alloc is a file that others map, so that an RDMA request is one copy
-// inside the requester's PostSend; a lease in shared memory tells the owner of it,
-// and who may die when is told in region.go. Memory of Register lies in one process:
-// MR.Remote is false. Memory of a process that knows nothing of us (RegisterForeign) is
-// copied by the kernel, process_linux.go; a region of its own file says whose it is.
+// Memory of Alloc is a file that others map, so that an RDMA request is one copy inside
+// the requester's PostSend; a lease in shared memory keeps the owner informed, and
+// region.go says which side may die when. Memory of Register lies in one process:
+// MR.Remote is false. Memory of a process that does not use this package
+// (RegisterForeign) is copied by the kernel, process_linux.go; the region's file names
+// the process.
 //
-// # Who is trusted
+// # Trust
 //
-// Processes of the same user: the directory has mode 0700 and its owner is checked.
-// They are defended against bugs and death, not malice. The receiver believes only
-// its own record of what it posted where; what it reads is read once, then checked,
-// and a place that makes no sense is given to the device again. Wrong hints heal.
-// One thing cannot be defended against: a process that truncates a file kills those
-// who have it mapped.
+// Processes of the same user trust each other: the directory has mode 0700 and its
+// owner is checked. They are defended against bugs and death, not malice. The
+// receiver relies only on its own record of posted slots; words are read once, then
+// checked, and a place that makes no sense is posted to the device again. Wrong
+// hints are corrected. There is one case without defence: a process that truncates
+// a file kills those that have it mapped.
 //
-// # What differs from a plain queue, and why
+// # Differences from a plain queue
 //
 //   - The receiver waits on a line that senders touch once, with the packet in it.
-//     Were the posts there, each claim would bounce it once more.
-//   - The order of arrival is that of the claims but for late publishers: there is
-//     no second queue of what is ready, and no index that must be moved on.
+//     If the posts lay there, each claim would transfer it once more.
+//   - The order of arrival is that of the claims, except for late publishers: there
+//     is no second queue of ready packets, and no index to be advanced.
 //   - Consuming writes nothing; posting does, with a store that need not wait for
 //     its line (store_amd64.s). Neighbouring posts lie in different lines, and both
 //     sides prefetch the line that they need next.
-//   - A receiver with nothing at head looks at its post only now and then (patience):
-//     the look takes the post's line away from the next sender.
+//   - A receiver with nothing at head reads its post only now and then (patience):
+//     reading takes the post's line away from the next sender.
 //   - All processes of a directory have one GID, as those that share an EFA device do,
 //     unless Config.GID makes one a host of its own. Queue pair numbers are the
-//     directory's, and find a segment; the GID in its header must fit.
+//     directory's, and find a segment; the GID in its header must match.
 //
 // The memory of a closed queue pair stays addressable, without its contents, until
-// the device is closed. A segment takes its memory when it is made, 2.3 MB with the
-// default depth and MTU, so a full /dev/shm is ErrNoMemory and not a SIGBUS.
+// the device is closed. A segment allocates its memory when it is made, 2.3 MB with
+// the default depth and MTU, so a full /dev/shm is ErrNoMemory and not a SIGBUS.
 //
 // Start reading at layout.go and word.go, then sendop.go and receiver.go for the
 // ring, port_linux.go for the queue pair, segment_linux.go for files; region.go, then
 // region_linux.go and views_linux.go for the two sides of RDMA, foreign_linux.go and
-// process_linux.go if the memory is another's.
+// process_linux.go for memory of other processes.
 package shm

@@ -2,9 +2,9 @@ package shm
 
 import "github.com/efactor/efactor/actors/device"
 
-// enter makes an entry in the receiver's sender table, or finds the one we have.
-// One CAS claims it and says whose it is, so a sender that dies here leaves an
-// entry that the receiver can trace to it.
+// enter makes an entry in the receiver's sender table, or finds our existing one.
+// One CAS claims it and names its owner, so a sender that dies here leaves an entry
+// that the receiver can trace to it.
 func (o *outlet) enter(qkey uint32, gid device.GID) bool {
 	free := -1
 	for i := range o.senders {
@@ -30,19 +30,19 @@ func (o *outlet) enter(qkey uint32, gid device.GID) bool {
 	return false
 }
 
-// leave says that our end is no death. The entry stays until the receiver has
-// learned of it: packets that it has not taken yet name it.
+// leave marks our end as orderly, not a death. The entry stays until the receiver
+// has seen the mark: packets that it has not taken yet name it.
 func (o *outlet) leave() {
 	if s := &o.senders[o.me]; ident(s.who.Load()) == o.self {
 		s.bye.Store(1)
 	}
 }
 
-// over tells whether the segment is closed or its owner dead.
+// over reports whether the segment is closed or its owner dead.
 func (o *outlet) over() bool {
 	b := o.ctl.bell.Load()
 	return b == closed || b == dead
 }
 
-// left tells whether the owner closed the segment, rather than died.
+// left reports whether the owner closed the segment, rather than died.
 func (o *outlet) left() bool { return o.ctl.bell.Load() == closed }

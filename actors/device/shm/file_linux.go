@@ -11,14 +11,14 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// What segments and regions have in common: files that are opened with care, have
-// their memory from the beginning and are locked before anybody believes them.
+// Segments and regions are both files that are opened with care, have their memory
+// from the beginning and are locked before other processes rely on them.
 
 var (
 	// errNoSegment: the file is not a segment.
 	errNoSegment = errors.New("shm: not a segment")
 	// errSwept: a sweep found the new file before it was locked and took it for
-	// a dead process's.
+	// that of a dead process.
 	errSwept = errors.New("shm: swept away")
 )
 
@@ -35,8 +35,8 @@ func (f *folder) openOwn(name string, mode int) (fd int, st unix.Stat_t, err err
 	return fd, st, nil
 }
 
-// lockNew takes a new file's lock. From then on nobody removes it, so what is made
-// beside it, a bell, is never without it.
+// lockNew takes a new file's lock. From then on no other process removes it, so a
+// bell made beside it never exists without it.
 func lockNew(fd int) error {
 	ok, err := tryLock(fd)
 	if err != nil {
@@ -52,8 +52,8 @@ func lockNew(fd int) error {
 	return nil
 }
 
-// reserve gives a new file its memory now: /dev/shm being full must be an error
-// here, not a SIGBUS later. Some file systems cannot.
+// reserve allocates a new file's memory now: a full /dev/shm must be an error here,
+// not a SIGBUS later. Some file systems cannot do so.
 func reserve(fd, size int) error {
 	err := unix.Fallocate(fd, 0, 0, int64(size))
 	if errors.Is(err, unix.EOPNOTSUPP) {

@@ -16,17 +16,17 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// Names in the directory. A segment is made as new.<generation> and then linked
-// to q<qpn>; the bell is there as long as one of these is. A region is r<key>. Other
-// names are nobody's concern.
+// Names in the directory. A segment is made as new.<generation> and then linked to
+// q<qpn>; the bell exists as long as one of these does. A region is r<key>. Other
+// names are ignored.
 func segmentName(qpn uint16) string { return fmt.Sprintf("q%04x", qpn) }
 func newName(gen uint64) string     { return fmt.Sprintf("new.%012x", gen) }
 func bellName(gen uint64) string    { return fmt.Sprintf("bell.%012x", gen) }
 
 func regionName(key uint32) string { return fmt.Sprintf("r%08x", key) }
 
-// parseName tells what a name is for: a segment's number, or the generation of
-// an unfinished one.
+// parseName returns the number of a segment with that name, or the generation of an
+// unfinished one.
 func parseName(name string) (qpn uint16, gen uint64, ok bool) {
 	if hex, is := strings.CutPrefix(name, "new."); is {
 		gen, err := strconv.ParseUint(hex, 16, 64)
@@ -39,14 +39,14 @@ func parseName(name string) (qpn uint16, gen uint64, ok bool) {
 	return 0, 0, false
 }
 
-// isRegion tells whether a name is a region's.
+// isRegion reports whether a name is a region's.
 func isRegion(name string) bool {
 	hex, is := strings.CutPrefix(name, "r")
 	n, err := strconv.ParseUint(hex, 16, 32)
 	return is && err == nil && n != 0 && regionName(uint32(n)) == name
 }
 
-// defaultDir is where the processes of a user meet.
+// defaultDir is the directory that the processes of a user share.
 func defaultDir() string {
 	parent := "/dev/shm"
 	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
@@ -63,7 +63,7 @@ type folder struct {
 	gid device.GID // of the device
 	dom uint64     // of the device, random
 
-	mourning atomic.Int32 // rounds of lookForOrphans to come
+	roundsLeft atomic.Int32 // rounds of lookForOrphans to come
 }
 
 // openFolder opens dir, making it if it is missing.
@@ -99,14 +99,14 @@ func checkOwner(st *unix.Stat_t, uid int) error {
 	return nil
 }
 
-// gidOf names a directory: the same for all who have it, whatever path leads
-// there, and for nobody else.
+// gidOf returns a GID for a directory: the same for all processes, by any path
+// they reach it, and different from that of any other directory.
 func gidOf(st *unix.Stat_t) device.GID {
 	return linkLocal(fmt.Appendf(hostID("/proc/sys/kernel/random/boot_id"), "%d %d %d", st.Dev, st.Ino, st.Uid))
 }
 
-// hostID tells this host from others, so that who has another network, too, does not
-// take a directory there for its own. Without /proc the host's name has to do.
+// hostID identifies this host, so that a process on another host does not take a
+// directory there for this one. Without /proc it is the host's name.
 func hostID(boot string) []byte {
 	id, err := os.ReadFile(boot)
 	if err == nil && len(id) > 0 {

@@ -8,15 +8,13 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// foreignWait is leaseWait for memory of other processes. A copier that is late there
-// writes to memory which is in use again, and nothing can be put in its place, so it
-// is given time to be late.
+// foreignWait is leaseWait for memory of other processes. A late copy there writes to
+// memory which is in use again, and no blank memory can be put in its place, so the
+// wait is longer.
 const foreignWait = time.Second
 
-var _ device.Foreign = (*attachment)(nil)
-
-// RegisterForeign implements device.Foreign. The region is a file of one page that
-// says whose memory it is; each requester needs the kernel's leave to reach it (see
+// RegisterForeign implements device.Device. The region is a file of one page that
+// names the process; each requester needs the kernel's permission to access it (see
 // Config.Logger).
 func (a *attachment) RegisterForeign(pid int, addr uint64, n int, access device.Access) (device.MR, error) {
 	if n <= 0 || addr == 0 {

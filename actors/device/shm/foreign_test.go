@@ -29,8 +29,8 @@ func init() {
 	roles["pullForeign"] = pull
 }
 
-// program has memory and knows nothing of us: so many bytes, each its place times 7,
-// of which it says where they are. "private": it lets nobody get at it.
+// program has memory and does not use this package: this many bytes, each its place
+// times 7, whose address it prints. "private": it permits no access to it.
 func program(args []string) error {
 	size, _ := strconv.Atoi(args[0])
 	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -61,7 +61,7 @@ func emulate(args []string) error {
 	if err != nil {
 		return err
 	}
-	mr, err := d.(device.Foreign).RegisterForeign(pid, addr, size, remoteAll)
+	mr, err := d.RegisterForeign(pid, addr, size, remoteAll)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func TestForeignLeaks(t *testing.T) {
 	require.Zero(t, c.devA().Stats().Denied)
 }
 
-// A region's file is a page that says whose memory it is.
+// A region's file is a page that names the process.
 func TestForeignFile(t *testing.T) {
 	c := newCouple(t, 64, remoteAll)
 	v := startProgram(t, 5000, "open")
@@ -220,8 +220,9 @@ func TestForeignFile(t *testing.T) {
 	require.NotZero(t, pidSpace())
 }
 
-// Who registered the memory is killed while others read and write it: the region ends
-// as one of Alloc would, the program does not notice, and nothing is left.
+// The process that registered the memory is killed while others read and write it:
+// the region ends as one of Alloc would, the program does not notice, and nothing is
+// left.
 func TestKillRegistrar(t *testing.T) {
 	const size = 50_000
 	dir := fabricDir(t)
@@ -250,7 +251,7 @@ func TestKillRegistrar(t *testing.T) {
 			st = statusOf(t, q, wr)
 		}
 		require.True(t, st == device.StatusBadAddress || st.Gone(), "%v", st)
-		for range mournFor + 1 {
+		for range orphanRounds + 1 {
 			portBehind(q).dev.watch.look()
 		}
 		require.Zero(t, portBehind(q).dev.views.size())
@@ -260,15 +261,15 @@ func TestKillRegistrar(t *testing.T) {
 	settles(t, files+6, countFiles, "files; some are links of the dead")
 }
 
-// The number of a process that has ended may be another's when we use it. What was
-// read from that is not taken, and nothing is written to it.
+// The number of a process that has ended may be reused when we use it. Bytes read
+// from the new process are dropped, and nothing is written to it.
 func TestNumberReused(t *testing.T) {
 	dead, alive := startProgram(t, 100, "open"), startProgram(t, 100, "open")
 	p, err := openProcess(dead.pid(), startOf)
 	require.NoError(t, err)
 	defer p.release()
 	dead.end()
-	// As it is for who has looked at the number before it was reused.
+	// As it appears to a process that read the number before it was reused.
 	p.id.pid = uint32(alive.pid())
 	require.NoError(t, p.move(device.WRRead, make([]byte, 100), alive.addr), "the kernel would not mind")
 	require.ErrorIs(t, p.copy(device.WRRead, make([]byte, 100), alive.addr), errOver)
@@ -383,7 +384,7 @@ func TestForeignDenied(t *testing.T) {
 	ah, err := q.CreateAH(d.Info().GID)
 	require.NoError(t, err)
 	v := startProgram(t, 100, "private")
-	mr, err := d.(device.Foreign).RegisterForeign(v.pid(), v.addr, 100, remoteAll)
+	mr, err := d.RegisterForeign(v.pid(), v.addr, 100, remoteAll)
 	require.NoError(t, err)
 	require.Equal(t, Stats{}, d.(Counter).Stats())
 	done := make(chan struct{})
@@ -416,7 +417,7 @@ func TestForeignDenied(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// dropPtrace gives up this thread's right to get at everybody, if it has it.
+// dropPtrace drops this thread's right to access every process, if it has it.
 func dropPtrace(t *testing.T) bool {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -432,8 +433,8 @@ func dropPtrace(t *testing.T) bool {
 	return true
 }
 
-// Close of a region waits for copies as others do, but longer: what a late one writes
-// nobody can undo.
+// Close of a region waits for copies as others do, but longer: a late write cannot be
+// undone.
 func TestForeignCloseWaits(t *testing.T) {
 	require.Greater(t, foreignWait, 10*leaseWait)
 	c := newCouple(t, 64, remoteAll)
@@ -513,7 +514,8 @@ func TestForeignGarbage(t *testing.T) {
 	require.Zero(t, c.devA().Stats().Denied)
 }
 
-// Who copies is killed in the middle: its lease keeps the owner for a while.
+// A copying process is killed in the middle: its lease delays the owner for a
+// while.
 func TestKillForeignPuller(t *testing.T) {
 	c := newCouple(t, 64, remoteAll)
 	c.devB().foreignWait = 20 * time.Millisecond

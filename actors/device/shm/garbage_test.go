@@ -12,9 +12,9 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// Somebody's bug writes all over a segment while others send to it and its owner
-// receives. Nobody panics or spins; when it is over, and the senders of that time
-// have gone, everything works and every slot is there.
+// A process writes garbage all over a segment while others send to it and its owner
+// receives. No process panics or spins; when it is over, and the senders of that
+// time have gone, everything works and every slot is there.
 func TestGarbage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for range 20 {

@@ -113,7 +113,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// Queue pair numbers are the directory's, whatever the GIDs.
+// Queue pair numbers are the directory's, for all GIDs.
 func TestHostsShareNumbers(t *testing.T) {
 	dir := fabricDir(t)
 	openHost(t, dir, "a", device.QPConfig{QPN: testQPN})
@@ -129,8 +129,8 @@ func TestHostsShareNumbers(t *testing.T) {
 
 func gidHead(g device.GID) []byte { return g[:8] }
 
-// A link is known by the handle that it was used with lately; a handle that comes to
-// mean another GID is forgotten by it, others find it by their GID.
+// A link has the handle by which it was used lately; it drops a handle that comes to
+// mean another GID; other links are found by their GID.
 func TestLinkHandles(t *testing.T) {
 	dir := fabricDir(t)
 	b := openHost(t, dir, "b", device.QPConfig{})

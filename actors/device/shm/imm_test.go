@@ -11,8 +11,8 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// A write with immediate shows what it has written and where from, after the data,
-// and takes a slot for it.
+// A write with immediate reports the bytes written and their requester, after the
+// data, and takes a slot for it.
 func TestWriteImmediate(t *testing.T) {
 	c := newCouple(t, maxRDMA, remoteAll)
 	back, err := c.b.CreateAH(portBehind(c.a).gid)

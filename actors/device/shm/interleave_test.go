@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// explorer visits every state that a tableau can come to: any order of the
-// accesses of senders and receiver, and the death of senders after any of them.
+// explorer visits every reachable state of a tableau: any order of the accesses of
+// senders and receiver, and the death of senders after any of them.
 type explorer struct {
 	seen  map[state]struct{}
 	stack []tableau // one per depth, reused
@@ -108,8 +108,8 @@ func (e *explorer) moves(w *tableau, kills int) []move {
 	return ms
 }
 
-// check is the promise: once every sender has come to an end nobody sleeps on a
-// packet, every packet that was sent arrives, and every slot is there.
+// check is the invariant: once every sender has come to an end no receiver sleeps
+// on a packet, every packet that was sent arrives, and every slot is there.
 func (e *explorer) check(w *tableau) error {
 	if err := w.order(); err != nil {
 		return err

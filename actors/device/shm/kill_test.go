@@ -82,7 +82,7 @@ type receiverOf struct {
 	q    device.QP
 	seen map[uint16]map[uint64]bool // by sender and number; of those that live, or whose end is not looked at yet
 	gone map[uint16]uint32          // their Q_Keys
-	live map[uint16]bool            // those who may send: a number may come back with another process
+	live map[uint16]bool            // those that may send: a number may be reused by another process
 	c    [16]device.Completion
 }
 

@@ -10,12 +10,12 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// A segment, in file order. What different sides write is at least two cache
+// A segment, in file order. Words that different sides write are at least two cache
 // lines apart, since processors fetch lines in pairs:
 //
 //	0      header    written before the segment has a name, then constant
 //	128    control   three words, 128 bytes each
-//	512    senders   who sends here, 16 bytes each
+//	512    senders   the queue pairs that send here, 16 bytes each
 //	...    origins   from which GID, in the same order, 16 bytes each
 //	...    posts     the ring of posted receives, 8 bytes each
 //	...    cells     what came for them, 128 bytes each
@@ -35,7 +35,7 @@ const (
 	postsAt      = originsAt + maxSenders*16
 )
 
-// header is what a segment says of itself.
+// header describes the segment.
 type header struct {
 	magic   uint64
 	gen     uint64
@@ -51,12 +51,12 @@ type header struct {
 // The values of control.bell.
 const (
 	running uint32 = iota // the receiver polls
-	parked                // it sleeps: who sets running again rings its bell
+	parked                // the owner sleeps: a process that sets running again rings its bell
 	closed                // its owner has closed it
-	dead                  // its owner has died, says who took the lock
+	dead                  // its owner has died, according to the process that took the lock
 )
 
-// control holds the words that are not a cell's.
+// control holds the words that are outside the cells.
 type control struct {
 	bell   atomic.Uint32
 	_      [pairBytes - 4]byte
@@ -71,12 +71,12 @@ type control struct {
 type sender struct {
 	who  atomic.Uint64 // an ident
 	qkey atomic.Uint32
-	bye  atomic.Uint32 // 1: it has left in order, its end is no news
+	bye  atomic.Uint32 // 1: it has left in order, its end is not reported
 }
 
 // origin is the GID of the sender at the same place of the sender table, written
-// before its first packet. It is no part of that table, all of which the owner's
-// watcher looks at now and then.
+// before its first packet. It is not part of that table, because the owner's
+// watcher reads all of that now and then.
 type origin [2]atomic.Uint64
 
 func (o *origin) store(g device.GID) {
@@ -90,17 +90,17 @@ func (o *origin) load() (g device.GID) {
 	return g
 }
 
-// cell is what came for the post at the same place of the ring: that it came, and
-// the packet itself if it is short, so that the transfer of one cache line moves
-// all of it. It is the only line that a receiver looks at while it waits; were the
-// posts there, too, each claim would take the line away from the sender once more
-// before it can publish.
+// cell holds the state of the post at the same place of the ring, and the packet
+// itself if it is short, so that the transfer of one cache line moves all of it. It
+// is the only line that a receiver reads while it waits; if the posts were there,
+// too, each claim would take the line away from the sender once more before it can
+// publish.
 type cell struct {
 	word   atomic.Uint64
 	inline [inlineMax]byte
 }
 
-// geometry is what the sizes in a header come to.
+// geometry is computed from the sizes in a header.
 type geometry struct {
 	mtu, slots, stride int
 	cells              int // a power of two, not below slots
@@ -120,8 +120,8 @@ func (g geometry) cellsAt() int { return (postsAt + g.cells*8 + pairBytes - 1) &
 func (g geometry) slotsAt() int { return g.cellsAt() + g.cells*pairBytes }
 func (g geometry) size() int    { return g.slotsAt() + g.slots*g.stride }
 
-// ring is a segment's memory by its parts. It does not care whether that is
-// mapped or from Go's heap, where tests have it for the race detector.
+// ring is a segment's memory by its parts. The memory may be mapped or from Go's
+// heap, where tests have it for the race detector.
 type ring struct {
 	geometry
 	shift   uint
@@ -153,7 +153,7 @@ func newRing(mem []byte, g geometry) ring {
 func (r *ring) lap(pos uint64) uint16 { return uint16(pos >> r.shift) }
 
 // post is the post of place i. Neighbours lie in different cache lines: the
-// receiver posts at the places that it has just taken from, and the sender is to
+// receiver posts at the places that it has just taken from, and the sender should
 // have the next one in its cache by then.
 func (r *ring) post(i uint64) *atomic.Uint64 {
 	if r.shift < 6 {

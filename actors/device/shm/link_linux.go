@@ -14,8 +14,8 @@ type link struct {
 	id   ident
 	qkey uint32
 	gid  device.GID
-	ah   device.AH // that gid was reached by lately; UnknownAH: none, any more
-	dom  uint64    // of the device that it is of
+	ah   device.AH // by which that gid was reached lately; UnknownAH: none, or none any more
+	dom  uint64    // of the device it belongs to
 	bell int
 	mem  []byte
 }
@@ -52,7 +52,7 @@ func (t *linkTable) each(f func(*link)) {
 	}
 }
 
-// linkTo is the link that wr is for, made if there is none.
+// linkTo returns the link that wr is for, and makes it if there is none.
 func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
 	l := p.links.get(wr.QPN)
 	if l == nil || l.qkey != wr.QKey {
@@ -67,7 +67,7 @@ func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
 	return l, device.StatusOK
 }
 
-// reach is linkTo for a link whose other end is there, as far as one can see. When
+// reach is linkTo for a link whose other end exists, as far as can be seen. When
 // one was closed or has died, another may have its number by now.
 func (p *port) reach(wr *device.SendWR) (*link, device.Status) {
 	l, st := p.linkTo(wr)
@@ -80,15 +80,15 @@ func (p *port) reach(wr *device.SendWR) (*link, device.Status) {
 	return l, st
 }
 
-// lose forgets a link whose other end is closed or dead.
+// lose drops a link whose other end is closed or dead.
 func (p *port) lose(l *link) device.Status {
 	p.disconnect(l)
 	p.news.put(l.id)
 	return device.StatusBadDestQPN
 }
 
-// connect finds and maps the segment that wr is for, and enters us in its sender
-// table. If we have one mapped that has another GID or Q_Key, its process may have been
+// connect finds and maps the segment that wr is for, and enters us in its sender table.
+// If we have one mapped that has another GID or Q_Key, its process may have been
 // replaced.
 func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	qpn, qkey, gid := wr.QPN, wr.QKey, p.routes[wr.AH]
@@ -112,7 +112,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	switch {
 	case !s.alive():
 		p.dev.folder.remove(s.fd, name, h.gen)
-		p.dev.folder.mourn()
+		p.dev.folder.expectOrphans()
 		return nil, device.StatusBadDestQPN
 	case h.qpn != uint32(qpn) || h.gid != gid || h.qkey != qkey:
 		return nil, device.StatusBadDestQPN

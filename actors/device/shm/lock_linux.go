@@ -9,8 +9,8 @@ import (
 
 // Liveness is a lock on the whole of a segment file, held from before the segment
 // has a name. It belongs to the open file (an OFD lock), so the kernel drops it
-// when the process ends, however it ends, and two devices of one process see
-// each other's. Asking takes nothing, so that those who ask do not disturb.
+// when the process ends, however it ends, and two devices of one process see each
+// other's. Testing the lock does not take it, so tests do not disturb each other.
 
 func wholeFile() *unix.Flock_t { return &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart} }
 
@@ -23,8 +23,8 @@ func tryLock(fd int) (bool, error) {
 	return err == nil, err
 }
 
-// lockedByOther tells whether another open file has the lock. An error counts as
-// yes: nobody is declared dead because of it.
+// lockedByOther reports whether another open file has the lock. An error counts as
+// yes: it must not declare a process dead.
 func lockedByOther(fd int) bool {
 	l := wholeFile()
 	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, l)

@@ -74,7 +74,7 @@ func (p *process) line(t testing.TB) string {
 	return strings.TrimSpace(p.out.Text())
 }
 
-// kill ends the process at whatever instruction it is.
+// kill ends the process at an arbitrary instruction.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
@@ -87,7 +87,7 @@ func (p *process) end(t testing.TB) {
 	require.NoError(t, p.cmd.Wait())
 }
 
-// say tells the parent something, in a role.
+// say prints a line for the parent, in a role.
 func say(args ...any) { fmt.Println(args...) }
 
 // orphaned is closed when the parent lets a role end, or is dead.
@@ -166,7 +166,7 @@ func fabricDir(t testing.TB) string {
 	return dir
 }
 
-// pollOnce takes what is ready. Since everybody in these tests shares few
+// pollOnce takes completions. Since all processes in these tests share few
 // processors, it lets others run.
 func pollOnce(q device.QP, f func(device.Completion)) {
 	var c [16]device.Completion

@@ -2,7 +2,8 @@ package shm
 
 import "encoding/binary"
 
-// mark says what a packet is beside its bytes. The zero value is a plain one.
+// mark holds a packet's properties besides its bytes. The zero value is a plain
+// packet.
 type mark struct {
 	bits word
 	imm  uint32 // if bits has withImm
@@ -12,9 +13,9 @@ const (
 	// withImm: the last bytes of the cell hold an immediate.
 	withImm word = 1 << 15
 	// written: the packet is the note that follows the data of a write with
-	// immediate. It takes a posted slot, as on a device without unsolicited
-	// writes, and says how much was written. That was stored before the note
-	// was published.
+	// immediate. It takes a posted slot, as on a device without unsolicited writes,
+	// and holds the number of bytes written. They were stored before the note was
+	// published.
 	written word = 1 << 14
 
 	immBytes  = 4
@@ -46,7 +47,7 @@ func (w word) immOf(inline *[inlineMax]byte) uint32 {
 
 func putNote(b *[noteBytes]byte, bytes int) { binary.LittleEndian.PutUint64(b[:], uint64(bytes)) }
 
-// parseNote reads a note; false: it makes no sense.
+// parseNote reads a note; false: it is invalid.
 func parseNote(b []byte) (bytes int, ok bool) {
 	if len(b) != noteBytes {
 		return 0, false

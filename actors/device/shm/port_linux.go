@@ -11,8 +11,8 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// port is one queue pair: its segment, as receiver, and the segments of others
-// that it sends to. It is a nic.Carrier and belongs to the queue pair's shard but
+// port is one queue pair: its segment, as receiver, and the segments of others that
+// it sends to. It is a nic.Carrier and belongs to the queue pair's shard, except
 // for news and armed.
 type port struct {
 	dev    *attachment
@@ -23,14 +23,14 @@ type port struct {
 	links  linkTable
 	routes []device.GID // by address handle
 
-	heard  []voice                // by index in the sender table: whose packets came
+	heard  []voice                // by index in the sender table: whose packets arrived
 	voices int                    // entries of heard
-	known  map[ident]acquaintance // whose death is to be reported
-	dying  []farewell
+	known  map[ident]acquaintance // queue pairs whose death is to be reported
+	dying  []deadPair
 
 	note      [noteBytes]byte // scratch of RDMA
-	bad       uint64          // places whose words made no sense
-	reclaimed uint64          // claims of the dead that were taken back
+	bad       uint64          // places whose words were invalid
+	reclaimed uint64          // claims of dead senders that were taken back
 
 	timer int
 	timed bool
@@ -62,7 +62,8 @@ func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
 	return p, nil
 }
 
-// Route implements nic.Carrier. Links that know another GID by this handle forget it.
+// Route implements nic.Carrier. It clears this handle from links that know another
+// GID by it.
 func (p *port) Route(ah device.AH, gid device.GID) error {
 	for int(ah) >= len(p.routes) {
 		p.routes = append(p.routes, device.GID{})
@@ -81,7 +82,7 @@ func (p *port) Route(ah device.AH, gid device.GID) error {
 // Unroute implements nic.Carrier.
 func (p *port) Unroute(device.AH) {}
 
-// Send implements nic.Carrier. To a receiver that is known and awake it makes no
+// Send implements nic.Carrier. To a receiver that is mapped and awake it makes no
 // system call.
 func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
 	return p.put(wr, markOf(wr), wr.Header, wr.Payload)
@@ -94,7 +95,7 @@ func markOf(wr *device.SendWR) mark {
 	return mark{}
 }
 
-// put brings a packet, or a note, to where wr says.
+// put delivers a packet, or a note, to the queue pair that wr names.
 func (p *port) put(wr *device.SendWR, m mark, header, payload []byte) device.Status {
 	for range 2 {
 		l, st := p.reach(wr)
@@ -111,7 +112,7 @@ func (p *port) put(wr *device.SendWR, m mark, header, payload []byte) device.Sta
 			return device.StatusRNR
 		case gone: // it may have taken the packet, so no successor gets it
 			return p.lose(l)
-		case shunned:
+		case evicted:
 			p.disconnect(l)
 		}
 	}
@@ -151,8 +152,8 @@ func (p *port) Poll(c []device.Completion) int {
 	return n
 }
 
-// accept makes a completion of a packet and returns 1, or gives the slot of what
-// is none to the device again and returns 0.
+// accept makes a completion of a packet and returns 1. If it is not a packet,
+// accept posts its slot again and returns 0.
 func (p *port) accept(pk *packet, c *device.Completion) int {
 	if pk.kind != ready {
 		p.bad++
@@ -177,8 +178,8 @@ func (p *port) repost(slot int32) {
 	p.rx.flush()
 }
 
-// Arm implements nic.Carrier. Who publishes after the last look sees the receiver
-// parked and rings; who did before is seen by it.
+// Arm implements nic.Carrier. A sender that publishes after the last look sees the
+// receiver parked and rings; earlier packets are seen by the look.
 func (p *port) Arm() bool {
 	p.armed.Store(true)
 	p.rx.park()
@@ -189,7 +190,8 @@ func (p *port) Arm() bool {
 	return true
 }
 
-// disarm also empties the descriptors: of bytes from those who rang, perhaps late.
+// disarm also empties the descriptors of bytes from senders that rang, perhaps
+// late.
 func (p *port) disarm() {
 	p.armed.Store(false)
 	p.rx.unpark()

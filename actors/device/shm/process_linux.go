@@ -14,27 +14,29 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
-// A process's memory is reached by number (process_vm_readv), and the number of one
-// that has ended may be given to another. A descriptor of the process tells that it
-// has ended, before its number is free. So what was copied while the descriptor is
-// silent, until after the copy, came from that process: it is looked at after each
-// copy, and before each write as well. Between that look and a write the process
-// may still end and its number come around; nothing is known that excludes it.
+// A process's memory is reached by its number (process_vm_readv), and the number of
+// a process that has ended may be reused. A descriptor of the process reports its
+// end before the number is free. So bytes copied while the descriptor was silent,
+// until after the copy, came from that process: it is polled after each copy, and
+// before each write as well. Between that poll and a write the process may still
+// end and its number be reused; no known means excludes that.
 //
-// The kernel decides at each copy whether we may (ptrace_may_access), and whether the
-// memory is there and may be read or written. A process that replaces its program
-// stays the same: closing the region then is the business of who registered it.
+// The kernel decides at each copy whether we may access the memory
+// (ptrace_may_access), and whether it is there and may be read or written. A process
+// that replaces its program stays the same process: the one that registered the
+// region must close it then.
 
 var (
 	// errOver: the process has ended.
 	errOver = fmt.Errorf("shm: the process has ended: %w", unix.ESRCH)
-	// errFault: nothing is mapped there, or not for that.
+	// errFault: nothing is mapped there, or not with that right.
 	errFault = errors.New("shm: bad address")
 )
 
-// proc is somebody whose memory regions are views of.
+// proc is a process whose memory regions are mapped as views.
 type proc struct {
 	id    processID
 	fd    int // readable when it has ended
@@ -42,12 +44,12 @@ type proc struct {
 	users users
 }
 
-// openProcess finds out which process has a number now.
+// openProcess finds out which process has a number at present.
 func openProcess(pid int, start func(pid int) (uint64, error)) (*proc, error) {
 	if pid <= 0 || pid > math.MaxInt32 {
 		return nil, fmt.Errorf("%w: %d", errOver, pid)
 	}
-	fd, err := unix.PidfdOpen(pid, 0)
+	fd, err := sys.OpenProcess(pid)
 	switch {
 	case errors.Is(err, unix.ESRCH):
 		return nil, fmt.Errorf("%w: %d", errOver, pid)
@@ -71,7 +73,7 @@ func openProcess(pid int, start func(pid int) (uint64, error)) (*proc, error) {
 	return p, nil
 }
 
-// findProcess is openProcess for a certain one.
+// findProcess is openProcess for a given process.
 func findProcess(id processID) (*proc, error) {
 	p, err := openProcess(int(id.pid), startOf)
 	if err == nil && p.id != id {
@@ -87,7 +89,7 @@ func (p *proc) release() {
 	}
 }
 
-// ended asks the descriptor. In doubt the process has.
+// ended polls the descriptor. An error counts as ended.
 func (p *proc) ended() bool {
 	for !p.over.Load() {
 		fds := [1]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
@@ -102,7 +104,7 @@ func (p *proc) ended() bool {
 	return true
 }
 
-// copy moves len(local) bytes between local and what the process has at addr.
+// copy moves len(local) bytes between local and the process's memory at addr.
 func (p *proc) copy(kind device.WR, local []byte, addr uint64) error {
 	if kind == device.WRWrite && p.ended() {
 		return errOver
@@ -118,34 +120,29 @@ func (p *proc) move(kind device.WR, local []byte, addr uint64) error {
 	if len(local) == 0 {
 		return nil
 	}
-	ours := [1]unix.Iovec{{Base: &local[0]}}
-	ours[0].SetLen(len(local))
-	theirs := [1]unix.RemoteIovec{{Base: uintptr(addr), Len: len(local)}}
-	for {
-		var n int
-		var err error
-		if kind == device.WRRead {
-			n, err = unix.ProcessVMReadv(int(p.id.pid), ours[:], theirs[:], 0)
-		} else {
-			n, err = unix.ProcessVMWritev(int(p.id.pid), ours[:], theirs[:], 0)
-		}
-		switch {
-		case err == nil && n == len(local):
-			return nil
-		case err == nil || errors.Is(err, unix.EFAULT): // part of it, or none
-			return errFault
-		case errors.Is(err, unix.ESRCH): // it is about to
-			return errOver
-		case errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS):
-			return denied(int(p.id.pid), err)
-		case !errors.Is(err, unix.EINTR):
-			return fmt.Errorf("shm: memory of process %d: %w", p.id.pid, err)
-		}
+	var n int
+	var err error
+	if kind == device.WRRead {
+		n, err = sys.ReadProcess(int(p.id.pid), local, addr)
+	} else {
+		n, err = sys.WriteProcess(int(p.id.pid), local, addr)
+	}
+	switch {
+	case err == nil && n == len(local):
+		return nil
+	case err == nil || errors.Is(err, unix.EFAULT): // part of it, or none
+		return errFault
+	case errors.Is(err, unix.ESRCH): // it is about to
+		return errOver
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS):
+		return denied(int(p.id.pid), err)
+	default:
+		return fmt.Errorf("shm: memory of process %d: %w", p.id.pid, err)
 	}
 }
 
-// startOf reads when a process has started: field 22 of its line, of which the second
-// is a name in parentheses with whatever in it.
+// startOf reads the start time of a process: field 22 of its line, of which the
+// second is a name in parentheses with any characters in it.
 func startOf(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -160,15 +157,15 @@ func startOf(pid int) (uint64, error) {
 	return strconv.ParseUint(fields[starttime], 10, 64)
 }
 
-// pidSpace names the space that process numbers count in here; 0 without /proc.
+// pidSpace identifies the namespace of process numbers here; 0 without /proc.
 var pidSpace = sync.OnceValue(func() uint64 {
 	st, err := os.Stat("/proc/self/ns/pid")
 	if err != nil {
 		return 0
 	}
-	sys, _ := st.Sys().(*syscall.Stat_t)
-	if sys == nil {
+	x, _ := st.Sys().(*syscall.Stat_t)
+	if x == nil {
 		return 0
 	}
-	return sys.Ino
+	return x.Ino
 })

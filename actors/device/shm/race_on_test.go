@@ -2,6 +2,6 @@
 
 package shm
 
-// raceOn: the detector is there. What runs in one goroutine has no use for it and
-// is ten times slower.
+// raceOn: the detector is there. Tests in one goroutine do not need it and are ten
+// times slower.
 const raceOn = true

@@ -12,15 +12,15 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// restFor is how many ranges of its class must have come back after one before it
-// is used again.
+// restFor is how many later ranges of its class must have been returned before a
+// range is used again.
 const restFor = 16
 
-// ranges hands out address ranges in which regions are mapped. A range that came
-// back keeps blank memory at its addresses and rests, so that somebody who still
-// looks at a closed region reads zeroes, and not another one's data soon after. The
-// lengths are powers of two: however many regions come and go, there are no more
-// ranges than were in use at one time, and those that rest.
+// ranges hands out address ranges in which regions are mapped. A returned range
+// keeps blank memory at its addresses and rests, so that late readers of a closed
+// region read zeroes, and not another region's data. The lengths are powers of two:
+// however many regions come and go, there are no more ranges than were in use at
+// one time, and those that rest.
 type ranges struct {
 	mu      sync.Mutex
 	closed  bool
@@ -28,7 +28,7 @@ type ranges struct {
 	resting [bits.UintSize][][]byte // by the logarithm of the length; oldest first
 }
 
-// take returns a range of at least n bytes, whose contents are nobody's.
+// take returns a range of at least n bytes with undefined contents.
 func (r *ranges) take(n int) ([]byte, error) {
 	class := bits.Len(uint(n - 1))
 	r.mu.Lock()
@@ -58,7 +58,7 @@ func (r *ranges) rest(mem []byte) {
 	r.resting[class] = append(r.resting[class], mem)
 }
 
-// close gives the addresses back.
+// close releases the addresses.
 func (r *ranges) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,8 +24,8 @@ func fetch(t testing.TB, p *port, wr device.SendWR, local []byte, chunk int) {
 }
 
 // BenchmarkRead reads 1 MiB from a region of another process, with requests of
-// different sizes, and copies as much within a process. Warm is always the same
-// memory; cold is too much for the caches of a core. All pages are mapped before.
+// different sizes, and copies the same amount within a process. Warm is always the
+// same memory; cold exceeds the caches of a core. All pages are mapped before.
 func BenchmarkRead(b *testing.B) {
 	b.Run("warm", func(b *testing.B) { readMiB(b, 1<<20) })
 	b.Run("cold", func(b *testing.B) { readMiB(b, 64<<20) })
@@ -67,8 +67,8 @@ func readMiB(b *testing.B, span int) {
 	})
 }
 
-// BenchmarkForeign is one request to memory of Alloc, and to memory that a program
-// has which knows nothing of us.
+// BenchmarkForeign is one request to memory of Alloc, and to memory of a program
+// that does not use this package.
 func BenchmarkForeign(b *testing.B) {
 	for _, size := range []int{8, 4 << 10, 64 << 10, maxRDMA} {
 		for _, foreign := range []bool{false, true} {

@@ -2,7 +2,7 @@ package shm
 
 import "github.com/efactor/efactor/actors/device"
 
-// RDMA implements nic.Carrier. The data is copied here and now, so a request is
+// RDMA implements nic.Carrier. The data is copied within the call, so a request is
 // bounded by MaxRDMA.
 func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
 	l, st := p.reach(wr)
@@ -13,8 +13,8 @@ func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
 		return st
 	}
 	if wr.Kind == device.WRWrite && wr.HasImm {
-		// With no receive posted the data is written once more at the next
-		// try: it is still the same, and the other side was not told of it.
+		// With no receive posted the data is written once more at the next try: it
+		// is still the same, and the other side was not notified.
 		putNote(&p.note, len(wr.Payload))
 		m := markOf(wr)
 		m.bits |= written
@@ -23,8 +23,8 @@ func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
 	return device.StatusOK
 }
 
-// acceptNote makes the completion of a packet that of a write. The slot has done its
-// part: there is nothing in it for the caller.
+// acceptNote turns the completion of a packet into that of a write. The slot is free
+// again: it holds nothing for the caller.
 func (p *port) acceptNote(pk *packet, c *device.Completion) int {
 	n, ok := parseNote(p.rx.slotBytes(int(pk.slot))[:pk.length])
 	if !ok || !c.HasImm {

@@ -227,7 +227,7 @@ func mappingsOf(t testing.TB, name string) (rights []string) {
 	return rights
 }
 
-// Who may not write to a region has it mapped so that it cannot.
+// A process without the right to write to a region has it mapped read-only.
 func TestReadOnly(t *testing.T) {
 	c := newCouple(t, 1000, device.RemoteRead)
 	name := filepath.Base(c.dir) + "/" + regionName(c.mr.RKey())

@@ -1,6 +1,6 @@
 package shm
 
-// place is the receiver's own record of a post, the only one it believes.
+// place is the receiver's own record of a post, the only one it relies on.
 type place struct {
 	pos  uint64
 	slot int32 // none: no receive is posted here
@@ -8,19 +8,19 @@ type place struct {
 
 const none int32 = -1
 
-// patience is after how many looks at an empty place the receiver also looks
-// whether its post is claimed, that is, whether there may be packets behind it.
-// A look costs a sender the post's cache line. With one sender there is nothing
+// patience is the number of looks at an empty place after which the receiver also
+// looks whether its post is claimed, that is, whether there may be packets behind
+// it. A look costs a sender the post's cache line. With one sender there is nothing
 // behind unless an earlier one has died.
 const (
 	patienceOne  = 1024
 	patienceMany = 32
 )
 
-// receiver is the owner's end of a ring. It posts slots at increasing positions
-// and takes packets from head on. A post that it finds claimed is put aside and
-// looked at again later, so a sender that stops between claiming and publishing
-// costs one slot and holds up nobody: later laps pass over its place, too.
+// receiver is the owner's end of a ring. It posts slots at increasing positions and
+// takes packets from head on. A post that it finds claimed is put aside and checked
+// again later, so a sender that stops between claiming and publishing costs one
+// slot and holds up no other: later laps pass over its place, too.
 //
 // Invariants: head <= end <= head+cells, and every position between them that is
 // not passed over has a place with a slot. Senders rely on the first to find the
@@ -47,7 +47,7 @@ func newReceiver(r ring) receiver {
 	return rc
 }
 
-// postSlot makes slot receivable; flush tells senders that look for it.
+// postSlot makes slot receivable; flush publishes it to senders.
 func (r *receiver) postSlot(slot int32) {
 	for r.end-r.head < uint64(r.cells) {
 		i := r.end & r.mask
@@ -64,7 +64,7 @@ func (r *receiver) postSlot(slot int32) {
 
 func (r *receiver) flush() { release(&r.ctl.posted, r.end) }
 
-// catchUp posts what had to wait for head.
+// catchUp posts the slots that had to wait for head.
 func (r *receiver) catchUp() {
 	for n := len(r.later); n > 0 && r.end-r.head < uint64(r.cells); n-- {
 		slot := r.later[len(r.later)-1]
@@ -97,21 +97,21 @@ func (r *receiver) next(p *packet) bool {
 	r.looks = 0
 	r.take(r.head&r.mask, p)
 	r.head++
-	// The next look is at the cell at head, which the look before this one has
-	// brought; it must not have to wait for the one after that.
+	// The next look is at the cell at head, which the previous look has prefetched;
+	// it must not have to wait for the one after that.
 	willRead(&r.cell[(r.head+1)&r.mask].word)
 	return true
 }
 
-// plain sees the common case, in which advance would do nothing but look at the cell at
-// head: there is a post. It returns what the cell has.
+// plain handles the common case, in which advance would only look at the cell at head:
+// there is a post. It returns the cell's word.
 func (r *receiver) plain() (word, bool) {
 	i := r.head & r.mask
 	pl := &r.places[i]
 	return word(r.cell[i].word.Load()), pl.pos == r.head && pl.slot != none && r.head != r.end && len(r.later) == 0
 }
 
-// isReady tells whether w is of a packet for head.
+// isReady reports whether w is of a packet for head.
 func (r *receiver) isReady(w word) bool { return w.kind() == ready && w.lap() == r.lap(r.head) }
 
 // nextAside takes a packet that was put aside and has been published since.
@@ -127,8 +127,8 @@ func (r *receiver) nextAside(p *packet) bool {
 	return false
 }
 
-// reclaim takes back a slot that the sender at index dead had claimed, of those
-// put aside; false if there is no more.
+// reclaim takes back a slot, among those put aside, that the sender at index dead
+// had claimed; false if there is no more.
 func (r *receiver) reclaim(dead int, p *packet) bool {
 	for n, i := range r.aside {
 		if v := r.judge(uint64(i), true); v.kind == claimed && v.sender == dead {
@@ -175,22 +175,22 @@ func (r *receiver) walk(deep bool) (verdict, bool) {
 	return verdict{}, false
 }
 
-// skipped tells whether senders have gone past the post at head without claiming
-// it. They cannot unless something has spoilt the tail, since posts are claimed in
-// order; but then head would wait for one that nobody sees.
+// skipped reports whether senders have gone past the post at head without claiming
+// it. They cannot unless something has corrupted the tail, since posts are claimed
+// in order; but then head would wait for a post that no sender sees.
 func (r *receiver) skipped(i uint64) bool {
 	ahead := r.ctl.tail.Load() - r.head
 	return ahead-1 < uint64(r.cells) && r.judge(i, true).kind == posted
 }
 
-// mend repairs what senders read and only the receiver knows.
+// mend repairs the words that senders read and only the receiver knows.
 func (r *receiver) mend() {
 	if r.ctl.posted.Load() != r.end {
 		r.flush()
 	}
 }
 
-// take empties place i, of which p has the verdict. The slot is the caller's from now on.
+// take empties place i, whose verdict p has. The slot is the caller's from now on.
 func (r *receiver) take(i uint64, p *packet) {
 	pl, v := &r.places[i], &p.verdict
 	p.slot, p.imm = pl.slot, 0
@@ -206,14 +206,14 @@ func (r *receiver) take(i uint64, p *packet) {
 	}
 }
 
-// drained tells whether everything before position end was taken or put aside,
+// drained reports whether everything before position end was taken or put aside,
 // so that nothing of a sender that died before end was posted can be ahead.
 func (r *receiver) drained(end uint64) bool {
 	_, more := r.advance(true)
 	return !more || int64(r.head-end) >= 0
 }
 
-// pending tells whether next or nextAside would yield something.
+// pending reports whether next or nextAside would yield something.
 func (r *receiver) pending() bool {
 	if _, ok := r.advance(true); ok {
 		return true
@@ -226,7 +226,7 @@ func (r *receiver) pending() bool {
 	return false
 }
 
-// park announces that the receiver sleeps; it must look for packets once more
-// after that. unpark takes it back, false if a sender has rung.
+// park announces that the receiver sleeps; it must look for packets once more after
+// that. unpark withdraws it, and returns false if a sender has rung.
 func (r *receiver) park()        { r.ctl.bell.Store(parked) }
 func (r *receiver) unpark() bool { return r.ctl.bell.CompareAndSwap(parked, running) }

@@ -12,16 +12,17 @@ import (
 )
 
 // A region is memory of Alloc: a file of the directory that its owner has mapped
-// whole and others map in two parts, the first page to be written to, the data as
-// the owner's rights allow.
+// whole and others map in two parts: the first page writable, the data as the
+// owner's rights allow.
 //
-//	0      header   written before anybody knows the key, then constant
+//	0      header   written before the key is known, then constant
 //	128    state    running, closed or dead, as a segment's bell
-//	256    leases   how many copies are under way
+//	256    leases   number of copies in progress
 //	page   data     rounded up to pages
 //
-// Memory of Alloc is a file of the directory, too, named by its key. Whoever is asked
-// for an RDMA request maps it at its first use and then copies, once, inside PostSend:
+// Memory of Alloc is a file of the directory, too, named by its key. A process that is
+// to perform an RDMA request maps it at its first use and then copies, once, inside
+// PostSend:
 //
 //	        owner                             others
 //	+--------+-----------------+      first page: read and write
@@ -30,38 +31,40 @@ import (
 //	| leases |                 |            enforces (view_linux.go)
 //	+--------+-----------------+
 //
-// A copier counts itself among the leases, looks whether the region is open, copies,
-// looks again and leaves (region.go). The owner's Close says closed, removes the
-// name and waits until there is no lease; then it gives the memory back and puts
-// blank memory at its addresses, where they stay until the device is closed or many
-// others of the size have been (ranges_linux.go). A request that sees a region closed
-// after its copy ends with StatusBadAddress, since nobody knows what it has copied.
+// A copier counts itself among the leases, checks that the region is open, copies,
+// checks again and leaves (region.go). The owner's Close says closed, removes the
+// name and waits until there is no lease; then it releases the memory and puts blank
+// memory at its addresses, where they stay until the device is closed or many others
+// of the size have been used (ranges_linux.go). A request that finds the region
+// closed after its copy ends with StatusBadAddress, since what it has copied is
+// undefined.
 //
 //   - A copier that is killed or stopped leaves its lease. Close waits 10 ms for it,
-//     then it abandons the pages: what is still read from them is not believed, and
-//     what is still written nobody sees. They go with the last mapping.
+//     then it abandons the pages: what is still read from them is discarded, and
+//     what is still written is never read. They go with the last mapping.
 //   - An owner that is killed leaves the file. Its mapping held the file's lock, so
-//     those who look every 100 ms find it when one of its queue pairs has died, and
-//     who opens the directory or asks for the region finds it as well. They mark the
-//     region dead and remove it. Who has it mapped is not disturbed: until then
-//     requests end well, as if the owner had died later.
-//   - Mappings of closed regions and of dead owners' are dropped by the next request
-//     or the next look at the locks.
+//     the processes that check every 100 ms find it when one of its queue pairs has
+//     died, and a process that opens the directory or looks for the region finds it
+//     as well. They mark the region dead and remove it. Processes that have it
+//     mapped are not disturbed: until then requests end well, as if the owner had
+//     died later.
+//   - Mappings of closed regions and of dead owners' regions are dropped by the next
+//     request or the next check of the locks.
 //
-// Foreign memory, that of another process which knows nothing of us, is a region
-// whose file ends after the first page: the header says whose memory it is, and
-// process_linux.go how it is reached. Who registered it is its owner in all that is
-// said above: holds the lock, closes it, and is its end if killed. Nothing can be put in
-// the place of that memory, so Close waits a second for copies before it goes on without.
+// Foreign memory, that of a process which does not use this package, is a region whose
+// file ends after the first page: the header names the process, and process_linux.go says
+// how its memory is reached. The process that registered it is its owner in all of the
+// above: it holds the lock, closes it, and if killed ends it. That memory cannot be
+// replaced by blank memory, so Close waits a second for copies before it goes on without.
 //
 // A request names a queue pair, whose segment must be there and have the Q_Key, as
-// for sends; the region must be of the same device. Keys come from crypto/rand. What
-// a region's header says is checked against the size of the file when it is mapped,
-// and never read again.
+// for sends; the region must be of the same device. Keys come from crypto/rand. The
+// fields of a region's header are checked against the size of the file when it is
+// mapped, and never read again.
 //
-// A write with immediate puts a note into the target's ring when the data is in its
+// A write with immediate puts a note into the target's ring when the data is in
 // place. It takes a posted receive, so with none posted the write ends with RNR, or
-// is done again.
+// is repeated.
 const (
 	regionMagic   = 0x6e6f69676572_6665 // "efregion"
 	regionVersion = 2
@@ -74,11 +77,11 @@ const (
 // errNoRegion: the file is not a region that one could use.
 var errNoRegion = errors.New("shm: not a region")
 
-// regionHeader is what a region says of itself.
+// regionHeader describes the region.
 type regionHeader struct {
 	magic   uint64
-	dom     uint64 // of the device that has it
-	addr    uint64 // what requests call the first byte: its address at the owner
+	dom     uint64 // of the device it belongs to
+	addr    uint64 // remote address of the first byte: its address at the owner
 	size    uint64 // bytes of data
 	version uint32
 	key     uint32
@@ -87,37 +90,37 @@ type regionHeader struct {
 	process processID // if kindProcess
 }
 
-// processID names a process for as long as the host runs: a number may be another's
-// when its process has ended, but never one that has started at the same time.
+// processID names a process for as long as the host runs: a number may be reused
+// when its process has ended, but never with the same start time.
 type processID struct {
 	pid   uint32
 	_     uint32
 	start uint64 // clock ticks after the host's
-	space uint64 // in which the number counts, an inode
+	space uint64 // the namespace of the number, an inode
 }
 
-// regionControl is what changes while the region lives.
+// regionControl holds the words that change while the region lives.
 type regionControl struct {
 	state  atomic.Uint32
 	_      [pairBytes - 4]byte
 	leases atomic.Int64
 }
 
-// Whoever copies does enter, holds, copy, holds, leave; the owner's Close stores
-// closed and then waits until there is no lease. Each is one access, and these are
-// totally ordered: either Close sees the lease, or the copier sees that the region
-// is closed before it touches the data.
+// A copier does enter, holds, copy, holds, leave; the owner's Close stores closed
+// and then waits until there is no lease. Each is one access, and these are totally
+// ordered: either Close sees the lease, or the copier sees that the region is
+// closed before it touches the data.
 
 // enter takes a lease, whether the region is open or not.
 func (c *regionControl) enter() { c.leases.Add(1) }
 
-// holds tells whether the region is open.
+// holds reports whether the region is open.
 func (c *regionControl) holds() bool { return c.state.Load() == running }
 
-// leave gives the lease back.
+// leave drops the lease.
 func (c *regionControl) leave() { c.leases.Add(-1) }
 
-// pageBytes is what mappings are made of.
+// pageBytes is the unit of mappings.
 var pageBytes = os.Getpagesize()
 
 // fileBytes is the size of the file of a region.
@@ -128,11 +131,11 @@ func (h *regionHeader) fileBytes() int {
 	return regionBytes(int(h.size))
 }
 
-// regionBytes is fileBytes if so many bytes of data are in the file.
+// regionBytes is fileBytes for a file with that many bytes of data.
 func regionBytes(size int) int { return pageBytes + (size+pageBytes-1)&^(pageBytes-1) }
 
-// check tells whether a file of so many bytes with this header is the region of a
-// key. Nothing that passes leads outside the file.
+// check returns an error unless a file of that many bytes with this header is the
+// region of a key. A header that passes describes nothing outside the file.
 func (h *regionHeader) check(key uint32, file int64) error {
 	switch {
 	case h.magic != regionMagic || h.version != regionVersion || h.key != key:
@@ -147,7 +150,7 @@ func (h *regionHeader) check(key uint32, file int64) error {
 	return nil
 }
 
-// offset is where the n bytes that a request calls addr begin in the data; false
+// offset is where the n bytes at the remote address addr begin in the data; false
 // if they do not lie there.
 func (h *regionHeader) offset(addr uint64, n int) (int, bool) {
 	off := addr - h.addr
@@ -157,7 +160,7 @@ func (h *regionHeader) offset(addr uint64, n int) (int, bool) {
 	return int(off), true
 }
 
-// allows tells whether others may do all of a.
+// allows reports whether others have all rights in a.
 func (h *regionHeader) allows(a device.Access) bool { return device.Access(h.access)&a == a }
 
 // regionHeaderOf and regionControlOf are the parts of a mapped first page.

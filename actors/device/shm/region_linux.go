@@ -14,11 +14,11 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// leaseWait bounds how long a region's Close waits for copies that are under way.
-// One takes microseconds, unless its process was stopped or killed in the middle.
+// leaseWait bounds how long a region's Close waits for copies in progress. One
+// takes microseconds, unless its process was stopped or killed in the middle.
 const leaseWait = 10 * time.Millisecond
 
-// keyTries is how many keys are drawn for one that nobody in the directory has. A
+// keyTries is how many keys are drawn to find one that is free in the directory. A
 // second one is needed once in 2^32 times for each region there is.
 const keyTries = 16
 
@@ -31,8 +31,8 @@ type ownRegion struct {
 	wait   time.Duration // for copies, at the end
 }
 
-// Register implements device.Device. The memory lies in this process alone, so
-// RDMA of others does not reach it and ends with StatusBadAddress.
+// Register implements device.Device. The memory lies in this process alone, so RDMA
+// of others does not reach it and ends with StatusBadAddress.
 func (a *attachment) Register(mem []byte, access device.Access) (device.MR, error) {
 	r, err := a.regions.Add(nic.Memory{Bytes: mem, Access: access, Local: true})
 	if err != nil {
@@ -56,8 +56,8 @@ func (a *attachment) Alloc(n int, access device.Access) (device.MR, error) {
 	})
 }
 
-// newRegion makes a region with a file of so many bytes. Of says what it is, when
-// it is known where the file will be mapped.
+// newRegion makes a region with a file of that many bytes. of describes it, when
+// its mapping's address is known.
 func (a *attachment) newRegion(file int, of func([]byte) (nic.Memory, regionHeader)) (device.MR, error) {
 	for range keyTries {
 		r, err := a.newRegionOnce(file, of)
@@ -132,8 +132,8 @@ func (o *ownRegion) create(h regionHeader) (err error) {
 	return nil
 }
 
-// close ends the region: whoever copies now learns of it, whoever comes later finds
-// nothing. Its addresses stay valid, without its contents.
+// close ends the region: copiers in progress learn of it, later ones find nothing.
+// Its addresses stay valid, without its contents.
 func (o *ownRegion) close() error {
 	if o.mapped != nil {
 		c := regionControlOf(o.mapped)
@@ -144,8 +144,8 @@ func (o *ownRegion) close() error {
 			// the memory need not wait for that.
 			_ = unix.Madvise(o.mapped[pageBytes:], unix.MADV_REMOVE)
 		}
-		// Otherwise the pages are left to whoever still copies: what it reads
-		// it will not use, and what it writes nobody sees.
+		// Otherwise the pages are left to the late copiers: what they read they
+		// discard, and what they write is never read.
 		if err := blank(o.mapped); err != nil { // drops the lock, too
 			return err
 		}
@@ -154,7 +154,7 @@ func (o *ownRegion) close() error {
 	return nil
 }
 
-// awaitLeases waits until nobody copies; false if that took too long.
+// awaitLeases waits until no copy is in progress; false if that took too long.
 func (o *ownRegion) awaitLeases(c *regionControl) bool {
 	if c.leases.Load() == 0 {
 		return true

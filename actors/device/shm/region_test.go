@@ -48,7 +48,7 @@ func TestRegionHeader(t *testing.T) {
 	}
 }
 
-// Whatever the header says, if it passes then nothing leads outside the file.
+// A header that passes the check describes nothing outside the file.
 func TestRegionRange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	interesting := func(h *regionHeader) uint64 {
@@ -85,9 +85,9 @@ func TestRegionRange(t *testing.T) {
 }
 
 // TestLease runs every interleaving of an owner that closes with two copiers, each
-// of which may be killed after any step. If the owner sees no lease then nobody
-// touches the data afterwards, and a copier that believes what it has read has read
-// it before the memory went away.
+// of which may be killed after any step. If the owner sees no lease then the data
+// is not touched afterwards, and a copier that reports success has read it before
+// the memory was released.
 func TestLease(t *testing.T) {
 	mem := make([]uint64, 64)
 	page := unsafe.Slice((*byte)(unsafe.Pointer(&mem[0])), 512)
@@ -97,7 +97,7 @@ func TestLease(t *testing.T) {
 		if orders++; testing.Short() && orders%5 > 0 {
 			return
 		}
-		for kill := range len(order) + 1 { // after so many steps, who made the last of them
+		for kill := range len(order) + 1 { // killed after this many steps, the copier that made the last of them
 			clear(mem)
 			w := leaseWorld{c: regionControlOf(page)}
 			dead := -1
@@ -125,7 +125,7 @@ func TestLease(t *testing.T) {
 	require.NotZero(t, waited)
 }
 
-// leaseOrders calls f with every order of so many steps of each.
+// leaseOrders calls f with every order of this many steps of each.
 func leaseOrders(left, order []int, f func([]int)) {
 	done := true
 	for who := range left {

@@ -14,8 +14,8 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// A closed region is unreachable for those who have it mapped and for those who
-// have not, its file and its memory are gone, and its addresses are blank.
+// A closed region is unreachable, mapped or not, its file and its memory are gone,
+// and its addresses are blank.
 func TestRegionClose(t *testing.T) {
 	const size = 100_000
 	c := newCouple(t, size, remoteAll)
@@ -38,7 +38,7 @@ func TestRegionClose(t *testing.T) {
 	c.mr.Bytes()[0] = 1 // wrong, but no reason to crash
 	require.ErrorIs(t, c.mr.Close(), device.ErrClosed)
 
-	// The watcher drops what nobody asks for any more.
+	// The watcher drops regions that are no longer used.
 	c.mr = c.alloc(size, remoteAll)
 	c.ends(c.wr(device.WRRead, make([]byte, 6), 0), device.StatusOK)
 	c.devA().watch.look()
@@ -93,14 +93,14 @@ func TestCloseWaits(t *testing.T) {
 		runtime.Gosched()
 		require.False(t, returned.Load())
 	}
-	v.data[0] = 1 // the owner's memory is still there, whatever it is worth
+	v.data[0] = 1 // the owner's memory is still there, though its contents do not matter
 	require.Equal(t, byte(1), c.mr.Bytes()[0])
 	ctl.leave()
 	wait.Wait()
 	require.Zero(t, c.devB().abandoned.Load())
 }
 
-// Whoever copies for ever does not keep Close: it leaves the pages to it.
+// A copy that never ends does not hold up Close, which abandons the pages.
 func TestCloseAbandons(t *testing.T) {
 	const size = 50_000
 	c := newCouple(t, size, remoteAll)
@@ -122,8 +122,8 @@ func TestCloseAbandons(t *testing.T) {
 	v.release()
 }
 
-// Regions are closed while two queue pairs read them: what a request that ended
-// well has read is whole.
+// Regions are closed while two queue pairs read them: the data of a request that
+// ended well is whole.
 func TestCloseUnderWay(t *testing.T) {
 	const size, rounds = 32 << 10, 200
 	c := newCouple(t, 64, remoteAll)

@@ -94,7 +94,7 @@ func TestForeignRegions(t *testing.T) {
 	for _, name := range []string{"r", "r1", "r00000000", "r0000000x", "R00000001", "r000000001"} {
 		require.False(t, isRegion(name), name)
 	}
-	// Those whose lock is free are swept, what is no file of ours stays.
+	// Regions whose lock is free are swept, other files stay.
 	d, err := Open(Config{Dir: c.dir})
 	require.NoError(t, err)
 	require.NoError(t, d.Close())

@@ -19,8 +19,8 @@ func init() {
 
 const remoteAll = device.LocalWrite | device.RemoteRead | device.RemoteWrite
 
-// own has a region of so many bytes, each its place times 7, until it ends. It
-// says its queue pair's number, then key and address of the region.
+// own has a region of this many bytes, each its place times 7, until it ends. It
+// prints its queue pair's number, then key and address of the region.
 func own(args []string) error {
 	size, _ := strconv.Atoi(args[1])
 	access, _ := strconv.Atoi(args[2])
@@ -122,7 +122,7 @@ func TestKillOwner(t *testing.T) {
 			pollOnce(q, take)
 		}
 		w := portBehind(q).dev.watch
-		for range mournFor {
+		for range orphanRounds {
 			w.look()
 		}
 		require.Len(t, names(t, dir), 2, "our own")
@@ -152,7 +152,7 @@ func pull(args []string) error {
 	return nil
 }
 
-// Who copies is killed: its lease does not keep the owner.
+// A copying process is killed: its lease does not keep the owner.
 func TestKillPuller(t *testing.T) {
 	dir := fabricDir(t)
 	q, _ := mustAttach(t, dir, device.QPConfig{})
@@ -171,8 +171,8 @@ func TestKillPuller(t *testing.T) {
 	}
 }
 
-// What a killed owner leaves goes when somebody opens the directory, or asks for
-// the region.
+// The files of a killed owner are removed when a process opens the directory, or
+// looks for the region.
 func TestStaleRegions(t *testing.T) {
 	dir := fabricDir(t)
 	startOwner(t, dir, 1000, remoteAll).kill()

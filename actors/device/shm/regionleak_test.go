@@ -37,8 +37,8 @@ func countFiles(t testing.TB) int {
 	return len(es)
 }
 
-// settles waits until no more than so many are there: a watcher that is just looking
-// holds a few, but none for long.
+// settles waits until there are no more than this many: a watcher at work holds a
+// few, but none for long.
 func settles(t testing.TB, most int, count func(testing.TB) int, what string) {
 	t.Helper()
 	for from := clock.System.Now(); ; runtime.Gosched() {

@@ -57,8 +57,8 @@ func TestRingModel(t *testing.T) {
 	}
 }
 
-// Senders that stop anywhere for any time hold up nobody else, and what they hold
-// is there again when they go on.
+// Senders that stop anywhere for any time hold up no other sender, and their claims
+// are free again when they go on.
 func TestRingSlowSenders(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	w := newTableau(6, 3, 200)
@@ -168,8 +168,9 @@ func TestRingWrongHints(t *testing.T) {
 	}
 }
 
-// Whatever is in the words that senders write: the receiver does not panic, spins
-// no longer than the ring is, never loses a slot and receives again afterwards.
+// With any garbage in the words that senders write the receiver does not panic,
+// spins no longer than the ring is, never loses a slot and receives again
+// afterwards.
 func TestRingGarbage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	w := newTableau(8, 1, 0)
@@ -210,8 +211,8 @@ func TestRingGarbage(t *testing.T) {
 		}
 		w.rx.looks = w.rx.patience
 		drain()
-		// The entries of the table that are nobody's go, as the watcher and the
-		// farewell see to, and with them the claims in their name.
+		// Entries of dead senders are freed, as by the watcher and buryDead, and
+		// with them the claims in their name.
 		for i := range w.rx.senders[:8] {
 			s := &w.rx.senders[i]
 			if who := ident(s.who.Load()); i == out.me {

@@ -12,8 +12,8 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// segment is an open segment file: one's own, with its memory and the lock, or
-// another's.
+// segment is an open segment file: our own, with its memory and the lock, or
+// another queue pair's.
 type segment struct {
 	fd   int
 	hdr  header // a copy, checked
@@ -23,7 +23,7 @@ type segment struct {
 
 func (h *header) ident() ident { return makeIdent(uint16(h.qpn), h.gen) }
 
-// alive tells whether the owner holds its lock.
+// alive reports whether the owner holds its lock.
 func (s *segment) alive() bool { return lockedByOther(s.fd) }
 
 func (s *segment) close() {
@@ -42,7 +42,7 @@ func (s *segment) close() {
 }
 
 // find opens the file name, if it is a regular file of ours, and reads its header.
-// A header that makes no sense is left zero.
+// An invalid header is left zero.
 func (f *folder) find(name string) (*segment, error) {
 	fd, _, err := f.openOwn(name, unix.O_RDWR)
 	if err != nil {
@@ -154,8 +154,9 @@ func (f *folder) claimAny(s *segment) error {
 	return fmt.Errorf("shm: no free number in %s: %w", f.dir, device.ErrQPNInUse)
 }
 
-// claim gives the segment its number. The file appears under its name complete
-// and locked, so whoever finds a name with a free lock knows its owner is dead.
+// claim links the segment to its number. The file appears under its name complete
+// and locked, so a process that finds a name with a free lock knows that its owner
+// is dead.
 func (f *folder) claim(s *segment, qpn uint16) error {
 	s.hdr.qpn = uint32(qpn)
 	headerOf(s.mem).qpn = uint32(qpn)
@@ -176,7 +177,7 @@ func (f *folder) claim(s *segment, qpn uint16) error {
 			return fmt.Errorf("%w: %s: %w", device.ErrQPNInUse, name, err)
 		}
 		removed := f.remove(old.fd, name, old.hdr.gen)
-		f.mourn()
+		f.expectOrphans()
 		old.close()
 		if !removed {
 			return fmt.Errorf("%w: %d", device.ErrQPNInUse, qpn)

@@ -120,8 +120,8 @@ func names(t testing.TB, dir string) (list []string) {
 	return list
 }
 
-// What a killed process leaves goes when somebody opens the directory, and never
-// stands in the way of one who wants its number.
+// The files of a killed process are removed when another one opens the directory,
+// and never keep it from taking the number.
 func TestStaleFiles(t *testing.T) {
 	dir := fabricDir(t)
 	start(t, "hold", dir, 1).kill()
@@ -188,7 +188,7 @@ func TestMTU(t *testing.T) {
 	small, err := Open(Config{Dir: dir, MTU: 4096})
 	require.NoError(t, err)
 	defer small.Close()
-	normal, err := Open(Config{Dir: dir}) // nobody is there yet
+	normal, err := Open(Config{Dir: dir}) // no queue pair is open yet
 	require.NoError(t, err)
 	defer normal.Close()
 	a, err := small.OpenQP(device.QPConfig{})
@@ -204,8 +204,8 @@ func TestMTU(t *testing.T) {
 	require.Equal(t, device.StatusMismatch, statusOf(t, b, &device.SendWR{AH: ah, QPN: a.QPN()}))
 }
 
-// Devices come and go in one directory at the same time: nobody takes another's
-// new file for a dead one's, and nothing is left in the end.
+// Devices come and go in one directory at the same time: no new file is taken for a
+// dead process's, and nothing is left in the end.
 func TestComingAndGoing(t *testing.T) {
 	dir := fabricDir(t)
 	var wait sync.WaitGroup
@@ -252,7 +252,7 @@ func TestComingAndGoing(t *testing.T) {
 	require.Empty(t, names(t, dir))
 }
 
-// A segment whose header makes no sense is nobody one could send to.
+// A segment with an invalid header cannot be sent to.
 func TestWrongHeader(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	dir := fabricDir(t)
@@ -279,7 +279,8 @@ func TestWrongHeader(t *testing.T) {
 	require.Equal(t, device.StatusOK, statusOf(t, q, &device.SendWR{AH: ah, QPN: testQPN}))
 }
 
-// Who has the number, the GID and the Q_Key of one that was closed is who is meant now.
+// The queue pair with the number, the GID and the Q_Key of a closed one is the one
+// addressed now.
 func TestSuccessor(t *testing.T) {
 	dir := fabricDir(t)
 	d, err := Open(Config{Dir: dir})

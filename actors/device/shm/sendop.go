@@ -1,7 +1,7 @@
 package shm
 
-// step is where a sendOp stands. Each step has at most one access to a word of
-// the ring, so a test that stops between steps has seen every interleaving.
+// step is the state of a sendOp. Each step has at most one access to a word of the
+// ring, so a test that stops between steps has seen every interleaving.
 type step uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	sentWake         // sent, and the sender must ring the bell
 	notReady         // nothing is posted
 	gone             // the receiver has closed its segment or died
-	shunned          // our entry in the sender table is not ours any more
+	evicted          // our entry in the sender table is no longer ours
 )
 
 // outlet is a sender's end of a ring.
@@ -37,6 +37,7 @@ type outlet struct {
 	me   int    // our entry in the sender table
 	hint uint64 // every position before it has been claimed
 	dry  uint64 // 1 + the value of posted when we last found nothing
+	full uint64 // the same of the last look at the whole ring
 }
 
 // sendOp sends one packet. A sender may die after any step:
@@ -56,8 +57,8 @@ type sendOp struct {
 	w      word
 }
 
-// send runs a sendOp to its end. Preconditions: header and payload together are
-// at most the MTU.
+// send runs a sendOp to its end. Preconditions: header and payload together are at
+// most the MTU.
 func (o *outlet) send(m mark, header, payload []byte) outcome {
 	op := sendOp{pos: o.hint, seen: o.hint, mark: m}
 	for op.at != stepOver {
@@ -73,7 +74,7 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 	switch op.at {
 	case stepSelf:
 		if op.at = stepLook; ident(o.senders[o.me].who.Load()) != o.self {
-			op.result, op.at = shunned, stepOver
+			op.result, op.at = evicted, stepOver
 		}
 
 	case stepLook:
@@ -100,8 +101,8 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 		o.seek(op, o.ctl.posted.Load())
 
 	case stepTail:
-		// Positions between pos and tail have been claimed by others. A tail
-		// that cannot be (it is a hint) is not followed.
+		// Positions between pos and tail have been claimed by others. An impossible
+		// tail (it is a hint) is not followed.
 		op.pos++
 		if t := o.ctl.tail.Load(); !op.all && int64(t-op.pos) > 0 && t-op.pos <= o.mask {
 			op.pos = t
@@ -126,7 +127,7 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 		op.at = stepPublish
 
 	case stepPublish:
-		// The place is ours: nobody else writes to its cell until the receiver
+		// The place is ours: no other process writes to its cell until the receiver
 		// has taken the packet, or has seen us dead.
 		n := len(header) + len(payload)
 		w := makeWord(ready, op.w.lap(), uint16(n), op.w.slot(), o.me) | op.mark.bits
@@ -160,13 +161,13 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 	}
 }
 
-// seek decides how to go on from a post that is not ours to claim, when positions
-// below end have been posted.
+// seek decides how to continue from a post that is not ours to claim, when
+// positions below end have been posted.
 func (o *outlet) seek(op *sendOp, end uint64) {
 	op.looks++
 	lag := int64(end - op.pos)
 	switch {
-	case op.looks > 2*o.cells+2: // end or the posts make no sense
+	case op.looks > 2*o.cells+2: // end or the posts are invalid
 		op.at = stepDry
 	case lag > int64(o.cells): // we have slept through a lap
 		op.pos = end - uint64(o.cells) - 1
@@ -176,10 +177,11 @@ func (o *outlet) seek(op *sendOp, end uint64) {
 	case lag > 0:
 		op.seen = end
 		op.at = stepLook // posted since we looked, perhaps
-	case o.dry == end+1 && !op.all:
-		// Nothing is posted as far as we see, as it was the last time: look
-		// at the whole ring, in case the tail was wrong.
-		op.all, op.seen = true, end
+	case o.dry == end+1 && o.full != end+1:
+		// Nothing appears to be posted, as at the last look: look at the whole
+		// ring, in case the tail was wrong. Once is enough until more is posted: a
+		// window of packets that wait for a slow receiver is retried often.
+		op.all, op.seen, o.full = true, end, end+1
 		op.pos = end - uint64(o.cells)
 		op.at = stepLook
 	default:

@@ -1,17 +1,18 @@
 package shm
 
-// Stats counts what happened to the memory regions of a device, and of others that it
-// wanted to reach.
+// Stats has counters of the memory regions of a device, and of requests to those of
+// others.
 type Stats struct {
-	// Abandoned regions were closed while somebody copied who did not end.
+	// Abandoned regions were closed during a copy that did not end.
 	Abandoned uint64
-	// Denied requests of ours ended with StatusBadAddress since the kernel does
-	// not let this process reach the other one's memory. Denial explains the first.
+	// Denied counts our requests that ended with StatusBadAddress since the kernel
+	// does not let this process access the other one's memory. Denial explains the
+	// first.
 	Denied uint64
 	Denial error
 }
 
-// Counter is what a device of Open offers beside the methods that all have.
+// Counter is implemented by the devices of Open beside device.Device.
 type Counter interface {
 	Stats() Stats
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweep removes what dead processes have left and compares the MTU of the living
+// sweep removes the files of dead processes and compares the MTU of the living ones
 // with ours.
 func (f *folder) sweep(mtu int) error {
 	names, err := f.names()
@@ -44,9 +44,9 @@ func (f *folder) sweep(mtu int) error {
 }
 
 // remove deletes the file name, open as fd, and its bell, unless its owner lives.
-// The lock is held meanwhile, so that nobody else does it; whoever took it too
-// late finds another file, or none, behind the name. It marks the segment dead for
-// those who have it mapped.
+// The lock is held meanwhile, so that no other process does it; one that took the
+// lock too late finds another file, or none, behind the name. remove marks the
+// segment dead for those that have it mapped.
 func (f *folder) remove(fd int, name string, gen uint64) bool {
 	if locked, err := tryLock(fd); err != nil || !locked {
 		return false
@@ -66,8 +66,8 @@ func (f *folder) remove(fd int, name string, gen uint64) bool {
 	return true
 }
 
-// markDead tells everybody who has a segment or region mapped that its owner is
-// gone, unless the owner itself has said so. The word of it is at offset at.
+// markDead marks a segment or region dead for all processes that have it mapped,
+// unless the owner itself has closed it. The word to write is at offset at.
 func markDead(fd int, at int64) {
 	var b [4]byte
 	if n, err := unix.Pread(fd, b[:], at); err != nil || n != len(b) ||
@@ -108,19 +108,19 @@ func (f *folder) removeRegion(fd int, name string) {
 	}
 }
 
-// mournFor is how many rounds of the watcher look for the regions of somebody who
-// has died. The kernel drops its locks in any order, so one may not be enough.
-const mournFor = 3
+// orphanRounds is how many rounds of the watcher look for the regions of a dead
+// process. The kernel drops its locks in any order, so one may not be enough.
+const orphanRounds = 3
 
-// mourn has the watcher look for the regions of the dead.
-func (f *folder) mourn() { f.mourning.Store(mournFor) }
+// expectOrphans makes the watcher look for the regions of dead processes.
+func (f *folder) expectOrphans() { f.roundsLeft.Store(orphanRounds) }
 
-// lookForOrphans removes the regions of the dead, if somebody has died lately.
+// lookForOrphans removes the regions of dead processes, if one has died lately.
 func (f *folder) lookForOrphans() {
-	if f.mourning.Load() == 0 {
+	if f.roundsLeft.Load() == 0 {
 		return
 	}
-	f.mourning.Add(-1)
+	f.roundsLeft.Add(-1)
 	names, err := f.names()
 	if err != nil {
 		return // the next round tries again

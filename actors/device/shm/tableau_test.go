@@ -9,13 +9,13 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// tableau is a ring on the heap with a receiver and some senders that move one
-// step at a time, in any order: what the tests of the lock-free part run on.
+// tableau is a ring on the heap with a receiver and some senders that move one step
+// at a time, in any order: the tests of the lock-free part use it.
 type tableau struct {
 	mem     []byte
 	rx      receiver
 	senders []stepper
-	flush   bool    // slots were posted, senders were not told
+	flush   bool    // slots were posted, not yet published to senders
 	free    []int32 // slots with the receiver's owner
 	asleep  bool
 	arming  bool // parked, but not looked yet
@@ -76,7 +76,7 @@ func (w *tableau) copyTo(to *tableau) {
 
 var seed = maphash.MakeSeed()
 
-// key tells states apart (but for one chance in 2^64 for each pair).
+// key distinguishes states (except for one chance in 2^64 for each pair).
 func (w *tableau) key() uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -126,8 +126,8 @@ func (w *tableau) key() uint64 {
 	return h.Sum64()
 }
 
-// load is packet n of sender i: it tells itself apart and is complete or not. Odd
-// ones are too long for a cell.
+// load is packet n of sender i: it identifies itself and shows whether it is
+// complete. Odd ones are too long for a cell.
 func load(i, n int) []byte {
 	b := make([]byte, 4)
 	if n&1 == 1 {
@@ -227,7 +227,7 @@ func (w *tableau) arm() bool {
 	return true
 }
 
-// reap is the receiver's farewell to a dead sender i.
+// reap takes back the claims and the entry of a dead sender i.
 func (w *tableau) reap(i int) error {
 	w.asleep, w.arming = false, false // the watcher rings
 	w.rx.unpark()

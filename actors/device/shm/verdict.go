@@ -1,14 +1,15 @@
 package shm
 
 // packet is what was found at a place. Unless its kind is ready there is a slot,
-// but no packet in it: the words made no sense or a claim was taken back.
+// but no packet in it: the words were invalid or a claim was taken back.
 type packet struct {
 	verdict
 	slot int32
 	imm  uint32
 }
 
-// verdict is what the words of a place come to, each read once and checked.
+// verdict is the result of reading the words of a place, each read once and
+// checked.
 type verdict struct {
 	kind   kind // idle: it cannot be
 	sender int
@@ -17,8 +18,8 @@ type verdict struct {
 	marks  word // written and withImm
 }
 
-// judge looks whether a packet has come for place i, and if not and deep, whether
-// its post is claimed. Otherwise posted stands for both.
+// judge looks whether a packet has arrived at place i, and if not and deep, whether
+// its post is claimed. Without deep, posted stands for both.
 func (r *receiver) judge(i uint64, deep bool) verdict {
 	pl := &r.places[i]
 	lap := r.lap(pl.pos)

@@ -12,23 +12,23 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// view is a region of somebody as it is mapped here to be copied from and to.
+// view is another process's region, mapped here for copies.
 type view struct {
 	hdr  regionHeader // a copy, checked
 	page []byte
 	data []byte // nil if it is
 	of   *proc  // 's memory
 
-	// users are the table that has the view and those who copy. The last one
-	// unmaps it.
+	// users are the table that has the view and the copies in progress. The last
+	// one unmaps it.
 	users users
 	used  atomic.Uint64 // when it was last, in uses of the table
 }
 
-// users counts who needs something. It is over when there are none, for good.
+// users counts references. Once there are none, none can be added.
 type users struct{ n atomic.Int32 }
 
-// join is false if it is over.
+// join adds one; false if there are none any more.
 func (u *users) join() bool {
 	for {
 		n := u.n.Load()
@@ -41,12 +41,12 @@ func (u *users) join() bool {
 	}
 }
 
-// quit tells whether that was the last one.
+// quit drops one and reports whether it was the last.
 func (u *users) quit() bool { return u.n.Add(-1) == 0 }
 
 func (v *view) control() *regionControl { return regionControlOf(v.page) }
 
-// hold keeps the view mapped until release; false: it is not any more.
+// hold keeps the view mapped until release; false: it is unmapped already.
 func (v *view) hold() bool { return v.users.join() }
 
 func (v *view) release() {
@@ -107,14 +107,13 @@ func (f *folder) mapRegion(key uint32) (*view, error) {
 	return v, nil
 }
 
-// populateMax is up to which size a region that is written to has all its pages
-// mapped at once, in 150 us for a MiB. Later, one fault for each, they cost three times
-// that, but no request has to wait for more than its own. Faults of reads map many.
+// populateMax is the size up to which a writable region has all its pages mapped at
+// once, in 150 us for a MiB. Later, one fault for each, they cost three times that, but
+// no request has to wait for more than its own. Faults of reads map many.
 const populateMax = 1 << 20
 
-// mapParts maps the first page to be written to and the data as the rights allow.
-// What may not be written to is opened anew, so that the mapping cannot become
-// writable.
+// mapParts maps the first page writable and the data as the rights allow. A
+// read-only file is opened anew, so that the mapping cannot become writable.
 func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 	prot, flags := unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED
 	if v.page, err = unix.Mmap(fd, 0, pageBytes, prot, unix.MAP_SHARED); err != nil {

@@ -13,18 +13,18 @@ import (
 )
 
 // maxViews bounds how many regions of others a device has mapped. A mapping costs
-// no memory while its region is open; beyond the bound the one that was not used
-// for the longest time goes.
+// no memory while its region is open; beyond the bound the least recently used one
+// is dropped.
 const maxViews = 1024
 
 // views is the table of the regions that a device has mapped, of others or its own.
-// Finding one takes no lock. Those whose regions were closed or whose owners died go
-// when somebody meets them, or the watcher.
+// Finding one takes no lock. Regions that were closed or whose owners died are
+// dropped when a request or the watcher finds them.
 type views struct {
 	folder *folder
 	clock  atomic.Uint64
 	byKey  atomic.Pointer[map[uint32]*view] // never changed, only replaced
-	mu     sync.Mutex                       // of who replaces it
+	mu     sync.Mutex                       // held to replace it
 
 	procs   map[processID]*proc // of views; guarded by mu
 	denials denials
@@ -56,7 +56,7 @@ func (vs *views) carry(wr *device.SendWR, dom uint64) device.Status {
 		}
 		err = v.copy(wr, dom)
 		if !c.holds() {
-			err = errNoRegion // closed meanwhile: who knows what we copied
+			err = errNoRegion // closed meanwhile: the copied bytes are undefined
 		}
 		c.leave()
 		if v.of != nil && v.of.over.Load() {
@@ -70,7 +70,7 @@ func (vs *views) carry(wr *device.SendWR, dom uint64) device.Status {
 	}
 }
 
-// statusOf is how a request ends that failed.
+// statusOf is the status of a request that failed with err.
 func (vs *views) statusOf(err error) device.Status {
 	if errors.Is(err, errDenied) {
 		vs.denials.add(err)
@@ -83,7 +83,7 @@ func (vs *views) statusOf(err error) device.Status {
 	return device.StatusQPInternal // out of descriptors or mappings, say
 }
 
-// hold finds the region of a key, or maps it: then it is fresh. The caller must
+// hold finds the region of a key, or maps it: then fresh is true. The caller must
 // release it.
 func (vs *views) hold(key uint32) (v *view, fresh bool, err error) {
 	if v := (*vs.byKey.Load())[key]; v != nil && v.hold() {
@@ -133,8 +133,8 @@ func (vs *views) change(f func(map[uint32]*view)) {
 	vs.byKey.Store(&m)
 }
 
-// proc finds the process of a region, or looks whether it is there. The caller
-// must release it. Preconditions: vs.mu is locked.
+// proc finds the process of a region, or checks that it is there. The caller must
+// release it. Preconditions: vs.mu is locked.
 func (vs *views) proc(id processID) (*proc, error) {
 	if p := vs.procs[id]; p != nil && !p.over.Load() && p.users.join() {
 		return p, nil
@@ -147,10 +147,10 @@ func (vs *views) proc(id processID) (*proc, error) {
 	return p, err
 }
 
-// drop takes v out of the table. It is unmapped when nobody copies any more.
+// drop takes v out of the table. It is unmapped after the last copy.
 func (vs *views) drop(v *view) { vs.dropIf(func(o *view) bool { return o == v }) }
 
-// prune takes those out whose regions are closed.
+// prune drops the regions that are closed.
 func (vs *views) prune() { vs.dropIf(func(v *view) bool { return !v.control().holds() }) }
 
 // clear takes all out.

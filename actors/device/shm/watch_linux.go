@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchPeriod is how often a device looks at the locks of those it knows. One that
-// dies is found at the next look, or the one after it if just then somebody else
-// holds the lock to clean up.
+// watchPeriod is how often a device checks the locks of the queue pairs it knows. A
+// death is found at the next check, or the one after it if another process holds
+// the lock to clean up at that moment.
 const watchPeriod = 100 * time.Millisecond
 
-// watcher knows for every queue pair of a device whom it has to do with, and
-// tells it of their death. Its goroutine runs while the device is open and sleeps
-// while there are no queue pairs.
+// watcher knows, for every queue pair of a device, which others it communicates
+// with, and reports their deaths to it. Its goroutine runs while the device is open
+// and sleeps while there are no queue pairs.
 type watcher struct {
 	folder *folder
 	views  *views
@@ -99,11 +99,11 @@ func (w *watcher) drop(p *port) {
 	}
 	if len(w.ports) == 0 {
 		w.setPeriod(0)
-		w.views.clear() // nobody would look after them
+		w.views.clear() // they would never be checked again
 	}
 }
 
-// follow has p told when id dies. The watcher owns fd, id's segment file, from
+// follow reports the death of id to p. The watcher owns fd, id's segment file, from
 // now on.
 func (w *watcher) follow(p *port, id ident, fd int) {
 	w.mu.Lock()
@@ -135,7 +135,7 @@ func (w *watcher) look() {
 			continue
 		}
 		w.folder.remove(pe.fd, segmentName(id.qpn()), id.gen())
-		w.folder.mourn()
+		w.folder.expectOrphans()
 		_ = unix.Close(pe.fd)
 		delete(w.peers, id)
 		for p := range pe.with {
@@ -146,7 +146,7 @@ func (w *watcher) look() {
 	w.views.prune()
 }
 
-// lookAtSenders follows those who have entered p's sender table since.
+// lookAtSenders follows the senders that have entered p's sender table since.
 func (w *watcher) lookAtSenders(p *port) {
 	for i := range p.rx.senders {
 		who := &p.rx.senders[i].who
@@ -154,7 +154,7 @@ func (w *watcher) lookAtSenders(p *port) {
 		switch pe := w.peers[id]; {
 		case id == 0 || id == p.self:
 		case !id.valid():
-			who.CompareAndSwap(uint64(id), 0) // nobody's
+			who.CompareAndSwap(uint64(id), 0) // free
 		case pe != nil:
 			pe.with[p] = struct{}{}
 		default:
@@ -179,7 +179,7 @@ func (w *watcher) trace(p *port, id ident) {
 	}
 }
 
-// tell brings p the news and wakes it.
+// tell reports the death of id to p and wakes it.
 func (p *port) tell(id ident) {
 	p.news.put(id)
 	if p.rx.unpark() {
@@ -187,8 +187,8 @@ func (p *port) tell(id ident) {
 	}
 }
 
-// mend puts right what a dead sender or a bug may have left: a sleeper's flag
-// taken down by one who died before it rang, or a flag that is none.
+// mend repairs what a dead sender or a bug may have left: a parked flag cleared by
+// a sender that died before it rang, or an invalid flag.
 func (p *port) mend() {
 	switch b := p.rx.ctl.bell.Load(); {
 	case b == running:

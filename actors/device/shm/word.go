@@ -5,7 +5,7 @@ import "fmt"
 // kind is what a word says.
 type kind uint8
 
-// A post's life within one lap of the ring, and where the packet shows:
+// A post's states within one lap of the ring, and where the packet lies:
 //
 //	      receiver              sender               sender
 //	idle -----------> posted -----------> claimed             post
@@ -13,8 +13,8 @@ type kind uint8
 //	                                       -----------> ready cell
 //	                                          store
 //
-// The receiver takes a packet without writing: only it needs to know that the
-// place is free, and stores posted with the next lap when it uses it again.
+// The receiver takes a packet without writing: only it needs to know that the place
+// is free, and stores posted with the next lap when it reuses it.
 const (
 	idle kind = iota
 	posted
@@ -22,14 +22,14 @@ const (
 	ready
 )
 
-// word is everything that is decided about a post or a cell at once:
+// word holds all state of a post or a cell at once:
 //
 //	63      48 47      32 31      16  15    14  13          2 1    0
 //	+---------+----------+----------+-----+----+--------------+------+
 //	|   lap   |  length  |   slot   | imm | wr |    sender    | kind |
 //	+---------+----------+----------+-----+----+--------------+------+
 //
-// imm and wr: the marks of what came (mark.go).
+// imm and wr: the marks of the packet (mark.go).
 type word uint64
 
 func makeWord(k kind, lap, length, slot uint16, sender int) word {
@@ -47,7 +47,7 @@ func (w word) String() string {
 
 // ident names a queue pair for as long as the host runs: its number and the
 // generation of its segment. As a word of the sender table it is claimed with one
-// CAS; 0 is no one.
+// CAS; 0 is none.
 //
 //	63             17 16      1  0
 //	+----------------+--------+---+

@@ -20,7 +20,7 @@ const (
 	DefaultMaxRDMA      = 1 << 30
 )
 
-// ErrConfig tells that a Config makes no sense.
+// ErrConfig is returned for a Config that makes no sense.
 var ErrConfig = errors.New("sim: bad configuration")
 
 // Config describes a fabric. The zero value is a shuffled fabric in real time.
@@ -30,22 +30,22 @@ type Config struct {
 	MTU     int  // bytes; 0: DefaultMTU
 
 	// InOrder delivers by due time and then in the order of sending. Otherwise
-	// the order of what is due at once comes from the seed.
+	// the order of simultaneous deliveries comes from the seed.
 	InOrder bool
-	// Window is how many packets a shuffled fabric in real time holds back
-	// while somebody is busy. 0: DefaultWindow.
+	// Window is how many packets a shuffled fabric in real time holds back while an
+	// owner is busy. 0: DefaultWindow.
 	Window int
 
-	// A packet is under way for Delay and a seeded part of Jitter.
+	// A packet is in flight for Delay and a seeded part of Jitter.
 	Delay, Jitter time.Duration
 
 	// CopyLate reads the bytes of a send when it arrives, as a DMA engine may:
-	// Info.CopiesAtPost is false, and who changes a buffer before the
+	// Info.CopiesAtPost is false, and a caller that changes a buffer before the
 	// completion sends garbage. Virtual only.
 	CopyLate bool
 
-	// Unresponsive is after how long a send to a vanished or unknown GID ends.
-	// 0: DefaultUnresponsive.
+	// Unresponsive is the time after which a send to a vanished or unknown GID
+	// ends. 0: DefaultUnresponsive.
 	Unresponsive time.Duration
 	// ReportGone yields OpGone to every queue pair when a device is killed.
 	ReportGone bool
@@ -56,7 +56,7 @@ type Config struct {
 	MaxQP        int // queue pairs of a device; 0: DefaultMaxQP
 
 	Rules []Rule      // as if added by AddRule
-	Hook  func(Event) // sees all that happens, one call at a time; may be nil
+	Hook  func(Event) // called for every event, one call at a time; may be nil
 
 	// Clock is the time of a fabric that is not virtual. nil: clock.System.
 	Clock clock.Clock
@@ -92,14 +92,14 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// DeviceConfig describes a device to OpenDevice; the zero value will do.
+// DeviceConfig describes a device to OpenDevice; the zero value is valid.
 type DeviceConfig struct {
 	Name string // empty: "sim" and a number
 	// GID of the port. The zero GID takes the next free one. Devices that
 	// give the same GID share a port, like processes of one host.
 	GID device.GID
-	// Net is the network that the port is on. Ports of different ones do not reach each
-	// other, which makes several fabrics, with one clock and one seed, of one.
+	// Net is the network of the port. Ports of different networks do not reach each
+	// other, so one fabric can hold several networks with one clock and one seed.
 	Net int
 	// RDMARead, RDMAWrite, LocalKeys and UnsolicitedWrite are device.Info's, for
 	// both roles: a request that the other device does not know, or a write with

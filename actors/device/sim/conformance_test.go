@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/efactor/efactor/actors/device/devicetest"
 	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/internal/devicetest"
 )
 
 // factory makes fabrics of cfg for the suite, with devices of dc.

@@ -41,8 +41,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestSilence: how long a send to the dead or to nobody takes, and that nobody
-// else learns of a death if so configured.
+// TestSilence: how long a send to a dead or unknown queue pair takes, and that no
+// other learns of a death if so configured.
 func TestSilence(t *testing.T) {
 	f := newFabric(t, sim.Config{Virtual: true, InOrder: true, Unresponsive: time.Second})
 	a, b := join(t, f, device.QPConfig{}), join(t, f, device.QPConfig{})
@@ -61,9 +61,9 @@ func TestSilence(t *testing.T) {
 	require.Equal(t, clock.Time(2*time.Second), f.Clock().Now())
 }
 
-// TestRestart: a new queue pair has GID and QPN of a dead one. Late packets meant
-// for the dead one are refused by their Q_Key; late ones from it still arrive
-// elsewhere, where only the protocol can tell (§4.4).
+// TestRestart: a new queue pair has GID and QPN of a dead one. Late packets for the
+// dead one are refused by their Q_Key; late ones from it still arrive elsewhere,
+// where only the protocol can distinguish them (§4.4).
 func TestRestart(t *testing.T) {
 	f := newFabric(t, sim.Config{Virtual: true, InOrder: true, Delay: time.Millisecond})
 	a := join(t, f, device.QPConfig{})

@@ -6,11 +6,11 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// lateStatus: one status in so many comes apart from the delivery on a shuffled
-// virtual fabric, so that an answer can overtake the completion of its question.
+// lateStatus: one status in this many comes apart from the delivery on a shuffled
+// virtual fabric, so that an answer can overtake the completion of its request.
 const lateStatus = 4
 
-// happen does what fl is about and takes fl back.
+// happen performs the event that fl stands for and recycles fl.
 func (f *Fabric) happen(fl *flight) {
 	switch fl.what {
 	case requestFlight:
@@ -42,15 +42,15 @@ func (f *Fabric) statusIsLate() bool {
 	return f.virtual != nil && !f.cfg.InOrder && f.rng.Uint32N(lateStatus) == 0
 }
 
-// complete tells the sender.
+// complete reports the status to the sender.
 func (f *Fabric) complete(fl *flight, st device.Status) {
 	fl.src.inflight.Add(-1)
 	f.hook(Event{Kind: EventStatus, Seq: fl.seq, From: fl.src.endpoint(), To: fl.to, WR: fl.wr.Kind, Status: st})
 	fl.src.inbox.Ack(fl.token, st)
 }
 
-// arrive brings a request to its receiver, if there is one. The status reaches
-// the sender after the time it returns.
+// arrive brings a request to its receiver, if there is one. The sender gets the
+// status after the duration it returns.
 func (f *Fabric) arrive(fl *flight) (device.Status, time.Duration) {
 	ev := requestEvent(EventArrive, fl.seq, fl.src, fl.to, &fl.wr)
 	dst, st, after := f.lookup(fl.src, fl.to)
@@ -83,7 +83,8 @@ func (f *Fabric) place(dst *qp, fl *flight, ev *Event) (device.Status, time.Dura
 	return dst.inbox.Place(&from, &fl.wr), after
 }
 
-// lookup finds the queue pair at to that from reaches, or says how a send there ends and when.
+// lookup finds the queue pair at to that from reaches, or returns the status and the delay
+// with which a send there ends.
 func (f *Fabric) lookup(from *qp, to Endpoint) (*qp, device.Status, time.Duration) {
 	p := f.ports[to.GID]
 	if p == nil || p.net != from.dev.port.net {

@@ -16,6 +16,7 @@ var ErrBusy = errors.New("sim: queue pairs or regions are open")
 
 // Device is one attachment to a fabric; it implements device.Device.
 type Device struct {
+	device.Base
 	fab     *Fabric
 	port    *port
 	info    device.Info
@@ -27,11 +28,7 @@ type Device struct {
 	killed bool
 }
 
-var (
-	_ device.Device  = (*Device)(nil)
-	_ device.Keyed   = (*Device)(nil)
-	_ device.Reacher = (*Device)(nil)
-)
+var _ device.Device = (*Device)(nil)
 
 // OpenDevice attaches a device.
 func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
@@ -62,7 +59,8 @@ func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
 		Name: cfg.Name, GID: gid, MTU: f.cfg.MTU,
 		MaxSQ: f.cfg.MaxSQ, MaxRQ: f.cfg.MaxRQ, MaxQP: f.cfg.MaxQP,
 		CopiesAtPost: !f.cfg.CopyLate,
-		RDMARead:     cfg.RDMARead, RDMAWrite: cfg.RDMAWrite,
+		MaxPieces:    nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true,
+		RDMARead: cfg.RDMARead, RDMAWrite: cfg.RDMAWrite,
 		LocalKeys: cfg.LocalKeys, UnsolicitedWrite: cfg.UnsolicitedWrite,
 		MaxMedium: cfg.MaxMedium, MinRead: cfg.MinRead, MinReadWrite: cfg.MinReadWrite,
 	}
@@ -72,7 +70,7 @@ func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
 	return &Device{fab: f, port: p, info: info, regions: f.newRegions(cfg.MaxRegions)}, nil
 }
 
-// Reaches implements device.Reacher: there is or was such a port on the network.
+// Reaches implements device.Device: there is or was such a port on the network.
 func (d *Device) Reaches(gid device.GID) bool {
 	d.fab.lock()
 	defer d.fab.unlock()
@@ -92,6 +90,9 @@ func (d *Device) Info() device.Info { return d.info }
 
 // OpenQP implements device.Device.
 func (d *Device) OpenQP(cfg device.QPConfig) (device.QP, error) {
+	if err := device.Check(d.info, cfg); err != nil {
+		return nil, err
+	}
 	f := d.fab
 	f.lock()
 	defer f.unlock()
@@ -139,7 +140,7 @@ func depth(want, limit int) (int, error) {
 }
 
 // number returns a free queue pair number, or want if it is free. Numbers are
-// used again late, so that packets for an earlier holder find nobody.
+// reused late, so that packets for an earlier holder find no queue pair.
 func (p *port) number(want uint16) (uint16, error) {
 	free := func(n uint16) bool {
 		q := p.qps[n]
@@ -181,9 +182,9 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// Kill lets the device vanish with its queue pairs, as if its host had lost
-// power: sends stop, packets under way still arrive, sends to it end with
-// StatusUnresponsive. Its queue pairs stay silent and want to be closed; others
+// Kill makes the device vanish with its queue pairs, as if its host had lost power:
+// it sends no more, packets in flight still arrive, and sends to it end with
+// StatusUnresponsive. Its queue pairs stay silent and must still be closed; others
 // may take their numbers.
 func (d *Device) Kill() {
 	f := d.fab

@@ -9,21 +9,21 @@
 //     run, to the byte; a test compares logs of [TextLog].
 //   - immediate (InOrder and no delay): PostSend puts the packet into a slot of
 //     the receiver. One short lock per receiver, no goroutine in between.
-//   - held: a few packets are kept back so that they change places, or until
-//     their delay is over. They move when a queue pair of the fabric rings its
-//     doorbell, polls or arms; Arm of the sender refuses while any are under
-//     way, so nothing gets stuck as long as shards arm before they sleep.
+//   - held: a few packets are kept back so that they change places, or until their
+//     delay is over. They move when a queue pair of the fabric rings its doorbell,
+//     polls or arms; Arm of the sender refuses while any are in flight, so nothing
+//     gets stuck as long as shards arm before they sleep.
 //
 // RDMA is an ability of each device. A request travels like a packet and is carried
-// out where it arrives, so it overtakes and is overtaken, too; on an immediate
-// fabric PostSend copies straight between the two memories. In virtual time keys
-// come from the seed and addresses are numbers.
+// out where it arrives, so requests and packets overtake each other; on an
+// immediate fabric PostSend copies straight between the two memories. In virtual
+// time keys come from the seed and addresses are numbers.
 //
-// [Rule] says what goes wrong: for which requests, how often, how likely. Kill
-// makes a device vanish. A hook sees all that happens, in order.
+// [Rule] describes a fault: for which requests, how often, how likely. Kill makes a
+// device vanish. A hook sees every event, in order.
 //
-// Notify of a queue pair is called with the fabric locked: it may wake whoever
-// owns the queue pair, and must not call into the fabric.
+// Notify of a queue pair is called with the fabric locked: it may wake the queue
+// pair's owner, and must not call into the fabric.
 //
 // Start reading at fabric.go, then flight.go.
 package sim

@@ -9,7 +9,7 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// EventKind tells events apart.
+// EventKind is the kind of an event.
 type EventKind uint8
 
 // The kinds of event.
@@ -18,7 +18,7 @@ const (
 	EventClose                   // From was closed
 	EventKill                    // From vanished
 	EventPost                    // a packet or RDMA left From; From, To, QKey, Seq, bytes
-	EventArrive                  // it came to To, with the Status that it met there
+	EventArrive                  // it arrived at To, with the Status that it met there
 	EventStatus                  // From learns how its request ended
 	EventGone                    // To learns that From vanished
 	EventFault                   // Fault struck a request, or From
@@ -52,7 +52,7 @@ type Event struct {
 	Remote uint64 // of RDMA
 
 	// The bytes, valid during the call. Those of a read are its result from
-	// EventArrive with StatusOK on, and nothing in particular before.
+	// EventArrive with StatusOK on, and undefined before.
 	Header, Payload []byte
 }
 
@@ -105,7 +105,7 @@ func (e Event) String() string {
 	return s
 }
 
-// request is what String says of a packet or RDMA.
+// request describes a packet or RDMA for String.
 func (e *Event) request() string {
 	s := fmt.Sprintf(" qkey=%08x", e.QKey)
 	if t, ok := e.Type(); ok || e.WR == device.WRSend {
@@ -135,8 +135,8 @@ func TextLog(w io.Writer) func(Event) {
 	return func(e Event) { fmt.Fprintln(w, e) }
 }
 
-// hook tells the hook, if there is one. The fabric is locked, which puts the
-// calls in order.
+// hook calls the hook, if there is one. The fabric is locked, which puts the calls
+// in order.
 func (f *Fabric) hook(e Event) {
 	if f.cfg.Hook != nil {
 		e.Time = f.clk.Now()

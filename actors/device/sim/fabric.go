@@ -15,10 +15,10 @@ type Fabric struct {
 	clk     clock.Clock
 	virtual *Clock // nil in real time
 
-	// direct tells that PostSend may go straight to the receiver: an immediate
+	// direct is set if PostSend may go straight to the receiver: an immediate
 	// fabric without rules and hook.
 	direct atomic.Bool
-	// moving tells that flights is not empty.
+	// moving is set if flights is not empty.
 	moving atomic.Bool
 
 	mu sync.Mutex // not used in virtual time
@@ -39,8 +39,8 @@ type Fabric struct {
 	counts  [numFaults]uint64
 }
 
-// port is what a GID names. It outlives the devices on it, so that a restarted
-// one finds its late packets.
+// port is the holder of a GID. It outlives the devices on it, so that a restarted
+// one gets its late packets.
 type port struct {
 	gid     device.GID
 	net     int
@@ -73,7 +73,7 @@ func New(cfg Config) (*Fabric, error) {
 	return f, nil
 }
 
-// Clock is the time that devices of the fabric live in.
+// Clock is the clock of the fabric's devices.
 func (f *Fabric) Clock() clock.Clock { return f.clk }
 
 func (f *Fabric) lock() {
@@ -88,7 +88,7 @@ func (f *Fabric) unlock() {
 	}
 }
 
-// immediate tells whether a packet without faults waits for nothing.
+// immediate reports whether a packet without faults is delivered without delay.
 func (f *Fabric) immediate() bool {
 	return f.virtual == nil && f.cfg.InOrder && f.cfg.Delay == 0 && f.cfg.Jitter == 0
 }
@@ -101,14 +101,14 @@ func (f *Fabric) setDirect() {
 	f.direct.Store(f.immediate() && rules == 0 && f.cfg.Hook == nil)
 }
 
-// Pending returns how many things are under way: packets, statuses, timers.
+// Pending returns how many things are in flight: packets, statuses, timers.
 func (f *Fabric) Pending() int {
 	f.lock()
 	defer f.unlock()
 	return len(f.flights)
 }
 
-// NextEvent returns the time of what Step would do; false: nothing is to do.
+// NextEvent returns the time of Step's next event; false: there is none.
 func (f *Fabric) NextEvent() (clock.Time, bool) {
 	f.lock()
 	defer f.unlock()
@@ -118,8 +118,8 @@ func (f *Fabric) NextEvent() (clock.Time, bool) {
 	return max(f.flights[0].at, f.clk.Now()), true
 }
 
-// Step lets the next thing under way happen and moves a virtual clock to its
-// time. False: nothing was under way. In real time it ignores delays.
+// Step performs the next event in flight and moves a virtual clock to its time.
+// False: there was none. In real time it ignores delays.
 func (f *Fabric) Step() bool {
 	f.lock()
 	defer f.unlock()
@@ -134,8 +134,8 @@ func (f *Fabric) Step() bool {
 	return true
 }
 
-// AdvanceTo moves a virtual clock forward to t, for a scheduler with timers of
-// its own. What is due until then stays under way, for Step.
+// AdvanceTo moves a virtual clock forward to t, for a scheduler with timers of its
+// own. Events due until then stay in flight, for Step.
 func (f *Fabric) AdvanceTo(t clock.Time) {
 	if f.virtual != nil {
 		f.virtual.advanceTo(t)

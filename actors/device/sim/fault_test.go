@@ -49,8 +49,8 @@ func add(t *testing.T, f *sim.Fabric, r sim.Rule) *sim.Rule {
 	return rule
 }
 
-// TestScriptedRNR: the next packet of one type from a to b is refused twice;
-// others are not concerned.
+// TestScriptedRNR: the next packet of one type from a to b is refused twice; others
+// are not affected.
 func TestScriptedRNR(t *testing.T) {
 	inModes(t, func(t *testing.T, f *sim.Fabric, run func(...*party)) {
 		a, b := join(t, f, device.QPConfig{RNRRetry: 1}), join(t, f, device.QPConfig{RNRRetry: 1})
@@ -158,7 +158,7 @@ func TestRefuseQPFault(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// TestDelayFaults: a late packet and a late status hold up nobody else.
+// TestDelayFaults: a late packet and a late status delay no other.
 func TestDelayFaults(t *testing.T) {
 	for _, k := range []sim.Fault{sim.FaultDelay, sim.FaultLateStatus} {
 		f := newFabric(t, sim.Config{Virtual: true, InOrder: true})
@@ -182,7 +182,8 @@ func TestDelayFaults(t *testing.T) {
 	}
 }
 
-// TestHeldPacketsAreNotStuck: nobody polls but the one under test, and nothing is stuck.
+// TestHeldPacketsAreNotStuck: only the queue pair under test polls, and nothing is
+// stuck.
 func TestHeldPacketsAreNotStuck(t *testing.T) {
 	f := newFabric(t, sim.Config{Window: 8})
 	a, b := join(t, f, device.QPConfig{}), join(t, f, device.QPConfig{})

@@ -8,14 +8,14 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// flight is something under way.
+// flight is something in flight: a packet, a status or a timer.
 type flight struct {
 	at   clock.Time // 0: at any time, only the shuffling keeps it
 	key  uint64     // orders flights of the same time
 	seq  uint64     // of the request
 	what flightKind
 
-	src *qp // who made the request, gets the status, is woken or told
+	src *qp // the requester: gets the status or the wake-up
 	to  Endpoint
 
 	// of requests and their statuses
@@ -67,7 +67,7 @@ func (f *Fabric) take(fl *flight) {
 	fl.wr.Header, fl.wr.Payload = fl.buf[:h], fl.buf[h:h+p]
 }
 
-// depart puts fl under way for d; with none, only shuffling keeps it.
+// depart puts fl in flight for d; with 0, only shuffling keeps it.
 func (f *Fabric) depart(fl *flight, d time.Duration) {
 	fl.at = 0
 	if d > 0 || f.virtual != nil {
@@ -93,8 +93,8 @@ func (f *Fabric) pop() *flight {
 	return fl
 }
 
-// pump lets happen what is due, except for keep requests that wait for nothing
-// but to change places. Real time only.
+// pump performs the events that are due, except for keep requests that are held
+// back only to change places. Real time only.
 func (f *Fabric) pump(keep int) {
 	if len(f.flights) == 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 )
 
-// party is a queue pair with what it got, for tests in one goroutine.
+// party is a queue pair with its completions, for tests in one goroutine.
 type party struct {
 	*sim.QP
 	t       testing.TB

@@ -67,7 +67,7 @@ func newQP(d *Device, qpn uint16, sq, rq int, cfg *device.QPConfig) (*QP, error)
 		MTU: mtu, CopiesAtPost: d.info.CopiesAtPost,
 		RDMARead: d.info.RDMARead, RDMAWrite: d.info.RDMAWrite, MaxRDMA: d.info.MaxRDMA,
 		LocalKeys: d.info.LocalKeys, UnsolicitedWrite: d.info.UnsolicitedWrite, Regions: d.regions,
-		Slots: rq, Recv: recv, Stride: mtu,
+		Slots: rq, Recv: recv, Stride: mtu, UserRecv: cfg.UserRecv,
 	})
 	if err != nil {
 		return nil, err
@@ -89,8 +89,8 @@ func (c *qp) Route(ah device.AH, gid device.GID) error {
 // Unroute implements nic.Carrier.
 func (c *qp) Unroute(ah device.AH) { c.routes[ah] = route{} }
 
-// Doorbell implements nic.Carrier. What is held back for a queue pair that
-// sleeps goes out, since nobody would fetch it.
+// Doorbell implements nic.Carrier. It delivers what is held back for a queue pair
+// that sleeps, since that will not fetch it.
 func (c *qp) Doorbell() {
 	f := c.fab
 	if f.virtual != nil || !f.moving.Load() {
@@ -108,7 +108,8 @@ func (c *qp) Doorbell() {
 // PostRecv implements nic.Carrier.
 func (c *qp) PostRecv(slots []int32) { c.inbox.PostRecv(slots) }
 
-// Poll implements nic.Carrier. Who finds nothing has the time to move packets.
+// Poll implements nic.Carrier. A caller that finds nothing has time to move
+// packets.
 func (c *qp) Poll(b []device.Completion) int {
 	n := c.inbox.Poll(b)
 	f := c.fab
@@ -121,7 +122,7 @@ func (c *qp) Poll(b []device.Completion) int {
 	return c.inbox.Poll(b)
 }
 
-// Arm implements nic.Carrier. In real time nobody else moves what this queue
+// Arm implements nic.Carrier. In real time no other goroutine moves what this queue
 // pair sent, so it must not sleep before that arrived.
 func (c *qp) Arm() bool {
 	f := c.fab
@@ -156,7 +157,7 @@ func (c *qp) WakeAt(t clock.Time) bool {
 // FDs implements nic.Carrier.
 func (c *qp) FDs() []int { return nil }
 
-// Close implements nic.Carrier. Packets under way still arrive.
+// Close implements nic.Carrier. Packets in flight still arrive.
 func (c *qp) Close() error {
 	f := c.fab
 	f.lock()

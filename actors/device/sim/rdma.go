@@ -8,7 +8,8 @@ import (
 )
 
 // newRegions makes the table of the device that was opened last. In virtual time
-// keys come from the seed and addresses are numbers, others for each device.
+// keys come from the seed and addresses are numbers, different ones for each
+// device.
 func (f *Fabric) newRegions(limit int) *nic.Regions {
 	cfg := nic.RegionsConfig{Max: limit}
 	if f.virtual != nil {
@@ -37,16 +38,6 @@ func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
 	return d.regions.Alloc(n, a)
 }
 
-// RegisterKeyed implements device.Keyed.
-func (d *Device) RegisterKeyed(mem []byte, a device.Access, addr uint64, key uint32) (device.MR, error) {
-	d.fab.lock()
-	defer d.fab.unlock()
-	if err := d.admitRegion(); err != nil {
-		return nil, err
-	}
-	return d.regions.RegisterKeyed(mem, a, addr, key)
-}
-
 func (d *Device) admitRegion() error {
 	switch {
 	case d.closed || d.killed:
@@ -66,7 +57,7 @@ func (c *qp) RDMA(wr *device.SendWR, token uint64) device.Status {
 	return nic.Pending
 }
 
-// access carries out c's request at dst.
+// access performs c's request at dst.
 func (c *qp) access(dst *qp, from *nic.Source, wr *device.SendWR) device.Status {
 	mine, theirs := &c.dev.info, &dst.dev.info
 	switch {
@@ -87,8 +78,8 @@ func (c *qp) access(dst *qp, from *nic.Source, wr *device.SendWR) device.Status 
 	return dst.inbox.RDMA(from, wr, dst.dev.regions)
 }
 
-// dropRDMA forgets the requests of a queue pair that is no more: their memory is
-// not the device's any longer, and their bytes were not copied.
+// dropRDMA drops the requests of a closed queue pair: their memory is the caller's
+// again, and their bytes were not copied.
 func (f *Fabric) dropRDMA(c *qp) {
 	for _, fl := range f.flights {
 		if fl.src == c && fl.what == requestFlight && fl.wr.Kind != device.WRSend {

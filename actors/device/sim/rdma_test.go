@@ -76,7 +76,7 @@ func TestRDMALog(t *testing.T) {
 `, short(log.String(), key))
 }
 
-// short puts names for what makes lines of a log long.
+// short replaces long values in lines of a log by names.
 func short(log, key string) string {
 	return strings.NewReplacer(key, "KEY", "fe80:0:0:0:0:0:0:1/1 -> fe80:0:0:0:0:0:0:2/9", "A -> B").Replace(log)
 }
@@ -183,7 +183,7 @@ func TestRegionLimit(t *testing.T) {
 	}
 }
 
-// TestMismatch: devices of one fabric may differ in what they can.
+// TestMismatch: devices of one fabric may differ in their abilities.
 func TestMismatch(t *testing.T) {
 	inModes(t, func(t *testing.T, f *sim.Fabric, run func(...*party)) {
 		a := joinAble(t, f, able, device.QPConfig{})
@@ -214,8 +214,8 @@ func TestMismatch(t *testing.T) {
 	})
 }
 
-// TestRDMAOfTheGone: what a queue pair had under way when it was closed or killed
-// is not carried out, since its memory is not the device's any more.
+// TestRDMAOfTheGone: requests of a queue pair that was closed or killed are not
+// carried out, since their memory is not the device's any more.
 func TestRDMAOfTheGone(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		for _, late := range []bool{false, true} {

@@ -8,32 +8,32 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// Fault is a kind of thing that can go wrong.
+// Fault is a kind of fault.
 type Fault uint8
 
 // The faults.
 const (
-	// FaultQueueFull lets PostSend fail with device.ErrQueueFull though there
-	// is room. It strikes only while sends are outstanding, so that a poll
-	// brings progress as it does with a queue that is really full.
+	// FaultQueueFull makes PostSend fail with device.ErrQueueFull though there is
+	// room. It strikes only while sends are outstanding, so that a poll brings
+	// progress as it does with a queue that is really full.
 	FaultQueueFull Fault = iota
-	// FaultRefuseQP lets OpenQP fail with device.ErrNoMemory.
+	// FaultRefuseQP makes OpenQP fail with device.ErrNoMemory.
 	FaultRefuseQP
 	// FaultRNR refuses a packet, or a write with immediate, as if nothing were
 	// posted.
 	FaultRNR
-	// FaultUnknownAH delivers one of these as if the receiver had no handle of
+	// FaultUnknownAH delivers a packet or write as if the receiver had no handle of
 	// the sender.
 	FaultUnknownAH
 	// FaultStatus ends a request with Rule.Status; the packet is not delivered,
 	// the RDMA not carried out.
 	FaultStatus
-	// FaultDelay keeps a request for a seeded part of Rule.Delay longer.
+	// FaultDelay delays a request by a seeded part of Rule.Delay.
 	FaultDelay
-	// FaultLateStatus delivers or carries out a request, but tells its sender up
-	// to Rule.Delay later.
+	// FaultLateStatus delivers or carries out a request, but completes it up to
+	// Rule.Delay later.
 	FaultLateStatus
-	// FaultRefuseMR lets Register and Alloc fail with device.ErrNoMemory.
+	// FaultRefuseMR makes Register and Alloc fail with device.ErrNoMemory.
 	FaultRefuseMR
 
 	numFaults = iota
@@ -63,14 +63,14 @@ type Rule struct {
 	Types    []byte      // first bytes of packets, which is their type (§1.3)
 	WRs      []device.WR // kinds of request, for the faults of requests
 
-	Skip  int     // let so many pass first
-	Times int     // strike so often, then never again; 0: no end
+	Skip  int     // let this many pass first
+	Times int     // strike this often, then never again; 0: no end
 	P     float64 // probability; 0: always
 
 	hits int
 }
 
-// AddRule adds a rule behind the others; the first of a fault that strikes
+// AddRule adds a rule after the others; for each fault the first rule that strikes
 // decides. It returns a handle for Hits and RemoveRule.
 func (f *Fabric) AddRule(r Rule) (*Rule, error) {
 	switch {

@@ -14,7 +14,7 @@ func (c *qp) Send(wr *device.SendWR, token uint64) device.Status {
 	return nic.Pending
 }
 
-// near returns where wr goes if it may go there directly.
+// near returns the receiver of wr if it may be delivered directly.
 func (c *qp) near(wr *device.SendWR) *qp {
 	if !c.fab.direct.Load() || c.vanished.Load() {
 		return nil
@@ -34,8 +34,8 @@ func (f *Fabric) find(from *qp, to Endpoint) *qp {
 	return dst
 }
 
-// send puts a packet or RDMA under way. The local side of RDMA is the device's
-// until the completion, so that it is looked at late, always.
+// send puts a packet or RDMA in flight. The local side of RDMA is the device's
+// until the completion, so it is always read late.
 func (f *Fabric) send(c *qp, wr *device.SendWR, token uint64) {
 	if c.vanished.Load() {
 		return

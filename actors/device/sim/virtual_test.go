@@ -162,7 +162,7 @@ func TestLogLine(t *testing.T) {
 }
 
 // TestVirtualTime: nothing happens by itself, time moves by Step alone, and an
-// armed queue pair is told when something arrived.
+// armed queue pair is notified of an arrival.
 func TestVirtualTime(t *testing.T) {
 	f := newFabric(t, sim.Config{Virtual: true, InOrder: true, Delay: 5 * time.Microsecond})
 	a, b := join(t, f, device.QPConfig{}), join(t, f, device.QPConfig{})
@@ -189,7 +189,7 @@ func TestVirtualTime(t *testing.T) {
 	b.poll()
 	require.Len(t, b.got, 1)
 
-	// What is overdue happens now, not in the past.
+	// Overdue events happen now, not in the past.
 	a.send(2, b, "y")
 	f.AdvanceTo(50_000)
 	f.AdvanceTo(40_000)
@@ -199,7 +199,7 @@ func TestVirtualTime(t *testing.T) {
 	require.Equal(t, clock.Time(50_000), f.Clock().Now())
 }
 
-// TestVirtualResends: the timer of a resend wakes who armed for it.
+// TestVirtualResends: the timer of a resend wakes an owner that armed for it.
 func TestVirtualResends(t *testing.T) {
 	f := newFabric(t, sim.Config{Virtual: true, RNRDelay: 100 * time.Microsecond})
 	a := join(t, f, device.QPConfig{RNRRetry: 3})
@@ -215,8 +215,8 @@ func TestVirtualResends(t *testing.T) {
 	require.Positive(t, a.notices)
 }
 
-// TestCopyLate: who changes a buffer that the device still has sends garbage;
-// after Close the buffer is the caller's and the packet is as it was.
+// TestCopyLate: a caller that changes a buffer that the device still has sends
+// garbage; after Close the buffer is the caller's and the packet is as it was.
 func TestCopyLate(t *testing.T) {
 	f := newFabric(t, sim.Config{Virtual: true, CopyLate: true})
 	a, b := join(t, f, device.QPConfig{RNRRetry: 7}), join(t, f, device.QPConfig{})

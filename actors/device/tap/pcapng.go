@@ -11,7 +11,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// LinkType of captures is USER0: what it means is between writer and reader.
+// LinkType of captures is USER0: its meaning is agreed between writer and reader.
 const LinkType = 147
 
 // Numbers of the pcapng format (draft-ietf-opsawg-pcapng).
@@ -40,9 +40,9 @@ const (
 //	| address       | address         |        |
 //	+---------------+-----------------+--------+
 //
-// its timestamp the sink's clock in nanoseconds, and its direction stands in
-// epb_flags. RDMA is left out, since it has no packets at this level, and so are
-// immediates. Each block is one Write, so shards may share a Pcapng.
+// its timestamp the sink's clock in nanoseconds, and its direction is in epb_flags.
+// RDMA is left out, since it has no packets at this level, and so are immediates.
+// Each block is one Write, so shards may share a Pcapng.
 type Pcapng struct {
 	clock.Clock
 

@@ -6,15 +6,15 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Record is one packet or RDMA request as it passed. Of RDMA the requester's side
-// sees every request, the other side only writes with immediate.
+// Record is one packet or RDMA request. The requester's side of RDMA sees every
+// request, the other side only writes with immediate.
 type Record struct {
 	Time clock.Time // of the Sink's clock
 	Out  bool       // sent; otherwise received
 
-	// Raw addresses of sender and receiver (§1.4). The connid of the own side
-	// is its Q_Key, that of a receiver elsewhere the Q_Key used; that of a
-	// sender elsewhere is not known to a device and 0.
+	// Raw addresses of sender and receiver (§1.4). The connid of the own side is
+	// its Q_Key, that of a receiver elsewhere the Q_Key used; that of a sender
+	// elsewhere is unknown to a device and 0.
 	From, To wire.RawAddr
 
 	// Packet is valid during the call; nil of RDMA.
@@ -28,37 +28,18 @@ type Record struct {
 	Remote uint64
 }
 
-// Sink takes records; Packet gets those of RDMA, too. It is a clock as well, the
-// one that stamps them. Both methods are called from every shard that owns a queue
-// pair of the device.
+// Sink takes records; Packet gets those of RDMA, too. Its clock stamps them. Both
+// methods are called from every shard that owns a queue pair of the device.
 type Sink interface {
 	clock.Clock
 	Packet(r Record)
 }
 
 // Wrap returns dev with a tap on the queue pairs that are opened from now on.
-// Memory regions are dev's own. What the device or its queue pairs offer beside the
-// methods that all have (device.Foreign, device.RNRSetter, several paths), the tapped
-// ones do, too.
+// Everything else is dev's own.
 func Wrap(dev device.Device, sink Sink) device.Device {
-	t := &tapped{Device: dev, sink: sink, info: dev.Info()}
-	if f, ok := dev.(device.Foreign); ok {
-		return struct {
-			*tapped
-			device.Foreign
-		}{t, f}
-	}
-	if s, ok := dev.(several); ok {
-		return struct {
-			*tapped
-			several
-		}{t, s}
-	}
-	return t
+	return &tapped{Device: dev, sink: sink, info: dev.Info()}
 }
-
-// several is a device made of several: its queue pairs are device.Pathers.
-type several interface{ Devices() []device.Device }
 
 type tapped struct {
 	device.Device
@@ -77,43 +58,26 @@ func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) {
 		self:    []wire.RawAddr{wire.MakeRawAddr(d.info.GID, qp.QPN(), cfg.QKey)},
 		scratch: make([]byte, d.info.MTU),
 	}
-	s, sets := qp.(device.RNRSetter)
-	p, parts := qp.(device.Pather)
-	if t.pather = p; parts {
+	if paths := qp.Paths(); paths != nil {
 		t.self = t.self[:0]
-		for _, x := range p.Paths() {
+		for _, x := range paths {
 			t.self = append(t.self, wire.MakeRawAddr(x.Info.GID, x.QPN, cfg.QKey))
 		}
 	}
-	switch {
-	case sets && parts:
-		return struct {
-			*tappedQP
-			device.RNRSetter
-			device.Pather
-		}{t, s, p}, nil
-	case sets:
-		return struct {
-			*tappedQP
-			device.RNRSetter
-		}{t, s}, nil
-	case parts:
-		return struct {
-			*tappedQP
-			device.Pather
-		}{t, p}, nil
+	if cfg.UserRecv {
+		t.own = make(map[uint64][]byte)
 	}
 	return t, nil
 }
 
-// tappedQP is a queue pair whose owner's calls pass through the tap.
+// tappedQP is a queue pair whose calls pass through the tap.
 type tappedQP struct {
 	device.QP
 	sink    Sink
-	self    []wire.RawAddr // by path
-	pather  device.Pather  // nil: there is one path
-	gids    []device.GID   // by address handle
-	scratch []byte         // for a packet in two parts
+	self    []wire.RawAddr    // by path
+	gids    []device.GID      // by address handle
+	scratch []byte            // for a packet of several pieces
+	own     map[uint64][]byte // of PostRecvInto, by ID; nil: receives are in slots
 }
 
 // CreateAH implements device.QP. The GID is kept after DestroyAH, for packets
@@ -130,13 +94,10 @@ func (q *tappedQP) CreateAH(gid device.GID) (device.AH, error) {
 	return ah, nil
 }
 
-// selfOn is our address on the path of a handle. Who has none came by the first, for
-// all that is known.
+// selfOn is our address on the path of a handle. Without a handle it is that on the
+// first path.
 func (q *tappedQP) selfOn(ah device.AH) wire.RawAddr {
-	if q.pather == nil {
-		return q.self[0]
-	}
-	return q.self[q.pather.PathOf(ah)]
+	return q.self[q.PathOf(ah)]
 }
 
 func (q *tappedQP) gid(ah device.AH) device.GID {
@@ -155,20 +116,27 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 	switch {
 	case wr.Kind != device.WRSend:
 		packet = nil // wr.Payload is the device's, for longer than this call
-	case len(wr.Header) == 0:
+	case len(wr.Header) == 0 && len(wr.More) == 0:
 		packet = wr.Payload
-	case len(wr.Payload) > 0:
-		n := copy(q.scratch, wr.Header)
-		n += copy(q.scratch[n:], wr.Payload)
-		packet = q.scratch[:n]
+	case len(wr.Payload) > 0 || len(wr.More) > 0:
+		packet = q.scratch[:wr.Gather(q.scratch)]
 	}
 	q.sink.Packet(Record{
 		Time: q.sink.Now(), Out: true,
 		From: q.selfOn(wr.AH), To: wire.MakeRawAddr(q.gid(wr.AH), wr.QPN, wr.QKey), Packet: packet,
-		Kind: wr.Kind, HasImm: wr.HasImm, Imm: wr.Imm, Len: len(wr.Header) + len(wr.Payload),
+		Kind: wr.Kind, HasImm: wr.HasImm, Imm: wr.Imm, Len: wr.Len(),
 		RKey: wr.RKey, Remote: wr.Remote,
 	})
 	return nil
+}
+
+// PostRecvInto implements device.QP.
+func (q *tappedQP) PostRecvInto(wr *device.RecvWR) error {
+	err := q.QP.PostRecvInto(wr)
+	if err == nil {
+		q.own[wr.ID] = wr.Mem
+	}
+	return err
 }
 
 // Poll implements device.QP.
@@ -187,14 +155,19 @@ func (q *tappedQP) Poll(c []device.Completion) int {
 }
 
 func (q *tappedQP) received(c *device.Completion) {
-	buf := q.RecvBytes(int(c.ID))
+	var buf []byte
+	if q.own == nil {
+		buf = q.RecvBytes(int(c.ID))
+	} else {
+		buf = q.own[c.ID]
+	}
 	if uint(c.Len) > uint(len(buf)) {
 		return
 	}
 	q.record(c, device.WRSend, buf[:c.Len])
 }
 
-// record tells the sink of an arrival.
+// record hands an arrival to the sink.
 func (q *tappedQP) record(c *device.Completion, kind device.WR, packet []byte) {
 	gid := c.SrcGID
 	if c.AH != device.UnknownAH {

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/device/devicetest"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/device/tap"
+	"github.com/efactor/efactor/internal/devicetest"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )
@@ -259,61 +259,22 @@ func TestRDMA(t *testing.T) {
 	require.Equal(t, empty, file.Len())
 }
 
-// plain is a device without anything beside what all have, rich has more.
-type (
-	plain   struct{ device.Device }
-	plainQP struct{ device.QP }
-	rich    struct {
-		plain
-		asked int
-		qp    richQP
-	}
-	richQP struct {
-		plainQP
-		set uint8
-	}
-)
-
-func (plain) Info() device.Info                           { return device.Info{MTU: 100} }
-func (plain) OpenQP(device.QPConfig) (device.QP, error)   { return &plainQP{}, nil }
-func (plainQP) QPN() uint16                               { return 1 }
-func (d *rich) OpenQP(device.QPConfig) (device.QP, error) { return &d.qp, nil }
-func (q *richQP) SetRNRRetry(n uint8)                     { q.set = n }
-func (d *rich) RegisterForeign(pid int, addr uint64, n int, a device.Access) (device.MR, error) {
-	d.asked = pid + int(addr) + n + int(a)
-	return nil, device.ErrNoMemory
-}
-
-// TestOffers: a tap offers what is under it, and nothing more.
-func TestOffers(t *testing.T) {
-	dev := tap.Wrap(plain{}, tap.NewRecorder(&ticks{}))
-	_, ok := dev.(device.Foreign)
-	require.False(t, ok)
-	qp, err := dev.OpenQP(device.QPConfig{})
-	require.NoError(t, err)
-	_, ok = qp.(device.RNRSetter)
-	require.False(t, ok)
-
-	under := &rich{}
-	dev = tap.Wrap(under, tap.NewRecorder(&ticks{}))
-	_, err = dev.(device.Foreign).RegisterForeign(1000, 200, 30, 4)
-	require.ErrorIs(t, err, device.ErrNoMemory)
-	require.Equal(t, 1234, under.asked)
-	qp, err = dev.OpenQP(device.QPConfig{})
-	require.NoError(t, err)
-	qp.(device.RNRSetter).SetRNRRetry(5)
-	require.Equal(t, uint8(5), under.qp.set)
-
-	// Every software device's queue pair can.
+// TestForwards: a tap offers what is under it.
+func TestForwards(t *testing.T) {
 	f, err := sim.New(sim.Config{InOrder: true})
 	require.NoError(t, err)
 	d, err := f.OpenDevice(able)
 	require.NoError(t, err)
-	qp, err = tap.Wrap(d, tap.NewRecorder(&ticks{})).OpenQP(device.QPConfig{QPN: 10})
+	dev := tap.Wrap(d, tap.NewRecorder(&ticks{}))
+	require.Equal(t, d.Info(), dev.Info())
+	require.False(t, dev.Reaches(sim.IndexGID(99)))
+	_, err = dev.RegisterForeign(1, 4096, 1, device.RemoteRead)
+	require.ErrorIs(t, err, device.ErrNotSupported)
+	qp, err := dev.OpenQP(device.QPConfig{QPN: 10})
 	require.NoError(t, err)
 	ah, err := qp.CreateAH(d.Info().GID)
 	require.NoError(t, err)
-	qp.(device.RNRSetter).SetRNRRetry(2)
+	require.NoError(t, qp.SetRNRRetry(2))
 	require.NoError(t, qp.PostSend(&device.SendWR{AH: ah, QPN: 10}))
 	var c [1]device.Completion
 	for qp.Poll(c[:]) == 0 {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/device/devicetest"
+	"github.com/efactor/efactor/internal/devicetest"
 )
 
 // BenchmarkOneThread: 8 bytes until both sides polled, all in one goroutine.
@@ -30,7 +30,7 @@ type side struct {
 	bad device.Status
 }
 
-// poll takes what is ready, and posts slots again.
+// poll takes completions, and posts slots again.
 func (s *side) poll() {
 	n := s.q.Poll(s.c[:])
 	slots, k := s.buf[:], 0
@@ -207,7 +207,7 @@ func benchRDMA(b *testing.B, kind device.WR) {
 	}
 }
 
-// BenchmarkSocket is what a bare socket does: 16 MiB written 256 KiB at a time, and read
+// BenchmarkSocket measures a bare socket: 16 MiB written 256 KiB at a time, and read
 // into place by another thread.
 func BenchmarkSocket(b *testing.B) {
 	const total, size = 16 << 20, 256 << 10

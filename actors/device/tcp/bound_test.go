@@ -17,12 +17,12 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// shortly is a timeout that is waited for. That it and not another one was tells a time
-// below DefaultTimeout, which leaves a busy machine most of that.
+// shortly is a timeout that is waited for. That it and not another one expired shows in
+// a time below DefaultTimeout, which leaves a busy machine most of that.
 const shortly = 400 * time.Millisecond
 
-// TestSilentStranger: who connects and says nothing, or half of it, is shown the door
-// within the timeout, and costs no buffer until then.
+// TestSilentStranger: a connection that sends nothing, or half a preamble, is closed
+// within the timeout, and has no buffer until then.
 func TestSilentStranger(t *testing.T) {
 	n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
 	begin := clock.System.Now()
@@ -38,7 +38,8 @@ func TestSilentStranger(t *testing.T) {
 	require.Less(t, clock.System.Now().Sub(begin), DefaultTimeout-shortly)
 }
 
-// TestFlood: with too many connections, strangers give way, and sessions stay.
+// TestFlood: with too many connections, unidentified ones are closed, and sessions
+// stay.
 func TestFlood(t *testing.T) {
 	const most = 4
 	n := newNode(t, Config{MaxConn: most}, device.QPConfig{})
@@ -67,7 +68,7 @@ func TestFlood(t *testing.T) {
 	inside(t, n).works()
 }
 
-// TestSilentDial: nobody answers the preamble.
+// TestSilentDial: the preamble is not answered.
 func TestSilentDial(t *testing.T) {
 	n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
 	h := newHost(t, n)
@@ -111,7 +112,7 @@ func TestSilentLane(t *testing.T) {
 	lane1.closed()
 }
 
-// slow is a stream whose other host takes bytes when it is told to.
+// slow is a stream whose other host takes bytes on command.
 type slow struct {
 	stream
 	left int
@@ -183,7 +184,7 @@ func (p *proxy) run() {
 	}
 }
 
-// anybody takes every claim, as the address of a proxy is nobody's.
+// anybody accepts every claim, as the address of a proxy belongs to no queue pair.
 type anybody struct{}
 
 type unasked struct{ *plain }
@@ -203,7 +204,7 @@ func TestCutInTheMiddle(t *testing.T) {
 		require.NoError(t, err)
 		px := &proxy{l: l, to: netip.AddrPortFrom(behind, b.q.QPN()).String(), limit: cut}
 		px.wait.Go(px.run)
-		// b knows itself as behind the proxy, a sees it there: both believe it.
+		// b knows itself as behind the proxy, a sees it there: both accept it.
 		b.port().self.gid = GIDOf(host)
 		a := newNode(t, Config{Credentials: anybody{}}, device.QPConfig{RNRRetry: 7})
 		mr, err := b.d.Alloc(100_000, device.RemoteWrite)

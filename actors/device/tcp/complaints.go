@@ -7,18 +7,18 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// complaints are warnings that others can cause as often as they like: no more than a few
-// a second are written, and each next one says how many were not.
+// complaints limits warnings that other hosts can cause at will: no more than a few per
+// second are written, and the next one says how many were dropped.
 type complaints struct {
 	log   *slog.Logger
 	clock clock.Clock
 
 	since   clock.Time // when the present second began
 	written int        // in it
-	left    int        // out since the last that was written
+	left    int        // dropped since the last that was written
 }
 
-// mostComplaints is how many are written a second.
+// mostComplaints is how many are written per second.
 const mostComplaints = 5
 
 func (c *complaints) warn(msg string, args ...any) {

@@ -12,7 +12,8 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// TestComplaints: who breaks off connections all day does not fill the disk.
+// TestComplaints: a host that keeps breaking off connections does not fill the
+// disk.
 func TestComplaints(t *testing.T) {
 	var out bytes.Buffer
 	var now clock.Manual

@@ -26,13 +26,14 @@ const (
 	maxLanes   = 8
 	minTimeout = 50 * time.Millisecond
 
-	// maxRDMA bounds one RDMA request. Nothing else waits behind it for longer than
-	// that takes, and larger ones are no faster (BenchmarkRead).
+	// maxRDMA bounds one RDMA request, and thereby the time for which others wait
+	// behind it. Larger ones are no faster (BenchmarkRead).
 	maxRDMA = 256 << 10
 
-	// minRead is from which size a message is rather read from where it lies: on
-	// loopback (go test -bench Cross) in 86 us instead of 69 to 115 for 128 KiB, and 136
-	// instead of 157 for 256 KiB, less what the protocol does for each of 30 packets.
+	// minRead is the size from which a message is read from where it lies instead of
+	// sent: on loopback (go test -bench Cross) in 86 us instead of 69 to 115 for 128
+	// KiB, and 136 instead of 157 for 256 KiB, less the protocol's work for each of 30
+	// packets.
 	minRead = 128 << 10
 )
 
@@ -40,23 +41,24 @@ const (
 var (
 	// ErrConfig: a Config or QPConfig makes no sense.
 	ErrConfig = errors.New("tcp: bad configuration")
-	// ErrInsecure: other hosts could connect, and nothing protects the connections.
+	// ErrInsecure: other hosts could connect, and the connections are not
+	// protected.
 	ErrInsecure = errors.New("tcp: without credentials only loopback is allowed (Config.Insecure)")
 )
 
-// Config describes the attachment to a network. The zero value is one to this host
-// alone.
+// Config describes the attachment to a network. The zero value attaches to this
+// host alone.
 type Config struct {
-	// Addr is the address of this host that queue pairs listen on, and by which
-	// others know them; no wildcard. Zero: 127.0.0.1.
+	// Addr is the address of this host on which queue pairs listen and which is
+	// their GID; no wildcard. Zero: 127.0.0.1.
 	Addr netip.Addr
 
-	// MTU is the fabric's, in bytes, 64 to 65535; 0: DefaultMTU. Who has another one
-	// is refused.
+	// MTU is the fabric's, in bytes, 64 to 65535; 0: DefaultMTU. Peers with another
+	// one are refused.
 	MTU int
 
-	// Lanes are the connections for RDMA that a session has beside the one for
-	// packets, up to 8; 0: DefaultLanes. The dialing side's counts.
+	// Lanes is the number of connections for RDMA that a session has beside the one
+	// for packets, up to 8; 0: DefaultLanes. The dialing side's value counts.
 	Lanes int
 
 	// Timeout bounds how long a cut, half-open or stalled connection goes unnoticed
@@ -64,26 +66,26 @@ type Config struct {
 	// 50 ms. 0: DefaultTimeout.
 	Timeout time.Duration
 
-	// MaxConn is how many accepted connections a queue pair has at most. Those that
-	// have not said who they are give way first. 0: DefaultMaxConn.
+	// MaxConn bounds the accepted connections of a queue pair. Those that have not
+	// identified themselves are closed first. 0: DefaultMaxConn.
 	MaxConn int
 
 	// RNRDelay is the time before the first device resend; it doubles for the
 	// following ones. 0: nic.DefaultRNRDelay.
 	RNRDelay time.Duration
 
-	// Credentials secure the connections. nil: nothing does, and Addr must be a
-	// loopback address unless Insecure.
+	// Credentials secure the connections. nil: they are not secured, and Addr must
+	// be a loopback address unless Insecure.
 	Credentials Credentials
 
-	// Insecure allows connections between hosts that nothing protects: whoever
+	// Insecure allows unprotected connections between hosts: any process that
 	// reaches a port can read, forge and write to memory.
 	Insecure bool
 
 	// Clock times device resends and timeouts. nil: clock.System.
 	Clock clock.Clock
 
-	// Logger gets what an operator must know; nil: nothing.
+	// Logger gets messages for operators; nil: there are none.
 	Logger *slog.Logger
 }
 
@@ -136,8 +138,8 @@ func (c Config) validate() error {
 // GIDOf is the GID of a host: its address, IPv4-mapped if need be.
 func GIDOf(a netip.Addr) device.GID { return device.GID(a.As16()) }
 
-// AddrOf is the address that a GID is.
+// AddrOf returns the address that a GID holds.
 func AddrOf(g device.GID) netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
-// errImpostor: who connects says to be somebody else.
+// errImpostor: the dialing side claims an address that is not its own.
 var errImpostor = errors.New("tcp: the other side is not who it says to be")

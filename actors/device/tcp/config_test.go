@@ -79,22 +79,6 @@ func TestVersion6(t *testing.T) {
 	require.Equal(t, "six", string(b.recvs[0]))
 }
 
-func TestKeyed(t *testing.T) {
-	a, b := newNode(t, Config{}, device.QPConfig{}), newNode(t, Config{}, device.QPConfig{})
-	mem := make([]byte, 100)
-	mr, err := b.d.RegisterKeyed(mem, device.RemoteWrite, 0x10000, 0xabcdef01)
-	require.NoError(t, err)
-	require.EqualValues(t, 0xabcdef01, mr.RKey())
-	require.EqualValues(t, 0x10000, mr.Addr())
-	_, err = b.d.RegisterKeyed(mem, device.RemoteWrite, 0x20000, 0xabcdef01)
-	require.ErrorIs(t, err, device.ErrKeyInUse)
-	wr := a.wr(b.at())
-	wr.Kind, wr.Payload, wr.RKey, wr.Remote = device.WRWrite, []byte("named"), 0xabcdef01, 0x10000+7
-	require.Equal(t, device.StatusOK, a.status(a.post(wr), b))
-	require.Equal(t, "named", string(mem[7:12]))
-	require.NoError(t, mr.Close())
-}
-
 // TestLanes: large requests go round the lanes of a session, small ones beside packets.
 func TestLanes(t *testing.T) {
 	a, b := newNode(t, Config{Lanes: 3}, device.QPConfig{}), newNode(t, Config{}, device.QPConfig{})

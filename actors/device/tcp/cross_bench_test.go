@@ -12,9 +12,9 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// BenchmarkCross is what thresholds follow from: a message of a size, back and forth
+// BenchmarkCross is the origin of the thresholds: a message of a size, back and forth
 // between two threads, in packets that the receiver copies from its slots, or read by
-// the receiver after a packet has told it to. ns/op is one way.
+// the receiver after a packet has announced it. ns/op is one way.
 func BenchmarkCross(b *testing.B) {
 	for _, size := range []int{16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20} {
 		for _, way := range []string{"packets", "read"} {
@@ -96,7 +96,7 @@ func (c *crosser) settle() {
 	require.Equal(c.b, device.StatusOK, c.bad)
 }
 
-// givePackets sends the message, with what a header takes left free.
+// givePackets sends the message, with room for a header in each packet.
 func (c *crosser) givePackets() {
 	const part = DefaultMTU - 100
 	for off := 0; off < c.size; off += part {
@@ -133,8 +133,8 @@ func (c *crosser) takePackets() {
 	c.have -= c.size
 }
 
-// giveToken says that the message is there, and waits as its owner would for word that
-// it was read, which is the answer here.
+// giveToken announces the message, and waits as its owner would for the report that it
+// was read, which is the answer here.
 func (c *crosser) giveToken() {
 	c.send(c.b, c.peer.side, make([]byte, 8))
 	c.q.Doorbell()

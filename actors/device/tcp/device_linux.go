@@ -9,11 +9,12 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// errBusy is Close's answer while queue pairs are open.
+// errBusy is returned by Close while queue pairs are open.
 var errBusy = errors.New("tcp: queue pairs are open")
 
 // attachment is a device: an address of this host.
 type attachment struct {
+	device.Base
 	cfg     Config
 	gid     device.GID
 	regions *nic.Regions
@@ -25,10 +26,8 @@ type attachment struct {
 }
 
 var (
-	_ device.Device  = (*attachment)(nil)
-	_ device.Keyed   = (*attachment)(nil)
-	_ device.Reacher = (*attachment)(nil)
-	_ Counter        = (*attachment)(nil)
+	_ device.Device = (*attachment)(nil)
+	_ Counter       = (*attachment)(nil)
 )
 
 // Open attaches to the network of an address of this host.
@@ -48,8 +47,8 @@ func (a *attachment) Info() device.Info {
 	return device.Info{
 		Name: "tcp:" + a.cfg.Addr.String(), GID: a.gid, MTU: a.cfg.MTU,
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP,
-		CopiesAtPost: true,
-		RDMARead:     true, RDMAWrite: true, MaxRDMA: maxRDMA,
+		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true,
+		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
 		MinRead: minRead, MinReadWrite: minRead,
 	}
 }
@@ -57,7 +56,7 @@ func (a *attachment) Info() device.Info {
 // Stats implements Counter.
 func (a *attachment) Stats() Stats { return a.stats.read() }
 
-// Reaches implements device.Reacher: hosts with an address of our family, and loopback
+// Reaches implements device.Device: it reaches hosts with an address of our family, and loopback
 // from loopback alone. Link-local ones, which EFA's GIDs are, need an interface.
 func (a *attachment) Reaches(gid device.GID) bool {
 	ip := AddrOf(gid)
@@ -69,6 +68,9 @@ func (a *attachment) stride() int { return (a.cfg.MTU + 63) &^ 63 }
 
 // OpenQP implements device.Device.
 func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
+	if err := device.Check(a.Info(), c); err != nil {
+		return nil, err
+	}
 	if c.SQDepth == 0 {
 		c.SQDepth = DefaultDepth
 	}
@@ -94,7 +96,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn, Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
-		Slots: c.RQDepth, Recv: recv, Stride: a.stride(),
+		Slots: c.RQDepth, Recv: recv, Stride: a.stride(), Regions: a.regions, UserRecv: c.UserRecv,
 	})
 	if err != nil {
 		p.closeFDs()
@@ -113,15 +115,6 @@ func (a *attachment) dropPort(p *port) {
 // Register implements device.Device.
 func (a *attachment) Register(mem []byte, access device.Access) (device.MR, error) {
 	return a.regions.Register(mem, access)
-}
-
-// RegisterKeyed implements device.Keyed.
-func (a *attachment) RegisterKeyed(mem []byte, access device.Access, addr uint64, key uint32) (device.MR, error) {
-	r, err := a.regions.Add(nic.Memory{Bytes: mem, Access: access, Addr: addr, Key: key})
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
 }
 
 // Alloc implements device.Device.

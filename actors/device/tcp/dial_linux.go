@@ -9,15 +9,15 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// maxResets is how many connections to a queue pair in doubt may be accepted and then
-// reset, as those are which meet a process that is about to end, before it is gone.
+// maxResets bounds the connections to a queue pair in doubt that are accepted and
+// then reset, which happens with a process that is about to end.
 const maxResets = 4
 
-// errSilent: nothing was heard for Config.Timeout.
+// errSilent: nothing was received for Config.Timeout.
 var errSilent = errors.New("tcp: nothing was heard within the timeout")
 
-// dial begins a session. Requests may be put on it at once. nil: the status says why
-// not.
+// dial begins a session. Requests may be put on it at once. If the session is nil,
+// the status is the reason.
 func (p *port) dial(r *remote) (*session, device.Status) {
 	p.endAll(r, device.StatusBadDestQPN) // what the other side has left, but not on all lanes
 	p.session++
@@ -57,7 +57,7 @@ func (p *port) connect(s *session, no uint8) error {
 	return nil
 }
 
-// newSocket makes one that others see coming from our address.
+// newSocket makes a socket that is bound to our address.
 func (p *port) newSocket() (int, error) {
 	fd, err := unix.Socket(p.family(), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -96,15 +96,16 @@ func (p *port) connected(l *lane) {
 	l.write()
 }
 
-// toItself: a socket that dials a port that nobody listens on, and happens to get this
-// port itself, is connected to itself (RFC 9293, 3.5: simultaneous open).
+// toItself reports whether a socket is connected to itself (RFC 9293, 3.5:
+// simultaneous open): it dialed a port without listener, and happened to get this port
+// itself.
 func (p *port) toItself(fd int) bool {
 	a, err := unix.Getsockname(fd)
 	b, err2 := unix.Getpeername(fd)
 	return err == nil && err2 == nil && addressOf(a) == addressOf(b)
 }
 
-// onReply: the other side answers our preamble.
+// onReply handles the reply to our preamble.
 func (p *port) onReply(l *lane, h *preamble) {
 	s := l.s
 	ours := h.reply && h.session == s.num && h.lane == l.no && h.from == s.r.at && h.to == p.self
@@ -135,7 +136,7 @@ func (p *port) onReply(l *lane, h *preamble) {
 	}
 }
 
-// errRefused: the other side does not take the connection.
+// errRefused: the other side refused the connection.
 var errRefused = errors.New("tcp: refused")
 
 // rise makes a lane part of its session.
@@ -144,7 +145,8 @@ func (l *lane) rise() {
 	l.heard = true
 }
 
-// dialFailed: a lane did not come up. Without lane 0 there is no session.
+// dialFailed handles a lane that was not established. Without lane 0 there is no
+// session.
 func (p *port) dialFailed(l *lane, why error, st device.Status) {
 	s := l.s
 	if l.no != 0 {
@@ -171,12 +173,12 @@ func (p *port) dialFailed(l *lane, why error, st device.Status) {
 	p.judge(r, st)
 }
 
-// reset tells whether somebody accepted a connection and then gave it up.
+// reset reports whether a connection was accepted and then reset.
 func reset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }
 
-// statusOf is what requests end with on a connection that ended so.
+// statusOf is the status of requests on a connection that ended with err.
 func statusOf(err error) device.Status {
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):

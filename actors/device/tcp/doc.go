@@ -6,10 +6,11 @@
 //
 // # Connections
 //
-// Who has something to send dials, and states in a preamble who it is, whom it wants, MTU,
-// lane and session. A session is lane 0, for packets, statuses and RDMA of up to 4 KiB, and
-// Config.Lanes more for other RDMA. Requests of either side go over any session between
-// the two, answers over the lane of their request. Numbers are little-endian.
+// A queue pair that has something to send dials, and states in a preamble its own address,
+// the one it dials, MTU, lane and session. A session is lane 0, for packets, statuses and
+// RDMA of up to 4 KiB, and Config.Lanes more for other RDMA. Requests of either side go
+// over any session between the two, answers over the lane of their request. Numbers are
+// little-endian.
 //
 //	preamble  0 "eftc" | 4 version 1 | 6 flags: 1 reply, 2 alive | 7 verdict | 8 lane | 9 lanes
 //	          12 mtu | 16 session | 24 from GID | 40 to GID | 56 from QPN | 58 to QPN
@@ -21,40 +22,42 @@
 //	  data    16 bytes
 //	  status, ping, pong, bye: nothing more
 //
-// A status is the receiver's verdict: OK, the packet lies in a posted slot or the bytes in
-// their region; RNR, BadAddress or BadDestQPN. If a region is closed in the middle, zeroes
-// (read) or nothing (write) take the place of the rest, and BadAddress follows.
+// A status is the receiver's: OK, the packet lies in a posted slot or the bytes in their
+// region; RNR, BadAddress or BadDestQPN. If a region is closed during the transfer, zeroes
+// (read) or nothing (write) replace the rest, and BadAddress follows.
 //
-// # What ends, and when
+// # Failure and closing
 //
-// A connection that fails ends both sessions between the two; what was under way ends with
-// a status of which Gone is true. What is silent for Config.Timeout, though asked by a ping
-// after a quarter of it, has failed: at most 1.1 times the timeout after the last byte,
-// given that Poll or Arm is called. A lane other than 0 is asked only while a request is
-// under way on it. While the other host's kernel takes bytes and more are waiting, the
-// path is slow, not dead. A bye on all lanes ends sessions with BadDestQPN.
+// A connection that fails ends both sessions between the two; operations in progress end
+// with a status of which Gone is true. A connection has failed if it is silent for
+// Config.Timeout, though a ping was sent after a quarter of it: at most 1.1 times the
+// timeout after the last byte, given that Poll or Arm is called. Other lanes than 0 are
+// pinged only while they carry a request. While the other host's kernel takes bytes and
+// more are waiting, the path is slow, not dead. A bye on all lanes ends sessions with
+// BadDestQPN.
 //
-// If a session that was used fails, the queue pair is dialed once more. Nobody there, or
-// one with another Q_Key: OpGone. What comes on a session that is over for the other side
-// is never taken: a new preamble ends older ones, but for one that crossed it. The
-// sessions that a queue pair dials have rising numbers below a random high half, so a
-// preamble that was delayed until after a later one is refused.
+// If a session that was used fails, the queue pair is dialed once more. If there is none,
+// or one with another Q_Key, OpGone is reported. Bytes on a session that has ended for
+// the other side are never taken: a new preamble ends older sessions, except one that
+// crossed it. The sessions that a queue pair dials have rising numbers below a random
+// high half, so a preamble that was delayed until after a later one is refused.
 //
-// # Choices
+// # Design choices
 //
-//   - The shard makes all system calls itself, none of which waits, so Go's scheduler has
-//     no part in it. An idle Poll looks at the sockets (0.2 us) once in 32 calls, once in 4
-//     while requests are under way.
+//   - The shard makes all system calls itself, none of which waits, so Go's scheduler takes
+//     no part. An idle Poll checks the sockets (0.2 us) once in 32 calls, once in 4 while
+//     requests are in progress.
 //   - Packets are copied at post (CopiesAtPost), so that their buffers are free and a
-//     doorbell is one writev; RDMA goes from and to where it lies. Regions are held during
-//     a call only, so Close of one never waits for the network.
-//   - What a Poll owes to others (statuses) goes out with the next Poll, Doorbell or Arm,
-//     most often together with the answer of a higher layer. So who stops to poll, arms.
-//   - Buffer sizes are left to the kernel, which fits them to the path.
-//   - Requests can be as many as the send queue of the other side is deep; who asks for
-//     more, or for pongs without end, and does not read has its session ended. That bounds
-//     what a lane holds, without a deadlock. Each connection with a session has a buffer of
-//     64 KiB and a packet.
+//     doorbell is one writev; RDMA is not copied. Regions are held during a call only, so
+//     Close of one never waits for the network.
+//   - The statuses that a Poll produces are sent with the next Poll, Doorbell or Arm,
+//     most often together with the answer of a higher layer. So a shard that stops
+//     polling must call Arm.
+//   - Buffer sizes are left to the kernel, which adapts them to the path.
+//   - Requests are bounded by the depth of the other side's send queue; the session of a
+//     peer that asks for more, or for pongs without end, and does not read, is ended. That
+//     bounds the memory of a lane, without a deadlock. Each connection with a session has a
+//     buffer of 64 KiB and a packet.
 //   - Numbers of a host's queue pairs are its TCP ports: one below 1024 needs the right
 //     to bind it.
 //

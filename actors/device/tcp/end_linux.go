@@ -8,7 +8,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// broken: a connection ended, or its stream failed.
+// broken handles a connection that ended, or whose stream failed.
 func (p *port) broken(l *lane, why error) {
 	s := l.s
 	switch {
@@ -24,7 +24,8 @@ func (p *port) broken(l *lane, why error) {
 	}
 }
 
-// dialStatus is what requests end with that waited for a connection.
+// dialStatus is the status of requests that waited for a connection that failed
+// with why.
 func dialStatus(why error) device.Status {
 	var errno unix.Errno
 	switch {
@@ -37,8 +38,8 @@ func dialStatus(why error) device.Status {
 	}
 }
 
-// lost: a lane of a session ended. What has come on the others counts: answers to
-// requests, and a farewell.
+// lost handles a session's lane that ended. Bytes that have arrived on the other
+// lanes still count: answers to requests, and a bye.
 func (p *port) lost(l *lane, why error) {
 	s := l.s
 	p.closeLane(l)
@@ -61,7 +62,7 @@ func (p *port) lost(l *lane, why error) {
 	}
 }
 
-// violated: the other side says what cannot be.
+// violated handles an impossible frame from the other side.
 func (p *port) violated(l *lane, why error) {
 	p.dev.stats.violations.Add(1)
 	r := l.s.r
@@ -69,7 +70,8 @@ func (p *port) violated(l *lane, why error) {
 	p.endAll(r, device.StatusAbort)
 }
 
-// onBye: the other side closes its queue pair. Answers may still be on other lanes.
+// onBye handles the closing of the other side's queue pair. Answers may still be on
+// other lanes.
 func (p *port) onBye(l *lane) {
 	s := l.s
 	l.bye, s.leaving = true, true
@@ -80,7 +82,7 @@ func (p *port) onBye(l *lane) {
 }
 
 // left ends a session that the other side has left on all lanes. Another one of the pair
-// may still bring answers, and its own farewell.
+// may still bring answers, and its own bye.
 func (p *port) left(s *session) {
 	for _, l := range s.lanes {
 		if l != nil && l.state == laneUp && !l.bye {
@@ -91,8 +93,8 @@ func (p *port) left(s *session) {
 	p.end(s, device.StatusBadDestQPN)
 }
 
-// farewell ends a session from our side.
-func (s *session) farewell() {
+// sayBye ends a session from our side, with a bye on its lanes.
+func (s *session) sayBye() {
 	bye := frame{kind: kindBye}
 	for _, l := range s.lanes {
 		if l == nil || l.state != laneUp {
@@ -108,8 +110,8 @@ func (s *session) farewell() {
 	}
 }
 
-// drain reads what has come and is of no interest any more, lest the kernel answer it
-// with a reset, which could overtake the farewell.
+// drain reads and discards what has arrived: otherwise the kernel would answer it
+// with a reset, which could overtake the bye.
 func (l *lane) drain() {
 	for range 64 {
 		if n, err := l.st.readv(nil, l.p.trash[:]); n == 0 || err != nil {

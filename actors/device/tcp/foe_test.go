@@ -15,12 +15,12 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// foe is somebody who speaks for himself on a connection to a queue pair.
+// foe speaks the protocol by hand on a connection to a queue pair.
 type foe struct {
 	t    *testing.T
 	n    *node
 	c    net.Conn
-	at   address // who he says to be
+	at   address // the address that it claims
 	in   []byte
 	eof  bool
 	next uint64
@@ -60,7 +60,7 @@ func (f *foe) frame(fr frame, more ...byte) {
 	f.say(append(fr.appendTo(nil), more...))
 }
 
-// hear reads what there is.
+// hear reads the available bytes.
 func (f *foe) hear() {
 	_ = f.c.SetReadDeadline(clock.Deadline(time.Millisecond))
 	b := make([]byte, 1<<16)
@@ -186,7 +186,8 @@ func (p *preamble) parseLoose(b []byte) error {
 	return p.parse(b)
 }
 
-// TestViolations: what cannot be ends the session, is counted, and harms nobody else.
+// TestViolations: impossible frames end the session, are counted, and affect no
+// other.
 func TestViolations(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
 	good := inside(t, n)
@@ -252,7 +253,7 @@ func TestHalfFrames(t *testing.T) {
 	require.Equal(t, 50, n.wrote[0].Len)
 }
 
-// unread is what the kernel has for us.
+// unread is how much the kernel has for us.
 func (p *port) unread() int {
 	total := 0
 	for _, c := range p.conns {
@@ -264,8 +265,8 @@ func (p *port) unread() int {
 	return total
 }
 
-// TestQueueOfAnswersBounded: who asks and does not listen is thrown out before his
-// answers fill the memory.
+// TestQueueOfAnswersBounded: the session of a peer that asks and does not read is
+// ended before its answers fill the memory.
 func TestQueueOfAnswersBounded(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{SQDepth: 16})
 	mr, err := n.d.Alloc(maxRDMA, device.RemoteRead)

@@ -16,7 +16,7 @@ const (
 	kindSend   kind = 1 // a packet; length bytes follow
 	kindRead   kind = 2 // a request for length bytes of a region
 	kindWrite  kind = 3 // length bytes for a region, which follow
-	kindData   kind = 4 // what was asked for; length bytes follow
+	kindData   kind = 4 // the answer to a read; length bytes follow
 	kindStatus kind = 5 // the end of a request
 	kindPing   kind = 6 // asks for a pong
 	kindPong   kind = 7
@@ -48,13 +48,13 @@ type frame struct {
 	status device.Status
 	length int
 	token  uint64
-	qkey   uint32 // of whom the request is for
+	qkey   uint32 // of the queue pair that the request is for
 	rkey   uint32
 	addr   uint64
 	data   uint32 // the immediate
 }
 
-// errFrame: the other side says what cannot be.
+// errFrame: the other side sent an impossible frame.
 var errFrame = errors.New("tcp: impossible frame")
 
 // appendTo appends the header to b.
@@ -130,7 +130,7 @@ func (f *frame) parse(b []byte, mtu int) (int, error) {
 	return n, f.check(b[1], most)
 }
 
-// check looks at what all kinds have.
+// check validates the fields that all kinds have.
 func (f *frame) check(flags uint8, most int) error {
 	switch {
 	case uint(f.length) > uint(most):
@@ -145,7 +145,7 @@ func (f *frame) check(flags uint8, most int) error {
 	return nil
 }
 
-// answers are the statuses that end a request by a frame.
+// answers are the statuses with which a frame may end a request.
 var answers = [256]bool{
 	device.StatusOK: true, device.StatusBadAddress: true, device.StatusBadDestQPN: true, device.StatusRNR: true,
 }

@@ -154,8 +154,8 @@ func TestPreamble(t *testing.T) {
 	}
 }
 
-// FuzzFrame: nothing that comes makes the parser panic, and what it takes is what the
-// other side could have said.
+// FuzzFrame: no input makes the parser panic, and accepted input is what the other
+// side could have sent.
 func FuzzFrame(f *testing.F) {
 	for _, c := range frames {
 		f.Add(unhex(f, c.hex))

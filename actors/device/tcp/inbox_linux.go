@@ -2,9 +2,9 @@ package tcp
 
 import "github.com/efactor/efactor/actors/device"
 
-// inbox has the posted receive slots and what Poll will report. There are never more
-// entries than slots, sends and refusals together, so that it needs no bound of its own;
-// deaths are as many as there were peers.
+// inbox has the posted receive slots and the completions that Poll will report. There
+// are never more entries than slots, sends and refusals together, so it needs no bound
+// of its own; there are as many deaths as there were peers.
 type inbox struct {
 	recv   []byte
 	stride int
@@ -46,7 +46,7 @@ func (b *inbox) take() (int32, bool) {
 	return s, true
 }
 
-// giveBack undoes a take: whose slot it was did not come.
+// giveBack undoes a take: the packet for the slot did not arrive.
 func (b *inbox) giveBack(s int32) {
 	b.head--
 	b.posted[b.head&uint32(len(b.posted)-1)] = s
@@ -58,7 +58,7 @@ func (b *inbox) slot(s int32, n int) []byte {
 	return b.recv[at : at+n : at+n]
 }
 
-// add makes an entry, empty but for its kind.
+// add makes an entry, empty except for its kind.
 func (b *inbox) add(op device.Op) *device.Completion {
 	if len(b.events) == cap(b.events) && b.next > 0 {
 		n := copy(b.events, b.events[b.next:])
@@ -68,7 +68,7 @@ func (b *inbox) add(op device.Op) *device.Completion {
 	return &b.events[len(b.events)-1]
 }
 
-// arrival is an entry about somebody.
+// arrival makes an entry about a remote queue pair.
 func (b *inbox) arrival(op device.Op, from *address) *device.Completion {
 	c := b.add(op)
 	c.SrcGID, c.SrcQPN = from.gid, from.qpn

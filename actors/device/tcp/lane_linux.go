@@ -5,13 +5,13 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// laneState is where a connection is in its life.
+// laneState is the state of a connection.
 type laneState uint8
 
 const (
 	laneConnecting laneState = iota // dialed; the stream is not there yet
-	laneAsking                      // dialed; our preamble is on its way, or was answered by nobody yet
-	laneStranger                    // accepted; who it is was not said yet
+	laneAsking                      // dialed; our preamble is on its way, or was not answered yet
+	laneStranger                    // accepted; its preamble has not arrived yet
 	laneUp                          // part of a session
 	laneClosing                     // refused: to be closed when the reply is written
 	laneClosed
@@ -30,7 +30,7 @@ type lane struct {
 	sock int    // while connecting
 	st   stream // afterwards
 
-	// What epoll said and what reading and writing found since.
+	// The state reported by epoll, and found by reading and writing since.
 	readable, writable, ended bool
 	failed                    error // of writing
 	dirty, ready              bool  // in the port's list of that name
@@ -43,17 +43,17 @@ type lane struct {
 	sink sink
 	out  out
 
-	bye    bool  // it said so, or closed, after a bye on another lane
-	under  int   // own requests that are under way on it
+	bye    bool  // the other side said bye, or closed after a bye on another lane
+	under  int   // own requests that are in progress on it
 	age    uint8 // ticks in this state
-	heard  bool  // something, since the last tick
+	heard  bool  // something was received since the last tick
 	silent uint8 // ticks without
 	pinged bool
 	acked  uint64 // of sent, at the last tick
 	sent   uint64 // bytes that the stream took
 }
 
-// sink is where the bytes of the frame under way go.
+// sink is the destination of the present frame's bytes.
 type sink struct {
 	left  int
 	kind  kind // kindWrite, kindData; kindSend: nowhere
@@ -70,7 +70,7 @@ const (
 	writeTurns = 4         // calls for one lane in one turn
 )
 
-// write hands what is to be written to the stream as far as it has room.
+// write hands pending output to the stream as far as it has room.
 func (l *lane) write() {
 	if l.state != laneUp && l.state != laneAsking && l.state != laneClosing {
 		return
@@ -88,7 +88,7 @@ func (l *lane) write() {
 		}
 		clear(vec)
 		clear(held)
-		if err != nil { // after what has come, perhaps the reason
+		if err != nil { // after what has arrived, perhaps the reason
 			l.writable, l.readable, l.ended, l.failed = false, true, true, err
 			p.awaken(l)
 			return
@@ -106,7 +106,7 @@ func (l *lane) write() {
 	}
 }
 
-// read takes what has come, within a budget.
+// read takes the bytes that have arrived, within a budget.
 func (l *lane) read() {
 	for budget := readBudget; l.readable && budget > 0; {
 		n, asked, err := l.readOnce()
@@ -134,7 +134,7 @@ func (l *lane) read() {
 	}
 }
 
-// readOnce makes one call for bytes and deals with what it brought.
+// readOnce makes one call for bytes and processes them.
 func (l *lane) readOnce() (n, asked int, err error) {
 	switch l.state {
 	case laneUp:
@@ -214,7 +214,7 @@ func (l *lane) parse() error {
 	return nil
 }
 
-// fill moves what lies in l.in to the sink.
+// fill moves the bytes in l.in to the sink.
 func (l *lane) fill() {
 	for l.sink.left > 0 && l.r < l.w {
 		dst, hold := l.sinkBytes()
@@ -228,7 +228,7 @@ func (l *lane) fill() {
 }
 
 // sinkBytes is where the next bytes go: in a region, which must be released then; in
-// the memory of a request of ours; or, if nobody wants them, aside.
+// the memory of a request of ours; or, if they are not wanted, into scratch memory.
 func (l *lane) sinkBytes() ([]byte, *nic.Region) {
 	k := &l.sink
 	switch {

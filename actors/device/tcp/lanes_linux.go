@@ -31,8 +31,8 @@ func (p *port) watch(fd int, l *lane) error {
 
 func (p *port) unwatch(fd int) { _ = unix.EpollCtl(p.ep, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// wrap makes a stream of a lane's connected socket, which a dialed lane has watched
-// already.
+// wrap makes a stream of a lane's connected socket. That of a dialed lane is
+// watched already.
 func (p *port) wrap(l *lane, fd int) error {
 	c := conn{
 		dialed: l.state == laneConnecting, self: wire.MakeRawAddr(p.self.gid, p.self.qpn, p.qkey),
@@ -59,7 +59,7 @@ func (p *port) wrap(l *lane, fd int) error {
 	return p.watch(l.st.fd(), l)
 }
 
-// closeLane gives a connection up. What is under way on it is not its concern.
+// closeLane closes a connection. It does not deal with the requests on it.
 func (p *port) closeLane(l *lane) {
 	if l.state == laneClosed {
 		return
@@ -87,7 +87,7 @@ func (p *port) closeLane(l *lane) {
 	}
 }
 
-// family is the kind of socket that reaches our like.
+// family is the address family of our sockets.
 func (p *port) family() int {
 	if AddrOf(p.self.gid).Is4() {
 		return unix.AF_INET
@@ -95,7 +95,7 @@ func (p *port) family() int {
 	return unix.AF_INET6
 }
 
-// sockaddr is an address for the kernel.
+// sockaddr converts an address for the kernel.
 func sockaddr(a address) unix.Sockaddr {
 	ip := AddrOf(a.gid)
 	if ip.Is4() {
@@ -104,7 +104,7 @@ func sockaddr(a address) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: int(a.qpn), Addr: ip.As16()}
 }
 
-// addressOf is an address from the kernel.
+// addressOf converts an address from the kernel.
 func addressOf(sa unix.Sockaddr) address {
 	switch s := sa.(type) {
 	case *unix.SockaddrInet4:

@@ -13,8 +13,8 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// TestLyingAnswers: who answers our requests with what cannot be has his session ended,
-// and our memory is left alone from then on.
+// TestLyingAnswers: a peer that answers our requests with impossible frames has its
+// session ended, and our memory is left alone from then on.
 func TestLyingAnswers(t *testing.T) {
 	const size = 100_000
 	type asked struct {
@@ -60,7 +60,7 @@ func TestLyingAnswers(t *testing.T) {
 					a.read = r.token
 				}
 			}
-			for range 60 { // more than goes into the sockets, since nobody reads
+			for range 60 { // more than the sockets hold, since it is not read
 				post(device.WRWrite, maxRDMA)
 			}
 			var end uint64
@@ -80,8 +80,8 @@ func TestLyingAnswers(t *testing.T) {
 	}
 }
 
-// TestRegionClosedUnderWrite: what comes for a region that is closed in the middle is
-// thrown away, the write is refused, and the slot for its immediate is there again.
+// TestRegionClosedUnderWrite: bytes for a region that is closed during the transfer
+// are discarded, the write is refused, and the slot for its immediate is free again.
 func TestRegionClosedUnderWrite(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{RQDepth: 1})
 	f := inside(t, n)
@@ -99,8 +99,8 @@ func TestRegionClosedUnderWrite(t *testing.T) {
 	f.works()
 }
 
-// TestWordsThenSilence: what was said before the end of a connection counts, and the end
-// is seen, though they come as one.
+// TestWordsThenSilence: frames before the end of a connection count, and the end is
+// seen, though they arrive together.
 func TestWordsThenSilence(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
 	f := inside(t, n)
@@ -110,7 +110,7 @@ func TestWordsThenSilence(t *testing.T) {
 	require.Less(t, took, DefaultTimeout, "it need not be asked")
 }
 
-// deaf are credentials whose streams fail to write when told to.
+// deaf are credentials whose streams fail to write on command.
 type deaf struct{ now *bool }
 
 type deafStream struct {

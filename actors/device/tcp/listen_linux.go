@@ -12,7 +12,7 @@ import (
 // acceptBatch is how many connections are accepted in one turn.
 const acceptBatch = 16
 
-// listen makes the socket that is the queue pair's number.
+// listen makes the listening socket, whose port is the queue pair's number.
 func (p *port) listen(qpn uint16) (uint16, error) {
 	fd, err := unix.Socket(p.family(), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -59,8 +59,8 @@ func (p *port) accept() {
 	}
 }
 
-// welcome makes a lane of a connection. With too many, the strangers that came first
-// give way.
+// welcome makes a lane of a connection. With too many, the oldest that have not
+// identified themselves are closed.
 func (p *port) welcome(fd int, from address) {
 	p.dev.stats.accepted.Add(1)
 	if p.guests >= p.dev.cfg.MaxConn {
@@ -82,8 +82,8 @@ func (p *port) welcome(fd int, from address) {
 	p.awaken(l)
 }
 
-// dismissStranger closes a connection that has not said who it is. The table is gone
-// round, so it is one of the oldest.
+// dismissStranger closes a connection that has not identified itself. It scans the
+// table round-robin, so it is one of the oldest.
 func (p *port) dismissStranger() bool {
 	for range p.conns {
 		p.hand = (p.hand + 1) % len(p.conns)
@@ -95,7 +95,7 @@ func (p *port) dismissStranger() bool {
 	return false
 }
 
-// onPreamble: all bytes of a preamble, or of the reply to ours, are there.
+// onPreamble handles a complete preamble, or the complete reply to ours.
 func (p *port) onPreamble(l *lane) {
 	var h preamble
 	err := h.parse(l.hello[:])
@@ -116,7 +116,7 @@ func (p *port) onPreamble(l *lane) {
 	}
 }
 
-// admitConn decides on an accepted connection, and puts it in its place.
+// admitConn decides on an accepted connection, and adds it to its session.
 func (p *port) admitConn(l *lane, h *preamble) verdict {
 	switch {
 	case h.to != p.self:
@@ -141,8 +141,9 @@ func (p *port) admitConn(l *lane, h *preamble) verdict {
 	return taken
 }
 
-// admitSession begins a session that the other side dialed. What it knew of those
-// before tells which of them are over: their bytes are not taken any more.
+// admitSession begins a session that the other side dialed. The preamble's state
+// shows which of the earlier sessions have ended for it: their bytes are not taken
+// any more.
 func (p *port) admitSession(l *lane, h *preamble) verdict {
 	r := p.remoteAt(h.from)
 	if !follows(h.session, r.last) {
@@ -156,8 +157,8 @@ func (p *port) admitSession(l *lane, h *preamble) verdict {
 	}
 	if d := r.dialed; d != nil {
 		mutual := h.last == d.num && h.alive // it has that one, too
-		// It has not seen it yet, or had not when it wrote this, and then said so itself: a
-		// preamble may be later than a reply that was written behind it.
+		// The other side has not seen it yet, or had not when it wrote this, and then said
+		// so itself: a preamble may be later than a reply that was written behind it.
 		crossed := h.last != d.num && !d.up || d.crossing == h.session
 		if !mutual && !crossed || d.leaving {
 			p.end(d, device.StatusAbort)
@@ -177,7 +178,7 @@ func (l *lane) join(s *session, no uint8) {
 	l.rise()
 }
 
-// reply answers a preamble. A lane that was not taken closes behind it.
+// reply answers a preamble. A lane that was refused closes after it.
 func (p *port) reply(l *lane, h *preamble, v verdict) {
 	a := preamble{
 		reply: true, verdict: v, lane: h.lane, lanes: h.lanes, mtu: uint32(p.dev.cfg.MTU), session: h.session,

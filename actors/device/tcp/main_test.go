@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/device/devicetest"
+	"github.com/efactor/efactor/internal/devicetest"
 )
 
 // hosts gives each test device an address of its own; those of other processes that run

@@ -21,7 +21,7 @@ import (
 // hostVar makes this test binary one of the hosts.
 const hostVar = "EFACTOR_TCP_TEST_HOST"
 
-// hostJob is what a host is.
+// hostJob is a host's task.
 type hostJob struct {
 	traffic.Job
 	Addr    netip.Addr
@@ -33,11 +33,12 @@ type hostJob struct {
 const (
 	netSecret = "of the hosts of these tests"
 
-	// hostPatience is with what a host does in a second, on a busy machine too.
+	// hostPatience is the time for tasks of a second, on a busy machine too.
 	hostPatience = 90 * time.Second
 
-	// timeout is what hosts have where a test waits for it. Not the default is what tells
-	// them, nor TCP's own, if they know before timeout+slack; a busy machine may need that.
+	// timeout is the hosts' timeout where a test waits for it. Neither the default nor
+	// TCP's own has expired if they know before timeout+slack; a busy machine may need
+	// that.
 	timeout = 2 * time.Second
 	slack   = tcp.DefaultTimeout - timeout - time.Second
 )
@@ -162,8 +163,8 @@ func TestNetBad(t *testing.T) {
 	}
 }
 
-// A cable is pulled and put back: what was outstanding ends within the timeout, others
-// are not concerned, and new sessions carry on, which take nothing of the old ones.
+// A cable is pulled and put back: outstanding requests end within the timeout, others
+// are not affected, and new sessions carry on, which take nothing of the old ones.
 func TestNetUnplug(t *testing.T) {
 	eachSecurity(t, func(t *testing.T, secret []byte) {
 		l := netlab.New(t, netlab.Options{Hosts: 3})
@@ -228,7 +229,7 @@ func TestNetHalfOpen(t *testing.T) {
 		assert.NotEmpty(t, d.Status)
 		l.Host(1).Plug()
 		job.Host, job.Hosts, job.Addr = 1, 2, l.Host(1).Addr()
-		startHost(t, l.Host(1), job) // who has another port, and is not asked
+		startHost(t, l.Host(1), job) // another port, which does not take part
 		all[0].StillDown(1, 500*time.Millisecond)
 	})
 }

@@ -5,33 +5,32 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// out is what a lane has still to write, in order: headers and packets, copied; and, by
-// reference, memory of our own writes and regions that others read.
+// out holds the pending output of a lane, in order: headers and packets, copied; and,
+// by reference, memory of our own writes and regions that others read.
 type out struct {
 	buf   []byte // copied bytes; those before head are written
 	head  int
-	base  uint64 // bytes that lay before buf[0] once
+	base  uint64 // bytes that lay before buf[0] earlier
 	segs  []seg
 	first int // of segs that is not written
 	size  int // bytes in all
 }
 
-// seg is a piece of what is to be written.
+// seg is a piece of pending output.
 type seg struct {
 	n    int    // bytes left; they lie in buf unless
 	mem  []byte // they are here, the payload of a write;
 	read bool   // or in a region,
 	key  uint32
 	addr uint64
-	// and if it has gone away meanwhile, the status that lies so far behind in buf
-	// changes.
+	// and if it was closed meanwhile, the status at this distance in buf changes.
 	verdict uint64
 }
 
 // spareCap is how much memory an idle lane keeps.
 const spareCap = 4 << 20
 
-// zeroes stand for a region that went away in the middle.
+// zeroes replace a region that was closed during the transfer.
 var zeroes [16 << 10]byte
 
 // add counts n bytes that were appended to buf.
@@ -71,7 +70,7 @@ func (o *out) bytes(b []byte) {
 	o.add(len(b))
 }
 
-// room moves what is left to the front rather than let buf grow.
+// room moves the rest to the front rather than let buf grow.
 func (o *out) room(n int) {
 	if o.head > 0 && len(o.buf)+n > cap(o.buf) {
 		o.base += uint64(o.head)
@@ -127,7 +126,7 @@ func (o *out) gather(vec [][]byte, held []*nic.Region, regions *nic.Regions, mos
 	return vec, held, total
 }
 
-// wrote takes the first n bytes off.
+// wrote removes the first n bytes.
 func (o *out) wrote(n int) {
 	o.size -= n
 	for n > 0 {
@@ -153,7 +152,7 @@ func (o *out) wrote(n int) {
 	}
 }
 
-// reset empties it. What others own is not kept.
+// reset empties it. It keeps no memory of others.
 func (o *out) reset() {
 	clear(o.segs[o.first:])
 	o.base += uint64(len(o.buf))

@@ -13,8 +13,8 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// TestOutKeepsOrder puts random things in and takes random numbers of bytes off: what
-// comes out is what went in.
+// TestOutKeepsOrder puts random things in and takes random numbers of bytes off: the
+// output equals the input.
 func TestOutKeepsOrder(t *testing.T) {
 	regions := nic.NewRegions(nic.RegionsConfig{})
 	mem := make([]byte, 100_000)
@@ -77,8 +77,8 @@ func TestOutKeepsOrder(t *testing.T) {
 	require.NoError(t, mr.Close())
 }
 
-// TestOutOfClosedRegion: zeroes take the place of a region that is closed in the middle,
-// and the status behind them says so. Others are not concerned.
+// TestOutOfClosedRegion: zeroes replace a region that is closed during the transfer, and
+// the status after them says so. Others are not affected.
 func TestOutOfClosedRegion(t *testing.T) {
 	regions := nic.NewRegions(nic.RegionsConfig{})
 	mem := bytes.Repeat([]byte{7}, 100_000)

@@ -20,7 +20,7 @@ type port struct {
 
 	inbox   inbox
 	reqs    []request
-	under   int // of reqs that are under way
+	under   int // of reqs that are in progress
 	remotes map[address]*remote
 	routes  []route // by address handle
 
@@ -29,9 +29,9 @@ type port struct {
 	guests int // accepted ones
 	hand   int // of dismissStranger
 
-	dirty []*lane // with something to write that nothing else makes them write
-	ready []*lane // with something to read, says epoll, or the budget was used up
-	spare []*lane // the other half of each, while one is gone through
+	dirty []*lane // with output that nothing else makes them write
+	ready []*lane // with input, according to epoll, or the budget was used up
+	spare []*lane // the second buffer of each, while one is iterated
 
 	session uint64 // number of the latest that was dialed here
 
@@ -58,13 +58,13 @@ type place struct {
 	gen int32
 }
 
-// route is where an address handle leads.
+// route is the destination of an address handle.
 type route struct {
 	gid  device.GID
 	last *remote // the latest queue pair there
 }
 
-// Numbers in epoll's data that are no connection's.
+// Numbers in epoll's data that stand for no connection.
 const (
 	listenerID = -1 - iota
 	tickID
@@ -73,14 +73,14 @@ const (
 
 const (
 	maxEvents = 64
-	// maxSkip is how many polls pass without a look at the sockets while nothing comes.
-	// A look costs 0.2 us or so, which who polls another device, too, would feel. While
-	// requests are under way it is busySkip.
+	// maxSkip is how many polls pass without a check of the sockets while nothing
+	// arrives. A check costs about 0.2 us, which would slow down a shard that polls
+	// another device, too. While requests are in progress it is busySkip.
 	maxSkip  = 32
 	busySkip = 4
 )
 
-// spareBytes is room for what is not the answer to a request, pongs say.
+// spareBytes is room for output that answers no request, such as pongs.
 const spareBytes = 4 << 10
 
 var _ nic.Carrier = (*port)(nil)
@@ -142,10 +142,10 @@ func (p *port) Route(ah device.AH, gid device.GID) error {
 	return nil
 }
 
-// Unroute implements nic.Carrier. Sessions are not an address handle's.
+// Unroute implements nic.Carrier. Sessions do not depend on address handles.
 func (p *port) Unroute(device.AH) {}
 
-// Doorbell implements nic.Carrier: everything goes out, one call a lane.
+// Doorbell implements nic.Carrier: all output is written, one call per lane.
 func (p *port) Doorbell() {
 	if len(p.dirty) > 0 {
 		p.clean()
@@ -167,7 +167,7 @@ func (p *port) Poll(c []device.Completion) int {
 	return p.inbox.poll(c)
 }
 
-// Arm implements nic.Carrier. What comes after the last look at ep makes it readable.
+// Arm implements nic.Carrier. Events after the last check of ep make it readable.
 func (p *port) Arm() bool {
 	p.skip, p.due = 0, false
 	p.progress()
@@ -194,8 +194,8 @@ func (p *port) Close() error {
 	for _, r := range p.remotes {
 		for _, s := range [...]*session{r.dialed, r.accepted} {
 			if s != nil {
-				s.over = true // nothing is to follow from what happens now
-				s.farewell()
+				s.over = true // later events have no consequences
+				s.sayBye()
 			}
 		}
 	}
@@ -220,7 +220,7 @@ func (p *port) closeFDs() {
 	}
 }
 
-// setTick starts or stops the ticks: there are some while there are connections.
+// setTick starts or stops the ticks: they run while there are connections.
 func (p *port) setTick(on bool) {
 	if p.ticking == on {
 		return
@@ -233,7 +233,7 @@ func (p *port) setTick(on bool) {
 	_ = unix.TimerfdSettime(p.tick, 0, &unix.ItimerSpec{Interval: ts, Value: ts}, nil)
 }
 
-// tune sets what all sockets have.
+// tune sets the options that all sockets have.
 func (p *port) tune(fd int) {
 	ms := max(int(p.dev.cfg.Timeout/time.Millisecond), 1)
 	secs := max(ms/1000, 1)
@@ -245,6 +245,6 @@ func (p *port) tune(fd int) {
 		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, max(secs/6, 1)},
 		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3},
 	} {
-		_ = unix.SetsockoptInt(fd, o.level, o.name, o.value) // without, the ticks notice
+		_ = unix.SetsockoptInt(fd, o.level, o.name, o.value) // without it, the ticks notice
 	}
 }

@@ -18,7 +18,7 @@ type address struct {
 // preambleLen is the length of a preamble, and of the reply to it.
 const preambleLen = 80
 
-// version is that of everything that goes over a connection.
+// version is the version of the protocol over a connection.
 const version = 1
 
 var magic = [4]byte{'e', 'f', 't', 'c'}
@@ -32,7 +32,7 @@ const (
 	wrongVersion         // of the preamble
 	wrongPlace           // the queue pair is not here
 	wrongMTU             // the fabric has another
-	wrongSession         // a lane of one that is not known, or that has it already
+	wrongSession         // a lane of an unknown session, or one that the session has already
 	wrongPeer            // the connection does not vouch for the address
 	tooMany              // connections
 	verdicts             // how many there are
@@ -43,7 +43,7 @@ var verdictText = [verdicts]string{
 	"too many connections",
 }
 
-// status is what the dialer's requests end with.
+// status is the status of the dialer's requests.
 func (v verdict) status() device.Status {
 	switch v {
 	case wrongVersion, wrongMTU:
@@ -57,7 +57,7 @@ func (v verdict) status() device.Status {
 	}
 }
 
-// preamble is what a dialer says first on a connection, and the reply.
+// preamble is the first message of a dialer on a connection, and the reply.
 type preamble struct {
 	reply   bool
 	verdict verdict // of a reply
@@ -68,13 +68,13 @@ type preamble struct {
 	from    address
 	to      address
 	qkey    uint32 // of from
-	// last is the latest session that from took of to, and alive whether it goes on; of
+	// last is the latest session of to that from took, and alive whether it goes on; in
 	// a reply, the session that from has dialed itself.
 	last  uint64
 	alive bool
 }
 
-// raw is the raw address of who says it.
+// raw is the raw address of the preamble's sender.
 func (p *preamble) raw() wire.RawAddr { return wire.MakeRawAddr(p.from.gid, p.from.qpn, p.qkey) }
 
 // Flags of a preamble.
@@ -111,7 +111,8 @@ func (p *preamble) appendTo(b []byte) []byte {
 	return append(b, h[:]...)
 }
 
-// parse reads a preamble, all of which is in b. errVersion: the rest makes no sense.
+// parse reads a preamble, all of which is in b. errVersion: the rest cannot be
+// interpreted.
 func (p *preamble) parse(b []byte) error {
 	switch {
 	case len(b) != preambleLen || [4]byte(b) != magic:

@@ -107,7 +107,7 @@ func startEcho(t *testing.T) (*exec.Cmd, address, interface{ Close() error }) {
 	return cmd, address{GIDOf(host), uint16(qpn)}, in
 }
 
-// node is a queue pair with what came out of it.
+// node is a queue pair with its completions.
 type node struct {
 	t     *testing.T
 	d     *attachment
@@ -162,7 +162,7 @@ func (n *node) poll() {
 	}
 }
 
-// until polls everybody until cond holds, for patience at most, and returns how long it
+// until polls all nodes until cond holds, for patience at most, and returns how long it
 // took.
 func until(t *testing.T, what string, cond func() bool, nodes ...*node) time.Duration {
 	t.Helper()
@@ -227,8 +227,8 @@ func (n *node) ping(to address) {
 	until(n.t, "echo", func() bool { return len(n.recvs) > have }, n)
 }
 
-// TestKilled: the death of a process is known at once, what is under way ends, and the
-// queue pair is reported gone, once.
+// TestKilled: the death of a process is known at once, requests in progress end, and
+// the queue pair is reported gone, once.
 func TestKilled(t *testing.T) {
 	cmd, at, _ := startEcho(t)
 	n := newNode(t, Config{}, device.QPConfig{})
@@ -246,7 +246,7 @@ func TestKilled(t *testing.T) {
 	require.EqualValues(t, 1, n.d.Stats().Gone)
 }
 
-// TestClosed: who closes his queue pair says so, and is not reported.
+// TestClosed: a queue pair that is closed says bye, and is not reported.
 func TestClosed(t *testing.T) {
 	cmd, at, in := startEcho(t)
 	n := newNode(t, Config{}, device.QPConfig{})

@@ -4,8 +4,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// progress moves bytes: what is to be written, and if it is time for a look at the
-// sockets, what has come.
+// progress moves bytes: pending output, and if it is time for a check of the
+// sockets, input.
 func (p *port) progress() {
 	if len(p.dirty) > 0 {
 		p.clean()
@@ -25,7 +25,7 @@ func (p *port) progress() {
 			p.skip = min(p.skip, busySkip)
 		}
 	}
-	if p.ticked { // what came before counts as heard
+	if p.ticked { // what arrived before counts as heard
 		p.ticked = false
 		p.onTick()
 	}
@@ -75,7 +75,7 @@ func (p *port) onEvent(l *lane, events uint32) {
 	}
 }
 
-// soil lets l write what it has at the end of the turn.
+// soil makes l write its output at the end of the turn.
 func (p *port) soil(l *lane) {
 	if !l.dirty && l.writable {
 		l.dirty = true
@@ -83,7 +83,7 @@ func (p *port) soil(l *lane) {
 	}
 }
 
-// clean writes what is to be written.
+// clean writes pending output.
 func (p *port) clean() {
 	list := p.dirty
 	p.dirty, p.spare = p.spare[:0], nil
@@ -103,7 +103,7 @@ func (p *port) awaken(l *lane) {
 	}
 }
 
-// readAll reads what is ready. Lanes that are not done stay so.
+// readAll reads from ready lanes. Lanes that are not done stay ready.
 func (p *port) readAll() {
 	n := len(p.ready)
 	for i := range n {

@@ -12,7 +12,7 @@ import (
 const maxIovecs = 64
 
 // A call that moves more than rawLimit bytes is announced to Go's scheduler, which
-// costs less than it takes, and lets others have the processor's place meanwhile.
+// costs less than the call takes, and lets other goroutines run meanwhile.
 const rawLimit = 32 << 10
 
 // rawRead reads into dst, then more. The socket does not block, so the scheduler need
@@ -80,7 +80,7 @@ func call(trap uintptr, fd int, v []unix.Iovec, k int, long bool) (int, syscall.
 	}
 }
 
-// rawEpoll asks without waiting.
+// rawEpoll polls without waiting.
 func rawEpoll(fd int, events []unix.EpollEvent) int {
 	for {
 		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),

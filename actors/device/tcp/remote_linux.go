@@ -7,22 +7,22 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// remote is a queue pair elsewhere that we have, or had, to do with. With each side
-// dialing when it has something to send there may be two sessions with it, one dialed by
+// remote is a queue pair elsewhere with which we communicate, or did. As either side
+// dials when it has something to send, there may be two sessions with it, one dialed by
 // us and one that we accepted. They begin at different times, but end together.
 type remote struct {
 	at       address
 	dialed   *session
 	accepted *session
-	cur      *session // of these two, the one for new requests
+	cur      *session // the one of these two for new requests
 
 	last uint64 // number of the latest session that we accepted
 	qkey uint32 // of the queue pair, if known
-	// known: sessions with it were good since it began to have qkey; its death is of
-	// interest.
+	// known: sessions with it were good since it had qkey; its death is to be
+	// reported.
 	known bool
-	// doubt: a session broke without a farewell, and the one that is being dialed will
-	// show whether the queue pair is still there. resets counts tries that began well.
+	// doubt: a session broke without a bye, and the one that is being dialed will show
+	// whether the queue pair is still there. resets counts tries that began well.
 	doubt  bool
 	resets uint8
 
@@ -30,7 +30,7 @@ type remote struct {
 	forgotten bool
 }
 
-// session is what connects two queue pairs: lane 0, and for RDMA some more.
+// session connects two queue pairs: lane 0, and for RDMA some more.
 type session struct {
 	r      *remote
 	num    uint64
@@ -39,26 +39,26 @@ type session struct {
 	want   uint8 // lanes that it should have beside lane 0
 	turn   int   // the last that bulk chose
 
-	crossing uint64 // dialed: that which the other side was dialing when it took this one; 0: none
+	crossing uint64 // dialed: the one that the other side was dialing when it took this one; 0: none
 
-	up       bool // both sides know each other
+	up       bool // both sides have exchanged preambles
 	used     bool // for a request, by either side
 	leaving  bool // the other side said bye on a lane
-	breaking bool // what came on its lanes before it broke is being read
+	breaking bool // input of its lanes from before it broke is being read
 	over     bool
 }
 
-// firstSession is what a queue pair counts its sessions from: the high half tells it from
-// others that had its address before.
+// firstSession is the number of a queue pair's first session: the high half distinguishes
+// it from earlier queue pairs at its address.
 func firstSession() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[4:]) // never fails
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// follows tells whether a session that a queue pair dials may come after another that it
-// dialed. An earlier one has waited on its way while its dialer gave it up: what it
-// carries was reported as lost.
+// follows reports whether a session that a queue pair dials may come after another that it
+// dialed. An earlier one was delayed while its dialer gave it up: its requests were
+// reported as lost.
 func follows(num, last uint64) bool { return num>>32 != last>>32 || num > last }
 
 // bulk chooses a lane for RDMA.
@@ -82,8 +82,8 @@ func (p *port) remoteAt(at address) *remote {
 	return r
 }
 
-// reach returns the session for a request, which may have to be dialed; nil: a status
-// says why there is none.
+// reach returns the session for a request, which may have to be dialed; if it is nil,
+// the status says why.
 func (p *port) reach(wr *device.SendWR) (*session, device.Status) {
 	t := &p.routes[wr.AH]
 	r := t.last
@@ -113,7 +113,7 @@ func (r *remote) choose() {
 	}
 }
 
-// end closes a session; what is under way on it ends with st.
+// end closes a session; requests in progress on it end with st.
 func (p *port) end(s *session, st device.Status) {
 	if s.over {
 		return
@@ -135,7 +135,7 @@ func (p *port) end(s *session, st device.Status) {
 	}
 }
 
-// endAll ends both sessions with r, and tells whether one had been used.
+// endAll ends both sessions with r, and reports whether one had been used.
 func (p *port) endAll(r *remote, st device.Status) (used bool) {
 	for _, s := range [...]*session{r.dialed, r.accepted} {
 		if s != nil {
@@ -146,17 +146,17 @@ func (p *port) endAll(r *remote, st device.Status) (used bool) {
 	return used
 }
 
-// meet notes that the queue pair at r has a Q_Key: if not the one that it had, then that
-// one is no more.
+// meet notes that the queue pair at r has a Q_Key: if it had another one before, that
+// queue pair is gone.
 func (p *port) meet(r *remote, qkey uint32) {
 	if r.known && r.qkey != qkey {
-		p.mourn(r)
+		p.reportGone(r)
 	}
 	r.known, r.qkey, r.doubt, r.resets = true, qkey, false, 0
 }
 
-// mourn reports that r is gone, once.
-func (p *port) mourn(r *remote) {
+// reportGone reports that r is gone, once.
+func (p *port) reportGone(r *remote) {
 	r.doubt = false
 	if r.known {
 		r.known = false
@@ -167,7 +167,7 @@ func (p *port) mourn(r *remote) {
 }
 
 // broke: the sessions with r are lost. If something depends on it, the other side is
-// dialed once more: nobody there means that it is gone.
+// dialed once more: if nothing listens there, it is gone.
 func (p *port) broke(r *remote, why error) {
 	p.dev.stats.broken.Add(1)
 	p.dev.cfg.Logger.Info("tcp: session lost", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
@@ -184,7 +184,7 @@ func (p *port) judge(r *remote, st device.Status) {
 	if r.doubt {
 		r.doubt = false
 		if st == device.StatusBadDestQPN {
-			p.mourn(r)
+			p.reportGone(r)
 		}
 	}
 }

@@ -5,14 +5,14 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// request is one of ours that is under way. Its place in the table is the low half of
-// its token.
+// request is one of our requests in progress. Its index in the table is the low half
+// of its token.
 type request struct {
 	token uint64
-	lane  *lane  // nil: none is under way here
+	lane  *lane  // nil: no request is in progress here
 	dst   []byte // kindRead: where the answer goes, unless it is empty
 	data  bool   // kindRead: the answer has begun
-	end   uint64 // of its bytes on the lane: no answer before lane.sent is as far
+	end   uint64 // end of its bytes on the lane: no answer before lane.sent is as far
 }
 
 // request finds the one with a token.
@@ -44,7 +44,7 @@ func (p *port) finish(r *request, st device.Status) {
 	*r = request{}
 }
 
-// fail ends all requests that are under way on l.
+// fail ends all requests in progress on l.
 func (p *port) fail(l *lane, st device.Status) {
 	for i := range p.reqs {
 		if l.under == 0 {
@@ -80,13 +80,14 @@ func (p *port) Send(wr *device.SendWR, token uint64) device.Status {
 	return nic.Pending
 }
 
-// earlyWrite is from how many bytes on a lane does not wait for the doorbell.
+// earlyWrite is from how many pending bytes on a lane does not wait for the
+// doorbell.
 const earlyWrite = 64 << 10
 
-// smallRDMA is what goes beside the packets.
+// smallRDMA is the size up to which RDMA uses the lane of the packets.
 const smallRDMA = 4 << 10
 
-// RDMA implements nic.Carrier. Bytes are taken from where they lie, and put there.
+// RDMA implements nic.Carrier. The bytes are not copied.
 func (p *port) RDMA(wr *device.SendWR, token uint64) device.Status {
 	s, st := p.reach(wr)
 	if s == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// onFrame deals with a frame; b begins with what follows its header.
+// onFrame handles a frame; b begins after its header.
 func (p *port) onFrame(l *lane, f *frame, b []byte) error {
 	switch f.kind {
 	case kindSend:
@@ -21,7 +21,7 @@ func (p *port) onFrame(l *lane, f *frame, b []byte) error {
 		return p.onStatus(l, f)
 	case kindPing:
 		p.answer(l, &frame{kind: kindPong, token: f.token})
-	case kindPong: // that it was heard is all
+	case kindPong: // it only counts as heard
 	case kindBye:
 		p.onBye(l)
 		return nil
@@ -32,8 +32,8 @@ func (p *port) onFrame(l *lane, f *frame, b []byte) error {
 	return nil
 }
 
-// answer puts a frame behind what is to be written. It goes out with the next Poll,
-// Doorbell or Arm, perhaps together with a packet in the same direction.
+// answer appends a frame to the output. It is written with the next Poll, Doorbell
+// or Arm, perhaps together with a packet in the same direction.
 func (p *port) answer(l *lane, f *frame) {
 	l.out.frame(f)
 	p.soil(l)
@@ -86,7 +86,7 @@ func (p *port) onRead(l *lane, f *frame) {
 	p.soil(l)
 }
 
-// onWrite decides what is to become of the bytes that follow, before they come.
+// onWrite decides, before the bytes arrive, what to do with them.
 func (p *port) onWrite(l *lane, f *frame) {
 	st := p.admit(l, f, device.RemoteWrite)
 	slot := int32(-1)
@@ -103,7 +103,7 @@ func (p *port) onWrite(l *lane, f *frame) {
 	}
 }
 
-// onSunk: all bytes of a write, or of the answer to a read, have come.
+// onSunk: all bytes of a write, or of the answer to a read, have arrived.
 func (p *port) onSunk(l *lane) {
 	k := &l.sink
 	if k.kind != kindWrite {
@@ -130,7 +130,7 @@ func (p *port) onSunk(l *lane) {
 func (p *port) onData(l *lane, f *frame) error {
 	r := p.request(f.token)
 	if r == nil || r.lane != l || r.data || f.length == 0 || f.length != len(r.dst) {
-		return fmt.Errorf("%w: %d bytes that nobody asked for", errFrame, f.length)
+		return fmt.Errorf("%w: %d bytes that were not requested", errFrame, f.length)
 	}
 	r.data = true
 	l.sink = sink{left: f.length, kind: kindData, dst: r.dst, slot: -1}
@@ -146,7 +146,7 @@ func (p *port) onStatus(l *lane, f *frame) error {
 	if f.status == device.StatusOK && r.dst != nil && !r.data {
 		return fmt.Errorf("%w: a read ended well without data", errFrame)
 	}
-	if l.sent < r.end { // of a write, the caller's memory would be left to be written
+	if l.sent < r.end { // for a write, the caller's memory would be left to be written
 		return fmt.Errorf("%w: a request ended before it was sent", errFrame)
 	}
 	p.finish(r, f.status)

@@ -13,7 +13,7 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// host is a foe who listens.
+// host is a foe that listens.
 type host struct {
 	t    *testing.T
 	n    *node
@@ -69,7 +69,7 @@ func (h *host) agree(f *foe, p preamble, v verdict) {
 	}).appendTo(nil))
 }
 
-// TestSessionDialed: what a dialer may send at once is behind the preamble, and goes on
+// TestSessionDialed: a dialer may send requests right after the preamble, and goes on
 // over the session.
 func TestSessionDialed(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
@@ -126,8 +126,8 @@ func TestDialRefused(t *testing.T) {
 	require.Equal(t, device.StatusBadDestQPN, n.status(id), "no preamble")
 }
 
-// TestLostAndFound: a session that breaks is dialed again. What was under way has ended
-// and is not sent again, and nobody is gone.
+// TestLostAndFound: a session that breaks is dialed again. Requests in progress have
+// ended and are not sent again, and no queue pair is reported gone.
 func TestLostAndFound(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
 	h := newHost(t, n)
@@ -148,7 +148,7 @@ func TestLostAndFound(t *testing.T) {
 	require.EqualValues(t, 1, n.d.Stats().Broken)
 }
 
-// TestLostToAnother: somebody else is there now.
+// TestLostToAnother: another queue pair is there now.
 func TestLostToAnother(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
 	h := newHost(t, n)
@@ -161,8 +161,8 @@ func TestLostToAnother(t *testing.T) {
 	require.EqualValues(t, 9, n.gone[0].QKey)
 }
 
-// TestLostForGood: a host that resets whoever comes has ended, too; and one that is not
-// even asked, since nothing was ever sent, is nobody's loss.
+// TestLostForGood: a host that resets every connection has ended, too; and one that is
+// not even dialed, since nothing was ever sent, is not reported.
 func TestLostForGood(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
 	h := newHost(t, n)
@@ -184,8 +184,8 @@ func TestLostForGood(t *testing.T) {
 	require.Len(t, n.gone, 1)
 }
 
-// TestNewSessionEndsTheOld: what comes on an old session after a new one began is not
-// taken, even if it came before it was looked at.
+// TestNewSessionEndsTheOld: frames on an old session after a new one began are not
+// taken, even if they arrived before they were read.
 func TestNewSessionEndsTheOld(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
 	old := inside(t, n)
@@ -208,8 +208,8 @@ func TestNewSessionEndsTheOld(t *testing.T) {
 	require.Equal(t, wrongSession, again.reply(p).verdict, "the same number")
 }
 
-// TestLateSession: a connection that waited on its way until its dialer had given it up
-// and dialed again is not taken, and neither is what it carries.
+// TestLateSession: a connection that was delayed until its dialer had given it up and
+// dialed again is not taken, and neither are its frames.
 func TestLateSession(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
 	f := inside(t, n)
@@ -261,7 +261,7 @@ func TestLaneOfAnother(t *testing.T) {
 	f.works()
 }
 
-// TestCrossing: when both dial, what the other side says of the session that we dialed
+// TestCrossing: when both dial, the other side's report of the session that we dialed
 // decides whether it goes on.
 func TestCrossing(t *testing.T) {
 	for _, c := range []struct {
@@ -317,7 +317,7 @@ func TestCrossing(t *testing.T) {
 	}
 }
 
-// TestFarewell: answers on other lanes count although the farewell came first.
+// TestFarewell: answers on other lanes count although the bye arrived first.
 func TestFarewell(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
 	h := newHost(t, n)
@@ -342,8 +342,8 @@ func TestFarewell(t *testing.T) {
 	require.Zero(t, n.d.Stats().Broken)
 }
 
-// TestFarewellOfOne: who has two sessions with us says good-bye on each; what the other one
-// brings still counts.
+// TestFarewellOfOne: a peer that has two sessions with us says bye on each; answers on the
+// other one still count.
 func TestFarewellOfOne(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
 	h := newHost(t, n)

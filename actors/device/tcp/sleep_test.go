@@ -50,8 +50,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	until(t, "connection", func() bool { return n.d.Stats().Accepted == 1 }, n)
 }
 
-// TestFloodOfPings: who asks and does not listen gets no more memory for the answers
-// than an honest queue pair needs.
+// TestFloodOfPings: a peer that asks and does not read gets no more memory for the
+// answers than an honest queue pair needs.
 func TestFloodOfPings(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{SQDepth: 16})
 	f := inside(t, n)

@@ -2,19 +2,19 @@ package tcp
 
 import "sync/atomic"
 
-// Stats counts what happened on a device's connections.
+// Stats counts the events on a device's connections.
 type Stats struct {
 	Accepted   uint64 // connections of others
-	Refused    uint64 // of them, not taken: wrong place, mtu, version...
-	Strangers  uint64 // of them, that did not begin as they must
+	Refused    uint64 // of them, refused: wrong place, mtu, version...
+	Strangers  uint64 // of them, without a valid preamble
 	Impostors  uint64 // connections that did not vouch for the address they stated
 	Crowded    uint64 // times there were Config.MaxConn
-	Broken     uint64 // sessions that ended without a farewell
-	Violations uint64 // sessions that ended because the other side said what cannot be
-	Gone       uint64 // queue pairs that were found to be no more
+	Broken     uint64 // sessions that ended without a bye
+	Violations uint64 // sessions that ended because of an impossible frame
+	Gone       uint64 // queue pairs that were found to be gone
 }
 
-// Counter is what a Device of Open offers beside its methods.
+// Counter is implemented by the devices of Open beside device.Device.
 type Counter interface {
 	Stats() Stats
 }

@@ -15,7 +15,8 @@ import (
 //	plain      the socket itself
 //	TLS        crypto/tls between the shard and the socket; a goroutine for the handshake
 //
-// After an error other calls may be made and report one, too; only close is owed.
+// After an error other calls may be made and return one, too; only close is
+// required.
 type stream interface {
 	// fd is watched, edge-triggered, for as long as the stream is open (after a call of
 	// conn.moved it is another one): it becomes readable when readv has more after it
@@ -23,51 +24,52 @@ type stream interface {
 	// room after it had too little.
 	fd() int
 
-	// readv fills dst and then more with what has come, and returns how much that is.
-	// 0 and nil: nothing now. io.EOF: the other side will send no more. What came before
-	// an error may be returned with it.
+	// readv fills dst and then more with received bytes, and returns their number. 0 and
+	// nil: nothing now. io.EOF: the other side will send no more. Bytes from before an
+	// error may be returned with it.
 	readv(dst, more []byte) (int, error)
 
-	// writev takes bufs in order, as much as there is room for, and returns how much
-	// that is. What was taken is on its way: nothing must be called for it.
+	// writev takes bufs in order, as much as there is room for, and returns the
+	// number of bytes. They will be sent without a further call.
 	writev(bufs [][]byte) (int, error)
 
 	// unacked is how many bytes that writev took the other host has not acknowledged. It
-	// may cost a system call. (It falling is a sign of life of a slow connection.)
+	// may cost a system call. (A falling number is a sign of life of a slow connection.)
 	unacked() int
 
-	// vouch tells whether the other side may say that it is the queue pair of that raw
-	// address, connid (its Q_Key) included: a preamble states all three, that of who
-	// accepts as well. It is asked when bytes have come, so a handshake is over.
+	// vouch returns an error unless the other side may claim to be the queue pair of
+	// that raw address, connid (its Q_Key) included: a preamble states all three, that
+	// of the accepting side as well. It is called when bytes have arrived, so a
+	// handshake is over.
 	vouch(who wire.RawAddr) error
 
-	// shut ends our direction behind what is pending.
+	// shut ends our direction after the pending output.
 	shut()
 
-	// close gives up everything, at once. fd may stay open for a while: it is for the
-	// caller to take it out of its epoll before.
+	// close releases everything, at once. fd may stay open for a while: the caller
+	// must take it out of its epoll before.
 	close()
 }
 
 // Credentials secure the connections of a device (Config.Credentials).
 type Credentials interface {
-	// wrap makes a stream of a connected, non-blocking TCP socket, which is the
-	// stream's from now on, also after an error. It does not wait for a handshake:
-	// until that is over nothing comes and there is no room, and if it fails readv and
-	// writev report so. c says whose stream it is.
+	// wrap makes a stream of a connected, non-blocking TCP socket, which belongs to
+	// the stream from now on, also after an error. It does not wait for a handshake:
+	// until that is over nothing is received and there is no room, and if it fails
+	// readv and writev return the error. c describes the connection.
 	wrap(fd int, c conn) (stream, error)
 }
 
-// conn says of a connection what credentials may want to know.
+// conn describes a connection to credentials.
 type conn struct {
 	dialed  bool         // by us; otherwise accepted
 	self    wire.RawAddr // ours; the connid is the Q_Key
 	peer    device.GID   // of the host at the other end of the socket
-	peerQPN uint16       // whom we dialed; 0 if accepted
+	peerQPN uint16       // that we dialed; 0 if accepted
 	cfg     *Config      // Timeout, Clock, Logger
 
-	// moved is what a stream calls, in a call of its own methods, when its fd is another
-	// one than the one given, which was watched until now.
+	// moved is called by a stream, in a call of its own methods, when its fd has
+	// changed; the argument is the one that was watched until now.
 	moved func(was int) error
 }
 
@@ -115,7 +117,8 @@ func (p *plain) unacked() int {
 	return n
 }
 
-// vouch: anybody on a host may say that it is any of the host's queue pairs.
+// vouch accepts any address: any process on a host may claim to be any of the
+// host's queue pairs.
 func (p *plain) vouch(who wire.RawAddr) error {
 	if who.GID() != p.peer {
 		return errImpostor

@@ -4,7 +4,7 @@ import (
 	"crypto/tls"
 	"sync"
 
-	"github.com/efactor/efactor/actors/device/tcp/jobcert"
+	"github.com/efactor/efactor/internal/jobcert"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -28,8 +28,8 @@ func JobSecret(secret []byte) (Credentials, error) {
 }
 
 // Certificates secures connections by certificates of the caller's: see
-// jobcert.FromConfig. That of the other side must have the IP address that is
-// its GID, or the URI of its raw address (jobcert.AddrURI).
+// jobcert.FromConfig. That of the other side must have the IP address that is its
+// GID, or the URI of its raw address (jobcert.AddrURI).
 func Certificates(cfg *tls.Config) (Credentials, error) {
 	own, err := jobcert.FromConfig(cfg)
 	if err != nil {
@@ -38,7 +38,7 @@ func Certificates(cfg *tls.Config) (Credentials, error) {
 	return &secured{own: own}, nil
 }
 
-// of gives the credentials of one of our queue pairs. Goroutines of streams call it,
+// of returns the credentials of one of our queue pairs. Goroutines of streams call it,
 // never a shard.
 func (s *secured) of(self wire.RawAddr) (*jobcert.Credentials, error) {
 	if s.authority == nil {
@@ -53,7 +53,7 @@ func (s *secured) of(self wire.RawAddr) (*jobcert.Credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(s.byQP) >= maxQP { // of queue pairs that are gone, most of them
+	if len(s.byQP) >= maxQP { // mostly of queue pairs that are gone
 		clear(s.byQP)
 	}
 	s.byQP[self] = c

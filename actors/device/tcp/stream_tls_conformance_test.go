@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/efactor/efactor/actors/device/devicetest"
+	"github.com/efactor/efactor/internal/devicetest"
 )
 
 // TestConformanceTLS: the whole contract again, over streams of a job secret.

@@ -33,8 +33,8 @@ func TestTLSStreamOwes(t *testing.T) {
 	}
 }
 
-// TestTLSStreamLastWords: no edge follows a farewell that was read together with what came
-// before it, so they are reported together.
+// TestTLSStreamLastWords: no edge follows a close notification that was read together with
+// the bytes before it, so they are reported together.
 func TestTLSStreamLastWords(t *testing.T) {
 	a, b := tlsPair(t)
 	require.NoError(t, a.sendAll([]byte{0}))

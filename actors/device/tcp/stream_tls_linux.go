@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/efactor/efactor/actors/device/tcp/jobcert"
+	"github.com/efactor/efactor/internal/jobcert"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -22,12 +22,12 @@ import (
 //	            socket: crypto/tls takes EAGAIN of a read for a timeout, after which it
 //	            goes on where it was
 //
-// What crypto/tls writes never waits: it goes to a buffer, of which the socket gets
-// what it takes. As long as something is left there, the last byte that was encrypted is
-// not reported to the caller of writev, who therefore comes again with it: it is owed.
-// (Only the last one: the other side may have answered to those before.)
-// (Goroutines between the shard and the socket would need a processor of Go's, and its
-// network poller looks rarely while shards keep all of them busy.)
+// Writes of crypto/tls never wait: they go to a buffer, of which the socket gets as much
+// as it takes. As long as something is left there, the last byte that was encrypted is
+// not reported to the caller of writev, which therefore comes again with it: it is owed.
+// (Only the last one: the other side may have answered to those before.) (Goroutines
+// between the shard and the socket would need a processor of Go's, and its network
+// poller runs rarely while shards keep all of them busy.)
 type tlsStream struct {
 	c    conn
 	bell int // the eventfd, while watched or owed to the handshake; else -1
@@ -35,7 +35,7 @@ type tlsStream struct {
 	tls  *tls.Conn
 	cred *jobcert.Credentials
 
-	state  atomic.Uint32             // whose the descriptors are
+	state  atomic.Uint32             // who owns the descriptors
 	result atomic.Pointer[tlsResult] // of the handshake
 
 	up    bool   // the result was seen, and is good
@@ -50,7 +50,7 @@ type tlsStream struct {
 // tlsResult is how the handshake ended.
 type tlsResult struct{ err error }
 
-// Who closes the descriptors.
+// The states of the handshake: they say which side closes the descriptors.
 const (
 	tlsShaking   = iota // not decided
 	tlsSettled          // the shard
@@ -88,7 +88,8 @@ func (t *tlsStream) fd() int {
 	return t.bell
 }
 
-// rise tells whether bytes can go, and makes it so after a good handshake.
+// rise reports whether bytes can be sent; after a good handshake it first switches
+// to sending.
 func (t *tlsStream) rise() bool {
 	if t.up || t.fault != nil {
 		return t.fault == nil
@@ -121,7 +122,7 @@ func (t *tlsStream) readv(dst, more []byte) (int, error) {
 	if n == len(dst) {
 		n += t.read(more)
 	}
-	if n == 0 && t.over == nil && t.owed == 0 { // what is owed goes when writev can report it
+	if n == 0 && t.over == nil && t.owed == 0 { // what is owed is sent when writev can report it
 		return 0, t.flush() // there may be answers to the other side's TLS
 	}
 	return n, t.over
@@ -180,7 +181,7 @@ func (t *tlsStream) write(bufs [][]byte) (int, error) {
 	}
 }
 
-// flush gives the socket what it takes of what is held.
+// flush writes held output to the socket, as much as it takes.
 func (t *tlsStream) flush() error {
 	if err := t.sock.flush(); err != nil && t.fault == nil {
 		t.fault = err
@@ -188,8 +189,8 @@ func (t *tlsStream) flush() error {
 	return t.fault
 }
 
-// unacked is of what the connection carries, which is somewhat more than bytes of the
-// caller's, but never more than there were of these.
+// unacked counts the connection's bytes, which are somewhat more than the caller's;
+// it never returns more than there were of these.
 func (t *tlsStream) unacked() int {
 	n, err := unix.IoctlGetInt(t.sock.fd, unix.SIOCOUTQ)
 	if err != nil {
@@ -208,7 +209,7 @@ func (t *tlsStream) vouch(who wire.RawAddr) error {
 	return nil
 }
 
-// shut says good-bye, or will after the handshake. Nothing is owed then.
+// shut ends our direction, now or after the handshake. Nothing is owed then.
 func (t *tlsStream) shut() {
 	t.ended = true
 	if !t.rise() {

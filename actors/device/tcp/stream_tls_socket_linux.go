@@ -14,22 +14,22 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// errBrokenOff: the connection has ended in the middle. That is no io.EOF, by which the
-// other side says that it has no more.
-var errBrokenOff = fmt.Errorf("tcp: connection ended without a farewell of TLS: %w", unix.ECONNRESET)
+// errBrokenOff: the connection ended without a close notification. That is not io.EOF,
+// by which the other side says that it has no more.
+var errBrokenOff = fmt.Errorf("tcp: connection ended without a close notification of TLS: %w", unix.ECONNRESET)
 
-// errAgain is what crypto/tls takes for a timeout (a net.Error that is temporary): it
-// keeps what it has of a record.
+// errAgain is a timeout to crypto/tls (a net.Error that is temporary): it keeps its
+// part of a record.
 var errAgain error = unix.EAGAIN
 
-// errHeld: the other side asks for answers and does not read them.
+// errHeld: the other side requests answers and does not read them.
 var errHeld = errors.New("tcp: too much is held back")
 
-// maxHeld bounds what waits for room in the socket: a chunk with its overhead, and a few
-// answers to requests of TLS itself.
+// maxHeld bounds the output that waits for room in the socket: a chunk with its
+// overhead, and a few answers to requests of TLS itself.
 const maxHeld = 4 * tlsChunk
 
-// tlsSocket is the socket as crypto/tls wants it. While file is there it waits, by
+// tlsSocket is the socket as crypto/tls needs it. While file is set it waits, by
 // Go's poller and a second descriptor that goes with it; afterwards it never does.
 type tlsSocket struct {
 	fd   int
@@ -40,12 +40,12 @@ type tlsSocket struct {
 	wv [maxIovecs]unix.Iovec
 	v  [1][]byte
 
-	mu     sync.Mutex // of the handshake and who interrupts it, never held for long
+	mu     sync.Mutex // of the handshake and its interruption, never held for long
 	file   *os.File
 	broken bool
 }
 
-// begin is the time of the handshake.
+// begin begins the handshake's phase.
 func (s *tlsSocket) begin(second int) { s.file = os.NewFile(uintptr(second), "tcp") }
 
 // limit sets the time for the handshake. False: it was interrupted.
@@ -55,7 +55,7 @@ func (s *tlsSocket) limit(d time.Duration) bool {
 	return !s.broken && s.file.SetDeadline(clock.Deadline(d)) == nil
 }
 
-// interrupt lets the handshake fail.
+// interrupt makes the handshake fail.
 func (s *tlsSocket) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *tlsSocket) interrupt() {
 	}
 }
 
-// end is that of the handshake.
+// end ends the handshake's phase.
 func (s *tlsSocket) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *tlsSocket) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush writes what is held, as much as the socket takes.
+// flush writes held output, as much as the socket takes.
 func (s *tlsSocket) flush() error {
 	for len(s.held) > 0 {
 		s.v[0] = s.held
@@ -120,7 +120,8 @@ func (s *tlsSocket) flush() error {
 	return nil
 }
 
-// Close and the deadlines are for crypto/tls, which has no need of them here.
+// Close and the deadlines implement net.Conn for crypto/tls, which does not need
+// them here.
 func (*tlsSocket) Close() error                     { return nil }
 func (*tlsSocket) LocalAddr() net.Addr              { return nil }
 func (*tlsSocket) RemoteAddr() net.Addr             { return nil }
@@ -128,7 +129,7 @@ func (*tlsSocket) SetDeadline(time.Time) error      { return nil }
 func (*tlsSocket) SetReadDeadline(time.Time) error  { return nil }
 func (*tlsSocket) SetWriteDeadline(time.Time) error { return nil }
 
-// cursor goes through buffers.
+// cursor iterates over buffers.
 type cursor struct {
 	bufs [][]byte
 	at   int // in the first

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/efactor/efactor/actors/device/tcp/jobcert"
+	"github.com/efactor/efactor/internal/jobcert"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -35,7 +35,7 @@ func counting(from, n int) []byte {
 	return p
 }
 
-// Both directions at once, pieces of all sizes, told by edges alone.
+// Both directions at once, pieces of all sizes, driven by edges alone.
 func TestTLSStreamCarries(t *testing.T) {
 	const total = 8 << 20
 	a, b := tlsPair(t)
@@ -131,7 +131,7 @@ func TestTLSStreamLeavesNothing(t *testing.T) {
 	require.LessOrEqual(t, descriptors(t), before+2) // newSilent's other side, and room for the runtime
 }
 
-// What was written before shut arrives, then the end; the other direction goes on.
+// Bytes written before shut arrive, then the end; the other direction goes on.
 func TestTLSStreamShut(t *testing.T) {
 	a, b := tlsPair(t)
 	want := counting(0, bulk)
@@ -148,7 +148,7 @@ func TestTLSStreamShut(t *testing.T) {
 	require.Equal(t, "yes", string(got[:3]))
 }
 
-// What was written before shut arrives also if close follows at once.
+// Bytes written before shut arrive also if close follows at once.
 func TestTLSStreamCloseFlushes(t *testing.T) {
 	a, b := tlsPair(t)
 	want := counting(0, bulk)
@@ -166,8 +166,8 @@ func TestTLSStreamCloseFlushes(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// Who reads nothing stops the other side, which sees so, and nothing is lost when it
-// reads on.
+// A side that does not read stops the other one, which sees so, and nothing is lost
+// when it reads on.
 func TestTLSStreamBackPressure(t *testing.T) {
 	a, b := tlsPair(t)
 	require.NoError(t, a.sendAll([]byte{0}))
@@ -194,13 +194,13 @@ func TestTLSStreamBackPressure(t *testing.T) {
 		_, err := io.ReadFull(reader{b}, got)
 		assert.NoError(t, err)
 	})
-	a.wait() // told that there is room again
+	a.wait() // notified that there is room again
 	require.NoError(t, a.sendAll(counting(sent, chunk)))
 	wg.Wait()
 	require.Equal(t, counting(0, len(got)), got)
 }
 
-// Whatever is wrong at the other end becomes an error of readv.
+// Every fault at the other end becomes an error of readv.
 func TestTLSStreamRefuses(t *testing.T) {
 	const short = 200 * time.Millisecond
 	for name, other := range map[string]func(t *testing.T, fd int){
@@ -236,7 +236,8 @@ func TestTLSStreamRefuses(t *testing.T) {
 	}
 }
 
-// A connection that breaks off is an error; io.EOF is for who has said good-bye.
+// A connection that breaks off is an error; io.EOF means that the other side has
+// closed it properly.
 func TestTLSStreamTruncated(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -2,15 +2,16 @@ package tcp
 
 import "golang.org/x/sys/unix"
 
-// A connection is looked at so many times within Config.Timeout. Ticks are counted, not
-// timed: a process that was stopped, or could not run, does not blame the others for it.
+// A connection is checked this many times within Config.Timeout. Ticks are counted, not
+// timed: a process that was stopped, or could not run, does not take that for the
+// silence of others.
 const (
 	ticks     = 8
 	pingAfter = 2         // ticks of silence
 	lostAfter = ticks - 1 // one may have begun just before the silence
 )
 
-// onTick looks after all connections.
+// onTick checks all connections.
 func (p *port) onTick() {
 	if p.deaf {
 		p.deaf = p.control(unix.EPOLL_CTL_MOD, p.listener, unix.EPOLLIN, listenerID, 0) != nil
@@ -48,7 +49,7 @@ func (l *lane) onTick() {
 		l.heard, l.pinged, l.silent = false, false, 0
 		return
 	}
-	// The others' silence is of no interest while nothing is awaited from them.
+	// Silence does not matter while no answer is awaited.
 	if l.no != 0 && l.under == 0 && !l.s.leaving {
 		l.silent, l.pinged = 0, false
 		return
@@ -63,9 +64,9 @@ func (l *lane) onTick() {
 	}
 }
 
-// progressed tells whether the other host has acknowledged bytes since the last tick, but
-// not all: a long transfer over a slow path keeps a ping waiting. That a ping itself was
-// acknowledged says nothing of the process that should answer.
+// progressed reports whether the other host has acknowledged bytes since the last tick, but
+// not all: a long transfer over a slow path delays a ping. That a ping itself was
+// acknowledged says nothing about the process that should answer.
 func (l *lane) progressed() bool {
 	left := l.st.unacked()
 	acked := l.sent - uint64(left)

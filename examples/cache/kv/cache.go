@@ -12,7 +12,7 @@ import (
 
 const entries = 256 // of each rank
 
-// ErrNotFound says that there is no value for the key.
+// ErrNotFound is the error of a key without a value.
 var ErrNotFound = errors.New("kv: not found")
 
 // Cache is a rank's access to it, for one goroutine at a time.
@@ -23,7 +23,7 @@ type Cache struct {
 	group *launch.Group
 	mine  *efa.MemoryRegion // entries, and behind them one to read into and write from
 	buf   []byte
-	at    []efa.Remote // the entries of each rank
+	at    []efa.Memory // the entries of each rank
 }
 
 // Open makes the cache. All ranks must call it.
@@ -33,14 +33,14 @@ func Open(ctx context.Context, g *launch.Group) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{group: g, mine: mine, buf: mine.Bytes()[entries*entryLen:], at: make([]efa.Remote, g.Size)}
+	c := &Cache{group: g, mine: mine, buf: mine.Bytes()[entries*entryLen:], at: make([]efa.Memory, g.Size)}
 	if err := c.meet(ctx); err != nil {
 		return nil, errors.Join(err, mine.Close())
 	}
 	return c, nil
 }
 
-// meet tells all ranks of each other's entries.
+// meet exchanges the places of all ranks' entries.
 func (c *Cache) meet(ctx context.Context) error {
 	handle, err := c.mine.Remote().Slice(0, entries*entryLen).MarshalBinary()
 	if err != nil {
@@ -51,9 +51,11 @@ func (c *Cache) meet(ctx context.Context) error {
 		return err
 	}
 	for rank, b := range all {
-		if err := c.at[rank].UnmarshalBinary(b); err != nil {
+		var at efa.Remote
+		if err := at.UnmarshalBinary(b); err != nil {
 			return fmt.Errorf("kv: rank %d: %w", rank, err)
 		}
+		c.at[rank] = c.group.Endpoint.Memory(c.group.Peers[rank], at)
 	}
 	return nil
 }
@@ -61,19 +63,18 @@ func (c *Cache) meet(ctx context.Context) error {
 // Close gives the memory back: no rank must use the cache any more, see Exchange.
 func (c *Cache) Close() error { return c.mine.Close() }
 
-// place is where a key lies: whose memory, and the entry there.
-func (c *Cache) place(key string) (efa.Addr, efa.Remote) {
+// place is the entry where a key lies.
+func (c *Cache) place(key string) efa.Memory {
 	h := hash(key)
-	rank := h % uint64(len(c.at))
 	entry := h / uint64(len(c.at)) % entries
-	return c.group.Peers[rank], c.at[rank].Slice(entry*entryLen, entryLen)
+	return c.at[h%uint64(len(c.at))].Slice(entry*entryLen, entryLen)
 }
 
 // Get returns the value of a key, which is valid until the next call, and its version.
 func (c *Cache) Get(ctx context.Context, key string) (value []byte, version uint64, err error) {
-	owner, at := c.place(key)
+	entry := c.place(key)
 	for {
-		if err := c.group.Endpoint.Read(ctx, owner, at, c.buf); err != nil {
+		if err := entry.Read(ctx, c.buf); err != nil {
 			return nil, 0, err
 		}
 		version, k, v, ok := decode(c.buf)
@@ -93,25 +94,25 @@ func (c *Cache) Put(ctx context.Context, key string, value []byte) error {
 	if len(key) > MaxKey || len(value) > MaxValue {
 		return fmt.Errorf("kv: key of %d bytes and value of %d, at most %d and %d", len(key), len(value), MaxKey, MaxValue)
 	}
-	ep := c.group.Endpoint
-	owner, at := c.place(key)
-	version, err := c.lock(ctx, owner, at)
+	entry := c.place(key)
+	word := efa.NewCell[uint64](entry)
+	version, err := lock(ctx, word)
 	if err != nil {
 		return err
 	}
 	n := encode(c.buf, version+2, key, value)
-	if err := ep.Write(ctx, owner, at.Slice(sumAt, uint64(n-sumAt)), c.buf[sumAt:n], efa.Complete(efa.Delivered)); err != nil {
+	if err := entry.Slice(sumAt, uint64(n-sumAt)).Write(ctx, c.buf[sumAt:n], efa.Complete(efa.Delivered)); err != nil {
 		return err
 	}
-	return efa.Store(ctx, ep, owner, at, version+2)
+	return word.Store(ctx, version+2)
 }
 
-// lock makes the version odd, and returns what it was.
-func (c *Cache) lock(ctx context.Context, owner efa.Addr, at efa.Remote) (uint64, error) {
-	version, err := efa.Load[uint64](ctx, c.group.Endpoint, owner, at)
+// lock makes the version odd, and returns the earlier version.
+func lock(ctx context.Context, word efa.Cell[uint64]) (uint64, error) {
+	version, err := word.Load(ctx)
 	for err == nil {
 		even := version &^ 1 // an odd one will be unlocked with the next
-		version, err = efa.CompareSwap(ctx, c.group.Endpoint, owner, at, even, even+1)
+		version, err = word.CompareSwap(ctx, even, even+1)
 		if version == even {
 			break
 		}
@@ -119,11 +120,11 @@ func (c *Cache) lock(ctx context.Context, owner efa.Addr, at efa.Remote) (uint64
 	return version, err
 }
 
-// Puts counts what was put into this rank's memory. No rank must be at it.
+// Puts counts the puts into this rank's memory. No rank must be at it.
 func (c *Cache) Puts(ctx context.Context) (n uint64, err error) {
-	self := c.group.Rank
+	mine := c.at[c.group.Rank]
 	for i := range uint64(entries) {
-		v, err := efa.Load[uint64](ctx, c.group.Endpoint, c.group.Peers[self], c.at[self].Slice(i*entryLen, 8))
+		v, err := efa.NewCell[uint64](mine.Slice(i*entryLen, 8)).Load(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -132,7 +133,7 @@ func (c *Cache) Puts(ctx context.Context) (n uint64, err error) {
 	return n, nil
 }
 
-// Exchange gives every rank what each of them brings, by rank. All must call it, and none
+// Exchange returns the values of all ranks, indexed by rank. All must call it, and none
 // returns before all have.
 func (c *Cache) Exchange(ctx context.Context, mine []byte) ([][]byte, error) {
 	g := c.group

@@ -11,10 +11,10 @@
 //	|         | follows  | value   | key   | value |     |       |
 //	+---------+----------+---------+-------+-------+-----+-------+
 //
-// Get reads an entry with one read. Nothing keeps others from writing meanwhile, and a
-// read has no order within: whatever is read first or last tells nothing of what lies
-// between, so version words around the value, as a sequence lock has them, would prove
-// nothing. The checksum does: what was torn does not match, and is read again.
+// Get reads an entry with one read. Others may write meanwhile, and a read has no
+// order within: its first and last bytes say nothing about those between, so version
+// words around the value, as a sequence lock has them, would prove nothing. The
+// checksum does: a torn value does not match, and is read again.
 //
 // Put locks the entry by a compare-and-swap that makes its even version odd, writes, and
 // stores the next even version. Writes and atomics have no order either: it stores when
@@ -22,5 +22,6 @@
 // a Put has returned sees that one's value or a later one. A rank that dies while it
 // holds a lock blocks the entry for writers; the job is lost then, and so the cache goes.
 //
-// No Go code touches the memory that others use: what is local goes the same way.
+// No Go code touches the memory that others use: local entries are accessed the
+// same way.
 package kv

@@ -21,14 +21,14 @@ const (
 
 var table = crc64.MakeTable(crc64.ECMA)
 
-// hash says where a key lies.
+// hash determines the place of a key.
 func hash(key string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(key))
 	return h.Sum64()
 }
 
-// encode makes an entry, and returns how much of b it takes.
+// encode makes an entry, and returns its length in b.
 func encode(b []byte, version uint64, key string, value []byte) int {
 	n := keyAt + len(key) + len(value)
 	binary.LittleEndian.PutUint64(b[bodyAt:], version)
@@ -40,8 +40,8 @@ func encode(b []byte, version uint64, key string, value []byte) int {
 	return n
 }
 
-// decode takes an entry apart; key and value lie in b. An entry that nobody has written
-// has version 0. Not ok means that it is torn.
+// decode parses an entry; key and value lie in b. An entry that was never written has
+// version 0. Not ok means that it is torn.
 func decode(b []byte) (version uint64, key, value []byte, ok bool) {
 	sum := binary.LittleEndian.Uint64(b[sumAt:])
 	version = binary.LittleEndian.Uint64(b[bodyAt:])

@@ -94,9 +94,9 @@ func TestDisplace(t *testing.T) {
 func TestTornIsReadAgain(t *testing.T) {
 	ctx, a, b := pair(t)
 	require.NoError(t, a.Put(ctx, "key", []byte("value")))
-	owner, at := b.place("key")
+	entry := b.place("key")
 	spoil := func(c byte) {
-		require.NoError(t, b.group.Endpoint.Write(ctx, owner, at.Slice(keyAt, 1), []byte{c}, efa.Complete(efa.Delivered)))
+		require.NoError(t, entry.Slice(keyAt, 1).Write(ctx, []byte{c}, efa.Complete(efa.Delivered)))
 	}
 	spoil('x')
 	for wait := 20 * time.Millisecond; a.Torn == 0; wait *= 4 { // a busy machine may read nothing in that
@@ -112,12 +112,12 @@ func TestTornIsReadAgain(t *testing.T) {
 	assert.Equal(t, "value", string(got))
 }
 
-// TestLocked: who finds an entry locked waits.
+// TestLocked: a rank that finds an entry locked waits.
 func TestLocked(t *testing.T) {
 	ctx, a, b := pair(t)
 	require.NoError(t, a.Put(ctx, "key", []byte("value")))
-	owner, at := b.place("key")
-	version, err := b.lock(ctx, owner, at)
+	word := efa.NewCell[uint64](b.place("key"))
+	version, err := lock(ctx, word)
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), version)
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -128,7 +128,7 @@ func TestLocked(t *testing.T) {
 	assert.Equal(t, "value", string(got), "a lock keeps no reader away")
 	put := make(chan error, 1)
 	go func() { put <- a.Put(ctx, "key", []byte("other")) }()
-	require.NoError(t, efa.Store(ctx, b.group.Endpoint, owner, at, version))
+	require.NoError(t, word.Store(ctx, version))
 	require.NoError(t, <-put)
 	got, version, err = b.Get(ctx, "key")
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import "math/rand/v2"
 // Point is a place in the plane, or a sum of such.
 type Point struct{ X, Y int64 }
 
-// Sums is what a step has to know of a cluster.
+// Sums is a step's result for a cluster.
 type Sums struct {
 	At       Point // of all its points
 	N, Moved int64 // how many they are, and how many have come from another cluster

@@ -17,7 +17,7 @@ func TestRun(t *testing.T) {
 	of, steps, err := Run(points, centres, alone)
 	require.NoError(t, err)
 	// By hand: the first step puts {2,0} to {0,0}, and the far ones to {0,2}; its mean
-	// {76,76} then loses {0,2}. Nothing ever comes to {500,500}.
+	// {76,76} then loses {0,2}. No point ever belongs to {500,500}.
 	assert.Equal(t, []int32{0, 0, 0, 1, 1, 1}, of)
 	assert.Equal(t, []Point{{0, 0}, {102, 101}, {500, 500}}, centres)
 	assert.Equal(t, 3, steps)

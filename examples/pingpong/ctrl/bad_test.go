@@ -28,7 +28,7 @@ var steps = []struct {
 	run  func(context.Context, *Conn) error
 }{{"exchange of names", exchange}, {"synchronization", func(ctx context.Context, c *Conn) error { return c.Sync(ctx) }}, {"exchange of counts", count}}
 
-// drain reads and drops what c gets, so that nobody has to wait to write.
+// drain reads and drops c's input, so that the other side's writes do not block.
 func drain(t *testing.T, c net.Conn) {
 	done := make(chan struct{})
 	go func() { defer close(done); _, _ = io.Copy(io.Discard, c) }()

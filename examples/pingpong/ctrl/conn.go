@@ -17,7 +17,7 @@ import (
 // own.
 const Patience = 20 * time.Second
 
-// What can be wrong with the partner.
+// Errors of the partner.
 var (
 	// ErrGone: it closed the connection, or died.
 	ErrGone = errors.New("the partner closed the control connection")
@@ -42,13 +42,14 @@ func NewConn(c net.Conn, server bool) *Conn {
 	return &Conn{Patience: Patience, conn: c, r: bufio.NewReaderSize(c, 4096), server: server}
 }
 
-// Server tells which side this is. The client sends the first message.
+// Server reports whether this is the server's side. The client sends the first
+// message.
 func (c *Conn) Server() bool { return c.server }
 
 // Partner is the other side's network address.
 func (c *Conn) Partner() net.Addr { return c.conn.RemoteAddr() }
 
-// Close closes the connection, which tells the partner that this is the end.
+// Close closes the connection, which ends the protocol for the partner.
 func (c *Conn) Close() error { return c.conn.Close() }
 
 // longAgo is a deadline that has passed.
@@ -77,7 +78,7 @@ func (c *Conn) step(ctx context.Context, what string, exchange func() error) err
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// gone tells whether err means that there is no partner any more.
+// gone reports whether err means that there is no partner any more.
 func gone(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)

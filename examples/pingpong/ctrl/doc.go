@@ -18,14 +18,14 @@
 //	   |  ~ ~ ~ ~ ~  "fin\0" both ways  ~ ~ ~ ~ ~ ~ |  on the fabric
 //	   | <---------------- close -----------------> |
 //
-// A name says where an endpoint is: its length (4 bytes, big-endian), the format
-// of the address (4 bytes, in the order of the host, which is little-endian on
-// all that have EFA), and the address. The sizes and the number of messages are
-// not spoken of: both sides must have been started with the same.
+// A name is an endpoint's address: its length (4 bytes, big-endian), the format of
+// the address (4 bytes, in the order of the host, which is little-endian on all
+// that have EFA), and the address. The sizes and the number of messages are not
+// exchanged: both sides must have been started with the same.
 //
-// What comes from the other side is checked, and never waited for without end:
-// an exchange takes at most Conn.Patience, unless its context ends it earlier.
-// While messages are on the fabric [Conn.Watch] tells when the partner goes away.
+// Messages of the other side are checked, and never waited for without a limit: an
+// exchange takes at most Conn.Patience, unless its context ends it earlier. While
+// messages are on the fabric [Conn.Watch] reports when the partner goes away.
 //
 // Start reading at [Conn].
 package ctrl

@@ -33,14 +33,14 @@ func conns(t testing.TB) (server, client *Conn) {
 	return NewConn(a, true), NewConn(b, false)
 }
 
-// line is what one side of a recorded conversation says.
+// line is a message of one side of a recorded conversation.
 type line struct {
 	server bool
 	text   string
 }
 
-// converse plays the part of one side of a conversation: it says that side's
-// lines and wants to hear the others, byte for byte.
+// converse plays one side of a conversation: it sends that side's lines and expects
+// the others, byte for byte.
 func converse(t testing.TB, c net.Conn, server bool, lines []line) {
 	_ = c.SetDeadline(mustDeadline(within(t)))
 	for i, l := range lines {

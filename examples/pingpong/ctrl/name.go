@@ -9,17 +9,17 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// Format says what the bytes of an address are: libfabric's enum in fi_fabric.h,
-// of which these two matter here.
+// Format is the format of an address: libfabric's enum in fi_fabric.h, of which
+// these two matter here.
 type Format uint32
 
 // The formats.
 const (
-	FormatString Format = 9  // FI_ADDR_STR: text, what the shm provider has
+	FormatString Format = 9  // FI_ADDR_STR: text, as the shm provider has
 	FormatEFA    Format = 12 // FI_ADDR_EFA: a raw address of 32 bytes
 )
 
-// String gives libfabric's name.
+// String returns libfabric's name.
 func (f Format) String() string {
 	switch f {
 	case FormatString:
@@ -31,7 +31,7 @@ func (f Format) String() string {
 	}
 }
 
-// Name says where an endpoint is.
+// Name is the name of an endpoint.
 type Name struct {
 	Format Format
 	Addr   []byte
@@ -64,7 +64,7 @@ func (n Name) append(b []byte) []byte {
 	return append(b, n.Addr...)
 }
 
-// Meet tells the partner our raw address and returns the partner's.
+// Meet sends our raw address to the partner and returns the partner's.
 func (c *Conn) Meet(ctx context.Context, own efa.RawAddr) (efa.RawAddr, error) {
 	n, err := c.Exchange(ctx, nameOf(own))
 	if err != nil {

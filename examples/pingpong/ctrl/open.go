@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// DefaultPort is where a server listens unless told otherwise.
+// DefaultPort is the server's default port.
 const DefaultPort = 47592
 
-// Network is what to speak TCP over; the tool uses IPv4 unless it is given -6.
+// Network is the version of IP; the tool uses IPv4 unless it is given -6.
 type Network string
 
 // The networks.
@@ -52,7 +52,7 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = l.l.Close() })
 	c, err := l.l.Accept()
 	stop()
-	_ = l.l.Close() // nobody else is welcome; there is nothing to lose
+	_ = l.l.Close() // no further connection is accepted
 	switch {
 	case ctx.Err() != nil:
 		if err == nil {

@@ -32,8 +32,8 @@ func (c *Conn) Sync(ctx context.Context) error {
 	})
 }
 
-// Count ends a size. The client reports how many answers it got, n; the server,
-// whose n does not matter, is told the client's.
+// Count ends a size. The client reports the number n of answers that it got; the
+// server, whose n does not matter, receives the client's.
 func (c *Conn) Count(ctx context.Context, n int) (int, error) {
 	err := c.step(ctx, "exchange of counts", func() (err error) {
 		if c.server {

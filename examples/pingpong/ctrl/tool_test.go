@@ -17,9 +17,9 @@ import (
 	"github.com/efactor/efactor/internal/freeport"
 )
 
-// Tests against libfabric's own fi_pingpong. Its provider is shm, which everybody
-// has and we do not speak, so they go as far as the control protocol does: to
-// where data would flow, or, with no iterations, through every size.
+// Tests against libfabric's own fi_pingpong. Its provider is shm, which is always
+// available and which we do not speak, so they go as far as the control protocol
+// does: until data would flow, or, with no iterations, through every size.
 
 // tool starts fi_pingpong -v and returns the lines of its debug output. It is
 // ended with the test.
@@ -66,8 +66,8 @@ func await(t *testing.T, lines <-chan string, text string) string {
 	return ""
 }
 
-// nobody is the name of an endpoint that does not exist, in the form that the
-// shm provider takes.
+// nobody is the name of an endpoint that does not exist, in the form that the shm
+// provider accepts.
 var nobody = Name{Format: FormatString, Addr: []byte("fi_shm://1:0:0\x00")}
 
 // toolServer starts the tool as server and connects to it.
@@ -112,7 +112,7 @@ func TestToolIsClient(t *testing.T) {
 	require.Equal(t, FormatString, n.Format)
 	require.NoError(t, c.Sync(within(t)))
 	await(t, out, "CLIENT: synced")
-	// The tool tells what it fills the first message with: the letters from the
+	// The tool prints the contents of the first message: the letters from the
 	// alphabet's beginning.
 	for i := range 8 {
 		require.True(t, strings.HasSuffix(await(t, out, "msg_index="), fmt.Sprintf("index=%d msg_index=%d", i, i)))

@@ -10,8 +10,8 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// recorded is what fi_pingpong 1.17 -p shm -e rdm -S all -I 3 said on both sides,
-// up to the second of the sizes (strace -e trace=network).
+// recorded is the conversation of fi_pingpong 1.17 -p shm -e rdm -S all -I 3 on
+// both sides, up to the second of the sizes (strace -e trace=network).
 var recorded = []line{
 	{true, "\x00\x00\x00\x11" + "\x09\x00\x00\x00" + "fi_shm://448:0:0\x00"},
 	{false, "\x00\x00\x00\x11" + "\x09\x00\x00\x00" + "fi_shm://531:0:0\x00"},
@@ -41,7 +41,7 @@ func TestRecordedConversation(t *testing.T) {
 	}
 }
 
-// speak goes through the protocol for some sizes and checks what it is told.
+// speak goes through the protocol for some sizes and checks the answers.
 func speak(ctx context.Context, c *Conn, names map[bool]Name, count, sizes int) error {
 	n, err := c.Exchange(ctx, names[c.Server()])
 	if err != nil {

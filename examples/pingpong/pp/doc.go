@@ -7,8 +7,8 @@
 // each side sends the four bytes "fin\0". Tagged messages all have [Tag].
 //
 // With Check the messages carry [Pattern], and both sides compare every byte that
-// they receive. As in the tool that happens while the clock runs, so the times
-// are those of a program that looks at its data.
+// they receive. As in the tool that happens while the clock runs, so the times are
+// those of a program that reads its data.
 //
 //	side, err := pp.Open(ctx, pp.Config{Device: "shm", Iterations: 1000, Sizes: sizes})
 //	conn, err := ctrl.Dial(ctx, ctrl.AnyIP, "server", ctrl.DefaultPort, 0)

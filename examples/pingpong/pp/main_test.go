@@ -22,8 +22,8 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// match plays two sides against each other in this process, and returns what
-// they reported and how they ended, the server's first.
+// match plays two sides against each other in this process, and returns their
+// results and errors, the server's first.
 func match(t *testing.T, ctx context.Context, server, client Config) (results [2][]Result, errs [2]error) {
 	return impatient(t, ctx, ctrl.Patience, server, client)
 }

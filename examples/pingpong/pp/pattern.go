@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// alphabet is what checked messages consist of, over and over.
+// alphabet is repeated in checked messages.
 const alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // stride is how many letters later each message begins than the one before.
@@ -50,7 +50,7 @@ func (p *Pattern) Check(b []byte) error {
 	return nil
 }
 
-// CorruptError says where received data differs from what was to be sent.
+// CorruptError is the first difference between received and expected data.
 type CorruptError struct {
 	Message   uint32 // from 0, over all sizes
 	Size, At  int

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPatternIsTheTools compares with what fi_pingpong 1.17 -v -c says of its
-// messages (-S all -I 2): where in its alphabet the first byte of each stands.
-// Messages of no bytes count, and nothing begins anew with another size.
+// TestPatternIsTheTools compares with the messages that fi_pingpong 1.17 -v -c
+// prints (-S all -I 2): where in its alphabet the first byte of each stands.
+// Messages of no bytes count, and another size does not begin anew.
 func TestPatternIsTheTools(t *testing.T) {
 	var p Pattern
 	p.Fill(nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// Result is what one size came to.
+// Result is the result for one size.
 type Result struct {
 	Bytes    int // of a message
 	Sent     int // messages sent
@@ -66,8 +66,8 @@ func (t *Table) Add(r Result) error {
 	return err
 }
 
-// WriteJSON writes r as one line of JSON: the columns of the table by their
-// names, and what the figures depend on.
+// WriteJSON writes r as one line of JSON: the columns of the table by their names,
+// and the conditions of the measurement.
 func (r Result) WriteJSON(w io.Writer, in Info) error {
 	return json.NewEncoder(w).Encode(struct {
 		Bytes    int     `json:"bytes"`

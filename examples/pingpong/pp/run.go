@@ -10,9 +10,9 @@ import (
 	"github.com/efactor/efactor/examples/pingpong/ctrl"
 )
 
-// Run plays with the partner at the other end of conn, size after size, and tells
-// report of each. It returns once the partner has said that it is through as
-// well, or with the first error. Call it once.
+// Run measures with the partner at the other end of conn, size after size, and
+// calls report for each. It returns once the partner has reported its end as well,
+// or with the first error. Call it once.
 func (s *Side) Run(ctx context.Context, conn *ctrl.Conn, report func(Result) error) error {
 	to, err := s.meet(ctx, conn)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Side) meet(ctx context.Context, conn *ctrl.Conn) (efa.Addr, error) {
 		return 0, err
 	}
 	s.stranger = s.scheme == "shm" && raw.GID() != s.own.GID()
-	to, err := s.av.Insert(efa.NewAddress(s.scheme, raw))
+	to, err := s.ep.AddressVector().Insert(efa.NewAddress(s.scheme, raw))
 	if err != nil {
 		return 0, fmt.Errorf("address of the partner: %w", err)
 	}
@@ -81,8 +81,8 @@ func (g *game) round(ctx context.Context, size, n int) (Result, error) {
 // play returns how many messages were received.
 func (g *game) play(w *ctrl.Watch, r *Result) (int, error) {
 	for i := range r.Sent {
-		// The partner may speak while our last message still waits for its
-		// acknowledgement, so only receiving looks at w.Silent.
+		// The partner may send while our last message still waits for its
+		// acknowledgement, so only receiving checks w.Silent.
 		if !g.conn.Server() {
 			if err := g.send(w.Alive, r, i == 0); err != nil {
 				return i, err
@@ -100,8 +100,8 @@ func (g *game) play(w *ctrl.Watch, r *Result) (int, error) {
 	return r.Sent, nil
 }
 
-// send sends one message. The first of a round goes by way of an Op, which can
-// tell what subprotocol carried it.
+// send sends one message. The first of a round uses an Op, which knows the
+// subprotocol that carried it.
 func (g *game) send(ctx context.Context, r *Result, first bool) error {
 	p := g.tx[:r.Bytes]
 	if g.cfg.Check {
@@ -151,8 +151,9 @@ func (g *game) recvAny(ctx context.Context) ([]byte, error) {
 	return g.rx[:m.N], err
 }
 
-// finish says goodbye on the fabric. A partner that is through closes the control
-// connection, whatever is still on its way to us, so nobody watches it now.
+// finish exchanges the last messages on the fabric. A partner that has finished
+// closes the control connection, even if its last message is still in flight, so
+// the connection is not watched now.
 func (g *game) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.conn.Patience)
 	defer cancel()
@@ -171,15 +172,16 @@ func (g *game) finish(ctx context.Context) error {
 		return fmt.Errorf("last message of the partner: %w", err)
 	}
 	// Only the length counts: where a provider wants a prefix before messages, as
-	// that of EFA does, the tool puts the word in there, and sends what lay behind.
+	// that of EFA does, the tool puts the word in there, and sends the bytes after
+	// it.
 	if len(p) != len(fin) {
 		return fmt.Errorf("the partner goes on with %d bytes where its last message was due: start both sides with the same -S", len(p))
 	}
 	return nil
 }
 
-// elsewhere says why a partner that was never heard of cannot be reached. Another GID
-// alone is no reason: a directory may have several.
+// elsewhere returns a likely reason why a partner without any answer cannot be
+// reached. Another GID alone is no reason: a directory may have several.
 func (g *game) elsewhere(err error) error {
 	if !g.stranger || !errors.Is(err, efa.ErrPeerFailed) {
 		return err
@@ -188,7 +190,7 @@ func (g *game) elsewhere(err error) error {
 		g.dom.Limits().Device, err)
 }
 
-// explain adds to an error where it came, and what may be behind it.
+// explain adds to an error the place where it occurred, and its likely cause.
 func explain(err error, size, done int) error {
 	hint := ""
 	switch {

@@ -47,13 +47,13 @@ func TestEverySizeChecked(t *testing.T) {
 }
 
 // TestDisagreement has partners that were started with different flags: both end
-// soon, and at least one says what is wrong.
+// soon, and at least one reports the reason.
 func TestDisagreement(t *testing.T) {
 	base := Config{Iterations: 5, Sizes: []int{8}}
 	for _, c := range []struct {
 		name   string
 		change func(server, client *Config)
-		server string // what it says; "" if that depends on who is faster
+		server string // its error; "" if that depends on which is faster
 		client string
 	}{
 		{"longer messages", func(_, c *Config) { c.Sizes = []int{16} }, "longer than 8 bytes: start both sides with the same -S", ""},
@@ -77,7 +77,7 @@ func TestDisagreement(t *testing.T) {
 			}
 			_, errs := impatient(t, ctx, patience, server, client)
 			require.ErrorContains(t, errs[0], c.server)
-			if c.name == "fewer sizes" { // it gives up, or the client does and it hears that
+			if c.name == "fewer sizes" { // it gives up, or it learns that the client does
 				require.Regexp(t, "does not answer for 3s .start both sides with the same -I and -S|it will have said why", errs[0].Error())
 			}
 			require.ErrorContains(t, errs[1], c.client)
@@ -112,7 +112,7 @@ func TestCanceledGame(t *testing.T) {
 	cfg := Config{Iterations: 1 << 30, Sizes: []int{8}, Device: "shm:" + filepath.Join(t.TempDir(), "fabric")}
 	warm := cfg
 	go func() {
-		// Any moment will do.
+		// Any moment is valid.
 		s, err := Open(ctx, warm)
 		if err == nil {
 			err = s.Close()
@@ -152,19 +152,16 @@ func TestInfo(t *testing.T) {
 
 func TestCaptureFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.pcapng")
-	c, err := CreateCapture(name)
-	require.NoError(t, err)
 	cfg := Config{Iterations: 4, Sizes: []int{100}}
 	tapped := cfg
-	tapped.Tap = c
+	tapped.Capture = name
 	_, errs := match(t, within(t), tapped, cfg)
 	require.Equal(t, [2]error{}, errs)
-	require.NoError(t, c.Close())
 	b, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, "\x0a\x0d\x0d\x0a", string(b[:4]))
 	require.Greater(t, len(b), 8*(100+64), "4 pings and 4 pongs")
 
-	_, err = CreateCapture(filepath.Join(name, "below"))
+	_, err = Open(within(t), Config{Device: "shm:" + filepath.Join(t.TempDir(), "fabric"), Capture: filepath.Join(name, "below")})
 	require.ErrorContains(t, err, "capture: open ")
 }

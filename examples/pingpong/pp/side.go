@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/efactor/efactor/actors/device/tap"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efadebug"
 )
 
 // Tag is on all tagged messages; the tool's.
 const Tag = 1234
 
-// Config says what to measure. Partners must agree in Tagged, Check, Iterations,
-// Warmup and Sizes.
+// Config configures a measurement. Partners must agree in Tagged, Check,
+// Iterations, Warmup and Sizes.
 type Config struct {
 	Device     string // for efa.OpenDevice
 	Progress   efa.Progress
@@ -25,10 +25,10 @@ type Config struct {
 	Iterations int   // messages each way for each size
 	Warmup     int   // as many that do not count go first, in a round of their own; the tool has none
 	Sizes      []int
-	Tap        tap.Sink // gets every packet; nil: no tap
+	Capture    string // a pcapng file for every packet; "": none
 }
 
-// Info is what carries the messages.
+// Info describes the fabric that carries the messages.
 type Info struct {
 	Device   string
 	MTU      int
@@ -43,14 +43,13 @@ func (in Info) String() string {
 
 // Side is one of the two endpoints.
 type Side struct {
-	cfg    Config
-	dev    efa.Device
-	fab    *efa.Fabric
-	dom    *efa.Domain
-	av     *efa.AddressVector
-	ep     *efa.Endpoint
-	scheme string
-	own    efa.RawAddr
+	cfg     Config
+	dev     efa.Device
+	capture *efadebug.Capture // nil: none
+	ep      *efa.Endpoint
+	dom     *efa.Domain // of ep
+	scheme  string
+	own     efa.RawAddr
 
 	stranger bool // the partner has another GID, and has not been heard of
 
@@ -76,22 +75,18 @@ func Open(ctx context.Context, cfg Config) (*Side, error) {
 }
 
 func (s *Side) enable(ctx context.Context) (err error) {
-	if s.cfg.Tap != nil {
-		s.dev = tap.Wrap(s.dev, s.cfg.Tap)
+	if s.cfg.Capture != "" {
+		if s.capture, err = efadebug.CreateCapture(s.cfg.Capture); err != nil {
+			return err
+		}
+		s.dev = s.capture.Device(s.dev)
 	}
-	if s.fab, err = efa.Open(efa.Config{Device: s.dev}); err != nil {
+	if s.ep, err = efa.OpenEndpoint(ctx, efa.Setup{
+		Fabric: efa.Config{Device: s.dev}, Domain: efa.DomainConfig{Progress: s.cfg.Progress, CPUs: s.cfg.CPUs},
+	}); err != nil {
 		return err
 	}
-	if s.dom, err = s.fab.OpenDomain(efa.DomainConfig{Progress: s.cfg.Progress, CPUs: s.cfg.CPUs}); err != nil {
-		return err
-	}
-	s.av = s.dom.NewAddressVector()
-	if s.ep, err = s.dom.NewEndpoint(efa.EndpointConfig{AV: s.av}); err != nil {
-		return err
-	}
-	if err = s.ep.Enable(ctx); err != nil {
-		return err
-	}
+	s.dom = s.ep.Domain()
 	s.scheme, _, _ = strings.Cut(s.ep.Address().String(), "://")
 	if s.scheme == "sim" {
 		return fmt.Errorf("%w: it is a fabric inside one process, and ping-pong takes two", efa.ErrInvalid)
@@ -112,7 +107,7 @@ func (s *Side) alloc() (err error) {
 	return nil
 }
 
-// Info tells what carries the messages.
+// Info describes the fabric that carries the messages.
 func (s *Side) Info() Info {
 	l := s.dom.Limits()
 	return Info{Device: l.Device, MTU: l.MTU, Progress: s.dom.Progress(), Reason: s.dom.ProgressReason()}
@@ -121,17 +116,15 @@ func (s *Side) Info() Info {
 // Close releases everything.
 func (s *Side) Close() error {
 	var errs []error
-	if s.ep != nil {
-		errs = append(errs, s.ep.Close())
-	}
 	if s.mem != nil {
 		errs = append(errs, s.mem.Close())
 	}
-	if s.dom != nil {
-		errs = append(errs, s.dom.Close())
+	if s.ep != nil {
+		errs = append(errs, s.ep.Close())
 	}
-	if s.fab != nil {
-		errs = append(errs, s.fab.Close())
+	errs = append(errs, s.dev.Close())
+	if s.capture != nil {
+		errs = append(errs, s.capture.Close())
 	}
-	return errors.Join(append(errs, s.dev.Close())...)
+	return errors.Join(errs...)
 }

@@ -9,8 +9,8 @@ import (
 // MaxSize is the longest message that Sizes takes.
 const MaxSize = 1 << 30
 
-// Sizes reads what -S says: one size in bytes, with k or m for KiB or MiB, "all",
-// "tool", or "" for the tool's short list: 64, 256, 1k, 4k, 64k and 1m.
+// Sizes parses the argument of -S: one size in bytes, with k or m for KiB or MiB,
+// "all", "tool", or "" for the tool's short list: 64, 256, 1k, 4k, 64k and 1m.
 //
 // "all" are the powers of two and one and a half times each, from 1 B to 16 MiB.
 // fi_pingpong's own list, which is "tool" here, begins with 0 and ends with 6
@@ -53,7 +53,7 @@ func halvesUp(limit int) []int {
 	return sizes
 }
 
-// sizeText gives a number of bytes as the tool does: 1.5k, 64k, 20m.
+// sizeText returns a number of bytes as the tool does: 1.5k, 64k, 20m.
 func sizeText(n uint64) string {
 	unit, name := uint64(1), ""
 	switch {

@@ -1,6 +1,6 @@
 // Package second runs a second process of the same program, which lives no longer
 // than the first: it ends when its standard input does, and that is held open by
-// the first process, whatever becomes of it.
+// the first process until its end.
 package second
 
 import (
@@ -17,7 +17,7 @@ import (
 // variable marks the second process in its environment.
 const variable = "EFACTOR_SECOND_PROCESS"
 
-// Is tells whether this is the second process.
+// Is reports whether this is the second process.
 func Is() bool { return os.Getenv(variable) != "" }
 
 // Process is the second process, as seen from the first.
@@ -70,8 +70,8 @@ func (p *Process) Bind(ctx context.Context) (context.Context, context.CancelFunc
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// Wait waits until the process has ended, and returns why if it failed. When ctx
-// ends the process is told to end as well, and killed if it does not.
+// Wait waits until the process has ended, and returns the reason if it failed. When
+// ctx ends, it stops the process, and kills it if it does not end.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -98,13 +98,13 @@ var errFirst = errors.New("the first process has ended")
 func Bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends with the process
-		_, _ = io.Copy(io.Discard, os.Stdin) // any end will do
+		_, _ = io.Copy(io.Discard, os.Stdin) // any end counts
 		cancel(errFirst)
 	}()
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of the bytes written to it.
 type tail struct{ b []byte }
 
 const tailLen = 4096

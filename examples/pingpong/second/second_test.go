@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The tests' second process is the test binary: what it does is its argument.
+// The tests' second process is the test binary: its task is its argument.
 func TestMain(m *testing.M) {
 	switch {
 	case Is():
@@ -43,7 +43,7 @@ func secondProcess(what string, args []string) int {
 	case "fail silently":
 		return 8
 	case "obey", "linger":
-		if len(args) > 0 { // tells the test that it lives, by a connection
+		if len(args) > 0 { // shows the test that it lives, by a connection
 			c, err := net.Dial("tcp", args[0])
 			if err != nil {
 				panic(err)
@@ -117,8 +117,7 @@ func TestKilledWhenItDoesNotEnd(t *testing.T) {
 	require.EqualError(t, p.Wait(ctx), "second process: signal: killed")
 }
 
-// TestDiesWithTheFirst kills a first process, which can't tell its second any
-// more.
+// TestDiesWithTheFirst kills a first process, which can't stop its second any more.
 func TestDiesWithTheFirst(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -45,7 +45,7 @@ func (c *Collector) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan
 // Shutdown has nothing to do.
 func (c *Collector) Shutdown(context.Context) error { return nil }
 
-// Spans returns what was kept.
+// Spans returns the collected spans.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 )
 
-// Span is what is drawn of a span.
+// Span is the part of a span that is drawn.
 type Span struct {
 	Who        string // the process
 	Name       string
@@ -105,7 +105,7 @@ func (s *Span) draw(b *strings.Builder, a axis) {
 	}
 }
 
-// round leaves as much of a duration as a person reads.
+// round rounds a duration to a readable precision.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d < time.Microsecond:

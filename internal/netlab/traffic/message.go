@@ -6,11 +6,11 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// Job is what a host gets to know at its start.
+// Job is a host's task, which it gets at its start.
 type Job struct {
 	Host  int   // its number, from 0
 	Hosts int   // how many there are
-	Count int   // requests to each other host; 0: until told to stop
+	Count int   // requests to each other host; 0: until stopped
 	Max   int   // bytes of the largest packet; 0: the MTU
 	Block int   // bytes of an RDMA request; 0: 32 KiB
 	Seed  int64 // for sizes
@@ -25,14 +25,14 @@ type Place struct {
 	Base uint64
 }
 
-// order is what the test tells a host.
+// order is a message of the test to a host.
 type order struct {
 	Peers  []Place // begin
 	Stop   bool
 	Report bool
 }
 
-// answer is what a host tells the test.
+// answer is a message of a host to the test.
 type answer struct {
 	Place   *Place  `json:",omitempty"` // ready
 	Stopped bool    `json:",omitempty"` // nothing is outstanding
@@ -41,21 +41,21 @@ type answer struct {
 	Error   string  `json:",omitempty"`
 }
 
-// Down says that requests to a host have begun to fail, or succeed again, and that of
-// those that were outstanding at that time none is left.
+// Down says that requests to a host have begun to fail, or succeed again, and that
+// none of those outstanding at that time is left.
 type Down struct {
 	Host   int
 	Up     bool
 	Status string
 }
 
-// Report is what a host has seen.
+// Report is a host's record.
 type Report struct {
 	Peers []Seen
 	MaxMS int64 // the longest time that a request took which failed
 }
 
-// Seen is what a host has seen of another one.
+// Seen is a host's record of another host.
 type Seen struct {
 	Sent     Ranges // packets whose send completed well
 	Failed   map[string]int
@@ -85,7 +85,7 @@ func rangesOf(set []bool) Ranges {
 	return r
 }
 
-// Has tells whether n is one of them.
+// Has reports whether n is one of them.
 func (r Ranges) Has(n int) bool {
 	for _, p := range r {
 		if n >= p[0] && n < p[1] {
@@ -104,7 +104,7 @@ func (r Ranges) Len() int {
 	return n
 }
 
-// tag names a packet or block: who made it, for whom, and its number.
+// tag identifies a packet or block: its sender, its receiver, and its number.
 func tag(from, to, number int) uint64 {
 	return uint64(from)<<56 | uint64(to)<<48 | uint64(number)
 }
@@ -126,7 +126,7 @@ func fill(b []byte, tag uint64) []byte {
 	return b
 }
 
-// tagOf reads the tag and tells whether all bytes fit to it. scratch is as long as b.
+// tagOf reads the tag and reports whether all bytes fit to it. scratch is as long as b.
 func tagOf(b, scratch []byte) (uint64, bool) {
 	if len(b) < 8 {
 		return 0, false

@@ -90,7 +90,7 @@ func (p *Process) order(o order) {
 	require.NoError(p.t, p.orders.Encode(o))
 }
 
-// Begin tells all hosts of each other.
+// Begin introduces all hosts to each other.
 func Begin(all []*Process) {
 	var places []Place
 	for _, p := range all {
@@ -151,7 +151,7 @@ func (p *Process) Flowing(host int, d time.Duration) {
 	}
 }
 
-// Kill ends the process at whatever instruction it is.
+// Kill ends the process at an arbitrary instruction.
 func (p *Process) Kill() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Kill())

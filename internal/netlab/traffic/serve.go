@@ -207,6 +207,8 @@ func (h *host) take(c *device.Completion) error {
 		}
 	case device.OpRefused:
 		return fmt.Errorf("refused access of %d", c.SrcQPN)
+	case device.OpFatal:
+		return fmt.Errorf("the queue pair has ended: %v", c.Status)
 	case device.OpGone:
 	}
 	return nil

@@ -11,8 +11,9 @@ import (
 // that the number of a process can't have become another's.
 const alivePeriod = 50 * time.Millisecond
 
-// lookAlive ends the queue pairs of programs that are gone, though somebody has their
-// files: a child, say. A transfer would tell as well, but one may come much later.
+// lookAlive ends the queue pairs of programs that are gone, though another process
+// has their files: a child, for example. A transfer would fail as well, but one may
+// come much later.
 func (e *Engine) lookAlive() {
 	if e.now.Sub(e.looked) < alivePeriod {
 		return

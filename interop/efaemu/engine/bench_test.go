@@ -8,7 +8,7 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 )
 
-// carrier is two programs of which one has sent to the other, for what is measured.
+// carrier is two programs of which one has sent to the other, for benchmarks.
 func carrier(t testing.TB, n int) func() {
 	_, a, b := pair(t, options{}, progConfig{cq: 8})
 	at := b.alloc(make([]byte, n))

@@ -5,7 +5,7 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 )
 
-// check looks at a WQE as a strict device does. What it lets pass can be sent.
+// check validates a WQE as a strict device does. A WQE that passes can be sent.
 func (q *QP) check(op *txOp) device.Status {
 	w := &op.w
 	if w.Reserved != 0 || w.ReqID>>16 != 0 {
@@ -43,7 +43,7 @@ func (q *QP) check(op *txOp) device.Status {
 	return device.StatusOK
 }
 
-// supports tells whether there is such an operation in such a form.
+// supports reports whether there is such an operation in such a form.
 func (q *QP) supports(w *abi.WQE) bool {
 	p, info := &q.e.cfg.Profile, &q.e.info
 	switch {
@@ -67,7 +67,7 @@ func (q *QP) sges(w *abi.WQE) int {
 	return int(w.Length)
 }
 
-// checkLength says how long the request is.
+// checkLength computes and checks the length of the request.
 func (q *QP) checkLength(op *txOp) device.Status {
 	w, p := &op.w, &q.e.cfg.Profile
 	n := uint64(w.Length)

@@ -10,7 +10,7 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// ErrConfig tells that a QPConfig makes no sense, or a call comes in the wrong state.
+// ErrConfig is the error of a QPConfig that makes no sense, or of a call in the wrong state.
 var ErrConfig = errors.New("engine: bad configuration or state")
 
 // Config describes an Engine. Profile, Device and Clock are required.
@@ -18,13 +18,13 @@ type Config struct {
 	Profile  profile.Profile
 	Device   device.Device
 	Clock    clock.Clock
-	Findings *finding.Log // nil: nobody wants to know
+	Findings *finding.Log // nil: findings are dropped
 	Shuffle  Shuffle
 
 	// ExactDoorbells: Step is called after every store to a doorbell. Otherwise
-	// doorbells are looked at now and then, and what only each single value could
-	// tell is not known: batches of WQEs, requests for an event that were overwritten
-	// before they were seen (see CQConfig.Notify), and overruns of completion queues.
+	// doorbells are read now and then, and what depends on each single value is
+	// unknown: batches of WQEs, requests for an event that were overwritten before
+	// they were seen (see CQConfig.Notify), and overruns of completion queues.
 	ExactDoorbells bool
 }
 
@@ -70,6 +70,6 @@ type QPConfig struct {
 	SQDoorbell       []byte // 4 bytes each, aligned; RQDoorbell nil: no receive queue
 	RQDoorbell       []byte
 	UnsolicitedWrite bool
-	Datagram         bool // UD: sends alone, and what becomes of them nobody is told
+	Datagram         bool // UD: sends alone; their fate is not reported
 	Space            memory.Space
 }

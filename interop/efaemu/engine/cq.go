@@ -61,8 +61,8 @@ func (c *CQ) Events() uint32 {
 	return c.events
 }
 
-// put writes a completion. Nothing keeps a device from writing over what was not
-// consumed; the program then misses whole laps, but no entry is ever half of one.
+// put writes a completion. A device may overwrite entries that were not consumed;
+// the program then misses whole laps, but no entry is ever half of one.
 func (c *CQ) put(sub int, cqe *abi.CQE) {
 	if !c.usable {
 		return
@@ -85,9 +85,9 @@ func (c *CQ) put(sub int, cqe *abi.CQE) {
 	store(dst, binary.NativeEndian.Uint32(b)) // at once, and after the rest: it has the phase
 }
 
-// checkRoom finds an overrun, once until completions are consumed. It takes the
-// doorbell at its word: libraries that find a queue empty (rdma-core's end_poll) don't
-// ring it, so this is for those who always do.
+// checkRoom finds an overrun, once until completions are consumed. It relies on the
+// doorbell: libraries that find a queue empty (rdma-core's end_poll) don't ring it, so
+// this is for programs that always do.
 func (c *CQ) checkRoom() {
 	c.look()
 	if c.total-c.consumed < uint32(c.cfg.Entries*c.cfg.SubCQs) {
@@ -101,7 +101,7 @@ func (c *CQ) checkRoom() {
 	c.full = true
 }
 
-// step looks at the doorbell and reports an event that is due.
+// step reads the doorbell and reports an event that is due.
 func (c *CQ) step() bool {
 	if !c.usable || c.cfg.Doorbell == nil {
 		return false

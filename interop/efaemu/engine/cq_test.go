@@ -17,7 +17,7 @@ func (p *prog) complete() {
 	p.w.log.Take()
 }
 
-// readEvent is what a library does with an event.
+// readEvent handles an event as a library does.
 func (p *prog) readEvent() {
 	p.t.Helper()
 	require.Equal(p.t, 1, p.events)
@@ -137,7 +137,7 @@ func TestConsumedCountWraps(t *testing.T) {
 	w.clean()
 }
 
-// What makes no sense is refused where a queue pair is made.
+// Invalid configurations are refused where a queue pair is made.
 func TestBadConfigurations(t *testing.T) {
 	w, a, _ := pair(t, options{}, progConfig{})
 	for name, change := range map[string]func(c *engine.CQConfig){

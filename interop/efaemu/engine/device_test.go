@@ -30,6 +30,12 @@ func (d *odd) OpenQP(c device.QPConfig) (device.QP, error) {
 	return d.qp, nil
 }
 
+func (d *odd) Info() device.Info {
+	i := d.Device.Info()
+	i.Foreign = true
+	return i
+}
+
 func (d *odd) RegisterForeign(int, uint64, int, device.Access) (device.MR, error) {
 	return d.remote, d.foreign
 }
@@ -73,7 +79,7 @@ func oddProg(t *testing.T) (*world, *odd, *prog) {
 	return w, o, p
 }
 
-// What a device refuses at once is a completion, but for a full queue.
+// An error of the device's post is a completion, except for a full queue.
 func TestDeviceRefuses(t *testing.T) {
 	w, o, p := oddProg(t)
 	for err, want := range map[error]device.Status{
@@ -99,7 +105,7 @@ func TestDeviceRefuses(t *testing.T) {
 					status = append(status, device.Status(c.Status))
 				}
 			}
-			if want == device.StatusOK && op != abi.WorkSend { // nobody can use the region's key
+			if want == device.StatusOK && op != abi.WorkSend { // the region's key gives no access
 				want = device.StatusBadAddress
 			}
 			require.Equal(t, []device.Status{want}, status, "%v, op %d", err, op)
@@ -114,8 +120,8 @@ func TestDeviceRefuses(t *testing.T) {
 	w.clean()
 }
 
-// A device that says what can't be is not believed, and what it tells of others is
-// nobody's concern.
+// Impossible events of a device are dropped, and its events about others are
+// ignored.
 func TestDeviceLies(t *testing.T) {
 	w, o, p := oddProg(t)
 	p.buffer(1, 10)

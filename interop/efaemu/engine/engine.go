@@ -12,11 +12,10 @@ import (
 
 // Engine is an emulated card.
 type Engine struct {
-	cfg     Config
-	info    device.Info
-	foreign device.Foreign // nil: the device has no RDMA into programs
-	mask    uint16         // of a QP number: libraries find a queue pair by these bits
-	pool    pool
+	cfg  Config
+	info device.Info // Foreign: the device has RDMA into programs
+	mask uint16      // of a QP number: libraries find a queue pair by these bits
+	pool pool
 
 	mu sync.Mutex
 
@@ -45,7 +44,6 @@ func New(cfg Config) *Engine {
 		cfg: cfg, info: cfg.Device.Info(),
 		slots: make(map[uint16]bool), keys: make(map[uint32]*MR),
 	}
-	e.foreign, _ = cfg.Device.(device.Foreign)
 	mask := 1
 	for mask < limit(cfg.Profile.MaxQP, 1<<16) {
 		mask <<= 1
@@ -63,8 +61,8 @@ func limit(n uint32, most int) int {
 	return int(n)
 }
 
-// Step carries out one round: a bounded part of what there is to do. False: there
-// was nothing, and nothing is held back.
+// Step performs one round: a bounded part of the pending work. False: there was
+// none, and nothing is held back.
 func (e *Engine) Step() bool {
 	worked, holding := e.round()
 	return worked || holding
@@ -93,7 +91,7 @@ func forget[T comparable](list []T, v T) []T {
 	return list
 }
 
-// aligned tells whether b can be read as n bytes of 32-bit words.
+// aligned reports whether b can be read as n bytes of 32-bit words.
 func aligned(b []byte, n int) bool {
 	return len(b) >= n && (n == 0 || uintptr(unsafe.Pointer(unsafe.SliceData(b)))%4 == 0)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/engine"
 )
 
-// mess lets data write the queues and doorbells of a program: 4 bytes of what and
-// where, then what is written.
+// mess lets data write the queues and doorbells of a program: 4 bytes select the
+// place, then come the bytes written.
 func mess(a *prog, data []byte) []byte {
 	if len(data) < 4 {
 		return nil
@@ -50,7 +50,7 @@ func mess(a *prog, data []byte) []byte {
 }
 
 // garble lets a program write garbage, next to another that works on the same card,
-// and checks that the garbage is nobody else's concern and comes to an end.
+// and checks that the garbage affects no other program and comes to an end.
 func garble(t testing.TB, data []byte, seed uint64) {
 	o := options{sim: sim.Config{Seed: seed}}
 	o.dev.MaxRDMA = 4096

@@ -75,6 +75,12 @@ type lender struct {
 	spaces map[int]*space
 }
 
+func (l *lender) Info() device.Info {
+	i := l.Device.Info()
+	i.Foreign = true
+	return i
+}
+
 func (l *lender) RegisterForeign(pid int, addr uint64, n int, a device.Access) (device.MR, error) {
 	s := l.spaces[pid]
 	if s == nil {
@@ -189,7 +195,7 @@ func (w *world) clean() {
 	require.Zero(w.t, n, "%v", found)
 }
 
-// pattern is n bytes that tell where they belong.
+// pattern is n bytes that identify their place.
 func pattern(n, seed int) []byte {
 	b := make([]byte, n)
 	for i := range b {

@@ -39,8 +39,9 @@ func (p *PD) Register(start, length, iova uint64, a device.Access) (*MR, error) 
 		p.e.mu.Unlock()
 		return m, nil
 	}
-	// Not under the lock: a device may wait for whoever copies, and system calls.
-	remote, err := p.e.foreign.RegisterForeign(p.space.PID(), start, int(length), rights)
+	// Not under the lock: a device may wait for copies in progress, and make system
+	// calls.
+	remote, err := p.e.cfg.Device.RegisterForeign(p.space.PID(), start, int(length), rights)
 	if err != nil {
 		m.Close()
 		return nil, err
@@ -51,9 +52,10 @@ func (p *PD) Register(start, length, iova uint64, a device.Access) (*MR, error) 
 	return m, nil
 }
 
-// remoteRights is what others may do to a region for which the program asks for a.
+// remoteRights are the rights of others in a region for which the program requests
+// a.
 func (e *Engine) remoteRights(a device.Access) device.Access {
-	if e.foreign == nil {
+	if !e.info.Foreign {
 		return 0
 	}
 	if !e.cfg.Profile.RDMARead {
@@ -79,7 +81,7 @@ func (e *Engine) addMR(m *MR) error {
 		return fmt.Errorf("%w: %d regions", device.ErrNoMemory, e.mrs)
 	}
 	for {
-		e.lastKey = (e.lastKey + 0x101) & keyMask // odd: it comes to every number
+		e.lastKey = (e.lastKey + 0x101) & keyMask // odd, so that every number is used
 		if e.lastKey != 0 && e.keys[e.lastKey] == nil {
 			break
 		}
@@ -95,7 +97,8 @@ func (e *Engine) addMR(m *MR) error {
 // LKey is the local key, 24 bits.
 func (m *MR) LKey() uint32 { return m.lkey }
 
-// RKey is the remote key; of a region without remote rights, one that is of no use.
+// RKey is the remote key; that of a region without remote rights gives access to
+// nothing.
 func (m *MR) RKey() uint32 { return m.rkey }
 
 // Close ends all access: when it returns, nothing is transferred any more.
@@ -116,7 +119,7 @@ func (m *MR) Close() {
 	}
 }
 
-// fault is what is wrong with local memory.
+// fault is an error about local memory.
 type fault uint8
 
 const (
@@ -132,8 +135,8 @@ var (
 	rxRule  = [...]string{badKey: RuleRxLKey, badRange: RuleRxRange, badMemory: RuleRxMemory}
 )
 
-// local finds n bytes at addr of the region lkey for what needs the right a. No
-// bytes lie anywhere.
+// local finds n bytes at addr of the region lkey for an access that needs the right
+// a. Zero bytes lie anywhere.
 func (p *PD) local(lkey uint32, addr, n uint64, a device.Access) (va uint64, f fault) {
 	if n == 0 {
 		return 0, noFault

@@ -47,7 +47,7 @@ func (p *PD) Close() {
 	}
 }
 
-// ahEntry is what an address handle number means.
+// ahEntry is the meaning of an address handle number.
 type ahEntry struct {
 	pd     *PD
 	gid    device.GID
@@ -101,10 +101,10 @@ func (e *Engine) freeAH() (uint16, bool) {
 	return uint16(len(e.ahs) - 1), true
 }
 
-// Number is what WQEs and CQEs call the handle.
+// Number is the handle's number in WQEs and CQEs.
 func (a *AH) Number() uint16 { return a.entry.number }
 
-// Close gives one use back. With the last, the queue pairs forget the handle.
+// Close drops one use. With the last, the queue pairs forget the handle.
 func (a *AH) Close() {
 	e := a.entry.pd.e
 	e.mu.Lock()

@@ -3,8 +3,8 @@ package engine
 import "github.com/efactor/efactor/actors/device"
 
 const (
-	// maxPiece is most of what one piece of RDMA moves: tens of microseconds, for
-	// which everything else of the engine waits.
+	// maxPiece bounds the bytes that one piece of RDMA moves: tens of microseconds,
+	// for which all other work of the engine waits.
 	maxPiece = 256 << 10
 	// maxLarge is how many buffers for pieces a queue pair has at a time; beyond, its
 	// next piece waits. It is each one's own bound, since writes that meet RNR keep
@@ -35,7 +35,7 @@ func (p *pool) packet() []byte {
 	return make([]byte, p.smallLen)
 }
 
-// isLarge tells whether a piece of n bytes takes a large buffer.
+// isLarge reports whether a piece of n bytes takes a large buffer.
 func (p *pool) isLarge(n int) bool { return n > p.smallLen }
 
 // piece is a buffer of n bytes.
@@ -51,7 +51,7 @@ func (p *pool) piece(n int) []byte {
 	return make([]byte, p.largeLen)[:n]
 }
 
-// put gives back what packet or piece gave.
+// put returns a buffer of packet or piece.
 func (p *pool) put(b []byte) {
 	switch b = b[:cap(b)]; len(b) {
 	case p.smallLen:

@@ -181,7 +181,7 @@ func (p *prog) recv(id uint16, sges ...abi.SGE) {
 	}
 	p.ringRQ()
 	if !p.w.running {
-		p.e.Step() // the card has it before anybody sends
+		p.e.Step() // the card has it before any send
 	}
 }
 
@@ -200,7 +200,7 @@ func (p *prog) buffer(id uint16, n int) uint64 {
 	return at
 }
 
-// poll takes what is new in the completion queue.
+// poll takes new entries of the completion queue.
 func (p *prog) poll() []abi.CQE {
 	var got []abi.CQE
 	for sub := range p.ccount {

@@ -23,7 +23,7 @@ const (
 	ready        // INIT: receives may be posted
 	rtr          // packets arrive
 	rts          // and go out
-	failed       // ERR: what is posted is flushed
+	failed       // ERR: posted requests are flushed
 	gone         // the program's memory is gone; nothing is looked at
 	closed
 )
@@ -105,8 +105,8 @@ func (q *QP) Init(qkey uint32) {
 	}
 }
 
-// Receive is the way to RTR: the device's queue pair is opened under its number.
-// device.ErrQPNInUse: somebody else took the number; device.ErrNoMemory.
+// Receive is the transition to RTR: the device's queue pair is opened under its
+// number. device.ErrQPNInUse: the number was taken; device.ErrNoMemory.
 func (q *QP) Receive() error {
 	q.e.mu.Lock()
 	defer q.e.mu.Unlock()
@@ -141,17 +141,15 @@ func (q *QP) Send(rnrRetry uint8) error {
 	if q.cfg.Datagram {
 		rnrRetry = 0
 	}
-	if s, ok := q.dev.(device.RNRSetter); ok {
-		s.SetRNRRetry(rnrRetry)
-	} else {
+	if err := q.dev.SetRNRRetry(rnrRetry); err != nil { // then it is ours to send again
 		q.rnr = min(rnrRetry, forever)
 	}
 	q.state = rts
 	return nil
 }
 
-// Fail is the way to ERR: all that is posted, and whatever will be, completes with
-// device.StatusFlushed. Others see status 9.
+// Fail is the transition to ERR: all requests that are posted, now or later,
+// complete with device.StatusFlushed. Others see status 9.
 func (q *QP) Fail() {
 	q.e.mu.Lock()
 	defer q.e.mu.Unlock()
@@ -211,7 +209,8 @@ func (q *QP) Close() {
 	q.e.qps = forget(q.e.qps, q)
 }
 
-// vanish is what a program does whose memory is gone though its files aren't yet.
+// vanish ends a queue pair of a program whose memory is gone though its files
+// aren't yet.
 func (q *QP) vanish() {
 	if q.state >= gone {
 		return

@@ -18,7 +18,7 @@ func TestRDMA(t *testing.T) {
 	for _, maxRDMA := range []int{0, 100, 1 << 12} {
 		o := options{}
 		o.dev.MaxRDMA = maxRDMA
-		o.profile = func(p *profile.Profile) { p.MaxRDMA = 1 << 30 } // whatever the device moves at once
+		o.profile = func(p *profile.Profile) { p.MaxRDMA = 1 << 30 } // independent of the device's maximum
 		w, a, b := pair(t, o, progConfig{memory: 4 << 20})
 		for _, n := range []int{0, 1, 99, 100, 101, 250, 8760, 8761, 1 << 18, 1<<18 + 1, 1<<20 + 5} {
 			if maxRDMA == 100 && n > 1<<14 {
@@ -39,7 +39,7 @@ func TestRDMA(t *testing.T) {
 	}
 }
 
-// A write with immediate is told once, with all its bytes in place, and takes a
+// A write with immediate is reported once, with all its bytes in place, and takes a
 // receive, unless it is unsolicited.
 func TestWriteWithImmediate(t *testing.T) {
 	for _, unsolicited := range []bool{false, true} {
@@ -267,8 +267,8 @@ func TestWaitingWritesStarveNobody(t *testing.T) {
 	w.clean()
 }
 
-// The number of an address handle may soon mean somebody else: what is left of a
-// request that was posted for the one before doesn't go there.
+// The number of an address handle may soon mean another GID: the rest of a request
+// that was posted for the old one doesn't go there.
 func TestHandleReusedMeanwhile(t *testing.T) {
 	o := options{}
 	o.dev.MaxRDMA = 1000

@@ -15,7 +15,7 @@ const (
 	maxStarved = 4096
 )
 
-// arrival is what came from the device and has not completed.
+// arrival is a packet or write that came from the device and has not completed.
 type arrival struct {
 	slot   int32 // has the packet; noSlot: a write
 	length int
@@ -60,7 +60,7 @@ func (q *QP) arrived(c *device.Completion) {
 	r.hold.push(a, q.e.now)
 }
 
-// stepReceive completes what came.
+// stepReceive completes arrivals.
 func (q *QP) stepReceive() bool {
 	r := &q.rq
 	worked := false

@@ -14,8 +14,8 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/engine"
 )
 
-// As many packets get through as there are receives, neither fewer nor more,
-// whatever the device has room for.
+// As many packets get through as there are receives, neither fewer nor more, for
+// any depth of the device.
 func TestNotReady(t *testing.T) {
 	w, a, b := pair(t, options{}, progConfig{sq: 16, rq: 16})
 	for _, receives := range []int{0, 1, 3, 0, 7} {
@@ -59,12 +59,16 @@ func TestMoreReceivesThanSlots(t *testing.T) {
 	w.clean()
 }
 
-// plain hides what a queue pair offers beside device.QP.
+// plain is a device whose queue pairs cannot learn late how often to resend.
 type plain struct{ device.Device }
+
+type plainQP struct{ device.QP }
+
+func (plainQP) SetRNRRetry(uint8) error { return device.ErrNotSupported }
 
 func (d plain) OpenQP(c device.QPConfig) (device.QP, error) {
 	q, err := d.Device.OpenQP(c)
-	return struct{ device.QP }{q}, err
+	return plainQP{q}, err
 }
 
 // A packet that meets RNR is sent again as often as was asked for, by the device or
@@ -145,7 +149,7 @@ func TestRetryHoldsNobodyUp(t *testing.T) {
 	assert.Equal(t, device.StatusInvalidAH, device.Status(got.Status))
 }
 
-// What the fabric says of a packet or a request is the status of its completion.
+// The fabric's status of a packet or a request is the status of its completion.
 func TestStatusOfTheFabric(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -181,7 +185,7 @@ func TestStatusOfTheFabric(t *testing.T) {
 	}
 }
 
-// Who sends a datagram is not told what becomes of it, and RDMA is not for datagrams.
+// The sender of a datagram does not learn its fate, and RDMA is not for datagrams.
 func TestDatagram(t *testing.T) {
 	w, a, b := pair(t, options{}, progConfig{datagram: true, rnr: 7})
 	a.post(a.to(b, inline(1, nil)))
@@ -213,7 +217,7 @@ func TestDatagram(t *testing.T) {
 }
 
 // A device has fewer receives than a program may post, and many may send at once:
-// nobody meets RNR while the program has receives.
+// no sender meets RNR while the program has receives.
 func TestReceivesForAll(t *testing.T) {
 	for _, datagram := range []bool{false, true} {
 		const senders, each = 12, 64

@@ -34,8 +34,8 @@ func (r *routes) to(qp device.QP, a *ahEntry) (device.AH, error) {
 	return ah, nil
 }
 
-// drop forgets the program's handle. What waits to be sent again through it ends
-// with device.StatusInvalidAH.
+// drop forgets the program's handle. Packets that wait to be sent again through it
+// end with device.StatusInvalidAH.
 func (r *routes) drop(qp device.QP, number uint16) {
 	if int(number) >= len(r.out) || !r.out[number].set {
 		return

@@ -76,7 +76,7 @@ func (q *QP) lookRQ() {
 		q.e.find(RuleRQOverrun, q.where, "%d descriptors posted, %d of them used, %d entries", r.posted, r.done, r.entries)
 	}
 	if r.posted-r.fetched > uint32(r.entries) {
-		r.fetched, r.open = r.posted, receive{} // nobody knows what was in them
+		r.fetched, r.open = r.posted, receive{} // their contents are unknown
 		q.fail()
 		r.done = r.posted
 	}
@@ -126,7 +126,7 @@ func (q *QP) join(d *abi.RxDesc) {
 	}
 }
 
-// refill gives the device as many slots as there are receives for what will come.
+// refill gives the device as many slots as there are receives for later packets.
 func (q *QP) refill() {
 	r := &q.rq
 	n := min(r.recvs.len()-r.inDevice-r.needy, len(r.free))

@@ -1,6 +1,6 @@
 package engine
 
-// Names of what the engine finds (package finding); Rules says what they mean.
+// Names of the engine's findings (package finding); Rules explains them.
 const (
 	RuleWQEReserved  = "wqe-reserved"
 	RuleWQEPhase     = "wqe-phase"
@@ -33,7 +33,7 @@ const (
 	RuleRemoteRegion = "mr-remote"
 )
 
-// Rules says of each rule what was found, and what the engine did then.
+// Rules explains, for each rule, what was found and what the engine did then.
 var Rules = map[string]string{
 	RuleWQEReserved:  "bits or bytes of a WQE that must be 0 are not; ignored",
 	RuleWQEPhase:     "the phase bit of a WQE is not that of the lap; carried out",
@@ -63,7 +63,7 @@ var Rules = map[string]string{
 	RuleCQDoorbell:   "a completion queue's doorbell has reserved bits set or counts completions that never were; ignored",
 	RuleCQOverrun:    "more completions than a completion queue has entries (exact doorbells only); the oldest are overwritten",
 	RuleCQLength:     "a write with immediate longer than 65535 bytes, in a queue with entries of 16 bytes; cut off",
-	RuleRemoteRegion: "a region with remote rights has an iova that is not its address; nobody can use its rkey",
+	RuleRemoteRegion: "a region with remote rights has an iova that is not its address; its rkey cannot be used",
 }
 
 // find notes that the program broke a rule.

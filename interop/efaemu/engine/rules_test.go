@@ -12,7 +12,7 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/profile"
 )
 
-// breach is how a program breaks a rule, and what comes of it.
+// breach is how a program breaks a rule, and the result.
 type breach struct {
 	rule    string
 	name    string
@@ -330,8 +330,8 @@ func (p *prog) start() {
 	p.e.Step()
 }
 
-// Each rule can be broken, is found then, and alone; and what comes of it is what
-// the status says.
+// Each rule can be broken, is found then, and alone; and the result is that of the
+// status.
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tt := range breaches {

@@ -25,7 +25,8 @@ type idler struct {
 	long time.Duration
 }
 
-// begin makes the thread one that sleeps as told, and returns what ends that.
+// begin sets the thread up for precise sleeps, and returns a function that undoes
+// it.
 func (i *idler) begin() (end func()) {
 	runtime.LockOSThread()
 	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)

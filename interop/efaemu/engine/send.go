@@ -9,7 +9,7 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/memory"
 )
 
-// Retries after RNR, for devices that don't offer device.RNRSetter.
+// Retries after RNR, for devices that refuse SetRNRRetry.
 const (
 	forever     = 7 // the number of retries that has no end
 	rnrDelay    = 100 * time.Microsecond
@@ -42,7 +42,7 @@ func (q *QP) start(op *txOp) bool {
 	return true
 }
 
-// gather fills op.buf with what the program sends, from off on. False: op has
+// gather fills op.buf with the program's data, from off on. False: op has
 // completed, since that memory can't be read.
 func (q *QP) gather(op *txOp, off int) bool {
 	w := &op.w
@@ -140,7 +140,7 @@ func kindOf(op abi.WorkOp) device.WR {
 	}
 }
 
-// statusOf is for what the device refuses at once though it passed check.
+// statusOf is the status for an error of PostSend after a passed check.
 func statusOf(err error) device.Status {
 	switch {
 	case errors.Is(err, device.ErrTooLong):
@@ -180,10 +180,11 @@ func (q *QP) sent(c *device.Completion) {
 	}
 }
 
-// behind tells whether a packet met RNR only because the device doesn't have the
+// behind reports whether a packet met RNR only because the device doesn't have the
 // receives yet that its destination, which is this engine's, has: the device may take
-// fewer, and the engine takes them bit by bit. What the device has by now may be of no
-// use (somebody may have stopped who was about to use it), so it is tried a few times.
+// fewer, and the engine takes them bit by bit. The device's present receives may go
+// unused (a sender may have stopped that was about to use one), so it is tried a few
+// times.
 func (e *Engine) behind(op *txOp) bool {
 	if op.to == nil || op.to.gid != e.info.GID {
 		return false
@@ -213,8 +214,8 @@ func (q *QP) again(op *txOp) {
 	}
 }
 
-// resend posts again what met RNR and has waited. It looks at each once, so a late
-// one doesn't hold the others up.
+// resend posts again the packets that met RNR and have waited. It tries each once,
+// so a late one doesn't hold the others up.
 func (q *QP) resend() bool {
 	s := &q.sq
 	worked := false

@@ -38,7 +38,7 @@ func newHold[T any](s Shuffle, which uint64) hold[T] {
 	return h
 }
 
-// holding tells whether some are held back.
+// holding reports whether some are held back.
 func (h *hold[T]) holding() bool { return len(h.items) > 0 }
 
 func (h *hold[T]) push(v T, now clock.Time) {
@@ -50,7 +50,7 @@ func (h *hold[T]) push(v T, now clock.Time) {
 	h.quiet = 0
 }
 
-// round begins a round of the engine, before what may push.
+// round begins a round of the engine, before any push.
 func (h *hold[T]) round() { h.quiet++ }
 
 // pop takes one that may pass.

@@ -68,8 +68,8 @@ func TestShuffle(t *testing.T) {
 	assert.Len(t, orders, 5)
 }
 
-// A packet that nobody overtakes goes after a few rounds, though time stands still; and one
-// that others could overtake for ever goes after a while.
+// A packet that no other overtakes is released after a few rounds, though time stands
+// still; and one that others could overtake for ever is released after a while.
 func TestNothingIsHeldForLong(t *testing.T) {
 	w, a, b := pair(t, options{engine: engine.Config{Shuffle: engine.Shuffle{Window: 100}}}, progConfig{sq: 64, rq: 64, cq: 256})
 	b.buffer(1, 1)

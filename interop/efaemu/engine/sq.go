@@ -7,7 +7,7 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 )
 
-// How much one queue pair does in a round.
+// Bounds of one queue pair's work in a round.
 const (
 	fetchBatch = 64
 	pollBatch  = 64
@@ -82,7 +82,7 @@ func (q *QP) lookSQ() {
 		q.e.find(RuleSQOverrun, q.where, "%d posted, %d of them completed, %d entries", s.posted, s.done, s.entries)
 	}
 	if s.posted-s.fetched > uint32(s.entries) {
-		s.fetched = s.posted // nobody knows what was in them
+		s.fetched = s.posted // their contents are unknown
 		q.fail()
 		s.done = s.posted
 		return
@@ -177,7 +177,7 @@ func (q *QP) flush() {
 	q.flushPosted()
 }
 
-// flushPosted completes what was posted since.
+// flushPosted completes later WQEs.
 func (q *QP) flushPosted() bool {
 	s := &q.sq
 	worked := s.fetched != s.posted

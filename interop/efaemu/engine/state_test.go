@@ -47,8 +47,8 @@ func TestStates(t *testing.T) {
 	w.clean()
 }
 
-// Everything that is posted and under way is flushed, and whatever is posted later;
-// what came before is delivered.
+// All requests that are posted, and all later ones, are flushed; earlier arrivals
+// are delivered.
 func TestFailFlushes(t *testing.T) {
 	o := options{sim: sim.Config{Virtual: true}, engine: engine.Config{Shuffle: engine.Shuffle{Window: 16}}}
 	w, a, b := pair(t, o, progConfig{sq: 16, rq: 16})
@@ -93,7 +93,8 @@ func TestFailFlushes(t *testing.T) {
 	w.clean()
 }
 
-// After Close nothing completes and no memory is touched, whatever was under way.
+// After Close nothing completes and no memory is touched, with any requests in
+// progress.
 func TestCloseLeavesAllAlone(t *testing.T) {
 	for _, virtual := range []bool{false, true} {
 		o := options{sim: sim.Config{Virtual: virtual}}
@@ -124,7 +125,7 @@ func TestCloseLeavesAllAlone(t *testing.T) {
 	}
 }
 
-// A queue pair that was reset counts from 0 again, with whatever phase its library
+// A queue pair that was reset counts from 0 again, with the phase that its library
 // had.
 func TestReset(t *testing.T) {
 	w, a, b := pair(t, options{}, progConfig{})
@@ -168,7 +169,7 @@ func TestNumbers(t *testing.T) {
 		e := w.engine(o)
 		d, err := w.fab.OpenDevice(sim.DeviceConfig{GID: w.gids[0]})
 		require.NoError(t, err)
-		taken, err := d.OpenQP(device.QPConfig{QPN: 2}) // somebody else's on this fabric
+		taken, err := d.OpenQP(device.QPConfig{QPN: 2}) // another one's on this fabric
 		require.NoError(t, err)
 		var ps []*prog
 		for range 6 {
@@ -198,8 +199,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// A queue pair keeps its number while it isn't in RTR, and says so if somebody was
-// quicker.
+// A queue pair keeps its number while it isn't in RTR, and reports if the number
+// was taken meanwhile.
 func TestNumberIsTaken(t *testing.T) {
 	w := newWorld(t, options{})
 	var p *prog
@@ -325,8 +326,8 @@ func TestProgramIsGone(t *testing.T) {
 	}
 }
 
-// A program that is gone while somebody else has its files is noticed, though nothing
-// is transferred: its number may become another process's.
+// A program that is gone while another process has its files is noticed, though
+// nothing is transferred: its number may become another process's.
 func TestGoneIsNoticed(t *testing.T) {
 	w, a, b := pair(t, options{}, progConfig{})
 	other := w.newProg(b.e, progConfig{})

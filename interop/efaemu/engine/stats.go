@@ -11,7 +11,7 @@ const (
 	numStatuses = 32 // EFA uses 0 to 18
 )
 
-// Stats counts what an engine has done since it was made.
+// Stats counts an engine's work since it was made.
 type Stats struct {
 	PDs, MRs, AHs, CQs, QueuePairs int // that are open; AHs: GIDs
 
@@ -25,7 +25,7 @@ type Stats struct {
 	Retries                  uint64 // after RNR, of devices that don't do it themselves
 	Stalls                   uint64 // the device's send queue was full
 
-	Gone, Refused, Dropped uint64 // device.OpGone, device.OpRefused; arrivals that nobody could take
+	Gone, Refused, Dropped uint64 // device.OpGone, device.OpRefused; arrivals that found no receiver
 	UnknownSenders         uint64 // receives without address handle
 	Events                 uint64
 	Overruns               uint64 // of completion queues, if doorbells are exact

@@ -9,8 +9,8 @@ func (e *Engine) round() (worked, holding bool) {
 	defer e.mu.Unlock()
 	e.now = e.cfg.Clock.Now()
 	e.lookAlive()
-	// What a program posted before it rang for a send must be there when that arrives:
-	// so the send doorbells are looked at first, and then the receives taken.
+	// Receives that a program posted before it rang for a send must be there when that
+	// arrives: so the send doorbells are read first, and then the receives taken.
 	for _, q := range e.qps {
 		if q.state < gone { // also where sends aren't due yet
 			q.lookSQ()
@@ -34,7 +34,7 @@ func (e *Engine) round() (worked, holding bool) {
 	return worked, holding
 }
 
-// step is a queue pair's round. What was sent in it may arrive in it, too, at a
+// step is a queue pair's round. Packets sent in it may arrive in it, too, at a
 // queue pair whose turn is later. Any part may find that the queue pair has failed
 // or that its program is gone.
 func (q *QP) step() (worked, holding bool) {
@@ -63,7 +63,7 @@ func (q *QP) step() (worked, holding bool) {
 	return worked, q.sq.hold.holding() && q.sq.out < q.sq.depth || q.rq.hold.holding()
 }
 
-// poll takes what the device has.
+// poll takes the device's completions.
 func (q *QP) poll() bool {
 	comps := &q.e.comps
 	n := q.dev.Poll(comps[:])
@@ -80,6 +80,8 @@ func (q *QP) poll() bool {
 			q.e.stats.Gone++
 		case device.OpRefused:
 			q.e.stats.Refused++
+		case device.OpFatal:
+			q.fail()
 		}
 	}
 	return n > 0

@@ -8,7 +8,7 @@ import (
 
 // txOp is a WQE that was taken out of the send queue and has not completed.
 type txOp struct {
-	index, gen uint32 // its id at the device; gen tells uses apart
+	index, gen uint32 // its id at the device; gen distinguishes uses
 	live       bool
 	posted     bool // the device has it
 
@@ -16,7 +16,7 @@ type txOp struct {
 	w   abi.WQE  // of raw
 	to  *ahEntry // what its handle meant when it was checked
 
-	// buf is what goes out now: a packet, or a piece of RDMA.
+	// buf holds the bytes to send now: a packet, or a piece of RDMA.
 	buf   []byte
 	total int // bytes
 	off   int // of RDMA that are done
@@ -28,7 +28,7 @@ type txOp struct {
 
 func (op *txOp) id() uint64 { return uint64(op.gen)<<32 | uint64(op.index) }
 
-// take gives a free op. Invariant: there are as many as WQEs were taken and have
+// take returns a free op. Invariant: there are as many as WQEs were taken and have
 // not completed.
 func (s *sendQueue) take() *txOp {
 	if n := len(s.free); n > 0 {
@@ -42,7 +42,7 @@ func (s *sendQueue) take() *txOp {
 	return op
 }
 
-// find gives the op that the device means; nil: there is none.
+// find returns the op that the device means; nil: there is none.
 func (s *sendQueue) find(id uint64) *txOp {
 	i := uint32(id)
 	if uint64(i) >= uint64(len(s.ops)) {

@@ -1,5 +1,6 @@
-// Package finding collects what a program did that a strict device or kernel would
-// not have liked, though it was carried out: the emulator's strict mode reports it.
+// Package finding collects the actions of a program that a strict device or kernel
+// would have refused, though they were carried out: the emulator's strict mode
+// reports them.
 package finding
 
 import (
@@ -41,7 +42,7 @@ func (l *Log) Add(rule, where, format string, args ...any) {
 	}
 }
 
-// Take returns what was kept, and how many there were, and forgets both.
+// Take returns the kept findings and the number of all, and forgets both.
 func (l *Log) Take() ([]Finding, int) {
 	if l == nil {
 		return nil, 0

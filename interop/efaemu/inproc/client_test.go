@@ -96,7 +96,7 @@ func (r *rig) ready(t testing.TB) *client {
 
 func (c *client) close() { require.NoError(c.t, c.f.Close()) }
 
-// attr is an attribute and what it points to.
+// attr is an attribute and the memory it points to.
 type attr struct {
 	abi.Attr
 	in   []byte
@@ -232,7 +232,7 @@ func (c *client) async() (fd int) {
 	return int(h)
 }
 
-// cqWant is what createCQ asks for; the zero value is the common one.
+// cqWant are the arguments of createCQ; the zero value is the common one.
 type cqWant struct {
 	entries    uint32 // 0: 64
 	userHandle uint64
@@ -268,12 +268,12 @@ func (c *client) createCQ(r *rig, w cqWant) (m cqMade, err error) {
 	return m, err
 }
 
-// qpWant is what createQP asks for; the zero value is the common one.
+// qpWant are the arguments of createQP; the zero value is the common one.
 type qpWant struct {
 	kind   uint64     // 0: driver
 	caps   *abi.QPCap // nil: 16, 16, 2, 1, 0
 	cmd    *abi.CreateQP
-	cmdLen int // 0: what the kernel knows
+	cmdLen int // 0: the length that the kernel knows
 	skip   uint16
 	more   []attr
 }

@@ -87,7 +87,7 @@ func (k *talker) send(text string) {
 	require.Equal(k.t, last/64%2 == 0, phase, "both have completed")
 }
 
-// arm asks for an event after what has come so far.
+// arm asks for an event after the completions so far.
 func (k *talker) arm(sn uint8) {
 	d := abi.CQDoorbell{Consumed: 2 * k.sent, CmdSN: sn, Arm: true}
 	word(k.maps[cqDoorbell], k.cq.DoorbellOff).Store(d.Word())

@@ -43,7 +43,7 @@ func (f *File) isClosed() bool {
 	return f.closed
 }
 
-// Ioctl is ioctl(2). What arg and the attributes point to must stay where it is
+// Ioctl is ioctl(2). The memory that arg and the attributes point to must not move
 // during the call: memory of mmap, not of Go's stacks. The error is a unix.Errno.
 func (f *File) Ioctl(cmd uint64, arg unsafe.Pointer) error {
 	if f.isClosed() {
@@ -91,7 +91,7 @@ func (f *File) Mmap(key int64, length, prot, flags int) ([]byte, error) {
 	return b, nil
 }
 
-// Munmap is munmap(2) of what Mmap has returned, as a whole.
+// Munmap is munmap(2) of a whole mapping of Mmap.
 func (f *File) Munmap(b []byte) error {
 	last, err := f.unmap(b)
 	if err == nil && last {
@@ -100,7 +100,7 @@ func (f *File) Munmap(b []byte) error {
 	return err
 }
 
-// unmap tells whether nothing refers to the context any more.
+// unmap reports whether nothing refers to the context any more.
 func (f *File) unmap(b []byte) (last bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,8 +118,8 @@ func (f *File) unmap(b []byte) (last bool, err error) {
 	return f.closed && len(f.maps) == 0, nil
 }
 
-// Close is close(2). Mappings stay, and what the device holds for the program with
-// them: all is freed with the last one.
+// Close is close(2). Mappings stay, with the device's objects for the program: all
+// is freed with the last one.
 func (f *File) Close() error {
 	f.mu.Lock()
 	closed, last := f.closed, len(f.maps) == 0

@@ -132,8 +132,8 @@ func TestFraming(t *testing.T) {
 	c.close()
 }
 
-// An output that is longer than what there is gets zeros, and its flag is set;
-// nothing is written behind a shorter one of the driver.
+// An output that is longer than the result is filled with zeros, and its flag is
+// set; nothing is written after a shorter one of the driver.
 func TestOutputs(t *testing.T) {
 	r := newRig(t, profile.Default())
 	c := r.ready(t)

@@ -163,8 +163,8 @@ func (c *client) mapQueues(cq *cqMade, qp *qpMade) (maps [][]byte) {
 	return maps
 }
 
-// A program that ends leaves nothing behind, whatever it had; and as long as a
-// mapping is left, all of it is.
+// A program that ends leaves nothing behind; and as long as a mapping is left, all
+// of its objects are.
 func TestExit(t *testing.T) {
 	before := descriptors(t)
 	r := newRig(t, profile.Default())

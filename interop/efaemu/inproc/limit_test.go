@@ -13,7 +13,7 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 )
 
-// The device has so many of everything, for all programs together.
+// The device limits each kind of object, for all programs together.
 func TestLimits(t *testing.T) {
 	r := newRig(t, named(t, "small"))
 	c, other := r.ready(t), r.ready(t)
@@ -40,14 +40,14 @@ func TestLimits(t *testing.T) {
 	full(r.prof.MaxPD-2, func() error { _, err := c.pd(); return err })
 	_, err = c.createQP(pd, 99, 99, qpWant{})
 	assert.Equal(t, unix.ENOENT, err)
-	r.findings.Take() // CQs for too much
+	r.findings.Take() // findings about too large CQs
 	other.close()
 	_, err = c.createCQ(r, cqWant{})
 	assert.NoError(t, err)
 	c.close()
 }
 
-// A device file has so much room, and what is given back is room again, zeroed.
+// The room of a device file is limited, and freed room is available again, zeroed.
 func TestRoom(t *testing.T) {
 	p := named(t, "efa")
 	r := newRig(t, p)

@@ -254,7 +254,7 @@ func TestRefusedCompletionQueues(t *testing.T) {
 	c.close()
 }
 
-// Who is used cannot be destroyed.
+// Objects in use cannot be destroyed.
 func TestBusy(t *testing.T) {
 	r := newRig(t, profile.Default())
 	c := r.ready(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/profile"
 )
 
-// queues is a client with what a queue pair needs.
+// queues is a client with the objects that a queue pair needs.
 type queues struct {
 	*client
 	r      *rig

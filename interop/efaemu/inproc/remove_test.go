@@ -17,7 +17,7 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/profile"
 )
 
-// A device that goes away tells so, and nothing works any more but closing.
+// A removed device notifies its programs, and nothing but closing works any more.
 func TestRemove(t *testing.T) {
 	r := newRig(t, profile.Default())
 	q := r.queues(t)

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arenaSize is how much a context can have mapped. The file is sparse: only pages
-// that are touched take memory.
+// arenaSize bounds a context's mappings. The file is sparse: only pages that are
+// touched take memory.
 const arenaSize = 256 << 20
 
 // arena is the memory behind a device file, handed out in whole pages. As in the
-// kernel, a key comes back only when nobody has it mapped any more, and memory is
-// zero when it is handed out. A page that nobody gets lies behind every region: two
-// mappings that are neighbours in the file would become one in a task's list.
+// kernel, a key is reused only when it is no longer mapped, and memory is zero when
+// it is handed out. An unused page lies behind every region: two mappings that are
+// neighbours in the file would become one in a task's list.
 type arena struct {
 	fd      int
 	mem     []byte // all of it, mapped here

@@ -56,8 +56,8 @@ func TestArena(t *testing.T) {
 	assert.Nil(t, a.alloc(who, "nothing", 0, 0))
 }
 
-// Whatever is taken and given back in whatever order: regions never overlap, and in
-// the end all is one piece again.
+// With any order of alloc and free regions never overlap, and in the end all is one
+// piece again.
 func TestArenaRandom(t *testing.T) {
 	a, err := newArena("test")
 	require.NoError(t, err)

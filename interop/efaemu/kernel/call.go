@@ -72,7 +72,7 @@ func (l *call) at(v *arg16, off, n int) ([]byte, unix.Errno) {
 	return b, 0
 }
 
-// in reads an input into n bytes: what it has less is zeros.
+// in reads an input into n bytes: missing bytes are zeros.
 func (l *call) in(id uint16, n int) ([]byte, unix.Errno) {
 	v := l.get(id)
 	if v == nil {
@@ -137,8 +137,8 @@ func (l *call) flags(id uint16, known uint32) (uint32, unix.Errno) {
 	return uint32(f), 0
 }
 
-// out writes an output, cut to what the program has room for, and tells it so. An
-// optional one that isn't given is none.
+// out writes an output, cut to the program's room, and reports the length to it. It
+// does nothing for an optional one that isn't given.
 func (l *call) out(id uint16, b []byte) unix.Errno {
 	v := l.get(id)
 	if v == nil {

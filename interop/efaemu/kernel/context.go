@@ -62,7 +62,7 @@ func (c *Context) Close() {
 	d.mu.Unlock()
 }
 
-// closeOrder is that of section "destroy": users before what they use.
+// closeOrder is that of section "destroy": objects before those that they use.
 var closeOrder = [...]uint16{abi.ObjectQP, abi.ObjectAH, abi.ObjectMR, abi.ObjectCQ, abi.ObjectPD}
 
 // release frees the objects.
@@ -86,7 +86,7 @@ func (c *Context) release() {
 	c.channels, c.asyncs = nil, nil
 }
 
-// remove is what a device that goes away does to a context.
+// remove does to a context what the removal of a device does.
 func (c *Context) remove() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *Context) remove() {
 	c.arena.clear()
 }
 
-// found notes what a strict kernel would not have liked.
+// found notes an action that a strict kernel would have refused.
 func (c *Context) found(rule, where, format string, args ...any) {
 	c.dev.cfg.Findings.Add(rule, where, format, args...)
 }

@@ -19,16 +19,16 @@ import (
 // Config describes a Device. Engine is required, and Profile must be valid.
 type Config struct {
 	Engine   *engine.Engine
-	Profile  profile.Profile // as profile.For returns it; what Info lacks is left out again
+	Profile  profile.Profile // as profile.For returns it; abilities that Info lacks are left out again
 	Info     device.Info
-	Findings *finding.Log // nil: nobody wants to know
+	Findings *finding.Log // nil: findings are dropped
 }
 
 // Task is the thread that made a call.
 type Task interface {
 	// Space is its memory.
 	Space() memory.Space
-	// InstallFD gives it a descriptor of the same open file as fd.
+	// InstallFD adds to the process a descriptor of the same open file as fd.
 	InstallFD(fd int, cloexec bool) (int, error)
 	// StatFD identifies one of its descriptors. unix.EBADF: it has none of that number.
 	StatFD(fd int) (dev, ino uint64, err error)
@@ -69,7 +69,7 @@ func New(cfg Config) *Device {
 	return &Device{cfg: cfg, contexts: make(map[*Context]struct{})}
 }
 
-// Stats returns what lives now.
+// Stats counts the live objects.
 func (d *Device) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +95,7 @@ func (d *Device) Open(name string) (*Context, error) {
 	return c, nil
 }
 
-// Remove takes the device away: programs with an async file are told, calls fail
+// Remove removes the device: programs with an async file are notified, calls fail
 // with EIO from now on, and mappings read as zeros.
 func (d *Device) Remove() {
 	d.mu.Lock()

@@ -1,7 +1,7 @@
-// Package kernel is the uverbs half of an emulated EFA device: what ioctl(2) on
-// /dev/infiniband/uverbsN does, with the errno that Linux gives ("uverbs" in
-// comments). It knows nothing of how calls come in: package trap brings those of
-// other processes, package inproc those of this one.
+// Package kernel is the uverbs half of an emulated EFA device: it implements
+// ioctl(2) on /dev/infiniband/uverbsN, with Linux's errnos ("uverbs" in comments).
+// It does not know where calls come from: package trap brings those of other
+// processes, package inproc those of this one.
 //
 //	front-end --- Task ---> Context.Ioctl --> frame.go   header, attributes, methods
 //	                                          write.go   commands of the old interface
@@ -17,11 +17,12 @@
 //
 // Start reading at frame.go.
 //
-// What differs from a kernel:
+// Differences from a kernel:
 //
 //   - Memory of a region isn't pinned; registering looks whether it is mapped
 //     (EFAULT). RLIMIT_MEMLOCK is not looked at.
-//   - Nobody is privileged: a Q_Key with its highest bit is refused to root, too.
+//   - No process is privileged: a Q_Key with its highest bit is refused to root,
+//     too.
 //   - A dma-buf is always refused: EOPNOTSUPP.
 //   - A new Q_Key is refused from RTR on: EOPNOTSUPP. SQD doesn't stop the send queue.
 //   - A completion channel at its end reads 0 bytes, where the kernel says EIO, and

@@ -127,7 +127,7 @@ func TestEventsTakenBack(t *testing.T) {
 	}
 }
 
-// What a program has closed takes no events and is noticed.
+// A file that a program has closed takes no events and is noticed.
 func TestEventsOfNobody(t *testing.T) {
 	f, r := newReader(t)
 	assert.False(t, f.unread())
@@ -137,7 +137,7 @@ func TestEventsOfNobody(t *testing.T) {
 	assert.Empty(t, f.pending)
 	assert.Zero(t, f.takeBack(f))
 
-	// And while somebody waits for room in it.
+	// And while an event waits for room in it.
 	f, r = newReader(t)
 	for i := range uint64(10000) {
 		f.send(record(i), f)

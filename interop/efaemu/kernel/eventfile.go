@@ -38,13 +38,13 @@ type eventFile struct {
 
 type event struct {
 	record []byte
-	owner  any // who may take it back
+	owner  any // the object that may take it back
 }
 
-// newEventFile makes a pipe and gives the program its read end. put is told the
+// newEventFile makes a pipe and gives the program its read end. put gets the
 // descriptor before the program can use it.
 func newEventFile(t Task, put func(fd int) unix.Errno) (*eventFile, unix.Errno) {
-	if e := put(-1); e != 0 { // nobody takes a descriptor back from a program
+	if e := put(-1); e != 0 { // a descriptor cannot be taken back from a program
 		return nil, e
 	}
 	var p [2]int
@@ -98,7 +98,7 @@ func (f *eventFile) send(record []byte, owner any) {
 	}()
 }
 
-// flush writes what is pending; false: the pipe is full.
+// flush writes pending events; false: the pipe is full.
 func (f *eventFile) flush(fd int) bool {
 	for len(f.pending) > 0 {
 		e := f.pending[0]
@@ -146,7 +146,7 @@ func (f *eventFile) takeBack(owner any) (n uint32) {
 	return n
 }
 
-// drain reads the pipe empty: what is in it are the newest of owners.
+// drain empties the pipe: it holds the newest events of owners.
 func (f *eventFile) drain() []event {
 	r, err := unix.Open(procFD(f.fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -169,8 +169,8 @@ func (f *eventFile) drain() []event {
 	return unread
 }
 
-// unread tells whether the program has closed the descriptor: nobody has the read
-// end.
+// unread reports whether the program has closed the descriptor: the read end is
+// closed everywhere.
 func (f *eventFile) unread() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -76,7 +76,7 @@ func (l *call) run(n int) unix.Errno {
 	if e := l.m.run(l); e != 0 {
 		return e
 	}
-	if l.get(abi.AttrUHWOut) != nil { // as if the driver had filled it, whatever it did
+	if l.get(abi.AttrUHWOut) != nil { // as if the driver had filled it, in any case
 		return l.valid(abi.AttrUHWOut)
 	}
 	return 0

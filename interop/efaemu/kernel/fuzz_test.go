@@ -14,8 +14,8 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/kernel"
 )
 
-// FuzzIoctl makes calls of whatever bytes. All that can come of it is an errno, and
-// closing the context frees what came into being.
+// FuzzIoctl makes calls of any bytes. The only result is an errno, and closing the
+// context frees all objects made.
 func FuzzIoctl(f *testing.F) {
 	for _, m := range known {
 		f.Add(uint64(m.object), []byte{24, 0, byte(m.object), 0, byte(m.method), 0, 0, 0})

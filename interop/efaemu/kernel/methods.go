@@ -12,7 +12,7 @@ import (
 
 type methodID struct{ object, method uint16 }
 
-// method is what there is to know about a method.
+// method describes a method.
 type method struct {
 	attrs []spec
 	run   func(*call) unix.Errno
@@ -32,7 +32,7 @@ const (
 	newFile      // a new descriptor, written by the kernel
 )
 
-// spec is what may be said in an attribute.
+// spec describes the valid values of an attribute.
 type spec struct {
 	id          uint16
 	what        what

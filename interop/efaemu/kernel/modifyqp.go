@@ -34,7 +34,7 @@ var steps = []step{
 	{abi.QPSQE, abi.QPRTS, 0, abi.AttrCurState | abi.AttrQKey},
 }
 
-// allowed tells whether a queue pair may go from one state to another with the
+// allowed reports whether a queue pair may go from one state to another with the
 // attributes in mask.
 func allowed(from, to abi.QPState, mask uint32, driver bool) bool {
 	var s *step
@@ -125,7 +125,7 @@ func (l *call) modifyQP() unix.Errno {
 	return q.move(to, &m)
 }
 
-// maxRNRRetry is "for ever", and what a queue pair does that isn't told.
+// maxRNRRetry is "for ever", and the default of a queue pair.
 const maxRNRRetry = 7
 
 // move carries a transition out.

@@ -41,7 +41,8 @@ func coreAccess(a uint32) unix.Errno {
 	return 0
 }
 
-// access are the driver's: what the device can do, without the optional bits.
+// access returns the rights that the driver grants: the device's abilities, without
+// the optional bits.
 func (d *Device) access(a uint32) (device.Access, unix.Errno) {
 	p := &d.cfg.Profile
 	known := uint32(abi.AccessLocalWrite)
@@ -115,7 +116,7 @@ func (l *call) regMR() unix.Errno {
 	return l.outAll(abi.InvokeCoreOut, resp.Append(nil))
 }
 
-// mapped tells whether there is memory at start that may be written, if write is set:
+// mapped reports whether there is memory at start that may be written, if write is set:
 // a kernel would pin all of it. Where memory can't be asked, its ends must do.
 func (l *call) mapped(start, n uint64, write bool) unix.Errno {
 	page := uint64(os.Getpagesize())
@@ -136,8 +137,8 @@ func (l *call) mapped(start, n uint64, write bool) unix.Errno {
 	return 0
 }
 
-// regDMABuf refuses: there is no device whose memory a dma-buf could be. The
-// mistakes that a kernel finds before it looks at the buffer are told first.
+// regDMABuf refuses: there is no device whose memory a dma-buf could be. Mistakes
+// that a kernel finds before it reads the buffer are reported first.
 func (l *call) regDMABuf() unix.Errno {
 	offset, iova := l.u64(abi.DMABufOffset), l.u64(abi.DMABufIOVA)
 	access, e := l.flags(abi.DMABufAccess,

@@ -50,7 +50,7 @@ func (q *qp) close(t Task) {
 	q.c.dev.give(&q.c.dev.live.QueuePairs)
 }
 
-// parents finds what the attributes name, with the core's rules.
+// parents finds the objects in the attributes, with the core's rules.
 func (l *call) parents(q *qp) unix.Errno {
 	kind, e := l.number(abi.CreateQPType, 1<<32-1)
 	if e != 0 {
@@ -58,9 +58,9 @@ func (l *call) parents(q *qp) unix.Errno {
 	}
 	switch kind {
 	case abi.QPTypeDriver, abi.QPTypeUD, abi.QPTypeRC, abi.QPTypeUC, abi.QPTypeXRCInitiator:
-	case abi.QPTypeRawPacket: // nobody has CAP_NET_RAW
+	case abi.QPTypeRawPacket: // no process has CAP_NET_RAW
 		return unix.EPERM
-	default: // the targets of XRC need a domain, which nobody can have
+	default: // the targets of XRC need a domain, which cannot exist
 		return unix.EINVAL
 	}
 	for _, id := range []uint16{abi.CreateQPPD, abi.CreateQPSendCQ, abi.CreateQPRecvCQ} {
@@ -159,8 +159,8 @@ func (d *Device) geometry(caps *abi.QPCap, cmd *abi.CreateQP) (g geometry, ok bo
 	return g, cmd.RQSize == g.rq*16 && g.rq <= roundUp(p.MaxRQ)
 }
 
-// fewest is how many work requests a program may have asked for at least, for whom
-// its library has a queue of n made: libefa rounds up, and tells nobody.
+// fewest is the least number of work requests that a program may have requested
+// whose library made a queue of n: libefa rounds up, and does not report it.
 func fewest(n uint32) uint64 {
 	if n > 2 && bits.OnesCount32(n) == 1 {
 		return uint64(n/2 + 1)

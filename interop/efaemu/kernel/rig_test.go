@@ -26,14 +26,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var le = binary.LittleEndian
 
-// program is a task of this process that notes what it is given, and says of its
-// mappings what a test wants.
+// program is a task of this process that notes the descriptors it gets, and reports
+// its mappings as a test needs.
 type program struct {
 	t     testing.TB
 	dev   *kernel.Device
 	ctx   *kernel.Context
 	log   *finding.Log
-	page  []byte // a command, and from 8192 on what it points to
+	page  []byte // a command, and from 8192 on the memory it points to
 	fds   []int
 	maps  []kernel.Mapping
 	space memory.Space

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkMaps looks at how the program has regions mapped that it is about to lose.
-// A kernel would have refused a wrong length and a private mapping (EINVAL); what
-// it gives more rights than it needs would let it damage the device's work.
+// checkMaps checks the program's mappings of regions that it is about to lose. A
+// kernel would have refused a wrong length and a private mapping (EINVAL); a
+// mapping with more rights than necessary would let it damage the device's work.
 func (c *Context) checkMaps(t Task, regions ...*region) {
 	if t == nil || c.dev.cfg.Findings == nil {
 		return

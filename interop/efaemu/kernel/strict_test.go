@@ -14,7 +14,7 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/memory"
 )
 
-// What a kernel would have refused of mmap is found when the queue goes.
+// Mappings that a kernel would have refused are found when the queue is destroyed.
 func TestMappingsOfDestroyed(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -70,7 +70,8 @@ func TestOtherProcess(t *testing.T) {
 	assert.Zero(t, p.call(abi.ObjectMR, abi.MRDestroy, abi.Attr{ID: abi.DestroyHandle, Data: mr}))
 }
 
-// The file can neither shrink, which would kill who has it mapped, nor grow.
+// The file can neither shrink, which would kill processes that have it mapped, nor
+// grow.
 func TestSealed(t *testing.T) {
 	p := newProgram(t, "efa")
 	fd := p.ctx.FD()

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// object is what a handle names.
+// object is the object of a handle.
 type object interface {
 	kind() uint16 // abi.Object...
 	busy() bool   // others use it

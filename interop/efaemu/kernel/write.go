@@ -50,7 +50,7 @@ func (l *call) invokeWrite() unix.Errno {
 	return cmd.run(l)
 }
 
-// core reads a command's input of n bytes; what is longer must end in zeros.
+// core reads a command's input of n bytes; longer input must end in zeros.
 func (l *call) core(n int) ([]byte, unix.Errno) {
 	if v := l.get(abi.InvokeCoreIn); v != nil {
 		if e := l.zeros(v, n); e != 0 {
@@ -60,7 +60,7 @@ func (l *call) core(n int) ([]byte, unix.Errno) {
 	return l.in(abi.InvokeCoreIn, n)
 }
 
-// begin is what each command that makes an object does first.
+// begin is the first step of each command that makes an object.
 func (l *call) begin() unix.Errno {
 	if !l.c.have {
 		return unix.EINVAL
@@ -69,8 +69,8 @@ func (l *call) begin() unix.Errno {
 	return 0
 }
 
-// named finds the object of a handle in a command. Kernels up to 6.1 say EINVAL
-// whatever is wrong with it.
+// named finds the object of a handle in a command. Kernels up to 6.1 return EINVAL
+// for every error in it.
 func (l *call) named(h uint32, kind uint16) (object, unix.Errno) {
 	o, e := l.c.objects.get(uint64(h), kind)
 	if e != 0 && l.c.dev.cfg.Profile.Kernel == profile.Linux61 {

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapped tells whether there is memory at all of the n bytes from addr on, which may
-// be written if write is set; ErrFault: not all of it. It is what a device's driver
-// asks when it pins memory.
+// Mapped returns nil if the n bytes from addr on are mapped, and writable if write is
+// set; ErrFault: not all of them. A device's driver asks for this when it pins memory.
 func (s *process) Mapped(addr, n uint64, write bool) error {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", s.pid))
 	switch {

@@ -17,7 +17,8 @@ import (
 )
 
 // roleVar makes the test binary the other process: it has a page with a text at its
-// end, an unmapped page behind it, tells the address and waits for its input's end.
+// end, an unmapped page behind it, prints the address and waits for its input's
+// end.
 const roleVar = "EFACTOR_MEMORY_TEST_OTHER"
 
 func TestMain(m *testing.M) {
@@ -123,7 +124,7 @@ func TestReadWhatWasWritten(t *testing.T) {
 	})
 }
 
-// What lies before a fault is moved: callers may not rely on all or nothing.
+// Bytes before a fault are moved: callers may not rely on all or nothing.
 func TestWriteUpToTheFault(t *testing.T) {
 	spaces(t, func(t *testing.T, s memory.Space, base uint64) {
 		edge := base + uint64(page)

@@ -7,12 +7,14 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // process is the memory of a process by its number.
 type process struct {
 	pid  int
-	gone atomic.Bool // stays so, whoever gets the number next
+	gone atomic.Bool // stays so, even if the number is reused
 }
 
 // Process is the memory of the process pid, which lives now.
@@ -34,8 +36,8 @@ func (s *process) WriteAt(p []byte, addr uint64) error {
 	return s.transfer(p, addr, true)
 }
 
-// transfer moves all of p. The kernel stops at the first page that it cannot
-// have, and says how far it came; going on from there tells why.
+// transfer moves all of p. The kernel stops at the first inaccessible page, and
+// returns how far it came; a second call from there returns the reason.
 func (s *process) transfer(p []byte, addr uint64, write bool) error {
 	if uint64(uintptr(addr)) != addr || addr+uint64(len(p)) < addr {
 		return ErrFault
@@ -44,15 +46,12 @@ func (s *process) transfer(p []byte, addr uint64, write bool) error {
 		if s.gone.Load() {
 			return ErrGone
 		}
-		local := [1]unix.Iovec{{Base: &p[0]}}
-		local[0].SetLen(len(p))
-		remote := [1]unix.RemoteIovec{{Base: uintptr(addr), Len: len(p)}}
 		var n int
 		var err error
-		if write { // called by name, so that nothing is allocated
-			n, err = unix.ProcessVMWritev(s.pid, local[:], remote[:], 0)
+		if write {
+			n, err = sys.WriteProcess(s.pid, p, addr)
 		} else {
-			n, err = unix.ProcessVMReadv(s.pid, local[:], remote[:], 0)
+			n, err = sys.ReadProcess(s.pid, p, addr)
 		}
 		switch {
 		case err == nil && n > 0:
@@ -60,7 +59,6 @@ func (s *process) transfer(p []byte, addr uint64, write bool) error {
 		case errors.Is(err, unix.ESRCH):
 			s.gone.Store(true)
 			return ErrGone
-		case errors.Is(err, unix.EINTR): // nothing was moved
 		case err == nil, errors.Is(err, unix.EFAULT):
 			return ErrFault
 		default: // EPERM: a process that we must not look at

@@ -8,10 +8,10 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// Bounds of what a profile may say, set by fields of the interface and by what the
-// emulator is willing to set memory aside for.
+// Bounds of a profile's values, set by fields of the interface and by the memory
+// that the emulator is willing to set aside.
 const (
-	maxDepth  = 32768   // 16-bit counters tell a full queue from an empty one
+	maxDepth  = 32768   // with 16-bit counters a full queue differs from an empty one
 	maxLLQ    = 4 << 20 // 32768 WQEs of 128 bytes
 	maxPairs  = 65535   // numbers of 16 bits, 0 left out
 	maxSubCQs = 16
@@ -60,7 +60,7 @@ func (p *Profile) Validate() error {
 // For is p without what d cannot do.
 func For(p Profile, d device.Device) Profile {
 	p = p.Within(d.Info())
-	if _, ok := d.(device.Foreign); !ok { // others' memory cannot be reached for them
+	if !d.Info().Foreign { // others' memory cannot be reached for them
 		p.RDMARead, p.RDMAWrite, p.UnsolicitedWrite, p.MaxRDMA = false, false, false, 0
 	}
 	return p

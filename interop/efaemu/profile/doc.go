@@ -1,6 +1,6 @@
-// Package profile says which EFA device is emulated, under which kernel.
+// Package profile describes the EFA device that is emulated, and its kernel.
 //
-// [Named] knows the profiles by name, [Profile.Validate] checks one that was made by
-// hand, and [For] takes away what the software device below cannot do: the kernel
-// half and the engine are both made with what it returns.
+// [Named] finds the profiles by name, [Profile.Validate] checks one that was made by
+// hand, and [For] removes the abilities that the software device below lacks: the
+// kernel half and the engine are both made with its result.
 package profile

@@ -127,8 +127,8 @@ func TestLooksLikeADevice(t *testing.T) {
 	require.Equal(t, 9, int(stats.Looks.Load()))
 }
 
-// others makes calls about other files, right and wrong ones, and says what came of
-// each. They include names that are nearly the device's.
+// others makes calls about other files, right and wrong ones, and prints each
+// result. They include names that are nearly the device's.
 func others([]string) error {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {

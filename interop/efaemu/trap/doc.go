@@ -9,17 +9,18 @@
 //	   +--> Device.Open, File.Ioctl, Close
 //
 // The device file is a memfd: offsets in it are the keys of the kernel's mmap
-// interface, so that mmap, munmap, close, dup, fork and exec need no trap. What is
-// opened is a second open file of it; an inotify watch tells when the program's
-// last descriptor and mapping of that are gone, whatever way (sessions.go).
+// interface, so that mmap, munmap, close, dup, fork and exec need no trap. The
+// program gets a second open file of it; an inotify watch reports when the
+// program's last descriptor and mapping of that are gone, for any reason
+// (sessions.go).
 //
 // # Processes
 //
 // The supervisor starts itself again twice. The guard is the program's parent: it
-// reaps what the program leaves behind, and kills all of it when the supervisor
-// dies, since calls that nobody answers any more fail with ENOSYS. The launcher
-// installs the filter on itself, sends the listener to the supervisor and executes
-// the program. [Main] plays these roles and must come first in main.
+// reaps the program's children, and kills all of it when the supervisor dies, since
+// calls without an answer fail with ENOSYS. The launcher installs the filter on
+// itself, sends the listener to the supervisor and executes the program. [Main]
+// plays these roles and must come first in main.
 //
 // # What is trapped
 //

@@ -20,7 +20,7 @@ type Feature struct {
 	Err  error  // why it is missing, in one line
 }
 
-// Check looks for all features that [Run] needs, in the end by a run of a small
+// Check checks all features that [Run] needs, at the end by running a small
 // program.
 func Check(ctx context.Context) []Feature {
 	fs := quickFeatures()

@@ -20,7 +20,7 @@ const (
 )
 
 // filter is the program that the kernel runs at each system call of the target. It
-// decides by numbers alone; the supervisor looks at paths and descriptors.
+// decides by numbers alone; the supervisor examines paths and descriptors.
 func filter(strict bool) []unix.SockFilter {
 	var f []unix.SockFilter
 	load := func(off uint32) {
@@ -42,7 +42,7 @@ func filter(strict bool) []unix.SockFilter {
 	}
 
 	jump(unix.SYS_IOCTL, 0, 3)
-	load(offArgs + 1*8) // the kernel looks at 32 bits only, too
+	load(offArgs + 1*8) // the kernel compares 32 bits only, too
 	jump(abi.IoctlVerbs, 0, 6)
 	end(unix.SECCOMP_RET_USER_NOTIF)
 
@@ -56,7 +56,7 @@ func filter(strict bool) []unix.SockFilter {
 	return f
 }
 
-// trapped are the numbers that go to the supervisor whatever the arguments.
+// trapped are the numbers that go to the supervisor with any arguments.
 func trapped(strict bool) []uint32 {
 	nrs := slices.Sorted(maps.Keys(calls))
 	if strict {

@@ -11,7 +11,7 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 )
 
-// seccompData is what a filter sees of a call.
+// seccompData is a filter's input for a call.
 type seccompData struct {
 	nr, arch uint32
 	args     [6]uint64
@@ -90,7 +90,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// What the filter traps and what the supervisor can serve is the same.
+// The filter traps exactly the calls that the supervisor can serve.
 func TestTrappedIsServed(t *testing.T) {
 	for nr := range calls {
 		d := seccompData{nr: nr, arch: nativeArch}

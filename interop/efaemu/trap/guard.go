@@ -71,7 +71,7 @@ func (g *guard) start(ctl int, args []string) error {
 	return err
 }
 
-// reap waits for every child, and tells the supervisor of the first.
+// reap waits for every child, and reports the first to the supervisor.
 func (g *guard) reap() {
 	for {
 		var info unix.Siginfo

@@ -23,7 +23,7 @@ type starter struct {
 
 // start starts the process. The descriptors that this process was started with
 // (process managers pass some by number) keep their numbers; those of give get the
-// first free ones behind, which the role's first arguments tell.
+// first free ones behind, whose numbers are the role's first arguments.
 func (s *starter) start() (pid int, err error) {
 	files := []uintptr{s.std[0].Fd(), s.std[1].Fd(), s.std[2].Fd()}
 	fds, err := inherited()

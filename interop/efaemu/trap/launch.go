@@ -19,8 +19,8 @@ const (
 	probeRole  = "efaemu-probe"
 )
 
-// The roles stay on the thread that the process began with: what a process is to
-// others (parent-death signal, yama's leave) hangs on that.
+// The roles stay on the thread that the process began with: the parent-death signal
+// and yama's permission belong to that thread.
 func init() {
 	if isRole() {
 		runtime.LockOSThread()
@@ -54,7 +54,7 @@ func Main() {
 	}
 }
 
-// Exit statuses of a run that did not come to its program, as shells have them.
+// Exit statuses of a run that did not reach its program, as shells have them.
 const (
 	statusBroken   = 125 // the supervisor's own failure
 	statusCannot   = 126 // the program cannot be executed
@@ -76,7 +76,7 @@ func launchMain(args []string) int {
 	return statusCannot
 }
 
-// strictArg tells the launcher which filter is wanted.
+// strictArg selects the strict filter.
 const strictArg = "strict"
 
 // launch does not return if all goes well. From install on this thread must make
@@ -99,7 +99,7 @@ func launch(ctl int, strict bool, path string, argv []string) error {
 	return fmt.Errorf("%s%s: %w", execMessage, path, syscall.Exec(path, argv, env))
 }
 
-// What messages of the launcher begin with.
+// Prefixes of the launcher's messages.
 const (
 	listenerMessage = "listener"
 	execMessage     = "cannot run "

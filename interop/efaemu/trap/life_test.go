@@ -172,7 +172,7 @@ func TestOrphanKeepsSession(t *testing.T) {
 	require.False(t, alive(child))
 }
 
-// A program that dies while its ioctl is served is told nothing, and its session
+// A program that dies while its ioctl is served gets no answer, and its session
 // ends after that ioctl.
 func TestDeathInIoctl(t *testing.T) {
 	p := newPuppet(t)

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // a second at each program's end helps nobody
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // a second at each program's end is wasted
 	runtime.GOMAXPROCS(runtime.NumCPU() + 8)     // as the emulator has it: many threads are in system calls
 	goleak.VerifyTestMain(m)
 }
@@ -51,7 +51,7 @@ func needFeatures(t testing.TB) {
 	}
 }
 
-// limit is for what takes milliseconds, or for ever; the machine may be busy.
+// limit is for calls that take milliseconds, or for ever; the machine may be busy.
 const limit = 60 * time.Second
 
 // eventually waits for a condition that another process brings about.
@@ -145,7 +145,7 @@ func (j *job) wait() (status int, output string, err error) {
 	return j.status, rest.String(), j.err
 }
 
-// alive tells whether a process is there and no zombie.
+// alive reports whether a process is there and no zombie.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -8,7 +8,7 @@ import "golang.org/x/sys/unix"
 // in the number that makes it none of those below.
 const nativeArch = unix.AUDIT_ARCH_X86_64
 
-// calls are those that go to the supervisor whatever their arguments.
+// calls are those that go to the supervisor with any arguments.
 var calls = map[uint32]handler{
 	unix.SYS_OPEN:       (*supervisor).open,
 	unix.SYS_OPENAT:     (*supervisor).openat,

@@ -61,8 +61,8 @@ func (l listener) ioctl(request uintptr, arg unsafe.Pointer) (int, error) {
 	}
 }
 
-// syncWakeUp tells the kernel that a call and its answer are one hand-over each
-// way (Linux 6.6): 5 instead of 20 us. Older kernels need not know.
+// syncWakeUp informs the kernel that a call and its answer are one hand-over each
+// way (Linux 6.6): 5 instead of 20 us. Older kernels refuse it, which does no harm.
 func (l listener) syncWakeUp() {
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(l), ioctlSetFlags, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 }
@@ -96,19 +96,19 @@ func (l listener) receive(n *notification) error {
 	}
 }
 
-// send answers a call. That its thread has died meanwhile is nobody's concern.
+// send answers a call. It does not matter if the thread has died meanwhile.
 func (l listener) send(r response) {
 	_, _ = l.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r))
 }
 
-// valid tells whether the call's thread still waits: then what was read of it by
+// valid reports whether the call's thread still waits: then what was read of it by
 // its number was not another's.
 func (l listener) valid(id uint64) bool {
 	_, err := l.ioctl(ioctlIDValid, unsafe.Pointer(&id))
 	return err == nil
 }
 
-// add gives the call's process a copy of fd, and returns its number there. The
+// add copies fd into the call's process and returns its number there. The
 // kernel could answer the call by the same request (SECCOMP_ADDFD_FLAG_SEND), but if a
 // signal, such as the Go scheduler's, interrupts that request, it answers without the
 // descriptor: the program gets 0 for one. Two requests do: a call that is served no

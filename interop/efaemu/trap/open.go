@@ -15,8 +15,8 @@ func (s *supervisor) openat(c *call) answer {
 	return s.openPath(c, c.args[1], uint64(uint32(c.args[2])))
 }
 
-// openat2 reads the flags that open.how begins with. What else is in there, and
-// whether that makes sense, only matters to the kernel and other files.
+// openat2 reads the flags that open.how begins with. Its other fields, and whether
+// they are valid, only matter to the kernel and other files.
 func (s *supervisor) openat2(c *call) answer {
 	if !c.isDevice(c.args[1]) || c.args[3] < unix.SizeofOpenHow {
 		return pass
@@ -54,7 +54,7 @@ func (s *supervisor) openPath(c *call, path, flags uint64) answer {
 	return answer{val: int64(n)}
 }
 
-// errnoOf is what a program is told about an error here.
+// errnoOf is the errno that a program gets for an error here.
 func errnoOf(err error) unix.Errno {
 	var errno unix.Errno
 	if errors.As(err, &errno) && errno != 0 {

@@ -42,7 +42,7 @@ func (cfg *Config) start(dir, path string, argv []string) (*processes, error) {
 		env:  append(withoutVar(cfg.Env, "SYSFS_PATH"), "SYSFS_PATH="+dir),
 	}
 	pid, err := s.start()
-	// A child that fails early must leave nobody waiting: its ends are its own.
+	// A child that fails early must leave no process waiting: its ends are its own.
 	err = errors.Join(err, unix.Close(guardLife), unix.Close(launchCtl))
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(life), unix.Close(ctl))
@@ -72,7 +72,7 @@ func (p *processes) await(serve func(listener) error) (status int, err error) {
 		l.syncWakeUp()
 		go func() {
 			err := serve(l)
-			if err != nil { // nobody would be answered any more
+			if err != nil { // calls would have no answer any more
 				p.signal(killAll)
 			}
 			served <- err
@@ -92,7 +92,7 @@ func (p *processes) await(serve func(listener) error) (status int, err error) {
 	return status, nil
 }
 
-// listener is what the launcher sends first, if it is no complaint.
+// listener is the launcher's first message, unless that is an error.
 func (p *processes) listener() (listener, error) {
 	text, fds, err := recvmsg(p.ctl)
 	switch {
@@ -122,7 +122,7 @@ func (p *processes) executed() error {
 	return nil
 }
 
-// wait waits for the guard, and returns what it tells of the program's end.
+// wait waits for the guard, and returns its report of the program's end.
 func (p *processes) wait() (status int, lost bool) {
 	lost = true
 	for {

@@ -22,7 +22,7 @@ func init() {
 	}
 }
 
-// puppet does what the lines of its input say, and answers each with a line.
+// puppet executes the lines of its input, and answers each with a line.
 func puppet(args []string) error {
 	for _, a := range args {
 		fmt.Println(a)

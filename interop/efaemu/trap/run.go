@@ -28,7 +28,7 @@ type Config struct {
 
 	Strict   bool // more traps, for Findings' sake
 	Findings *finding.Log
-	Stats    *Stats // nil: nobody wants to know
+	Stats    *Stats // nil: not wanted
 
 	Signals <-chan os.Signal // passed on to the program
 	Env     []string         // nil: this process's

@@ -130,7 +130,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	require.Equal(t, 9, status)
 }
 
-// What a program leaves running ends with the context, too.
+// Processes that a program leaves running end with the context, too.
 func TestCancelKillsAll(t *testing.T) {
 	d := newFake()
 	j := run(t, Config{Device: d}, "puppet")
@@ -147,7 +147,7 @@ func TestCancelKillsAll(t *testing.T) {
 	require.Zero(t, d.live())
 }
 
-// What a program has left behind is killed as well as the program would be.
+// A program's orphans are killed as the program would be.
 func TestCancelKillsOrphans(t *testing.T) {
 	j := runProgram(t, Config{Device: newFake()}, "sh", "-c", `exec 3<&0; (read x <&3) & echo $$ $!; exit 5`)
 	var program, orphan int
@@ -197,8 +197,8 @@ func startOwn(t *testing.T, change func(*exec.Cmd), args ...string) own {
 	return own{&job{t: t, in: in, out: bufio.NewScanner(out), outFile: out, done: done}, cmd, tmp}
 }
 
-// A supervisor that is killed leaves nothing: no process of whatever generation,
-// no directory.
+// A supervisor that is killed leaves nothing: no process of any generation, no
+// directory.
 func TestSupervisorDies(t *testing.T) {
 	o := startOwn(t, nil)
 	p := puppeteer{o.job, nil}
@@ -298,7 +298,7 @@ func TestUnprivileged(t *testing.T) {
 	require.ErrorContains(t, o.cmd.Wait(), "exit status 6")
 }
 
-// Process managers tell programs the numbers of their descriptors.
+// Process managers pass programs the numbers of their descriptors.
 func TestDescriptorsAreInherited(t *testing.T) {
 	const script = `cat <&5; for fd in /proc/$$/fd/*; do echo ${fd##*/}; done; echo end`
 	list := func(how ...string) (lines []string) {

@@ -51,7 +51,7 @@ type call struct {
 	listener listener
 }
 
-// space is the caller's memory, while it waits: a thread's number will do.
+// space is the caller's memory, while it waits: a thread's number is sufficient.
 func (c *call) space() memory.Space { return memory.Process(int(c.tid)) }
 
 // serve answers calls until no process is left. Each has a goroutine: one that
@@ -92,7 +92,7 @@ func (s *supervisor) finish(c *call, a answer) {
 	s.listener.send(response{id: c.id, val: a.val, err: -int32(a.errno)})
 }
 
-// isDevice tells whether the string at addr is the device's path. It reads no more
+// isDevice reports whether the string at addr is the device's path. It reads no more
 // than that takes; a bad address is the kernel's to refuse.
 func (c *call) isDevice(addr uint64) bool {
 	path, err := memory.String(c.space(), addr, len(DevicePath)+1)
@@ -106,7 +106,7 @@ func (s *supervisor) ioctl(c *call) answer {
 	}
 	t, err := newTask(c, ses)
 	if err != nil || !s.listener.valid(c.id) || !ses.enter() {
-		return answer{errno: unix.EIO} // nobody is there to see it
+		return answer{errno: unix.EIO} // there is no caller to see it
 	}
 	defer ses.leave()
 	s.cfg.Stats.Ioctls.Add(1)

@@ -51,8 +51,8 @@ func (s *session) leave() {
 	}
 }
 
-// end closes the file, if need be after the last call that is served: its thread
-// has been killed.
+// end closes the file, if necessary after the last call in progress: its thread has
+// been killed.
 func (s *session) end() {
 	s.mu.Lock()
 	last := !s.gone && s.calls == 0
@@ -63,11 +63,11 @@ func (s *session) end() {
 	}
 }
 
-// sessions are all of a supervisor's. The memfd of each is opened a second time,
-// for the program: the kernel reports the close of that open file when nothing
-// refers to it any more, be it a descriptor or a mapping, of whichever process, and
-// however they ended. (A program that opens /proc/self/fd/N of its descriptor, where
-// a real device would be opened anew, loses the session when it closes that.)
+// sessions are all of a supervisor's. The memfd of each is opened a second time, for
+// the program: the kernel reports the close of that open file when no descriptor and
+// no mapping of any process refers to it any more, however they ended. (A program
+// that opens /proc/self/fd/N of its descriptor, where a real device would be opened
+// anew, loses the session when it closes that.)
 type sessions struct {
 	notify *os.File
 	done   chan struct{}
@@ -142,9 +142,9 @@ func (s *sessions) open(dev Device, flags int) (fd int, err error) {
 	return fd, nil
 }
 
-// of is the session of descriptor fd of a thread, or nil if that is something
-// else. The name is looked at first: it costs no look at the file, which could be
-// on a file system that does not answer. Anybody can make a memfd of that name.
+// of is the session of descriptor fd of a thread, or nil if that is another file.
+// The name is checked first: that does not access the file, which could be on a
+// file system that does not answer. Any program can make a memfd of that name.
 func (s *sessions) of(tid int, fd int32) *session {
 	link := fmt.Sprintf("/proc/%d/fd/%d", tid, fd)
 	var name [len(linkPrefix)]byte
@@ -198,7 +198,8 @@ func (s *sessions) closed(wd int) {
 	ses.end()
 }
 
-// drainTime is plenty for what the kernel has queued already, on a busy machine too.
+// drainTime is plenty for the events that the kernel has queued, on a busy machine
+// too.
 const drainTime = 10 * time.Second
 
 // drain waits until the closes of processes that are gone have been heard of.
@@ -216,8 +217,8 @@ func (s *sessions) drain() {
 	}
 }
 
-// close ends what is left, which is nothing once the last process is gone and
-// its closes have been heard of.
+// close ends the remaining sessions: none, once the last process is gone and its
+// closes were reported.
 func (s *sessions) close() {
 	_ = s.notify.Close()
 	<-s.done

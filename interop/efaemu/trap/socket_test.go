@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that ends without having read what we sent it has still told what it had
-// to tell.
+// The messages of a process that ends without having read ours still arrive.
 func TestLastWords(t *testing.T) {
 	a, b, err := pair()
 	require.NoError(t, err)

@@ -16,8 +16,8 @@ const (
 	devMinor = 192
 )
 
-// deviceStat is what stat(2) and statx(2) say of the device, by its path and by
-// its descriptors.
+// deviceStat is the result of stat(2) and statx(2) for the device, by its path and
+// by its descriptors.
 type deviceStat struct {
 	st unix.Stat_t
 	sx unix.Statx_t
@@ -72,7 +72,7 @@ func (s *supervisor) statx(c *call) answer {
 	return s.tell(c, unsafe.Slice((*byte)(unsafe.Pointer(&s.device.sx)), unsafe.Sizeof(s.device.sx)), c.args[4])
 }
 
-// about tells whether a call with a directory and a path, or an empty path and
+// about reports whether a call with a directory and a path, or an empty path and
 // AT_EMPTY_PATH, is about the device.
 func (s *supervisor) about(c *call, flags uint64) bool {
 	if flags&unix.AT_EMPTY_PATH != 0 && c.emptyString(c.args[1]) {
@@ -81,7 +81,7 @@ func (s *supervisor) about(c *call, flags uint64) bool {
 	return c.isDevice(c.args[1])
 }
 
-// emptyString tells whether the path at addr is empty; a null pointer counts as
+// emptyString reports whether the path at addr is empty; a null pointer counts as
 // that (Linux 6.11).
 func (c *call) emptyString(addr uint64) bool {
 	var b [1]byte

@@ -77,8 +77,8 @@ func TestCallsAreServedOnce(t *testing.T) {
 }
 
 // A signal to the supervisor, which Go's scheduler sends whenever a thread has run for
-// long, must not part the installation of a descriptor from the answer that tells it:
-// the program would be told 0.
+// long, must not come between the installation of a descriptor and the answer with its
+// number: the program would get 0.
 func TestSupervisorGetsSignals(t *testing.T) {
 	const calls = 5000
 	d := newFake()

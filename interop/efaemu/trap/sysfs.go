@@ -19,7 +19,7 @@ const (
 	pciDir = "devices/pci0000:00/0000:00:06.0"
 )
 
-// makeSysfs makes the part of sysfs that tells of the device (uverbs), in a new
+// makeSysfs makes the part of sysfs that describes the device (uverbs), in a new
 // directory.
 func makeSysfs(gid device.GID, partID uint32) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "efaemu-"); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/efactor/efactor/interop/libfabric/party"
 )
 
-// Config says what to run and how libfabric is opened.
+// Config configures the program and how libfabric is opened.
 type Config struct {
 	Name     string   // "" for "libfabric"
 	Command  []string // the program, perhaps as arguments of another one
@@ -36,7 +36,7 @@ type Agent struct {
 	finished error
 }
 
-// Event came from libfabric's event queue: an error of what is no operation.
+// Event came from libfabric's event queue: an error that belongs to no operation.
 type Event struct {
 	Errno, Provider int
 	Text            string
@@ -71,7 +71,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	return nil, fmt.Errorf("%w\n%s", err, a.Log())
 }
 
-// watch ends what is pending when the process has ended.
+// watch ends pending operations when the process has ended.
 func (a *Agent) watch() {
 	<-a.proc.dead
 	a.mu.Lock()
@@ -92,13 +92,13 @@ func (a *Agent) Kill() {
 	<-a.proc.dead
 }
 
-// Log is what was said and what libfabric logged, for a failure.
+// Log holds the commands, answers and libfabric's log, for a failure.
 func (a *Agent) Log() string {
 	return fmt.Sprintf("--- %s: commands and answers\n%s--- %s: standard error\n%s",
 		a.cfg.Name, &a.proc.said, a.cfg.Name, &a.proc.stderr)
 }
 
-// Stderr is what libfabric logged.
+// Stderr is libfabric's log.
 func (a *Agent) Stderr() string { return a.proc.stderr.String() }
 
 // Name implements party.Party.
@@ -134,7 +134,7 @@ func (a *Agent) event(verb string, w words) {
 		case id == 0:
 			select {
 			case a.notices <- out:
-			default: // nobody asks; the log has it
+			default: // not awaited; the log has it
 			}
 		}
 	case "event", "stuck":

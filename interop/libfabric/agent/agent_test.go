@@ -115,7 +115,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestFailures: what goes wrong is told, and nothing waits for ever.
+// TestFailures: failures are reported, and nothing waits for ever.
 func TestFailures(t *testing.T) {
 	ctx, a, b, toB, _ := pair(t)
 	r, err := b.Start(ctx, party.Op{Kind: party.Recv, Size: 100})

@@ -10,7 +10,7 @@ import (
 	"regexp"
 )
 
-// Errors of Build and Version: what the machine lacks.
+// Errors of Build and Version: requirements that the machine lacks.
 var (
 	ErrNoCompiler  = errors.New("agent: no C compiler (gcc)")
 	ErrNoLibfabric = errors.New("agent: no libfabric headers and library (Debian: libfabric-dev)")
@@ -52,7 +52,7 @@ func Build(ctx context.Context, source, dir string) (string, error) {
 
 var version = regexp.MustCompile(`(?m)^libfabric: (\S+)$`)
 
-// Version is libfabric's, as fi_info tells it.
+// Version is libfabric's, according to fi_info.
 func Version(ctx context.Context) (string, error) {
 	path, err := exec.LookPath("fi_info")
 	if err != nil {

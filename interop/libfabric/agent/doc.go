@@ -1,7 +1,7 @@
 // Package agent makes a real libfabric a party of scenarios: a C program that uses
-// libfabric's public interface runs as a process of its own, and does what it is
-// told over its standard input and output. testdata/agent of interop/libfabric has
-// its source, and PROTOCOL.md there the language.
+// libfabric's public interface runs as a process of its own, and executes commands
+// from its standard input. testdata/agent of interop/libfabric has its source, and
+// PROTOCOL.md there the language.
 //
 //	path, err := agent.Build(ctx, "testdata/agent", dir)
 //	a, err := agent.Start(ctx, agent.Config{Command: []string{path}})

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// maxLog is how much of a process is remembered.
+// maxLog is how much of a process's output is kept.
 const maxLog = 64 << 10
 
 // log keeps the latest output of a process.
@@ -27,7 +27,7 @@ func (l *log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept.
+// String returns the kept output.
 func (l *log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

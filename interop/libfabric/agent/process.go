@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ErrGone is what everything ends with after the process.
+// ErrGone is the error of all calls after the process has ended.
 var ErrGone = errors.New("agent: the process has ended")
 
 // patience is how long an answer may take. The program gives a stuck call up before.
@@ -96,7 +96,7 @@ func (p *process) gone() error {
 	return fmt.Errorf("%w: %w", ErrGone, p.err)
 }
 
-// call gives a command and waits for its answer.
+// call sends a command and returns its answer.
 func (p *process) call(ctx context.Context, command string) (words, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ type CallError struct {
 	Command string
 }
 
-// Error says what failed.
+// Error returns libfabric's error and the command.
 func (e *CallError) Error() string { return fmt.Sprintf("%s (%d), of: %s", e.Text, e.Errno, e.Command) }
 
 func result(command, answer string) (words, error) {
@@ -161,5 +161,5 @@ func (p *process) stop(ctx context.Context) error {
 	return err
 }
 
-// kill ends the program and what it runs under.
+// kill ends the program and the one it runs under.
 func (p *process) kill() { killGroup(p.cmd) }

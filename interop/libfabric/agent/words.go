@@ -61,7 +61,7 @@ func (w words) bytes(key string) []byte {
 // remoteCQData is libfabric's FI_REMOTE_CQ_DATA.
 const remoteCQData = 1 << 17
 
-// outcome is what a line of a completion says.
+// outcome reads the line of a completion.
 func (w words) outcome() party.Outcome {
 	return party.Outcome{
 		Errno: w.int("err", 0), Provider: w.int("prov", 0), Text: w["text"],

@@ -39,7 +39,7 @@ func (n *Node) Flood(ctx context.Context, f party.Flood) (*party.Pending, error)
 		go func() { both.Wait(); close(ended) }()
 		select {
 		case <-ended:
-		case <-fl.bad: // others may wait for what will never come
+		case <-fl.bad: // others may wait for messages that will never arrive
 		}
 		select {
 		case <-fl.bad:
@@ -88,7 +88,7 @@ func (w window) drain() {
 	}
 }
 
-// send does what is planned for this side, in the plan's order.
+// send performs this side's planned operations, in the plan's order.
 func (f *flood) send(ctx context.Context) {
 	w := make(window, f.Window)
 	defer w.drain()
@@ -160,7 +160,7 @@ func (f *flood) readBack(ctx context.Context, plan party.Plan, k int) error {
 	return errors.Join(err, out.Err(), out.Content.Whole(plan.Seed, plan.Size))
 }
 
-// receive takes what the peer plans to send.
+// receive takes the peer's planned messages.
 func (f *flood) receive(ctx context.Context) {
 	w := make(window, f.Window)
 	defer w.drain()
@@ -207,7 +207,7 @@ func (f *flood) received(out party.Outcome, plan party.Plan) error {
 	return out.Content.Whole(plan.Seed, plan.Size)
 }
 
-// What the counter is updated by.
+// Operand of the counter's updates.
 const (
 	uint64Type = wire.DatatypeUint64
 	sumOp      = wire.OpSum

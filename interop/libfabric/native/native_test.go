@@ -201,7 +201,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestFloodFails: what goes wrong in a flood is told, and nothing waits for ever.
+// TestFloodFails: failures in a flood are reported, and nothing waits for ever.
 func TestFloodFails(t *testing.T) {
 	ctx, a, b, toB, _ := pair(t)
 	f, err := a.Flood(ctx, party.Flood{Number: 1, Peer: toB, Seed: 1, PeerSeed: 2, N: 50, PeerN: 50, Window: 3, Max: 200000})

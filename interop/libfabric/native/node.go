@@ -12,12 +12,12 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Config says what endpoint to make.
+// Config configures an endpoint.
 type Config struct {
 	Name     string // "" for "efactor"
 	Device   string // as efa.OpenDevice has it
 	Protocol efa.ProtocolConfig
-	Tap      tap.Sink // gets every packet; nil: nobody does
+	Tap      tap.Sink // gets every packet; may be nil
 	// SameQPN has Open after Close ask for the number that the endpoint had.
 	SameQPN bool
 }
@@ -35,7 +35,7 @@ type Node struct {
 	qpn uint16
 }
 
-// life is what Open makes and Close ends.
+// life holds the objects from Open to Close.
 type life struct {
 	av       *efa.AddressVector
 	ep       *efa.Endpoint
@@ -130,13 +130,14 @@ func (n *Node) Open(ctx context.Context) error {
 
 // watch passes peers' writes with data on.
 func (n *Node) watch(l *life) {
-	for c, err := range l.queue.All(context.Background()) {
-		if err != nil {
+	var cs [1]efa.Completion
+	for {
+		if _, err := l.queue.Read(context.Background(), cs[:]); err != nil {
 			return
 		}
 		select {
-		case n.notices <- outcome(c, nil):
-		default: // nobody asks
+		case n.notices <- outcome(cs[0], nil):
+		default: // not awaited
 		}
 	}
 }
@@ -168,7 +169,8 @@ func (n *Node) open() (*life, error) {
 	return n.one, nil
 }
 
-// Endpoint is the endpoint, for what a Party does not have; nil if it is closed.
+// Endpoint is the endpoint, for operations that a Party does not have; nil if it is
+// closed.
 func (n *Node) Endpoint() *efa.Endpoint {
 	l, err := n.open()
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 // otherError is FI_EOTHER: errors of ours that libfabric has no number for.
 const otherError = 256
 
-// outcome is what a completion says; b is the buffer of what was received, if any.
+// outcome converts a completion; b is the buffer of received data, if any.
 func outcome(c efa.Completion, b *party.Buffer) party.Outcome {
 	out := party.Outcome{
 		N: c.N, Tag: c.Tag, HasData: c.HasData, Data: c.Data, From: party.NoPeer,
 		Protocol: c.Protocol.String(), Content: party.Content{Seed: -1, Bad: -1, Over: -1},
 	}
-	if c.From != efa.AnyAddr {
+	if c.From != efa.NoAddr {
 		out.From = party.Peer(c.From)
 	}
 	out = failed(out, c.Err)

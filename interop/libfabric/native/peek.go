@@ -8,8 +8,7 @@ import (
 	"github.com/efactor/efactor/interop/libfabric/party"
 )
 
-// peek looks at tagged messages that wait, takes them aside, receives and discards
-// them.
+// peek finds waiting tagged messages, claims them, receives and discards them.
 func (n *Node) peek(l *life, op party.Op) (*party.Pending, error) {
 	p := party.NewPending(0, op)
 	l.ended.Go(func() {

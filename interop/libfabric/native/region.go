@@ -36,7 +36,11 @@ func (n *Node) Region(_ context.Context, size int, a party.Access) (party.Region
 	return region{m}, nil
 }
 
-func (r region) Remote() party.Remote { return party.Remote(r.mem.Remote()) }
+func (r region) Remote() party.Remote {
+	at := r.mem.Remote()
+	addr, key := at.Raw()
+	return party.Remote{Addr: addr, Len: at.Len(), Key: key}
+}
 
 func (r region) Fill(_ context.Context, off, n, seed int) error {
 	party.Fill(r.mem.Bytes()[off:off+n], 0, seed)

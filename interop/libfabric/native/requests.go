@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/interop/libfabric/party"
 )
 
@@ -46,14 +47,16 @@ func (n *Node) Start(_ context.Context, op party.Op) (*party.Pending, error) {
 }
 
 var levels = [...]efa.Level{
-	party.Default: efa.Transmitted, party.Injected: efa.Injected, party.Transmitted: efa.Transmitted,
-	party.Delivered: efa.Delivered, party.Matched: efa.Matched,
+	party.Default: efa.Transmitted, party.Injected: efa.Transmitted, party.Transmitted: efa.Transmitted,
+	party.Delivered: efa.Delivered, party.Matched: efa.Delivered,
 }
+
+func remoteOf(at party.Remote) efa.Remote { return efa.RawRemote(at.Addr, at.Len, at.Key) }
 
 // request is op as package efa has it.
 func request(op party.Op, b buffer) (efa.Request, error) {
 	buf, bufs := b.parts()
-	to, at := efa.Addr(op.Peer), efa.Remote(op.At)
+	to, at := efa.Addr(op.Peer), remoteOf(op.At)
 	switch op.Kind {
 	case party.Send:
 		return &efa.SendReq{
@@ -106,7 +109,7 @@ func (n *Node) Cancel(_ context.Context, p *party.Pending) error {
 // atomic starts an atomic of any form.
 func (n *Node) atomic(l *life, op party.Op) (*party.Pending, error) {
 	size := op.Count * op.Type.Size()
-	var bufs [3]buffer // operand, what there was, comparand
+	var bufs [3]buffer // operand, old value, comparand
 	release := func() (err error) {
 		for _, b := range bufs {
 			err = errors.Join(err, b.release())
@@ -121,16 +124,16 @@ func (n *Node) atomic(l *life, op party.Op) (*party.Pending, error) {
 		copy(bufs[i].Pieces[0], from)
 	}
 	req := &efa.AtomicReq{
-		To: efa.Addr(op.Peer), At: efa.Remote(op.At), Op: op.AtomicOp, Type: op.Type,
+		To: efa.Addr(op.Peer), At: remoteOf(op.At), Op: op.AtomicOp, Type: op.Type,
 		Operand: bufs[0].Pieces[0], Inject: op.Inject, Level: levels[op.Level],
 	}
 	switch op.Kind {
 	case party.Fetch:
-		req.Form, req.Result = efa.FetchForm, bufs[1].Pieces[0]
+		req.Form, req.Result = amo.Fetch, bufs[1].Pieces[0]
 	case party.Compare:
-		req.Form, req.Result, req.Compare = efa.CompareForm, bufs[1].Pieces[0], bufs[2].Pieces[0]
+		req.Form, req.Result, req.Compare = amo.Compare, bufs[1].Pieces[0], bufs[2].Pieces[0]
 	default:
-		req.Form = efa.UpdateForm
+		req.Form = amo.Update
 	}
 	p, err := n.post(l, op, req, func(c efa.Completion) party.Outcome {
 		out := outcome(c, nil)

@@ -6,7 +6,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Kind is what an operation does.
+// Kind is an operation's kind.
 type Kind uint8
 
 // The kinds.
@@ -26,7 +26,7 @@ const (
 
 var kindNames = [...]string{"send", "recv", "write", "read", "atomic", "fetch", "compare", "peek", "claim", "take", "discard"}
 
-// String gives the name.
+// String returns the name.
 func (k Kind) String() string {
 	if int(k) >= len(kindNames) {
 		return fmt.Sprintf("kind %d", uint8(k))
@@ -46,7 +46,7 @@ const (
 	Matched
 )
 
-// Op is an operation. What does not concern its kind is ignored.
+// Op is an operation. Fields that do not apply to its kind are ignored.
 type Op struct {
 	Kind Kind
 	// Peer is the other side. A Recv, Peek or Claim takes messages from it alone

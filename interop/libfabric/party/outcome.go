@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Outcome is what became of an operation.
+// Outcome is the outcome of an operation.
 type Outcome struct {
 	Errno    int // libfabric's number; 0: success
 	Provider int // the provider's code of the error
@@ -30,15 +30,15 @@ func (o Outcome) Err() error {
 	return fmt.Errorf("errno %d, provider's code %d: %s", o.Errno, o.Provider, o.Text)
 }
 
-// Content is what a buffer holds.
+// Content describes the contents of a buffer.
 type Content struct {
 	Seed      int // of the pattern, modulo Modulus; -1: no bytes
 	Bad       int // the first byte out of pattern, -1: none
-	Over      int // the first byte that nobody should have touched, -1: none
+	Over      int // the first byte that should not have been touched, -1: none
 	Untouched bool
 }
 
-// Whole tells whether c is the pattern of a seed, n bytes long, and nothing else.
+// Whole reports whether c is the pattern of a seed, n bytes long, and nothing else.
 func (c Content) Whole(seed, n int) error {
 	switch {
 	case c.Bad >= 0:

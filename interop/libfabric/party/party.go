@@ -5,14 +5,14 @@ import "context"
 // Peer is a party's handle of another endpoint (fi_addr_t).
 type Peer int64
 
-// NoPeer is nobody known: the sender of a message that is in no address vector.
+// NoPeer is the sender of a message that is in no address vector.
 const NoPeer Peer = -1
 
 // Party is one side of a scenario. Its methods may be called from any goroutine;
-// their errors are of the harness or of the call itself, what became of an operation
+// their errors are those of the harness or of the call itself; an operation's result
 // is in its Outcome.
 type Party interface {
-	// Name tells what it is, for messages.
+	// Name identifies the party in messages.
 	Name() string
 	// Open makes the endpoint, which New did not; Close ends it. It may be opened
 	// again, its regions are still there, peers are not.
@@ -24,8 +24,8 @@ type Party interface {
 	Remove(ctx context.Context, p Peer) error
 
 	Region(ctx context.Context, size int, a Access) (Region, error)
-	// Start begins an operation. The error is that of the call: libfabric's number
-	// is what Errno gives.
+	// Start begins an operation. The error is that of the call: Errno returns
+	// libfabric's number.
 	Start(ctx context.Context, op Op) (*Pending, error)
 	Cancel(ctx context.Context, p *Pending) error
 	// Flood begins many operations with one peer that plays the same.
@@ -38,7 +38,7 @@ type Party interface {
 	MaxInject() int
 }
 
-// Access is what a region is for.
+// Access is the purpose of a region.
 type Access uint8
 
 // The rights, of libfabric.
@@ -58,7 +58,7 @@ type Region interface {
 	// Fill writes the pattern; Clear makes it untouched.
 	Fill(ctx context.Context, off, n int, seed int) error
 	Clear(ctx context.Context) error
-	// Check says what is there.
+	// Check describes the contents.
 	Check(ctx context.Context, off, n int) (Content, error)
 	Set(ctx context.Context, off int, b []byte) error
 	Get(ctx context.Context, off, n int) ([]byte, error)
@@ -79,8 +79,8 @@ type Counters struct {
 	Failed                               uint64 // of all of them
 }
 
-// Flood says what to do with a peer: N operations planned from Seed while the peer
-// does PeerN of PeerSeed.
+// Flood is a plan with a peer: N operations planned from Seed while the peer does
+// PeerN of PeerSeed.
 type Flood struct {
 	Number         int // of both sides, distinguishes floods
 	Peer           Peer
@@ -92,5 +92,5 @@ type Flood struct {
 	At             Remote // FloodRegion bytes of the peer's
 }
 
-// FloodRegion is how much memory the peer's operations of f need.
+// FloodRegion returns how much memory the peer's operations of f need.
 func FloodRegion(window, most int) int { return window*most + 8 }

@@ -49,7 +49,7 @@ func touched(p []byte) int {
 	return -1
 }
 
-// Inspect says what p holds.
+// Inspect describes the contents of p.
 func Inspect(p []byte) Content {
 	c := Content{Seed: -1, Bad: -1, Over: -1}
 	if len(p) == 0 {
@@ -98,7 +98,8 @@ func (b *Buffer) Fill(seed int) {
 	}
 }
 
-// Inspect says what the first n bytes are, and whether all others are untouched.
+// Inspect describes the first n bytes, and reports whether all others are
+// untouched.
 func (b *Buffer) Inspect(n int) Content {
 	c := Content{Seed: -1, Bad: -1, Over: -1}
 	done, at := 0, 0

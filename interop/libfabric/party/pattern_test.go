@@ -9,7 +9,7 @@ import (
 	"github.com/efactor/efactor/interop/libfabric/party"
 )
 
-// TestBuffer: the pattern runs over the pieces, and what is wrong is found where it is.
+// TestBuffer: the pattern runs over the pieces, and errors are found at their place.
 func TestBuffer(t *testing.T) {
 	for _, size := range []int{0, 1, 3, 250, 251, 252, 10000} {
 		for pieces := 1; pieces <= 3; pieces++ {

@@ -2,10 +2,10 @@ package party
 
 import "math/bits"
 
-// Planned is what an operation of a flood does.
+// Planned is the kind of a flood's operation.
 type Planned uint8
 
-// What there is.
+// The kinds.
 const (
 	PlanMessage Planned = iota
 	PlanTagged
@@ -85,7 +85,7 @@ func Sum(seed uint64, n, most, inject int) uint64 {
 	return sum
 }
 
-// Additions is what n operations add to the counter.
+// Additions is the sum that n operations add to the counter.
 func Additions(seed uint64, n, most, inject int) (sum uint64) {
 	for k := range uint64(n) {
 		if MakePlan(seed, k, most, inject).What == PlanAdd {

@@ -1,6 +1,6 @@
 // Whole lives, one after the other: again WARM TIMES. It reads a line after the
-// first WARM lives and one after the TIMES that follow, so that somebody can look
-// at the emulator in between.
+// first WARM lives and one after the TIMES that follow, so that a test can check
+// the emulator in between.
 //
 // Each is a process: libefa 44 unmaps a completion queue's doorbell by its address
 // and not by that of its page, which does nothing unless they are the same. The

@@ -1,5 +1,5 @@
-// Datagrams (UD) are sent, and then nobody cares: what no receive waits for, or has
-// a wrong key or number, is lost without a word to its sender.
+// Datagrams (UD) are sent without acknowledgement: one for which no receive is posted, or
+// with a wrong key or number, is lost without an error at its sender.
 #include "ends.h"
 
 static struct end *a, *b;

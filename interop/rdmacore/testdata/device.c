@@ -1,4 +1,4 @@
-// What a device says of itself: its list entry, limits, port, address, and the
+// A device's description of itself: its list entry, limits, port, address, and the
 // channel of asynchronous events.
 #include "ends.h"
 

@@ -1,5 +1,5 @@
 // Address handles: numbers, several handles of one address, handles of addresses
-// where nobody is.
+// without a device.
 #include "ends.h"
 
 static uint16_t number(struct ibv_ah *ah)

@@ -41,7 +41,7 @@ static void post_read(struct end *e, struct target *to, struct card *other)
 	must(!ibv_wr_complete(e->qp_ex));
 }
 
-// gone checks that a completion says that nobody is there.
+// gone checks that a completion says that there is no such queue pair.
 static void gone(struct end *e, const char *what)
 {
 	struct ibv_wc wc = next(e->cq);

@@ -1,4 +1,4 @@
-// What a program may do wrong through libibverbs, and what it is told.
+// Mistakes that a program can make through libibverbs, and their errors.
 #include "ends.h"
 
 static struct device d;

@@ -1,8 +1,8 @@
-// A sender whom the receiver doesn't know: the completion shows its address, from
+// A sender that the receiver doesn't know: the completion shows its address, from
 // which the receiver makes a handle and answers.
 #include "talk.h"
 
-// received waits for one receive completion and tells from whom it is.
+// received waits for one receive completion and prints its sender.
 static void received(struct end *e, uint16_t *slid, uint32_t *qpn, union ibv_gid *gid, bool *known)
 {
 	struct ibv_poll_cq_attr attr = {};

@@ -27,7 +27,7 @@ static inline void meet(int fd)
 	hear(fd, &c, 1);
 }
 
-// What one side must know of the other.
+// The data that one side must have of the other.
 struct card {
 	union ibv_gid gid;
 	uint64_t address;

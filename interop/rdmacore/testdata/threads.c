@@ -14,7 +14,7 @@ struct worker {
 	uint64_t number;
 };
 
-// take reads one completion, whoever's it is, and counts it for its worker.
+// take reads one completion, of any worker, and counts it for its worker.
 static void take(struct worker *w, struct ibv_cq *cq)
 {
 	struct ibv_wc wc;

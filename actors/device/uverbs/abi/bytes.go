@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// ErrShort says that there are fewer bytes than the structure has.
+// ErrShort is the error of fewer bytes than the structure has.
 var ErrShort = errors.New("abi: too short")
 
 var le = binary.LittleEndian

@@ -1,7 +1,7 @@
 package abi
 
-// What a program promises to respect, in ContextCmd.Caps. A device that has the
-// limit refuses a program that doesn't.
+// Abilities of a program, in ContextCmd.Caps. A device that needs one refuses a
+// program without it.
 const (
 	CapTxBatch = 1 << 0 // ContextResp.MaxTxBatch
 	CapMinSQ   = 1 << 1 // ContextResp.MinSQ
@@ -31,7 +31,7 @@ func (c *ContextCmd) Parse(b []byte) error {
 	return nil
 }
 
-// What the driver fills, in ContextResp.Udata.
+// The driver's part of the response, in ContextResp.Udata.
 const (
 	UdataQueryDevice = 1 << 0 // DeviceResp
 	UdataCreateAH    = 1 << 1 // CreateAHResp: without it there are no AH numbers

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// structure is what all control structures have.
+// structure is the interface of all control structures.
 type structure interface {
 	Append(b []byte) []byte
 	Parse(b []byte) error
@@ -295,7 +295,7 @@ func TestParseAttrs(t *testing.T) {
 	assert.False(t, h.Whole())
 }
 
-// FuzzIoctl parses whatever bytes as a header with attributes.
+// FuzzIoctl parses any bytes as a header with attributes.
 func FuzzIoctl(f *testing.F) {
 	for _, g := range goldens[:3] {
 		f.Add(wire(f, g.wire))

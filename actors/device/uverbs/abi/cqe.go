@@ -9,7 +9,7 @@ const (
 // UnknownAH is the address handle of a sender that has none.
 const UnknownAH = 0xffff
 
-// QueueType tells of which queue of a queue pair a completion is.
+// QueueType is the queue of a queue pair that a completion belongs to.
 type QueueType uint8
 
 // The queues.

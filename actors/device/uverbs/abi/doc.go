@@ -1,11 +1,11 @@
-// Package abi has the byte layouts between a program and an EFA device: what
-// goes through the kernel's uverbs interface, and the queue formats in memory that
-// both share. It imports the standard library alone, and neither makes a system call
-// nor touches memory that it wasn't given.
+// Package abi has the byte layouts between a program and an EFA device: the commands
+// of the kernel's uverbs interface, and the queue formats in memory that both share.
+// It imports the standard library alone, and neither makes a system call nor touches
+// memory that it wasn't given.
 //
 // Control, in ioctl [IoctlVerbs] on /dev/infiniband/uverbsN: a [Header] with
-// attributes ([Attr]), which name an object, a method and what goes with it. "core" is
-// of the kernel's uverbs layer, "UHW" of the EFA driver.
+// attributes ([Attr]), which name an object, a method and its arguments. "core" is the
+// kernel's uverbs layer, "UHW" the EFA driver.
 //
 //	step              object.method or command         core in, out              UHW in, out
 //	get context       Device.GetContext                -, u32 vectors, u64       ContextCmd, ContextResp

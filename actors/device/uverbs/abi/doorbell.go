@@ -7,7 +7,7 @@ package abi
 // descriptors.
 func WorkDoorbell(pc uint16) uint32 { return uint32(pc) }
 
-// ParseWorkDoorbell gives the count; reserved tells whether the other bits are not
+// ParseWorkDoorbell returns the count; reserved reports whether the other bits are not
 // 0.
 func ParseWorkDoorbell(w uint32) (pc uint16, reserved bool) { return uint16(w), w>>16 != 0 }
 

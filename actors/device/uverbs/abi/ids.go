@@ -35,7 +35,7 @@ const (
 	InvokeWriteCmd = 2 // u64: a write command
 )
 
-// Write commands: what has no method of its own.
+// Write commands: those without a method of their own.
 const (
 	CmdQueryDevice   = 1
 	CmdAllocPD       = 3

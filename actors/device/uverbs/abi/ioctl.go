@@ -11,8 +11,8 @@ const (
 	VendorAmazon  = 0x1d0f // PCI
 )
 
-// MaxIoctl is the longest header with its attributes: one page, whatever the size
-// of a page. The kernel takes the machine's own, which is this or more.
+// MaxIoctl is the longest header with its attributes: 4096 bytes, on every machine.
+// The kernel's limit is the machine's page size, which is this or more.
 const MaxIoctl = 4096
 
 // HeaderLen is the size of a Header, without its attributes.
@@ -62,7 +62,7 @@ func (h *Header) Parse(b []byte) error {
 	return nil
 }
 
-// Whole tells whether Length is what the attributes need.
+// Whole reports whether Length matches the number of attributes.
 func (h *Header) Whole() bool { return int(h.Length) == HeaderLen+int(h.Attrs)*AttrLen }
 
 // AttrLen is the size of an Attr.
@@ -96,7 +96,7 @@ type Attr struct {
 	ID       uint16
 	Len      uint16
 	Flags    uint16
-	Selector uint16 // for what EFA doesn't use; 0
+	Selector uint16 // not used by EFA; 0
 	Data     uint64
 }
 

@@ -6,7 +6,7 @@ const PortNumber = 1
 // PortAttrLen is the size of a PortAttr.
 const PortAttrLen = 48
 
-// PortAttr is the output of DeviceQueryPort. Offsets, of what isn't 0:
+// PortAttr is the output of DeviceQueryPort. Offsets of the fields that aren't 0:
 //
 //	max_msg u32 4, gid_tbl_len u32 16, pkey_tbl_len u16 20, state u8 26, max_mtu u8 27,
 //	active_mtu u8 28, lmc u8 29, max_vl u8 30, width u8 34, speed u8 35, phys_state u8 36,

@@ -15,7 +15,7 @@ const ExCmdLen = 8
 // the address of the response.
 const WriteCmdLen = 8
 
-// DeviceAttr is the output of CmdQueryDeviceEx. Offsets, of what isn't 0:
+// DeviceAttr is the output of CmdQueryDeviceEx. Offsets of the fields that aren't 0:
 //
 //	fw_ver u64 0, node_guid 8, max_mr_size u64 24, page_size_cap u64 32, vendor_id 40,
 //	part_id 44, hw_ver 48, max_qp 52, max_qp_wr 56, max_sge 64, max_sge_rd 68,
@@ -91,7 +91,7 @@ func (d *DeviceAttr) Parse(b []byte) error {
 	return nil
 }
 
-// What the device can do, in DeviceResp.Caps. A 6.1 kernel knows those up to
+// Abilities of the device, in DeviceResp.Caps. A 6.1 kernel knows those up to
 // DeviceSGID.
 const (
 	DeviceRDMARead         = 1 << 0

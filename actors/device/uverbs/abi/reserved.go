@@ -2,14 +2,14 @@ package abi
 
 import "strings"
 
-// WQEReserved tells which parts of a WQE are not 0 though they should be.
+// WQEReserved is the set of parts of a WQE that are not 0 though they should be.
 type WQEReserved uint8
 
 // The parts.
 const (
 	ReservedCtrl1 WQEReserved = 1 << iota // byte 2
 	ReservedCtrl2                         // byte 3
-	ReservedCtrl3                         // byte 14, what is no hint
+	ReservedCtrl3                         // byte 14, without the hint
 	ReservedMeta                          // the bytes 15 and 20 to 25
 	ReservedImm                           // immediate data of a request that has none
 	ReservedLKey                          // of an SGE, above its 24 bits

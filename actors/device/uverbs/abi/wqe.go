@@ -15,7 +15,7 @@ const (
 	rdmaLocal = metaLen + sgeLen // where the local side of RDMA is
 )
 
-// WorkOp is what a work request asks for, and what a completion is of.
+// WorkOp is the kind of a work request, and of its completion.
 type WorkOp uint8
 
 // Operations; a WQE has four bits for them, a CQE three.
@@ -77,9 +77,9 @@ type WQE struct {
 
 	Remote RemoteAddr      // RDMA
 	SGE    [MaxSendSGE]SGE // RDMA has its local side in the first
-	Data   []byte          // inline; Parse: part of what was parsed
+	Data   []byte          // inline; Parse: part of the parsed bytes
 
-	Reserved WQEReserved // Parse: what isn't 0 and should be
+	Reserved WQEReserved // Parse: parts that should be 0 and aren't
 }
 
 // Bits of the bytes 2 and 3.
@@ -166,8 +166,8 @@ func (s *SGE) append(b []byte) []byte {
 	return le.AppendUint64(b, s.Addr)
 }
 
-// Parse reads the work request that b is: WideWQELen bytes, or else WQELen. It
-// believes nothing: Op may be unknown, and Length more than there is room for.
+// Parse reads the work request in b: WideWQELen bytes, or else WQELen. It checks no
+// values: Op may be unknown, and Length more than there is room for.
 func (w *WQE) Parse(b []byte) error {
 	if err := need(b, WQELen); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (w *WQE) Parse(b []byte) error {
 	return nil
 }
 
-// parseBody reads what Op and Inline say that the body is.
+// parseBody reads the body according to Op and Inline.
 func (w *WQE) parseBody(b []byte, size int) {
 	at := metaLen
 	switch w.Op {

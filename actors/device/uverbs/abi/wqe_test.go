@@ -105,7 +105,7 @@ func TestWQE(t *testing.T) {
 	}
 }
 
-// Each bit of a request that should be 0 is told of, and no other.
+// Each bit of a request that should be 0 is reported, and no other.
 func TestWQEReserved(t *testing.T) {
 	const all = abi.ReservedCtrl1 | abi.ReservedCtrl2 | abi.ReservedCtrl3 | abi.ReservedMeta | abi.ReservedImm |
 		abi.ReservedLKey | abi.ReservedBody
@@ -117,7 +117,7 @@ func TestWQEReserved(t *testing.T) {
 			var w abi.WQE
 			require.NoError(t, w.Parse(wire))
 			if w.Op == tt.wqe.Op && w.Length == tt.wqe.Length && w.HasImm == tt.wqe.HasImm && w.Inline == tt.wqe.Inline {
-				// What was flipped is either seen as a field or as reserved.
+				// A flipped bit is seen either as a field or as reserved.
 				r := w.Reserved
 				w.Reserved = 0
 				if r == 0 {

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// maxReports bounds what one check reports.
+// maxReports bounds the errors that one check reports.
 const maxReports = 5
 
-// Check judges one receiver: msgs are all that was sent to it, recvs all that was
-// posted there. Receives without a message may have thrown one away (a canceled
-// one does); what is missing beyond that was lost.
+// Check judges one receiver: msgs are all messages sent to it, recvs all receives
+// posted there. A receive without a message may have discarded one (a canceled one
+// does); other messages that are missing were lost.
 func Check(msgs []*Msg, recvs []*Recv) error {
 	c := &check{byID: make(map[int]*Msg), taken: make(map[*Msg]*Recv)}
 	for _, m := range msgs {
@@ -43,9 +43,9 @@ func (c *check) report(format string, args ...any) {
 	c.errs = append(c.errs, fmt.Errorf(format, args...))
 }
 
-// identify finds out which message each receive got. Those that do not say it
-// cannot be told from others that look the same to every receive, so such
-// messages go to such receives in order.
+// identify finds out which message each receive got. Messages that do not identify
+// themselves cannot be distinguished from others that match the same receives, so
+// such messages go to such receives in order.
 func (c *check) identify(msgs []*Msg, recvs []*Recv) {
 	for _, r := range recvs {
 		if r.Got == nil || r.Got.ID < 0 {

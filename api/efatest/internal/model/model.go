@@ -15,7 +15,7 @@ type Msg struct {
 	Data     uint64
 	Len      int
 	Order    int  // when it was sent: of two with the same sender the lower came first
-	Sure     bool // it must arrive: nothing befell its sender or receiver
+	Sure     bool // it must arrive: neither its sender nor its receiver failed
 }
 
 // Recv is a receive that a program posted.
@@ -29,7 +29,7 @@ type Recv struct {
 	Got         *Got
 }
 
-// Got is what a receive got.
+// Got is a receive's completion.
 type Got struct {
 	ID      int // what the contents, the tag or the data say; -1: nothing
 	From    int
@@ -37,12 +37,12 @@ type Got struct {
 	Tag     uint64
 	HasData bool
 	Data    uint64
-	Len     int // with what was cut off
+	Len     int // including bytes that were cut off
 
 	msg *Msg
 }
 
-// Accepts tells whether r takes m.
+// Accepts reports whether r takes m.
 func (r *Recv) Accepts(m *Msg) bool {
 	return r.Tagged == m.Tagged && (r.Source == Any || r.Source == m.From) &&
 		(!r.Tagged || (r.Tag^m.Tag)&^r.Ignore == 0)

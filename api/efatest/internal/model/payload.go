@@ -22,7 +22,7 @@ func Fill(b []byte, id int) {
 	}
 }
 
-// ID tells which message b begins with; -1: too short to say.
+// ID returns the identifier of the message that b begins with; -1: b is too short.
 func ID(b []byte) int {
 	if len(b) < idLen {
 		return -1

@@ -6,7 +6,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Step is an atomic on one unsigned integer, as the one who asked for it saw it.
+// Step is an atomic on one unsigned integer, as its requester saw it.
 type Step struct {
 	Op      wire.AtomicOp
 	Bits    int // of the integer
@@ -16,8 +16,8 @@ type Step struct {
 	Fetches bool
 }
 
-// Apply says what the step makes of an integer t; false: it did not find t, since it
-// fetched something else.
+// Apply performs the step on an integer t; false: it did not find t, since it
+// fetched another value.
 func (s Step) Apply(t uint64) (uint64, bool) {
 	if s.Fetches && s.Fetched != t {
 		return t, false

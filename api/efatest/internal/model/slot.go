@@ -2,16 +2,16 @@ package model
 
 import "fmt"
 
-// Slot is memory that one program writes, always all of it, and that anybody may
-// read. Each write has contents of its own, as Fill makes them. Nobody writes before
-// the write before is known to be there, so that at any time there is a last version
-// that everybody must see, and perhaps one that they may see.
+// Slot is memory that one program writes, always all of it, and that any program may
+// read. Each write has contents of its own, as Fill makes them. There is no write
+// before the previous one is known to be complete, so that at any time there is a
+// last version that every reader must see, and perhaps one that it may see.
 type Slot struct {
 	Len      int // bytes
 	versions []version
 }
 
-// version is what a write puts into a slot. Moments are those of one clock.
+// version is the contents of one write into a slot. Moments are those of one clock.
 type version struct {
 	id    int // of its contents
 	begin int // when it was asked for
@@ -26,7 +26,7 @@ func NewSlot(n, id int) *Slot {
 // Write notes that contents id are on their way.
 func (s *Slot) Write(id, at int) { s.versions = append(s.versions, version{id: id, begin: at}) }
 
-// Open tells whether the last write is not known to be there.
+// Open reports whether the last write is not known to be there.
 func (s *Slot) Open() bool { return s.versions[len(s.versions)-1].there == 0 }
 
 // Settle notes that contents id are there, if they are the last that were written.
@@ -36,9 +36,9 @@ func (s *Slot) Settle(id, at int) {
 	}
 }
 
-// Judge says whether b, what somebody read from off on between two moments, may
-// have been there: each byte of the last version that was known to be there, or of
-// one that was on its way.
+// Judge returns an error unless b, read from off on between two moments, may have
+// been there: each byte of the last version that was known to be complete, or of
+// one that was being written.
 func (s *Slot) Judge(b []byte, off, from, until int) error {
 	may := s.seen(from, until)
 	for _, v := range may {
@@ -79,7 +79,7 @@ func (s *Slot) seen(from, until int) []version {
 	return s.versions[first:last]
 }
 
-// found tells what b is, for a report.
+// found describes b for a report.
 func (s *Slot) found(b []byte, off int) string {
 	b = b[:min(len(b), 16)]
 	for _, v := range s.versions {

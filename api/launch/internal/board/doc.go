@@ -1,3 +1,3 @@
-// Package board has what the boards of api/launch have in common, whoever carries them:
-// the errors by which ranks tell each other what went wrong, and what keys may be.
+// Package board has the common parts of api/launch's boards: the errors that ranks
+// exchange, and the rules for keys.
 package board

@@ -6,31 +6,31 @@ import (
 	"fmt"
 )
 
-// Kind is what sort of trouble ended a job. The numbers go over the wire.
+// Kind is the kind of failure that ended a job. The numbers go over the wire.
 type Kind uint8
 
 // The kinds.
 const (
 	Other    Kind = iota
-	Deadline      // somebody's time was up
+	Deadline      // a rank's time was up
 	Gone          // a rank died or left
 	Mistake       // ranks that do not fit together
 	GivenUp       // a rank's caller gave up
 	numKinds
 )
 
-// Valid tells whether there is such a kind.
+// Valid reports whether there is such a kind.
 func (k Kind) Valid() bool { return k < numKinds }
 
 // ErrMistake is the error of ranks that contradict each other.
 var ErrMistake = errors.New("launch: the ranks do not fit together")
 
-// Nobody is the rank of a Failure that is no rank's.
+// Nobody is the rank of a Failure that is not caused by a rank.
 const Nobody = -1
 
 // Failure is why ranks do not meet, the same at all of them.
 type Failure struct {
-	Rank int // whose fault it is, or Nobody
+	Rank int // the rank at fault, or Nobody
 	Kind Kind
 	Text string
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The limits of what is put.
+// The limits of keys and values.
 const (
 	MaxKey   = 40
 	MaxValue = 64 << 10
@@ -14,7 +14,7 @@ const (
 // ErrEntry is the error of a key or a value that no board takes.
 var ErrEntry = errors.New("launch: bad key or value")
 
-// Check tells whether a board takes the key and a value of n bytes.
+// Check reports whether a board takes the key and a value of n bytes.
 func Check(key string, n int) error {
 	if len(key) == 0 || len(key) > MaxKey {
 		return fmt.Errorf("%w: key of %d characters, 1 to %d", ErrEntry, len(key), MaxKey)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The limits of what is taken for a list.
+// The limits of lists.
 const (
 	maxText  = 1 << 20
 	maxHosts = 1 << 16
@@ -15,7 +15,7 @@ const (
 	maxWidth = 9   // digits of a number
 )
 
-// ErrList is the error of what is no list of nodes.
+// ErrList is the error of a malformed list of nodes.
 var ErrList = errors.New("hostlist: malformed")
 
 func malformed(format string, args ...any) error {

@@ -14,15 +14,15 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// Config says how to speak with the launcher.
+// Config describes the connection to the launcher.
 type Config struct {
 	Conn net.Conn
 	// Version is the one to ask for, 1 or 2; the launcher may have the other.
 	Version int
-	// Rank and Size are what the environment says. Size 0: the launcher says it, as ID.
+	// Rank and Size come from the environment. Size 0: the launcher sends them, by ID.
 	Rank, Size int
 	ID         string
-	// JobID is what PMI-2 wants to hear; "": it says it.
+	// JobID is the identifier that PMI-2 expects; "": the launcher sends it.
 	JobID string
 }
 
@@ -37,7 +37,7 @@ type Client struct {
 	closed bool
 }
 
-// dialect is what differs between the versions.
+// dialect has the differences between the versions.
 type dialect interface {
 	begin(cfg *Config) error
 	// limits are the longest key and value.
@@ -96,7 +96,7 @@ func (k *Client) begin(cfg *Config) error {
 	return nil
 }
 
-// identify is how a process that has connected by itself says who it is, and hears it.
+// identify exchanges the identifier of a process that has connected by itself.
 func (k *Client) identify(id string) error {
 	m, err := k.c.ask1("cmd=initack pmiid="+id, "initack")
 	if err != nil {
@@ -176,7 +176,7 @@ func (k *Client) Abort(text string) {
 	_ = k.c.Close()
 }
 
-// Close takes leave of the launcher. A process that ends without has died in its eyes.
+// Close signs off at the launcher, which takes a process that ends without it for dead.
 func (k *Client) Close() (err error) {
 	if k.closed {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// maxMessage bounds what a launcher may say at once.
+// maxMessage bounds one message of a launcher.
 const maxMessage = 64 << 10
 
-// conn reads what a launcher says.
+// conn reads a launcher's messages.
 type conn struct {
 	net.Conn
 	r *bufio.Reader
@@ -44,8 +44,8 @@ func (c *conn) line() (message, error) {
 	}
 }
 
-// parseLine reads words of the form name=value, of which the first is the command. What
-// has no = belongs to a text for people.
+// parseLine reads words of the form name=value, of which the first is the command. A
+// word without = belongs to a text for people.
 func parseLine(s string) (m message, err error) {
 	m.args = make(map[string]string)
 	for i, word := range strings.Fields(s) {
@@ -83,10 +83,10 @@ func (c *conn) ask1(say, answer string) (message, error) {
 	return m, m.check()
 }
 
-// errRefused is an answer that says no.
+// errRefused: the launcher refused the request.
 var errRefused = errors.New("pmi: refused")
 
-// check looks at the result, rc, which not every answer has.
+// check evaluates the result, rc, which not every answer has.
 func (m *message) check() error {
 	rc, ok := m.args["rc"]
 	if !ok || rc == "0" {
@@ -114,7 +114,7 @@ func number(s string) (int, error) {
 	return n, nil
 }
 
-// clip shortens what somebody else said, for an error.
+// clip shortens a launcher's text for an error.
 func clip(s string) string {
 	const most = 80
 	if len(s) > most {

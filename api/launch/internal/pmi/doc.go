@@ -8,6 +8,6 @@
 // Launchers bound values to about a thousand characters of which not all arrive, so that
 // ours are base64, cut into parts.
 //
-// What a launcher says is checked like anything else from outside; after the first thing
-// that makes no sense nothing is asked of it any more.
+// A launcher's messages are checked like all input from outside; after the first invalid
+// one the connection is not used any more.
 package pmi

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// maxLine is what old launchers keep a command in.
+// maxLine is the size of old launchers' command buffer.
 const maxLine = 1024
 
 // lines is PMI-1.

@@ -88,7 +88,7 @@ func TestCollectBadValues(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// against opens a client on a launcher that says what it has been told to say.
+// against opens a client on a launcher with scripted answers.
 func against(t testing.TB, cfg Config, says string) (*Client, error) {
 	ours, theirs := net.Pipe()
 	done := make(chan struct{}, 2)
@@ -108,7 +108,7 @@ func against(t testing.TB, cfg Config, says string) (*Client, error) {
 	return k, err
 }
 
-// TestLyingLaunchers: what cannot be ends in an error.
+// TestLyingLaunchers: impossible answers end in an error.
 func TestLyingLaunchers(t *testing.T) {
 	two := Config{Version: 1, Rank: 1, Size: 2}
 	const one = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
@@ -150,7 +150,7 @@ func TestLyingLaunchers(t *testing.T) {
 // record is one of PMI-2.
 func record(s string) string { return fmt.Sprintf("%*d%s", lengthLen, len(s), s) }
 
-// FuzzLauncher: whatever a launcher says, the client comes to an end.
+// FuzzLauncher: with any answers of a launcher the client comes to an end.
 func FuzzLauncher(f *testing.F) {
 	f.Add(byte(0), "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\ncmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n"+
 		"cmd=my_kvsname kvsname=k\ncmd=put_result rc=0\ncmd=barrier_out\ncmd=get_result rc=0 value=1.dmFsdWU\ncmd=finalize_ack\n")

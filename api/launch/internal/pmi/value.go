@@ -12,7 +12,7 @@ import (
 // A value is base64 in parts: the first, under the key itself, begins with how many there
 // are and a dot; part i lies under key:i.
 const (
-	minPart   = 64  // characters; launchers with less are of no use
+	minPart   = 64  // characters; launchers with less cannot be used
 	maxPart   = 700 // as many as pass everywhere
 	maxSuffix = 5   // ":1234"
 	maxParts  = (board.MaxValue*4/3+2)/(minPart-maxSuffix) + 2
@@ -56,7 +56,7 @@ func (k *Client) Put(ctx context.Context, key string, value []byte) error {
 	})
 }
 
-// Get returns what was put before the last Fence.
+// Get returns a value that was put before the last Fence.
 func (k *Client) Get(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	err = k.do(ctx, func() error {
 		value, ok, err = collect(key, k.speak.get)

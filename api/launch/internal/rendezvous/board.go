@@ -69,7 +69,7 @@ func (b *Board) open(ctx context.Context) error {
 	return nil
 }
 
-// read passes on what comes, up to the end.
+// read passes frames on, up to the end.
 func (b *Board) read() {
 	for {
 		typ, rest, err := readFrame(b.conn, maxResult+4)
@@ -78,7 +78,7 @@ func (b *Board) read() {
 		}
 		select {
 		case b.frames <- frame{typ, rest, err}:
-		default: // nobody asked for so many
+		default: // more than were requested
 			_ = b.conn.Close()
 			return
 		}
@@ -103,7 +103,7 @@ func (b *Board) Put(_ context.Context, key string, value []byte) error {
 	return nil
 }
 
-// Get returns what was put before the last Fence.
+// Get returns a value that was put before the last Fence.
 func (b *Board) Get(_ context.Context, key string) ([]byte, bool, error) {
 	if err := b.live(); err != nil {
 		return nil, false, err
@@ -112,8 +112,8 @@ func (b *Board) Get(_ context.Context, key string) ([]byte, bool, error) {
 	return v, ok, nil
 }
 
-// Fence waits for all others to call it. Shortly before ctx's deadline it asks who is
-// missing, so that the answer comes in time.
+// Fence waits for all others to call it. Shortly before ctx's deadline it requests
+// the list of missing ranks, so that the answer arrives in time.
 func (b *Board) Fence(ctx context.Context) error {
 	if err := b.live(); err != nil {
 		return err
@@ -142,7 +142,8 @@ func (b *Board) Fence(ctx context.Context) error {
 	return b.late(context.Cause(early), number, rest, nil)
 }
 
-// beforeDeadline ends before ctx does, which leaves the rest to hear who is missing.
+// beforeDeadline ends before ctx does, which leaves time for the list of missing
+// ranks.
 func beforeDeadline(ctx context.Context) (early context.Context, cancel func(), rest time.Duration) {
 	until, ok := ctx.Deadline()
 	if !ok {
@@ -153,8 +154,8 @@ func beforeDeadline(ctx context.Context) (early context.Context, cancel func(), 
 	return early, cancel, max(rest, leastLate)
 }
 
-// late ends a Fence whose time is up, or that is given up: the hub knows who is missing, and
-// tells the others. What is unsaid of a frame goes first.
+// late ends a Fence whose time is up, or that is given up: the hub knows which ranks are
+// missing, and informs the others. The unwritten rest of a frame goes first.
 func (b *Board) late(why error, number uint32, rest time.Duration, unsaid []byte) error {
 	last := numbered(typeLate, number, nil)
 	if !errors.Is(why, context.DeadlineExceeded) {
@@ -181,7 +182,7 @@ func (b *Board) silent(why error) error {
 	return b.failed
 }
 
-// result takes what has come in answer to a FENCE.
+// result takes the answer to a FENCE.
 func (b *Board) result(f frame, number uint32) error {
 	if f.err != nil {
 		return b.gone(f.err)
@@ -210,7 +211,7 @@ func (b *Board) result(f frame, number uint32) error {
 	return nil
 }
 
-// live tells why the board is of no use, if it isn't.
+// live returns the reason why the board cannot be used, nil if it can.
 func (b *Board) live() error {
 	switch {
 	case b.closed:
@@ -221,11 +222,12 @@ func (b *Board) live() error {
 	return nil
 }
 
-// broken ends the board for an error of the connection. What was said last is the reason.
+// broken ends the board for an error of the connection. If an ABORT arrived last, it is
+// the reason.
 func (b *Board) broken(err error) error {
 	bound := clock.NewTimer(lateTime)
 	defer bound.Stop()
-	select { // the reader comes to an end as well, if it has not yet
+	select { // the reader ends as well, if it has not yet
 	case f := <-b.frames:
 		if f.err == nil && f.typ == typeAbort {
 			return b.result(f, 0)
@@ -241,7 +243,7 @@ func (b *Board) gone(err error) error {
 }
 
 // send writes a frame until ctx ends, but not for longer than writeTime, and returns how
-// much of it the other side has.
+// many bytes were written.
 func (b *Board) send(ctx context.Context, frame []byte) (int, error) {
 	_ = b.conn.SetWriteDeadline(clock.Deadline(writeTime))
 	done := make(chan struct{})
@@ -256,7 +258,8 @@ func (b *Board) send(ctx context.Context, frame []byte) (int, error) {
 	return n, err
 }
 
-// Abort tells the others why this rank gives up, and closes the board.
+// Abort informs the others of the reason why this rank gives up, and closes the
+// board.
 func (b *Board) Abort(text string) {
 	if b.live() == nil {
 		f := board.Failed(b.cfg.Rank, board.GivenUp, "rank %d gave up: %s", b.cfg.Rank, text)
@@ -270,7 +273,7 @@ func (b *Board) Abort(text string) {
 	_ = b.Close()
 }
 
-// Close takes leave. Rank 0 waits a while for the others to do so.
+// Close says BYE. Rank 0 waits a while for the others to do so.
 func (b *Board) Close() error {
 	if b.closed {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/efactor/efactor/api/launch/internal/board"
 )
 
-// Config says who this process is and where rank 0 waits.
+// Config identifies this process and the place where rank 0 waits.
 type Config struct {
 	Rank, Size int
 	Job        string // others of another name are not ours
@@ -24,17 +24,17 @@ type Config struct {
 	Insecure bool
 	Logger   *slog.Logger
 
-	linger time.Duration // 0: farewell
+	linger time.Duration // 0: byeTime
 }
 
 // Times that do not depend on the caller's.
 const (
 	greetTime = 10 * time.Second // for TLS and HELLO
 	writeTime = 10 * time.Second // for a frame to be taken
-	farewell  = 2 * time.Second  // for others to take leave, or to hear why all is over
+	byeTime   = 2 * time.Second  // for others to say BYE, or to get the reason of a failure
 	dialTime  = 5 * time.Second  // for one attempt
-	lateTime  = 2 * time.Second  // for the hub to say who is missing
-	leastLate = lateTime / 4     // whatever the deadline
+	lateTime  = 2 * time.Second  // for the hub to name the missing ranks
+	leastLate = lateTime / 4     // for any deadline
 )
 
 // keepAlive finds out about hosts that are gone.
@@ -42,7 +42,7 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interva
 
 func (cfg *Config) check() error {
 	if cfg.linger == 0 {
-		cfg.linger = farewell
+		cfg.linger = byeTime
 	}
 	switch {
 	case cfg.Size < 1 || cfg.Rank < 0 || cfg.Rank >= cfg.Size:
@@ -59,7 +59,7 @@ func (cfg *Config) check() error {
 // did not allow.
 var ErrNotLocal = fmt.Errorf("rendezvous: not on this host, and there is neither a job secret nor leave to do without (EFACTOR_INSECURE=1)")
 
-// beyond tells whether plain connections may leave this host.
+// beyond reports whether plain connections may leave this host.
 func (cfg *Config) beyond() bool { return cfg.Server != nil || cfg.Insecure }
 
 // control refuses sockets to other hosts, if they must not be. It sees addresses after

@@ -57,7 +57,7 @@ func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
 // errOther is the answer of another job's rank 0.
 var errOther = errors.New("rendezvous: another job")
 
-// passes tells whether it is worth another attempt.
+// passes reports whether it is worth another attempt.
 func passes(err error) bool {
 	var dns *net.DNSError
 	var no syscall.Errno

@@ -1,5 +1,5 @@
 // Package rendezvous is a board over TCP that rank 0 serves: all ranks connect to it,
-// fences gather what they put, and everybody gets everything.
+// fences gather their entries, and all ranks get all entries.
 //
 //	rank r                                 hub, in the process of rank 0
 //	HELLO version, job, rank, size  ->
@@ -13,8 +13,8 @@
 //
 // A frame is its length (4 bytes, big-endian, without itself), a type, and the rest. HELLO
 // up to its version and ABORT are the same in all versions. A connection that breaks before
-// BYE ends the job, and the hub tells everybody whose it was; one that has not said a
-// valid HELLO of this job changes nothing but a line in the log.
+// BYE ends the job, and the hub names its rank to all others; one that has not sent a valid
+// HELLO of this job only causes a line in the log.
 //
 // With TLS every connection is mutually authenticated before its first frame. Without,
 // it must stay on this host unless Config.Insecure is set.

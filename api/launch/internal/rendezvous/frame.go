@@ -13,7 +13,7 @@ import (
 // version is that of everything but HELLO's beginning and ABORT.
 const version = 1
 
-// magic is what HELLO begins with.
+// magic is the beginning of HELLO.
 const magic = "efactor-join"
 
 // The types of frames.
@@ -28,7 +28,7 @@ const (
 	typeBye
 )
 
-// The limits of frames, by who sends them.
+// The limits of frames, by sender.
 const (
 	maxSmall  = 4 << 10  // all but FENCE and RESULT
 	maxFence  = 1 << 20  // what one rank puts before a fence
@@ -52,8 +52,8 @@ func newFrame(typ byte, rest []byte) []byte {
 	return append(b, rest...)
 }
 
-// readFrame reads one of at most limit bytes. Memory grows with what has come, not with
-// what was announced.
+// readFrame reads one of at most limit bytes. Memory grows with the bytes received, not
+// with the announced length.
 func readFrame(r io.Reader, limit int) (typ byte, rest []byte, err error) {
 	var head [headerLen]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -79,13 +79,13 @@ func readFrame(r io.Reader, limit int) (typ byte, rest []byte, err error) {
 // errTLS is that the other side speaks TLS and this one does not.
 var errTLS = errors.New("rendezvous: the other side speaks TLS")
 
-// looksLikeTLS tells the beginning of a handshake or an alert (RFC 8446 section 5.1). As
-// a length it would be above all limits.
+// looksLikeTLS recognizes the beginning of a handshake or an alert (RFC 8446 section
+// 5.1). As a length it would be above all limits.
 func looksLikeTLS(head [headerLen]byte) bool {
 	return (head[0] == 22 || head[0] == 21) && head[1] == 3
 }
 
-// hello is who calls.
+// hello identifies the connecting rank.
 type hello struct {
 	version    uint16
 	rank, size uint32
@@ -118,14 +118,14 @@ func parseHello(b []byte) (h hello, err error) {
 	return h, nil
 }
 
-// abortFrame tells why the job ends.
+// abortFrame encodes the reason why the job ends.
 func abortFrame(f *board.Failure) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(int32(f.Rank)))
 	b = append(b, byte(f.Kind))
 	return newFrame(typeAbort, append(b, f.Text[:min(len(f.Text), maxText)]...))
 }
 
-// parseAbort reads ABORT. A rank that the job does not have is nobody's.
+// parseAbort reads ABORT. A rank that the job does not have becomes Nobody.
 func parseAbort(b []byte, size int) (*board.Failure, error) {
 	if len(b) < 5 || len(b) > 5+maxText {
 		return nil, malformed("ABORT of %d bytes", len(b))

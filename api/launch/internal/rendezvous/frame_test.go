@@ -57,7 +57,7 @@ func TestCutFrames(t *testing.T) {
 	assert.ErrorIs(t, err, errFrame, "too long")
 }
 
-// TestLongText: what an error may say is bounded.
+// TestLongText: the text of an error is bounded.
 func TestLongText(t *testing.T) {
 	_, rest, err := readFrame(bytes.NewReader(abortFrame(board.Failed(1, board.Other, "%s", strings.Repeat("x", 5000)))), maxSmall)
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzHub: what a process may say to rank 0, after a proper HELLO or without. Rank 0 comes
+// FuzzHub: any input of a process to rank 0, after a proper HELLO or without. Rank 0 comes
 // to an end with or without an error.
 func FuzzHub(f *testing.F) {
 	good := hello{version: version, rank: 1, size: 2, job: "test"}.frame()
@@ -119,7 +119,7 @@ func FuzzHub(f *testing.F) {
 	})
 }
 
-// FuzzLyingHub: what rank 0 may say to another rank.
+// FuzzLyingHub: any input of rank 0 to another rank.
 func FuzzLyingHub(f *testing.F) {
 	f.Add(newFrame(typeWelcome, nil), numbered(typeResult, 0, appendEntry(nil, "a", nil)))
 	f.Add(newFrame(typeWelcome, nil), numbered(typeResult, 1, nil))

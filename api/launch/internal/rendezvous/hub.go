@@ -10,7 +10,8 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// hub is what rank 0 serves: who has come, and what was put.
+// hub is the server at rank 0: the ranks that have arrived, and the entries put so
+// far.
 type hub struct {
 	cfg *Config
 	log *slog.Logger
@@ -21,7 +22,7 @@ type hub struct {
 	fence   uint32         // the number of the next one
 	waiting int            // members at it
 	entries []byte         // put before it
-	keys    map[string]int // who put what, ever
+	keys    map[string]int // the rank that put each key
 	failed  *board.Failure
 	refused int    // connections that were not ours
 	why     string // the last of them
@@ -35,7 +36,8 @@ func newHub(cfg *Config) *hub {
 	}
 }
 
-// enter takes in who has said HELLO. If the hub has failed the member hears of it.
+// enter adds a member after its HELLO. If the hub has failed the member is
+// informed.
 func (h *hub) enter(m *member) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,7 +104,7 @@ func (h *hub) atFence(m *member, number uint32, entries []byte) *board.Failure {
 	return nil
 }
 
-// late tells who is missing at a fence, when somebody's time is up.
+// late finds the missing ranks of a fence, when a rank's time is up.
 func (h *hub) late(number uint32) *board.Failure {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +133,7 @@ func (h *hub) leave(m *member, why error) {
 	h.failLocked(board.Failed(m.rank, board.Gone, "rank %d at %s went away: %v", m.rank, m.from, why))
 }
 
-// fail ends the job: everybody hears why.
+// fail ends the job: all ranks are told the reason.
 func (h *hub) fail(f *board.Failure) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,8 +153,8 @@ func (h *hub) failLocked(f *board.Failure) {
 	h.tick()
 }
 
-// tellAll waits until all members have been told that the hub has failed, but not for long:
-// this process may end right after.
+// tellAll waits until all members have received the hub's failure, but not for long: this
+// process may end right after.
 func (h *hub) tellAll() {
 	h.mu.Lock()
 	members := slices.Clone(h.members)
@@ -171,7 +173,7 @@ func (h *hub) tellAll() {
 	}
 }
 
-// leftLocked lists who said BYE.
+// leftLocked lists the ranks that said BYE.
 func (h *hub) leftLocked() string {
 	return board.Ranks(len(h.members), func(r int) bool { return h.members[r] != nil && h.members[r].left })
 }
@@ -185,15 +187,15 @@ func (h *hub) refuse(from string, why error) {
 	h.why = why.Error() + " (" + from + ")"
 }
 
-// lingers tells whether somebody may still come who should hear why all is over. When
-// time was up they have had theirs.
+// lingers reports whether a rank may still connect that should get the reason. When the
+// time was up, all have had theirs.
 func (h *hub) lingers() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.failed != nil && h.failed.Kind != board.Deadline && h.come < len(h.members)
 }
 
-// tick wakes who waits for a change.
+// tick wakes the waiters for a change.
 func (h *hub) tick() {
 	select {
 	case h.changed <- struct{}{}:

@@ -11,8 +11,8 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// listen opens rank 0's port. While it is in use it asks who is there: another process
-// that says that it is rank 0, or a job that will end.
+// listen opens rank 0's port. While it is in use it queries the listener: another
+// process that claims to be rank 0, or a job that will end.
 func listen(ctx context.Context, cfg *Config) (net.Listener, error) {
 	where, err := listenAddr(ctx, cfg)
 	if err != nil {
@@ -44,7 +44,7 @@ func listen(ctx context.Context, cfg *Config) (net.Listener, error) {
 	}
 }
 
-// occupied asks who has the port; not nil if it is this very job.
+// occupied queries the listener of the port; not nil if it is this very job.
 func occupied(ctx context.Context, cfg *Config) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/efactor/efactor/actors/device/tcp/jobcert"
 	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/internal/jobcert"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -163,7 +163,7 @@ func TestLocal(t *testing.T) {
 	p.noErrors()
 }
 
-// TestEntries: what the board does not take leaves it as it was.
+// TestEntries: refused entries leave the board as it was.
 func TestEntries(t *testing.T) {
 	p := newParty(t, 1, "")
 	p.run(func(r *rank) error {

@@ -44,7 +44,7 @@ func (m *member) send(frame []byte) {
 	}
 }
 
-// end says why all is over, as the last that the member hears.
+// end sends the reason of the failure as the last frame to the member.
 func (m *member) end(f *board.Failure) {
 	m.send(abortFrame(f))
 	if !m.done {
@@ -53,8 +53,8 @@ func (m *member) end(f *board.Failure) {
 	}
 }
 
-// write carries frames out, and then ends the direction to the member: it must come to
-// read everything.
+// write writes frames, and then ends the direction to the member: that will read
+// everything.
 func (m *member) write() {
 	defer close(m.told)
 	ok := true
@@ -68,7 +68,7 @@ func (m *member) write() {
 	if half, can := m.conn.(interface{ CloseWrite() error }); can && ok {
 		_ = half.CloseWrite()
 	}
-	_ = m.conn.SetReadDeadline(clock.Deadline(farewell))
+	_ = m.conn.SetReadDeadline(clock.Deadline(byeTime))
 }
 
 // attend runs the connection of a member that has entered to its end.

@@ -133,7 +133,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestWrongHere: what a rank itself can see.
+// TestWrongHere: mistakes that a rank itself can see.
 func TestWrongHere(t *testing.T) {
 	for _, c := range []Config{{Rank: 3, Size: 3}, {Rank: -1, Size: 3}, {}, {Size: 1, Job: string(make([]byte, maxJob+1))}} {
 		_, err := Join(t.Context(), c)
@@ -141,7 +141,7 @@ func TestWrongHere(t *testing.T) {
 	}
 }
 
-// call is a process that says a HELLO of its own, and returns what it hears.
+// call is a process that sends a HELLO of its own, and returns the answer.
 func call(t *testing.T, p *party, frame []byte) (byte, []byte, error) {
 	conn, err := net.Dial("tcp", p.ranks[0].cfg.Addr)
 	require.NoError(t, err)
@@ -151,8 +151,8 @@ func call(t *testing.T, p *party, frame []byte) (byte, []byte, error) {
 	return readFrame(conn, maxSmall)
 }
 
-// TestStrangeHello: what is of this job and impossible ends it, for all; they hear the
-// same.
+// TestStrangeHello: an impossible HELLO of this job ends it, for all; they get the
+// same error.
 func TestStrangeHello(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -206,7 +206,7 @@ func TestOtherVersionOfHub(t *testing.T) {
 	p.ranks[1].says(t, 1, board.Mistake, board.Nobody, "rank 0 version 9")
 }
 
-// TestDeadline: whoever's time is up first, all hear who is missing.
+// TestDeadline: at the first rank's deadline all learn which ranks are missing.
 func TestDeadline(t *testing.T) {
 	for first := range 3 {
 		t.Run(fmt.Sprint("rank=", first), func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestGivesUp: a context that is canceled is a rank that gives up.
+// TestGivesUp: a canceled context means that the rank gives up.
 func TestGivesUp(t *testing.T) {
 	p := newParty(t, 3, "")
 	ctx, cancel := context.WithCancelCause(p.ctx)
@@ -331,7 +331,7 @@ func TestTwoRanksZero(t *testing.T) {
 	p.allSay(board.Mistake, 0, "two processes say that they are rank 0")
 }
 
-// TestLatecomer: who comes when all is over already hears why.
+// TestLatecomer: a rank that connects after the failure gets the reason.
 func TestLatecomer(t *testing.T) {
 	t.Parallel()
 	p := newParty(t, 3, "")

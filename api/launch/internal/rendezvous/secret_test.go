@@ -17,8 +17,8 @@ import (
 	"github.com/efactor/efactor/api/launch/internal/board"
 )
 
-// TestSecrets: who has another secret, or none, hears so at once, and rank 0 says at its
-// deadline whom it has refused.
+// TestSecrets: a process with another secret, or none, gets that reason at once, and
+// rank 0 reports at its deadline which ones it has refused.
 func TestSecrets(t *testing.T) {
 	for _, c := range []struct{ name, zero, one, text, why string }{
 		{"another", secretA, secretB, "another job secret", "tls"},
@@ -42,7 +42,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// faultOf is whom rank r's error blames: rank 0 or, in rank 0's own words, nobody.
+// faultOf is the rank that rank r's error blames: rank 0 or, in rank 0's own error,
+// Nobody.
 func (p *party) faultOf(r int) int {
 	var f *board.Failure
 	require.ErrorAs(p.t, p.ranks[r].err, &f)
@@ -50,7 +51,7 @@ func (p *party) faultOf(r int) int {
 	return f.Rank
 }
 
-// TestRefusedAreCounted: what rank 0 says at its deadline of those whom it has refused.
+// TestRefusedAreCounted: rank 0's report of refused connections at its deadline.
 func TestRefusedAreCounted(t *testing.T) {
 	p := newParty(t, 2, secretA)
 	p.ranks[1].cfg.secure(t, secretB)
@@ -63,7 +64,7 @@ func TestRefusedAreCounted(t *testing.T) {
 
 // TestStaysHere: without TLS and leave nothing goes to other hosts.
 func TestStaysHere(t *testing.T) {
-	const other = "192.0.2.1:4711" // RFC 5737: nobody's
+	const other = "192.0.2.1:4711" // RFC 5737: an address for documentation
 	for r := range 2 {
 		cfg := Config{Rank: r, Size: 2, Addr: other}
 		_, err := Join(t.Context(), cfg)

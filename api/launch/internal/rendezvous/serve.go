@@ -11,7 +11,7 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// maxStrangers is how many connections may be open that have not said who they are.
+// maxStrangers bounds the open connections without a valid HELLO.
 const maxStrangers = 256
 
 // server accepts connections for a hub.
@@ -26,8 +26,8 @@ type server struct {
 	local     net.Addr // where the first other rank found us
 }
 
-// serve begins with rank 0 itself, which comes by own: another that says that it is rank 0
-// must find it there.
+// serve begins with rank 0 itself, which connects by own: another process that claims to
+// be rank 0 must find it there.
 func serve(h *hub, l net.Listener, own net.Conn) *server {
 	s := &server{hub: h, l: l, strangers: make(map[net.Conn]bool)}
 	m := newMember(0, "this process", own)
@@ -63,7 +63,7 @@ func (s *server) accept() {
 	}
 }
 
-// pause waits a moment, and tells whether the server goes on.
+// pause waits a moment, and reports whether the server goes on.
 func (s *server) pause() bool {
 	t := clock.NewTimer(firstPause)
 	defer t.Stop()
@@ -87,7 +87,7 @@ func (s *server) stranger(conn net.Conn, is bool) {
 	}
 }
 
-// greet finds out who has connected. nil: nobody of ours.
+// greet identifies a connection. nil: it is none of ours.
 func (s *server) greet(conn net.Conn) *member {
 	s.stranger(conn, true)
 	defer s.stranger(conn, false)
@@ -132,7 +132,7 @@ func (s *server) greet(conn net.Conn) *member {
 // refusal says in other words what TLS has to say about secrets.
 func refusal(err error) error {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "remote error" { // it did not like our certificate
+	if errors.As(err, &op) && op.Op == "remote error" { // it refused our certificate
 		return fmt.Errorf("it has another job secret: %w", err)
 	}
 	return err
@@ -149,8 +149,8 @@ func readHello(conn net.Conn) (hello, error) {
 	return parseHello(rest)
 }
 
-// answer tells who has not said a proper HELLO why that was none, as far as it can be
-// told: one side may have a job secret and the other not.
+// answer sends the reason to a connection without a proper HELLO, as far as that is
+// possible: one side may have a job secret and the other not.
 func (s *server) answer(raw, conn net.Conn, err error) {
 	var noTLS tls.RecordHeaderError
 	switch {
@@ -163,7 +163,7 @@ func (s *server) answer(raw, conn net.Conn, err error) {
 	}
 }
 
-// misfit says why a process of this job cannot be a part of it.
+// misfit returns the reason why a process of this job cannot be a part of it.
 func (s *server) misfit(hi hello, from string) *board.Failure {
 	switch {
 	case hi.version != version:
@@ -189,8 +189,8 @@ func (s *server) found(a net.Addr) {
 	}
 }
 
-// close waits a while for the others to take leave, and for those who come late to hear
-// why all is over; then it ends every connection.
+// close waits a while for the others to say BYE, and for late ones to get the reason of
+// a failure; then it ends every connection.
 func (s *server) close() {
 	bound := clock.NewTimer(s.cfg.linger)
 	defer bound.Stop()

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boundSilence ends a connection whose data nobody acknowledges after as long as
+// boundSilence ends a connection whose data is not acknowledged after as long as
 // keepAlive takes for one without data (tcp(7), TCP_USER_TIMEOUT). Connections inherit it
 // from their listener.
 func boundSilence(c syscall.RawConn) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// strangeHub accepts a connection, says WELCOME, and goes on as it is told.
+// strangeHub accepts a connection, says WELCOME, and continues with then.
 func strangeHub(t *testing.T, p *party, then func(conn net.Conn)) {
 	l := p.ranks[0].cfg.Listener
 	var hub sync.WaitGroup
@@ -33,8 +33,8 @@ func strangeHub(t *testing.T, p *party, then func(conn net.Conn)) {
 	})
 }
 
-// TestSilentHub: rank 0 that has come to a stop, or is behind a cable that was pulled. The
-// error comes in time, and says who it is that is silent.
+// TestSilentHub: rank 0 was stopped, or is behind a pulled cable. The error comes in time,
+// and names the silent side.
 func TestSilentHub(t *testing.T) {
 	for name, size := range map[string]int{"small": 10, "more than a socket takes": 15 * board.MaxValue} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestSilentHub(t *testing.T) {
 	}
 }
 
-// TestLyingHub: a rank that the job does not have is nobody.
+// TestLyingHub: a rank that the job does not have becomes Nobody.
 func TestLyingHub(t *testing.T) {
 	for _, of := range []int{2, 1 << 30} {
 		p := newParty(t, 2, "")

@@ -26,7 +26,7 @@ enum {
 	MAX_REGIONS = 64,
 	MAX_FLOODS = 8,
 	MAX_REPEATS = 4, /* of one event */
-	GUARD = 64,       /* bytes around each piece that nobody may touch */
+	GUARD = 64,       /* bytes around each piece that must not be touched */
 	UNTOUCHED = 0xff, /* what they hold; no pattern has it */
 	MODULUS = 251,    /* of patterns: byte i is (i + seed) % 251 */
 };

@@ -6,7 +6,7 @@
 
 enum { MAX_WINDOW = 256 };
 
-/* What the operation in a place of the window does. */
+/* The operation in a place of the window. */
 enum place { FREE, BUSY, WRITTEN };
 
 struct flood {

@@ -1,0 +1,62 @@
+package device
+
+import "fmt"
+
+// Info is what a device can do. A call for something that it does not list is refused
+// with ErrNotSupported.
+type Info struct {
+	Name   string // of the driver and the attachment: "sim", "shm:<dir>"
+	GID    GID
+	MTU    int    // bytes of the largest packet, headers of the protocol included
+	MaxSQ  int    // most outstanding sends of a queue pair
+	MaxRQ  int    // most posted receives of a queue pair
+	MaxQP  int    // most queue pairs
+	PartID uint32 // vendor part id, sent as device_version in HANDSHAKE (§2.1.1)
+
+	// CopiesAtPost: the bytes of a send are taken before PostSend returns, so
+	// that only a packet that must be sent again needs them later.
+	CopiesAtPost bool
+
+	// MaxPieces is how many local pieces a WRSend may have in all: Header if it is
+	// not empty, Payload likewise, and those of SendWR.More. At least 2, which is
+	// also what an EFA device takes.
+	MaxPieces int
+	// MaxRDMAPieces is the same of WRRead and WRWrite: Payload and More. At least 1
+	// on a device with RDMA, which is also what an EFA device takes.
+	MaxRDMAPieces int
+
+	// RDMARead, RDMAWrite: WRRead and WRWrite work, up to MaxRDMA bytes each.
+	RDMARead, RDMAWrite bool
+	MaxRDMA             int
+	// LocalKeys: the local side of RDMA, and a buffer of PostRecvInto, must lie in a
+	// region, named by LKey. Otherwise any memory will do.
+	LocalKeys bool
+	// SendKeys: so must all pieces of a WRSend, Header among them. EFA has both.
+	SendKeys bool
+	// UnsolicitedWrite: a WRWrite with immediate takes no posted receive.
+	UnsolicitedWrite bool
+
+	// UserRecv: there are queue pairs that receive into the caller's buffers
+	// (QPConfig.UserRecv).
+	UserRecv bool
+	// Datagram: there are unreliable datagram queue pairs (QPConfig.Type UD).
+	Datagram bool
+	// DMABuf and Foreign: RegisterDMABuf and RegisterForeign work.
+	DMABuf, Foreign bool
+
+	// MaxMedium, MinRead and MinReadWrite are the device's switch points between
+	// subprotocols, in bytes; 0 means EFA's own (65536, 1 MiB and 65536).
+	MaxMedium, MinRead, MinReadWrite int
+}
+
+// Check is what every OpenQP does first: it refuses with ErrNotSupported a kind of queue
+// pair that i does not list.
+func Check(i Info, c QPConfig) error {
+	switch {
+	case c.Type > UD || c.Type == UD && !i.Datagram:
+		return fmt.Errorf("%w: queue pair of type %d on %s", ErrNotSupported, c.Type, i.Name)
+	case c.UserRecv && !i.UserRecv:
+		return fmt.Errorf("%w: receives into the caller's buffers on %s", ErrNotSupported, i.Name)
+	}
+	return nil
+}

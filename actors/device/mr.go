@@ -1,0 +1,47 @@
+package device
+
+// MR is a memory region. Any goroutine may call its methods.
+type MR interface {
+	// Bytes is the memory; of a closed region of Alloc it must not be touched. It is
+	// nil where this process cannot touch the memory.
+	Bytes() []byte
+	// Addr is what remote accesses call the first byte: its virtual address,
+	// or on a simulated device a number.
+	Addr() uint64
+	// LKey and RKey name the region in work requests, for the local and the
+	// remote side. RKey cannot be guessed. Software devices have one number for
+	// both; EFA's LKey has 24 bits.
+	LKey() uint32
+	RKey() uint32
+	// Remote reports whether the device carries RDMA of others to this region.
+	// False: only emulated accesses reach it (shm: memory that was registered
+	// and not allocated lies in one process alone).
+	Remote() bool
+	// Parts are the regions of a device over several, one for each of
+	// [Device.Devices] in their order: every device names the memory by an address
+	// and keys of its own. It is nil of a device that joins none. The methods above
+	// then speak of the first part.
+	Parts() []MR
+	// Close ends remote access: what is under way may end with StatusBadAddress,
+	// and afterwards nobody touches the memory, which is given back if it came
+	// from Alloc. A second call reports ErrClosed.
+	Close() error
+}
+
+// Access is what a memory region may be used for.
+type Access uint8
+
+// Access rights.
+const (
+	LocalWrite  Access = 1 << iota
+	RemoteWrite        // implies LocalWrite
+	RemoteRead
+)
+
+// Part is the region of mr on a path, of those that [QP.Paths] lists.
+func Part(mr MR, path uint8) MR {
+	if parts := mr.Parts(); parts != nil {
+		return parts[path]
+	}
+	return mr
+}

@@ -1,0 +1,126 @@
+package device
+
+// QPType is the transport of a queue pair.
+type QPType uint8
+
+// The transports of EFA.
+const (
+	// SRD is scalable reliable datagram: the contract of [QP].
+	SRD QPType = iota
+	// UD is unreliable datagram, for small packets that must not wait. It differs
+	// from SRD so: a packet may be lost; a send is complete when the packet has left
+	// and never ends with StatusRNR; there is no RDMA (ErrNotSupported).
+	UD
+)
+
+// QPConfig says what queue pair to open. Zero depths mean the device's default.
+type QPConfig struct {
+	SQDepth, RQDepth int
+	QPN              uint16 // 0: any free one; EFA chooses itself and refuses others
+	QKey             uint32 // also the connid of the endpoint (§1.4); bit 31 is the kernel's on EFA
+	RNRRetry         uint8  // device resends before it reports RNR; 7: for ever
+
+	// Type is the transport; UD takes Info.Datagram.
+	Type QPType
+	// UserRecv: packets are received into the caller's buffers, by PostRecvInto
+	// alone: RecvSlots is 0. It takes Info.UserRecv.
+	UserRecv bool
+
+	// Notify is called from any goroutine when something may have become
+	// ready after Arm, by drivers that run inside the process. Others make
+	// one of FDs readable.
+	Notify func()
+}
+
+// QP is a queue pair and its completion queue. It belongs to one shard: no two
+// of its methods run at once, except that Close may follow the owner's last call
+// from another goroutine.
+//
+// The contract is EFA's: packets arrive at most once, whole, in any order. A
+// completed send has reached a posted receive of the other side. With none
+// posted there the send ends with StatusRNR after RNRRetry device resends. A
+// receive from a sender with no address handle shows UnknownAH and the GID.
+//
+// Work goes in batches. Posts only queue: PostSend is called once for each request and
+// Doorbell once for all of them, and a driver may hold everything back until then.
+// PostRecv takes many slots at once. Poll gives as many completions as there is room
+// for, so that the caller publishes what follows from them once for all.
+//
+// Like [Device], the interface is everything that any driver offers; [QPBase] refuses
+// what a driver does not have.
+type QP interface {
+	QPN() uint16
+
+	// Paths lists the ways of a queue pair over several devices, best first; always
+	// the same slice. It is nil of one on a single device. QPN is the first path's.
+	Paths() []Path
+	// PathOf is the index in Paths of the path that an address handle belongs to; 0 if
+	// Paths is nil.
+	PathOf(ah AH) int
+
+	// SetRNRRetry sets QPConfig.RNRRetry before the first PostSend, as verbs do it on
+	// the way to RTS. Later it has no effect. ErrNotSupported: the device takes it in
+	// QPConfig alone.
+	SetRNRRetry(n uint8) error
+
+	// CreateAH returns the address handle of gid; the same gid gives the same
+	// handle, counted, until as many DestroyAH. A dead or unknown gid is no
+	// error on a software device: sends to it end with a status. EFA refuses
+	// what it knows to be out of reach, and more handles than it has.
+	CreateAH(gid GID) (AH, error)
+	DestroyAH(ah AH) error
+
+	// PostSend queues one packet or RDMA request. ErrQueueFull, ErrTooLong,
+	// ErrBadAH, ErrNotSupported (a kind of request, or more pieces, than Info has)
+	// and ErrClosed change nothing. Buffers stay the
+	// device's until the completion, except that those of a WRSend are free at
+	// once if Info.CopiesAtPost. A request that sets wr.Prompt has no completion
+	// if wr.Over is true afterwards: then it has succeeded already.
+	PostSend(wr *SendWR) error
+
+	// RecvSlots is the number of receive buffers; the driver owns their
+	// memory (each MTU bytes), numbered from 0. All begin unposted. It is 0 with
+	// QPConfig.UserRecv.
+	RecvSlots() int
+	// RecvBytes is slot's memory, always the same. It holds a packet from the completion that
+	// names it until the slot is posted again. In shared memory the other
+	// side could still change it: read a header field once, then check.
+	RecvBytes(slot int) []byte
+	// PostRecv gives slots (back) to the device.
+	PostRecv(slots []int32)
+
+	// PostRecvInto posts one receive into the caller's buffer, which is the
+	// device's until the completion with wr.ID, or Close. ErrNotSupported without
+	// QPConfig.UserRecv, ErrQueueFull with RQDepth of them posted, ErrBadKey: wr.Mem
+	// does not lie in the region wr.LKey with LocalWrite, where Info.LocalKeys; a
+	// device that looks later completes the receive with StatusInvalidLKey.
+	//
+	// A packet takes the receive posted longest. One that is longer than the buffer
+	// ends that receive with StatusLocalBadLength; nothing of it need be there, and
+	// the send may have ended as any other.
+	PostRecvInto(wr *RecvWR) error
+
+	// Doorbell makes what was posted since the last one go out.
+	Doorbell()
+
+	// Poll fills c with completions and returns how many. It allocates
+	// nothing and does not block.
+	Poll(c []Completion) int
+
+	// Arm asks for a notification of the next completion. False: something
+	// is ready already (or Poll must be called for another reason), so do not
+	// sleep. An armed queue is disarmed by the next Poll.
+	Arm() bool
+	// FDs are descriptors that become readable when an armed queue pair has
+	// work; nil for drivers that use QPConfig.Notify. Poll drains them.
+	FDs() []int
+
+	// Close flushes: nothing completes afterwards and no memory is touched.
+	Close() error
+}
+
+// Path is one of the ways that a queue pair over several devices has.
+type Path struct {
+	Info Info // of the device: its MaxRDMA and switch points hold on the path
+	QPN  uint16
+}

@@ -1,0 +1,84 @@
+package device
+
+// WR is the kind of a work request of the send queue.
+type WR uint8
+
+// The kinds of work request.
+const (
+	WRSend  WR = iota // a packet: Header, Payload and More, together at most the MTU
+	WRRead            // RDMA read at Remote into Payload and More
+	WRWrite           // RDMA write of Payload and More to Remote
+)
+
+// SendWR is one work request of the send queue. RDMA moves at most
+// Info.MaxRDMA bytes, within one region of the other side; 0 bytes are allowed. A
+// wrong key, range or right there ends it with StatusBadAddress, a wrong LKey with
+// StatusInvalidLKey, and RDMA that the other device has not with StatusMismatch.
+//
+// The local side is several pieces, one after the other: Header, Payload, and those of
+// More. Info.MaxPieces and MaxRDMAPieces bound how many; more are ErrNotSupported.
+type SendWR struct {
+	ID      uint64 // echoed in the completion
+	AH      AH
+	QPN     uint16
+	QKey    uint32
+	Kind    WR
+	HasImm  bool // WRSend, WRWrite: the receiver's completion shows Imm
+	Prompt  bool // by the caller: PostSend may set Over in place of a completion
+	Over    bool // by the device, if Prompt; false before PostSend. EFA never knows so early
+	Imm     uint32
+	Header  []byte // WRSend
+	Payload []byte // WRRead, WRWrite: the local side
+
+	LKey   uint32 // of the region that Payload lies in, if Info.LocalKeys; WRRead needs LocalWrite
+	RKey   uint32
+	Remote uint64 // address in the other side's region
+
+	HeaderKey uint32  // of the region that Header lies in, if Info.SendKeys
+	More      []Piece // after Payload; the slice itself is free when PostSend returns
+}
+
+// Piece is a part of the local side of a request.
+type Piece struct {
+	Mem  []byte
+	LKey uint32 // of the region that Mem lies in, if Info.LocalKeys or Info.SendKeys
+}
+
+// RecvWR is one receive into the caller's buffer, see [QP.PostRecvInto].
+type RecvWR struct {
+	ID   uint64 // echoed in the completion
+	Mem  []byte // a packet of at most so many bytes
+	LKey uint32 // of the region that Mem lies in, if Info.LocalKeys
+}
+
+// Len is the bytes of all pieces.
+func (wr *SendWR) Len() int {
+	n := len(wr.Header) + len(wr.Payload)
+	for i := range wr.More {
+		n += len(wr.More[i].Mem)
+	}
+	return n
+}
+
+// Gather copies the pieces one after the other to b, as far as they fit, and returns how
+// many bytes that were.
+func (wr *SendWR) Gather(b []byte) int {
+	n := copy(b, wr.Header)
+	n += copy(b[n:], wr.Payload)
+	for i := range wr.More {
+		n += copy(b[n:], wr.More[i].Mem)
+	}
+	return n
+}
+
+// Pieces counts them: Header and Payload if they are not empty, and all of More.
+func (wr *SendWR) Pieces() int {
+	n := len(wr.More)
+	if len(wr.Header) > 0 {
+		n++
+	}
+	if len(wr.Payload) > 0 {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,83 @@
+package endpoint
+
+import (
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/peer"
+)
+
+// claims answers requests that look for an unexpected message (FI_PEEK, FI_CLAIM). It owns
+// the messages that were claimed: taken out of matching, each for one receive to come.
+// Endpoint.handle calls it.
+type claims struct {
+	env     *peer.Env
+	pools   *ope.Pools
+	table   *match.Table // from the endpoint's start
+	closing *closing
+	reject  func(*ope.Request, error)
+
+	byID   map[uint64]claim // by the id of the request that claimed
+	result ope.Result       // scratch, which a Sink must not keep
+}
+
+// claim is a claimed message. Its rxe may fail, and then serve another message.
+type claim struct {
+	rxe  *ope.Rxe
+	use  uint32 // tells the message from later ones of the rxe
+	link *peer.Link
+}
+
+// lost returns the reason why the rest of the message will not come.
+func (c *claim) lost() error {
+	if c.link.Err != nil {
+		return c.link.Err
+	}
+	return peer.ErrAborted
+}
+
+// find looks for the oldest message that a receive would take now, and describes it in the
+// outcome of r. If r is a claim, the message is taken out of matching.
+func (c *claims) find(r *ope.Request) {
+	if c.closing.state != open {
+		c.reject(r, c.closing.err())
+		return
+	}
+	m := c.table.Find(match.KindOf(r.Flags&ope.Tagged != 0), r.Tag, r.Ignore, match.Source(r.Peer))
+	res := &c.result
+	if m == nil {
+		*res = ope.Result{Err: errno.ErrNoMessage, Peer: r.Peer}
+		r.Sink.Done(r, res)
+		return
+	}
+	x := c.pools.Rxe(m.Owner)
+	x.Describe(res)
+	if r.Kind == ope.KindClaim {
+		c.table.RemoveMsg(m)
+		if c.byID == nil {
+			c.byID = make(map[uint64]claim)
+		}
+		c.byID[r.ID] = claim{x, x.Claim(), x.Link()}
+	}
+	r.Sink.Done(r, res)
+}
+
+// take receives, or throws away, the message that the request r.Data claimed.
+func (c *claims) take(r *ope.Request) {
+	x, ok := c.byID[r.Data]
+	if !ok {
+		c.reject(r, errno.ErrInvalid)
+		return
+	}
+	delete(c.byID, r.Data)
+	switch {
+	case c.closing.state != open:
+		c.reject(r, c.closing.err())
+	case !x.rxe.Is(x.use): // it failed with a part of the message yet to come
+		c.reject(r, x.lost())
+	default:
+		o := c.pools.Orders.Get(r, c.env.Sh.Now())
+		o.Follow(c.env.Trail, x.link)
+		x.rxe.Match(o)
+	}
+}

@@ -1,0 +1,5 @@
+package errno
+
+import "syscall"
+
+const remoteIO = syscall.EREMOTEIO

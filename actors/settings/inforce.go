@@ -1,0 +1,110 @@
+package settings
+
+import (
+	"time"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/wire"
+)
+
+// InForce is what an endpoint goes by: the settings, and what no program sets.
+type InForce struct {
+	Settings
+
+	Features wire.Features // what HANDSHAKE advertises (§2.1)
+	DeviceID uint32        // device_version in HANDSHAKE; 0: the device's
+	HostID   uint64        // host_id in HANDSHAKE; 0: none
+	// Era is how the endpoint talks, if not as this project does.
+	Era era.Profile
+	// Rounding is how a medium message is cut; 0: the era's way.
+	Rounding era.Rounding
+	// MsgIDBase is the first msg_id of each direction; both sides must agree.
+	MsgIDBase uint32
+	// WaitHandshake makes every first packet wait for the peer's HANDSHAKE.
+	WaitHandshake bool
+
+	Requests     int // places in the request ring; 0: 2048
+	MaxStrangers int // peers at most that are in no address vector; 0: 4096
+}
+
+// New returns what s comes to on a device, before the defaults.
+func New(s Settings, i *device.Info) InForce {
+	k := &s.knobs
+	talk, _ := era.ByName(k.Era) // no name: as this project does
+	return InForce{
+		Settings: s, Features: Features(&s, i), HostID: k.HostID, Era: talk, Rounding: k.Rounding,
+		MsgIDBase: k.FirstMsgID, WaitHandshake: k.WaitHandshake,
+	}
+}
+
+// On returns f with the defaults for a device filled in, and within its limits.
+func (f InForce) On(i *device.Info) InForce {
+	def(&f.SendQueue, 256, i.MaxSQ)
+	def(&f.RecvQueue, 256, i.MaxRQ)
+	def(&f.MaxMedium, or(i.MaxMedium, 65536), 0)
+	def(&f.MinRead, or(i.MinRead, 1<<20), 0)
+	def(&f.MinReadWrite, or(i.MinReadWrite, 65536), 0)
+	def(&f.ReadSegment, 1<<30, 0)
+	f.ReadSegment = min(f.ReadSegment, i.MaxRDMA)
+	def(&f.Credits, 32, maxCredits)
+	def(&f.RecvWindow, or(f.Era.RecvWindow, 16), 0)
+	def(&f.RNRRetry, 3, 0)
+	def(&f.RNRMax, time.Second, 0)
+	def(&f.ProbeAfter, time.Second, 0)
+	def(&f.PeerTimeout, 10*time.Second, 0)
+	def(&f.PeerMemory, 256<<20, 0)
+	def(&f.TotalMemory, 1<<30, 0)
+	def(&f.DetachLimit, 1<<20, 0)
+	def(&f.Requests, 2048, 0)
+	def(&f.MaxStrangers, 4096, 0)
+	if f.DeviceID == 0 {
+		f.DeviceID = i.PartID
+	}
+	if f.Rounding == 0 {
+		f.Rounding = f.Era.Rounding
+	}
+	f.Features = f.Era.Knows(f.Features)
+	return f
+}
+
+// maxCredits keeps a window, in bytes, far from the end of 64 bits.
+const maxCredits = 1 << 20
+
+// def gives v its default, and, if most is not 0, makes it at most that.
+func def[T int | int64 | time.Duration](v *T, to, most T) {
+	if *v == 0 {
+		*v = to
+	}
+	if most > 0 {
+		*v = min(*v, most)
+	}
+}
+
+// or returns a, or b where a is 0.
+func or(a, b int) int {
+	if a != 0 {
+		return a
+	}
+	return b
+}
+
+// Retries is RNRRetry as the device takes it.
+func (f *InForce) Retries() uint8 { return uint8(max(f.RNRRetry, 0)) }
+
+// Features is what HANDSHAKE tells peers that an endpoint with the settings can do on a
+// device (§2.1): the protocol's own always, RDMA as the device has it.
+func Features(s *Settings, i *device.Info) wire.Features {
+	f := wire.MakeFeatures(wire.FeatureConnIDHeader, wire.FeatureDeliveryComplete, wire.FeatureRunt,
+		wire.FeatureReadNACK, wire.FeaturePeerError)
+	if i.RDMARead && !s.NoRDMARead {
+		f.Set(wire.FeatureRDMARead)
+	}
+	if i.RDMAWrite && !s.NoRDMAWrite {
+		f.Set(wire.FeatureRDMAWrite)
+	}
+	if i.UnsolicitedWrite && !s.NoRDMAWrite {
+		f.Set(wire.FeatureUnsolicitedWrite)
+	}
+	return f
+}

@@ -1,0 +1,77 @@
+package settings
+
+import (
+	"time"
+
+	"github.com/efactor/efactor/internal/testknobs"
+)
+
+// Settings are the switch points and times of the protocol. The zero value of a field means
+// its default. The names in brackets are the EFA provider's.
+type Settings struct {
+	// SendQueue is how many packets the device may have at a time (FI_EFA_TX_SIZE), at
+	// most Limits.MaxSQ; 0: 256.
+	SendQueue int
+	// RecvQueue is the number of receive buffers (FI_EFA_RX_SIZE), at most Limits.MaxRQ;
+	// 0: 256.
+	RecvQueue int
+
+	// MaxMedium is up to how many bytes a message needs no CTS (§3.2,
+	// FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE); 0: the device's, EFA's is 65536; negative:
+	// every message of several packets needs one.
+	MaxMedium int
+	// MinRead is from how many bytes on the receiver's device reads a message out of a
+	// memory region (§4.1, FI_EFA_INTER_MIN_READ_MESSAGE_SIZE); 0: the device's, EFA's is
+	// 1 MiB; negative: none is read.
+	MinRead int
+	// MinReadWrite is the same of a write that the devices cannot do by themselves
+	// (FI_EFA_INTER_MIN_READ_WRITE_SIZE); 0: the device's, EFA's is 65536; negative: none.
+	MinReadWrite int
+	// ReadSegment is the most bytes that one RDMA request moves
+	// (FI_EFA_READ_SEGMENT_SIZE); 0: 1 GiB, and never more than the device can.
+	ReadSegment int
+	// RuntSize is how many bytes of a message that is read are sent at once (§4.3,
+	// FI_EFA_RUNT_SIZE), to one peer at a time; 0: none.
+	RuntSize int
+	// Credits is the number of packets in a CTS window (§3.2, FI_EFA_TX_MIN_CREDITS);
+	// 0: 32.
+	Credits int
+	// RecvWindow is how many messages may arrive ahead of their turn
+	// (FI_EFA_RECVWIN_SIZE); 0: 16.
+	RecvWindow int
+
+	// RNRRetry is how often the device sends a packet again before it reports RNR, 0 to
+	// 7, where 7 is for ever; negative: never; 0: 3.
+	RNRRetry int
+	// RNRInitial is the first back-off after RNR (FI_EFA_TIMEOUT_INTERVAL); 0: random,
+	// 40 to 119 us.
+	RNRInitial time.Duration
+	// RNRMax is the longest back-off (FI_EFA_MAX_TIMEOUT); 0: 1 s.
+	RNRMax time.Duration
+	// ProbeAfter is for how long a peer is silent before it is probed; 0: 1 s.
+	ProbeAfter time.Duration
+	// PeerTimeout is for how long no packet comes from a peer, and it takes none, before
+	// it has failed; 0: 10 s. A peer that computes for long with full receive buffers
+	// wants more.
+	PeerTimeout time.Duration
+
+	// PeerMemory is the most bytes kept of one peer's unexpected messages; 0: 256 MiB.
+	PeerMemory int64
+	// TotalMemory is the most bytes kept of all unexpected messages; 0: 1 GiB.
+	TotalMemory int64
+	// DetachLimit is the most bytes copied for a send whose context ended; 0: 1 MiB.
+	DetachLimit int
+
+	// NoRDMARead and NoRDMAWrite make the endpoint do without these abilities of its
+	// device (both: FI_EFA_USE_DEVICE_RDMA=0).
+	NoRDMARead, NoRDMAWrite bool
+	// Homogeneous takes it for granted that all peers can do what this endpoint can, so
+	// that nothing but CTSDATA waits for their HANDSHAKE (§2.1,
+	// FI_OPT_EFA_HOMOGENEOUS_PEERS).
+	Homogeneous bool
+
+	knobs testknobs.Knobs
+}
+
+// Knobs returns what only tests set. It is no method, so that programs do not meet it.
+func Knobs(s *Settings) *testknobs.Knobs { return &s.knobs }

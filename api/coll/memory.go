@@ -1,0 +1,178 @@
+package coll
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// Alloc returns n zeroed elements in memory that the ranks' devices reach best: the
+// recommended buffers of long collectives, which are then copied less often. Plain
+// slices do as well. It lives until Free, or until the last group of the family of
+// c is closed; to use it afterwards crashes the program.
+func Alloc[T any](c *Comm, n int) ([]T, error) {
+	size, err := sizeOf[T]()
+	switch {
+	case err != nil:
+		return nil, err
+	case n < 0 || n > int(^uint(0)>>1)/size:
+		return nil, fmt.Errorf("%w: Alloc of %d elements", efa.ErrInvalid, n)
+	case n == 0:
+		return []T{}, nil
+	}
+	b, err := c.memory.alloc(n * size)
+	if err != nil {
+		return nil, err
+	}
+	return elements[T](b), nil
+}
+
+// Free gives memory of Alloc back: s is all of it.
+func Free[T any](c *Comm, s []T) error { return c.memory.release(bytesOf(s)) }
+
+// memory is the regions that a family has.
+type memory struct {
+	dom *efa.Domain
+
+	mu     sync.Mutex
+	list   atomic.Pointer[[]*efa.MemoryRegion] // of Alloc, by address; replaced, not changed
+	stages map[int][]*stage                    // unused ones, by segment
+}
+
+func (m *memory) alloc(n int) ([]byte, error) {
+	r, err := m.dom.Alloc(n, efa.AccessSend|efa.AccessRecv|efa.AccessRemoteRead)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at, _ := search(m.regions(), r.Bytes())
+	l := slices.Insert(slices.Clone(m.regions()), at, r)
+	m.list.Store(&l)
+	return r.Bytes()[:n], nil
+}
+
+func (m *memory) regions() []*efa.MemoryRegion {
+	if l := m.list.Load(); l != nil {
+		return *l
+	}
+	return nil
+}
+
+// search finds the first region that does not end before b begins.
+func search(l []*efa.MemoryRegion, b []byte) (int, bool) {
+	return slices.BinarySearchFunc(l, addressOf(b), func(r *efa.MemoryRegion, at uintptr) int {
+		switch mem := r.Bytes(); {
+		case addressOf(mem)+uintptr(len(mem)) <= at:
+			return -1
+		case addressOf(mem) > at:
+			return 1
+		default:
+			return 0
+		}
+	})
+}
+
+// find returns the remote address of b, if it lies in memory of Alloc.
+func (m *memory) find(b []byte) (efa.Remote, bool) {
+	l := m.regions()
+	at, ok := search(l, b)
+	if !ok {
+		return efa.Remote{}, false
+	}
+	r := l[at]
+	off := uint64(addressOf(b) - addressOf(r.Bytes()))
+	if off+uint64(len(b)) > uint64(len(r.Bytes())) {
+		return efa.Remote{}, false
+	}
+	return r.Remote().Slice(off, uint64(len(b))), true
+}
+
+func (m *memory) release(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	m.mu.Lock()
+	at, ok := search(m.regions(), b)
+	if !ok || addressOf(m.regions()[at].Bytes()) != addressOf(b) {
+		m.mu.Unlock()
+		return fmt.Errorf("%w: Free of what is not Alloc's", efa.ErrInvalid)
+	}
+	r := m.regions()[at]
+	l := slices.Delete(slices.Clone(m.regions()), at, at+1)
+	m.list.Store(&l)
+	m.mu.Unlock()
+	return r.Close()
+}
+
+// close gives everything back.
+func (m *memory) close() error {
+	m.mu.Lock()
+	all := m.regions()
+	m.list.Store(nil)
+	for _, l := range m.stages {
+		for _, s := range l {
+			all = append(all[:len(all):len(all)], s.region)
+		}
+	}
+	m.stages = nil
+	m.mu.Unlock()
+	var errs []error
+	for _, r := range all {
+		errs = append(errs, r.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// stage is memory for the frames of a flow, to be read by a peer.
+type stage struct {
+	region  *efa.MemoryRegion
+	mem     []byte
+	segment int
+}
+
+// stage returns one; nil if the device cannot read peers' memory or has no room.
+func (m *memory) stage(x *call) *stage {
+	n := x.segment()
+	if !x.limits.RDMARead {
+		return nil
+	}
+	m.mu.Lock()
+	if l := m.stages[n]; len(l) > 0 {
+		s := l[len(l)-1]
+		m.stages[n] = l[:len(l)-1]
+		m.mu.Unlock()
+		return s
+	}
+	m.mu.Unlock()
+	r, err := m.dom.Alloc(window*n, efa.AccessRemoteRead)
+	if err != nil {
+		return nil
+	}
+	return &stage{region: r, mem: r.Bytes(), segment: n}
+}
+
+// unstage takes a stage back; unless it is clean, a peer may be reading it.
+func (m *memory) unstage(s *stage, clean bool) {
+	if !clean {
+		_ = s.region.Close() // no peer reads it any more, even with an error
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stages == nil {
+		m.stages = map[int][]*stage{}
+	}
+	m.stages[s.segment] = append(m.stages[s.segment], s)
+}
+
+// put copies a segment to one of the places, and returns its remote address.
+func (s *stage) put(place int, seg []byte) efa.Remote {
+	off := place * s.segment
+	n := copy(s.mem[off:], seg)
+	return s.region.Remote().Slice(uint64(off), uint64(n))
+}

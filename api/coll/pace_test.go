@@ -1,0 +1,126 @@
+package coll_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/coll"
+	"github.com/efactor/efactor/api/efa"
+)
+
+// scarce is a party whose ranks keep few unexpected messages.
+var scarce = setup{seed: 1, ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{PeerMemory: 16 << 20}}}
+
+// TestPace: a rank that only sends, or sends and hears only from others than those it
+// sends to, does not run ahead of one that is slow until that one's memory is full.
+func TestPace(t *testing.T) {
+	for _, x := range []struct {
+		name         string
+		p, slow      int
+		calls, bytes int
+		call         func(ctx context.Context, c *coll.Comm, buf []byte) error
+	}{
+		{"bcast", 2, 1, 1600, 15 << 10, func(ctx context.Context, c *coll.Comm, buf []byte) error { return coll.Bcast(ctx, c, buf, 0) }},
+		{"bcast of little", 2, 1, 20000, 8, func(ctx context.Context, c *coll.Comm, buf []byte) error { return coll.Bcast(ctx, c, buf, 0) }},
+		{"bcast, a leaf", 4, 3, 1600, 15 << 10, func(ctx context.Context, c *coll.Comm, buf []byte) error { return coll.Bcast(ctx, c, buf, 0) }},
+		{"pipeline", 3, 2, 1600, 15 << 10, func(ctx context.Context, c *coll.Comm, buf []byte) error {
+			return coll.Bcast(ctx, c, buf, 0, coll.Use("pipeline"))
+		}},
+		{"small frames", 2, 1, 40, 1 << 20, func(ctx context.Context, c *coll.Comm, buf []byte) error {
+			return coll.Bcast(ctx, c, buf, 0, coll.Use("binomial"), coll.Segment(1))
+		}},
+		{"reduce", 3, 0, 1600, 15 << 10, func(ctx context.Context, c *coll.Comm, buf []byte) error {
+			return coll.Reduce(ctx, c, buf, make([]byte, len(buf)), coll.Max[byte], 0)
+		}},
+		{"gather", 3, 0, 1600, 15 << 10, func(ctx context.Context, c *coll.Comm, buf []byte) error {
+			return coll.Gather(ctx, c, buf, make([]byte, 3*len(buf)), 0)
+		}},
+		{"scatter", 3, 1, 1600, 15 << 10, func(ctx context.Context, c *coll.Comm, buf []byte) error {
+			return coll.Scatter(ctx, c, make([]byte, 3*len(buf)), buf, 0)
+		}},
+		{"scan", 3, 2, 1600, 15 << 10, func(ctx context.Context, c *coll.Comm, buf []byte) error {
+			return coll.Scan(ctx, c, buf, make([]byte, len(buf)), coll.Max[byte], coll.Use("linear"))
+		}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			pa := newParty(t, x.p, scarce)
+			err := pa.run(func(ctx context.Context, c *coll.Comm) error {
+				if c.Rank() == x.slow {
+					if err := pa.world.Sleep(time.Minute); err != nil {
+						return err
+					}
+				}
+				buf := make([]byte, x.bytes)
+				for range x.calls {
+					if err := x.call(ctx, c, buf); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			require.NoError(t, err)
+		})
+	}
+}
+
+// TestPaceBesideAnother: messages of a collective that began earlier say nothing about
+// later ones.
+func TestPaceBesideAnother(t *testing.T) {
+	for _, read := range []bool{false, true} {
+		t.Run(fmt.Sprint(read), func(t *testing.T) {
+			s := scarce
+			s.device.RDMARead = read
+			pa := newParty(t, 2, s)
+			require.NoError(t, pa.run(func(ctx context.Context, c *coll.Comm) error {
+				r, err := coll.Ibcast(ctx, c, make([]byte, 64<<20), 1)
+				if err != nil {
+					return err
+				}
+				if c.Rank() == 1 {
+					if err := pa.world.Sleep(time.Minute); err != nil {
+						return err
+					}
+				}
+				buf := make([]byte, 15<<10)
+				for range 4000 {
+					if err := coll.Bcast(ctx, c, buf, 0); err != nil {
+						return err
+					}
+				}
+				return r.Wait(ctx)
+			}))
+		})
+	}
+}
+
+// TestPaceThenShutdown: a group's last messages are not waited for.
+func TestPaceThenShutdown(t *testing.T) {
+	for seed := range uint64(50) {
+		pa := newParty(t, 3, setup{seed: seed, fabric: sim.Config{
+			Delay: 5 * time.Microsecond, Jitter: 50 * time.Microsecond,
+			Rules: []sim.Rule{{Fault: sim.FaultRNR, P: .3}, {Fault: sim.FaultDelay, P: .3, Delay: 300 * time.Microsecond}},
+		}})
+		for i, r := range pa.ranks {
+			pa.world.Go(fmt.Sprint("rank", i), func(ctx context.Context) error {
+				c, err := coll.New(r.cfg)
+				if err != nil {
+					return err
+				}
+				buf := make([]byte, 15<<10)
+				for range 240 {
+					if err := coll.Bcast(ctx, c, buf, 0); err != nil {
+						return err
+					}
+				}
+				return errors.Join(c.Close(ctx), r.ep.Shutdown(ctx))
+			})
+		}
+		require.NoError(t, pa.world.Run(), "seed %d", seed)
+	}
+}

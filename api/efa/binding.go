@@ -1,0 +1,86 @@
+package efa
+
+// binding is where the completions of an endpoint go: its place in each of its queues, or nil
+// where it has none. They may be the same.
+type binding struct{ sendTo, recvTo *source }
+
+// bind enters the endpoint where others must know of it. After a failure unbind
+// takes it out again.
+func (e *Endpoint) bind() (err error) {
+	e.dom.add(e)
+	for _, n := range e.cfg.counters() {
+		n.bind(e.sh)
+	}
+	if err := e.cfg.AV.bind(e); err != nil {
+		return err
+	}
+	if q := e.cfg.SendQueue; q != nil {
+		if e.sendTo, err = q.bind(e); err != nil {
+			return err
+		}
+	}
+	if q := e.cfg.RecvQueue; q != nil {
+		if e.recvTo, err = q.bind(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Endpoint) unbind() {
+	e.cfg.AV.unbind(e)
+	for _, q := range []*Queue{e.cfg.SendQueue, e.cfg.RecvQueue} {
+		if q != nil {
+			q.unbind(e)
+		}
+	}
+	for _, n := range e.cfg.counters() {
+		n.unbind()
+	}
+	e.dom.remove(e)
+	e.dom.leave(&e.dom.open)
+}
+
+// flusher is onFlush if there is anything to publish.
+func (e *binding) flusher() func() {
+	if e.sendTo == nil && e.recvTo == nil {
+		return nil
+	}
+	return e.onFlush
+}
+
+// onFlush runs on the shard at the end of a turn.
+func (e *binding) onFlush() {
+	if e.sendTo != nil {
+		e.sendTo.publish()
+	}
+	if e.recvTo != nil && e.recvTo != e.sendTo {
+		e.recvTo.publish()
+	}
+}
+
+// unread is how many completions wait for a reader.
+func (e *binding) unread() (n int64) {
+	if e.sendTo != nil {
+		n = int64(e.sendTo.ring.Len())
+	}
+	if e.recvTo != nil && e.recvTo != e.sendTo {
+		n += int64(e.recvTo.ring.Len())
+	}
+	return n
+}
+
+// writtenRoom takes the place for a [RemoteWrite] in the receive queue, if there is
+// one. It runs on the shard.
+func (e *binding) writtenRoom() bool {
+	s := e.recvTo
+	if s == nil || s.q.reserve(1) > 0 {
+		return true
+	}
+	s.behind.Store(true)
+	if s.q.reserve(1) > 0 { // who read meanwhile did not know
+		s.behind.Store(false)
+		return true
+	}
+	return false
+}

@@ -1,0 +1,170 @@
+package efatest_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/wire"
+)
+
+// happening is an atomic on one cell: it took effect between call and end.
+type happening struct {
+	model.Step
+	from, to  int
+	call, end int
+	injected  bool
+	canceled  bool // later ones may happen without it
+	void      bool // it cannot have happened
+
+	// For the checker: the pair of endpoints, the number of the atomic within the
+	// pair, and how many earlier ones must have happened before.
+	pair             int
+	number, required uint8
+}
+
+// Ends that are unknown: of an atomic that will have happened at the very end, and
+// of one of which not even that is known.
+const (
+	atLast = math.MaxInt - 4
+	never  = math.MaxInt
+)
+
+// cellState is a cell's state in the checker. An endpoint's atomics at another one
+// happen in order: next says for each pair which of theirs may come next.
+type cellState struct {
+	value uint64
+	over  bool
+	next  [maxPairs]uint8
+}
+
+// maxPairs bounds the pairs of endpoints that use a cell, and 255 the atomics of each
+// pair.
+const maxPairs = 64
+
+// registers is the checker's model of cells. An atomic that may not have happened at
+// all may come at the very end, and then does nothing.
+var registers = porcupine.Model{
+	Init: func() any { return cellState{} },
+	Step: func(state, input, _ any) (bool, any) {
+		s, h := state.(cellState), input.(*happening)
+		if s.over {
+			return h.end == never, s
+		}
+		t, ok := h.Apply(s.value)
+		if s.value = t; h.pair < 0 {
+			s.over = true
+			return ok, s
+		}
+		if ok = ok && h.number >= s.next[h.pair] && h.required <= s.next[h.pair]; ok {
+			s.next[h.pair] = h.number + 1
+		}
+		return ok, s
+	},
+}
+
+// pairUp numbers what each pair of endpoints did.
+func pairUp(list []*happening) {
+	type pair struct{ from, to int }
+	pairs := make(map[pair]int)
+	var count, sure [maxPairs]uint8
+	for _, h := range list {
+		k := pair{h.from, h.to}
+		if _, ok := pairs[k]; !ok {
+			pairs[k] = len(pairs)
+		}
+		h.pair = pairs[k]
+		h.number, h.required = count[h.pair], sure[h.pair]
+		count[h.pair]++
+		if !h.canceled {
+			sure[h.pair] = count[h.pair]
+		}
+	}
+}
+
+// checkerTime bounds the checker, in real time; a history that takes longer fails the
+// seed.
+const checkerTime = 2 * time.Minute
+
+// linear checks that there is an order in which the happenings, with the value in the
+// end, make sense.
+func linear(list []*happening, bits int, final uint64) error {
+	pairUp(list)
+	last := &happening{
+		Step: model.Step{Op: wire.OpRead, Bits: bits, Fetches: true, Fetched: final}, call: atLast + 1, end: atLast + 2, pair: -1,
+	}
+	var ops []porcupine.Operation
+	for i, h := range append(list, last) {
+		ops = append(ops, porcupine.Operation{ClientId: i, Input: h, Call: int64(h.call), Return: int64(h.end)})
+	}
+	if verdict := porcupine.CheckOperationsTimeout(registers, ops, checkerTime); verdict != porcupine.Ok {
+		var b strings.Builder
+		for _, h := range list {
+			fmt.Fprintf(&b, "\n\t%d to %d: %v (%d at %d)", h.call, h.end, h.Step, h.from, h.to)
+		}
+		return fmt.Errorf("no order of these ends with %#x (%v):%s", final, verdict, b.String())
+	}
+	return nil
+}
+
+// checkCells checks the end of all atomics on the cells of a store.
+func (r *run) checkCells(s *store, c *cells) {
+	for i, list := range c.history {
+		for _, h := range list {
+			if x := r.cast[h.from].removed; h.injected && x != nil && x.id == h.to {
+				h.end, h.canceled = never, true // its outcome is unknown
+			}
+		}
+		list = slices.DeleteFunc(list, func(h *happening) bool { return h.void })
+		final := c.load(s.mem[c.at+i*c.size():])
+		if err := linear(list, c.bits, final); err != nil {
+			r.fail("host %d, cell %d of %d bits: %w", s.host, i, c.bits, err)
+		}
+		if c.counter {
+			if err := adds(list, c.bits, final); err != nil {
+				r.fail("host %d, counter %d of %d bits: %w", s.host, i, c.bits, err)
+			}
+		}
+	}
+}
+
+// adds checks that a counter holds the sum of the additions. Uncertain additions
+// must not be needed if everything is sure.
+func adds(list []*happening, bits int, final uint64) error {
+	sum, unsure := uint64(0), false
+	for _, h := range list {
+		switch {
+		case h.Op != wire.OpSum:
+		case h.end == never:
+			unsure = true
+		default:
+			sum += h.Operand
+		}
+	}
+	if sum &= 1<<bits - 1; sum != final && !unsure {
+		return fmt.Errorf("holds %#x, and %#x was added", final, sum)
+	}
+	return nil
+}
+
+// load reads a cell.
+func (c *cells) load(b []byte) uint64 {
+	var w [8]byte
+	copy(w[:], b[:c.size()])
+	return binary.LittleEndian.Uint64(w[:])
+}
+
+// store appends integers as they lie in memory.
+func (c *cells) encode(list []uint64) []byte {
+	var b []byte
+	for _, v := range list {
+		b = append(b, binary.LittleEndian.AppendUint64(nil, v)[:c.size()]...)
+	}
+	return b
+}

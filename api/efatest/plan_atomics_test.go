@@ -1,0 +1,106 @@
+package efatest_test
+
+import (
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efa/amo"
+)
+
+// cells are unsigned integers in a store that peers update by atomics.
+type cells struct {
+	at      int
+	bits    int // of one
+	count   int
+	counter bool // nothing but sums
+	history [][]*happening
+	used    int // by how many accesses
+}
+
+// maxAtomics bounds the accesses to the cells of a store: the search among their
+// orders grows fast.
+const maxAtomics = 60
+
+func (c *cells) size() int { return c.bits / 8 }
+
+// cellAccess is an atomic on some of them.
+type cellAccess struct {
+	form               amo.Form
+	op                 amo.Op
+	first, count       int
+	operand, comparand []uint64
+	steps              []*happening
+}
+
+func drawCells(d draw, s *store) *cells {
+	c := &cells{bits: pick(d, 8, 16, 32, 64, 64), count: 1 + d.IntN(8), counter: d.chance(.4)}
+	c.at = s.size
+	if d.chance(.7) {
+		c.at = (c.at + 7) &^ 7
+	}
+	s.size = c.at + c.count*c.size() + 1
+	c.history = make([][]*happening, c.count)
+	return c
+}
+
+// Operations by form. Those that compare take a comparand.
+var (
+	updates = []amo.Op{
+		amo.Min, amo.Max, amo.Sum, amo.Sum, amo.Prod, amo.LOr, amo.LAnd,
+		amo.BOr, amo.BAnd, amo.LXor, amo.BXor, amo.Write, amo.Write,
+	}
+	fetches  = append([]amo.Op{amo.Read, amo.Read}, updates...)
+	compares = []amo.Op{
+		amo.CompareSwap, amo.CompareSwap, amo.CompareSwap, amo.SwapNE, amo.SwapLE,
+		amo.SwapLT, amo.SwapGE, amo.SwapGT, amo.MaskedSwap,
+	}
+)
+
+func (p *plan) drawAtomic(d draw, a *access) bool {
+	x := &cellAccess{form: pick(d, amo.Update, amo.Fetch, amo.Fetch, amo.Compare)}
+	need := efa.AccessRemoteRead
+	if x.form == amo.Update {
+		need = efa.AccessRemoteWrite
+		p.drawLevel(d, a)
+	}
+	if !p.target(d, a, need) || a.store.cells == nil || a.store.cells.used == maxAtomics {
+		return false
+	}
+	c := a.store.cells
+	c.used++
+	if c.counter && x.form == amo.Compare {
+		x.form = amo.Fetch
+		if a.wrong == wrongRight {
+			return false
+		}
+	}
+	switch {
+	case x.form == amo.Compare:
+		x.op = pick(d, compares...)
+	case c.counter && (x.form == amo.Update || d.chance(.7)):
+		x.op = amo.Sum
+	case c.counter:
+		x.op = amo.Read
+	case x.form == amo.Fetch:
+		x.op = pick(d, fetches...)
+	default:
+		x.op = pick(d, updates...)
+	}
+	x.first = d.IntN(c.count)
+	x.count = 1 + d.IntN(c.count-x.first)
+	for range x.count {
+		x.operand = append(x.operand, p.drawOperand(d, c))
+		x.comparand = append(x.comparand, p.drawOperand(d, c))
+	}
+	a.cells, a.n, a.off = x, x.count*c.size(), x.first*c.size()
+	if x.form == amo.Update && d.chance(.2) && a.timeout == 0 {
+		a.style, a.level = injected, 0
+	}
+	return true
+}
+
+// drawOperand draws small numbers often, so that comparisons come out both ways.
+func (p *plan) drawOperand(d draw, c *cells) uint64 {
+	if d.chance(.8) {
+		return uint64(d.IntN(8))
+	}
+	return d.Uint64() & (1<<c.bits - 1)
+}

@@ -1,0 +1,175 @@
+package efatest_test
+
+import (
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/wire"
+)
+
+// message is one to be sent.
+type message struct {
+	model.Msg
+	style   style
+	level   efa.Level
+	mem     memory
+	pieces  int           // more than one: gathered
+	pause   time.Duration // before it
+	timeout time.Duration // of its context; 0: none
+}
+
+// receive is one to be posted.
+type receive struct {
+	model.Recv
+	probe   probe
+	peeked  *model.Got // what a peek saw just before
+	size    int
+	mem     memory
+	pieces  int
+	pause   time.Duration
+	timeout time.Duration // after which it is canceled; 0: never
+}
+
+// Sizes of messages. Those above big are named by their tag, so that a buffer of
+// their size is needed only once.
+const (
+	maxSize  = 256 << 10
+	hugeSize = 4 << 20
+	bigSize  = 64 << 10
+)
+
+// Tags: a class in the highest byte, and below it nothing or, if tagNamed is set,
+// the message's ID.
+const (
+	tagShift = 56
+	tagNamed = 1 << 55
+	tagBig   = 0xb1 << tagShift
+	tagNone  = 0xff << tagShift // of nobody
+	tagMask  = 1<<tagShift - 1
+)
+
+// drawTasks draws messages and accesses, and their endpoints.
+func (p *plan) drawTasks(d draw) {
+	count, n := d.log(200, 2000), len(p.nodes)
+	if p.fabric.MTU < 4096 {
+		count = d.log(200, 500) // each byte costs more
+	}
+	classes := 1 + d.IntN(6)
+	shape := d.IntN(4)
+	share := pick(d, 0, .1, .3, .5, .9)
+	for range count {
+		from, to := d.IntN(n), d.IntN(n)
+		switch shape {
+		case 0: // one to many
+			from *= d.IntN(2)
+		case 1: // many to one
+			to *= d.IntN(2)
+		case 2: // a ring
+			to = (from + 1) % n
+		}
+		if d.chance(share) {
+			if a := p.drawAccess(d, from, to); a != nil {
+				p.accesses = append(p.accesses, a)
+				p.tasks = append(p.tasks, task{a: a})
+			}
+			continue
+		}
+		m := p.drawMessage(d, from, to, classes)
+		p.msgs = append(p.msgs, m)
+		p.tasks = append(p.tasks, task{m: m})
+	}
+}
+
+func (p *plan) drawMessage(d draw, from, to, classes int) *message {
+	id := len(p.msgs)
+	m := &message{style: pick(d, blocking, posted, posted, posted, started), pieces: 1}
+	m.ID, m.From, m.To = id, from, to
+	m.Len = p.drawSize(d)
+	np := p.nodes[to]
+	np.maxBytes = max(np.maxBytes, m.Len)
+	m.Tagged, m.HasData = d.chance(.6), d.chance(.3)
+	switch {
+	case m.Len > bigSize:
+		m.Tagged, m.Tag = true, tagBig|tagNamed|uint64(id)
+	case m.Tagged:
+		m.Tag = uint64(d.IntN(classes)) << tagShift
+		if m.Tag>>tagShift%2 == 1 {
+			m.Tag |= tagNamed | uint64(id)
+		}
+	}
+	// A peer that does not know DC makes the message fail, for which a strict
+	// receiver would wait in vain.
+	dc := p.both(from, to, wire.FeatureDeliveryComplete)
+	if np.loose || dc {
+		m.level = pick(d, 0, 0, 0, 0, efa.Delivered, efa.Delivered)
+	}
+	// Where a message may get lost each must identify itself.
+	if m.Len < 8 && (p.flavor != calm || p.broken || m.level > 0 && !dc) {
+		m.HasData = true
+	}
+	if m.HasData {
+		m.Data = d.Uint64()<<32 | uint64(id)
+		if p.cutsData(from) {
+			m.Data = uint64(id)
+		}
+	}
+	p.drawManner(d, m)
+	return m
+}
+
+// drawManner draws what makes no difference to the receiver.
+func (p *plan) drawManner(d draw, m *message) {
+	if m.Len <= p.fabric.MTU-168 && m.Len <= 4096 && d.chance(.1) {
+		m.style = injected
+	}
+	m.mem = p.drawMemory(d, m.From, m.To)
+	if d.chance(.1) {
+		m.pieces = 2 + d.IntN(3)
+	}
+	if d.chance(.1) {
+		m.pause = d.upTo(50 * time.Microsecond)
+	}
+	// To a peer that does not know PEER_ERROR a canceled one goes on from a copy; where
+	// it cannot be copied, that peer may be failed.
+	copied := m.mem == plain && p.nodes[m.From].cfg.Protocol.DetachLimit == 0
+	if p.flavor == fickle && m.style != injected && m.Len <= maxSize && d.chance(.1) &&
+		(copied || p.both(m.From, m.To, wire.FeaturePeerError)) {
+		m.timeout = d.upTo(100*time.Microsecond) + 1
+	}
+}
+
+func (p *plan) drawSize(d draw) int {
+	n := 0
+	switch {
+	case d.chance(.02):
+		n = d.log(1, hugeSize)
+	case d.chance(.1):
+	default:
+		n = d.log(1, maxSize)
+	}
+	if p.fabric.MTU < 4096 {
+		n /= 8
+	}
+	return n
+}
+
+// memory is where a buffer lies.
+type memory uint8
+
+const (
+	plain  memory = iota // in Go's heap
+	pooled               // in the host's registered memory
+	own                  // registered for this operation
+	doomed               // the same, and closed in the middle
+)
+
+// drawMemory draws where a buffer of at lies, for an operation with to. A peer that
+// does not know PEER_ERROR would have to be failed if the memory were closed.
+func (p *plan) drawMemory(d draw, at, to int) memory {
+	m := pick(d, plain, plain, plain, pooled, pooled, own)
+	if p.flavor == fickle && m == own && d.chance(.3) && p.both(at, to, wire.FeaturePeerError) {
+		m = doomed
+	}
+	return m
+}

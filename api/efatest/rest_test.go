@@ -1,0 +1,72 @@
+package efatest_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/efactor/efactor/api/efatest/internal/model"
+)
+
+// patience is how long nothing may come before it counts as quiet: many times the
+// longest back-off, since what a canceled send left may be in it.
+const patience = 20 * time.Millisecond
+
+// mopUp receives the messages that no receive of a loose receiver took, until there
+// are no more senders and messages, and cancels the remaining receives then.
+func (n *node) mopUp(ctx context.Context) error {
+	r := n.run
+	open := map[bool]bool{} // by kind
+	for quiet := 0; quiet < 3 && !n.closed; {
+		for _, tagged := range []bool{true, false} {
+			if open[tagged] {
+				continue
+			}
+			if err := n.postRest(ctx, tagged); err != nil {
+				return err
+			}
+			open[tagged] = true
+		}
+		var ended []*incoming
+		err := func() error {
+			ctx, cancel := r.w.WithTimeout(ctx, patience)
+			defer cancel()
+			return n.reapRecvs(ctx, &ended)
+		}()
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			if r.sending == 0 {
+				quiet++
+			}
+		case err != nil && !n.closed:
+			return err
+		default:
+			quiet = 0
+		}
+		for _, in := range ended {
+			if in.rest {
+				open[in.r.Tagged] = false
+			}
+		}
+	}
+	for _, in := range n.waiting {
+		if err := n.cancelRecv(in); err != nil && !n.closed {
+			return err
+		}
+	}
+	for n.recvsOut > 0 {
+		if err := n.reapRecvs(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return n.attend(ctx) // what found no room in the queue
+}
+
+func (n *node) postRest(ctx context.Context, tagged bool) error {
+	rc := &receive{size: min(max(n.plan.maxBytes, 64), maxSize), pieces: 1}
+	rc.Tagged, rc.Ignore, rc.Source = tagged, ^uint64(0), model.Any
+	in := n.incoming(rc)
+	in.rest = true
+	n.posted = append(n.posted, rc)
+	return n.postRecv(ctx, in, 0)
+}

@@ -1,0 +1,183 @@
+package contest
+
+import (
+	"context"
+	_ "embed" // the C programs
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/bench/internal/versus"
+	"github.com/efactor/efactor/bench/stream/flow"
+)
+
+var (
+	//go:embed testdata/stream.h
+	header []byte
+	//go:embed testdata/fabric.c
+	fabricC []byte
+	//go:embed testdata/mpi.c
+	mpiC []byte
+)
+
+// The peers that there are.
+const (
+	Libfabric = "libfabric"
+	MPICH     = "mpich"
+)
+
+// Peers lists them.
+var Peers = []string{Libfabric, MPICH}
+
+// system is something to measure.
+type system struct {
+	name string
+	run  func(context.Context, flow.Plan) (*flow.Result, error)
+}
+
+// systems are efactor's, then those of the peers that are installed.
+func (c *Config) systems(ctx context.Context, dir string) ([]system, error) {
+	var list []system
+	for _, mem := range c.Mem {
+		list = append(list, system{"efactor " + mem, c.ours(mem)})
+	}
+	if c.Device != "shm" && len(c.Peers) > 0 {
+		fmt.Fprintf(c.Log, "the peers use shared memory: they are beside device shm only, not %s\n", c.Device)
+		return list, nil
+	}
+	for _, peer := range Peers {
+		if !slices.Contains(c.Peers, peer) {
+			continue
+		}
+		s, err := compile(ctx, dir, peer)
+		switch {
+		case errors.Is(err, versus.ErrAbsent):
+			fmt.Fprintf(c.Log, "without %s: %v\n", peer, err)
+		case err != nil:
+			return nil, err
+		default:
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// Compile reports why there is no program of a peer, with versus.ErrAbsent if it is not
+// installed.
+func Compile(ctx context.Context, dir, peer string) error {
+	_, err := compile(ctx, dir, peer)
+	return err
+}
+
+func compile(ctx context.Context, dir, peer string) (s system, err error) {
+	var command []string
+	if peer == Libfabric {
+		s.name = "libfabric shm"
+		command, err = compileLibfabric(ctx, dir)
+	} else {
+		s.name = "MPICH"
+		command = []string{versus.MPIExec, "-n", "2", ""}
+		command[3], err = versus.CompileMPI(ctx, dir, "mpi", source(mpiC))
+	}
+	s.run = func(ctx context.Context, p flow.Plan) (*flow.Result, error) {
+		return parse(ctx, &p, append(slices.Clone(command), arguments(&p)...))
+	}
+	return s, err
+}
+
+func compileLibfabric(ctx context.Context, dir string) (command []string, err error) {
+	program, err := versus.Compile(ctx, dir, "fabric", source(fabricC), "gcc libfabric-dev", []string{"gcc"}, "-lfabric")
+	if err != nil && !errors.Is(err, versus.ErrAbsent) && !hasLibfabric(ctx) {
+		err = fmt.Errorf("%w (Debian: libfabric-dev): no rdma/fabric.h", versus.ErrAbsent)
+	}
+	return []string{program}, err
+}
+
+// hasLibfabric reports whether the compiler finds the headers.
+func hasLibfabric(ctx context.Context) bool {
+	return exec.CommandContext(ctx, "gcc", "-E", "-include", "rdma/fabric.h", "-x", "c", "/dev/null").Run() == nil
+}
+
+// source puts the header in the place of its inclusion, so that a program is one file.
+func source(program []byte) []byte {
+	return []byte("#line 1 \"stream.h\"\n" + string(header) + "#line 1\n" + string(program))
+}
+
+// arguments are a plan's for the C programs.
+func arguments(p *flow.Plan) []string {
+	list := []string{}
+	for _, n := range []int{p.Size, p.Warm, p.Count, p.Window, p.Batch, p.Buffers, one(p.Tagged), one(p.Both)} {
+		list = append(list, strconv.Itoa(n))
+	}
+	return list
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// ours runs this program as two processes, or both sides in this one if the device is
+// within a process.
+func (c *Config) ours(mem string) func(context.Context, flow.Plan) (*flow.Result, error) {
+	return func(ctx context.Context, p flow.Plan) (*flow.Result, error) {
+		p.Alloc = mem == "alloc"
+		if c.Device == "sim" {
+			return c.simulated(ctx, p)
+		}
+		plan, err := json.Marshal(&p)
+		if err != nil {
+			return nil, err
+		}
+		return parse(ctx, &p, []string{c.Self, "-device", c.Device, "-progress", c.Progress, "-cpuprofile", c.CPUProfile, "-plan", string(plan)})
+	}
+}
+
+// simulated has two goroutines do a plan.
+func (c *Config) simulated(ctx context.Context, p flow.Plan) (*flow.Result, error) {
+	mode, err := efa.ParseProgress(c.Progress)
+	if err != nil {
+		return nil, err
+	}
+	if c.CPUProfile != "" {
+		stop, err := versus.Profile(c.CPUProfile)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+	}
+	sides, err := flow.OpenSim(ctx, mode)
+	if err != nil {
+		return nil, err
+	}
+	other := make(chan error, 1)
+	go func() {
+		_, err := sides[1].Run(ctx, p)
+		other <- err
+	}()
+	res, err := sides[0].Run(ctx, p)
+	err = errors.Join(err, <-other, sides[0].Close(), sides[1].Close())
+	if err == nil {
+		err = res.Check(&p)
+	}
+	return res, err
+}
+
+// parse runs a command that writes a result.
+func parse(ctx context.Context, p *flow.Plan, command []string) (*flow.Result, error) {
+	out, err := versus.Output(exec.CommandContext(ctx, command[0], command[1:]...))
+	if err != nil {
+		return nil, err
+	}
+	r := new(flow.Result)
+	if err := json.Unmarshal(out, r); err != nil {
+		return nil, fmt.Errorf("unexpected output %q: %w", out, err)
+	}
+	return r, r.Check(p)
+}

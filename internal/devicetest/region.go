@@ -1,0 +1,128 @@
+package devicetest
+
+import (
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+var regionCases = []testCase{
+	{name: "Regions", devices: 1, run: regions},
+	{name: "RegionsRefused", devices: 1, run: regionsRefused},
+	{name: "RegionKeys", devices: 1, run: regionKeys},
+	{name: "RegionAddresses", devices: 1, run: regionAddresses},
+	{name: "RegionsKeepDeviceOpen", devices: 1, run: regionsKeepDevice},
+}
+
+// regions: Register and Alloc make regions as requested.
+func regions(w *world) {
+	d := w.f.Devices[0]
+	for _, n := range []int{1, 100, 4096, 4097, 3 << 20} {
+		mr := w.alloc(0, n, allAccess)
+		require.Len(w, mr.Bytes(), n)
+		require.Equal(w, make([]byte, n), mr.Bytes(), "zeroed")
+		require.True(w, !rdma(w.f) || mr.Remote(), "allocated memory can be reached")
+		mr.Bytes()[n-1] = 1
+		require.NoError(w, mr.Close())
+		require.ErrorIs(w, mr.Close(), device.ErrClosed)
+	}
+	mem := fill(make([]byte, 5000), 1)
+	for _, a := range []device.Access{0, device.LocalWrite, canRead, canWrite, device.RemoteWrite, allAccess} {
+		mr := w.owned(d.Register(mem, a))
+		require.Equal(w, &mem[0], &mr.Bytes()[0])
+		require.Len(w, mr.Bytes(), len(mem))
+		require.Equal(w, mr.LKey(), mr.RKey())
+		require.NoError(w, mr.Close())
+		require.ErrorIs(w, mr.Close(), device.ErrClosed)
+	}
+	require.True(w, sameAs(mem, 1, len(mem)), "registered memory is as it was")
+}
+
+func regionsRefused(w *world) {
+	d := w.f.Devices[0]
+	for _, f := range []func() (device.MR, error){
+		func() (device.MR, error) { return d.Register(nil, allAccess) },
+		func() (device.MR, error) { return d.Register([]byte{}, allAccess) },
+		func() (device.MR, error) { return d.Register(make([]byte, 8), 0x80) },
+		func() (device.MR, error) { return d.Alloc(0, allAccess) },
+		func() (device.MR, error) { return d.Alloc(-1, allAccess) },
+		func() (device.MR, error) { return d.Alloc(8, 0x80) },
+		func() (device.MR, error) { return d.Alloc(1<<62, allAccess) },
+	} {
+		mr, err := f()
+		require.Error(w, err)
+		require.Nil(w, mr)
+	}
+}
+
+// regionKeys: keys are not 0, differ while regions are open, and do not reveal the
+// next one.
+func regionKeys(w *world) {
+	const n = 1000
+	mem := make([]byte, 64)
+	seen, high := map[uint32]bool{}, map[uint32]bool{}
+	var keys []uint32
+	var open []device.MR
+	for range n {
+		mr, err := w.f.Devices[0].Register(mem, allAccess)
+		require.NoError(w, err)
+		open = append(open, mr)
+		k := mr.RKey()
+		require.NotZero(w, k)
+		require.False(w, seen[k], "key %x twice", k)
+		seen[k], high[k>>24] = true, true
+		keys = append(keys, k)
+	}
+	for _, mr := range open {
+		require.NoError(w, mr.Close())
+	}
+	require.Greater(w, len(high), 200, "values of the highest byte")
+	up, steps := 0, map[uint32]int{}
+	for i := 1; i < n; i++ {
+		if keys[i] > keys[i-1] {
+			up++
+		}
+		steps[keys[i]-keys[i-1]]++
+	}
+	require.Greater(w, len(steps), n-10, "steps from key to key")
+	require.InDelta(w, n/2, up, n/5, "keys that are larger than the one before")
+}
+
+// regionAddresses: no two open regions share an address.
+func regionAddresses(w *world) {
+	var open []device.MR
+	for i := range 100 {
+		open = append(open, w.alloc(0, 1+i*777, allAccess))
+	}
+	slices.SortFunc(open, func(a, b device.MR) int {
+		if a.Addr() < b.Addr() {
+			return -1
+		}
+		return 1
+	})
+	for i, mr := range open {
+		end := mr.Addr() + uint64(len(mr.Bytes()))
+		require.Greater(w, end, mr.Addr())
+		if i+1 < len(open) {
+			require.LessOrEqual(w, end, open[i+1].Addr())
+		}
+	}
+}
+
+func regionsKeepDevice(w *world) {
+	d := w.f.Devices[0]
+	a := w.alloc(0, 100, allAccess)
+	b, err := d.Register(make([]byte, 100), allAccess)
+	require.NoError(w, err)
+	require.Error(w, d.Close())
+	require.NoError(w, a.Close())
+	require.Error(w, d.Close())
+	require.NoError(w, b.Close())
+	require.NoError(w, d.Close())
+	_, err = d.Register(make([]byte, 100), allAccess)
+	require.ErrorIs(w, err, device.ErrClosed)
+	_, err = d.Alloc(100, allAccess)
+	require.ErrorIs(w, err, device.ErrClosed)
+}

@@ -1,0 +1,107 @@
+package devicetest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// Fabric is the fabric of a case.
+type Fabric struct {
+	// Devices can all reach each other and differ in their GIDs, unless OneGID.
+	Devices []device.Device
+	OneGID  bool
+
+	// Shuffles: packets that are in flight together may change places.
+	Shuffles bool
+
+	// Single: everything happens in one goroutine, and only when Progress is
+	// called (virtual time).
+	Single bool
+	// Progress makes one more event happen on the fabric, or time pass if there is
+	// none; nil: it runs by itself.
+	Progress func()
+
+	// Allocates: other code than the driver's allocates for each packet
+	// (crypto/tls).
+	Allocates bool
+
+	// Kill makes Devices[i] vanish as if its process or host had died; nil: the
+	// driver cannot.
+	Kill func(i int)
+	// ReportsGone: others get OpGone after Kill.
+	ReportsGone bool
+	// ReportsRefused: the side that refuses RDMA gets OpRefused.
+	ReportsRefused bool
+}
+
+// Factory makes a fabric with that many devices, fresh for each call, and
+// registers what must be cleaned up with tb.
+type Factory func(tb testing.TB, devices int) *Fabric
+
+// testCase is one part of the contract.
+type testCase struct {
+	name    string
+	devices int
+	run     func(w *world)
+	needs   func(f *Fabric) bool // nil: nothing
+}
+
+// Run runs the suite.
+func Run(t *testing.T, factory Factory) {
+	t.Helper()
+	runCases(t, factory, allCases())
+}
+
+// RunRDMA runs the part of the suite that depends on the RDMA abilities in
+// device.Info, for a driver whose devices differ in them.
+func RunRDMA(t *testing.T, factory Factory) {
+	t.Helper()
+	runCases(t, factory, memoryCases())
+}
+
+func runCases(t *testing.T, factory Factory, cases []testCase) {
+	t.Helper()
+	f := factory(t, 1)
+	for _, c := range cases {
+		if c.needs != nil && !c.needs(f) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			c.run(newWorld(t, factory(t, c.devices), patience))
+		})
+	}
+}
+
+func allCases() []testCase {
+	return slices.Concat(
+		offerCases, dataCases, pieceCases, userRecvCases, queueCases, rnrCases, slotCases, addressCases, refusalCases,
+		loadCases, armCases, closeCases, allocCases, deathCases, memoryCases(),
+	)
+}
+
+func memoryCases() []testCase {
+	return slices.Concat(
+		regionCases, userRecvCases[3:], immCases, rdmaCases, rdmaRefusalCases, rdmaLoadCases, rdmaEndCases, foreignCases(),
+	)
+}
+
+func canKill(f *Fabric) bool     { return f.Kill != nil }
+func reportsGone(f *Fabric) bool { return f.Kill != nil && f.ReportsGone }
+func thrifty(f *Fabric) bool     { return !f.Allocates }
+func shuffles(f *Fabric) bool    { return f.Shuffles }
+func manyGIDs(f *Fabric) bool    { return !f.OneGID }
+func manyGoroutines(f *Fabric) bool {
+	return !f.Single
+}
+func copiesAtPost(f *Fabric) bool { return f.Devices[0].Info().CopiesAtPost }
+
+func reads(f *Fabric) bool  { return f.Devices[0].Info().RDMARead }
+func writes(f *Fabric) bool { return f.Devices[0].Info().RDMAWrite }
+func rdma(f *Fabric) bool   { return reads(f) || writes(f) }
+
+func thriftyRDMA(f *Fabric) bool { return rdma(f) && thrifty(f) }
+
+func solicited(f *Fabric) bool   { return writes(f) && !f.Devices[0].Info().UnsolicitedWrite }
+func unsolicited(f *Fabric) bool { return writes(f) && f.Devices[0].Info().UnsolicitedWrite }

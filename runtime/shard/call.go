@@ -1,0 +1,101 @@
+package shard
+
+// A message with nothing ahead of it need not go through the ring: the handler that
+// it would reach may be called at once, on the caller's stack. The order between two
+// actors is the same either way.
+
+// maxDepth bounds how many handlers are called from within each other.
+const maxDepth = 8
+
+// callStack lists the actors whose handlers are on the goroutine's stack. The innermost
+// is the one at work: a panic is its failure. Owner only.
+type callStack struct {
+	cur   *mailbox // the actor at work, nil for none
+	msg   any      // the message in hand, if protoactor is to know of it when cur fails
+	depth int      // actors below cur that are in use
+	limit int      // maxDepth, or 0 after QueueAll
+	below [maxDepth]*mailbox
+}
+
+// set makes m the actor at work, with no message in hand; nil is for none.
+func (c *callStack) set(m *mailbox) { c.cur, c.msg = m, nil }
+
+// depthOf returns the depth from which m was pushed. Precondition: m was pushed, or
+// something above an m that was.
+func (c *callStack) depthOf(m *mailbox) int {
+	at := c.depth - 1
+	if c.cur != m {
+		for at > 0 && c.below[at] != m {
+			at--
+		}
+		at--
+	}
+	return max(at, 0)
+}
+
+// Enter makes the actor the one at work, so that the caller may call one of its
+// handlers. It reports false, and changes nothing, if the handler must wait: a message
+// is under way to the actor, a handler of the actor is on the stack already, the actor
+// has failed or stopped, handlers are nested too deep, or QueueAll was called. Leave
+// ends what Enter began. Shard only.
+func (s *Shard) Enter(to Ref) bool {
+	m, c := to.m, &s.delivery.stack
+	// Without a cheap getg the shard's own messages are in its inbox.
+	if m == nil || m.pending != 0 || !m.fast || c.depth >= c.limit || c.cur == m || !fastG && !s.inbox.idle() {
+		return false
+	}
+	for _, b := range c.below[:c.depth] {
+		if b == m {
+			return false
+		}
+	}
+	c.below[c.depth] = c.cur
+	c.depth++
+	c.cur = m
+	return true
+}
+
+// Exit ends what Enter began, if the handler has returned. Where it may panic and the
+// caller has to go on, Leave is deferred instead.
+func (s *Shard) Exit() {
+	c := &s.delivery.stack
+	c.depth--
+	c.cur = c.below[c.depth]
+}
+
+// QueueAll makes every message go through the ring from now on: for tests, which compare
+// that with what happens otherwise. Shard only.
+func (s *Shard) QueueAll() { s.delivery.stack.limit = 0 }
+
+// Leave ends what Enter began. Deferred, it also makes a panic the failure of the
+// innermost actor at work, after which the caller goes on: as with a message, the
+// failure of one actor is not that of another.
+func (s *Shard) Leave(to Ref) {
+	if r := recover(); r != nil {
+		c := &s.delivery.stack
+		depth := c.depthOf(to.m)
+		caller := c.below[depth]
+		s.failed(r)
+		c.cur, c.depth = caller, depth
+		return
+	}
+	s.Exit()
+}
+
+// Call has the actor handle m at once if Enter allows it, and tells it m otherwise.
+// Shard only.
+func (s *Shard) Call(to Ref, m Msg) {
+	if !s.Enter(to) {
+		s.Tell(to, m)
+		return
+	}
+	to.m.receive(m)
+}
+
+// receive is Receive on the caller's stack. Precondition: the caller has entered m.
+func (m *mailbox) receive(msg Msg) {
+	defer m.s.Leave(Ref{m})
+	m.msg = msg
+	m.actor.Receive((*refContext)(m))
+	m.msg = nil
+}

@@ -1,0 +1,32 @@
+package shard
+
+import "runtime"
+
+// loop is the goroutine that owns a pinned or cooperative shard.
+type loop struct {
+	s      *Shard
+	pinned bool
+}
+
+func (l *loop) run() {
+	s := l.s
+	for i := 1; ; i++ {
+		n := s.Turn()
+		switch {
+		case s.closing.Load():
+			s.life.shutdown()
+			return
+		case n > 0:
+			s.idling.reset()
+			if !l.pinned && i%64 == 0 {
+				runtime.Gosched()
+			}
+		case s.idling.longEnough(&s.clock):
+			s.sleeper.sleep(false)
+		case l.pinned:
+			s.idling.relaxPinned()
+		default:
+			s.idling.relax()
+		}
+	}
+}

@@ -1,0 +1,18 @@
+// Package sys holds the system calls of the runtime: what Linux has, and for other Unix
+// systems a small fallback or [ErrUnsupported]. Files without a suffix hold for every Unix,
+// _linux.go for Linux, _other.go for the others.
+//
+//	memory    Anonymous, Unmap
+//	an event  OpenEvent, SignalEvent, DrainEvent: a descriptor that any thread makes readable
+//	waiting   Ppoll
+//	CPUs      CPUSet, SchedGetaffinity, SchedSetaffinity, Yield
+//	processes ReadProcess, WriteProcess: memory of another process
+//
+// Drivers that exist on Linux alone (shm, tcp) call golang.org/x/sys/unix for their own
+// files and sockets, in _linux.go files.
+package sys
+
+import "errors"
+
+// ErrUnsupported is errors.ErrUnsupported: this system has nothing of the kind.
+var ErrUnsupported = errors.ErrUnsupported

@@ -1,0 +1,199 @@
+package wire
+
+// View is a packet that has arrived: its base header, its sender's connid, and where its
+// headers end. [Open] makes it, once for each packet.
+//
+// The packet may lie in memory that another process can still change. So Open reads each
+// field that decides about other fields (type, flags, counts, sizes) and the connid once,
+// checks it and keeps it, and the packet structs' Read goes by what Open has kept.
+// The bytes must stay valid as long as the View is in use.
+//
+// Read of the zero View fails with ErrType.
+type View struct {
+	Base
+
+	fault     problem // of the fixed part, of rma_iov or of the optional headers
+	iovCount  uint8   // rma_iov_count
+	optionsAt uint8   // REQ packets: offset of the optional headers
+	hasConnID bool
+
+	connID      uint32
+	rawAddrSize uint32 // the size word of the raw address header, 0 without one
+	end         int    // offset behind the headers; read_iov and CTSDATA's connid lie behind it
+	b           []byte
+}
+
+// Open reads what must be known of a packet before it is dispatched (§1.3, §3.1). It fails
+// with ErrShort if b has no base header, with ErrVersion if the version isn't 4, with
+// ErrType if the type is unknown, retired (RTS, CONNACK) or internal to libfabric (0 and
+// 6), and with ErrNotSupported for the types that have a name and no layout. A packet for
+// which it fails is to be dropped and counted. What else is wrong with the headers,
+// Read reports.
+func Open(b []byte) (v View, err error) {
+	err = v.Open(b)
+	return v, err
+}
+
+// Open is [Open] into a View that is there already.
+func (v *View) Open(b []byte) error {
+	base, err := parseBase(b)
+	if err != nil {
+		*v = View{}
+		return err
+	}
+	info := &infos[base.Type]
+	// Field by field: a View made elsewhere and copied here is read in wider pieces than it
+	// was just written in, for which the processor waits.
+	v.Type, v.Version, v.Flags = base.Type, base.Version, base.Flags
+	v.fault, v.iovCount, v.optionsAt, v.hasConnID = fine, 0, 0, false
+	v.connID, v.rawAddrSize, v.end, v.b = 0, 0, int(info.headerLen), b
+	switch {
+	case len(b) < v.end:
+		v.fault = headerShort
+	case info.traits&traitREQ != 0:
+		if info.iovCountAt != 0 {
+			v.openIOV(info)
+		}
+		v.optionsAt = uint8(v.end)
+		if base.Flags&(FlagRawAddr|FlagCQData|FlagConnID) != 0 && v.fault == fine {
+			v.openOptions()
+		}
+	case base.Type == TypeHandshake:
+		if v.end, v.fault = extraInfo(b); v.fault == fine && base.Flags&FlagConnID != 0 {
+			v.connID, v.hasConnID = uint32At(b, v.end)
+		}
+	case base.Flags&FlagConnID != 0:
+		v.connID, v.hasConnID = uint32At(b, int(info.connIDAt))
+	}
+	return nil
+}
+
+// openIOV skips the rma_iov of RTW, RTR and RTA packets.
+func (v *View) openIOV(info *typeInfo) {
+	count := le.Uint32(v.b[info.iovCountAt:])
+	switch n := v.end + int(count)*RMAIOVLen; {
+	case count > MaxIOV:
+		v.fault = rmaIOVCount
+	case len(v.b) < n:
+		v.fault = rmaIOVShort
+	default:
+		v.iovCount, v.end = uint8(count), n
+	}
+}
+
+// openOptions finds the end of the optional headers of a REQ packet (§3.1). The connid is
+// that of its own header or else the raw address's (§4.4).
+func (v *View) openOptions() {
+	n := v.end
+	if v.Flags&FlagRawAddr != 0 {
+		at, next, p := rawAddrHdr(v.b, n)
+		if p != fine {
+			v.fault = p
+			return
+		}
+		v.rawAddrSize = uint32(next - at)
+		if n = next; v.Flags&FlagConnID == 0 {
+			v.connID, v.hasConnID = le.Uint32(v.b[at+rawAddrConnIDAt:]), true
+		}
+	}
+	if v.Flags&FlagCQData != 0 {
+		if len(v.b)-n < CQDataHdrLen {
+			v.fault = cqDataShort
+			return
+		}
+		n += CQDataHdrLen
+	}
+	if v.Flags&FlagConnID != 0 {
+		if v.connID, v.hasConnID = uint32At(v.b, n); !v.hasConnID {
+			v.fault = connIDShort
+			return
+		}
+		n += ConnIDHdrLen
+	}
+	v.end = n
+}
+
+// ConnID returns the connid of the packet's sender: the explicit field if FlagConnID is
+// set, wherever the type has it, else that of the raw address header (§4.4). It is false
+// for a packet that has neither or is too short for it. A packet that has one may still
+// fail to parse.
+func (v *View) ConnID() (connid uint32, ok bool) { return v.connID, v.hasConnID }
+
+// MsgID returns the msg_id of an RTM or RTA packet (§3.1). It is false for other packets,
+// and for one that is too short for its mandatory header.
+func (v *View) MsgID() (id uint32, ok bool) {
+	if !v.Type.HasMsgID() || v.fault == headerShort {
+		return 0, false
+	}
+	return le.Uint32(v.b[HeaderLen:]), true
+}
+
+// RawAddr returns the raw address header of a REQ packet (§2.2), with which a sender that
+// is not known yet introduces itself, and reports whether there is one. A packet that has
+// one may still fail to parse.
+func (v *View) RawAddr() (RawAddr, bool) {
+	if v.rawAddrSize == 0 {
+		return RawAddr{}, false
+	}
+	at := int(v.optionsAt) + 4
+	r := RawAddr(v.b[at : at+RawAddrLen])
+	if v.Flags&FlagConnID == 0 { // then Open has read it
+		le.PutUint32(r[rawAddrConnIDAt:], v.connID)
+	}
+	return r, true
+}
+
+// header returns the length of the headers that Open has seen whole, of a packet of
+// family f.
+func (v *View) header(f family) (n int, err error) {
+	if infos[v.Type].family != f {
+		return 0, fail(v.Type, badType)
+	}
+	if v.fault != fine {
+		return 0, fail(v.Type, v.fault)
+	}
+	return v.end, nil
+}
+
+// options reads the optional headers into o. A raw address longer than 32 bytes was
+// skipped whole, and its first 32 bytes count: the format may grow (§1.4).
+//
+// Preconditions: v.header has succeeded, v is a REQ packet, and o is zero.
+func (v *View) options(o *Options) {
+	if v.Flags&(FlagRawAddr|FlagCQData|FlagConnID) == 0 {
+		return
+	}
+	o.RawAddr, o.HasRawAddr = v.RawAddr()
+	o.ShortAddr = v.rawAddrSize == RawAddrLen
+	o.CQData, o.HasCQData = v.cqData()
+	if v.Flags&FlagConnID != 0 {
+		o.ConnID, o.HasConnID = v.connID, true
+	}
+}
+
+// cqData reads the CQ data header, on the same conditions as options.
+func (v *View) cqData() (data uint64, has bool) {
+	if v.Flags&FlagCQData == 0 {
+		return 0, false
+	}
+	at := v.end - CQDataHdrLen
+	if v.Flags&FlagConnID != 0 {
+		at -= ConnIDHdrLen
+	}
+	return le.Uint64(v.b[at:]), true
+}
+
+// rmaIOV reads the rma_iov, on the same conditions as options.
+func (v *View) rmaIOV(iov *[MaxIOV]RMAIOV) {
+	parseIOV(v.b, int(infos[v.Type].headerLen), iov, uint32(v.iovCount))
+}
+
+// tag reads the tag, the last field of every tagged RTM's mandatory header.
+func (v *View) tag() uint64 { return le.Uint64(v.b[infos[v.Type].headerLen-8:]) }
+
+func uint32At(b []byte, at int) (uint32, bool) {
+	if len(b)-at < 4 {
+		return 0, false
+	}
+	return le.Uint32(b[at:]), true
+}

@@ -1,0 +1,130 @@
+package wire
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/golden"
+)
+
+// connIDOf and rawAddrOf are what a receiver asks of a packet before it reads it.
+func connIDOf(b []byte) (uint32, bool) {
+	v, err := Open(b)
+	if err != nil {
+		return 0, false
+	}
+	return v.ConnID()
+}
+
+func rawAddrOf(b []byte) (RawAddr, bool) {
+	v, err := Open(b)
+	if err != nil {
+		return RawAddr{}, false
+	}
+	return v.RawAddr()
+}
+
+// requirePeeksAgree checks that what is found without a full decode is what the
+// decoded packet says.
+func requirePeeksAgree(t *testing.T, pkt Packet, b []byte) {
+	t.Helper()
+	var wantRaw RawAddr
+	o := optionsOf(pkt)
+	hasRaw := o != nil && o.HasRawAddr
+	if hasRaw {
+		wantRaw = o.RawAddr
+	}
+	v, err := Open(b)
+	require.NoError(t, err)
+	require.Equal(t, Base{Type: Type(b[0]), Version: b[1], Flags: le.Uint16(b[2:])}, v.Base)
+	raw, ok := v.RawAddr()
+	require.Equal(t, hasRaw, ok)
+	require.Equal(t, wantRaw, raw)
+
+	id, ok := v.MsgID()
+	require.Equal(t, pkt.Type().HasMsgID(), ok)
+	if f := reflect.ValueOf(pkt).Elem().FieldByName("MsgID"); ok {
+		require.EqualValues(t, f.Uint(), id)
+		short, err := Open(b[:HeaderLen:HeaderLen])
+		require.NoError(t, err)
+		_, ok = short.MsgID()
+		require.False(t, ok)
+	}
+
+	e, n, err := v.Eager()
+	p, isEager := pkt.(*EagerRTM)
+	if !isEager {
+		require.ErrorIs(t, err, ErrType)
+		return
+	}
+	require.NoError(t, err)
+	require.Equal(t, Eager{p.MsgID, p.SendID, p.Tag, p.CQData, p.HasCQData}, e)
+	end, err := new(EagerRTM).Read(&v)
+	require.NoError(t, err)
+	require.Equal(t, end, n)
+}
+
+func TestPeeks(t *testing.T) {
+	eachCase(t, func(t *testing.T, c *codecCase, b []byte) {
+		requirePeeksAgree(t, c.pkt, b)
+		require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = rawAddrOf(b) }))
+
+		// A truncated packet gives the same or nothing.
+		for i := range b {
+			if raw, ok := rawAddrOf(b[:i:i]); ok {
+				require.Equal(t, optionsOf(c.pkt).RawAddr, raw)
+			}
+		}
+	})
+	goldenPackets(t, func(_ *golden.Scenario, p *golden.Packet) {
+		pkt, _, err := Decode(p.Hex)
+		require.NoError(t, err)
+		requirePeeksAgree(t, pkt, p.Hex)
+	})
+
+	for _, b := range [][]byte{nil, {64}, {64, 3, 1, 0, 0, 0, 0, 0}, {142, 4, 1, 0, 0, 0, 0, 0}} {
+		_, ok := rawAddrOf(b)
+		require.False(t, ok)
+	}
+	// A list that is too long, and a size word that lies.
+	tooMany := (&EagerRTW{Options: Options{HasRawAddr: true, RawAddr: testRaw}}).Append(nil)
+	le.PutUint32(tooMany[4:], 1<<31)
+	_, ok := rawAddrOf(tooMany)
+	require.False(t, ok)
+	_, ok = rawAddrOf(rawAddrPacket(31, testRaw[:]))
+	require.False(t, ok)
+}
+
+// TestReadGoesByTheView: another process may change a packet that lies in shared memory
+// after Open has looked at it. What Open has checked stays as it was, and whatever else
+// the packet says now, Read stays within it.
+func TestReadGoesByTheView(t *testing.T) {
+	eachCase(t, func(t *testing.T, c *codecCase, b []byte) {
+		connid, has := connIDOf(b)
+		for _, fill := range []byte{0, 1, 0xff} {
+			changed := bytes.Clone(b)
+			v, err := Open(changed)
+			require.NoError(t, err)
+			for i := range changed {
+				changed[i] = fill
+			}
+			got := newPacket(infos[v.Type].family)
+			n, err := got.Read(&v)
+			require.Equal(t, c.pkt.Type(), v.Type)
+			if err != nil { // read_iov_count is Read's own
+				require.ErrorIs(t, err, ErrCount)
+				continue
+			}
+			require.LessOrEqual(t, n, len(b))
+			require.Equal(t, c.pkt.Type(), got.Type())
+			gotConnID, gotHas := connIDOfDecoded(got)
+			require.Equal(t, has, gotHas)
+			require.Equal(t, connid, gotConnID)
+		}
+	})
+	_, err := new(CTS).Read(new(View))
+	require.ErrorIs(t, err, ErrType)
+}
