@@ -23,7 +23,7 @@ func segmentName(qpn uint16) string { return fmt.Sprintf("q%04x", qpn) }
 func newName(gen uint64) string     { return fmt.Sprintf("new.%012x", gen) }
 func bellName(gen uint64) string    { return fmt.Sprintf("bell.%012x", gen) }
 
-func regionName(key uint32) string { return fmt.Sprintf("r%08x", key) }
+func regionName(key uint64) string { return fmt.Sprintf("r%08x", key) }
 
 // parseName returns the number of a segment with that name, or the generation of an
 // unfinished one.
@@ -43,7 +43,7 @@ func parseName(name string) (qpn uint16, gen uint64, ok bool) {
 func isRegion(name string) bool {
 	hex, is := strings.CutPrefix(name, "r")
 	n, err := strconv.ParseUint(hex, 16, 32)
-	return is && err == nil && n != 0 && regionName(uint32(n)) == name
+	return is && err == nil && n != 0 && regionName(n) == name
 }
 
 // defaultDir is the directory that the processes of a user share.

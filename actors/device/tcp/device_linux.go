@@ -37,7 +37,7 @@ func Open(cfg Config) (device.Device, error) {
 		return nil, err
 	}
 	return &attachment{
-		cfg: cfg, gid: GIDOf(cfg.Addr), regions: nic.NewRegions(nic.RegionsConfig{}),
+		cfg: cfg, gid: GIDOf(cfg.Addr), regions: nic.NewRegions(nic.RegionsConfig{Key: nic.LongKey}),
 		ports: make(map[*port]struct{}),
 	}, nil
 }

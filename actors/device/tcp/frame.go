@@ -27,7 +27,7 @@ const (
 const (
 	baseLen  = 16
 	sendLen  = 24
-	readLen  = 32
+	readLen  = 40
 	writeLen = 40
 	maxLen   = writeLen
 )
@@ -49,7 +49,7 @@ type frame struct {
 	length int
 	token  uint64
 	qkey   uint32 // of the queue pair that the request is for
-	rkey   uint32
+	rkey   uint64
 	addr   uint64
 	data   uint32 // the immediate
 }
@@ -79,11 +79,9 @@ func (f *frame) appendTo(b []byte) []byte {
 		binary.LittleEndian.PutUint32(h[20:], f.data)
 	case kindRead, kindWrite:
 		binary.LittleEndian.PutUint32(h[16:], f.qkey)
-		binary.LittleEndian.PutUint32(h[20:], f.rkey)
+		binary.LittleEndian.PutUint32(h[20:], f.data)
 		binary.LittleEndian.PutUint64(h[24:], f.addr)
-		if f.kind == kindWrite {
-			binary.LittleEndian.PutUint32(h[32:], f.data)
-		}
+		binary.LittleEndian.PutUint64(h[32:], f.rkey)
 	default: // nothing more
 	}
 	return b
@@ -113,14 +111,9 @@ func (f *frame) parse(b []byte, mtu int) (int, error) {
 		f.qkey, f.data = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
 	case kindRead, kindWrite:
 		most = maxRDMA
-		f.qkey, f.rkey = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
-		f.addr = binary.LittleEndian.Uint64(b[24:])
-		if f.kind == kindWrite {
-			f.imm, f.data = b[1]&withImm != 0, binary.LittleEndian.Uint32(b[32:])
-			if binary.LittleEndian.Uint32(b[36:]) != 0 {
-				return 0, fmt.Errorf("%w: write with %x at its end", errFrame, b[36:40])
-			}
-		}
+		f.qkey, f.data = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
+		f.addr, f.rkey = binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[32:])
+		f.imm = f.kind == kindWrite && b[1]&withImm != 0
 	case kindData:
 		most = maxRDMA
 	case kindStatus:
