@@ -16,7 +16,7 @@ func (p *port) broken(l *lane, why error) {
 	case l.state == laneStranger || l.state == laneClosing:
 		p.closeLane(l)
 	case l.state == laneConnecting || l.state == laneAsking:
-		p.dialFailed(l, why, dialStatus(why))
+		p.dialer.failed(l, why, dialStatus(why))
 	case s.breaking:
 		p.closeLane(l)
 	default:
@@ -72,12 +72,12 @@ func (p *port) violated(l *lane, why error) {
 
 // onBye handles the closing of the other side's queue pair. Answers may still be on
 // other lanes.
-func (p *port) onBye(l *lane) {
+func (l *lane) onBye() {
 	s := l.s
 	l.bye, s.leaving = true, true
 	s.r.choose()
 	if !s.breaking {
-		p.left(s)
+		l.p.left(s)
 	}
 }
 

@@ -78,7 +78,7 @@ func (l *lane) write() {
 	p := l.p
 	for i := 0; l.out.size > 0 && l.writable; i++ {
 		if i == writeTurns {
-			p.soil(l) // others are waiting, too
+			p.turns.soil(l) // others are waiting, too
 			return
 		}
 		vec, held, total := l.out.gather(p.vec[:0], p.held[:0], p.dev.regions, writeTurn)
@@ -90,7 +90,7 @@ func (l *lane) write() {
 		clear(held)
 		if err != nil { // after what has arrived, perhaps the reason
 			l.writable, l.readable, l.ended, l.failed = false, true, true, err
-			p.awaken(l)
+			p.turns.awaken(l)
 			return
 		}
 		l.out.wrote(n)
@@ -130,7 +130,7 @@ func (l *lane) read() {
 		}
 	}
 	if l.readable && l.state != laneClosed {
-		l.p.awaken(l)
+		l.p.turns.awaken(l)
 	}
 }
 
@@ -203,7 +203,7 @@ func (l *lane) parse() error {
 		if f.kind == kindSend && l.w-l.r < n+f.length {
 			return nil
 		}
-		if err := l.p.onFrame(l, &f, l.in[l.r+n:l.w]); err != nil {
+		if err := l.onFrame(&f, l.in[l.r+n:l.w]); err != nil {
 			return err
 		}
 		l.r += n
@@ -252,7 +252,7 @@ func (l *lane) drained(n int) {
 		k.dst = k.dst[n:]
 	}
 	if k.left == 0 {
-		l.p.onSunk(l)
+		l.onSunk()
 		k.dst = nil
 	}
 }

@@ -55,8 +55,8 @@ func TestLyingAnswers(t *testing.T) {
 			}
 			post(device.WRRead, size)
 			p := n.port()
-			for i := range p.reqs {
-				if r := &p.reqs[i]; r.dst != nil {
+			for i := range p.reqs.list {
+				if r := &p.reqs.list[i]; r.dst != nil {
 					a.read = r.token
 				}
 			}
@@ -64,8 +64,8 @@ func TestLyingAnswers(t *testing.T) {
 				post(device.WRWrite, maxRDMA)
 			}
 			var end uint64
-			for i := range p.reqs {
-				if r := &p.reqs[i]; r.end > end { // the last
+			for i := range p.reqs.list {
+				if r := &p.reqs.list[i]; r.end > end { // the last
 					a.write, end = r.token, r.end
 				}
 			}

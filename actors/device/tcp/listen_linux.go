@@ -79,7 +79,7 @@ func (p *port) welcome(fd int, from address) {
 		return
 	}
 	l.writable, l.readable = true, true
-	p.awaken(l)
+	p.turns.awaken(l)
 }
 
 // dismissStranger closes a connection that has not identified itself. It scans the
@@ -101,11 +101,11 @@ func (p *port) onPreamble(l *lane) {
 	err := h.parse(l.hello[:])
 	switch {
 	case l.state == laneAsking && err != nil && errors.Is(err, errVersion):
-		p.dialFailed(l, err, device.StatusMismatch)
+		p.dialer.failed(l, err, device.StatusMismatch)
 	case l.state == laneAsking && err != nil:
-		p.dialFailed(l, err, device.StatusBadDestQPN)
+		p.dialer.failed(l, err, device.StatusBadDestQPN)
 	case l.state == laneAsking:
-		p.onReply(l, &h)
+		p.dialer.onReply(l, &h)
 	case err != nil && !errors.Is(err, errVersion) || h.reply:
 		p.dev.stats.strangers.Add(1)
 		p.closeLane(l)
@@ -193,5 +193,5 @@ func (p *port) reply(l *lane, h *preamble, v verdict) {
 		p.dev.stats.refused.Add(1)
 		l.state, l.age = laneClosing, 0
 	}
-	p.soil(l)
+	p.turns.soil(l)
 }

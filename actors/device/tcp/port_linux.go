@@ -19,8 +19,7 @@ type port struct {
 	qkey uint32
 
 	inbox   inbox
-	reqs    []request
-	under   int // of reqs that are in progress
+	reqs    requests
 	remotes map[address]*remote
 	routes  []route // by address handle
 
@@ -29,11 +28,9 @@ type port struct {
 	guests int // accepted ones
 	hand   int // of dismissStranger
 
-	dirty []*lane // with output that nothing else makes them write
-	ready []*lane // with input, according to epoll, or the budget was used up
-	spare []*lane // the second buffer of each, while one is iterated
+	turns turns
 
-	session uint64 // number of the latest that was dialed here
+	dialer dialer
 
 	complaints complaints
 
@@ -89,14 +86,15 @@ func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error
 	recv := make([]byte, slots*a.stride())
 	p := &port{
 		dev: a, self: address{gid: a.gid}, qkey: c.QKey,
-		inbox: newInbox(slots, c.SQDepth, a.stride(), recv), reqs: make([]request, c.SQDepth),
+		inbox:   newInbox(slots, c.SQDepth, a.stride(), recv),
 		remotes: make(map[address]*remote), ep: -1, listener: -1, tick: -1, wake: -1,
-		session:  firstSession(),
 		outBytes: c.SQDepth*(a.cfg.MTU+maxLen) + maxDepth*2*baseLen + spareBytes,
 		outSegs:  2*c.SQDepth + 3*maxDepth,
 
 		complaints: complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
 	}
+	p.dialer = dialer{p: p, session: firstSession()}
+	p.reqs = requests{list: make([]request, c.SQDepth), inbox: &p.inbox}
 	if err := p.open(c.QPN); err != nil {
 		p.closeFDs()
 		return nil, nil, err
@@ -147,8 +145,8 @@ func (p *port) Unroute(device.AH) {}
 
 // Doorbell implements nic.Carrier: all output is written, one call per lane.
 func (p *port) Doorbell() {
-	if len(p.dirty) > 0 {
-		p.clean()
+	if len(p.turns.dirty) > 0 {
+		p.turns.clean()
 	}
 }
 
@@ -172,7 +170,7 @@ func (p *port) Arm() bool {
 	p.skip, p.due = 0, false
 	p.progress()
 	p.Doorbell()
-	if p.due || len(p.ready) > 0 || len(p.dirty) > 0 || !p.inbox.empty() {
+	if p.due || len(p.turns.ready) > 0 || len(p.turns.dirty) > 0 || !p.inbox.empty() {
 		return false
 	}
 	p.armed = true

@@ -100,7 +100,7 @@ func (p *port) reach(wr *device.SendWR) (*session, device.Status) {
 	if r.cur != nil {
 		return r.cur, device.StatusOK
 	}
-	return p.dial(r)
+	return p.dialer.dial(r)
 }
 
 // choose sets cur: a session that is up before one that is not.
@@ -130,7 +130,7 @@ func (p *port) end(s *session, st device.Status) {
 	for _, l := range s.lanes {
 		if l != nil {
 			p.closeLane(l)
-			p.fail(l, st)
+			p.reqs.fail(l, st)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func (p *port) broke(r *remote, why error) {
 	p.dev.cfg.Logger.Info("tcp: session lost", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 	if p.endAll(r, statusOf(why)) && r.known {
 		r.doubt = true
-		if s, st := p.dial(r); s == nil {
+		if s, st := p.dialer.dial(r); s == nil {
 			p.judge(r, st)
 		}
 	}

@@ -370,9 +370,9 @@ func TestFarewellOfOne(t *testing.T) {
 
 // writeToken finds our write that is under way, by its lane.
 func (p *port) writeToken() uint64 {
-	for i := range p.reqs {
-		if l := p.reqs[i].lane; l != nil && l.no != 0 {
-			return p.reqs[i].token
+	for i := range p.reqs.list {
+		if l := p.reqs.list[i].lane; l != nil && l.no != 0 {
+			return p.reqs.list[i].token
 		}
 	}
 	return 0

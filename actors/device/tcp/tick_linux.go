@@ -60,7 +60,7 @@ func (l *lane) onTick() {
 		p.broken(l, errSilent)
 	case l.silent >= pingAfter && !l.pinged:
 		l.pinged = true
-		p.answer(l, &frame{kind: kindPing, token: l.s.num})
+		l.answer(&frame{kind: kindPing, token: l.s.num})
 	}
 }
 
