@@ -10,7 +10,7 @@ import (
 // snapshot is the regions of one moment. It never changes.
 type snapshot struct {
 	keys  []pathKey // sorted
-	byKey []keyed  // in the order of keys; of equal ones the oldest first
+	byKey []keyed   // in the order of keys; of equal ones the oldest first
 
 	byBase []*Region // by the address of the first byte
 	spans  []span    // in the order of byBase

@@ -16,7 +16,7 @@ type Table struct {
 	mu  sync.Mutex               // held by writers
 
 	past  [maxPast]pathKey // keys of regions that were retired, the latest of them
-	npast int             // keys retired at all
+	npast int              // keys retired at all
 }
 
 // maxPast is how many keys of former regions are remembered.

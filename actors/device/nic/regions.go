@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,6 +22,9 @@ const regionPage = 4096
 // keyTries is how many keys are drawn to find a free one. With all regions in use a
 // random key is taken once in 65536 times.
 const keyTries = 16
+
+// maxPast is how many keys of former regions are remembered.
+const maxPast = 4096
 
 // ErrBusy is Regions.Close's while regions are open.
 var ErrBusy = errors.New("nic: memory regions are open")
@@ -49,6 +53,8 @@ type Regions struct {
 	next   uint64 // of addresses that are numbers
 	open   int    // regions whose Close has not returned
 	closed bool
+	past   [maxPast]uint64 // keys of regions that were closed, the latest of them
+	npast  int             // regions closed at all
 }
 
 // NewRegions returns an empty table.
@@ -205,6 +211,17 @@ func (t *Regions) HoldLocal(lkey uint32, b []byte, a device.Access) *Region {
 		return nil
 	}
 	return r
+}
+
+// Knows reports whether the key is a region's, or was until lately: who names it guesses
+// nothing. It may take a lock.
+func (t *Regions) Knows(key uint64) bool {
+	if t.find.Load().get(key) != nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(t.past[:min(t.npast, maxPast)], key)
 }
 
 // Len returns the number of open regions.

@@ -97,7 +97,12 @@ func (t *Regions) insert(r *Region) {
 func (t *Regions) remove(r *Region) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.find.Load().drop(r)
+	if !t.find.Load().drop(r) {
+		return false
+	}
+	t.past[t.npast%maxPast] = r.key
+	t.npast++
+	return true
 }
 
 // gone notes that a region's memory is not in use here any more.

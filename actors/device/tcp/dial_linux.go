@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"golang.org/x/sys/unix"
@@ -22,13 +23,16 @@ type dialer struct {
 	session uint64 // number of the latest that was dialed
 }
 
-// dial begins a session. Requests may be put on it at once. If the session is nil,
-// the status is the reason.
-func (d *dialer) dial(r *remote) (*session, device.Status) {
+// dial begins a session with a queue pair that should have a Q_Key. Requests may be put on
+// it at once. If the session is nil, the status is the reason.
+func (d *dialer) dial(r *remote, qkey uint32) (*session, device.Status) {
 	p := d.p
+	if p.mustWait(r.at.gid, r) {
+		return nil, mustWait.status()
+	}
 	p.endAll(r, device.StatusBadDestQPN) // what the other side has left, but not on all lanes
 	d.session++
-	s := &session{r: r, num: d.session, dialed: true, want: uint8(p.dev.cfg.Lanes)}
+	s := &session{r: r, num: d.session, dialed: true, want: uint8(p.dev.cfg.Lanes), meant: qkey}
 	if err := d.connect(s, 0); err != nil {
 		return nil, statusOf(err)
 	}
@@ -42,13 +46,16 @@ func (d *dialer) connect(s *session, no uint8) error {
 	p := d.p
 	r := s.r
 	fd, err := d.newSocket()
+	for (err == unix.EMFILE || err == unix.ENFILE) && p.door.dismiss() { //nolint:errorlint // bare errnos
+		fd, err = d.newSocket()
+	}
 	if err != nil {
 		return err
 	}
 	l := p.newLane(laneConnecting, r.at.gid)
 	l.s, l.no, l.sock = s, no, fd
 	hello := preamble{
-		lane: no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: r.at, qkey: p.qkey,
+		lane: no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: r.at, keyed: true, qkey: p.qkey, meant: s.meant,
 		last: r.last, alive: r.accepted != nil && r.last != 0,
 	}
 	l.out.buf = hello.appendTo(l.out.buf)
@@ -101,9 +108,11 @@ func (d *dialer) connected(l *lane) {
 		p.broken(l, err)
 		return
 	}
-	l.state, l.age = laneAsking, 0
-	l.writable = true
-	l.write()
+	if p.door.greets() {
+		l.state, l.age = laneKnocking, 0
+		return
+	}
+	d.ask(l)
 }
 
 // toItself reports whether a socket is connected to itself (RFC 9293, 3.5:
@@ -115,7 +124,19 @@ func (d *dialer) toItself(fd int) bool {
 	return err == nil && err2 == nil && addressOf(a) == addressOf(b)
 }
 
-// onReply handles the reply to our preamble.
+// onPreamble handles the complete reply to our preamble.
+func (d *dialer) onPreamble(l *lane, h *preamble, err error) {
+	switch {
+	case errors.Is(err, errVersion):
+		d.failed(l, err, device.StatusMismatch)
+	case err != nil:
+		d.failed(l, err, device.StatusBadDestQPN)
+	default:
+		d.onReply(l, h)
+	}
+}
+
+// onReply handles a reply to our preamble.
 func (d *dialer) onReply(l *lane, h *preamble) {
 	p := d.p
 	s := l.s
@@ -124,10 +145,10 @@ func (d *dialer) onReply(l *lane, h *preamble) {
 	case !ours:
 		d.failed(l, errPreamble, device.StatusBadDestQPN)
 	case h.verdict != taken:
-		d.failed(l, errRefused, h.verdict.status())
+		d.failed(l, fmt.Errorf("%w: %s", errRefused, verdictText[h.verdict]), h.verdict.status())
 	case int(h.mtu) != p.dev.cfg.MTU:
 		d.failed(l, errRefused, device.StatusMismatch)
-	case l.no != 0 && h.qkey != s.r.qkey:
+	case !h.keyed && p.dev.cfg.Credentials != nil, l.no != 0 && h.keyed && h.qkey != s.r.qkey:
 		d.failed(l, errPreamble, device.StatusBadDestQPN)
 	case l.st.vouch(h.raw()) != nil:
 		p.dev.stats.impostors.Add(1)
@@ -135,7 +156,7 @@ func (d *dialer) onReply(l *lane, h *preamble) {
 	case l.no == 0:
 		l.rise()
 		s.up, s.crossing = true, h.last
-		p.meet(s.r, h.qkey)
+		p.meetDialed(s, h)
 		s.r.choose()
 		for no := uint8(1); no <= s.want; no++ {
 			if err := d.connect(s, no); err != nil {
@@ -168,7 +189,7 @@ func (d *dialer) failed(l *lane, why error, st device.Status) {
 		return
 	}
 	r := s.r
-	p.dev.cfg.Logger.Info("tcp: no connection", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	p.notes.info("tcp: no connection", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 	p.end(s, st)
 	if r.cur != nil {
 		r.doubt = false
@@ -176,7 +197,7 @@ func (d *dialer) failed(l *lane, why error, st device.Status) {
 	}
 	if r.doubt && reset(why) {
 		if r.resets++; r.resets < maxResets {
-			if s, again := d.dial(r); s == nil {
+			if next, again := d.dial(r, s.meant); next == nil {
 				p.judge(r, again)
 			}
 			return

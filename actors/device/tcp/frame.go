@@ -20,7 +20,7 @@ const (
 	kindStatus kind = 5 // the end of a request
 	kindPing   kind = 6 // asks for a pong
 	kindPong   kind = 7
-	kindBye    kind = 8 // the queue pair is closed; nothing follows
+	kindBye    kind = 8 // the queue pair is closed, or (status) wants no more of us; nothing follows
 )
 
 // Lengths of headers. Each begins with the same 16 bytes.
@@ -68,7 +68,7 @@ func (f *frame) appendTo(b []byte) []byte {
 	if f.imm {
 		h[1] = withImm
 	}
-	if f.kind == kindStatus {
+	if f.kind == kindStatus || f.kind == kindBye {
 		h[1] = uint8(f.status)
 	}
 	binary.LittleEndian.PutUint32(h[4:], uint32(f.length))
@@ -116,7 +116,7 @@ func (f *frame) parse(b []byte, mtu int) (int, error) {
 		f.imm = f.kind == kindWrite && b[1]&withImm != 0
 	case kindData:
 		most = maxRDMA
-	case kindStatus:
+	case kindStatus, kindBye:
 		f.status = device.Status(b[1])
 	default: // nothing more
 	}
@@ -131,6 +131,10 @@ func (f *frame) check(flags uint8, most int) error {
 	case f.kind == kindStatus:
 		if !answers[f.status] {
 			return fmt.Errorf("%w: status %d", errFrame, f.status)
+		}
+	case f.kind == kindBye:
+		if f.status != device.StatusOK && f.status != device.StatusUnknownPeer {
+			return fmt.Errorf("%w: bye with status %d", errFrame, f.status)
 		}
 	case flags != 0 && !f.imm, flags&^withImm != 0, f.data != 0 && !f.imm:
 		return fmt.Errorf("%w: flags %#x of kind %d", errFrame, flags, f.kind)

@@ -10,6 +10,8 @@ type laneState uint8
 
 const (
 	laneConnecting laneState = iota // dialed; the stream is not there yet
+	laneKnocking                    // dialed; the other side has not greeted us yet
+	laneVetting                     // the other side's user is being looked up
 	laneAsking                      // dialed; our preamble is on its way, or was not answered yet
 	laneStranger                    // accepted; its preamble has not arrived yet
 	laneUp                          // part of a session
@@ -26,6 +28,8 @@ type lane struct {
 	state laneState
 	peer  device.GID // of the socket
 	guest bool       // accepted
+	line  inLine     // of those without a session
+	asked *question  // laneVetting
 
 	sock int    // while connecting
 	st   stream // afterwards
@@ -42,6 +46,8 @@ type lane struct {
 	r, w int
 	sink sink
 	out  out
+
+	tooCurious bool // it names keys that are none
 
 	bye    bool  // the other side said bye, or closed after a bye on another lane
 	under  int   // own requests that are in progress on it
@@ -72,7 +78,7 @@ const (
 
 // write hands pending output to the stream as far as it has room.
 func (l *lane) write() {
-	if l.state != laneUp && l.state != laneAsking && l.state != laneClosing {
+	if l.state != laneUp && l.state != laneAsking && l.state != laneStranger && l.state != laneClosing {
 		return
 	}
 	p := l.p
@@ -108,7 +114,7 @@ func (l *lane) write() {
 
 // read takes the bytes that have arrived, within a budget.
 func (l *lane) read() {
-	for budget := readBudget; l.readable && budget > 0; {
+	for budget := readBudget; l.readable && budget > 0 && l.state != laneVetting; {
 		n, asked, err := l.readOnce()
 		budget -= n
 		switch {
@@ -129,7 +135,7 @@ func (l *lane) read() {
 			return
 		}
 	}
-	if l.readable && l.state != laneClosed {
+	if l.readable && l.state != laneClosed && l.state != laneVetting {
 		l.p.turns.awaken(l)
 	}
 }
@@ -142,13 +148,7 @@ func (l *lane) readOnce() (n, asked int, err error) {
 		n, err = l.st.readv(nil, l.p.trash[:])
 		return n, len(l.p.trash), err
 	default:
-		rest := l.hello[l.helloN:]
-		n, err = l.st.readv(nil, rest)
-		l.helloN += n
-		if err == nil && l.helloN == preambleLen {
-			l.p.onPreamble(l)
-		}
-		return n, len(rest), err
+		return l.readHello()
 	}
 	if l.in == nil {
 		l.in = make([]byte, inBytes+maxLen+l.p.dev.cfg.MTU)
@@ -184,6 +184,30 @@ func (l *lane) readOnce() (n, asked int, err error) {
 		}
 	}
 	return n, len(dst) + len(more), err
+}
+
+// readHello reads what comes before frames.
+func (l *lane) readHello() (n, asked int, err error) {
+	length := preambleLen
+	if l.state == laneKnocking {
+		length = greetingLen
+	}
+	rest := l.hello[l.helloN:length]
+	n, err = l.st.readv(nil, rest)
+	if l.helloN += n; err != nil || l.helloN < length {
+		return n, len(rest), err
+	}
+	if l.state == laneKnocking {
+		l.p.dialer.onGreeting(l)
+		return n, len(rest), nil
+	}
+	var h preamble
+	if err := h.parse(l.hello[:]); l.guest {
+		l.p.door.onPreamble(l, &h, err)
+	} else {
+		l.p.dialer.onPreamble(l, &h, err)
+	}
+	return n, len(rest), nil
 }
 
 // parse takes the frames that are in l.in.

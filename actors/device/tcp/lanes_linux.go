@@ -83,7 +83,11 @@ func (p *port) closeLane(l *lane) {
 	p.conns[l.id].l = nil
 	p.free = append(p.free, l.id)
 	if l.guest {
-		p.guests--
+		p.door.leave(l)
+	}
+	if l.asked != nil {
+		l.asked.over.Store(true)
+		l.asked = nil
 	}
 }
 

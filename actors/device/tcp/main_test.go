@@ -71,7 +71,7 @@ func vanish(a *attachment) {
 				_ = unix.Dup2(p.tick, c.l.st.fd()) // closes the connection, and nothing else has the number
 			}
 		}
-		_ = unix.Dup2(p.tick, p.listener)
+		_ = unix.Dup2(p.tick, p.door.listener)
 		p.ep, _ = unix.EpollCreate1(0)
 	})
 }

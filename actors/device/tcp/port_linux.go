@@ -23,25 +23,24 @@ type port struct {
 	remotes map[address]*remote
 	routes  []route // by address handle
 
-	conns  []place // connections by number
-	free   []int32
-	guests int // accepted ones
-	hand   int // of dismissStranger
+	conns []place // connections by number
+	free  []int32
 
 	turns turns
 
 	dialer dialer
+	door   door
 
-	complaints complaints
+	complaints, notes complaints
 
 	outBytes, outSegs int // most that a lane may have to write: copies, and pieces
 
-	ep, listener, tick, wake int
-	fds                      []int
-	ticking, deaf, ticked    bool
-	due                      bool // wake went off since Arm began
-	armed                    bool
-	skip, idle               int // polls without a look at ep
+	ep, tick, wake  int
+	fds             []int
+	ticking, ticked bool
+	due             bool // wake went off since Arm began
+	armed           bool
+	skip, idle      int // polls without a look at ep
 
 	events [maxEvents]unix.EpollEvent
 	vec    [maxIovecs][]byte
@@ -66,6 +65,7 @@ const (
 	listenerID = -1 - iota
 	tickID
 	wakeID
+	usherID
 )
 
 const (
@@ -87,12 +87,14 @@ func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error
 	p := &port{
 		dev: a, self: address{gid: a.gid}, qkey: c.QKey,
 		inbox:   newInbox(slots, c.SQDepth, a.stride(), recv),
-		remotes: make(map[address]*remote), ep: -1, listener: -1, tick: -1, wake: -1,
+		remotes: make(map[address]*remote), ep: -1, tick: -1, wake: -1,
 		outBytes: c.SQDepth*(a.cfg.MTU+maxLen) + maxDepth*2*baseLen + spareBytes,
 		outSegs:  2*c.SQDepth + 3*maxDepth,
 
 		complaints: complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
+		notes:      complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
 	}
+	p.door = door{p: p, listener: -1}
 	p.dialer = dialer{p: p, session: firstSession()}
 	p.reqs = requests{list: make([]request, c.SQDepth), inbox: &p.inbox}
 	if err := p.open(c.QPN); err != nil {
@@ -118,7 +120,15 @@ func (p *port) open(qpn uint16) (err error) {
 			return err
 		}
 	}
-	p.self.qpn, err = p.listen(qpn)
+	if p.door.greets() && !p.dev.cfg.AnyLocalUser {
+		if p.door.usher, err = newUsher(); err != nil {
+			return err
+		}
+		if err = p.control(unix.EPOLL_CTL_ADD, p.door.usher.bell, unix.EPOLLIN, usherID, 0); err != nil {
+			return err
+		}
+	}
+	p.self.qpn, err = p.door.listen(qpn)
 	return err
 }
 
@@ -193,7 +203,7 @@ func (p *port) Close() error {
 		for _, s := range [...]*session{r.dialed, r.accepted} {
 			if s != nil {
 				s.over = true // later events have no consequences
-				s.sayBye()
+				s.sayBye(device.StatusOK)
 			}
 		}
 	}
@@ -211,10 +221,13 @@ func (p *port) Close() error {
 }
 
 func (p *port) closeFDs() {
-	for _, fd := range [...]int{p.listener, p.tick, p.wake, p.ep} {
+	for _, fd := range [...]int{p.door.listener, p.tick, p.wake, p.ep} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
+	}
+	if p.door.usher != nil {
+		p.door.usher.close()
 	}
 }
 

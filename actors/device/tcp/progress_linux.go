@@ -38,13 +38,15 @@ func (p *port) look() {
 		e := &p.events[i]
 		switch e.Fd {
 		case listenerID:
-			p.accept()
+			p.door.accept()
 		case tickID:
-			drainTimer(p.tick)
+			drainCounter(p.tick)
 			p.ticked = true
 		case wakeID:
-			drainTimer(p.wake)
+			drainCounter(p.wake)
 			p.due = true
+		case usherID:
+			p.door.onVetted()
 		default:
 			if c := p.conns[e.Fd]; c.l != nil && c.gen == e.Pad {
 				p.onEvent(c.l, e.Events)
@@ -125,7 +127,8 @@ func (t *turns) readAll() {
 	t.ready = t.ready[:k]
 }
 
-func drainTimer(fd int) {
+// drainCounter makes a timer or an eventfd unreadable.
+func drainCounter(fd int) {
 	var b [8]byte
 	_, _ = unix.Read(fd, b[:])
 }

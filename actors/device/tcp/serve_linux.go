@@ -23,8 +23,14 @@ func (l *lane) onFrame(f *frame, b []byte) error {
 		l.answer(&frame{kind: kindPong, token: f.token})
 	case kindPong: // it only counts as heard
 	case kindBye:
+		if f.status != device.StatusOK {
+			return errSentAway
+		}
 		l.onBye()
 		return nil
+	}
+	if l.tooCurious {
+		return errGuesses
 	}
 	if len(l.out.buf)-l.out.head > l.p.outBytes || len(l.out.segs)-l.out.first > l.p.outSegs {
 		return fmt.Errorf("%w: more requests than a queue pair may have outstanding", errFrame)
@@ -47,6 +53,7 @@ func (l *lane) status(f *frame, st device.Status) {
 func (l *lane) onSend(f *frame, b []byte) {
 	l.s.used = true
 	if f.qkey != l.p.qkey {
+		l.guessed(uint64(f.qkey))
 		l.status(f, device.StatusBadDestQPN)
 		return
 	}
@@ -65,11 +72,15 @@ func (l *lane) onSend(f *frame, b []byte) {
 func (l *lane) admit(f *frame, a device.Access) device.Status {
 	l.s.used = true
 	if f.qkey != l.p.qkey {
+		l.guessed(uint64(f.qkey))
 		return device.StatusBadDestQPN
 	}
 	r, _ := l.p.dev.regions.Hold(f.rkey, f.addr, f.length, a)
 	if r == nil {
 		l.p.inbox.refused(&l.s.r.at, f.rkey)
+		if !l.p.dev.regions.Knows(f.rkey) {
+			l.guessed(f.rkey)
+		}
 		return device.StatusBadAddress
 	}
 	r.Release()

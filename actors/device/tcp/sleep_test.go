@@ -44,7 +44,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	none.Cur = 3
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
 	n.poll()
-	deaf := p.deaf
+	deaf := p.door.deaf
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
 	require.True(t, deaf)
 	until(t, "connection", func() bool { return n.d.Stats().Accepted == 1 }, n)

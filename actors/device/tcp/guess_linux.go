@@ -1,0 +1,47 @@
+package tcp
+
+import (
+	"errors"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+var (
+	// errGuesses: the other side names keys that there are not.
+	errGuesses = errors.New("tcp: too many wrong keys")
+	// errSentAway: the other side thinks so of us.
+	errSentAway = errors.New("tcp: the other side wants no more of us, since we named too many wrong keys")
+)
+
+// guessed counts a request that names a key that is none here, and was none lately. The
+// same one again teaches nobody anything: it is the mistake of an honest peer, who has many
+// requests under way.
+func (l *lane) guessed(key uint64) {
+	r := l.s.r
+	if r.guesses > 0 && r.guess == key {
+		return
+	}
+	l.p.dev.stats.guesses.Add(1)
+	r.guess = key
+	r.guesses++
+	l.tooCurious = l.p.dev.wards.guess(r.at.gid) || r.guesses >= maxGuesses
+}
+
+// sendAway ends the sessions with a queue pair that guesses keys, and tells it so.
+func (p *port) sendAway(r *remote) {
+	p.dev.stats.sentAway.Add(1)
+	p.complaints.warn("tcp: sessions ended", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", errGuesses)
+	for _, s := range [...]*session{r.dialed, r.accepted} {
+		if s == nil {
+			continue
+		}
+		s.breaking = true // what happens while the bye is written has no consequences
+		s.sayBye(device.StatusUnknownPeer)
+		for _, l := range s.lanes {
+			if l != nil && l.state == laneUp {
+				l.drain()
+			}
+		}
+		p.end(s, device.StatusUnknownPeer)
+	}
+}
