@@ -18,13 +18,12 @@ var (
 // requests under way.
 func (l *lane) guessed(key uint64) {
 	r := l.s.r
-	if r.guesses > 0 && r.guess == key {
+	if r.guessed && r.guess == key {
 		return
 	}
 	l.p.dev.stats.guesses.Add(1)
-	r.guess = key
-	r.guesses++
-	l.tooCurious = l.p.dev.wards.guess(r.at.gid) || r.guesses >= maxGuesses
+	r.guess, r.guessed = key, true
+	l.tooCurious = l.p.dev.wards.guess(r.at.gid)
 }
 
 // sendAway ends the sessions with a queue pair that guesses keys, and tells it so.

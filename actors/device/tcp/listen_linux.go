@@ -103,13 +103,13 @@ func (d *door) welcome(fd int, from address) {
 		p.closeLane(l)
 		return
 	}
+	l.writable, l.readable = true, true
 	switch {
 	case d.usher != nil:
 		d.vet(l, sockPair{near: from, far: p.self})
 	case d.greets():
 		d.greet(l, taken)
 	}
-	l.writable, l.readable = true, true
 	p.turns.awaken(l)
 }
 

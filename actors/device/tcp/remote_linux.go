@@ -26,7 +26,7 @@ type remote struct {
 	doubt  bool
 	resets uint8
 
-	guesses int    // of keys
+	guessed bool   // keys
 	guess   uint64 // the latest
 
 	idle      uint8 // ticks without a session
@@ -177,7 +177,7 @@ func (p *port) meetDialed(s *session, h *preamble) {
 // session yet, since keys were guessed from there. One that was there before and has
 // guessed none is not to suffer for others of its host.
 func (p *port) mustWait(host device.GID, r *remote) bool {
-	return (r == nil || !r.known || r.guesses > 0) && p.dev.wards.waits(host)
+	return (r == nil || !r.known || r.guessed) && p.dev.wards.waits(host)
 }
 
 // reportGone reports that r is gone, once.

@@ -8,8 +8,7 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// maxGuesses is how many keys that name nothing a host may try before it must wait, and
-// how many a queue pair may try in a session.
+// maxGuesses is how many keys that name nothing a host may try before it must wait.
 const maxGuesses = 32
 
 // Waits of hosts: each is twice the one before.
