@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -44,15 +43,6 @@ func isRegion(name string) bool {
 	hex, is := strings.CutPrefix(name, "r")
 	n, err := strconv.ParseUint(hex, 16, 32)
 	return is && err == nil && n != 0 && regionName(n) == name
-}
-
-// defaultDir is the directory that the processes of a user share.
-func defaultDir() string {
-	parent := "/dev/shm"
-	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
-		parent = os.TempDir()
-	}
-	return filepath.Join(parent, fmt.Sprintf("efactor-%d", os.Geteuid()))
 }
 
 // folder is the directory of a fabric. Files are reached through its descriptor,
