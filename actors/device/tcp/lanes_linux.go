@@ -37,10 +37,7 @@ func (p *port) wrap(l *lane, fd int) error {
 	c := conn{
 		dialed: l.state == laneConnecting, self: wire.MakeRawAddr(p.self.gid, p.self.qpn, p.qkey),
 		peer: l.peer, cfg: &p.dev.cfg,
-		moved: func(was int) error {
-			p.unwatch(was)
-			return p.watch(l.st.fd(), l)
-		},
+		ring: func() { p.bell.ring(l) },
 	}
 	if c.dialed {
 		c.peerQPN = l.s.r.at.qpn

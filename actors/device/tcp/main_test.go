@@ -64,10 +64,6 @@ func vanish(a *attachment) {
 		for _, c := range p.conns {
 			if c.l != nil && c.l.st != nil {
 				p.unwatch(c.l.st.fd())
-				if s, ok := c.l.st.(*tlsStream); ok {
-					_ = unix.Dup2(p.tick, s.sock.fd)
-					continue
-				}
 				_ = unix.Dup2(p.tick, c.l.st.fd()) // closes the connection, and nothing else has the number
 			}
 		}

@@ -27,6 +27,7 @@ type port struct {
 	free  []int32
 
 	turns turns
+	bell  *bell
 
 	dialer dialer
 	door   door
@@ -65,7 +66,7 @@ const (
 	listenerID = -1 - iota
 	tickID
 	wakeID
-	usherID
+	bellID
 )
 
 const (
@@ -120,13 +121,14 @@ func (p *port) open(qpn uint16) (err error) {
 			return err
 		}
 	}
+	if p.bell, err = newBell(); err != nil {
+		return err
+	}
+	if err = p.control(unix.EPOLL_CTL_ADD, p.bell.fd, unix.EPOLLIN, bellID, 0); err != nil {
+		return err
+	}
 	if p.door.greets() && !p.dev.cfg.AnyLocalUser {
-		if p.door.usher, err = newUsher(); err != nil {
-			return err
-		}
-		if err = p.control(unix.EPOLL_CTL_ADD, p.door.usher.bell, unix.EPOLLIN, usherID, 0); err != nil {
-			return err
-		}
+		p.door.usher = newUsher(p.bell)
 	}
 	p.self.qpn, err = p.door.listen(qpn)
 	return err
@@ -225,6 +227,9 @@ func (p *port) closeFDs() {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
+	}
+	if p.bell != nil {
+		p.bell.close()
 	}
 	if p.door.usher != nil {
 		p.door.usher.close()

@@ -45,8 +45,8 @@ func (p *port) look() {
 		case wakeID:
 			drainCounter(p.wake)
 			p.due = true
-		case usherID:
-			p.door.onVetted()
+		case bellID:
+			p.onBell()
 		default:
 			if c := p.conns[e.Fd]; c.l != nil && c.gen == e.Pad {
 				p.onEvent(c.l, e.Events)

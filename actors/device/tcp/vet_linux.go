@@ -20,37 +20,25 @@ func (d *door) vet(l *lane, sockets sockPair) {
 	d.usher.ask(l.asked)
 }
 
-// onVetted takes what was found out.
-func (d *door) onVetted() {
-	for _, q := range d.usher.answers() {
-		l := q.l
-		if l.asked != q {
-			continue // closed meanwhile
-		}
-		l.asked = nil
-		switch {
-		case q.err == nil && l.guest:
-			l.state = laneStranger
-			d.greet(l, taken)
-		case q.err == nil:
-			d.p.dialer.ask(l)
-		default:
-			d.p.dev.stats.otherUsers.Add(1)
-			d.p.complaints.warn("tcp: no connection within this host", "address", AddrOf(l.peer), "dialed", !l.guest, "why", q.err)
-			d.sendOff(l, q.err)
-		}
-		d.p.turns.awaken(l)
+// onVetted takes what was found out about a lane.
+func (d *door) onVetted(l *lane) {
+	p, why := d.p, l.asked.err
+	l.asked = nil
+	if why != nil {
+		p.dev.stats.otherUsers.Add(1)
+		p.complaints.warn("tcp: no connection within this host", "address", AddrOf(l.peer), "dialed", !l.guest, "why", why)
 	}
-}
-
-// sendOff refuses a connection whose other side is not our user's.
-func (d *door) sendOff(l *lane, why error) {
-	if l.guest {
-		d.p.dev.stats.refused.Add(1)
+	switch {
+	case why == nil && l.guest:
+		d.greet(l, taken)
+	case why == nil:
+		p.dialer.ask(l)
+	case l.guest:
+		p.dev.stats.refused.Add(1)
 		d.greet(l, wrongUser)
-		return
+	default:
+		p.dialer.failed(l, why, wrongUser.status())
 	}
-	d.p.dialer.failed(l, why, wrongUser.status())
 }
 
 // greet is the first word on a connection that was accepted on loopback. If it is a
