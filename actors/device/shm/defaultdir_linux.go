@@ -24,9 +24,9 @@ func defaultParent() string {
 
 // defaultDir is the directory in parent that the processes of a user share. It is made if
 // there is none. Anybody can take a name that is known beforehand; then one is made that
-// cannot be known. So the directory is found by its owner: the oldest one of ours counts.
-// Whoever makes one looks again, and so sees all older ones: two processes that begin at the
-// same time agree.
+// cannot be known. So the directory is found by its owner: the oldest one of ours counts. A
+// process that makes one looks again, and so sees all older ones: two that begin at the same
+// time agree.
 func defaultDir(parent string) (string, error) {
 	uid := os.Geteuid()
 	plain := fmt.Sprintf("efactor-%d", uid)

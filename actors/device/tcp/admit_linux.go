@@ -87,8 +87,8 @@ func (l *lane) join(s *session, no uint8) {
 	l.rise()
 }
 
-// reply answers a preamble. A lane that was refused closes after it. Only who has proved to
-// be a peer is told our Q_Key: by credentials, by our user, or by knowing it.
+// reply answers a preamble. A lane that was refused closes after it. Our Q_Key is
+// for a peer that has proved to be one: by credentials, by its user, or by knowing the key.
 func (d *door) reply(l *lane, h *preamble, v verdict) {
 	p := d.p
 	a := preamble{

@@ -39,8 +39,8 @@ func TestSilentStranger(t *testing.T) {
 }
 
 // TestFlood: with too many connections, the oldest of those that are not identified are
-// closed, and sessions stay. Who does not get in is told why, and may take the place of a
-// session of its own.
+// closed, and sessions stay. A peer that does not get in learns why, and may take the place of
+// a session of its own.
 func TestFlood(t *testing.T) {
 	const most = 4
 	n := newNode(t, Config{MaxConn: most}, device.QPConfig{})

@@ -60,6 +60,9 @@ func TestTLSStrangers(t *testing.T) {
 	for _, c := range foes {
 		require.NoError(t, c.Close())
 	}
-	until(t, "their end", func() bool { return n.port().door.line.n == 0 }, n)
-	require.NoError(t, goleak.Find())
+	until(t, "their end", func() bool { return n.port().door.line.n == 0 }, n, next, peer)
+	for _, x := range []*node{n, peer, next} {
+		require.NoError(t, x.q.Close())
+	}
+	require.NoError(t, goleak.Find(), "handshakes of a queue pair that is closed")
 }

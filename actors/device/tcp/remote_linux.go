@@ -159,8 +159,8 @@ func (p *port) meet(r *remote, qkey uint32) {
 	r.known, r.qkey, r.doubt, r.resets = true, qkey, false, 0
 }
 
-// meetDialed notes what the reply to our preamble says about who is there. Who does not say
-// its Q_Key has another one than we meant.
+// meetDialed notes what the reply to our preamble says about who is there. One that
+// does not say its Q_Key has another than we meant.
 func (p *port) meetDialed(s *session, h *preamble) {
 	r := s.r
 	if h.keyed {
