@@ -62,7 +62,7 @@ func (d *dialer) connect(s *session, no uint8) error {
 	l.out.add(preambleLen)
 	err = unix.Connect(fd, sockaddr(r.at))
 	if err == nil || errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
-		err = p.watch(fd, l)
+		err = p.watch(l, fd)
 	}
 	if err != nil {
 		p.closeLane(l)

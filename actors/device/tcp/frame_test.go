@@ -158,6 +158,23 @@ func TestPreamble(t *testing.T) {
 	}
 }
 
+func TestGreeting(t *testing.T) {
+	for v := range verdicts {
+		got, err := parseGreeting(appendGreeting(nil, v))
+		require.NoError(t, err)
+		require.Equal(t, v, got)
+	}
+	for at, c := range map[int]struct {
+		b    byte
+		want error
+	}{0: {'x', errPreamble}, 4: {9, errVersion}, 5: {1, errVersion}, 6: {uint8(verdicts), errPreamble}, 7: {1, errPreamble}} {
+		b := appendGreeting(nil, taken)
+		b[at] = c.b
+		_, err := parseGreeting(b)
+		require.ErrorIs(t, err, c.want, "byte %d", at)
+	}
+}
+
 // FuzzFrame: no input makes the parser panic, and accepted input is what the other
 // side could have sent.
 func FuzzFrame(f *testing.F) {

@@ -52,7 +52,7 @@ func (d *door) listen(qpn uint16) (uint16, error) {
 	if err != nil {
 		return 0, fmt.Errorf("tcp: getsockname: %w", err)
 	}
-	return addressOf(sa).qpn, p.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, listenerID, 0)
+	return addressOf(sa).qpn, p.watcher.add(fd, listenerID)
 }
 
 // accept takes waiting connections. Without a descriptor for one, the oldest of those that
@@ -70,7 +70,7 @@ func (d *door) accept() {
 			d.p.complaints.warn("tcp: accept: a connection without a session was closed", "why", err)
 		default: // look again at the next tick
 			d.p.complaints.warn("tcp: accept", "why", err)
-			d.deaf = d.p.control(unix.EPOLL_CTL_MOD, d.listener, 0, listenerID, 0) == nil
+			d.deaf = d.p.watcher.heed(d.listener, listenerID, false) == nil
 			d.p.setTick(true)
 			return
 		}
@@ -80,7 +80,7 @@ func (d *door) accept() {
 // listenAgain ends deafness.
 func (d *door) listenAgain() {
 	if d.deaf {
-		d.deaf = d.p.control(unix.EPOLL_CTL_MOD, d.listener, unix.EPOLLIN, listenerID, 0) != nil
+		d.deaf = d.p.watcher.heed(d.listener, listenerID, true) != nil
 	}
 }
 

@@ -63,12 +63,12 @@ func vanish(a *attachment) {
 	a.eachPort(func(p *port) {
 		for _, c := range p.conns {
 			if c.l != nil && c.l.st != nil {
-				p.unwatch(c.l.st.fd())
+				p.watcher.remove(c.l.st.fd())
 				_ = unix.Dup2(p.tick, c.l.st.fd()) // closes the connection, and nothing else has the number
 			}
 		}
 		_ = unix.Dup2(p.tick, p.door.listener)
-		p.ep, _ = unix.EpollCreate1(0)
+		p.watcher.ep, _ = unix.EpollCreate1(0)
 	})
 }
 

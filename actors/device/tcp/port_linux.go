@@ -36,7 +36,8 @@ type port struct {
 
 	outBytes, outSegs int // most that a lane may have to write: copies, and pieces
 
-	ep, tick, wake  int
+	watcher         watcher
+	tick, wake      int
 	fds             []int
 	ticking, ticked bool
 	due             bool // wake went off since Arm began
@@ -88,7 +89,7 @@ func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error
 	p := &port{
 		dev: a, self: address{gid: a.gid}, qkey: c.QKey,
 		inbox:   newInbox(slots, c.SQDepth, a.stride(), recv),
-		remotes: make(map[address]*remote), ep: -1, tick: -1, wake: -1,
+		remotes: make(map[address]*remote), watcher: watcher{ep: -1}, tick: -1, wake: -1,
 		outBytes: c.SQDepth*(a.cfg.MTU+maxLen) + maxDepth*2*baseLen + spareBytes,
 		outSegs:  2*c.SQDepth + 3*maxDepth,
 
@@ -102,12 +103,12 @@ func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error
 		p.closeFDs()
 		return nil, nil, err
 	}
-	p.fds = []int{p.ep}
+	p.fds = []int{p.watcher.ep}
 	return p, recv, nil
 }
 
 func (p *port) open(qpn uint16) (err error) {
-	if p.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+	if p.watcher.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("tcp: epoll: %w", err)
 	}
 	for _, t := range []struct {
@@ -117,14 +118,14 @@ func (p *port) open(qpn uint16) (err error) {
 		if *t.fd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
 			return fmt.Errorf("tcp: timer: %w", err)
 		}
-		if err = p.control(unix.EPOLL_CTL_ADD, *t.fd, unix.EPOLLIN, t.id, 0); err != nil {
+		if err = p.watcher.add(*t.fd, t.id); err != nil {
 			return err
 		}
 	}
 	if p.bell, err = newBell(); err != nil {
 		return err
 	}
-	if err = p.control(unix.EPOLL_CTL_ADD, p.bell.fd, unix.EPOLLIN, bellID, 0); err != nil {
+	if err = p.watcher.add(p.bell.fd, bellID); err != nil {
 		return err
 	}
 	if p.door.greets() && !p.dev.cfg.AnyLocalUser {
@@ -132,13 +133,6 @@ func (p *port) open(qpn uint16) (err error) {
 	}
 	p.self.qpn, err = p.door.listen(qpn)
 	return err
-}
-
-func (p *port) control(op, fd int, events uint32, id, gen int32) error {
-	if err := unix.EpollCtl(p.ep, op, fd, &unix.EpollEvent{Events: events, Fd: id, Pad: gen}); err != nil {
-		return fmt.Errorf("tcp: epoll: %w", err)
-	}
-	return nil
 }
 
 // Route implements nic.Carrier.
@@ -223,7 +217,7 @@ func (p *port) Close() error {
 }
 
 func (p *port) closeFDs() {
-	for _, fd := range [...]int{p.door.listener, p.tick, p.wake, p.ep} {
+	for _, fd := range [...]int{p.door.listener, p.tick, p.wake, p.watcher.ep} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}

@@ -33,7 +33,7 @@ func (p *port) progress() {
 
 // look asks epoll for news.
 func (p *port) look() {
-	n := rawEpoll(p.ep, p.events[:])
+	n := rawEpoll(p.watcher.ep, p.events[:])
 	for i := range p.events[:n] {
 		e := &p.events[i]
 		switch e.Fd {
