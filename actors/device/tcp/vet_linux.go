@@ -5,7 +5,8 @@ import "golang.org/x/sys/unix"
 // Without credentials, the processes of this host that are to meet on loopback are those of
 // one user. The accepting side looks at the dialer's socket first, and then greets; the
 // dialer looks at the accepting one's socket when it is greeted, since a connection that was
-// not accepted yet belongs to nobody; then it sends its preamble.
+// not accepted yet belongs to nobody; then it sends its preamble. If the system does not
+// answer, nobody gets in. Config.AnyLocalUser lets everybody in.
 
 // greets reports whether connections begin with a greeting.
 func (d *door) greets() bool {
