@@ -123,7 +123,10 @@ func (p *Pools) growTx() bool {
 		t.pools, t.id = p, uint32(len(p.tx))
 		p.tx = append(p.tx, t)
 		t.ref = p.Spawn(func() actor.Actor { return t })
-		t.turn.Op, t.slot.To = t.ref, t.ref
+		t.turn.Init(t.ref)
+		t.slot.To = t.ref
+		t.m.Count(&p.Steps)
+		t.c.Start(true, &p.Steps)
 	}
 	for i := len(s) - 1; i >= 0; i-- {
 		s[i].next, p.txFree = p.txFree, &s[i]
@@ -176,7 +179,7 @@ func nextID(id uint32) uint32 { return id + nextUse }
 
 // facts fills in what is known of the peer, the devices and the memory.
 func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
-	f.UserQP = l.Features.Has(wire.FeatureUserRecvQP)
+	f.UserQP = l.Headerless
 	if q.Kind == KindSend && !p.mayRead(l, f.Total) {
 		return
 	}
@@ -232,5 +235,5 @@ func (p *Pools) connID() (has bool, id uint32) {
 	if p.env.Config.Era.NoConnID {
 		return false, 0
 	}
-	return true, p.env.Addr.ConnID()
+	return true, p.env.ConnID
 }

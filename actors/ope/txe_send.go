@@ -5,7 +5,6 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/mr"
-	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
@@ -17,9 +16,7 @@ const burst = 8
 // onGrant: it is this operation's turn. Choose the subprotocol and post what may
 // go.
 func (t *Txe) onGrant(p *device.Pke) {
-	t.turn.Taken()
-	// A peer that takes data without headers sees no msg_id.
-	t.spent = !t.turn.NoID && !t.link.Features.Has(wire.FeatureUserRecvQP)
+	t.spent = !t.turn.NoID
 	if t.m.State == TxErr { // its peer or the endpoint ended meanwhile
 		t.pools.env.Q.Free(p)
 		t.giveUp()
@@ -37,22 +34,22 @@ func (t *Txe) onGrant(p *device.Pke) {
 
 // choose picks the subprotocol and starts the machine.
 func (t *Txe) choose() error {
-	t.rawAddr, t.connID = t.link.Optional()
-	q := t.q
-	h := Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0}
-	if t.pools.isShort(q, t.link, &h) {
-		n := uint64(len(q.Buf))
-		t.m.Start(&Shape{Proto: Eager, Total: n, End: n, Seg: len(q.Buf), Parts: 1})
+	q, l := t.q, t.link
+	t.rawAddr, t.connID = l.HasRawAddr, l.HasConnID
+	// The common case, for which Choose has the same answer: a message that fits one packet.
+	n := len(q.Buf)
+	if q.Kind == KindSend && q.Flags&Deliver == 0 && n+eagerHeaders(q.Flags) <= l.Room && !t.pools.mayRead(l, n) {
+		t.m.Start(&Shape{Proto: Eager, Total: uint64(n), End: uint64(n), Seg: n, Parts: 1})
 		t.chose()
 		return nil
 	}
 	f := Facts{
-		Headers: h, Kind: q.Kind, Form: q.Form, Total: len(q.Buf), Tagged: q.Flags&Tagged != 0,
-		Deliver: q.Flags&Deliver != 0,
+		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},
+		Kind:    q.Kind, Form: q.Form, Total: n, Tagged: q.Flags&Tagged != 0, Deliver: q.Flags&Deliver != 0,
 	}
 	if q.Kind != KindAtomic {
-		t.pools.facts(&f, t.link, q)
-	} else if t.link.Features.Has(wire.FeatureUserRecvQP) {
+		t.pools.facts(&f, l, q)
+	} else if l.Headerless {
 		return errUserQP
 	}
 	s, err := Choose(&f, t.pools.policy(t.link))
@@ -84,21 +81,16 @@ func (t *Txe) choose() error {
 	return nil
 }
 
-// isShort sees the common case, for which Choose has the same answer: a message that
-// fits one packet.
-func (p *Pools) isShort(q *Request, l *peer.Link, h *Headers) bool {
-	if q.Kind != KindSend || q.Flags&Deliver != 0 || p.mayRead(l, len(q.Buf)) ||
-		l.Features.Has(wire.FeatureUserRecvQP) {
-		return false
+// eagerHeaders is what an eager message's headers take up that depend on the request.
+func eagerHeaders(f Flags) int {
+	n := wire.EagerMsgRTMLen
+	if f&Tagged != 0 {
+		n = wire.EagerTagRTMLen
 	}
-	return len(q.Buf) <= h.room(eagerHeader(q.Flags&Tagged != 0))
-}
-
-func eagerHeader(tagged bool) int {
-	if tagged {
-		return wire.EagerTagRTMLen
+	if f&HasData != 0 {
+		n += wire.CQDataHdrLen
 	}
-	return wire.EagerMsgRTMLen
+	return n
 }
 
 // useSource keeps the region of the buffer, if it lies in one.
@@ -221,7 +213,7 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 			env.Counters.PeerErrorsSent++
 		}
 	}
-	if t.isREQ(p) {
+	if t.spent && !seg.Data {
 		t.link.Posted()
 	}
 	t.must(t.m.Posted(seg))

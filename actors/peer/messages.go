@@ -27,12 +27,12 @@ type Turn struct {
 	next   *Turn
 }
 
+// Init makes it the turn of op.
+func (t *Turn) Init(op shard.Ref) { t.Op, t.submit.Turn, t.grant.Turn = op, t, t }
+
 // Ask sets what the operation asks of the line: no msg_id, a peer whose features are
-// known. The peer has yet to answer then.
-func (t *Turn) Ask(noID, await bool) {
-	t.NoID, t.Await, t.need = noID, await, 0
-	t.grant.Turn, t.owed, t.waits = t, true, 0
-}
+// known. Submit is to be called then.
+func (t *Turn) Ask(noID, await bool) { t.NoID, t.Await, t.need = noID, await, 0 }
 
 // Need makes the operation end if the peer lacks f.
 func (t *Turn) Need(f wire.Feature) { t.Await, t.need = true, uint8(f)+1 }

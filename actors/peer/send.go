@@ -21,17 +21,21 @@ func (l *Link) Submit(t *Turn) *device.Pke {
 	}
 	pke := l.of.onSubmit(t)
 	sh.Exit()
+	if pke != nil {
+		t.owed = false
+	}
 	return pke
 }
 
 // SubmitLater asks for t's turn by a message: Grant, Refused or Fail follows in any case.
 func (l *Link) SubmitLater(t *Turn) {
-	t.submit.Turn = t
+	t.owed = true
 	l.env.Sh.Tell(l.Peer, &t.submit)
 }
 
 // onSubmit gives an operation its turn, or puts it into the line.
 func (p *Peer) onSubmit(t *Turn) *device.Pke {
+	t.owed, t.waits = true, 0
 	if p.link.Err != nil {
 		t.owed = false
 		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Err})
@@ -91,13 +95,13 @@ func (p *Peer) admit(t *Turn) (*device.Pke, trail.Reason, error) {
 		p.ask()
 		return nil, trail.ForHandshake, nil
 	}
-	if f := wire.Feature(t.need - 1); t.need > 0 && !l.Can(f) {
-		return nil, 0, missing(f)
+	if t.need > 0 && !l.Can(wire.Feature(t.need-1)) {
+		return nil, 0, missing(wire.Feature(t.need - 1))
 	}
-	if l.Features.Has(wire.FeatureUserRecvQP) {
+	if l.Headerless {
 		t.NoID = true // what goes without a header has no place in an order
 	}
-	if !t.NoID && !l.mayRun(p.nextID) {
+	if !t.NoID && p.nextID-l.floor >= maxAhead && !l.mayRun(p.nextID) {
 		return nil, trail.ForArrival, nil
 	}
 	pke := p.env.Q.Alloc()
@@ -242,8 +246,7 @@ func (p *Peer) solicit() {
 		return
 	}
 	var rtw wire.EagerRTW
-	rawAddr, connID := p.link.Optional()
-	p.link.Options(&rtw.Options, rawAddr, connID)
+	p.link.Options(&rtw.Options, p.link.HasRawAddr, p.link.HasConnID)
 	if p.probing = p.post(pke, rtw.Append(pke.Header())); p.probing {
 		p.env.Counters.Probes++
 		p.env.Trail.Put(p.link.Span, trail.Probe, 0, 0, 0)

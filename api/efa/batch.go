@@ -74,7 +74,10 @@ func (b *batch) push(parent *span) bool {
 			return false
 		}
 	}
-	b.e.accept(&b.req, b.to, parent)
+	b.e.accept(&b.req, b.to)
+	if b.e.tele != nil {
+		b.e.traced(&b.req, *parent)
+	}
 	if !b.e.act.Push(&b.req) {
 		disown(&b.req)
 		b.err = ErrAgain

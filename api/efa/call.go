@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -21,20 +23,18 @@ type call struct {
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// getCall takes a call that is not in use.
-func (e *intake) getCall() *call {
-	x := e.spare.Swap(nil)
-	if x == nil {
-		x = calls.Get().(*call)
-	}
-	x.to = &e.outcomes
-	x.sig.Reset()
-	return x
+// newCall takes a call that is not in use, when there is no spare one.
+func (e *intake) newCall() *call {
+	c := calls.Get().(*call)
+	c.to = &e.outcomes
+	return c
 }
 
 func (e *intake) putCall(x *call) {
-	x.msg, x.err, x.to = Message{}, nil, nil
+	x.msg, x.err = Message{}, nil
+	x.sig.Reset()
 	if !e.spare.CompareAndSwap(nil, x) {
+		x.to = nil
 		calls.Put(x)
 	}
 }
@@ -50,20 +50,46 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 	c.sig.Set()
 }
 
-// do runs a request to its end. When ctx ends first the operation is canceled,
-// and the call returns as soon as its buffer is free.
-func (e *intake) do(ctx context.Context, req *ope.Request) (Message, error) {
+// run carries out a blocking call of which nothing but an error comes back.
+func (e *intake) run(ctx context.Context, req *ope.Request) error {
+	if req.Flags&ope.Inject != 0 {
+		return e.inject(ctx, req)
+	}
+	_, err := e.do(ctx, req, &e.tx)
+	return err
+}
+
+// accept makes an operation of a request that has its place: it gets an id, a sink,
+// and, if it is injected, a copy of its bytes. It is to be handed to the shard then, or
+// refused.
+func (e *intake) accept(req *ope.Request, sink ope.Sink) {
+	req.Sink = sink
+	req.ID = e.lastID.Add(1)
+	if req.Flags&ope.Inject != 0 {
+		own(req)
+	}
+}
+
+// do runs a request to its end, for which it takes one of places unless that is nil. When
+// ctx ends first the operation is canceled, and the call returns as soon as its buffer is
+// free.
+func (e *intake) do(ctx context.Context, req *ope.Request, places *credits) (Message, error) {
 	if err := ctx.Err(); err != nil {
 		return Message{}, contextError(ctx, err)
 	}
-	if cr := e.credits(req); cr != nil && cr.take(1) == 0 {
-		if err := cr.wait(ctx, e.sh); err != nil {
+	if places != nil && places.take(1) == 0 {
+		if err := places.wait(ctx, e.sh); err != nil {
 			return Message{}, err
 		}
 	}
-	c := e.getCall()
-	parent := e.parentOf(ctx)
-	e.accept(req, c, &parent)
+	c := e.spare.Swap(nil)
+	if c == nil {
+		c = e.newCall()
+	}
+	e.accept(req, c)
+	if e.tele != nil {
+		e.traced(req, trace.SpanContextFromContext(ctx))
+	}
 	done, ended := e.act.Do(ctx, req, &c.sig)
 	if !done {
 		e.submit(req)

@@ -31,30 +31,28 @@ func (e *Endpoint) SendTag(ctx context.Context, to Addr, tag uint64, p []byte, o
 
 // send does without a SendReq.
 func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag uint64, opts []OpOption) error {
-	w, err := wish(opts)
-	if err != nil {
-		return err
+	if s := e.state.Load(); s != enabled {
+		if err := e.ready(); err != nil {
+			return err
+		}
 	}
-	var req ope.Request
-	if err := e.sending(&req, to, p, tagged, tag); err != nil {
-		return err
+	req := ope.Request{Kind: ope.KindSend, Flags: e.usual, Peer: uint64(to), Tag: tag, Buf: p}
+	if tagged {
+		req.Flags |= ope.Tagged
 	}
-	req.Token = w.token
-	req.Flags |= e.flags(w.level, w.inject, false)
-	withData(&req, w.hasData, w.data)
-	if err := e.outgoing(&req, nil); err != nil {
-		return err
+	if len(opts) > 0 {
+		w, err := wish(opts)
+		if err != nil {
+			return err
+		}
+		req.Token = w.token
+		req.Flags = req.Flags&^ope.Deliver | e.flags(w.level, w.inject, false)
+		withData(&req, w.hasData, w.data)
+		if err := e.outgoing(&req, nil); err != nil {
+			return err
+		}
 	}
 	return e.run(ctx, &req)
-}
-
-// run carries out a blocking call of which nothing but an error comes back.
-func (e *intake) run(ctx context.Context, req *ope.Request) error {
-	if req.Flags&ope.Inject != 0 {
-		return e.inject(ctx, req)
-	}
-	_, err := e.do(ctx, req)
-	return err
 }
 
 // Recv receives the next untagged message into p. A message that is longer than p
@@ -73,13 +71,17 @@ func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOpt
 
 // recv does without a RecvReq.
 func (e *intake) recv(ctx context.Context, p []byte, tagged bool, m Match, opts []OpOption) (Message, error) {
-	w, err := wish(opts)
-	if err != nil {
-		return Message{}, err
+	from := AnyAddr
+	if len(opts) > 0 {
+		w, err := wish(opts)
+		if err != nil {
+			return Message{}, err
+		}
+		from = w.from
 	}
 	var req ope.Request
-	if err := e.receiving(&req, w.from, p, tagged, m); err != nil {
+	if err := e.receiving(&req, from, p, tagged, m); err != nil {
 		return Message{}, err
 	}
-	return e.do(ctx, &req)
+	return e.do(ctx, &req, &e.rx)
 }

@@ -38,7 +38,10 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	}
 	op := &Op{ep: e, done: make(chan struct{})}
 	req.Flags &^= ope.Quiet
-	e.accept(&req, (*opSink)(op), parent)
+	e.accept(&req, (*opSink)(op))
+	if e.tele != nil {
+		e.traced(&req, *parent)
+	}
 	op.id = OpID(req.ID)
 	if !e.act.Submit(&req) {
 		e.refuse(&req)

@@ -48,7 +48,7 @@ func (s *Shard) Claim() bool {
 // Run polls p alone on a shard that was claimed, and makes a whole turn of it if that
 // did anything. A panic in p is a failure of the actor as.
 func (s *Shard) Run(as Ref, p Poller) {
-	n := s.sched.pollAlone(s, as, p)
+	n := s.pollAlone(as, p)
 	if n > 0 || !s.delivery.empty() {
 		s.sched.turn(s, phaseDeliver, n)
 	}
@@ -57,9 +57,27 @@ func (s *Shard) Run(as Ref, p Poller) {
 // RunAndWait polls p alone on a shard that was claimed, then waits for sig as Wait does, and
 // leaves the shard. The first turn of the wait ends what p has begun.
 func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, as Ref, p Poller) error {
-	s.sched.ahead = s.sched.pollAlone(s, as, p)
+	s.sched.ahead = s.pollAlone(as, p)
 	w := wait{s, ctx, sig}
 	return w.manual(true)
+}
+
+// pollAlone polls p and nothing else for a new owner of s, and returns how much was done:
+// not 0 if p panicked, and 0 if it may not run.
+func (s *Shard) pollAlone(as Ref, p Poller) (n int) {
+	s.clock.adopted()
+	c := &s.sched
+	if c.over || as.m.suspended {
+		return 0
+	}
+	n = 1 // of a panic
+	c.inTurn, s.clock.fresh, c.phase = true, false, phasePoll
+	defer s.rescueStep()
+	s.delivery.stack.cur, s.delivery.stack.msg = as.m, nil
+	n = p.Poll(s)
+	s.delivery.stack.cur = nil
+	c.phase, c.inTurn = phaseOver, false
+	return n
 }
 
 // leave ends the caller's ownership for a waiter that asked for the shard, if any. The
