@@ -121,12 +121,16 @@ func tell(r *ope.Request, err error) {
 
 // live returns the peer of a request, or rejects it.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
-	if e.closing.state != open {
-		e.reject(r, e.closing.err())
-		return nil
-	}
-	l, err := e.peers.link(r.Peer)
-	if err == nil {
+	var err error
+	l := e.peers.made(r.Peer)
+	switch {
+	case e.closing.state != open:
+		err = e.closing.err()
+	case l == nil:
+		if l, err = e.peers.link(r.Peer); err == nil {
+			err = l.Err
+		}
+	default:
 		err = l.Err
 	}
 	if err != nil {

@@ -163,14 +163,19 @@ func (t *Txe) pump(p *device.Pke) {
 			t.fail(err)
 			break
 		}
-		sent.add(p)
+		if t.turn.Span != 0 {
+			if sent.add(p); over {
+				t.noteSent(&sent)
+			}
+		}
 		if over {
-			t.noteSent(&sent)
 			t.arrived(p)
 		}
 		p = nil
 	}
-	t.noteSent(&sent)
+	if sent.n > 0 {
+		t.noteSent(&sent)
+	}
 	if p != nil {
 		env.Q.Free(p)
 	}
@@ -183,19 +188,14 @@ const ctsDataHeader = 32
 // post gives a segment to the device. over: it has arrived already, as only the last
 // one of an operation may.
 func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
-	env := t.pools.env
-	p.Off = seg.Off
-	if protos[t.m.Proto].rdma {
-		t.fillRDMA(p, seg)
+	env, l := t.pools.env, t.link
+	p.Off, p.Span = seg.Off, t.turn.Span
+	p.Owner, p.Peer, p.Watch = t.ref, l.Peer, l.Backoff
+	p.To(l.AH, l.QPN, l.QKey)
+	if t.m.Proto == Eager {
+		p.Fill(t.eagerRTM(p.Header()), t.q.Buf)
 	} else {
 		t.fill(p, seg)
-	}
-	t.link.Address(p, t.ref)
-	if p.Span = t.turn.Span; p.Kind() != device.WRSend {
-		t.note(trail.Segment, uint8(p.Kind()), seg.Off, uint32(seg.Len))
-	}
-	if t.m.Proto == Headerless {
-		p.To(t.link.AH, uint16(t.link.UserQP.QPN), t.link.UserQP.QKey)
 	}
 	borrowed := t.q.Flags&Borrowed != 0
 	if borrowed && !t.pools.Info.CopiesAtPost {
@@ -207,14 +207,16 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	if borrowed && !over && t.pools.Info.CopiesAtPost {
 		p.Detach() // it may have to be sent again
 	}
-	if p.Kind() == device.WRSend {
+	switch t.m.Proto {
+	case DirectWrite:
+	case ErrorOnly:
+		env.Counters.PeerErrorsSent++
+		fallthrough
+	default:
 		env.Counters.PacketsSent[p.Type()]++
-		if t.m.Proto == ErrorOnly {
-			env.Counters.PeerErrorsSent++
-		}
 	}
 	if t.spent && !seg.Data {
-		t.link.Posted()
+		l.Posted()
 	}
 	t.must(t.m.Posted(seg))
 	return over, nil
@@ -236,15 +238,31 @@ func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) {
 	}
 }
 
-// fill makes the entry a packet with the segment.
+// eagerRTM builds the header of an eager message, the commonest packet.
+func (t *outgoing) eagerRTM(b []byte) []byte {
+	q := t.q
+	h := wire.EagerRTM{MsgID: t.turn.MsgID, Tagged: q.Flags&Tagged != 0, Tag: q.Tag}
+	if t.connID && q.Flags&HasData == 0 {
+		h.HasConnID, h.ConnID = true, t.pools.env.ConnID
+	} else {
+		t.options(&h.Options)
+	}
+	return h.Append(b)
+}
+
+// fill makes the entry a packet with the segment, or a write of it.
 func (t *outgoing) fill(p *device.Pke, seg Segment) {
 	q := t.q
 	switch t.m.Proto {
+	case DirectWrite:
+		t.fillRDMA(p, seg)
+		t.note(trail.Segment, uint8(p.Kind()), seg.Off, uint32(seg.Len))
 	case ReadResponse:
 		t.fillResponse(p, seg)
 	case CompareAtomic:
 		p.Gather(t.header(p.Header(), seg), q.Buf, q.More.Compare)
 	case Headerless:
+		p.To(t.link.AH, uint16(t.link.UserQP.QPN), t.link.UserQP.QKey)
 		p.Fill(nil, q.Buf)
 		if q.Flags&HasData != 0 {
 			p.SetImm(uint32(q.Data))
