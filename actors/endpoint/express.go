@@ -51,7 +51,4 @@ func (e *Endpoint) claim(r *ope.Request) bool {
 	return true
 }
 
-func (e *Endpoint) dropDirect() {
-	r := &e.direct
-	r.Kind, r.Buf, r.Sink, r.More = 0, nil, nil, nil
-}
+func (e *Endpoint) dropDirect() { e.direct.Forget() }

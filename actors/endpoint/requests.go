@@ -26,7 +26,8 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		n++
 		e.handling = true
 		e.handle(&e.direct)
-		e.handled()
+		e.handling = false
+		e.dropDirect()
 	}
 	for n < batch {
 		r := e.reqs.Peek()
@@ -36,19 +37,16 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		n++
 		e.handling = true
 		e.handle(r)
-		e.handled()
+		e.handling = false
+		e.drop(r)
 	}
 	return given + n
 }
 
-// handled drops the request that was at hand.
-func (e *Endpoint) handled() {
-	e.handling = false
-	if e.direct.Kind == 0 {
-		e.reqs.Drop()
-		return
-	}
-	e.dropDirect()
+// drop ends the request at the head of the ring.
+func (e *Endpoint) drop(r *ope.Request) {
+	r.Forget()
+	e.reqs.Drop()
 }
 
 // Flush ends a turn: what is held is weighed, completions are published.

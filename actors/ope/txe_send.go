@@ -38,7 +38,7 @@ func (t *Txe) choose() error {
 	t.rawAddr, t.connID = l.HasRawAddr, l.HasConnID
 	// The common case, for which Choose has the same answer: a message that fits one packet.
 	n := len(q.Buf)
-	if q.Kind == KindSend && q.Flags&Deliver == 0 && n+eagerHeaders(q.Flags) <= l.Room && !t.pools.mayRead(l, n) {
+	if q.Kind == KindSend && q.Flags&Deliver == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
 		t.m.Start(&Shape{Proto: Eager, Total: uint64(n), End: uint64(n), Seg: n, Parts: 1})
 		t.chose()
 		return nil

@@ -29,9 +29,10 @@ type Link struct {
 
 	// The optional headers of REQ packets to the peer (§4.3, §4.4), and what the header of a
 	// request without others and its data may take up in all.
+	Room                  int32
 	HasRawAddr, HasConnID bool
-	Room                  int
 
+	Headerless bool // it takes data without headers only, at UserQP
 	Handshaken bool // HANDSHAKE came; Features is what it said
 	Features   wire.Features
 	Backoff    bool  // RNR: post nothing
@@ -40,17 +41,15 @@ type Link struct {
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
 
-	Self bool // it is this endpoint
-	// Headerless: it takes data without headers only, at UserQP.
-	Headerless bool
-	UserQP     wire.UserRecvQP
-	Family     uint32 // device_version of HANDSHAKE
-	hasFamily  bool
-	keysWrong  int32  // accesses with keys that name nothing
-	out        int32  // requests with a msg_id under way
-	floor      uint32 // before this msg_id everything has arrived
-	heldUp     bool   // the line waits for the rest of them
-	Runt       int    // bytes of runting reads under way; operations write it
+	Self      bool // it is this endpoint
+	UserQP    wire.UserRecvQP
+	Family    uint32 // device_version of HANDSHAKE
+	hasFamily bool
+	keysWrong int32  // accesses with keys that name nothing
+	out       int32  // requests with a msg_id under way
+	floor     uint32 // before this msg_id everything has arrived
+	heldUp    bool   // the line waits for the rest of them
+	Runt      int    // bytes of runting reads under way; operations write it
 
 	env     *Env
 	of      *Peer
@@ -67,7 +66,7 @@ type Link struct {
 func (l *Link) chooseHeaders() {
 	l.HasRawAddr = !l.Handshaken || l.Features.Has(wire.FeatureConstantHeader)
 	l.HasConnID = !l.HasRawAddr && (l.WantsConnID() || l.env.Config.Era.AlwaysConnID)
-	l.Room = l.env.MTU
+	l.Room = int32(l.env.MTU)
 	if l.HasRawAddr {
 		l.Room -= wire.RawAddrHdrLen
 	}
