@@ -2,8 +2,8 @@ package ope
 
 // How a message is sent, from the API to the device:
 //
-//  1. api/efa/message.go, call.go: Send makes the request, takes its place and hands it over.
-//  2. actors/endpoint/express.go, requests.go: the endpoint takes it and finds the peer.
+//  1. api/efa/message.go: Send makes the request, takes its place and hands it over.
+//  2. actors/endpoint/requests.go: the endpoint takes it and finds the peer.
 //  3. actors/ope/txe.go: a txe is armed with it and submits itself to the peer.
 //  4. actors/peer/send.go: admit gives it a msg_id and a packet entry if it waits for nothing.
 //  5. actors/ope/txe_send.go: the txe chooses the subprotocol and posts the first packet.
@@ -119,7 +119,6 @@ func (t *Txe) arm(q *Request, l *peer.Link) {
 	}
 	env := t.pools.env
 	t.q, t.link, t.turn.Link = q, l, l
-	t.moved = env.Sh.Now()
 	if env.Trail != nil {
 		t.turn.Span = follow(env.Trail, q, l)
 	}
@@ -158,6 +157,7 @@ func (t *Txe) submit() {
 // keep makes the operation one that waits: it has its own copy of the request, and the
 // peer knows of it.
 func (t *Txe) keep() {
+	t.moved = t.pools.env.Sh.Now()
 	t.ord = t.pools.Orders.Get(t.q, t.moved)
 	t.q = &t.ord.Req
 	t.m.Expect(uint64(len(t.q.Buf)))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/mr"
+	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
@@ -81,6 +82,14 @@ func (t *Txe) choose() error {
 	return nil
 }
 
+// chose notes the subprotocol, and what both sides know the operation by.
+func (t *outgoing) chose() {
+	t.pools.Mix.Chosen[t.m.Proto]++
+	if t.turn.Span != 0 {
+		t.noteChosen(t.m.Proto)
+	}
+}
+
 // eagerHeaders is what an eager message's headers take up that depend on the request.
 func eagerHeaders(f Flags) int {
 	n := wire.EagerMsgRTMLen
@@ -91,6 +100,12 @@ func eagerHeaders(f Flags) int {
 		n += wire.CQDataHdrLen
 	}
 	return n
+}
+
+// mayRead reports whether a message of n bytes to the peer might go read-based.
+func (p *Pools) mayRead(l *peer.Link, n int) bool {
+	least := p.Paths[l.Path].MinRead
+	return n >= least && least > 0 && p.mayRDMARead()
 }
 
 // useSource keeps the region of the buffer, if it lies in one.
@@ -124,7 +139,7 @@ func (t *Txe) pump(p *device.Pke) {
 	env := t.pools.env
 	var sent sentBatch
 	for n := 0; ; n++ {
-		seg, ok := t.m.Next(env.MTU - t.pools.dataHeader())
+		seg, ok := t.m.Next(t.pools.maxData)
 		if !ok {
 			break
 		}

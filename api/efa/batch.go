@@ -52,7 +52,7 @@ func (b *batch) begin(left int) bool {
 	case b.to == nil:
 		b.err = fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
 	case b.credit == 0:
-		if b.credit = b.places.take(left); b.credit == 0 {
+		if b.credit = b.places.take(left, false); b.credit == 0 {
 			b.err = ErrAgain
 		}
 	}

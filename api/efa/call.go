@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"sync"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -48,68 +46,6 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 		c.err = opError(q, r)
 	}
 	c.sig.Set()
-}
-
-// run carries out a blocking call of which nothing but an error comes back.
-func (e *intake) run(ctx context.Context, req *ope.Request) error {
-	if req.Flags&ope.Inject != 0 {
-		return e.inject(ctx, req)
-	}
-	_, err := e.do(ctx, req, &e.tx)
-	return err
-}
-
-// accept makes an operation of a request that has its place: it gets an id, a sink,
-// and, if it is injected, a copy of its bytes. It is to be handed to the shard then, or
-// refused.
-func (e *intake) accept(req *ope.Request, sink ope.Sink) {
-	req.Sink = sink
-	req.ID = e.lastID.Add(1)
-	if req.Flags&ope.Inject != 0 {
-		own(req)
-	}
-}
-
-// do runs a request to its end, for which it takes one of places unless that is nil. When
-// ctx ends first the operation is canceled, and the call returns as soon as its buffer is
-// free.
-func (e *intake) do(ctx context.Context, req *ope.Request, places *credits) (Message, error) {
-	if err := ctx.Err(); err != nil {
-		return Message{}, contextError(ctx, err)
-	}
-	if places != nil && places.take(1) == 0 {
-		if err := places.wait(ctx, e.sh); err != nil {
-			return Message{}, err
-		}
-	}
-	c := e.spare.Swap(nil)
-	if c == nil {
-		c = e.newCall()
-	}
-	e.accept(req, c)
-	if e.tele != nil {
-		e.traced(req, trace.SpanContextFromContext(ctx))
-	}
-	done, ended := e.act.Do(ctx, req, &c.sig)
-	if !done {
-		e.submit(req)
-		ended = e.sh.Wait(ctx, &c.sig)
-	}
-	if ended != nil && !c.sig.IsSet() {
-		if errors.Is(ended, shard.ErrClosed) {
-			return Message{}, ErrClosed // c stays with the shard, for good
-		}
-		e.cancel(req.ID)
-		if err := e.sh.Wait(context.WithoutCancel(ctx), &c.sig); err != nil {
-			return Message{}, ErrClosed
-		}
-	}
-	m, err := c.msg, c.err
-	e.putCall(c)
-	if err != nil && ended != nil && errors.Is(err, ErrCanceled) {
-		err = contextError(ctx, ended)
-	}
-	return m, err
 }
 
 // submit puts a request into the ring, however full it is.

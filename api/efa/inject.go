@@ -27,7 +27,7 @@ func (s injected) Done(q *ope.Request, r *ope.Result) {
 
 // inject hands a request over whose buffer is the caller's again when the call returns.
 func (e *intake) inject(ctx context.Context, req *ope.Request) error {
-	if e.tx.take(1) == 0 {
+	if e.tx.take(1, false) == 0 {
 		if err := e.tx.wait(ctx, e.sh); err != nil {
 			return err
 		}

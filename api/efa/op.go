@@ -32,7 +32,7 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.credits(&req).take(1) == 0 {
+	if e.credits(&req).take(1, false) == 0 {
 		putMore(&req)
 		return nil, ErrAgain
 	}

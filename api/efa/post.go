@@ -61,7 +61,7 @@ func (e *intake) post(req *ope.Request, to *source, places *credits, parent *spa
 		putMore(req)
 		return 0, fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
 	}
-	if places.take(1) == 0 {
+	if places.take(1, false) == 0 {
 		putMore(req)
 		return 0, ErrAgain
 	}

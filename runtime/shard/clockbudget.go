@@ -53,13 +53,6 @@ func (c *shardClock) readIfSpent() {
 // spend takes cost from the budget.
 func (c *shardClock) spend(cost int) { c.left -= cost }
 
-// adopted spends what a new owner does, and reads the clock if that was the rest.
-func (c *shardClock) adopted() {
-	if c.left -= adoptCost; c.left <= 0 {
-		c.read()
-	}
-}
-
 // expire makes the next turn read the clock.
 func (c *shardClock) expire() { c.left = 0 }
 

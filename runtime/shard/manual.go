@@ -1,7 +1,5 @@
 package shard
 
-import "context"
-
 // A manual shard belongs to the goroutine that waits. The rules:
 //
 //   - A waiter that can adopt the shard drives it: it turns the shard until its signal
@@ -35,48 +33,6 @@ func (s *Shard) Drive() int {
 	s.clock.spend(adoptCost)
 	n := s.Turn()
 	s.Release()
-	return n
-}
-
-// Claim adopts a manual shard. It reports false if the shard has an owner, is closing,
-// or is of another mode. Run and Release come then, or RunAndWait. What follows Release
-// is left to the helper if no goroutine waits.
-func (s *Shard) Claim() bool {
-	return s.mode == Manual && !s.external && s.waiter == nil && !s.closing.Load() && s.owner.take()
-}
-
-// Run polls p alone on a shard that was claimed, and makes a whole turn of it if that
-// did anything. A panic in p is a failure of the actor as.
-func (s *Shard) Run(as Ref, p Poller) {
-	n := s.pollAlone(as, p)
-	if n > 0 || !s.delivery.empty() {
-		s.sched.turn(s, phaseDeliver, n)
-	}
-}
-
-// RunAndWait polls p alone on a shard that was claimed, then waits for sig as Wait does, and
-// leaves the shard. The first turn of the wait ends what p has begun.
-func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, as Ref, p Poller) error {
-	s.sched.ahead = s.pollAlone(as, p)
-	w := wait{s, ctx, sig}
-	return w.manual(true)
-}
-
-// pollAlone polls p and nothing else for a new owner of s, and returns how much was done:
-// not 0 if p panicked, and 0 if it may not run.
-func (s *Shard) pollAlone(as Ref, p Poller) (n int) {
-	s.clock.adopted()
-	c := &s.sched
-	if c.over || as.m.suspended {
-		return 0
-	}
-	n = 1 // of a panic
-	c.inTurn, s.clock.fresh, c.phase = true, false, phasePoll
-	defer s.rescueStep()
-	s.delivery.stack.cur, s.delivery.stack.msg = as.m, nil
-	n = p.Poll(s)
-	s.delivery.stack.cur = nil
-	c.phase, c.inTurn = phaseOver, false
 	return n
 }
 
