@@ -100,7 +100,7 @@ func Open(cfg Config) (*Endpoint, error) {
 }
 
 // Submit copies a request into the endpoint's ring, and reports whether there was room for
-// it. Any goroutine.
+// it. A request without an ID gets one, of which the uppermost bit is 0. Any goroutine.
 func (e *Endpoint) Submit(r *ope.Request) bool {
 	if !e.Push(r) {
 		return false
@@ -110,7 +110,12 @@ func (e *Endpoint) Submit(r *ope.Request) bool {
 }
 
 // Push is Submit for callers that call Pushed after the last of several requests.
-func (e *Endpoint) Push(r *ope.Request) bool { return e.reqs.Push(r) }
+func (e *Endpoint) Push(r *ope.Request) bool {
+	if r.ID != 0 {
+		return e.reqs.Push(r, nil)
+	}
+	return e.reqs.Push(r, &r.ID)
+}
 
 // Pushed has the shard look at the requests.
 func (e *Endpoint) Pushed() {
