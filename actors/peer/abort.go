@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"slices"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
@@ -34,6 +36,7 @@ func (p *Peer) skip(pkt *Packet) {
 			pkt.Free() // it was seen after all, and whole
 			return
 		}
+		p.noteTakenBack(pkt.MsgID)
 		if m != nil {
 			delete(p.multi, pkt.MsgID)
 			if m.missing = 0; m.packets == 0 {
@@ -43,6 +46,7 @@ func (p *Peer) skip(pkt *Packet) {
 		p.env.Sh.Tell(p.env.Endpoint, pkt.Arrive())
 		return
 	}
+	p.noteTakenBack(pkt.MsgID)
 	held := p.window.Held()
 	q := p.window.Take(pkt.MsgID)
 	p.env.Mem.Early -= int64(held - p.window.Held())
@@ -55,6 +59,40 @@ func (p *Peer) skip(pkt *Packet) {
 	p.env.Counters.Aborted++
 	pkt.Aborted = true
 	p.place(pkt)
+}
+
+// takenBack is the msg_ids of the last messages that the peer took back, of which a
+// packet may still come: one without an address handle goes by way of the endpoint, and
+// PEER_ERROR may overtake it there.
+type takenBack struct {
+	ids [16]uint32
+	n   int // of them, all that there were
+}
+
+func (b *takenBack) add(id uint32) {
+	b.ids[b.n%len(b.ids)] = id
+	b.n++
+}
+
+func (b *takenBack) has(id uint32) bool {
+	return b != nil && slices.Contains(b.ids[:min(b.n, len(b.ids))], id)
+}
+
+func (p *Peer) noteTakenBack(id uint32) {
+	if p.tookBack == nil {
+		p.tookBack = new(takenBack)
+	}
+	p.tookBack.add(id)
+}
+
+// dropStale drops a packet of a message that is over.
+func (p *Peer) dropStale(pkt *Packet) {
+	if p.tookBack.has(pkt.MsgID) {
+		p.env.Counters.AbortedLate++
+	} else {
+		p.env.Counters.StaleMsgID++
+	}
+	pkt.Free()
 }
 
 // onNacked notes who waits for the replacement of a refused message.

@@ -47,6 +47,8 @@ type Peer struct {
 	multi  map[uint32]*Multi
 	nacked map[uint32]shard.Ref // by msg_id: the operation that waits for a replacement
 
+	tookBack *takenBack // made at the first PEER_ERROR for a message
+
 	// Watching.
 	watchMsg watchTick
 	ended    uint64 // packets that the device was done with when no probe could go out

@@ -99,8 +99,7 @@ func (p *Peer) place(pkt *Packet) {
 	case InOrder:
 		p.inOrder(pkt)
 	case Stale:
-		p.env.Counters.StaleMsgID++
-		pkt.Free()
+		p.dropStale(pkt)
 	case Overflowed:
 		p.env.Counters.Overflow++
 		p.keep(pkt)
@@ -134,8 +133,7 @@ func (p *Peer) inOrder(pkt *Packet) {
 			} else if first {
 				p.begin(pkt)
 			} else { // its message is complete without it
-				p.env.Counters.StaleMsgID++
-				pkt.Free()
+				p.dropStale(pkt)
 			}
 			pkt = next
 		}
