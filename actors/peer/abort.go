@@ -36,7 +36,7 @@ func (p *Peer) skip(pkt *Packet) {
 			pkt.Free() // it was seen after all, and whole
 			return
 		}
-		p.noteTakenBack(pkt.MsgID)
+		p.tookBack = p.tookBack.add(pkt.MsgID)
 		if m != nil {
 			delete(p.multi, pkt.MsgID)
 			if m.missing = 0; m.packets == 0 {
@@ -46,7 +46,7 @@ func (p *Peer) skip(pkt *Packet) {
 		p.env.Sh.Tell(p.env.Endpoint, pkt.Arrive())
 		return
 	}
-	p.noteTakenBack(pkt.MsgID)
+	p.tookBack = p.tookBack.add(pkt.MsgID)
 	held := p.window.Held()
 	q := p.window.Take(pkt.MsgID)
 	p.env.Mem.Early -= int64(held - p.window.Held())
@@ -69,28 +69,27 @@ type takenBack struct {
 	n   int // of them, all that there were
 }
 
-func (b *takenBack) add(id uint32) {
+// add notes one more, and returns b, which it makes if there is none.
+func (b *takenBack) add(id uint32) *takenBack {
+	if b == nil {
+		b = new(takenBack)
+	}
 	b.ids[b.n%len(b.ids)] = id
 	b.n++
+	return b
 }
 
 func (b *takenBack) has(id uint32) bool {
 	return b != nil && slices.Contains(b.ids[:min(b.n, len(b.ids))], id)
 }
 
-func (p *Peer) noteTakenBack(id uint32) {
-	if p.tookBack == nil {
-		p.tookBack = new(takenBack)
-	}
-	p.tookBack.add(id)
-}
-
-// dropStale drops a packet of a message that is over.
-func (p *Peer) dropStale(pkt *Packet) {
-	if p.tookBack.has(pkt.MsgID) {
-		p.env.Counters.AbortedLate++
+// drop drops a packet of a message that is over.
+func (b *takenBack) drop(pkt *Packet) {
+	c := &pkt.Link.env.Counters
+	if b.has(pkt.MsgID) {
+		c.AbortedLate++
 	} else {
-		p.env.Counters.StaleMsgID++
+		c.StaleMsgID++
 	}
 	pkt.Free()
 }

@@ -99,7 +99,7 @@ func (p *Peer) place(pkt *Packet) {
 	case InOrder:
 		p.inOrder(pkt)
 	case Stale:
-		p.dropStale(pkt)
+		p.tookBack.drop(pkt)
 	case Overflowed:
 		p.env.Counters.Overflow++
 		p.keep(pkt)
@@ -133,7 +133,7 @@ func (p *Peer) inOrder(pkt *Packet) {
 			} else if first {
 				p.begin(pkt)
 			} else { // its message is complete without it
-				p.dropStale(pkt)
+				p.tookBack.drop(pkt)
 			}
 			pkt = next
 		}

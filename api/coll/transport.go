@@ -16,8 +16,8 @@ import (
 
 // eagerMost is the number of bytes up to which a message is one frame. It is sent at once,
 // before there is a receive for it, if it has no more bytes than family.sure, and else
-// goes by a flow, as all longer ones do. The receiver is told nothing of that: it takes an
-// offer in place of the message.
+// goes by a flow, as all longer ones do. The receiver does not know which: it takes
+// an offer in place of the message.
 const eagerMost = 64 << 10
 
 // sureOf returns the number of bytes up to which a send of an endpoint is over without the
@@ -59,16 +59,16 @@ func (x *call) recv(from, step int, b []byte) error {
 	if err != nil {
 		return err
 	}
-	return x.whole(from, tag, &m, b)
+	return whole(x, from, tag, &m, b)
 }
 
 // long reports whether a message of n bytes comes by a flow, or may come as an offer that
 // is longer.
-func (x *call) long(n int) bool { return n > eagerMost || n > x.limits.MaxInject && n < offerMost }
+func (f *family) long(n int) bool { return n > eagerMost || n > f.limits.MaxInject && n < offerMost }
 
 // whole makes sure that the message that came into b is all of what has to come, and takes
 // it up if it is an offer.
-func (x *call) whole(from int, tag uint64, m *efa.Message, b []byte) error {
+func whole(x *call, from int, tag uint64, m *efa.Message, b []byte) error {
 	switch {
 	case m.Tag&tagOffer == 0 && m.N == len(b):
 		return nil
@@ -174,7 +174,7 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 	case err != nil || (m.Tag^tag)&tagAgree != 0:
 		return x.unfit(from, err)
 	case m.N != len(into) || m.Tag&tagOffer != 0:
-		if err := x.whole(from, tag, &m, into); err != nil {
+		if err := whole(x, from, tag, &m, into); err != nil {
 			return err
 		}
 	}
