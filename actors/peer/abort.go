@@ -96,7 +96,7 @@ func (b *takenBack) drop(pkt *Packet) {
 
 // onNacked notes who waits for the replacement of a refused message.
 func (p *Peer) onNacked(n *Nacked) {
-	if n.Rx.IsZero() || p.link.Err != nil {
+	if n.Rx.IsZero() || p.link.Err != nil && !p.link.Away {
 		delete(p.nacked, n.MsgID)
 		return
 	}
@@ -123,8 +123,11 @@ func (p *Peer) onReplaced(pkt *Packet) {
 // order.
 func (p *Peer) onWritten(w *device.Written) {
 	if p.link.Err != nil {
-		w.Free()
-		return
+		if !p.link.Away {
+			w.Free()
+			return
+		}
+		comeBack(p)
 	}
 	p.heardFrom()
 	x := p.env.Pool.getWrote()

@@ -15,6 +15,7 @@ type Counters struct {
 	Overflow                       uint64 // of them, beyond the reorder window
 	Probes                         uint64
 	PeersFailed                    uint64
+	PeersReturned                  uint64 // times that one which had failed was taken back
 	PeersSilent                    uint64 // of them, those that did not respond
 	Unexpected                     uint64
 	Copied                         uint64 // bytes of messages that were copied here, the device's own copies aside

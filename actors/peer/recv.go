@@ -41,9 +41,12 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 		return
 	}
 	if p.link.Err != nil {
-		c.PeerDown++
-		r.Release()
-		return
+		if !p.link.Away {
+			c.PeerDown++
+			r.Release()
+			return
+		}
+		comeBack(p)
 	}
 	c.PacketsRecv[v.Type]++
 	p.heardFrom()
