@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -155,6 +156,10 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.access.onIntruded(m)
 	case *peer.Down:
 		e.onDown(m.Link, m.Err)
+	case *peer.Up:
+		e.onUp(m.Link)
+	case *peer.Buried:
+		e.peers.forget(m.Link)
 	case *device.Gone:
 		// There is no peer that this could be about.
 	case *trickleMsg:
@@ -208,6 +213,32 @@ func (e *Endpoint) Route(ah device.AH, qpn uint16) shard.Ref {
 		return l.Peer
 	}
 	return e.ref
+}
+
+// onUp puts the messages of a peer that is back, and that were in the matcher when it
+// failed, there again, in their order: a receive that was posted since may take one.
+func (e *Endpoint) onUp(l *peer.Link) {
+	var back []*ope.Rxe
+	e.pools.EachRx(func(r *ope.Rxe) {
+		if r.Link() == l && r.Waits() {
+			back = append(back, r)
+		}
+	})
+	slices.SortFunc(back, func(a, b *ope.Rxe) int { return int(int32(a.MsgID() - b.MsgID())) })
+	for _, r := range back {
+		if m := r.Listed(); m != nil {
+			e.table.RemoveMsg(m)
+		}
+	}
+	for _, r := range back {
+		if o := e.table.Arrive(r.Unpark()); o != nil {
+			r.Match(e.pools.Orders.At(o.Owner))
+		} else if m := r.Listed(); m != nil {
+			e.table.AddMsg(m)
+		} else {
+			e.table.AddMsg(r.List())
+		}
+	}
 }
 
 // onDown ends the receives that only a failed peer could have satisfied.
