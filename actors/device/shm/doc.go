@@ -33,7 +33,6 @@
 //
 // A device whose queue pairs sleep, and that knows of no others, has no timer set: it
 // costs nothing. Whoever enters a sender table rings.
-//
 // A stopped process is alive: it keeps the slots that it has claimed, one for each
 // queue pair, and costs others nothing else.
 //
