@@ -44,6 +44,9 @@ type Queue struct {
 	qp     QP
 	router Router
 
+	entered, left uint64 // calls of PostSend; they differ if it panicked
+	broken        QP     // the driver's, after Break until Close
+
 	pkes []Pke
 	free *Pke
 	room int
@@ -116,7 +119,7 @@ func (q *Queue) Receive(ctx actor.Context) {
 		q.qp.PostRecv(q.repost)
 		q.repost = q.repost[:0]
 	case *actor.Stopped:
-		_ = q.qp.Close() // nothing more to do about a driver that cannot close
+		_ = q.Close() // nothing more to do about a driver that cannot close
 	}
 }
 
@@ -176,7 +179,10 @@ func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
 
 func (q *Queue) post(p *Pke) error {
 	p.wr.Over = false
-	if err := q.qp.PostSend(&p.wr); err != nil {
+	q.entered++
+	err := q.qp.PostSend(&p.wr)
+	q.left++
+	if err != nil {
 		return err
 	}
 	if p.out = !p.wr.Over; p.out {
