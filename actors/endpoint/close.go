@@ -155,7 +155,7 @@ func (c *closing) drain() {
 		} else {
 			e.reject(r, c.err())
 		}
-		e.reqs.Drop()
+		e.drop(r)
 	}
 }
 

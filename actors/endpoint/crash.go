@@ -59,7 +59,7 @@ func (c *closing) crashed() {
 		e.dropDirect()
 	case e.handling:
 		c.giveUp(e.reqs.Peek())
-		e.reqs.Drop()
+		e.drop(e.reqs.Peek())
 	}
 	e.failReceives(func(*ope.Order) bool { return false }, c.cause)
 	e.pools.EachTx(func(t *ope.Txe) { t.Abort(c.cause) })

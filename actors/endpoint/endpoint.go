@@ -73,7 +73,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	}
 	paths := pathsOf(qp, &info)
 	e.env = &peer.Env{
-		Sh: cfg.Shard, Addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID), Paths: peerPaths(paths, cfg.ConnID),
+		Sh: cfg.Shard, Addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID), ConnID: cfg.ConnID, Paths: peerPaths(paths, cfg.ConnID),
 		MTU: info.MTU, Config: set,
 		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
 	}

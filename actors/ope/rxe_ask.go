@@ -64,7 +64,7 @@ func (d *reader) onGrant(p *device.Pke) {
 		return
 	}
 	req := &r.ord.Req
-	rawAddr, connID := r.link.Optional()
+	rawAddr, connID := r.link.HasRawAddr, r.link.HasConnID
 	f := Facts{
 		Headers: Headers{MTU: r.pools.env.MTU, RawAddr: rawAddr, ConnID: connID}, Kind: KindRead, Total: len(req.Buf),
 	}

@@ -27,23 +27,29 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 	case ope.KindPeek, ope.KindClaim:
 		return // takes no place, and is over at once
 	case ope.KindRecv, ope.KindTake:
-		if r.Err == nil || r.Lost > 0 {
+		if q.More != nil && (r.Err == nil || r.Lost > 0) {
 			scatter(q, r)
 		}
 		e.rx.release()
-		if q.Flags&ope.Discard == 0 {
+		if e.received != nil && q.Flags&ope.Discard == 0 {
 			e.received.count(r.Err)
 		}
 		return
 	default:
 		if r.Err == nil { // else it may go on, with nobody waiting for it
-			scatter(q, r)
-			fetched(q)
-			putMore(q)
-			disown(q)
+			if q.More != nil {
+				scatter(q, r)
+				fetched(q)
+				putMore(q)
+			}
+			if q.Flags&ope.Inject != 0 {
+				disown(q)
+			}
 		}
 		e.tx.release()
-		e.counter(q).count(r.Err)
+		if c := e.counter(q); c != nil {
+			c.count(r.Err)
+		}
 	}
 }
 
@@ -61,7 +67,7 @@ func (e *outcomes) counter(q *ope.Request) *Counter {
 
 // scatter fills the pieces of a request with what came.
 func scatter(q *ope.Request, r *ope.Result) {
-	if q.More == nil || q.More.Pieces == nil {
+	if q.More.Pieces == nil {
 		return
 	}
 	data := q.Buf[:r.N]

@@ -69,11 +69,10 @@ func (q *MPSC[T]) Peek() *T {
 	return &c.val
 }
 
-// Drop returns the cell of the value that Peek returned to the producers.
+// Drop returns the cell of the value that Peek returned to the producers. The consumer has
+// cleared the pointers in it that the garbage collector must not see any more.
 func (q *MPSC[T]) Drop() {
 	c := &q.cells[q.head&q.mask]
-	var zero T
-	c.val = zero // for the garbage collector
 	step()
 	c.seq.Store(q.head + q.mask + 1)
 	q.head++
