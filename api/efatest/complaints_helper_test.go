@@ -13,11 +13,13 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// complaintSeeds is in how many orders each scenario is played.
-const complaintSeeds = 4
-
+// forSeeds plays a scenario in some orders.
 func forSeeds(t *testing.T, play func(t *testing.T, seed uint64)) {
-	for seed := range uint64(complaintSeeds) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed=", seed+1), func(t *testing.T) { play(t, seed+1) })
 	}
 }
