@@ -57,9 +57,13 @@ func Open(cfg Config) (*Endpoint, error) {
 	cfg.setDefaults()
 	info := cfg.Device.Info()
 	set := cfg.Settings.On(&info)
-	qp, err := cfg.Device.OpenQP(device.QPConfig{
-		SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: cfg.QPN, QKey: cfg.ConnID,
-		RNRRetry: set.Retries(), Notify: cfg.Shard.Wake,
+	var qp device.QP
+	err := device.Guard(func() (err error) {
+		qp, err = cfg.Device.OpenQP(device.QPConfig{
+			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: cfg.QPN, QKey: cfg.ConnID,
+			RNRRetry: set.Retries(), Notify: cfg.Shard.Wake,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open queue pair on %s: %w", info.Name, err)
