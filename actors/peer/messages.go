@@ -153,7 +153,7 @@ func (l *Pool) getWrote() *Wrote {
 type Intruded struct {
 	shard.Message
 	Link *Link
-	Key  uint32
+	Key  uint64
 }
 
 // Down tells the endpoint that a peer has failed (peer -> endpoint).
