@@ -168,6 +168,7 @@ type Remove struct {
 	shard.Message
 	Err  error
 	Tell bool // the endpoint is to hear of it, with Down
+	Lost bool // for a msg_id of ours that is lost
 }
 
 // backoffOver ends a back-off that began at since.

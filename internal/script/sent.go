@@ -35,6 +35,7 @@ type Sent struct {
 
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
+	q.enter("PostSend")
 	switch {
 	case q.closed:
 		return device.ErrClosed

@@ -22,6 +22,7 @@ const maxViews = 1024
 // dropped when a request or the watcher finds them.
 type views struct {
 	folder *folder
+	mapped func() // called when there is one more
 	clock  atomic.Uint64
 	byKey  atomic.Pointer[map[uint64]*view] // never changed, only replaced
 	mu     sync.Mutex                       // held to replace it
@@ -31,7 +32,7 @@ type views struct {
 }
 
 func newViews(f *folder, log *slog.Logger) *views {
-	vs := &views{folder: f, procs: map[processID]*proc{}, denials: denials{log: log}}
+	vs := &views{folder: f, mapped: func() {}, procs: map[processID]*proc{}, denials: denials{log: log}}
 	vs.byKey.Store(&map[uint64]*view{})
 	return vs
 }
@@ -114,6 +115,7 @@ func (vs *views) hold(key uint64) (v *view, fresh bool, err error) {
 		}
 		m[key] = v
 	})
+	vs.mapped()
 	return v, true, nil
 }
 
