@@ -43,6 +43,43 @@ func (d *dialer) dial(r *remote, qkey uint32) (*session, device.Status) {
 
 // connect dials a lane of s.
 func (d *dialer) connect(s *session, no uint8) error {
+	p, r := d.p, s.r
+	l, err := d.open(s, no)
+	if err != nil {
+		return err
+	}
+	hello := preamble{
+		lane: no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: r.at, keyed: true, qkey: p.qkey, meant: s.meant,
+		last: r.last, alive: r.accepted != nil && r.last != 0,
+	}
+	l.out.buf = hello.appendTo(l.out.buf)
+	l.out.add(preambleLen)
+	return nil
+}
+
+// again dials a lane once more that was closed before anything was sent over it: the other
+// side may have been short of connections or descriptors. What was to be sent waits.
+func (d *dialer) again(l *lane, why error) bool {
+	s := l.s
+	if !reset(why) || l.sent > 0 || s.r.doubt || s.tries == maxTries {
+		return false
+	}
+	s.tries++
+	next, err := d.open(s, l.no)
+	if err != nil {
+		return false
+	}
+	next.out, l.out = l.out, out{}
+	d.p.reqs.move(l, next)
+	d.p.closeLane(l)
+	return true
+}
+
+// maxTries is how many connections of a session may be closed so.
+const maxTries = 16
+
+// open begins to connect a lane.
+func (d *dialer) open(s *session, no uint8) (*lane, error) {
 	p := d.p
 	r := s.r
 	fd, err := d.newSocket()
@@ -50,26 +87,20 @@ func (d *dialer) connect(s *session, no uint8) error {
 		fd, err = d.newSocket()
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	l := p.newLane(laneConnecting, r.at.gid)
 	l.s, l.no, l.sock = s, no, fd
-	hello := preamble{
-		lane: no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: r.at, keyed: true, qkey: p.qkey, meant: s.meant,
-		last: r.last, alive: r.accepted != nil && r.last != 0,
-	}
-	l.out.buf = hello.appendTo(l.out.buf)
-	l.out.add(preambleLen)
 	err = unix.Connect(fd, sockaddr(r.at))
 	if err == nil || errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
 		err = p.watch(l, fd)
 	}
 	if err != nil {
 		p.closeLane(l)
-		return err
+		return nil, err
 	}
 	s.lanes[no] = l
-	return nil
+	return l, nil
 }
 
 // newSocket makes a socket that is bound to our address.

@@ -1,6 +1,10 @@
 package tcp
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
 
 // Without credentials, the processes of this host that are to meet on loopback are those of
 // one user. The accepting side looks at the dialer's socket first, and then greets; the
@@ -25,6 +29,10 @@ func (d *door) vet(l *lane, sockets sockPair) {
 func (d *door) onVetted(l *lane) {
 	p, why := d.p, l.asked.err
 	l.asked = nil
+	if errors.Is(why, errNoSocket) {
+		p.broken(l, unix.ECONNRESET) // it was closed meanwhile
+		return
+	}
 	if why != nil {
 		p.dev.stats.otherUsers.Add(1)
 		p.complaints.warn("tcp: no connection within this host", "address", AddrOf(l.peer), "dialed", !l.guest, "why", why)
