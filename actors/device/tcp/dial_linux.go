@@ -43,28 +43,23 @@ func (d *dialer) dial(r *remote, qkey uint32) (*session, device.Status) {
 
 // connect dials a lane of s.
 func (d *dialer) connect(s *session, no uint8) error {
-	p, r := d.p, s.r
-	l, err := d.open(s, no)
-	if err != nil {
-		return err
-	}
-	hello := preamble{
-		lane: no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: r.at, keyed: true, qkey: p.qkey, meant: s.meant,
-		last: r.last, alive: r.accepted != nil && r.last != 0,
-	}
-	l.out.buf = hello.appendTo(l.out.buf)
-	l.out.add(preambleLen)
-	return nil
+	_, err := d.open(s, no)
+	return err
 }
 
-// again dials a lane once more that was closed before anything was sent over it: the other
-// side may have been short of connections or descriptors. What was to be sent waits.
+// again dials a lane once more that was closed before there was a reply: the other side may
+// have been short of connections or descriptors. What is to be sent waits for the reply. The
+// session begins anew, since the other side may have taken the first one.
 func (d *dialer) again(l *lane, why error) bool {
 	s := l.s
-	if !reset(why) || l.sent > 0 || s.r.doubt || s.tries == maxTries {
+	if !reset(why) || s.r.doubt || s.tries == maxTries {
 		return false
 	}
 	s.tries++
+	if l.no == 0 {
+		d.session++
+		s.num = d.session
+	}
 	next, err := d.open(s, l.no)
 	if err != nil {
 		return false
@@ -90,7 +85,7 @@ func (d *dialer) open(s *session, no uint8) (*lane, error) {
 		return nil, err
 	}
 	l := p.newLane(laneConnecting, r.at.gid)
-	l.s, l.no, l.sock = s, no, fd
+	l.s, l.no, l.sock, l.sent = s, no, fd, preambleLen
 	err = unix.Connect(fd, sockaddr(r.at))
 	if err == nil || errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
 		err = p.watch(l, fd)
@@ -206,6 +201,7 @@ var errRefused = errors.New("tcp: refused")
 func (l *lane) rise() {
 	l.state, l.age = laneUp, 0
 	l.heard = true
+	l.p.turns.soil(l)
 }
 
 // failed handles a lane that was not established. Without lane 0 there is no

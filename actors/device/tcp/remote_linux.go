@@ -41,7 +41,7 @@ type session struct {
 	lanes  [1 + maxLanes]*lane
 	want   uint8  // lanes that it should have beside lane 0
 	turn   int    // the last that bulk chose
-	tries  uint8  // connections that were closed before anything was sent
+	tries  uint8  // connections that were closed before a reply
 	meant  uint32 // dialed: the Q_Key that the other side should have
 
 	crossing uint64 // dialed: the one that the other side was dialing when it took this one; 0: none

@@ -86,8 +86,14 @@ func (d *dialer) onGreeting(l *lane) {
 	p.door.vet(l, sockPair{near: l.s.r.at, far: addressOf(sa)})
 }
 
-// ask sends the preamble, and what follows it.
+// ask sends the preamble.
 func (d *dialer) ask(l *lane) {
+	p, s := d.p, l.s
+	hello := preamble{
+		lane: l.no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: s.r.at,
+		keyed: true, qkey: p.qkey, meant: s.meant, last: s.r.last, alive: s.r.accepted != nil && s.r.last != 0,
+	}
+	l.asking = hello.appendTo(nil)
 	l.state, l.age = laneAsking, 0
 	l.writable = true
 	l.write()
