@@ -318,6 +318,24 @@ func TestCrossing(t *testing.T) {
 	}
 }
 
+// TestLateConnection: a preamble of a process that has ended meanwhile does not end the session
+// of the one that has its port now.
+func TestLateConnection(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{})
+	dead := newFoe(t, n, nil)
+	until(t, "connection", func() bool { dead.hear(); return dead.greeted }, n)
+	now := newFoe(t, n, dead)
+	require.Equal(t, taken, now.reply(now.hello()).verdict)
+	now.works()
+	late := dead.hello()
+	late.session, late.qkey = 1<<40, 10
+	dead.say(late.appendTo(nil))
+	require.NoError(t, dead.c.Close())
+	until(t, "that it is refused", func() bool { return n.d.Stats().Refused == 1 && n.port().door.guests == 1 }, n)
+	now.works()
+	require.Empty(t, n.gone)
+}
+
 // TestFarewell: answers on other lanes count although the bye arrived first.
 func TestFarewell(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
