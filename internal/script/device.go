@@ -17,7 +17,7 @@ type Device struct {
 	info    device.Info
 	qp      *QP
 	regions *nic.Regions
-	keys    uint32 // this many were given out
+	keys    uint64 // this many were given out
 }
 
 var _ device.Device = (*Device)(nil)
@@ -38,7 +38,7 @@ func NewDevice(info device.Info) *Device {
 	}
 	info.MaxSQ, info.MaxRQ, info.MaxQP = 4096, 4096, 1
 	d := &Device{info: info}
-	d.regions = nic.NewRegions(nic.RegionsConfig{Base: 1 << 40, Key: func() uint32 {
+	d.regions = nic.NewRegions(nic.RegionsConfig{Base: 1 << 40, Key: func() uint64 {
 		d.keys++
 		return d.keys
 	}})

@@ -23,7 +23,7 @@ type Sent struct {
 	Imm      uint32
 
 	Remote uint64 // RDMA: address, key and bytes on the other side
-	RKey   uint32
+	RKey   uint64
 	Len    int
 
 	Done   bool
