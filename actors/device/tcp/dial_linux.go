@@ -32,7 +32,7 @@ func (d *dialer) dial(r *remote, qkey uint32) (*session, device.Status) {
 	}
 	p.endAll(r, device.StatusBadDestQPN) // what the other side has left, but not on all lanes
 	d.session++
-	s := &session{r: r, num: d.session, dialed: true, want: uint8(p.dev.cfg.Lanes), meant: qkey}
+	s := &session{r: r, num: d.session, dialed: true, want: uint8(p.dev.cfg.Lanes), meant: qkey, began: p.dev.cfg.Clock.Now()}
 	if err := d.connect(s, 0); err != nil {
 		return nil, statusOf(err)
 	}
@@ -52,7 +52,7 @@ func (d *dialer) connect(s *session, no uint8) error {
 // session begins anew, since the other side may have taken the first one.
 func (d *dialer) again(l *lane, why error) bool {
 	s := l.s
-	if !reset(why) || s.r.doubt || s.tries == maxTries {
+	if !reset(why) || s.r.doubt || s.tries == maxTries || d.p.dev.cfg.Clock.Now().Sub(s.began) > d.p.dev.cfg.Timeout {
 		return false
 	}
 	s.tries++
@@ -70,7 +70,7 @@ func (d *dialer) again(l *lane, why error) bool {
 	return true
 }
 
-// maxTries is how many connections of a session may be closed so.
+// maxTries is how many connections of a session may be closed so, within Config.Timeout.
 const maxTries = 16
 
 // open begins to connect a lane.
