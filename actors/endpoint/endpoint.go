@@ -215,7 +215,7 @@ func (e *Endpoint) Route(ah device.AH, qpn uint16) shard.Ref {
 func (e *Endpoint) onUp(l *peer.Link) {
 	var back []*ope.Rxe
 	e.pools.EachRx(func(r *ope.Rxe) {
-		if r.Link() == l && r.Waits() {
+		if r.Link() == l && ope.Waits(r) {
 			back = append(back, r)
 		}
 	})
@@ -226,7 +226,7 @@ func (e *Endpoint) onUp(l *peer.Link) {
 		}
 	}
 	for _, r := range back {
-		if o := e.table.Arrive(r.Unpark()); o != nil {
+		if o := e.table.Arrive(ope.Unpark(r)); o != nil {
 			r.Match(e.pools.Orders.At(o.Owner))
 		} else if m := r.Listed(); m != nil {
 			e.table.AddMsg(m)

@@ -32,7 +32,7 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 	rxe.Begin(pkt)
 	if part {
 		rxe.Unexpected()
-		rxe.Park()
+		ope.Park(rxe)
 		return
 	}
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(pkt.Link.Handle)); r != nil {

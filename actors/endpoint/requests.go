@@ -127,7 +127,7 @@ func (e *Endpoint) live(r *ope.Request) *peer.Link {
 	}
 	l, err := e.peers.link(r.Peer)
 	if err == nil {
-		err = l.Closed
+		err = l.Closed()
 	}
 	if err != nil {
 		e.reject(r, err)

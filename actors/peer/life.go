@@ -122,8 +122,8 @@ func (p *Peer) fail(err error, tell bool) {
 		buryLater(p, err)
 		return
 	}
-	tell = tell && p.link.Closed == nil // else it was told, and has not been open since
-	p.link.Err, p.link.Closed, p.link.Away = err, err, mayReturn(err)
+	tell = tell && p.link.Closed() == nil // else it was told, and our direction has not been open since
+	p.link.Err, p.link.Away = err, mayReturn(err)
 	p.link.watched = false
 	sh := p.env.Sh
 	if p.backingOff != nil {

@@ -32,9 +32,9 @@ func (l *Link) SubmitLater(t *Turn) {
 
 // onSubmit gives an operation its turn, or puts it into the line.
 func (p *Peer) onSubmit(t *Turn) *device.Pke {
-	if p.link.Closed != nil {
+	if err := p.link.Closed(); err != nil {
 		t.owed = false
-		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Closed})
+		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: err})
 		return nil
 	}
 	why := trail.ForTurn
@@ -174,12 +174,12 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 
 // onRoom: the send queue has room again, for the line or for HANDSHAKE.
 func (p *Peer) onRoom(w *device.SlotWait) {
-	switch w {
-	case &p.hsWait:
+	if w == &p.hsWait {
 		p.sendHandshake()
 		return
-	case &p.link.debts.room:
-		p.link.debts.pay(p)
+	}
+	if d := p.debts; d != nil && w == &d.room {
+		d.pay(p)
 		return
 	}
 	p.serveLine()
