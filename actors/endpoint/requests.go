@@ -127,7 +127,9 @@ func (e *Endpoint) live(r *ope.Request) *peer.Link {
 	}
 	l, err := e.peers.link(r.Peer)
 	if err == nil {
-		err = l.Closed()
+		if err = l.Closed(); err != nil {
+			l.Knock()
+		}
 	}
 	if err != nil {
 		e.reject(r, err)

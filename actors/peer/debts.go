@@ -110,6 +110,20 @@ func mayReturn(err error) bool {
 	return true
 }
 
+// Knock probes a peer that has failed and may come back, once in ProbeAfter: it may have
+// failed us as well, and then neither would speak again.
+func (l *Link) Knock() {
+	if now := l.env.now(); l.Away && now >= l.of.watchMsg.due {
+		l.of.watchMsg.due = now.Add(l.env.Config.ProbeAfter)
+		l.env.Sh.Tell(l.Peer, &knock)
+	}
+}
+
+// knocks asks the peer to probe (endpoint -> peer).
+type knocks struct{ shard.Message }
+
+var knock knocks
+
 // comeBack takes the peer back: it is heard although it has failed.
 func comeBack(p *Peer) {
 	l := p.link

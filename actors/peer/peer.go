@@ -109,6 +109,8 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.leaveBackoff()
 	case *watchTick:
 		p.onWatch()
+	case *knocks:
+		p.solicit()
 	case *Withdraw:
 		p.onWithdraw(m)
 	case *Nacked:

@@ -132,5 +132,8 @@ func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
 	t := wire.Type(pke.Type())
 	p.env.Q.Free(pke)
 	p.probing = false
+	if arrived && p.link.Away {
+		comeBack(p)
+	}
 	p.debts.over(p, t, arrived)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest"
@@ -128,4 +129,69 @@ func pauseBeyond(seed uint64, queued bool) error {
 		return err
 	}
 	return errors.Join(eps[0].Close(), eps[1].Close())
+}
+
+// TestBothFailEachOther: two endpoints that cannot reach each other for a while both fail
+// the other one. When they can again, the first send that is tried brings them together.
+func TestBothFailEachOther(t *testing.T) {
+	w, err := efatest.New(efatest.Config{Seed: 1})
+	require.NoError(t, err)
+	var eps [2]*efa.Endpoint
+	var other [2]efa.Addr
+	for i := range eps {
+		dev, err := w.Device(sim.DeviceConfig{})
+		require.NoError(t, err)
+		eps[i], err = efa.OpenEndpoint(t.Context(), efa.Setup{Fabric: efa.Config{Device: dev}})
+		require.NoError(t, err)
+	}
+	for i := range eps {
+		other[i], err = eps[i].AddressVector().Insert(eps[1-i].Address())
+		require.NoError(t, err)
+	}
+	for i, ep := range eps {
+		w.Go(fmt.Sprint(i), func(ctx context.Context) error {
+			buf := make([]byte, 10)
+			if err := errors.Join(ep.Send(ctx, other[i], []byte("before")), received(ctx, ep, buf, "before")); err != nil {
+				return err
+			}
+			if i == 0 {
+				cut, err := w.Fabric().AddRule(sim.Rule{Fault: sim.FaultStatus, Status: device.StatusUnreachable})
+				if err != nil {
+					return err
+				}
+				w.Go("mend", func(context.Context) error {
+					err := w.Sleep(30 * time.Second)
+					w.Fabric().RemoveRule(cut)
+					return err
+				})
+			}
+			if err := w.Sleep(time.Second); err != nil {
+				return err
+			}
+			for try := 0; try < 100; try++ {
+				if err = ep.Send(ctx, other[i], fmt.Append(nil, try)); err == nil {
+					return received(ctx, ep, buf, "")
+				}
+				if !errors.Is(err, efa.ErrPeerFailed) {
+					break
+				}
+				if err := w.Sleep(time.Second); err != nil {
+					return err
+				}
+			}
+			return err
+		})
+	}
+	require.NoError(t, w.Run())
+	require.Less(t, w.Elapsed(), time.Minute)
+	require.NoError(t, errors.Join(eps[0].Close(), eps[1].Close()))
+}
+
+// received receives a message, of which the text may be given.
+func received(ctx context.Context, ep *efa.Endpoint, buf []byte, text string) error {
+	m, err := ep.Recv(ctx, buf)
+	if err == nil && text != "" && string(buf[:m.N]) != text {
+		return fmt.Errorf("%q came, not %q", buf[:m.N], text)
+	}
+	return err
 }
