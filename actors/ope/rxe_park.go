@@ -16,7 +16,12 @@ func Park(r *Rxe) {
 }
 
 // Waits reports whether the message is in the matcher or parked.
-func Waits(r *Rxe) bool { return r.busy && r.ord == nil && (r.wait != nil || r.parked) }
+func Waits(r *Rxe) bool {
+	return r.busy && r.ord == nil && r.m.State < RxAsk && (r.wait != nil || r.parked)
+}
+
+// Parked reports whether it is parked.
+func Parked(r *Rxe) bool { return r.parked }
 
 // Unpark notes that the message's peer is back, and returns what it is to be matched by.
 func Unpark(r *Rxe) (match.Kind, uint64, match.Source) {

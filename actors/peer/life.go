@@ -122,7 +122,7 @@ func (p *Peer) fail(err error, tell bool) {
 		buryLater(p, err)
 		return
 	}
-	tell = tell && p.link.Closed() == nil // else it was told, and our direction has not been open since
+	again := p.link.Closed() != nil
 	p.link.Err, p.link.Away = err, mayReturn(err)
 	p.link.watched = false
 	sh := p.env.Sh
@@ -151,11 +151,13 @@ func (p *Peer) fail(err error, tell bool) {
 		bury(p, err)
 	}
 	if tell {
-		p.env.Counters.PeersFailed++
 		var s *StatusError
-		if errors.Is(err, ErrSilent) || errors.As(err, &s) && s.Status == device.StatusUnresponsive {
-			p.env.Counters.PeersSilent++
+		if !again {
+			p.env.Counters.PeersFailed++
+			if errors.Is(err, ErrSilent) || errors.As(err, &s) && s.Status == device.StatusUnresponsive {
+				p.env.Counters.PeersSilent++
+			}
 		}
-		sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err})
+		sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err, Again: again})
 	}
 }
