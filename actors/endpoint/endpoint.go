@@ -56,9 +56,13 @@ func Open(cfg Config) (*Endpoint, error) {
 	cfg.setDefaults()
 	info := cfg.Device.Info()
 	set := cfg.Settings.On(&info)
-	qp, err := cfg.Device.OpenQP(device.QPConfig{
-		SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: cfg.QPN, QKey: cfg.ConnID,
-		RNRRetry: set.Retries(), Notify: cfg.Shard.Wake,
+	var qp device.QP
+	err := device.Guard(func() (err error) {
+		qp, err = cfg.Device.OpenQP(device.QPConfig{
+			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: cfg.QPN, QKey: cfg.ConnID,
+			RNRRetry: set.Retries(), Notify: cfg.Shard.Wake,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open queue pair on %s: %w", info.Name, err)
@@ -69,7 +73,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	}
 	paths := pathsOf(qp, &info)
 	e.env = &peer.Env{
-		Sh: cfg.Shard, Addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID), Paths: peerPaths(paths, cfg.ConnID),
+		Sh: cfg.Shard, Addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID), ConnID: cfg.ConnID, Paths: peerPaths(paths, cfg.ConnID),
 		MTU: info.MTU, Config: set,
 		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
 	}
@@ -100,7 +104,7 @@ func Open(cfg Config) (*Endpoint, error) {
 }
 
 // Submit copies a request into the endpoint's ring, and reports whether there was room for
-// it. Any goroutine.
+// it. A request without an ID gets one, of which the uppermost bit is 0. Any goroutine.
 func (e *Endpoint) Submit(r *ope.Request) bool {
 	if !e.Push(r) {
 		return false
@@ -110,7 +114,12 @@ func (e *Endpoint) Submit(r *ope.Request) bool {
 }
 
 // Push is Submit for callers that call Pushed after the last of several requests.
-func (e *Endpoint) Push(r *ope.Request) bool { return e.reqs.Push(r) }
+func (e *Endpoint) Push(r *ope.Request) bool {
+	if r.ID != 0 {
+		return e.reqs.Push(r, nil)
+	}
+	return e.reqs.Push(r, &r.ID)
+}
 
 // Pushed has the shard look at the requests.
 func (e *Endpoint) Pushed() {

@@ -8,9 +8,9 @@ import (
 )
 
 // waiting lists a peer's messages that wait for a receive, or are parked, in their order.
-func (e *Endpoint) waiting(l *peer.Link) []*ope.Rxe {
+func waiting(p *ope.Pools, l *peer.Link) []*ope.Rxe {
 	var list []*ope.Rxe
-	e.pools.EachRx(func(r *ope.Rxe) {
+	p.EachRx(func(r *ope.Rxe) {
 		if r.Link() == l && ope.Waits(r) {
 			list = append(list, r)
 		}
@@ -23,7 +23,7 @@ func (e *Endpoint) waiting(l *peer.Link) []*ope.Rxe {
 // has failed, and if it comes back they are to be received in their order.
 func (e *Endpoint) park(l *peer.Link) {
 	behind := false
-	for _, r := range e.waiting(l) {
+	for _, r := range waiting(e.pools, l) {
 		if behind = behind || ope.Parked(r); behind {
 			ope.Park(r)
 		}
@@ -33,7 +33,7 @@ func (e *Endpoint) park(l *peer.Link) {
 // unpark puts what was parked into the matcher again: its peer is back, or never comes back
 // and these are whole. A receive that was posted since may take one.
 func (e *Endpoint) unpark(l *peer.Link) {
-	for _, r := range e.waiting(l) {
+	for _, r := range waiting(e.pools, l) {
 		if !ope.Parked(r) {
 			continue
 		}

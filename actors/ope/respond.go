@@ -21,7 +21,9 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 		return nil
 	}
 	t.ord = p.Orders.Get(&Request{}, p.env.Sh.Now())
-	t.begin(&t.ord.Req, l, 0)
+	t.q, t.link, t.turn.Link = &t.ord.Req, l, l
+	t.moved = p.env.Sh.Now()
+	t.c.Start(false, &p.Steps)
 	l.Join(&t.member, t.ref)
 	t.slot.Control = true
 	t.rawAddr, t.connID = false, false

@@ -178,8 +178,12 @@ func protoOf(t wire.Type) Proto {
 
 // Match gives the rxe the request that receives its message, and has it go on.
 func (r *Rxe) Match(ord *Order) {
-	ord.settled()
-	r.unlisted()
+	if ord.from != nil {
+		ord.settled()
+	}
+	if r.wait != nil {
+		r.unlisted()
+	}
 	r.ord = ord
 	if ord.Span != 0 {
 		r.pools.env.Trail.Put(ord.Span, trail.Matched, 0, r.span, 0)

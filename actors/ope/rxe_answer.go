@@ -50,7 +50,7 @@ func (r *incoming) window() uint64 {
 	if p.env.Config.Era.CreditsAsked {
 		n = max(n, min(int(r.credits), maxCreditsAsked))
 	}
-	return uint64(n) * uint64(p.env.MTU-p.dataHeader())
+	return uint64(n) * uint64(p.maxData)
 }
 
 // maxCreditsAsked is what releases until 1.15 granted at most.

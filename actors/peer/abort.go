@@ -136,8 +136,8 @@ func (p *Peer) onWritten(w *device.Written) {
 	p.env.Sh.Tell(p.env.Endpoint, x)
 }
 
-// maxWrongKeys is how many keys a peer may try that name nothing: the low 32 bits
-// are all that protects memory.
+// maxWrongKeys is how many keys a peer may try that name nothing: on most devices
+// 32 bits are all that protects memory.
 const maxWrongKeys = 16
 
 // WrongKey counts a request of the peer's with a key that names nothing here, and

@@ -34,15 +34,6 @@ func indebted(p *Peer) *debts {
 	return p.debts
 }
 
-// Closed is why nothing new goes to the peer: it has failed, or is back and is still owed
-// something; else nil.
-func (l *Link) Closed() error {
-	if l.Err == nil && l.of.debts != nil {
-		return l.of.debts.why
-	}
-	return l.Err
-}
-
 // pay posts the first debt to a peer that has come back, unless it is under way. When there
 // is none any more our direction is open.
 func (d *debts) pay(p *Peer) {

@@ -7,6 +7,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
 )
 
 // heardFrom notes a sign of life: a packet from the peer, or one that reached it.
@@ -55,6 +56,25 @@ func (p *Peer) onWatch() {
 	}
 	next := min(c.ProbeAfter, max(c.PeerTimeout-silent, 1))
 	p.watchAgain(next)
+}
+
+// solicit makes the peer answer with HANDSHAKE: a write of nothing to nowhere,
+// which every release accepts.
+func (p *Peer) solicit() {
+	if p.probing {
+		return
+	}
+	pke := p.env.Q.Alloc()
+	if pke == nil {
+		p.env.Q.AwaitSlot(&p.slotWait)
+		return
+	}
+	var rtw wire.EagerRTW
+	p.link.Options(&rtw.Options, p.link.HasRawAddr, p.link.HasConnID)
+	if p.probing = p.post(pke, rtw.Append(pke.Header())); p.probing {
+		p.env.Counters.Probes++
+		p.env.Trail.Put(p.link.Span, trail.Probe, 0, 0, 0)
+	}
 }
 
 // noRoom: no probe can go out, since the send queue is full of what waits for other

@@ -73,6 +73,7 @@ func newPeer(env *Env, l *Link) *Peer {
 	l.heard = env.now()
 	l.floor = env.Config.MsgIDBase
 	l.Self = l.Addr == l.path().Addr
+	l.chooseHeaders()
 	l.Span = env.Trail.Next()
 	env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
 	env.Trail.Locate(l.Span, &l.Addr)

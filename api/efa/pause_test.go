@@ -24,7 +24,7 @@ const pauseEnv = "EFACTOR_TEST_PAUSED"
 const pausedMessages = 100
 
 // pausedChild says that it is there, and sends its messages when it gets SIGUSR1, which is
-// after it was stopped. Then it receives until it is told to end.
+// after it was stopped. Then it receives until the end message comes.
 func pausedChild(dir string) error {
 	goOn := make(chan os.Signal, 1)
 	signal.Notify(goOn, syscall.SIGUSR1)

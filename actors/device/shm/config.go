@@ -56,7 +56,8 @@ type Config struct {
 	// Dir holds the fabric: processes with the same directory reach each other. It
 	// is made if missing, must belong to the effective user and be inaccessible to
 	// other users. "": efactor-<uid> in /dev/shm, or if that does not exist in
-	// os.TempDir.
+	// os.TempDir; if another user has taken that name, the oldest efactor-<uid>.<random>
+	// of ours.
 	Dir string
 
 	// MTU is the fabric's, in bytes, 64 to 65535; 0: DefaultMTU.
