@@ -7,6 +7,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
 )
 
 // heardFrom notes a sign of life: a packet from the peer, or one that reached it.
@@ -55,6 +56,25 @@ func (p *Peer) onWatch() {
 	}
 	next := min(c.ProbeAfter, max(c.PeerTimeout-silent, 1))
 	p.watchAgain(next)
+}
+
+// solicit makes the peer answer with HANDSHAKE: a write of nothing to nowhere,
+// which every release accepts.
+func (p *Peer) solicit() {
+	if p.probing {
+		return
+	}
+	pke := p.env.Q.Alloc()
+	if pke == nil {
+		p.env.Q.AwaitSlot(&p.slotWait)
+		return
+	}
+	var rtw wire.EagerRTW
+	p.link.Options(&rtw.Options, p.link.HasRawAddr, p.link.HasConnID)
+	if p.probing = p.post(pke, rtw.Append(pke.Header())); p.probing {
+		p.env.Counters.Probes++
+		p.env.Trail.Put(p.link.Span, trail.Probe, 0, 0, 0)
+	}
 }
 
 // noRoom: no probe can go out, since the send queue is full of what waits for other
@@ -122,8 +142,8 @@ func (p *Peer) fail(err error, tell bool) {
 		buryLater(p, err)
 		return
 	}
-	tell = tell && p.link.Closed == nil // else it was told, and has not been open since
-	p.link.Err, p.link.Closed, p.link.Away = err, err, mayReturn(err)
+	again := p.link.Closed() != nil
+	p.link.Err, p.link.Away = err, mayReturn(err)
 	p.link.watched = false
 	sh := p.env.Sh
 	if p.backingOff != nil {
@@ -151,11 +171,13 @@ func (p *Peer) fail(err error, tell bool) {
 		bury(p, err)
 	}
 	if tell {
-		p.env.Counters.PeersFailed++
 		var s *StatusError
-		if errors.Is(err, ErrSilent) || errors.As(err, &s) && s.Status == device.StatusUnresponsive {
-			p.env.Counters.PeersSilent++
+		if !again {
+			p.env.Counters.PeersFailed++
+			if errors.Is(err, ErrSilent) || errors.As(err, &s) && s.Status == device.StatusUnresponsive {
+				p.env.Counters.PeersSilent++
+			}
 		}
-		sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err})
+		sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err, Again: again})
 	}
 }

@@ -92,7 +92,7 @@ func (p *Peer) leaveBackoff() {
 		pke = next
 	}
 	p.sendHandshakeIfQueued()
-	p.link.debts.pay(p)
+	p.debts.pay(p)
 	p.resume()
 	p.serveLine()
 }
@@ -132,5 +132,8 @@ func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
 	t := wire.Type(pke.Type())
 	p.env.Q.Free(pke)
 	p.probing = false
-	p.link.debts.over(p, t, arrived)
+	if arrived && p.link.Away {
+		comeBack(p)
+	}
+	p.debts.over(p, t, arrived)
 }

@@ -28,6 +28,8 @@ func init() {
 		run := child
 		if os.Getenv(exchangeEnv) != "" {
 			run = exchangeChild
+		} else if os.Getenv(pauseEnv) != "" {
+			run = pausedChild
 		}
 		if err := run(dir); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
