@@ -36,6 +36,9 @@ type Info struct {
 	// UnsolicitedWrite: a WRWrite with immediate takes no posted receive.
 	UnsolicitedWrite bool
 
+	// Windows: QP.Lend works. EFA has no memory windows.
+	Windows bool
+
 	// UserRecv: there are queue pairs that receive into the caller's buffers
 	// (QPConfig.UserRecv).
 	UserRecv bool

@@ -19,6 +19,14 @@ type Router interface {
 	Deliver(r *RecvPkt)
 }
 
+// Lend makes memory readable by others under a key of its own, see [QP].
+func (q *Queue) Lend(path uint8, lkey uint32, mem []byte) (rkey uint32, err error) {
+	return q.qp.Lend(path, lkey, mem)
+}
+
+// Return ends what Lend began.
+func (q *Queue) Return(path uint8, rkey uint32) { q.qp.Return(path, rkey) }
+
 // QueueConfig is what a Queue needs.
 type QueueConfig struct {
 	Shard  *shard.Shard

@@ -20,6 +20,11 @@ const Send = Access(1 << 7)
 // keys have 32 bits, so to a libfabric the bit means nothing.
 const EmulatedOnly = uint64(1) << 63
 
+// EmulatedRead is set in the key of a region that others may not read: who tries all the
+// same does so by emulated subprotocols, so that the table refuses it. A device without
+// windows (device.Info) would not, since there it must allow to read what messages come from.
+const EmulatedRead = uint64(1) << 62
+
 // retired is the bit of Region.state above the number of users.
 const retired = int64(1) << 62
 
@@ -41,7 +46,7 @@ type Region struct {
 // name is what the device of one path calls the region.
 type name struct {
 	addr uint64
-	key  uint64 // RKey and EmulatedOnly
+	key  uint64 // RKey, EmulatedOnly and EmulatedRead
 	lkey uint32
 }
 
@@ -56,6 +61,9 @@ func newRegion(t *Table, dev device.MR, a Access) *Region {
 		if !p.Remote() {
 			n.key |= EmulatedOnly
 		}
+		if a&device.RemoteRead == 0 {
+			n.key |= EmulatedRead
+		}
 		r.names = append(r.names, n)
 	}
 	return r
@@ -66,7 +74,7 @@ func newRegion(t *Table, dev device.MR, a Access) *Region {
 func (r *Region) Paths() int { return len(r.names) }
 
 // Key is what remote sides call the region on a path: the RKey of the path's device in
-// the low 32 bits, and perhaps EmulatedOnly.
+// the low 32 bits, and perhaps EmulatedOnly and EmulatedRead.
 func (r *Region) Key(path uint8) uint64 { return r.names[path].key }
 
 // LKey names the region in work requests of this side on a path.

@@ -14,6 +14,8 @@ type txExt struct {
 	canceled error // what the caller's context said
 
 	inUse
+	key   uint64              // by which the peer reads the message; 0: it does not
+	lent  bool                // that is the key of a window, to be returned
 	src   [wire.MaxIOV][]byte // memory of a read response, in the order of the request
 	nsrc  int
 	block []byte // of an atomic response, from the packets' pool
@@ -49,6 +51,36 @@ func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 	x.runtOver(l, x.runt)
 	*x = txExt{next: p.txExts}
 	p.txExts = x
+}
+
+// lend gives the peer leave to read the message, and nothing else of the region. On a
+// device without windows it gets the region's own key.
+func (t *outgoing) lend(r *mr.Region) bool {
+	path, x := t.link.Path, t.x
+	if !t.pools.Info.Windows {
+		x.key = uint64(uint32(r.Key(path)))
+		return true
+	}
+	key, err := t.pools.env.Q.Lend(path, r.LKey(path), t.q.Buf)
+	if err != nil {
+		return false // there are too many, or the region is being closed: it goes another way
+	}
+	x.key, x.lent = uint64(key), true
+	return true
+}
+
+// unlend ends the leave.
+func (t *outgoing) unlend() {
+	if x := t.x; x != nil && x.lent {
+		t.pools.env.Q.Return(t.link.Path, uint32(x.key))
+		x.lent = false
+	}
+}
+
+// letMemoryGo ends the use of registered memory.
+func (t *outgoing) letMemoryGo() {
+	t.unlend()
+	t.x.doneWith()
 }
 
 // runtOver takes n bytes of the runt out of what is under way to the peer.

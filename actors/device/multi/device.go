@@ -98,6 +98,7 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.MaxPieces = min(all.MaxPieces, x.MaxPieces)
 		all.MaxRDMAPieces = min(all.MaxRDMAPieces, x.MaxRDMAPieces)
 		all.SendKeys = all.SendKeys || x.SendKeys
+		all.Windows = all.Windows && x.Windows
 		all.Datagram = all.Datagram && x.Datagram
 	}
 	// A receive of the caller's belongs to one queue pair, and memory that is not this

@@ -132,6 +132,14 @@ func (q *QP) PostRecv(slots []int32) {
 	}
 }
 
+// Lend implements device.QP.
+func (q *QP) Lend(path uint8, lkey uint32, mem []byte) (uint32, error) {
+	return q.subs[path].Lend(0, lkey, mem)
+}
+
+// Return implements device.QP.
+func (q *QP) Return(path uint8, rkey uint32) { q.subs[path].Return(0, rkey) }
+
 // Doorbell implements device.QP.
 func (q *QP) Doorbell() {
 	for i := range q.subs {

@@ -45,6 +45,9 @@ type Config struct {
 	UnsolicitedWrite    bool
 	Regions             *Regions
 
+	// Windows makes windows; nil: device.Info's Windows is false.
+	Windows Lender
+
 	// Slots receive buffers of MTU bytes lie in Recv, Stride bytes apart: Go memory
 	// or mapped memory, as the driver chooses.
 	Slots  int

@@ -242,6 +242,24 @@ func (q *QP) Arm() bool {
 	return q.carrier.Arm()
 }
 
+// Lend implements device.QP.
+func (q *QP) Lend(_ uint8, lkey uint32, mem []byte) (uint32, error) {
+	switch {
+	case q.cfg.Windows == nil:
+		return 0, device.ErrNotSupported
+	case q.closed:
+		return 0, device.ErrClosed
+	}
+	return q.cfg.Windows.Lend(lkey, mem)
+}
+
+// Return implements device.QP.
+func (q *QP) Return(_ uint8, rkey uint32) {
+	if q.cfg.Windows != nil {
+		q.cfg.Windows.Return(rkey)
+	}
+}
+
 // FDs implements device.QP.
 func (q *QP) FDs() []int { return q.carrier.FDs() }
 

@@ -45,6 +45,8 @@ type Regions struct {
 	draw func() uint32
 	find atomic.Pointer[regionTable]
 
+	windows atomic.Pointer[windowTable] // nil: there never was one
+
 	mu     sync.Mutex
 	next   uint64 // of addresses that are numbers
 	open   int    // regions whose Close has not returned
@@ -145,7 +147,7 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 	}
 	r := &Region{
 		table: t, bytes: m.Bytes, addr: addr, key: key,
-		access: m.Access, remote: !m.Local, give: m.Release,
+		access: m.Access, remote: !m.Local, give: m.Release, size: uint64(m.Foreign),
 	}
 	t.open++
 	t.insert(r)
@@ -155,7 +157,7 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 // newKey draws a key that is free; 0: there is none.
 func (t *Regions) newKey() uint32 {
 	for range keyTries {
-		if k := t.draw(); k != 0 && t.find.Load().get(k) == nil {
+		if k := t.draw(); k != 0 && t.find.Load().get(k) == nil && t.window(k) == nil {
 			return k
 		}
 	}
@@ -178,12 +180,15 @@ func (t *Regions) newAddr(m *Memory) (uint64, bool) {
 	return addr, true
 }
 
-// Hold finds the n bytes at addr in the region with the remote key, if it allows
-// all of a, and keeps them in place until Region.Release. nil: the request is to be
+// Hold finds the n bytes at addr in the region or window with the remote key, if it
+// allows all of a, and keeps them in place until Region.Release. nil: the request is to be
 // refused, as for memory of another process.
 func (t *Regions) Hold(key uint32, addr uint64, n int, a device.Access) (*Region, []byte) {
 	r := t.find.Load().get(key)
-	if r == nil || !r.allows(a) {
+	if r == nil {
+		return t.holdWindow(key, addr, n, a)
+	}
+	if !r.allows(a) {
 		return nil, nil
 	}
 	mem, ok := r.at(addr, n)
@@ -201,6 +206,20 @@ func (t *Regions) HoldLocal(lkey uint32, b []byte, a device.Access) *Region {
 		return nil
 	}
 	return r
+}
+
+// HoldSource is Hold for memory that is to be lent to others, where the driver has windows
+// of its own. It gives the remote address of b.
+func (t *Regions) HoldSource(lkey uint32, b []byte) (*Region, uint64) {
+	r := t.find.Load().get(lkey)
+	if r == nil || !r.remote {
+		return nil, 0
+	}
+	addr, ok := r.lies(b)
+	if !ok || !r.hold() {
+		return nil, 0
+	}
+	return r, addr
 }
 
 // Len returns the number of open regions.

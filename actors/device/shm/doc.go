@@ -4,12 +4,12 @@
 // A fabric is a directory in shared memory, a queue pair one file in it: its
 // segment, which every sender maps as well.
 //
-//	+--------+---------+---------+------------+--------------+------------+
-//	| header | control | senders | posts, 8 B | cells, 128 B | slots, MTU |
-//	+--------+---------+---------+------------+--------------+------------+
-//	                              ^            ^              ^
-//	receiver: posts a slot -------+            |              |
-//	sender: claims the post by CAS, fills -----+ up to 120 B, +- or more
+//	+--------+---------+---------+---------+------------+--------------+------------+
+//	| header | control | senders | windows | posts, 8 B | cells, 128 B | slots, MTU |
+//	+--------+---------+---------+---------+------------+--------------+------------+
+//	                                        ^            ^              ^
+//	receiver: posts a slot -----------------+            |              |
+//	sender: claims the post by CAS, fills ---------------+ up to 120 B, +- or more
 //	        and stores ready in the cell
 //	receiver: polls the cell at head, copies what is in it to the slot
 //
@@ -38,7 +38,8 @@
 //
 // Memory of Alloc is a file that others map, so that an RDMA request is one copy inside
 // the requester's PostSend; a lease in shared memory keeps the owner informed, and
-// region.go says which side may die when. Memory of Register lies in one process:
+// region.go says which side may die when. What a queue pair lends (QP.Lend) stands in its
+// segment, window.go. Memory of Register lies in one process:
 // MR.Remote is false. Memory of a process that does not use this package
 // (RegisterForeign) is copied by the kernel, process_linux.go; the region's file names
 // the process.

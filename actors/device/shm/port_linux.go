@@ -28,6 +28,8 @@ type port struct {
 	known  map[ident]acquaintance // queue pairs whose death is to be reported
 	dying  []deadPair
 
+	lent *lent // nil: nothing ever was
+
 	note      [noteBytes]byte // scratch of RDMA
 	bad       uint64          // places whose words were invalid
 	reclaimed uint64          // claims of dead senders that were taken back

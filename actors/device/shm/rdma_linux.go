@@ -9,7 +9,7 @@ func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
 	if st != device.StatusOK {
 		return st
 	}
-	if st := p.dev.views.carry(wr, l.dom); st != device.StatusOK {
+	if st := p.carry(wr, l); st != device.StatusOK {
 		return st
 	}
 	if wr.Kind == device.WRWrite && wr.HasImm {
@@ -21,6 +21,12 @@ func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
 		return p.put(wr, m, p.note[:], nil)
 	}
 	return device.StatusOK
+}
+
+// carry moves the data of a WRRead or WRWrite.
+func (p *port) carry(wr *device.SendWR, l *link) device.Status {
+	region, g := l.grantOf(wr)
+	return p.dev.views.carry(wr, region, g)
 }
 
 // acceptNote turns the completion of a packet into that of a write. The slot is free

@@ -64,9 +64,9 @@ func (v *view) release() {
 
 // copy carries out a request on the data. Preconditions: a lease was taken, and the
 // region was open after that.
-func (v *view) copy(wr *device.SendWR, dom uint64) error {
+func (v *view) copy(wr *device.SendWR, g *grant) error {
 	off, ok := v.hdr.offset(wr.Remote, len(wr.Payload))
-	if !ok || v.hdr.dom != dom || !v.hdr.allows(nic.RemoteAccess(wr.Kind)) {
+	if !ok || !g.allows(&v.hdr, nic.RemoteAccess(wr.Kind)) {
 		return errNoRegion
 	}
 	if v.of != nil {

@@ -36,10 +36,10 @@ func newViews(f *folder, log *slog.Logger) *views {
 	return vs
 }
 
-// carry carries out a WRRead or WRWrite on a region of the device dom.
-func (vs *views) carry(wr *device.SendWR, dom uint64) device.Status {
+// carry carries out a WRRead or WRWrite on the region of a key.
+func (vs *views) carry(wr *device.SendWR, key uint32, g grant) device.Status {
 	for {
-		v, fresh, err := vs.hold(wr.RKey)
+		v, fresh, err := vs.hold(key)
 		if err != nil {
 			return vs.statusOf(err)
 		}
@@ -54,8 +54,8 @@ func (vs *views) carry(wr *device.SendWR, dom uint64) device.Status {
 			}
 			continue // another region may have the key by now
 		}
-		err = v.copy(wr, dom)
-		if !c.holds() {
+		err = v.copy(wr, &g)
+		if !c.holds() || !g.holds() {
 			err = errNoRegion // closed meanwhile: the copied bytes are undefined
 		}
 		c.leave()
