@@ -15,7 +15,8 @@ type txExt struct {
 
 	inUse
 	key   uint64              // by which the peer reads the message; 0: it does not
-	lent  bool                // that is the key of a window, to be returned
+	lent  bool                // that is the key of a window, to be returned, on
+	path  uint8
 	src   [wire.MaxIOV][]byte // memory of a read response, in the order of the request
 	nsrc  int
 	block []byte // of an atomic response, from the packets' pool
@@ -41,7 +42,7 @@ func (t *outgoing) ext() *txExt {
 
 func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 	p.env.Sh.StopTimer(&x.late.timer)
-	x.doneWith()
+	x.letMemoryGo(p)
 	if x.block != nil {
 		p.env.Pool.PutBlock(x.block)
 	}
@@ -65,22 +66,22 @@ func (t *outgoing) lend(r *mr.Region) bool {
 	if err != nil {
 		return false // there are too many, or the region is being closed: it goes another way
 	}
-	x.key, x.lent = uint64(key), true
+	x.key, x.lent, x.path = uint64(key), true, path
 	return true
 }
 
 // unlend ends the leave.
-func (t *outgoing) unlend() {
-	if x := t.x; x != nil && x.lent {
-		t.pools.env.Q.Return(t.link.Path, uint32(x.key))
+func (x *txExt) unlend(p *Pools) {
+	if x.lent {
+		p.env.Q.Return(x.path, uint32(x.key))
 		x.lent = false
 	}
 }
 
 // letMemoryGo ends the use of registered memory.
-func (t *outgoing) letMemoryGo() {
-	t.unlend()
-	t.x.doneWith()
+func (x *txExt) letMemoryGo(p *Pools) {
+	x.unlend(p)
+	x.doneWith()
 }
 
 // runtOver takes n bytes of the runt out of what is under way to the peer.

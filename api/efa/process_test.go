@@ -29,6 +29,9 @@ func init() {
 		if os.Getenv(exchangeEnv) != "" {
 			run = exchangeChild
 		}
+		if os.Getenv(rightsEnv) != "" {
+			run = rightsChild
+		}
 		if err := run(dir); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
 			os.Exit(1)

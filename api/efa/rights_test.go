@@ -156,9 +156,9 @@ func (s readIOVs) Packet(r tap.Record) {
 	}
 }
 
-// TestLongMessageLends: what the receiver of a long message is told to read is that message,
-// while it is under way. Neither the rest of the region nor the bytes of a message that is
-// complete are reached by its key, whatever the address.
+// TestLongMessageLends: the key in a long message reaches the bytes of that message while it
+// is under way. It reaches neither the rest of the region nor the bytes of a message that is
+// complete, whatever the address.
 func TestLongMessageLends(t *testing.T) {
 	for name, devs := range rightsDevices(t) {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 // QP is a queue pair of a software device over a Carrier; it implements
 // device.QP. One shard calls its methods.
 type QP struct {
-	device.QPBase
+	lending
 	carrier Carrier
 	cfg     Config
 	closed  bool
@@ -52,6 +52,7 @@ func New(cfg Config) (*QP, error) {
 		return nil, err
 	}
 	q := &QP{
+		lending: lending{lender: cfg.Windows},
 		carrier:  cfg.Carrier,
 		cfg:      cfg,
 		ahs:      newAHTable(),
@@ -242,24 +243,6 @@ func (q *QP) Arm() bool {
 	return q.carrier.Arm()
 }
 
-// Lend implements device.QP.
-func (q *QP) Lend(_ uint8, lkey uint32, mem []byte) (uint32, error) {
-	switch {
-	case q.cfg.Windows == nil:
-		return 0, device.ErrNotSupported
-	case q.closed:
-		return 0, device.ErrClosed
-	}
-	return q.cfg.Windows.Lend(lkey, mem)
-}
-
-// Return implements device.QP.
-func (q *QP) Return(_ uint8, rkey uint32) {
-	if q.cfg.Windows != nil {
-		q.cfg.Windows.Return(rkey)
-	}
-}
-
 // FDs implements device.QP.
 func (q *QP) FDs() []int { return q.carrier.FDs() }
 
@@ -268,7 +251,7 @@ func (q *QP) Close() error {
 	if q.closed {
 		return device.ErrClosed
 	}
-	q.closed = true
+	q.closed, q.over = true, true
 	err := q.carrier.Close()
 	q.reqs, q.waiting, q.spare = nil, nil, nil // nothing of the caller's is kept
 	return err

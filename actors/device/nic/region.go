@@ -89,7 +89,7 @@ func (r *Region) contains(b []byte) bool {
 }
 
 // lies returns the remote address of b, bytes of the region; false if they lie elsewhere.
-// Memory of another process is told by the addresses there.
+// Memory of another process has the addresses that it has there.
 func (r *Region) lies(b []byte) (uint64, bool) {
 	if r.bytes != nil {
 		return r.addr + address(b) - address(r.bytes), r.contains(b)

@@ -1,8 +1,6 @@
 package nic
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -60,17 +58,10 @@ func NewRegions(c RegionsConfig) *Regions {
 		t.max = DefaultMaxRegions
 	}
 	if t.draw == nil {
-		t.draw = secretKey
+		t.draw = new(Keys).Draw
 	}
 	t.find.Store(newRegionTable(0))
 	return t
-}
-
-// secretKey is a key that cannot be guessed.
-func secretKey() uint32 {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return binary.LittleEndian.Uint32(b[:])
 }
 
 // Memory describes a region to Add.

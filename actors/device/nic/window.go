@@ -13,12 +13,37 @@ type Lender interface {
 	Return(rkey uint32)
 }
 
+// lending is the part of a queue pair that makes windows.
+type lending struct {
+	device.QPBase
+	lender Lender // nil: there are none
+	over   bool   // the queue pair is closed
+}
+
+// Lend implements device.QP.
+func (l *lending) Lend(_ uint8, lkey uint32, mem []byte) (uint32, error) {
+	switch {
+	case l.lender == nil:
+		return 0, device.ErrNotSupported
+	case l.over:
+		return 0, device.ErrClosed
+	}
+	return l.lender.Lend(lkey, mem)
+}
+
+// Return implements device.QP.
+func (l *lending) Return(_ uint8, rkey uint32) {
+	if l.lender != nil {
+		l.lender.Return(rkey)
+	}
+}
+
 // windowSlots bounds the windows of a table. A window is found at the place that the low
 // bits of its key name, so keys are drawn until that place is free.
 const windowSlots = 1 << 10
 
-// window is a place of one. Who has a hold on r reads key again: if it is the same, r is
-// what belongs to it.
+// window is a place of one. After r is held, key is read again: if it is the same, r belongs
+// to it.
 type window struct {
 	key atomic.Uint32 // 0: free
 	r   Region

@@ -1,16 +1,17 @@
 package shm
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// lent is the owner's own record of its windows, the only one it relies on: a key, or 0,
-// for each place.
-type lent [maxWindows]uint32
+// lent is the owner's own record of its windows, the only one it relies on.
+type lent struct {
+	keys [maxWindows]uint32 // 0: the place is free
+	draw nic.Keys
+}
 
 // Lend implements nic.Lender.
 func (p *port) Lend(lkey uint32, mem []byte) (uint32, error) {
@@ -22,11 +23,9 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint32, error) {
 	if p.lent == nil {
 		p.lent = new(lent)
 	}
-	var draws [4 * keyTries]byte
-	_, _ = rand.Read(draws[:]) // never fails
-	for d := draws[:]; len(d) > 0; d = d[4:] {
-		key := binary.NativeEndian.Uint32(d)
-		if key == 0 || p.lent[key%maxWindows] != 0 {
+	for range keyTries {
+		key := p.lent.draw.Draw()
+		if key == 0 || p.lent.keys[key%maxWindows] != 0 {
 			continue
 		}
 		w := &p.rx.windows[key%maxWindows]
@@ -34,7 +33,7 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint32, error) {
 		w.addr.Store(addr)
 		w.size.Store(uint64(len(mem)))
 		w.key.Store(key)
-		p.lent[key%maxWindows] = key
+		p.lent.keys[key%maxWindows] = key
 		return key, nil
 	}
 	return 0, fmt.Errorf("%w: no free window", device.ErrNoMemory)
@@ -43,10 +42,10 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint32, error) {
 // Return implements nic.Lender. With the queue pair closed there is nothing to end: its
 // segment is.
 func (p *port) Return(key uint32) {
-	if p.lent == nil || key == 0 || p.lent[key%maxWindows] != key {
+	if p.lent == nil || key == 0 || p.lent.keys[key%maxWindows] != key {
 		return
 	}
-	p.lent[key%maxWindows] = 0
+	p.lent.keys[key%maxWindows] = 0
 	if p.seg.mem != nil {
 		p.rx.windows[key%maxWindows].key.Store(0)
 	}
