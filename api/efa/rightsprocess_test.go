@@ -68,7 +68,7 @@ func rightsChild(dir string) error {
 			return fmt.Errorf("memory of access %d was changed", access)
 		}
 	}
-	return nil
+	return ep.Close()
 }
 
 // TestRightsOfProcess: another process that has the key of memory does to it what its Access
