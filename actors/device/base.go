@@ -46,6 +46,9 @@ func (QPBase) Lend(uint8, uint32, []byte) (uint32, error) { return 0, ErrNotSupp
 // Return implements QP: there is nothing to return.
 func (QPBase) Return(uint8, uint32) {}
 
+// Pulse implements QP: there is none.
+func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }
+
 // MRBase is what a driver's memory region embeds: it is one region.
 type MRBase struct{}
 

@@ -39,6 +39,11 @@ type Info struct {
 	// Windows: QP.Lend works. EFA has no memory windows.
 	Windows bool
 
+	// Pulse: the device completes requests without the other side, whose memory it has
+	// before it, so that a completion is no sign that the process there runs: QP.Pulse
+	// tells. Otherwise a completion is one, of the device there at least.
+	Pulse bool
+
 	// UserRecv: there are queue pairs that receive into the caller's buffers
 	// (QPConfig.UserRecv).
 	UserRecv bool

@@ -111,6 +111,11 @@ type QP interface {
 	// It may follow Close.
 	Return(path uint8, rkey uint32)
 
+	// Pulse is a number that changes several times a second while the process behind a
+	// queue pair runs, which one that is stopped does not. False: without Info.Pulse, or
+	// nothing was sent there lately.
+	Pulse(ah AH, qpn uint16) (uint32, bool)
+
 	// Doorbell makes what was posted since the last one go out.
 	Doorbell()
 

@@ -27,6 +27,9 @@ func (q *Queue) Lend(path uint8, lkey uint32, mem []byte) (rkey uint32, err erro
 // Return ends what Lend began.
 func (q *Queue) Return(path uint8, rkey uint32) { q.qp.Return(path, rkey) }
 
+// Pulse changes while the process of a queue pair runs, see [QP].
+func (q *Queue) Pulse(ah AH, qpn uint16) (uint32, bool) { return q.qp.Pulse(ah, qpn) }
+
 // QueueConfig is what a Queue needs.
 type QueueConfig struct {
 	Shard  *shard.Shard

@@ -14,8 +14,8 @@ type txExt struct {
 	canceled error // what the caller's context said
 
 	inUse
-	key   uint64              // by which the peer reads the message; 0: it does not
-	lent  bool                // that is the key of a window, to be returned, on
+	key   uint64 // by which the peer reads the message; 0: it does not
+	lent  bool   // that is the key of a window, to be returned, on
 	path  uint8
 	src   [wire.MaxIOV][]byte // memory of a read response, in the order of the request
 	nsrc  int

@@ -49,6 +49,8 @@ type Link struct {
 	of      *Peer
 	watched bool       // the peer looks after operations in progress
 	heard   clock.Time // last sign of life
+	reached clock.Time // when our device last completed something; see listen
+	beat    uint32     // of the peer's process when it was last looked for
 	held    int64      // bytes held for this peer
 	members *Member    // operations in progress
 	awaited int        // posted receives that only this peer can satisfy

@@ -29,6 +29,9 @@ func init() {
 		if os.Getenv(exchangeEnv) != "" {
 			run = exchangeChild
 		}
+		if os.Getenv(stoppedEnv) != "" {
+			run = stoppedChild
+		}
 		if os.Getenv(rightsEnv) != "" {
 			run = rightsChild
 		}

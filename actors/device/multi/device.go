@@ -98,6 +98,7 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.MaxPieces = min(all.MaxPieces, x.MaxPieces)
 		all.MaxRDMAPieces = min(all.MaxRDMAPieces, x.MaxRDMAPieces)
 		all.SendKeys = all.SendKeys || x.SendKeys
+		all.Pulse = all.Pulse && x.Pulse // paths differ, see QP.Paths
 		all.Windows = all.Windows && x.Windows
 		all.Datagram = all.Datagram && x.Datagram
 	}

@@ -140,6 +140,14 @@ func (q *QP) Lend(path uint8, lkey uint32, mem []byte) (uint32, error) {
 // Return implements device.QP.
 func (q *QP) Return(path uint8, rkey uint32) { q.subs[path].Return(0, rkey) }
 
+// Pulse implements device.QP.
+func (q *QP) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
+	if h := q.ahs.get(ah); h != nil {
+		return q.subs[h.path].Pulse(h.sub, qpn)
+	}
+	return 0, false
+}
+
 // Doorbell implements device.QP.
 func (q *QP) Doorbell() {
 	for i := range q.subs {

@@ -9,6 +9,7 @@ import (
 // device.QP. One shard calls its methods.
 type QP struct {
 	lending
+	pulse
 	carrier Carrier
 	cfg     Config
 	closed  bool
@@ -52,7 +53,8 @@ func New(cfg Config) (*QP, error) {
 		return nil, err
 	}
 	q := &QP{
-		lending: lending{lender: cfg.Windows},
+		lending:  lending{lender: cfg.Windows},
+		pulse:    pulse{cfg.Pulser},
 		carrier:  cfg.Carrier,
 		cfg:      cfg,
 		ahs:      newAHTable(),

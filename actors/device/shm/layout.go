@@ -61,7 +61,8 @@ const (
 // control holds the words that are outside the cells.
 type control struct {
 	bell   atomic.Uint32
-	_      [pairBytes - 4]byte
+	beat   atomic.Uint32 // counted up by the owner while its process runs
+	_      [pairBytes - 8]byte
 	posted atomic.Uint64 // positions below it have been posted; the receiver's
 	_      [pairBytes - 8]byte
 	tail   atomic.Uint64 // positions below it have been claimed; a hint

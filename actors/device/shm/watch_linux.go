@@ -127,6 +127,7 @@ func (w *watcher) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for p := range w.ports {
+		p.rx.ctl.beat.Add(1)
 		w.lookAtSenders(p)
 		p.mend()
 	}
