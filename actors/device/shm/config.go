@@ -65,6 +65,11 @@ type Config struct {
 	// still the directory's. Zero: one that follows from the directory.
 	GID device.GID
 
+	// Files keeps memory that others reach in files of Dir, for processes in several
+	// namespaces of process numbers (containers). Otherwise it is memory that no process
+	// can cut. See the package's documentation on trust.
+	Files bool
+
 	// RNRDelay is the time before the first device resend; it doubles for the
 	// following ones. 0: nic.DefaultRNRDelay.
 	RNRDelay time.Duration

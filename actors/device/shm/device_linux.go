@@ -49,6 +49,7 @@ func Open(cfg Config) (device.Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.files = cfg.Files
 	if err := f.sweep(cfg.MTU); err != nil {
 		return nil, errors.Join(err, f.close())
 	}

@@ -63,6 +63,8 @@ type folder struct {
 	gid device.GID // of the device
 	dom uint64     // of the device, random
 
+	files bool // Config.Files
+
 	roundsLeft atomic.Int32 // rounds of lookForOrphans to come
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// A segment, in file order. Words that different sides write are at least two cache
+// A segment: the header in its file, and all of this in its memory. Words that different sides write are at least two cache
 // lines apart, since processors fetch lines in pairs:
 //
 //	0      header    written before the segment has a name, then constant
@@ -48,6 +48,7 @@ type header struct {
 	qpn     uint32
 	qkey    uint32
 	dom     uint64 // of the device, as its regions have it
+	sealed  sealedAt
 }
 
 // The values of control.bell.

@@ -70,6 +70,9 @@ func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
 // reach is linkTo for a link whose other end exists, as far as can be seen. When
 // one was closed or has died, another may have its number by now.
 func (p *port) reach(wr *device.SendWR) (*link, device.Status) {
+	if p.news.some.Load() {
+		p.takeNews()
+	}
 	l, st := p.linkTo(wr)
 	if st == device.StatusOK && l.over() {
 		p.lose(l)
@@ -123,7 +126,11 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	if errors.Is(err, unix.ENOMEM) {
 		return nil, device.StatusQPInternal
 	}
-	if err != nil {
+	if errors.Is(err, errElsewhere) {
+		p.dev.views.denials.add(err)
+		return nil, device.StatusUnreachable
+	}
+	if err != nil || !s.same() {
 		return nil, device.StatusBadDestQPN
 	}
 	l := &link{
