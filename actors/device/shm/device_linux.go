@@ -30,6 +30,8 @@ type attachment struct {
 	foreignWait time.Duration // see foreignWait
 	abandoned   atomic.Uint64 // regions that were closed during a copy
 
+	sealedRegions atomic.Int64
+
 	mu     sync.Mutex
 	closed bool
 	old    [][]byte // closed queue pairs' memory, see recede

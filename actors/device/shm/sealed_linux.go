@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
 )
 
 // Whoever can open a file can cut it, and then those that have it mapped die of SIGBUS at
@@ -20,8 +22,8 @@ import (
 // Config.Files. A process of another namespace of process numbers finds no way to sealed
 // memory: there all processes need Config.Files.
 
-// sealedName is what /proc shows as the target of a descriptor of such memory begins with.
-const sealedName = "efactor-memory"
+// sealedName begins the name of such memory, which /proc shows; the file's name follows.
+const sealedName = "efactor-"
 
 var (
 	// errElsewhere: the memory is in the reach of another namespace of processes.
@@ -39,8 +41,16 @@ type sealedAt struct {
 
 // newSealed makes size bytes of memory that nobody can cut; the owner must keep the
 // descriptor open.
-func newSealed(size int) (fd int, at sealedAt, err error) {
-	fd, err = unix.MemfdCreate(sealedName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+func newSealed(name string, size int) (fd int, at sealedAt, err error) {
+	// No file system limits such memory: beyond what there is, the kernel ends processes.
+	free, err := available()
+	switch {
+	case err != nil:
+		return -1, at, fmt.Errorf("%w: %w", errNotSealed, err)
+	case uint64(size) > free-free/8:
+		return -1, at, fmt.Errorf("%w: shm: %d bytes, of %d available", device.ErrNoMemory, size, free)
+	}
+	fd, err = unix.MemfdCreate(sealedName+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return -1, at, fmt.Errorf("%w: %w", errNotSealed, err)
 	}
@@ -59,6 +69,20 @@ func newSealed(size int) (fd int, at sealedAt, err error) {
 		_ = unix.Close(other)
 	}
 	return fd, at, nil
+}
+
+// available is how many bytes of memory the host can give without paging.
+func available() (uint64, error) {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, fmt.Errorf("shm: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(b), "\nMemAvailable:")
+	var kib uint64
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		return 0, fmt.Errorf("shm: MemAvailable: %w", err)
+	}
+	return kib << 10, nil
 }
 
 // open opens the memory. ENOENT: its process has ended, or does not use it any more.

@@ -146,7 +146,7 @@ func (s *segment) fill(f *folder, g geometry, gen uint64, qkey uint32) error {
 	size := headerBytes
 	if !f.files {
 		var err error
-		if s.sealed, s.hdr.sealed, err = newSealed(g.size()); errors.Is(err, device.ErrNoMemory) {
+		if s.sealed, s.hdr.sealed, err = newSealed(newName(gen), g.size()); errors.Is(err, device.ErrNoMemory) {
 			return err
 		}
 	}

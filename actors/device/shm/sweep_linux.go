@@ -115,19 +115,21 @@ const orphanRounds = 3
 // expectOrphans makes the watcher look for the regions of dead processes.
 func (f *folder) expectOrphans() { f.roundsLeft.Store(orphanRounds) }
 
-// lookForOrphans removes the regions of dead processes, if one has died lately.
-func (f *folder) lookForOrphans() {
+// lookForOrphans removes the regions of dead processes, if one has died lately; false: none
+// has.
+func (f *folder) lookForOrphans() bool {
 	if f.roundsLeft.Load() == 0 {
-		return
+		return false
 	}
 	f.roundsLeft.Add(-1)
 	names, err := f.names()
 	if err != nil {
-		return // the next round tries again
+		return true // the next round tries again
 	}
 	for _, name := range names {
 		if isRegion(name) {
 			f.sweepRegion(name)
 		}
 	}
+	return true
 }

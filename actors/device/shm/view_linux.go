@@ -19,6 +19,8 @@ type view struct {
 	data []byte // nil if it is
 	of   *proc  // 's memory
 
+	ino, dev uint64 // of the file
+
 	// users are the table that has the view and the copies in progress. The last
 	// one unmaps it.
 	users users
@@ -53,12 +55,16 @@ func (v *view) release() {
 	if !v.users.quit() {
 		return
 	}
+	v.unmap()
+	if v.of != nil {
+		v.of.release()
+	}
+}
+
+func (v *view) unmap() {
 	_ = unix.Munmap(v.page)
 	if v.data != nil {
 		_ = unix.Munmap(v.data)
-	}
-	if v.of != nil {
-		v.of.release()
 	}
 }
 
@@ -100,8 +106,24 @@ func (f *folder) mapRegion(key uint32) (*view, error) {
 		f.removeRegion(fd, name)
 		return nil, fmt.Errorf("%w: its owner is dead", errNoRegion)
 	}
+	v.ino, v.dev = st.Ino, st.Dev
+	if v.hdr.sealed.fd != 0 {
+		mem, err := v.hdr.sealed.open(unix.O_RDWR)
+		if err != nil {
+			return nil, err
+		}
+		defer unix.Close(mem)
+		fd = mem
+		if unix.Fstat(fd, &st) != nil || st.Size < int64(v.hdr.fileBytes()) {
+			return nil, fmt.Errorf("%w: sealed memory", errNoRegion)
+		}
+	}
 	if err := v.mapParts(f, fd, &st); err != nil {
 		return nil, err
+	}
+	if *regionHeaderOf(v.page) != v.hdr { // another's, which has the process's number by now
+		v.unmap()
+		return nil, fmt.Errorf("%w: sealed memory", errNoRegion)
 	}
 	v.users.n.Store(1)
 	return v, nil
@@ -124,7 +146,7 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 	}
 	if !v.hdr.allows(device.RemoteWrite) {
 		prot = unix.PROT_READ
-		ro, again, err := f.openOwn(regionName(v.hdr.key), unix.O_RDONLY)
+		ro, again, err := v.openAgain(f)
 		if err == nil {
 			defer unix.Close(ro)
 			fd = ro
@@ -144,4 +166,22 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 		return errors.Join(fmt.Errorf("shm: map region: %w", err), unix.Munmap(v.page))
 	}
 	return nil
+}
+
+// openAgain opens the memory for reading alone.
+func (v *view) openAgain(f *folder) (fd int, st unix.Stat_t, err error) {
+	if v.hdr.sealed.fd == 0 {
+		return f.openOwn(regionName(v.hdr.key), unix.O_RDONLY)
+	}
+	if fd, err = v.hdr.sealed.open(unix.O_RDONLY); err == nil {
+		err = unix.Fstat(fd, &st)
+	}
+	return fd, st, err
+}
+
+// named reports whether the region has its file still: the owner's death takes that away.
+func (f *folder) named(v *view) bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(f.fd, regionName(v.hdr.key), &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && st.Ino == v.ino && st.Dev == v.dev
 }

@@ -75,7 +75,7 @@ func (vs *views) statusOf(err error) device.Status {
 	if errors.Is(err, errDenied) {
 		vs.denials.add(err)
 	}
-	for _, bad := range []error{errNoRegion, unix.ENOENT, errNoSegment, errOver, errFault, errDenied} {
+	for _, bad := range []error{errNoRegion, errNotSealed, errElsewhere, unix.ENOENT, errNoSegment, errOver, errFault, errDenied} {
 		if errors.Is(err, bad) {
 			return device.StatusBadAddress
 		}

@@ -143,7 +143,9 @@ func (w *watcher) look() {
 			p.tell(id)
 		}
 	}
-	w.folder.lookForOrphans()
+	if w.folder.lookForOrphans() {
+		w.views.dropIf(func(v *view) bool { return !w.folder.named(v) })
+	}
 	w.views.prune()
 }
 
