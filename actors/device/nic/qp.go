@@ -13,6 +13,7 @@ type QP struct {
 	carrier Carrier
 	cfg     Config
 	closed  bool
+	dead    bool // OpFatal has come
 
 	ahs ahTable
 
@@ -79,7 +80,7 @@ func (q *QP) QPN() uint16 { return q.cfg.QPN }
 
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
-	if q.closed {
+	if q.closed || q.dead {
 		return device.ErrClosed
 	}
 	if err := q.cfg.check(wr); err != nil {
@@ -154,7 +155,7 @@ func (q *QP) Doorbell() {
 // Poll implements device.QP. Sends and arrivals take turns at being first, so that
 // neither starves the other when c is short.
 func (q *QP) Poll(c []device.Completion) int {
-	if q.closed {
+	if q.closed || q.dead {
 		return 0
 	}
 	if len(q.waiting) > 0 {
@@ -198,6 +199,8 @@ func (q *QP) pollCarrier(c []device.Completion) int {
 			ok = q.onWritten(e)
 		case device.OpRefused:
 			ok = q.onRefused(e)
+		case device.OpFatal:
+			ok, q.dead = true, true
 		case device.OpGone:
 			e.AH = q.ahs.find(&e.SrcGID)
 			ok = true

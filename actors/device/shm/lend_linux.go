@@ -29,10 +29,12 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint32, error) {
 			continue
 		}
 		w := &p.rx.windows[key%maxWindows]
-		w.region.Store(lkey)
-		w.addr.Store(addr)
-		w.size.Store(uint64(len(mem)))
-		w.key.Store(key)
+		_ = p.safely(func() { // a queue pair that is cut is found by Poll
+			w.region.Store(lkey)
+			w.addr.Store(addr)
+			w.size.Store(uint64(len(mem)))
+			w.key.Store(key)
+		}, nil)
 		p.lent.keys[key%maxWindows] = key
 		return key, nil
 	}
@@ -47,6 +49,24 @@ func (p *port) Return(key uint32) {
 	}
 	p.lent.keys[key%maxWindows] = 0
 	if p.seg.mem != nil {
-		p.rx.windows[key%maxWindows].key.Store(0)
+		_ = p.safely(func() { p.rx.windows[key%maxWindows].key.Store(0) }, nil)
 	}
+}
+
+// grantOf finds out which region a request is for.
+func (l *link) grantOf(wr *device.SendWR) (region uint32, g grant) {
+	g.dom = l.dom
+	if wr.Kind != device.WRRead || wr.RKey == 0 {
+		return wr.RKey, g
+	}
+	w := &l.windows[wr.RKey%maxWindows]
+	if w.key.Load() != wr.RKey {
+		return wr.RKey, g
+	}
+	region, off, size := w.region.Load(), wr.Remote-w.addr.Load(), w.size.Load()
+	if off > size || uint64(len(wr.Payload)) > size-off {
+		return wr.RKey, g
+	}
+	g.window, g.key = w, wr.RKey
+	return region, g
 }

@@ -8,5 +8,7 @@ func (p *port) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
 	if l == nil || int(ah) >= len(p.routes) || l.gid != p.routes[ah] {
 		return 0, false
 	}
-	return l.ctl.beat.Load(), true
+	var beat uint32
+	ok := p.safely(func() { beat = l.ctl.beat.Load() }, nil)
+	return beat, ok
 }

@@ -4,7 +4,17 @@ import "github.com/efactor/efactor/actors/device"
 
 // RDMA implements nic.Carrier. The data is copied within the call, so a request is
 // bounded by MaxRDMA.
-func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
+func (p *port) RDMA(wr *device.SendWR, _ uint64) (st device.Status) {
+	if !p.exposed.some {
+		return p.rdma(wr)
+	}
+	if !p.safely(func() { st = p.rdma(wr) }, nil) {
+		st = device.StatusBadDestQPN
+	}
+	return st
+}
+
+func (p *port) rdma(wr *device.SendWR) device.Status {
 	l, st := p.reach(wr)
 	if st != device.StatusOK {
 		return st

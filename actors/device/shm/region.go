@@ -99,6 +99,13 @@ type processID struct {
 	space uint64 // the namespace of the number, an inode
 }
 
+// sealedAt says where sealed memory is: a descriptor of a process.
+type sealedAt struct {
+	process processID
+	fd      uint32 // and 1; 0: there is none, the memory is in the file
+	_       uint32
+}
+
 // regionControl holds the words that change while the region lives.
 type regionControl struct {
 	state  atomic.Uint32

@@ -33,6 +33,9 @@ type ownRegion struct {
 	sealed int           // the memory's descriptor; -1: it is in the file
 }
 
+// cut reports whether a fault is in the region.
+func (o *ownRegion) cut(ft fault) bool { return ft.in(o.mapped) }
+
 // region is the mapped region's first page and data.
 func (o *ownRegion) region() []byte { return o.mapped[pageBytes:] }
 
@@ -186,9 +189,13 @@ func (o *ownRegion) close() error {
 	}
 	if o.mapped != nil {
 		c := regionControlOf(o.region())
-		c.state.Store(closed)
+		idle := false
+		cut := !guarded(func() { c.state.Store(closed) }, o.cut)
 		_ = unix.Unlinkat(o.dev.folder.fd, regionName(o.key), 0)
-		if o.awaitLeases(c) && len(o.region()) > pageBytes {
+		if !cut {
+			cut = !guarded(func() { idle = o.awaitLeases(c) }, o.cut)
+		}
+		if !cut && idle && len(o.region()) > pageBytes {
 			// Others have the pages mapped until they find the region closed;
 			// the memory need not wait for that.
 			_ = unix.Madvise(o.region()[pageBytes:], unix.MADV_REMOVE)

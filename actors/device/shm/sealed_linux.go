@@ -32,13 +32,6 @@ var (
 	errNotSealed = errors.New("shm: not sealed memory")
 )
 
-// sealedAt says where sealed memory is: a descriptor of a process.
-type sealedAt struct {
-	process processID
-	fd      uint32 // and 1; 0: there is none, the memory is in the file
-	_       uint32
-}
-
 // newSealed makes size bytes of memory that nobody can cut; the owner must keep the
 // descriptor open.
 func newSealed(name string, size int) (fd int, at sealedAt, err error) {

@@ -68,6 +68,40 @@ func (v *view) unmap() {
 	}
 }
 
+// errCut: the region's file was cut.
+var errCut = errors.New("shm: the file of the region was cut")
+
+// safely calls f, which touches the region.
+func (v *view) safely(f func()) error {
+	if v.hdr.sealed.fd != 0 {
+		f()
+		return nil
+	}
+	if !guarded(f, func(ft fault) bool { return ft.in(v.page) || ft.in(v.data) }) {
+		return errCut
+	}
+	return nil
+}
+
+// serve carries out a request under a lease. False: the region is closed, or cut.
+func (v *view) serve(wr *device.SendWR, g *grant) (open bool, err error) {
+	cut := v.safely(func() {
+		c := v.control()
+		c.enter()
+		if open = c.holds(); open {
+			err = v.copy(wr, g)
+			if !c.holds() || !g.holds() {
+				err = errNoRegion // closed meanwhile: the copied bytes are undefined
+			}
+		}
+		c.leave()
+	})
+	if cut != nil {
+		return false, cut
+	}
+	return open, err
+}
+
 // copy carries out a request on the data. Preconditions: a lease was taken, and the
 // region was open after that.
 func (v *view) copy(wr *device.SendWR, g *grant) error {
@@ -121,7 +155,8 @@ func (f *folder) mapRegion(key uint32) (*view, error) {
 	if err := v.mapParts(f, fd, &st); err != nil {
 		return nil, err
 	}
-	if *regionHeaderOf(v.page) != v.hdr { // another's, which has the process's number by now
+	same := false
+	if v.safely(func() { same = *regionHeaderOf(v.page) == v.hdr }) != nil || !same { // another's, with the process's number
 		v.unmap()
 		return nil, fmt.Errorf("%w: sealed memory", errNoRegion)
 	}

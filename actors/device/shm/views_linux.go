@@ -43,22 +43,15 @@ func (vs *views) carry(wr *device.SendWR, key uint32, g grant) device.Status {
 		if err != nil {
 			return vs.statusOf(err)
 		}
-		c := v.control()
-		c.enter()
-		if !c.holds() {
-			c.leave()
+		open, err := v.serve(wr, &g)
+		if !open {
 			vs.drop(v)
 			v.release()
-			if fresh {
+			if fresh || errors.Is(err, errCut) {
 				return device.StatusBadAddress
 			}
 			continue // another region may have the key by now
 		}
-		err = v.copy(wr, &g)
-		if !c.holds() || !g.holds() {
-			err = errNoRegion // closed meanwhile: the copied bytes are undefined
-		}
-		c.leave()
 		if v.of != nil && v.of.over.Load() {
 			vs.drop(v)
 		}
@@ -151,7 +144,11 @@ func (vs *views) proc(id processID) (*proc, error) {
 func (vs *views) drop(v *view) { vs.dropIf(func(o *view) bool { return o == v }) }
 
 // prune drops the regions that are closed.
-func (vs *views) prune() { vs.dropIf(func(v *view) bool { return !v.control().holds() }) }
+func (vs *views) prune() {
+	vs.dropIf(func(v *view) (closed bool) {
+		return v.safely(func() { closed = !v.control().holds() }) != nil || closed
+	})
+}
 
 // clear takes all out.
 func (vs *views) clear() { vs.dropIf(func(*view) bool { return true }) }

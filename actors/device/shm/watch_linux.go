@@ -127,9 +127,13 @@ func (w *watcher) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for p := range w.ports {
-		p.rx.ctl.beat.Add(1)
-		w.lookAtSenders(p)
-		p.mend()
+		if !p.watched(func() {
+			p.rx.ctl.beat.Add(1)
+			w.lookAtSenders(p)
+			p.mend()
+		}) {
+			ringBell(p.seg.bell) // Poll will find it
+		}
 	}
 	for id, pe := range w.peers {
 		if lockedByOther(pe.fd) {
@@ -185,9 +189,20 @@ func (w *watcher) trace(p *port, id ident) {
 // tell reports the death of id to p and wakes it.
 func (p *port) tell(id ident) {
 	p.news.put(id)
-	if p.rx.unpark() {
+	parked := false
+	if !p.watched(func() { parked = p.rx.unpark() }) || parked {
 		ringBell(p.seg.bell)
 	}
+}
+
+// watched calls f, which touches the port's own segment, from the watcher. False: that was
+// cut.
+func (p *port) watched(f func()) bool {
+	if p.seg.isSealed() {
+		f()
+		return true
+	}
+	return guarded(f, func(ft fault) bool { return ft.in(p.seg.mem) })
 }
 
 // mend repairs what a dead sender or a bug may have left: a parked flag cleared by

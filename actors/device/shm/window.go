@@ -28,24 +28,6 @@ type grant struct {
 	key    uint32
 }
 
-// grantOf finds out which region a request is for.
-func (l *link) grantOf(wr *device.SendWR) (region uint32, g grant) {
-	g.dom = l.dom
-	if wr.Kind != device.WRRead || wr.RKey == 0 {
-		return wr.RKey, g
-	}
-	w := &l.windows[wr.RKey%maxWindows]
-	if w.key.Load() != wr.RKey {
-		return wr.RKey, g
-	}
-	region, off, size := w.region.Load(), wr.Remote-w.addr.Load(), w.size.Load()
-	if off > size || uint64(len(wr.Payload)) > size-off {
-		return wr.RKey, g
-	}
-	g.window, g.key = w, wr.RKey
-	return region, g
-}
-
 // allows reports whether a request may use a region with this header.
 func (g *grant) allows(h *regionHeader, a device.Access) bool {
 	return h.dom == g.dom && (g.window != nil || h.allows(a))
