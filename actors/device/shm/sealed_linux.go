@@ -12,8 +12,8 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// Whoever can open a file can cut it, and then those that have it mapped die of SIGBUS at
-// the next touch. So the memory of segments and regions is not in their files but in memory
+// A process that can open a file can cut it, and then those that have it mapped die of
+// SIGBUS at the next touch. So the memory of segments and regions is not in their files but in memory
 // files (memfd) that are sealed against that; their owner has them open for as long as they
 // are used, and others open them through its directory in /proc. The file in the
 // fabric's directory is what has the name and the lock, and says where the memory is.
