@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -221,4 +222,57 @@ func TestCut(t *testing.T) {
 	c.greet(good)
 	v.end(t)
 	good.end(t)
+}
+
+// TestOtherMemory: what a file says of the memory may be wrong, or of a process that is no
+// more: then nobody is there, and nothing else is mapped for it.
+func TestOtherMemory(t *testing.T) {
+	dir := fabricDir(t)
+	q, ah := mustAttach(t, dir, device.QPConfig{})
+	victim, _ := mustAttach(t, dir, device.QPConfig{QPN: testQPN})
+	seg, own := portBehind(victim).seg, portBehind(q).seg
+	for what, c := range map[string]struct {
+		change func(*sealedAt)
+		want   device.Status
+	}{
+		"another's memory":     {func(at *sealedAt) { *at = own.hdr.sealed }, device.StatusBadDestQPN},
+		"no memory":            {func(at *sealedAt) { at.fd = 1 }, device.StatusBadDestQPN},
+		"no descriptor":        {func(at *sealedAt) { at.fd = 1 << 20 }, device.StatusBadDestQPN},
+		"no process":           {func(at *sealedAt) { at.process.pid = 1 << 22 }, device.StatusBadDestQPN},
+		"another namespace":    {func(at *sealedAt) { at.process.space++ }, device.StatusUnreachable},
+		"memory in this file":  {func(at *sealedAt) { *at = sealedAt{} }, device.StatusBadDestQPN},
+		"an unknown namespace": {func(at *sealedAt) { at.process.space = 0 }, device.StatusUnreachable},
+	} {
+		h := seg.hdr
+		c.change(&h.sealed)
+		require.NoError(t, writeHeader(seg.fd, &h))
+		require.Equal(t, c.want, statusOf(t, q, &device.SendWR{AH: ah, QPN: testQPN}), what)
+	}
+	require.NoError(t, writeHeader(seg.fd, &seg.hdr))
+	require.Equal(t, device.StatusOK, statusOf(t, q, &device.SendWR{AH: ah, QPN: testQPN}))
+}
+
+// TestOtherNamespace: a process in another namespace of process numbers has another GID, and
+// with Config.Files on both sides the same.
+func TestOtherNamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making a namespace takes root")
+	}
+	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	c := newCutter(t, true)
+	v := &cutPeer{process: startWith(t, attr, "cut", c.dir, true)}
+	_, err := fmt.Sscan(v.line(t), &v.key, &v.addr)
+	require.NoError(t, err)
+	c.greet(v)
+	v.end(t)
+
+	c = newCutter(t, false)
+	v.process = startWith(t, attr, "cut", c.dir, false)
+	require.Equal(t, device.StatusBadDestQPN, c.do(device.SendWR{QPN: v.qpn, Payload: []byte("hello")}))
+	s, err := c.d.(*attachment).folder.find(segmentName(v.qpn))
+	require.NoError(t, err)
+	defer s.close()
+	require.NotEqual(t, c.d.Info().GID, s.hdr.gid)
+	v.line(t)
+	v.end(t)
 }

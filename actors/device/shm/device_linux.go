@@ -55,8 +55,11 @@ func Open(cfg Config) (device.Device, error) {
 	if err := f.sweep(cfg.MTU); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	if cfg.GID != (device.GID{}) {
+	switch {
+	case cfg.GID != (device.GID{}):
 		f.gid = cfg.GID
+	case !cfg.Files:
+		f.gid = f.gidWithin(pidSpace())
 	}
 	vs := newViews(f, cfg.Logger)
 	w, err := startWatcher(f, vs)

@@ -65,7 +65,7 @@
 //     sides prefetch the line that they need next.
 //   - A receiver with nothing at head reads its post only now and then (patience):
 //     reading takes the post's line away from the next sender.
-//   - All processes of a directory have one GID, as those that share an EFA device do,
+//   - All processes of a directory and a namespace of process numbers have one GID,
 //     unless Config.GID makes one a host of its own. Queue pair numbers are the
 //     directory's, and find a segment; the GID in its header must match.
 //

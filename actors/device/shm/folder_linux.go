@@ -107,6 +107,12 @@ func gidOf(st *unix.Stat_t) device.GID {
 	return linkLocal(fmt.Appendf(hostID("/proc/sys/kernel/random/boot_id"), "%d %d %d", st.Dev, st.Ino, st.Uid))
 }
 
+// gidWithin is the GID of the directory for the processes of one namespace of their numbers,
+// by which they find each other's memory. Those of another are not in reach.
+func (f *folder) gidWithin(space uint64) device.GID {
+	return linkLocal(fmt.Appendf(f.gid[:], " %d", space))
+}
+
 // hostID identifies this host, so that a process on another host does not take a
 // directory there for this one. Without /proc it is the host's name.
 func hostID(boot string) []byte {

@@ -129,7 +129,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		return nil, device.StatusQPInternal
 	}
 	if errors.Is(err, errElsewhere) {
-		p.dev.views.denials.add(err)
+		p.dev.views.denials.add("a queue pair is unreachable", err)
 		return nil, device.StatusUnreachable
 	}
 	if err != nil {

@@ -39,25 +39,25 @@ func newSealed(name string, size int) (fd int, at sealedAt, err error) {
 	free, err := available()
 	switch {
 	case err != nil:
-		return -1, at, fmt.Errorf("%w: %w", errNotSealed, err)
+		return -1, sealedAt{}, fmt.Errorf("%w: %w", errNotSealed, err)
 	case uint64(size) > free-free/8:
-		return -1, at, fmt.Errorf("%w: shm: %d bytes, of %d available", device.ErrNoMemory, size, free)
+		return -1, sealedAt{}, fmt.Errorf("%w: shm: %d bytes, of %d available", device.ErrNoMemory, size, free)
 	}
 	fd, err = unix.MemfdCreate(sealedName+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return -1, at, fmt.Errorf("%w: %w", errNotSealed, err)
+		return -1, sealedAt{}, fmt.Errorf("%w: %w", errNotSealed, err)
 	}
 	if err = reserve(fd, size); err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return -1, at, err
+		return -1, sealedAt{}, err
 	}
 	at = sealedAt{process: processID{pid: uint32(os.Getpid()), space: pidSpace()}, fd: uint32(fd) + 1}
 	if other, err := at.open(unix.O_RDWR); err != nil { // nor can others, then
 		_ = unix.Close(fd)
-		return -1, at, fmt.Errorf("%w: %w", errNotSealed, err)
+		return -1, sealedAt{}, fmt.Errorf("%w: %w", errNotSealed, err)
 	} else {
 		_ = unix.Close(other)
 	}

@@ -66,7 +66,7 @@ func (vs *views) carry(wr *device.SendWR, key uint32, g grant) device.Status {
 // statusOf is the status of a request that failed with err.
 func (vs *views) statusOf(err error) device.Status {
 	if errors.Is(err, errDenied) {
-		vs.denials.add(err)
+		vs.denials.add("RDMA with memory of another process ends with a bad address", err)
 	}
 	for _, bad := range []error{errNoRegion, errNotSealed, errElsewhere, unix.ENOENT, errNoSegment, errOver, errFault, errDenied} {
 		if errors.Is(err, bad) {
