@@ -41,7 +41,15 @@ func (p *EagerRTM) Len() int { return reqLen(p.Type(), &p.Options, 0) }
 
 // Append adds the headers to b.
 func (p *EagerRTM) Append(b []byte) []byte {
-	b = appendBase(b, p.Type(), p.rtmFlags(p.Tagged))
+	t, flags := TypeEagerMsgRTM, FlagMsg
+	if p.DC || p.Tagged {
+		t = p.Type()
+	}
+	if p.Tagged {
+		flags |= FlagTagged
+	}
+	flags = p.flags(flags)
+	b = append(b, byte(t), Version, byte(flags), byte(flags>>8))
 	b = le.AppendUint32(b, p.MsgID)
 	if p.DC {
 		b = le.AppendUint32(b, p.SendID)

@@ -46,7 +46,7 @@ func (p *EagerRTW) Len() int { return reqLen(p.Type(), &p.Options, p.RMAIOVCount
 //
 // Preconditions: RMAIOVCount <= MaxIOV.
 func (p *EagerRTW) Append(b []byte) []byte {
-	b = appendBase(b, p.Type(), p.flags())
+	b = appendBase(b, p.Type(), p.flags(0))
 	b = le.AppendUint32(b, p.RMAIOVCount)
 	if p.DC {
 		b = le.AppendUint32(b, p.SendID)

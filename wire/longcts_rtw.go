@@ -39,7 +39,7 @@ func (p *LongCTSRTW) Len() int { return reqLen(p.Type(), &p.Options, p.RMAIOVCou
 //
 // Preconditions: RMAIOVCount <= MaxIOV.
 func (p *LongCTSRTW) Append(b []byte) []byte {
-	b = appendBase(b, p.Type(), p.flags())
+	b = appendBase(b, p.Type(), p.flags(0))
 	b = le.AppendUint32(b, p.RMAIOVCount)
 	b = le.AppendUint64(b, p.MsgLength)
 	b = le.AppendUint32(b, p.SendID)

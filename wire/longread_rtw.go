@@ -38,7 +38,7 @@ func (p *LongReadRTW) Len() int {
 //
 // Preconditions: RMAIOVCount <= MaxIOV, ReadIOVCount <= MaxIOV.
 func (p *LongReadRTW) Append(b []byte) []byte {
-	b = appendBase(b, TypeLongReadRTW, p.flags())
+	b = appendBase(b, TypeLongReadRTW, p.flags(0))
 	b = le.AppendUint32(b, p.RMAIOVCount)
 	b = le.AppendUint64(b, p.MsgLength)
 	b = le.AppendUint32(b, p.SendID)

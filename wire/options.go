@@ -57,8 +57,8 @@ func (o *Options) Len() int {
 	return n
 }
 
-func (o *Options) flags() uint16 {
-	var f uint16
+// flags adds those of the headers to f.
+func (o *Options) flags(f uint16) uint16 {
 	if o.HasRawAddr {
 		f |= FlagRawAddr
 	}
@@ -73,11 +73,10 @@ func (o *Options) flags() uint16 {
 
 // rtmFlags are the flags that all RTMs share.
 func (o *Options) rtmFlags(tagged bool) uint16 {
-	f := o.flags() | FlagMsg
 	if tagged {
-		f |= FlagTagged
+		return o.flags(FlagMsg | FlagTagged)
 	}
-	return f
+	return o.flags(FlagMsg)
 }
 
 func (o *Options) appendOptions(b []byte) []byte {

@@ -61,7 +61,7 @@ func (p *RTA) Len() int { return reqLen(p.Type(), &p.Options, p.RMAIOVCount) }
 //
 // Preconditions: RMAIOVCount <= MaxIOV, Kind is one of the four.
 func (p *RTA) Append(b []byte) []byte {
-	b = appendBase(b, p.Type(), p.flags()|FlagAtomic)
+	b = appendBase(b, p.Type(), p.flags(FlagAtomic))
 	b = le.AppendUint32(b, p.MsgID)
 	b = le.AppendUint32(b, p.RMAIOVCount)
 	b = le.AppendUint32(b, uint32(p.Datatype))

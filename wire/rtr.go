@@ -44,7 +44,7 @@ func (p *RTR) Len() int { return reqLen(p.Type(), &p.Options, p.RMAIOVCount) }
 //
 // Preconditions: RMAIOVCount <= MaxIOV.
 func (p *RTR) Append(b []byte) []byte {
-	b = appendBase(b, p.Type(), p.flags())
+	b = appendBase(b, p.Type(), p.flags(0))
 	b = le.AppendUint32(b, p.RMAIOVCount)
 	b = le.AppendUint64(b, p.MsgLength)
 	b = le.AppendUint32(b, p.RecvID)

@@ -41,10 +41,10 @@ func (QPBase) SetRNRRetry(uint8) error { return ErrNotSupported }
 func (QPBase) PostRecvInto(*RecvWR) error { return ErrNotSupported }
 
 // Lend implements QP by a refusal.
-func (QPBase) Lend(uint8, uint32, []byte) (uint32, error) { return 0, ErrNotSupported }
+func (QPBase) Lend(uint8, uint32, []byte) (uint64, error) { return 0, ErrNotSupported }
 
 // Return implements QP: there is nothing to return.
-func (QPBase) Return(uint8, uint32) {}
+func (QPBase) Return(uint8, uint64) {}
 
 // Pulse implements QP: there is none.
 func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }

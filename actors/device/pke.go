@@ -51,23 +51,10 @@ type SendProblem struct {
 	Status Status
 }
 
-// Header is the empty slice into which the packet's header is appended.
-func (p *Pke) Header() []byte { return p.hdr[:0:MaxHeader] }
-
-// Fill sets what the packet holds. The payload stays the caller's until the
-// completion.
-func (p *Pke) Fill(header, payload []byte) {
-	if len(header) == 0 {
-		p.hdr[0] = 0
-	}
-	p.wr.Header, p.wr.Payload = header, payload
-	p.Bytes = len(payload)
-}
-
 // FillRDMA makes the entry an RDMA request: a WRRead into local or a WRWrite of
 // it, with lkey naming its region where the device wants that. Len bytes of the
 // message are in it, like in a packet.
-func (p *Pke) FillRDMA(kind WR, local []byte, lkey uint32, remote uint64, rkey uint32) {
+func (p *Pke) FillRDMA(kind WR, local []byte, lkey uint32, remote, rkey uint64) {
 	p.hdr[0] = 0
 	p.wr.Kind, p.wr.Header, p.wr.Payload = kind, nil, local
 	p.wr.LKey, p.wr.Remote, p.wr.RKey = lkey, remote, rkey
@@ -90,11 +77,6 @@ func (p *Pke) Gather(header []byte, pieces ...[]byte) {
 		p.bounce = append(p.bounce, b...)
 	}
 	p.Fill(header, p.bounce)
-}
-
-// To sets where the packet goes.
-func (p *Pke) To(ah AH, qpn uint16, qkey uint32) {
-	p.wr.AH, p.wr.QPN, p.wr.QKey = ah, qpn, qkey
 }
 
 // Detach copies the payload into the entry, so that the caller's buffer is free

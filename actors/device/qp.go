@@ -106,10 +106,10 @@ type QP interface {
 	// makes no difference and stays as it is. The path is an index of Paths; 0 if that is
 	// nil. ErrNotSupported without Info.Windows; ErrBadKey: mem does not lie in the region,
 	// or that is not [MR.Remote]; ErrNoMemory: there are too many windows.
-	Lend(path uint8, lkey uint32, mem []byte) (rkey uint32, err error)
+	Lend(path uint8, lkey uint32, mem []byte) (rkey uint64, err error)
 	// Return ends what Lend began: requests fail as if the key had never been given out.
 	// It may follow Close.
-	Return(path uint8, rkey uint32)
+	Return(path uint8, rkey uint64)
 
 	// Pulse is a number that changes several times a second while the process behind a
 	// queue pair runs, which one that is stopped does not. False: without Info.Pulse, or

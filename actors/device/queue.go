@@ -1,9 +1,6 @@
 package device
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/runtime/shard"
@@ -20,12 +17,12 @@ type Router interface {
 }
 
 // Lend makes memory readable by others under a key of its own, see [QP].
-func (q *Queue) Lend(path uint8, lkey uint32, mem []byte) (rkey uint32, err error) {
+func (q *Queue) Lend(path uint8, lkey uint32, mem []byte) (rkey uint64, err error) {
 	return q.qp.Lend(path, lkey, mem)
 }
 
 // Return ends what Lend began.
-func (q *Queue) Return(path uint8, rkey uint32) { q.qp.Return(path, rkey) }
+func (q *Queue) Return(path uint8, rkey uint64) { q.qp.Return(path, rkey) }
 
 // Pulse changes while the process of a queue pair runs, see [QP].
 func (q *Queue) Pulse(ah AH, qpn uint16) (uint32, bool) { return q.qp.Pulse(ah, qpn) }
@@ -54,6 +51,9 @@ type Queue struct {
 	sh     *shard.Shard
 	qp     QP
 	router Router
+
+	entered, left uint64 // calls of PostSend; they differ if it panicked
+	broken        QP     // the driver's, after Break until Close
 
 	pkes []Pke
 	free *Pke
@@ -127,91 +127,8 @@ func (q *Queue) Receive(ctx actor.Context) {
 		q.qp.PostRecv(q.repost)
 		q.repost = q.repost[:0]
 	case *actor.Stopped:
-		_ = q.qp.Close() // nothing more to do about a driver that cannot close
+		_ = q.Close() // nothing more to do about a driver that cannot close
 	}
-}
-
-// Alloc takes a packet entry, or nil if the send queue is full: then wait with
-// AwaitSlot.
-func (q *Queue) Alloc() *Pke {
-	p := q.free
-	if p == nil {
-		return nil
-	}
-	q.free, p.Next = p.Next, nil
-	q.room--
-	return p
-}
-
-// Free gives an entry back. The packet must not be with the device.
-func (q *Queue) Free(p *Pke) {
-	p.Owner, p.Peer, p.Watch, p.Resent = shard.Ref{}, shard.Ref{}, false, false
-	p.wr.Header, p.wr.Payload = nil, nil
-	p.wr.Kind, p.wr.HasImm = WRSend, false
-	p.Next, q.free = q.free, p
-	q.room++
-}
-
-// Room is how many entries Alloc would give.
-func (q *Queue) Room() int { return q.room }
-
-// Depth is the number of entries in all.
-func (q *Queue) Depth() int { return len(q.pkes) }
-
-// Post hands a filled entry to the device. There are as many entries as places in
-// the send queue; should a driver have none all the same, the packet waits for a
-// completion.
-func (q *Queue) Post(p *Pke) error {
-	_, err := q.PostPrompt(p, false)
-	return err
-}
-
-// PostPrompt is Post for an owner that, with prompt, can take the end of the packet at
-// once: over says that it has arrived. There is no SendDone then, and the entry is the
-// owner's. One that is watched ends as always.
-func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
-	if q.stalled.head != nil {
-		q.stall(p)
-		return false, nil
-	}
-	p.wr.Prompt = prompt && !p.Watch
-	if err = q.post(p); err == nil {
-		return p.wr.Over, nil
-	}
-	if errors.Is(err, ErrQueueFull) {
-		q.stall(p)
-		return false, nil
-	}
-	return false, fmt.Errorf("post send: %w", err)
-}
-
-func (q *Queue) post(p *Pke) error {
-	p.wr.Over = false
-	if err := q.qp.PostSend(&p.wr); err != nil {
-		return err
-	}
-	if p.out = !p.wr.Over; p.out {
-		q.posted = true
-	} else { // what has arrived needs no doorbell
-		q.Counters.SendDone++
-	}
-	if p.wr.Kind != WRSend {
-		q.Counters.RDMAPosted++
-		q.Counters.RDMABytes += uint64(p.Bytes)
-		if p.wr.Kind == WRRead {
-			q.Counters.RDMAReads++
-			q.Counters.RDMAReadBytes += uint64(p.Bytes)
-		}
-		return nil
-	}
-	q.Counters.SendPosted++
-	q.Counters.SendBytes += uint64(p.Len())
-	if p.Resent {
-		q.Counters.ResentTypes[p.Type()]++
-		q.Counters.Resent++
-		q.Counters.ResentBytes += uint64(p.Len())
-	}
-	return nil
 }
 
 // EachOut calls f for every packet that the device has or that waits for a

@@ -38,16 +38,6 @@ func (q *Queue) AwaitSlot(w *SlotWait) {
 	l.tail = w
 }
 
-// GiveRoom tells those who wait for room that there is some, and returns how many. Poll
-// does that too, but who makes packets before Poll is called has to let them go first.
-func (q *Queue) GiveRoom() int {
-	q.gaveRoom = true
-	if q.room == 0 || q.control.head == nil && q.data.head == nil {
-		return 0
-	}
-	return q.wakeWaiters()
-}
-
 // wakeWaiters tells as many waiters as there is room for. They take it at once, before
 // new packets do; one that needs more waits again, behind the others.
 func (q *Queue) wakeWaiters() int {

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"context"
+
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
@@ -26,7 +28,8 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		n++
 		e.handling = true
 		e.handle(&e.direct)
-		e.handled()
+		e.handling = false
+		e.dropDirect()
 	}
 	for n < batch {
 		r := e.reqs.Peek()
@@ -36,19 +39,16 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		n++
 		e.handling = true
 		e.handle(r)
-		e.handled()
+		e.handling = false
+		e.drop(r)
 	}
 	return given + n
 }
 
-// handled drops the request that was at hand.
-func (e *Endpoint) handled() {
-	e.handling = false
-	if e.direct.Kind == 0 {
-		e.reqs.Drop()
-		return
-	}
-	e.dropDirect()
+// drop ends the request at the head of the ring.
+func (e *Endpoint) drop(r *ope.Request) {
+	r.Forget()
+	e.reqs.Drop()
 }
 
 // Flush ends a turn: what is held is weighed, completions are published.
@@ -121,13 +121,20 @@ func tell(r *ope.Request, err error) {
 
 // live returns the peer of a request, or rejects it.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
-	if e.closing.state != open {
-		e.reject(r, e.closing.err())
-		return nil
+	var l *peer.Link
+	var err error
+	if r.Peer < uint64(len(e.peers.byHandle)) {
+		l = e.peers.byHandle[r.Peer]
 	}
-	l, err := e.peers.link(r.Peer)
-	if err == nil {
-		err = l.Err
+	switch {
+	case e.closing.state != open:
+		err = e.closing.err()
+	case l == nil:
+		if l, err = e.peers.link(r.Peer); err == nil {
+			err = l.Closed
+		}
+	default:
+		err = l.Closed
 	}
 	if err != nil {
 		e.reject(r, err)
@@ -212,3 +219,49 @@ func (e *Endpoint) onCancel(id uint64) {
 	e.pools.EachTx(func(t *ope.Txe) { cancel(t.Ref(), t.Request().ID) })
 	e.pools.EachRx(func(r *ope.Rxe) { cancel(r.Ref(), r.RequestID()) })
 }
+
+// A goroutine that can run the shard itself needs no ring to hand a request over.
+
+// Do handles a request and waits for sig, which its sink sets; see [shard.Shard.Wait].
+// done is false if nothing has happened: then the request is to be submitted. Any
+// goroutine.
+func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) (done bool, err error) {
+	if !e.claim(r) {
+		return false, nil
+	}
+	return true, e.cfg.Shard.RunAndWait(ctx, sig, e.ref, e)
+}
+
+// Begin handles a request of which the outcome is not waited for: false if nothing has
+// happened, so that it is to be submitted. What the request may hold of the caller's
+// with [ope.Borrowed] is the caller's again. Any goroutine.
+func (e *Endpoint) Begin(r *ope.Request) bool {
+	if !e.claim(r) {
+		return false
+	}
+	sh := e.cfg.Shard
+	sh.Run(e.ref, e)
+	begun := e.direct.Kind == 0 || e.handling
+	if !begun { // the endpoint awaits its supervisor, and the caller takes its buffer back
+		e.dropDirect()
+	}
+	sh.Release()
+	return begun
+}
+
+// claim takes the shard and leaves a copy of r for the next Poll, if nothing that was
+// submitted before is still to be handled.
+func (e *Endpoint) claim(r *ope.Request) bool {
+	sh := e.cfg.Shard
+	if !sh.Claim() {
+		return false
+	}
+	if e.table == nil || e.closing.state != open || !e.reqs.Idle() || e.direct.Kind != 0 {
+		sh.Release()
+		return false
+	}
+	e.direct = *r
+	return true
+}
+
+func (e *Endpoint) dropDirect() { e.direct.Forget() }

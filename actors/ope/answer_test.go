@@ -172,7 +172,15 @@ func TestShortIsChoice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if short := f.Total <= f.room(eagerHeader(f.Tagged)); short != (s.Proto == Eager) {
+		of, flags := f.Headers, Flags(0) // of.room(0) is what Link.Room holds
+		of.HasData = false
+		if f.Tagged {
+			flags |= Tagged
+		}
+		if f.HasData {
+			flags |= HasData
+		}
+		if short := f.Total+eagerHeaders(flags) <= of.room(0); short != (s.Proto == Eager) {
 			t.Fatalf("%+v goes by %s", f, s.Proto)
 		}
 	})

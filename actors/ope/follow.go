@@ -87,14 +87,6 @@ func (t *outgoing) leave(k trail.Kind, code uint8, a uint64, b uint32) {
 	t.pools.env.Trail.Put(t.turn.Span, k, code, a, b)
 }
 
-// chose notes the subprotocol, and what both sides know the operation by.
-func (t *outgoing) chose() {
-	t.pools.Mix.Chosen[t.m.Proto]++
-	if t.turn.Span != 0 {
-		t.noteChosen(t.m.Proto)
-	}
-}
-
 func (t *outgoing) noteChosen(p Proto) {
 	ids, id := uint64(0), uint32(0)
 	switch k := p.KeyKind(); {

@@ -66,7 +66,10 @@ func (p *Orders) At(i int32) *Order { return &p.slabs[i/orderSlab][i%orderSlab] 
 
 // Put gives an order back.
 func (p *Orders) Put(o *Order) {
-	o.settled()
-	o.Req, o.Span = Request{}, 0
+	if o.from != nil {
+		o.settled()
+	}
+	o.Req.Forget()
+	o.Span = 0
 	o.next, p.free = p.free, o
 }

@@ -58,6 +58,8 @@ type Pools struct {
 	txFree *Txe
 	rxFree *Rxe
 
+	maxData int // bytes that a CTSDATA packet carries
+
 	waiting *waiting // free entries for the matcher
 	txExts  *txExt
 	rxExts  *rxExt
@@ -69,7 +71,12 @@ type Pools struct {
 
 // NewPools makes empty pools for the settings of env. spawn makes an actor of the endpoint's.
 func NewPools(env *peer.Env, spawn func(actor.Producer) shard.Ref) *Pools {
-	return &Pools{env: env, Policy: &env.Config, Paths: []Policy{env.Config}, Spawn: spawn}
+	p := &Pools{env: env, Policy: &env.Config, Paths: []Policy{env.Config}, Spawn: spawn}
+	p.maxData = env.MTU - ctsDataHeader
+	if n := env.Config.Era.DataHeader; n > 0 {
+		p.maxData = env.MTU - n
+	}
+	return p
 }
 
 // Find implements peer.OpTable.
@@ -123,7 +130,10 @@ func (p *Pools) growTx() bool {
 		t.pools, t.id = p, uint32(len(p.tx))
 		p.tx = append(p.tx, t)
 		t.ref = p.Spawn(func() actor.Actor { return t })
-		t.turn.Op, t.slot.To = t.ref, t.ref
+		t.turn.Init(t.ref)
+		t.slot.To = t.ref
+		t.m.Count(&p.Steps)
+		t.c.Start(true, &p.Steps)
 	}
 	for i := len(s) - 1; i >= 0; i-- {
 		s[i].next, p.txFree = p.txFree, &s[i]
@@ -176,7 +186,7 @@ func nextID(id uint32) uint32 { return id + nextUse }
 
 // facts fills in what is known of the peer, the devices and the memory.
 func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
-	f.UserQP = l.Features.Has(wire.FeatureUserRecvQP)
+	f.UserQP = l.Headerless
 	if q.Kind == KindSend && !p.mayRead(l, f.Total) {
 		return
 	}
@@ -211,26 +221,12 @@ func (p *Pools) mayRDMARead() bool { return p.Info.RDMARead && !p.Policy.NoRDMAR
 // policy is what holds on the peer's path.
 func (p *Pools) policy(l *peer.Link) *Policy { return &p.Paths[l.Path] }
 
-// mayRead reports whether a message of n bytes to the peer might go read-based.
-func (p *Pools) mayRead(l *peer.Link, n int) bool {
-	least := p.Paths[l.Path].MinRead
-	return n >= least && least > 0 && p.mayRDMARead()
-}
-
 func (p *Pools) maxRDMA(l *peer.Link) int { return max(1, p.Paths[l.Path].ReadSegment) }
-
-// dataHeader is what is reserved in a CTSDATA packet.
-func (p *Pools) dataHeader() int {
-	if n := p.env.Config.Era.DataHeader; n > 0 {
-		return n
-	}
-	return ctsDataHeader
-}
 
 // connID is what packets that are no requests say of their sender.
 func (p *Pools) connID() (has bool, id uint32) {
 	if p.env.Config.Era.NoConnID {
 		return false, 0
 	}
-	return true, p.env.Addr.ConnID()
+	return true, p.env.ConnID
 }

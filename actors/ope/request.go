@@ -70,6 +70,10 @@ type Request struct {
 	More   *More
 }
 
+// Forget drops what the request refers to, so that its memory is free although the struct
+// is used again later.
+func (r *Request) Forget() { r.Kind, r.Buf, r.Sink, r.More = 0, nil, nil, nil }
+
 // AtomicBytes is what an atomic sends: operand and comparand.
 func (r *Request) AtomicBytes() int {
 	if r.Form == AtomicCompare {

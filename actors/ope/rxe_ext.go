@@ -48,7 +48,8 @@ func (r *Rxe) ext() *rxExt {
 		} else {
 			p.rxExts = r.x.next
 		}
-		r.x.r, r.x.turn.Op = r, r.ref
+		r.x.r = r
+		r.x.turn.Init(r.ref)
 	}
 	return r.x
 }

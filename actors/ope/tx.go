@@ -135,10 +135,21 @@ type Shape struct {
 	Window uint64
 }
 
-// Arm makes it the machine of an operation of total bytes whose turn has not come.
-func (t *Tx) Arm(total uint64, steps *Steps) {
-	*t = Tx{}
-	t.Total, t.steps = total, steps
+// Count has the machine count what happens in steps, from now on.
+func (t *Tx) Count(steps *Steps) { t.steps = steps }
+
+// Expect says that the operation, which Start has yet to begin, has so many bytes.
+func (t *Tx) Expect(total uint64) {
+	if t.Proto == ProtoNone {
+		t.Total = total
+	}
+}
+
+// Reset makes it the machine of an operation that is not known yet.
+func (t *Tx) Reset() {
+	t.State, t.Proto, t.answer, t.parts = TxReq, ProtoNone, false, false
+	t.seg, t.Flying, t.left, t.Window = 0, 0, 0, 0
+	t.Total, t.end, t.Sent, t.Acked = 0, 0, 0, 0
 }
 
 // Start says how the operation is sent.

@@ -2,8 +2,8 @@ package ope
 
 // How a message is sent, from the API to the device:
 //
-//  1. api/efa/message.go, call.go: Send makes the request, takes its place and hands it over.
-//  2. actors/endpoint/express.go, requests.go: the endpoint takes it and finds the peer.
+//  1. api/efa/message.go: Send makes the request, takes its place and hands it over.
+//  2. actors/endpoint/requests.go: the endpoint takes it and finds the peer.
 //  3. actors/ope/txe.go: a txe is armed with it and submits itself to the peer.
 //  4. actors/peer/send.go: admit gives it a msg_id and a packet entry if it waits for nothing.
 //  5. actors/ope/txe_send.go: the txe chooses the subprotocol and posts the first packet.
@@ -99,10 +99,11 @@ type Cancel struct {
 // when Send returns if it had to wait for nothing; otherwise it goes on by messages. q
 // is copied then. False: there are MaxOps operations, and nothing has happened.
 func (p *Pools) Send(q *Request, l *peer.Link) bool {
-	t := p.GetTx()
-	if t == nil {
+	if p.txFree == nil && !p.growTx() {
 		return false
 	}
+	t := p.txFree
+	p.txFree, t.next, t.busy = t.next, nil, true
 	t.arm(q, l)
 	t.submit()
 	if t.busy && t.ord == nil {
@@ -113,39 +114,30 @@ func (p *Pools) Send(q *Request, l *peer.Link) bool {
 
 // arm fills the txe for a request to l.
 func (t *Txe) arm(q *Request, l *peer.Link) {
-	if q.Flags&Inject != 0 {
+	if q.Flags&(Inject|Deliver) == Inject|Deliver {
 		q.Flags &^= Deliver // its caller has gone on
 	}
-	t.begin(q, l, uint64(len(q.Buf)))
-	if log := t.pools.env.Trail; log != nil {
-		t.turn.Span = follow(log, q, l)
+	env := t.pools.env
+	t.q, t.link, t.turn.Link = q, l, l
+	if env.Trail != nil {
+		t.turn.Span = follow(env.Trail, q, l)
 	}
-	era := &t.pools.env.Config.Era
-	turn := &t.turn
+	era := &env.Config.Era
+	t.turn.Ask(false, false)
 	switch q.Kind {
+	case KindSend:
+		if era.ReadWaits {
+			t.turn.Await = t.pools.mayRead(l, len(q.Buf))
+		}
 	case KindWrite:
 		t.member.BoundInLine(l)
-		turn.Ask(true, !era.RMANoWait || q.Flags&Deliver != 0)
-	case KindSend:
-		turn.Ask(false, era.ReadWaits && t.pools.mayRead(l, len(q.Buf)))
+		t.turn.Ask(true, !era.RMANoWait || q.Flags&Deliver != 0)
 	default:
 		t.member.BoundInLine(l)
-		turn.Ask(false, false)
 	}
 	if q.Flags&Deliver != 0 && q.Kind != KindWrite && (q.Kind != KindAtomic || q.Form == AtomicWrite) {
-		turn.Need(wire.FeatureDeliveryComplete)
+		t.turn.Need(wire.FeatureDeliveryComplete)
 	}
-}
-
-func (t *Txe) begin(q *Request, l *peer.Link, total uint64) {
-	t.q, t.link = q, l
-	t.m.Arm(total, &t.pools.Steps)
-	t.c.Start(q.Sink != nil, &t.pools.Steps)
-	t.err, t.nacked, t.spent = nil, false, false
-	t.hasPeer, t.abortDue, t.reads = false, false, false
-	t.slot.Control = false
-	t.turn.Link = l
-	t.moved = t.pools.env.Sh.Now()
 }
 
 // submit asks the peer for the operation's turn and handles it if it comes at once. A
@@ -165,8 +157,10 @@ func (t *Txe) submit() {
 // keep makes the operation one that waits: it has its own copy of the request, and the
 // peer knows of it.
 func (t *Txe) keep() {
+	t.moved = t.pools.env.Sh.Now()
 	t.ord = t.pools.Orders.Get(t.q, t.moved)
 	t.q = &t.ord.Req
+	t.m.Expect(uint64(len(t.q.Buf)))
 	t.link.Join(&t.member, t.ref)
 	if q := t.q; q.Flags&Borrowed != 0 && t.m.State == TxReq && len(q.Buf) > 0 {
 		x := t.ext()
@@ -199,6 +193,7 @@ func (t *Txe) Receive(ctx actor.Context) {
 	case *device.SendDone:
 		t.onSent(m.Pke)
 	case *peer.Grant:
+		t.turn.Taken()
 		t.onGrant(m.Pke)
 	case *peer.Deliver:
 		t.onPacket(m.Pkt)

@@ -137,7 +137,7 @@ func (t *Txe) onNACK() error {
 	t.x.unlend(t.pools)
 	t.chose()
 	t.nacked = true
-	t.rawAddr, t.connID = t.link.Optional()
+	t.rawAddr, t.connID = t.link.HasRawAddr, t.link.HasConnID
 	t.notReading()
 	return nil
 }
@@ -145,7 +145,7 @@ func (t *Txe) onNACK() error {
 // writeAgain is how a write goes whose data the target cannot read. A short one fits
 // a packet; long-CTS is for what does not.
 func (t *outgoing) writeAgain() Shape {
-	t.rawAddr, t.connID = t.link.Optional()
+	t.rawAddr, t.connID = t.link.HasRawAddr, t.link.HasConnID
 	q := t.q
 	f := Facts{
 		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},

@@ -130,8 +130,11 @@ func (t *Txe) release() {
 	if t.ord != nil {
 		t.pools.Orders.Put(t.ord)
 	}
-	t.busy, t.base = false, 0
 	t.q, t.ord, t.link, t.err = nil, nil, nil, nil
+	t.busy, t.base = false, 0
+	t.nacked, t.spent, t.hasPeer, t.abortDue, t.slot.Control = false, false, false, false, false
+	t.m.Reset()
+	t.c.Start(true, &t.pools.Steps)
 	t.next, t.pools.txFree = t.pools.txFree, t
 }
 

@@ -59,21 +59,21 @@ func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 func (t *outgoing) lend(r *mr.Region) bool {
 	path, x := t.link.Path, t.x
 	if !t.pools.Info.Windows {
-		x.key = uint64(uint32(r.Key(path)))
+		x.key = mr.DeviceKey(r.Key(path))
 		return true
 	}
 	key, err := t.pools.env.Q.Lend(path, r.LKey(path), t.q.Buf)
 	if err != nil {
 		return false // there are too many, or the region is being closed: it goes another way
 	}
-	x.key, x.lent, x.path = uint64(key), true, path
+	x.key, x.lent, x.path = key, true, path
 	return true
 }
 
 // unlend ends the leave.
 func (x *txExt) unlend(p *Pools) {
 	if x.lent {
-		p.env.Q.Return(x.path, uint32(x.key))
+		p.env.Q.Return(x.path, x.key)
 		x.lent = false
 	}
 }

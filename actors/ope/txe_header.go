@@ -1,6 +1,8 @@
 package ope
 
-import "github.com/efactor/efactor/wire"
+import (
+	"github.com/efactor/efactor/wire"
+)
 
 // header builds the packet's header for the segment.
 func (t *outgoing) header(b []byte, seg Segment) []byte {
@@ -14,15 +16,12 @@ func (t *outgoing) header(b []byte, seg Segment) []byte {
 	}
 	q := t.q
 	tag, dc := q.Flags&Tagged != 0, t.m.Proto.dc()
-	if t.m.Proto == Eager || t.m.Proto == DCEager {
-		var h wire.EagerRTM
-		t.options(&h.Options)
-		h.MsgID, h.Tagged, h.Tag, h.DC, h.SendID = t.turn.MsgID, tag, q.Tag, dc, t.id
-		return h.Append(b)
-	}
 	var o wire.Options
 	t.options(&o)
 	switch t.m.Proto {
+	case DCEager:
+		h := wire.EagerRTM{Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, DC: true, SendID: t.id}
+		return h.Append(b)
 	case Medium, DCMedium:
 		h := wire.MediumRTM{
 			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, DC: dc, SendID: t.id,

@@ -17,9 +17,7 @@ const burst = 8
 // onGrant: it is this operation's turn. Choose the subprotocol and post what may
 // go.
 func (t *Txe) onGrant(p *device.Pke) {
-	t.turn.Taken()
-	// A peer that takes data without headers sees no msg_id.
-	t.spent = !t.turn.NoID && !t.link.Features.Has(wire.FeatureUserRecvQP)
+	t.spent = !t.turn.NoID
 	if t.m.State == TxErr { // its peer or the endpoint ended meanwhile
 		t.pools.env.Q.Free(p)
 		t.giveUp()
@@ -37,22 +35,22 @@ func (t *Txe) onGrant(p *device.Pke) {
 
 // choose picks the subprotocol and starts the machine.
 func (t *Txe) choose() error {
-	t.rawAddr, t.connID = t.link.Optional()
-	q := t.q
-	h := Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0}
-	if t.pools.isShort(q, t.link, &h) {
-		n := uint64(len(q.Buf))
-		t.m.Start(&Shape{Proto: Eager, Total: n, End: n, Seg: len(q.Buf), Parts: 1})
+	q, l := t.q, t.link
+	t.rawAddr, t.connID = l.HasRawAddr, l.HasConnID
+	// The common case, for which Choose has the same answer: a message that fits one packet.
+	n := len(q.Buf)
+	if q.Kind == KindSend && q.Flags&Deliver == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
+		t.m.Start(&Shape{Proto: Eager, Total: uint64(n), End: uint64(n), Seg: n, Parts: 1})
 		t.chose()
 		return nil
 	}
 	f := Facts{
-		Headers: h, Kind: q.Kind, Form: q.Form, Total: len(q.Buf), Tagged: q.Flags&Tagged != 0,
-		Deliver: q.Flags&Deliver != 0,
+		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},
+		Kind:    q.Kind, Form: q.Form, Total: n, Tagged: q.Flags&Tagged != 0, Deliver: q.Flags&Deliver != 0,
 	}
 	if q.Kind != KindAtomic {
-		t.pools.facts(&f, t.link, q)
-	} else if t.link.Features.Has(wire.FeatureUserRecvQP) {
+		t.pools.facts(&f, l, q)
+	} else if l.Headerless {
 		return errUserQP
 	}
 	s, err := Choose(&f, t.pools.policy(t.link))
@@ -84,21 +82,30 @@ func (t *Txe) choose() error {
 	return nil
 }
 
-// isShort sees the common case, for which Choose has the same answer: a message that
-// fits one packet.
-func (p *Pools) isShort(q *Request, l *peer.Link, h *Headers) bool {
-	if q.Kind != KindSend || q.Flags&Deliver != 0 || p.mayRead(l, len(q.Buf)) ||
-		l.Features.Has(wire.FeatureUserRecvQP) {
-		return false
+// chose notes the subprotocol, and what both sides know the operation by.
+func (t *outgoing) chose() {
+	t.pools.Mix.Chosen[t.m.Proto]++
+	if t.turn.Span != 0 {
+		t.noteChosen(t.m.Proto)
 	}
-	return len(q.Buf) <= h.room(eagerHeader(q.Flags&Tagged != 0))
 }
 
-func eagerHeader(tagged bool) int {
-	if tagged {
-		return wire.EagerTagRTMLen
+// eagerHeaders is what an eager message's headers take up that depend on the request.
+func eagerHeaders(f Flags) int {
+	n := wire.EagerMsgRTMLen
+	if f&Tagged != 0 {
+		n = wire.EagerTagRTMLen
 	}
-	return wire.EagerMsgRTMLen
+	if f&HasData != 0 {
+		n += wire.CQDataHdrLen
+	}
+	return n
+}
+
+// mayRead reports whether a message of n bytes to the peer might go read-based.
+func (p *Pools) mayRead(l *peer.Link, n int) bool {
+	least := p.Paths[l.Path].MinRead
+	return n >= least && least > 0 && p.mayRDMARead()
 }
 
 // useSource keeps the region of the buffer, if it lies in one.
@@ -130,17 +137,18 @@ func (t *outgoing) notReading() {
 }
 
 // pump posts what the machine allows, while there is room and the peer takes
-// packets. p is a packet entry to use first, or nil.
+// packets. p is a packet entry to use first, or nil: one that was granted goes out even if
+// back-off has begun since, or messages would leave in another order than their msg_ids'.
 func (t *Txe) pump(p *device.Pke) {
 	env := t.pools.env
 	var sent sentBatch
 	for n := 0; ; n++ {
-		seg, ok := t.m.Next(env.MTU - t.pools.dataHeader())
+		seg, ok := t.m.Next(t.pools.maxData)
 		if !ok {
 			break
 		}
 		shy := seg.Data && !t.link.Handshaken || t.m.Proto == ErrorOnly && !t.link.Known()
-		if t.link.Backoff || shy {
+		if t.link.Backoff && p == nil || shy {
 			why := trail.ForBackoff
 			if !t.link.Backoff {
 				why = trail.ForHandshake
@@ -174,14 +182,19 @@ func (t *Txe) pump(p *device.Pke) {
 			t.fail(err)
 			break
 		}
-		sent.add(p)
+		if t.turn.Span != 0 {
+			if sent.add(p); over {
+				t.noteSent(&sent)
+			}
+		}
 		if over {
-			t.noteSent(&sent)
 			t.arrived(p)
 		}
 		p = nil
 	}
-	t.noteSent(&sent)
+	if sent.n > 0 {
+		t.noteSent(&sent)
+	}
 	if p != nil {
 		env.Q.Free(p)
 	}
@@ -194,19 +207,14 @@ const ctsDataHeader = 32
 // post gives a segment to the device. over: it has arrived already, as only the last
 // one of an operation may.
 func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
-	env := t.pools.env
-	p.Off = seg.Off
-	if protos[t.m.Proto].rdma {
-		t.fillRDMA(p, seg)
+	env, l := t.pools.env, t.link
+	p.Off, p.Span = seg.Off, t.turn.Span
+	p.Owner, p.Peer, p.Watch = t.ref, l.Peer, l.Backoff
+	p.To(l.AH, l.QPN, l.QKey)
+	if t.m.Proto == Eager {
+		p.Fill(t.eagerRTM(p.Header()), t.q.Buf)
 	} else {
 		t.fill(p, seg)
-	}
-	t.link.Address(p, t.ref)
-	if p.Span = t.turn.Span; p.Kind() != device.WRSend {
-		t.note(trail.Segment, uint8(p.Kind()), seg.Off, uint32(seg.Len))
-	}
-	if t.m.Proto == Headerless {
-		p.To(t.link.AH, uint16(t.link.UserQP.QPN), t.link.UserQP.QKey)
 	}
 	borrowed := t.q.Flags&Borrowed != 0
 	if borrowed && !t.pools.Info.CopiesAtPost {
@@ -218,14 +226,16 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	if borrowed && !over && t.pools.Info.CopiesAtPost {
 		p.Detach() // it may have to be sent again
 	}
-	if p.Kind() == device.WRSend {
+	switch t.m.Proto {
+	case DirectWrite:
+	case ErrorOnly:
+		env.Counters.PeerErrorsSent++
+		fallthrough
+	default:
 		env.Counters.PacketsSent[p.Type()]++
-		if t.m.Proto == ErrorOnly {
-			env.Counters.PeerErrorsSent++
-		}
 	}
-	if t.isREQ(p) {
-		t.link.Posted()
+	if t.spent && !seg.Data {
+		l.Posted()
 	}
 	t.must(t.m.Posted(seg))
 	return over, nil
@@ -241,21 +251,37 @@ func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) {
 	if r := t.source(); r != nil {
 		lkey = r.LKey(t.link.Path)
 	}
-	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, uint32(q.Key))
+	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, mr.DeviceKey(q.Key))
 	if q.Flags&HasData != 0 {
 		p.SetImm(uint32(q.Data))
 	}
 }
 
-// fill makes the entry a packet with the segment.
+// eagerRTM builds the header of an eager message, the commonest packet.
+func (t *outgoing) eagerRTM(b []byte) []byte {
+	q := t.q
+	h := wire.EagerRTM{MsgID: t.turn.MsgID, Tagged: q.Flags&Tagged != 0, Tag: q.Tag}
+	if t.connID && q.Flags&HasData == 0 {
+		h.HasConnID, h.ConnID = true, t.pools.env.ConnID
+	} else {
+		t.options(&h.Options)
+	}
+	return h.Append(b)
+}
+
+// fill makes the entry a packet with the segment, or a write of it.
 func (t *outgoing) fill(p *device.Pke, seg Segment) {
 	q := t.q
 	switch t.m.Proto {
+	case DirectWrite:
+		t.fillRDMA(p, seg)
+		t.note(trail.Segment, uint8(p.Kind()), seg.Off, uint32(seg.Len))
 	case ReadResponse:
 		t.fillResponse(p, seg)
 	case CompareAtomic:
 		p.Gather(t.header(p.Header(), seg), q.Buf, q.More.Compare)
 	case Headerless:
+		p.To(t.link.AH, uint16(t.link.UserQP.QPN), t.link.UserQP.QKey)
 		p.Fill(nil, q.Buf)
 		if q.Flags&HasData != 0 {
 			p.SetImm(uint32(q.Data))

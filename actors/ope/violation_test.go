@@ -31,7 +31,7 @@ func TestViolation(t *testing.T) {
 
 	var got outcomes
 	tx := p.GetTx()
-	tx.begin(&Request{Kind: KindSend, Sink: &got, Buf: make([]byte, 10)}, link, 10)
+	tx.arm(&Request{Kind: KindSend, Sink: &got, Buf: make([]byte, 10)}, link)
 	require.False(t, tx.must(tx.c.Step(CallerCopied)))
 	require.Len(t, got, 1)
 	require.ErrorIs(t, got[0], ErrInternal)

@@ -20,6 +20,7 @@ type Env struct {
 	Acceptor Acceptor  // the endpoint
 	Ops      OpTable
 	Addr     wire.RawAddr // this endpoint's own, on its first path
+	ConnID   uint32       // that of Addr
 	Paths    []Path       // all of them, best first
 	MTU      int
 	Config   Config

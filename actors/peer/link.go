@@ -27,12 +27,20 @@ type Link struct {
 
 	Span uint64 // in Env.Trail, 0 if there is none
 
+	// The optional headers of REQ packets to the peer (§4.3, §4.4), and what the header of a
+	// request without others and its data may take up in all.
+	Room                  int32
+	HasRawAddr, HasConnID bool
+
+	Headerless bool // it takes data without headers only, at UserQP
 	Handshaken bool // HANDSHAKE came; Features is what it said
 	Features   wire.Features
 	Backoff    bool  // RNR: post nothing
 	Path       uint8 // index in Env.Paths
 	beat       uint32
 	Err        error // not nil: the peer has failed, and why
+	Closed     error // not nil: nothing new goes to it, since it has failed or is not long back
+	Away       bool  // it has failed and may come back
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
 
@@ -54,24 +62,36 @@ type Link struct {
 	held    int64      // bytes held for this peer
 	members *Member    // operations in progress
 	awaited int        // posted receives that only this peer can satisfy
+	debts   debts
 }
 
-// Optional says which optional headers a REQ packet has: the raw address until
+// chooseHeaders says which optional headers a REQ packet has: the raw address until
 // the peer's HANDSHAKE came or if it wants constant headers (§4.3), then the
 // connid if it asked for that (§4.4).
-func (l *Link) Optional() (rawAddr, connID bool) {
-	rawAddr = !l.Handshaken || l.Features.Has(wire.FeatureConstantHeader)
-	return rawAddr, !rawAddr && (l.WantsConnID() || l.env.Config.Era.AlwaysConnID)
+func (l *Link) chooseHeaders() {
+	l.HasRawAddr = !l.Handshaken || l.Features.Has(wire.FeatureConstantHeader)
+	l.HasConnID = !l.HasRawAddr && (l.WantsConnID() || l.env.Config.Era.AlwaysConnID)
+	l.Room = int32(l.env.MTU)
+	if l.HasRawAddr {
+		l.Room -= wire.RawAddrHdrLen
+	}
+	if l.HasConnID {
+		l.Room -= wire.ConnIDHdrLen
+	}
+	if l.Headerless = l.Features.Has(wire.FeatureUserRecvQP); l.Headerless {
+		l.Room = 0
+	}
 }
 
-// Options sets the optional headers as chosen by Optional.
+// Options sets the optional headers as told: HasRawAddr and HasConnID, as they were when the
+// operation began.
 func (l *Link) Options(o *wire.Options, rawAddr, connID bool) {
 	o.HasRawAddr, o.HasConnID = rawAddr, connID
 	if rawAddr {
 		o.RawAddr, o.ShortAddr = l.path().Addr, l.env.Config.Era.ShortAddr
 	}
 	if connID {
-		o.ConnID = l.env.Addr.ConnID()
+		o.ConnID = l.env.ConnID
 	}
 }
 
@@ -91,12 +111,9 @@ func (l *Link) Arrived() {
 	}
 }
 
-// mayRun reports whether id may be given out.
+// mayRun reports whether id may be given out, which is maxAhead or more ahead of the floor.
 func (l *Link) mayRun(id uint32) bool {
-	if id-l.floor < maxAhead || l.Can(wire.FeaturePeerError) {
-		return true
-	}
-	if l.out > 0 {
+	if l.out > 0 && !l.Can(wire.FeaturePeerError) {
 		l.heldUp = true
 		return false
 	}

@@ -2,40 +2,9 @@ package peer
 
 import (
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
-	"github.com/efactor/efactor/wire"
 )
-
-// Turn is a sending operation's place in its peer's line: embedded in the txe,
-// which the endpoint submits and the peer grants, in order.
-type Turn struct {
-	Op    shard.Ref
-	Link  *Link
-	MsgID uint32
-	NoID  bool // it takes no msg_id: writes and reads are in no order (§3.3)
-	Await bool // only once the peer's features are known
-	Span  uint64
-
-	need   uint8 // 1 more than the feature that the peer must have, 0: none
-	listed bool  // the peer has it in its line
-	owed   bool  // the peer has yet to answer
-	waits  trail.Reason
-	submit Submit
-	grant  Grant
-	next   *Turn
-}
-
-// Ask sets what the operation asks of the line: no msg_id, a peer whose features are
-// known. The peer has yet to answer then.
-func (t *Turn) Ask(noID, await bool) {
-	t.NoID, t.Await, t.need = noID, await, 0
-	t.grant.Turn, t.owed, t.waits = t, true, 0
-}
-
-// Need makes the operation end if the peer lacks f.
-func (t *Turn) Need(f wire.Feature) { t.Await, t.need = true, uint8(f)+1 }
 
 // Submit asks a peer for a msg_id and a packet entry (endpoint -> peer).
 type Submit struct {
@@ -50,13 +19,6 @@ type Grant struct {
 	Turn *Turn
 	Pke  *device.Pke
 }
-
-// InLine reports whether the turn is still to come: its peer has yet to answer
-// with Grant, Fail or Withdrawn, or the operation to see the Grant.
-func (t *Turn) InLine() bool { return t.owed }
-
-// Taken notes that the operation has seen the Grant.
-func (t *Turn) Taken() { t.owed = false }
 
 // Refused ends an operation that needs a feature that the peer lacks
 // (peer -> txe, rxe). No msg_id was spent.
@@ -191,7 +153,7 @@ func (l *Pool) getWrote() *Wrote {
 type Intruded struct {
 	shard.Message
 	Link *Link
-	Key  uint32
+	Key  uint64
 }
 
 // Down tells the endpoint that a peer has failed (peer -> endpoint).
@@ -206,6 +168,7 @@ type Remove struct {
 	shard.Message
 	Err  error
 	Tell bool // the endpoint is to hear of it, with Down
+	Lost bool // for a msg_id of ours that is lost
 }
 
 // backoffOver ends a back-off that began at since.

@@ -10,6 +10,42 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
+// Turn is a sending operation's place in its peer's line: embedded in the txe,
+// which the endpoint submits and the peer grants, in order.
+type Turn struct {
+	Op    shard.Ref
+	Link  *Link
+	MsgID uint32
+	NoID  bool // it takes no msg_id: writes and reads are in no order (§3.3)
+	Await bool // only once the peer's features are known
+	Span  uint64
+
+	need   uint8 // 1 more than the feature that the peer must have, 0: none
+	listed bool  // the peer has it in its line
+	owed   bool  // the peer has yet to answer
+	waits  trail.Reason
+	submit Submit
+	grant  Grant
+	next   *Turn
+}
+
+// Init makes it the turn of op.
+func (t *Turn) Init(op shard.Ref) { t.Op, t.submit.Turn, t.grant.Turn = op, t, t }
+
+// Ask sets what the operation asks of the line: no msg_id, a peer whose features are
+// known. Submit is to be called then.
+func (t *Turn) Ask(noID, await bool) { t.NoID, t.Await, t.need = noID, await, 0 }
+
+// Need makes the operation end if the peer lacks f.
+func (t *Turn) Need(f wire.Feature) { t.Await, t.need = true, uint8(f)+1 }
+
+// InLine reports whether the turn is still to come: its peer has yet to answer
+// with Grant, Fail or Withdrawn, or the operation to see the Grant.
+func (t *Turn) InLine() bool { return t.owed }
+
+// Taken notes that the operation has seen the Grant.
+func (t *Turn) Taken() { t.owed = false }
+
 // Submit asks l's peer for t's turn. If it has come, and with it a msg_id, Submit
 // returns the entry for the first packet, which must be posted at once. Otherwise it
 // returns nil, and Grant, Refused or Fail follows.
@@ -21,20 +57,24 @@ func (l *Link) Submit(t *Turn) *device.Pke {
 	}
 	pke := l.of.onSubmit(t)
 	sh.Exit()
+	if pke != nil {
+		t.owed = false
+	}
 	return pke
 }
 
 // SubmitLater asks for t's turn by a message: Grant, Refused or Fail follows in any case.
 func (l *Link) SubmitLater(t *Turn) {
-	t.submit.Turn = t
+	t.owed = true
 	l.env.Sh.Tell(l.Peer, &t.submit)
 }
 
 // onSubmit gives an operation its turn, or puts it into the line.
 func (p *Peer) onSubmit(t *Turn) *device.Pke {
-	if p.link.Err != nil {
+	t.owed, t.waits = true, 0
+	if p.link.Closed != nil {
 		t.owed = false
-		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Err})
+		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Closed})
 		return nil
 	}
 	why := trail.ForTurn
@@ -91,13 +131,13 @@ func (p *Peer) admit(t *Turn) (*device.Pke, trail.Reason, error) {
 		p.ask()
 		return nil, trail.ForHandshake, nil
 	}
-	if f := wire.Feature(t.need - 1); t.need > 0 && !l.Can(f) {
-		return nil, 0, missing(f)
+	if t.need > 0 && !l.Can(wire.Feature(t.need-1)) {
+		return nil, 0, missing(wire.Feature(t.need - 1))
 	}
-	if l.Features.Has(wire.FeatureUserRecvQP) {
+	if l.Headerless {
 		t.NoID = true // what goes without a header has no place in an order
 	}
-	if !t.NoID && !l.mayRun(p.nextID) {
+	if !t.NoID && p.nextID-l.floor >= maxAhead && !l.mayRun(p.nextID) {
 		return nil, trail.ForArrival, nil
 	}
 	pke := p.env.Q.Alloc()
@@ -174,8 +214,12 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 
 // onRoom: the send queue has room again, for the line or for HANDSHAKE.
 func (p *Peer) onRoom(w *device.SlotWait) {
-	if w == &p.hsWait {
+	switch w {
+	case &p.hsWait:
 		p.sendHandshake()
+		return
+	case &p.link.debts.room:
+		p.link.debts.pay(p)
 		return
 	}
 	p.serveLine()
@@ -242,8 +286,7 @@ func (p *Peer) solicit() {
 		return
 	}
 	var rtw wire.EagerRTW
-	rawAddr, connID := p.link.Optional()
-	p.link.Options(&rtw.Options, rawAddr, connID)
+	p.link.Options(&rtw.Options, p.link.HasRawAddr, p.link.HasConnID)
 	if p.probing = p.post(pke, rtw.Append(pke.Header())); p.probing {
 		p.env.Counters.Probes++
 		p.env.Trail.Put(p.link.Span, trail.Probe, 0, 0, 0)

@@ -27,17 +27,15 @@ type intake struct {
 	injectTo ope.Sink
 }
 
-// accept makes an operation of a request that has its place: it gets an id, a sink,
-// the span that it is part of, and, if it is injected, a copy of its bytes. It is to be
-// handed to the shard then, or refused.
-func (e *intake) accept(req *ope.Request, sink ope.Sink, parent *trace.SpanContext) {
-	req.Sink = sink
-	req.ID = e.lastID.Add(1)
-	if e.tele != nil && parent.IsValid() {
+// traced makes a request that was accepted part of a span of the application, if there is one.
+func (e *intake) traced(req *ope.Request, parent trace.SpanContext) {
+	if parent.IsValid() {
+		if req.ID == 0 {
+			req.ID = ownID | e.lastID.Add(1)
+		}
 		req.Flags |= ope.Traced
-		e.tele.SetParent(req.ID, *parent)
+		e.tele.SetParent(req.ID, parent)
 	}
-	own(req)
 }
 
 // refuse takes back what accept did to a request that the shard had no room for, and its

@@ -52,7 +52,7 @@ func (b *batch) begin(left int) bool {
 	case b.to == nil:
 		b.err = fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
 	case b.credit == 0:
-		if b.credit = b.places.take(left); b.credit == 0 {
+		if b.credit = b.places.take(left, false); b.credit == 0 {
 			b.err = ErrAgain
 		}
 	}
@@ -74,7 +74,10 @@ func (b *batch) push(parent *span) bool {
 			return false
 		}
 	}
-	b.e.accept(&b.req, b.to, parent)
+	b.e.accept(&b.req, b.to, false)
+	if b.e.tele != nil {
+		b.e.traced(&b.req, *parent)
+	}
 	if !b.e.act.Push(&b.req) {
 		disown(&b.req)
 		b.err = ErrAgain

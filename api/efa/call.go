@@ -21,20 +21,18 @@ type call struct {
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// getCall takes a call that is not in use.
-func (e *intake) getCall() *call {
-	x := e.spare.Swap(nil)
-	if x == nil {
-		x = calls.Get().(*call)
-	}
-	x.to = &e.outcomes
-	x.sig.Reset()
-	return x
+// newCall takes a call that is not in use, when there is no spare one.
+func (e *intake) newCall() *call {
+	c := calls.Get().(*call)
+	c.to = &e.outcomes
+	return c
 }
 
 func (e *intake) putCall(x *call) {
-	x.msg, x.err, x.to = Message{}, nil, nil
+	x.msg, x.err = Message{}, nil
+	x.sig.Reset()
 	if !e.spare.CompareAndSwap(nil, x) {
+		x.to = nil
 		calls.Put(x)
 	}
 }
@@ -48,42 +46,6 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 		c.err = opError(q, r)
 	}
 	c.sig.Set()
-}
-
-// do runs a request to its end. When ctx ends first the operation is canceled,
-// and the call returns as soon as its buffer is free.
-func (e *intake) do(ctx context.Context, req *ope.Request) (Message, error) {
-	if err := ctx.Err(); err != nil {
-		return Message{}, contextError(ctx, err)
-	}
-	if cr := e.credits(req); cr != nil && cr.take(1) == 0 {
-		if err := cr.wait(ctx, e.sh); err != nil {
-			return Message{}, err
-		}
-	}
-	c := e.getCall()
-	parent := e.parentOf(ctx)
-	e.accept(req, c, &parent)
-	done, ended := e.act.Do(ctx, req, &c.sig)
-	if !done {
-		e.submit(req)
-		ended = e.sh.Wait(ctx, &c.sig)
-	}
-	if ended != nil && !c.sig.IsSet() {
-		if errors.Is(ended, shard.ErrClosed) {
-			return Message{}, ErrClosed // c stays with the shard, for good
-		}
-		e.cancel(req.ID)
-		if err := e.sh.Wait(context.WithoutCancel(ctx), &c.sig); err != nil {
-			return Message{}, ErrClosed
-		}
-	}
-	m, err := c.msg, c.err
-	e.putCall(c)
-	if err != nil && ended != nil && errors.Is(err, ErrCanceled) {
-		err = contextError(ctx, ended)
-	}
-	return m, err
 }
 
 // submit puts a request into the ring, however full it is.

@@ -3,6 +3,8 @@ package efa
 import (
 	"fmt"
 	"sync/atomic"
+
+	"github.com/efactor/efactor/actors/ope"
 )
 
 // checker refuses what an endpoint may not do, and makes requests for the shard of the
@@ -11,7 +13,8 @@ type checker struct {
 	dom        *Domain
 	cfg        EndpointConfig
 	state      atomic.Uint32
-	mostInject int // bytes
+	mostInject int       // bytes
+	usual      ope.Flags // of an operation that leaves here if its caller asks for nothing else
 }
 
 // The states of an endpoint, in their order.

@@ -28,18 +28,13 @@ func (c *credits) init(n, def int) {
 	c.max = int64(n)
 }
 
-// take takes up to n places, if there are some and nobody waits for one, and returns
-// how many.
-func (c *credits) take(n int) int {
-	if c.waiting.Load() > 0 {
+// take takes up to n places, if there are some, and returns how many. Those who wait for one
+// come first; next: the caller is the first of them. take never takes a place that it must
+// give back: that would look like one in use to somebody who then waits for its release.
+func (c *credits) take(n int, next bool) int {
+	if c.waiting.Load() > 0 && !next {
 		return 0
 	}
-	return c.grab(n)
-}
-
-// grab never takes a place that it must give back: that would look like one in
-// use to somebody who then waits for its release.
-func (c *credits) grab(n int) int {
 	for used := c.used.Load(); used < c.max; used = c.used.Load() {
 		got := min(int64(n), c.max-used)
 		if c.used.CompareAndSwap(used, used+got) {
@@ -63,7 +58,7 @@ func (c *credits) wait(ctx context.Context, sh *shard.Shard) error {
 			c.mu.Unlock()
 			return ErrClosed
 		}
-		if c.line[0] == &sig && c.grab(1) > 0 {
+		if c.line[0] == &sig && c.take(1, true) > 0 {
 			c.mu.Unlock()
 			return nil
 		}

@@ -34,6 +34,7 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 	}
 	e := new(Endpoint)
 	e.dom, e.cfg, e.sh, e.log = d, cfg, d.shard(), d.fab.log
+	e.usual = e.flags(0, false, false)
 	e.injectTo, e.mostInject = injected{&e.intake}, maxInject(d.fab.dev.Info().MTU)
 	e.outcomes.init(&cfg)
 	e.events.init(cfg.EventBacklog, d.fab.paths)

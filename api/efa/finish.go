@@ -10,6 +10,8 @@ import (
 // the places, which any goroutine takes.
 type outcomes struct {
 	tx, rx credits
+	// Places that have become free since the last flush; the shard's, see onFlush.
+	freeTx, freeRx int
 
 	sent, received, wrote, fetched *Counter // nil: they are not counted
 }
@@ -20,6 +22,18 @@ func (e *outcomes) init(cfg *EndpointConfig) {
 	e.sent, e.received, e.wrote, e.fetched = cfg.SendCounter, cfg.RecvCounter, cfg.WriteCounter, cfg.ReadCounter
 }
 
+// giveBack makes the places that have become free known.
+func (e *outcomes) giveBack() {
+	if e.freeTx > 0 {
+		e.tx.giveBack(e.freeTx)
+		e.freeTx = 0
+	}
+	if e.freeRx > 0 {
+		e.rx.giveBack(e.freeRx)
+		e.freeRx = 0
+	}
+}
+
 // finished does what every outcome needs: what was fetched goes where it belongs,
 // copies and places are given back, and it is counted.
 func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
@@ -27,23 +41,29 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 	case ope.KindPeek, ope.KindClaim:
 		return // takes no place, and is over at once
 	case ope.KindRecv, ope.KindTake:
-		if r.Err == nil || r.Lost > 0 {
+		if q.More != nil && (r.Err == nil || r.Lost > 0) {
 			scatter(q, r)
 		}
-		e.rx.release()
-		if q.Flags&ope.Discard == 0 {
+		e.freeRx++
+		if e.received != nil && q.Flags&ope.Discard == 0 {
 			e.received.count(r.Err)
 		}
 		return
 	default:
 		if r.Err == nil { // else it may go on, with nobody waiting for it
-			scatter(q, r)
-			fetched(q)
-			putMore(q)
-			disown(q)
+			if q.More != nil {
+				scatter(q, r)
+				fetched(q)
+				putMore(q)
+			}
+			if q.Flags&ope.Inject != 0 {
+				disown(q)
+			}
 		}
-		e.tx.release()
-		e.counter(q).count(r.Err)
+		e.freeTx++
+		if c := e.counter(q); c != nil {
+			c.count(r.Err)
+		}
 	}
 }
 
@@ -61,7 +81,7 @@ func (e *outcomes) counter(q *ope.Request) *Counter {
 
 // scatter fills the pieces of a request with what came.
 func scatter(q *ope.Request, r *ope.Result) {
-	if q.More == nil || q.More.Pieces == nil {
+	if q.More.Pieces == nil {
 		return
 	}
 	data := q.Buf[:r.N]

@@ -59,6 +59,6 @@ func (m Memory) Read(ctx context.Context, p []byte) error {
 	if err := m.ep.readRequest(&req, &ReadReq{From: m.to, At: m.at, Buf: p}); err != nil {
 		return err
 	}
-	_, err := m.ep.do(ctx, &req)
+	_, err := m.ep.do(ctx, &req, &m.ep.tx)
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -25,15 +27,19 @@ func (s injected) Done(q *ope.Request, r *ope.Result) {
 
 // inject hands a request over whose buffer is the caller's again when the call returns.
 func (e *intake) inject(ctx context.Context, req *ope.Request) error {
-	if e.tx.take(1) == 0 {
+	if e.tx.take(1, false) == 0 {
 		if err := e.tx.wait(ctx, e.sh); err != nil {
 			return err
 		}
 	}
-	parent := e.parentOf(ctx)
 	if req.Kind == ope.KindSend { // else the device may take the bytes later
 		req.Flags |= ope.Borrowed
-		e.accept(req, e.injectTo, &parent)
+	}
+	e.accept(req, e.injectTo, true)
+	if e.tele != nil {
+		e.traced(req, trace.SpanContextFromContext(ctx))
+	}
+	if req.Flags&ope.Borrowed != 0 {
 		if e.act.Begin(req) {
 			if e.tx.used.Load() >= fewInjected {
 				e.sh.Drive()
@@ -42,8 +48,6 @@ func (e *intake) inject(ctx context.Context, req *ope.Request) error {
 		}
 		req.Flags &^= ope.Borrowed
 		own(req)
-	} else {
-		e.accept(req, e.injectTo, &parent)
 	}
 	e.submit(req)
 	e.sh.Drive()

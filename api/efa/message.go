@@ -2,8 +2,12 @@ package efa
 
 import (
 	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/runtime/shard"
 )
 
 // Match is which tagged messages a receive takes: those whose tag equals Tag in
@@ -31,29 +35,31 @@ func (e *Endpoint) SendTag(ctx context.Context, to Addr, tag uint64, p []byte, o
 
 // send does without a SendReq.
 func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag uint64, opts []OpOption) error {
-	w, err := wish(opts)
-	if err != nil {
-		return err
+	if s := e.state.Load(); s != enabled {
+		if err := e.ready(); err != nil {
+			return err
+		}
 	}
-	var req ope.Request
-	if err := e.sending(&req, to, p, tagged, tag); err != nil {
-		return err
+	req := ope.Request{Kind: ope.KindSend, Flags: e.usual, Peer: uint64(to), Tag: tag, Buf: p}
+	if tagged {
+		req.Flags |= ope.Tagged
 	}
-	req.Token = w.token
-	req.Flags |= e.flags(w.level, w.inject, false)
-	withData(&req, w.hasData, w.data)
-	if err := e.outgoing(&req, nil); err != nil {
-		return err
+	if len(opts) > 0 {
+		w, err := wish(opts)
+		if err != nil {
+			return err
+		}
+		req.Token = w.token
+		req.Flags = req.Flags&^ope.Deliver | e.flags(w.level, w.inject, false)
+		withData(&req, w.hasData, w.data)
+		if err := e.outgoing(&req, nil); err != nil {
+			return err
+		}
 	}
-	return e.run(ctx, &req)
-}
-
-// run carries out a blocking call of which nothing but an error comes back.
-func (e *intake) run(ctx context.Context, req *ope.Request) error {
 	if req.Flags&ope.Inject != 0 {
-		return e.inject(ctx, req)
+		return e.inject(ctx, &req)
 	}
-	_, err := e.do(ctx, req)
+	_, err := e.do(ctx, &req, &e.tx)
 	return err
 }
 
@@ -73,13 +79,84 @@ func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOpt
 
 // recv does without a RecvReq.
 func (e *intake) recv(ctx context.Context, p []byte, tagged bool, m Match, opts []OpOption) (Message, error) {
-	w, err := wish(opts)
-	if err != nil {
-		return Message{}, err
+	from := AnyAddr
+	if len(opts) > 0 {
+		w, err := wish(opts)
+		if err != nil {
+			return Message{}, err
+		}
+		from = w.from
 	}
 	var req ope.Request
-	if err := e.receiving(&req, w.from, p, tagged, m); err != nil {
+	if err := e.receiving(&req, from, p, tagged, m); err != nil {
 		return Message{}, err
 	}
-	return e.do(ctx, &req)
+	return e.do(ctx, &req, &e.rx)
+}
+
+// run carries out a blocking call of which nothing but an error comes back.
+func (e *intake) run(ctx context.Context, req *ope.Request) error {
+	if req.Flags&ope.Inject != 0 {
+		return e.inject(ctx, req)
+	}
+	_, err := e.do(ctx, req, &e.tx)
+	return err
+}
+
+// accept makes an operation of a request that has its place: it gets a sink, an id unless
+// the ring is to give it one, and, if it is injected, a copy of its bytes. It is to be handed
+// to the shard then, or refused.
+func (e *intake) accept(req *ope.Request, sink ope.Sink, number bool) {
+	req.Sink = sink
+	if number {
+		req.ID = ownID | e.lastID.Add(1)
+	}
+	if req.Flags&ope.Inject != 0 {
+		own(req)
+	}
+}
+
+// ownID marks the ids that the ring has not given, see [endpoint.Endpoint.Submit].
+const ownID = 1 << 63
+
+// do runs a request to its end, for which it takes one of places unless that is nil. When
+// ctx ends first the operation is canceled, and the call returns as soon as its buffer is
+// free.
+func (e *intake) do(ctx context.Context, req *ope.Request, places *credits) (Message, error) {
+	if err := ctx.Err(); err != nil {
+		return Message{}, contextError(ctx, err)
+	}
+	if places != nil && places.take(1, false) == 0 {
+		if err := places.wait(ctx, e.sh); err != nil {
+			return Message{}, err
+		}
+	}
+	c := e.spare.Swap(nil)
+	if c == nil {
+		c = e.newCall()
+	}
+	e.accept(req, c, true)
+	if e.tele != nil {
+		e.traced(req, trace.SpanContextFromContext(ctx))
+	}
+	done, ended := e.act.Do(ctx, req, &c.sig)
+	if !done {
+		e.submit(req)
+		ended = e.sh.Wait(ctx, &c.sig)
+	}
+	if ended != nil && !c.sig.IsSet() {
+		if errors.Is(ended, shard.ErrClosed) {
+			return Message{}, ErrClosed // c stays with the shard, for good
+		}
+		e.cancel(req.ID)
+		if err := e.sh.Wait(context.WithoutCancel(ctx), &c.sig); err != nil {
+			return Message{}, ErrClosed
+		}
+	}
+	m, err := c.msg, c.err
+	e.putCall(c)
+	if err != nil && ended != nil && errors.Is(err, ErrCanceled) {
+		err = contextError(ctx, ended)
+	}
+	return m, err
 }

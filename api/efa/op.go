@@ -32,13 +32,16 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.credits(&req).take(1) == 0 {
+	if e.credits(&req).take(1, false) == 0 {
 		putMore(&req)
 		return nil, ErrAgain
 	}
 	op := &Op{ep: e, done: make(chan struct{})}
 	req.Flags &^= ope.Quiet
-	e.accept(&req, (*opSink)(op), parent)
+	e.accept(&req, (*opSink)(op), true)
+	if e.tele != nil {
+		e.traced(&req, *parent)
+	}
 	op.id = OpID(req.ID)
 	if !e.act.Submit(&req) {
 		e.refuse(&req)

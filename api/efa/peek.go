@@ -60,7 +60,7 @@ func (e *intake) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, 
 	if err := matching(&req, w.from, tagged); err != nil {
 		return Message{}, 0, err
 	}
-	msg, err := e.do(ctx, &req)
+	msg, err := e.do(ctx, &req, nil)
 	return msg, req.ID, err
 }
 
@@ -84,5 +84,5 @@ func (c *Claimed) take(ctx context.Context, p []byte, f ope.Flags) (Message, err
 	if c.Message.Tagged {
 		f |= ope.Tagged
 	}
-	return c.e.do(ctx, &ope.Request{Kind: ope.KindTake, Peer: uint64(match.AnySource), Flags: f, Data: c.id, Buf: p})
+	return c.e.do(ctx, &ope.Request{Kind: ope.KindTake, Peer: uint64(match.AnySource), Flags: f, Data: c.id, Buf: p}, &c.e.rx)
 }

@@ -16,7 +16,7 @@ func (e *Endpoint) PostSend(r *SendReq) (OpID, error) {
 	if err := e.sendRequest(&req, r); err != nil {
 		return 0, err
 	}
-	return e.post(&req, e.sendTo, &r.Parent)
+	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
 }
 
 // PostRecv posts a receive, whose outcome goes to the RecvQueue; see PostSend.
@@ -25,7 +25,7 @@ func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 	if err := e.recvRequest(&req, r); err != nil {
 		return 0, err
 	}
-	return e.post(&req, e.recvTo, &r.Parent)
+	return e.post(&req, e.recvTo, &e.rx, &r.Parent)
 }
 
 // PostWrite starts to write to a peer's memory, see PostSend and [Memory.Write].
@@ -34,7 +34,7 @@ func (e *Endpoint) PostWrite(r *WriteReq) (OpID, error) {
 	if err := e.writeRequest(&req, r); err != nil {
 		return 0, err
 	}
-	return e.post(&req, e.sendTo, &r.Parent)
+	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
 }
 
 // PostRead starts to read a peer's memory, see PostSend and [Memory.Read].
@@ -43,7 +43,7 @@ func (e *Endpoint) PostRead(r *ReadReq) (OpID, error) {
 	if err := e.readRequest(&req, r); err != nil {
 		return 0, err
 	}
-	return e.post(&req, e.sendTo, &r.Parent)
+	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
 }
 
 // PostAtomic starts an atomic, see PostSend and [Cell].
@@ -52,25 +52,28 @@ func (e *Endpoint) PostAtomic(r *AtomicReq) (OpID, error) {
 	if err := e.atomicRequest(&req, r); err != nil {
 		return 0, err
 	}
-	return e.post(&req, e.sendTo, &r.Parent)
+	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
 }
 
 // post hands a request over whose outcome goes to a queue.
-func (e *intake) post(req *ope.Request, to *source, parent *span) (OpID, error) {
+func (e *intake) post(req *ope.Request, to *source, places *credits, parent *span) (OpID, error) {
 	if to == nil {
 		putMore(req)
 		return 0, fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
 	}
-	if e.credits(req).take(1) == 0 {
+	if places.take(1, false) == 0 {
 		putMore(req)
 		return 0, ErrAgain
 	}
 	if req.Flags&ope.Quiet == 0 && to.q.reserve(1) == 0 {
 		putMore(req)
-		e.credits(req).release()
+		places.release()
 		return 0, ErrAgain
 	}
-	e.accept(req, to, parent)
+	e.accept(req, to, false)
+	if e.tele != nil {
+		e.traced(req, *parent)
+	}
 	if !e.act.Submit(req) {
 		to.unreserve(req)
 		e.refuse(req)

@@ -65,26 +65,28 @@ var errBothBufs = fmt.Errorf("%w: a request has Buf or Bufs, not both", ErrInval
 
 // sendRequest checks a send and makes the request for the shard of req, which is zero.
 func (e *checker) sendRequest(req *ope.Request, r *SendReq) error {
-	if err := r.Level.check(); err != nil {
-		return err
+	if e.state.Load() != enabled {
+		if err := e.ready(); err != nil {
+			return err
+		}
 	}
-	if err := e.sending(req, r.To, r.Buf, r.Tagged, r.Tag); err != nil {
-		return err
+	req.Kind, req.Flags, req.Peer, req.Tag = ope.KindSend, e.usual, uint64(r.To), r.Tag
+	req.Buf, req.Token = r.Buf, r.Token
+	if r.Level != 0 || r.Inject || r.Quiet {
+		if err := r.Level.check(); err != nil {
+			return err
+		}
+		req.Flags = e.flags(r.Level, r.Inject, r.Quiet)
 	}
-	req.Token = r.Token
-	req.Flags |= e.flags(r.Level, r.Inject, r.Quiet)
-	withData(req, r.HasData, r.Data)
-	return e.outgoing(req, r.Bufs)
-}
-
-// sending begins the request of a message.
-func (e *checker) sending(req *ope.Request, to Addr, p []byte, tagged bool, tag uint64) error {
-	if err := e.ready(); err != nil {
-		return err
+	if r.Tagged {
+		req.Flags |= ope.Tagged
 	}
-	req.Kind, req.Peer, req.Tag, req.Buf = ope.KindSend, uint64(to), tag, p
-	if tagged {
-		req.Flags = ope.Tagged
+	if r.HasData {
+		req.Flags |= ope.HasData
+		req.Data = r.Data
+	}
+	if r.Bufs != nil || r.Inject {
+		return e.outgoing(req, r.Bufs)
 	}
 	return nil
 }
@@ -140,13 +142,18 @@ func (e *checker) recvRequest(req *ope.Request, r *RecvReq) error {
 	if r.Quiet {
 		req.Flags |= ope.Quiet
 	}
-	return incoming(req, r.Bufs)
+	if r.Bufs != nil {
+		return incoming(req, r.Bufs)
+	}
+	return nil
 }
 
 // receiving begins the request of a receive.
 func (e *checker) receiving(req *ope.Request, from Addr, p []byte, tagged bool, m Match) error {
-	if err := e.live(); err != nil {
-		return err
+	if e.state.Load() != enabled {
+		if err := e.live(); err != nil {
+			return err
+		}
 	}
 	req.Kind, req.Tag, req.Ignore, req.Buf = ope.KindRecv, m.Tag, m.Ignore, p
 	return matching(req, from, tagged)

@@ -117,7 +117,7 @@ func reachInto(t *testing.T, s *side, to efa.Addr, r efa.Remote, access efa.Acce
 	t.Helper()
 	ctx := testContext(t)
 	addr, key := r.Raw()
-	bare := efa.RawRemote(addr, r.Len(), key&0xffff_ffff)
+	bare := efa.RawRemote(addr, r.Len(), key&^(3<<62))
 	read, write := access&efa.AccessRemoteRead != 0, access&efa.AccessRemoteWrite != 0
 	got := make([]byte, rightsBytes)
 	err := s.ep.Memory(to, r).Read(ctx, got)

@@ -132,11 +132,3 @@ func (e *intake) sample(ctx context.Context, to *telemetry.Sample) error {
 	to.Depths.Completions = e.unread()
 	return nil
 }
-
-// parentOf is the span that a blocking call is part of, if somebody looks.
-func (e *followed) parentOf(ctx context.Context) (parent span) {
-	if e.tele != nil {
-		parent = trace.SpanContextFromContext(ctx)
-	}
-	return parent
-}

@@ -7,7 +7,9 @@ import (
 
 // onWritten runs on the shard when a peer has written here with data.
 func (e *Endpoint) onWritten(w endpoint.Written) {
-	e.cfg.RemoteWriteCounter.count(nil)
+	if c := e.cfg.RemoteWriteCounter; c != nil {
+		c.count(nil)
+	}
 	if s := e.recvTo; s != nil {
 		q := ope.Request{Kind: ope.KindWritten}
 		r := ope.Result{N: w.N, Peer: w.Handle, From: w.From, Data: w.Data, HasData: true}

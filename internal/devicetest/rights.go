@@ -72,7 +72,7 @@ func rightsTable(w *world) {
 }
 
 // lend makes a window of n bytes, off bytes from the start of the probe's region.
-func (p *probe) lend(off, n int) uint32 {
+func (p *probe) lend(off, n int) uint64 {
 	p.a.w.Helper()
 	key, err := p.b.Lend(0, p.mr.LKey(), p.mr.Bytes()[off:off+n])
 	require.NoError(p.a.w, err)
@@ -81,7 +81,7 @@ func (p *probe) lend(off, n int) uint32 {
 }
 
 // through reads n bytes, off bytes from the start of the region, by a key.
-func (p *probe) through(key uint32, off, n int) device.Status {
+func (p *probe) through(key uint64, off, n int) device.Status {
 	w := p.a.w
 	w.Helper()
 	p.reset()
@@ -187,7 +187,7 @@ func windowReturned(w *world) {
 	const size = 1000
 	p := newProbe(w, size)
 	p.mr = w.alloc(1, size, 0)
-	seen := map[uint32]bool{}
+	seen := map[uint64]bool{}
 	for range 100 {
 		key := p.lend(0, size)
 		require.False(w, seen[key], "key %x twice", key)
@@ -228,7 +228,7 @@ func windowMany(w *world) {
 	const size, least, each = 4096, 200, 8
 	p := newProbe(w, size)
 	p.mr = w.alloc(1, size, 0)
-	keys := []uint32{}
+	keys := []uint64{}
 	for len(keys) < 1<<20 {
 		key, err := p.b.Lend(0, p.mr.LKey(), p.mr.Bytes()[len(keys)*each%size:][:each])
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/coverage"
 	"strconv"
+	"time"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/api/efa"
@@ -19,7 +20,10 @@ import (
 
 // Before the messages that are looked at, others meet what happens once: HANDSHAKE, memory
 // for the first operations.
-const warmUp, messages = 100, 5
+const warmUp, messages = 100, 10
+
+// idle is long enough for shards to go to sleep.
+const idle = 5 * time.Millisecond
 
 func main() {
 	if len(os.Args) != 3 {
@@ -62,7 +66,20 @@ func run(fabric, dir string) error {
 		}
 	}
 	for i := range messages {
-		if err := w.arm(filepath.Join(dir, strconv.Itoa(i))); err != nil {
+		out := filepath.Join(dir, strconv.Itoa(i))
+		if err := prepare(out); err != nil {
+			return err
+		}
+		// Some messages find a shard that sleeps, whose clock is read; others one that its
+		// helper is about to look after. What they have in common is the message's own way.
+		if i%2 == 0 {
+			if err := pass(ctx, from, peer, to, p); err != nil {
+				return err
+			}
+		} else {
+			time.Sleep(idle)
+		}
+		if err := w.arm(out); err != nil {
 			return err
 		}
 		if err := pass(ctx, from, peer, to, p); err != nil {
@@ -94,14 +111,16 @@ type watched struct {
 	err error
 }
 
-// arm makes the next post write the counters of what runs from now on.
-func (w *watched) arm(dir string) error {
+// prepare makes a directory for counters.
+func prepare(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	if err := coverage.WriteMetaDir(dir); err != nil {
-		return err
-	}
+	return coverage.WriteMetaDir(dir)
+}
+
+// arm makes the next post write the counters of what runs from now on.
+func (w *watched) arm(dir string) error {
 	w.dir = dir
 	return coverage.ClearCounters()
 }

@@ -1,5 +1,7 @@
 package shard
 
+import "context"
+
 // A message with nothing ahead of it need not go through the ring: the handler that
 // it would reach may be called at once, on the caller's stack. The order between two
 // actors is the same either way.
@@ -98,4 +100,50 @@ func (m *mailbox) receive(msg Msg) {
 	m.msg = msg
 	m.actor.Receive((*refContext)(m))
 	m.msg = nil
+}
+
+// A goroutine that finds a manual shard without an owner calls a poller in the same way.
+
+// Claim adopts a manual shard. It reports false if the shard has an owner, is closing,
+// or is of another mode. Run and Release come then, or RunAndWait. What follows Release
+// is left to the helper if no goroutine waits.
+func (s *Shard) Claim() bool {
+	return s.mode == Manual && !s.external && s.waiter == nil && !s.closing.Load() &&
+		s.owner.g.Load() == 0 && s.owner.g.CompareAndSwap(0, getg())
+}
+
+// Run polls p alone on a shard that was claimed, and makes a whole turn of it if that
+// did anything. A panic in p is a failure of the actor as.
+func (s *Shard) Run(as Ref, p Poller) {
+	n := s.sched.pollAlone(s, as, p)
+	if n > 0 || !s.delivery.empty() {
+		s.sched.turn(s, phaseDeliver, n)
+	}
+}
+
+// RunAndWait polls p alone on a shard that was claimed, then waits for sig as Wait does, and
+// leaves the shard. The first turn of the wait ends what p has begun.
+func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, as Ref, p Poller) error {
+	s.sched.ahead = s.sched.pollAlone(s, as, p)
+	w := wait{s, ctx, sig}
+	return w.manual(true)
+}
+
+// pollAlone polls p and nothing else for a new owner of s, and returns how much was done:
+// not 0 if p panicked, and 0 if it may not run.
+func (c *scheduler) pollAlone(s *Shard, as Ref, p Poller) (n int) {
+	if s.clock.left -= adoptCost; s.clock.left <= 0 {
+		s.clock.read()
+	}
+	if c.over || as.m.suspended {
+		return 0
+	}
+	n = 1 // of a panic
+	c.inTurn, s.clock.fresh, c.phase = true, false, phasePoll
+	defer s.rescueStep()
+	s.delivery.stack.cur, s.delivery.stack.msg = as.m, nil
+	n = p.Poll(s)
+	s.delivery.stack.cur = nil
+	c.phase, c.inTurn = phaseOver, false
+	return n
 }

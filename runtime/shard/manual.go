@@ -1,7 +1,5 @@
 package shard
 
-import "context"
-
 // A manual shard belongs to the goroutine that waits. The rules:
 //
 //   - A waiter that can adopt the shard drives it: it turns the shard until its signal
@@ -36,30 +34,6 @@ func (s *Shard) Drive() int {
 	n := s.Turn()
 	s.Release()
 	return n
-}
-
-// Claim adopts a manual shard. It reports false if the shard has an owner, is closing,
-// or is of another mode. Run and Release come then, or RunAndWait. What follows Release
-// is left to the helper if no goroutine waits.
-func (s *Shard) Claim() bool {
-	return s.mode == Manual && !s.external && s.waiter == nil && !s.closing.Load() && s.owner.take()
-}
-
-// Run polls p alone on a shard that was claimed, and makes a whole turn of it if that
-// did anything. A panic in p is a failure of the actor as.
-func (s *Shard) Run(as Ref, p Poller) {
-	n := s.sched.pollAlone(s, as, p)
-	if n > 0 || !s.delivery.empty() {
-		s.sched.turn(s, phaseDeliver, n)
-	}
-}
-
-// RunAndWait polls p alone on a shard that was claimed, then waits for sig as Wait does, and
-// leaves the shard. The first turn of the wait ends what p has begun.
-func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, as Ref, p Poller) error {
-	s.sched.ahead = s.sched.pollAlone(s, as, p)
-	w := wait{s, ctx, sig}
-	return w.manual(true)
 }
 
 // leave ends the caller's ownership for a waiter that asked for the shard, if any. The

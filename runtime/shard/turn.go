@@ -84,21 +84,3 @@ func (c *scheduler) takeAhead() int {
 	c.ahead = 0
 	return n
 }
-
-// pollAlone polls p and nothing else for a new owner of s, and returns how much was done:
-// not 0 if p panicked, and 0 if it may not run.
-func (c *scheduler) pollAlone(s *Shard, as Ref, p Poller) (n int) {
-	s.clock.spend(adoptCost)
-	s.clock.readIfSpent()
-	if c.over || as.m.suspended {
-		return 0
-	}
-	n = 1 // of a panic
-	c.inTurn, s.clock.fresh, c.phase = true, false, phasePoll
-	defer s.rescueStep()
-	s.delivery.stack.set(as.m)
-	n = p.Poll(s)
-	s.delivery.stack.cur = nil
-	c.phase, c.inTurn = phaseOver, false
-	return n
-}

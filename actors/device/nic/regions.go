@@ -3,6 +3,7 @@ package nic
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -20,6 +21,9 @@ const regionPage = 4096
 // random key is taken once in 65536 times.
 const keyTries = 16
 
+// maxPast is how many keys of former regions are remembered.
+const maxPast = 4096
+
 // ErrBusy is Regions.Close's while regions are open.
 var ErrBusy = errors.New("nic: memory regions are open")
 
@@ -27,9 +31,9 @@ var ErrBusy = errors.New("nic: memory regions are open")
 type RegionsConfig struct {
 	Max int // most live regions; 0: DefaultMaxRegions
 
-	// Key draws a key. Register calls it, one call at a time for a table. nil: keys
-	// that cannot be guessed.
-	Key func() uint32
+	// Key draws a key. Register calls it, one call at a time for a table. nil: keys of 32
+	// bits that cannot be guessed.
+	Key func() uint64
 
 	// Base makes addresses mere numbers that count up from it, page by page, and
 	// are never used twice. 0: they are virtual addresses.
@@ -40,7 +44,7 @@ type RegionsConfig struct {
 // methods. Hold, HoldLocal and Region.Release neither wait nor allocate.
 type Regions struct {
 	max  int
-	draw func() uint32
+	draw func() uint64
 	find atomic.Pointer[regionTable]
 
 	windows atomic.Pointer[windowTable] // nil: there never was one
@@ -49,6 +53,8 @@ type Regions struct {
 	next   uint64 // of addresses that are numbers
 	open   int    // regions whose Close has not returned
 	closed bool
+	past   [maxPast]uint64 // keys of regions that were closed, the latest of them
+	npast  int             // regions closed at all
 }
 
 // NewRegions returns an empty table.
@@ -145,10 +151,11 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 	return r, nil
 }
 
-// newKey draws a key that is free; 0: there is none.
-func (t *Regions) newKey() uint32 {
+// newKey draws a key of which both the whole and the low half, the lkey, are free; 0: there
+// is none.
+func (t *Regions) newKey() uint64 {
 	for range keyTries {
-		if k := t.draw(); k != 0 && t.find.Load().get(k) == nil && t.window(k) == nil {
+		if k := t.draw(); uint32(k) != 0 && t.find.Load().local(uint32(k)) == nil && t.window(k) == nil {
 			return k
 		}
 	}
@@ -174,7 +181,7 @@ func (t *Regions) newAddr(m *Memory) (uint64, bool) {
 // Hold finds the n bytes at addr in the region or window with the remote key, if it
 // allows all of a, and keeps them in place until Region.Release. nil: the request is to be
 // refused, as for memory of another process.
-func (t *Regions) Hold(key uint32, addr uint64, n int, a device.Access) (*Region, []byte) {
+func (t *Regions) Hold(key uint64, addr uint64, n int, a device.Access) (*Region, []byte) {
 	r := t.find.Load().get(key)
 	if r == nil {
 		return t.holdWindow(key, addr, n, a)
@@ -192,7 +199,7 @@ func (t *Regions) Hold(key uint32, addr uint64, n int, a device.Access) (*Region
 // HoldLocal is Hold for the local side of a request: b must lie in the region
 // that lkey names. nil: it does not.
 func (t *Regions) HoldLocal(lkey uint32, b []byte, a device.Access) *Region {
-	r := t.find.Load().get(lkey)
+	r := t.find.Load().local(lkey)
 	if r == nil || !r.allows(a) || !r.contains(b) || !r.hold() {
 		return nil
 	}
@@ -202,7 +209,7 @@ func (t *Regions) HoldLocal(lkey uint32, b []byte, a device.Access) *Region {
 // HoldSource is Hold for memory that is to be lent to others, where the driver has windows
 // of its own. It gives the remote address of b.
 func (t *Regions) HoldSource(lkey uint32, b []byte) (*Region, uint64) {
-	r := t.find.Load().get(lkey)
+	r := t.find.Load().local(lkey)
 	if r == nil || !r.remote {
 		return nil, 0
 	}
@@ -211,6 +218,17 @@ func (t *Regions) HoldSource(lkey uint32, b []byte) (*Region, uint64) {
 		return nil, 0
 	}
 	return r, addr
+}
+
+// Knows reports whether the key is a region's or a window's, or was one until lately: who names it guesses
+// nothing. It may take a lock.
+func (t *Regions) Knows(key uint64) bool {
+	if t.find.Load().get(key) != nil || t.window(key) != nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.wasWindow(key) || slices.Contains(t.past[:min(t.npast, maxPast)], key)
 }
 
 // Len returns the number of open regions.

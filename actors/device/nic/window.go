@@ -2,6 +2,7 @@ package nic
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
@@ -9,8 +10,8 @@ import (
 
 // Lender makes the memory windows of a queue pair, see device.QP's Lend.
 type Lender interface {
-	Lend(lkey uint32, mem []byte) (rkey uint32, err error)
-	Return(rkey uint32)
+	Lend(lkey uint32, mem []byte) (rkey uint64, err error)
+	Return(rkey uint64)
 }
 
 // lending is the part of a queue pair that makes windows.
@@ -21,7 +22,7 @@ type lending struct {
 }
 
 // Lend implements device.QP.
-func (l *lending) Lend(_ uint8, lkey uint32, mem []byte) (uint32, error) {
+func (l *lending) Lend(_ uint8, lkey uint32, mem []byte) (uint64, error) {
 	switch {
 	case l.lender == nil:
 		return 0, device.ErrNotSupported
@@ -32,7 +33,7 @@ func (l *lending) Lend(_ uint8, lkey uint32, mem []byte) (uint32, error) {
 }
 
 // Return implements device.QP.
-func (l *lending) Return(_ uint8, rkey uint32) {
+func (l *lending) Return(_ uint8, rkey uint64) {
 	if l.lender != nil {
 		l.lender.Return(rkey)
 	}
@@ -45,16 +46,22 @@ const windowSlots = 1 << 10
 // window is a place of one. After r is held, key is read again: if it is the same, r belongs
 // to it.
 type window struct {
-	key atomic.Uint32 // 0: free
+	key atomic.Uint64 // 0: free
 	r   Region
 }
 
-type windowTable [windowSlots]window
+type windowTable struct {
+	slots [windowSlots]window
+
+	// guarded by Regions.mu
+	past  [windowSlots]uint64 // keys that were returned, the latest of them
+	npast int
+}
 
 // Lend implements Lender: the window lies in the region that lkey names, for others to
 // read. The region's own rights do not matter.
-func (t *Regions) Lend(lkey uint32, mem []byte) (uint32, error) {
-	parent := t.find.Load().get(lkey)
+func (t *Regions) Lend(lkey uint32, mem []byte) (uint64, error) {
+	parent := t.find.Load().local(lkey)
 	if parent == nil || !parent.remote || !parent.contains(mem) {
 		return 0, device.ErrBadKey
 	}
@@ -67,7 +74,7 @@ func (t *Regions) Lend(lkey uint32, mem []byte) (uint32, error) {
 	}
 	for range keyTries {
 		k := t.draw()
-		w := &ws[k%windowSlots]
+		w := &ws.slots[k%windowSlots]
 		if k == 0 || w.key.Load() != 0 || t.find.Load().get(k) != nil {
 			continue
 		}
@@ -83,11 +90,16 @@ func (t *Regions) Lend(lkey uint32, mem []byte) (uint32, error) {
 }
 
 // Return implements Lender. It waits for copies in progress.
-func (t *Regions) Return(rkey uint32) {
+func (t *Regions) Return(rkey uint64) {
 	w := t.window(rkey)
 	if w == nil {
 		return
 	}
+	t.mu.Lock()
+	ws := t.windows.Load()
+	ws.past[ws.npast%len(ws.past)] = rkey
+	ws.npast++
+	t.mu.Unlock()
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	if w.key.CompareAndSwap(rkey, 0) {
@@ -95,20 +107,27 @@ func (t *Regions) Return(rkey uint32) {
 	}
 }
 
+// wasWindow reports whether the key was a window's until lately. Preconditions: t.mu is
+// locked.
+func (t *Regions) wasWindow(key uint64) bool {
+	ws := t.windows.Load()
+	return ws != nil && slices.Contains(ws.past[:min(ws.npast, len(ws.past))], key)
+}
+
 // window finds the place of a window that is open; nil: there is none.
-func (t *Regions) window(key uint32) *window {
+func (t *Regions) window(key uint64) *window {
 	ws := t.windows.Load()
 	if ws == nil || key == 0 {
 		return nil
 	}
-	if w := &ws[key%windowSlots]; w.key.Load() == key {
+	if w := &ws.slots[key%windowSlots]; w.key.Load() == key {
 		return w
 	}
 	return nil
 }
 
 // holdWindow is Hold for a window. Its region is held, too.
-func (t *Regions) holdWindow(key uint32, addr uint64, n int, a device.Access) (*Region, []byte) {
+func (t *Regions) holdWindow(key uint64, addr uint64, n int, a device.Access) (*Region, []byte) {
 	w := t.window(key)
 	if w == nil || !w.r.hold() {
 		return nil, nil

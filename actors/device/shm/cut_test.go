@@ -98,7 +98,7 @@ func cut(path string) bool { return os.Truncate(path, 0) == nil }
 // cutPeer is a process that is cut.
 type cutPeer struct {
 	*process
-	key  uint32
+	key  uint64
 	addr uint64
 }
 

@@ -30,9 +30,9 @@
 // queue pair still end well, as if it had died later. A queue pair that is closed in
 // order is not reported; sends to it end with StatusBadDestQPN at once.
 //
-// A stopped process is alive, and sends and RDMA to it go on. Its checks of the locks
-// stop, and with them a count in its segment, which is how others see it (Pulse). It keeps
-// the slots that it has claimed, one for each queue pair, and costs others nothing else.
+// A device whose queue pairs sleep, and that knows of no others, has no timer set. A
+// sender that enters a sender table rings. A stopped process is alive: it keeps the slots
+// that it has claimed, and sends to it go on; a count in its segment stops (Pulse).
 //
 // # Memory regions
 //

@@ -9,19 +9,19 @@ import (
 
 // lent is the owner's own record of its windows, the only one it relies on.
 type lent struct {
-	keys [maxWindows]uint32 // 0: the place is free
+	keys [maxWindows]uint64 // 0: the place is free
 	draw nic.Keys
 }
 
 // Lend implements nic.Lender.
-func (p *port) Lend(lkey uint32, mem []byte) (uint32, error) {
+func (p *port) Lend(lkey uint32, mem []byte) (uint64, error) {
 	r, addr := p.dev.regions.HoldSource(lkey, mem)
 	if r == nil {
 		return 0, device.ErrBadKey
 	}
 	defer r.Release()
 	if p.lent == nil {
-		p.lent = new(lent)
+		p.lent = &lent{draw: nic.Keys{Long: true}}
 	}
 	for range keyTries {
 		key := p.lent.draw.Draw()
@@ -30,7 +30,7 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint32, error) {
 		}
 		w := &p.rx.windows[key%maxWindows]
 		_ = p.safely(func() { // a queue pair that is cut is found by Poll
-			w.region.Store(lkey)
+			w.region.Store(r.RKey())
 			w.addr.Store(addr)
 			w.size.Store(uint64(len(mem)))
 			w.key.Store(key)
@@ -43,7 +43,7 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint32, error) {
 
 // Return implements nic.Lender. With the queue pair closed there is nothing to end: its
 // segment is.
-func (p *port) Return(key uint32) {
+func (p *port) Return(key uint64) {
 	if p.lent == nil || key == 0 || p.lent.keys[key%maxWindows] != key {
 		return
 	}
@@ -54,7 +54,7 @@ func (p *port) Return(key uint32) {
 }
 
 // grantOf finds out which region a request is for.
-func (l *link) grantOf(wr *device.SendWR) (region uint32, g grant) {
+func (l *link) grantOf(wr *device.SendWR) (region uint64, g grant) {
 	g.dom = l.dom
 	if wr.Kind != device.WRRead || wr.RKey == 0 {
 		return wr.RKey, g

@@ -121,7 +121,7 @@ func (v *view) copy(wr *device.SendWR, g *grant) error {
 }
 
 // mapRegion maps the region of a key. errNoRegion or ENOENT: there is none.
-func (f *folder) mapRegion(key uint32) (*view, error) {
+func (f *folder) mapRegion(key uint64) (*view, error) {
 	name := regionName(key)
 	fd, st, err := f.openOwn(name, unix.O_RDWR)
 	if err != nil {
@@ -206,7 +206,7 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 // openAgain opens the memory for reading alone.
 func (v *view) openAgain(f *folder) (fd int, st unix.Stat_t, err error) {
 	if v.hdr.sealed.fd == 0 {
-		return f.openOwn(regionName(v.hdr.key), unix.O_RDONLY)
+		return f.openOwn(regionName(uint64(v.hdr.key)), unix.O_RDONLY)
 	}
 	if fd, err = v.hdr.sealed.open(unix.O_RDONLY); err == nil {
 		err = unix.Fstat(fd, &st)
@@ -217,6 +217,6 @@ func (v *view) openAgain(f *folder) (fd int, st unix.Stat_t, err error) {
 // named reports whether the region has its file still: the owner's death takes that away.
 func (f *folder) named(v *view) bool {
 	var st unix.Stat_t
-	err := unix.Fstatat(f.fd, regionName(v.hdr.key), &st, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(f.fd, regionName(uint64(v.hdr.key)), &st, unix.AT_SYMLINK_NOFOLLOW)
 	return err == nil && st.Ino == v.ino && st.Dev == v.dev
 }

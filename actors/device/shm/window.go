@@ -14,18 +14,17 @@ const maxWindows = 1 << 10
 // by a key of their own, through this queue pair. The owner writes the key last, and takes
 // it out first; a reader that finds it unchanged after its copy has read what was lent.
 type windowEntry struct {
-	key    atomic.Uint32 // 0: there is none
-	region atomic.Uint32 // the key of the region
+	key    atomic.Uint64 // 0: there is none
+	region atomic.Uint64 // the key of the region
 	addr   atomic.Uint64 // remote address of the first byte
 	size   atomic.Uint64
-	_      [8]byte
 }
 
 // grant is why an RDMA request may use a region.
 type grant struct {
 	dom    uint64       // it is of this device, and its owner has given the right to all;
 	window *windowEntry // or there is a window with this key
-	key    uint32
+	key    uint64
 }
 
 // allows reports whether a request may use a region with this header.

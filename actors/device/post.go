@@ -1,0 +1,125 @@
+package device
+
+// The way of an outgoing packet: Alloc takes an entry, its owner fills it, Post gives it to the
+// device, and the actor that learns of its end frees it.
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// GiveRoom tells those who wait for room that there is some, and returns how many. Poll
+// does that too, but who makes packets before Poll is called has to let them go first.
+func (q *Queue) GiveRoom() int {
+	q.gaveRoom = true
+	if q.room == 0 || q.control.head == nil && q.data.head == nil {
+		return 0
+	}
+	return q.wakeWaiters()
+}
+
+// Alloc takes a packet entry, or nil if the send queue is full: then wait with
+// AwaitSlot.
+func (q *Queue) Alloc() *Pke {
+	p := q.free
+	if p == nil {
+		return nil
+	}
+	q.free, p.Next = p.Next, nil
+	q.room--
+	return p
+}
+
+// Free gives an entry back. The packet must not be with the device.
+func (q *Queue) Free(p *Pke) {
+	p.Owner, p.Peer, p.Watch, p.Resent = shard.Ref{}, shard.Ref{}, false, false
+	p.wr.Header, p.wr.Payload = nil, nil
+	p.wr.Kind, p.wr.HasImm = WRSend, false
+	p.Next, q.free = q.free, p
+	q.room++
+}
+
+// Room is how many entries Alloc would give.
+func (q *Queue) Room() int { return q.room }
+
+// Depth is the number of entries in all.
+func (q *Queue) Depth() int { return len(q.pkes) }
+
+// Header is the empty slice into which the packet's header is appended.
+func (p *Pke) Header() []byte { return p.hdr[:0:MaxHeader] }
+
+// Fill sets what the packet holds. The payload stays the caller's until the
+// completion.
+func (p *Pke) Fill(header, payload []byte) {
+	if len(header) == 0 {
+		p.hdr[0] = 0
+	}
+	p.wr.Header, p.wr.Payload = header, payload
+	p.Bytes = len(payload)
+}
+
+// To sets where the packet goes.
+func (p *Pke) To(ah AH, qpn uint16, qkey uint32) {
+	p.wr.AH, p.wr.QPN, p.wr.QKey = ah, qpn, qkey
+}
+
+// Post hands a filled entry to the device. There are as many entries as places in
+// the send queue; should a driver have none all the same, the packet waits for a
+// completion.
+func (q *Queue) Post(p *Pke) error {
+	_, err := q.PostPrompt(p, false)
+	return err
+}
+
+// PostPrompt is Post for an owner that, with prompt, can take the end of the packet at
+// once: over says that it has arrived. There is no SendDone then, and the entry is the
+// owner's. One that is watched ends as always.
+func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
+	if q.stalled.head != nil {
+		q.stall(p)
+		return false, nil
+	}
+	p.wr.Prompt = prompt && !p.Watch
+	if err = q.post(p); err == nil {
+		return p.wr.Over, nil
+	}
+	if errors.Is(err, ErrQueueFull) {
+		q.stall(p)
+		return false, nil
+	}
+	return false, fmt.Errorf("post send: %w", err)
+}
+
+func (q *Queue) post(p *Pke) error {
+	p.wr.Over = false
+	q.entered++
+	err := q.qp.PostSend(&p.wr)
+	q.left++
+	if err != nil {
+		return err
+	}
+	if p.out = !p.wr.Over; p.out {
+		q.posted = true
+	} else { // what has arrived needs no doorbell
+		q.Counters.SendDone++
+	}
+	if p.wr.Kind != WRSend {
+		q.Counters.RDMAPosted++
+		q.Counters.RDMABytes += uint64(p.Bytes)
+		if p.wr.Kind == WRRead {
+			q.Counters.RDMAReads++
+			q.Counters.RDMAReadBytes += uint64(p.Bytes)
+		}
+		return nil
+	}
+	q.Counters.SendPosted++
+	q.Counters.SendBytes += uint64(p.Len())
+	if p.Resent {
+		q.Counters.ResentTypes[p.Type()]++
+		q.Counters.Resent++
+		q.Counters.ResentBytes += uint64(p.Len())
+	}
+	return nil
+}
