@@ -10,8 +10,23 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// heardFrom notes a sign of life: a packet from the peer, or one that reached it.
+// heardFrom notes a sign of life: a packet from the peer.
 func (p *Peer) heardFrom() { p.link.heard = p.env.now() }
+
+// listen takes what our device has completed as a sign of the peer's life: of its device
+// at least, and where requests complete without that (device.Info's Pulse), if the peer's
+// process was seen to run since the last time. What our own device has copied says nothing
+// by itself.
+func (l *Link) listen() {
+	if l.path().Pulse {
+		beat, ok := l.env.Q.Pulse(l.AH, l.QPN)
+		if !ok || beat == l.beat {
+			return
+		}
+		l.beat = beat
+	}
+	l.heard = max(l.heard, l.reached)
+}
 
 // startWatch begins to look after a peer with operations in progress: one whose
 // device does not answer for PeerTimeout has failed.
@@ -44,6 +59,7 @@ func (p *Peer) onWatch() {
 		p.link.excuse()
 	}
 	p.link.expire()
+	p.link.listen()
 	silent := p.env.now().Sub(p.link.heard)
 	if silent >= c.PeerTimeout {
 		p.fail(ErrSilent, true)
@@ -83,7 +99,7 @@ func (p *Peer) noRoom() {
 	c := &p.env.Q.Counters
 	if n := c.SendDone + c.SendProblem; n != p.ended {
 		p.ended = n
-		p.heardFrom()
+		p.link.reached = p.env.now()
 		p.link.excuse()
 	}
 }
@@ -116,10 +132,13 @@ func (l *Link) excuse() {
 	}
 }
 
+// Reached is called by operations when RDMA of theirs is done.
+func (l *Link) Reached() { l.reached = l.env.now() }
+
 // Heard is called by operations when a packet of theirs reached the peer. That
 // ends back-off, too.
 func (l *Link) Heard() {
-	l.heard = l.env.now()
+	l.Reached()
 	if l.Backoff {
 		l.env.Sh.Tell(l.Peer, &through)
 	}

@@ -38,6 +38,7 @@ type Link struct {
 	Backoff    bool  // RNR: post nothing
 	Path       uint8 // index in Env.Paths
 	Away       bool  // it has failed and may come back
+	beat       uint32
 	Err        error // not nil: the peer has failed, and why
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
@@ -50,12 +51,13 @@ type Link struct {
 	out       int32  // requests with a msg_id under way
 	floor     uint32 // before this msg_id everything has arrived
 	heldUp    bool   // the line waits for the rest of them
+	watched   bool   // the peer looks after operations in progress
 	Runt      int    // bytes of runting reads under way; operations write it
 
 	env     *Env
 	of      *Peer
-	watched bool       // the peer looks after operations in progress
 	heard   clock.Time // last sign of life
+	reached clock.Time // when our device last completed something; see listen, which keeps beat
 	held    int64      // bytes held for this peer
 	members *Member    // operations in progress
 	awaited int        // posted receives that only this peer can satisfy

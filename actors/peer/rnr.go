@@ -100,7 +100,7 @@ func (p *Peer) leaveBackoff() {
 // onWatchedSuccess: a packet that had met RNR, or that was under way while the
 // peer was in back-off, arrived.
 func (p *Peer) onWatchedSuccess(pke *device.Pke) {
-	p.heardFrom()
+	p.link.Reached()
 	if pke.Resent {
 		p.backoff.Reset()
 	}

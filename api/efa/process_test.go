@@ -31,6 +31,12 @@ func init() {
 		} else if os.Getenv(pauseEnv) != "" {
 			run = pausedChild
 		}
+		if os.Getenv(stoppedEnv) != "" {
+			run = stoppedChild
+		}
+		if os.Getenv(rightsEnv) != "" {
+			run = rightsChild
+		}
 		if err := run(dir); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
 			os.Exit(1)

@@ -98,6 +98,8 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.MaxPieces = min(all.MaxPieces, x.MaxPieces)
 		all.MaxRDMAPieces = min(all.MaxRDMAPieces, x.MaxRDMAPieces)
 		all.SendKeys = all.SendKeys || x.SendKeys
+		all.Pulse = all.Pulse && x.Pulse // paths differ, see QP.Paths
+		all.Windows = all.Windows && x.Windows
 		all.Datagram = all.Datagram && x.Datagram
 		all.MaxMedium = min(cmp.Or(all.MaxMedium, efaMaxMedium), cmp.Or(x.MaxMedium, efaMaxMedium))
 		all.MinRead = least(all.MinRead, x.MinRead)

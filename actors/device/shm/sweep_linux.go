@@ -121,17 +121,19 @@ const orphanRounds = 3
 // expectOrphans makes the watcher look for the files of dead processes.
 func (f *folder) expectOrphans() { f.roundsLeft.Store(orphanRounds) }
 
-// lookForOrphans removes the files of dead processes, if one has died lately.
-func (f *folder) lookForOrphans() {
+// lookForOrphans removes the files of dead processes, if one has died lately; false: none
+// has.
+func (f *folder) lookForOrphans() bool {
 	if f.roundsLeft.Load() == 0 {
-		return
+		return false
 	}
 	f.roundsLeft.Add(-1)
 	names, err := f.names()
 	if err != nil {
-		return // the next round tries again
+		return true // the next round tries again
 	}
 	for _, name := range names {
 		f.sweepName(name)
 	}
+	return true
 }
