@@ -20,8 +20,11 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 		// sent before may still be under way here (§2.3).
 		answer := pke.Type() == uint8(wire.TypeHandshake)
 		p.sendFailed(pke, s)
-		if s.Gone() && !answer {
+		switch {
+		case s.Gone() && !answer:
 			p.failStatus(s)
+		case answer && !s.Gone() && p.handshake == handshakeSent:
+			p.handshake = handshakeNone // our own device failed: the next packet is answered
 		}
 	}
 }

@@ -160,7 +160,7 @@ func judge(e stepError, r row) string {
 	switch {
 	case errors.Is(e.err, errWrong):
 		return "wrong data"
-	case errors.Is(e.err, context.DeadlineExceeded):
+	case errors.Is(e.err, errHangs), errors.Is(e.err, context.DeadlineExceeded):
 		return "hangs"
 	case r.N == 0:
 		return "no call failed"

@@ -120,6 +120,10 @@ func (r *round) message(from *efa.Endpoint, to efa.Addr, out *efa.MemoryRegion, 
 		received = errWrong
 	}
 	step := fmt.Sprintf("of %d bytes", n)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		r.failed("message "+step, fmt.Errorf("%w: send: %v, recv: %v", errHangs, sent, received))
+		return false
+	}
 	// Who was told to stop since the other has an error says nothing of its own.
 	if sent == nil || !errors.Is(sent, context.Canceled) {
 		r.failed("send "+step, sent)
@@ -130,7 +134,10 @@ func (r *round) message(from *efa.Endpoint, to efa.Addr, out *efa.MemoryRegion, 
 	return sent == nil && received == nil
 }
 
-var errWrong = errors.New("nthcall: wrong data")
+var (
+	errWrong = errors.New("nthcall: wrong data")
+	errHangs = errors.New("nthcall: no outcome")
+)
 
 func fill(p []byte, seed byte) {
 	for i := range p {

@@ -134,8 +134,13 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		return nil, device.StatusUnreachable // more senders than its table holds
 	}
 	l.hint = l.ctl.tail.Load()
-	if l.bell, err = p.dev.folder.openBell(h.gen, unix.O_WRONLY); err != nil {
+	l.bell, err = p.dev.folder.openBell(h.gen, unix.O_WRONLY)
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENXIO), errors.Is(err, errNoSegment):
 		return nil, device.StatusBadDestQPN // it is closing
+	default:
+		return nil, device.StatusQPInternal
 	}
 	l.mem, s.mem = s.mem, nil
 	p.known[l.id] = acquaintance{qkey: l.qkey, gid: l.gid}
