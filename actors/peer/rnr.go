@@ -15,6 +15,9 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 		p.sendFailed(pke, s)
 	case s == device.StatusRNR:
 		p.onRNR(pke)
+	case s == device.StatusQPInternal && !pke.Resent: // out of descriptors for a moment, say
+		pke.Resent = true
+		p.resend(pke)
 	default:
 		// An answer to somebody who has left is no reason to fail him: what he
 		// sent before may still be under way here (§2.3).

@@ -11,7 +11,7 @@ import (
 // Error numbers that calls of a kind may give.
 var (
 	makesDescriptor = []unix.Errno{unix.EMFILE, unix.ENOMEM, unix.EPERM}
-	opensFile       = []unix.Errno{unix.EMFILE, unix.EACCES, unix.ENOENT}
+	opensFile       = []unix.Errno{unix.EMFILE, unix.EACCES, unix.ENOMEM}
 	makesFile       = []unix.Errno{unix.ENOSPC, unix.EPERM}
 	usesMemory      = []unix.Errno{unix.ENOMEM, unix.EPERM}
 	moves           = []unix.Errno{unix.EINTR, unix.EAGAIN, unix.EIO}

@@ -123,7 +123,7 @@ func (k *kind) play(dir string, r row) (*report, error) {
 			rep.Bad = append(rep.Bad, bad+": "+text)
 		}
 	}
-	rep.Left, err = remains(before, []string{dir})
+	rep.Left, err = remains(before, []string{dir}, r)
 	return rep, err
 }
 

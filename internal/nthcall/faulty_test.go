@@ -3,6 +3,7 @@
 package nthcall
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -15,14 +16,20 @@ import (
 // errInjected is the cause of an error of a device that is nobody's known one.
 var errInjected = fmt.Errorf("nthcall: the call of the device fails: %w", unix.EIO)
 
+var errInternal = errors.New("nthcall: the device fails")
+
 // deviceErrors are the errors that a method may give, by name; the first of those that
 // are not listed is errInjected.
 var deviceErrors = map[string]error{
 	"EIO":       errInjected,
 	"no memory": device.ErrNoMemory,
 	"full":      device.ErrQueueFull,
-	"closed":    device.ErrClosed,
+	internal:    errInternal,
 }
+
+// internal is no error of PostSend: the request ends with a status by which the device says
+// that it could not carry it out.
+const internal = "internal"
 
 // methodErrors are the names of the errors of a method.
 func methodErrors(method string) []string {
@@ -30,7 +37,7 @@ func methodErrors(method string) []string {
 	case "Device.Register", "Device.Alloc":
 		return []string{"no memory", "EIO"}
 	case "QP.PostSend":
-		return []string{"full", "EIO", "closed"}
+		return []string{"full", internal}
 	}
 	return []string{"EIO"}
 }
@@ -78,7 +85,7 @@ func (d *faultyDevice) OpenQP(cfg device.QPConfig) (device.QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &faultyQP{qp, d.f}, nil
+	return &faultyQP{QP: qp, f: d.f}, nil
 }
 
 func (d *faultyDevice) Register(mem []byte, a device.Access) (device.MR, error) {
@@ -141,7 +148,8 @@ func (m *faultyMR) Close() error {
 
 type faultyQP struct {
 	device.QP
-	f *faults
+	f      *faults
+	failed []device.Completion // of requests that the device does not have
 }
 
 func (q *faultyQP) SetRNRRetry(n uint8) error {
@@ -167,11 +175,25 @@ func (q *faultyQP) DestroyAH(ah device.AH) error {
 }
 
 func (q *faultyQP) PostSend(wr *device.SendWR) error {
-	if err := q.f.fail("QP.PostSend"); err != nil {
+	switch err := q.f.fail("QP.PostSend"); {
+	case errors.Is(err, errInternal):
+		q.failed = append(q.failed, device.Completion{ID: wr.ID, Op: device.OpSend, Status: device.StatusQPInternal})
+		return nil
+	case err != nil:
 		return err
 	}
 	return q.QP.PostSend(wr)
 }
+
+// Poll gives the completions of what was never posted first.
+func (q *faultyQP) Poll(c []device.Completion) int {
+	n := copy(c, q.failed)
+	q.failed = q.failed[n:]
+	return n + q.QP.Poll(c[n:])
+}
+
+// Arm keeps the shard awake for them.
+func (q *faultyQP) Arm() bool { return len(q.failed) == 0 && q.QP.Arm() }
 
 func (q *faultyQP) PostRecvInto(wr *device.RecvWR) error {
 	if err := q.f.fail("QP.PostRecvInto"); err != nil {

@@ -120,7 +120,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		return nil, device.StatusMismatch
 	}
 	r, err := s.mapRing()
-	if errors.Is(err, unix.ENOMEM) {
+	if errno := unix.Errno(0); errors.As(err, &errno) {
 		return nil, device.StatusQPInternal
 	}
 	if err != nil {
