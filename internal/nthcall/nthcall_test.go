@@ -39,8 +39,11 @@ func TestNthCall(t *testing.T) {
 		t.Skip(err)
 	}
 	how := effort{each: 2}
-	if *long {
+	switch {
+	case *long:
 		how = effort{each: 40, errnos: true}
+	case testing.Short():
+		how = effort{each: 1}
 	}
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {

@@ -124,7 +124,7 @@ func (r *round) message(from *efa.Endpoint, to efa.Addr, out *efa.MemoryRegion, 
 		r.failed("message "+step, fmt.Errorf("%w: send: %v, recv: %v", errHangs, sent, received))
 		return false
 	}
-	// Who was told to stop since the other has an error says nothing of its own.
+	// The side that was told to stop, since the other has an error, has none of its own.
 	if sent == nil || !errors.Is(sent, context.Canceled) {
 		r.failed("send "+step, sent)
 	}
