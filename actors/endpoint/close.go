@@ -121,7 +121,7 @@ func (c *closing) closeQueue() {
 	c.drain()
 	sh.RemovePoller(e.queue)
 	e.pressure.stop()
-	c.shut = e.queue.QP().Close()
+	c.shut = e.queue.Close()
 	e.pools.CloseMemory()
 	err := c.err()
 	e.pools.EachTx(func(t *ope.Txe) { sh.Tell(t.Ref(), &ope.Abandon{Err: err}) })
