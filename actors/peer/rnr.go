@@ -15,15 +15,28 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 		p.sendFailed(pke, s)
 	case s == device.StatusRNR:
 		p.onRNR(pke)
+	case !pke.Resent && (s == device.StatusQPInternal || s == device.StatusAbort && lastWord(pke)):
+		// Our device was out of descriptors for a moment, say, or a connection was cut.
+		pke.Resent = true
+		p.resend(pke)
 	default:
 		// An answer to somebody who has left is no reason to fail him: what he
 		// sent before may still be under way here (§2.3).
 		answer := pke.Type() == uint8(wire.TypeHandshake)
 		p.sendFailed(pke, s)
-		if s.Gone() && !answer {
+		switch {
+		case s.Gone() && !answer:
 			p.failStatus(s)
+		case answer && !s.Gone() && p.handshake == handshakeSent:
+			p.handshake = handshakeNone // our own device failed: the next packet is answered
 		}
 	}
+}
+
+// lastWord reports whether a packet is the last of a message, without which the peer would
+// wait for ever. It does no harm if it arrives twice.
+func lastWord(pke *device.Pke) bool {
+	return pke.Kind() == device.WRSend && (pke.Type() == uint8(wire.TypeReceipt) || pke.Type() == uint8(wire.TypeEOR))
 }
 
 // onRNR sends the packet again: at once the first time, after back-off if it was

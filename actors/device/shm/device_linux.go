@@ -173,11 +173,9 @@ func (a *attachment) Close() error {
 // is closed, without memory behind them: a packet that is still being read turns to
 // zeroes instead of ending the process.
 func (a *attachment) recede(mem []byte) error {
-	if err := blank(mem); err != nil {
-		return err
-	}
+	err := blank(mem)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.old = append(a.old, mem)
-	return nil
+	a.old = append(a.old, mem) // even if the memory is still there
+	return err
 }

@@ -125,12 +125,12 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		return nil, device.StatusMismatch
 	}
 	r, err := s.mapRing()
-	if errors.Is(err, unix.ENOMEM) {
-		return nil, device.StatusQPInternal
-	}
 	if errors.Is(err, errElsewhere) {
 		p.dev.views.denials.add("a queue pair is unreachable", err)
 		return nil, device.StatusUnreachable
+	}
+	if gone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH); err != nil && !gone && errors.As(err, new(unix.Errno)) {
+		return nil, device.StatusQPInternal // a call of ours failed
 	}
 	if err != nil {
 		return nil, device.StatusBadDestQPN
@@ -152,8 +152,13 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	if !entered {
 		return nil, device.StatusUnreachable // more senders than its table holds
 	}
-	if l.bell, err = p.dev.folder.openBell(h.gen, unix.O_WRONLY); err != nil {
+	l.bell, err = p.dev.folder.openBell(h.gen, unix.O_WRONLY)
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENXIO), errors.Is(err, errNoSegment):
 		return nil, device.StatusBadDestQPN // it is closing
+	default:
+		return nil, device.StatusQPInternal
 	}
 	ringBell(l.bell) // so that its watcher knows of us, before we claim anything
 	l.mem, s.mem = s.mem, nil

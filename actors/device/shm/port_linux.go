@@ -252,7 +252,11 @@ func (p *port) Close() error {
 		}
 	})
 	_ = p.safely(func() { p.rx.ctl.bell.Store(closed) }, nil) // it is the end in any case
-	p.dev.folder.remove(p.seg.fd, segmentName(p.self.qpn()), p.self.gen())
+	for range 2 { // one of its calls may have failed
+		if p.dev.folder.remove(p.seg.fd, segmentName(p.self.qpn()), p.self.gen()) {
+			break
+		}
+	}
 	err := p.dev.recede(p.seg.mem)
 	p.seg.mem = nil
 	p.seg.close() // with the mapping replaced, the lock goes with the descriptor

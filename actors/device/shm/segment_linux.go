@@ -53,7 +53,12 @@ func (f *folder) find(name string) (*segment, error) {
 	}
 	s := &segment{fd: fd, bell: -1, sealed: -1}
 	var b [headerBytes]byte
-	if n, err := unix.Pread(fd, b[:], 0); err != nil || n != len(b) {
+	n, err := unix.Pread(fd, b[:], 0)
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("shm: read %s: %w", name, err)
+	}
+	if n != len(b) {
 		return s, nil // cut short by its owner's death
 	}
 	h := *(*header)(unsafe.Pointer(&b))
