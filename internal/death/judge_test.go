@@ -1,0 +1,156 @@
+package death
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// judge says what is wrong after a play, with or without a fault.
+func (r *run) judge() {
+	for _, s := range r.alive() {
+		for _, d := range s.deeds {
+			r.judgeDeed(d)
+		}
+	}
+	for _, s := range r.alive() {
+		r.settle(s, "after its operation")
+	}
+	r.pass(r.deadline() - r.w.Elapsed()) // what ends by itself later has ended, too
+	if len(r.alive()) == 2 {
+		r.again()
+	}
+	if r.back != nil {
+		for _, s := range r.alive() {
+			r.greet(s, r.back, 1)
+		}
+	}
+	for _, s := range r.alive() {
+		r.fresh(s)
+	}
+	r.close()
+}
+
+// judgeDeed holds an operation to one outcome, and to that of the other side.
+func (r *run) judgeDeed(d *deed) {
+	if d.outcomes == 0 {
+		r.badf("%s: %s has no outcome %v after the fault: %s", d.side.name, d.what, r.w.Elapsed()-r.struckAt, r.waits(d.side))
+		return
+	}
+	if d.at > r.struckAt {
+		r.outcome = max(r.outcome, d.at-r.struckAt)
+	}
+	calm := r.fault == nil || r.fault.mild
+	if calm && !r.play.fickle && d.err != nil {
+		r.badf("%s: %s failed: %v", d.side.name, d.what, d.err)
+	}
+	// What was reported as sent is there, if its receiver lives. The pause of a sender may be
+	// longer than the receiver's patience, though, before which it had sent nothing.
+	if o := d.pair; d.what == "send" && d.err == nil && !o.side.gone && o.outcomes > 0 && o.err != nil &&
+		!errors.Is(o.err, efa.ErrCanceled) {
+		r.badf("%s: the message was sent and dropped: its receive failed: %v", o.side.name, o.err)
+	}
+}
+
+// waits says what a side waits for.
+func (r *run) waits(s *side) string {
+	snap, err := s.ep.Snapshot(context.Background())
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(left(snap), "; ")
+}
+
+// left lists what an endpoint that has nothing to do has in use.
+func left(s *efa.Snapshot) []string {
+	var list []string
+	for _, o := range s.Operations {
+		list = append(list, fmt.Sprintf("%s by %s in %s waits for %s", o.Kind, o.Protocol, o.State, o.Waits))
+	}
+	for _, x := range []struct {
+		what string
+		n    int64
+	}{
+		{"packet entries", int64(s.Queues.SendUsed)}, {"posted receives", int64(s.Queues.PostedReceives)},
+		{"unexpected messages", int64(s.Queues.Unexpected)}, {"bytes held", s.Queues.HeldBytes},
+		{"txes", int64(s.Counters["TxInUse"])}, {"rxes", int64(s.Counters["RxInUse"])},
+	} {
+		if x.n != 0 {
+			list = append(list, fmt.Sprintf("%d %s", x.n, x.what))
+		}
+	}
+	for _, p := range s.Peers {
+		if p.Operations+p.InLine+p.Resends+p.OutOfOrder != 0 || p.HeldBytes != 0 {
+			list = append(list, fmt.Sprintf("peer: %d operations, %d in line, %d resends, %d out of order, %d bytes",
+				p.Operations, p.InLine, p.Resends, p.OutOfOrder, p.HeldBytes))
+		}
+	}
+	return list
+}
+
+// settle waits until nothing is left of a side's operations.
+func (r *run) settle(s *side, when string) {
+	var rest []string
+	r.w.Go(s.name+" settles", func(ctx context.Context) error {
+		for {
+			snap, err := s.ep.Snapshot(ctx)
+			if err != nil {
+				return err
+			}
+			if rest = left(snap); len(rest) == 0 {
+				return nil
+			}
+			r.drain(ctx, s)
+			if r.w.Elapsed() > r.deadline() {
+				return nil
+			}
+			if err := r.w.Sleep(10 * time.Millisecond); err != nil {
+				return err
+			}
+		}
+	})
+	r.finish()
+	if len(rest) > 0 {
+		r.badf("%s: left %s, %v after the fault: %s", s.name, when, r.w.Elapsed()-r.struckAt, strings.Join(rest, "; "))
+		return
+	}
+	r.clean = max(r.clean, r.w.Elapsed()-r.struckAt)
+}
+
+// drain receives what came for a receive that was canceled, as an application would.
+func (r *run) drain(ctx context.Context, s *side) {
+	if !r.play.fickle {
+		return
+	}
+	for {
+		if _, err := s.ep.Peek(ctx); err != nil {
+			return
+		}
+		ctx, cancel := r.w.WithTimeout(ctx, time.Millisecond)
+		_, _ = s.ep.Recv(ctx, make([]byte, region)) // that the message goes is all that counts
+		cancel()
+	}
+}
+
+// close closes everything, in time.
+func (r *run) close() {
+	for _, s := range []*side{r.a, r.b, r.back} {
+		if s == nil {
+			continue
+		}
+		from := r.w.Elapsed()
+		for _, c := range []io.Closer{s.ep, s.mem, s.buf, s.q, s.av, s.dom, s.fab} {
+			if err := c.Close(); err != nil && !s.gone {
+				r.badf("%s: close %T: %v", s.name, c, err)
+			}
+		}
+		if took := r.w.Elapsed() - from; took > time.Second+slack && !s.gone {
+			r.badf("%s: closing took %v", s.name, took)
+		}
+	}
+}
