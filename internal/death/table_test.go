@@ -21,6 +21,7 @@ import (
 
 var (
 	flagAll  = flag.Bool("all", false, "TestDeathTable tries every time that a step is taken, not the first and the last")
+	flagShow = flag.Int("show", 20, "how many open rows TestDeathTable prints")
 	flagOnly = flag.String("only", "", "the one row to try, as a failure prints it")
 )
 
@@ -181,7 +182,7 @@ func TestDeathTable(t *testing.T) {
 	t.Log(z.print(all))
 	n := 0
 	for _, name := range slices.Sorted(maps.Keys(z.bad)) {
-		if n++; n <= 40 {
+		if n++; n <= *flagShow {
 			t.Errorf("open: %s\n\t%s", name, strings.Join(z.bad[name], "\n\t"))
 		}
 	}
