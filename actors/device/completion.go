@@ -12,7 +12,7 @@ const (
 	// Info.UnsolicitedWrite; a slot or buffer is the caller's again, with nothing in it.
 	OpWritten
 	// OpRefused is a software device's knowledge that it has refused an RDMA
-	// request of (AH, SrcQPN): a key, range or right was wrong. Imm is the key.
+	// request of (AH, SrcQPN): a key, range or right was wrong. ID is the key.
 	OpRefused
 	// OpGone is a software device's knowledge that the process behind
 	// (AH, SrcQPN, QKey) is dead. AH is UnknownAH if there is none.
@@ -29,7 +29,7 @@ const NoSlot = ^uint64(0)
 
 // Completion is one entry of the completion queue.
 type Completion struct {
-	ID     uint64 // OpSend: SendWR.ID; OpRecv, OpWritten: the slot, or RecvWR.ID
+	ID     uint64 // OpSend: SendWR.ID; OpRecv, OpWritten: the slot, or RecvWR.ID; OpRefused: the key
 	Op     Op
 	Status Status
 	HasImm bool   // OpRecv; always of OpWritten

@@ -9,10 +9,11 @@ type MR interface {
 	// or on a simulated device a number.
 	Addr() uint64
 	// LKey and RKey name the region in work requests, for the local and the
-	// remote side. RKey cannot be guessed. Software devices have one number for
-	// both; EFA's LKey has 24 bits.
+	// remote side. RKey cannot be guessed: EFA's and shm's have 32 bits, tcp's 63 (the
+	// highest bit is never set). EFA's LKey has 24 bits; that of a software device is the
+	// low half of the RKey.
 	LKey() uint32
-	RKey() uint32
+	RKey() uint64
 	// Remote reports whether the device carries RDMA of others to this region.
 	// False: only emulated accesses reach it (shm: memory that was registered
 	// and not allocated lies in one process alone).

@@ -54,7 +54,7 @@ type SendProblem struct {
 // FillRDMA makes the entry an RDMA request: a WRRead into local or a WRWrite of
 // it, with lkey naming its region where the device wants that. Len bytes of the
 // message are in it, like in a packet.
-func (p *Pke) FillRDMA(kind WR, local []byte, lkey uint32, remote uint64, rkey uint32) {
+func (p *Pke) FillRDMA(kind WR, local []byte, lkey uint32, remote, rkey uint64) {
 	p.hdr[0] = 0
 	p.wr.Kind, p.wr.Header, p.wr.Payload = kind, nil, local
 	p.wr.LKey, p.wr.Remote, p.wr.RKey = lkey, remote, rkey

@@ -23,7 +23,7 @@ func (q *Queue) Poll(*shard.Shard) int {
 			q.onWritten(c)
 		case OpRefused:
 			q.Counters.RDMARefused++
-			q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, Key: c.Imm})
+			q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, Key: c.ID})
 		case OpGone:
 			q.onGone(c)
 		case OpFatal:
@@ -128,7 +128,7 @@ type Refused struct {
 	AH  AH
 	QPN uint16
 	GID GID    // set when AH is UnknownAH
-	Key uint32 // that the request named
+	Key uint64 // that the request named
 }
 
 // Fatal tells the endpoint that the queue pair has ended (OpFatal).

@@ -94,7 +94,10 @@ func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
 
 func (q *Queue) post(p *Pke) error {
 	p.wr.Over = false
-	if err := q.qp.PostSend(&p.wr); err != nil {
+	q.entered++
+	err := q.qp.PostSend(&p.wr)
+	q.left++
+	if err != nil {
 		return err
 	}
 	if p.out = !p.wr.Over; p.out {

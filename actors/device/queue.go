@@ -41,6 +41,9 @@ type Queue struct {
 	qp     QP
 	router Router
 
+	entered, left uint64 // calls of PostSend; they differ if it panicked
+	broken        QP     // the driver's, after Break until Close
+
 	pkes []Pke
 	free *Pke
 	room int
@@ -113,7 +116,7 @@ func (q *Queue) Receive(ctx actor.Context) {
 		q.qp.PostRecv(q.repost)
 		q.repost = q.repost[:0]
 	case *actor.Stopped:
-		_ = q.qp.Close() // nothing more to do about a driver that cannot close
+		_ = q.Close() // nothing more to do about a driver that cannot close
 	}
 }
 

@@ -31,7 +31,7 @@ type SendWR struct {
 	Payload []byte // WRRead, WRWrite: the local side
 
 	LKey   uint32 // of the region that Payload lies in, if Info.LocalKeys; WRRead needs LocalWrite
-	RKey   uint32
+	RKey   uint64
 	Remote uint64 // address in the other side's region
 
 	HeaderKey uint32  // of the region that Header lies in, if Info.SendKeys

@@ -117,7 +117,7 @@ func (c *closing) closeQueue() {
 	c.drain()
 	sh.RemovePoller(e.queue)
 	e.pressure.stop()
-	_ = e.queue.QP().Close() // nothing can be done about an error
+	_ = e.queue.Close() // nothing can be done about an error
 	e.pools.CloseMemory()
 	err := c.err()
 	e.pools.EachTx(func(t *ope.Txe) { sh.Tell(t.Ref(), &ope.Abandon{Err: err}) })

@@ -18,14 +18,18 @@ type deviceDown struct {
 }
 
 // HandleFailure is the endpoint's supervision: a panic in an operation ends that
-// operation, in a peer that peer, in the device queue the endpoint.
+// operation, in a peer that peer, in the device queue or the driver the endpoint.
 func (e *Endpoint) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
 	_ *actor.RestartStatistics, reason, message any,
 ) {
 	e.cfg.Log.Error("panic in an actor", "actor", child.Id, "reason", reason, "message", fmt.Sprintf("%T", message))
-	if child.Equal(e.qref.PID()) {
-		sup.StopChildren(child)
+	queue := child.Equal(e.qref.PID())
+	if queue || e.queue.Broken() {
+		e.queue.Break()
 		e.cfg.Shard.Tell(e.ref, &deviceDown{err: fmt.Errorf("panic in the device queue: %v", reason)})
+	}
+	if queue {
+		sup.StopChildren(child)
 		return
 	}
 	// An actor learns from Restarting that it panicked; see its Receive.
@@ -47,7 +51,7 @@ func (c *closing) crashed() {
 	sh.RemovePoller(e)
 	e.pressure.stop()
 	sh.StopTimer(&c.linger)
-	_ = e.queue.QP().Close() // nothing can be done about an error
+	_ = e.queue.Close() // nothing can be done about an error
 	e.pools.CloseMemory()
 	switch {
 	case e.direct.Kind != 0:

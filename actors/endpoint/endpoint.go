@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -56,9 +57,13 @@ func Open(cfg Config) (*Endpoint, error) {
 	cfg.setDefaults()
 	info := cfg.Device.Info()
 	set := cfg.Settings.On(&info)
-	qp, err := cfg.Device.OpenQP(device.QPConfig{
-		SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: cfg.QPN, QKey: cfg.ConnID,
-		RNRRetry: set.Retries(), Notify: cfg.Shard.Wake,
+	var qp device.QP
+	err := device.Guard(func() (err error) {
+		qp, err = cfg.Device.OpenQP(device.QPConfig{
+			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: cfg.QPN, QKey: cfg.ConnID,
+			RNRRetry: set.Retries(), Notify: cfg.Shard.Wake,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open queue pair on %s: %w", info.Name, err)
@@ -103,7 +108,7 @@ func Open(cfg Config) (*Endpoint, error) {
 }
 
 // Submit copies a request into the endpoint's ring, and reports whether there was room for
-// it. Any goroutine.
+// it. A request without an ID gets one, of which the uppermost bit is 0. Any goroutine.
 func (e *Endpoint) Submit(r *ope.Request) bool {
 	if !e.Push(r) {
 		return false
@@ -113,7 +118,12 @@ func (e *Endpoint) Submit(r *ope.Request) bool {
 }
 
 // Push is Submit for callers that call Pushed after the last of several requests.
-func (e *Endpoint) Push(r *ope.Request) bool { return e.reqs.Push(r) }
+func (e *Endpoint) Push(r *ope.Request) bool {
+	if r.ID != 0 {
+		return e.reqs.Push(r, nil)
+	}
+	return e.reqs.Push(r, &r.ID)
+}
 
 // Pushed has the shard look at the requests.
 func (e *Endpoint) Pushed() {
@@ -153,6 +163,10 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.access.onIntruded(m)
 	case *peer.Down:
 		e.onDown(m.Link, m.Err)
+	case *peer.Up:
+		e.onUp(m.Link)
+	case *peer.Buried:
+		e.peers.forget(m.Link)
 	case *device.Gone:
 		// There is no peer that this could be about.
 	case *trickleMsg:
@@ -206,6 +220,32 @@ func (e *Endpoint) Route(ah device.AH, qpn uint16) shard.Ref {
 		return l.Peer
 	}
 	return e.ref
+}
+
+// onUp puts the messages of a peer that is back, and that were in the matcher when it
+// failed, there again, in their order: a receive that was posted since may take one.
+func (e *Endpoint) onUp(l *peer.Link) {
+	var back []*ope.Rxe
+	e.pools.EachRx(func(r *ope.Rxe) {
+		if r.Link() == l && r.Waits() {
+			back = append(back, r)
+		}
+	})
+	slices.SortFunc(back, func(a, b *ope.Rxe) int { return int(int32(a.MsgID() - b.MsgID())) })
+	for _, r := range back {
+		if m := r.Listed(); m != nil {
+			e.table.RemoveMsg(m)
+		}
+	}
+	for _, r := range back {
+		if o := e.table.Arrive(r.Unpark()); o != nil {
+			r.Match(e.pools.Orders.At(o.Owner))
+		} else if m := r.Listed(); m != nil {
+			e.table.AddMsg(m)
+		} else {
+			e.table.AddMsg(r.List())
+		}
+	}
 }
 
 // onDown ends the receives that only a failed peer could have satisfied.

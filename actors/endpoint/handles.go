@@ -83,7 +83,9 @@ func (p *peers) remove(handle uint64) *peer.Link {
 	l.Handle = peer.Unlisted
 	if x := p.routes.get(l.AH, l.QPN); x != nil && x.cur == l {
 		p.strangers++
-		p.forget(l)
+		if p.forget(l); l.Away {
+			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved})
+		}
 	}
 	for _, m := range p.unexpected(l) {
 		p.table.Rekey(m, match.NotAvail) // the handle may soon be another peer's

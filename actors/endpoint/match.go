@@ -18,7 +18,8 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		sh.Call(pkt.Multi.Rx, pkt.Deliver())
 		return
 	}
-	if e.closing.state != open || (pkt.Link.Err != nil && !pkt.Whole()) {
+	part := pkt.Link.Err != nil && !pkt.Whole() // of a message whose rest does not come, or comes if its sender does
+	if e.closing.state != open || part && !pkt.Link.Away {
 		pkt.Free() // nobody would ever end what this begins
 		return
 	}
@@ -29,6 +30,11 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		return
 	}
 	rxe.Begin(pkt)
+	if part {
+		rxe.Unexpected()
+		rxe.Park()
+		return
+	}
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(pkt.Link.Handle)); r != nil {
 		rxe.Match(e.pools.Orders.At(r.Owner))
 		return

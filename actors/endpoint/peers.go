@@ -105,7 +105,7 @@ func (p *peers) create(addr wire.RawAddr, ah device.AH, handle, age uint64) *pee
 // forget drops a peer that has failed and that no handle names, so that only its connid
 // is kept.
 func (p *peers) forget(l *peer.Link) {
-	if l.Err == nil || l.Handle != peer.Unlisted {
+	if l.Err == nil || l.Away || l.Handle != peer.Unlisted {
 		return
 	}
 	if p.routes.drop(l) {

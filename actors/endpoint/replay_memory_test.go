@@ -33,11 +33,11 @@ func (r *replay) register(buf []byte, op *operation) {
 			break
 		}
 	}
-	r.registerAt(buf, at.Addr, uint32(at.Key))
+	r.registerAt(buf, at.Addr, at.Key)
 }
 
 // registerAt makes a region with the address and key that the capture says.
-func (r *replay) registerAt(mem []byte, addr uint64, key uint32) {
+func (r *replay) registerAt(mem []byte, addr, key uint64) {
 	r.keys++
 	x, err := r.rig.RegisterAt(fmt.Sprintf("m%d", r.keys), mem,
 		script.Rights{Send: true, Recv: true, RemoteRead: true, RemoteWrite: true}, addr, key)
@@ -82,14 +82,14 @@ func (r *replay) share(pkt wire.Packet) {
 	}
 	off := uint64(0)
 	for _, v := range readIOV(pkt) {
-		r.reachable(v.Addr, uint32(v.Key), r.now.data()[off:][:v.Len])
+		r.reachable(v.Addr, v.Key, r.now.data()[off:][:v.Len])
 		off += v.Len
 	}
 }
 
 // reachable is memory of the other side's that our device reaches during the
 // operation in progress.
-func (r *replay) reachable(addr uint64, key uint32, b []byte) {
+func (r *replay) reachable(addr, key uint64, b []byte) {
 	for _, m := range r.theirs {
 		if m.Addr == addr && m.Key == key {
 			m.Bytes = b
@@ -105,7 +105,7 @@ func (r *replay) reachable(addr uint64, key uint32, b []byte) {
 // where in its region that begins.
 func (r *replay) reach(p golden.Packet) (b []byte, off int) {
 	for _, x := range r.regions {
-		if uint32(x.Key(0)) != p.WRRKey || p.WRAddr < x.Addr(0) {
+		if x.Key(0) != p.WRRKey || p.WRAddr < x.Addr(0) {
 			continue
 		}
 		off := p.WRAddr - x.Addr(0)

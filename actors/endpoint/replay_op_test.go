@@ -97,7 +97,7 @@ func (r *replay) act(op *operation) {
 		}
 	}
 	if op.remote != nil && p.RemoteKey != nil {
-		r.reachable(*p.RemoteAddr, uint32(*p.RemoteKey), op.remote)
+		r.reachable(*p.RemoteAddr, *p.RemoteKey, op.remote)
 	}
 	if p.Tag != nil {
 		req.Flags |= ope.Tagged
@@ -142,7 +142,7 @@ func (r *replay) suffer(op *operation) {
 	if op.n == 0 { // somewhere in a region
 		op.target = make([]byte, 1)
 	}
-	r.registerAt(op.target, *p.RemoteAddr, uint32(*p.RemoteKey))
+	r.registerAt(op.target, *p.RemoteAddr, *p.RemoteKey)
 }
 
 func (r *replay) submit(op *operation, req ope.Request) {

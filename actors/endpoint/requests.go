@@ -131,10 +131,10 @@ func (e *Endpoint) live(r *ope.Request) *peer.Link {
 		err = e.closing.err()
 	case l == nil:
 		if l, err = e.peers.link(r.Peer); err == nil {
-			err = l.Err
+			err = l.Closed
 		}
 	default:
-		err = l.Err
+		err = l.Closed
 	}
 	if err != nil {
 		e.reject(r, err)

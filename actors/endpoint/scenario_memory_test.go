@@ -118,7 +118,7 @@ func (s *scenario) access(d *datadriven.TestData) string {
 	if d.Cmd == "writes" {
 		right = device.RemoteWrite
 	}
-	mem := s.rig.QP.Reach(uint32(e.Key), e.Addr, int(e.Len), right)
+	mem := s.rig.QP.Reach(e.Key, e.Addr, int(e.Len), right)
 	if mem == nil {
 		s.rig.QP.RefuseRDMA(x.Addr.GID(), x.Addr.QPN())
 		s.rig.Run()

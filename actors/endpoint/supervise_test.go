@@ -1,8 +1,10 @@
 package endpoint_test
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
@@ -100,23 +102,53 @@ func TestPanicInPeer(t *testing.T) {
 	require.Equal(t, 1, refused.Ends)
 }
 
-func TestPanicInQueue(t *testing.T) {
-	r, a := start(t, script.Config{})
-	r.Send(a, 10, 0, 0, 0)
-	r.Recv(a, 10, 0, 0, 0)
-	r.Recv(nil, 10, 0, 0, 0)
-	r.Run()
-	r.QP.PoisonPoll()
-	r.QP.Complete(r.QP.Flying()[0], device.StatusOK)
-	r.Run()
-	require.True(t, r.EP.Ended())
-	require.True(t, r.QP.Closed())
-	require.Len(t, r.Events, 1)
-	require.Equal(t, endpoint.DeviceFailed, r.Events[0].Kind)
-	require.ErrorIs(t, r.Events[0].Err, errno.ErrIO)
-	require.Len(t, r.Outcomes, 3)
-	for _, o := range r.Outcomes {
-		require.ErrorIs(t, o.Res.Err, errno.ErrIO)
+// TestPanicInDriver: a driver that panics, in whatever call, ends the endpoint with an
+// event, and all operations, and is not called again but to be closed.
+func TestPanicInDriver(t *testing.T) {
+	for _, call := range []string{"PostSend", "PostRecv", "Doorbell", "Poll", "CreateAH", "Close"} {
+		t.Run(call, func(t *testing.T) {
+			r, a := start(t, script.Config{})
+			sent := r.Send(a, 10, 0, 0, 0)
+			directed, anyone := r.Recv(a, 10, ope.Tagged, 7, 0), r.Recv(nil, 10, ope.Tagged, 7, 0)
+			r.Run()
+			r.QP.Poison(call)
+			var more []*script.Op
+			switch call {
+			case "CreateAH":
+				b := script.NewRemote("b", 2, 1, 0xa2)
+				r.AddRemote(b)
+				r.Insert(b)
+				more = append(more, r.Send(b, 10, 0, 0, 0))
+			case "PostRecv": // receive slots go back in batches
+				for i := range 20 {
+					inject(t, r, a, "EAGER_MSGRTM", fmt.Sprint("msg_id=", i), "len=1")
+				}
+			case "Close":
+				r.QP.Fail(device.StatusQPInternal)
+			default:
+				more = append(more, r.Send(a, 10, 0, 0, 0), r.Send(a, 5000, 0, 0, 0))
+			}
+			r.Run()
+			require.True(t, r.EP.Ended())
+			failed := 0
+			for _, e := range r.Events {
+				if e.Kind == endpoint.DeviceFailed {
+					failed++
+					require.ErrorIs(t, e.Err, errno.ErrIO)
+				}
+			}
+			require.Equal(t, 1, failed)
+			require.True(t, r.QP.Closed())
+			for _, op := range append(more, sent, directed, anyone) {
+				require.Equal(t, 1, op.Ends, op.Name)
+			}
+			late := r.Send(a, 1, 0, 0, 0)
+			r.Run()
+			require.Equal(t, 1, late.Ends)
+			for _, o := range r.Outcomes {
+				assert.Error(t, o.Res.Err, o.Op.Name)
+			}
+		})
 	}
 }
 

@@ -11,15 +11,15 @@ type fakeMR struct {
 	device.MRBase
 	mem    []byte
 	addr   uint64
-	key    uint32
+	key    uint64
 	local  bool // no RDMA of others
 	closed int
 }
 
 func (m *fakeMR) Bytes() []byte { return m.mem }
 func (m *fakeMR) Addr() uint64  { return m.addr }
-func (m *fakeMR) LKey() uint32  { return ^m.key }
-func (m *fakeMR) RKey() uint32  { return m.key }
+func (m *fakeMR) LKey() uint32  { return ^uint32(m.key) }
+func (m *fakeMR) RKey() uint64  { return m.key }
 func (m *fakeMR) Remote() bool  { return !m.local }
 func (m *fakeMR) Close() error  { m.closed++; return nil }
 

@@ -32,7 +32,7 @@ func TestConcurrent(t *testing.T) {
 		wg.Go(func() {
 			for i := range rounds {
 				mem := make([]byte, size)
-				r := table.Add(&fakeMR{mem: mem, addr: uint64(o) * 0x1000, key: uint32(o)}, everything)
+				r := table.Add(&fakeMR{mem: mem, addr: uint64(o) * 0x1000, key: uint64(o)}, everything)
 				r.OnIdle = func() {
 					idle.Add(1)
 					clear(mem)
@@ -89,7 +89,7 @@ func TestNoAllocation(t *testing.T) {
 	var table Table
 	mem := make([]byte, 100)
 	for i := range 50 {
-		table.Add(&fakeMR{mem: mem[i:], addr: 0x1000, key: uint32(i)}, readable)
+		table.Add(&fakeMR{mem: mem[i:], addr: 0x1000, key: uint64(i)}, readable)
 	}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		for key := range uint64(60) {
@@ -112,9 +112,9 @@ func BenchmarkTable(b *testing.B) {
 		var table Table
 		mem := make([]byte, 64*n)
 		for i := range n {
-			table.Add(&fakeMR{mem: mem[64*i:][:64], addr: uint64(i) << 16, key: uint32(i) * 0x9e3779b9}, everything)
+			table.Add(&fakeMR{mem: mem[64*i:][:64], addr: uint64(i) << 16, key: uint64(i) * 0x9e3779b9}, everything)
 		}
-		iov := wire.RMAIOV{Addr: uint64(n/2)<<16 + 8, Len: 8, Key: uint64(uint32(n/2) * 0x9e3779b9)}
+		iov := wire.RMAIOV{Addr: uint64(n/2)<<16 + 8, Len: 8, Key: uint64(n/2) * 0x9e3779b9}
 		b.Run(fmt.Sprintf("op=resolve/regions=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

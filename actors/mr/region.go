@@ -16,8 +16,8 @@ type Access = device.Access
 const Send = Access(1 << 7)
 
 // EmulatedOnly is set in the key of a region that the device's RDMA does not
-// reach: others may read, write and update it by emulated subprotocols only. EFA's
-// keys have 32 bits, so to a libfabric the bit means nothing.
+// reach: others may read, write and update it by emulated subprotocols only. No
+// device's key has the bit, so to a libfabric it means nothing.
 const EmulatedOnly = uint64(1) << 63
 
 // retired is the bit of Region.state above the number of users.
@@ -52,7 +52,7 @@ func newRegion(t *Table, dev device.MR, a Access) *Region {
 		parts = []device.MR{dev}
 	}
 	for _, p := range parts {
-		n := name{addr: p.Addr(), key: uint64(p.RKey()), lkey: p.LKey()}
+		n := name{addr: p.Addr(), key: p.RKey(), lkey: p.LKey()}
 		if !p.Remote() {
 			n.key |= EmulatedOnly
 		}
@@ -65,8 +65,8 @@ func newRegion(t *Table, dev device.MR, a Access) *Region {
 // its own joins, or 1.
 func (r *Region) Paths() int { return len(r.names) }
 
-// Key is what remote sides call the region on a path: the RKey of the path's device in
-// the low 32 bits, and perhaps EmulatedOnly.
+// Key is what remote sides call the region on a path: the RKey of the path's device, and
+// perhaps EmulatedOnly.
 func (r *Region) Key(path uint8) uint64 { return r.names[path].key }
 
 // LKey names the region in work requests of this side on a path.

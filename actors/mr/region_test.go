@@ -119,7 +119,7 @@ func TestErrors(t *testing.T) {
 // TestRetired: the latest keys that named a region are known as such.
 func TestRetired(t *testing.T) {
 	var table Table
-	for key := range uint32(1100) {
+	for key := range uint64(1100) {
 		require.False(t, table.Retired(0, key))
 		r := table.Add(&fakeMR{mem: make([]byte, 1), key: key}, readable)
 		require.False(t, table.Retired(0, key))

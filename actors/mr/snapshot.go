@@ -9,8 +9,8 @@ import (
 
 // snapshot is the regions of one moment. It never changes.
 type snapshot struct {
-	keys  []uint64 // sorted
-	byKey []keyed  // in the order of keys; of equal ones the oldest first
+	keys  []pathKey // sorted
+	byKey []keyed   // in the order of keys; of equal ones the oldest first
 
 	byBase []*Region // by the address of the first byte
 	spans  []span    // in the order of byBase
@@ -18,12 +18,23 @@ type snapshot struct {
 
 // keyed is a region by its key on one path.
 type keyed struct {
-	key uint64 // see onPath
+	key pathKey
 	r   *Region
 }
 
-// onPath is a key and the path that it belongs to. Of the key the low 32 bits matter.
-func onPath(path uint8, key uint64) uint64 { return uint64(path)<<32 | uint64(uint32(key)) }
+// pathKey is a key of a device and the path that the device carries.
+type pathKey struct {
+	key  uint64
+	path uint8
+}
+
+// onPath is the key that a peer names on a path. Whether it says EmulatedOnly does not
+// matter.
+func onPath(path uint8, key uint64) pathKey { return pathKey{key &^ EmulatedOnly, path} }
+
+func compareKeys(a, b pathKey) int {
+	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.path, b.path))
+}
 
 // span says where a region begins in our memory, and how far it and those before
 // it reach. The numbers stay true as long as the region holds the memory.
@@ -35,7 +46,7 @@ type span struct {
 
 func newSnapshot(byKey []keyed, byBase []*Region) *snapshot {
 	s := &snapshot{
-		keys:   make([]uint64, len(byKey)),
+		keys:   make([]pathKey, len(byKey)),
 		byKey:  byKey,
 		byBase: byBase,
 		spans:  make([]span, len(byBase)),
@@ -55,8 +66,8 @@ func newSnapshot(byKey []keyed, byBase []*Region) *snapshot {
 }
 
 // key returns the oldest region with the key, which onPath made.
-func (s *snapshot) key(key uint64) *Region {
-	i, ok := slices.BinarySearch(s.keys, key)
+func (s *snapshot) key(key pathKey) *Region {
+	i, ok := slices.BinarySearchFunc(s.keys, key, compareKeys)
 	if !ok {
 		return nil
 	}
@@ -87,7 +98,7 @@ func compareBases(a, b *Region) int { return cmp.Compare(base(a.mem), base(b.mem
 func addKeys(list []keyed, r *Region) []keyed {
 	for path := range r.names {
 		k := keyed{onPath(uint8(path), r.names[path].key), r}
-		list = insert(list, k, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
+		list = insert(list, k, func(a, b keyed) int { return compareKeys(a.key, b.key) })
 	}
 	return list
 }

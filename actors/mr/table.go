@@ -15,8 +15,8 @@ type Table struct {
 	now atomic.Pointer[snapshot] // nil: empty
 	mu  sync.Mutex               // held by writers
 
-	past  [maxPast]uint64 // keys of regions that were retired, the latest of them
-	npast int             // keys retired at all
+	past  [maxPast]pathKey // keys of regions that were retired, the latest of them
+	npast int              // keys retired at all
 }
 
 // maxPast is how many keys of former regions are remembered.
@@ -36,7 +36,7 @@ func (t *Table) Add(dev device.MR, a Access) *Region {
 
 // Resolve finds the memory that an efa_rma_iov names (§3.3), which came on a path, for an
 // operation that wants the accesses in want: its bytes and the region to Use before touching
-// them. Of the key the low 32 bits matter. An entry of no bytes is checked like
+// them. Of the key EmulatedOnly does not matter. An entry of no bytes is checked like
 // any other; it may lie at the region's end.
 //
 // Errors are ErrKey, ErrRight and ErrRange. They are not wrapped.
@@ -96,14 +96,14 @@ func (t *Table) remove(r *Region) {
 
 // Retired reports whether the key was a region's on the path until lately: a peer that
 // names it guesses nothing. It takes a lock.
-func (t *Table) Retired(path uint8, key uint32) bool {
+func (t *Table) Retired(path uint8, key uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Contains(t.past[:min(t.npast, maxPast)], onPath(path, uint64(key)))
+	return slices.Contains(t.past[:min(t.npast, maxPast)], onPath(path, key))
 }
 
 // Knows reports whether the key is a region's on the path, or was until lately. It may
 // take a lock.
-func (t *Table) Knows(path uint8, key uint32) bool {
-	return t.load().key(onPath(path, uint64(key))) != nil || t.Retired(path, key)
+func (t *Table) Knows(path uint8, key uint64) bool {
+	return t.load().key(onPath(path, key)) != nil || t.Retired(path, key)
 }

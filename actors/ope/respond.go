@@ -128,12 +128,18 @@ func (p *Pools) SendReceipt(l *peer.Link, id uint32) {
 }
 
 // SendError reports the end of an operation to a peer that knows PEER_ERROR. Whether it
-// does is seen when its HANDSHAKE is there, which a request may have overtaken. False:
-// nothing is sent.
+// does is seen when its HANDSHAKE is there, which a request may have overtaken. One that has
+// failed gets it if it comes back. False: nothing is sent.
 func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool {
 	ours := p.env.Config.Features.Has(wire.FeaturePeerError)
-	if !ours || l.Known() && !l.Can(wire.FeaturePeerError) || l.Err != nil || p.Closing {
+	if !ours || l.Known() && !l.Can(wire.FeaturePeerError) || l.Err != nil && !l.Away || p.Closing {
 		return false
+	}
+	if l.Err != nil {
+		has, own := p.connID()
+		h := wire.PeerError{HasConnID: has, ConnID: own, OpID: id, RefKind: ref, ProvErrno: prov}
+		l.Owe(h.Append(nil))
+		return true
 	}
 	t := p.response(l, id, 0)
 	if t == nil {

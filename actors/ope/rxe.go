@@ -54,6 +54,7 @@ type incoming struct {
 	rsp       bool // of our read: the READRSP came
 	slotWaits bool
 	more      bool  // a continueMsg is under way
+	parked    bool  // its peer has failed and may come back, so nobody can receive it
 	owes      owed  // packets that are to be posted
 	told      int32 // messages to it that are under way
 	flying    int32 // packets with the device, RDMA reads not counted
@@ -131,7 +132,7 @@ func (r *incoming) arm(l *peer.Link) {
 	r.m.Count(&r.pools.Steps)
 	r.c.Start(true, &r.pools.Steps)
 	r.err, r.dc, r.rsp, r.target, r.owes = nil, false, false, false, 0
-	r.told, r.flying = 0, 0
+	r.told, r.flying, r.parked = 0, 0, false
 	r.born = r.pools.env.Sh.Now()
 	r.moved = r.born
 	r.unkept = true

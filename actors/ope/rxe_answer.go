@@ -3,6 +3,7 @@ package ope
 import (
 	"fmt"
 
+	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
@@ -75,8 +76,9 @@ func (r *Rxe) control(what owed, n uint64) bool {
 	p.Span = r.span
 	r.link.Address(p, r.ref)
 	if err := env.Q.Post(p); err != nil {
+		t := wire.Type(p.Type())
 		env.Q.Free(p)
-		r.lostPacket(err)
+		r.lostPacket(t, err)
 		return false
 	}
 	r.noteControl(p, n)
@@ -118,9 +120,9 @@ func (d *reader) nackSent() {
 	}
 }
 
-// lostPacket: the other side will never learn of its window, or that its data
-// arrived. That peer is failed, since it would wait for ever.
-func (r *Rxe) lostPacket(err error) {
+// lostPacket: the other side does not learn of its window, or that its data arrived. That
+// peer is failed, since it would wait for ever, and told if it comes back.
+func (r *Rxe) lostPacket(t wire.Type, err error) {
 	if r.m.State == RxMatched && r.asks() {
 		r.end(err) // our own request: the peer waits for nothing
 		return
@@ -128,6 +130,15 @@ func (r *Rxe) lostPacket(err error) {
 	r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
 		Err: fmt.Errorf("%w: a control packet is lost: %w", peer.ErrPeerFailed, err), Tell: true,
 	})
+	if t == wire.TypeReceipt || t == wire.TypeEOR {
+		r.link.Owe(r.packet(nil, owesAnswer, 0))
+	} else if r.link.Err == nil && r.awaited() {
+		id, own := r.pools.connID()
+		h := wire.PeerError{
+			HasConnID: id, ConnID: own, OpID: r.sendID, RefKind: wire.RefOpe, ProvErrno: uint32(errno.ProvPeerAborted),
+		}
+		r.link.Owe(h.Append(nil))
+	}
 	r.fail(err)
 }
 

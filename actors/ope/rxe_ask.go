@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
@@ -130,7 +131,7 @@ func (d *reader) readDirect(p *device.Pke, total uint64) {
 		r.goOn()
 		return
 	}
-	p.FillRDMA(device.WRRead, nil, d.lkey, req.Addr, uint32(req.Key))
+	p.FillRDMA(device.WRRead, nil, d.lkey, req.Addr, req.Key&^mr.EmulatedOnly)
 	p.Off, p.Span = 0, r.span
 	r.link.Address(p, r.ref)
 	if err := r.pools.env.Q.Post(p); err != nil {

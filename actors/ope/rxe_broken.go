@@ -11,14 +11,14 @@ import (
 
 // onLost: a packet of the operation's own will never arrive, or a read failed.
 func (r *Rxe) onLost(m *peer.SendFailed) {
-	read, data := m.Pke.Kind() == device.WRRead, m.Pke.Local()
+	read, data, t := m.Pke.Kind() == device.WRRead, m.Pke.Local(), wire.Type(m.Pke.Type())
 	r.pools.env.Q.Free(m.Pke)
 	if !r.busy {
 		return
 	}
 	if !read {
 		r.flying--
-		r.lostPacket(m.Err)
+		r.lostPacket(t, m.Err)
 		return
 	}
 	if r.x.bouncing {

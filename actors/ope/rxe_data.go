@@ -226,7 +226,9 @@ func (r *Rxe) checkComplete() {
 	}
 	// A runt that is the whole message is all that comes (§4.5).
 	tail := r.m.Proto.readBased() && (r.m.Proto != RuntRead || r.m.packets < r.m.Total)
-	if (r.dc || tail) && r.link.Err == nil {
+	if (r.dc || tail) && r.link.Away {
+		r.link.Owe(r.packet(nil, owesAnswer, 0))
+	} else if (r.dc || tail) && r.link.Err == nil {
 		if r.step(RxLastOwed) {
 			r.owes |= owesAnswer
 		}

@@ -17,13 +17,26 @@ func (r *Rxe) fail(err error) {
 	if r.m.State < RxAsk && r.stored == r.m.Total {
 		return
 	}
-	if r.m.State == RxAnswer { // the outcome was given, and no peer is left to answer
+	if r.m.State < RxAsk && r.link.Away && err == r.link.Err && (r.ord != nil || r.wait != nil || r.parked) {
+		r.park()
+		return
+	}
+	if r.m.State == RxAnswer { // the outcome was given, and no peer is there to answer
+		if r.owes&owesAnswer != 0 {
+			r.link.Owe(r.packet(nil, owesAnswer, 0))
+		}
 		r.owes = 0
 		r.step(RxAnswered)
 		r.settle()
 		return
 	}
 	r.end(err)
+}
+
+// awaited reports whether the peer waits for us to go on with what it sends.
+func (r *incoming) awaited() bool {
+	return r.m.State == RxMatched && (r.dc || protos[r.m.Proto].cts || r.m.Proto.readBased()) && !r.asks() &&
+		r.m.Proto != DirectRead
 }
 
 // onAbandon: the queue pair is closed. Nothing that is under way ever ends, and no
@@ -46,7 +59,7 @@ func (r *Rxe) onAbandon(err error) {
 
 // end ends the operation with err.
 func (r *Rxe) end(err error) {
-	if r.asks() && r.rsp && r.link.Err == nil { // the responder waits for CTS
+	if r.asks() && r.rsp || r.link.Err != nil && r.awaited() { // the peer waits for CTS, RECEIPT or EOR
 		r.sendError(uint32(errno.ProvPeerAborted))
 	}
 	if r.step(RxFail) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
@@ -88,7 +89,7 @@ func (d *reader) postRead(p *device.Pke, off, most uint64) bool {
 	if local == nil {
 		return false
 	}
-	p.FillRDMA(device.WRRead, local, lkey, src.Addr+at, uint32(src.Key))
+	p.FillRDMA(device.WRRead, local, lkey, src.Addr+at, src.Key&^mr.EmulatedOnly)
 	p.Off, p.Span = off, r.span
 	r.link.Address(p, r.ref)
 	if err := env.Q.Post(p); err != nil {

@@ -10,14 +10,14 @@ import (
 )
 
 // giveUp: the operation has failed here, and what the other side has of it must end
-// as well. A peer that knows PEER_ERROR gets it once no packet is under way;
-// another one would wait for the msg_id, or for the rest, for ever.
+// as well. A peer that knows PEER_ERROR gets it once no packet is under way, or when it
+// comes back; another one would wait for the msg_id, or for the rest, for ever.
 func (t *Txe) giveUp() {
-	p := t.pools
-	if t.link.Err != nil || p.Closing || t.abortDue || !t.spent && !t.hasPeer {
+	p, l := t.pools, t.link
+	if l.Err != nil && !l.Away || p.Closing || t.abortDue || !t.spent && !t.hasPeer {
 		return
 	}
-	if t.link.Can(wire.FeaturePeerError) && !t.m.Proto.readBased() {
+	if l.Can(wire.FeaturePeerError) && (l.Err != nil || !t.m.Proto.readBased()) || l.Err != nil && !l.Known() {
 		t.abortDue = true
 		return
 	}
@@ -35,16 +35,17 @@ func (t *outgoing) incomplete() bool {
 // for that msg_id for ever, so it is failed until it comes back as a new endpoint.
 func (t *outgoing) lostID(err error) {
 	err = fmt.Errorf("%w: msg_id %d is lost: %w", peer.ErrPeerFailed, t.turn.MsgID, err)
-	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: err, Tell: true})
+	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: err, Tell: true, Lost: true})
 }
 
 // abortPeer sends PEER_ERROR: with the other side's id if it gave us one, else
-// with the msg_id, of which it may have seen nothing.
+// with the msg_id, of which it may have seen nothing. What it reads it may have seen
+// although no byte has arrived.
 func (t *outgoing) abortPeer() {
 	switch {
 	case t.hasPeer:
 		t.sendAborted(wire.RefOpe, t.peerID)
-	case t.m.Acked == 0 && !t.nacked:
+	case t.m.Acked == 0 && !t.nacked && !t.m.Proto.readBased():
 		t.sendAborted(wire.RefMsgIDSkip, t.turn.MsgID)
 	default:
 		t.sendAborted(wire.RefMsgID, t.turn.MsgID)

@@ -1,6 +1,9 @@
 package ope
 
-import "github.com/efactor/efactor/wire"
+import (
+	"github.com/efactor/efactor/actors/mr"
+	"github.com/efactor/efactor/wire"
+)
 
 // header builds the packet's header for the segment.
 func (t *outgoing) header(b []byte, seg Segment) []byte {
@@ -114,5 +117,5 @@ func atomicHeader(t *outgoing, b []byte, o wire.Options) []byte {
 func readFrom(t *outgoing) [wire.MaxIOV]wire.RMAIOV {
 	r := t.source()
 	off := offsetIn(r.Bytes(), t.q.Buf)
-	return [wire.MaxIOV]wire.RMAIOV{{Addr: r.Addr(t.link.Path) + off, Len: t.m.Total, Key: uint64(uint32(r.Key(t.link.Path)))}}
+	return [wire.MaxIOV]wire.RMAIOV{{Addr: r.Addr(t.link.Path) + off, Len: t.m.Total, Key: r.Key(t.link.Path) &^ mr.EmulatedOnly}}
 }

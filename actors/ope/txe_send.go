@@ -134,7 +134,8 @@ func (t *outgoing) notReading() {
 }
 
 // pump posts what the machine allows, while there is room and the peer takes
-// packets. p is a packet entry to use first, or nil.
+// packets. p is a packet entry to use first, or nil: one that was granted goes out even if
+// back-off has begun since, or messages would leave in another order than their msg_ids'.
 func (t *Txe) pump(p *device.Pke) {
 	env := t.pools.env
 	var sent sentBatch
@@ -144,7 +145,7 @@ func (t *Txe) pump(p *device.Pke) {
 			break
 		}
 		shy := seg.Data && !t.link.Handshaken || t.m.Proto == ErrorOnly && !t.link.Known()
-		if t.link.Backoff || shy {
+		if t.link.Backoff && p == nil || shy {
 			why := trail.ForBackoff
 			if !t.link.Backoff {
 				why = trail.ForHandshake
@@ -247,7 +248,7 @@ func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) {
 	if r := t.source(); r != nil {
 		lkey = r.LKey(t.link.Path)
 	}
-	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, uint32(q.Key))
+	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, q.Key&^mr.EmulatedOnly)
 	if q.Flags&HasData != 0 {
 		p.SetImm(uint32(q.Data))
 	}

@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"slices"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
@@ -34,6 +36,7 @@ func (p *Peer) skip(pkt *Packet) {
 			pkt.Free() // it was seen after all, and whole
 			return
 		}
+		p.tookBack = p.tookBack.add(pkt.MsgID)
 		if m != nil {
 			delete(p.multi, pkt.MsgID)
 			if m.missing = 0; m.packets == 0 {
@@ -43,6 +46,7 @@ func (p *Peer) skip(pkt *Packet) {
 		p.env.Sh.Tell(p.env.Endpoint, pkt.Arrive())
 		return
 	}
+	p.tookBack = p.tookBack.add(pkt.MsgID)
 	held := p.window.Held()
 	q := p.window.Take(pkt.MsgID)
 	p.env.Mem.Early -= int64(held - p.window.Held())
@@ -57,9 +61,42 @@ func (p *Peer) skip(pkt *Packet) {
 	p.place(pkt)
 }
 
+// takenBack is the msg_ids of the last messages that the peer took back, of which a
+// packet may still come: one without an address handle goes by way of the endpoint, and
+// PEER_ERROR may overtake it there.
+type takenBack struct {
+	ids [16]uint32
+	n   int // of them, all that there were
+}
+
+// add notes one more, and returns b, which it makes if there is none.
+func (b *takenBack) add(id uint32) *takenBack {
+	if b == nil {
+		b = new(takenBack)
+	}
+	b.ids[b.n%len(b.ids)] = id
+	b.n++
+	return b
+}
+
+func (b *takenBack) has(id uint32) bool {
+	return b != nil && slices.Contains(b.ids[:min(b.n, len(b.ids))], id)
+}
+
+// drop drops a packet of a message that is over.
+func (b *takenBack) drop(pkt *Packet) {
+	c := &pkt.Link.env.Counters
+	if b.has(pkt.MsgID) {
+		c.AbortedLate++
+	} else {
+		c.StaleMsgID++
+	}
+	pkt.Free()
+}
+
 // onNacked notes who waits for the replacement of a refused message.
 func (p *Peer) onNacked(n *Nacked) {
-	if n.Rx.IsZero() || p.link.Err != nil {
+	if n.Rx.IsZero() || p.link.Err != nil && !p.link.Away {
 		delete(p.nacked, n.MsgID)
 		return
 	}
@@ -86,8 +123,11 @@ func (p *Peer) onReplaced(pkt *Packet) {
 // order.
 func (p *Peer) onWritten(w *device.Written) {
 	if p.link.Err != nil {
-		w.Free()
-		return
+		if !p.link.Away {
+			w.Free()
+			return
+		}
+		comeBack(p)
 	}
 	p.heardFrom()
 	x := p.env.Pool.getWrote()
@@ -96,8 +136,8 @@ func (p *Peer) onWritten(w *device.Written) {
 	p.env.Sh.Tell(p.env.Endpoint, x)
 }
 
-// maxWrongKeys is how many keys a peer may try that name nothing: the low 32 bits
-// are all that protects memory.
+// maxWrongKeys is how many keys a peer may try that name nothing: on most devices
+// 32 bits are all that protects memory.
 const maxWrongKeys = 16
 
 // WrongKey counts a request of the peer's with a key that names nothing here, and

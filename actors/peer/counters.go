@@ -15,6 +15,7 @@ type Counters struct {
 	Overflow                       uint64 // of them, beyond the reorder window
 	Probes                         uint64
 	PeersFailed                    uint64
+	PeersReturned                  uint64 // times that one which had failed was taken back
 	PeersSilent                    uint64 // of them, those that did not respond
 	Unexpected                     uint64
 	Copied                         uint64 // bytes of messages that were copied here, the device's own copies aside
@@ -34,6 +35,7 @@ type Counters struct {
 	BadID          uint64 // an operation id that is not in use
 	NoRoom         uint64 // a request that no operation was free to answer
 	StaleMsgID     uint64 // a msg_id that was processed already
+	AbortedLate    uint64 // a packet of a message that the peer has taken back
 	StaleConnID    uint64 // from a former endpoint with the same GID and QPN
 	NoAddress      uint64 // a stranger that does not say who it is
 	PeerOverMemory uint64

@@ -114,14 +114,17 @@ func (p *Peer) onGone(g *device.Gone) {
 
 func (p *Peer) failStatus(s device.Status) { p.fail(p.statusError(s), true) }
 
-// fail ends everything with the peer: the line, what is held, what is in
-// progress, what waits for its turn to be received. The endpoint hears of it
-// unless it asked for it.
+// fail ends everything with the peer: the line, what is held, what is in progress, and
+// what waits for its turn to be received unless the peer may come back. The endpoint
+// hears of it unless it asked for it.
 func (p *Peer) fail(err error, tell bool) {
 	if p.link.Err != nil {
+		buryLater(p, err)
 		return
 	}
-	p.link.Err = err
+	tell = tell && p.link.Closed == nil // else it was told, and has not been open since
+	p.link.Err, p.link.Closed, p.link.Away = err, err, mayReturn(err)
+	p.link.watched = false
 	sh := p.env.Sh
 	if p.backingOff != nil {
 		sh.StopTimer(&p.backingOff.timer)
@@ -144,14 +147,8 @@ func (p *Peer) fail(err error, tell bool) {
 	p.rnrHead, p.rnrTail = nil, nil
 	p.link.Each(func(op shard.Ref) { sh.Tell(op, &Fail{Link: p.link, Err: err}) })
 	p.resume()
-	p.env.Mem.Early -= int64(p.window.Held())
-	p.window.Drain((*Packet).Free)
-	clear(p.nacked)
-	for id, m := range p.multi {
-		delete(p.multi, id)
-		if m.missing = 0; m.packets == 0 {
-			p.env.Pool.putMulti(m)
-		}
+	if !p.link.Away {
+		bury(p, err)
 	}
 	if tell {
 		p.env.Counters.PeersFailed++

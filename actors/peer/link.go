@@ -38,6 +38,8 @@ type Link struct {
 	Backoff    bool  // RNR: post nothing
 	Path       uint8 // index in Env.Paths
 	Err        error // not nil: the peer has failed, and why
+	Closed     error // not nil: nothing new goes to it, since it has failed or is not long back
+	Away       bool  // it has failed and may come back
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
 
@@ -58,6 +60,7 @@ type Link struct {
 	held    int64      // bytes held for this peer
 	members *Member    // operations in progress
 	awaited int        // posted receives that only this peer can satisfy
+	debts   debts
 }
 
 // chooseHeaders says which optional headers a REQ packet has: the raw address until

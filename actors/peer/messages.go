@@ -153,7 +153,7 @@ func (l *Pool) getWrote() *Wrote {
 type Intruded struct {
 	shard.Message
 	Link *Link
-	Key  uint32
+	Key  uint64
 }
 
 // Down tells the endpoint that a peer has failed (peer -> endpoint).
@@ -168,6 +168,7 @@ type Remove struct {
 	shard.Message
 	Err  error
 	Tell bool // the endpoint is to hear of it, with Down
+	Lost bool // for a msg_id of ours that is lost
 }
 
 // backoffOver ends a back-off that began at since.

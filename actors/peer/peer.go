@@ -1,8 +1,6 @@
 package peer
 
 import (
-	"fmt"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
@@ -20,8 +18,8 @@ import (
 //   - It sends RTMs in order to the endpoint, other packets to their
 //     operations, grants to operations, and posts HANDSHAKE and probes itself.
 //   - It waits for room in the send queue, and for its timers; never blocks.
-//   - When it fails or is removed, everything in progress with it fails, and its
-//     packets are dropped from then on.
+//   - When it fails or is removed, everything in progress with it fails. If it may come
+//     back, its next packet takes it back (debts.go); else its packets are dropped.
 type Peer struct {
 	env  *Env
 	link *Link
@@ -46,6 +44,8 @@ type Peer struct {
 	window Window
 	multi  map[uint32]*Multi
 	nacked map[uint32]shard.Ref // by msg_id: the operation that waits for a replacement
+
+	tookBack *takenBack // made at the first PEER_ERROR for a message
 
 	// Watching.
 	watchMsg watchTick
@@ -118,13 +118,16 @@ func (p *Peer) Receive(ctx actor.Context) {
 	case *device.Refused:
 		p.onRefused(m)
 	case *Remove:
+		if m.Lost {
+			p.link.debts.lost = true
+		}
 		p.fail(m.Err, m.Tell)
 	case *device.Gone:
 		p.onGone(m)
 	case *actor.Restarting:
 		// A panic in a handler: what was in progress cannot be trusted.
 		p.env.Trail.Put(p.link.Span, trail.Restarted, 0, 0, 0)
-		p.fail(fmt.Errorf("%w: the actor of the peer was restarted", ErrPeerFailed), true)
+		p.fail(ErrRestarted, true)
 	case *actor.Stopped:
 		p.fail(ErrStopped, false)
 	}

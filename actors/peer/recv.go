@@ -41,9 +41,12 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 		return
 	}
 	if p.link.Err != nil {
-		c.PeerDown++
-		r.Release()
-		return
+		if !p.link.Away {
+			c.PeerDown++
+			r.Release()
+			return
+		}
+		comeBack(p)
 	}
 	c.PacketsRecv[v.Type]++
 	p.heardFrom()
@@ -99,8 +102,7 @@ func (p *Peer) place(pkt *Packet) {
 	case InOrder:
 		p.inOrder(pkt)
 	case Stale:
-		p.env.Counters.StaleMsgID++
-		pkt.Free()
+		p.tookBack.drop(pkt)
 	case Overflowed:
 		p.env.Counters.Overflow++
 		p.keep(pkt)
@@ -134,8 +136,7 @@ func (p *Peer) inOrder(pkt *Packet) {
 			} else if first {
 				p.begin(pkt)
 			} else { // its message is complete without it
-				p.env.Counters.StaleMsgID++
-				pkt.Free()
+				p.tookBack.drop(pkt)
 			}
 			pkt = next
 		}

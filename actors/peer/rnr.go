@@ -92,6 +92,7 @@ func (p *Peer) leaveBackoff() {
 		pke = next
 	}
 	p.sendHandshakeIfQueued()
+	p.link.debts.pay(p)
 	p.resume()
 	p.serveLine()
 }
@@ -109,8 +110,7 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 	}
 	p.leaveBackoff()
 	if pke.Owner.IsZero() {
-		p.env.Q.Free(pke)
-		p.onOwnDone()
+		p.onOwnDone(pke, true)
 		return
 	}
 	p.env.Sh.Tell(pke.Owner, pke.Done())
@@ -121,12 +121,16 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 func (p *Peer) sendFailed(pke *device.Pke, s device.Status) {
 	pke.Watch, pke.Resent = false, false
 	if pke.Owner.IsZero() {
-		p.env.Q.Free(pke)
-		p.onOwnDone()
+		p.onOwnDone(pke, false)
 		return
 	}
 	p.env.Sh.Tell(pke.Owner, &SendFailed{Pke: pke, Status: s, Err: p.statusError(s)})
 }
 
 // onOwnDone: the peer's own packet is finished.
-func (p *Peer) onOwnDone() { p.probing = false }
+func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
+	t := wire.Type(pke.Type())
+	p.env.Q.Free(pke)
+	p.probing = false
+	p.link.debts.over(p, t, arrived)
+}

@@ -72,9 +72,9 @@ func (l *Link) SubmitLater(t *Turn) {
 // onSubmit gives an operation its turn, or puts it into the line.
 func (p *Peer) onSubmit(t *Turn) *device.Pke {
 	t.owed, t.waits = true, 0
-	if p.link.Err != nil {
+	if p.link.Closed != nil {
 		t.owed = false
-		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Err})
+		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Closed})
 		return nil
 	}
 	why := trail.ForTurn
@@ -214,8 +214,12 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 
 // onRoom: the send queue has room again, for the line or for HANDSHAKE.
 func (p *Peer) onRoom(w *device.SlotWait) {
-	if w == &p.hsWait {
+	switch w {
+	case &p.hsWait:
 		p.sendHandshake()
+		return
+	case &p.link.debts.room:
+		p.link.debts.pay(p)
 		return
 	}
 	p.serveLine()

@@ -97,6 +97,7 @@ func drops(t *totals, o observe) {
 		{"id", c.BadID},
 		{"no_room", c.NoRoom},
 		{"msg_id", c.StaleMsgID},
+		{"aborted", c.AbortedLate},
 		{"connid", c.StaleConnID},
 		{"no_address", c.NoAddress},
 		{"peer_down", c.PeerDown},

@@ -45,7 +45,7 @@ func TestAll(t *testing.T) {
 		for _, reads := range []bool{false, true} {
 			t.Run(fmt.Sprintf("ranks=%d/reads=%v", p, reads), func(t *testing.T) {
 				t.Parallel()
-				s := setup{seed: uint64(p), device: sim.DeviceConfig{RDMARead: reads}}
+				s := setup{seed: uint64(p), device: sim.DeviceConfig{RDMARead: reads}, lower: p%2 == 1}
 				err := newParty(t, p, s).run(func(ctx context.Context, c *coll.Comm) error {
 					return everything(ctx, c, reads)
 				})

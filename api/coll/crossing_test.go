@@ -15,13 +15,25 @@ import (
 // TestCrossing: two ranks that send to each other at the same time do not wait for each
 // other, whatever the size, though the buffers are such that a receiver reads them.
 func TestCrossing(t *testing.T) {
+	for _, lower := range []bool{false, true} {
+		var p efa.ProtocolConfig
+		if lower {
+			p.MinRead, p.MaxMedium = 1<<10, -1
+		}
+		crossing(t, p)
+	}
+}
+
+func crossing(t *testing.T, p efa.ProtocolConfig) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	dir := "shm:" + filepath.Join(t.TempDir(), "fabric")
 	var eps [2]*efa.Endpoint
 	for i := range eps {
 		var err error
-		eps[i], err = efa.OpenEndpoint(ctx, efa.Setup{Fabric: efa.Config{DeviceName: dir}})
+		eps[i], err = efa.OpenEndpoint(ctx, efa.Setup{
+			Fabric: efa.Config{DeviceName: dir}, Endpoint: efa.EndpointConfig{Protocol: p},
+		})
 		require.NoError(t, err)
 	}
 	rank := func(i int) error {

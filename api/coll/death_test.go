@@ -33,6 +33,7 @@ func TestDeath(t *testing.T) {
 				seed:   seed,
 				fabric: sim.Config{Delay: 5 * time.Microsecond, Jitter: 10 * time.Microsecond, ReportGone: d.IntN(2) == 0},
 				device: sim.DeviceConfig{RDMARead: d.IntN(2) == 0},
+				lower:  seed%2 == 1,
 			})
 			var died time.Duration
 			gone, die := context.WithCancel(context.Background())
@@ -44,7 +45,7 @@ func TestDeath(t *testing.T) {
 				died = pa.world.Elapsed()
 				pa.ranks[victim].dev.Kill()
 				die()
-				return nil
+				return pa.ranks[victim].ep.Close() // a read that is under way ends in no other way
 			})
 			for i, r := range pa.ranks {
 				pa.world.Go(fmt.Sprint("rank", i), func(ctx context.Context) error {

@@ -16,6 +16,9 @@ import (
 //   - staged: a segment, copied to memory of Alloc of this package's, as long as it
 //     is in cache. Offers and acks as before.
 //   - plain: a segment sent as a message, if the device cannot read memory of peers.
+//     Such messages keep places of the endpoint until they are received, so before the
+//     first one the receiver is asked whether it is there, by an offer of nothing which it
+//     acks, if there are many already (pace.go).
 //
 // The receiver takes all three, as they come.
 
@@ -53,7 +56,7 @@ func (x *call) flow(to int, sb []byte, from int, rb, src []byte, lower bool, ste
 			if err == nil && n%x.lay.elem != 0 {
 				err = mismatch(from, in.left, n)
 			}
-			if err == nil {
+			if err == nil && n > 0 {
 				x.merge(into[:n], rb[at:at+n], src[at:at+n], lower)
 			}
 		}
@@ -99,14 +102,15 @@ type outflow struct {
 	acked int             // of those, the ones done with; of plain ones, those waited for
 
 	delivered [window]bool // of ops, those that are over when they were received
-	place     bool         // one of mostPaced is taken
+	places    int64        // taken of mostPaced
+	asked     bool         // the receiver has yet to answer
 }
 
 // next gives out a frame, when there is a place for it in the window.
 func (o *outflow) next() error {
 	if !o.began {
 		o.began = true
-		if len(o.b) <= eagerMost {
+		if len(o.b) <= o.x.sure {
 			o.over = true
 			if o.x.tooFar(o.to, len(o.b)) {
 				return o.paced()
@@ -116,8 +120,21 @@ func (o *outflow) next() error {
 		if done, err := o.lend(); done || err != nil {
 			return err
 		}
-		o.stage = o.x.memory.stage(o.x)
-		o.acks = o.stage != nil
+		if len(o.b) <= eagerMost {
+			o.stage = o.x.memory.stage(stageSize{eagerMost, 1})
+		} else {
+			o.stage = o.x.memory.stage(stageSize{o.x.segment(), window})
+		}
+		if o.acks = o.stage != nil; !o.acks && !o.reserve(window) {
+			o.asked = true
+			return o.x.eager(o.to, o.tag|tagOffer, nil)
+		}
+	}
+	if o.asked {
+		if _, err := o.x.message(o.to, o.tag|tagAck, nil); err != nil {
+			return err
+		}
+		o.asked = false
 	}
 	if o.sent-o.acked == window {
 		if err := o.await(); err != nil {
@@ -172,8 +189,11 @@ func (o *outflow) give(seg []byte) error {
 		case err == nil:
 			o.ops[place], o.delivered[place] = op, far
 			return nil
-		case !errors.Is(err, efa.ErrAgain) || o.acked == o.sent:
+		case !errors.Is(err, efa.ErrAgain):
 			return &peerError{o.to, err}
+		case o.acked == o.sent: // others have all the places
+			o.acked++
+			return o.x.eager(o.to, o.tag, seg)
 		}
 		if err := o.await(); err != nil {
 			return err
@@ -206,9 +226,7 @@ func (o *outflow) settle(err error) error {
 	for err == nil && o.acked < o.sent {
 		err = o.await()
 	}
-	if o.place {
-		o.x.pacing.Add(-1)
-	}
+	o.x.pacing.Add(-o.places)
 	if o.stage != nil {
 		// The peer may yet read the offered segment: the memory is not reused.
 		o.x.memory.unstage(o.stage, err == nil)
@@ -255,12 +273,31 @@ func (i *inflow) next(buf []byte) (int, error) {
 		case m.Tag&tagOffer == 0:
 			return 0, mismatch(i.from, i.left, m.N)
 		}
-		if err := i.at.UnmarshalBinary(into[:m.N]); err != nil {
-			return 0, &peerError{i.from, fmt.Errorf("%w: %w", ErrMismatch, err)}
+		if err := i.offered(into[:m.N]); err != nil {
+			return 0, err
 		}
-		if i.at.Len() == 0 || i.at.Len() > uint64(i.left) {
-			return 0, mismatch(i.from, i.left, int(i.at.Len()))
-		}
+	}
+	return i.take(buf)
+}
+
+// offered notes what an offer says. One of nothing asks whether we are here.
+func (i *inflow) offered(offer []byte) error {
+	if len(offer) == 0 {
+		return i.x.eager(i.from, i.tag|tagAck, nil)
+	}
+	if err := i.at.UnmarshalBinary(offer); err != nil {
+		return &peerError{i.from, fmt.Errorf("%w: %w", ErrMismatch, err)}
+	}
+	if n := i.at.Len(); n == 0 || n > uint64(i.left) || n < uint64(i.left) && i.left <= eagerMost {
+		return mismatch(i.from, i.left, int(n))
+	}
+	return nil
+}
+
+// take reads into buf what was offered, if anything, and says so when that was all of it.
+func (i *inflow) take(buf []byte) (int, error) {
+	if i.at.Len() == 0 {
+		return 0, nil
 	}
 	n := int(min(uint64(len(buf)), i.at.Len()))
 	if err := i.x.ep.Memory(i.x.peers[i.from], i.at).Read(i.x, buf[:n]); err != nil {

@@ -13,6 +13,7 @@ type family struct {
 	cfg    Config
 	ep     *efa.Endpoint
 	limits efa.Limits
+	sure   int // bytes of a message that needs no receive to be over, see sureOf
 	ids    contexts
 	memory memory
 	pacing atomic.Int64 // messages that wait, see pace.go
@@ -24,7 +25,8 @@ type family struct {
 func newFamily(cfg Config) *family {
 	f := &family{cfg: cfg, ep: cfg.Endpoint}
 	f.limits = f.ep.Domain().Limits()
-	f.memory.dom = f.ep.Domain()
+	f.sure = sureOf(f.ep, &f.limits)
+	f.memory.dom, f.memory.reads = f.ep.Domain(), f.limits.RDMARead
 	f.ids.init()
 	return f
 }

@@ -36,11 +36,12 @@ func Free[T any](c *Comm, s []T) error { return c.memory.release(bytesOf(s)) }
 
 // memory is the regions that a family has.
 type memory struct {
-	dom *efa.Domain
+	dom   *efa.Domain
+	reads bool // the device reads peers' memory
 
 	mu     sync.Mutex
 	list   atomic.Pointer[[]*efa.MemoryRegion] // of Alloc, by address; replaced, not changed
-	stages map[int][]*stage                    // unused ones, by segment
+	stages map[stageSize][]*stage              // unused ones
 }
 
 func (m *memory) alloc(n int) ([]byte, error) {
@@ -130,15 +131,17 @@ func (m *memory) close() error {
 
 // stage is memory for the frames of a flow, to be read by a peer.
 type stage struct {
-	region  *efa.MemoryRegion
-	mem     []byte
-	segment int
+	region *efa.MemoryRegion
+	mem    []byte
+	stageSize
 }
 
+// stageSize is the room of a stage.
+type stageSize struct{ segment, places int }
+
 // stage returns one; nil if the device cannot read peers' memory or has no room.
-func (m *memory) stage(x *call) *stage {
-	n := x.segment()
-	if !x.limits.RDMARead {
+func (m *memory) stage(n stageSize) *stage {
+	if !m.reads {
 		return nil
 	}
 	m.mu.Lock()
@@ -149,11 +152,11 @@ func (m *memory) stage(x *call) *stage {
 		return s
 	}
 	m.mu.Unlock()
-	r, err := m.dom.Alloc(window*n, efa.AccessRemoteRead)
+	r, err := m.dom.Alloc(n.segment*n.places, efa.AccessRemoteRead)
 	if err != nil {
 		return nil
 	}
-	return &stage{region: r, mem: r.Bytes(), segment: n}
+	return &stage{region: r, mem: r.Bytes(), stageSize: n}
 }
 
 // unstage takes a stage back; unless it is clean, a peer may be reading it.
@@ -165,9 +168,9 @@ func (m *memory) unstage(s *stage, clean bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stages == nil {
-		m.stages = map[int][]*stage{}
+		m.stages = map[stageSize][]*stage{}
 	}
-	m.stages[s.segment] = append(m.stages[s.segment], s)
+	m.stages[s.stageSize] = append(m.stages[s.stageSize], s)
 }
 
 // put copies a segment to one of the places, and returns its remote address.

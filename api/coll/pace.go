@@ -15,8 +15,9 @@ import (
 const (
 	aheadMost = 4 << 20
 	aheadEach = 2 << 10 // that a message costs besides its bytes
-	// mostPaced is how many messages at most wait so: each keeps one of the endpoint's
-	// places for operations, which others need, too. Blocking collectives need one.
+	// mostPaced is how many messages at most wait so, or as frames of a flow for a receiver
+	// that need not be there: each keeps one of the endpoint's places for operations, which
+	// others need, too. Blocking collectives need one.
 	mostPaced = 8
 )
 
@@ -40,20 +41,28 @@ func (x *call) heard(from int) {
 // receives go on meanwhile, or two might wait for each other.
 func (o *outflow) paced() error {
 	x := o.x
-	if x.pacing.Add(1) > mostPaced { // the next one then
-		x.pacing.Add(-1)
+	if !o.reserve(1) { // the next one then
 		return x.eager(o.to, o.tag, o.b)
 	}
 	op, err := x.ep.Start(&efa.SendReq{
 		To: x.peers[o.to], Buf: o.b, Tagged: true, Tag: o.tag, Level: efa.Delivered, Parent: x.parentSpan(),
 	})
 	if err == nil {
-		o.ops[0], o.delivered[0], o.sent, o.place = op, true, 1, true
+		o.ops[0], o.delivered[0], o.sent = op, true, 1
 		return nil
 	}
-	x.pacing.Add(-1)
 	if errors.Is(err, efa.ErrAgain) {
 		return x.eager(o.to, o.tag, o.b)
 	}
 	return &peerError{o.to, err}
+}
+
+// reserve takes n of mostPaced until the flow is over; false: there are no more.
+func (o *outflow) reserve(n int64) bool {
+	if o.x.pacing.Add(n) > mostPaced {
+		o.x.pacing.Add(-n)
+		return false
+	}
+	o.places = n
+	return true
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/coll"
 	"github.com/efactor/efactor/api/efa"
 )
@@ -32,13 +33,15 @@ func (pa *party) beginMany(ctx context.Context, c *coll.Comm, n int) ([]*coll.Re
 // TestPaceLeavesPlaces: messages held up for a slow rank do not keep the sender from
 // working with another one, for which the slow one waits.
 func TestPaceLeavesPlaces(t *testing.T) {
-	for _, depth := range []int{0, 16} {
-		t.Run(fmt.Sprint(depth), func(t *testing.T) {
-			n := 4800
-			if depth > 0 {
-				n = 400
-			}
-			pa := newParty(t, 3, setup{seed: 1, ep: efa.EndpointConfig{TxDepth: depth}})
+	for _, x := range []struct {
+		depth, n     int
+		lower, reads bool
+	}{{0, 4800, false, false}, {16, 400, false, false}, {16, 400, true, false}, {16, 400, true, true}} {
+		t.Run(fmt.Sprintf("%+v", x), func(t *testing.T) {
+			n := x.n
+			pa := newParty(t, 3, setup{
+				seed: 1, ep: efa.EndpointConfig{TxDepth: x.depth}, lower: x.lower, device: sim.DeviceConfig{RDMARead: x.reads},
+			})
 			require.NoError(t, pa.run(func(ctx context.Context, c *coll.Comm) error {
 				var without [3]*coll.Comm // groups of two
 				for i := range 3 {
@@ -84,7 +87,13 @@ func TestPaceLeavesPlaces(t *testing.T) {
 
 // TestPaceAndAbort: nor from telling others that the group has failed.
 func TestPaceAndAbort(t *testing.T) {
-	pa := newParty(t, 2, setup{seed: 1, ep: efa.EndpointConfig{TxDepth: 16}})
+	for _, lower := range []bool{false, true} {
+		paceAndAbort(t, lower)
+	}
+}
+
+func paceAndAbort(t *testing.T, lower bool) {
+	pa := newParty(t, 2, setup{seed: 1, ep: efa.EndpointConfig{TxDepth: 16}, lower: lower})
 	require.NoError(t, pa.runAll(func(ctx context.Context, c *coll.Comm) error {
 		if c.Rank() == 1 {
 			if err := pa.world.Sleep(10 * time.Minute); err != nil {

@@ -48,8 +48,10 @@ func TestPace(t *testing.T) {
 			return coll.Scan(ctx, c, buf, make([]byte, len(buf)), coll.Max[byte], coll.Use("linear"))
 		}},
 	} {
-		t.Run(x.name, func(t *testing.T) {
-			pa := newParty(t, x.p, scarce)
+		for _, lower := range []bool{false, true} {
+			s := scarce
+			s.lower = lower
+			pa := newParty(t, x.p, s)
 			err := pa.run(func(ctx context.Context, c *coll.Comm) error {
 				if c.Rank() == x.slow {
 					if err := pa.world.Sleep(time.Minute); err != nil {
@@ -64,8 +66,8 @@ func TestPace(t *testing.T) {
 				}
 				return nil
 			})
-			require.NoError(t, err)
-		})
+			require.NoError(t, err, "%s, lower %v", x.name, lower)
+		}
 	}
 }
 
@@ -102,7 +104,7 @@ func TestPaceBesideAnother(t *testing.T) {
 // TestPaceThenShutdown: a group's last messages are not waited for.
 func TestPaceThenShutdown(t *testing.T) {
 	for seed := range uint64(50) {
-		pa := newParty(t, 3, setup{seed: seed, fabric: sim.Config{
+		pa := newParty(t, 3, setup{seed: seed, lower: seed%2 == 1, fabric: sim.Config{
 			Delay: 5 * time.Microsecond, Jitter: 50 * time.Microsecond,
 			Rules: []sim.Rule{{Fault: sim.FaultRNR, P: .3}, {Fault: sim.FaultDelay, P: .3, Delay: 300 * time.Microsecond}},
 		}})

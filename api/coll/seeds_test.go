@@ -82,7 +82,7 @@ func less(n int) int {
 func playSeed(t *testing.T, seed uint64) error {
 	d := rand.New(rand.NewPCG(seed, 0xc011))
 	p := 1 + d.IntN(9)
-	s := setup{seed: seed}
+	s := setup{seed: seed, lower: seed%2 == 1}
 	s.fabric.Delay = time.Duration(d.IntN(20)) * time.Microsecond
 	s.fabric.Jitter = time.Duration(d.IntN(50)) * time.Microsecond
 	s.device.RDMARead = d.IntN(2) == 0

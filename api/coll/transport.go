@@ -1,6 +1,7 @@
 package coll
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -13,15 +14,28 @@ import (
 // sides; zero bytes are a message, too. All calls return when the buffers may be
 // used again.
 
-// eagerMost is the number of bytes up to which a message is sent at once, before there is a
-// receive for it. Longer ones go by a flow. It is less than the MinRead of every device: a
-// send that its receiver reads completes only when there is a receive, and two ranks that
-// send to each other would wait for ever.
+// eagerMost is the number of bytes up to which a message is one frame. It is sent at once,
+// before there is a receive for it, if it has no more bytes than family.sure, and else
+// goes by a flow, as all longer ones do. The receiver does not know which: it takes
+// an offer in place of the message.
 const eagerMost = 64 << 10
+
+// sureOf returns the number of bytes up to which a send of an endpoint is over without the
+// receiver's doing anything: up to MaxInject it copies the message, above the switch points
+// it waits for CTS or EOR, which come when there is a receive. Two ranks that sent more to
+// each other before they receive would wait for ever.
+func sureOf(ep *efa.Endpoint, limits *efa.Limits) int {
+	p := ep.Config().Protocol
+	sure := min(cmp.Or(p.MaxMedium, limits.MaxMedium), eagerMost)
+	if least := cmp.Or(p.MinRead, limits.MinRead); least > 0 && limits.RDMARead && !p.NoRDMARead {
+		sure = min(sure, least-1)
+	}
+	return max(sure, limits.MaxInject)
+}
 
 // send sends b to a rank.
 func (x *call) send(to, step int, b []byte) error {
-	if len(b) > eagerMost || x.tooFar(to, len(b)) {
+	if len(b) > x.sure || x.tooFar(to, len(b)) {
 		return x.exchange(to, b, -1, nil, step)
 	}
 	return x.eager(to, x.at(step, len(b)), b)
@@ -37,12 +51,34 @@ func (x *call) eager(to int, tag uint64, b []byte) error {
 
 // recv fills b with a rank's message.
 func (x *call) recv(from, step int, b []byte) error {
-	if len(b) > eagerMost {
+	if x.long(len(b)) {
 		return x.exchange(-1, nil, from, b, step)
 	}
-	m, err := x.message(from, x.at(step, len(b)), b)
-	if err == nil && (m.N != len(b) || m.Tag&tagOffer != 0) {
-		err = mismatch(from, len(b), m.N)
+	tag := x.at(step, len(b))
+	m, err := x.message(from, tag, b)
+	if err != nil {
+		return err
+	}
+	return whole(x, from, tag, &m, b)
+}
+
+// long reports whether a message of n bytes comes by a flow, or may come as an offer that
+// is longer.
+func (f *family) long(n int) bool { return n > eagerMost || n > f.limits.MaxInject && n < offerMost }
+
+// whole makes sure that the message that came into b is all of what has to come, and takes
+// it up if it is an offer.
+func whole(x *call, from int, tag uint64, m *efa.Message, b []byte) error {
+	switch {
+	case m.Tag&tagOffer == 0 && m.N == len(b):
+		return nil
+	case m.Tag&tagOffer == 0 || len(b) <= x.limits.MaxInject:
+		return mismatch(from, len(b), m.N)
+	}
+	in := inflow{x: x, from: from, tag: tag, left: len(b)}
+	err := in.offered(b[:m.N])
+	for err == nil && !in.over {
+		_, err = in.next(b[len(b)-in.left:])
 	}
 	return err
 }
@@ -117,7 +153,7 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 	if x.span != nil {
 		x.round(to, len(sb), from, len(rb), step)
 	}
-	if len(sb) > eagerMost || len(rb) > eagerMost || to >= 0 && to != from && x.tooFar(to, len(sb)) {
+	if len(sb) > x.sure || x.long(len(rb)) || to >= 0 && to != from && x.tooFar(to, len(sb)) {
 		return x.exchangeLong(to, sb, from, rb, src, lower, step)
 	}
 	if to >= 0 {
@@ -138,7 +174,9 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 	case err != nil || (m.Tag^tag)&tagAgree != 0:
 		return x.unfit(from, err)
 	case m.N != len(into) || m.Tag&tagOffer != 0:
-		return mismatch(from, len(into), m.N)
+		if err := whole(x, from, tag, &m, into); err != nil {
+			return err
+		}
 	}
 	x.heard(from)
 	switch {

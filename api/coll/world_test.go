@@ -39,6 +39,9 @@ type setup struct {
 	coll   coll.Config
 	ep     efa.EndpointConfig
 	efa    efa.Telemetry
+	// lower has most messages wait for their receiver: it reads them from 1 KiB on, if the
+	// device can, and else all of more than a packet need a CTS.
+	lower bool
 }
 
 // newParty makes p ranks on a fabric that shuffles.
@@ -55,6 +58,9 @@ func newParty(t testing.TB, p int, s setup) *party {
 		r.dom, err = r.fab.OpenDomain(efa.DomainConfig{})
 		require.NoError(t, err)
 		cfg := s.ep
+		if s.lower {
+			cfg.Protocol.MinRead, cfg.Protocol.MaxMedium = 1<<10, -1
+		}
 		r.av = r.dom.NewAddressVector()
 		r.sent = r.dom.NewCounter()
 		cfg.AV, cfg.SendCounter = r.av, r.sent

@@ -30,6 +30,9 @@ type intake struct {
 // traced makes a request that was accepted part of a span of the application, if there is one.
 func (e *intake) traced(req *ope.Request, parent trace.SpanContext) {
 	if parent.IsValid() {
+		if req.ID == 0 {
+			req.ID = ownID | e.lastID.Add(1)
+		}
 		req.Flags |= ope.Traced
 		e.tele.SetParent(req.ID, parent)
 	}

@@ -74,7 +74,7 @@ func (b *batch) push(parent *span) bool {
 			return false
 		}
 	}
-	b.e.accept(&b.req, b.to)
+	b.e.accept(&b.req, b.to, false)
 	if b.e.tele != nil {
 		b.e.traced(&b.req, *parent)
 	}

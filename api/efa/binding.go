@@ -41,16 +41,10 @@ func (e *Endpoint) unbind() {
 	e.dom.leave(&e.dom.open)
 }
 
-// flusher is onFlush if there is anything to publish.
-func (e *binding) flusher() func() {
-	if e.sendTo == nil && e.recvTo == nil {
-		return nil
-	}
-	return e.onFlush
-}
-
-// onFlush runs on the shard at the end of a turn.
-func (e *binding) onFlush() {
+// onFlush runs on the shard at the end of a turn. A program that reads a completion may post
+// the next operation: places come first.
+func (e *intake) onFlush() {
+	e.giveBack()
 	if e.sendTo != nil {
 		e.sendTo.publish()
 	}

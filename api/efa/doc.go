@@ -48,8 +48,8 @@
 //
 // Nothing need run at the other side for that but its progress. Where both devices can,
 // they write and read by themselves; otherwise the endpoints do it with packets
-// ([Completion.Protocol]). Memory of Alloc is reached best, and messages of MinRead bytes
-// and more that lie in it are read by the receiver's device instead of sent.
+// ([Completion.Protocol]). Memory of Alloc is reached best. Messages of MinRead bytes and
+// more in it are read by the receiver's device; their send is over once there is a receive.
 //
 // Go code at the other side may look at memory after something has told it that the
 // write is complete: a message of the writer's sent afterwards, a [RemoteWrite]

@@ -33,7 +33,7 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 	act, err := endpoint.Open(endpoint.Config{
 		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions,
 		ConnID: id, QPN: e.cfg.QPN, Settings: settings.New(e.cfg.Protocol, &info),
-		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.flusher(), OnEnd: e.onEnd,
+		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,
 		Log: e.log, Trail: e.follow(),
 	})
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 // the places, which any goroutine takes.
 type outcomes struct {
 	tx, rx credits
+	// Places that have become free since the last flush; the shard's, see onFlush.
+	freeTx, freeRx int
 
 	sent, received, wrote, fetched *Counter // nil: they are not counted
 }
@@ -18,6 +20,18 @@ func (e *outcomes) init(cfg *EndpointConfig) {
 	e.tx.init(cfg.TxDepth, 1024)
 	e.rx.init(cfg.RxDepth, 16384)
 	e.sent, e.received, e.wrote, e.fetched = cfg.SendCounter, cfg.RecvCounter, cfg.WriteCounter, cfg.ReadCounter
+}
+
+// giveBack makes the places that have become free known.
+func (e *outcomes) giveBack() {
+	if e.freeTx > 0 {
+		e.tx.giveBack(e.freeTx)
+		e.freeTx = 0
+	}
+	if e.freeRx > 0 {
+		e.rx.giveBack(e.freeRx)
+		e.freeRx = 0
+	}
 }
 
 // finished does what every outcome needs: what was fetched goes where it belongs,
@@ -30,7 +44,7 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 		if q.More != nil && (r.Err == nil || r.Lost > 0) {
 			scatter(q, r)
 		}
-		e.rx.release()
+		e.freeRx++
 		if e.received != nil && q.Flags&ope.Discard == 0 {
 			e.received.count(r.Err)
 		}
@@ -46,7 +60,7 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 				disown(q)
 			}
 		}
-		e.tx.release()
+		e.freeTx++
 		if c := e.counter(q); c != nil {
 			c.count(r.Err)
 		}

@@ -120,7 +120,8 @@ func (d *Domain) register(a Access, from func(device.Access) (device.MR, error))
 		return nil, err
 	}
 	rights, table := a.rights()
-	dev, err := from(rights)
+	var dev device.MR
+	err := device.Guard(func() (err error) { dev, err = from(rights); return err })
 	if err != nil {
 		d.leave(&d.memory)
 		return nil, fmt.Errorf("%w: %w", registerErrno(err), err)

@@ -103,16 +103,21 @@ func (e *intake) run(ctx context.Context, req *ope.Request) error {
 	return err
 }
 
-// accept makes an operation of a request that has its place: it gets an id, a sink,
-// and, if it is injected, a copy of its bytes. It is to be handed to the shard then, or
-// refused.
-func (e *intake) accept(req *ope.Request, sink ope.Sink) {
+// accept makes an operation of a request that has its place: it gets a sink, an id unless
+// the ring is to give it one, and, if it is injected, a copy of its bytes. It is to be handed
+// to the shard then, or refused.
+func (e *intake) accept(req *ope.Request, sink ope.Sink, number bool) {
 	req.Sink = sink
-	req.ID = e.lastID.Add(1)
+	if number {
+		req.ID = ownID | e.lastID.Add(1)
+	}
 	if req.Flags&ope.Inject != 0 {
 		own(req)
 	}
 }
+
+// ownID marks the ids that the ring has not given, see [endpoint.Endpoint.Submit].
+const ownID = 1 << 63
 
 // do runs a request to its end, for which it takes one of places unless that is nil. When
 // ctx ends first the operation is canceled, and the call returns as soon as its buffer is
@@ -130,7 +135,7 @@ func (e *intake) do(ctx context.Context, req *ope.Request, places *credits) (Mes
 	if c == nil {
 		c = e.newCall()
 	}
-	e.accept(req, c)
+	e.accept(req, c, true)
 	if e.tele != nil {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}

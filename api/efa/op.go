@@ -38,7 +38,7 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	}
 	op := &Op{ep: e, done: make(chan struct{})}
 	req.Flags &^= ope.Quiet
-	e.accept(&req, (*opSink)(op))
+	e.accept(&req, (*opSink)(op), true)
 	if e.tele != nil {
 		e.traced(&req, *parent)
 	}

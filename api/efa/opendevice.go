@@ -18,7 +18,7 @@ import (
 //
 //	shm          shared memory between processes of one user on this host
 //	shm:DIR      the same, meeting in the directory DIR
-//	tcp          sockets between processes of this host (or as Config.TCP says)
+//	tcp          sockets between processes of one user on this host (or as Config.TCP says)
 //	tcp:IP       sockets between hosts, this one known by the address IP
 //	auto         the best for each peer: shm on this host, tcp otherwise
 //	auto:IP      the same, this host known by the address IP
@@ -116,7 +116,7 @@ func openSim() (Device, error) {
 
 // openTCP opens the device that a configuration describes.
 func openTCP(c *TCPConfig, log *slog.Logger) (Device, error) {
-	cfg := tcp.Config{Addr: c.Addr, Timeout: c.Timeout, Insecure: c.Insecure, Logger: log}
+	cfg := tcp.Config{Addr: c.Addr, Timeout: c.Timeout, Insecure: c.Insecure, AnyLocalUser: c.AnyLocalUser, Logger: log}
 	var err error
 	if cfg.Credentials, err = c.credentials(); err != nil {
 		return nil, err

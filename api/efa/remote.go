@@ -28,7 +28,7 @@ type Remote struct {
 type remoteName struct {
 	gid  device.GID // of the device; zero: it is not known, and any will do
 	addr uint64     // of the first byte
-	key  uint64     // the device's in the low 32 bits, and perhaps mr.EmulatedOnly
+	key  uint64     // the device's, and perhaps mr.EmulatedOnly
 }
 
 // RawRemote names n bytes at addr by a key that something else than efactor gave, such as

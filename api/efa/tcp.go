@@ -7,7 +7,7 @@ import (
 )
 
 // TCPConfig says how the devices "tcp" and "auto" use sockets. The zero value binds to
-// the loopback interface and reaches this host alone.
+// the loopback interface and reaches the processes of this user on this host alone.
 type TCPConfig struct {
 	// Addr is the address of this host that others reach, and the endpoints' GID. The
 	// zero Addr: loopback, or with a Secret, a TLS or Insecure one of the host's own, as
@@ -22,6 +22,9 @@ type TCPConfig struct {
 	// Insecure allows an address other than loopback without Secret and TLS: anybody
 	// who reaches it can read and change what is sent.
 	Insecure bool
+	// AnyLocalUser lets processes of all users of this host connect on loopback without
+	// Secret and TLS. Otherwise these must be of the same user: the system is asked.
+	AnyLocalUser bool
 	// Timeout is how long a connection may be silent before it counts as dead; 0: the
 	// device's default.
 	Timeout time.Duration

@@ -10,5 +10,6 @@
 // list of [Entry]. Nothing is served unless an application does so, and nothing is
 // kept between two requests. The page shows addresses, connids and tags, which is
 // enough to forge packets on a shared fabric: mount it where only operators have
-// access.
+// access. It is served to browsers that ask for localhost or an IP address, and under the
+// names in [Page.Hosts].
 package efadebug

@@ -4,8 +4,11 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +23,12 @@ const patience = 2 * time.Second
 
 // Page is an http.Handler. Its methods may be called from any goroutine.
 type Page struct {
+	// Hosts are the names by which browsers may ask for the page, besides localhost and IP
+	// addresses; "*" is any. Without the check a web site whose name is made to lead to this
+	// host would read the page through its visitor's browser (DNS rebinding). To be set
+	// before the page is served.
+	Hosts []string
+
 	mu   sync.Mutex
 	list []*entry
 }
@@ -28,6 +37,9 @@ type entry struct {
 	name string
 	ep   *efa.Endpoint
 }
+
+// policy keeps everything out that is not the page's own, and the page out of others' frames.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 // Entry is an endpoint in the JSON form: its snapshot, or why there is none.
 type Entry struct {
@@ -52,8 +64,13 @@ func (p *Page) Add(name string, ep *efa.Endpoint) (remove func()) {
 	}
 }
 
-// ServeHTTP serves the page, the JSON for ?json, and the page's resources.
+// ServeHTTP serves the page, the JSON for ?json, and the page's resources. It refuses
+// requests for a host that is not in Hosts.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !p.serves(r.Host) {
+		http.Error(w, "the page is not served under this host name; see efadebug.Page.Hosts", http.StatusMisdirectedRequest)
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)
@@ -62,6 +79,9 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", policy)
 	q := r.URL.Query()
 	switch {
 	case q.Has("json"):
@@ -72,9 +92,22 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case q.Has("style"):
 		asset(w, "assets/page.css", "text/css; charset=utf-8")
 	default:
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
 		asset(w, "assets/page.html", "text/html; charset=utf-8")
 	}
+}
+
+// serves reports whether the page is served under a host name. An address cannot be made to
+// lead elsewhere.
+func (p *Page) serves(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil { // without a port
+		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
+		return true
+	}
+	return slices.ContainsFunc(p.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, host) })
 }
 
 func asset(w http.ResponseWriter, name, kind string) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,7 +64,11 @@ func endpointOn(t *testing.T, dev efa.Device) (*efa.Endpoint, *efa.AddressVector
 func get(t *testing.T, h http.Handler, target string) *http.Response {
 	t.Helper()
 	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	if strings.HasPrefix(target, "/") {
+		r.Host = "localhost"
+	}
+	h.ServeHTTP(rec, r)
 	return rec.Result()
 }
 
@@ -92,8 +97,41 @@ func TestPageParts(t *testing.T) {
 		assert.NotEmpty(t, body(t, r))
 	}
 	rec := httptest.NewRecorder()
-	p.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x?json", nil))
+	p.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/x?json", nil))
 	assert.Equal(t, http.StatusMethodNotAllowed, rec.Code)
+}
+
+// TestHosts: a name that anybody can make lead here is refused, with everything behind it.
+func TestHosts(t *testing.T) {
+	p := efadebug.New()
+	p.Hosts = []string{"ops.example.org"}
+	for host, want := range map[string]int{
+		"localhost": 200, "localhost:8080": 200, "LOCALHOST.:80": 200, "127.0.0.1": 200, "127.0.0.1:8080": 200, "192.0.2.7:80": 200,
+		"[::1]": 200, "[::1]:8080": 200, "[fe80::1%25eth0]:80": 200, "ops.example.org": 200, "OPS.example.org:8080": 200,
+		"rebound.example.com": 421, "rebound.example.com:8080": 421, "localhost.example.com": 421, "127.0.0.1.example.com": 421,
+		"xops.example.org": 421, "": 421, ":8080": 421, "*": 421, "localhost:80:80": 421,
+	} {
+		for _, target := range []string{"/x", "/x?json", "/x?script"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+			r.Host = host
+			rec := httptest.NewRecorder()
+			p.ServeHTTP(rec, r)
+			assert.Equal(t, want, rec.Code, "%q %s", host, target)
+		}
+	}
+	p.Hosts = []string{"*"}
+	assert.Equal(t, http.StatusOK, get(t, p, "http://anything.example.com/").StatusCode)
+}
+
+// TestFrames: no other page may show this one in a frame, and click on it.
+func TestFrames(t *testing.T) {
+	p := efadebug.New()
+	for _, target := range []string{"/x", "/x?json", "/x?script", "/x?style"} {
+		h := get(t, p, target).Header
+		assert.Equal(t, "DENY", h.Get("X-Frame-Options"), target)
+		assert.Contains(t, h.Get("Content-Security-Policy"), "frame-ancestors 'none'", target)
+		assert.Equal(t, "same-origin", h.Get("Cross-Origin-Resource-Policy"), target)
+	}
 }
 
 func TestEntries(t *testing.T) {

@@ -243,6 +243,15 @@ func TestSeedsQueued(t *testing.T) {
 	judgeCoverage(t, did, count)
 }
 
+// TestSeedsQueuedAgain plays seeds of TestSeedsQueued that have failed: 0x1a5, since
+// PEER_ERROR overtook a packet of its message that came without an address handle, and
+// 0xf2, since back-off began between the grant of a msg_id and its first packet.
+func TestSeedsQueuedAgain(t *testing.T) {
+	for _, seed := range []uint64{0x1a5, 0xf2} {
+		require.Empty(t, compareSeed(seed).errs, "seed %#x", seed)
+	}
+}
+
 // comparison counts what was compared, and has what differs.
 type comparison struct {
 	outcomes, received, requests, packets int

@@ -26,6 +26,7 @@ var (
 	flagFirst = flag.Uint64("first", 1, "first of the seeds")
 	flagSeed  = flag.String("seed", "", "the one seed to play, as a number")
 	flagLog   = flag.String("eventlog", "", "file for the event log of -seed")
+	flagQueue = flag.Bool("queued", false, "play -seed as TestSeedsQueued does, with every message in the ring of its shard")
 )
 
 // play runs a seed to its end and judges it.
@@ -195,8 +196,10 @@ func playOne(t *testing.T) {
 		defer f.Close()
 		w = f
 	}
-	t.Logf("seed %#x: %v", seed, newPlan(seed))
-	r, err := play(seed, w)
+	p := newPlan(seed)
+	p.compared, p.queued = *flagQueue, *flagQueue
+	t.Logf("seed %#x: %v", seed, p)
+	r, err := playPlan(p, w)
 	if r != nil {
 		t.Logf("%v of simulated time, %d messages", r.w.Elapsed(), len(r.msgs))
 	}

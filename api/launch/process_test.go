@@ -150,7 +150,7 @@ func TestLikeLaunchers(t *testing.T) {
 }
 
 // TestMistakesTell: processes that were started wrong all say why, and long before their
-// time is up.
+// time is up. They have a secret: what anybody could send ends nobody's job.
 func TestMistakesTell(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -169,7 +169,7 @@ func TestMistakesTell(t *testing.T) {
 			reports, out := each(t, 3, "ring", func(rank int) []string {
 				return []string{
 					"EFACTOR_DEVICE=shm", "EFACTOR_RANK=" + strconv.Itoa(rank), "EFACTOR_SIZE=3",
-					"EFACTOR_RENDEZVOUS=127.0.0.1:" + strconv.Itoa(port), c.vars[rank],
+					"EFACTOR_RENDEZVOUS=127.0.0.1:" + strconv.Itoa(port), "EFACTOR_JOB_SECRET=correct horse battery staple", c.vars[rank],
 				}
 			})
 			require.Len(t, reports, 3, "%s", out)

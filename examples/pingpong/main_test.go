@@ -170,7 +170,7 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, 3.0, got["#sent"])
 	require.Equal(t, 3.0, got["#ack"])
 	require.Equal(t, 6*65536.0, got["total"])
-	require.Equal(t, "medium", got["protocol"])
+	require.Equal(t, "long-read", got["protocol"])
 	require.Contains(t, got["device"], "shm:")
 	require.Contains(t, []any{"manual", "pinned"}, got["progress"])
 	require.Contains(t, got["progress_reason"], "auto")

@@ -51,7 +51,7 @@ func foreignRegion(w *world) {
 			require.Equal(w, addr, mr.Addr())
 			require.True(w, mr.Remote())
 			require.NotZero(w, mr.RKey())
-			require.Equal(w, mr.LKey(), mr.RKey())
+			require.Equal(w, mr.LKey(), uint32(mr.RKey()))
 			require.Error(w, w.f.Devices[0].Close())
 			require.NoError(w, mr.Close())
 			require.ErrorIs(w, mr.Close(), device.ErrClosed)

@@ -50,10 +50,10 @@ func (r twiceRegion) Close() error {
 // countedKey has keys that can be guessed.
 type countedKey struct {
 	device.MR
-	key uint32
+	key uint64
 }
 
-func (r countedKey) RKey() uint32 { return r.key }
+func (r countedKey) RKey() uint64 { return r.key }
 
 // samePlace has the address of all others.
 type samePlace struct{ device.MR }
@@ -105,7 +105,7 @@ var rdmaFlaws = map[string]*flaw{
 		seen:      completes(device.StatusInvalidLKey, device.StatusOK),
 	},
 	"counts keys": {caseName: "RegionKeys", region: func() func(device.MR) device.MR {
-		key := uint32(0)
+		key := uint64(0)
 		return func(mr device.MR) device.MR {
 			key += 0x10001
 			return countedKey{mr, key}

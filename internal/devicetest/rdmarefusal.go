@@ -37,7 +37,7 @@ func refusedKey(w *world) {
 	p := newProbe(w, 1000)
 	mine := w.alloc(0, 1000, allAccess) // a region of the requester's device
 	for _, kind := range w.kinds() {
-		for _, key := range []uint32{0, 1, p.mr.RKey() ^ 1, p.mr.RKey() ^ 1<<31, ^p.mr.RKey(), mine.RKey()} {
+		for _, key := range []uint64{0, 1, p.mr.RKey() ^ 1, p.mr.RKey() ^ 1<<31, ^p.mr.RKey(), mine.RKey()} {
 			p.refusedBad(kind, 1000, func(wr *device.SendWR) { wr.RKey = key })
 		}
 		p.move(kind, 0, 0, 1000)
@@ -127,7 +127,7 @@ func refusedReported(w *world) {
 	for _, kind := range w.kinds() {
 		for _, known := range []bool{false, true} {
 			p.b.denied = nil
-			want := device.Completion{Op: device.OpRefused, AH: device.UnknownAH, SrcQPN: p.a.QPN(), SrcGID: p.a.gid, Imm: p.mr.RKey() + 1}
+			want := device.Completion{Op: device.OpRefused, AH: device.UnknownAH, SrcQPN: p.a.QPN(), SrcGID: p.a.gid, ID: p.mr.RKey() + 1}
 			if known {
 				want.AH, want.SrcGID = p.b.ah(p.a), device.GID{}
 			}

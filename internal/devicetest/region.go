@@ -33,7 +33,7 @@ func regions(w *world) {
 		mr := w.owned(d.Register(mem, a))
 		require.Equal(w, &mem[0], &mr.Bytes()[0])
 		require.Len(w, mr.Bytes(), len(mem))
-		require.Equal(w, mr.LKey(), mr.RKey())
+		require.Equal(w, mr.LKey(), uint32(mr.RKey()))
 		require.NoError(w, mr.Close())
 		require.ErrorIs(w, mr.Close(), device.ErrClosed)
 	}
@@ -62,8 +62,8 @@ func regionsRefused(w *world) {
 func regionKeys(w *world) {
 	const n = 1000
 	mem := make([]byte, 64)
-	seen, high := map[uint32]bool{}, map[uint32]bool{}
-	var keys []uint32
+	seen, high := map[uint64]bool{}, map[uint32]bool{}
+	var keys []uint64
 	var open []device.MR
 	for range n {
 		mr, err := w.f.Devices[0].Register(mem, allAccess)
@@ -72,14 +72,15 @@ func regionKeys(w *world) {
 		k := mr.RKey()
 		require.NotZero(w, k)
 		require.False(w, seen[k], "key %x twice", k)
-		seen[k], high[k>>24] = true, true
+		require.Zero(w, k>>63, "the highest bit is the protocol's")
+		seen[k], high[uint32(k)>>24] = true, true
 		keys = append(keys, k)
 	}
 	for _, mr := range open {
 		require.NoError(w, mr.Close())
 	}
-	require.Greater(w, len(high), 200, "values of the highest byte")
-	up, steps := 0, map[uint32]int{}
+	require.Greater(w, len(high), 200, "values of a byte")
+	up, steps := 0, map[uint64]int{}
 	for i := 1; i < n; i++ {
 		if keys[i] > keys[i-1] {
 			up++

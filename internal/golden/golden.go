@@ -70,7 +70,7 @@ type Packet struct {
 	Inline  bool    `json:"inline"`
 	Imm     *uint32 `json:"imm"`
 	WRAddr  uint64  `json:"wr_addr"` // of one-sided requests
-	WRRKey  uint32  `json:"wr_rkey"`
+	WRRKey  uint64  `json:"wr_rkey"`
 }
 
 // Hex is bytes that JSON holds as hexadecimal text.

@@ -7,7 +7,7 @@ import (
 
 // RegisterAt makes a region of mem with the given remote address and key, as a
 // capture has them: no other region may have the key.
-func (r *Rig) RegisterAt(name string, mem []byte, a Rights, addr uint64, key uint32) (*Region, error) {
+func (r *Rig) RegisterAt(name string, mem []byte, a Rights, addr, key uint64) (*Region, error) {
 	dev, table := a.split()
 	m, err := r.dev.regions.Add(nic.Memory{Bytes: mem, Access: dev, Addr: addr})
 	if err != nil {
@@ -22,8 +22,8 @@ func (r *Rig) RegisterAt(name string, mem []byte, a Rights, addr uint64, key uin
 // keyed is a region of the device with another remote key.
 type keyed struct {
 	device.MR
-	key uint32
+	key uint64
 }
 
 // RKey implements device.MR.
-func (k *keyed) RKey() uint32 { return k.key }
+func (k *keyed) RKey() uint64 { return k.key }

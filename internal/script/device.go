@@ -17,7 +17,7 @@ type Device struct {
 	info    device.Info
 	qp      *QP
 	regions *nic.Regions
-	keys    uint32 // this many were given out
+	keys    uint64 // this many were given out
 }
 
 var _ device.Device = (*Device)(nil)
@@ -38,7 +38,7 @@ func NewDevice(info device.Info) *Device {
 	}
 	info.MaxSQ, info.MaxRQ, info.MaxQP = 4096, 4096, 1
 	d := &Device{info: info}
-	d.regions = nic.NewRegions(nic.RegionsConfig{Base: 1 << 40, Key: func() uint32 {
+	d.regions = nic.NewRegions(nic.RegionsConfig{Base: 1 << 40, Key: func() uint64 {
 		d.keys++
 		return d.keys
 	}})
@@ -103,7 +103,7 @@ type QP struct {
 	order  []int32 // posted slots, oldest first
 
 	comps  []device.Completion
-	poison bool
+	poison string // the method that panics
 	memory []*Memory // of the other sides
 
 	// Faults are the queue pair's user's violations of the device's rules.
@@ -121,6 +121,7 @@ func (q *QP) QPN() uint16 { return q.qpn }
 
 // CreateAH implements device.QP.
 func (q *QP) CreateAH(gid device.GID) (device.AH, error) {
+	q.enter("CreateAH")
 	ah, ok := q.ahs[gid]
 	if !ok {
 		ah = device.AH(len(q.gids))
@@ -147,6 +148,7 @@ func (q *QP) RecvBytes(slot int) []byte { return q.slots[slot] }
 
 // PostRecv implements device.QP.
 func (q *QP) PostRecv(slots []int32) {
+	q.enter("PostRecv")
 	for _, s := range slots {
 		if q.posted[s] {
 			q.fault("receive slot %d posted twice", s)
@@ -163,12 +165,19 @@ func (q *QP) Posted() int { return len(q.order) }
 
 // Doorbell implements device.QP.
 func (q *QP) Doorbell() {
+	q.enter("Doorbell")
 	q.sent = append(q.sent, q.ringing...)
 	q.ringing = q.ringing[:0]
 }
 
-// PoisonPoll makes the next Poll panic.
-func (q *QP) PoisonPoll() { q.poison = true }
+// Poison makes every call of a method panic.
+func (q *QP) Poison(method string) { q.poison = method }
+
+func (q *QP) enter(method string) {
+	if q.poison == method {
+		panic("script: a bug in " + method)
+	}
+}
 
 // Fail reports the end of the queue pair.
 func (q *QP) Fail(st device.Status) {
@@ -177,17 +186,17 @@ func (q *QP) Fail(st device.Status) {
 
 // Poll implements device.QP.
 func (q *QP) Poll(c []device.Completion) int {
-	if q.poison {
-		q.poison = false
-		panic("script: poisoned completion queue")
-	}
+	q.enter("Poll")
 	n := copy(c, q.comps)
 	q.comps = q.comps[n:]
 	return n
 }
 
 // Arm implements device.QP.
-func (q *QP) Arm() bool { return len(q.comps) == 0 }
+func (q *QP) Arm() bool {
+	q.enter("Arm")
+	return len(q.comps) == 0
+}
 
 // FDs implements device.QP.
 func (q *QP) FDs() []int { return nil }
@@ -195,6 +204,7 @@ func (q *QP) FDs() []int { return nil }
 // Close implements device.QP.
 func (q *QP) Close() error {
 	q.closed, q.comps = true, nil
+	q.enter("Close")
 	return nil
 }
 

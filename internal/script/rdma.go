@@ -41,7 +41,7 @@ type Memory struct {
 	GID   device.GID
 	QPN   uint16
 	Addr  uint64
-	Key   uint32
+	Key   uint64
 	Bytes []byte
 }
 
@@ -111,7 +111,7 @@ func (q *QP) RefuseRDMA(gid device.GID, qpn uint16) {
 
 // Reach returns the memory here that the other side's RDMA reaches with a key, or
 // nil if the device refuses the access.
-func (q *QP) Reach(key uint32, addr uint64, n int, a device.Access) []byte {
+func (q *QP) Reach(key, addr uint64, n int, a device.Access) []byte {
 	r, mem := q.dev.regions.Hold(key, addr, n, a)
 	if r == nil {
 		return nil

@@ -111,9 +111,9 @@ type Shared struct {
 // Key64 is the key's form on the wire.
 func (m *Shared) Key64() uint64 {
 	if m.Local {
-		return uint64(m.Key) | mr.EmulatedOnly
+		return m.Key | mr.EmulatedOnly
 	}
-	return uint64(m.Key)
+	return m.Key
 }
 
 // Share gives a remote endpoint memory of n bytes, whose keys count from 0x51 and
@@ -121,7 +121,7 @@ func (m *Shared) Key64() uint64 {
 func (r *Rig) Share(x *Remote, name string, n int, local bool) *Shared {
 	i := len(r.shared)
 	m := &Shared{Name: name, Local: local, Memory: Memory{
-		GID: x.Addr.GID(), QPN: x.Addr.QPN(), Addr: uint64(i+1) << 24, Key: uint32(0x51 + i), Bytes: make([]byte, n),
+		GID: x.Addr.GID(), QPN: x.Addr.QPN(), Addr: uint64(i+1) << 24, Key: uint64(0x51 + i), Bytes: make([]byte, n),
 	}}
 	r.shared = append(r.shared, m)
 	if !local {

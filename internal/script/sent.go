@@ -23,7 +23,7 @@ type Sent struct {
 	Imm      uint32
 
 	Remote uint64 // RDMA: address, key and bytes on the other side
-	RKey   uint32
+	RKey   uint64
 	Len    int
 
 	Done   bool
@@ -35,6 +35,7 @@ type Sent struct {
 
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
+	q.enter("PostSend")
 	switch {
 	case q.closed:
 		return device.ErrClosed

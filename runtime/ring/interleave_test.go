@@ -79,7 +79,7 @@ func TestMPSCInterleaved(t *testing.T) {
 			}
 		}
 		push := func(v int) func() {
-			return func() { pushed[v] = q.Push(&v) }
+			return func() { pushed[v] = q.Push(&v, nil) }
 		}
 		return []func(){push(1), push(2), func() { take(); take() }}, func(t *testing.T) {
 			for q.Peek() != nil {
@@ -108,10 +108,10 @@ func TestMPSCFullInterleaved(t *testing.T) {
 	runs := explore(t, func() ([]func(), func(*testing.T)) {
 		q := NewMPSC[int](2)
 		one := 1
-		q.Push(&one)
+		q.Push(&one, nil)
 		var got []int
 		ok := map[int]bool{1: true}
-		push := func(v int) func() { return func() { ok[v] = q.Push(&v) } }
+		push := func(v int) func() { return func() { ok[v] = q.Push(&v, nil) } }
 		take := func() {
 			if v := q.Peek(); v != nil {
 				got = append(got, *v)
@@ -142,7 +142,7 @@ func TestMPSCIdleInterleaved(t *testing.T) {
 	hidden := false
 	runs := explore(t, func() ([]func(), func(*testing.T)) {
 		q := NewMPSC[int](2)
-		push := func(v int) { q.Push(&v) }
+		push := func(v int) { q.Push(&v, nil) }
 		second := func() {
 			push(2)
 			hidden = hidden || q.Empty()

@@ -3,6 +3,8 @@ package ring
 import (
 	"math/bits"
 	"sync/atomic"
+
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // cacheLine keeps words that different cores write apart.
@@ -37,8 +39,9 @@ func NewMPSC[T any](n int) *MPSC[T] {
 	return q
 }
 
-// Push copies *v in; false if the queue is full. Any goroutine.
-func (q *MPSC[T]) Push(v *T) bool {
+// Push copies *v in; false if the queue is full. Before that it sets ticket, which may be a
+// field of *v or nil, to a number above 0 that no other value of the queue has. Any goroutine.
+func (q *MPSC[T]) Push(v *T, ticket *uint64) bool {
 	for {
 		t := q.tail.Load()
 		step()
@@ -48,6 +51,9 @@ func (q *MPSC[T]) Push(v *T) bool {
 			step()
 			if q.tail.CompareAndSwap(t, t+1) {
 				step()
+				if ticket != nil {
+					*ticket = t + 1
+				}
 				c.val = *v
 				step()
 				c.seq.Store(t + 1)
@@ -74,7 +80,7 @@ func (q *MPSC[T]) Peek() *T {
 func (q *MPSC[T]) Drop() {
 	c := &q.cells[q.head&q.mask]
 	step()
-	c.seq.Store(q.head + q.mask + 1)
+	sys.StoreRelease(&c.seq, q.head+q.mask+1)
 	q.head++
 }
 
@@ -152,7 +158,7 @@ func (q *SPSC[T]) Take(dst []T) int {
 		*c = zero // for the garbage collector
 	}
 	step()
-	q.head.Store(h + n)
+	sys.StoreRelease(&q.head, h+n)
 	return int(n)
 }
 

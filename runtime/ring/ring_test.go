@@ -24,7 +24,7 @@ func TestMPSCModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
 				v := new(int)
-				ok := q.Push(&v)
+				ok := q.Push(&v, nil)
 				require.Equal(t, len(model) < room, ok)
 				if ok {
 					model = append(model, v)
@@ -101,7 +101,7 @@ func TestMPSCConcurrent(t *testing.T) {
 	for p := range producers {
 		wg.Go(func() {
 			for i := range each {
-				for v := [2]int{p, i}; !q.Push(&v); {
+				for v := [2]int{p, i}; !q.Push(&v, nil); {
 					runtime.Gosched()
 				}
 			}
@@ -162,7 +162,7 @@ func BenchmarkMPSC(b *testing.B) {
 	var v [14]uint64
 	b.ReportAllocs()
 	for b.Loop() {
-		q.Push(&v)
+		q.Push(&v, nil)
 		q.Peek()
 		q.Drop()
 	}

@@ -99,6 +99,8 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.MaxRDMAPieces = min(all.MaxRDMAPieces, x.MaxRDMAPieces)
 		all.SendKeys = all.SendKeys || x.SendKeys
 		all.Datagram = all.Datagram && x.Datagram
+		all.MaxMedium = min(cmp.Or(all.MaxMedium, efaMaxMedium), cmp.Or(x.MaxMedium, efaMaxMedium))
+		all.MinRead = least(all.MinRead, x.MinRead)
 	}
 	// A receive of the caller's belongs to one queue pair, and memory that is not this
 	// process's to one device.
@@ -118,8 +120,12 @@ func least(a, b int) int {
 	return min(a, b)
 }
 
-// Info implements device.Device. GID and switch points are the first device's; the
-// abilities are those that all devices have.
+// efaMaxMedium is what no Info.MaxMedium means.
+const efaMaxMedium = 65536
+
+// Info implements device.Device. GID and MinReadWrite are the first device's; the abilities
+// are those that all devices have. A message shorter than MinRead and not longer than
+// MaxMedium waits for its receiver on none of them; on which path the peer is decides.
 func (d *Device) Info() device.Info { return d.info }
 
 // Devices implements device.Device.

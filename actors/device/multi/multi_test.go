@@ -66,7 +66,7 @@ type fakeMR struct {
 
 func (m *fakeMR) Bytes() []byte { return m.mem }
 func (m *fakeMR) Addr() uint64  { return m.addr }
-func (m *fakeMR) RKey() uint32  { return m.key }
+func (m *fakeMR) RKey() uint64  { return uint64(m.key) }
 func (m *fakeMR) Remote() bool  { return !m.f.local }
 func (m *fakeMR) Close() error  { m.f.say("close region %d", m.key); return nil }
 
@@ -168,12 +168,12 @@ func TestRegion(t *testing.T) {
 	parts := r.Parts()
 	require.Len(t, parts, 2)
 	for i, key := range []uint32{11, 21} {
-		require.Equal(t, key, parts[i].RKey())
+		require.EqualValues(t, key, parts[i].RKey())
 		require.Equal(t, key+1, parts[i].LKey())
 		require.EqualValues(t, 0x1000*key, parts[i].Addr())
 		require.True(t, parts[i].Remote())
 	}
-	require.Equal(t, []uint32{11, 12}, []uint32{r.RKey(), r.LKey()}, "the first's")
+	require.Equal(t, []uint32{11, 12}, []uint32{uint32(r.RKey()), r.LKey()}, "the first's")
 	require.ErrorIs(t, d.Close(), multi.ErrBusy)
 	require.NoError(t, r.Close())
 	require.ErrorIs(t, r.Close(), device.ErrClosed)

@@ -60,7 +60,7 @@ func (r *region) Addr() uint64 { return r.parts[0].Addr() }
 func (r *region) LKey() uint32 { return r.parts[0].LKey() }
 
 // RKey implements device.MR.
-func (r *region) RKey() uint32 { return r.parts[0].RKey() }
+func (r *region) RKey() uint64 { return r.parts[0].RKey() }
 
 // Remote implements device.MR.
 func (r *region) Remote() bool { return r.parts[0].Remote() }

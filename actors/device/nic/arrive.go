@@ -106,7 +106,7 @@ func (b *Inbox) written(from *Source, wr *device.SendWR, slot uint64) device.Sta
 
 // refuse reports that a request of from for a region key was refused, unless many such
 // reports wait already.
-func (b *Inbox) refuse(from *Source, key uint32) {
+func (b *Inbox) refuse(from *Source, key uint64) {
 	b.lock()
 	if b.closed || b.loose >= b.limit {
 		b.unlock()
@@ -115,7 +115,7 @@ func (b *Inbox) refuse(from *Source, key uint32) {
 	b.loose++
 	notify := b.add()
 	c := b.last(from)
-	c.Op, c.Imm = device.OpRefused, key
+	c.Op, c.ID = device.OpRefused, key
 	b.unlock()
 	if notify {
 		b.notify()

@@ -55,7 +55,7 @@ type Carrier interface {
 	//	{OpRecv, ID: slot, Status, Len, SrcQPN, SrcGID, HasImm, Imm}
 	//	{OpSend, ID: token, Status}
 	//	{OpWritten, ID: slot or NoSlot, Len, SrcQPN, SrcGID, HasImm, Imm}
-	//	{OpRefused, SrcQPN, SrcGID, Imm: key}
+	//	{OpRefused, SrcQPN, SrcGID, ID: key}
 	//	{OpGone, SrcQPN, SrcGID, QKey}
 	//
 	// and AH is found by QP, unless it is UnknownAH already. Entries that QP

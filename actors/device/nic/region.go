@@ -13,7 +13,7 @@ type Region struct {
 	table  *Regions
 	bytes  []byte
 	addr   uint64
-	key    uint32
+	key    uint64
 	access device.Access
 	remote bool
 	give   func() error // releases the memory in the end; may be nil
@@ -32,10 +32,10 @@ func (r *Region) Bytes() []byte { return r.bytes }
 func (r *Region) Addr() uint64 { return r.addr }
 
 // LKey implements device.MR.
-func (r *Region) LKey() uint32 { return r.key }
+func (r *Region) LKey() uint32 { return uint32(r.key) }
 
 // RKey implements device.MR.
-func (r *Region) RKey() uint32 { return r.key }
+func (r *Region) RKey() uint64 { return r.key }
 
 // Remote implements device.MR.
 func (r *Region) Remote() bool { return r.remote }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +23,9 @@ const regionPage = 4096
 // random key is taken once in 65536 times.
 const keyTries = 16
 
+// maxPast is how many keys of former regions are remembered.
+const maxPast = 4096
+
 // ErrBusy is Regions.Close's while regions are open.
 var ErrBusy = errors.New("nic: memory regions are open")
 
@@ -29,9 +33,9 @@ var ErrBusy = errors.New("nic: memory regions are open")
 type RegionsConfig struct {
 	Max int // most live regions; 0: DefaultMaxRegions
 
-	// Key draws a key. Register calls it, one call at a time for a table. nil: keys
-	// that cannot be guessed.
-	Key func() uint32
+	// Key draws a key. Register calls it, one call at a time for a table. nil: keys of 32
+	// bits that cannot be guessed.
+	Key func() uint64
 
 	// Base makes addresses mere numbers that count up from it, page by page, and
 	// are never used twice. 0: they are virtual addresses.
@@ -42,13 +46,15 @@ type RegionsConfig struct {
 // methods. Hold, HoldLocal and Region.Release neither wait nor allocate.
 type Regions struct {
 	max  int
-	draw func() uint32
+	draw func() uint64
 	find atomic.Pointer[regionTable]
 
 	mu     sync.Mutex
 	next   uint64 // of addresses that are numbers
 	open   int    // regions whose Close has not returned
 	closed bool
+	past   [maxPast]uint64 // keys of regions that were closed, the latest of them
+	npast  int             // regions closed at all
 }
 
 // NewRegions returns an empty table.
@@ -64,11 +70,15 @@ func NewRegions(c RegionsConfig) *Regions {
 	return t
 }
 
-// secretKey is a key that cannot be guessed.
-func secretKey() uint32 {
-	var b [4]byte
+// secretKey is a key of 32 bits that cannot be guessed.
+func secretKey() uint64 { return LongKey() & (1<<32 - 1) }
+
+// LongKey is a key that cannot be found by trying, of 63 bits: the highest one belongs to
+// the protocol (mr.EmulatedOnly). A table with such keys has no local ones (HoldLocal).
+func LongKey() uint64 {
+	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return binary.LittleEndian.Uint32(b[:])
+	return binary.LittleEndian.Uint64(b[:]) >> 1
 }
 
 // Memory describes a region to Add.
@@ -153,7 +163,7 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 }
 
 // newKey draws a key that is free; 0: there is none.
-func (t *Regions) newKey() uint32 {
+func (t *Regions) newKey() uint64 {
 	for range keyTries {
 		if k := t.draw(); k != 0 && t.find.Load().get(k) == nil {
 			return k
@@ -181,7 +191,7 @@ func (t *Regions) newAddr(m *Memory) (uint64, bool) {
 // Hold finds the n bytes at addr in the region with the remote key, if it allows
 // all of a, and keeps them in place until Region.Release. nil: the request is to be
 // refused, as for memory of another process.
-func (t *Regions) Hold(key uint32, addr uint64, n int, a device.Access) (*Region, []byte) {
+func (t *Regions) Hold(key uint64, addr uint64, n int, a device.Access) (*Region, []byte) {
 	r := t.find.Load().get(key)
 	if r == nil || !r.allows(a) {
 		return nil, nil
@@ -196,11 +206,22 @@ func (t *Regions) Hold(key uint32, addr uint64, n int, a device.Access) (*Region
 // HoldLocal is Hold for the local side of a request: b must lie in the region
 // that lkey names. nil: it does not.
 func (t *Regions) HoldLocal(lkey uint32, b []byte, a device.Access) *Region {
-	r := t.find.Load().get(lkey)
+	r := t.find.Load().get(uint64(lkey))
 	if r == nil || !r.allows(a) || !r.contains(b) || !r.hold() {
 		return nil
 	}
 	return r
+}
+
+// Knows reports whether the key is a region's, or was until lately: who names it guesses
+// nothing. It may take a lock.
+func (t *Regions) Knows(key uint64) bool {
+	if t.find.Load().get(key) != nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(t.past[:min(t.npast, maxPast)], key)
 }
 
 // Len returns the number of open regions.

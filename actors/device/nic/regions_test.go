@@ -17,8 +17,8 @@ const anyAccess = device.LocalWrite | device.RemoteRead | device.RemoteWrite
 
 // counted is a table with keys and addresses that are the same in every run.
 func counted(limit int) *Regions {
-	key := uint32(0)
-	return NewRegions(RegionsConfig{Max: limit, Base: 1 << 40, Key: func() uint32 {
+	key := uint64(0)
+	return NewRegions(RegionsConfig{Max: limit, Base: 1 << 40, Key: func() uint64 {
 		key++
 		return key
 	}})
@@ -40,11 +40,11 @@ func TestRegionsAgainstModel(t *testing.T) {
 	}
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 8))
-		rs := NewRegions(RegionsConfig{Max: 300, Base: 4096, Key: func() uint32 { return rng.Uint32N(1000) }})
-		model := map[uint32]*Region{}
+		rs := NewRegions(RegionsConfig{Max: 300, Base: 4096, Key: func() uint64 { return rng.Uint64N(1000) }})
+		model := map[uint64]*Region{}
 		var order []*Region
 		for range 4000 {
-			key := rng.Uint32N(1000)
+			key := rng.Uint64N(1000)
 			switch {
 			case rng.IntN(3) > 0 && len(order) < 300:
 				mr, err := rs.Register(make([]byte, 8), anyAccess)
@@ -233,8 +233,8 @@ func TestRegionLimits(t *testing.T) {
 	_, err = rs.Register(make([]byte, 1), 0)
 	require.ErrorIs(t, err, device.ErrClosed)
 
-	for _, key := range []uint32{0, 5} { // a source without a free key
-		poor := NewRegions(RegionsConfig{Key: func() uint32 { return key }})
+	for _, key := range []uint64{0, 5} { // a source without a free key
+		poor := NewRegions(RegionsConfig{Key: func() uint64 { return key }})
 		_, _ = poor.Register(make([]byte, 1), 0)
 		_, err := poor.Register(make([]byte, 1), 0)
 		require.ErrorIs(t, err, device.ErrNoMemory)

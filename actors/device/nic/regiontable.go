@@ -29,9 +29,9 @@ func newRegionTable(live int) *regionTable {
 
 // slot returns the place where looking for key begins. Keys are random, so any
 // bits of them can be used.
-func (t *regionTable) slot(key uint32) int { return int(key) & (len(t.slots) - 1) }
+func (t *regionTable) slot(key uint64) int { return int(key) & (len(t.slots) - 1) }
 
-func (t *regionTable) get(key uint32) *Region {
+func (t *regionTable) get(key uint64) *Region {
 	mask := len(t.slots) - 1
 	for i := t.slot(key); ; i = (i + 1) & mask { // ends, since a slot is free
 		r := t.slots[i].Load()
@@ -97,7 +97,12 @@ func (t *Regions) insert(r *Region) {
 func (t *Regions) remove(r *Region) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.find.Load().drop(r)
+	if !t.find.Load().drop(r) {
+		return false
+	}
+	t.past[t.npast%maxPast] = r.key
+	t.npast++
+	return true
 }
 
 // gone notes that a region's memory is not in use here any more.

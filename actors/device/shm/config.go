@@ -34,9 +34,11 @@ const (
 	// minRead is the size from which a message is read from where it lies instead of
 	// sent. In a stream (two processes, posted operations, window 64) 64 KiB made 19 GB/s
 	// by reads and 5 to 7 by packets, where two processors copy and the protocol handles
-	// each of 8. One message alone, from a cache, may arrive sooner by packets up to 1 MiB
-	// (BenchmarkCross). A send that is read completes only when there is a receive.
-	minRead = 256 << 10
+	// each of 8. To and fro, one at a time, 16 KiB take as long either way, and 128 KiB,
+	// which by packets need a CTS, a fifth to a tenth of the time. A send that is read
+	// completes only when there is a receive, so programs that exchange such messages post
+	// their receives first.
+	minRead = 16 << 10
 )
 
 // Errors of Open and OpenQP beside those of package device.
@@ -54,7 +56,8 @@ type Config struct {
 	// Dir holds the fabric: processes with the same directory reach each other. It
 	// is made if missing, must belong to the effective user and be inaccessible to
 	// other users. "": efactor-<uid> in /dev/shm, or if that does not exist in
-	// os.TempDir.
+	// os.TempDir; if another user has taken that name, the oldest efactor-<uid>.<random>
+	// of ours.
 	Dir string
 
 	// MTU is the fabric's, in bytes, 64 to 65535; 0: DefaultMTU.

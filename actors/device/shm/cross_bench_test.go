@@ -53,7 +53,7 @@ func gather(args []string) error {
 					at += copy(local[at:], q.RecvBytes(int(e.ID))[:e.Len])
 				} else {
 					wr := device.SendWR{
-						ID: 1, AH: ah, QPN: e.SrcQPN, QKey: testQKey, Kind: device.WRRead, RKey: uint32(key), Remote: addr + uint64(next),
+						ID: 1, AH: ah, QPN: e.SrcQPN, QKey: testQKey, Kind: device.WRRead, RKey: key, Remote: addr + uint64(next),
 					}
 					for rest := local; len(rest) > 0; rest = rest[len(wr.Payload):] {
 						wr.Payload = rest[:min(len(rest), maxRDMA)]

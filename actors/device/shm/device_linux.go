@@ -43,7 +43,13 @@ func Open(cfg Config) (device.Device, error) {
 		return nil, err
 	}
 	if cfg.Dir == "" {
-		cfg.Dir = defaultDir()
+		var err error
+		if cfg.Dir, err = defaultDir(defaultParent()); err != nil {
+			return nil, err
+		}
+		if err = checkParent(defaultParent()); err != nil {
+			cfg.Logger.Warn("shm: other users can keep processes from meeting", "why", err)
+		}
 	}
 	f, err := openFolder(cfg.Dir)
 	if err != nil {

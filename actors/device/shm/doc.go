@@ -31,6 +31,8 @@
 // as if it had died later. A queue pair that is closed in order is not reported;
 // sends to it end with StatusBadDestQPN at once.
 //
+// A device whose queue pairs sleep, and that knows of no others, has no timer set: it
+// costs nothing. A sender that enters a sender table rings.
 // A stopped process is alive: it keeps the slots that it has claimed, one for each
 // queue pair, and costs others nothing else.
 //

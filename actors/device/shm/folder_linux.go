@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -23,7 +22,7 @@ func segmentName(qpn uint16) string { return fmt.Sprintf("q%04x", qpn) }
 func newName(gen uint64) string     { return fmt.Sprintf("new.%012x", gen) }
 func bellName(gen uint64) string    { return fmt.Sprintf("bell.%012x", gen) }
 
-func regionName(key uint32) string { return fmt.Sprintf("r%08x", key) }
+func regionName(key uint64) string { return fmt.Sprintf("r%08x", key) }
 
 // parseName returns the number of a segment with that name, or the generation of an
 // unfinished one.
@@ -43,16 +42,7 @@ func parseName(name string) (qpn uint16, gen uint64, ok bool) {
 func isRegion(name string) bool {
 	hex, is := strings.CutPrefix(name, "r")
 	n, err := strconv.ParseUint(hex, 16, 32)
-	return is && err == nil && n != 0 && regionName(uint32(n)) == name
-}
-
-// defaultDir is the directory that the processes of a user share.
-func defaultDir() string {
-	parent := "/dev/shm"
-	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
-		parent = os.TempDir()
-	}
-	return filepath.Join(parent, fmt.Sprintf("efactor-%d", os.Geteuid()))
+	return is && err == nil && n != 0 && regionName(n) == name
 }
 
 // folder is the directory of a fabric. Files are reached through its descriptor,

@@ -284,7 +284,11 @@ func TestKillAtStep(t *testing.T) {
 			q, _ := mustAttach(t, dir, device.QPConfig{QPN: testQPN, QKey: testQKey, RQDepth: 2})
 			p := portBehind(q)
 			require.True(t, q.Arm())
-			start(t, "stand", dir, at).kill()
+			other := start(t, "stand", dir, at)
+			drain(p.seg.bell) // it rang when it entered, and we slept again
+			p.stirred.Store(true)
+			p.dev.watch.wake()
+			other.kill()
 			ps := []unix.PollFd{{Fd: int32(q.FDs()[0]), Events: unix.POLLIN}}
 			n, err := unix.Poll(ps, 60_000)
 			require.NoError(t, err)
@@ -304,11 +308,11 @@ func TestKillAtStep(t *testing.T) {
 			require.Equal(t, at > stepPublish, got == 1)
 			require.Equal(t, at == stepCopy || at == stepPublish, p.reclaimed == 1)
 			require.Empty(t, p.rx.aside)
-			other, ah := mustAttach(t, dir, device.QPConfig{})
+			third, ah := mustAttach(t, dir, device.QPConfig{})
 			for range 2 { // both slots
-				require.Equal(t, device.StatusOK, statusOf(t, other, &device.SendWR{AH: ah, QPN: testQPN, QKey: testQKey}))
+				require.Equal(t, device.StatusOK, statusOf(t, third, &device.SendWR{AH: ah, QPN: testQPN, QKey: testQKey}))
 			}
-			require.Equal(t, device.StatusRNR, statusOf(t, other, &device.SendWR{AH: ah, QPN: testQPN, QKey: testQKey}))
+			require.Equal(t, device.StatusRNR, statusOf(t, third, &device.SendWR{AH: ah, QPN: testQPN, QKey: testQKey}))
 		})
 	}
 }

@@ -112,7 +112,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	switch {
 	case !s.alive():
 		p.dev.folder.remove(s.fd, name, h.gen)
-		p.dev.folder.expectOrphans()
+		p.dev.watch.orphans()
 		return nil, device.StatusBadDestQPN
 	case h.qpn != uint32(qpn) || h.gid != gid || h.qkey != qkey:
 		return nil, device.StatusBadDestQPN
@@ -137,6 +137,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	if l.bell, err = p.dev.folder.openBell(h.gen, unix.O_WRONLY); err != nil {
 		return nil, device.StatusBadDestQPN // it is closing
 	}
+	ringBell(l.bell) // so that its watcher knows of us, before we claim anything
 	l.mem, s.mem = s.mem, nil
 	p.known[l.id] = acquaintance{qkey: l.qkey, gid: l.gid}
 	p.dev.watch.follow(p, l.id, s.fd)

@@ -36,8 +36,9 @@ type port struct {
 	timed bool
 	fds   []int
 
-	armed atomic.Bool
-	news  news
+	armed   atomic.Bool
+	stirred atomic.Bool // not armed at some time since the watcher's last look
+	news    news
 }
 
 var _ nic.Carrier = (*port)(nil)
@@ -193,7 +194,11 @@ func (p *port) Arm() bool {
 // disarm also empties the descriptors of bytes from senders that rang, perhaps
 // late.
 func (p *port) disarm() {
+	p.stirred.Store(true)
 	p.armed.Store(false)
+	if p.dev.watch.asleep.Load() {
+		p.dev.watch.wake()
+	}
 	p.rx.unpark()
 	drain(p.seg.bell)
 	if p.timed {

@@ -1,5 +1,7 @@
 package shm
 
+import "github.com/efactor/efactor/runtime/sys"
+
 // place is the receiver's own record of a post, the only one it relies on.
 type place struct {
 	pos  uint64
@@ -56,13 +58,13 @@ func (r *receiver) postSlot(slot int32) {
 			continue // a slow sender's; the position is passed over
 		}
 		r.places[i] = place{r.end - 1, slot}
-		release(r.post(i), uint64(makeWord(posted, r.lap(r.end-1), 0, uint16(slot), 0)))
+		sys.StoreRelease(r.post(i), uint64(makeWord(posted, r.lap(r.end-1), 0, uint16(slot), 0)))
 		return
 	}
 	r.later = append(r.later, slot) // behind a whole ring of posts and slow senders
 }
 
-func (r *receiver) flush() { release(&r.ctl.posted, r.end) }
+func (r *receiver) flush() { sys.StoreRelease(&r.ctl.posted, r.end) }
 
 // catchUp posts the slots that had to wait for head.
 func (r *receiver) catchUp() {

@@ -136,9 +136,9 @@ func regionBytes(size int) int { return pageBytes + (size+pageBytes-1)&^(pageByt
 
 // check returns an error unless a file of that many bytes with this header is the
 // region of a key. A header that passes describes nothing outside the file.
-func (h *regionHeader) check(key uint32, file int64) error {
+func (h *regionHeader) check(key uint64, file int64) error {
 	switch {
-	case h.magic != regionMagic || h.version != regionVersion || h.key != key:
+	case h.magic != regionMagic || h.version != regionVersion || uint64(h.key) != key:
 		return fmt.Errorf("%w: header", errNoRegion)
 	case h.kind > kindProcess || h.kind == kindProcess && (h.process.pid == 0 || h.process.pid > math.MaxInt32):
 		return fmt.Errorf("%w: kind", errNoRegion)

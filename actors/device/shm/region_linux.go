@@ -25,7 +25,7 @@ const keyTries = 16
 // ownRegion is a region at its owner.
 type ownRegion struct {
 	dev    *attachment
-	key    uint32
+	key    uint64
 	whole  []byte        // the address range
 	mapped []byte        // the file in it: first page and data; nil until it is there
 	wait   time.Duration // for copies, at the end
@@ -91,7 +91,7 @@ func (a *attachment) newRegionOnce(file int, of func([]byte) (nic.Memory, region
 	}
 	o.key = r.RKey()
 	h.magic, h.version, h.dom = regionMagic, regionVersion, a.folder.dom
-	h.key, h.addr, h.access = o.key, r.Addr(), uint32(r.Access())
+	h.key, h.addr, h.access = uint32(o.key), r.Addr(), uint32(r.Access())
 	if err = o.create(h); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}

@@ -75,7 +75,7 @@ func TestRegionGarbage(t *testing.T) {
 func TestForeignRegions(t *testing.T) {
 	c := newCouple(t, 100, remoteAll)
 	wr := c.wr(device.WRRead, make([]byte, 1), 0)
-	for key, lay := range map[uint32]func(path string) error{
+	for key, lay := range map[uint64]func(path string) error{
 		1: func(p string) error { return os.WriteFile(p, nil, 0o600) },
 		2: func(p string) error { return os.WriteFile(p, []byte("x"), 0o600) },
 		3: func(p string) error { return os.WriteFile(p, make([]byte, 2*pageBytes), 0o600) },
@@ -99,7 +99,7 @@ func TestForeignRegions(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, d.Close())
 	left := names(t, c.dir)
-	for key := uint32(1); key <= 3; key++ {
+	for key := uint64(1); key <= 3; key++ {
 		require.NotContains(t, left, regionName(key))
 	}
 	require.Contains(t, left, regionName(4))

@@ -47,7 +47,7 @@ func own(args []string) error {
 // theirs is a region of another process.
 type theirs struct {
 	*process
-	key  uint32
+	key  uint64
 	addr uint64
 }
 
@@ -139,7 +139,7 @@ func pull(args []string) error {
 	if err != nil {
 		return err
 	}
-	v, _, err := d.(*attachment).views.hold(uint32(key))
+	v, _, err := d.(*attachment).views.hold(key)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,9 @@ func TestDirectory(t *testing.T) {
 
 // The default directory is the user's, and the GID is the directory's.
 func TestGID(t *testing.T) {
-	require.Contains(t, defaultDir(), fmt.Sprintf("efactor-%d", os.Geteuid()))
+	dir, err := defaultDir(defaultParent())
+	require.NoError(t, err)
+	require.Contains(t, dir, fmt.Sprintf("efactor-%d", os.Geteuid()))
 	dir, other := fabricDir(t), fabricDir(t)
 	open := func(dir string) device.GID {
 		d, err := Open(Config{Dir: dir})

@@ -1,5 +1,7 @@
 package shm
 
+import "github.com/efactor/efactor/runtime/sys"
+
 // step is the state of a sendOp. Each step has at most one access to a word of the
 // ring, so a test that stops between steps has seen every interleaving.
 type step uint8
@@ -10,7 +12,7 @@ const (
 	stepClaim               // CAS posted -> claimed
 	stepPosted              // is there anything posted at or after pos?
 	stepTail                // where do others claim?
-	stepDry                 // nothing is: is the receiver gone?
+	stepDry                 // nothing is: is the ne?
 	stepCopy                // fill the cell or the slot
 	stepPublish             // store ready
 	stepHint                // tell others where to look
@@ -131,7 +133,7 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 		// has taken the packet, or has seen us dead.
 		n := len(header) + len(payload)
 		w := makeWord(ready, op.w.lap(), uint16(n), op.w.slot(), o.me) | op.mark.bits
-		release(&o.cell[op.pos&o.mask].word, uint64(w))
+		sys.StoreRelease(&o.cell[op.pos&o.mask].word, uint64(w))
 		op.at = stepHint
 
 	case stepHint:

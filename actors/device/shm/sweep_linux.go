@@ -15,32 +15,38 @@ func (f *folder) sweep(mtu int) error {
 		return err
 	}
 	for _, name := range names {
-		if isRegion(name) {
-			f.sweepRegion(name)
-			continue
-		}
-		qpn, gen, ok := parseName(name)
-		if !ok {
-			continue
-		}
-		s, err := f.find(name)
-		if err != nil {
-			continue // gone meanwhile, or not a segment at all
-		}
-		if !s.alive() {
-			if qpn != 0 {
-				gen = s.hdr.gen
-			}
-			f.remove(s.fd, name, gen)
-		} else if qpn != 0 && s.hdr.magic == magic && int(s.hdr.mtu) != mtu {
-			err = fmt.Errorf("%w: %d, not %d", ErrMTU, s.hdr.mtu, mtu)
-		}
-		s.close()
-		if err != nil {
-			return err
+		h := f.sweepName(name)
+		if h.qpn != 0 && h.magic == magic && int(h.mtu) != mtu {
+			return fmt.Errorf("%w: %d, not %d", ErrMTU, h.mtu, mtu)
 		}
 	}
 	return nil
+}
+
+// sweepName removes the file name, unless it is not ours or its owner lives. It returns the
+// header of a segment whose owner does.
+func (f *folder) sweepName(name string) (h header) {
+	if isRegion(name) {
+		f.sweepRegion(name)
+		return h
+	}
+	qpn, gen, ok := parseName(name)
+	if !ok {
+		return h
+	}
+	s, err := f.find(name)
+	if err != nil {
+		return h // gone meanwhile, or not a segment at all
+	}
+	defer s.close()
+	if s.alive() {
+		return s.hdr
+	}
+	if qpn != 0 {
+		gen = s.hdr.gen
+	}
+	f.remove(s.fd, name, gen)
+	return h
 }
 
 // remove deletes the file name, open as fd, and its bell, unless its owner lives.
@@ -108,14 +114,14 @@ func (f *folder) removeRegion(fd int, name string) {
 	}
 }
 
-// orphanRounds is how many rounds of the watcher look for the regions of a dead
+// orphanRounds is how many rounds of the watcher look for the other files of a dead
 // process. The kernel drops its locks in any order, so one may not be enough.
 const orphanRounds = 3
 
-// expectOrphans makes the watcher look for the regions of dead processes.
+// expectOrphans makes the watcher look for the files of dead processes.
 func (f *folder) expectOrphans() { f.roundsLeft.Store(orphanRounds) }
 
-// lookForOrphans removes the regions of dead processes, if one has died lately.
+// lookForOrphans removes the files of dead processes, if one has died lately.
 func (f *folder) lookForOrphans() {
 	if f.roundsLeft.Load() == 0 {
 		return
@@ -126,8 +132,6 @@ func (f *folder) lookForOrphans() {
 		return // the next round tries again
 	}
 	for _, name := range names {
-		if isRegion(name) {
-			f.sweepRegion(name)
-		}
+		f.sweepName(name)
 	}
 }

@@ -81,7 +81,7 @@ func (v *view) copy(wr *device.SendWR, dom uint64) error {
 }
 
 // mapRegion maps the region of a key. errNoRegion or ENOENT: there is none.
-func (f *folder) mapRegion(key uint32) (*view, error) {
+func (f *folder) mapRegion(key uint64) (*view, error) {
 	name := regionName(key)
 	fd, st, err := f.openOwn(name, unix.O_RDWR)
 	if err != nil {
@@ -124,7 +124,7 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 	}
 	if !v.hdr.allows(device.RemoteWrite) {
 		prot = unix.PROT_READ
-		ro, again, err := f.openOwn(regionName(v.hdr.key), unix.O_RDONLY)
+		ro, again, err := f.openOwn(regionName(uint64(v.hdr.key)), unix.O_RDONLY)
 		if err == nil {
 			defer unix.Close(ro)
 			fd = ro

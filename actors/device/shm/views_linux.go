@@ -22,8 +22,9 @@ const maxViews = 1024
 // dropped when a request or the watcher finds them.
 type views struct {
 	folder *folder
+	mapped func() // called when there is one more
 	clock  atomic.Uint64
-	byKey  atomic.Pointer[map[uint32]*view] // never changed, only replaced
+	byKey  atomic.Pointer[map[uint64]*view] // never changed, only replaced
 	mu     sync.Mutex                       // held to replace it
 
 	procs   map[processID]*proc // of views; guarded by mu
@@ -31,8 +32,8 @@ type views struct {
 }
 
 func newViews(f *folder, log *slog.Logger) *views {
-	vs := &views{folder: f, procs: map[processID]*proc{}, denials: denials{log: log}}
-	vs.byKey.Store(&map[uint32]*view{})
+	vs := &views{folder: f, mapped: func() {}, procs: map[processID]*proc{}, denials: denials{log: log}}
+	vs.byKey.Store(&map[uint64]*view{})
 	return vs
 }
 
@@ -85,7 +86,7 @@ func (vs *views) statusOf(err error) device.Status {
 
 // hold finds the region of a key, or maps it: then fresh is true. The caller must
 // release it.
-func (vs *views) hold(key uint32) (v *view, fresh bool, err error) {
+func (vs *views) hold(key uint64) (v *view, fresh bool, err error) {
 	if v := (*vs.byKey.Load())[key]; v != nil && v.hold() {
 		v.used.Store(vs.clock.Add(1))
 		return v, false, nil
@@ -106,18 +107,19 @@ func (vs *views) hold(key uint32) (v *view, fresh bool, err error) {
 	}
 	v.hold()
 	v.used.Store(vs.clock.Add(1))
-	vs.change(func(m map[uint32]*view) {
+	vs.change(func(m map[uint64]*view) {
 		if len(m) >= maxViews {
 			v := oldest(m)
-			delete(m, v.hdr.key)
+			delete(m, uint64(v.hdr.key))
 			v.release()
 		}
 		m[key] = v
 	})
+	vs.mapped()
 	return v, true, nil
 }
 
-func oldest(m map[uint32]*view) (o *view) {
+func oldest(m map[uint64]*view) (o *view) {
 	for _, v := range m {
 		if o == nil || v.used.Load() < o.used.Load() {
 			o = v
@@ -127,7 +129,7 @@ func oldest(m map[uint32]*view) (o *view) {
 }
 
 // change replaces the table. Preconditions: vs.mu is locked.
-func (vs *views) change(f func(map[uint32]*view)) {
+func (vs *views) change(f func(map[uint64]*view)) {
 	m := maps.Clone(*vs.byKey.Load())
 	f(m)
 	vs.byKey.Store(&m)
@@ -168,9 +170,9 @@ func (vs *views) dropIf(stale func(*view) bool) {
 	if len(out) == 0 {
 		return
 	}
-	vs.change(func(m map[uint32]*view) {
+	vs.change(func(m map[uint64]*view) {
 		for _, v := range out {
-			delete(m, v.hdr.key)
+			delete(m, uint64(v.hdr.key))
 		}
 	})
 	for _, v := range out {

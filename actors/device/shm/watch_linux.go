@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,14 +17,15 @@ import (
 const watchPeriod = 100 * time.Millisecond
 
 // watcher knows, for every queue pair of a device, which others it communicates
-// with, and reports their deaths to it. Its goroutine runs while the device is open
-// and sleeps while there are no queue pairs.
+// with, and reports their deaths to it. Its goroutine runs while the device is open,
+// and its timer while there is something to look at (idle).
 type watcher struct {
 	folder *folder
 	views  *views
 	timer  *os.File // readable every watchPeriod
 	timeFD int
 	done   chan struct{}
+	asleep atomic.Bool // the timer is stopped
 
 	mu    sync.Mutex
 	ports map[*port]struct{}
@@ -46,6 +48,8 @@ func startWatcher(f *folder, vs *views) (*watcher, error) {
 		done:  make(chan struct{}),
 		ports: make(map[*port]struct{}), peers: make(map[ident]*peer),
 	}
+	w.asleep.Store(true)
+	vs.mapped = w.wake
 	go w.run()
 	return w, nil
 }
@@ -71,6 +75,48 @@ func (w *watcher) setPeriod(d time.Duration) {
 	_ = unix.TimerfdSettime(w.timeFD, 0, &unix.ItimerSpec{Interval: ts, Value: ts}, nil)
 }
 
+// wake starts the timer if it is stopped.
+func (w *watcher) wake() {
+	if w.asleep.CompareAndSwap(true, false) {
+		w.setPeriod(watchPeriod)
+	}
+}
+
+// sleepIfIdle stops the timer if there is nothing to look at. What changes that calls wake.
+func (w *watcher) sleepIfIdle() {
+	if !w.idle() {
+		return
+	}
+	w.setPeriod(0)
+	w.asleep.Store(true)
+	if !w.idle() { // it changed before it could see that we sleep
+		w.wake()
+	}
+}
+
+// idle reports whether no queue pair or region of others is known, and all of our queue pairs
+// sleep. Who enters the sender table of one that sleeps rings, and does nothing else before
+// that would need us if it died.
+func (w *watcher) idle() bool {
+	return len(w.peers) == 0 && w.views.size() == 0 && w.folder.roundsLeft.Load() == 0 && !w.stirred()
+}
+
+// stirred reports whether a queue pair is awake, or was since the last look.
+func (w *watcher) stirred() bool {
+	for p := range w.ports {
+		if p.stirred.Load() || !p.armed.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// orphans makes the watcher look for files of dead processes.
+func (w *watcher) orphans() {
+	w.folder.expectOrphans()
+	w.wake()
+}
+
 func (w *watcher) size() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,10 +126,8 @@ func (w *watcher) size() int {
 func (w *watcher) add(p *port) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.ports) == 0 {
-		w.setPeriod(watchPeriod)
-	}
 	w.ports[p] = struct{}{}
+	w.wake()
 }
 
 // drop forgets p. Afterwards the watcher does not touch its memory.
@@ -99,6 +143,7 @@ func (w *watcher) drop(p *port) {
 	}
 	if len(w.ports) == 0 {
 		w.setPeriod(0)
+		w.asleep.Store(true)
 		w.views.clear() // they would never be checked again
 	}
 }
@@ -109,6 +154,7 @@ func (w *watcher) follow(p *port, id ident, fd int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.followLocked(p, id, fd)
+	w.wake()
 }
 
 func (w *watcher) followLocked(p *port, id ident, fd int) {
@@ -127,7 +173,9 @@ func (w *watcher) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for p := range w.ports {
-		w.lookAtSenders(p)
+		if p.stirred.Swap(false) || !p.armed.Load() {
+			w.lookAtSenders(p)
+		}
 		p.mend()
 	}
 	for id, pe := range w.peers {
@@ -144,6 +192,7 @@ func (w *watcher) look() {
 	}
 	w.folder.lookForOrphans()
 	w.views.prune()
+	w.sleepIfIdle()
 }
 
 // lookAtSenders follows the senders that have entered p's sender table since.
@@ -171,6 +220,7 @@ func (w *watcher) trace(p *port, id ident) {
 	case errors.Is(err, unix.ENOENT) || errors.Is(err, errNoSegment):
 		p.tell(id)
 	case err != nil: // out of descriptors, say: look again next time
+		p.stirred.Store(true)
 	case s.hdr.ident() != id:
 		p.tell(id)
 		s.close()

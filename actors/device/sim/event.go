@@ -48,7 +48,7 @@ type Event struct {
 	WR     device.WR
 	HasImm bool
 	Imm    uint32
-	RKey   uint32 // of RDMA
+	RKey   uint64 // of RDMA
 	Remote uint64 // of RDMA
 
 	// The bytes, valid during the call. Those of a read are its result from

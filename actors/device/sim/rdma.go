@@ -13,7 +13,7 @@ import (
 func (f *Fabric) newRegions(limit int) *nic.Regions {
 	cfg := nic.RegionsConfig{Max: limit}
 	if f.virtual != nil {
-		cfg.Key, cfg.Base = f.rng.Uint32, uint64(f.opened)<<40
+		cfg.Key, cfg.Base = func() uint64 { return uint64(f.rng.Uint32()) }, uint64(f.opened)<<40
 	}
 	return nic.NewRegions(cfg)
 }

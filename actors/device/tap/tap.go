@@ -24,7 +24,7 @@ type Record struct {
 	HasImm bool
 	Imm    uint32
 	Len    int    // bytes of the packet, or that RDMA moves
-	RKey   uint32 // of requests of RDMA, as Remote
+	RKey   uint64 // of requests of RDMA, as Remote
 	Remote uint64
 }
 

@@ -29,7 +29,7 @@ func TestSilentStranger(t *testing.T) {
 	a, b := newFoe(t, n, nil), newFoe(t, n, nil)
 	h := b.hello()
 	b.say(h.appendTo(nil)[:preambleLen-1])
-	until(t, "that they are in", func() bool { return n.port().guests == 2 }, n)
+	until(t, "that they are in", func() bool { return n.port().door.guests == 2 }, n)
 	for _, c := range n.port().conns {
 		require.Nil(t, c.l.in)
 	}
@@ -38,33 +38,46 @@ func TestSilentStranger(t *testing.T) {
 	require.Less(t, clock.System.Now().Sub(begin), DefaultTimeout-shortly)
 }
 
-// TestFlood: with too many connections, unidentified ones are closed, and sessions
-// stay.
+// TestFlood: with too many connections, the oldest of those that are not identified are
+// closed, and sessions stay. A peer that does not get in learns why, and may take the place of
+// a session of its own.
 func TestFlood(t *testing.T) {
 	const most = 4
 	n := newNode(t, Config{MaxConn: most}, device.QPConfig{})
 	good := inside(t, n)
 	var strangers []*foe
-	for range 3 * most {
+	const lots = 2 * (most + spareConn)
+	for range lots {
 		strangers = append(strangers, newFoe(t, n, nil))
 		n.poll()
-		require.LessOrEqual(t, n.port().guests, most)
+		require.LessOrEqual(t, n.port().door.guests, most+spareConn)
 	}
-	until(t, "that all were seen", func() bool { return n.d.Stats().Accepted == 1+3*most }, n)
-	require.Equal(t, most, n.port().guests)
-	strangers[0].closed()
+	until(t, "that all were seen", func() bool { return n.d.Stats().Accepted == 1+lots }, n)
+	require.Equal(t, most+spareConn, n.port().door.guests)
+	for i, f := range strangers {
+		if f.hear(); i < lots+1-most-spareConn {
+			f.closed()
+		}
+		require.Equal(t, i < lots+1-most-spareConn, f.eof, "the oldest are closed, stranger %d", i)
+	}
 	good.works()
 	var sessions []*foe
 	for range most - 1 {
 		sessions = append(sessions, inside(t, n))
 	}
 	late := newFoe(t, n, nil)
+	require.Equal(t, tooMany, late.reply(late.hello()).verdict)
 	late.closed()
+	again := newFoe(t, n, sessions[0])
+	h := again.hello()
+	h.session, h.last = h.session+1, 0
+	require.Equal(t, taken, again.reply(h).verdict, "in the place of its own")
+	sessions[0] = again
 	for _, f := range sessions {
 		f.works()
 	}
 	require.NoError(t, good.c.Close())
-	until(t, "room", func() bool { return n.port().guests == most-1 }, n)
+	until(t, "room", func() bool { return !n.port().door.full() }, n)
 	inside(t, n).works()
 }
 

@@ -1,13 +1,14 @@
 package tcp
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// complaints limits warnings that other hosts can cause at will: no more than a few per
+// complaints limits what is logged of events that other hosts can cause at will: no more than a few per
 // second are written, and the next one says how many were dropped.
 type complaints struct {
 	log   *slog.Logger
@@ -21,7 +22,11 @@ type complaints struct {
 // mostComplaints is how many are written per second.
 const mostComplaints = 5
 
-func (c *complaints) warn(msg string, args ...any) {
+func (c *complaints) warn(msg string, args ...any) { c.say(slog.LevelWarn, msg, args) }
+
+func (c *complaints) info(msg string, args ...any) { c.say(slog.LevelInfo, msg, args) }
+
+func (c *complaints) say(level slog.Level, msg string, args []any) {
 	if now := c.clock.Now(); now.Sub(c.since) >= time.Second {
 		c.since, c.written = now, 0
 	}
@@ -34,5 +39,5 @@ func (c *complaints) warn(msg string, args ...any) {
 		args = append(args, "more of these or others", c.left)
 		c.left = 0
 	}
-	c.log.Warn(msg, args...)
+	c.log.Log(context.Background(), level, msg, args...)
 }

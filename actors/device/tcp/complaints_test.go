@@ -1,3 +1,5 @@
+//go:build linux
+
 package tcp
 
 import (
@@ -9,8 +11,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/clock"
 )
+
+// TestNotesOfPeers: nor does one whose sessions come and go.
+func TestNotesOfPeers(t *testing.T) {
+	var out bytes.Buffer
+	var now clock.Manual
+	n := newNode(t, Config{Clock: &now, Logger: slog.New(slog.NewTextHandler(&out, nil))}, device.QPConfig{})
+	for i := range 50 {
+		f := inside(t, n)
+		f.works()
+		require.NoError(t, f.c.Close())
+		until(t, "loss", func() bool { return n.d.Stats().Broken == uint64(i+1) && len(n.gone) == i+1 }, n)
+	}
+	require.LessOrEqual(t, strings.Count(out.String(), "\n"), 3*mostComplaints)
+	require.Contains(t, out.String(), "session lost")
+}
 
 // TestComplaints: a host that keeps breaking off connections does not fill the
 // disk.

@@ -66,8 +66,9 @@ type Config struct {
 	// 50 ms. 0: DefaultTimeout.
 	Timeout time.Duration
 
-	// MaxConn bounds the accepted connections of a queue pair. Those that have not
-	// identified themselves are closed first. 0: DefaultMaxConn.
+	// MaxConn bounds the accepted connections of a queue pair that belong to sessions; a few
+	// more have not identified themselves, the oldest of which are closed to make room. 0:
+	// DefaultMaxConn.
 	MaxConn int
 
 	// RNRDelay is the time before the first device resend; it doubles for the
@@ -81,6 +82,10 @@ type Config struct {
 	// Insecure allows unprotected connections between hosts: any process that
 	// reaches a port can read, forge and write to memory.
 	Insecure bool
+
+	// AnyLocalUser allows unprotected connections on loopback with processes of other users
+	// of this host, too. Otherwise the system is asked whose the other side's socket is.
+	AnyLocalUser bool
 
 	// Clock times device resends and timeouts. nil: clock.System.
 	Clock clock.Clock

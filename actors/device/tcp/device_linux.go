@@ -19,6 +19,7 @@ type attachment struct {
 	gid     device.GID
 	regions *nic.Regions
 	stats   counters
+	wards   wards
 
 	mu     sync.Mutex
 	ports  map[*port]struct{}
@@ -37,7 +38,8 @@ func Open(cfg Config) (device.Device, error) {
 		return nil, err
 	}
 	return &attachment{
-		cfg: cfg, gid: GIDOf(cfg.Addr), regions: nic.NewRegions(nic.RegionsConfig{}),
+		cfg: cfg, gid: GIDOf(cfg.Addr), regions: nic.NewRegions(nic.RegionsConfig{Key: nic.LongKey}),
+		wards: wards{clock: cfg.Clock},
 		ports: make(map[*port]struct{}),
 	}, nil
 }

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"golang.org/x/sys/unix"
@@ -16,13 +17,23 @@ const maxResets = 4
 // errSilent: nothing was received for Config.Timeout.
 var errSilent = errors.New("tcp: nothing was heard within the timeout")
 
-// dial begins a session. Requests may be put on it at once. If the session is nil,
-// the status is the reason.
-func (p *port) dial(r *remote) (*session, device.Status) {
+// dialer connects a queue pair to others. It belongs to the port's shard.
+type dialer struct {
+	p       *port
+	session uint64 // number of the latest that was dialed
+}
+
+// dial begins a session with a queue pair that should have a Q_Key. Requests may be put on
+// it at once. If the session is nil, the status is the reason.
+func (d *dialer) dial(r *remote, qkey uint32) (*session, device.Status) {
+	p := d.p
+	if p.mustWait(r.at.gid, r) {
+		return nil, mustWait.status()
+	}
 	p.endAll(r, device.StatusBadDestQPN) // what the other side has left, but not on all lanes
-	p.session++
-	s := &session{r: r, num: p.session, dialed: true, want: uint8(p.dev.cfg.Lanes)}
-	if err := p.connect(s, 0); err != nil {
+	d.session++
+	s := &session{r: r, num: d.session, dialed: true, want: uint8(p.dev.cfg.Lanes), meant: qkey}
+	if err := d.connect(s, 0); err != nil {
 		return nil, statusOf(err)
 	}
 	r.dialed = s
@@ -31,23 +42,27 @@ func (p *port) dial(r *remote) (*session, device.Status) {
 }
 
 // connect dials a lane of s.
-func (p *port) connect(s *session, no uint8) error {
+func (d *dialer) connect(s *session, no uint8) error {
+	p := d.p
 	r := s.r
-	fd, err := p.newSocket()
+	fd, err := d.newSocket()
+	for (err == unix.EMFILE || err == unix.ENFILE) && p.door.dismiss() { //nolint:errorlint // bare errnos
+		fd, err = d.newSocket()
+	}
 	if err != nil {
 		return err
 	}
 	l := p.newLane(laneConnecting, r.at.gid)
 	l.s, l.no, l.sock = s, no, fd
 	hello := preamble{
-		lane: no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: r.at, qkey: p.qkey,
+		lane: no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: r.at, keyed: true, qkey: p.qkey, meant: s.meant,
 		last: r.last, alive: r.accepted != nil && r.last != 0,
 	}
 	l.out.buf = hello.appendTo(l.out.buf)
 	l.out.add(preambleLen)
 	err = unix.Connect(fd, sockaddr(r.at))
 	if err == nil || errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
-		err = p.watch(fd, l)
+		err = p.watch(l, fd)
 	}
 	if err != nil {
 		p.closeLane(l)
@@ -58,7 +73,8 @@ func (p *port) connect(s *session, no uint8) error {
 }
 
 // newSocket makes a socket that is bound to our address.
-func (p *port) newSocket() (int, error) {
+func (d *dialer) newSocket() (int, error) {
+	p := d.p
 	fd, err := unix.Socket(p.family(), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
@@ -76,13 +92,14 @@ func (p *port) newSocket() (int, error) {
 }
 
 // connected: the socket of a dialed lane became writable, or failed.
-func (p *port) connected(l *lane) {
+func (d *dialer) connected(l *lane) {
+	p := d.p
 	errno, err := unix.GetsockoptInt(l.sock, unix.SOL_SOCKET, unix.SO_ERROR)
 	switch {
 	case err != nil:
 	case errno != 0:
 		err = unix.Errno(errno)
-	case p.toItself(l.sock):
+	case d.toItself(l.sock):
 		err = unix.ECONNREFUSED
 	default:
 		err = p.wrap(l, l.sock)
@@ -91,43 +108,58 @@ func (p *port) connected(l *lane) {
 		p.broken(l, err)
 		return
 	}
-	l.state, l.age = laneAsking, 0
-	l.writable = true
-	l.write()
+	if p.door.greets() {
+		l.state, l.age = laneKnocking, 0
+		return
+	}
+	d.ask(l)
 }
 
 // toItself reports whether a socket is connected to itself (RFC 9293, 3.5:
 // simultaneous open): it dialed a port without listener, and happened to get this port
 // itself.
-func (p *port) toItself(fd int) bool {
+func (d *dialer) toItself(fd int) bool {
 	a, err := unix.Getsockname(fd)
 	b, err2 := unix.Getpeername(fd)
 	return err == nil && err2 == nil && addressOf(a) == addressOf(b)
 }
 
-// onReply handles the reply to our preamble.
-func (p *port) onReply(l *lane, h *preamble) {
+// onPreamble handles the complete reply to our preamble.
+func (d *dialer) onPreamble(l *lane, h *preamble, err error) {
+	switch {
+	case errors.Is(err, errVersion):
+		d.failed(l, err, device.StatusMismatch)
+	case err != nil:
+		d.failed(l, err, device.StatusBadDestQPN)
+	default:
+		d.onReply(l, h)
+	}
+}
+
+// onReply handles a reply to our preamble.
+func (d *dialer) onReply(l *lane, h *preamble) {
+	p := d.p
 	s := l.s
 	ours := h.reply && h.session == s.num && h.lane == l.no && h.from == s.r.at && h.to == p.self
 	switch {
 	case !ours:
-		p.dialFailed(l, errPreamble, device.StatusBadDestQPN)
+		d.failed(l, errPreamble, device.StatusBadDestQPN)
 	case h.verdict != taken:
-		p.dialFailed(l, errRefused, h.verdict.status())
+		d.failed(l, fmt.Errorf("%w: %s", errRefused, verdictText[h.verdict]), h.verdict.status())
 	case int(h.mtu) != p.dev.cfg.MTU:
-		p.dialFailed(l, errRefused, device.StatusMismatch)
-	case l.no != 0 && h.qkey != s.r.qkey:
-		p.dialFailed(l, errPreamble, device.StatusBadDestQPN)
+		d.failed(l, errRefused, device.StatusMismatch)
+	case !h.keyed && p.dev.cfg.Credentials != nil, l.no != 0 && h.keyed && h.qkey != s.r.qkey:
+		d.failed(l, errPreamble, device.StatusBadDestQPN)
 	case l.st.vouch(h.raw()) != nil:
 		p.dev.stats.impostors.Add(1)
-		p.dialFailed(l, errImpostor, device.StatusUnknownPeer)
+		d.failed(l, errImpostor, device.StatusUnknownPeer)
 	case l.no == 0:
 		l.rise()
 		s.up, s.crossing = true, h.last
-		p.meet(s.r, h.qkey)
+		p.meetDialed(s, h)
 		s.r.choose()
 		for no := uint8(1); no <= s.want; no++ {
-			if err := p.connect(s, no); err != nil {
+			if err := d.connect(s, no); err != nil {
 				p.complaints.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", err)
 			}
 		}
@@ -145,9 +177,10 @@ func (l *lane) rise() {
 	l.heard = true
 }
 
-// dialFailed handles a lane that was not established. Without lane 0 there is no
+// failed handles a lane that was not established. Without lane 0 there is no
 // session.
-func (p *port) dialFailed(l *lane, why error, st device.Status) {
+func (d *dialer) failed(l *lane, why error, st device.Status) {
+	p := d.p
 	s := l.s
 	if l.no != 0 {
 		p.complaints.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", why)
@@ -156,7 +189,7 @@ func (p *port) dialFailed(l *lane, why error, st device.Status) {
 		return
 	}
 	r := s.r
-	p.dev.cfg.Logger.Info("tcp: no connection", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	p.notes.info("tcp: no connection", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 	p.end(s, st)
 	if r.cur != nil {
 		r.doubt = false
@@ -164,7 +197,7 @@ func (p *port) dialFailed(l *lane, why error, st device.Status) {
 	}
 	if r.doubt && reset(why) {
 		if r.resets++; r.resets < maxResets {
-			if s, again := p.dial(r); s == nil {
+			if next, again := d.dial(r, s.meant); next == nil {
 				p.judge(r, again)
 			}
 			return

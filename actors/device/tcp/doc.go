@@ -12,15 +12,18 @@
 // over any session between the two, answers over the lane of their request. Numbers are
 // little-endian.
 //
-//	preamble  0 "eftc" | 4 version 1 | 6 flags: 1 reply, 2 alive | 7 verdict | 8 lane | 9 lanes
-//	          12 mtu | 16 session | 24 from GID | 40 to GID | 56 from QPN | 58 to QPN
-//	          60 Q_Key of from | 64 latest session taken of to (alive: it goes on) | 72 0
+//	greeting  0 "eftc" | 4 version 2 | 6 verdict | 7 0: the accepting side's, on loopback
+//	          without credentials
+//	preamble  0 "eftc" | 4 version 2 | 6 flags: 1 reply, 2 alive, 4 Q_Key | 7 verdict
+//	          8 lane | 9 lanes | 12 mtu | 16 session | 24 from GID | 40 to GID | 56 from QPN
+//	          58 to QPN | 60 Q_Key of from | 64 latest session taken of to (alive: it goes on)
+//	          72 the Q_Key that to should have | 76 0
 //	frame     0 kind | 1 flags: 1 immediate; status | 2 0 | 4 length | 8 token, then
 //	  send    16 qkey | 20 immediate | 24 packet
-//	  read    16 qkey | 20 rkey | 24 address                    data, unless refused; status
-//	  write   16 qkey | 20 rkey | 24 address | 32 immediate | 36 0 | 40 bytes
+//	  read    16 qkey | 20 0 | 24 address | 32 rkey             data, unless refused; status
+//	  write   16 qkey | 20 immediate | 24 address | 32 rkey | 40 bytes
 //	  data    16 bytes
-//	  status, ping, pong, bye: nothing more
+//	  status, bye (UnknownPeer: the other side was sent away), ping, pong: nothing more
 //
 // A status is the receiver's: OK, the packet lies in a posted slot or the bytes in their
 // region; RNR, BadAddress or BadDestQPN. If a region is closed during the transfer, zeroes
@@ -42,6 +45,12 @@
 // crossed it. The sessions that a queue pair dials have rising numbers below a random
 // high half, so a preamble that was delayed until after a later one is refused.
 //
+// # Who gets in
+//
+// With credentials, certificates say who a peer is; without them, on loopback, the system says
+// whose socket it has (vet_linux.go). A host that guesses keys is cut off (guess_linux.go).
+// Connections without a session give way to new ones, the oldest first (listen_linux.go).
+//
 // # Design choices
 //
 //   - The shard makes all system calls itself, none of which waits, so Go's scheduler takes
@@ -58,8 +67,6 @@
 //     peer that asks for more, or for pongs without end, and does not read, is ended. That
 //     bounds the memory of a lane, without a deadlock. Each connection with a session has a
 //     buffer of 64 KiB and a packet.
-//   - Numbers of a host's queue pairs are its TCP ports: one below 1024 needs the right
-//     to bind it.
 //
 // On loopback, two polling threads (go test -bench 'PingPong|Packets|Read|Socket|Idle'): 8
 // bytes one way 6 to 8 us; packets 1.0 us each of 8 bytes, 1.4 to 3 GB/s of 8760; RDMA as

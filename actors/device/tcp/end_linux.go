@@ -13,10 +13,10 @@ func (p *port) broken(l *lane, why error) {
 	s := l.s
 	switch {
 	case l.state == laneClosed:
-	case l.state == laneStranger || l.state == laneClosing:
+	case s == nil:
 		p.closeLane(l)
-	case l.state == laneConnecting || l.state == laneAsking:
-		p.dialFailed(l, why, dialStatus(why))
+	case l.state != laneUp:
+		p.dialer.failed(l, why, dialStatus(why))
 	case s.breaking:
 		p.closeLane(l)
 	default:
@@ -62,22 +62,31 @@ func (p *port) lost(l *lane, why error) {
 	}
 }
 
-// violated handles an impossible frame from the other side.
+// violated handles a frame from the other side after which there is no session.
 func (p *port) violated(l *lane, why error) {
-	p.dev.stats.violations.Add(1)
 	r := l.s.r
+	switch {
+	case errors.Is(why, errGuesses):
+		p.sendAway(r)
+		return
+	case errors.Is(why, errSentAway):
+		p.complaints.warn("tcp: sent away", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+		p.endAll(r, device.StatusUnknownPeer)
+		return
+	}
+	p.dev.stats.violations.Add(1)
 	p.complaints.warn("tcp: protocol violated", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 	p.endAll(r, device.StatusAbort)
 }
 
 // onBye handles the closing of the other side's queue pair. Answers may still be on
 // other lanes.
-func (p *port) onBye(l *lane) {
+func (l *lane) onBye() {
 	s := l.s
 	l.bye, s.leaving = true, true
 	s.r.choose()
 	if !s.breaking {
-		p.left(s)
+		l.p.left(s)
 	}
 }
 
@@ -93,9 +102,9 @@ func (p *port) left(s *session) {
 	p.end(s, device.StatusBadDestQPN)
 }
 
-// sayBye ends a session from our side, with a bye on its lanes.
-func (s *session) sayBye() {
-	bye := frame{kind: kindBye}
+// sayBye ends a session from our side, with a bye on its lanes that may say why.
+func (s *session) sayBye(st device.Status) {
+	bye := frame{kind: kindBye, status: st}
 	for _, l := range s.lanes {
 		if l == nil || l.state != laneUp {
 			continue

@@ -20,14 +20,14 @@ const (
 	kindStatus kind = 5 // the end of a request
 	kindPing   kind = 6 // asks for a pong
 	kindPong   kind = 7
-	kindBye    kind = 8 // the queue pair is closed; nothing follows
+	kindBye    kind = 8 // the queue pair is closed, or (status) wants no more of us; nothing follows
 )
 
 // Lengths of headers. Each begins with the same 16 bytes.
 const (
 	baseLen  = 16
 	sendLen  = 24
-	readLen  = 32
+	readLen  = 40
 	writeLen = 40
 	maxLen   = writeLen
 )
@@ -49,7 +49,7 @@ type frame struct {
 	length int
 	token  uint64
 	qkey   uint32 // of the queue pair that the request is for
-	rkey   uint32
+	rkey   uint64
 	addr   uint64
 	data   uint32 // the immediate
 }
@@ -68,7 +68,7 @@ func (f *frame) appendTo(b []byte) []byte {
 	if f.imm {
 		h[1] = withImm
 	}
-	if f.kind == kindStatus {
+	if f.kind == kindStatus || f.kind == kindBye {
 		h[1] = uint8(f.status)
 	}
 	binary.LittleEndian.PutUint32(h[4:], uint32(f.length))
@@ -79,11 +79,9 @@ func (f *frame) appendTo(b []byte) []byte {
 		binary.LittleEndian.PutUint32(h[20:], f.data)
 	case kindRead, kindWrite:
 		binary.LittleEndian.PutUint32(h[16:], f.qkey)
-		binary.LittleEndian.PutUint32(h[20:], f.rkey)
+		binary.LittleEndian.PutUint32(h[20:], f.data)
 		binary.LittleEndian.PutUint64(h[24:], f.addr)
-		if f.kind == kindWrite {
-			binary.LittleEndian.PutUint32(h[32:], f.data)
-		}
+		binary.LittleEndian.PutUint64(h[32:], f.rkey)
 	default: // nothing more
 	}
 	return b
@@ -113,17 +111,12 @@ func (f *frame) parse(b []byte, mtu int) (int, error) {
 		f.qkey, f.data = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
 	case kindRead, kindWrite:
 		most = maxRDMA
-		f.qkey, f.rkey = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
-		f.addr = binary.LittleEndian.Uint64(b[24:])
-		if f.kind == kindWrite {
-			f.imm, f.data = b[1]&withImm != 0, binary.LittleEndian.Uint32(b[32:])
-			if binary.LittleEndian.Uint32(b[36:]) != 0 {
-				return 0, fmt.Errorf("%w: write with %x at its end", errFrame, b[36:40])
-			}
-		}
+		f.qkey, f.data = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
+		f.addr, f.rkey = binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[32:])
+		f.imm = f.kind == kindWrite && b[1]&withImm != 0
 	case kindData:
 		most = maxRDMA
-	case kindStatus:
+	case kindStatus, kindBye:
 		f.status = device.Status(b[1])
 	default: // nothing more
 	}
@@ -138,6 +131,10 @@ func (f *frame) check(flags uint8, most int) error {
 	case f.kind == kindStatus:
 		if !answers[f.status] {
 			return fmt.Errorf("%w: status %d", errFrame, f.status)
+		}
+	case f.kind == kindBye:
+		if f.status != device.StatusOK && f.status != device.StatusUnknownPeer {
+			return fmt.Errorf("%w: bye with status %d", errFrame, f.status)
 		}
 	case flags != 0 && !f.imm, flags&^withImm != 0, f.data != 0 && !f.imm:
 		return fmt.Errorf("%w: flags %#x of kind %d", errFrame, flags, f.kind)

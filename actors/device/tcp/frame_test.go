@@ -28,24 +28,25 @@ var frames = []struct {
 	},
 	{
 		"read",
-		frame{kind: kindRead, length: maxRDMA, token: 1, qkey: 2, rkey: 3, addr: 0x7fff00112233},
-		"02000000 00000400 0100000000000000 02000000 03000000 33221100ff7f0000",
+		frame{kind: kindRead, length: maxRDMA, token: 1, qkey: 2, rkey: 0x7172737475767778, addr: 0x7fff00112233},
+		"02000000 00000400 0100000000000000 02000000 00000000 33221100ff7f0000 7877767574737271",
 	},
 	{
 		"write",
 		frame{kind: kindWrite, length: 5, token: 1, qkey: 2, rkey: 3, addr: 4},
-		"03000000 05000000 0100000000000000 02000000 03000000 0400000000000000 00000000 00000000",
+		"03000000 05000000 0100000000000000 02000000 00000000 0400000000000000 0300000000000000",
 	},
 	{
 		"write with immediate",
 		frame{kind: kindWrite, imm: true, length: 5, token: 1, qkey: 2, rkey: 3, addr: 4, data: 6},
-		"03010000 05000000 0100000000000000 02000000 03000000 0400000000000000 06000000 00000000",
+		"03010000 05000000 0100000000000000 02000000 06000000 0400000000000000 0300000000000000",
 	},
 	{"data", frame{kind: kindData, length: 0x20001, token: 9}, "04000000 01000200 0900000000000000"},
 	{"status", frame{kind: kindStatus, token: 9, status: device.StatusBadAddress}, "05070000 00000000 0900000000000000"},
 	{"ping", frame{kind: kindPing, token: 9}, "06000000 00000000 0900000000000000"},
 	{"pong", frame{kind: kindPong, token: 9}, "07000000 00000000 0900000000000000"},
 	{"bye", frame{kind: kindBye}, "08000000 00000000 0000000000000000"},
+	{"bye for a reason", frame{kind: kindBye, status: device.StatusUnknownPeer}, "080e0000 00000000 0000000000000000"},
 }
 
 func unhex(t testing.TB, s string) []byte {
@@ -82,18 +83,19 @@ func TestImpossibleFrames(t *testing.T) {
 		"third byte":               "06000100 00000000 0100000000000000",
 		"fourth byte":              "06000001 00000000 0100000000000000",
 		"flag of a ping":           "06010000 00000000 0100000000000000",
-		"flag of a read":           "02010000 00000000 0100000000000000 02000000 03000000 0400000000000000",
+		"flag of a read":           "02010000 00000000 0100000000000000 02000000 00000000 0400000000000000 0300000000000000",
 		"unknown flag":             "01020000 00000000 0100000000000000 02000000 00000000",
 		"unknown flag, immediate":  "01030000 00000000 0100000000000000 02000000 00000000",
 		"immediate without flag":   "01000000 00000000 0100000000000000 02000000 01000000",
 		"packet above the mtu":     "01000000 39220000 0100000000000000 02000000 00000000",
 		"longest packet":           "01000000 ffffffff 0100000000000000 02000000 00000000",
-		"read of too much":         "02000000 01000400 0100000000000000 02000000 03000000 0400000000000000",
-		"write of too much":        "03000000 000000ff 0100000000000000 02000000 03000000 0400000000000000 00000000 00000000",
-		"end of a write":           "03000000 05000000 0100000000000000 02000000 03000000 0400000000000000 00000000 01000000",
-		"write without its flag":   "03000000 05000000 0100000000000000 02000000 03000000 0400000000000000 01000000 00000000",
+		"read of too much":         "02000000 01000400 0100000000000000 02000000 00000000 0400000000000000 0300000000000000",
+		"write of too much":        "03000000 000000ff 0100000000000000 02000000 00000000 0400000000000000 0300000000000000",
+		"immediate of a read":      "02000000 05000000 0100000000000000 02000000 01000000 0400000000000000 0300000000000000",
+		"write without its flag":   "03000000 05000000 0100000000000000 02000000 01000000 0400000000000000 0300000000000000",
 		"data of too much":         "04000000 01000400 0900000000000000",
 		"status with bytes":        "05000000 01000000 0900000000000000",
+		"bye that failed":          "08070000 00000000 0000000000000000",
 		"bye with bytes":           "08000000 01000000 0900000000000000",
 		"status that none is":      "05630000 00000000 0900000000000000",
 		"status that only we give": "050d0000 00000000 0900000000000000",
@@ -111,13 +113,13 @@ func somePreamble() preamble {
 	return preamble{
 		lane: 1, lanes: 2, mtu: 8760, session: 0x1122334455667788,
 		from: address{device.GID{15: 1}, 0x0102}, to: address{device.GID{15: 2}, 0x0304},
-		qkey: 0xa1a2a3a4, last: 7, alive: true,
+		keyed: true, qkey: 0xa1a2a3a4, meant: 0xb1b2b3b4, last: 7, alive: true,
 	}
 }
 
-const somePreambleHex = "65667463 0100 02 00 0102 0000 38220000 8877665544332211" +
+const somePreambleHex = "65667463 0200 06 00 0102 0000 38220000 8877665544332211" +
 	"00000000000000000000000000000001 00000000000000000000000000000002" +
-	"0201 0403 a4a3a2a1 0700000000000000 0000000000000000"
+	"0201 0403 a4a3a2a1 0700000000000000 b4b3b2b1 00000000"
 
 func TestPreamble(t *testing.T) {
 	want := unhex(t, somePreambleHex)
@@ -133,9 +135,9 @@ func TestPreamble(t *testing.T) {
 		b    byte
 		want error
 	}{
-		0: {'x', errPreamble}, 3: {'x', errPreamble}, 4: {2, errVersion}, 5: {1, errVersion},
-		6: {4, errPreamble}, 7: {1, errPreamble}, 8: {3, errPreamble}, 9: {maxLanes + 1, errPreamble},
-		10: {1, errPreamble}, 11: {1, errPreamble}, 72: {1, errPreamble}, 79: {1, errPreamble},
+		0: {'x', errPreamble}, 3: {'x', errPreamble}, 4: {1, errVersion}, 5: {1, errVersion},
+		6: {8, errPreamble}, 7: {1, errPreamble}, 8: {3, errPreamble}, 9: {maxLanes + 1, errPreamble},
+		10: {1, errPreamble}, 11: {1, errPreamble}, 76: {1, errPreamble}, 79: {1, errPreamble},
 	} {
 		b := unhex(t, somePreambleHex)
 		b[at] = c.b
@@ -145,12 +147,31 @@ func TestPreamble(t *testing.T) {
 		"session 0":       func(p *preamble) { p.session = 0 },
 		"from 0":          func(p *preamble) { p.from.qpn = 0 },
 		"to 0":            func(p *preamble) { p.to.qpn = 0 },
+		"no Q_Key":        func(p *preamble) { p.keyed, p.qkey = false, 0 },
+		"secret Q_Key":    func(p *preamble) { p.reply, p.keyed = true, false },
 		"none is alive":   func(p *preamble) { p.last = 0 },
 		"verdict unknown": func(p *preamble) { p.reply, p.verdict = true, verdicts },
 	} {
 		bad := somePreamble()
 		change(&bad)
 		require.ErrorIs(t, got.parse(bad.appendTo(nil)), errPreamble, name)
+	}
+}
+
+func TestGreeting(t *testing.T) {
+	for v := range verdicts {
+		got, err := parseGreeting(appendGreeting(nil, v))
+		require.NoError(t, err)
+		require.Equal(t, v, got)
+	}
+	for at, c := range map[int]struct {
+		b    byte
+		want error
+	}{0: {'x', errPreamble}, 4: {9, errVersion}, 5: {1, errVersion}, 6: {uint8(verdicts), errPreamble}, 7: {1, errPreamble}} {
+		b := appendGreeting(nil, taken)
+		b[at] = c.b
+		_, err := parseGreeting(b)
+		require.ErrorIs(t, err, c.want, "byte %d", at)
 	}
 }
 

@@ -77,10 +77,10 @@ func (b *inbox) arrival(op device.Op, from *address) *device.Completion {
 
 // refused reports that a request of from for a region was refused, unless many such
 // reports wait already.
-func (b *inbox) refused(from *address, key uint32) {
+func (b *inbox) refused(from *address, key uint64) {
 	if b.loose < b.limit {
 		b.loose++
-		b.arrival(device.OpRefused, from).Imm = key
+		b.arrival(device.OpRefused, from).ID = key
 	}
 }
 

@@ -10,6 +10,8 @@ type laneState uint8
 
 const (
 	laneConnecting laneState = iota // dialed; the stream is not there yet
+	laneKnocking                    // dialed; the other side has not greeted us yet
+	laneVetting                     // the other side's user is being looked up
 	laneAsking                      // dialed; our preamble is on its way, or was not answered yet
 	laneStranger                    // accepted; its preamble has not arrived yet
 	laneUp                          // part of a session
@@ -26,6 +28,8 @@ type lane struct {
 	state laneState
 	peer  device.GID // of the socket
 	guest bool       // accepted
+	line  inLine     // of those without a session
+	asked *question  // laneVetting
 
 	sock int    // while connecting
 	st   stream // afterwards
@@ -42,6 +46,8 @@ type lane struct {
 	r, w int
 	sink sink
 	out  out
+
+	tooCurious bool // it names keys that are none
 
 	bye    bool  // the other side said bye, or closed after a bye on another lane
 	under  int   // own requests that are in progress on it
@@ -72,13 +78,13 @@ const (
 
 // write hands pending output to the stream as far as it has room.
 func (l *lane) write() {
-	if l.state != laneUp && l.state != laneAsking && l.state != laneClosing {
+	if l.state != laneUp && l.state != laneAsking && l.state != laneStranger && l.state != laneClosing {
 		return
 	}
 	p := l.p
 	for i := 0; l.out.size > 0 && l.writable; i++ {
 		if i == writeTurns {
-			p.soil(l) // others are waiting, too
+			p.turns.soil(l) // others are waiting, too
 			return
 		}
 		vec, held, total := l.out.gather(p.vec[:0], p.held[:0], p.dev.regions, writeTurn)
@@ -90,7 +96,7 @@ func (l *lane) write() {
 		clear(held)
 		if err != nil { // after what has arrived, perhaps the reason
 			l.writable, l.readable, l.ended, l.failed = false, true, true, err
-			p.awaken(l)
+			p.turns.awaken(l)
 			return
 		}
 		l.out.wrote(n)
@@ -108,7 +114,7 @@ func (l *lane) write() {
 
 // read takes the bytes that have arrived, within a budget.
 func (l *lane) read() {
-	for budget := readBudget; l.readable && budget > 0; {
+	for budget := readBudget; l.readable && budget > 0 && l.state != laneVetting; {
 		n, asked, err := l.readOnce()
 		budget -= n
 		switch {
@@ -129,8 +135,8 @@ func (l *lane) read() {
 			return
 		}
 	}
-	if l.readable && l.state != laneClosed {
-		l.p.awaken(l)
+	if l.readable && l.state != laneClosed && l.state != laneVetting {
+		l.p.turns.awaken(l)
 	}
 }
 
@@ -142,13 +148,7 @@ func (l *lane) readOnce() (n, asked int, err error) {
 		n, err = l.st.readv(nil, l.p.trash[:])
 		return n, len(l.p.trash), err
 	default:
-		rest := l.hello[l.helloN:]
-		n, err = l.st.readv(nil, rest)
-		l.helloN += n
-		if err == nil && l.helloN == preambleLen {
-			l.p.onPreamble(l)
-		}
-		return n, len(rest), err
+		return l.readHello()
 	}
 	if l.in == nil {
 		l.in = make([]byte, inBytes+maxLen+l.p.dev.cfg.MTU)
@@ -186,6 +186,30 @@ func (l *lane) readOnce() (n, asked int, err error) {
 	return n, len(dst) + len(more), err
 }
 
+// readHello reads what comes before frames.
+func (l *lane) readHello() (n, asked int, err error) {
+	length := preambleLen
+	if l.state == laneKnocking {
+		length = greetingLen
+	}
+	rest := l.hello[l.helloN:length]
+	n, err = l.st.readv(nil, rest)
+	if l.helloN += n; err != nil || l.helloN < length {
+		return n, len(rest), err
+	}
+	if l.state == laneKnocking {
+		l.p.dialer.onGreeting(l)
+		return n, len(rest), nil
+	}
+	var h preamble
+	if err := h.parse(l.hello[:]); l.guest {
+		l.p.door.onPreamble(l, &h, err)
+	} else {
+		l.p.dialer.onPreamble(l, &h, err)
+	}
+	return n, len(rest), nil
+}
+
 // parse takes the frames that are in l.in.
 func (l *lane) parse() error {
 	for l.state == laneUp {
@@ -203,7 +227,7 @@ func (l *lane) parse() error {
 		if f.kind == kindSend && l.w-l.r < n+f.length {
 			return nil
 		}
-		if err := l.p.onFrame(l, &f, l.in[l.r+n:l.w]); err != nil {
+		if err := l.onFrame(&f, l.in[l.r+n:l.w]); err != nil {
 			return err
 		}
 		l.r += n
@@ -252,7 +276,7 @@ func (l *lane) drained(n int) {
 		k.dst = k.dst[n:]
 	}
 	if k.left == 0 {
-		l.p.onSunk(l)
+		l.onSunk()
 		k.dst = nil
 	}
 }

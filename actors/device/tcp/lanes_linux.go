@@ -23,13 +23,10 @@ func (p *port) newLane(state laneState, peer device.GID) *lane {
 	return l
 }
 
-const edges = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
-
-func (p *port) watch(fd int, l *lane) error {
-	return p.control(unix.EPOLL_CTL_ADD, fd, edges, l.id, p.conns[l.id].gen)
+// watch watches a lane's descriptor for edges.
+func (p *port) watch(l *lane, fd int) error {
+	return p.watcher.control(unix.EPOLL_CTL_ADD, fd, edges, l.id, p.conns[l.id].gen)
 }
-
-func (p *port) unwatch(fd int) { _ = unix.EpollCtl(p.ep, unix.EPOLL_CTL_DEL, fd, nil) }
 
 // wrap makes a stream of a lane's connected socket. That of a dialed lane is
 // watched already.
@@ -37,14 +34,11 @@ func (p *port) wrap(l *lane, fd int) error {
 	c := conn{
 		dialed: l.state == laneConnecting, self: wire.MakeRawAddr(p.self.gid, p.self.qpn, p.qkey),
 		peer: l.peer, cfg: &p.dev.cfg,
-		moved: func(was int) error {
-			p.unwatch(was)
-			return p.watch(l.st.fd(), l)
-		},
+		ring: func() { p.bell.ring(l) },
 	}
 	if c.dialed {
 		c.peerQPN = l.s.r.at.qpn
-		p.unwatch(fd)
+		p.watcher.remove(fd)
 	}
 	l.sock = -1
 	if p.dev.cfg.Credentials == nil {
@@ -56,7 +50,7 @@ func (p *port) wrap(l *lane, fd int) error {
 		}
 		l.st = st
 	}
-	return p.watch(l.st.fd(), l)
+	return p.watch(l, l.st.fd())
 }
 
 // closeLane closes a connection. It does not deal with the requests on it.
@@ -71,7 +65,7 @@ func (p *port) closeLane(l *lane) {
 		l.sock = -1
 	}
 	if l.st != nil {
-		p.unwatch(l.st.fd())
+		p.watcher.remove(l.st.fd())
 		l.st.close()
 	}
 	if l.sink.slot >= 0 {
@@ -83,7 +77,11 @@ func (p *port) closeLane(l *lane) {
 	p.conns[l.id].l = nil
 	p.free = append(p.free, l.id)
 	if l.guest {
-		p.guests--
+		p.door.leave(l)
+	}
+	if l.asked != nil {
+		l.asked.over.Store(true)
+		l.asked = nil
 	}
 }
 

@@ -55,8 +55,8 @@ func TestLyingAnswers(t *testing.T) {
 			}
 			post(device.WRRead, size)
 			p := n.port()
-			for i := range p.reqs {
-				if r := &p.reqs[i]; r.dst != nil {
+			for i := range p.reqs.list {
+				if r := &p.reqs.list[i]; r.dst != nil {
 					a.read = r.token
 				}
 			}
@@ -64,8 +64,8 @@ func TestLyingAnswers(t *testing.T) {
 				post(device.WRWrite, maxRDMA)
 			}
 			var end uint64
-			for i := range p.reqs {
-				if r := &p.reqs[i]; r.end > end { // the last
+			for i := range p.reqs.list {
+				if r := &p.reqs.list[i]; r.end > end { // the last
 					a.write, end = r.token, r.end
 				}
 			}
@@ -106,7 +106,7 @@ func TestWordsThenSilence(t *testing.T) {
 	f := inside(t, n)
 	f.frame(frame{kind: kindSend, length: 3, token: 1, qkey: 5}, []byte("abc")...)
 	require.NoError(t, f.c.(*net.TCPConn).CloseWrite())
-	took := until(t, "packet, and end", func() bool { return len(n.recvs) == 1 && n.port().guests == 0 }, n)
+	took := until(t, "packet, and end", func() bool { return len(n.recvs) == 1 && n.port().door.guests == 0 }, n)
 	require.Less(t, took, DefaultTimeout, "it need not be asked")
 }
 
@@ -130,7 +130,8 @@ func (d *deafStream) writev(b [][]byte) (int, error) {
 // TestWriteFails: an error that only writing shows ends the session all the same.
 func TestWriteFails(t *testing.T) {
 	now := false
-	a, b := newNode(t, Config{Credentials: deaf{&now}}, device.QPConfig{}), newNode(t, Config{}, device.QPConfig{})
+	a := newNode(t, Config{Credentials: deaf{&now}}, device.QPConfig{})
+	b := newNode(t, Config{Credentials: deaf{new(bool)}}, device.QPConfig{})
 	require.Equal(t, device.StatusOK, a.status(a.send(b.at(), "x"), b))
 	now = true
 	begin := clock.System.Now()

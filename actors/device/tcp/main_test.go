@@ -63,16 +63,12 @@ func vanish(a *attachment) {
 	a.eachPort(func(p *port) {
 		for _, c := range p.conns {
 			if c.l != nil && c.l.st != nil {
-				p.unwatch(c.l.st.fd())
-				if s, ok := c.l.st.(*tlsStream); ok {
-					_ = unix.Dup2(p.tick, s.sock.fd)
-					continue
-				}
+				p.watcher.remove(c.l.st.fd())
 				_ = unix.Dup2(p.tick, c.l.st.fd()) // closes the connection, and nothing else has the number
 			}
 		}
-		_ = unix.Dup2(p.tick, p.listener)
-		p.ep, _ = unix.EpollCreate1(0)
+		_ = unix.Dup2(p.tick, p.door.listener)
+		p.watcher.ep, _ = unix.EpollCreate1(0)
 	})
 }
 

@@ -21,7 +21,7 @@ type seg struct {
 	n    int    // bytes left; they lie in buf unless
 	mem  []byte // they are here, the payload of a write;
 	read bool   // or in a region,
-	key  uint32
+	key  uint64
 	addr uint64
 	// and if it was closed meanwhile, the status at this distance in buf changes.
 	verdict uint64
@@ -88,7 +88,7 @@ func (o *out) memory(b []byte) {
 }
 
 // region appends n bytes of a region and the status that ends the read.
-func (o *out) region(key uint32, addr uint64, n int, token uint64) {
+func (o *out) region(key, addr uint64, n int, token uint64) {
 	data := frame{kind: kindData, length: n, token: token}
 	o.frame(&data)
 	o.push(seg{n: n, read: true, key: key, addr: addr, verdict: o.base + uint64(len(o.buf))})

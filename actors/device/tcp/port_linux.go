@@ -19,32 +19,30 @@ type port struct {
 	qkey uint32
 
 	inbox   inbox
-	reqs    []request
-	under   int // of reqs that are in progress
+	reqs    requests
 	remotes map[address]*remote
 	routes  []route // by address handle
 
-	conns  []place // connections by number
-	free   []int32
-	guests int // accepted ones
-	hand   int // of dismissStranger
+	conns []place // connections by number
+	free  []int32
 
-	dirty []*lane // with output that nothing else makes them write
-	ready []*lane // with input, according to epoll, or the budget was used up
-	spare []*lane // the second buffer of each, while one is iterated
+	turns turns
+	bell  *bell
 
-	session uint64 // number of the latest that was dialed here
+	dialer dialer
+	door   door
 
-	complaints complaints
+	complaints, notes complaints
 
 	outBytes, outSegs int // most that a lane may have to write: copies, and pieces
 
-	ep, listener, tick, wake int
-	fds                      []int
-	ticking, deaf, ticked    bool
-	due                      bool // wake went off since Arm began
-	armed                    bool
-	skip, idle               int // polls without a look at ep
+	watcher         watcher
+	tick, wake      int
+	fds             []int
+	ticking, ticked bool
+	due             bool // wake went off since Arm began
+	armed           bool
+	skip, idle      int // polls without a look at ep
 
 	events [maxEvents]unix.EpollEvent
 	vec    [maxIovecs][]byte
@@ -69,6 +67,7 @@ const (
 	listenerID = -1 - iota
 	tickID
 	wakeID
+	bellID
 )
 
 const (
@@ -89,24 +88,27 @@ func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error
 	recv := make([]byte, slots*a.stride())
 	p := &port{
 		dev: a, self: address{gid: a.gid}, qkey: c.QKey,
-		inbox: newInbox(slots, c.SQDepth, a.stride(), recv), reqs: make([]request, c.SQDepth),
-		remotes: make(map[address]*remote), ep: -1, listener: -1, tick: -1, wake: -1,
-		session:  firstSession(),
+		inbox:   newInbox(slots, c.SQDepth, a.stride(), recv),
+		remotes: make(map[address]*remote), watcher: watcher{ep: -1}, tick: -1, wake: -1,
 		outBytes: c.SQDepth*(a.cfg.MTU+maxLen) + maxDepth*2*baseLen + spareBytes,
 		outSegs:  2*c.SQDepth + 3*maxDepth,
 
 		complaints: complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
+		notes:      complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
 	}
+	p.door = door{p: p, listener: -1}
+	p.dialer = dialer{p: p, session: firstSession()}
+	p.reqs = requests{list: make([]request, c.SQDepth), inbox: &p.inbox}
 	if err := p.open(c.QPN); err != nil {
 		p.closeFDs()
 		return nil, nil, err
 	}
-	p.fds = []int{p.ep}
+	p.fds = []int{p.watcher.ep}
 	return p, recv, nil
 }
 
 func (p *port) open(qpn uint16) (err error) {
-	if p.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+	if p.watcher.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("tcp: epoll: %w", err)
 	}
 	for _, t := range []struct {
@@ -116,19 +118,21 @@ func (p *port) open(qpn uint16) (err error) {
 		if *t.fd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
 			return fmt.Errorf("tcp: timer: %w", err)
 		}
-		if err = p.control(unix.EPOLL_CTL_ADD, *t.fd, unix.EPOLLIN, t.id, 0); err != nil {
+		if err = p.watcher.add(*t.fd, t.id); err != nil {
 			return err
 		}
 	}
-	p.self.qpn, err = p.listen(qpn)
-	return err
-}
-
-func (p *port) control(op, fd int, events uint32, id, gen int32) error {
-	if err := unix.EpollCtl(p.ep, op, fd, &unix.EpollEvent{Events: events, Fd: id, Pad: gen}); err != nil {
-		return fmt.Errorf("tcp: epoll: %w", err)
+	if p.bell, err = newBell(); err != nil {
+		return err
 	}
-	return nil
+	if err = p.watcher.add(p.bell.fd, bellID); err != nil {
+		return err
+	}
+	if p.door.greets() && !p.dev.cfg.AnyLocalUser {
+		p.door.usher = newUsher(p.bell)
+	}
+	p.self.qpn, err = p.door.listen(qpn)
+	return err
 }
 
 // Route implements nic.Carrier.
@@ -147,8 +151,8 @@ func (p *port) Unroute(device.AH) {}
 
 // Doorbell implements nic.Carrier: all output is written, one call per lane.
 func (p *port) Doorbell() {
-	if len(p.dirty) > 0 {
-		p.clean()
+	if len(p.turns.dirty) > 0 {
+		p.turns.clean()
 	}
 }
 
@@ -172,7 +176,7 @@ func (p *port) Arm() bool {
 	p.skip, p.due = 0, false
 	p.progress()
 	p.Doorbell()
-	if p.due || len(p.ready) > 0 || len(p.dirty) > 0 || !p.inbox.empty() {
+	if p.due || len(p.turns.ready) > 0 || len(p.turns.dirty) > 0 || !p.inbox.empty() {
 		return false
 	}
 	p.armed = true
@@ -195,7 +199,7 @@ func (p *port) Close() error {
 		for _, s := range [...]*session{r.dialed, r.accepted} {
 			if s != nil {
 				s.over = true // later events have no consequences
-				s.sayBye()
+				s.sayBye(device.StatusOK)
 			}
 		}
 	}
@@ -213,10 +217,16 @@ func (p *port) Close() error {
 }
 
 func (p *port) closeFDs() {
-	for _, fd := range [...]int{p.listener, p.tick, p.wake, p.ep} {
+	for _, fd := range [...]int{p.door.listener, p.tick, p.wake, p.watcher.ep} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
+	}
+	if p.bell != nil {
+		p.bell.close()
+	}
+	if p.door.usher != nil {
+		p.door.usher.close()
 	}
 }
 

@@ -19,7 +19,7 @@ type address struct {
 const preambleLen = 80
 
 // version is the version of the protocol over a connection.
-const version = 1
+const version = 2
 
 var magic = [4]byte{'e', 'f', 't', 'c'}
 
@@ -35,12 +35,14 @@ const (
 	wrongSession         // a lane of an unknown session, or one that the session has already
 	wrongPeer            // the connection does not vouch for the address
 	tooMany              // connections
+	wrongUser            // of this host
+	mustWait             // keys were guessed from the host
 	verdicts             // how many there are
 )
 
 var verdictText = [verdicts]string{
 	"taken", "another version", "no such queue pair", "another mtu", "no such session", "not who it says to be",
-	"too many connections",
+	"too many connections", "a process of another user", "too many keys were guessed from there",
 }
 
 // status is the status of the dialer's requests.
@@ -48,7 +50,7 @@ func (v verdict) status() device.Status {
 	switch v {
 	case wrongVersion, wrongMTU:
 		return device.StatusMismatch
-	case wrongPeer:
+	case wrongPeer, wrongUser, mustWait:
 		return device.StatusUnknownPeer
 	case tooMany:
 		return device.StatusUnreachable
@@ -67,7 +69,9 @@ type preamble struct {
 	session uint64
 	from    address
 	to      address
+	keyed   bool   // from says its Q_Key
 	qkey    uint32 // of from
+	meant   uint32 // the Q_Key that to has, if from is right
 	// last is the latest session of to that from took, and alive whether it goes on; in
 	// a reply, the session that from has dialed itself.
 	last  uint64
@@ -81,6 +85,7 @@ func (p *preamble) raw() wire.RawAddr { return wire.MakeRawAddr(p.from.gid, p.fr
 const (
 	flagReply = 1 << iota
 	flagAlive
+	flagKeyed
 )
 
 var (
@@ -98,6 +103,9 @@ func (p *preamble) appendTo(b []byte) []byte {
 	if p.alive {
 		h[6] |= flagAlive
 	}
+	if p.keyed {
+		h[6] |= flagKeyed
+	}
 	h[7] = uint8(p.verdict)
 	h[8], h[9] = p.lane, p.lanes
 	binary.LittleEndian.PutUint32(h[12:], p.mtu)
@@ -108,6 +116,7 @@ func (p *preamble) appendTo(b []byte) []byte {
 	binary.LittleEndian.PutUint16(h[58:], p.to.qpn)
 	binary.LittleEndian.PutUint32(h[60:], p.qkey)
 	binary.LittleEndian.PutUint64(h[64:], p.last)
+	binary.LittleEndian.PutUint32(h[72:], p.meant)
 	return append(b, h[:]...)
 }
 
@@ -121,19 +130,22 @@ func (p *preamble) parse(b []byte) error {
 		return fmt.Errorf("%w: %d", errVersion, binary.LittleEndian.Uint16(b[4:]))
 	}
 	*p = preamble{
-		reply: b[6]&flagReply != 0, alive: b[6]&flagAlive != 0, verdict: verdict(b[7]), lane: b[8], lanes: b[9],
+		reply: b[6]&flagReply != 0, alive: b[6]&flagAlive != 0, keyed: b[6]&flagKeyed != 0, verdict: verdict(b[7]), lane: b[8], lanes: b[9],
 		mtu: binary.LittleEndian.Uint32(b[12:]), session: binary.LittleEndian.Uint64(b[16:]),
 		from: address{device.GID(b[24:40]), binary.LittleEndian.Uint16(b[56:])},
 		to:   address{device.GID(b[40:56]), binary.LittleEndian.Uint16(b[58:])},
 		qkey: binary.LittleEndian.Uint32(b[60:]), last: binary.LittleEndian.Uint64(b[64:]),
+		meant: binary.LittleEndian.Uint32(b[72:]),
 	}
 	switch {
-	case b[6]&^(flagReply|flagAlive) != 0 || b[10]|b[11] != 0 || binary.LittleEndian.Uint64(b[72:]) != 0:
+	case b[6]&^(flagReply|flagAlive|flagKeyed) != 0 || b[10]|b[11] != 0 || binary.LittleEndian.Uint32(b[76:]) != 0:
 		return fmt.Errorf("%w: unknown bits", errPreamble)
 	case p.verdict >= verdicts || !p.reply && p.verdict != 0:
 		return fmt.Errorf("%w: verdict %d", errPreamble, p.verdict)
 	case p.lanes > maxLanes || p.lane > p.lanes:
 		return fmt.Errorf("%w: lane %d of %d", errPreamble, p.lane, p.lanes)
+	case !p.keyed && (p.qkey != 0 || !p.reply):
+		return fmt.Errorf("%w: no Q_Key", errPreamble)
 	case p.session == 0 || p.from.qpn == 0 || p.to.qpn == 0 || p.alive && p.last == 0:
 		return fmt.Errorf("%w: no session or queue pair", errPreamble)
 	}

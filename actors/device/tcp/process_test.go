@@ -33,12 +33,19 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if to := os.Getenv(sendVar); to != "" {
+		if err := sendOnce(to); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
 }
 
 // echo sends each packet back to where it came from.
 func echo(addr string) error {
-	d, err := Open(Config{Addr: netip.MustParseAddr(addr)})
+	d, err := Open(Config{Addr: netip.MustParseAddr(addr), AnyLocalUser: os.Getenv(openVar) != ""})
 	if err != nil {
 		return err
 	}
@@ -87,9 +94,15 @@ func echo(addr string) error {
 // startEcho runs the other process on a host of its own.
 func startEcho(t *testing.T) (*exec.Cmd, address, interface{ Close() error }) {
 	t.Helper()
-	host := nextHost()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), roleVar+"="+host.String())
+	cmd.Env = os.Environ()
+	return startEchoAs(t, cmd)
+}
+
+func startEchoAs(t *testing.T, cmd *exec.Cmd) (*exec.Cmd, address, interface{ Close() error }) {
+	t.Helper()
+	host := nextHost()
+	cmd.Env = append(cmd.Env, roleVar+"="+host.String())
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)

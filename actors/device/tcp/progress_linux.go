@@ -7,21 +7,21 @@ import (
 // progress moves bytes: pending output, and if it is time for a check of the
 // sockets, input.
 func (p *port) progress() {
-	if len(p.dirty) > 0 {
-		p.clean()
+	if len(p.turns.dirty) > 0 {
+		p.turns.clean()
 	}
 	if p.skip > 0 {
-		if p.skip--; len(p.ready) == 0 {
+		if p.skip--; len(p.turns.ready) == 0 {
 			return
 		}
 	}
 	p.look()
-	if len(p.ready) > 0 {
+	if len(p.turns.ready) > 0 {
 		p.idle, p.skip = 0, 0
-		p.readAll()
+		p.turns.readAll()
 	} else {
 		p.idle = min(p.idle+1, maxSkip)
-		if p.skip = p.idle; p.under > 0 {
+		if p.skip = p.idle; p.reqs.under > 0 {
 			p.skip = min(p.skip, busySkip)
 		}
 	}
@@ -33,18 +33,20 @@ func (p *port) progress() {
 
 // look asks epoll for news.
 func (p *port) look() {
-	n := rawEpoll(p.ep, p.events[:])
+	n := rawEpoll(p.watcher.ep, p.events[:])
 	for i := range p.events[:n] {
 		e := &p.events[i]
 		switch e.Fd {
 		case listenerID:
-			p.accept()
+			p.door.accept()
 		case tickID:
-			drainTimer(p.tick)
+			drainCounter(p.tick)
 			p.ticked = true
 		case wakeID:
-			drainTimer(p.wake)
+			drainCounter(p.wake)
 			p.due = true
+		case bellID:
+			p.onBell()
 		default:
 			if c := p.conns[e.Fd]; c.l != nil && c.gen == e.Pad {
 				p.onEvent(c.l, e.Events)
@@ -56,7 +58,7 @@ func (p *port) look() {
 func (p *port) onEvent(l *lane, events uint32) {
 	if l.state == laneConnecting {
 		if events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 {
-			p.connected(l)
+			p.dialer.connected(l)
 		}
 		return
 	}
@@ -66,59 +68,67 @@ func (p *port) onEvent(l *lane, events uint32) {
 	if events&unix.EPOLLOUT != 0 && !l.writable {
 		l.writable = true
 		if l.out.size > 0 {
-			p.soil(l)
+			p.turns.soil(l)
 		}
 	}
 	if events&^unix.EPOLLOUT != 0 {
 		l.readable = true
-		p.awaken(l)
+		p.turns.awaken(l)
 	}
 }
 
+// turns are the lanes that have something to do.
+type turns struct {
+	dirty []*lane // with output that nothing else makes them write
+	ready []*lane // with input, according to epoll, or the budget was used up
+	spare []*lane // the second buffer of dirty, while one is iterated
+}
+
 // soil makes l write its output at the end of the turn.
-func (p *port) soil(l *lane) {
+func (t *turns) soil(l *lane) {
 	if !l.dirty && l.writable {
 		l.dirty = true
-		p.dirty = append(p.dirty, l)
+		t.dirty = append(t.dirty, l)
 	}
 }
 
 // clean writes pending output.
-func (p *port) clean() {
-	list := p.dirty
-	p.dirty, p.spare = p.spare[:0], nil
+func (t *turns) clean() {
+	list := t.dirty
+	t.dirty, t.spare = t.spare[:0], nil
 	for i, l := range list {
 		list[i] = nil
 		l.dirty = false
 		l.write()
 	}
-	p.spare = list[:0]
+	t.spare = list[:0]
 }
 
 // awaken lets l be read.
-func (p *port) awaken(l *lane) {
+func (t *turns) awaken(l *lane) {
 	if !l.ready {
 		l.ready = true
-		p.ready = append(p.ready, l)
+		t.ready = append(t.ready, l)
 	}
 }
 
 // readAll reads from ready lanes. Lanes that are not done stay ready.
-func (p *port) readAll() {
-	n := len(p.ready)
+func (t *turns) readAll() {
+	n := len(t.ready)
 	for i := range n {
-		l := p.ready[i]
+		l := t.ready[i]
 		l.ready = false
 		if l.state != laneClosed {
 			l.read()
 		}
 	}
-	k := copy(p.ready, p.ready[n:])
-	clear(p.ready[k:])
-	p.ready = p.ready[:k]
+	k := copy(t.ready, t.ready[n:])
+	clear(t.ready[k:])
+	t.ready = t.ready[:k]
 }
 
-func drainTimer(fd int) {
+// drainCounter makes a timer or an eventfd unreadable.
+func drainCounter(fd int) {
 	var b [8]byte
 	_, _ = unix.Read(fd, b[:])
 }

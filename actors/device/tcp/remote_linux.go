@@ -26,6 +26,9 @@ type remote struct {
 	doubt  bool
 	resets uint8
 
+	guessed bool   // keys
+	guess   uint64 // the latest
+
 	idle      uint8 // ticks without a session
 	forgotten bool
 }
@@ -36,8 +39,9 @@ type session struct {
 	num    uint64
 	dialed bool
 	lanes  [1 + maxLanes]*lane
-	want   uint8 // lanes that it should have beside lane 0
-	turn   int   // the last that bulk chose
+	want   uint8  // lanes that it should have beside lane 0
+	turn   int    // the last that bulk chose
+	meant  uint32 // dialed: the Q_Key that the other side should have
 
 	crossing uint64 // dialed: the one that the other side was dialing when it took this one; 0: none
 
@@ -100,7 +104,7 @@ func (p *port) reach(wr *device.SendWR) (*session, device.Status) {
 	if r.cur != nil {
 		return r.cur, device.StatusOK
 	}
-	return p.dial(r)
+	return p.dialer.dial(r, wr.QKey)
 }
 
 // choose sets cur: a session that is up before one that is not.
@@ -130,7 +134,7 @@ func (p *port) end(s *session, st device.Status) {
 	for _, l := range s.lanes {
 		if l != nil {
 			p.closeLane(l)
-			p.fail(l, st)
+			p.reqs.fail(l, st)
 		}
 	}
 }
@@ -155,6 +159,27 @@ func (p *port) meet(r *remote, qkey uint32) {
 	r.known, r.qkey, r.doubt, r.resets = true, qkey, false, 0
 }
 
+// meetDialed notes what the reply to our preamble says about who is there. One that
+// does not say its Q_Key has another than we meant.
+func (p *port) meetDialed(s *session, h *preamble) {
+	r := s.r
+	if h.keyed {
+		p.meet(r, h.qkey)
+		return
+	}
+	if r.qkey == s.meant {
+		p.reportGone(r)
+	}
+	r.known, r.doubt, r.resets = false, false, 0
+}
+
+// mustWait reports whether a queue pair at a host, perhaps a known one, may not begin a
+// session yet, since keys were guessed from there. One that was there before and has
+// guessed none is not to suffer for others of its host.
+func (p *port) mustWait(host device.GID, r *remote) bool {
+	return (r == nil || !r.known || r.guessed) && p.dev.wards.waits(host)
+}
+
 // reportGone reports that r is gone, once.
 func (p *port) reportGone(r *remote) {
 	r.doubt = false
@@ -162,7 +187,7 @@ func (p *port) reportGone(r *remote) {
 		r.known = false
 		p.inbox.arrival(device.OpGone, &r.at).QKey = r.qkey
 		p.dev.stats.gone.Add(1)
-		p.dev.cfg.Logger.Info("tcp: a queue pair is gone", "address", AddrOf(r.at.gid), "port", r.at.qpn)
+		p.notes.info("tcp: a queue pair is gone", "address", AddrOf(r.at.gid), "port", r.at.qpn)
 	}
 }
 
@@ -170,10 +195,10 @@ func (p *port) reportGone(r *remote) {
 // dialed once more: if nothing listens there, it is gone.
 func (p *port) broke(r *remote, why error) {
 	p.dev.stats.broken.Add(1)
-	p.dev.cfg.Logger.Info("tcp: session lost", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	p.notes.info("tcp: session lost", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 	if p.endAll(r, statusOf(why)) && r.known {
 		r.doubt = true
-		if s, st := p.dial(r); s == nil {
+		if s, st := p.dialer.dial(r, r.qkey); s == nil {
 			p.judge(r, st)
 		}
 	}

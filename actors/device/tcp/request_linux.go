@@ -15,43 +15,49 @@ type request struct {
 	end   uint64 // end of its bytes on the lane: no answer before lane.sent is as far
 }
 
-// request finds the one with a token.
-func (p *port) request(token uint64) *request {
+// requests are the table of them.
+type requests struct {
+	list  []request
+	under int    // that are in progress
+	inbox *inbox // for their completions
+}
+
+// find finds the one with a token.
+func (q *requests) find(token uint64) *request {
 	i := uint32(token)
-	if uint(i) >= uint(len(p.reqs)) || p.reqs[i].lane == nil || p.reqs[i].token != token {
+	if uint(i) >= uint(len(q.list)) || q.list[i].lane == nil || q.list[i].token != token {
 		return nil
 	}
-	return &p.reqs[i]
+	return &q.list[i]
 }
 
 // begin notes a request that is the last in l.out.
-func (p *port) begin(l *lane, token uint64) *request {
-	r := &p.reqs[uint32(token)]
+func (q *requests) begin(l *lane, token uint64) *request {
+	r := &q.list[uint32(token)]
 	r.token, r.lane, r.end = token, l, l.sent+uint64(l.out.size)
 	l.under++
-	p.under++
+	q.under++
 	l.s.used = true
-	p.skip, p.idle = 0, 0
 	return r
 }
 
 // finish ends a request.
-func (p *port) finish(r *request, st device.Status) {
-	c := p.inbox.add(device.OpSend)
+func (q *requests) finish(r *request, st device.Status) {
+	c := q.inbox.add(device.OpSend)
 	c.ID, c.Status = r.token, st
 	r.lane.under--
-	p.under--
+	q.under--
 	*r = request{}
 }
 
 // fail ends all requests in progress on l.
-func (p *port) fail(l *lane, st device.Status) {
-	for i := range p.reqs {
+func (q *requests) fail(l *lane, st device.Status) {
+	for i := range q.list {
 		if l.under == 0 {
 			return
 		}
-		if r := &p.reqs[i]; r.lane == l {
-			p.finish(r, st)
+		if r := &q.list[i]; r.lane == l {
+			q.finish(r, st)
 		}
 	}
 }
@@ -72,8 +78,9 @@ func (p *port) Send(wr *device.SendWR, token uint64) device.Status {
 	l.out.frame(&f)
 	l.out.bytes(wr.Header)
 	l.out.bytes(wr.Payload)
-	p.begin(l, token)
-	p.soil(l)
+	p.reqs.begin(l, token)
+	p.skip, p.idle = 0, 0
+	p.turns.soil(l)
 	if l.out.size >= earlyWrite {
 		l.write()
 	}
@@ -111,9 +118,10 @@ func (p *port) RDMA(wr *device.SendWR, token uint64) device.Status {
 		l.out.frame(&f)
 		l.out.memory(wr.Payload)
 	}
-	if r := p.begin(l, token); wr.Kind == device.WRRead && len(wr.Payload) > 0 {
+	p.skip, p.idle = 0, 0
+	if r := p.reqs.begin(l, token); wr.Kind == device.WRRead && len(wr.Payload) > 0 {
 		r.dst = wr.Payload
 	}
-	p.soil(l)
+	p.turns.soil(l)
 	return nic.Pending
 }

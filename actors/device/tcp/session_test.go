@@ -38,10 +38,11 @@ func (h *host) accept() (*foe, preamble) {
 	until(h.t, "connection", func() bool {
 		_ = h.l.SetDeadline(clock.Deadline(time.Millisecond))
 		c, err := h.l.Accept()
-		f.c = c
+		f.c, f.greeted = c, true
 		return err == nil
 	}, h.n)
 	h.t.Cleanup(func() { _ = f.c.Close() })
+	f.say(appendGreeting(nil, taken))
 	var p preamble
 	require.NoError(h.t, p.parse(f.want(preambleLen)))
 	require.Equal(h.t, h.n.at(), p.from)
@@ -65,7 +66,7 @@ func (h *host) take() (lane0, lane1 *foe, p preamble) {
 func (h *host) agree(f *foe, p preamble, v verdict) {
 	f.say((&preamble{
 		reply: true, verdict: v, lane: p.lane, lanes: p.lanes, mtu: p.mtu, session: p.session,
-		from: h.at, to: p.from, qkey: h.qkey,
+		from: h.at, to: p.from, keyed: true, qkey: h.qkey,
 	}).appendTo(nil))
 }
 
@@ -180,7 +181,7 @@ func TestLostForGood(t *testing.T) {
 	quiet := newFoe(t, n, nil)
 	quiet.reply(quiet.hello())
 	require.NoError(t, quiet.c.Close())
-	until(t, "no connections", func() bool { return n.port().guests == 0 }, n)
+	until(t, "no connections", func() bool { return n.port().door.guests == 0 }, n)
 	require.Len(t, n.gone, 1)
 }
 
@@ -370,9 +371,9 @@ func TestFarewellOfOne(t *testing.T) {
 
 // writeToken finds our write that is under way, by its lane.
 func (p *port) writeToken() uint64 {
-	for i := range p.reqs {
-		if l := p.reqs[i].lane; l != nil && l.no != 0 {
-			return p.reqs[i].token
+	for i := range p.reqs.list {
+		if l := p.reqs.list[i].lane; l != nil && l.no != 0 {
+			return p.reqs.list[i].token
 		}
 	}
 	return 0

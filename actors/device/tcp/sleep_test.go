@@ -44,10 +44,60 @@ func TestOutOfDescriptors(t *testing.T) {
 	none.Cur = 3
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
 	n.poll()
-	deaf := p.deaf
+	deaf := p.door.deaf
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
 	require.True(t, deaf)
 	until(t, "connection", func() bool { return n.d.Stats().Accepted == 1 }, n)
+}
+
+// TestOutOfDescriptorsToStrangers: a connection that has not identified itself gives its
+// descriptor to a new one, the oldest first, and to a dial of ours.
+func TestOutOfDescriptorsToStrangers(t *testing.T) {
+	n := newNode(t, Config{}, device.QPConfig{})
+	other := newNode(t, Config{}, device.QPConfig{})
+	good := inside(t, n)
+	var strangers []*foe
+	for i := range 4 {
+		strangers = append(strangers, newFoe(t, n, nil))
+		until(t, "stranger", func() bool { return n.d.Stats().Accepted == uint64(i+2) }, n)
+	}
+	until(t, "that they are known to be of our user", func() bool {
+		for l := n.port().door.line.first; l != nil; l = l.line.behind {
+			if l.state != laneStranger {
+				return false
+			}
+		}
+		return true
+	}, n)
+	late := newFoe(t, n, nil)
+
+	var was unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
+	none := was
+	none.Cur = lowestFree(t)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	n.poll()
+	accepted := n.d.Stats().Accepted
+	n.send(other.at(), "x")
+	left := n.port().door.line.n
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
+	require.EqualValues(t, 6, accepted)
+	require.False(t, n.port().door.deaf)
+	require.Equal(t, 3, left)
+	strangers[0].closed()
+	strangers[1].closed()
+	require.Equal(t, taken, late.reply(late.hello()).verdict)
+	require.Equal(t, taken, strangers[3].reply(strangers[3].hello()).verdict)
+	good.works()
+}
+
+// lowestFree is the lowest descriptor that is free.
+func lowestFree(t *testing.T) uint64 {
+	t.Helper()
+	fd, err := unix.Dup(0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(fd))
+	return uint64(fd)
 }
 
 // TestFloodOfPings: a peer that asks and does not read gets no more memory for the

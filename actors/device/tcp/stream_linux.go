@@ -18,10 +18,9 @@ import (
 // After an error other calls may be made and return one, too; only close is
 // required.
 type stream interface {
-	// fd is watched, edge-triggered, for as long as the stream is open (after a call of
-	// conn.moved it is another one): it becomes readable when readv has more after it
-	// found too little, or an error, and writable, or readable as well, when writev has
-	// room after it had too little.
+	// fd is watched, edge-triggered, for as long as the stream is open: it becomes readable
+	// when readv has more after it found too little, or an error, and writable, or readable
+	// as well, when writev has room after it had too little; or conn.ring is called.
 	fd() int
 
 	// readv fills dst and then more with received bytes, and returns their number. 0 and
@@ -46,8 +45,7 @@ type stream interface {
 	// shut ends our direction after the pending output.
 	shut()
 
-	// close releases everything, at once. fd may stay open for a while: the caller
-	// must take it out of its epoll before.
+	// close releases everything, at once. The caller must take fd out of its epoll before.
 	close()
 }
 
@@ -68,9 +66,9 @@ type conn struct {
 	peerQPN uint16       // that we dialed; 0 if accepted
 	cfg     *Config      // Timeout, Clock, Logger
 
-	// moved is called by a stream, in a call of its own methods, when its fd has
-	// changed; the argument is the one that was watched until now.
-	moved func(was int) error
+	// ring makes the shard call readv and writev although fd has no news. Any goroutine may
+	// call it.
+	ring func()
 }
 
 // plain is a stream without protection: the socket, polled by the shard without the

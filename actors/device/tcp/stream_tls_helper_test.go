@@ -34,27 +34,18 @@ type end struct {
 	t *testing.T
 	stream
 	ep     int
+	bell   *bell
+	other  *end // whose shard is at work, too; nil: nobody need care
 	closed bool
 }
 
-func newEnd(t *testing.T, s stream) *end {
-	t.Helper()
-	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	require.NoError(t, err)
-	ev := unix.EpollEvent{Events: edges & 0xffffffff}
-	require.NoError(t, unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, s.fd(), &ev))
-	e := &end{t: t, stream: s, ep: ep}
-	t.Cleanup(e.close)
-	return e
-}
-
-// moved is for conn.
-func (e *end) moved(old int) error {
-	if err := unix.EpollCtl(e.ep, unix.EPOLL_CTL_DEL, old, nil); err != nil {
-		return err
+// watch adds the stream and the bell to the epoll.
+func (e *end) watch() {
+	e.t.Helper()
+	for _, fd := range [...]int{e.fd(), e.bell.fd} {
+		ev := unix.EpollEvent{Events: edges & 0xffffffff}
+		require.NoError(e.t, unix.EpollCtl(e.ep, unix.EPOLL_CTL_ADD, fd, &ev))
 	}
-	ev := unix.EpollEvent{Events: edges & 0xffffffff}
-	return unix.EpollCtl(e.ep, unix.EPOLL_CTL_ADD, e.fd(), &ev)
 }
 
 func (e *end) close() {
@@ -62,6 +53,7 @@ func (e *end) close() {
 		e.closed = true
 		_ = unix.Close(e.ep)
 		e.stream.close()
+		e.bell.close()
 	}
 }
 
@@ -71,7 +63,13 @@ func (e *end) wait() {
 	deadline := clock.System.Now().Add(time.Minute)
 	for clock.System.Now() < deadline {
 		var ev [1]unix.EpollEvent
-		n, err := unix.EpollWait(e.ep, ev[:], 1000)
+		patience := 1000
+		if e.other != nil && !e.other.closed {
+			_, _ = e.other.readv(nil, nil)
+			patience = 1
+		}
+		n, err := unix.EpollWait(e.ep, ev[:], patience)
+		e.bell.heard()
 		if n > 0 {
 			return
 		}
@@ -167,20 +165,50 @@ func tlsConn(dialed bool, timeout time.Duration) conn {
 // tlsEnd makes a stream of one side.
 func tlsEnd(t *testing.T, fd int, creds Credentials, c conn) *end {
 	t.Helper()
-	var e *end
-	c.moved = func(old int) error { return e.moved(old) }
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	require.NoError(t, err)
+	bell, err := newBell()
+	require.NoError(t, err)
+	c.ring = func() { bell.ring(nil) }
 	s, err := creds.wrap(fd, c)
 	require.NoError(t, err)
-	e = newEnd(t, s)
+	e := &end{t: t, stream: s, ep: ep, bell: bell}
+	e.watch()
+	t.Cleanup(e.close)
 	return e
 }
 
 // tlsPair are two streams of one job.
 func tlsPair(t *testing.T) (a, b *end) {
 	t.Helper()
+	a, b = tlsBegin(t)
+	meet(t, a, b)
+	return a, b
+}
+
+// tlsBegin are two streams of one job, before their handshake.
+func tlsBegin(t *testing.T) (a, b *end) {
+	t.Helper()
 	x, y := socks(t)
 	return tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true, tlsTimeout)),
 		tlsEnd(t, y, jobCreds(t, tlsSecret), tlsConn(false, tlsTimeout))
+}
+
+// meet brings a handshake to its end.
+func meet(t *testing.T, a, b *end) {
+	t.Helper()
+	a.other, b.other = b, a
+	for _, e := range []*end{a, b} {
+		for {
+			_, err := e.readv(nil, nil)
+			require.NoError(t, err)
+			if e.stream.(*tlsStream).up {
+				break
+			}
+			e.wait()
+		}
+	}
+	a.other, b.other = nil, nil
 }
 
 // descriptors is how many this process has open.

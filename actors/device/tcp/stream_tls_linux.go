@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"sync/atomic"
+	"net"
 
 	"golang.org/x/sys/unix"
 
@@ -16,8 +15,8 @@ import (
 
 // tlsStream is a stream over TLS.
 //
-//	handshake   a goroutine of its own, on a second descriptor of the socket; an eventfd
-//	            tells the shard of its end
+//	handshake   a goroutine of its own computes; the shard moves the bytes between it and
+//	            the socket (handshake)
 //	afterwards  the shard, which encrypts and decrypts between its buffers and the
 //	            socket: crypto/tls takes EAGAIN of a read for a timeout, after which it
 //	            goes on where it was
@@ -30,15 +29,11 @@ import (
 // poller runs rarely while shards keep all of them busy.)
 type tlsStream struct {
 	c    conn
-	bell int // the eventfd, while watched or owed to the handshake; else -1
 	sock tlsSocket
 	tls  *tls.Conn
 	cred *jobcert.Credentials
 
-	state  atomic.Uint32             // who owns the descriptors
-	result atomic.Pointer[tlsResult] // of the handshake
-
-	up    bool   // the result was seen, and is good
+	up    bool   // the handshake was seen to end well
 	fault error  // of the handshake, or of writing
 	over  error  // of reading
 	ended bool   // by shut
@@ -47,68 +42,33 @@ type tlsStream struct {
 	plain []byte
 }
 
-// tlsResult is how the handshake ended.
-type tlsResult struct{ err error }
-
-// The states of the handshake: they say which side closes the descriptors.
-const (
-	tlsShaking   = iota // not decided
-	tlsSettled          // the shard
-	tlsAbandoned        // the goroutine of the handshake
-)
-
 // tlsChunk is how much is encrypted at a time: four records.
 const tlsChunk = 64 << 10
 
 var _ stream = (*tlsStream)(nil)
 
 func (s *secured) wrap(fd int, c conn) (stream, error) {
-	bell, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
-	if err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("tcp: eventfd: %w", err)
-	}
-	second, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		_ = unix.Close(fd)
-		_ = unix.Close(bell)
-		return nil, fmt.Errorf("tcp: socket: %w", err)
-	}
-	t := &tlsStream{c: c, bell: bell, sock: tlsSocket{fd: fd}}
-	t.sock.begin(second)
-	go t.shake(s)
+	t := &tlsStream{c: c, sock: tlsSocket{fd: fd, shake: newHandshake(c.ring)}}
+	go t.handshake(s, t.sock.shake)
 	return t, nil
 }
 
-// fd is the eventfd, and after the handshake the socket.
-func (t *tlsStream) fd() int {
-	if t.up {
-		return t.sock.fd
-	}
-	return t.bell
-}
+func (t *tlsStream) fd() int { return t.sock.fd }
 
-// rise reports whether bytes can be sent; after a good handshake it first switches
-// to sending.
+// rise reports whether bytes can be sent; before that it carries the handshake's.
 func (t *tlsStream) rise() bool {
 	if t.up || t.fault != nil {
 		return t.fault == nil
 	}
-	r := t.result.Load()
-	if r == nil {
+	over, err := t.sock.carry()
+	if !over {
 		return false
 	}
-	if t.fault = r.err; t.fault != nil {
+	if t.fault = err; err != nil {
 		return false
 	}
-	bell := t.bell
 	t.up = true
-	t.fault = t.c.moved(bell)
-	if t.state.Load() == tlsSettled { // else close does it, or the handshake
-		_ = unix.Close(bell)
-		t.bell = -1
-	}
-	if t.ended && t.fault == nil {
+	if t.ended {
 		t.shut()
 	}
 	return t.fault == nil
@@ -222,38 +182,18 @@ func (t *tlsStream) shut() {
 }
 
 func (t *tlsStream) close() {
-	if t.state.CompareAndSwap(tlsShaking, tlsAbandoned) {
-		t.sock.interrupt()
-		return
+	if t.sock.shake != nil {
+		t.sock.shake.end(net.ErrClosed)
 	}
-	if t.state.CompareAndSwap(tlsSettled, tlsAbandoned) {
-		t.release()
-	}
-}
-
-func (t *tlsStream) release() {
 	_ = unix.Close(t.sock.fd)
-	if t.bell >= 0 {
-		_ = unix.Close(t.bell)
-	}
 }
 
-// shake is the goroutine of the handshake.
-func (t *tlsStream) shake(s *secured) {
-	t.result.Store(&tlsResult{t.handshake(s)})
-	one := [8]byte{1} // in any byte order: not zero, far from the limit
-	_, _ = unix.Write(t.bell, one[:])
-	if !t.state.CompareAndSwap(tlsShaking, tlsSettled) {
-		t.release()
-	}
-}
-
-// handshake makes t.tls, within Config.Timeout.
-func (t *tlsStream) handshake(s *secured) error {
-	defer t.sock.end()
+// handshake is a goroutine. The shard gives up a handshake that takes too long.
+func (t *tlsStream) handshake(s *secured, k *handshake) {
 	cred, err := s.of(t.c.self)
 	if err != nil {
-		return err
+		k.finish(err)
+		return
 	}
 	t.cred = cred
 	if t.c.dialed {
@@ -261,17 +201,12 @@ func (t *tlsStream) handshake(s *secured) error {
 	} else {
 		t.tls = tls.Server(&t.sock, cred.Server())
 	}
-	if !t.sock.limit(t.c.cfg.Timeout) {
-		return errSilent
-	}
 	switch err := t.tls.Handshake(); {
 	case err == nil:
-		return nil
+		k.finish(nil)
 	case errors.Is(err, io.EOF):
-		return errBrokenOff
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("%w: %w", errSilent, err)
+		k.finish(errBrokenOff)
 	default:
-		return fmt.Errorf("tcp: handshake: %w", err)
+		k.finish(fmt.Errorf("tcp: handshake: %w", err))
 	}
 }

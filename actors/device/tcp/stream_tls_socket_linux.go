@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/efactor/efactor/runtime/clock"
 )
 
 // errBrokenOff: the connection ended without a close notification. That is not io.EOF,
@@ -29,55 +25,31 @@ var errHeld = errors.New("tcp: too much is held back")
 // overhead, and a few answers to requests of TLS itself.
 const maxHeld = 4 * tlsChunk
 
-// tlsSocket is the socket as crypto/tls needs it. While file is set it waits, by
-// Go's poller and a second descriptor that goes with it; afterwards it never does.
+// tlsSocket is the socket as crypto/tls needs it. During the handshake another goroutine
+// calls Read and Write, which leave the socket alone; afterwards the shard does, and they
+// never wait.
 type tlsSocket struct {
-	fd   int
-	held []byte // written, and not taken by the socket yet
-	eof  bool   // the connection is over; crypto/tls may call that an orderly end (RFC 8446, 6.1)
+	fd    int
+	shake *handshake // nil: it is over
+	early []byte     // came with the handshake's last bytes
+	held  []byte     // written, and not taken by the socket yet
+	eof   bool       // the connection is over; crypto/tls may call that an orderly end (RFC 8446, 6.1)
 
 	rv [2]unix.Iovec
 	wv [maxIovecs]unix.Iovec
 	v  [1][]byte
-
-	mu     sync.Mutex // of the handshake and its interruption, never held for long
-	file   *os.File
-	broken bool
-}
-
-// begin begins the handshake's phase.
-func (s *tlsSocket) begin(second int) { s.file = os.NewFile(uintptr(second), "tcp") }
-
-// limit sets the time for the handshake. False: it was interrupted.
-func (s *tlsSocket) limit(d time.Duration) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.broken && s.file.SetDeadline(clock.Deadline(d)) == nil
-}
-
-// interrupt makes the handshake fail.
-func (s *tlsSocket) interrupt() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.broken = true
-	if s.file != nil {
-		_ = s.file.SetDeadline(time.Unix(1, 0))
-	}
-}
-
-// end ends the handshake's phase.
-func (s *tlsSocket) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = s.file.Close()
-	s.file = nil
 }
 
 func (s *tlsSocket) Read(p []byte) (int, error) {
-	if s.file != nil {
-		n, err := s.file.Read(p)
+	if s.shake != nil {
+		n, err := s.shake.read(p)
 		s.eof = s.eof || errors.Is(err, io.EOF)
 		return n, err
+	}
+	if len(s.early) > 0 {
+		n := copy(p, s.early)
+		s.early = s.early[n:]
+		return n, nil
 	}
 	n, err := rawRead(s.fd, &s.rv, p, nil)
 	switch {
@@ -93,8 +65,8 @@ func (s *tlsSocket) Read(p []byte) (int, error) {
 }
 
 func (s *tlsSocket) Write(p []byte) (int, error) {
-	if s.file != nil {
-		return s.file.Write(p)
+	if s.shake != nil {
+		return s.shake.write(p)
 	}
 	if len(s.held)+len(p) > maxHeld {
 		return 0, errHeld

@@ -116,7 +116,8 @@ func newSilent(t *testing.T) *end {
 func TestTLSStreamLeavesNothing(t *testing.T) {
 	before := descriptors(t)
 	newSilent(t).close()
-	a, b := tlsPair(t)
+	a, b := tlsBegin(t)
+	require.LessOrEqual(t, descriptors(t), before+8, "a stream has one, and here an epoll and a bell")
 	a.close() // within the handshake
 	require.Error(t, b.readErr())
 	b.close()
@@ -202,31 +203,30 @@ func TestTLSStreamBackPressure(t *testing.T) {
 
 // Every fault at the other end becomes an error of readv.
 func TestTLSStreamRefuses(t *testing.T) {
-	const short = 200 * time.Millisecond
-	for name, other := range map[string]func(t *testing.T, fd int){
-		"other secret": func(t *testing.T, fd int) {
-			tlsEnd(t, fd, jobCreds(t, []byte("quite another secret")), tlsConn(false, tlsTimeout))
+	for name, other := range map[string]func(t *testing.T, fd int) *end{
+		"other secret": func(t *testing.T, fd int) *end {
+			return tlsEnd(t, fd, jobCreds(t, []byte("quite another secret")), tlsConn(false, tlsTimeout))
 		},
-		"other queue pair": func(t *testing.T, fd int) {
+		"other queue pair": func(t *testing.T, fd int) *end {
 			c := tlsConn(false, tlsTimeout)
 			c.self = tlsA
-			tlsEnd(t, fd, jobCreds(t, tlsSecret), c)
+			return tlsEnd(t, fd, jobCreds(t, tlsSecret), c)
 		},
-		"both dialed": func(t *testing.T, fd int) {
-			tlsEnd(t, fd, jobCreds(t, tlsSecret), tlsConn(true, tlsTimeout))
+		"both dialed": func(t *testing.T, fd int) *end {
+			return tlsEnd(t, fd, jobCreds(t, tlsSecret), tlsConn(true, tlsTimeout))
 		},
-		"no TLS": func(t *testing.T, fd int) {
+		"no TLS": func(t *testing.T, fd int) *end {
 			_, err := unix.Write(fd, []byte("GET / HTTP/1.1\r\n\r\n"))
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = unix.Close(fd) })
+			return nil
 		},
-		"silence": func(t *testing.T, fd int) { t.Cleanup(func() { _ = unix.Close(fd) }) },
-		"end":     func(_ *testing.T, fd int) { _ = unix.Close(fd) },
+		"end": func(_ *testing.T, fd int) *end { _ = unix.Close(fd); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, y := socks(t)
-			a := tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true, short))
-			other(t, y)
+			a := tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true, tlsTimeout))
+			a.other = other(t, y)
 			err := a.readErr()
 			require.Error(t, err)
 			require.NotErrorIs(t, err, io.EOF)
@@ -271,6 +271,7 @@ func TestTLSStreamOwnCertificates(t *testing.T) {
 
 	x, y := socks(t)
 	a, b := tlsEnd(t, x, good, tlsConn(true, tlsTimeout)), tlsEnd(t, y, good, tlsConn(false, tlsTimeout))
+	meet(t, a, b)
 	require.NoError(t, a.sendAll([]byte{1}))
 	_, err := b.readSome(make([]byte, 1))
 	require.NoError(t, err)
@@ -278,6 +279,7 @@ func TestTLSStreamOwnCertificates(t *testing.T) {
 
 	x, y = socks(t)
 	a, b = tlsEnd(t, x, wrong, tlsConn(true, tlsTimeout)), tlsEnd(t, y, good, tlsConn(false, tlsTimeout))
+	meet(t, a, b)
 	require.NoError(t, a.sendAll([]byte{1}))
 	_, err = b.readSome(make([]byte, 1))
 	require.NoError(t, err)

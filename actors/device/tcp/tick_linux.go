@@ -1,7 +1,5 @@
 package tcp
 
-import "golang.org/x/sys/unix"
-
 // A connection is checked this many times within Config.Timeout. Ticks are counted, not
 // timed: a process that was stopped, or could not run, does not take that for the
 // silence of others.
@@ -13,9 +11,7 @@ const (
 
 // onTick checks all connections.
 func (p *port) onTick() {
-	if p.deaf {
-		p.deaf = p.control(unix.EPOLL_CTL_MOD, p.listener, unix.EPOLLIN, listenerID, 0) != nil
-	}
+	p.door.listenAgain()
 	n := 0
 	for i := range p.conns {
 		if l := p.conns[i].l; l != nil {
@@ -32,7 +28,7 @@ func (p *port) onTick() {
 			delete(p.remotes, at)
 		}
 	}
-	if n == 0 && len(p.remotes) == 0 && !p.deaf {
+	if n == 0 && len(p.remotes) == 0 && !p.door.deaf {
 		p.setTick(false)
 	}
 }
@@ -60,7 +56,7 @@ func (l *lane) onTick() {
 		p.broken(l, errSilent)
 	case l.silent >= pingAfter && !l.pinged:
 		l.pinged = true
-		p.answer(l, &frame{kind: kindPing, token: l.s.num})
+		l.answer(&frame{kind: kindPing, token: l.s.num})
 	}
 }
 

@@ -19,6 +19,7 @@ const (
 	eager efa.Protocol = iota + 1
 	medium
 	longCTS
+	longRead
 )
 
 func TestSizes(t *testing.T) {

@@ -20,7 +20,7 @@ func TestEverySizeChecked(t *testing.T) {
 			t.Run(mode.String()+map[bool]string{false: "/msg", true: "/tagged"}[tagged], func(t *testing.T) {
 				cfg := Config{
 					Progress: mode, Tagged: tagged, Check: true, Iterations: 3, Warmup: 2,
-					Sizes: []int{0, 1, 61, 62, 63, 8000, 9000, 65536, 65537, 200_000},
+					Sizes: []int{0, 1, 61, 62, 63, 8000, 9000, 16383, 16384, 65537, 200_000},
 				}
 				results, errs := match(t, within(t), cfg, cfg)
 				require.Equal(t, [2]error{}, errs)
@@ -31,11 +31,11 @@ func TestEverySizeChecked(t *testing.T) {
 						require.Equal(t, 3, r.Sent)
 						require.Equal(t, 3, r.Acked)
 						require.Positive(t, r.Elapsed)
-						want := longCTS
+						want := longRead
 						switch {
 						case r.Bytes <= 8000:
 							want = eager
-						case r.Bytes <= 65536:
+						case r.Bytes < 16384:
 							want = medium
 						}
 						require.Equal(t, want, r.Protocol, r.Bytes)

@@ -21,7 +21,7 @@ type Place struct {
 	GID  device.GID
 	QPN  uint16
 	QKey uint32
-	RKey uint32
+	RKey uint64
 	Base uint64
 }
 

@@ -47,7 +47,7 @@ func (p *PD) Register(start, length, iova uint64, a device.Access) (*MR, error) 
 		return nil, err
 	}
 	p.e.mu.Lock()
-	m.remote, m.rkey = remote, remote.RKey()
+	m.remote, m.rkey = remote, uint32(remote.RKey())
 	p.e.mu.Unlock()
 	return m, nil
 }

@@ -220,7 +220,7 @@ func TestManyRequests(t *testing.T) {
 		a.post(abi.WQE{
 			ReqID: uint64(i), Op: abi.WorkRead, Length: 1, AH: a.ah(d.Info().GID), DestQPN: q.QPN(), QKey: 1,
 			SGE:    [2]abi.SGE{a.sge(a.mem.base()+uint64(i), n)},
-			Remote: abi.RemoteAddr{Length: n, RKey: mr.RKey(), Addr: mr.Addr() + uint64(i)},
+			Remote: abi.RemoteAddr{Length: n, RKey: uint32(mr.RKey()), Addr: mr.Addr() + uint64(i)},
 		})
 	}
 	w.run()

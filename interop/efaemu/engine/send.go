@@ -112,7 +112,7 @@ func (q *QP) post(op *txOp) bool {
 		wr.Imm = w.Imm
 	}
 	if w.Op != abi.WorkSend {
-		wr.RKey, wr.Remote = w.Remote.RKey, w.Remote.Addr+uint64(op.off)
+		wr.RKey, wr.Remote = uint64(w.Remote.RKey), w.Remote.Addr+uint64(op.off)
 	}
 	err = q.dev.PostSend(wr)
 	wr.Payload = nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Config identifies this process and the place where rank 0 waits.
@@ -25,6 +26,8 @@ type Config struct {
 	Logger   *slog.Logger
 
 	linger time.Duration // 0: byeTime
+	greet  time.Duration // 0: greetTime
+	clock  clock.Clock   // nil: the system's
 }
 
 // Times that do not depend on the caller's.
@@ -41,6 +44,12 @@ const (
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 func (cfg *Config) check() error {
+	if cfg.clock == nil {
+		cfg.clock = clock.System
+	}
+	if cfg.greet == 0 {
+		cfg.greet = greetTime
+	}
 	if cfg.linger == 0 {
 		cfg.linger = byeTime
 	}

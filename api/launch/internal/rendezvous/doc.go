@@ -13,8 +13,9 @@
 //
 // A frame is its length (4 bytes, big-endian, without itself), a type, and the rest. HELLO
 // up to its version and ABORT are the same in all versions. A connection that breaks before
-// BYE ends the job, and the hub names its rank to all others; one that has not sent a valid
-// HELLO of this job only causes a line in the log.
+// BYE ends the job, and the hub names its rank to all others. One that has not sent a valid
+// HELLO of this job is refused and counted, and there are never so many of them that a rank
+// has no place (strangers.go).
 //
 // With TLS every connection is mutually authenticated before its first frame. Without,
 // it must stay on this host unless Config.Insecure is set.

@@ -103,8 +103,11 @@ func FuzzHub(f *testing.F) {
 	f.Add(good, numbered(typeLate, 0, nil))
 	f.Add(good, abortFrame(board.Failed(1, board.Gone, "x")))
 	f.Add(good, newFrame(99, nil))
-	f.Fuzz(func(_ *testing.T, hi, then []byte) {
+	f.Fuzz(func(t *testing.T, hi, then []byte) {
 		cfg := Config{Size: 2, Job: "test", Logger: slog.New(slog.DiscardHandler), linger: time.Millisecond}
+		if err := cfg.check(); err != nil {
+			t.Fatal(err)
+		}
 		l := newPipes()
 		ours, theirs := net.Pipe()
 		s := serve(newHub(&cfg), l, theirs)

@@ -5,9 +5,16 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/efactor/efactor/api/launch/internal/board"
 	"github.com/efactor/efactor/runtime/clock"
+)
+
+// The rate of log lines about strangers.
+const (
+	mostLines   = 5
+	linesPeriod = time.Minute
 )
 
 // hub is the server at rank 0: the ranks that have arrived, and the entries put so
@@ -27,6 +34,10 @@ type hub struct {
 	refused int    // connections that were not ours
 	why     string // the last of them
 	changed chan struct{}
+
+	linesSince clock.Time // when the present period began
+	lines      int        // asked for in it
+	unsaid     int        // left out since the last
 }
 
 func newHub(cfg *Config) *hub {
@@ -36,27 +47,35 @@ func newHub(cfg *Config) *hub {
 	}
 }
 
-// enter adds a member after its HELLO. If the hub has failed the member is
-// informed.
-func (h *hub) enter(m *member) {
+// enter adds a member after its HELLO. If the hub has failed the member is informed. The
+// error is why a second process of its rank is not taken in: that ends the job only if both
+// have its secret.
+func (h *hub) enter(m *member) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	was := h.members[m.rank]
-	if was == nil {
-		h.members[m.rank] = m
-		h.come++
-		h.tick()
-	}
-	switch {
-	case h.failed != nil:
-		m.end(h.failed)
-	case was != nil:
+	if was := h.members[m.rank]; was != nil {
 		f := board.Failed(m.rank, board.Mistake, "two processes say that they are rank %d: at %s and at %s", m.rank, was.from, m.from)
-		m.end(f)
-		h.failLocked(f)
-	default:
+		if h.cfg.Server != nil {
+			h.failLocked(f)
+		}
+		return f
+	}
+	h.members[m.rank] = m
+	h.come++
+	h.tick()
+	if h.failed != nil {
+		m.end(h.failed)
+	} else {
 		m.send(newFrame(typeWelcome, nil))
 	}
+	return nil
+}
+
+// missing is how many ranks have not come yet.
+func (h *hub) missing() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.members) - h.come
 }
 
 // atFence notes that a member waits, and lets all go on if it was the last one.
@@ -180,11 +199,40 @@ func (h *hub) leftLocked() string {
 
 // refuse counts a connection that was not of this job.
 func (h *hub) refuse(from string, why error) {
-	h.log.Warn("launch: refused a connection", "from", from, "reason", why)
+	h.complain("launch: refused a connection", "from", from, "reason", why)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refused++
 	h.why = why.Error() + " (" + from + ")"
+}
+
+// complain logs what strangers can cause at will: not more than mostLines in each
+// linesPeriod, and then how many were left out.
+func (h *hub) complain(msg string, args ...any) {
+	h.mu.Lock()
+	now := h.cfg.clock.Now()
+	if h.lines == 0 || now.Sub(h.linesSince) >= linesPeriod {
+		h.lines, h.linesSince = 0, now
+	}
+	h.lines++
+	over := h.lines > mostLines
+	if over {
+		h.unsaid++
+	} else if h.unsaid > 0 {
+		args = append(args, "left out before", h.unsaid)
+		h.unsaid = 0
+	}
+	h.mu.Unlock()
+	if !over {
+		h.log.Warn(msg, args...)
+	}
+}
+
+// complainOfRest logs how many lines were left out, when there will be no more.
+func (h *hub) complainOfRest() {
+	if h.unsaid > 0 {
+		h.log.Warn("launch: lines about refused connections were left out", "lines", h.unsaid, "refused in all", h.refused)
+	}
 }
 
 // lingers reports whether a rank may still connect that should get the reason. When the

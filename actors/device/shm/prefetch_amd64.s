@@ -2,13 +2,6 @@
 
 #include "textflag.h"
 
-// func storeRelease(p *uint64, v uint64)
-TEXT ·storeRelease(SB), NOSPLIT, $0-16
-	MOVQ p+0(FP), AX
-	MOVQ v+8(FP), BX
-	MOVQ BX, (AX)
-	RET
-
 // func prefetchWrite(p *uint64)
 TEXT ·prefetchWrite(SB), NOSPLIT, $0-8
 	MOVQ p+0(FP), AX

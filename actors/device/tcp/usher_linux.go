@@ -1,0 +1,77 @@
+package tcp
+
+import (
+	"fmt"
+	"os"
+	"sync"
+)
+
+// errOtherUser: the process at the other end belongs to another user.
+var errOtherUser = fmt.Errorf("%w: a process of another user (Config.AnyLocalUser)", errImpostor)
+
+// usher finds out whether the process at the other end of a connection within this host
+// belongs to our user. The system may take its time to answer, so a goroutine asks; it
+// exists while there are questions.
+type usher struct {
+	bell *bell
+	uid  uint32
+
+	mu     sync.Mutex
+	owners *owners // the goroutine's
+	asked  []*question
+	busy   bool // the goroutine exists
+	over   bool
+}
+
+func newUsher(b *bell) *usher { return &usher{bell: b, uid: uint32(os.Geteuid()), owners: newOwners()} }
+
+// ask puts a question, of which a lane has one at a time.
+func (u *usher) ask(q *question) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.asked = append(u.asked, q)
+	if !u.busy {
+		u.busy = true
+		go u.run()
+	}
+}
+
+// run answers questions until there are none.
+func (u *usher) run() {
+	for q := u.next(); q != nil; q = u.next() {
+		if q.over.Load() {
+			continue
+		}
+		uid, err := u.owners.of(q.pair)
+		if q.err = err; err == nil && uid != u.uid {
+			q.err = fmt.Errorf("%w: user %d", errOtherUser, uid)
+		}
+		q.answered.Store(true)
+		u.bell.ring(q.l)
+	}
+}
+
+// next takes the next question; nil: there is none.
+func (u *usher) next() *question {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.asked) == 0 || u.over {
+		if u.busy = false; u.over {
+			u.owners.close()
+		}
+		return nil
+	}
+	q := u.asked[0]
+	u.asked[0] = nil
+	u.asked = u.asked[1:]
+	return q
+}
+
+// close ends it. The shard must not use it afterwards.
+func (u *usher) close() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.over = true; !u.busy {
+		u.owners.close()
+	}
+}

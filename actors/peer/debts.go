@@ -1,0 +1,140 @@
+package peer
+
+import (
+	"errors"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
+)
+
+// debts are the packets that a peer which failed will get first if it comes back: RECEIPT,
+// EOR and PEER_ERROR of operations that have ended.
+type debts struct {
+	list   [][]byte // headers, the oldest first
+	paying bool     // the first of them is under way
+	lost   bool     // a msg_id of ours is lost, and nothing makes up for that
+	room   device.SlotWait
+}
+
+// Owe keeps a packet for the peer, which has failed and may come back.
+func (l *Link) Owe(header []byte) {
+	if l.Err == nil || l.Away {
+		l.debts.list = append(l.debts.list, header)
+	}
+}
+
+// pay posts the first debt, unless it is under way.
+func (d *debts) pay(p *Peer) {
+	l := p.link
+	switch {
+	case l.Err != nil || l.Closed == nil || d.paying || l.Backoff:
+		return
+	case len(d.list) > 0 && !l.Known():
+		p.ask() // its HANDSHAKE says what it understands
+		return
+	}
+	for len(d.list) > 0 && wire.Type(d.list[0][0]) == wire.TypePeerError && !l.Can(wire.FeaturePeerError) {
+		d.list = d.list[1:]
+		d.lost = true
+	}
+	if len(d.list) == 0 {
+		d.paid(p)
+		return
+	}
+	pke := p.env.Q.Alloc()
+	if pke == nil {
+		d.room.To, d.room.Control = l.Peer, true
+		p.env.Q.AwaitSlot(&d.room)
+		return
+	}
+	d.paying = p.post(pke, append(pke.Header(), d.list[0]...))
+	if d.paying && wire.Type(d.list[0][0]) == wire.TypePeerError {
+		p.env.Counters.PeerErrorsSent++
+	}
+}
+
+// over takes the end of a packet of the peer's own: that of a debt, if it is one.
+func (d *debts) over(p *Peer, t wire.Type, arrived bool) {
+	if !d.paying || t == wire.TypeEagerRTW || t == wire.TypeHandshake {
+		return
+	}
+	if d.paying = false; arrived && len(d.list) > 0 {
+		d.list = d.list[1:]
+	}
+	d.pay(p)
+}
+
+// paid opens our direction, if all that it owes for is made up.
+func (d *debts) paid(p *Peer) {
+	if d.list = nil; !d.lost {
+		p.link.Closed = nil
+	}
+}
+
+// Up tells the endpoint that a peer that had failed is back (peer -> endpoint).
+type Up struct {
+	shard.Message
+	Link *Link
+}
+
+// Buried tells the endpoint that a peer which failed will not come back (peer -> endpoint).
+type Buried struct {
+	shard.Message
+	Link *Link
+}
+
+// mayReturn reports whether a peer that failed for that reason may come back under its
+// connid.
+func mayReturn(err error) bool {
+	for _, final := range []error{ErrDied, ErrRemoved, ErrReplaced, ErrHoard, ErrIntruder, ErrRestarted, ErrStopped} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
+	return true
+}
+
+// comeBack takes the peer back: it is heard although it has failed.
+func comeBack(p *Peer) {
+	l := p.link
+	l.Err, l.Away = nil, false
+	l.Span = p.env.Trail.Next()
+	p.env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
+	p.env.Trail.Locate(l.Span, &l.Addr)
+	p.env.Counters.PeersReturned++
+	p.heardFrom()
+	if p.asked = p.probing; l.Busy() {
+		l.watch()
+	}
+	p.sendHandshakeIfQueued()
+	p.env.Sh.Tell(p.env.Endpoint, &Up{Link: l})
+	l.debts.pay(p)
+}
+
+// bury gives up what was kept of a peer that might have come back.
+func bury(p *Peer, err error) {
+	l := p.link
+	l.Err, l.Closed, l.Away = err, err, false
+	l.debts.list = nil
+	p.env.Mem.Early -= int64(p.window.Held())
+	p.window.Drain((*Packet).Free)
+	clear(p.nacked)
+	for id, m := range p.multi {
+		delete(p.multi, id)
+		if m.missing = 0; m.packets == 0 {
+			p.env.Pool.putMulti(m)
+		}
+	}
+}
+
+// buryLater is bury of a peer that failed before.
+func buryLater(p *Peer, err error) {
+	if !p.link.Away || mayReturn(err) {
+		return
+	}
+	bury(p, err)
+	p.link.Each(func(op shard.Ref) { p.env.Sh.Tell(op, &Fail{Link: p.link, Err: err}) })
+	p.env.Sh.Tell(p.env.Endpoint, &Buried{Link: p.link})
+}
