@@ -105,7 +105,9 @@ func (r *run) settle(s *side, when string) {
 			if rest = left(snap); len(rest) == 0 {
 				return nil
 			}
-			r.drain(ctx, s)
+			for _, x := range r.alive() {
+				r.drain(ctx, x)
+			}
 			if r.w.Elapsed() > r.deadline() {
 				return nil
 			}
@@ -124,7 +126,7 @@ func (r *run) settle(s *side, when string) {
 
 // drain receives what came for a receive that was canceled, as an application would.
 func (r *run) drain(ctx context.Context, s *side) {
-	if !r.play.fickle {
+	if !r.play.fickle || r.w.Elapsed() < s.stillUntil {
 		return
 	}
 	for {
@@ -135,6 +137,19 @@ func (r *run) drain(ctx context.Context, s *side) {
 		_, _ = s.ep.Recv(ctx, make([]byte, region)) // that the message goes is all that counts
 		cancel()
 	}
+}
+
+// drainWhile does that until the other side has had its outcomes.
+func (r *run) drainWhile(ctx context.Context, s, other *side) error {
+	for r.play.fickle && !s.gone && !other.gone && !other.over() && r.w.Elapsed() < r.deadline() {
+		if s.over() {
+			r.drain(ctx, s)
+		}
+		if err := s.sleep(10 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // close closes everything, in time.

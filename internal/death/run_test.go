@@ -110,6 +110,7 @@ func (r *run) all() {
 		s.begin(0)
 		r.w.Go(s.name+" reads", s.reap)
 	}
+	r.w.Go("target drains", func(ctx context.Context) error { return r.drainWhile(ctx, r.b, r.a) })
 	r.finish()
 	r.armed = false
 	if r.fault != nil && !r.fired {

@@ -22,7 +22,7 @@ import (
 var (
 	flagAll  = flag.Bool("all", false, "TestDeathTable tries every time that a step is taken, not the first and the last")
 	flagShow = flag.Int("show", 20, "how many open rows TestDeathTable prints")
-	flagOnly = flag.String("only", "", "the one row to try, as a failure prints it")
+	flagOnly = flag.String("only", "", "the rows to try: those with this in their name")
 )
 
 // row is one try: a play in which a fault strikes a side at a step.
@@ -129,7 +129,7 @@ func rows(all []*steps) []*row {
 		}
 	}
 	if *flagOnly != "" {
-		list = slices.DeleteFunc(list, func(x *row) bool { return x.String() != *flagOnly })
+		list = slices.DeleteFunc(list, func(x *row) bool { return !strings.Contains(x.String(), *flagOnly) })
 	}
 	return list
 }
