@@ -33,11 +33,18 @@ type access struct {
 // what was wrong.
 var errDevice = errors.New("refused by the device: key, range or right")
 
-// onRequest takes a request for memory, or a PEER_ERROR for a message that has begun.
+// onRequest takes a request for memory, a PEER_ERROR for a message that has begun, or what a
+// peer has answered to an operation that has ended: it is told so.
 func (a *access) onRequest(pkt *peer.Packet) {
 	switch t := pkt.Type; {
 	case t == wire.TypePeerError:
 		abortReceive(a.env, a.pools, pkt)
+	case t == wire.TypeCTS:
+		a.pools.SendError(pkt.Link, wire.RefOpe, pkt.RecvID, uint32(errno.ProvPeerAborted))
+		pkt.Free()
+	case t == wire.TypeREADRSP:
+		a.pools.SendError(pkt.Link, wire.RefOpe, pkt.SendID, uint32(errno.ProvPeerAborted))
+		pkt.Free()
 	case a.closing.state != open || pkt.Link.Err != nil:
 		pkt.Free()
 	case t.IsRTW():

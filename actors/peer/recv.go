@@ -220,12 +220,18 @@ func (p *Peer) onAnswer(r *device.RecvPkt) {
 
 func (p *Peer) deliver(pkt *Packet, id uint32) {
 	op := p.env.Ops.Find(id)
-	if op.IsZero() {
-		p.env.Counters.BadID++
-		pkt.Free()
+	if !op.IsZero() {
+		p.env.Sh.Call(op, pkt.Deliver())
 		return
 	}
-	p.env.Sh.Call(op, pkt.Deliver())
+	p.env.Counters.BadID++
+	if pkt.Type == wire.TypeCTS || pkt.Type == wire.TypeREADRSP {
+		// The first word of an operation that has ended here: the peer would wait for the
+		// rest of it, and could not be told before, since its id was not known.
+		p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
+		return
+	}
+	pkt.Free()
 }
 
 // onAccess hands a request to write or read to the endpoint; these are in no order

@@ -132,5 +132,8 @@ func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
 	t := wire.Type(pke.Type())
 	p.env.Q.Free(pke)
 	p.probing = false
+	if t == wire.TypeHandshake && !arrived {
+		p.handshake = handshakeNone // the next packet is answered
+	}
 	p.link.debts.over(p, t, arrived)
 }

@@ -1,6 +1,7 @@
 package death
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (r *run) judge() {
 
 // judgeDeed holds an operation to one outcome, and to that of the other side.
 func (r *run) judgeDeed(d *deed) {
-	if d.outcomes == 0 {
+	if d.outcomes == 0 && !r.excused(d) {
 		r.badf("%s: %s has no outcome %v after the fault: %s", d.side.name, d.what, r.w.Elapsed()-r.struckAt, r.waits(d.side))
 		return
 	}
@@ -49,12 +50,54 @@ func (r *run) judgeDeed(d *deed) {
 	if calm && !r.play.fickle && d.err != nil {
 		r.badf("%s: %s failed: %v", d.side.name, d.what, d.err)
 	}
-	// What was reported as sent is there, if its receiver lives. The pause of a sender may be
-	// longer than the receiver's patience, though, before which it had sent nothing.
+	// What was reported as sent is there, if its receiver lives: a receive that failed before
+	// the message came is made again. One that had taken it has told its application.
 	if o := d.pair; d.what == "send" && d.err == nil && !o.side.gone && o.outcomes > 0 && o.err != nil &&
-		!errors.Is(o.err, efa.ErrCanceled) {
+		o.proto == "-" && !r.play.fickle && !r.receivable(o) {
 		r.badf("%s: the message was sent and dropped: its receive failed: %v", o.side.name, o.err)
 	}
+}
+
+// excused reports whether a receive may wait: there is no message for it, since the send
+// failed and the sender lives. It is canceled.
+func (r *run) excused(d *deed) bool {
+	if d.what != "receive" || d.pair.side.gone || d.pair.outcomes == 0 || d.pair.err == nil {
+		return false
+	}
+	if err := d.side.ep.Cancel(d.id); err != nil {
+		return false
+	}
+	r.w.Go("cancel", func(ctx context.Context) error {
+		ctx, cancel := r.w.WithTimeout(ctx, slack)
+		defer cancel()
+		var cs [1]efa.Completion
+		n, err := d.side.q.Read(ctx, cs[:])
+		d.side.take(cs[:n])
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil
+		}
+		return err
+	})
+	r.finish()
+	return d.outcomes == 1 && errors.Is(d.err, efa.ErrCanceled) && d.proto == "-"
+}
+
+// receivable receives the message of a receive that failed.
+func (r *run) receivable(d *deed) (ok bool) {
+	r.w.Go("receive again", func(ctx context.Context) error {
+		ctx, cancel := r.w.WithTimeout(ctx, slack)
+		defer cancel()
+		var err error
+		if d.tagged {
+			_, err = d.side.ep.RecvTag(ctx, efa.Match{Tag: 5}, d.into)
+		} else {
+			_, err = d.side.ep.Recv(ctx, d.into)
+		}
+		ok = err == nil && bytes.Equal(d.into, d.want)
+		return nil
+	})
+	r.finish()
+	return ok
 }
 
 // waits says what a side waits for.

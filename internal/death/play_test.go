@@ -55,7 +55,7 @@ func (m message) act(a, b *side) {
 	send := a.do(&deed{what: "send", cancel: m.cancel, post: func(t uint64) (efa.OpID, error) {
 		return a.ep.PostSend(&efa.SendReq{To: a.to, Buf: buf, Level: m.level, Tagged: m.tagged, Tag: 5, Token: t})
 	}})
-	recv := b.do(&deed{what: "receive", cancel: m.drop, into: into, want: pattern(m.n, 1), post: func(t uint64) (efa.OpID, error) {
+	recv := b.do(&deed{what: "receive", cancel: m.drop, tagged: m.tagged, into: into, want: pattern(m.n, 1), post: func(t uint64) (efa.OpID, error) {
 		return b.ep.PostRecv(&efa.RecvReq{From: b.to, Directed: true, Buf: into, Tagged: m.tagged, Tag: 5, Token: t})
 	}})
 	if m.revoke > 0 {

@@ -44,7 +44,9 @@ type deed struct {
 	call   func() error  // instead of post: a call that returns when it is over
 	after  time.Duration // it is posted so long after the play began
 	cancel time.Duration // it is canceled so long after that; 0: never
-	into   []byte        // where its data goes, if any
+	id     efa.OpID
+	tagged bool
+	into   []byte // where its data goes, if any
 	want   []byte
 	pair   *deed // of a message: the other side's
 
@@ -147,7 +149,7 @@ func (d *deed) begin(token uint64) error {
 	if err != nil {
 		return fmt.Errorf("%s: post %s: %w", s.name, d.what, err)
 	}
-	if d.cancel == 0 {
+	if d.id = id; d.cancel == 0 {
 		return nil
 	}
 	if err := s.sleep(d.cancel); err != nil || s.gone || d.outcomes > 0 {

@@ -20,9 +20,10 @@ import (
 )
 
 var (
-	flagAll  = flag.Bool("all", false, "TestDeathTable tries every time that a step is taken, not the first and the last")
-	flagShow = flag.Int("show", 20, "how many open rows TestDeathTable prints")
-	flagOnly = flag.String("only", "", "the rows to try: those with this in their name")
+	flagAll    = flag.Bool("all", false, "TestDeathTable tries every time that a step is taken, not the first and the last")
+	flagShow   = flag.Int("show", 20, "how many open rows TestDeathTable prints")
+	flagFaults = flag.String("faults", "", "the faults to try: those with this in their name")
+	flagOnly   = flag.String("only", "", "the rows to try: those with this in their name")
 )
 
 // row is one try: a play in which a fault strikes a side at a step.
@@ -127,6 +128,9 @@ func rows(all []*steps) []*row {
 				}
 			}
 		}
+	}
+	if *flagFaults != "" {
+		list = slices.DeleteFunc(list, func(x *row) bool { return !strings.Contains(x.fault.name, *flagFaults) })
 	}
 	if *flagOnly != "" {
 		list = slices.DeleteFunc(list, func(x *row) bool { return !strings.Contains(x.String(), *flagOnly) })
