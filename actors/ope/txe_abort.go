@@ -26,6 +26,13 @@ func (t *Txe) giveUp() {
 	}
 }
 
+// oweError keeps a PEER_ERROR that cannot go out, or was lost, for when the peer comes back.
+func (t *outgoing) oweError() {
+	if t.m.Proto == ErrorOnly && t.link.Err != nil {
+		t.link.Owe(responseHeader(t, nil))
+	}
+}
+
 // incomplete reports whether the other side lacks something of the operation.
 func (t *outgoing) incomplete() bool {
 	return t.m.left > 0 || t.m.Sent < t.m.end || t.m.Proto.readBased() && t.m.answer || t.m.State == TxReq
