@@ -40,11 +40,9 @@ func (a *access) onRequest(pkt *peer.Packet) {
 	case t == wire.TypePeerError:
 		abortReceive(a.env, a.pools, pkt)
 	case t == wire.TypeCTS:
-		a.pools.SendError(pkt.Link, wire.RefOpe, pkt.RecvID, uint32(errno.ProvPeerAborted))
-		pkt.Free()
+		a.over(pkt, pkt.RecvID)
 	case t == wire.TypeREADRSP:
-		a.pools.SendError(pkt.Link, wire.RefOpe, pkt.SendID, uint32(errno.ProvPeerAborted))
-		pkt.Free()
+		a.over(pkt, pkt.SendID)
 	case a.closing.state != open || pkt.Link.Err != nil:
 		pkt.Free()
 	case t.IsRTW():
@@ -58,6 +56,14 @@ func (a *access) onRequest(pkt *peer.Packet) {
 		a.onAtomic(pkt)
 		pkt.Free()
 	}
+}
+
+// over tells a peer that an operation has ended which it knows by an id of its own.
+func (a *access) over(pkt *peer.Packet, id uint32) {
+	if !a.pools.SendError(pkt.Link, wire.RefOpe, id, uint32(errno.ProvPeerAborted)) {
+		a.env.Counters.BadID++
+	}
+	pkt.Free()
 }
 
 // onWrite begins an emulated write: the rxe takes its data.

@@ -117,7 +117,7 @@ func comeBack(p *Peer) {
 func bury(p *Peer, err error) {
 	l := p.link
 	l.Err, l.Closed, l.Away = err, err, false
-	l.debts.list = nil
+	l.debts.list, l.untold = nil, nil
 	p.env.Mem.Early -= int64(p.window.Held())
 	p.window.Drain((*Packet).Free)
 	clear(p.nacked)

@@ -59,6 +59,7 @@ type Link struct {
 	heard   clock.Time // last sign of life
 	held    int64      // bytes held for this peer
 	members *Member    // operations in progress
+	untold  *untold    // made at the first operation that ends so
 	awaited int        // posted receives that only this peer can satisfy
 	debts   debts
 }

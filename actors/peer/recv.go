@@ -224,13 +224,11 @@ func (p *Peer) deliver(pkt *Packet, id uint32) {
 		p.env.Sh.Call(op, pkt.Deliver())
 		return
 	}
-	p.env.Counters.BadID++
-	if pkt.Type == wire.TypeCTS || pkt.Type == wire.TypeREADRSP {
-		// The first word of an operation that has ended here: the peer would wait for the
-		// rest of it, and could not be told before, since its id was not known.
+	if p.link.untold.take(pkt, id) {
 		p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 		return
 	}
+	p.env.Counters.BadID++
 	pkt.Free()
 }
 

@@ -23,7 +23,7 @@ type fault struct {
 const (
 	shortPause = patience / 2
 	longPause  = patience * 5 / 2
-	cutFor     = 20 * time.Millisecond
+	shortCut   = 20 * time.Millisecond
 )
 
 // faults are all of them.
@@ -35,7 +35,9 @@ var faults = []*fault{
 	{name: "paused briefly with its device", lasts: shortPause, mild: true, strike: pause(shortPause, true)},
 	{name: "paused long", lasts: longPause, strike: pause(longPause, false)},
 	{name: "paused long with its device", lasts: longPause, strike: pause(longPause, true)},
-	{name: "cut off", lasts: cutFor, strike: cut},
+	{name: "cut off", lasts: shortCut, strike: cut(shortCut)},
+	{name: "cut off long", lasts: longPause, strike: cut(longPause)},
+	{name: "closed by its program", strike: closes},
 }
 
 func kill(_ *run, victim *side) {
@@ -84,7 +86,11 @@ func pause(d time.Duration, device bool) func(*run, *side) {
 
 // cut ends the connection between the two: what is under way fails, and so does what is
 // sent before there is another.
-func cut(r *run, victim *side) {
+func cut(d time.Duration) func(*run, *side) {
+	return func(r *run, _ *side) { r.cut(d) }
+}
+
+func (r *run) cut(d time.Duration) {
 	var rules []*sim.Rule
 	for _, x := range [][2]*side{{r.a, r.b}, {r.b, r.a}} {
 		rule, err := r.w.Fabric().AddRule(efatest.Rule{
@@ -94,9 +100,23 @@ func cut(r *run, victim *side) {
 		rules = append(rules, rule)
 	}
 	r.w.Go("mend", func(context.Context) error {
-		err := r.w.Sleep(cutFor)
+		err := r.w.Sleep(d)
 		for _, rule := range rules {
 			r.w.Fabric().RemoveRule(rule)
+		}
+		return err
+	})
+}
+
+// closes has the victim's program close its endpoint. Its operations have their outcomes,
+// and the other side has to do with a peer that is no more.
+func closes(r *run, victim *side) {
+	victim.closed = true
+	r.w.Go("close", func(context.Context) error {
+		from := r.w.Elapsed()
+		err := victim.ep.Close()
+		if took := r.w.Elapsed() - from; took > time.Second+slack {
+			r.badf("%s: closing took %v", victim.name, took)
 		}
 		return err
 	})

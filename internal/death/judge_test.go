@@ -14,9 +14,11 @@ import (
 
 // judge says what is wrong after a play, with or without a fault.
 func (r *run) judge() {
-	for _, s := range r.alive() {
+	for _, s := range []*side{r.a, r.b} {
 		for _, d := range s.deeds {
-			r.judgeDeed(d)
+			if !s.gone {
+				r.judgeDeed(d)
+			}
 		}
 	}
 	for _, s := range r.alive() {
@@ -39,7 +41,11 @@ func (r *run) judge() {
 
 // judgeDeed holds an operation to one outcome, and to that of the other side.
 func (r *run) judgeDeed(d *deed) {
-	if d.outcomes == 0 && !r.excused(d) {
+	switch {
+	case d.outcomes > 0:
+	case r.excused(d):
+		return
+	default:
 		r.badf("%s: %s has no outcome %v after the fault: %s", d.side.name, d.what, r.w.Elapsed()-r.struckAt, r.waits(d.side))
 		return
 	}
@@ -52,7 +58,7 @@ func (r *run) judgeDeed(d *deed) {
 	}
 	// What was reported as sent is there, if its receiver lives: a receive that failed before
 	// the message came is made again. One that had taken it has told its application.
-	if o := d.pair; d.what == "send" && d.err == nil && !o.side.gone && o.outcomes > 0 && o.err != nil &&
+	if o := d.pair; d.what == "send" && d.err == nil && !o.side.gone && !o.side.closed && o.outcomes > 0 && o.err != nil &&
 		o.proto == "-" && !r.play.fickle && !r.receivable(o) {
 		r.badf("%s: the message was sent and dropped: its receive failed: %v", o.side.name, o.err)
 	}
@@ -61,7 +67,7 @@ func (r *run) judgeDeed(d *deed) {
 // excused reports whether a receive may wait: there is no message for it, since the send
 // failed and the sender lives. It is canceled.
 func (r *run) excused(d *deed) bool {
-	if d.what != "receive" || d.pair.side.gone || d.pair.outcomes == 0 || d.pair.err == nil {
+	if d.what != "receive" || d.side.closed || d.pair.side.gone || d.pair.side.closed || d.pair.outcomes == 0 || d.pair.err == nil {
 		return false
 	}
 	if err := d.side.ep.Cancel(d.id); err != nil {

@@ -68,7 +68,7 @@ func (r *run) deadline() time.Duration {
 func (r *run) alive() []*side {
 	var list []*side
 	for _, s := range []*side{r.a, r.b} {
-		if !s.gone {
+		if !s.gone && !s.closed {
 			list = append(list, s)
 		}
 	}

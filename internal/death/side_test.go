@@ -31,6 +31,7 @@ type side struct {
 
 	deeds      []*deed
 	gone       bool          // killed
+	closed     bool          // by its program
 	stillUntil time.Duration // its process is stopped until then
 
 	base, now []uint64 // counters of the machines: when the play began, and at the last point
@@ -146,13 +147,17 @@ func (d *deed) begin(token uint64) error {
 		return nil
 	}
 	id, err := d.post(token)
+	if err != nil && s.closed {
+		d.outcomes, d.err, d.at = 1, err, s.run.w.Elapsed()
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("%s: post %s: %w", s.name, d.what, err)
 	}
 	if d.id = id; d.cancel == 0 {
 		return nil
 	}
-	if err := s.sleep(d.cancel); err != nil || s.gone || d.outcomes > 0 {
+	if err := s.sleep(d.cancel); err != nil || s.gone || s.closed || d.outcomes > 0 {
 		return err
 	}
 	if err := s.ep.Cancel(id); err != nil {
@@ -200,6 +205,9 @@ func (s *side) reap(ctx context.Context) error {
 			s.take(cs[:n])
 			return err
 		}()
+		if s.closed && errors.Is(err, efa.ErrClosed) {
+			return nil
+		}
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("%s: read queue: %w", s.name, err)
 		}
