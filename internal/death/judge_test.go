@@ -22,7 +22,9 @@ func (r *run) judge() {
 		}
 	}
 	for _, s := range r.alive() {
-		r.settle(s, "after its operation")
+		if r.settle(s, "after its operation") {
+			r.clean = max(r.clean, r.w.Elapsed()-r.struckAt)
+		}
 	}
 	r.pass(r.deadline() - r.w.Elapsed()) // what ends by itself later has ended, too
 	if len(r.alive()) == 2 {
@@ -143,7 +145,7 @@ func left(s *efa.Snapshot) []string {
 }
 
 // settle waits until nothing is left of a side's operations.
-func (r *run) settle(s *side, when string) {
+func (r *run) settle(s *side, when string) bool {
 	var rest []string
 	r.w.Go(s.name+" settles", func(ctx context.Context) error {
 		for {
@@ -168,9 +170,8 @@ func (r *run) settle(s *side, when string) {
 	r.finish()
 	if len(rest) > 0 {
 		r.badf("%s: left %s, %v after the fault: %s", s.name, when, r.w.Elapsed()-r.struckAt, strings.Join(rest, "; "))
-		return
 	}
-	r.clean = max(r.clean, r.w.Elapsed()-r.struckAt)
+	return len(rest) == 0
 }
 
 // drain receives what came for a receive that was canceled, as an application would.

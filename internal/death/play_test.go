@@ -14,6 +14,7 @@ type play struct {
 	variant string // what else is special about it
 	dev     efatest.DeviceConfig
 	set     func(*efa.ProtocolConfig)
+	slow    bool             // acknowledgements are late, so that answers overtake them
 	act     func(a, b *side) // gives the sides their deeds
 
 	// fickle: something is canceled, so each outcome may be an error without a fault.
@@ -133,6 +134,7 @@ var (
 	keys   = efatest.DeviceConfig{RDMARead: true, MaxRDMA: 8192, LocalKeys: true}
 )
 
+func narrow(p *efa.ProtocolConfig) { p.SendQueue = 2 }
 func runts(p *efa.ProtocolConfig)  { p.RuntSize = 2048 }
 func noCopy(p *efa.ProtocolConfig) { p.DetachLimit = 1000 }
 func canceled(p play) play         { p.fickle = true; return p }
@@ -159,6 +161,10 @@ func plays() []play {
 		{proto: "DC eager", variant: "late receive", act: message{n: small, level: done, late: true}.act},
 		{proto: "DC medium", act: message{n: middle, level: done, tagged: true}.act},
 		{proto: "DC long-CTS", act: message{n: long, level: done}.act},
+		{proto: "medium", variant: "short send queue", set: narrow, act: message{n: middle}.act},
+		{proto: "long-CTS", variant: "short send queue", set: narrow, act: message{n: long}.act},
+		{proto: "runting read", variant: "late acknowledgements", slow: true, dev: reads, set: runts, act: message{n: large, lent: true}.act},
+		{proto: "DC medium", variant: "late acknowledgements", slow: true, act: message{n: middle, level: done}.act},
 		{proto: "eager write", act: write{n: small}.act},
 		{proto: "long-CTS write", act: write{n: long}.act},
 		{proto: "long-read write", dev: reads, act: write{n: large, lent: true}.act},

@@ -36,6 +36,7 @@ type run struct {
 	steps   []step // that were taken, without a fault
 	outcome time.Duration
 	clean   time.Duration
+	hits    []uint64 // how often each pair came, on both sides
 	bad     []string
 }
 
@@ -86,6 +87,12 @@ func newRun(p *play, cold bool, f *fault, victim int, at step) *run {
 	must(err)
 	r.a, r.b = r.open("requester", efa.RawAddr{}), r.open("target", efa.RawAddr{})
 	r.a.to, r.b.to = r.a.knows(r.b), r.b.knows(r.a)
+	if p.slow {
+		_, err := r.w.Fabric().AddRule(efatest.Rule{
+			Fault: efatest.FaultLateStatus, Delay: 100 * time.Microsecond, From: place(r.a.raw),
+		})
+		must(err)
+	}
 	r.victim = []*side{r.a, r.b}[victim]
 	for i, s := range []*side{r.a, r.b} {
 		s.seam.look = func() { r.look(i, s) }
@@ -118,6 +125,15 @@ func (r *run) all() {
 		return
 	}
 	r.judge()
+	for _, s := range []*side{r.a, r.b} {
+		s.now = s.seam.counts(s.now)
+		if r.hits == nil {
+			r.hits = make([]uint64, len(s.now))
+		}
+		for i, n := range s.now {
+			r.hits[i] += n - s.base[i]
+		}
+	}
 }
 
 // finish runs the programs to their end.
