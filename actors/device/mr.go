@@ -9,8 +9,8 @@ type MR interface {
 	// or on a simulated device a number.
 	Addr() uint64
 	// LKey and RKey name the region in work requests, for the local and the
-	// remote side. RKey cannot be guessed: EFA's and shm's have 32 bits, tcp's 63 (the
-	// highest bit is never set). EFA's LKey has 24 bits; that of a software device is the
+	// remote side. RKey cannot be guessed: EFA's and shm's have 32 bits, tcp's 62 (the
+	// highest two are never set). EFA's LKey has 24 bits; that of a software device is the
 	// low half of the RKey.
 	LKey() uint32
 	RKey() uint64

@@ -20,6 +20,12 @@ const Send = Access(1 << 7)
 // device's key has the bit, so to a libfabric it means nothing.
 const EmulatedOnly = uint64(1) << 63
 
+// deviceKeys are the bits of a key that are the device's. The other two are the protocol's.
+const deviceKeys = uint64(1)<<62 - 1
+
+// DeviceKey is the part of a key that names a region to a device.
+func DeviceKey(key uint64) uint64 { return key & deviceKeys }
+
 // retired is the bit of Region.state above the number of users.
 const retired = int64(1) << 62
 

@@ -28,9 +28,9 @@ type pathKey struct {
 	path uint8
 }
 
-// onPath is the key that a peer names on a path. Whether it says EmulatedOnly does not
-// matter.
-func onPath(path uint8, key uint64) pathKey { return pathKey{key &^ EmulatedOnly, path} }
+// onPath is the key that a peer names on a path. What the protocol says
+// in it does not matter.
+func onPath(path uint8, key uint64) pathKey { return pathKey{DeviceKey(key), path} }
 
 func compareKeys(a, b pathKey) int {
 	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.path, b.path))

@@ -36,7 +36,7 @@ func (t *Table) Add(dev device.MR, a Access) *Region {
 
 // Resolve finds the memory that an efa_rma_iov names (§3.3), which came on a path, for an
 // operation that wants the accesses in want: its bytes and the region to Use before touching
-// them. Of the key EmulatedOnly does not matter. An entry of no bytes is checked like
+// them. Of the key the device's part matters. An entry of no bytes is checked like
 // any other; it may lie at the region's end.
 //
 // Errors are ErrKey, ErrRight and ErrRange. They are not wrapped.

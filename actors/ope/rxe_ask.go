@@ -131,7 +131,7 @@ func (d *reader) readDirect(p *device.Pke, total uint64) {
 		r.goOn()
 		return
 	}
-	p.FillRDMA(device.WRRead, nil, d.lkey, req.Addr, req.Key&^mr.EmulatedOnly)
+	p.FillRDMA(device.WRRead, nil, d.lkey, req.Addr, mr.DeviceKey(req.Key))
 	p.Off, p.Span = 0, r.span
 	r.link.Address(p, r.ref)
 	if err := r.pools.env.Q.Post(p); err != nil {

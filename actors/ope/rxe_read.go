@@ -89,7 +89,7 @@ func (d *reader) postRead(p *device.Pke, off, most uint64) bool {
 	if local == nil {
 		return false
 	}
-	p.FillRDMA(device.WRRead, local, lkey, src.Addr+at, src.Key&^mr.EmulatedOnly)
+	p.FillRDMA(device.WRRead, local, lkey, src.Addr+at, mr.DeviceKey(src.Key))
 	p.Off, p.Span = off, r.span
 	r.link.Address(p, r.ref)
 	if err := env.Q.Post(p); err != nil {

@@ -248,7 +248,7 @@ func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) {
 	if r := t.source(); r != nil {
 		lkey = r.LKey(t.link.Path)
 	}
-	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, q.Key&^mr.EmulatedOnly)
+	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, mr.DeviceKey(q.Key))
 	if q.Flags&HasData != 0 {
 		p.SetImm(uint32(q.Data))
 	}

@@ -72,7 +72,7 @@ func regionKeys(w *world) {
 		k := mr.RKey()
 		require.NotZero(w, k)
 		require.False(w, seen[k], "key %x twice", k)
-		require.Zero(w, k>>63, "the highest bit is the protocol's")
+		require.Zero(w, k>>62, "the highest two bits are the protocol's")
 		seen[k], high[uint32(k)>>24] = true, true
 		keys = append(keys, k)
 	}

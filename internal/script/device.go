@@ -103,7 +103,7 @@ type QP struct {
 	order  []int32 // posted slots, oldest first
 
 	comps  []device.Completion
-	poison string // the method that panics
+	poison string    // the method that panics
 	memory []*Memory // of the other sides
 
 	// Faults are the queue pair's user's violations of the device's rules.

@@ -73,12 +73,12 @@ func NewRegions(c RegionsConfig) *Regions {
 // secretKey is a key of 32 bits that cannot be guessed.
 func secretKey() uint64 { return LongKey() & (1<<32 - 1) }
 
-// LongKey is a key that cannot be found by trying, of 63 bits: the highest one belongs to
-// the protocol (mr.EmulatedOnly). A table with such keys has no local ones (HoldLocal).
+// LongKey is a key that cannot be found by trying, of 62 bits: the highest two belong to
+// the protocol (mr.DeviceKey).
 func LongKey() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return binary.LittleEndian.Uint64(b[:]) >> 1
+	return binary.LittleEndian.Uint64(b[:]) >> 2
 }
 
 // Memory describes a region to Add.
@@ -162,10 +162,11 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 	return r, nil
 }
 
-// newKey draws a key that is free; 0: there is none.
+// newKey draws a key of which both the whole and the low half, the lkey, are free; 0: there
+// is none.
 func (t *Regions) newKey() uint64 {
 	for range keyTries {
-		if k := t.draw(); k != 0 && t.find.Load().get(k) == nil {
+		if k := t.draw(); uint32(k) != 0 && t.find.Load().local(uint32(k)) == nil {
 			return k
 		}
 	}
@@ -206,7 +207,7 @@ func (t *Regions) Hold(key uint64, addr uint64, n int, a device.Access) (*Region
 // HoldLocal is Hold for the local side of a request: b must lie in the region
 // that lkey names. nil: it does not.
 func (t *Regions) HoldLocal(lkey uint32, b []byte, a device.Access) *Region {
-	r := t.find.Load().get(uint64(lkey))
+	r := t.find.Load().local(lkey)
 	if r == nil || !r.allows(a) || !r.contains(b) || !r.hold() {
 		return nil
 	}

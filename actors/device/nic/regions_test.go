@@ -157,6 +157,32 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// TestLongKeys: the whole key names a region to others, its low half to ourselves.
+func TestLongKeys(t *testing.T) {
+	rs := NewRegions(RegionsConfig{Key: LongKey})
+	mem := make([]byte, 64)
+	for range 100 {
+		r := add(t, rs, Memory{Bytes: mem, Access: anyAccess})
+		require.Zero(t, r.RKey()>>62)
+		held, _ := rs.Hold(r.RKey(), r.Addr(), 64, device.RemoteRead)
+		require.Same(t, r, held)
+		held.Release()
+		if r.RKey()>>32 != 0 {
+			held, _ = rs.Hold(uint64(r.LKey()), r.Addr(), 64, device.RemoteRead)
+			require.Nil(t, held)
+		}
+		held = rs.HoldLocal(r.LKey(), mem, device.LocalWrite)
+		require.Same(t, r, held)
+		held.Release()
+		require.True(t, rs.Knows(r.RKey()))
+		require.False(t, rs.Knows(r.RKey()^1<<40))
+		if r.RKey()&1 == 0 {
+			require.NoError(t, r.Close())
+			require.True(t, rs.Knows(r.RKey()), "until lately")
+		}
+	}
+}
+
 func TestHoldLocal(t *testing.T) {
 	rs := counted(0)
 	mem := make([]byte, 100)

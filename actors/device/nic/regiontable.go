@@ -44,6 +44,21 @@ func (t *regionTable) get(key uint64) *Region {
 	}
 }
 
+// local finds the region with an lkey, the low half of the key. All keys with that half are
+// looked for from the same slot, since a table has fewer than 1<<32.
+func (t *regionTable) local(lkey uint32) *Region {
+	mask := len(t.slots) - 1
+	for i := t.slot(uint64(lkey)); ; i = (i + 1) & mask {
+		r := t.slots[i].Load()
+		if r == nil {
+			return nil
+		}
+		if r != removed && uint32(r.key) == lkey {
+			return r
+		}
+	}
+}
+
 func (t *regionTable) put(r *Region) {
 	mask := len(t.slots) - 1
 	for i := t.slot(r.key); ; i = (i + 1) & mask {

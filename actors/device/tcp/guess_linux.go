@@ -6,7 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// Keys have 63 random bits. One that names no region, nor lately did, is a guess, as is a wrong
+// Keys have 62 random bits. One that names no region, nor lately did, is a guess, as is a wrong
 // Q_Key. At maxGuesses of a host the session ends, and the host waits before it may begin
 // another, each time twice as long. Those of its queue pairs that were known and guessed
 // nothing need not wait.

@@ -21,16 +21,13 @@ import (
 )
 
 // strangersAt opens n connections that say nothing and stay.
-func strangersAt(t *testing.T, addr string, n int) []net.Conn {
+func strangersAt(t *testing.T, addr string, n int) {
 	t.Helper()
-	conns := make([]net.Conn, n)
-	for i := range conns {
+	for range n {
 		conn, err := net.Dial("tcp", addr)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		conns[i] = conn
 	}
-	return conns
 }
 
 // TestSilentStrangersKeepNobodyOut: more silent connections than rank 0 keeps, which nothing
