@@ -28,6 +28,18 @@ func (p *play) String() string {
 	return p.proto + ", " + p.variant
 }
 
+// protocol is the settings of both sides.
+func (p *play) protocol(probe, patience time.Duration) efa.ProtocolConfig {
+	c := efa.ProtocolConfig{
+		SendQueue: 16, RecvQueue: recvQueue, MaxMedium: 4096, MinRead: 16384, MinReadWrite: 16384,
+		ReadSegment: 8192, Credits: 4, ProbeAfter: probe, PeerTimeout: patience, RNRInitial: 50 * time.Microsecond,
+	}
+	if p.set != nil {
+		p.set(&c)
+	}
+	return c
+}
+
 // late is when a receive is posted that the message has to wait for.
 const late = 200 * time.Microsecond
 
@@ -45,10 +57,11 @@ type message struct {
 }
 
 func (m message) act(a, b *side) {
-	buf, into := pattern(m.n, 1), b.buf.Bytes()[:m.n]
+	buf, into := pattern(m.n, 1), bytesOf(b.buf, m.n)
 	if m.lent {
-		copy(a.buf.Bytes(), buf)
-		buf = a.buf.Bytes()[:m.n]
+		lent := bytesOf(a.buf, m.n)
+		copy(lent, buf)
+		buf = lent
 	}
 	if m.plain {
 		into = make([]byte, m.n)
@@ -60,7 +73,7 @@ func (m message) act(a, b *side) {
 		return b.ep.PostRecv(&efa.RecvReq{From: b.to, Directed: true, Buf: into, Tagged: m.tagged, Tag: 5, Token: t})
 	}})
 	if m.revoke > 0 {
-		a.do(&deed{what: "close memory", after: m.revoke, call: a.buf.Close})
+		a.do(&deed{what: "close memory", after: m.revoke, call: func() error { return a.buf.Close() }})
 		recv.cancel = 3 * time.Millisecond
 	}
 	if m.late {
@@ -83,10 +96,11 @@ type write struct {
 func (m write) act(a, b *side) {
 	buf := pattern(m.n, 2)
 	if m.lent {
-		copy(a.buf.Bytes(), buf)
-		buf = a.buf.Bytes()[:m.n]
+		lent := bytesOf(a.buf, m.n)
+		copy(lent, buf)
+		buf = lent
 	}
-	at := b.mem.Remote()
+	at := b.at
 	a.do(&deed{what: "write", cancel: m.cancel, post: func(t uint64) (efa.OpID, error) {
 		return a.ep.PostWrite(&efa.WriteReq{To: a.to, At: at, Buf: buf, Level: m.level, Token: t})
 	}})
@@ -98,8 +112,8 @@ type read struct {
 }
 
 func (m read) act(a, b *side) {
-	copy(b.mem.Bytes(), pattern(m.n, 3))
-	at, into := b.mem.Remote(), a.buf.Bytes()[:m.n]
+	copy(bytesOf(b.mem, m.n), pattern(m.n, 3))
+	at, into := b.at, bytesOf(a.buf, m.n)
 	a.do(&deed{what: "read", cancel: m.cancel, into: into, want: pattern(m.n, 3), post: func(t uint64) (efa.OpID, error) {
 		return a.ep.PostRead(&efa.ReadReq{From: a.to, At: at, Buf: into, Token: t})
 	}})
@@ -113,7 +127,7 @@ type update struct {
 }
 
 func (m update) act(a, b *side) {
-	at := b.mem.Remote().Slice(0, 8)
+	at := b.at.Slice(0, 8)
 	v, kind := efa.Elements([]uint64{7})
 	req := efa.AtomicReq{To: a.to, At: at, Op: m.op, Type: kind, Form: m.form, Operand: v, Level: m.level}
 	if m.form != amo.Update {

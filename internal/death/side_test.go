@@ -28,6 +28,7 @@ type side struct {
 	to  efa.Addr          // the other side
 	mem *efa.MemoryRegion // that the other side may use
 	buf *efa.MemoryRegion // of its own operations
+	at  efa.Remote        // mem, as the other side names it
 
 	deeds      []*deed
 	gone       bool          // killed
@@ -81,13 +82,7 @@ func (r *run) open(name string, at efa.RawAddr) *side {
 	must(err)
 	s.av = s.dom.NewAddressVector()
 	cfg := efa.EndpointConfig{AV: s.av, SendQueue: s.q, RecvQueue: s.q, QPN: at.QPN()}
-	cfg.Protocol = efa.ProtocolConfig{
-		SendQueue: 16, RecvQueue: recvQueue, MaxMedium: 4096, MinRead: 16384, MinReadWrite: 16384,
-		ReadSegment: 8192, Credits: 4, ProbeAfter: probe, PeerTimeout: patience, RNRInitial: 50 * time.Microsecond,
-	}
-	if r.play.set != nil {
-		r.play.set(&cfg.Protocol)
-	}
+	cfg.Protocol = r.play.protocol(probe, patience)
 	efatest.KnobsOf(&cfg.Protocol).Steps = func(c testknobs.Steps) { s.seam.steps = c }
 	s.ep, err = s.dom.NewEndpoint(cfg)
 	must(err)
@@ -101,7 +96,16 @@ func (r *run) open(name string, at efa.RawAddr) *side {
 	must(err)
 	s.buf, err = s.dom.Alloc(region, efa.AccessSend|efa.AccessRecv)
 	must(err)
+	s.at = s.mem.Remote()
 	return s
+}
+
+// bytesOf is n bytes of a side's own memory m; plain ones for a side that is in another process.
+func bytesOf(m *efa.MemoryRegion, n int) []byte {
+	if m == nil {
+		return make([]byte, n)
+	}
+	return m.Bytes()[:n]
 }
 
 // knows puts x into the address vector.
