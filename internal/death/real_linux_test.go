@@ -203,41 +203,31 @@ func (x *realRow) try(t *testing.T, dir string) (outcome, clean time.Duration) {
 	limit := f.stop + realPatience + realProbe + realSlack
 	ctx, cancel := context.WithTimeout(context.Background(), limit-f.stop)
 	defer cancel()
-	s.reapReal(ctx, func(d *deed) {
-		outcome = max(outcome, since())
-		if d.what == "receive" && d.err != nil && d.proto == "-" {
-			go s.receiveAgain(ctx, d)
-		}
-		if f.mild && d.err != nil {
-			t.Errorf("%v: %s: %v", x, d.what, d.err)
-		}
-		if d.err == nil && d.want != nil && !bytes.Equal(d.into[:len(d.want)], d.want) {
-			t.Errorf("%v: %s: other data", x, d.what)
-		}
-	})
-	var theirs []string
-	if f.do != "kill" && !(x.role == 1 && anyFailed(s)) { // else there may be nothing for it to receive
+	dismissed := false
+	for !s.over() && since() < limit {
+		x.reap(ctx, t, s, func() { outcome = max(outcome, since()) })
 		if !c.over {
-			more, _ := c.until("over", max(0, limit-since()))
+			more, _ := c.until("over", time.Millisecond)
 			lines = append(lines, more...)
 		}
-		theirs = lines
-		if !c.over {
+		if !dismissed && slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "done false send") }) {
+			dismissed = true
+			s.dismiss(t)
+		}
+	}
+	if f.do != "kill" && !c.over && !(x.role == 1 && anyFailed(s)) { // else there may be nothing for it to receive
+		more, _ := c.until("over", max(time.Second, limit-since()))
+		if lines = append(lines, more...); !c.over {
 			_, _ = fmt.Fprintln(c.in, "how")
 			more, _ := c.until("left", time.Second)
 			t.Errorf("%v: the victim's operations have not ended: %q", x, append(lines, more...))
 		}
 	}
+	cancel() // of receives that were made again
 	for _, d := range s.deeds {
-		if d.outcomes == 1 {
-			continue
+		if d.outcomes != 1 {
+			t.Errorf("%v: %s has %d outcomes after %v", x, d.what, d.outcomes, since())
 		}
-		failed := slices.ContainsFunc(theirs, func(l string) bool { return strings.HasPrefix(l, "done false send") })
-		if d.outcomes == 0 && d.what == "receive" && failed { // there is nothing for it
-			require.NoError(t, s.ep.Cancel(d.id))
-			continue
-		}
-		t.Errorf("%v: %s has %d outcomes after %v", x, d.what, d.outcomes, since())
 	}
 	for {
 		snap, err := s.ep.Snapshot(context.Background())
@@ -269,6 +259,35 @@ func (x *realRow) try(t *testing.T, dir string) (outcome, clean time.Duration) {
 	startChild(t, fresh).join(t, s)
 	closeReal(t, s)
 	return outcome, clean
+}
+
+// reap takes outcomes for a moment.
+func (x *realRow) reap(ctx context.Context, t *testing.T, s *side, each func()) {
+	t.Helper()
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	s.reapReal(short, func(d *deed) {
+		each()
+		if d.what == "receive" && d.err != nil && d.proto == "-" {
+			go s.receiveAgain(ctx, d)
+		}
+		if x.fault.mild && d.err != nil {
+			t.Errorf("%v: %s: %v", x, d.what, d.err)
+		}
+		if d.err == nil && d.want != nil && !bytes.Equal(d.into[:len(d.want)], d.want) {
+			t.Errorf("%v: %s: other data", x, d.what)
+		}
+	})
+}
+
+// dismiss cancels receives for which there is nothing.
+func (s *side) dismiss(t *testing.T) {
+	t.Helper()
+	for _, d := range s.deeds {
+		if d.outcomes == 0 && d.what == "receive" {
+			require.NoError(t, s.ep.Cancel(d.id))
+		}
+	}
 }
 
 // receiveAgain takes a message that comes after its receive has failed, as an application
@@ -357,7 +376,13 @@ func realRows(t *testing.T, device, dir string) (list []*realRow) {
 			for !strings.Contains(realFaults[k%len(realFaults)].devices, device) {
 				k++
 			}
-			list = append(list, &realRow{device, i, role, m, &realFaults[k%len(realFaults)]})
+			for n := range realFaults {
+				f := &realFaults[n]
+				if *flagFaults == "" && n == k%len(realFaults) ||
+					*flagFaults != "" && strings.Contains(f.name, *flagFaults) && strings.Contains(f.devices, device) {
+					list = append(list, &realRow{device, i, role, m, f})
+				}
+			}
 			k++
 		}
 	}
