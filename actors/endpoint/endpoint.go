@@ -82,6 +82,9 @@ func Open(cfg Config) (*Endpoint, error) {
 	})
 	e.env.Q = e.queue
 	e.pools = ope.NewPools(e.env, e.spawn)
+	if set.Steps != nil {
+		set.Steps(&e.pools.Steps)
+	}
 	e.pools.Paths = settingsOn(&cfg.Settings, paths)
 	e.pools.Unlist = e.unlist
 	e.pools.Info, e.pools.Device, e.pools.Regions = info, cfg.Device, cfg.Regions

@@ -61,6 +61,8 @@ func (r *Rxe) onAbandon(err error) {
 func (r *Rxe) end(err error) {
 	if r.asks() && r.rsp || r.link.Err != nil && awaited(&r.incoming) { // the peer waits for CTS, RECEIPT or EOR
 		r.sendError(uint32(errno.ProvPeerAborted))
+	} else if r.m.Proto == LongCTSRead && r.m.State == RxMatched && (r.link.Err == nil || r.link.Away) {
+		r.link.Untold(r.id)
 	}
 	if r.step(RxFail) {
 		r.ended(err)

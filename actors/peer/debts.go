@@ -140,6 +140,7 @@ func bury(p *Peer, err error) {
 	l := p.link
 	l.Err, l.Away = err, false
 	p.debts = nil
+	l.untold = nil
 	p.env.Mem.Early -= int64(p.window.Held())
 	p.window.Drain((*Packet).Free)
 	clear(p.nacked)

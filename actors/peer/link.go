@@ -60,6 +60,7 @@ type Link struct {
 	reached clock.Time // when our device last completed something; see listen, which keeps beat
 	held    int64      // bytes held for this peer
 	members *Member    // operations in progress
+	untold  *untold    // made at the first operation that ends so
 	awaited int        // posted receives that only this peer can satisfy
 }
 

@@ -24,11 +24,8 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 		// sent before may still be under way here (§2.3).
 		answer := pke.Type() == uint8(wire.TypeHandshake)
 		p.sendFailed(pke, s)
-		switch {
-		case s.Gone() && !answer:
+		if s.Gone() && !answer {
 			p.failStatus(s)
-		case answer && !s.Gone() && p.handshake == handshakeSent:
-			p.handshake = handshakeNone // our own device failed: the next packet is answered
 		}
 	}
 }
@@ -145,6 +142,9 @@ func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
 	t := wire.Type(pke.Type())
 	p.env.Q.Free(pke)
 	p.probing = false
+	if t == wire.TypeHandshake && !arrived {
+		p.handshake = handshakeNone // the next packet is answered
+	}
 	if arrived && p.link.Away {
 		comeBack(p)
 	}
