@@ -99,7 +99,9 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.MaxRDMAPieces = min(all.MaxRDMAPieces, x.MaxRDMAPieces)
 		all.SendKeys = all.SendKeys || x.SendKeys
 		all.Datagram = all.Datagram && x.Datagram
-		all.MaxMedium = min(cmp.Or(all.MaxMedium, efaMaxMedium), cmp.Or(x.MaxMedium, efaMaxMedium))
+		if cmp.Or(x.MaxMedium, efaMaxMedium) < cmp.Or(all.MaxMedium, efaMaxMedium) {
+			all.MaxMedium = x.MaxMedium
+		}
 		all.MinRead = least(all.MinRead, x.MinRead)
 	}
 	// A receive of the caller's belongs to one queue pair, and memory that is not this
