@@ -170,7 +170,7 @@ func openReal(o *order, p *play, sink *trigger) (*side, error) {
 	return s, nil
 }
 
-// card is how a side is told of the other: address and memory.
+// card is what the other side needs to know: address and memory.
 func (s *side) card() string {
 	b, err := s.at.MarshalBinary()
 	must(err)

@@ -89,7 +89,7 @@ func (x *realRow) String() string {
 	return fmt.Sprintf("%s: %v, %s %s at %v", x.device, &plays()[x.play], sideNames[x.role], x.fault.name, x.at)
 }
 
-// realFault is what befalls a process: what it does to itself, and for how long it is stopped.
+// realFault is what happens to a process: what it does to itself, and for how long it is stopped.
 type realFault struct {
 	name, do string
 	stop     time.Duration
