@@ -34,7 +34,7 @@ type access struct {
 var errDevice = errors.New("refused by the device: key, range or right")
 
 // onRequest takes a request for memory, a PEER_ERROR for a message that has begun, or what a
-// peer has answered to an operation that has ended: it is told so.
+// peer has answered to an operation that has ended, of which it hears then.
 func (a *access) onRequest(pkt *peer.Packet) {
 	switch t := pkt.Type; {
 	case t == wire.TypePeerError:

@@ -17,6 +17,9 @@ func (t *Txe) giveUp() {
 	if l.Err != nil && !l.Away || p.Closing || t.abortDue {
 		return
 	}
+	if t.m.Proto == ErrorOnly && l.Err != nil { // it cannot go out, or was lost
+		l.Owe(responseHeader(&t.outgoing, nil))
+	}
 	if !t.spent && !t.hasPeer {
 		if protos[t.m.Proto].cts && t.m.Sent > 0 {
 			l.Untold(t.id) // it has begun there, perhaps
@@ -29,13 +32,6 @@ func (t *Txe) giveUp() {
 	}
 	if t.spent {
 		t.lostID(t.err)
-	}
-}
-
-// oweError keeps a PEER_ERROR that cannot go out, or was lost, for when the peer comes back.
-func (t *outgoing) oweError() {
-	if t.m.Proto == ErrorOnly && t.link.Err != nil {
-		t.link.Owe(responseHeader(t, nil))
 	}
 }
 

@@ -25,7 +25,6 @@ func (t *Txe) onLost(m *peer.SendFailed) {
 		t.err = m.Err
 	}
 	t.giveUp()
-	t.oweError()
 	t.settle()
 }
 
@@ -47,7 +46,6 @@ func (t *Txe) fail(err error) {
 		t.must(t.m.Fail())
 		if incomplete {
 			t.giveUp()
-			t.oweError()
 		}
 		t.leaveLine()
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 // untold is the ids of operations of ours that ended while the peer may have had something of
-// them, and could not be told so: by which id it knows them was not known yet. It says that
-// with CTS or READRSP, and is told then.
+// them, and for which no PEER_ERROR could be sent: by which id it knows them was not known
+// yet. It says that with CTS or READRSP, which PEER_ERROR answers.
 type untold struct{ ids []uint32 }
 
 // maxUntold is how many there may be. Of more the oldest are forgotten: their rest stays
@@ -27,7 +27,7 @@ func (l *Link) Untold(id uint32) {
 	u.ids = append(u.ids, id)
 }
 
-// take reports whether pkt is the first word about one of them, which is told once.
+// take reports whether pkt is the first word about one of them, and forgets that one.
 func (u *untold) take(pkt *Packet, id uint32) bool {
 	if u == nil || pkt.Type != wire.TypeCTS && pkt.Type != wire.TypeREADRSP {
 		return false

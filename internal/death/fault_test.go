@@ -9,7 +9,7 @@ import (
 	"github.com/efactor/efactor/api/efatest"
 )
 
-// fault is what befalls a side.
+// fault is what happens to a side.
 type fault struct {
 	name   string
 	lasts  time.Duration

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/tap"
 	"github.com/efactor/efactor/actors/device/tcp"
+	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
@@ -168,7 +170,7 @@ func openReal(o *order, p *play, sink *trigger) (*side, error) {
 	return s, nil
 }
 
-// card is how a side is told of the other: address and memory.
+// card is what the other side needs to know: address and memory.
 func (s *side) card() string {
 	b, err := s.at.MarshalBinary()
 	must(err)
@@ -238,6 +240,9 @@ func (o *order) obey() error {
 	if err := s.reply(ctx, 1); err != nil {
 		return err
 	}
+	if err := s.known(ctx); err != nil {
+		return err
+	}
 	if o.Play >= 0 {
 		g.armed.Store(true)
 		fmt.Println("ready")
@@ -271,6 +276,21 @@ func (s *side) reply(ctx context.Context, n int) error {
 		_ = s.ep.SendTag(ctx, s.to, replyTag, b[:]) // the asker sees whether it comes
 	}
 	return nil
+}
+
+// known waits until the other side's HANDSHAKE is there, so that what is chosen is the same
+// each time.
+func (s *side) known(ctx context.Context) error {
+	for {
+		snap, err := s.ep.Snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(snap.Peers, func(p peer.Snapshot) bool { return p.Handshake == "both" }) {
+			return nil
+		}
+		<-clock.NewTimer(time.Millisecond).C
+	}
 }
 
 // postReal posts all deeds.

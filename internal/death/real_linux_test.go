@@ -89,7 +89,7 @@ func (x *realRow) String() string {
 	return fmt.Sprintf("%s: %v, %s %s at %v", x.device, &plays()[x.play], sideNames[x.role], x.fault.name, x.at)
 }
 
-// realFault is what befalls a process: what it does to itself, and for how long it is stopped.
+// realFault is what happens to a process: what it does to itself, and for how long it is stopped.
 type realFault struct {
 	name, do string
 	stop     time.Duration
@@ -140,6 +140,7 @@ func (c *child) join(t testing.TB, s *side) *side {
 	_, err = fmt.Fprintln(c.in, s.card())
 	require.NoError(t, err)
 	require.NoError(t, ask(s, s.to, 20*time.Second))
+	require.NoError(t, s.known(t.Context()))
 	return other
 }
 
@@ -324,7 +325,8 @@ func TestRealDeaths(t *testing.T) {
 				wg.Go(func() {
 					turn <- struct{}{}
 					defer func() { <-turn }()
-					outcome, clean := x.try(t, dir)
+					var outcome, clean time.Duration
+					t.Run(x.String(), func(t *testing.T) { outcome, clean = x.try(t, dir) })
 					mu.Lock()
 					defer mu.Unlock()
 					l := table[x.fault.name]
