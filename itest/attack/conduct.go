@@ -27,6 +27,7 @@ const (
 type conductor struct {
 	role
 	rng   *rand.Rand
+	calm  bool
 	log   io.Writer // progress
 	peers [mostPeers]*proc
 	qpns  [mostPeers]uint16 // of mortals, in each life
@@ -36,11 +37,21 @@ type conductor struct {
 	foes sync.WaitGroup
 }
 
+// plan is what to do on one device.
+type plan struct {
+	device string
+	d      time.Duration
+	seed   uint64
+	calm   bool // without foes
+	only   string
+}
+
 // conduct runs the attack on one device and returns its row of the table.
-func conduct(ctx context.Context, device string, d time.Duration, seed uint64, progress io.Writer) row {
+func conduct(ctx context.Context, pl plan, progress io.Writer) row {
+	device := pl.device
 	c := &conductor{
-		role: role{Device: device, Seed: seed, For: d},
-		rng:  rand.New(rand.NewPCG(seed, uint64(len(device)))), log: progress,
+		role: role{Device: device, Seed: pl.seed, For: pl.d, Only: pl.only}, calm: pl.calm,
+		rng: rand.New(rand.NewPCG(pl.seed, uint64(len(device)))), log: progress,
 		row: row{device: device, kinds: map[string]uint64{}},
 	}
 	began := clock.System.Now()
@@ -143,7 +154,9 @@ func (c *conductor) introduce(i int) {
 func (c *conductor) soak(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.For)
 	defer cancel()
-	c.letLoose(ctx)
+	if !c.calm {
+		c.letLoose(ctx)
+	}
 	defer c.foes.Wait()
 	long := false // soon, so that also a short attack has one
 	for pause(ctx, time.Duration(100+c.rng.IntN(400))*time.Millisecond) == nil {

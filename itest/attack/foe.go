@@ -6,6 +6,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/efactor/efactor/runtime/clock"
@@ -39,6 +41,12 @@ func runFoe(r role, out *line, kinds func(context.Context, *foe) ([]kind, func()
 		return fmt.Errorf("foe %s: %w", r.Is, err)
 	}
 	defer end()
+	if r.Only != "" {
+		list = slices.DeleteFunc(list, func(k kind) bool { return !slices.Contains(strings.Split(r.Only, ","), k.name) })
+	}
+	if len(list) == 0 {
+		return nil
+	}
 	told := clock.System.Now()
 	for ctx.Err() == nil {
 		k := list[f.rng.IntN(len(list))]
@@ -86,7 +94,7 @@ func (c *conductor) letLoose(ctx context.Context) {
 			base.Pids = append(base.Pids, p.cmd.Process.Pid)
 		}
 		if p.Is == "victim" {
-			base.Victim = p.cmd.Process.Pid
+			base.Victim, base.Prey = p.cmd.Process.Pid, p.card.Address
 		}
 	}
 	keep := func(is string, life int, each time.Duration, uid uint32) {

@@ -22,8 +22,8 @@ type insider struct {
 	dev     device.Device
 	q       device.QP
 	targets []*target
-	victim  []*segment
-	paths   []string // of descriptors of the victim's that are sealed
+	victim  []*segment // its own; once its header is overwritten nobody finds it any more
+	paths   []string   // of descriptors of the victim's that are sealed
 }
 
 // target is a steady peer.
@@ -71,8 +71,11 @@ func shmFoe(_ context.Context, f *foe) (kinds []kind, end func(), err error) {
 			kind{"cell", n.cell}, kind{"cell", n.cell}, kind{"claim", n.claim}, kind{"hint", n.hint}, kind{"rdma", n.rdma})
 	}
 	if f.Victim != 0 {
+		prey, _ := f.Prey.Raw("shm")
 		for _, s := range segmentsOf(f.Victim) {
-			n.victim = append(n.victim, s)
+			if s.qpn() == prey.QPN() { // others' are open there as well
+				n.victim = append(n.victim, s)
+			}
 		}
 		n.paths = sealed(f.Victim)
 		kinds = append(kinds, kind{"scribble", n.scribble}, kind{"scribble", n.scribble})

@@ -21,6 +21,8 @@ func main() {
 	devices := flag.String("device", "shm,tcp,tls,auto,launch", "what to attack, one after the other")
 	d := flag.Duration("for", 10*time.Second, "how long each")
 	seed := flag.Uint64("seed", 1, "of all choices")
+	calm := flag.Bool("calm", false, "without foes, to compare")
+	only := flag.String("only", "", "the attacks of foes of tcp and shm, by name as the table has them; \"\": all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -35,7 +37,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, fmt.Errorf("%w: device %q", errUsage, device))
 			os.Exit(2)
 		}
-		rows = append(rows, conduct(ctx, device, *d, *seed, progress))
+		rows = append(rows, conduct(ctx, plan{device, *d, *seed, *calm, *only}, progress))
 		failures += rows[len(rows)-1].failures()
 	}
 	print(os.Stdout, rows)

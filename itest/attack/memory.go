@@ -29,16 +29,19 @@ func (p *peer) access(o *other) {
 			data[i] = byte(i) ^ byte(counted)
 		}
 		there := window.Slice(uint64(off), uint64(n))
-		err := p.timed(o, "write", func() error { return there.Write(p.ctx, data[:n], efa.Complete(efa.Delivered)) })
+		err := p.timed(o, "write", func(ctx context.Context) error { return there.Write(ctx, data[:n], efa.Complete(efa.Delivered)) })
 		if err == nil {
-			err = p.timed(o, "read", func() error { return there.Read(p.ctx, back[:n]) })
+			err = p.timed(o, "read", func(ctx context.Context) error { return there.Read(ctx, back[:n]) })
 		}
 		if err == nil && p.steadyWith(&o.card) && !bytes.Equal(data[:n], back[:n]) {
 			p.w.wrong("%s", p.what(&o.card, "%d bytes at %d are not what was written there", n, off))
 		}
 		if err == nil {
 			var old uint64
-			err = p.timed(o, "count", func() (err error) { old, err = cell.FetchAdd(p.ctx, 1); return err })
+			err = p.timed(o, "count", func(ctx context.Context) (err error) {
+				old, err = cell.FetchAdd(ctx, 1)
+				return err
+			})
 			if err == nil && known && old != counted && p.steadyWith(&o.card) {
 				p.w.wrong("%s", p.what(&o.card, "counter is %d, not %d", old, counted))
 			}
@@ -52,9 +55,11 @@ func (p *peer) access(o *other) {
 	}
 }
 
-func (p *peer) timed(o *other, what string, f func() error) error {
+func (p *peer) timed(o *other, what string, f func(context.Context) error) error {
+	ctx, cancel := p.patience(&o.card)
+	defer cancel()
 	c := p.w.begin(p.what(&o.card, "%s", what), p.bound(&o.card), p.steadyWith(&o.card))
-	return c.end(f())
+	return c.end(f(ctx))
 }
 
 // visit opens an endpoint of its own again and again, as a process that has just started
@@ -70,7 +75,7 @@ func (p *peer) visit(o *other) {
 			continue
 		}
 		c = p.w.begin(p.what(&o.card, "first message of a new endpoint"), steadyBound, true)
-		dom, ep, err := visitor(fab)
+		dom, ep, err := visitor(fab.Fabric)
 		if err == nil {
 			stream{p.Index, o.Index, p.Life, o.Life}.seal(b, n)
 			var to efa.Addr

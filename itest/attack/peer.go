@@ -24,6 +24,9 @@ const (
 	// mortalBound is for calls that concern a process that may be dead or stopped: what it
 	// takes to notice, for a message and the one that waits behind it.
 	mortalBound = 3*peerTimeout + steadyBound
+	// victimPatience is how long calls may take of and to a process whose memory is
+	// overwritten: what was for it may be lost, so callers have to give up by themselves.
+	victimPatience = time.Second
 )
 
 // secret is that of all jobs here.
@@ -34,7 +37,7 @@ type peer struct {
 	role
 	w      *watch
 	out    *line
-	fab    *efa.Fabric
+	fab    *fabric
 	dom    *efa.Domain
 	av     *efa.AddressVector
 	ep     *efa.Endpoint
@@ -70,18 +73,28 @@ func (p *peer) bound(o *card) time.Duration {
 	return mortalBound
 }
 
+// patience is a context for a call that concerns o.
+func (p *peer) patience(o *card) (context.Context, context.CancelFunc) {
+	if p.Is == "victim" || o.Is == "victim" {
+		return context.WithTimeout(p.ctx, victimPatience)
+	}
+	return p.ctx, func() {}
+}
+
 // open is the fabric of a role.
-func (r *role) open() (*efa.Fabric, error) {
+func (r *role) open() (*fabric, error) {
 	tcp := efa.TCPConfig{Timeout: peerTimeout}
 	switch r.Device {
 	case "shm":
-		return efa.Open(efa.Config{DeviceName: "shm:" + r.Dir})
+		fab, err := efa.Open(efa.Config{DeviceName: "shm:" + r.Dir})
+		return &fabric{Fabric: fab}, err
 	case "tls":
 		tcp.Secret = secret
 		fallthrough
 	case "tcp":
 		tcp.Addr = netip.MustParseAddr("127.0.0.1")
-		return efa.Open(efa.Config{DeviceName: "tcp", TCP: tcp})
+		fab, err := efa.Open(efa.Config{DeviceName: "tcp", TCP: tcp})
+		return &fabric{Fabric: fab}, err
 	case "auto": // as auto has it, but the odd ones are on a host of their own
 		dir := filepath.Join(r.Dir, fmt.Sprint("host", r.Index%2))
 		near, err := efa.OpenDevice("shm:" + dir)
@@ -96,10 +109,25 @@ func (r *role) open() (*efa.Fabric, error) {
 		if err != nil {
 			return nil, err
 		}
-		return efa.Open(efa.Config{Device: both})
+		fab, err := efa.Open(efa.Config{Device: both})
+		return &fabric{fab, both}, err
 	default:
 		return nil, fmt.Errorf("%w: no device %q", errUsage, r.Device)
 	}
+}
+
+// fabric is one with its device, if that is not closed with it.
+type fabric struct {
+	*efa.Fabric
+	dev efa.Device
+}
+
+func (f *fabric) Close() error {
+	err := f.Fabric.Close()
+	if f.dev != nil {
+		err = errors.Join(err, f.dev.Close())
+	}
+	return err
 }
 
 // runPeer is such a process, from start to end.

@@ -86,6 +86,11 @@ func (p *proc) await(what string, most time.Duration, want func(*news) bool) (*n
 				return nil, fmt.Errorf("%s %d, before %s: %s", p.Is, p.Index, what, n.Report.Wrongs[0])
 			}
 		case <-t.C:
+			if file := os.Getenv("EFACTOR_ATTACK_STACKS"); file != "" { // where it hangs
+				_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+				<-p.ended
+				_ = os.WriteFile(file, []byte(p.stderr.b.String()), 0o600)
+			}
 			return nil, fmt.Errorf("%s %d: no %s in %v: %s", p.Is, p.Index, what, most, p.stderr.String())
 		}
 	}
@@ -119,7 +124,7 @@ type tail struct {
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if room := 4<<10 - t.b.Len(); room > 0 {
+	if room := 64<<10 - t.b.Len(); room > 0 {
 		t.b.Write(p[:min(len(p), room)])
 	}
 	return len(p), nil
@@ -128,5 +133,5 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.b.String()
+	return t.b.String()[:min(t.b.Len(), 3000)]
 }

@@ -49,7 +49,7 @@ func (p *peer) send(o *other) {
 	for o.ctx.Err() == nil {
 		var err error
 		switch {
-		case rng.IntN(3) == 0:
+		case rng.IntN(3) == 0 && o.Is != "victim" && p.Is != "victim":
 			err = p.posted(o, rng, bufs)
 		default:
 			err = p.blocking(o, rng, bufs[0])
@@ -92,12 +92,13 @@ func (p *peer) blocking(o *other, rng *rand.Rand, b []byte) error {
 	if rng.IntN(3) == 0 {
 		opts = append(opts, efa.Complete(efa.Delivered))
 	}
-	ctx, cancel := p.ctx, context.CancelFunc(func() {})
+	ctx, cancel := p.patience(&o.card)
 	canceled := rng.IntN(16) == 0
 	if canceled {
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.IntN(300))*time.Microsecond)
+		cancel()
+		ctx, cancel = context.WithTimeout(p.ctx, time.Duration(rng.IntN(300))*time.Microsecond)
 	}
-	defer cancel()
+	defer func() { cancel() }()
 	c := p.w.begin(p.what(&o.card, "send of %d bytes", len(msg)), p.bound(&o.card), p.steadyWith(&o.card))
 	err := p.ep.SendTag(ctx, o.to, uint64(p.Index), msg, opts...)
 	if canceled && errors.Is(err, context.DeadlineExceeded) {

@@ -25,7 +25,9 @@ type role struct {
 	For    time.Duration
 	At     []efa.Address // of a foe's targets
 	Pids   []int         // of a foe's targets
+	Only   string        // a foe's attacks, by name; "": all
 	Victim int           // its process, 0: none
+	Prey   efa.Address   // the victim's
 }
 
 // card is how others reach a legitimate process.
