@@ -28,6 +28,7 @@ type conductor struct {
 	role
 	rng   *rand.Rand
 	calm  bool
+	long  bool
 	log   io.Writer // progress
 	peers [mostPeers]*proc
 	qpns  [mostPeers]uint16 // of mortals, in each life
@@ -44,13 +45,14 @@ type plan struct {
 	seed   uint64
 	calm   bool // without foes
 	only   string
+	long   bool // with pauses beyond PeerTimeout
 }
 
 // conduct runs the attack on one device and returns its row of the table.
 func conduct(ctx context.Context, pl plan, progress io.Writer) row {
 	device := pl.device
 	c := &conductor{
-		role: role{Device: device, Seed: pl.seed, For: pl.d, Only: pl.only}, calm: pl.calm,
+		role: role{Device: device, Seed: pl.seed, For: pl.d, Only: pl.only}, calm: pl.calm, long: pl.long,
 		rng: rand.New(rand.NewPCG(pl.seed, uint64(len(device)))), log: progress,
 		row: row{device: device, kinds: map[string]uint64{}},
 	}
@@ -158,12 +160,12 @@ func (c *conductor) soak(ctx context.Context) {
 		c.letLoose(ctx)
 	}
 	defer c.foes.Wait()
-	long := false // soon, so that also a short attack has one
+	soon := c.long // so that a short attack has one, too
 	for pause(ctx, time.Duration(100+c.rng.IntN(400))*time.Millisecond) == nil {
 		i := steadyPeers + c.rng.IntN(mortalPeers)
 		switch n := c.rng.IntN(10); {
-		case !long || n == 0:
-			long = true
+		case soon || c.long && n == 0:
+			soon = false
 			c.stopFor(ctx, i, peerTimeout+peerTimeout/2)
 		case n < 4:
 			c.stopFor(ctx, i, time.Duration(50+c.rng.IntN(900))*time.Millisecond)

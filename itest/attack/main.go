@@ -22,6 +22,7 @@ func main() {
 	d := flag.Duration("for", 10*time.Second, "how long each")
 	seed := flag.Uint64("seed", 1, "of all choices")
 	calm := flag.Bool("calm", false, "without foes, to compare")
+	long := flag.Bool("long", true, "some pauses are longer than PeerTimeout")
 	only := flag.String("only", "", "the attacks of foes of tcp and shm, by name as the table has them; \"\": all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -37,7 +38,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, fmt.Errorf("%w: device %q", errUsage, device))
 			os.Exit(2)
 		}
-		rows = append(rows, conduct(ctx, plan{device, *d, *seed, *calm, *only}, progress))
+		rows = append(rows, conduct(ctx, plan{device, *d, *seed, *calm, *only, *long}, progress))
 		failures += rows[len(rows)-1].failures()
 	}
 	print(os.Stdout, rows)
