@@ -25,7 +25,7 @@ func (Base) RegisterDMABuf(int, uint64, int, Access) (MR, error) { return nil, E
 func (Base) RegisterForeign(int, uint64, int, Access) (MR, error) { return nil, ErrNotSupported }
 
 // QPBase is what a driver's queue pair embeds: it has one path, and refuses receives into
-// the caller's buffers.
+// the caller's buffers and windows.
 type QPBase struct{}
 
 // Paths implements QP: there is one.
@@ -39,6 +39,15 @@ func (QPBase) SetRNRRetry(uint8) error { return ErrNotSupported }
 
 // PostRecvInto implements QP by a refusal.
 func (QPBase) PostRecvInto(*RecvWR) error { return ErrNotSupported }
+
+// Lend implements QP by a refusal.
+func (QPBase) Lend(uint8, uint32, []byte) (uint64, error) { return 0, ErrNotSupported }
+
+// Return implements QP: there is nothing to return.
+func (QPBase) Return(uint8, uint64) {}
+
+// Pulse implements QP: there is none.
+func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }
 
 // MRBase is what a driver's memory region embeds: it is one region.
 type MRBase struct{}

@@ -36,6 +36,14 @@ type Info struct {
 	// UnsolicitedWrite: a WRWrite with immediate takes no posted receive.
 	UnsolicitedWrite bool
 
+	// Windows: QP.Lend works. EFA has no memory windows.
+	Windows bool
+
+	// Pulse: the device completes requests without the other side, whose memory it has
+	// before it, so that a completion is no sign that the process there runs: QP.Pulse
+	// tells. Otherwise a completion is one, of the device there at least.
+	Pulse bool
+
 	// UserRecv: there are queue pairs that receive into the caller's buffers
 	// (QPConfig.UserRecv).
 	UserRecv bool

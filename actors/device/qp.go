@@ -100,6 +100,22 @@ type QP interface {
 	// the send may have ended as any other.
 	PostRecvInto(wr *RecvWR) error
 
+	// Lend makes the bytes of mem, which lie in a region that this side knows as lkey on a
+	// path, readable by RDMA of others, until Return: a window with a key of its own.
+	// Requests name the bytes by the region's addresses. What the region allows to others
+	// makes no difference and stays as it is. The path is an index of Paths; 0 if that is
+	// nil. ErrNotSupported without Info.Windows; ErrBadKey: mem does not lie in the region,
+	// or that is not [MR.Remote]; ErrNoMemory: there are too many windows.
+	Lend(path uint8, lkey uint32, mem []byte) (rkey uint64, err error)
+	// Return ends what Lend began: requests fail as if the key had never been given out.
+	// It may follow Close.
+	Return(path uint8, rkey uint64)
+
+	// Pulse is a number that changes several times a second while the process behind a
+	// queue pair runs, which one that is stopped does not. False: without Info.Pulse, or
+	// nothing was sent there lately.
+	Pulse(ah AH, qpn uint16) (uint32, bool)
+
 	// Doorbell makes what was posted since the last one go out.
 	Doorbell()
 

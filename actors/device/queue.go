@@ -16,6 +16,17 @@ type Router interface {
 	Deliver(r *RecvPkt)
 }
 
+// Lend makes memory readable by others under a key of its own, see [QP].
+func (q *Queue) Lend(path uint8, lkey uint32, mem []byte) (rkey uint64, err error) {
+	return q.qp.Lend(path, lkey, mem)
+}
+
+// Return ends what Lend began.
+func (q *Queue) Return(path uint8, rkey uint64) { q.qp.Return(path, rkey) }
+
+// Pulse changes while the process of a queue pair runs, see [QP].
+func (q *Queue) Pulse(ah AH, qpn uint16) (uint32, bool) { return q.qp.Pulse(ah, qpn) }
+
 // QueueConfig is what a Queue needs.
 type QueueConfig struct {
 	Shard  *shard.Shard

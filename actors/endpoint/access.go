@@ -33,11 +33,16 @@ type access struct {
 // what was wrong.
 var errDevice = errors.New("refused by the device: key, range or right")
 
-// onRequest takes a request for memory, or a PEER_ERROR for a message that has begun.
+// onRequest takes a request for memory, a PEER_ERROR for a message that has begun, or what a
+// peer has answered to an operation that has ended: it is told so.
 func (a *access) onRequest(pkt *peer.Packet) {
 	switch t := pkt.Type; {
 	case t == wire.TypePeerError:
 		abortReceive(a.env, a.pools, pkt)
+	case t == wire.TypeCTS:
+		a.over(pkt, pkt.RecvID)
+	case t == wire.TypeREADRSP:
+		a.over(pkt, pkt.SendID)
 	case a.closing.state != open || pkt.Link.Err != nil:
 		pkt.Free()
 	case t.IsRTW():
@@ -51,6 +56,14 @@ func (a *access) onRequest(pkt *peer.Packet) {
 		a.onAtomic(pkt)
 		pkt.Free()
 	}
+}
+
+// over tells a peer that an operation has ended which it knows by an id of its own.
+func (a *access) over(pkt *peer.Packet, id uint32) {
+	if !a.pools.SendError(pkt.Link, wire.RefOpe, id, uint32(errno.ProvPeerAborted)) {
+		a.env.Counters.BadID++
+	}
+	pkt.Free()
 }
 
 // onWrite begins an emulated write: the rxe takes its data.

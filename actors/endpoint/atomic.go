@@ -17,11 +17,7 @@ import (
 // called in the order of the messages.
 func (a *access) onAtomic(pkt *peer.Packet) {
 	x, form := pkt.Ext, atomics.FormOf(pkt.Type)
-	want := device.RemoteWrite
-	if form != atomics.Write {
-		want = device.RemoteRead
-	}
-	to, ok := a.resolve(pkt, want)
+	to, ok := a.resolve(pkt, atomicNeeds(form, x.Op))
 	if !ok {
 		return
 	}
@@ -46,6 +42,19 @@ func (a *access) onAtomic(pkt *peer.Packet) {
 	}
 	if err != nil {
 		a.deny(pkt, err, errno.ProvInvalidDatatype)
+	}
+}
+
+// atomicNeeds gives the rights that an atomic needs: to change memory, and to learn what is
+// in it.
+func atomicNeeds(form atomics.Form, op wire.AtomicOp) mr.Access {
+	switch {
+	case form == atomics.Write:
+		return device.RemoteWrite
+	case op == wire.OpRead:
+		return device.RemoteRead
+	default:
+		return device.RemoteRead | device.RemoteWrite
 	}
 }
 

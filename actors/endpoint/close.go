@@ -23,6 +23,7 @@ type closing struct {
 	e     *Endpoint
 	state state
 	cause error // why the endpoint ended, if not by Close
+	shut  error // of closing the queue pair; any goroutine once closed is set
 
 	ended  atomic.Bool  // no more requests are taken; any goroutine
 	closed shard.Signal // all has ended; any goroutine
@@ -63,6 +64,9 @@ func (c *closing) wait(ctx context.Context) error {
 		return err
 	}
 	c.refuse()
+	if c.shut != nil {
+		return fmt.Errorf("close the queue pair: %w", c.shut)
+	}
 	return nil
 }
 
@@ -117,7 +121,7 @@ func (c *closing) closeQueue() {
 	c.drain()
 	sh.RemovePoller(e.queue)
 	e.pressure.stop()
-	_ = e.queue.Close() // nothing can be done about an error
+	c.shut = e.queue.Close()
 	e.pools.CloseMemory()
 	err := c.err()
 	e.pools.EachTx(func(t *ope.Txe) { sh.Tell(t.Ref(), &ope.Abandon{Err: err}) })

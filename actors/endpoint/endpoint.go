@@ -3,7 +3,6 @@ package endpoint
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -83,6 +82,9 @@ func Open(cfg Config) (*Endpoint, error) {
 	})
 	e.env.Q = e.queue
 	e.pools = ope.NewPools(e.env, e.spawn)
+	if set.Steps != nil {
+		set.Steps(&e.pools.Steps)
+	}
 	e.pools.Paths = settingsOn(&cfg.Settings, paths)
 	e.pools.Unlist = e.unlist
 	e.pools.Info, e.pools.Device, e.pools.Regions = info, cfg.Device, cfg.Regions
@@ -159,10 +161,11 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *peer.Intruded:
 		e.access.onIntruded(m)
 	case *peer.Down:
-		e.onDown(m.Link, m.Err)
+		e.onDown(m)
 	case *peer.Up:
-		e.onUp(m.Link)
+		e.unpark(m.Link)
 	case *peer.Buried:
+		e.unpark(m.Link)
 		e.peers.forget(m.Link)
 	case *device.Gone:
 		// There is no peer that this could be about.
@@ -219,38 +222,18 @@ func (e *Endpoint) Route(ah device.AH, qpn uint16) shard.Ref {
 	return e.ref
 }
 
-// onUp puts the messages of a peer that is back, and that were in the matcher when it
-// failed, there again, in their order: a receive that was posted since may take one.
-func (e *Endpoint) onUp(l *peer.Link) {
-	var back []*ope.Rxe
-	e.pools.EachRx(func(r *ope.Rxe) {
-		if r.Link() == l && r.Waits() {
-			back = append(back, r)
-		}
-	})
-	slices.SortFunc(back, func(a, b *ope.Rxe) int { return int(int32(a.MsgID() - b.MsgID())) })
-	for _, r := range back {
-		if m := r.Listed(); m != nil {
-			e.table.RemoveMsg(m)
-		}
-	}
-	for _, r := range back {
-		if o := e.table.Arrive(r.Unpark()); o != nil {
-			r.Match(e.pools.Orders.At(o.Owner))
-		} else if m := r.Listed(); m != nil {
-			e.table.AddMsg(m)
-		} else {
-			e.table.AddMsg(r.List())
-		}
-	}
-}
-
 // onDown ends the receives that only a failed peer could have satisfied.
-func (e *Endpoint) onDown(l *peer.Link, err error) {
+func (e *Endpoint) onDown(m *peer.Down) {
+	l, err := m.Link, m.Err
+	if l.Away {
+		e.park(l)
+	}
 	if l.Handle != peer.Unlisted {
 		h := l.Handle
 		e.failReceives(func(p *ope.Order) bool { return p.Req.Peer != h }, err)
 	}
-	e.cfg.OnEvent(Event{Kind: PeerFailed, Handle: l.Handle, Addr: l.Addr, Path: l.Path, Err: err})
+	if !m.Again {
+		e.cfg.OnEvent(Event{Kind: PeerFailed, Handle: l.Handle, Addr: l.Addr, Path: l.Path, Err: err})
+	}
 	e.peers.forget(l)
 }

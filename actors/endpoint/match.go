@@ -18,8 +18,8 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		sh.Call(pkt.Multi.Rx, pkt.Deliver())
 		return
 	}
-	part := pkt.Link.Err != nil && !pkt.Whole() // of a message whose rest does not come, or comes if its sender does
-	if e.closing.state != open || part && !pkt.Link.Away {
+	away := pkt.Link.Away // it may be a part, and overtake none
+	if e.closing.state != open || pkt.Link.Err != nil && !away && !pkt.Whole() {
 		pkt.Free() // nobody would ever end what this begins
 		return
 	}
@@ -30,9 +30,9 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		return
 	}
 	rxe.Begin(pkt)
-	if part {
+	if away {
 		rxe.Unexpected()
-		rxe.Park()
+		ope.Park(rxe)
 		return
 	}
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(pkt.Link.Handle)); r != nil {

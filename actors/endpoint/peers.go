@@ -38,6 +38,7 @@ type peers struct {
 	routes    routes
 	strangers int
 	replaced  []*peer.Link
+	away      []*peer.Link // strangers that have failed and may come back, the first of them first
 }
 
 // link returns the peer of a handle, which it makes at the handle's first use.
@@ -105,13 +106,31 @@ func (p *peers) create(addr wire.RawAddr, ah device.AH, handle, age uint64) *pee
 // forget drops a peer that has failed and that no handle names, so that only its connid
 // is kept.
 func (p *peers) forget(l *peer.Link) {
-	if l.Err == nil || l.Away || l.Handle != peer.Unlisted {
+	if l.Err == nil || l.Handle != peer.Unlisted {
+		return
+	}
+	if l.Away {
+		if !slices.Contains(p.away, l) {
+			p.away = append(p.away, l)
+		}
 		return
 	}
 	if p.routes.drop(l) {
 		p.strangers--
 		p.replaced = append(p.replaced, l)
 	}
+}
+
+// makeRoom gives up the stranger that has been away for longest, for another one.
+func (p *peers) makeRoom() bool {
+	for len(p.away) > 0 {
+		l := p.away[0]
+		if p.away = p.away[1:]; l.Away && l.Handle == peer.Unlisted {
+			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved})
+			return true
+		}
+	}
+	return false
 }
 
 // reap stops replaced peers that have no operation in progress any more.

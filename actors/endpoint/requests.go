@@ -131,12 +131,15 @@ func (e *Endpoint) live(r *ope.Request) *peer.Link {
 		err = e.closing.err()
 	case l == nil:
 		if l, err = e.peers.link(r.Peer); err == nil {
-			err = l.Closed
+			err = l.Closed()
 		}
 	default:
-		err = l.Closed
+		err = l.Closed()
 	}
 	if err != nil {
+		if l != nil {
+			l.Knock()
+		}
 		e.reject(r, err)
 		return nil
 	}

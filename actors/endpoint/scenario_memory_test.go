@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/internal/script"
 )
 
@@ -118,7 +119,7 @@ func (s *scenario) access(d *datadriven.TestData) string {
 	if d.Cmd == "writes" {
 		right = device.RemoteWrite
 	}
-	mem := s.rig.QP.Reach(e.Key, e.Addr, int(e.Len), right)
+	mem := s.rig.QP.Reach(mr.DeviceKey(e.Key), e.Addr, int(e.Len), right)
 	if mem == nil {
 		s.rig.QP.RefuseRDMA(x.Addr.GID(), x.Addr.QPN())
 		s.rig.Run()

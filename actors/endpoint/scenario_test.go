@@ -214,6 +214,11 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//	gone a
 		a := s.remote(d).Addr
 		s.rig.QP.Gone(a.GID(), a.QPN(), a.ConnID())
+	case "beat":
+		// The processes of all peers run, as the device sees.
+		//
+		//	beat
+		s.rig.QP.Beats++
 	case "advance":
 		// Moves the clock.
 		//

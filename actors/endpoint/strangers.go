@@ -68,7 +68,7 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	if !listed {
 		handle = peer.Unlisted
 		p.reap()
-		if p.strangers+len(p.replaced) >= p.most {
+		if p.strangers+len(p.replaced) >= p.most && !p.makeRoom() {
 			p.env.Counters.NoAddress++
 			r.Release()
 			return

@@ -148,6 +148,9 @@ func TestPanicInDriver(t *testing.T) {
 			for _, o := range r.Outcomes {
 				assert.Error(t, o.Res.Err, o.Op.Name)
 			}
+			if call == "Close" {
+				require.ErrorContains(t, r.Close(), "a bug in Close")
+			}
 		})
 	}
 }

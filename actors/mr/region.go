@@ -20,6 +20,11 @@ const Send = Access(1 << 7)
 // device's key has the bit, so to a libfabric it means nothing.
 const EmulatedOnly = uint64(1) << 63
 
+// EmulatedRead is set in the key of a region that others may not read: who tries all the
+// same does so by emulated subprotocols, so that the table refuses it. A device without
+// windows (device.Info) would not, since there it must allow to read what messages come from.
+const EmulatedRead = uint64(1) << 62
+
 // deviceKeys are the bits of a key that are the device's. The other two are the protocol's.
 const deviceKeys = uint64(1)<<62 - 1
 
@@ -47,7 +52,7 @@ type Region struct {
 // name is what the device of one path calls the region.
 type name struct {
 	addr uint64
-	key  uint64 // RKey and EmulatedOnly
+	key  uint64 // RKey, EmulatedOnly and EmulatedRead
 	lkey uint32
 }
 
@@ -62,6 +67,9 @@ func newRegion(t *Table, dev device.MR, a Access) *Region {
 		if !p.Remote() {
 			n.key |= EmulatedOnly
 		}
+		if a&device.RemoteRead == 0 {
+			n.key |= EmulatedRead
+		}
 		r.names = append(r.names, n)
 	}
 	return r
@@ -72,7 +80,7 @@ func newRegion(t *Table, dev device.MR, a Access) *Region {
 func (r *Region) Paths() int { return len(r.names) }
 
 // Key is what remote sides call the region on a path: the RKey of the path's device, and
-// perhaps EmulatedOnly.
+// perhaps EmulatedOnly and EmulatedRead.
 func (r *Region) Key(path uint8) uint64 { return r.names[path].key }
 
 // LKey names the region in work requests of this side on a path.

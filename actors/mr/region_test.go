@@ -25,8 +25,8 @@ func TestRegion(t *testing.T) {
 	require.Same(t, dev, r.Device())
 
 	r = table.Add(&fakeMR{key: 7, local: true}, device.LocalWrite)
-	require.Equal(t, uint64(7)|1<<63, r.Key(0))
-	require.Equal(t, EmulatedOnly, r.Key(0)&^0xffff_ffff)
+	require.Equal(t, uint64(7)|3<<62, r.Key(0))
+	require.Equal(t, EmulatedOnly|EmulatedRead, r.Key(0)&^0xffff_ffff)
 	require.False(t, r.Remote(0))
 	require.Equal(t, 2, table.Len())
 }

@@ -132,7 +132,7 @@ func (r *Rxe) lostPacket(t wire.Type, err error) {
 	})
 	if t == wire.TypeReceipt || t == wire.TypeEOR {
 		r.link.Owe(r.packet(nil, owesAnswer, 0))
-	} else if r.link.Err == nil && r.awaited() {
+	} else if r.link.Err == nil && awaited(&r.incoming) {
 		id, own := r.pools.connID()
 		h := wire.PeerError{
 			HasConnID: id, ConnID: own, OpID: r.sendID, RefKind: wire.RefOpe, ProvErrno: uint32(errno.ProvPeerAborted),

@@ -18,7 +18,7 @@ func (r *Rxe) fail(err error) {
 		return
 	}
 	if r.m.State < RxAsk && r.link.Away && err == r.link.Err && (r.ord != nil || r.wait != nil || r.parked) {
-		r.park()
+		Park(r)
 		return
 	}
 	if r.m.State == RxAnswer { // the outcome was given, and no peer is there to answer
@@ -34,7 +34,7 @@ func (r *Rxe) fail(err error) {
 }
 
 // awaited reports whether the peer waits for us to go on with what it sends.
-func (r *incoming) awaited() bool {
+func awaited(r *incoming) bool {
 	return r.m.State == RxMatched && (r.dc || protos[r.m.Proto].cts || r.m.Proto.readBased()) && !r.asks() &&
 		r.m.Proto != DirectRead
 }
@@ -59,8 +59,10 @@ func (r *Rxe) onAbandon(err error) {
 
 // end ends the operation with err.
 func (r *Rxe) end(err error) {
-	if r.asks() && r.rsp || r.link.Err != nil && r.awaited() { // the peer waits for CTS, RECEIPT or EOR
+	if r.asks() && r.rsp || r.link.Err != nil && awaited(&r.incoming) { // the peer waits for CTS, RECEIPT or EOR
 		r.sendError(uint32(errno.ProvPeerAborted))
+	} else if r.m.Proto == LongCTSRead && r.m.State == RxMatched && (r.link.Err == nil || r.link.Away) {
+		r.link.Untold(r.id)
 	}
 	if r.step(RxFail) {
 		r.ended(err)

@@ -156,7 +156,7 @@ func (d *reader) local(off, most uint64) ([]byte, uint32) {
 func (d *reader) onRead(p *device.Pke) {
 	r := d.r
 	data := p.Local()
-	r.link.Heard()
+	r.link.Reached()
 	r.gotOn()
 	if d.bouncing {
 		r.put(p.Off, data)

@@ -251,7 +251,11 @@ func (t *Txe) arrived(p *device.Pke) {
 	if req {
 		t.link.Arrived()
 	}
-	t.link.Heard()
+	if kind == device.WRSend {
+		t.link.Heard()
+	} else {
+		t.link.Reached()
+	}
 	t.gotOn()
 	if !t.must(t.m.Ack(n)) {
 		return

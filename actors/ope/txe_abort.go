@@ -14,7 +14,13 @@ import (
 // comes back; another one would wait for the msg_id, or for the rest, for ever.
 func (t *Txe) giveUp() {
 	p, l := t.pools, t.link
-	if l.Err != nil && !l.Away || p.Closing || t.abortDue || !t.spent && !t.hasPeer {
+	if l.Err != nil && !l.Away || p.Closing || t.abortDue {
+		return
+	}
+	if !t.spent && !t.hasPeer {
+		if protos[t.m.Proto].cts && t.m.Sent > 0 {
+			l.Untold(t.id) // it has begun there, perhaps
+		}
 		return
 	}
 	if l.Can(wire.FeaturePeerError) && (l.Err != nil || !t.m.Proto.readBased()) || l.Err != nil && !l.Known() {
@@ -23,6 +29,13 @@ func (t *Txe) giveUp() {
 	}
 	if t.spent {
 		t.lostID(t.err)
+	}
+}
+
+// oweError keeps a PEER_ERROR that cannot go out, or was lost, for when the peer comes back.
+func (t *outgoing) oweError() {
+	if t.m.Proto == ErrorOnly && t.link.Err != nil {
+		t.link.Owe(responseHeader(t, nil))
 	}
 }
 

@@ -95,7 +95,7 @@ func (t *Txe) letRegionGo() {
 	t.err = ErrRegionClosed
 	t.complete()
 	t.link.ForgiveKeys()
-	t.x.doneWith()
+	t.x.letMemoryGo(t.pools)
 }
 
 // beginToLeave gives a canceled caller its outcome and its buffer, or sees that it has to
@@ -132,7 +132,7 @@ func (t *Txe) goOnWithout(e CallerEvent) {
 	t.detachPackets()
 	t.err = t.x.canceled
 	t.tell(e)
-	t.x.doneWith()
+	t.x.letMemoryGo(t.pools)
 }
 
 // copyRest copies what is not sent yet.
@@ -219,7 +219,7 @@ func (t *Txe) Abort(err error) {
 	t.abandon(err)
 	t.complete()
 	if t.x != nil {
-		t.x.doneWith()
+		t.x.letMemoryGo(t.pools)
 	}
 }
 

@@ -25,6 +25,7 @@ func (t *Txe) onLost(m *peer.SendFailed) {
 		t.err = m.Err
 	}
 	t.giveUp()
+	t.oweError()
 	t.settle()
 }
 
@@ -46,6 +47,7 @@ func (t *Txe) fail(err error) {
 		t.must(t.m.Fail())
 		if incomplete {
 			t.giveUp()
+			t.oweError()
 		}
 		t.leaveLine()
 	}
@@ -74,7 +76,7 @@ func (t *Txe) settle() {
 		t.complete()
 	}
 	if t.m.Flying == 0 && t.x != nil {
-		t.x.doneWith()
+		t.x.letMemoryGo(t.pools)
 	}
 	if t.m.Flying > 0 || t.slotWaits || t.moreQueued || t.hold.Queued() || t.turn.InLine() {
 		return

@@ -14,6 +14,9 @@ type txExt struct {
 	canceled error // what the caller's context said
 
 	inUse
+	key   uint64 // by which the peer reads the message; 0: it does not
+	lent  bool   // that is the key of a window, to be returned, on
+	path  uint8
 	src   [wire.MaxIOV][]byte // memory of a read response, in the order of the request
 	nsrc  int
 	block []byte // of an atomic response, from the packets' pool
@@ -39,7 +42,7 @@ func (t *outgoing) ext() *txExt {
 
 func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 	p.env.Sh.StopTimer(&x.late.timer)
-	x.doneWith()
+	x.letMemoryGo(p)
 	if x.block != nil {
 		p.env.Pool.PutBlock(x.block)
 	}
@@ -49,6 +52,36 @@ func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 	x.runtOver(l, x.runt)
 	*x = txExt{next: p.txExts}
 	p.txExts = x
+}
+
+// lend gives the peer leave to read the message, and nothing else of the region. On a
+// device without windows it gets the region's own key.
+func (t *outgoing) lend(r *mr.Region) bool {
+	path, x := t.link.Path, t.x
+	if !t.pools.Info.Windows {
+		x.key = mr.DeviceKey(r.Key(path))
+		return true
+	}
+	key, err := t.pools.env.Q.Lend(path, r.LKey(path), t.q.Buf)
+	if err != nil {
+		return false // there are too many, or the region is being closed: it goes another way
+	}
+	x.key, x.lent, x.path = key, true, path
+	return true
+}
+
+// unlend ends the leave.
+func (x *txExt) unlend(p *Pools) {
+	if x.lent {
+		p.env.Q.Return(x.path, x.key)
+		x.lent = false
+	}
+}
+
+// letMemoryGo ends the use of registered memory.
+func (x *txExt) letMemoryGo(p *Pools) {
+	x.unlend(p)
+	x.doneWith()
 }
 
 // runtOver takes n bytes of the runt out of what is under way to the peer.

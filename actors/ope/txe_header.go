@@ -1,7 +1,6 @@
 package ope
 
 import (
-	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -117,5 +116,5 @@ func atomicHeader(t *outgoing, b []byte, o wire.Options) []byte {
 func readFrom(t *outgoing) [wire.MaxIOV]wire.RMAIOV {
 	r := t.source()
 	off := offsetIn(r.Bytes(), t.q.Buf)
-	return [wire.MaxIOV]wire.RMAIOV{{Addr: r.Addr(t.link.Path) + off, Len: t.m.Total, Key: mr.DeviceKey(r.Key(t.link.Path))}}
+	return [wire.MaxIOV]wire.RMAIOV{{Addr: r.Addr(t.link.Path) + off, Len: t.m.Total, Key: t.x.key}}
 }

@@ -114,7 +114,10 @@ func (t *outgoing) useSource(p Proto) bool {
 	if r == nil {
 		return !t.pools.Info.LocalKeys && protos[p].rdma
 	}
-	return t.ext().use(r)
+	if !t.ext().use(r) {
+		return false
+	}
+	return !p.readBased() || t.lend(r)
 }
 
 // source is the region of the buffer, nil if it has none in use.

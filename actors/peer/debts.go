@@ -15,21 +15,31 @@ type debts struct {
 	list   [][]byte // headers, the oldest first
 	paying bool     // the first of them is under way
 	lost   bool     // a msg_id of ours is lost, and nothing makes up for that
+	why    error    // the peer had failed; nil: it has not come back yet
 	room   device.SlotWait
 }
 
 // Owe keeps a packet for the peer, which has failed and may come back.
 func (l *Link) Owe(header []byte) {
 	if l.Err == nil || l.Away {
-		l.debts.list = append(l.debts.list, header)
+		d := indebted(l.of)
+		d.list = append(d.list, header)
 	}
 }
 
-// pay posts the first debt, unless it is under way.
+func indebted(p *Peer) *debts {
+	if p.debts == nil {
+		p.debts = new(debts)
+	}
+	return p.debts
+}
+
+// pay posts the first debt to a peer that has come back, unless it is under way. When there
+// is none any more our direction is open.
 func (d *debts) pay(p *Peer) {
 	l := p.link
 	switch {
-	case l.Err != nil || l.Closed == nil || d.paying || l.Backoff:
+	case d == nil || l.Err != nil || d.paying || l.Backoff:
 		return
 	case len(d.list) > 0 && !l.Known():
 		p.ask() // its HANDSHAKE says what it understands
@@ -40,7 +50,9 @@ func (d *debts) pay(p *Peer) {
 		d.lost = true
 	}
 	if len(d.list) == 0 {
-		d.paid(p)
+		if d.list = nil; !d.lost {
+			p.debts = nil
+		}
 		return
 	}
 	pke := p.env.Q.Alloc()
@@ -57,20 +69,13 @@ func (d *debts) pay(p *Peer) {
 
 // over takes the end of a packet of the peer's own: that of a debt, if it is one.
 func (d *debts) over(p *Peer, t wire.Type, arrived bool) {
-	if !d.paying || t == wire.TypeEagerRTW || t == wire.TypeHandshake {
+	if d == nil || !d.paying || t == wire.TypeEagerRTW || t == wire.TypeHandshake {
 		return
 	}
 	if d.paying = false; arrived && len(d.list) > 0 {
 		d.list = d.list[1:]
 	}
 	d.pay(p)
-}
-
-// paid opens our direction, if all that it owes for is made up.
-func (d *debts) paid(p *Peer) {
-	if d.list = nil; !d.lost {
-		p.link.Closed = nil
-	}
 }
 
 // Up tells the endpoint that a peer that had failed is back (peer -> endpoint).
@@ -96,9 +101,26 @@ func mayReturn(err error) bool {
 	return true
 }
 
+// Knock probes a peer that has failed and may come back, once in ProbeAfter: it may have
+// failed us as well, and then neither would speak again.
+func (l *Link) Knock() {
+	if now := l.env.now(); l.Away && now >= l.of.watchMsg.due {
+		l.of.watchMsg.due = now.Add(l.env.Config.ProbeAfter)
+		l.env.Sh.Tell(l.Peer, &knock)
+	}
+}
+
+// knocks asks the peer to probe (endpoint -> peer).
+type knocks struct{ shard.Message }
+
+var knock knocks
+
 // comeBack takes the peer back: it is heard although it has failed.
 func comeBack(p *Peer) {
 	l := p.link
+	if d := p.debts; d != nil {
+		d.why = l.Err
+	}
 	l.Err, l.Away = nil, false
 	l.Span = p.env.Trail.Next()
 	p.env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
@@ -110,14 +132,15 @@ func comeBack(p *Peer) {
 	}
 	p.sendHandshakeIfQueued()
 	p.env.Sh.Tell(p.env.Endpoint, &Up{Link: l})
-	l.debts.pay(p)
+	p.debts.pay(p)
 }
 
 // bury gives up what was kept of a peer that might have come back.
 func bury(p *Peer, err error) {
 	l := p.link
-	l.Err, l.Closed, l.Away = err, err, false
-	l.debts.list = nil
+	l.Err, l.Away = err, false
+	p.debts = nil
+	l.untold = nil
 	p.env.Mem.Early -= int64(p.window.Held())
 	p.window.Drain((*Packet).Free)
 	clear(p.nacked)

@@ -35,6 +35,7 @@ type Env struct {
 type Path struct {
 	Addr   wire.RawAddr // this endpoint's own
 	Device string       // its name
+	Pulse  bool         // as device.Info has it
 }
 
 // Acceptor is the endpoint as peers see it.

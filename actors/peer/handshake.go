@@ -76,7 +76,7 @@ func (p *Peer) onHandshake(v *wire.View) {
 	l.chooseHeaders()
 	p.env.Trail.Put(l.Span, trail.HandshakeReceived, 0, h.Features[0], h.DeviceVersion)
 	l.known()
-	l.debts.pay(p)
+	p.debts.pay(p)
 	p.resume()
 	p.serveLine()
 }

@@ -7,10 +7,26 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
 )
 
-// heardFrom notes a sign of life: a packet from the peer, or one that reached it.
+// heardFrom notes a sign of life: a packet from the peer.
 func (p *Peer) heardFrom() { p.link.heard = p.env.now() }
+
+// listen takes what our device has completed as a sign of the peer's life: of its device
+// at least, and where requests complete without that (device.Info's Pulse), if the peer's
+// process was seen to run since the last time. What our own device has copied says nothing
+// by itself.
+func (l *Link) listen() {
+	if l.path().Pulse {
+		beat, ok := l.env.Q.Pulse(l.AH, l.QPN)
+		if !ok || beat == l.beat {
+			return
+		}
+		l.beat = beat
+	}
+	l.heard = max(l.heard, l.reached)
+}
 
 // startWatch begins to look after a peer with operations in progress: one whose
 // device does not answer for PeerTimeout has failed.
@@ -43,6 +59,7 @@ func (p *Peer) onWatch() {
 		p.link.excuse()
 	}
 	p.link.expire()
+	p.link.listen()
 	silent := p.env.now().Sub(p.link.heard)
 	if silent >= c.PeerTimeout {
 		p.fail(ErrSilent, true)
@@ -57,13 +74,32 @@ func (p *Peer) onWatch() {
 	p.watchAgain(next)
 }
 
+// solicit makes the peer answer with HANDSHAKE: a write of nothing to nowhere,
+// which every release accepts.
+func (p *Peer) solicit() {
+	if p.probing {
+		return
+	}
+	pke := p.env.Q.Alloc()
+	if pke == nil {
+		p.env.Q.AwaitSlot(&p.slotWait)
+		return
+	}
+	var rtw wire.EagerRTW
+	p.link.Options(&rtw.Options, p.link.HasRawAddr, p.link.HasConnID)
+	if p.probing = p.post(pke, rtw.Append(pke.Header())); p.probing {
+		p.env.Counters.Probes++
+		p.env.Trail.Put(p.link.Span, trail.Probe, 0, 0, 0)
+	}
+}
+
 // noRoom: no probe can go out, since the send queue is full of what waits for other
 // peers. As long as the device gets on with that, silence says nothing about this one.
 func (p *Peer) noRoom() {
 	c := &p.env.Q.Counters
 	if n := c.SendDone + c.SendProblem; n != p.ended {
 		p.ended = n
-		p.heardFrom()
+		p.link.reached = p.env.now()
 		p.link.excuse()
 	}
 }
@@ -96,10 +132,13 @@ func (l *Link) excuse() {
 	}
 }
 
+// Reached is called by operations when RDMA of theirs is done.
+func (l *Link) Reached() { l.reached = l.env.now() }
+
 // Heard is called by operations when a packet of theirs reached the peer. That
 // ends back-off, too.
 func (l *Link) Heard() {
-	l.heard = l.env.now()
+	l.Reached()
 	if l.Backoff {
 		l.env.Sh.Tell(l.Peer, &through)
 	}
@@ -122,8 +161,8 @@ func (p *Peer) fail(err error, tell bool) {
 		buryLater(p, err)
 		return
 	}
-	tell = tell && p.link.Closed == nil // else it was told, and has not been open since
-	p.link.Err, p.link.Closed, p.link.Away = err, err, mayReturn(err)
+	again := p.link.Closed() != nil
+	p.link.Err, p.link.Away = err, mayReturn(err)
 	p.link.watched = false
 	sh := p.env.Sh
 	if p.backingOff != nil {
@@ -151,11 +190,13 @@ func (p *Peer) fail(err error, tell bool) {
 		bury(p, err)
 	}
 	if tell {
-		p.env.Counters.PeersFailed++
 		var s *StatusError
-		if errors.Is(err, ErrSilent) || errors.As(err, &s) && s.Status == device.StatusUnresponsive {
-			p.env.Counters.PeersSilent++
+		if !again {
+			p.env.Counters.PeersFailed++
+			if errors.Is(err, ErrSilent) || errors.As(err, &s) && s.Status == device.StatusUnresponsive {
+				p.env.Counters.PeersSilent++
+			}
 		}
-		sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err})
+		sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err, Again: again})
 	}
 }

@@ -37,9 +37,9 @@ type Link struct {
 	Features   wire.Features
 	Backoff    bool  // RNR: post nothing
 	Path       uint8 // index in Env.Paths
-	Err        error // not nil: the peer has failed, and why
-	Closed     error // not nil: nothing new goes to it, since it has failed or is not long back
 	Away       bool  // it has failed and may come back
+	beat       uint32
+	Err        error // not nil: the peer has failed, and why
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
 
@@ -51,16 +51,17 @@ type Link struct {
 	out       int32  // requests with a msg_id under way
 	floor     uint32 // before this msg_id everything has arrived
 	heldUp    bool   // the line waits for the rest of them
+	watched   bool   // the peer looks after operations in progress
 	Runt      int    // bytes of runting reads under way; operations write it
 
 	env     *Env
 	of      *Peer
-	watched bool       // the peer looks after operations in progress
 	heard   clock.Time // last sign of life
+	reached clock.Time // when our device last completed something; see listen, which keeps beat
 	held    int64      // bytes held for this peer
 	members *Member    // operations in progress
+	untold  *untold    // made at the first operation that ends so
 	awaited int        // posted receives that only this peer can satisfy
-	debts   debts
 }
 
 // chooseHeaders says which optional headers a REQ packet has: the raw address until

@@ -159,8 +159,9 @@ type Intruded struct {
 // Down tells the endpoint that a peer has failed (peer -> endpoint).
 type Down struct {
 	shard.Message
-	Link *Link
-	Err  error
+	Link  *Link
+	Err   error
+	Again bool // it was told before, and our direction has not been open since
 }
 
 // Remove ends a peer: what is in progress with it fails (endpoint -> peer).

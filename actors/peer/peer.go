@@ -39,6 +39,7 @@ type Peer struct {
 	rnrTail    *device.Pke
 	backoff    Backoff
 	backingOff *backoffOver // made at the first back-off
+	debts      *debts       // made with the first of them, gone with the last
 
 	// Receiving.
 	window Window
@@ -109,6 +110,8 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.leaveBackoff()
 	case *watchTick:
 		p.onWatch()
+	case *knocks:
+		p.solicit()
 	case *Withdraw:
 		p.onWithdraw(m)
 	case *Nacked:
@@ -119,7 +122,7 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.onRefused(m)
 	case *Remove:
 		if m.Lost {
-			p.link.debts.lost = true
+			indebted(p).lost = true
 		}
 		p.fail(m.Err, m.Tell)
 	case *device.Gone:

@@ -220,12 +220,16 @@ func (p *Peer) onAnswer(r *device.RecvPkt) {
 
 func (p *Peer) deliver(pkt *Packet, id uint32) {
 	op := p.env.Ops.Find(id)
-	if op.IsZero() {
-		p.env.Counters.BadID++
-		pkt.Free()
+	if !op.IsZero() {
+		p.env.Sh.Call(op, pkt.Deliver())
 		return
 	}
-	p.env.Sh.Call(op, pkt.Deliver())
+	if p.link.untold.take(pkt, id) {
+		p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
+		return
+	}
+	p.env.Counters.BadID++
+	pkt.Free()
 }
 
 // onAccess hands a request to write or read to the endpoint; these are in no order

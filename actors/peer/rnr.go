@@ -15,6 +15,10 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 		p.sendFailed(pke, s)
 	case s == device.StatusRNR:
 		p.onRNR(pke)
+	case !pke.Resent && (s == device.StatusQPInternal || s == device.StatusAbort && lastWord(pke)):
+		// Our device was out of descriptors for a moment, say, or a connection was cut.
+		pke.Resent = true
+		p.resend(pke)
 	default:
 		// An answer to somebody who has left is no reason to fail him: what he
 		// sent before may still be under way here (§2.3).
@@ -24,6 +28,12 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 			p.failStatus(s)
 		}
 	}
+}
+
+// lastWord reports whether a packet is the last of a message, without which the peer would
+// wait for ever. It does no harm if it arrives twice.
+func lastWord(pke *device.Pke) bool {
+	return pke.Kind() == device.WRSend && (pke.Type() == uint8(wire.TypeReceipt) || pke.Type() == uint8(wire.TypeEOR))
 }
 
 // onRNR sends the packet again: at once the first time, after back-off if it was
@@ -92,7 +102,7 @@ func (p *Peer) leaveBackoff() {
 		pke = next
 	}
 	p.sendHandshakeIfQueued()
-	p.link.debts.pay(p)
+	p.debts.pay(p)
 	p.resume()
 	p.serveLine()
 }
@@ -100,7 +110,7 @@ func (p *Peer) leaveBackoff() {
 // onWatchedSuccess: a packet that had met RNR, or that was under way while the
 // peer was in back-off, arrived.
 func (p *Peer) onWatchedSuccess(pke *device.Pke) {
-	p.heardFrom()
+	p.link.Reached()
 	if pke.Resent {
 		p.backoff.Reset()
 	}
@@ -132,5 +142,11 @@ func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
 	t := wire.Type(pke.Type())
 	p.env.Q.Free(pke)
 	p.probing = false
-	p.link.debts.over(p, t, arrived)
+	if t == wire.TypeHandshake && !arrived {
+		p.handshake = handshakeNone // the next packet is answered
+	}
+	if arrived && p.link.Away {
+		comeBack(p)
+	}
+	p.debts.over(p, t, arrived)
 }

@@ -63,6 +63,15 @@ func (l *Link) Submit(t *Turn) *device.Pke {
 	return pke
 }
 
+// Closed is why nothing new goes to the peer: it has failed, or is back and is still owed
+// something; else nil.
+func (l *Link) Closed() error {
+	if l.Err == nil && l.of.debts != nil {
+		return l.of.debts.why
+	}
+	return l.Err
+}
+
 // SubmitLater asks for t's turn by a message: Grant, Refused or Fail follows in any case.
 func (l *Link) SubmitLater(t *Turn) {
 	t.owed = true
@@ -72,9 +81,9 @@ func (l *Link) SubmitLater(t *Turn) {
 // onSubmit gives an operation its turn, or puts it into the line.
 func (p *Peer) onSubmit(t *Turn) *device.Pke {
 	t.owed, t.waits = true, 0
-	if p.link.Closed != nil {
+	if err := p.link.Closed(); err != nil {
 		t.owed = false
-		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Closed})
+		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: err})
 		return nil
 	}
 	why := trail.ForTurn
@@ -214,12 +223,12 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 
 // onRoom: the send queue has room again, for the line or for HANDSHAKE.
 func (p *Peer) onRoom(w *device.SlotWait) {
-	switch w {
-	case &p.hsWait:
+	if w == &p.hsWait {
 		p.sendHandshake()
 		return
-	case &p.link.debts.room:
-		p.link.debts.pay(p)
+	}
+	if d := p.debts; d != nil && w == &d.room {
+		d.pay(p)
 		return
 	}
 	p.serveLine()
@@ -272,23 +281,4 @@ func (p *Peer) post(pke *device.Pke, header []byte) bool {
 		return false
 	}
 	return true
-}
-
-// solicit makes the peer answer with HANDSHAKE: a write of nothing to nowhere,
-// which every release accepts.
-func (p *Peer) solicit() {
-	if p.probing {
-		return
-	}
-	pke := p.env.Q.Alloc()
-	if pke == nil {
-		p.env.Q.AwaitSlot(&p.slotWait)
-		return
-	}
-	var rtw wire.EagerRTW
-	p.link.Options(&rtw.Options, p.link.HasRawAddr, p.link.HasConnID)
-	if p.probing = p.post(pke, rtw.Append(pke.Header())); p.probing {
-		p.env.Counters.Probes++
-		p.env.Trail.Put(p.link.Span, trail.Probe, 0, 0, 0)
-	}
 }

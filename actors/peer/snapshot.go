@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Snapshot is a remote endpoint at one moment. As JSON, durations are nanoseconds.
@@ -30,7 +31,7 @@ type Snapshot struct {
 func (l *Link) Snapshot() Snapshot {
 	p, now := l.of, l.env.now()
 	s := Snapshot{
-		Address: l.Addr.String(), Device: l.path().Device, State: l.state(), Handshake: p.shaken(), Silent: now.Sub(l.heard),
+		Address: l.Addr.String(), Device: l.path().Device, State: l.state(), Handshake: p.shaken(), Silent: l.silent(now),
 		NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Held(), HeldBytes: l.held,
 	}
 	if l.Handle != Unlisted {
@@ -100,4 +101,12 @@ func (t *Turn) Waits() string {
 	default:
 		return "its turn: others are before it in the peer's line"
 	}
+}
+
+// silent is for how long nothing was heard of the peer.
+func (l *Link) silent(now clock.Time) time.Duration {
+	if l.path().Pulse {
+		return now.Sub(l.heard)
+	}
+	return now.Sub(max(l.heard, l.reached))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/internal/testknobs"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -24,6 +25,9 @@ type InForce struct {
 	// WaitHandshake makes every first packet wait for the peer's HANDSHAKE.
 	WaitHandshake bool
 
+	// Steps gets the counters of the operations' machines; nil: nobody does.
+	Steps func(testknobs.Steps)
+
 	Requests     int // places in the request ring; 0: 2048
 	MaxStrangers int // peers at most that are in no address vector; 0: 4096
 }
@@ -34,7 +38,7 @@ func New(s Settings, i *device.Info) InForce {
 	talk, _ := era.ByName(k.Era) // no name: as this project does
 	return InForce{
 		Settings: s, Features: Features(&s, i), HostID: k.HostID, Era: talk, Rounding: k.Rounding,
-		MsgIDBase: k.FirstMsgID, WaitHandshake: k.WaitHandshake,
+		MsgIDBase: k.FirstMsgID, WaitHandshake: k.WaitHandshake, Steps: k.Steps,
 	}
 }
 

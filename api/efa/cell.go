@@ -66,8 +66,8 @@ func (c Cell[T]) Update(ctx context.Context, op amo.Op, operands []T, opts ...Op
 
 // Fetch is Update, and gives what was in memory before in results, of which there
 // are as many as operands; amo.Read takes no operands. The memory must have
-// AccessRemoteRead, as libfabric has it, whether or not it is changed. A refusal is
-// reported whatever the level.
+// AccessRemoteRead, and AccessRemoteWrite unless op is amo.Read. A refusal is reported
+// whatever the level.
 func (c Cell[T]) Fetch(ctx context.Context, op amo.Op, operands, results []T) error {
 	r := AtomicReq{Op: op, Form: amo.Fetch}
 	r.Operand, r.Type = Elements(operands)

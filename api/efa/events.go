@@ -16,7 +16,8 @@ type EventKind = endpoint.EventKind
 // The kinds of event.
 const (
 	// PeerFailed: a peer died, fell silent or was replaced; what was in
-	// progress with it has failed.
+	// progress with it has failed. One that was only slow may send again, and is
+	// received; sends to it fail until it was told what it has missed.
 	PeerFailed = endpoint.PeerFailed
 	// MemoryPressure: unexpected messages use all the memory they may, so
 	// senders are held back until receives are posted. MemoryRelieved ends it.

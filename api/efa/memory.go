@@ -13,31 +13,32 @@ import (
 )
 
 // Access is what a memory region may be used for; zero means AccessSend and
-// AccessRecv.
+// AccessRecv, so nothing that a peer may do by itself.
 type Access uint8
 
 // The access rights (FI_SEND and so on).
 const (
 	// AccessSend: messages and writes may come from it. Long ones are read by
 	// the peer's device where both devices can, so that they are copied once.
-	// For that the peer gets the key of the whole region, and a device does not
-	// know for which part of it.
+	// For that the peer gets a key for the bytes of that message, good until it is
+	// complete. A device without memory windows (EFA) has the region's key alone: there
+	// the software of the peer's side sees to it that nothing else is read.
 	AccessSend Access = 1 << iota
 	// AccessRecv: messages and what is read may go to it.
 	AccessRecv
-	// AccessRemoteRead: peers may read it, and fetch by atomics.
+	// AccessRemoteRead: peers may read it. Atomics that fetch need it as well.
 	AccessRemoteRead
-	// AccessRemoteWrite: peers may write it, and update it by atomics.
+	// AccessRemoteWrite: peers may write it. All atomics but a load need it as well.
 	AccessRemoteWrite
 
 	allAccess = AccessSend | AccessRecv | AccessRemoteRead | AccessRemoteWrite
 )
 
 // rights gives what a is called by the device, and in the table of regions, which
-// peers are held to. A device that is to read for a message needs the right to
-// read, which does not make a peer's reads legal.
-func (a Access) rights() (dev device.Access, table mr.Access) {
-	if a&(AccessSend|AccessRemoteRead) != 0 {
+// peers are held to. A device without windows that is to read for a message needs the
+// right to read, which does not make a peer's reads legal.
+func (a Access) rights(windows bool) (dev device.Access, table mr.Access) {
+	if a&AccessRemoteRead != 0 || a&AccessSend != 0 && !windows {
 		dev |= device.RemoteRead
 	}
 	if a&(AccessRecv|AccessRemoteWrite) != 0 {
@@ -119,7 +120,7 @@ func (d *Domain) register(a Access, from func(device.Access) (device.MR, error))
 	if err := d.enter(&d.memory); err != nil {
 		return nil, err
 	}
-	rights, table := a.rights()
+	rights, table := a.rights(d.fab.dev.Info().Windows)
 	var dev device.MR
 	err := device.Guard(func() (err error) { dev, err = from(rights); return err })
 	if err != nil {

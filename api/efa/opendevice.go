@@ -25,7 +25,10 @@ import (
 //	sim          a simulated fabric inside this process, one port of it
 //
 // After shm or shm:DIR, ?host=NAME gives the device an address as if it were on a host
-// of that name: who meets in a directory need not have one GID.
+// of that name: who meets in a directory need not have one GID. After either, ?files is for
+// processes of several containers that share the directory but not their process numbers:
+// memory is in its files then, which a process of the same user can cut. Without it that
+// memory is sealed, and found by the numbers.
 //
 // An IP that is not loopback needs credentials, so it works with [Open] and its
 // Config.TCP only. What auto has found, and what not, Open tells its Logger and
@@ -62,7 +65,7 @@ func (c DeviceChoice) String() string {
 }
 
 func openDevice(cfg *Config, log *slog.Logger) (Device, []DeviceChoice, error) {
-	name := cfg.DeviceName
+	name, files := strings.CutSuffix(cfg.DeviceName, "?files")
 	path, host, named := strings.Cut(name, "?host=")
 	driver, arg, hasArg := strings.Cut(path, ":")
 	var dev Device
@@ -71,11 +74,13 @@ func openDevice(cfg *Config, log *slog.Logger) (Device, []DeviceChoice, error) {
 	case named && host == "":
 		return nil, nil, fmt.Errorf("%w: device %q: host without a name", ErrInvalid, name)
 	case driver == "" || driver == "shm":
-		c := shm.Config{Dir: arg, Logger: log}
+		c := shm.Config{Dir: arg, Logger: log, Files: files}
 		if named {
 			c.GID = shm.HostGID(host)
 		}
 		dev, err = shm.Open(c)
+	case files:
+		return nil, nil, fmt.Errorf("%w: device %q: ?files is for shm", ErrInvalid, cfg.DeviceName)
 	case named:
 		return nil, nil, fmt.Errorf("%w: device %q: ?host=NAME is for shm", ErrInvalid, name)
 	case driver == "sim":

@@ -28,6 +28,14 @@ func init() {
 		run := child
 		if os.Getenv(exchangeEnv) != "" {
 			run = exchangeChild
+		} else if os.Getenv(pauseEnv) != "" {
+			run = pausedChild
+		}
+		if os.Getenv(stoppedEnv) != "" {
+			run = stoppedChild
+		}
+		if os.Getenv(rightsEnv) != "" {
+			run = rightsChild
 		}
 		if err := run(dir); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)

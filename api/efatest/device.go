@@ -1,6 +1,8 @@
 package efatest
 
 import (
+	"time"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
@@ -12,7 +14,8 @@ import (
 // live in simulated time.
 type Device struct {
 	*sim.Device
-	w *World
+	w     *World
+	nodes []*node
 }
 
 var (
@@ -49,7 +52,17 @@ func (d *Device) Attach(s *shard.Shard) {
 	if d.w.queueAll {
 		s.QueueAll()
 	}
-	d.w.shards = append(d.w.shards, &node{shard: s})
+	n := &node{shard: s}
+	d.w.shards, d.nodes = append(d.w.shards, n), append(d.nodes, n)
+}
+
+// Pause stops the process that the device stands for, for a time: its shards take no turn
+// while its queue pairs take what arrives, as long as there are receives posted. Programs
+// are not stopped; those of the process should wait meanwhile.
+func (d *Device) Pause(t time.Duration) {
+	for _, n := range d.nodes {
+		n.until = d.w.now().Add(t)
+	}
 }
 
 // OpenQP implements device.Device.

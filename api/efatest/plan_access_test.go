@@ -104,7 +104,7 @@ func (p *plan) target(d draw, a *access, need efa.Access) bool {
 		return a.store != nil
 	}
 	for _, s := range p.at(a.to).stores {
-		if s.access&need == 0 {
+		if s.access&need != need {
 			a.store = s
 			return true
 		}

@@ -47,7 +47,6 @@ var (
 		amo.Min, amo.Max, amo.Sum, amo.Sum, amo.Prod, amo.LOr, amo.LAnd,
 		amo.BOr, amo.BAnd, amo.LXor, amo.BXor, amo.Write, amo.Write,
 	}
-	fetches  = append([]amo.Op{amo.Read, amo.Read}, updates...)
 	compares = []amo.Op{
 		amo.CompareSwap, amo.CompareSwap, amo.CompareSwap, amo.SwapNE, amo.SwapLE,
 		amo.SwapLT, amo.SwapGE, amo.SwapGT, amo.MaskedSwap,
@@ -56,8 +55,12 @@ var (
 
 func (p *plan) drawAtomic(d draw, a *access) bool {
 	x := &cellAccess{form: pick(d, amo.Update, amo.Fetch, amo.Fetch, amo.Compare)}
-	need := efa.AccessRemoteRead
-	if x.form == amo.Update {
+	load := x.form == amo.Fetch && d.chance(.2)
+	need := efa.AccessRemoteRead | efa.AccessRemoteWrite
+	switch {
+	case load:
+		need = efa.AccessRemoteRead
+	case x.form == amo.Update:
 		need = efa.AccessRemoteWrite
 		p.drawLevel(d, a)
 	}
@@ -73,14 +76,12 @@ func (p *plan) drawAtomic(d draw, a *access) bool {
 		}
 	}
 	switch {
+	case load:
+		x.op = amo.Read
 	case x.form == amo.Compare:
 		x.op = pick(d, compares...)
-	case c.counter && (x.form == amo.Update || d.chance(.7)):
-		x.op = amo.Sum
 	case c.counter:
-		x.op = amo.Read
-	case x.form == amo.Fetch:
-		x.op = pick(d, fetches...)
+		x.op = amo.Sum
 	default:
 		x.op = pick(d, updates...)
 	}

@@ -46,7 +46,11 @@ type node struct {
 	shard  *shard.Shard
 	asleep bool // it had nothing to do and was not woken since
 	qps    []*simQP
+	until  clock.Time // it is stopped
 }
+
+// awake reports whether it may take a turn.
+func (w *World) awake(n *node) bool { return !n.asleep && n.until <= w.now() }
 
 // Errors of Run when programs cannot go on.
 var (
@@ -163,7 +167,7 @@ func (w *World) step() bool {
 		}
 	}
 	for _, n := range w.shards {
-		if !n.asleep {
+		if w.awake(n) {
 			awake++
 		}
 	}
@@ -197,7 +201,7 @@ func (w *World) stir() {
 // pairs before it sleeps, and sleeps until one of them notifies it.
 func (w *World) turn(k int) {
 	for _, n := range w.shards {
-		if n.asleep {
+		if !w.awake(n) {
 			continue
 		}
 		if k > 0 {
@@ -237,6 +241,10 @@ func (w *World) advance() bool {
 		}
 	}
 	for _, n := range w.shards {
+		if n.until > now {
+			sooner(n.until)
+			continue
+		}
 		// A timer that is due and was not fired is a closed shard's.
 		if t, has := n.shard.NextTimer(); has && t > now {
 			sooner(t)
@@ -255,7 +263,7 @@ func (w *World) advance() bool {
 	}
 	w.fab.AdvanceTo(next)
 	for _, n := range w.shards {
-		if t, has := n.shard.NextTimer(); has && t <= next {
+		if t, has := n.shard.NextTimer(); has && t <= next || n.until == next {
 			n.asleep = false
 		}
 	}

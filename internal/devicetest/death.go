@@ -9,6 +9,35 @@ import (
 var deathCases = []testCase{
 	{name: "Death/status", devices: 3, run: deathStatus, needs: canKill},
 	{name: "Death/gone", devices: 3, run: deathGone, needs: reportsGone},
+	{name: "Pulse", devices: 2, run: pulse},
+}
+
+// pulse: that of a queue pair to which something was sent changes again and again, if the
+// device has it. Of others, and of the dead, there is none.
+func pulse(w *world) {
+	a, b := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{})
+	to := a.ah(b)
+	_, ok := a.Pulse(to, b.QPN())
+	require.False(w, ok, "nothing was sent there")
+	require.Equal(w, device.StatusOK, a.status(a.send(to, b, []byte("hello"))))
+	b.recv()
+	last, ok := a.Pulse(to, b.QPN())
+	require.Equal(w, w.f.Devices[0].Info().Pulse, ok)
+	_, stranger := a.Pulse(to, b.QPN()+1)
+	require.False(w, stranger)
+	_, nowhere := a.Pulse(to+100, b.QPN())
+	require.False(w, nowhere)
+	if !ok {
+		return
+	}
+	for range 2 {
+		w.until("beat", func() bool {
+			now, ok := a.Pulse(to, b.QPN())
+			changed := ok && now != last
+			last = now
+			return changed
+		})
+	}
 }
 
 // deathStatus: sends to the dead end with a status that says so, those that wait

@@ -20,7 +20,7 @@ func foreignCases() []testCase {
 		{name: "Foreign/dead", devices: 2, run: foreignDead},
 		{name: "Foreign/dying", devices: 3, run: foreignDying, needs: reads},
 	}
-	for _, c := range slices.Concat(immCases, rdmaCases, rdmaRefusalCases, rdmaLoadCases, rdmaEndCases) {
+	for _, c := range slices.Concat(immCases, rdmaCases, rdmaRefusalCases, rightCases[:1], rdmaLoadCases, rdmaEndCases) {
 		run := c.run
 		c.name = "Foreign/" + c.name
 		c.run = func(w *world) {

@@ -9,7 +9,6 @@ import (
 var rdmaRefusalCases = []testCase{
 	{name: "RDMARefused/key", devices: 2, run: refusedKey, needs: rdma},
 	{name: "RDMARefused/range", devices: 2, run: refusedRange, needs: rdma},
-	{name: "RDMARefused/right", devices: 2, run: refusedRight, needs: rdma},
 	{name: "RDMARefused/closed", devices: 2, run: refusedClosed, needs: rdma},
 	{name: "RDMARefused/reported", devices: 2, run: refusedReported, needs: rdma},
 	{name: "RDMARefused/destination", devices: 2, run: refusedDestination, needs: rdma},
@@ -75,25 +74,6 @@ func refusedRange(w *world) {
 		}
 		p.move(kind, 0, size, 0)
 		p.move(kind, 0, 0, size)
-	}
-}
-
-// refusedRight: a right to read is no right to write, and the other way round.
-func refusedRight(w *world) {
-	p := newProbe(w, 1000)
-	for _, a := range []device.Access{0, device.LocalWrite, canRead, device.LocalWrite | canRead, canWrite, device.RemoteWrite} {
-		p.mr = w.alloc(1, 1000, a)
-		for _, kind := range w.kinds() {
-			need := device.RemoteRead
-			if kind == device.WRWrite {
-				need = device.RemoteWrite
-			}
-			if a&need != 0 {
-				p.move(kind, 0, 0, 1000)
-			} else {
-				p.refusedBad(kind, 1000, func(*device.SendWR) {})
-			}
-		}
 	}
 }
 

@@ -83,7 +83,7 @@ func allCases() []testCase {
 
 func memoryCases() []testCase {
 	return slices.Concat(
-		regionCases, userRecvCases[3:], immCases, rdmaCases, rdmaRefusalCases, rdmaLoadCases, rdmaEndCases, foreignCases(),
+		regionCases, userRecvCases[3:], immCases, rdmaCases, rdmaRefusalCases, rightCases, rdmaLoadCases, rdmaEndCases, foreignCases(),
 	)
 }
 

@@ -106,6 +106,8 @@ type QP struct {
 	poison string    // the method that panics
 	memory []*Memory // of the other sides
 
+	// Beats is the pulse of all peers' processes.
+	Beats uint32
 	// Faults are the queue pair's user's violations of the device's rules.
 	Faults []string
 }
@@ -118,6 +120,9 @@ func (q *QP) fault(format string, args ...any) {
 
 // QPN implements device.QP.
 func (q *QP) QPN() uint16 { return q.qpn }
+
+// Pulse implements device.QP: of all peers the same.
+func (q *QP) Pulse(device.AH, uint16) (uint32, bool) { return q.Beats, q.dev.info.Pulse }
 
 // CreateAH implements device.QP.
 func (q *QP) CreateAH(gid device.GID) (device.AH, error) {

@@ -143,7 +143,7 @@ func (r *Rig) Shared(name string) *Shared {
 // where names a piece of memory: NAME+OFFSET:BYTES.
 func (r *Rig) where(e wire.RMAIOV) string {
 	for _, m := range r.regions {
-		if m.Key(0) == e.Key && e.Addr-m.Addr(0) < 1<<24 {
+		if m.Key(0)&^mr.EmulatedRead == e.Key && e.Addr-m.Addr(0) < 1<<24 {
 			return fmt.Sprintf("%s+%d:%d", m.Name, e.Addr-m.Addr(0), e.Len)
 		}
 	}

@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -197,10 +198,11 @@ func (r *Rig) Close() error {
 	if !r.QP.Closed() { // peers are owed something
 		r.Advance(2 * time.Second)
 	}
-	if err := r.EP.Close(context.Background()); err != nil {
-		return fmt.Errorf("close endpoint: %w", err)
+	err := r.EP.Close(context.Background())
+	if err != nil {
+		err = fmt.Errorf("close endpoint: %w", err)
 	}
-	return r.Shard.Close()
+	return errors.Join(err, r.Shard.Close())
 }
 
 func (r *Rig) onEvent(ev endpoint.Event) {

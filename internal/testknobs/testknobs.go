@@ -22,4 +22,13 @@ type Knobs struct {
 	Rounding era.Rounding
 	// HostID goes into HANDSHAKE; 0: none.
 	HostID uint64
+	// Steps gets the counters of what the machines of the endpoint's operations do, when it is
+	// opened; nil: nobody does. They may be read on the endpoint's shard.
+	Steps func(Steps)
+}
+
+// Steps are counters of what machines did, see ope.Steps.
+type Steps interface {
+	// Each calls f for every event in every state that allows it, always in the same order.
+	Each(f func(machine, state, event string, n uint64))
 }

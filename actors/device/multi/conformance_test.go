@@ -26,7 +26,7 @@ type view struct {
 
 func (v view) Info() device.Info {
 	i, p := v.Device.Info(), v.Devices()[v.path].Info()
-	i.GID, i.MaxRDMA = p.GID, p.MaxRDMA
+	i.GID, i.MaxRDMA, i.Pulse = p.GID, p.MaxRDMA, p.Pulse
 	return i
 }
 
@@ -82,6 +82,12 @@ func (q *viewQP) PostSend(wr *device.SendWR) error {
 	}
 	return q.QP.PostSend(wr)
 }
+
+func (q *viewQP) Lend(_ uint8, lkey uint32, mem []byte) (uint64, error) {
+	return q.QP.Lend(uint8(q.view.path), lkey, mem)
+}
+
+func (q *viewQP) Return(_ uint8, rkey uint64) { q.QP.Return(uint8(q.view.path), rkey) }
 
 func (q *viewQP) QPN() uint16    { return q.QP.Paths()[q.view.path].QPN }
 func (q *viewQP) RecvSlots() int { return q.slots }

@@ -98,8 +98,12 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.MaxPieces = min(all.MaxPieces, x.MaxPieces)
 		all.MaxRDMAPieces = min(all.MaxRDMAPieces, x.MaxRDMAPieces)
 		all.SendKeys = all.SendKeys || x.SendKeys
+		all.Pulse = all.Pulse && x.Pulse // paths differ, see QP.Paths
+		all.Windows = all.Windows && x.Windows
 		all.Datagram = all.Datagram && x.Datagram
-		all.MaxMedium = min(cmp.Or(all.MaxMedium, efaMaxMedium), cmp.Or(x.MaxMedium, efaMaxMedium))
+		if cmp.Or(x.MaxMedium, efaMaxMedium) < cmp.Or(all.MaxMedium, efaMaxMedium) {
+			all.MaxMedium = x.MaxMedium
+		}
 		all.MinRead = least(all.MinRead, x.MinRead)
 	}
 	// A receive of the caller's belongs to one queue pair, and memory that is not this

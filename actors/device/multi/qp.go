@@ -132,6 +132,22 @@ func (q *QP) PostRecv(slots []int32) {
 	}
 }
 
+// Lend implements device.QP.
+func (q *QP) Lend(path uint8, lkey uint32, mem []byte) (uint64, error) {
+	return q.subs[path].Lend(0, lkey, mem)
+}
+
+// Return implements device.QP.
+func (q *QP) Return(path uint8, rkey uint64) { q.subs[path].Return(0, rkey) }
+
+// Pulse implements device.QP.
+func (q *QP) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
+	if h := q.ahs.get(ah); h != nil {
+		return q.subs[h.path].Pulse(h.sub, qpn)
+	}
+	return 0, false
+}
+
 // Doorbell implements device.QP.
 func (q *QP) Doorbell() {
 	for i := range q.subs {

@@ -57,6 +57,7 @@ type Carrier interface {
 	//	{OpWritten, ID: slot or NoSlot, Len, SrcQPN, SrcGID, HasImm, Imm}
 	//	{OpRefused, SrcQPN, SrcGID, ID: key}
 	//	{OpGone, SrcQPN, SrcGID, QKey}
+	//	{OpFatal, Status}, the last
 	//
 	// and AH is found by QP, unless it is UnknownAH already. Entries that QP
 	// cannot believe are dropped.

@@ -45,6 +45,12 @@ type Config struct {
 	UnsolicitedWrite    bool
 	Regions             *Regions
 
+	// Windows makes windows; nil: device.Info's Windows is false.
+	Windows Lender
+
+	// Pulser tells who runs; nil: device.Info's Pulse is false.
+	Pulser Pulser
+
 	// Slots receive buffers of MTU bytes lie in Recv, Stride bytes apart: Go memory
 	// or mapped memory, as the driver chooses.
 	Slots  int

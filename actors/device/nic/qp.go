@@ -8,10 +8,12 @@ import (
 // QP is a queue pair of a software device over a Carrier; it implements
 // device.QP. One shard calls its methods.
 type QP struct {
-	device.QPBase
+	lending
+	pulse
 	carrier Carrier
 	cfg     Config
 	closed  bool
+	dead    bool // OpFatal has come
 
 	ahs ahTable
 
@@ -52,6 +54,8 @@ func New(cfg Config) (*QP, error) {
 		return nil, err
 	}
 	q := &QP{
+		lending:  lending{lender: cfg.Windows},
+		pulse:    pulse{cfg.Pulser},
 		carrier:  cfg.Carrier,
 		cfg:      cfg,
 		ahs:      newAHTable(),
@@ -76,7 +80,7 @@ func (q *QP) QPN() uint16 { return q.cfg.QPN }
 
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
-	if q.closed {
+	if q.closed || q.dead {
 		return device.ErrClosed
 	}
 	if err := q.cfg.check(wr); err != nil {
@@ -151,7 +155,7 @@ func (q *QP) Doorbell() {
 // Poll implements device.QP. Sends and arrivals take turns at being first, so that
 // neither starves the other when c is short.
 func (q *QP) Poll(c []device.Completion) int {
-	if q.closed {
+	if q.closed || q.dead {
 		return 0
 	}
 	if len(q.waiting) > 0 {
@@ -195,6 +199,8 @@ func (q *QP) pollCarrier(c []device.Completion) int {
 			ok = q.onWritten(e)
 		case device.OpRefused:
 			ok = q.onRefused(e)
+		case device.OpFatal:
+			ok, q.dead = true, true
 		case device.OpGone:
 			e.AH = q.ahs.find(&e.SrcGID)
 			ok = true
@@ -250,7 +256,7 @@ func (q *QP) Close() error {
 	if q.closed {
 		return device.ErrClosed
 	}
-	q.closed = true
+	q.closed, q.over = true, true
 	err := q.carrier.Close()
 	q.reqs, q.waiting, q.spare = nil, nil, nil // nothing of the caller's is kept
 	return err

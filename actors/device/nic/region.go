@@ -16,7 +16,9 @@ type Region struct {
 	key    uint64
 	access device.Access
 	remote bool
+	size   uint64       // of memory of another process, where bytes is nil
 	give   func() error // releases the memory in the end; may be nil
+	parent *Region      // of a window: what it lies in
 
 	// A copy holds mu for reading. Close locks it for good, so that it
 	// returns when the last copy has ended and no later one begins.
@@ -62,7 +64,13 @@ func (r *Region) Close() error {
 func (r *Region) hold() bool { return r.mu.TryRLock() }
 
 // Release ends what Regions.Hold or HoldLocal began.
-func (r *Region) Release() { r.mu.RUnlock() }
+func (r *Region) Release() {
+	parent := r.parent
+	r.mu.RUnlock()
+	if parent != nil {
+		parent.mu.RUnlock()
+	}
+}
 
 // at returns the n bytes at the remote address addr; nil and false if they do not
 // lie in the region. Zero bytes lie everywhere up to its end.
@@ -78,6 +86,16 @@ func (r *Region) at(addr uint64, n int) ([]byte, bool) {
 func (r *Region) contains(b []byte) bool {
 	base, at := address(r.bytes), address(b)
 	return r.bytes != nil && at >= base && at-base <= uint64(len(r.bytes)) && uint64(len(b)) <= uint64(len(r.bytes))-(at-base)
+}
+
+// lies returns the remote address of b, bytes of the region; false if they lie elsewhere.
+// Memory of another process has the addresses that it has there.
+func (r *Region) lies(b []byte) (uint64, bool) {
+	if r.bytes != nil {
+		return r.addr + address(b) - address(r.bytes), r.contains(b)
+	}
+	off := address(b) - r.addr
+	return address(b), address(b) >= r.addr && off <= r.size && uint64(len(b)) <= r.size-off
 }
 
 // allows reports whether the region may be used for all of a.

@@ -1,8 +1,6 @@
 package nic
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,6 +47,8 @@ type Regions struct {
 	draw func() uint64
 	find atomic.Pointer[regionTable]
 
+	windows atomic.Pointer[windowTable] // nil: there never was one
+
 	mu     sync.Mutex
 	next   uint64 // of addresses that are numbers
 	open   int    // regions whose Close has not returned
@@ -64,21 +64,10 @@ func NewRegions(c RegionsConfig) *Regions {
 		t.max = DefaultMaxRegions
 	}
 	if t.draw == nil {
-		t.draw = secretKey
+		t.draw = new(Keys).Draw
 	}
 	t.find.Store(newRegionTable(0))
 	return t
-}
-
-// secretKey is a key of 32 bits that cannot be guessed.
-func secretKey() uint64 { return LongKey() & (1<<32 - 1) }
-
-// LongKey is a key that cannot be found by trying, of 62 bits: the highest two belong to
-// the protocol (mr.DeviceKey).
-func LongKey() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return binary.LittleEndian.Uint64(b[:]) >> 2
 }
 
 // Memory describes a region to Add.
@@ -155,7 +144,7 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 	}
 	r := &Region{
 		table: t, bytes: m.Bytes, addr: addr, key: key,
-		access: m.Access, remote: !m.Local, give: m.Release,
+		access: m.Access, remote: !m.Local, give: m.Release, size: uint64(m.Foreign),
 	}
 	t.open++
 	t.insert(r)
@@ -166,7 +155,7 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 // is none.
 func (t *Regions) newKey() uint64 {
 	for range keyTries {
-		if k := t.draw(); uint32(k) != 0 && t.find.Load().local(uint32(k)) == nil {
+		if k := t.draw(); uint32(k) != 0 && t.find.Load().local(uint32(k)) == nil && t.window(k) == nil {
 			return k
 		}
 	}
@@ -189,12 +178,15 @@ func (t *Regions) newAddr(m *Memory) (uint64, bool) {
 	return addr, true
 }
 
-// Hold finds the n bytes at addr in the region with the remote key, if it allows
-// all of a, and keeps them in place until Region.Release. nil: the request is to be
+// Hold finds the n bytes at addr in the region or window with the remote key, if it
+// allows all of a, and keeps them in place until Region.Release. nil: the request is to be
 // refused, as for memory of another process.
 func (t *Regions) Hold(key uint64, addr uint64, n int, a device.Access) (*Region, []byte) {
 	r := t.find.Load().get(key)
-	if r == nil || !r.allows(a) {
+	if r == nil {
+		return t.holdWindow(key, addr, n, a)
+	}
+	if !r.allows(a) {
 		return nil, nil
 	}
 	mem, ok := r.at(addr, n)
@@ -214,15 +206,29 @@ func (t *Regions) HoldLocal(lkey uint32, b []byte, a device.Access) *Region {
 	return r
 }
 
-// Knows reports whether the key is a region's, or was until lately: who names it guesses
+// HoldSource is Hold for memory that is to be lent to others, where the driver has windows
+// of its own. It gives the remote address of b.
+func (t *Regions) HoldSource(lkey uint32, b []byte) (*Region, uint64) {
+	r := t.find.Load().local(lkey)
+	if r == nil || !r.remote {
+		return nil, 0
+	}
+	addr, ok := r.lies(b)
+	if !ok || !r.hold() {
+		return nil, 0
+	}
+	return r, addr
+}
+
+// Knows reports whether the key is a region's or a window's, or was one until lately: who names it guesses
 // nothing. It may take a lock.
 func (t *Regions) Knows(key uint64) bool {
-	if t.find.Load().get(key) != nil {
+	if t.find.Load().get(key) != nil || t.window(key) != nil {
 		return true
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Contains(t.past[:min(t.npast, maxPast)], key)
+	return t.wasWindow(key) || slices.Contains(t.past[:min(t.npast, maxPast)], key)
 }
 
 // Len returns the number of open regions.

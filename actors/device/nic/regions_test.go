@@ -159,7 +159,7 @@ func TestRights(t *testing.T) {
 
 // TestLongKeys: the whole key names a region to others, its low half to ourselves.
 func TestLongKeys(t *testing.T) {
-	rs := NewRegions(RegionsConfig{Key: LongKey})
+	rs := NewRegions(RegionsConfig{Key: LongKeys()})
 	mem := make([]byte, 64)
 	for range 100 {
 		r := add(t, rs, Memory{Bytes: mem, Access: anyAccess})

@@ -24,7 +24,11 @@ func (f *folder) openBell(gen uint64, mode int) (int, error) {
 		return -1, fmt.Errorf("shm: open bell: %w", err)
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO {
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("shm: stat bell: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFIFO {
 		_ = unix.Close(fd)
 		return -1, fmt.Errorf("%w: the bell is not a fifo", errNoSegment)
 	}

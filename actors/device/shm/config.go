@@ -65,8 +65,14 @@ type Config struct {
 
 	// GID is the host's place on the fabric. Processes of one directory may have
 	// different ones, as if they were on different hosts; queue pair numbers are
-	// still the directory's. Zero: one that follows from the directory.
+	// still the directory's. Zero: one that follows from the directory and, unless Files,
+	// from the namespace of process numbers.
 	GID device.GID
+
+	// Files keeps memory that others reach in files of Dir, for processes in several
+	// namespaces of process numbers (containers). Otherwise it is memory that no process
+	// can cut. See the package's documentation on trust.
+	Files bool
 
 	// RNRDelay is the time before the first device resend; it doubles for the
 	// following ones. 0: nic.DefaultRNRDelay.

@@ -43,13 +43,24 @@ func TestConformanceOneGID(t *testing.T) {
 	devicetest.Run(t, factory(nil))
 }
 
+// TestConformanceFiles: memory that can be cut is guarded, and otherwise the same.
+func TestConformanceFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: runs without -short; TestCut has what differs")
+	}
+	devicetest.Run(t, factoryOf(Config{Files: true}, nil))
+}
+
 // factory makes fabrics whose devices have the GIDs given, or the directory's.
-func factory(gid func(i int) device.GID) devicetest.Factory {
+func factory(gid func(i int) device.GID) devicetest.Factory { return factoryOf(Config{}, gid) }
+
+func factoryOf(cfg Config, gid func(i int) device.GID) devicetest.Factory {
 	return func(tb testing.TB, devices int) *devicetest.Fabric {
 		dir := fabricDir(tb)
 		f := &devicetest.Fabric{ReportsGone: true, OneGID: gid == nil}
 		for i := range devices {
-			cfg := Config{Dir: dir}
+			cfg := cfg
+			cfg.Dir = dir
 			if gid != nil {
 				cfg.GID = gid(i)
 			}

@@ -25,15 +25,17 @@ type denials struct {
 	first error
 }
 
-// add counts a denial, and logs an explanation of the first one.
-func (d *denials) add(err error) {
+// add counts a denial, and logs what happened and an explanation at the first one.
+func (d *denials) add(what string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.count++; d.count > 1 {
 		return
 	}
-	d.first = fmt.Errorf("%w%s", err, ptraceScope())
-	d.log.Warn("RDMA with memory of another process ends with a bad address", "error", d.first)
+	if d.first = err; errors.Is(err, errDenied) {
+		d.first = fmt.Errorf("%w%s", err, ptraceScope())
+	}
+	d.log.Warn(what, "error", d.first)
 }
 
 // ptraceScope describes the setting of the Yama security module.

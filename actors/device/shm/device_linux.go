@@ -30,6 +30,8 @@ type attachment struct {
 	foreignWait time.Duration // see foreignWait
 	abandoned   atomic.Uint64 // regions that were closed during a copy
 
+	sealedRegions atomic.Int64
+
 	mu     sync.Mutex
 	closed bool
 	old    [][]byte // closed queue pairs' memory, see recede
@@ -55,11 +57,15 @@ func Open(cfg Config) (device.Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.files = cfg.Files
 	if err := f.sweep(cfg.MTU); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	if cfg.GID != (device.GID{}) {
+	switch {
+	case cfg.GID != (device.GID{}):
 		f.gid = cfg.GID
+	case !cfg.Files:
+		f.gid = f.gidWithin(pidSpace())
 	}
 	vs := newViews(f, cfg.Logger)
 	w, err := startWatcher(f, vs)
@@ -78,7 +84,7 @@ func (a *attachment) Info() device.Info {
 		Name: "shm:" + a.cfg.Dir, GID: a.folder.gid, MTU: a.cfg.MTU,
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP,
 		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Foreign: true,
-		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
+		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true, Pulse: true,
 		MinRead: minRead, MinReadWrite: minRead,
 	}
 }
@@ -119,7 +125,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn(), Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
-		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, UserRecv: c.UserRecv,
+		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Pulser: p, UserRecv: c.UserRecv,
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -167,11 +173,9 @@ func (a *attachment) Close() error {
 // is closed, without memory behind them: a packet that is still being read turns to
 // zeroes instead of ending the process.
 func (a *attachment) recede(mem []byte) error {
-	if err := blank(mem); err != nil {
-		return err
-	}
+	err := blank(mem)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.old = append(a.old, mem)
-	return nil
+	a.old = append(a.old, mem) // even if the memory is still there
+	return err
 }

@@ -4,12 +4,12 @@
 // A fabric is a directory in shared memory, a queue pair one file in it: its
 // segment, which every sender maps as well.
 //
-//	+--------+---------+---------+------------+--------------+------------+
-//	| header | control | senders | posts, 8 B | cells, 128 B | slots, MTU |
-//	+--------+---------+---------+------------+--------------+------------+
-//	                              ^            ^              ^
-//	receiver: posts a slot -------+            |              |
-//	sender: claims the post by CAS, fills -----+ up to 120 B, +- or more
+//	+--------+---------+---------+---------+------------+--------------+------------+
+//	| header | control | senders | windows | posts, 8 B | cells, 128 B | slots, MTU |
+//	+--------+---------+---------+---------+------------+--------------+------------+
+//	                                        ^            ^              ^
+//	receiver: posts a slot -----------------+            |              |
+//	sender: claims the post by CAS, fills ---------------+ up to 120 B, +- or more
 //	        and stores ready in the cell
 //	receiver: polls the cell at head, copies what is in it to the slot
 //
@@ -26,24 +26,22 @@
 // pairs that it communicates with every 100 ms (watch_linux.go); a death is
 // reported, as OpGone after the last packet of the dead, at the first or second
 // check: within 200 ms on a machine that schedules. A process that finds a lock free
-// removes the files, marks the segment dead for those that have it mapped, and frees
-// claims in its own segments. Until then sends to a dead queue pair still end well,
-// as if it had died later. A queue pair that is closed in order is not reported;
-// sends to it end with StatusBadDestQPN at once.
+// removes the files and frees claims in its own segments. Until then sends to a dead
+// queue pair still end well, as if it had died later. A queue pair that is closed in
+// order is not reported; sends to it end with StatusBadDestQPN at once.
 //
-// A device whose queue pairs sleep, and that knows of no others, has no timer set: it
-// costs nothing. A sender that enters a sender table rings.
-// A stopped process is alive: it keeps the slots that it has claimed, one for each
-// queue pair, and costs others nothing else.
+// A device whose queue pairs sleep, and that knows of no others, has no timer set. A
+// sender that enters a sender table rings. A stopped process is alive: it keeps the slots
+// that it has claimed, and sends to it go on; a count in its segment stops (Pulse).
 //
 // # Memory regions
 //
 // Memory of Alloc is a file that others map, so that an RDMA request is one copy inside
 // the requester's PostSend; a lease in shared memory keeps the owner informed, and
-// region.go says which side may die when. Memory of Register lies in one process:
-// MR.Remote is false. Memory of a process that does not use this package
-// (RegisterForeign) is copied by the kernel, process_linux.go; the region's file names
-// the process.
+// region.go says which side may die when. What a queue pair lends (QP.Lend) stands in its
+// segment, window.go. Memory of Register lies in one process: MR.Remote is false. Memory
+// of a process that does not use this package (RegisterForeign) is copied by the kernel,
+// process_linux.go; the region's file names the process.
 //
 // # Trust
 //
@@ -51,8 +49,10 @@
 // owner is checked. They are defended against bugs and death, not malice. The
 // receiver relies only on its own record of posted slots; words are read once, then
 // checked, and a place that makes no sense is posted to the device again. Wrong
-// hints are corrected. There is one case without defence: a process that truncates
-// a file kills those that have it mapped.
+// hints are corrected. Memory is sealed, so that nobody can cut it under those that have
+// it mapped (sealed_linux.go). In files (Config.Files) it can be cut: this process survives,
+// and ends what it had there alone (guard.go), unless it is the application that touches a
+// region's memory, or a packet is being read at that moment.
 //
 // # Differences from a plain queue
 //
@@ -65,13 +65,13 @@
 //     sides prefetch the line that they need next.
 //   - A receiver with nothing at head reads its post only now and then (patience):
 //     reading takes the post's line away from the next sender.
-//   - All processes of a directory have one GID, as those that share an EFA device do,
+//   - All processes of a directory and a namespace of process numbers have one GID,
 //     unless Config.GID makes one a host of its own. Queue pair numbers are the
 //     directory's, and find a segment; the GID in its header must match.
 //
 // The memory of a closed queue pair stays addressable, without its contents, until
 // the device is closed. A segment allocates its memory when it is made, 2.3 MB with
-// the default depth and MTU, so a full /dev/shm is ErrNoMemory and not a SIGBUS.
+// the default depth and MTU, so too little memory is ErrNoMemory and not a SIGBUS.
 //
 // Start reading at layout.go and word.go, then sendop.go and receiver.go for the
 // ring, port_linux.go for the queue pair, segment_linux.go for files; region.go, then

@@ -28,7 +28,11 @@ func (f *folder) openOwn(name string, mode int) (fd int, st unix.Stat_t, err err
 	if err != nil {
 		return -1, st, fmt.Errorf("shm: open %s: %w", name, err)
 	}
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() {
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return -1, st, fmt.Errorf("shm: stat %s: %w", name, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() {
 		_ = unix.Close(fd)
 		return -1, st, fmt.Errorf("%w: %s", errNoSegment, name)
 	}

@@ -53,6 +53,8 @@ type folder struct {
 	gid device.GID // of the device
 	dom uint64     // of the device, random
 
+	files bool // Config.Files
+
 	roundsLeft atomic.Int32 // rounds of lookForOrphans to come
 }
 
@@ -93,6 +95,12 @@ func checkOwner(st *unix.Stat_t, uid int) error {
 // they reach it, and different from that of any other directory.
 func gidOf(st *unix.Stat_t) device.GID {
 	return linkLocal(fmt.Appendf(hostID("/proc/sys/kernel/random/boot_id"), "%d %d %d", st.Dev, st.Ino, st.Uid))
+}
+
+// gidWithin is the GID of the directory for the processes of one namespace of their numbers,
+// by which they find each other's memory. Those of another are not in reach.
+func (f *folder) gidWithin(space uint64) device.GID {
+	return linkLocal(fmt.Appendf(f.gid[:], " %d", space))
 }
 
 // hostID identifies this host, so that a process on another host does not take a

@@ -199,14 +199,14 @@ func TestForeignLeaks(t *testing.T) {
 	require.Zero(t, c.devA().Stats().Denied)
 }
 
-// A region's file is a page that names the process.
+// A region's file is a header that names the process.
 func TestForeignFile(t *testing.T) {
 	c := newCouple(t, 64, remoteAll)
 	v := startProgram(t, 5000, "open")
 	c.register(v, 5000, device.RemoteRead)
 	var st unix.Stat_t
 	require.NoError(t, unix.Stat(filepath.Join(c.dir, regionName(c.mr.RKey())), &st))
-	require.Equal(t, int64(pageBytes), st.Size)
+	require.EqualValues(t, unsafe.Sizeof(regionHeader{}), st.Size)
 	local := make([]byte, 5000)
 	c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
 	require.Equal(t, pattern(5000), local)

@@ -10,19 +10,20 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// A segment, in file order. Words that different sides write are at least two cache
+// A segment: the header in its file, and all of this in its memory. Words that different sides write are at least two cache
 // lines apart, since processors fetch lines in pairs:
 //
 //	0      header    written before the segment has a name, then constant
 //	128    control   three words, 128 bytes each
 //	512    senders   the queue pairs that send here, 16 bytes each
 //	...    origins   from which GID, in the same order, 16 bytes each
+//	...    windows   what is lent for a while, 32 bytes each
 //	...    posts     the ring of posted receives, 8 bytes each
 //	...    cells     what came for them, 128 bytes each
 //	...    slots     the receive buffers, an MTU each, rounded up to 64
 const (
 	magic   = 0x6d68732d61666531 // "1efa-shm"
-	version = 3
+	version = 4
 
 	pairBytes  = 128
 	inlineMax  = pairBytes - 8
@@ -32,7 +33,8 @@ const (
 	controlBytes = 3 * pairBytes
 	sendersAt    = headerBytes + controlBytes
 	originsAt    = sendersAt + maxSenders*16
-	postsAt      = originsAt + maxSenders*16
+	windowsAt    = originsAt + maxSenders*16
+	postsAt      = windowsAt + maxWindows*32
 )
 
 // header describes the segment.
@@ -46,6 +48,7 @@ type header struct {
 	qpn     uint32
 	qkey    uint32
 	dom     uint64 // of the device, as its regions have it
+	sealed  sealedAt
 }
 
 // The values of control.bell.
@@ -59,7 +62,8 @@ const (
 // control holds the words that are outside the cells.
 type control struct {
 	bell   atomic.Uint32
-	_      [pairBytes - 4]byte
+	beat   atomic.Uint32 // counted up by the owner while its process runs
+	_      [pairBytes - 8]byte
 	posted atomic.Uint64 // positions below it have been posted; the receiver's
 	_      [pairBytes - 8]byte
 	tail   atomic.Uint64 // positions below it have been claimed; a hint
@@ -129,6 +133,7 @@ type ring struct {
 	ctl     *control
 	senders []sender
 	origins []origin
+	windows []windowEntry
 	posts   []atomic.Uint64
 	cell    []cell
 	slot    []byte
@@ -144,6 +149,7 @@ func newRing(mem []byte, g geometry) ring {
 		ctl:      (*control)(unsafe.Pointer(&mem[headerBytes])),
 		senders:  unsafe.Slice((*sender)(unsafe.Pointer(&mem[sendersAt])), maxSenders),
 		origins:  unsafe.Slice((*origin)(unsafe.Pointer(&mem[originsAt])), maxSenders),
+		windows:  unsafe.Slice((*windowEntry)(unsafe.Pointer(&mem[windowsAt])), maxWindows),
 		posts:    unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[postsAt])), g.cells),
 		cell:     unsafe.Slice((*cell)(unsafe.Pointer(&mem[g.cellsAt()])), g.cells),
 		slot:     mem[g.slotsAt():g.size():g.size()],

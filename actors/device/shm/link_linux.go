@@ -18,6 +18,8 @@ type link struct {
 	dom  uint64    // of the device it belongs to
 	bell int
 	mem  []byte
+
+	broken bool // the memory was cut
 }
 
 // linkTable finds a link by number with two loads.
@@ -70,6 +72,9 @@ func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
 // reach is linkTo for a link whose other end exists, as far as can be seen. When
 // one was closed or has died, another may have its number by now.
 func (p *port) reach(wr *device.SendWR) (*link, device.Status) {
+	if p.news.some.Load() {
+		p.takeNews()
+	}
 	l, st := p.linkTo(wr)
 	if st == device.StatusOK && l.over() {
 		p.lose(l)
@@ -120,22 +125,40 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		return nil, device.StatusMismatch
 	}
 	r, err := s.mapRing()
-	if errors.Is(err, unix.ENOMEM) {
-		return nil, device.StatusQPInternal
+	if errors.Is(err, errElsewhere) {
+		p.dev.views.denials.add("a queue pair is unreachable", err)
+		return nil, device.StatusUnreachable
+	}
+	if gone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH); err != nil && !gone && errors.As(err, new(unix.Errno)) {
+		return nil, device.StatusQPInternal // a call of ours failed
 	}
 	if err != nil {
 		return nil, device.StatusBadDestQPN
 	}
+	p.exposed.some = p.exposed.some || !s.isSealed()
 	l := &link{
 		id: h.ident(), qkey: h.qkey, gid: h.gid, ah: wr.AH, dom: h.dom,
 		outlet: outlet{ring: r, self: p.self},
 	}
-	if !l.enter(p.seg.hdr.qkey, p.gid) {
+	var same, entered bool
+	if !p.safely(func() {
+		if same = s.same(); same {
+			entered = l.enter(p.seg.hdr.qkey, p.gid)
+			l.hint = l.ctl.tail.Load()
+		}
+	}, s.mem) || !same {
+		return nil, device.StatusBadDestQPN
+	}
+	if !entered {
 		return nil, device.StatusUnreachable // more senders than its table holds
 	}
-	l.hint = l.ctl.tail.Load()
-	if l.bell, err = p.dev.folder.openBell(h.gen, unix.O_WRONLY); err != nil {
+	l.bell, err = p.dev.folder.openBell(h.gen, unix.O_WRONLY)
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENXIO), errors.Is(err, errNoSegment):
 		return nil, device.StatusBadDestQPN // it is closing
+	default:
+		return nil, device.StatusQPInternal
 	}
 	ringBell(l.bell) // so that its watcher knows of us, before we claim anything
 	l.mem, s.mem = s.mem, nil
@@ -148,7 +171,11 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 
 // disconnect forgets a link.
 func (p *port) disconnect(l *link) {
-	if l.left() {
+	if p.links.get(l.id.qpn()) != l {
+		return // it was lost meanwhile
+	}
+	left := false
+	if !l.broken && p.safely(func() { left = l.left() }, nil) && left {
 		delete(p.known, l.id) // no death to report
 	}
 	p.links.set(l.id.qpn(), nil)

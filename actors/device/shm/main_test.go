@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,6 +49,11 @@ type process struct {
 
 func start(t testing.TB, role string, args ...any) *process {
 	t.Helper()
+	return startWith(t, nil, role, args...)
+}
+
+func startWith(t testing.TB, attr *syscall.SysProcAttr, role string, args ...any) *process {
+	t.Helper()
 	var text []string
 	for _, a := range args {
 		text = append(text, fmt.Sprint(a))
@@ -55,6 +61,7 @@ func start(t testing.TB, role string, args ...any) *process {
 	cmd := exec.Command(os.Args[0], text...)
 	cmd.Env = append(os.Environ(), roleVar+"="+role)
 	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = attr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()

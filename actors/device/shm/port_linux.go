@@ -28,6 +28,9 @@ type port struct {
 	known  map[ident]acquaintance // queue pairs whose death is to be reported
 	dying  []deadPair
 
+	lent    *lent // nil: nothing ever was
+	exposed exposure
+
 	note      [noteBytes]byte // scratch of RDMA
 	bad       uint64          // places whose words were invalid
 	reclaimed uint64          // claims of dead senders that were taken back
@@ -59,6 +62,7 @@ func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
 		heard: make([]voice, maxSenders), known: make(map[ident]acquaintance),
 		timer: timer, fds: []int{s.bell, timer},
 	}
+	p.exposed.some = !s.isSealed()
 	a.watch.add(p)
 	return p, nil
 }
@@ -86,6 +90,9 @@ func (p *port) Unroute(device.AH) {}
 // Send implements nic.Carrier. To a receiver that is mapped and awake it makes no
 // system call.
 func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
+	if p.exposed.some {
+		return p.sendSafely(wr)
+	}
 	return p.put(wr, markOf(wr), wr.Header, wr.Payload)
 }
 
@@ -125,6 +132,14 @@ func (p *port) Doorbell() {}
 
 // PostRecv implements nic.Carrier.
 func (p *port) PostRecv(slots []int32) {
+	if p.exposed.some {
+		_ = p.safely(func() { p.post(slots) }, nil) // a queue pair that is cut is found by Poll
+		return
+	}
+	p.post(slots)
+}
+
+func (p *port) post(slots []int32) {
 	for _, s := range slots {
 		p.rx.postSlot(s)
 	}
@@ -133,6 +148,13 @@ func (p *port) PostRecv(slots []int32) {
 
 // Poll implements nic.Carrier.
 func (p *port) Poll(c []device.Completion) int {
+	if p.exposed.some {
+		return p.pollSafely(c)
+	}
+	return p.poll(c)
+}
+
+func (p *port) poll(c []device.Completion) int {
 	if p.armed.Load() {
 		p.disarm()
 	}
@@ -181,7 +203,11 @@ func (p *port) repost(slot int32) {
 
 // Arm implements nic.Carrier. A sender that publishes after the last look sees the
 // receiver parked and rings; earlier packets are seen by the look.
-func (p *port) Arm() bool {
+func (p *port) Arm() (ok bool) {
+	return p.safely(func() { ok = p.arm() }, nil) && ok && p.exposed.broken == p.exposed.told
+}
+
+func (p *port) arm() bool {
 	p.armed.Store(true)
 	p.rx.park()
 	if p.rx.pending() || p.news.some.Load() || len(p.dying) > 0 {
@@ -221,11 +247,16 @@ func (p *port) FDs() []int { return p.fds }
 func (p *port) Close() error {
 	p.dev.watch.drop(p)
 	p.links.each(func(l *link) {
-		l.leave()
-		p.disconnect(l)
+		if p.safely(l.leave, nil) {
+			p.disconnect(l)
+		}
 	})
-	p.rx.ctl.bell.Store(closed)
-	p.dev.folder.remove(p.seg.fd, segmentName(p.self.qpn()), p.self.gen())
+	_ = p.safely(func() { p.rx.ctl.bell.Store(closed) }, nil) // it is the end in any case
+	for range 2 { // one of its calls may have failed
+		if p.dev.folder.remove(p.seg.fd, segmentName(p.self.qpn()), p.self.gen()) {
+			break
+		}
+	}
 	err := p.dev.recede(p.seg.mem)
 	p.seg.mem = nil
 	p.seg.close() // with the mapping replaced, the lock goes with the descriptor

@@ -4,12 +4,22 @@ import "github.com/efactor/efactor/actors/device"
 
 // RDMA implements nic.Carrier. The data is copied within the call, so a request is
 // bounded by MaxRDMA.
-func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
+func (p *port) RDMA(wr *device.SendWR, _ uint64) (st device.Status) {
+	if !p.exposed.some {
+		return p.rdma(wr)
+	}
+	if !p.safely(func() { st = p.rdma(wr) }, nil) {
+		st = device.StatusBadDestQPN
+	}
+	return st
+}
+
+func (p *port) rdma(wr *device.SendWR) device.Status {
 	l, st := p.reach(wr)
 	if st != device.StatusOK {
 		return st
 	}
-	if st := p.dev.views.carry(wr, l.dom); st != device.StatusOK {
+	if st := p.carry(wr, l); st != device.StatusOK {
 		return st
 	}
 	if wr.Kind == device.WRWrite && wr.HasImm {
@@ -21,6 +31,12 @@ func (p *port) RDMA(wr *device.SendWR, _ uint64) device.Status {
 		return p.put(wr, m, p.note[:], nil)
 	}
 	return device.StatusOK
+}
+
+// carry moves the data of a WRRead or WRWrite.
+func (p *port) carry(wr *device.SendWR, l *link) device.Status {
+	region, g := l.grantOf(wr)
+	return p.dev.views.carry(wr, region, g)
 }
 
 // acceptNote turns the completion of a packet into that of a write. The slot is free

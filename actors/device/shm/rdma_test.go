@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -61,8 +62,15 @@ func (c *couple) ends(wr *device.SendWR, st device.Status) {
 func (c *couple) file(mr device.MR) *os.File {
 	f, err := os.OpenFile(filepath.Join(c.dir, regionName(mr.RKey())), os.O_RDWR, 0)
 	require.NoError(c, err)
-	c.Cleanup(func() { _ = f.Close() })
-	return f
+	defer f.Close()
+	var h regionHeader
+	_, err = f.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), 0)
+	require.NoError(c, err)
+	fd, err := h.sealed.open(unix.O_RDWR)
+	require.NoError(c, err)
+	m := os.NewFile(uintptr(fd), "memory")
+	c.Cleanup(func() { _ = m.Close() })
+	return m
 }
 
 // blocks is how much memory a file has, in pages.
@@ -230,7 +238,7 @@ func mappingsOf(t testing.TB, name string) (rights []string) {
 // A process without the right to write to a region has it mapped read-only.
 func TestReadOnly(t *testing.T) {
 	c := newCouple(t, 1000, device.RemoteRead)
-	name := filepath.Base(c.dir) + "/" + regionName(c.mr.RKey())
+	name := "/memfd:" + sealedName + regionName(c.mr.RKey())
 	require.Equal(t, []string{"rw-s"}, mappingsOf(t, name))
 	c.ends(c.wr(device.WRRead, make([]byte, 10), 0), device.StatusOK)
 	require.ElementsMatch(t, []string{"rw-s", "rw-s", "r--s"}, mappingsOf(t, name), "owner, first page, data")
@@ -238,7 +246,7 @@ func TestReadOnly(t *testing.T) {
 	require.ErrorIs(t, unix.Mprotect(v.data, unix.PROT_READ|unix.PROT_WRITE), unix.EACCES)
 
 	c.mr = c.alloc(1000, device.RemoteWrite)
-	name = filepath.Base(c.dir) + "/" + regionName(c.mr.RKey())
+	name = "/memfd:" + sealedName + regionName(c.mr.RKey())
 	c.ends(c.wr(device.WRWrite, make([]byte, 10), 0), device.StatusOK)
 	for _, r := range mappingsOf(t, name) {
 		require.Equal(t, "rw-s", r)

@@ -11,16 +11,16 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// A region is memory of Alloc: a file of the directory that its owner has mapped
-// whole and others map in two parts: the first page writable, the data as the
-// owner's rights allow.
+// A region is memory of Alloc that its owner has mapped whole and others map in two
+// parts: the first page writable, the data as the owner's rights allow.
 //
 //	0      header   written before the key is known, then constant
 //	128    state    running, closed or dead, as a segment's bell
 //	256    leases   number of copies in progress
 //	page   data     rounded up to pages
 //
-// Memory of Alloc is a file of the directory, too, named by its key. A process that is
+// It has a file in the directory, too, named by its key, with the header (sealed_linux.go
+// says where the memory is) and the lock. A process that is
 // to perform an RDMA request maps it at its first use and then copies, once, inside
 // PostSend:
 //
@@ -42,12 +42,11 @@ import (
 //   - A copier that is killed or stopped leaves its lease. Close waits 10 ms for it,
 //     then it abandons the pages: what is still read from them is discarded, and
 //     what is still written is never read. They go with the last mapping.
-//   - An owner that is killed leaves the file. Its mapping held the file's lock, so
+//   - An owner that is killed leaves the file. A mapping held the file's lock, so
 //     the processes that check every 100 ms find it when one of its queue pairs has
 //     died, and a process that opens the directory or looks for the region finds it
-//     as well. They mark the region dead and remove it. Processes that have it
-//     mapped are not disturbed: until then requests end well, as if the owner had
-//     died later.
+//     as well. They remove it. Processes that have the memory mapped are not
+//     disturbed: until then requests end well, as if the owner had died later.
 //   - Mappings of closed regions and of dead owners' regions are dropped by the next
 //     request or the next check of the locks.
 //
@@ -88,6 +87,7 @@ type regionHeader struct {
 	access  uint32
 	kind    uint32
 	process processID // if kindProcess
+	sealed  sealedAt
 }
 
 // processID names a process for as long as the host runs: a number may be reused
@@ -97,6 +97,13 @@ type processID struct {
 	_     uint32
 	start uint64 // clock ticks after the host's
 	space uint64 // the namespace of the number, an inode
+}
+
+// sealedAt says where sealed memory is: a descriptor of a process.
+type sealedAt struct {
+	process processID
+	fd      uint32 // and 1; 0: there is none, the memory is in the file
+	_       uint32
 }
 
 // regionControl holds the words that change while the region lives.
@@ -123,7 +130,7 @@ func (c *regionControl) leave() { c.leases.Add(-1) }
 // pageBytes is the unit of mappings.
 var pageBytes = os.Getpagesize()
 
-// fileBytes is the size of the file of a region.
+// fileBytes is the size of a region's memory, which is in its file unless it is sealed.
 func (h *regionHeader) fileBytes() int {
 	if h.kind == kindProcess {
 		return pageBytes
@@ -142,7 +149,7 @@ func (h *regionHeader) check(key uint64, file int64) error {
 		return fmt.Errorf("%w: header", errNoRegion)
 	case h.kind > kindProcess || h.kind == kindProcess && (h.process.pid == 0 || h.process.pid > math.MaxInt32):
 		return fmt.Errorf("%w: kind", errNoRegion)
-	case h.size == 0 || h.size > maxRegion || file != int64(h.fileBytes()):
+	case h.size == 0 || h.size > maxRegion || h.sealed.fd == 0 && file != int64(h.fileBytes()):
 		return fmt.Errorf("%w: %d bytes in a file of %d", errNoRegion, h.size, file)
 	case h.addr+h.size < h.addr:
 		return fmt.Errorf("%w: address", errNoRegion)

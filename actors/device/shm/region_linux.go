@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -27,9 +28,16 @@ type ownRegion struct {
 	dev    *attachment
 	key    uint64
 	whole  []byte        // the address range
-	mapped []byte        // the file in it: first page and data; nil until it is there
+	mapped []byte        // what is in it: a page of the file, for its lock, then the region; nil until it is there
 	wait   time.Duration // for copies, at the end
+	sealed int           // the memory's descriptor; -1: it is in the file
 }
+
+// cut reports whether a fault is in the region.
+func (o *ownRegion) cut(ft fault) bool { return ft.in(o.mapped) }
+
+// region is the mapped region's first page and data.
+func (o *ownRegion) region() []byte { return o.mapped[pageBytes:] }
 
 // Register implements device.Device. The memory lies in this process alone, so RDMA
 // of others does not reach it and ends with StatusBadAddress.
@@ -74,12 +82,12 @@ func (a *attachment) newRegion(file int, of func([]byte) (nic.Memory, regionHead
 // newRegionOnce reserves addresses; with the memory there is a key, which names the
 // file.
 func (a *attachment) newRegionOnce(file int, of func([]byte) (nic.Memory, regionHeader)) (*nic.Region, error) {
-	whole, err := a.ranges.take(file)
+	whole, err := a.ranges.take(pageBytes + file)
 	if err != nil {
 		return nil, err
 	}
-	m, h := of(whole)
-	o := &ownRegion{dev: a, whole: whole, wait: a.leaseWait}
+	m, h := of(whole[pageBytes:])
+	o := &ownRegion{dev: a, whole: whole, wait: a.leaseWait, sealed: -1}
 	if h.kind == kindProcess {
 		o.wait = a.foreignWait
 	}
@@ -98,8 +106,8 @@ func (a *attachment) newRegionOnce(file int, of func([]byte) (nic.Memory, region
 	return r, nil
 }
 
-// create makes the file and maps it. The lock is taken before anything else and
-// belongs to the open file, which the mapping keeps open.
+// create makes the file and the memory, and maps them. The lock is taken before anything
+// else and belongs to the open file, which the mapping of a page keeps open.
 func (o *ownRegion) create(h regionHeader) (err error) {
 	f, name := o.dev.folder, regionName(o.key)
 	fd, err := unix.Openat(f.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
@@ -119,30 +127,78 @@ func (o *ownRegion) create(h regionHeader) (err error) {
 		}
 	}()
 	size := h.fileBytes()
-	if err := reserve(fd, size); err != nil {
+	mem, inFile := fd, size
+	if o.dev.maySeal() {
+		if o.sealed, h.sealed, err = newSealed(name, size); errors.Is(err, device.ErrNoMemory) {
+			return err
+		}
+	}
+	if o.sealed >= 0 {
+		o.dev.sealedRegions.Add(1)
+		mem, inFile = o.sealed, int(unsafe.Sizeof(h))
+	}
+	if err := reserve(fd, inFile); err != nil {
 		return fmt.Errorf("%w in %s", err, f.dir)
 	}
-	_, err = unix.MmapPtr(fd, 0, unsafe.Pointer(&o.whole[0]), uintptr(size), unix.PROT_READ|unix.PROT_WRITE,
+	if err := writeHeader(fd, &h); err != nil {
+		return err
+	}
+	if err := mapAt(o.whole[:pageBytes], fd, unix.PROT_NONE); err != nil {
+		return err
+	}
+	o.mapped = o.whole[:pageBytes+size]
+	if err := mapAt(o.region(), mem, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return err
+	}
+	*regionHeaderOf(o.region()) = h
+	return nil
+}
+
+// mapAt maps a file to addresses of ours.
+func mapAt(b []byte, fd, prot int) error {
+	_, err := unix.MmapPtr(fd, 0, unsafe.Pointer(&b[0]), uintptr(len(b)), prot,
 		unix.MAP_SHARED|unix.MAP_FIXED|unix.MAP_POPULATE)
 	if err != nil {
 		return fmt.Errorf("%w: map: %w", device.ErrNoMemory, err)
 	}
-	o.mapped = o.whole[:size]
-	*regionHeaderOf(o.mapped) = h
 	return nil
 }
+
+// maySeal reports whether one more region may be sealed memory, which takes a descriptor.
+func (a *attachment) maySeal() bool {
+	return !a.cfg.Files && a.sealedRegions.Load() < maxSealed()
+}
+
+// maxSealed is a quarter of the descriptors that this process may have.
+var maxSealed = sync.OnceValue(func() int64 {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return 0
+	}
+	return int64(min(l.Cur/4, maxRegions))
+})
 
 // close ends the region: copiers in progress learn of it, later ones find nothing.
 // Its addresses stay valid, without its contents.
 func (o *ownRegion) close() error {
+	if o.sealed >= 0 {
+		defer func() {
+			_ = unix.Close(o.sealed)
+			o.dev.sealedRegions.Add(-1)
+		}()
+	}
 	if o.mapped != nil {
-		c := regionControlOf(o.mapped)
-		c.state.Store(closed)
+		c := regionControlOf(o.region())
+		idle := false
+		cut := !guarded(func() { c.state.Store(closed) }, o.cut)
 		_ = unix.Unlinkat(o.dev.folder.fd, regionName(o.key), 0)
-		if o.awaitLeases(c) && len(o.mapped) > pageBytes {
+		if !cut {
+			cut = !guarded(func() { idle = o.awaitLeases(c) }, o.cut)
+		}
+		if !cut && idle && len(o.region()) > pageBytes {
 			// Others have the pages mapped until they find the region closed;
 			// the memory need not wait for that.
-			_ = unix.Madvise(o.mapped[pageBytes:], unix.MADV_REMOVE)
+			_ = unix.Madvise(o.region()[pageBytes:], unix.MADV_REMOVE)
 		}
 		// Otherwise the pages are left to the late copiers: what they read they
 		// discard, and what they write is never read.

@@ -15,10 +15,11 @@ import (
 // segment is an open segment file: our own, with its memory and the lock, or
 // another queue pair's.
 type segment struct {
-	fd   int
-	hdr  header // a copy, checked
-	mem  []byte // nil until mapped
-	bell int    // -1 until opened
+	fd     int
+	hdr    header // a copy, checked
+	mem    []byte // nil until mapped
+	bell   int    // -1 until opened
+	sealed int    // our own's: the memory, -1 if that is in the file
 }
 
 func (h *header) ident() ident { return makeIdent(uint16(h.qpn), h.gen) }
@@ -35,9 +36,11 @@ func (s *segment) close() {
 		_ = unix.Close(s.bell)
 		s.bell = -1
 	}
-	if s.fd >= 0 {
-		_ = unix.Close(s.fd)
-		s.fd = -1
+	for _, fd := range []*int{&s.sealed, &s.fd} {
+		if *fd >= 0 {
+			_ = unix.Close(*fd)
+			*fd = -1
+		}
 	}
 }
 
@@ -48,9 +51,14 @@ func (f *folder) find(name string) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &segment{fd: fd, bell: -1}
+	s := &segment{fd: fd, bell: -1, sealed: -1}
 	var b [headerBytes]byte
-	if n, err := unix.Pread(fd, b[:], 0); err != nil || n != len(b) {
+	n, err := unix.Pread(fd, b[:], 0)
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("shm: read %s: %w", name, err)
+	}
+	if n != len(b) {
 		return s, nil // cut short by its owner's death
 	}
 	h := *(*header)(unsafe.Pointer(&b))
@@ -69,19 +77,33 @@ func (s *segment) mapRing() (ring, error) {
 	if err != nil {
 		return ring{}, err
 	}
+	fd := s.fd
+	if s.isSealed() {
+		if fd, err = s.hdr.sealed.open(unix.O_RDWR); err != nil {
+			return ring{}, err
+		}
+		defer unix.Close(fd)
+	}
 	var st unix.Stat_t
-	if err := unix.Fstat(s.fd, &st); err != nil {
+	if err := unix.Fstat(fd, &st); err != nil {
 		return ring{}, fmt.Errorf("shm: stat: %w", err)
 	}
-	if st.Size != int64(g.size()) { // touching what is not there would be a SIGBUS
+	if st.Size < int64(g.size()) || st.Size > int64(g.size()) && !s.isSealed() { // touching what is not there would be a SIGBUS
 		return ring{}, fmt.Errorf("%w: %d bytes instead of %d", errNoSegment, st.Size, g.size())
 	}
-	s.mem, err = unix.Mmap(s.fd, 0, g.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+	s.mem, err = unix.Mmap(fd, 0, g.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
 	if err != nil {
 		return ring{}, fmt.Errorf("shm: map: %w", err)
 	}
 	return newRing(s.mem, g), nil
 }
+
+// isSealed reports whether the memory cannot be cut.
+func (s *segment) isSealed() bool { return s.hdr.sealed.fd != 0 }
+
+// same reports whether the memory is that of the header in the file: its process's number
+// may be another's by now.
+func (s *segment) same() bool { return *headerOf(s.mem) == s.hdr }
 
 // create makes the segment of a new queue pair, with its bell, under the number
 // qpn or, if that is 0, any free one.
@@ -103,7 +125,7 @@ func (f *folder) createOnce(g geometry, qpn uint16, qkey uint32) (_ *segment, er
 	if err != nil {
 		return nil, fmt.Errorf("shm: create %s: %w", name, err)
 	}
-	s := &segment{fd: fd, bell: -1}
+	s := &segment{fd: fd, bell: -1, sealed: -1}
 	defer func() {
 		if err != nil {
 			_ = unix.Unlinkat(f.fd, bellName(gen), 0)
@@ -125,12 +147,22 @@ func (f *folder) createOnce(g geometry, qpn uint16, qkey uint32) (_ *segment, er
 
 // fill gives a new segment its memory, header and bell.
 func (s *segment) fill(f *folder, g geometry, gen uint64, qkey uint32) error {
-	if err := reserve(s.fd, g.size()); err != nil {
-		return fmt.Errorf("%w in %s", err, f.dir)
-	}
 	s.hdr = header{
 		magic: magic, version: version, gen: gen, gid: f.gid,
 		mtu: uint32(g.mtu), slots: uint32(g.slots), qkey: qkey, dom: f.dom,
+	}
+	size := headerBytes
+	if !f.files {
+		var err error
+		if s.sealed, s.hdr.sealed, err = newSealed(newName(gen), g.size()); errors.Is(err, device.ErrNoMemory) {
+			return err
+		}
+	}
+	if !s.isSealed() {
+		size = g.size()
+	}
+	if err := reserve(s.fd, size); err != nil {
+		return fmt.Errorf("%w in %s", err, f.dir)
 	}
 	_, err := s.mapRing()
 	if err != nil {
@@ -163,6 +195,9 @@ func (f *folder) claimAny(s *segment) error {
 func (f *folder) claim(s *segment, qpn uint16) error {
 	s.hdr.qpn = uint32(qpn)
 	headerOf(s.mem).qpn = uint32(qpn)
+	if err := writeHeader(s.fd, &s.hdr); err != nil {
+		return err
+	}
 	name := segmentName(qpn)
 	for {
 		err := unix.Linkat(f.fd, newName(s.hdr.gen), f.fd, name, 0)

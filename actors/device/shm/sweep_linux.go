@@ -2,6 +2,7 @@ package shm
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -52,7 +53,8 @@ func (f *folder) sweepName(name string) (h header) {
 // remove deletes the file name, open as fd, and its bell, unless its owner lives.
 // The lock is held meanwhile, so that no other process does it; one that took the
 // lock too late finds another file, or none, behind the name. remove marks the
-// segment dead for those that have it mapped.
+// segment dead for those that have it mapped, and reports whether the name is no more that
+// of the file.
 func (f *folder) remove(fd int, name string, gen uint64) bool {
 	if locked, err := tryLock(fd); err != nil || !locked {
 		return false
@@ -64,12 +66,12 @@ func (f *folder) remove(fd int, name string, gen uint64) bool {
 	if own.Size >= headerBytes+controlBytes {
 		markDead(fd, headerBytes)
 	}
-	if unix.Fstatat(f.fd, name, &named, unix.AT_SYMLINK_NOFOLLOW) == nil &&
-		named.Ino == own.Ino && named.Dev == own.Dev {
+	err := unix.Fstatat(f.fd, name, &named, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && named.Ino == own.Ino && named.Dev == own.Dev {
 		_ = unix.Unlinkat(f.fd, bellName(gen), 0)
 		_ = unix.Unlinkat(f.fd, name, 0)
 	}
-	return true
+	return err == nil || errors.Is(err, unix.ENOENT)
 }
 
 // markDead marks a segment or region dead for all processes that have it mapped,
@@ -121,17 +123,19 @@ const orphanRounds = 3
 // expectOrphans makes the watcher look for the files of dead processes.
 func (f *folder) expectOrphans() { f.roundsLeft.Store(orphanRounds) }
 
-// lookForOrphans removes the files of dead processes, if one has died lately.
-func (f *folder) lookForOrphans() {
+// lookForOrphans removes the files of dead processes, if one has died lately; false: none
+// has.
+func (f *folder) lookForOrphans() bool {
 	if f.roundsLeft.Load() == 0 {
-		return
+		return false
 	}
 	f.roundsLeft.Add(-1)
 	names, err := f.names()
 	if err != nil {
-		return // the next round tries again
+		return true // the next round tries again
 	}
 	for _, name := range names {
 		f.sweepName(name)
 	}
+	return true
 }

@@ -19,6 +19,8 @@ type view struct {
 	data []byte // nil if it is
 	of   *proc  // 's memory
 
+	ino, dev uint64 // of the file
+
 	// users are the table that has the view and the copies in progress. The last
 	// one unmaps it.
 	users users
@@ -53,20 +55,58 @@ func (v *view) release() {
 	if !v.users.quit() {
 		return
 	}
-	_ = unix.Munmap(v.page)
-	if v.data != nil {
-		_ = unix.Munmap(v.data)
-	}
+	v.unmap()
 	if v.of != nil {
 		v.of.release()
 	}
 }
 
+func (v *view) unmap() {
+	_ = unix.Munmap(v.page)
+	if v.data != nil {
+		_ = unix.Munmap(v.data)
+	}
+}
+
+// errCut: the region's file was cut.
+var errCut = errors.New("shm: the file of the region was cut")
+
+// safely calls f, which touches the region.
+func (v *view) safely(f func()) error {
+	if v.hdr.sealed.fd != 0 {
+		f()
+		return nil
+	}
+	if !guarded(f, func(ft fault) bool { return ft.in(v.page) || ft.in(v.data) }) {
+		return errCut
+	}
+	return nil
+}
+
+// serve carries out a request under a lease. False: the region is closed, or cut.
+func (v *view) serve(wr *device.SendWR, g *grant) (open bool, err error) {
+	cut := v.safely(func() {
+		c := v.control()
+		c.enter()
+		if open = c.holds(); open {
+			err = v.copy(wr, g)
+			if !c.holds() || !g.holds() {
+				err = errNoRegion // closed meanwhile: the copied bytes are undefined
+			}
+		}
+		c.leave()
+	})
+	if cut != nil {
+		return false, cut
+	}
+	return open, err
+}
+
 // copy carries out a request on the data. Preconditions: a lease was taken, and the
 // region was open after that.
-func (v *view) copy(wr *device.SendWR, dom uint64) error {
+func (v *view) copy(wr *device.SendWR, g *grant) error {
 	off, ok := v.hdr.offset(wr.Remote, len(wr.Payload))
-	if !ok || v.hdr.dom != dom || !v.hdr.allows(nic.RemoteAccess(wr.Kind)) {
+	if !ok || !g.allows(&v.hdr, nic.RemoteAccess(wr.Kind)) {
 		return errNoRegion
 	}
 	if v.of != nil {
@@ -100,8 +140,25 @@ func (f *folder) mapRegion(key uint64) (*view, error) {
 		f.removeRegion(fd, name)
 		return nil, fmt.Errorf("%w: its owner is dead", errNoRegion)
 	}
+	v.ino, v.dev = st.Ino, st.Dev
+	if v.hdr.sealed.fd != 0 {
+		mem, err := v.hdr.sealed.open(unix.O_RDWR)
+		if err != nil {
+			return nil, err
+		}
+		defer unix.Close(mem)
+		fd = mem
+		if unix.Fstat(fd, &st) != nil || st.Size < int64(v.hdr.fileBytes()) {
+			return nil, fmt.Errorf("%w: sealed memory", errNoRegion)
+		}
+	}
 	if err := v.mapParts(f, fd, &st); err != nil {
 		return nil, err
+	}
+	same := false
+	if v.safely(func() { same = *regionHeaderOf(v.page) == v.hdr }) != nil || !same { // another's, with the process's number
+		v.unmap()
+		return nil, fmt.Errorf("%w: sealed memory", errNoRegion)
 	}
 	v.users.n.Store(1)
 	return v, nil
@@ -124,7 +181,7 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 	}
 	if !v.hdr.allows(device.RemoteWrite) {
 		prot = unix.PROT_READ
-		ro, again, err := f.openOwn(regionName(uint64(v.hdr.key)), unix.O_RDONLY)
+		ro, again, err := v.openAgain(f)
 		if err == nil {
 			defer unix.Close(ro)
 			fd = ro
@@ -144,4 +201,22 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 		return errors.Join(fmt.Errorf("shm: map region: %w", err), unix.Munmap(v.page))
 	}
 	return nil
+}
+
+// openAgain opens the memory for reading alone.
+func (v *view) openAgain(f *folder) (fd int, st unix.Stat_t, err error) {
+	if v.hdr.sealed.fd == 0 {
+		return f.openOwn(regionName(uint64(v.hdr.key)), unix.O_RDONLY)
+	}
+	if fd, err = v.hdr.sealed.open(unix.O_RDONLY); err == nil {
+		err = unix.Fstat(fd, &st)
+	}
+	return fd, st, err
+}
+
+// named reports whether the region has its file still: the owner's death takes that away.
+func (f *folder) named(v *view) bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(f.fd, regionName(uint64(v.hdr.key)), &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && st.Ino == v.ino && st.Dev == v.dev
 }

@@ -37,29 +37,22 @@ func newViews(f *folder, log *slog.Logger) *views {
 	return vs
 }
 
-// carry carries out a WRRead or WRWrite on a region of the device dom.
-func (vs *views) carry(wr *device.SendWR, dom uint64) device.Status {
+// carry carries out a WRRead or WRWrite on the region of a key.
+func (vs *views) carry(wr *device.SendWR, key uint64, g grant) device.Status {
 	for {
-		v, fresh, err := vs.hold(wr.RKey)
+		v, fresh, err := vs.hold(key)
 		if err != nil {
 			return vs.statusOf(err)
 		}
-		c := v.control()
-		c.enter()
-		if !c.holds() {
-			c.leave()
+		open, err := v.serve(wr, &g)
+		if !open {
 			vs.drop(v)
 			v.release()
-			if fresh {
+			if fresh || errors.Is(err, errCut) {
 				return device.StatusBadAddress
 			}
 			continue // another region may have the key by now
 		}
-		err = v.copy(wr, dom)
-		if !c.holds() {
-			err = errNoRegion // closed meanwhile: the copied bytes are undefined
-		}
-		c.leave()
 		if v.of != nil && v.of.over.Load() {
 			vs.drop(v)
 		}
@@ -74,9 +67,9 @@ func (vs *views) carry(wr *device.SendWR, dom uint64) device.Status {
 // statusOf is the status of a request that failed with err.
 func (vs *views) statusOf(err error) device.Status {
 	if errors.Is(err, errDenied) {
-		vs.denials.add(err)
+		vs.denials.add("RDMA with memory of another process ends with a bad address", err)
 	}
-	for _, bad := range []error{errNoRegion, unix.ENOENT, errNoSegment, errOver, errFault, errDenied} {
+	for _, bad := range []error{errNoRegion, errNotSealed, errElsewhere, unix.ENOENT, errNoSegment, errOver, errFault, errDenied} {
 		if errors.Is(err, bad) {
 			return device.StatusBadAddress
 		}
@@ -153,7 +146,11 @@ func (vs *views) proc(id processID) (*proc, error) {
 func (vs *views) drop(v *view) { vs.dropIf(func(o *view) bool { return o == v }) }
 
 // prune drops the regions that are closed.
-func (vs *views) prune() { vs.dropIf(func(v *view) bool { return !v.control().holds() }) }
+func (vs *views) prune() {
+	vs.dropIf(func(v *view) (closed bool) {
+		return v.safely(func() { closed = !v.control().holds() }) != nil || closed
+	})
+}
 
 // clear takes all out.
 func (vs *views) clear() { vs.dropIf(func(*view) bool { return true }) }

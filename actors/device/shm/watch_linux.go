@@ -173,10 +173,15 @@ func (w *watcher) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for p := range w.ports {
-		if p.stirred.Swap(false) || !p.armed.Load() {
-			w.lookAtSenders(p)
+		if !p.watched(func() {
+			p.rx.ctl.beat.Add(1)
+			if p.stirred.Swap(false) || !p.armed.Load() {
+				w.lookAtSenders(p)
+			}
+			p.mend()
+		}) {
+			ringBell(p.seg.bell) // Poll will find it
 		}
-		p.mend()
 	}
 	for id, pe := range w.peers {
 		if lockedByOther(pe.fd) {
@@ -190,7 +195,9 @@ func (w *watcher) look() {
 			p.tell(id)
 		}
 	}
-	w.folder.lookForOrphans()
+	if w.folder.lookForOrphans() {
+		w.views.dropIf(func(v *view) bool { return !w.folder.named(v) })
+	}
 	w.views.prune()
 	w.sleepIfIdle()
 }
@@ -232,9 +239,20 @@ func (w *watcher) trace(p *port, id ident) {
 // tell reports the death of id to p and wakes it.
 func (p *port) tell(id ident) {
 	p.news.put(id)
-	if p.rx.unpark() {
+	parked := false
+	if !p.watched(func() { parked = p.rx.unpark() }) || parked {
 		ringBell(p.seg.bell)
 	}
+}
+
+// watched calls f, which touches the port's own segment, from the watcher. False: that was
+// cut.
+func (p *port) watched(f func()) bool {
+	if p.seg.isSealed() {
+		f()
+		return true
+	}
+	return guarded(f, func(ft fault) bool { return ft.in(p.seg.mem) })
 }
 
 // mend repairs what a dead sender or a bug may have left: a parked flag cleared by

@@ -107,6 +107,9 @@ type DeviceConfig struct {
 	// StatusMismatch.
 	RDMARead, RDMAWrite         bool
 	LocalKeys, UnsolicitedWrite bool
+	// NoWindows: there are no memory windows, as on EFA. Otherwise a device with RDMARead
+	// has them.
+	NoWindows bool
 	// MaxRDMA is device.Info's. 0: DefaultMaxRDMA.
 	MaxRDMA int
 	// MaxRegions is how many regions may be open. 0: nic.DefaultMaxRegions.

@@ -61,6 +61,23 @@ func TestSilence(t *testing.T) {
 	require.Equal(t, clock.Time(2*time.Second), f.Clock().Now())
 }
 
+// TestPause: what arrives at a device that stands still is acknowledged at the end of that.
+func TestPause(t *testing.T) {
+	f := newFabric(t, sim.Config{Virtual: true, InOrder: true, Delay: time.Millisecond})
+	a, b := join(t, f, device.QPConfig{}), join(t, f, device.QPConfig{})
+	a.send(1, b, "under way")
+	b.dev.Pause(time.Second)
+	b.send(1, a, "it may have sent before")
+	run(f, a, b)
+	require.Equal(t, map[uint64]device.Status{1: device.StatusOK}, a.sent)
+	require.Equal(t, clock.Time(time.Second), f.Clock().Now())
+	require.Equal(t, []string{"under way"}, b.bytes)
+	a.send(2, b, "over")
+	run(f, a, b)
+	require.Equal(t, clock.Time(time.Second+time.Millisecond), f.Clock().Now())
+	require.Len(t, b.bytes, 2)
+}
+
 // TestRestart: a new queue pair has GID and QPN of a dead one. Late packets for the
 // dead one are refused by their Q_Key; late ones from it still arrive elsewhere,
 // where only the protocol can distinguish them (§4.4).

@@ -14,6 +14,10 @@ const lateStatus = 4
 func (f *Fabric) happen(fl *flight) {
 	switch fl.what {
 	case requestFlight:
+		if d := f.standsStill(fl.to); d > 0 {
+			f.depart(fl, d)
+			return
+		}
 		st, after := f.arrive(fl)
 		if after > 0 || f.statusIsLate() {
 			fl.what, fl.status = statusFlight, st

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // ErrBusy is Device.Close's while queue pairs or regions are open.
@@ -26,6 +28,7 @@ type Device struct {
 	qps    []*qp // open ones, oldest first
 	closed bool
 	killed bool
+	still  clock.Time // until then it takes nothing
 }
 
 var _ device.Device = (*Device)(nil)
@@ -61,6 +64,7 @@ func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
 		CopiesAtPost: !f.cfg.CopyLate,
 		MaxPieces:    nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true,
 		RDMARead: cfg.RDMARead, RDMAWrite: cfg.RDMAWrite,
+		Windows:   cfg.RDMARead && !cfg.NoWindows,
 		LocalKeys: cfg.LocalKeys, UnsolicitedWrite: cfg.UnsolicitedWrite,
 		MaxMedium: cfg.MaxMedium, MinRead: cfg.MinRead, MinReadWrite: cfg.MinReadWrite,
 	}
@@ -210,6 +214,25 @@ func (d *Device) Kill() {
 	if f.virtual == nil {
 		f.pump(0)
 	}
+}
+
+// Pause makes the device stand still for d, as one does that its process runs, such as
+// tcp's, while that is stopped: what arrives meanwhile is neither taken nor acknowledged
+// before the end of d.
+func (d *Device) Pause(t time.Duration) {
+	f := d.fab
+	f.lock()
+	defer f.unlock()
+	d.still = f.clk.Now().Add(t)
+}
+
+// standsStill is for how long the queue pair at to takes nothing.
+func (f *Fabric) standsStill(to Endpoint) time.Duration {
+	p := f.ports[to.GID]
+	if p == nil || p.qps[to.QPN] == nil {
+		return 0
+	}
+	return max(0, p.qps[to.QPN].dev.still.Sub(f.clk.Now()))
 }
 
 func (f *Fabric) reportGone(dead *qp) {

@@ -61,14 +61,18 @@ func newQP(d *Device, qpn uint16, sq, rq int, cfg *device.QPConfig) (*QP, error)
 			Unsolicited: d.info.UnsolicitedWrite,
 		}),
 	}
-	q, err := nic.New(nic.Config{
+	ncfg := nic.Config{
 		Carrier: c, Clock: d.fab.clk, QPN: qpn, Depth: sq,
 		RNRRetry: cfg.RNRRetry, RNRDelay: d.fab.cfg.RNRDelay,
 		MTU: mtu, CopiesAtPost: d.info.CopiesAtPost,
 		RDMARead: d.info.RDMARead, RDMAWrite: d.info.RDMAWrite, MaxRDMA: d.info.MaxRDMA,
 		LocalKeys: d.info.LocalKeys, UnsolicitedWrite: d.info.UnsolicitedWrite, Regions: d.regions,
 		Slots: rq, Recv: recv, Stride: mtu, UserRecv: cfg.UserRecv,
-	})
+	}
+	if d.info.Windows {
+		ncfg.Windows = d.regions
+	}
+	q, err := nic.New(ncfg)
 	if err != nil {
 		return nil, err
 	}

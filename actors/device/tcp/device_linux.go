@@ -38,7 +38,7 @@ func Open(cfg Config) (device.Device, error) {
 		return nil, err
 	}
 	return &attachment{
-		cfg: cfg, gid: GIDOf(cfg.Addr), regions: nic.NewRegions(nic.RegionsConfig{Key: nic.LongKey}),
+		cfg: cfg, gid: GIDOf(cfg.Addr), regions: nic.NewRegions(nic.RegionsConfig{Key: nic.LongKeys()}),
 		wards: wards{clock: cfg.Clock},
 		ports: make(map[*port]struct{}),
 	}, nil
@@ -50,7 +50,7 @@ func (a *attachment) Info() device.Info {
 		Name: "tcp:" + a.cfg.Addr.String(), GID: a.gid, MTU: a.cfg.MTU,
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP,
 		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true,
-		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
+		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true,
 		MinRead: minRead, MinReadWrite: minRead,
 	}
 }
@@ -98,7 +98,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn, Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
-		Slots: c.RQDepth, Recv: recv, Stride: a.stride(), Regions: a.regions, UserRecv: c.UserRecv,
+		Slots: c.RQDepth, Recv: recv, Stride: a.stride(), Regions: a.regions, Windows: a.regions, UserRecv: c.UserRecv,
 	})
 	if err != nil {
 		p.closeFDs()

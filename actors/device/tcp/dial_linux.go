@@ -32,7 +32,7 @@ func (d *dialer) dial(r *remote, qkey uint32) (*session, device.Status) {
 	}
 	p.endAll(r, device.StatusBadDestQPN) // what the other side has left, but not on all lanes
 	d.session++
-	s := &session{r: r, num: d.session, dialed: true, want: uint8(p.dev.cfg.Lanes), meant: qkey}
+	s := &session{r: r, num: d.session, dialed: true, want: uint8(p.dev.cfg.Lanes), meant: qkey, began: p.dev.cfg.Clock.Now()}
 	if err := d.connect(s, 0); err != nil {
 		return nil, statusOf(err)
 	}
@@ -43,6 +43,38 @@ func (d *dialer) dial(r *remote, qkey uint32) (*session, device.Status) {
 
 // connect dials a lane of s.
 func (d *dialer) connect(s *session, no uint8) error {
+	_, err := d.open(s, no)
+	return err
+}
+
+// again dials a lane once more that was closed before there was a reply: the other side may
+// have been short of connections or descriptors. What is to be sent waits for the reply. The
+// session begins anew, since the other side may have taken the first one.
+func (d *dialer) again(l *lane, why error) bool {
+	s := l.s
+	if !reset(why) || s.r.doubt || s.tries == maxTries || d.p.dev.cfg.Clock.Now().Sub(s.began) > d.p.dev.cfg.Timeout {
+		return false
+	}
+	s.tries++
+	if l.no == 0 {
+		d.session++
+		s.num = d.session
+	}
+	next, err := d.open(s, l.no)
+	if err != nil {
+		return false
+	}
+	next.out, l.out = l.out, out{}
+	d.p.reqs.move(l, next)
+	d.p.closeLane(l)
+	return true
+}
+
+// maxTries is how many connections of a session may be closed so, within Config.Timeout.
+const maxTries = 16
+
+// open begins to connect a lane.
+func (d *dialer) open(s *session, no uint8) (*lane, error) {
 	p := d.p
 	r := s.r
 	fd, err := d.newSocket()
@@ -50,26 +82,20 @@ func (d *dialer) connect(s *session, no uint8) error {
 		fd, err = d.newSocket()
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	l := p.newLane(laneConnecting, r.at.gid)
-	l.s, l.no, l.sock = s, no, fd
-	hello := preamble{
-		lane: no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: r.at, keyed: true, qkey: p.qkey, meant: s.meant,
-		last: r.last, alive: r.accepted != nil && r.last != 0,
-	}
-	l.out.buf = hello.appendTo(l.out.buf)
-	l.out.add(preambleLen)
+	l.s, l.no, l.sock, l.sent = s, no, fd, preambleLen
 	err = unix.Connect(fd, sockaddr(r.at))
 	if err == nil || errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
 		err = p.watch(l, fd)
 	}
 	if err != nil {
 		p.closeLane(l)
-		return err
+		return nil, err
 	}
 	s.lanes[no] = l
-	return nil
+	return l, nil
 }
 
 // newSocket makes a socket that is bound to our address.
@@ -175,6 +201,7 @@ var errRefused = errors.New("tcp: refused")
 func (l *lane) rise() {
 	l.state, l.age = laneUp, 0
 	l.heard = true
+	l.p.turns.soil(l)
 }
 
 // failed handles a lane that was not established. Without lane 0 there is no

@@ -15,6 +15,7 @@ func (p *port) broken(l *lane, why error) {
 	case l.state == laneClosed:
 	case s == nil:
 		p.closeLane(l)
+	case l.state != laneUp && p.dialer.again(l, why):
 	case l.state != laneUp:
 		p.dialer.failed(l, why, dialStatus(why))
 	case s.breaking:

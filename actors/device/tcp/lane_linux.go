@@ -41,6 +41,7 @@ type lane struct {
 
 	hello  [preambleLen]byte // a preamble, or the reply to one, as far as it came
 	helloN int
+	asking []byte // the rest of our preamble, dialed
 
 	in   []byte // came and was not parsed: in[r:w]
 	r, w int
@@ -78,7 +79,12 @@ const (
 
 // write hands pending output to the stream as far as it has room.
 func (l *lane) write() {
-	if l.state != laneUp && l.state != laneAsking && l.state != laneStranger && l.state != laneClosing {
+	switch l.state {
+	case laneAsking:
+		l.ask()
+		return
+	case laneUp, laneStranger, laneClosing:
+	default:
 		return
 	}
 	p := l.p
@@ -94,9 +100,8 @@ func (l *lane) write() {
 		}
 		clear(vec)
 		clear(held)
-		if err != nil { // after what has arrived, perhaps the reason
-			l.writable, l.readable, l.ended, l.failed = false, true, true, err
-			p.turns.awaken(l)
+		if err != nil {
+			l.cannotWrite(err)
 			return
 		}
 		l.out.wrote(n)
@@ -110,6 +115,12 @@ func (l *lane) write() {
 		l.drain()
 		p.closeLane(l)
 	}
+}
+
+// cannotWrite has what has arrived read first, perhaps the reason.
+func (l *lane) cannotWrite(err error) {
+	l.writable, l.readable, l.ended, l.failed = false, true, true, err
+	l.p.turns.awaken(l)
 }
 
 // read takes the bytes that have arrived, within a budget.
@@ -184,30 +195,6 @@ func (l *lane) readOnce() (n, asked int, err error) {
 		}
 	}
 	return n, len(dst) + len(more), err
-}
-
-// readHello reads what comes before frames.
-func (l *lane) readHello() (n, asked int, err error) {
-	length := preambleLen
-	if l.state == laneKnocking {
-		length = greetingLen
-	}
-	rest := l.hello[l.helloN:length]
-	n, err = l.st.readv(nil, rest)
-	if l.helloN += n; err != nil || l.helloN < length {
-		return n, len(rest), err
-	}
-	if l.state == laneKnocking {
-		l.p.dialer.onGreeting(l)
-		return n, len(rest), nil
-	}
-	var h preamble
-	if err := h.parse(l.hello[:]); l.guest {
-		l.p.door.onPreamble(l, &h, err)
-	} else {
-		l.p.dialer.onPreamble(l, &h, err)
-	}
-	return n, len(rest), nil
 }
 
 // parse takes the frames that are in l.in.

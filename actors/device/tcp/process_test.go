@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,7 +46,14 @@ func TestMain(m *testing.M) {
 
 // echo sends each packet back to where it came from.
 func echo(addr string) error {
-	d, err := Open(Config{Addr: netip.MustParseAddr(addr), AnyLocalUser: os.Getenv(openVar) != ""})
+	cfg := Config{Addr: netip.MustParseAddr(addr), AnyLocalUser: os.Getenv(openVar) != ""}
+	if secret := os.Getenv(secretVar); secret != "" {
+		var err error
+		if cfg.Credentials, err = JobSecret([]byte(secret)); err != nil {
+			return err
+		}
+	}
+	d, err := Open(cfg)
 	if err != nil {
 		return err
 	}
@@ -240,13 +248,30 @@ func (n *node) ping(to address) {
 	until(n.t, "echo", func() bool { return len(n.recvs) > have }, n)
 }
 
+// halt stops a process, and waits until none of its threads runs any more.
+func halt(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	require.NoError(t, cmd.Process.Signal(unix.SIGSTOP))
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", cmd.Process.Pid))
+	require.NoError(t, err)
+	until(t, "that it stops", func() bool {
+		for _, task := range tasks {
+			stat, err := os.ReadFile(task)
+			if _, state, ok := strings.Cut(string(stat), ") "); err == nil && ok && state[0] != 'T' {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // TestKilled: the death of a process is known at once, requests in progress end, and
 // the queue pair is reported gone, once.
 func TestKilled(t *testing.T) {
 	cmd, at, _ := startEcho(t)
 	n := newNode(t, Config{}, device.QPConfig{})
 	n.ping(at)
-	require.NoError(t, cmd.Process.Signal(unix.SIGSTOP))
+	halt(t, cmd)
 	id := n.send(at, "too late")
 	require.NoError(t, cmd.Process.Kill())
 	took := until(t, "death", func() bool { return len(n.gone) == 1 && len(n.sends) == 2 }, n)
@@ -278,7 +303,7 @@ func TestStopped(t *testing.T) {
 	cmd, at, _ := startEcho(t)
 	n := newNode(t, Config{Timeout: timeout}, device.QPConfig{})
 	n.ping(at)
-	require.NoError(t, cmd.Process.Signal(unix.SIGSTOP))
+	halt(t, cmd)
 	begin := clock.System.Now()
 	id := n.send(at, "asleep?")
 	require.Equal(t, device.StatusUnresponsive, n.status(id))

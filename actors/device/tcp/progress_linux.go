@@ -67,7 +67,7 @@ func (p *port) onEvent(l *lane, events uint32) {
 	}
 	if events&unix.EPOLLOUT != 0 && !l.writable {
 		l.writable = true
-		if l.out.size > 0 {
+		if l.out.size > 0 || len(l.asking) > 0 {
 			p.turns.soil(l)
 		}
 	}

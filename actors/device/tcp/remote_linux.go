@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // remote is a queue pair elsewhere with which we communicate, or did. As either side
@@ -39,9 +40,11 @@ type session struct {
 	num    uint64
 	dialed bool
 	lanes  [1 + maxLanes]*lane
-	want   uint8  // lanes that it should have beside lane 0
-	turn   int    // the last that bulk chose
-	meant  uint32 // dialed: the Q_Key that the other side should have
+	want   uint8      // lanes that it should have beside lane 0
+	turn   int        // the last that bulk chose
+	tries  uint8      // connections that were closed before a reply
+	began  clock.Time // dialed
+	meant  uint32     // dialed: the Q_Key that the other side should have
 
 	crossing uint64 // dialed: the one that the other side was dialing when it took this one; 0: none
 

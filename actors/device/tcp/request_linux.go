@@ -50,6 +50,20 @@ func (q *requests) finish(r *request, st device.Status) {
 	*r = request{}
 }
 
+// move makes the requests on a lane those of another, of which the same bytes are to be sent.
+func (q *requests) move(from, to *lane) {
+	for i := range q.list {
+		if from.under == 0 {
+			return
+		}
+		if r := &q.list[i]; r.lane == from {
+			r.lane = to
+			from.under--
+			to.under++
+		}
+	}
+}
+
 // fail ends all requests in progress on l.
 func (q *requests) fail(l *lane, st device.Status) {
 	for i := range q.list {

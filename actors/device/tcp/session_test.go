@@ -34,14 +34,7 @@ func newHost(t *testing.T, n *node) *host {
 // accept takes the next connection and its preamble, and says nothing yet.
 func (h *host) accept() (*foe, preamble) {
 	h.t.Helper()
-	f := &foe{t: h.t, n: h.n, at: h.at, next: 100}
-	until(h.t, "connection", func() bool {
-		_ = h.l.SetDeadline(clock.Deadline(time.Millisecond))
-		c, err := h.l.Accept()
-		f.c, f.greeted = c, true
-		return err == nil
-	}, h.n)
-	h.t.Cleanup(func() { _ = f.c.Close() })
+	f := &foe{t: h.t, n: h.n, c: h.bare(), at: h.at, next: 100, greeted: true}
 	f.say(appendGreeting(nil, taken))
 	var p preamble
 	require.NoError(h.t, p.parse(f.want(preambleLen)))
@@ -49,6 +42,19 @@ func (h *host) accept() (*foe, preamble) {
 	require.Equal(h.t, h.at, p.to)
 	require.EqualValues(h.t, 5, p.qkey)
 	return f, p
+}
+
+// bare takes the next connection.
+func (h *host) bare() (c net.Conn) {
+	h.t.Helper()
+	until(h.t, "connection", func() bool {
+		_ = h.l.SetDeadline(clock.Deadline(time.Millisecond))
+		var err error
+		c, err = h.l.Accept()
+		return err == nil
+	}, h.n)
+	h.t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // take accepts a session with its lane 0 and the other one, after a send made n dial.

@@ -1,6 +1,10 @@
 package tcp
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
 
 // Without credentials, the processes of this host that are to meet on loopback are those of
 // one user. The accepting side looks at the dialer's socket first, and then greets; the
@@ -25,6 +29,10 @@ func (d *door) vet(l *lane, sockets sockPair) {
 func (d *door) onVetted(l *lane) {
 	p, why := d.p, l.asked.err
 	l.asked = nil
+	if errors.Is(why, errNoSocket) {
+		p.broken(l, unix.ECONNRESET) // it was closed meanwhile
+		return
+	}
 	if why != nil {
 		p.dev.stats.otherUsers.Add(1)
 		p.complaints.warn("tcp: no connection within this host", "address", AddrOf(l.peer), "dialed", !l.guest, "why", why)
@@ -78,8 +86,14 @@ func (d *dialer) onGreeting(l *lane) {
 	p.door.vet(l, sockPair{near: l.s.r.at, far: addressOf(sa)})
 }
 
-// ask sends the preamble, and what follows it.
+// ask sends the preamble.
 func (d *dialer) ask(l *lane) {
+	p, s := d.p, l.s
+	hello := preamble{
+		lane: l.no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: s.r.at,
+		keyed: true, qkey: p.qkey, meant: s.meant, last: s.r.last, alive: s.r.accepted != nil && s.r.last != 0,
+	}
+	l.asking = hello.appendTo(nil)
 	l.state, l.age = laneAsking, 0
 	l.writable = true
 	l.write()

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/efactor/efactor/internal/seccomp"
 	"github.com/efactor/efactor/interop/efaemu/memory"
 )
 
@@ -35,34 +36,10 @@ func Check(ctx context.Context) []Feature {
 // quickFeatures are those that cost nothing to ask for.
 func quickFeatures() []Feature {
 	return []Feature{
-		{"seccomp notification with WAIT_KILLABLE_RECV (Linux 5.19)", checkSeccomp()},
+		{"seccomp notification with WAIT_KILLABLE_RECV (Linux 5.19)", seccomp.Check()},
 		{"process_vm_readv and process_vm_writev (Linux 3.2)", checkMemory()},
 		{"memfd_create and inotify (Linux 3.17)", checkFile()},
 	}
-}
-
-// checkSeccomp offers the kernel a filter at a null address: EFAULT says that it
-// would have taken another.
-func checkSeccomp() error {
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, seccompFlags, 0)
-	if errno != unix.EFAULT {
-		if errno == unix.EINVAL {
-			return errors.New("the kernel lacks it")
-		}
-		return fmt.Errorf("seccomp: %w", errno)
-	}
-	action := uint32(unix.SECCOMP_RET_USER_NOTIF)
-	if _, _, errno = unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action))); errno != 0 {
-		return fmt.Errorf("seccomp: notification: %w", errno)
-	}
-	var sizes struct{ notif, resp, data uint16 }
-	if _, _, errno = unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_NOTIF_SIZES, 0, uintptr(unsafe.Pointer(&sizes))); errno != 0 {
-		return fmt.Errorf("seccomp: sizes: %w", errno)
-	}
-	if int(sizes.notif) > int(unsafe.Sizeof(notification{})) || int(sizes.resp) > int(unsafe.Sizeof(response{})) {
-		return fmt.Errorf("seccomp: the kernel's notifications have %d and %d bytes", sizes.notif, sizes.resp)
-	}
-	return nil
 }
 
 func checkMemory() error {

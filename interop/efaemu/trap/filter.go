@@ -5,11 +5,11 @@ package trap
 import (
 	"maps"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
+	"github.com/efactor/efactor/internal/seccomp"
 )
 
 // offsets in struct seccomp_data, of the low words of arguments
@@ -33,7 +33,7 @@ func filter(strict bool) []unix.SockFilter {
 	end := func(action uint32) { f = append(f, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}) }
 
 	load(offArch)
-	jump(nativeArch, 1, 0)
+	jump(seccomp.NativeArch, 1, 0)
 	end(unix.SECCOMP_RET_ALLOW)
 	load(offNR)
 	for _, nr := range trapped(strict) {
@@ -63,23 +63,4 @@ func trapped(strict bool) []uint32 {
 		nrs = append(nrs, unix.SYS_WRITE)
 	}
 	return nrs
-}
-
-// seccompFlags are those of our filter. WAIT_KILLABLE_RECV: without it a signal takes
-// a call back that is already being served, and the kernel makes it once more.
-const seccompFlags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
-
-// install puts the filter on the calling thread, for good, and returns the
-// listener.
-func install(strict bool) (listener int, err error) {
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return -1, err
-	}
-	prog := filter(strict)
-	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
-	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, seccompFlags, uintptr(unsafe.Pointer(&fprog)))
-	if errno != 0 {
-		return -1, errno
-	}
-	return int(fd), nil
 }

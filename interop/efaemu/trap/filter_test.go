@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
+	"github.com/efactor/efactor/internal/seccomp"
 )
 
 // seccompData is a filter's input for a call.
@@ -62,22 +63,22 @@ func TestFilter(t *testing.T) {
 		args         args
 		plain, stric uint32
 	}{
-		{"openat", unix.SYS_OPENAT, nativeArch, args{}, notify, notify},
-		{"openat2", unix.SYS_OPENAT2, nativeArch, args{}, notify, notify},
-		{"fstat", unix.SYS_FSTAT, nativeArch, args{}, notify, notify},
-		{"statx", unix.SYS_STATX, nativeArch, args{}, notify, notify},
-		{"read", unix.SYS_READ, nativeArch, args{}, allow, allow},
-		{"write", unix.SYS_WRITE, nativeArch, args{}, allow, notify},
-		{"mmap", unix.SYS_MMAP, nativeArch, args{}, allow, allow},
-		{"close", unix.SYS_CLOSE, nativeArch, args{}, allow, allow},
-		{"ioctl of uverbs", unix.SYS_IOCTL, nativeArch, args{7, abi.IoctlVerbs}, notify, notify},
-		{"the same, high bits set", unix.SYS_IOCTL, nativeArch, args{7, 0xffffffff<<32 | abi.IoctlVerbs}, notify, notify},
-		{"other ioctl", unix.SYS_IOCTL, nativeArch, args{7, unix.TCGETS}, allow, allow},
-		{"ioctl of that number's descriptor", unix.SYS_IOCTL, nativeArch, args{abi.IoctlVerbs, 1}, allow, allow},
-		{"netlink of rdma", unix.SYS_SOCKET, nativeArch, args{unix.AF_NETLINK, unix.SOCK_RAW | unix.SOCK_CLOEXEC, unix.NETLINK_RDMA}, refuse, refuse},
-		{"other netlink", unix.SYS_SOCKET, nativeArch, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, allow, allow},
-		{"other socket", unix.SYS_SOCKET, nativeArch, args{unix.AF_INET, unix.SOCK_STREAM, unix.NETLINK_RDMA}, allow, allow},
-		{"x32", unix.SYS_OPENAT | x32, nativeArch, args{}, allow, allow},
+		{"openat", unix.SYS_OPENAT, seccomp.NativeArch, args{}, notify, notify},
+		{"openat2", unix.SYS_OPENAT2, seccomp.NativeArch, args{}, notify, notify},
+		{"fstat", unix.SYS_FSTAT, seccomp.NativeArch, args{}, notify, notify},
+		{"statx", unix.SYS_STATX, seccomp.NativeArch, args{}, notify, notify},
+		{"read", unix.SYS_READ, seccomp.NativeArch, args{}, allow, allow},
+		{"write", unix.SYS_WRITE, seccomp.NativeArch, args{}, allow, notify},
+		{"mmap", unix.SYS_MMAP, seccomp.NativeArch, args{}, allow, allow},
+		{"close", unix.SYS_CLOSE, seccomp.NativeArch, args{}, allow, allow},
+		{"ioctl of uverbs", unix.SYS_IOCTL, seccomp.NativeArch, args{7, abi.IoctlVerbs}, notify, notify},
+		{"the same, high bits set", unix.SYS_IOCTL, seccomp.NativeArch, args{7, 0xffffffff<<32 | abi.IoctlVerbs}, notify, notify},
+		{"other ioctl", unix.SYS_IOCTL, seccomp.NativeArch, args{7, unix.TCGETS}, allow, allow},
+		{"ioctl of that number's descriptor", unix.SYS_IOCTL, seccomp.NativeArch, args{abi.IoctlVerbs, 1}, allow, allow},
+		{"netlink of rdma", unix.SYS_SOCKET, seccomp.NativeArch, args{unix.AF_NETLINK, unix.SOCK_RAW | unix.SOCK_CLOEXEC, unix.NETLINK_RDMA}, refuse, refuse},
+		{"other netlink", unix.SYS_SOCKET, seccomp.NativeArch, args{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, allow, allow},
+		{"other socket", unix.SYS_SOCKET, seccomp.NativeArch, args{unix.AF_INET, unix.SOCK_STREAM, unix.NETLINK_RDMA}, allow, allow},
+		{"x32", unix.SYS_OPENAT | x32, seccomp.NativeArch, args{}, allow, allow},
 		{"i386", unix.SYS_OPENAT, unix.AUDIT_ARCH_I386, args{}, allow, allow},
 		{"arm", unix.SYS_OPENAT, unix.AUDIT_ARCH_ARM, args{}, allow, allow},
 		{"socket of i386", unix.SYS_SOCKET, unix.AUDIT_ARCH_I386, args{unix.AF_NETLINK, 0, unix.NETLINK_RDMA}, allow, allow},
@@ -93,7 +94,7 @@ func TestFilter(t *testing.T) {
 // The filter traps exactly the calls that the supervisor can serve.
 func TestTrappedIsServed(t *testing.T) {
 	for nr := range calls {
-		d := seccompData{nr: nr, arch: nativeArch}
+		d := seccompData{nr: nr, arch: seccomp.NativeArch}
 		require.Equal(t, uint32(unix.SECCOMP_RET_USER_NOTIF), interpret(t, filter(false), d), nr)
 	}
 }

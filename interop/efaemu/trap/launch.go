@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/internal/seccomp"
 )
 
 // Roles of this executable, by its name as it is started.
@@ -79,14 +81,14 @@ func launchMain(args []string) int {
 // strictArg selects the strict filter.
 const strictArg = "strict"
 
-// launch does not return if all goes well. From install on this thread must make
+// launch does not return if all goes well. From the installation of the filter on this thread must make
 // no call that is trapped before the supervisor has the listener.
 func launch(ctl int, strict bool, path string, argv []string) error {
 	env := os.Environ()
 	// Peers' devices read and write registered memory; without yama there is
 	// nothing to permit (EINVAL).
 	_ = unix.Prctl(unix.PR_SET_PTRACER, ^uintptr(0), 0, 0, 0)
-	fd, err := install(strict)
+	fd, err := seccomp.InstallOnThread(filter(strict))
 	if err != nil {
 		return explain(err)
 	}

@@ -4,10 +4,6 @@ package trap
 
 import "golang.org/x/sys/unix"
 
-// nativeArch is the architecture word of 64-bit calls. x32 has it too, with a bit
-// in the number that makes it none of those below.
-const nativeArch = unix.AUDIT_ARCH_X86_64
-
 // calls are those that go to the supervisor with any arguments.
 var calls = map[uint32]handler{
 	unix.SYS_OPEN:       (*supervisor).open,

@@ -4,9 +4,6 @@ package trap
 
 import "golang.org/x/sys/unix"
 
-// nativeArch is the architecture word of 64-bit calls.
-const nativeArch = unix.AUDIT_ARCH_AARCH64
-
 // calls are those that go to the supervisor with any arguments.
 var calls = map[uint32]handler{
 	unix.SYS_OPENAT:  (*supervisor).openat,

@@ -9,23 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (s *supervisor) open(c *call) answer { return s.openPath(c, c.args[0], uint64(uint32(c.args[1]))) }
+func (s *supervisor) open(c *call) answer { return s.openPath(c, c.Args[0], uint64(uint32(c.Args[1]))) }
 
 func (s *supervisor) openat(c *call) answer {
-	return s.openPath(c, c.args[1], uint64(uint32(c.args[2])))
+	return s.openPath(c, c.Args[1], uint64(uint32(c.Args[2])))
 }
 
 // openat2 reads the flags that open.how begins with. Its other fields, and whether
 // they are valid, only matter to the kernel and other files.
 func (s *supervisor) openat2(c *call) answer {
-	if !c.isDevice(c.args[1]) || c.args[3] < unix.SizeofOpenHow {
+	if !c.isDevice(c.Args[1]) || c.Args[3] < unix.SizeofOpenHow {
 		return pass
 	}
 	var how [8]byte
-	if err := c.space().ReadAt(how[:], c.args[2]); err != nil {
+	if err := c.space().ReadAt(how[:], c.Args[2]); err != nil {
 		return pass // EFAULT
 	}
-	return s.openPath(c, c.args[1], binary.NativeEndian.Uint64(how[:]))
+	return s.openPath(c, c.Args[1], binary.NativeEndian.Uint64(how[:]))
 }
 
 // openPath gives the caller a new session's file if the path is the device's.
@@ -47,7 +47,7 @@ func (s *supervisor) openPath(c *call, path, flags uint64) answer {
 	// If the caller has died our copy is the last one, and its close ends the
 	// session.
 	defer unix.Close(fd)
-	n, err := s.listener.add(c.id, fd, flags&unix.O_CLOEXEC != 0)
+	n, err := s.listener.Add(c.ID, fd, flags&unix.O_CLOEXEC != 0)
 	if err != nil {
 		return answer{errno: errnoOf(err)} // EMFILE
 	}

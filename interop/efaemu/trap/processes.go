@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/internal/seccomp"
 )
 
 // processes are what a run has started: the guard, and through it the program.
@@ -61,7 +63,7 @@ func withoutVar(env []string, name string) []string {
 }
 
 // await serves the program and those after it until the guard has ended.
-func (p *processes) await(serve func(listener) error) (status int, err error) {
+func (p *processes) await(serve func(seccomp.Listener) error) (status int, err error) {
 	served := make(chan error, 1)
 	l, err := p.listener()
 	if err != nil {
@@ -69,7 +71,7 @@ func (p *processes) await(serve func(listener) error) (status int, err error) {
 		served <- nil
 	} else {
 		defer unix.Close(int(l))
-		l.syncWakeUp()
+		l.SyncWakeUp()
 		go func() {
 			err := serve(l)
 			if err != nil { // calls would have no answer any more
@@ -93,13 +95,13 @@ func (p *processes) await(serve func(listener) error) (status int, err error) {
 }
 
 // listener is the launcher's first message, unless that is an error.
-func (p *processes) listener() (listener, error) {
+func (p *processes) listener() (seccomp.Listener, error) {
 	text, fds, err := recvmsg(p.ctl)
 	switch {
 	case err != nil:
 		return -1, fmt.Errorf("trap: launcher: %w", err)
 	case len(fds) == 1 && text == listenerMessage:
-		return listener(fds[0]), nil
+		return seccomp.Listener(fds[0]), nil
 	case text == "":
 		text = "the launcher has ended"
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/internal/seccomp"
 	"github.com/efactor/efactor/interop/efaemu/finding"
 )
 
@@ -92,7 +93,7 @@ func (cfg Config) run(ctx context.Context, path string, argv []string) (status i
 	defer p.close()
 	p.helper.Go(func() { p.relay(ctx, cfg.Signals) })
 
-	status, err = p.await(func(l listener) error {
+	status, err = p.await(func(l seccomp.Listener) error {
 		s := &supervisor{cfg: &cfg, listener: l, sessions: sessions, device: newDeviceStat()}
 		return s.serve()
 	})

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/efactor/efactor/internal/seccomp"
 	"github.com/efactor/efactor/interop/efaemu/memory"
 )
 
@@ -27,7 +28,7 @@ type Stats struct {
 // supervisor serves the calls of one filter.
 type supervisor struct {
 	cfg      *Config
-	listener listener
+	listener seccomp.Listener
 	sessions *sessions
 	device   deviceStat
 	inFlight sync.WaitGroup
@@ -47,12 +48,12 @@ type handler func(*supervisor, *call) answer
 
 // call is one call while it is served.
 type call struct {
-	notification
-	listener listener
+	seccomp.Notification
+	listener seccomp.Listener
 }
 
 // space is the caller's memory, while it waits: a thread's number is sufficient.
-func (c *call) space() memory.Space { return memory.Process(int(c.tid)) }
+func (c *call) space() memory.Space { return memory.Process(int(c.TID)) }
 
 // serve answers calls until no process is left. Each has a goroutine: one that
 // waits, perhaps for a page that its program holds back, must not hold up others.
@@ -60,8 +61,8 @@ func (s *supervisor) serve() error {
 	defer s.inFlight.Wait()
 	for {
 		c := &call{listener: s.listener}
-		if err := s.listener.receive(&c.notification); err != nil {
-			if errors.Is(err, errNoTargets) {
+		if err := s.listener.Receive(&c.Notification); err != nil {
+			if errors.Is(err, seccomp.ErrNoTargets) {
 				return nil
 			}
 			return err
@@ -71,10 +72,10 @@ func (s *supervisor) serve() error {
 }
 
 func (s *supervisor) handle(c *call) answer {
-	if h := calls[c.nr]; h != nil {
+	if h := calls[c.NR]; h != nil {
 		return h(s, c)
 	}
-	switch c.nr {
+	switch c.NR {
 	case unix.SYS_IOCTL:
 		return s.ioctl(c)
 	case unix.SYS_WRITE:
@@ -86,10 +87,10 @@ func (s *supervisor) handle(c *call) answer {
 func (s *supervisor) finish(c *call, a answer) {
 	if a.pass {
 		s.cfg.Stats.Through.Add(1)
-		s.listener.send(response{id: c.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE})
+		s.listener.Send(seccomp.Response{ID: c.ID, Flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE})
 		return
 	}
-	s.listener.send(response{id: c.id, val: a.val, err: -int32(a.errno)})
+	s.listener.Send(seccomp.Response{ID: c.ID, Val: a.val, Err: -int32(a.errno)})
 }
 
 // isDevice reports whether the string at addr is the device's path. It reads no more
@@ -100,27 +101,27 @@ func (c *call) isDevice(addr uint64) bool {
 }
 
 func (s *supervisor) ioctl(c *call) answer {
-	ses := s.sessions.of(int(c.tid), int32(c.args[0]))
+	ses := s.sessions.of(int(c.TID), int32(c.Args[0]))
 	if ses == nil {
 		return pass
 	}
 	t, err := newTask(c, ses)
-	if err != nil || !s.listener.valid(c.id) || !ses.enter() {
+	if err != nil || !s.listener.Valid(c.ID) || !ses.enter() {
 		return answer{errno: unix.EIO} // there is no caller to see it
 	}
 	defer ses.leave()
 	s.cfg.Stats.Ioctls.Add(1)
-	return answer{errno: ses.file.Ioctl(t, uint64(uint32(c.args[1])), c.args[2])}
+	return answer{errno: ses.file.Ioctl(t, uint64(uint32(c.Args[1])), c.Args[2])}
 }
 
 // write is trapped in strict mode: the old way to give commands would go into the
 // memfd. The kernel would carry the command out; here it is refused (uverbs).
 func (s *supervisor) write(c *call) answer {
-	ses := s.sessions.of(int(c.tid), int32(c.args[0]))
+	ses := s.sessions.of(int(c.TID), int32(c.Args[0]))
 	if ses == nil {
 		return pass
 	}
 	s.cfg.Stats.Writes.Add(1)
-	s.cfg.Findings.Add("legacy-write", ses.name, "process %d gives a command of %d bytes by write(2)", c.tid, c.args[2])
+	s.cfg.Findings.Add("legacy-write", ses.name, "process %d gives a command of %d bytes by write(2)", c.TID, c.Args[2])
 	return answer{errno: unix.EINVAL}
 }

@@ -45,40 +45,40 @@ func newDeviceStat() deviceStat {
 }
 
 func (s *supervisor) stat(c *call) answer {
-	if !c.isDevice(c.args[0]) {
+	if !c.isDevice(c.Args[0]) {
 		return pass
 	}
-	return s.tellStat(c, c.args[1])
+	return s.tellStat(c, c.Args[1])
 }
 
 func (s *supervisor) fstat(c *call) answer {
-	if s.sessions.of(int(c.tid), int32(c.args[0])) == nil {
+	if s.sessions.of(int(c.TID), int32(c.Args[0])) == nil {
 		return pass
 	}
-	return s.tellStat(c, c.args[1])
+	return s.tellStat(c, c.Args[1])
 }
 
 func (s *supervisor) fstatat(c *call) answer {
-	if !s.about(c, c.args[3]) {
+	if !s.about(c, c.Args[3]) {
 		return pass
 	}
-	return s.tellStat(c, c.args[2])
+	return s.tellStat(c, c.Args[2])
 }
 
 func (s *supervisor) statx(c *call) answer {
-	if !s.about(c, c.args[2]) {
+	if !s.about(c, c.Args[2]) {
 		return pass
 	}
-	return s.tell(c, unsafe.Slice((*byte)(unsafe.Pointer(&s.device.sx)), unsafe.Sizeof(s.device.sx)), c.args[4])
+	return s.tell(c, unsafe.Slice((*byte)(unsafe.Pointer(&s.device.sx)), unsafe.Sizeof(s.device.sx)), c.Args[4])
 }
 
 // about reports whether a call with a directory and a path, or an empty path and
 // AT_EMPTY_PATH, is about the device.
 func (s *supervisor) about(c *call, flags uint64) bool {
-	if flags&unix.AT_EMPTY_PATH != 0 && c.emptyString(c.args[1]) {
-		return s.sessions.of(int(c.tid), int32(c.args[0])) != nil
+	if flags&unix.AT_EMPTY_PATH != 0 && c.emptyString(c.Args[1]) {
+		return s.sessions.of(int(c.TID), int32(c.Args[0])) != nil
 	}
-	return c.isDevice(c.args[1])
+	return c.isDevice(c.Args[1])
 }
 
 // emptyString reports whether the path at addr is empty; a null pointer counts as
@@ -94,7 +94,7 @@ func (s *supervisor) tellStat(c *call, to uint64) answer {
 
 func (s *supervisor) tell(c *call, what []byte, to uint64) answer {
 	s.cfg.Stats.Looks.Add(1)
-	if !s.listener.valid(c.id) {
+	if !s.listener.Valid(c.ID) {
 		return answer{errno: unix.EIO}
 	}
 	if err := c.space().WriteAt(what, to); err != nil {

@@ -28,7 +28,7 @@ type task struct {
 // newTask finds out whose thread it is: a thread may end while its process, and
 // what that has registered, lives on.
 func newTask(c *call, ses *session) (*task, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.tid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.TID))
 	if err != nil {
 		return nil, err
 	}
@@ -36,12 +36,12 @@ func newTask(c *call, ses *session) (*task, error) {
 		if v, ok := bytes.CutPrefix(line, []byte("Tgid:")); ok {
 			tgid, err := strconv.Atoi(string(bytes.TrimSpace(v)))
 			if err != nil {
-				return nil, fmt.Errorf("trap: status of %d: %w", c.tid, err)
+				return nil, fmt.Errorf("trap: status of %d: %w", c.TID, err)
 			}
 			return &task{call: c, ses: ses, tgid: tgid, space: memory.Process(tgid)}, nil
 		}
 	}
-	return nil, fmt.Errorf("trap: status of %d has no Tgid", c.tid)
+	return nil, fmt.Errorf("trap: status of %d has no Tgid", c.TID)
 }
 
 // Space implements kernel.Task.
@@ -49,13 +49,13 @@ func (t *task) Space() memory.Space { return t.space }
 
 // InstallFD implements kernel.Task.
 func (t *task) InstallFD(fd int, cloexec bool) (int, error) {
-	return t.call.listener.add(t.call.id, fd, cloexec)
+	return t.call.listener.Add(t.call.ID, fd, cloexec)
 }
 
 // StatFD implements kernel.Task.
 func (t *task) StatFD(fd int) (dev, ino uint64, err error) {
 	var st unix.Stat_t
-	if err := unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", t.call.tid, fd), &st); err != nil {
+	if err := unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", t.call.TID, fd), &st); err != nil {
 		if errors.Is(err, unix.ENOENT) {
 			err = unix.EBADF
 		}

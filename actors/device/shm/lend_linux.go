@@ -1,0 +1,72 @@
+package shm
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
+)
+
+// lent is the owner's own record of its windows, the only one it relies on.
+type lent struct {
+	keys [maxWindows]uint64 // 0: the place is free
+	draw nic.Keys
+}
+
+// Lend implements nic.Lender.
+func (p *port) Lend(lkey uint32, mem []byte) (uint64, error) {
+	r, addr := p.dev.regions.HoldSource(lkey, mem)
+	if r == nil {
+		return 0, device.ErrBadKey
+	}
+	defer r.Release()
+	if p.lent == nil {
+		p.lent = &lent{draw: nic.Keys{Long: true}}
+	}
+	for range keyTries {
+		key := p.lent.draw.Draw()
+		if key == 0 || p.lent.keys[key%maxWindows] != 0 {
+			continue
+		}
+		w := &p.rx.windows[key%maxWindows]
+		_ = p.safely(func() { // a queue pair that is cut is found by Poll
+			w.region.Store(r.RKey())
+			w.addr.Store(addr)
+			w.size.Store(uint64(len(mem)))
+			w.key.Store(key)
+		}, nil)
+		p.lent.keys[key%maxWindows] = key
+		return key, nil
+	}
+	return 0, fmt.Errorf("%w: no free window", device.ErrNoMemory)
+}
+
+// Return implements nic.Lender. With the queue pair closed there is nothing to end: its
+// segment is.
+func (p *port) Return(key uint64) {
+	if p.lent == nil || key == 0 || p.lent.keys[key%maxWindows] != key {
+		return
+	}
+	p.lent.keys[key%maxWindows] = 0
+	if p.seg.mem != nil {
+		_ = p.safely(func() { p.rx.windows[key%maxWindows].key.Store(0) }, nil)
+	}
+}
+
+// grantOf finds out which region a request is for.
+func (l *link) grantOf(wr *device.SendWR) (region uint64, g grant) {
+	g.dom = l.dom
+	if wr.Kind != device.WRRead || wr.RKey == 0 {
+		return wr.RKey, g
+	}
+	w := &l.windows[wr.RKey%maxWindows]
+	if w.key.Load() != wr.RKey {
+		return wr.RKey, g
+	}
+	region, off, size := w.region.Load(), wr.Remote-w.addr.Load(), w.size.Load()
+	if off > size || uint64(len(wr.Payload)) > size-off {
+		return wr.RKey, g
+	}
+	g.window, g.key = w, wr.RKey
+	return region, g
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package death
+
+// sampled is of how many faults at each step one is tried, by default.
+const sampled = 8
