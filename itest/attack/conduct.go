@@ -146,7 +146,7 @@ func (c *conductor) start(i, life int, qpn uint16) error {
 func (c *conductor) introduce(i int) {
 	for j, q := range c.peers {
 		if p := c.peers[i]; j != i && q != nil && (c.is(i) == "steady" || c.is(j) == "steady") {
-			_ = p.orders.Encode(order{Meet: q.card}) // who is dead meanwhile is noticed later
+			_ = p.orders.Encode(order{Meet: q.card}) // if it has died meanwhile, that shows later
 			_ = q.orders.Encode(order{Meet: p.card})
 		}
 	}
