@@ -132,6 +132,16 @@ func (f *fabric) Close() error {
 
 // runPeer is such a process, from start to end.
 func runPeer(r role, in io.Reader, out *line) error {
+	next := make(chan order)
+	go func() {
+		for orders := json.NewDecoder(in); ; {
+			var o order
+			if orders.Decode(&o) != nil {
+				os.Exit(0) // the conductor is gone, whatever this process waits for
+			}
+			next <- o
+		}
+	}()
 	before := held()
 	p := &peer{role: r, w: newWatch(), out: out, others: map[int]*other{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -146,11 +156,7 @@ func runPeer(r role, in io.Reader, out *line) error {
 		return err
 	}
 	p.out.say(news{Card: &card{r.Index, r.Life, r.Is, p.ep.Address(), name}})
-	for orders := json.NewDecoder(in); ; {
-		var o order
-		if err := orders.Decode(&o); err != nil {
-			return nil // the conductor is gone
-		}
+	for o := range next {
 		switch {
 		case o.Meet != nil:
 			p.meet(o.Meet)
@@ -168,6 +174,7 @@ func runPeer(r role, in io.Reader, out *line) error {
 			return nil
 		}
 	}
+	return nil
 }
 
 func (p *peer) start() (err error) {
