@@ -37,21 +37,21 @@ type Link struct {
 	Features   wire.Features
 	Backoff    bool  // RNR: post nothing
 	Path       uint8 // index in Env.Paths
+	Self       bool  // it is this endpoint
 	Away       bool  // it has failed and may come back
-	beat       uint32
+	hasFamily  bool
+	heldUp     bool  // the line waits for requests that are under way
+	watched    bool  // the peer looks after operations in progress
 	Err        error // not nil: the peer has failed, and why
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
 
-	Self      bool // it is this endpoint
+	beat      uint32
 	UserQP    wire.UserRecvQP
 	Family    uint32 // device_version of HANDSHAKE
-	hasFamily bool
 	keysWrong int32  // accesses with keys that name nothing
 	out       int32  // requests with a msg_id under way
 	floor     uint32 // before this msg_id everything has arrived
-	heldUp    bool   // the line waits for the rest of them
-	watched   bool   // the peer looks after operations in progress
 	Runt      int    // bytes of runting reads under way; operations write it
 
 	env     *Env
