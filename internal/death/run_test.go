@@ -45,13 +45,16 @@ func (r *run) badf(format string, args ...any) { r.bad = append(r.bad, fmt.Sprin
 // slack is what the fabric and the timers add to a bound.
 const slack = 100 * time.Millisecond
 
+// rnrMax is the longest back-off of the settings that the sides have.
+const rnrMax = time.Second
+
 // limit is how long after a fault everything must have had its outcome.
 func (r *run) limit() time.Duration {
 	switch f := r.fault; {
 	case f == nil:
 		return slack
-	case f.mild:
-		return f.lasts + slack
+	case f.mild: // a back-off that began before its end may last RNRMax
+		return f.lasts + rnrMax + slack
 	default:
 		return f.lasts + patience + probe + slack
 	}

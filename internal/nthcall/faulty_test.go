@@ -166,6 +166,13 @@ func (q *faultyQP) CreateAH(gid device.GID) (device.AH, error) {
 	return q.QP.CreateAH(gid)
 }
 
+func (q *faultyQP) Lend(path uint8, lkey uint32, mem []byte) (uint64, error) {
+	if err := q.f.fail("QP.Lend"); err != nil {
+		return 0, err
+	}
+	return q.QP.Lend(path, lkey, mem)
+}
+
 func (q *faultyQP) DestroyAH(ah device.AH) error {
 	err := q.f.fail("QP.DestroyAH")
 	if bad := q.QP.DestroyAH(ah); bad != nil {

@@ -98,11 +98,19 @@ func (at *sealedAt) open(mode int) (int, error) {
 	}
 	var st unix.Stat_t
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil || seals&unix.F_SEAL_SHRINK == 0 || unix.Fstat(fd, &st) != nil || int(st.Uid) != os.Geteuid() {
-		_ = unix.Close(fd)
-		return -1, fmt.Errorf("%w: %s", errNotSealed, path)
+	if err == nil {
+		err = unix.Fstat(fd, &st)
 	}
-	return fd, nil
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%w: %s: %w", errNotSealed, path, err)
+	case seals&unix.F_SEAL_SHRINK == 0 || int(st.Uid) != os.Geteuid():
+		err = fmt.Errorf("%w: %s", errNotSealed, path)
+	default:
+		return fd, nil
+	}
+	_ = unix.Close(fd)
+	return -1, err
 }
 
 // writeHeader puts a header at the beginning of a file.
