@@ -26,7 +26,7 @@ func TestShort(t *testing.T) {
 		t.Run(device, func(t *testing.T) {
 			r := conduct(t.Context(), plan{device: device, d: 5 * time.Second, seed: 7}, io.Discard)
 			var table strings.Builder
-			print(&table, []row{r})
+			show(&table, []row{r})
 			t.Log("\n" + table.String())
 			require.Empty(t, r.wrongs)
 			require.Less(t, r.worst, steadyBound)

@@ -76,7 +76,7 @@ func main() {
 		rows = append(rows, conduct(ctx, plan{device, *d, *seed, *calm, *only, *long}, progress))
 		failures += rows[len(rows)-1].failures()
 	}
-	print(os.Stdout, rows)
+	show(os.Stdout, rows)
 	if failures > 0 {
 		fmt.Printf("seed %d\n", *seed)
 		os.Exit(1)

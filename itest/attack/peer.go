@@ -48,7 +48,6 @@ type peer struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	recvs  sync.WaitGroup
-	sends  sync.WaitGroup
 }
 
 // other is another legitimate process, in one of its lives.

@@ -50,7 +50,7 @@ func (r *row) add(m *report, is string) {
 func (r *row) failures() int { return len(r.wrongs) + r.more }
 
 // print writes the table, what foes did, and all that was wrong.
-func print(w io.Writer, rows []row) {
+func show(w io.Writer, rows []row) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "device\toperations\tmessages\tkills\tpauses\tattacks\tworst wait\tof which\tnot run for\tfailures")
 	for _, r := range rows {
