@@ -62,7 +62,10 @@ func (f *folder) find(name string) (*segment, error) {
 		return s, nil // cut short by its owner's death
 	}
 	h := *(*header)(unsafe.Pointer(&b))
-	if h.magic == magic && h.version == version && h.gen <= maxGen && h.gen != 0 && h.qpn <= 0xffff {
+	// A copy of another's header is not the header of this file, or its end would be the other's.
+	qpn, _, _ := parseName(name)
+	mine := qpn == 0 || uint32(qpn) == h.qpn
+	if h.magic == magic && h.version == version && h.gen <= maxGen && h.gen != 0 && h.qpn <= 0xffff && mine {
 		s.hdr = h
 	}
 	return s, nil

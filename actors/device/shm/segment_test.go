@@ -158,6 +158,22 @@ func TestStaleFiles(t *testing.T) {
 	require.ErrorIs(t, err, device.ErrClosed)
 }
 
+// A file with a copy of another's header, whose lock is free, is removed, and the other one
+// keeps its bell: new senders reach it.
+func TestCopiedHeader(t *testing.T) {
+	dir := fabricDir(t)
+	victim, _ := mustAttach(t, dir, device.QPConfig{QPN: testQPN})
+	b, err := os.ReadFile(filepath.Join(dir, segmentName(testQPN)))
+	require.NoError(t, err)
+	before := names(t, dir)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, segmentName(testQPN+1)), b[:headerBytes], 0o600))
+	q, ah := mustAttach(t, dir, device.QPConfig{})
+	require.Subset(t, names(t, dir), before)
+	require.NotContains(t, names(t, dir), segmentName(testQPN+1))
+	require.Equal(t, device.StatusOK, statusOf(t, q, &device.SendWR{AH: ah, QPN: testQPN, Payload: []byte("x")}))
+	require.NoError(t, victim.Close())
+}
+
 func TestForeignFiles(t *testing.T) {
 	dir := fabricDir(t)
 	for _, name := range []string{"hello", "q12", "q0000", "q00zz", "Q0007", "new.1", "new.zz", "bell.x", "q00070"} {

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// The legitimate processes by index: steady ones, those that are killed, and the victim.
+const (
+	steadyPeers = 3
+	mortalPeers = 2
+	victimIndex = steadyPeers + mortalPeers
+	mostPeers   = victimIndex + 1
+)
+
+// conductor runs the attack on one device.
+type conductor struct {
+	role
+	rng   *rand.Rand
+	calm  bool
+	long  bool
+	log   io.Writer // progress
+	peers [mostPeers]*proc
+	qpns  [mostPeers]uint16 // of mortals, in each life
+	row   row
+
+	mu   sync.Mutex // of row, while foes come and go
+	foes sync.WaitGroup
+}
+
+// plan is what to do on one device.
+type plan struct {
+	device string
+	d      time.Duration
+	seed   uint64
+	calm   bool // without foes
+	only   string
+	long   bool // with pauses beyond PeerTimeout
+}
+
+// conduct runs the attack on one device and returns its row of the table.
+func conduct(ctx context.Context, pl plan, progress io.Writer) row {
+	device := pl.device
+	c := &conductor{
+		role: role{Device: device, Seed: pl.seed, For: pl.d, Only: pl.only}, calm: pl.calm, long: pl.long,
+		rng: rand.New(rand.NewPCG(pl.seed, uint64(len(device)))), log: progress,
+		row: row{device: device, kinds: map[string]uint64{}},
+	}
+	began := clock.System.Now()
+	defer func() {
+		_, _ = fmt.Fprintf(c.log, "%-6s %v\n", device, clock.System.Now().Sub(began).Round(time.Millisecond))
+	}()
+	if device == "launch" {
+		c.launch(ctx)
+		return c.row
+	}
+	if err := c.setUp(); err != nil {
+		c.row.wrong("%v", err)
+	} else {
+		c.soak(ctx)
+		c.finish()
+	}
+	for _, p := range c.peers {
+		if p != nil && !p.dead() {
+			p.kill()
+		}
+	}
+	c.checkFiles()
+	return c.row
+}
+
+func (c *conductor) is(i int) string {
+	switch {
+	case i < steadyPeers:
+		return "steady"
+	case i < victimIndex:
+		return "mortal"
+	default:
+		return "victim"
+	}
+}
+
+// shares reports whether processes share memory.
+func (c *conductor) shares() bool { return c.Device == "shm" || c.Device == "auto" }
+
+func (c *conductor) setUp() (err error) {
+	parent := "/dev/shm"
+	if _, err := os.Stat(parent); err != nil {
+		parent = ""
+	}
+	if c.Dir, err = os.MkdirTemp(parent, "efactor-attack-"); err != nil {
+		return err
+	}
+	for i := range c.peers {
+		if i == victimIndex && !c.shares() {
+			continue
+		}
+		if c.is(i) == "mortal" { // below the ports that the system gives to connections
+			c.qpns[i] = uint16(17000 + c.rng.IntN(10000))
+		}
+		err := c.start(i, 0, c.qpns[i])
+		for range 5 {
+			if err == nil {
+				break
+			}
+			c.qpns[i]++
+			err = c.start(i, 0, c.qpns[i])
+		}
+		if err != nil {
+			return err
+		}
+		c.introduce(i)
+	}
+	return nil
+}
+
+// start begins life number life of peer i.
+func (c *conductor) start(i, life int, qpn uint16) error {
+	r := c.role
+	r.Is, r.Index, r.Life, r.QPN = c.is(i), i, life, qpn
+	p, err := begin(r, 0)
+	if err != nil {
+		return err
+	}
+	n, err := p.await("address", 20*time.Second, func(n *news) bool { return n.Card != nil })
+	if err != nil {
+		p.kill()
+		return err
+	}
+	p.card = n.Card
+	c.peers[i] = p
+	return nil
+}
+
+// introduce makes i and all others known to each other: mortals know steady ones only.
+func (c *conductor) introduce(i int) {
+	for j, q := range c.peers {
+		if p := c.peers[i]; j != i && q != nil && (c.is(i) == "steady" || c.is(j) == "steady") {
+			_ = p.orders.Encode(order{Meet: q.card}) // if it has died meanwhile, that shows later
+			_ = q.orders.Encode(order{Meet: p.card})
+		}
+	}
+}
+
+// soak lets foes loose, and kills and stops mortals, for the time there is.
+func (c *conductor) soak(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, c.For)
+	defer cancel()
+	if !c.calm {
+		c.letLoose(ctx)
+	}
+	defer c.foes.Wait()
+	soon := c.long // so that a short attack has one, too
+	for pause(ctx, time.Duration(100+c.rng.IntN(400))*time.Millisecond) == nil {
+		i := steadyPeers + c.rng.IntN(mortalPeers)
+		switch n := c.rng.IntN(10); {
+		case soon || c.long && n == 0:
+			soon = false
+			c.stopFor(ctx, i, peerTimeout+peerTimeout/2)
+		case n < 4:
+			c.stopFor(ctx, i, time.Duration(50+c.rng.IntN(900))*time.Millisecond)
+		default:
+			c.replace(i)
+		}
+		_, _ = fmt.Fprintf(c.log, "\r%-6s %d kills, %d pauses, %d connections ", c.Device, c.row.kills, c.row.pauses, c.connections())
+	}
+}
+
+func (c *conductor) connections() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.row.connections
+}
+
+func (c *conductor) stopFor(ctx context.Context, i int, d time.Duration) {
+	p := c.peers[i].cmd.Process
+	_ = p.Signal(syscall.SIGSTOP)
+	_ = pause(ctx, d)
+	_ = p.Signal(syscall.SIGCONT)
+	c.row.pauses++
+}
+
+// replace kills a process and starts its next life, at the same address.
+func (c *conductor) replace(i int) {
+	old := c.peers[i]
+	old.kill()
+	c.row.kills++
+	err := c.start(i, old.Life+1, c.qpns[i])
+	if err != nil {
+		c.row.wrong("%v", err)
+		c.peers[i] = old
+		return
+	}
+	c.introduce(i)
+}
+
+// finish has all processes stop, compares what they sent and received, and closes them.
+func (c *conductor) finish() {
+	sent := map[stream]sentLog{}
+	all := func(o order, what string, f func(i int, n *news)) {
+		for _, p := range c.peers {
+			if p != nil && !p.dead() {
+				_ = p.orders.Encode(o)
+			}
+		}
+		for i, p := range c.peers {
+			if p == nil {
+				continue
+			}
+			n, err := p.await(what, 2*mortalBound, func(n *news) bool { return n.Stopped || n.Settled || n.Closed })
+			if err != nil {
+				c.row.wrong("%v", err)
+				continue
+			}
+			f(i, n)
+		}
+	}
+	all(order{Stop: true}, "end of sending", func(_ int, n *news) {
+		for _, s := range n.Sent {
+			sent[s.Stream] = s
+		}
+	})
+	var expect []gotLog
+	for _, s := range sent {
+		expect = append(expect, gotLog{Stream: s.Stream, Next: s.lastOK()})
+	}
+	for i, p := range c.peers {
+		if p == nil || p.dead() || p.Is == "victim" {
+			continue
+		}
+		var mine []gotLog
+		for _, e := range expect {
+			if e.Stream.To == i && e.Stream.ToLife == p.Life && c.is(e.Stream.From) != "victim" {
+				mine = append(mine, e)
+			}
+		}
+		_ = p.orders.Encode(order{Settle: true, Expect: mine})
+		n, err := p.await("what came", 2*mortalBound, func(n *news) bool { return n.Settled })
+		if err != nil {
+			c.row.wrong("%v", err)
+			continue
+		}
+		c.compare(mine, sent, n.Got)
+	}
+	all(order{Close: true}, "close", func(i int, n *news) { c.row.add(n.Report, c.is(i)) })
+}
+
+// compare holds what was sent against what came.
+func (c *conductor) compare(expect []gotLog, sent map[stream]sentLog, got []gotLog) {
+	have := map[stream]*gotLog{}
+	for i := range got {
+		have[got[i].Stream] = &got[i]
+	}
+	for _, e := range expect {
+		s, g := sent[e.Stream], have[e.Stream]
+		if g == nil {
+			g = &gotLog{}
+		}
+		c.row.messages += s.N
+		if lost := s.lost(g); len(lost) > 0 {
+			c.row.wrong("%s %d to %s %d: of %d messages %d were reported sent and never came, from number %d",
+				c.is(s.Stream.From), s.Stream.From, c.is(s.Stream.To), s.Stream.To, s.N, len(lost), lost[0])
+		}
+	}
+}
+
+// checkFiles opens the fabric once more, which removes what the dead have left, and looks for
+// anything else. What foes made has names of their own.
+func (c *conductor) checkFiles() {
+	if c.Dir == "" {
+		return
+	}
+	defer os.RemoveAll(c.Dir)
+	dirs := map[string]string{c.Dir: "shm:" + c.Dir}
+	if c.Device == "auto" {
+		dirs = map[string]string{}
+		for _, host := range []string{"host0", "host1"} {
+			dirs[filepath.Join(c.Dir, host)] = "shm:" + filepath.Join(c.Dir, host)
+		}
+	}
+	if !c.shares() {
+		dirs = nil
+	}
+	for dir, name := range dirs {
+		dev, err := efa.OpenDevice(name)
+		if err == nil {
+			err = dev.Close()
+		}
+		if err != nil {
+			c.row.wrong("opening %s after the attack: %v", dir, err)
+		}
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			c.row.wrong("%v", err)
+		}
+		for _, f := range files {
+			if !foesFile(f.Name()) {
+				c.row.wrong("left behind: %s", f.Name())
+			}
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// Bounds of calls.
+const (
+	// steadyBound is for how long no legitimate peer may wait, whatever others do.
+	steadyBound = 2 * time.Second
+	// peerTimeout is that of all endpoints.
+	peerTimeout = 3 * time.Second
+	// mortalBound is for calls that concern a process that may be dead or stopped: what it
+	// takes to notice, for a message and the one that waits behind it.
+	mortalBound = 3*peerTimeout + steadyBound
+	// victimPatience is how long calls may take of and to a process whose memory is
+	// overwritten: what was for it may be lost, so callers have to give up by themselves.
+	victimPatience = time.Second
+)
+
+// secret is that of all jobs here.
+var secret = []byte("the secret of a job under attack")
+
+// peer is a legitimate process.
+type peer struct {
+	role
+	w      *watch
+	out    *line
+	fab    *fabric
+	dom    *efa.Domain
+	av     *efa.AddressVector
+	ep     *efa.Endpoint
+	mem    *efa.MemoryRegion // offered
+	own    *efa.MemoryRegion // what long messages lie in
+	others map[int]*other
+	inbox  inbox
+	ctx    context.Context
+	cancel context.CancelFunc
+	recvs  sync.WaitGroup
+	sends  sync.WaitGroup
+}
+
+// other is another legitimate process, in one of its lives.
+type other struct {
+	card
+	to     efa.Addr
+	memory efa.Memory
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	log    sentLog
+}
+
+// steady reports whether what concerns o has to go well.
+func (p *peer) steadyWith(o *card) bool { return p.Is == "steady" && o.Is == "steady" }
+
+// bound is that of calls that concern o.
+func (p *peer) bound(o *card) time.Duration {
+	if p.steadyWith(o) {
+		return steadyBound
+	}
+	return mortalBound
+}
+
+// patience is a context for a call that concerns o.
+func (p *peer) patience(o *card) (context.Context, context.CancelFunc) {
+	if p.Is == "victim" || o.Is == "victim" {
+		return context.WithTimeout(p.ctx, victimPatience)
+	}
+	return p.ctx, func() {}
+}
+
+// open is the fabric of a role.
+func (r *role) open() (*fabric, error) {
+	tcp := efa.TCPConfig{Timeout: peerTimeout}
+	switch r.Device {
+	case "shm":
+		fab, err := efa.Open(efa.Config{DeviceName: "shm:" + r.Dir})
+		return &fabric{Fabric: fab}, err
+	case "tls":
+		tcp.Secret = secret
+		fallthrough
+	case "tcp":
+		tcp.Addr = netip.MustParseAddr("127.0.0.1")
+		fab, err := efa.Open(efa.Config{DeviceName: "tcp", TCP: tcp})
+		return &fabric{Fabric: fab}, err
+	case "auto": // as auto has it, but the odd ones are on a host of their own
+		dir := filepath.Join(r.Dir, fmt.Sprint("host", r.Index%2))
+		near, err := efa.OpenDevice("shm:" + dir)
+		if err != nil {
+			return nil, err
+		}
+		far, err := efa.OpenDevice("tcp:127.0.0.1")
+		if err != nil {
+			return nil, errors.Join(err, near.Close())
+		}
+		both, err := efa.JoinDevices(near, far)
+		if err != nil {
+			return nil, err
+		}
+		fab, err := efa.Open(efa.Config{Device: both})
+		return &fabric{fab, both}, err
+	default:
+		return nil, fmt.Errorf("%w: no device %q", errUsage, r.Device)
+	}
+}
+
+// fabric is one with its device, if that is not closed with it.
+type fabric struct {
+	*efa.Fabric
+	dev efa.Device
+}
+
+func (f *fabric) Close() error {
+	err := f.Fabric.Close()
+	if f.dev != nil {
+		err = errors.Join(err, f.dev.Close())
+	}
+	return err
+}
+
+// runPeer is such a process, from start to end.
+func runPeer(r role, in io.Reader, out *line) error {
+	before := held()
+	p := &peer{role: r, w: newWatch(), out: out, others: map[int]*other{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	defer p.cancel()
+	if err := p.start(); err != nil {
+		return fmt.Errorf("%s %d: %w", r.Is, r.Index, err)
+	}
+	looking := make(chan struct{})
+	go func() { defer close(looking); p.w.look(p.ctx) }()
+	name, err := p.mem.Remote().MarshalBinary()
+	if err != nil {
+		return err
+	}
+	p.out.say(news{Card: &card{r.Index, r.Life, r.Is, p.ep.Address(), name}})
+	for orders := json.NewDecoder(in); ; {
+		var o order
+		if err := orders.Decode(&o); err != nil {
+			return nil // the conductor is gone
+		}
+		switch {
+		case o.Meet != nil:
+			p.meet(o.Meet)
+		case o.Stop:
+			p.out.say(news{Stopped: true, Sent: p.stop()})
+		case o.Settle:
+			p.out.say(news{Settled: true, Got: p.inbox.settle(p.ctx, o.Expect)})
+		case o.Close:
+			p.close()
+			<-looking
+			if text := leaked(before); text != "" {
+				p.w.wrong("%s", text)
+			}
+			p.out.say(news{Closed: true, Report: p.w.report()})
+			return nil
+		}
+	}
+}
+
+func (p *peer) start() (err error) {
+	if p.fab, err = p.open(); err != nil {
+		return err
+	}
+	if p.dom, err = p.fab.OpenDomain(efa.DomainConfig{Spin: time.Microsecond}); err != nil {
+		return err
+	}
+	p.av = p.dom.NewAddressVector()
+	p.ep, err = p.dom.NewEndpoint(efa.EndpointConfig{
+		AV: p.av, QPN: p.QPN, Protocol: efa.ProtocolConfig{PeerTimeout: peerTimeout},
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.ep.Enable(p.ctx); err != nil {
+		return err
+	}
+	if p.mem, err = p.dom.Alloc(mostPeers*windowLen, efa.AccessRemoteRead|efa.AccessRemoteWrite); err != nil {
+		return err
+	}
+	if p.own, err = p.dom.Alloc(longest, efa.AccessSend|efa.AccessRecv); err != nil {
+		return err
+	}
+	p.receive()
+	return nil
+}
+
+// meet begins to talk with another process, or with its next life.
+func (p *peer) meet(c *card) {
+	if old := p.others[c.Index]; old != nil {
+		old.cancel()
+		old.done.Wait()
+		call := p.w.begin(fmt.Sprintf("%s %d: removing an address", p.Is, p.Index), mortalBound, false)
+		_ = call.end(p.av.Remove(p.ctx, old.to))
+	}
+	o := &other{card: *c, log: sentLog{Stream: stream{p.Index, c.Index, p.Life, c.Life}}}
+	o.ctx, o.cancel = context.WithCancel(p.ctx)
+	p.others[c.Index] = o
+	var err error
+	if o.to, err = p.av.Insert(c.Address); err != nil {
+		p.w.wrong("%s %d: insert %v: %v", p.Is, p.Index, c.Address, err)
+		return
+	}
+	var at efa.Remote
+	if err := at.UnmarshalBinary(c.Memory); err != nil {
+		p.w.wrong("%s %d: memory of %d: %v", p.Is, p.Index, c.Index, err)
+		return
+	}
+	o.memory = p.ep.Memory(o.to, at)
+	o.done.Add(2)
+	go func() { defer o.done.Done(); p.send(o) }()
+	go func() { defer o.done.Done(); p.access(o) }()
+	if p.steadyWith(c) && c.Index == (p.Index+1)%steadyPeers {
+		o.done.Add(1)
+		go func() { defer o.done.Done(); p.visit(o) }()
+	}
+}
+
+// stop ends what begins here and returns what was sent.
+func (p *peer) stop() (logs []sentLog) {
+	for _, o := range p.others {
+		o.cancel()
+	}
+	for _, o := range p.others {
+		o.done.Wait()
+		logs = append(logs, o.log)
+	}
+	return logs
+}
+
+func (p *peer) close() {
+	p.stop()
+	p.cancel()
+	p.recvs.Wait()
+	c := p.w.begin(fmt.Sprintf("%s %d: closing", p.Is, p.Index), steadyBound+time.Second, false)
+	errs := []error{p.ep.Close(), p.mem.Close(), p.own.Close(), p.av.Close(), p.dom.Close(), p.fab.Close()}
+	if err := c.end(errors.Join(errs...)); err != nil {
+		p.w.wrong("%s %d: close: %v", p.Is, p.Index, err)
+	}
+}
+
+// process runs the role that this process was started for, and reports whether it was.
+func process() bool {
+	text := os.Getenv(roleVar)
+	if text == "" {
+		return false
+	}
+	out := newLine(os.Stdout)
+	var r role
+	err := json.Unmarshal([]byte(text), &r)
+	if err == nil {
+		err = play(r, os.Stdin, out)
+	}
+	if err != nil {
+		out.say(news{Report: &report{Wrongs: []string{err.Error()}}})
+		os.Exit(1)
+	}
+	return true
+}
+
+func play(r role, in io.Reader, out *line) error {
+	switch r.Is {
+	case "tcp":
+		return runFoe(r, out, tcpFoe)
+	case "shm":
+		return runFoe(r, out, shmFoe)
+	case "launch":
+		return runLaunch(r, out)
+	default:
+		return runPeer(r, in, out)
+	}
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// proc is a process that the conductor has started: this program, in a role.
+type proc struct {
+	role
+	cmd    *exec.Cmd
+	in     io.Closer
+	orders *json.Encoder
+	news   chan news // closed when it has ended
+	stderr tail
+	card   *card
+	ended  chan struct{}
+	killed bool // by us, so its end means nothing
+}
+
+// begin starts a process. uid 0: as the same user.
+func begin(r role, uid uint32) (*proc, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	p := &proc{role: r, cmd: exec.Command(os.Args[0]), news: make(chan news, 64), ended: make(chan struct{})}
+	if uid != 0 { // it may not reach the path of this program
+		p.cmd = exec.Command("/proc/self/exe")
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		p.cmd.Dir = "/"
+	}
+	p.cmd.Env = append(os.Environ(), roleVar+"="+string(text))
+	p.cmd.Stderr = &p.stderr
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", r.Is, err)
+	}
+	p.in, p.orders = in, json.NewEncoder(in)
+	go p.listen(out)
+	return p, nil
+}
+
+func (p *proc) listen(out io.Reader) {
+	for lines := json.NewDecoder(out); ; {
+		var n news
+		if lines.Decode(&n) != nil {
+			break
+		}
+		p.news <- n
+	}
+	_ = p.cmd.Wait()
+	close(p.news)
+	close(p.ended)
+}
+
+// await waits for news that are what the caller wants.
+func (p *proc) await(what string, most time.Duration, want func(*news) bool) (*news, error) {
+	t := clock.NewTimer(most)
+	defer t.Stop()
+	for {
+		select {
+		case n, ok := <-p.news:
+			switch {
+			case !ok:
+				return nil, fmt.Errorf("%s %d ended (%v), before %s: %s", p.Is, p.Index, p.cmd.ProcessState, what, p.stderr.String())
+			case want(&n):
+				return &n, nil
+			case n.Report != nil && len(n.Report.Wrongs) > 0:
+				return nil, fmt.Errorf("%s %d, before %s: %s", p.Is, p.Index, what, n.Report.Wrongs[0])
+			}
+		case <-t.C:
+			if file := os.Getenv("EFACTOR_ATTACK_STACKS"); file != "" { // where it hangs
+				_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+				<-p.ended
+				_ = os.WriteFile(file, []byte(p.stderr.b.String()), 0o600)
+			}
+			return nil, fmt.Errorf("%s %d: no %s in %v: %s", p.Is, p.Index, what, most, p.stderr.String())
+		}
+	}
+}
+
+// kill ends the process at once.
+func (p *proc) kill() {
+	p.killed = true
+	_ = p.cmd.Process.Signal(syscall.SIGKILL)
+	for range p.news { // so that listen comes to an end
+	}
+	<-p.ended
+}
+
+// dead reports whether the process has ended.
+func (p *proc) dead() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// tail keeps the beginning of what a process wrote as it died, where a panic says what it is.
+type tail struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if room := 64<<10 - t.b.Len(); room > 0 {
+		t.b.Write(p[:min(len(p), room)])
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()[:min(t.b.Len(), 3000)]
+}
