@@ -66,19 +66,13 @@ func pause(d time.Duration, device bool) func(*run, *side) {
 	return func(r *run, victim *side) {
 		victim.seam.held = true
 		victim.stillUntil = r.w.Elapsed() + d
+		victim.seam.sim.Pause(d)
 		if device {
-			victim.seam.sim.Pause(d)
+			victim.seam.sim.StandStill(d)
 		}
 		r.w.Go("pause", func(context.Context) error {
-			sh := victim.seam.shard
-			for !sh.Adopt() { // its turn is not over
-				if err := r.w.Yield(); err != nil {
-					return err
-				}
-			}
 			err := r.w.Sleep(d)
 			victim.seam.held = false
-			sh.Release()
 			return err
 		})
 	}

@@ -112,7 +112,6 @@ type read struct {
 }
 
 func (m read) act(a, b *side) {
-	copy(bytesOf(b.mem, m.n), pattern(m.n, 3))
 	at, into := b.at, bytesOf(a.buf, m.n)
 	a.do(&deed{what: "read", cancel: m.cancel, into: into, want: pattern(m.n, 3), post: func(t uint64) (efa.OpID, error) {
 		return a.ep.PostRead(&efa.ReadReq{From: a.to, At: at, Buf: into, Token: t})

@@ -163,6 +163,7 @@ func openReal(o *order, p *play, sink *trigger) (*side, error) {
 	if s.mem, err = s.dom.Alloc(region, efa.AccessRemoteRead|efa.AccessRemoteWrite); err != nil {
 		return nil, err
 	}
+	copy(s.mem.Bytes(), pattern(region, 3)) // before the other side can ask for it
 	if s.buf, err = s.dom.Alloc(region, efa.AccessSend|efa.AccessRecv); err != nil {
 		return nil, err
 	}

@@ -107,8 +107,8 @@ func newRun(p *play, cold bool, f *fault, victim int, at step) *run {
 func (r *run) all() {
 	if !r.cold {
 		r.greet(r.a, r.b, 1)
-		r.pass(time.Millisecond) // HANDSHAKE is there, too
 	}
+	r.pass(time.Millisecond) // receive slots are posted, and HANDSHAKE is there, too
 	r.a.deeds, r.b.deeds = nil, nil
 	for _, s := range []*side{r.a, r.b} {
 		s.base = s.seam.counts(nil)

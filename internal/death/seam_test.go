@@ -7,7 +7,6 @@ import (
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest"
 	"github.com/efactor/efactor/internal/testknobs"
-	"github.com/efactor/efactor/runtime/shard"
 )
 
 // seam is the device of one side. It looks at the counters of the side's machines in each
@@ -15,27 +14,11 @@ import (
 type seam struct {
 	efa.Device
 	sim   *efatest.Device
-	shard *shard.Shard
 	steps testknobs.Steps
 	look  func() // called at every point
 	held  bool   // the process is stopped: nothing leaves, nothing comes
 
 	slots, most int // receive slots that the device has, and the most since most was set to 0
-}
-
-// Environment implements device.Device.
-func (s *seam) Environment() device.Environment { return environment{s.Device.Environment(), s} }
-
-// environment keeps the shard, so that the side can be stopped.
-type environment struct {
-	device.Environment
-	s *seam
-}
-
-// Attach implements device.Environment.
-func (e environment) Attach(sh *shard.Shard) {
-	e.s.shard = sh
-	e.Environment.Attach(sh)
 }
 
 // OpenQP implements device.Device.

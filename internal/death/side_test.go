@@ -94,6 +94,7 @@ func (r *run) open(name string, at efa.RawAddr) *side {
 	s.raw = raw
 	s.mem, err = s.dom.Alloc(region, efa.AccessRemoteRead|efa.AccessRemoteWrite)
 	must(err)
+	copy(s.mem.Bytes(), pattern(region, 3)) // what reads find
 	s.buf, err = s.dom.Alloc(region, efa.AccessSend|efa.AccessRecv)
 	must(err)
 	s.at = s.mem.Remote()

@@ -61,12 +61,12 @@ func TestSilence(t *testing.T) {
 	require.Equal(t, clock.Time(2*time.Second), f.Clock().Now())
 }
 
-// TestPause: what arrives at a device that stands still is acknowledged at the end of that.
-func TestPause(t *testing.T) {
+// TestStandStill: what arrives at a device that stands still is acknowledged at the end of that.
+func TestStandStill(t *testing.T) {
 	f := newFabric(t, sim.Config{Virtual: true, InOrder: true, Delay: time.Millisecond})
 	a, b := join(t, f, device.QPConfig{}), join(t, f, device.QPConfig{})
 	a.send(1, b, "under way")
-	b.dev.Pause(time.Second)
+	b.dev.StandStill(time.Second)
 	b.send(1, a, "it may have sent before")
 	run(f, a, b)
 	require.Equal(t, map[uint64]device.Status{1: device.StatusOK}, a.sent)

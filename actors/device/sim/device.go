@@ -216,10 +216,10 @@ func (d *Device) Kill() {
 	}
 }
 
-// Pause makes the device stand still for d, as one does that its process runs, such as
-// tcp's, while that is stopped: what arrives meanwhile is neither taken nor acknowledged
-// before the end of d.
-func (d *Device) Pause(t time.Duration) {
+// StandStill makes the device take and acknowledge nothing for a time, as one does that its
+// process runs, such as tcp's, while that is stopped: what arrives meanwhile waits for the
+// end of it.
+func (d *Device) StandStill(t time.Duration) {
 	f := d.fab
 	f.lock()
 	defer f.unlock()
