@@ -127,9 +127,12 @@ func left(s *efa.Snapshot) []string {
 		what string
 		n    int64
 	}{
-		{"packet entries", int64(s.Queues.SendUsed)}, {"posted receives", int64(s.Queues.PostedReceives)},
-		{"unexpected messages", int64(s.Queues.Unexpected)}, {"bytes held", s.Queues.HeldBytes},
-		{"txes", int64(s.Counters["TxInUse"])}, {"rxes", int64(s.Counters["RxInUse"])},
+		{"packet entries", int64(s.Queues.SendUsed)},
+		{"posted receives", int64(s.Queues.PostedReceives)},
+		{"unexpected messages", int64(s.Queues.Unexpected)},
+		{"bytes held", s.Queues.HeldBytes},
+		{"txes", int64(s.Counters["TxInUse"])},
+		{"rxes", int64(s.Counters["RxInUse"])},
 	} {
 		if x.n != 0 {
 			list = append(list, fmt.Sprintf("%d %s", x.n, x.what))

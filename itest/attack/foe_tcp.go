@@ -43,8 +43,14 @@ func tcpFoe(ctx context.Context, f *foe) ([]kind, func(), error) {
 		}
 	}
 	kinds := []kind{
-		{"silent", d.silent}, {"silent", d.silent}, {"half preamble", d.half}, {"garbage", d.garbage},
-		{"http", d.http}, {"tls", d.stranger}, {"impostor", d.impostor}, {"wrong place", d.elsewhere},
+		{"silent", d.silent},
+		{"silent", d.silent},
+		{"half preamble", d.half},
+		{"garbage", d.garbage},
+		{"http", d.http},
+		{"tls", d.stranger},
+		{"impostor", d.impostor},
+		{"wrong place", d.elsewhere},
 	}
 	if f.Device != "tls" { // there a preamble is not reached
 		kinds = append(kinds, kind{"frame", d.frame}, kind{"frame", d.frame}, kind{"half frame", d.halfFrame},

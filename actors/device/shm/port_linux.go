@@ -252,7 +252,7 @@ func (p *port) Close() error {
 		}
 	})
 	_ = p.safely(func() { p.rx.ctl.bell.Store(closed) }, nil) // it is the end in any case
-	for range 2 { // one of its calls may have failed
+	for range 2 {                                             // one of its calls may have failed
 		if p.dev.folder.remove(p.seg.fd, segmentName(p.self.qpn()), p.self.gen()) {
 			break
 		}
