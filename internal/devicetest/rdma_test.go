@@ -115,7 +115,7 @@ var rdmaFlaws = map[string]*flaw{
 	"forgets to close regions": {caseName: "RegionsKeepDeviceOpen", region: func(mr device.MR) device.MR {
 		return &openRegion{MR: mr}
 	}},
-	"knows no rights":     {caseName: "RDMARefused/right", access: func(a *device.Access) { *a = allAccess }},
+	"knows no rights":     {caseName: "Rights/table", access: func(a *device.Access) { *a = allAccess }},
 	"keeps regions alive": {caseName: "RDMARefused/closed", region: func(mr device.MR) device.MR { return &openRegion{MR: mr} }},
 	"allows too much":     {caseName: "RDMARefused/key", seen: completes(device.StatusBadAddress, device.StatusOK)},
 	"wraps around":        {caseName: "RDMARefused/range", seen: completes(device.StatusBadAddress, device.StatusUnresponsive)},
