@@ -216,7 +216,7 @@ func (c *check) readIOV(iov [MaxIOV]RMAIOV, count uint32, size uint64) {
 	for _, other := range c.s.Packets {
 		if other.Type == golden.RDMARead && other.Op == c.p.Op && other.Seq > c.p.Seq {
 			c.True(slices.ContainsFunc(iov[:count], func(e RMAIOV) bool {
-				return e.Key == uint64(other.WRRKey) && e.Addr <= other.WRAddr && other.WRAddr+uint64(other.Len) <= e.Addr+e.Len
+				return e.Key == other.WRRKey && e.Addr <= other.WRAddr && other.WRAddr+uint64(other.Len) <= e.Addr+e.Len
 			}))
 		}
 	}

@@ -1,6 +1,8 @@
 package ope
 
 import (
+	"errors"
+
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
@@ -17,7 +19,7 @@ func (r *Rxe) fail(err error) {
 	if r.m.State < RxAsk && r.stored == r.m.Total {
 		return
 	}
-	if r.m.State < RxAsk && r.link.Away && err == r.link.Err && (r.ord != nil || r.wait != nil || r.parked) {
+	if r.m.State < RxAsk && r.link.Away && errors.Is(err, r.link.Err) && (r.ord != nil || r.wait != nil || r.parked) {
 		Park(r)
 		return
 	}

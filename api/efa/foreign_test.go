@@ -96,7 +96,7 @@ func TestForeignRegion(t *testing.T) {
 	mr, err := devB.RegisterForeign(os.Getpid(), addressOf(mem), size, device.RemoteRead|device.RemoteWrite)
 	require.NoError(t, err)
 	require.Nil(t, mr.Bytes())
-	at := efa.RawRemote(mr.Addr(), size, uint64(mr.RKey()))
+	at := efa.RawRemote(mr.Addr(), size, mr.RKey())
 	got := make([]byte, size)
 	require.NoError(t, a.ep.Memory(a.peer, at).Read(ctx, got))
 	require.True(t, bytes.Equal(pattern(size), got))

@@ -18,7 +18,7 @@ import (
 
 // rightsDevices are two devices each, on which the table of rights has one answer. Of the
 // simulated ones some have no RDMA, so that software refuses, and some no windows.
-func rightsDevices(t *testing.T) map[string]func(t *testing.T) [2]efa.Device {
+func rightsDevices() map[string]func(t *testing.T) [2]efa.Device {
 	m := map[string]func(t *testing.T) [2]efa.Device{
 		"shm": func(t *testing.T) [2]efa.Device {
 			dir := t.TempDir() + "/fabric"
@@ -70,7 +70,7 @@ func pairOn(t *testing.T, devs [2]efa.Device) (a, b *side) {
 // not on the device, nor on how the memory came to it, nor on what may come from it by
 // itself.
 func TestRights(t *testing.T) {
-	for name, devs := range rightsDevices(t) {
+	for name, devs := range rightsDevices() {
 		t.Run(name, func(t *testing.T) {
 			a, b := pairOn(t, devs(t))
 			for how, get := range map[string]func(efa.Access) (*efa.MemoryRegion, error){
@@ -163,7 +163,7 @@ func (s readIOVs) Packet(r tap.Record) {
 // is under way. It reaches neither the rest of the region nor the bytes of a message that is
 // complete, whatever the address.
 func TestLongMessageLends(t *testing.T) {
-	for name, devs := range rightsDevices(t) {
+	for name, devs := range rightsDevices() {
 		t.Run(name, func(t *testing.T) {
 			const size, off, n = 4 << 20, 1 << 20, 2 << 20
 			ds := devs(t)
@@ -211,7 +211,7 @@ func TestLongMessageLends(t *testing.T) {
 // TestKeyWithoutItsBits: a reader that leaves out what our side says in a key beside the
 // device's number (a hostile one) is refused by a device with windows.
 func TestKeyWithoutItsBits(t *testing.T) {
-	for name, devs := range rightsDevices(t) {
+	for name, devs := range rightsDevices() {
 		t.Run(name, func(t *testing.T) {
 			ds := devs(t)
 			if i := ds[0].Info(); i.RDMARead && !i.Windows {

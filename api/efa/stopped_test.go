@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // stoppedEnv makes the child one that is stopped, see stoppedChild.
@@ -81,7 +82,7 @@ func TestStoppedPeer(t *testing.T) {
 			_, err = syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil) // until all its threads are
 			require.NoError(t, err)
 			require.True(t, status.Stopped())
-			began := time.Now()
+			began := clock.System.Now()
 			ended := make(chan error, 4)
 			waits := func(what string, f func() error) {
 				go func() {
@@ -113,7 +114,7 @@ func TestStoppedPeer(t *testing.T) {
 			for range most {
 				require.NoError(t, <-ended)
 			}
-			require.Less(t, time.Since(began), 4*timeout)
+			require.Less(t, clock.System.Now().Sub(began), 4*timeout)
 		})
 	}
 }

@@ -36,7 +36,7 @@ func (z *results) print(all []*steps) string {
 			line(name, z.byPlay[name])
 		}
 	}
-	for p := range ope.Proto(ope.NumProtos) {
+	for p := range ope.NumProtos {
 		if why, ok := answers[p.String()]; ok {
 			fmt.Fprintf(&b, "%-52s %s\n", p, why)
 		}

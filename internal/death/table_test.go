@@ -108,7 +108,7 @@ func TestDeathTable(t *testing.T) {
 	for _, x := range all {
 		tried[x.play.proto] = true
 	}
-	for p := range ope.Proto(ope.NumProtos) {
+	for p := range ope.NumProtos {
 		require.True(t, p == ope.ProtoNone || tried[p.String()] || answers[p.String()] != "", p)
 	}
 	n := 0

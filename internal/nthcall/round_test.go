@@ -121,7 +121,7 @@ func (r *round) message(from *efa.Endpoint, to efa.Addr, out *efa.MemoryRegion, 
 	}
 	step := fmt.Sprintf("of %d bytes", n)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		r.failed("message "+step, fmt.Errorf("%w: send: %v, recv: %v", errHangs, sent, received))
+		r.failed("message "+step, fmt.Errorf("%w: send: %w, recv: %w", errHangs, sent, received))
 		return false
 	}
 	// The side that was told to stop, since the other has an error, has none of its own.

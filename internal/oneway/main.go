@@ -77,7 +77,7 @@ func run(fabric, dir string) error {
 				return err
 			}
 		} else {
-			time.Sleep(idle)
+			time.Sleep(idle) //nolint:forbidigo // the shard is to fall asleep
 		}
 		if err := w.arm(out); err != nil {
 			return err

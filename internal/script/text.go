@@ -102,9 +102,9 @@ func (r *Rig) textSent(s *Sent) string {
 	case s.Kind == device.WRSend:
 		out = r.Text(s.Bytes)
 	case s.Kind == device.WRRead:
-		out = "RDMA_READ " + r.where(wire.RMAIOV{Addr: s.Remote, Len: uint64(s.Len), Key: uint64(s.RKey)})
+		out = "RDMA_READ " + r.where(wire.RMAIOV{Addr: s.Remote, Len: uint64(s.Len), Key: s.RKey})
 	default:
-		out = "RDMA_WRITE " + r.where(wire.RMAIOV{Addr: s.Remote, Len: uint64(s.Len), Key: uint64(s.RKey)})
+		out = "RDMA_WRITE " + r.where(wire.RMAIOV{Addr: s.Remote, Len: uint64(s.Len), Key: s.RKey})
 	}
 	if s.HasImm {
 		out += fmt.Sprintf(" imm=0x%x", s.Imm)

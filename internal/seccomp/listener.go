@@ -67,7 +67,7 @@ func (l Listener) SyncWakeUp() {
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(l), ioctlSetFlags, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 }
 
-// ErrNoTargets: no process has the filter any more.
+// ErrNoTargets says that no process has the filter any more.
 var ErrNoTargets = errors.New("seccomp: no process is left")
 
 // Receive waits for the next call. It polls first: RECV says ENOENT both when a

@@ -55,12 +55,12 @@ func newSealed(name string, size int) (fd int, at sealedAt, err error) {
 		return -1, sealedAt{}, err
 	}
 	at = sealedAt{process: processID{pid: uint32(os.Getpid()), space: pidSpace()}, fd: uint32(fd) + 1}
-	if other, err := at.open(unix.O_RDWR); err != nil { // nor can others, then
+	other, err := at.open(unix.O_RDWR)
+	if err != nil { // nor can others, then
 		_ = unix.Close(fd)
 		return -1, sealedAt{}, fmt.Errorf("%w: %w", errNotSealed, err)
-	} else {
-		_ = unix.Close(other)
 	}
+	_ = unix.Close(other)
 	return fd, at, nil
 }
 

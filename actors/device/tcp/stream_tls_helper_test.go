@@ -153,8 +153,8 @@ func jobCreds(t *testing.T, secret []byte) Credentials {
 	return c
 }
 
-func tlsConn(dialed bool, timeout time.Duration) conn {
-	cfg := Config{Timeout: timeout}.withDefaults()
+func tlsConn(dialed bool) conn {
+	cfg := Config{Timeout: tlsTimeout}.withDefaults()
 	c := conn{dialed: dialed, self: tlsB, peer: tlsA.GID(), cfg: &cfg}
 	if dialed {
 		c.self, c.peer, c.peerQPN = tlsA, tlsB.GID(), tlsB.QPN()
@@ -190,8 +190,8 @@ func tlsPair(t *testing.T) (a, b *end) {
 func tlsBegin(t *testing.T) (a, b *end) {
 	t.Helper()
 	x, y := socks(t)
-	return tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true, tlsTimeout)),
-		tlsEnd(t, y, jobCreds(t, tlsSecret), tlsConn(false, tlsTimeout))
+	return tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true)),
+		tlsEnd(t, y, jobCreds(t, tlsSecret), tlsConn(false))
 }
 
 // meet brings a handshake to its end.

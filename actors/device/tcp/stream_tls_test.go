@@ -109,7 +109,7 @@ func newSilent(t *testing.T) *end {
 	t.Helper()
 	x, y := socks(t)
 	t.Cleanup(func() { _ = unix.Close(y) })
-	return tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true, tlsTimeout))
+	return tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true))
 }
 
 // A stream that is given up at any time leaves neither goroutines nor descriptors.
@@ -205,15 +205,15 @@ func TestTLSStreamBackPressure(t *testing.T) {
 func TestTLSStreamRefuses(t *testing.T) {
 	for name, other := range map[string]func(t *testing.T, fd int) *end{
 		"other secret": func(t *testing.T, fd int) *end {
-			return tlsEnd(t, fd, jobCreds(t, []byte("quite another secret")), tlsConn(false, tlsTimeout))
+			return tlsEnd(t, fd, jobCreds(t, []byte("quite another secret")), tlsConn(false))
 		},
 		"other queue pair": func(t *testing.T, fd int) *end {
-			c := tlsConn(false, tlsTimeout)
+			c := tlsConn(false)
 			c.self = tlsA
 			return tlsEnd(t, fd, jobCreds(t, tlsSecret), c)
 		},
 		"both dialed": func(t *testing.T, fd int) *end {
-			return tlsEnd(t, fd, jobCreds(t, tlsSecret), tlsConn(true, tlsTimeout))
+			return tlsEnd(t, fd, jobCreds(t, tlsSecret), tlsConn(true))
 		},
 		"no TLS": func(t *testing.T, fd int) *end {
 			_, err := unix.Write(fd, []byte("GET / HTTP/1.1\r\n\r\n"))
@@ -225,7 +225,7 @@ func TestTLSStreamRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, y := socks(t)
-			a := tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true, tlsTimeout))
+			a := tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true))
 			a.other = other(t, y)
 			err := a.readErr()
 			require.Error(t, err)
@@ -270,7 +270,7 @@ func TestTLSStreamOwnCertificates(t *testing.T) {
 	good, wrong := company.credentials(t, net.IPv4(127, 0, 0, 1)), company.credentials(t, net.IPv4(127, 0, 0, 2))
 
 	x, y := socks(t)
-	a, b := tlsEnd(t, x, good, tlsConn(true, tlsTimeout)), tlsEnd(t, y, good, tlsConn(false, tlsTimeout))
+	a, b := tlsEnd(t, x, good, tlsConn(true)), tlsEnd(t, y, good, tlsConn(false))
 	meet(t, a, b)
 	require.NoError(t, a.sendAll([]byte{1}))
 	_, err := b.readSome(make([]byte, 1))
@@ -278,7 +278,7 @@ func TestTLSStreamOwnCertificates(t *testing.T) {
 	require.NoError(t, b.vouch(tlsA))
 
 	x, y = socks(t)
-	a, b = tlsEnd(t, x, wrong, tlsConn(true, tlsTimeout)), tlsEnd(t, y, good, tlsConn(false, tlsTimeout))
+	a, b = tlsEnd(t, x, wrong, tlsConn(true)), tlsEnd(t, y, good, tlsConn(false))
 	meet(t, a, b)
 	require.NoError(t, a.sendAll([]byte{1}))
 	_, err = b.readSome(make([]byte, 1))

@@ -69,7 +69,7 @@ func asNobody(t *testing.T, env ...string) *exec.Cmd {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of another user")
 	}
-	dir, err := os.MkdirTemp("", "efactor") // not under t.TempDir, where others may not go
+	dir, err := os.MkdirTemp("", "efactor") //nolint:usetesting // others may not go where t.TempDir is
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o711))
