@@ -49,7 +49,8 @@ func TestCapture(t *testing.T) {
 	file, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, "\x0a\x0d\x0d\x0a", string(file[:4]), "a section of pcapng")
-	require.Equal(t, 2, bytes.Count(file, word), "sent and received")
+	// A packet that meets RNR, since the receiver is not ready yet, is sent again.
+	require.GreaterOrEqual(t, bytes.Count(file, word), 2, "sent and received")
 	require.NoError(t, one.Close())
 	require.Equal(t, 1, bytes.Count(receiver.Bytes(), word), "received")
 }
