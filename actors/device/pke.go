@@ -21,7 +21,7 @@ type Pke struct {
 
 	Bytes int    // of the message in this packet
 	Off   uint64 // where they begin in it
-	Span  uint64 // of the operation, for who follows it
+	Span  uint64 // of the operation, for its observer
 
 	// Next chains entries in a list of their present holder.
 	Next *Pke

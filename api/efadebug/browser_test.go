@@ -37,6 +37,8 @@ func openBrowser(t *testing.T) *browser {
 		}
 		t.Skip("needs a browser: chromium and chromedriver (Debian: chromium, chromium-driver)")
 	}
+	profile, err := os.MkdirTemp("", "efactor-browser")
+	require.NoError(t, err)
 	port := freeport.Get(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, driver, fmt.Sprintf("--port=%d", port))
@@ -46,6 +48,8 @@ func openBrowser(t *testing.T) *browser {
 		_, _ = b.call(http.MethodDelete, "", nil)
 		cancel()
 		_ = cmd.Wait() // it was killed
+		// The browser's helper processes may outlive it by a moment and go on writing.
+		require.Eventually(t, func() bool { return os.RemoveAll(profile) == nil }, 30*time.Second, 20*time.Millisecond)
 	})
 	require.Eventually(t, func() bool {
 		r, err := b.call(http.MethodGet, "/status", nil)
@@ -53,7 +57,7 @@ func openBrowser(t *testing.T) *browser {
 	}, 90*time.Second, 20*time.Millisecond)
 	args := []string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir=" + t.TempDir(),
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir=" + profile,
 	}
 	var made struct{ SessionID string }
 	b.must("/session", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{

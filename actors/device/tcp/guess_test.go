@@ -102,9 +102,9 @@ func (f *foe) read(key uint64) {
 	require.Equal(f.t, frame{kind: kindStatus, token: f.next, status: device.StatusBadAddress}, f.answer())
 }
 
-// TestQKeyIsNotTold: a reply has our Q_Key only for who proved to be a peer: a connection
-// that is refused does not get it, nor, where anybody may connect, one that does not know
-// it.
+// TestQKeyIsNotTold: a reply has our Q_Key only for a connection that proved to be a
+// peer's: one that is refused does not get it, nor, where anybody may connect, one that
+// does not know it.
 func TestQKeyIsNotTold(t *testing.T) {
 	n := newNode(t, Config{AnyLocalUser: true}, device.QPConfig{})
 	for _, c := range []struct {
