@@ -84,7 +84,7 @@ func immWrite(w *world) {
 		require.Equal(w, uint32(i)*0x01010101, c.Imm)
 		require.Equal(w, l.a.QPN(), c.SrcQPN)
 		require.Equal(w, device.UnknownAH, c.AH)
-		require.Equal(w, l.a.gid, c.SrcGID)
+		require.Equal(w, w.f.Hardware, c.SrcGID != l.a.gid)
 		require.Equal(w, device.StatusOK, l.a.status(id))
 	}
 	back := l.b.ah(l.a)
