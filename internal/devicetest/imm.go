@@ -154,8 +154,9 @@ func immCured(w *world) {
 	}
 }
 
-// newFullQueue fills the rest of the send queue with writes that wait, too.
+// newFullQueue fills the rest of the send queue with writes.
 func newFullQueue(l *landing) error {
+	defer l.a.Doorbell()
 	for {
 		wr := l.a.rdma(device.WRWrite, l.to, l.b, l.src.at(0, 1), l.mr, 3999)
 		if err := l.a.PostSend(wr); err != nil {

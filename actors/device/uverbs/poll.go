@@ -20,6 +20,9 @@ func (q *QP) Poll(c []device.Completion) int {
 		q.lookAsync()
 	}
 	n := 0
+	for ; n < len(c) && len(q.sq.refused) > 0; n++ {
+		c[n] = device.Completion{ID: q.sq.refuse(), Op: device.OpSend, Status: device.StatusBadAddress}
+	}
 	for n < len(c) && !q.failed {
 		r := q.cq.next()
 		if r == nil {

@@ -91,13 +91,18 @@ func (q *QP) postRDMA(wr *device.SendWR) error {
 		return device.ErrNotSupported
 	}
 	switch {
-	case len(wr.Header) > 0 || wr.Pieces() > info.MaxRDMAPieces || wr.RKey>>32 != 0:
+	case len(wr.Header) > 0 || wr.Pieces() > info.MaxRDMAPieces:
 		return device.ErrNotSupported
 	case wr.Len() > info.MaxRDMA:
 		return device.ErrTooLong
 	}
-	if _, ok := q.sq.begin(wr); !ok {
+	n, ok := q.sq.begin(wr)
+	if !ok {
 		return device.ErrQueueFull
+	}
+	if wr.RKey>>32 != 0 { // no card's: with its lower half alone it might be another region's
+		q.sq.refused = append(q.sq.refused, n)
+		return nil
 	}
 	q.sq.rdma(op, wr)
 	q.sq.stageWork()

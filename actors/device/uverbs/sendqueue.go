@@ -20,9 +20,12 @@ type sendQueue struct {
 	posted     uint32 // built
 	rung       uint32 // given to the device
 
-	reqs  []request // by the lower bits of their ids
-	free  []uint16
-	ids   tagged
+	reqs []request // by the lower bits of their ids
+	free []uint16
+	ids  tagged
+
+	refused []uint16 // RDMA requests that the device does not get to see
+
 	work  abi.WQE // being built
 	small [abi.MaxInlineWide]byte
 
@@ -156,6 +159,14 @@ func (s *sendQueue) flush() {
 		}
 		mmio.Post(&s.llq[from], &s.stage[from], uintptr(size)/abi.WQELen, s.db, abi.WorkDoorbell(uint16(s.rung)))
 	}
+}
+
+// refuse ends a refused request.
+func (s *sendQueue) refuse() (id uint64) {
+	n := s.refused[0]
+	s.refused = s.refused[1:]
+	id, _, _ = s.finish(uint64(s.ids.id(n)))
+	return id
 }
 
 // finish ends a request. known is false for one that was another queue pair's, ok for

@@ -27,7 +27,7 @@ func (q *QP) Arm() bool {
 	q.readEvents() // one that came late: with its number the queue would not be armed again
 	q.cq.tell(true)
 	q.armed = true
-	return !q.cq.any()
+	return len(q.sq.refused) == 0 && !q.cq.any()
 }
 
 // FDs implements device.QP.
