@@ -3,7 +3,6 @@ package devicetest
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -136,7 +135,7 @@ func closeConcurrently(w *world) {
 		}
 		for len(b.recvs) < 50 && w.ctx.Err() == nil {
 			b.poll()
-			runtime.Gosched()
+			w.yield()
 		}
 		require.NoError(w, b.Close())
 		wait.Wait()
@@ -170,7 +169,7 @@ func sendUntilGone(w *world, n *node, ah device.AH, qpn uint16) error {
 			out--
 			gone = gone || c.Status.Gone()
 		}
-		runtime.Gosched()
+		w.yield()
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package devicetest
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -157,7 +156,7 @@ func (w *world) drive(workers []worker) {
 					errs[i] = fmt.Errorf("%v: %w", l, w.ctx.Err())
 					return
 				default:
-					runtime.Gosched()
+					w.yield()
 				}
 			}
 		})

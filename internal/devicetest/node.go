@@ -206,6 +206,11 @@ func (w *world) turn() {
 	for _, n := range w.nodes {
 		n.poll()
 	}
+	w.yield()
+}
+
+// yield lets others go on: the fabric, or other goroutines.
+func (w *world) yield() {
 	if w.f.Progress != nil {
 		w.f.Progress()
 	} else {
