@@ -16,8 +16,8 @@ func (q *QP) Poll(c []device.Completion) int {
 	}
 	if q.armed {
 		q.armed = false
+		q.lookAsync() // first: it says why there are no more events of the other kind
 		q.readEvents()
-		q.lookAsync()
 	}
 	n := 0
 	for ; n < len(c) && len(q.sq.refused) > 0; n++ {
