@@ -38,7 +38,8 @@ type Skipped struct {
 	Why  error // a Refusal
 }
 
-func (h Host) root() string {
+// Where is the root of sysfs.
+func (h Host) Where() string {
 	if h.Root != "" {
 		return h.Root
 	}
@@ -59,12 +60,12 @@ func (h Host) dev() string {
 // process. A host without any is no error: [Found.Err] says what to do about it. An error
 // is a Refusal of all devices.
 func (h Host) List() (Found, error) {
-	root, err := os.OpenRoot(h.root())
+	root, err := os.OpenRoot(h.Where())
 	if errors.Is(err, fs.ErrNotExist) {
 		return Found{}, nil
 	}
 	if err != nil {
-		return Found{}, &Refusal{Device: h.root(), What: cause(err), Do: "sysfs must be readable", Err: ErrNoDevice}
+		return Found{}, &Refusal{Device: h.Where(), What: cause(err), Do: "sysfs must be readable", Err: ErrNoDevice}
 	}
 	defer root.Close()
 	l := lister{tree: tree{root}, dev: h.dev()}

@@ -12,21 +12,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/internal/fakesysfs"
 )
+
+func host(f *fakesysfs.Tree) Host { return Host{Root: f.Dir} }
 
 // TestList: everything that sysfs says of a card, and of one that another vendor made
 // nothing.
 func TestList(t *testing.T) {
-	f := newFake(t)
-	ib, _, pci := f.card(0, "rdmap0s6")
-	f.file(ib+"/fw_ver", "1.2.3")
-	f.file(ib+"/ports/1/rate", "2.5 Gb/sec (1X SDR)")
-	f.file(pci+"/numa_node", "1")
-	_, _, other := f.card(1, "mlx5_0")
-	f.file(other+"/vendor", "0x15b3")
-	f.remove(other + "/driver")
+	f := fakesysfs.New(t)
+	ib, _, pci := f.Card(0, "rdmap0s6")
+	f.File(ib+"/fw_ver", "1.2.3")
+	f.File(ib+"/ports/1/rate", "2.5 Gb/sec (1X SDR)")
+	f.File(pci+"/numa_node", "1")
+	_, _, other := f.Card(1, "mlx5_0")
+	f.File(other+"/vendor", "0x15b3")
+	f.Remove(other + "/driver")
 
-	found, err := f.host().List()
+	found, err := host(f).List()
 	require.NoError(t, err)
 	require.Empty(t, found.Skipped)
 	require.NoError(t, found.Err())
@@ -41,12 +44,12 @@ func TestList(t *testing.T) {
 // TestDriverNames: a card with ids of which this module does not know is found by the name
 // of its driver, and one with a driver of another name by its ids.
 func TestDriverNames(t *testing.T) {
-	f := newFake(t)
-	_, _, pci := f.card(0, "efa_0")
-	f.file(pci+"/device", "0xf00d")
-	_, _, pci = f.card(1, "efa_1")
-	f.remove(pci + "/driver")
-	found, err := f.host().List()
+	f := fakesysfs.New(t)
+	_, _, pci := f.Card(0, "efa_0")
+	f.File(pci+"/device", "0xf00d")
+	_, _, pci = f.Card(1, "efa_1")
+	f.Remove(pci + "/driver")
+	found, err := host(f).List()
 	require.NoError(t, err)
 	require.Empty(t, found.Skipped)
 	require.Len(t, found.NICs, 2)
@@ -77,20 +80,20 @@ func TestSort(t *testing.T) {
 
 // TestNear: the node of this process is the one that all its CPUs are on.
 func TestNear(t *testing.T) {
-	f := newFake(t)
+	f := fakesysfs.New(t)
 	near := func() int {
-		r, err := os.OpenRoot(f.dir)
+		r, err := os.OpenRoot(f.Dir)
 		require.NoError(t, err)
 		defer r.Close()
 		return (&lister{tree: tree{r}}).near()
 	}
 	require.Equal(t, Unknown, near(), "without nodes")
-	f.file("devices/system/node/node1/cpulist", "0-1048576")
-	f.file("devices/system/node/node0/cpulist", "")
-	f.file("devices/system/node/nodeX/cpulist", "0-1048576")
-	f.file("devices/system/node/possible", "0-1")
+	f.File("devices/system/node/node1/cpulist", "0-1048576")
+	f.File("devices/system/node/node0/cpulist", "")
+	f.File("devices/system/node/nodeX/cpulist", "0-1048576")
+	f.File("devices/system/node/possible", "0-1")
 	require.Equal(t, 1, near())
-	f.file("devices/system/node/node0/cpulist", "0-1048576")
+	f.File("devices/system/node/node0/cpulist", "0-1048576")
 	require.Equal(t, Unknown, near(), "both")
 
 	assert.True(t, anyOf([]int{7}, "0-3,7"))
@@ -141,14 +144,14 @@ func TestLies(t *testing.T) {
 		"no firmware":       {file: ib + "/fw_ver"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFake(t)
-			f.card(0, "efa_0")
+			f := fakesysfs.New(t)
+			f.Card(0, "efa_0")
 			if c.text == "" {
-				f.remove(c.file)
+				f.Remove(c.file)
 			} else {
-				f.file(c.file, c.text)
+				f.File(c.file, c.text)
 			}
-			found, err := f.host().List()
+			found, err := host(f).List()
 			require.NoError(t, err)
 			if c.skip == "" {
 				require.Len(t, found.NICs, 1)
@@ -187,13 +190,13 @@ func TestFiles(t *testing.T) {
 		"nothing":     {func(t *testing.T, at string) { require.NoError(t, os.WriteFile(at, nil, 0o644)) }, "it is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFake(t)
-			ib, _, _ := f.card(0, "efa_0")
-			f.card(1, "efa_1")
-			gids := filepath.Join(f.dir, ib, "ports/1/gids/0")
+			f := fakesysfs.New(t)
+			ib, _, _ := f.Card(0, "efa_0")
+			f.Card(1, "efa_1")
+			gids := filepath.Join(f.Dir, ib, "ports/1/gids/0")
 			require.NoError(t, os.Remove(gids))
 			c.change(t, gids)
-			found, err := f.host().List()
+			found, err := host(f).List()
 			require.NoError(t, err)
 			require.Len(t, found.NICs, 1, "the other card is there")
 			require.Len(t, found.Skipped, 1)
@@ -202,17 +205,17 @@ func TestFiles(t *testing.T) {
 		})
 	}
 
-	f := newFake(t)
+	f := fakesysfs.New(t)
 	for i := range maxDevices {
-		f.file("class/infiniband_verbs/"+strconv.Itoa(i), "")
+		f.File("class/infiniband_verbs/"+strconv.Itoa(i), "")
 	}
-	_, err := f.host().List()
+	_, err := host(f).List()
 	require.ErrorContains(t, err, "more than 256 entries")
 
-	f = newFake(t)
-	f.remove("class")
-	f.link("class", "class")
-	_, err = f.host().List()
+	f = fakesysfs.New(t)
+	f.Remove("class")
+	f.Link("class", "class")
+	_, err = host(f).List()
 	require.ErrorContains(t, err, "sysfs must be readable")
 	_, err = Host{Root: secret}.List()
 	require.ErrorIs(t, err, ErrNoDevice)
@@ -221,11 +224,11 @@ func TestFiles(t *testing.T) {
 
 // TestTwice: two device files of one name are one device.
 func TestTwice(t *testing.T) {
-	f := newFake(t)
-	f.card(0, "efa_0")
-	_, verbs, _ := f.card(1, "efa_1")
-	f.file(verbs+"/ibdev", "efa_0")
-	found, err := f.host().List()
+	f := fakesysfs.New(t)
+	f.Card(0, "efa_0")
+	_, verbs, _ := f.Card(1, "efa_1")
+	f.File(verbs+"/ibdev", "efa_0")
+	found, err := host(f).List()
 	require.NoError(t, err)
 	require.Len(t, found.NICs, 1)
 	require.ErrorContains(t, found.Skipped[0].Why, "efa_0 is another's device")
@@ -234,21 +237,20 @@ func TestTwice(t *testing.T) {
 // TestRoot: which tree it is.
 func TestRoot(t *testing.T) {
 	t.Setenv("SYSFS_PATH", "/elsewhere")
-	require.Equal(t, "/elsewhere", Host{}.root())
-	require.Equal(t, "/here", Host{Root: "/here"}.root())
+	require.Equal(t, "/elsewhere", Host{}.Where())
+	require.Equal(t, "/here", Host{Root: "/here"}.Where())
 	t.Setenv("SYSFS_PATH", "")
-	require.Equal(t, "/sys", Host{}.root())
+	require.Equal(t, "/sys", Host{}.Where())
 	require.Equal(t, "/dev/infiniband", Host{}.dev())
 }
 
 // TestClone: a copy shares nothing.
 func TestClone(t *testing.T) {
-	a := NIC{Name: "efa_0", GIDs: []device.GID{{1}}, Odd: []string{"x"}, Limits: &Limits{MTU: 8928}}
+	a := NIC{Name: "efa_0", GIDs: []device.GID{{1}}, Odd: []string{"x"}, LinkSpeed: 1}
 	b := a.Clone()
 	require.Equal(t, a, b)
-	b.GIDs[0][0], b.Odd[0], b.Limits.MTU = 2, "y", 1
-	require.Equal(t, NIC{Name: "efa_0", GIDs: []device.GID{{1}}, Odd: []string{"x"}, Limits: &Limits{MTU: 8928}}, a)
-	require.Nil(t, new(NIC).Clone().Limits)
+	b.GIDs[0][0], b.Odd[0] = 2, "y"
+	require.Equal(t, NIC{Name: "efa_0", GIDs: []device.GID{{1}}, Odd: []string{"x"}, LinkSpeed: 1}, a)
 }
 
 // FuzzText: whatever one file says, a list ends, and what is listed has what a driver needs.
@@ -259,14 +261,14 @@ func FuzzText(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, text string) {
-		k := newFake(t)
-		ib, verbs, pci := k.card(0, "efa_0")
+		k := fakesysfs.New(t)
+		ib, verbs, pci := k.Card(0, "efa_0")
 		files := []string{
 			verbs + "/ibdev", verbs + "/dev", verbs + "/abi_version", "class/infiniband_verbs/abi_version", pci + "/vendor", pci + "/device",
 			pci + "/numa_node", ib + "/ports/1/gids/0", ib + "/ports/1/state", ib + "/ports/1/rate",
 		}
-		k.file(files[int(which)%len(files)], text)
-		found, err := k.host().List()
+		k.File(files[int(which)%len(files)], text)
+		found, err := host(k).List()
 		if err != nil {
 			require.NotContains(t, err.Error(), "\n")
 			return

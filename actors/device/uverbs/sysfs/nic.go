@@ -28,32 +28,16 @@ type NIC struct {
 
 	// Odd lists the files that say what cannot be. What they describe is unknown.
 	Odd []string
-
-	// Limits are nil until a Query has asked the device.
-	Limits *Limits
 }
 
-// Limits are what an opened device says of itself.
-type Limits struct {
-	MTU                 int // bytes of the largest packet
-	RDMARead, RDMAWrite bool
-	MaxRDMA             int // bytes of one RDMA request
-	MaxSQ, MaxRQ        int // depths of queues
-	MaxQP, MaxMR, MaxAH int
-	Firmware            string
-}
-
-// Query opens a device and asks it for its limits. The driver has one.
-type Query func(*NIC) (Limits, error)
+// Query opens a device and asks it for what sysfs does not know: the MTU, the depths of
+// queues, RDMA. It may fill in the Firmware. The driver has one.
+type Query func(*NIC) (device.Info, error)
 
 // Clone is a copy that shares nothing with n.
 func (n *NIC) Clone() NIC {
 	c := *n
 	c.GIDs, c.Odd = slices.Clone(n.GIDs), slices.Clone(n.Odd)
-	if n.Limits != nil {
-		l := *n.Limits
-		c.Limits = &l
-	}
 	return c
 }
 

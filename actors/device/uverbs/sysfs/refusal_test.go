@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/internal/fakesysfs"
 )
 
 // refused checks a refusal: one line that names the device and says what to do.
@@ -27,23 +29,23 @@ func refused(t *testing.T, err, kind error, parts ...string) {
 // TestNoDevice: a host without a card, without sysfs, with a card that has no driver, and
 // without the module that leads to it.
 func TestNoDevice(t *testing.T) {
-	for _, h := range []Host{newFake(t).host(), {Root: filepath.Join(t.TempDir(), "none")}} {
+	for _, h := range []Host{host(fakesysfs.New(t)), {Root: filepath.Join(t.TempDir(), "none")}} {
 		found, err := h.List()
 		require.NoError(t, err)
 		refused(t, found.Err(), ErrNoDevice, "no EFA device", "interface of type efa", "shm or tcp")
 	}
 
-	f := newFake(t)
-	_, _, pci := f.card(0, "efa_0")
-	f.remove("class/infiniband_verbs/uverbs0")
-	found, err := f.host().List()
+	f := fakesysfs.New(t)
+	_, _, pci := f.Card(0, "efa_0")
+	f.Remove("class/infiniband_verbs/uverbs0")
+	found, err := host(f).List()
 	require.NoError(t, err)
 	require.Len(t, found.Skipped, 1)
 	refused(t, found.Err(), ErrNoDevice, "efa_0: ", "modprobe ib_uverbs")
 
-	f.remove("class/infiniband/efa_0")
-	f.remove(pci + "/driver")
-	found, err = f.host().List()
+	f.Remove("class/infiniband/efa_0")
+	f.Remove(pci + "/driver")
+	found, err = host(f).List()
 	require.NoError(t, err)
 	require.Len(t, found.Skipped, 1)
 	refused(t, found.Err(), ErrNoDevice, "0000:00:06.0: ", "modprobe efa")
@@ -51,20 +53,20 @@ func TestNoDevice(t *testing.T) {
 
 // TestOldKernel: another version of the kernel's interface, or of the module's.
 func TestOldKernel(t *testing.T) {
-	f := newFake(t)
-	_, verbs, _ := f.card(0, "efa_0")
+	f := fakesysfs.New(t)
+	_, verbs, _ := f.Card(0, "efa_0")
 	for _, s := range []string{"5", "", "six"} {
-		f.file("class/infiniband_verbs/abi_version", s)
-		_, err := f.host().List()
+		f.File("class/infiniband_verbs/abi_version", s)
+		_, err := host(f).List()
 		refused(t, err, ErrKernel, "Linux 6.1 or newer")
 	}
-	f.remove("class/infiniband_verbs/abi_version")
-	_, err := f.host().List()
+	f.Remove("class/infiniband_verbs/abi_version")
+	_, err := host(f).List()
 	refused(t, err, ErrKernel, "no such file")
 
-	f.file("class/infiniband_verbs/abi_version", "6")
-	f.file(verbs+"/abi_version", "0")
-	found, err := f.host().List()
+	f.File("class/infiniband_verbs/abi_version", "6")
+	f.File(verbs+"/abi_version", "0")
+	found, err := host(f).List()
 	require.NoError(t, err)
 	refused(t, found.Err(), ErrKernel, "efa_0: the module efa has ABI version", "Amazon's newer module")
 }
