@@ -93,7 +93,7 @@ func TestFor(t *testing.T) {
 
 	got := For(write, lender{all})
 	want := write
-	want.MaxRDMA, want.MaxSQ, want.MaxRQ, want.MaxQP, want.MaxQPWR = 1<<20, 100, 8192, 10, 100
+	want.MaxSQ, want.MaxRQ, want.MaxQP, want.MaxQPWR = 100, 8192, 10, 100
 	assert.Equal(t, want, got)
 	assert.NoError(t, got.Validate())
 
