@@ -59,7 +59,7 @@ type Device struct {
 var _ device.Device = (*Device)(nil)
 
 // Open opens a device.
-func Open(cfg Config) (*Device, error) {
+func Open(cfg Config) (device.Device, error) {
 	if cfg.Kernel == nil {
 		cfg.Kernel = OS{}
 	}

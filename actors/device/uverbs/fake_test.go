@@ -270,5 +270,5 @@ func (f *fake) open(cfg device.QPConfig) (*Device, *QP, device.AH) {
 	require.NoError(f.t, err)
 	ah, err := qp.CreateAH(device.GID{1})
 	require.NoError(f.t, err)
-	return d, qp.(*QP), ah
+	return d.(*Device), qp.(*QP), ah
 }

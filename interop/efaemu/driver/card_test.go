@@ -23,7 +23,7 @@ type loop struct {
 	to   device.AH
 }
 
-func newLoop(t *testing.T, p profile.Profile) (*loop, *uverbs.Device) {
+func newLoop(t *testing.T, p profile.Profile) (*loop, device.Device) {
 	fab, err := sim.New(sim.Config{})
 	require.NoError(t, err)
 	carrier, err := fab.OpenDevice(sim.DeviceConfig{})

@@ -34,7 +34,7 @@ var refusals = []string{
 }
 
 // open opens the driver on a card; at the end of the test nothing may be left of it.
-func open(tb testing.TB, fabric device.Device, p profile.Profile, cfg uverbs.Config) (*uverbs.Device, *driver.Card) {
+func open(tb testing.TB, fabric device.Device, p profile.Profile, cfg uverbs.Config) (device.Device, *driver.Card) {
 	tb.Helper()
 	card, err := driver.New(fabric, p)
 	require.NoError(tb, err)
