@@ -76,7 +76,7 @@ func TestPingpong(t *testing.T) {
 	need(t)
 	_, err := buildExample()
 	require.NoError(t, err)
-	for _, c := range []struct{ server, client player }{{tool, tool}, {tool, example}, {example, tool}, {tool, onCard}, {onCard, tool}} {
+	for _, c := range []struct{ server, client player }{{tool, tool}, {tool, example}, {example, tool}, {tool, onCard}, {onCard, tool}, {onCard, onCard}} {
 		for _, mode := range []string{"msg", "tagged"} {
 			for _, e := range pingpongEnvironments(mode) {
 				t.Run(fmt.Sprintf("%s serves %s, %s, %s", c.server.name, c.client.name, mode, e.title()), func(t *testing.T) {

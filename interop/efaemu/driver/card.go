@@ -3,7 +3,9 @@
 package driver
 
 import (
+	"context"
 	"errors"
+	"time"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/uverbs"
@@ -54,4 +56,20 @@ func (s system) Open(string) (uverbs.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// nap is how long Run rests when there is nothing to do.
+const nap = 50 * time.Microsecond
+
+// Run lets the card work until ctx ends. It leaves the processor to others more than
+// Engine.Run, beside whom it would take one away from them.
+func (c *Card) Run(ctx context.Context) {
+	rest := clock.NewTimer(0)
+	defer rest.Stop()
+	for ctx.Err() == nil {
+		if !c.Engine.Step() {
+			rest.Reset(nap)
+			<-rest.C
+		}
+	}
 }

@@ -3,12 +3,12 @@
 package driver_test
 
 import (
+	"context"
 	"flag"
 	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,7 +23,6 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/engine"
 	"github.com/efactor/efactor/interop/efaemu/kernel"
 	"github.com/efactor/efactor/interop/efaemu/profile"
-	"github.com/efactor/efactor/runtime/clock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,32 +55,16 @@ func open(tb testing.TB, fabric device.Device, p profile.Profile, cfg uverbs.Con
 }
 
 // run lets cards work until the test ends, beside a test that does it itself: some cases
-// sleep. It naps, so that it does not take the processor away from them.
+// sleep.
 func run(tb testing.TB, cards []*driver.Card) {
-	stop := make(chan struct{})
-	var ended sync.WaitGroup
-	ended.Go(func() {
-		nap := clock.NewTimer(0)
-		defer nap.Stop()
-		for {
-			worked := false
-			for _, c := range cards {
-				worked = c.Engine.Step() || worked
-			}
-			if !worked {
-				nap.Reset(50 * time.Microsecond)
-				<-nap.C
-			}
-			select {
-			case <-stop:
-				return
-			default:
-			}
-		}
-	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, c := range cards {
+		running.Go(func() { c.Run(ctx) })
+	}
 	tb.Cleanup(func() {
-		close(stop)
-		ended.Wait()
+		cancel()
+		running.Wait()
 	})
 }
 
