@@ -87,7 +87,11 @@ func ahOfAnother(w *world) {
 // ahNumbersLast makes and destroys more handles than there are numbers.
 func ahNumbersLast(w *world) {
 	a, b := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{})
-	for i := range 70000 {
+	times := 70_000
+	if w.f.Hardware { // the numbers are the card's
+		times = 1000
+	}
+	for i := range times {
 		ah, err := a.CreateAH(b.gid)
 		if err != nil || ah == device.UnknownAH {
 			w.Fatalf("handle %d: %v, %v", i, ah, err)

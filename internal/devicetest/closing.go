@@ -3,6 +3,7 @@ package devicetest
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -135,7 +136,7 @@ func closeConcurrently(w *world) {
 		}
 		for len(b.recvs) < 50 && w.ctx.Err() == nil {
 			b.poll()
-			w.yield()
+			runtime.Gosched()
 		}
 		require.NoError(w, b.Close())
 		wait.Wait()
@@ -169,7 +170,7 @@ func sendUntilGone(w *world, n *node, ah device.AH, qpn uint16) error {
 			out--
 			gone = gone || c.Status.Gone()
 		}
-		w.yield()
+		runtime.Gosched()
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package devicetest
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -156,7 +157,7 @@ func (w *world) drive(workers []worker) {
 					errs[i] = fmt.Errorf("%v: %w", l, w.ctx.Err())
 					return
 				default:
-					w.yield()
+					runtime.Gosched()
 				}
 			}
 		})

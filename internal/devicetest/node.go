@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a case waits for an event.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // idlePolls is how often a case polls to see that an event does not happen.
 const idlePolls = 300
@@ -206,11 +206,6 @@ func (w *world) turn() {
 	for _, n := range w.nodes {
 		n.poll()
 	}
-	w.yield()
-}
-
-// yield lets others go on: the fabric, or other goroutines.
-func (w *world) yield() {
 	if w.f.Progress != nil {
 		w.f.Progress()
 	} else {

@@ -20,7 +20,7 @@ type Fabric struct {
 	// called (virtual time).
 	Single bool
 	// Progress makes one more event happen on the fabric, or time pass if there is
-	// none; nil: it runs by itself. Unless Single, any goroutine may call it.
+	// none; nil: it runs by itself.
 	Progress func()
 
 	// Allocates: other code than the driver's allocates for each packet

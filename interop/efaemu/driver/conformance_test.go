@@ -25,7 +25,13 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/profile"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if race { // a third as fast: the cases' short forms take every way, too
+		_ = flag.Set("test.short", "true")
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // refusals are what the suite provokes: findings of other rules are the driver's faults.
 var refusals = []string{
