@@ -172,7 +172,11 @@ func (w *world) drive(workers []worker) {
 // whole.
 func manySenders(w *world) {
 	last := len(w.f.Devices) - 1
-	dst := w.open(last, device.QPConfig{RQDepth: 8, QKey: 3})
+	depth := 8
+	if w.f.Hardware { // an emulated card takes a while to notice a receive, and waits longer after each RNR
+		depth = 64
+	}
+	dst := w.open(last, device.QPConfig{RQDepth: depth, QKey: 3})
 	var loaders []worker
 	for i := range last {
 		for range 2 {

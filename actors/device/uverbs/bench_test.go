@@ -5,9 +5,10 @@ package uverbs
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
-	"github.com/stretchr/testify/require"
 )
 
 // player is a queue pair whose completions the test writes, as a card would.

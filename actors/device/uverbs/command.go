@@ -4,6 +4,7 @@ package uverbs
 
 import (
 	"encoding/binary"
+	"errors"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -113,7 +114,7 @@ func (c *command) run(f File) error {
 	}
 	for {
 		err := f.Ioctl(abi.IoctlVerbs, unsafe.Pointer(unsafe.SliceData(c.page)))
-		if err != unix.EINTR { // nothing was done
+		if !errors.Is(err, unix.EINTR) { // nothing was done
 			return err
 		}
 	}

@@ -58,9 +58,9 @@ func (f eventFile) read(b []byte, n int) (int, error) {
 	for {
 		got, err := unix.Read(int(f), b)
 		switch {
-		case err == unix.EINTR:
+		case errors.Is(err, unix.EINTR):
 			continue
-		case err == unix.EAGAIN:
+		case errors.Is(err, unix.EAGAIN):
 			return 0, nil
 		case err != nil:
 			return 0, err
