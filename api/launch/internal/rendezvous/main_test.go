@@ -43,7 +43,7 @@ func newParty(t *testing.T, n int, secret string) *party {
 	t.Cleanup(cancel)
 	p := &party{t: t, ctx: ctx}
 	for r := range n {
-		cfg := Config{Rank: r, Size: n, Addr: l.Addr().String(), Job: "test", Logger: slog.New(slog.DiscardHandler), linger: 400 * time.Millisecond}
+		cfg := Config{Rank: r, Size: n, Addr: l.Addr().String(), Job: "test", Logger: slog.New(slog.DiscardHandler), linger: 30 * time.Second}
 		if r == 0 {
 			cfg.Listener = l
 		}
