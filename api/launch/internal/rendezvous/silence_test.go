@@ -36,6 +36,7 @@ func strangeHub(t *testing.T, p *party, then func(conn net.Conn)) {
 // TestSilentHub: rank 0 was stopped, or is behind a pulled cable. The error comes in time,
 // and names the silent side.
 func TestSilentHub(t *testing.T) {
+	t.Parallel()
 	for name, size := range map[string]int{"small": 10, "more than a socket takes": 15 * board.MaxValue} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && size < board.MaxValue {
