@@ -178,6 +178,9 @@ func (p *port) disconnect(l *link) {
 	if !l.broken && p.safely(func() { left = l.left() }, nil) && left {
 		delete(p.known, l.id) // no death to report
 	}
+	if p.links.get(l.id.qpn()) != l {
+		return // it was found to be cut, and lost by that
+	}
 	p.links.set(l.id.qpn(), nil)
 	_ = unix.Munmap(l.mem)
 	_ = unix.Close(l.bell)
