@@ -125,7 +125,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		return nil, device.StatusMismatch
 	}
 	r, err := s.mapRing()
-	if errors.Is(err, errElsewhere) {
+	if errors.Is(err, errElsewhere) || errors.Is(err, errHidden) {
 		p.dev.views.denials.add("a queue pair is unreachable", err)
 		return nil, device.StatusUnreachable
 	}

@@ -66,10 +66,10 @@ func (vs *views) carry(wr *device.SendWR, key uint64, g grant) device.Status {
 
 // statusOf is the status of a request that failed with err.
 func (vs *views) statusOf(err error) device.Status {
-	if errors.Is(err, errDenied) {
+	if errors.Is(err, errDenied) || errors.Is(err, errHidden) {
 		vs.denials.add("RDMA with memory of another process ends with a bad address", err)
 	}
-	for _, bad := range []error{errNoRegion, errNotSealed, errElsewhere, unix.ENOENT, errNoSegment, errOver, errFault, errDenied} {
+	for _, bad := range []error{errNoRegion, errNotSealed, errElsewhere, errHidden, unix.ENOENT, errNoSegment, errOver, errFault, errDenied} {
 		if errors.Is(err, bad) {
 			return device.StatusBadAddress
 		}
