@@ -49,11 +49,10 @@
 // owner is checked. They are defended against bugs and death, not malice. The
 // receiver relies only on its own record of posted slots; words are read once, then
 // checked, and a place that makes no sense is posted to the device again. Wrong
-// hints are corrected. Memory is sealed, so that nobody can cut it under those that have
-// it mapped (sealed_linux.go). In files (Config.Files, and what the kernel would not let
-// others open, hidden_linux.go) it can be cut: this process survives, and ends what it had
-// there alone (guard.go), unless it is the application that touches a region's memory, or a
-// packet is being read at that moment.
+// hints are corrected. Memory is sealed, so that nobody can cut it under those that have it
+// mapped (sealed_linux.go). In files (Config.Files, hidden_linux.go) it can be cut: this process
+// survives, and ends what it had there alone (guard.go), unless it is the application that
+// touches a region's memory, or a packet is being read at that moment.
 //
 // # Differences from a plain queue
 //
