@@ -61,7 +61,7 @@
 //   - The order of arrival is that of the claims, except for late publishers: there
 //     is no second queue of ready packets, and no index to be advanced.
 //   - Consuming writes nothing; posting does, with a store that need not wait for
-//     its line (store_amd64.s). Neighbouring posts lie in different lines, and both
+//     its line (sys.StoreRelease). Neighbouring posts lie in different lines, and both
 //     sides prefetch the line that they need next.
 //   - A receiver with nothing at head reads its post only now and then (patience):
 //     reading takes the post's line away from the next sender.
