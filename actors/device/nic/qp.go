@@ -199,9 +199,10 @@ func (q *QP) pollCarrier(c []device.Completion) int {
 			ok = q.onWritten(e)
 		case device.OpRefused:
 			ok = q.onRefused(e)
-		case device.OpFatal:
+		case device.OpFatal: // the last that is reported
 			c[n] = *e
-			q.fail()
+			q.dead, q.waiting = true, q.waiting[:0]
+			q.done.drop()
 			return n + 1
 		case device.OpGone:
 			e.AH = q.ahs.find(&e.SrcGID)
@@ -237,13 +238,6 @@ func (q *QP) onRecv(e *device.Completion) bool {
 		q.landed(e)
 	}
 	return true
-}
-
-// fail ends the queue pair: OpFatal is the last completion.
-func (q *QP) fail() {
-	q.dead = true
-	q.done.head = q.done.tail
-	q.waiting = q.waiting[:0]
 }
 
 // Arm implements device.QP.
