@@ -45,14 +45,14 @@
 //
 // # Trust
 //
-// Processes of the same user trust each other: the directory has mode 0700 and its
-// owner is checked. They are defended against bugs and death, not malice. The
-// receiver relies only on its own record of posted slots; words are read once, then
-// checked, and a place that makes no sense is posted to the device again. Wrong
-// hints are corrected. Memory is sealed, so that nobody can cut it under those that have it
-// mapped (sealed_linux.go). In files (Config.Files, hidden_linux.go) it can be cut: this process
-// survives, and ends what it had there alone (guard.go), unless it is the application that
-// touches a region's memory, or a packet is being read at that moment.
+// Processes of the same user trust each other: the directory has mode 0700 and its owner is
+// checked. They are defended against bugs and death, not malice. The receiver relies only on
+// its own record of posted slots; words are read once, then checked, and a place that makes no
+// sense is posted to the device again. Wrong hints are corrected. Memory is sealed, so that
+// nobody can cut it under those that have it mapped (sealed_linux.go). In files (Config.Files,
+// hidden_linux.go, maxSealed) it can be cut: this process survives, and ends what it had there
+// alone (guard.go), unless a packet is being read at that moment, or a region of its own is cut
+// and touched: by the application, another device, or as the bytes of a request.
 //
 // # Differences from a plain queue
 //
