@@ -186,6 +186,8 @@ func TestProfileFlags(t *testing.T) {
 		{[]string{"-rdma-read", "-profile=no-rdma"}, true, false, profile.Linux61, true},
 		{[]string{"-rdma-write"}, true, true, profile.Newest, true},
 		{[]string{"-profile=rdma-write", "-rdma-write=false"}, true, false, profile.Newest, true},
+		{[]string{"-profile=rdma-write", "-rdma-read=false"}, false, false, profile.Newest, true},
+		{[]string{"-rdma-read=false", "-rdma-write"}, false, true, profile.Newest, true},
 		{[]string{"-profile=no-rdma"}, false, false, profile.Linux61, false},
 	} {
 		o, err := parse(append(c.args, "--", "a", "-strict"))
