@@ -28,7 +28,8 @@
 //
 // # Devices
 //
-// An endpoint lives on one device, or on several at once: DeviceName "auto" in [Config]
+// [Devices] lists what there is, best first, EFA devices with their place in the host, and
+// why one cannot be used. An endpoint lives on one device, or on several at once: DeviceName "auto" in [Config]
 // is shared memory for peers on this host and sockets (Config.TCP) for all others.
 // [Endpoint.Address] then has a path for each, and all of it is what peers insert: both
 // sides take the first that both have. [Fabric.Devices] says what was opened and why,

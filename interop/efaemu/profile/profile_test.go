@@ -30,7 +30,7 @@ func TestNamed(t *testing.T) {
 
 // TestWhatLibfabricNeeds: applications ask for completion queues of 16384 entries, which
 // libfabric 2.x hands on; 1.17 crashes without 8192. Its own buffers take a few regions
-// for each endpoint. No card writes by RDMA and does not read: 2.x aborts when it is told to
+// for each endpoint. No card writes by RDMA and does not read: 2.x aborts when it shall
 // use RDMA there, so no profile is such a card.
 func TestWhatLibfabricNeeds(t *testing.T) {
 	for _, name := range List() {
