@@ -28,9 +28,9 @@
 //
 // # Devices
 //
-// [Devices] lists what there is, best first, EFA devices with their place in the host, and
-// why one cannot be used. An endpoint lives on one device, or on several at once: DeviceName "auto" in [Config]
-// is shared memory for peers on this host and sockets (Config.TCP) for all others.
+// [Devices] lists what there is, best first, and why an EFA device cannot be used. An
+// endpoint lives on one device, or on several at once: DeviceName "auto" in [Config] is
+// shared memory for peers on this host and sockets (Config.TCP) for all others. Its
 // [Endpoint.Address] then has a path for each, and all of it is what peers insert: both
 // sides take the first that both have. [Fabric.Devices] says what was opened and why,
 // [AddressVector.Device] which one a peer has got.
