@@ -3,6 +3,8 @@
 package efa
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,9 +25,7 @@ func TestDiscoveryQuery(t *testing.T) {
 	}
 	dev := t.TempDir()
 	for _, v := range []string{"uverbs0", "uverbs1", "uverbs2"} {
-		if err := unix.Mknod(dev+"/"+v, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
-			t.Skip("device files take root: ", err)
-		}
+		require.NoError(t, os.Symlink("/dev/null", filepath.Join(dev, v)))
 	}
 	d := discovery{
 		host: sysfs.Host{Root: tree.Dir, Dev: dev},
@@ -38,12 +38,15 @@ func TestDiscoveryQuery(t *testing.T) {
 		},
 		hints: Hints{Driver: "efa"},
 	}
-	if d.host.Memlock(endpointMemory) != nil {
-		t.Skip("this process may lock too little memory")
-	}
 	list, err := d.run()
 	require.NoError(t, err)
 	require.Len(t, list, 3)
+	if d.host.Memlock(endpointMemory) != nil { // which is told of every card then
+		for i := range list {
+			require.ErrorIs(t, list[i].Err, sysfs.ErrMemlock)
+		}
+		return
+	}
 	for i, name := range []string{"efa:b", "efa:c", "efa:a"} {
 		require.Equal(t, name, list[i].Name)
 	}
@@ -57,10 +60,4 @@ func TestDiscoveryQuery(t *testing.T) {
 	require.Equal(t, "1.2", list[0].NIC.Firmware)
 	require.ErrorIs(t, list[2].Err, sysfs.ErrMemlock)
 	require.Contains(t, list[0].String(), "efa:b, PCI 0000:00:07.0 (1d0f:efa1), 100 Gb/s, MTU 8928")
-
-	d = discovery{host: d.host, hints: Hints{Driver: "efa"}}
-	list, err = d.run()
-	require.NoError(t, err)
-	require.ErrorIs(t, list[0].Err, ErrNotSupported)
-	require.ErrorContains(t, list[0].Err, "use shm or tcp")
 }
