@@ -17,9 +17,8 @@ import (
 // completionQueue is a completion queue: one ring that the device writes, or several. It
 // is read by its phase bits, and only its doorbell is written.
 type completionQueue struct {
-	handle uint32
-	rings  []ring
-	turn   int // which ring the next poll begins with
+	rings []ring
+	turn  int // which ring the next poll begins with
 
 	db       *uint32 // nil: the device has none
 	consumed uint16  // in all
