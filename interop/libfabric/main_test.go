@@ -23,6 +23,7 @@ var (
 	first     = flag.Uint64("seed", 1, "TestSeeds: the first seed")
 	forTime   = flag.Duration("for", 0, "TestSeeds: floods for so long")
 	reference = flag.Bool("reference", false, "TestReference: play with libfabric on both sides")
+	gaps      = flag.Bool("gaps", false, "TestMatrix: play what is left out because it is known to fail, too")
 	write     = flag.Bool("write", false, "TestMatrix: write the table in docs/interop.md")
 )
 
