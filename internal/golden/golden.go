@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"sync"
 )
 
@@ -29,7 +30,7 @@ var testdata embed.FS
 // Scenario is one run of A and B.
 type Scenario struct {
 	Name      string            `json:"scenario"`
-	Libfabric string            `json:"libfabric"` // the release
+	Libfabric string            `json:"libfabric"` // the release, or cross:A:B of two
 	Args      []string          `json:"args"`      // driver options and operations, in order
 	Note      string            `json:"note"`
 	Env       map[string]string `json:"env"`      // FI_*: libfabric's; EFASHIM_*: the device's abilities
@@ -38,6 +39,19 @@ type Scenario struct {
 	// Completed: both finished, and all data, tags, CQ data and results were right.
 	Completed bool     `json:"completed"`
 	Packets   []Packet `json:"-"`
+}
+
+// Release is the release of libfabric that side, A or B, was.
+func (s *Scenario) Release(side string) string {
+	both, crossed := strings.CutPrefix(s.Libfabric, "cross:")
+	if !crossed {
+		return s.Libfabric
+	}
+	a, b, _ := strings.Cut(both, ":")
+	if side == "A" {
+		return a
+	}
+	return b
 }
 
 // Packet is one posted work request. A pointer is nil where the application
