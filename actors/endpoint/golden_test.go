@@ -41,7 +41,7 @@ const listHead = `# What TestGolden replays: the scenario, the place that our en
 // each of the two processes in turn. testdata/replayed.golden lists
 // the comparisons, so that none drops out unnoticed.
 func TestGolden(t *testing.T) {
-	scenarios, err := golden.Load()
+	scenarios, err := golden.LoadAll()
 	require.NoError(t, err)
 	var b strings.Builder
 	b.WriteString(listHead)
