@@ -47,8 +47,10 @@ var (
 	tool = player{"fi_pingpong", func(dir string, e environment, mode string, port int, server bool) []string {
 		found, _ := findTools()
 		path, _ := found.install.Program("fi_pingpong")
-		args := found.install.Command(path, "-p", "efa", "-f", "efa", "-e", "rdm", "-S", "all", "-c",
-			"-I", strconv.Itoa(iterations), "-m", mode)
+		args := found.install.Command(path, "-p", "efa", "-e", "rdm", "-S", "all", "-c", "-I", strconv.Itoa(iterations), "-m", mode)
+		if !lf().before(since2) {
+			args = append(args, "-f", "efa") // its default is efa-direct, another protocol
+		}
 		if server {
 			args = append(args, "-B", strconv.Itoa(port))
 		} else {
