@@ -13,11 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/interop/libfabric/agent"
+	"github.com/efactor/efactor/interop/libfabric/install"
 	"github.com/efactor/efactor/interop/libfabric/party"
 )
 
-var build = sync.OnceValues(func() (string, error) {
-	return agent.Build(context.Background(), filepath.Join("..", "testdata", "agent"), dir)
+var build = sync.OnceValues(func() ([]string, error) {
+	in, err := install.Find(os.Getenv(install.Variable))
+	if err != nil {
+		return nil, err
+	}
+	return agent.Build(context.Background(), in, filepath.Join("..", "testdata", "agent"), dir)
 })
 
 var dir string
@@ -45,7 +50,7 @@ func start(t *testing.T, ctx context.Context, name string) *agent.Agent {
 	}
 	require.NoError(t, err)
 	a, err := agent.Start(ctx, agent.Config{
-		Name: name, Command: []string{program}, Provider: "tcp;ofi_rxm", Options: "node=127.0.0.1",
+		Name: name, Command: program, Provider: "tcp;ofi_rxm", Options: "node=127.0.0.1",
 		Env: []string{"FI_LOG_LEVEL=warn"},
 	})
 	require.NoError(t, err)
