@@ -18,13 +18,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestShort is the attack's short form, which has no time for pauses beyond PeerTimeout: no
-// steady peer waits for longer than two seconds or fails, nothing is lost or left behind, and
-// each foe has had its turn.
+// TestShort is the attack's short form: no steady peer waits for longer than two seconds or
+// fails, nothing is lost or left behind, a peer that was stopped until all others had failed
+// it is taken back, and each foe has had its turn.
 func TestShort(t *testing.T) {
 	for _, device := range []string{"shm", "tcp", "tls", "auto", "launch"} {
 		t.Run(device, func(t *testing.T) {
-			r := conduct(t.Context(), plan{device: device, d: 5 * time.Second, seed: 7}, io.Discard)
+			r := conduct(t.Context(), plan{device: device, d: 5 * time.Second, seed: 7, long: true}, io.Discard)
 			var table strings.Builder
 			show(&table, []row{r})
 			t.Log("\n" + table.String())
@@ -44,6 +44,7 @@ func TestShort(t *testing.T) {
 			if device != "launch" {
 				require.NotZero(t, r.kills+r.pauses)
 				require.NotZero(t, r.messages)
+				require.GreaterOrEqual(t, r.returns, uint64(steadyPeers), "each steady peer has taken one back")
 			}
 		})
 	}

@@ -54,6 +54,9 @@ type news struct {
 	Sent    []sentLog `json:",omitempty"`
 	Settled bool      `json:",omitempty"`
 	Got     []gotLog  `json:",omitempty"`
+	Broken  []int     `json:",omitempty"` // receives that failed with their sender, by its index
+	Failed  *int      `json:",omitempty"` // the peer of this index
+	Back    bool      `json:",omitempty"` // was stopped for long, and each peer has answered it since
 	Closed  bool      `json:",omitempty"`
 	Report  *report   `json:",omitempty"`
 }
@@ -63,7 +66,11 @@ type report struct {
 	Ops         uint64
 	Worst       time.Duration
 	What        string // the worst was this
+	Slow        []slow
+	Faults      []fault
 	Stall       time.Duration
+	Stalls      []span
+	Returns     uint64 // of peers that had failed
 	Connections uint64 // of a foe, or attempts that it counts so
 	Kinds       map[string]uint64
 	Wrongs      []string
@@ -89,5 +96,5 @@ func (l *line) say(n news) {
 func (w *watch) report() *report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return &report{Ops: w.ops, Worst: w.worst, What: w.what, Stall: w.stall, Wrongs: w.wrongs, More: w.more}
+	return &report{Ops: w.ops, Worst: w.worst, What: w.what, Slow: w.slow, Faults: w.faults, Stall: w.stall, Stalls: w.stalls, Wrongs: w.wrongs, More: w.more}
 }
