@@ -14,11 +14,11 @@ import (
 )
 
 // Bounds of a round. A peer that is silent is given up after peerTimeout, so an operation
-// that is still there at stepBound hangs.
+// that is still there at stepBound hangs, on a machine that is busy with other things, too.
 const (
 	probeAfter  = 300 * time.Millisecond
 	peerTimeout = time.Second
-	stepBound   = 8 * time.Second
+	stepBound   = 30 * time.Second
 )
 
 // round is one run of the program. It stops at the first error, and closes.
