@@ -67,6 +67,11 @@ func (c *conductor) leave(p *proc) error {
 		}
 	}
 	_, err := p.await("return", 2*mortalBound, func(n *news) bool { return n.Back })
+	if err != nil {
+		for _, q := range steady {
+			_ = q.hung("answer", 2*mortalBound)
+		}
+	}
 	return err
 }
 

@@ -164,6 +164,10 @@ func runPeer(r role, in io.Reader, out *line) error {
 			p.out.say(news{Stopped: true, Sent: p.stop()})
 		case o.Settle:
 			p.out.say(p.inbox.settle(p.ctx, o.Expect))
+		case o.Dump:
+			snap, err := p.ep.Snapshot(p.ctx)
+			text, _ := json.Marshal(snap)
+			_, _ = fmt.Fprintf(os.Stderr, "%s %d %v: %s\n", p.Is, p.Index, err, text)
 		case o.Close:
 			returns := p.returns()
 			p.close()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -102,9 +103,11 @@ func (p *proc) await(what string, most time.Duration, want func(*news) bool) (*n
 // the environment names a file for that.
 func (p *proc) hung(what string, most time.Duration) error {
 	if file := os.Getenv("EFACTOR_ATTACK_STACKS"); file != "" {
+		_ = p.orders.Encode(order{Dump: true})
+		_ = pause(context.Background(), time.Second)
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 		<-p.ended
-		_ = os.WriteFile(file, []byte(p.stderr.b.String()), 0o600)
+		_ = os.WriteFile(file+"."+p.Is+fmt.Sprint(p.Index), []byte(p.stderr.b.String()), 0o600)
 	}
 	return fmt.Errorf("%s %d: no %s in %v: %s", p.Is, p.Index, what, most, p.stderr.String())
 }

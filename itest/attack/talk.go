@@ -45,6 +45,7 @@ type order struct {
 	Settle bool     `json:",omitempty"` // receive the rest: Expect
 	Expect []gotLog `json:",omitempty"` // wait until as many have come, a while
 	Close  bool     `json:",omitempty"`
+	Dump   bool     `json:",omitempty"` // write what it waits for to stderr
 }
 
 // news is what a process tells the conductor.
