@@ -110,9 +110,9 @@ func (p *peers) forget(l *peer.Link) {
 		return
 	}
 	if l.Away {
-		if !slices.Contains(p.away, l) {
-			p.away = append(p.away, l)
-		}
+		p.away = append(slices.DeleteFunc(p.away, func(x *peer.Link) bool {
+			return x == l || !x.Away || x.Handle != peer.Unlisted
+		}), l)
 		return
 	}
 	if p.routes.drop(l) {
@@ -126,7 +126,7 @@ func (p *peers) makeRoom() bool {
 	for len(p.away) > 0 {
 		l := p.away[0]
 		if p.away = p.away[1:]; l.Away && l.Handle == peer.Unlisted {
-			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved})
+			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
 			return true
 		}
 	}

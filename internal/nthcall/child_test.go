@@ -27,9 +27,9 @@ const childEnv = "EFACTOR_NTHCALL_CHILD"
 const ctl = 3
 
 // slow is too long for a round in which one thing fails, without the time in which the machine
-// did not run it. It may take as long as a peer takes to be given up, and Close a second at
-// each end.
-const slow = peerTimeout + 3*time.Second
+// did not run it. On an idle machine it takes as long as a peer takes to be given up, and
+// Close a second at each end.
+const slow = 20 * time.Second
 
 // report is what a child has to say of a round.
 type report struct {

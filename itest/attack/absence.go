@@ -48,14 +48,14 @@ func (a *absence) wait() {
 
 // leave is the absence of p.
 func (c *conductor) leave(p *proc) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*mortalBound)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*c.mortal())
 	defer cancel()
 	steady := c.peers[:steadyPeers]
 	for _, q := range steady {
 		q.forget(p.Index)
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
-	_ = pause(ctx, peerTimeout)
+	_ = pause(ctx, c.PeerTimeout)
 	for _, q := range steady {
 		for !q.hasFailed(p.Index) && pause(ctx, 10*time.Millisecond) == nil {
 		}
@@ -63,20 +63,17 @@ func (c *conductor) leave(p *proc) error {
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 	for _, q := range steady {
 		if !q.hasFailed(p.Index) {
-			return q.hung("error with a peer that is stopped", 2*mortalBound)
+			return q.hung("error with a peer that is stopped", 2*c.mortal())
 		}
 	}
-	_, err := p.await("return", 2*mortalBound, func(n *news) bool { return n.Back })
+	_, err := p.await("return", 2*c.mortal(), func(n *news) bool { return n.Back })
 	if err != nil {
 		for _, q := range steady {
-			_ = q.hung("answer", 2*mortalBound)
+			_ = q.hung("answer", 2*c.mortal())
 		}
 	}
 	return err
 }
-
-// stopped is how late a process has to be to take it that it was stopped for long.
-const stopped = peerTimeout / 2
 
 // comeback is how far a process has come that was stopped for long.
 type comeback struct {

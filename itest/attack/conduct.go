@@ -27,6 +27,7 @@ type conductor struct {
 	rng   *rand.Rand
 	calm  bool
 	long  bool
+	want  []string
 	log   io.Writer // progress
 	peers [mostPeers]*proc
 	qpns  [mostPeers]uint16 // of mortals, in each life
@@ -44,13 +45,15 @@ type plan struct {
 	calm   bool // without foes
 	only   string
 	long   bool // with pauses beyond PeerTimeout
+	bounds
+	want []string // kinds of attacks for which it goes on beyond d, for a minute at most
 }
 
 // conduct runs the attack on one device and returns its row of the table.
 func conduct(ctx context.Context, pl plan, progress io.Writer) row {
 	device := pl.device
 	c := &conductor{
-		role: role{Device: device, Seed: pl.seed, For: pl.d, Only: pl.only}, calm: pl.calm, long: pl.long,
+		role: role{Device: device, Seed: pl.seed, For: pl.d, Only: pl.only, bounds: pl.bounds}, calm: pl.calm, long: pl.long, want: pl.want,
 		rng: rand.New(rand.NewPCG(pl.seed, uint64(len(device)))), log: progress,
 		row: row{device: device, kinds: map[string]uint64{}},
 	}
@@ -60,7 +63,7 @@ func conduct(ctx context.Context, pl plan, progress io.Writer) row {
 	}()
 	if device == "launch" {
 		c.launch(ctx)
-		c.row.judge()
+		c.row.judge(c.PeerTimeout)
 		return c.row
 	}
 	if err := c.setUp(); err != nil {
@@ -68,7 +71,7 @@ func conduct(ctx context.Context, pl plan, progress io.Writer) row {
 	} else {
 		c.soak(ctx)
 		c.finish()
-		c.row.judge()
+		c.row.judge(c.PeerTimeout)
 	}
 	for _, p := range c.peers {
 		if p != nil && !p.dead() {
@@ -154,16 +157,20 @@ func (c *conductor) introduce(i int) {
 
 // soak lets foes loose, and kills and stops mortals, for the time there is.
 func (c *conductor) soak(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.For)
+	began := clock.System.Now()
+	ctx, cancel := context.WithTimeout(ctx, c.For+time.Minute)
+	defer c.foes.Wait()
 	defer cancel()
 	if !c.calm {
 		c.letLoose(ctx)
 	}
-	defer c.foes.Wait()
 	away := absence{c: c}
 	defer away.wait()
 	soon := c.long // so that a short attack has one, too
-	for pause(ctx, time.Duration(100+c.rng.IntN(400))*time.Millisecond) == nil {
+	for clock.System.Now().Sub(began) < c.For || c.lacks() {
+		if pause(ctx, time.Duration(100+c.rng.IntN(400))*time.Millisecond) != nil {
+			break
+		}
 		i := steadyPeers + c.rng.IntN(mortalPeers)
 		if away.of(i) {
 			i = steadyPeers + (i-steadyPeers+1)%mortalPeers
@@ -223,7 +230,7 @@ func (c *conductor) finish() {
 			if p == nil {
 				continue
 			}
-			n, err := p.await(what, 2*mortalBound, func(n *news) bool { return n.Stopped || n.Settled || n.Closed })
+			n, err := p.await(what, 2*c.mortal(), func(n *news) bool { return n.Stopped || n.Settled || n.Closed })
 			if err != nil {
 				c.row.wrong("%v", err)
 				continue
@@ -251,7 +258,7 @@ func (c *conductor) finish() {
 			}
 		}
 		_ = p.orders.Encode(order{Settle: true, Expect: mine})
-		n, err := p.await("what came", 2*mortalBound, func(n *news) bool { return n.Settled })
+		n, err := p.await("what came", 2*c.mortal(), func(n *news) bool { return n.Settled })
 		if err != nil {
 			c.row.wrong("%v", err)
 			continue

@@ -26,9 +26,6 @@ type fault struct {
 }
 
 const (
-	// paused is for how long a process has to be without a processor for others to take it
-	// for stopped, twice at least: errors around that are the machine's doing.
-	paused = peerTimeout / 3
 	// long is from when on a call is judged with what the machine did meanwhile.
 	long = 200 * time.Millisecond
 	// noticed is how late a goroutine has to be for its process not to have been run.
@@ -58,11 +55,12 @@ func union(list []span) (u []span) {
 	return u
 }
 
-// excused reports whether a pause of a process explains f.
-func (f *fault) excused(stalls []span) bool {
-	from := f.From.Add(-2 * peerTimeout)
+// excused reports whether a pause of a process explains f: for a third of PeerTimeout it was
+// not run, which is the machine's doing.
+func (f *fault) excused(stalls []span, timeout time.Duration) bool {
+	from := f.From.Add(-2 * timeout)
 	return slices.ContainsFunc(stalls, func(s span) bool {
-		return s.To.Sub(s.From) >= paused && s.To.After(from) && s.From.Before(f.To)
+		return s.To.Sub(s.From) >= timeout/3 && s.To.After(from) && s.From.Before(f.To)
 	})
 }
 

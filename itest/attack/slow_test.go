@@ -29,11 +29,13 @@ func TestSpans(t *testing.T) {
 
 // TestExcuses: an error counts unless a process was paused for long shortly before.
 func TestExcuses(t *testing.T) {
+	const timeout = 3 * time.Second
+	const paused = timeout / 3
 	zero := time.Unix(1000, 0)
 	at := func(from, d time.Duration) span { return span{zero.Add(from), zero.Add(from + d)} }
 	f := fault{span: at(100*time.Second, time.Second)}
 	short := []span{at(99*time.Second, paused-1), at(100*time.Second, paused-1)}
-	require.False(t, f.excused(short))
-	require.False(t, f.excused([]span{at(80*time.Second, paused), at(101*time.Second, paused)}), "before and after")
-	require.True(t, f.excused(append(short, at(98*time.Second, paused))))
+	require.False(t, f.excused(short, timeout))
+	require.False(t, f.excused([]span{at(80*time.Second, paused), at(101*time.Second, paused)}, timeout), "before and after")
+	require.True(t, f.excused(append(short, at(98*time.Second, paused)), timeout))
 }

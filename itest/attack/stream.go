@@ -234,8 +234,8 @@ func (in *inbox) take(s stream, seq uint64) error {
 }
 
 // settle waits until what others have sent has come, and says what has.
-func (in *inbox) settle(ctx context.Context, expect []gotLog) news {
-	ctx, cancel := context.WithTimeout(ctx, mortalBound)
+func (in *inbox) settle(ctx context.Context, expect []gotLog, most time.Duration) news {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for !in.complete(expect) && ctx.Err() == nil {
 		select {

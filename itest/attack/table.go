@@ -60,7 +60,7 @@ func (r *row) add(m *report, is string) {
 // judge holds slow calls to their bounds, and calls among steady processes to their success.
 // What counts is the time in which the steady processes, and the caller, were run: the rest
 // says something about the machine.
-func (r *row) judge() {
+func (r *row) judge(timeout time.Duration) {
 	idle := union(slices.Clone(r.stalls))
 	for _, m := range r.reports {
 		idle := idle
@@ -68,7 +68,7 @@ func (r *row) judge() {
 			idle = union(append(m.Stalls, idle...))
 		}
 		for i := range m.Faults {
-			if f := &m.Faults[i]; f.excused(r.stalls) {
+			if f := &m.Faults[i]; f.excused(r.stalls, timeout) {
 				r.excused++
 			} else {
 				r.wrong("%s", f.Text)

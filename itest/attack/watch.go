@@ -67,10 +67,13 @@ func (c *call) end(err error) error {
 	return err
 }
 
+// neverBack is when a call that has not returned is said to have not, beyond twice its bound.
+const neverBack = 10 * time.Second
+
 // late says of a call that has not returned for very long that it has not: the conductor shows
 // that if the process itself comes to no end.
 func (c *call) late(now clock.Time) {
-	if took := now.Sub(c.begun); took > c.bound+mortalBound && !c.told {
+	if took := now.Sub(c.begun); took > 2*c.bound+neverBack && !c.told {
 		c.told = true
 		_, _ = fmt.Fprintf(os.Stderr, "%s has not returned for %v\n", c.what, took.Round(time.Millisecond))
 	}
@@ -106,8 +109,8 @@ func (w *watch) wrongLocked(format string, args ...any) {
 }
 
 // look finds calls that are late, and how late this goroutine is itself, until ctx ends. It
-// says so if that is so late that the process was stopped.
-func (w *watch) look(ctx context.Context, resumed func(clock.Time)) {
+// says so if it is later than stopped.
+func (w *watch) look(ctx context.Context, stopped time.Duration, resumed func(clock.Time)) {
 	const every = 20 * time.Millisecond
 	for last := clock.System.Now(); pause(ctx, every) == nil; {
 		now := clock.System.Now()

@@ -170,9 +170,16 @@ func (s *segment) fill(f *folder, g geometry, gen uint64, qkey uint32) error {
 	if err != nil {
 		return err
 	}
-	*headerOf(s.mem) = s.hdr
+	s.copyHeader()
 	s.bell, err = f.makeBell(gen)
 	return err
+}
+
+// copyHeader puts the header into the memory, too, if that is not in the file.
+func (s *segment) copyHeader() {
+	if s.isSealed() {
+		*headerOf(s.mem) = s.hdr
+	}
 }
 
 // sweepTries bounds how often claim looks, once a millisecond, whether a number is free whose
@@ -200,7 +207,7 @@ func (f *folder) claimAny(s *segment) error {
 // is dead. If another process is removing such a file, claim looks again, tries times.
 func (f *folder) claim(s *segment, qpn uint16, tries int) error {
 	s.hdr.qpn = uint32(qpn)
-	headerOf(s.mem).qpn = uint32(qpn)
+	s.copyHeader()
 	if err := writeHeader(s.fd, &s.hdr); err != nil {
 		return err
 	}
