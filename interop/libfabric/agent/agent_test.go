@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,7 +150,6 @@ func TestFailures(t *testing.T) {
 	require.ErrorIs(t, err, agent.ErrGone)
 }
 
-// TestPlan: both makers of plans make the same.
 // TestOpenFails: an agent whose opening fails is ended, with all that it runs under, and
 // says why.
 func TestOpenFails(t *testing.T) {
@@ -163,7 +163,7 @@ func TestOpenFails(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	a, err := agent.Start(ctx, agent.Config{Command: []string{"sh", "-c", program + "; true"}, Provider: "no-such-provider"})
+	a, err := agent.Start(ctx, agent.Config{Command: []string{"sh", "-c", strings.Join(program, " ") + "; true"}, Provider: "no-such-provider"})
 	require.NoError(t, err)
 	var failed *agent.CallError
 	require.ErrorAs(t, a.Open(ctx), &failed)
@@ -173,6 +173,7 @@ func TestOpenFails(t *testing.T) {
 	a.Kill() // again: nothing
 }
 
+// TestPlan: both makers of plans make the same.
 func TestPlan(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
