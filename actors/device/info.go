@@ -49,8 +49,11 @@ type Info struct {
 	UserRecv bool
 	// Datagram: there are unreliable datagram queue pairs (QPConfig.Type UD).
 	Datagram bool
-	// DMABuf and Foreign: RegisterDMABuf and RegisterForeign work.
-	DMABuf, Foreign bool
+	// DMABuf: RegisterDMABuf works.
+	DMABuf bool
+	// Foreign: the emulator of an EFA device can be had on this one. RegisterForeign works,
+	// and so does SendWR.Whole, by which it says how long a write was that it has cut.
+	Foreign bool
 
 	// MaxMedium, MinRead and MinReadWrite are the device's switch points between
 	// subprotocols, in bytes; 0 means EFA's own (65536, 1 MiB and 65536).

@@ -73,13 +73,13 @@ func (p *peers) hasRoom(ah device.AH) bool {
 	return n < 3*(p.most-p.lobby.size()-len(p.replaced)) || p.makeRoom(n)
 }
 
-// makeRoom gives up the stranger that has been away for longest, for one of a host that has
-// n, unless it is of a host that has fewer.
+// makeRoom gives up a stranger that is away, the first in the lobby's order, for one of a host
+// that has n. It is of no host that has fewer.
 func (p *peers) makeRoom(n int) bool {
 	for l := range p.lobby.all() {
 		if l.Away && p.lobby.from(l.AH) >= n {
-			p.lobby.leave(l)
-			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved})
+			p.lobby.order.MoveToBack(p.lobby.where[l])
+			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
 			return true
 		}
 	}
@@ -101,7 +101,7 @@ func (p *peers) lookAfter() {
 		if l.Err == nil {
 			peer.Probe(l)
 		} else if l.Away && peer.HasLeft(l.Err) {
-			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved})
+			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (p *peers) remove(handle uint64) *peer.Link {
 	if x := p.routes.get(l.AH, l.QPN); x != nil && x.cur == l {
 		p.lobby.enter(l)
 		if p.forget(l); l.Away {
-			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved})
+			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
 		}
 	}
 	for _, m := range p.unexpected(l) {

@@ -18,7 +18,7 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		sh.Call(pkt.Multi.Rx, pkt.Deliver())
 		return
 	}
-	away := pkt.Link.Away // it may be a part, and overtake none
+	away := pkt.Link.Away && (!pkt.Whole() || anyParked(e.pools, pkt.Link)) // it is a part, or behind one
 	if e.closing.state != open || pkt.Link.Err != nil && !away && !pkt.Whole() {
 		pkt.Free() // nobody would ever end what this begins
 		return

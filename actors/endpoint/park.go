@@ -30,6 +30,11 @@ func (e *Endpoint) park(l *peer.Link) {
 	}
 }
 
+// anyParked reports whether a message of the peer's is parked.
+func anyParked(p *ope.Pools, l *peer.Link) bool {
+	return slices.ContainsFunc(waiting(p, l), ope.Parked)
+}
+
 // unpark puts what was parked into the matcher again: its peer is back, or never comes back
 // and these are whole. A receive that was posted since may take one.
 func (e *Endpoint) unpark(l *peer.Link) {

@@ -191,12 +191,14 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		return s.inject(d)
 	case "complete", "rnr", "fail":
 		// Ends packets that the device has: all, the N-th oldest or newest (-N)
-		// of them, or those of a type; with success, RNR, or a status.
+		// of them, or those of a type; with success, RNR, or a status. With next the endpoint
+		// sees that only together with what the next command does.
 		//
 		//	complete
 		//	rnr 3
 		//	complete -1
 		//	fail EAGER_MSGRTM status=9
+		//	fail status=9 next
 		return s.complete(d)
 	case "refuse":
 		// The device refuses the next posts, the first few left out.
@@ -327,7 +329,7 @@ func (s *scenario) complete(d *datadriven.TestData) string {
 	n, flying := 0, s.rig.QP.Flying()
 	for i, p := range flying {
 		want := "all"
-		if len(d.CmdArgs) > 0 && d.CmdArgs[0].Key != "status" && d.CmdArgs[0].Key != "quiet" {
+		if len(d.CmdArgs) > 0 && !slices.Contains([]string{"status", "quiet", "next"}, d.CmdArgs[0].Key) {
 			want = d.CmdArgs[0].Key
 		}
 		switch want {
@@ -336,7 +338,9 @@ func (s *scenario) complete(d *datadriven.TestData) string {
 			n++
 		}
 	}
-	s.rig.Run()
+	if !d.HasArg("next") {
+		s.rig.Run()
+	}
 	if n == 0 {
 		return "no such packet under way"
 	}

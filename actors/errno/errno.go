@@ -23,6 +23,7 @@ const (
 	ErrBusy         = Errno(syscall.EBUSY)
 	ErrInvalid      = Errno(syscall.EINVAL)
 	ErrNoMessage    = Errno(syscall.ENOMSG)
+	ErrNoData       = Errno(syscall.ENODATA)
 	ErrMsgSize      = Errno(syscall.EMSGSIZE)
 	ErrNotSupported = Errno(syscall.EOPNOTSUPP)
 	ErrAddrNotAvail = Errno(syscall.EADDRNOTAVAIL)
@@ -51,6 +52,7 @@ var text = map[Errno]string{
 	ErrAgain:        "resources are used up, try again",
 	ErrNotSupported: "operation not supported",
 	ErrMsgSize:      "message too long",
+	ErrNoData:       "nothing that fits",
 	ErrCanceled:     "operation canceled",
 	ErrClosed:       "endpoint closed",
 	ErrNoMessage:    "no message of the desired kind",

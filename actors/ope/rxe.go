@@ -271,7 +271,7 @@ func (r *Rxe) Receive(ctx actor.Context) {
 	case *peer.SendFailed:
 		r.onLost(m)
 	case *peer.Fail:
-		if m.Concerns(r.link) && (m.Link != nil || !r.Owes()) {
+		if m.Concerns(r.link, &r.member) && (m.Link != nil || !r.Owes()) {
 			r.fail(m.Err)
 		}
 	case *peer.Withdrawn:

@@ -132,6 +132,7 @@ func (r *Rxe) lostPacket(t wire.Type, err error) {
 	})
 	if t == wire.TypeReceipt || t == wire.TypeEOR {
 		r.link.Owe(r.packet(nil, owesAnswer, 0))
+		r.owes &^= owesAnswer
 	} else if r.link.Err == nil && awaited(&r.incoming) {
 		id, own := r.pools.connID()
 		h := wire.PeerError{

@@ -97,6 +97,10 @@ func (r *Rxe) onMatched() {
 // replacement of a refused message, or PEER_ERROR.
 func (r *Rxe) onPacket(p *peer.Packet) {
 	if !r.busy || p.Link != r.link || r.m.State.over() {
+		if r.busy && p.Link == r.link && p.Untold(r.id) {
+			r.pools.env.Sh.Call(r.pools.env.Endpoint, p.Arrive())
+			return
+		}
 		r.strange(p)
 		return
 	}

@@ -37,7 +37,7 @@ func (r *Rxe) fail(err error) {
 
 // awaited reports whether the peer waits for us to go on with what it sends.
 func awaited(r *incoming) bool {
-	return r.m.State == RxMatched && (r.dc || protos[r.m.Proto].cts || r.m.Proto.readBased()) && !r.asks() &&
+	return (r.m.State == RxMatched || r.m.State < RxAsk) && (r.dc || protos[r.m.Proto].cts || r.m.Proto.readBased()) && !r.asks() &&
 		r.m.Proto != DirectRead
 }
 
@@ -89,7 +89,7 @@ func (r *Rxe) ended(err error) {
 		r.unlisted()
 	}
 	if x := r.x; x != nil && x.turn.InLine() && r.link.Err == nil && !r.pools.Closing {
-		r.pools.env.Sh.Tell(r.link.Peer, &peer.Withdraw{Turn: &x.turn, ID: r.RequestID()})
+		x.turn.Withdraw(r.link, r.RequestID())
 	}
 	if r.x != nil && (r.x.nacked || r.x.refusing) && r.ord != nil {
 		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.msgID})
@@ -107,7 +107,7 @@ func (r *Rxe) onCancel(m *Cancel) {
 	if r.x != nil && r.x.turn.InLine() {
 		if r.must(r.c.Step(CallerWithdraw)) {
 			r.canceled = m.Err
-			r.pools.env.Sh.Tell(r.link.Peer, &peer.Withdraw{Turn: &r.x.turn, ID: m.ID})
+			r.x.turn.Withdraw(r.link, m.ID)
 		}
 		return
 	}
@@ -176,7 +176,9 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 		if r.m.Proto != EagerWrite { // the peer waits for no answer to that one
 			r.sendError(uint32(errno.ProvRMAAddr))
 		}
-		r.end(ErrRegionClosed)
+		if r.step(RxFail) {
+			r.ended(ErrRegionClosed)
+		}
 	}
 	if r.busy && r.x != nil && r.m.reading == 0 {
 		r.x.ndst = 0

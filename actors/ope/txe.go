@@ -214,7 +214,7 @@ func (t *Txe) Receive(ctx actor.Context) {
 	case *peer.SendFailed:
 		t.onLost(m)
 	case *peer.Fail:
-		if m.Concerns(t.link) && (m.Link != nil || !t.Owes() && !t.lent()) {
+		if m.Concerns(t.link, &t.member) && (m.Link != nil || !t.Owes() && !t.lent()) {
 			t.fail(m.Err)
 		}
 	case *peer.Withdrawn:

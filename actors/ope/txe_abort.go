@@ -17,8 +17,9 @@ func (t *Txe) giveUp() {
 	if l.Err != nil && !l.Away || p.Closing || t.abortDue {
 		return
 	}
-	if t.m.Proto == ErrorOnly && l.Err != nil { // it cannot go out, or was lost
-		l.Owe(responseHeader(&t.outgoing, nil))
+	if t.m.Proto == ErrorOnly {
+		lostError(&t.outgoing)
+		return
 	}
 	if !t.spent && !t.hasPeer {
 		if protos[t.m.Proto].cts && t.m.Sent > 0 {
@@ -34,6 +35,29 @@ func (t *Txe) giveUp() {
 		t.lostID(t.err)
 	}
 }
+
+// lostError: a PEER_ERROR did not arrive, or cannot go out. What it is about the peer would
+// await for ever, so it is failed, and gets the packet if it comes back.
+func lostError(t *outgoing) {
+	l := t.link
+	if l.Err == nil {
+		t.pools.env.Sh.Tell(l.Peer, &peer.Remove{
+			Err: fmt.Errorf("%w: PEER_ERROR is lost: %w", peer.ErrPeerFailed, t.err), Tell: true,
+		})
+	}
+	l.Owe(responseHeader(t, nil))
+}
+
+// notUnderstood: the peer's HANDSHAKE says that it does not know PEER_ERROR. A msg_id that it
+// was to skip it awaits for ever.
+func notUnderstood(t *outgoing) {
+	if t.x.ref == wire.RefOpe {
+		return
+	}
+	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: errGap, Tell: true, Lost: true})
+}
+
+var errGap = fmt.Errorf("%w: a msg_id is lost, and the peer does not know PEER_ERROR", peer.ErrPeerFailed)
 
 // incomplete reports whether the other side lacks something of the operation.
 func (t *outgoing) incomplete() bool {
@@ -61,9 +85,13 @@ func (t *outgoing) abortPeer() {
 	}
 }
 
-// sendAborted reports the txe's end to the peer.
+// sendAborted reports the txe's end to the peer. One that cannot be told is failed.
 func (t *outgoing) sendAborted(ref wire.RefKind, id uint32) {
-	if t.pools.SendError(t.link, ref, id, uint32(errno.ProvPeerAborted)) {
+	switch l := t.link; {
+	case t.pools.SendError(l, ref, id, uint32(errno.ProvPeerAborted)):
 		t.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
+	case t.pools.Closing || l.Err != nil && !l.Away:
+	default:
+		t.lostID(t.err)
 	}
 }

@@ -19,6 +19,10 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 		pkt.Free()
 		return
 	}
+	if t.m.State == TxErr && pkt.Untold(t.id) {
+		t.pools.env.Sh.Call(t.pools.env.Endpoint, pkt.Arrive())
+		return
+	}
 	t.gotOn()
 	var err error
 	switch pkt.Type {

@@ -33,7 +33,7 @@ func (t *Txe) onCancel(m *Cancel) {
 	t.ext().canceled = m.Err
 	if t.turn.InLine() {
 		if t.must(t.c.Step(CallerWithdraw)) {
-			t.pools.env.Sh.Tell(t.link.Peer, &peer.Withdraw{Turn: &t.turn, ID: m.ID})
+			t.turn.Withdraw(t.link, m.ID)
 		}
 		return
 	}

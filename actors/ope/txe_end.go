@@ -60,7 +60,7 @@ func (t *Txe) fail(err error) {
 // no msg_id is spent on nothing.
 func (t *Txe) leaveLine() {
 	if t.turn.InLine() && t.link.Err == nil && !t.pools.Closing {
-		t.pools.env.Sh.Tell(t.link.Peer, &peer.Withdraw{Turn: &t.turn, ID: t.q.ID})
+		t.turn.Withdraw(t.link, t.q.ID)
 	}
 }
 

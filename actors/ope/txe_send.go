@@ -158,7 +158,8 @@ func (t *Txe) pump(p *device.Pke) {
 			break
 		}
 		if t.m.Proto == ErrorOnly && !t.link.Can(wire.FeaturePeerError) {
-			t.must(t.m.Fail()) // its HANDSHAKE says that it does not know PEER_ERROR
+			t.must(t.m.Fail())
+			notUnderstood(&t.outgoing)
 			break
 		}
 		if n == burst {

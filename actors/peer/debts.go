@@ -2,6 +2,7 @@ package peer
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/trail"
@@ -61,8 +62,11 @@ func (d *debts) pay(p *Peer) {
 		p.env.Q.AwaitSlot(&d.room)
 		return
 	}
-	d.paying = p.post(pke, append(pke.Header(), d.list[0]...))
-	if d.paying && wire.Type(d.list[0][0]) == wire.TypePeerError {
+	if d.paying = p.post(pke, append(pke.Header(), d.list[0]...)); !d.paying {
+		p.fail(errUnpaid, true)
+		return
+	}
+	if wire.Type(d.list[0][0]) == wire.TypePeerError {
 		p.env.Counters.PeerErrorsSent++
 	}
 }
@@ -72,10 +76,32 @@ func (d *debts) over(p *Peer, t wire.Type, arrived bool) {
 	if d == nil || !d.paying || t == wire.TypeEagerRTW || t == wire.TypeHandshake {
 		return
 	}
-	if d.paying = false; arrived && len(d.list) > 0 {
+	if d.paying = false; !arrived {
+		p.fail(errUnpaid, true) // to try again when it is heard, not at once
+		return
+	}
+	if len(d.list) > 0 {
 		d.list = d.list[1:]
 	}
 	d.pay(p)
+}
+
+// errUnpaid is why a peer that has come back fails again.
+var errUnpaid = fmt.Errorf("%w: what it was owed did not arrive", ErrPeerFailed)
+
+// failTold comes back to a peer that has failed when all its operations have heard of that:
+// before, nothing may take it back, or they would not know that there was a failure.
+type failTold struct{ shard.Message }
+
+var toldAll failTold
+
+// allTold takes failTold.
+func allTold(p *Peer) {
+	p.failing = false
+	if p.reached && p.link.Away {
+		comeBack(p)
+	}
+	p.reached = false
 }
 
 // Up tells the endpoint that a peer that had failed is back (peer -> endpoint).
@@ -158,6 +184,6 @@ func buryLater(p *Peer, err error) {
 		return
 	}
 	bury(p, err)
-	p.link.Each(func(op shard.Ref) { p.env.Sh.Tell(op, &Fail{Link: p.link, Err: err}) })
+	failMembers(p.link, err)
 	p.env.Sh.Tell(p.env.Endpoint, &Buried{Link: p.link})
 }

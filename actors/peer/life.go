@@ -6,7 +6,6 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/trail"
-	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -111,7 +110,7 @@ func (l *Link) expire() {
 	for m := l.members; m != nil; m = m.next {
 		if m.since != 0 && now.Sub(m.since) >= l.env.Config.PeerTimeout {
 			m.since = 0
-			l.env.Sh.Tell(m.Op, &Fail{Link: l, Err: ErrNoAnswer})
+			l.env.Sh.Tell(m.Op, &Fail{Link: l, use: m.use, Err: ErrNoAnswer})
 		}
 	}
 }
@@ -192,9 +191,12 @@ func (p *Peer) fail(err error, tell bool) {
 		pke = next
 	}
 	p.rnrHead, p.rnrTail = nil, nil
-	p.link.Each(func(op shard.Ref) { sh.Tell(op, &Fail{Link: p.link, Err: err}) })
+	failMembers(p.link, err)
 	p.resume()
-	if !p.link.Away {
+	if p.link.Away {
+		p.failing = true
+		sh.Tell(p.link.Peer, &toldAll)
+	} else {
 		bury(p, err)
 	}
 	if tell {

@@ -193,7 +193,8 @@ type Member struct {
 	// Since is when an operation last got on that the peer must answer without
 	// its application's help: it fails after PeerTimeout. 0: no such operation.
 	since clock.Time
-	line  bool // since counts the wait for HANDSHAKE only
+	line  bool   // since counts the wait for HANDSHAKE only
+	use   uint32 // counts the operations that had the entry, see [Fail]
 }
 
 // Bound begins to wait for an answer of the peer's.
@@ -220,6 +221,7 @@ func (l *Link) Join(m *Member, op shard.Ref) {
 		return
 	}
 	m.Op, m.link = op, l
+	m.use = max(m.use+1, 1)
 	m.prev, m.next = nil, l.members
 	if l.members != nil {
 		l.members.prev = m
@@ -262,12 +264,10 @@ func (m *Member) Leave() {
 	m.link, m.prev, m.next = nil, nil, nil
 }
 
-// Each calls f for every operation in progress, newest first.
-func (l *Link) Each(f func(op shard.Ref)) {
-	for m := l.members; m != nil; {
-		next := m.next
-		f(m.Op)
-		m = next
+// failMembers tells every operation in progress that the peer has failed, the newest first.
+func failMembers(l *Link, err error) {
+	for m := l.members; m != nil; m = m.next {
+		l.env.Sh.Tell(m.Op, &Fail{Link: l, use: m.use, Err: err})
 	}
 }
 

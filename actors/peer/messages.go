@@ -41,8 +41,9 @@ type Nacked struct {
 // The peer answers the operation with Withdrawn.
 type Withdraw struct {
 	shard.Message
-	Turn *Turn
-	ID   uint64 // of the request, echoed
+	turn *Turn
+	use  uint32 // of turn, which may be that of a later operation by now
+	id   uint64 // of the request, echoed
 }
 
 // Withdrawn answers Withdraw: the txe left the line and no msg_id was spent, or
@@ -87,12 +88,16 @@ func (h *Hold) Resumed() { h.queued = false }
 // its endpoint closes (endpoint -> operation).
 type Fail struct {
 	shard.Message
-	Link *Link // of the peer; an operation with another is a later use. nil: the endpoint closes
+	Link *Link  // of the peer; an operation with another is a later use. nil: the endpoint closes
+	use  uint32 // of the operation's Member that it is for; 0: of no certain one
 	Err  error
 }
 
-// Concerns reports whether the message is for an operation with l.
-func (f *Fail) Concerns(l *Link) bool { return f.Link == nil || f.Link == l }
+// Concerns reports whether the message is for the present use of the operation with l and m,
+// which may have ended and begun again since the message was sent.
+func (f *Fail) Concerns(l *Link, m *Member) bool {
+	return f.Link == nil || f.Link == l && (f.use == 0 || f.use == m.use)
+}
 
 // SendFailed tells the owner of a packet that it will never arrive
 // (peer -> operation). The owner frees the entry.
@@ -170,6 +175,7 @@ type Remove struct {
 	Err  error
 	Tell bool // the endpoint is to hear of it, with Down
 	Lost bool // for a msg_id of ours that is lost
+	Away bool // only if the peer has failed and is not back
 }
 
 // backoffOver ends a back-off that began at since.

@@ -29,6 +29,8 @@ type Peer struct {
 	handshake  handshakeState
 	asked      bool // for HANDSHAKE, on behalf of the line
 	probing    bool
+	failing    bool // it has failed, and not all operations have heard of that
+	reached    bool // meanwhile a packet got through
 	lineHead   *Turn
 	lineTail   *Turn
 	slotWait   device.SlotWait
@@ -120,7 +122,12 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.onWritten(m)
 	case *device.Refused:
 		p.onRefused(m)
+	case *failTold:
+		allTold(p)
 	case *Remove:
+		if m.Away && !p.link.Away {
+			return
+		}
 		if m.Lost {
 			indebted(p).lost = true
 		}

@@ -46,6 +46,10 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 			r.Release()
 			return
 		}
+		if p.failing {
+			p.env.Sh.Tell(p.link.Peer, r.Arrived())
+			return
+		}
 		comeBack(p)
 	}
 	c.PacketsRecv[v.Type]++
@@ -224,7 +228,7 @@ func (p *Peer) deliver(pkt *Packet, id uint32) {
 		p.env.Sh.Call(op, pkt.Deliver())
 		return
 	}
-	if p.link.untold.take(pkt, id) {
+	if pkt.Untold(id) {
 		p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 		return
 	}

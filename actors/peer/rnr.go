@@ -146,7 +146,9 @@ func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
 		p.handshake = handshakeNone // the next packet is answered
 	}
 	if arrived && p.link.Away {
-		comeBack(p)
+		if p.reached = p.failing; !p.failing {
+			comeBack(p)
+		}
 	}
 	p.debts.over(p, t, arrived)
 }

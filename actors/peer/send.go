@@ -22,7 +22,8 @@ type Turn struct {
 
 	need   uint8 // 1 more than the feature that the peer must have, 0: none
 	listed bool  // the peer has it in its line
-	owed   bool  // the peer has yet to answer
+	use    uint32
+	owed   bool // the peer has yet to answer
 	waits  trail.Reason
 	submit Submit
 	grant  Grant
@@ -34,7 +35,10 @@ func (t *Turn) Init(op shard.Ref) { t.Op, t.submit.Turn, t.grant.Turn = op, t, t
 
 // Ask sets what the operation asks of the line: no msg_id, a peer whose features are
 // known. Submit is to be called then.
-func (t *Turn) Ask(noID, await bool) { t.NoID, t.Await, t.need = noID, await, 0 }
+func (t *Turn) Ask(noID, await bool) {
+	t.NoID, t.Await, t.need = noID, await, 0
+	t.use++
+}
 
 // Need makes the operation end if the peer lacks f.
 func (t *Turn) Need(f wire.Feature) { t.Await, t.need = true, uint8(f)+1 }
@@ -70,6 +74,11 @@ func (l *Link) Closed() error {
 		return l.of.debts.why
 	}
 	return l.Err
+}
+
+// Withdraw asks l's peer to take t out of its line, for the request id.
+func (t *Turn) Withdraw(l *Link, id uint64) {
+	l.env.Sh.Tell(l.Peer, &Withdraw{turn: t, use: t.use, id: id})
 }
 
 // SubmitLater asks for t's turn by a message: Grant, Refused or Fail follows in any case.
@@ -200,9 +209,9 @@ func missing(f wire.Feature) error {
 
 // onWithdraw takes an operation out of the line if its turn has not come.
 func (p *Peer) onWithdraw(w *Withdraw) {
-	t := w.Turn
-	if !t.listed {
-		p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.ID})
+	t := w.turn
+	if !t.listed || t.use != w.use {
+		p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.id})
 		return
 	}
 	var prev *Turn
@@ -218,7 +227,7 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 		p.lineTail = prev
 	}
 	t.next, t.listed, t.owed = nil, false, false
-	p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.ID, OK: true})
+	p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.id, OK: true})
 }
 
 // onRoom: the send queue has room again, for the line or for HANDSHAKE.
@@ -231,6 +240,7 @@ func (p *Peer) onRoom(w *device.SlotWait) {
 		d.pay(p)
 		return
 	}
+	p.debts.pay(p) // it may have waited for a probe
 	p.serveLine()
 }
 

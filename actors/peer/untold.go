@@ -27,6 +27,11 @@ func (l *Link) Untold(id uint32) {
 	u.ids = append(u.ids, id)
 }
 
+// Untold reports whether the packet, which names the operation id, is the peer's first word
+// about it, after its end: then the endpoint answers. The operation may be there still, since
+// the peer's answer can overtake the acknowledgement of what it answers.
+func (p *Packet) Untold(id uint32) bool { return p.Link.untold.take(p, id) }
+
 // take reports whether pkt is the first word about one of them, and forgets that one.
 func (u *untold) take(pkt *Packet, id uint32) bool {
 	if u == nil || pkt.Type != wire.TypeCTS && pkt.Type != wire.TypeREADRSP {

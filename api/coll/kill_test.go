@@ -56,6 +56,6 @@ func TestKill(t *testing.T) {
 				require.Equal(t, fmt.Sprintln("dead:", victim), out)
 			}
 		}
-		require.Less(t, clock.System.Now().Sub(began), 9*time.Second, "PeerTimeout had to tell")
+		require.Less(t, clock.System.Now().Sub(began), 30*time.Second, "PeerTimeout had to tell")
 	}
 }

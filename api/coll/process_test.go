@@ -55,7 +55,7 @@ func runJob(job string) (err error) {
 		return err
 	}
 	av := dom.NewAddressVector()
-	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av})
+	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av, Protocol: efa.ProtocolConfig{PeerTimeout: time.Minute}})
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,9 @@ func (d *Domain) QueryAtomic(op amo.Op, t amo.Type, form amo.Form) (most int, ok
 }
 
 // maxAtomic is the most bytes of operand and comparand.
-func (d *Domain) maxAtomic() int { return max(ope.MaxAtomic(d.fab.dev.Info().MTU), 0) }
+func (d *Domain) maxAtomic() int { return maxAtomic(d.fab.dev.Info().MTU) }
+
+func maxAtomic(mtu int) int { return max(ope.MaxAtomic(mtu), 0) }
 
 // atomicRequest checks an atomic and makes the request for the shard.
 func (e *checker) atomicRequest(req *ope.Request, r *AtomicReq) error {

@@ -1,19 +1,18 @@
 package efa
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/efactor/efactor/actors/device/shm"
+	"github.com/efactor/efactor/actors/device/uverbs/sysfs"
 )
 
 // chooser opens what "auto" stands for, and writes down why.
 type chooser struct {
 	log     *slog.Logger
-	sys     string // where the kernel lists RDMA devices
+	sys     string // where the kernel lists its devices; "": /sys
 	shm     func() (Device, error)
 	tcp     func() (Device, error)
 	private bool // tcp does not leave this host
@@ -25,11 +24,10 @@ type chooser struct {
 func newChooser(cfg *Config, log *slog.Logger) *chooser {
 	t := &cfg.TCP
 	return &chooser{
-		log: log, sys: "/sys/class/infiniband",
-		shm: func() (Device, error) { return shm.Open(shm.Config{Logger: log}) },
-		tcp: func() (Device, error) { return openTCP(t, log) },
-		private: t.Addr.IsLoopback() ||
-			!t.Addr.IsValid() && t.TLS == nil && len(t.Secret) == 0 && !t.Insecure,
+		log:     log,
+		shm:     func() (Device, error) { return shm.Open(shm.Config{Logger: log}) },
+		tcp:     func() (Device, error) { return openTCP(t, log) },
+		private: t.private(),
 	}
 }
 
@@ -82,24 +80,16 @@ func (c *chooser) undo() error {
 	return errors.Join(errs...)
 }
 
-// amazon is the PCI vendor of EFA devices.
-const amazon = "0x1d0f"
-
 // efa looks for EFA devices.
 func (c *chooser) efa() {
-	vendors, _ := filepath.Glob(filepath.Join(c.sys, "*", "device", "vendor")) // the pattern is well-formed
-	found := false
-	for _, f := range vendors {
-		if v, err := os.ReadFile(f); err != nil || strings.TrimSpace(string(v)) != amazon {
-			continue
-		}
-		found = true
-		name := "efa:" + filepath.Base(filepath.Dir(filepath.Dir(f)))
-		c.not(name, "this version has no driver for EFA devices")
-		c.log.Warn("efa: auto: this host has an EFA device, but this version has no driver for it: it is not used",
-			"device", name)
+	d := discovery{host: sysfs.Host{Root: c.sys}, query: queryEFA}
+	d.nics()
+	for _, i := range d.list {
+		why := cmp.Or(i.Err, errNoDriver)
+		c.not(i.Name, why.Error())
+		c.log.Warn("efa: auto: this host has an EFA device that is not used", "device", i.Name, "why", why)
 	}
-	if !found {
-		c.not("efa", "there is no EFA device in "+c.sys)
+	if len(d.list) == 0 {
+		c.not("efa", "there is no EFA device in "+d.host.Where())
 	}
 }

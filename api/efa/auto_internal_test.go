@@ -5,14 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/internal/fakesysfs"
 )
 
 // closing is a device that counts how often it is closed.
@@ -28,7 +27,7 @@ func (d closing) Close() error { *d.closed++; return d.Device.Close() }
 func TestAuto(t *testing.T) {
 	refused := errors.New("permission denied")
 	for name, c := range map[string]struct {
-		vendors  []string // of the RDMA devices of the host
+		cards    bool // the host has an EFA device, and one of another vendor
 		shm, tcp error
 		mtu      int // of the tcp device, if another
 		err      error
@@ -44,10 +43,13 @@ func TestAuto(t *testing.T) {
 			},
 		},
 		"efa": {
-			vendors: []string{"0x15b3", "0x1d0f"}, warnings: 1,
+			cards: true, warnings: 1,
 			device: "multi(shm0, tcp0)",
 			choices: []string{
-				"efa:rdma1: not used: this version has no driver for EFA devices", "shm0: for peers of this user on this host",
+				"efa:rdma1: not used: /dev/infiniband/uverbs77: the file is missing: in a container pass it in " +
+					"(docker run --device /dev/infiniband/uverbs77, on Kubernetes a resource vpc.amazonaws.com/efa), " +
+					"else load the module ib_uverbs",
+				"shm0: for peers of this user on this host",
 				"tcp0: for all other peers, on this host alone: without credentials and without an address there are no others",
 			},
 		},
@@ -63,11 +65,13 @@ func TestAuto(t *testing.T) {
 		"another MTU": {mtu: 4096, err: ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			for i, v := range c.vendors {
-				at := filepath.Join(dir, "rdma"+string(rune('0'+i)), "device")
-				require.NoError(t, os.MkdirAll(at, 0o700))
-				require.NoError(t, os.WriteFile(filepath.Join(at, "vendor"), []byte(v+"\n"), 0o600))
+			tree := fakesysfs.New(t)
+			dir := tree.Dir
+			if c.cards {
+				_, _, pci := tree.Card(76, "rdma0")
+				tree.File(pci+"/vendor", "0x15b3")
+				tree.Remove(pci + "/driver")
+				tree.Card(77, "rdma1")
 			}
 			var out bytes.Buffer
 			open, shut := 0, 0

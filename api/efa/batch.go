@@ -91,13 +91,13 @@ func (b *batch) push(parent *span) bool {
 	return true
 }
 
-// end wakes the shard, and gives back what was not used.
+// end gives back what was not used, and wakes the shard.
 func (b *batch) end() (int, error) {
+	if b.slots > 0 {
+		b.to.q.unreserve(b.slots)
+	}
 	if b.n > 0 {
 		b.e.act.Pushed()
-	}
-	if b.slots > 0 {
-		b.to.q.used.Add(-int64(b.slots))
 	}
 	if b.credit > 0 {
 		b.places.giveBack(b.credit)

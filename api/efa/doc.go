@@ -28,11 +28,11 @@
 //
 // # Devices
 //
-// An endpoint lives on one device, or on several at once: DeviceName "auto" in [Config]
-// is shared memory for peers on this host and sockets (Config.TCP) for all others.
-// [Endpoint.Address] then has a path for each, and all of it is what peers insert: both
-// sides take the first that both have. [Fabric.Devices] says what was opened and why,
-// [AddressVector.Device] which one a peer has got.
+// [Devices] lists what there is, best first. An endpoint lives on one device, or on several
+// at once: DeviceName "auto" in [Config] is shared memory for peers on this host and
+// sockets (Config.TCP) for all others. [Endpoint.Address] then has a path for each, and
+// all of it is what peers insert: both sides take the first that both have.
+// [Fabric.Devices] says what was opened, [AddressVector.Device] which one a peer has got.
 //
 // # Memory of others
 //

@@ -2,15 +2,12 @@ package efa
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/efactor/efactor/actors/mr"
-	"github.com/efactor/efactor/actors/ope"
-	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -108,47 +105,6 @@ func (d *Domain) Progress() Progress { return d.shards[0].Mode() }
 
 // ProgressReason says why that mode is in force.
 func (d *Domain) ProgressReason() string { return d.shards[0].ModeReason() }
-
-// Limits are what the domain's device grants (fi_domain_attr, fi_ep_attr).
-type Limits struct {
-	Device     string
-	MTU        int // bytes of a packet
-	MaxMessage int // bytes of a message
-	MaxInject  int // bytes of an injected message
-	MaxMedium  int // bytes up to which a message goes without flow control
-	MaxAtomic  int // bytes of operand and comparand of an atomic
-	CQData     int // bytes of remote CQ data
-	MaxSQ      int // ProtocolConfig.SendQueue
-	MaxRQ      int // ProtocolConfig.RecvQueue
-	MaxOps     int // TxDepth and RxDepth
-	MaxQueue   int // depth of a Queue
-
-	// RDMARead and RDMAWrite: the device reads and writes peers' memory by
-	// itself, at most MaxRDMA bytes at a time. MinRead and MinReadWrite are the
-	// defaults of ProtocolConfig on it.
-	RDMARead, RDMAWrite   bool
-	MaxRDMA               int
-	MinRead, MinReadWrite int
-}
-
-// Limits tells what may be asked for.
-func (d *Domain) Limits() Limits {
-	i := d.fab.dev.Info()
-	p := settings.InForce{}.On(&i)
-	return Limits{
-		Device: i.Name, MTU: i.MTU, MaxMessage: math.MaxInt, MaxInject: maxInject(i.MTU), MaxMedium: p.MaxMedium,
-		MaxAtomic: d.maxAtomic(), CQData: 8, MaxSQ: limit(i.MaxSQ), MaxRQ: limit(i.MaxRQ), MaxOps: ope.MaxOps, MaxQueue: maxDepth,
-		RDMARead: i.RDMARead, RDMAWrite: i.RDMAWrite, MaxRDMA: i.MaxRDMA, MinRead: p.MinRead, MinReadWrite: p.MinReadWrite,
-	}
-}
-
-// limit is a device's limit; 0 is none.
-func limit(n int) int {
-	if n == 0 {
-		return math.MaxInt
-	}
-	return n
-}
 
 // NewAddressVector makes an empty one.
 func (d *Domain) NewAddressVector() *AddressVector { return newAV(d) }

@@ -39,6 +39,7 @@ const (
 	ErrNoKey        = errno.ErrNoKey        // FI_ENOKEY: no memory region has the key, of an AccessRefused
 	ErrNoMR         = errno.ErrNoMR         // FI_ENOMR: the device takes no more memory regions
 	ErrNoMessage    = errno.ErrNoMessage    // FI_ENOMSG: no message to peek at
+	ErrNoData       = errno.ErrNoData       // FI_ENODATA: no device is as the Hints want it
 )
 
 // ErrPeerFailed is what operations with a peer end with that died, fell silent or

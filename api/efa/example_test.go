@@ -153,3 +153,18 @@ func ExampleOpError() {
 	// true true
 	// 64 36
 }
+
+// The devices of this host that move memory by themselves, best first. Their names are for
+// Config.DeviceName. On a host with EFA the first is an EFA device.
+func ExampleDevices() {
+	list, err := efa.Devices(efa.Hints{Usable: true, RDMARead: true})
+	if err != nil {
+		log.Fatal(err) // in one line what to do
+	}
+	best := list[0]
+	if best.NIC != nil {
+		fmt.Println("PCI", best.NIC.PCI, "on NUMA node", best.NIC.NUMANode)
+	}
+	fmt.Println(best.Err, best.Limits.RDMARead)
+	// Output: <nil> true
+}

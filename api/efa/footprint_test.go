@@ -57,7 +57,7 @@ func TestFootprint(t *testing.T) {
 		require.LessOrEqual(t, each, most, what)
 	}
 	check("address never used", addresses, 192, insert)
-	check("idle peer", peers, 1280, func() { settle(1, 1+peers) })
+	check("idle peer", peers, 1344, func() { settle(1, 1+peers) })
 	check("posted receive", peers, 1024, func() {
 		for n := 0; n < peers; {
 			if _, err := s.ep.PostRecv(&efa.RecvReq{Buf: buf}); err == nil {

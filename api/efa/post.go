@@ -75,7 +75,9 @@ func (e *intake) post(req *ope.Request, to *source, places *credits, parent *spa
 		e.traced(req, *parent)
 	}
 	if !e.act.Submit(req) {
-		to.unreserve(req)
+		if req.Flags&ope.Quiet == 0 {
+			to.q.unreserve(1)
+		}
 		e.refuse(req)
 		return 0, ErrAgain
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device/shm"
+	"github.com/efactor/efactor/actors/device/tcp"
 	"github.com/efactor/efactor/api/efa"
 )
 
@@ -127,7 +128,7 @@ func meet(place string) (efa.Device, error) {
 	if err != nil || !both {
 		return near, err
 	}
-	far, err := efa.OpenDevice("tcp")
+	far, err := tcp.Open(tcp.Config{Timeout: time.Minute}) // it is not silence that tells of a death
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +181,8 @@ func TestKilledPeer(t *testing.T) {
 				dir = c.theirs
 			}
 			t.Cleanup(func() { require.NoError(t, dev.Close()) })
-			me := open(t, dev, efa.DomainConfig{Progress: mode})
+			me := newEndpoint(t, domainOn(t, dev, efa.DomainConfig{Progress: mode}),
+				efa.EndpointConfig{Protocol: efa.ProtocolConfig{PeerTimeout: time.Minute}})
 			for round := range less(3) {
 				cmd, addr := startChild(t, dir, me.ep.Address())
 				peer, err := me.av.Insert(addr)
@@ -218,7 +220,7 @@ func TestKilledPeer(t *testing.T) {
 				require.NoError(t, cmd.Process.Kill())
 				_ = cmd.Wait() // it was killed
 
-				bound, cancel := context.WithTimeout(context.Background(), 9*time.Second) // PeerTimeout is not what ends them
+				bound, cancel := context.WithTimeout(context.Background(), 30*time.Second) // PeerTimeout is not what ends them
 				for range n {
 					select {
 					case err := <-errs:

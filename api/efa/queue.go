@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/ring"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -63,11 +62,11 @@ func (q *Queue) reserve(n int) int {
 	return 0
 }
 
-// unreserve gives back the slot of an operation that did not begin.
-func (s *source) unreserve(req *ope.Request) {
-	if req.Flags&ope.Quiet == 0 {
-		s.q.used.Add(-1)
-	}
+// unreserve gives back the slots of n operations that did not begin. Meanwhile a peer's write
+// may have found the queue full.
+func (q *Queue) unreserve(n int) {
+	q.used.Add(-int64(n))
+	q.madeRoom(*q.sources.Load())
 }
 
 // bind adds an endpoint, and forgets those that were closed and have nothing left

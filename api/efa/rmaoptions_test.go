@@ -279,11 +279,13 @@ func TestEras(t *testing.T) {
 // TestOldPeerRefuses: a peer that has no word for refusal leaves the requester to its
 // PeerTimeout; the peer lives on.
 func TestOldPeerRefuses(t *testing.T) {
-	a, b := lab{ep: efa.EndpointConfig{Protocol: ofEra("1.18", efa.ProtocolConfig{PeerTimeout: time.Second, ProbeAfter: 50 * time.Millisecond})}}.open(t)
+	a, b := lab{ep: efa.EndpointConfig{Protocol: ofEra("1.18", efa.ProtocolConfig{PeerTimeout: 5 * time.Second, ProbeAfter: 50 * time.Millisecond})}}.open(t)
 	ctx := testContext(t)
 	m := alloc(t, b, 100, efa.AccessRemoteWrite)
-	require.ErrorIs(t, a.ep.Memory(a.peer, m.Remote()).Read(ctx, make([]byte, 8)), efa.ErrTimedOut)
+	read := make(chan error, 1)
+	go func() { read <- a.ep.Memory(a.peer, m.Remote()).Read(ctx, make([]byte, 8)) }()
 	require.ErrorIs(t, second(efa.NewCell[int64](a.ep.Memory(a.peer, m.Remote())).Load(ctx)), efa.ErrTimedOut)
+	require.ErrorIs(t, <-read, efa.ErrTimedOut)
 	require.NoError(t, a.ep.Memory(a.peer, m.Remote()).Write(ctx, make([]byte, 8), efa.Complete(efa.Delivered)))
 	marker(t, a, b)
 }

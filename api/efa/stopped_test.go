@@ -114,7 +114,7 @@ func TestStoppedPeer(t *testing.T) {
 			for range most {
 				require.NoError(t, <-ended)
 			}
-			require.Less(t, clock.System.Now().Sub(began), 4*timeout)
+			require.Less(t, clock.System.Now().Sub(began), 30*time.Second)
 		})
 	}
 }
@@ -122,15 +122,15 @@ func TestStoppedPeer(t *testing.T) {
 // TestSlowPeer: a process that runs and makes no progress with its endpoint is slow, not dead.
 func TestSlowPeer(t *testing.T) {
 	a, b := lab{shm: true, mode: efa.ProgressManual, ep: efa.EndpointConfig{
-		Protocol: efa.ProtocolConfig{PeerTimeout: 500 * time.Millisecond, ProbeAfter: 50 * time.Millisecond},
+		Protocol: efa.ProtocolConfig{PeerTimeout: time.Second, ProbeAfter: 100 * time.Millisecond},
 	}}.open(t)
 	ctx := testContext(t)
 	first := start(t, a, &efa.SendReq{To: a.peer, Buf: make([]byte, 10)})
 	done(t, first)
 	long := start(t, a, &efa.SendReq{To: a.peer, Buf: make([]byte, 1<<20)})
-	bound, cancel := context.WithTimeout(ctx, 2*time.Second)
+	bound, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	_, err := long.Wait(bound) // four times PeerTimeout, in which b does nothing
+	_, err := long.Wait(bound) // three times PeerTimeout, in which b does nothing
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	for _, n := range []int{10, 1 << 20} {
 		m, err := b.ep.Recv(ctx, make([]byte, 1<<20))

@@ -29,3 +29,8 @@ type TCPConfig struct {
 	// device's default.
 	Timeout time.Duration
 }
+
+// private reports whether the device does not leave this host.
+func (c *TCPConfig) private() bool {
+	return c.Addr.IsLoopback() || !c.Addr.IsValid() && c.TLS == nil && len(c.Secret) == 0 && !c.Insecure
+}

@@ -16,7 +16,8 @@ import (
 )
 
 // Telemetry says what the endpoints on a Fabric tell OpenTelemetry. The zero value:
-// nothing, at no cost. docs/telemetry.md has all names.
+// nothing, with no spans and no allocations; docs/performance.md has what the checks cost.
+// docs/telemetry.md has all names.
 //
 // With a TracerProvider every operation has a span on either side. Those of the two
 // sides of a message are in one trace, which follows from the ids in its packets; a peer

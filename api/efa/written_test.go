@@ -2,6 +2,7 @@ package efa_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -111,6 +112,25 @@ func TestRemoteWriteFullQueue(t *testing.T) {
 				require.Equal(t, i, c.Token, "its place was kept")
 			}
 			require.Zero(t, q.TryRead(cs[:]))
+		})
+	}
+}
+
+// TestRemoteWriteUnusedRoom: a notification that found no room takes that which PostRecvs gives
+// back because it has posted less than it could.
+func TestRemoteWriteUnusedRoom(t *testing.T) {
+	for name, dev := range someDevices(t) {
+		t.Run(name, func(t *testing.T) {
+			const depth = 4
+			a, b := lab{dev: dev, depth: depth, mode: efa.ProgressCooperative}.open(t)
+			m := alloc(t, b, 64, remote)
+			b.ep.BreakOff(depth, func() {
+				require.NoError(t, a.ep.Memory(a.peer, m.Remote()).Write(testContext(t), pattern(8), efa.Data(1), efa.Complete(efa.Delivered)))
+				require.Eventually(t, b.ep.Behind, time.Minute, time.Millisecond)
+			})
+			c := next(t, b)
+			require.NoError(t, c.Err)
+			require.Equal(t, uint64(1), c.Data)
 		})
 	}
 }

@@ -37,8 +37,7 @@ func openBrowser(t *testing.T) *browser {
 		}
 		t.Skip("needs a browser: chromium and chromedriver (Debian: chromium, chromium-driver)")
 	}
-	profile, err := os.MkdirTemp("", "efactor-browser")
-	require.NoError(t, err)
+	profile := t.TempDir() // before Cleanup, so that it is removed after what Cleanup ends
 	port := freeport.Get(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, driver, fmt.Sprintf("--port=%d", port))

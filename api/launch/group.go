@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
@@ -127,8 +128,18 @@ func (g *Group) insert(texts []string) error {
 	return err
 }
 
-// linger is how long Close waits for operations in progress.
-const linger = time.Second
+// linger is how long Close waits for operations in progress. Tests change it.
+var linger = time.Second
+
+// unlessLate are the errors of a Shutdown but that of its context: what linger leaves to the
+// operations in progress is a choice of Close's, whose caller it does not concern.
+func unlessLate(err error) []error {
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return []error{err}
+	}
+	return slices.DeleteFunc(slices.Clone(joined.Unwrap()), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
+}
 
 // Close closes the endpoint and the objects it was opened on, and signs off at the
 // launcher. Operations in progress, injected messages among them, get a second to complete
@@ -141,9 +152,7 @@ func (g *Group) Close() error {
 	if g.Endpoint != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), linger)
 		defer cancel()
-		if err := g.Endpoint.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, unlessLate(g.Endpoint.Shutdown(ctx))...)
 	}
 	if g.AddressVector != nil {
 		errs = append(errs, g.AddressVector.Close())

@@ -105,6 +105,7 @@ func init() {
 		return r, j.Fence(ctx)
 	}
 	programs["farewell"] = func(ctx context.Context) (r report, err error) {
+		launch.SetLinger(time.Minute) // a loaded machine may take more than a second
 		g, err := launch.Init(ctx)
 		if err != nil {
 			return r, err

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/freeport"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -100,9 +102,23 @@ type realFault struct {
 var realFaults = []realFault{
 	{name: "killed", do: "kill", devices: "shm tcp"},
 	{name: "restarted", do: "kill", devices: "shm tcp"},
-	{name: "stopped briefly", do: "stop", stop: realPatience / 4, mild: true, devices: "shm tcp"},
-	{name: "stopped long", do: "stop", stop: realPatience * 5 / 2, devices: "shm tcp"},
+	{name: "stopped briefly", do: "stop", stop: realShort / 4, mild: true, devices: "shm tcp"},
+	{name: "stopped long", do: "stop", stop: realShort * 5 / 2, devices: "shm tcp"},
 	{name: "cut off", do: "cut", devices: "tcp"},
+}
+
+// stopped waits until none of the child's threads runs any more: SIGCONT before that ends
+// nothing.
+func (c *child) stopped(t testing.TB) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", c.cmd.Process.Pid)) // the pattern is good
+		return !slices.ContainsFunc(tasks, func(task string) bool {
+			stat, err := os.ReadFile(task)
+			_, state, ok := strings.Cut(string(stat), ") ")
+			return err == nil && ok && state[0] != 'T'
+		})
+	}, time.Minute, time.Millisecond)
 }
 
 // couple starts a victim and the side that survives, and lets them meet.
@@ -184,12 +200,15 @@ func closeReal(t testing.TB, s *side) {
 }
 
 // realSlack is for a machine that does other things, too.
-const realSlack = 4 * time.Second
+const realSlack = 20 * time.Second
 
 // try plays a row.
 func (x *realRow) try(t *testing.T, dir string) (outcome, clean time.Duration) {
 	f := x.fault
-	o := order{Device: x.device, Dir: dir, Play: x.play, Role: x.role, At: x.at, Do: f.do}
+	o := order{Device: x.device, Dir: dir, Play: x.play, Role: x.role, At: x.at, Do: f.do, Brief: f.stop > realShort}
+	if f.name == "restarted" && x.device == "tcp" { // no port that is given to others meanwhile
+		o.QPN = uint16(freeport.Get(t))
+	}
 	c, s := couple(t, o)
 	address := s.to
 	s.postReal()
@@ -198,10 +217,11 @@ func (x *realRow) try(t *testing.T, dir string) (outcome, clean time.Duration) {
 	struck := clock.System.Now()
 	since := func() time.Duration { return clock.System.Now().Sub(struck) }
 	if f.stop > 0 {
+		c.stopped(t) // SIGCONT must not come before
 		<-clock.NewTimer(f.stop).C
 		require.NoError(t, c.cmd.Process.Signal(unix.SIGCONT))
 	}
-	limit := f.stop + realPatience + realProbe + realSlack
+	limit := f.stop + o.patience() + realProbe + realSlack
 	ctx, cancel := context.WithTimeout(context.Background(), limit-f.stop)
 	defer cancel()
 	dismissed := false

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a case waits for an event.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // idlePolls is how often a case polls to see that an event does not happen.
 const idlePolls = 300

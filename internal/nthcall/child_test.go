@@ -26,9 +26,9 @@ const childEnv = "EFACTOR_NTHCALL_CHILD"
 // ctl is the child's socket to the parent.
 const ctl = 3
 
-// slow is too long for a round in which one thing fails. It may take as long as a peer
-// takes to be given up, and Close a second at each end.
-const slow = peerTimeout + 3*time.Second
+// slow is too long for a round in which one thing fails: on an idle machine it takes as long as
+// a peer takes to be given up, and Close a second at each end.
+const slow = 20 * time.Second
 
 // report is what a child has to say of a round.
 type report struct {

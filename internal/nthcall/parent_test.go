@@ -20,7 +20,7 @@ import (
 
 // roundBound is for how long a round may last, whatever fails in it: all steps of one that
 // hangs.
-const roundBound = 40 * time.Second
+const roundBound = 3 * time.Minute
 
 // runner runs rounds in a child, and in another child after one that came to no end.
 type runner struct {

@@ -95,7 +95,7 @@ var heaped = make([]byte, 1<<16)
 const anonymous = "anonymous memory"
 
 // remains says what there is now that was not there before, without what a row explains.
-// What ends by itself is given two seconds; memory that is there stays.
+// What ends by itself is given time; memory that is there stays.
 func remains(before state, dirs []string, r row) (left []string, err error) {
 	for begin := clock.System.Now(); ; {
 		now, err := take(dirs)
@@ -103,9 +103,9 @@ func remains(before state, dirs []string, r row) (left []string, err error) {
 			return nil, err
 		}
 		left = r.unexpected(before.more(now))
-		patience := 2 * time.Second
+		patience := 20 * time.Second
 		if len(left) == 1 && strings.HasSuffix(left[0], anonymous) {
-			patience /= 100
+			patience /= 1000
 		}
 		if len(left) == 0 || clock.System.Now().Sub(begin) > patience {
 			return left, nil

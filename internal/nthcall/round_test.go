@@ -18,7 +18,7 @@ import (
 const (
 	probeAfter  = 300 * time.Millisecond
 	peerTimeout = time.Second
-	stepBound   = 8 * time.Second
+	stepBound   = 30 * time.Second
 )
 
 // round is one run of the program. It stops at the first error, and closes.

@@ -77,6 +77,10 @@ func (o *options) supervise(dev device.Device) (status int, err error) {
 	var stats trap.Stats
 	status, err = trap.Run(killing, trap.Config{
 		Device: front, GID: dev.Info().GID, PartID: p.PartID,
+		Counters: func() map[string]uint64 {
+			s := eng.Stats()
+			return counters(&s, front.dev.Commands())
+		},
 		Strict: o.strict, Findings: findings, Stats: &stats,
 		Signals: passOn(kill),
 	}, o.program)

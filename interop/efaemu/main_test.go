@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
+	"github.com/efactor/efactor/actors/device/uverbs/sysfs"
 	"github.com/efactor/efactor/interop/efaemu/profile"
 	"github.com/efactor/efactor/interop/efaemu/trap"
 )
@@ -74,10 +75,29 @@ func useDevice(mistakes []string) error {
 		case "write":
 			_, err := unix.Write(fd, make([]byte, 24))
 			fmt.Println("write:", err)
+		case "list":
+			if err := list(); err != nil {
+				return err
+			}
 		case "die":
 			return unix.Kill(os.Getpid(), unix.SIGKILL)
 		}
 	}
+	return nil
+}
+
+// list prints the devices that a program finds.
+func list() error {
+	var h sysfs.Host
+	found, err := h.List()
+	if err != nil {
+		return err
+	}
+	for i := range found.NICs {
+		n := &found.NICs[i]
+		fmt.Println(n.Name, n.Uverbs, n.PCI, n.LinkSpeed, n.Active, n.Odd, h.Try(n))
+	}
+	fmt.Println(found.Skipped)
 	return nil
 }
 
@@ -186,6 +206,8 @@ func TestProfileFlags(t *testing.T) {
 		{[]string{"-rdma-read", "-profile=no-rdma"}, true, false, profile.Linux61, true},
 		{[]string{"-rdma-write"}, true, true, profile.Newest, true},
 		{[]string{"-profile=rdma-write", "-rdma-write=false"}, true, false, profile.Newest, true},
+		{[]string{"-profile=rdma-write", "-rdma-read=false"}, false, false, profile.Newest, true},
+		{[]string{"-rdma-read=false", "-rdma-write"}, false, true, profile.Newest, true},
 		{[]string{"-profile=no-rdma"}, false, false, profile.Linux61, false},
 	} {
 		o, err := parse(append(c.args, "--", "a", "-strict"))
@@ -227,6 +249,14 @@ func TestStatuses(t *testing.T) {
 	left, err := os.ReadDir(strings.TrimPrefix(f, "-fabric="))
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// TestDiscovery: the package that finds EFA devices for efactor finds the emulated one, and
+// may open it.
+func TestDiscovery(t *testing.T) {
+	status, out, log := efaemu(t, "run", fabric(t), "--", os.Args[0], "list")
+	require.Zero(t, status, out+log)
+	require.Equal(t, "efa_0 /dev/infiniband/uverbs0 0000:00:06.0 100000000000 true [] <nil>\n[]\n", out)
 }
 
 func TestVerbose(t *testing.T) {

@@ -22,8 +22,9 @@ Flags of run:
   -host name         be another host of that fabric, with a GID of its own
   -mtu n             largest packet in bytes; the same for all on a fabric (8760)
   -profile name      device and kernel that are emulated (efa)
-  -rdma-read=bool    RDMA read, whatever the profile says
-  -rdma-write=bool   RDMA write, in the same way
+  -rdma-read=bool    RDMA read, whatever the profile says; false: RDMA write goes, too
+  -rdma-write=bool   RDMA write, in the same way; after -rdma-read=false it makes a card
+                     that does not exist, on which libfabric 2.x may abort
   -shuffle n         hold up to n packets back in each direction of a queue pair, and let
                      them pass in an order that the seed chooses
   -seed n            seed of -shuffle (1)
@@ -64,7 +65,12 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.mtu, "mtu", 0, "")
 	name := fs.String("profile", profile.List()[0], "")
 	var changes []func(*profile.Profile)
-	fs.BoolFunc("rdma-read", "", change(&changes, func(p *profile.Profile, on bool) { p.RDMARead = on }))
+	fs.BoolFunc("rdma-read", "", change(&changes, func(p *profile.Profile, on bool) {
+		p.RDMARead = on
+		if !on { // no card writes and does not read
+			p.RDMAWrite, p.UnsolicitedWrite = false, false
+		}
+	}))
 	fs.BoolFunc("rdma-write", "", change(&changes, func(p *profile.Profile, on bool) {
 		p.RDMAWrite = on
 		if on {

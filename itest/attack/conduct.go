@@ -29,6 +29,7 @@ type conductor struct {
 	rng   *rand.Rand
 	calm  bool
 	long  bool
+	want  []string
 	log   io.Writer // progress
 	peers [mostPeers]*proc
 	qpns  [mostPeers]uint16 // of mortals, in each life
@@ -46,13 +47,15 @@ type plan struct {
 	calm   bool // without foes
 	only   string
 	long   bool // with pauses beyond PeerTimeout
+	bounds
+	want []string // kinds of attacks for which it goes on beyond d, for a minute at most
 }
 
 // conduct runs the attack on one device and returns its row of the table.
 func conduct(ctx context.Context, pl plan, progress io.Writer) row {
 	device := pl.device
 	c := &conductor{
-		role: role{Device: device, Seed: pl.seed, For: pl.d, Only: pl.only}, calm: pl.calm, long: pl.long,
+		role: role{Device: device, Seed: pl.seed, For: pl.d, Only: pl.only, bounds: pl.bounds}, calm: pl.calm, long: pl.long, want: pl.want,
 		rng: rand.New(rand.NewPCG(pl.seed, uint64(len(device)))), log: progress,
 		row: row{device: device, kinds: map[string]uint64{}},
 	}
@@ -154,19 +157,23 @@ func (c *conductor) introduce(i int) {
 
 // soak lets foes loose, and kills and stops mortals, for the time there is.
 func (c *conductor) soak(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.For)
+	began := clock.System.Now()
+	ctx, cancel := context.WithTimeout(ctx, c.For+time.Minute)
+	defer c.foes.Wait()
 	defer cancel()
 	if !c.calm {
 		c.letLoose(ctx)
 	}
-	defer c.foes.Wait()
 	soon := c.long // so that a short attack has one, too
-	for pause(ctx, time.Duration(100+c.rng.IntN(400))*time.Millisecond) == nil {
+	for clock.System.Now().Sub(began) < c.For || c.lacks() {
+		if pause(ctx, time.Duration(100+c.rng.IntN(400))*time.Millisecond) != nil {
+			break
+		}
 		i := steadyPeers + c.rng.IntN(mortalPeers)
 		switch n := c.rng.IntN(10); {
 		case soon || c.long && n == 0:
 			soon = false
-			c.stopFor(ctx, i, peerTimeout+peerTimeout/2)
+			c.stopFor(ctx, i, c.PeerTimeout+c.PeerTimeout/2)
 		case n < 4:
 			c.stopFor(ctx, i, time.Duration(50+c.rng.IntN(900))*time.Millisecond)
 		default:
@@ -217,7 +224,7 @@ func (c *conductor) finish() {
 			if p == nil {
 				continue
 			}
-			n, err := p.await(what, 2*mortalBound, func(n *news) bool { return n.Stopped || n.Settled || n.Closed })
+			n, err := p.await(what, 2*c.mortal(), func(n *news) bool { return n.Stopped || n.Settled || n.Closed })
 			if err != nil {
 				c.row.wrong("%v", err)
 				continue
@@ -245,7 +252,7 @@ func (c *conductor) finish() {
 			}
 		}
 		_ = p.orders.Encode(order{Settle: true, Expect: mine})
-		n, err := p.await("what came", 2*mortalBound, func(n *news) bool { return n.Settled })
+		n, err := p.await("what came", 2*c.mortal(), func(n *news) bool { return n.Settled })
 		if err != nil {
 			c.row.wrong("%v", err)
 			continue

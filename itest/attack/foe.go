@@ -27,7 +27,7 @@ type kind struct {
 	do   func() error
 }
 
-// runFoe attacks at random until its time is up.
+// runFoe attacks until its time is up: with each kind once, and then at random.
 func runFoe(r role, out *line, kinds func(context.Context, *foe) ([]kind, func(), error)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), r.For)
 	defer cancel()
@@ -48,8 +48,11 @@ func runFoe(r role, out *line, kinds func(context.Context, *foe) ([]kind, func()
 		return nil
 	}
 	told := clock.System.Now()
-	for ctx.Err() == nil {
+	for n := 0; ctx.Err() == nil; n++ {
 		k := list[f.rng.IntN(len(list))]
+		if n < len(list) { // each once, however little time there is
+			k = list[n]
+		}
 		if err := k.do(); err != nil {
 			f.count["failed "+k.name]++
 		} else {
@@ -72,6 +75,13 @@ func (f *foe) tell(out *line) {
 	}
 	out.say(news{Report: &m})
 	f.count = map[string]uint64{}
+}
+
+// lacks reports whether a kind of attack that is wanted has not happened yet.
+func (c *conductor) lacks() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.want, func(k string) bool { return c.row.kinds[k] == 0 })
 }
 
 func (f *foe) noise(n int) []byte {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/launch"
+	"github.com/efactor/efactor/internal/freeport"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -71,7 +72,7 @@ func runLaunch(r role, out *line) error {
 
 // round is one job: rank 0, strangers, and then the other ranks.
 func (l *lobby) round(n uint64) {
-	port, err := freePort()
+	port, err := freeport.Find()
 	if err != nil {
 		l.w.wrong("%v", err)
 		return
@@ -94,13 +95,13 @@ func (l *lobby) round(n uint64) {
 			LocalSize: ranks, LocalRank: rank, Logger: slog.New(slog.DiscardHandler),
 		}
 		// Rank 0 waits for the others, who are late on purpose: its wait is not the foes' doing.
-		c := l.w.begin(fmt.Sprintf("rank %d joining", rank), 2*steadyBound, rank != 0)
+		c := l.w.begin(fmt.Sprintf("rank %d joining", rank), 2*l.Steady, rank != 0)
 		job, err := launch.Join(ctx, cfg)
 		if c.end(err) != nil {
 			return
 		}
 		for range 3 {
-			c = l.w.begin(fmt.Sprintf("rank %d gathering", rank), steadyBound, true)
+			c = l.w.begin(fmt.Sprintf("rank %d gathering", rank), l.Steady, true)
 			values, err := job.Allgather(ctx, []byte{byte(rank)})
 			for i := range values {
 				if len(values[i]) != 1 || values[i][0] != byte(i) {
@@ -111,7 +112,7 @@ func (l *lobby) round(n uint64) {
 				break
 			}
 		}
-		c = l.w.begin(fmt.Sprintf("rank %d closing", rank), steadyBound, true)
+		c = l.w.begin(fmt.Sprintf("rank %d closing", rank), l.Steady, true)
 		_ = c.end(job.Close())
 	}
 	all.Add(ranks)
@@ -123,15 +124,6 @@ func (l *lobby) round(n uint64) {
 	all.Wait()
 	cancel()
 	foes.Wait()
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // call disturbs the rendezvous until ctx ends.
@@ -149,7 +141,7 @@ func (l *lobby) call(ctx context.Context, at string, rng *rand.Rand) {
 		binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 		return b
 	}
-	for pause(ctx, time.Duration(rng.IntN(2000))*time.Microsecond) == nil {
+	for n := rng.IntN(9); pause(ctx, time.Duration(rng.IntN(2000))*time.Microsecond) == nil; n++ {
 		c, err := net.DialTimeout("tcp", at, time.Second)
 		if err != nil {
 			continue
@@ -159,7 +151,7 @@ func (l *lobby) call(ctx context.Context, at string, rng *rand.Rand) {
 		for i := range noise {
 			noise[i] = byte(rng.Uint32())
 		}
-		what := [...]string{"silent", "silent", "version", "job", "size", "half hello", "garbage", "tls", "long"}[rng.IntN(9)]
+		what := [...]string{"silent", "silent", "version", "job", "size", "half hello", "garbage", "tls", "long"}[n%9]
 		switch what {
 		case "version":
 			_, _ = c.Write(hello(uint16(2+rng.IntN(1000)), 1, ranks, "attacked"))

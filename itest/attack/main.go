@@ -73,7 +73,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, fmt.Errorf("%w: device %q", errUsage, device))
 			os.Exit(2)
 		}
-		rows = append(rows, conduct(ctx, plan{device, *d, *seed, *calm, *only, *long}, progress))
+		rows = append(rows, conduct(ctx, plan{device, *d, *seed, *calm, *only, *long, promised, nil}, progress))
 		failures += rows[len(rows)-1].failures()
 	}
 	show(os.Stdout, rows)

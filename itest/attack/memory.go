@@ -67,14 +67,14 @@ func (p *peer) timed(o *other, what string, f func(context.Context) error) error
 func (p *peer) visit(o *other) {
 	b := make([]byte, 1000)
 	for n := uint64(0); pause(o.ctx, 300*time.Millisecond) == nil; n++ {
-		c := p.w.begin(p.what(&o.card, "first message of a new endpoint"), steadyBound, true)
+		c := p.w.begin(p.what(&o.card, "first message of a new endpoint"), p.Steady, true)
 		v := peer{role: p.role}
 		v.QPN = 0
 		fab, err := v.open()
 		if c.end(err) != nil {
 			continue
 		}
-		c = p.w.begin(p.what(&o.card, "first message of a new endpoint"), steadyBound, true)
+		c = p.w.begin(p.what(&o.card, "first message of a new endpoint"), p.Steady, true)
 		dom, ep, err := visitor(fab.Fabric)
 		if err == nil {
 			stream{p.Index, o.Index, p.Life, o.Life}.seal(b, n)
@@ -84,7 +84,7 @@ func (p *peer) visit(o *other) {
 			}
 		}
 		_ = c.end(err)
-		c = p.w.begin(p.what(&o.card, "closing a new endpoint"), steadyBound+time.Second, false)
+		c = p.w.begin(p.what(&o.card, "closing a new endpoint"), p.Steady+time.Second, false)
 		if ep != nil {
 			err = ep.Close()
 		}

@@ -15,20 +15,6 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// Bounds of calls.
-const (
-	// steadyBound is for how long no legitimate peer may wait, whatever others do.
-	steadyBound = 2 * time.Second
-	// peerTimeout is that of all endpoints.
-	peerTimeout = 3 * time.Second
-	// mortalBound is for calls that concern a process that may be dead or stopped: what it
-	// takes to notice, for a message and the one that waits behind it.
-	mortalBound = 3*peerTimeout + steadyBound
-	// victimPatience is how long calls may take of and to a process whose memory is
-	// overwritten: what was for it may be lost, so callers have to give up by themselves.
-	victimPatience = time.Second
-)
-
 // secret is that of all jobs here.
 var secret = []byte("the secret of a job under attack")
 
@@ -67,9 +53,9 @@ func (p *peer) steadyWith(o *card) bool { return p.Is == "steady" && o.Is == "st
 // bound is that of calls that concern o.
 func (p *peer) bound(o *card) time.Duration {
 	if p.steadyWith(o) {
-		return steadyBound
+		return p.Steady
 	}
-	return mortalBound
+	return p.mortal()
 }
 
 // patience is a context for a call that concerns o.
@@ -82,7 +68,7 @@ func (p *peer) patience(o *card) (context.Context, context.CancelFunc) {
 
 // open is the fabric of a role.
 func (r *role) open() (*fabric, error) {
-	tcp := efa.TCPConfig{Timeout: peerTimeout}
+	tcp := efa.TCPConfig{Timeout: r.PeerTimeout}
 	switch r.Device {
 	case "shm":
 		fab, err := efa.Open(efa.Config{DeviceName: "shm:" + r.Dir})
@@ -162,7 +148,7 @@ func runPeer(r role, in io.Reader, out *line) error {
 		case o.Stop:
 			p.out.say(news{Stopped: true, Sent: p.stop()})
 		case o.Settle:
-			p.out.say(news{Settled: true, Got: p.inbox.settle(p.ctx, o.Expect)})
+			p.out.say(news{Settled: true, Got: p.inbox.settle(p.ctx, o.Expect, p.mortal())})
 		case o.Close:
 			p.close()
 			<-looking
@@ -185,7 +171,7 @@ func (p *peer) start() (err error) {
 	}
 	p.av = p.dom.NewAddressVector()
 	p.ep, err = p.dom.NewEndpoint(efa.EndpointConfig{
-		AV: p.av, QPN: p.QPN, Protocol: efa.ProtocolConfig{PeerTimeout: peerTimeout},
+		AV: p.av, QPN: p.QPN, Protocol: efa.ProtocolConfig{PeerTimeout: p.PeerTimeout},
 	})
 	if err != nil {
 		return err
@@ -208,7 +194,7 @@ func (p *peer) meet(c *card) {
 	if old := p.others[c.Index]; old != nil {
 		old.cancel()
 		old.done.Wait()
-		call := p.w.begin(fmt.Sprintf("%s %d: removing an address", p.Is, p.Index), mortalBound, false)
+		call := p.w.begin(fmt.Sprintf("%s %d: removing an address", p.Is, p.Index), p.mortal(), false)
 		_ = call.end(p.av.Remove(p.ctx, old.to))
 	}
 	o := &other{card: *c, log: sentLog{Stream: stream{p.Index, c.Index, p.Life, c.Life}}}
@@ -250,7 +236,7 @@ func (p *peer) close() {
 	p.stop()
 	p.cancel()
 	p.recvs.Wait()
-	c := p.w.begin(fmt.Sprintf("%s %d: closing", p.Is, p.Index), steadyBound+time.Second, false)
+	c := p.w.begin(fmt.Sprintf("%s %d: closing", p.Is, p.Index), p.Steady+time.Second, false)
 	errs := []error{p.ep.Close(), p.mem.Close(), p.own.Close(), p.av.Close(), p.dom.Close(), p.fab.Close()}
 	if err := c.end(errors.Join(errs...)); err != nil {
 		p.w.wrong("%s %d: close: %v", p.Is, p.Index, err)

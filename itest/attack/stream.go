@@ -217,8 +217,8 @@ func (in *inbox) take(s stream, seq uint64) error {
 }
 
 // settle waits until what others have sent has come, and returns what has.
-func (in *inbox) settle(ctx context.Context, expect []gotLog) (got []gotLog) {
-	ctx, cancel := context.WithTimeout(ctx, mortalBound)
+func (in *inbox) settle(ctx context.Context, expect []gotLog, most time.Duration) (got []gotLog) {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for !in.complete(expect) && ctx.Err() == nil {
 		select {

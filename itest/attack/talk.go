@@ -15,6 +15,7 @@ const roleVar = "EFACTOR_ATTACK_ROLE"
 
 // role is what a process is to do.
 type role struct {
+	bounds
 	Is     string // steady, mortal, victim, tcp, shm, launch
 	Device string // shm, tcp, tls or auto
 	Dir    string // of shm

@@ -9,16 +9,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/efactor/efactor/actors/device/tcp"
 	"github.com/efactor/efactor/internal/netlab"
 	"github.com/efactor/efactor/internal/netlab/traffic"
 )
 
 const (
-	// Neither the default timeout nor TCP's own has expired if hosts report the other's
-	// silence before timeout+slack; a busy machine may need that.
-	timeout = 2 * time.Second
-	slack   = tcp.DefaultTimeout - timeout - time.Second
+	// timeout is the hosts': those that are well may not be silent for as long on a busy machine.
+	timeout = 5 * time.Second
+	// soon is for what timeout ends. TCP's own have not expired by then.
+	soon = 30 * time.Second
 
 	patience = 90 * time.Second // with what takes a second, on a busy machine too
 )
@@ -114,7 +113,7 @@ func TestReset(t *testing.T) {
 func (p *pair) down(t *testing.T) {
 	t.Helper()
 	for i, h := range p.hosts {
-		d := h.Down(1-i, false, timeout+slack)
+		d := h.Down(1-i, false, soon)
 		assert.NotEmpty(t, d.Status)
 	}
 }
@@ -130,8 +129,8 @@ func (p *pair) recover(t *testing.T) {
 	}
 	sent, failed, longest := p.finish(t, true)
 	assert.Positive(t, failed)
-	assert.Greater(t, sent, 100)
-	assert.LessOrEqual(t, longest, timeout+slack)
+	assert.Positive(t, sent)
+	assert.LessOrEqual(t, longest, soon)
 }
 
 // Bytes vanish, in one direction or both, while the connections stay: that is noticed

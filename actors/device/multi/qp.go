@@ -17,8 +17,9 @@ type QP struct {
 	fds   []int
 	ahs   handles
 
-	turn   int // which path the next Poll begins with
-	alone  int // polls of the best path alone, all others being left out, if positive
+	turn   int  // which path the next Poll begins with
+	alone  int  // polls of the best path alone, all others being left out, if positive
+	dead   bool // a path has failed: OpFatal was polled
 	closed bool
 }
 
@@ -80,8 +81,8 @@ func (q *QP) Paths() []device.Path { return q.paths }
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
 	h := q.ahs.get(wr.AH)
-	if h == nil {
-		if q.closed {
+	if h == nil || q.dead {
+		if q.closed || q.dead {
 			return device.ErrClosed
 		}
 		return device.ErrBadAH
@@ -119,6 +120,9 @@ func (q *QP) slotOf(slot int) *sub {
 
 // PostRecv implements device.QP.
 func (q *QP) PostRecv(slots []int32) {
+	if q.dead {
+		return
+	}
 	for _, n := range slots {
 		if s := q.slotOf(int(n)); s != nil {
 			s.batch = append(s.batch, n-int32(s.base))
@@ -150,6 +154,9 @@ func (q *QP) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
 
 // Doorbell implements device.QP.
 func (q *QP) Doorbell() {
+	if q.dead {
+		return
+	}
 	for i := range q.subs {
 		if s := &q.subs[i]; s.posted {
 			s.posted = false
@@ -170,13 +177,16 @@ const (
 // Poll implements device.QP. When c is short the paths take turns at being first, so
 // that none starves.
 func (q *QP) Poll(c []device.Completion) int {
+	if q.dead {
+		return 0
+	}
 	if q.alone <= 0 {
 		return q.pollAll(c)
 	}
 	s := &q.subs[0]
 	n := s.Poll(c)
 	if q.alone -= 1 + n; n > 0 {
-		s.translate(c[:n])
+		n, q.dead = s.translate(c[:n])
 	}
 	return n
 }
@@ -190,8 +200,10 @@ func (q *QP) pollAll(c []device.Completion) int {
 			s.rest -= 1 + n
 		case n < len(c): // without room nothing is known; the path is the first soon
 			if got := s.Poll(c[n:]); got > 0 {
-				s.translate(c[n : n+got])
-				n += got
+				got, q.dead = s.translate(c[n : n+got])
+				if n += got; q.dead {
+					return n
+				}
 				s.empty = 0
 			} else if i > 0 {
 				s.foundNothing()
@@ -222,14 +234,17 @@ func (s *sub) foundNothing() {
 	}
 }
 
-// translate converts a path's completions to our numbers.
-func (s *sub) translate(c []device.Completion) {
+// translate converts a path's completions to our numbers, up to the one that says that it has
+// failed, if it has. It returns how many that are.
+func (s *sub) translate(c []device.Completion) (n int, failed bool) {
 	for i := range c {
 		e := &c[i]
 		if e.Op == device.OpSend {
 			continue
 		}
 		switch {
+		case e.Op == device.OpFatal:
+			return i + 1, true
 		case e.Op != device.OpRecv && e.Op != device.OpWritten:
 		case e.ID < uint64(s.slots):
 			e.ID += uint64(s.base)
@@ -242,10 +257,14 @@ func (s *sub) translate(c []device.Completion) {
 			e.AH = device.UnknownAH
 		}
 	}
+	return len(c), false
 }
 
 // Arm implements device.QP.
 func (q *QP) Arm() bool {
+	if q.dead {
+		return true // there is nothing to poll for
+	}
 	for i := range q.subs {
 		q.subs[i].rest, q.alone = 0, 0
 		if !q.subs[i].Arm() {

@@ -95,7 +95,7 @@ func (b *Inbox) written(from *Source, wr *device.SendWR, slot uint64) device.Sta
 	}
 	notify := b.add()
 	e := b.last(from)
-	e.ID, e.Op, e.Len = slot, device.OpWritten, len(wr.Payload)
+	e.ID, e.Op, e.Len = slot, device.OpWritten, max(len(wr.Payload), int(wr.Whole))
 	e.HasImm, e.Imm = true, wr.Imm
 	b.unlock()
 	if notify {

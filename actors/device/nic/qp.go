@@ -13,7 +13,7 @@ type QP struct {
 	carrier Carrier
 	cfg     Config
 	closed  bool
-	dead    bool // OpFatal has come
+	dead    bool // closed, or OpFatal has come
 
 	ahs ahTable
 
@@ -80,7 +80,7 @@ func (q *QP) QPN() uint16 { return q.cfg.QPN }
 
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
-	if q.closed || q.dead {
+	if q.dead {
 		return device.ErrClosed
 	}
 	if err := q.cfg.check(wr); err != nil {
@@ -143,7 +143,7 @@ func (q *QP) countError(st device.Status) {
 
 // Doorbell implements device.QP.
 func (q *QP) Doorbell() {
-	if q.closed {
+	if q.dead {
 		return
 	}
 	if len(q.waiting) > 0 {
@@ -155,7 +155,7 @@ func (q *QP) Doorbell() {
 // Poll implements device.QP. Sends and arrivals take turns at being first, so that
 // neither starves the other when c is short.
 func (q *QP) Poll(c []device.Completion) int {
-	if q.closed || q.dead {
+	if q.dead {
 		return 0
 	}
 	if len(q.waiting) > 0 {
@@ -199,8 +199,11 @@ func (q *QP) pollCarrier(c []device.Completion) int {
 			ok = q.onWritten(e)
 		case device.OpRefused:
 			ok = q.onRefused(e)
-		case device.OpFatal:
-			ok, q.dead = true, true
+		case device.OpFatal: // the last that is reported
+			c[n] = *e
+			q.dead, q.waiting = true, q.waiting[:0]
+			q.done.drop()
+			return n + 1
 		case device.OpGone:
 			e.AH = q.ahs.find(&e.SrcGID)
 			ok = true
@@ -239,7 +242,10 @@ func (q *QP) onRecv(e *device.Completion) bool {
 
 // Arm implements device.QP.
 func (q *QP) Arm() bool {
-	if q.closed || !q.done.empty() {
+	if q.dead {
+		return !q.closed // there is nothing to poll for
+	}
+	if !q.done.empty() {
 		return false
 	}
 	if len(q.waiting) > 0 && !q.carrier.WakeAt(q.due) {
@@ -256,7 +262,7 @@ func (q *QP) Close() error {
 	if q.closed {
 		return device.ErrClosed
 	}
-	q.closed, q.over = true, true
+	q.closed, q.dead, q.over = true, true, true
 	err := q.carrier.Close()
 	q.reqs, q.waiting, q.spare = nil, nil, nil // nothing of the caller's is kept
 	return err

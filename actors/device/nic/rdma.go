@@ -1,6 +1,10 @@
 package nic
 
-import "github.com/efactor/efactor/actors/device"
+import (
+	"math"
+
+	"github.com/efactor/efactor/actors/device"
+)
 
 // check validates a work request on its own, for PostSend.
 func (c *Config) check(wr *device.SendWR) error {
@@ -59,7 +63,7 @@ func RemoteAccess(kind device.WR) device.Access {
 // onWritten checks a write with immediate that arrived, and finds its requester.
 func (q *QP) onWritten(e *device.Completion) bool {
 	slot := e.ID
-	if (slot == device.NoSlot) != q.cfg.UnsolicitedWrite || uint(e.Len) > uint(q.cfg.MaxRDMA) ||
+	if (slot == device.NoSlot) != q.cfg.UnsolicitedWrite || uint64(e.Len) > math.MaxUint32 ||
 		slot != device.NoSlot && (slot >= uint64(len(q.slots)) || q.slots[slot] != slotPosted) {
 		q.stats.Refused++
 		return false

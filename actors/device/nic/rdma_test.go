@@ -138,7 +138,7 @@ func TestWrittenChecked(t *testing.T) {
 			good, other = other, good
 		}
 		long, short, far, unposted := good, good, good, good
-		long.Len, short.Len = testMaxRDMA+1, -1
+		long.Len, short.Len = 1<<32, -1
 		far.ID, unposted.ID = testSlots, 0
 		lies := []device.Completion{other, long, short, far, unposted}
 		c.arrivals = append(lies, good)

@@ -24,7 +24,7 @@ func (q *QP) slotBytes(slot int) []byte {
 // PostRecv implements device.QP. Slots that the caller does not have are
 // counted and left alone: posted twice, they would take two packets.
 func (q *QP) PostRecv(slots []int32) {
-	if q.closed {
+	if q.dead {
 		return
 	}
 	b := q.batch[:0]

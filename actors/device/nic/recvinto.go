@@ -20,7 +20,7 @@ func newRecvInto(slots int) recvInto {
 // PostRecvInto implements device.QP.
 func (q *QP) PostRecvInto(wr *device.RecvWR) error {
 	switch n := len(q.into.free); {
-	case q.closed:
+	case q.dead:
 		return device.ErrClosed
 	case !q.cfg.UserRecv:
 		return device.ErrNotSupported

@@ -26,6 +26,8 @@ func newRing(depth int) ring {
 
 func (r *ring) empty() bool { return r.head == r.tail }
 
+func (r *ring) drop() { r.head = r.tail }
+
 func (r *ring) push(d sendDone) {
 	r.buf[r.tail&r.mask] = d
 	r.tail++

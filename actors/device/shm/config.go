@@ -66,12 +66,13 @@ type Config struct {
 	// GID is the host's place on the fabric. Processes of one directory may have
 	// different ones, as if they were on different hosts; queue pair numbers are
 	// still the directory's. Zero: one that follows from the directory and, unless Files,
-	// from the namespace of process numbers.
+	// from what decides who may open whose memory: the namespaces of process numbers and of
+	// users, and root's capabilities.
 	GID device.GID
 
 	// Files keeps memory that others reach in files of Dir, for processes in several
-	// namespaces of process numbers (containers). Otherwise it is memory that no process
-	// can cut. See the package's documentation on trust.
+	// namespaces of process numbers (containers), or that may not read each other's memory.
+	// Otherwise it is memory that no process can cut. See the package's documentation on trust.
 	Files bool
 
 	// RNRDelay is the time before the first device resend; it doubles for the

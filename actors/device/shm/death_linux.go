@@ -38,6 +38,15 @@ func (n *news) put(id ident) {
 	n.some.Store(true)
 }
 
+// take empties it.
+func (n *news) take() (dead map[ident]struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	dead, n.dead = n.dead, nil
+	n.some.Store(false)
+	return dead
+}
+
 // deadPair is a dead queue pair whose packets and claims are still in our ring.
 type deadPair struct {
 	id     ident
@@ -60,11 +69,10 @@ func (p *port) hear(entry int, who ident) {
 	}
 }
 
-// takeNews starts to bury the queue pairs that the watcher reported dead.
+// takeNews starts to bury the queue pairs that the watcher reported dead. The news are not
+// locked meanwhile: to disconnect may find memory that was cut, which is news as well.
 func (p *port) takeNews() {
-	p.news.mu.Lock()
-	defer p.news.mu.Unlock()
-	for id := range p.news.dead {
+	for id := range p.news.take() {
 		if slices.ContainsFunc(p.dying, func(f deadPair) bool { return f.id == id }) {
 			continue // the watcher has met its entry again
 		}
@@ -79,8 +87,6 @@ func (p *port) takeNews() {
 			p.dying = append(p.dying, f)
 		}
 	}
-	clear(p.news.dead)
-	p.news.some.Store(false)
 }
 
 // entryOf finds the entry of id in our sender table.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -16,26 +17,32 @@ var errDenied = errors.New("shm: no access to the memory of another process")
 // allowed to another process.
 func denied(pid int, err error) error { return fmt.Errorf("%w: process %d: %w", errDenied, pid, err) }
 
-// denials counts the requests that ended with errDenied.
+// denials counts the requests that ended since this process has no access to the other one.
 type denials struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
 	count uint64
 	first error
+	told  []string
 }
 
-// add counts a denial, and logs what happened and an explanation at the first one.
+// add counts a denial, and logs what happened and an explanation, the first time that it does.
 func (d *denials) add(what string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.count++; d.count > 1 {
+	d.count++
+	if slices.Contains(d.told, what) {
 		return
 	}
-	if d.first = err; errors.Is(err, errDenied) {
-		d.first = fmt.Errorf("%w%s", err, ptraceScope())
+	d.told = append(d.told, what)
+	if errors.Is(err, errDenied) {
+		err = fmt.Errorf("%w%s", err, ptraceScope())
 	}
-	d.log.Warn(what, "error", d.first)
+	if d.first == nil {
+		d.first = err
+	}
+	d.log.Warn(what, "error", err)
 }
 
 // ptraceScope describes the setting of the Yama security module.

@@ -65,7 +65,7 @@ func Open(cfg Config) (device.Device, error) {
 	case cfg.GID != (device.GID{}):
 		f.gid = cfg.GID
 	case !cfg.Files:
-		f.gid = f.gidWithin(pidSpace())
+		f.gid = f.gidWithin(pidSpace(), namespace("user"), rootCapabilities())
 	}
 	vs := newViews(f, cfg.Logger)
 	w, err := startWatcher(f, vs)

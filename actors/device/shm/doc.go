@@ -45,14 +45,14 @@
 //
 // # Trust
 //
-// Processes of the same user trust each other: the directory has mode 0700 and its
-// owner is checked. They are defended against bugs and death, not malice. The
-// receiver relies only on its own record of posted slots; words are read once, then
-// checked, and a place that makes no sense is posted to the device again. Wrong
-// hints are corrected. Memory is sealed, so that nobody can cut it under those that have
-// it mapped (sealed_linux.go). In files (Config.Files) it can be cut: this process survives,
-// and ends what it had there alone (guard.go), unless it is the application that touches a
-// region's memory, or a packet is being read at that moment.
+// Processes of the same user trust each other: the directory has mode 0700 and its owner is
+// checked. They are defended against bugs and death, not malice. The receiver relies only on
+// its own record of posted slots; words are read once, then checked, and a place that makes no
+// sense is posted to the device again. Wrong hints are corrected. Memory is sealed, so that
+// nobody can cut it under those that have it mapped (sealed_linux.go). In files (Config.Files,
+// hidden_linux.go, maxSealed) it can be cut: this process survives, and ends what it had there
+// alone (guard.go), unless a packet is being read at that moment, or a region of its own is cut
+// and touched: by the application, another device, or as the bytes of a request.
 //
 // # Differences from a plain queue
 //
@@ -61,7 +61,7 @@
 //   - The order of arrival is that of the claims, except for late publishers: there
 //     is no second queue of ready packets, and no index to be advanced.
 //   - Consuming writes nothing; posting does, with a store that need not wait for
-//     its line (store_amd64.s). Neighbouring posts lie in different lines, and both
+//     its line (sys.StoreRelease). Neighbouring posts lie in different lines, and both
 //     sides prefetch the line that they need next.
 //   - A receiver with nothing at head reads its post only now and then (patience):
 //     reading takes the post's line away from the next sender.

@@ -97,10 +97,11 @@ func gidOf(st *unix.Stat_t) device.GID {
 	return linkLocal(fmt.Appendf(hostID("/proc/sys/kernel/random/boot_id"), "%d %d %d", st.Dev, st.Ino, st.Uid))
 }
 
-// gidWithin is the GID of the directory for the processes of one namespace of their numbers,
-// by which they find each other's memory. Those of another are not in reach.
-func (f *folder) gidWithin(space uint64) device.GID {
-	return linkLocal(fmt.Appendf(f.gid[:], " %d", space))
+// gidWithin is the GID of the directory for the processes that can open each other's memory:
+// those of one namespace of process numbers, by which they find it, and one of users, with the
+// same capabilities if they are root's. Others are not in reach.
+func (f *folder) gidWithin(processes, users, caps uint64) device.GID {
+	return linkLocal(fmt.Appendf(f.gid[:], " %d %d %x", processes, users, caps))
 }
 
 // hostID identifies this host, so that a process on another host does not take a

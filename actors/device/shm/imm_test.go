@@ -4,6 +4,7 @@ package shm
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,12 @@ func TestWriteImmediate(t *testing.T) {
 			}, got)
 			require.Equal(t, wr.Payload, c.mr.Bytes()[:n])
 		}
+	}
+	for _, whole := range []uint32{99, 100, 101, math.MaxUint32} { // the last part of a write that was cut
+		wr := c.wr(device.WRWrite, make([]byte, 100), 0)
+		wr.HasImm, wr.Whole = true, whole
+		c.ends(wr, device.StatusOK)
+		require.Equal(t, max(100, int(whole)), take(1)[0].Len)
 	}
 	wr := c.wr(device.WRWrite, nil, 0)
 	wr.HasImm = true

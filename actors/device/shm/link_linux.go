@@ -125,7 +125,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		return nil, device.StatusMismatch
 	}
 	r, err := s.mapRing()
-	if errors.Is(err, errElsewhere) {
+	if errors.Is(err, errElsewhere) || errors.Is(err, errHidden) {
 		p.dev.views.denials.add("a queue pair is unreachable", err)
 		return nil, device.StatusUnreachable
 	}
@@ -177,6 +177,9 @@ func (p *port) disconnect(l *link) {
 	left := false
 	if !l.broken && p.safely(func() { left = l.left() }, nil) && left {
 		delete(p.known, l.id) // no death to report
+	}
+	if p.links.get(l.id.qpn()) != l {
+		return // it was found to be cut, and lost by that
 	}
 	p.links.set(l.id.qpn(), nil)
 	_ = unix.Munmap(l.mem)

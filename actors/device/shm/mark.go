@@ -1,6 +1,9 @@
 package shm
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // mark holds a packet's properties besides its bytes. The zero value is a plain
 // packet.
@@ -14,7 +17,7 @@ const (
 	withImm word = 1 << 15
 	// written: the packet is the note that follows the data of a write with
 	// immediate. It takes a posted slot, as on a device without unsolicited writes,
-	// and holds the number of bytes written. They were stored before the note was
+	// and holds the number of bytes written, or of the whole write (SendWR.Whole). They were stored before the note was
 	// published.
 	written word = 1 << 14
 
@@ -53,5 +56,5 @@ func parseNote(b []byte) (bytes int, ok bool) {
 		return 0, false
 	}
 	n := binary.LittleEndian.Uint64(b)
-	return int(n), n <= maxRDMA
+	return int(n), n <= math.MaxUint32
 }

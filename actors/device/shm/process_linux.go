@@ -158,8 +158,11 @@ func startOf(pid int) (uint64, error) {
 }
 
 // pidSpace identifies the namespace of process numbers here; 0 without /proc.
-var pidSpace = sync.OnceValue(func() uint64 {
-	st, err := os.Stat("/proc/self/ns/pid")
+var pidSpace = sync.OnceValue(func() uint64 { return namespace("pid") })
+
+// namespace identifies a namespace of this process; 0 without /proc.
+func namespace(kind string) uint64 {
+	st, err := os.Stat("/proc/self/ns/" + kind)
 	if err != nil {
 		return 0
 	}
@@ -168,4 +171,4 @@ var pidSpace = sync.OnceValue(func() uint64 {
 		return 0
 	}
 	return x.Ino
-})
+}

@@ -25,7 +25,7 @@ func (p *port) rdma(wr *device.SendWR) device.Status {
 	if wr.Kind == device.WRWrite && wr.HasImm {
 		// With no receive posted the data is written once more at the next try: it
 		// is still the same, and the other side was not notified.
-		putNote(&p.note, len(wr.Payload))
+		putNote(&p.note, max(len(wr.Payload), int(wr.Whole)))
 		m := markOf(wr)
 		m.bits |= written
 		return p.put(wr, m, p.note[:], nil)

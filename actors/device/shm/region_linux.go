@@ -150,7 +150,9 @@ func (o *ownRegion) create(h regionHeader) (err error) {
 	if err := mapAt(o.region(), mem, unix.PROT_READ|unix.PROT_WRITE); err != nil {
 		return err
 	}
-	*regionHeaderOf(o.region()) = h
+	if o.sealed >= 0 { // else it is there, in the file
+		*regionHeaderOf(o.region()) = h
+	}
 	return nil
 }
 

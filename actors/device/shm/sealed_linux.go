@@ -19,7 +19,7 @@ import (
 // fabric's directory is what has the name and the lock, and says where the memory is.
 //
 // Where others cannot do that, as without /proc, the memory is in the file, as it is for
-// Config.Files. A process of another namespace of process numbers finds no way to sealed
+// Config.Files (hidden_linux.go). A process of another namespace of process numbers finds no way to sealed
 // memory: there all processes need Config.Files.
 
 // sealedName begins the name of such memory, which /proc shows; the file's name follows.
@@ -35,6 +35,9 @@ var (
 // newSealed makes size bytes of memory that nobody can cut; the owner must keep the
 // descriptor open.
 func newSealed(name string, size int) (fd int, at sealedAt, err error) {
+	if hides() {
+		return -1, sealedAt{}, fmt.Errorf("%w: %w", errNotSealed, errHidden)
+	}
 	// No file system limits such memory: beyond what there is, the kernel ends processes.
 	free, err := available()
 	switch {
@@ -87,14 +90,14 @@ func (at *sealedAt) open(mode int) (int, error) {
 	// The number may be another process's by now, or another file's: look before opening.
 	target, err := os.Readlink(path)
 	if err != nil {
-		return -1, fmt.Errorf("shm: %w", err)
+		return -1, fmt.Errorf("shm: %w", hidden(err))
 	}
 	if !strings.HasPrefix(target, "/memfd:"+sealedName) {
 		return -1, fmt.Errorf("%w: %s", errNotSealed, target)
 	}
 	fd, err := unix.Open(path, mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, fmt.Errorf("shm: open %s: %w", path, err)
+		return -1, fmt.Errorf("shm: open %s: %w", path, hidden(err))
 	}
 	var st unix.Stat_t
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)

@@ -168,9 +168,16 @@ func (s *segment) fill(f *folder, g geometry, gen uint64, qkey uint32) error {
 	if err != nil {
 		return err
 	}
-	*headerOf(s.mem) = s.hdr
+	s.copyHeader()
 	s.bell, err = f.makeBell(gen)
 	return err
+}
+
+// copyHeader puts the header into the memory, too, if that is not in the file.
+func (s *segment) copyHeader() {
+	if s.isSealed() {
+		*headerOf(s.mem) = s.hdr
+	}
 }
 
 // claimTries bounds the search for a free number; beyond it the directory is full.
@@ -194,7 +201,7 @@ func (f *folder) claimAny(s *segment) error {
 // is dead.
 func (f *folder) claim(s *segment, qpn uint16) error {
 	s.hdr.qpn = uint32(qpn)
-	headerOf(s.mem).qpn = uint32(qpn)
+	s.copyHeader()
 	if err := writeHeader(s.fd, &s.hdr); err != nil {
 		return err
 	}

@@ -5,9 +5,9 @@ package shm
 type Stats struct {
 	// Abandoned regions were closed during a copy that did not end.
 	Abandoned uint64
-	// Denied counts our requests that ended with StatusBadAddress since the kernel
-	// does not let this process access the other one's memory. Denial explains the
-	// first.
+	// Denied counts our requests that ended with StatusBadAddress or StatusUnreachable
+	// since the kernel does not let this process access the other one's memory. Denial
+	// explains the first.
 	Denied uint64
 	Denial error
 }

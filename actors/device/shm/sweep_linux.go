@@ -52,9 +52,9 @@ func (f *folder) sweepName(name string) (h header) {
 
 // remove deletes the file name, open as fd, and its bell, unless its owner lives.
 // The lock is held meanwhile, so that no other process does it; one that took the
-// lock too late finds another file, or none, behind the name. remove marks the
-// segment dead for those that have it mapped, and reports whether the name is no more that
-// of the file.
+// lock too late finds another file, or none, behind the name. If the memory is in the file,
+// remove marks the segment dead for those that have it mapped; others find that out by the lock.
+// It reports whether the name is no more that of the file.
 func (f *folder) remove(fd int, name string, gen uint64) bool {
 	if locked, err := tryLock(fd); err != nil || !locked {
 		return false
@@ -74,8 +74,9 @@ func (f *folder) remove(fd int, name string, gen uint64) bool {
 	return err == nil || errors.Is(err, unix.ENOENT)
 }
 
-// markDead marks a segment or region dead for all processes that have it mapped,
-// unless the owner itself has closed it. The word to write is at offset at.
+// markDead marks a segment or region in a file dead for all processes that have it mapped,
+// unless the owner itself has closed it. The word to write is at offset at. Sealed memory
+// cannot be reached without its owner.
 func markDead(fd int, at int64) {
 	var b [4]byte
 	if n, err := unix.Pread(fd, b[:], at); err != nil || n != len(b) ||

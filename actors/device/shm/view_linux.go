@@ -88,13 +88,13 @@ func (v *view) serve(wr *device.SendWR, g *grant) (open bool, err error) {
 	cut := v.safely(func() {
 		c := v.control()
 		c.enter()
+		defer c.leave() // the caller's memory may fault, too
 		if open = c.holds(); open {
 			err = v.copy(wr, g)
 			if !c.holds() || !g.holds() {
 				err = errNoRegion // closed meanwhile: the copied bytes are undefined
 			}
 		}
-		c.leave()
 	})
 	if cut != nil {
 		return false, cut

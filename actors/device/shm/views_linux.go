@@ -44,32 +44,35 @@ func (vs *views) carry(wr *device.SendWR, key uint64, g grant) device.Status {
 		if err != nil {
 			return vs.statusOf(err)
 		}
-		open, err := v.serve(wr, &g)
-		if !open {
-			vs.drop(v)
-			v.release()
-			if fresh || errors.Is(err, errCut) {
-				return device.StatusBadAddress
-			}
-			continue // another region may have the key by now
-		}
-		if v.of != nil && v.of.over.Load() {
-			vs.drop(v)
-		}
-		v.release()
-		if err != nil {
+		open, err := vs.use(v, wr, &g)
+		switch {
+		case !open && (fresh || errors.Is(err, errCut)):
+			return device.StatusBadAddress
+		case !open: // another region may have the key by now
+		case err != nil:
 			return vs.statusOf(err)
+		default:
+			return device.StatusOK
 		}
-		return device.StatusOK
 	}
+}
+
+// use serves a request and releases the view, also if the bytes are in memory of ours that was
+// cut: then it panics. False: the region is closed, or cut.
+func (vs *views) use(v *view, wr *device.SendWR, g *grant) (open bool, err error) {
+	defer v.release()
+	if open, err = v.serve(wr, g); !open || v.of != nil && v.of.over.Load() {
+		vs.drop(v)
+	}
+	return open, err
 }
 
 // statusOf is the status of a request that failed with err.
 func (vs *views) statusOf(err error) device.Status {
-	if errors.Is(err, errDenied) {
+	if errors.Is(err, errDenied) || errors.Is(err, errHidden) {
 		vs.denials.add("RDMA with memory of another process ends with a bad address", err)
 	}
-	for _, bad := range []error{errNoRegion, errNotSealed, errElsewhere, unix.ENOENT, errNoSegment, errOver, errFault, errDenied} {
+	for _, bad := range []error{errNoRegion, errNotSealed, errElsewhere, errHidden, unix.ENOENT, errNoSegment, errOver, errFault, errDenied} {
 		if errors.Is(err, bad) {
 			return device.StatusBadAddress
 		}

@@ -78,6 +78,27 @@ func TestStandStill(t *testing.T) {
 	require.Len(t, b.bytes, 2)
 }
 
+// TestStandStillDirect: nor is anything put straight into the memory of one that stands still.
+func TestStandStillDirect(t *testing.T) {
+	f := newFabric(t, sim.Config{InOrder: true})
+	a, b := join(t, f, device.QPConfig{}), join(t, f, device.QPConfig{})
+	a.send(1, b, "first")
+	a.poll()
+	require.Len(t, a.sent, 1)
+	b.dev.StandStill(time.Hour)
+	a.send(2, b, "second")
+	a.poll()
+	b.poll()
+	require.Len(t, a.sent, 1)
+	require.Len(t, b.bytes, 1)
+	b.dev.StandStill(0)
+	require.True(t, f.Step())
+	a.poll()
+	b.poll()
+	require.Len(t, a.sent, 2)
+	require.Len(t, b.bytes, 2)
+}
+
 // TestRestart: a new queue pair has GID and QPN of a dead one. Late packets for the
 // dead one are refused by their Q_Key; late ones from it still arrive elsewhere,
 // where only the protocol can distinguish them (§4.4).

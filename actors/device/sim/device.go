@@ -224,6 +224,8 @@ func (d *Device) StandStill(t time.Duration) {
 	f.lock()
 	defer f.unlock()
 	d.still = f.clk.Now().Add(t)
+	f.stood = true
+	f.setDirect()
 }
 
 // standsStill is for how long the queue pair at to takes nothing.

@@ -16,7 +16,7 @@ type Fabric struct {
 	virtual *Clock // nil in real time
 
 	// direct is set if PostSend may go straight to the receiver: an immediate
-	// fabric without rules and hook.
+	// fabric without rules and hook, of which no device ever stood still.
 	direct atomic.Bool
 	// moving is set if flights is not empty.
 	moving atomic.Bool
@@ -28,6 +28,7 @@ type Fabric struct {
 	flights flightHeap
 	held    int  // packets among flights that only the shuffling keeps
 	flush   bool // one of them is for a queue pair that sleeps
+	stood   bool // a device stood still
 	seq     uint64
 	spare   []*flight
 
@@ -98,7 +99,7 @@ func (f *Fabric) setDirect() {
 	for _, rs := range f.rules {
 		rules += len(rs)
 	}
-	f.direct.Store(f.immediate() && rules == 0 && f.cfg.Hook == nil)
+	f.direct.Store(f.immediate() && rules == 0 && f.cfg.Hook == nil && !f.stood)
 }
 
 // Pending returns how many things are in flight: packets, statuses, timers.

@@ -64,9 +64,7 @@ func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) {
 			t.self = append(t.self, wire.MakeRawAddr(x.Info.GID, x.QPN, cfg.QKey))
 		}
 	}
-	if cfg.UserRecv {
-		t.own = make(map[uint64][]byte)
-	}
+	t.user = cfg.UserRecv
 	return t, nil
 }
 
@@ -74,10 +72,12 @@ func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) {
 type tappedQP struct {
 	device.QP
 	sink    Sink
-	self    []wire.RawAddr    // by path
-	gids    []device.GID      // by address handle
-	scratch []byte            // for a packet of several pieces
-	own     map[uint64][]byte // of PostRecvInto, by ID; nil: receives are in slots
+	self    []wire.RawAddr  // by path
+	gids    []device.GID    // by address handle
+	scratch []byte          // for a packet of several pieces
+	user    bool            // receives are those of PostRecvInto, not in slots
+	into    []device.RecvWR // of PostRecvInto; the number is the ID for the device
+	free    []uint64        // numbers of into
 }
 
 // CreateAH implements device.QP. The GID is kept after DestroyAH, for packets
@@ -130,11 +130,19 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 	return nil
 }
 
-// PostRecvInto implements device.QP.
+// PostRecvInto implements device.QP. The caller's IDs need not differ, so the device gets ours.
 func (q *tappedQP) PostRecvInto(wr *device.RecvWR) error {
+	if len(q.free) == 0 {
+		q.free = append(q.free, uint64(len(q.into)))
+		q.into = append(q.into, device.RecvWR{})
+	}
+	k, id := q.free[len(q.free)-1], wr.ID
+	wr.ID = k
 	err := q.QP.PostRecvInto(wr)
+	wr.ID = id
 	if err == nil {
-		q.own[wr.ID] = wr.Mem
+		q.into[k] = *wr
+		q.free = q.free[:len(q.free)-1]
 	}
 	return err
 }
@@ -143,28 +151,36 @@ func (q *tappedQP) PostRecvInto(wr *device.RecvWR) error {
 func (q *tappedQP) Poll(c []device.Completion) int {
 	n := q.QP.Poll(c)
 	for i := range c[:n] {
+		e := &c[i]
+		if e.Op != device.OpRecv && e.Op != device.OpWritten {
+			continue
+		}
+		buf := q.took(e)
 		switch {
-		case c[i].Status != device.StatusOK:
-		case c[i].Op == device.OpRecv:
-			q.received(&c[i])
-		case c[i].Op == device.OpWritten:
-			q.record(&c[i], device.WRWrite, nil)
+		case e.Status != device.StatusOK:
+		case e.Op == device.OpWritten:
+			q.record(e, device.WRWrite, nil)
+		case uint(e.Len) <= uint(len(buf)):
+			q.record(e, device.WRSend, buf[:e.Len])
 		}
 	}
 	return n
 }
 
-func (q *tappedQP) received(c *device.Completion) {
-	var buf []byte
-	if q.own == nil {
-		buf = q.RecvBytes(int(c.ID))
-	} else {
-		buf = q.own[c.ID]
+// took returns the memory that an arrival took, and gives the caller its own ID.
+func (q *tappedQP) took(c *device.Completion) []byte {
+	if !q.user {
+		return q.RecvBytes(int(c.ID))
 	}
-	if uint(c.Len) > uint(len(buf)) {
-		return
+	if c.ID >= uint64(len(q.into)) {
+		return nil
 	}
-	q.record(c, device.WRSend, buf[:c.Len])
+	k := c.ID
+	wr := q.into[k]
+	q.into[k] = device.RecvWR{}
+	q.free = append(q.free, k)
+	c.ID = wr.ID
+	return wr.Mem
 }
 
 // record hands an arrival to the sink.

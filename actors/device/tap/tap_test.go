@@ -282,3 +282,43 @@ func TestForwards(t *testing.T) {
 	require.Equal(t, device.StatusRNR, c[0].Status)
 	require.NoError(t, qp.Close())
 }
+
+// TestEqualIDs: receives into the caller's buffers may have equal IDs; a record has the bytes of
+// the buffer that the packet is in, and nothing is kept of those that are over.
+func TestEqualIDs(t *testing.T) {
+	f, err := sim.New(sim.Config{InOrder: true})
+	require.NoError(t, err)
+	d, err := f.OpenDevice(able)
+	require.NoError(t, err)
+	rec := tap.NewRecorder(&ticks{})
+	qp, err := tap.Wrap(d, rec).OpenQP(device.QPConfig{QPN: 10, UserRecv: true, SQDepth: 2, RQDepth: 2})
+	require.NoError(t, err)
+	ah, err := qp.CreateAH(d.Info().GID)
+	require.NoError(t, err)
+	for range 3 {
+		for range 2 {
+			wr := device.RecvWR{ID: 7, Mem: make([]byte, 10)}
+			require.NoError(t, qp.PostRecvInto(&wr))
+			require.EqualValues(t, 7, wr.ID)
+		}
+		require.ErrorIs(t, qp.PostRecvInto(&device.RecvWR{ID: 8, Mem: make([]byte, 10)}), device.ErrQueueFull)
+		for _, packet := range []string{"first", "second"} {
+			require.NoError(t, qp.PostSend(&device.SendWR{AH: ah, QPN: 10, Payload: []byte(packet)}))
+		}
+		rec.Take()
+		var c [8]device.Completion
+		var ids []uint64
+		for len(ids) < 4 {
+			for _, e := range c[:qp.Poll(c[:])] {
+				if ids = append(ids, e.ID); e.Op == device.OpRecv {
+					require.EqualValues(t, 7, e.ID)
+				}
+			}
+		}
+		records := rec.Take()
+		require.Len(t, records, 2)
+		require.Equal(t, "first", string(records[0].Packet))
+		require.Equal(t, "second", string(records[1].Packet))
+	}
+	require.NoError(t, qp.Close())
+}

@@ -102,15 +102,20 @@ func (l *lane) join(s *session, no uint8) {
 }
 
 // reply answers a preamble. A lane that was refused closes after it. Our Q_Key is
-// for a peer that has proved to be one: by credentials, by its user, or by knowing the key.
+// for a peer that has proved to be one: by credentials, by its user, or by knowing the key. For
+// others a reply shows whether they do, so that each is a guess.
 func (d *door) reply(l *lane, h *preamble, v verdict) {
 	p := d.p
 	a := preamble{
 		reply: true, verdict: v, lane: h.lane, lanes: h.lanes, mtu: uint32(p.dev.cfg.MTU), session: h.session,
 		from: p.self, to: h.from,
 	}
-	if v == taken && (p.dev.cfg.Credentials != nil || d.usher != nil || h.meant == p.qkey) {
+	switch {
+	case v != taken:
+	case p.dev.cfg.Credentials != nil || d.usher != nil || h.meant == p.qkey:
 		a.keyed, a.qkey = true, p.qkey
+	default:
+		l.guessed(uint64(h.meant))
 	}
 	if r := p.remotes[h.from]; v == taken && r.dialed != nil {
 		a.last = r.dialed.num
@@ -122,4 +127,7 @@ func (d *door) reply(l *lane, h *preamble, v verdict) {
 		l.state, l.age = laneClosing, 0
 	}
 	p.turns.soil(l)
+	if l.tooCurious {
+		p.sendAway(l.s.r)
+	}
 }

@@ -17,25 +17,40 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// shortly is a timeout that is waited for. That it and not another one expired shows in
-// a time below DefaultTimeout, which leaves a busy machine most of that.
+// shortly is a timeout that is waited for.
 const shortly = 400 * time.Millisecond
+
+// inTime does what has to wait for a timeout of its own, and not for another one. That shows in
+// a time below DefaultTimeout, which leaves a machine that is busy most of that, thrice.
+func inTime(t *testing.T, f func()) {
+	t.Helper()
+	var took time.Duration
+	for range 3 {
+		begin := clock.System.Now()
+		f()
+		if took = clock.System.Now().Sub(begin); took < DefaultTimeout {
+			return
+		}
+		t.Logf("took %v", took)
+	}
+	require.Less(t, took, DefaultTimeout)
+}
 
 // TestSilentStranger: a connection that sends nothing, or half a preamble, is closed
 // within the timeout, and has no buffer until then.
 func TestSilentStranger(t *testing.T) {
-	n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
-	begin := clock.System.Now()
-	a, b := newFoe(t, n, nil), newFoe(t, n, nil)
-	h := b.hello()
-	b.say(h.appendTo(nil)[:preambleLen-1])
-	until(t, "that they are in", func() bool { return n.port().door.guests == 2 }, n)
-	for _, c := range n.port().conns {
-		require.Nil(t, c.l.in)
-	}
-	a.closed()
-	b.closed()
-	require.Less(t, clock.System.Now().Sub(begin), DefaultTimeout-shortly)
+	inTime(t, func() {
+		n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
+		a, b := newFoe(t, n, nil), newFoe(t, n, nil)
+		h := b.hello()
+		b.say(h.appendTo(nil)[:preambleLen-1])
+		until(t, "that they are in", func() bool { return n.port().door.guests == 2 }, n)
+		for _, c := range n.port().conns {
+			require.Nil(t, c.l.in)
+		}
+		a.closed()
+		b.closed()
+	})
 }
 
 // TestFlood: with too many connections, the oldest of those that are not identified are
@@ -83,46 +98,46 @@ func TestFlood(t *testing.T) {
 
 // TestSilentDial: the preamble is not answered.
 func TestSilentDial(t *testing.T) {
-	n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
-	h := newHost(t, n)
-	begin := clock.System.Now()
-	require.Equal(t, device.StatusUnresponsive, n.status(n.send(h.at, "hello?")))
-	require.Less(t, clock.System.Now().Sub(begin), DefaultTimeout-shortly)
+	inTime(t, func() {
+		n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
+		h := newHost(t, n)
+		require.Equal(t, device.StatusUnresponsive, n.status(n.send(h.at, "hello?")))
+	})
 }
 
 // TestSilentLane: one lane of a session stalls while the other is well, with a request
 // on it.
 func TestSilentLane(t *testing.T) {
-	n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
-	h := newHost(t, n)
-	n.send(h.at, "x")
-	f, lane1, _ := h.take()
-	until(t, "lane 1", func() bool { return n.port().remotes[h.at].dialed.bulk().no == 1 }, n)
-	answer := func() { // lane 0 is well
-		for f.hear(); len(f.in) >= baseLen; f.hear() {
-			var fr frame
-			k, err := fr.parse(f.in, DefaultMTU)
-			require.NoError(t, err)
-			f.in = f.in[k:]
-			switch fr.kind {
-			case kindSend:
-				f.in = f.in[fr.length:]
-			case kindPing:
-				f.frame(frame{kind: kindPong, token: fr.token})
+	inTime(t, func() {
+		n := newNode(t, Config{Timeout: shortly}, device.QPConfig{})
+		h := newHost(t, n)
+		n.send(h.at, "x")
+		f, lane1, _ := h.take()
+		until(t, "lane 1", func() bool { return n.port().remotes[h.at].dialed.bulk().no == 1 }, n)
+		answer := func() { // lane 0 is well
+			for f.hear(); len(f.in) >= baseLen; f.hear() {
+				var fr frame
+				k, err := fr.parse(f.in, DefaultMTU)
+				require.NoError(t, err)
+				f.in = f.in[k:]
+				switch fr.kind {
+				case kindSend:
+					f.in = f.in[fr.length:]
+				case kindPing:
+					f.frame(frame{kind: kindPong, token: fr.token})
+				}
 			}
 		}
-	}
-	begin := clock.System.Now()
-	until(t, "twice the timeout", func() bool { answer(); return clock.System.Now().Sub(begin) > 2*shortly }, n)
-	require.Zero(t, n.d.Stats().Broken, "idle lanes may be silent")
-	wr := n.wr(h.at)
-	wr.Kind, wr.Payload, wr.RKey = device.WRRead, make([]byte, 100_000), 1
-	id := n.post(wr)
-	begin = clock.System.Now()
-	until(t, "the end of the read", func() bool { answer(); _, ok := n.sends[id]; return ok }, n)
-	require.Equal(t, device.StatusUnresponsive, n.sends[id])
-	require.Less(t, clock.System.Now().Sub(begin), DefaultTimeout-shortly)
-	lane1.closed()
+		begin := clock.System.Now()
+		until(t, "twice the timeout", func() bool { answer(); return clock.System.Now().Sub(begin) > 2*shortly }, n)
+		require.Zero(t, n.d.Stats().Broken, "idle lanes may be silent")
+		wr := n.wr(h.at)
+		wr.Kind, wr.Payload, wr.RKey = device.WRRead, make([]byte, 100_000), 1
+		id := n.post(wr)
+		until(t, "the end of the read", func() bool { answer(); _, ok := n.sends[id]; return ok }, n)
+		require.Equal(t, device.StatusUnresponsive, n.sends[id])
+		lane1.closed()
+	})
 }
 
 // slow is a stream whose other host takes bytes on command.

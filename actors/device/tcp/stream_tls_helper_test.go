@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/runtime/clock"
@@ -212,6 +213,18 @@ func meet(t *testing.T, a, b *end) {
 }
 
 // descriptors is how many this process has open.
+// noGoroutines waits until those that have nothing more to do have ended.
+func noGoroutines(t *testing.T) {
+	t.Helper()
+	var err error
+	for begin := clock.System.Now(); clock.System.Now().Sub(begin) < time.Minute; {
+		if err = goleak.Find(); err == nil { // which waits for a moment itself
+			return
+		}
+	}
+	require.NoError(t, err)
+}
+
 func descriptors(t *testing.T) int {
 	t.Helper()
 	d, err := os.ReadDir("/proc/self/fd")

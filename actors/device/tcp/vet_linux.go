@@ -56,9 +56,8 @@ func (d *door) greet(l *lane, v verdict) {
 	l.out.buf = appendGreeting(l.out.buf, v)
 	l.out.add(greetingLen)
 	if l.state = laneStranger; v != taken {
-		l.state = laneClosing
+		l.state, l.age = laneClosing, 0
 	}
-	l.age = 0
 	d.p.turns.soil(l)
 }
 
@@ -94,7 +93,7 @@ func (d *dialer) ask(l *lane) {
 		keyed: true, qkey: p.qkey, meant: s.meant, last: s.r.last, alive: s.r.accepted != nil && s.r.last != 0,
 	}
 	l.asking = hello.appendTo(nil)
-	l.state, l.age = laneAsking, 0
+	l.state = laneAsking
 	l.writable = true
 	l.write()
 }

@@ -58,7 +58,7 @@ func TestWriteWithImmediate(t *testing.T) {
 			require.Equal(t, abi.CQE{ReqID: 1, Phase: true, Queue: abi.SendQueue, Op: abi.WorkWrite, QPN: a.qp.Number()}, a.one())
 			want := abi.CQE{
 				Phase: true, Queue: abi.RecvQueue, Op: abi.WorkWrite, QPN: b.qp.Number(), HasImm: true, Imm: 77,
-				Unsolicited: unsolicited, Length: 1000, AH: abi.UnknownAH, SrcQPN: a.qp.Number(), // of the last piece
+				Unsolicited: unsolicited, Length: 70000, AH: abi.UnknownAH, SrcQPN: a.qp.Number(), // of all pieces
 			}
 			if !unsolicited {
 				want.ReqID = 40

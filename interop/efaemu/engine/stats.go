@@ -21,6 +21,7 @@ type Stats struct {
 	Received [numKinds][numStatuses]uint64
 
 	SentBytes, ReceivedBytes uint64 // that ended well, RDMA of others not counted
+	ReadBytes, WrittenBytes  uint64 // of SentBytes, those of RDMA
 	Pieces                   uint64 // of RDMA
 	Retries                  uint64 // after RNR, of devices that don't do it themselves
 	Stalls                   uint64 // the device's send queue was full

@@ -81,7 +81,15 @@ func (s *sendQueue) dropBuf(op *txOp, p *pool) {
 func (q *QP) complete(op *txOp, st device.Status) {
 	kind := op.w.Op
 	if st == device.StatusOK {
-		q.e.stats.SentBytes += uint64(op.total)
+		n := uint64(op.total)
+		q.e.stats.SentBytes += n
+		switch kind {
+		case abi.WorkRead:
+			q.e.stats.ReadBytes += n
+		case abi.WorkWrite:
+			q.e.stats.WrittenBytes += n
+		default:
+		}
 	}
 	id := op.w.ReqID
 	q.sq.release(op, &q.e.pool)

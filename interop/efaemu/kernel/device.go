@@ -58,6 +58,8 @@ type Device struct {
 	contexts map[*Context]struct{}
 	live     Stats
 	removed  bool
+
+	commands commandCounts
 }
 
 // errRemoved: the device was taken away.

@@ -73,7 +73,8 @@ func (l *call) run(n int) unix.Errno {
 	if e := l.destroy(); e != 0 {
 		return e
 	}
-	if e := l.m.run(l); e != 0 {
+	e := l.m.run(l)
+	if l.c.dev.commands.note(l, e); e != 0 {
 		return e
 	}
 	if l.get(abi.AttrUHWOut) != nil { // as if the driver had filled it, in any case

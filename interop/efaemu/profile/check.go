@@ -71,11 +71,8 @@ func (p Profile) Within(info device.Info) Profile {
 	p.RDMARead = p.RDMARead && info.RDMARead
 	p.RDMAWrite = p.RDMAWrite && info.RDMAWrite
 	p.UnsolicitedWrite = p.UnsolicitedWrite && p.RDMAWrite
-	switch {
-	case !p.RDMARead && !p.RDMAWrite:
-		p.MaxRDMA = 0
-	case info.MaxRDMA > 0 && uint64(info.MaxRDMA) < uint64(p.MaxRDMA):
-		p.MaxRDMA = uint32(info.MaxRDMA)
+	if !p.RDMARead && !p.RDMAWrite {
+		p.MaxRDMA = 0 // else what it says: the engine cuts requests to the device's measure
 	}
 	p.MaxSQ = clamp(p.MaxSQ, info.MaxSQ)
 	p.MaxRQ = clamp(p.MaxRQ, info.MaxRQ)

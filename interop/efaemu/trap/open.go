@@ -19,6 +19,7 @@ func (s *supervisor) openat(c *call) answer {
 // they are valid, only matter to the kernel and other files.
 func (s *supervisor) openat2(c *call) answer {
 	if !c.isDevice(c.Args[1]) || c.Args[3] < unix.SizeofOpenHow {
+		s.counters.opened(c, c.Args[1])
 		return pass
 	}
 	var how [8]byte
@@ -31,6 +32,7 @@ func (s *supervisor) openat2(c *call) answer {
 // openPath gives the caller a new session's file if the path is the device's.
 func (s *supervisor) openPath(c *call, path, flags uint64) answer {
 	if !c.isDevice(path) {
+		s.counters.opened(c, path)
 		return pass
 	}
 	switch {

@@ -27,6 +27,10 @@ type Config struct {
 	GID    device.GID // as sysfs shows it
 	PartID uint32
 
+	// Counters are the hardware counters, by their place below the RDMA device in sysfs;
+	// all names differ. It is called when one is opened, from any goroutine. nil: none.
+	Counters func() map[string]uint64
+
 	Strict   bool // more traps, for Findings' sake
 	Findings *finding.Log
 	Stats    *Stats // nil: not wanted
@@ -81,6 +85,10 @@ func (cfg Config) run(ctx context.Context, path string, argv []string) (status i
 		return statusBroken, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	counters, err := newCounters(dir, cfg.Counters)
+	if err != nil {
+		return statusBroken, err
+	}
 	sessions, err := newSessions()
 	if err != nil {
 		return statusBroken, err
@@ -94,7 +102,7 @@ func (cfg Config) run(ctx context.Context, path string, argv []string) (status i
 	p.helper.Go(func() { p.relay(ctx, cfg.Signals) })
 
 	status, err = p.await(func(l seccomp.Listener) error {
-		s := &supervisor{cfg: &cfg, listener: l, sessions: sessions, device: newDeviceStat()}
+		s := &supervisor{cfg: &cfg, listener: l, sessions: sessions, device: newDeviceStat(), counters: counters}
 		return s.serve()
 	})
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -81,6 +82,29 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
+// TestCounters: a counter says what is so when it is opened, by whatever path; other files
+// of the program's are its own.
+func TestCounters(t *testing.T) {
+	var n atomic.Uint64
+	cfg := Config{Device: newFake(), PartID: 0xefa2, Counters: func() map[string]uint64 {
+		return map[string]uint64{"ports/1/hw_counters/tx_bytes": n.Add(1), "hw_counters/cmds_err": 1<<64 - 1}
+	}}
+	const script = `d=$SYSFS_PATH/class/infiniband/efa_0
+		cat $d/ports/1/hw_counters/tx_bytes; cd $d/ports/1/hw_counters; cat tx_bytes; ls; ls -A $SYSFS_PATH
+		cat $d/hw_counters/cmds_err; echo mine >$TMPDIR/tx_bytes; cat $TMPDIR/tx_bytes`
+	t.Setenv("TMPDIR", t.TempDir())
+	status, out, err := runProgram(t, cfg, "sh", "-c", script).wait()
+	require.NoError(t, err)
+	require.Zero(t, status)
+	words := strings.Fields(out)
+	require.Equal(t, []string{"tx_bytes", "bus", "class", "devices", "18446744073709551615", "mine"}, words[2:])
+	first, err := strconv.Atoi(words[0])
+	require.NoError(t, err)
+	second, err := strconv.Atoi(words[1])
+	require.NoError(t, err)
+	require.Greater(t, second, first)
+}
+
 func TestSysfs(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -93,6 +117,7 @@ func TestSysfs(t *testing.T) {
 		{"class/infiniband/efa_0/node_type", "7: unspecified"},
 		{"class/infiniband/efa_0/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0007"},
 		{"class/infiniband/efa_0/ports/1/state", "4: ACTIVE"},
+		{"class/infiniband/efa_0/ports/1/rate", "100 Gb/sec (4X EDR)"},
 		{"class/infiniband/efa_0/ports/1/pkeys/0", "0xffff"},
 		{"class/infiniband/efa_0/device/vendor", "0x1d0f"},
 		{"class/infiniband/efa_0/device/device", "0xefa2"},

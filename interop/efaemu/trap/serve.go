@@ -31,6 +31,7 @@ type supervisor struct {
 	listener seccomp.Listener
 	sessions *sessions
 	device   deviceStat
+	counters *counters
 	inFlight sync.WaitGroup
 }
 

@@ -73,6 +73,8 @@ func sysfsFiles(gid device.GID, partID uint32) map[string]string {
 		ib + "node_type":    "7: unspecified",
 		ib + "node_guid":    "0000:0000:0000:0000",
 		port + "gids/0":     groups,
+		ib + "fw_ver":       "", // as EFA's driver leaves it
+		port + "rate":       "100 Gb/sec (4X EDR)",
 		port + "state":      "4: ACTIVE",
 		port + "phys_state": "5: LinkUp",
 		port + "link_layer": "Unspecified",

@@ -147,8 +147,14 @@ func (a *Agent) event(verb string, w words) {
 // otherError is FI_EOTHER.
 const otherError = 256
 
-// Open implements party.Party.
-func (a *Agent) Open(ctx context.Context) error {
+// Open implements party.Party. An agent that cannot open is ended: nobody would stop it,
+// and it, its device and its log would be there for as long as the tests.
+func (a *Agent) Open(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			a.Kill()
+		}
+	}()
 	var l line
 	l.verb("open")
 	l.text("provider", a.cfg.Provider)

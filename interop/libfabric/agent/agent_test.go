@@ -145,6 +145,29 @@ func TestFailures(t *testing.T) {
 }
 
 // TestPlan: both makers of plans make the same.
+// TestOpenFails: an agent whose opening fails is ended, with all that it runs under, and
+// says why.
+func TestOpenFails(t *testing.T) {
+	program, err := build()
+	if errors.Is(err, agent.ErrNoCompiler) || errors.Is(err, agent.ErrNoLibfabric) {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	a, err := agent.Start(ctx, agent.Config{Command: []string{"sh", "-c", program + "; true"}, Provider: "no-such-provider"})
+	require.NoError(t, err)
+	var failed *agent.CallError
+	require.ErrorAs(t, a.Open(ctx), &failed)
+	_, err = a.Counters(ctx)
+	require.ErrorIs(t, err, agent.ErrGone)
+	require.Contains(t, a.Log(), "fi_getinfo")
+	a.Kill() // again: nothing
+}
+
 func TestPlan(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -161,5 +161,12 @@ func (p *process) stop(ctx context.Context) error {
 	return err
 }
 
-// kill ends the program and the one it runs under.
-func (p *process) kill() { killGroup(p.cmd) }
+// kill ends the program and the one it runs under, if it has not ended: its number may
+// be another's then.
+func (p *process) kill() {
+	select {
+	case <-p.dead:
+	default:
+		killGroup(p.cmd)
+	}
+}

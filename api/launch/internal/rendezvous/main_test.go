@@ -32,6 +32,8 @@ type rank struct {
 	ctx context.Context
 	b   *Board
 	err error
+
+	joined chan struct{} // closed after Join
 }
 
 // newParty has n ranks that meet at a free port, with a secret or without.
@@ -43,12 +45,15 @@ func newParty(t *testing.T, n int, secret string) *party {
 	t.Cleanup(cancel)
 	p := &party{t: t, ctx: ctx}
 	for r := range n {
-		cfg := Config{Rank: r, Size: n, Addr: l.Addr().String(), Job: "test", Logger: slog.New(slog.DiscardHandler), linger: 400 * time.Millisecond}
+		cfg := Config{
+			Rank: r, Size: n, Addr: l.Addr().String(), Job: "test", Logger: slog.New(slog.DiscardHandler),
+			linger: time.Minute, // for ranks that come late on a busy machine, see heard
+		}
 		if r == 0 {
 			cfg.Listener = l
 		}
 		cfg.secure(t, secret)
-		p.ranks = append(p.ranks, &rank{cfg: cfg, ctx: ctx})
+		p.ranks = append(p.ranks, &rank{cfg: cfg, ctx: ctx, joined: make(chan struct{})})
 	}
 	return p
 }
@@ -64,17 +69,34 @@ func (cfg *Config) secure(t *testing.T, secret string) {
 	require.NoError(t, err)
 }
 
+// heard tells rank 0 that nobody will come any more who has to get the reason of a failure.
+func (p *party) heard() {
+	<-p.ranks[0].joined
+	if b := p.ranks[0].b; b != nil {
+		h := b.server.hub
+		h.mu.Lock()
+		h.come = len(h.members)
+		h.mu.Unlock()
+		h.tick()
+	}
+}
+
 // run has each rank join, call fn, and take leave, all at the same time.
 func (p *party) run(fn func(r *rank) error) {
-	var all sync.WaitGroup
-	for _, r := range p.ranks {
-		all.Go(func() { r.run(fn) })
+	var zero, others sync.WaitGroup
+	zero.Go(func() { p.ranks[0].run(fn) })
+	for _, r := range p.ranks[1:] {
+		others.Go(func() { r.run(fn) })
 	}
-	all.Wait()
+	others.Wait()
+	p.heard()
+	zero.Wait()
 }
 
 func (r *rank) run(fn func(r *rank) error) {
-	if r.b, r.err = Join(r.ctx, r.cfg); r.err != nil {
+	r.b, r.err = Join(r.ctx, r.cfg)
+	close(r.joined)
+	if r.err != nil {
 		return
 	}
 	r.err = fn(r)

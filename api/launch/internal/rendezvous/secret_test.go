@@ -36,6 +36,7 @@ func TestSecrets(t *testing.T) {
 			p.ranks[1].says(t, 1, board.Mistake, p.faultOf(1), c.text)
 			require.NoError(t, p.ctx.Err(), "it was to be at once")
 			cancel()
+			p.heard()
 			hub.Wait()
 			p.ranks[0].says(t, 0, board.GivenUp, 0, "gave up")
 		})
@@ -51,14 +52,24 @@ func (p *party) faultOf(r int) int {
 	return f.Rank
 }
 
-// TestRefusedAreCounted: rank 0's report of refused connections at its deadline.
+// TestRefusedAreCounted: rank 0's report of refused connections at its deadline, which begins
+// when it has refused one.
 func TestRefusedAreCounted(t *testing.T) {
+	t.Parallel()
 	p := newParty(t, 2, secretA)
 	p.ranks[1].cfg.secure(t, secretB)
-	ctx, cancel := context.WithTimeout(p.ctx, 3*time.Second) // the other must have called by then
-	defer cancel()
-	p.ranks[0].ctx = ctx
-	p.run(fence)
+	p.ranks[0].run(func(r *rank) error {
+		p.ranks[1].run(fence)
+		require.Eventually(t, func() bool {
+			h := r.b.server.hub
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.refused == 1
+		}, time.Minute, time.Millisecond)
+		ctx, cancel := context.WithTimeout(r.ctx, 3*time.Second)
+		defer cancel()
+		return r.b.Fence(ctx)
+	})
 	p.ranks[0].says(t, 0, board.Deadline, board.Nobody, "1 of 2 ranks arrived in time, missing: 1; connections refused: 1, the last one: it has another job secret")
 }
 

@@ -36,6 +36,7 @@ func strangeHub(t *testing.T, p *party, then func(conn net.Conn)) {
 // TestSilentHub: rank 0 was stopped, or is behind a pulled cable. The error comes in time,
 // and names the silent side.
 func TestSilentHub(t *testing.T) {
+	t.Parallel()
 	for name, size := range map[string]int{"small": 10, "more than a socket takes": 15 * board.MaxValue} {
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && size < board.MaxValue {
@@ -45,10 +46,9 @@ func TestSilentHub(t *testing.T) {
 			end := make(chan struct{})
 			defer close(end)
 			strangeHub(t, p, func(net.Conn) { <-end })
-			ctx, cancel := context.WithTimeout(p.ctx, 3*time.Second)
-			defer cancel()
-			p.ranks[1].ctx = ctx
 			p.ranks[1].run(func(r *rank) error {
+				ctx, cancel := context.WithTimeout(r.ctx, 3*time.Second)
+				defer cancel()
 				for i := range size / board.MaxValue {
 					assert.NoError(t, r.b.Put(ctx, string(rune('a'+i)), make([]byte, board.MaxValue)))
 				}
@@ -88,6 +88,7 @@ func TestLyingMember(t *testing.T) {
 		{hello{version, 1, 2, "test"}, abortFrame(board.Failed(77, board.GivenUp, "I say so")), 1},
 	} {
 		p := newParty(t, 2, "")
+		p.ranks[0].cfg.linger = 400 * time.Millisecond // it takes no leave
 		var hub sync.WaitGroup
 		hub.Go(func() { p.ranks[0].run(fence) })
 		conn, err := net.Dial("tcp", p.ranks[0].cfg.Addr)

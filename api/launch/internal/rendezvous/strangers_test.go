@@ -133,6 +133,7 @@ func TestStrangersKillNothing(t *testing.T) {
 // TestRefusedRankHearsWhy: a rank that does not fit ends with the reason, and the others
 // have it in their report at the deadline.
 func TestRefusedRankHearsWhy(t *testing.T) {
+	t.Parallel()
 	p := newParty(t, 3, "")
 	p.ranks[2].cfg.Size = 4
 	const text = "says that there are 4 ranks, rank 0 that there are 3"
@@ -147,10 +148,11 @@ func TestRefusedRankHearsWhy(t *testing.T) {
 	<-joined
 	p.ranks[2].run(fence)
 	p.ranks[2].says(t, 2, board.Mistake, 2, text)
-	ctx, cancel := context.WithTimeout(p.ctx, 3*time.Second)
-	defer cancel()
-	p.ranks[1].ctx = ctx
-	p.ranks[1].run(fence)
+	p.ranks[1].run(func(r *rank) error {
+		ctx, cancel := context.WithTimeout(r.ctx, 10*time.Second)
+		defer cancel()
+		return r.b.Fence(ctx)
+	})
 	others.Wait()
 	for i := range 2 {
 		p.ranks[i].says(t, i, board.Deadline, board.Nobody, "2 of 3 ranks arrived in time, missing: 2; connections refused: 1, the last one: ")

@@ -1,0 +1,6 @@
+package launch
+
+import "time"
+
+// SetLinger changes for how long Group.Close waits for operations in progress.
+func SetLinger(d time.Duration) { linger = d }

@@ -1,0 +1,63 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/efa"
+)
+
+var errStuck = errors.New("the queue pair is stuck")
+
+// stuckDevice is one whose queue pairs do not close well.
+type stuckDevice struct{ device.Device }
+
+func (d stuckDevice) OpenQP(cfg device.QPConfig) (device.QP, error) {
+	qp, err := d.Device.OpenQP(cfg)
+	return stuckQP{qp}, err
+}
+
+type stuckQP struct{ device.QP }
+
+func (q stuckQP) Close() error { return errors.Join(q.QP.Close(), errStuck) }
+
+// TestCloseError: Close says what it could not close, also after it has waited in vain for an
+// operation; that it has is no error.
+func TestCloseError(t *testing.T) {
+	defer func(d time.Duration) { linger = d }(linger)
+	linger = 10 * time.Millisecond
+	for _, want := range []error{nil, errStuck} {
+		f, err := sim.New(sim.Config{})
+		require.NoError(t, err)
+		d, err := f.OpenDevice(sim.DeviceConfig{})
+		require.NoError(t, err)
+		dev := device.Device(d)
+		if want != nil {
+			dev = stuckDevice{d}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		g, err := Config{getenv: with(""), Fabric: efa.Config{Device: dev}}.Init(ctx)
+		require.NoError(t, err)
+		sent := make(chan error, 1)
+		go func() { sent <- g.Endpoint.Send(ctx, g.Peers[0], []byte{1}, efa.Complete(efa.Delivered)) }() // nobody receives
+		require.Eventually(t, func() bool {
+			s, err := g.Endpoint.Snapshot(ctx)
+			return err == nil && len(s.Operations) > 0
+		}, time.Minute, time.Millisecond)
+		if err := g.Close(); want != nil {
+			require.ErrorIs(t, err, want)
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+		} else {
+			require.NoError(t, err)
+		}
+		require.ErrorIs(t, <-sent, efa.ErrClosed)
+		require.NoError(t, d.Close())
+	}
+}
