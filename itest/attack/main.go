@@ -9,7 +9,7 @@
 //
 //	tcp, tls, auto  connections that say nothing, half a preamble, garbage, HTTP or TLS;
 //	                preambles of others' addresses; after a right preamble impossible frames, wrong
-//	                keys, packets of garbage and of ever new connids; as root, another user's
+//	                keys, packets of garbage and of ever new connids at one place; as root, another user's
 //	shm, auto       garbage packets, cells of impossible lengths, slots and laps, claims without
 //	                a packet; files and directories with the names of segments and regions, locked
 //	                or not; one process is a victim, whose whole segment is overwritten at random,
