@@ -14,7 +14,9 @@ type Info struct {
 	PartID uint32 // vendor part id, sent as device_version in HANDSHAKE (§2.1.1)
 
 	// CopiesAtPost: the bytes of a send are taken before PostSend returns, so
-	// that only a packet that must be sent again needs them later.
+	// that only a packet that must be sent again needs them later. Where packets need no
+	// keys (SendKeys is false), a device may send a Payload that names its region by
+	// LKey from its place: that stays the device's until the completion.
 	CopiesAtPost bool
 
 	// MaxPieces is how many local pieces a WRSend may have in all: Header if it is

@@ -36,7 +36,7 @@ func (q *Queue) Alloc() *Pke {
 func (q *Queue) Free(p *Pke) {
 	p.Owner, p.Peer, p.Watch, p.Resent = shard.Ref{}, shard.Ref{}, false, false
 	p.wr.Header, p.wr.Payload = nil, nil
-	p.wr.Kind, p.wr.HasImm = WRSend, false
+	p.wr.Kind, p.wr.HasImm, p.wr.LKey = WRSend, false, 0
 	p.Next, q.free = q.free, p
 	q.room++
 }

@@ -30,7 +30,7 @@ type SendWR struct {
 	Header  []byte // WRSend
 	Payload []byte // WRRead, WRWrite: the local side
 
-	LKey   uint32 // of the region that Payload lies in, if Info.LocalKeys; WRRead needs LocalWrite
+	LKey   uint32 // of the region that Payload lies in, if Info.LocalKeys; WRRead needs LocalWrite; else 0
 	Whole  uint32 // WRWrite with HasImm: what OpWritten reports as Len, if more than the bytes; see Info.Foreign
 	RKey   uint64
 	Remote uint64 // address in the other side's region

@@ -1,10 +1,10 @@
 package efa
 
 import (
-	"cmp"
 	"errors"
 	"log/slog"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/uverbs/sysfs"
 )
@@ -17,6 +17,9 @@ type chooser struct {
 	tcp     func() (Device, error)
 	private bool // tcp does not leave this host
 
+	card func(*NIC) (Device, error)
+	nic  Device // of EFA; nil: there is none
+
 	devs    []Device
 	choices []DeviceChoice
 }
@@ -28,10 +31,11 @@ func newChooser(cfg *Config, log *slog.Logger) *chooser {
 		shm:     func() (Device, error) { return shm.Open(shm.Config{Logger: log}) },
 		tcp:     func() (Device, error) { return openTCP(t, log) },
 		private: t.private(),
+		card:    func(n *NIC) (Device, error) { return openNIC(n, log) },
 	}
 }
 
-// open opens EFA, shm and tcp, as far as they are there. There is no endpoint for all
+// open opens shm, EFA and tcp, as far as they are there. There is no endpoint for all
 // peers without tcp, so that one must be.
 func (c *chooser) open() (Device, []DeviceChoice, error) {
 	c.efa()
@@ -41,6 +45,7 @@ func (c *chooser) open() (Device, []DeviceChoice, error) {
 	} else {
 		c.use(d, "for peers of this user on this host")
 	}
+	c.useNIC()
 	d, err := c.tcp()
 	if err != nil {
 		return nil, nil, errors.Join(err, c.undo())
@@ -80,16 +85,54 @@ func (c *chooser) undo() error {
 	return errors.Join(errs...)
 }
 
-// efa looks for EFA devices.
+// efa looks for EFA devices and opens the best that can be.
 func (c *chooser) efa() {
-	d := discovery{host: sysfs.Host{Root: c.sys}, query: queryEFA}
+	d := discovery{host: sysfs.Host{Root: c.sys}, query: c.ask}
 	d.nics()
 	for _, i := range d.list {
-		why := cmp.Or(i.Err, errNoDriver)
-		c.not(i.Name, why.Error())
-		c.log.Warn("efa: auto: this host has an EFA device that is not used", "device", i.Name, "why", why)
+		err := i.Err
+		if err == nil && c.nic != nil {
+			c.not(i.Name, "one EFA device is enough")
+			continue
+		}
+		if err == nil {
+			c.nic, err = c.card(i.NIC)
+		}
+		if err != nil {
+			c.not(i.Name, err.Error())
+			c.log.Warn("efa: auto: this host has an EFA device that is not used", "device", i.Name, "why", err)
+		}
 	}
 	if len(d.list) == 0 {
 		c.not("efa", "there is no EFA device in "+d.host.Where())
 	}
+}
+
+// ask is the chooser's sysfs.Query.
+func (c *chooser) ask(n *NIC) (device.Info, error) {
+	d, err := c.card(n)
+	if err != nil {
+		return device.Info{}, err
+	}
+	return d.Info(), d.Close()
+}
+
+// useNIC joins the EFA device. An emulated one has the GID of the shared memory that carries
+// its packets: then that is the shorter way to the same peers.
+func (c *chooser) useNIC() {
+	d := c.nic
+	if d == nil {
+		return
+	}
+	for _, x := range c.devs {
+		if x.Info().GID == d.Info().GID {
+			why := "it has one GID with " + x.Info().Name
+			if err := d.Close(); err != nil {
+				why += ", and could not be closed: " + err.Error()
+			}
+			c.not(d.Info().Name, why)
+			return
+		}
+	}
+	c.use(d, "for peers that have EFA")
 }

@@ -30,6 +30,7 @@ func TestAuto(t *testing.T) {
 		cards    bool // the host has an EFA device, and one of another vendor
 		shm, tcp error
 		mtu      int // of the tcp device, if another
+		card     int // the number of an open EFA device's GID, if there is one
 		err      error
 		device   string
 		choices  []string
@@ -60,9 +61,31 @@ func TestAuto(t *testing.T) {
 				"tcp0: for all other peers, on this host alone: without credentials and without an address there are no others",
 			},
 		},
-		"no tcp":      {tcp: refused, err: refused},
-		"nothing":     {shm: refused, tcp: refused, err: refused, warnings: 1},
-		"another MTU": {mtu: 4096, err: ErrInvalid},
+		"card": {
+			card: 99, device: "multi(shm0, efa:rdma9, tcp0)",
+			choices: []string{
+				"efa: not used: there is no EFA device in SYS", "shm0: for peers of this user on this host",
+				"efa:rdma9: for peers that have EFA",
+				"tcp0: for all other peers, on this host alone: without credentials and without an address there are no others",
+			},
+		},
+		"emulated card on the same fabric": {
+			card: 8, device: "multi(shm0, tcp0)",
+			choices: []string{
+				"efa: not used: there is no EFA device in SYS", "shm0: for peers of this user on this host",
+				"efa:rdma9: not used: it has one GID with shm0",
+				"tcp0: for all other peers, on this host alone: without credentials and without an address there are no others",
+			},
+		},
+		"no tcp":  {tcp: refused, err: refused},
+		"nothing": {shm: refused, tcp: refused, err: refused, warnings: 1},
+		"another MTU": {
+			mtu: 4096, device: "multi(shm0, tcp0)",
+			choices: []string{
+				"efa: not used: there is no EFA device in SYS", "shm0: for peers of this user on this host",
+				"tcp0: for all other peers, on this host alone: without credentials and without an address there are no others",
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := fakesysfs.New(t)
@@ -89,6 +112,14 @@ func TestAuto(t *testing.T) {
 				}
 			}
 			ch := newChooser(&Config{}, slog.New(slog.NewTextHandler(&out, nil)))
+			if c.card != 0 {
+				f, err := sim.New(sim.Config{MTU: 8928})
+				require.NoError(t, err)
+				d, err := f.OpenDevice(sim.DeviceConfig{Name: "efa:rdma9", LocalKeys: true, GID: sim.IndexGID(uint64(c.card))})
+				require.NoError(t, err)
+				ch.nic = closing{d, &shut}
+				open++
+			}
 			ch.sys, ch.shm, ch.tcp = dir, mk("shm0", 0, c.shm), mk("tcp0", c.mtu, c.tcp)
 			dev, choices, err := ch.open()
 			require.Equal(t, c.warnings, strings.Count(out.String(), "level=WARN"), out.String())

@@ -61,8 +61,17 @@ func TestDevices(t *testing.T) {
 		"on Kubernetes a resource vpc.amazonaws.com/efa), else load the module ib_uverbs", fast.String())
 	require.ErrorContains(t, list[4].Err, "ABI version")
 	require.Nil(t, list[4].NIC)
-	_, err = efa.OpenDevice(fast.Name)
-	require.ErrorIs(t, err, efa.ErrInvalid, "there is no driver yet")
+	t.Setenv("SYSFS_PATH", tree.Dir)
+	for name, why := range map[string]string{
+		fast.Name: "the file is missing", "efa": "the file is missing", "efa:rdmap3": "ABI version",
+		"efa:eth0": `there is no EFA device "eth0" on this host; the first is "rdmap2"`,
+	} {
+		_, err = efa.OpenDevice(name)
+		require.ErrorContains(t, err, why, name)
+	}
+	t.Setenv("SYSFS_PATH", t.TempDir())
+	_, err = efa.OpenDevice("efa")
+	require.ErrorContains(t, err, "this host has no EFA device")
 }
 
 // TestDevicesHints: what each hint leaves out, and the error if that is all.

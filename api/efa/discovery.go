@@ -11,12 +11,6 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs/sysfs"
 )
 
-// queryEFA asks an EFA device for its limits. There is no driver for them yet.
-var queryEFA sysfs.Query
-
-// errNoDriver: the device is there, and this module cannot use it.
-var errNoDriver = fmt.Errorf("%w: this version has no driver for EFA devices: use shm or tcp", ErrNotSupported)
-
 // endpointMemory is about what an endpoint with the default queues locks, in bytes: a
 // packet for each of its places.
 const endpointMemory = 8 << 20
@@ -150,9 +144,6 @@ func (d *discovery) ask(info *DeviceInfo) error {
 	n := info.NIC
 	if err := d.host.Try(n); err != nil {
 		return err
-	}
-	if d.query == nil {
-		return errNoDriver
 	}
 	if err := d.host.Memlock(endpointMemory); err != nil {
 		return err

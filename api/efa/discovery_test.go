@@ -60,10 +60,4 @@ func TestDiscoveryQuery(t *testing.T) {
 	require.Equal(t, "1.2", list[0].NIC.Firmware)
 	require.ErrorIs(t, list[2].Err, sysfs.ErrMemlock)
 	require.Contains(t, list[0].String(), "efa:b, PCI 0000:00:07.0 (1d0f:efa1), 100 Gb/s, MTU 8928")
-
-	d = discovery{host: d.host, hints: Hints{Driver: "efa"}}
-	list, err = d.run()
-	require.NoError(t, err)
-	require.ErrorIs(t, list[0].Err, ErrNotSupported)
-	require.ErrorContains(t, list[0].Err, "use shm or tcp")
 }

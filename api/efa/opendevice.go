@@ -20,7 +20,9 @@ import (
 //	shm:DIR      the same, meeting in the directory DIR
 //	tcp          sockets between processes of one user on this host (or as Config.TCP says)
 //	tcp:IP       sockets between hosts, this one known by the address IP
-//	auto         the best for each peer: shm on this host, tcp otherwise
+//	efa          the best EFA device of this host
+//	efa:NAME     the one of that name, as [Devices] lists them: efa:rdmap0s6
+//	auto         the best for each peer: shm on this host, EFA for those that have it, tcp otherwise
 //	auto:IP      the same, this host known by the address IP
 //	sim          a simulated fabric inside this process, one port of it
 //
@@ -93,12 +95,14 @@ func openDevice(cfg *Config, log *slog.Logger) (Device, []DeviceChoice, error) {
 		with := *cfg
 		with.DeviceName, with.TCP.Addr = driver, addr
 		return openDevice(&with, log)
+	case driver == "efa":
+		dev, err = openEFA(arg, log)
 	case driver == "tcp":
 		dev, err = openTCP(&cfg.TCP, log)
 	case driver == "auto":
 		return newChooser(cfg, log).open()
 	default:
-		return nil, nil, fmt.Errorf("%w: device %q: want shm, shm:DIR, either with ?host=NAME, tcp, tcp:IP, auto, auto:IP or sim",
+		return nil, nil, fmt.Errorf("%w: device %q: want shm, shm:DIR, either with ?host=NAME, efa, efa:NAME, tcp, tcp:IP, auto, auto:IP or sim",
 			ErrInvalid, name)
 	}
 	if err != nil {

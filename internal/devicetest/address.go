@@ -14,7 +14,8 @@ var addressCases = []testCase{
 	{name: "BadAH", devices: 2, run: badAH},
 	{name: "UnknownSender", devices: 2, run: unknownSender},
 	{name: "GIDUnknown", devices: 1, run: gidUnknown},
-	{name: "QPNs", devices: 1, run: qpns},
+	{name: "QPNs", devices: 1, run: qpns, needs: software},
+	{name: "QPNs/chosen", devices: 1, run: qpnsChosen, needs: func(f *Fabric) bool { return f.Hardware }},
 }
 
 func ahCounted(w *world) {
@@ -86,7 +87,11 @@ func ahOfAnother(w *world) {
 // ahNumbersLast makes and destroys more handles than there are numbers.
 func ahNumbersLast(w *world) {
 	a, b := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{})
-	for i := range 70000 {
+	times := 70_000
+	if w.f.Hardware { // the numbers are the card's
+		times = 1000
+	}
+	for i := range times {
 		ah, err := a.CreateAH(b.gid)
 		if err != nil || ah == device.UnknownAH {
 			w.Fatalf("handle %d: %v, %v", i, ah, err)
@@ -162,4 +167,17 @@ func qpns(w *world) {
 	w.nodes = w.nodes[1:]
 	again := w.open(0, device.QPConfig{QPN: 1234})
 	require.Equal(w, uint16(1234), again.QPN())
+}
+
+// qpnsChosen: a card chooses numbers itself, and refuses others.
+func qpnsChosen(w *world) {
+	qp, err := w.f.Devices[0].OpenQP(device.QPConfig{QPN: 1234})
+	require.ErrorIs(w, err, device.ErrNotSupported)
+	require.Nil(w, qp)
+	seen := map[uint16]bool{}
+	for range 10 {
+		n := w.open(0, device.QPConfig{RQDepth: 1})
+		require.False(w, seen[n.QPN()])
+		seen[n.QPN()] = true
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -75,8 +76,7 @@ func (w *world) open(i int, cfg device.QPConfig) *node {
 // openBare makes a queue pair with nothing posted.
 func (w *world) openBare(i int, cfg device.QPConfig) *node {
 	w.Helper()
-	qp, err := w.f.Devices[i].OpenQP(cfg)
-	require.NoError(w, err)
+	qp := w.openQP(i, cfg)
 	info := w.f.Devices[i].Info()
 	n := &node{QP: qp, w: w, dev: i, gid: info.GID, mtu: info.MTU, qkey: cfg.QKey, sends: map[uint64]device.Status{}}
 	w.nodes = append(w.nodes, n)
@@ -86,6 +86,33 @@ func (w *world) openBare(i int, cfg device.QPConfig) *node {
 		}
 	})
 	return n
+}
+
+// openQP opens a queue pair, of a number that no other of the case has if one is asked for:
+// a card chooses it.
+func (w *world) openQP(i int, cfg device.QPConfig) device.QP {
+	w.Helper()
+	distinct := w.f.Hardware && cfg.QPN != 0
+	if distinct {
+		cfg.QPN = 0
+	}
+	for {
+		qp, err := w.f.Devices[i].OpenQP(cfg)
+		require.NoError(w, err)
+		taken := slices.ContainsFunc(w.nodes, func(n *node) bool { return n.QPN() == qp.QPN() })
+		if !distinct || !taken {
+			return qp
+		}
+		defer func() { require.NoError(w, qp.Close()) }()
+	}
+}
+
+// PostRecv gives slots to the device.
+func (n *node) PostRecv(slots []int32) {
+	n.QP.PostRecv(slots)
+	if n.w.f.Posted != nil {
+		n.w.f.Posted()
+	}
 }
 
 func (n *node) postAll() {

@@ -11,7 +11,7 @@ import (
 var refusalCases = []testCase{
 	{name: "WrongQKey", devices: 2, run: wrongQKey},
 	{name: "UnknownQPN", devices: 2, run: unknownQPN},
-	{name: "QPNReused", devices: 2, run: qpnReused},
+	{name: "QPNReused", devices: 2, run: qpnReused, needs: software},
 }
 
 // refused sends with a changed request and expects that no queue pair gets it.

@@ -38,7 +38,7 @@ func setsRNR(f *Fabric) bool {
 		return true // which the case will find out
 	}
 	err = q.SetRNRRetry(0)
-	return err == nil && q.Close() == nil
+	return q.Close() != nil || err == nil
 }
 
 // rnrSet: a queue pair that offers it is given the number of resends before its first

@@ -27,6 +27,13 @@ type Fabric struct {
 	// (crypto/tls).
 	Allocates bool
 
+	// Hardware: the devices are EFA cards, emulated or not. They choose the numbers of queue
+	// pairs and the keys of regions, and a write with immediate shows no GID.
+	Hardware bool
+	// Posted lets the devices notice receives that were posted, where that takes a moment;
+	// nil: it does not.
+	Posted func()
+
 	// Kill makes Devices[i] vanish as if its process or host had died; nil: the
 	// driver cannot.
 	Kill func(i int)
@@ -91,6 +98,7 @@ func canKill(f *Fabric) bool     { return f.Kill != nil }
 func reportsGone(f *Fabric) bool { return f.Kill != nil && f.ReportsGone }
 func thrifty(f *Fabric) bool     { return !f.Allocates }
 func shuffles(f *Fabric) bool    { return f.Shuffles }
+func software(f *Fabric) bool    { return !f.Hardware }
 func manyGIDs(f *Fabric) bool    { return !f.OneGID }
 func manyGoroutines(f *Fabric) bool {
 	return !f.Single

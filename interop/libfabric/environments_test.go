@@ -22,6 +22,7 @@ type environment struct {
 
 	device    string // profile of the emulator, "" for its own default
 	reference bool   // libfabric on both sides
+	card      bool   // efactor has a device of the same kind, in this process, in place of shared memory
 }
 
 // common is libfabric's environment everywhere: traffic must not go by its own
@@ -89,10 +90,14 @@ func (e environment) title() string {
 		e.reference = false
 		return "libfabric alone, " + e.title()
 	}
-	if e.shuffle > 0 {
-		return fmt.Sprintf("%s, shuffled by %d", e.name, e.seed)
+	name := e.name
+	if e.card {
+		name += ", efactor on EFA"
 	}
-	return e.name
+	if e.shuffle > 0 {
+		return fmt.Sprintf("%s, shuffled by %d", name, e.seed)
+	}
+	return name
 }
 
 // on is the device on the fabric of dir.

@@ -66,6 +66,13 @@ var (
 		}
 		return append(args, "-P", strconv.Itoa(port), "127.0.0.1")
 	}}
+	// onCard is the example on the emulated EFA device that libfabric's tool has, too.
+	onCard = player{"efactor on EFA", func(dir string, e environment, mode string, port int, server bool) []string {
+		found, _ := findTools()
+		args := example.command("", e, mode, port, server)
+		args[2] = "efa" // -device
+		return found.emulator.Command(e.on(dir), args...)
+	}}
 )
 
 // TestPingpong: fi_pingpong with itself, and with examples/pingpong in either role.
@@ -77,7 +84,7 @@ func TestPingpong(t *testing.T) {
 	require.NoError(t, err)
 	_, err = buildExample()
 	require.NoError(t, err)
-	for _, c := range []struct{ server, client player }{{tool, tool}, {tool, example}, {example, tool}} {
+	for _, c := range []struct{ server, client player }{{tool, tool}, {tool, example}, {example, tool}, {tool, onCard}, {onCard, tool}, {onCard, onCard}} {
 		for _, mode := range []string{"msg", "tagged"} {
 			for _, e := range pingpongEnvironments(mode) {
 				t.Run(fmt.Sprintf("%s serves %s, %s, %s", c.server.name, c.client.name, mode, e.title()), func(t *testing.T) {

@@ -36,6 +36,8 @@ type world struct {
 	tap   *packets
 	toOwn party.Peer // libfabric's handle of efactor
 	toLF  party.Peer // efactor's of libfabric
+
+	endCard func() error // of environment.card
 }
 
 // missing reports whether err means that the machine lacks a requirement.
@@ -70,8 +72,12 @@ func bareWorld(t *testing.T, ctx context.Context, e environment) *world {
 		w.own = w.other
 		return w
 	}
+	cfg := native.Config{Device: "shm:" + w.dir, Protocol: e.protocol, Tap: w.tap, SameQPN: true}
+	if e.card {
+		cfg.Open, cfg.SameQPN = w.openCard(t), false
+	}
 	var err error
-	w.node, err = native.New(native.Config{Device: "shm:" + w.dir, Protocol: e.protocol, Tap: w.tap, SameQPN: true})
+	w.node, err = native.New(cfg)
 	require.NoError(t, err)
 	w.own = w.node
 	return w
@@ -117,6 +123,9 @@ func (w *world) stop() error {
 	}
 	if w.node != nil {
 		err = errors.Join(err, w.node.Stop())
+	}
+	if w.endCard != nil {
+		err = errors.Join(err, w.endCard())
 	}
 	w.sweep()
 	return errors.Join(err, os.RemoveAll(w.dir))

@@ -78,16 +78,18 @@ func merge(infos []device.Info) (device.Info, error) {
 			what string
 			a, b any
 		}{
-			{x.MTU != all.MTU, "MTU", all.MTU, x.MTU},
-			{x.LocalKeys != all.LocalKeys, "LocalKeys", all.LocalKeys, x.LocalKeys},
 			{x.UnsolicitedWrite != all.UnsolicitedWrite, "UnsolicitedWrite", all.UnsolicitedWrite, x.UnsolicitedWrite},
-			{x.PartID != all.PartID, "PartID", all.PartID, x.PartID},
+			{x.PartID != all.PartID && x.PartID != 0 && all.PartID != 0, "PartID", all.PartID, x.PartID},
 		} {
 			if differs.is {
 				return device.Info{}, fmt.Errorf("%w: %s of %s is %v, of %s %v", ErrMismatch,
 					differs.what, infos[0].Name, differs.a, x.Name, differs.b)
 			}
 		}
+		// Packets are as long as every path has them; what comes may be longer on its path.
+		all.MTU = min(all.MTU, x.MTU)
+		all.LocalKeys = all.LocalKeys || x.LocalKeys // those without do not look at the keys
+		all.PartID = max(all.PartID, x.PartID)       // software has none
 		all.MaxSQ = least(all.MaxSQ, x.MaxSQ)
 		all.MaxRQ = least(all.MaxRQ, x.MaxRQ)
 		all.MaxQP = least(all.MaxQP, x.MaxQP)

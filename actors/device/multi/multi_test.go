@@ -116,10 +116,12 @@ func TestOpen(t *testing.T) {
 	a, b, log := pair()
 	b.info.MaxSQ, b.info.MaxRQ, b.info.MaxQP, b.info.MaxRDMA = 5, 30, 3, 50
 	b.info.RDMAWrite, b.info.CopiesAtPost, a.info.MinRead = true, true, 7
+	b.info.MTU, b.info.LocalKeys, b.info.PartID = 900, true, 0xefa1
 	d, err := multi.Open(a, b)
 	require.NoError(t, err)
 	require.Equal(t, device.Info{
-		Name: "multi(a, b)", GID: device.GID{1}, MTU: 1000, MaxSQ: 5, MaxRQ: 20, MaxQP: 3, RDMARead: true, MaxRDMA: 50, MinRead: 7,
+		Name: "multi(a, b)", GID: device.GID{1}, MTU: 900, MaxSQ: 5, MaxRQ: 20, MaxQP: 3, RDMARead: true, MaxRDMA: 50, MinRead: 7,
+		LocalKeys: true, PartID: 0xefa1,
 	}, d.Info())
 	require.True(t, d.Reaches(device.GID{2}))
 	require.False(t, d.Reaches(device.GID{3}))
@@ -128,12 +130,12 @@ func TestOpen(t *testing.T) {
 	require.ErrorIs(t, d.Close(), device.ErrClosed)
 
 	for name, change := range map[string]func(*device.Info){
-		"MTU":              func(i *device.Info) { i.MTU++ },
-		"LocalKeys":        func(i *device.Info) { i.LocalKeys = true },
 		"UnsolicitedWrite": func(i *device.Info) { i.UnsolicitedWrite = true },
 		"PartID":           func(i *device.Info) { i.PartID = 0xefa1 },
 	} {
 		a, b, _ := pair()
+		a.info.PartID = 0xefa2
+		b.info.PartID = 0xefa2
 		change(&b.info)
 		_, err := multi.Open(a, b)
 		require.ErrorIs(t, err, multi.ErrMismatch)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/efactor/efactor/actors/device/tap"
@@ -14,8 +15,9 @@ import (
 
 // Config configures an endpoint.
 type Config struct {
-	Name     string // "" for "efactor"
-	Device   string // as efa.OpenDevice has it
+	Name     string     // "" for "efactor"
+	Device   string     // as efa.OpenDevice has it
+	Open     efa.Device // in place of Device; the node closes it
 	Protocol efa.ProtocolConfig
 	Tap      tap.Sink // gets every packet; may be nil
 	// SameQPN has Open after Close ask for the number that the endpoint had.
@@ -26,6 +28,7 @@ type Config struct {
 type Node struct {
 	cfg     Config
 	dev     efa.Device
+	scheme  string // of its addresses
 	fab     *efa.Fabric
 	dom     *efa.Domain
 	notices chan party.Outcome
@@ -51,14 +54,19 @@ func New(cfg Config) (*Node, error) {
 	if cfg.Name == "" {
 		cfg.Name = "efactor"
 	}
-	dev, err := efa.OpenDevice(cfg.Device)
-	if err != nil {
-		return nil, fmt.Errorf("native: %w", err)
+	dev := cfg.Open
+	if dev == nil {
+		var err error
+		if dev, err = efa.OpenDevice(cfg.Device); err != nil {
+			return nil, fmt.Errorf("native: %w", err)
+		}
 	}
+	scheme, _, _ := strings.Cut(dev.Info().Name, ":")
 	if cfg.Tap != nil {
 		dev = tap.Wrap(dev, cfg.Tap)
 	}
-	n := &Node{cfg: cfg, dev: dev, notices: make(chan party.Outcome, 256)}
+	n := &Node{cfg: cfg, dev: dev, scheme: scheme, notices: make(chan party.Outcome, 256)}
+	var err error
 	if n.fab, err = efa.Open(efa.Config{Device: dev}); err == nil {
 		n.dom, err = n.fab.OpenDomain(efa.DomainConfig{})
 	}
@@ -121,7 +129,7 @@ func (n *Node) Open(ctx context.Context) error {
 	if err = l.ep.Enable(ctx); err != nil {
 		return errors.Join(err, l.ep.Close(), l.queue.Close())
 	}
-	raw, _ := l.ep.Address().Raw(scheme)
+	raw, _ := l.ep.Address().Raw(n.scheme)
 	n.qpn = raw.QPN()
 	n.one = l
 	l.ended.Go(func() { n.watch(l) })
@@ -156,9 +164,6 @@ func (n *Node) Close(context.Context) error {
 	return errors.Join(err, l.av.Close())
 }
 
-// scheme of addresses on the shared-memory device.
-const scheme = "shm"
-
 // open is the endpoint as it is now.
 func (n *Node) open() (*life, error) {
 	n.mu.Lock()
@@ -185,7 +190,7 @@ func (n *Node) Address() []byte {
 	if err != nil {
 		return nil
 	}
-	raw, _ := l.ep.Address().Raw(scheme)
+	raw, _ := l.ep.Address().Raw(n.scheme)
 	return raw[:]
 }
 
@@ -198,7 +203,7 @@ func (n *Node) Insert(_ context.Context, address []byte) (party.Peer, error) {
 	if len(address) != wire.RawAddrLen {
 		return party.NoPeer, fmt.Errorf("native: an address of %d bytes", len(address))
 	}
-	h, err := l.av.Insert(efa.NewAddress(scheme, efa.RawAddr(address)))
+	h, err := l.av.Insert(efa.NewAddress(n.scheme, efa.RawAddr(address)))
 	return party.Peer(h), err
 }
 

@@ -1,0 +1,162 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/uverbs/abi"
+)
+
+// Errors beside those of package device.
+var (
+	// ErrConfig is the error of a request that makes no sense.
+	ErrConfig = errors.New("uverbs: bad configuration")
+	errBusy   = errors.New("uverbs: queue pairs or regions are open")
+)
+
+// Defaults of a queue pair.
+const (
+	DefaultSQ = 256
+	DefaultRQ = 512
+)
+
+// Config says which device to open.
+type Config struct {
+	// Path is the device file, such as /dev/infiniband/uverbs0.
+	Path string
+	// Name is what the device is called, as in "efa:rdmap0s6"; "": Path.
+	Name string
+	// Narrow keeps WQEs at 64 bytes where the device has 128, too: send queues may be
+	// twice as deep, and 32 bytes instead of 80 go within a WQE.
+	Narrow bool
+	// Kernel is OS if it is nil.
+	Kernel Kernel
+	// Logger gets a warning when a device fails; nil: nothing.
+	Logger *slog.Logger
+}
+
+// Device is an open EFA device; it implements [device.Device].
+type Device struct {
+	device.Base
+	ctx    *context
+	info   device.Info
+	wqe    int
+	inline int
+	log    *slog.Logger
+	ahs    handles
+
+	mu     sync.Mutex
+	open   int // queue pairs and regions
+	opened int // queue pairs so far
+	closed bool
+}
+
+var _ device.Device = (*Device)(nil)
+
+// Open opens a device.
+func Open(cfg Config) (device.Device, error) {
+	if cfg.Kernel == nil {
+		cfg.Kernel = OS{}
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Name == "" {
+		cfg.Name = cfg.Path
+	}
+	ctx, err := openContext(cfg.Kernel, cfg.Path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{ctx: ctx, log: cfg.Logger, wqe: abi.WQELen, inline: int(ctx.limits.Inline)}
+	if ex := min(int(ctx.limits.InlineEx), abi.MaxInlineWide); !cfg.Narrow && ex > d.inline && ctx.limits.MaxLLQ >= abi.WideWQELen {
+		d.wqe, d.inline = abi.WideWQELen, ex
+	}
+	d.ahs = handles{ctx: ctx, byGID: make(map[device.GID]*handle)}
+	d.info = d.describe("efa:" + cfg.Name)
+	return d, nil
+}
+
+// maxDepth bounds the queues: ids have 16 bits, of which some are the tag.
+const maxDepth = 1 << 15
+
+// describe says what the device can do.
+func (d *Device) describe(name string) device.Info {
+	c := d.ctx
+	i := device.Info{
+		Name: name, GID: c.gid, MTU: c.mtu, PartID: c.core.PartID,
+		MaxSQ: min(int(c.efa.MaxSQ), roundDown(int(c.limits.MaxLLQ)/d.wqe), int(c.core.MaxCQE), maxDepth),
+		MaxRQ: min(int(c.efa.MaxRQ), int(c.core.MaxCQE), maxDepth),
+		MaxQP: int(c.core.MaxQP),
+		// Packets are copied to memory that the device knows; CopiesAtPost says when a
+		// payload is not.
+		CopiesAtPost: true, MaxPieces: 8, MaxRDMAPieces: 1, LocalKeys: true,
+		RDMARead: c.can(abi.DeviceRDMARead), RDMAWrite: c.can(abi.DeviceRDMAWrite),
+	}
+	if i.RDMARead || i.RDMAWrite {
+		i.MaxRDMA = int(c.efa.MaxRDMA)
+	}
+	return i
+}
+
+// roundDown is the power of two that is n or the next below it.
+func roundDown(n int) int {
+	p := roundUp(n)
+	if p > n {
+		p >>= 1
+	}
+	return p
+}
+
+// Info implements device.Device.
+func (d *Device) Info() device.Info { return d.info }
+
+// Reaches implements device.Device: a GID of the same subnet may be an EFA device's.
+func (d *Device) Reaches(gid device.GID) bool {
+	const prefix = 8
+	return [prefix]byte(gid[:prefix]) == [prefix]byte(d.info.GID[:prefix])
+}
+
+// enter counts a queue pair or region.
+func (d *Device) enter() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return device.ErrClosed
+	}
+	d.open++
+	return nil
+}
+
+func (d *Device) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open--
+}
+
+// serial is a number for a new queue pair.
+func (d *Device) serial() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.opened++
+	return d.opened
+}
+
+// Close implements device.Device.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return device.ErrClosed
+	}
+	if d.open > 0 {
+		return fmt.Errorf("%w: %d", errBusy, d.open)
+	}
+	d.closed = true
+	return d.ctx.close()
+}

@@ -1,0 +1,149 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/uverbs/abi"
+)
+
+// Poll implements device.QP.
+func (q *QP) Poll(c []device.Completion) int {
+	if q.closed {
+		return 0
+	}
+	if q.armed {
+		q.armed = false
+		q.lookAsync() // first: it says why there are no more events of the other kind
+		q.readEvents()
+	}
+	n := 0
+	for ; n < len(c) && len(q.sq.refused) > 0; n++ {
+		c[n] = device.Completion{ID: q.sq.refuse(), Op: device.OpSend, Status: device.StatusBadAddress}
+	}
+	for n < len(c) && !q.failed {
+		r := q.cq.next()
+		if r == nil {
+			break
+		}
+		var e abi.CQE
+		_ = e.Parse(r.entry()) // never too short
+		r.head++
+		q.cq.consumed++
+		if q.take(&e, &c[n]) {
+			n++
+		}
+	}
+	if n == 0 {
+		return q.pollNothing(c)
+	}
+	q.cq.tell(false)
+	return n
+}
+
+// lookEvery is how many empty polls there are between two looks at the asynchronous
+// events of a queue pair that never sleeps: a few milliseconds.
+const lookEvery = 1 << 15
+
+// pollNothing is a poll that found no completion.
+func (q *QP) pollNothing(c []device.Completion) int {
+	if q.empty++; q.empty%lookEvery == 0 {
+		q.lookAsync()
+	}
+	if !q.failed || q.told || len(c) == 0 {
+		return 0
+	}
+	q.told = true
+	c[0] = device.Completion{Op: device.OpFatal, Status: q.status}
+	return 1
+}
+
+// take turns an entry into a completion; false: it is of a queue pair that is gone, or
+// the device lies and q has failed.
+func (q *QP) take(e *abi.CQE, c *device.Completion) bool {
+	if e.QPN != q.number && (e.Queue == abi.SendQueue || e.Queue == abi.RecvQueue) {
+		q.stale++
+		return false
+	}
+	switch e.Queue {
+	case abi.SendQueue:
+		return q.sent(e, c)
+	case abi.RecvQueue:
+		return q.received(e, c)
+	}
+	q.lies("a completion of queue %d", e.Queue)
+	return false
+}
+
+func (q *QP) sent(e *abi.CQE, c *device.Completion) bool {
+	id, known, ok := q.sq.finish(e.ReqID)
+	switch {
+	case ok:
+		*c = device.Completion{ID: id, Op: device.OpSend, Status: device.Status(e.Status)}
+	case !known:
+		q.stale++
+	default:
+		q.lies("request %#x has ended, which was not under way", e.ReqID)
+	}
+	return ok
+}
+
+func (q *QP) received(e *abi.CQE, c *device.Completion) bool {
+	*c = device.Completion{
+		ID: device.NoSlot, Op: device.OpRecv, Status: device.Status(e.Status),
+		HasImm: e.HasImm, Imm: e.Imm, AH: device.AH(e.AH), SrcQPN: e.SrcQPN, Len: int(e.Length),
+	}
+	if e.Op == abi.WorkWrite {
+		c.Op = device.OpWritten
+	} else {
+		c.SrcGID = e.GID
+	}
+	slot, known, ok := q.rq.finish(e.ReqID)
+	switch {
+	case !known:
+		q.stale++
+		return false
+	case !ok:
+		q.lies("receive %#x has ended, which was not posted", e.ReqID)
+		return false
+	case e.Unsolicited, c.Op == device.OpWritten && !e.HasImm:
+		q.lies("a write that nobody asked for: %+v", *e)
+		return false
+	case c.Op == device.OpRecv && c.Len > q.mtu:
+		q.lies("a packet of %d bytes", c.Len)
+		return false
+	}
+	c.ID = uint64(slot)
+	if c.Status != device.StatusOK {
+		c.Op, c.Len = device.OpRecv, 0
+	}
+	q.source(c)
+	return true
+}
+
+// source says who the sender is. The device knows the address handles of all queue pairs
+// of this program; here those of this one count.
+func (q *QP) source(c *device.Completion) {
+	switch {
+	case q.peers.knows(c.AH):
+		c.SrcGID = device.GID{}
+	case c.AH != device.UnknownAH:
+		c.SrcGID, c.AH = q.peers.all.gid(uint16(c.AH)), device.UnknownAH
+	}
+}
+
+// lies ends the queue pair: nothing that the device says is relied on any more.
+func (q *QP) lies(format string, args ...any) {
+	q.fail(device.StatusQPInternal, fmt.Errorf("%w: %s", errLies, fmt.Sprintf(format, args...)))
+}
+
+// fail ends the queue pair.
+func (q *QP) fail(st device.Status, why error) {
+	if q.failed {
+		return
+	}
+	q.failed, q.status = true, st
+	q.dev.log.Warn("uverbs: a queue pair has failed", "device", q.dev.info.Name, "qpn", q.number, "err", why)
+}

@@ -1,0 +1,152 @@
+//go:build linux
+
+package uverbs
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/uverbs/abi"
+)
+
+// registration is memory that the device knows.
+type registration struct {
+	handle uint32
+	lkey   uint32
+	rkey   uint32
+}
+
+// rights are the access bits for a: those that the device has no use for, a kernel refuses.
+func (c *context) rights(a device.Access) uint32 {
+	var bits uint32
+	if a&(device.LocalWrite|device.RemoteWrite) != 0 {
+		bits |= abi.AccessLocalWrite
+	}
+	if a&device.RemoteWrite != 0 && c.can(abi.DeviceRDMAWrite) {
+		bits |= abi.AccessRemoteWrite
+	}
+	if a&device.RemoteRead != 0 && c.can(abi.DeviceRDMARead) {
+		bits |= abi.AccessRemoteRead
+	}
+	return bits
+}
+
+// can reports whether the device has an ability, one of abi.Device....
+func (c *context) can(ability uint32) bool { return c.efa.Caps&ability != 0 }
+
+// register pins mem and tells the device of it.
+func (c *context) register(mem []byte, a device.Access) (registration, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := addressOf(mem)
+	in := abi.RegMR{Start: at, Length: uint64(len(mem)), IOVA: at, PD: c.pd, Access: c.rights(a)}
+	c.cmd.write(abi.CmdRegMR, in.Append(nil))
+	out := c.cmd.out(abi.InvokeCoreOut, abi.RegMRRespLen)
+	if err := c.cmd.run(c.file); err != nil {
+		return registration{}, registerError(len(mem), err)
+	}
+	var r abi.RegMRResp
+	_ = r.Parse(out)
+	return registration{handle: r.Handle, lkey: r.LKey & abi.LKeyMask, rkey: r.RKey}, nil
+}
+
+func registerError(n int, err error) error {
+	switch {
+	case errors.Is(err, unix.ENOMEM):
+		return fmt.Errorf("%w: %d bytes: %w (more than ulimit -l allows to lock, or too many regions)", device.ErrNoMemory, n, err)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%w: %d bytes: %w (ulimit -l is 0)", device.ErrNoMemory, n, err)
+	}
+	return fmt.Errorf("uverbs: register %d bytes: %w", n, err)
+}
+
+func (c *context) deregister(r registration) error {
+	return c.destroy("memory region", abi.ObjectMR, abi.MRDestroy, r.handle, 0)
+}
+
+// region is a memory region of a user; it implements device.MR.
+type region struct {
+	device.MRBase
+	dev    *Device
+	mem    []byte // also a reference: the garbage collector leaves it alone
+	owned  bool   // it came from Alloc
+	reg    registration
+	closed atomic.Bool
+}
+
+// allAccess are the rights that there are.
+const allAccess = device.LocalWrite | device.RemoteWrite | device.RemoteRead
+
+// Register implements device.Device. The memory is pinned: it counts against the limit of
+// locked memory, page by page, each time.
+func (d *Device) Register(mem []byte, a device.Access) (device.MR, error) {
+	if len(mem) == 0 || a&^allAccess != 0 {
+		return nil, fmt.Errorf("%w: %d bytes with access %#x", ErrConfig, len(mem), a)
+	}
+	return d.newRegion(mem, a, false)
+}
+
+// Alloc implements device.Device.
+func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
+	if n <= 0 || a&^allAccess != 0 {
+		return nil, fmt.Errorf("%w: %d bytes with access %#x", ErrConfig, n, a)
+	}
+	mem, err := d.ctx.kernel.Map(n)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %d bytes: %w", device.ErrNoMemory, n, err)
+	}
+	mr, err := d.newRegion(mem, a, true)
+	if err != nil {
+		return nil, errors.Join(err, d.ctx.kernel.Unmap(mem))
+	}
+	return mr, nil
+}
+
+func (d *Device) newRegion(mem []byte, a device.Access, owned bool) (device.MR, error) {
+	if err := d.enter(); err != nil {
+		return nil, err
+	}
+	reg, err := d.ctx.register(mem, a)
+	if err != nil {
+		d.leave()
+		return nil, err
+	}
+	return &region{dev: d, mem: mem, owned: owned, reg: reg}, nil
+}
+
+// Bytes implements device.MR.
+func (r *region) Bytes() []byte { return r.mem }
+
+// Addr implements device.MR.
+func (r *region) Addr() uint64 { return addressOf(r.mem) }
+
+// LKey implements device.MR.
+func (r *region) LKey() uint32 { return r.reg.lkey }
+
+// RKey implements device.MR.
+func (r *region) RKey() uint64 { return uint64(r.reg.rkey) }
+
+// Remote implements device.MR.
+func (r *region) Remote() bool { return r.dev.info.RDMARead || r.dev.info.RDMAWrite }
+
+// Close implements device.MR. After an error the memory stays pinned until the device is
+// closed, and that of Alloc is kept.
+func (r *region) Close() error {
+	if r.closed.Swap(true) {
+		return device.ErrClosed
+	}
+	defer r.dev.leave()
+	err := r.dev.ctx.deregister(r.reg)
+	switch {
+	case !r.owned:
+	case err != nil:
+		r.dev.ctx.abandon(r.mem)
+	default:
+		err = r.dev.ctx.kernel.Unmap(r.mem)
+	}
+	return err
+}

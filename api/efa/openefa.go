@@ -1,0 +1,67 @@
+package efa
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/uverbs"
+	"github.com/efactor/efactor/actors/device/uverbs/sysfs"
+)
+
+// openEFA opens the EFA device of a name, or if name is "" the best that can be opened.
+func openEFA(name string, log *slog.Logger) (Device, error) {
+	host := sysfs.Host{}
+	found, err := host.List()
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for i := range found.NICs {
+		n := &found.NICs[i]
+		if name != "" && name != n.Name {
+			continue
+		}
+		if err = host.Try(n); err == nil {
+			err = host.Memlock(endpointMemory)
+		}
+		if err == nil {
+			var d Device
+			if d, err = openNIC(n, log); err == nil {
+				return d, nil
+			}
+		}
+		errs = append(errs, err)
+	}
+	for _, s := range found.Skipped {
+		if name == "" || name == s.Name {
+			errs = append(errs, s.Why)
+		}
+	}
+	switch {
+	case len(errs) > 0:
+		return nil, errors.Join(errs...)
+	case len(found.NICs) > 0:
+		return nil, fmt.Errorf("%w: there is no EFA device %q on this host; the first is %q", ErrInvalid, name, found.NICs[0].Name)
+	}
+	return nil, found.Err()
+}
+
+// openNIC opens an EFA device.
+func openNIC(n *NIC, log *slog.Logger) (Device, error) {
+	d, err := uverbs.Open(uverbs.Config{Path: n.Uverbs, Name: n.Name, Logger: log})
+	if err != nil {
+		return nil, n.Explain(err)
+	}
+	return d, nil
+}
+
+// queryEFA asks an EFA device for its limits.
+func queryEFA(n *NIC) (device.Info, error) {
+	d, err := openNIC(n, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return device.Info{}, err
+	}
+	return d.Info(), d.Close()
+}
