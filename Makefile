@@ -23,7 +23,7 @@ test: ## the tests of the main module
 bench: ## benchmarks, ten runs for benchstat; BENCH=Eager chooses
 	go test -run='^$$' -bench='$(BENCH)' -benchmem -count=10 ./...
 
-fuzz: ## every fuzz target for FUZZTIME, 30s by default
+fuzz: ## every fuzz target for FUZZTIME, 30s by default; .ci/fuzz -total 24h goes round them and keeps its corpus
 	.ci/fuzz $(FUZZTIME)
 
 seeds: ## SEEDS runs of the seeded simulation, 10000 by default

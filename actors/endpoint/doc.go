@@ -9,6 +9,7 @@
 // state:
 //
 //	peers      which peer a handle or a packet belongs to    peers.go handles.go routes.go strangers.go
+//	                                                          admission.go lobby.go
 //	access     what peers may do with registered memory      access.go atomic.go
 //	claims     peek and claim                                claims.go
 //	writes     reports of peers' writes with data            written.go

@@ -50,3 +50,12 @@ func (p *poison) Find(uint32) shard.Ref {
 	p.e.env.Ops = p.ops
 	panic("poisoned table of operations")
 }
+
+// Peers returns how many peers the endpoint keeps.
+func (e *Endpoint) Peers() int {
+	n := len(e.peers.replaced)
+	for range e.peers.routes.all() {
+		n++
+	}
+	return n
+}

@@ -14,10 +14,16 @@ import (
 	"github.com/efactor/efactor/internal/golden"
 )
 
+// hung are scenarios in which libfabric 1.13.2 did not end an operation that we do end.
+var hung = []string{"first/write:30000,dc", "first/atomic:4,dc", "dc/rma", "rdma/longread-write"}
+
 // impossible is why a side of a scenario cannot be replayed.
 func impossible(s *golden.Scenario, side string) string {
 	if side == "B" && slices.Contains(s.Args, "-Z") {
 		return "our endpoint has no user receive queue pair, for data without headers"
+	}
+	if s.Libfabric == "1.13.2" && slices.Contains(hung, s.Name) {
+		return "libfabric hung, so there is no end to compare with"
 	}
 	return ""
 }
@@ -35,7 +41,7 @@ const listHead = `# What TestGolden replays: the scenario, the place that our en
 // each of the two processes in turn. testdata/replayed.golden lists
 // the comparisons, so that none drops out unnoticed.
 func TestGolden(t *testing.T) {
-	scenarios, err := golden.Load()
+	scenarios, err := golden.LoadAll()
 	require.NoError(t, err)
 	var b strings.Builder
 	b.WriteString(listHead)

@@ -42,9 +42,7 @@ func (e *Endpoint) Remove(handle uint64) {
 // bind gives a stranger its handle: its unexpected messages can now match receives that
 // name it.
 func (p *peers) bind(l *peer.Link, handle uint64) {
-	if l.Handle == peer.Unlisted {
-		p.strangers--
-	}
+	p.lobby.leave(l)
 	l.Handle, l.Age = handle, max(l.Age, p.book.Age(handle))
 	p.setHandle(handle, l)
 	for _, m := range p.unexpected(l) {
@@ -59,7 +57,7 @@ func (p *peers) bind(l *peer.Link, handle uint64) {
 
 // insert binds peers that were known before their addresses got the n handles from first.
 func (p *peers) insert(first, n uint64) {
-	if p.strangers == 0 {
+	if p.lobby.size() == 0 {
 		return
 	}
 	for h := first; h < first+n; h++ {
@@ -82,7 +80,7 @@ func (p *peers) remove(handle uint64) *peer.Link {
 	p.byHandle[handle] = nil
 	l.Handle = peer.Unlisted
 	if x := p.routes.get(l.AH, l.QPN); x != nil && x.cur == l {
-		p.strangers++
+		p.lobby.enter(l)
 		if p.forget(l); l.Away {
 			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
 		}

@@ -17,8 +17,8 @@ import (
 )
 
 // peers is the endpoint's directory of peers: it owns the peer of each handle of the
-// address vector, the routes from where a packet came to the peer there, the number of
-// peers that are in no address vector ("strangers"), and the peers that others replaced
+// address vector, the routes from where a packet came to the peer there, the peers that
+// are in no address vector ("strangers", lobby.go), and the peers that others replaced
 // and that still have operations in progress. It makes peer actors and stops them.
 //
 // Requests ask it for the peer of a handle, the device queue for the actor of a packet;
@@ -34,11 +34,10 @@ type peers struct {
 	event   func(Event)
 	most    int // strangers that are let in
 
-	byHandle  []*peer.Link
-	routes    routes
-	strangers int
-	replaced  []*peer.Link
-	away      []*peer.Link // strangers that have failed and may come back, the first of them first
+	byHandle []*peer.Link
+	routes   routes
+	lobby    lobby
+	replaced []*peer.Link
 }
 
 // link returns the peer of a handle, which it makes at the handle's first use.
@@ -88,15 +87,14 @@ func (p *peers) setHandle(handle uint64, l *peer.Link) {
 // create makes the peer at addr. A peer that was there is replaced; age orders the two.
 func (p *peers) create(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.Link {
 	p.reap()
+	p.lookAfter()
 	l := &peer.Link{
 		Handle: handle, Age: age, Addr: addr, AH: ah, Path: uint8(p.qp().PathOf(ah)), QPN: addr.QPN(), QKey: addr.ConnID(),
 	}
 	peer.Spawn(p.env, l, p.spawn)
 	if former := p.routes.set(l); former != nil {
 		p.env.Trail.Put(l.Span, trail.Replaces, 0, former.Span, 0)
-		if former.Handle == peer.Unlisted {
-			p.strangers--
-		}
+		p.lobby.leave(former)
 		p.replaced = append(p.replaced, former)
 		p.env.Sh.Tell(former.Peer, &peer.Remove{Err: peer.ErrReplaced, Tell: true})
 	}
@@ -110,27 +108,12 @@ func (p *peers) forget(l *peer.Link) {
 		return
 	}
 	if l.Away {
-		p.away = append(slices.DeleteFunc(p.away, func(x *peer.Link) bool {
-			return x == l || !x.Away || x.Handle != peer.Unlisted
-		}), l)
 		return
 	}
 	if p.routes.drop(l) {
-		p.strangers--
+		p.lobby.leave(l)
 		p.replaced = append(p.replaced, l)
 	}
-}
-
-// makeRoom gives up the stranger that has been away for longest, for another one.
-func (p *peers) makeRoom() bool {
-	for len(p.away) > 0 {
-		l := p.away[0]
-		if p.away = p.away[1:]; l.Away && l.Handle == peer.Unlisted {
-			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
-			return true
-		}
-	}
-	return false
 }
 
 // reap stops replaced peers that have no operation in progress any more.

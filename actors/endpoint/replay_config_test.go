@@ -31,7 +31,7 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 	}
 	info.PartID = uint32(r.env("EFASHIM_PART_ID", 0xefa1))
 	host, _ := strconv.ParseUint(strings.TrimPrefix(s.Env["EFASHIM_HOST_ID"], "i-0"), 16, 64)
-	talk, ok := era.ByName(s.Libfabric)
+	talk, ok := era.Of(s.Release(side))
 	require.True(t, ok, s.Libfabric)
 	var err error
 	r.rig, err = script.Start(script.Config{
@@ -39,7 +39,8 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 		Endpoint: endpoint.Config{
 			ConnID: me.ConnID(), QPN: me.QPN(),
 			Settings: settings.InForce{
-				Features: r.features(&info), HostID: host, Era: talk, WaitHandshake: slices.Contains(s.Args, "-Z"),
+				Features: r.features(&info), HostID: host, Era: talk,
+				WaitHandshake: slices.Contains(s.Args, "-Z") && talk.Has(wire.FeatureUserRecvQP),
 				Settings: settings.Settings{
 					MaxMedium:    r.env("FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE", 0),
 					Credits:      r.env("FI_EFA_TX_MIN_CREDITS", 0),

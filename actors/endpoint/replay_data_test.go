@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/internal/script"
 	"github.com/efactor/efactor/wire"
@@ -127,6 +128,10 @@ func (r *replay) checkOutcome(o *operation) {
 	i := slices.IndexFunc(r.rig.Outcomes, func(x script.Outcome) bool { return x.Op == o.did })
 	require.GreaterOrEqual(r.t, i, 0, "%s has no outcome", o.first.Op)
 	res, req := &r.rig.Outcomes[i].Res, &o.did.Req
+	if o.flags["fail"] {
+		require.Error(r.t, res.Err, o.first.Op)
+		return
+	}
 	require.NoError(r.t, res.Err, o.first.Op)
 	require.Equal(r.t, o.n, res.N, o.first.Op)
 	switch req.Kind {
@@ -150,7 +155,7 @@ func (r *replay) checkOutcome(o *operation) {
 
 // cqData returns the CQ data of an operation as it travels: 1.17 cuts it in tagged sends.
 func (r *replay) cqData(o *operation) uint64 {
-	if r.s.Libfabric == "1.17.0" && o.first.Tag != nil {
+	if talk, _ := era.Of(r.s.Release(o.actor)); talk.CQData32 && o.first.Tag != nil {
 		return uint64(uint32(*o.first.CQData))
 	}
 	return *o.first.CQData

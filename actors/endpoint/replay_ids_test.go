@@ -71,9 +71,12 @@ func echoed(pkt wire.Packet) *uint32 {
 		return &h.SendID
 	case *wire.Receipt:
 		return &h.TxID
-	default:
-		return nil
+	case *wire.PeerError:
+		if h.RefKind == wire.RefOpe {
+			return &h.OpID
+		}
 	}
+	return nil
 }
 
 // toOurs puts our ids into a packet of the other side.

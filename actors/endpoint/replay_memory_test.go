@@ -80,6 +80,9 @@ func (r *replay) share(pkt wire.Packet) {
 	if r.now.name == "" {
 		return // nobody receives it
 	}
+	if r.env(r.side+"_EFASHIM_FAIL_READ", 0) != 0 {
+		return // so that reads of it fail, with the status that was captured
+	}
 	off := uint64(0)
 	for _, v := range readIOV(pkt) {
 		r.reachable(v.Addr, v.Key, r.now.data()[off:][:v.Len])

@@ -14,6 +14,7 @@ import (
 type routes struct {
 	byAH   []map[uint16]*route
 	gids   []device.GID // by AH
+	empty  []uint32     // keys of routes without a peer, oldest first; some have one again
 	recent [cached]recent
 }
 
@@ -31,7 +32,11 @@ func cacheKey(ah device.AH, qpn uint16) uint32 { return uint32(ah)<<16 | uint32(
 type route struct {
 	cur    *peer.Link // nil if it was dropped
 	former []uint32   // oldest first
+	pace   pace       // of those that come
 }
+
+// maxEmpty is the number of routes without a peer that are remembered.
+const maxEmpty = 1024
 
 // maxFormer is the number of former connids that a route remembers.
 const maxFormer = 16
@@ -88,7 +93,9 @@ func (r *routes) set(l *peer.Link) (former *peer.Link) {
 	for int(l.AH) >= len(r.byAH) {
 		r.byAH, r.gids = append(r.byAH, nil), append(r.gids, device.GID{})
 	}
-	r.gids[l.AH] = l.Addr.GID()
+	if gid := l.Addr.GID(); r.gids[l.AH] != gid { // the device has used the handle's number again
+		r.gids[l.AH], r.byAH[l.AH] = gid, nil
+	}
 	m := r.byAH[l.AH]
 	if m == nil {
 		m = make(map[uint16]*route)
@@ -115,7 +122,19 @@ func (r *routes) drop(l *peer.Link) bool {
 	clear(r.recent[:])
 	x.cur = nil
 	x.remember(l)
+	if r.empty = append(r.empty, cacheKey(l.AH, l.QPN)); len(r.empty) > maxEmpty {
+		r.forget(r.empty[0])
+		r.empty = r.empty[1:]
+	}
 	return true
+}
+
+// forget deletes a route that has no peer.
+func (r *routes) forget(key uint32) {
+	m := r.byAH[key>>16]
+	if x := m[uint16(key)]; x != nil && x.cur == nil {
+		delete(m, uint16(key))
+	}
 }
 
 func (x *route) remember(l *peer.Link) {

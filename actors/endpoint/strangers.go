@@ -54,7 +54,7 @@ func (p *peers) onNameless(r *device.RecvPkt) {
 	r.Release()
 }
 
-// admit makes a peer of a stranger and gives it the packet.
+// admit makes a peer of a stranger, if it may be one, and gives it the packet.
 func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	if p.closing.state != open {
 		r.Release()
@@ -67,12 +67,6 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	handle, listed := p.book.Handle(addr)
 	if !listed {
 		handle = peer.Unlisted
-		p.reap()
-		if p.strangers+len(p.replaced) >= p.most && !p.makeRoom() {
-			p.env.Counters.NoAddress++
-			r.Release()
-			return
-		}
 	}
 	ah, err := p.qp().CreateAH(addr.GID())
 	if err != nil {
@@ -80,11 +74,17 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 		r.Release()
 		return
 	}
+	if !listed && !p.mayCome(ah, addr.QPN()) {
+		p.env.Counters.Crowded++
+		_ = p.qp().DestroyAH(ah)
+		r.Release()
+		return
+	}
 	l := p.create(addr, ah, handle, p.book.Now())
 	if listed {
 		p.setHandle(handle, l)
 	} else {
-		p.strangers++
+		p.lobby.enter(l)
 		p.event(Event{Kind: NewPeer, Handle: handle, Addr: addr, Path: l.Path})
 	}
 	p.env.Sh.Call(l.Peer, r.Arrived())

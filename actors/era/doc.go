@@ -2,8 +2,9 @@
 // wire, as data ([Profile]) with which an endpoint can behave like such a release.
 // Package internal/eratest finds the packets that such an endpoint would fail on.
 //
-// Two releases were captured, 1.17.0 and 2.3.1 (package internal/golden), and their
-// profiles are checked against the captures. For the others it is known what was
+// Four releases were captured, 1.13.2, 1.17.0, 2.3.1 and main (package internal/golden).
+// Endpoints with their profiles replay the captures (TestGolden of actors/endpoint), and
+// those of 1.17.0 and 2.3.1 are checked against them here. For the others it is known what was
 // changed when, but not everything: where a behaviour changed somewhere between two
 // known releases, a comment in the profile says what was assumed.
 //

@@ -38,8 +38,10 @@ type Profile struct {
 	RTRWhole    bool // the first window of a read is all of it (1.13)
 	CQData32    bool // tagged messages carry 32 bits of CQ data (until 1.17)
 
-	// CreditsAsked: a CTS window has as many packets as the request asked for,
-	// within limits (1.10 to 1.15).
+	DCUnasked bool // delivery complete does not wait for HANDSHAKE either (main)
+
+	// CreditsAsked: a request asks for a window of as many packets as its message
+	// needs, though the granter gives its own (1.10 to 1.15).
 	CreditsAsked bool
 	// RecvWindow is how many messages may arrive ahead of their turn.
 	RecvWindow int

@@ -1,6 +1,12 @@
 package era
 
-import "github.com/efactor/efactor/wire"
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/efactor/efactor/wire"
+)
 
 // All holds the releases at which something on the wire changed, oldest first, and
 // those that were captured. Each stands for the releases up to the next one. "main"
@@ -74,7 +80,7 @@ var All = []Profile{
 	},
 	{
 		Name: "main", Limited: true, Features: upTo(wire.FeaturePeerError),
-		P2P: true, AlwaysConnID: true, RecvWindow: 16, OneCompareIOV: true,
+		P2P: true, AlwaysConnID: true, DCUnasked: true, RecvWindow: 16, OneCompareIOV: true,
 	},
 }
 
@@ -95,4 +101,31 @@ func ByName(name string) (Profile, bool) {
 		}
 	}
 	return Profile{}, false
+}
+
+// Of is the profile of a release as the library says it, such as 1.13.2: that of the
+// newest release of All that is not newer.
+func Of(release string) (Profile, bool) {
+	if p, ok := ByName(release); ok {
+		return p, true
+	}
+	want := numbers(release)
+	for i := len(All) - 1; i >= 0; i-- {
+		if have := numbers(All[i].Name); have != nil && slices.Compare(have, want) <= 0 {
+			return All[i], true
+		}
+	}
+	return Profile{}, false
+}
+
+// numbers are those of a release, nil if it has none.
+func numbers(release string) (n []int) {
+	for part := range strings.SplitSeq(release, ".") {
+		v, err := strconv.Atoi(part)
+		if err != nil {
+			return nil
+		}
+		n = append(n, v)
+	}
+	return n
 }

@@ -24,6 +24,22 @@ func TestByName(t *testing.T) {
 	require.False(t, ok)
 }
 
+// TestOf: a release is as the newest one that is known and not newer.
+func TestOf(t *testing.T) {
+	for release, want := range map[string]string{
+		"1.10": "1.10", "1.11.1": "1.10", "1.13.2": "1.13", "1.17.0": "1.17.0", "1.17.1": "1.17.0", "1.18.2": "1.18",
+		"2.1.0": "2.0", "2.3.1": "2.3.1", "2.5": "2.3.1", "3.0": "2.6", "main": "main",
+	} {
+		p, ok := Of(release)
+		require.True(t, ok, release)
+		require.Equal(t, want, p.Name, release)
+	}
+	for _, release := range []string{"1.9.1", "", "x", "2.x"} {
+		_, ok := Of(release)
+		require.False(t, ok, release)
+	}
+}
+
 // TestReleasesAge: successors know all that a release knows, and predecessors lack
 // all that it lacks.
 func TestReleasesAge(t *testing.T) {

@@ -127,7 +127,7 @@ func (p *Pools) growTx() bool {
 	s := make([]Txe, slab)
 	for i := range s {
 		t := &s[i]
-		t.pools, t.id = p, uint32(len(p.tx))
+		t.pools, t.id = p, uint32(len(p.tx))+p.env.Config.FirstUse*nextUse
 		p.tx = append(p.tx, t)
 		t.ref = p.Spawn(func() actor.Actor { return t })
 		t.turn.Init(t.ref)
@@ -148,7 +148,7 @@ func (p *Pools) growRx() bool {
 	s := make([]Rxe, slab)
 	for i := range s {
 		r := &s[i]
-		r.pools, r.id = p, uint32(len(p.rx))|rxBit
+		r.pools, r.id = p, (uint32(len(p.rx))|rxBit)+p.env.Config.FirstUse*nextUse
 		p.rx = append(p.rx, r)
 		r.ref = p.Spawn(func() actor.Actor { return r })
 		r.slot.To, r.slot.Control = r.ref, true

@@ -70,7 +70,6 @@ type incoming struct {
 
 	msgID      uint32
 	sendID     uint32
-	credits    uint32 // that the request wished for
 	born       clock.Time
 	moved      clock.Time // when it last got on
 	span       uint64     // in the trail: the message's, then that of the receive
@@ -119,7 +118,7 @@ func (r *Rxe) Begin(pkt *peer.Packet) {
 	r.m.Begin(RxInit, p, pkt.Length, packets)
 	r.stored = uint64(len(pkt.Payload))
 	r.msgID, r.sendID, r.tag = pkt.MsgID, pkt.SendID, pkt.Tag
-	r.data, r.hasData, r.tagged, r.credits = pkt.Data, pkt.HasData, pkt.Tagged, pkt.Credits
+	r.data, r.hasData, r.tagged = pkt.Data, pkt.HasData, pkt.Tagged
 	r.head, r.tail = pkt, pkt
 	r.follow(pkt)
 	if pkt.Multi != nil {

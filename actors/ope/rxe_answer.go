@@ -45,16 +45,8 @@ func (r *incoming) grant() uint64 {
 
 // window is how much is granted at a time.
 func (r *incoming) window() uint64 {
-	p := r.pools
-	n := p.Policy.Credits
-	if p.env.Config.Era.CreditsAsked {
-		n = max(n, min(int(r.credits), maxCreditsAsked))
-	}
-	return uint64(n) * uint64(p.maxData)
+	return uint64(r.pools.Policy.Credits) * uint64(r.pools.maxData)
 }
-
-// maxCreditsAsked is what releases until 1.15 granted at most.
-const maxCreditsAsked = 64
 
 // control posts the packet that is owed, or a CTS of n bytes. False: it has to
 // wait, or failed.

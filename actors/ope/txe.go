@@ -135,10 +135,14 @@ func (t *Txe) arm(q *Request, l *peer.Link) {
 	default:
 		t.member.BoundInLine(l)
 	}
-	if q.Flags&Deliver != 0 && q.Kind != KindWrite && (q.Kind != KindAtomic || q.Form == AtomicWrite) {
+	if q.Flags&Deliver != 0 && q.Kind != KindWrite && (q.Kind != KindAtomic || q.Form == AtomicWrite) && !t.unasked() {
 		t.turn.Need(wire.FeatureDeliveryComplete)
 	}
 }
+
+// unasked reports whether delivery complete goes to a peer that has not said what it
+// knows.
+func (t *Txe) unasked() bool { return t.pools.env.Config.Era.DCUnasked && !t.link.Known() }
 
 // submit asks the peer for the operation's turn and handles it if it comes at once. A
 // panic, here or in the peer, is no failure of the caller.

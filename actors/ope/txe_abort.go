@@ -72,13 +72,14 @@ func (t *outgoing) lostID(err error) {
 }
 
 // abortPeer sends PEER_ERROR: with the other side's id if it gave us one, else
-// with the msg_id, of which it may have seen nothing. What it reads it may have seen
-// although no byte has arrived.
+// with the msg_id, of which it may have seen nothing. A request that did not arrive by what the
+// device says may have been seen all the same: one after which more is to come, by CTSDATA or
+// by reading, has to end there, too.
 func (t *outgoing) abortPeer() {
 	switch {
 	case t.hasPeer:
 		t.sendAborted(wire.RefOpe, t.peerID)
-	case t.m.Acked == 0 && !t.nacked && !t.m.Proto.readBased():
+	case t.m.Acked == 0 && !t.nacked && !t.m.Proto.readBased() && !protos[t.m.Proto].cts:
 		t.sendAborted(wire.RefMsgIDSkip, t.turn.MsgID)
 	default:
 		t.sendAborted(wire.RefMsgID, t.turn.MsgID)

@@ -31,7 +31,7 @@ func (t *outgoing) header(b []byte, seg Segment) []byte {
 	case LongCTS, DCLongCTS:
 		h := wire.LongCTSRTM{
 			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, DC: dc, ReadNACK: t.nacked,
-			MsgLength: t.m.Total, SendID: t.id, CreditRequest: uint32(t.pools.Policy.Credits),
+			MsgLength: t.m.Total, SendID: t.id, CreditRequest: t.pools.credits(t.m.Total),
 		}
 		return h.Append(b)
 	case LongRead:
@@ -85,7 +85,7 @@ func writeHeader(t *outgoing, b []byte, o wire.Options) []byte {
 	case LongCTSWrite, DCLongCTSWrite:
 		h := wire.LongCTSRTW{
 			Options: o, RMAIOVCount: 1, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
-			CreditRequest: uint32(t.pools.Policy.Credits), DC: dc,
+			CreditRequest: t.pools.credits(t.m.Total), DC: dc,
 		}
 		return h.Append(b)
 	default:
@@ -117,4 +117,13 @@ func readFrom(t *outgoing) [wire.MaxIOV]wire.RMAIOV {
 	r := t.source()
 	off := offsetIn(r.Bytes(), t.q.Buf)
 	return [wire.MaxIOV]wire.RMAIOV{{Addr: r.Addr(t.link.Path) + off, Len: t.m.Total, Key: t.x.key}}
+}
+
+// credits is how many packets a request of so many bytes asks for at a time.
+func (p *Pools) credits(total uint64) uint32 {
+	n := uint64(p.Policy.Credits)
+	if p.env.Config.Era.CreditsAsked {
+		n = min(max(n, (total+uint64(p.maxData)-1)/uint64(p.maxData)), 1<<31)
+	}
+	return uint32(n)
 }

@@ -57,7 +57,7 @@ func (t *Txe) choose() error {
 	if err != nil {
 		return err
 	}
-	if s.Proto.dc() && !t.link.Can(wire.FeatureDeliveryComplete) {
+	if s.Proto.dc() && !t.link.Can(wire.FeatureDeliveryComplete) && !t.unasked() {
 		return errNoDC
 	}
 	if (s.Proto.readBased() || protos[s.Proto].rdma) && !t.useSource(s.Proto) {

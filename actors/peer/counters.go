@@ -38,6 +38,7 @@ type Counters struct {
 	AbortedLate    uint64 // a packet of a message that the peer has taken back
 	StaleConnID    uint64 // from a former endpoint with the same GID and QPN
 	NoAddress      uint64 // a stranger that does not say who it is
+	Crowded        uint64 // a stranger for which there is no room, or too many in its place
 	PeerOverMemory uint64
 	PeerDown       uint64 // from a peer that has failed
 	Refused        uint64 // an access to memory: the key, the range or the right was wrong

@@ -68,6 +68,13 @@ func (e *StatusError) Unwrap() []error {
 	return []error{e.Errno}
 }
 
+// HasLeft reports whether a peer failed for that its queue pair is gone. It may have sent
+// packets before, which still come.
+func HasLeft(err error) bool {
+	var s *StatusError
+	return errors.As(err, &s) && s.Status == device.StatusBadDestQPN
+}
+
 func (p *Peer) statusError(s device.Status) error {
 	if p.link.Err != nil && s == device.StatusFlushed {
 		return p.link.Err

@@ -131,6 +131,14 @@ func (l *Link) excuse() {
 	}
 }
 
+// Quiet reports whether nothing was heard for PeerTimeout of a peer that nobody watches.
+func Quiet(l *Link) bool {
+	return !l.Busy() && l.env.now().Sub(l.heard) >= l.env.Config.PeerTimeout
+}
+
+// Probe has the peer asked for a sign of life.
+func Probe(l *Link) { l.env.Sh.Tell(l.Peer, &knock) }
+
 // Reached is called by operations when RDMA of theirs is done.
 func (l *Link) Reached() { l.reached = l.env.now() }
 

@@ -17,7 +17,6 @@ type Header struct {
 	MsgID   uint32
 	SendID  uint32
 	RecvID  uint32
-	Credits uint32       // LONGCTS credit_request
 	Errno   uint32       // PEER_ERROR prov_errno
 	Ref     wire.RefKind // of PEER_ERROR
 	Type    wire.Type

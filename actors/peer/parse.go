@@ -36,7 +36,7 @@ func (p *Packet) parse(v *wire.View, b []byte) error {
 			return err
 		}
 		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
-		p.Length, p.SendID, p.Credits, p.Nack = h.MsgLength, h.SendID, h.CreditRequest, h.ReadNACK
+		p.Length, p.SendID, p.Nack = h.MsgLength, h.SendID, h.ReadNACK
 	case wire.TypeCTSData:
 		return p.parseCTSData(v, b)
 	case wire.TypeCTS:

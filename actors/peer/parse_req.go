@@ -105,7 +105,7 @@ func (p *Packet) parseRTW(v *wire.View, b []byte, x *Ext) error {
 			return err
 		}
 		p.setOptions(&h.Options)
-		p.Payload, p.SendID, p.Length, p.Credits = b[n:], h.SendID, h.MsgLength, h.CreditRequest
+		p.Payload, p.SendID, p.Length = b[n:], h.SendID, h.MsgLength
 		x.RMA, x.NRMA = h.RMAIOV, int(h.RMAIOVCount)
 		if uint64(len(p.Payload)) > p.Length {
 			return wire.ErrLength

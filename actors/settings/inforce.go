@@ -22,6 +22,8 @@ type InForce struct {
 	Rounding era.Rounding
 	// MsgIDBase is the first msg_id of each direction; both sides must agree.
 	MsgIDBase uint32
+	// FirstUse is the generation of the first ids of operations.
+	FirstUse uint32
 	// WaitHandshake makes every first packet wait for the peer's HANDSHAKE.
 	WaitHandshake bool
 
@@ -38,7 +40,7 @@ func New(s Settings, i *device.Info) InForce {
 	talk, _ := era.ByName(k.Era) // no name: as this project does
 	return InForce{
 		Settings: s, Features: Features(&s, i), HostID: k.HostID, Era: talk, Rounding: k.Rounding,
-		MsgIDBase: k.FirstMsgID, WaitHandshake: k.WaitHandshake, Steps: k.Steps,
+		MsgIDBase: k.FirstMsgID, FirstUse: k.FirstUse, WaitHandshake: k.WaitHandshake, Steps: k.Steps,
 	}
 }
 

@@ -100,6 +100,7 @@ func drops(t *totals, o observe) {
 		{"aborted", c.AbortedLate},
 		{"connid", c.StaleConnID},
 		{"no_address", c.NoAddress},
+		{"crowded", c.Crowded},
 		{"peer_down", c.PeerDown},
 		{"refused", c.Refused},
 	} {

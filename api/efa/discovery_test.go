@@ -41,7 +41,7 @@ func TestDiscoveryQuery(t *testing.T) {
 	list, err := d.run()
 	require.NoError(t, err)
 	require.Len(t, list, 3)
-	if d.host.Memlock(endpointMemory) != nil { // then every card is refused for it
+	if d.host.Memlock(endpointMemory) != nil { // reported of every card then
 		for i := range list {
 			require.ErrorIs(t, list[i].Err, sysfs.ErrMemlock)
 		}

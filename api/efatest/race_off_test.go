@@ -8,4 +8,5 @@ const (
 	replaySeeds  = 8
 	queuedSeeds  = 24
 	watchedSeeds = 60
+	underRace    = false
 )

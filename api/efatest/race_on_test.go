@@ -9,4 +9,5 @@ const (
 	replaySeeds  = 2
 	queuedSeeds  = 4
 	watchedSeeds = 6
+	underRace    = true
 )

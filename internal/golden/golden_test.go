@@ -43,6 +43,19 @@ func TestLoad(t *testing.T) {
 	require.Len(t, notCompleted, 2)
 }
 
+// TestLoadAll: every capture is there, with the release of each side.
+func TestLoadAll(t *testing.T) {
+	scenarios, err := LoadAll()
+	require.NoError(t, err)
+	count := map[string]int{}
+	for _, s := range scenarios {
+		count[s.Release("A")+" "+s.Release("B")]++
+	}
+	require.Equal(t, map[string]int{
+		"1.13.2 1.13.2": 60, "1.17.0 1.17.0": 61, "2.3.1 2.3.1": 81, "main main": 84, "1.17.0 main": 63, "main 1.17.0": 63,
+	}, count)
+}
+
 func TestReadRejects(t *testing.T) {
 	for name, text := range map[string]string{
 		"packet first":      `{"scenario":"x","seq":0,"type":"CTS"}`,

@@ -26,8 +26,9 @@ const childEnv = "EFACTOR_NTHCALL_CHILD"
 // ctl is the child's socket to the parent.
 const ctl = 3
 
-// slow is too long for a round in which one thing fails: on an idle machine it takes as long as
-// a peer takes to be given up, and Close a second at each end.
+// slow is too long for a round in which one thing fails, without the time in which the machine
+// did not run it. On an idle machine it takes as long as a peer takes to be given up, and
+// Close a second at each end.
 const slow = 20 * time.Second
 
 // report is what a child has to say of a round.
@@ -52,6 +53,8 @@ func child(arg string) error {
 	if err := beSupervised(); err != nil {
 		return err
 	}
+	var idle lag
+	go idle.watch()
 	buf := make([]byte, 1<<16)
 	for {
 		n, err := unix.Read(ctl, buf)
@@ -62,7 +65,7 @@ func child(arg string) error {
 		if err := json.Unmarshal(buf[:n], &r); err != nil {
 			return err
 		}
-		rep, err := k.play(dir, r)
+		rep, err := k.play(dir, r, &idle)
 		if err != nil {
 			return err
 		}
@@ -100,18 +103,18 @@ func beSupervised() error {
 func mark(phase uintptr) { _, _, _ = unix.Syscall(unix.SYS_GETPRIORITY, markWhich, phase, 0) }
 
 // play runs one round.
-func (k *kind) play(dir string, r row) (*report, error) {
+func (k *kind) play(dir string, r row, idle *lag) (*report, error) {
 	before, err := take([]string{dir})
 	if err != nil {
 		return nil, err
 	}
 	f := newFaults(r)
 	var rd round
-	begin := clock.System.Now()
+	begin, idled := clock.System.Now(), idle.read()
 	mark(markBegin)
 	k.run(dir, f, &rd)
 	mark(markEnd)
-	rep := &report{Took: clock.System.Now().Sub(begin)}
+	rep := &report{Took: clock.System.Now().Sub(begin) - (idle.read() - idled)}
 	rep.Methods, rep.Hit = f.seen()
 	if rep.Took > slow {
 		rep.Bad = append(rep.Bad, fmt.Sprintf("takes %v", rep.Took))

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,7 +19,7 @@ import (
 
 // roundBound is for how long a round may last, whatever fails in it: all steps of one that
 // hangs.
-const roundBound = 3 * time.Minute
+const roundBound = 5 * stepBound
 
 // runner runs rounds in a child, and in another child after one that came to no end.
 type runner struct {

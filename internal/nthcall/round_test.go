@@ -14,7 +14,7 @@ import (
 )
 
 // Bounds of a round. A peer that is silent is given up after peerTimeout, so an operation
-// that is still there at stepBound hangs.
+// that is still there at stepBound hangs, on a machine that is busy with other things, too.
 const (
 	probeAfter  = 300 * time.Millisecond
 	peerTimeout = time.Second

@@ -14,6 +14,8 @@ type Knobs struct {
 	// FirstMsgID is where both directions begin to count, for tests of the
 	// wrap-around; all endpoints that talk must agree.
 	FirstMsgID uint32
+	// FirstUse is the generation at which the ids of operations begin, of 4096.
+	FirstUse uint32
 	// ConnID is the endpoint's connid, 0 for a random one.
 	ConnID uint32
 	// WaitHandshake makes first messages wait for the peer's HANDSHAKE.

@@ -39,7 +39,7 @@ func counters(s *engine.Stats, c kernel.Commands) map[string]uint64 {
 	}
 	for name, n := range map[string]uint64{
 		"submitted_cmds": c.Completed, "completed_cmds": c.Completed, "cmds_err": c.Failed, "no_completion_cmds": 0, "keep_alive_rcvd": 0,
-		"alloc_pd_err": c.PDs, "create_qp_err": c.QPs, "create_cq_err": c.CQs, "reg_mr_err": c.MRs,
+		"alloc_pd_err": c.PDs, "create_qp_err": c.QueuePairs, "create_cq_err": c.CQs, "reg_mr_err": c.MRs,
 		"alloc_ucontext_err": c.Contexts, "create_ah_err": c.AHs, "mmap_err": 0,
 	} {
 		all["hw_counters/"+name] = n

@@ -23,7 +23,7 @@ func TestCounters(t *testing.T) {
 	s.Sent[abi.WorkWrite] = [32]uint64{device.StatusOK: 1}
 	s.Received[abi.WorkSend] = [32]uint64{device.StatusOK: 4}
 	s.SentBytes, s.ReadBytes, s.WrittenBytes, s.ReceivedBytes, s.Dropped, s.Pieces = 1000, 300, 200, 70, 6, 9
-	got := counters(&s, kernel.Commands{Completed: 20, Failed: 7, PDs: 1, MRs: 2, AHs: 3, CQs: 4, QPs: 5, Contexts: 6})
+	got := counters(&s, kernel.Commands{Completed: 20, Failed: 7, PDs: 1, MRs: 2, AHs: 3, CQs: 4, QueuePairs: 5, Contexts: 6})
 	for name, want := range map[string]uint64{
 		"send_wrs": 7, "send_bytes": 500, "recv_wrs": 4, "recv_bytes": 70, "rx_drops": 6,
 		"rdma_read_wrs": 4, "rdma_read_bytes": 300, "rdma_read_wr_err": 1,

@@ -102,5 +102,8 @@ func (e environment) title() string {
 
 // on is the device on the fabric of dir.
 func (e environment) on(dir string) emulator.Device {
-	return emulator.Device{Fabric: dir, Profile: e.device, RDMARead: e.rdma, Shuffle: e.shuffle, Seed: e.seed}
+	// Cards from the third generation on read, and libfabric 2 does not accept one that
+	// does not: it is libfabric that leaves it, then.
+	reads := e.rdma || e.device == "rdma-write" || e.device == "strict"
+	return emulator.Device{Fabric: dir, Profile: e.device, RDMARead: reads, Shuffle: e.shuffle, Seed: e.seed}
 }

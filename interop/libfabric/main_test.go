@@ -15,6 +15,7 @@ import (
 
 	"github.com/efactor/efactor/interop/libfabric/agent"
 	"github.com/efactor/efactor/interop/libfabric/emulator"
+	"github.com/efactor/efactor/interop/libfabric/install"
 )
 
 var (
@@ -22,6 +23,7 @@ var (
 	first     = flag.Uint64("seed", 1, "TestSeeds: the first seed")
 	forTime   = flag.Duration("for", 0, "TestSeeds: floods for so long")
 	reference = flag.Bool("reference", false, "TestReference: play with libfabric on both sides")
+	gaps      = flag.Bool("gaps", false, "TestMatrix: play what is left out because it is known to fail, too")
 	write     = flag.Bool("write", false, "TestMatrix: write the table in docs/interop.md")
 )
 
@@ -58,7 +60,8 @@ func TestMain(m *testing.M) {
 
 // tools are the programs that tests run.
 type tools struct {
-	agent    string
+	install  install.Installation
+	agent    []string
 	emulator emulator.Program
 	version  string // of libfabric
 }
@@ -66,10 +69,13 @@ type tools struct {
 var findTools = sync.OnceValues(func() (t tools, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	if t.agent, err = agent.Build(ctx, filepath.Join("testdata", "agent"), built); err != nil {
+	if t.install, err = install.Find(os.Getenv(install.Variable)); err != nil {
 		return t, err
 	}
-	if t.version, err = agent.Version(ctx); err != nil {
+	if t.agent, err = agent.Build(ctx, t.install, filepath.Join("testdata", "agent"), built); err != nil {
+		return t, err
+	}
+	if t.version, err = agent.Version(ctx, t.agent); err != nil {
 		return t, err
 	}
 	t.emulator, err = emulator.Build(ctx, built)

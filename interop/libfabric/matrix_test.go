@@ -98,7 +98,7 @@ func (r *record) table(t *testing.T, e environment) {
 // run plays s in both roles.
 func (r *record) run(t *testing.T, e environment, s scenario) {
 	for _, begins := range []role{libfabricBegins, efactorBegins} {
-		if s.begins != either && s.begins != begins {
+		if g := s.gap(lf()); g.begins != either && g.begins != begins && !*gaps {
 			continue
 		}
 		r.left++ // until it has run

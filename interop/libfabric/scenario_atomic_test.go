@@ -106,7 +106,7 @@ func atomicScenarios() []scenario {
 		},
 		{
 			name: "complex atomics", where: everywhere, from: []wire.Type{wire.TypeWriteRTA, wire.TypeCompareRTA},
-			begins: libfabricBegins, why: "libfabric 1.17 crashes when it is to carry out an atomic on complex numbers",
+			gaps: []gap{{begins: libfabricBegins, why: "libfabric crashes when it is to carry out an atomic on complex numbers"}},
 			play: func(p *play) {
 				p.atomics(party.Op{Kind: party.Atomic}, complexCases)
 				p.atomics(party.Op{Kind: party.Fetch}, complexCases)

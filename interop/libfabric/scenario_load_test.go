@@ -17,7 +17,7 @@ func loadScenarios() []scenario {
 		}},
 		{
 			name: "a receiver that pauses", proves: []string{"RNR"}, where: everywhere,
-			begins: efactorBegins, why: "efactor makes progress by itself, and does not pause", play: paused,
+			gaps: []gap{{begins: efactorBegins, why: "efactor makes progress by itself, and does not pause"}}, play: paused,
 		},
 	}
 }

@@ -8,15 +8,15 @@ import (
 
 // ownScenarios are what efactor can do and libfabric cannot.
 func ownScenarios() []scenario {
-	const why = "libfabric has no such operation, or promises nothing of it"
+	gaps := []gap{{begins: efactorBegins, why: "libfabric has no such operation, or promises nothing of it"}}
 	return []scenario{
 		{
-			name: "canceled sends", proves: []string{"canceled sends"}, where: everywhere, begins: efactorBegins, why: why,
-			play: canceledSends,
+			name: "canceled sends", proves: []string{"canceled sends"}, where: everywhere,
+			gaps: gaps, play: canceledSends,
 		},
 		{
 			name: "a peer that is removed and comes back", proves: []string{"removed peers"}, where: everywhere,
-			begins: efactorBegins, why: why, play: removed,
+			gaps: gaps, play: removed,
 		},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ type world struct {
 
 // missing reports whether err means that the machine lacks a requirement.
 func missing(err error) bool {
-	for _, e := range []error{agent.ErrNoCompiler, agent.ErrNoLibfabric, agent.ErrNoTools, emulator.ErrUnsupported} {
+	for _, e := range []error{agent.ErrNoCompiler, agent.ErrNoLibfabric, exec.ErrNotFound, emulator.ErrUnsupported} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -87,7 +88,7 @@ func startAgent(t *testing.T, ctx context.Context, e environment, dir, name stri
 	t.Helper()
 	found := need(t)
 	a, err := agent.Start(ctx, agent.Config{
-		Name: name, Command: found.emulator.Command(e.on(dir), found.agent), Env: append(common, e.env...),
+		Name: name, Command: found.emulator.Command(e.on(dir), found.agent...), Env: append(common, e.env...),
 	})
 	require.NoError(t, err)
 	return a

@@ -18,9 +18,27 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestShort is the attack's short form, which has no time for pauses beyond PeerTimeout: no
-// steady peer fails, or waits for as long as if it hung; nothing is lost or left behind, and
-// each foe has had its turn. The bounds are those of a machine that does other things: the two
+// TestReturns: a peer that was stopped until all others had failed it is taken back by all, and
+// nothing that was reported sent is lost. There are no foes.
+func TestReturns(t *testing.T) {
+	for _, device := range []string{"shm", "tcp", "tls", "auto"} {
+		t.Run(device, func(t *testing.T) {
+			t.Parallel()
+			b := bounds{Steady: 15 * time.Second, PeerTimeout: 4 * time.Second}
+			r := conduct(t.Context(), plan{device: device, d: time.Second, seed: 7, calm: true, long: true, bounds: b}, io.Discard)
+			var table strings.Builder
+			show(&table, []row{r})
+			t.Log("\n" + table.String())
+			require.Empty(t, r.wrongs)
+			require.GreaterOrEqual(t, r.returns, uint64(steadyPeers), "each steady peer has taken one back")
+			require.NotZero(t, r.messages)
+		})
+	}
+}
+
+// TestShort is the attack's short form, which has no time for pauses beyond PeerTimeout (see
+// TestReturns): no steady peer fails, or waits for as long as if it hung; nothing is lost or
+// left behind, and each foe has had its turn. The bounds are those of a machine that does other things: the two
 // seconds that are promised hold for the command, and the log says what they were here.
 func TestShort(t *testing.T) {
 	loose := bounds{Steady: 15 * time.Second, PeerTimeout: 20 * time.Second}

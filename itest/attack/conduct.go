@@ -6,12 +6,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -65,6 +63,7 @@ func conduct(ctx context.Context, pl plan, progress io.Writer) row {
 	}()
 	if device == "launch" {
 		c.launch(ctx)
+		c.row.judge(c.PeerTimeout)
 		return c.row
 	}
 	if err := c.setUp(); err != nil {
@@ -72,6 +71,7 @@ func conduct(ctx context.Context, pl plan, progress io.Writer) row {
 	} else {
 		c.soak(ctx)
 		c.finish()
+		c.row.judge(c.PeerTimeout)
 	}
 	for _, p := range c.peers {
 		if p != nil && !p.dead() {
@@ -164,16 +164,22 @@ func (c *conductor) soak(ctx context.Context) {
 	if !c.calm {
 		c.letLoose(ctx)
 	}
+	away := absence{c: c}
+	defer away.wait()
 	soon := c.long // so that a short attack has one, too
 	for clock.System.Now().Sub(began) < c.For || c.lacks() {
 		if pause(ctx, time.Duration(100+c.rng.IntN(400))*time.Millisecond) != nil {
 			break
 		}
 		i := steadyPeers + c.rng.IntN(mortalPeers)
+		if away.of(i) {
+			i = steadyPeers + (i-steadyPeers+1)%mortalPeers
+		}
 		switch n := c.rng.IntN(10); {
-		case soon || c.long && n == 0:
+		case soon || c.long && n == 0 && away.over():
 			soon = false
-			c.stopFor(ctx, i, c.PeerTimeout+c.PeerTimeout/2)
+			away.begin(i)
+			c.row.pauses++
 		case n < 4:
 			c.stopFor(ctx, i, time.Duration(50+c.rng.IntN(900))*time.Millisecond)
 		default:
@@ -204,7 +210,7 @@ func (c *conductor) replace(i int) {
 	c.row.kills++
 	err := c.start(i, old.Life+1, c.qpns[i])
 	if err != nil {
-		c.row.wrong("%v", err)
+		c.blame("%v", err)
 		c.peers[i] = old
 		return
 	}
@@ -257,63 +263,7 @@ func (c *conductor) finish() {
 			c.row.wrong("%v", err)
 			continue
 		}
-		c.compare(mine, sent, n.Got)
+		c.compare(mine, sent, n)
 	}
 	all(order{Close: true}, "close", func(i int, n *news) { c.row.add(n.Report, c.is(i)) })
-}
-
-// compare holds what was sent against what came.
-func (c *conductor) compare(expect []gotLog, sent map[stream]sentLog, got []gotLog) {
-	have := map[stream]*gotLog{}
-	for i := range got {
-		have[got[i].Stream] = &got[i]
-	}
-	for _, e := range expect {
-		s, g := sent[e.Stream], have[e.Stream]
-		if g == nil {
-			g = &gotLog{}
-		}
-		c.row.messages += s.N
-		if lost := s.lost(g); len(lost) > 0 {
-			c.row.wrong("%s %d to %s %d: of %d messages %d were reported sent and never came, from number %d",
-				c.is(s.Stream.From), s.Stream.From, c.is(s.Stream.To), s.Stream.To, s.N, len(lost), lost[0])
-		}
-	}
-}
-
-// checkFiles opens the fabric once more, which removes what the dead have left, and looks for
-// anything else. What foes made has names of their own.
-func (c *conductor) checkFiles() {
-	if c.Dir == "" {
-		return
-	}
-	defer os.RemoveAll(c.Dir)
-	dirs := map[string]string{c.Dir: "shm:" + c.Dir}
-	if c.Device == "auto" {
-		dirs = map[string]string{}
-		for _, host := range []string{"host0", "host1"} {
-			dirs[filepath.Join(c.Dir, host)] = "shm:" + filepath.Join(c.Dir, host)
-		}
-	}
-	if !c.shares() {
-		dirs = nil
-	}
-	for dir, name := range dirs {
-		dev, err := efa.OpenDevice(name)
-		if err == nil {
-			err = dev.Close()
-		}
-		if err != nil {
-			c.row.wrong("opening %s after the attack: %v", dir, err)
-		}
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			c.row.wrong("%v", err)
-		}
-		for _, f := range files {
-			if !foesFile(f.Name()) {
-				c.row.wrong("left behind: %s", f.Name())
-			}
-		}
-	}
 }

@@ -110,8 +110,8 @@ func (f *foe) packet() []byte {
 // connids sends first messages of ever new peers.
 func (d *dialer) connids() error {
 	return d.in(func(c net.Conn, to wire.RawAddr) error {
-		for i := range uint64(1 + d.rng.IntN(50)) {
-			p := d.firstMessage()
+		for i := range uint64(1 + d.rng.IntN(200)) {
+			p := d.firstMessage(d.me.GID(), d.me.QPN())
 			if _, err := c.Write(append(frameOf(1, uint32(len(p)), i+1, uint64(to.ConnID())), p...)); err != nil {
 				return err
 			}
@@ -120,12 +120,14 @@ func (d *dialer) connids() error {
 	})
 }
 
-// firstMessage is a right one, with a tag that nobody receives.
-func (f *foe) firstMessage() []byte {
-	var gid [16]byte
-	copy(gid[:], f.noise(16))
+// firstMessage is a right one, with a tag that nobody receives, of one more endpoint at a
+// place, or, now and then, at another place.
+func (f *foe) firstMessage(gid [16]byte, qpn uint16) []byte {
+	if f.rng.IntN(8) == 0 {
+		copy(gid[:], f.noise(16))
+	}
 	m := wire.EagerRTM{MsgID: f.rng.Uint32N(3), Tagged: true, Tag: 1 << 40}
-	m.Options = wire.Options{HasRawAddr: true, RawAddr: wire.MakeRawAddr(gid, uint16(1+f.rng.IntN(65535)), f.rng.Uint32())}
+	m.Options = wire.Options{HasRawAddr: true, RawAddr: wire.MakeRawAddr(gid, qpn, f.rng.Uint32())}
 	return append(m.Append(nil), f.noise(100)...)
 }
 

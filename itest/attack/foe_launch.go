@@ -56,7 +56,7 @@ func runLaunch(r role, out *line) error {
 	before := held()
 	ctx, cancel := context.WithTimeout(context.Background(), r.For)
 	defer cancel()
-	go l.w.look(ctx)
+	go l.w.look(ctx, l.PeerTimeout, func(clock.Time) {})
 	for round := uint64(0); ctx.Err() == nil; round++ {
 		l.round(round)
 	}

@@ -102,8 +102,8 @@ func (n *insider) packets() error { return n.post(n.target(), n.packet()) }
 // connids is many peers in one.
 func (n *insider) connids() error {
 	t := n.target()
-	for range 1 + n.rng.IntN(20) {
-		if err := n.post(t, n.firstMessage()); err != nil {
+	for range 1 + n.rng.IntN(100) {
+		if err := n.post(t, n.firstMessage(n.dev.Info().GID, n.q.QPN())); err != nil {
 			return err
 		}
 	}

@@ -27,6 +27,7 @@ type dialer struct {
 	ctx  context.Context
 	held []net.Conn // say nothing more
 	raws []wire.RawAddr
+	me   wire.RawAddr // in the latest session
 }
 
 // mostHeld is how many connections a foe keeps open.
@@ -204,6 +205,7 @@ func (d *dialer) inside() (net.Conn, wire.RawAddr, error) {
 	}
 	b := d.preamble(to, host)
 	b[9] = 0
+	d.me = wire.MakeRawAddr(host.As16(), binary.LittleEndian.Uint16(b[56:]), 0)
 	_, err = c.Write(b)
 	if err == nil {
 		_, err = io.ReadFull(c, make([]byte, greetingLen))

@@ -9,7 +9,7 @@
 //
 //	tcp, tls, auto  connections that say nothing, half a preamble, garbage, HTTP or TLS;
 //	                preambles of others' addresses; after a right preamble impossible frames, wrong
-//	                keys, packets of garbage and of ever new connids; as root, another user's
+//	                keys, packets of garbage and of ever new connids at one place; as root, another user's
 //	shm, auto       garbage packets, cells of impossible lengths, slots and laps, claims without
 //	                a packet; files and directories with the names of segments and regions, locked
 //	                or not; one process is a victim, whose whole segment is overwritten at random,
@@ -19,8 +19,10 @@
 //
 // What must hold, or the exit status is 1:
 //
-//   - No operation among steady processes fails or takes longer than 2 s by that process's
-//     clock; nor does a new endpoint's first message.
+//   - No operation among steady processes fails or takes longer than 2 s, nor does a new
+//     endpoint's first message: without the time in which these processes were not run, and
+//     errors after the machine has not run one of them for a third of PeerTimeout (the table
+//     has both).
 //   - Operations with processes that are killed, stopped or a victim end in time, well or not.
 //   - A message whose send ended well was received, once and in order, by a peer that lives.
 //   - Survivors have no goroutine or descriptor left after Close, and the directory of shm no

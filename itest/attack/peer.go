@@ -31,6 +31,7 @@ type peer struct {
 	own    *efa.MemoryRegion // what long messages lie in
 	others map[int]*other
 	inbox  inbox
+	back   comeback
 	ctx    context.Context
 	cancel context.CancelFunc
 	recvs  sync.WaitGroup
@@ -135,7 +136,7 @@ func runPeer(r role, in io.Reader, out *line) error {
 		return fmt.Errorf("%s %d: %w", r.Is, r.Index, err)
 	}
 	looking := make(chan struct{})
-	go func() { defer close(looking); p.w.look(p.ctx) }()
+	go func() { defer close(looking); p.w.look(p.ctx, p.PeerTimeout/2, p.back.begin) }()
 	name, err := p.mem.Remote().MarshalBinary()
 	if err != nil {
 		return err
@@ -148,14 +149,21 @@ func runPeer(r role, in io.Reader, out *line) error {
 		case o.Stop:
 			p.out.say(news{Stopped: true, Sent: p.stop()})
 		case o.Settle:
-			p.out.say(news{Settled: true, Got: p.inbox.settle(p.ctx, o.Expect, p.mortal())})
+			p.out.say(p.inbox.settle(p.ctx, o.Expect, p.mortal()))
+		case o.Dump:
+			snap, err := p.ep.Snapshot(p.ctx)
+			text, _ := json.Marshal(snap)
+			_, _ = fmt.Fprintf(os.Stderr, "%s %d %v: %s\n", p.Is, p.Index, err, text)
 		case o.Close:
+			returns := p.returns()
 			p.close()
 			<-looking
 			if text := leaked(before); text != "" {
 				p.w.wrong("%s", text)
 			}
-			p.out.say(news{Closed: true, Report: p.w.report()})
+			report := p.w.report()
+			report.Returns = returns
+			p.out.say(news{Closed: true, Report: report})
 			return nil
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,6 +26,9 @@ type proc struct {
 	card   *card
 	ended  chan struct{}
 	killed bool // by us, so its end means nothing
+
+	mu     sync.Mutex
+	failed [mostPeers]bool // what it has said of others since forget
 }
 
 // begin starts a process. uid 0: as the same user.
@@ -63,6 +67,10 @@ func (p *proc) listen(out io.Reader) {
 		if lines.Decode(&n) != nil {
 			break
 		}
+		if n.Failed != nil {
+			p.note(*n.Failed)
+			continue
+		}
 		p.news <- n
 	}
 	_ = p.cmd.Wait()
@@ -86,14 +94,41 @@ func (p *proc) await(what string, most time.Duration, want func(*news) bool) (*n
 				return nil, fmt.Errorf("%s %d, before %s: %s", p.Is, p.Index, what, n.Report.Wrongs[0])
 			}
 		case <-t.C:
-			if file := os.Getenv("EFACTOR_ATTACK_STACKS"); file != "" { // where it hangs
-				_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-				<-p.ended
-				_ = os.WriteFile(file, []byte(p.stderr.b.String()), 0o600)
-			}
-			return nil, fmt.Errorf("%s %d: no %s in %v: %s", p.Is, p.Index, what, most, p.stderr.String())
+			return nil, p.hung(what, most)
 		}
 	}
+}
+
+// hung is the error that there was no what in time. The process ends, and says where it is, if
+// the environment names a file for that.
+func (p *proc) hung(what string, most time.Duration) error {
+	if file := os.Getenv("EFACTOR_ATTACK_STACKS"); file != "" {
+		_ = p.orders.Encode(order{Dump: true})
+		_ = pause(context.Background(), time.Second)
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+		<-p.ended
+		_ = os.WriteFile(file+"."+p.Is+fmt.Sprint(p.Index), []byte(p.stderr.b.String()), 0o600)
+	}
+	return fmt.Errorf("%s %d: no %s in %v: %s", p.Is, p.Index, what, most, p.stderr.String())
+}
+
+// note keeps that p has had an error with peer i.
+func (p *proc) note(i int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed[i] = true
+}
+
+func (p *proc) forget(i int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed[i] = false
+}
+
+func (p *proc) hasFailed(i int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed[i]
 }
 
 // kill ends the process at once.

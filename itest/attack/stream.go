@@ -89,7 +89,8 @@ func (p *peer) blocking(o *other, rng *rand.Rand, b []byte) error {
 	msg := o.next(b, sizeOf(rng))
 	seq := o.log.N - 1
 	var opts []efa.OpOption
-	if rng.IntN(3) == 0 {
+	delivered := rng.IntN(3) == 0
+	if delivered {
 		opts = append(opts, efa.Complete(efa.Delivered))
 	}
 	ctx, cancel := p.patience(&o.card)
@@ -105,6 +106,12 @@ func (p *peer) blocking(o *other, rng *rand.Rand, b []byte) error {
 		_ = c.end(nil)
 		_ = o.ended(seq, err)
 		return nil
+	}
+	switch {
+	case err != nil && o.Is == "mortal":
+		p.out.say(news{Failed: &o.Index})
+	case err == nil && delivered && o.Is == "steady" && p.back.answered(o.Index, c.begun):
+		p.out.say(news{Back: true})
 	}
 	return o.ended(seq, c.end(err))
 }
@@ -156,7 +163,8 @@ var errNotSent = errors.New("not sent")
 type inbox struct {
 	mu   sync.Mutex
 	got  map[stream]*gotLog
-	news chan struct{} // something has come
+	told [mostPeers]int // receives that failed with their sender
+	news chan struct{}  // something has come
 }
 
 // receive takes what comes, from each process in turn, and from visitors.
@@ -185,7 +193,10 @@ func (p *peer) receiveFrom(m efa.Match, numbered bool) {
 			return
 		case err != nil: // its sender died in the middle of it, and says whether it was one that may
 			if m.Tag < steadyPeers && p.Is == "steady" {
-				p.w.wrong("%s %d: receive from steady %d: %v", p.Is, p.Index, m.Tag, err)
+				p.w.fault("%s %d: receive from steady %d: %v", p.Is, p.Index, m.Tag, err)
+			}
+			if numbered {
+				p.inbox.broke(int(m.Tag))
 			}
 			_ = pause(p.ctx, time.Millisecond)
 		case p.Is == "victim": // what comes is anybody's
@@ -199,6 +210,12 @@ func (p *peer) receiveFrom(m efa.Match, numbered bool) {
 			}
 		}
 	}
+}
+
+func (in *inbox) broke(from int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.told[from]++
 }
 
 func (in *inbox) take(s stream, seq uint64) error {
@@ -216,8 +233,8 @@ func (in *inbox) take(s stream, seq uint64) error {
 	return g.take(seq)
 }
 
-// settle waits until what others have sent has come, and returns what has.
-func (in *inbox) settle(ctx context.Context, expect []gotLog, most time.Duration) (got []gotLog) {
+// settle waits until what others have sent has come, and says what has.
+func (in *inbox) settle(ctx context.Context, expect []gotLog, most time.Duration) news {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for !in.complete(expect) && ctx.Err() == nil {
@@ -228,10 +245,11 @@ func (in *inbox) settle(ctx context.Context, expect []gotLog, most time.Duration
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	n := news{Settled: true, Broken: in.told[:]}
 	for _, g := range in.got {
-		got = append(got, *g)
+		n.Got = append(n.Got, *g)
 	}
-	return got
+	return n
 }
 
 func (in *inbox) complete(expect []gotLog) bool {

@@ -18,7 +18,11 @@ type row struct {
 	connections   uint64
 	worst         time.Duration
 	what          string
+	reports       []*report // with what has to be judged
+	excused       int
 	stall         time.Duration
+	stalls        []span // of steady processes
+	returns       uint64 // of peers that had failed
 	kinds         map[string]uint64
 	wrongs        []string
 	more          int
@@ -40,6 +44,12 @@ func (r *row) add(m *report, is string) {
 	}
 	if is == "steady" {
 		r.stall = max(r.stall, m.Stall)
+		r.stalls = append(r.stalls, m.Stalls...)
+		m.Stalls = nil
+		r.returns += m.Returns
+	}
+	if len(m.Slow)+len(m.Faults) > 0 {
+		r.reports = append(r.reports, m)
 	}
 	for k, n := range m.Kinds {
 		r.kinds[k] += n
@@ -47,15 +57,45 @@ func (r *row) add(m *report, is string) {
 	r.wrongs, r.more = append(r.wrongs, m.Wrongs...), r.more+m.More
 }
 
+// judge holds slow calls to their bounds, and calls among steady processes to their success.
+// What counts is the time in which the steady processes, and the caller, were run: the rest
+// says something about the machine.
+func (r *row) judge(timeout time.Duration) {
+	idle := union(slices.Clone(r.stalls))
+	for _, m := range r.reports {
+		idle := idle
+		if len(m.Stalls) > 0 { // of a mortal
+			idle = union(append(m.Stalls, idle...))
+		}
+		for i := range m.Faults {
+			if f := &m.Faults[i]; f.excused(r.stalls, timeout) {
+				r.excused++
+			} else {
+				r.wrong("%s", f.Text)
+			}
+		}
+		for _, s := range m.Slow {
+			took := s.without(idle)
+			if s.Steady && took > r.worst {
+				r.worst, r.what = took, s.What
+			}
+			if took > s.Bound {
+				r.wrong("%s has taken %v, longer than %v, and %v in which it was not run", s.What,
+					took.Round(time.Millisecond), s.Bound, (s.To.Sub(s.From) - took).Round(time.Millisecond))
+			}
+		}
+	}
+}
+
 func (r *row) failures() int { return len(r.wrongs) + r.more }
 
 // print writes the table, what foes did, and all that was wrong.
 func show(w io.Writer, rows []row) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "device\toperations\tmessages\tkills\tpauses\tattacks\tworst wait\tof which\tnot run for\tfailures")
+	_, _ = fmt.Fprintln(t, "device\toperations\tmessages\tkills\tpauses\ttaken back\tattacks\tworst wait\tof which\tnot run for\texcused\tfailures")
 	for _, r := range rows {
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%v\t%s\t%v\t%d\n", r.device, r.ops, r.messages, r.kills, r.pauses, r.connections,
-			r.worst.Round(100*time.Microsecond), r.what, r.stall.Round(time.Millisecond), r.failures())
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%s\t%v\t%d\t%d\n", r.device, r.ops, r.messages, r.kills, r.pauses, r.returns, r.connections,
+			r.worst.Round(100*time.Microsecond), r.what, r.stall.Round(time.Millisecond), r.excused, r.failures())
 	}
 	_ = t.Flush()
 	for _, r := range rows {

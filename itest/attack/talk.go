@@ -46,6 +46,7 @@ type order struct {
 	Settle bool     `json:",omitempty"` // receive the rest: Expect
 	Expect []gotLog `json:",omitempty"` // wait until as many have come, a while
 	Close  bool     `json:",omitempty"`
+	Dump   bool     `json:",omitempty"` // write what it waits for to stderr
 }
 
 // news is what a process tells the conductor.
@@ -55,6 +56,9 @@ type news struct {
 	Sent    []sentLog `json:",omitempty"`
 	Settled bool      `json:",omitempty"`
 	Got     []gotLog  `json:",omitempty"`
+	Broken  []int     `json:",omitempty"` // receives that failed with their sender, by its index
+	Failed  *int      `json:",omitempty"` // the peer of this index
+	Back    bool      `json:",omitempty"` // was stopped for long, and each peer has answered it since
 	Closed  bool      `json:",omitempty"`
 	Report  *report   `json:",omitempty"`
 }
@@ -64,7 +68,11 @@ type report struct {
 	Ops         uint64
 	Worst       time.Duration
 	What        string // the worst was this
+	Slow        []slow
+	Faults      []fault
 	Stall       time.Duration
+	Stalls      []span
+	Returns     uint64 // of peers that had failed
 	Connections uint64 // of a foe, or attempts that it counts so
 	Kinds       map[string]uint64
 	Wrongs      []string
@@ -90,5 +98,5 @@ func (l *line) say(n news) {
 func (w *watch) report() *report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return &report{Ops: w.ops, Worst: w.worst, What: w.what, Stall: w.stall, Wrongs: w.wrongs, More: w.more}
+	return &report{Ops: w.ops, Worst: w.worst, What: w.what, Slow: w.slow, Faults: w.faults, Stall: w.stall, Stalls: w.stalls, Wrongs: w.wrongs, More: w.more}
 }

@@ -16,8 +16,11 @@ type watch struct {
 	mu     sync.Mutex
 	calls  map[*call]struct{}
 	ops    uint64
-	worst  time.Duration // of calls among steady processes
+	worst  time.Duration // of calls among steady processes that are not slow
 	what   string        // which
+	slow   []slow
+	faults []fault
+	stalls []span        // when this process was not run
 	stall  time.Duration // longest for which this process was not run
 	wrongs []string
 	more   int // wrongs not kept
@@ -35,7 +38,7 @@ type call struct {
 
 func newWatch() *watch { return &watch{calls: map[*call]struct{}{}} }
 
-// begin notes a call that has to return within bound.
+// begin notes a call that has to return within bound, with what its processes are not run for.
 func (w *watch) begin(what string, bound time.Duration, steady bool) *call {
 	c := &call{w: w, what: what, begun: clock.System.Now(), bound: bound, steady: steady}
 	w.mu.Lock()
@@ -52,22 +55,27 @@ func (c *call) end(err error) error {
 	defer w.mu.Unlock()
 	delete(w.calls, c)
 	w.ops++
-	c.late(took)
-	if c.steady {
-		if took > w.worst {
-			w.worst, w.what = took, c.what
-		}
-		if err != nil {
-			w.wrongLocked("%s after %v: %v", c.what, took.Round(time.Millisecond), err)
-		}
+	switch {
+	case took > c.bound, c.steady && took > long && len(w.slow) < mostSpans:
+		w.slow = append(w.slow, slow{spanTo(c.begun.Add(took), took), c.what, c.bound, c.steady})
+	case c.steady && took > w.worst:
+		w.worst, w.what = took, c.what
+	}
+	if c.steady && err != nil {
+		w.faultLocked(took, "%s after %v: %v", c.what, took.Round(time.Millisecond), err)
 	}
 	return err
 }
 
-func (c *call) late(took time.Duration) {
-	if took > c.bound && !c.told {
+// neverBack is when a call that has not returned is said to have not, beyond twice its bound.
+const neverBack = 10 * time.Second
+
+// late says of a call that has not returned for very long that it has not: the conductor shows
+// that if the process itself comes to no end.
+func (c *call) late(now clock.Time) {
+	if took := now.Sub(c.begun); took > 2*c.bound+neverBack && !c.told {
 		c.told = true
-		c.w.wrongLocked("%s has taken %v, longer than %v", c.what, took.Round(time.Millisecond), c.bound)
+		_, _ = fmt.Fprintf(os.Stderr, "%s has not returned for %v\n", c.what, took.Round(time.Millisecond))
 	}
 }
 
@@ -78,6 +86,20 @@ func (w *watch) wrong(format string, args ...any) {
 	w.wrongLocked(format, args...)
 }
 
+// fault notes an error among steady processes.
+func (w *watch) fault(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faultLocked(0, format, args...)
+}
+
+// faultLocked notes an error of a call that took so long.
+func (w *watch) faultLocked(took time.Duration, format string, args ...any) {
+	if len(w.faults) < mostSpans {
+		w.faults = append(w.faults, fault{spanTo(clock.System.Now(), took), fmt.Sprintf(format, args...)})
+	}
+}
+
 func (w *watch) wrongLocked(format string, args ...any) {
 	if len(w.wrongs) == 20 {
 		w.more++
@@ -86,18 +108,25 @@ func (w *watch) wrongLocked(format string, args ...any) {
 	w.wrongs = append(w.wrongs, fmt.Sprintf(format, args...))
 }
 
-// look finds calls that are late, and how late this goroutine is itself, until ctx ends.
-func (w *watch) look(ctx context.Context) {
-	const every = 50 * time.Millisecond
+// look finds calls that are late, and how late this goroutine is itself, until ctx ends. It
+// says so if it is later than stopped.
+func (w *watch) look(ctx context.Context, stopped time.Duration, resumed func(clock.Time)) {
+	const every = 20 * time.Millisecond
 	for last := clock.System.Now(); pause(ctx, every) == nil; {
 		now := clock.System.Now()
 		w.mu.Lock()
 		stall := now.Sub(last) - every
 		w.stall = max(w.stall, stall)
+		if stall > noticed && len(w.stalls) < mostSpans {
+			w.stalls = append(w.stalls, spanTo(now, stall))
+		}
 		for c := range w.calls {
-			c.late(now.Sub(c.begun))
+			c.late(now)
 		}
 		w.mu.Unlock()
+		if stall > stopped {
+			resumed(now)
+		}
 		last = now
 	}
 }

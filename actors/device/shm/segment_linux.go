@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // segment is an open segment file: our own, with its memory and the lock, or
@@ -140,7 +142,7 @@ func (f *folder) createOnce(g geometry, qpn uint16, qkey uint32) (_ *segment, er
 		return nil, err
 	}
 	if qpn != 0 {
-		return s, f.claim(s, qpn)
+		return s, f.claim(s, qpn, sweepTries)
 	}
 	return s, f.claimAny(s)
 }
@@ -180,6 +182,10 @@ func (s *segment) copyHeader() {
 	}
 }
 
+// sweepTries bounds how often claim looks, once a millisecond, whether a number is free whose
+// owner is dead: another process may be removing the files, and may be stopped in the middle.
+const sweepTries = 2000
+
 // claimTries bounds the search for a free number; beyond it the directory is full.
 const claimTries = 2 * maxQP
 
@@ -189,7 +195,7 @@ func (f *folder) claimAny(s *segment) error {
 		if qpn++; qpn == 0 {
 			continue
 		}
-		if err := f.claim(s, qpn); !errors.Is(err, device.ErrQPNInUse) {
+		if err := f.claim(s, qpn, 0); !errors.Is(err, device.ErrQPNInUse) {
 			return err
 		}
 	}
@@ -198,8 +204,8 @@ func (f *folder) claimAny(s *segment) error {
 
 // claim links the segment to its number. The file appears under its name complete
 // and locked, so a process that finds a name with a free lock knows that its owner
-// is dead.
-func (f *folder) claim(s *segment, qpn uint16) error {
+// is dead. If another process is removing such a file, claim looks again, tries times.
+func (f *folder) claim(s *segment, qpn uint16, tries int) error {
 	s.hdr.qpn = uint32(qpn)
 	s.copyHeader()
 	if err := writeHeader(s.fd, &s.hdr); err != nil {
@@ -223,9 +229,14 @@ func (f *folder) claim(s *segment, qpn uint16) error {
 		}
 		removed := f.remove(old.fd, name, old.hdr.gen)
 		f.expectOrphans()
+		used := !removed && (tries == 0 || lockedByOther(old.fd))
 		old.close()
-		if !removed {
+		if used {
 			return fmt.Errorf("%w: %d", device.ErrQPNInUse, qpn)
+		}
+		if !removed {
+			tries--
+			<-clock.NewTimer(time.Millisecond).C
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (f *folder) sweepName(name string) (h header) {
 // remove marks the segment dead for those that have it mapped; others find that out by the lock.
 // It reports whether the name is no more that of the file.
 func (f *folder) remove(fd int, name string, gen uint64) bool {
-	if locked, err := tryLock(fd); err != nil || !locked {
+	if locked, err := trySweep(fd); err != nil || !locked {
 		return false
 	}
 	var own, named unix.Stat_t
@@ -101,7 +101,7 @@ func (f *folder) sweepRegion(name string) {
 
 // removeRegion is remove for a region.
 func (f *folder) removeRegion(fd int, name string) {
-	if locked, err := tryLock(fd); err != nil || !locked {
+	if locked, err := trySweep(fd); err != nil || !locked {
 		return
 	}
 	var own, named unix.Stat_t

@@ -11,6 +11,7 @@ type inbox struct {
 	posted []int32 // ring, len is a power of two
 	head   uint32
 	tail   uint32
+	holder []*remote // by slot: whose packet is in it
 
 	events []device.Completion
 	next   int // first that was not polled
@@ -24,30 +25,44 @@ func newInbox(slots, depth, stride int, recv []byte) inbox {
 		size <<= 1
 	}
 	return inbox{
-		recv: recv, stride: stride, posted: make([]int32, size), limit: slots,
+		recv: recv, stride: stride, posted: make([]int32, size), limit: slots, holder: make([]*remote, slots),
 		events: make([]device.Completion, 0, 2*(2*slots+depth)+1),
 	}
 }
 
 func (b *inbox) post(slots []int32) {
 	for _, s := range slots {
+		b.empty(s)
 		b.posted[b.tail&uint32(len(b.posted)-1)] = s
 		b.tail++
 	}
 }
 
-// take takes a posted slot; false: there is none.
-func (b *inbox) take() (int32, bool) {
-	if b.head == b.tail {
+// take takes a posted slot for a packet of r's; false: there is none for it. Where there
+// are others, r has no more slots than three times those that are free.
+func (b *inbox) take(r *remote, others bool) (int32, bool) {
+	free := b.tail - b.head
+	if free == 0 || others && r.slots >= 3*free {
 		return 0, false
 	}
 	s := b.posted[b.head&uint32(len(b.posted)-1)]
 	b.head++
+	r.slots++
+	b.holder[s] = r
 	return s, true
+}
+
+// empty notes that there is no packet in a slot any more.
+func (b *inbox) empty(s int32) {
+	if r := b.holder[s]; r != nil {
+		r.slots--
+		b.holder[s] = nil
+	}
 }
 
 // giveBack undoes a take: the packet for the slot did not arrive.
 func (b *inbox) giveBack(s int32) {
+	b.empty(s)
 	b.head--
 	b.posted[b.head&uint32(len(b.posted)-1)] = s
 }
@@ -84,7 +99,7 @@ func (b *inbox) refused(from *address, key uint64) {
 	}
 }
 
-func (b *inbox) empty() bool { return b.next == len(b.events) }
+func (b *inbox) polled() bool { return b.next == len(b.events) }
 
 // poll moves entries to c.
 func (b *inbox) poll(c []device.Completion) int {

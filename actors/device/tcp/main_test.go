@@ -53,7 +53,7 @@ func (p *port) serve() {
 	armed := p.armed
 	p.progress()
 	p.Doorbell()
-	if p.armed = armed; armed && !p.inbox.empty() {
+	if p.armed = armed; armed && !p.inbox.polled() {
 		p.WakeAt(0)
 	}
 }

@@ -165,7 +165,7 @@ func (p *port) Poll(c []device.Completion) int {
 		p.armed, p.skip = false, 0
 	}
 	p.progress()
-	if p.inbox.empty() {
+	if p.inbox.polled() {
 		return 0
 	}
 	return p.inbox.poll(c)
@@ -176,7 +176,7 @@ func (p *port) Arm() bool {
 	p.skip, p.due = 0, false
 	p.progress()
 	p.Doorbell()
-	if p.due || len(p.turns.ready) > 0 || len(p.turns.dirty) > 0 || !p.inbox.empty() {
+	if p.due || len(p.turns.ready) > 0 || len(p.turns.dirty) > 0 || !p.inbox.polled() {
 		return false
 	}
 	p.armed = true

@@ -30,6 +30,8 @@ type remote struct {
 	guessed bool   // keys
 	guess   uint64 // the latest
 
+	slots uint32 // receives that packets of its take
+
 	idle      uint8 // ticks without a session
 	forgotten bool
 }

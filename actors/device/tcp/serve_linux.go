@@ -57,7 +57,7 @@ func (l *lane) onSend(f *frame, b []byte) {
 		l.status(f, device.StatusBadDestQPN)
 		return
 	}
-	slot, ok := l.p.inbox.take()
+	slot, ok := l.takeSlot()
 	if !ok {
 		l.status(f, device.StatusRNR)
 		return
@@ -67,6 +67,9 @@ func (l *lane) onSend(f *frame, b []byte) {
 	c.ID, c.Len, c.HasImm, c.Imm = uint64(slot), len(b), f.imm, f.data
 	l.status(f, device.StatusOK)
 }
+
+// takeSlot takes a posted receive, see inbox.
+func (l *lane) takeSlot() (int32, bool) { return l.p.inbox.take(l.s.r, len(l.p.remotes) > 1) }
 
 // admit checks a request for n bytes of a region.
 func (l *lane) admit(f *frame, a device.Access) device.Status {
@@ -103,7 +106,7 @@ func (l *lane) onWrite(f *frame) {
 	slot := int32(-1)
 	if st == device.StatusOK && f.imm {
 		var ok bool
-		if slot, ok = l.p.inbox.take(); !ok {
+		if slot, ok = l.takeSlot(); !ok {
 			slot, st = -1, device.StatusRNR
 		}
 	}

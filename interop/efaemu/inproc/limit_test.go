@@ -41,7 +41,7 @@ func TestLimits(t *testing.T) {
 	_, err = c.createQP(pd, 99, 99, qpWant{})
 	assert.Equal(t, unix.ENOENT, err)
 	failed := r.Commands()
-	assert.Equal(t, []uint64{1, 1, 2, 1, 1, 0}, []uint64{failed.MRs, failed.AHs, failed.CQs, failed.QPs, failed.PDs, failed.Contexts})
+	assert.Equal(t, []uint64{1, 1, 2, 1, 1, 0}, []uint64{failed.MRs, failed.AHs, failed.CQs, failed.QueuePairs, failed.PDs, failed.Contexts})
 	assert.EqualValues(t, 6, failed.Failed)
 	r.findings.Take() // findings about too large CQs
 	other.close()

@@ -16,7 +16,7 @@ type Commands struct {
 	Completed uint64
 	Failed    uint64 // of Completed
 	// Of the failed ones, those that were to make an object.
-	PDs, MRs, AHs, CQs, QPs, Contexts uint64
+	PDs, MRs, AHs, CQs, QueuePairs, Contexts uint64
 }
 
 // commandCounts are a device's Commands while it counts.
@@ -30,7 +30,7 @@ func (d *Device) Commands() Commands {
 	n := &d.commands
 	return Commands{
 		Completed: n.completed.Load(), Failed: n.failed.Load(),
-		PDs: n.pds.Load(), MRs: n.mrs.Load(), AHs: n.ahs.Load(), CQs: n.cqs.Load(), QPs: n.qps.Load(), Contexts: n.contexts.Load(),
+		PDs: n.pds.Load(), MRs: n.mrs.Load(), AHs: n.ahs.Load(), CQs: n.cqs.Load(), QueuePairs: n.qps.Load(), Contexts: n.contexts.Load(),
 	}
 }
 

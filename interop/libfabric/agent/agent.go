@@ -32,6 +32,7 @@ type Agent struct {
 	mu       sync.Mutex
 	pending  map[uint64]*party.Pending
 	events   []Event
+	greeting words
 	opened   words
 	finished error
 }
@@ -104,6 +105,20 @@ func (a *Agent) Stderr() string { return a.proc.stderr.String() }
 // Name implements party.Party.
 func (a *Agent) Name() string { return a.cfg.Name }
 
+// Version is the release of the library that the program runs on, as it says itself.
+func (a *Agent) Version() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.greeting["version"]
+}
+
+// PID is the program's process id.
+func (a *Agent) PID() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.greeting.int("pid", 0)
+}
+
 // Notices implements party.Party.
 func (a *Agent) Notices() <-chan party.Outcome { return a.notices }
 
@@ -137,6 +152,10 @@ func (a *Agent) event(verb string, w words) {
 			default: // not awaited; the log has it
 			}
 		}
+	case "ready":
+		a.mu.Lock()
+		a.greeting = w
+		a.mu.Unlock()
 	case "event", "stuck":
 		a.mu.Lock()
 		a.events = append(a.events, Event{w.int("err", 0), w.int("prov", 0), verb + ": " + w["text"] + w["command"]})

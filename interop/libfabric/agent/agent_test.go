@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,11 +14,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/interop/libfabric/agent"
+	"github.com/efactor/efactor/interop/libfabric/install"
 	"github.com/efactor/efactor/interop/libfabric/party"
 )
 
-var build = sync.OnceValues(func() (string, error) {
-	return agent.Build(context.Background(), filepath.Join("..", "testdata", "agent"), dir)
+var build = sync.OnceValues(func() ([]string, error) {
+	in, err := install.Find(os.Getenv(install.Variable))
+	if err != nil {
+		return nil, err
+	}
+	return agent.Build(context.Background(), in, filepath.Join("..", "testdata", "agent"), dir)
 })
 
 var dir string
@@ -45,7 +51,7 @@ func start(t *testing.T, ctx context.Context, name string) *agent.Agent {
 	}
 	require.NoError(t, err)
 	a, err := agent.Start(ctx, agent.Config{
-		Name: name, Command: []string{program}, Provider: "tcp;ofi_rxm", Options: "node=127.0.0.1",
+		Name: name, Command: program, Provider: "tcp;ofi_rxm", Options: "node=127.0.0.1",
 		Env: []string{"FI_LOG_LEVEL=warn"},
 	})
 	require.NoError(t, err)
@@ -144,7 +150,6 @@ func TestFailures(t *testing.T) {
 	require.ErrorIs(t, err, agent.ErrGone)
 }
 
-// TestPlan: both makers of plans make the same.
 // TestOpenFails: an agent whose opening fails is ended, with all that it runs under, and
 // says why.
 func TestOpenFails(t *testing.T) {
@@ -158,7 +163,7 @@ func TestOpenFails(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	a, err := agent.Start(ctx, agent.Config{Command: []string{"sh", "-c", program + "; true"}, Provider: "no-such-provider"})
+	a, err := agent.Start(ctx, agent.Config{Command: []string{"sh", "-c", strings.Join(program, " ") + "; true"}, Provider: "no-such-provider"})
 	require.NoError(t, err)
 	var failed *agent.CallError
 	require.ErrorAs(t, a.Open(ctx), &failed)
@@ -168,6 +173,7 @@ func TestOpenFails(t *testing.T) {
 	a.Kill() // again: nothing
 }
 
+// TestPlan: both makers of plans make the same.
 func TestPlan(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -3,8 +3,8 @@
 // from its standard input. testdata/agent of interop/libfabric has its source, and
 // PROTOCOL.md there the language.
 //
-//	path, err := agent.Build(ctx, "testdata/agent", dir)
-//	a, err := agent.Start(ctx, agent.Config{Command: []string{path}})
+//	command, err := agent.Build(ctx, in, "testdata/agent", dir) // in: package install
+//	a, err := agent.Start(ctx, agent.Config{Command: command})
 //	err = a.Open(ctx)
 //	p, err := a.Start(ctx, party.Op{Kind: party.Send, Peer: peer, Size: 8})
 //	out, err := p.Wait(ctx)

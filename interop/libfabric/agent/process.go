@@ -70,10 +70,10 @@ func (p *process) read(stdout io.Reader) {
 		switch event, own := strings.CutPrefix(text, "* "); {
 		case own:
 			verb, w := split(event)
+			p.on(verb, w)
 			if verb == "ready" {
 				ready.Do(func() { close(p.ready) })
 			}
-			p.on(verb, w)
 		case text != "":
 			select {
 			case p.answers <- text:

@@ -108,9 +108,18 @@ static void print_data(const struct op *op, size_t len)
 		printf(" over=%zu", at);
 }
 
+/*
+ * op_of is the operation that a completion is of, NULL for a peer's write. There
+ * fi_cq(3) promises a context of NULL; libfabric 2.1 gives that of an older receive.
+ */
+static struct op *op_of(uint64_t flags, void *context)
+{
+	return flags & FI_REMOTE_WRITE ? NULL : context;
+}
+
 static void done(const struct fi_cq_tagged_entry *e, fi_addr_t source)
 {
-	struct op *op = e->op_context;
+	struct op *op = op_of(e->flags, e->op_context);
 
 	if (op != NULL && op->flood != NULL) {
 		flood_done(op, e);
@@ -131,7 +140,7 @@ static void done(const struct fi_cq_tagged_entry *e, fi_addr_t source)
 
 static void failed(const struct fi_cq_err_entry *e, const char *text)
 {
-	struct op *op = e->op_context;
+	struct op *op = op_of(e->flags, e->op_context);
 
 	if (op != NULL && op->flood != NULL) {
 		flood_failed(op, e, text);

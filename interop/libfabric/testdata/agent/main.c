@@ -120,7 +120,7 @@ int main(void)
 
 	signal(SIGALRM, stuck);
 	signal(SIGPIPE, SIG_IGN);
-	printf("* ready version=%d.%d pid=%d\n", FI_MAJOR(fi_version()), FI_MINOR(fi_version()), (int)getpid());
+	printf("* ready version=%s pid=%d\n", fi_tostr("", FI_TYPE_VERSION), (int)getpid());
 	fflush(stdout);
 	for (;;) {
 		int did, live;

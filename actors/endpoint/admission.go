@@ -1,0 +1,107 @@
+package endpoint
+
+import (
+	"time"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// Every endpoint that says who it is becomes a peer here, so one place could use up what
+// there is for all: it says with each packet that it is another one. Admission is by rate and
+// by share. What is refused was acknowledged by the device, so its sender loses it: the
+// limits are far beyond what processes do that start again at the same place.
+
+// A place may have as many new endpoints in a row, then one more each placeEvery.
+const (
+	placeBurst = 16
+	placeEvery = 10 * time.Millisecond
+)
+
+// placeLeft is how many former endpoints of a place may be here still, since they have
+// operations in progress, or messages that nobody has received.
+const placeLeft = 16
+
+// pace is the rate of new endpoints at a place.
+type pace struct {
+	spent int
+	since clock.Time // when spent was counted
+}
+
+// take takes one of the endpoints that a place may have; false: there is none left.
+func (p *pace) take(now clock.Time) bool {
+	if n := int(now.Sub(p.since) / placeEvery); n >= p.spent {
+		p.spent, p.since = 0, now
+	} else if n > 0 {
+		p.spent -= n
+		p.since = p.since.Add(time.Duration(n) * placeEvery)
+	}
+	if p.spent >= placeBurst {
+		return false
+	}
+	p.spent++
+	return true
+}
+
+// mayCome reports whether a stranger may take a place.
+func (p *peers) mayCome(ah device.AH, qpn uint16) bool {
+	if x := p.routes.get(ah, qpn); x != nil && !x.pace.take(p.env.Sh.Now()) {
+		return false
+	}
+	p.reap()
+	return p.mayFollow(ah, qpn) && p.hasRoom(ah)
+}
+
+// mayFollow reports whether those who were at a place before leave room for one more.
+func (p *peers) mayFollow(ah device.AH, qpn uint16) bool {
+	left, held := 0, int64(0)
+	for _, l := range p.replaced {
+		if l.AH == ah && l.QPN == qpn {
+			left++
+			held += l.Held()
+		}
+	}
+	return left < placeLeft && held <= p.env.Config.PeerMemory
+}
+
+// hasRoom reports whether one more stranger may come from a host. A host has no more of the
+// places than three times those that are free, so that there is always room for another
+// host's.
+func (p *peers) hasRoom(ah device.AH) bool {
+	n := p.lobby.from(ah)
+	return n < 3*(p.most-p.lobby.size()-len(p.replaced)) || p.makeRoom(n)
+}
+
+// makeRoom gives up a stranger that is away, the first in the lobby's order, for one of a host
+// that has n. It is of no host that has fewer.
+func (p *peers) makeRoom(n int) bool {
+	for l := range p.lobby.all() {
+		if l.Away && p.lobby.from(l.AH) >= n {
+			p.lobby.order.MoveToBack(p.lobby.where[l])
+			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
+			return true
+		}
+	}
+	return false
+}
+
+// visits is how many strangers are looked after when one more peer is made: more than one,
+// so that those who have left do not add up.
+const visits = 4
+
+// lookAfter finds out which strangers have left: one that was not heard for PeerTimeout is
+// probed, and one whose queue pair turned out to be gone is given up.
+func (p *peers) lookAfter() {
+	for range min(visits, p.lobby.size()) {
+		l := p.lobby.next()
+		if !peer.Quiet(l) {
+			continue
+		}
+		if l.Err == nil {
+			peer.Probe(l)
+		} else if l.Away && peer.HasLeft(l.Err) {
+			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package endpoint_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/settings"
+	"github.com/efactor/efactor/internal/script"
+	"github.com/efactor/efactor/wire"
+)
+
+// first has a first message of nobody's interest come from a queue pair.
+func first(t *testing.T, r *script.Rig, host byte, qpn uint16, connid uint32) {
+	t.Helper()
+	inject(t, r, script.NewRemote("x", host, qpn, connid), "EAGER_MSGRTM", "msg_id=0", "len=8", "raw_addr")
+	r.Run()
+}
+
+// TestPlaceHasItsShare: a place may have another endpoint now and then, and leave so many
+// messages of former ones that nobody has received. The rest is refused.
+func TestPlaceHasItsShare(t *testing.T) {
+	r, err := script.Start(script.Config{})
+	require.NoError(t, err)
+	r.Auto = true
+	c := r.EP.Counters()
+	const packets = 100
+	for id := range uint32(packets) {
+		first(t, r, 1, 7, 0x100+id)
+	}
+	admitted := int(c.Unexpected)
+	require.EqualValues(t, packets, c.Unexpected+c.Crowded)
+	require.Equal(t, 17, admitted, "the first, and a row of 16")
+
+	// Time alone is not enough, while so many messages of former ones are here.
+	r.Advance(time.Second)
+	first(t, r, 1, 7, 0x1000)
+	require.EqualValues(t, admitted, c.Unexpected)
+
+	// Others are not concerned, also at the same host.
+	first(t, r, 1, 8, 0x2000)
+	first(t, r, 2, 7, 0x2000)
+	require.EqualValues(t, admitted+2, c.Unexpected)
+
+	for range admitted + 2 {
+		r.Recv(nil, 8, 0, 0, 0)
+	}
+	r.Run()
+	require.Len(t, r.Outcomes, admitted+2)
+	r.Advance(time.Second)
+	first(t, r, 1, 7, 0x3000)
+	require.EqualValues(t, admitted+3, c.Unexpected)
+	require.NoError(t, r.Close())
+}
+
+// TestHostHasItsShare: strangers of one host do not take the places of others'.
+func TestHostHasItsShare(t *testing.T) {
+	r, err := script.Start(script.Config{Endpoint: endpoint.Config{Settings: settings.InForce{MaxStrangers: 16}}})
+	require.NoError(t, err)
+	r.Auto = true
+	c := r.EP.Counters()
+	for qpn := range uint16(100) {
+		first(t, r, 1, 1+qpn, 0x100)
+	}
+	require.EqualValues(t, 12, c.Unexpected)
+	for host := range byte(3) {
+		first(t, r, 2+host, 1, 0x100)
+		require.EqualValues(t, 13+int(host), c.Unexpected)
+	}
+	require.NoError(t, r.Close())
+}
+
+// TestStrangersWhoLeft: those whose queue pair is gone are found out when others come, and
+// take no places after PeerTimeout.
+func TestStrangersWhoLeft(t *testing.T) {
+	r, err := script.Start(script.Config{Endpoint: set(settings.Settings{PeerTimeout: 3 * time.Second})})
+	require.NoError(t, err)
+	for qpn := range uint16(100) {
+		first(t, r, 1, 1+qpn, 0x100)
+		r.Recv(nil, 8, 0, 0, 0)
+		r.Run()
+		for _, s := range r.QP.Flying() { // HANDSHAKE arrives, probes do not
+			st := device.StatusOK
+			if wire.Type(s.Bytes[0]) != wire.TypeHandshake {
+				st = device.StatusBadDestQPN
+			}
+			r.QP.Complete(s, st)
+		}
+		r.Advance(time.Second)
+	}
+	require.Len(t, r.Outcomes, 100)
+	require.Less(t, r.EP.Peers(), 10)
+	require.NoError(t, r.Close())
+}
