@@ -38,8 +38,8 @@ func TestReturns(t *testing.T) {
 
 // TestShort is the attack's short form, which has no time for pauses beyond PeerTimeout (see
 // TestReturns): no steady peer fails, or waits for as long as if it hung; nothing is lost or
-// left behind, and each foe has had its turn. The bounds are those of a machine that does other things: the two
-// seconds that are promised hold for the command, and the log says what they were here.
+// left behind, and each foe has had its turn. A call is given up late, since the machine may do
+// other things; the time in which it ran the processes is held to what is promised.
 func TestShort(t *testing.T) {
 	loose := bounds{Steady: 15 * time.Second, PeerTimeout: 20 * time.Second}
 	kinds := map[string][]string{
@@ -56,7 +56,7 @@ func TestShort(t *testing.T) {
 			show(&table, []row{r})
 			t.Log("\n" + table.String())
 			require.Empty(t, r.wrongs)
-			require.Less(t, r.worst, loose.Steady)
+			require.Less(t, r.worst, promised.Steady, "without what the machine did meanwhile")
 			require.NotZero(t, r.ops)
 			for _, k := range kinds[device] {
 				require.NotZero(t, r.kinds[k], "attacks of kind %q", k)
