@@ -129,6 +129,9 @@ func (r *record) run(t *testing.T, e environment, s scenario) {
 // check has the packets seen that s is about.
 func (s scenario) check(p *play, seen counts) {
 	a := p.begins == efactorBegins
+	if a && s.gathers && p.w.env.card {
+		return // we gather pieces in memory that the card does not know, so no RDMA
+	}
 	for _, k := range s.from {
 		assert.NotZero(p, seen[sent{a, k}], "%v from %s; there were %v", k, p.a.Name(), seen)
 	}

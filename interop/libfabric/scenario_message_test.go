@@ -18,6 +18,7 @@ type scenario struct {
 	// Packet types that the initiator and the other side must have sent, and that
 	// neither may have.
 	from, back, never []wire.Type
+	gathers           bool // the initiator of a read has its buffer in pieces
 	gaps              []gap
 	play              func(*play)
 }

@@ -56,9 +56,9 @@ func refusedReads(p *play) {
 		places = map[string]party.Remote{"wrong key": places["wrong key"]}
 	}
 	for name, at := range places {
-		out := p.ended(p.start(p.a, party.Op{Kind: party.Read, Peer: p.toB, At: at, Size: 200}))
+		out := p.ended(p.start(p.a, party.Op{Kind: party.Read, Peer: p.toB, At: at, Size: 200, Registered: true}))
 		require.NotZero(p, out.Errno, name)
 		p.exchange(party.Op{Size: 100}, party.Op{})
 	}
-	p.reach(party.Op{Kind: party.Read, Size: 200})
+	p.reach(party.Op{Kind: party.Read, Size: 200, Registered: true})
 }

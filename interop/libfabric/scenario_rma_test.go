@@ -121,6 +121,7 @@ func rmaScenarios() (all []scenario) {
 			if m.feature != "" {
 				one.proves = append(one.proves, m.feature)
 			}
+			one.gathers = m.name == "pieces" && a.kind == party.Read
 			if m.name == "pieces" && a.read && a.kind == party.Write {
 				one.proves, one.from, one.back = []string{m.feature}, nil, nil // we gather pieces, which costs the copy
 			}
