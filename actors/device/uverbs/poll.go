@@ -78,14 +78,15 @@ func (q *QP) take(e *abi.CQE, c *device.Completion) bool {
 }
 
 func (q *QP) sent(e *abi.CQE, c *device.Completion) bool {
-	id, known, ok := q.sq.finish(e.ReqID)
+	reqID := uint16(e.ReqID) // above it nothing is promised: the queue was not made for wide ids
+	id, known, ok := q.sq.finish(reqID)
 	switch {
 	case ok:
 		*c = device.Completion{ID: id, Op: device.OpSend, Status: device.Status(e.Status)}
 	case !known:
 		q.stale++
 	default:
-		q.lies("request %#x has ended, which was not under way", e.ReqID)
+		q.lies("request %#x has ended, which was not under way", reqID)
 	}
 	return ok
 }
@@ -100,7 +101,7 @@ func (q *QP) received(e *abi.CQE, c *device.Completion) bool {
 	} else {
 		c.SrcGID = e.GID
 	}
-	slot, known, ok := q.rq.finish(e.ReqID)
+	slot, known, ok := q.rq.finish(uint16(e.ReqID))
 	switch {
 	case !known:
 		q.stale++

@@ -60,7 +60,7 @@ func (r *recvQueue) post(slots []int32) {
 }
 
 // finish takes a slot back from the device; the results are those of sendQueue.finish.
-func (r *recvQueue) finish(reqID uint64) (slot uint16, known, ok bool) {
+func (r *recvQueue) finish(reqID uint16) (slot uint16, known, ok bool) {
 	n, known := r.ids.number(reqID)
 	if !known || int(n) >= len(r.with) || !r.with[n] {
 		return 0, known, false

@@ -56,9 +56,7 @@ func newTagged(n int, tag uint16) tagged {
 func (t tagged) id(n uint16) uint16 { return n | t.tag }
 
 // number is the lower bits; false: the id is another queue pair's.
-func (t tagged) number(id uint64) (uint16, bool) {
-	return uint16(id) & t.mask, id>>16 == 0 && uint16(id)&^t.mask == t.tag
-}
+func (t tagged) number(id uint16) (uint16, bool) { return id & t.mask, id&^t.mask == t.tag }
 
 // most is the largest number of WQEs between two doorbells.
 func (g geometry) most(r *abi.ContextResp) uint32 {
@@ -165,13 +163,13 @@ func (s *sendQueue) flush() {
 func (s *sendQueue) refuse() (id uint64) {
 	n := s.refused[0]
 	s.refused = s.refused[1:]
-	id, _, _ = s.finish(uint64(s.ids.id(n)))
+	id, _, _ = s.finish(s.ids.id(n))
 	return id
 }
 
 // finish ends a request. known is false for one that was another queue pair's, ok for
 // one that was not under way.
-func (s *sendQueue) finish(reqID uint64) (id uint64, known, ok bool) {
+func (s *sendQueue) finish(reqID uint16) (id uint64, known, ok bool) {
 	n, known := s.ids.number(reqID)
 	if !known || int(n) >= len(s.reqs) || !s.reqs[n].live {
 		return 0, known, false

@@ -61,6 +61,10 @@ func (c *CQ) Events() uint32 {
 	return c.events
 }
 
+// noise is in the upper bits of the ids of sends, which mean nothing in a queue of short ids
+// (there are no others): a program that reads them must fail here, not on a card.
+const noise = 0xbad_1de5_beef
+
 // put writes a completion. A device may overwrite entries that were not consumed;
 // the program then misses whole laps, but no entry is ever half of one.
 func (c *CQ) put(sub int, cqe *abi.CQE) {
@@ -79,7 +83,11 @@ func (c *CQ) put(sub int, cqe *abi.CQE) {
 	lap := n >> bits.TrailingZeros(uint(c.cfg.Entries))
 	cqe.Phase = lap&1 == 0
 	at := (sub*c.cfg.Entries + int(n)&(c.cfg.Entries-1)) * c.cfg.EntrySize
-	b := cqe.Append(c.scratch[:0], c.cfg.EntrySize)
+	e := *cqe
+	if e.Queue == abi.SendQueue {
+		e.ReqID |= noise << 16
+	}
+	b := e.Append(c.scratch[:0], c.cfg.EntrySize)
 	dst := c.cfg.Ring[at : at+c.cfg.EntrySize]
 	copy(dst[4:], b[4:])
 	store(dst, binary.NativeEndian.Uint32(b)) // at once, and after the rest: it has the phase

@@ -24,7 +24,7 @@ const (
 //
 //	0       2        3       4     6       8       10      12    16          32
 //	+-------+--------+-------+-----+-------+-------+-------+-----+-----------+
-//	| reqid | status | flags | qpn | reqid 16 to 63        | 0   | 0         | send
+//	| reqid | status | flags | qpn | reqid 16 to 63, or any| 0   | 0         | send
 //	+-------+--------+-------+-----+-------+-------+-------+-----+-----------+
 //	| reqid | status | flags | qpn | length| ah    |src_qpn| imm | GID, or.. | receive
 //	+-------+--------+-------+-----+-------+-------+-------+-----+-----------+
@@ -32,7 +32,7 @@ const (
 // The GID is there if AH is UnknownAH, the queue was asked for it and it is no
 // write: that has the bits 16 to 31 of its length there.
 type CQE struct {
-	ReqID  uint64 // 16 bits, or 64 of a send queue of such ids
+	ReqID  uint64 // of sends 64 bits, of which the upper 48 mean something only in a queue made for such ids
 	Status uint8
 	Phase  bool
 	Queue  QueueType
