@@ -43,7 +43,7 @@ func (m *MemoryRegion) Close() error {
 		if err = m.region.Device().Close(); errors.Is(err, device.ErrClosed) {
 			err = nil // the device was closed, and all its regions with it
 		}
-		m.unpin()
+		m.unpin() // a driver that could not take the memory from its device still refers to it
 		m.dom.leave(&m.dom.memory)
 		m.dom.fab.regions.Add(-1)
 	}

@@ -36,6 +36,7 @@ type context struct {
 	mu        sync.Mutex
 	cmd       *command
 	abandoned [][]byte // memory that the device may still use
+	held      [][]byte // the same, of callers': the garbage collector leaves it alone
 }
 
 // openContext opens a device file and does everything that comes before the first
@@ -173,6 +174,13 @@ func (c *context) abandon(mem []byte) {
 	c.abandoned = append(c.abandoned, mem)
 }
 
+// hold is abandon for memory of a caller's, which is not unmapped.
+func (c *context) hold(mem []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = append(c.held, mem)
+}
+
 // close gives everything back.
 func (c *context) close() error {
 	err := c.destroy("protection domain", abi.ObjectPD, abi.PDDestroy, c.pd, 0)
@@ -185,5 +193,6 @@ func (c *context) closeFile() error {
 	for _, mem := range c.abandoned {
 		errs = append(errs, c.kernel.Unmap(mem))
 	}
+	c.abandoned, c.held = nil, nil
 	return errors.Join(errs...)
 }

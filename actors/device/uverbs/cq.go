@@ -93,8 +93,8 @@ func (q *completionQueue) tell(arm bool) {
 	mmio.Store(q.db, abi.CQDoorbell{Consumed: q.consumed, CmdSN: q.serial, Arm: arm}.Word())
 }
 
-// createCQ makes a completion queue for n completions, with events in ch.
-func (c *context) createCQ(n int, ch, async eventFile, vector uint32) (handle uint32, resp abi.CreateCQResp, err error) {
+// createCQ makes a completion queue for n completions, with events in ch. It may be deeper.
+func (c *context) createCQ(n int, ch, async eventFile, vector uint32) (handle uint32, deep int, resp abi.CreateCQResp, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	in := abi.CreateCQ{EntrySize: abi.WideCQELen, SubCQs: c.limits.SubCQs}
@@ -119,13 +119,14 @@ func (c *context) createCQ(n int, ch, async eventFile, vector uint32) (handle ui
 	c.cmd.in(abi.AttrUHWIn, in.Append(nil))
 	out := c.cmd.out(abi.AttrUHWOut, abi.CreateCQRespLen)
 	if err := c.cmd.run(c.file); err != nil {
-		return 0, resp, fmt.Errorf("uverbs: completion queue of %d: %w", n, err)
+		return 0, 0, resp, fmt.Errorf("uverbs: completion queue of %d: %w", n, err)
 	}
 	_ = resp.Parse(out)
-	if handle = uint32(made()); le.Uint32(depth) != uint32(n) {
-		err = fmt.Errorf("%w: a completion queue of %d entries instead of %d", errLies, le.Uint32(depth), n)
+	handle, deep = uint32(made()), int(le.Uint32(depth))
+	if deep < n || deep&(deep-1) != 0 {
+		err = fmt.Errorf("%w: a completion queue of %d entries instead of %d", errLies, deep, n)
 	}
-	return handle, resp, err
+	return handle, deep, resp, err
 }
 
 // userHandle is what the events of a queue say. A channel has one queue.

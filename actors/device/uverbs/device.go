@@ -74,24 +74,29 @@ func Open(cfg Config) (device.Device, error) {
 		return nil, err
 	}
 	d := &Device{ctx: ctx, log: cfg.Logger, wqe: abi.WQELen, inline: int(ctx.limits.Inline)}
-	if ex := min(int(ctx.limits.InlineEx), abi.MaxInlineWide); !cfg.Narrow && ex > d.inline && ctx.limits.MaxLLQ >= abi.WideWQELen {
+	least := max(roundUp(int(ctx.limits.MinSQ)), 1)
+	if ex := min(int(ctx.limits.InlineEx), abi.MaxInlineWide); !cfg.Narrow && ex > d.inline && int(ctx.limits.MaxLLQ)/abi.WideWQELen >= least {
 		d.wqe, d.inline = abi.WideWQELen, ex
 	}
 	d.ahs = handles{ctx: ctx, byGID: make(map[device.GID]*handle)}
-	d.info = d.describe("efa:" + cfg.Name)
+	if d.info = d.describe("efa:" + cfg.Name); d.info.MaxSQ < least {
+		err = fmt.Errorf("uverbs: %s: %w: send queues of at least %d and at most %d", cfg.Path, errLies, least, d.info.MaxSQ)
+		return nil, errors.Join(err, ctx.close())
+	}
 	return d, nil
 }
 
 // maxDepth bounds the queues: ids have 16 bits, of which some are the tag.
 const maxDepth = 1 << 15
 
-// describe says what the device can do.
+// describe says what the device can do. Depths are powers of two: every queue is rounded up
+// to one, which must not exceed the limits.
 func (d *Device) describe(name string) device.Info {
 	c := d.ctx
 	i := device.Info{
 		Name: name, GID: c.gid, MTU: c.mtu, PartID: c.core.PartID,
-		MaxSQ: min(int(c.efa.MaxSQ), roundDown(int(c.limits.MaxLLQ)/d.wqe), int(c.core.MaxCQE), maxDepth),
-		MaxRQ: min(int(c.efa.MaxRQ), int(c.core.MaxCQE), maxDepth),
+		MaxSQ: roundDown(min(int(c.efa.MaxSQ), int(c.limits.MaxLLQ)/d.wqe, int(c.core.MaxCQE), maxDepth)),
+		MaxRQ: roundDown(min(int(c.efa.MaxRQ), int(c.core.MaxCQE), maxDepth)),
 		MaxQP: int(c.core.MaxQP),
 		// Packets are copied to memory that the device knows; CopiesAtPost says when a
 		// payload is not.

@@ -60,6 +60,7 @@ func (d *Device) check(c *device.QPConfig) error {
 func (d *Device) geometry(c *device.QPConfig) geometry {
 	return geometry{
 		sq: roundUp(max(c.SQDepth, int(d.ctx.limits.MinSQ))), rq: roundUp(c.RQDepth), wqe: d.wqe, inline: d.inline,
+		sges: min(int(d.ctx.efa.MaxSGESQ), abi.MaxSendSGE),
 	}
 }
 

@@ -133,8 +133,8 @@ func (r *region) RKey() uint64 { return uint64(r.reg.rkey) }
 // Remote implements device.MR.
 func (r *region) Remote() bool { return r.dev.info.RDMARead || r.dev.info.RDMAWrite }
 
-// Close implements device.MR. After an error the memory stays pinned until the device is
-// closed, and that of Alloc is kept.
+// Close implements device.MR. After an error the memory stays pinned, and referred to, until
+// the device is closed.
 func (r *region) Close() error {
 	if r.closed.Swap(true) {
 		return device.ErrClosed
@@ -142,9 +142,11 @@ func (r *region) Close() error {
 	defer r.dev.leave()
 	err := r.dev.ctx.deregister(r.reg)
 	switch {
-	case !r.owned:
-	case err != nil:
+	case err != nil && r.owned:
 		r.dev.ctx.abandon(r.mem)
+	case err != nil:
+		r.dev.ctx.hold(r.mem)
+	case !r.owned:
 	default:
 		err = r.dev.ctx.kernel.Unmap(r.mem)
 	}

@@ -84,14 +84,14 @@ func (r *resources) openEvents() (err error) {
 	return err
 }
 
-// openCQ makes the completion queue.
+// openCQ makes the completion queue, for at least n completions.
 func (r *resources) openCQ(n int, vector uint32) (*completionQueue, error) {
-	handle, resp, err := r.ctx.createCQ(n, r.channel, r.async, vector)
+	handle, deep, resp, err := r.ctx.createCQ(n, r.channel, r.async, vector)
 	r.cq, r.hasCQ = handle, err == nil || errors.Is(err, errLies)
 	if err != nil {
 		return nil, err
 	}
-	q, err := r.ctx.mapCQ(&r.maps, n, &resp)
+	q, err := r.ctx.mapCQ(&r.maps, deep, &resp)
 	if err == nil && r.channel != noEvents && q.db == nil {
 		err = fmt.Errorf("%w: events without a doorbell", errLies)
 	}
@@ -103,6 +103,7 @@ type geometry struct {
 	sq, rq int // entries, powers of two
 	wqe    int // bytes
 	inline int // bytes in a WQE
+	sges   int // pieces of memory that a send is gathered from, 1 or 2
 }
 
 // create makes the queue pair's object.
@@ -112,7 +113,7 @@ func (r *resources) create(g geometry) (resp abi.CreateQPResp, err error) {
 	defer c.mu.Unlock()
 	caps := abi.QPCap{
 		MaxSendWR: uint32(g.sq), MaxRecvWR: uint32(g.rq), MaxInline: uint32(g.inline),
-		MaxSendSGE: uint32(min(c.efa.MaxSGESQ, abi.MaxSendSGE)), MaxRecvSGE: 1,
+		MaxSendSGE: uint32(g.sges), MaxRecvSGE: 1,
 	}
 	in := abi.CreateQP{RQSize: uint32(g.rq * abi.RxDescLen), SQSize: uint32(g.sq * g.wqe), DriverType: abi.DriverQPTypeSRD}
 	c.cmd.begin(abi.ObjectQP, abi.QPCreate)

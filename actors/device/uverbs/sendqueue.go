@@ -88,7 +88,7 @@ func (s *sendQueue) send(n uint16, wr *device.SendWR, size int) {
 	case size <= s.shape.inline:
 		wr.Gather(s.small[:size])
 		w.Inline, w.Length, w.Data = true, uint16(size), s.small[:size]
-	case wr.LKey == 0 || len(wr.More) > 0 || len(wr.Payload) == 0:
+	case wr.LKey == 0 || len(wr.More) > 0 || len(wr.Payload) == 0 || s.shape.sges < 2 && len(wr.Header) > 0:
 		b := s.copyOf(n)[:size]
 		wr.Gather(b)
 		w.Length, w.SGE[0] = 1, abi.SGE{Length: uint32(size), LKey: s.lkey, Addr: addressOf(b)}
