@@ -17,8 +17,9 @@ type chooser struct {
 	tcp     func() (Device, error)
 	private bool // tcp does not leave this host
 
-	card func(*NIC) (Device, error)
-	nic  Device // of EFA; nil: there is none
+	memlock func(need uint64) error
+	card    func(*NIC) (Device, error)
+	nic     Device // of EFA; nil: there is none
 
 	devs    []Device
 	choices []DeviceChoice
@@ -31,6 +32,7 @@ func newChooser(cfg *Config, log *slog.Logger) *chooser {
 		shm:     func() (Device, error) { return shm.Open(shm.Config{Logger: log}) },
 		tcp:     func() (Device, error) { return openTCP(t, log) },
 		private: t.private(),
+		memlock: sysfs.Host{}.Memlock,
 		card:    func(n *NIC) (Device, error) { return openNIC(n, log) },
 	}
 }
@@ -87,7 +89,7 @@ func (c *chooser) undo() error {
 
 // efa looks for EFA devices and opens the best that can be.
 func (c *chooser) efa() {
-	d := discovery{host: sysfs.Host{Root: c.sys}, query: c.ask}
+	d := discovery{host: sysfs.Host{Root: c.sys}, query: c.ask, memory: autoMemory, memlock: c.memlock}
 	d.nics()
 	for _, i := range d.list {
 		err := i.Err

@@ -49,7 +49,7 @@ func TestAuto(t *testing.T) {
 			choices: []string{
 				"efa:rdma1: not used: /dev/infiniband/uverbs77: the file is missing: in a container pass it in " +
 					"(docker run --device /dev/infiniband/uverbs77, on Kubernetes a resource vpc.amazonaws.com/efa), " +
-					"else load the module ib_uverbs",
+					"else have udev make it (udevadm trigger)",
 				"shm0: for peers of this user on this host",
 				"tcp0: for all other peers, on this host alone: without credentials and without an address there are no others",
 			},

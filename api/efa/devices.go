@@ -49,7 +49,7 @@ type DeviceInfo struct {
 	// Limits are what a Domain on it grants. Of a device that cannot be opened they are
 	// zero, since nobody knows them.
 	Limits Limits
-	NIC    *NIC // nil: the device is software
+	NIC    *NIC // nil: the device is software, or a card of which the system does not say enough, see Err
 }
 
 // Clone is a copy that shares nothing with d but Err.
@@ -92,6 +92,7 @@ func (d DeviceInfo) String() string {
 // none is left open. ErrNoData means that no device is as the hints want it, and says why.
 // A Driver that does not exist is ErrInvalid.
 func Devices(h Hints) ([]DeviceInfo, error) {
-	d := discovery{hints: h, host: sysfs.Host{Root: h.Sysfs}, query: queryEFA}
+	host := sysfs.Host{Root: h.Sysfs}
+	d := discovery{hints: h, host: host, query: queryEFA, memory: endpointMemory, memlock: host.Memlock}
 	return d.run()
 }

@@ -58,7 +58,7 @@ func TestDevices(t *testing.T) {
 	}, *fast.NIC)
 	require.Equal(t, "efa:rdmap2, PCI 0000:00:54.0 (1d0f:efa1), NUMA node 1, 200 Gb/s: not usable: /dev/infiniband/uverbs78: "+
 		"the file is missing: in a container pass it in (docker run --device /dev/infiniband/uverbs78, "+
-		"on Kubernetes a resource vpc.amazonaws.com/efa), else load the module ib_uverbs", fast.String())
+		"on Kubernetes a resource vpc.amazonaws.com/efa), else have udev make it (udevadm trigger)", fast.String())
 	require.ErrorContains(t, list[4].Err, "ABI version")
 	require.Nil(t, list[4].NIC)
 	t.Setenv("SYSFS_PATH", tree.Dir)
@@ -72,6 +72,9 @@ func TestDevices(t *testing.T) {
 	t.Setenv("SYSFS_PATH", t.TempDir())
 	_, err = efa.OpenDevice("efa")
 	require.ErrorContains(t, err, "this host has no EFA device")
+	require.ErrorIs(t, err, efa.ErrNoData)
+	_, err = efa.Open(efa.Config{DeviceName: "efa"})
+	require.ErrorIs(t, err, efa.ErrNoData)
 }
 
 // TestDevicesHints: what each hint leaves out, and the error if that is all.
@@ -97,7 +100,11 @@ func TestDevicesHints(t *testing.T) {
 		"remote tcp": {
 			efa.Hints{Remote: true, TCP: efa.TCPConfig{Secret: make([]byte, 16), Addr: netip.MustParseAddr("192.0.2.7")}}, "tcp efa", "",
 		},
-		"RDMA":      {efa.Hints{RDMARead: true, RDMAWrite: true}, "shm tcp", ""},
+		"RDMA": {efa.Hints{RDMARead: true, RDMAWrite: true}, "shm tcp", ""},
+		"no limits": {
+			efa.Hints{Driver: "efa", RDMARead: true}, "", "efa:rdmap1 is not usable: /dev/infiniband/uverbs77: the file is missing",
+		},
+		"no MTU":    {efa.Hints{Driver: "efa", MinMTU: 1}, "", "efa:rdmap1 is not usable: "},
 		"no RDMA":   {efa.Hints{RDMARead: true, Driver: "sim"}, "", "sim has no RDMA read"},
 		"no write":  {efa.Hints{RDMAWrite: true, Driver: "sim"}, "", "sim has no RDMA write"},
 		"MTU":       {efa.Hints{MinMTU: 8760}, "shm tcp", ""},

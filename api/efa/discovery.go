@@ -11,15 +11,26 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs/sysfs"
 )
 
-// endpointMemory is about what an endpoint with the default queues locks, in bytes: a
-// packet for each of its places.
-const endpointMemory = 8 << 20
+// Memory in bytes that a process must be allowed to lock before a card is opened.
+const (
+	// endpointMemory is about what an endpoint with the default settings locks: a packet
+	// for each place of its queues, and its block for emulated reads. Who asks for a card
+	// by name gets it with that, and an error of a region that is too much.
+	endpointMemory = (256+256)*(9<<10) + 1<<20
+	// autoMemory is what auto wants in addition to that for regions: 8 MiB, which many
+	// kernels allow everybody, are for an endpoint alone, and would make calls fail that
+	// work without a card.
+	autoMemory = 64 << 20
+)
 
 // discovery makes the list of Devices.
 type discovery struct {
 	hints Hints
 	host  sysfs.Host
 	query sysfs.Query
+
+	memory  uint64 // that must be lockable
+	memlock func(need uint64) error
 
 	list []DeviceInfo
 	why  error // for which there is no EFA device
@@ -90,6 +101,8 @@ func (h *Hints) lacks(d *DeviceInfo) string {
 		return "leaves this host"
 	case h.Remote && !d.Remote:
 		return "does not leave this host"
+	case d.Err != nil && (h.RDMARead || h.RDMAWrite || h.MinMTU > 0): // nobody knows its limits
+		return "is not usable: " + d.Err.Error()
 	case h.RDMARead && !l.RDMARead:
 		return "has no RDMA read"
 	case h.RDMAWrite && !l.RDMAWrite:
@@ -145,7 +158,7 @@ func (d *discovery) ask(info *DeviceInfo) error {
 	if err := d.host.Try(n); err != nil {
 		return err
 	}
-	if err := d.host.Memlock(endpointMemory); err != nil {
+	if err := d.memlock(d.memory); err != nil {
 		return err
 	}
 	i, err := d.query(n)

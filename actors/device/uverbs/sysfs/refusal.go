@@ -6,14 +6,19 @@ import (
 	"io/fs"
 	"strings"
 	"syscall"
+
+	"github.com/efactor/efactor/actors/errno"
 )
 
 // What a Refusal wraps.
 var (
-	ErrNoDevice   = errors.New("sysfs: no EFA device")
+	ErrNoDevice   = fmt.Errorf("sysfs: no EFA device: %w", errno.ErrNoData)
 	ErrPermission = fmt.Errorf("sysfs: %w", fs.ErrPermission)
 	ErrMemlock    = errors.New("sysfs: too little memory may be locked")
 	ErrKernel     = errors.New("sysfs: the kernel's interface is too old")
+	ErrLimit      = fmt.Errorf("sysfs: the card has a limit that this program does not know: %w", errno.ErrNotSupported)
+	ErrNoRoom     = fmt.Errorf("sysfs: the kernel or the card is full: %w", errno.ErrNoMemory)
+	ErrPort       = fmt.Errorf("sysfs: the port is not active: %w", syscall.ENETDOWN)
 )
 
 // Refusal is why a device cannot be used, and what to do about it, in one line.
@@ -21,7 +26,7 @@ type Refusal struct {
 	Device string // its name, or its file
 	What   string // is wrong
 	Do     string // against it
-	Err    error  // ErrNoDevice, ErrPermission, ErrMemlock or ErrKernel
+	Err    error  // one of the above
 }
 
 // Error has all three parts.
@@ -51,7 +56,7 @@ func tooOld(dev, what string) *Refusal {
 }
 
 // Explain makes a Refusal of an error that a call has met: of open(2) of the device's
-// file, or of a command of the opened device. It is err itself if there is nothing to say
+// file, or of a command that a driver gives while it opens the device. It is err itself if there is nothing to say
 // of it.
 func (n *NIC) Explain(err error) error {
 	r := &Refusal{Device: n.Uverbs}
@@ -59,7 +64,7 @@ func (n *NIC) Explain(err error) error {
 	case is(err, syscall.ENOENT):
 		r.What, r.Err = "the file is missing", ErrNoDevice
 		r.Do = "in a container pass it in (docker run --device " + n.Uverbs + ", on Kubernetes a resource vpc.amazonaws.com/efa), " +
-			"else load the module ib_uverbs"
+			"else have udev make it (udevadm trigger)"
 	case is(err, syscall.EACCES):
 		r.What, r.Err = "permission denied", ErrPermission
 		r.Do = "let the user read and write the file, by its group or a rule of udev"
@@ -70,10 +75,17 @@ func (n *NIC) Explain(err error) error {
 	case is(err, syscall.ENXIO, syscall.ENODEV, syscall.EIO):
 		r.What, r.Err = "the device is gone or has failed", ErrNoDevice
 		r.Do = "look for efa in the kernel's log (dmesg)"
-	case is(err, syscall.ENOTTY, syscall.ENOSYS, syscall.EPROTONOSUPPORT, syscall.EOPNOTSUPP):
+	case is(err, syscall.ENOTTY, syscall.ENOSYS, syscall.EPROTONOSUPPORT):
 		return tooOld(n.Uverbs, "the kernel does not know the command: "+cause(err))
-	case is(err, syscall.ENOMEM):
-		r.What, r.Do, r.Err = "the kernel locks no more memory for it", raise, ErrMemlock
+	case is(err, syscall.EOPNOTSUPP): // of the first command, by which a program declares what it heeds
+		r.What, r.Err = "the card has a limit that this program does not declare: "+cause(err), ErrLimit
+		r.Do = "use a newer release of efactor"
+	case is(err, syscall.ENOMEM): // nothing was locked yet
+		r.What, r.Err = "the kernel or the card has no room for one more program: "+cause(err), ErrNoRoom
+		r.Do = "end other programs that use the card (each has a context and a protection domain there), or use another card"
+	case is(err, syscall.ENETDOWN):
+		r.What, r.Err = "the port is not active", ErrPort
+		r.Do = "see that the interface is attached to the instance and up, or look for efa in the kernel's log (dmesg)"
 	default:
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/internal/fakesysfs"
 )
 
@@ -86,14 +87,22 @@ func TestExplain(t *testing.T) {
 		{unix.EIO, ErrNoDevice, "dmesg"},
 		{unix.EPROTONOSUPPORT, ErrKernel, "Linux 6.1"},
 		{unix.ENOTTY, ErrKernel, "Linux 6.1"},
-		{unix.EOPNOTSUPP, ErrKernel, "Linux 6.1"},
-		{unix.ENOMEM, ErrMemlock, "ulimit -l unlimited"},
+		{unix.EOPNOTSUPP, ErrLimit, "newer release"},
+		{unix.ENOMEM, ErrNoRoom, "no room for one more"},
+		{unix.ENETDOWN, ErrPort, "the port is not active"},
 	} {
 		refused(t, n.Explain(&fs.PathError{Op: "open", Path: n.Uverbs, Err: c.err}), c.kind, n.Uverbs+": ", c.do)
 	}
 	other := errors.New("something else")
 	require.Same(t, other, n.Explain(other))
 	require.ErrorIs(t, n.Explain(unix.EACCES), fs.ErrPermission)
+	require.NotContains(t, n.Explain(unix.ENOENT).Error(), "ib_uverbs", "sysfs has the device: the module is there")
+	require.NotContains(t, n.Explain(unix.ENOMEM).Error(), "ulimit", "nothing was locked")
+	for err, kind := range map[unix.Errno]error{
+		unix.ENOENT: errno.ErrNoData, unix.EOPNOTSUPP: errno.ErrNotSupported, unix.ENOMEM: errno.ErrNoMemory, unix.ENETDOWN: unix.ENETDOWN,
+	} {
+		require.ErrorIs(t, n.Explain(err), kind)
+	}
 }
 
 // TestTry: the device's file is opened, and must be the device.
