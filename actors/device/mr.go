@@ -37,7 +37,19 @@ const (
 	LocalWrite  Access = 1 << iota
 	RemoteWrite        // implies LocalWrite
 	RemoteRead
+	// Message: peers' devices may read messages from it while they are under way. It is for
+	// [Access.On], no device's Register knows it.
+	Message
 )
+
+// On is what a device is told: one with windows lends a message (QP.Lend), one without has to
+// let others read the region.
+func (a Access) On(i *Info) Access {
+	if a&Message != 0 && !i.Windows {
+		a |= RemoteRead
+	}
+	return a &^ Message
+}
 
 // Part is the region of mr on a path, of those that [QP.Paths] lists.
 func Part(mr MR, path uint8) MR {

@@ -1,6 +1,8 @@
 package ope
 
 import (
+	"errors"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
@@ -58,12 +60,12 @@ func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 // device without windows it gets the region's own key.
 func (t *outgoing) lend(r *mr.Region) bool {
 	path, x := t.link.Path, t.x
-	if !t.pools.Info.Windows {
+	key, err := t.pools.env.Q.Lend(path, r.LKey(path), t.q.Buf)
+	switch {
+	case errors.Is(err, device.ErrNotSupported): // the path's device; that of another may have windows
 		x.key = mr.DeviceKey(r.Key(path))
 		return true
-	}
-	key, err := t.pools.env.Q.Lend(path, r.LKey(path), t.q.Buf)
-	if err != nil {
+	case err != nil:
 		return false // there are too many, or the region is being closed: it goes another way
 	}
 	x.key, x.lent, x.path = key, true, path

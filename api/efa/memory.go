@@ -37,9 +37,12 @@ const (
 // rights gives what a is called by the device, and in the table of regions, which
 // peers are held to. A device without windows that is to read for a message needs the
 // right to read, which does not make a peer's reads legal.
-func (a Access) rights(windows bool) (dev device.Access, table mr.Access) {
-	if a&AccessRemoteRead != 0 || a&AccessSend != 0 && !windows {
+func (a Access) rights(d device.Device) (dev device.Access, table mr.Access) {
+	if a&AccessRemoteRead != 0 {
 		dev |= device.RemoteRead
+	}
+	if a&AccessSend != 0 {
+		dev |= device.Message
 	}
 	if a&(AccessRecv|AccessRemoteWrite) != 0 {
 		dev |= device.LocalWrite
@@ -54,6 +57,10 @@ func (a Access) rights(windows bool) (dev device.Access, table mr.Access) {
 	}
 	if a&AccessSend != 0 {
 		table |= mr.Send
+	}
+	if d.Devices() == nil { // else each of them answers by itself
+		i := d.Info()
+		dev = dev.On(&i)
 	}
 	return dev, table
 }
@@ -120,7 +127,7 @@ func (d *Domain) register(a Access, from func(device.Access) (device.MR, error))
 	if err := d.enter(&d.memory); err != nil {
 		return nil, err
 	}
-	rights, table := a.rights(d.fab.dev.Info().Windows)
+	rights, table := a.rights(d.fab.dev)
 	var dev device.MR
 	err := device.Guard(func() (err error) { dev, err = from(rights); return err })
 	if err != nil {

@@ -17,14 +17,14 @@ type region struct {
 	closed atomic.Bool
 }
 
-// Register implements device.Device.
+// Register implements device.Device. Of the rights device.Message is each device's own.
 func (d *Device) Register(mem []byte, a device.Access) (device.MR, error) {
-	return d.newRegion(a, func() (device.MR, error) { return d.devs[0].Register(mem, a) })
+	return d.newRegion(a, func() (device.MR, error) { return d.devs[0].Register(mem, a.On(&d.infos[0])) })
 }
 
 // Alloc implements device.Device. The memory is of the first device's kind.
 func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
-	return d.newRegion(a, func() (device.MR, error) { return d.devs[0].Alloc(n, a) })
+	return d.newRegion(a, func() (device.MR, error) { return d.devs[0].Alloc(n, a.On(&d.infos[0])) })
 }
 
 func (d *Device) newRegion(a device.Access, first func() (device.MR, error)) (device.MR, error) {
@@ -38,7 +38,7 @@ func (d *Device) newRegion(a device.Access, first func() (device.MR, error)) (de
 		if i == 0 {
 			m, err = first()
 		} else {
-			m, err = x.Register(r.Bytes(), a)
+			m, err = x.Register(r.Bytes(), a.On(&d.infos[i]))
 		}
 		if err != nil {
 			err = errors.Join(fmt.Errorf("%s: %w", d.infos[i].Name, err), r.undo())
