@@ -42,8 +42,8 @@ const (
 	Message
 )
 
-// On is what a device is told: one with windows lends a message (QP.Lend), one without has to
-// let others read the region.
+// On is the access to ask of a device for a: one with windows lends a message (QP.Lend), one
+// without has to let others read the region.
 func (a Access) On(i *Info) Access {
 	if a&Message != 0 && !i.Windows {
 		a |= RemoteRead

@@ -14,8 +14,8 @@ import (
 // Memory in bytes that a process must be allowed to lock before a card is opened.
 const (
 	// endpointMemory is about what an endpoint with the default settings locks: a packet
-	// for each place of its queues, and its block for emulated reads. Who asks for a card
-	// by name gets it with that, and an error of a region that is too much.
+	// for each place of its queues, and its block for emulated reads. A card that is asked
+	// for by name opens with that, and later a region that is too much is an error.
 	endpointMemory = (256+256)*(9<<10) + 1<<20
 	// autoMemory is what auto wants in addition to that for regions: 8 MiB, which many
 	// kernels allow everybody, are for an endpoint alone, and would make calls fail that
