@@ -50,7 +50,11 @@ func (p *peers) mayCome(ah device.AH, qpn uint16) bool {
 		return false
 	}
 	p.reap()
-	return p.mayFollow(ah, qpn) && p.hasRoom(ah)
+	if p.mayFollow(ah, qpn) && p.hasRoom(ah) {
+		return true
+	}
+	p.lookAfter() // nobody else may come by who would find those that have left
+	return false
 }
 
 // mayFollow reports whether those who were at a place before leave room for one more.
@@ -70,20 +74,34 @@ func (p *peers) mayFollow(ah device.AH, qpn uint16) bool {
 // host's.
 func (p *peers) hasRoom(ah device.AH) bool {
 	n := p.lobby.from(ah)
-	return n < 3*(p.most-p.lobby.size()-len(p.replaced)) || p.makeRoom(n)
+	taken := n
+	for _, l := range p.replaced {
+		if l.AH == ah {
+			taken++
+		}
+	}
+	return taken < 3*(p.most-p.lobby.size()-len(p.replaced)) || p.makeRoom(n)
 }
 
 // makeRoom gives up a stranger that is away, the first in the lobby's order, for one of a host
-// that has n. It is of no host that has fewer.
+// that has n. It is of no host that has fewer, and makes room once: it leaves the lobby at
+// once, and enters it again if it is back before it hears of that (see returned).
 func (p *peers) makeRoom(n int) bool {
 	for l := range p.lobby.all() {
 		if l.Away && p.lobby.from(l.AH) >= n {
-			p.lobby.order.MoveToBack(p.lobby.where[l])
+			p.lobby.leave(l)
 			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
 			return true
 		}
 	}
 	return false
+}
+
+// returned takes up a stranger that is back.
+func (p *peers) returned(l *peer.Link) {
+	if x := p.routes.get(l.AH, l.QPN); x != nil && x.cur == l && l.Handle == peer.Unlisted {
+		p.lobby.enter(l)
+	}
 }
 
 // visits is how many strangers are looked after when one more peer is made: more than one,

@@ -95,3 +95,71 @@ func TestStrangersWhoLeft(t *testing.T) {
 	require.Less(t, r.EP.Peers(), 10)
 	require.NoError(t, r.Close())
 }
+
+// TestShareOfThoseWhoLeft: a host's share that those have who left at once is free again when
+// more of that host come, although these are refused and nobody else comes.
+func TestShareOfThoseWhoLeft(t *testing.T) {
+	set := settings.InForce{Settings: settings.Settings{PeerTimeout: 3 * time.Second}, MaxStrangers: 16}
+	r, err := script.Start(script.Config{Endpoint: endpoint.Config{Settings: set}})
+	require.NoError(t, err)
+	left := func() {
+		for _, s := range r.QP.Flying() { // HANDSHAKE arrives, probes do not
+			st := device.StatusOK
+			if wire.Type(s.Bytes[0]) != wire.TypeHandshake {
+				st = device.StatusBadDestQPN
+			}
+			r.QP.Complete(s, st)
+		}
+		r.Run()
+	}
+	c := r.EP.Counters()
+	for qpn := range uint16(16) {
+		first(t, r, 1, 1+qpn, 0x100)
+		left()
+	}
+	require.EqualValues(t, 12, c.Unexpected)
+	require.EqualValues(t, 4, c.Crowded)
+	for range 12 {
+		r.Recv(nil, 8, 0, 0, 0)
+	}
+	r.Run()
+	r.Advance(time.Minute)
+	for qpn := range uint16(10) {
+		first(t, r, 1, 100+qpn, 0x200)
+		left()
+		r.Advance(time.Second)
+	}
+	require.Greater(t, c.Unexpected, uint64(12), "some of the later ones came in")
+	require.NoError(t, r.Close())
+}
+
+// TestRoomIsMadeOnce: one stranger that is away makes room for one other, also if more come in
+// the same turn.
+func TestRoomIsMadeOnce(t *testing.T) {
+	r, err := script.Start(script.Config{Endpoint: endpoint.Config{Settings: settings.InForce{MaxStrangers: 4}}})
+	require.NoError(t, err)
+	c := r.EP.Counters()
+	r.Recv(nil, 8, 0, 0, 0)
+	r.Run()
+	inject(t, r, script.NewRemote("x", 1, 1, 0x100), "DC_EAGER_MSGRTM", "msg_id=0", "send_id=1", "len=8", "raw_addr")
+	r.Run()
+	for _, s := range r.QP.Flying() { // RECEIPT among them
+		r.QP.Complete(s, device.StatusBadDestQPN)
+	}
+	r.Run()
+	require.EqualValues(t, 1, c.PeersFailed)
+	for host := range byte(3) {
+		first(t, r, 2+host, 1, 0x100)
+	}
+	require.EqualValues(t, 3, c.Unexpected, "the lobby is full")
+	for host := range byte(3) {
+		x := script.NewRemote("y", 10+host, 1, 0x100)
+		b, err := script.Packet(x, []string{"EAGER_MSGRTM", "msg_id=0", "len=8", "raw_addr"})
+		require.NoError(t, err)
+		require.True(t, r.QP.Arrive(x.Addr.GID(), x.Addr.QPN(), false, b))
+	}
+	r.Run()
+	require.EqualValues(t, 4, c.Unexpected)
+	require.EqualValues(t, 2, c.Crowded)
+	require.NoError(t, r.Close())
+}

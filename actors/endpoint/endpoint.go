@@ -163,6 +163,7 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *peer.Down:
 		e.onDown(m)
 	case *peer.Up:
+		e.peers.returned(m.Link)
 		e.unpark(m.Link)
 	case *peer.Buried:
 		e.unpark(m.Link)

@@ -59,7 +59,9 @@ func (p *Pools) putRxExt(x *rxExt, l *peer.Link) {
 	if x.held > 0 {
 		l.Release(x.held)
 	}
+	turn := x.turn.Again()
 	*x = rxExt{next: p.rxExts}
+	x.turn = turn
 	p.rxExts = x
 }
 

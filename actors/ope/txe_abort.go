@@ -92,7 +92,11 @@ func (t *outgoing) sendAborted(ref wire.RefKind, id uint32) {
 	case t.pools.SendError(l, ref, id, uint32(errno.ProvPeerAborted)):
 		t.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
 	case t.pools.Closing || l.Err != nil && !l.Away:
-	default:
+	case t.spent:
 		t.lostID(t.err)
+	default:
+		t.pools.env.Sh.Tell(l.Peer, &peer.Remove{
+			Err: fmt.Errorf("%w: no room for PEER_ERROR: %w", peer.ErrPeerFailed, t.err), Tell: true,
+		})
 	}
 }

@@ -33,6 +33,9 @@ type Turn struct {
 // Init makes it the turn of op.
 func (t *Turn) Init(op shard.Ref) { t.Op, t.submit.Turn, t.grant.Turn = op, t, t }
 
+// Again is a turn for a later operation, which no message about t is meant for.
+func (t *Turn) Again() Turn { return Turn{use: t.use} }
+
 // Ask sets what the operation asks of the line: no msg_id, a peer whose features are
 // known. Submit is to be called then.
 func (t *Turn) Ask(noID, await bool) {

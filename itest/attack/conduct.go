@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"hash/crc64"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -54,7 +55,7 @@ func conduct(ctx context.Context, pl plan, progress io.Writer) row {
 	device := pl.device
 	c := &conductor{
 		role: role{Device: device, Seed: pl.seed, For: pl.d, Only: pl.only, bounds: pl.bounds}, calm: pl.calm, long: pl.long, want: pl.want,
-		rng: rand.New(rand.NewPCG(pl.seed, uint64(len(device)))), log: progress,
+		rng: rand.New(rand.NewPCG(pl.seed, crc64.Checksum([]byte(device), crc64.MakeTable(crc64.ECMA)))), log: progress,
 		row: row{device: device, kinds: map[string]uint64{}},
 	}
 	began := clock.System.Now()

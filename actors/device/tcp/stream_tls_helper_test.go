@@ -212,7 +212,6 @@ func meet(t *testing.T, a, b *end) {
 	a.other, b.other = nil, nil
 }
 
-// descriptors is how many this process has open.
 // noGoroutines waits until those that have nothing more to do have ended.
 func noGoroutines(t *testing.T) {
 	t.Helper()
@@ -225,6 +224,7 @@ func noGoroutines(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// descriptors is how many this process has open.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	d, err := os.ReadDir("/proc/self/fd")
