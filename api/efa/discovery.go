@@ -14,7 +14,7 @@ import (
 // Memory in bytes that a process must be allowed to lock before a card is opened.
 const (
 	// endpointMemory is about what an endpoint with the default settings locks: a packet
-	// for each place of its queues, and its block for emulated reads. A card that is asked
+	// for each place of its queues, and its block for reads into plain memory. A card that is asked
 	// for by name opens with that, and later a region that is too much is an error.
 	endpointMemory = (256+256)*(9<<10) + 1<<20
 	// autoMemory is what auto wants in addition to that for regions: 8 MiB, which many

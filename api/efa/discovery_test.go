@@ -63,7 +63,7 @@ func TestDiscoveryQuery(t *testing.T) {
 
 // TestStockMemlock: where as much may be locked as kernels allow by themselves, a card is
 // opened by its name, and not by auto, whose regions would fail. The default queues and the
-// block for emulated reads are what is asked for by name.
+// block for reads into plain memory are what is asked for by name.
 func TestStockMemlock(t *testing.T) {
 	const stock = 8 << 20
 	tree := fakesysfs.New(t)
