@@ -74,8 +74,9 @@ func Open(cfg Config) (device.Device, error) {
 		return nil, err
 	}
 	d := &Device{ctx: ctx, log: cfg.Logger, wqe: abi.WQELen, inline: int(ctx.limits.Inline)}
-	least := max(roundUp(int(ctx.limits.MinSQ)), 1)
-	if ex := min(int(ctx.limits.InlineEx), abi.MaxInlineWide); !cfg.Narrow && ex > d.inline && int(ctx.limits.MaxLLQ)/abi.WideWQELen >= least {
+	least := roundUp(int(ctx.limits.MinSQ))
+	ex, most := min(int(ctx.limits.InlineEx), abi.MaxInlineWide), int(ctx.limits.MaxLLQ)/abi.WideWQELen
+	if !cfg.Narrow && ex > d.inline && most >= least {
 		d.wqe, d.inline = abi.WideWQELen, ex
 	}
 	d.ahs = handles{ctx: ctx, byGID: make(map[device.GID]*handle)}
