@@ -6,18 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/efactor/efactor/actors/device"
 )
 
-// Errors of Open and Close beside those of package device.
-var (
-	// ErrMismatch: the devices cannot be combined.
-	ErrMismatch = errors.New("multi: the devices do not fit together")
-	// ErrBusy is returned by Close while queue pairs or regions are open.
-	ErrBusy = errors.New("multi: queue pairs or regions are open")
-)
+// ErrMismatch is returned by Open for devices that cannot be combined.
+var ErrMismatch = errors.New("multi: the devices do not fit together")
 
 // maxDevices bounds the devices of Open: there are few kinds of device.
 const maxDevices = 8
@@ -29,9 +23,7 @@ type Device struct {
 	infos []device.Info
 	info  device.Info
 
-	mu     sync.Mutex
-	open   int // queue pairs and regions
-	closed bool
+	users device.Users
 }
 
 var _ device.Device = (*Device)(nil)
@@ -155,37 +147,13 @@ func (d *Device) Environment() device.Environment {
 	return nil
 }
 
-// enter counts a queue pair or region.
-func (d *Device) enter() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return device.ErrClosed
-	}
-	d.open++
-	return nil
-}
-
-func (d *Device) leave() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.open--
-}
-
 // Close implements device.Device.
 func (d *Device) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return device.ErrClosed
-	}
-	if d.open > 0 {
-		return fmt.Errorf("%w: %d", ErrBusy, d.open)
-	}
-	d.closed = true
-	var errs []error
-	for _, x := range slices.Backward(d.devs) {
-		errs = append(errs, x.Close())
-	}
-	return errors.Join(errs...)
+	return d.users.Close(func() error {
+		var errs []error
+		for _, x := range slices.Backward(d.devs) {
+			errs = append(errs, x.Close())
+		}
+		return errors.Join(errs...)
+	})
 }

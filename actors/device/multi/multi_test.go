@@ -176,7 +176,7 @@ func TestRegion(t *testing.T) {
 		require.True(t, parts[i].Remote())
 	}
 	require.Equal(t, []uint32{11, 12}, []uint32{uint32(r.RKey()), r.LKey()}, "the first's")
-	require.ErrorIs(t, d.Close(), multi.ErrBusy)
+	require.ErrorIs(t, d.Close(), device.ErrBusy)
 	require.NoError(t, r.Close())
 	require.ErrorIs(t, r.Close(), device.ErrClosed)
 	require.Equal(t, []string{
@@ -208,7 +208,7 @@ func TestQueuePair(t *testing.T) {
 	require.NoError(t, err)
 	qp, err := d.OpenQP(device.QPConfig{QPN: 3})
 	require.NoError(t, err)
-	require.ErrorIs(t, d.Close(), multi.ErrBusy)
+	require.ErrorIs(t, d.Close(), device.ErrBusy)
 	require.Equal(t, []device.Path{{Info: a.info, QPN: 103}, {Info: b.info, QPN: 103}}, qp.Paths())
 	require.EqualValues(t, 103, qp.QPN())
 	require.Equal(t, []int{103, 103}, qp.FDs())

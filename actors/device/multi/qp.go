@@ -43,7 +43,7 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 	if err := device.Check(d.info, c); err != nil {
 		return nil, err
 	}
-	if err := d.enter(); err != nil {
+	if err := d.users.Enter(); err != nil {
 		return nil, err
 	}
 	q := &QP{dev: d}
@@ -51,7 +51,7 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 		qp, err := x.OpenQP(c)
 		if err != nil {
 			err = errors.Join(err, q.closeSubs())
-			d.leave()
+			d.users.Leave()
 			return nil, err
 		}
 		n := qp.RecvSlots()
@@ -284,7 +284,7 @@ func (q *QP) Close() error {
 	}
 	q.closed = true
 	err := q.closeSubs()
-	q.dev.leave()
+	q.dev.users.Leave()
 	return err
 }
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
@@ -16,7 +16,6 @@ import (
 var (
 	// ErrConfig is the error of a request that makes no sense.
 	ErrConfig = errors.New("uverbs: bad configuration")
-	errBusy   = errors.New("uverbs: queue pairs or regions are open")
 )
 
 // Defaults of a queue pair.
@@ -50,10 +49,8 @@ type Device struct {
 	log    *slog.Logger
 	ahs    handles
 
-	mu     sync.Mutex
-	open   int // queue pairs and regions
-	opened int // queue pairs so far
-	closed bool
+	users  device.Users
+	opened atomic.Int64 // queue pairs so far
 }
 
 var _ device.Device = (*Device)(nil)
@@ -128,41 +125,8 @@ func (d *Device) Reaches(gid device.GID) bool {
 	return [prefix]byte(gid[:prefix]) == [prefix]byte(d.info.GID[:prefix])
 }
 
-// enter counts a queue pair or region.
-func (d *Device) enter() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return device.ErrClosed
-	}
-	d.open++
-	return nil
-}
-
-func (d *Device) leave() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.open--
-}
-
 // serial is a number for a new queue pair.
-func (d *Device) serial() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.opened++
-	return d.opened
-}
+func (d *Device) serial() int { return int(d.opened.Add(1)) }
 
 // Close implements device.Device.
-func (d *Device) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return device.ErrClosed
-	}
-	if d.open > 0 {
-		return fmt.Errorf("%w: %d", errBusy, d.open)
-	}
-	d.closed = true
-	return d.ctx.close()
-}
+func (d *Device) Close() error { return d.users.Close(d.ctx.close) }

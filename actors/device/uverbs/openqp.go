@@ -25,13 +25,13 @@ func (d *Device) OpenQP(cfg device.QPConfig) (device.QP, error) {
 	if err := d.check(&cfg); err != nil {
 		return nil, err
 	}
-	if err := d.enter(); err != nil {
+	if err := d.users.Enter(); err != nil {
 		return nil, err
 	}
 	q := &QP{dev: d, res: newResources(d.ctx), peers: peers{all: &d.ahs}, mtu: d.info.MTU}
 	if err := q.build(&cfg); err != nil {
 		err = errors.Join(err, q.res.close())
-		d.leave()
+		d.users.Leave()
 		return nil, err
 	}
 	return q, nil

@@ -146,6 +146,6 @@ func (q *QP) Close() error {
 	q.sq.llq, q.sq.copies, q.rq.descs, q.rq.mem, q.cq, q.fds = nil, nil, nil, nil, nil, nil
 	q.rq.with = nil
 	err := errors.Join(q.res.close(), q.peers.close())
-	q.dev.leave()
+	q.dev.users.Leave()
 	return err
 }

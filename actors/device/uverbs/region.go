@@ -107,12 +107,12 @@ func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
 }
 
 func (d *Device) newRegion(mem []byte, a device.Access, owned bool) (device.MR, error) {
-	if err := d.enter(); err != nil {
+	if err := d.users.Enter(); err != nil {
 		return nil, err
 	}
 	reg, err := d.ctx.register(mem, a)
 	if err != nil {
-		d.leave()
+		d.users.Leave()
 		return nil, err
 	}
 	return &region{dev: d, mem: mem, owned: owned, reg: reg}, nil
@@ -139,7 +139,7 @@ func (r *region) Close() error {
 	if r.closed.Swap(true) {
 		return device.ErrClosed
 	}
-	defer r.dev.leave()
+	defer r.dev.users.Leave()
 	err := r.dev.ctx.deregister(r.reg)
 	switch {
 	case err != nil && r.owned:

@@ -19,21 +19,10 @@ loop:
 done:
 	RET
 
-// func Post(dst, src *byte, n uintptr, db *uint32, v uint32)
-TEXT ·Post(SB), NOSPLIT, $0-36
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
-	MOVD n+16(FP), R2
-	DSB  $14
-	CBZ  R2, ring
-loop:
-	VLD1.P 64(R1), [V0.D2, V1.D2, V2.D2, V3.D2]
-	VST1.P [V0.D2, V1.D2, V2.D2, V3.D2], 64(R0)
-	SUB    $1, R2
-	CBNZ   R2, loop
-ring:
-	MOVD db+24(FP), R3
-	MOVWU v+32(FP), R4
+// func ring(db *uint32, v uint32)
+TEXT ·ring(SB), NOSPLIT, $0-12
+	MOVD db+0(FP), R3
+	MOVWU v+8(FP), R4
 	DSB  $14
 	MOVW R4, (R3)
 	RET

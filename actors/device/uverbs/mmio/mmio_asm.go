@@ -13,9 +13,15 @@ func Copy(dst, src *byte, n uintptr)
 
 // Post is Copy, and then stores v in the doorbell db, which the device sees after what was
 // copied by this call and those before it.
+func Post(dst, src *byte, n uintptr, db *uint32, v uint32) {
+	Copy(dst, src, n)
+	ring(db, v)
+}
+
+// ring stores v in the doorbell db after everything before it, write-combining memory included.
 //
 //go:noescape
-func Post(dst, src *byte, n uintptr, db *uint32, v uint32)
+func ring(db *uint32, v uint32)
 
 // Store stores v in the doorbell db, which the device sees after what was stored in
 // ordinary memory before.
