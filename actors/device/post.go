@@ -94,6 +94,7 @@ func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
 
 func (q *Queue) post(p *Pke) error {
 	p.wr.Over = false
+	p.wr.Begins = begins[p.hdr[0]] && p.Off == 0 && !p.Owner.IsZero() // a peer's own begin nothing
 	q.entered++
 	err := q.qp.PostSend(&p.wr)
 	q.left++

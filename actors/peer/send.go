@@ -145,7 +145,7 @@ func (p *Peer) serveLine() {
 // out at once (§3.2).
 func (p *Peer) admit(t *Turn) (*device.Pke, trail.Reason, error) {
 	l := p.link
-	if l.Backoff {
+	if l.Backoff || l.putOff > 0 {
 		return nil, trail.ForBackoff, nil
 	}
 	if (t.Await || p.env.Config.WaitHandshake) && !l.Known() {
