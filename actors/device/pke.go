@@ -18,6 +18,8 @@ type Pke struct {
 	Watch bool
 	// PutOff: the receiver holds us back, the packet is counted by the peer.
 	PutOff bool
+	// Own: the packet is the peer's own and begins nothing, whatever its type is.
+	Own bool
 	// Resent is libfabric's RNR_RETRANSMIT flag: RNR came once already.
 	Resent bool
 

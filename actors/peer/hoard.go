@@ -8,9 +8,10 @@ import (
 )
 
 // What a peer sent and nobody asked for is kept, and counted here. Nothing that its device
-// has acknowledged may be dropped, so what it begins after that is refused before it is
-// acknowledged: by our device, where that can hold one sender back (device.Info's HoldsBack).
-// Where it cannot, the endpoint holds all senders back once TotalMemory is used up.
+// has acknowledged may be dropped, so what it begins is refused before it is acknowledged:
+// when the peer has used up PeerMemory, or all peers have used up TotalMemory and as much
+// again as is let in slowly (the endpoint's pressure). Where our device can hold one sender
+// back (device.Info's HoldsBack), its answers still get through.
 
 // Full is the peers of an endpoint that are over a limit. The endpoint lets them go on, see
 // Relieve, and keeps in touch with them meanwhile: they get nothing through that says that we
@@ -35,7 +36,7 @@ func (l *Link) Hold(n int) {
 	m := &l.env.Mem
 	m.Held += int64(n)
 	m.Peak = max(m.Peak, m.Held)
-	if l.held > l.env.Config.PeerMemory || m.Held > l.env.Config.TotalMemory {
+	if l.held > l.env.Config.PeerMemory || m.Held > l.env.Config.Hard() {
 		overMemory(l)
 	}
 }
@@ -95,12 +96,12 @@ func letGo(l *Link) {
 	}
 }
 
-// Relieve lets those go on that are at three quarters of the limits or below. Peers that have
-// failed have left by themselves.
+// Relieve lets those go on that are at three quarters of PeerMemory or below, once all
+// together are within TotalMemory. Peers that have failed have left by themselves.
 func (f *Full) Relieve() {
 	f.links = slices.DeleteFunc(f.links, func(l *Link) bool {
 		c, m := &l.env.Config, &l.env.Mem
-		if l.held > c.PeerMemory-c.PeerMemory/4 || m.Held > c.TotalMemory-c.TotalMemory/4 {
+		if l.held > c.PeerMemory-c.PeerMemory/4 || m.Held > c.TotalMemory {
 			return false
 		}
 		letGo(l)

@@ -287,6 +287,7 @@ func (p *Peer) post(pke *device.Pke, header []byte) bool {
 	pke.Span = p.link.Span
 	p.link.Address(pke, shard.Ref{})
 	pke.Watch = true // its end is a sign of life
+	pke.Own = true
 	p.env.Counters.PacketsSent[header[0]]++
 	if err := p.env.Q.Post(pke); err != nil {
 		p.env.Log.Warn("post", "err", err)
