@@ -138,11 +138,11 @@ func (c *ioctl) String() string {
 	fmt.Fprintf(&b, "%d.%d %s:", c.head.Object, c.head.Method, c.name())
 	for _, a := range c.attrs {
 		fmt.Fprintf(&b, " %#x(%d)", a.ID, a.Len)
-		if a.Flags&^abi.FlagOutput != abi.FlagMandatory {
-			fmt.Fprintf(&b, "flags %#x", a.Flags)
-		}
-		if a.Selector != 0 {
-			fmt.Fprintf(&b, "selector %d", a.Selector)
+		switch {
+		case a.Flags == 0 && a.Selector == 0:
+			b.WriteString("optional")
+		case a.Flags != abi.FlagMandatory || a.Selector != 0:
+			fmt.Fprintf(&b, "flags=%#x,selector=%d", a.Flags, a.Selector)
 		}
 	}
 	if c.head.Driver != abi.DriverEFA || c.head.Reserved1 != 0 || c.head.Reserved2 != 0 || !c.head.Whole() {
