@@ -40,7 +40,7 @@ func ours(t *testing.T, name, profile string) string {
 	if played[name] == "" {
 		self, err := os.Executable()
 		require.NoError(t, err)
-		played[name] = traceOf(t, name, profile, []string{"env", playVar + "=" + script(name), self}, nil)
+		played[name] = traceOf(t, profile, []string{"env", playVar + "=" + script(name), self}, nil)
 	}
 	return played[name]
 }
@@ -48,7 +48,7 @@ func ours(t *testing.T, name, profile string) string {
 func script(name string) string { return filepath.Join("testdata", "trace-"+name+".script") }
 
 // traceOf runs a player; what it prints goes to out, unless that is nil.
-func traceOf(t *testing.T, name, profile string, command []string, out *string) string {
+func traceOf(t *testing.T, profile string, command []string, out *string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace")
 	s := start(t, launch{profile: profile, flags: []string{"-trace", path}, tool: command[0], args: command[1:]})
@@ -72,7 +72,7 @@ var (
 func libefa(t *testing.T, in install.Installation, name, profile string) (text string, release int) {
 	t.Helper()
 	var printed string
-	text = traceOf(t, name, profile, in.Command(compiled(t, "script"), script(name)), &printed)
+	text = traceOf(t, profile, in.Command(compiled(t, "script"), script(name)), &printed)
 	path := driverLine.FindStringSubmatch(printed)
 	require.NotNil(t, path, "%s", printed)
 	require.True(t, in.Root == "" || strings.HasPrefix(path[1], in.Root+"/"), "%s is not the one in %s", path[1], in.Root)

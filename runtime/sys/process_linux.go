@@ -33,6 +33,8 @@ func move(pid int, local []byte, addr uint64, write bool) (n int, err error) {
 			n, err = unix.ProcessVMReadv(pid, ours[:], theirs[:], 0)
 		}
 		switch {
+		case err == nil:
+			return n, nil
 		case errors.Is(err, unix.ENOSYS) && pid == os.Getpid():
 			return ownMemory.move(local, addr, write)
 		case !errors.Is(err, unix.EINTR):

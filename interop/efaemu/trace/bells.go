@@ -38,7 +38,7 @@ func (f *file) addBell(b bell, key uint64, off uint32) {
 }
 
 func (f *file) madeCQ(c *ioctl) {
-	s := f.names.make("cq", abi.ObjectCQ, c.number(abi.CreateCQHandle))
+	s := f.names.make("cq", abi.ObjectCQ, c.number())
 	var r abi.CreateCQResp
 	_ = r.Parse(c.out(abi.AttrUHWOut, abi.CreateCQRespLen))
 	f.parts[r.Key] = s + " ring"
@@ -49,7 +49,7 @@ func (f *file) madeCQ(c *ioctl) {
 }
 
 func (f *file) madeQP(c *ioctl) {
-	s := f.names.make("qp", abi.ObjectQP, c.number(abi.CreateQPHandle))
+	s := f.names.make("qp", abi.ObjectQP, c.number())
 	f.names.qpns[uint16(le.Uint32(c.out(abi.CreateQPRespNumber, 4)))] = s
 	var caps abi.QPCap
 	var in abi.CreateQP

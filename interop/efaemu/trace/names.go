@@ -98,7 +98,7 @@ func (f *file) made(c *ioctl) {
 	case c.cmd == abi.CmdCompChannel:
 		n.make("channel", abi.ObjectCompChannel, uint64(le.Uint32(c.out(abi.InvokeCoreOut, 4))))
 	case c.is(abi.ObjectAsyncEvent, abi.AsyncEventAlloc):
-		n.make("async", abi.ObjectAsyncEvent, c.number(abi.AsyncEventFD))
+		n.make("async", abi.ObjectAsyncEvent, c.number())
 	case c.cmd == abi.CmdRegMR:
 		n.registered(c)
 	case c.cmd == abi.CmdCreateAH:
@@ -115,9 +115,10 @@ func (f *file) made(c *ioctl) {
 	}
 }
 
-// number is a handle or descriptor; one that cannot be if it is not there.
-func (c *ioctl) number(id uint16) uint64 {
-	if a := c.find(id); a != nil {
+// number is the handle or descriptor that a method makes or ends: each has it as attribute 0.
+// If it is not there, the result is one that cannot be.
+func (c *ioctl) number() uint64 {
+	if a := c.find(abi.DestroyHandle); a != nil {
 		return a.Data
 	}
 	return 1<<64 - 1
@@ -135,7 +136,7 @@ func (n *names) registered(c *ioctl) {
 
 // destroyed forgets an object. Symbols of its numbers stay until another has them.
 func (f *file) destroyed(c *ioctl) {
-	n, h := f.names, handle{c.head.Object, c.number(abi.DestroyHandle)}
+	n, h := f.names, handle{c.head.Object, c.number()}
 	s := n.handles[h]
 	delete(n.handles, h)
 	delete(n.regions, s)
