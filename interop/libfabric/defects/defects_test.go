@@ -19,25 +19,6 @@ import (
 	"github.com/efactor/efactor/interop/libfabric/install"
 )
 
-// known are the releases that the list below is about.
-var known = []string{"1.17.0", "2.1.0"}
-
-// defects are the programs of testdata, and the releases that have the defect.
-var defects = map[string][]string{
-	"compare-pieces":   {"2.1.0"},
-	"complex-atomic":   {"1.17.0", "2.1.0"},
-	"data-cut":         {"1.17.0"},
-	"directed":         {"2.1.0"},
-	"discard":          {"2.1.0"},
-	"read-of-nothing":  {"1.17.0", "2.1.0"},
-	"refused-write":    {"1.17.0", "2.1.0"},
-	"truncated-read":   {"1.17.0", "2.1.0"},
-	"unchecked-rights": {"1.17.0", "2.1.0"},
-	"unexpected-flag":  {"1.17.0"},
-	"wider-key":        {"1.17.0", "2.1.0"},
-	"write-context":    {"2.1.0"},
-}
-
 // patience is how long a program may take on a busy machine; those that hang reach it.
 const patience = time.Minute
 
@@ -72,18 +53,18 @@ func TestDefects(t *testing.T) {
 	p, in, version := ready(t)
 	programs, err := filepath.Glob("testdata/*.c")
 	require.NoError(t, err)
-	require.Len(t, programs, len(defects))
+	require.Len(t, programs, len(Seen))
 	for _, source := range programs {
 		name := strings.TrimSuffix(filepath.Base(source), ".c")
 		t.Run(name, func(t *testing.T) {
-			releases, listed := defects[name]
+			releases, listed := Seen[name]
 			require.True(t, listed)
 			seen := run(t, p, in, source)
 			t.Logf("libfabric %s: %s", version, or(seen, "as it should be"))
 			switch {
 			case slices.Contains(releases, version):
 				require.NotEmpty(t, seen, "libfabric %s is known to have it", version)
-			case slices.Contains(known, version):
+			case slices.Contains(Known, version):
 				require.Empty(t, seen)
 				t.Skipf("libfabric %s does not have it; %s", version, strings.Join(releases, " and "))
 			}
@@ -130,4 +111,16 @@ func run(t *testing.T, p emulator.Program, in install.Installation, source strin
 	}
 	t.Fatalf("%v\n%s", err, stdout)
 	return ""
+}
+
+// TestREADME: each program is in the list, with the releases that have its defect.
+func TestREADME(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	for name, releases := range Seen {
+		require.Contains(t, string(text), fmt.Sprintf("| [%s](testdata/%s.c) | %s |", name, name, strings.Join(releases, ", ")))
+		lines, err := os.ReadFile(filepath.Join("testdata", name+".c"))
+		require.NoError(t, err)
+		require.Less(t, strings.Count(string(lines), "\n"), 60, "a report's program is short")
+	}
 }
