@@ -35,8 +35,8 @@ type Pke struct {
 	bounce  []byte
 	done    SendDone
 	problem SendProblem
-	idx     int32
 	out     bool // the device has it
+	parked  bool // it has no place in the send queue
 	queue   *Queue
 }
 

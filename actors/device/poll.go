@@ -41,12 +41,9 @@ func (q *Queue) Poll(*shard.Shard) int {
 }
 
 func (q *Queue) onSend(c *Completion) {
-	if c.ID >= uint64(len(q.pkes)) {
+	p := q.entry(c.ID)
+	if p == nil || !p.out {
 		return // a driver's fault; nothing here owns it
-	}
-	p := &q.pkes[c.ID]
-	if !p.out {
-		return
 	}
 	p.out = false
 	if c.Status == StatusOK && !p.Watch {

@@ -58,6 +58,7 @@ type Queue struct {
 	pkes []Pke
 	free *Pke
 	room int
+	reserve
 
 	rx     []RecvPkt
 	repost []int32
@@ -101,13 +102,7 @@ func NewQueue(c QueueConfig) *Queue {
 		pkes: make([]Pke, c.SQ), room: c.SQ,
 		rx: make([]RecvPkt, c.QP.RecvSlots()),
 	}
-	for i := len(q.pkes) - 1; i >= 0; i-- {
-		p := &q.pkes[i]
-		p.idx, p.queue = int32(i), q
-		p.done.Pke, p.problem.Pke = p, p
-		p.wr.ID = uint64(i)
-		p.Next, q.free = q.free, p
-	}
+	q.enter(q.pkes, 0)
 	q.refill = min(q.refill, max(len(q.rx)/2, 1))
 	q.held = make([]int32, 0, len(q.rx))
 	q.repost = make([]int32, 0, len(q.rx))
@@ -134,21 +129,22 @@ func (q *Queue) Receive(ctx actor.Context) {
 // EachOut calls f for every packet that the device has or that waits for a
 // resend, on behalf of owner.
 func (q *Queue) EachOut(owner shard.Ref, f func(*Pke)) {
-	for i := range q.pkes {
-		if p := &q.pkes[i]; p.Owner == owner {
+	q.each(func(p *Pke) bool {
+		if p.Owner == owner {
 			f(p)
 		}
-	}
+		return true
+	})
 }
 
 // Holds reports whether packets to peer are with the device or wait for a resend.
 func (q *Queue) Holds(peer shard.Ref) bool {
-	for i := range q.pkes {
-		if q.pkes[i].Peer == peer {
-			return true
-		}
-	}
-	return false
+	found := false
+	q.each(func(p *Pke) bool {
+		found = p.Peer == peer
+		return !found
+	})
+	return found
 }
 
 // QP gives the queue pair, for address handles.
