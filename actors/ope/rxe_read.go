@@ -28,9 +28,9 @@ func (d *reader) startReading() {
 	}
 	x := r.ext()
 	switch {
-	case !r.pools.mayRDMARead():
+	case !r.pools.mayRDMARead(r.link):
 		d.refuse(fmt.Errorf("%w: RDMA read", errno.ErrNotSupported))
-	case r.ord == nil || !r.pools.Info.LocalKeys:
+	case r.ord == nil || !r.pools.info(r.link).LocalKeys:
 		// Registered, or need not be.
 	default:
 		if m := r.pools.Regions.Find(r.ord.Req.Buf); m != nil && writable(m) && x.use(m) {

@@ -61,7 +61,7 @@ func (t *Txe) choose() error {
 		return errNoDC
 	}
 	if (s.Proto.readBased() || protos[s.Proto].rdma) && !t.useSource(s.Proto) {
-		f.Source, f.Local = false, !t.pools.Info.LocalKeys // closed between the two
+		f.Source, f.Local = false, !t.pools.info(l).LocalKeys // closed between the two
 		if s, err = Choose(&f, t.pools.policy(t.link)); err != nil {
 			return err
 		}
@@ -105,14 +105,14 @@ func eagerHeaders(f Flags) int {
 // mayRead reports whether a message of n bytes to the peer might go read-based.
 func (p *Pools) mayRead(l *peer.Link, n int) bool {
 	least := p.Paths[l.Path].MinRead
-	return n >= least && least > 0 && p.mayRDMARead()
+	return n >= least && least > 0 && p.mayRDMARead(l)
 }
 
 // useSource keeps the region of the buffer, if it lies in one.
 func (t *outgoing) useSource(p Proto) bool {
 	r := t.pools.Regions.Find(t.q.Buf)
 	if r == nil {
-		return !t.pools.Info.LocalKeys && protos[p].rdma
+		return !t.pools.info(t.link).LocalKeys && protos[p].rdma
 	}
 	if !t.ext().use(r) {
 		return false

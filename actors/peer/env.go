@@ -36,6 +36,8 @@ type Path struct {
 	Addr   wire.RawAddr // this endpoint's own
 	Device string       // its name
 	Pulse  bool         // as device.Info has it
+
+	Features wire.Features // what HANDSHAKE tells peers there (§2.1): RDMA as the device has it
 }
 
 // Acceptor is the endpoint as peers see it.

@@ -34,7 +34,7 @@ func (p *Peer) sendHandshake() {
 	c := &p.env.Config
 	e := &c.Era
 	h := wire.Handshake{
-		Features:  c.Features,
+		Features:  p.link.path().Features,
 		HasConnID: !e.NoConnID, ConnID: p.env.Addr.ConnID(),
 		HasHostID: c.HostID != 0 && !e.NoHostID, HostID: c.HostID,
 		HasDeviceVersion: !e.NoDeviceVersion, DeviceVersion: c.DeviceID,

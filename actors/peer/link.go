@@ -126,7 +126,7 @@ func (l *Link) Known() bool { return l.Handshaken || l.Self || l.env.Config.Homo
 
 // Can reports whether a feature may be used with the peer: both sides have it.
 func (l *Link) Can(f wire.Feature) bool {
-	ours := l.env.Config.Features.Has(f)
+	ours := l.path().Features.Has(f)
 	if l.Self || l.env.Config.Homogeneous {
 		return ours
 	}
