@@ -56,14 +56,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	cfg.setDefaults()
 	info := cfg.Device.Info()
 	set := cfg.Settings.On(&info)
-	var qp device.QP
-	err := device.Guard(func() (err error) {
-		qp, err = cfg.Device.OpenQP(device.QPConfig{
-			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: cfg.QPN, QKey: cfg.ConnID,
-			RNRRetry: set.Retries(), Notify: cfg.Shard.Wake,
-		})
-		return err
-	})
+	qp, err := cfg.openQP()
 	if err != nil {
 		return nil, fmt.Errorf("open queue pair on %s: %w", info.Name, err)
 	}
@@ -97,6 +90,12 @@ func Open(cfg Config) (*Endpoint, error) {
 		_ = qp.Close() // the shard's error says more
 		e.pools.CloseMemory()
 		return nil, err
+	}
+	if cfg.After != nil {
+		e.takeOver(cfg.After)
+	}
+	if cfg.OnOpen != nil {
+		cfg.OnOpen(e)
 	}
 	cfg.Shard.Post(e.ref, &begin{})
 	return e, nil
