@@ -194,7 +194,9 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	f.MediumFirst = p.env.Config.Era.MediumFirst
 	f.CanRead = p.mayRDMARead(l) && l.CanRDMA(wire.FeatureRDMARead)
 	f.CanWrite = p.info(l).RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite)
-	f.MaxRDMA = p.maxRDMA(l)
+	if f.MaxRDMA = p.piece(q); f.MaxRDMA == 0 {
+		f.MaxRDMA = p.maxRDMA(l)
+	}
 	f.Target = q.Key&mr.EmulatedOnly == 0 && (q.Kind != KindRead || q.Key&mr.EmulatedRead == 0)
 	f.SameUnsolicited = uint64(uint32(q.Data)) == q.Data && (l.Self || p.env.Config.Homogeneous ||
 		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.env.Config.Features.Has(wire.FeatureUnsolicitedWrite))

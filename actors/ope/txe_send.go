@@ -248,11 +248,13 @@ func (t *outgoing) isREQ(p *device.Pke) bool { return t.spent && wire.Type(p.Typ
 // fillRDMA makes the entry a write of the segment into the peer's memory (§4.6).
 func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) {
 	q := t.q
+	r := t.source()
 	var lkey uint32
-	if r := t.source(); r != nil {
+	if r != nil {
 		lkey = r.LKey(t.link.Path)
 	}
 	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, mr.DeviceKey(q.Key))
+	t.pools.spread(p, t.link, q, seg.Off, r)
 	if q.Flags&HasData != 0 {
 		p.SetImm(uint32(q.Data))
 	}
