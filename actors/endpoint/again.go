@@ -10,9 +10,9 @@ import (
 // Its connid must be another, since it begins to count messages anew, and its peers must
 // not take that for messages which they have had.
 
-// Await waits until an endpoint that has [Endpoint.Ended] has given every operation its
-// outcome. Any goroutine.
-func (e *Endpoint) Await(ctx context.Context) error {
+// Await waits until e, which has [Endpoint.Ended], has given every operation its outcome.
+// Any goroutine.
+func Await(ctx context.Context, e *Endpoint) error {
 	return e.cfg.Shard.Wait(ctx, &e.closing.closed)
 }
 
@@ -35,14 +35,13 @@ func (c *Config) numbers() (qpn uint16, qpns []uint16) {
 	return 0, qpns
 }
 
-// takeOver makes the ring of requests the new endpoint's, which handles nothing before.
-func (e *Endpoint) takeOver(was *Endpoint) {
-	c := &was.closing
+// handOver makes the ring of requests the new endpoint's, which has handled nothing yet.
+func (c *closing) handOver(to *Endpoint) {
 	c.late.Lock()
 	defer c.late.Unlock()
 	c.succeeded = true
-	e.reqs = was.reqs
-	e.cfg.After = nil
+	to.reqs = c.e.reqs
+	to.cfg.After = nil
 }
 
 // openQP makes the queue pair.

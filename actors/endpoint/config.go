@@ -21,7 +21,7 @@ type Config struct {
 
 	ConnID uint32 // also the Q_Key; the caller draws it at random (§1.4)
 	QPN    uint16 // 0: any
-	// After is an endpoint of the same shard and device that has ended, see Await. The new
+	// After is an endpoint of the same shard and device that has ended, see [Await]. The new
 	// one has its queue pair numbers, except where the device chooses them, and takes over
 	// the ring of requests, so that what is submitted meanwhile is handled by one of them.
 	After *Endpoint

@@ -83,7 +83,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.pools.Unlist = e.unlist
 	e.pools.Info, e.pools.Infos, e.pools.Device, e.pools.Regions = info, infosOf(paths), cfg.Device, cfg.Regions
 	e.pools.OnWritten = e.writes.add
-	e.reserve(paths)
+	reserve(e, paths)
 	e.env.Ops = e.pools
 	e.assemble()
 	if e.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return e }); err != nil {
@@ -92,7 +92,7 @@ func Open(cfg Config) (*Endpoint, error) {
 		return nil, err
 	}
 	if cfg.After != nil {
-		e.takeOver(cfg.After)
+		cfg.After.closing.handOver(e)
 	}
 	if cfg.OnOpen != nil {
 		cfg.OnOpen(e)

@@ -60,7 +60,7 @@ func (e *Endpoint) Addrs() []wire.RawAddr {
 
 // reserve takes the memory that reads into plain memory go by way of, where a path's device
 // wants registered memory. Without it no such path can say that it reads.
-func (e *Endpoint) reserve(paths []device.Path) {
+func reserve(e *Endpoint, paths []device.Path) {
 	var err error
 	for i := range paths {
 		f := &e.env.Paths[i].Features

@@ -58,7 +58,7 @@ func (p *Pools) spread(e *device.Pke, l *peer.Link, q *Request, off uint64, r *m
 	if s.Path == l.Path {
 		return
 	}
-	ah, err := l.Rail(s.Path, s.To.GID())
+	ah, err := l.Rails.Handle(p.env.Q.QP(), s.Path, s.To.GID())
 	if err != nil {
 		return
 	}

@@ -53,6 +53,7 @@ type Link struct {
 	out       int32  // requests with a msg_id under way
 	floor     uint32 // before this msg_id everything has arrived
 	Runt      int    // bytes of runting reads under way; operations write it
+	Rails     Rails  // operations make them
 
 	env     *Env
 	of      *Peer
@@ -62,7 +63,6 @@ type Link struct {
 	members *Member    // operations in progress
 	untold  *untold    // made at the first operation that ends so
 	awaited int        // posted receives that only this peer can satisfy
-	rails   []rail
 }
 
 // chooseHeaders says which optional headers a REQ packet has: the raw address until

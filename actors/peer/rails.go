@@ -14,29 +14,32 @@ type railed interface {
 	CreateAHOn(path uint8, gid device.GID) (device.AH, error)
 }
 
-// Rail is the handle of gid, another GID of the peer's host, on a path. It is made at its
-// first use, and kept as long as the peer.
-func (l *Link) Rail(path uint8, gid device.GID) (device.AH, error) {
-	for i := range l.rails {
-		if r := &l.rails[i]; r.path == path && r.gid == gid {
-			return r.ah, nil
+// Rails are those to one peer.
+type Rails struct{ list []rail }
+
+// Handle is that of gid, another GID of the peer's host, on a path of the queue pair. It is
+// made at its first use, and kept as long as the peer.
+func (r *Rails) Handle(on device.QP, path uint8, gid device.GID) (device.AH, error) {
+	for i := range r.list {
+		if x := &r.list[i]; x.path == path && x.gid == gid {
+			return x.ah, nil
 		}
 	}
-	qp, ok := l.env.Q.QP().(railed)
+	qp, ok := on.(railed)
 	if !ok {
 		return device.UnknownAH, device.ErrNotSupported
 	}
 	ah, err := qp.CreateAHOn(path, gid)
 	if err == nil {
-		l.rails = append(l.rails, rail{path, gid, ah})
+		r.list = append(r.list, rail{path, gid, ah})
 	}
 	return ah, err
 }
 
-// DropRails gives the handles of Rail back, when no request uses them any more.
-func (l *Link) DropRails() {
-	for _, r := range l.rails {
-		_ = l.env.Q.QP().DestroyAH(r.ah) // it was created by us, so this does not fail
+// Drop gives the handles back, when no request uses them any more.
+func (r *Rails) Drop(qp device.QP) {
+	for _, x := range r.list {
+		_ = qp.DestroyAH(x.ah) // it was created by us, so this does not fail
 	}
-	l.rails = nil
+	r.list = nil
 }

@@ -28,7 +28,7 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 	case state == closed:
 		return fmt.Errorf("%w: Enable of a closed endpoint", ErrClosed)
 	case state == enabled && was.Ended():
-		if err := was.Await(ctx); err != nil {
+		if err := endpoint.Await(ctx, was); err != nil {
 			return contextError(ctx, err)
 		}
 		if err := e.enable(was); err != nil {
