@@ -58,7 +58,7 @@ func (o *options) supervise(dev device.Device) (status int, err error) {
 	p := profile.For(o.profile, dev)
 	eng := engine.New(engine.Config{
 		Profile: p, Device: dev, Clock: clock.System, Findings: findings,
-		Shuffle: engine.Shuffle{Window: o.shuffle, Seed: o.seed},
+		Shuffle: engine.Shuffle{Window: o.shuffle, Seed: o.seed}, Faults: o.faults,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -68,7 +68,7 @@ func (o *options) supervise(dev device.Device) (status int, err error) {
 		running.Wait()
 	}()
 
-	front := &front{dev: kernel.New(kernel.Config{Engine: eng, Profile: p, Info: dev.Info(), Findings: findings})}
+	front := &front{dev: kernel.New(kernel.Config{Engine: eng, Profile: p, Info: dev.Info(), Findings: findings, Faults: o.faults})}
 	if o.verbose {
 		front.log = os.Stderr
 	}
