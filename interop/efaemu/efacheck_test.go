@@ -3,12 +3,26 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// TestFaultFlag: a command fails when the list says so, and a list without sense is refused.
+func TestFaultFlag(t *testing.T) {
+	status, _, log := efaemu(t, "run", fabric(t), "-fault", "command@2=ENOMEM", "--", os.Args[0])
+	require.Equal(t, 1, status, log)
+	status, out, log := efaemu(t, "run", fabric(t), "-fault", "command@3", "--", os.Args[0])
+	require.Zero(t, status, "%s%s: it has two commands", out, log)
+	status, _, log = efaemu(t, "run", "-fault", "surprise@1", "--", "true")
+	require.Equal(t, statusUsage, status)
+	require.Contains(t, log, "surprise@1")
+	_, _, log = efaemu(t, "run", "-fault", "help", "--", "true")
+	require.Contains(t, log, "memlock=bytes")
+}
 
 // TestEfacheck: the self-test for cards finds nothing wrong with the emulated one, and
 // nothing that differs from its table; another card differs, and nothing fails there either.
