@@ -199,7 +199,7 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	}
 	f.Target = q.Key&mr.EmulatedOnly == 0 && (q.Kind != KindRead || q.Key&mr.EmulatedRead == 0)
 	f.SameUnsolicited = uint64(uint32(q.Data)) == q.Data && (l.Self || p.env.Config.Homogeneous ||
-		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.env.Config.Features.Has(wire.FeatureUnsolicitedWrite))
+		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.policy(l).Features.Has(wire.FeatureUnsolicitedWrite))
 	if !f.CanRead && !f.CanWrite {
 		return
 	}

@@ -37,7 +37,7 @@ func (p *Peer) sendHandshake() {
 		Features:  p.link.path().Features,
 		HasConnID: !e.NoConnID, ConnID: p.env.Addr.ConnID(),
 		HasHostID: c.HostID != 0 && !e.NoHostID, HostID: c.HostID,
-		HasDeviceVersion: !e.NoDeviceVersion, DeviceVersion: c.DeviceID,
+		HasDeviceVersion: !e.NoDeviceVersion, DeviceVersion: p.link.path().DeviceID,
 		HasP2P: e.P2P, P2PSupported: e.P2P,
 	}
 	if !p.post(pke, h.Append(pke.Header())) {

@@ -138,7 +138,7 @@ func (l *Link) Can(f wire.Feature) bool {
 // them, and they are of one family (§2.1.1: the first EFA device reads only from
 // its own kind).
 func (l *Link) CanRDMA(f wire.Feature) bool {
-	return l.Can(f) && (l.Self || !l.hasFamily || (l.Family == firstEFA) == (l.env.Config.DeviceID == firstEFA))
+	return l.Can(f) && (l.Self || !l.hasFamily || (l.Family == firstEFA) == (l.path().DeviceID == firstEFA))
 }
 
 // firstEFA is the vendor part id of the first EFA device.

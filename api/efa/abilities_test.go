@@ -53,7 +53,7 @@ func TestAbilitiesByPath(t *testing.T) {
 	net := network{t, newFabric(t, sim.Config{Seed: 9})}
 	able := sim.DeviceConfig{Name: "near", Net: 1, RDMARead: true, RDMAWrite: true}
 	poor := sim.DeviceConfig{Name: "far", Net: 2, LocalKeys: true}
-	pick := sim.DeviceConfig{Name: "far", Net: 2, RDMARead: true, RDMAWrite: true, LocalKeys: true}
+	pick := sim.DeviceConfig{Name: "far", Net: 2, RDMARead: true, RDMAWrite: true, LocalKeys: true, UnsolicitedWrite: true}
 	for _, c := range []struct {
 		name      string
 		far       sim.DeviceConfig
@@ -86,6 +86,11 @@ func TestAbilitiesByPath(t *testing.T) {
 				require.NoError(t, mem.Read(ctx, got.Bytes()))
 				require.Equal(t, pattern(200_000), got.Bytes())
 				require.Equal(t, to.want, stat(t, a, "Queue.RDMAPosted")-before)
+				require.NoError(t, mem.Write(ctx, local.Bytes()[:1000], efa.Data(5)))
+				ev, err := to.peer.ep.NextEvent(ctx)
+				require.NoError(t, err)
+				require.Equal(t, efa.RemoteWritten, ev.Kind)
+				require.EqualValues(t, 5, ev.Data)
 				// Plain memory is good enough where the device takes it.
 				before = stat(t, a, "Queue.RDMAPosted")
 				require.NoError(t, mem.Read(ctx, make([]byte, 200_000)))

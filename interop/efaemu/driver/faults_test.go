@@ -114,7 +114,7 @@ func play(t *testing.T, d device.Device, card *driver.Card, ends bool) string {
 func TestFaults(t *testing.T) {
 	lies := []string{"fatal: local queue pair internal error", "closed"}
 	for name, want := range map[string][]string{
-		// Of a send no length is told, and that of a packet is held to the MTU.
+		// A send has no length, and that of a packet is held to the MTU.
 		"length": append(lies, "all went well"),
 		// A request that was not posted, or a receive; or one of a queue pair before it,
 		// of which the completion that was meant is missed.
