@@ -40,11 +40,12 @@ func (n network) meet(from, to *side) efa.Addr {
 	return h
 }
 
-func stat(t *testing.T, s *side, name string) uint64 {
+// rdma is how many RDMA requests an endpoint has posted.
+func rdma(t *testing.T, s *side) uint64 {
 	t.Helper()
 	stats, err := s.ep.Stats(testContext(t))
 	require.NoError(t, err)
-	return stats[name]
+	return stats["Queue.RDMAPosted"]
 }
 
 // TestAbilitiesByPath: RDMA is each device's own. A card without it takes nothing from the
@@ -78,27 +79,27 @@ func TestAbilitiesByPath(t *testing.T) {
 				done(t, op)
 				m := alloc(t, to.peer, 200_000, remote)
 				local := alloc(t, a, 200_000, 0)
-				before := stat(t, a, "Queue.RDMAPosted")
+				before := rdma(t, a)
 				mem := a.ep.Memory(h, m.Remote())
 				require.NoError(t, mem.Write(ctx, local.Bytes(), efa.Complete(efa.Delivered)))
 				got := alloc(t, a, 200_000, 0)
 				clear(got.Bytes())
 				require.NoError(t, mem.Read(ctx, got.Bytes()))
 				require.Equal(t, pattern(200_000), got.Bytes())
-				require.Equal(t, to.want, stat(t, a, "Queue.RDMAPosted")-before)
+				require.Equal(t, to.want, rdma(t, a)-before)
 				require.NoError(t, mem.Write(ctx, local.Bytes()[:1000], efa.Data(5)))
 				ev, err := to.peer.ep.NextEvent(ctx)
 				require.NoError(t, err)
 				require.Equal(t, efa.RemoteWritten, ev.Kind)
 				require.EqualValues(t, 5, ev.Data)
 				// Plain memory is good enough where the device takes it.
-				before = stat(t, a, "Queue.RDMAPosted")
+				before = rdma(t, a)
 				require.NoError(t, mem.Read(ctx, make([]byte, 200_000)))
 				plain := uint64(0)
 				if to.peer == b {
 					plain = 1
 				}
-				require.Equal(t, plain, stat(t, a, "Queue.RDMAPosted")-before)
+				require.Equal(t, plain, rdma(t, a)-before)
 			}
 		})
 	}

@@ -53,23 +53,23 @@ func openEFA(name string, log *slog.Logger) (Device, error) {
 func openCards(names string, log *slog.Logger) (Device, []DeviceChoice, error) {
 	var devs []Device
 	var choices []DeviceChoice
-	undo := func(err error) (Device, []DeviceChoice, error) {
+	undo := func(err error) error {
 		for _, d := range devs {
 			err = errors.Join(err, d.Close())
 		}
-		return nil, nil, err
+		return err
 	}
 	for name := range strings.SplitSeq(names, "+") {
 		if name == "" && names != "" {
-			return undo(fmt.Errorf("%w: device %q: a card without a name", ErrInvalid, "efa:"+names))
+			return nil, nil, undo(fmt.Errorf("%w: device %q: a card without a name", ErrInvalid, "efa:"+names))
 		}
 		d, err := openEFA(name, log)
 		if err != nil {
-			return undo(err)
+			return nil, nil, undo(err)
 		}
 		devs, choices = append(devs, d), append(choices, asked(d))
 		if err := alike(devs[0].Info(), d.Info()); err != nil {
-			return undo(err)
+			return nil, nil, undo(err)
 		}
 	}
 	if len(devs) == 1 {
@@ -77,7 +77,7 @@ func openCards(names string, log *slog.Logger) (Device, []DeviceChoice, error) {
 	}
 	all, err := JoinDevices(devs...)
 	if err != nil {
-		return undo(err)
+		return nil, nil, undo(err)
 	}
 	return all, choices, nil
 }

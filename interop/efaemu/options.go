@@ -88,7 +88,7 @@ func parse(args []string) (*options, error) {
 	fs.BoolVar(&o.strict, "strict", false, "")
 	fs.Func("fault", "", func(list string) (err error) {
 		if list == "help" {
-			return errors.New(faults.Usage)
+			return fmt.Errorf("it takes a list.\n%s", faults.Usage)
 		}
 		o.faults, err = faults.Parse(list)
 		return err
