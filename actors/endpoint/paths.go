@@ -31,7 +31,7 @@ func peerPaths(paths []device.Path, on []settings.InForce, connid uint32) []peer
 		p := &paths[i]
 		ps[i] = peer.Path{
 			Addr: wire.MakeRawAddr(p.Info.GID, p.QPN, connid), Device: p.Info.Name, Pulse: p.Info.Pulse,
-			Features: on[i].Features, DeviceID: on[i].DeviceID,
+			Features: on[i].Features, DeviceID: on[i].DeviceID, HoldsBack: p.Info.HoldsBack,
 		}
 	}
 	return ps
