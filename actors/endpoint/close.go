@@ -29,6 +29,8 @@ type closing struct {
 	closed shard.Signal // all has ended; any goroutine
 	late   sync.Mutex   // held by the goroutine that refuses requests once closed is set
 
+	succeeded bool // another endpoint has the ring of requests; under late
+
 	linger     shard.Timer // of a Close that waits until peers got their last packets
 	lingerM    closeStep
 	lingerStep time.Duration
@@ -146,6 +148,10 @@ func (c *closing) finish() {
 func (c *closing) refuse() {
 	c.late.Lock()
 	defer c.late.Unlock()
+	if c.succeeded {
+		c.e.cfg.Shard.Wake()
+		return
+	}
 	c.drain()
 	c.e.Flush(c.e.cfg.Shard)
 }

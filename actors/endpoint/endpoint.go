@@ -56,14 +56,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	cfg.setDefaults()
 	info := cfg.Device.Info()
 	set := cfg.Settings.On(&info)
-	var qp device.QP
-	err := device.Guard(func() (err error) {
-		qp, err = cfg.Device.OpenQP(device.QPConfig{
-			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: cfg.QPN, QKey: cfg.ConnID,
-			RNRRetry: set.Retries(), Notify: cfg.Shard.Wake,
-		})
-		return err
-	})
+	qp, err := cfg.openQP()
 	if err != nil {
 		return nil, fmt.Errorf("open queue pair on %s: %w", info.Name, err)
 	}
@@ -72,8 +65,9 @@ func Open(cfg Config) (*Endpoint, error) {
 		reqs: ring.NewMPSC[ope.Request](set.Requests),
 	}
 	paths := pathsOf(qp, &info)
+	on := settingsOn(&cfg.Settings, paths)
 	e.env = &peer.Env{
-		Sh: cfg.Shard, Addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID), ConnID: cfg.ConnID, Paths: peerPaths(paths, cfg.ConnID),
+		Sh: cfg.Shard, Addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID), ConnID: cfg.ConnID, Paths: peerPaths(paths, on, cfg.ConnID),
 		MTU: info.MTU, Config: set,
 		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
 	}
@@ -85,22 +79,23 @@ func Open(cfg Config) (*Endpoint, error) {
 	if set.Steps != nil {
 		set.Steps(&e.pools.Steps)
 	}
-	e.pools.Paths = settingsOn(&cfg.Settings, paths)
+	e.pools.Paths = on
 	e.pools.Unlist = e.unlist
-	e.pools.Info, e.pools.Device, e.pools.Regions = info, cfg.Device, cfg.Regions
+	e.pools.Info, e.pools.Infos, e.pools.Device, e.pools.Regions = info, infosOf(paths), cfg.Device, cfg.Regions
 	e.pools.OnWritten = e.writes.add
-	if f := &e.env.Config.Features; info.LocalKeys && f.Has(wire.FeatureRDMARead) {
-		if err := e.pools.Reserve(); err != nil {
-			cfg.Log.Warn("no RDMA read: its memory was refused", "err", err)
-			f.Clear(wire.FeatureRDMARead)
-		}
-	}
+	reserve(e, paths)
 	e.env.Ops = e.pools
 	e.assemble()
 	if e.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return e }); err != nil {
 		_ = qp.Close() // the shard's error says more
 		e.pools.CloseMemory()
 		return nil, err
+	}
+	if cfg.After != nil {
+		cfg.After.closing.handOver(e)
+	}
+	if cfg.OnOpen != nil {
+		cfg.OnOpen(e)
 	}
 	cfg.Shard.Post(e.ref, &begin{})
 	return e, nil

@@ -30,8 +30,9 @@ type Pools struct {
 	Policy *Policy // the endpoint's settings
 	// Paths are the settings by path: how much is read, and from where on.
 	Paths []Policy
-	// Info is the device's, Device registers memory to read into.
+	// Info is the device's, Infos are by path, Device registers memory to read into.
 	Info   device.Info
+	Infos  []device.Info
 	Device device.Device
 	// Regions are the domain's.
 	Regions *mr.Table
@@ -191,12 +192,14 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 		return
 	}
 	f.MediumFirst = p.env.Config.Era.MediumFirst
-	f.CanRead = p.mayRDMARead() && l.CanRDMA(wire.FeatureRDMARead)
-	f.CanWrite = p.Info.RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite)
-	f.MaxRDMA = p.maxRDMA(l)
+	f.CanRead = p.mayRDMARead(l) && l.CanRDMA(wire.FeatureRDMARead)
+	f.CanWrite = p.info(l).RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite)
+	if f.MaxRDMA = p.piece(q); f.MaxRDMA == 0 {
+		f.MaxRDMA = p.maxRDMA(l)
+	}
 	f.Target = q.Key&mr.EmulatedOnly == 0 && (q.Kind != KindRead || q.Key&mr.EmulatedRead == 0)
 	f.SameUnsolicited = uint64(uint32(q.Data)) == q.Data && (l.Self || p.env.Config.Homogeneous ||
-		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.env.Config.Features.Has(wire.FeatureUnsolicitedWrite))
+		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.policy(l).Features.Has(wire.FeatureUnsolicitedWrite))
 	if !f.CanRead && !f.CanWrite {
 		return
 	}
@@ -204,7 +207,7 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	if q.Flags&Borrowed == 0 {
 		r = p.Regions.Find(q.Buf)
 	}
-	f.Local = !p.Info.LocalKeys || r != nil && (q.Kind != KindRead || writable(r))
+	f.Local = !p.info(l).LocalKeys || r != nil && (q.Kind != KindRead || writable(r))
 	if f.Source = r != nil && r.Remote(l.Path) && r.Access()&mr.Send != 0; !f.Source {
 		return
 	}
@@ -216,7 +219,10 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 // writable reports whether the device may put what it reads into the region.
 func writable(r *mr.Region) bool { return r.Access()&device.LocalWrite != 0 }
 
-func (p *Pools) mayRDMARead() bool { return p.Info.RDMARead && !p.Policy.NoRDMARead }
+func (p *Pools) mayRDMARead(l *peer.Link) bool { return p.info(l).RDMARead && !p.Policy.NoRDMARead }
+
+// info is the device's that carries to the peer.
+func (p *Pools) info(l *peer.Link) *device.Info { return &p.Infos[l.Path] }
 
 // policy is what holds on the peer's path.
 func (p *Pools) policy(l *peer.Link) *Policy { return &p.Paths[l.Path] }

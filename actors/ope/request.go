@@ -87,6 +87,9 @@ type More struct {
 	Run    func()   // KindControl
 	Pieces [][]byte // KindRecv, KindRead: where Buf is to be copied in the end
 
+	// Stripes are the paths that KindRead and KindWrite may go by, if there are several.
+	Stripes []Stripe
+
 	Compare []byte // KindAtomic: as long as the operand
 	Result  []byte // KindAtomic: where what was fetched goes; as long as the target
 }

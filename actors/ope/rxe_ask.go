@@ -125,6 +125,7 @@ func (d *reader) readDirect(p *device.Pke, total uint64) {
 	if m := r.pools.Regions.Find(req.Buf); m != nil && x.use(m) {
 		d.lkey = m.LKey(r.link.Path)
 	}
+	d.piece = uint64(r.pools.piece(req))
 	r.m.StartReading(total)
 	if total > 0 {
 		r.pools.env.Q.Free(p)

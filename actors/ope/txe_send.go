@@ -61,7 +61,7 @@ func (t *Txe) choose() error {
 		return errNoDC
 	}
 	if (s.Proto.readBased() || protos[s.Proto].rdma) && !t.useSource(s.Proto) {
-		f.Source, f.Local = false, !t.pools.Info.LocalKeys // closed between the two
+		f.Source, f.Local = false, !t.pools.info(l).LocalKeys // closed between the two
 		if s, err = Choose(&f, t.pools.policy(t.link)); err != nil {
 			return err
 		}
@@ -105,14 +105,14 @@ func eagerHeaders(f Flags) int {
 // mayRead reports whether a message of n bytes to the peer might go read-based.
 func (p *Pools) mayRead(l *peer.Link, n int) bool {
 	least := p.Paths[l.Path].MinRead
-	return n >= least && least > 0 && p.mayRDMARead()
+	return n >= least && least > 0 && p.mayRDMARead(l)
 }
 
 // useSource keeps the region of the buffer, if it lies in one.
 func (t *outgoing) useSource(p Proto) bool {
 	r := t.pools.Regions.Find(t.q.Buf)
 	if r == nil {
-		return !t.pools.Info.LocalKeys && protos[p].rdma
+		return !t.pools.info(t.link).LocalKeys && protos[p].rdma
 	}
 	if !t.ext().use(r) {
 		return false
@@ -248,11 +248,13 @@ func (t *outgoing) isREQ(p *device.Pke) bool { return t.spent && wire.Type(p.Typ
 // fillRDMA makes the entry a write of the segment into the peer's memory (§4.6).
 func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) {
 	q := t.q
+	r := t.source()
 	var lkey uint32
-	if r := t.source(); r != nil {
+	if r != nil {
 		lkey = r.LKey(t.link.Path)
 	}
 	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, mr.DeviceKey(q.Key))
+	t.pools.spread(p, t.link, q, seg.Off, r)
 	if q.Flags&HasData != 0 {
 		p.SetImm(uint32(q.Data))
 	}

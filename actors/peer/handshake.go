@@ -34,10 +34,10 @@ func (p *Peer) sendHandshake() {
 	c := &p.env.Config
 	e := &c.Era
 	h := wire.Handshake{
-		Features:  c.Features,
+		Features:  p.link.path().Features,
 		HasConnID: !e.NoConnID, ConnID: p.env.Addr.ConnID(),
 		HasHostID: c.HostID != 0 && !e.NoHostID, HostID: c.HostID,
-		HasDeviceVersion: !e.NoDeviceVersion, DeviceVersion: c.DeviceID,
+		HasDeviceVersion: !e.NoDeviceVersion, DeviceVersion: p.link.path().DeviceID,
 		HasP2P: e.P2P, P2PSupported: e.P2P,
 	}
 	if !p.post(pke, h.Append(pke.Header())) {

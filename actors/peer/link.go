@@ -56,6 +56,7 @@ type Link struct {
 	putOff    int32  // packets under way that it has put off: it holds us back
 	floor     uint32 // before this msg_id everything has arrived
 	Runt      int    // bytes of runting reads under way; operations write it
+	Rails     Rails  // operations make them
 
 	env     *Env
 	of      *Peer
@@ -129,7 +130,7 @@ func (l *Link) Known() bool { return l.Handshaken || l.Self || l.env.Config.Homo
 
 // Can reports whether a feature may be used with the peer: both sides have it.
 func (l *Link) Can(f wire.Feature) bool {
-	ours := l.env.Config.Features.Has(f)
+	ours := l.path().Features.Has(f)
 	if l.Self || l.env.Config.Homogeneous {
 		return ours
 	}
@@ -140,7 +141,7 @@ func (l *Link) Can(f wire.Feature) bool {
 // them, and they are of one family (§2.1.1: the first EFA device reads only from
 // its own kind).
 func (l *Link) CanRDMA(f wire.Feature) bool {
-	return l.Can(f) && (l.Self || !l.hasFamily || (l.Family == firstEFA) == (l.env.Config.DeviceID == firstEFA))
+	return l.Can(f) && (l.Self || !l.hasFamily || (l.Family == firstEFA) == (l.path().DeviceID == firstEFA))
 }
 
 // firstEFA is the vendor part id of the first EFA device.

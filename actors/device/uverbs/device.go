@@ -92,7 +92,8 @@ const maxDepth = 1 << 15
 func (d *Device) describe(name string) device.Info {
 	c := d.ctx
 	i := device.Info{
-		Name: name, GID: c.gid, MTU: c.mtu, PartID: c.core.PartID,
+		OwnQPN: true,
+		Name:   name, GID: c.gid, MTU: c.mtu, PartID: c.core.PartID,
 		MaxSQ: roundDown(min(int(c.efa.MaxSQ), int(c.limits.MaxLLQ)/d.wqe, int(c.core.MaxCQE), maxDepth)),
 		MaxRQ: roundDown(min(int(c.efa.MaxRQ), int(c.core.MaxCQE), maxDepth)),
 		MaxQP: int(c.core.MaxQP),
