@@ -192,7 +192,8 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	}
 	f.MediumFirst = p.env.Config.Era.MediumFirst
 	f.CanRead = p.mayRDMARead() && l.CanRDMA(wire.FeatureRDMARead)
-	f.CanWrite = p.Info.RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite)
+	f.CanWrite = p.Info.RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite) &&
+		(q.Flags&Inject == 0 || !p.env.Config.Era.InjectsPackets)
 	f.MaxRDMA = p.maxRDMA(l)
 	f.Target = q.Key&mr.EmulatedOnly == 0 && (q.Kind != KindRead || q.Key&mr.EmulatedRead == 0)
 	f.SameUnsolicited = uint64(uint32(q.Data)) == q.Data && (l.Self || p.env.Config.Homogeneous ||
