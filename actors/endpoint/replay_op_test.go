@@ -50,6 +50,7 @@ func (r *replay) begin(p golden.Packet) {
 	var err error
 	op.n, err = strconv.Atoi(words[0])
 	require.NoError(r.t, err, p.Op)
+	require.Contains(r.t, []string{"send", "tsend", "write", "read", "atomic", "fetch", "compare"}, name, p.Op)
 	if op.name = name; p.Datatype != nil {
 		op.dt, op.op = wire.Datatype(*p.Datatype), wire.AtomicOp(*p.AtomicOp)
 		op.n *= op.dt.Size()
