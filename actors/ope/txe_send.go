@@ -148,7 +148,7 @@ func (t *Txe) pump(p *device.Pke) {
 			break
 		}
 		if seg.Data && env.Config.Era.EndsAtPieces {
-			t.endAtPiece(&seg)
+			endAtPiece(&t.outgoing, &seg)
 		}
 		shy := seg.Data && !t.link.Handshaken || t.m.Proto == ErrorOnly && !t.link.Known()
 		if t.link.Backoff && p == nil || shy {
