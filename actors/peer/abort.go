@@ -17,7 +17,7 @@ func (p *Peer) onPeerError(r *device.RecvPkt) {
 		r.Release()
 		return
 	case errorOther:
-		p.onOtherError(r)
+		onOtherError(p, r)
 		return
 	case errorRef:
 	}

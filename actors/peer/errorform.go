@@ -23,7 +23,7 @@ func (l *Link) errorForm(n int) errorForm {
 	switch {
 	case l.Known() && !l.Can(wire.FeaturePeerError) && !l.otherErrors:
 		return errorNone
-	case n == wire.PeerErrorLen:
+	case n <= wire.PeerErrorLen: // a shorter one is none
 		return errorRef
 	default:
 		return errorOther
@@ -32,7 +32,7 @@ func (l *Link) errorForm(n int) errorForm {
 
 // onOtherError: the peer has given up something, and it cannot be known what. So all
 // operations with it end, and it gets no PEER_ERROR from here, which it would not understand.
-func (p *Peer) onOtherError(r *device.RecvPkt) {
+func onOtherError(p *Peer, r *device.RecvPkt) {
 	l := p.link
 	p.env.Counters.BadLength++
 	l.otherErrors = true
