@@ -101,6 +101,7 @@ func (d *Device) describe(name string) device.Info {
 		CopiesAtPost: true, MaxPieces: 8, MaxRDMAPieces: 1, LocalKeys: true,
 		RDMARead: c.can(abi.DeviceRDMARead), RDMAWrite: c.can(abi.DeviceRDMAWrite),
 	}
+	i.UnsolicitedWrite = i.RDMAWrite && c.can(abi.DeviceUnsolicitedWrite)
 	if i.RDMARead || i.RDMAWrite {
 		i.MaxRDMA = int(c.efa.MaxRDMA)
 	}

@@ -106,7 +106,7 @@ func (q *QP) deliverHeld() {
 func (q *QP) deliver(a *arrival) {
 	r := &q.rq
 	cqe := abi.CQE{
-		Queue: abi.RecvQueue, QPN: q.number, HasImm: a.hasImm, Imm: a.imm, Length: uint32(a.length),
+		Queue: abi.RecvQueue, QPN: q.number, HasImm: a.hasImm, Imm: abi.Immediate(a.imm), Length: uint32(a.length),
 		AH: abi.UnknownAH, SrcQPN: a.srcQPN, Unsolicited: a.loose,
 	}
 	if a.slot == noSlot {
