@@ -26,7 +26,6 @@ func (w *world) openCard(t *testing.T) efa.Device {
 		require.NoError(t, err)
 	}
 	p.RDMARead = w.env.rdma
-	p.UnsolicitedWrite = p.UnsolicitedWrite && !slices.Contains(w.env.env, solicitedAlone)
 	card, err := driver.New(fabric, p)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -37,7 +36,9 @@ func (w *world) openCard(t *testing.T) efa.Device {
 		running.Wait()
 		return card.Close()
 	}
-	d, err := uverbs.Open(uverbs.Config{Path: "emulated", Kernel: card.System()})
+	d, err := uverbs.Open(uverbs.Config{
+		Path: "emulated", Kernel: card.System(), Unsolicited: !slices.Contains(w.env.env, solicitedAlone),
+	})
 	require.NoError(t, err)
 	return d
 }

@@ -87,7 +87,7 @@ const (
 func particular() []environment {
 	free := writing
 	free.name, free.only, free.card, free.since = unsolicited, unsolicited, true, release{1, 22, 0}
-	free.env = []string{"FI_EFA_USE_DEVICE_RDMA=1"}
+	free.env = slices.DeleteFunc(slices.Clone(writing.env), func(s string) bool { return s == solicitedAlone })
 	all := []environment{free}
 	for _, few := range []environment{settings[1], writing} {
 		few.since = release{1, 20, 0}

@@ -133,7 +133,8 @@ func rmaScenarios() (all []scenario) {
 			if isWrite(a) && m.name == "data" && a.size > 1<<18 {
 				one.never = nil // shared memory takes 256 KiB at a time, and data goes with one request
 			}
-			one.gathers = m.name == "pieces" && a.kind == party.Read
+			one.gathers = m.name == "pieces" && a.kind == party.Read ||
+				a.name == "direct write" && (m.name == "pieces" || m.name == "inject")
 			if m.name == "pieces" && a.read && a.kind == party.Write {
 				one.proves, one.from, one.back = []string{m.feature}, nil, nil // we gather pieces, which costs the copy
 			}
