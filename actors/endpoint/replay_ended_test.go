@@ -71,13 +71,15 @@ func TestEnded(t *testing.T) {
 	}
 	for _, whole := range [][]golden.Packet{
 		op("EAGER_MSGRTM"), op("HANDSHAKE"), op("DC_EAGER_RTW", "RECEIPT"), op("LONGREAD_RTW", "EOR"), op("SHORT_RTR", "READRSP"),
-		op("DC_LONGCTS_MSGRTM", "CTS", "CTSDATA", "RECEIPT"), op("LONGREAD_MSGRTM", "PEER_ERROR"), {{Type: "DC_EAGER_RTW"}},
+		op("DC_LONGCTS_MSGRTM", "CTS", "CTSDATA", "RECEIPT"), op("LONGREAD_MSGRTM", "PEER_ERROR"),
+		{{Type: "DC_EAGER_RTW"}},
 	} {
 		require.True(t, ended(whole), "%v", whole)
 	}
 	for _, part := range [][]golden.Packet{
 		op("DC_EAGER_RTW"), op("DC_LONGCTS_MSGRTM", "CTS"), op("LONGREAD_RTW"), op("LONGCTS_RTR"), op("COMPARE_RTA"), op("LONGCTS_RTW"),
-		{{Op: "atomic:4,dc", Type: "EAGER_RTW"}}, {{Op: "B:write:4,iov2,dc", Type: "HANDSHAKE"}},
+		{{Op: "atomic:4,dc", Type: "EAGER_RTW"}},
+		{{Op: "B:write:4,iov2,dc", Type: "HANDSHAKE"}},
 	} {
 		require.False(t, ended(part), "%v", part)
 	}

@@ -19,7 +19,6 @@ type scenario struct {
 	// neither may have.
 	from, back, never []wire.Type
 	gathers           bool   // the initiator of a read has its buffer in pieces
-	writes            bool   // the initiator's device writes
 	only              string // the environment's
 	since             release
 	gaps              []gap
