@@ -92,6 +92,10 @@ func replayAll(t *testing.T, scenarios []golden.Scenario) (list string, whole bo
 				r.run()
 				ran++
 				sum.add(&r.result)
+				if o := &r.result; o.packets+o.rdma+o.gotPackets+o.gotRDMA == 0 {
+					fmt.Fprintf(&b, "%s: not replayed: %s\n", name, strings.Join(o.notes, "; "))
+					return
+				}
 				fmt.Fprintf(&b, "%s: %s\n", name, &r.result)
 			})
 		}
