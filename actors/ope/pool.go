@@ -193,7 +193,8 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	}
 	f.MediumFirst = p.env.Config.Era.MediumFirst
 	f.CanRead = p.mayRDMARead(l) && l.CanRDMA(wire.FeatureRDMARead)
-	f.CanWrite = p.info(l).RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite)
+	f.CanWrite = p.info(l).RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite) &&
+		(q.Flags&Inject == 0 || !p.env.Config.Era.InjectsPackets)
 	if f.MaxRDMA = p.piece(q); f.MaxRDMA == 0 {
 		f.MaxRDMA = p.maxRDMA(l)
 	}

@@ -85,7 +85,7 @@ func (r *Request) AtomicBytes() int {
 // More is what few requests have.
 type More struct {
 	Run    func()   // KindControl
-	Pieces [][]byte // KindRecv, KindRead: where Buf is to be copied in the end
+	Pieces [][]byte // KindRecv, KindRead: where Buf is to be copied in the end; KindSend: what it was made of
 
 	// Stripes are the paths that KindRead and KindWrite may go by, if there are several.
 	Stripes []Stripe

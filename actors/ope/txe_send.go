@@ -147,6 +147,9 @@ func (t *Txe) pump(p *device.Pke) {
 		if !ok {
 			break
 		}
+		if seg.Data && env.Config.Era.EndsAtPieces {
+			endAtPiece(&t.outgoing, &seg)
+		}
 		shy := seg.Data && !t.link.Handshaken || t.m.Proto == ErrorOnly && !t.link.Known()
 		if t.link.Backoff && p == nil || shy {
 			why := trail.ForBackoff

@@ -32,19 +32,20 @@ type Link struct {
 	Room                  int32
 	HasRawAddr, HasConnID bool
 
-	Headerless bool // it takes data without headers only, at UserQP
-	Handshaken bool // HANDSHAKE came; Features is what it said
-	Features   wire.Features
-	Backoff    bool  // RNR: post nothing
-	Path       uint8 // index in Env.Paths
-	Self       bool  // it is this endpoint
-	Away       bool  // it has failed and may come back
-	hasFamily  bool
-	heldUp     bool  // the line waits for requests that are under way
-	watched    bool  // the peer looks after operations in progress
-	overfull   bool  // it is in Env.Full
-	crowded    bool  // it is over PeerMemory, or was and is not yet well below
-	Err        error // not nil: the peer has failed, and why
+	Headerless  bool // it takes data without headers only, at UserQP
+	Handshaken  bool // HANDSHAKE came; Features is what it said
+	Features    wire.Features
+	Backoff     bool  // RNR: post nothing
+	Path        uint8 // index in Env.Paths
+	Self        bool  // it is this endpoint
+	Away        bool  // it has failed and may come back
+	hasFamily   bool
+	heldUp      bool  // the line waits for requests that are under way
+	watched     bool  // the peer looks after operations in progress
+	otherErrors bool  // it sends a PEER_ERROR that cannot be read
+	overfull    bool  // it is in Env.Full
+	crowded     bool  // it is over PeerMemory, or was and is not yet well below
+	Err         error // not nil: the peer has failed, and why
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
 

@@ -33,6 +33,11 @@ type Config struct {
 	// Narrow keeps WQEs at 64 bytes where the device has 128, too: send queues may be
 	// twice as deep, and 32 bytes instead of 80 go within a WQE.
 	Narrow bool
+	// Unsolicited lets peers' writes with immediate data take no receive, where the card can
+	// do that. libfabric has it so by default since 1.22, and sends no such writes to a peer
+	// that has not. Nothing holds a peer up then that sends them faster than they are polled:
+	// what the completion queue has no room for is lost, and the queue pair with it.
+	Unsolicited bool
 	// Kernel is OS if it is nil.
 	Kernel Kernel
 	// Logger gets a warning when a device fails; nil: nothing.
@@ -70,6 +75,7 @@ func Open(cfg Config) (device.Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx.unsolicited = cfg.Unsolicited && ctx.can(abi.DeviceRDMAWrite) && ctx.can(abi.DeviceUnsolicitedWrite)
 	d := &Device{ctx: ctx, log: cfg.Logger, wqe: abi.WQELen, inline: int(ctx.limits.Inline)}
 	least := roundUp(int(ctx.limits.MinSQ))
 	ex, most := min(int(ctx.limits.InlineEx), abi.MaxInlineWide), int(ctx.limits.MaxLLQ)/abi.WideWQELen
@@ -102,6 +108,7 @@ func (d *Device) describe(name string) device.Info {
 		CopiesAtPost: true, MaxPieces: 8, MaxRDMAPieces: 1, LocalKeys: true,
 		RDMARead: c.can(abi.DeviceRDMARead), RDMAWrite: c.can(abi.DeviceRDMAWrite),
 	}
+	i.UnsolicitedWrite = c.unsolicited
 	if i.RDMARead || i.RDMAWrite {
 		i.MaxRDMA = int(c.efa.MaxRDMA)
 	}
