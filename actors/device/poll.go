@@ -102,7 +102,7 @@ func (q *Queue) onWritten(c *Completion) {
 		q.written = w.next
 	}
 	w.Len, w.Imm = c.Len, c.Imm
-	w.QPN, w.GID = c.SrcQPN, c.SrcGID
+	w.AH, w.QPN, w.GID = c.AH, c.SrcQPN, c.SrcGID
 	q.sh.Call(q.router.Route(c.AH, c.SrcQPN), w)
 }
 
@@ -112,8 +112,9 @@ type Written struct {
 	shard.Message
 	Len int
 	Imm uint32
+	AH  AH // of the sender, or UnknownAH
 	QPN uint16
-	GID GID // of a sender without address handle
+	GID GID // set when AH is UnknownAH
 
 	queue *Queue
 	next  *Written

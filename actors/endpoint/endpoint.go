@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/direct"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
@@ -37,8 +38,9 @@ type Endpoint struct {
 	pools *ope.Pools
 	reqs  *ring.MPSC[ope.Request]
 
-	table *match.Table
-	span  uint64 // in the trail
+	table *match.Table // nil without the protocol
+	port  *direct.Port // nil with it
+	span  uint64       // in the trail
 
 	handling bool        // direct, or else the request at the head of the ring
 	direct   ope.Request // came without the ring; its Kind is 0 if there is none
@@ -54,6 +56,11 @@ type Endpoint struct {
 // Open makes the queue pair and the actors. Any goroutine.
 func Open(cfg Config) (*Endpoint, error) {
 	cfg.setDefaults()
+	if cfg.Direct {
+		if err := cfg.setDirect(); err != nil {
+			return nil, err
+		}
+	}
 	info := cfg.Device.Info()
 	set := cfg.Settings.On(&info)
 	var qp device.QP
@@ -77,9 +84,14 @@ func Open(cfg Config) (*Endpoint, error) {
 		MTU: info.MTU, Config: set,
 		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
 	}
-	e.queue = device.NewQueue(device.QueueConfig{
+	queue := device.QueueConfig{
 		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: 8,
-	})
+	}
+	if cfg.Direct {
+		e.port = e.newPort()
+		queue.Router, queue.Kept = e.port, true
+	}
+	e.queue = device.NewQueue(queue)
 	e.env.Q = e.queue
 	e.pools = ope.NewPools(e.env, e.spawn)
 	if set.Steps != nil {
@@ -89,7 +101,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.pools.Unlist = e.unlist
 	e.pools.Info, e.pools.Device, e.pools.Regions = info, cfg.Device, cfg.Regions
 	e.pools.OnWritten = e.writes.add
-	if f := &e.env.Config.Features; info.LocalKeys && f.Has(wire.FeatureRDMARead) {
+	if f := &e.env.Config.Features; !cfg.Direct && info.LocalKeys && f.Has(wire.FeatureRDMARead) {
 		if err := e.pools.Reserve(); err != nil {
 			cfg.Log.Warn("no RDMA read: its memory was refused", "err", err)
 			f.Clear(wire.FeatureRDMARead)
@@ -194,6 +206,10 @@ func (e *Endpoint) start() {
 	e.env.Trail.Put(e.span, trail.EndpointBegin, 0, 0, 0)
 	e.env.Trail.Locate(e.span, &e.env.Addr)
 	e.env.Endpoint, e.env.Acceptor = e.ref, e
+	if e.port != nil {
+		e.startPort()
+		return
+	}
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
 	e.peers.table, e.claims.table = e.table, e.table
 	e.pressure.span = e.span

@@ -21,6 +21,10 @@ type EndpointConfig struct {
 	QPN          uint16 // queue pair number; 0: any free one
 	EventBacklog int    // events kept for NextEvent; 0: 256
 
+	// Direct: the endpoint does without the protocol, as libfabric's efa-direct does, and its
+	// peers must, too. See the package's comment.
+	Direct bool
+
 	Protocol ProtocolConfig
 }
 
