@@ -68,6 +68,8 @@ func (p *Port) Abandon(err error) {
 			p.fail(o, err)
 		}
 	}
+	p.unregister(p.empty)
+	p.empty = nil
 }
 
 // Depths says how many operations are in progress: receives, and others.

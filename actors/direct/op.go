@@ -115,11 +115,7 @@ func (p *Port) end(o *op, res *ope.Result) {
 	if o.used != nil {
 		o.used.Done()
 	}
-	if o.own != nil {
-		if err := o.own.Close(); err != nil {
-			p.cfg.Log.Warn("close the region of a request", "err", err)
-		}
-	}
+	p.unregister(o.own)
 	p.inUse--
 	*o = op{idx: o.idx, next: p.free}
 	p.free = o

@@ -60,6 +60,7 @@ type Port struct {
 	ref    shard.Ref
 	q      *device.Queue
 	places places
+	empty  device.MR // see nothing; nil before it is needed
 
 	ops   []*op
 	free  *op

@@ -1,8 +1,6 @@
 package direct
 
 import (
-	"fmt"
-
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
@@ -44,19 +42,10 @@ func (p *Port) advance() {
 
 // post makes an operation a request of the device.
 func (p *Port) post(o *op, pke *device.Pke) {
-	lkey, err := p.localKey(o)
-	if err != nil {
+	if err := p.fill(o, pke); err != nil {
 		p.q.Free(pke)
 		p.fail(o, err)
 		return
-	}
-	switch r := &o.req; r.Kind {
-	case ope.KindWrite:
-		pke.FillRDMA(device.WRWrite, r.Buf, lkey, r.Addr, mr.DeviceKey(r.Key))
-	case ope.KindRead:
-		pke.FillRDMA(device.WRRead, r.Buf, lkey, r.Addr, mr.DeviceKey(r.Key))
-	default:
-		pke.Fill(nil, r.Buf)
 	}
 	if o.req.Flags&ope.HasData != 0 {
 		pke.SetImm(uint32(o.req.Data))
@@ -72,27 +61,24 @@ func (p *Port) post(o *op, pke *device.Pke) {
 	}
 }
 
-// localKey is the key of the buffer where the device wants one for RDMA. A buffer in no
-// region gets one of its own.
-func (p *Port) localKey(o *op) (lkey uint32, err error) {
+// fill says in the entry what the operation wants.
+func (p *Port) fill(o *op, pke *device.Pke) error {
 	r := &o.req
-	if r.Kind == ope.KindSend || !p.info.LocalKeys || len(r.Buf) == 0 {
-		return 0, nil
+	if r.Kind == ope.KindSend {
+		pke.Fill(nil, r.Buf)
+		return nil
 	}
-	if x := p.cfg.Regions.Find(r.Buf); x != nil && (r.Kind == ope.KindWrite || writable(x)) && x.Use() {
-		o.used = x
-		return x.LKey(0), nil
-	}
-	if err = device.Guard(func() (err error) {
-		o.own, err = p.cfg.Device.Register(r.Buf, device.LocalWrite)
+	local, lkey, err := p.local(o)
+	if err != nil {
 		return err
-	}); err != nil {
-		return 0, fmt.Errorf("%w: register the buffer: %w", errno.ErrNoMR, err)
 	}
-	return o.own.LKey(), nil
+	kind := device.WRWrite
+	if r.Kind == ope.KindRead {
+		kind = device.WRRead
+	}
+	pke.FillRDMA(kind, local, lkey, r.Addr, mr.DeviceKey(r.Key))
+	return nil
 }
-
-func writable(x *mr.Region) bool { return x.Access()&(device.LocalWrite|device.RemoteWrite) != 0 }
 
 func (p *Port) onDone(pke *device.Pke) {
 	o := p.ops[pke.Off]

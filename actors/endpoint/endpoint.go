@@ -84,6 +84,7 @@ func Open(cfg Config) (*Endpoint, error) {
 		MTU: info.MTU, Config: set,
 		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
 	}
+	e.pools = ope.NewPools(e.env, e.spawn)
 	queue := device.QueueConfig{
 		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: 8,
 	}
@@ -93,7 +94,6 @@ func Open(cfg Config) (*Endpoint, error) {
 	}
 	e.queue = device.NewQueue(queue)
 	e.env.Q = e.queue
-	e.pools = ope.NewPools(e.env, e.spawn)
 	if set.Steps != nil {
 		set.Steps(&e.pools.Steps)
 	}
