@@ -156,8 +156,7 @@ type Gone struct {
 // once.
 func (q *Queue) Flush(*shard.Shard) {
 	if len(q.repost) >= q.refill || q.refillNow {
-		q.qp.PostRecv(q.repost)
-		q.repost, q.refillNow = q.repost[:0], false
+		q.GiveSlots()
 	}
 	if q.posted {
 		q.posted = false
@@ -168,10 +167,7 @@ func (q *Queue) Flush(*shard.Shard) {
 // Arm gives back what receive slots there are, so that a sleeping queue has them
 // all, and asks the device for a notification.
 func (q *Queue) Arm() bool {
-	if len(q.repost) > 0 {
-		q.qp.PostRecv(q.repost)
-		q.repost = q.repost[:0]
-	}
+	q.GiveSlots()
 	return q.qp.Arm()
 }
 

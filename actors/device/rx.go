@@ -84,5 +84,14 @@ func (q *Queue) Imm() (imm uint32, has bool) {
 	return c.Imm, c.HasImm
 }
 
+// GiveSlots gives the device what Trickle has let go, which Flush would do at the end of the
+// turn.
+func (q *Queue) GiveSlots() {
+	if len(q.repost) > 0 {
+		q.qp.PostRecv(q.repost)
+		q.repost, q.refillNow = q.repost[:0], false
+	}
+}
+
 // Throttled reports whether slots are kept back.
 func (q *Queue) Throttled() bool { return q.throttled }

@@ -61,7 +61,7 @@ func (p *Port) onWritten(m *device.Written) {
 }
 
 // Flush gives the device as many slots as receives wait that have none. It is called at the
-// end of each turn.
+// end of each turn, and before something goes out that may have an answer.
 func (p *Port) Flush() {
 	if p.err != nil {
 		return
@@ -69,5 +69,6 @@ func (p *Port) Flush() {
 	given := p.q.Slots() - p.q.Kept() - len(p.early)
 	if n := p.receives.n - given; n > 0 {
 		p.q.Trickle(n)
+		p.q.GiveSlots()
 	}
 }

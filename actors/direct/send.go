@@ -29,6 +29,7 @@ func (p *Port) submit(r *ope.Request) {
 
 // advance gives the device what the send queue has room for.
 func (p *Port) advance() {
+	p.Flush()
 	for o := p.line.head; o != nil; o = p.line.head {
 		pke := p.q.Alloc()
 		if pke == nil {

@@ -141,7 +141,7 @@ func (c *closing) finish() {
 	c.drain()
 	c.atEnd()
 	e.Flush(sh)
-	sh.RemovePoller(e.poller())
+	sh.RemovePoller(e.polls)
 	sh.Stop(e.ref)
 	c.closed.Set()
 	c.refuse()

@@ -41,6 +41,7 @@ type Endpoint struct {
 	table *match.Table // nil without the protocol
 	port  *direct.Port // nil with it
 	span  uint64       // in the trail
+	polls shard.Poller // the endpoint, or plain; nil before it has begun
 
 	handling bool        // direct, or else the request at the head of the ring
 	direct   ope.Request // came without the ring; its Kind is 0 if there is none
@@ -215,6 +216,7 @@ func (e *Endpoint) start() {
 	e.pressure.span = e.span
 	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
 	// Requests come first: a packet that a receive waits for by then is received at once.
+	e.polls = e
 	e.cfg.Shard.AddPoller(e.ref, e)
 	e.cfg.Shard.AddPoller(e.qref, e.queue)
 }

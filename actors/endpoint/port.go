@@ -53,16 +53,9 @@ func (e *Endpoint) startPort() {
 	e.pressure.span = e.span
 	e.port.Start(e.queue, sh.SpawnChild(e.ctx, "port", func() actor.Actor { return e.port }))
 	e.qref = sh.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
-	sh.AddPoller(e.ref, plain{e})
+	e.polls = plain{e}
+	sh.AddPoller(e.ref, e.polls)
 	sh.AddPoller(e.qref, e.queue)
-}
-
-// poller is what the shard polls for the endpoint.
-func (e *Endpoint) poller() shard.Poller {
-	if e.port != nil {
-		return plain{e}
-	}
-	return e
 }
 
 // plain is the endpoint as it is polled without the protocol.
@@ -75,6 +68,13 @@ func (p plain) Poll(*shard.Shard) int {
 		return 0
 	}
 	n := 0
+	if e.direct.Kind != 0 { // what is in the ring came later
+		n++
+		e.handling = true
+		e.port.Handle(&e.direct)
+		e.handling = false
+		e.dropDirect()
+	}
 	for r := e.reqs.Peek(); r != nil && n < batch; r = e.reqs.Peek() {
 		n++
 		e.handling = true

@@ -7,9 +7,9 @@ import (
 
 	"github.com/efactor/efactor/actors/device/uverbs"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/directtest"
 	"github.com/efactor/efactor/interop/efaemu/driver"
 	"github.com/efactor/efactor/interop/efaemu/profile"
-	"github.com/efactor/efactor/internal/directtest"
 )
 
 // TestDirect: endpoints without the protocol on EFA devices, each with a card of its own:
