@@ -61,8 +61,8 @@ func (p *Pke) FillRDMA(kind WR, local []byte, lkey uint32, remote, rkey uint64) 
 	p.Bytes = len(local)
 }
 
-// SetImm adds immediate data to what the entry holds.
-func (p *Pke) SetImm(v uint32) { p.wr.HasImm, p.wr.Imm = true, v }
+// SetImm adds remote CQ data to what the entry holds, as [imm] has it.
+func (p *Pke) SetImm(v uint32) { p.wr.HasImm, p.wr.Imm = true, imm(v) }
 
 // Kind is what the entry holds.
 func (p *Pke) Kind() WR { return p.wr.Kind }

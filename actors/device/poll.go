@@ -101,7 +101,7 @@ func (q *Queue) onWritten(c *Completion) {
 	} else {
 		q.written = w.next
 	}
-	w.Len, w.Imm = c.Len, c.Imm
+	w.Len, w.Imm = c.Len, imm(c.Imm)
 	w.AH, w.QPN, w.GID = c.AH, c.SrcQPN, c.SrcGID
 	q.sh.Call(q.router.Route(c.AH, c.SrcQPN), w)
 }
@@ -111,7 +111,7 @@ func (q *Queue) onWritten(c *Completion) {
 type Written struct {
 	shard.Message
 	Len int
-	Imm uint32
+	Imm uint32 // remote CQ data, see imm
 	AH  AH // of the sender, or UnknownAH
 	QPN uint16
 	GID GID // set when AH is UnknownAH

@@ -14,7 +14,7 @@ type RecvPkt struct {
 	QPN  uint16
 	GID  GID // set when AH is UnknownAH
 
-	// Immediate data of the packet, which a Router that wants it takes from Queue.Imm.
+	// Remote CQ data that is the packet's immediate data, which a Router that wants it takes from Queue.Imm.
 	Imm    uint32
 	HasImm bool
 
@@ -77,11 +77,11 @@ func (q *Queue) Kept() int { return len(q.held) }
 // Slots is the number of receive slots in all.
 func (q *Queue) Slots() int { return len(q.rx) }
 
-// Imm is the immediate data of the packet with which Router.Deliver is being called, and
-// whether it has any.
-func (q *Queue) Imm() (imm uint32, has bool) {
+// Imm is the remote CQ data that came as immediate data of the packet with which
+// Router.Deliver is being called, and whether there was any.
+func (q *Queue) Imm() (data uint32, has bool) {
 	c := &q.comps[q.at-1]
-	return c.Imm, c.HasImm
+	return imm(c.Imm), c.HasImm
 }
 
 // GiveSlots gives the device what Trickle has let go, which Flush would do at the end of the

@@ -20,6 +20,10 @@ func (w *world) openCard(t *testing.T) efa.Device {
 	fabric, err := shm.Open(shm.Config{Dir: w.dir})
 	require.NoError(t, err)
 	p := profile.Default()
+	if w.env.device != "" {
+		p, err = profile.Named(w.env.device)
+		require.NoError(t, err)
+	}
 	p.RDMARead = w.env.rdma
 	card, err := driver.New(fabric, p)
 	require.NoError(t, err)
