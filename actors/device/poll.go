@@ -112,7 +112,7 @@ type Written struct {
 	shard.Message
 	Len int
 	Imm uint32 // remote CQ data, see imm
-	AH  AH // of the sender, or UnknownAH
+	AH  AH     // of the sender, or UnknownAH
 	QPN uint16
 	GID GID // set when AH is UnknownAH
 

@@ -90,7 +90,7 @@ func Open(cfg Config) (*Endpoint, error) {
 		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: 8,
 	}
 	if cfg.Direct {
-		e.port = e.newPort()
+		e.port = newPort(e)
 		queue.Router, queue.Kept = e.port, true
 	}
 	e.queue = device.NewQueue(queue)
@@ -208,7 +208,7 @@ func (e *Endpoint) start() {
 	e.env.Trail.Locate(e.span, &e.env.Addr)
 	e.env.Endpoint, e.env.Acceptor = e.ref, e
 	if e.port != nil {
-		e.startPort()
+		startPort(e)
 		return
 	}
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())

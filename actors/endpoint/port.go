@@ -31,7 +31,8 @@ func (c *Config) setDirect() error {
 	return nil
 }
 
-func (e *Endpoint) newPort() *direct.Port {
+// newPort makes the port of an endpoint that is being opened.
+func newPort(e *Endpoint) *direct.Port {
 	return direct.New(direct.Config{
 		Shard: e.cfg.Shard, Device: e.cfg.Device, Book: e.cfg.Book, Regions: e.cfg.Regions,
 		Log: e.cfg.Log, Trail: e.cfg.Trail, Tally: &e.pools.Tally,
@@ -48,7 +49,7 @@ func (e *Endpoint) newPort() *direct.Port {
 }
 
 // startPort is start without the protocol.
-func (e *Endpoint) startPort() {
+func startPort(e *Endpoint) {
 	sh := e.cfg.Shard
 	e.pressure.span = e.span
 	e.port.Start(e.queue, sh.SpawnChild(e.ctx, "port", func() actor.Actor { return e.port }))

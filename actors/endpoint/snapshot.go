@@ -58,7 +58,7 @@ func ReadSnapshot(e *Endpoint, most int) *Snapshot {
 		s.Queues.PostedReceives, _ = e.port.Depths()
 		e.port.Each(func(o ope.Snapshot) { s.Operations = append(s.Operations, o) })
 	} else {
-		e.snapshotInto(s, now)
+		addProtocol(s, e, now)
 	}
 	slices.SortStableFunc(s.Operations, func(a, b ope.Snapshot) int { return cmp.Compare(b.Age, a.Age) })
 	if len(s.Operations) > most {
@@ -74,8 +74,8 @@ func ReadSnapshot(e *Endpoint, most int) *Snapshot {
 	return s
 }
 
-// snapshotInto adds peers and operations of the protocol.
-func (e *Endpoint) snapshotInto(s *Snapshot, now clock.Time) {
+// addProtocol adds e's peers and operations of the protocol.
+func addProtocol(s *Snapshot, e *Endpoint, now clock.Time) {
 	s.Queues.RecvThrottled, s.Queues.PostedReceives, s.Queues.Unexpected = e.queue.Throttled(), e.table.Recvs(), e.table.Msgs()
 	for l := range e.peers.routes.all() {
 		s.Peers = append(s.Peers, l.Snapshot())

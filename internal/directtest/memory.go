@@ -55,7 +55,7 @@ func rdma(t *testing.T, w *world) {
 	check(a, b)
 }
 
-// writeData: the other side is told, and no receive of its is used up by that.
+// writeData: the other side learns of it, and no receive of its is used up by that.
 func writeData(t *testing.T, w *world) {
 	a, b := w.pair()
 	if !a.dev.Info().RDMAWrite {

@@ -112,8 +112,8 @@ func TestAccess(t *testing.T) {
 	q.RefuseRDMA(x.Addr.GID(), 1)
 	comps := make([]device.Completion, 4)
 	require.Equal(t, 2, q.Poll(comps))
-	require.Equal(t, device.Completion{
-		ID: 1, Op: device.OpWritten, HasImm: true, Imm: 5, Len: 10, AH: ah, SrcQPN: 1,
+	require.Equal(t, device.Completion{ // with the data as the device has it
+		ID: 1, Op: device.OpWritten, HasImm: true, Imm: 5 << 24, Len: 10, AH: ah, SrcQPN: 1,
 	}, comps[0])
 	require.Equal(t, device.OpRefused, comps[1].Op)
 	require.Zero(t, q.Posted())

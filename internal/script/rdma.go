@@ -86,11 +86,11 @@ func (q *QP) CompleteRead(s *Sent, data []byte) {
 	q.end(s, device.StatusOK)
 }
 
-// Written reports that (gid, qpn) has written n bytes with immediate data. If the
+// Written reports that (gid, qpn) has written n bytes with remote CQ data. If the
 // device takes a receive slot for that and none is posted, it reports false.
-func (q *QP) Written(gid device.GID, qpn uint16, n int, imm uint32) bool {
+func (q *QP) Written(gid device.GID, qpn uint16, n int, data uint32) bool {
 	c := q.from(gid, qpn, false)
-	c.Op, c.ID, c.Len, c.HasImm, c.Imm = device.OpWritten, device.NoSlot, n, true, imm
+	c.Op, c.ID, c.Len, c.HasImm, c.Imm = device.OpWritten, device.NoSlot, n, true, verbs(data)
 	if !q.dev.info.UnsolicitedWrite {
 		slot, ok := q.takeSlot()
 		if !ok {

@@ -2,6 +2,7 @@ package script
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 
 	"github.com/efactor/efactor/actors/device"
@@ -20,7 +21,7 @@ type Sent struct {
 	Bytes    []byte
 	NoHeader bool // data alone, for a user receive queue pair
 	HasImm   bool
-	Imm      uint32
+	Imm      uint32 // as verbs have it
 
 	Remote uint64 // RDMA: address, key and bytes on the other side
 	RKey   uint64
@@ -58,7 +59,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	q.flying++
 	s := &Sent{
 		N: len(q.sent) + len(q.ringing) + 1, GID: q.gids[wr.AH], QPN: wr.QPN, QKey: wr.QKey, Kind: wr.Kind,
-		NoHeader: wr.Kind == device.WRSend && len(wr.Header) == 0, HasImm: wr.HasImm, Imm: wr.Imm, Remote: wr.Remote, RKey: wr.RKey, Len: len(wr.Payload),
+		NoHeader: wr.Kind == device.WRSend && len(wr.Header) == 0, HasImm: wr.HasImm, Imm: verbs(wr.Imm), Remote: wr.Remote, RKey: wr.RKey, Len: len(wr.Payload),
 		id: wr.ID, payload: wr.Payload,
 	}
 	if wr.Kind != device.WRRead {
@@ -147,3 +148,7 @@ func (q *QP) Gone(gid device.GID, qpn uint16, qkey uint32) {
 	c.Op, c.QKey = device.OpGone, qkey
 	q.comps = append(q.comps, c)
 }
+
+// verbs turns a device's immediate data into what a program gives to verbs, or back: verbs
+// have it in network order.
+func verbs(imm uint32) uint32 { return bits.ReverseBytes32(imm) }
