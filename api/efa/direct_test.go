@@ -1,7 +1,10 @@
 package efa_test
 
 import (
+	"os"
 	"path/filepath"
+	"runtime"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,4 +49,49 @@ func closed(t *testing.T) func(efa.Device, error) efa.Device {
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		return d
 	}
+}
+
+// directEnv makes the other process's endpoint do without the protocol.
+const directEnv = "EFACTOR_TEST_CHILD_DIRECT"
+
+// TestDirectKilledPeer: what is in progress with a process that is killed ends with an error,
+// and the endpoint learns of the death.
+func TestDirectKilledPeer(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the shm device needs Linux")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	dev := closed(t)(shm.Open(shm.Config{Dir: dir}))
+	me := newEndpoint(t, domainOn(t, dev, efa.DomainConfig{}), efa.EndpointConfig{Direct: true})
+	ctx := testContext(t)
+	cmd, addr := startChild(t, dir, me.ep.Address(), directEnv+"=1")
+	peer, err := me.av.Insert(addr)
+	require.NoError(t, err)
+	got := start(t, me, &efa.RecvReq{Buf: make([]byte, 10)})
+	require.NoError(t, me.ep.Send(ctx, peer, []byte("echo"), efa.Inject))
+	require.Equal(t, 4, done(t, got).N)
+	waiting := start(t, me, &efa.RecvReq{Buf: make([]byte, 10)})
+	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	var sent []*efa.Op
+	for range 300 { // more than it has receives for
+		sent = append(sent, start(t, me, &efa.SendReq{To: peer, Buf: make([]byte, 10)}))
+	}
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+	failed := 0
+	for _, op := range sent {
+		if _, err := op.Wait(ctx); err != nil {
+			require.ErrorIs(t, err, efa.ErrPeerFailed)
+			failed++
+		}
+	}
+	require.GreaterOrEqual(t, failed, 299)
+	ev, err := me.ep.NextEvent(ctx)
+	require.NoError(t, err)
+	require.Equal(t, efa.PeerFailed, ev.Kind)
+	require.Equal(t, peer, ev.Peer)
+	waiting.Cancel() // it is for anybody's message
+	_, err = waiting.Wait(ctx)
+	require.ErrorIs(t, err, efa.ErrCanceled)
 }

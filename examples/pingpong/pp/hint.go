@@ -45,6 +45,8 @@ func (g *game) lookForOthers(w *ctrl.Watch) (stop func()) {
 	return func() { close(done); <-over }
 }
 
+const headers = ", and both with -f efa-direct: another partner's messages have headers"
+
 // wrongLength is the error of a message p that should have size bytes.
 func (g *game) wrongLength(p []byte, size int) error {
 	if err := prefixError(len(p), size); err != nil {
@@ -52,7 +54,7 @@ func (g *game) wrongLength(p []byte, size int) error {
 	}
 	hint := "start both sides with the same -S"
 	if g.cfg.Direct && len(p) > size {
-		hint += ", and both with -f efa-direct: another partner's messages have headers"
+		hint += headers
 	}
 	return fmt.Errorf("got a message of %d bytes, want %d: %s", len(p), size, hint)
 }
@@ -60,10 +62,14 @@ func (g *game) wrongLength(p []byte, size int) error {
 // prefixed finds the likely reason of a truncation.
 func (g *game) prefixed(err error, size int) error {
 	var e *efa.OpError
-	if errors.As(err, &e) && e.Lost > 0 {
-		if p := prefixError(e.N+e.Lost, size); p != nil {
-			return p
-		}
+	if !errors.As(err, &e) || e.Lost == 0 {
+		return err
+	}
+	if p := prefixError(e.N+e.Lost, size); p != nil {
+		return p
+	}
+	if g.cfg.Direct {
+		return fmt.Errorf("%w%s", err, headers)
 	}
 	return err
 }
