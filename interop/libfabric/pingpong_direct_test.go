@@ -39,8 +39,8 @@ func TestPingpongDirect(t *testing.T) {
 	}
 }
 
-// TestPingpongOther: fi_pingpong of libfabric 2 takes efa-direct unless it is told otherwise,
-// and would wait for ever for one with the protocol, which says what is wrong.
+// TestPingpongOther: without -f fi_pingpong of libfabric 2 takes efa-direct, and would wait
+// for ever for a partner with the protocol, which says what is wrong.
 func TestPingpongOther(t *testing.T) {
 	needDirect(t)
 	_, err := buildExample()
