@@ -1,6 +1,8 @@
 package direct
 
 import (
+	"bytes"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
@@ -22,8 +24,12 @@ func (p *Port) submit(r *ope.Request) {
 		p.cfg.Reject(r, err)
 		return
 	}
-	if p.line.push(p.begin(r, to)); p.line.n == 1 {
+	o := p.begin(r, to)
+	if p.line.push(o); p.line.n == 1 {
 		p.advance()
+	}
+	if o.state == waits && r.Flags&ope.Borrowed != 0 {
+		o.req.Buf = bytes.Clone(r.Buf)
 	}
 }
 
@@ -53,12 +59,19 @@ func (p *Port) post(o *op, pke *device.Pke) {
 	}
 	pke.Owner, pke.Peer, pke.Off, pke.Span = p.ref, p.ref, o.idx, o.span
 	pke.To(o.to.ah, o.to.addr.QPN(), o.to.addr.ConnID())
+	borrowed := o.req.Flags&ope.Borrowed != 0
 	o.state = posted
 	o.to.out++
+	if borrowed && !p.info.CopiesAtPost {
+		pke.Detach()
+	}
 	over, err := p.q.PostPrompt(pke, true)
-	if err != nil || over {
+	switch {
+	case err != nil || over:
 		p.q.Free(pke)
 		p.finish(o, err)
+	case borrowed && p.info.CopiesAtPost:
+		pke.Detach() // the queue may not have had room for it
 	}
 }
 

@@ -1,6 +1,7 @@
 package efa_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,7 +19,9 @@ import (
 
 // TestDirect: endpoints without the protocol on all devices of software.
 func TestDirect(t *testing.T) {
-	for name, dev := range devices {
+	kinds := maps.Clone(devices)
+	kinds["writes that take a receive"] = sim.DeviceConfig{RDMAWrite: true, MaxRDMA: maxRDMA}
+	for name, dev := range kinds {
 		t.Run("sim "+name, func(t *testing.T) {
 			directtest.Run(t, func() func(*testing.T) efa.Device {
 				var f *sim.Fabric
@@ -94,4 +97,18 @@ func TestDirectKilledPeer(t *testing.T) {
 	waiting.Cancel() // it is for anybody's message
 	_, err = waiting.Wait(ctx)
 	require.ErrorIs(t, err, efa.ErrCanceled)
+}
+
+// TestDirectOnOneDevice: an endpoint over several devices cannot do without the protocol.
+func TestDirectOnOneDevice(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "fabric")
+	near, err := shm.Open(shm.Config{Dir: dir})
+	require.NoError(t, err)
+	far, err := tcp.Open(tcp.Config{})
+	require.NoError(t, err)
+	dom := domainOn(t, closed(t)(efa.JoinDevices(near, far)), efa.DomainConfig{})
+	ep, err := dom.NewEndpoint(efa.EndpointConfig{Direct: true})
+	require.NoError(t, err)
+	require.ErrorIs(t, ep.Enable(testContext(t)), efa.ErrNotSupported)
+	require.NoError(t, ep.Close())
 }

@@ -152,3 +152,30 @@ func strange(t *testing.T, b *side) uint64 {
 	require.NoError(t, err)
 	return s["BadShort"] + s["BadType"] + s["BadVersion"] + s["BadLength"] + s["NoAddress"] + s["StaleConnID"]
 }
+
+// snapshot: what is in progress can be seen.
+func snapshot(t *testing.T, w *world) {
+	a, b := w.pair()
+	a.send([]byte("waits"), 1)
+	b.recv(make([]byte, 10), 2)
+	b.recv(make([]byte, 10), 3)
+	b.ok(efa.Received, 2)
+	a.ok(efa.Sent, 1)
+	s, err := b.ep.Snapshot(b.ctx)
+	require.NoError(t, err)
+	require.Len(t, s.Operations, 1)
+	require.Equal(t, "receive", s.Operations[0].Kind)
+	require.Equal(t, 1, s.Queues.PostedReceives)
+	for len(s.Operations) > 0 { // until the message meets no receive
+		a.send([]byte("more"), 4)
+		a.handled()
+		s, err = a.ep.Snapshot(a.ctx)
+		require.NoError(t, err)
+		if len(s.Operations) > 0 {
+			require.Equal(t, "send", s.Operations[0].Kind)
+			require.Equal(t, "the device", s.Operations[0].Waits)
+			require.NotEmpty(t, s.Operations[0].Peer)
+			break
+		}
+	}
+}

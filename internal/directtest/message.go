@@ -75,6 +75,22 @@ func queueFull(t *testing.T, w *world) {
 	for range n {
 		require.NoError(t, a.next().Err)
 	}
+	word := make([]byte, 2) // injected: it is the caller's again at once
+	for i := range n {
+		word[0], word[1] = byte(i), 1
+		require.NoError(t, a.ep.Send(a.ctx, a.peer, word, efa.Inject))
+		clear(word)
+	}
+	clear(seen)
+	for i := range n {
+		b.recv(bufs[i][:], uint64(i))
+	}
+	for i := range n {
+		require.Equal(t, 2, b.ok(efa.Received, uint64(i)).N)
+		require.Equal(t, byte(1), bufs[i][1], "message %d", bufs[i][0])
+		seen[bufs[i][0]] = true
+	}
+	require.Len(t, seen, n)
 }
 
 // notReady: without a receive a message waits at the device, or fails if it is to.

@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) efa.Device) {
 		{"close", closeWithAll},
 		{"a peer that is gone", gonePeer},
 		{"a peer with the protocol", protocolPeer},
+		{"snapshot", snapshot},
 		{"flood", flood},
 	} {
 		t.Run(x.name, func(t *testing.T) { x.f(t, &world{t, open}) })
