@@ -110,6 +110,8 @@ type DeviceConfig struct {
 	// NoWindows: there are no memory windows, as on EFA. Otherwise a device with RDMARead
 	// has them.
 	NoWindows bool
+	// NoHoldBack: no sender is held back alone, as on EFA.
+	NoHoldBack bool
 	// MaxRDMA is device.Info's. 0: DefaultMaxRDMA.
 	MaxRDMA int
 	// MaxRegions is how many regions may be open. 0: nic.DefaultMaxRegions.
