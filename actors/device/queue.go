@@ -35,6 +35,8 @@ type QueueConfig struct {
 	Router Router
 	// Refill is how many receive slots are given back at once.
 	Refill int
+	// Kept: receive slots go to the device by Trickle alone.
+	Kept bool
 }
 
 // Queue is the actor that owns a queue pair.
@@ -111,6 +113,9 @@ func NewQueue(c QueueConfig) *Queue {
 		q.rx[i].arrived.Pkt = &q.rx[i]
 		q.rx[i].mem = c.QP.RecvBytes(i)
 		q.repost = append(q.repost, int32(i))
+	}
+	if c.Kept {
+		q.throttled, q.held, q.repost = true, q.repost, q.held
 	}
 	return q
 }

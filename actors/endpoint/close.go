@@ -111,6 +111,10 @@ func (c *closing) step() {
 func (c *closing) failAll() {
 	e, err := c.e, c.err()
 	e.pools.Closing = true
+	if e.port != nil {
+		e.port.Fail(err)
+		return
+	}
 	e.failReceives(func(*ope.Order) bool { return false }, err)
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
@@ -126,6 +130,9 @@ func (c *closing) closeQueue() {
 	c.shut = e.queue.Close()
 	e.pools.CloseMemory()
 	err := c.err()
+	if e.port != nil {
+		e.port.Abandon(err)
+	}
 	e.pools.EachTx(func(t *ope.Txe) { sh.Tell(t.Ref(), &ope.Abandon{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { sh.Tell(r.Ref(), &ope.Abandon{Err: err}) })
 }
@@ -136,7 +143,7 @@ func (c *closing) finish() {
 	c.drain()
 	c.atEnd()
 	e.Flush(sh)
-	sh.RemovePoller(e)
+	sh.RemovePoller(e.polls)
 	sh.Stop(e.ref)
 	c.closed.Set()
 	c.refuse()

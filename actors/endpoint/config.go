@@ -19,6 +19,9 @@ type Config struct {
 	// Regions are the domain's memory regions; nil if there are none.
 	Regions *mr.Table
 
+	// Direct: the endpoint speaks no protocol, see package direct.
+	Direct bool
+
 	ConnID uint32 // also the Q_Key; the caller draws it at random (§1.4)
 	QPN    uint16 // 0: any
 	// After is an endpoint of the same shard and device that has ended, see [Await]. The new

@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/direct"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
@@ -37,8 +38,10 @@ type Endpoint struct {
 	pools *ope.Pools
 	reqs  *ring.MPSC[ope.Request]
 
-	table *match.Table
-	span  uint64 // in the trail
+	table *match.Table // nil without the protocol
+	port  *direct.Port // nil with it
+	span  uint64       // in the trail
+	polls shard.Poller // the endpoint, or plain; nil before it has begun
 
 	handling bool        // direct, or else the request at the head of the ring
 	direct   ope.Request // came without the ring; its Kind is 0 if there is none
@@ -54,6 +57,11 @@ type Endpoint struct {
 // Open makes the queue pair and the actors. Any goroutine.
 func Open(cfg Config) (*Endpoint, error) {
 	cfg.setDefaults()
+	if cfg.Direct {
+		if err := cfg.setDirect(); err != nil {
+			return nil, err
+		}
+	}
 	info := cfg.Device.Info()
 	set := cfg.Settings.On(&info)
 	qp, err := cfg.openQP()
@@ -71,11 +79,16 @@ func Open(cfg Config) (*Endpoint, error) {
 		MTU: info.MTU, Config: set,
 		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
 	}
-	e.queue = device.NewQueue(device.QueueConfig{
-		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: 8,
-	})
-	e.env.Q = e.queue
 	e.pools = ope.NewPools(e.env, e.spawn)
+	queue := device.QueueConfig{
+		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: 8,
+	}
+	if cfg.Direct {
+		e.port = newPort(e)
+		queue.Router, queue.Kept = e.port, true
+	}
+	e.queue = device.NewQueue(queue)
+	e.env.Q = e.queue
 	if set.Steps != nil {
 		set.Steps(&e.pools.Steps)
 	}
@@ -83,7 +96,9 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.pools.Unlist = e.unlist
 	e.pools.Info, e.pools.Infos, e.pools.Device, e.pools.Regions = info, infosOf(paths), cfg.Device, cfg.Regions
 	e.pools.OnWritten = e.writes.add
-	reserve(e, paths)
+	if !cfg.Direct {
+		reserve(e, paths)
+	}
 	e.env.Ops = e.pools
 	e.assemble()
 	if e.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return e }); err != nil {
@@ -195,12 +210,17 @@ func (e *Endpoint) start() {
 	e.env.Trail.Put(e.span, trail.EndpointBegin, 0, 0, 0)
 	e.env.Trail.Locate(e.span, &e.env.Addr)
 	e.env.Endpoint, e.env.Acceptor = e.ref, e
+	if e.port != nil {
+		startPort(e)
+		return
+	}
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
 	e.peers.table, e.claims.table = e.table, e.table
 	e.pressure.span = e.span
 	e.pressure.begin()
 	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
 	// Requests come first: a packet that a receive waits for by then is received at once.
+	e.polls = e
 	e.cfg.Shard.AddPoller(e.ref, e)
 	e.cfg.Shard.AddPoller(e.qref, e.queue)
 }

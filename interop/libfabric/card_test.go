@@ -21,8 +21,8 @@ func (w *world) openCard(t *testing.T) efa.Device {
 	fabric, err := shm.Open(shm.Config{Dir: w.dir})
 	require.NoError(t, err)
 	p := profile.Default()
-	if w.env.write {
-		p, err = profile.Named("rdma-write")
+	if w.env.device != "" {
+		p, err = profile.Named(w.env.device)
 		require.NoError(t, err)
 	}
 	p.RDMARead = w.env.rdma

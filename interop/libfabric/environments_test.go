@@ -24,6 +24,7 @@ type environment struct {
 
 	device    string // profile of the emulator, "" for its own default
 	reference bool   // libfabric on both sides
+	direct    bool   // without the protocol on both sides
 	card      bool   // efactor has a device of the same kind, in this process, in place of shared memory
 	only      string // nothing but the scenarios that name it
 	since     release

@@ -25,9 +25,10 @@ const pingpongTime = 3 * time.Minute
 // iterations of a size; sizes are those of fi_pingpong's -S all, and of datagrams what fits
 // a packet.
 const (
-	iterations    = 3
-	toolSizes     = 46
-	datagramSizes = 27
+	iterations = 3
+	toolSizes  = 46
+	// packetSizes of them fit a packet: 0 to 8k.
+	packetSizes = 27
 )
 
 var buildExample = sync.OnceValues(func() (string, error) {
@@ -50,10 +51,11 @@ func toolOf(endpoint string) func(string, environment, string, int, bool) []stri
 	return func(dir string, e environment, mode string, port int, server bool) []string {
 		found, _ := findTools()
 		path, _ := found.install.Program("fi_pingpong")
-		args := found.install.Command(path, "-p", "efa", "-e", endpoint, "-S", "all", "-c", "-I", strconv.Itoa(iterations), "-m", mode)
+		args := found.install.Command(path, "-p", "efa", "-e", endpoint, "-S", "all", "-c", "-I", strconv.Itoa(iterations))
 		if !lf().before(since2) {
-			args = append(args, "-f", "efa") // its default is efa-direct, another protocol
+			args = append(args, fabricOf(mode)...) // its default is efa-direct
 		}
+		args = append(args, "-m", messagesOf(mode))
 		if server {
 			args = append(args, "-B", strconv.Itoa(port))
 		} else {
@@ -68,7 +70,8 @@ var (
 	datagram = player{"fi_pingpong of datagrams", toolOf("dgram")}
 	example  = player{"efactor", func(dir string, _ environment, mode string, port int, server bool) []string {
 		path, _ := buildExample()
-		args := []string{path, "-device", "shm:" + dir, "-S", "tool", "-c", "-I", strconv.Itoa(iterations), "-m", mode}
+		args := []string{path, "-device", "shm:" + dir, "-S", "tool", "-c", "-I", strconv.Itoa(iterations), "-m", messagesOf(mode)}
+		args = append(args, fabricOf(mode)...)
 		if server {
 			return append(args, "-server", "-B", strconv.Itoa(port))
 		}
@@ -82,6 +85,23 @@ var (
 		return found.emulator.Command(e.on(dir), args...)
 	}}
 )
+
+// direct is the mode without the protocol.
+const direct = "direct"
+
+func fabricOf(mode string) []string {
+	if mode == direct {
+		return []string{"-f", "efa-direct"}
+	}
+	return []string{"-f", "efa"}
+}
+
+func messagesOf(mode string) string {
+	if mode == direct {
+		return "msg"
+	}
+	return mode
+}
 
 // needTool skips the test where libfabric's tool is missing, but not in CI.
 func needTool(t *testing.T) {
@@ -161,11 +181,11 @@ func pingpong(t *testing.T, e environment, mode string, server, client player) {
 				rows++
 			}
 		}
-		sizes := toolSizes
-		if server.name == datagram.name {
-			sizes = datagramSizes
+		want := toolSizes
+		if mode == direct || server.name == datagram.name {
+			want = packetSizes
 		}
-		require.Equal(t, sizes, rows, "sizes in the table of %s:\n%s", who.name, &outputs[i])
+		require.Equal(t, want, rows, "sizes in the table of %s:\n%s", who.name, &outputs[i])
 	}
 }
 
