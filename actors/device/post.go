@@ -40,7 +40,7 @@ func (q *Queue) Free(p *Pke) {
 	p.Next, q.free = q.free, p
 	q.room++
 	if p.parked {
-		q.unpark(p)
+		unpark(q, p)
 	}
 }
 
@@ -81,7 +81,7 @@ func (q *Queue) Post(p *Pke) error {
 // owner's. One that is watched ends as always.
 func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
 	if p.parked {
-		q.unpark(p)
+		unpark(q, p)
 	}
 	if q.stalled.head != nil {
 		q.stall(p)

@@ -104,7 +104,7 @@ func NewQueue(c QueueConfig) *Queue {
 		pkes: make([]Pke, c.SQ), room: c.SQ,
 		rx: make([]RecvPkt, c.QP.RecvSlots()),
 	}
-	q.enter(q.pkes, 0)
+	enter(q, q.pkes, 0)
 	q.refill = min(q.refill, max(len(q.rx)/2, 1))
 	q.held = make([]int32, 0, len(q.rx))
 	q.repost = make([]int32, 0, len(q.rx))
@@ -134,7 +134,7 @@ func (q *Queue) Receive(ctx actor.Context) {
 // EachOut calls f for every packet that the device has or that waits for a
 // resend, on behalf of owner.
 func (q *Queue) EachOut(owner shard.Ref, f func(*Pke)) {
-	q.each(func(p *Pke) bool {
+	each(q, func(p *Pke) bool {
 		if p.Owner == owner {
 			f(p)
 		}
@@ -145,7 +145,7 @@ func (q *Queue) EachOut(owner shard.Ref, f func(*Pke)) {
 // Holds reports whether packets to peer are with the device or wait for a resend.
 func (q *Queue) Holds(peer shard.Ref) bool {
 	found := false
-	q.each(func(p *Pke) bool {
+	each(q, func(p *Pke) bool {
 		found = p.Peer == peer
 		return !found
 	})
