@@ -160,37 +160,53 @@ func TestCacheRefused(t *testing.T) {
 // long as a registration is kept, its memory is not freed; after it was dropped, the address
 // comes back in time.
 func TestSameAddress(t *testing.T) {
-	const n = 4 << 20
+	const n, bufs = 1 << 20, 16
 	var dev registrar
-	c := newCache(&dev, 1, n)
-	p := make([]byte, n)
-	at := base(p)
-	r := c.Hold(p, 0)
-	key := r.LKey(0)
-	r.Done()
-	p, r = nil, nil
-	_, _ = p, r
-	again := func(rounds int) []byte {
-		for range rounds {
-			runtime.GC()
-			debug.FreeOSMemory()
-			for range 8 {
-				if q := make([]byte, n); base(q) == at {
-					return q
-				}
-			}
+	c := newCache(&dev, bufs, bufs*n)
+	was := holdNew(c, n, bufs)
+	require.Nil(t, again(was, n), "the cache has it")
+	require.True(t, c.Drop())
+	var q []byte
+	for range 100 {
+		if q = again(was, n); q != nil {
+			break
 		}
-		return nil
 	}
-	require.Nil(t, again(3), "the cache has it")
-	c.Hold(make([]byte, 4096), 0).Done()
-	q := again(1000)
 	require.NotNil(t, q)
-	r = c.Hold(q, 0)
-	require.NotEqual(t, key, r.LKey(0))
-	require.EqualValues(t, 0, c.Stats().Hits)
+	hits := c.Stats().Hits
+	r := c.Hold(q, 0)
+	require.NotEqual(t, was[base(q)], r.LKey(0))
+	require.Equal(t, hits, c.Stats().Hits)
 	r.Done()
 	c.Close()
+}
+
+// holdNew registers new slices and returns their addresses and keys.
+func holdNew(c *Cache, n, bufs int) map[uintptr]uint32 {
+	was := make(map[uintptr]uint32)
+	for range bufs {
+		p := make([]byte, n)
+		r := c.Hold(p, 0)
+		was[base(p)] = r.LKey(0)
+		r.Done()
+	}
+	return was
+}
+
+// again frees what can be freed and allocates, until an address comes back; nil: none does.
+func again(was map[uintptr]uint32, n int) []byte {
+	runtime.GC()
+	debug.FreeOSMemory()
+	var others [][]byte // the runtime takes the lowest place that is free
+	for range 64 {
+		q := make([]byte, n)
+		if was[base(q)] != 0 {
+			return q
+		}
+		others = append(others, q)
+	}
+	runtime.KeepAlive(others)
+	return nil
 }
 
 // TestForeignMemory: memory that is not Go's may be another's tomorrow, at the same address.
