@@ -18,6 +18,8 @@ type Config struct {
 	Book   AddressBook
 	// Regions are the domain's memory regions; nil if there are none.
 	Regions *mr.Table
+	// Plain registers memory that is in none of them; nil: it goes by copy.
+	Plain *mr.Cache
 
 	ConnID uint32 // also the Q_Key; the caller draws it at random (§1.4)
 	QPN    uint16 // 0: any

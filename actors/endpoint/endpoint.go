@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -57,13 +58,17 @@ func Open(cfg Config) (*Endpoint, error) {
 	info := cfg.Device.Info()
 	set := cfg.Settings.On(&info)
 	var qp device.QP
-	err := device.Guard(func() (err error) {
+	open := func() (err error) {
 		qp, err = cfg.Device.OpenQP(device.QPConfig{
 			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: cfg.QPN, QKey: cfg.ConnID,
 			RNRRetry: set.Retries(), Notify: cfg.Shard.Wake,
 		})
 		return err
-	})
+	}
+	err := device.Guard(open)
+	if errors.Is(err, device.ErrNoMemory) && cfg.Plain != nil && cfg.Plain.Drop() {
+		err = device.Guard(open)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open queue pair on %s: %w", info.Name, err)
 	}
@@ -85,9 +90,9 @@ func Open(cfg Config) (*Endpoint, error) {
 	if set.Steps != nil {
 		set.Steps(&e.pools.Steps)
 	}
-	e.pools.Paths = settingsOn(&cfg.Settings, paths)
+	e.pools.OnPaths(settingsOn(&cfg.Settings, paths))
 	e.pools.Unlist = e.unlist
-	e.pools.Info, e.pools.Device, e.pools.Regions = info, cfg.Device, cfg.Regions
+	e.pools.Info, e.pools.Device, e.pools.Regions, e.pools.Plain = info, cfg.Device, cfg.Regions, cfg.Plain
 	e.pools.OnWritten = e.writes.add
 	if f := &e.env.Config.Features; info.LocalKeys && f.Has(wire.FeatureRDMARead) {
 		if err := e.pools.Reserve(); err != nil {

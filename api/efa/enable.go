@@ -31,7 +31,7 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 	}
 	info := e.dom.fab.dev.Info()
 	act, err := endpoint.Open(endpoint.Config{
-		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions,
+		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions, Plain: e.dom.plain,
 		ConnID: id, QPN: e.cfg.QPN, Settings: settings.New(e.cfg.Protocol, &info),
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,
 		Log: e.log, Trail: e.follow(),

@@ -129,7 +129,11 @@ func (d *Domain) register(a Access, from func(device.Access) (device.MR, error))
 	}
 	rights, table := a.rights(d.fab.dev)
 	var dev device.MR
-	err := device.Guard(func() (err error) { dev, err = from(rights); return err })
+	ask := func() (err error) { dev, err = from(rights); return err }
+	err := device.Guard(ask)
+	if errors.Is(err, device.ErrNoMemory) && d.plain.Drop() { // it has what the caller wants
+		err = device.Guard(ask)
+	}
 	if err != nil {
 		d.leave(&d.memory)
 		return nil, fmt.Errorf("%w: %w", registerErrno(err), err)
