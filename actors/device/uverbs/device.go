@@ -51,6 +51,8 @@ type Device struct {
 
 	users  device.Users
 	opened atomic.Int64 // queue pairs so far
+
+	buffers atomic.Uint64 // addresses that regions of dma-bufs have taken
 }
 
 var _ device.Device = (*Device)(nil)
@@ -102,8 +104,8 @@ func (d *Device) describe(name string) device.Info {
 		// Packets are copied to memory that the device knows, unless their payload is in a
 		// region and can be gathered.
 		CopiesAtPost: true, MaxPieces: 8, MaxRDMAPieces: 1, LocalKeys: true, Gathers: c.efa.MaxSGESQ > 1,
-		MinRegister: minRegister,
-		RDMARead:    c.can(abi.DeviceRDMARead), RDMAWrite: c.can(abi.DeviceRDMAWrite),
+		MinRegister: minRegister, DMABuf: true,
+		RDMARead: c.can(abi.DeviceRDMARead), RDMAWrite: c.can(abi.DeviceRDMAWrite),
 	}
 	if i.RDMARead || i.RDMAWrite {
 		i.MaxRDMA = int(c.efa.MaxRDMA)
