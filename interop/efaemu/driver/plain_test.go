@@ -4,6 +4,8 @@ package driver_test
 
 import (
 	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -173,4 +175,29 @@ func TestNoRegistrations(t *testing.T) {
 	copied, gathered := a.sent.take()
 	require.Greater(t, copied, size)
 	require.Zero(t, gathered)
+}
+
+// TestFreshSlices: messages from and into ever new slices, at addresses that come again, are
+// whole, and the cache stays within its limits.
+func TestFreshSlices(t *testing.T) {
+	const size, entries = 1 << 20, 3
+	a, b := hosts(t, named(t, "efa", nil), efa.DomainConfig{Registrations: entries}, efa.ProtocolConfig{})
+	was := b.stats()
+	for i := range 24 {
+		src, dst := make([]byte, size), make([]byte, size)
+		for j := range src {
+			src[j] = byte(i + j>>8)
+		}
+		pass(a, b, src, dst)
+		require.Equal(t, src, dst)
+		pass(b, a, src[:100_000], dst)
+		if i%8 == 7 {
+			runtime.GC()
+			debug.FreeOSMemory()
+		}
+	}
+	to := b.counts(was)
+	require.LessOrEqual(t, to("Plain.Entries"), entries)
+	require.Greater(t, to("Plain.Dropped"), 24)
+	require.Zero(t, to("Copied"))
 }
