@@ -60,9 +60,9 @@ func (t *outgoing) source() *mr.Region {
 	return t.x.regions[0]
 }
 
-// gather has the device take the payloads of packets from the buffer, if that is registered
-// or worth it.
-func (t *outgoing) gather() {
+// gather has the device take the payloads of an operation's packets from its buffer, if that
+// is registered or worth it.
+func gather(t *outgoing) {
 	p, n := t.pools, len(t.q.Buf)
 	if d := &protos[t.m.Proto]; n <= p.Paths[t.link.Path].MaxCopy || t.q.Flags&Borrowed != 0 || d.rdma || d.rta ||
 		t.m.Proto == LongRead || t.m.Proto == LongReadWrite {
@@ -88,7 +88,7 @@ func (t *outgoing) gather() {
 }
 
 // gatherFrom has the device take a packet's payload from the region that it lies in.
-func (t *outgoing) gatherFrom(p *device.Pke) {
+func gatherFrom(t *outgoing, p *device.Pke) {
 	if p.Kind() != device.WRSend || t.x == nil {
 		return
 	}
@@ -102,7 +102,7 @@ func (t *outgoing) gatherFrom(p *device.Pke) {
 
 // copied reports whether the device keeps no reference to the buffer after it was given a
 // packet.
-func (t *outgoing) copied() bool { return t.pools.Info.CopiesAtPost && !t.gathers }
+func copied(t *outgoing) bool { return t.pools.Info.CopiesAtPost && !t.gathers }
 
 // lend gives the peer leave to read the message, and nothing else of the region. On a
 // device without windows it gets the region's own key.

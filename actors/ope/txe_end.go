@@ -49,7 +49,7 @@ func (t *Txe) fail(err error) {
 		}
 		t.leaveLine()
 	}
-	if t.m.Flying > 0 && t.copied() && !protos[t.m.Proto].rdma {
+	if t.m.Flying > 0 && copied(&t.outgoing) && !protos[t.m.Proto].rdma {
 		t.detachPackets()
 		t.complete()
 	}

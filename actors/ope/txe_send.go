@@ -43,7 +43,7 @@ func (t *Txe) choose() error {
 		t.m.Start(&Shape{Proto: Eager, Total: uint64(n), End: uint64(n), Seg: n, Parts: 1})
 		t.chose()
 		if n >= t.pools.minGather {
-			t.gather()
+			gather(&t.outgoing)
 		}
 		return nil
 	}
@@ -72,7 +72,7 @@ func (t *Txe) choose() error {
 	t.m.Start(&s)
 	t.chose()
 	if n >= t.pools.minGather {
-		t.gather()
+		gather(&t.outgoing)
 	}
 	if s.Proto.readBased() {
 		t.reads = true
@@ -204,7 +204,7 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 		t.fill(p, seg)
 	}
 	if t.gathers {
-		t.gatherFrom(p)
+		gatherFrom(&t.outgoing, p)
 	}
 	borrowed := t.q.Flags&Borrowed != 0
 	if borrowed && !t.pools.Info.CopiesAtPost {

@@ -10,7 +10,7 @@ import (
 
 var global [4096]byte
 
-// TestInGoHeap: memory of the Go heap is told from all other. If this fails with a new
+// TestInGoHeap: memory of the Go heap is distinguished from all other. If this fails with a new
 // release of Go, plain memory is registered for each operation anew (mr.Cache).
 func TestInGoHeap(t *testing.T) {
 	for _, n := range []int{1, 100, 5000, 1 << 20} {

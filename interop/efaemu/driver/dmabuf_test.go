@@ -62,7 +62,7 @@ func TestDMABuf(t *testing.T) {
 	require.Error(t, a.ep.Memory(a.peer, region.Remote()).Read(timeout(t), dst), "it is closed")
 }
 
-// TestDMABufEmulated: a peer whose card does not write is told so.
+// TestDMABufEmulated: a write of a peer whose card does not write is refused.
 func TestDMABufEmulated(t *testing.T) {
 	a, b := hosts(t, named(t, "efa", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
 	fd, _ := newBuffer(t, 4096)
