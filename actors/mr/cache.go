@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/runtime/sys"
 )
 
 // Cache registers plain memory, which no region of the application's holds, for the
@@ -37,6 +36,9 @@ type Cache struct {
 type CacheConfig struct {
 	Entries int   // registrations at most; 0: none are kept
 	Bytes   int64 // of all of them together, at most
+	// Stays reports whether nothing else comes to the addresses of memory as long as there is
+	// a slice of it.
+	Stays func(mem []byte) bool
 	// Register is the device's.
 	Register func(mem []byte, a device.Access) (device.MR, error)
 }
@@ -83,7 +85,7 @@ func (c *Cache) Hold(p []byte, a Access) *Region {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	keep := c.cfg.Entries > 0 && int64(len(p)) <= c.cfg.Bytes && sys.InGoHeap(p)
+	keep := c.cfg.Entries > 0 && int64(len(p)) <= c.cfg.Bytes && c.cfg.Stays(p)
 	if keep { // it can be written to
 		a = device.LocalWrite
 	}

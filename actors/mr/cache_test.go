@@ -57,7 +57,7 @@ func (m *registered) Close() error {
 }
 
 func newCache(r *registrar, entries int, bytes int64) *Cache {
-	return NewCache(CacheConfig{Entries: entries, Bytes: bytes, Register: r.register})
+	return NewCache(CacheConfig{Entries: entries, Bytes: bytes, Register: r.register, Stays: sys.InGoHeap})
 }
 
 // TestCache: what was registered is found again, with all that lies in it, and the one that
@@ -160,15 +160,15 @@ func TestCacheRefused(t *testing.T) {
 // long as a registration is kept, its memory is not freed; after it was dropped, the address
 // comes back in time.
 func TestSameAddress(t *testing.T) {
-	const n, bufs = 1 << 20, 16
+	const n, bufs = 128 << 10, 32
 	var dev registrar
 	c := newCache(&dev, bufs, bufs*n)
 	was := holdNew(c, n, bufs)
-	require.Nil(t, again(was, n), "the cache has it")
+	require.Nil(t, again(was, n, 200), "the cache has it")
 	require.True(t, c.Drop())
 	var q []byte
-	for range 100 {
-		if q = again(was, n); q != nil {
+	for range 10 {
+		if q = again(was, n, 4096); q != nil {
 			break
 		}
 	}
@@ -194,11 +194,11 @@ func holdNew(c *Cache, n, bufs int) map[uintptr]uint32 {
 }
 
 // again frees what can be freed and allocates, until an address comes back; nil: none does.
-func again(was map[uintptr]uint32, n int) []byte {
+func again(was map[uintptr]uint32, n, most int) []byte {
 	runtime.GC()
 	debug.FreeOSMemory()
-	var others [][]byte // the runtime takes the lowest place that is free
-	for range 64 {
+	var others [][]byte // which fill the places below: the runtime takes the lowest
+	for range most {
 		q := make([]byte, n)
 		if was[base(q)] != 0 {
 			return q

@@ -10,6 +10,7 @@ import (
 
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // Progress is who runs a domain's shards.
@@ -85,6 +86,7 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (*Domain, error) {
 	}
 	d := &Domain{fab: f, plain: mr.NewCache(mr.CacheConfig{
 		Entries: max(0, cmp.Or(cfg.Registrations, 1024)), Bytes: cmp.Or(cfg.RegistrationBytes, 256<<20), Register: f.dev.Register,
+		Stays: sys.InGoHeap,
 	})}
 	n := max(cfg.Shards, 1)
 	for i := range n {

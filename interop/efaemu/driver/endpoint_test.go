@@ -78,7 +78,7 @@ func hosts(t *testing.T, p profile.Profile, dc efa.DomainConfig, pc efa.Protocol
 
 // left checks that nothing is left of the host.
 func (h *host) left() {
-	require.Equal(h.t, 0, int(h.card.Kernel.Stats().MRs))
+	require.Zero(h.t, h.card.Kernel.Stats().MRs)
 	found, _ := h.card.Findings.Take()
 	require.Empty(h.t, found)
 	require.NoError(h.t, h.card.Close())
