@@ -289,3 +289,19 @@ func TestHitAllocatesNothing(t *testing.T) {
 	}))
 	c.Close()
 }
+
+// BenchmarkHold is about memory that is registered, one of many.
+func BenchmarkHold(b *testing.B) {
+	var dev registrar
+	c := newCache(&dev, 1024, 1<<30)
+	bufs := make([][]byte, 1000)
+	for i := range bufs {
+		bufs[i] = make([]byte, 4096)
+		c.Hold(bufs[i], 0).Done()
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		c.Hold(bufs[i%len(bufs)], 0).Done()
+	}
+	c.Close()
+}
