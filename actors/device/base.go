@@ -49,6 +49,9 @@ func (QPBase) Return(uint8, uint64) {}
 // Pulse implements QP: there is none.
 func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }
 
+// HoldBack implements QP by a refusal.
+func (QPBase) HoldBack(AH, uint16, bool) error { return ErrNotSupported }
+
 // MRBase is what a driver's memory region embeds: it is one region.
 type MRBase struct{}
 

@@ -51,6 +51,9 @@ type Info struct {
 	// tells. Otherwise a completion is one, of the device there at least.
 	Pulse bool
 
+	// HoldsBack: QP.HoldBack works. EFA cards know only receives that are posted or not.
+	HoldsBack bool
+
 	// UserRecv: there are queue pairs that receive into the caller's buffers
 	// (QPConfig.UserRecv).
 	UserRecv bool

@@ -16,6 +16,10 @@ type Pke struct {
 	Peer shard.Ref
 	// Watch makes Peer hear of success, too: it left or may leave back-off.
 	Watch bool
+	// PutOff: the receiver holds us back, the packet is counted by the peer.
+	PutOff bool
+	// Own: the packet is the peer's own and begins nothing, whatever its type is.
+	Own bool
 	// Resent is libfabric's RNR_RETRANSMIT flag: RNR came once already.
 	Resent bool
 
@@ -63,6 +67,9 @@ func (p *Pke) FillRDMA(kind WR, local []byte, lkey uint32, remote, rkey uint64) 
 
 // SetImm adds immediate data to what the entry holds.
 func (p *Pke) SetImm(v uint32) { p.wr.HasImm, p.wr.Imm = true, v }
+
+// Begins reports whether the receiver can put the packet off.
+func (p *Pke) Begins() bool { return p.wr.Begins }
 
 // Kind is what the entry holds.
 func (p *Pke) Kind() WR { return p.wr.Kind }

@@ -116,6 +116,13 @@ type QP interface {
 	// nothing was sent there lately.
 	Pulse(ah AH, qpn uint16) (uint32, bool)
 
+	// HoldBack has the device refuse, with StatusRNR, packets of one queue pair that
+	// begin something (SendWR.Begins), or take them again. Others of its packets come
+	// through, so that what has begun can end. It lasts until it is undone, also when
+	// another queue pair takes that one's place. ErrNotSupported without Info.HoldsBack,
+	// ErrBadAH.
+	HoldBack(ah AH, qpn uint16, on bool) error
+
 	// Doorbell makes what was posted since the last one go out.
 	Doorbell()
 

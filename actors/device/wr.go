@@ -24,6 +24,7 @@ type SendWR struct {
 	QKey    uint32
 	Kind    WR
 	HasImm  bool // WRSend, WRWrite: the receiver's completion shows Imm
+	Begins  bool // WRSend: the packet begins something that the receiver can put off, see QP.HoldBack
 	Prompt  bool // by the caller: PostSend may set Over in place of a completion
 	Over    bool // by the device, if Prompt; false before PostSend. EFA never knows so early
 	Imm     uint32

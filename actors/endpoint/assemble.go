@@ -15,5 +15,5 @@ func (e *Endpoint) assemble() {
 	e.writes = writes{
 		env: e.env, peers: &e.peers, closing: &e.closing, deliver: e.cfg.OnWritten, room: e.cfg.WrittenRoom,
 	}
-	e.pressure = pressure{env: e.env, event: e.cfg.OnEvent}
+	e.pressure = pressure{env: e.env, peers: &e.peers, event: e.cfg.OnEvent}
 }

@@ -72,6 +72,11 @@ const (
 	NewPeer
 	// AccessRefused: a peer asked for memory that it may not access; Err says why.
 	AccessRefused
+	// PeerPressure: one peer's unexpected messages use all the memory that they may. It
+	// alone meets RNR until receives are posted, if the device can do that.
+	PeerPressure
+	// PeerRelieved: PeerPressure has ended.
+	PeerRelieved
 	// RemoteWritten: what OnWritten reports, where the caller makes an event of it.
 	RemoteWritten
 )

@@ -175,8 +175,14 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.peers.forget(m.Link)
 	case *device.Gone:
 		// There is no peer that this could be about.
+	case *peer.Crowded:
+		e.cfg.OnEvent(Event{Kind: PeerPressure, Handle: m.Link.Handle, Addr: m.Link.Addr, Path: m.Link.Path})
+	case *peer.Relieved:
+		e.cfg.OnEvent(Event{Kind: PeerRelieved, Handle: m.Link.Handle, Addr: m.Link.Addr, Path: m.Link.Path})
 	case *trickleMsg:
 		e.pressure.onTick()
+	case *careMsg:
+		e.pressure.onCare()
 	case *closeStep:
 		e.closing.step()
 	case *device.Fatal:
@@ -202,6 +208,7 @@ func (e *Endpoint) start() {
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
 	e.peers.table, e.claims.table = e.table, e.table
 	e.pressure.span = e.span
+	e.pressure.begin()
 	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
 	// Requests come first: a packet that a receive waits for by then is received at once.
 	e.cfg.Shard.AddPoller(e.ref, e)

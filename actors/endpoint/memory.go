@@ -9,19 +9,30 @@ import (
 )
 
 // pressure throttles the senders while the endpoint holds more memory for unexpected
-// messages than it may (peer.Config.TotalMemory). It owns whether it does, and a timer that
-// lets some packets in meanwhile. The endpoint calls check at the end of each turn.
+// messages than it may (TotalMemory). It owns whether it does, a timer that lets some packets
+// in meanwhile, and one that gives peers a sign of life: those that get nothing through would
+// take us for dead. The endpoint calls check at the end of each turn.
+//
+// Among what is let in are control packets, and messages, since one of them may be what the
+// application waits for. Above settings.InForce.Hard messages are held back altogether: a
+// device that can refuses them alone (peer/hoard.go), another, as EFA is, refuses everything.
 type pressure struct {
 	env   *peer.Env
+	peers *peers
 	event func(Event)
 	span  uint64 // the endpoint's, in env.Trail
 
 	on    bool
+	alone bool // every device can hold one sender back
 	timer shard.Timer
 	tick  trickleMsg
+	care  shard.Timer
+	cared careMsg
 }
 
 type trickleMsg struct{ shard.Message }
+
+type careMsg struct{ shard.Message }
 
 // Under pressure packets are let in at this rate, enough for control packets to flow.
 const (
@@ -29,9 +40,20 @@ const (
 	trickleEvery   = time.Millisecond
 )
 
+// begin looks at the devices.
+func (p *pressure) begin() {
+	p.alone = true
+	for i := range p.env.Paths {
+		p.alone = p.alone && p.env.Paths[i].HoldsBack
+	}
+}
+
 // check begins to throttle above the limit, and ends it at three quarters of the limit.
 func (p *pressure) check() {
 	held, limit := p.env.Mem.Held, p.env.Config.TotalMemory
+	if held <= limit && !p.holding() {
+		return
+	}
 	switch {
 	case !p.on && held > limit:
 		p.on = true
@@ -42,19 +64,48 @@ func (p *pressure) check() {
 	case p.on && held <= limit-limit/4:
 		p.on = false
 		p.env.Q.Throttle(false)
-		p.stop()
+		p.env.Sh.StopTimer(&p.timer)
 		p.env.Trail.Put(p.span, trail.Relieved, 0, uint64(held), 0)
 		p.event(Event{Kind: MemoryRelieved})
 	}
+	p.env.Full.Relieve()
+	if p.holding() && !p.care.Active() {
+		p.careLater()
+	}
 }
 
+// holding reports whether peers may get nothing through.
+func (p *pressure) holding() bool { return p.on || p.env.Full.Len() > 0 }
+
 func (p *pressure) onTick() {
-	if p.check(); p.on {
-		p.env.Q.Trickle(tricklePackets)
-		p.start()
+	if p.check(); !p.on {
+		return
 	}
+	if p.alone || p.env.Mem.Held <= p.env.Config.Hard() {
+		p.env.Q.Trickle(tricklePackets)
+	}
+	p.start()
 }
 
 func (p *pressure) start() { p.env.Sh.StartTimer(&p.timer, trickleEvery, p.env.Endpoint, &p.tick) }
 
-func (p *pressure) stop() { p.env.Sh.StopTimer(&p.timer) }
+// onCare gives peers a sign of life.
+func (p *pressure) onCare() {
+	if !p.holding() {
+		return
+	}
+	if p.on {
+		p.peers.greet()
+	}
+	p.env.Full.Tend()
+	p.careLater()
+}
+
+func (p *pressure) careLater() {
+	p.env.Sh.StartTimer(&p.care, p.env.Config.PeerTimeout/4, p.env.Endpoint, &p.cared)
+}
+
+func (p *pressure) stop() {
+	p.env.Sh.StopTimer(&p.timer)
+	p.env.Sh.StopTimer(&p.care)
+}

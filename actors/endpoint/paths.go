@@ -20,7 +20,7 @@ func peerPaths(paths []device.Path, connid uint32) []peer.Path {
 	ps := make([]peer.Path, len(paths))
 	for i := range paths {
 		p := &paths[i]
-		ps[i] = peer.Path{Addr: wire.MakeRawAddr(p.Info.GID, p.QPN, connid), Device: p.Info.Name, Pulse: p.Info.Pulse}
+		ps[i] = peer.Path{Addr: wire.MakeRawAddr(p.Info.GID, p.QPN, connid), Device: p.Info.Name, Pulse: p.Info.Pulse, HoldsBack: p.Info.HoldsBack}
 	}
 	return ps
 }

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -155,6 +156,22 @@ func (p *peers) at(gid device.GID, qpn uint16) *peer.Link {
 		}
 	}
 	return nil
+}
+
+// greet has all peers that have not failed answer.
+func (p *peers) greet() {
+	var alive []*peer.Link
+	for l := range p.routes.all() {
+		if l.Err == nil {
+			alive = append(alive, l)
+		}
+	}
+	slices.SortFunc(alive, func(a, b *peer.Link) int {
+		return cmp.Or(cmp.Compare(a.AH, b.AH), cmp.Compare(a.QPN, b.QPN))
+	})
+	for _, l := range alive {
+		peer.Probe(l)
+	}
 }
 
 // endTrail records the end of the peers that have not failed.

@@ -24,6 +24,7 @@ import (
 //	rdmaread, rdmawrite, localkeys, unsolicited, maxrdma
 //	             what the device can do; rdma is the first two
 //	pulse        a completion is no sign of the peer's life, a beat is
+//	holdsback    it can hold one peer back
 //	part         its part id, 0xefa2 if not said
 //	auto         it completes everything at once with success
 //	late         it reads payloads only then
@@ -40,7 +41,7 @@ func (s *scenario) open(d *datadriven.TestData) {
 			MTU: num(d, "mtu"), CopiesAtPost: !d.HasArg("late"), PartID: 0xefa2, MaxRDMA: num(d, "maxrdma"),
 			RDMARead: rdma || d.HasArg("rdmaread"), RDMAWrite: rdma || d.HasArg("rdmawrite"),
 			LocalKeys: d.HasArg("localkeys"), UnsolicitedWrite: d.HasArg("unsolicited"),
-			Pulse: d.HasArg("pulse"),
+			Pulse: d.HasArg("pulse"), HoldsBack: d.HasArg("holdsback"),
 		},
 		Seed: uint64(num(d, "seed")),
 		Endpoint: endpoint.Config{

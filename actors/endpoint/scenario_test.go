@@ -249,6 +249,11 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		//
 		//	slots
 		return fmt.Sprintf("%d of %d posted", s.rig.QP.Posted(), s.rig.QP.RecvSlots())
+	case "held":
+		// Shows which queue pairs the device holds back.
+		//
+		//	held
+		return strings.Join(s.rig.QP.HeldBack, "\n")
 	case "spans":
 		// Shows the spans that have ended since the last time, of an endpoint with
 		// traced.

@@ -37,9 +37,7 @@ func (w *writes) add(l *peer.Link, n int, data uint64) {
 	if !w.note(&x) {
 		return
 	}
-	if !l.Hold(writtenCost) && l.Err == nil {
-		w.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
-	}
+	l.Hold(writtenCost)
 }
 
 // onStranger takes an RDMA write with data by a queue pair for which the device has no

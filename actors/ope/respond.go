@@ -30,9 +30,7 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 	t.peerID, t.hasPeer = id, true
 	x := t.ext()
 	x.held = responseCost + hold
-	if !l.Hold(x.held) {
-		p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
-	}
+	l.Hold(x.held)
 	return t
 }
 

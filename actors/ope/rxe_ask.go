@@ -176,9 +176,7 @@ func (r *Rxe) Write(pkt *peer.Packet, to []Target) {
 		x.ndst++
 	}
 	x.held = responseCost
-	if !pkt.Link.Hold(x.held) {
-		r.pools.env.Sh.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
-	}
+	pkt.Link.Hold(x.held)
 	r.place()
 }
 

@@ -24,11 +24,9 @@ func (r *Rxe) onUnexpected() {
 	}
 	r.note(trail.Unexpected, 0, 0, 0)
 	r.charged = true
-	if !r.link.Hold(unexpectedCost) {
-		r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
-	}
+	r.link.Hold(unexpectedCost)
 	for p := r.head; p != nil; p = p.Next {
-		r.own(p)
+		p.Own()
 	}
 }
 
@@ -41,13 +39,6 @@ func (r *incoming) discharge() {
 	if r.charged {
 		r.charged = false
 		r.link.Release(unexpectedCost)
-	}
-}
-
-// own copies a packet out of the receive slot while its message waits.
-func (r *incoming) own(p *peer.Packet) {
-	if !p.Own() {
-		r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
 	}
 }
 
@@ -144,7 +135,7 @@ func (r *Rxe) onSegment(p *peer.Packet) {
 		return
 	}
 	if r.m.State == RxUnexp {
-		r.own(p)
+		p.Own()
 	}
 	r.stored += uint64(len(p.Payload))
 	p.Next = nil

@@ -40,6 +40,7 @@ type Counters struct {
 	NoAddress      uint64 // a stranger that does not say who it is
 	Crowded        uint64 // a stranger for which there is no room, or too many in its place
 	PeerOverMemory uint64
+	PeersCrowded   uint64 // times that a peer came over PeerMemory
 	PeerDown       uint64 // from a peer that has failed
 	Refused        uint64 // an access to memory: the key, the range or the right was wrong
 	RefusedKeys    uint64 // of them, keys that name nothing

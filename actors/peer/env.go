@@ -27,6 +27,7 @@ type Env struct {
 	Pool     *Pool
 	Counters Counters
 	Mem      Memory
+	Full     Full
 	Log      *slog.Logger // never nil
 	Trail    *trail.Log   // nil: nobody follows what happens
 }
@@ -35,7 +36,9 @@ type Env struct {
 type Path struct {
 	Addr   wire.RawAddr // this endpoint's own
 	Device string       // its name
-	Pulse  bool         // as device.Info has it
+	Pulse  bool         // as device.Info has it, and so
+	// HoldsBack: it can hold one sender back.
+	HoldsBack bool
 }
 
 // Acceptor is the endpoint as peers see it.

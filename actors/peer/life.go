@@ -57,6 +57,12 @@ func (p *Peer) onWatch() {
 		p.heardFrom() // what it sent meanwhile has yet to be looked at
 		p.link.excuse()
 	}
+	if p.link.putOff > 0 || p.env.Q.Throttled() {
+		p.link.excuse() // what we ask for, or the answer, is held back
+	}
+	if p.env.Q.Throttled() {
+		p.heardFrom()
+	}
 	p.link.expire()
 	p.link.listen()
 	silent := p.env.now().Sub(p.link.heard)
@@ -170,6 +176,7 @@ func (p *Peer) fail(err error, tell bool) {
 	}
 	again := p.link.Closed() != nil
 	p.link.Err, p.link.Away = err, mayReturn(err)
+	p.env.Full.leave(p.link)
 	p.link.watched = false
 	sh := p.env.Sh
 	if p.backingOff != nil {

@@ -42,6 +42,8 @@ type Link struct {
 	hasFamily  bool
 	heldUp     bool  // the line waits for requests that are under way
 	watched    bool  // the peer looks after operations in progress
+	overfull   bool  // it is in Env.Full
+	crowded    bool  // it is over PeerMemory, or was and is not yet well below
 	Err        error // not nil: the peer has failed, and why
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
@@ -51,6 +53,7 @@ type Link struct {
 	Family    uint32 // device_version of HANDSHAKE
 	keysWrong int32  // accesses with keys that name nothing
 	out       int32  // requests with a msg_id under way
+	putOff    int32  // packets under way that it has put off: it holds us back
 	floor     uint32 // before this msg_id everything has arrived
 	Runt      int    // bytes of runting reads under way; operations write it
 
@@ -163,25 +166,6 @@ func (l *Link) Address(p *device.Pke, owner shard.Ref) {
 	p.Owner, p.Peer, p.Watch = owner, l.Peer, l.Backoff
 	p.To(l.AH, l.QPN, l.QKey)
 }
-
-// Hold accounts n bytes kept for the peer that nobody asked for, Release gives
-// them back. False: the peer is over its own limit.
-func (l *Link) Hold(n int) bool {
-	l.held += int64(n)
-	m := &l.env.Mem
-	m.Held += int64(n)
-	m.Peak = max(m.Peak, m.Held)
-	return l.held <= l.env.Config.PeerMemory
-}
-
-// Release gives back what Hold took.
-func (l *Link) Release(n int) {
-	l.held -= int64(n)
-	l.env.Mem.Held -= int64(n)
-}
-
-// Held is the number of bytes held for the peer.
-func (l *Link) Held() int64 { return l.held }
 
 // Member is an operation's entry in the list of those in progress with a peer;
 // they fail with it.

@@ -67,11 +67,10 @@ func (p *Packet) Deliver() *Deliver { return &p.deliver }
 func (p *Packet) Whole() bool { return uint64(len(p.Payload)) == p.Length }
 
 // Own copies the payload out of the receive slot, so that the device ring is not
-// held by what waits. False: the peer is over its memory limit; the packet
-// is copied all the same.
-func (p *Packet) Own() bool {
+// held by what waits.
+func (p *Packet) Own() {
 	if p.slot == nil {
-		return true
+		return
 	}
 	if len(p.Payload) > 0 {
 		p.Link.env.Counters.Copied += uint64(len(p.Payload))
@@ -82,7 +81,7 @@ func (p *Packet) Own() bool {
 	p.slot.Release()
 	p.slot = nil
 	p.held = cap(p.own) + packetOverhead
-	return p.Link.Hold(p.held)
+	p.Link.Hold(p.held)
 }
 
 // packetOverhead is what a held packet costs beside its payload.

@@ -13,6 +13,7 @@ import (
 // TestFreeClears: a packet from the pool says nothing of the one that it was before.
 func TestFreeClears(t *testing.T) {
 	env := &Env{Pool: new(Pool)}
+	env.Config.PeerMemory, env.Config.TotalMemory = 1000, 1000
 	link := &Link{env: env}
 	p := env.Pool.Get(nil, link)
 	fresh := *p

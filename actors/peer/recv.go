@@ -119,14 +119,7 @@ func (p *Peer) place(pkt *Packet) {
 func (p *Peer) keep(pkt *Packet) {
 	p.env.Counters.OutOfOrder++
 	p.env.Mem.Early++
-	if !pkt.Own() {
-		p.overMemory()
-	}
-}
-
-func (p *Peer) overMemory() {
-	p.env.Counters.PeerOverMemory++
-	p.fail(ErrHoard, true)
+	pkt.Own()
 }
 
 // inOrder processes the packet whose turn it is and those that had waited for it.
@@ -246,6 +239,9 @@ func (p *Peer) onAccess(r *device.RecvPkt) {
 	}
 	if pkt.Ext.NRMA == 0 && pkt.Type == wire.TypeEagerRTW && pkt.Length == 0 && !pkt.HasData {
 		pkt.Free()
+		if p.link.putOff > 0 { // perhaps it takes more now
+			p.leaveBackoff()
+		}
 		return
 	}
 	p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())

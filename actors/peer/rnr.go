@@ -40,6 +40,10 @@ func lastWord(pke *device.Pke) bool {
 // refused again.
 func (p *Peer) onRNR(pke *device.Pke) {
 	p.env.Trail.Put(pke.Span, trail.RNR, pke.Type(), 0, 0)
+	if !pke.PutOff && pke.Begins() && p.link.path().HoldsBack {
+		pke.PutOff = true
+		p.link.putOff++
+	}
 	if !pke.Resent && !p.link.Backoff {
 		pke.Resent, pke.Watch = true, true
 		p.resend(pke)
@@ -115,6 +119,7 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 		p.backoff.Reset()
 	}
 	pke.Watch, pke.Resent = false, false
+	taken(p, pke)
 	if p.link.Backoff {
 		p.env.Counters.BackoffsCut++
 	}
@@ -126,10 +131,23 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 	p.env.Sh.Tell(pke.Owner, pke.Done())
 }
 
+// taken counts a packet that was put off and is over. What is to come after it would only
+// wait at the other side, so it is posted now.
+func taken(p *Peer, pke *device.Pke) {
+	if !pke.PutOff {
+		return
+	}
+	pke.PutOff = false
+	if p.link.putOff--; p.link.putOff == 0 && p.lineHead != nil {
+		p.env.Sh.Tell(p.link.Peer, &lineFree)
+	}
+}
+
 // sendFailed passes a packet that will never arrive to its owner. HANDSHAKE and
 // probes have none, and their failure alone is no error (§2.3).
 func (p *Peer) sendFailed(pke *device.Pke, s device.Status) {
 	pke.Watch, pke.Resent = false, false
+	taken(p, pke)
 	if pke.Owner.IsZero() {
 		p.onOwnDone(pke, false)
 		return

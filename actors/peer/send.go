@@ -145,7 +145,7 @@ func (p *Peer) serveLine() {
 // out at once (§3.2).
 func (p *Peer) admit(t *Turn) (*device.Pke, trail.Reason, error) {
 	l := p.link
-	if l.Backoff {
+	if l.Backoff || l.putOff > 0 {
 		return nil, trail.ForBackoff, nil
 	}
 	if (t.Await || p.env.Config.WaitHandshake) && !l.Known() {
@@ -287,6 +287,7 @@ func (p *Peer) post(pke *device.Pke, header []byte) bool {
 	pke.Span = p.link.Span
 	p.link.Address(pke, shard.Ref{})
 	pke.Watch = true // its end is a sign of life
+	pke.Own = true
 	p.env.Counters.PacketsSent[header[0]]++
 	if err := p.env.Q.Post(pke); err != nil {
 		p.env.Log.Warn("post", "err", err)

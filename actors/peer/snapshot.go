@@ -65,6 +65,8 @@ func (l *Link) state() string {
 	switch {
 	case l.Err != nil:
 		return "failed"
+	case l.putOff > 0:
+		return "holds us back"
 	case l.Backoff:
 		return "backing off"
 	case l.Known():

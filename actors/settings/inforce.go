@@ -104,6 +104,11 @@ func or(a, b int) int {
 	return b
 }
 
+// Hard is the most bytes of all unexpected messages, but for what is under way: what is let in
+// slowly above TotalMemory, since one of those messages may be what the application waits for,
+// ends there.
+func (f *InForce) Hard() int64 { return f.TotalMemory + max(f.TotalMemory/4, 64<<20) }
+
 // Retries is RNRRetry as the device takes it.
 func (f *InForce) Retries() uint8 { return uint8(max(f.RNRRetry, 0)) }
 

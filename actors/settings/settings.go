@@ -64,8 +64,12 @@ type Settings struct {
 	PeerTimeout time.Duration
 
 	// PeerMemory is the most bytes kept of one peer's unexpected messages; 0: 256 MiB.
+	// Above it that peer is held back until receives are posted, and an event tells of
+	// it; nothing is lost. An EFA card cannot do that: there the event is all.
 	PeerMemory int64
-	// TotalMemory is the most bytes kept of all unexpected messages; 0: 1 GiB.
+	// TotalMemory is the most bytes kept of all unexpected messages; 0: 1 GiB. Above it
+	// all peers are held back but for a slow flow, which ends at a quarter more, or 64
+	// MiB if that is more.
 	TotalMemory int64
 	// DetachLimit is the most bytes copied for a send whose context ended; 0: 1 MiB.
 	DetachLimit int

@@ -23,6 +23,12 @@ const (
 	// senders are held back until receives are posted. MemoryRelieved ends it.
 	MemoryPressure = endpoint.MemoryPressure
 	MemoryRelieved = endpoint.MemoryRelieved
+	// PeerPressure: the unexpected messages of one peer use all the memory that they
+	// may (PeerMemory). That peer alone is held back until receives are posted, and
+	// nothing is lost. An EFA card cannot do that: there it goes on until all memory is
+	// used. PeerRelieved ends it.
+	PeerPressure = endpoint.PeerPressure
+	PeerRelieved = endpoint.PeerRelieved
 	// DeviceFailed: the endpoint is unusable and every operation has failed.
 	DeviceFailed = endpoint.DeviceFailed
 	// NewPeer: an endpoint in no address vector sent something; its address

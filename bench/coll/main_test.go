@@ -149,7 +149,7 @@ func TestWrong(t *testing.T) {
 
 // needMPICH skips a test where there is no mpich. In continuous integration there is.
 func needMPICH(t *testing.T) {
-	for _, tool := range []string{versus.MPICC, versus.MPIExec} {
+	for _, tool := range []string{versus.MPICC(), versus.MPIExec} {
 		if _, err := exec.LookPath(tool); err != nil {
 			if os.Getenv("CI") == "true" {
 				t.Fatalf("%v; continuous integration installs mpich", err)

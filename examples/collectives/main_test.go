@@ -56,6 +56,13 @@ func TestUnderMpiexec(t *testing.T) {
 	require.Contains(t, out, "4 ranks, hydra: PMI-1")
 }
 
+// TestUnderMpirun: Open MPI's mpirun, which has no PMI for us. Its ranks meet by themselves.
+func TestUnderMpirun(t *testing.T) {
+	launchers.Need(t, "mpirun.openmpi")
+	out := wantAll(t, launchers.CleanEnv(), "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "4", build(t))
+	require.Contains(t, out, "4 ranks, openmpi")
+}
+
 func TestUnderSrun(t *testing.T) {
 	s := launchers.StartSlurm(t)
 	exe := build(t)

@@ -84,7 +84,7 @@ func runCases(t *testing.T, factory Factory, cases []testCase) {
 func allCases() []testCase {
 	return slices.Concat(
 		offerCases, dataCases, pieceCases, userRecvCases, queueCases, rnrCases, slotCases, addressCases, refusalCases,
-		loadCases, armCases, closeCases, allocCases, deathCases, memoryCases(),
+		loadCases, armCases, closeCases, allocCases, deathCases, holdCases, memoryCases(),
 	)
 }
 

@@ -173,6 +173,13 @@ func (q *faultyQP) Lend(path uint8, lkey uint32, mem []byte) (uint64, error) {
 	return q.QP.Lend(path, lkey, mem)
 }
 
+func (q *faultyQP) HoldBack(ah device.AH, qpn uint16, on bool) error {
+	if err := q.f.fail("QP.HoldBack"); err != nil {
+		return err
+	}
+	return q.QP.HoldBack(ah, qpn, on)
+}
+
 func (q *faultyQP) DestroyAH(ah device.AH) error {
 	err := q.f.fail("QP.DestroyAH")
 	if bad := q.QP.DestroyAH(ah); bad != nil {

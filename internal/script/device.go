@@ -3,6 +3,7 @@ package script
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
@@ -108,6 +109,8 @@ type QP struct {
 
 	// Beats is the pulse of all peers' processes.
 	Beats uint32
+	// HeldBack are the queue pairs that are held back.
+	HeldBack []string
 	// Faults are the queue pair's user's violations of the device's rules.
 	Faults []string
 }
@@ -123,6 +126,22 @@ func (q *QP) QPN() uint16 { return q.qpn }
 
 // Pulse implements device.QP: of all peers the same.
 func (q *QP) Pulse(device.AH, uint16) (uint32, bool) { return q.Beats, q.dev.info.Pulse }
+
+// HoldBack implements device.QP. It takes note alone: what is injected comes all the same.
+func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool) error {
+	switch {
+	case !q.dev.info.HoldsBack:
+		return device.ErrNotSupported
+	case int(ah) >= len(q.gids):
+		return device.ErrBadAH
+	}
+	name := fmt.Sprintf("%d of %s", qpn, q.gids[ah])
+	q.HeldBack = slices.DeleteFunc(q.HeldBack, func(s string) bool { return s == name })
+	if on {
+		q.HeldBack = append(q.HeldBack, name)
+	}
+	return nil
+}
 
 // CreateAH implements device.QP.
 func (q *QP) CreateAH(gid device.GID) (device.AH, error) {

@@ -14,7 +14,8 @@ import (
 
 var kinds = map[endpoint.EventKind]string{
 	endpoint.PeerFailed: "PeerFailed", endpoint.MemoryPressure: "MemoryPressure",
-	endpoint.MemoryRelieved: "MemoryRelieved", endpoint.DeviceFailed: "DeviceFailed", endpoint.NewPeer: "NewPeer",
+	endpoint.MemoryRelieved: "MemoryRelieved",
+	endpoint.PeerPressure:   "PeerPressure", endpoint.PeerRelieved: "PeerRelieved", endpoint.DeviceFailed: "DeviceFailed", endpoint.NewPeer: "NewPeer",
 	endpoint.AccessRefused: "AccessRefused",
 }
 

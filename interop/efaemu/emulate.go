@@ -17,6 +17,7 @@ import (
 	"github.com/efactor/efactor/interop/efaemu/finding"
 	"github.com/efactor/efactor/interop/efaemu/kernel"
 	"github.com/efactor/efactor/interop/efaemu/profile"
+	"github.com/efactor/efactor/interop/efaemu/trace"
 	"github.com/efactor/efactor/interop/efaemu/trap"
 	"github.com/efactor/efactor/runtime/clock"
 )
@@ -46,11 +47,20 @@ func emulate(o *options) (status int, err error) {
 		defer func() { err = errors.Join(err, c.close()) }()
 		top = tap.Wrap(dev, c)
 	}
-	return o.supervise(top)
+	if o.trace == "" {
+		return o.supervise(top, nil)
+	}
+	f, err := os.Create(o.trace)
+	if err != nil {
+		return statusBroken, err
+	}
+	rec := trace.New(f)
+	status, err = o.supervise(top, rec)
+	return status, errors.Join(err, rec.Close(), f.Close())
 }
 
-// supervise runs the program on dev.
-func (o *options) supervise(dev device.Device) (status int, err error) {
+// supervise runs the program on dev. rec, unless nil, records what it does with the device.
+func (o *options) supervise(dev device.Device, rec *trace.Recorder) (status int, err error) {
 	var findings *finding.Log
 	if o.strict {
 		findings = new(finding.Log)
@@ -68,7 +78,7 @@ func (o *options) supervise(dev device.Device) (status int, err error) {
 		running.Wait()
 	}()
 
-	front := &front{dev: kernel.New(kernel.Config{Engine: eng, Profile: p, Info: dev.Info(), Findings: findings})}
+	front := &front{dev: kernel.New(kernel.Config{Engine: eng, Profile: p, Info: dev.Info(), Findings: findings}), trace: rec}
 	if o.verbose {
 		front.log = os.Stderr
 	}

@@ -10,14 +10,16 @@ import (
 
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 	"github.com/efactor/efactor/interop/efaemu/kernel"
+	"github.com/efactor/efactor/interop/efaemu/trace"
 	"github.com/efactor/efactor/interop/efaemu/trap"
 )
 
 // front is the kernel half as package trap needs it; it can log a line for each
-// call.
+// call, and record all that programs do with the device.
 type front struct {
-	dev *kernel.Device
-	log io.Writer // nil: no log; its Write is called from many goroutines
+	dev   *kernel.Device
+	log   io.Writer       // nil: no log; its Write is called from many goroutines
+	trace *trace.Recorder // nil: none
 }
 
 // Open implements trap.Device.
@@ -29,10 +31,19 @@ func (f *front) Open(name string) (trap.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	var file trap.File = c
 	if f.log != nil {
-		return &logged{c, name, f.log}, nil
+		file = &logged{c, name, f.log}
 	}
-	return c, nil
+	if f.trace == nil {
+		return file, nil
+	}
+	traced, err := f.trace.Wrap(file)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return traced, nil
 }
 
 func outcome(err error) any {

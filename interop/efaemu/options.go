@@ -31,6 +31,7 @@ Flags of run:
   -strict            report what a real kernel or device might not forgive; exit status 3
                      if there was anything and the program succeeded
   -pcap file         write the packets to a pcapng file
+  -trace file        write the calls, mappings, doorbells and descriptors of the programs
   -v                 say what the program asks of the device, and count at the end
 
 The environment of libfabric is yours. You will want
@@ -50,7 +51,7 @@ type options struct {
 	shuffle      int
 	seed         uint64
 	strict       bool
-	pcap         string
+	pcap, trace  string
 	verbose      bool
 	program      []string
 }
@@ -83,6 +84,7 @@ func parse(args []string) (*options, error) {
 	fs.Uint64Var(&o.seed, "seed", 1, "")
 	fs.BoolVar(&o.strict, "strict", false, "")
 	fs.StringVar(&o.pcap, "pcap", "", "")
+	fs.StringVar(&o.trace, "trace", "", "")
 	fs.BoolVar(&o.verbose, "v", false, "")
 	if err := fs.Parse(args); err != nil {
 		return nil, err

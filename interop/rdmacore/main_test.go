@@ -16,6 +16,14 @@ var built string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if script := os.Getenv(playVar); script != "" {
+		if err := play(script); err != nil {
+			fmt.Println("not ok", err)
+			os.Exit(1)
+		}
+		fmt.Println("ok")
+		os.Exit(0)
+	}
 	dir, err := os.MkdirTemp("", "rdmacore")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -2,6 +2,7 @@ package sys
 
 import (
 	"errors"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,7 +32,12 @@ func move(pid int, local []byte, addr uint64, write bool) (n int, err error) {
 		} else {
 			n, err = unix.ProcessVMReadv(pid, ours[:], theirs[:], 0)
 		}
-		if !errors.Is(err, unix.EINTR) {
+		switch {
+		case err == nil:
+			return n, nil
+		case errors.Is(err, unix.ENOSYS) && pid == os.Getpid():
+			return ownMemory.move(local, addr, write)
+		case !errors.Is(err, unix.EINTR):
 			return n, err
 		}
 	}

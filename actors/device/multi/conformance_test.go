@@ -26,7 +26,7 @@ type view struct {
 
 func (v view) Info() device.Info {
 	i, p := v.Device.Info(), v.Devices()[v.path].Info()
-	i.GID, i.MaxRDMA, i.Pulse = p.GID, p.MaxRDMA, p.Pulse
+	i.GID, i.MaxRDMA, i.Pulse, i.HoldsBack = p.GID, p.MaxRDMA, p.Pulse, p.HoldsBack
 	return i
 }
 

@@ -95,6 +95,7 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.MaxRDMAPieces = min(all.MaxRDMAPieces, x.MaxRDMAPieces)
 		all.SendKeys = all.SendKeys || x.SendKeys
 		all.Pulse = all.Pulse && x.Pulse // paths differ, see QP.Paths
+		all.HoldsBack = all.HoldsBack && x.HoldsBack
 		all.Windows = all.Windows && x.Windows
 		all.Datagram = all.Datagram && x.Datagram
 		if cmp.Or(x.MaxMedium, efaMaxMedium) < cmp.Or(all.MaxMedium, efaMaxMedium) {

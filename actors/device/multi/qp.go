@@ -152,6 +152,14 @@ func (q *QP) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
 	return 0, false
 }
 
+// HoldBack implements device.QP.
+func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool) error {
+	if h := q.ahs.get(ah); h != nil {
+		return q.subs[h.path].HoldBack(h.sub, qpn, on)
+	}
+	return device.ErrBadAH
+}
+
 // Doorbell implements device.QP.
 func (q *QP) Doorbell() {
 	if q.dead {

@@ -51,6 +51,9 @@ type Config struct {
 	// Pulser tells who runs; nil: device.Info's Pulse is false.
 	Pulser Pulser
 
+	// Holder holds senders back; nil: device.Info's HoldsBack is false.
+	Holder Holder
+
 	// Slots receive buffers of MTU bytes lie in Recv, Stride bytes apart: Go memory
 	// or mapped memory, as the driver chooses.
 	Slots  int

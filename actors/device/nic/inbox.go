@@ -45,6 +45,7 @@ type Inbox struct {
 	loose      int // of those that were not polled: arrivals without a slot
 	armed      bool
 	closed     bool
+	held       map[Source]struct{} // senders that are held back
 }
 
 // InboxConfig describes an Inbox.
@@ -138,6 +139,28 @@ func (b *Inbox) PostRecv(slots []int32) {
 		b.tail++
 	}
 	b.unlock()
+}
+
+// HoldBack implements Holder.
+func (b *Inbox) HoldBack(from Source, on bool) {
+	from.Unknown = false
+	b.lock()
+	defer b.unlock()
+	if !on {
+		delete(b.held, from)
+		return
+	}
+	if b.held == nil {
+		b.held = make(map[Source]struct{})
+	}
+	b.held[from] = struct{}{}
+}
+
+// holds reports whether packets of from that begin something are refused. Precondition: b
+// is locked.
+func (b *Inbox) holds(from *Source) bool {
+	_, ok := b.held[Source{GID: from.GID, QPN: from.QPN}]
+	return ok
 }
 
 // Posted returns the number of posted slots.

@@ -10,6 +10,7 @@ import (
 type QP struct {
 	lending
 	pulse
+	holder
 	carrier Carrier
 	cfg     Config
 	closed  bool
@@ -69,6 +70,7 @@ func New(cfg Config) (*QP, error) {
 	if cfg.UserRecv {
 		q.into = newRecvInto(cfg.Slots)
 	}
+	q.holder = holder{cfg.Holder, &q.ahs}
 	for i := cfg.Depth - 1; i >= 0; i-- {
 		q.freeReqs = append(q.freeReqs, uint32(i))
 	}

@@ -81,7 +81,7 @@ func (p *port) takeNews() {
 		}
 		f := deadPair{id: id, entry: p.entryOf(id), end: p.rx.end}
 		a, ok := p.known[id]
-		f.report, f.acquaintance = ok && (f.entry < 0 || p.rx.senders[f.entry].bye.Load() == 0), a
+		f.report, f.acquaintance = ok && (f.entry < 0 || p.rx.senders[f.entry].flags.Load()&bye == 0), a
 		delete(p.known, id)
 		if f.report || f.entry >= 0 {
 			p.dying = append(p.dying, f)
@@ -122,7 +122,7 @@ func (p *port) buryDead(c []device.Completion) int {
 				p.heard[f.entry] = voice{}
 				p.voices--
 			}
-			p.rx.senders[f.entry].bye.Store(0)
+			p.rx.senders[f.entry].flags.Store(0)
 			p.rx.senders[f.entry].who.CompareAndSwap(uint64(f.id), 0)
 		}
 		p.dying = p.dying[1:]

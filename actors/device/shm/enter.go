@@ -34,7 +34,7 @@ func (o *outlet) enter(qkey uint32, gid device.GID) bool {
 // has seen the mark: packets that it has not taken yet name it.
 func (o *outlet) leave() {
 	if s := &o.senders[o.me]; ident(s.who.Load()) == o.self {
-		s.bye.Store(1)
+		s.flags.Or(bye)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestGarbage(t *testing.T) {
 			case 6:
 				ring.senders[rng.IntN(3)].who.Store(rng.Uint64())
 			case 7:
-				ring.senders[rng.IntN(3)].bye.Store(rng.Uint32())
+				ring.senders[rng.IntN(3)].flags.Store(rng.Uint32())
 			}
 			wr := device.SendWR{AH: toQ, QPN: testQPN, Payload: make([]byte, rng.IntN(300))}
 			_ = a.PostSend(&wr) // a full queue is fine

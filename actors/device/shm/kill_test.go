@@ -263,6 +263,7 @@ func stand(args []string) error {
 			return fmt.Errorf("connect: %v", st)
 		}
 		op := l.begin()
+		op.mark.begins = true
 		for op.at != step(at) {
 			l.step(&op, parcel(make([]byte, 100), 1), nil)
 		}

@@ -23,7 +23,7 @@ import (
 //	...    slots     the receive buffers, an MTU each, rounded up to 64
 const (
 	magic   = 0x6d68732d61666531 // "1efa-shm"
-	version = 4
+	version = 5
 
 	pairBytes  = 128
 	inlineMax  = pairBytes - 8
@@ -73,10 +73,16 @@ type control struct {
 // sender is an entry of the sender table: claimed by CASing who from 0, and
 // complete before the sender's first packet. Only the receiver frees it.
 type sender struct {
-	who  atomic.Uint64 // an ident
-	qkey atomic.Uint32
-	bye  atomic.Uint32 // 1: it has left in order, its end is not reported
+	who   atomic.Uint64 // an ident
+	qkey  atomic.Uint32
+	flags atomic.Uint32
 }
+
+// The flags of a sender.
+const (
+	bye      uint32 = 1 << iota // its own: it has left in order, its end is not reported
+	heldBack                    // the receiver's: what it begins is refused for now
+)
 
 // origin is the GID of the sender at the same place of the sender table, written
 // before its first packet. It is not part of that table, because the owner's

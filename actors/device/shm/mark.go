@@ -10,6 +10,8 @@ import (
 type mark struct {
 	bits word
 	imm  uint32 // if bits has withImm
+
+	begins bool // device.SendWR has it; the packet itself does not say so
 }
 
 const (

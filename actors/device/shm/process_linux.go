@@ -141,10 +141,11 @@ func (p *proc) move(kind device.WR, local []byte, addr uint64) error {
 	}
 }
 
-// startOf reads the start time of a process: field 22 of its line, of which the
-// second is a name in parentheses with any characters in it.
+// startOf reads the start time of a process: field 22 of the line of its first thread, of
+// which the second is a name in parentheses with any characters in it. In the process's own
+// line qemu's user mode shows each thread another time.
 func startOf(pid int) (uint64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, pid))
 	if err != nil {
 		return 0, err
 	}

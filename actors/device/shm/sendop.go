@@ -8,6 +8,7 @@ type step uint8
 
 const (
 	stepSelf    step = iota // is our entry in the sender table still ours?
+	stepHeld                // are we held back?
 	stepLook                // is there a post at pos?
 	stepClaim               // CAS posted -> claimed
 	stepPosted              // is there anything posted at or after pos?
@@ -75,8 +76,19 @@ func (o *outlet) begin() sendOp { return sendOp{pos: o.hint, seen: o.hint} }
 func (o *outlet) step(op *sendOp, header, payload []byte) {
 	switch op.at {
 	case stepSelf:
-		if op.at = stepLook; ident(o.senders[o.me].who.Load()) != o.self {
+		op.at = stepLook
+		if ident(o.senders[o.me].who.Load()) != o.self {
 			op.result, op.at = evicted, stepOver
+		} else if op.mark.begins {
+			op.at = stepHeld
+		}
+
+	case stepHeld: // in the same cache line
+		if op.at = stepLook; o.senders[o.me].flags.Load()&heldBack != 0 {
+			op.result, op.at = notReady, stepOver
+			if o.over() {
+				op.result = gone
+			}
 		}
 
 	case stepLook:

@@ -154,6 +154,7 @@ func (w *tableau) stepSender(i int) bool {
 		return false
 	case !s.busy:
 		s.op, s.busy = s.out.begin(), true
+		s.op.mark.begins = true
 	}
 	p := load(i, s.sent)
 	s.out.step(&s.op, p[:2], p[2:])

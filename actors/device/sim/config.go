@@ -114,6 +114,8 @@ type DeviceConfig struct {
 	// a payload that names its region is read when it arrives.
 	Gathers     bool
 	MinRegister int
+	// NoHoldBack: no sender is held back alone, as on EFA.
+	NoHoldBack bool
 	// MaxRDMA is device.Info's. 0: DefaultMaxRDMA.
 	MaxRDMA int
 	// MaxRegions is how many regions may be open. 0: nic.DefaultMaxRegions.

@@ -65,6 +65,7 @@ func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
 		MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true,
 		RDMARead: cfg.RDMARead, RDMAWrite: cfg.RDMAWrite,
 		Windows:   cfg.RDMARead && !cfg.NoWindows,
+		HoldsBack: !cfg.NoHoldBack,
 		LocalKeys: cfg.LocalKeys, UnsolicitedWrite: cfg.UnsolicitedWrite,
 		MaxMedium: cfg.MaxMedium, MinRead: cfg.MinRead, MinReadWrite: cfg.MinReadWrite,
 	}

@@ -72,6 +72,9 @@ func newQP(d *Device, qpn uint16, sq, rq int, cfg *device.QPConfig) (*QP, error)
 	if d.info.Windows {
 		ncfg.Windows = d.regions
 	}
+	if d.info.HoldsBack {
+		ncfg.Holder = c.inbox
+	}
 	q, err := nic.New(ncfg)
 	if err != nil {
 		return nil, err

@@ -12,13 +12,13 @@
 // over any session between the two, answers over the lane of their request. Numbers are
 // little-endian.
 //
-//	greeting  0 "eftc" | 4 version 2 | 6 verdict | 7 0: the accepting side's, on loopback
+//	greeting  0 "eftc" | 4 version 3 | 6 verdict | 7 0: the accepting side's, on loopback
 //	          without credentials
-//	preamble  0 "eftc" | 4 version 2 | 6 flags: 1 reply, 2 alive, 4 Q_Key | 7 verdict
+//	preamble  0 "eftc" | 4 version 3 | 6 flags: 1 reply, 2 alive, 4 Q_Key | 7 verdict
 //	          8 lane | 9 lanes | 12 mtu | 16 session | 24 from GID | 40 to GID | 56 from QPN
 //	          58 to QPN | 60 Q_Key of from | 64 latest session taken of to (alive: it goes on)
 //	          72 the Q_Key that to should have | 76 0
-//	frame     0 kind | 1 flags: 1 immediate; status | 2 0 | 4 length | 8 token, then
+//	frame     0 kind | 1 flags: 1 immediate, 2 begins something; status | 2 0 | 4 length | 8 token, then
 //	  send    16 qkey | 20 immediate | 24 packet
 //	  read    16 qkey | 20 0 | 24 address | 32 rkey             data, unless refused; status
 //	  write   16 qkey | 20 immediate | 24 address | 32 rkey | 40 bytes

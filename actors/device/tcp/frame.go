@@ -38,13 +38,17 @@ var headerLen = [256]uint8{
 	kindStatus: baseLen, kindPing: baseLen, kindPong: baseLen, kindBye: baseLen,
 }
 
-// withImm is the only flag: of kindSend and kindWrite.
-const withImm = 1
+// The flags: withImm of kindSend and kindWrite, begins of kindSend.
+const (
+	withImm = 1
+	begins  = 2 // device.SendWR's
+)
 
 // frame is a header (see doc.go for where its fields lie).
 type frame struct {
 	kind   kind
 	imm    bool
+	begins bool
 	status device.Status
 	length int
 	token  uint64
@@ -67,6 +71,9 @@ func (f *frame) appendTo(b []byte) []byte {
 	h[0] = uint8(f.kind)
 	if f.imm {
 		h[1] = withImm
+	}
+	if f.begins {
+		h[1] |= begins
 	}
 	if f.kind == kindStatus || f.kind == kindBye {
 		h[1] = uint8(f.status)
@@ -107,7 +114,7 @@ func (f *frame) parse(b []byte, mtu int) (int, error) {
 	most := 0
 	switch f.kind {
 	case kindSend:
-		most, f.imm = mtu, b[1]&withImm != 0
+		most, f.imm, f.begins = mtu, b[1]&withImm != 0, b[1]&begins != 0
 		f.qkey, f.data = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
 	case kindRead, kindWrite:
 		most = maxRDMA
@@ -136,7 +143,7 @@ func (f *frame) check(flags uint8, most int) error {
 		if f.status != device.StatusOK && f.status != device.StatusUnknownPeer {
 			return fmt.Errorf("%w: bye with status %d", errFrame, f.status)
 		}
-	case flags != 0 && !f.imm, flags&^withImm != 0, f.data != 0 && !f.imm:
+	case f.imm != (flags&withImm != 0), f.begins != (flags&begins != 0), flags&^(withImm|begins) != 0, f.data != 0 && !f.imm:
 		return fmt.Errorf("%w: flags %#x of kind %d", errFrame, flags, f.kind)
 	}
 	return nil

@@ -19,7 +19,7 @@ type address struct {
 const preambleLen = 80
 
 // version is the version of the protocol over a connection.
-const version = 2
+const version = 3
 
 var magic = [4]byte{'e', 'f', 't', 'c'}
 

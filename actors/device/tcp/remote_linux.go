@@ -31,6 +31,7 @@ type remote struct {
 	guess   uint64 // the latest
 
 	slots uint32 // receives that packets of its take
+	held  bool   // back: what it begins is refused
 
 	idle      uint8 // ticks without a session
 	forgotten bool

@@ -84,7 +84,7 @@ func (p *port) Send(wr *device.SendWR, token uint64) device.Status {
 	}
 	l := s.lanes[0]
 	f := frame{
-		kind: kindSend, imm: wr.HasImm, length: len(wr.Header) + len(wr.Payload), token: token, qkey: wr.QKey,
+		kind: kindSend, imm: wr.HasImm, begins: wr.Begins, length: len(wr.Header) + len(wr.Payload), token: token, qkey: wr.QKey,
 	}
 	if wr.HasImm {
 		f.data = wr.Imm

@@ -57,6 +57,10 @@ func (l *lane) onSend(f *frame, b []byte) {
 		l.status(f, device.StatusBadDestQPN)
 		return
 	}
+	if f.begins && l.s.r.held {
+		l.status(f, device.StatusRNR)
+		return
+	}
 	slot, ok := l.takeSlot()
 	if !ok {
 		l.status(f, device.StatusRNR)

@@ -96,6 +96,9 @@ func (c *command) place(a *abi.Attr, n int) []byte {
 // object adds a handle, or a descriptor.
 func (c *command) object(id uint16, h uint64) { c.add(abi.Attr{ID: id, Data: h}) }
 
+// optional lets a kernel that does not know the last attribute go without it.
+func (c *command) optional() { c.attrs[len(c.attrs)-1].Flags = 0 }
+
 // made adds the handle or descriptor that the command makes. It returns what reads it
 // after the command.
 func (c *command) made(id uint16) (read func() uint64) { //nolint:unparam // ids are the methods' own, though all are 0

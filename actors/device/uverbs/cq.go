@@ -115,6 +115,7 @@ func (c *context) createCQ(n int, ch, async eventFile, vector uint32) (handle ui
 	depth := c.cmd.out(abi.CreateCQRespDepth, 4)
 	if async != noEvents {
 		c.cmd.object(abi.CreateCQAsync, uint64(async))
+		c.cmd.optional()
 	}
 	c.cmd.in(abi.AttrUHWIn, in.Append(nil))
 	out := c.cmd.out(abi.AttrUHWOut, abi.CreateCQRespLen)

@@ -15,11 +15,17 @@ import (
 // installed.
 var ErrAbsent = errors.New("nothing to compare with")
 
-// The programs of MPICH.
-const (
-	MPICC   = "mpicc"
-	MPIExec = "mpiexec.hydra" // the name of mpich's, in case mpiexec is another one
-)
+// MPIExec is the name of MPICH's, in case mpiexec is another one.
+const MPIExec = "mpiexec.hydra"
+
+// MPICC returns the name of MPICH's compiler. Where Debian has Open MPI beside it, mpicc is
+// that one's.
+func MPICC() string {
+	if _, err := exec.LookPath("mpicc.mpich"); err == nil {
+		return "mpicc.mpich"
+	}
+	return "mpicc"
+}
 
 // Compile makes the C program name in dir of its source. The tools are the compiler and
 // what else must be installed, by the Debian packages that the error names.
@@ -43,7 +49,7 @@ func Compile(ctx context.Context, dir, name string, source []byte, packages stri
 
 // CompileMPI makes an MPICH program.
 func CompileMPI(ctx context.Context, dir, name string, source []byte) (program string, err error) {
-	return Compile(ctx, dir, name, source, "mpich", []string{MPICC, MPIExec})
+	return Compile(ctx, dir, name, source, "mpich", []string{MPICC(), MPIExec})
 }
 
 // MPIVersion is MPICH with its version, according to mpiexec.

@@ -1,0 +1,27 @@
+package nic
+
+import "github.com/efactor/efactor/actors/device"
+
+// Holder refuses packets of a queue pair that begin something (device.QP's HoldBack), or
+// takes them again. If it knows nothing of that queue pair it does nothing.
+type Holder interface {
+	HoldBack(from Source, on bool)
+}
+
+// holder is the part of a queue pair that holds others back.
+type holder struct {
+	by  Holder // nil: it cannot
+	ahs *ahTable
+}
+
+// HoldBack implements device.QP.
+func (h *holder) HoldBack(ah device.AH, qpn uint16, on bool) error {
+	switch {
+	case h.by == nil:
+		return device.ErrNotSupported
+	case !h.ahs.valid(ah):
+		return device.ErrBadAH
+	}
+	h.by.HoldBack(Source{GID: h.ahs.entries[ah].gid, QPN: qpn}, on)
+	return nil
+}

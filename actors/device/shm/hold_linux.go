@@ -1,0 +1,23 @@
+package shm
+
+import "github.com/efactor/efactor/actors/device/nic"
+
+// holder holds senders back.
+type holder struct{ *port }
+
+// HoldBack implements nic.Holder: senders look at the flag before they claim a receive.
+func (p holder) HoldBack(from nic.Source, on bool) {
+	_ = p.safely(func() {
+		for i := range p.rx.senders {
+			s := &p.rx.senders[i]
+			if who := ident(s.who.Load()); who == 0 || who.qpn() != from.QPN || p.rx.origins[i].load() != from.GID {
+				continue
+			}
+			if on {
+				s.flags.Or(heldBack)
+			} else {
+				s.flags.And(^heldBack)
+			}
+		}
+	}, nil) // a queue pair that is cut is found by Poll
+}

@@ -1,0 +1,13 @@
+package tcp
+
+import "github.com/efactor/efactor/actors/device/nic"
+
+// holder holds remote queue pairs back.
+type holder struct{ of *port }
+
+// HoldBack implements nic.Holder.
+func (h holder) HoldBack(from nic.Source, on bool) {
+	if r := h.of.remotes[address{from.GID, from.QPN}]; r != nil {
+		r.held = on
+	}
+}
