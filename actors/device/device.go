@@ -56,9 +56,9 @@ type Device interface {
 	// of memory that the device reaches best.
 	Alloc(n int, a Access) (MR, error)
 	// RegisterDMABuf makes a region of the n bytes from offset off on of the
-	// dma-buf fd, memory of another device such as a GPU. Bytes of the region is
-	// nil; requests name local pieces of it by their addresses. The device keeps no
-	// reference to fd. ErrNotSupported without Info.DMABuf.
+	// dma-buf fd, memory of another device such as a GPU, for remote accesses. Bytes of
+	// the region is nil, and no request of this side can name it. fd may be closed
+	// afterwards. ErrNotSupported without Info.DMABuf.
 	RegisterDMABuf(fd int, off uint64, n int, a Access) (MR, error)
 	// RegisterForeign makes the n bytes at addr of process pid known for the
 	// remote accesses in a; requests call the first byte addr. Bytes of the region

@@ -15,9 +15,8 @@ type Info struct {
 	PartID uint32 // vendor part id, sent as device_version in HANDSHAKE (§2.1.1)
 
 	// CopiesAtPost: the bytes of a send are taken before PostSend returns, so
-	// that only a packet that must be sent again needs them later. Where packets need no
-	// keys (SendKeys is false), a device may send a Payload that names its region by
-	// LKey from its place: that stays the device's until the completion.
+	// that only a packet that must be sent again needs them later. A Payload that is
+	// gathered (Gathers) stays the device's until the completion.
 	CopiesAtPost bool
 
 	// MaxPieces is how many local pieces a WRSend may have in all: Header if it is
@@ -36,6 +35,12 @@ type Info struct {
 	LocalKeys bool
 	// SendKeys: so must all pieces of a WRSend, Header among them. EFA has both.
 	SendKeys bool
+	// Gathers: a device that copies at post takes the Payload of a WRSend that names its
+	// region by LKey from its place, behind the Header.
+	Gathers bool
+	// MinRegister is from how many bytes on it pays to register memory for one operation;
+	// 0: never, since the device needs no keys for it.
+	MinRegister int
 	// UnsolicitedWrite: a WRWrite with immediate takes no posted receive.
 	UnsolicitedWrite bool
 

@@ -97,8 +97,11 @@ func (p *Pke) Detach() {
 	}
 	p.bounce = p.bounce[:len(p.wr.Payload)]
 	copy(p.bounce, p.wr.Payload)
-	p.wr.Payload = p.bounce
+	p.wr.Payload, p.wr.LKey = p.bounce, 0
 }
+
+// From has a device that gathers take the payload from its place, in the region lkey.
+func (p *Pke) From(lkey uint32) { p.wr.LKey = lkey }
 
 // Len is the packet's whole length.
 func (p *Pke) Len() int { return len(p.wr.Header) + len(p.wr.Payload) }

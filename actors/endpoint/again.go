@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"errors"
 
 	"github.com/efactor/efactor/actors/device"
 )
@@ -49,12 +50,16 @@ func (c *Config) openQP() (qp device.QP, err error) {
 	info := c.Device.Info()
 	set := c.Settings.On(&info)
 	qpn, qpns := c.numbers()
-	err = device.Guard(func() (err error) {
+	open := func() (err error) {
 		qp, err = c.Device.OpenQP(device.QPConfig{
 			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: qpn, QPNs: qpns, QKey: c.ConnID,
 			RNRRetry: set.Retries(), Notify: c.Shard.Wake,
 		})
 		return err
-	})
+	}
+	err = device.Guard(open)
+	if errors.Is(err, device.ErrNoMemory) && c.Plain != nil && c.Plain.Drop() {
+		err = device.Guard(open)
+	}
 	return qp, err
 }

@@ -18,6 +18,8 @@ type Config struct {
 	Book   AddressBook
 	// Regions are the domain's memory regions; nil if there are none.
 	Regions *mr.Table
+	// Plain registers memory that is in none of them; nil: it goes by copy.
+	Plain *mr.Cache
 
 	// Direct: the endpoint speaks no protocol, see package direct.
 	Direct bool

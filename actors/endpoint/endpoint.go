@@ -92,9 +92,10 @@ func Open(cfg Config) (*Endpoint, error) {
 	if set.Steps != nil {
 		set.Steps(&e.pools.Steps)
 	}
-	e.pools.Paths = on
+	e.pools.OnPaths(on)
 	e.pools.Unlist = e.unlist
-	e.pools.Info, e.pools.Infos, e.pools.Device, e.pools.Regions = info, infosOf(paths), cfg.Device, cfg.Regions
+	e.pools.Info, e.pools.Infos, e.pools.Device = info, infosOf(paths), cfg.Device
+	e.pools.Regions, e.pools.Plain = cfg.Regions, cfg.Plain
 	e.pools.OnWritten = e.writes.add
 	if !cfg.Direct {
 		reserve(e, paths)

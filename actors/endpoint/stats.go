@@ -10,8 +10,9 @@ import (
 // EachStat calls f for every counter of e, always in the same order: those of its peers and
 // operations (peer.Counters), of its device queue ("Queue." and device.QueueCounters), of its
 // operations' machines ("tx.", "rx." and "caller.", then "STATE event"), its operations in progress (TxInUse, those whose
-// data leaves from here, and RxInUse), and the bytes of unexpected messages and of packets
-// out of order (MemoryHeld, and MemoryPeak, the most so far). Runs on the shard.
+// data leaves from here, and RxInUse), the bytes of unexpected messages and of packets
+// out of order (MemoryHeld, and MemoryPeak, the most so far), and its domain's registrations of
+// plain memory ("Plain." and mr.CacheStats). Runs on the shard.
 func EachStat(e *Endpoint, f func(name string, n uint64)) {
 	eachField("", reflect.ValueOf(&e.env.Counters).Elem(), f)
 	eachField("Queue.", reflect.ValueOf(&e.queue.Counters).Elem(), f)
@@ -25,6 +26,10 @@ func EachStat(e *Endpoint, f func(name string, n uint64)) {
 	f("RxInUse", rx)
 	f("MemoryHeld", uint64(e.env.Mem.Held))
 	f("MemoryPeak", uint64(e.env.Mem.Peak))
+	if c := e.cfg.Plain; c != nil {
+		s := c.Stats()
+		eachField("Plain.", reflect.ValueOf(&s).Elem(), f)
+	}
 }
 
 // eachField calls f for the numbers in a struct. An array in it is indexed by packet type;

@@ -47,6 +47,8 @@ type Region struct {
 	names  []name // by path
 	access Access
 	state  atomic.Int64 // operations that use it, and the bit retired
+
+	used atomic.Uint64 // when it was found last, of a Cache's
 }
 
 // name is what the device of one path calls the region.

@@ -1,6 +1,8 @@
 package ope
 
 import (
+	"math"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
@@ -36,6 +38,8 @@ type Pools struct {
 	Device device.Device
 	// Regions are the domain's.
 	Regions *mr.Table
+	// Plain registers memory that is in none of them.
+	Plain *mr.Cache
 	// OnWritten is called for each of the peers' writes with data that is complete.
 	OnWritten func(l *peer.Link, n int, data uint64)
 	// Closing: the endpoint ends, peers get no more packets than they are owed already.
@@ -59,7 +63,8 @@ type Pools struct {
 	txFree *Txe
 	rxFree *Rxe
 
-	maxData int // bytes that a CTSDATA packet carries
+	minGather int // least bytes of which a path has the device take the payload from its place
+	maxData   int // bytes that a CTSDATA packet carries
 
 	waiting *waiting // free entries for the matcher
 	txExts  *txExt
@@ -72,12 +77,23 @@ type Pools struct {
 
 // NewPools makes empty pools for the settings of env. spawn makes an actor of the endpoint's.
 func NewPools(env *peer.Env, spawn func(actor.Producer) shard.Ref) *Pools {
-	p := &Pools{env: env, Policy: &env.Config, Paths: []Policy{env.Config}, Spawn: spawn}
+	p := &Pools{env: env, Policy: &env.Config, Spawn: spawn}
+	p.OnPaths([]Policy{env.Config})
 	p.maxData = env.MTU - ctsDataHeader
 	if n := env.Config.Era.DataHeader; n > 0 {
 		p.maxData = env.MTU - n
 	}
 	return p
+}
+
+// OnPaths sets the settings in force on each path.
+func (p *Pools) OnPaths(on []Policy) {
+	p.Paths, p.minGather = on, math.MaxInt
+	for i := range on {
+		if n := on[i].MaxCopy; n > 0 && n < math.MaxInt {
+			p.minGather = min(p.minGather, n+1)
+		}
+	}
 }
 
 // Find implements peer.OpTable.
@@ -208,8 +224,10 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	if q.Flags&Borrowed == 0 {
 		r = p.Regions.Find(q.Buf)
 	}
-	f.Local = !p.info(l).LocalKeys || r != nil && (q.Kind != KindRead || writable(r))
-	if f.Source = r != nil && r.Remote(l.Path) && r.Access()&mr.Send != 0; !f.Source {
+	plain := r == nil && q.Flags&Borrowed == 0 && p.registers(l, f.Total)
+	f.Local = !p.keyed(l) || plain || r != nil && (q.Kind != KindRead || writable(r))
+	f.Source = plain && p.lends(l, f.Total) || r != nil && r.Remote(l.Path) && r.Access()&mr.Send != 0
+	if !f.Source {
 		return
 	}
 	if f.CanRunt = l.Can(wire.FeatureRunt); p.reads == 0 {

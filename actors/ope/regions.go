@@ -65,6 +65,12 @@ func Overlap(a, b []byte) bool {
 	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
 }
 
+// Holds reports whether part, which is not empty, lies in whole.
+func Holds(whole, part []byte) bool {
+	off := base(part) - base(whole)
+	return len(part) > 0 && base(part) >= base(whole) && off < uintptr(len(whole)) && uintptr(len(part)) <= uintptr(len(whole))-off
+}
+
 // offsetIn is where part, a slice of whole, begins in it.
 func offsetIn(whole, part []byte) uint64 { return uint64(base(part) - base(whole)) }
 

@@ -78,6 +78,7 @@ func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 		t.x.src[t.x.nsrc] = f.Mem
 		t.x.nsrc++
 	}
+	t.gathers = pkt.Length > uint64(p.Paths[pkt.Link.Path].MaxCopy)
 	proto := ShortRead
 	if pkt.Type == wire.TypeLongCTSRTR {
 		proto = LongCTSRead

@@ -71,6 +71,10 @@ func (d *reader) onGrant(p *device.Pke) {
 	}
 	r.pools.facts(&f, r.link, req)
 	s, err := Choose(&f, r.pools.policy(r.link))
+	if err == nil && s.Proto == DirectRead && !d.land(req.Buf) {
+		f.Local = false
+		s, err = Choose(&f, r.pools.policy(r.link))
+	}
 	if err != nil {
 		q.Free(p)
 		r.fail(err)
@@ -119,12 +123,9 @@ func (d *reader) onGrant(p *device.Pke) {
 // request.
 func (d *reader) readDirect(p *device.Pke, total uint64) {
 	r := d.r
-	x, req := r.x, &r.ord.Req
+	req := &r.ord.Req
 	r.m.Begin(RxMatched, DirectRead, total, 0)
 	d.src[0], d.nsrc = wire.RMAIOV{Addr: req.Addr, Len: total, Key: req.Key}, 1
-	if m := r.pools.Regions.Find(req.Buf); m != nil && x.use(m) {
-		d.lkey = m.LKey(r.link.Path)
-	}
 	d.piece = uint64(r.pools.piece(req))
 	r.m.StartReading(total)
 	if total > 0 {

@@ -26,20 +26,16 @@ func (d *reader) startReading() {
 	if r.m.readAt == r.m.readEnd || r.link.Err != nil {
 		return
 	}
-	x := r.ext()
 	switch {
 	case !r.pools.mayRDMARead(r.link):
 		d.refuse(fmt.Errorf("%w: RDMA read", errno.ErrNotSupported))
-	case r.ord == nil || !r.pools.info(r.link).LocalKeys:
+	case r.ord == nil || !r.pools.keyed(r.link):
 		// Registered, or need not be.
+	case d.land(r.ord.Req.Buf[:min(room, r.m.Total)]):
+	case r.canRefuse():
+		d.refuse(nil)
 	default:
-		if m := r.pools.Regions.Find(r.ord.Req.Buf); m != nil && writable(m) && x.use(m) {
-			d.lkey = m.LKey(r.link.Path)
-		} else if r.canRefuse() {
-			d.refuse(nil)
-		} else {
-			d.bouncing = true
-		}
+		d.bouncing = true
 	}
 }
 
@@ -118,7 +114,7 @@ func (d *reader) longest() uint64 {
 
 // region is that of the request's buffer, if it lies in one.
 func (d *reader) region() *mr.Region {
-	if d.r.x.n == 0 {
+	if d.r.x == nil || d.r.x.n == 0 {
 		return nil
 	}
 	return d.r.x.regions[0]

@@ -57,6 +57,7 @@ type outgoing struct {
 	connID  bool
 	hasPeer bool // peerID is known
 	reads   bool // it counts among the read messages in flight
+	gathers bool // the device takes payloads from their place
 
 	slotWaits bool
 

@@ -139,6 +139,7 @@ func (t *Txe) onNACK() error {
 	t.pools.env.Counters.NACKsRecv++
 	t.note(trail.Answer, uint8(wire.TypeReadNACK), 0, 1)
 	t.x.unlend(t.pools)
+	gather(&t.outgoing)
 	t.chose()
 	t.nacked = true
 	t.rawAddr, t.connID = t.link.HasRawAddr, t.link.HasConnID

@@ -88,7 +88,7 @@ func (t *Txe) onRevoke(r *mr.Region) {
 // packet needs it: what the peer may still read is closed to it by the device. Its
 // answer is awaited without the caller.
 func (t *Txe) letRegionGo() {
-	if t.m.State != TxAwait || t.m.Flying > 0 && !t.pools.Info.CopiesAtPost {
+	if t.m.State != TxAwait || t.m.Flying > 0 && !copied(&t.outgoing) {
 		return
 	}
 	t.detachPackets()
@@ -150,7 +150,7 @@ func (t *outgoing) copyRest() {
 // say by which id it knows it.
 func (t *outgoing) mayEndAtCTS() bool {
 	return t.q.Kind == KindWrite && t.m.State == TxWait && !t.hasPeer && t.link.Can(wire.FeaturePeerError) &&
-		(t.m.Flying == 0 || t.pools.Info.CopiesAtPost)
+		(t.m.Flying == 0 || copied(t))
 }
 
 // detachedLimits is how many callers' DetachLimit may be copied at a time.
@@ -164,7 +164,7 @@ func (t *outgoing) mayCopy() bool {
 	}
 	rest, limit := t.m.Total-t.m.Sent, uint64(t.pools.Policy.DetachLimit)
 	return rest <= limit && t.pools.detached+rest <= detachedLimits*limit &&
-		(t.m.Flying == 0 || t.pools.Info.CopiesAtPost)
+		(t.m.Flying == 0 || copied(t))
 }
 
 // mayAbort reports whether the peer can be told that a message ends before its end.

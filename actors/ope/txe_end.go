@@ -49,7 +49,7 @@ func (t *Txe) fail(err error) {
 		}
 		t.leaveLine()
 	}
-	if t.m.Flying > 0 && t.pools.Info.CopiesAtPost && !protos[t.m.Proto].rdma {
+	if t.m.Flying > 0 && copied(&t.outgoing) && !protos[t.m.Proto].rdma {
 		t.detachPackets()
 		t.complete()
 	}
@@ -133,6 +133,7 @@ func (t *Txe) release() {
 	t.q, t.ord, t.link, t.err = nil, nil, nil, nil
 	t.busy, t.base = false, 0
 	t.nacked, t.spent, t.hasPeer, t.abortDue, t.slot.Control = false, false, false, false, false
+	t.gathers = false
 	t.m.Reset()
 	t.c.Start(true, &t.pools.Steps)
 	t.next, t.pools.txFree = t.pools.txFree, t

@@ -1,8 +1,6 @@
 package ope
 
 import (
-	"errors"
-
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
@@ -54,22 +52,6 @@ func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 	x.runtOver(l, x.runt)
 	*x = txExt{next: p.txExts}
 	p.txExts = x
-}
-
-// lend gives the peer leave to read the message, and nothing else of the region. On a
-// device without windows it gets the region's own key.
-func (t *outgoing) lend(r *mr.Region) bool {
-	path, x := t.link.Path, t.x
-	key, err := t.pools.env.Q.Lend(path, r.LKey(path), t.q.Buf)
-	switch {
-	case errors.Is(err, device.ErrNotSupported): // the path's device; that of another may have windows
-		x.key = mr.DeviceKey(r.Key(path))
-		return true
-	case err != nil:
-		return false // there are too many, or the region is being closed: it goes another way
-	}
-	x.key, x.lent, x.path = key, true, path
-	return true
 }
 
 // unlend ends the leave.

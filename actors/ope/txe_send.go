@@ -42,6 +42,9 @@ func (t *Txe) choose() error {
 	if q.Kind == KindSend && q.Flags&Deliver == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
 		t.m.Start(&Shape{Proto: Eager, Total: uint64(n), End: uint64(n), Seg: n, Parts: 1})
 		t.chose()
+		if n >= t.pools.minGather {
+			gather(&t.outgoing)
+		}
 		return nil
 	}
 	f := Facts{
@@ -61,13 +64,16 @@ func (t *Txe) choose() error {
 		return errNoDC
 	}
 	if (s.Proto.readBased() || protos[s.Proto].rdma) && !t.useSource(s.Proto) {
-		f.Source, f.Local = false, !t.pools.info(l).LocalKeys // closed between the two
+		f.Source, f.Local = false, !t.pools.keyed(l) // closed between the two, or refused
 		if s, err = Choose(&f, t.pools.policy(t.link)); err != nil {
 			return err
 		}
 	}
 	t.m.Start(&s)
 	t.chose()
+	if n >= t.pools.minGather {
+		gather(&t.outgoing)
+	}
 	if s.Proto.readBased() {
 		t.reads = true
 		t.pools.reads++
@@ -106,26 +112,6 @@ func eagerHeaders(f Flags) int {
 func (p *Pools) mayRead(l *peer.Link, n int) bool {
 	least := p.Paths[l.Path].MinRead
 	return n >= least && least > 0 && p.mayRDMARead(l)
-}
-
-// useSource keeps the region of the buffer, if it lies in one.
-func (t *outgoing) useSource(p Proto) bool {
-	r := t.pools.Regions.Find(t.q.Buf)
-	if r == nil {
-		return !t.pools.info(t.link).LocalKeys && protos[p].rdma
-	}
-	if !t.ext().use(r) {
-		return false
-	}
-	return !p.readBased() || t.lend(r)
-}
-
-// source is the region of the buffer, nil if it has none in use.
-func (t *outgoing) source() *mr.Region {
-	if t.x == nil || t.x.n == 0 {
-		return nil
-	}
-	return t.x.regions[0]
 }
 
 // notReading takes the operation out of the count of those that are read.
@@ -219,6 +205,9 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 		p.Fill(t.eagerRTM(p.Header()), t.q.Buf)
 	} else {
 		t.fill(p, seg)
+	}
+	if t.gathers {
+		gatherFrom(&t.outgoing, p)
 	}
 	borrowed := t.q.Flags&Borrowed != 0
 	if borrowed && !t.pools.Info.CopiesAtPost {

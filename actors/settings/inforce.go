@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"math"
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
@@ -30,8 +31,9 @@ type InForce struct {
 	// Steps gets the counters of the operations' machines; nil: nobody does.
 	Steps func(testknobs.Steps)
 
-	Requests     int // places in the request ring; 0: 2048
-	MaxStrangers int // peers at most that are in no address vector; 0: 4096
+	LocalKeys    bool // of the device
+	Requests     int  // places in the request ring; 0: 2048
+	MaxStrangers int  // peers at most that are in no address vector; 0: 4096
 }
 
 // New returns what s comes to on a device, before the defaults.
@@ -52,6 +54,13 @@ func (f InForce) On(i *device.Info) InForce {
 	def(&f.MinRead, or(i.MinRead, 1<<20), 0)
 	def(&f.MinReadWrite, or(i.MinReadWrite, 65536), 0)
 	def(&f.ReadSegment, 1<<30, 0)
+	if def(&f.MinRegister, i.MinRegister, 0); i.MinRegister == 0 {
+		f.MinRegister = -1
+	}
+	if def(&f.MaxCopy, 4096, 0); f.MaxCopy < 0 || !i.Gathers {
+		f.MaxCopy = math.MaxInt
+	}
+	f.LocalKeys = i.LocalKeys
 	f.ReadSegment = min(f.ReadSegment, i.MaxRDMA)
 	def(&f.Credits, 32, maxCredits)
 	def(&f.RecvWindow, or(f.Era.RecvWindow, 16), 0)

@@ -27,6 +27,14 @@ type Settings struct {
 	// MinReadWrite is the same of a write that the devices cannot do by themselves
 	// (FI_EFA_INTER_MIN_READ_WRITE_SIZE); 0: the device's, EFA's is 65536; negative: none.
 	MinReadWrite int
+	// MinRegister is from how many bytes on memory that is in no region is registered for the
+	// operation whose buffer it is, on a device that wants registered memory; 0: the
+	// device's, EFA's is 65536; negative: never. See DomainConfig.Registrations.
+	MinRegister int
+	// MaxCopy is up to how many bytes are copied into their packet although they lie in
+	// registered memory, from which the device could take them (MAX_MEMCPY_SIZE); 0: 4096;
+	// negative: all are.
+	MaxCopy int
 	// ReadSegment is the most bytes that one RDMA request moves
 	// (FI_EFA_READ_SEGMENT_SIZE); 0: 1 GiB, and never more than the device can.
 	ReadSegment int

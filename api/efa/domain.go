@@ -1,6 +1,7 @@
 package efa
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // Progress is who runs a domain's shards.
@@ -42,6 +44,17 @@ type DomainConfig struct {
 	CPUs []int
 	// Spin is how long an idle shard polls before it sleeps; 0: 50 us.
 	Spin time.Duration
+
+	// Registrations is how many registrations of plain memory are kept, on a device that
+	// wants registered memory (EFA), for the next operation with the same memory
+	// (FI_MR_CACHE_MAX_COUNT); 0: 1024; negative: none. What they hold is kept from the
+	// garbage collector and counts against the limit of locked memory; those that were not
+	// used for longest make room. ProtocolConfig.MinRegister is from where on memory is
+	// registered.
+	Registrations int
+	// RegistrationBytes is the most that they hold together (FI_MR_CACHE_MAX_SIZE); 0: 256
+	// MiB.
+	RegistrationBytes int64
 }
 
 // Domain is the shards that run endpoints on a device, and the memory that they
@@ -51,7 +64,8 @@ type Domain struct {
 	shards []*shard.Shard
 	sim    bool // time and progress come from the device
 
-	regions mr.Table // what peers may use, and devices read
+	regions mr.Table  // what peers may use, and devices read
+	plain   *mr.Cache // registrations of other memory
 
 	mu     sync.Mutex
 	open   int         // endpoints
@@ -63,13 +77,17 @@ type Domain struct {
 
 // OpenDomain starts a domain's shards.
 func (f *Fabric) OpenDomain(cfg DomainConfig) (*Domain, error) {
-	if cfg.Shards < 0 || cfg.Spin < 0 {
-		return nil, fmt.Errorf("%w: DomainConfig: %d shards, spin %v", ErrInvalid, cfg.Shards, cfg.Spin)
+	if cfg.Shards < 0 || cfg.Spin < 0 || cfg.RegistrationBytes < 0 {
+		return nil, fmt.Errorf("%w: DomainConfig: %d shards, spin %v, registrations of %d bytes",
+			ErrInvalid, cfg.Shards, cfg.Spin, cfg.RegistrationBytes)
 	}
 	if err := f.enter(); err != nil {
 		return nil, err
 	}
-	d := &Domain{fab: f}
+	d := &Domain{fab: f, plain: mr.NewCache(mr.CacheConfig{
+		Entries: max(0, cmp.Or(cfg.Registrations, 1024)), Bytes: cmp.Or(cfg.RegistrationBytes, 256<<20), Register: f.dev.Register,
+		Stays: sys.InGoHeap,
+	})}
 	n := max(cfg.Shards, 1)
 	for i := range n {
 		sc := shard.Config{
@@ -186,6 +204,7 @@ func (d *Domain) Close() error {
 		return fmt.Errorf("%w: %d memory regions of the domain are open", ErrBusy, d.memory)
 	}
 	d.closed = true
+	d.plain.Close()
 	var first error
 	for _, s := range d.shards {
 		if err := s.Close(); err != nil && first == nil {

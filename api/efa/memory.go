@@ -117,6 +117,30 @@ func (d *Domain) Register(p []byte, a Access) (*MemoryRegion, error) {
 	return m, err
 }
 
+// RegisterDMABuf makes length bytes from offset on of the dma-buf fd, memory of another device
+// such as a GPU, known to peers, for AccessRemoteRead and AccessRemoteWrite. They reach it by
+// RDMA alone, so both devices must have that, and the peer's buffer must be in a memory region
+// or have ProtocolConfig.MinRegister bytes; other accesses, and atomics, are refused as those
+// without the right are. Bytes is nil, and no operation of this side can have its buffer there.
+// fd may be closed afterwards.
+// ErrNotSupported: the device is none of EFA's own (software devices, and "auto"), or the
+// kernel or the exporter of fd cannot do it.
+func (d *Domain) RegisterDMABuf(fd int, offset uint64, length int, a Access) (*MemoryRegion, error) {
+	switch remote := AccessRemoteRead | AccessRemoteWrite; {
+	case length <= 0 || fd < 0 || a == 0 || offset+uint64(length) < offset:
+		return nil, fmt.Errorf("%w: RegisterDMABuf of %d bytes of %d with access %#x", ErrInvalid, length, fd, uint8(a))
+	case a&^remote != 0:
+		return nil, fmt.Errorf("%w: a dma-buf is for peers' accesses only", ErrNotSupported)
+	case !d.fab.dev.Info().DMABuf:
+		return nil, fmt.Errorf("%w: dma-bufs on %s", ErrNotSupported, d.fab.dev.Info().Name)
+	}
+	m, err := d.register(a, func(a device.Access) (device.MR, error) { return d.fab.dev.RegisterDMABuf(fd, offset, length, a) })
+	if err == nil {
+		m.remote.n = uint64(length)
+	}
+	return m, err
+}
+
 func (d *Domain) register(a Access, from func(device.Access) (device.MR, error)) (*MemoryRegion, error) {
 	if a&^allAccess != 0 {
 		return nil, fmt.Errorf("%w: access %#x", ErrInvalid, uint8(a))
@@ -129,7 +153,11 @@ func (d *Domain) register(a Access, from func(device.Access) (device.MR, error))
 	}
 	rights, table := a.rights(d.fab.dev)
 	var dev device.MR
-	err := device.Guard(func() (err error) { dev, err = from(rights); return err })
+	ask := func() (err error) { dev, err = from(rights); return err }
+	err := device.Guard(ask)
+	if errors.Is(err, device.ErrNoMemory) && d.plain.Drop() { // it has what the caller wants
+		err = device.Guard(ask)
+	}
 	if err != nil {
 		d.leave(&d.memory)
 		return nil, fmt.Errorf("%w: %w", registerErrno(err), err)
@@ -145,7 +173,7 @@ func (d *Domain) register(a Access, from func(device.Access) (device.MR, error))
 // registerErrno is the number for a device's refusal.
 func registerErrno(err error) Errno {
 	switch {
-	case errors.Is(err, arena.ErrSize):
+	case errors.Is(err, arena.ErrSize), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EBADF), errors.Is(err, syscall.EFAULT):
 		return ErrInvalid
 	case errors.Is(err, syscall.ENOMEM):
 		return ErrNoMemory
@@ -158,7 +186,7 @@ func registerErrno(err error) Errno {
 	}
 }
 
-// Bytes is the memory; nil after Close.
+// Bytes is the memory; nil after Close, and of a dma-buf.
 func (m *MemoryRegion) Bytes() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()

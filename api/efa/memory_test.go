@@ -148,3 +148,17 @@ func TestRegionCloseOnce(t *testing.T) {
 		marker(t, a, b)
 	})
 }
+
+// TestDMABufOfSoftware: software devices, and several as one, have no way to a dma-buf.
+func TestDMABufOfSoftware(t *testing.T) {
+	fab := newFabric(t, sim.Config{})
+	joined, err := efa.JoinDevices(newDevice(t, fab), newDevice(t, fab))
+	require.NoError(t, err)
+	for _, d := range []efa.Device{newDevice(t, fab), joined} {
+		dom := domainOn(t, d, efa.DomainConfig{})
+		_, err := dom.RegisterDMABuf(0, 0, 4096, efa.AccessRemoteRead)
+		require.ErrorIs(t, err, efa.ErrNotSupported)
+		_, err = dom.RegisterDMABuf(-1, 0, 4096, efa.AccessRemoteRead)
+		require.ErrorIs(t, err, efa.ErrInvalid)
+	}
+}

@@ -21,6 +21,7 @@ type hostPlan struct {
 	pool   int  // bytes of registered memory for their own buffers
 	allocs bool // that is from Alloc, not registered
 	stores []*store
+	kept   int // DomainConfig.Registrations
 }
 
 // nodePlan is one endpoint and how its programs behave.
@@ -158,6 +159,20 @@ func (p *plan) drawHosts(d draw) {
 	for _, np := range p.nodes {
 		c := &np.cfg.Protocol
 		c.Homogeneous, c.NoRDMARead, c.NoRDMAWrite = true, false, false
+	}
+}
+
+// drawPlain has devices with keys take payloads from registered memory, and register plain
+// memory, for some seeds. All other draws are independent of it.
+func (p *plan) drawPlain() {
+	d := draw{rand.New(rand.NewPCG(p.seed, 0x91a1))}
+	for i, hp := range p.hosts {
+		if hp == nil || !hp.dev.LocalKeys || !d.chance(.6) {
+			continue
+		}
+		hp.dev.Gathers, hp.dev.MinRegister, hp.dev.NoWindows = d.chance(.8), d.log(64, 1<<16), d.chance(.7)
+		hp.kept = pick(d, 0, 0, -1, 2)
+		p.nodes[i].cfg.Protocol.MaxCopy = d.log(64, 8192)
 	}
 }
 

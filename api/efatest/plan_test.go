@@ -120,6 +120,7 @@ func newPlan(seed uint64) *plan {
 	p.drawNodes(d, n)
 	p.drawHosts(d)
 	p.drawPaths()
+	p.drawPlain()
 	p.drawTasks(d)
 	for i, np := range p.nodes {
 		if np.loose {

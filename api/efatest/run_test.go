@@ -169,7 +169,7 @@ func (r *run) newHost(hp *hostPlan, dc sim.DeviceConfig, near device.GID) (*host
 	if h.fab, err = efa.Open(r.p.watch.config(h)); err != nil {
 		return nil, err
 	}
-	if h.dom, err = h.fab.OpenDomain(efa.DomainConfig{Shards: hp.shards}); err != nil {
+	if h.dom, err = h.fab.OpenDomain(efa.DomainConfig{Shards: hp.shards, Registrations: hp.kept}); err != nil {
 		return nil, err
 	}
 	h.av = h.dom.NewAddressVector()

@@ -152,7 +152,7 @@ func (n *node) excuse(to int, err error) error {
 // so its own operations end with Close.
 func (n *node) inTime(began time.Duration, other int) {
 	dev := n.run.p.at(n.plan.host).dev
-	reaches := n.run.p.fabric.CopyLate || dev.RDMARead || dev.RDMAWrite
+	reaches := n.run.p.fabric.CopyLate || dev.Gathers || dev.RDMARead || dev.RDMAWrite
 	for _, x := range []*node{n, n.run.cast[other]} {
 		if x.diedAt == 0 || (x == n && reaches) {
 			continue

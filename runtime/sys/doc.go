@@ -7,6 +7,7 @@
 //	waiting   Ppoll
 //	CPUs      CPUSet, SchedGetaffinity, SchedSetaffinity, Yield
 //	processes ReadProcess, WriteProcess: memory of another process
+//	the heap  InGoHeap
 //
 // Drivers that exist on Linux alone (shm, tcp) call golang.org/x/sys/unix for their own
 // files and sockets, in _linux.go files.

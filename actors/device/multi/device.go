@@ -76,6 +76,8 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.MaxRQ = least(all.MaxRQ, x.MaxRQ)
 		all.MaxQP = least(all.MaxQP, x.MaxQP)
 		all.CopiesAtPost = all.CopiesAtPost && x.CopiesAtPost
+		all.Gathers = all.Gathers && x.Gathers
+		all.MinRegister = max(all.MinRegister, x.MinRegister) // each path has its own
 		all.RDMARead = all.RDMARead && x.RDMARead
 		all.RDMAWrite = all.RDMAWrite && x.RDMAWrite
 		all.UnsolicitedWrite = all.UnsolicitedWrite && x.UnsolicitedWrite

@@ -110,6 +110,10 @@ type DeviceConfig struct {
 	// NoWindows: there are no memory windows, as on EFA. Otherwise a device with RDMARead
 	// has them.
 	NoWindows bool
+	// Gathers and MinRegister are device.Info's, as EFA has them: with Gathers, virtual only,
+	// a payload that names its region is read when it arrives.
+	Gathers     bool
+	MinRegister int
 	// NoHoldBack: no sender is held back alone, as on EFA.
 	NoHoldBack bool
 	// MaxRDMA is device.Info's. 0: DefaultMaxRDMA.

@@ -172,11 +172,9 @@ func (c *qp) Close() error {
 	if f.virtual == nil {
 		f.pump(0)
 	}
-	if f.cfg.CopyLate {
-		for _, fl := range f.flights {
-			if fl.src == c && fl.what == requestFlight && fl.wr.Kind == device.WRSend {
-				f.take(fl)
-			}
+	for _, fl := range f.flights {
+		if fl.src == c && fl.what == requestFlight && fl.wr.Kind == device.WRSend && (f.cfg.CopyLate || c.gathers(&fl.wr)) {
+			f.take(fl)
 		}
 	}
 	f.dropRDMA(c)

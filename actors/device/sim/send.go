@@ -7,11 +7,23 @@ import (
 
 // Send implements nic.Carrier.
 func (c *qp) Send(wr *device.SendWR, token uint64) device.Status {
+	if c.gathers(wr) {
+		r := c.dev.regions.HoldLocal(wr.LKey, wr.Payload, 0)
+		if r == nil {
+			return device.StatusInvalidLKey
+		}
+		r.Release()
+	}
 	if dst := c.near(wr); dst != nil {
 		return dst.inbox.Place(&c.src, wr)
 	}
 	c.fab.send(c, wr, token)
 	return nic.Pending
+}
+
+// gathers reports whether the payload of a packet is read from its place.
+func (c *qp) gathers(wr *device.SendWR) bool {
+	return wr.Kind == device.WRSend && wr.LKey != 0 && c.dev.info.Gathers
 }
 
 // near returns the receiver of wr if it may be delivered directly.
@@ -46,7 +58,7 @@ func (f *Fabric) send(c *qp, wr *device.SendWR, token uint64) {
 	fl := f.newFlight(requestFlight)
 	fl.seq, fl.src, fl.to = f.seq, c, Endpoint{c.routes[wr.AH].gid, wr.QPN}
 	fl.wr, fl.token = *wr, token
-	if wr.Kind == device.WRSend && !f.cfg.CopyLate {
+	if wr.Kind == device.WRSend && !f.cfg.CopyLate && !c.gathers(wr) {
 		f.take(fl)
 	}
 	ev := requestEvent(EventPost, fl.seq, c, fl.to, wr)

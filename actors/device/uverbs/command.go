@@ -101,7 +101,7 @@ func (c *command) optional() { c.attrs[len(c.attrs)-1].Flags = 0 }
 
 // made adds the handle or descriptor that the command makes. It returns what reads it
 // after the command.
-func (c *command) made(id uint16) (read func() uint64) {
+func (c *command) made(id uint16) (read func() uint64) { //nolint:unparam // ids are the methods' own, though all are 0
 	c.add(abi.Attr{ID: id})
 	at := abi.HeaderLen + (len(c.attrs)-1)*abi.AttrLen + abi.AttrDataOff
 	return func() uint64 { return le.Uint64(c.page[at:]) }

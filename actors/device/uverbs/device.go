@@ -56,6 +56,8 @@ type Device struct {
 
 	users  device.Users
 	opened atomic.Int64 // queue pairs so far
+
+	buffers atomic.Uint64 // addresses that regions of dma-bufs have taken
 }
 
 var _ device.Device = (*Device)(nil)
@@ -90,6 +92,9 @@ func Open(cfg Config) (device.Device, error) {
 	return d, nil
 }
 
+// minRegister is where a copy takes about as long as a command to the card.
+const minRegister = 64 << 10
+
 // maxDepth bounds the queues: ids have 16 bits, of which some are the tag.
 const maxDepth = 1 << 15
 
@@ -103,9 +108,10 @@ func (d *Device) describe(name string) device.Info {
 		MaxSQ: roundDown(min(int(c.efa.MaxSQ), int(c.limits.MaxLLQ)/d.wqe, int(c.core.MaxCQE), maxDepth)),
 		MaxRQ: roundDown(min(int(c.efa.MaxRQ), int(c.core.MaxCQE), maxDepth)),
 		MaxQP: int(c.core.MaxQP),
-		// Packets are copied to memory that the device knows; CopiesAtPost says when a
-		// payload is not.
-		CopiesAtPost: true, MaxPieces: 8, MaxRDMAPieces: 1, LocalKeys: true,
+		// Packets are copied to memory that the device knows, unless their payload is in a
+		// region and can be gathered.
+		CopiesAtPost: true, MaxPieces: 8, MaxRDMAPieces: 1, LocalKeys: true, Gathers: c.efa.MaxSGESQ > 1,
+		MinRegister: minRegister, DMABuf: true,
 		RDMARead: c.can(abi.DeviceRDMARead), RDMAWrite: c.can(abi.DeviceRDMAWrite),
 	}
 	i.UnsolicitedWrite = c.unsolicited

@@ -72,8 +72,9 @@ func (c *context) deregister(r registration) error {
 type region struct {
 	device.MRBase
 	dev    *Device
-	mem    []byte // also a reference: the garbage collector leaves it alone
-	owned  bool   // it came from Alloc
+	mem    []byte // also a reference: the garbage collector leaves it alone; nil of a dma-buf
+	addr   uint64
+	owned  bool // it came from Alloc
 	reg    registration
 	closed atomic.Bool
 }
@@ -115,14 +116,14 @@ func (d *Device) newRegion(mem []byte, a device.Access, owned bool) (device.MR, 
 		d.users.Leave()
 		return nil, err
 	}
-	return &region{dev: d, mem: mem, owned: owned, reg: reg}, nil
+	return &region{dev: d, mem: mem, addr: addressOf(mem), owned: owned, reg: reg}, nil
 }
 
 // Bytes implements device.MR.
 func (r *region) Bytes() []byte { return r.mem }
 
 // Addr implements device.MR.
-func (r *region) Addr() uint64 { return addressOf(r.mem) }
+func (r *region) Addr() uint64 { return r.addr }
 
 // LKey implements device.MR.
 func (r *region) LKey() uint32 { return r.reg.lkey }
@@ -144,7 +145,7 @@ func (r *region) Close() error {
 	switch {
 	case err != nil && r.owned:
 		r.dev.ctx.abandon(r.mem)
-	case err != nil:
+	case err != nil && r.mem != nil:
 		r.dev.ctx.hold(r.mem)
 	case !r.owned:
 	default:

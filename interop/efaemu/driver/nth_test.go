@@ -77,7 +77,7 @@ func (f *faultyFile) Mmap(key int64, length, prot, flags int) ([]byte, error) {
 
 // life uses a device: two queue pairs, handles, regions, and everything is closed in one
 // of several orders. The first error ends the use, not the closing.
-func life(k uverbs.Kernel, order int) (errs []error) {
+func life(k uverbs.Kernel, buffer, order int) (errs []error) {
 	keep := func(err error) bool {
 		if err != nil {
 			errs = append(errs, err)
@@ -113,8 +113,13 @@ func life(k uverbs.Kernel, order int) (errs []error) {
 		}
 		closers = append(closers, a.Close)
 		b, err := d.Register(make([]byte, 10_000), device.RemoteRead)
+		if !keep(err) {
+			return
+		}
+		closers = append(closers, b.Close)
+		c, err := d.RegisterDMABuf(buffer, 0, 10_000, device.RemoteRead)
 		if keep(err) {
-			closers = append(closers, b.Close)
+			closers = append(closers, c.Close)
 		}
 	}
 	use()
@@ -139,10 +144,12 @@ func TestNthCall(t *testing.T) {
 	card, err := driver.New(d, named(t, "efa", nil))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, card.Close()) }()
+	buffer, _ := newBuffer(t, 10_000)
+	defer unix.Close(buffer)
 	round := func(n, order int, fault error) int {
 		before := descriptors(t)
 		f := &faulty{Kernel: card.System(), n: n, err: fault, mapped: map[*byte]int{}}
-		errs := life(f, order)
+		errs := life(f, buffer, order)
 		what := fmt.Sprintf("call %d, order %d, %v", n, order, fault)
 		require.Equal(t, f.calls < n || n == 0, len(errs) == 0, "%s: %v", what, errs)
 		if len(errs) > 0 {

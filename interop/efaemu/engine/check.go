@@ -35,7 +35,7 @@ func (q *QP) check(op *txOp) device.Status {
 	}
 	for i := range q.sges(w) {
 		g := &w.SGE[i]
-		if _, f := q.cfg.PD.local(g.LKey, g.Addr, uint64(g.Length), right); f != noFault {
+		if _, _, f := q.cfg.PD.local(g.LKey, g.Addr, uint64(g.Length), right); f != noFault {
 			q.blame(wqeRule[f], op, "%d bytes at %#x, lkey %#x", g.Length, g.Addr, g.LKey)
 			return device.StatusInvalidLKey
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/interop/efaemu/memory"
 )
 
 const keyMask = 1<<24 - 1 // of an lkey
@@ -11,6 +12,7 @@ const keyMask = 1<<24 - 1 // of an lkey
 // MR is a memory region.
 type MR struct {
 	pd           *PD
+	space        memory.Space // whose memory it is
 	start        uint64
 	length, iova uint64
 	access       device.Access
@@ -22,10 +24,15 @@ type MR struct {
 // device.ErrNoMemory: there are too many regions; ErrConfig: no such range. Remote
 // rights hold if the device has RDMA into programs and the profile has it, too.
 func (p *PD) Register(start, length, iova uint64, a device.Access) (*MR, error) {
+	return p.RegisterIn(p.space, start, length, iova, a)
+}
+
+// RegisterIn is Register of memory in another space than the program's.
+func (p *PD) RegisterIn(space memory.Space, start, length, iova uint64, a device.Access) (*MR, error) {
 	if length == 0 || start+length < start || iova+length < iova || int(length) < 0 {
 		return nil, fmt.Errorf("%w: region of %d bytes at %#x", ErrConfig, length, start)
 	}
-	m := &MR{pd: p, start: start, length: length, iova: iova, access: a}
+	m := &MR{pd: p, space: space, start: start, length: length, iova: iova, access: a}
 	if err := p.e.addMR(m); err != nil {
 		return nil, err
 	}
@@ -41,7 +48,7 @@ func (p *PD) Register(start, length, iova uint64, a device.Access) (*MR, error) 
 	}
 	// Not under the lock: a device may wait for copies in progress, and make system
 	// calls.
-	remote, err := p.e.cfg.Device.RegisterForeign(p.space.PID(), start, int(length), rights)
+	remote, err := p.e.cfg.Device.RegisterForeign(space.PID(), start, int(length), rights)
 	if err != nil {
 		m.Close()
 		return nil, err
@@ -137,17 +144,17 @@ var (
 
 // local finds n bytes at addr of the region lkey for an access that needs the right
 // a. Zero bytes lie anywhere.
-func (p *PD) local(lkey uint32, addr, n uint64, a device.Access) (va uint64, f fault) {
+func (p *PD) local(lkey uint32, addr, n uint64, a device.Access) (in memory.Space, va uint64, f fault) {
 	if n == 0 {
-		return 0, noFault
+		return p.space, 0, noFault
 	}
 	m := p.e.keys[lkey]
 	if m == nil || m.pd != p || m.access&a != a {
-		return 0, badKey
+		return nil, 0, badKey
 	}
 	off := addr - m.iova
 	if addr < m.iova || off > m.length || n > m.length-off {
-		return 0, badRange
+		return nil, 0, badRange
 	}
-	return m.start + off, noFault
+	return m.space, m.start + off, noFault
 }

@@ -180,7 +180,7 @@ func (q *QP) place(rx receive, b []byte) device.Status {
 	room := -skip
 	for i := range rx.n {
 		d := q.rq.desc(rx.first + uint32(i))
-		if _, f := q.cfg.PD.local(d.LKey, d.Addr, uint64(d.Length), device.LocalWrite); f != noFault {
+		if _, _, f := q.cfg.PD.local(d.LKey, d.Addr, uint64(d.Length), device.LocalWrite); f != noFault {
 			return q.blameReceive(f, rx, d)
 		}
 		room += int(d.Length)
@@ -197,8 +197,8 @@ func (q *QP) place(rx receive, b []byte) device.Status {
 		if n == 0 {
 			continue
 		}
-		va, _ := q.cfg.PD.local(d.LKey, d.Addr+uint64(before), uint64(n), device.LocalWrite)
-		if err := q.cfg.Space.WriteAt(b[:n], va); err != nil {
+		in, va, _ := q.cfg.PD.local(d.LKey, d.Addr+uint64(before), uint64(n), device.LocalWrite)
+		if err := in.WriteAt(b[:n], va); err != nil {
 			if errors.Is(err, memory.ErrGone) {
 				q.vanish()
 				return device.StatusFlushed

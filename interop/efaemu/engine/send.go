@@ -65,14 +65,14 @@ func (q *QP) gather(op *txOp, off int) bool {
 // transfer moves b from the place off of an SGE, or to it if that takes the right
 // to write. False: op has completed, or everything of q has ended.
 func (q *QP) transfer(op *txOp, g *abi.SGE, off int, b []byte, right device.Access) bool {
-	va, f := q.cfg.PD.local(g.LKey, g.Addr+uint64(off), uint64(len(b)), right)
+	in, va, f := q.cfg.PD.local(g.LKey, g.Addr+uint64(off), uint64(len(b)), right)
 	var err error
 	switch {
 	case f != noFault || len(b) == 0:
 	case right == 0:
-		err = q.cfg.Space.ReadAt(b, va)
+		err = in.ReadAt(b, va)
 	default:
-		err = q.cfg.Space.WriteAt(b, va)
+		err = in.WriteAt(b, va)
 	}
 	if errors.Is(err, memory.ErrGone) {
 		q.vanish()

@@ -158,6 +158,9 @@ func (task) StatFD(fd int) (dev, ino uint64, err error) {
 	return st.Dev, st.Ino, nil
 }
 
+// GetFD implements kernel.Task.
+func (task) GetFD(fd int) (int, error) { return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) }
+
 // Maps implements kernel.Task.
 func (t task) Maps() ([]kernel.Mapping, error) {
 	t.f.mu.Lock()

@@ -34,6 +34,8 @@ type Task interface {
 	InstallFD(fd int, cloexec bool) (int, error)
 	// StatFD identifies one of its descriptors. unix.EBADF: it has none of that number.
 	StatFD(fd int) (dev, ino uint64, err error)
+	// GetFD is a descriptor here of the same open file as one of its. unix.EBADF: it has none.
+	GetFD(fd int) (int, error)
 	// Maps are its mappings of the device file.
 	Maps() ([]Mapping, error)
 }

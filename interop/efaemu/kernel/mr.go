@@ -17,7 +17,8 @@ import (
 type mr struct {
 	pd  *pd
 	eng *engine.MR
-	n   uint64 // bytes
+	n   uint64  // bytes
+	buf *dmaBuf // nil: it is memory of the program's
 }
 
 func (*mr) kind() uint16 { return abi.ObjectMR }
@@ -25,6 +26,7 @@ func (*mr) busy() bool   { return false }
 
 func (m *mr) close(Task) {
 	m.eng.Close()
+	m.buf.unmap()
 	m.pd.users--
 	m.pd.c.dev.give(&m.pd.c.dev.live.MRs)
 	m.pd.c.dev.cfg.Faults.Unlock(m.n)
@@ -142,32 +144,4 @@ func (l *call) mapped(start, n uint64, write bool) unix.Errno {
 		return unix.EFAULT
 	}
 	return 0
-}
-
-// regDMABuf refuses: there is no device whose memory a dma-buf could be. Mistakes
-// that a kernel finds before it reads the buffer are reported first.
-func (l *call) regDMABuf() unix.Errno {
-	offset, iova := l.u64(abi.DMABufOffset), l.u64(abi.DMABufIOVA)
-	access, e := l.flags(abi.DMABufAccess,
-		abi.AccessLocalWrite|abi.AccessRemoteWrite|abi.AccessRemoteRead|abi.AccessRemoteAtomic|abi.AccessOptional)
-	if e != 0 {
-		return e
-	}
-	if e := coreAccess(access); e != 0 {
-		return e
-	}
-	if (offset^iova)&uint64(os.Getpagesize()-1) != 0 {
-		return unix.EINVAL
-	}
-	if _, e := l.c.dev.access(access); e != 0 {
-		return e
-	}
-	fd := int32(l.u32(abi.DMABufFD))
-	if fd < 0 {
-		return unix.EBADF
-	}
-	if _, _, err := l.task.StatFD(int(fd)); err != nil {
-		return unix.EBADF
-	}
-	return unix.EOPNOTSUPP
 }

@@ -64,6 +64,10 @@ func (p *program) StatFD(fd int) (dev, ino uint64, err error) {
 	return st.Dev, st.Ino, nil
 }
 
+func (p *program) GetFD(fd int) (int, error) {
+	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+}
+
 func (p *program) Maps() ([]kernel.Mapping, error) { return p.maps, nil }
 
 // fenced is the part of this process that is the program's: calls of random bytes

@@ -64,6 +64,16 @@ func (t *task) StatFD(fd int) (dev, ino uint64, err error) {
 	return st.Dev, st.Ino, nil
 }
 
+// GetFD implements kernel.Task.
+func (t *task) GetFD(fd int) (int, error) {
+	pid, err := unix.PidfdOpen(t.tgid, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(pid)
+	return unix.PidfdGetfd(pid, fd, 0)
+}
+
 // Maps implements kernel.Task.
 func (t *task) Maps() ([]kernel.Mapping, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", t.tgid))

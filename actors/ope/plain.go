@@ -1,0 +1,142 @@
+package ope
+
+import (
+	"errors"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/mr"
+	"github.com/efactor/efactor/actors/peer"
+)
+
+// Where the memory of an operation lies: in a region of the domain, or in none (plain). A
+// device that wants registered memory gets plain memory registered where that pays: for
+// accesses of its own by a registration that is kept, and for reads of the peer's by one of
+// the message's bytes that ends with the message.
+
+// keyed reports whether the device that carries to the peer wants registered memory.
+func (p *Pools) keyed(l *peer.Link) bool { return p.Paths[l.Path].LocalKeys }
+
+// registers reports whether n bytes of plain memory are worth it on the peer's path.
+func (p *Pools) registers(l *peer.Link, n int) bool {
+	least := p.Paths[l.Path].MinRegister
+	return least > 0 && n >= least && p.Plain != nil
+}
+
+// lends reports whether it pays to register n bytes for the peer to read them, and for
+// nothing else. A write can be read from fewer bytes on if they are in a region.
+func (p *Pools) lends(l *peer.Link, n int) bool { return p.mayRead(l, n) }
+
+// useSource sees that the device, or that of the peer, may read the buffer.
+func (t *outgoing) useSource(p Proto) bool {
+	r := t.pools.Regions.Find(t.q.Buf)
+	switch {
+	case r != nil:
+		if !t.ext().use(r) {
+			return false
+		}
+	case !t.pools.keyed(t.link):
+		return protos[p].rdma
+	case !t.pools.registers(t.link, len(t.q.Buf)):
+		return false
+	case p.readBased():
+		if r = t.pools.Plain.Lend(t.q.Buf); r == nil {
+			return false
+		}
+		t.ext().add(r)
+	default:
+		if r = t.pools.Plain.Hold(t.q.Buf, 0); r == nil {
+			return false
+		}
+		t.ext().add(r)
+	}
+	return !p.readBased() || t.lend(r)
+}
+
+// source is the region of the buffer, nil if it has none in use.
+func (t *outgoing) source() *mr.Region {
+	if t.x == nil || t.x.n == 0 {
+		return nil
+	}
+	return t.x.regions[0]
+}
+
+// gather has the device take the payloads of an operation's packets from its buffer, if that
+// is registered or worth it.
+func gather(t *outgoing) {
+	p, n := t.pools, len(t.q.Buf)
+	if d := &protos[t.m.Proto]; n <= p.Paths[t.link.Path].MaxCopy || t.q.Flags&Borrowed != 0 || d.rdma || d.rta ||
+		t.m.Proto == LongRead || t.m.Proto == LongReadWrite {
+		return
+	}
+	if t.source() == nil {
+		r := p.Regions.Find(t.q.Buf)
+		switch {
+		case r != nil:
+			if !t.ext().use(r) {
+				return
+			}
+		case !p.registers(t.link, n):
+			return
+		default:
+			if r = p.Plain.Hold(t.q.Buf, 0); r == nil {
+				return
+			}
+			t.ext().add(r)
+		}
+	}
+	t.gathers = true
+}
+
+// gatherFrom has the device take a packet's payload from the region that it lies in.
+func gatherFrom(t *outgoing, p *device.Pke) {
+	if p.Kind() != device.WRSend || t.x == nil {
+		return
+	}
+	for _, r := range t.x.regions[:t.x.n] {
+		if Holds(r.Bytes(), p.Local()) {
+			p.From(r.LKey(t.link.Path))
+			return
+		}
+	}
+}
+
+// copied reports whether the device keeps no reference to the buffer after it was given a
+// packet.
+func copied(t *outgoing) bool { return t.pools.Info.CopiesAtPost && !t.gathers }
+
+// lend gives the peer leave to read the message, and nothing else of the region. On a
+// device without windows it gets the region's own key.
+func (t *outgoing) lend(r *mr.Region) bool {
+	path, x := t.link.Path, t.x
+	key, err := t.pools.env.Q.Lend(path, r.LKey(path), t.q.Buf)
+	switch {
+	case errors.Is(err, device.ErrNotSupported): // the path's device; that of another may have windows
+		x.key = mr.DeviceKey(r.Key(path))
+		return true
+	case err != nil:
+		return false // there are too many, or the region is being closed: it goes another way
+	}
+	x.key, x.lent, x.path = key, true, path
+	return true
+}
+
+// land sees that the device may put what it reads to b. False: it may not.
+func (d *reader) land(b []byte) bool {
+	r := d.r
+	p, l, x := r.pools, r.link, r.ext()
+	m := p.Regions.Find(b)
+	switch {
+	case m != nil && (writable(m) || !p.keyed(l)) && x.use(m):
+	case !p.keyed(l):
+		return true
+	case m != nil || !p.registers(l, len(b)):
+		return false
+	default:
+		if m = p.Plain.Hold(b, device.LocalWrite); m == nil {
+			return false
+		}
+		x.add(m)
+	}
+	d.lkey = m.LKey(l.Path)
+	return true
+}
