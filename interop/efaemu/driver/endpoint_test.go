@@ -17,6 +17,7 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/interop/efaemu/driver"
+	"github.com/efactor/efactor/interop/efaemu/kernel"
 	"github.com/efactor/efactor/interop/efaemu/profile"
 )
 
@@ -78,7 +79,10 @@ func hosts(t *testing.T, p profile.Profile, dc efa.DomainConfig, pc efa.Protocol
 
 // left checks that nothing is left of the host.
 func (h *host) left() {
-	require.Zero(h.t, h.card.Kernel.Stats().MRs)
+	if err := h.sent.Close(); err != nil {
+		require.ErrorIs(h.t, err, device.ErrClosed)
+	}
+	require.Equal(h.t, kernel.Stats{}, h.card.Kernel.Stats())
 	found, _ := h.card.Findings.Take()
 	require.Empty(h.t, found)
 	require.NoError(h.t, h.card.Close())
