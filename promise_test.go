@@ -72,10 +72,14 @@ func TestExamplesImportPromises(t *testing.T) {
 	assert.NotZero(t, checked, "files of examples")
 }
 
+// below are the packages without a promise that an example may import: efacheck tries a
+// card's queues, for which there is no other way.
+var below = map[string]string{"examples/efacheck/": "actors/device"}
+
 // mayImport reports whether a file of an example may import a package of this module.
 func mayImport(file, pkg string, promised map[string]bool) bool {
 	example := strings.Join(strings.SplitN(file, "/", 3)[:2], "/")
-	return promised[pkg] || strings.HasPrefix(pkg, example+"/")
+	return promised[pkg] || strings.HasPrefix(pkg, example+"/") || below[example+"/"] == pkg
 }
 
 // imports gives the packages of this module that a file imports, as folders.

@@ -10,6 +10,3 @@ var begins = func() (t [256]bool) {
 	}
 	return t
 }()
-
-// HoldBack is the queue pair's.
-func (q *Queue) HoldBack(ah AH, qpn uint16, on bool) error { return q.qp.HoldBack(ah, qpn, on) }

@@ -35,8 +35,8 @@ type Pke struct {
 	bounce  []byte
 	done    SendDone
 	problem SendProblem
-	idx     int32
 	out     bool // the device has it
+	parked  bool // it has no place in the send queue
 	queue   *Queue
 }
 
@@ -65,7 +65,7 @@ func (p *Pke) FillRDMA(kind WR, local []byte, lkey uint32, remote, rkey uint64) 
 	p.Bytes = len(local)
 }
 
-// SetImm adds immediate data to what the entry holds.
+// SetImm adds remote CQ data to what the entry holds.
 func (p *Pke) SetImm(v uint32) { p.wr.HasImm, p.wr.Imm = true, v }
 
 // Begins reports whether the receiver can put the packet off.

@@ -41,12 +41,9 @@ func (q *Queue) Poll(*shard.Shard) int {
 }
 
 func (q *Queue) onSend(c *Completion) {
-	if c.ID >= uint64(len(q.pkes)) {
+	p := q.entry(c.ID)
+	if p == nil || !p.out {
 		return // a driver's fault; nothing here owns it
-	}
-	p := &q.pkes[c.ID]
-	if !p.out {
-		return
 	}
 	p.out = false
 	if c.Status == StatusOK && !p.Watch {
@@ -102,7 +99,7 @@ func (q *Queue) onWritten(c *Completion) {
 		q.written = w.next
 	}
 	w.Len, w.Imm = c.Len, c.Imm
-	w.QPN, w.GID = c.SrcQPN, c.SrcGID
+	w.AH, w.QPN, w.GID = c.AH, c.SrcQPN, c.SrcGID
 	q.sh.Call(q.router.Route(c.AH, c.SrcQPN), w)
 }
 
@@ -111,9 +108,10 @@ func (q *Queue) onWritten(c *Completion) {
 type Written struct {
 	shard.Message
 	Len int
-	Imm uint32
+	Imm uint32 // remote CQ data
+	AH  AH     // of the sender, or UnknownAH
 	QPN uint16
-	GID GID // of a sender without address handle
+	GID GID // set when AH is UnknownAH
 
 	queue *Queue
 	next  *Written
@@ -155,8 +153,7 @@ type Gone struct {
 // once.
 func (q *Queue) Flush(*shard.Shard) {
 	if len(q.repost) >= q.refill || q.refillNow {
-		q.qp.PostRecv(q.repost)
-		q.repost, q.refillNow = q.repost[:0], false
+		q.GiveSlots()
 	}
 	if q.posted {
 		q.posted = false
@@ -167,10 +164,7 @@ func (q *Queue) Flush(*shard.Shard) {
 // Arm gives back what receive slots there are, so that a sleeping queue has them
 // all, and asks the device for a notification.
 func (q *Queue) Arm() bool {
-	if len(q.repost) > 0 {
-		q.qp.PostRecv(q.repost)
-		q.repost = q.repost[:0]
-	}
+	q.GiveSlots()
 	return q.qp.Arm()
 }
 

@@ -14,7 +14,7 @@ import (
 // does that too, but who makes packets before Poll is called has to let them go first.
 func (q *Queue) GiveRoom() int {
 	q.gaveRoom = true
-	if q.room == 0 || q.control.head == nil && q.data.head == nil {
+	if q.room <= 0 || q.control.head == nil && q.data.head == nil {
 		return 0
 	}
 	return q.wakeWaiters()
@@ -24,7 +24,7 @@ func (q *Queue) GiveRoom() int {
 // AwaitSlot.
 func (q *Queue) Alloc() *Pke {
 	p := q.free
-	if p == nil {
+	if p == nil || q.room <= 0 {
 		return nil
 	}
 	q.free, p.Next = p.Next, nil
@@ -39,6 +39,9 @@ func (q *Queue) Free(p *Pke) {
 	p.wr.Kind, p.wr.HasImm, p.wr.LKey = WRSend, false, 0
 	p.Next, q.free = q.free, p
 	q.room++
+	if p.parked {
+		unpark(q, p)
+	}
 }
 
 // Room is how many entries Alloc would give.
@@ -77,6 +80,9 @@ func (q *Queue) Post(p *Pke) error {
 // once: over says that it has arrived. There is no SendDone then, and the entry is the
 // owner's. One that is watched ends as always.
 func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
+	if p.parked {
+		unpark(q, p)
+	}
 	if q.stalled.head != nil {
 		q.stall(p)
 		return false, nil

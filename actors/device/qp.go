@@ -16,9 +16,10 @@ const (
 // QPConfig says what queue pair to open. Zero depths mean the device's default.
 type QPConfig struct {
 	SQDepth, RQDepth int
-	QPN              uint16 // 0: any free one; EFA chooses itself and refuses others
-	QKey             uint32 // also the connid of the endpoint (§1.4); bit 31 is the kernel's on EFA
-	RNRRetry         uint8  // device resends before it reports RNR; 7: for ever
+	QPN              uint16   // 0: any free one; EFA chooses itself and refuses others
+	QPNs             []uint16 // of several devices: the number on each, instead of QPN
+	QKey             uint32   // also the connid of the endpoint (§1.4); bit 31 is the kernel's on EFA
+	RNRRetry         uint8    // device resends before it reports RNR; 7: for ever
 
 	// Type is the transport; UD takes Info.Datagram.
 	Type QPType

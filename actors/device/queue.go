@@ -35,6 +35,8 @@ type QueueConfig struct {
 	Router Router
 	// Refill is how many receive slots are given back at once.
 	Refill int
+	// Kept: receive slots go to the device by Trickle alone.
+	Kept bool
 }
 
 // Queue is the actor that owns a queue pair.
@@ -58,6 +60,7 @@ type Queue struct {
 	pkes []Pke
 	free *Pke
 	room int
+	reserve
 
 	rx     []RecvPkt
 	repost []int32
@@ -101,13 +104,7 @@ func NewQueue(c QueueConfig) *Queue {
 		pkes: make([]Pke, c.SQ), room: c.SQ,
 		rx: make([]RecvPkt, c.QP.RecvSlots()),
 	}
-	for i := len(q.pkes) - 1; i >= 0; i-- {
-		p := &q.pkes[i]
-		p.idx, p.queue = int32(i), q
-		p.done.Pke, p.problem.Pke = p, p
-		p.wr.ID = uint64(i)
-		p.Next, q.free = q.free, p
-	}
+	enter(q, q.pkes, 0)
 	q.refill = min(q.refill, max(len(q.rx)/2, 1))
 	q.held = make([]int32, 0, len(q.rx))
 	q.repost = make([]int32, 0, len(q.rx))
@@ -116,6 +113,9 @@ func NewQueue(c QueueConfig) *Queue {
 		q.rx[i].arrived.Pkt = &q.rx[i]
 		q.rx[i].mem = c.QP.RecvBytes(i)
 		q.repost = append(q.repost, int32(i))
+	}
+	if c.Kept {
+		q.throttled, q.held, q.repost = true, q.repost, q.held
 	}
 	return q
 }
@@ -134,21 +134,22 @@ func (q *Queue) Receive(ctx actor.Context) {
 // EachOut calls f for every packet that the device has or that waits for a
 // resend, on behalf of owner.
 func (q *Queue) EachOut(owner shard.Ref, f func(*Pke)) {
-	for i := range q.pkes {
-		if p := &q.pkes[i]; p.Owner == owner {
+	each(q, func(p *Pke) bool {
+		if p.Owner == owner {
 			f(p)
 		}
-	}
+		return true
+	})
 }
 
 // Holds reports whether packets to peer are with the device or wait for a resend.
 func (q *Queue) Holds(peer shard.Ref) bool {
-	for i := range q.pkes {
-		if q.pkes[i].Peer == peer {
-			return true
-		}
-	}
-	return false
+	found := false
+	each(q, func(p *Pke) bool {
+		found = p.Peer == peer
+		return !found
+	})
+	return found
 }
 
 // QP gives the queue pair, for address handles.

@@ -14,6 +14,10 @@ type RecvPkt struct {
 	QPN  uint16
 	GID  GID // set when AH is UnknownAH
 
+	// Remote CQ data that is the packet's immediate data, which a Router that wants it takes from Queue.Imm.
+	Imm    uint32
+	HasImm bool
+
 	mem     []byte // the slot's
 	slot    int32
 	queue   *Queue
@@ -64,6 +68,29 @@ func (q *Queue) Trickle(n int) {
 	q.repost = append(q.repost, q.held[:n]...)
 	q.held = q.held[:copy(q.held, q.held[n:])]
 	q.refillNow = n > 0
+}
+
+// Kept is the number of receive slots that are kept back: what Trickle could give to the
+// device.
+func (q *Queue) Kept() int { return len(q.held) }
+
+// Slots is the number of receive slots in all.
+func (q *Queue) Slots() int { return len(q.rx) }
+
+// Imm is the remote CQ data that came as immediate data of the packet with which
+// Router.Deliver is being called, and whether there was any.
+func (q *Queue) Imm() (data uint32, has bool) {
+	c := &q.comps[q.at-1]
+	return c.Imm, c.HasImm
+}
+
+// GiveSlots gives the device what Trickle has let go, which Flush would do at the end of the
+// turn.
+func (q *Queue) GiveSlots() {
+	if len(q.repost) > 0 {
+		q.qp.PostRecv(q.repost)
+		q.repost, q.refillNow = q.repost[:0], false
+	}
 }
 
 // Throttled reports whether slots are kept back.

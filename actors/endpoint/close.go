@@ -29,6 +29,8 @@ type closing struct {
 	closed shard.Signal // all has ended; any goroutine
 	late   sync.Mutex   // held by the goroutine that refuses requests once closed is set
 
+	succeeded bool // another endpoint has the ring of requests; under late
+
 	linger     shard.Timer // of a Close that waits until peers got their last packets
 	lingerM    closeStep
 	lingerStep time.Duration
@@ -109,6 +111,10 @@ func (c *closing) step() {
 func (c *closing) failAll() {
 	e, err := c.e, c.err()
 	e.pools.Closing = true
+	if e.port != nil {
+		e.port.Fail(err)
+		return
+	}
 	e.failReceives(func(*ope.Order) bool { return false }, err)
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
@@ -124,6 +130,9 @@ func (c *closing) closeQueue() {
 	c.shut = e.queue.Close()
 	e.pools.CloseMemory()
 	err := c.err()
+	if e.port != nil {
+		e.port.Abandon(err)
+	}
 	e.pools.EachTx(func(t *ope.Txe) { sh.Tell(t.Ref(), &ope.Abandon{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { sh.Tell(r.Ref(), &ope.Abandon{Err: err}) })
 }
@@ -134,7 +143,7 @@ func (c *closing) finish() {
 	c.drain()
 	c.atEnd()
 	e.Flush(sh)
-	sh.RemovePoller(e)
+	sh.RemovePoller(e.polls)
 	sh.Stop(e.ref)
 	c.closed.Set()
 	c.refuse()
@@ -146,6 +155,10 @@ func (c *closing) finish() {
 func (c *closing) refuse() {
 	c.late.Lock()
 	defer c.late.Unlock()
+	if c.succeeded {
+		c.e.cfg.Shard.Wake()
+		return
+	}
 	c.drain()
 	c.e.Flush(c.e.cfg.Shard)
 }

@@ -21,11 +21,20 @@ type Config struct {
 	// Plain registers memory that is in none of them; nil: it goes by copy.
 	Plain *mr.Cache
 
+	// Direct: the endpoint speaks no protocol, see package direct.
+	Direct bool
+
 	ConnID uint32 // also the Q_Key; the caller draws it at random (§1.4)
 	QPN    uint16 // 0: any
+	// After is an endpoint of the same shard and device that has ended, see [Await]. The new
+	// one has its queue pair numbers, except where the device chooses them, and takes over
+	// the ring of requests, so that what is submitted meanwhile is handled by one of them.
+	After *Endpoint
 	// Settings need not have their defaults: the endpoint fills them in.
 	Settings settings.InForce
 
+	// OnOpen is called before the endpoint handles its first request; may be nil.
+	OnOpen  func(*Endpoint)
 	OnEvent func(Event) // called on the shard, must not block; may be nil
 	// OnWritten is called on the shard for each write with data of a peer's; may be nil.
 	OnWritten func(Written)
@@ -79,6 +88,8 @@ const (
 	PeerRelieved
 	// RemoteWritten: what OnWritten reports, where the caller makes an event of it.
 	RemoteWritten
+	// EnabledAgain: what the caller reports after Open with After; Addr is the new address.
+	EnabledAgain
 )
 
 // Written is a peer's write with remote CQ data that has ended.

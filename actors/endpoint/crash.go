@@ -23,10 +23,10 @@ func (e *Endpoint) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, chi
 	_ *actor.RestartStatistics, reason, message any,
 ) {
 	e.cfg.Log.Error("panic in an actor", "actor", child.Id, "reason", reason, "message", fmt.Sprintf("%T", message))
-	queue := child.Equal(e.qref.PID())
+	queue := child.Equal(e.qref.PID()) || e.port != nil // a port is of no use after a panic, either
 	if queue || e.queue.Broken() {
 		e.queue.Break()
-		e.cfg.Shard.Tell(e.ref, &deviceDown{err: fmt.Errorf("panic in the device queue: %v", reason)})
+		e.cfg.Shard.Tell(e.ref, &deviceDown{err: fmt.Errorf("panic in %s: %v", child.Id, reason)})
 	}
 	if queue {
 		sup.StopChildren(child)
@@ -48,7 +48,7 @@ func (c *closing) crashed() {
 	c.cause = fmt.Errorf("%w: panic in the endpoint", errno.ErrIO)
 	c.state = stopped
 	sh.RemovePoller(e.queue)
-	sh.RemovePoller(e)
+	sh.RemovePoller(e.polls)
 	e.pressure.stop()
 	sh.StopTimer(&c.linger)
 	_ = e.queue.Close() // nothing can be done about an error
@@ -60,6 +60,9 @@ func (c *closing) crashed() {
 	case e.handling:
 		c.giveUp(e.reqs.Peek())
 		e.drop(e.reqs.Peek())
+	}
+	if e.port != nil {
+		e.port.Abandon(c.cause)
 	}
 	e.failReceives(func(*ope.Order) bool { return false }, c.cause)
 	e.pools.EachTx(func(t *ope.Txe) { t.Abort(c.cause) })

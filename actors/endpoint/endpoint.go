@@ -2,12 +2,12 @@ package endpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/direct"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
@@ -38,8 +38,10 @@ type Endpoint struct {
 	pools *ope.Pools
 	reqs  *ring.MPSC[ope.Request]
 
-	table *match.Table
-	span  uint64 // in the trail
+	table *match.Table // nil without the protocol
+	port  *direct.Port // nil with it
+	span  uint64       // in the trail
+	polls shard.Poller // the endpoint, or plain; nil before it has begun
 
 	handling bool        // direct, or else the request at the head of the ring
 	direct   ope.Request // came without the ring; its Kind is 0 if there is none
@@ -55,20 +57,14 @@ type Endpoint struct {
 // Open makes the queue pair and the actors. Any goroutine.
 func Open(cfg Config) (*Endpoint, error) {
 	cfg.setDefaults()
+	if cfg.Direct {
+		if err := cfg.setDirect(); err != nil {
+			return nil, err
+		}
+	}
 	info := cfg.Device.Info()
 	set := cfg.Settings.On(&info)
-	var qp device.QP
-	open := func() (err error) {
-		qp, err = cfg.Device.OpenQP(device.QPConfig{
-			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: cfg.QPN, QKey: cfg.ConnID,
-			RNRRetry: set.Retries(), Notify: cfg.Shard.Wake,
-		})
-		return err
-	}
-	err := device.Guard(open)
-	if errors.Is(err, device.ErrNoMemory) && cfg.Plain != nil && cfg.Plain.Drop() {
-		err = device.Guard(open)
-	}
+	qp, err := cfg.openQP()
 	if err != nil {
 		return nil, fmt.Errorf("open queue pair on %s: %w", info.Name, err)
 	}
@@ -77,28 +73,32 @@ func Open(cfg Config) (*Endpoint, error) {
 		reqs: ring.NewMPSC[ope.Request](set.Requests),
 	}
 	paths := pathsOf(qp, &info)
+	on := settingsOn(&cfg.Settings, paths)
 	e.env = &peer.Env{
-		Sh: cfg.Shard, Addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID), ConnID: cfg.ConnID, Paths: peerPaths(paths, cfg.ConnID),
+		Sh: cfg.Shard, Addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID), ConnID: cfg.ConnID, Paths: peerPaths(paths, on, cfg.ConnID),
 		MTU: info.MTU, Config: set,
 		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
 	}
-	e.queue = device.NewQueue(device.QueueConfig{
-		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: 8,
-	})
-	e.env.Q = e.queue
 	e.pools = ope.NewPools(e.env, e.spawn)
+	queue := device.QueueConfig{
+		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: 8,
+	}
+	if cfg.Direct {
+		e.port = newPort(e)
+		queue.Router, queue.Kept = e.port, true
+	}
+	e.queue = device.NewQueue(queue)
+	e.env.Q = e.queue
 	if set.Steps != nil {
 		set.Steps(&e.pools.Steps)
 	}
-	e.pools.OnPaths(settingsOn(&cfg.Settings, paths))
+	e.pools.OnPaths(on)
 	e.pools.Unlist = e.unlist
-	e.pools.Info, e.pools.Device, e.pools.Regions, e.pools.Plain = info, cfg.Device, cfg.Regions, cfg.Plain
+	e.pools.Info, e.pools.Infos, e.pools.Device = info, infosOf(paths), cfg.Device
+	e.pools.Regions, e.pools.Plain = cfg.Regions, cfg.Plain
 	e.pools.OnWritten = e.writes.add
-	if f := &e.env.Config.Features; info.LocalKeys && f.Has(wire.FeatureRDMARead) {
-		if err := e.pools.Reserve(); err != nil {
-			cfg.Log.Warn("no RDMA read: its memory was refused", "err", err)
-			f.Clear(wire.FeatureRDMARead)
-		}
+	if !cfg.Direct {
+		reserve(e, paths)
 	}
 	e.env.Ops = e.pools
 	e.assemble()
@@ -106,6 +106,12 @@ func Open(cfg Config) (*Endpoint, error) {
 		_ = qp.Close() // the shard's error says more
 		e.pools.CloseMemory()
 		return nil, err
+	}
+	if cfg.After != nil {
+		cfg.After.closing.handOver(e)
+	}
+	if cfg.OnOpen != nil {
+		cfg.OnOpen(e)
 	}
 	cfg.Shard.Post(e.ref, &begin{})
 	return e, nil
@@ -205,12 +211,17 @@ func (e *Endpoint) start() {
 	e.env.Trail.Put(e.span, trail.EndpointBegin, 0, 0, 0)
 	e.env.Trail.Locate(e.span, &e.env.Addr)
 	e.env.Endpoint, e.env.Acceptor = e.ref, e
+	if e.port != nil {
+		startPort(e)
+		return
+	}
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
 	e.peers.table, e.claims.table = e.table, e.table
 	e.pressure.span = e.span
 	e.pressure.begin()
 	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
 	// Requests come first: a packet that a receive waits for by then is received at once.
+	e.polls = e
 	e.cfg.Shard.AddPoller(e.ref, e)
 	e.cfg.Shard.AddPoller(e.qref, e.queue)
 }

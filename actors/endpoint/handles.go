@@ -9,7 +9,11 @@ import (
 // Insert tells the endpoint of the n new handles from first in the address vector. Peers
 // that were known before their addresses have handles from now on. Runs on the shard.
 func (e *Endpoint) Insert(first, n uint64) {
-	if e.closing.state != stopped {
+	switch {
+	case e.closing.state == stopped:
+	case e.port != nil:
+		e.port.Insert(first, n)
+	default:
 		e.peers.insert(first, n)
 	}
 }
@@ -19,6 +23,10 @@ func (e *Endpoint) Insert(first, n uint64) {
 // address vector, and resumes when its address is inserted again. Runs on the shard.
 func (e *Endpoint) Remove(handle uint64) {
 	if e.closing.state == stopped {
+		return
+	}
+	if e.port != nil {
+		e.port.Remove(handle)
 		return
 	}
 	e.failReceives(func(p *ope.Order) bool { return p.Req.Peer != handle }, peer.ErrRemoved)

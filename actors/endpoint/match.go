@@ -48,6 +48,9 @@ func (e *Endpoint) unlist(r *ope.Rxe) { e.table.RemoveMsg(r.Listed()) }
 
 // failReceives ends the posted receives that keep does not want.
 func (e *Endpoint) failReceives(keep func(*ope.Order) bool, err error) {
+	if e.table == nil {
+		return
+	}
 	var doomed []*ope.Order
 	e.table.EachRecv(func(r *match.Recv) bool {
 		if p := e.pools.Orders.At(r.Owner); !keep(p) {

@@ -130,6 +130,7 @@ func (p *peers) reap() {
 		}
 		p.env.Sh.Stop(l.Peer)
 		_ = p.qp().DestroyAH(l.AH) // it was created by us, so this does not fail
+		l.Rails.Drop(p.qp())
 	}
 	clear(p.replaced[len(keep):])
 	p.replaced = keep

@@ -23,9 +23,14 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 		t: t, s: s, side: side, keys: 1 << 16,
 		left: map[uint32]bool{}, mine: map[uint32]uint32{}, ids: map[uint32]bool{},
 	}
+	for _, a := range s.Args {
+		if strings.HasPrefix(a, "-") {
+			require.Contains(t, []string{"-u", "-p", "-z", "-Z", "-H"}, a, "option of the driver")
+		}
+	}
 	me := r.addr(side)
 	info := device.Info{
-		GID: me.GID(), MTU: golden.MTU, CopiesAtPost: true, PartID: 0xefa1, LocalKeys: true, MaxRDMA: 1 << 30,
+		GID: me.GID(), MTU: s.MTU, CopiesAtPost: true, PartID: 0xefa1, LocalKeys: true, MaxRDMA: 1 << 30,
 		RDMARead: r.env("EFASHIM_RDMA_READ", 1) != 0, RDMAWrite: r.env("EFASHIM_RDMA_WRITE", 1) != 0,
 		UnsolicitedWrite: r.env("EFASHIM_UNSOLICITED", 1) != 0,
 	}
@@ -72,9 +77,12 @@ func (r *replay) features(i *device.Info) wire.Features {
 	return f
 }
 
-// env is a setting of both sides.
+// env is a setting of our side's alone, or of both.
 func (r *replay) env(name string, def int) int {
-	v, ok := r.s.Env[name]
+	v, ok := r.s.Env[r.side+"_"+name]
+	if !ok {
+		v, ok = r.s.Env[name]
+	}
 	if !ok {
 		return def
 	}
@@ -86,6 +94,6 @@ func (r *replay) env(name string, def int) int {
 // registers reports whether the process in our place could register n bytes for its
 // device.
 func (r *replay) registers(n int) bool {
-	name := r.side + "_EFASHIM_REG_FAIL_"
+	const name = "EFASHIM_REG_FAIL_"
 	return n > 0 && (n < r.env(name+"MIN", n+1) || n > r.env(name+"MAX", n))
 }

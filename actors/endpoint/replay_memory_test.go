@@ -80,7 +80,7 @@ func (r *replay) share(pkt wire.Packet) {
 	if r.now.name == "" {
 		return // nobody receives it
 	}
-	if r.env(r.side+"_EFASHIM_FAIL_READ", 0) != 0 {
+	if r.env("EFASHIM_FAIL_READ", 0) != 0 {
 		return // so that reads of it fail, with the status that was captured
 	}
 	off := uint64(0)

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/atomics"
-	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/internal/golden"
 	"github.com/efactor/efactor/internal/script"
@@ -51,15 +50,12 @@ func (r *replay) begin(p golden.Packet) {
 	var err error
 	op.n, err = strconv.Atoi(words[0])
 	require.NoError(r.t, err, p.Op)
+	require.Contains(r.t, []string{"send", "tsend", "write", "read", "atomic", "fetch", "compare"}, name, p.Op)
 	if op.name = name; p.Datatype != nil {
 		op.dt, op.op = wire.Datatype(*p.Datatype), wire.AtomicOp(*p.AtomicOp)
 		op.n *= op.dt.Size()
 	}
-	cut := r.cutsAtPieces(op)
 	switch {
-	case cut != "":
-		op.omitted = true
-		r.result.note(p.Op + ": left out, since " + cut)
 	case op.actor != r.side:
 		r.suffer(op)
 	case p.Type == "LONGCTS_RTW" && op.flags["riov2"]:
@@ -69,20 +65,6 @@ func (r *replay) begin(p golden.Packet) {
 	default:
 		r.act(op)
 	}
-}
-
-// cutsAtPieces is why an operation's data cannot be compared: 1.13 ends a packet of ours
-// where a piece of memory ends, and our operations have one piece.
-func (r *replay) cutsAtPieces(op *operation) string {
-	sender := op.actor == r.side
-	pieces := op.flags["iov2"]
-	if op.name == "read" {
-		sender, pieces = !sender, op.flags["riov2"]
-	}
-	if talk, _ := era.Of(r.s.Release(r.side)); !talk.MediumFirst || !sender || !pieces || !strings.HasPrefix(op.first.Type, "LONGCTS") {
-		return ""
-	}
-	return "this release ends packets where pieces of memory end"
 }
 
 // act submits an operation of our side.
@@ -95,6 +77,9 @@ func (r *replay) act(op *operation) {
 	switch op.name {
 	case "send", "tsend":
 		req.Kind = ope.KindSend
+		if op.flags["iov2"] {
+			req.More = &ope.More{Pieces: [][]byte{req.Buf[:op.n/2], req.Buf[op.n/2:]}}
+		}
 	case "write":
 		req.Kind = ope.KindWrite
 		op.remote = make([]byte, op.n)

@@ -37,11 +37,19 @@ func (r *replay) decode(p golden.Packet) *packet {
 	return x
 }
 
-// wrongAnswer reports whether a packet is the one that libfabric 2 gets wrong: the
+// wrongAnswer reports whether a packet is the one that libfabric has wrong since 1.18: the
 // answer to a compare atomic over two pieces of memory.
 func (r *replay) wrongAnswer(pkt wire.Packet) bool {
-	talk, _ := era.Of(r.s.Release("B"))
-	return r.s.Name == "connid/compare-riov2" && talk.OneCompareIOV && pkt.Type() == wire.TypeATOMRSP
+	o := r.now
+	if pkt.Type() != wire.TypeATOMRSP || o.name != "compare" || !o.flags["riov2"] {
+		return false
+	}
+	answers := "A"
+	if o.actor == answers {
+		answers = "B"
+	}
+	talk, _ := era.Of(r.s.Release(answers))
+	return talk.OneCompareIOV
 }
 
 // fetched returns the data that a fetch or compare of ours brings back.

@@ -232,7 +232,7 @@ func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) (d
 	if !e.claim(r) {
 		return false, nil
 	}
-	return true, e.cfg.Shard.RunAndWait(ctx, sig, e.ref, e)
+	return true, e.cfg.Shard.RunAndWait(ctx, sig, e.ref, e.polls)
 }
 
 // Begin handles a request of which the outcome is not waited for: false if nothing has
@@ -243,7 +243,7 @@ func (e *Endpoint) Begin(r *ope.Request) bool {
 		return false
 	}
 	sh := e.cfg.Shard
-	sh.Run(e.ref, e)
+	sh.Run(e.ref, e.polls)
 	begun := e.direct.Kind == 0 || e.handling
 	if !begun { // the endpoint awaits its supervisor, and the caller takes its buffer back
 		e.dropDirect()
@@ -259,7 +259,7 @@ func (e *Endpoint) claim(r *ope.Request) bool {
 	if !sh.Claim() {
 		return false
 	}
-	if e.table == nil || e.closing.state != open || !e.reqs.Idle() || e.direct.Kind != 0 {
+	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.direct.Kind != 0 {
 		sh.Release()
 		return false
 	}

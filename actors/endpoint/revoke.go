@@ -13,6 +13,10 @@ func (e *Endpoint) Revoke(r *mr.Region) {
 	if e.closing.state == stopped {
 		return
 	}
+	if e.port != nil {
+		e.port.Revoke(r)
+		return
+	}
 	sh := e.cfg.Shard
 	e.pools.EachTx(func(t *ope.Txe) {
 		if t.Concerns(r) {

@@ -36,6 +36,11 @@ func ReadSample(e *Endpoint, to *Sample) {
 	to.Depths = Depths{
 		SendQueue: int64(e.queue.Depth() - e.queue.Room()), Held: e.env.Mem.Held, Early: e.env.Mem.Early,
 	}
+	if e.port != nil {
+		posted, others := e.port.Depths()
+		to.Depths.Posted, to.Depths.Tx, to.Depths.Peers = int64(posted), int64(others), int64(e.port.Remotes())
+		return
+	}
 	if e.table != nil { // it has begun
 		to.Depths.Posted, to.Depths.Unexpected = int64(e.table.Recvs()), int64(e.table.Msgs())
 	}

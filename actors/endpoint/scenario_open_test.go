@@ -9,6 +9,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/script"
 	"github.com/efactor/efactor/wire"
@@ -31,6 +32,7 @@ import (
 //	wait         every first packet waits for HANDSHAKE
 //	homogeneous  all peers have the features of the endpoint
 //	traced       its trail is followed
+//	era          it behaves as this release
 //	minread, minwrite, runt, segment, medium, credits, detach
 //	             policy
 func (s *scenario) open(d *datadriven.TestData) {
@@ -60,6 +62,11 @@ func (s *scenario) open(d *datadriven.TestData) {
 	}
 	if d.HasArg("part") {
 		cfg.Info.PartID = uint32(num(d, "part"))
+	}
+	if a, ok := d.Arg("era"); ok {
+		talk, ok := era.Of(a.Vals[0])
+		require.True(s.t, ok, d.Pos)
+		cfg.Endpoint.Settings.Era = talk
 	}
 	ours := wire.MakeFeatures(wire.FeatureConnIDHeader)
 	if d.HasArg("all") {

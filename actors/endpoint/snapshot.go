@@ -8,6 +8,7 @@ import (
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // Snapshot is one endpoint at one moment: its peers, its operations in progress and what
@@ -47,22 +48,18 @@ func ReadSnapshot(e *Endpoint, most int) *Snapshot {
 		Name: e.cfg.Device.Info().Name, ConnID: e.env.Addr.ConnID(), State: e.closing.state.String(),
 		Progress: e.cfg.Shard.Mode().String() + ": " + e.cfg.Shard.ModeReason(),
 		Queues: Queues{
-			SendDepth: e.queue.Depth(), SendUsed: e.queue.Depth() - e.queue.Room(), RecvThrottled: e.queue.Throttled(),
-			PostedReceives: e.table.Recvs(), Unexpected: e.table.Msgs(),
+			SendDepth: e.queue.Depth(), SendUsed: e.queue.Depth() - e.queue.Room(),
 			HeldBytes: e.env.Mem.Held, HeldLimit: e.env.Config.TotalMemory,
 		},
 		Counters: map[string]uint64{},
 	}
 	EachStat(e, func(name string, n uint64) { s.Counters[name] = n })
-	for l := range e.peers.routes.all() {
-		s.Peers = append(s.Peers, l.Snapshot())
+	if e.port != nil {
+		s.Queues.PostedReceives, _ = e.port.Depths()
+		e.port.Each(func(o ope.Snapshot) { s.Operations = append(s.Operations, o) })
+	} else {
+		addProtocol(s, e, now)
 	}
-	e.pools.EachTx(func(t *ope.Txe) { s.Operations = append(s.Operations, t.Snapshot()) })
-	e.pools.EachRx(func(r *ope.Rxe) { s.Operations = append(s.Operations, r.Snapshot()) })
-	e.table.EachRecv(func(r *match.Recv) bool {
-		s.Operations = append(s.Operations, e.pools.Orders.At(r.Owner).Snapshot(now))
-		return true
-	})
 	slices.SortStableFunc(s.Operations, func(a, b ope.Snapshot) int { return cmp.Compare(b.Age, a.Age) })
 	if len(s.Operations) > most {
 		s.Omitted = len(s.Operations) - most
@@ -75,6 +72,20 @@ func ReadSnapshot(e *Endpoint, most int) *Snapshot {
 		return cmp.Compare(a.Address, b.Address)
 	})
 	return s
+}
+
+// addProtocol adds e's peers and operations of the protocol.
+func addProtocol(s *Snapshot, e *Endpoint, now clock.Time) {
+	s.Queues.RecvThrottled, s.Queues.PostedReceives, s.Queues.Unexpected = e.queue.Throttled(), e.table.Recvs(), e.table.Msgs()
+	for l := range e.peers.routes.all() {
+		s.Peers = append(s.Peers, l.Snapshot())
+	}
+	e.pools.EachTx(func(t *ope.Txe) { s.Operations = append(s.Operations, t.Snapshot()) })
+	e.pools.EachRx(func(r *ope.Rxe) { s.Operations = append(s.Operations, r.Snapshot()) })
+	e.table.EachRecv(func(r *match.Recv) bool {
+		s.Operations = append(s.Operations, e.pools.Orders.At(r.Owner).Snapshot(now))
+		return true
+	})
 }
 
 var stateNames = [...]string{open: "open", failing: "closing", flushing: "closing", stopped: "closed"}

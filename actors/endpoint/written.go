@@ -49,9 +49,14 @@ func (w *writes) onStranger(d *device.Written) {
 		w.env.Sh.Tell(l.Peer, d)
 		return
 	}
-	from := wire.MakeRawAddr(d.GID, d.QPN, 0)
-	x := waitingWrite{Written{Handle: peer.Unlisted, From: &from, N: d.Len, Data: uint64(d.Imm)}, nil}
+	from, n, imm := wire.MakeRawAddr(d.GID, d.QPN, 0), d.Len, d.Imm
 	d.Free()
+	w.addFrom(peer.Unlisted, &from, n, uint64(imm))
+}
+
+// addFrom is add of a write by who is no peer.
+func (w *writes) addFrom(handle uint64, from *wire.RawAddr, n int, data uint64) {
+	x := waitingWrite{Written{Handle: handle, From: from, N: n, Data: data}, nil}
 	if w.env.Mem.Held <= w.env.Config.TotalMemory && w.note(&x) {
 		w.env.Mem.Held += writtenCost
 	}

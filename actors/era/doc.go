@@ -4,7 +4,9 @@
 //
 // Four releases were captured, 1.13.2, 1.17.0, 2.3.1 and main (package internal/golden).
 // Endpoints with their profiles replay the captures (TestGolden of actors/endpoint), and
-// those of 1.17.0 and 2.3.1 are checked against them here. For the others it is known what was
+// those of 1.17.0 and 2.3.1 are checked against them here. Captures of 1.14.1, 1.18.2, 1.22.0 and
+// 2.4.0, which are not kept, corrected the profiles of their time (testdata/era_*.txt of
+// actors/endpoint). For the others it is known what was
 // changed when, but not everything: where a behaviour changed somewhere between two
 // known releases, a comment in the profile says what was assumed.
 //

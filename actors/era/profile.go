@@ -7,9 +7,9 @@ type Rounding uint8
 
 // The ways to cut.
 const (
-	Down Rounding = iota // 2.x: even parts rounded down, the last takes the rest
-	Up                   // 1.17: even parts rounded up, the last is the smallest
-	Fill                 // 1.13: full packets, the last takes the rest
+	Down Rounding = iota // since 1.22: even parts rounded down, the last takes the rest
+	Up                   // 1.17 and 1.18: even parts rounded up, the last is the smallest
+	Fill                 // until 1.14: full packets, the last takes the rest
 )
 
 // Profile is how an endpoint of a release behaves, and which packets it fails on.
@@ -34,9 +34,14 @@ type Profile struct {
 
 	MediumFirst bool // what fits a medium message is never read (until 1.13)
 	ReadWaits   bool // what may be read waits for HANDSHAKE (1.17)
-	RMANoWait   bool // writes and reads do not wait for HANDSHAKE (until 1.17)
-	RTRWhole    bool // the first window of a read is all of it (1.13)
-	CQData32    bool // tagged messages carry 32 bits of CQ data (until 1.17)
+	RMANoWait   bool // writes and reads do not wait for HANDSHAKE (until 1.18)
+	RTRWhole    bool // the first window of a read is all of it (1.13 and 1.14)
+	// InjectsPackets: an injected write goes as a packet, also where the device writes (1.18).
+	InjectsPackets bool
+	// EndsAtPieces: a CTSDATA packet ends where a piece of the memory does that it comes
+	// from (1.13).
+	EndsAtPieces bool
+	CQData32     bool // tagged messages carry 32 bits of CQ data (until 1.17)
 
 	DCUnasked bool // delivery complete does not wait for HANDSHAKE either (main)
 
@@ -51,7 +56,7 @@ type Profile struct {
 	AbortsAhead   bool // a message beyond RecvWindow ends the process (until 1.22)
 	OneHandshake  bool // a second HANDSHAKE of a peer ends the process (1.10)
 	NoNACKWrite   bool // READ_NACK answers messages, not writes (1.20 and 1.22)
-	OneCompareIOV bool // a COMPARE_RTA of several rma_iov gets wrong answers (2.x)
+	OneCompareIOV bool // a COMPARE_RTA of several rma_iov gets wrong answers (since 1.18)
 }
 
 // Knows is the part of f that the era knows.

@@ -16,28 +16,28 @@ var All = []Profile{
 		Name: "1.10", Limited: true, Features: upTo(wire.FeatureRDMARead),
 		ShortAddr: true, NoConnID: true, ShortEOR: true, NoHostID: true, NoDeviceVersion: true,
 		DataHeader: wire.CTSDataLen, Rounding: Fill,
-		MediumFirst: true, RMANoWait: true, RTRWhole: true, CQData32: true, CreditsAsked: true,
+		MediumFirst: true, RMANoWait: true, RTRWhole: true, EndsAtPieces: true, CQData32: true, CreditsAsked: true,
 		RecvWindow: 16384, AbortsAhead: true, OneHandshake: true,
 	},
 	{
 		Name: "1.12", Limited: true, Features: upTo(wire.FeatureDeliveryComplete),
 		ShortAddr: true, NoConnID: true, ShortEOR: true, NoHostID: true, NoDeviceVersion: true,
 		DataHeader: wire.CTSDataLen, Rounding: Fill,
-		MediumFirst: true, RMANoWait: true, RTRWhole: true, CQData32: true, CreditsAsked: true,
+		MediumFirst: true, RMANoWait: true, RTRWhole: true, EndsAtPieces: true, CQData32: true, CreditsAsked: true,
 		RecvWindow: 16384, AbortsAhead: true,
 	},
 	{
 		Name: "1.13", Limited: true, Features: upTo(wire.FeatureConstantHeader),
 		NoConnID: true, ShortEOR: true, NoHostID: true, NoDeviceVersion: true,
 		DataHeader: wire.CTSDataLen, Rounding: Fill,
-		MediumFirst: true, RMANoWait: true, RTRWhole: true, CQData32: true, CreditsAsked: true,
+		MediumFirst: true, RMANoWait: true, RTRWhole: true, EndsAtPieces: true, CQData32: true, CreditsAsked: true,
 		RecvWindow: 16384, AbortsAhead: true,
 	},
 	{
-		// Assumed: segmentation changed with the runting read, in 1.16.
+		// Captured: 1.14.1. Assumed: segmentation changed with the runting read, in 1.16.
 		Name: "1.14", Limited: true, Features: upTo(wire.FeatureConnIDHeader),
 		NoHostID: true, NoDeviceVersion: true, Rounding: Fill,
-		RMANoWait: true, CQData32: true, CreditsAsked: true,
+		RMANoWait: true, RTRWhole: true, CQData32: true, CreditsAsked: true,
 		RecvWindow: 16384, AbortsAhead: true,
 	},
 	{
@@ -53,18 +53,21 @@ var All = []Profile{
 		RecvWindow: 16384, AbortsAhead: true,
 	},
 	{
-		// Assumed: segmentation changed with 2.0, and so did compare atomics.
+		// Captured: 1.18.2.
 		Name: "1.18", Limited: true, Features: upTo(wire.FeatureRDMAWrite),
-		NoDeviceVersion: true, Rounding: Up,
-		RecvWindow: 16384, AbortsAhead: true,
+		NoDeviceVersion: true, Rounding: Up, RMANoWait: true, InjectsPackets: true,
+		RecvWindow: 16384, AbortsAhead: true, OneCompareIOV: true,
 	},
 	{
-		Name: "1.20", Limited: true, Features: upTo(wire.FeatureReadNACK), Rounding: Up,
-		RecvWindow: 16384, AbortsAhead: true, NoNACKWrite: true,
+		// Assumed: what 1.22.0 does otherwise than 1.18.2, but for READ_NACK, began with 1.22.
+		Name: "1.20", Limited: true, Features: upTo(wire.FeatureReadNACK),
+		Rounding: Up, RMANoWait: true, InjectsPackets: true,
+		RecvWindow: 16384, AbortsAhead: true, NoNACKWrite: true, OneCompareIOV: true,
 	},
 	{
-		Name: "1.22", Limited: true, Features: upTo(wire.FeatureUnsolicitedWrite), Rounding: Up,
-		RecvWindow: 16384, AbortsAhead: true, NoNACKWrite: true,
+		// Captured: 1.22.0.
+		Name: "1.22", Limited: true, Features: upTo(wire.FeatureUserRecvQP),
+		RecvWindow: 16384, AbortsAhead: true, NoNACKWrite: true, OneCompareIOV: true,
 	},
 	{
 		Name: "2.0", Limited: true, Features: upTo(wire.FeatureUnsolicitedWrite),

@@ -81,7 +81,7 @@ func TestFeaturesAppear(t *testing.T) {
 		wire.FeatureRDMAWrite:        "1.18",
 		wire.FeatureReadNACK:         "1.20",
 		wire.FeatureUserRecvQP:       "1.22",
-		wire.FeatureUnsolicitedWrite: "1.22",
+		wire.FeatureUnsolicitedWrite: "2.0",
 		wire.FeaturePeerError:        "main",
 	}
 	for f := range wire.Feature(256) {

@@ -32,8 +32,9 @@ type Pools struct {
 	Policy *Policy // the endpoint's settings
 	// Paths are the settings by path: how much is read, and from where on.
 	Paths []Policy
-	// Info is the device's, Device registers memory to read into.
+	// Info is the device's, Infos are by path, Device registers memory to read into.
 	Info   device.Info
+	Infos  []device.Info
 	Device device.Device
 	// Regions are the domain's.
 	Regions *mr.Table
@@ -207,12 +208,15 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 		return
 	}
 	f.MediumFirst = p.env.Config.Era.MediumFirst
-	f.CanRead = p.mayRDMARead() && l.CanRDMA(wire.FeatureRDMARead)
-	f.CanWrite = p.Info.RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite)
-	f.MaxRDMA = p.maxRDMA(l)
+	f.CanRead = p.mayRDMARead(l) && l.CanRDMA(wire.FeatureRDMARead)
+	f.CanWrite = p.info(l).RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite) &&
+		(q.Flags&Inject == 0 || !p.env.Config.Era.InjectsPackets)
+	if f.MaxRDMA = p.piece(q); f.MaxRDMA == 0 {
+		f.MaxRDMA = p.maxRDMA(l)
+	}
 	f.Target = q.Key&mr.EmulatedOnly == 0 && (q.Kind != KindRead || q.Key&mr.EmulatedRead == 0)
 	f.SameUnsolicited = uint64(uint32(q.Data)) == q.Data && (l.Self || p.env.Config.Homogeneous ||
-		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.env.Config.Features.Has(wire.FeatureUnsolicitedWrite))
+		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.policy(l).Features.Has(wire.FeatureUnsolicitedWrite))
 	if !f.CanRead && !f.CanWrite {
 		return
 	}
@@ -234,7 +238,10 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 // writable reports whether the device may put what it reads into the region.
 func writable(r *mr.Region) bool { return r.Access()&device.LocalWrite != 0 }
 
-func (p *Pools) mayRDMARead() bool { return p.Info.RDMARead && !p.Policy.NoRDMARead }
+func (p *Pools) mayRDMARead(l *peer.Link) bool { return p.info(l).RDMARead && !p.Policy.NoRDMARead }
+
+// info is the device's that carries to the peer.
+func (p *Pools) info(l *peer.Link) *device.Info { return &p.Infos[l.Path] }
 
 // policy is what holds on the peer's path.
 func (p *Pools) policy(l *peer.Link) *Policy { return &p.Paths[l.Path] }

@@ -85,7 +85,10 @@ func (r *Request) AtomicBytes() int {
 // More is what few requests have.
 type More struct {
 	Run    func()   // KindControl
-	Pieces [][]byte // KindRecv, KindRead: where Buf is to be copied in the end
+	Pieces [][]byte // KindRecv, KindRead: where Buf is to be copied in the end; KindSend: what it was made of
+
+	// Stripes are the paths that KindRead and KindWrite may go by, if there are several.
+	Stripes []Stripe
 
 	Compare []byte // KindAtomic: as long as the operand
 	Result  []byte // KindAtomic: where what was fetched goes; as long as the target

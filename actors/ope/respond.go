@@ -190,23 +190,3 @@ func (t *outgoing) fillResponse(p *device.Pke, seg Segment) {
 	}
 	p.Gather(h, pieces[:n]...)
 }
-
-// slicePieces finds [off, off+n) in memory that lies in several pieces, and returns
-// how many of them hold it.
-func slicePieces(to *[wire.MaxIOV][]byte, from [][]byte, off, n uint64) (count int) {
-	for _, p := range from {
-		size := uint64(len(p))
-		if n == 0 {
-			break
-		}
-		if off >= size {
-			off -= size
-			continue
-		}
-		part := min(size-off, n)
-		to[count] = p[off : off+part]
-		count++
-		off, n = 0, n-part
-	}
-	return count
-}

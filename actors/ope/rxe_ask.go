@@ -126,6 +126,7 @@ func (d *reader) readDirect(p *device.Pke, total uint64) {
 	req := &r.ord.Req
 	r.m.Begin(RxMatched, DirectRead, total, 0)
 	d.src[0], d.nsrc = wire.RMAIOV{Addr: req.Addr, Len: total, Key: req.Key}, 1
+	d.piece = uint64(r.pools.piece(req))
 	r.m.StartReading(total)
 	if total > 0 {
 		r.pools.env.Q.Free(p)

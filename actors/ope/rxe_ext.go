@@ -30,6 +30,8 @@ type reader struct {
 	nsrc int
 	lkey uint32 // of the request's buffer
 
+	piece uint64 // bytes that each of several paths reads at a time; 0: there is one path
+
 	inLine   bool          // for a piece of bounce memory
 	bouncing bool          // reads go by way of registered memory of ours
 	refusing bool          // READ_NACK once the packets are in

@@ -27,7 +27,7 @@ func (d *reader) startReading() {
 		return
 	}
 	switch {
-	case !r.pools.mayRDMARead():
+	case !r.pools.mayRDMARead(r.link):
 		d.refuse(fmt.Errorf("%w: RDMA read", errno.ErrNotSupported))
 	case r.ord == nil || !r.pools.keyed(r.link):
 		// Registered, or need not be.
@@ -44,7 +44,7 @@ func (d *reader) pumpReads() {
 	r := d.r
 	env := r.pools.env
 	for n := 0; ; n++ {
-		off, most, ok := r.m.NextRead(uint64(r.pools.maxRDMA(r.link)))
+		off, most, ok := r.m.NextRead(d.longest())
 		if !ok {
 			return
 		}
@@ -88,6 +88,9 @@ func (d *reader) postRead(p *device.Pke, off, most uint64) bool {
 	p.FillRDMA(device.WRRead, local, lkey, src.Addr+at, mr.DeviceKey(src.Key))
 	p.Off, p.Span = off, r.span
 	r.link.Address(p, r.ref)
+	if d.piece > 0 {
+		r.pools.spread(p, r.link, &r.ord.Req, off, d.region())
+	}
 	if err := env.Q.Post(p); err != nil {
 		if d.bouncing {
 			d.unbounce(local)
@@ -99,6 +102,22 @@ func (d *reader) postRead(p *device.Pke, off, most uint64) bool {
 	r.note(trail.Segment, uint8(device.WRRead), off, uint32(len(local)))
 	r.m.Reads(uint64(len(local)))
 	return true
+}
+
+// longest is the most bytes of one request.
+func (d *reader) longest() uint64 {
+	if d.piece > 0 {
+		return d.piece
+	}
+	return uint64(d.r.pools.maxRDMA(d.r.link))
+}
+
+// region is that of the request's buffer, if it lies in one.
+func (d *reader) region() *mr.Region {
+	if d.r.x.n == 0 {
+		return nil
+	}
+	return d.r.x.regions[0]
 }
 
 // source finds the piece of the peer's memory that holds byte off of the message.

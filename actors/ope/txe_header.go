@@ -123,7 +123,8 @@ func readFrom(t *outgoing) [wire.MaxIOV]wire.RMAIOV {
 func (p *Pools) credits(total uint64) uint32 {
 	n := uint64(p.Policy.Credits)
 	if p.env.Config.Era.CreditsAsked {
-		n = min(max(n, (total+uint64(p.maxData)-1)/uint64(p.maxData)), 1<<31)
+		room := uint64(p.env.MTU - wire.CTSDataLen) // whatever else is in its CTSDATA
+		n = min(max(n, (total+room-1)/room), 1<<31)
 	}
 	return uint32(n)
 }

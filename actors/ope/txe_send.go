@@ -111,7 +111,7 @@ func eagerHeaders(f Flags) int {
 // mayRead reports whether a message of n bytes to the peer might go read-based.
 func (p *Pools) mayRead(l *peer.Link, n int) bool {
 	least := p.Paths[l.Path].MinRead
-	return n >= least && least > 0 && p.mayRDMARead()
+	return n >= least && least > 0 && p.mayRDMARead(l)
 }
 
 // notReading takes the operation out of the count of those that are read.
@@ -132,6 +132,9 @@ func (t *Txe) pump(p *device.Pke) {
 		seg, ok := t.m.Next(t.pools.maxData)
 		if !ok {
 			break
+		}
+		if seg.Data && env.Config.Era.EndsAtPieces {
+			endAtPiece(&t.outgoing, &seg)
 		}
 		shy := seg.Data && !t.link.Handshaken || t.m.Proto == ErrorOnly && !t.link.Known()
 		if t.link.Backoff && p == nil || shy {
@@ -237,11 +240,13 @@ func (t *outgoing) isREQ(p *device.Pke) bool { return t.spent && wire.Type(p.Typ
 // fillRDMA makes the entry a write of the segment into the peer's memory (§4.6).
 func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) {
 	q := t.q
+	r := t.source()
 	var lkey uint32
-	if r := t.source(); r != nil {
+	if r != nil {
 		lkey = r.LKey(t.link.Path)
 	}
 	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, mr.DeviceKey(q.Key))
+	t.pools.spread(p, t.link, q, seg.Off, r)
 	if q.Flags&HasData != 0 {
 		p.SetImm(uint32(q.Data))
 	}

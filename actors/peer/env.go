@@ -39,6 +39,9 @@ type Path struct {
 	Pulse  bool         // as device.Info has it, and so
 	// HoldsBack: it can hold one sender back.
 	HoldsBack bool
+
+	Features wire.Features // what HANDSHAKE tells peers there (§2.1): RDMA as the device has it
+	DeviceID uint32        // and its device_version
 }
 
 // Acceptor is the endpoint as peers see it.

@@ -34,10 +34,10 @@ func (p *Peer) sendHandshake() {
 	c := &p.env.Config
 	e := &c.Era
 	h := wire.Handshake{
-		Features:  c.Features,
+		Features:  p.link.path().Features,
 		HasConnID: !e.NoConnID, ConnID: p.env.Addr.ConnID(),
 		HasHostID: c.HostID != 0 && !e.NoHostID, HostID: c.HostID,
-		HasDeviceVersion: !e.NoDeviceVersion, DeviceVersion: c.DeviceID,
+		HasDeviceVersion: !e.NoDeviceVersion, DeviceVersion: p.link.path().DeviceID,
 		HasP2P: e.P2P, P2PSupported: e.P2P,
 	}
 	if !p.post(pke, h.Append(pke.Header())) {
@@ -65,6 +65,9 @@ func (p *Peer) onHandshake(v *wire.View) {
 	l.Features = p.env.Config.Era.Knows(h.Features)
 	if l.UserQP = h.UserRecvQP; !h.HasUserRecvQP {
 		l.Features.Clear(wire.FeatureUserRecvQP)
+	}
+	if l.otherErrors {
+		l.Features.Clear(wire.FeaturePeerError)
 	}
 	l.Family, l.hasFamily = h.DeviceVersion, h.HasDeviceVersion
 	if h.HasP2P && !h.P2PSupported {

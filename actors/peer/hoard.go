@@ -81,7 +81,7 @@ func overMemory(l *Link) {
 // holdBack says it to our device. If that cannot, the endpoint's limit must do.
 func holdBack(l *Link, on bool) {
 	if l.path().HoldsBack {
-		_ = l.env.Q.HoldBack(l.AH, l.QPN, on) // the handle is good as long as the peer is
+		_ = l.env.Q.QP().HoldBack(l.AH, l.QPN, on) // the handle is good as long as the peer is
 	}
 }
 

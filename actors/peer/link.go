@@ -32,19 +32,20 @@ type Link struct {
 	Room                  int32
 	HasRawAddr, HasConnID bool
 
-	Headerless bool // it takes data without headers only, at UserQP
-	Handshaken bool // HANDSHAKE came; Features is what it said
-	Features   wire.Features
-	Backoff    bool  // RNR: post nothing
-	Path       uint8 // index in Env.Paths
-	Self       bool  // it is this endpoint
-	Away       bool  // it has failed and may come back
-	hasFamily  bool
-	heldUp     bool  // the line waits for requests that are under way
-	watched    bool  // the peer looks after operations in progress
-	overfull   bool  // it is in Env.Full
-	crowded    bool  // it is over PeerMemory, or was and is not yet well below
-	Err        error // not nil: the peer has failed, and why
+	Headerless  bool // it takes data without headers only, at UserQP
+	Handshaken  bool // HANDSHAKE came; Features is what it said
+	Features    wire.Features
+	Backoff     bool  // RNR: post nothing
+	Path        uint8 // index in Env.Paths
+	Self        bool  // it is this endpoint
+	Away        bool  // it has failed and may come back
+	hasFamily   bool
+	heldUp      bool  // the line waits for requests that are under way
+	watched     bool  // the peer looks after operations in progress
+	otherErrors bool  // it sends a PEER_ERROR that cannot be read
+	overfull    bool  // it is in Env.Full
+	crowded     bool  // it is over PeerMemory, or was and is not yet well below
+	Err         error // not nil: the peer has failed, and why
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
 
@@ -56,6 +57,7 @@ type Link struct {
 	putOff    int32  // packets under way that it has put off: it holds us back
 	floor     uint32 // before this msg_id everything has arrived
 	Runt      int    // bytes of runting reads under way; operations write it
+	Rails     Rails  // operations make them
 
 	env     *Env
 	of      *Peer
@@ -129,7 +131,7 @@ func (l *Link) Known() bool { return l.Handshaken || l.Self || l.env.Config.Homo
 
 // Can reports whether a feature may be used with the peer: both sides have it.
 func (l *Link) Can(f wire.Feature) bool {
-	ours := l.env.Config.Features.Has(f)
+	ours := l.path().Features.Has(f)
 	if l.Self || l.env.Config.Homogeneous {
 		return ours
 	}
@@ -140,7 +142,7 @@ func (l *Link) Can(f wire.Feature) bool {
 // them, and they are of one family (§2.1.1: the first EFA device reads only from
 // its own kind).
 func (l *Link) CanRDMA(f wire.Feature) bool {
-	return l.Can(f) && (l.Self || !l.hasFamily || (l.Family == firstEFA) == (l.env.Config.DeviceID == firstEFA))
+	return l.Can(f) && (l.Self || !l.hasFamily || (l.Family == firstEFA) == (l.path().DeviceID == firstEFA))
 }
 
 // firstEFA is the vendor part id of the first EFA device.

@@ -26,6 +26,8 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 		p.sendFailed(pke, s)
 		if s.Gone() && !answer {
 			p.failStatus(s)
+		} else if !p.link.Backoff {
+			p.resendRefused()
 		}
 	}
 }
@@ -61,6 +63,7 @@ func (p *Peer) onRNR(pke *device.Pke) {
 		p.rnrTail.Next = pke
 	}
 	p.rnrTail = pke
+	p.env.Q.Park(pke)
 }
 
 func (p *Peer) resend(pke *device.Pke) {
@@ -96,19 +99,33 @@ func (p *Peer) leaveBackoff() {
 	lasted := uint64(p.env.now().Sub(p.backingOff.since))
 	p.env.Counters.BackoffNanos += lasted
 	p.env.Trail.Put(p.link.Span, trail.BackoffEnd, 0, lasted, 0)
-	pke := p.rnrHead
-	p.rnrHead, p.rnrTail = nil, nil
-	for pke != nil {
-		next := pke.Next
-		pke.Next = nil
-		p.env.Trail.Put(pke.Span, trail.GoesOn, uint8(trail.ForBackoff), 0, 0)
-		p.resend(pke)
-		pke = next
-	}
+	p.resendRefused()
 	p.sendHandshakeIfQueued()
 	p.debts.pay(p)
 	p.resume()
 	p.serveLine()
+}
+
+// resendRefused sends what was refused again, in order, as long as a quarter of the send queue
+// is left for other peers; at least one packet goes out when there is room. Its end has the
+// next ones sent.
+func (p *Peer) resendRefused() {
+	q := p.env.Q
+	for pke := p.rnrHead; pke != nil && !p.link.Backoff; pke = p.rnrHead {
+		if pke.Parked() && q.Room() <= 0 {
+			q.AwaitSlot(&p.rnrWait)
+			return
+		}
+		if p.rnrHead = pke.Next; p.rnrHead == nil {
+			p.rnrTail = nil
+		}
+		pke.Next = nil
+		p.env.Trail.Put(pke.Span, trail.GoesOn, uint8(trail.ForBackoff), 0, 0)
+		p.resend(pke)
+		if q.Room() <= q.Depth()/4 {
+			return
+		}
+	}
 }
 
 // onWatchedSuccess: a packet that had met RNR, or that was under way while the
@@ -122,8 +139,10 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 	taken(p, pke)
 	if p.link.Backoff {
 		p.env.Counters.BackoffsCut++
+		p.leaveBackoff()
+	} else {
+		p.resendRefused()
 	}
-	p.leaveBackoff()
 	if pke.Owner.IsZero() {
 		p.onOwnDone(pke, true)
 		return

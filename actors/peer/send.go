@@ -235,8 +235,12 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 
 // onRoom: the send queue has room again, for the line or for HANDSHAKE.
 func (p *Peer) onRoom(w *device.SlotWait) {
-	if w == &p.hsWait {
+	switch w {
+	case &p.hsWait:
 		p.sendHandshake()
+		return
+	case &p.rnrWait:
+		p.resendRefused()
 		return
 	}
 	if d := p.debts; d != nil && w == &d.room {

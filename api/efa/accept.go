@@ -20,7 +20,7 @@ type intake struct {
 	followed
 
 	sh       *shard.Shard
-	act      *endpoint.Endpoint // set by Enable
+	act      atomic.Pointer[endpoint.Endpoint] // set by Enable, each time
 	log      *slog.Logger
 	lastID   atomic.Uint64
 	spare    atomic.Pointer[call] // of the last blocking operation

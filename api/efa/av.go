@@ -115,7 +115,7 @@ func (e *intake) inserted(hs []Addr) {
 	e.control(func() {
 		for _, h := range hs {
 			if h < NoAddr {
-				e.act.Insert(uint64(h), 1)
+				e.act.Load().Insert(uint64(h), 1)
 			}
 		}
 	})
@@ -180,7 +180,7 @@ func (e *intake) removed(r *removal) {
 		return
 	}
 	e.control(func() {
-		e.act.Remove(uint64(r.h))
+		e.act.Load().Remove(uint64(r.h))
 		r.done()
 	})
 }

@@ -78,7 +78,7 @@ func (b *batch) push(parent *span) bool {
 	if b.e.tele != nil {
 		b.e.traced(&b.req, *parent)
 	}
-	if !b.e.act.Push(&b.req) {
+	if !b.e.act.Load().Push(&b.req) {
 		disown(&b.req)
 		b.err = ErrAgain
 		return false
@@ -97,7 +97,7 @@ func (b *batch) end() (int, error) {
 		b.to.q.unreserve(b.slots)
 	}
 	if b.n > 0 {
-		b.e.act.Pushed()
+		b.e.act.Load().Pushed()
 	}
 	if b.credit > 0 {
 		b.places.giveBack(b.credit)

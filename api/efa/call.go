@@ -50,7 +50,7 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 
 // submit puts a request into the ring, however full it is.
 func (e *intake) submit(req *ope.Request) {
-	for !e.act.Submit(req) {
+	for !e.act.Load().Submit(req) {
 		if e.dom.sim && e.sh.Adopt() { // nobody else runs at the same time
 			e.sh.Turn()
 			e.sh.Release()

@@ -21,6 +21,31 @@ type EndpointConfig struct {
 	QPN          uint16 // queue pair number; 0: any free one
 	EventBacklog int    // events kept for NextEvent; 0: 256
 
+	// Direct: the endpoint does without the protocol, as libfabric's efa-direct does (from
+	// 2.1 on), and so must its peers. A message is one packet, a write or read one request
+	// of the device, and the device's verdict is the outcome:
+	//
+	//   - Messages of Limits.MTU bytes at most, writes and reads of Limits.MaxRDMA (else
+	//     ErrMsgSize), where the device has them (else ErrNotSupported). Memory of peers must
+	//     be such as devices reach, as that of Domain.Alloc is.
+	//   - Nothing has an order. A message takes the receive that was posted first; one that
+	//     is longer is cut off (ErrTruncated). Without a receive the sender's device tries
+	//     again: Protocol.RNRRetry times, and if that is 0 for ever, after which the error is
+	//     ErrNoRx. A write with data takes a receive on devices that are so, which is posted
+	//     again; there it needs one, too.
+	//   - Remote CQ data has 32 bits.
+	//   - ErrNotSupported are tagged messages, receives from one peer, Peek and Claim, atomics,
+	//     and the level Delivered of messages. Writes have it always.
+	//   - Who sent a message is known by its queue pair: Message.From is the latest address
+	//     inserted there, and Raw has no connid of others. Peers are not probed: what a dead one
+	//     was sent ends as its device says.
+	//   - What the device has of a canceled message it may still send; a canceled write or
+	//     read ends when the device is done with it.
+	//
+	// Such an endpoint lives on one device, not on several. Of Protocol, SendQueue, RecvQueue
+	// and RNRRetry matter.
+	Direct bool
+
 	Protocol ProtocolConfig
 }
 

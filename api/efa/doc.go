@@ -1,7 +1,7 @@
 // Package efa is message passing over EFA RDM protocol version 4: endpoints that
 // send and receive messages of any size, tagged and not, reliably and in order
-// between each pair of endpoints, and that write, read and atomically update
-// memory of each other.
+// between each pair of endpoints, and that write, read and atomically update memory of
+// each other; or, by [EndpointConfig].Direct, that do without the protocol (efa-direct).
 //
 // These lines are enough for most programs:
 //

@@ -178,7 +178,7 @@ func (d *Domain) enabled() []*Endpoint {
 func (d *Domain) begun() []*Endpoint {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(d.eps), func(c *Endpoint) bool { return c.state.Load() == disabled || c.act == nil })
+	return slices.DeleteFunc(slices.Clone(d.eps), func(c *Endpoint) bool { return c.state.Load() == disabled || c.act.Load() == nil })
 }
 
 // busy is a shard that has something to do, if there is one.

@@ -57,17 +57,29 @@ func (q *buggyQP) Poll(c []device.Completion) int {
 // TestPanicOfDriver: a driver that panics ends the endpoint, with an event and an error for
 // every operation, and not the process.
 func TestPanicOfDriver(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		t.Run(map[bool]string{false: "protocol", true: "direct"}[direct], func(t *testing.T) { panicOfDriver(t, direct) })
+	}
+}
+
+func panicOfDriver(t *testing.T, direct bool) {
 	for _, call := range []string{"PostSend", "Poll", "Arm"} {
 		t.Run(call, func(t *testing.T) {
 			d := &buggy{Device: newDevice(t, newFabric(t, sim.Config{InOrder: true}))}
 			dom := domainOn(t, d, efa.DomainConfig{})
 			q := newQueue(t, dom, 8)
-			s := newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: q})
+			s := newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: q, Direct: direct})
 			ctx := testContext(t)
 			self, err := s.av.Insert(s.ep.Address())
 			require.NoError(t, err)
-			_, err = s.ep.PostRecv(&efa.RecvReq{Tagged: true})
+			_, err = s.ep.PostRecv(&efa.RecvReq{Tagged: !direct, Buf: make([]byte, 4)})
 			require.NoError(t, err)
+			left := 1
+			if direct { // the word takes the first one, if it comes
+				_, err = s.ep.PostRecv(&efa.RecvReq{})
+				require.NoError(t, err)
+				left = 2
+			}
 			d.in.Store(call)
 			if err := s.ep.Send(ctx, self, []byte("word")); call == "PostSend" {
 				require.Error(t, err)
@@ -75,12 +87,19 @@ func TestPanicOfDriver(t *testing.T) {
 			ev, err := s.ep.NextEvent(ctx)
 			require.NoError(t, err)
 			require.Equal(t, efa.DeviceFailed, ev.Kind)
-			require.ErrorContains(t, ev.Err, "a bug in "+call)
-			var cs [8]efa.Completion
-			n, err := q.Read(ctx, cs[:])
-			require.NoError(t, err)
-			require.Equal(t, 1, n)
-			require.ErrorIs(t, cs[0].Err, efa.ErrIO)
+			if direct && call == "PostSend" { // which the endpoint calls itself
+				require.ErrorIs(t, ev.Err, efa.ErrIO)
+			} else {
+				require.ErrorContains(t, ev.Err, "a bug in "+call)
+			}
+			for left > 0 {
+				var cs [8]efa.Completion
+				n, err := q.Read(ctx, cs[:])
+				require.NoError(t, err)
+				if left -= n; left == 0 {
+					require.ErrorIs(t, cs[n-1].Err, efa.ErrIO)
+				}
+			}
 			require.ErrorIs(t, s.ep.Send(ctx, self, []byte("later")), efa.ErrIO)
 		})
 	}

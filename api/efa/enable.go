@@ -12,36 +12,61 @@ import (
 
 // Enable opens the endpoint on its device and gives it an address. A failure, for
 // instance since the QPN is in use, leaves nothing behind: it may be tried again.
+//
+// After the event DeviceFailed it can be enabled again, if its device still opens queue
+// pairs; a card that was reset or taken away wants a new Fabric. Every operation has had
+// its outcome by then. The GID stays, the queue pair's number too unless the device chooses
+// it (EFA), and the connid is new, since messages are counted anew: so the endpoint has a
+// new Address, of which the event EnabledAgain tells, and which its peers must insert. The
+// address vector, memory and queues are as they were, receives are to be posted again.
 func (e *Endpoint) Enable(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch e.state.Load() {
-	case disabled:
-	case closed:
+	was := e.act.Load()
+	switch state := e.state.Load(); {
+	case state == disabled:
+	case state == closed:
 		return fmt.Errorf("%w: Enable of a closed endpoint", ErrClosed)
+	case state == enabled && was.Ended():
+		if err := endpoint.Await(ctx, was); err != nil {
+			return contextError(ctx, err)
+		}
+		if err := e.enable(was); err != nil {
+			return err
+		}
+		e.events.add(Event{Kind: EnabledAgain, Peer: NoAddr, Address: e.Address()})
+		return nil
 	default:
 		return fmt.Errorf("%w: the endpoint is enabled already", ErrBadState)
 	}
 	if err := ctx.Err(); err != nil {
 		return contextError(ctx, err)
 	}
+	if err := e.enable(nil); err != nil {
+		e.unfollow(false)
+		e.tele = nil
+		return err
+	}
+	e.state.Store(enabled)
+	return nil
+}
+
+// enable opens the endpoint, after one that has ended if was is not nil.
+func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 	id := settings.Knobs(&e.cfg.Protocol).ConnID
 	for id == 0 {
 		id = randomConnID(e.dom)
 	}
 	info := e.dom.fab.dev.Info()
-	act, err := endpoint.Open(endpoint.Config{
+	_, err := endpoint.Open(endpoint.Config{
 		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions, Plain: e.dom.plain,
-		ConnID: id, QPN: e.cfg.QPN, Settings: settings.New(e.cfg.Protocol, &info),
+		Direct: e.cfg.Direct, ConnID: id, QPN: e.cfg.QPN, After: was, Settings: settings.New(e.cfg.Protocol, &info), OnOpen: e.act.Store,
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,
 		Log: e.log, Trail: e.follow(),
 	})
 	if err != nil {
-		e.unfollow(false)
 		return fmt.Errorf("efa: enable: %w", err)
 	}
-	e.act = act
-	e.state.Store(enabled)
 	return nil
 }
 

@@ -48,10 +48,10 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 // Address is where others reach the endpoint, with a path for each of the fabric's
 // devices; the zero Address before Enable.
 func (e *Endpoint) Address() Address {
-	if e.state.Load() == disabled || e.act == nil {
+	if e.state.Load() == disabled || e.act.Load() == nil {
 		return Address{}
 	}
-	raws := e.act.Addrs()
+	raws := e.act.Load().Addrs()
 	a := Address{make([]path, len(raws))}
 	for i, raw := range raws {
 		a.paths[i] = path{e.dom.fab.paths[i].scheme, raw}
@@ -66,15 +66,15 @@ func (e *Endpoint) Config() EndpointConfig {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	cfg := e.cfg
-	if e.act == nil {
+	if e.act.Load() == nil {
 		return cfg
 	}
 	cfg.TxDepth, cfg.RxDepth, cfg.EventBacklog = int(e.tx.max), int(e.rx.max), e.events.max
-	cfg.QPN = e.act.Addrs()[0].QPN()
+	cfg.QPN = e.act.Load().Addrs()[0].QPN()
 	if cfg.Level == 0 {
 		cfg.Level = Transmitted
 	}
-	cfg.Protocol = e.act.Settings().Settings
+	cfg.Protocol = e.act.Load().Settings().Settings
 	return cfg
 }
 
@@ -114,7 +114,7 @@ func (e *Endpoint) end(ctx context.Context) error {
 	e.rx.close()
 	var err error
 	if was == enabled || was == draining {
-		err = e.act.Close(ctx)
+		err = e.act.Load().Close(ctx)
 		e.unfollow(err == nil)
 		if errors.Is(err, shard.ErrClosed) {
 			err = nil

@@ -29,8 +29,11 @@ const (
 	// used. PeerRelieved ends it.
 	PeerPressure = endpoint.PeerPressure
 	PeerRelieved = endpoint.PeerRelieved
-	// DeviceFailed: the endpoint is unusable and every operation has failed.
+	// DeviceFailed: the endpoint is unusable and every operation has failed. Enable may
+	// bring it back.
 	DeviceFailed = endpoint.DeviceFailed
+	// EnabledAgain: Enable has brought it back. Address is the endpoint's own, a new one.
+	EnabledAgain = endpoint.EnabledAgain
 	// NewPeer: an endpoint in no address vector sent something; its address
 	// can be inserted to answer.
 	NewPeer = endpoint.NewPeer
@@ -47,7 +50,7 @@ const (
 type Event struct {
 	Kind    EventKind
 	Peer    Addr    // NoAddr if it is in no address vector
-	Address Address // of the peer; zero for events of the whole endpoint
+	Address Address // of the peer, or, if EnabledAgain, of the endpoint; else zero
 	Err     error
 	N       int    // of RemoteWritten
 	Data    uint64 // of RemoteWritten

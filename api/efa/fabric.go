@@ -37,6 +37,7 @@ type Fabric struct {
 	dev     Device
 	own     bool
 	paths   []fabricPath // best first
+	twins   bool         // several of them are of one kind
 	choices []DeviceChoice
 	log     *slog.Logger
 	tele    *telemetry.Collector // nil: nothing is observed
@@ -64,6 +65,7 @@ func Open(cfg Config) (*Fabric, error) {
 		f.choices = []DeviceChoice{{f.dev.Info().Name, true, "it was given"}}
 	}
 	f.paths = pathsOf(f.dev)
+	f.twins = twins(f.paths)
 	if err := f.observe(&cfg.Telemetry); err != nil {
 		if f.own {
 			_ = f.dev.Close() // the first error says what is wrong

@@ -40,7 +40,7 @@ func (e *intake) inject(ctx context.Context, req *ope.Request) error {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
 	if req.Flags&ope.Borrowed != 0 {
-		if e.act.Begin(req) {
+		if e.act.Load().Begin(req) {
 			if e.tx.used.Load() >= fewInjected {
 				e.sh.Drive()
 			}

@@ -33,7 +33,7 @@ func (m *MemoryRegion) Close() error {
 	for _, c := range m.dom.begun() {
 		m.region.Share()
 		c.control(func() {
-			c.act.Revoke(m.region)
+			c.act.Load().Revoke(m.region)
 			m.region.Done()
 		})
 	}

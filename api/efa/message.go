@@ -139,7 +139,7 @@ func (e *intake) do(ctx context.Context, req *ope.Request, places *credits) (Mes
 	if e.tele != nil {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
-	done, ended := e.act.Do(ctx, req, &c.sig)
+	done, ended := e.act.Load().Do(ctx, req, &c.sig)
 	if !done {
 		e.submit(req)
 		ended = e.sh.Wait(ctx, &c.sig)

@@ -43,7 +43,7 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 		e.traced(&req, *parent)
 	}
 	op.id = OpID(req.ID)
-	if !e.act.Submit(&req) {
+	if !e.act.Load().Submit(&req) {
 		e.refuse(&req)
 		return nil, ErrAgain
 	}

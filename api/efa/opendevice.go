@@ -22,6 +22,7 @@ import (
 //	tcp:IP       sockets between hosts, this one known by the address IP
 //	efa          the best EFA device of this host
 //	efa:NAME     the one of that name, as [Devices] lists them: efa:rdmap0s6
+//	efa:A+B      those of these names, joined: see [JoinDevices]
 //	auto         the best for each peer: shm on this host, EFA for those that have it, tcp otherwise
 //	auto:IP      the same, this host known by the address IP
 //	sim          a simulated fabric inside this process, one port of it
@@ -43,6 +44,11 @@ func OpenDevice(name string) (Device, error) {
 // JoinDevices makes one device of several, best first: an endpoint on it has a path on
 // each, and the peer's address decides which is used. The devices are its own from then
 // on.
+//
+// Of several devices of one kind, such as the EFA cards of a host, the first leads to the
+// first of the peer's, and carries the messages; reads and writes of a region by RDMA, from
+// 256 KiB on and without data, are divided among as many as both have, the second of one
+// with the second of the other and so on. They must be of one model.
 func JoinDevices(devs ...Device) (Device, error) {
 	d, err := multi.Open(devs...)
 	if err != nil {
@@ -96,13 +102,13 @@ func openDevice(cfg *Config, log *slog.Logger) (Device, []DeviceChoice, error) {
 		with.DeviceName, with.TCP.Addr = driver, addr
 		return openDevice(&with, log)
 	case driver == "efa":
-		dev, err = openEFA(arg, log)
+		return openCards(arg, log)
 	case driver == "tcp":
 		dev, err = openTCP(&cfg.TCP, log)
 	case driver == "auto":
 		return newChooser(cfg, log).open()
 	default:
-		return nil, nil, fmt.Errorf("%w: device %q: want shm, shm:DIR, either with ?host=NAME, efa, efa:NAME, tcp, tcp:IP, auto, auto:IP or sim",
+		return nil, nil, fmt.Errorf("%w: device %q: want shm, shm:DIR, either with ?host=NAME, efa, efa:NAME, efa:A+B, tcp, tcp:IP, auto, auto:IP or sim",
 			ErrInvalid, name)
 	}
 	if err != nil {

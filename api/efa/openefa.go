@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/uverbs"
@@ -46,6 +47,48 @@ func openEFA(name string, log *slog.Logger) (Device, error) {
 		return nil, fmt.Errorf("%w: there is no EFA device %q on this host; the first is %q", ErrInvalid, name, found.NICs[0].Name)
 	}
 	return nil, found.Err()
+}
+
+// openCards opens the EFA devices of names that are joined by "+", or the best.
+func openCards(names string, log *slog.Logger) (Device, []DeviceChoice, error) {
+	var devs []Device
+	var choices []DeviceChoice
+	undo := func(err error) error {
+		for _, d := range devs {
+			err = errors.Join(err, d.Close())
+		}
+		return err
+	}
+	for name := range strings.SplitSeq(names, "+") {
+		if name == "" && names != "" {
+			return nil, nil, undo(fmt.Errorf("%w: device %q: a card without a name", ErrInvalid, "efa:"+names))
+		}
+		d, err := openEFA(name, log)
+		if err != nil {
+			return nil, nil, undo(err)
+		}
+		devs, choices = append(devs, d), append(choices, asked(d))
+		if err := alike(devs[0].Info(), d.Info()); err != nil {
+			return nil, nil, undo(err)
+		}
+	}
+	if len(devs) == 1 {
+		return devs[0], choices, nil
+	}
+	all, err := JoinDevices(devs...)
+	if err != nil {
+		return nil, nil, undo(err)
+	}
+	return all, choices, nil
+}
+
+// alike refuses cards of which one could not do what peers expect of the other: they learn
+// the abilities of the first.
+func alike(a, b device.Info) error {
+	if a.PartID != b.PartID || a.RDMARead != b.RDMARead || a.RDMAWrite != b.RDMAWrite {
+		return fmt.Errorf("%w: %s and %s are not of one model, and cannot be joined", ErrInvalid, a.Name, b.Name)
+	}
+	return nil
 }
 
 // openNIC opens an EFA device.

@@ -74,7 +74,7 @@ func (e *intake) post(req *ope.Request, to *source, places *credits, parent *spa
 	if e.tele != nil {
 		e.traced(req, *parent)
 	}
-	if !e.act.Submit(req) {
+	if !e.act.Load().Submit(req) {
 		if req.Flags&ope.Quiet == 0 {
 			to.q.unreserve(1)
 		}

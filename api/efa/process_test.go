@@ -62,7 +62,7 @@ func childOf(dir string, dc efa.DomainConfig) (ep *efa.Endpoint, parent efa.Addr
 		return nil, 0, err
 	}
 	av := dom.NewAddressVector()
-	cfg := efa.EndpointConfig{AV: av}
+	cfg := efa.EndpointConfig{AV: av, Direct: os.Getenv(directEnv) != ""}
 	if strings.HasPrefix(dir, "/") {
 		cfg.QPN = 77 // as a port it may be taken
 	}

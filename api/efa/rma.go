@@ -78,6 +78,14 @@ func (e *checker) readRequest(req *ope.Request, r *ReadReq) error {
 // locate says in req what the device that carries to the peer calls n bytes at at, and
 // checks that they are within it, before the peer does.
 func (e *checker) locate(req *ope.Request, at Remote, n int) (err error) {
-	req.Addr, req.Key, err = at.on(e.cfg.AV.gid(req.Peer), n)
-	return err
+	if req.Addr, req.Key, err = at.on(e.cfg.AV.gid(req.Peer), n); err != nil || n < minStriped || !e.dom.fab.twins {
+		return err
+	}
+	if ss := e.stripes(req.Peer, at); ss != nil {
+		if req.More == nil {
+			req.More = new(ope.More)
+		}
+		req.More.Stripes = ss
+	}
+	return nil
 }

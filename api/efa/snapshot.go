@@ -25,7 +25,7 @@ func (e *Endpoint) Snapshot(ctx context.Context) (*Snapshot, error) {
 	var s *Snapshot
 	var sig shard.Signal
 	e.control(func() {
-		s = endpoint.ReadSnapshot(e.act, maxSnapshot)
+		s = endpoint.ReadSnapshot(e.act.Load(), maxSnapshot)
 		sig.Set()
 	})
 	if err := e.sh.Wait(ctx, &sig); err != nil {

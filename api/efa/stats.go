@@ -19,7 +19,7 @@ func (e *Endpoint) Stats(ctx context.Context) (map[string]uint64, error) {
 	stats := make(map[string]uint64)
 	var sig shard.Signal
 	e.control(func() {
-		endpoint.EachStat(e.act, func(name string, n uint64) { stats[name] = n })
+		endpoint.EachStat(e.act.Load(), func(name string, n uint64) { stats[name] = n })
 		sig.Set()
 	})
 	if err := e.sh.Wait(ctx, &sig); err != nil {

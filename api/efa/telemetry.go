@@ -94,6 +94,9 @@ func (e *intake) follow() *trail.Log {
 	if t == nil {
 		return nil
 	}
+	if e.tele != nil { // enabled again: operations read it at any time
+		return e.tele.Log()
+	}
 	e.tele = t.Open(e.sh.TurnTime, e.sample)
 	return e.tele.Log()
 }
@@ -124,7 +127,7 @@ func (e *intake) sample(ctx context.Context, to *telemetry.Sample) error {
 	}
 	var sig shard.Signal
 	e.control(func() {
-		endpoint.ReadSample(e.act, to)
+		endpoint.ReadSample(e.act.Load(), to)
 		sig.Set()
 	})
 	if err := e.sh.Wait(ctx, &sig); err != nil {

@@ -8,8 +8,8 @@
 //	go run ./examples/pingpong localhost        and in another
 //
 // It speaks fi_pingpong's control protocol, so that either side may be the tool,
-// on a fabric that both can reach: fi_pingpong -p efa -e rdm, with the same -I, -S,
-// -c and -m. Figures go to standard output, everything else to standard error.
+// on a fabric that both can reach: fi_pingpong -p efa -f efa -e rdm, with the same -I, -S,
+// -c and -m; or, without the protocol, -f efa-direct on both sides. Figures go to standard output, everything else to standard error.
 package main
 
 import (

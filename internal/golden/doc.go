@@ -5,7 +5,8 @@
 // operations through libfabric's EFA provider on a software EFA device (MTU
 // 8760, x86-64). Every work request that they posted is a Packet, in posting
 // order over both. testdata holds one capture per libfabric release, one JSON
-// object per line: a scenario's line, then its packets.
+// object per line: a scenario's line, then its packets. README.md describes the format
+// for those who bring captures of their own.
 //
 // Operations are written `[B:]name:len[,flag...]`; with B: the passive side
 // acts. Byte i of the data of send, tsend, write and read is (i + Seed) % 251.

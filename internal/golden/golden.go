@@ -15,7 +15,8 @@ import (
 	"sync"
 )
 
-// MTU of the device on which the captures were made.
+// MTU of the device on which the captures of testdata were made, and of others that do
+// not say.
 const MTU = 8760
 
 // Types of records that aren't packets of the protocol.
@@ -39,6 +40,7 @@ type Scenario struct {
 	ConnID    map[string]uint32 `json:"connid"`   // of A and B
 	// Completed: both finished, and all data, tags, CQ data and results were right.
 	Completed bool     `json:"completed"`
+	MTU       int      `json:"mtu"` // of the device; 0: MTU
 	Packets   []Packet `json:"-"`
 }
 
@@ -139,32 +141,69 @@ func Load() ([]Scenario, error) {
 func LoadAll() ([]Scenario, error) { return loadAll() }
 
 var loadAll = sync.OnceValues(func() ([]Scenario, error) {
-	names, err := fs.Glob(testdata, "testdata/*.jsonl.gz")
+	files, err := fs.Sub(testdata, "testdata")
 	if err != nil {
 		return nil, err
 	}
+	return LoadFS(files)
+})
+
+// LoadFS returns the scenarios of every capture in a folder: files that end in .jsonl, or
+// in .jsonl.gz. To have none is an error.
+func LoadFS(files fs.FS) ([]Scenario, error) {
+	var names []string
+	for _, pattern := range []string{"*.jsonl", "*.jsonl.gz"} {
+		some, err := fs.Glob(files, pattern)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, some...)
+	}
+	slices.Sort(names)
 	var all []Scenario
 	for _, name := range names {
-		scenarios, err := loadFile(name)
+		scenarios, err := loadFile(files, name)
 		if err != nil {
 			return nil, fmt.Errorf("golden: %s: %w", name, err)
 		}
 		all = append(all, scenarios...)
 	}
+	if len(all) == 0 {
+		return nil, errors.New("golden: no captures (*.jsonl, *.jsonl.gz)")
+	}
 	return all, nil
-})
+}
 
-func loadFile(name string) ([]Scenario, error) {
-	f, err := testdata.Open(name)
+func loadFile(files fs.FS, name string) ([]Scenario, error) {
+	f, err := files.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	if !strings.HasSuffix(name, ".gz") {
+		return read(f)
+	}
 	z, err := gzip.NewReader(f)
 	if err != nil {
 		return nil, err
 	}
 	return read(z)
+}
+
+// maxLen bounds the length that a record says.
+const maxLen = 1 << 31
+
+// check looks for what users of the n-th packet rely on.
+func (p *Packet) check(n int) error {
+	switch {
+	case p.Seq != n:
+		return fmt.Errorf("seq is %d", p.Seq)
+	case p.From != "A" && p.From != "B":
+		return fmt.Errorf("from %q", p.From)
+	case p.Len < len(p.Hex) || p.Len > maxLen:
+		return fmt.Errorf("%d bytes of %d", len(p.Hex), p.Len)
+	}
+	return nil
 }
 
 // read decodes one capture: a line without a type starts a scenario.
@@ -187,6 +226,9 @@ func read(r io.Reader) ([]Scenario, error) {
 			if err := json.Unmarshal(raw, &s); err != nil {
 				return nil, err
 			}
+			if s.MTU == 0 {
+				s.MTU = MTU
+			}
 			scenarios = append(scenarios, s)
 			continue
 		}
@@ -194,6 +236,9 @@ func read(r io.Reader) ([]Scenario, error) {
 			return nil, errors.New("packet before the first scenario")
 		}
 		s := &scenarios[len(scenarios)-1]
+		if err := p.check(len(s.Packets)); err != nil {
+			return nil, fmt.Errorf("%s: packet %d: %w", s.Name, len(s.Packets), err)
+		}
 		s.Packets = append(s.Packets, p)
 	}
 }

@@ -1,8 +1,11 @@
 package golden
 
 import (
+	"bytes"
+	"compress/gzip"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -64,10 +67,45 @@ func TestReadRejects(t *testing.T) {
 		"bad raw address":   `{"scenario":"x","raw_addr":{"A":"` + strings.Repeat("zz", 32) + `"}}`,
 		"no JSON":           `scenario`,
 		"wrong kind":        `{"scenario":"x"}` + "\n" + `{"type":"CTS","seq":"one"}`,
+		"from nobody":       `{"scenario":"x"}` + "\n" + `{"type":"CTS","seq":0}`,
+		"another order":     `{"scenario":"x"}` + "\n" + `{"type":"CTS","from":"A","seq":1}`,
+		"more than it has":  `{"scenario":"x"}` + "\n" + `{"type":"CTS","from":"A","seq":0,"len":1,"hex":"0000"}`,
+		"too much":          `{"scenario":"x"}` + "\n" + `{"type":"CTS","from":"A","seq":0,"len":4294967296}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := read(strings.NewReader(text))
 			require.Error(t, err)
 		})
+	}
+}
+
+// TestLoadFS: a folder's captures are read whether or not they are compressed.
+func TestLoadFS(t *testing.T) {
+	const packets = `{"type":"CTS","from":"B","seq":0,"len":2,"hex":"0304"}`
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, err := w.Write([]byte(`{"scenario":"second","libfabric":"2.4.0","mtu":9000}` + "\n" + packets))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	got, err := LoadFS(fstest.MapFS{
+		"a.jsonl":    {Data: []byte(`{"scenario":"first","libfabric":"cross:1.14.1:main"}` + "\n" + packets)},
+		"b.jsonl.gz": {Data: z.Bytes()},
+		"README.md":  {Data: []byte("not a capture")},
+	})
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	require.Equal(t, []string{"first", "second"}, []string{got[0].Name, got[1].Name})
+	require.Equal(t, []int{MTU, 9000}, []int{got[0].MTU, got[1].MTU})
+	require.Equal(t, []string{"1.14.1", "main", "2.4.0"}, []string{got[0].Release("A"), got[0].Release("B"), got[1].Release("B")})
+	for _, s := range got {
+		require.Len(t, s.Packets, 1)
+	}
+	for name, files := range map[string]fstest.MapFS{
+		"nothing":        {},
+		"not compressed": {"a.jsonl.gz": {Data: []byte("{}")}},
+		"no capture":     {"a.jsonl": {Data: []byte(packets)}},
+	} {
+		_, err := LoadFS(files)
+		require.Error(t, err, name)
 	}
 }

@@ -68,7 +68,7 @@ func (o *options) supervise(dev device.Device, rec *trace.Recorder) (status int,
 	p := profile.For(o.profile, dev)
 	eng := engine.New(engine.Config{
 		Profile: p, Device: dev, Clock: clock.System, Findings: findings,
-		Shuffle: engine.Shuffle{Window: o.shuffle, Seed: o.seed},
+		Shuffle: engine.Shuffle{Window: o.shuffle, Seed: o.seed}, Faults: o.faults,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -78,7 +78,7 @@ func (o *options) supervise(dev device.Device, rec *trace.Recorder) (status int,
 		running.Wait()
 	}()
 
-	front := &front{dev: kernel.New(kernel.Config{Engine: eng, Profile: p, Info: dev.Info(), Findings: findings}), trace: rec}
+	front := &front{dev: kernel.New(kernel.Config{Engine: eng, Profile: p, Info: dev.Info(), Findings: findings, Faults: o.faults}), trace: rec}
 	if o.verbose {
 		front.log = os.Stderr
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/efactor/efactor/interop/efaemu/faults"
 	"github.com/efactor/efactor/interop/efaemu/profile"
 )
 
@@ -28,6 +29,8 @@ Flags of run:
   -shuffle n         hold up to n packets back in each direction of a queue pair, and let
                      them pass in an order that the seed chooses
   -seed n            seed of -shuffle (1)
+  -fault list        have the device do wrong, such as length@5,memlock=8000000;
+                     -fault help lists what
   -strict            report what a real kernel or device might not forgive; exit status 3
                      if there was anything and the program succeeded
   -pcap file         write the packets to a pcapng file
@@ -51,6 +54,7 @@ type options struct {
 	shuffle      int
 	seed         uint64
 	strict       bool
+	faults       *faults.Plan
 	pcap, trace  string
 	verbose      bool
 	program      []string
@@ -83,6 +87,13 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.shuffle, "shuffle", 0, "")
 	fs.Uint64Var(&o.seed, "seed", 1, "")
 	fs.BoolVar(&o.strict, "strict", false, "")
+	fs.Func("fault", "", func(list string) (err error) {
+		if list == "help" {
+			return fmt.Errorf("it takes a list.\n%s", faults.Usage)
+		}
+		o.faults, err = faults.Parse(list)
+		return err
+	})
 	fs.StringVar(&o.pcap, "pcap", "", "")
 	fs.StringVar(&o.trace, "trace", "", "")
 	fs.BoolVar(&o.verbose, "v", false, "")

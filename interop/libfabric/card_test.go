@@ -2,6 +2,7 @@ package libfabric_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
@@ -20,6 +21,10 @@ func (w *world) openCard(t *testing.T) efa.Device {
 	fabric, err := shm.Open(shm.Config{Dir: w.dir})
 	require.NoError(t, err)
 	p := profile.Default()
+	if w.env.device != "" {
+		p, err = profile.Named(w.env.device)
+		require.NoError(t, err)
+	}
 	p.RDMARead = w.env.rdma
 	card, err := driver.New(fabric, p)
 	require.NoError(t, err)
@@ -31,7 +36,9 @@ func (w *world) openCard(t *testing.T) efa.Device {
 		running.Wait()
 		return card.Close()
 	}
-	d, err := uverbs.Open(uverbs.Config{Path: "emulated", Kernel: card.System()})
+	d, err := uverbs.Open(uverbs.Config{
+		Path: "emulated", Kernel: card.System(), Unsolicited: !slices.Contains(w.env.env, solicitedAlone),
+	})
 	require.NoError(t, err)
 	return d
 }
@@ -40,8 +47,10 @@ func (w *world) openCard(t *testing.T) efa.Device {
 // sides use the card, each by its own driver.
 func TestMatrixEFA(t *testing.T) {
 	need(t)
-	for _, e := range settings {
-		if brief() && e.name != "RDMA read" {
+	free := particular()[0]
+	free.name, free.only = writing.name, ""
+	for _, e := range append(slices.Clone(settings), free) {
+		if brief() && e.name != "RDMA read" && e.name != free.name || lf().before(e.since) {
 			continue
 		}
 		e.card = true

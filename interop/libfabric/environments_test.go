@@ -2,6 +2,7 @@ package libfabric_test
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/interop/libfabric/emulator"
@@ -11,6 +12,7 @@ import (
 type environment struct {
 	name     string
 	rdma     bool // the device has RDMA read
+	write    bool // and RDMA write
 	shuffle  int
 	seed     uint64
 	env      []string // libfabric's
@@ -22,7 +24,10 @@ type environment struct {
 
 	device    string // profile of the emulator, "" for its own default
 	reference bool   // libfabric on both sides
+	direct    bool   // without the protocol on both sides
 	card      bool   // efactor has a device of the same kind, in this process, in place of shared memory
+	only      string // nothing but the scenarios that name it
+	since     release
 }
 
 // common is libfabric's environment everywhere: traffic must not go by its own
@@ -58,10 +63,49 @@ var settings = []environment{
 	},
 }
 
-// environments are all settings, in order and shuffled.
+// solicitedAlone has libfabric's writes with data take receives.
+const solicitedAlone = "FI_EFA_USE_UNSOLICITED_WRITE_RECV=0"
+
+// writing is a card with RDMA write. It takes a receive for a write with data, as efactor's
+// shared memory does, since both sides must do alike.
+var writing = environment{
+	name: "RDMA write", rdma: true, write: true, device: "rdma-write", medium: 65536, longRead: 100000,
+	since: release{1, 18, 0},
+	env: []string{
+		"FI_EFA_USE_DEVICE_RDMA=1", "FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=100000", solicitedAlone,
+	},
+	protocol: efa.ProtocolConfig{MinRead: 100000, MinReadWrite: 100000},
+}
+
+// Names of environments in which a few scenarios alone are played.
+const (
+	unsolicited = "unsolicited writes" // write with data takes no receive
+	fewRegions  = "few regions"        // libfabric cannot register everything
+	localKeys   = "local keys"         // efactor cannot read into plain memory
+)
+
+// particular are environments for what cannot be seen in the others.
+func particular() []environment {
+	free := writing
+	free.name, free.only, free.card, free.since = unsolicited, unsolicited, true, release{1, 22, 0}
+	free.env = slices.DeleteFunc(slices.Clone(writing.env), func(s string) bool { return s == solicitedAlone })
+	all := []environment{free}
+	for _, few := range []environment{settings[1], writing} {
+		few.since = release{1, 20, 0}
+		local := few
+		few.name, few.only, few.device = few.name+", "+fewRegions, fewRegions, "small"
+		local.name, local.only, local.card = local.name+", "+localKeys, localKeys, true
+		all = append(all, few, local)
+	}
+	return all
+}
+
+// environments are all that there are for the release, in order and shuffled.
 func environments() (all []environment) {
-	for _, e := range settings {
-		all = append(all, e, e.shuffled(7))
+	for _, e := range slices.Concat(settings, []environment{writing}, particular()) {
+		if !lf().before(e.since) {
+			all = append(all, e, e.shuffled(7))
+		}
 	}
 	return all
 }
@@ -75,7 +119,10 @@ func (e environment) shuffled(seed uint64) environment {
 // profile is the column of the matrix.
 func (e environment) profile() string {
 	name := "no RDMA"
-	if e.rdma {
+	switch {
+	case e.write:
+		name = "RDMA write"
+	case e.rdma:
 		name = "RDMA read"
 	}
 	if e.shuffle > 0 {
@@ -105,5 +152,5 @@ func (e environment) on(dir string) emulator.Device {
 	// Cards from the third generation on read, and libfabric 2 does not accept one that
 	// does not: it is libfabric that leaves it, then.
 	reads := e.rdma || e.device == "rdma-write" || e.device == "strict"
-	return emulator.Device{Fabric: dir, Profile: e.device, RDMARead: reads, Shuffle: e.shuffle, Seed: e.seed}
+	return emulator.Device{Fabric: dir, Profile: e.device, RDMARead: reads, RDMAWrite: e.write, Shuffle: e.shuffle, Seed: e.seed}
 }

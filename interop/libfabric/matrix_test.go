@@ -15,7 +15,7 @@ func bytesOf(n int) string { return fmt.Sprintf("%d B", n) }
 // scenarios are all of the table.
 func scenarios() []scenario {
 	return slices.Concat(contactScenarios(), messageScenarios(), rmaScenarios(), atomicScenarios(), sizeScenarios(),
-		matchScenarios(), refusedScenarios(), ownScenarios(), loadScenarios())
+		matchScenarios(), refusedScenarios(), ownScenarios(), loadScenarios(), abortScenarios())
 }
 
 // cell is a place in the matrix.
@@ -90,7 +90,7 @@ func (r *record) table(t *testing.T, e environment) {
 		r.left--
 		defer drop(t, e)
 		for i, s := range all {
-			if s.where(e) && (!brief() || i%4 == 0) {
+			if s.only == e.only && !lf().before(s.since) && s.where(e) && (!brief() || i%4 == 0) {
 				r.run(t, e, s)
 			}
 		}

@@ -18,7 +18,9 @@ type scenario struct {
 	// Packet types that the initiator and the other side must have sent, and that
 	// neither may have.
 	from, back, never []wire.Type
-	gathers           bool // the initiator of a read has its buffer in pieces
+	gathers           bool   // the initiator of a read has its buffer in pieces
+	only              string // the environment's
+	since             release
 	gaps              []gap
 	play              func(*play)
 }
@@ -55,6 +57,9 @@ func medium(e environment) bool     { return e.medium > 0 }
 func reads(e environment) bool      { return e.longRead > 0 && !e.runt }
 func runts(e environment) bool      { return e.runt }
 func rdma(e environment) bool       { return e.rdma }
+func emulated(e environment) bool   { return !e.write }
+func readOnly(e environment) bool   { return e.rdma && !e.write }
+func writes(e environment) bool     { return e.write }
 func noRDMA(e environment) bool     { return !e.rdma }
 func noMedium(e environment) bool   { return e.medium == 0 }
 func readsOrNot(e environment) bool { return e.longRead > 0 }

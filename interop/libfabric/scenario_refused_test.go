@@ -10,10 +10,11 @@ import (
 func refusedScenarios() []scenario {
 	return []scenario{
 		{
-			name: "refused writes", proves: []string{"refused writes"}, where: everywhere, play: refusedWrites,
+			name: "refused writes", proves: []string{"refused writes"}, where: emulated, play: refusedWrites,
 			gaps: []gap{{begins: libfabricBegins, why: "libfabric crashes when it refuses one"}},
 		},
-		{name: "refused direct reads", proves: []string{"refused reads"}, where: rdma, play: refusedReads},
+		{name: "refused direct reads", proves: []string{"refused reads"}, where: rdma, play: func(p *play) { refusedByDevice(p, party.Read) }},
+		{name: "refused direct writes", proves: []string{"refused writes"}, where: writes, play: func(p *play) { refusedByDevice(p, party.Write) }},
 	}
 }
 
@@ -46,19 +47,19 @@ func refusedWrites(p *play) {
 	p.reach(party.Op{Kind: party.Write, Size: 200, Level: party.Delivered})
 }
 
-// refusedReads: the device refuses, and the initiator hears of it. libfabric's cache of
+// refusedByDevice: the device refuses, and the initiator hears of it. libfabric's cache of
 // registrations makes one of those that lie side by side, so that its keys are good for
 // more than the application asked for.
-func refusedReads(p *play) {
-	mem, _ := p.region(p.b, 4096, party.AccessRemoteRead)
+func refusedByDevice(p *play, kind party.Kind) {
+	mem, _ := p.region(p.b, 4096, map[party.Kind]party.Access{party.Read: party.AccessRemoteRead, party.Write: party.AccessRemoteWrite}[kind])
 	places := forbidden(mem.Remote())
 	if p.b != party.Party(p.w.node) {
 		places = map[string]party.Remote{"wrong key": places["wrong key"]}
 	}
 	for name, at := range places {
-		out := p.ended(p.start(p.a, party.Op{Kind: party.Read, Peer: p.toB, At: at, Size: 200, Registered: true}))
+		out := p.ended(p.start(p.a, party.Op{Kind: kind, Peer: p.toB, At: at, Size: 200, Registered: true}))
 		require.NotZero(p, out.Errno, name)
 		p.exchange(party.Op{Size: 100}, party.Op{})
 	}
-	p.reach(party.Op{Kind: party.Read, Size: 200, Registered: true})
+	p.reach(party.Op{Kind: kind, Size: 200, Registered: true})
 }

@@ -20,13 +20,18 @@ type access struct {
 	read       bool // by a device, into or from registered memory
 }
 
-var rtrs = []wire.Type{wire.TypeShortRTR, wire.TypeLongCTSRTR, wire.TypeREADRSP}
+var (
+	rtws = []wire.Type{
+		wire.TypeEagerRTW, wire.TypeLongCTSRTW, wire.TypeLongReadRTW, wire.TypeDCEagerRTW, wire.TypeDCLongCTSRTW,
+	}
+	rtrs = []wire.Type{wire.TypeShortRTR, wire.TypeLongCTSRTR, wire.TypeREADRSP}
+)
 
 var accesses = []access{
-	{name: "eager write", kind: party.Write, size: 1, where: everywhere, from: []wire.Type{wire.TypeEagerRTW}},
-	{name: "eager write", kind: party.Write, size: 4000, where: everywhere, from: []wire.Type{wire.TypeEagerRTW}},
+	{name: "eager write", kind: party.Write, size: 1, where: emulated, from: []wire.Type{wire.TypeEagerRTW}},
+	{name: "eager write", kind: party.Write, size: 4000, where: emulated, from: []wire.Type{wire.TypeEagerRTW}},
 	{
-		name: "long-CTS write", kind: party.Write, size: 20000, where: everywhere,
+		name: "long-CTS write", kind: party.Write, size: 20000, where: emulated,
 		from: []wire.Type{wire.TypeLongCTSRTW, wire.TypeCTSData}, back: []wire.Type{wire.TypeCTS},
 	},
 	{
@@ -34,19 +39,19 @@ var accesses = []access{
 		from: []wire.Type{wire.TypeLongCTSRTW, wire.TypeCTSData}, back: []wire.Type{wire.TypeCTS},
 	},
 	{
-		name: "long-read write", kind: party.Write, size: 100000, where: rdma, read: true,
+		name: "long-read write", kind: party.Write, size: 100000, where: readOnly, read: true,
 		from: []wire.Type{wire.TypeLongReadRTW}, back: []wire.Type{wire.TypeEOR},
 	},
 	{
-		name: "long-read write", kind: party.Write, size: 2 << 20, where: rdma, read: true, level: party.Delivered,
+		name: "long-read write", kind: party.Write, size: 2 << 20, where: readOnly, read: true, level: party.Delivered,
 		from: []wire.Type{wire.TypeLongReadRTW}, back: []wire.Type{wire.TypeEOR},
 	},
 	{
-		name: "DC eager write", kind: party.Write, size: 4000, where: everywhere, level: party.Delivered,
+		name: "DC eager write", kind: party.Write, size: 4000, where: emulated, level: party.Delivered,
 		from: []wire.Type{wire.TypeDCEagerRTW}, back: []wire.Type{wire.TypeReceipt},
 	},
 	{
-		name: "DC long-CTS write", kind: party.Write, size: 50000, where: everywhere, level: party.Delivered,
+		name: "DC long-CTS write", kind: party.Write, size: 50000, where: emulated, level: party.Delivered,
 		from: []wire.Type{wire.TypeDCLongCTSRTW, wire.TypeCTSData}, back: []wire.Type{wire.TypeCTS, wire.TypeReceipt},
 	},
 	{
@@ -68,6 +73,10 @@ var accesses = []access{
 	{name: "direct read", kind: party.Read, size: 1, where: rdma, never: rtrs, read: true},
 	{name: "direct read", kind: party.Read, size: 5000, where: rdma, never: rtrs, read: true},
 	{name: "direct read", kind: party.Read, size: 1 << 20, where: rdma, never: rtrs, read: true},
+	{name: "direct write", kind: party.Write, size: 1, where: writes, never: rtws, read: true},
+	{name: "direct write", kind: party.Write, size: 5000, where: writes, never: rtws, read: true},
+	{name: "direct write", kind: party.Write, size: 5000, where: writes, never: rtws, read: true, level: party.Delivered},
+	{name: "direct write", kind: party.Write, size: 1 << 20, where: writes, never: rtws, read: true},
 }
 
 // manners are what is done with each subprotocol of writes and reads.
@@ -121,7 +130,11 @@ func rmaScenarios() (all []scenario) {
 			if m.feature != "" {
 				one.proves = append(one.proves, m.feature)
 			}
-			one.gathers = m.name == "pieces" && a.kind == party.Read
+			if isWrite(a) && m.name == "data" && a.size > 1<<18 {
+				one.never = nil // shared memory takes 256 KiB at a time, and data goes with one request
+			}
+			one.gathers = m.name == "pieces" && a.kind == party.Read ||
+				a.name == "direct write" && (m.name == "pieces" || m.name == "inject")
 			if m.name == "pieces" && a.read && a.kind == party.Write {
 				one.proves, one.from, one.back = []string{m.feature}, nil, nil // we gather pieces, which costs the copy
 			}

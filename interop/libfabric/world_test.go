@@ -72,7 +72,7 @@ func bareWorld(t *testing.T, ctx context.Context, e environment) *world {
 		w.own = w.other
 		return w
 	}
-	cfg := native.Config{Device: "shm:" + w.dir, Protocol: e.protocol, Tap: w.tap, SameQPN: true}
+	cfg := native.Config{Device: "shm:" + w.dir, Protocol: e.protocol, Direct: e.direct, Tap: w.tap, SameQPN: true}
 	if e.card {
 		cfg.Open, cfg.SameQPN = w.openCard(t), false
 	}
@@ -87,9 +87,14 @@ func bareWorld(t *testing.T, ctx context.Context, e environment) *world {
 func startAgent(t *testing.T, ctx context.Context, e environment, dir, name string) *agent.Agent {
 	t.Helper()
 	found := need(t)
-	a, err := agent.Start(ctx, agent.Config{
-		Name: name, Command: found.emulator.Command(e.on(dir), found.agent...), Env: append(common, e.env...),
-	})
+	cfg := agent.Config{Name: name, Command: found.emulator.Command(e.on(dir), found.agent...), Env: append(common, e.env...)}
+	if e.direct {
+		cfg.Caps, cfg.Options = directCaps, directOptions
+		if e.device != "" {
+			cfg.Caps += ",rma"
+		}
+	}
+	a, err := agent.Start(ctx, cfg)
 	require.NoError(t, err)
 	return a
 }

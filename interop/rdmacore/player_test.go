@@ -177,7 +177,8 @@ func (p *player) sends(args string) error {
 	if _, err := fmt.Sscan(immText, &imm); err != nil {
 		return err
 	}
-	wr := device.SendWR{AH: p.ah, QPN: p.qp.QPN(), QKey: p.qkey, HasImm: imm >= 0, Imm: uint32(max(imm, 0)), Header: alphabet[:length]}
+	// The scripts for libefa give verbs a big-endian number, which libfabric does not.
+	wr := device.SendWR{AH: p.ah, QPN: p.qp.QPN(), QKey: p.qkey, HasImm: imm >= 0, Imm: abi.Immediate(uint32(max(imm, 0))), Header: alphabet[:length]}
 	if n > 0 {
 		wr.Payload, wr.LKey = p.regions[region].Bytes()[off:off+n], p.regions[region].LKey()
 	}
@@ -199,7 +200,7 @@ func (p *player) rdma(kind device.WR, args string) error {
 	}
 	defer p.qp.Doorbell()
 	return p.qp.PostSend(&device.SendWR{
-		Kind: kind, AH: p.ah, QPN: p.qp.QPN(), QKey: p.qkey, HasImm: imm >= 0, Imm: uint32(max(imm, 0)),
+		Kind: kind, AH: p.ah, QPN: p.qp.QPN(), QKey: p.qkey, HasImm: imm >= 0, Imm: abi.Immediate(uint32(max(imm, 0))),
 		Payload: p.regions[local].Bytes()[off : off+n], LKey: p.regions[local].LKey(),
 		RKey: p.regions[remote].RKey(), Remote: p.regions[remote].Addr() + at,
 	})

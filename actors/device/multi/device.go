@@ -65,18 +65,8 @@ func merge(infos []device.Info) (device.Info, error) {
 	for i := range infos {
 		x := &infos[i]
 		names[i] = x.Name
-		for _, differs := range []struct {
-			is   bool
-			what string
-			a, b any
-		}{
-			{x.UnsolicitedWrite != all.UnsolicitedWrite, "UnsolicitedWrite", all.UnsolicitedWrite, x.UnsolicitedWrite},
-			{x.PartID != all.PartID && x.PartID != 0 && all.PartID != 0, "PartID", all.PartID, x.PartID},
-		} {
-			if differs.is {
-				return device.Info{}, fmt.Errorf("%w: %s of %s is %v, of %s %v", ErrMismatch,
-					differs.what, infos[0].Name, differs.a, x.Name, differs.b)
-			}
+		if x.PartID != all.PartID && x.PartID != 0 && all.PartID != 0 {
+			return device.Info{}, fmt.Errorf("%w: PartID of %s is %#x, of %s %#x", ErrMismatch, infos[0].Name, all.PartID, x.Name, x.PartID)
 		}
 		// Packets are as long as every path has them; what comes may be longer on its path.
 		all.MTU = min(all.MTU, x.MTU)
@@ -90,6 +80,7 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.MinRegister = max(all.MinRegister, x.MinRegister) // each path has its own
 		all.RDMARead = all.RDMARead && x.RDMARead
 		all.RDMAWrite = all.RDMAWrite && x.RDMAWrite
+		all.UnsolicitedWrite = all.UnsolicitedWrite && x.UnsolicitedWrite
 		all.MaxRDMA = min(all.MaxRDMA, x.MaxRDMA)
 		all.MaxPieces = min(all.MaxPieces, x.MaxPieces)
 		all.MaxRDMAPieces = min(all.MaxRDMAPieces, x.MaxRDMAPieces)

@@ -49,7 +49,12 @@ func (q *QP) CreateAH(gid device.GID) (device.AH, error) {
 	if i < 0 {
 		i = len(q.subs) - 1
 	}
-	s := &q.subs[i]
+	return q.CreateAHOn(uint8(i), gid)
+}
+
+// CreateAHOn is CreateAH on a path of the caller's choice.
+func (q *QP) CreateAHOn(path uint8, gid device.GID) (device.AH, error) {
+	s := &q.subs[path]
 	ah, err := s.CreateAH(gid)
 	if err != nil {
 		return device.UnknownAH, err
@@ -66,7 +71,7 @@ func (q *QP) CreateAH(gid device.GID) (device.AH, error) {
 		_ = s.DestroyAH(ah) // it was made just now
 		return own, device.ErrNoMemory
 	}
-	q.ahs.list[own] = handle{sub: ah, path: uint8(i), refs: 1}
+	q.ahs.list[own] = handle{sub: ah, path: path, refs: 1}
 	q.ahs.free--
 	s.own[ah] = own
 	return own, nil

@@ -130,8 +130,7 @@ func TestOpen(t *testing.T) {
 	require.ErrorIs(t, d.Close(), device.ErrClosed)
 
 	for name, change := range map[string]func(*device.Info){
-		"UnsolicitedWrite": func(i *device.Info) { i.UnsolicitedWrite = true },
-		"PartID":           func(i *device.Info) { i.PartID = 0xefa1 },
+		"PartID": func(i *device.Info) { i.PartID = 0xefa1 },
 	} {
 		a, b, _ := pair()
 		a.info.PartID = 0xefa2

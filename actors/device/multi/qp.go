@@ -38,7 +38,7 @@ type sub struct {
 var _ device.QP = (*QP)(nil)
 
 // OpenQP implements device.Device. If the caller requests a queue pair number, it is
-// used on every device.
+// used on every device, unless QPNs says which on each.
 func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 	if err := device.Check(d.info, c); err != nil {
 		return nil, err
@@ -48,6 +48,9 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 	}
 	q := &QP{dev: d}
 	for i, x := range d.devs {
+		if c.QPNs != nil {
+			c.QPN = c.QPNs[i]
+		}
 		qp, err := x.OpenQP(c)
 		if err != nil {
 			err = errors.Join(err, q.closeSubs())

@@ -31,6 +31,8 @@ type context struct {
 	gid     device.GID
 	pd      uint32
 
+	unsolicited bool // writes with immediate data take no receive
+
 	gone atomic.Bool // the device was taken away: what is freed is freed already
 
 	mu        sync.Mutex

@@ -33,6 +33,11 @@ type Config struct {
 	// Narrow keeps WQEs at 64 bytes where the device has 128, too: send queues may be
 	// twice as deep, and 32 bytes instead of 80 go within a WQE.
 	Narrow bool
+	// Unsolicited lets peers' writes with immediate data take no receive, where the card can
+	// do that. libfabric has it so by default since 1.22, and sends no such writes to a peer
+	// that has not. Nothing holds a peer up then that sends them faster than they are polled:
+	// what the completion queue has no room for is lost, and the queue pair with it.
+	Unsolicited bool
 	// Kernel is OS if it is nil.
 	Kernel Kernel
 	// Logger gets a warning when a device fails; nil: nothing.
@@ -72,6 +77,7 @@ func Open(cfg Config) (device.Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx.unsolicited = cfg.Unsolicited && ctx.can(abi.DeviceRDMAWrite) && ctx.can(abi.DeviceUnsolicitedWrite)
 	d := &Device{ctx: ctx, log: cfg.Logger, wqe: abi.WQELen, inline: int(ctx.limits.Inline)}
 	least := roundUp(int(ctx.limits.MinSQ))
 	ex, most := min(int(ctx.limits.InlineEx), abi.MaxInlineWide), int(ctx.limits.MaxLLQ)/abi.WideWQELen
@@ -97,7 +103,8 @@ const maxDepth = 1 << 15
 func (d *Device) describe(name string) device.Info {
 	c := d.ctx
 	i := device.Info{
-		Name: name, GID: c.gid, MTU: c.mtu, PartID: c.core.PartID,
+		OwnQPN: true,
+		Name:   name, GID: c.gid, MTU: c.mtu, PartID: c.core.PartID,
 		MaxSQ: roundDown(min(int(c.efa.MaxSQ), int(c.limits.MaxLLQ)/d.wqe, int(c.core.MaxCQE), maxDepth)),
 		MaxRQ: roundDown(min(int(c.efa.MaxRQ), int(c.core.MaxCQE), maxDepth)),
 		MaxQP: int(c.core.MaxQP),
@@ -107,6 +114,7 @@ func (d *Device) describe(name string) device.Info {
 		MinRegister: minRegister, DMABuf: true,
 		RDMARead: c.can(abi.DeviceRDMARead), RDMAWrite: c.can(abi.DeviceRDMAWrite),
 	}
+	i.UnsolicitedWrite = c.unsolicited
 	if i.RDMARead || i.RDMAWrite {
 		i.MaxRDMA = int(c.efa.MaxRDMA)
 	}

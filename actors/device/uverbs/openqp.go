@@ -68,7 +68,11 @@ func (d *Device) geometry(c *device.QPConfig) geometry {
 // full, so there is an entry for everything that can complete.
 func (d *Device) completions(c *device.QPConfig) int {
 	g := d.geometry(c)
-	return roundUp(g.sq + g.rq)
+	n := roundUp(g.sq + g.rq)
+	if d.ctx.unsolicited {
+		n = max(n, min(4*n, roundDown(int(d.ctx.core.MaxCQE)))) // and for writes, which nothing bounds
+	}
+	return n
 }
 
 // stride is the MTU rounded up to whole cache lines.

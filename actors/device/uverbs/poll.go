@@ -94,12 +94,15 @@ func (q *QP) sent(e *abi.CQE, c *device.Completion) bool {
 func (q *QP) received(e *abi.CQE, c *device.Completion) bool {
 	*c = device.Completion{
 		ID: device.NoSlot, Op: device.OpRecv, Status: device.Status(e.Status),
-		HasImm: e.HasImm, Imm: e.Imm, AH: device.AH(e.AH), SrcQPN: e.SrcQPN, Len: int(e.Length),
+		HasImm: e.HasImm, Imm: abi.Immediate(e.Imm), AH: device.AH(e.AH), SrcQPN: e.SrcQPN, Len: int(e.Length),
 	}
 	if e.Op == abi.WorkWrite {
 		c.Op = device.OpWritten
 	} else {
 		c.SrcGID = e.GID
+	}
+	if e.Unsolicited {
+		return q.unsolicited(e, c)
 	}
 	slot, known, ok := q.rq.finish(uint16(e.ReqID))
 	switch {
@@ -109,7 +112,7 @@ func (q *QP) received(e *abi.CQE, c *device.Completion) bool {
 	case !ok:
 		q.lies("receive %#x has ended, which was not posted", e.ReqID)
 		return false
-	case e.Unsolicited, c.Op == device.OpWritten && !e.HasImm:
+	case c.Op == device.OpWritten && !e.HasImm:
 		q.lies("a write that nobody asked for: %+v", *e)
 		return false
 	case c.Op == device.OpRecv && c.Len > q.mtu:
@@ -119,6 +122,16 @@ func (q *QP) received(e *abi.CQE, c *device.Completion) bool {
 	c.ID = uint64(slot)
 	if c.Status != device.StatusOK {
 		c.Op, c.Len = device.OpRecv, 0
+	}
+	q.source(c)
+	return true
+}
+
+// unsolicited is a write with immediate data that has taken no receive.
+func (q *QP) unsolicited(e *abi.CQE, c *device.Completion) bool {
+	if !q.dev.info.UnsolicitedWrite || c.Op != device.OpWritten || !e.HasImm || c.Status != device.StatusOK {
+		q.lies("a write that nobody asked for: %+v", *e)
+		return false
 	}
 	q.source(c)
 	return true

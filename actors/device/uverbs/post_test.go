@@ -23,7 +23,7 @@ func TestGoldenWQE(t *testing.T) {
 	_, q, ah := f.open(device.QPConfig{SQDepth: 4})
 	q.sq.ids.tag = 0
 	require.NoError(t, q.PostSend(&device.SendWR{
-		AH: ah, QPN: 7, QKey: 0x11223344, HasImm: true, Imm: 0xcafebabe, Header: []byte("inli"), Payload: []byte("ne!\x00"),
+		AH: ah, QPN: 7, QKey: 0x11223344, HasImm: true, Imm: abi.Immediate(0xcafebabe), Header: []byte("inli"), Payload: []byte("ne!\x00"),
 	}))
 	got := f.mem[keyLLQ][f.qp.LLQOff:][:64]
 	require.Equal(t, make([]byte, 64), got, "nothing before the doorbell")
@@ -82,7 +82,7 @@ func TestSendForms(t *testing.T) {
 		require.Equal(t, abi.RemoteAddr{Length: 4096, RKey: 0xfedcba98, Addr: 1 << 40}, w.Remote)
 		w = send(7, device.SendWR{Kind: device.WRWrite, More: []device.Piece{{Mem: region[:5], LKey: 0x79}}, HasImm: true, Imm: 9})
 		require.Equal(t, abi.WorkWrite, w.Op)
-		require.True(t, w.HasImm && w.Imm == 9)
+		require.True(t, w.HasImm && w.Imm == 9<<24)
 		require.Equal(t, abi.SGE{Length: 5, LKey: 0x79, Addr: addressOf(region)}, w.SGE[0])
 		require.NoError(t, q.Close())
 		require.NoError(t, d.Close())

@@ -143,6 +143,7 @@ func (q *QP) Close() error {
 		return device.ErrClosed
 	}
 	q.closed = true
+	q.lookAsync()
 	q.sq.llq, q.sq.copies, q.rq.descs, q.rq.mem, q.cq, q.fds = nil, nil, nil, nil, nil, nil
 	q.rq.with = nil
 	err := errors.Join(q.res.close(), q.peers.close())

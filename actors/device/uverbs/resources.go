@@ -116,6 +116,9 @@ func (r *resources) create(g geometry) (resp abi.CreateQPResp, err error) {
 		MaxSendSGE: uint32(g.sges), MaxRecvSGE: 1,
 	}
 	in := abi.CreateQP{RQSize: uint32(g.rq * abi.RxDescLen), SQSize: uint32(g.sq * g.wqe), DriverType: abi.DriverQPTypeSRD}
+	if c.unsolicited {
+		in.Flags = abi.QPUnsolicitedWrite
+	}
 	c.cmd.begin(abi.ObjectQP, abi.QPCreate)
 	made := c.cmd.made(abi.CreateQPHandle)
 	c.cmd.object(abi.CreateQPPD, uint64(c.pd))

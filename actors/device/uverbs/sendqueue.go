@@ -128,7 +128,7 @@ func (s *sendQueue) begin(wr *device.SendWR) (n uint16, ok bool) {
 	s.free = s.free[:len(s.free)-1]
 	s.reqs[n] = request{wr.ID, true}
 	s.work = abi.WQE{
-		ReqID: uint64(s.ids.id(n)), HasImm: wr.HasImm, Imm: wr.Imm, Meta: true, First: true, Last: true, CompReq: true,
+		ReqID: uint64(s.ids.id(n)), HasImm: wr.HasImm, Imm: abi.Immediate(wr.Imm), Meta: true, First: true, Last: true, CompReq: true,
 		Phase: s.posted>>s.lap&1 == 1, DestQPN: wr.QPN, AH: uint16(wr.AH), QKey: wr.QKey,
 	}
 	return n, true

@@ -51,9 +51,10 @@ func (q *QP) readEvents() {
 	}
 }
 
-// lookAsync reads asynchronous events.
+// lookAsync reads asynchronous events, also of a queue pair that has failed: what it saw may
+// come of the device being gone.
 func (q *QP) lookAsync() {
-	if q.failed || q.res.async == noEvents {
+	if q.res.async == noEvents {
 		return
 	}
 	for {

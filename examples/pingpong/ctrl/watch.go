@@ -43,6 +43,9 @@ func (c *Conn) Watch(ctx context.Context) *Watch {
 	return w
 }
 
+// End ends the watch's contexts with a cause. Any goroutine.
+func (w *Watch) End(cause error) { w.alive(cause) }
+
 // Stop ends the watch, and its contexts.
 func (w *Watch) Stop() {
 	_ = w.conn.conn.SetReadDeadline(longAgo)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
@@ -19,6 +20,9 @@ func (s *Side) Run(ctx context.Context, conn *ctrl.Conn, report func(Result) err
 		return err
 	}
 	g := &game{Side: s, conn: conn, to: to}
+	if err := g.expect(); err != nil {
+		return err
+	}
 	for _, size := range s.cfg.Sizes {
 		if s.cfg.Warmup > 0 {
 			if _, err := g.round(ctx, size, s.cfg.Warmup); err != nil {
@@ -53,8 +57,10 @@ func (s *Side) meet(ctx context.Context, conn *ctrl.Conn) (efa.Addr, error) {
 // game is a Side with a partner.
 type game struct {
 	*Side
-	conn *ctrl.Conn
-	to   efa.Addr
+	conn  *ctrl.Conn
+	to    efa.Addr
+	heard atomic.Bool // of the partner, on the fabric
+	next  *efa.Op     // the receive that is posted, see expect
 }
 
 // round plays n times with one size.
@@ -64,6 +70,7 @@ func (g *game) round(ctx context.Context, size, n int) (Result, error) {
 		return r, explain(err, size, 0)
 	}
 	w := g.conn.Watch(ctx)
+	defer g.lookForOthers(w)()
 	began := time.Now()
 	done, err := g.play(w, &r)
 	r.Elapsed = max(time.Since(began), 1)
@@ -91,6 +98,7 @@ func (g *game) play(w *ctrl.Watch, r *Result) (int, error) {
 		if err := g.recv(w.Silent, r.Bytes); err != nil {
 			return i, err
 		}
+		g.heard.Store(true)
 		if g.conn.Server() {
 			if err := g.send(w.Alive, r, i == 0); err != nil {
 				return i, err
@@ -121,34 +129,6 @@ func (g *game) send(ctx context.Context, r *Result, first bool) error {
 	default:
 		return g.ep.Send(ctx, g.to, p)
 	}
-}
-
-// recv receives one message of the given size.
-func (g *game) recv(ctx context.Context, size int) error {
-	p, err := g.recvAny(ctx)
-	switch {
-	case err != nil:
-		return err
-	case len(p) != size:
-		return fmt.Errorf("got a message of %d bytes, want %d: start both sides with the same -S", len(p), size)
-	case g.cfg.Check:
-		return g.in.Check(p)
-	}
-	return nil
-}
-
-func (g *game) recvAny(ctx context.Context) ([]byte, error) {
-	var m efa.Message
-	var err error
-	if g.cfg.Tagged {
-		m, err = g.ep.RecvTag(ctx, efa.Match{Tag: Tag}, g.rx)
-	} else {
-		m, err = g.ep.Recv(ctx, g.rx)
-	}
-	if errors.Is(err, efa.ErrTruncated) {
-		return nil, fmt.Errorf("got a message longer than %d bytes: start both sides with the same -S: %w", len(g.rx), err)
-	}
-	return g.rx[:m.N], err
 }
 
 // finish exchanges the last messages on the fabric. A partner that has finished

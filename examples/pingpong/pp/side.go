@@ -21,6 +21,7 @@ type Config struct {
 	Progress   efa.Progress
 	CPUs       []int // where pinned progress may run, see OtherCPU
 	Tagged     bool  // tagged messages instead of plain ones
+	Direct     bool  // without the protocol, see efa.EndpointConfig; sizes above the MTU are left out
 	Check      bool  // look at every byte
 	Iterations int   // messages each way for each size
 	Warmup     int   // as many that do not count go first, in a round of their own; the tool has none
@@ -83,6 +84,7 @@ func (s *Side) enable(ctx context.Context) (err error) {
 	}
 	if s.ep, err = efa.OpenEndpoint(ctx, efa.Setup{
 		Fabric: efa.Config{Device: s.dev}, Domain: efa.DomainConfig{Progress: s.cfg.Progress, CPUs: s.cfg.CPUs},
+		Endpoint: efa.EndpointConfig{Direct: s.cfg.Direct},
 	}); err != nil {
 		return err
 	}
@@ -91,8 +93,24 @@ func (s *Side) enable(ctx context.Context) (err error) {
 	if s.scheme == "sim" {
 		return fmt.Errorf("%w: it is a fabric inside one process, and ping-pong takes two", efa.ErrInvalid)
 	}
+	if s.cfg.Direct {
+		if err := s.limit(); err != nil {
+			return err
+		}
+	}
 	s.own, _ = s.ep.Address().Raw(s.scheme)
 	return s.alloc()
+}
+
+// limit leaves out the sizes above the MTU, as the tool does.
+func (s *Side) limit() error {
+	mtu := s.dom.Limits().MTU
+	sizes := s.cfg.Sizes
+	s.cfg.Sizes = slices.DeleteFunc(slices.Clone(sizes), func(n int) bool { return n > mtu })
+	if len(s.cfg.Sizes) == 0 && len(sizes) > 0 {
+		return fmt.Errorf("%w: without the protocol a message has %d bytes at most", efa.ErrMsgSize, mtu)
+	}
+	return nil
 }
 
 // alloc makes the buffers, large enough for every size and for the last message.

@@ -10,6 +10,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/uverbs"
 	"github.com/efactor/efactor/interop/efaemu/engine"
+	"github.com/efactor/efactor/interop/efaemu/faults"
 	"github.com/efactor/efactor/interop/efaemu/finding"
 	"github.com/efactor/efactor/interop/efaemu/inproc"
 	"github.com/efactor/efactor/interop/efaemu/kernel"
@@ -27,14 +28,17 @@ type Card struct {
 }
 
 // New makes a card of a profile whose packets fabric carries. The card owns fabric.
-func New(fabric device.Device, p profile.Profile) (*Card, error) {
+func New(fabric device.Device, p profile.Profile) (*Card, error) { return NewFaulty(fabric, p, nil) }
+
+// NewFaulty makes a card that does what a plan has.
+func NewFaulty(fabric device.Device, p profile.Profile, plan *faults.Plan) (*Card, error) {
 	p = p.Within(fabric.Info())
 	if err := p.Validate(); err != nil {
 		return nil, errors.Join(err, fabric.Close())
 	}
 	c := &Card{Findings: new(finding.Log), fabric: fabric}
-	c.Engine = engine.New(engine.Config{Profile: p, Device: fabric, Clock: clock.System, Findings: c.Findings})
-	c.Kernel = kernel.New(kernel.Config{Engine: c.Engine, Profile: p, Info: fabric.Info(), Findings: c.Findings})
+	c.Engine = engine.New(engine.Config{Profile: p, Device: fabric, Clock: clock.System, Findings: c.Findings, Faults: plan})
+	c.Kernel = kernel.New(kernel.Config{Engine: c.Engine, Profile: p, Info: fabric.Info(), Findings: c.Findings, Faults: plan})
 	return c, nil
 }
 

@@ -3,245 +3,180 @@
 package driver_test
 
 import (
+	"bytes"
 	"context"
-	"sync"
+	"path/filepath"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/uverbs"
-	"github.com/efactor/efactor/actors/device/uverbs/abi"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/interop/efaemu/driver"
-	"github.com/efactor/efactor/interop/efaemu/kernel"
-	"github.com/efactor/efactor/interop/efaemu/profile"
+	"github.com/efactor/efactor/interop/efaemu/faults"
 )
 
-// host is an endpoint on an emulated card of its own.
-type host struct {
-	t    *testing.T
-	dom  *efa.Domain
-	ep   *efa.Endpoint
-	peer efa.Addr // the other host
-	card *driver.Card
-	sent *watched
-	mem  *locked
+// hosts are endpoints on emulated cards of one fabric.
+type hosts struct {
+	t   *testing.T
+	dir string
 }
 
-// hosts opens two endpoints, which have each other's HANDSHAKE.
-func hosts(t *testing.T, p profile.Profile, dc efa.DomainConfig, pc efa.ProtocolConfig) (a, b *host) {
-	carrier := shared(t)
-	var both [2]*host
-	var cards []*driver.Card
-	for i := range both {
-		h := &host{t: t, mem: new(locked)}
-		card, err := driver.New(carrier(i), p)
-		require.NoError(t, err)
-		h.card = card
-		h.mem.Kernel = card.System()
-		d, err := uverbs.Open(uverbs.Config{Path: "/dev/infiniband/uverbs0", Kernel: h.mem})
-		require.NoError(t, err)
-		h.sent = &watched{Device: d}
-		t.Cleanup(func() { h.left() })
-		both[i], cards = h, append(cards, card)
-	}
-	run(t, cards)
-	for _, h := range both {
-		fab, err := efa.Open(efa.Config{Device: h.sent})
-		require.NoError(t, err)
-		h.dom, err = fab.OpenDomain(dc)
-		require.NoError(t, err)
-		h.ep, err = h.dom.NewEndpoint(efa.EndpointConfig{AV: h.dom.NewAddressVector(), Protocol: pc})
-		require.NoError(t, err)
-		require.NoError(t, h.ep.Enable(timeout(t)))
-		t.Cleanup(func() {
-			require.NoError(t, h.ep.Close())
-			require.NoError(t, h.dom.Close())
-			require.NoError(t, fab.Close())
-		})
-	}
-	a, b = both[0], both[1]
-	for _, x := range [][2]*host{{a, b}, {b, a}} {
-		var err error
-		x[0].peer, err = x[0].ep.AddressVector().Insert(x[1].ep.Address())
-		require.NoError(t, err)
-	}
-	for range 2 {
-		pass(a, b, []byte("word"), make([]byte, 4))
-		pass(b, a, []byte("word"), make([]byte, 4))
-	}
-	return a, b
+func newHosts(t *testing.T) *hosts { return &hosts{t, filepath.Join(t.TempDir(), "fabric")} }
+
+// card opens the driver on a card of a GID of its own.
+func (h *hosts) card(name, list string) (device.Device, *driver.Card) {
+	carrier, err := shm.Open(shm.Config{Dir: h.dir, GID: shm.HostGID(name)})
+	require.NoError(h.t, err)
+	plan, err := faults.Parse(list)
+	require.NoError(h.t, err)
+	card, err := driver.NewFaulty(carrier, named(h.t, "rdma-write", nil), plan)
+	require.NoError(h.t, err)
+	h.t.Cleanup(func() { require.NoError(h.t, card.Close()) })
+	run(h.t, []*driver.Card{card})
+	d, err := uverbs.Open(uverbs.Config{Name: name, Kernel: card.System()})
+	require.NoError(h.t, err)
+	return d, card
 }
 
-// left checks that nothing is left of the host.
-func (h *host) left() {
-	if err := h.sent.Close(); err != nil {
-		require.ErrorIs(h.t, err, device.ErrClosed)
-	}
-	require.Equal(h.t, kernel.Stats{}, h.card.Kernel.Stats())
-	found, _ := h.card.Findings.Take()
-	require.Empty(h.t, found)
-	require.NoError(h.t, h.card.Close())
+// endpoint opens one on a device, which it closes.
+func (h *hosts) endpoint(d device.Device) *efa.Endpoint {
+	ep, err := efa.OpenEndpoint(h.context(), efa.Setup{Fabric: efa.Config{Device: d}})
+	require.NoError(h.t, err)
+	h.t.Cleanup(func() {
+		require.NoError(h.t, ep.Close())
+		require.NoError(h.t, d.Close())
+	})
+	return ep
 }
 
-func timeout(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	t.Cleanup(cancel)
+func (h *hosts) context() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	h.t.Cleanup(cancel)
 	return ctx
 }
 
-// pass sends a message, whose receive is posted first.
-func pass(from, to *host, src, dst []byte) {
-	from.t.Helper()
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		m, err := to.ep.Recv(timeout(to.t), dst)
-		if err != nil || m.N != len(src) {
-			to.t.Errorf("received %d bytes: %v", m.N, err)
+// swap sends a message there and back.
+func (h *hosts) swap(a, b *efa.Endpoint, toB, toA efa.Addr, n int) error {
+	ctx := h.context()
+	for _, way := range []struct {
+		from, to *efa.Endpoint
+		h        efa.Addr
+	}{{a, b, toB}, {b, a, toA}} {
+		p, q := bytes.Repeat([]byte{byte(n), 7}, n/2), make([]byte, n)
+		op, err := way.to.Start(&efa.RecvReq{Buf: q})
+		if err != nil {
+			return err
 		}
-	})
-	require.NoError(from.t, from.ep.Send(timeout(from.t), from.peer, src))
-	wg.Wait()
-}
-
-// counts are the counters of an endpoint since the last call.
-func (h *host) counts(before map[string]uint64) func(name string) int {
-	stats, err := h.ep.Stats(timeout(h.t))
-	require.NoError(h.t, err)
-	return func(name string) int { return int(stats[name] - before[name]) }
-}
-
-func (h *host) stats() map[string]uint64 {
-	stats, err := h.ep.Stats(timeout(h.t))
-	require.NoError(h.t, err)
-	return stats
-}
-
-// watched counts the bytes of payloads by where the device takes them from.
-type watched struct {
-	device.Device
-	sync.Mutex
-	copied, gathered int
-}
-
-type watchedQP struct {
-	device.QP
-	w *watched
-}
-
-func (w *watched) OpenQP(c device.QPConfig) (device.QP, error) {
-	qp, err := w.Device.OpenQP(c)
-	if err != nil {
-		return nil, err
-	}
-	return &watchedQP{qp, w}, nil
-}
-
-func (q *watchedQP) PostSend(wr *device.SendWR) error {
-	if wr.Kind == device.WRSend {
-		q.w.Lock()
-		if wr.LKey != 0 {
-			q.w.gathered += len(wr.Payload)
-		} else {
-			q.w.copied += len(wr.Payload)
+		if err := way.from.Send(ctx, way.h, p); err != nil {
+			return err
 		}
-		q.w.Unlock()
-	}
-	return q.QP.PostSend(wr)
-}
-
-// take returns the counts and begins anew.
-func (w *watched) take() (copied, gathered int) {
-	w.Lock()
-	defer w.Unlock()
-	copied, gathered = w.copied, w.gathered
-	w.copied, w.gathered = 0, 0
-	return copied, gathered
-}
-
-// locked is a system with a limit of locked memory, beyond which regions are refused.
-type locked struct {
-	uverbs.Kernel
-	sync.Mutex
-	most  uint64 // 0: there is none
-	bytes uint64
-	of    map[uint32]uint64 // by handle
-}
-
-type lockedFile struct {
-	uverbs.File
-	l *locked
-}
-
-func (l *locked) Open(path string) (uverbs.File, error) {
-	f, err := l.Kernel.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	return &lockedFile{f, l}, nil
-}
-
-// set makes n bytes more than what is locked the limit.
-func (l *locked) set(n uint64) {
-	l.Lock()
-	defer l.Unlock()
-	l.most = l.bytes + n
-}
-
-func (l *locked) now() uint64 {
-	l.Lock()
-	defer l.Unlock()
-	return l.bytes
-}
-
-// Ioctl implements uverbs.File. It reads a command as the kernel does.
-func (f *lockedFile) Ioctl(cmd uint64, arg unsafe.Pointer) error {
-	var h abi.Header
-	page := unsafe.Slice((*byte)(arg), abi.MaxIoctl)
-	if err := h.Parse(page); err != nil {
-		return err
-	}
-	attrs := make(map[uint16]abi.Attr)
-	for i := range int(h.Attrs) {
-		var a abi.Attr
-		_ = a.Parse(page[abi.HeaderLen+i*abi.AttrLen:])
-		attrs[a.ID] = a
-	}
-	at := func(id uint16) []byte { // everything lies in the same two pages
-		off := uintptr(attrs[id].Data) - uintptr(arg)
-		return unsafe.Slice((*byte)(unsafe.Add(arg, off)), attrs[id].Len)
-	}
-	l := f.l
-	l.Lock()
-	defer l.Unlock()
-	var in abi.RegMR
-	reg := h.Object == abi.ObjectDevice && h.Method == abi.DeviceInvokeWrite && attrs[abi.InvokeWriteCmd].Data == abi.CmdRegMR
-	if reg {
-		_ = in.Parse(at(abi.InvokeCoreIn))
-		if l.most > 0 && l.bytes+in.Length > l.most {
-			return unix.ENOMEM
+		if _, err := op.Wait(ctx); err != nil {
+			return err
 		}
-	}
-	if err := f.File.Ioctl(cmd, arg); err != nil {
-		return err
-	}
-	switch {
-	case reg:
-		var out abi.RegMRResp
-		_ = out.Parse(at(abi.InvokeCoreOut))
-		if l.of == nil {
-			l.of = make(map[uint32]uint64)
-		}
-		l.of[out.Handle] = in.Length
-		l.bytes += in.Length
-	case h.Object == abi.ObjectMR && h.Method == abi.MRDestroy:
-		handle := uint32(attrs[0].Data)
-		l.bytes -= l.of[handle]
-		delete(l.of, handle)
+		require.Equal(h.t, p, q)
 	}
 	return nil
+}
+
+// TestJoinedCards: two cards of a host are one device: messages go by the first, large reads
+// and writes by both.
+func TestJoinedCards(t *testing.T) {
+	h := newHosts(t)
+	var eps []*efa.Endpoint
+	var all [][]*driver.Card
+	for _, host := range []string{"a", "b"} {
+		first, one := h.card("efa:"+host+"0", "")
+		second, two := h.card("efa:"+host+"1", "")
+		d, err := efa.JoinDevices(first, second)
+		require.NoError(t, err)
+		eps = append(eps, h.endpoint(d))
+		all = append(all, []*driver.Card{one, two})
+	}
+	ctx := h.context()
+	toB, err := eps[0].AddressVector().Insert(eps[1].Address())
+	require.NoError(t, err)
+	toA, err := eps[1].AddressVector().Insert(eps[0].Address())
+	require.NoError(t, err)
+	for _, n := range []int{8, 9000, 300_000} {
+		require.NoError(t, h.swap(eps[0], eps[1], toB, toA, n))
+	}
+	moved := func() (n []uint64) {
+		for _, c := range all[0] {
+			s := c.Engine.Stats()
+			n = append(n, s.SentBytes)
+		}
+		return n
+	}
+	require.Positive(t, moved()[0])
+	require.Zero(t, moved()[1])
+	const n = 2 << 20
+	there, err := eps[1].Domain().Alloc(n, efa.AccessRemoteRead|efa.AccessRemoteWrite)
+	require.NoError(t, err)
+	local, err := eps[0].Domain().Alloc(n, 0)
+	require.NoError(t, err)
+	for i := range local.Bytes() {
+		local.Bytes()[i] = byte(i>>12) ^ byte(i)
+	}
+	mem := eps[0].Memory(toB, there.Remote())
+	require.NoError(t, mem.Write(ctx, local.Bytes(), efa.Complete(efa.Delivered)))
+	require.True(t, bytes.Equal(local.Bytes(), there.Bytes()))
+	require.EqualValues(t, n/2, moved()[1], "half of it")
+	clear(local.Bytes())
+	require.NoError(t, mem.Read(ctx, local.Bytes()))
+	require.True(t, bytes.Equal(local.Bytes(), there.Bytes()))
+	require.NoError(t, local.Close())
+	require.NoError(t, there.Close())
+}
+
+// TestCardComesBack: the kernel ends a queue pair, and the endpoint is enabled again, with a
+// queue pair number that the card chooses. After a reset it cannot be.
+func TestCardComesBack(t *testing.T) {
+	h := newHosts(t)
+	d, card := h.card("efa:a", "qp-fatal@40")
+	a := h.endpoint(d)
+	other, _ := h.card("efa:b", "")
+	b := h.endpoint(other)
+	ctx := h.context()
+	toB, err := a.AddressVector().Insert(b.Address())
+	require.NoError(t, err)
+	toA, err := b.AddressVector().Insert(a.Address())
+	require.NoError(t, err)
+	var failed error
+	for range 1000 {
+		if failed = h.swap(a, b, toB, toA, 100); failed != nil {
+			break
+		}
+	}
+	require.Error(t, failed) // a's queue pair has ended, or b met that first
+	ev, err := a.NextEvent(ctx)
+	require.NoError(t, err)
+	require.Equal(t, efa.DeviceFailed, ev.Kind)
+	require.NoError(t, a.Enable(ctx))
+	ev, err = a.NextEvent(ctx)
+	require.NoError(t, err)
+	require.Equal(t, efa.EnabledAgain, ev.Kind)
+	toA, err = b.AddressVector().Insert(ev.Address)
+	require.NoError(t, err)
+	op, err := b.Start(&efa.RecvReq{Buf: make([]byte, 100)})
+	require.NoError(t, err)
+	for range 2 { // b may have a receive of the time before
+		require.NoError(t, a.Send(ctx, toB, []byte("back")))
+	}
+	_, err = op.Wait(ctx)
+	require.NoError(t, err)
+	op, err = a.Start(&efa.RecvReq{Buf: make([]byte, 100)})
+	require.NoError(t, err)
+	require.NoError(t, b.Send(ctx, toA, []byte("welcome")))
+	_, err = op.Wait(ctx)
+	require.NoError(t, err)
+
+	card.Kernel.Remove()
+	ev, err = a.NextEvent(ctx)
+	require.NoError(t, err)
+	require.Equal(t, efa.DeviceFailed, ev.Kind)
+	require.Error(t, a.Enable(ctx))
 }

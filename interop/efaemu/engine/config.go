@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/interop/efaemu/faults"
 	"github.com/efactor/efactor/interop/efaemu/finding"
 	"github.com/efactor/efactor/interop/efaemu/memory"
 	"github.com/efactor/efactor/interop/efaemu/profile"
@@ -20,6 +21,7 @@ type Config struct {
 	Clock    clock.Clock
 	Findings *finding.Log // nil: findings are dropped
 	Shuffle  Shuffle
+	Faults   *faults.Plan // nil: none
 
 	// ExactDoorbells: Step is called after every store to a doorbell. Otherwise
 	// doorbells are read now and then, and what depends on each single value is

@@ -71,6 +71,14 @@ func (c *CQ) put(sub int, cqe *abi.CQE) {
 	if !c.usable {
 		return
 	}
+	how := c.e.cfg.Faults.Completion(cqe, c.cfg.Entries)
+	for range how.Times {
+		c.write(sub, cqe, how.Flip)
+	}
+}
+
+// write writes a completion; flip: with a phase that is not its lap's.
+func (c *CQ) write(sub int, cqe *abi.CQE, flip bool) {
 	if c.e.cfg.ExactDoorbells && c.word != 0 {
 		c.checkRoom()
 	}
@@ -81,7 +89,7 @@ func (c *CQ) put(sub int, cqe *abi.CQE) {
 	c.produced[sub]++
 	c.total++
 	lap := n >> bits.TrailingZeros(uint(c.cfg.Entries))
-	cqe.Phase = lap&1 == 0
+	cqe.Phase = (lap&1 == 0) != flip
 	at := (sub*c.cfg.Entries + int(n)&(c.cfg.Entries-1)) * c.cfg.EntrySize
 	e := *cqe
 	if e.Queue == abi.SendQueue {

@@ -106,7 +106,7 @@ func (q *QP) deliverHeld() {
 func (q *QP) deliver(a *arrival) {
 	r := &q.rq
 	cqe := abi.CQE{
-		Queue: abi.RecvQueue, QPN: q.number, HasImm: a.hasImm, Imm: a.imm, Length: uint32(a.length),
+		Queue: abi.RecvQueue, QPN: q.number, HasImm: a.hasImm, Imm: abi.Immediate(a.imm), Length: uint32(a.length),
 		AH: abi.UnknownAH, SrcQPN: a.srcQPN, Unsolicited: a.loose,
 	}
 	if a.slot == noSlot {
@@ -129,6 +129,7 @@ func (q *QP) deliver(a *arrival) {
 				return
 			}
 			cqe.Status = uint8(st)
+			cqe.Length += uint32(q.routeHeader())
 			r.free = append(r.free, a.slot)
 		}
 		r.done += uint32(rx.n)
@@ -162,10 +163,21 @@ func (q *QP) starve(a *arrival) {
 	q.e.stats.Dropped++
 }
 
+// routeHeader is how many bytes of a receive lie before the packet: verbs keep room for a
+// global route header in front of a datagram, and count it with the datagram's length. No
+// header is written there, since the card does not say that there is one.
+func (q *QP) routeHeader() int {
+	if q.cfg.Datagram {
+		return 40
+	}
+	return 0
+}
+
 // place scatters a packet into a receive. All of it is checked before any is
 // written.
 func (q *QP) place(rx receive, b []byte) device.Status {
-	room := 0
+	skip := q.routeHeader()
+	room := -skip
 	for i := range rx.n {
 		d := q.rq.desc(rx.first + uint32(i))
 		if _, _, f := q.cfg.PD.local(d.LKey, d.Addr, uint64(d.Length), device.LocalWrite); f != noFault {
@@ -174,16 +186,18 @@ func (q *QP) place(rx receive, b []byte) device.Status {
 		room += int(d.Length)
 	}
 	if len(b) > room {
-		q.e.find(RuleRxShort, q.where, "receive %#x: %d bytes, the packet has %d", rx.id, room, len(b))
+		q.e.find(RuleRxShort, q.where, "receive %#x: room for %d bytes, the packet has %d", rx.id, max(room, 0), len(b))
 		return device.StatusLocalBadLength
 	}
 	for i := 0; len(b) > 0; i++ {
 		d := q.rq.desc(rx.first + uint32(i))
-		n := min(len(b), int(d.Length))
+		before := min(skip, int(d.Length))
+		skip -= before
+		n := min(len(b), int(d.Length)-before)
 		if n == 0 {
 			continue
 		}
-		in, va, _ := q.cfg.PD.local(d.LKey, d.Addr, uint64(n), device.LocalWrite)
+		in, va, _ := q.cfg.PD.local(d.LKey, d.Addr+uint64(before), uint64(n), device.LocalWrite)
 		if err := in.WriteAt(b[:n], va); err != nil {
 			if errors.Is(err, memory.ErrGone) {
 				q.vanish()

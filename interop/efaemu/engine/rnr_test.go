@@ -190,7 +190,7 @@ func TestDatagram(t *testing.T) {
 	w, a, b := pair(t, options{}, progConfig{datagram: true, rnr: 7})
 	a.post(a.to(b, inline(1, nil)))
 	assert.Equal(t, device.StatusOK, a.status(), "without a receive")
-	b.buffer(1, 10)
+	at := b.buffer(1, 44)
 	w.later(time.Millisecond)
 	assert.Empty(t, b.poll(), "it is lost")
 	for _, change := range []func(*abi.WQE){
@@ -204,7 +204,8 @@ func TestDatagram(t *testing.T) {
 	}
 	a.post(a.to(b, inline(3, []byte("here"))))
 	assert.Equal(t, device.StatusOK, a.status())
-	assert.Len(t, b.poll(), 1)
+	assert.EqualValues(t, 44, b.one().Length, "with the room for a route header")
+	assert.Equal(t, "here", string(b.bytes(at+40, 4)))
 	w.clean()
 
 	wqe := a.to(b, inline(4, nil))
@@ -214,6 +215,32 @@ func TestDatagram(t *testing.T) {
 	a.post(rdma(a, b, abi.WorkRead, a.mem.base(), 8))
 	assert.Equal(t, device.StatusUnsupportedOp, a.status())
 	assert.Equal(t, []string{engine.RuleWQEAH, engine.RuleWQEOp}, w.rules())
+}
+
+// The room in front of a datagram may be cut between the pieces of a receive, and a receive
+// that has not all of it takes nothing.
+func TestDatagramInPieces(t *testing.T) {
+	for _, first := range []int{1, 39, 40, 41, 43} {
+		w, a, b := pair(t, options{}, progConfig{datagram: true})
+		x, y := b.alloc(make([]byte, first)), b.alloc(make([]byte, 50))
+		b.recv(1, b.sge(x, first), b.sge(y, 44-first))
+		a.post(a.to(b, inline(1, []byte("here"))))
+		w.run()
+		assert.EqualValues(t, 44, b.one().Length)
+		got := append(append([]byte{}, b.bytes(x, first)...), b.bytes(y, 50)...)
+		assert.Equal(t, make([]byte, 40), got[:40])
+		assert.Equal(t, "here", string(got[40:44]))
+		assert.Zero(t, got[44], "no more than there is")
+		w.clean()
+	}
+	w, a, b := pair(t, options{}, progConfig{datagram: true})
+	for _, n := range []int{20, 40} {
+		b.buffer(1, n)
+		a.post(a.to(b, inline(1, []byte("x"))))
+		w.run()
+		assert.EqualValues(t, device.StatusLocalBadLength, b.one().Status)
+	}
+	assert.Equal(t, []string{engine.RuleRxShort}, w.rules())
 }
 
 // A device has fewer receives than a program may post, and many may send at once:

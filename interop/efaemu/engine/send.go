@@ -109,7 +109,7 @@ func (q *QP) post(op *txOp) bool {
 		HasImm: w.HasImm && op.off+len(op.buf) == op.total, Payload: op.buf,
 	}
 	if wr.HasImm {
-		wr.Imm, wr.Whole = w.Imm, uint32(op.total)
+		wr.Imm, wr.Whole = abi.Immediate(w.Imm), uint32(op.total)
 	}
 	if w.Op != abi.WorkSend {
 		wr.RKey, wr.Remote = uint64(w.Remote.RKey), w.Remote.Addr+uint64(op.off)

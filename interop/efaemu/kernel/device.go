@@ -11,6 +11,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/interop/efaemu/engine"
+	"github.com/efactor/efactor/interop/efaemu/faults"
 	"github.com/efactor/efactor/interop/efaemu/finding"
 	"github.com/efactor/efactor/interop/efaemu/memory"
 	"github.com/efactor/efactor/interop/efaemu/profile"
@@ -22,6 +23,7 @@ type Config struct {
 	Profile  profile.Profile // as profile.For returns it; abilities that Info lacks are left out again
 	Info     device.Info
 	Findings *finding.Log // nil: findings are dropped
+	Faults   *faults.Plan // nil: none; the engine has the same
 }
 
 // Task is the thread that made a call.
@@ -70,7 +72,9 @@ var errRemoved = errors.New("kernel: the device was removed")
 // New makes a device.
 func New(cfg Config) *Device {
 	cfg.Profile = cfg.Profile.Within(cfg.Info)
-	return &Device{cfg: cfg, contexts: make(map[*Context]struct{})}
+	d := &Device{cfg: cfg, contexts: make(map[*Context]struct{})}
+	cfg.Faults.On(d.fault)
+	return d
 }
 
 // Stats counts the live objects.
@@ -104,14 +108,20 @@ func (d *Device) Open(name string) (*Context, error) {
 func (d *Device) Remove() {
 	d.mu.Lock()
 	d.removed = true
-	var open []*Context
+	d.mu.Unlock()
+	for _, c := range d.opened() {
+		c.remove()
+	}
+}
+
+// opened are the contexts that are open now.
+func (d *Device) opened() (open []*Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for c := range d.contexts {
 		open = append(open, c)
 	}
-	d.mu.Unlock()
-	for _, c := range open {
-		c.remove()
-	}
+	return open
 }
 
 // take counts one more of something that there may be most of.

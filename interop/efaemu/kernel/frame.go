@@ -42,6 +42,9 @@ func (c *Context) Ioctl(t Task, cmd, arg uint64) unix.Errno {
 	if m == nil {
 		return unix.EPROTONOSUPPORT
 	}
+	if e := c.dev.cfg.Faults.Command(); e != 0 {
+		return e
+	}
 	l.id, l.m = methodID{h.Object, h.Method}, m
 	l.args = make([]arg16, len(m.attrs))
 	e := l.run(int(h.Attrs))

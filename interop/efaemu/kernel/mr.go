@@ -18,6 +18,7 @@ type mr struct {
 	pd  *pd
 	eng *engine.MR
 	buf *dmaBuf // nil: it is memory of the program's
+	n   uint64  // bytes
 }
 
 func (*mr) kind() uint16 { return abi.ObjectMR }
@@ -28,6 +29,7 @@ func (m *mr) close(Task) {
 	m.buf.unmap()
 	m.pd.users--
 	m.pd.c.dev.give(&m.pd.c.dev.live.MRs)
+	m.pd.c.dev.cfg.Faults.Unlock(m.n)
 }
 
 // coreAccess are the core's rules for rights.
@@ -107,13 +109,18 @@ func (l *call) regMR() unix.Errno {
 	if e := d.take(&d.live.MRs, d.cfg.Profile.MaxMR); e != 0 {
 		return e
 	}
+	if !d.cfg.Faults.Lock(cmd.Length) {
+		d.give(&d.live.MRs)
+		return unix.ENOMEM // RLIMIT_MEMLOCK
+	}
 	eng, err := p.eng.Register(cmd.Start, cmd.Length, cmd.IOVA, rights)
 	if err != nil {
 		d.give(&d.live.MRs)
+		d.cfg.Faults.Unlock(cmd.Length)
 		return errno(err)
 	}
 	p.users++
-	l.made = &mr{pd: p, eng: eng}
+	l.made = &mr{pd: p, eng: eng, n: cmd.Length}
 	resp := abi.RegMRResp{Handle: l.handle, LKey: eng.LKey(), RKey: eng.RKey()}
 	return l.outAll(abi.InvokeCoreOut, resp.Append(nil))
 }

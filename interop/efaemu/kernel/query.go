@@ -129,6 +129,9 @@ func (l *call) queryPort() unix.Errno {
 		MaxMTU: mtuEnum(mtu), ActiveMTU: mtuEnum(mtu), LMC: 1, MaxVL: 1,
 		Width: 2, Speed: 32, PhysState: abi.PortLinkUp, // 4 lanes, EDR
 	}
+	if l.c.dev.cfg.Faults.Down() {
+		resp.State = abi.PortDown
+	}
 	return l.outAll(abi.QueryPortResp, resp.Append(nil))
 }
 

@@ -32,11 +32,12 @@ func Build(ctx context.Context, dir string) (Program, error) {
 
 // Device is a device to give to programs.
 type Device struct {
-	Fabric   string // directory
-	Profile  string // "": the emulator's default
-	RDMARead bool
-	Shuffle  int // packets held back, 0: none
-	Seed     uint64
+	Fabric    string // directory
+	Profile   string // "": the emulator's default
+	RDMARead  bool
+	RDMAWrite bool // false: as the profile has it
+	Shuffle   int  // packets held back, 0: none
+	Seed      uint64
 }
 
 // Command is the line that runs a program with the device.
@@ -44,6 +45,9 @@ func (p Program) Command(d Device, program ...string) []string {
 	line := []string{string(p), "run", "-fabric", d.Fabric, "-rdma-read=" + strconv.FormatBool(d.RDMARead)}
 	if d.Profile != "" {
 		line = append(line, "-profile", d.Profile)
+	}
+	if d.RDMAWrite {
+		line = append(line, "-rdma-write=true")
 	}
 	if d.Shuffle > 0 {
 		line = append(line, "-shuffle", strconv.Itoa(d.Shuffle), "-seed", strconv.FormatUint(d.Seed, 10))

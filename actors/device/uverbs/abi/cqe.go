@@ -45,7 +45,7 @@ type CQE struct {
 	Length      uint32
 	AH          uint16
 	SrcQPN      uint16
-	Imm         uint32   // the number; verbs' is big-endian
+	Imm         uint32   // the number, see Immediate
 	GID         [16]byte // of the sender
 }
 

@@ -25,8 +25,10 @@ type PortAttr struct {
 	LinkLayer  uint8
 }
 
-// PortActive is PortAttr.State of a port that works, PortLinkUp its PhysState.
+// PortActive is PortAttr.State of a port that works, PortDown of one that does not, PortLinkUp
+// the PhysState of a link.
 const (
+	PortDown   = 1
 	PortActive = 4
 	PortLinkUp = 5
 )

@@ -70,7 +70,7 @@ type WQE struct {
 	CompReq bool // always 1: there is no request without a completion
 	DestQPN uint16
 	Length  uint16 // of inline data; otherwise the number of SGEs
-	Imm     uint32 // if HasImm: the number; verbs' is big-endian
+	Imm     uint32 // if HasImm: the number, see Immediate
 	AH      uint16
 	Burst   bool // a hint: many small packets
 	QKey    uint32

@@ -61,6 +61,8 @@ static int find(const struct words *c)
 		hints->rx_attr->msg_order = FI_ORDER_SAS;
 	}
 	hints->fabric_attr->prov_name = strdup(word_text(c, "provider", "efa"));
+	if (word_given(c, "fabric"))
+		hints->fabric_attr->name = strdup(word_text(c, "fabric", ""));
 	if (word_given(c, "domain"))
 		hints->domain_attr->name = strdup(word_text(c, "domain", ""));
 	r = fi_getinfo(FI_VERSION(1, 17), word_text(c, "node", NULL), NULL, word_given(c, "node") ? FI_SOURCE : 0, hints,

@@ -1,0 +1,95 @@
+package endpoint
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/direct"
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
+)
+
+// An endpoint without the protocol has a port in place of peers, operations and matcher.
+// What else it has is that of any endpoint: requests, writes that wait to be told, the end.
+
+// forEver is the number of resends of the device that is no number.
+const forEver = 7
+
+// setDirect has the device resend for ever unless the caller says otherwise, as libfabric
+// has it, since nobody else does.
+func (c *Config) setDirect() error {
+	if c.Device.Devices() != nil {
+		return fmt.Errorf("%w: Direct on %s: receives would have to be posted to several devices", errno.ErrNotSupported, c.Device.Info().Name)
+	}
+	if c.Settings.RNRRetry == 0 {
+		c.Settings.RNRRetry = forEver
+	}
+	return nil
+}
+
+// newPort makes the port of an endpoint that is being opened.
+func newPort(e *Endpoint) *direct.Port {
+	return direct.New(direct.Config{
+		Shard: e.cfg.Shard, Device: e.cfg.Device, Book: e.cfg.Book, Regions: e.cfg.Regions,
+		Log: e.cfg.Log, Trail: e.cfg.Trail, Tally: &e.pools.Tally,
+		Reject: e.reject, Written: func(h uint64, from *wire.RawAddr, n int, data uint64) { e.writes.addFrom(h, from, n, data) },
+		Gone: func(h uint64, from *wire.RawAddr) {
+			e.cfg.OnEvent(Event{Kind: PeerFailed, Handle: h, Addr: *from, Err: peer.ErrDied})
+		},
+		Refused: func(h uint64, from *wire.RawAddr) {
+			e.env.Counters.Refused++
+			e.cfg.OnEvent(Event{Kind: AccessRefused, Handle: h, Addr: *from, Err: errDevice})
+		},
+		Fatal: func(m *device.Fatal) { e.cfg.Shard.Tell(e.ref, m) },
+	})
+}
+
+// startPort is start without the protocol.
+func startPort(e *Endpoint) {
+	sh := e.cfg.Shard
+	e.pressure.span = e.span
+	e.port.Start(e.queue, sh.SpawnChild(e.ctx, "port", func() actor.Actor { return e.port }))
+	e.qref = sh.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
+	e.polls = plain{e}
+	sh.AddPoller(e.ref, e.polls)
+	sh.AddPoller(e.qref, e.queue)
+}
+
+// plain is the endpoint as it is polled without the protocol.
+type plain struct{ *Endpoint }
+
+// Poll takes requests from the application.
+func (p plain) Poll(*shard.Shard) int {
+	e := p.Endpoint
+	if e.closing.state == stopped {
+		return 0
+	}
+	n := 0
+	if e.direct.Kind != 0 { // what is in the ring came later
+		n++
+		e.handling = true
+		e.port.Handle(&e.direct)
+		e.handling = false
+		e.dropDirect()
+	}
+	for r := e.reqs.Peek(); r != nil && n < batch; r = e.reqs.Peek() {
+		n++
+		e.handling = true
+		if !e.port.Handle(r) {
+			r.More.Run()
+		}
+		e.handling = false
+		e.drop(r)
+	}
+	return n
+}
+
+// Flush ends a turn.
+func (p plain) Flush(sh *shard.Shard) {
+	p.port.Flush()
+	p.Endpoint.Flush(sh)
+}

@@ -1,0 +1,45 @@
+package peer
+
+import "github.com/efactor/efactor/actors/device"
+
+// rail is a way to the peer's host beside the path that its messages take.
+type rail struct {
+	path uint8
+	gid  device.GID
+	ah   device.AH
+}
+
+// railed is a queue pair over several devices, of which several may reach a GID.
+type railed interface {
+	CreateAHOn(path uint8, gid device.GID) (device.AH, error)
+}
+
+// Rails are those to one peer.
+type Rails struct{ list []rail }
+
+// Handle is that of gid, another GID of the peer's host, on a path of the queue pair. It is
+// made at its first use, and kept as long as the peer.
+func (r *Rails) Handle(on device.QP, path uint8, gid device.GID) (device.AH, error) {
+	for i := range r.list {
+		if x := &r.list[i]; x.path == path && x.gid == gid {
+			return x.ah, nil
+		}
+	}
+	qp, ok := on.(railed)
+	if !ok {
+		return device.UnknownAH, device.ErrNotSupported
+	}
+	ah, err := qp.CreateAHOn(path, gid)
+	if err == nil {
+		r.list = append(r.list, rail{path, gid, ah})
+	}
+	return ah, err
+}
+
+// Drop gives the handles back, when no request uses them any more.
+func (r *Rails) Drop(qp device.QP) {
+	for _, x := range r.list {
+		_ = qp.DestroyAH(x.ah) // it was created by us, so this does not fail
+	}
+	r.list = nil
+}
