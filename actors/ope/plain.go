@@ -14,7 +14,7 @@ import (
 // the message's bytes that ends with the message.
 
 // keyed reports whether the device that carries to the peer wants registered memory.
-func (p *Pools) keyed(l *peer.Link) bool { return p.Paths[l.Path].LocalKeys }
+func (p *Pools) keyed(l *peer.Link) bool { return p.info(l).LocalKeys }
 
 // registers reports whether n bytes of plain memory are worth it on the peer's path.
 func (p *Pools) registers(l *peer.Link, n int) bool {

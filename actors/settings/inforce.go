@@ -31,9 +31,8 @@ type InForce struct {
 	// Steps gets the counters of the operations' machines; nil: nobody does.
 	Steps func(testknobs.Steps)
 
-	LocalKeys    bool // of the device
-	Requests     int  // places in the request ring; 0: 2048
-	MaxStrangers int  // peers at most that are in no address vector; 0: 4096
+	Requests     int // places in the request ring; 0: 2048
+	MaxStrangers int // peers at most that are in no address vector; 0: 4096
 }
 
 // New returns what s comes to on a device, before the defaults.
@@ -60,7 +59,6 @@ func (f InForce) On(i *device.Info) InForce {
 	if def(&f.MaxCopy, 4096, 0); f.MaxCopy < 0 || !i.Gathers {
 		f.MaxCopy = math.MaxInt
 	}
-	f.LocalKeys = i.LocalKeys
 	f.ReadSegment = min(f.ReadSegment, i.MaxRDMA)
 	def(&f.Credits, 32, maxCredits)
 	def(&f.RecvWindow, or(f.Era.RecvWindow, 16), 0)

@@ -28,7 +28,7 @@ func newBuffer(t *testing.T, n int) (fd int, mem []byte) {
 // needed for that any more.
 func TestDMABuf(t *testing.T) {
 	const size, off, n = 1 << 20, 4096 + 100, 500_000
-	a, b := twoHosts(t, named(t, "rdma-write", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
+	a, b := pairOf(t, named(t, "rdma-write", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
 	fd, mem := newBuffer(t, size)
 	copy(mem, noise(size))
 	region, err := b.dom.RegisterDMABuf(fd, off, n, efa.AccessRemoteRead|efa.AccessRemoteWrite)
@@ -64,7 +64,7 @@ func TestDMABuf(t *testing.T) {
 
 // TestDMABufEmulated: a write of a peer whose card does not write is refused.
 func TestDMABufEmulated(t *testing.T) {
-	a, b := twoHosts(t, named(t, "efa", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
+	a, b := pairOf(t, named(t, "efa", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
 	fd, _ := newBuffer(t, 4096)
 	defer unix.Close(fd)
 	region, err := b.dom.RegisterDMABuf(fd, 0, 4096, efa.AccessRemoteWrite)
@@ -80,7 +80,7 @@ func TestDMABufEmulated(t *testing.T) {
 
 // TestDMABufRefused: what is no dma-buf, too short, or asks for what a dma-buf cannot do.
 func TestDMABufRefused(t *testing.T) {
-	a, _ := twoHosts(t, named(t, "rdma-write", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
+	a, _ := pairOf(t, named(t, "rdma-write", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
 	fd, _ := newBuffer(t, 8192)
 	defer unix.Close(fd)
 	r, w, err := os.Pipe()

@@ -28,7 +28,7 @@ func noise(n int) []byte {
 // the message and no longer; the receiver's registration is kept.
 func TestPlainMessage(t *testing.T) {
 	const size, times = 1 << 20, 3
-	a, b := twoHosts(t, named(t, "efa", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
+	a, b := pairOf(t, named(t, "efa", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
 	a.sent.take()
 	was, wasB, lockedA := a.stats(), b.stats(), a.mem.now()
 	src, dst := noise(size), make([]byte, size)
@@ -52,7 +52,7 @@ func TestPlainMessage(t *testing.T) {
 // TestGather: packets of long messages take their payload from registered memory, the
 // application's or the cache's; of short ones it is copied.
 func TestGather(t *testing.T) {
-	a, b := twoHosts(t, named(t, "efa", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
+	a, b := pairOf(t, named(t, "efa", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
 	region, err := a.dom.Alloc(1<<20, 0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, region.Close()) }()
@@ -96,7 +96,7 @@ func TestGather(t *testing.T) {
 // card that does both.
 func TestPlainRMA(t *testing.T) {
 	const size = 300_000
-	a, b := twoHosts(t, named(t, "rdma-write", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
+	a, b := pairOf(t, named(t, "rdma-write", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
 	region, err := b.dom.Alloc(size, efa.AccessRemoteRead|efa.AccessRemoteWrite)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, region.Close()) }()
@@ -118,7 +118,7 @@ func TestPlainRMA(t *testing.T) {
 // application's own wishes come first.
 func TestMemoryLimit(t *testing.T) {
 	const size = 1 << 20
-	a, b := twoHosts(t, named(t, "rdma-write", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
+	a, b := pairOf(t, named(t, "rdma-write", nil), efa.DomainConfig{}, efa.ProtocolConfig{})
 	remote, err := b.dom.Alloc(size, efa.AccessRemoteRead|efa.AccessRemoteWrite)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, remote.Close()) }()
@@ -159,7 +159,7 @@ func TestMemoryLimit(t *testing.T) {
 // MinRegister below 0 for none.
 func TestNoRegistrations(t *testing.T) {
 	const size = 200_000
-	a, b := twoHosts(t, named(t, "efa", nil), efa.DomainConfig{Registrations: -1}, efa.ProtocolConfig{})
+	a, b := pairOf(t, named(t, "efa", nil), efa.DomainConfig{Registrations: -1}, efa.ProtocolConfig{})
 	was := a.stats()
 	src, dst := noise(size), make([]byte, size)
 	pass(a, b, src, dst)
@@ -168,7 +168,7 @@ func TestNoRegistrations(t *testing.T) {
 	at := a.counts(was)
 	require.Equal(t, []int{2, 0, 0}, []int{at("Plain.Misses"), at("Plain.Hits"), at("Plain.Entries")})
 
-	a, b = twoHosts(t, named(t, "efa", nil), efa.DomainConfig{}, efa.ProtocolConfig{MinRegister: -1})
+	a, b = pairOf(t, named(t, "efa", nil), efa.DomainConfig{}, efa.ProtocolConfig{MinRegister: -1})
 	was = a.stats()
 	pass(a, b, src, dst)
 	require.Zero(t, a.counts(was)("Plain.Misses"))
@@ -181,7 +181,7 @@ func TestNoRegistrations(t *testing.T) {
 // whole, and the cache stays within its limits.
 func TestFreshSlices(t *testing.T) {
 	const size, entries = 1 << 20, 3
-	a, b := twoHosts(t, named(t, "efa", nil), efa.DomainConfig{Registrations: entries}, efa.ProtocolConfig{})
+	a, b := pairOf(t, named(t, "efa", nil), efa.DomainConfig{Registrations: entries}, efa.ProtocolConfig{})
 	was := b.stats()
 	for i := range 24 {
 		src, dst := make([]byte, size), make([]byte, size)

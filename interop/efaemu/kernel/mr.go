@@ -17,8 +17,8 @@ import (
 type mr struct {
 	pd  *pd
 	eng *engine.MR
-	n   uint64  // bytes
 	buf *dmaBuf // nil: it is memory of the program's
+	n   uint64  // bytes
 }
 
 func (*mr) kind() uint16 { return abi.ObjectMR }

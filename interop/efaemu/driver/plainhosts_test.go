@@ -17,6 +17,7 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/interop/efaemu/driver"
+	"github.com/efactor/efactor/interop/efaemu/kernel"
 	"github.com/efactor/efactor/interop/efaemu/profile"
 )
 
@@ -31,8 +32,8 @@ type host struct {
 	mem  *locked
 }
 
-// twoHosts opens two endpoints, which have each other's HANDSHAKE.
-func twoHosts(t *testing.T, p profile.Profile, dc efa.DomainConfig, pc efa.ProtocolConfig) (a, b *host) {
+// pairOf opens two endpoints, which have each other's HANDSHAKE.
+func pairOf(t *testing.T, p profile.Profile, dc efa.DomainConfig, pc efa.ProtocolConfig) (a, b *host) {
 	carrier := shared(t)
 	var both [2]*host
 	var cards []*driver.Card
@@ -78,7 +79,10 @@ func twoHosts(t *testing.T, p profile.Profile, dc efa.DomainConfig, pc efa.Proto
 
 // left checks that nothing is left of the host.
 func (h *host) left() {
-	require.Zero(h.t, h.card.Kernel.Stats().MRs)
+	if err := h.sent.Close(); err != nil {
+		require.ErrorIs(h.t, err, device.ErrClosed)
+	}
+	require.Equal(h.t, kernel.Stats{}, h.card.Kernel.Stats())
 	found, _ := h.card.Findings.Take()
 	require.Empty(h.t, found)
 	require.NoError(h.t, h.card.Close())
