@@ -31,6 +31,9 @@ var program string
 const roleVar = "EFACTOR_EFAEMU_TEST_ROLE"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(onCard) != "" {
+		os.Exit(m.Run())
+	}
 	if os.Getenv(roleVar) != "" {
 		if err := useDevice(os.Args[1:]); err != nil {
 			fmt.Println(err)
