@@ -50,7 +50,7 @@ func (QPBase) Return(uint8, uint64) {}
 func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }
 
 // HoldBack implements QP by a refusal.
-func (QPBase) HoldBack(AH, uint16, bool) error { return ErrNotSupported }
+func (QPBase) HoldBack(AH, uint16, bool, uint32) error { return ErrNotSupported }
 
 // MRBase is what a driver's memory region embeds: it is one region.
 type MRBase struct{}

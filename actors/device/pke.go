@@ -18,8 +18,8 @@ type Pke struct {
 	Watch bool
 	// PutOff: the receiver holds us back, the packet is counted by the peer.
 	PutOff bool
-	// Own: the packet is the peer's own and begins nothing, whatever its type is.
-	Own bool
+	// Turn is the msg_id of a message's packet.
+	Turn uint32
 	// Resent is libfabric's RNR_RETRANSMIT flag: RNR came once already.
 	Resent bool
 
@@ -68,7 +68,7 @@ func (p *Pke) FillRDMA(kind WR, local []byte, lkey uint32, remote, rkey uint64) 
 // SetImm adds remote CQ data to what the entry holds.
 func (p *Pke) SetImm(v uint32) { p.wr.HasImm, p.wr.Imm = true, v }
 
-// Begins reports whether the receiver can put the packet off.
+// Begins reports whether the packet is of a message, which the receiver can put off.
 func (p *Pke) Begins() bool { return p.wr.Begins }
 
 // Kind is what the entry holds.

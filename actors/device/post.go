@@ -34,7 +34,7 @@ func (q *Queue) Alloc() *Pke {
 
 // Free gives an entry back. The packet must not be with the device.
 func (q *Queue) Free(p *Pke) {
-	p.Owner, p.Peer, p.Watch, p.Resent, p.Own = shard.Ref{}, shard.Ref{}, false, false, false
+	p.Owner, p.Peer, p.Watch, p.Resent = shard.Ref{}, shard.Ref{}, false, false
 	p.wr.Header, p.wr.Payload = nil, nil
 	p.wr.Kind, p.wr.HasImm, p.wr.LKey = WRSend, false, 0
 	p.Next, q.free = q.free, p
@@ -100,7 +100,7 @@ func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
 
 func (q *Queue) post(p *Pke) error {
 	p.wr.Over = false
-	p.wr.Begins = begins[p.hdr[0]] && p.Off == 0 && !p.Own
+	p.wr.Begins, p.wr.Turn = begins[p.hdr[0]] && !p.wr.HasImm, p.Turn
 	q.entered++
 	err := q.qp.PostSend(&p.wr)
 	q.left++

@@ -117,12 +117,12 @@ type QP interface {
 	// nothing was sent there lately.
 	Pulse(ah AH, qpn uint16) (uint32, bool)
 
-	// HoldBack has the device refuse, with StatusRNR, packets of one queue pair that
-	// begin something (SendWR.Begins), or take them again. Others of its packets come
-	// through, so that what has begun can end. It lasts until it is undone, also when
-	// another queue pair takes that one's place. ErrNotSupported without Info.HoldsBack,
-	// ErrBadAH.
-	HoldBack(ah AH, qpn uint16, on bool) error
+	// HoldBack has the device refuse, with StatusRNR, packets of one queue pair that are
+	// of messages (SendWR.Begins) from a turn on, or take them again. Other packets of
+	// its come through, and those of earlier messages, so that what has begun can end.
+	// Turns wrap. It lasts until it is undone; the device of shared memory forgets it
+	// with the queue pair's process. ErrNotSupported without Info.HoldsBack, ErrBadAH.
+	HoldBack(ah AH, qpn uint16, on bool, turn uint32) error
 
 	// Doorbell makes what was posted since the last one go out.
 	Doorbell()

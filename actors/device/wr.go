@@ -24,10 +24,11 @@ type SendWR struct {
 	QKey    uint32
 	Kind    WR
 	HasImm  bool // WRSend, WRWrite: the receiver's completion shows Imm
-	Begins  bool // WRSend: the packet begins something that the receiver can put off, see QP.HoldBack
+	Begins  bool // WRSend without immediate: the packet is of message Turn, see QP.HoldBack
 	Prompt  bool // by the caller: PostSend may set Over in place of a completion
 	Over    bool // by the device, if Prompt; false before PostSend. EFA never knows so early
 	Imm     uint32
+	Turn    uint32
 	Header  []byte // WRSend
 	Payload []byte // WRRead, WRWrite: the local side
 

@@ -1,6 +1,8 @@
 package direct
 
 import (
+	"slices"
+
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
@@ -64,12 +66,17 @@ func (p *Port) Fail(err error) {
 func (p *Port) Abandon(err error) {
 	p.Fail(err)
 	for _, o := range p.ops {
-		if o.state == posted || o.state == told {
+		if o.state != idle { // one that a panic interrupted is in no list
 			p.fail(o, err)
 		}
 	}
 	p.unregister(p.empty)
 	p.empty = nil
+}
+
+// Has reports whether the request with an id became an operation that has not ended.
+func (p *Port) Has(id uint64) bool {
+	return slices.ContainsFunc(p.ops, func(o *op) bool { return o.state != idle && o.req.ID == id })
 }
 
 // Depths says how many operations are in progress: receives, and others.

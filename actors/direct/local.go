@@ -24,7 +24,11 @@ func (p *Port) local(o *op) (mem []byte, lkey uint32, err error) {
 		o.used = x
 		return r.Buf, x.LKey(0), nil
 	}
-	if o.own, err = p.register(func() (device.MR, error) { return p.cfg.Device.Register(r.Buf, device.LocalWrite) }); err != nil {
+	access := device.LocalWrite
+	if r.Kind == ope.KindWrite {
+		access = 0
+	}
+	if o.own, err = p.register(func() (device.MR, error) { return p.cfg.Device.Register(r.Buf, access) }); err != nil {
 		return nil, 0, err
 	}
 	return r.Buf, o.own.LKey(), nil

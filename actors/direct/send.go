@@ -97,13 +97,18 @@ func (p *Port) fill(o *op, pke *device.Pke) error {
 func (p *Port) onDone(pke *device.Pke) {
 	o := p.ops[pke.Off]
 	p.q.Free(pke)
-	p.finish(o, nil)
+	if o.state != idle { // Abandon can overtake its end
+		p.finish(o, nil)
+	}
 }
 
 // onProblem: the device's verdict is final.
 func (p *Port) onProblem(pke *device.Pke, s device.Status) {
 	o := p.ops[pke.Off]
 	p.q.Free(pke)
+	if o.state == idle {
+		return
+	}
 	n, provider := errno.Of(s, true)
 	p.finish(o, &peer.StatusError{Status: s, Errno: n, Provider: provider, Peer: s.Gone()})
 }

@@ -40,7 +40,7 @@ func (c *Config) numbers() (qpn uint16, qpns []uint16) {
 func (c *closing) handOver(to *Endpoint) {
 	c.late.Lock()
 	defer c.late.Unlock()
-	c.succeeded = true
+	c.next = to
 	to.reqs = c.e.reqs
 	to.cfg.After = nil
 }

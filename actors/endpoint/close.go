@@ -29,7 +29,7 @@ type closing struct {
 	closed shard.Signal // all has ended; any goroutine
 	late   sync.Mutex   // held by the goroutine that refuses requests once closed is set
 
-	succeeded bool // another endpoint has the ring of requests; under late
+	next *Endpoint // has the ring of requests now, nil: nobody; under late
 
 	linger     shard.Timer // of a Close that waits until peers got their last packets
 	lingerM    closeStep
@@ -151,16 +151,22 @@ func (c *closing) finish() {
 
 // refuse ends what was submitted after the endpoint took its last request. Submit reads
 // closed after its push, and the goroutine that closes reads the ring after it set closed,
-// so one of them finds the request.
+// so one of them finds the request. If the ring is a successor's by now, so is that.
 func (c *closing) refuse() {
+	if next := c.refuseOwn(); next != nil {
+		next.Pushed()
+	}
+}
+
+// refuseOwn returns the successor if there is one.
+func (c *closing) refuseOwn() *Endpoint {
 	c.late.Lock()
 	defer c.late.Unlock()
-	if c.succeeded {
-		c.e.cfg.Shard.Wake()
-		return
+	if c.next == nil {
+		c.drain()
+		c.e.Flush(c.e.cfg.Shard)
 	}
-	c.drain()
-	c.e.Flush(c.e.cfg.Shard)
+	return c.next
 }
 
 // drain ends what was submitted too late.

@@ -22,6 +22,7 @@ type pressure struct {
 	event func(Event)
 	span  uint64 // the endpoint's, in env.Trail
 
+	off   bool // the endpoint keeps nothing: receives are posted one by one
 	on    bool
 	alone bool // every device can hold one sender back
 	timer shard.Timer
@@ -51,7 +52,7 @@ func (p *pressure) begin() {
 // check begins to throttle above the limit, and ends it at three quarters of the limit.
 func (p *pressure) check() {
 	held, limit := p.env.Mem.Held, p.env.Config.TotalMemory
-	if held <= limit && !p.holding() {
+	if p.off || held <= limit && !p.holding() {
 		return
 	}
 	switch {

@@ -51,7 +51,7 @@ func newPort(e *Endpoint) *direct.Port {
 // startPort is start without the protocol.
 func startPort(e *Endpoint) {
 	sh := e.cfg.Shard
-	e.pressure.span = e.span
+	e.pressure.off = true
 	e.port.Start(e.queue, sh.SpawnChild(e.ctx, "port", func() actor.Actor { return e.port }))
 	e.qref = sh.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
 	e.polls = plain{e}

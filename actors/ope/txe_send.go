@@ -198,7 +198,7 @@ const ctsDataHeader = 32
 // one of an operation may.
 func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	env, l := t.pools.env, t.link
-	p.Off, p.Span = seg.Off, t.turn.Span
+	p.Off, p.Span, p.Turn = seg.Off, t.turn.Span, t.turn.MsgID
 	p.Owner, p.Peer, p.Watch = t.ref, l.Peer, l.Backoff
 	p.To(l.AH, l.QPN, l.QKey)
 	if t.m.Proto == Eager {

@@ -38,7 +38,8 @@ func onOtherError(p *Peer, r *device.RecvPkt) {
 	l.otherErrors = true
 	l.Features.Clear(wire.FeaturePeerError)
 	p.env.Sh.Tell(l.Peer, &Remove{
-		Err: fmt.Errorf("%w: it sent a PEER_ERROR of %d bytes, a form that is not known", ErrPeerFailed, len(r.Data)),
+		Tell: true,
+		Err:  fmt.Errorf("%w: it sent a PEER_ERROR of %d bytes, a form that is not known", ErrPeerFailed, len(r.Data)),
 	})
 	r.Release()
 }

@@ -50,9 +50,36 @@ func (l *Link) Release(n int) {
 // Held is the number of bytes held for the peer.
 func (l *Link) Held() int64 { return l.held }
 
+// keepEarly copies a packet whose turn is to come. Such packets are no reason to hold the
+// peer back: what they wait for may be what would be refused.
+func keepEarly(pkt *Packet) {
+	if !pkt.early {
+		pkt.early = true
+		countEarly(pkt.Link, pkt.held)
+	}
+	pkt.Own()
+}
+
+func countEarly(l *Link, n int) {
+	l.early += int64(n)
+	l.env.Mem.EarlyBytes += int64(n)
+}
+
+// due ends that, when its turn has come or it is given up.
+func due(pkt *Packet) {
+	if pkt.early {
+		pkt.early = false
+		countEarly(pkt.Link, -pkt.held)
+	}
+}
+
 // maxLate is how much of a peer that is held back may arrive all the same: what was
 // under way, and parts of messages that had begun.
 const maxLate = 64 << 20
+
+// holdAgain is how much more of a peer that is held back arrives before the device, which may
+// have lost that, is asked for it once more.
+const holdAgain = 1 << 20
 
 // overMemory holds the peer back. One that does not heed that has failed.
 func overMemory(l *Link) {
@@ -60,11 +87,28 @@ func overMemory(l *Link) {
 		return
 	}
 	e := l.env
-	can, own := l.path().HoldsBack, l.held > e.Config.PeerMemory
-	if !l.overfull && (can || own) {
+	can, most := l.path().HoldsBack, e.Config.PeerMemory
+	own := l.held-l.early > most
+	if own || can && e.Mem.Held-e.Mem.EarlyBytes > e.Config.Hard() {
+		hold(l, own)
+	}
+	if l.early > most+maxLate || can && l.held > 2*most+maxLate {
+		e.Counters.PeerOverMemory++
+		e.Sh.Tell(l.Peer, &Remove{Err: ErrHoard, Tell: true})
+	}
+}
+
+// hold holds the peer back, which its own messages are the reason of, or those of all.
+func hold(l *Link, own bool) {
+	e := l.env
+	if !l.overfull {
 		l.overfull = true
 		e.Full.links = append(e.Full.links, l)
 		holdBack(l, true)
+		l.next = l.held + holdAgain
+	} else if l.held > l.next {
+		holdBack(l, true)
+		l.next = l.held + holdAgain
 	}
 	if own && !l.crowded {
 		l.crowded = true
@@ -72,16 +116,13 @@ func overMemory(l *Link) {
 		e.Trail.Put(l.Span, trail.Pressure, 0, uint64(l.held), 0)
 		e.Sh.Tell(e.Endpoint, &Crowded{Link: l})
 	}
-	if can && l.held > 2*e.Config.PeerMemory+maxLate {
-		e.Counters.PeerOverMemory++
-		e.Sh.Tell(l.Peer, &Remove{Err: ErrHoard, Tell: true})
-	}
 }
 
-// holdBack says it to our device. If that cannot, the endpoint's limit must do.
+// holdBack says it to our device. If that cannot, the endpoint's limit must do. Messages that
+// have begun may go on: what is refused is later than all that came.
 func holdBack(l *Link, on bool) {
 	if l.path().HoldsBack {
-		_ = l.env.Q.QP().HoldBack(l.AH, l.QPN, on) // the handle is good as long as the peer is
+		_ = l.env.Q.QP().HoldBack(l.AH, l.QPN, on, l.of.window.Last()+1) // the handle is good as long as the peer is
 	}
 }
 
@@ -101,7 +142,7 @@ func letGo(l *Link) {
 func (f *Full) Relieve() {
 	f.links = slices.DeleteFunc(f.links, func(l *Link) bool {
 		c, m := &l.env.Config, &l.env.Mem
-		if l.held > c.PeerMemory-c.PeerMemory/4 || m.Held > c.TotalMemory {
+		if l.held-l.early > c.PeerMemory-c.PeerMemory/4 || m.Held-m.EarlyBytes > c.TotalMemory {
 			return false
 		}
 		letGo(l)
@@ -122,10 +163,16 @@ func (f *Full) Tend() {
 	}
 }
 
-// leave takes a failed peer out: what comes in its place is not it.
+// leave takes a failed peer out: what comes in its place is another, which may be held back
+// itself.
 func (f *Full) leave(l *Link) {
 	if l.overfull {
 		f.links = slices.DeleteFunc(f.links, func(x *Link) bool { return x == l })
 		letGo(l)
+		for _, x := range f.links {
+			if x.AH == l.AH && x.QPN == l.QPN {
+				holdBack(x, true)
+			}
+		}
 	}
 }

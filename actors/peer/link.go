@@ -54,6 +54,8 @@ type Link struct {
 	Family    uint32 // device_version of HANDSHAKE
 	keysWrong int32  // accesses with keys that name nothing
 	out       int32  // requests with a msg_id under way
+	early     int64  // of held, packets that wait for their turn
+	next      int64  // of held, see holdAgain
 	putOff    int32  // packets under way that it has put off: it holds us back
 	floor     uint32 // before this msg_id everything has arrived
 	Runt      int    // bytes of runting reads under way; operations write it

@@ -34,7 +34,6 @@ type Peer struct {
 	lineHead   *Turn
 	lineTail   *Turn
 	slotWait   device.SlotWait
-	rnrWait    device.SlotWait // for what was refused
 	holds      *Hold
 	holdsTail  *Hold
 	hsWait     device.SlotWait
@@ -68,7 +67,7 @@ const (
 func Spawn(env *Env, l *Link, spawn func(actor.Producer) shard.Ref) {
 	p := newPeer(env, l)
 	l.Peer = spawn(func() actor.Actor { return p })
-	p.slotWait.To, p.rnrWait.To, p.hsWait.To, p.hsWait.Control = l.Peer, l.Peer, l.Peer, true
+	p.slotWait.To, p.hsWait.To, p.hsWait.Control = l.Peer, l.Peer, true
 }
 
 func newPeer(env *Env, l *Link) *Peer {

@@ -41,6 +41,23 @@ func NewWindow(size int, first uint32) Window {
 // Expected is the msg_id whose turn it is.
 func (w *Window) Expected() uint32 { return w.exp }
 
+// Last is the msg_id of the latest message of which anything is kept, or else the one whose
+// turn it is.
+func (w *Window) Last() uint32 {
+	var far uint32
+	if w.held > 0 {
+		for d := range w.size {
+			if w.ring[(w.at+d)%w.size] != nil {
+				far = d
+			}
+		}
+		for id := range w.over {
+			far = max(far, id-w.exp)
+		}
+	}
+	return w.exp + far
+}
+
 // Held is the number of packets kept.
 func (w *Window) Held() int { return int(w.held) }
 

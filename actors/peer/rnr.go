@@ -66,13 +66,15 @@ func (p *Peer) onRNR(pke *device.Pke) {
 	p.env.Q.Park(pke)
 }
 
-func (p *Peer) resend(pke *device.Pke) {
+func (p *Peer) resend(pke *device.Pke) (posted bool) {
 	p.env.Counters.Resent++
 	pke.Watch = true
 	if err := p.env.Q.Post(pke); err != nil {
 		p.env.Log.Warn("resend", "err", err)
 		p.sendFailed(pke, device.StatusQPInternal)
+		return false
 	}
+	return true
 }
 
 func (p *Peer) enterBackoff() {
@@ -113,7 +115,7 @@ func (p *Peer) resendRefused() {
 	q := p.env.Q
 	for pke := p.rnrHead; pke != nil && !p.link.Backoff; pke = p.rnrHead {
 		if pke.Parked() && q.Room() <= 0 {
-			q.AwaitSlot(&p.rnrWait)
+			q.AwaitSlot(&p.slotWait)
 			return
 		}
 		if p.rnrHead = pke.Next; p.rnrHead == nil {
@@ -121,8 +123,7 @@ func (p *Peer) resendRefused() {
 		}
 		pke.Next = nil
 		p.env.Trail.Put(pke.Span, trail.GoesOn, uint8(trail.ForBackoff), 0, 0)
-		p.resend(pke)
-		if q.Room() <= q.Depth()/4 {
+		if p.resend(pke) && q.Room() <= q.Depth()/4 {
 			return
 		}
 	}

@@ -235,18 +235,15 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 
 // onRoom: the send queue has room again, for the line or for HANDSHAKE.
 func (p *Peer) onRoom(w *device.SlotWait) {
-	switch w {
-	case &p.hsWait:
+	if w == &p.hsWait {
 		p.sendHandshake()
-		return
-	case &p.rnrWait:
-		p.resendRefused()
 		return
 	}
 	if d := p.debts; d != nil && w == &d.room {
 		d.pay(p)
 		return
 	}
+	p.resendRefused()
 	p.debts.pay(p) // it may have waited for a probe
 	p.serveLine()
 }
@@ -291,7 +288,6 @@ func (p *Peer) post(pke *device.Pke, header []byte) bool {
 	pke.Span = p.link.Span
 	p.link.Address(pke, shard.Ref{})
 	pke.Watch = true // its end is a sign of life
-	pke.Own = true
 	p.env.Counters.PacketsSent[header[0]]++
 	if err := p.env.Q.Post(pke); err != nil {
 		p.env.Log.Warn("post", "err", err)

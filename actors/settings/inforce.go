@@ -68,6 +68,7 @@ func (f InForce) On(i *device.Info) InForce {
 	def(&f.PeerTimeout, 10*time.Second, 0)
 	def(&f.PeerMemory, 256<<20, 0)
 	def(&f.TotalMemory, 1<<30, 0)
+	f.PeerMemory, f.TotalMemory = min(f.PeerMemory, unlimited), min(f.TotalMemory, unlimited)
 	def(&f.DetachLimit, 1<<20, 0)
 	def(&f.Requests, 2048, 0)
 	def(&f.MaxStrangers, 4096, 0)
@@ -101,6 +102,9 @@ func or(a, b int) int {
 	}
 	return b
 }
+
+// unlimited is more memory than there is, small enough to reckon with.
+const unlimited = 1 << 60
 
 // Hard is the most bytes of all unexpected messages, but for what is under way: what is let in
 // slowly above TotalMemory, since one of those messages may be what the application waits for,

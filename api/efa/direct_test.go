@@ -76,6 +76,10 @@ func TestDirectKilledPeer(t *testing.T) {
 	require.Equal(t, 4, done(t, got).N)
 	waiting := start(t, me, &efa.RecvReq{Buf: make([]byte, 10)})
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	_, err = syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil) // until all its threads are
+	require.NoError(t, err)
+	require.True(t, status.Stopped())
 	var sent []*efa.Op
 	for range 300 { // more than it has receives for
 		sent = append(sent, start(t, me, &efa.SendReq{To: peer, Buf: make([]byte, 10)}))

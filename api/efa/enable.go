@@ -28,14 +28,7 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 	case state == closed:
 		return fmt.Errorf("%w: Enable of a closed endpoint", ErrClosed)
 	case state == enabled && was.Ended():
-		if err := endpoint.Await(ctx, was); err != nil {
-			return contextError(ctx, err)
-		}
-		if err := e.enable(was); err != nil {
-			return err
-		}
-		e.events.add(Event{Kind: EnabledAgain, Peer: NoAddr, Address: e.Address()})
-		return nil
+		return e.enableAgain(ctx, was)
 	default:
 		return fmt.Errorf("%w: the endpoint is enabled already", ErrBadState)
 	}
@@ -51,6 +44,31 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 	return nil
 }
 
+// enableAgain opens the endpoint after one that has ended. Others may call methods while it
+// waits for that one's last outcome.
+func (e *Endpoint) enableAgain(ctx context.Context, was *endpoint.Endpoint) error {
+	e.mu.Unlock()
+	err := endpoint.Await(ctx, was)
+	e.mu.Lock()
+	switch {
+	case err != nil:
+		return contextError(ctx, err)
+	case e.state.Load() == closed:
+		return fmt.Errorf("%w: the endpoint was closed meanwhile", ErrClosed)
+	case e.act.Load() != was:
+		return fmt.Errorf("%w: the endpoint was enabled again meanwhile", ErrBadState)
+	}
+	return e.enable(was)
+}
+
+// opened makes act the endpoint before anything can happen to it.
+func (e *Endpoint) opened(act *endpoint.Endpoint, again bool) {
+	e.act.Store(act)
+	if again {
+		e.events.add(Event{Kind: EnabledAgain, Peer: NoAddr, Address: e.Address()})
+	}
+}
+
 // enable opens the endpoint, after one that has ended if was is not nil.
 func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 	id := settings.Knobs(&e.cfg.Protocol).ConnID
@@ -60,7 +78,7 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 	info := e.dom.fab.dev.Info()
 	_, err := endpoint.Open(endpoint.Config{
 		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions, Plain: e.dom.plain,
-		Direct: e.cfg.Direct, ConnID: id, QPN: e.cfg.QPN, After: was, Settings: settings.New(e.cfg.Protocol, &info), OnOpen: e.act.Store,
+		Direct: e.cfg.Direct, ConnID: id, QPN: e.cfg.QPN, After: was, Settings: settings.New(e.cfg.Protocol, &info), OnOpen: func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,
 		Log: e.log, Trail: e.follow(),
 	})

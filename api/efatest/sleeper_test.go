@@ -119,3 +119,50 @@ func sleepingReceiver(t *testing.T, noHold bool, messages int) {
 	t.Logf("%d messages in %v of simulated time", messages, w.Elapsed())
 	require.NoError(t, errors.Join(eps[0].Close(), eps[1].Close(), eps[2].Close()))
 }
+
+// TestSleepingReceiverOfSegments: the same with messages of several packets, many at a time,
+// and memory for few: what comes before its turn is no reason to refuse what it waits for.
+func TestSleepingReceiverOfSegments(t *testing.T) {
+	const limit, senders, each, size = 1 << 20, 48, 20, 60_000
+	w, err := efatest.New(efatest.Config{Seed: 8, Fabric: efatest.FabricConfig{Delay: 5 * time.Microsecond, Jitter: 20 * time.Microsecond}})
+	require.NoError(t, err)
+	proto := efa.ProtocolConfig{PeerMemory: limit, TotalMemory: 2 * limit, MaxMedium: 65536, NoRDMARead: true}
+	var eps [2]*efa.Endpoint
+	for i := range eps {
+		dev, err := w.Device(sim.DeviceConfig{})
+		require.NoError(t, err)
+		eps[i], err = efa.OpenEndpoint(t.Context(), efa.Setup{
+			Fabric: efa.Config{Device: dev}, Endpoint: efa.EndpointConfig{Protocol: proto},
+		})
+		require.NoError(t, err)
+	}
+	to, err := eps[1].AddressVector().Insert(eps[0].Address())
+	require.NoError(t, err)
+	for i := range senders {
+		w.Go(fmt.Sprint("sender ", i), func(ctx context.Context) error {
+			b := make([]byte, size)
+			for range each {
+				if err := eps[1].Send(ctx, to, b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	w.Go("receiver", func(ctx context.Context) error {
+		b := make([]byte, size)
+		for i := range senders * each {
+			if i%100 == 0 {
+				if err := w.Sleep(time.Second); err != nil {
+					return err
+				}
+			}
+			if m, err := eps[0].Recv(ctx, b); err != nil || m.N != size {
+				return fmt.Errorf("message %d: %d bytes, %w", i, m.N, err)
+			}
+		}
+		return nil
+	})
+	require.NoError(t, w.Run())
+	require.NoError(t, errors.Join(eps[0].Close(), eps[1].Close()))
+}

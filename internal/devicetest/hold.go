@@ -13,46 +13,52 @@ var holdCases = []testCase{
 
 func holdsBack(f *Fabric) bool { return f.Devices[0].Info().HoldsBack }
 
-// start posts a packet that begins something.
-func (n *node) start(ah device.AH, to *node, data string) uint64 {
+// begin posts a packet of a message.
+func (n *node) begin(ah device.AH, to *node, turn uint32, data string) uint64 {
 	n.w.Helper()
 	wr := n.wr(ah, to, []byte(data), nil)
-	wr.Begins = true
+	wr.Begins, wr.Turn = true, turn
 	require.NoError(n.w, n.PostSend(wr))
 	n.Doorbell()
 	return wr.ID
 }
 
-// holdBack: what one sender begins is refused until it is let go; other packets of its, and
-// those of others, arrive.
+// holdBack: messages of one sender from a turn on are refused until it is let go; other
+// packets of its, earlier messages, and those of others, arrive. Turns wrap.
 func holdBack(w *world) {
 	a, b, c := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{}), w.open(2, device.QPConfig{})
 	second := w.open(0, device.QPConfig{})
 	toB, back, fromC, fromSecond := a.ah(b), b.ah(a), c.ah(b), second.ah(b)
-	require.Equal(w, device.StatusOK, a.status(a.start(toB, b, "first")))
-	b.recv()
+	const first = 1<<32 - 2
+	arrives := func(from *node, ah device.AH, turn uint32, data string) {
+		w.Helper()
+		require.Equal(w, device.StatusOK, from.status(from.begin(ah, b, turn, data)))
+		require.Equal(w, data, string(b.recv().data))
+	}
+	arrives(a, toB, first, "first")
 	if !holdsBack(w.f) {
-		require.ErrorIs(w, b.HoldBack(back, a.QPN(), true), device.ErrNotSupported)
+		require.ErrorIs(w, b.HoldBack(back, a.QPN(), true, 0), device.ErrNotSupported)
 		return
 	}
-	require.ErrorIs(w, b.HoldBack(back+100, a.QPN(), true), device.ErrBadAH)
+	require.ErrorIs(w, b.HoldBack(back+100, a.QPN(), true, 0), device.ErrBadAH)
 	for range 2 {
-		require.NoError(w, b.HoldBack(back, a.QPN(), true))
-		require.NoError(w, b.HoldBack(back, a.QPN(), true))
-		require.Equal(w, device.StatusRNR, a.status(a.start(toB, b, "refused")))
+		require.NoError(w, b.HoldBack(back, a.QPN(), true, first))
+		require.NoError(w, b.HoldBack(back, a.QPN(), true, first+1))
+		for _, turn := range []uint32{first + 1, 0, 1, 1 << 30} {
+			require.Equal(w, device.StatusRNR, a.status(a.begin(toB, b, turn, "refused")), "turn %d", turn)
+		}
+		arrives(a, toB, first, "more of the first")
+		arrives(a, toB, first-1<<30, "more of one long before")
 		require.Equal(w, device.StatusOK, a.status(a.send(toB, b, []byte("an answer"))))
 		require.Equal(w, "an answer", string(b.recv().data))
-		require.Equal(w, device.StatusOK, c.status(c.start(fromC, b, "of another")))
-		require.Equal(w, "of another", string(b.recv().data))
-		require.Equal(w, device.StatusOK, second.status(second.start(fromSecond, b, "of its neighbour")))
-		require.Equal(w, "of its neighbour", string(b.recv().data))
+		arrives(c, fromC, 0, "of another")
+		arrives(second, fromSecond, 0, "of its neighbour")
 
-		require.NoError(w, b.HoldBack(back, a.QPN(), false))
-		require.Equal(w, device.StatusOK, a.status(a.start(toB, b, "let go")))
-		require.Equal(w, "let go", string(b.recv().data))
+		require.NoError(w, b.HoldBack(back, a.QPN(), false, 0))
+		arrives(a, toB, 0, "let go")
 	}
-	require.NoError(w, b.HoldBack(back, a.QPN()+1, true)) // nobody
-	require.Equal(w, device.StatusOK, a.status(a.start(toB, b, "last")))
+	require.NoError(w, b.HoldBack(back, a.QPN()+1, true, 0)) // nobody
+	arrives(a, toB, 1, "last")
 	require.Empty(w, a.gone)
 }
 
@@ -60,14 +66,14 @@ func holdBack(w *world) {
 func heldIsResent(w *world) {
 	a, b := w.open(0, device.QPConfig{RNRRetry: 7}), w.open(1, device.QPConfig{})
 	to, back := a.ah(b), b.ah(a)
-	require.Equal(w, device.StatusOK, a.status(a.start(to, b, "first")))
+	require.Equal(w, device.StatusOK, a.status(a.begin(to, b, 0, "first")))
 	b.recv()
-	require.NoError(w, b.HoldBack(back, a.QPN(), true))
-	id := a.start(to, b, "waits")
+	require.NoError(w, b.HoldBack(back, a.QPN(), true, 1))
+	id := a.begin(to, b, 1, "waits")
 	w.idle()
 	require.NotContains(w, a.sends, id)
 	require.Empty(w, b.recvs)
-	require.NoError(w, b.HoldBack(back, a.QPN(), false))
+	require.NoError(w, b.HoldBack(back, a.QPN(), false, 0))
 	require.Equal(w, device.StatusOK, a.status(id))
 	require.Equal(w, "waits", string(b.recv().data))
 }

@@ -166,7 +166,7 @@ func snapshot(t *testing.T, w *world) {
 	require.Len(t, s.Operations, 1)
 	require.Equal(t, "receive", s.Operations[0].Kind)
 	require.Equal(t, 1, s.Queues.PostedReceives)
-	for len(s.Operations) > 0 { // until the message meets no receive
+	for { // until the message meets no receive
 		a.send([]byte("more"), 4)
 		a.handled()
 		s, err = a.ep.Snapshot(a.ctx)

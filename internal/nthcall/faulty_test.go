@@ -173,11 +173,11 @@ func (q *faultyQP) Lend(path uint8, lkey uint32, mem []byte) (uint64, error) {
 	return q.QP.Lend(path, lkey, mem)
 }
 
-func (q *faultyQP) HoldBack(ah device.AH, qpn uint16, on bool) error {
+func (q *faultyQP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
 	if err := q.f.fail("QP.HoldBack"); err != nil {
 		return err
 	}
-	return q.QP.HoldBack(ah, qpn, on)
+	return q.QP.HoldBack(ah, qpn, on, turn)
 }
 
 func (q *faultyQP) DestroyAH(ah device.AH) error {

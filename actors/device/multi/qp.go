@@ -156,9 +156,9 @@ func (q *QP) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
 }
 
 // HoldBack implements device.QP.
-func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool) error {
+func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
 	if h := q.ahs.get(ah); h != nil {
-		return q.subs[h.path].HoldBack(h.sub, qpn, on)
+		return q.subs[h.path].HoldBack(h.sub, qpn, on, turn)
 	}
 	return device.ErrBadAH
 }

@@ -2,10 +2,10 @@ package nic
 
 import "github.com/efactor/efactor/actors/device"
 
-// Holder refuses packets of a queue pair that begin something (device.QP's HoldBack), or
+// Holder refuses packets of a queue pair's messages from a turn on (device.QP's HoldBack), or
 // takes them again. If it knows nothing of that queue pair it does nothing.
 type Holder interface {
-	HoldBack(from Source, on bool)
+	HoldBack(from Source, on bool, turn uint32)
 }
 
 // holder is the part of a queue pair that holds others back.
@@ -15,13 +15,13 @@ type holder struct {
 }
 
 // HoldBack implements device.QP.
-func (h *holder) HoldBack(ah device.AH, qpn uint16, on bool) error {
+func (h *holder) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
 	switch {
 	case h.by == nil:
 		return device.ErrNotSupported
 	case !h.ahs.valid(ah):
 		return device.ErrBadAH
 	}
-	h.by.HoldBack(Source{GID: h.ahs.entries[ah].gid, QPN: qpn}, on)
+	h.by.HoldBack(Source{GID: h.ahs.entries[ah].gid, QPN: qpn}, on, turn)
 	return nil
 }

@@ -45,7 +45,7 @@ type Inbox struct {
 	loose      int // of those that were not polled: arrivals without a slot
 	armed      bool
 	closed     bool
-	held       map[Source]struct{} // senders that are held back
+	held       map[Source]uint32 // senders that are held back, from which turn on
 }
 
 // InboxConfig describes an Inbox.
@@ -142,7 +142,7 @@ func (b *Inbox) PostRecv(slots []int32) {
 }
 
 // HoldBack implements Holder.
-func (b *Inbox) HoldBack(from Source, on bool) {
+func (b *Inbox) HoldBack(from Source, on bool, turn uint32) {
 	from.Unknown = false
 	b.lock()
 	defer b.unlock()
@@ -151,16 +151,15 @@ func (b *Inbox) HoldBack(from Source, on bool) {
 		return
 	}
 	if b.held == nil {
-		b.held = make(map[Source]struct{})
+		b.held = make(map[Source]uint32)
 	}
-	b.held[from] = struct{}{}
+	b.held[from] = turn
 }
 
-// holds reports whether packets of from that begin something are refused. Precondition: b
-// is locked.
-func (b *Inbox) holds(from *Source) bool {
-	_, ok := b.held[Source{GID: from.GID, QPN: from.QPN}]
-	return ok
+// holds reports whether packets of a message of from are refused. Precondition: b is locked.
+func (b *Inbox) holds(from *Source, turn uint32) bool {
+	first, ok := b.held[Source{GID: from.GID, QPN: from.QPN}]
+	return ok && int32(turn-first) >= 0
 }
 
 // Posted returns the number of posted slots.

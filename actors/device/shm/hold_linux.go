@@ -6,7 +6,7 @@ import "github.com/efactor/efactor/actors/device/nic"
 type holder struct{ *port }
 
 // HoldBack implements nic.Holder: senders look at the flag before they claim a receive.
-func (p holder) HoldBack(from nic.Source, on bool) {
+func (p holder) HoldBack(from nic.Source, on bool, turn uint32) {
 	_ = p.safely(func() {
 		for i := range p.rx.senders {
 			s := &p.rx.senders[i]
@@ -14,6 +14,7 @@ func (p holder) HoldBack(from nic.Source, on bool) {
 				continue
 			}
 			if on {
+				p.rx.turns[i].Store(turn)
 				s.flags.Or(heldBack)
 			} else {
 				s.flags.And(^heldBack)

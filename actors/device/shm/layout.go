@@ -17,6 +17,7 @@ import (
 //	128    control   three words, 128 bytes each
 //	512    senders   the queue pairs that send here, 16 bytes each
 //	...    origins   from which GID, in the same order, 16 bytes each
+//	...    turns     from which message on one that is held back is refused, 4 bytes each
 //	...    windows   what is lent for a while, 32 bytes each
 //	...    posts     the ring of posted receives, 8 bytes each
 //	...    cells     what came for them, 128 bytes each
@@ -33,7 +34,8 @@ const (
 	controlBytes = 3 * pairBytes
 	sendersAt    = headerBytes + controlBytes
 	originsAt    = sendersAt + maxSenders*16
-	windowsAt    = originsAt + maxSenders*16
+	turnsAt      = originsAt + maxSenders*16
+	windowsAt    = turnsAt + maxSenders*4
 	postsAt      = windowsAt + maxWindows*32
 )
 
@@ -81,7 +83,7 @@ type sender struct {
 // The flags of a sender.
 const (
 	bye      uint32 = 1 << iota // its own: it has left in order, its end is not reported
-	heldBack                    // the receiver's: what it begins is refused for now
+	heldBack                    // the receiver's: messages from its place in turns on are refused for now
 )
 
 // origin is the GID of the sender at the same place of the sender table, written
@@ -139,6 +141,7 @@ type ring struct {
 	ctl     *control
 	senders []sender
 	origins []origin
+	turns   []atomic.Uint32
 	windows []windowEntry
 	posts   []atomic.Uint64
 	cell    []cell
@@ -155,6 +158,7 @@ func newRing(mem []byte, g geometry) ring {
 		ctl:      (*control)(unsafe.Pointer(&mem[headerBytes])),
 		senders:  unsafe.Slice((*sender)(unsafe.Pointer(&mem[sendersAt])), maxSenders),
 		origins:  unsafe.Slice((*origin)(unsafe.Pointer(&mem[originsAt])), maxSenders),
+		turns:    unsafe.Slice((*atomic.Uint32)(unsafe.Pointer(&mem[turnsAt])), maxSenders),
 		windows:  unsafe.Slice((*windowEntry)(unsafe.Pointer(&mem[windowsAt])), maxWindows),
 		posts:    unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[postsAt])), g.cells),
 		cell:     unsafe.Slice((*cell)(unsafe.Pointer(&mem[g.cellsAt()])), g.cells),

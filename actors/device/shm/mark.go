@@ -11,7 +11,8 @@ type mark struct {
 	bits word
 	imm  uint32 // if bits has withImm
 
-	begins bool // device.SendWR has it; the packet itself does not say so
+	begins bool // device.SendWR has it and turn; the packet itself does not say so
+	turn   uint32
 }
 
 const (

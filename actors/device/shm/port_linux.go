@@ -98,9 +98,9 @@ func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
 
 func markOf(wr *device.SendWR) mark {
 	if wr.HasImm {
-		return mark{bits: withImm, imm: wr.Imm, begins: wr.Begins}
+		return mark{bits: withImm, imm: wr.Imm}
 	}
-	return mark{begins: wr.Begins}
+	return mark{begins: wr.Begins, turn: wr.Turn}
 }
 
 // put delivers a packet, or a note, to the queue pair that wr names.

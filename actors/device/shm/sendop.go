@@ -83,8 +83,9 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 			op.at = stepHeld
 		}
 
-	case stepHeld: // in the same cache line
-		if op.at = stepLook; o.senders[o.me].flags.Load()&heldBack != 0 {
+	case stepHeld: // the flags lie in the same cache line as who
+		op.at = stepLook
+		if o.senders[o.me].flags.Load()&heldBack != 0 && int32(op.mark.turn-o.turns[o.me].Load()) >= 0 {
 			op.result, op.at = notReady, stepOver
 			if o.over() {
 				op.result = gone

@@ -41,7 +41,7 @@ var headerLen = [256]uint8{
 // The flags: withImm of kindSend and kindWrite, begins of kindSend.
 const (
 	withImm = 1
-	begins  = 2 // device.SendWR's
+	begins  = 2 // device.SendWR's, not both
 )
 
 // frame is a header (see doc.go for where its fields lie).
@@ -55,7 +55,7 @@ type frame struct {
 	qkey   uint32 // of the queue pair that the request is for
 	rkey   uint64
 	addr   uint64
-	data   uint32 // the immediate
+	data   uint32 // the immediate, or the turn
 }
 
 // errFrame: the other side sent an impossible frame.
@@ -143,7 +143,7 @@ func (f *frame) check(flags uint8, most int) error {
 		if f.status != device.StatusOK && f.status != device.StatusUnknownPeer {
 			return fmt.Errorf("%w: bye with status %d", errFrame, f.status)
 		}
-	case f.imm != (flags&withImm != 0), f.begins != (flags&begins != 0), flags&^(withImm|begins) != 0, f.data != 0 && !f.imm:
+	case f.imm != (flags&withImm != 0), f.begins != (flags&begins != 0), flags&^(withImm|begins) != 0, f.imm && f.begins, f.data != 0 && !f.imm && !f.begins:
 		return fmt.Errorf("%w: flags %#x of kind %d", errFrame, flags, f.kind)
 	}
 	return nil

@@ -31,7 +31,8 @@ type remote struct {
 	guess   uint64 // the latest
 
 	slots uint32 // receives that packets of its take
-	held  bool   // back: what it begins is refused
+	held  bool   // back: messages from turn on are refused
+	turn  uint32
 
 	idle      uint8 // ticks without a session
 	forgotten bool

@@ -84,10 +84,13 @@ func (p *port) Send(wr *device.SendWR, token uint64) device.Status {
 	}
 	l := s.lanes[0]
 	f := frame{
-		kind: kindSend, imm: wr.HasImm, begins: wr.Begins, length: len(wr.Header) + len(wr.Payload), token: token, qkey: wr.QKey,
+		kind: kindSend, imm: wr.HasImm, length: len(wr.Header) + len(wr.Payload), token: token, qkey: wr.QKey,
 	}
-	if wr.HasImm {
+	switch {
+	case wr.HasImm:
 		f.data = wr.Imm
+	case wr.Begins:
+		f.begins, f.data = true, wr.Turn
 	}
 	l.out.frame(&f)
 	l.out.bytes(wr.Header)

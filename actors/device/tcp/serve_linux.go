@@ -57,7 +57,7 @@ func (l *lane) onSend(f *frame, b []byte) {
 		l.status(f, device.StatusBadDestQPN)
 		return
 	}
-	if f.begins && l.s.r.held {
+	if f.begins && l.s.r.held && int32(f.data-l.s.r.turn) >= 0 {
 		l.status(f, device.StatusRNR)
 		return
 	}

@@ -37,7 +37,7 @@ func (g *game) lookForOthers(w *ctrl.Watch) (stop func()) {
 			case <-look.C:
 			}
 			s, err := g.ep.Stats(w.Alive)
-			if err == nil && !g.heard.Load() && s["BadType"]+s["BadVersion"]+s["BadShort"]+s["NoAddress"] > 0 {
+			if err == nil && !g.heard.Load() && s["BadType"]+s["BadVersion"]+s["BadShort"]+s["BadLength"]+s["NoAddress"]+s["StaleConnID"] > 0 {
 				w.End(errOther)
 			}
 		}

@@ -34,6 +34,9 @@ type host struct {
 
 // pairOf opens two endpoints, which have each other's HANDSHAKE.
 func pairOf(t *testing.T, p profile.Profile, dc efa.DomainConfig, pc efa.ProtocolConfig) (a, b *host) {
+	if pc.ProbeAfter == 0 {
+		pc.ProbeAfter = 30 * time.Second // the tests count packets
+	}
 	carrier := shared(t)
 	var both [2]*host
 	var cards []*driver.Card
