@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
@@ -129,7 +128,7 @@ func (q *QP) QPN() uint16 { return q.qpn }
 func (q *QP) Pulse(device.AH, uint16) (uint32, bool) { return q.Beats, q.dev.info.Pulse }
 
 // HoldBack implements device.QP. It takes note alone: what is injected comes all the same.
-func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
+func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, _ uint32) error {
 	switch {
 	case !q.dev.info.HoldsBack:
 		return device.ErrNotSupported
@@ -137,9 +136,9 @@ func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
 		return device.ErrBadAH
 	}
 	name := fmt.Sprintf("%d of %s", qpn, q.gids[ah])
-	q.HeldBack = slices.DeleteFunc(q.HeldBack, func(s string) bool { return strings.HasPrefix(s, name+" ") })
+	q.HeldBack = slices.DeleteFunc(q.HeldBack, func(s string) bool { return s == name })
 	if on {
-		q.HeldBack = append(q.HeldBack, fmt.Sprintf("%s from %d on", name, turn))
+		q.HeldBack = append(q.HeldBack, name)
 	}
 	return nil
 }
