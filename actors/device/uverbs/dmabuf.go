@@ -15,7 +15,7 @@ import (
 )
 
 // bufferBase is the address of the first dma-buf region. This process has no memory at the
-// addresses from there on, so that none is taken for a region's.
+// addresses from there on, for far more bytes than dma-bufs have.
 const bufferBase = 1 << 44
 
 // RegisterDMABuf implements device.Device. ErrNotSupported: the kernel or the driver of the
