@@ -81,7 +81,7 @@ var writing = environment{
 const (
 	unsolicited = "unsolicited writes" // write with data takes no receive
 	fewRegions  = "few regions"        // libfabric cannot register everything
-	localKeys   = "local keys"         // efactor cannot read into plain memory
+	localKeys   = "local keys"         // efactor does not register plain memory, and cannot read into it
 )
 
 // particular are environments for what cannot be seen in the others.
@@ -95,6 +95,7 @@ func particular() []environment {
 		local := few
 		few.name, few.only, few.device = few.name+", "+fewRegions, fewRegions, "small"
 		local.name, local.only, local.card = local.name+", "+localKeys, localKeys, true
+		local.protocol.MinRegister = -1
 		all = append(all, few, local)
 	}
 	return all
