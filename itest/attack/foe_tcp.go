@@ -155,7 +155,7 @@ func (d *dialer) preamble(to wire.RawAddr, host netip.Addr) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, preambleLen)
 	copy(b, "eftc")
-	le.PutUint16(b[4:], 2)
+	le.PutUint16(b[4:], 3)
 	b[6] = 4 // our Q_Key is there
 	b[9] = byte(d.rng.IntN(2))
 	le.PutUint32(b[12:], tcpMTU)
