@@ -163,12 +163,11 @@ func (q *QP) starve(a *arrival) {
 	q.e.stats.Dropped++
 }
 
-// routeHeader is how many bytes of a receive lie before the packet: verbs keep room for a
-// global route header in front of a datagram, and count it with the datagram's length. No
-// header is written there, since the card does not say that there is one.
+// routeHeader is how many bytes of a receive lie before the packet. No header is written there,
+// since the card does not say that there is one.
 func (q *QP) routeHeader() int {
 	if q.cfg.Datagram {
-		return 40
+		return abi.RouteHeaderLen
 	}
 	return 0
 }
