@@ -117,6 +117,13 @@ func (q *QP) deliver(a *arrival) {
 	}
 	if !a.loose {
 		rx, ok := r.recvs.pop()
+		if !ok && q.cfg.Datagram && q.fetchReceives() {
+			rx, ok = r.recvs.pop()
+		}
+		if !ok && q.cfg.Datagram {
+			q.lose(a)
+			return
+		}
 		if !ok {
 			q.starve(a)
 			return
@@ -152,6 +159,13 @@ func (q *QP) deliver(a *arrival) {
 func (q *QP) received(cqe *abi.CQE) {
 	q.e.stats.Received[cqe.Op][statusIndex(device.Status(cqe.Status))]++
 	q.cfg.RecvCQ.put(q.cfg.RecvSub, cqe)
+}
+
+// lose drops a datagram for which there is no receive.
+func (q *QP) lose(a *arrival) {
+	q.rq.needy--
+	q.rq.free = append(q.rq.free, a.slot)
+	q.e.stats.Dropped++
 }
 
 func (q *QP) starve(a *arrival) {
