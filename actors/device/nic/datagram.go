@@ -14,7 +14,7 @@ func (c *Config) asDatagram() {
 }
 
 // postDatagram posts a packet that was checked, with the newest free request.
-func (q *QP) postDatagram(i uint32, wr *device.SendWR) {
+func postDatagram(q *QP, i uint32, wr *device.SendWR) {
 	whole := wr
 	if len(wr.More) > 0 {
 		whole = q.gather(i, wr)
@@ -37,7 +37,7 @@ func (q *QP) postDatagram(i uint32, wr *device.SendWR) {
 	case len(wr.More) > 0:
 		q.dropOwn(&q.reqs[i])
 	}
-	if st = q.departed(st); st == device.StatusOK && wr.Prompt {
+	if st = departed(q, st); st == device.StatusOK && wr.Prompt {
 		wr.Over = true
 		q.outstanding--
 		return
@@ -46,7 +46,7 @@ func (q *QP) postDatagram(i uint32, wr *device.SendWR) {
 }
 
 // departed is the status of a datagram: OK unless this side is at fault.
-func (q *QP) departed(st device.Status) device.Status {
+func departed(q *QP, st device.Status) device.Status {
 	if st == Pending || st >= device.StatusBadAddress {
 		if st != Pending {
 			q.stats.Lost++

@@ -106,7 +106,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	q.outstanding++
 	q.stats.Sends++
 	if q.cfg.Datagram {
-		q.postDatagram(i, wr)
+		postDatagram(q, i, wr)
 		return nil
 	}
 	whole := wr

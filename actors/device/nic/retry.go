@@ -80,7 +80,7 @@ func (q *QP) onStatus(e *device.Completion) bool {
 	}
 	r := &q.reqs[i]
 	if q.cfg.Datagram {
-		e.Status = q.departed(e.Status)
+		e.Status = departed(q, e.Status)
 	}
 	if r.told {
 		q.told--
