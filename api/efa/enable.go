@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/settings"
 )
@@ -84,6 +86,9 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 		Log: e.log, Trail: e.follow(),
 	})
 	if err != nil {
+		if errors.Is(err, device.ErrNoMemory) {
+			err = fmt.Errorf("%w: %w", ErrNoMemory, err)
+		}
 		return fmt.Errorf("efa: enable: %w", err)
 	}
 	return nil
