@@ -14,7 +14,8 @@ import (
 )
 
 // TestReachable: each number that the package returns, by something that a program may do.
-// ErrIO is in TestEnableAgain, ErrNoData in TestDevices, what peers and devices do in
+// ErrIO is in TestEnableAgain, ErrNoData in TestDevicesHints, ErrTimedOut in TestOldPeerRefuses,
+// what peers and devices do in
 // TestStatusErrors.
 func TestReachable(t *testing.T) {
 	ctx := testContext(t)
