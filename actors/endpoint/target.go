@@ -19,9 +19,10 @@ const (
 	RefuseAtomics
 )
 
-// forbidden reports whether a request is one that the endpoint refuses, and refuses it.
+// forbidden reports whether a request is one that the endpoint refuses, and refuses it. One that
+// names no memory, by which libfabric asks for HANDSHAKE, is none of them.
 func (a *access) forbidden(pkt *peer.Packet) bool {
-	if a.refuse == 0 {
+	if a.refuse == 0 || pkt.Ext.NRMA == 0 {
 		return false
 	}
 	kind := RefuseAtomics
