@@ -6,8 +6,8 @@ import "strconv"
 // Table 3.13): libfabric's enum fi_datatype.
 type Datatype uint32
 
-// Atomic datatypes, in libfabric's order. INT128 and UINT128 have a number, but
-// no release accepts them.
+// Atomic datatypes, in libfabric's order. Those from INT128 on have a number, but
+// no release of the EFA provider accepts them; an efactor does.
 const (
 	DatatypeInt8 Datatype = iota
 	DatatypeUint8
@@ -25,6 +25,8 @@ const (
 	DatatypeLongDoubleComplex
 	DatatypeInt128
 	DatatypeUint128
+	DatatypeFloat16  // IEEE 754 binary16, from libfabric 2.0 on
+	DatatypeBFloat16 // likewise
 	numDatatypes
 )
 
@@ -60,6 +62,8 @@ var datatypes = [numDatatypes]struct {
 	DatatypeLongDoubleComplex: {"LONG_DOUBLE_COMPLEX", 32, kindComplex},
 	DatatypeInt128:            {"INT128", 16, 0},
 	DatatypeUint128:           {"UINT128", 16, 0},
+	DatatypeFloat16:           {"FLOAT16", 2, 0},
+	DatatypeBFloat16:          {"BFLOAT16", 2, 0},
 }
 
 // Size is the bytes of one element, 0 for an unknown datatype.
@@ -83,7 +87,7 @@ func (d Datatype) String() string {
 type AtomicOp uint32
 
 // Atomic operations, in libfabric's order. DIFF has a number, but no release
-// accepts it.
+// of the EFA provider accepts it; an efactor does.
 const (
 	OpMin AtomicOp = iota
 	OpMax
@@ -145,7 +149,7 @@ func (op AtomicOp) String() string {
 	return atomicOps[op].name
 }
 
-// Accepts reports whether libfabric performs op on elements of type d in an RTA of
+// Accepts reports whether libfabric's EFA provider performs op on elements of type d in an RTA of
 // kind k. It is false for numbers that are not assigned.
 func (op AtomicOp) Accepts(k RTAKind, d Datatype) bool {
 	if op >= numAtomicOps || d >= numDatatypes {

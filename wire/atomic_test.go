@@ -27,7 +27,9 @@ func TestDatatypes(t *testing.T) {
 		{"LONG_DOUBLE_COMPLEX", 32},
 		{"INT128", 16},
 		{"UINT128", 16},
-		{"DATATYPE_16", 0},
+		{"FLOAT16", 2},
+		{"BFLOAT16", 2},
+		{"DATATYPE_18", 0},
 	} {
 		require.Equal(t, want.name, Datatype(d).String())
 		require.Equal(t, want.size, Datatype(d).Size(), want.name)

@@ -76,6 +76,12 @@ func (a *args) run(t wire.Datatype) {
 		}
 	case wire.DatatypeDoubleComplex:
 		lockedPairs(a, complexPair[float64, uint64])
+	case wire.DatatypeInt128, wire.DatatypeUint128:
+		lockedWide(a, t == wire.DatatypeInt128)
+	case wire.DatatypeFloat16:
+		locked(a, binary16.step)
+	case wire.DatatypeBFloat16:
+		locked(a, bfloat16.step)
 	default: // of Valid's only the long doubles are left
 		lockedBytes(a, t.Size())
 	}

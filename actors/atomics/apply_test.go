@@ -32,6 +32,14 @@ func samples(t wire.Datatype) [][]byte {
 			out = append(out, appendFloat(appendFloat(nil, re, size/2), floats[(i*5+3)%len(floats)], size/2))
 			out = append(out, appendFloat(appendFloat(nil, re, size/2), 0, size/2))
 		}
+	case integers(t):
+		for _, v := range [][2]uint64{{0, 0}, {1, 0}, {0, 1}, {math.MaxUint64, 0}, {math.MaxUint64, math.MaxInt64}, {0, 1 << 63}, {math.MaxUint64, math.MaxUint64}, {0x8081_8283_8485_8687, 3}, {5, 0x8081_8283_8485_8687}} {
+			out = append(out, le.AppendUint64(le.AppendUint64(nil, v[0]), v[1]))
+		}
+	case size == 2:
+		for _, v := range halves16 {
+			out = append(out, le.AppendUint16(nil, v), le.AppendUint16(nil, v|0x8000))
+		}
 	default:
 		for i := range 3 {
 			out = append(out, bytes.Repeat([]byte{byte(i + 1), 0x7f, 0xff, byte(i)}, size/4))
@@ -152,6 +160,9 @@ func same(typ wire.Datatype, want, got []byte, loose bool) bool {
 		return bytes.Equal(want, got)
 	}
 	n := len(want)
+	if n == 2 {
+		return nearest[typ].nan(le.Uint16(want)) && nearest[typ].nan(le.Uint16(got))
+	}
 	if typ >= wire.DatatypeFloatComplex {
 		n /= 2
 	}

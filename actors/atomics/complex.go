@@ -13,6 +13,8 @@ func complexPair[F float, U unsigned](op wire.AtomicOp, old, operand, compare pa
 	switch op {
 	case wire.OpSum:
 		return pair[U]{as[U](tr + or), as[U](ti + oi)}
+	case wire.OpDiff:
+		return pair[U]{as[U](tr - or), as[U](ti - oi)}
 	case wire.OpProd:
 		//nolint:unconvert // A conversion keeps the compiler from fusing, so that hosts agree.
 		return pair[U]{as[U](F(tr*or) - F(ti*oi)), as[U](F(tr*oi) + F(ti*or))}

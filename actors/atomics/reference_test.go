@@ -19,13 +19,19 @@ func reference(op wire.AtomicOp, t wire.Datatype, target, operand, compare []byt
 		return target, false
 	case op == wire.OpWrite:
 		return operand, false
-	case t <= wire.DatatypeUint64:
+	case integers(t):
 		return refInteger(op, t, target, operand, compare), false
+	case t == wire.DatatypeFloat16, t == wire.DatatypeBFloat16:
+		return refHalf(op, t, target, operand, compare)
 	case t <= wire.DatatypeDouble:
 		return refReal(op, target, operand, compare)
 	default:
 		return refComplex(op, target, operand, compare)
 	}
+}
+
+func integers(t wire.Datatype) bool {
+	return t <= wire.DatatypeUint64 || t == wire.DatatypeInt128 || t == wire.DatatypeUint128
 }
 
 // toInt reads an element of the integer types, of which every second is signed.
@@ -46,6 +52,8 @@ func refInteger(op wire.AtomicOp, t wire.Datatype, target, operand, compare []by
 	switch op {
 	case wire.OpSum:
 		v.Add(a, b)
+	case wire.OpDiff:
+		v.Sub(a, b)
 	case wire.OpProd:
 		v.Mul(a, b)
 	case wire.OpBOr:
@@ -168,6 +176,9 @@ func compareFloats(a, b float64) (order int, ordered bool) {
 func refReal(op wire.AtomicOp, target, operand, compare []byte) (want []byte, loose bool) {
 	a, b, c := toFloat(target), toFloat(operand), toFloat(compare)
 	switch op {
+	case wire.OpDiff:
+		v := exact(wire.OpSum, a, -b, len(target))
+		return appendFloat(nil, v, len(target)), math.IsNaN(v)
 	case wire.OpSum, wire.OpProd:
 		v := exact(op, a, b, len(target))
 		return appendFloat(nil, v, len(target)), math.IsNaN(v)
@@ -196,6 +207,8 @@ func refComplex(op wire.AtomicOp, target, operand, compare []byte) (want []byte,
 	switch op {
 	case wire.OpSum:
 		v = [2]float64{exact(sum, a[0], b[0], n), exact(sum, a[1], b[1], n)}
+	case wire.OpDiff:
+		v = [2]float64{exact(sum, a[0], -b[0], n), exact(sum, a[1], -b[1], n)}
 	case wire.OpProd:
 		v[0] = exact(sum, exact(mul, a[0], b[0], n), -exact(mul, a[1], b[1], n), n)
 		v[1] = exact(sum, exact(mul, a[0], b[1], n), exact(mul, a[1], b[0], n), n)

@@ -30,6 +30,8 @@ func integer[T signed | unsigned, U unsigned](op wire.AtomicOp, old, operand, co
 		swap = t < o
 	case wire.OpSum:
 		return old + operand
+	case wire.OpDiff:
+		return old - operand
 	case wire.OpProd:
 		return old * operand
 	case wire.OpLOr, wire.OpLAnd, wire.OpLXor:
@@ -65,6 +67,8 @@ func floating[F float, U unsigned](op wire.AtomicOp, old, operand, compare U) U 
 		swap = t < o
 	case wire.OpSum:
 		return as[U](t + o)
+	case wire.OpDiff:
+		return as[U](t - o)
 	case wire.OpProd:
 		return as[U](t * o)
 	case wire.OpLOr, wire.OpLAnd, wire.OpLXor:

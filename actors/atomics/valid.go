@@ -39,12 +39,34 @@ func (f Form) kind() (wire.RTAKind, bool) {
 	}
 }
 
+// likeness is a datatype that every libfabric performs the same operations on.
+func likeness(t wire.Datatype) wire.Datatype {
+	switch t {
+	case wire.DatatypeInt128:
+		return wire.DatatypeInt64
+	case wire.DatatypeUint128:
+		return wire.DatatypeUint64
+	case wire.DatatypeFloat16, wire.DatatypeBFloat16:
+		return wire.DatatypeFloat
+	default:
+		return t
+	}
+}
+
 // Valid reports whether Apply performs op on elements of type t in the form f. The
-// answer is that of wire.AtomicOp.Accepts, except that a long double, which Go
-// lacks, and its complex type can only be read and written.
+// answer is that of wire.AtomicOp.Accepts, except that
+//
+//   - a long double, which Go lacks, and its complex type can only be read and written;
+//   - integers of 128 bits are like others, and floating-point numbers of 16 bits like
+//     those of 32;
+//   - DIFF is valid where SUM is.
 func Valid(op wire.AtomicOp, t wire.Datatype, f Form) bool {
 	k, ok := f.kind()
-	if !ok || !op.Accepts(k, t) {
+	as := op
+	if op == wire.OpDiff {
+		as = wire.OpSum
+	}
+	if !ok || !as.Accepts(k, likeness(t)) {
 		return false
 	}
 	if t == wire.DatatypeLongDouble || t == wire.DatatypeLongDoubleComplex {

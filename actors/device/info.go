@@ -11,6 +11,7 @@ type Info struct {
 	MaxSQ  int    // most outstanding sends of a queue pair
 	MaxRQ  int    // most posted receives of a queue pair
 	MaxQP  int    // most queue pairs
+	MaxMR  int    // most memory regions, of the caller's and of an endpoint's own together
 	OwnQPN bool   // it chooses the numbers of queue pairs, and refuses others
 	PartID uint32 // vendor part id, sent as device_version in HANDSHAKE (§2.1.1)
 

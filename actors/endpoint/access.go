@@ -25,6 +25,7 @@ type access struct {
 	peers   *peers
 	closing *closing
 	event   func(Event)
+	refuse  Refusals
 
 	targets [wire.MaxIOV]ope.Target // of the request in hand
 }
@@ -44,6 +45,8 @@ func (a *access) onRequest(pkt *peer.Packet) {
 	case t == wire.TypeREADRSP:
 		a.over(pkt, pkt.SendID)
 	case a.closing.state != open || pkt.Link.Err != nil:
+		pkt.Free()
+	case a.forbidden(pkt):
 		pkt.Free()
 	case t.IsRTW():
 		a.onWrite(pkt)

@@ -9,7 +9,8 @@ func (e *Endpoint) assemble() {
 		spawn: e.spawn, event: e.cfg.OnEvent, most: e.env.Config.MaxStrangers,
 	}
 	e.access = access{
-		env: e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, closing: &e.closing, event: e.cfg.OnEvent,
+		refuse: e.cfg.Refuse,
+		env:    e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, closing: &e.closing, event: e.cfg.OnEvent,
 	}
 	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject}
 	e.writes = writes{

@@ -21,6 +21,9 @@ type Config struct {
 	// Plain registers memory that is in none of them; nil: it goes by copy.
 	Plain *mr.Cache
 
+	// Refuse are the accesses to Regions that peers may not make through the endpoint.
+	Refuse Refusals
+
 	// Direct: the endpoint speaks no protocol, see package direct.
 	Direct bool
 	// Datagram, beside Direct: packets may be lost, see device.UD.

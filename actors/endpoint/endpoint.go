@@ -81,7 +81,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	}
 	e.pools = ope.NewPools(e.env, e.spawn)
 	queue := device.QueueConfig{
-		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: 8,
+		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: set.Refill,
 	}
 	if cfg.Direct {
 		e.port = newPort(e)

@@ -32,6 +32,7 @@ import (
 //	wait         every first packet waits for HANDSHAKE
 //	homogeneous  all peers have the features of the endpoint
 //	traced       its trail is followed
+//	refuse       what peers may not do to memory through it: reads, writes, atomics
 //	era          it behaves as this release
 //	minread, minwrite, runt, segment, medium, credits, detach
 //	             policy
@@ -82,6 +83,13 @@ func (s *scenario) open(d *datadriven.TestData) {
 	cfg.Endpoint.Settings.Features = ours
 	if d.HasArg("traced") {
 		cfg.Endpoint.Trail = s.observe()
+	}
+	if a, ok := d.Arg("refuse"); ok {
+		for _, v := range a.Vals {
+			cfg.Endpoint.Refuse |= map[string]endpoint.Refusals{
+				"reads": endpoint.RefuseReads, "writes": endpoint.RefuseWrites, "atomics": endpoint.RefuseAtomics,
+			}[v]
+		}
 	}
 	var err error
 	s.rig, err = script.Start(cfg)

@@ -29,6 +29,7 @@ const (
 	ErrAddrNotAvail = Errno(syscall.EADDRNOTAVAIL)
 	ErrConnAborted  = Errno(syscall.ECONNABORTED)
 	ErrNotConnected = Errno(syscall.ENOTCONN)
+	ErrNoBuffers    = Errno(syscall.ENOBUFS)
 	ErrTimedOut     = Errno(syscall.ETIMEDOUT)
 	ErrHostUnreach  = Errno(syscall.EHOSTUNREACH)
 	ErrAlready      = Errno(syscall.EALREADY)
@@ -38,8 +39,12 @@ const (
 	ErrOther        = Errno(256)
 	ErrTooSmall     = Errno(257)
 	ErrBadState     = Errno(258)
+	ErrAvail        = Errno(259)
+	ErrBadFlags     = Errno(260)
+	ErrNoEQ         = Errno(261)
 	ErrDomain       = Errno(262)
 	ErrNoCQ         = Errno(263)
+	ErrCRC          = Errno(264)
 	ErrTruncated    = Errno(265)
 	ErrNoKey        = Errno(266)
 	ErrNoAV         = Errno(267)
@@ -59,6 +64,10 @@ var text = map[Errno]string{
 	ErrOther:        "unspecified error",
 	ErrTooSmall:     "provided buffer is too small",
 	ErrBadState:     "operation not permitted in current state",
+	ErrAvail:        "an error is to be read first",
+	ErrBadFlags:     "flags are not supported",
+	ErrNoEQ:         "missing event queue",
+	ErrCRC:          "checksum does not fit",
 	ErrDomain:       "object belongs to another domain",
 	ErrNoCQ:         "missing completion queue",
 	ErrTruncated:    "message was truncated",

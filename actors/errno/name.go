@@ -8,6 +8,7 @@ var names = map[Errno]string{
 	ErrInvalid: "INVAL", ErrNoMessage: "NOMSG", ErrMsgSize: "MSGSIZE", ErrNotSupported: "OPNOTSUPP",
 	ErrAddrNotAvail: "ADDRNOTAVAIL", ErrConnAborted: "CONNABORTED", ErrNotConnected: "NOTCONN", ErrTimedOut: "TIMEDOUT",
 	ErrHostUnreach: "HOSTUNREACH", ErrAlready: "ALREADY", ErrRemoteIO: "REMOTEIO", ErrCanceled: "CANCELED",
+	ErrNoData: "NODATA", ErrNoBuffers: "NOBUFS", ErrAvail: "AVAIL", ErrBadFlags: "BADFLAGS", ErrNoEQ: "NOEQ", ErrCRC: "CRC",
 	ErrClosed: "SHUTDOWN", ErrOther: "OTHER", ErrTooSmall: "TOOSMALL", ErrBadState: "OPBADSTATE", ErrDomain: "DOMAIN",
 	ErrNoCQ: "NOCQ", ErrTruncated: "TRUNC", ErrNoKey: "NOKEY", ErrNoAV: "NOAV", ErrOverrun: "OVERRUN", ErrNoRx: "NORX",
 	ErrNoMR: "NOMR",

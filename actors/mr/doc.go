@@ -8,7 +8,7 @@
 //	any goroutine                          a shard
 //	     |                                    |
 //	Table.Add, Region.Retire       Table.Resolve, Table.Find
-//	     | copies                             | loads
+//	     | copies a branch                    | loads
 //	     +------> immutable snapshot <--------+
 //
 // # Life of a region

@@ -45,6 +45,7 @@ type Region struct {
 	dev    device.MR
 	mem    []byte
 	names  []name // by path
+	age    uint64 // in the table: grows from the newest region to the oldest
 	access Access
 	state  atomic.Int64 // operations that use it, and the bit retired
 

@@ -1,6 +1,7 @@
 package mr
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,8 @@ type Table struct {
 	mu  sync.Mutex               // held by writers
 
 	exports exports
+	makes maker
+	made  uint64 // regions made at all
 
 	past  [maxPast]pathKey // keys of regions that were retired, the latest of them
 	npast int              // keys retired at all
@@ -31,8 +34,9 @@ func (t *Table) Add(dev device.MR, a Access) *Region {
 	r := newRegion(t, dev, a)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old := t.load()
-	t.now.Store(newSnapshot(addKeys(old.byKey, r), insert(old.byBase, r, compareBases)))
+	t.made++
+	r.age = math.MaxUint64 - t.made
+	t.now.Store(t.load().with(&t.makes, r))
 	return r
 }
 
@@ -73,7 +77,7 @@ func (t *Table) Find(p []byte) *Region {
 }
 
 // Len is the number of live regions.
-func (t *Table) Len() int { return len(t.load().byBase) }
+func (t *Table) Len() int { return t.load().n }
 
 var empty snapshot
 
@@ -89,10 +93,11 @@ func (t *Table) remove(r *Region) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.load()
-	if !slices.Contains(old.byBase, r) {
+	now := old.without(&t.makes, r)
+	if now == old {
 		return
 	}
-	t.now.Store(newSnapshot(withoutKeys(old.byKey, r), without(old.byBase, r)))
+	t.now.Store(now)
 	t.forget(func(_ uint64, x *Export) bool { return x.region == r })
 	for path := range r.names {
 		t.past[t.npast%maxPast] = onPath(uint8(path), r.names[path].key)

@@ -136,7 +136,7 @@ func TestChooseWindows(t *testing.T) {
 	require.EqualValues(t, 8736, s.Window, "never more than the message")
 
 	// recv_length has 32 bits, and a grant in CTS must not wrap around either.
-	huge := policyOf(settings.Settings{Credits: math.MaxInt})
+	huge := policyOf(settings.Settings{Credits: settings.MaxCredits})
 	f.Total = 1 << 40
 	s, err = Choose(&f, &huge)
 	require.NoError(t, err)

@@ -28,14 +28,11 @@ const (
 	Stale                     // its turn is over
 )
 
-// maxWindow bounds the ring; libfabric's largest is 16384. What is further ahead
-// goes to the overflow list.
-const maxWindow = 1 << 20
-
-// NewWindow makes a window of size messages (a power of two or not) that expects
-// msg_id first.
+// NewWindow makes a window of size messages (a power of two or not, 1 to
+// settings.MaxRecvWindow) that expects msg_id first. What is further ahead goes to the
+// overflow list.
 func NewWindow(size int, first uint32) Window {
-	return Window{exp: first, size: uint32(min(max(size, 1), maxWindow))}
+	return Window{exp: first, size: uint32(size)}
 }
 
 // Expected is the msg_id whose turn it is.

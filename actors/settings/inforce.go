@@ -49,6 +49,7 @@ func New(s Settings, i *device.Info) InForce {
 func (f InForce) On(i *device.Info) InForce {
 	def(&f.SendQueue, 256, i.MaxSQ)
 	def(&f.RecvQueue, 256, i.MaxRQ)
+	def(&f.Refill, max(min(8, f.RecvQueue/2), 1), 0)
 	def(&f.MaxMedium, or(i.MaxMedium, 65536), 0)
 	def(&f.MinRead, or(i.MinRead, 1<<20), 0)
 	def(&f.MinReadWrite, or(i.MinReadWrite, 65536), 0)
@@ -59,8 +60,8 @@ func (f InForce) On(i *device.Info) InForce {
 	if def(&f.MaxCopy, 4096, 0); f.MaxCopy < 0 || !i.Gathers {
 		f.MaxCopy = math.MaxInt
 	}
-	f.ReadSegment = min(f.ReadSegment, i.MaxRDMA)
-	def(&f.Credits, 32, maxCredits)
+	f.ReadSegment = min(f.ReadSegment, i.MaxRDMA) // of the devices at hand one may do less than the first
+	def(&f.Credits, 32, 0)
 	def(&f.RecvWindow, or(f.Era.RecvWindow, 16), 0)
 	def(&f.RNRRetry, 3, 0)
 	def(&f.RNRMax, time.Second, 0)
@@ -68,7 +69,6 @@ func (f InForce) On(i *device.Info) InForce {
 	def(&f.PeerTimeout, 10*time.Second, 0)
 	def(&f.PeerMemory, 256<<20, 0)
 	def(&f.TotalMemory, 1<<30, 0)
-	f.PeerMemory, f.TotalMemory = min(f.PeerMemory, unlimited), min(f.TotalMemory, unlimited)
 	def(&f.DetachLimit, 1<<20, 0)
 	def(&f.Requests, 2048, 0)
 	def(&f.MaxStrangers, 4096, 0)
@@ -82,10 +82,19 @@ func (f InForce) On(i *device.Info) InForce {
 	return f
 }
 
-// maxCredits keeps a window, in bytes, far from the end of 64 bits.
-const maxCredits = 1 << 20
+// Limits of settings that no device sets.
+const (
+	// MaxCredits keeps a window, in bytes, far from the end of 64 bits.
+	MaxCredits = 1 << 20
+	// MaxRecvWindow bounds the ring that a peer ahead of its turn can make us keep;
+	// libfabric's largest is 16384.
+	MaxRecvWindow = 1 << 20
+	// MaxMemory is more memory than there is, small enough to reckon with.
+	MaxMemory = 1 << 60
+)
 
-// def gives v its default, and, if most is not 0, makes it at most that.
+// def gives v its default, and, if most is not 0, makes it at most that: a default of ours
+// yields to the device, and what a program asked for was checked against the limit before.
 func def[T int | int64 | time.Duration](v *T, to, most T) {
 	if *v == 0 {
 		*v = to
@@ -102,9 +111,6 @@ func or(a, b int) int {
 	}
 	return b
 }
-
-// unlimited is more memory than there is, small enough to reckon with.
-const unlimited = 1 << 60
 
 // Hard is the most bytes of all unexpected messages, but for what is under way: what is let in
 // slowly above TotalMemory, since one of those messages may be what the application waits for,

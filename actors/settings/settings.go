@@ -16,6 +16,11 @@ type Settings struct {
 	// 0: 256.
 	RecvQueue int
 
+	// Refill is how many receive buffers are given back to the device at a time
+	// (FI_EFA_INTERNAL_RX_REFILL_THRESHOLD), at most half of RecvQueue; 0: 8, or that half if it
+	// is less.
+	Refill int
+
 	// MaxMedium is up to how many bytes a message needs no CTS (§3.2,
 	// FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE); 0: the device's, EFA's is 65536; negative:
 	// every message of several packets needs one.
@@ -36,16 +41,17 @@ type Settings struct {
 	// negative: all are.
 	MaxCopy int
 	// ReadSegment is the most bytes that one RDMA request moves
-	// (FI_EFA_READ_SEGMENT_SIZE); 0: 1 GiB, and never more than the device can.
+	// (FI_EFA_READ_SEGMENT_SIZE), at most Limits.MaxRDMA if the device has RDMA; 0: 1 GiB, or
+	// what each of the devices can if that is less.
 	ReadSegment int
 	// RuntSize is how many bytes of a message that is read are sent at once (§4.3,
 	// FI_EFA_RUNT_SIZE), to one peer at a time; 0: none.
 	RuntSize int
-	// Credits is the number of packets in a CTS window (§3.2, FI_EFA_TX_MIN_CREDITS);
-	// 0: 32.
+	// Credits is the number of packets in a CTS window (§3.2, FI_EFA_TX_MIN_CREDITS), at
+	// most MaxCredits; 0: 32.
 	Credits int
 	// RecvWindow is how many messages may arrive ahead of their turn
-	// (FI_EFA_RECVWIN_SIZE); 0: 16.
+	// (FI_EFA_RECVWIN_SIZE), at most MaxRecvWindow; 0: 16.
 	RecvWindow int
 
 	// RNRRetry is how often the device sends a packet again before it reports RNR, 0 to
@@ -65,7 +71,8 @@ type Settings struct {
 
 	// PeerMemory is the most bytes kept of one peer's unexpected messages; 0: 256 MiB.
 	// Above it that peer is held back until receives are posted, and an event tells of
-	// it; nothing is lost. An EFA card cannot do that: there the event is all.
+	// it; nothing is lost. An EFA card cannot do that: there the event is all. At most
+	// MaxMemory, as TotalMemory.
 	PeerMemory int64
 	// TotalMemory is the most bytes kept of all unexpected messages; 0: 1 GiB. Above it
 	// all peers are held back but for a slow flow, which ends at a quarter more, or 64

@@ -52,7 +52,7 @@ func (e *checker) atomicRequest(req *ope.Request, r *AtomicReq) error {
 	if err := r.Level.check(); err != nil {
 		return err
 	}
-	if err := e.ready(); err != nil {
+	if err := e.may(CapAtomic); err != nil {
 		return err
 	}
 	n, err := r.check(e.dom)

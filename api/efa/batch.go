@@ -8,7 +8,7 @@ import (
 
 // PostSends posts messages in their order until one is refused, and returns how many
 // were accepted, with the error of the next; see PostSend. The shard is woken once for
-// all of them, and the device's doorbell rings once for those that go out together.
+// all of them, and the device's doorbell rings once for those that go out together: up to 64.
 func (e *Endpoint) PostSends(rs []SendReq) (int, error) {
 	b := batch{e: e, to: e.sendTo, places: &e.tx}
 	for i := range rs {

@@ -21,6 +21,7 @@ type checker struct {
 const (
 	disabled uint32 = iota
 	enabled
+	mute     // likewise, but Initiate has no CapMessages
 	draining // Shutdown waits for sends, there are no new ones
 	closed
 )
@@ -40,7 +41,7 @@ func (e *checker) live() error {
 // ready checks that the endpoint is enabled, and takes new operations that leave it.
 func (e *checker) ready() error {
 	switch e.state.Load() {
-	case enabled:
+	case enabled, mute:
 		return nil
 	case draining:
 		return fmt.Errorf("%w: the endpoint is shutting down", ErrClosed)

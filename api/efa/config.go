@@ -21,6 +21,17 @@ type EndpointConfig struct {
 	QPN          uint16 // queue pair number; 0: any free one
 	EventBacklog int    // events kept for NextEvent; 0: 256
 
+	// Initiate is which operations the endpoint may begin; others are ErrNotSupported. 0: all.
+	Initiate Caps
+	// Target is which operations peers may do to memory here through this endpoint, whatever
+	// the Access of the region; CapMessages means nothing in it. What is refused is an
+	// AccessRefused here, and ErrAccess at the peer if it waits to know. 0: all. Without CapRead
+	// or CapWrite the endpoint does without its device's RDMA of that kind
+	// (ProtocolConfig.NoRDMARead and NoRDMAWrite), so that peers who keep to the protocol ask
+	// its software; one that does not, and has the key of a region with the right, must be
+	// stopped by the region's Access. Direct endpoints cannot have it.
+	Target Caps
+
 	// Direct: the endpoint does without the protocol, as libfabric's efa-direct does (from
 	// 2.1 on), and so must its peers. A message is one packet, a write or read one request
 	// of the device, and the device's verdict is the outcome:

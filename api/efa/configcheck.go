@@ -1,6 +1,7 @@
 package efa
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -8,6 +9,9 @@ import (
 	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/settings"
 )
+
+// defaultRQ is the default of ProtocolConfig.RecvQueue.
+const defaultRQ = 256
 
 func (cfg *EndpointConfig) check(d *Domain) error {
 	p, knobs := &cfg.Protocol, settings.Knobs(&cfg.Protocol)
@@ -35,13 +39,14 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 		{"EventBacklog", cfg.EventBacklog, math.MaxInt},
 		{"Protocol.SendQueue", p.SendQueue, limits.MaxSQ},
 		{"Protocol.RecvQueue", p.RecvQueue, limits.MaxRQ},
-		{"Protocol.Credits", p.Credits, math.MaxInt},
-		{"Protocol.RecvWindow", p.RecvWindow, math.MaxInt},
+		{"Protocol.Refill", p.Refill, max(cmp.Or(p.RecvQueue, min(defaultRQ, limits.MaxRQ))/2, 1)},
+		{"Protocol.Credits", p.Credits, settings.MaxCredits},
+		{"Protocol.RecvWindow", p.RecvWindow, settings.MaxRecvWindow},
 		{"Protocol.DetachLimit", p.DetachLimit, math.MaxInt},
-		{"Protocol.ReadSegment", p.ReadSegment, math.MaxInt},
+		{"Protocol.ReadSegment", p.ReadSegment, cmp.Or(limits.MaxRDMA, math.MaxInt)},
 		{"Protocol.RuntSize", p.RuntSize, math.MaxInt},
-		{"Protocol.PeerMemory", int(p.PeerMemory), math.MaxInt},
-		{"Protocol.TotalMemory", int(p.TotalMemory), math.MaxInt},
+		{"Protocol.PeerMemory", int(p.PeerMemory), settings.MaxMemory},
+		{"Protocol.TotalMemory", int(p.TotalMemory), settings.MaxMemory},
 		{"Protocol.RNRInitial", int(p.RNRInitial), math.MaxInt},
 		{"Protocol.RNRMax", int(p.RNRMax), math.MaxInt},
 		{"Protocol.ProbeAfter", int(p.ProbeAfter), math.MaxInt},
@@ -51,6 +56,7 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 		bad(x.v > x.most, ErrInvalid, "%s is %d, at most %d", x.name, x.v, x.most)
 	}
 	bad(p.RNRRetry > 7, ErrInvalid, "Protocol.RNRRetry is %d, at most 7", p.RNRRetry)
+	cfg.checkCaps(bad)
 	_, known := era.ByName(knobs.Era)
 	bad(knobs.Era != "" && !known, ErrInvalid, "Era is %q, which is no release", knobs.Era)
 	return errors.Join(errs...)

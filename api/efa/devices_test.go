@@ -207,7 +207,7 @@ func TestMaxEndpoints(t *testing.T) {
 	for range most {
 		require.NoError(t, enable())
 	}
-	require.Error(t, enable())
+	require.ErrorIs(t, enable(), efa.ErrNoMemory)
 }
 
 func namedDomain(t *testing.T, device string) *efa.Domain {

@@ -11,7 +11,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Scalar is everything that atomics know.
+// Scalar is what atomics know of Go's types. The others have a number in package amo only.
 type Scalar interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64 | ~complex64 | ~complex128
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/settings"
 )
@@ -27,7 +29,7 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 	case state == disabled:
 	case state == closed:
 		return fmt.Errorf("%w: Enable of a closed endpoint", ErrClosed)
-	case state == enabled && was.Ended():
+	case (state == enabled || state == mute) && was.Ended():
 		return e.enableAgain(ctx, was)
 	default:
 		return fmt.Errorf("%w: the endpoint is enabled already", ErrBadState)
@@ -40,7 +42,7 @@ func (e *Endpoint) Enable(ctx context.Context) error {
 		e.tele = nil
 		return err
 	}
-	e.state.Store(enabled)
+	e.state.Store(e.cfg.Initiate.begins())
 	return nil
 }
 
@@ -77,14 +79,19 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 		id = randomConnID(e.dom)
 	}
 	info := e.dom.fab.dev.Info()
+	protocol, refuse := e.cfg.Target.target(e.cfg.Protocol)
 	_, err := endpoint.Open(endpoint.Config{
 		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions, Plain: e.dom.plain,
-		Direct: e.cfg.Direct || e.cfg.Datagram, Datagram: e.cfg.Datagram,
-		ConnID: id, QPN: e.cfg.QPN, After: was, Settings: settings.New(e.cfg.Protocol, &info), OnOpen: func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
+		Direct: e.cfg.Direct || e.cfg.Datagram, Datagram: e.cfg.Datagram, ConnID: id, QPN: e.cfg.QPN,
+		After: was, Settings: settings.New(protocol, &info), Refuse: refuse,
+		OnOpen: func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,
 		Log: e.log, Trail: e.follow(),
 	})
 	if err != nil {
+		if errors.Is(err, device.ErrNoMemory) {
+			err = fmt.Errorf("%w: %w", ErrNoMemory, err)
+		}
 		return fmt.Errorf("efa: enable: %w", err)
 	}
 	return nil

@@ -113,7 +113,7 @@ func (e *Endpoint) end(ctx context.Context) error {
 	e.tx.close() // a caller that waits for a place must not get one that is freed now
 	e.rx.close()
 	var err error
-	if was == enabled || was == draining {
+	if was == enabled || was == mute || was == draining {
 		err = e.act.Load().Close(ctx)
 		e.unfollow(err == nil)
 		if errors.Is(err, shard.ErrClosed) {
@@ -150,7 +150,9 @@ func (e *Endpoint) awaitEnd(ctx context.Context) error {
 // ended, then closes the endpoint; new ones get ErrClosed meanwhile. If ctx ends
 // first it closes without that and returns ctx's error.
 func (e *Endpoint) Shutdown(ctx context.Context) error {
-	e.state.CompareAndSwap(enabled, draining)
+	if !e.state.CompareAndSwap(enabled, draining) {
+		e.state.CompareAndSwap(mute, draining)
+	}
 	err := e.tx.idle(ctx, e.sh)
 	return errors.Join(err, e.Close())
 }

@@ -1,6 +1,7 @@
 package efa
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -16,7 +17,8 @@ import (
 // os.ErrDeadlineExceeded, and those below 256 are the syscall.Errno.
 type Errno = errno.Errno
 
-// The error numbers that this package returns.
+// The error numbers. Those of the second block are not returned by this package, but are
+// libfabric's, for programs that compare or carry them.
 const (
 	ErrAgain        = errno.ErrAgain        // FI_EAGAIN: a queue is full, try again
 	ErrBusy         = errno.ErrBusy         // FI_EBUSY: objects that depend on it are open
@@ -40,7 +42,51 @@ const (
 	ErrNoMR         = errno.ErrNoMR         // FI_ENOMR: the device takes no more memory regions
 	ErrNoMessage    = errno.ErrNoMessage    // FI_ENOMSG: no message to peek at
 	ErrNoData       = errno.ErrNoData       // FI_ENODATA: no device is as the Hints want it
+	ErrConnAborted  = errno.ErrConnAborted  // FI_ECONNABORTED: the peer's device was reset, or does not answer
+	ErrNotConnected = errno.ErrNotConnected // FI_ENOTCONN: there is no such endpoint at the address, or it has no address handle for us
+	ErrRemoteIO     = errno.ErrRemoteIO     // FI_EREMOTEIO: the peer's device failed
+	ErrOther        = errno.ErrOther        // FI_EOTHER: of Number, an error that has none
+
+	ErrNoEntry   = errno.ErrNoEntry   // FI_ENOENT
+	ErrNoBuffers = errno.ErrNoBuffers // FI_ENOBUFS: memory for what nobody asked for holds senders back here
+	ErrAlready   = errno.ErrAlready   // FI_EALREADY
+	ErrTooSmall  = errno.ErrTooSmall  // FI_ETOOSMALL: buffers here grow
+	ErrAvail     = errno.ErrAvail     // FI_EAVAIL: errors here come in the order of completions
+	ErrBadFlags  = errno.ErrBadFlags  // FI_EBADFLAGS: wishes here are typed
+	ErrNoEQ      = errno.ErrNoEQ      // FI_ENOEQ: every endpoint has events
+	ErrCRC       = errno.ErrCRC       // FI_ECRC: devices check for themselves
+	ErrNoAV      = errno.ErrNoAV      // FI_ENOAV: every endpoint has one
+	ErrOverrun   = errno.ErrOverrun   // FI_EOVERRUN: queues refuse operations rather than lose outcomes
 )
+
+// Provider is a code of the EFA provider: below 4096 the device's status, from there on the
+// provider's own (efa_errno.h), ours or the peer's. String says what it means, Name is the
+// provider's name for its own ones.
+type Provider = errno.Provider
+
+// Number gives an error of this package as libfabric's number: the Errno in it, ErrConnAborted
+// of a peer that failed in a way that has no number, ErrTimedOut and ErrCanceled of a
+// context's, and ErrOther of everything else. nil is 0.
+func Number(err error) Errno {
+	var n Errno
+	var has interface{ Errno() Errno } // why memory may not be touched
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &n):
+		return n
+	case errors.As(err, &has):
+		return has.Errno()
+	case errors.Is(err, ErrPeerFailed):
+		return ErrConnAborted
+	case errors.Is(err, context.DeadlineExceeded):
+		return ErrTimedOut
+	case errors.Is(err, context.Canceled):
+		return ErrCanceled
+	default:
+		return ErrOther
+	}
+}
 
 // ErrPeerFailed is what operations with a peer end with that died, fell silent or
 // was replaced by another endpoint.
@@ -52,11 +98,11 @@ var ErrPeerAborted = peer.ErrAborted
 
 // OpError is the error of one operation.
 type OpError struct {
-	Op       string // "send", "recv", "write", "read", "atomic", "peek", "claim"
-	Peer     Addr   // the other side, NoAddr if unknown
-	Err      error  // the cause
-	Provider int    // the device's status, or the EFA provider's code from 4096 on, ours or the peer's; 0 if none
-	N, Lost  int    // ErrTruncated: bytes placed in the buffer, and bytes that had no room
+	Op       string   // "send", "recv", "write", "read", "atomic", "peek", "claim"
+	Peer     Addr     // the other side, NoAddr if unknown
+	Err      error    // the cause
+	Provider Provider // what the device or the peer said; 0 if neither did
+	N, Lost  int      // ErrTruncated: bytes placed in the buffer, and bytes that had no room
 }
 
 // Error names the operation, its peer and the cause.
@@ -113,14 +159,14 @@ func opError(q *ope.Request, r *ope.Result) error {
 	}
 	var s *peer.StatusError
 	if errors.As(r.Err, &s) {
-		e.Provider = int(s.Provider)
+		e.Provider = s.Provider
 		if s.Status == device.StatusBadAddress {
 			e.Err = fmt.Errorf("%w: %w", ErrAccess, r.Err) // one error for all who may not
 		}
 	}
 	var p *peer.RemoteError
 	if errors.As(r.Err, &p) {
-		e.Provider = int(p.Provider)
+		e.Provider = p.Provider
 	}
 	var t *ope.Truncated
 	if errors.As(r.Err, &t) {

@@ -1,6 +1,7 @@
 package efa
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/efactor/efactor/actors/device"
@@ -9,20 +10,39 @@ import (
 )
 
 // Limits are what a domain's device grants (fi_domain_attr, fi_ep_attr). All are maxima
-// that a call may reach and not exceed.
+// that a call may reach and not exceed: beyond them it fails with an error that names the
+// field, and nothing is made smaller silently. It is a value without references.
 type Limits struct {
-	Device       string
-	MTU          int // bytes of a packet
-	MaxMessage   int // bytes of a message
-	MaxInject    int // bytes of an injected message
-	MaxMedium    int // bytes up to which a message goes without flow control
-	MaxAtomic    int // bytes of operand and comparand of an atomic
-	CQData       int // bytes of remote CQ data
+	Device     string
+	Caps       Caps // what endpoints can do and be the target of
+	MTU        int  // bytes of a packet
+	MaxMessage int  // bytes of a message
+	MaxInject  int  // bytes of an injected message
+	MaxMedium  int  // bytes up to which a message goes without flow control
+	MaxAtomic  int  // bytes of operand and comparand of an atomic
+
+	// CQData is the bytes of remote CQ data (cq_data_size). CQDataDirect is what a write by
+	// the devices themselves carries, a message to a queue pair that receives into its user's
+	// buffers (libfabric 1.22 to 2.5 without the application's headers) and everything of a
+	// Direct endpoint: a write with more goes by packets, the others are refused.
+	CQData, CQDataDirect int
+
 	MaxEndpoints int // endpoints that are enabled at a time, on all domains of the device
+	MaxRegions   int // memory regions at a time, those that endpoints make for themselves among them
+	KeySize      int // bytes of a region's key, that of Remote.Raw (mr_key_size)
 	MaxSQ        int // ProtocolConfig.SendQueue
 	MaxRQ        int // ProtocolConfig.RecvQueue
 	MaxOps       int // TxDepth and RxDepth
 	MaxQueue     int // depth of a Queue
+
+	MaxPieces  int // pieces of Bufs (iov_limit)
+	MaxRemotes int // pieces of a peer's memory that one operation names (rma_iov_limit)
+
+	// Order is what keeps the order of the calls between two endpoints. MaxOrderRAW, WAR and
+	// WAW are up to how many bytes an access to a peer's memory is ordered behind an earlier
+	// one: a read after a write, and so on (max_order_raw_size...).
+	Order                                 Order
+	MaxOrderRAW, MaxOrderWAR, MaxOrderWAW int
 
 	// RDMARead, RDMAWrite: the device reads and writes peers' memory by
 	// itself, at most MaxRDMA bytes at a time. MinRead and MinReadWrite are the
@@ -32,15 +52,55 @@ type Limits struct {
 	MinRead, MinReadWrite int
 }
 
-// Limits tells what may be asked for.
+// Order says which operations take effect at a peer in the order of the calls. Pairs that are
+// not named have none.
+type Order uint16
+
+// The pairs (FI_ORDER_SAS and so on).
+const (
+	OrderSends   Order = 1 << iota // a message after a message
+	OrderAtomics                   // an atomic after an atomic, whether they read or write (FI_ORDER_ATOMIC_*)
+	OrderMixed                     // a message after an atomic, and the reverse
+)
+
+// What one call may name. The device does not limit them: what it gathers or scatters less than
+// that is cut.
+const (
+	maxPieces  = 4096
+	maxRemotes = 1
+)
+
+// directData is the bytes of an immediate.
+const directData = 4
+
+// Limits tells what may be asked for. Where the fabric has several devices it is what holds on
+// all of them.
 func (d *Domain) Limits() Limits { return limitsOf(d.fab.dev.Info()) }
+
+// DeviceLimits are the Limits of each of the fabric's devices, in the order of Fabric.Devices.
+func (d *Domain) DeviceLimits() []Limits {
+	devs := d.fab.dev.Devices()
+	if devs == nil {
+		return []Limits{d.Limits()}
+	}
+	all := make([]Limits, len(devs))
+	for i, x := range devs {
+		all[i] = limitsOf(x.Info())
+	}
+	return all
+}
 
 func limitsOf(i device.Info) Limits {
 	p := settings.InForce{}.On(&i)
+	atomics := maxAtomic(i.MTU)
 	return Limits{
-		Device: i.Name, MTU: i.MTU, MaxMessage: math.MaxInt, MaxInject: maxInject(i.MTU), MaxMedium: p.MaxMedium,
-		MaxAtomic: maxAtomic(i.MTU), CQData: 8, MaxEndpoints: limit(i.MaxQP), MaxSQ: limit(i.MaxSQ), MaxRQ: limit(i.MaxRQ),
-		MaxOps: ope.MaxOps, MaxQueue: maxDepth,
+		Device: i.Name, Caps: capsAll | CapDirected | CapSource,
+		MTU: i.MTU, MaxMessage: math.MaxInt, MaxInject: maxInject(i.MTU), MaxMedium: p.MaxMedium,
+		MaxAtomic: atomics, CQData: 8, CQDataDirect: directData,
+		MaxEndpoints: limit(i.MaxQP), MaxRegions: limit(i.MaxMR), KeySize: 8,
+		MaxSQ: limit(i.MaxSQ), MaxRQ: limit(i.MaxRQ), MaxOps: ope.MaxOps, MaxQueue: maxDepth,
+		MaxPieces: maxPieces, MaxRemotes: maxRemotes,
+		Order: OrderSends | OrderAtomics | OrderMixed, MaxOrderRAW: atomics, MaxOrderWAR: atomics, MaxOrderWAW: atomics,
 		RDMARead: i.RDMARead, RDMAWrite: i.RDMAWrite, MaxRDMA: i.MaxRDMA, MinRead: p.MinRead, MinReadWrite: p.MinReadWrite,
 	}
 }
@@ -51,4 +111,12 @@ func limit(n int) int {
 		return math.MaxInt
 	}
 	return n
+}
+
+// checkPieces refuses more pieces than Limits allow.
+func checkPieces(pieces [][]byte) error {
+	if len(pieces) > maxPieces {
+		return fmt.Errorf("%w: Bufs of %d pieces, at most %d", ErrInvalid, len(pieces), maxPieces)
+	}
+	return nil
 }

@@ -36,7 +36,7 @@ func (e *Endpoint) SendTag(ctx context.Context, to Addr, tag uint64, p []byte, o
 // send does without a SendReq.
 func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag uint64, opts []OpOption) error {
 	if s := e.state.Load(); s != enabled {
-		if err := e.ready(); err != nil {
+		if err := e.may(CapMessages); err != nil {
 			return err
 		}
 	}

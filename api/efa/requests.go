@@ -66,7 +66,7 @@ var errBothBufs = fmt.Errorf("%w: a request has Buf or Bufs, not both", ErrInval
 // sendRequest checks a send and makes the request for the shard of req, which is zero.
 func (e *checker) sendRequest(req *ope.Request, r *SendReq) error {
 	if e.state.Load() != enabled {
-		if err := e.ready(); err != nil {
+		if err := e.may(CapMessages); err != nil {
 			return err
 		}
 	}
@@ -102,6 +102,9 @@ func withData(req *ope.Request, has bool, data uint64) {
 // outgoing checks the buffer of what is to leave, gathered from pieces if there
 // are some.
 func (e *checker) outgoing(req *ope.Request, pieces [][]byte) error {
+	if err := checkPieces(pieces); err != nil {
+		return err
+	}
 	if len(pieces) > 0 {
 		if req.Buf != nil {
 			return errBothBufs
@@ -123,6 +126,9 @@ func incoming(req *ope.Request, pieces [][]byte) error {
 	}
 	if req.Buf != nil {
 		return errBothBufs
+	}
+	if err := checkPieces(pieces); err != nil {
+		return err
 	}
 	req.More = &ope.More{Pieces: pieces}
 	req.Buf = make([]byte, total(pieces))

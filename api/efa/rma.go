@@ -47,7 +47,7 @@ func (e *checker) writeRequest(req *ope.Request, r *WriteReq) error {
 	if err := r.Level.check(); err != nil {
 		return err
 	}
-	if err := e.ready(); err != nil {
+	if err := e.may(CapWrite); err != nil {
 		return err
 	}
 	*req = ope.Request{
@@ -62,7 +62,7 @@ func (e *checker) writeRequest(req *ope.Request, r *WriteReq) error {
 
 // readRequest checks a read and makes the request for the shard.
 func (e *checker) readRequest(req *ope.Request, r *ReadReq) error {
-	if err := e.ready(); err != nil {
+	if err := e.may(CapRead); err != nil {
 		return err
 	}
 	*req = ope.Request{Kind: ope.KindRead, Peer: uint64(r.From), Buf: r.Buf, Token: r.Token}

@@ -80,7 +80,7 @@ func ParseValues(d wire.Datatype, s string) ([]byte, error) {
 
 // Datatype finds a datatype by its name.
 func Datatype(name string) (wire.Datatype, error) {
-	for d := wire.DatatypeInt8; d <= wire.DatatypeUint128; d++ {
+	for d := wire.DatatypeInt8; d <= wire.DatatypeBFloat16; d++ {
 		if d.String() == name {
 			return d, nil
 		}

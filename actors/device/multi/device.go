@@ -75,6 +75,7 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.MaxSQ = least(all.MaxSQ, x.MaxSQ)
 		all.MaxRQ = least(all.MaxRQ, x.MaxRQ)
 		all.MaxQP = least(all.MaxQP, x.MaxQP)
+		all.MaxMR = least(all.MaxMR, x.MaxMR)
 		all.CopiesAtPost = all.CopiesAtPost && x.CopiesAtPost
 		all.Gathers = all.Gathers && x.Gathers
 		all.MinRegister = max(all.MinRegister, x.MinRegister) // each path has its own

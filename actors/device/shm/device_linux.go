@@ -82,7 +82,7 @@ func Open(cfg Config) (device.Device, error) {
 func (a *attachment) Info() device.Info {
 	return device.Info{
 		Name: "shm:" + a.cfg.Dir, GID: a.folder.gid, MTU: a.cfg.MTU,
-		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP,
+		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP, MaxMR: maxRegions,
 		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Datagram: true, Foreign: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true, Pulse: true, HoldsBack: true,
 		MinRead: minRead, MinReadWrite: minRead,

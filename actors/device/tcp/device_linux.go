@@ -48,7 +48,7 @@ func Open(cfg Config) (device.Device, error) {
 func (a *attachment) Info() device.Info {
 	return device.Info{
 		Name: "tcp:" + a.cfg.Addr.String(), GID: a.gid, MTU: a.cfg.MTU,
-		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP,
+		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP, MaxMR: nic.DefaultMaxRegions,
 		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Datagram: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true, HoldsBack: true,
 		MinRead: minRead, MinReadWrite: minRead,

@@ -107,7 +107,7 @@ func (d *Device) describe(name string) device.Info {
 		Name:   name, GID: c.gid, MTU: c.mtu, PartID: c.core.PartID,
 		MaxSQ: roundDown(min(int(c.efa.MaxSQ), int(c.limits.MaxLLQ)/d.wqe, int(c.core.MaxCQE), maxDepth)),
 		MaxRQ: roundDown(min(int(c.efa.MaxRQ), int(c.core.MaxCQE), maxDepth)),
-		MaxQP: int(c.core.MaxQP),
+		MaxQP: int(c.core.MaxQP), MaxMR: int(c.core.MaxMR),
 		// Packets are copied to memory that the device knows, unless their payload is in a
 		// region and can be gathered.
 		CopiesAtPost: true, MaxPieces: 8, MaxRDMAPieces: 1, LocalKeys: true, Gathers: c.efa.MaxSGESQ > 1,

@@ -1,6 +1,3 @@
-// Package amo has the words for atomic operations on a peer's memory, for package efa:
-// what they do ([Op]), on elements of what type ([Type]), and what they bring along and
-// bring back ([Form]). The numbers are libfabric's.
 package amo
 
 import (
@@ -16,7 +13,7 @@ type Op = wire.AtomicOp
 // comparand. efa.Cell.Update and Fetch take those of the first block, but
 // only Fetch takes Read; Compare takes the others. Minimum, maximum and the
 // ordered comparisons are for all but complex numbers, those of bits and MaskedSwap for
-// integers.
+// integers. What holds of numbers that are none is said at the types.
 const (
 	Min   = wire.OpMin   // t = min(t, o)
 	Max   = wire.OpMax   // t = max(t, o)
@@ -30,6 +27,7 @@ const (
 	BXor  = wire.OpBXor  // t ^= o
 	Read  = wire.OpRead  // nothing but to fetch; the operand may be nil
 	Write = wire.OpWrite // t = o
+	Diff  = wire.OpDiff  // t -= o; integers wrap around; where Sum is
 
 	CompareSwap = wire.OpCSwap   // if c == t: t = o
 	SwapNE      = wire.OpCSwapNE // if c != t: t = o

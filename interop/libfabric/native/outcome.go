@@ -47,7 +47,7 @@ func failed(out party.Outcome, err error) party.Outcome {
 	}
 	var op *efa.OpError
 	if errors.As(err, &op) {
-		out.Provider, out.N, out.Lost = op.Provider, op.N, op.Lost
+		out.Provider, out.N, out.Lost = int(op.Provider), op.N, op.Lost
 	}
 	return out
 }

@@ -50,7 +50,9 @@ func (s Step) Apply(t uint64) (uint64, bool) {
 		r = t & o
 	case wire.OpBXor:
 		r = t ^ o
-	case wire.OpRead, wire.OpDiff: // of which the second is nowhere built
+	case wire.OpDiff:
+		r = t - o
+	case wire.OpRead:
 	case wire.OpWrite:
 		r = o
 	case wire.OpCSwap:
