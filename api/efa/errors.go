@@ -52,7 +52,7 @@ var ErrPeerAborted = peer.ErrAborted
 
 // OpError is the error of one operation.
 type OpError struct {
-	Op       string // "send", "recv", "write", "read", "atomic", "peek", "claim"
+	Op       string // "send", "recv", "write", "read", "atomic", "peek", "claim", "wait"
 	Peer     Addr   // the other side, NoAddr if unknown
 	Err      error  // the cause
 	Provider int    // the device's status, or the EFA provider's code from 4096 on, ours or the peer's; 0 if none
