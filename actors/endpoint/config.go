@@ -40,7 +40,7 @@ type Config struct {
 	OnWritten func(Written)
 	// OnCounted is asked first about each such write: true says that it was counted, and that
 	// is all that happens. It must not block; may be nil.
-	OnCounted func(data uint64) bool
+	OnCounted func(n int, data uint64) bool
 	// OnServed is called on the shard for each access of a peer that the endpoint has carried
 	// out, and must not keep what it is given; may be nil.
 	OnServed func(*Served)

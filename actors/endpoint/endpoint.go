@@ -98,9 +98,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.pools.Info, e.pools.Infos, e.pools.Device = info, infosOf(paths), cfg.Device
 	e.pools.Regions, e.pools.Plain = cfg.Regions, cfg.Plain
 	e.pools.OnWritten = e.writes.add
-	if cfg.OnServed != nil {
-		e.pools.OnServed = e.onServed
-	}
+	e.pools.OnServed = e.access.reports(cfg.OnServed)
 	if !cfg.Direct {
 		reserve(e, paths)
 	}

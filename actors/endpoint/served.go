@@ -20,10 +20,16 @@ type Served struct {
 	Regions []*mr.Region
 }
 
-// onServed passes on what operations report.
-func (e *Endpoint) onServed(l *peer.Link, s *ope.Served) {
-	if e.closing.state == open {
-		e.cfg.OnServed(&Served{
+// reports passes on to f what operations report.
+func (a *access) reports(f func(*Served)) func(*peer.Link, *ope.Served) {
+	if f == nil {
+		return nil
+	}
+	return func(l *peer.Link, s *ope.Served) {
+		if a.closing.state != open {
+			return
+		}
+		f(&Served{
 			Handle: l.Handle, From: &l.Addr, Access: s.Access, N: int(s.N), HasData: s.HasData, Regions: s.Regions,
 		})
 	}

@@ -18,7 +18,7 @@ type writes struct {
 	closing *closing
 	deliver func(Written)          // nil: the application does not want to know
 	room    func() bool            // takes the place for one; nil: there always is one
-	counted func(data uint64) bool // counts one that is expected, and is not reported then; nil: none is
+	counted func(n int, data uint64) bool // counts one that is expected, and is not reported then; nil: none is
 
 	waiting []waitingWrite // oldest first
 }
@@ -34,7 +34,7 @@ const writtenCost = 128
 // add reports a write of l's with data, or keeps it. A peer with too many that wait is
 // failed.
 func (w *writes) add(l *peer.Link, n int, data uint64) {
-	if w.counts(data) {
+	if w.counts(n, data) {
 		return
 	}
 	x := waitingWrite{Written{Handle: l.Handle, From: &l.Addr, N: n, Data: data}, l}
@@ -60,7 +60,7 @@ func (w *writes) onStranger(d *device.Written) {
 
 // addFrom is add of a write by who is no peer.
 func (w *writes) addFrom(handle uint64, from *wire.RawAddr, n int, data uint64) {
-	if w.counts(data) {
+	if w.counts(n, data) {
 		return
 	}
 	x := waitingWrite{Written{Handle: handle, From: from, N: n, Data: data}, nil}
@@ -70,8 +70,8 @@ func (w *writes) addFrom(handle uint64, from *wire.RawAddr, n int, data uint64) 
 }
 
 // counts reports whether a write was counted, which takes no memory.
-func (w *writes) counts(data uint64) bool {
-	return w.counted != nil && w.closing.state == open && w.counted(data)
+func (w *writes) counts(n int, data uint64) bool {
+	return w.counted != nil && w.closing.state == open && w.counted(n, data)
 }
 
 // note reports a write, or keeps it and returns true.

@@ -126,7 +126,7 @@ func newArrivals(of *intake) *Arrivals {
 }
 
 // Arrivals counts the writes that peers make here; nil without EndpointConfig.Arrivals.
-func (e *Endpoint) Arrivals() *Arrivals { return e.arrivals }
+func (e *intake) Arrivals() *Arrivals { return e.arrivals }
 
 // place finds the count of a value.
 func (a *Arrivals) place(value uint32) (int, bool) {
@@ -186,11 +186,16 @@ func (a *Arrivals) count(data uint64) bool {
 	return true
 }
 
-// onCounted is what the endpoint's actor asks about each write with data.
-func (e *Endpoint) onCounted() func(uint64) bool {
-	a := e.arrivals
+// counter is what the endpoint's actor asks about each write with data.
+func (a *Arrivals) counter() func(int, uint64) bool {
 	if a == nil {
 		return nil
 	}
-	return a.count
+	return func(n int, data uint64) bool {
+		counted := a.count(data)
+		if c := a.of.cfg.RemoteWriteCounter; counted && c != nil {
+			c.count(n, nil)
+		}
+		return counted
+	}
 }

@@ -78,7 +78,7 @@ func (a *Arrivals) Count(value uint32) uint64 {
 func (a *Arrivals) Generation() uint32 { return a.round.Load() }
 
 // Next begins the next generation and returns it. What has arrived for it counts already; what
-// arrives for those before is late from now on. Who waits yet gets ErrBadState.
+// arrives for those before is late from now on. A wait that has not ended gets ErrBadState.
 func (a *Arrivals) Next() uint32 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -22,7 +22,7 @@ type EndpointConfig struct {
 	// writes with data, which are told of as always. That is so for accesses that the
 	// endpoint carries out: all atomics, and emulated writes and reads. What a device does by
 	// itself (RDMA; see [Completion].Protocol at the side that began it) nobody here hears
-	// of, so whoever must know of all writes asks for data with them.
+	// of, so a program that must know of all writes has its peers send data with them.
 	RMAEvents bool
 
 	// Arrivals: writes with data are counted by their data, see [Arrivals]. nil: they

@@ -5,27 +5,27 @@ import (
 	"github.com/efactor/efactor/actors/endpoint"
 )
 
-// onServed is what the endpoint's actor tells of peers' accesses; nil: nobody wants to know.
-func (e *Endpoint) onServed() func(*endpoint.Served) {
-	if !e.cfg.RMAEvents && e.cfg.RemoteReadCounter == nil {
+// ofServed is what the endpoint's actor tells of peers' accesses; nil: nobody wants to know.
+func (v *events) ofServed(cfg *EndpointConfig) func(*endpoint.Served) {
+	if !cfg.RMAEvents && cfg.RemoteReadCounter == nil {
 		return nil
 	}
-	return e.served
+	return func(s *endpoint.Served) { v.served(cfg, s) }
 }
 
 // served runs on the shard when a peer's access was carried out.
-func (e *Endpoint) served(s *endpoint.Served) {
+func (v *events) served(cfg *EndpointConfig, s *endpoint.Served) {
 	read := s.Access == device.RemoteRead
-	c := e.cfg.RemoteWriteCounter
+	c := cfg.RemoteWriteCounter
 	if read {
-		c = e.cfg.RemoteReadCounter
-	} else if s.HasData || !e.cfg.RMAEvents {
+		c = cfg.RemoteReadCounter
+	} else if s.HasData || !cfg.RMAEvents {
 		c = nil // onWritten counts it, or nobody
 	}
 	if c != nil {
 		c.count(s.N, nil)
 	}
-	if !e.cfg.RMAEvents {
+	if !cfg.RMAEvents {
 		return
 	}
 	for i, r := range s.Regions {
@@ -38,11 +38,11 @@ func (e *Endpoint) served(s *endpoint.Served) {
 	if s.HasData {
 		return
 	}
-	ev := e.events.event(endpoint.Event{Kind: RemoteServed, Handle: s.Handle, Addr: *s.From})
+	ev := v.event(endpoint.Event{Kind: RemoteServed, Handle: s.Handle, Addr: *s.From})
 	if ev.N, ev.Access = s.N, AccessRemoteWrite; read {
 		ev.Access = AccessRemoteRead
 	}
-	e.events.add(ev)
+	v.add(ev)
 }
 
 // CountRemote counts what peers do to the region: their reads of it, and atomics that fetch, in

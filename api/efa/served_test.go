@@ -84,7 +84,7 @@ func TestRMAEvents(t *testing.T) {
 			ok, _ := counts["bytes of the region"].Value()
 			require.Equal(t, uint64(1100), ok)
 
-			// Who has not asked for it hears of nothing but reads, by the counter.
+			// An endpoint without RMAEvents has nothing but the counter of reads.
 			back := b.ep.Memory(b.peer, alloc(t, a, 100, remote).Remote())
 			require.NoError(t, back.Write(ctx, pattern(9), dc))
 			require.NoError(t, efa.NewCell[uint64](back).Add(ctx, 1, dc))
