@@ -16,8 +16,8 @@ type writes struct {
 	env     *peer.Env
 	peers   *peers
 	closing *closing
-	deliver func(Written)          // nil: the application does not want to know
-	room    func() bool            // takes the place for one; nil: there always is one
+	deliver func(Written)                 // nil: the application does not want to know
+	room    func() bool                   // takes the place for one; nil: there always is one
 	counted func(n int, data uint64) bool // counts one that is expected, and is not reported then; nil: none is
 
 	waiting []waitingWrite // oldest first
