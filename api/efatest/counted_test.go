@@ -4,8 +4,10 @@ import (
 	"context"
 	"math"
 
+	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/wire"
 )
 
 // Every third endpoint counts the writes with data of 32 bits instead of hearing of each.
@@ -66,5 +68,33 @@ func (r *run) checkData(a *access) {
 		r.fail("%v by %v came with data %#x, not %#x", a, a.protocol, a.heardData, a.data)
 	case a.told > 0 && direct:
 		r.stats["direct write with data"]++
+	}
+}
+
+// wrote reports whether raw is the address of the endpoint that made a write. Of one that has
+// sent no packet the device alone says where it is, which knows no connid.
+func (r *run) wrote(a *access, raw efa.RawAddr) bool {
+	if raw.ConnID() != 0 {
+		return r.whois(raw) == a.from
+	}
+	n := r.cast[a.from]
+	at := func(x efa.RawAddr) bool { return x.GID() == raw.GID() && x.QPN() == raw.QPN() }
+	return at(n.raw) || at(n.near)
+}
+
+// mismatch reports whether an endpoint, of a release that does not know of writes without a
+// receive, would write to one that asks its device for that, which its own device refuses.
+func (p *plan) mismatch(from, to int) bool {
+	release, ok := era.ByName(p.nodes[from].knobs().Era)
+	return ok && !release.Has(wire.FeatureUnsolicitedWrite) && p.at(to).dev.UnsolicitedWrite
+}
+
+// dropUnsolicited takes writes without a receive from hosts with an endpoint of a release that
+// has never asked its device for that, and does not say so in HANDSHAKE either.
+func (p *plan) dropUnsolicited() {
+	for _, np := range p.nodes {
+		if release, ok := era.ByName(np.knobs().Era); ok && !release.Has(wire.FeatureUnsolicitedWrite) {
+			p.hosts[np.host].dev.UnsolicitedWrite = false
+		}
 	}
 }

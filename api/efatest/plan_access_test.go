@@ -127,7 +127,7 @@ func (p *plan) drawWrite(d draw, a *access) bool {
 	p.drawLevel(d, a)
 	if a.hasData = d.chance(.3); a.hasData {
 		a.data = uint64(a.id)
-		if x := d.Uint64(); x>>63 == 0 { // more than an immediate has room for
+		if x := d.Uint64(); x>>63 == 0 || p.mismatch(a.from, a.to) { // more than an immediate has room for
 			a.data |= x << 32
 		}
 	}
