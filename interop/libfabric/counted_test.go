@@ -14,10 +14,7 @@ import (
 // when all bytes are there, by each subprotocol that carries them.
 func TestCounted(t *testing.T) {
 	need(t)
-	for _, e := range append([]environment{settings[0].shuffled(3), settings[1].shuffled(4)}, writing) {
-		if lf().before(e.since) {
-			continue
-		}
+	for _, e := range []environment{settings[0].shuffled(3), settings[1].shuffled(4)} {
 		t.Run(e.title(), func(t *testing.T) {
 			w := newWorld(t, e)
 			defer w.end(t)
