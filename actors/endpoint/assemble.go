@@ -15,6 +15,7 @@ func (e *Endpoint) assemble() {
 	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject}
 	e.writes = writes{
 		env: e.env, peers: &e.peers, closing: &e.closing, deliver: e.cfg.OnWritten, room: e.cfg.WrittenRoom,
+		counted: e.cfg.OnCounted,
 	}
 	e.pressure = pressure{env: e.env, peers: &e.peers, event: e.cfg.OnEvent}
 }

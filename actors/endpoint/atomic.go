@@ -21,7 +21,11 @@ func (a *access) onAtomic(pkt *peer.Packet) {
 	if !ok {
 		return
 	}
-	run := func(result []byte) error { return apply(pkt, form, to, result) }
+	ran := false // else there was no place for the answer
+	run := func(result []byte) error {
+		ran = true
+		return apply(pkt, form, to, result)
+	}
 	var err error
 	switch {
 	case !atomics.Valid(x.Op, x.Datatype, form):
@@ -42,6 +46,10 @@ func (a *access) onAtomic(pkt *peer.Packet) {
 	}
 	if err != nil {
 		a.deny(pkt, err, errno.ProvInvalidDatatype)
+		return
+	}
+	if ran {
+		a.served(pkt, form, to)
 	}
 }
 

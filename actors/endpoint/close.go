@@ -112,6 +112,7 @@ func (c *closing) failAll() {
 	e, err := c.e, c.err()
 	e.pools.Closing = true
 	if e.port != nil {
+		e.watches.fail(func(*ope.Order) bool { return false }, err)
 		e.port.Fail(err)
 		return
 	}

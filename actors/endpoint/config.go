@@ -43,6 +43,12 @@ type Config struct {
 	OnEvent func(Event) // called on the shard, must not block; may be nil
 	// OnWritten is called on the shard for each write with data of a peer's; may be nil.
 	OnWritten func(Written)
+	// OnCounted is asked first about each such write: true says that it was counted, and that
+	// is all that happens. It must not block; may be nil.
+	OnCounted func(n int, data uint64) bool
+	// OnServed is called on the shard for each access of a peer that the endpoint has carried
+	// out, and must not keep what it is given; may be nil.
+	OnServed func(*Served)
 	// WrittenRoom takes the place for one more OnWritten, and reports whether there was
 	// one. If not, it is called again at the end of each turn. nil: there always is one.
 	WrittenRoom func() bool
@@ -93,6 +99,8 @@ const (
 	PeerRelieved
 	// RemoteWritten: what OnWritten reports, where the caller makes an event of it.
 	RemoteWritten
+	// RemoteServed: what OnServed reports, where the caller makes an event of it.
+	RemoteServed
 	// EnabledAgain: what the caller reports after Open with After; Addr is the new address.
 	EnabledAgain
 )

@@ -50,6 +50,7 @@ type Endpoint struct {
 	access   access
 	claims   claims
 	writes   writes
+	watches  watches
 	pressure pressure
 	closing  closing
 }
@@ -97,6 +98,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.pools.Info, e.pools.Infos, e.pools.Device = info, infosOf(paths), cfg.Device
 	e.pools.Regions, e.pools.Plain = cfg.Regions, cfg.Plain
 	e.pools.OnWritten = e.writes.add
+	e.pools.OnServed = e.access.reports(cfg.OnServed)
 	if !cfg.Direct {
 		reserve(e, paths)
 	}

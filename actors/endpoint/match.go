@@ -48,6 +48,7 @@ func (e *Endpoint) unlist(r *ope.Rxe) { e.table.RemoveMsg(r.Listed()) }
 
 // failReceives ends the posted receives that keep does not want.
 func (e *Endpoint) failReceives(keep func(*ope.Order) bool, err error) {
+	e.watches.fail(keep, err)
 	if e.table == nil {
 		return
 	}

@@ -16,8 +16,9 @@ type writes struct {
 	env     *peer.Env
 	peers   *peers
 	closing *closing
-	deliver func(Written) // nil: the application does not want to know
-	room    func() bool   // takes the place for one; nil: there always is one
+	deliver func(Written)                 // nil: the application does not want to know
+	room    func() bool                   // takes the place for one; nil: there always is one
+	counted func(n int, data uint64) bool // counts one that is expected, and is not reported then; nil: none is
 
 	waiting []waitingWrite // oldest first
 }
@@ -33,6 +34,9 @@ const writtenCost = 128
 // add reports a write of l's with data, or keeps it. A peer with too many that wait is
 // failed.
 func (w *writes) add(l *peer.Link, n int, data uint64) {
+	if w.counts(n, data) {
+		return
+	}
 	x := waitingWrite{Written{Handle: l.Handle, From: &l.Addr, N: n, Data: data}, l}
 	if !w.note(&x) {
 		return
@@ -56,10 +60,18 @@ func (w *writes) onStranger(d *device.Written) {
 
 // addFrom is add of a write by who is no peer.
 func (w *writes) addFrom(handle uint64, from *wire.RawAddr, n int, data uint64) {
+	if w.counts(n, data) {
+		return
+	}
 	x := waitingWrite{Written{Handle: handle, From: from, N: n, Data: data}, nil}
 	if w.env.Mem.Held <= w.env.Config.TotalMemory && w.note(&x) {
 		w.env.Mem.Held += writtenCost
 	}
+}
+
+// counts reports whether a write was counted, which takes no memory.
+func (w *writes) counts(n int, data uint64) bool {
+	return w.counted != nil && w.closing.state == open && w.counted(n, data)
 }
 
 // note reports a write, or keeps it and returns true.

@@ -17,8 +17,8 @@ type Table struct {
 	mu  sync.Mutex               // held by writers
 
 	exports exports
-	makes maker
-	made  uint64 // regions made at all
+	makes   maker
+	made    uint64 // regions made at all
 
 	past  [maxPast]pathKey // keys of regions that were retired, the latest of them
 	npast int              // keys retired at all

@@ -42,6 +42,8 @@ type Pools struct {
 	Plain *mr.Cache
 	// OnWritten is called for each of the peers' writes with data that is complete.
 	OnWritten func(l *peer.Link, n int, data uint64)
+	// OnServed is called for each access of a peer that was carried out here; may be nil.
+	OnServed func(l *peer.Link, s *Served)
 	// Closing: the endpoint ends, peers get no more packets than they are owed already.
 	Closing bool
 	// Spawn makes an actor of the endpoint's.

@@ -159,6 +159,7 @@ func (r *Rxe) complete() {
 	}
 	r.noteReceived()
 	if r.ord == nil {
+		servedWrite(r)
 		if r.err == nil && r.hasData && r.pools.OnWritten != nil {
 			r.pools.OnWritten(r.link, int(r.m.Total), r.data)
 		}

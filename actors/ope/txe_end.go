@@ -74,6 +74,7 @@ func (t *Txe) settle() {
 		t.complete()
 	}
 	if t.m.Flying == 0 && t.x != nil {
+		servedRead(t)
 		t.x.letMemoryGo(t.pools)
 	}
 	if t.m.Flying > 0 || t.slotWaits || t.moreQueued || t.hold.Queued() || t.turn.InLine() {

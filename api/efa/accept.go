@@ -25,6 +25,7 @@ type intake struct {
 	lastID   atomic.Uint64
 	spare    atomic.Pointer[call] // of the last blocking operation
 	injectTo ope.Sink
+	arrivals *Arrivals // nil: the endpoint counts none
 }
 
 // traced makes a request that was accepted part of a span of the application, if there is one.

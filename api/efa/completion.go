@@ -21,7 +21,7 @@ const (
 	// RemoteWrite: a peer has written N bytes with Data to memory here, and they
 	// are there. No operation of ours is over by that: ID and Token are 0.
 	// Where in memory they are, Data must tell. Writes without data are not
-	// told of.
+	// told of, but see EndpointConfig.RMAEvents; those that [Arrivals] counts are not either.
 	RemoteWrite
 )
 

@@ -11,9 +11,23 @@ type EndpointConfig struct {
 	RecvCounter  *Counter       // of receives
 	WriteCounter *Counter       // of writes, and of atomics that fetch nothing
 	ReadCounter  *Counter       // of reads, and of atomics that fetch
-	// RemoteWriteCounter counts peers' writes with data, and nothing else that
-	// they do here.
+	// RemoteWriteCounter counts peers' writes with data, and, with RMAEvents, their other
+	// writes and the atomics that fetch nothing.
 	RemoteWriteCounter *Counter
+	// RemoteReadCounter counts peers' reads, and atomics that fetch; see RMAEvents.
+	RemoteReadCounter *Counter
+	// RMAEvents: the endpoint tells of what peers do to memory here also where they did not
+	// ask for it (FI_RMA_EVENT): by the counters above, by those of the region
+	// ([MemoryRegion.CountRemote]), and by an event [RemoteServed] for each access but
+	// writes with data, which are told of as always. That is so for accesses that the
+	// endpoint carries out: all atomics, and emulated writes and reads. What a device does by
+	// itself (RDMA; see [Completion].Protocol at the side that began it) nobody here hears
+	// of, so a program that must know of all writes has its peers send data with them.
+	RMAEvents bool
+
+	// Arrivals: writes with data are counted by their data, see [Arrivals]. nil: they
+	// are not, and are reported each.
+	Arrivals *ArrivalsConfig
 
 	Level        Level  // default completion level
 	TxDepth      int    // most sends, writes, reads and atomics in progress, see Limits; 0: 1024
@@ -71,6 +85,7 @@ type EndpointConfig struct {
 type ProtocolConfig = settings.Settings
 
 // counters are all that the endpoint counts in, some of them nil.
-func (cfg *EndpointConfig) counters() [5]*Counter {
-	return [...]*Counter{cfg.SendCounter, cfg.RecvCounter, cfg.WriteCounter, cfg.ReadCounter, cfg.RemoteWriteCounter}
+func (cfg *EndpointConfig) counters() [6]*Counter {
+	return [...]*Counter{cfg.SendCounter, cfg.RecvCounter, cfg.WriteCounter, cfg.ReadCounter, cfg.RemoteWriteCounter,
+		cfg.RemoteReadCounter}
 }

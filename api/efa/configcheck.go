@@ -28,6 +28,9 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 	for _, n := range cfg.counters() {
 		bad(n != nil && n.dom != d, ErrDomain, "the counter is another domain's")
 	}
+	if err := cfg.Arrivals.check(); err != nil {
+		errs = append(errs, err)
+	}
 	bad(cfg.Level > Delivered, ErrInvalid, "there is no completion level %d", cfg.Level)
 	limits := d.Limits()
 	for _, x := range []struct {

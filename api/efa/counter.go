@@ -13,6 +13,7 @@ import (
 // It counts Quiet and injected operations too.
 type Counter struct {
 	dom        *Domain
+	bytes      bool // successes are counted in bytes
 	ok, failed atomic.Uint64
 	seen       atomic.Uint64 // failures that the application knows of
 
@@ -40,6 +41,11 @@ func (e *CounterError) Error() string {
 // NewCounter makes a counter at zero.
 func (d *Domain) NewCounter() *Counter { return &Counter{dom: d} }
 
+// NewByteCounter makes a counter at zero whose successes are the bytes of the operations
+// that succeeded (FI_CNTR_EVENTS_BYTES): payloads as their completions have them in N.
+// Failures count one each.
+func (d *Domain) NewByteCounter() *Counter { return &Counter{dom: d, bytes: true} }
+
 // Value returns the successes and the failures. From then on Wait takes these
 // failures as known.
 func (c *Counter) Value() (ok, failed uint64) {
@@ -48,11 +54,15 @@ func (c *Counter) Value() (ok, failed uint64) {
 	return ok, failed
 }
 
-func (c *Counter) count(err error) {
-	if err == nil {
-		c.ok.Add(1)
-	} else {
+// count counts the outcome of an operation of n bytes.
+func (c *Counter) count(n int, err error) {
+	switch {
+	case err != nil:
 		c.failed.Add(1)
+	case c.bytes:
+		c.ok.Add(uint64(n))
+	default:
+		c.ok.Add(1)
 	}
 	c.notify()
 }

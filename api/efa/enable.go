@@ -86,6 +86,7 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 		After: was, Settings: settings.New(protocol, &info), Refuse: refuse,
 		OnOpen: func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,
+		OnCounted: e.arrivals.counter(), OnServed: e.events.ofServed(&e.cfg),
 		Log: e.log, Trail: e.follow(),
 	})
 	if err != nil {

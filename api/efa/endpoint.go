@@ -37,6 +37,7 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 	e.usual = e.flags(0, false, false)
 	e.injectTo, e.mostInject = injected{&e.intake}, maxInject(d.fab.dev.Info().MTU)
 	e.outcomes.init(&cfg)
+	e.arrivals = newArrivals(&e.intake)
 	e.events.init(cfg.EventBacklog, d.fab.paths)
 	if err := e.bind(); err != nil {
 		e.unbind()

@@ -98,7 +98,7 @@ var ErrPeerAborted = peer.ErrAborted
 
 // OpError is the error of one operation.
 type OpError struct {
-	Op       string   // "send", "recv", "write", "read", "atomic", "peek", "claim"
+	Op       string   // "send", "recv", "write", "read", "atomic", "peek", "claim", "wait"
 	Peer     Addr     // the other side, NoAddr if unknown
 	Err      error    // the cause
 	Provider Provider // what the device or the peer said; 0 if neither did

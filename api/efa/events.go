@@ -44,6 +44,10 @@ const (
 	// RemoteWritten: a peer has written N bytes with Data to memory here, and
 	// the endpoint has no RecvQueue for a [RemoteWrite].
 	RemoteWritten = endpoint.RemoteWritten
+	// RemoteServed: a peer has read, written or updated N bytes of memory here, and the
+	// endpoint has RMAEvents. Access says which: AccessRemoteRead of reads and of atomics that
+	// fetch, else AccessRemoteWrite.
+	RemoteServed = endpoint.RemoteServed
 )
 
 // Event is something that belongs to no operation (fi_eq).
@@ -52,8 +56,9 @@ type Event struct {
 	Peer    Addr    // NoAddr if it is in no address vector
 	Address Address // of the peer, or, if EnabledAgain, of the endpoint; else zero
 	Err     error
-	N       int    // of RemoteWritten
+	N       int    // of RemoteWritten and RemoteServed
 	Data    uint64 // of RemoteWritten
+	Access  Access // of RemoteServed
 	// Lost is how many events before this one nobody read in time: only the
 	// latest EndpointConfig.EventBacklog are kept.
 	Lost uint64

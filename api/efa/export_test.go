@@ -24,3 +24,27 @@ func (e *Endpoint) BreakOff(n int, f func()) {
 
 // Behind reports whether the endpoint waits for room to tell of peers' writes.
 func (e *Endpoint) Behind() bool { return e.recvTo.behind.Load() }
+
+// Waiting is how many wait for the counter.
+func (c *Counter) Waiting() int { return int(c.waiting.Load()) }
+
+// Waiting is how many wait for arrivals.
+func (a *Arrivals) Waiting() int {
+	if list := a.waits.Load(); list != nil {
+		return len(*list)
+	}
+	return 0
+}
+
+// Arrive counts a write with data, as the shard does.
+func (a *Arrivals) Arrive(data uint64) bool { return a.count(data) }
+
+// NewArrivals makes those of an endpoint that was never enabled.
+func NewArrivals(cfg *ArrivalsConfig) (*Arrivals, error) {
+	e := new(intake)
+	e.cfg.Arrivals = cfg
+	return newArrivals(e), cfg.check()
+}
+
+// Used is how many places of the queue are taken, also by completions not yet to be seen.
+func (q *Queue) Used() int { return int(q.used.Load()) }

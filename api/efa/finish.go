@@ -46,7 +46,7 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 		}
 		e.freeRx++
 		if e.received != nil && q.Flags&ope.Discard == 0 {
-			e.received.count(r.Err)
+			e.received.count(r.N, r.Err)
 		}
 		return
 	default:
@@ -62,7 +62,7 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 		}
 		e.freeTx++
 		if c := e.counter(q); c != nil {
-			c.count(r.Err)
+			c.count(r.N, r.Err)
 		}
 	}
 }

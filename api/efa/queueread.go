@@ -84,6 +84,11 @@ func (q *Queue) Read(ctx context.Context, dst []Completion) (int, error) {
 		return 0, err
 	}
 	defer q.readers.leave()
+	return q.read(ctx, dst)
+}
+
+// read is Read of the one reader whose turn it is.
+func (q *Queue) read(ctx context.Context, dst []Completion) (int, error) {
 	for {
 		if n := q.take(dst); n > 0 {
 			return n, nil

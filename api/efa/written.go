@@ -8,7 +8,7 @@ import (
 // onWritten runs on the shard when a peer has written here with data.
 func (e *Endpoint) onWritten(w endpoint.Written) {
 	if c := e.cfg.RemoteWriteCounter; c != nil {
-		c.count(nil)
+		c.count(w.N, nil)
 	}
 	if s := e.recvTo; s != nil {
 		q := ope.Request{Kind: ope.KindWritten}

@@ -47,7 +47,7 @@ var common = slices.Concat(of("fault.",
 	"access canceled", "access failed", "access ok", "access refused", "again", "atomic compare",
 	"atomic fetch", "atomic update", "claim", "closed", "discard", "inject", "judged", "killed",
 	"memory closed", "path far", "path near", "peek", "peek in vain", "recv canceled", "recv failed", "recv ok", "recv truncated",
-	"recv unlisted", "refused", "remote write", "restarted", "send canceled", "send failed", "send ok",
+	"recv unlisted", "refused", "remote write", "remote write counted", "direct write with data", "restarted", "send canceled", "send failed", "send ok",
 	"send without DC", "store closed", "unregistered",
 	"event access refused", "event new peer", "event peer failed",
 ))

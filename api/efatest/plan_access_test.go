@@ -126,7 +126,10 @@ func (p *plan) drawWrite(d draw, a *access) bool {
 	}
 	p.drawLevel(d, a)
 	if a.hasData = d.chance(.3); a.hasData {
-		a.data = d.Uint64()<<32 | uint64(a.id)
+		a.data = uint64(a.id)
+		if x := d.Uint64(); x>>63 == 0 || p.mismatch(a.from, a.to) { // more than an immediate has room for
+			a.data |= x << 32
+		}
 	}
 	a.mem = p.drawMemory(d, a.from, a.to)
 	switch {

@@ -153,6 +153,7 @@ func (p *plan) drawHosts(d draw) {
 		p.drawStores(d, i, hp)
 		p.hosts[i] = hp
 	}
+	p.dropUnsolicited()
 	if !homogeneous {
 		return
 	}

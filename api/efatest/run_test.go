@@ -191,6 +191,7 @@ func (r *run) join(np *nodePlan, h *host, doomed bool) error {
 	cfg.AV, cfg.SendQueue, cfg.RecvQueue = h.av, n.sq, n.rq
 	cfg.SendCounter, cfg.WriteCounter, cfg.ReadCounter = n.sends, n.sends, n.sends
 	cfg.RecvCounter, cfg.RemoteWriteCounter = n.recvs, n.writes
+	cfg.Arrivals = n.counts()
 	if n.ep, err = h.dom.NewEndpoint(cfg); err != nil {
 		return err
 	}

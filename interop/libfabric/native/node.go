@@ -95,6 +95,16 @@ func (n *Node) Name() string { return n.cfg.Name }
 // Notices implements party.Party.
 func (n *Node) Notices() <-chan party.Outcome { return n.notices }
 
+// Counted are the data of peers' writes that are counted by Arrivals, and not passed on.
+var Counted = efa.Values{First: 0xc0de00, Last: 0xc0de3f}
+
+// Arrivals counts peers' writes with such data since Open.
+func (n *Node) Arrivals() *efa.Arrivals {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.one.ep.Arrivals()
+}
+
 // Limits are those of the domain.
 func (n *Node) Limits() efa.Limits { return n.dom.Limits() }
 
@@ -120,6 +130,7 @@ func (n *Node) Open(ctx context.Context) error {
 		AV: l.av, RecvQueue: l.queue, Direct: n.cfg.Direct, Protocol: n.cfg.Protocol,
 		SendCounter: l.counters[0], RecvCounter: l.counters[1], WriteCounter: l.counters[2],
 		ReadCounter: l.counters[3], RemoteWriteCounter: l.counters[4],
+		Arrivals: &efa.ArrivalsConfig{Expected: []efa.Values{Counted}},
 	}
 	if n.cfg.SameQPN {
 		cfg.QPN = n.qpn
