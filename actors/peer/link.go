@@ -172,6 +172,7 @@ func (l *Link) Address(p *device.Pke, owner shard.Ref) {
 // they fail with it.
 type Member struct {
 	Op         shard.Ref
+	turn       *Turn // nil: it is no operation of ours, but one of the peer's
 	link       *Link
 	prev, next *Member
 

@@ -42,6 +42,7 @@ type Peer struct {
 	backoff    Backoff
 	backingOff *backoffOver // made at the first back-off
 	debts      *debts       // made with the first of them, gone with the last
+	order      *order       // made at the first operation that waits for others
 
 	// Receiving.
 	window Window
@@ -85,6 +86,9 @@ func newPeer(env *Env, l *Link) *Peer {
 		window:  NewWindow(env.Config.RecvWindow, env.Config.MsgIDBase),
 		backoff: Backoff{Initial: env.Config.RNRInitial, Max: env.Config.RNRMax},
 	}
+	if env.Config.Unordered {
+		l.of.window.Loosen()
+	}
 	return l.of
 }
 
@@ -94,6 +98,7 @@ func (p *Peer) Receive(ctx actor.Context) {
 	case *device.Arrived:
 		p.onArrived(m.Pkt)
 	case *Submit:
+		m.Turn.sent = false
 		if pke := p.onSubmit(m.Turn); pke != nil {
 			m.Turn.grant.Pke = pke
 			p.env.Sh.Call(m.Turn.Op, &m.Turn.grant)

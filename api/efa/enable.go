@@ -76,9 +76,11 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 		id = randomConnID(e.dom)
 	}
 	info := e.dom.fab.dev.Info()
+	force := settings.New(e.cfg.Protocol, &info)
+	force.Order, force.Unordered = e.cfg.Order, e.cfg.Unordered
 	_, err := endpoint.Open(endpoint.Config{
 		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions, Plain: e.dom.plain,
-		Direct: e.cfg.Direct, ConnID: id, QPN: e.cfg.QPN, After: was, Settings: settings.New(e.cfg.Protocol, &info), OnOpen: func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
+		Direct: e.cfg.Direct, ConnID: id, QPN: e.cfg.QPN, After: was, Settings: force, OnOpen: func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,
 		Log: e.log, Trail: e.follow(),
 	})
