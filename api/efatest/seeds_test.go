@@ -118,7 +118,11 @@ func (r *run) judge() {
 		for _, rc := range n.posted {
 			recvs = append(recvs, &rc.Recv)
 		}
-		if err := model.Check(msgs, recvs); err != nil {
+		check := model.Check
+		if n.plan.cfg.Unordered {
+			check = model.CheckUnordered
+		}
+		if err := check(msgs, recvs); err != nil {
 			r.fail("endpoint %d: %w", n.id, err)
 		}
 	}
