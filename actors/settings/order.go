@@ -29,7 +29,7 @@ const (
 	// ReadAfterRead: reads take place in order (FI_ORDER_RAR).
 	ReadAfterRead
 
-	AllOrders = 1<<iota - 1
+	AllOrders Order = 1<<iota - 1
 )
 
 var orderNames = [...]string{
@@ -60,8 +60,6 @@ const (
 	Writes
 	Reads
 	Atomics
-
-	AllKinds = 1<<iota - 1
 )
 
 // Before returns the kinds of which all earlier operations must be over before one of kind k

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/wire"
 )
 
 // Fences, orders of endpoints, and endpoints that keep no order of what they receive. They
@@ -52,7 +53,9 @@ func (n *node) behind(to int, fence bool, o efa.Order) earlier {
 	}
 	var list earlier
 	for _, a := range n.wrote {
-		if a.to == to && !a.failed && a.timeout == 0 && a.mem != doomed {
+		mayFail := a.timeout > 0 || a.mem == doomed || // which its program may not know yet
+			a.level > 0 && !r.p.both(n.id, to, wire.FeatureDeliveryComplete)
+		if a.to == to && !a.failed && !mayFail {
 			list = append(list, a)
 		}
 	}
