@@ -66,6 +66,7 @@ type Link struct {
 	members *Member    // operations in progress
 	untold  *untold    // made at the first operation that ends so
 	awaited int        // posted receives that only this peer can satisfy
+	order   *order     // made at the first operation that waits for others
 }
 
 // chooseHeaders says which optional headers a REQ packet has: the raw address until

@@ -43,7 +43,7 @@ func (w *WhenOver) Concerns(l *Link, m *Member) bool {
 	if w.link == l && w.use == m.use {
 		return true
 	}
-	w.link.of.order.heard(w.link)
+	w.link.order.heard(w.link)
 	return false
 }
 
@@ -77,11 +77,11 @@ func (t *Turn) Answers() { t.need = needAnswer }
 func (t *Turn) Over(l *Link) {
 	if t.asked {
 		t.asked = false
-		l.of.order.heard(l)
+		l.order.heard(l)
 	}
 	if t.counted {
 		t.counted = false
-		o := l.of.order
+		o := l.order
 		o.flying[place(t.kind)]--
 		o.goOn(l)
 	}
@@ -101,10 +101,10 @@ func demands(p *Peer, t *Turn) (trail.Reason, error) {
 	if t.need&needOrder == 0 || t.counted {
 		return 0, nil
 	}
-	if p.order == nil {
-		p.order = new(order)
+	if p.link.order == nil {
+		p.link.order = new(order)
 	}
-	o := p.order
+	o := p.link.order
 	o.waits = true
 	switch {
 	case t.fence:

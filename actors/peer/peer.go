@@ -42,7 +42,6 @@ type Peer struct {
 	backoff    Backoff
 	backingOff *backoffOver // made at the first back-off
 	debts      *debts       // made with the first of them, gone with the last
-	order      *order       // made at the first operation that waits for others
 
 	// Receiving.
 	window Window

@@ -239,7 +239,7 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 	}
 	t.next, t.listed, t.owed = nil, false, false
 	p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.id, OK: true})
-	if prev == nil && p.order != nil { // the next may wait for less
+	if prev == nil && p.link.order != nil { // the next may wait for less
 		p.env.Sh.Tell(p.link.Peer, &lineFree)
 	}
 }
