@@ -35,6 +35,8 @@ func not(what string) error {
 
 func (p *Port) refuseSend(r *ope.Request) error {
 	switch {
+	case r.Flags&ope.Fence != 0:
+		return not("fences")
 	case r.Flags&ope.Tagged != 0:
 		return not("tagged messages")
 	case r.Flags&ope.Deliver != 0:
@@ -61,6 +63,8 @@ func refuseRecv(r *ope.Request) error {
 // refuseRDMA: what the other side refuses shows as a status.
 func (p *Port) refuseRDMA(r *ope.Request) error {
 	switch {
+	case r.Flags&ope.Fence != 0:
+		return not("fences")
 	case r.Kind == ope.KindRead && !p.info.RDMARead:
 		return fmt.Errorf("%w: %s does not read peers' memory", errno.ErrNotSupported, p.info.Name)
 	case r.Kind == ope.KindWrite && !p.info.RDMAWrite:

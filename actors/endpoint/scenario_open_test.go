@@ -30,6 +30,8 @@ import (
 //	auto         it completes everything at once with success
 //	late         it reads payloads only then
 //	wait         every first packet waits for HANDSHAKE
+//	order        the orders of the endpoint, by name (settings.Order)
+//	unordered    it keeps no order of what it receives
 //	homogeneous  all peers have the features of the endpoint
 //	traced       its trail is followed
 //	refuse       what peers may not do to memory through it: reads, writes, atomics
@@ -63,6 +65,12 @@ func (s *scenario) open(d *datadriven.TestData) {
 	}
 	if d.HasArg("part") {
 		cfg.Info.PartID = uint32(num(d, "part"))
+	}
+	cfg.Endpoint.Settings.Unordered = d.HasArg("unordered")
+	if a, ok := d.Arg("order"); ok {
+		for _, name := range a.Vals {
+			cfg.Endpoint.Settings.Order |= orderOf(s.t, name)
+		}
 	}
 	if a, ok := d.Arg("era"); ok {
 		talk, ok := era.Of(a.Vals[0])
@@ -108,6 +116,17 @@ func (s *scenario) open(d *datadriven.TestData) {
 	s.rig.Auto = d.HasArg("auto")
 	s.rig.TakeLog()
 	s.seen = *s.rig.EP.Counters()
+}
+
+// orderOf finds an order by its name.
+func orderOf(t require.TestingT, name string) settings.Order {
+	for o := settings.Order(1); o <= settings.AllOrders; o <<= 1 {
+		if o.String() == name {
+			return o
+		}
+	}
+	require.Fail(t, "no order", name)
+	return 0
 }
 
 // features reads a list of their numbers.

@@ -77,6 +77,9 @@ func (s *scenario) submit(d *datadriven.TestData, kind ope.Kind, peer uint64) {
 			Kind: kind, Flags: flags(d), Peer: peer, Tag: uint64(num(d, "tag")), Ignore: uint64(num(d, "ignore")),
 			Data: uint64(num(d, "data")),
 		}
+		if s.rig.EP.Settings().Order != 0 && kind != ope.KindRecv {
+			req.Flags |= ope.Ordered
+		}
 		n := num(d, "len")
 		if a, ok := d.Arg("to"); ok {
 			e, err := s.rig.Place(a.Vals[0])
@@ -142,6 +145,7 @@ func flags(d *datadriven.TestData) ope.Flags {
 	var f ope.Flags
 	for name, flag := range map[string]ope.Flags{
 		"tag": ope.Tagged, "data": ope.HasData, "dc": ope.Deliver, "inject": ope.Inject, "discard": ope.Discard,
+		"fence": ope.Fence,
 	} {
 		if d.HasArg(name) {
 			f |= flag

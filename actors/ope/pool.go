@@ -150,6 +150,7 @@ func (p *Pools) growTx() bool {
 		p.tx = append(p.tx, t)
 		t.ref = p.Spawn(func() actor.Actor { return t })
 		t.turn.Init(t.ref)
+		t.member.Of(&t.turn)
 		t.slot.To = t.ref
 		t.m.Count(&p.Steps)
 		t.c.Start(true, &p.Steps)

@@ -48,6 +48,8 @@ const (
 	Discard        // KindTake: throw the message away
 	Traced         // a span of the application's can be found by ID
 	Borrowed       // Buf is the caller's again when the call that hands the request over returns
+	Fence          // it begins when all earlier operations with the peer are over
+	Ordered        // the endpoint has an order (settings.Order)
 )
 
 // Request is what the application asked for, as it crosses to the shard.

@@ -24,6 +24,7 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 	t.q, t.link, t.turn.Link = &t.ord.Req, l, l
 	t.moved = p.env.Sh.Now()
 	t.c.Start(false, &p.Steps)
+	t.turn.Answers()
 	l.Join(&t.member, t.ref)
 	t.slot.Control = true
 	t.rawAddr, t.connID = false, false

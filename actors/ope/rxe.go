@@ -267,6 +267,10 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.x.onGrant(m.Pke)
 	case *peer.Refused:
 		r.fail(m.Err)
+	case *peer.WhenOver:
+		if m.Concerns(r.link, &r.member) {
+			r.ext().turn.Asked()
+		}
 	case *peer.SendFailed:
 		r.onLost(m)
 	case *peer.Fail:

@@ -37,6 +37,10 @@ func (r *Rxe) ask(ord *Order, l *peer.Link) {
 	t := &r.ext().turn
 	t.Link, t.Span = l, r.span
 	t.Ask(true, !r.pools.env.Config.Era.RMANoWait)
+	r.member.Of(t)
+	if ord.Req.Flags&(Fence|Ordered) != 0 {
+		awaits(t, &ord.Req)
+	}
 }
 
 // submit asks the peer for the read's turn and handles it if it comes at once, see
@@ -70,6 +74,9 @@ func (d *reader) onGrant(p *device.Pke) {
 		Headers: Headers{MTU: r.pools.env.MTU, RawAddr: rawAddr, ConnID: connID}, Kind: KindRead, Total: len(req.Buf),
 	}
 	r.pools.facts(&f, r.link, req)
+	if req.Flags&(Fence|Ordered) != 0 && unheard(r.pools.env) {
+		f.CanRead = false // see inTurn
+	}
 	s, err := Choose(&f, r.pools.policy(r.link))
 	if err == nil && s.Proto == DirectRead && !d.land(req.Buf) {
 		f.Local = false

@@ -213,6 +213,8 @@ func (r *Rxe) release() {
 	if r.x != nil {
 		x := r.x
 		r.x = nil
+		x.turn.Over(r.link)
+		r.member.Of(nil)
 		r.pools.putRxExt(x, r.link)
 	}
 	r.member.Leave()

@@ -16,7 +16,6 @@ import (
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
-	"github.com/efactor/efactor/wire"
 )
 
 // Txe is the actor of one operation whose data leaves from here: a message, a write
@@ -136,8 +135,8 @@ func (t *Txe) arm(q *Request, l *peer.Link) {
 	default:
 		t.member.BoundInLine(l)
 	}
-	if q.Flags&Deliver != 0 && q.Kind != KindWrite && (q.Kind != KindAtomic || q.Form == AtomicWrite) && !t.unasked() {
-		t.turn.Need(wire.FeatureDeliveryComplete)
+	if q.Flags&(Deliver|Fence|Ordered) != 0 {
+		wants(t)
 	}
 }
 
@@ -226,6 +225,11 @@ func (t *Txe) Receive(ctx actor.Context) {
 		t.onWithdrawn(m)
 	case *peer.Refused:
 		t.fail(m.Err)
+	case *peer.WhenOver:
+		if m.Concerns(t.link, &t.member) {
+			t.ext() // for release to look
+			t.turn.Asked()
+		}
 	case *Cancel:
 		t.onCancel(m)
 	case *Revoke:

@@ -121,6 +121,7 @@ func (t *Txe) release() {
 	t.notReading()
 	if x := t.x; x != nil {
 		t.x = nil
+		t.turn.Over(t.link)
 		t.pools.putTxExt(x, t.link)
 	}
 	t.member.Leave()

@@ -56,6 +56,9 @@ func (t *Txe) choose() error {
 	} else if l.Headerless {
 		return errUserQP
 	}
+	if q.Flags&(Fence|Ordered) != 0 {
+		inTurn(&t.outgoing, &f)
+	}
 	s, err := Choose(&f, t.pools.policy(t.link))
 	if err != nil {
 		return err

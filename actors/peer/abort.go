@@ -40,7 +40,7 @@ func (p *Peer) onPeerError(r *device.RecvPkt) {
 // skip gives a message up by its msg_id: one that has begun ends, one whose turn
 // is to come is passed over when it comes.
 func (p *Peer) skip(pkt *Packet) {
-	if int32(pkt.MsgID-p.window.Expected()) < 0 {
+	if int32(pkt.MsgID-p.window.Expected()) < 0 || p.window.Begun(pkt.MsgID) {
 		m := p.multi[pkt.MsgID]
 		if pkt.Ref == wire.RefMsgIDSkip && m == nil {
 			pkt.Free() // it was seen after all, and whole

@@ -68,6 +68,7 @@ type Link struct {
 	members *Member    // operations in progress
 	untold  *untold    // made at the first operation that ends so
 	awaited int        // posted receives that only this peer can satisfy
+	order   *order     // made at the first operation that waits for others
 }
 
 // chooseHeaders says which optional headers a REQ packet has: the raw address until
@@ -174,6 +175,7 @@ func (l *Link) Address(p *device.Pke, owner shard.Ref) {
 // they fail with it.
 type Member struct {
 	Op         shard.Ref
+	turn       *Turn // nil: it is no operation of ours, but one of the peer's
 	link       *Link
 	prev, next *Member
 

@@ -85,6 +85,9 @@ func newPeer(env *Env, l *Link) *Peer {
 		window:  NewWindow(env.Config.RecvWindow, env.Config.MsgIDBase),
 		backoff: Backoff{Initial: env.Config.RNRInitial, Max: env.Config.RNRMax},
 	}
+	if env.Config.Unordered {
+		l.of.window.Loosen()
+	}
 	return l.of
 }
 
@@ -94,6 +97,7 @@ func (p *Peer) Receive(ctx actor.Context) {
 	case *device.Arrived:
 		p.onArrived(m.Pkt)
 	case *Submit:
+		m.Turn.sent = false
 		if pke := p.onSubmit(m.Turn); pke != nil {
 			m.Turn.grant.Pke = pke
 			p.env.Sh.Call(m.Turn.Op, &m.Turn.grant)

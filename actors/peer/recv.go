@@ -112,6 +112,8 @@ func (p *Peer) place(pkt *Packet) {
 		p.keep(pkt)
 	case Held:
 		p.keep(pkt)
+	case Early:
+		p.begin(pkt)
 	}
 }
 
@@ -137,9 +139,9 @@ func (p *Peer) inOrder(pkt *Packet) {
 			}
 			pkt = next
 		}
-		held := p.window.Held()
-		if pkt = p.window.Advance(); pkt != nil {
-			p.env.Mem.Early -= int64(held - p.window.Held())
+		pkt = p.window.Advance()
+		for q := pkt; q != nil; q = q.Next {
+			p.env.Mem.Early--
 		}
 	}
 }

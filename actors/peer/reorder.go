@@ -7,7 +7,7 @@ type Window struct {
 	exp  uint32 // the msg_id whose turn it is
 	size uint32 // of the ring
 	at   uint32 // exp's place in the ring; ids wrap where the ring need not
-	held uint32 // packets kept
+	held uint32 // packets kept, and messages of which begun tells
 	*kept
 }
 
@@ -15,6 +15,7 @@ type Window struct {
 type kept struct {
 	ring []*Packet // chains of packets, for exp and the ids after it
 	over map[uint32]*Packet
+	loose
 }
 
 // Verdict is what Place did with a packet.
@@ -26,6 +27,7 @@ const (
 	Held                      // kept in the ring
 	Overflowed                // kept in the overflow list
 	Stale                     // its turn is over
+	Early                     // the window is loose: process it, its turn or not
 )
 
 // NewWindow makes a window of size messages (a power of two or not, 1 to
@@ -43,7 +45,7 @@ func (w *Window) Expected() uint32 { return w.exp }
 func (w *Window) Last() uint32 {
 	var far uint32
 	if w.held > 0 {
-		for d := range w.size {
+		for d := range uint32(len(w.ring)) {
 			if w.ring[(w.at+d)%w.size] != nil {
 				far = d
 			}
@@ -51,12 +53,18 @@ func (w *Window) Last() uint32 {
 		for id := range w.over {
 			far = max(far, id-w.exp)
 		}
+		far = max(far, w.loose.last(w.exp))
 	}
 	return w.exp + far
 }
 
 // Held is the number of packets kept.
-func (w *Window) Held() int { return int(w.held) }
+func (w *Window) Held() int {
+	if w.held == 0 {
+		return 0
+	}
+	return int(w.held - w.loose.begun)
+}
 
 // Place decides about a packet, and keeps it if its turn is still to come. Ids
 // wrap: what counts is the signed difference.
@@ -69,6 +77,9 @@ func (w *Window) Place(p *Packet) Verdict {
 		return Stale
 	}
 	w.open()
+	if w.on && uint32(d) < reach {
+		return w.begin(p.MsgID)
+	}
 	if uint32(d) < w.size {
 		slot := &w.ring[(w.at+uint32(d))%w.size]
 		*slot = chain(*slot, p)
@@ -111,6 +122,22 @@ func (w *Window) Advance() *Packet {
 	if w.held == 0 {
 		return nil
 	}
+	for w.held > 0 {
+		p := w.step(n)
+		if !w.pass() {
+			return p
+		}
+		if p != nil {
+			p.Aborted = true // it is no first packet
+			return p
+		}
+		w.exp++
+	}
+	return nil
+}
+
+// step takes what is kept for the msg_id that the window has come to.
+func (w *Window) step(n uint32) *Packet {
 	w.at = (w.at + 1) % n
 	p := w.ring[w.at]
 	w.ring[w.at] = nil
@@ -134,7 +161,10 @@ func (w *Window) Advance() *Packet {
 
 func (w *Window) open() {
 	if w.kept == nil {
-		w.kept = &kept{ring: make([]*Packet, w.size)}
+		w.kept = new(kept)
+	}
+	if w.ring == nil {
+		w.ring = make([]*Packet, w.size)
 	}
 }
 
@@ -161,6 +191,7 @@ func (w *Window) Drain(f func(*Packet)) {
 		free(w.over[id])
 	}
 	w.over, w.held = nil, 0
+	w.bits, w.loose.begun = nil, 0
 }
 
 func (w *Window) overflowIDs() []uint32 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
@@ -20,14 +21,19 @@ type Turn struct {
 	Await bool // only once the peer's features are known
 	Span  uint64
 
-	need   uint8 // 1 more than the feature that the peer must have, 0: none
-	listed bool  // the peer has it in its line
-	use    uint32
-	owed   bool // the peer has yet to answer
-	waits  trail.Reason
-	submit Submit
-	grant  Grant
-	next   *Turn
+	need    uint8 // 1 more than the feature that the peer must have, 0: none; see order.go
+	listed  bool  // the peer has it in its line
+	sent    bool  // Submit is under way
+	fence   bool  // it waits for all before it
+	use     uint32
+	owed    bool // the peer has yet to answer
+	waits   trail.Reason
+	kind    settings.Kinds // under an order; 0: it is under none
+	counted bool           // it is one of order.flying
+	asked   bool           // it is to say when it is over
+	submit  Submit
+	grant   Grant
+	next    *Turn
 }
 
 // Init makes it the turn of op.
@@ -86,7 +92,7 @@ func (t *Turn) Withdraw(l *Link, id uint64) {
 
 // SubmitLater asks for t's turn by a message: Grant, Refused or Fail follows in any case.
 func (l *Link) SubmitLater(t *Turn) {
-	t.owed = true
+	t.owed, t.sent = true, true
 	l.env.Sh.Tell(l.Peer, &t.submit)
 }
 
@@ -152,8 +158,10 @@ func (p *Peer) admit(t *Turn) (*device.Pke, trail.Reason, error) {
 		p.ask()
 		return nil, trail.ForHandshake, nil
 	}
-	if t.need > 0 && !l.Can(wire.Feature(t.need-1)) {
-		return nil, 0, missing(wire.Feature(t.need - 1))
+	if t.need > 0 {
+		if why, err := demands(p, t); why != 0 || err != nil {
+			return nil, why, err
+		}
 	}
 	if l.Headerless {
 		t.NoID = true // what goes without a header has no place in an order
@@ -231,6 +239,9 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 	}
 	t.next, t.listed, t.owed = nil, false, false
 	p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.id, OK: true})
+	if prev == nil && p.link.order != nil { // the next may wait for less
+		p.env.Sh.Tell(p.link.Peer, &lineFree)
+	}
 }
 
 // onRoom: the send queue has room again, for the line or for HANDSHAKE.

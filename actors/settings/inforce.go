@@ -28,6 +28,11 @@ type InForce struct {
 	// WaitHandshake makes every first packet wait for the peer's HANDSHAKE.
 	WaitHandshake bool
 
+	// Order is what operations wait for, those with ope.Ordered alone.
+	Order Order
+	// Unordered: messages that come are handled as they come.
+	Unordered bool
+
 	// Steps gets the counters of the operations' machines; nil: nobody does.
 	Steps func(testknobs.Steps)
 

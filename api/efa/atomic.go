@@ -25,6 +25,7 @@ type AtomicReq struct {
 	Inject  bool   // amo.Update: see [Inject]
 	Quiet   bool
 	Level   Level // amo.Update
+	Fence   bool  // see [Fence]
 	Token   uint64
 	Parent  trace.SpanContext
 }
@@ -64,6 +65,7 @@ func (e *checker) atomicRequest(req *ope.Request, r *AtomicReq) error {
 		Kind: ope.KindAtomic, Form: r.Form, Op: r.Op, Type: r.Type, Peer: uint64(r.To),
 		Buf: r.Operand, Token: r.Token, Flags: e.flags(r.Level, r.Inject && !fetches, r.Quiet),
 	}
+	fenced(req, r.Fence)
 	if err := e.locate(req, r.At, n); err != nil {
 		return err
 	}

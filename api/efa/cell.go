@@ -68,20 +68,20 @@ func (c Cell[T]) Update(ctx context.Context, op amo.Op, operands []T, opts ...Op
 // are as many as operands; amo.Read takes no operands. The memory must have
 // AccessRemoteRead, and AccessRemoteWrite unless op is amo.Read. A refusal is reported
 // whatever the level.
-func (c Cell[T]) Fetch(ctx context.Context, op amo.Op, operands, results []T) error {
+func (c Cell[T]) Fetch(ctx context.Context, op amo.Op, operands, results []T, opts ...OpOption) error {
 	r := AtomicReq{Op: op, Form: amo.Fetch}
 	r.Operand, r.Type = Elements(operands)
 	r.Result, _ = Elements(results)
-	return c.m.atomic(ctx, &r, nil)
+	return c.m.atomic(ctx, &r, opts)
 }
 
 // Compare is Fetch for the operations that compare: each element is compared, or
 // masked, with one of compares, which is then replaced by what was in memory before.
 // After an error compares has anything in it.
-func (c Cell[T]) Compare(ctx context.Context, op amo.Op, compares, operands []T) error {
+func (c Cell[T]) Compare(ctx context.Context, op amo.Op, compares, operands []T, opts ...OpOption) error {
 	r := AtomicReq{Op: op, Form: amo.Compare}
 	r.Operand, r.Type = Elements(operands)
 	r.Compare, _ = Elements(compares)
 	r.Result = r.Compare
-	return c.m.atomic(ctx, &r, nil)
+	return c.m.atomic(ctx, &r, opts)
 }

@@ -45,6 +45,13 @@ type EndpointConfig struct {
 	// its software; one that does not, and has the key of a region with the right, must be
 	// stopped by the region's Access. Direct endpoints cannot have it.
 	Target Caps
+	// Order is what order there is among messages, writes, reads and atomics to one peer
+	// beside the order of messages and atomics, which needs none; see [Order].
+	Order Order
+	// Unordered: messages and atomics that come are handled as they come, so that one that is
+	// late holds up nobody (FI_ORDER_NONE). Each is still received once. It is for what
+	// this endpoint receives; what its peers see follows from theirs.
+	Unordered bool
 
 	// Direct: the endpoint does without the protocol, as libfabric's efa-direct does (from
 	// 2.1 on), and so must its peers. A message is one packet, a write or read one request
@@ -53,7 +60,7 @@ type EndpointConfig struct {
 	//   - Messages of Limits.MTU bytes at most, writes and reads of Limits.MaxRDMA (else
 	//     ErrMsgSize), where the device has them (else ErrNotSupported). Memory of peers must
 	//     be such as devices reach, as that of Domain.Alloc is.
-	//   - Nothing has an order. A message takes the receive that was posted first; one that
+	//   - Nothing has an order, nor a fence (ErrNotSupported). A message takes the receive that was posted first; one that
 	//     is longer is cut off (ErrTruncated). Without a receive the sender's device tries
 	//     again: Protocol.RNRRetry times, and if that is 0 for ever, after which the error is
 	//     ErrNoRx. A write with data takes a receive on devices that are so, which is posted

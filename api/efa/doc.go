@@ -69,12 +69,12 @@
 //     outcome, also after Close and after its peer died.
 //   - A call never returns while anything may still touch the caller's buffer.
 //   - Messages and atomics between two endpoints arrive in the order of the calls.
-//     Writes and reads have no order.
+//     Writes and reads have no order unless [Fence] or [Order] gives them one.
 //   - A peer touches only regions whose key it has, as their Access allows.
 //   - A dead peer is noticed: by the shared-memory device within half a second,
 //     otherwise after PeerTimeout.
 //   - Errors keep libfabric's numbers ([Errno]) and work with errors.Is and
 //     errors.As ([OpError]).
 //
-// Not built yet, and ErrNotSupported until then: multi-receive buffers, fences.
+// Not built yet, and ErrNotSupported until then: multi-receive buffers.
 package efa

@@ -14,7 +14,7 @@ func (m Memory) atomic(ctx context.Context, r *AtomicReq, opts []OpOption) error
 	if err != nil {
 		return err
 	}
-	r.To, r.At, r.Inject, r.Level, r.Token = m.to, m.at, w.inject, w.level, w.token
+	r.To, r.At, r.Inject, r.Level, r.Fence, r.Token = m.to, m.at, w.inject, w.level, w.fence, w.token
 	var req ope.Request
 	if err := m.ep.atomicRequest(&req, r); err != nil {
 		return err

@@ -80,11 +80,13 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 	}
 	info := e.dom.fab.dev.Info()
 	protocol, refuse := e.cfg.Target.target(e.cfg.Protocol)
+	force := settings.New(protocol, &info)
+	force.Order, force.Unordered = e.cfg.Order, e.cfg.Unordered
 	_, err := endpoint.Open(endpoint.Config{
 		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions, Plain: e.dom.plain,
 		Direct: e.cfg.Direct || e.cfg.Datagram, Datagram: e.cfg.Datagram, ConnID: id, QPN: e.cfg.QPN,
-		After: was, Settings: settings.New(protocol, &info), Refuse: refuse,
-		OnOpen: func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
+		After: was, Settings: force, Refuse: refuse,
+		OnOpen:  func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,
 		OnCounted: e.arrivals.counter(), OnServed: e.events.ofServed(&e.cfg),
 		Log: e.log, Trail: e.follow(),

@@ -22,8 +22,8 @@ func (m Memory) Slice(off, n uint64) Memory { return Memory{m.ep, m.to, m.at.Sli
 
 // Write puts p at the beginning of the memory, which must have AccessRemoteWrite, and
 // returns when p may be used again. The memory may be longer than p; shorter, the error
-// is ErrInvalid. Writes have no order with anything else, and the peer's program hears of
-// those only that carry [Data].
+// is ErrInvalid. Writes have no order with anything else, unless [Fence] or [Order] gives them
+// one, and the peer's program hears of those only that carry [Data].
 //
 // With the level Transmitted a write that fits a packet has only reached the peer's
 // device when it completes. If the peer then finds that the memory is not there, or
@@ -40,7 +40,7 @@ func (m Memory) Write(ctx context.Context, p []byte, opts ...OpOption) error {
 	if err != nil {
 		return err
 	}
-	r := WriteReq{To: m.to, At: m.at, Buf: p, HasData: w.hasData, Data: w.data, Inject: w.inject, Level: w.level, Token: w.token}
+	r := WriteReq{To: m.to, At: m.at, Buf: p, HasData: w.hasData, Data: w.data, Inject: w.inject, Level: w.level, Fence: w.fence, Token: w.token}
 	var req ope.Request
 	if err := m.ep.writeRequest(&req, &r); err != nil {
 		return err
@@ -50,15 +50,19 @@ func (m Memory) Write(ctx context.Context, p []byte, opts ...OpOption) error {
 
 // Read fills p from the beginning of the memory, which must have AccessRemoteRead. It may
 // be longer than p; shorter, the error is ErrInvalid. Reads have no order with anything
-// else. A peer that refuses says so, and the error is ErrAccess; for peers that have no
+// else, see Write; of the options only Fence means something. A peer that refuses says so, and the error is ErrAccess; for peers that have no
 // word for it see [Memory.Write].
 //
 // If ctx ends first, or after an error, p has anything in it.
-func (m Memory) Read(ctx context.Context, p []byte) error {
-	var req ope.Request
-	if err := m.ep.readRequest(&req, &ReadReq{From: m.to, At: m.at, Buf: p}); err != nil {
+func (m Memory) Read(ctx context.Context, p []byte, opts ...OpOption) error {
+	w, err := wish(opts)
+	if err != nil {
 		return err
 	}
-	_, err := m.ep.do(ctx, &req, &m.ep.tx)
+	var req ope.Request
+	if err := m.ep.readRequest(&req, &ReadReq{From: m.to, At: m.at, Buf: p, Fence: w.fence}); err != nil {
+		return err
+	}
+	_, err = m.ep.do(ctx, &req, &m.ep.tx)
 	return err
 }

@@ -38,11 +38,9 @@ type Limits struct {
 	MaxPieces  int // pieces of Bufs (iov_limit)
 	MaxRemotes int // pieces of a peer's memory that one operation names (rma_iov_limit)
 
-	// Order is what keeps the order of the calls between two endpoints. MaxOrderRAW, WAR and
-	// WAW are up to how many bytes an access to a peer's memory is ordered behind an earlier
-	// one: a read after a write, and so on (max_order_raw_size...).
-	Order                                 Order
-	MaxOrderRAW, MaxOrderWAR, MaxOrderWAW int
+	// Order is what EndpointConfig.Order may ask for. Without it messages and atomics are in the
+	// order of the calls, and nothing else is.
+	Order Order
 
 	// RDMARead, RDMAWrite: the device reads and writes peers' memory by
 	// itself, at most MaxRDMA bytes at a time. MinRead and MinReadWrite are the
@@ -51,17 +49,6 @@ type Limits struct {
 	MaxRDMA               int
 	MinRead, MinReadWrite int
 }
-
-// Order says which operations take effect at a peer in the order of the calls. Pairs that are
-// not named have none.
-type Order uint16
-
-// The pairs (FI_ORDER_SAS and so on).
-const (
-	OrderSends   Order = 1 << iota // a message after a message
-	OrderAtomics                   // an atomic after an atomic, whether they read or write (FI_ORDER_ATOMIC_*)
-	OrderMixed                     // a message after an atomic, and the reverse
-)
 
 // What one call may name. The device does not limit them: what it gathers or scatters less than
 // that is cut.
@@ -92,15 +79,14 @@ func (d *Domain) DeviceLimits() []Limits {
 
 func limitsOf(i device.Info) Limits {
 	p := settings.InForce{}.On(&i)
-	atomics := maxAtomic(i.MTU)
 	return Limits{
 		Device: i.Name, Caps: capsAll | CapDirected | CapSource,
 		MTU: i.MTU, MaxMessage: math.MaxInt, MaxInject: maxInject(i.MTU), MaxMedium: p.MaxMedium,
-		MaxAtomic: atomics, CQData: 8, CQDataDirect: directData,
+		MaxAtomic: maxAtomic(i.MTU), CQData: 8, CQDataDirect: directData,
 		MaxEndpoints: limit(i.MaxQP), MaxRegions: limit(i.MaxMR), KeySize: 8,
 		MaxSQ: limit(i.MaxSQ), MaxRQ: limit(i.MaxRQ), MaxOps: ope.MaxOps, MaxQueue: maxDepth,
 		MaxPieces: maxPieces, MaxRemotes: maxRemotes,
-		Order: OrderSends | OrderAtomics | OrderMixed, MaxOrderRAW: atomics, MaxOrderWAR: atomics, MaxOrderWAW: atomics,
+		Order: settings.AllOrders,
 		RDMARead: i.RDMARead, RDMAWrite: i.RDMAWrite, MaxRDMA: i.MaxRDMA, MinRead: p.MinRead, MinReadWrite: p.MinReadWrite,
 	}
 }

@@ -179,7 +179,6 @@ func TestDeviceLimitsOfEach(t *testing.T) {
 	require.Equal(t, []efa.Limits{one.Limits()}, one.DeviceLimits())
 	require.Equal(t, 7, one.Limits().MaxRegions)
 	require.Equal(t, efa.CapMessages|efa.CapRead|efa.CapWrite|efa.CapAtomic|efa.CapDirected|efa.CapSource, one.Limits().Caps)
-	require.Equal(t, one.Limits().MaxAtomic, one.Limits().MaxOrderWAW)
 
 	dom := namedDomain(t, "auto")
 	all, each := dom.Limits(), dom.DeviceLimits()

@@ -51,6 +51,7 @@ func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag u
 		}
 		req.Token = w.token
 		req.Flags = req.Flags&^ope.Deliver | e.flags(w.level, w.inject, false)
+		fenced(&req, w.fence)
 		withData(&req, w.hasData, w.data)
 		if err := e.outgoing(&req, nil); err != nil {
 			return err

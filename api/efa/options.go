@@ -51,6 +51,7 @@ const (
 	optLevel
 	optInject
 	optToken
+	optFence
 )
 
 // Inject copies a message, a write or the operand of an atomic that fetches
@@ -82,6 +83,7 @@ type wishes struct {
 	level   Level
 	hasData bool
 	inject  bool
+	fence   bool
 }
 
 // wish reads the options of a call.
@@ -97,6 +99,8 @@ func wish(opts []OpOption) (wishes, error) {
 			w.level = Level(o.u)
 		case optInject:
 			w.inject = true
+		case optFence:
+			w.fence = true
 		case optToken:
 			w.token = o.u
 		case optNone:
@@ -111,6 +115,9 @@ func (e *checker) flags(level Level, inject, quiet bool) ope.Flags {
 		level = e.cfg.Level
 	}
 	var f ope.Flags
+	if e.cfg.Order != 0 {
+		f = ope.Ordered
+	}
 	if level >= Delivered {
 		f |= ope.Deliver
 	}

@@ -31,6 +31,7 @@ type SendReq struct {
 	// queue that nobody reads keeps the first few thousand failures of Quiet and Inject.
 	Quiet bool
 	Level Level
+	Fence bool   // see [Fence]
 	Token uint64 // comes back in the completion
 	// Parent is the span that the operation is part of, if somebody looks, see
 	// [Telemetry].
@@ -72,11 +73,12 @@ func (e *checker) sendRequest(req *ope.Request, r *SendReq) error {
 	}
 	req.Kind, req.Flags, req.Peer, req.Tag = ope.KindSend, e.usual, uint64(r.To), r.Tag
 	req.Buf, req.Token = r.Buf, r.Token
-	if r.Level != 0 || r.Inject || r.Quiet {
+	if r.Level != 0 || r.Inject || r.Quiet || r.Fence {
 		if err := r.Level.check(); err != nil {
 			return err
 		}
 		req.Flags = e.flags(r.Level, r.Inject, r.Quiet)
+		fenced(req, r.Fence)
 	}
 	if r.Tagged {
 		req.Flags |= ope.Tagged

@@ -18,6 +18,7 @@ type WriteReq struct {
 	Inject  bool // see [Inject]
 	Quiet   bool // see [SendReq]
 	Level   Level
+	Fence   bool   // see [Fence]
 	Token   uint64 // comes back in the completion
 	Parent  trace.SpanContext
 }
@@ -29,6 +30,7 @@ type ReadReq struct {
 	Buf   []byte
 	Bufs  [][]byte // instead of Buf: filled one after the other
 	Quiet bool
+	Fence bool // see [Fence]
 	Token uint64
 
 	Parent trace.SpanContext
@@ -54,6 +56,7 @@ func (e *checker) writeRequest(req *ope.Request, r *WriteReq) error {
 		Kind: ope.KindWrite, Peer: uint64(r.To), Buf: r.Buf, Token: r.Token, Flags: e.flags(r.Level, r.Inject, r.Quiet),
 	}
 	withData(req, r.HasData, r.Data)
+	fenced(req, r.Fence)
 	if err := e.outgoing(req, r.Bufs); err != nil {
 		return err
 	}
@@ -69,6 +72,10 @@ func (e *checker) readRequest(req *ope.Request, r *ReadReq) error {
 	if r.Quiet {
 		req.Flags |= ope.Quiet
 	}
+	if e.cfg.Order != 0 {
+		req.Flags |= ope.Ordered
+	}
+	fenced(req, r.Fence)
 	if err := incoming(req, r.Bufs); err != nil {
 		return err
 	}

@@ -33,9 +33,9 @@ func (n *node) reach(ctx context.Context, a *access) error {
 	asked := 0
 	if a.kind == write {
 		model.Fill(buf.b, a.id)
-		d.ask = a.writing(r)
+		d.ask = a.writing(n)
 	} else {
-		d.ask = func() { asked = r.tick() }
+		d.ask = func() { asked, a.after = r.tick(), n.behind(a.to, a.fence, efa.ReadAfterWrite) }
 	}
 	d.outcome = func(d *deed, err error) {
 		n.reached(d, a, err)
@@ -61,15 +61,19 @@ func (n *node) reach(ctx context.Context, a *access) error {
 func soon(id int) time.Duration { return time.Duration(id%100) * time.Microsecond }
 
 // writing notes, once, that a write is on its way.
-func (a *access) writing(r *run) func() {
+func (a *access) writing(n *node) func() {
 	begun := false
 	return func() {
-		now := r.tick()
+		now := n.run.tick()
+		if !begun {
+			a.after = n.behind(a.to, a.fence, efa.WriteAfterWrite)
+		}
 		if a.slot == nil || a.wrong != right || begun {
 			return
 		}
 		begun = true
 		a.slot.Write(a.id, now)
+		n.wrote = append(n.wrote, a)
 	}
 }
 
@@ -122,17 +126,21 @@ func (a *access) request(n *node, d *deed, b []byte) efa.Request {
 	}
 	to := n.handle(a.to)
 	if a.kind == read {
-		return &efa.ReadReq{From: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, Token: n.token(d)}
+		return &efa.ReadReq{From: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, Fence: a.fence, Token: n.token(d)}
 	}
 	return &efa.WriteReq{
-		To: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, HasData: a.hasData, Data: a.data, Level: a.level, Token: n.token(d),
+		To: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, HasData: a.hasData, Data: a.data, Level: a.level,
+		Fence: a.fence, Token: n.token(d),
 	}
 }
 
 func (n *node) reachNow(ctx context.Context, a *access, b []byte, opts ...efa.OpOption) error {
 	to := n.handle(a.to)
+	if a.fence {
+		opts = append(opts, efa.Fence)
+	}
 	if a.kind == read {
-		return n.ep.Memory(to, a.remote(n.run.p)).Read(ctx, b)
+		return n.ep.Memory(to, a.remote(n.run.p)).Read(ctx, b, opts...)
 	}
 	if a.hasData {
 		opts = append(opts, efa.Data(a.data))

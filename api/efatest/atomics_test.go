@@ -15,7 +15,7 @@ func (n *node) reachCells(ctx context.Context, a *access, d *deed) error {
 	r, x, c := n.run, a.cells, a.store.cells
 	req := &efa.AtomicReq{
 		At: a.remote(r.p), Op: x.op, Type: c.datatype(), Form: x.form, Operand: c.encode(x.operand),
-		Level: a.level, Token: n.token(d),
+		Level: a.level, Fence: a.fence, Token: n.token(d),
 	}
 	switch x.form {
 	case amo.Compare:

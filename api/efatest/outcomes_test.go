@@ -83,6 +83,7 @@ func (n *node) succeeded(d *deed, a *access) {
 	case a.wrong != right && (a.heard() || d.protocol != 0 && d.protocol != ope.EagerWrite && d.protocol != ope.WriteAtomic):
 		r.fail("%v succeeded by %v", a, d.protocol)
 	case a.wrong == right && a.heard():
+		r.landed(a.after, a)
 		r.risks[[2]int{a.from, a.to}] -= a.requests
 		if a.kind == write && a.slot != nil {
 			a.slot.Settle(a.id, r.tick())

@@ -22,6 +22,8 @@ type access struct {
 	pieces   int
 	pause    time.Duration
 	timeout  time.Duration
+	fence    bool
+	after    earlier
 
 	store  *store
 	slot   *slot // of a write or read of something

@@ -17,6 +17,8 @@ type message struct {
 	pieces  int           // more than one: gathered
 	pause   time.Duration // before it
 	timeout time.Duration // of its context; 0: none
+	fence   bool
+	after   earlier
 }
 
 // receive is one to be posted.

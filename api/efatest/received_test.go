@@ -57,6 +57,9 @@ func (n *node) verify(in *incoming, m *efa.Message, lost int) {
 	} else if h, ok := n.handles[g.From]; ok && h != m.From && n.removed == nil {
 		r.fail("%v is from %d, whose handle is %d, and says %d", &rc.Recv, g.From, h, m.From)
 	}
+	if g.ID >= 0 && g.ID < len(r.msgs) {
+		r.landed(r.msgs[g.ID].after, &r.msgs[g.ID].Msg)
+	}
 	if g.ID >= 0 {
 		if r.ways != nil {
 			r.ways.received[g.ID] = g.Len

@@ -28,6 +28,7 @@ func (n *node) hear(c *efa.Completion) {
 	if a.slot != nil {
 		a.slot.Settle(a.id, r.tick())
 	}
+	r.landed(a.after, a)
 }
 
 // attend receives notifications of peers' writes until there are no more.

@@ -72,6 +72,7 @@ type node struct {
 	started []*deed     // those with an efa.Op
 	deeds   []*deed     // by the token of their completions, less 1
 	takes   []*incoming // the same of receives
+	wrote   []*access   // writes that have begun
 	unheard []*access   // updates that have succeeded, but may yet take effect
 
 	sendsOut, recvsOut int    // posted, no outcome seen

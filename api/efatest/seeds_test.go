@@ -73,6 +73,7 @@ const drainTime = time.Millisecond
 func (r *run) describe() {
 	for _, n := range r.cast {
 		stats, err := n.ep.Stats(context.Background())
+		r.w.Logf("endpoint %d: loose %v, unordered %v, order %v", n.id, n.plan.loose, n.plan.cfg.Unordered, n.plan.cfg.Order)
 		r.w.Logf("endpoint %d: %+v, depths %d %d, queues %d %d", n.id, n.plan.cfg.Protocol,
 			n.plan.cfg.TxDepth, n.plan.cfg.RxDepth, n.plan.sendQ, n.plan.recvQ)
 		seen := make(map[int]bool)
@@ -118,7 +119,11 @@ func (r *run) judge() {
 		for _, rc := range n.posted {
 			recvs = append(recvs, &rc.Recv)
 		}
-		if err := model.Check(msgs, recvs); err != nil {
+		check := model.Check
+		if n.plan.cfg.Unordered {
+			check = model.CheckUnordered
+		}
+		if err := check(msgs, recvs); err != nil {
 			r.fail("endpoint %d: %w", n.id, err)
 		}
 	}

@@ -53,7 +53,7 @@ func (n *node) send(ctx context.Context, m *message) error {
 	r.sent++
 	d := &deed{
 		what: &m.Msg, to: m.To, style: m.style, timeout: m.timeout, began: r.w.Elapsed(),
-		ask:     func() { m.Order = r.tick() },
+		ask:     func() { m.Order, m.after = r.tick(), n.behind(m.To, m.fence, efa.SendAfterWrite) },
 		release: func() { n.give(buf) },
 		outcome: func(_ *deed, err error) { n.sent(m, err) },
 	}
@@ -65,7 +65,7 @@ func (n *node) send(ctx context.Context, m *message) error {
 	case posted, started:
 		req := &efa.SendReq{
 			To: n.handle(m.To), Buf: buf.b, Tagged: m.Tagged, Tag: m.Tag, HasData: m.HasData, Data: m.Data,
-			Level: m.level, Token: n.token(d),
+			Level: m.level, Fence: m.fence, Token: n.token(d),
 		}
 		if m.pieces > 1 {
 			req.Buf, req.Bufs = nil, pieces(buf.b, m.pieces)
@@ -85,6 +85,9 @@ func (n *node) sendNow(ctx context.Context, m *message, buf []byte, opts ...efa.
 	}
 	if m.level > 0 {
 		opts = append(opts, efa.Complete(m.level))
+	}
+	if m.fence {
+		opts = append(opts, efa.Fence)
 	}
 	if m.Tagged {
 		return n.ep.SendTag(ctx, n.handle(m.To), m.Tag, buf, opts...)
