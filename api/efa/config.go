@@ -20,6 +20,12 @@ type EndpointConfig struct {
 	RxDepth      int    // most receives posted or in progress; 0: 16384
 	QPN          uint16 // queue pair number; 0: any free one
 	EventBacklog int    // events kept for NextEvent; 0: 256
+	// MinMultiRecv is when the buffer of a receive with Multi is released: when fewer bytes
+	// of it are left (FI_OPT_MIN_MULTI_RECV). 0: as many as a packet has at most, see
+	// Limits.MTU. [RecvReq].MinLeft goes before it.
+	MinMultiRecv int
+	// NextMemory bounds the bytes that [Endpoint.Next] has lent out; 0: 256 MiB.
+	NextMemory int
 
 	// Direct: the endpoint does without the protocol, as libfabric's efa-direct does (from
 	// 2.1 on), and so must its peers. A message is one packet, a write or read one request

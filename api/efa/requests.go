@@ -48,9 +48,15 @@ type RecvReq struct {
 	Tagged   bool
 	Tag      uint64
 	Ignore   uint64 // bits of Tag that do not matter
-	Quiet    bool
-	Token    uint64
-	Parent   trace.SpanContext
+	// Multi: Buf takes message after message, see [Released], until less than MinLeft bytes
+	// of it are left; 0 means EndpointConfig.MinMultiRecv.
+	Multi   bool
+	MinLeft int
+	// Quiet: report failure only. Of a Multi its messages are quiet; that the buffer is
+	// released is reported always.
+	Quiet  bool
+	Token  uint64
+	Parent trace.SpanContext
 }
 
 func (r *SendReq) request(e *checker, req *ope.Request) (*span, error) {
@@ -139,6 +145,9 @@ func (e *checker) recvRequest(req *ope.Request, r *RecvReq) error {
 		return err
 	}
 	req.Token = r.Token
+	if r.Multi {
+		return e.multiRequest(req, r)
+	}
 	if r.Quiet {
 		req.Flags |= ope.Quiet
 	}
