@@ -8,7 +8,7 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// budget bounds the bytes that are lent out. Who has to wait gets them in order.
+// budget bounds the bytes that are lent out. Callers that have to wait get them in order.
 type budget struct {
 	max     int64
 	used    atomic.Int64

@@ -48,8 +48,13 @@ type RecvReq struct {
 	Tagged   bool
 	Tag      uint64
 	Ignore   uint64 // bits of Tag that do not matter
-	// Multi: Buf takes message after message, see [Released], until less than MinLeft bytes
-	// of it are left; 0 means EndpointConfig.MinMultiRecv.
+	// Multi: Buf takes message after message, each at a multiple of [MultiRecvAlign], until less
+	// than MinLeft bytes of it are left; 0 means EndpointConfig.MinMultiRecv. A message that is
+	// longer than what is left goes to the next receive that takes it, and Buf is released;
+	// only if nothing was in Buf yet the message is cut off (ErrTruncated). Each message has a
+	// completion, for which the queue must have room: without it the message waits as if nobody
+	// received it. The last completion is [Released]. Cancel releases the buffer after the
+	// messages that have their place in it. Bufs is ErrInvalid, and so is Start.
 	Multi   bool
 	MinLeft int
 	// Quiet: report failure only. Of a Multi its messages are quiet; that the buffer is
