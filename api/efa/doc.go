@@ -13,17 +13,13 @@
 //	msg, err := ep.Recv(ctx, buf)
 //	id, err := ep.PostSend(&efa.SendReq{To: peer, Buf: buf, Token: 7})
 //	n, err := ep.SendQueue().Read(ctx, completions)
-//
-// A program that does not know how long messages are has the endpoint lend it buffers:
-//
-//	for msg, err := range ep.Messages(ctx) { ... msg.Body ... }
+//	for msg, err := range ep.Messages(ctx) {        // of any size, in buffers that ep lends
 //
 // There are two ways to wait. Blocking calls ([Endpoint.Send], [Endpoint.Recv],
 // [Memory.Write], [Cell.FetchAdd]...) return when the operation is over, take a context,
 // and say what else they wish by options. Posted operations ([Endpoint.PostSend] and so
 // on) are described by a struct, return at once and report to a [Queue]; a library that
 // has no queue of its own on an endpoint uses [Endpoint.Start]. A [Counter] counts both.
-// A posted receive with Multi takes many messages into one buffer, see [RecvReq] and [Released].
 //
 // The objects behind it are libfabric's, in Go's manner: a [Fabric] is an open device, a
 // [Domain] its memory and the shards that run endpoints, an [AddressVector] maps
@@ -78,8 +74,7 @@
 //   - A peer touches only regions whose key it has, as their Access allows.
 //   - A dead peer is noticed: by the shared-memory device within half a second,
 //     otherwise after PeerTimeout.
-//   - Errors keep libfabric's numbers ([Errno]) and work with errors.Is and
-//     errors.As ([OpError]).
+//   - Errors keep libfabric's numbers ([Errno]); errors.Is and errors.As ([OpError]) work.
 //
 // Not built yet, and ErrNotSupported until then: fences.
 package efa
