@@ -40,7 +40,7 @@ type EndpointConfig struct {
 	//     ErrNoRx. A write with data takes a receive on devices that are so, which is posted
 	//     again; there it needs one, too.
 	//   - Remote CQ data has 32 bits.
-	//   - ErrNotSupported are tagged messages, receives from one peer, Peek and Claim, atomics,
+	//   - ErrNotSupported are tagged messages, receives from one peer or with Multi, Next, Peek and Claim, atomics,
 	//     and the level Delivered of messages. Writes have it always.
 	//   - Who sent a message is known by its queue pair: Message.From is the latest address
 	//     inserted there, and Raw has no connid of others. Peers are not probed: what a dead one

@@ -210,7 +210,12 @@ func TestMultiRecvWrong(t *testing.T) {
 		_, err := b.ep.PostRecv(r)
 		require.ErrorIs(t, err, efa.ErrInvalid)
 	}
-	_, err := b.ep.Start(&efa.RecvReq{Buf: buf, Multi: true})
+	direct := newEndpoint(t, b.dom, efa.EndpointConfig{Direct: true, RecvQueue: newQueue(t, b.dom, 4)})
+	_, err := direct.ep.PostRecv(&efa.RecvReq{Buf: buf, Multi: true})
+	require.ErrorIs(t, err, efa.ErrNotSupported)
+	_, err = direct.ep.Next(testContext(t))
+	require.ErrorIs(t, err, efa.ErrNotSupported)
+	_, err = b.ep.Start(&efa.RecvReq{Buf: buf, Multi: true})
 	require.ErrorIs(t, err, efa.ErrInvalid)
 	_, err = b.dom.NewEndpoint(efa.EndpointConfig{MinMultiRecv: -1})
 	require.ErrorIs(t, err, efa.ErrInvalid)
