@@ -37,7 +37,7 @@ func (n *node) place(in *incoming, c *efa.Completion) {
 	}
 	rc := &receive{pieces: 1}
 	rc.Recv = in.r.Recv
-	rc.Canceled, rc.Ended = 0, r.tick()
+	rc.Many, rc.Canceled, rc.Ended = false, 0, r.tick()
 	n.posted = append(n.posted, rc)
 	one := &incoming{r: rc, buf: in.buf[c.Offset:][:c.N], began: in.began}
 	r.w.Logf("received %d B at %d of buffer %d from %v tag %#x: %v", c.N, c.Offset, in.id, c.Raw(), c.Tag, c.Err)
@@ -101,13 +101,14 @@ func (n *node) release(in *incoming, c *efa.Completion) {
 	rc.Canceled = 0 // too late: messages may have passed it over
 }
 
-// nextRest is mopUp by Next, of both kinds in turn.
+// nextRest is mopUp by Next, of one kind until there is nothing for a while, then of the other.
 func (n *node) nextRest(ctx context.Context) error {
 	r := n.run
+	tagged := true
 	for quiet := 0; quiet < 6 && !n.closed; {
 		n.glance() // what was posted before must not look as if it waited
 		rc := &receive{pieces: 1}
-		rc.Tagged, rc.Ignore, rc.Source, rc.Many = quiet%2 == 0, ^uint64(0), model.Any, true
+		rc.Tagged, rc.Ignore, rc.Source, rc.Many = tagged, ^uint64(0), model.Any, true
 		n.posted = append(n.posted, rc)
 		rc.Post = r.tick()
 		began := r.w.Elapsed()
@@ -115,10 +116,8 @@ func (n *node) nextRest(ctx context.Context) error {
 		if errors.Is(err, context.DeadlineExceeded) {
 			rc.Canceled = r.tick()
 			r.stats["next in vain"]++
-			if r.sending == 0 || quiet%2 == 0 {
+			if tagged = !tagged; r.sending == 0 {
 				quiet++
-			} else {
-				quiet = 0
 			}
 			continue
 		}
@@ -157,6 +156,7 @@ func (n *node) nextOne(ctx context.Context, tagged bool) (efa.Delivery, error) {
 // received1 takes a message, or the error of one, that came by Next.
 func (n *node) received1(in *incoming, m *efa.Message, err error) {
 	if err != nil {
+		in.r.Many = false // this one has thrown its message away
 		n.unreceived(in, err)
 		return
 	}
