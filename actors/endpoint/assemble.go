@@ -6,13 +6,14 @@ func (e *Endpoint) assemble() {
 	e.closing.e = e
 	e.peers = peers{
 		env: e.env, pools: e.pools, closing: &e.closing, book: e.cfg.Book,
-		spawn: e.spawn, event: e.cfg.OnEvent, most: e.env.Config.MaxStrangers,
+		spawn: e.spawn, event: e.cfg.OnEvent, many: &e.many, most: e.env.Config.MaxStrangers,
 	}
 	e.access = access{
 		refuse: e.cfg.Refuse,
 		env:    e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, closing: &e.closing, event: e.cfg.OnEvent,
 	}
 	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject}
+	e.many = many{pools: e.pools, claims: &e.claims, end: e.end}
 	e.writes = writes{
 		env: e.env, peers: &e.peers, closing: &e.closing, deliver: e.cfg.OnWritten, room: e.cfg.WrittenRoom,
 		counted: e.cfg.OnCounted,

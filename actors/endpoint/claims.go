@@ -54,12 +54,17 @@ func (c *claims) find(r *ope.Request) {
 	x.Describe(res)
 	if r.Kind == ope.KindClaim {
 		c.table.RemoveMsg(m)
-		if c.byID == nil {
-			c.byID = make(map[uint64]claim)
-		}
-		c.byID[r.ID] = claim{x, x.Claim(), x.Link()}
+		c.keep(r.ID, x)
 	}
 	r.Sink.Done(r, res)
+}
+
+// keep makes x's message, which is not in the matcher any more, the claim id.
+func (c *claims) keep(id uint64, x *ope.Rxe) {
+	if c.byID == nil {
+		c.byID = make(map[uint64]claim)
+	}
+	c.byID[id] = claim{x, x.Claim(), x.Link()}
 }
 
 // take receives, or throws away, the message that the request r.Data claimed.

@@ -64,6 +64,7 @@ func (c *closing) crashed() {
 	if e.port != nil {
 		e.port.Abandon(c.cause)
 	}
+	e.many.drop()
 	e.failReceives(func(*ope.Order) bool { return false }, c.cause)
 	e.pools.EachTx(func(t *ope.Txe) { t.Abort(c.cause) })
 	e.pools.EachRx(func(r *ope.Rxe) { r.Abort(c.cause) })

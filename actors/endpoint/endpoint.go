@@ -49,6 +49,7 @@ type Endpoint struct {
 	peers    peers
 	access   access
 	claims   claims
+	many     many
 	writes   writes
 	watches  watches
 	pressure pressure
@@ -218,7 +219,7 @@ func (e *Endpoint) start() {
 		return
 	}
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
-	e.peers.table, e.claims.table = e.table, e.table
+	e.peers.table, e.claims.table, e.many.table = e.table, e.table, e.table
 	e.pressure.span = e.span
 	e.pressure.begin()
 	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })

@@ -57,8 +57,7 @@ func (p *peers) bind(l *peer.Link, handle uint64) {
 		p.table.Rekey(m, match.Source(handle))
 		// A receive that names the handle may have waited for this message.
 		if r := p.table.Arrive(m.Kind, m.Tag, match.Source(handle)); r != nil {
-			p.table.RemoveMsg(m)
-			p.pools.Rxe(m.Owner).Match(p.pools.Orders.At(r.Owner))
+			p.many.give(p.pools.Rxe(m.Owner), p.pools.Orders.At(r.Owner), m)
 		}
 	}
 }

@@ -36,8 +36,14 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		return
 	}
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(pkt.Link.Handle)); r != nil {
-		rxe.Match(e.pools.Orders.At(r.Owner))
-		return
+		o := e.pools.Orders.At(r.Owner)
+		if o.Req.Flags&special == 0 {
+			rxe.Match(o)
+			return
+		}
+		if e.many.give(rxe, o, nil) {
+			return
+		}
 	}
 	e.env.Counters.Unexpected++
 	e.table.AddMsg(rxe.List())

@@ -42,9 +42,7 @@ func (e *Endpoint) unpark(l *peer.Link) {
 		if !ope.Parked(r) {
 			continue
 		}
-		if o := e.table.Arrive(ope.Unpark(r)); o != nil {
-			r.Match(e.pools.Orders.At(o.Owner))
-		} else {
+		if o := e.table.Arrive(ope.Unpark(r)); o == nil || !e.many.give(r, e.pools.Orders.At(o.Owner), nil) {
 			e.table.AddMsg(r.List())
 		}
 	}

@@ -33,6 +33,7 @@ type peers struct {
 	book    AddressBook
 	spawn   func(actor.Producer) shard.Ref
 	event   func(Event)
+	many    *many
 	most    int // strangers that are let in
 
 	byHandle []*peer.Link

@@ -42,6 +42,9 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		e.handling = false
 		e.drop(r)
 	}
+	if len(e.many.bound) > 0 {
+		e.many.goOn()
+	}
 	return given + n
 }
 
@@ -106,6 +109,10 @@ func (e *Endpoint) reject(r *ope.Request, err error) {
 
 // end ends a posted receive that nothing has matched.
 func (e *Endpoint) end(o *ope.Order, err error) {
+	if o.Multi != nil {
+		o.Multi.Close(err)
+		return
+	}
 	e.env.Trail.Outcome(o.Span, trail.Told, 0, err)
 	e.env.Trail.Outcome(o.Span, trail.End, 0, err)
 	e.pools.Tally.Count(o.Req.Kind, 0, err)
@@ -185,8 +192,15 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	p.Follow(e.env.Trail, from)
 	p.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	p.Recv.Tag, p.Recv.Ignore, p.Recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
+	if p.Recv.Many = r.Flags&ope.Multi != 0; p.Recv.Many && !e.many.open(p) {
+		return
+	}
 	if m := e.table.Post(&p.Recv); m != nil {
-		e.pools.Rxe(m.Owner).Match(p)
+		if x := e.pools.Rxe(m.Owner); r.Flags&ope.Sized == 0 {
+			x.Match(p)
+		} else {
+			e.many.size(x, p)
+		}
 		return
 	}
 	switch {

@@ -1,6 +1,7 @@
 package endpoint_test
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/datadriven"
@@ -27,7 +28,20 @@ func (s *scenario) operation(d *datadriven.TestData) bool {
 		//	recv len=100
 		//	recv from=a len=100 tag=4 ignore=1 count=2
 		//	recv len=100 in=m off=50
+		//
+		// multi takes many messages, until less than least bytes are left; sized claims
+		// what is longer or not whole.
+		//
+		//	recv len=1000 multi least=200 quiet_parts
+		//	recv len=100 sized
 		s.submit(d, ope.KindRecv, s.source(d))
+	case "room":
+		// Makes room for the outcomes of N more messages of receives of many.
+		//
+		//	room 2
+		n, err := strconv.Atoi(d.CmdArgs[0].Key)
+		require.NoError(s.t, err, d.Pos)
+		s.rig.MakeRoom(script.Rooms(n))
 	case "write", "read":
 		// Accesses the memory of a peer, which memory has shared.
 		//
@@ -97,6 +111,7 @@ func (s *scenario) submit(d *datadriven.TestData, kind ope.Kind, peer uint64) {
 			script.Fill(req.Buf, 0, s.rig.NextSeed())
 		case ope.KindRecv, ope.KindRead:
 			req.Buf = s.buffer(d, n)
+			req.Data = uint64(max(num(d, "data"), num(d, "least")))
 		}
 		s.rig.Submit(req, s.rig.NextSeed())
 	}
@@ -146,6 +161,7 @@ func flags(d *datadriven.TestData) ope.Flags {
 	for name, flag := range map[string]ope.Flags{
 		"tag": ope.Tagged, "data": ope.HasData, "dc": ope.Deliver, "inject": ope.Inject, "discard": ope.Discard,
 		"fence": ope.Fence,
+		"multi": ope.Multi, "quiet_parts": ope.QuietParts, "sized": ope.Sized,
 	} {
 		if d.HasArg(name) {
 			f |= flag

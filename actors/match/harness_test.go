@@ -72,8 +72,9 @@ func (h *harness) spareMsg() *Msg {
 func (h *harness) post(k Kind, tag, ignore uint64, src Source) int32 {
 	h.t.Helper()
 	r := h.spareRecv()
-	r.Kind, r.Tag, r.Ignore, r.Source = k, tag, ignore, src
-	want := h.model.post(Recv{Kind: k, Tag: tag, Ignore: ignore, Source: src, Owner: r.Owner})
+	many := h.steps%5 == 0
+	r.Kind, r.Many, r.Tag, r.Ignore, r.Source = k, many, tag, ignore, src
+	want := h.model.post(Recv{Kind: k, Many: many, Tag: tag, Ignore: ignore, Source: src, Owner: r.Owner})
 	got := ownerOfMsg(h.table.Post(r))
 	h.equal(fmt.Sprintf("Post(%v, %#x, %#x, %#x)", k, tag, ignore, src), got, want)
 	return got

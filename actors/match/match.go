@@ -46,6 +46,7 @@ func (k Kind) String() string {
 // table its owner neither moves it nor changes its fields.
 type Recv struct {
 	Kind   Kind
+	Many   bool // it takes message after message, until RemoveRecv
 	Tag    uint64
 	Ignore uint64 // bits of Tag that don't matter
 	Source Source // AnySource, or the only sender to receive from

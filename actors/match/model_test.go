@@ -35,7 +35,9 @@ func (o *model) arrive(k Kind, tag uint64, src Source) int32 {
 		return none
 	}
 	owner := o.recvs[i].Owner
-	o.recvs = slices.Delete(o.recvs, i, i+1)
+	if !o.recvs[i].Many {
+		o.recvs = slices.Delete(o.recvs, i, i+1)
+	}
 	return owner
 }
 

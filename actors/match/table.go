@@ -40,11 +40,12 @@ func (t *Table) tick() uint64 {
 
 // Arrive removes and returns the oldest posted receive that takes a message of this
 // kind, tag and sender. It returns nil if there is none; the message is then
-// unexpected, and the caller hands it to AddMsg.
+// unexpected, and the caller hands it to AddMsg. A receive of Many messages stays in
+// its place until the caller removes it.
 func (t *Table) Arrive(k Kind, tag uint64, src Source) *Recv {
 	s := t.space(k)
 	r := s.oldestRecv(tag, src)
-	if r != nil {
+	if r != nil && !r.Many {
 		s.removeRecv(r)
 	}
 	return r
@@ -60,7 +61,8 @@ func (t *Table) AddMsg(m *Msg) {
 
 // Post removes and returns the oldest unexpected message that r takes. If there is
 // none it returns nil, and r is the newest posted receive. A receive that is
-// already in a table is left where it is.
+// already in a table is left where it is. One of Many messages is posted again until
+// there is none, or until it takes no more.
 func (t *Table) Post(r *Recv) *Msg {
 	if r.in != nil {
 		return nil

@@ -13,8 +13,10 @@ type Order struct {
 	Req  Request
 	Born clock.Time // when it was accepted
 	Span uint64     // in the trail
-	from *peer.Link // the only one that can satisfy it; nil: anybody
-	next *Order
+	// Multi is the state of a receive of many messages.
+	Multi *MultiRecv
+	from  *peer.Link // the only one that can satisfy it; nil: anybody
+	next  *Order
 }
 
 // Await notes that only l's messages can satisfy the receive, so that l is watched
@@ -70,6 +72,6 @@ func (p *Orders) Put(o *Order) {
 		o.settled()
 	}
 	o.Req.Forget()
-	o.Span = 0
+	o.Span, o.Multi = 0, nil
 	o.next, p.free = p.free, o
 }

@@ -68,7 +68,8 @@ type Pools struct {
 	minGather int // least bytes of which a path has the device take the payload from its place
 	maxData   int // bytes that a CTSDATA packet carries
 
-	waiting *waiting // free entries for the matcher
+	waiting *waiting   // free entries for the matcher
+	multis  *MultiRecv // free ones
 	txExts  *txExt
 	rxExts  *rxExt
 	bounce  bounce

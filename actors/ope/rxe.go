@@ -231,6 +231,9 @@ func (r *incoming) RequestID() uint64 {
 	if r.ord == nil {
 		return 0
 	}
+	if r.ord.Req.Flags&Part != 0 {
+		return ^r.ord.Req.ID // to cancel the buffer is not to cancel the messages in it
+	}
 	return r.ord.Req.ID
 }
 

@@ -67,14 +67,5 @@ func (e *binding) unread() (n int64) {
 // writtenRoom takes the place for a [RemoteWrite] in the receive queue, if there is
 // one. It runs on the shard.
 func (e *binding) writtenRoom() bool {
-	s := e.recvTo
-	if s == nil || s.q.reserve(1) > 0 {
-		return true
-	}
-	s.behind.Store(true)
-	if s.q.reserve(1) > 0 { // who read meanwhile did not know
-		s.behind.Store(false)
-		return true
-	}
-	return false
+	return e.recvTo == nil || e.recvTo.Room()
 }

@@ -23,9 +23,15 @@ const (
 	// Where in memory they are, Data must tell. Writes without data are not
 	// told of, but see EndpointConfig.RMAEvents; those that [Arrivals] counts are not either.
 	RemoteWrite
+	// Released: the buffer of a receive with Multi is the application's again, N bytes of it
+	// were used, and nothing comes into it any more. It is the one outcome of the
+	// receive, with the error that ended it if there was one, and follows those of the
+	// messages in the buffer. Each message is a Received of its own, with the ID and
+	// the Token of the receive, and Offset says where in the buffer it lies.
+	Released
 )
 
-var kindNames = [...]string{"none", "sent", "received", "wrote", "fetched", "updated", "remote write"}
+var kindNames = [...]string{"none", "sent", "received", "wrote", "fetched", "updated", "remote write", "released"}
 
 // String gives the name in small letters.
 func (k Kind) String() string {
@@ -48,6 +54,11 @@ func kindOf(q *ope.Request) Kind {
 		return Updated
 	case ope.KindWritten:
 		return RemoteWrite
+	case ope.KindRecv:
+		if q.Flags&ope.Multi != 0 {
+			return Released
+		}
+		return Received
 	default:
 		return Received
 	}
@@ -83,6 +94,9 @@ type Completion struct {
 	// Protocol is the subprotocol that carried it: "eager", "long-CTS write",
 	// "direct read" and so on, or "-" if none did.
 	Protocol Protocol
+	// Offset is where in the buffer of a receive with Multi the message begins, a multiple
+	// of [MultiRecvAlign]; else 0.
+	Offset int
 	// Message describes what was received; of what began here N is the bytes
 	// that were sent, written, fetched, or given to an atomic, and From the peer.
 	Message
@@ -95,7 +109,10 @@ type Protocol = ope.Proto
 func (c *Completion) fill(q *ope.Request, r *ope.Result) {
 	k := kindOf(q)
 	c.Kind, c.ID, c.Token, c.Protocol = k, OpID(q.ID), q.Token, r.Proto
-	c.Err = nil
+	c.Err, c.Offset = nil, 0
+	if q.Flags&ope.Part != 0 {
+		c.Offset = int(q.Addr)
+	}
 	if r.Err != nil {
 		c.Err = opError(q, r)
 	}

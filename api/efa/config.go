@@ -34,6 +34,12 @@ type EndpointConfig struct {
 	RxDepth      int    // most receives posted or in progress; 0: 16384
 	QPN          uint16 // queue pair number; 0: any free one
 	EventBacklog int    // events kept for NextEvent; 0: 256
+	// MinMultiRecv is when the buffer of a receive with Multi is released: when fewer bytes
+	// of it are left (FI_OPT_MIN_MULTI_RECV). 0: as many as a packet has at most, see
+	// Limits.MTU. [RecvReq].MinLeft goes before it.
+	MinMultiRecv int
+	// NextMemory bounds the bytes that [Endpoint.Next] has lent out; 0: 256 MiB.
+	NextMemory int
 
 	// Initiate is which operations the endpoint may begin; others are ErrNotSupported. 0: all.
 	Initiate Caps
@@ -66,7 +72,7 @@ type EndpointConfig struct {
 	//     ErrNoRx. A write with data takes a receive on devices that are so, which is posted
 	//     again; there it needs one, too.
 	//   - Remote CQ data has 32 bits.
-	//   - ErrNotSupported are tagged messages, receives from one peer, Peek and Claim, atomics,
+	//   - ErrNotSupported are tagged messages, receives from one peer or with Multi, Next, Peek and Claim, atomics,
 	//     and the level Delivered of messages. Writes have it always.
 	//   - Who sent a message is known by its queue pair: Message.From is the latest address
 	//     inserted there, and Raw has no connid of others. Peers are not probed: what a dead one

@@ -42,6 +42,8 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 		{"TxDepth", cfg.TxDepth, limits.MaxOps},
 		{"RxDepth", cfg.RxDepth, limits.MaxOps},
 		{"EventBacklog", cfg.EventBacklog, math.MaxInt},
+		{"MinMultiRecv", cfg.MinMultiRecv, math.MaxInt},
+		{"NextMemory", cfg.NextMemory, math.MaxInt},
 		{"Protocol.SendQueue", p.SendQueue, limits.MaxSQ},
 		{"Protocol.RecvQueue", p.RecvQueue, limits.MaxRQ},
 		{"Protocol.Refill", p.Refill, max(cmp.Or(p.RecvQueue, min(defaultRQ, limits.MaxRQ))/2, 1)},

@@ -13,6 +13,7 @@
 //	msg, err := ep.Recv(ctx, buf)
 //	id, err := ep.PostSend(&efa.SendReq{To: peer, Buf: buf, Token: 7})
 //	n, err := ep.SendQueue().Read(ctx, completions)
+//	for msg, err := range ep.Messages(ctx) {        // of any size, in buffers that ep lends
 //
 // There are two ways to wait. Blocking calls ([Endpoint.Send], [Endpoint.Recv],
 // [Memory.Write], [Cell.FetchAdd]...) return when the operation is over, take a context,
@@ -73,8 +74,5 @@
 //   - A peer touches only regions whose key it has, as their Access allows.
 //   - A dead peer is noticed: by the shared-memory device within half a second,
 //     otherwise after PeerTimeout.
-//   - Errors keep libfabric's numbers ([Errno]) and work with errors.Is and
-//     errors.As ([OpError]).
-//
-// Not built yet, and ErrNotSupported until then: multi-receive buffers.
+//   - Errors keep libfabric's numbers ([Errno]); errors.Is and errors.As ([OpError]) work.
 package efa

@@ -12,6 +12,7 @@ import (
 // any number of goroutines. It is created disabled.
 type Endpoint struct {
 	intake
+	inbox
 	events events
 
 	mu      sync.Mutex // guards the changes of state
@@ -38,6 +39,7 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 	e.injectTo, e.mostInject = injected{&e.intake}, maxInject(d.fab.dev.Info().MTU)
 	e.outcomes.init(&cfg)
 	e.arrivals = newArrivals(&e.intake)
+	e.inbox.init(&e.intake)
 	e.events.init(cfg.EventBacklog, d.fab.paths)
 	if err := e.bind(); err != nil {
 		e.unbind()
@@ -71,6 +73,7 @@ func (e *Endpoint) Config() EndpointConfig {
 		return cfg
 	}
 	cfg.TxDepth, cfg.RxDepth, cfg.EventBacklog = int(e.tx.max), int(e.rx.max), e.events.max
+	cfg.MinMultiRecv, cfg.NextMemory = e.minMulti(), int(e.inbox.mem.max)
 	cfg.QPN = e.act.Load().Addrs()[0].QPN()
 	if cfg.Level == 0 {
 		cfg.Level = Transmitted
@@ -113,6 +116,7 @@ func (e *Endpoint) end(ctx context.Context) error {
 	e.mu.Unlock()
 	e.tx.close() // a caller that waits for a place must not get one that is freed now
 	e.rx.close()
+	e.inbox.mem.close()
 	var err error
 	if was == enabled || was == mute || was == draining {
 		err = e.act.Load().Close(ctx)

@@ -41,6 +41,10 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 	case ope.KindPeek, ope.KindClaim:
 		return // takes no place, and is over at once
 	case ope.KindRecv, ope.KindTake:
+		if q.Flags&(ope.Multi|ope.Part|ope.Sized) != 0 {
+			finishedMany(e, q, r)
+			return
+		}
 		if q.More != nil && (r.Err == nil || r.Lost > 0) {
 			scatter(q, r)
 		}

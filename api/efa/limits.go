@@ -86,7 +86,7 @@ func limitsOf(i device.Info) Limits {
 		MaxEndpoints: limit(i.MaxQP), MaxRegions: limit(i.MaxMR), KeySize: 8,
 		MaxSQ: limit(i.MaxSQ), MaxRQ: limit(i.MaxRQ), MaxOps: ope.MaxOps, MaxQueue: maxDepth,
 		MaxPieces: maxPieces, MaxRemotes: maxRemotes,
-		Order: settings.AllOrders,
+		Order:    settings.AllOrders,
 		RDMARead: i.RDMARead, RDMAWrite: i.RDMAWrite, MaxRDMA: i.MaxRDMA, MinRead: p.MinRead, MinReadWrite: p.MinReadWrite,
 	}
 }

@@ -32,6 +32,9 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	if err != nil {
 		return nil, err
 	}
+	if req.Flags&ope.Multi != 0 {
+		return nil, errMultiStart
+	}
 	if e.credits(&req).take(1, false) == 0 {
 		putMore(&req)
 		return nil, ErrAgain

@@ -19,7 +19,8 @@ func (e *Endpoint) PostSend(r *SendReq) (OpID, error) {
 	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
 }
 
-// PostRecv posts a receive, whose outcome goes to the RecvQueue; see PostSend.
+// PostRecv posts a receive, whose outcome goes to the RecvQueue; see PostSend. With Multi its
+// buffer takes many messages, see [RecvReq].
 func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 	var req ope.Request
 	if err := e.recvRequest(&req, r); err != nil {

@@ -49,9 +49,20 @@ type RecvReq struct {
 	Tagged   bool
 	Tag      uint64
 	Ignore   uint64 // bits of Tag that do not matter
-	Quiet    bool
-	Token    uint64
-	Parent   trace.SpanContext
+	// Multi: Buf takes message after message, each at a multiple of [MultiRecvAlign], until less
+	// than MinLeft bytes of it are left; 0 means EndpointConfig.MinMultiRecv. A message that is
+	// longer than what is left goes to the next receive that takes it, and Buf is released;
+	// only if nothing was in Buf yet the message is cut off (ErrTruncated). Each message has a
+	// completion, for which the queue must have room: without it the message waits as if nobody
+	// received it. The last completion is [Released]. Cancel releases the buffer after the
+	// messages that have their place in it. Bufs is ErrInvalid, and so is Start.
+	Multi   bool
+	MinLeft int
+	// Quiet: report failure only. Of a Multi its messages are quiet; that the buffer is
+	// released is reported always.
+	Quiet  bool
+	Token  uint64
+	Parent trace.SpanContext
 }
 
 func (r *SendReq) request(e *checker, req *ope.Request) (*span, error) {
@@ -147,6 +158,9 @@ func (e *checker) recvRequest(req *ope.Request, r *RecvReq) error {
 		return err
 	}
 	req.Token = r.Token
+	if r.Multi {
+		return e.multiRequest(req, r)
+	}
 	if r.Quiet {
 		req.Flags |= ope.Quiet
 	}

@@ -50,6 +50,7 @@ var common = slices.Concat(of("fault.",
 	"recv unlisted", "refused", "remote write", "remote write counted", "direct write with data", "restarted", "send canceled", "send failed", "send ok",
 	"send without DC", "store closed", "unregistered",
 	"event access refused", "event new peer", "event peer failed",
+	"multi ok", "multi released", "multi truncated", "next in vain", "next ok", "next too long",
 ))
 
 // rare are events that only many seeds cause, a hundred times in ten thousand.

@@ -32,6 +32,7 @@ type nodePlan struct {
 	recvQ    int
 	know     bool // inserts all addresses at the beginning
 	loose    bool // posts receives at random, and what takes everything else at the end
+	rest     restStyle
 	recv     style
 	late     time.Duration // before the first receive is posted
 	recvs    []*receive

@@ -16,7 +16,8 @@ type incoming struct {
 	mem   *buffer
 	buf   []byte // of mem
 	id    efa.OpID
-	rest  bool // one of those that take everything else
+	rest  bool   // one of those that take everything else
+	many  *multi // a buffer for many
 	ended bool
 	began time.Duration
 }
@@ -148,6 +149,9 @@ func (n *node) postRecv(ctx context.Context, in *incoming, from efa.Addr) error 
 	if rc.pieces > 1 {
 		req.Buf, req.Bufs = nil, pieces(in.buf, rc.pieces)
 	}
+	if in.many != nil {
+		multiReq(req, in.many.minLeft)
+	}
 	for {
 		rc.Post = r.tick()
 		id, err := n.ep.PostRecv(req)
@@ -230,9 +234,18 @@ func (n *node) reap(cs []efa.Completion, looked time.Duration, list *[]*incoming
 		if c.ID != in.id {
 			n.run.fail("receive %d has the completion of %d", in.id, c.ID)
 		}
-		n.recvsOut--
 		in.began = max(in.began, looked)
-		n.received(in, &c.Message, c.Err)
+		if in.many != nil {
+			if c.Kind == efa.Released {
+				n.release(in, c)
+			} else {
+				n.place(in, c)
+				continue
+			}
+		} else {
+			n.recvsOut--
+			n.received(in, &c.Message, c.Err)
+		}
 		if list != nil {
 			*list = append(*list, in)
 		}

@@ -16,8 +16,13 @@ const patience = 20 * time.Millisecond
 // are no more senders and messages, and cancels the remaining receives then.
 func (n *node) mopUp(ctx context.Context) error {
 	r := n.run
+	if n.plan.rest == restNext {
+		if err := n.nextRest(ctx); err != nil {
+			return err
+		}
+	}
 	open := map[bool]bool{} // by kind
-	for quiet := 0; quiet < 3 && !n.closed; {
+	for quiet := 0; quiet < 3 && !n.closed && n.plan.rest != restNext; {
 		for _, tagged := range []bool{true, false} {
 			if open[tagged] {
 				continue
@@ -65,8 +70,13 @@ func (n *node) mopUp(ctx context.Context) error {
 func (n *node) postRest(ctx context.Context, tagged bool) error {
 	rc := &receive{size: min(max(n.plan.maxBytes, 64), maxSize), pieces: 1}
 	rc.Tagged, rc.Ignore, rc.Source = tagged, ^uint64(0), model.Any
+	var many *multi
+	if n.plan.rest == restMulti {
+		rc.Many = true
+		many = &multi{minLeft: n.drawRest(len(n.takes), rc)}
+	}
 	in := n.incoming(rc)
-	in.rest = true
+	in.rest, in.many = true, many
 	n.posted = append(n.posted, rc)
 	return n.postRecv(ctx, in, 0)
 }

@@ -35,6 +35,10 @@ func (r *Rig) Done(req *ope.Request, res *ope.Result) {
 	if !ok {
 		panic(fmt.Sprintf("script: outcome of %+v, which the test did not submit", req))
 	}
+	if req.Flags&ope.Part != 0 {
+		r.logPart(op, req, res)
+		return
+	}
 	op.Ends++
 	r.Outcomes = append(r.Outcomes, Outcome{Op: op, Res: *res})
 	r.logOutcome(op, res)

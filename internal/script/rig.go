@@ -41,6 +41,8 @@ type Rig struct {
 	// Events are the endpoint's.
 	Events []endpoint.Event
 
+	Rooms
+
 	dev     *Device
 	remotes []*Remote
 	regions []*Region
@@ -62,7 +64,7 @@ func Start(cfg Config) (*Rig, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = 1
 	}
-	r := &Rig{ops: make(map[uint64]*Op), last: make(map[string]string)}
+	r := &Rig{Rooms: -1, ops: make(map[uint64]*Op), last: make(map[string]string)}
 	sh, err := shard.New(shard.Config{
 		Name: "script", External: true, Clock: &r.Clock, Seed: cfg.Seed, Logger: cfg.Endpoint.Log,
 	})

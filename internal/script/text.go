@@ -122,6 +122,13 @@ func (r *Rig) logOutcome(op *Op, res *ope.Result) {
 		return
 	}
 	s := fmt.Sprintf("%s done len=%d", op.Name, res.N)
+	if op.Req.Flags&ope.Multi != 0 {
+		r.log("%s released, %d of %d used", op.Name, res.N, len(op.Req.Buf))
+		return
+	}
+	if res.N < 0 {
+		s = fmt.Sprintf("%s claimed len=%d", op.Name, ^res.N)
+	}
 	switch op.Req.Kind {
 	case ope.KindRecv, ope.KindTake, ope.KindPeek, ope.KindClaim:
 		s += " from=" + r.nameOf(res.Peer)
@@ -131,7 +138,7 @@ func (r *Rig) logOutcome(op *Op, res *ope.Result) {
 		if res.HasData {
 			s += fmt.Sprintf(" data=0x%x", res.Data)
 		}
-		s += contents(op.Req.Buf[:min(res.N, len(op.Req.Buf))], 0)
+		s += contents(op.Req.Buf[:max(min(res.N, len(op.Req.Buf)), 0)], 0)
 	case ope.KindRead:
 		s += contents(op.Req.Buf[:res.N], 0)
 	case ope.KindAtomic:

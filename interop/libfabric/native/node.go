@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device/tap"
 	"github.com/efactor/efactor/api/efa"
@@ -46,6 +47,7 @@ type life struct {
 	queue    *efa.Queue
 	counters [5]*efa.Counter
 	ended    sync.WaitGroup // goroutines
+	many     atomic.Pointer[chan efa.Completion]
 }
 
 var _ party.Party = (*Node)(nil)
@@ -154,6 +156,10 @@ func (n *Node) watch(l *life) {
 	for {
 		if _, err := l.queue.Read(context.Background(), cs[:]); err != nil {
 			return
+		}
+		if many := l.many.Load(); many != nil && (cs[0].Kind == efa.Received || cs[0].Kind == efa.Released) {
+			*many <- cs[0]
+			continue
 		}
 		select {
 		case n.notices <- outcome(cs[0], nil):

@@ -132,7 +132,7 @@ func (c *check) missing(msgs []*Msg, recvs []*Recv) (n int) {
 			continue
 		}
 		i := slices.IndexFunc(recvs, func(r *Recv) bool {
-			return r.Got == nil && r.Canceled != 0 && !used[r] && r.Accepts(m)
+			return r.Got == nil && r.Canceled != 0 && !r.Many && !used[r] && r.Accepts(m)
 		})
 		if i < 0 {
 			c.report("%v was lost", m)

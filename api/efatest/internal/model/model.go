@@ -22,10 +22,11 @@ type Msg struct {
 type Recv struct {
 	Tagged      bool
 	Tag, Ignore uint64
-	Source      int // an endpoint, or Any
-	Post        int // when it was posted
-	Canceled    int // when its end was asked for; 0: never
-	Ended       int // when its outcome was seen
+	Source      int  // an endpoint, or Any
+	Many        bool // what gets none has thrown none away, although it was canceled
+	Post        int  // when it was posted
+	Canceled    int  // when its end was asked for; 0: never
+	Ended       int  // when its outcome was seen
 	Got         *Got
 }
 

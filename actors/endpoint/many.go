@@ -1,0 +1,159 @@
+package endpoint
+
+import (
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/mr"
+	"github.com/efactor/efactor/actors/ope"
+)
+
+// many gives messages to the receives that are not for one message of a known size: buffers
+// for many, and those that want no message longer than their buffer. It owns the messages that
+// have their place in a buffer and wait for room in the queue of outcomes: they are kept as
+// unexpected ones are, and count as such. Accept, onRecv and those who match again call it.
+type many struct {
+	pools  *ope.Pools
+	table  *match.Table // from the endpoint's start
+	claims *claims
+	end    func(*ope.Order, error)
+
+	bound []bound // oldest first
+	first int     // those before it are done with
+}
+
+// bound is a message that has its place in a buffer, and no place for its outcome yet.
+type bound struct {
+	claim
+	part  *ope.Order
+	multi *ope.MultiRecv
+}
+
+// special are the flags of the receives that many has to do with.
+const special = ope.Multi | ope.Sized
+
+// give gives a message to the receive o, which the matcher has found, or, if its buffer has too
+// little room left, to the next that takes it: that buffer is given back. m is the message's
+// entry in the matcher, nil if it is not there. False: no receive takes it now, and nothing
+// has happened to it.
+func (c *many) give(x *ope.Rxe, o *ope.Order, m *match.Msg) bool {
+	for o.Multi != nil && !o.Multi.Fits(ope.Size(x)) {
+		c.table.RemoveRecv(&o.Recv)
+		o.Multi.Close(nil)
+		r := c.table.Arrive(ope.Key(x))
+		if r == nil {
+			return false
+		}
+		o = c.pools.Orders.At(r.Owner)
+	}
+	if m != nil {
+		c.table.RemoveMsg(m)
+	}
+	switch {
+	case o.Multi != nil:
+		c.place(x, o)
+	case o.Req.Flags&ope.Sized != 0:
+		c.size(x, o)
+	default:
+		x.Match(o)
+	}
+	return true
+}
+
+// open begins a receive of many messages, and gives it those that wait for it. False: it has
+// ended.
+func (c *many) open(o *ope.Order) bool {
+	sink, ok := o.Req.Sink.(ope.Many)
+	if !ok {
+		c.end(o, errno.ErrInvalid)
+		return false
+	}
+	ope.NewMulti(c.pools, o, sink)
+	for {
+		m := c.table.Find(o.Recv.Kind, o.Recv.Tag, o.Recv.Ignore, o.Recv.Source)
+		if m == nil {
+			return true
+		}
+		x := c.pools.Rxe(m.Owner)
+		if !o.Multi.Fits(ope.Size(x)) {
+			o.Multi.Close(nil)
+			return false
+		}
+		c.table.RemoveMsg(m)
+		if c.place(x, o) {
+			return false
+		}
+	}
+}
+
+// place gives a message, which is in the matcher no more, its place in o's buffer. True: the
+// buffer takes no more.
+func (c *many) place(x *ope.Rxe, o *ope.Order) (full bool) {
+	multi := o.Multi
+	part, full := multi.Place(ope.Size(x))
+	if full {
+		c.table.RemoveRecv(&o.Recv)
+		multi.Close(nil) // not before the part ends
+	}
+	if len(c.bound) == 0 && multi.Room() {
+		x.Match(part)
+		return full
+	}
+	if ope.Fresh(x) {
+		x.Unexpected()
+	}
+	c.bound = append(c.bound, bound{claim{x, x.Claim(), x.Link()}, part, multi})
+	return full
+}
+
+// goOn receives the bound messages for whose outcome there is room by now.
+func (c *many) goOn() {
+	for c.first < len(c.bound) && c.bound[c.first].multi.Room() {
+		b := c.bound[c.first]
+		c.bound[c.first] = bound{}
+		c.first++
+		if b.rxe.Is(b.use) {
+			b.rxe.Match(b.part)
+		} else { // its peer has failed, and a part of it was yet to come
+			c.end(b.part, b.lost())
+		}
+	}
+	if 2*c.first >= len(c.bound) { // so that each is moved once
+		n := copy(c.bound, c.bound[c.first:])
+		clear(c.bound[n:])
+		c.bound, c.first = c.bound[:n], 0
+	}
+}
+
+// drop forgets the bound messages, since the endpoint ends.
+func (c *many) drop() {
+	for _, b := range c.bound[c.first:] {
+		b.multi.Forget(b.part)
+	}
+	c.bound, c.first = nil, 0
+}
+
+// revoke sees to it that bound messages do not go into a region that is being closed: they will
+// be cut off.
+func (c *many) revoke(r *mr.Region) {
+	for i := c.first; i < len(c.bound); i++ {
+		if q := &c.bound[i].part.Req; ope.Overlap(r.Bytes(), q.Buf) {
+			q.Buf = nil
+		}
+	}
+}
+
+// size gives a message to a receive with the flag Sized.
+func (c *many) size(x *ope.Rxe, o *ope.Order) {
+	if ope.IsHere(x, len(o.Req.Buf)) {
+		x.Match(o)
+		return
+	}
+	if ope.Fresh(x) {
+		x.Unexpected()
+	}
+	c.claims.keep(o.Req.ID, x)
+	res := &c.claims.result
+	x.Describe(res)
+	res.N = ^res.N
+	ope.Hand(c.pools, o, res)
+}

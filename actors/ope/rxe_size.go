@@ -1,0 +1,28 @@
+package ope
+
+import (
+	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/trail"
+)
+
+// Size is the length of the message.
+func Size(r *Rxe) uint64 { return r.m.Total }
+
+// IsHere reports whether all of the message came in its first packets, and fits into n bytes.
+func IsHere(r *Rxe, n int) bool { return r.stored == r.m.Total && r.m.Total <= uint64(n) }
+
+// Fresh reports whether the message has come just now, and nothing keeps it yet.
+func Fresh(r *Rxe) bool { return r.unkept }
+
+// Key is what the message is matched by.
+func Key(r *Rxe) (match.Kind, uint64, match.Source) {
+	return match.KindOf(r.tagged), r.tag, match.Source(r.link.Handle)
+}
+
+// Hand gives a receive with the flag Sized the outcome that its message was claimed.
+func Hand(p *Pools, o *Order, res *Result) {
+	p.env.Trail.Outcome(o.Span, trail.Told, 0, nil)
+	p.env.Trail.Outcome(o.Span, trail.End, 0, nil)
+	o.Req.Sink.Done(&o.Req, res)
+	p.Orders.Put(o)
+}

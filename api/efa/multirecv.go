@@ -1,0 +1,63 @@
+package efa
+
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/actors/ope"
+)
+
+// MultiRecvAlign is what Completion.Offset of each message in the buffer of a receive with
+// Multi is a multiple of. A message uses up its length, rounded up to it.
+const MultiRecvAlign = ope.MultiAlign
+
+var errMultiStart = fmt.Errorf("%w: a receive with Multi has many outcomes: they want a queue", ErrInvalid)
+
+// multiRequest goes on with the request of a receive with Multi.
+func (e *checker) multiRequest(req *ope.Request, r *RecvReq) error {
+	switch {
+	case e.cfg.Direct:
+		return fmt.Errorf("%w: Multi on an endpoint without the protocol", ErrNotSupported)
+	case r.Bufs != nil || len(r.Buf) == 0 || r.MinLeft < 0:
+		return fmt.Errorf("%w: a receive with Multi has one buffer, of %d bytes, and MinLeft %d", ErrInvalid, len(r.Buf), r.MinLeft)
+	}
+	req.Flags |= ope.Multi
+	if r.Quiet {
+		req.Flags |= ope.QuietParts
+	}
+	req.Data = uint64(r.MinLeft)
+	if r.MinLeft == 0 {
+		req.Data = uint64(e.minMulti())
+	}
+	return nil
+}
+
+// minMulti is EndpointConfig.MinMultiRecv in force.
+func (e *checker) minMulti() int {
+	if n := e.cfg.MinMultiRecv; n > 0 {
+		return n
+	}
+	return e.dom.fab.dev.Info().MTU
+}
+
+// finishedMany is finished of receives that are not for one message of a known size.
+func finishedMany(e *outcomes, q *ope.Request, r *ope.Result) {
+	if q.Flags&ope.Part == 0 {
+		e.freeRx++
+	}
+	switch {
+	case e.received == nil:
+	case r.Err == nil && (q.Flags&ope.Multi != 0 || r.N < 0): // no message has been received by that
+	default:
+		e.received.count(r.N, r.Err)
+	}
+}
+
+// Room implements ope.Many: it takes the place for one more completion. If there is none, the
+// endpoint gets a turn when the queue was read.
+func (s *source) Room() bool {
+	if s.q.reserve(1) > 0 {
+		return true
+	}
+	s.behind.Store(true)
+	return s.q.reserve(1) > 0 // who read meanwhile did not know
+}
