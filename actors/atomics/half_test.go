@@ -11,11 +11,10 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// halves16 are numbers of both formats: zero, the smallest, around the smallest normal ones, 1
-// and its neighbors, the largest, infinity and NaN.
+// halves16 are numbers of both formats: zero, the smallest, beside the smallest normal ones, 1
+// or a neighbor, the largest, infinity and NaN.
 var halves16 = []uint16{
-	0, 1, 2, 0x3ff, 0x400, 0x401, 0x7f, 0x80, 0x81, 0x3bff, 0x3c00, 0x3c01, 0x3f7f, 0x3f80, 0x3f81,
-	0x7bff, 0x7c00, 0x7c01, 0x7e00, 0x7f7f, 0x7f80, 0x7f81, 0x7fc0, 0x7fff,
+	0, 1, 0x3ff, 0x80, 0x3c00, 0x3f81, 0x7bff, 0x7c00, 0x7f7f, 0x7f80, 0x7fff,
 }
 
 // table16 is a format written out: the numbers above zero in the order of their bits, made from
@@ -159,7 +158,7 @@ func TestHalfRounding(t *testing.T) {
 			check(v)
 			check(-v)
 		}
-		for range 200_000 {
+		for range 50_000 {
 			check(math.Float64frombits(rng.Uint64()))
 			a, b := uint16(rng.Uint32()), uint16(rng.Uint32())
 			x, y := le.AppendUint16(nil, a), le.AppendUint16(nil, b)

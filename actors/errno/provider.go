@@ -48,7 +48,7 @@ const (
 
 // provTexts are the provider's names and what they mean, from 4096 on.
 var provTexts = [...]struct{ name, text string }{
-	ProvOther - ProvOther:               {"OTHER", "unknown provider error"},
+	0:                                   {"OTHER", "unknown provider error"},
 	ProvDeprecatedPktType - ProvOther:   {"DEPRECATED_PKT_TYPE", "deprecated packet type"},
 	ProvInvalidPktType - ProvOther:      {"INVALID_PKT_TYPE", "invalid packet type"},
 	ProvUnknownPktType - ProvOther:      {"UNKNOWN_PKT_TYPE", "unknown packet type"},

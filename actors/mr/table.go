@@ -16,9 +16,10 @@ type Table struct {
 	now atomic.Pointer[snapshot] // nil: empty
 	mu  sync.Mutex               // held by writers
 
+	makes maker
+	made  uint64 // regions made at all
+
 	exports exports
-	makes   maker
-	made    uint64 // regions made at all
 
 	past  [maxPast]pathKey // keys of regions that were retired, the latest of them
 	npast int              // keys retired at all

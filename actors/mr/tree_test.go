@@ -12,7 +12,7 @@ import (
 // TestCopies: what n registrations and their ends copy grows with n, and with the height of
 // the tree, not with the square of n.
 func TestCopies(t *testing.T) {
-	const n, height = 1 << 16, 4
+	const n, height = 1 << 14, 4
 	var table Table
 	mem := make([]byte, n)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -43,7 +43,7 @@ func TestCopies(t *testing.T) {
 // TestShrunk: a tree that was large and lost most of its regions is as low as a small one.
 func TestShrunk(t *testing.T) {
 	var table Table
-	mem := make([]byte, 1<<15)
+	mem := make([]byte, 1<<13)
 	var all []*Region
 	for i := range mem {
 		all = append(all, table.Add(&fakeMR{mem: mem[i : i+1], key: uint64(i)}, everything))

@@ -48,10 +48,10 @@ type Settings struct {
 	// FI_EFA_RUNT_SIZE), to one peer at a time; 0: none.
 	RuntSize int
 	// Credits is the number of packets in a CTS window (§3.2, FI_EFA_TX_MIN_CREDITS), at
-	// most MaxCredits; 0: 32.
+	// most 1<<20; 0: 32.
 	Credits int
 	// RecvWindow is how many messages may arrive ahead of their turn
-	// (FI_EFA_RECVWIN_SIZE), at most MaxRecvWindow; 0: 16.
+	// (FI_EFA_RECVWIN_SIZE), at most 1<<20; 0: 16.
 	RecvWindow int
 
 	// RNRRetry is how often the device sends a packet again before it reports RNR, 0 to
@@ -72,7 +72,7 @@ type Settings struct {
 	// PeerMemory is the most bytes kept of one peer's unexpected messages; 0: 256 MiB.
 	// Above it that peer is held back until receives are posted, and an event tells of
 	// it; nothing is lost. An EFA card cannot do that: there the event is all. At most
-	// MaxMemory, as TotalMemory.
+	// 1<<60, as TotalMemory.
 	PeerMemory int64
 	// TotalMemory is the most bytes kept of all unexpected messages; 0: 1 GiB. Above it
 	// all peers are held back but for a slow flow, which ends at a quarter more, or 64

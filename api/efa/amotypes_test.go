@@ -42,13 +42,19 @@ func TestWideAndHalf(t *testing.T) {
 		{"write", amo.Write, amo.Int128, wide(7, 8), wide(9, 10), nil, wide(9, 10)},
 		{"swap", amo.CompareSwap, amo.Uint128, wide(7, 8), wide(1, 1), wide(7, 8), wide(1, 1)},
 		{"no swap", amo.CompareSwap, amo.Uint128, wide(7, 8), wide(1, 1), wide(8, 8), wide(7, 8)},
-		{"sums of float16", amo.Sum, amo.Float16, halves(amo.ToFloat16(1.5), amo.ToFloat16(65504)),
-			halves(amo.ToFloat16(2), amo.ToFloat16(32)), nil, halves(amo.ToFloat16(3.5), amo.ToFloat16(math.Inf(1)))},
-		{"products of bfloat16", amo.Prod, amo.BFloat16, halves(amo.ToBFloat16(3), amo.ToBFloat16(-0.5)),
-			halves(amo.ToBFloat16(7), amo.ToBFloat16(8)), nil, halves(amo.ToBFloat16(21), amo.ToBFloat16(-4))},
-		{"maximum and NaN", amo.Max, amo.Float16, halves(amo.ToFloat16(1), amo.ToFloat16(math.NaN()), amo.ToFloat16(1)),
+		{
+			"sums of float16", amo.Sum, amo.Float16, halves(amo.ToFloat16(1.5), amo.ToFloat16(65504)),
+			halves(amo.ToFloat16(2), amo.ToFloat16(32)), nil, halves(amo.ToFloat16(3.5), amo.ToFloat16(math.Inf(1))),
+		},
+		{
+			"products of bfloat16", amo.Prod, amo.BFloat16, halves(amo.ToBFloat16(3), amo.ToBFloat16(-0.5)),
+			halves(amo.ToBFloat16(7), amo.ToBFloat16(8)), nil, halves(amo.ToBFloat16(21), amo.ToBFloat16(-4)),
+		},
+		{
+			"maximum and NaN", amo.Max, amo.Float16, halves(amo.ToFloat16(1), amo.ToFloat16(math.NaN()), amo.ToFloat16(1)),
 			halves(amo.ToFloat16(2), amo.ToFloat16(1), amo.ToFloat16(math.NaN())), nil,
-			halves(amo.ToFloat16(2), amo.ToFloat16(math.NaN()), amo.ToFloat16(1))},
+			halves(amo.ToFloat16(2), amo.ToFloat16(math.NaN()), amo.ToFloat16(1)),
+		},
 		{"difference", amo.Diff, amo.Uint64, le.AppendUint64(nil, 5), le.AppendUint64(nil, 7), nil, le.AppendUint64(nil, math.MaxUint64-1)},
 	} {
 		t.Run(x.name, func(t *testing.T) {

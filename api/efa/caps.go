@@ -86,5 +86,5 @@ func (cfg *EndpointConfig) checkCaps(bad func(cond bool, err error, format strin
 		bad(c&^capsConfig != 0, ErrInvalid, "%s has %v, which is nothing to ask for", name, c&^capsConfig)
 		bad(c&CapNothing != 0 && c != CapNothing, ErrInvalid, "%s is %v: nothing and something", name, c)
 	}
-	bad(cfg.Direct && cfg.Target != 0, ErrNotSupported, "Target of a direct endpoint, whose device does what the keys allow")
+	bad((cfg.Direct || cfg.Datagram) && cfg.Target != 0, ErrNotSupported, "Target of a direct endpoint, whose device does what the keys allow")
 }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/tcp"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // large is how long TestLarge's messages are. It needs twice as much memory, of which that of shm
@@ -104,10 +104,10 @@ func TestLarge(t *testing.T) {
 					} {
 						clear(way.dst)
 						stamp(way.src, uint64(i+1)<<40)
-						began := time.Now()
+						began := clock.System.Now()
 						c, err := way.begin()
 						require.NoError(t, err, way.name)
-						took := time.Since(began)
+						took := clock.System.Now().Sub(began)
 						require.Equal(t, n, c.N)
 						require.Equal(t, protocols[name][i], c.Protocol.String())
 						require.Equal(t, -1, wrongAt(way.dst, uint64(i+1)<<40), "the first wrong word of the %s", way.name)

@@ -83,7 +83,7 @@ func (p *plan) drawAtomic(d draw, a *access) bool {
 	case c.counter:
 		x.op = amo.Sum
 	default:
-		x.op = pick(d, updates...)
+		x.op = pick(d, p.updates()...)
 	}
 	x.first = d.IntN(c.count)
 	x.count = 1 + d.IntN(c.count-x.first)

@@ -143,6 +143,9 @@ func (p *plan) drawHosts(d draw) {
 	p.hosts = make([]*hostPlan, len(p.nodes))
 	for i, np := range p.nodes {
 		homogeneous = homogeneous && alike && np.knobs().Era == ""
+		if maxRDMA > 0 { // more is refused
+			np.cfg.Protocol.ReadSegment = min(np.cfg.Protocol.ReadSegment, maxRDMA)
+		}
 		if np.host != i {
 			continue
 		}
