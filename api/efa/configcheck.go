@@ -27,6 +27,9 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 	if err := cfg.Arrivals.check(); err != nil {
 		errs = append(errs, err)
 	}
+	bad(cfg.Datagram && cfg.Arrivals != nil, ErrNotSupported, "Arrivals with Datagram, which has no writes")
+	bad((cfg.Direct || cfg.Datagram) && (cfg.RMAEvents || cfg.RemoteReadCounter != nil), ErrNotSupported,
+		"RMAEvents and RemoteReadCounter with Direct: the devices carry out all accesses")
 	bad(cfg.Level > Delivered, ErrInvalid, "there is no completion level %d", cfg.Level)
 	limits := d.Limits()
 	for _, x := range []struct {
