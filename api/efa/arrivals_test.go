@@ -202,7 +202,8 @@ func TestArrivalsConfig(t *testing.T) {
 		require.ErrorIs(t, err, efa.ErrInvalid, name)
 	}
 	for _, cfg := range []efa.EndpointConfig{
-		{Datagram: true, Arrivals: arrivals(efa.Values{0, 1}).Arrivals}, {Direct: true, RMAEvents: true},
+		{Datagram: true, Arrivals: arrivals(efa.Values{0, 1}).Arrivals},
+		{Direct: true, RMAEvents: true},
 		{Direct: true, RemoteReadCounter: dom.NewCounter()},
 	} {
 		_, err := dom.NewEndpoint(cfg)
