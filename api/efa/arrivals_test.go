@@ -201,6 +201,14 @@ func TestArrivalsConfig(t *testing.T) {
 		_, err := dom.NewEndpoint(efa.EndpointConfig{Arrivals: &c})
 		require.ErrorIs(t, err, efa.ErrInvalid, name)
 	}
+	for _, cfg := range []efa.EndpointConfig{
+		{Datagram: true, Arrivals: arrivals(efa.Values{0, 1}).Arrivals},
+		{Direct: true, RMAEvents: true},
+		{Direct: true, RemoteReadCounter: dom.NewCounter()},
+	} {
+		_, err := dom.NewEndpoint(cfg)
+		require.ErrorIs(t, err, efa.ErrNotSupported)
+	}
 	off, err := dom.NewEndpoint(arrivals(efa.Values{0, 0}))
 	require.NoError(t, err)
 	require.ErrorIs(t, off.Arrivals().Wait(testContext(t), 0, 1), efa.ErrBadState)

@@ -99,6 +99,7 @@ type ProtocolConfig = settings.Settings
 
 // counters are all that the endpoint counts in, some of them nil.
 func (cfg *EndpointConfig) counters() [6]*Counter {
-	return [...]*Counter{cfg.SendCounter, cfg.RecvCounter, cfg.WriteCounter, cfg.ReadCounter, cfg.RemoteWriteCounter,
-		cfg.RemoteReadCounter}
+	return [...]*Counter{
+		cfg.SendCounter, cfg.RecvCounter, cfg.WriteCounter, cfg.ReadCounter, cfg.RemoteWriteCounter, cfg.RemoteReadCounter,
+	}
 }

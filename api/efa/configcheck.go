@@ -31,6 +31,9 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 	if err := cfg.Arrivals.check(); err != nil {
 		errs = append(errs, err)
 	}
+	bad(cfg.Datagram && cfg.Arrivals != nil, ErrNotSupported, "Arrivals with Datagram, which has no writes")
+	bad((cfg.Direct || cfg.Datagram) && (cfg.RMAEvents || cfg.RemoteReadCounter != nil), ErrNotSupported,
+		"RMAEvents and RemoteReadCounter with Direct: the devices carry out all accesses")
 	bad(cfg.Level > Delivered, ErrInvalid, "there is no completion level %d", cfg.Level)
 	bad(cfg.Order&^settings.AllOrders != 0, ErrInvalid, "there is no order %#x", uint16(cfg.Order&^settings.AllOrders))
 	bad(cfg.Order != 0 && cfg.Direct, ErrNotSupported, "an endpoint with Direct has no Order")
