@@ -18,7 +18,7 @@ func wants(t *Txe) {
 		return
 	}
 	if q.Flags&Ordered != 0 && updates {
-		t.turn.Await = true // who is to say RECEIPT
+		t.turn.Await = true // for the peer may know no RECEIPT
 	}
 	t.ext()
 	awaits(&t.turn, q)

@@ -36,7 +36,7 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 		"RMAEvents and RemoteReadCounter with Direct: the devices carry out all accesses")
 	bad(cfg.Level > Delivered, ErrInvalid, "there is no completion level %d", cfg.Level)
 	bad(cfg.Order&^settings.AllOrders != 0, ErrInvalid, "there is no order %#x", uint16(cfg.Order&^settings.AllOrders))
-	bad(cfg.Order != 0 && cfg.Direct, ErrNotSupported, "an endpoint with Direct has no Order")
+	bad(cfg.Order != 0 && (cfg.Direct || cfg.Datagram), ErrNotSupported, "an endpoint without the protocol has no Order")
 	limits := d.Limits()
 	for _, x := range []struct {
 		name    string

@@ -9,7 +9,7 @@ import (
 
 // Fence makes a message, a write, a read or an atomic begin when all earlier operations of
 // this endpoint with the same peer are over (FI_FENCE). Nothing of it leaves before that, and
-// what comes to the peer after it waits behind it. So whoever sees that it has
+// what comes to the peer after it waits behind it. So a program that sees that it has
 // happened sees all of them:
 //
 //   - Writes and atomics have changed the peer's memory, reads have their data.

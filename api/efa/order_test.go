@@ -15,7 +15,7 @@ import (
 	"github.com/efactor/efactor/api/efa/amo"
 )
 
-// TestFenceAfterWrites: whoever receives a fenced message sees all writes before it, of any
+// TestFenceAfterWrites: the receiver of a fenced message sees all writes before it, of any
 // size, on every kind of device, with and without a confirmation of each.
 func TestFenceAfterWrites(t *testing.T) {
 	everywhere(t, efa.EndpointConfig{}, func(t *testing.T, a, b *side) {

@@ -18,6 +18,10 @@ func ownScenarios() []scenario {
 			name: "a peer that is removed and comes back", proves: []string{"removed peers"}, where: everywhere,
 			gaps: gaps, play: removed,
 		},
+		{
+			name: "fences after writes", proves: []string{"fences"}, where: everywhere,
+			gaps: gaps, play: fences,
+		},
 	}
 }
 

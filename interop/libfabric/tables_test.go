@@ -30,7 +30,7 @@ var subprotocols = []string{
 var features = []string{
 	"CQ data", "inject", "pieces", "registered buffers", "sizes", "unexpected messages", "truncation", "matching",
 	"ignore masks", "peek", "claim", "discard", "cancel", "completion levels", "counters", "refused writes",
-	"refused reads", "canceled sends", "removed peers", "RNR", "unsolicited writes", "READ_NACK", "PEER_ERROR",
+	"refused reads", "canceled sends", "removed peers", "fences", "RNR", "unsolicited writes", "READ_NACK", "PEER_ERROR",
 }
 
 var profiles = []string{
@@ -109,7 +109,7 @@ func (c cell) reason() string {
 		if c.begins == efactorBegins && !write {
 			return noRefusal
 		}
-	case "canceled sends", "removed peers":
+	case "canceled sends", "removed peers", "fences":
 		if c.begins == libfabricBegins {
 			return oursAlone
 		}

@@ -61,7 +61,7 @@ func request(op party.Op, b buffer) (efa.Request, error) {
 	case party.Send:
 		return &efa.SendReq{
 			To: to, Buf: buf, Bufs: bufs, Tagged: op.Tagged, Tag: op.Tag, HasData: op.HasData, Data: op.Data,
-			Inject: op.Inject, Level: levels[op.Level],
+			Inject: op.Inject, Level: levels[op.Level], Fence: op.Fence,
 		}, nil
 	case party.Recv:
 		from := efa.AnyAddr
@@ -74,9 +74,10 @@ func request(op party.Op, b buffer) (efa.Request, error) {
 	case party.Write:
 		return &efa.WriteReq{
 			To: to, At: at, Buf: buf, Bufs: bufs, HasData: op.HasData, Data: op.Data, Inject: op.Inject, Level: levels[op.Level],
+			Fence: op.Fence,
 		}, nil
 	case party.Read:
-		return &efa.ReadReq{From: to, At: at, Buf: buf, Bufs: bufs}, nil
+		return &efa.ReadReq{From: to, At: at, Buf: buf, Bufs: bufs, Fence: op.Fence}, nil
 	default:
 		return nil, fmt.Errorf("native: no request for %v", op.Kind)
 	}

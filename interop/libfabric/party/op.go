@@ -65,6 +65,7 @@ type Op struct {
 	Data       uint64
 	Inject     bool
 	Level      Level
+	Fence      bool // efactor has it
 
 	At           Remote
 	RemotePieces int // 0: 1; efactor has 1
