@@ -20,6 +20,7 @@ type harness struct {
 	recvs []*Recv // by Owner, whether in the table or not
 	msgs  []*Msg
 	steps int
+	many  bool // every fifth receive takes many messages
 }
 
 func newHarness(t tester, table *Table) *harness { return &harness{t: t, table: table} }
@@ -72,7 +73,7 @@ func (h *harness) spareMsg() *Msg {
 func (h *harness) post(k Kind, tag, ignore uint64, src Source) int32 {
 	h.t.Helper()
 	r := h.spareRecv()
-	many := h.steps%5 == 0
+	many := h.many && h.steps%5 == 0
 	r.Kind, r.Many, r.Tag, r.Ignore, r.Source = k, many, tag, ignore, src
 	want := h.model.post(Recv{Kind: k, Many: many, Tag: tag, Ignore: ignore, Source: src, Owner: r.Owner})
 	got := ownerOfMsg(h.table.Post(r))

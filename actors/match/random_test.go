@@ -22,6 +22,7 @@ func TestStateMachine(t *testing.T) {
 	sources := rapid.SampledFrom([]Source{AnySource, AnySource, 0, 1, 2, NotAvail})
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHarness(rt, NewSeeded(rapid.Uint64().Draw(rt, "seed")))
+		h.many = true
 		pickRecv := func() int32 {
 			if len(h.recvs) == 0 {
 				rt.Skip("no receive yet")
