@@ -48,6 +48,7 @@ const (
 	Discard        // KindTake: throw the message away
 	Traced         // a span of the application's can be found by ID
 	Borrowed       // Buf is the caller's again when the call that hands the request over returns
+	Pieced         // More.Local is in place of Buf
 )
 
 // Request is what the application asked for, as it crosses to the shard.
@@ -85,10 +86,12 @@ func (r *Request) AtomicBytes() int {
 // More is what few requests have.
 type More struct {
 	Run    func()   // KindControl
-	Pieces [][]byte // KindRecv, KindRead: where Buf is to be copied in the end; KindSend: what it was made of
+	Pieces [][]byte // KindRecv without the protocol: where Buf is to be copied in the end
 
 	// Stripes are the paths that KindRead and KindWrite may go by, if there are several.
 	Stripes []Stripe
+
+	Lists // KindSend, KindRecv, KindRead and KindWrite, of several pieces
 
 	Compare []byte // KindAtomic: as long as the operand
 	Result  []byte // KindAtomic: where what was fetched goes; as long as the target
