@@ -23,6 +23,8 @@ type Limits struct {
 	MaxRQ        int // ProtocolConfig.RecvQueue
 	MaxOps       int // TxDepth and RxDepth
 	MaxQueue     int // depth of a Queue
+	IOV          int // pieces of a request's own memory: IOVLimit
+	RMAIOV       int // pieces of a peer's memory that a WriteReq or ReadReq names: RMAIOVLimit
 
 	// RDMARead, RDMAWrite: the device reads and writes peers' memory by
 	// itself, at most MaxRDMA bytes at a time. MinRead and MinReadWrite are the
@@ -40,7 +42,7 @@ func limitsOf(i device.Info) Limits {
 	return Limits{
 		Device: i.Name, MTU: i.MTU, MaxMessage: math.MaxInt, MaxInject: maxInject(i.MTU), MaxMedium: p.MaxMedium,
 		MaxAtomic: maxAtomic(i.MTU), CQData: 8, MaxEndpoints: limit(i.MaxQP), MaxSQ: limit(i.MaxSQ), MaxRQ: limit(i.MaxRQ),
-		MaxOps: ope.MaxOps, MaxQueue: maxDepth,
+		MaxOps: ope.MaxOps, MaxQueue: maxDepth, IOV: IOVLimit, RMAIOV: RMAIOVLimit,
 		RDMARead: i.RDMARead, RDMAWrite: i.RDMAWrite, MaxRDMA: i.MaxRDMA, MinRead: p.MinRead, MinReadWrite: p.MinReadWrite,
 	}
 }
