@@ -23,7 +23,7 @@ func (n *node) hear(c *efa.Completion) {
 	a.told++
 	n.told++
 	a.heardData = c.Data
-	if a.to != n.id || a.from != r.whois(c.Raw()) || c.N != a.n || a.kind != write || !a.hasData {
+	if a.to != n.id || a.from != r.whois(c.Raw()) || !a.mayHear(c.N) || a.kind != write || !a.hasData {
 		r.fail("endpoint %d heard of %v: %+v", n.id, a, *c)
 	}
 	if a.slot != nil {

@@ -67,7 +67,7 @@ type Op struct {
 	Level      Level
 
 	At           Remote
-	RemotePieces int // 0: 1; efactor has 1
+	RemotePieces int // 0: 1
 
 	Type     wire.Datatype
 	AtomicOp wire.AtomicOp
