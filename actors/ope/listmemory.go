@@ -11,7 +11,7 @@ import (
 // there of a buffer holds for each piece.
 
 // listFacts fills in what is known of the pieces of a request.
-func (p *Pools) listFacts(f *Facts, l *peer.Link, q *Request) {
+func listFacts(p *Pools, f *Facts, l *peer.Link, q *Request) {
 	f.Remotes = q.remotes()
 	if q.More != nil {
 		for i := range q.More.Remote {

@@ -47,7 +47,7 @@ func splits(f *Facts, q *Request) (last uint64, ok bool) {
 
 // split makes q, which an operation has already begun to carry out, the first part of itself.
 // last is where the part with data has to begin, 0 if that does not matter.
-func (p *Pools) split(q *Request, l *peer.Link, last uint64) {
+func split(p *Pools, q *Request, l *peer.Link, last uint64) {
 	g := p.parts
 	if g == nil {
 		g = &parts{pools: p}

@@ -222,9 +222,9 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 		return
 	}
 	if q.listed() {
-		p.listFacts(f, l, q)
+		listFacts(p, f, l, q)
 	} else {
-		p.bufferFacts(f, l, q)
+		bufferFacts(p, f, l, q)
 	}
 	if !f.Source {
 		return
@@ -235,7 +235,7 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 }
 
 // bufferFacts fills in what is known of the buffer of a request.
-func (p *Pools) bufferFacts(f *Facts, l *peer.Link, q *Request) {
+func bufferFacts(p *Pools, f *Facts, l *peer.Link, q *Request) {
 	var r *mr.Region
 	if q.Flags&Borrowed == 0 {
 		r = p.Regions.Find(q.Buf)

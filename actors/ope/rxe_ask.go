@@ -133,7 +133,7 @@ func (d *reader) shape(f *Facts) (Shape, error) {
 	r := d.r
 	q := &r.ord.Req
 	if last, ok := splits(f, q); ok {
-		r.pools.split(q, r.link, last)
+		split(r.pools, q, r.link, last)
 		r.m.Begin(RxAsk, ProtoNone, uint64(q.Len()), 0)
 		local := f.Local
 		*f = d.facts()

@@ -50,7 +50,7 @@ func (t *Txe) choose() error {
 	if q.Kind == KindAtomic && l.Headerless {
 		return errUserQP
 	}
-	f := t.facts()
+	f := factsOf(&t.outgoing)
 	s, err := t.shape(&f)
 	if err != nil {
 		return err
@@ -86,8 +86,8 @@ func (t *Txe) choose() error {
 	return nil
 }
 
-// facts are those of the operation's request.
-func (t *outgoing) facts() Facts {
+// factsOf are those of the operation's request.
+func factsOf(t *outgoing) Facts {
 	q := t.q
 	f := Facts{
 		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},
@@ -106,9 +106,9 @@ func (t *Txe) shape(f *Facts) (Shape, error) {
 			if t.ord == nil {
 				t.keep()
 			}
-			t.pools.split(t.q, t.link, last)
+			split(t.pools, t.q, t.link, last)
 			source, local := f.Source, f.Local
-			*f = t.facts()
+			*f = factsOf(&t.outgoing)
 			f.Source, f.Local = f.Source && source, f.Local && local
 		}
 	}
