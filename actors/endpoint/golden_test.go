@@ -31,7 +31,7 @@ var rewrite = flag.Bool("rewrite-replayed", false, "write testdata/replayed.gold
 // listHead explains the list.
 const listHead = `# What TestGolden replays: the scenario, the place that our endpoint had, packets
 # +RDMA requests that it sent, each compared with the captured one, and that it got.
-# Where operations of ours have one piece of memory for two that lie side by side,
+# Where an atomic of ours has one piece of memory for two that lie side by side,
 # packets are compared after the two were made one.
 `
 

@@ -15,14 +15,13 @@ import (
 
 // operation is an operation of one of the two applications, and our part in it.
 type operation struct {
-	first   golden.Packet
-	name    string // "" before the first one
-	actor   string // A or B
-	n       int    // bytes; of an atomic those of the target
-	dt      wire.Datatype
-	op      wire.AtomicOp
-	flags   map[string]bool
-	omitted bool // it cannot be replayed in our place
+	first golden.Packet
+	name  string // "" before the first one
+	actor string // A or B
+	n     int    // bytes; of an atomic those of the target
+	dt    wire.Datatype
+	op    wire.AtomicOp
+	flags map[string]bool
 
 	late   func()     // posts its receive, if that is to be late (unexp)
 	did    *script.Op // what we submitted, nil if it is the other side's alone
@@ -55,14 +54,9 @@ func (r *replay) begin(p golden.Packet) {
 		op.dt, op.op = wire.Datatype(*p.Datatype), wire.AtomicOp(*p.AtomicOp)
 		op.n *= op.dt.Size()
 	}
-	switch {
-	case op.actor != r.side:
+	if op.actor != r.side {
 		r.suffer(op)
-	case p.Type == "LONGCTS_RTW" && op.flags["riov2"]:
-		// With one piece 24 bytes more fit the request, and the rest is cut elsewhere.
-		op.omitted = true
-		r.result.note(p.Op + ": left out, since writes of ours name one piece of memory")
-	default:
+	} else {
 		r.act(op)
 	}
 }
@@ -77,9 +71,6 @@ func (r *replay) act(op *operation) {
 	switch op.name {
 	case "send", "tsend":
 		req.Kind = ope.KindSend
-		if op.flags["iov2"] {
-			req.More = &ope.More{Pieces: [][]byte{req.Buf[:op.n/2], req.Buf[op.n/2:]}}
-		}
 	case "write":
 		req.Kind = ope.KindWrite
 		op.remote = make([]byte, op.n)
@@ -118,7 +109,26 @@ func (r *replay) act(op *operation) {
 		req.Flags |= ope.Deliver
 	}
 	r.register(req.Buf, op)
+	op.cut(&req)
 	r.submit(op, req)
+}
+
+// cut has a request name as many pieces as the capture's did.
+func (o *operation) cut(req *ope.Request) {
+	if req.Kind == ope.KindAtomic {
+		return
+	}
+	if n := o.n / 2; o.flags["iov2"] && n > 0 {
+		l := req.TakeLists()
+		l.AddLocal(req.Buf[:n])
+		l.AddLocal(req.Buf[n:])
+		req.Buf, req.Flags = nil, req.Flags|ope.Pieced
+	}
+	if n := uint64(o.n) / 3; o.flags["riov2"] && n > 0 {
+		l := req.TakeLists()
+		l.Remote = append(l.Remote, wire.RMAIOV{Addr: req.Addr, Len: n, Key: req.Key},
+			wire.RMAIOV{Addr: req.Addr + n, Len: uint64(o.n) - n, Key: req.Key})
+	}
 }
 
 // suffer prepares our side for an operation of the other one: a receive, or memory.

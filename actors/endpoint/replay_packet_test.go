@@ -123,33 +123,15 @@ func (r *replay) matchHeaderless(got *script.Sent, p golden.Packet) {
 	r.same(p.Hex, got.Bytes[:len(p.Hex)], where)
 }
 
-// unite makes one piece of those that lie side by side in a request of ours: our
-// operations have one buffer, and name one piece of the other side's memory.
+// unite makes one piece of those that lie side by side in an atomic of ours, which names one
+// piece of the other side's memory.
 func (r *replay) unite(pkt wire.Packet) {
-	iovs := func(v *[wire.MaxIOV]wire.RMAIOV, n *uint32) {
-		for *n > 1 && v[0].Key == v[1].Key && v[0].Addr+v[0].Len == v[1].Addr {
-			v[0].Len += v[1].Len
-			copy(v[1:], v[2:])
-			*n--
-			r.result.note(r.now.first.Op + " with one piece")
-		}
-	}
-	switch h := pkt.(type) {
-	case *wire.LongReadRTM:
-		iovs(&h.ReadIOV, &h.ReadIOVCount)
-	case *wire.RuntReadRTM:
-		iovs(&h.ReadIOV, &h.ReadIOVCount)
-	case *wire.LongReadRTW:
-		iovs(&h.ReadIOV, &h.ReadIOVCount)
-		iovs(&h.RMAIOV, &h.RMAIOVCount)
-	case *wire.EagerRTW:
-		iovs(&h.RMAIOV, &h.RMAIOVCount)
-	case *wire.LongCTSRTW:
-		iovs(&h.RMAIOV, &h.RMAIOVCount)
-	case *wire.RTR:
-		iovs(&h.RMAIOV, &h.RMAIOVCount)
-	case *wire.RTA:
-		iovs(&h.RMAIOV, &h.RMAIOVCount)
+	h, ok := pkt.(*wire.RTA)
+	for ok && h.RMAIOVCount > 1 && h.RMAIOV[0].Key == h.RMAIOV[1].Key && h.RMAIOV[0].Addr+h.RMAIOV[0].Len == h.RMAIOV[1].Addr {
+		h.RMAIOV[0].Len += h.RMAIOV[1].Len
+		copy(h.RMAIOV[1:], h.RMAIOV[2:])
+		h.RMAIOVCount--
+		r.result.note(r.now.first.Op + " with one piece")
 	}
 }
 

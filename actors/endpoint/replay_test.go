@@ -49,11 +49,9 @@ func (r *replay) run() {
 			}
 			r.begin(p)
 		}
-		switch {
-		case r.now.omitted:
-		case p.From == r.side:
+		if p.From == r.side {
 			r.ours(p)
-		default:
+		} else {
 			r.rig.Run()
 			r.match()
 			r.arrive(p)

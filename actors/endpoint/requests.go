@@ -105,6 +105,7 @@ func (e *Endpoint) reject(r *ope.Request, err error) {
 		}
 	}
 	tell(r, err)
+	ope.PutLists(r)
 }
 
 // end ends a posted receive that nothing has matched.
@@ -117,6 +118,7 @@ func (e *Endpoint) end(o *ope.Order, err error) {
 	e.env.Trail.Outcome(o.Span, trail.End, 0, err)
 	e.pools.Tally.Count(o.Req.Kind, 0, err)
 	tell(&o.Req, err)
+	ope.PutLists(&o.Req)
 	e.pools.Orders.Put(o)
 }
 
@@ -228,6 +230,7 @@ func (e *Endpoint) onCancel(id uint64) {
 		e.end(found, errno.ErrCanceled)
 		return
 	}
+	e.pools.CancelParts(id, nil, errno.ErrCanceled)
 	cancel := func(to shard.Ref, its uint64) {
 		if its == id {
 			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})

@@ -29,7 +29,10 @@ func (e *Endpoint) Revoke(r *mr.Region) {
 		}
 	})
 	e.many.revoke(r)
-	e.failReceives(func(o *ope.Order) bool { return !ope.Overlap(r.Bytes(), o.Req.Buf) }, ope.ErrRegionClosed)
+	if mem := r.Bytes(); mem != nil {
+		e.pools.CancelParts(0, mem, ope.ErrRegionClosed)
+	}
+	e.failReceives(func(o *ope.Order) bool { return !o.Req.Touches(r.Bytes()) }, ope.ErrRegionClosed)
 	if r.Access()&(device.RemoteRead|device.RemoteWrite) == 0 {
 		return
 	}

@@ -99,6 +99,9 @@ func (s *scenario) submit(d *datadriven.TestData, kind ope.Kind, peer uint64) {
 			e, err := s.rig.Place(a.Vals[0])
 			require.NoError(s.t, err, d.Pos)
 			req.Addr, req.Key, n = e.Addr, e.Key, int(e.Len)
+			if len(a.Vals) > 1 {
+				n = s.remotePieces(&req, a.Vals)
+			}
 		}
 		switch kind {
 		case ope.KindAtomic:
@@ -109,8 +112,10 @@ func (s *scenario) submit(d *datadriven.TestData, kind ope.Kind, peer uint64) {
 		case ope.KindSend, ope.KindWrite:
 			req.Buf = s.buffer(d, n)
 			script.Fill(req.Buf, 0, s.rig.NextSeed())
+			s.localPieces(d, &req)
 		case ope.KindRecv, ope.KindRead:
 			req.Buf = s.buffer(d, n)
+			s.localPieces(d, &req)
 			req.Data = uint64(max(num(d, "data"), num(d, "least")))
 		}
 		s.rig.Submit(req, s.rig.NextSeed())

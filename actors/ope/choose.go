@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/efactor/efactor/actors/atomics"
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/wire"
 )
@@ -32,6 +33,10 @@ type Facts struct {
 	Runt              int  // bytes that may go as runt now; 0: none
 	MediumFirst       bool // as 1.13 chose
 	MaxRDMA           int  // bytes of one RDMA request
+
+	// Pieces and Remotes are how many pieces the memory here and the peer's is in, Cuts how many
+	// RDMA requests that makes; 0: one, and as many as MaxRDMA makes.
+	Pieces, Remotes, Cuts int
 }
 
 // Headers are the optional headers of the requests, and the MTU that they share.
@@ -138,7 +143,7 @@ func (f *Facts) readBased(p *Policy) Shape {
 		h = wire.RuntReadTagRTMLen
 	}
 	s.Proto, s.End = RuntRead, uint64(runt)
-	s.Seg, s.Parts = Cut(p.Rounding, runt, f.room(h+wire.RMAIOVLen))
+	s.Seg, s.Parts = Cut(p.Rounding, runt, f.room(h+iovLen(f.Pieces)))
 	return s
 }
 
@@ -149,15 +154,24 @@ func (f *Facts) write(p *Policy) Shape {
 	}
 	n := uint64(f.Total)
 	switch {
-	case f.CanWrite && f.Local && f.Target && (!f.HasData || f.SameUnsolicited && f.Total <= f.MaxRDMA):
-		return Shape{Proto: DirectWrite, Total: n, End: n, Seg: f.MaxRDMA, Parts: max(1, (f.Total+f.MaxRDMA-1)/f.MaxRDMA)}
-	case f.Source && f.CanRead && p.MinReadWrite > 0 && f.Total >= p.MinReadWrite:
+	case f.CanWrite && f.Local && f.Target && (!f.HasData || f.SameUnsolicited && f.Total <= f.MaxRDMA && f.Cuts <= 1):
+		return Shape{Proto: DirectWrite, Total: n, End: n, Seg: f.MaxRDMA, Parts: max(1, f.Cuts, (f.Total+f.MaxRDMA-1)/f.MaxRDMA)}
+	case f.Source && f.CanRead && p.MinReadWrite > 0 && f.Total >= p.MinReadWrite && f.fits():
 		return Shape{Proto: LongReadWrite, Total: n, Parts: 1}
-	case f.Total <= f.room(h+wire.RMAIOVLen):
+	case f.Total <= f.room(h+iovLen(f.Remotes)):
 		return Shape{Proto: eager, Total: n, End: n, Seg: f.Total, Parts: 1}
 	default:
-		return Shape{Proto: long, Total: n, End: n, Seg: f.room(wire.LongCTSRTWLen + wire.RMAIOVLen), Parts: 1}
+		return Shape{Proto: long, Total: n, End: n, Seg: f.room(wire.LongCTSRTWLen + iovLen(f.Remotes)), Parts: 1}
 	}
+}
+
+// iovLen is what n pieces of memory take up in a header.
+func iovLen(n int) int { return max(1, n) * wire.RMAIOVLen }
+
+// fits reports whether the pieces of both sides have room in the header of a long-read write.
+func (f *Facts) fits() bool {
+	return wire.LongReadRTWLen+iovLen(f.Pieces)+iovLen(f.Remotes)+
+		wire.RawAddrHdrLen+wire.CQDataHdrLen+wire.ConnIDHdrLen <= device.MaxHeader
 }
 
 func (f *Facts) read(p *Policy) Shape {

@@ -14,7 +14,7 @@ func wants(t *Txe) {
 	if q.Flags&Deliver != 0 && (q.Kind == KindSend || updates) && !t.unasked() {
 		t.turn.Need(wire.FeatureDeliveryComplete)
 	}
-	if q.Flags&(Fence|Ordered) == 0 {
+	if q.Flags&(Fence|Ordered|Follows) == 0 {
 		return
 	}
 	if q.Flags&Ordered != 0 && updates {
@@ -39,7 +39,7 @@ func awaits(t *peer.Turn, q *Request) {
 			kind = settings.Atomics
 		}
 	}
-	t.Order(kind, q.Flags&Fence != 0)
+	t.Order(kind, q.Flags&Fence != 0, q.Flags&Follows != 0)
 }
 
 // inTurn makes what is sent in its turn fit for that: writes and updates under an order end

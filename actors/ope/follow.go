@@ -19,7 +19,7 @@ func (o *Order) Follow(l *trail.Log, with *peer.Link) {
 
 func follow(l *trail.Log, q *Request, with *peer.Link) uint64 {
 	span := l.Next()
-	l.Put(span, trail.Begin, uint8(role(q)), uint64(len(q.Buf)), flags(q))
+	l.Put(span, trail.Begin, uint8(role(q)), uint64(q.Len()), flags(q))
 	if q.Flags&Traced != 0 {
 		l.Put(span, trail.Parent, 0, q.ID, 0)
 	}

@@ -8,8 +8,8 @@ func endAtPiece(t *outgoing, seg *Segment) {
 	switch {
 	case t.m.Proto == ReadResponse:
 		pieces = t.x.src[:t.x.nsrc]
-	case t.q.Kind == KindSend && t.q.More != nil:
-		pieces = t.q.More.Pieces
+	case t.q.Kind == KindSend && t.q.Flags&Pieced != 0:
+		pieces = t.q.More.Local
 	}
 	end := uint64(0)
 	for _, p := range pieces {

@@ -28,6 +28,9 @@ func (p *Pools) lends(l *peer.Link, n int) bool { return p.mayRead(l, n) }
 
 // useSource sees that the device, or that of the peer, may read the buffer.
 func (t *outgoing) useSource(p Proto) bool {
+	if t.q.Flags&Pieced != 0 {
+		return usePieces(t, p.readBased())
+	}
 	r := t.pools.Regions.Find(t.q.Buf)
 	switch {
 	case r != nil:
@@ -60,15 +63,28 @@ func (t *outgoing) source() *mr.Region {
 	return t.x.regions[0]
 }
 
+// gathering is where the payloads of an operation's packets come from, if not from a buffer
+// by a copy.
+type gathering uint8
+
+const (
+	gathersMemory gathering = 1 << iota // the device takes them from their place
+	gathersList                         // the request has lists
+)
+
 // gather has the device take the payloads of an operation's packets from its buffer, if that
 // is registered or worth it.
 func gather(t *outgoing) {
-	p, n := t.pools, len(t.q.Buf)
+	p, n := t.pools, t.q.Len()
 	if d := &protos[t.m.Proto]; n <= p.Paths[t.link.Path].MaxCopy || t.q.Flags&Borrowed != 0 || d.rdma || d.rta ||
 		t.m.Proto == LongRead || t.m.Proto == LongReadWrite {
 		return
 	}
-	if t.source() == nil {
+	if t.q.Flags&Pieced != 0 {
+		if !gatherPieces(t) {
+			return
+		}
+	} else if t.source() == nil {
 		r := p.Regions.Find(t.q.Buf)
 		switch {
 		case r != nil:
@@ -84,40 +100,50 @@ func gather(t *outgoing) {
 			t.ext().add(r)
 		}
 	}
-	t.gathers = true
+	t.gathers |= gathersMemory
 }
 
 // gatherFrom has the device take a packet's payload from the region that it lies in.
 func gatherFrom(t *outgoing, p *device.Pke) {
-	if p.Kind() != device.WRSend || t.x == nil {
+	if p.Kind() != device.WRSend {
 		return
 	}
-	for _, r := range t.x.regions[:t.x.n] {
-		if Holds(r.Bytes(), p.Local()) {
-			p.From(r.LKey(t.link.Path))
-			return
-		}
+	if t.m.Proto == Eager && t.q.Flags&Pieced != 0 {
+		t.q.pack(p, 0, t.m.Total)
+	}
+	if t.x == nil || t.gathers&gathersMemory == 0 {
+		return
+	}
+	if r := t.x.holding(p.Local()); r != nil {
+		p.From(r.LKey(t.link.Path))
 	}
 }
 
 // copied reports whether the device keeps no reference to the buffer after it was given a
 // packet.
-func copied(t *outgoing) bool { return t.pools.Info.CopiesAtPost && !t.gathers }
+func copied(t *outgoing) bool { return t.pools.Info.CopiesAtPost && t.gathers&gathersMemory == 0 }
 
 // lend gives the peer leave to read the message, and nothing else of the region. On a
 // device without windows it gets the region's own key.
 func (t *outgoing) lend(r *mr.Region) bool {
-	path, x := t.link.Path, t.x
-	key, err := t.pools.env.Q.Lend(path, r.LKey(path), t.q.Buf)
+	key, lent, ok := lendBytes(t, r, t.q.Buf)
+	if ok {
+		t.x.key, t.x.lent, t.x.path = key, lent, t.link.Path
+	}
+	return ok
+}
+
+// lendBytes gives the peer leave to read a part of the region. lent: by a window.
+func lendBytes(t *outgoing, r *mr.Region, b []byte) (key uint64, lent, ok bool) {
+	path := t.link.Path
+	key, err := t.pools.env.Q.Lend(path, r.LKey(path), b)
 	switch {
 	case errors.Is(err, device.ErrNotSupported): // the path's device; that of another may have windows
-		x.key = mr.DeviceKey(r.Key(path))
-		return true
+		return mr.DeviceKey(r.Key(path)), false, true
 	case err != nil:
-		return false // there are too many, or the region is being closed: it goes another way
+		return 0, false, false // there are too many, or the region is being closed: it goes another way
 	}
-	x.key, x.lent, x.path = key, true, path
-	return true
+	return key, true, true
 }
 
 // land sees that the device may put what it reads to b. False: it may not.

@@ -72,6 +72,7 @@ type Pools struct {
 	multis  *MultiRecv // free ones
 	txExts  *txExt
 	rxExts  *rxExt
+	parts   *parts // free ones
 	bounce  bounce
 	reads   int // read-based messages of ours in flight
 
@@ -207,7 +208,7 @@ func nextID(id uint32) uint32 { return id + nextUse }
 
 // facts fills in what is known of the peer, the devices and the memory.
 func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
-	f.UserQP = l.Headerless
+	f.UserQP, f.Remotes = l.Headerless, q.remotes()
 	if q.Kind == KindSend && !p.mayRead(l, f.Total) {
 		return
 	}
@@ -218,12 +219,27 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	if f.MaxRDMA = p.piece(q); f.MaxRDMA == 0 {
 		f.MaxRDMA = p.maxRDMA(l)
 	}
-	f.Target = q.Key&mr.EmulatedOnly == 0 && (q.Kind != KindRead || q.Key&mr.EmulatedRead == 0)
+	f.Target = reachable(q.Kind, q.Key)
 	f.SameUnsolicited = uint64(uint32(q.Data)) == q.Data && (l.Self || p.env.Config.Homogeneous ||
 		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.policy(l).Features.Has(wire.FeatureUnsolicitedWrite))
 	if !f.CanRead && !f.CanWrite {
 		return
 	}
+	if q.listed() {
+		listFacts(p, f, l, q)
+	} else {
+		bufferFacts(p, f, l, q)
+	}
+	if !f.Source {
+		return
+	}
+	if f.CanRunt = l.Can(wire.FeatureRunt); p.reads == 0 {
+		f.Runt = p.Policy.RuntSize - l.Runt
+	}
+}
+
+// bufferFacts fills in what is known of the buffer of a request.
+func bufferFacts(p *Pools, f *Facts, l *peer.Link, q *Request) {
 	var r *mr.Region
 	if q.Flags&Borrowed == 0 {
 		r = p.Regions.Find(q.Buf)
@@ -231,12 +247,6 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	plain := r == nil && q.Flags&Borrowed == 0 && p.registers(l, f.Total)
 	f.Local = !p.keyed(l) || plain || r != nil && (q.Kind != KindRead || writable(r))
 	f.Source = plain && p.lends(l, f.Total) || r != nil && r.Remote(l.Path) && r.Access()&mr.Send != 0
-	if !f.Source {
-		return
-	}
-	if f.CanRunt = l.Can(wire.FeatureRunt); p.reads == 0 {
-		f.Runt = p.Policy.RuntSize - l.Runt
-	}
 }
 
 // writable reports whether the device may put what it reads into the region.

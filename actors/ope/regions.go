@@ -1,16 +1,19 @@
 package ope
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/wire"
 )
 
-// inUse are the regions that an operation has in use, as many as a request can name.
+// inUse are the regions that an operation has in use: as many as a request can name, and more
+// if its own memory is in many pieces.
 type inUse struct {
 	regions [wire.MaxIOV]*mr.Region
 	n       int
+	beyond  []*mr.Region
 }
 
 // use keeps a region for the operation; false: it is being closed.
@@ -23,37 +26,60 @@ func (u *inUse) use(r *mr.Region) bool {
 }
 
 func (u *inUse) add(r *mr.Region) {
-	u.regions[u.n] = r
+	if u.n < len(u.regions) {
+		u.regions[u.n] = r
+	} else {
+		u.beyond = append(u.beyond, r)
+	}
 	u.n++
 }
 
+// once is use for a region that may be in use already.
+func (u *inUse) once(r *mr.Region) bool { return u.uses(r) || u.use(r) }
+
+// holding is the region that all of b lies in; nil: none of those in use.
+func (u *inUse) holding(b []byte) *mr.Region {
+	for _, r := range u.regions[:min(u.n, len(u.regions))] {
+		if Holds(r.Bytes(), b) {
+			return r
+		}
+	}
+	for _, r := range u.beyond {
+		if Holds(r.Bytes(), b) {
+			return r
+		}
+	}
+	return nil
+}
+
 func (u *inUse) uses(r *mr.Region) bool {
-	for _, x := range u.regions[:u.n] {
+	for _, x := range u.regions[:min(u.n, len(u.regions))] {
 		if x == r {
 			return true
 		}
 	}
-	return false
+	return slices.Contains(u.beyond, r)
 }
 
-// share keeps a region that is being closed, since the operation's buffer lies in
-// it. False: it has as many as a request can name, as only accesses of a peer's can,
-// which have no buffer of the application's.
-func (u *inUse) share(r *mr.Region) bool {
-	if u.n == len(u.regions) {
-		return false
-	}
+// share keeps a region that is being closed, since the operation's memory lies in it.
+func (u *inUse) share(r *mr.Region) {
 	r.Share()
 	u.add(r)
-	return true
 }
 
 // doneWith lets go of the regions.
 func (u *inUse) doneWith() {
-	for _, r := range u.regions[:u.n] {
+	if u.n == 0 {
+		return
+	}
+	for _, r := range u.regions[:min(u.n, len(u.regions))] {
 		r.Done()
 	}
-	*u = inUse{}
+	for _, r := range u.beyond {
+		r.Done()
+	}
+	clear(u.beyond)
+	*u = inUse{beyond: u.beyond[:0]}
 }
 
 // Overlap reports whether two pieces of memory have a byte in common.

@@ -50,6 +50,8 @@ const (
 	Borrowed       // Buf is the caller's again when the call that hands the request over returns
 	Fence          // it begins when all earlier operations with the peer are over
 	Ordered        // the endpoint has an order (settings.Order)
+	Pieced         // More.Local is in place of Buf
+	Follows        // it is a part of a request that has begun, see parts
 )
 
 // Request is what the application asked for, as it crosses to the shard.
@@ -87,10 +89,12 @@ func (r *Request) AtomicBytes() int {
 // More is what few requests have.
 type More struct {
 	Run    func()   // KindControl
-	Pieces [][]byte // KindRecv, KindRead: where Buf is to be copied in the end; KindSend: what it was made of
+	Pieces [][]byte // KindRecv without the protocol: where Buf is to be copied in the end
 
 	// Stripes are the paths that KindRead and KindWrite may go by, if there are several.
 	Stripes []Stripe
+
+	Lists // KindSend, KindRecv, KindRead and KindWrite, of several pieces
 
 	Compare []byte // KindAtomic: as long as the operand
 	Result  []byte // KindAtomic: where what was fetched goes; as long as the target

@@ -79,7 +79,9 @@ func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 		t.x.src[t.x.nsrc] = f.Mem
 		t.x.nsrc++
 	}
-	t.gathers = pkt.Length > uint64(p.Paths[pkt.Link.Path].MaxCopy)
+	if pkt.Length > uint64(p.Paths[pkt.Link.Path].MaxCopy) {
+		t.gathers = gathersMemory
+	}
 	proto := ShortRead
 	if pkt.Type == wire.TypeLongCTSRTR {
 		proto = LongCTSRead

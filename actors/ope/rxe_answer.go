@@ -166,7 +166,7 @@ func (r *Rxe) complete() {
 		return
 	}
 	q := &r.ord.Req
-	placed := min(r.m.Total, uint64(len(q.Buf)))
+	placed := min(r.m.Total, uint64(q.Len()))
 	res := &r.pools.res
 	r.Describe(res)
 	res.N = int(placed)
@@ -182,5 +182,8 @@ func (r *Rxe) complete() {
 	r.pools.env.Trail.Outcome(r.span, trail.Told, uint64(res.N), res.Err)
 	r.pools.Tally.Count(q.Kind, uint64(res.N), res.Err)
 	q.Sink.Done(q, res)
+	if q.More != nil {
+		PutLists(q)
+	}
 	q.Buf, q.More = nil, nil
 }

@@ -27,7 +27,7 @@ func (p *Pools) Read(q *Request, l *peer.Link) bool {
 func (r *Rxe) ask(ord *Order, l *peer.Link) {
 	r.arm(l)
 	r.ord = ord
-	r.m.Begin(RxAsk, ProtoNone, uint64(len(ord.Req.Buf)), 0)
+	r.m.Begin(RxAsk, ProtoNone, uint64(ord.Req.Len()), 0)
 	r.stored, r.msgID, r.sendID, r.tag, r.data = 0, 0, 0, 0, 0
 	r.hasData, r.tagged, r.head, r.tail = false, false, nil, nil
 	ord.Follow(r.pools.env.Trail, l)
@@ -38,7 +38,7 @@ func (r *Rxe) ask(ord *Order, l *peer.Link) {
 	t.Link, t.Span = l, r.span
 	t.Ask(true, !r.pools.env.Config.Era.RMANoWait)
 	r.member.Of(t)
-	if ord.Req.Flags&(Fence|Ordered) != 0 {
+	if ord.Req.Flags&(Fence|Ordered|Follows) != 0 {
 		awaits(t, &ord.Req)
 	}
 }
@@ -70,17 +70,11 @@ func (d *reader) onGrant(p *device.Pke) {
 	}
 	req := &r.ord.Req
 	rawAddr, connID := r.link.HasRawAddr, r.link.HasConnID
-	f := Facts{
-		Headers: Headers{MTU: r.pools.env.MTU, RawAddr: rawAddr, ConnID: connID}, Kind: KindRead, Total: len(req.Buf),
-	}
-	r.pools.facts(&f, r.link, req)
-	if req.Flags&(Fence|Ordered) != 0 && unheard(r.pools.env) {
-		f.CanRead = false // see inTurn
-	}
-	s, err := Choose(&f, r.pools.policy(r.link))
-	if err == nil && s.Proto == DirectRead && !d.land(req.Buf) {
+	f := d.facts()
+	s, err := d.shape(&f)
+	if err == nil && s.Proto == DirectRead && !d.landAll(req, s.Total) {
 		f.Local = false
-		s, err = Choose(&f, r.pools.policy(r.link))
+		s, err = d.shape(&f)
 	}
 	if err != nil {
 		q.Free(p)
@@ -108,9 +102,9 @@ func (d *reader) onGrant(p *device.Pke) {
 	}
 	r.m.Granted(s.Window)
 	h := wire.RTR{
-		RMAIOVCount: 1, RMAIOV: [wire.MaxIOV]wire.RMAIOV{{Addr: req.Addr, Len: s.Total, Key: req.Key}},
 		MsgLength: s.Total, RecvID: r.id, RecvLength: uint32(s.Window), LongCTS: s.Proto == LongCTSRead,
 	}
+	h.RMAIOV, h.RMAIOVCount = req.rmaIOV(s.Total)
 	r.link.Options(&h.Options, rawAddr, connID)
 	p.Fill(h.Append(p.Header()), nil)
 	r.link.Address(p, r.ref)
@@ -124,6 +118,35 @@ func (d *reader) onGrant(p *device.Pke) {
 	r.note(trail.Window, 0, s.Window, 0)
 	r.flying++
 	r.pools.env.Counters.PacketsSent[p.Type()]++
+}
+
+// facts are those of the request.
+func (d *reader) facts() Facts {
+	r := d.r
+	q := &r.ord.Req
+	f := Facts{
+		Headers: Headers{MTU: r.pools.env.MTU, RawAddr: r.link.HasRawAddr, ConnID: r.link.HasConnID},
+		Kind:    KindRead, Total: q.Len(),
+	}
+	r.pools.facts(&f, r.link, q)
+	if q.Flags&(Fence|Ordered) != 0 && unheard(r.pools.env) {
+		f.CanRead = false // see inTurn
+	}
+	return f
+}
+
+// shape chooses by the facts. A read that takes several operations becomes the first of them.
+func (d *reader) shape(f *Facts) (Shape, error) {
+	r := d.r
+	q := &r.ord.Req
+	if last, ok := splits(f, q); ok {
+		split(r.pools, q, r.link, last)
+		r.m.Begin(RxAsk, ProtoNone, uint64(q.Len()), 0)
+		local := f.Local
+		*f = d.facts()
+		f.Local = f.Local && local
+	}
+	return Choose(f, r.pools.policy(r.link))
 }
 
 // readDirect has the device read the peer's memory. p is an entry for the first

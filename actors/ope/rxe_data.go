@@ -185,7 +185,9 @@ func (r *incoming) put(off uint64, data []byte) {
 	}
 	r.pools.env.Counters.Copied += uint64(len(data))
 	if r.ord != nil {
-		if b := r.ord.Req.Buf; off < uint64(len(b)) {
+		if q := &r.ord.Req; q.Flags&Pieced != 0 {
+			q.scatter(off, data)
+		} else if b := q.Buf; off < uint64(len(b)) {
 			copy(b[off:], data)
 		}
 		return

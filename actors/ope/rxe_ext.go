@@ -62,7 +62,7 @@ func (p *Pools) putRxExt(x *rxExt, l *peer.Link) {
 		l.Release(x.held)
 	}
 	turn := x.turn.Again()
-	*x = rxExt{next: p.rxExts}
+	*x = rxExt{next: p.rxExts, inUse: x.inUse}
 	x.turn = turn
 	p.rxExts = x
 }
@@ -73,10 +73,11 @@ func (r *Rxe) Concerns(m *mr.Region) bool {
 	if r.UsesRegion(m) {
 		return true
 	}
-	if r.ord == nil || r.c.Told() || !Overlap(m.Bytes(), r.ord.Req.Buf) {
+	if r.ord == nil || r.c.Told() || !r.ord.Req.Touches(m.Bytes()) {
 		return false
 	}
-	return r.ext().share(m)
+	r.ext().share(m)
+	return true
 }
 
 // UsesRegion reports whether the operation has m in use.

@@ -17,7 +17,7 @@ func (d *reader) startReading() {
 	r := d.r
 	room := r.m.Total
 	if r.ord != nil {
-		room = uint64(len(r.ord.Req.Buf))
+		room = uint64(r.ord.Req.Len())
 	}
 	if r.drops() {
 		room = 0
@@ -31,7 +31,7 @@ func (d *reader) startReading() {
 		d.refuse(fmt.Errorf("%w: RDMA read", errno.ErrNotSupported))
 	case r.ord == nil || !r.pools.keyed(r.link):
 		// Registered, or need not be.
-	case d.land(r.ord.Req.Buf[:min(room, r.m.Total)]):
+	case d.landAll(&r.ord.Req, min(room, r.m.Total)):
 	case r.canRefuse():
 		d.refuse(nil)
 	default:
@@ -123,6 +123,9 @@ func (d *reader) region() *mr.Region {
 // source finds the piece of the peer's memory that holds byte off of the message.
 // The pieces are as long as the message.
 func (d *reader) source(off uint64) (src wire.RMAIOV, at uint64) {
+	if r := d.r; r.m.Proto == DirectRead && r.ord.Req.listed() {
+		return r.ord.Req.at(off, r.m.Total), 0
+	}
 	for _, s := range d.src[:d.nsrc] {
 		if off < s.Len {
 			return s, off
@@ -154,6 +157,9 @@ func (d *reader) local(off, most uint64) ([]byte, uint32) {
 		return p[:min(most, bounceSize)], device.Part(b.mr, r.link.Path).LKey()
 	}
 	if r.ord != nil {
+		if q := &r.ord.Req; q.Flags&Pieced != 0 {
+			return d.into(q, off, most)
+		}
 		return r.ord.Req.Buf[off : off+most], d.lkey
 	}
 	x := r.x

@@ -47,7 +47,7 @@ func (q *Request) describe(s *Snapshot, born, now clock.Time) {
 
 // Snapshot describes a receive that nothing has matched yet.
 func (o *Order) Snapshot(now clock.Time) Snapshot {
-	s := Snapshot{Bytes: uint64(len(o.Req.Buf)), Waits: "a message that matches"}
+	s := Snapshot{Bytes: uint64(o.Req.Len()), Waits: "a message that matches"}
 	o.Req.describe(&s, o.Born, now)
 	s.Still = s.Age
 	if o.from != nil {

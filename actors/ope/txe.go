@@ -56,7 +56,7 @@ type outgoing struct {
 	connID  bool
 	hasPeer bool // peerID is known
 	reads   bool // it counts among the read messages in flight
-	gathers bool // the device takes payloads from their place
+	gathers gathering
 
 	slotWaits bool
 
@@ -127,7 +127,7 @@ func (t *Txe) arm(q *Request, l *peer.Link) {
 	switch q.Kind {
 	case KindSend:
 		if era.ReadWaits {
-			t.turn.Await = t.pools.mayRead(l, len(q.Buf))
+			t.turn.Await = t.pools.mayRead(l, q.Len())
 		}
 	case KindWrite:
 		t.member.BoundInLine(l)
@@ -135,7 +135,7 @@ func (t *Txe) arm(q *Request, l *peer.Link) {
 	default:
 		t.member.BoundInLine(l)
 	}
-	if q.Flags&(Deliver|Fence|Ordered) != 0 {
+	if q.Flags&(Deliver|Fence|Ordered|Follows) != 0 {
 		wants(t)
 	}
 }
@@ -164,7 +164,7 @@ func (t *Txe) keep() {
 	t.moved = t.pools.env.Sh.Now()
 	t.ord = t.pools.Orders.Get(t.q, t.moved)
 	t.q = &t.ord.Req
-	t.m.Expect(uint64(len(t.q.Buf)))
+	t.m.Expect(uint64(t.q.Len()))
 	t.link.Join(&t.member, t.ref)
 	if q := t.q; q.Flags&Borrowed != 0 && t.m.State == TxReq && len(q.Buf) > 0 {
 		x := t.ext()

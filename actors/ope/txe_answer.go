@@ -154,7 +154,7 @@ func (t *outgoing) writeAgain() Shape {
 	q := t.q
 	f := Facts{
 		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},
-		Kind:    KindWrite, Total: len(q.Buf), Deliver: q.Flags&Deliver != 0,
+		Kind:    KindWrite, Total: q.Len(), Remotes: q.remotes(), Deliver: q.Flags&Deliver != 0,
 	}
 	return f.write(t.pools.policy(t.link))
 }

@@ -138,9 +138,18 @@ func (t *Txe) goOnWithout(e CallerEvent) {
 // copyRest copies what is not sent yet.
 func (t *outgoing) copyRest() {
 	t.base = t.m.Sent
-	rest := t.q.Buf[min(t.m.Sent, uint64(len(t.q.Buf))):]
+	q := t.q
+	var rest []byte
+	if q.Flags&Pieced != 0 {
+		whole := make([]byte, q.Len())
+		q.Gather(whole)
+		rest = whole[min(t.m.Sent, uint64(len(whole))):]
+		PutLists(q)
+	} else {
+		rest = append(rest, q.Buf[min(t.m.Sent, uint64(len(q.Buf))):]...)
+	}
 	t.pools.detached += uint64(len(rest))
-	t.q.Buf = append([]byte(nil), rest...)
+	q.Buf = rest
 	if m := t.q.More; m != nil {
 		t.q.More = &More{Compare: append([]byte(nil), m.Compare...), Result: make([]byte, len(m.Result))}
 	}

@@ -129,13 +129,16 @@ func (t *Txe) release() {
 	if t.c.state == CallerDetached {
 		t.pools.detached -= uint64(len(t.q.Buf))
 	}
+	if t.gathers != 0 {
+		t.gathers = 0
+		PutLists(t.q)
+	}
 	if t.ord != nil {
 		t.pools.Orders.Put(t.ord)
 	}
 	t.q, t.ord, t.link, t.err = nil, nil, nil, nil
 	t.busy, t.base = false, 0
 	t.nacked, t.spent, t.hasPeer, t.abortDue, t.slot.Control = false, false, false, false, false
-	t.gathers = false
 	t.m.Reset()
 	t.c.Start(true, &t.pools.Steps)
 	t.next, t.pools.txFree = t.pools.txFree, t

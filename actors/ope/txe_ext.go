@@ -25,6 +25,8 @@ type txExt struct {
 	errno uint32 // of PEER_ERROR
 	ref   wire.RefKind
 
+	pieces *lentPieces // in place of key, of a message in several pieces
+
 	next *txExt
 }
 
@@ -50,7 +52,7 @@ func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 		l.Release(x.held)
 	}
 	x.runtOver(l, x.runt)
-	*x = txExt{next: p.txExts}
+	*x = txExt{next: p.txExts, pieces: x.pieces, inUse: x.inUse}
 	p.txExts = x
 }
 
@@ -59,6 +61,9 @@ func (x *txExt) unlend(p *Pools) {
 	if x.lent {
 		p.env.Q.Return(x.path, x.key)
 		x.lent = false
+	}
+	if x.pieces != nil {
+		x.pieces.giveBack(p.env.Q, x.path)
 	}
 }
 
@@ -87,10 +92,11 @@ func (t *outgoing) Concerns(r *mr.Region) bool {
 	if t.UsesRegion(r) {
 		return true
 	}
-	if t.c.Told() || !Overlap(r.Bytes(), t.q.Buf) {
+	if t.c.Told() || !t.q.Touches(r.Bytes()) {
 		return false
 	}
-	return t.ext().share(r)
+	t.ext().share(r)
+	return true
 }
 
 // UsesRegion reports whether the operation has r in use.

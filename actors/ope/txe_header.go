@@ -35,15 +35,17 @@ func (t *outgoing) header(b []byte, seg Segment) []byte {
 		}
 		return h.Append(b)
 	case LongRead:
+		from, pieces := readFrom(t)
 		h := wire.LongReadRTM{
 			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
-			ReadIOVCount: 1, ReadIOV: readFrom(t),
+			ReadIOVCount: pieces, ReadIOV: from,
 		}
 		return h.Append(b)
 	case RuntRead:
+		from, pieces := readFrom(t)
 		h := wire.RuntReadRTM{
 			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
-			ReadIOVCount: 1, ReadIOV: readFrom(t), SegOffset: seg.Off, RuntLength: t.m.end,
+			ReadIOVCount: pieces, ReadIOV: from, SegOffset: seg.Off, RuntLength: t.m.end,
 		}
 		return h.Append(b)
 	case WriteAtomic, FetchAtomic, CompareAtomic, DCWriteAtomic:
@@ -74,22 +76,23 @@ func (p *Pools) options(o *wire.Options, q *Request) {
 // rtw builds the request of a write (§3.3, §4.1, §4.2).
 func writeHeader(t *outgoing, b []byte, o wire.Options) []byte {
 	q, dc := t.q, t.m.Proto.dc()
-	iov := [wire.MaxIOV]wire.RMAIOV{{Addr: q.Addr, Len: t.m.Total, Key: q.Key}}
+	iov, n := q.rmaIOV(t.m.Total)
 	switch t.m.Proto {
 	case LongReadWrite:
+		from, pieces := readFrom(t)
 		h := wire.LongReadRTW{
-			Options: o, RMAIOVCount: 1, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
-			ReadIOVCount: 1, ReadIOV: readFrom(t),
+			Options: o, RMAIOVCount: n, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
+			ReadIOVCount: pieces, ReadIOV: from,
 		}
 		return h.Append(b)
 	case LongCTSWrite, DCLongCTSWrite:
 		h := wire.LongCTSRTW{
-			Options: o, RMAIOVCount: 1, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
+			Options: o, RMAIOVCount: n, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
 			CreditRequest: t.pools.credits(t.m.Total), DC: dc,
 		}
 		return h.Append(b)
 	default:
-		h := wire.EagerRTW{Options: o, RMAIOVCount: 1, RMAIOV: iov, DC: dc, SendID: t.id}
+		h := wire.EagerRTW{Options: o, RMAIOVCount: n, RMAIOV: iov, DC: dc, SendID: t.id}
 		return h.Append(b)
 	}
 }
@@ -113,10 +116,14 @@ func atomicHeader(t *outgoing, b []byte, o wire.Options) []byte {
 }
 
 // readIOV says where the peer reads the whole of the buffer (§4.1).
-func readFrom(t *outgoing) [wire.MaxIOV]wire.RMAIOV {
+func readFrom(t *outgoing) (iov [wire.MaxIOV]wire.RMAIOV, n uint32) {
+	if t.q.Flags&Pieced != 0 {
+		return t.x.pieces.iov, t.x.pieces.n
+	}
 	r := t.source()
 	off := offsetIn(r.Bytes(), t.q.Buf)
-	return [wire.MaxIOV]wire.RMAIOV{{Addr: r.Addr(t.link.Path) + off, Len: t.m.Total, Key: t.x.key}}
+	iov[0] = wire.RMAIOV{Addr: r.Addr(t.link.Path) + off, Len: t.m.Total, Key: t.x.key}
+	return iov, 1
 }
 
 // credits is how many packets a request of so many bytes asks for at a time.

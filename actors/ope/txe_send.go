@@ -39,7 +39,7 @@ func (t *Txe) choose() error {
 	t.rawAddr, t.connID = l.HasRawAddr, l.HasConnID
 	// The common case, for which Choose has the same answer: a message that fits one packet.
 	n := len(q.Buf)
-	if q.Kind == KindSend && q.Flags&Deliver == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
+	if q.Kind == KindSend && q.Flags&(Deliver|Pieced) == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
 		t.m.Start(&Shape{Proto: Eager, Total: uint64(n), End: uint64(n), Seg: n, Parts: 1})
 		t.chose()
 		if n >= t.pools.minGather {
@@ -47,19 +47,11 @@ func (t *Txe) choose() error {
 		}
 		return nil
 	}
-	f := Facts{
-		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},
-		Kind:    q.Kind, Form: q.Form, Total: n, Tagged: q.Flags&Tagged != 0, Deliver: q.Flags&Deliver != 0,
-	}
-	if q.Kind != KindAtomic {
-		t.pools.facts(&f, l, q)
-	} else if l.Headerless {
+	if q.Kind == KindAtomic && l.Headerless {
 		return errUserQP
 	}
-	if q.Flags&(Fence|Ordered) != 0 {
-		inTurn(&t.outgoing, &f)
-	}
-	s, err := Choose(&f, t.pools.policy(t.link))
+	f := factsOf(&t.outgoing)
+	s, err := t.shape(&f)
 	if err != nil {
 		return err
 	}
@@ -68,13 +60,16 @@ func (t *Txe) choose() error {
 	}
 	if (s.Proto.readBased() || protos[s.Proto].rdma) && !t.useSource(s.Proto) {
 		f.Source, f.Local = false, !t.pools.keyed(l) // closed between the two, or refused
-		if s, err = Choose(&f, t.pools.policy(t.link)); err != nil {
+		if s, err = t.shape(&f); err != nil {
 			return err
 		}
 	}
+	if q.listed() {
+		t.gathers |= gathersList
+	}
 	t.m.Start(&s)
 	t.chose()
-	if n >= t.pools.minGather {
+	if q.Len() >= t.pools.minGather {
 		gather(&t.outgoing)
 	}
 	if s.Proto.readBased() {
@@ -89,6 +84,38 @@ func (t *Txe) choose() error {
 		t.member.Bound(t.link)
 	}
 	return nil
+}
+
+// factsOf are those of the operation's request.
+func factsOf(t *outgoing) Facts {
+	q := t.q
+	f := Facts{
+		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},
+		Kind:    q.Kind, Form: q.Form, Total: q.Len(), Tagged: q.Flags&Tagged != 0, Deliver: q.Flags&Deliver != 0,
+	}
+	if q.Kind != KindAtomic {
+		t.pools.facts(&f, t.link, q)
+	}
+	if q.Flags&(Fence|Ordered) != 0 {
+		inTurn(t, &f)
+	}
+	return f
+}
+
+// shape chooses by the facts. A write that takes several operations becomes the first of them.
+func (t *Txe) shape(f *Facts) (Shape, error) {
+	if t.q.Kind == KindWrite && t.q.listed() {
+		if last, ok := splits(f, t.q); ok {
+			if t.ord == nil {
+				t.keep()
+			}
+			split(t.pools, t.q, t.link, last)
+			source, local := f.Source, f.Local
+			*f = factsOf(&t.outgoing)
+			f.Source, f.Local = f.Source && source, f.Local && local
+		}
+	}
+	return Choose(f, t.pools.policy(t.link))
 }
 
 // chose notes the subprotocol, and what both sides know the operation by.
@@ -207,9 +234,9 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	if t.m.Proto == Eager {
 		p.Fill(t.eagerRTM(p.Header()), t.q.Buf)
 	} else {
-		t.fill(p, seg)
+		seg = t.fill(p, seg)
 	}
-	if t.gathers {
+	if t.gathers != 0 {
 		gatherFrom(&t.outgoing, p)
 	}
 	borrowed := t.q.Flags&Borrowed != 0
@@ -241,18 +268,23 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 func (t *outgoing) isREQ(p *device.Pke) bool { return t.spent && wire.Type(p.Type()).IsREQ() }
 
 // fillRDMA makes the entry a write of the segment into the peer's memory (§4.6).
-func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) {
+func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) Segment {
 	q := t.q
-	r := t.source()
-	var lkey uint32
-	if r != nil {
-		lkey = r.LKey(t.link.Path)
+	if q.listed() {
+		seg = fillCut(t, p, seg)
+	} else {
+		r := t.source()
+		var lkey uint32
+		if r != nil {
+			lkey = r.LKey(t.link.Path)
+		}
+		p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, mr.DeviceKey(q.Key))
+		t.pools.spread(p, t.link, q, seg.Off, r)
 	}
-	p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, mr.DeviceKey(q.Key))
-	t.pools.spread(p, t.link, q, seg.Off, r)
 	if q.Flags&HasData != 0 {
 		p.SetImm(uint32(q.Data))
 	}
+	return seg
 }
 
 // eagerRTM builds the header of an eager message, the commonest packet.
@@ -267,12 +299,13 @@ func (t *outgoing) eagerRTM(b []byte) []byte {
 	return h.Append(b)
 }
 
-// fill makes the entry a packet with the segment, or a write of it.
-func (t *outgoing) fill(p *device.Pke, seg Segment) {
+// fill makes the entry a packet with the segment, or a write of it, and returns the segment,
+// which may have become shorter.
+func (t *outgoing) fill(p *device.Pke, seg Segment) Segment {
 	q := t.q
 	switch t.m.Proto {
 	case DirectWrite:
-		t.fillRDMA(p, seg)
+		seg = t.fillRDMA(p, seg)
 		t.note(trail.Segment, uint8(p.Kind()), seg.Off, uint32(seg.Len))
 	case ReadResponse:
 		t.fillResponse(p, seg)
@@ -281,15 +314,21 @@ func (t *outgoing) fill(p *device.Pke, seg Segment) {
 	case Headerless:
 		p.To(t.link.AH, uint16(t.link.UserQP.QPN), t.link.UserQP.QKey)
 		p.Fill(nil, q.Buf)
+		if q.Flags&Pieced != 0 {
+			q.pack(p, 0, seg.Len)
+		}
 		if q.Flags&HasData != 0 {
 			p.SetImm(uint32(q.Data))
 		}
 	default:
 		h := t.header(p.Header(), seg)
 		var payload []byte
-		if seg.Len > 0 {
+		if seg.Len > 0 && q.Flags&Pieced == 0 {
 			payload = q.Buf[seg.Off-t.base:][:seg.Len]
 		}
-		p.Fill(h, payload)
+		if p.Fill(h, payload); q.Flags&Pieced != 0 {
+			q.pack(p, seg.Off, seg.Len)
+		}
 	}
+	return seg
 }

@@ -28,6 +28,22 @@ type order struct {
 	ask    WhenOver
 	asked  bool // ask is with an operation
 	waits  bool // the first in the line waits
+	begun  int  // operations of several parts, of which some are to begin
+}
+
+// Begin says that an operation has begun which has parts that will follow; Begun that all of them
+// have had their turn, or will have none. Operations that wait for earlier ones wait for that.
+func (l *Link) Begin() {
+	if l.order == nil {
+		l.order = new(order)
+	}
+	l.order.begun++
+}
+
+// Begun ends what Begin began.
+func (l *Link) Begun() {
+	l.order.begun--
+	l.order.goOn(l)
 }
 
 // WhenOver asks an operation to call Turn.Over when it is over (peer -> txe, rxe).
@@ -64,10 +80,11 @@ func (o *order) goOn(l *Link) {
 }
 
 // Order makes the turn wait for earlier operations: all of them, if it is a fence, and those
-// that the endpoint's order names, if kind is not 0. It comes after Ask and Need.
-func (t *Turn) Order(kind settings.Kinds, fence bool) {
+// that the endpoint's order names, if kind is not 0. A turn that follows is of a part of an
+// operation that has begun, and so comes before all in the line. Order comes after Ask and Need.
+func (t *Turn) Order(kind settings.Kinds, fence, follows bool) {
 	t.need |= needOrder
-	t.kind, t.fence = kind, fence
+	t.kind, t.fence, t.follows = kind, fence, follows
 }
 
 // Answers says that the turn is never asked for: the operation answers the peer.
@@ -107,6 +124,8 @@ func demands(p *Peer, t *Turn) (trail.Reason, error) {
 	o := p.link.order
 	o.waits = true
 	switch {
+	case o.begun > 0 && !t.follows:
+		return trail.ForArrival, nil
 	case t.fence:
 		if m := oldestBefore(p.link, t); m != nil {
 			if !o.asked {

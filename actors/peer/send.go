@@ -25,6 +25,7 @@ type Turn struct {
 	listed  bool  // the peer has it in its line
 	sent    bool  // Submit is under way
 	fence   bool  // it waits for all before it
+	follows bool  // it is of a part of an operation that has had its turn
 	use     uint32
 	owed    bool // the peer has yet to answer
 	waits   trail.Reason
@@ -105,7 +106,8 @@ func (p *Peer) onSubmit(t *Turn) *device.Pke {
 		return nil
 	}
 	why := trail.ForTurn
-	if p.lineHead == nil {
+	first := t.need&needOrder != 0 && t.follows
+	if p.lineHead == nil || first {
 		var pke *device.Pke
 		var err error
 		if pke, why, err = p.admit(t); err != nil {
@@ -116,12 +118,14 @@ func (p *Peer) onSubmit(t *Turn) *device.Pke {
 		}
 	}
 	t.listed, t.next = true, nil
-	if p.lineTail == nil {
-		p.lineHead = t
-	} else {
-		p.lineTail.next = t
+	switch {
+	case p.lineTail == nil:
+		p.lineHead, p.lineTail = t, t
+	case first:
+		t.next, p.lineHead = p.lineHead, t
+	default:
+		p.lineTail.next, p.lineTail = t, t
 	}
-	p.lineTail = t
 	p.waits(t, why)
 	return nil
 }

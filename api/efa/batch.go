@@ -80,6 +80,7 @@ func (b *batch) push(parent *span) bool {
 	}
 	if !b.e.act.Load().Push(&b.req) {
 		disown(&b.req)
+		ope.PutLists(&b.req)
 		b.err = ErrAgain
 		return false
 	}

@@ -97,9 +97,10 @@ func scatter(q *ope.Request, r *ope.Result) {
 // mores are used again and again by atomics that fetch.
 var mores = sync.Pool{New: func() any { return new(ope.More) }}
 
-// putMore takes back what an atomic has beyond other requests, when nobody will
-// look at it again.
+// putMore takes back what an atomic, or an operation with lists, has beyond other requests,
+// when nobody will look at it again.
 func putMore(q *ope.Request) {
+	ope.PutLists(q)
 	if q.Kind == ope.KindAtomic && q.More != nil {
 		*q.More = ope.More{}
 		mores.Put(q.More)

@@ -70,9 +70,11 @@ var copies = sync.Pool{New: func() any { return new([injectMost]byte) }}
 
 // own gives an injected message a copy of its bytes.
 func own(req *ope.Request) {
-	if req.Flags&(ope.Inject|ope.Borrowed) == ope.Inject && len(req.Buf) > 0 {
+	if n := req.Len(); req.Flags&(ope.Inject|ope.Borrowed) == ope.Inject && n > 0 {
 		b := copies.Get().(*[injectMost]byte)
-		req.Buf = b[:copy(b[:], req.Buf)]
+		req.Gather(b[:n])
+		req.Buf, req.Flags = b[:n], req.Flags&^ope.Pieced
+		ope.PutLists(req)
 	}
 }
 

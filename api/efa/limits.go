@@ -1,7 +1,6 @@
 package efa
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/efactor/efactor/actors/device"
@@ -34,9 +33,8 @@ type Limits struct {
 	MaxRQ        int // ProtocolConfig.RecvQueue
 	MaxOps       int // TxDepth and RxDepth
 	MaxQueue     int // depth of a Queue
-
-	MaxPieces  int // pieces of Bufs (iov_limit)
-	MaxRemotes int // pieces of a peer's memory that one operation names (rma_iov_limit)
+	IOV          int // pieces of a request's own memory: IOVLimit (iov_limit)
+	RMAIOV       int // pieces of a peer's memory that a WriteReq or ReadReq names: RMAIOVLimit (rma_iov_limit)
 
 	// Order is what EndpointConfig.Order may ask for. Without it messages and atomics are in the
 	// order of the calls, and nothing else is.
@@ -49,13 +47,6 @@ type Limits struct {
 	MaxRDMA               int
 	MinRead, MinReadWrite int
 }
-
-// What one call may name. The device does not limit them: what it gathers or scatters less than
-// that is cut.
-const (
-	maxPieces  = 4096
-	maxRemotes = 1
-)
 
 // directData is the bytes of an immediate.
 const directData = 4
@@ -85,8 +76,7 @@ func limitsOf(i device.Info) Limits {
 		MaxAtomic: maxAtomic(i.MTU), CQData: 8, CQDataDirect: directData,
 		MaxEndpoints: limit(i.MaxQP), MaxRegions: limit(i.MaxMR), KeySize: 8,
 		MaxSQ: limit(i.MaxSQ), MaxRQ: limit(i.MaxRQ), MaxOps: ope.MaxOps, MaxQueue: maxDepth,
-		MaxPieces: maxPieces, MaxRemotes: maxRemotes,
-		Order:    settings.AllOrders,
+		IOV: IOVLimit, RMAIOV: RMAIOVLimit, Order: settings.AllOrders,
 		RDMARead: i.RDMARead, RDMAWrite: i.RDMAWrite, MaxRDMA: i.MaxRDMA, MinRead: p.MinRead, MinReadWrite: p.MinReadWrite,
 	}
 }
@@ -97,12 +87,4 @@ func limit(n int) int {
 		return math.MaxInt
 	}
 	return n
-}
-
-// checkPieces refuses more pieces than Limits allow.
-func checkPieces(pieces [][]byte) error {
-	if len(pieces) > maxPieces {
-		return fmt.Errorf("%w: Bufs of %d pieces, at most %d", ErrInvalid, len(pieces), maxPieces)
-	}
-	return nil
 }

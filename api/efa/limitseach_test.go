@@ -59,9 +59,9 @@ func TestSettingsAreKept(t *testing.T) {
 // TestManyPieces: Bufs of as many pieces as Limits say, whatever is done with them, and of no more.
 func TestManyPieces(t *testing.T) {
 	a, b := lab{}.open(t)
-	most := a.dom.Limits().MaxPieces
+	most := a.dom.Limits().IOV
 	require.GreaterOrEqual(t, most, 256)
-	require.Equal(t, 1, a.dom.Limits().MaxRemotes)
+	require.Equal(t, efa.RMAIOVLimit, a.dom.Limits().RMAIOV)
 	m := alloc(t, b, most+1, efa.AccessRemoteRead|efa.AccessRemoteWrite)
 	cut := func(p []byte) (out [][]byte) {
 		for i := range p {

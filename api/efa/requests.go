@@ -2,6 +2,7 @@ package efa
 
 import (
 	"fmt"
+	"slices"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -9,9 +10,8 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// A request struct is copied at the call and may be used again at once; the
-// buffers, and the pieces of Bufs that are to be filled, are lent until the
-// completion.
+// A request struct and the lists in it, Bufs and Ats, are copied at the call and may be used
+// again at once; the memory that they name is lent until the completion.
 
 // span is what an operation may be part of, see [Telemetry].
 type span = trace.SpanContext
@@ -20,7 +20,7 @@ type span = trace.SpanContext
 type SendReq struct {
 	To     Addr
 	Buf    []byte
-	Bufs   [][]byte // instead of Buf: pieces of one message, gathered at the call
+	Bufs   [][]byte // instead of Buf: at most IOVLimit pieces of one message, sent from where they lie
 	Tagged bool
 	Tag    uint64
 	// HasData sends Data along as remote CQ data.
@@ -45,7 +45,7 @@ type RecvReq struct {
 	From     Addr
 	Directed bool
 	Buf      []byte
-	Bufs     [][]byte // instead of Buf: filled one after the other
+	Bufs     [][]byte // instead of Buf: at most IOVLimit pieces, filled one after the other
 	Tagged   bool
 	Tag      uint64
 	Ignore   uint64 // bits of Tag that do not matter
@@ -112,40 +112,38 @@ func withData(req *ope.Request, has bool, data uint64) {
 	}
 }
 
-// outgoing checks the buffer of what is to leave, gathered from pieces if there
-// are some.
+// outgoing checks the buffer, or the pieces, of what is to leave.
 func (e *checker) outgoing(req *ope.Request, pieces [][]byte) error {
-	if err := checkPieces(pieces); err != nil {
-		return err
-	}
 	if len(pieces) > 0 {
-		if req.Buf != nil {
-			return errBothBufs
+		if err := pieced(req, pieces); err != nil {
+			return err
 		}
-		req.Buf = gather(pieces)
+		if e.cfg.Direct {
+			gathered(req)
+		}
 	}
 	if req.Flags&ope.Inject != 0 {
-		if len(req.Buf) > e.mostInject {
-			return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, len(req.Buf), e.mostInject)
+		if n := req.Len(); n > e.mostInject {
+			ope.PutLists(req)
+			return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, n, e.mostInject)
 		}
 	}
 	return nil
 }
 
 // incoming sets up pieces to be filled.
-func incoming(req *ope.Request, pieces [][]byte) error {
+func (e *checker) incoming(req *ope.Request, pieces [][]byte) error {
 	if len(pieces) == 0 {
 		return nil
 	}
-	if req.Buf != nil {
-		return errBothBufs
+	err := pieced(req, pieces)
+	if err == nil && e.cfg.Direct && req.Flags&ope.Pieced != 0 {
+		n := req.Len()
+		ope.PutLists(req)
+		req.More = &ope.More{Pieces: slices.Clone(pieces)}
+		req.Buf = make([]byte, n)
 	}
-	if err := checkPieces(pieces); err != nil {
-		return err
-	}
-	req.More = &ope.More{Pieces: pieces}
-	req.Buf = make([]byte, total(pieces))
-	return nil
+	return err
 }
 
 // recvRequest checks a receive and makes the request for the shard of req, which is zero.
@@ -165,7 +163,7 @@ func (e *checker) recvRequest(req *ope.Request, r *RecvReq) error {
 		req.Flags |= ope.Quiet
 	}
 	if r.Bufs != nil {
-		return incoming(req, r.Bufs)
+		return e.incoming(req, r.Bufs)
 	}
 	return nil
 }
@@ -198,19 +196,3 @@ func matching(req *ope.Request, from Addr, tagged bool) error {
 
 // receives reports whether a request is a receive.
 func receives(req *ope.Request) bool { return req.Kind == ope.KindRecv || req.Kind == ope.KindTake }
-
-func total(bs [][]byte) int {
-	n := 0
-	for _, b := range bs {
-		n += len(b)
-	}
-	return n
-}
-
-func gather(bs [][]byte) []byte {
-	p := make([]byte, 0, total(bs))
-	for _, b := range bs {
-		p = append(p, b...)
-	}
-	return p
-}

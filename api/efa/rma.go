@@ -7,11 +7,20 @@ import (
 )
 
 // WriteReq is a write to a peer's memory, see [Memory.Write].
+//
+// Buf, or the pieces of Bufs one after the other, go to At, or one after the other to the
+// pieces of Ats. A piece may have any length, 0 too; those of Ats together must have exactly as
+// many bytes as those of Bufs (ErrInvalid). The borders on the two sides need not meet. Pieces of Ats
+// that overlap are written in no order. The call is one operation: it has one outcome, when all bytes have
+// been written, or when one part of it has failed and the others have ended; then N counts bytes that
+// were written, in any of the pieces. Data reaches the peer once, after all bytes; of a write that
+// went in several parts N of its completion there may be that of the last part alone.
 type WriteReq struct {
 	To   Addr
 	At   Remote
+	Ats  []Remote // instead of At: at most RMAIOVLimit pieces of one peer's memory, see [WriteReq]
 	Buf  []byte
-	Bufs [][]byte // instead of Buf: pieces, gathered at the call
+	Bufs [][]byte // instead of Buf: at most IOVLimit pieces
 	// HasData sends Data along as remote CQ data.
 	HasData bool
 	Data    uint64
@@ -27,8 +36,9 @@ type WriteReq struct {
 type ReadReq struct {
 	From  Addr // whose memory
 	At    Remote
+	Ats   []Remote // instead of At: at most RMAIOVLimit pieces of one peer's memory, see [WriteReq]
 	Buf   []byte
-	Bufs  [][]byte // instead of Buf: filled one after the other
+	Bufs  [][]byte // instead of Buf: at most IOVLimit pieces, filled one after the other
 	Quiet bool
 	Fence bool // see [Fence]
 	Token uint64
@@ -60,7 +70,7 @@ func (e *checker) writeRequest(req *ope.Request, r *WriteReq) error {
 	if err := e.outgoing(req, r.Bufs); err != nil {
 		return err
 	}
-	return e.locate(req, r.At, len(req.Buf))
+	return e.locateAll(req, r.At, r.Ats)
 }
 
 // readRequest checks a read and makes the request for the shard.
@@ -76,16 +86,16 @@ func (e *checker) readRequest(req *ope.Request, r *ReadReq) error {
 		req.Flags |= ope.Ordered
 	}
 	fenced(req, r.Fence)
-	if err := incoming(req, r.Bufs); err != nil {
+	if err := e.incoming(req, r.Bufs); err != nil {
 		return err
 	}
-	return e.locate(req, r.At, len(req.Buf))
+	return e.locateAll(req, r.At, r.Ats)
 }
 
 // locate says in req what the device that carries to the peer calls n bytes at at, and
 // checks that they are within it, before the peer does.
 func (e *checker) locate(req *ope.Request, at Remote, n int) (err error) {
-	if req.Addr, req.Key, err = at.on(e.cfg.AV.gid(req.Peer), n); err != nil || n < minStriped || !e.dom.fab.twins {
+	if req.Addr, req.Key, err = at.on(e.cfg.AV.gid(req.Peer), n); err != nil || n < minStriped || !e.dom.fab.twins || req.Flags&ope.Pieced != 0 {
 		return err
 	}
 	if ss := e.stripes(req.Peer, at); ss != nil {

@@ -85,7 +85,7 @@ func (a *access) remote(p *plan) efa.Remote {
 	}
 	n := uint64(a.n)
 	switch {
-	case a.wrong == wrongRange && a.n > p.requestSize(a.from): // what is in range would be written
+	case a.wrong == wrongRange && (a.n > p.requestSize(a.from) || a.pieces > 1): // what is in range would be written
 		return falsify(whole, whole.Len(), n, 0)
 	case a.wrong == wrongKey:
 		return falsify(whole, 0, max(whole.Len(), n), 1<<(a.id%32))
@@ -120,16 +120,23 @@ func falsify(r efa.Remote, by, n, mask uint64) efa.Remote {
 }
 
 func (a *access) request(n *node, d *deed, b []byte) efa.Request {
+	whole := b
 	var cut [][]byte
 	if a.pieces > 1 {
 		cut, b = pieces(b, a.pieces), nil
 	}
-	to := n.handle(a.to)
+	to, at := n.handle(a.to), a.remote(n.run.p)
+	var ats []efa.Remote
+	if a.listed() > 0 {
+		n.run.stats["access between lists"]++
+		cut, ats = a.lists(at, whole)
+		at, b = efa.Remote{}, nil
+	}
 	if a.kind == read {
-		return &efa.ReadReq{From: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, Fence: a.fence, Token: n.token(d)}
+		return &efa.ReadReq{From: to, At: at, Ats: ats, Buf: b, Bufs: cut, Fence: a.fence, Token: n.token(d)}
 	}
 	return &efa.WriteReq{
-		To: to, At: a.remote(n.run.p), Buf: b, Bufs: cut, HasData: a.hasData, Data: a.data, Level: a.level,
+		To: to, At: at, Ats: ats, Buf: b, Bufs: cut, HasData: a.hasData, Data: a.data, Level: a.level,
 		Fence: a.fence, Token: n.token(d),
 	}
 }

@@ -20,6 +20,9 @@ func (r *run) risk(a *access) bool {
 	}
 	if most := r.p.requestSize(a.from); a.kind != update && a.n > 0 {
 		a.requests = (a.n + most - 1) / most
+		if n := a.listed(); n > 0 {
+			a.requests += n + 5 // cut at the pieces of both sides
+		}
 	}
 	k := [2]int{a.from, a.to}
 	if r.risks[k]+a.requests > maxWrongs {

@@ -107,3 +107,10 @@ func (r *Rig) Ends() (wrong []string) {
 	}
 	return wrong
 }
+
+// data is the first n bytes of the operation's memory, as many as there are, when it ends.
+func (o *Op) data(n int) []byte {
+	b := make([]byte, o.Req.Len())
+	o.Req.Gather(b)
+	return b[:min(n, len(b))]
+}

@@ -138,9 +138,9 @@ func (r *Rig) logOutcome(op *Op, res *ope.Result) {
 		if res.HasData {
 			s += fmt.Sprintf(" data=0x%x", res.Data)
 		}
-		s += contents(op.Req.Buf[:max(min(res.N, len(op.Req.Buf)), 0)], 0)
+		s += contents(op.data(max(res.N, 0)), 0)
 	case ope.KindRead:
-		s += contents(op.Req.Buf[:res.N], 0)
+		s += contents(op.data(res.N), 0)
 	case ope.KindAtomic:
 		if op.Req.Form != ope.AtomicWrite {
 			s += " result=" + Values(op.Req.Type, op.Req.More.Result)

@@ -60,7 +60,6 @@ func sizeScenarios() []scenario {
 		}},
 		{
 			name: "pieces of remote memory", proves: []string{"pieces"}, where: everywhere,
-			gaps: []gap{{begins: libfabricBegins, why: "efactor names one piece of remote memory in an operation"}},
 			play: func(p *play) {
 				for _, size := range []int{1000, 20000, 200000} {
 					for _, l := range []party.Level{party.Default, party.Delivered} {

@@ -57,6 +57,14 @@ func remoteOf(at party.Remote) efa.Remote { return efa.RawRemote(at.Addr, at.Len
 func request(op party.Op, b buffer) (efa.Request, error) {
 	buf, bufs := b.parts()
 	to, at := efa.Addr(op.Peer), remoteOf(op.At)
+	var ats []efa.Remote
+	if n := uint64(op.RemotePieces); n > 1 {
+		for i := range n {
+			from, end := at.Len()*i/n, at.Len()*(i+1)/n
+			ats = append(ats, at.Slice(from, end-from))
+		}
+		at = efa.Remote{}
+	}
 	switch op.Kind {
 	case party.Send:
 		return &efa.SendReq{
@@ -73,11 +81,11 @@ func request(op party.Op, b buffer) (efa.Request, error) {
 		}, nil
 	case party.Write:
 		return &efa.WriteReq{
-			To: to, At: at, Buf: buf, Bufs: bufs, HasData: op.HasData, Data: op.Data, Inject: op.Inject, Level: levels[op.Level],
+			To: to, At: at, Ats: ats, Buf: buf, Bufs: bufs, HasData: op.HasData, Data: op.Data, Inject: op.Inject, Level: levels[op.Level],
 			Fence: op.Fence,
 		}, nil
 	case party.Read:
-		return &efa.ReadReq{From: to, At: at, Buf: buf, Bufs: bufs, Fence: op.Fence}, nil
+		return &efa.ReadReq{From: to, At: at, Ats: ats, Buf: buf, Bufs: bufs, Fence: op.Fence}, nil
 	default:
 		return nil, fmt.Errorf("native: no request for %v", op.Kind)
 	}

@@ -68,7 +68,7 @@ type Op struct {
 	Fence      bool // efactor has it
 
 	At           Remote
-	RemotePieces int // 0: 1; efactor has 1
+	RemotePieces int // 0: 1
 
 	Type     wire.Datatype
 	AtomicOp wire.AtomicOp

@@ -1,0 +1,54 @@
+package ope_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/efactor/efactor/actors/ope"
+)
+
+// TestLists: whatever the pieces are, a request gives their bytes in their order, and tells
+// what lies in them; its lists are taken back once.
+func TestLists(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 9), 1, 20).Draw(t, "pieces")
+		req := ope.Request{Kind: ope.KindSend, Flags: ope.Pieced}
+		l := req.TakeLists()
+		for _, p := range pieces {
+			require.True(t, l.AddLocal(p))
+		}
+		all := slices.Concat(pieces...)
+		require.Equal(t, len(all), req.Len())
+		b := make([]byte, req.Len())
+		require.Equal(t, len(all), req.Gather(b))
+		require.True(t, bytes.Equal(all, b))
+		for _, p := range pieces {
+			require.Equal(t, len(p) > 0, req.Touches(p))
+		}
+		require.False(t, req.Touches(b))
+		ope.PutLists(&req)
+		require.Nil(t, req.More)
+		require.Zero(t, req.Len())
+		ope.PutLists(&req)
+	})
+}
+
+// TestListsOverflow: lengths that an int cannot add up are refused, and change nothing.
+func TestListsOverflow(t *testing.T) {
+	b := make([]byte, 1)
+	huge := unsafe.Slice(unsafe.SliceData(b), 1<<47) // never touched
+	var req ope.Request
+	l := req.TakeLists()
+	for range 1<<16 - 1 {
+		require.True(t, l.AddLocal(huge))
+	}
+	require.False(t, l.AddLocal(huge))
+	require.EqualValues(t, 1<<63-1<<47, l.Total)
+	require.True(t, l.AddLocal(huge[:1<<47-1]))
+	require.False(t, l.AddLocal(b))
+}

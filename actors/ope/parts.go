@@ -1,0 +1,217 @@
+package ope
+
+import (
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
+)
+
+// parts carries out a write or a read that one operation cannot: one that names more pieces of
+// the peer's memory than a packet has room for, or a direct write of several requests with
+// data, which may only come after all of them. Each part is an operation like any other, with
+// the request's id, and parts is its sink; the caller gets one outcome when all have ended.
+// After one that failed none begins. The part with the data begins when all others have ended.
+//
+// It belongs to its endpoint's shard.
+type parts struct {
+	pools *Pools
+	link  *peer.Link
+	req   Request // the caller's
+	part  Request // the next, while it is begun
+
+	last     uint64 // where the part with data has to begin; 0: anywhere
+	next     uint64 // first byte that is in no part yet
+	flying   int
+	busy     bool // start runs
+	holds    bool // operations that wait for earlier ones wait for parts that have not begun
+	n        int  // bytes of the parts that ended well
+	proto    Proto
+	err      error
+	canceled error
+
+	free *parts
+}
+
+// mostParts is how many parts of a request are in progress at a time.
+const mostParts = 16
+
+// splits reports whether a write or a read takes several operations, and where the part with
+// data has to begin if that matters.
+func splits(f *Facts, q *Request) (last uint64, ok bool) {
+	direct := f.Local && f.Target && (q.Kind == KindWrite && f.CanWrite || q.Kind == KindRead && f.CanRead)
+	if direct && f.HasData && f.SameUnsolicited && f.Cuts > 1 {
+		_, last = q.cuts(uint64(f.MaxRDMA))
+		return last, true
+	}
+	return 0, f.Remotes > wire.MaxIOV && (!direct || f.HasData)
+}
+
+// split makes q, which an operation has already begun to carry out, the first part of itself.
+// last is where the part with data has to begin, 0 if that does not matter.
+func split(p *Pools, q *Request, l *peer.Link, last uint64) {
+	g := p.parts
+	if g == nil {
+		g = &parts{pools: p}
+	} else {
+		p.parts = g.free
+	}
+	g.free, g.link, g.req, g.last, g.holds = nil, l, *q, last, true
+	l.Begin()
+	g.take(q)
+	g.req.Flags = g.req.Flags&^Fence | Follows // the first part had its turn
+}
+
+// end is where the part ends that begins at next.
+func (g *parts) end() uint64 {
+	total := uint64(g.req.Len())
+	if g.next < g.last {
+		return g.last
+	}
+	if g.last > 0 {
+		return total
+	}
+	to := g.next
+	for range wire.MaxIOV {
+		if to < total {
+			to += g.req.at(to, total).Len
+		}
+	}
+	return to
+}
+
+// take makes q the next part.
+func (g *parts) take(q *Request) {
+	from, to, total := g.next, g.end(), uint64(g.req.Len())
+	*q = g.req
+	q.Sink, q.More, q.Buf = g, nil, nil
+	q.Flags &^= Pieced | Inject
+	if to < total && q.Flags&HasData != 0 {
+		q.Flags &^= HasData
+		if g.link.Can(wire.FeatureDeliveryComplete) {
+			q.Flags |= Deliver // its data is in place before the last part is sent
+		}
+	}
+	first := g.req.at(from, total)
+	if b := g.req.from(from); uint64(len(b)) >= to-from {
+		q.Buf = b[:to-from]
+	} else {
+		l := q.TakeLists()
+		q.Flags |= Pieced
+		for off := from; off < to; {
+			b := g.req.from(off)
+			b = b[:min(uint64(len(b)), to-off)]
+			l.AddLocal(b)
+			off += uint64(len(b))
+		}
+	}
+	if q.Addr, q.Key = first.Addr, first.Key; first.Len < to-from {
+		l := q.TakeLists()
+		for off := from; off < to; {
+			x := g.req.at(off, total)
+			x.Len = min(x.Len, to-off)
+			l.Remote = append(l.Remote, x)
+			off += x.Len
+		}
+	}
+	g.next = to
+	g.flying++
+}
+
+// Done implements Sink: a part has ended.
+func (g *parts) Done(q *Request, r *Result) {
+	g.pools.Tally.uncount(q.Kind, uint64(r.N), r.Err)
+	g.flying--
+	g.n += r.N
+	g.proto = r.Proto
+	g.err = firstError(g.err, r.Err)
+	if !g.busy {
+		g.start()
+	}
+}
+
+// start begins the parts that may begin, and gives the outcome when there are none left.
+func (g *parts) start() {
+	g.busy = true
+	total := uint64(g.req.Len())
+	for g.next < total && g.flying < mostParts {
+		if g.err = firstError(firstError(g.err, g.canceled), g.link.Closed()); g.err != nil {
+			break
+		}
+		if g.pools.Closing {
+			g.err = errno.ErrClosed
+			break
+		}
+		if g.req.Flags&HasData != 0 && g.flying > 0 && g.end() == total {
+			break
+		}
+		g.take(&g.part)
+		var begun bool
+		if g.req.Kind == KindRead {
+			begun = g.pools.Read(&g.part, g.link)
+		} else {
+			begun = g.pools.Send(&g.part, g.link)
+		}
+		if !begun {
+			g.flying--
+			PutLists(&g.part)
+			g.err = errno.ErrAgain
+			break
+		}
+	}
+	g.busy = false
+	if g.holds && (g.err != nil || g.next == total) {
+		g.holds = false
+		g.link.Begun()
+	}
+	if g.flying == 0 {
+		g.over()
+	}
+}
+
+// over gives the caller its outcome.
+func (g *parts) over() {
+	res := &g.pools.res
+	*res = Result{}
+	res.Err, res.N, res.Proto, res.Peer = g.err, g.n, g.proto, g.req.Peer
+	if g.err != nil && g.req.Kind == KindRead {
+		res.N = 0
+	}
+	g.pools.Tally.Count(g.req.Kind, uint64(res.N), res.Err)
+	g.req.Sink.Done(&g.req, res)
+	PutLists(&g.req)
+	p := g.pools
+	*g = parts{pools: p, free: p.parts}
+	p.parts = g
+}
+
+// CancelParts has no more parts begin of the requests that end with err: the one with an id,
+// or, if mem is not nil, all whose memory has a byte in common with mem. The parts in progress
+// are canceled as operations of their own.
+func (p *Pools) CancelParts(id uint64, mem []byte, err error) {
+	cancel := func(q *Request) {
+		g, ok := q.Sink.(*parts)
+		if ok && g.canceled == nil && (mem == nil && g.req.ID == id || mem != nil && g.req.Touches(mem)) {
+			g.canceled = err
+		}
+	}
+	p.EachTx(func(t *Txe) { cancel(t.q) })
+	p.EachRx(func(r *Rxe) {
+		if r.ord != nil {
+			cancel(&r.ord.Req)
+		}
+	})
+}
+
+// uncount takes back what Count noted of a part.
+func (c *Tally) uncount(k Kind, bytes uint64, err error) {
+	if c.Bytes[k] -= bytes; err == nil {
+		c.OK[k]--
+		return
+	}
+	c.Failed[k]--
+	if t := ErrorType(err); c.Errors[t] > 1 {
+		c.Errors[t]--
+	} else {
+		delete(c.Errors, t)
+	}
+}
