@@ -38,6 +38,8 @@ type peers struct {
 	byHandle []*peer.Link
 	routes   routes
 	lobby    lobby
+	crowd    crowd
+	resting  resting
 	replaced []*peer.Link
 }
 
@@ -93,9 +95,13 @@ func (p *peers) create(addr wire.RawAddr, ah device.AH, handle, age uint64) *pee
 		Handle: handle, Age: age, Addr: addr, AH: ah, Path: uint8(p.qp().PathOf(ah)), QPN: addr.QPN(), QKey: addr.ConnID(),
 	}
 	peer.Spawn(p.env, l, p.spawn)
+	rest, rested := p.resting.take(placeOf(addr), p.qp())
+	if rested = rested && rest.QKey == l.QKey; rested {
+		peer.Restore(l, &rest.Rest)
+	}
 	if former := p.routes.set(l); former != nil {
 		p.env.Trail.Put(l.Span, trail.Replaces, 0, former.Span, 0)
-		p.lobby.leave(former)
+		p.leave(former)
 		p.replaced = append(p.replaced, former)
 		p.env.Sh.Tell(former.Peer, &peer.Remove{Err: peer.ErrReplaced, Tell: true})
 	}
@@ -112,7 +118,7 @@ func (p *peers) forget(l *peer.Link) {
 		return
 	}
 	if p.routes.drop(l) {
-		p.lobby.leave(l)
+		p.leave(l)
 		p.replaced = append(p.replaced, l)
 	}
 }
@@ -187,6 +193,12 @@ func (p *peers) endTrail(t *trail.Log) {
 	for _, span := range alive {
 		t.Outcome(span, trail.PeerEnd, 0, nil)
 	}
+}
+
+// leave takes a peer out of those that are in no address vector.
+func (p *peers) leave(l *peer.Link) {
+	p.lobby.leave(l)
+	p.crowd.leave(l)
 }
 
 func (p *peers) qp() device.QP { return p.env.Q.QP() }

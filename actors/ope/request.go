@@ -48,6 +48,7 @@ const (
 	Discard        // KindTake: throw the message away
 	Traced         // a span of the application's can be found by ID
 	Borrowed       // Buf is the caller's again when the call that hands the request over returns
+	Aged           // it says which peer the handle meant when it was made, see SetAge
 )
 
 // Request is what the application asked for, as it crosses to the shard.

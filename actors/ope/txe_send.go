@@ -47,6 +47,9 @@ func (t *Txe) choose() error {
 		}
 		return nil
 	}
+	if l.Headerless && q.Flags&HasData != 0 && q.Data>>32 != 0 && q.Kind == KindSend {
+		return errUserQPData
+	}
 	f := Facts{
 		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},
 		Kind:    q.Kind, Form: q.Form, Total: n, Tagged: q.Flags&Tagged != 0, Deliver: q.Flags&Deliver != 0,

@@ -56,6 +56,7 @@ type hoard struct {
 	next     int64 // of Link.held, see holdAgain
 	overfull bool  // the peer is in Env.Full
 	crowded  bool  // it is over PeerMemory, or was and is not yet well below
+	waits    bool  // it is held back for another reason, see Wait
 }
 
 func hoardOf(l *Link) *hoard {
@@ -144,7 +145,7 @@ func holdBack(l *Link, on bool) {
 // letGo ends that the peer is held back.
 func letGo(l *Link) {
 	l.hoard.overfull = false
-	holdBack(l, false)
+	holdBack(l, l.hoard.waits)
 	if l.hoard.crowded {
 		l.hoard.crowded = false
 		l.env.Trail.Put(l.Span, trail.Relieved, 0, uint64(l.held), 0)

@@ -32,6 +32,10 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := e.known(&req); err != nil {
+		putMore(&req)
+		return nil, err
+	}
 	if e.credits(&req).take(1, false) == 0 {
 		putMore(&req)
 		return nil, ErrAgain
