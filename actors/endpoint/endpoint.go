@@ -189,6 +189,8 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		onBadPacket(e, m)
 	case *trickleMsg:
 		e.pressure.onTick()
+	case *peer.Tried:
+		e.peers.onTried(m)
 	case *crowdTick:
 		e.peers.crowd.onTick()
 	case *careMsg:

@@ -40,6 +40,7 @@ type peers struct {
 	lobby    lobby
 	crowd    crowd
 	resting  resting
+	trials   map[place]*trial
 	replaced []*peer.Link
 }
 
@@ -91,11 +92,23 @@ func (p *peers) setHandle(handle uint64, l *peer.Link) {
 func (p *peers) create(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.Link {
 	p.reap()
 	p.lookAfter()
+	l := p.make(addr, ah, handle, age)
+	p.settle(l)
+	return l
+}
+
+// make makes a peer that has no place yet.
+func (p *peers) make(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.Link {
 	l := &peer.Link{
 		Handle: handle, Age: age, Addr: addr, AH: ah, Path: uint8(p.qp().PathOf(ah)), QPN: addr.QPN(), QKey: addr.ConnID(),
 	}
 	peer.Spawn(p.env, l, p.spawn)
-	rest, rested := p.resting.take(placeOf(addr), p.qp())
+	return l
+}
+
+// settle gives a peer its place.
+func (p *peers) settle(l *peer.Link) {
+	rest, rested := p.resting.take(placeOf(l.Addr), p.qp())
 	if rested = rested && rest.QKey == l.QKey; rested {
 		peer.Restore(l, &rest.Rest)
 	}
@@ -105,7 +118,6 @@ func (p *peers) create(addr wire.RawAddr, ah device.AH, handle, age uint64) *pee
 		p.replaced = append(p.replaced, former)
 		p.env.Sh.Tell(former.Peer, &peer.Remove{Err: peer.ErrReplaced, Tell: true})
 	}
-	return l
 }
 
 // forget drops a peer that has failed and that no handle names, so that only its connid

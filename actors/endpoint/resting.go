@@ -151,7 +151,7 @@ func (p *peers) letGo() bool {
 		if n >= sample && best != nil {
 			break
 		}
-		if l := p.lobby.next(); peer.Idle(l) && (best == nil || l.LastHeard() < best.LastHeard()) {
+		if l := p.lobby.next(); peer.Idle(l) && (best == nil || peer.LastHeard(l) < peer.LastHeard(best)) {
 			best = l
 		}
 	}

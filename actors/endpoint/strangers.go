@@ -97,33 +97,37 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	if !listed {
 		var trusted bool
 		if trusted, crowded = p.mayCome(ah, addr.QPN(), known); !trusted {
-			p.env.Counters.Crowded++
-			peer.Complain(p.env, nil, fmt.Errorf("%w: %s", peer.ErrUntrusted, addr))
 			_ = p.qp().DestroyAH(ah)
-			r.Release()
+			p.distrust(r, addr)
 			return
 		}
 	}
-	upto, _ := r.View.MsgID()
 	l := p.create(addr, ah, handle, p.book.Now())
 	if listed {
 		p.setHandle(handle, l)
-	} else if !crowded {
-		p.lobby.enter(l)
-	}
-	if !listed && !known {
-		p.event(Event{Kind: NewPeer, Handle: handle, Addr: addr, Path: l.Path})
-	}
-	if crowded {
-		p.crowd.enter(l, upto)
+	} else {
+		p.welcome(l, !known, !crowded, r)
 	}
 	p.env.Sh.Call(l.Peer, r.Arrived())
 }
 
+// welcome takes in a stranger that has sent r. It is held back if there is no room.
+func (p *peers) welcome(l *peer.Link, fresh, room bool, r *device.RecvPkt) {
+	if fresh {
+		p.event(Event{Kind: NewPeer, Handle: peer.Unlisted, Addr: l.Addr, Path: l.Path})
+	}
+	if room {
+		p.lobby.enter(l)
+		return
+	}
+	upto, _ := r.View.MsgID()
+	p.crowd.enter(l, upto)
+}
+
 // onOtherConnID takes a packet from a known queue pair with another connid than the
 // peer's. It is of a former endpoint there, and dropped, or of a new one, which replaces
-// the peer (§4.4). A new connid is believed only in a packet with a raw address, or if
-// the application has inserted the address.
+// the peer (§4.4). A new connid is believed only in a packet with a raw address, and then if
+// its sender turns out to be there (trial.go), or if the application has inserted the address.
 func (p *peers) onOtherConnID(m *peer.Stranger) {
 	r, c := m.Pkt, &p.env.Counters
 	id, ok := r.View.ConnID()
@@ -142,10 +146,14 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 	if introduced && raw.GID() != m.Link.Addr.GID() {
 		introduced = false
 	}
-	if _, listed := p.book.Handle(addr); !listed && !introduced {
+	_, listed := p.book.Handle(addr)
+	switch {
+	case !listed && !introduced:
 		c.StaleConnID++
 		r.Release()
-		return
+	case !listed && x.cur.Err == nil && p.closing.state == open:
+		p.try(r, addr)
+	default:
+		p.admit(r, addr)
 	}
-	p.admit(r, addr)
 }

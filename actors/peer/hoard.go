@@ -57,6 +57,7 @@ type hoard struct {
 	overfull bool  // the peer is in Env.Full
 	crowded  bool  // it is over PeerMemory, or was and is not yet well below
 	waits    bool  // it is held back for another reason, see Wait
+	tried    bool  // it is on trial, see Try
 }
 
 func hoardOf(l *Link) *hoard {

@@ -17,7 +17,7 @@ var ErrMalformed = fmt.Errorf("%w: a packet of the message cannot be read", errn
 // unreadable drops a packet of which the headers cannot be read. Its sender takes it for
 // arrived. If it says which message it belongs to, that one ends alone: its turn is passed
 // over, or what has begun ends with ErrMalformed, so that the later ones are received.
-func (p *Peer) unreadable(r *device.RecvPkt, pkt *Packet, err error) {
+func unreadable(p *Peer, r *device.RecvPkt, pkt *Packet, err error) {
 	p.env.Counters.bad(err)
 	Complain(p.env, p.link, err)
 	id, ok := r.View.MsgID()
@@ -48,7 +48,7 @@ type BadPacket struct {
 	Err  error
 }
 
-// complaints is how many BadPackets there were lately: who sends garbage must not fill the
+// complaints is how many BadPackets there were lately: a peer that sends garbage must not fill the
 // list of events.
 type complaints struct {
 	spent int

@@ -75,7 +75,7 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 func (p *Peer) read(r *device.RecvPkt) *Packet {
 	pkt := p.env.Pool.Get(r, p.link)
 	if err := pkt.parse(&r.View, r.Data); err != nil {
-		p.unreadable(r, pkt, err)
+		unreadable(p, r, pkt, err)
 		return nil
 	}
 	return pkt

@@ -3,6 +3,7 @@ package peer
 import (
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -38,13 +39,13 @@ func Idle(l *Link) bool {
 }
 
 // LastHeard is when the peer was last heard.
-func (l *Link) LastHeard() clock.Time { return l.heard }
+func LastHeard(l *Link) clock.Time { return l.heard }
 
 // LetGo returns what is to be remembered of a peer if it is idle, and no message is under way
 // to its actor. Then the caller stops that in the same step.
 func LetGo(l *Link) (Rest, bool) {
 	sh := l.env.Sh
-	if !Idle(l) || !sh.Unburdened(l.Peer) {
+	if !Idle(l) || !shard.Unburdened(sh, l.Peer) {
 		return Rest{}, false
 	}
 	Admitted(l)

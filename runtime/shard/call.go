@@ -62,7 +62,7 @@ func (s *Shard) Enter(to Ref) bool {
 
 // Unburdened reports whether no message is under way to the actor and no handler of it is on
 // the stack, so that nothing is lost if it is stopped now. Shard only.
-func (s *Shard) Unburdened(to Ref) bool {
+func Unburdened(s *Shard, to Ref) bool {
 	m, c := to.m, &s.delivery.stack
 	return m != nil && m.pending == 0 && c.cur != m && !slices.Contains(c.below[:c.depth], m) && (fastG || s.inbox.idle())
 }
