@@ -67,8 +67,6 @@ type Config = settings.InForce
 type Memory struct {
 	Held int64 // bytes
 	Peak int64
-	// EarlyBytes are of Held, for packets that wait for their turn.
-	EarlyBytes int64
 	// Strangers is bytes beside Held, for peers in no address vector beyond those that may be.
 	Strangers int64
 	Early     int64 // packets that wait for their turn in the order of messages

@@ -39,7 +39,6 @@ type Packet struct {
 
 	Aborted   bool // a message that its sender took back before its turn
 	Malformed bool // of a message of which a packet cannot be read; Type is PEER_ERROR
-	early     bool // it waits for its turn, see keepEarly
 	slot      *device.RecvPkt
 	own       []byte // block that Payload lies in after Own
 	held      int    // bytes accounted to the link
@@ -83,9 +82,6 @@ func (p *Packet) Own() {
 	p.slot.Release()
 	p.slot = nil
 	p.held = cap(p.own) + packetOverhead
-	if p.early {
-		countEarly(p.Link, p.held)
-	}
 	p.Link.Hold(p.held)
 }
 
@@ -103,7 +99,6 @@ func (p *Packet) Free() {
 		p.own = nil
 	}
 	if p.held > 0 {
-		due(p)
 		p.Link.Release(p.held)
 		p.held = 0
 	}

@@ -30,9 +30,9 @@ type Rest struct {
 // Idle reports whether nothing is in progress with the peer, nothing of its is kept here, and
 // nothing under way to it: then it can be let go.
 func Idle(l *Link) bool {
-	p, h := l.of, l.hoard
+	p := l.of
 	return l.Err == nil && !l.Away && !l.Busy() && l.held == 0 && !l.Backoff && l.out == 0 && l.Runt == 0 && l.putOff == 0 &&
-		(h == nil || !h.overfull) && (l.untold == nil || len(l.untold.ids) == 0) &&
+		!l.overfull && (l.untold == nil || len(l.untold.ids) == 0) &&
 		p.lineHead == nil && p.rnrHead == nil && p.holds == nil && p.debts == nil && !p.probing && !p.failing &&
 		p.handshake != handshakeQueued && p.window.Held() == 0 && len(p.multi) == 0 && len(p.nacked) == 0 &&
 		!l.env.Q.Holds(l.Peer)
@@ -76,8 +76,7 @@ func Restore(l *Link, r *Rest) {
 // What it sends up to the message upto has come, or comes through: the turn of one that is here
 // must not wait for one that is refused.
 func Wait(l *Link, upto uint32) {
-	h := hoardOf(l)
-	h.waits = true
+	l.waits = true
 	if l.path().HoldsBack {
 		_ = l.env.Q.QP().HoldBack(l.AH, l.QPN, true, upto+1) // as in holdBack
 	}
@@ -92,8 +91,8 @@ func Waiting(l *Link) {
 
 // Admitted ends what Wait began.
 func Admitted(l *Link) {
-	if h := l.hoard; h != nil && h.waits {
-		if h.waits = false; !h.overfull {
+	if l.waits {
+		if l.waits = false; !l.overfull {
 			holdBack(l, false)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // onProblem deals with a packet whose send did not simply succeed.
 func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
-	if h := p.link.hoard; h != nil && h.tried {
+	if p.link.tried {
 		tryEnds(p, pke, s)
 	}
 	switch {

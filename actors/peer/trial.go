@@ -20,7 +20,7 @@ type Tried struct {
 
 // Try puts a peer that was just made on trial: it gets HANDSHAKE. Tried follows.
 func Try(l *Link) {
-	hoardOf(l).tried = true
+	l.tried = true
 	p := l.of
 	if p.answer(); p.handshake == handshakeNone {
 		endTrial(p, true)
@@ -36,8 +36,8 @@ func tryEnds(p *Peer, pke *device.Pke, s device.Status) {
 }
 
 func endTrial(p *Peer, ok bool) {
-	if h := p.link.hoard; h != nil && h.tried {
-		h.tried = false
+	if p.link.tried {
+		p.link.tried = false
 		p.env.Sh.Tell(p.env.Endpoint, &Tried{Link: p.link, OK: ok})
 	}
 }
