@@ -13,7 +13,6 @@ type resting struct {
 	most    int
 	byPlace map[place]rested
 	order   []place // in which they were let go; some are back
-	back    int     // of order
 }
 
 // rested is one of them.
