@@ -78,9 +78,9 @@ func abuse(t *testing.T, data []byte) {
 		Info: device.Info{MTU: 256, CopiesAtPost: k&1 == 0},
 		Endpoint: endpoint.Config{
 			Settings: settings.InForce{
-				WaitHandshake: k&6 == 0, MaxStrangers: 3,
+				WaitHandshake: k&6 == 0,
 				Settings: settings.Settings{
-					SendQueue: 4 + k%8, RecvQueue: 64, MaxMedium: 1000, Credits: 1 + k%3, RecvWindow: 4,
+					MaxStrangers: 3, SendQueue: 4 + k%8, RecvQueue: 64, MaxMedium: 1000, Credits: 1 + k%3, RecvWindow: 4,
 					PeerTimeout: 3 * time.Second, PeerMemory: 40000, TotalMemory: 60000,
 				},
 			},

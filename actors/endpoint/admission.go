@@ -44,17 +44,24 @@ func (p *pace) take(now clock.Time) bool {
 	return true
 }
 
-// mayCome reports whether a stranger may take a place.
-func (p *peers) mayCome(ah device.AH, qpn uint16) bool {
-	if x := p.routes.get(ah, qpn); x != nil && !x.pace.take(p.env.Sh.Now()) {
-		return false
+// mayCome reports whether a stranger may come, and whether it has to wait then since there is
+// no room. One that is known was let go earlier, and invents nothing.
+func (p *peers) mayCome(ah device.AH, qpn uint16, known bool) (trusted, crowded bool) {
+	if x := p.routes.get(ah, qpn); !known && x != nil && !x.pace.take(p.env.Sh.Now()) {
+		return false, false
 	}
 	p.reap()
-	if p.mayFollow(ah, qpn) && p.hasRoom(ah) {
-		return true
+	switch {
+	case !p.mayFollow(ah, qpn):
+	case p.hasRoom(ah):
+		return true, false
+	default:
+		// Where the device holds nobody back by himself the endpoint throttles all at that limit.
+		path := &p.env.Paths[p.qp().PathOf(ah)]
+		trusted, crowded = !path.HoldsBack || p.env.Mem.Total() <= p.env.Config.Hard(), true
 	}
 	p.lookAfter() // nobody else may come by who would find those that have left
-	return false
+	return trusted, crowded
 }
 
 // mayFollow reports whether those who were at a place before leave room for one more.
@@ -73,14 +80,18 @@ func (p *peers) mayFollow(ah device.AH, qpn uint16) bool {
 // places than three times those that are free, so that there is always room for another
 // host's.
 func (p *peers) hasRoom(ah device.AH) bool {
-	n := p.lobby.from(ah)
-	taken := n
+	return p.free(ah) || p.makeRoom(p.lobby.from(ah)) || p.letGo() && p.free(ah)
+}
+
+// free is hasRoom as things are.
+func (p *peers) free(ah device.AH) bool {
+	taken := p.lobby.from(ah)
 	for _, l := range p.replaced {
 		if l.AH == ah {
 			taken++
 		}
 	}
-	return taken < 3*(p.most-p.lobby.size()-len(p.replaced)) || p.makeRoom(n)
+	return taken < 3*(p.most-p.lobby.size()-len(p.replaced))
 }
 
 // makeRoom gives up a stranger that is away, the first in the lobby's order, for one of a host

@@ -8,6 +8,8 @@ func (e *Endpoint) assemble() {
 		env: e.env, pools: e.pools, closing: &e.closing, book: e.cfg.Book,
 		spawn: e.spawn, event: e.cfg.OnEvent, many: &e.many, most: e.env.Config.MaxStrangers,
 	}
+	e.peers.crowd.env, e.peers.crowd.peers = e.env, &e.peers
+	e.peers.resting.most = restMost * e.peers.most
 	e.access = access{
 		refuse: e.cfg.Refuse,
 		env:    e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, closing: &e.closing, event: e.cfg.OnEvent,

@@ -129,6 +129,7 @@ func (c *closing) closeQueue() {
 	c.drain()
 	sh.RemovePoller(e.queue)
 	e.pressure.stop()
+	sh.StopTimer(&e.peers.crowd.timer)
 	c.shut = e.queue.Close()
 	e.pools.CloseMemory()
 	err := c.err()

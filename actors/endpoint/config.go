@@ -103,6 +103,14 @@ const (
 	RemoteServed
 	// EnabledAgain: what the caller reports after Open with After; Addr is the new address.
 	EnabledAgain
+	// BadPacket: a packet was dropped that its sender takes for arrived: it cannot be read, or
+	// may not be taken. Err says why. Of many at a time only some are told.
+	BadPacket
+	// StrangersCrowded: there are more peers in no address vector than MaxStrangers that
+	// cannot be let go. Further ones are held back.
+	StrangersCrowded
+	// StrangersRelieved: StrangersCrowded has ended.
+	StrangersRelieved
 )
 
 // Written is a peer's write with remote CQ data that has ended.

@@ -183,13 +183,19 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.unpark(m.Link)
 		e.peers.forget(m.Link)
 	case *device.Gone:
-		// There is no peer that this could be about.
+		e.peers.onGone(m)
 	case *peer.Crowded:
 		e.cfg.OnEvent(Event{Kind: PeerPressure, Handle: m.Link.Handle, Addr: m.Link.Addr, Path: m.Link.Path})
 	case *peer.Relieved:
 		e.cfg.OnEvent(Event{Kind: PeerRelieved, Handle: m.Link.Handle, Addr: m.Link.Addr, Path: m.Link.Path})
+	case *peer.BadPacket:
+		onBadPacket(e, m)
 	case *trickleMsg:
 		e.pressure.onTick()
+	case *peer.Tried:
+		e.peers.onTried(m)
+	case *crowdTick:
+		e.peers.crowd.onTick()
 	case *careMsg:
 		e.pressure.onCare()
 	case *closeStep:

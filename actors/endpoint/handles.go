@@ -50,7 +50,7 @@ func (e *Endpoint) Remove(handle uint64) {
 // bind gives a stranger its handle: its unexpected messages can now match receives that
 // name it.
 func (p *peers) bind(l *peer.Link, handle uint64) {
-	p.lobby.leave(l)
+	p.leave(l)
 	l.Handle, l.Age = handle, max(l.Age, p.book.Age(handle))
 	p.setHandle(handle, l)
 	for _, m := range p.unexpected(l) {
@@ -64,7 +64,7 @@ func (p *peers) bind(l *peer.Link, handle uint64) {
 
 // insert binds peers that were known before their addresses got the n handles from first.
 func (p *peers) insert(first, n uint64) {
-	if p.lobby.size() == 0 {
+	if p.lobby.size()+len(p.crowd.where) == 0 {
 		return
 	}
 	for h := first; h < first+n; h++ {
@@ -109,3 +109,7 @@ func (p *peers) unexpected(l *peer.Link) []*match.Msg {
 	})
 	return theirs
 }
+
+// outdated reports whether the handle of a request that is Aged is not that peer's any more
+// which the caller meant.
+func outdated(e *Endpoint, r *ope.Request) bool { return e.cfg.Book.Age(r.Peer) != r.Age() }

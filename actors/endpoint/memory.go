@@ -51,7 +51,7 @@ func (p *pressure) begin() {
 
 // check begins to throttle above the limit, and ends it at three quarters of the limit.
 func (p *pressure) check() {
-	held, limit := p.env.Mem.Held, p.env.Config.TotalMemory
+	held, limit := p.env.Mem.Total(), p.env.Config.TotalMemory
 	if p.off || held <= limit && !p.holding() {
 		return
 	}
@@ -82,7 +82,7 @@ func (p *pressure) onTick() {
 	if p.check(); !p.on {
 		return
 	}
-	if p.alone || p.env.Mem.Held <= p.env.Config.Hard() {
+	if p.alone || p.env.Mem.Total() <= p.env.Config.Hard() {
 		p.env.Q.Trickle(tricklePackets)
 	}
 	p.start()

@@ -39,6 +39,9 @@ type peers struct {
 	byHandle []*peer.Link
 	routes   routes
 	lobby    lobby
+	crowd    crowd
+	resting  resting
+	trials   map[place]*trial
 	replaced []*peer.Link
 }
 
@@ -90,17 +93,32 @@ func (p *peers) setHandle(handle uint64, l *peer.Link) {
 func (p *peers) create(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.Link {
 	p.reap()
 	p.lookAfter()
+	l := p.make(addr, ah, handle, age)
+	p.settle(l)
+	return l
+}
+
+// make makes a peer that has no place yet.
+func (p *peers) make(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.Link {
 	l := &peer.Link{
 		Handle: handle, Age: age, Addr: addr, AH: ah, Path: uint8(p.qp().PathOf(ah)), QPN: addr.QPN(), QKey: addr.ConnID(),
 	}
 	peer.Spawn(p.env, l, p.spawn)
+	return l
+}
+
+// settle gives a peer its place.
+func (p *peers) settle(l *peer.Link) {
+	rest, rested := p.resting.take(placeOf(l.Addr), p.qp())
+	if rested = rested && rest.QKey == l.QKey; rested {
+		peer.Restore(l, &rest.Rest)
+	}
 	if former := p.routes.set(l); former != nil {
 		p.env.Trail.Put(l.Span, trail.Replaces, 0, former.Span, 0)
-		p.lobby.leave(former)
+		p.leave(former)
 		p.replaced = append(p.replaced, former)
 		p.env.Sh.Tell(former.Peer, &peer.Remove{Err: peer.ErrReplaced, Tell: true})
 	}
-	return l
 }
 
 // forget drops a peer that has failed and that no handle names, so that only its connid
@@ -113,7 +131,7 @@ func (p *peers) forget(l *peer.Link) {
 		return
 	}
 	if p.routes.drop(l) {
-		p.lobby.leave(l)
+		p.leave(l)
 		p.replaced = append(p.replaced, l)
 	}
 }
@@ -188,6 +206,12 @@ func (p *peers) endTrail(t *trail.Log) {
 	for _, span := range alive {
 		t.Outcome(span, trail.PeerEnd, 0, nil)
 	}
+}
+
+// leave takes a peer out of those that are in no address vector.
+func (p *peers) leave(l *peer.Link) {
+	p.lobby.leave(l)
+	p.crowd.leave(l)
 }
 
 func (p *peers) qp() device.QP { return p.env.Q.QP() }

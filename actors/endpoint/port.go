@@ -8,6 +8,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/direct"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
@@ -72,20 +73,27 @@ func (p plain) Poll(*shard.Shard) int {
 	if e.direct.Kind != 0 { // what is in the ring came later
 		n++
 		e.handling = true
-		e.port.Handle(&e.direct)
+		handlePlain(e, &e.direct)
 		e.handling = false
 		e.dropDirect()
 	}
 	for r := e.reqs.Peek(); r != nil && n < batch; r = e.reqs.Peek() {
 		n++
 		e.handling = true
-		if !e.port.Handle(r) {
-			r.More.Run()
-		}
+		handlePlain(e, r)
 		e.handling = false
 		e.drop(r)
 	}
 	return n
+}
+
+func handlePlain(e *Endpoint, r *ope.Request) {
+	switch {
+	case r.Flags&ope.Aged != 0 && outdated(e, r):
+		e.reject(r, peer.ErrRemoved)
+	case !e.port.Handle(r):
+		r.More.Run()
+	}
 }
 
 // Flush ends a turn.

@@ -138,6 +138,8 @@ func (e *Endpoint) live(r *ope.Request) *peer.Link {
 	switch {
 	case e.closing.state != open:
 		err = e.closing.err()
+	case r.Flags&ope.Aged != 0 && outdated(e, r):
+		l, err = nil, peer.ErrRemoved
 	case l == nil:
 		if l, err = e.peers.link(r.Peer); err == nil {
 			err = l.Closed()
@@ -183,6 +185,10 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
+		if r.Flags&ope.Aged != 0 && outdated(e, r) {
+			e.reject(r, peer.ErrRemoved)
+			return
+		}
 		l, err := e.peers.link(r.Peer)
 		if err != nil {
 			e.reject(r, err)

@@ -122,11 +122,27 @@ func (r *routes) drop(l *peer.Link) bool {
 	clear(r.recent[:])
 	x.cur = nil
 	x.remember(l)
+	r.emptied(l)
+	return true
+}
+
+// rest takes l out of its place until it is heard again: it is no former one.
+func (r *routes) rest(l *peer.Link) {
+	x := r.get(l.AH, l.QPN)
+	if x == nil || x.cur != l {
+		return
+	}
+	clear(r.recent[:])
+	x.cur = nil
+	r.emptied(l)
+}
+
+// emptied notes that the route of l has no peer.
+func (r *routes) emptied(l *peer.Link) {
 	if r.empty = append(r.empty, cacheKey(l.AH, l.QPN)); len(r.empty) > maxEmpty {
 		r.forget(r.empty[0])
 		r.empty = r.empty[1:]
 	}
-	return true
 }
 
 // forget deletes a route that has no peer.
@@ -137,11 +153,14 @@ func (r *routes) forget(key uint32) {
 	}
 }
 
-func (x *route) remember(l *peer.Link) {
+func (x *route) remember(l *peer.Link) { x.note(l.QKey) }
+
+// note remembers the connid of a former one.
+func (x *route) note(connid uint32) {
 	if len(x.former) == maxFormer {
 		x.former = x.former[1:]
 	}
-	x.former = append(x.former, l.QKey)
+	x.former = append(x.former, connid)
 }
 
 // was reports whether connid belonged to a former endpoint there.

@@ -51,9 +51,9 @@ func (s *scenario) open(d *datadriven.TestData) {
 		Seed: uint64(num(d, "seed")),
 		Endpoint: endpoint.Config{
 			Settings: settings.InForce{
-				MsgIDBase: uint32(num(d, "base")), WaitHandshake: d.HasArg("wait"), MaxStrangers: num(d, "strangers"),
+				MsgIDBase: uint32(num(d, "base")), WaitHandshake: d.HasArg("wait"),
 				Settings: settings.Settings{
-					SendQueue: num(d, "sq"), RecvQueue: num(d, "rq"), DetachLimit: num(d, "detach"),
+					MaxStrangers: num(d, "strangers"), SendQueue: num(d, "sq"), RecvQueue: num(d, "rq"), DetachLimit: num(d, "detach"),
 					MaxMedium: num(d, "medium"), Credits: num(d, "credits"), MinRead: num(d, "minread"),
 					MinReadWrite: num(d, "minwrite"), RuntSize: num(d, "runt"), ReadSegment: num(d, "segment"),
 					RecvWindow: num(d, "window"), Homogeneous: d.HasArg("homogeneous"),

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"fmt"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/wire"
@@ -11,6 +13,9 @@ import (
 // device reports (§2.2).
 func (p *peers) onStranger(r *device.RecvPkt) {
 	addr, ok := p.identify(r)
+	if !ok {
+		addr, ok = p.resting.sender(r, p.routes.from(r))
+	}
 	if !ok {
 		p.onNameless(r)
 		return
@@ -46,9 +51,16 @@ func (p *peers) identify(r *device.RecvPkt) (wire.RawAddr, bool) {
 // onNameless takes a packet that does not say who sent it. It is of the peer there if only
 // the device's address handle is missing.
 func (p *peers) onNameless(r *device.RecvPkt) {
-	if l := p.at(r.GID, r.QPN); r.AH == device.UnknownAH && l != nil {
+	l := p.at(r.GID, r.QPN)
+	if r.AH != device.UnknownAH {
+		l = p.routes.find(r.AH, r.QPN) // it came while the packet was on its way here
+	}
+	if l != nil && r.Err == nil {
 		p.env.Sh.Call(l.Peer, r.Arrived())
 		return
+	}
+	if r.Err != nil {
+		peer.Complain(p.env, nil, r.Err)
 	}
 	p.env.Counters.NoAddress++
 	r.Release()
@@ -64,36 +76,58 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 		p.env.Sh.Call(l.Peer, r.Arrived())
 		return
 	}
+	known, gone := p.resting.is(addr)
+	if gone {
+		p.env.Counters.StaleConnID++
+		r.Release()
+		return
+	}
 	handle, listed := p.book.Handle(addr)
 	if !listed {
 		handle = peer.Unlisted
 	}
-	ah, err := p.qp().CreateAH(addr.GID())
+	ah, err := p.handleFor(addr.GID())
 	if err != nil {
 		p.env.Log.Warn("address handle for a stranger", "addr", addr, "err", err)
+		peer.Complain(p.env, nil, fmt.Errorf("address handle for %s: %w", addr, err))
 		r.Release()
 		return
 	}
-	if !listed && !p.mayCome(ah, addr.QPN()) {
-		p.env.Counters.Crowded++
-		_ = p.qp().DestroyAH(ah)
-		r.Release()
-		return
+	crowded := false
+	if !listed {
+		var trusted bool
+		if trusted, crowded = p.mayCome(ah, addr.QPN(), known); !trusted {
+			_ = p.qp().DestroyAH(ah)
+			p.distrust(r, addr)
+			return
+		}
 	}
 	l := p.create(addr, ah, handle, p.book.Now())
 	if listed {
 		p.setHandle(handle, l)
 	} else {
-		p.lobby.enter(l)
-		p.event(Event{Kind: NewPeer, Handle: handle, Addr: addr, Path: l.Path})
+		p.welcome(l, !known, !crowded, r)
 	}
 	p.env.Sh.Call(l.Peer, r.Arrived())
 }
 
+// welcome takes in a stranger that has sent r. It is held back if there is no room.
+func (p *peers) welcome(l *peer.Link, fresh, room bool, r *device.RecvPkt) {
+	if fresh {
+		p.event(Event{Kind: NewPeer, Handle: peer.Unlisted, Addr: l.Addr, Path: l.Path})
+	}
+	if room {
+		p.lobby.enter(l)
+		return
+	}
+	upto, _ := r.View.MsgID()
+	p.crowd.enter(l, upto)
+}
+
 // onOtherConnID takes a packet from a known queue pair with another connid than the
 // peer's. It is of a former endpoint there, and dropped, or of a new one, which replaces
-// the peer (§4.4). A new connid is believed only in a packet with a raw address, or if
-// the application has inserted the address.
+// the peer (§4.4). A new connid is believed only in a packet with a raw address, and then if
+// its sender turns out to be there (trial.go), or if the application has inserted the address.
 func (p *peers) onOtherConnID(m *peer.Stranger) {
 	r, c := m.Pkt, &p.env.Counters
 	id, ok := r.View.ConnID()
@@ -112,10 +146,14 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 	if introduced && raw.GID() != m.Link.Addr.GID() {
 		introduced = false
 	}
-	if _, listed := p.book.Handle(addr); !listed && !introduced {
+	_, listed := p.book.Handle(addr)
+	switch {
+	case !listed && !introduced:
 		c.StaleConnID++
 		r.Release()
-		return
+	case !listed && x.cur.Err == nil && p.closing.state == open:
+		p.try(r, addr)
+	default:
+		p.admit(r, addr)
 	}
-	p.admit(r, addr)
 }

@@ -49,9 +49,11 @@ type Headers struct {
 
 // Why an operation has no subprotocol.
 var (
-	errTooLong  = fmt.Errorf("%w: longer than a packet", errno.ErrMsgSize)
-	errUserQP   = fmt.Errorf("%w: the peer takes short untagged messages only", errno.ErrNotSupported)
-	errNoChoice = errors.New("no subprotocol")
+	errTooLong = fmt.Errorf("%w: longer than a packet", errno.ErrMsgSize)
+	// The data goes as immediate data of the device, of 32 bits.
+	errUserQPData = fmt.Errorf("%w: the peer takes remote CQ data of 32 bits only", errno.ErrNotSupported)
+	errUserQP     = fmt.Errorf("%w: the peer takes short untagged messages only", errno.ErrNotSupported)
+	errNoChoice   = errors.New("no subprotocol")
 )
 
 // room is what a request with the given mandatory header can carry.

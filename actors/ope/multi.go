@@ -6,7 +6,7 @@ import "github.com/efactor/efactor/actors/trail"
 const (
 	// Multi: the buffer of a KindRecv takes message after message, until less than Data bytes
 	// of it are left. The Sink is a Many.
-	Multi Flags = 1 << (15 - iota)
+	Multi Flags = 1 << (31 - iota)
 	// Part marks the receive of one message of a Multi. Addr is where in the buffer it lies.
 	Part
 	// QuietParts: the messages of a Multi are Quiet. Its end is not.

@@ -36,7 +36,7 @@ const (
 )
 
 // Flags of a request.
-type Flags uint16
+type Flags uint32
 
 // The flags.
 const (
@@ -52,6 +52,7 @@ const (
 	Ordered        // the endpoint has an order (settings.Order)
 	Pieced         // More.Local is in place of Buf
 	Follows        // it is a part of a request that has begun, see parts
+	Aged           // it says which peer the handle meant when it was made, see SetAge
 )
 
 // Request is what the application asked for, as it crosses to the shard.

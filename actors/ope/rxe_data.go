@@ -150,6 +150,9 @@ func (r *Rxe) onSegment(p *peer.Packet) {
 // onAborted: the peer gave the operation up.
 func (r *Rxe) onAborted(p *peer.Packet) {
 	err := remoteError(p.Errno)
+	if p.Malformed {
+		err = peer.ErrMalformed
+	}
 	p.Free()
 	r.note(trail.Answer, uint8(wire.TypePeerError), 0, 1)
 	r.pools.env.Counters.Aborted++

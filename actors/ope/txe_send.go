@@ -47,6 +47,9 @@ func (t *Txe) choose() error {
 		}
 		return nil
 	}
+	if l.Headerless && q.Flags&HasData != 0 && q.Data>>32 != 0 && q.Kind == KindSend {
+		return errUserQPData
+	}
 	if q.Kind == KindAtomic && l.Headerless {
 		return errUserQP
 	}

@@ -66,7 +66,9 @@ func (p *Peer) skip(pkt *Packet) {
 		q.Free()
 		q = next
 	}
-	p.env.Counters.Aborted++
+	if !pkt.Malformed {
+		p.env.Counters.Aborted++
+	}
 	pkt.Aborted = true
 	p.place(pkt)
 }

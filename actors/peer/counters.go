@@ -18,6 +18,8 @@ type Counters struct {
 	PeersReturned                  uint64 // times that one which had failed was taken back
 	PeersSilent                    uint64 // of them, those that did not respond
 	Unexpected                     uint64
+	StrangersHeld                  uint64 // times that one was held back for want of room
+	StrangersRested                uint64 // times that one was let go until it is heard again
 	Copied                         uint64 // bytes of messages that were copied here, the device's own copies aside
 	NACKsSent, NACKsRecv           uint64
 	PeerErrorsSent, PeerErrorsRecv uint64
@@ -32,13 +34,14 @@ type Counters struct {
 	BadType        uint64 // unknown, retired or internal packet type
 	BadVersion     uint64
 	BadLength      uint64 // a length or offset that does not fit
+	Malformed      uint64 // of them, packets of messages, which ended
 	BadID          uint64 // an operation id that is not in use
 	NoRoom         uint64 // a request that no operation was free to answer
 	StaleMsgID     uint64 // a msg_id that was processed already
 	AbortedLate    uint64 // a packet of a message that the peer has taken back
 	StaleConnID    uint64 // from a former endpoint with the same GID and QPN
 	NoAddress      uint64 // a stranger that does not say who it is
-	Crowded        uint64 // a stranger for which there is no room, or too many in its place
+	Crowded        uint64 // a stranger that is not let in for reasons of trust
 	PeerOverMemory uint64
 	PeersCrowded   uint64 // times that a peer came over PeerMemory
 	PeerDown       uint64 // from a peer that has failed

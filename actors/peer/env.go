@@ -30,6 +30,8 @@ type Env struct {
 	Full     Full
 	Log      *slog.Logger // never nil
 	Trail    *trail.Log   // nil: nobody follows what happens
+
+	complaints complaints
 }
 
 // Path is one of the ways on which an endpoint over several devices is reached.
@@ -63,9 +65,14 @@ type Config = settings.InForce
 // Memory counts what an endpoint holds that nobody asked for: packets out of
 // order and unexpected messages.
 type Memory struct {
-	Held  int64 // bytes
-	Peak  int64
-	Early int64 // packets that wait for their turn in the order of messages
+	Held int64 // bytes
+	Peak int64
+	// Strangers is bytes beside Held, for peers in no address vector beyond those that may be.
+	Strangers int64
+	Early     int64 // packets that wait for their turn in the order of messages
 }
+
+// Total is the bytes that TotalMemory bounds.
+func (m *Memory) Total() int64 { return m.Held + m.Strangers }
 
 func (e *Env) now() clock.Time { return e.Sh.Now() }

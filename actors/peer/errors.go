@@ -19,6 +19,9 @@ var (
 	ErrIntruder   = fmt.Errorf("%w: it used too many keys that name no memory here", ErrPeerFailed)
 	ErrRestarted  = fmt.Errorf("%w: the actor of the peer was restarted", ErrPeerFailed)
 	ErrStopped    = errors.New("endpoint closed")
+
+	// ErrUntrusted is why a packet of an endpoint in no address vector is dropped.
+	ErrUntrusted = errors.New("its sender is not let in: too many endpoints come, or have left messages, at its place or host")
 )
 
 // Causes of an operation's end with a peer that lives.

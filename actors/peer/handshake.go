@@ -42,6 +42,7 @@ func (p *Peer) sendHandshake() {
 	}
 	if !p.post(pke, h.Append(pke.Header())) {
 		p.handshake = handshakeNone // the next packet is answered
+		endTrial(p, true)
 		return
 	}
 	p.handshake = handshakeSent

@@ -107,7 +107,7 @@ func holdBack(l *Link, on bool) {
 // letGo ends that the peer is held back.
 func letGo(l *Link) {
 	l.overfull = false
-	holdBack(l, false)
+	holdBack(l, l.waits)
 	if l.crowded {
 		l.crowded = false
 		l.env.Trail.Put(l.Span, trail.Relieved, 0, uint64(l.held), 0)

@@ -45,6 +45,8 @@ type Link struct {
 	otherErrors bool  // it sends a PEER_ERROR that cannot be read
 	overfull    bool  // it is in Env.Full
 	crowded     bool  // it is over PeerMemory, or was and is not yet well below
+	waits       bool  // it is held back for want of room, see Wait
+	tried       bool  // it is on trial, see Try
 	Err         error // not nil: the peer has failed, and why
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it

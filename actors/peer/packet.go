@@ -37,13 +37,14 @@ type Packet struct {
 	Next    *Packet // chain of its present holder
 	last    *Packet // of a chain in the reorder window, kept by its first
 
-	Aborted bool // a message that its sender took back before its turn
-	slot    *device.RecvPkt
-	own     []byte // block that Payload lies in after Own
-	held    int    // bytes accounted to the link
-	arrive  Arrive
-	deliver Deliver
-	pool    *Pool
+	Aborted   bool // a message that its sender took back before its turn
+	Malformed bool // of a message of which a packet cannot be read; Type is PEER_ERROR
+	slot      *device.RecvPkt
+	own       []byte // block that Payload lies in after Own
+	held      int    // bytes accounted to the link
+	arrive    Arrive
+	deliver   Deliver
+	pool      *Pool
 }
 
 // Multi is a message that takes several REQ packets, known by its msg_id while
@@ -111,7 +112,7 @@ func (p *Packet) Free() {
 		}
 		p.Multi = nil
 	}
-	p.Header, p.Aborted = Header{}, false
+	p.Header, p.Aborted, p.Malformed = Header{}, false, false
 	p.Payload, p.Link, p.slot = nil, nil, nil
 	p.Next, pool.free = pool.free, p
 }

@@ -33,6 +33,7 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 	v := &r.View
 	if r.Err != nil {
 		c.bad(r.Err)
+		Complain(p.env, p.link, r.Err)
 		r.Release()
 		return
 	}
@@ -74,8 +75,7 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 func (p *Peer) read(r *device.RecvPkt) *Packet {
 	pkt := p.env.Pool.Get(r, p.link)
 	if err := pkt.parse(&r.View, r.Data); err != nil {
-		p.env.Counters.bad(err)
-		pkt.Free()
+		unreadable(p, r, pkt, err)
 		return nil
 	}
 	return pkt

@@ -8,6 +8,9 @@ import (
 
 // onProblem deals with a packet whose send did not simply succeed.
 func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
+	if p.link.tried {
+		tryEnds(p, pke, s)
+	}
 	switch {
 	case s == device.StatusOK:
 		p.onWatchedSuccess(pke)

@@ -25,13 +25,13 @@ type Turn struct {
 	listed  bool  // the peer has it in its line
 	sent    bool  // Submit is under way
 	fence   bool  // it waits for all before it
-	follows bool  // it is of a part of an operation that has had its turn
 	use     uint32
 	owed    bool // the peer has yet to answer
 	waits   trail.Reason
 	kind    settings.Kinds // under an order; 0: it is under none
 	counted bool           // it is one of order.flying
 	asked   bool           // it is to say when it is over
+	follows bool           // it is of a part of an operation that has had its turn
 	submit  Submit
 	grant   Grant
 	next    *Turn

@@ -36,8 +36,7 @@ type InForce struct {
 	// Steps gets the counters of the operations' machines; nil: nobody does.
 	Steps func(testknobs.Steps)
 
-	Requests     int // places in the request ring; 0: 2048
-	MaxStrangers int // peers at most that are in no address vector; 0: 4096
+	Requests int // places in the request ring; 0: 2048
 }
 
 // New returns what s comes to on a device, before the defaults.

@@ -184,11 +184,12 @@ func TestEnableAgainBesideOthers(t *testing.T) {
 			var stop atomic.Bool
 			var all sync.WaitGroup
 			var posted, ended atomic.Int64
-			nobody := efa.Addr(5)
+			nobody, err := s.av.Insert(simAddress(5)) // no endpoint is there
+			require.NoError(t, err)
 			for range 3 {
 				all.Go(func() {
 					for !stop.Load() {
-						if s.ep.Send(ctx, nobody, nil) == nil { // ErrIO, or no peer has the handle
+						if s.ep.Send(ctx, nobody, nil) == nil { // ErrIO, or there is no such queue pair
 							t.Error("sent to nobody")
 						}
 						if _, err := s.ep.PostSend(&efa.SendReq{To: nobody}); err == nil {
@@ -217,13 +218,15 @@ func TestEnableAgainBesideOthers(t *testing.T) {
 			for range less(40) {
 				dev.fail(t, s)
 				require.NoError(t, s.ep.Enable(ctx))
-				ev, err := s.ep.NextEvent(ctx)
-				require.NoError(t, err)
-				require.Equal(t, efa.EnabledAgain, ev.Kind)
+				for ev := (efa.Event{}); ev.Kind != efa.EnabledAgain; {
+					ev, err = s.ep.NextEvent(ctx)
+					require.NoError(t, err)
+					require.Contains(t, []efa.EventKind{efa.EnabledAgain, efa.PeerFailed, efa.DeviceFailed}, ev.Kind)
+				}
 			}
 			stop.Store(true)
 			all.Wait()
-			_, err := s.ep.PostSend(&efa.SendReq{To: nobody, Token: 1}) // the reader's end
+			_, err = s.ep.PostSend(&efa.SendReq{To: nobody, Token: 1}) // the reader's end
 			require.NoError(t, err)
 			<-read
 			require.Equal(t, posted.Load(), ended.Load())

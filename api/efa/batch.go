@@ -67,6 +67,9 @@ func (b *batch) made(err error) bool {
 
 // push hands the request to the shard, which is not woken yet.
 func (b *batch) push(parent *span) bool {
+	if b.err = b.e.known(&b.req); b.err != nil {
+		return false
+	}
 	quiet := b.req.Flags&ope.Quiet != 0
 	if !quiet && b.slots == 0 {
 		if b.slots = b.to.q.reserve(b.credit); b.slots == 0 {

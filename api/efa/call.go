@@ -51,6 +51,7 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 // submit puts a request into the ring, however full it is.
 func (e *intake) submit(req *ope.Request) {
 	for !e.act.Load().Submit(req) {
+		e.date(req)
 		if e.dom.sim && e.sh.Adopt() { // nobody else runs at the same time
 			e.sh.Turn()
 			e.sh.Release()

@@ -92,6 +92,11 @@ func Number(err error) Errno {
 // was replaced by another endpoint.
 var ErrPeerFailed = peer.ErrPeerFailed
 
+// ErrUntrusted is why a packet was dropped that could be read, of a [BadPacket]: endpoints that
+// are in no address vector are let in by rate and by share, so that one that says with each
+// packet that it is another cannot use up the memory of all.
+var ErrUntrusted = peer.ErrUntrusted
+
 // ErrPeerAborted is what operations end with that their peer has given up, for
 // instance since its application did.
 var ErrPeerAborted = peer.ErrAborted

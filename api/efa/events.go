@@ -29,6 +29,18 @@ const (
 	// used. PeerRelieved ends it.
 	PeerPressure = endpoint.PeerPressure
 	PeerRelieved = endpoint.PeerRelieved
+	// BadPacket: a packet was dropped although its sender takes it for arrived, since it
+	// cannot be read or may not be taken. Err says why: one of package wire's errors, for
+	// which the message that the packet was of has ended alone; or [ErrUntrusted]. After 8 of
+	// them there is one a second; Stats has all.
+	BadPacket = endpoint.BadPacket
+	// StrangersCrowded: of the peers that are in no address vector more than
+	// ProtocolConfig.MaxStrangers have messages here that nobody has received, or operations
+	// in progress. What further ones have sent is kept, as part of TotalMemory, and they are
+	// held back until there is room. An EFA card cannot do that: there they go on until all
+	// memory is used. StrangersRelieved ends it.
+	StrangersCrowded  = endpoint.StrangersCrowded
+	StrangersRelieved = endpoint.StrangersRelieved
 	// DeviceFailed: the endpoint is unusable and every operation has failed. Enable may
 	// bring it back.
 	DeviceFailed = endpoint.DeviceFailed

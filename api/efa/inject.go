@@ -27,7 +27,12 @@ func (s injected) Done(q *ope.Request, r *ope.Result) {
 
 // inject hands a request over whose buffer is the caller's again when the call returns.
 func (e *intake) inject(ctx context.Context, req *ope.Request) error {
+	if err := e.known(req); err != nil {
+		putMore(req)
+		return err
+	}
 	if e.tx.take(1, false) == 0 {
+		e.date(req)
 		if err := e.tx.wait(ctx, e.sh); err != nil {
 			return err
 		}

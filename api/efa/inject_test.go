@@ -96,7 +96,8 @@ func TestSilentFailures(t *testing.T) {
 	q, counter := newQueue(t, dom, 2), dom.NewCounter()
 	s := newEndpoint(t, dom, efa.EndpointConfig{SendQueue: q, SendCounter: counter})
 	ctx := testContext(t)
-	const nobody = 77
+	nobody, err := s.av.Insert(simAddress(77)) // no endpoint is there
+	require.NoError(t, err)
 	for i := range uint64(10) {
 		_, err := s.ep.PostSend(&efa.SendReq{To: nobody, Buf: []byte{1}, Inject: true, Token: i})
 		require.NoError(t, err)
@@ -109,7 +110,7 @@ func TestSilentFailures(t *testing.T) {
 		n, err := q.Read(ctx, cs[:])
 		require.NoError(t, err)
 		for _, c := range cs[:n] {
-			require.ErrorIs(t, c.Err, efa.ErrInvalid)
+			require.ErrorIs(t, c.Err, efa.ErrPeerFailed)
 			require.False(t, seen[c.Token], "%v has two outcomes", c.Token)
 			seen[c.Token] = true
 		}

@@ -128,6 +128,7 @@ func (e *intake) do(ctx context.Context, req *ope.Request, places *credits) (Mes
 		return Message{}, contextError(ctx, err)
 	}
 	if places != nil && places.take(1, false) == 0 {
+		e.date(req)
 		if err := places.wait(ctx, e.sh); err != nil {
 			return Message{}, err
 		}

@@ -35,6 +35,10 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	if req.Flags&ope.Multi != 0 {
 		return nil, errMultiStart
 	}
+	if err := e.known(&req); err != nil {
+		putMore(&req)
+		return nil, err
+	}
 	if e.credits(&req).take(1, false) == 0 {
 		putMore(&req)
 		return nil, ErrAgain

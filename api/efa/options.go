@@ -62,7 +62,9 @@ const (
 var Inject = OpOption{kind: optInject}
 
 // Data sends v along with a message or a write as remote CQ data
-// (FI_REMOTE_CQ_DATA). A write with data tells the other side, see [RemoteWrite].
+// (FI_REMOTE_CQ_DATA). A write with data tells the other side, see [RemoteWrite]. It has 64
+// bits; a message to a libfabric peer that receives without copies (a user receive queue pair,
+// releases 1.22 to 2.5) carries 32, and more end it with ErrNotSupported.
 func Data(v uint64) OpOption { return OpOption{kind: optData, u: v} }
 
 // Token is the caller's, and comes back in the completion if what is injected fails.

@@ -62,6 +62,10 @@ func (e *intake) post(req *ope.Request, to *source, places *credits, parent *spa
 		putMore(req)
 		return 0, fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
 	}
+	if err := e.known(req); err != nil {
+		putMore(req)
+		return 0, err
+	}
 	if places.take(1, false) == 0 {
 		putMore(req)
 		return 0, ErrAgain

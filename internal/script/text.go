@@ -15,7 +15,8 @@ import (
 var kinds = map[endpoint.EventKind]string{
 	endpoint.PeerFailed: "PeerFailed", endpoint.MemoryPressure: "MemoryPressure",
 	endpoint.MemoryRelieved: "MemoryRelieved",
-	endpoint.PeerPressure:   "PeerPressure", endpoint.PeerRelieved: "PeerRelieved", endpoint.DeviceFailed: "DeviceFailed", endpoint.NewPeer: "NewPeer",
+	endpoint.BadPacket:      "BadPacket", endpoint.StrangersCrowded: "StrangersCrowded", endpoint.StrangersRelieved: "StrangersRelieved",
+	endpoint.PeerPressure: "PeerPressure", endpoint.PeerRelieved: "PeerRelieved", endpoint.DeviceFailed: "DeviceFailed", endpoint.NewPeer: "NewPeer",
 	endpoint.AccessRefused: "AccessRefused",
 }
 

@@ -1,6 +1,9 @@
 package shard
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // A message with nothing ahead of it need not go through the ring: the handler that
 // it would reach may be called at once, on the caller's stack. The order between two
@@ -55,6 +58,13 @@ func (s *Shard) Enter(to Ref) bool {
 	c.depth++
 	c.cur = m
 	return true
+}
+
+// Unburdened reports whether no message is under way to the actor and no handler of it is on
+// the stack, so that nothing is lost if it is stopped now. Shard only.
+func Unburdened(s *Shard, to Ref) bool {
+	m, c := to.m, &s.delivery.stack
+	return m != nil && m.pending == 0 && c.cur != m && !slices.Contains(c.below[:c.depth], m) && (fastG || s.inbox.idle())
 }
 
 // Exit ends what Enter began, if the handler has returned. Where it may panic and the

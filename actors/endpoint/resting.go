@@ -1,0 +1,212 @@
+package endpoint
+
+import (
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
+)
+
+// resting remembers strangers that were let go while they were idle, by their place, so that
+// they go on where they were. They keep their address handles as long as the device has enough:
+// a packet that has come names one that must not be another host's by the time it is handled.
+type resting struct {
+	most    int
+	byPlace map[place]rested
+	order   []place // in which they were let go; some are back
+}
+
+// rested is one of them.
+type rested struct {
+	peer.Rest
+	ah    device.AH
+	hasAH bool
+}
+
+// place is a queue pair.
+type place struct {
+	gid device.GID
+	qpn uint16
+}
+
+func placeOf(addr wire.RawAddr) place { return place{addr.GID(), addr.QPN()} }
+
+// full reports whether there is no room for one more.
+func (s *resting) full() bool { return len(s.byPlace) >= s.most }
+
+func (s *resting) add(at place, r rested) {
+	if s.byPlace == nil {
+		s.byPlace = make(map[place]rested)
+	}
+	s.byPlace[at] = r
+	if s.order = append(s.order, at); len(s.order) > 2*len(s.byPlace)+64 {
+		s.compact()
+	}
+}
+
+// compact takes those out of order that are back.
+func (s *resting) compact() {
+	seen := make(map[place]bool, len(s.byPlace))
+	keep := make([]place, 0, 2*len(s.byPlace))
+	for i := len(s.order) - 1; i >= 0; i-- { // the last time counts
+		at := s.order[i]
+		if _, ok := s.byPlace[at]; ok && !seen[at] {
+			seen[at] = true
+			keep = append(keep, at)
+		}
+	}
+	for i, j := 0, len(keep)-1; i < j; i, j = i+1, j-1 {
+		keep[i], keep[j] = keep[j], keep[i]
+	}
+	s.order = keep
+}
+
+// take returns what is remembered of who was at a place, and forgets it.
+func (s *resting) take(at place, qp device.QP) (rested, bool) {
+	r, ok := s.byPlace[at]
+	if ok {
+		delete(s.byPlace, at)
+		r.giveAH(qp)
+	}
+	return r, ok
+}
+
+// giveAH gives the address handle back.
+func (r *rested) giveAH(qp device.QP) {
+	if r.hasAH {
+		r.hasAH = false
+		_ = qp.DestroyAH(r.ah) // it was created by us, so this does not fail
+	}
+}
+
+// giveAHs gives all address handles back, since the device has no more.
+func (s *resting) giveAHs(qp device.QP) {
+	for _, at := range s.order {
+		if r, ok := s.byPlace[at]; ok && r.hasAH {
+			r.giveAH(qp)
+			s.byPlace[at] = r
+		}
+	}
+}
+
+// is reports whether addr is of one that was let go, and whether that is dead.
+func (s *resting) is(addr wire.RawAddr) (known, gone bool) {
+	r, ok := s.byPlace[placeOf(addr)]
+	known = ok && r.QKey == addr.ConnID()
+	return known, known && r.Gone
+}
+
+// oldest returns the address of the one that was let go longest ago; false: there is none.
+func (s *resting) oldest(qp device.QP) (wire.RawAddr, bool) {
+	for len(s.order) > 0 {
+		at := s.order[0]
+		s.order = s.order[1:]
+		if r, ok := s.byPlace[at]; ok && r.Gone {
+			r.giveAH(qp)
+			delete(s.byPlace, at)
+		} else if ok {
+			return wire.MakeRawAddr(at.gid, at.qpn, r.QKey), true
+		}
+	}
+	return wire.RawAddr{}, false
+}
+
+// sender returns the address of a packet's sender if that was let go and the packet does not
+// say that it is of another one. Not all packets of libfabric say who sends them.
+func (s *resting) sender(r *device.RecvPkt, from device.GID) (wire.RawAddr, bool) {
+	x, ok := s.byPlace[place{from, r.QPN}]
+	if !ok || r.Err != nil {
+		return wire.RawAddr{}, false
+	}
+	if id, said := r.View.ConnID(); said && id != x.QKey {
+		return wire.RawAddr{}, false
+	}
+	return wire.MakeRawAddr(from, r.QPN, x.QKey), true
+}
+
+// gone notes that the process of one is dead.
+func (s *resting) gone(g *device.Gone, gid device.GID) {
+	at := place{gid, g.QPN}
+	if r, ok := s.byPlace[at]; ok && (g.QKey == 0 || g.QKey == r.QKey) {
+		r.Gone = true
+		s.byPlace[at] = r
+	}
+}
+
+// restMost is how many strangers that were let go are remembered for each that may be here.
+const restMost = 16
+
+// sample is how many strangers are looked at for one to let go, if one of them is idle.
+const sample = 32
+
+// letGo lets the stranger go that was not heard for longest among some that are idle: nothing
+// is in progress with it, and nothing of its is here. False: nobody is.
+func (p *peers) letGo() bool {
+	if p.resting.full() {
+		p.recall()
+		return false
+	}
+	var best *peer.Link
+	for n := range p.lobby.size() {
+		if n >= sample && best != nil {
+			break
+		}
+		if l := p.lobby.next(); peer.Idle(l) && (best == nil || peer.LastHeard(l) < peer.LastHeard(best)) {
+			best = l
+		}
+	}
+	return best != nil && p.rest(best)
+}
+
+// rest lets a stranger go if it is idle.
+func (p *peers) rest(l *peer.Link) bool {
+	if p.resting.full() {
+		return false
+	}
+	r, ok := peer.LetGo(l)
+	if !ok {
+		return false
+	}
+	p.leave(l)
+	p.routes.rest(l)
+	p.resting.add(placeOf(l.Addr), rested{r, l.AH, true})
+	p.env.Sh.Stop(l.Peer)
+	l.Rails.Drop(p.qp())
+	p.env.Counters.StrangersRested++
+	return true
+}
+
+// handleFor takes an address handle for a stranger. The device may have too few of them.
+func (p *peers) handleFor(gid device.GID) (device.AH, error) {
+	ah, err := p.qp().CreateAH(gid)
+	if err != nil && len(p.resting.byPlace) > 0 {
+		p.resting.giveAHs(p.qp())
+		return p.qp().CreateAH(gid)
+	}
+	return ah, err
+}
+
+// recall makes a peer again of the one that was let go longest ago and probes it, to find out
+// whether it has left.
+func (p *peers) recall() {
+	addr, ok := p.resting.oldest(p.qp())
+	if !ok {
+		return
+	}
+	ah, err := p.qp().CreateAH(addr.GID())
+	if err != nil {
+		p.resting.order = append(p.resting.order, placeOf(addr)) // later
+		return
+	}
+	l := p.create(addr, ah, peer.Unlisted, p.book.Now())
+	p.lobby.enter(l)
+	peer.Probe(l)
+}
+
+// onGone: a process is dead of which there is no peer.
+func (p *peers) onGone(g *device.Gone) {
+	gid := g.GID
+	if int(g.AH) < len(p.routes.gids) {
+		gid = p.routes.gids[g.AH]
+	}
+	p.resting.gone(g, gid)
+}
