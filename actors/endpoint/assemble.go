@@ -11,7 +11,7 @@ func (e *Endpoint) assemble() {
 	e.access = access{
 		env: e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, closing: &e.closing, event: e.cfg.OnEvent,
 	}
-	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject}
+	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject, awaited: awaited{peers: &e.peers}}
 	e.writes = writes{
 		env: e.env, peers: &e.peers, closing: &e.closing, deliver: e.cfg.OnWritten, room: e.cfg.WrittenRoom,
 	}

@@ -214,6 +214,7 @@ func (e *Endpoint) onCancel(id uint64) {
 		e.end(found, errno.ErrCanceled)
 		return
 	}
+	e.claims.awaited.cancel(&e.claims, id)
 	cancel := func(to shard.Ref, its uint64) {
 		if its == id {
 			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})

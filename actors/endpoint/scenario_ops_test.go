@@ -48,7 +48,8 @@ func (s *scenario) operation(d *datadriven.TestData) bool {
 		// Asks what a receive would get, and takes it out of matching.
 		//
 		//	peek tag=4
-		//	claim from=a
+		//	claim from=a wait
+		//	peek discard
 		kind := ope.KindPeek
 		if d.Cmd == "claim" {
 			kind = ope.KindClaim
@@ -141,7 +142,7 @@ func (s *scenario) source(d *datadriven.TestData) uint64 {
 func flags(d *datadriven.TestData) ope.Flags {
 	var f ope.Flags
 	for name, flag := range map[string]ope.Flags{
-		"tag": ope.Tagged, "data": ope.HasData, "dc": ope.Deliver, "inject": ope.Inject, "discard": ope.Discard,
+		"tag": ope.Tagged, "data": ope.HasData, "dc": ope.Deliver, "inject": ope.Inject, "discard": ope.Discard, "wait": ope.Await,
 	} {
 		if d.HasArg(name) {
 			f |= flag

@@ -23,9 +23,12 @@ const (
 	// Where in memory they are, Data must tell. Writes without data are not
 	// told of.
 	RemoteWrite
+	// Peeked: a [PeekReq] has found a message, which Message describes as Peek does, or, if
+	// Err is ErrNoMessage, none.
+	Peeked
 )
 
-var kindNames = [...]string{"none", "sent", "received", "wrote", "fetched", "updated", "remote write"}
+var kindNames = [...]string{"none", "sent", "received", "wrote", "fetched", "updated", "remote write", "peeked"}
 
 // String gives the name in small letters.
 func (k Kind) String() string {
@@ -48,9 +51,14 @@ func kindOf(q *ope.Request) Kind {
 		return Updated
 	case ope.KindWritten:
 		return RemoteWrite
-	default:
-		return Received
+	case ope.KindPeek, ope.KindClaim:
+		return Peeked
+	case ope.KindTake:
+		if q.Flags&ope.Discard != 0 {
+			return Peeked
+		}
 	}
+	return Received
 }
 
 // Message describes a message that was received.
@@ -104,7 +112,7 @@ func (c *Completion) fill(q *ope.Request, r *ope.Result) {
 
 func (m *Message) fill(k Kind, q *ope.Request, r *ope.Result) {
 	m.N, m.Tagged = r.N, q.Flags&ope.Tagged != 0
-	if k != Received && k != RemoteWrite {
+	if k != Received && k != RemoteWrite && k != Peeked {
 		m.From, m.raw = Addr(q.Peer), nil
 		m.Tag, m.Data, m.HasData = q.Tag, q.Data, q.Flags&ope.HasData != 0
 		return

@@ -51,6 +51,7 @@ const (
 	optLevel
 	optInject
 	optToken
+	optWait
 )
 
 // Inject copies a message, a write or the operand of an atomic that fetches
@@ -71,6 +72,10 @@ func Token(v uint64) OpOption { return OpOption{kind: optToken, u: v} }
 // AnyAddr, of all.
 func From(a Addr) OpOption { return OpOption{kind: optFrom, u: uint64(a)} }
 
+// Wait makes Peek, Claim and their forms for tags wait until there is a message, or ctx ends.
+// Elsewhere it means nothing: what else can wait does.
+var Wait = OpOption{kind: optWait}
+
 // Complete asks for a completion level.
 func Complete(l Level) OpOption { return OpOption{kind: optLevel, u: uint64(l)} }
 
@@ -82,6 +87,7 @@ type wishes struct {
 	level   Level
 	hasData bool
 	inject  bool
+	wait    bool
 }
 
 // wish reads the options of a call.
@@ -99,6 +105,8 @@ func wish(opts []OpOption) (wishes, error) {
 			w.inject = true
 		case optToken:
 			w.token = o.u
+		case optWait:
+			w.wait = true
 		case optNone:
 		}
 	}
