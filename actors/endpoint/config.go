@@ -90,6 +90,9 @@ const (
 	RemoteWritten
 	// EnabledAgain: what the caller reports after Open with After; Addr is the new address.
 	EnabledAgain
+	// PeerClosed: a peer has closed its endpoint; what was in progress with it has failed.
+	// It is not told by all devices, and may follow PeerFailed.
+	PeerClosed
 )
 
 // Written is a peer's write with remote CQ data that has ended.

@@ -46,6 +46,10 @@ const (
 // was replaced by another endpoint.
 var ErrPeerFailed = peer.ErrPeerFailed
 
+// ErrPeerClosed is what operations with a peer end with that has closed its endpoint, if
+// its device tells ([PeerClosed]). It is an ErrPeerFailed, too.
+var ErrPeerClosed = peer.ErrLeft
+
 // ErrPeerAborted is what operations end with that their peer has given up, for
 // instance since its application did.
 var ErrPeerAborted = peer.ErrAborted

@@ -290,7 +290,7 @@ func (r *run) close(h *host, lost bool) {
 }
 
 var eventNames = map[efa.EventKind]string{
-	efa.PeerFailed: "peer failed", efa.MemoryPressure: "memory pressure", efa.MemoryRelieved: "memory relieved",
+	efa.PeerFailed: "peer failed", efa.PeerClosed: "peer closed", efa.MemoryPressure: "memory pressure", efa.MemoryRelieved: "memory relieved",
 	efa.PeerPressure: "peer pressure", efa.PeerRelieved: "peer relieved",
 	efa.DeviceFailed: "device failed", efa.NewPeer: "new peer", efa.AccessRefused: "access refused",
 }

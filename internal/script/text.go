@@ -16,7 +16,7 @@ var kinds = map[endpoint.EventKind]string{
 	endpoint.PeerFailed: "PeerFailed", endpoint.MemoryPressure: "MemoryPressure",
 	endpoint.MemoryRelieved: "MemoryRelieved",
 	endpoint.PeerPressure:   "PeerPressure", endpoint.PeerRelieved: "PeerRelieved", endpoint.DeviceFailed: "DeviceFailed", endpoint.NewPeer: "NewPeer",
-	endpoint.AccessRefused: "AccessRefused",
+	endpoint.AccessRefused: "AccessRefused", endpoint.PeerClosed: "PeerClosed",
 }
 
 func (r *Rig) log(format string, args ...any) { r.Log = append(r.Log, fmt.Sprintf(format, args...)) }
