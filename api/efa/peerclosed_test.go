@@ -1,7 +1,11 @@
 package efa_test
 
 import (
+	"context"
+	"os"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,6 +37,9 @@ var closers = map[string]func(t *testing.T) func() efa.Device{
 	},
 }
 
+// unhurried leaves it to the device to tell of an end, however slow the machine.
+var unhurried = efa.ProtocolConfig{ProbeAfter: time.Minute, PeerTimeout: 2 * time.Minute}
+
 // TestPeerClosed: all that a peer has sent before Close is received, whatever its length,
 // before the news; receives from it alone end with that, those from anybody stay, and
 // another endpoint of that device is a new peer.
@@ -45,7 +52,7 @@ func TestPeerClosed(t *testing.T) {
 				t.Cleanup(func() { require.NoError(t, dev.Close()) })
 				dom := domainOn(t, dev, efa.DomainConfig{})
 				q := newQueue(t, dom, 0)
-				return newEndpoint(t, dom, efa.EndpointConfig{SendQueue: q, RecvQueue: q})
+				return newEndpoint(t, dom, efa.EndpointConfig{SendQueue: q, RecvQueue: q, Protocol: unhurried})
 			}
 			b := newSide()
 			ctx := testContext(t)
@@ -89,6 +96,67 @@ func TestPeerClosed(t *testing.T) {
 			c := next(t, b)
 			require.NoError(t, c.Err)
 			require.EqualValues(t, 99, c.Token)
+		})
+	}
+}
+
+// closedEnv makes the child one that closes its endpoint, see closedChild.
+const closedEnv = "EFACTOR_TEST_CHILD_CLOSED"
+
+// closedLengths are what closedChild sends.
+var closedLengths = []int{8, 8000, 200_000, 0}
+
+// closedChild sends some messages and closes its endpoint.
+func closedChild(dir string) error {
+	ep, parent, err := childOf(dir, efa.DomainConfig{})
+	if err != nil {
+		return err
+	}
+	for _, n := range closedLengths {
+		if err := ep.Send(context.Background(), parent, pattern(n)); err != nil {
+			return err
+		}
+	}
+	return ep.Close()
+}
+
+// TestPeerProcessClosed: another process closes its endpoint and ends; that is no death.
+func TestPeerProcessClosed(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the shm device needs Linux")
+	}
+	for _, place := range []string{"shm", "tcp"} {
+		t.Run(place, func(t *testing.T) {
+			dir := "tcp"
+			if place == "shm" {
+				dir = t.TempDir()
+				require.NoError(t, os.Chmod(dir, 0o700))
+			}
+			dev, err := meet(dir)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, dev.Close()) })
+			me := newEndpoint(t, domainOn(t, dev, efa.DomainConfig{}), efa.EndpointConfig{Protocol: unhurried})
+			cmd, addr := startChild(t, dir, me.ep.Address(), closedEnv+"=1")
+			peer, err := me.av.Insert(addr)
+			require.NoError(t, err)
+			ctx := testContext(t)
+			buf := make([]byte, 1<<20)
+			for _, n := range closedLengths {
+				m, err := me.ep.Recv(ctx, buf, efa.From(peer))
+				require.NoError(t, err)
+				require.Equal(t, n, m.N)
+			}
+			_, err = me.ep.Recv(ctx, buf, efa.From(peer))
+			require.ErrorIs(t, err, efa.ErrPeerClosed)
+			require.NoError(t, cmd.Wait())
+			ev, err := me.ep.NextEvent(ctx)
+			require.NoError(t, err)
+			if ev.Kind == efa.NewPeer { // it sent before its address was inserted
+				ev, err = me.ep.NextEvent(ctx)
+				require.NoError(t, err)
+			}
+			require.Equal(t, efa.PeerClosed, ev.Kind)
+			require.Equal(t, peer, ev.Peer)
 		})
 	}
 }
