@@ -318,6 +318,7 @@ func (n *node) leave(ctx context.Context) error {
 	for e, ok := n.ep.TryEvent(); ok; e, ok = n.ep.TryEvent() {
 		n.run.w.Logf("event %v of endpoint %d: %v %v", eventNames[e.Kind], n.id, e.Address, e.Err)
 		n.run.stats["event "+eventNames[e.Kind]]++
+		n.checkEnd(e)
 	}
 	n.run.w.Logf("close endpoint %d", n.id)
 	return errors.Join(n.ep.Close(), n.sq.Close(), n.rq.Close())
