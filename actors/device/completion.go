@@ -15,7 +15,9 @@ const (
 	// request of (AH, SrcQPN): a key, range or right was wrong. ID is the key.
 	OpRefused
 	// OpGone is a software device's knowledge that the process behind
-	// (AH, SrcQPN, QKey) is dead. AH is UnknownAH if there is none.
+	// (AH, SrcQPN, QKey) is dead, or, with Left, that the queue pair was closed in order:
+	// then everything that it had sent, and what it answered, was reported before. AH is
+	// UnknownAH if there is none.
 	OpGone
 	// OpFatal is the end of the queue pair: the device has failed, was reset or taken
 	// away. Status says how far that is known. It comes once and last; what is
@@ -33,6 +35,7 @@ type Completion struct {
 	Op     Op
 	Status Status
 	HasImm bool   // OpRecv; always of OpWritten
+	Left   bool   // OpGone
 	AH     AH     // of the other side; not OpSend
 	SrcQPN uint16 // of the other side; not OpSend
 	Imm    uint32 // if HasImm

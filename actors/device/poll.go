@@ -135,18 +135,19 @@ type Fatal struct {
 	Status Status
 }
 
-// onGone is not on the hot path: a process died.
+// onGone is not on the hot path: a process died, or closed its queue pair.
 func (q *Queue) onGone(c *Completion) {
-	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Gone{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, QKey: c.QKey})
+	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Gone{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, QKey: c.QKey, Left: c.Left})
 }
 
-// Gone says that the process behind a queue pair died.
+// Gone says that the process behind a queue pair died, or that it has Left: closed it.
 type Gone struct {
 	shard.Message
 	AH   AH
 	QPN  uint16
 	GID  GID
 	QKey uint32
+	Left bool
 }
 
 // Flush ends a turn: receive slots go back in batches and the doorbell rings

@@ -31,9 +31,10 @@ type Config struct {
 	// Written takes a peer's write with data. The handle is peer.Unlisted and the connid of
 	// the address 0 if it is in no address vector.
 	Written func(handle uint64, from *wire.RawAddr, n int, data uint64)
-	// Gone: the process behind an address in the address vector is dead. Refused: the
-	// device has refused an access of somebody's.
-	Gone, Refused func(handle uint64, from *wire.RawAddr)
+	// Gone: the process behind an address in the address vector is dead, or has closed its
+	// endpoint. Refused: the device has refused an access of somebody's.
+	Gone    func(handle uint64, from *wire.RawAddr, left bool)
+	Refused func(handle uint64, from *wire.RawAddr)
 	// Fatal: the queue pair has ended.
 	Fatal func(*device.Fatal)
 }
@@ -107,7 +108,7 @@ func (p *Port) Receive(ctx actor.Context) {
 		p.onWritten(m)
 	case *device.Gone:
 		if x := p.places.find(m.AH, m.QPN, m.GID); x != nil && x.addr.ConnID() == m.QKey {
-			p.cfg.Gone(x.handle, &x.addr)
+			p.cfg.Gone(x.handle, &x.addr, m.Left)
 		}
 	case *device.Refused:
 		handle, from := p.places.source(m.AH, m.QPN, m.GID)

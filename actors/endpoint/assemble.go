@@ -14,7 +14,7 @@ func (e *Endpoint) assemble() {
 		refuse: e.cfg.Refuse,
 		env:    e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, closing: &e.closing, event: e.cfg.OnEvent,
 	}
-	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject}
+	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject, awaited: awaited{peers: &e.peers}}
 	e.many = many{pools: e.pools, claims: &e.claims, end: e.end}
 	e.writes = writes{
 		env: e.env, peers: &e.peers, closing: &e.closing, deliver: e.cfg.OnWritten, room: e.cfg.WrittenRoom,

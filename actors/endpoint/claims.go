@@ -16,6 +16,7 @@ type claims struct {
 	table   *match.Table // from the endpoint's start
 	closing *closing
 	reject  func(*ope.Request, error)
+	awaited awaited
 
 	byID   map[uint64]claim // by the id of the request that claimed
 	result ope.Result       // scratch, which a Sink must not keep
@@ -43,20 +44,46 @@ func (c *claims) find(r *ope.Request) {
 		c.reject(r, c.closing.err())
 		return
 	}
-	m := c.table.Find(match.KindOf(r.Flags&ope.Tagged != 0), r.Tag, r.Ignore, match.Source(r.Peer))
-	res := &c.result
-	if m == nil {
-		*res = ope.Result{Err: errno.ErrNoMessage, Peer: r.Peer}
-		r.Sink.Done(r, res)
+	from, err := c.awaited.source(r)
+	if err != nil {
+		c.reject(r, err)
 		return
 	}
+	m := c.look(r)
+	switch {
+	case m != nil:
+		c.found(r, m)
+	case r.Flags&ope.Await != 0:
+		c.awaited.add(c, r, from)
+	default:
+		c.result = ope.Result{Err: errno.ErrNoMessage, Peer: r.Peer}
+		r.Sink.Done(r, &c.result)
+	}
+}
+
+// look returns the message that r is about, nil if there is none.
+func (c *claims) look(r *ope.Request) *match.Msg {
+	return c.table.Find(match.KindOf(r.Flags&ope.Tagged != 0), r.Tag, r.Ignore, match.Source(r.Peer))
+}
+
+// found ends r, which has found m. If r is to throw the message away, r goes on as the
+// receive of that.
+func (c *claims) found(r *ope.Request, m *match.Msg) {
 	x := c.pools.Rxe(m.Owner)
-	x.Describe(res)
-	if r.Kind == ope.KindClaim {
+	switch {
+	case r.Flags&ope.Discard != 0:
+		c.table.RemoveMsg(m)
+		o := c.pools.Orders.Get(r, c.env.Sh.Now())
+		o.Req.Kind, o.Req.Flags = ope.KindTake, r.Flags&^ope.Await
+		o.Follow(c.env.Trail, x.Link())
+		x.Match(o)
+		return
+	case r.Kind == ope.KindClaim:
 		c.table.RemoveMsg(m)
 		c.keep(r.ID, x)
 	}
-	r.Sink.Done(r, res)
+	x.Describe(&c.result)
+	r.Sink.Done(r, &c.result)
 }
 
 // keep makes x's message, which is not in the matcher any more, the claim id.

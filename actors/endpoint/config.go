@@ -111,6 +111,9 @@ const (
 	StrangersCrowded
 	// StrangersRelieved: StrangersCrowded has ended.
 	StrangersRelieved
+	// PeerClosed: a peer has closed its endpoint; what was in progress with it has failed.
+	// It is not told by all devices, and may follow PeerFailed.
+	PeerClosed
 )
 
 // Written is a peer's write with remote CQ data that has ended.

@@ -11,7 +11,7 @@
 //	peers      which peer a handle or a packet belongs to    peers.go handles.go routes.go strangers.go
 //	                                                          admission.go lobby.go
 //	access     what peers may do with registered memory      access.go atomic.go
-//	claims     peek and claim                                claims.go
+//	claims     peek and claim                                claims.go awaited.go
 //	writes     reports of peers' writes with data            written.go
 //	pressure   what happens when memory is used up           memory.go
 //	closing    the end, by Close, device failure or panic    close.go crash.go

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -266,7 +267,15 @@ func (e *Endpoint) onDown(m *peer.Down) {
 		e.failReceives(func(p *ope.Order) bool { return p.Req.Peer != h }, err)
 	}
 	if !m.Again {
-		e.cfg.OnEvent(Event{Kind: PeerFailed, Handle: l.Handle, Addr: l.Addr, Path: l.Path, Err: err})
+		e.cfg.OnEvent(Event{Kind: endKind(err), Handle: l.Handle, Addr: l.Addr, Path: l.Path, Err: err})
 	}
 	e.peers.forget(l)
+}
+
+// endKind is the kind of the event of a peer that ended for that reason.
+func endKind(err error) EventKind {
+	if errors.Is(err, peer.ErrLeft) {
+		return PeerClosed
+	}
+	return PeerFailed
 }

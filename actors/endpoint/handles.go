@@ -15,6 +15,7 @@ func (e *Endpoint) Insert(first, n uint64) {
 		e.port.Insert(first, n)
 	default:
 		e.peers.insert(first, n)
+		e.claims.awaited.offer(&e.claims)
 	}
 }
 

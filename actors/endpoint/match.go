@@ -48,6 +48,9 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 	e.env.Counters.Unexpected++
 	e.table.AddMsg(rxe.List())
 	rxe.Unexpected()
+	if len(e.claims.awaited.list) > 0 {
+		e.claims.awaited.offer(&e.claims)
+	}
 }
 
 func (e *Endpoint) unlist(r *ope.Rxe) { e.table.RemoveMsg(r.Listed()) }
@@ -69,4 +72,5 @@ func (e *Endpoint) failReceives(keep func(*ope.Order) bool, err error) {
 		e.table.RemoveRecv(&p.Recv)
 		e.end(p, err)
 	}
+	e.claims.awaited.fail(&e.claims, keep, err)
 }

@@ -46,4 +46,5 @@ func (e *Endpoint) unpark(l *peer.Link) {
 			e.table.AddMsg(r.List())
 		}
 	}
+	e.claims.awaited.offer(&e.claims)
 }

@@ -148,6 +148,7 @@ func (p *peers) reap() {
 			p.byHandle[l.Handle] = nil
 		}
 		p.env.Sh.Stop(l.Peer)
+		peer.ForgetHostID(l)
 		_ = p.qp().DestroyAH(l.AH) // it was created by us, so this does not fail
 		l.Rails.Drop(p.qp())
 	}

@@ -38,8 +38,12 @@ func newPort(e *Endpoint) *direct.Port {
 		Shard: e.cfg.Shard, Device: e.cfg.Device, Datagram: e.cfg.Datagram, Book: e.cfg.Book, Regions: e.cfg.Regions,
 		Log: e.cfg.Log, Trail: e.cfg.Trail, Tally: &e.pools.Tally,
 		Reject: e.reject, Written: func(h uint64, from *wire.RawAddr, n int, data uint64) { e.writes.addFrom(h, from, n, data) },
-		Gone: func(h uint64, from *wire.RawAddr) {
-			e.cfg.OnEvent(Event{Kind: PeerFailed, Handle: h, Addr: *from, Err: peer.ErrDied})
+		Gone: func(h uint64, from *wire.RawAddr, left bool) {
+			err := peer.ErrDied
+			if left {
+				err = peer.ErrLeft
+			}
+			e.cfg.OnEvent(Event{Kind: endKind(err), Handle: h, Addr: *from, Err: err})
 		},
 		Refused: func(h uint64, from *wire.RawAddr) {
 			e.env.Counters.Refused++

@@ -237,6 +237,7 @@ func (e *Endpoint) onCancel(id uint64) {
 		return
 	}
 	e.pools.CancelParts(id, nil, errno.ErrCanceled)
+	e.claims.awaited.cancel(&e.claims, id)
 	cancel := func(to shard.Ref, its uint64) {
 		if its == id {
 			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})

@@ -62,7 +62,8 @@ func (s *scenario) operation(d *datadriven.TestData) bool {
 		// Asks what a receive would get, and takes it out of matching.
 		//
 		//	peek tag=4
-		//	claim from=a
+		//	claim from=a wait
+		//	peek discard
 		kind := ope.KindPeek
 		if d.Cmd == "claim" {
 			kind = ope.KindClaim
@@ -165,7 +166,7 @@ func flags(d *datadriven.TestData) ope.Flags {
 	var f ope.Flags
 	for name, flag := range map[string]ope.Flags{
 		"tag": ope.Tagged, "data": ope.HasData, "dc": ope.Deliver, "inject": ope.Inject, "discard": ope.Discard,
-		"fence": ope.Fence,
+		"fence": ope.Fence, "wait": ope.Await,
 		"multi": ope.Multi, "quiet_parts": ope.QuietParts, "sized": ope.Sized,
 	} {
 		if d.HasArg(name) {

@@ -211,11 +211,16 @@ func (s *scenario) command(d *datadriven.TestData) string {
 			s.rig.QP.Refuse(script.ErrRefused)
 		}
 	case "gone":
-		// The device reports the death of a remote endpoint's process.
+		// The device reports the death of a remote endpoint's process, or that it closed.
 		//
 		//	gone a
+		//	gone a left
 		a := s.remote(d).Addr
-		s.rig.QP.Gone(a.GID(), a.QPN(), a.ConnID())
+		if d.HasArg("left") {
+			s.rig.QP.Left(a.GID(), a.QPN(), a.ConnID())
+		} else {
+			s.rig.QP.Gone(a.GID(), a.QPN(), a.ConnID())
+		}
 	case "beat":
 		// The processes of all peers run, as the device sees.
 		//

@@ -86,6 +86,9 @@ func addProtocol(s *Snapshot, e *Endpoint, now clock.Time) {
 		s.Operations = append(s.Operations, e.pools.Orders.At(r.Owner).Snapshot(now))
 		return true
 	})
+	for _, o := range e.claims.awaited.list {
+		s.Operations = append(s.Operations, o.Snapshot(now))
+	}
 }
 
 var stateNames = [...]string{open: "open", failing: "closing", flushing: "closing", stopped: "closed"}

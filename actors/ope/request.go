@@ -45,7 +45,7 @@ const (
 	Inject         // the buffer was copied already
 	Quiet          // no completion unless it fails
 	Deliver        // complete when the data is where it belongs (delivery complete, §4.2)
-	Discard        // KindTake: throw the message away
+	Discard        // KindTake, KindPeek: throw the message away
 	Traced         // a span of the application's can be found by ID
 	Borrowed       // Buf is the caller's again when the call that hands the request over returns
 	Fence          // it begins when all earlier operations with the peer are over
@@ -54,6 +54,10 @@ const (
 	Follows        // it is a part of a request that has begun, see parts
 	Aged           // it says which peer the handle meant when it was made, see SetAge
 )
+
+// Await is Deliver of KindPeek and KindClaim, to which that means nothing: they wait until
+// there is a message.
+const Await = Deliver
 
 // Request is what the application asked for, as it crosses to the shard.
 type Request struct {

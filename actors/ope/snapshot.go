@@ -35,6 +35,9 @@ var requestKinds = map[trail.Role]string{
 	trail.AtomicWrite: "atomic", trail.AtomicFetch: "fetching atomic", trail.AtomicCompare: "comparing atomic",
 }
 
+// lookKinds are requests that wait for a message and do not receive it.
+var lookKinds = map[Kind]string{KindPeek: "peek", KindClaim: "claim"}
+
 // describe fills in what a request says that was accepted at born.
 func (q *Request) describe(s *Snapshot, born, now clock.Time) {
 	s.Kind, s.ID = requestKinds[role(q)], q.ID
@@ -49,6 +52,9 @@ func (q *Request) describe(s *Snapshot, born, now clock.Time) {
 func (o *Order) Snapshot(now clock.Time) Snapshot {
 	s := Snapshot{Bytes: uint64(o.Req.Len()), Waits: "a message that matches"}
 	o.Req.describe(&s, o.Born, now)
+	if name, ok := lookKinds[o.Req.Kind]; ok {
+		s.Kind = name
+	}
 	s.Still = s.Age
 	if o.from != nil {
 		s.Peer = o.from.Addr.String()

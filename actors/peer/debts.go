@@ -119,7 +119,7 @@ type Buried struct {
 // mayReturn reports whether a peer that failed for that reason may come back under its
 // connid.
 func mayReturn(err error) bool {
-	for _, final := range []error{ErrDied, ErrRemoved, ErrReplaced, ErrHoard, ErrIntruder, ErrRestarted, ErrStopped} {
+	for _, final := range []error{ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrHoard, ErrIntruder, ErrRestarted, ErrStopped} {
 		if errors.Is(err, final) {
 			return false
 		}
@@ -186,4 +186,7 @@ func buryLater(p *Peer, err error) {
 	bury(p, err)
 	failMembers(p.link, err)
 	p.env.Sh.Tell(p.env.Endpoint, &Buried{Link: p.link})
+	if errors.Is(err, ErrLeft) { // which it failed of, or what its end is in any case
+		p.env.Sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err})
+	}
 }

@@ -28,6 +28,7 @@ type Env struct {
 	Counters Counters
 	Mem      Memory
 	Full     Full
+	HostIDs  HostIDs
 	Log      *slog.Logger // never nil
 	Trail    *trail.Log   // nil: nobody follows what happens
 

@@ -14,6 +14,7 @@ var (
 	ErrRemoved    = errors.New("peer was removed from the address vector")
 	ErrReplaced   = fmt.Errorf("%w: another endpoint has taken its address", ErrPeerFailed)
 	ErrDied       = fmt.Errorf("%w: its process died", ErrPeerFailed)
+	ErrLeft       = fmt.Errorf("%w: it has closed its endpoint", ErrPeerFailed)
 	ErrSilent     = fmt.Errorf("%w: nothing was heard of it for the whole PeerTimeout", ErrPeerFailed)
 	ErrHoard      = fmt.Errorf("%w: it sent more than PeerMemory that nobody asked for", ErrPeerFailed)
 	ErrIntruder   = fmt.Errorf("%w: it used too many keys that name no memory here", ErrPeerFailed)

@@ -78,6 +78,10 @@ func (p *Peer) onHandshake(v *wire.View) {
 	}
 	l.Handshaken = true
 	l.chooseHeaders()
+	if h.HasHostID {
+		noteHostID(l, h.HostID)
+		p.env.Trail.Put(l.Span, trail.HostID, 0, h.HostID, 0)
+	}
 	p.env.Trail.Put(l.Span, trail.HandshakeReceived, 0, h.Features[0], h.DeviceVersion)
 	l.known()
 	p.debts.pay(p)

@@ -157,9 +157,13 @@ func (l *Link) Heard() {
 	}
 }
 
-// onGone: the device knows that the peer's process is dead.
+// onGone: the device knows that the peer's process is dead, or has closed its queue pair.
 func (p *Peer) onGone(g *device.Gone) {
-	if g.QKey == 0 || g.QKey == p.link.QKey {
+	switch {
+	case g.QKey != 0 && g.QKey != p.link.QKey:
+	case g.Left:
+		p.fail(ErrLeft, true)
+	default:
 		p.fail(ErrDied, true)
 	}
 }
@@ -208,7 +212,7 @@ func (p *Peer) fail(err error, tell bool) {
 	}
 	if tell {
 		var s *StatusError
-		if !again {
+		if !again && !errors.Is(err, ErrLeft) {
 			p.env.Counters.PeersFailed++
 			if errors.Is(err, ErrSilent) || errors.As(err, &s) && s.Status == device.StatusUnresponsive {
 				p.env.Counters.PeersSilent++

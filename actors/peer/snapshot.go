@@ -15,7 +15,8 @@ type Snapshot struct {
 	State      string        `json:"state"`     // "new", "ready", "backing off", "failed"
 	Handshake  string        `json:"handshake"` // "none", "sent", "received", "both"
 	Features   []string      `json:"features,omitempty"`
-	Silent     time.Duration `json:"silent"` // since it last gave a sign of life
+	HostID     uint64        `json:"host_id,omitempty,string"` // as its HANDSHAKE has it; 0: it sent none
+	Silent     time.Duration `json:"silent"`                   // since it last gave a sign of life
 	BackingOff time.Duration `json:"backing_off,omitempty"`
 	Operations int           `json:"operations"` // in progress
 	InLine     int           `json:"in_line"`    // that wait for their turn
@@ -32,7 +33,7 @@ func (l *Link) Snapshot() Snapshot {
 	p, now := l.of, l.env.now()
 	s := Snapshot{
 		Address: l.Addr.String(), Device: l.path().Device, State: l.state(), Handshake: p.shaken(), Silent: l.silent(now),
-		NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Held(), HeldBytes: l.held,
+		HostID: HostID(l), NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Held(), HeldBytes: l.held,
 	}
 	if l.Handle != Unlisted {
 		h := l.Handle

@@ -33,6 +33,7 @@ type life struct {
 	shaken     []shake // HANDSHAKEs, sent and received
 	received   bool
 	version    uint32 // what HANDSHAKE says
+	hostID     uint64 // and that; 0: none
 	features   uint64
 	backingOff bool
 	since      clock.Time // backingOff
@@ -114,6 +115,9 @@ func (l *life) happened(k trail.Kind, r *trail.Record) {
 		l.event(r.At, eventReplaces)
 	case trail.HandshakeSent:
 		l.shake(r.At, eventHandshakeSent)
+	case trail.HostID:
+		l.hostID = r.A
+		l.real.SetAttributes(attrHostID.String(hostID(r.A)))
 	case trail.HandshakeReceived:
 		l.received, l.features, l.version = true, r.A, r.B
 		l.shake(r.At, eventHandshakeReceived)
@@ -177,6 +181,8 @@ func (s *Source) attributes(peer *life) []attribute.KeyValue {
 
 func connID(id uint32) string { return fmt.Sprintf("%08x", id) }
 
+func hostID(id uint64) string { return fmt.Sprintf("%016x", id) }
+
 func (l *life) shake(at clock.Time, name string) {
 	l.event(at, name)
 	l.shaken = append(l.shaken, shake{at, name})
@@ -192,6 +198,9 @@ func (l *life) handshake(at clock.Time, err error) {
 	}
 	if l.received {
 		span.SetAttributes(attrFeatures.String(fmt.Sprintf("%#x", l.features)), attrDeviceVersion.Int64(int64(l.version)))
+		if l.hostID != 0 {
+			span.SetAttributes(attrHostID.String(hostID(l.hostID)))
+		}
 	}
 	fail(span, err)
 	span.End(trace.WithTimestamp(l.s.c.wall(at)))

@@ -62,6 +62,7 @@ const (
 	attrReason        = attribute.Key("efa.reason")
 	attrFeatures      = attribute.Key("efa.features")
 	attrDeviceVersion = attribute.Key("efa.device_version")
+	attrHostID        = attribute.Key("efa.host_id")
 	attrPlanned       = attribute.Key("efa.backoff.planned")
 	attrBackoffCount  = attribute.Key("efa.backoff.count")
 	attrBackoffWait   = attribute.Key("efa.backoff.wait") // also an event of operations

@@ -56,6 +56,7 @@ var Attributes = []Name{
 	{string(attrReason), "the error in words"},
 	{string(attrFeatures), "first word of HANDSHAKE's extra_info"},
 	{string(attrDeviceVersion), "of HANDSHAKE"},
+	{string(attrHostID), "of HANDSHAKE, 16 hexadecimal digits; missing if the peer sent none"},
 	{string(attrPlanned), "seconds that the back-off was to last"},
 	{string(attrBackoffCount), "episodes of back-off"},
 	{string(attrOutcome), "`ok`, `failed`; of metrics"},

@@ -87,6 +87,9 @@ const (
 	Pressure
 	Relieved
 
+	// HostID: HANDSHAKE, whose record follows, says on which host the peer is. A: host_id.
+	HostID
+
 	NumKinds
 )
 

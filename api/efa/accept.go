@@ -51,7 +51,10 @@ func (e *intake) refuse(req *ope.Request) {
 func (e *outcomes) credits(req *ope.Request) *credits {
 	switch req.Kind {
 	case ope.KindPeek, ope.KindClaim:
-		return nil // over as soon as it has begun
+		if req.Flags&ope.Discard == 0 {
+			return nil // it holds nothing
+		}
+		return &e.rx
 	case ope.KindRecv, ope.KindTake:
 		return &e.rx
 	default:

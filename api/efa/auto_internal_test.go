@@ -167,7 +167,7 @@ func TestReachAlone(t *testing.T) {
 	a, err := ParseAddress("sim://[fe80::77]:1:1")
 	require.NoError(t, err)
 	require.False(t, d.Reaches(a.paths[0].raw.GID()))
-	_, _, err = fab.choose(a)
+	_, _, err = fab.choose(a, new(AddressVectorConfig))
 	require.NoError(t, err)
 	require.NoError(t, fab.Close())
 }

@@ -29,6 +29,7 @@ const (
 // it may be used by any number of goroutines and by all endpoints of its domain.
 type AddressVector struct {
 	dom   *Domain
+	cfg   AddressVectorConfig
 	table avTable
 	age   atomic.Uint64 // of the latest insertion
 
@@ -52,15 +53,19 @@ func newAV(d *Domain) *AddressVector {
 // first of this fabric's devices which has one is taken, for good; without any the
 // error is ErrAddrNotAvail.
 func (av *AddressVector) Insert(a Address) (Addr, error) {
-	h, err := av.InsertAll(a)
-	if len(h) == 0 {
+	return first(av.InsertAll(a))
+}
+
+// first is the outcome of an insertion of one address.
+func first(hs []Addr, err error) (Addr, error) {
+	if len(hs) == 0 {
 		return NoAddr, err
 	}
 	var ie *InsertError
 	if errors.As(err, &ie) {
 		err = ie.Err
 	}
-	return h[0], err
+	return hs[0], err
 }
 
 // InsertAll adds addresses in one step. Where one is refused the others are in all
@@ -68,25 +73,35 @@ func (av *AddressVector) Insert(a Address) (Addr, error) {
 // [InsertError] for each.
 func (av *AddressVector) InsertAll(as ...Address) ([]Addr, error) {
 	handles, eps, err := av.insert(as)
+	tellAll(eps, handles)
+	return handles, err
+}
+
+// tellAll tells endpoints of new handles.
+func tellAll(eps []*Endpoint, handles []Addr) {
 	if len(eps) > 0 {
 		news := slices.Clone(handles) // the caller may change his
 		for _, e := range eps {
 			e.inserted(news)
 		}
 	}
-	return handles, err
 }
 
 func (av *AddressVector) insert(as []Address) ([]Addr, []*Endpoint, error) {
 	av.mu.Lock()
 	defer av.mu.Unlock()
+	return av.insertLocked(as, nil)
+}
+
+// insertLocked gives the peers a value, unless that is nil. The caller holds mu.
+func (av *AddressVector) insertLocked(as []Address, value any) ([]Addr, []*Endpoint, error) {
 	if av.closed {
 		return nil, nil, fmt.Errorf("%w: the address vector", ErrClosed)
 	}
 	handles := make([]Addr, len(as))
 	var errs []error
 	for i, a := range as {
-		raw, path, err := av.dom.fab.choose(a)
+		raw, path, err := av.dom.fab.choose(a, &av.cfg)
 		if err != nil {
 			errs = append(errs, &InsertError{Index: i, Err: err})
 			handles[i] = NoAddr
@@ -94,13 +109,15 @@ func (av *AddressVector) insert(as []Address) ([]Addr, []*Endpoint, error) {
 		}
 		h, ok := av.byAddr[raw]
 		if !ok {
-			x := avEntry{raw: raw, path: uint8(path), age: av.age.Add(1)}
+			x := avEntry{raw: raw, path: uint8(path), age: av.age.Add(1), value: value}
 			if len(a.paths) > 1 {
 				x.all = &a
 			}
 			h = Addr(av.table.add(x))
 			av.byAddr[raw] = h
 			av.dom.fab.chose(h, a, path)
+		} else if value != nil {
+			av.table.setValue(uint64(h), value)
 		}
 		handles[i] = h
 	}

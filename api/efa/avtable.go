@@ -13,6 +13,7 @@ type avEntry struct {
 	all     *Address // as it was inserted, if it has more paths than that
 	path    uint8    // of Fabric.paths
 	leaving bool     // removed, but not all endpoints have been told; age is 0
+	value   any      // of the application's
 }
 
 type avPage [256]atomic.Pointer[avEntry]
@@ -39,6 +40,25 @@ func (t *avTable) get(h uint64) avEntry {
 		return *x
 	}
 	return avEntry{}
+}
+
+// value is what the application has attached to a handle.
+func (t *avTable) value(h uint64) any {
+	pages, size := *t.pages.Load(), uint64(len(avPage{}))
+	if h/size >= uint64(len(pages)) {
+		return nil
+	}
+	if x := pages[h/size][h%size].Load(); x != nil {
+		return x.value
+	}
+	return nil
+}
+
+// setValue attaches a value to a handle that is in use.
+func (t *avTable) setValue(h uint64, v any) {
+	x := t.get(h)
+	x.value = v
+	t.put(h, &x)
 }
 
 // add puts an entry at the lowest free handle.

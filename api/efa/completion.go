@@ -29,9 +29,12 @@ const (
 	// messages in the buffer. Each message is a Received of its own, with the ID and
 	// the Token of the receive, and Offset says where in the buffer it lies.
 	Released
+	// Peeked: a [PeekReq] has found a message, which Message describes as Peek does, or, if
+	// Err is ErrNoMessage, none.
+	Peeked
 )
 
-var kindNames = [...]string{"none", "sent", "received", "wrote", "fetched", "updated", "remote write", "released"}
+var kindNames = [...]string{"none", "sent", "received", "wrote", "fetched", "updated", "remote write", "released", "peeked"}
 
 // String gives the name in small letters.
 func (k Kind) String() string {
@@ -58,10 +61,14 @@ func kindOf(q *ope.Request) Kind {
 		if q.Flags&ope.Multi != 0 {
 			return Released
 		}
-		return Received
-	default:
-		return Received
+	case ope.KindPeek, ope.KindClaim:
+		return Peeked
+	case ope.KindTake:
+		if q.Flags&ope.Discard != 0 {
+			return Peeked
+		}
 	}
+	return Received
 }
 
 // Message describes a message that was received.
@@ -121,7 +128,7 @@ func (c *Completion) fill(q *ope.Request, r *ope.Result) {
 
 func (m *Message) fill(k Kind, q *ope.Request, r *ope.Result) {
 	m.N, m.Tagged = r.N, q.Flags&ope.Tagged != 0
-	if k != Received && k != RemoteWrite {
+	if k != Received && k != RemoteWrite && k != Peeked {
 		m.From, m.raw = Addr(q.Peer), nil
 		m.Tag, m.Data, m.HasData = q.Tag, q.Data, q.Flags&ope.HasData != 0
 		return

@@ -55,9 +55,11 @@ func (e *Endpoint) Address() Address {
 		return Address{}
 	}
 	raws := e.act.Load().Addrs()
-	a := Address{make([]path, len(raws))}
+	a := Address{make([]path, 0, len(raws))}
 	for i, raw := range raws {
-		a.paths[i] = path{e.dom.fab.paths[i].scheme, raw}
+		if p := &e.dom.fab.paths[i]; e.cfg.AV.cfg.tells(p, len(raws)) {
+			a.paths = append(a.paths, path{p.scheme, raw})
+		}
 	}
 	return a
 }

@@ -97,6 +97,10 @@ var ErrPeerFailed = peer.ErrPeerFailed
 // packet that it is another cannot use up the memory of all.
 var ErrUntrusted = peer.ErrUntrusted
 
+// ErrPeerClosed is what operations with a peer end with that has closed its endpoint, if
+// its device tells ([PeerClosed]). It is an ErrPeerFailed, too.
+var ErrPeerClosed = peer.ErrLeft
+
 // ErrPeerAborted is what operations end with that their peer has given up, for
 // instance since its application did.
 var ErrPeerAborted = peer.ErrAborted

@@ -60,6 +60,13 @@ const (
 	// endpoint has RMAEvents. Access says which: AccessRemoteRead of reads and of atomics that
 	// fetch, else AccessRemoteWrite.
 	RemoteServed = endpoint.RemoteServed
+	// PeerClosed: a peer has closed its endpoint (FI_SHUTDOWN); what was in progress with
+	// it, and receives from it alone, have ended with [ErrPeerClosed]. All that it had sent
+	// before was received or waits for a receive. It is told within a second on shm and tcp by
+	// peers that have exchanged something; PeerFailed comes before it if a send has met the end earlier. An EFA
+	// card does not tell: there a peer that has closed looks like one that died. An endpoint
+	// that ends since its device has failed, while its process lives, counts as closed.
+	PeerClosed = endpoint.PeerClosed
 )
 
 // Event is something that belongs to no operation (fi_eq).

@@ -39,7 +39,10 @@ func (e *outcomes) giveBack() {
 func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 	switch q.Kind {
 	case ope.KindPeek, ope.KindClaim:
-		return // takes no place, and is over at once
+		if q.Flags&ope.Discard != 0 {
+			e.freeRx++ // else it takes no place
+		}
+		return
 	case ope.KindRecv, ope.KindTake:
 		if q.Flags&(ope.Multi|ope.Part|ope.Sized) != 0 {
 			finishedMany(e, q, r)

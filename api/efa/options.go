@@ -52,6 +52,7 @@ const (
 	optInject
 	optToken
 	optFence
+	optWait
 )
 
 // Inject copies a message, a write or the operand of an atomic that fetches
@@ -74,6 +75,10 @@ func Token(v uint64) OpOption { return OpOption{kind: optToken, u: v} }
 // AnyAddr, of all.
 func From(a Addr) OpOption { return OpOption{kind: optFrom, u: uint64(a)} }
 
+// Wait makes Peek, Claim and their forms for tags wait until there is a message, or ctx ends.
+// Elsewhere it means nothing: what else can wait does.
+var Wait = OpOption{kind: optWait}
+
 // Complete asks for a completion level.
 func Complete(l Level) OpOption { return OpOption{kind: optLevel, u: uint64(l)} }
 
@@ -86,6 +91,7 @@ type wishes struct {
 	hasData bool
 	inject  bool
 	fence   bool
+	wait    bool
 }
 
 // wish reads the options of a call.
@@ -105,6 +111,8 @@ func wish(opts []OpOption) (wishes, error) {
 			w.fence = true
 		case optToken:
 			w.token = o.u
+		case optWait:
+			w.wait = true
 		case optNone:
 		}
 	}

@@ -49,11 +49,11 @@ func schemeOf(name string) string {
 
 // choose picks the path to an address: that on the first of our devices which has one
 // and reaches it. The other side, which has the same order, picks the same.
-func (f *Fabric) choose(a Address) (raw RawAddr, path int, err error) {
+func (f *Fabric) choose(a Address, want *AddressVectorConfig) (raw RawAddr, path int, err error) {
 	if a.IsZero() {
 		return raw, 0, fmt.Errorf("%w: the zero Address, as of an endpoint that is not enabled", ErrAddrNotAvail)
 	}
-	named := false
+	named, barred := false, want.RemoteOnly && f.isLocal(a)
 	for i := range f.paths {
 		p := &f.paths[i]
 		for _, x := range a.paths {
@@ -64,10 +64,13 @@ func (f *Fabric) choose(a Address) (raw RawAddr, path int, err error) {
 			if gid == (device.GID{}) {
 				return raw, 0, fmt.Errorf("%w: the GID of %q is zero", ErrAddrNotAvail, a)
 			}
-			if named = true; f.reaches(p, gid) {
+			if named = true; !barred && want.allows(p, gid) && f.reaches(p, gid) {
 				return x.raw, i, nil
 			}
 		}
+	}
+	if named && *want != (AddressVectorConfig{}) {
+		return raw, 0, fmt.Errorf("%w: %q is out of the reach of %s, or of what the address vector is for", ErrAddrNotAvail, a, f.dev.Info().Name)
 	}
 	if named {
 		return raw, 0, fmt.Errorf("%w: %q is out of the reach of %s", ErrAddrNotAvail, a, f.dev.Info().Name)

@@ -8,8 +8,12 @@ import (
 )
 
 // Peek describes the untagged message that Recv would take now, and leaves it where
-// it is. It never waits for a message: ErrNoMessage means that none has come. N is
-// the length of the message, all of which need not have arrived. [From] is obeyed.
+// it is. ErrNoMessage means that none has come; with [Wait], Peek waits for one, and if ctx
+// ends first the error is ErrCanceled. N is the length of the message, all of which need not
+// have arrived. [From] is obeyed; what waits for a peer that fails ends with ErrPeerFailed.
+//
+// The message is still anybody's: another goroutine's receive may take it before this one's.
+// Claim does not leave it.
 func (e *Endpoint) Peek(ctx context.Context, opts ...OpOption) (Message, error) {
 	m, _, err := e.peek(ctx, ope.KindPeek, Match{}, false, opts)
 	return m, err
@@ -30,7 +34,13 @@ type Claimed struct {
 	id      uint64 // of the claim
 }
 
-// Claim is Peek, and takes the message away from all other receives.
+// Claim is Peek, and takes the message away from all other receives. With [Wait], it is how
+// to receive what nobody knows the length of:
+//
+//	c, err := ep.Claim(ctx, efa.Wait)
+//	...
+//	p := make([]byte, c.Message.N)
+//	_, err = c.Recv(ctx, p)
 func (e *Endpoint) Claim(ctx context.Context, opts ...OpOption) (*Claimed, error) {
 	return e.claim(ctx, Match{}, false, opts)
 }
@@ -57,6 +67,9 @@ func (e *intake) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, 
 		return Message{}, 0, err
 	}
 	req := ope.Request{Kind: kind, Tag: m.Tag, Ignore: m.Ignore}
+	if w.wait {
+		req.Flags |= ope.Await
+	}
 	if err := matching(&req, w.from, tagged); err != nil {
 		return Message{}, 0, err
 	}

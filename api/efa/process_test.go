@@ -38,6 +38,9 @@ func init() {
 		if os.Getenv(rightsEnv) != "" {
 			run = rightsChild
 		}
+		if os.Getenv(closedEnv) != "" {
+			run = closedChild
+		}
 		if err := run(dir); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
 			os.Exit(1)

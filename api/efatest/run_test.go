@@ -292,7 +292,7 @@ func (r *run) close(h *host, lost bool) {
 }
 
 var eventNames = map[efa.EventKind]string{
-	efa.PeerFailed: "peer failed", efa.MemoryPressure: "memory pressure", efa.MemoryRelieved: "memory relieved",
+	efa.PeerFailed: "peer failed", efa.PeerClosed: "peer closed", efa.MemoryPressure: "memory pressure", efa.MemoryRelieved: "memory relieved",
 	efa.BadPacket: "bad packet", efa.StrangersCrowded: "strangers crowded", efa.StrangersRelieved: "strangers relieved",
 	efa.PeerPressure: "peer pressure", efa.PeerRelieved: "peer relieved",
 	efa.DeviceFailed: "device failed", efa.NewPeer: "new peer", efa.AccessRefused: "access refused",
@@ -321,6 +321,7 @@ func (n *node) leave(ctx context.Context) error {
 	for e, ok := n.ep.TryEvent(); ok; e, ok = n.ep.TryEvent() {
 		n.run.w.Logf("event %v of endpoint %d: %v %v", eventNames[e.Kind], n.id, e.Address, e.Err)
 		n.run.stats["event "+eventNames[e.Kind]]++
+		n.checkEnd(e)
 	}
 	n.run.w.Logf("close endpoint %d", n.id)
 	return errors.Join(n.ep.Close(), n.sq.Close(), n.rq.Close())

@@ -164,6 +164,9 @@ func sendUntilGone(w *world, n *node, ah device.AH, qpn uint16) error {
 		}
 		got := n.Poll(n.comps[:])
 		for _, c := range n.comps[:got] {
+			if c.Op == device.OpGone && c.Left {
+				continue
+			}
 			if c.Op != device.OpSend {
 				return fmt.Errorf("unexpected %+v", c)
 			}

@@ -48,13 +48,15 @@ type node struct {
 	keep  bool // do not post slots again by itself
 	comps [16]device.Completion
 
-	recvs  []packet
-	sends  map[uint64]device.Status
-	order  []uint64 // of sends, as they completed
-	gone   []device.Completion
-	landed []device.Completion // OpWritten
-	denied []device.Completion // OpRefused
-	nextID uint64
+	recvs []packet
+	sends map[uint64]device.Status
+	order []uint64 // of sends, as they completed
+	gone  []device.Completion
+	// beforeGone is how many packets came before the latest of gone.
+	beforeGone int
+	landed     []device.Completion // OpWritten
+	denied     []device.Completion // OpRefused
+	nextID     uint64
 
 	bufs map[uint64][]byte // buffers of PostRecvInto; nil: receives are in slots
 }
@@ -183,7 +185,7 @@ func (n *node) take(c *device.Completion) error {
 	case device.OpRefused:
 		n.denied = append(n.denied, *c)
 	case device.OpGone:
-		n.gone = append(n.gone, *c)
+		n.gone, n.beforeGone = append(n.gone, *c), len(n.recvs)
 	default:
 		return fmt.Errorf("completion of an unknown kind %+v", *c)
 	}

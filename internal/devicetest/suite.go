@@ -37,7 +37,7 @@ type Fabric struct {
 	// Kill makes Devices[i] vanish as if its process or host had died; nil: the
 	// driver cannot.
 	Kill func(i int)
-	// ReportsGone: others get OpGone after Kill.
+	// ReportsGone: others get OpGone after Kill, and after the end of a queue pair.
 	ReportsGone bool
 	// ReportsRefused: the side that refuses RDMA gets OpRefused.
 	ReportsRefused bool
@@ -84,7 +84,7 @@ func runCases(t *testing.T, factory Factory, cases []testCase) {
 func allCases() []testCase {
 	return slices.Concat(
 		offerCases, dataCases, pieceCases, userRecvCases, datagramCases, queueCases, rnrCases, slotCases, addressCases, refusalCases,
-		loadCases, armCases, closeCases, allocCases, deathCases, holdCases, memoryCases(),
+		loadCases, armCases, closeCases, leftCases, allocCases, deathCases, holdCases, memoryCases(),
 	)
 }
 

@@ -189,6 +189,7 @@ var flaws = map[string]*flaw{
 	"hides the sender's GID": {caseName: "UnknownSender", seen: func(_ *faulty, c *device.Completion) {
 		c.SrcGID = device.GID{}
 	}},
+	"calls an orderly end a death": {caseName: "Left", seen: func(_ *faulty, c *device.Completion) { c.Left = false }},
 	"has no Q_Keys": {
 		caseName: "WrongQKey",
 		config:   func(c *device.QPConfig) { c.QKey = 0 },

@@ -142,8 +142,13 @@ func (q *QP) from(gid device.GID, qpn uint16, anonymous bool) device.Completion 
 }
 
 // Gone reports the death of the process behind a queue pair.
-func (q *QP) Gone(gid device.GID, qpn uint16, qkey uint32) {
+func (q *QP) Gone(gid device.GID, qpn uint16, qkey uint32) { q.gone(gid, qpn, qkey, false) }
+
+// Left reports that a remote queue pair was closed in order.
+func (q *QP) Left(gid device.GID, qpn uint16, qkey uint32) { q.gone(gid, qpn, qkey, true) }
+
+func (q *QP) gone(gid device.GID, qpn uint16, qkey uint32, left bool) {
 	c := q.from(gid, qpn, false)
-	c.Op, c.QKey = device.OpGone, qkey
+	c.Op, c.QKey, c.Left = device.OpGone, qkey, left
 	q.comps = append(q.comps, c)
 }

@@ -17,7 +17,7 @@ var kinds = map[endpoint.EventKind]string{
 	endpoint.MemoryRelieved: "MemoryRelieved",
 	endpoint.BadPacket:      "BadPacket", endpoint.StrangersCrowded: "StrangersCrowded", endpoint.StrangersRelieved: "StrangersRelieved",
 	endpoint.PeerPressure: "PeerPressure", endpoint.PeerRelieved: "PeerRelieved", endpoint.DeviceFailed: "DeviceFailed", endpoint.NewPeer: "NewPeer",
-	endpoint.AccessRefused: "AccessRefused",
+	endpoint.AccessRefused: "AccessRefused", endpoint.PeerClosed: "PeerClosed",
 }
 
 func (r *Rig) log(format string, args ...any) { r.Log = append(r.Log, fmt.Sprintf(format, args...)) }

@@ -141,6 +141,12 @@ func (b *Inbox) Gone(from *Source, qkey uint32) {
 	b.put(device.Completion{Op: device.OpGone, SrcQPN: from.QPN, SrcGID: from.GID, QKey: qkey})
 }
 
+// Left reports to the owner that the queue pair from, whose Q_Key was qkey, was closed in
+// order.
+func (b *Inbox) Left(from *Source, qkey uint32) {
+	b.put(device.Completion{Op: device.OpGone, SrcQPN: from.QPN, SrcGID: from.GID, QKey: qkey, Left: true})
+}
+
 // take takes a posted slot. Preconditions: there is one, and b is locked.
 func (b *Inbox) take() int32 {
 	slot := b.posted[b.head&uint32(len(b.posted)-1)]

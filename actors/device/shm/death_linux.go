@@ -12,6 +12,7 @@ import (
 type acquaintance struct {
 	qkey uint32
 	gid  device.GID
+	left bool // it was found to be closed in order
 }
 
 // voice is a sender whose packets we have taken.
@@ -81,7 +82,8 @@ func (p *port) takeNews() {
 		}
 		f := deadPair{id: id, entry: p.entryOf(id), end: p.rx.end}
 		a, ok := p.known[id]
-		f.report, f.acquaintance = ok && (f.entry < 0 || p.rx.senders[f.entry].flags.Load()&bye == 0), a
+		f.report, f.acquaintance = ok, a
+		f.left = a.left || f.entry >= 0 && p.rx.senders[f.entry].flags.Load()&bye != 0
 		delete(p.known, id)
 		if f.report || f.entry >= 0 {
 			p.dying = append(p.dying, f)
@@ -128,7 +130,7 @@ func (p *port) buryDead(c []device.Completion) int {
 		p.dying = p.dying[1:]
 		if f.report {
 			c[n] = device.Completion{
-				Op: device.OpGone, SrcQPN: f.id.qpn(), SrcGID: f.gid, QKey: f.qkey,
+				Op: device.OpGone, SrcQPN: f.id.qpn(), SrcGID: f.gid, QKey: f.qkey, Left: f.left,
 			}
 			n++
 		}

@@ -241,13 +241,13 @@ func TestKillReceiver(t *testing.T) {
 		gone.SrcGID = device.GID{} // means nothing beside an AH
 		require.Equal(t, device.Completion{Op: device.OpGone, AH: ah, SrcQPN: testQPN, QKey: qkey}, *gone)
 	}
-	// An orderly end is no death.
+	// An orderly end is no death, and said so.
 	p := start(t, "hold", dir, 200)
 	require.Equal(t, device.StatusOK, send(200))
 	gone = nil
 	p.end(t)
 	require.Equal(t, device.StatusBadDestQPN, send(200))
-	require.Nil(t, gone)
+	require.True(t, gone != nil && gone.Left)
 }
 
 // stand sends one packet up to a step and stands still there.

@@ -82,7 +82,7 @@ type sender struct {
 
 // The flags of a sender.
 const (
-	bye      uint32 = 1 << iota // its own: it has left in order, its end is not reported
+	bye      uint32 = 1 << iota // its own: it has left in order, its end is not reported as a death
 	heldBack                    // the receiver's: messages from its place in turns on are refused for now
 )
 

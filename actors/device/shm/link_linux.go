@@ -176,7 +176,10 @@ func (p *port) disconnect(l *link) {
 	}
 	left := false
 	if !l.broken && p.safely(func() { left = l.left() }, nil) && left {
-		delete(p.known, l.id) // no death to report
+		if a, ok := p.known[l.id]; ok {
+			a.left = true
+			p.known[l.id] = a
+		}
 	}
 	if p.links.get(l.id.qpn()) != l {
 		return // it was found to be cut, and lost by that

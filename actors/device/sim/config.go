@@ -47,7 +47,8 @@ type Config struct {
 	// Unresponsive is the time after which a send to a vanished or unknown GID
 	// ends. 0: DefaultUnresponsive.
 	Unresponsive time.Duration
-	// ReportGone yields OpGone to every queue pair when a device is killed.
+	// ReportGone yields OpGone to every queue pair when a device is killed, and when a queue
+	// pair is closed.
 	ReportGone bool
 	// RNRDelay is nic.Config's.
 	RNRDelay time.Duration

@@ -29,8 +29,16 @@ func (f *Fabric) happen(fl *flight) {
 	case statusFlight:
 		f.complete(fl, fl.status)
 	case goneFlight:
+		if d := f.standsStill(fl.to); d > 0 && fl.orderly { // and so does what it sent
+			f.depart(fl, d+1)
+			return
+		}
 		f.hook(Event{Kind: EventGone, From: Endpoint{fl.dead.GID, fl.dead.QPN}, To: fl.to})
-		fl.src.inbox.Gone(&fl.dead, fl.deadQKey)
+		if fl.orderly {
+			fl.src.inbox.Left(&fl.dead, fl.deadQKey)
+		} else {
+			fl.src.inbox.Gone(&fl.dead, fl.deadQKey)
+		}
 	case wakeFlight:
 		if fl.src.wake == fl.at {
 			fl.src.wake = 0

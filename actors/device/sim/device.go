@@ -209,7 +209,7 @@ func (d *Device) Kill() {
 	}
 	if f.cfg.ReportGone {
 		for _, q := range d.qps {
-			f.reportGone(q)
+			f.reportGone(q, false)
 		}
 	}
 	if f.virtual == nil {
@@ -238,15 +238,15 @@ func (f *Fabric) standsStill(to Endpoint) time.Duration {
 	return max(0, p.qps[to.QPN].dev.still.Sub(f.clk.Now()))
 }
 
-func (f *Fabric) reportGone(dead *qp) {
+func (f *Fabric) reportGone(dead *qp, left bool) {
 	for _, q := range f.qps {
-		if q.vanished.Load() || q.dev.port.net != dead.dev.port.net {
+		if q == dead || q.vanished.Load() || q.dev.port.net != dead.dev.port.net {
 			continue
 		}
 		fl := f.newFlight(goneFlight)
 		fl.src, fl.to = q, q.endpoint()
-		fl.dead, fl.deadQKey = dead.src, dead.qkey
-		f.depart(fl, 0)
+		fl.dead, fl.deadQKey, fl.orderly = dead.src, dead.qkey, left
+		f.depart(fl, f.after(dead, q))
 	}
 }
 
@@ -258,4 +258,26 @@ func (f *Fabric) forget(q *qp) {
 	same := func(o *qp) bool { return o == q }
 	q.dev.qps = slices.DeleteFunc(q.dev.qps, same)
 	f.qps = slices.DeleteFunc(f.qps, same)
+}
+
+// after is in how long q may hear that gone has ended, after all that gone had sent to it or
+// done with its requests. Of a death that is at once: it has left nothing that counts.
+func (f *Fabric) after(gone, q *qp) time.Duration {
+	now, last := f.clk.Now(), clock.Time(0)
+	if gone.vanished.Load() {
+		return 0
+	}
+	for _, fl := range f.flights {
+		switch {
+		case fl.what == requestFlight && fl.src == gone && fl.to == q.endpoint():
+		case fl.what == statusFlight && fl.src == q && fl.to == gone.endpoint():
+		default:
+			continue
+		}
+		last = max(last, fl.at+1)
+	}
+	if last == 0 {
+		return 0
+	}
+	return max(1, last.Sub(now)) // 0 would be before all that has a time
 }

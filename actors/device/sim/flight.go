@@ -27,6 +27,7 @@ type flight struct {
 	// of deaths
 	dead     nic.Source
 	deadQKey uint32
+	orderly  bool // it was closed
 }
 
 type flightKind uint8

@@ -182,5 +182,11 @@ func (c *qp) Close() error {
 	c.inbox.Close()
 	f.forget(c)
 	f.hook(Event{Kind: EventClose, From: c.endpoint()})
+	if f.cfg.ReportGone && !c.vanished.Load() {
+		f.reportGone(c, true)
+		if f.virtual == nil {
+			f.pump(0)
+		}
+	}
 	return nil
 }

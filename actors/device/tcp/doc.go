@@ -40,7 +40,8 @@
 // BadDestQPN.
 //
 // If a session that was used fails, the queue pair is dialed once more. If there is none,
-// or one with another Q_Key, OpGone is reported. Bytes on a session that has ended for
+// or one with another Q_Key, OpGone is reported. After a bye on all sessions of a queue pair
+// OpGone is reported with Left, behind everything that it has sent. Bytes on a session that has ended for
 // the other side are never taken: a new preamble ends older sessions, except one that
 // crossed it. The sessions that a queue pair dials have rising numbers below a random
 // high half, so a preamble that was delayed until after a later one is refused.

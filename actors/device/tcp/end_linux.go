@@ -99,7 +99,10 @@ func (p *port) left(s *session) {
 			return
 		}
 	}
-	s.r.known, s.r.doubt = false, false // it said so itself
+	if s.r.known { // else nobody knows of whom this is
+		s.r.said = true
+	}
+	s.r.known, s.r.doubt = false, false
 	p.end(s, device.StatusBadDestQPN)
 }
 

@@ -26,6 +26,7 @@ type remote struct {
 	// whether the queue pair is still there. resets counts tries that began well.
 	doubt  bool
 	resets uint8
+	said   bool // bye: its end is reported when no session is left
 
 	guessed bool   // keys
 	guess   uint64 // the latest
@@ -138,6 +139,9 @@ func (p *port) end(s *session, st device.Status) {
 	}
 	r.choose()
 	r.idle = 0
+	if r.said && r.dialed == nil && r.accepted == nil {
+		p.reportLeft(r) // before the requests that fail of it
+	}
 	for _, l := range s.lanes {
 		if l != nil {
 			p.closeLane(l)
@@ -163,6 +167,7 @@ func (p *port) meet(r *remote, qkey uint32) {
 	if r.known && r.qkey != qkey {
 		p.reportGone(r)
 	}
+	p.reportLeft(r) // the one before it
 	r.known, r.qkey, r.doubt, r.resets = true, qkey, false, 0
 }
 
@@ -195,6 +200,16 @@ func (p *port) reportGone(r *remote) {
 		p.inbox.arrival(device.OpGone, &r.at).QKey = r.qkey
 		p.dev.stats.gone.Add(1)
 		p.notes.info("tcp: a queue pair is gone", "address", AddrOf(r.at.gid), "port", r.at.qpn)
+	}
+}
+
+// reportLeft reports that r was closed in order, if it has said so, once.
+func (p *port) reportLeft(r *remote) {
+	if r.said {
+		r.said = false
+		c := p.inbox.arrival(device.OpGone, &r.at)
+		c.QKey, c.Left = r.qkey, true
+		p.notes.info("tcp: a queue pair was closed", "address", AddrOf(r.at.gid), "port", r.at.qpn)
 	}
 }
 
