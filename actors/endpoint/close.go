@@ -116,6 +116,7 @@ func (c *closing) failAll() {
 		return
 	}
 	e.failReceives(func(*ope.Order) bool { return false }, err)
+	leave(e)
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
 }

@@ -21,6 +21,11 @@ type Config struct {
 	// Plain registers memory that is in none of them; nil: it goes by copy.
 	Plain *mr.Cache
 
+	// Pool has receives for messages that none of the endpoint's own takes; nil: there is none.
+	// It lives on the same shard. PoolSink takes their outcomes.
+	Pool     *Pool
+	PoolSink PoolSink
+
 	// Direct: the endpoint speaks no protocol, see package direct.
 	Direct bool
 

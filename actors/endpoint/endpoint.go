@@ -39,6 +39,7 @@ type Endpoint struct {
 	reqs  *ring.MPSC[ope.Request]
 
 	table *match.Table // nil without the protocol
+	seat  *seat        // nil without a pool
 	port  *direct.Port // nil with it
 	span  uint64       // in the trail
 	polls shard.Poller // the endpoint, or plain; nil before it has begun
@@ -91,6 +92,9 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.env.Q = e.queue
 	if set.Steps != nil {
 		set.Steps(&e.pools.Steps)
+	}
+	if cfg.Pool != nil {
+		e.pools.Orders = cfg.Pool.orders
 	}
 	e.pools.OnPaths(on)
 	e.pools.Unlist = e.unlist
@@ -217,6 +221,9 @@ func (e *Endpoint) start() {
 	}
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
 	e.peers.table, e.claims.table = e.table, e.table
+	if e.cfg.Pool != nil {
+		e.seat = join(e)
+	}
 	e.pressure.span = e.span
 	e.pressure.begin()
 	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })

@@ -42,9 +42,10 @@ func (e *Endpoint) unpark(l *peer.Link) {
 		if !ope.Parked(r) {
 			continue
 		}
-		if o := e.table.Arrive(ope.Unpark(r)); o != nil {
+		kind, tag, from := ope.Unpark(r)
+		if o := e.table.Arrive(kind, tag, from); o != nil {
 			r.Match(e.pools.Orders.At(o.Owner))
-		} else {
+		} else if e.seat == nil || !e.seat.take(r, kind, tag) {
 			e.table.AddMsg(r.List())
 		}
 	}

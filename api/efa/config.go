@@ -8,6 +8,7 @@ type EndpointConfig struct {
 	SendQueue    *Queue         // for posted sends, writes, reads and atomics; may be the same as RecvQueue
 	RecvQueue    *Queue         // for posted receives, and peers' writes with data
 	SendCounter  *Counter       // of sends; all counters may be the same
+	RecvPool     *RecvPool      // receives that it shares with other endpoints, see RecvPool; nil: none
 	RecvCounter  *Counter       // of receives
 	WriteCounter *Counter       // of writes, and of atomics that fetch nothing
 	ReadCounter  *Counter       // of reads, and of atomics that fetch

@@ -24,6 +24,9 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 	for _, n := range cfg.counters() {
 		bad(n != nil && n.dom != d, ErrDomain, "the counter is another domain's")
 	}
+	if err := cfg.RecvPool.check(d, cfg); err != nil {
+		errs = append(errs, err)
+	}
 	bad(cfg.Level > Delivered, ErrInvalid, "there is no completion level %d", cfg.Level)
 	limits := d.Limits()
 	for _, x := range []struct {
