@@ -214,6 +214,9 @@ func (e *Endpoint) onCancel(id uint64) {
 		e.end(found, errno.ErrCanceled)
 		return
 	}
+	if e.user != nil && e.user.cancel(id) {
+		return
+	}
 	cancel := func(to shard.Ref, its uint64) {
 		if its == id {
 			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})

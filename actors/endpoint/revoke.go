@@ -28,6 +28,9 @@ func (e *Endpoint) Revoke(r *mr.Region) {
 			sh.Tell(x.Ref(), &ope.Revoke{Region: r})
 		}
 	})
+	if e.user != nil {
+		e.user.revoke(r)
+	}
 	e.failReceives(func(o *ope.Order) bool { return !ope.Overlap(r.Bytes(), o.Req.Buf) }, ope.ErrRegionClosed)
 	if r.Access()&(device.RemoteRead|device.RemoteWrite) == 0 {
 		return
