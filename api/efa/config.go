@@ -24,7 +24,7 @@ type EndpointConfig struct {
 
 	// ZeroCopyRecv: messages of peers that know how land in the receiver's buffers without a
 	// copy, at a queue pair of their own that the peers are told of (libfabric 1.22 to 2.5,
-	// FI_OPT_MAX_MSG_SIZE; a libfabric that does not receive so itself sends as ever). Such peers,
+	// FI_OPT_MAX_MSG_SIZE; 2.1.0 with ordinary options sends as ever). Such peers,
 	// this library's among them,
 	//
 	//   - send untagged messages of Limits.MTU bytes at most, with 32 bits of remote CQ data, and
