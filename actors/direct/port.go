@@ -23,6 +23,9 @@ type Config struct {
 	Log     *slog.Logger
 	Trail   *trail.Log // may be nil
 
+	// Datagram: the queue pair is one of unreliable datagrams.
+	Datagram bool
+
 	// Reject ends a request that never became an operation.
 	Reject func(*ope.Request, error)
 	// Written takes a peer's write with data. The handle is peer.Unlisted and the connid of
@@ -74,7 +77,13 @@ type Port struct {
 }
 
 // New makes a port. Start follows.
-func New(c Config) *Port { return &Port{cfg: c, info: c.Device.Info()} }
+func New(c Config) *Port {
+	p := &Port{cfg: c, info: c.Device.Info()}
+	if c.Datagram {
+		p.info.RDMARead, p.info.RDMAWrite = false, false
+	}
+	return p
+}
 
 // Start begins the use of a queue that Kept its slots and has the port as router. The port's
 // actor is ref. Runs on the shard.

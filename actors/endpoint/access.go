@@ -119,7 +119,7 @@ func (a *access) deny(pkt *peer.Packet, err error, code errno.Provider) {
 // key is no guess.
 func (a *access) namesFormer(pkt *peer.Packet) bool {
 	for _, iov := range pkt.Ext.RMA[:pkt.Ext.NRMA] {
-		if a.regions.Retired(pkt.Link.Path, iov.Key) {
+		if a.regions.RetiredName(pkt.Link.Path, iov) {
 			return true
 		}
 	}

@@ -50,10 +50,14 @@ func (c *Config) openQP() (qp device.QP, err error) {
 	info := c.Device.Info()
 	set := c.Settings.On(&info)
 	qpn, qpns := c.numbers()
+	var transport device.QPType
+	if c.Datagram {
+		transport = device.UD
+	}
 	open := func() (err error) {
 		qp, err = c.Device.OpenQP(device.QPConfig{
 			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: qpn, QPNs: qpns, QKey: c.ConnID,
-			RNRRetry: set.Retries(), Notify: c.Shard.Wake,
+			RNRRetry: set.Retries(), Notify: c.Shard.Wake, Type: transport,
 		})
 		return err
 	}

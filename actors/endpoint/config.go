@@ -32,6 +32,8 @@ type Config struct {
 
 	// Direct: the endpoint speaks no protocol, see package direct.
 	Direct bool
+	// Datagram, beside Direct: packets may be lost, see device.UD.
+	Datagram bool
 
 	ConnID uint32 // also the Q_Key; the caller draws it at random (§1.4)
 	QPN    uint16 // 0: any

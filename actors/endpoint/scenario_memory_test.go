@@ -31,6 +31,23 @@ func (s *scenario) memory(d *datadriven.TestData) (out string, ok bool) {
 		if d.HasArg("seed") {
 			script.Fill(m.Bytes(), 0, num(d, "seed"))
 		}
+	case "export":
+		// Gives a part of memory here a key of its own; for names what peers may do.
+		//
+		//	export m key=7 off=100 len=50 for=(read,write)
+		m := s.rig.Region(d.CmdArgs[0].Key)
+		part := m.Bytes()[num(d, "off"):][:num(d, "len")]
+		var a mr.Access
+		uses, _ := d.Arg("for")
+		for _, u := range uses.Vals {
+			a |= map[string]mr.Access{"read": device.RemoteRead, "write": device.RemoteWrite}[u]
+		}
+		require.NoError(s.t, s.rig.Regions.Export(m.Region, part, uint64(num(d, "key")), a), d.Pos)
+	case "unexport":
+		// Takes it back.
+		//
+		//	unexport m key=7
+		require.True(s.t, s.rig.Regions.Unexport(s.rig.Region(d.CmdArgs[0].Key).Region, uint64(num(d, "key"))), d.Pos)
 	case "memory":
 		// Gives a peer memory that others may access.
 		//

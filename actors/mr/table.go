@@ -15,6 +15,8 @@ type Table struct {
 	now atomic.Pointer[snapshot] // nil: empty
 	mu  sync.Mutex               // held by writers
 
+	exports exports
+
 	past  [maxPast]pathKey // keys of regions that were retired, the latest of them
 	npast int              // keys retired at all
 }
@@ -41,6 +43,9 @@ func (t *Table) Add(dev device.MR, a Access) *Region {
 //
 // Errors are ErrKey, ErrRight and ErrRange. They are not wrapped.
 func (t *Table) Resolve(path uint8, iov wire.RMAIOV, want Access) (*Region, []byte, error) {
+	if namesExport(iov) {
+		return t.resolveExport(iov, want)
+	}
 	r := t.load().key(onPath(path, iov.Key))
 	if r == nil {
 		return nil, nil, ErrKey
@@ -88,6 +93,7 @@ func (t *Table) remove(r *Region) {
 		return
 	}
 	t.now.Store(newSnapshot(withoutKeys(old.byKey, r), without(old.byBase, r)))
+	t.forget(func(_ uint64, x *Export) bool { return x.region == r })
 	for path := range r.names {
 		t.past[t.npast%maxPast] = onPath(uint8(path), r.names[path].key)
 		t.npast++
@@ -96,10 +102,20 @@ func (t *Table) remove(r *Region) {
 
 // Retired reports whether the key was a region's on the path until lately: a peer that
 // names it guesses nothing. It takes a lock.
-func (t *Table) Retired(path uint8, key uint64) bool {
+func (t *Table) Retired(path uint8, key uint64) bool { return t.was(onPath(path, key)) }
+
+// RetiredName is Retired for what an efa_rma_iov names.
+func (t *Table) RetiredName(path uint8, iov wire.RMAIOV) bool {
+	if namesExport(iov) {
+		return t.was(exported(iov.Key))
+	}
+	return t.Retired(path, iov.Key)
+}
+
+func (t *Table) was(key pathKey) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Contains(t.past[:min(t.npast, maxPast)], onPath(path, key))
+	return slices.Contains(t.past[:min(t.npast, maxPast)], key)
 }
 
 // Knows reports whether the key is a region's on the path, or was until lately. It may

@@ -64,11 +64,9 @@ type Config = settings.InForce
 // Memory counts what an endpoint holds that nobody asked for: packets out of
 // order and unexpected messages.
 type Memory struct {
-	Held int64 // bytes
-	Peak int64
-	// EarlyBytes are of Held, for packets that wait for their turn.
-	EarlyBytes int64
-	Early      int64 // packets that wait for their turn in the order of messages
+	Held  int64 // bytes
+	Peak  int64
+	Early int64 // packets that wait for their turn in the order of messages
 }
 
 func (e *Env) now() clock.Time { return e.Sh.Now() }

@@ -50,44 +50,6 @@ func (l *Link) Release(n int) {
 // Held is the number of bytes held for the peer.
 func (l *Link) Held() int64 { return l.held }
 
-// hoard is what most peers never need.
-type hoard struct {
-	early    int64 // of Link.held, packets that wait for their turn
-	next     int64 // of Link.held, see holdAgain
-	overfull bool  // the peer is in Env.Full
-	crowded  bool  // it is over PeerMemory, or was and is not yet well below
-}
-
-func hoardOf(l *Link) *hoard {
-	if l.hoard == nil {
-		l.hoard = new(hoard)
-	}
-	return l.hoard
-}
-
-// keepEarly copies a packet whose turn is to come. Such packets are no reason to hold the
-// peer back: what they wait for may be what would be refused.
-func keepEarly(pkt *Packet) {
-	if !pkt.early {
-		pkt.early = true
-		countEarly(pkt.Link, pkt.held)
-	}
-	pkt.Own()
-}
-
-func countEarly(l *Link, n int) {
-	hoardOf(l).early += int64(n)
-	l.env.Mem.EarlyBytes += int64(n)
-}
-
-// due ends that, when its turn has come or it is given up.
-func due(pkt *Packet) {
-	if pkt.early {
-		pkt.early = false
-		countEarly(pkt.Link, -pkt.held)
-	}
-}
-
 // maxLate is how much of a peer that is held back may arrive all the same: what was
 // under way, and parts of messages that had begun.
 const maxLate = 64 << 20
@@ -102,12 +64,13 @@ func overMemory(l *Link) {
 		return
 	}
 	e := l.env
-	h, can, most := hoardOf(l), l.path().HoldsBack, e.Config.PeerMemory
-	own := l.held-h.early > most
-	if own || can && e.Mem.Held-e.Mem.EarlyBytes > e.Config.Hard() {
+	can, most := l.path().HoldsBack, e.Config.PeerMemory
+	own := l.held > most
+	if own || can && e.Mem.Held > e.Config.Hard() {
 		hold(l, own)
 	}
-	if h.early > most+maxLate || can && l.held > 2*most+maxLate {
+	early := int64(l.of.window.Held()) * int64(e.MTU) // at most: packets that wait for their turn
+	if early > most+maxLate || can && l.held > 2*most+maxLate {
 		e.Counters.PeerOverMemory++
 		e.Sh.Tell(l.Peer, &Remove{Err: ErrHoard, Tell: true})
 	}
@@ -115,18 +78,18 @@ func overMemory(l *Link) {
 
 // hold holds the peer back, which its own messages are the reason of, or those of all.
 func hold(l *Link, own bool) {
-	e, h := l.env, l.hoard
-	if !h.overfull {
-		h.overfull = true
+	e := l.env
+	if !l.overfull {
+		l.overfull = true
 		e.Full.links = append(e.Full.links, l)
 		holdBack(l, true)
-		h.next = l.held + holdAgain
-	} else if l.held > h.next {
+		l.next = l.held + holdAgain
+	} else if l.held > l.next {
 		holdBack(l, true)
-		h.next = l.held + holdAgain
+		l.next = l.held + holdAgain
 	}
-	if own && !h.crowded {
-		h.crowded = true
+	if own && !l.crowded {
+		l.crowded = true
 		e.Counters.PeersCrowded++
 		e.Trail.Put(l.Span, trail.Pressure, 0, uint64(l.held), 0)
 		e.Sh.Tell(e.Endpoint, &Crowded{Link: l})
@@ -143,10 +106,10 @@ func holdBack(l *Link, on bool) {
 
 // letGo ends that the peer is held back.
 func letGo(l *Link) {
-	l.hoard.overfull = false
+	l.overfull = false
 	holdBack(l, false)
-	if l.hoard.crowded {
-		l.hoard.crowded = false
+	if l.crowded {
+		l.crowded = false
 		l.env.Trail.Put(l.Span, trail.Relieved, 0, uint64(l.held), 0)
 		l.env.Sh.Tell(l.env.Endpoint, &Relieved{Link: l})
 	}
@@ -157,7 +120,7 @@ func letGo(l *Link) {
 func (f *Full) Relieve() {
 	f.links = slices.DeleteFunc(f.links, func(l *Link) bool {
 		c, m := &l.env.Config, &l.env.Mem
-		if l.held-l.hoard.early > c.PeerMemory-c.PeerMemory/4 || m.Held-m.EarlyBytes > c.TotalMemory {
+		if l.held > c.PeerMemory-c.PeerMemory/4 || m.Held > c.TotalMemory {
 			return false
 		}
 		letGo(l)
@@ -181,7 +144,7 @@ func (f *Full) Tend() {
 // leave takes a failed peer out: what comes in its place is another, which may be held back
 // itself.
 func (f *Full) leave(l *Link) {
-	if l.hoard != nil && l.hoard.overfull {
+	if l.overfull {
 		f.links = slices.DeleteFunc(f.links, func(x *Link) bool { return x == l })
 		letGo(l)
 		for _, x := range f.links {

@@ -43,6 +43,8 @@ type Link struct {
 	heldUp      bool  // the line waits for requests that are under way
 	watched     bool  // the peer looks after operations in progress
 	otherErrors bool  // it sends a PEER_ERROR that cannot be read
+	overfull    bool  // it is in Env.Full
+	crowded     bool  // it is over PeerMemory, or was and is not yet well below
 	Err         error // not nil: the peer has failed, and why
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
@@ -52,7 +54,6 @@ type Link struct {
 	Family    uint32 // device_version of HANDSHAKE
 	keysWrong int32  // accesses with keys that name nothing
 	out       int32  // requests with a msg_id under way
-	hoard     *hoard // nil: it never was over a limit, or early
 	putOff    int32  // packets under way that it has put off: it holds us back
 	floor     uint32 // before this msg_id everything has arrived
 	Runt      int    // bytes of runting reads under way; operations write it
@@ -63,6 +64,7 @@ type Link struct {
 	heard   clock.Time // last sign of life
 	reached clock.Time // when our device last completed something; see listen, which keeps beat
 	held    int64      // bytes held for this peer
+	next    int64      // of held, see holdAgain
 	members *Member    // operations in progress
 	untold  *untold    // made at the first operation that ends so
 	awaited int        // posted receives that only this peer can satisfy

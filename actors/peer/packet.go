@@ -38,7 +38,6 @@ type Packet struct {
 	last    *Packet // of a chain in the reorder window, kept by its first
 
 	Aborted bool // a message that its sender took back before its turn
-	early   bool // it waits for its turn, see keepEarly
 	slot    *device.RecvPkt
 	own     []byte // block that Payload lies in after Own
 	held    int    // bytes accounted to the link
@@ -82,9 +81,6 @@ func (p *Packet) Own() {
 	p.slot.Release()
 	p.slot = nil
 	p.held = cap(p.own) + packetOverhead
-	if p.early {
-		countEarly(p.Link, p.held)
-	}
 	p.Link.Hold(p.held)
 }
 
@@ -102,7 +98,6 @@ func (p *Packet) Free() {
 		p.own = nil
 	}
 	if p.held > 0 {
-		due(p)
 		p.Link.Release(p.held)
 		p.held = 0
 	}

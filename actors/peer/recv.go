@@ -119,7 +119,7 @@ func (p *Peer) place(pkt *Packet) {
 func (p *Peer) keep(pkt *Packet) {
 	p.env.Counters.OutOfOrder++
 	p.env.Mem.Early++
-	keepEarly(pkt)
+	pkt.Own()
 }
 
 // inOrder processes the packet whose turn it is and those that had waited for it.
@@ -128,7 +128,6 @@ func (p *Peer) inOrder(pkt *Packet) {
 		for first := true; pkt != nil; first = false {
 			next := pkt.Next
 			pkt.Next = nil
-			due(pkt)
 			if m := p.multiOf(pkt); m != nil {
 				p.continueMulti(m, pkt)
 			} else if first {

@@ -64,6 +64,12 @@ type EndpointConfig struct {
 	// Such an endpoint lives on one device, not on several. Of Protocol, SendQueue, RecvQueue
 	// and RNRRetry matter.
 	Direct bool
+	// Datagram: the endpoint is one of unreliable datagrams (FI_EP_DGRAM), Direct but for this: a
+	// send is over when the packet has left, whatever becomes of it, and without a receive
+	// that waits for it a packet is lost. There are no reads and writes. Its address has no connid
+	// (Q_Key 0), so that everybody whom the device lets in can send to it. It meets
+	// libfabric's endpoints of that type, whose receives have 40 bytes before the message.
+	Datagram bool
 
 	Protocol ProtocolConfig
 }

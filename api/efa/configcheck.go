@@ -27,7 +27,7 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 	if err := cfg.RecvPool.check(d, cfg); err != nil {
 		errs = append(errs, err)
 	}
-	bad(cfg.ZeroCopyRecv && (cfg.Direct || cfg.RecvPool != nil), ErrNotSupported, "ZeroCopyRecv with Direct or RecvPool")
+	bad(cfg.ZeroCopyRecv && (cfg.Direct || cfg.Datagram || cfg.RecvPool != nil), ErrNotSupported, "ZeroCopyRecv with Direct or RecvPool")
 	bad(cfg.ZeroCopyRecv && !d.fab.dev.Info().UserRecv, ErrNotSupported, "ZeroCopyRecv on %s", d.fab.Name())
 	bad(cfg.Level > Delivered, ErrInvalid, "there is no completion level %d", cfg.Level)
 	limits := d.Limits()

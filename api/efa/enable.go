@@ -72,14 +72,17 @@ func (e *Endpoint) opened(act *endpoint.Endpoint, again bool) {
 // enable opens the endpoint, after one that has ended if was is not nil.
 func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 	id := settings.Knobs(&e.cfg.Protocol).ConnID
-	for id == 0 {
+	for id == 0 && !e.cfg.Datagram { // which has none, as libfabric's have none
+
 		id = randomConnID(e.dom)
 	}
 	info := e.dom.fab.dev.Info()
 	pool, sink := e.cfg.RecvPool.of(e)
 	_, err := endpoint.Open(endpoint.Config{
 		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions, Plain: e.dom.plain,
-		UserRecv: e.cfg.ZeroCopyRecv, Pool: pool, PoolSink: sink, Direct: e.cfg.Direct, ConnID: id, QPN: e.cfg.QPN, After: was, Settings: settings.New(e.cfg.Protocol, &info), OnOpen: func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
+		UserRecv: e.cfg.ZeroCopyRecv, Pool: pool, PoolSink: sink,
+		Direct: e.cfg.Direct || e.cfg.Datagram, Datagram: e.cfg.Datagram,
+		ConnID: id, QPN: e.cfg.QPN, After: was, Settings: settings.New(e.cfg.Protocol, &info), OnOpen: func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,
 		Log: e.log, Trail: e.follow(),
 	})

@@ -239,7 +239,7 @@ func (p *RecvPool) check(d *Domain, cfg *EndpointConfig) error {
 		return fmt.Errorf("%w: the receive pool is another domain's", ErrDomain)
 	case cfg.AV != nil && cfg.AV != p.at.cfg.AV:
 		return fmt.Errorf("%w: endpoints of a receive pool share its address vector", ErrInvalid)
-	case cfg.Direct:
+	case cfg.Direct || cfg.Datagram:
 		return fmt.Errorf("%w: a receive pool for endpoints without the protocol", ErrNotSupported)
 	}
 	return nil

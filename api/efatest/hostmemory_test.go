@@ -32,6 +32,10 @@ func (r *run) open(h *host, hp *hostPlan) error {
 		if c := s.cells; c != nil {
 			clear(s.mem[c.at:][:c.count*c.size()])
 		}
+		s.key = uint64(s.host<<8|i+1) * 0x9E3779B97F4A7C15 & efa.MaxKey
+		if _, err := s.region.Export(efa.Export{Key: s.key, Access: s.access}); err != nil {
+			return fmt.Errorf("store %d: %w", i, err)
+		}
 		r.w.Logf("store %d of host %d: %v, access %d", i, s.host, s.region.Remote(), s.access)
 	}
 	return nil

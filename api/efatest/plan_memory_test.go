@@ -17,6 +17,7 @@ type store struct {
 	closeAt int // by tasks begun; 0: at the end
 
 	region  *efa.MemoryRegion // nil: the device refused
+	key     uint64            // of an export of all of it
 	mem     []byte
 	closing bool
 }

@@ -12,33 +12,6 @@ import (
 	"github.com/efactor/efactor/examples/pingpong/pp"
 )
 
-const usage = `Usage:
-  pingpong [flags]           both processes on this host; -S all -c unless one is given
-  pingpong [flags] -server   wait for a client, an efactor or a fi_pingpong
-  pingpong [flags] host      connect to a server, an efactor or a fi_pingpong
-
-As fi_pingpong's; -I, -S, -c, -m and -f must be the same on both sides:
-  -I n         messages each way for each size (10)
-  -S size      bytes of a message: 8, 64k, 1m...; "all" for 1 to 16m; "tool" for what
-               fi_pingpong means by all, 0 to 6m (64, 256, 1k, 4k, 64k and 1m)
-  -c           check every byte, while the clock runs
-  -m mode      msg or tagged (msg)
-  -f fabric    efa, or efa-direct: no protocol, messages up to the MTU (efa). The tool of
-               libfabric 2 needs -f efa to meet the first: its own default is efa-direct
-  -P port      the server's control port, for the client (47592)
-  -B port      our own control port (server: 47592, client: any)
-  -6           control connection over IPv6 only
-
-Further:
-  -device name    shm, shm:DIR..., of shared memory with ?host=NAME for another GID (shm)
-  -progress mode  auto, manual, pinned or cooperative (auto)
-  -tagged         same as -m tagged
-  -warmup n       messages each way that go before each size, and are not counted; the
-                  same on both sides (10 with both processes on this host, else 0)
-  -json           one JSON object per size instead of a table
-  -capture file   write the packets to a pcapng file, while the clock runs
-`
-
 // options are the command line.
 type options struct {
 	pp.Config
@@ -61,6 +34,7 @@ func parse(args []string) (*options, error) {
 	fs.BoolVar(&o.Check, "c", false, "")
 	mode := fs.String("m", "msg", "")
 	fabric := fs.String("f", "efa", "")
+	endpoint := fs.String("e", "rdm", "")
 	fs.IntVar(&o.port, "P", ctrl.DefaultPort, "")
 	fs.IntVar(&o.source, "B", 0, "")
 	v6 := fs.Bool("6", false, "")
@@ -109,6 +83,13 @@ func parse(args []string) (*options, error) {
 	if o.Direct = *fabric == "efa-direct"; !o.Direct && *fabric != "efa" {
 		return nil, fmt.Errorf("-f %s: want efa or efa-direct", *fabric)
 	}
+	switch *endpoint {
+	case "rdm":
+	case "dgram":
+		o.Direct, o.Datagram = true, true
+	default:
+		return nil, fmt.Errorf("-e %s: want rdm or dgram", *endpoint)
+	}
 	var errs []error
 	var err error
 	if o.Sizes, err = pp.Sizes(*size); err != nil {
@@ -131,7 +112,7 @@ func (o *options) check(given map[string]bool) error {
 	case o.Warmup < 0 || o.Warmup > most:
 		return fmt.Errorf("-warmup %d: want 0 to %d", o.Warmup, most)
 	case o.Direct && o.Tagged:
-		return errors.New("-f efa-direct has no tagged messages")
+		return errors.New("-f efa-direct and -e dgram have no tagged messages")
 	case o.server && o.host != "":
 		return fmt.Errorf("-server waits for a client and takes no host (%s)", o.host)
 	case o.alone() && (given["B"] || given["P"] || given["6"]):

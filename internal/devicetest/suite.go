@@ -83,7 +83,7 @@ func runCases(t *testing.T, factory Factory, cases []testCase) {
 
 func allCases() []testCase {
 	return slices.Concat(
-		offerCases, dataCases, pieceCases, userRecvCases, queueCases, rnrCases, slotCases, addressCases, refusalCases,
+		offerCases, dataCases, pieceCases, userRecvCases, datagramCases, queueCases, rnrCases, slotCases, addressCases, refusalCases,
 		loadCases, armCases, closeCases, allocCases, deathCases, holdCases, memoryCases(),
 	)
 }

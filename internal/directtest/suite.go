@@ -35,6 +35,8 @@ func Run(t *testing.T, open func(t *testing.T) efa.Device) {
 		{"a peer with the protocol", protocolPeer},
 		{"snapshot", snapshot},
 		{"flood", flood},
+		{"datagrams", datagrams},
+		{"datagrams are lost", lostDatagrams},
 	} {
 		t.Run(x.name, func(t *testing.T) { x.f(t, &world{t, open}) })
 	}

@@ -93,46 +93,9 @@ func describe(t kernel.Task, arg uint64) string {
 			}
 			var attr abi.Attr
 			if attr.Parse(a[:]) == nil && attr.ID == abi.InvokeWriteCmd {
-				return commandName(attr.Data)
+				return trace.Name(h.Object, h.Method, attr.Data)
 			}
 		}
 	}
-	if name := methodNames[[2]uint16{h.Object, h.Method}]; name != "" {
-		return name
-	}
-	return fmt.Sprintf("object %d method %d", h.Object, h.Method)
-}
-
-func commandName(cmd uint64) string {
-	if name := commandNames[cmd]; name != "" {
-		return name
-	}
-	return fmt.Sprintf("command %#x", cmd)
-}
-
-var commandNames = map[uint64]string{
-	abi.CmdQueryDevice:   "query device",
-	abi.CmdQueryDeviceEx: "query device",
-	abi.CmdAllocPD:       "alloc PD",
-	abi.CmdCreateAH:      "create AH",
-	abi.CmdRegMR:         "reg MR",
-	abi.CmdCompChannel:   "create completion channel",
-	abi.CmdQueryQP:       "query QP",
-	abi.CmdModifyQP:      "modify QP",
-}
-
-var methodNames = map[[2]uint16]string{
-	{abi.ObjectDevice, abi.DeviceInvokeWrite}:   "write command",
-	{abi.ObjectDevice, abi.DeviceQueryPort}:     "query port",
-	{abi.ObjectDevice, abi.DeviceGetContext}:    "get context",
-	{abi.ObjectDevice, abi.DeviceQueryGIDEntry}: "query GID",
-	{abi.ObjectPD, abi.PDDestroy}:               "destroy PD",
-	{abi.ObjectCQ, abi.CQCreate}:                "create CQ",
-	{abi.ObjectCQ, abi.CQDestroy}:               "destroy CQ",
-	{abi.ObjectQP, abi.QPCreate}:                "create QP",
-	{abi.ObjectQP, abi.QPDestroy}:               "destroy QP",
-	{abi.ObjectAH, abi.AHDestroy}:               "destroy AH",
-	{abi.ObjectMR, abi.MRDestroy}:               "destroy MR",
-	{abi.ObjectMR, abi.MRRegDMABuf}:             "reg MR of a dmabuf",
-	{abi.ObjectAsyncEvent, abi.AsyncEventAlloc}: "create async event file",
+	return trace.Name(h.Object, h.Method, 0)
 }

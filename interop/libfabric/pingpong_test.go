@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,7 +69,10 @@ func toolOf(endpoint string) func(string, environment, string, int, bool) []stri
 var (
 	tool     = player{"fi_pingpong", toolOf("rdm")}
 	datagram = player{"fi_pingpong of datagrams", toolOf("dgram")}
-	example  = player{"efactor", func(dir string, _ environment, mode string, port int, server bool) []string {
+	// ours and oursOnCard send datagrams, too.
+	ours       = player{"efactor with datagrams", withDatagrams(&example)}
+	oursOnCard = player{"efactor with datagrams on EFA", withDatagrams(&onCard)}
+	example    = player{"efactor", func(dir string, _ environment, mode string, port int, server bool) []string {
 		path, _ := buildExample()
 		args := []string{path, "-device", "shm:" + dir, "-S", "tool", "-c", "-I", strconv.Itoa(iterations), "-m", messagesOf(mode)}
 		args = append(args, fabricOf(mode)...)
@@ -85,6 +89,15 @@ var (
 		return found.emulator.Command(e.on(dir), args...)
 	}}
 )
+
+// withDatagrams is the command of one of our players for datagrams.
+func withDatagrams(p *player) func(string, environment, string, int, bool) []string {
+	return func(dir string, e environment, mode string, port int, server bool) []string {
+		args := p.command(dir, e, mode, port, server)
+		i := slices.Index(args, "-device")
+		return slices.Insert(args, i, "-e", "dgram")
+	}
+}
 
 // direct is the mode without the protocol.
 const direct = "direct"
@@ -113,11 +126,17 @@ func needTool(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestDatagrams: fi_pingpong with itself over datagrams, whose data begins behind the 40
-// bytes that verbs keep for a route header.
+// TestDatagrams: fi_pingpong over datagrams, whose data begins behind the 40 bytes that verbs
+// keep for a route header, with itself and with efactor on shared memory and on a card.
 func TestDatagrams(t *testing.T) {
 	needTool(t)
-	pingpong(t, environment{name: "no RDMA"}, "msg", datagram, datagram)
+	_, err := buildExample()
+	require.NoError(t, err)
+	for _, c := range []struct{ server, client player }{{datagram, datagram}, {datagram, ours}, {ours, datagram}, {datagram, oursOnCard}, {oursOnCard, datagram}} {
+		t.Run(c.server.name+" serves "+c.client.name, func(t *testing.T) {
+			pingpong(t, environment{name: "no RDMA"}, "msg", c.server, c.client)
+		})
+	}
 }
 
 // TestPingpong: fi_pingpong with itself, and with examples/pingpong in either role.
@@ -182,7 +201,7 @@ func pingpong(t *testing.T, e environment, mode string, server, client player) {
 			}
 		}
 		want := toolSizes
-		if mode == direct || server.name == datagram.name {
+		if mode == direct || strings.Contains(server.name, "datagram") {
 			want = packetSizes
 		}
 		require.Equal(t, want, rows, "sizes in the table of %s:\n%s", who.name, &outputs[i])

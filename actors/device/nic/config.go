@@ -59,6 +59,8 @@ type Config struct {
 	Slots  int
 	Recv   []byte
 	Stride int
+	// Datagram is whether device.QPConfig's Type is UD.
+	Datagram bool
 	// UserRecv is device.QPConfig's: the slots are where packets lie until they are
 	// copied to the caller's buffers.
 	UserRecv bool

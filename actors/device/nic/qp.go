@@ -18,8 +18,8 @@ type QP struct {
 
 	ahs ahTable
 
-	// Invariant: outstanding = len(done) + Pending requests + waiting resends,
-	// and outstanding <= cfg.Depth.
+	// Invariant: outstanding = len(done) + Pending requests - told + waiting resends,
+	// and outstanding and told <= cfg.Depth.
 	outstanding int
 	done        ring       // completed sends that were not polled
 	reqs        []request  // sends whose status is not known yet
@@ -27,6 +27,7 @@ type QP struct {
 	waiting     []uint32   // requests that wait to be sent again, oldest first
 	due         clock.Time // of the earliest in waiting
 	spare       [][]byte   // MTU-sized buffers of requests that ended
+	told        int        // datagrams that are over for the caller, and not for the carrier
 
 	slots      []slotState
 	into       recvInto
@@ -54,6 +55,11 @@ func New(cfg Config) (*QP, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	requests := cfg.Depth
+	if cfg.Datagram {
+		cfg.asDatagram()
+		requests *= 2
+	}
 	q := &QP{
 		lending:  lending{lender: cfg.Windows},
 		pulse:    pulse{cfg.Pulser},
@@ -61,8 +67,8 @@ func New(cfg Config) (*QP, error) {
 		cfg:      cfg,
 		ahs:      newAHTable(),
 		done:     newRing(cfg.Depth),
-		reqs:     make([]request, cfg.Depth),
-		freeReqs: make([]uint32, 0, cfg.Depth),
+		reqs:     make([]request, requests),
+		freeReqs: make([]uint32, 0, requests),
 		waiting:  make([]uint32, 0, cfg.Depth),
 		slots:    make([]slotState, cfg.Slots),
 		batch:    make([]int32, 0, cfg.Slots),
@@ -71,7 +77,7 @@ func New(cfg Config) (*QP, error) {
 		q.into = newRecvInto(cfg.Slots)
 	}
 	q.holder = holder{cfg.Holder, &q.ahs}
-	for i := cfg.Depth - 1; i >= 0; i-- {
+	for i := requests - 1; i >= 0; i-- {
 		q.freeReqs = append(q.freeReqs, uint32(i))
 	}
 	return q, nil
@@ -99,6 +105,10 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	i := q.freeReqs[len(q.freeReqs)-1]
 	q.outstanding++
 	q.stats.Sends++
+	if q.cfg.Datagram {
+		postDatagram(q, i, wr)
+		return nil
+	}
 	whole := wr
 	if len(wr.More) > 0 {
 		whole = q.gather(i, wr)

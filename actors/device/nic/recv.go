@@ -54,6 +54,7 @@ type Stats struct {
 	Denied         uint64 // RDMA requests of others that were refused
 	BadPosts       uint64 // slots posted by a caller that did not own them
 	Refused        uint64 // entries of the carrier that were impossible
+	Lost           uint64 // datagrams of which it is known that they did not arrive
 }
 
 // Stats returns the counters so far. Only the owner may call it.

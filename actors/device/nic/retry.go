@@ -14,6 +14,7 @@ type request struct {
 	tries uint32 // resends so far
 	state reqState
 	last  bool // the address handle is gone: no resend
+	told  bool // a datagram that is over for the caller
 	due   clock.Time
 }
 
@@ -44,7 +45,7 @@ func (r *request) token(i uint32) uint64 { return uint64(r.gen)<<32 | uint64(i) 
 func (q *QP) hold(i uint32, wr *device.SendWR) {
 	q.freeReqs = q.freeReqs[:len(q.freeReqs)-1]
 	r := &q.reqs[i]
-	r.wr, r.tries, r.last = *wr, 0, false
+	r.wr, r.tries, r.last, r.told = *wr, 0, false, false
 	if r.own != nil || !q.cfg.CopiesAtPost || wr.Kind != device.WRSend { // own: of several pieces
 		return
 	}
@@ -78,6 +79,14 @@ func (q *QP) onStatus(e *device.Completion) bool {
 		return false
 	}
 	r := &q.reqs[i]
+	if q.cfg.Datagram {
+		e.Status = departed(q, e.Status)
+	}
+	if r.told {
+		q.told--
+		q.release(i)
+		return false
+	}
 	if e.Status == device.StatusRNR && q.mayResend(r) {
 		q.resendLater(i)
 		return false

@@ -83,7 +83,7 @@ func (a *attachment) Info() device.Info {
 	return device.Info{
 		Name: "shm:" + a.cfg.Dir, GID: a.folder.gid, MTU: a.cfg.MTU,
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP,
-		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Foreign: true,
+		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Datagram: true, Foreign: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true, Pulse: true, HoldsBack: true,
 		MinRead: minRead, MinReadWrite: minRead,
 	}
@@ -126,6 +126,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
 		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Pulser: p, Holder: holder{p}, UserRecv: c.UserRecv,
+		Datagram: c.Type == device.UD,
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.Close())

@@ -49,7 +49,7 @@ func (a *attachment) Info() device.Info {
 	return device.Info{
 		Name: "tcp:" + a.cfg.Addr.String(), GID: a.gid, MTU: a.cfg.MTU,
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP,
-		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true,
+		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Datagram: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true, HoldsBack: true,
 		MinRead: minRead, MinReadWrite: minRead,
 	}
@@ -99,6 +99,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
 		Slots: c.RQDepth, Recv: recv, Stride: a.stride(), Regions: a.regions, Windows: a.regions, Holder: holder{p}, UserRecv: c.UserRecv,
+		Datagram: c.Type == device.UD,
 	})
 	if err != nil {
 		p.closeFDs()

@@ -111,7 +111,7 @@ func (d *Device) describe(name string) device.Info {
 		// Packets are copied to memory that the device knows, unless their payload is in a
 		// region and can be gathered.
 		CopiesAtPost: true, MaxPieces: 8, MaxRDMAPieces: 1, LocalKeys: true, Gathers: c.efa.MaxSGESQ > 1,
-		MinRegister: minRegister, DMABuf: true,
+		MinRegister: minRegister, DMABuf: true, Datagram: true,
 		RDMARead: c.can(abi.DeviceRDMARead), RDMAWrite: c.can(abi.DeviceRDMAWrite),
 	}
 	i.UnsolicitedWrite = c.unsolicited

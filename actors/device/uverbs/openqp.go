@@ -86,12 +86,15 @@ func (q *QP) build(c *device.QPConfig) error {
 	q.rq.init(c.RQDepth, uint16(serial))
 	q.sq.batch = g.most(&d.ctx.limits)
 
-	each := stride(d.info.MTU)
-	if err := r.openMemory(each * (c.RQDepth + c.SQDepth)); err != nil {
+	if q.datagram = c.Type == device.UD; q.datagram {
+		q.rq.head = abi.RouteHeaderLen
+	}
+	each, slot := stride(d.info.MTU), stride(d.info.MTU+q.rq.head)
+	if err := r.openMemory(slot*c.RQDepth + each*c.SQDepth); err != nil {
 		return err
 	}
-	received := each * c.RQDepth
-	q.rq.mem, q.rq.each, q.rq.mtu, q.rq.lkey = r.arena[:received], each, q.mtu, r.reg.lkey
+	received := slot * c.RQDepth
+	q.rq.mem, q.rq.each, q.rq.mtu, q.rq.lkey = r.arena[:received], slot, q.mtu, r.reg.lkey
 	q.sq.copies, q.sq.each, q.sq.lkey = r.arena[received:], each, r.reg.lkey
 
 	if err := r.openEvents(); err != nil {
@@ -106,7 +109,7 @@ func (q *QP) build(c *device.QPConfig) error {
 		return err
 	}
 	q.cq = cq
-	resp, err := r.create(g)
+	resp, err := r.create(g, q.datagram)
 	if err != nil {
 		return err
 	}
@@ -116,7 +119,7 @@ func (q *QP) build(c *device.QPConfig) error {
 	if q.sq.llq, q.sq.db, err = r.mapSQ(g, &resp); err != nil {
 		return err
 	}
-	if err := r.start(c.QKey, c.RNRRetry); err != nil {
+	if err := r.start(c.QKey, c.RNRRetry, q.datagram); err != nil {
 		return err
 	}
 	q.number = r.number

@@ -115,7 +115,11 @@ func (q *QP) received(e *abi.CQE, c *device.Completion) bool {
 	case c.Op == device.OpWritten && !e.HasImm:
 		q.lies("a write that nobody asked for: %+v", *e)
 		return false
-	case c.Op == device.OpRecv && c.Len > q.mtu:
+	}
+	if c.Op == device.OpRecv && c.Status == device.StatusOK {
+		c.Len -= q.rq.head // which counts as part of a datagram
+	}
+	if c.Op == device.OpRecv && (c.Len > q.mtu || c.Len < 0) {
 		q.lies("a packet of %d bytes", c.Len)
 		return false
 	}

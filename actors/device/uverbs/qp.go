@@ -17,6 +17,8 @@ type QP struct {
 	number uint16
 	mtu    int
 
+	datagram bool // UD
+
 	sq    sendQueue
 	rq    recvQueue
 	cq    *completionQueue
@@ -84,6 +86,8 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 func (q *QP) postRDMA(wr *device.SendWR) error {
 	info, op := &q.dev.info, abi.WorkRead
 	switch {
+	case q.datagram:
+		return device.ErrNotSupported
 	case wr.Kind == device.WRRead && info.RDMARead && !wr.HasImm:
 	case wr.Kind == device.WRWrite && info.RDMAWrite:
 		op = abi.WorkWrite

@@ -15,7 +15,8 @@ type recvQueue struct {
 	mask  uint32
 	count uint32 // of descriptors, runs freely
 
-	mem  []byte // the slots', each bytes, of which mtu are used, in the region lkey
+	mem  []byte // the slots', each bytes, in the region lkey: head bytes, then a packet
+	head int    // of a datagram, what lies before it
 	each int
 	mtu  int
 	with []bool // by slot: the device has it
@@ -34,7 +35,7 @@ func (r *recvQueue) slot(n int) []byte {
 	if uint(n) >= uint(len(r.with)) {
 		return nil
 	}
-	return r.mem[n*r.each:][:r.mtu:r.mtu]
+	return r.mem[n*r.each+r.head:][:r.mtu:r.mtu]
 }
 
 // post gives slots to the device, with one doorbell. Numbers of no slot, and of slots
@@ -47,7 +48,7 @@ func (r *recvQueue) post(slots []int32) {
 		}
 		r.with[n] = true
 		d := abi.RxDesc{
-			Addr: addressOf(r.slot(int(n))), Length: uint16(r.mtu), LKey: r.lkey,
+			Addr: addressOf(r.mem[int(n)*r.each:]), Length: uint16(r.head + r.mtu), LKey: r.lkey,
 			ReqID: r.ids.id(uint16(n)), First: true, Last: true,
 		}
 		at := int(r.count&r.mask) * abi.RxDescLen

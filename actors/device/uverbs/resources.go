@@ -107,7 +107,7 @@ type geometry struct {
 }
 
 // create makes the queue pair's object.
-func (r *resources) create(g geometry) (resp abi.CreateQPResp, err error) {
+func (r *resources) create(g geometry, datagram bool) (resp abi.CreateQPResp, err error) {
 	c := r.ctx
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,10 @@ func (r *resources) create(g geometry) (resp abi.CreateQPResp, err error) {
 		MaxSendSGE: uint32(g.sges), MaxRecvSGE: 1,
 	}
 	in := abi.CreateQP{RQSize: uint32(g.rq * abi.RxDescLen), SQSize: uint32(g.sq * g.wqe), DriverType: abi.DriverQPTypeSRD}
-	if c.unsolicited {
+	kind := uint64(abi.QPTypeDriver)
+	if datagram {
+		kind = abi.QPTypeUD
+	} else if c.unsolicited {
 		in.Flags = abi.QPUnsolicitedWrite
 	}
 	c.cmd.begin(abi.ObjectQP, abi.QPCreate)
@@ -126,7 +129,7 @@ func (r *resources) create(g geometry) (resp abi.CreateQPResp, err error) {
 	c.cmd.object(abi.CreateQPRecvCQ, uint64(r.cq))
 	c.cmd.u64(abi.CreateQPUserHandle, userHandle)
 	c.cmd.in(abi.CreateQPCaps, caps.Append(nil))
-	c.cmd.u64(abi.CreateQPType, abi.QPTypeDriver)
+	c.cmd.u64(abi.CreateQPType, kind)
 	c.cmd.u32(abi.CreateQPFlags, abi.QPAllSignalled)
 	if r.async != noEvents {
 		c.cmd.object(abi.CreateQPAsync, uint64(r.async))
@@ -177,9 +180,9 @@ func (r *resources) mapRQ(g geometry, resp *abi.CreateQPResp) (descs []byte, db 
 }
 
 // start takes the queue pair to the state in which it sends.
-func (r *resources) start(qkey uint32, rnrRetry uint8) error {
+func (r *resources) start(qkey uint32, rnrRetry uint8, datagram bool) error {
 	rts := abi.ModifyQP{Mask: abi.AttrState | abi.AttrSQPSN, State: abi.QPRTS}
-	if r.ctx.can(abi.DeviceRNRRetry) {
+	if !datagram && r.ctx.can(abi.DeviceRNRRetry) {
 		rts.Mask, rts.RNRRetry = rts.Mask|abi.AttrRNRRetry, rnrRetry
 	}
 	for _, m := range []abi.ModifyQP{

@@ -60,7 +60,7 @@ type game struct {
 	conn  *ctrl.Conn
 	to    efa.Addr
 	heard atomic.Bool // of the partner, on the fabric
-	next  *efa.Op     // the receive that is posted, see expect
+	next  [2]*efa.Op  // the receives that are posted, see expect
 }
 
 // round plays n times with one size.
@@ -137,8 +137,20 @@ func (g *game) send(ctx context.Context, r *Result, first bool) error {
 func (g *game) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.conn.Patience)
 	defer cancel()
+	if g.cfg.Datagram && g.conn.Server() { // the client may not have posted its receive yet
+		if err := g.end(ctx); err != nil {
+			return err
+		}
+		return g.sendEnd(ctx)
+	}
+	if err := g.sendEnd(ctx); err != nil {
+		return err
+	}
+	return g.end(ctx)
+}
+
+func (g *game) sendEnd(ctx context.Context) (err error) {
 	n := copy(g.tx, fin)
-	var err error
 	if g.cfg.Tagged {
 		err = g.ep.SendTag(ctx, g.to, Tag, g.tx[:n])
 	} else {
@@ -147,6 +159,11 @@ func (g *game) finish(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("last message: %w", err)
 	}
+	return nil
+}
+
+// end receives the partner's last message.
+func (g *game) end(ctx context.Context) error {
 	p, err := g.recvAny(ctx)
 	if err != nil {
 		return fmt.Errorf("last message of the partner: %w", err)

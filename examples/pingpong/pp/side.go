@@ -22,6 +22,7 @@ type Config struct {
 	CPUs       []int // where pinned progress may run, see OtherCPU
 	Tagged     bool  // tagged messages instead of plain ones
 	Direct     bool  // without the protocol, see efa.EndpointConfig; sizes above the MTU are left out
+	Datagram   bool  // beside Direct: unreliable datagrams
 	Check      bool  // look at every byte
 	Iterations int   // messages each way for each size
 	Warmup     int   // as many that do not count go first, in a round of their own; the tool has none
@@ -55,7 +56,8 @@ type Side struct {
 	stranger bool // the partner has another GID, and has not been heard of
 
 	mem     *efa.MemoryRegion
-	tx, rx  []byte // halves of mem
+	tx, rx  []byte // parts of mem
+	rx2     []byte // as rx, see game.expect
 	out, in Pattern
 }
 
@@ -84,7 +86,7 @@ func (s *Side) enable(ctx context.Context) (err error) {
 	}
 	if s.ep, err = efa.OpenEndpoint(ctx, efa.Setup{
 		Fabric: efa.Config{Device: s.dev}, Domain: efa.DomainConfig{Progress: s.cfg.Progress, CPUs: s.cfg.CPUs},
-		Endpoint: efa.EndpointConfig{Direct: s.cfg.Direct},
+		Endpoint: efa.EndpointConfig{Direct: s.cfg.Direct, Datagram: s.cfg.Datagram},
 	}); err != nil {
 		return err
 	}
@@ -116,12 +118,12 @@ func (s *Side) limit() error {
 // alloc makes the buffers, large enough for every size and for the last message.
 func (s *Side) alloc() (err error) {
 	size := max(slices.Max(append(s.cfg.Sizes, 0)), len(fin))
-	if s.mem, err = s.dom.Alloc(2*size, efa.AccessSend|efa.AccessRecv); err != nil {
+	if s.mem, err = s.dom.Alloc(3*size, efa.AccessSend|efa.AccessRecv); err != nil {
 		return err
 	}
 	b := s.mem.Bytes()
 	clear(b) // has the pages there before the clock runs
-	s.tx, s.rx = b[:size:size], b[size:]
+	s.tx, s.rx, s.rx2 = b[:size:size], b[size:2*size:2*size], b[2*size:]
 	return nil
 }
 

@@ -117,6 +117,13 @@ func (q *QP) deliver(a *arrival) {
 	}
 	if !a.loose {
 		rx, ok := r.recvs.pop()
+		if !ok && q.cfg.Datagram && q.fetchReceives() {
+			rx, ok = r.recvs.pop()
+		}
+		if !ok && q.cfg.Datagram {
+			q.lose(a)
+			return
+		}
 		if !ok {
 			q.starve(a)
 			return
@@ -154,6 +161,13 @@ func (q *QP) received(cqe *abi.CQE) {
 	q.cfg.RecvCQ.put(q.cfg.RecvSub, cqe)
 }
 
+// lose drops a datagram for which there is no receive.
+func (q *QP) lose(a *arrival) {
+	q.rq.needy--
+	q.rq.free = append(q.rq.free, a.slot)
+	q.e.stats.Dropped++
+}
+
 func (q *QP) starve(a *arrival) {
 	if q.rq.starved.len() < maxStarved {
 		q.rq.starved.push(*a)
@@ -163,12 +177,11 @@ func (q *QP) starve(a *arrival) {
 	q.e.stats.Dropped++
 }
 
-// routeHeader is how many bytes of a receive lie before the packet: verbs keep room for a
-// global route header in front of a datagram, and count it with the datagram's length. No
-// header is written there, since the card does not say that there is one.
+// routeHeader is how many bytes of a receive lie before the packet. No header is written there,
+// since the card does not say that there is one.
 func (q *QP) routeHeader() int {
 	if q.cfg.Datagram {
-		return 40
+		return abi.RouteHeaderLen
 	}
 	return 0
 }

@@ -126,10 +126,15 @@ func (q *QP) join(d *abi.RxDesc) {
 	}
 }
 
-// refill gives the device as many slots as there are receives for later packets.
+// refill gives the device as many slots as there are receives for later packets. Of datagrams it
+// has all: nobody sends them again, so a receive must count from its doorbell on, not from when
+// the engine has seen that.
 func (q *QP) refill() {
 	r := &q.rq
 	n := min(r.recvs.len()-r.inDevice-r.needy, len(r.free))
+	if q.cfg.Datagram {
+		n = len(r.free)
+	}
 	if n <= 0 {
 		return
 	}

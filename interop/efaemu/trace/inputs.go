@@ -44,7 +44,7 @@ func kindOf(c *ioctl, id uint16) uint16 {
 }
 
 // command are the symbols of a write command's input.
-func (n *names) command(cmd uint32, b []byte) []symbol {
+func (n *names) command(cmd uint64, b []byte) []symbol {
 	object := func(at int, kind uint16) symbol { return symbol{at, 4, n.object(kind, uint64(le.Uint32(b[at:])))} }
 	response := func() symbol { // the room for it, where commands are written and not asked for by ioctl
 		return symbol{0, 8, "-"}

@@ -18,7 +18,7 @@ type ioctl struct {
 	head  abi.Header
 	attrs []attr
 	addr  uint64
-	cmd   uint32 // of a write command
+	cmd   uint64 // of a write command
 }
 
 // attr is an attribute with what it points to.
@@ -45,7 +45,7 @@ func read(s memory.Space, addr uint64) *ioctl {
 		c.attrs = append(c.attrs, a)
 	}
 	if a := c.find(abi.InvokeWriteCmd); c.is(abi.ObjectDevice, abi.DeviceInvokeWrite) && a != nil {
-		c.cmd = uint32(a.Data)
+		c.cmd = a.Data
 	}
 	return c
 }
@@ -151,35 +151,4 @@ func (c *ioctl) String() string {
 	return b.String()
 }
 
-func (c *ioctl) name() string {
-	if c.is(abi.ObjectDevice, abi.DeviceInvokeWrite) {
-		if n := commandNames[c.cmd]; n != "" {
-			return n
-		}
-		return fmt.Sprintf("command %#x", c.cmd)
-	}
-	if n := methodNames[[2]uint16{c.head.Object, c.head.Method}]; n != "" {
-		return n
-	}
-	return "unknown"
-}
-
-var commandNames = map[uint32]string{
-	abi.CmdQueryDevice: "query device", abi.CmdQueryDeviceEx: "query device", abi.CmdAllocPD: "alloc PD", abi.CmdCreateAH: "create AH",
-	abi.CmdRegMR: "reg MR", abi.CmdCompChannel: "create channel", abi.CmdQueryQP: "query QP", abi.CmdModifyQP: "modify QP",
-}
-
-var methodNames = map[[2]uint16]string{
-	{abi.ObjectDevice, abi.DeviceQueryPort}:     "query port",
-	{abi.ObjectDevice, abi.DeviceGetContext}:    "get context",
-	{abi.ObjectDevice, abi.DeviceQueryGIDEntry}: "query GID",
-	{abi.ObjectPD, abi.PDDestroy}:               "destroy PD",
-	{abi.ObjectCQ, abi.CQCreate}:                "create CQ",
-	{abi.ObjectCQ, abi.CQDestroy}:               "destroy CQ",
-	{abi.ObjectQP, abi.QPCreate}:                "create QP",
-	{abi.ObjectQP, abi.QPDestroy}:               "destroy QP",
-	{abi.ObjectAH, abi.AHDestroy}:               "destroy AH",
-	{abi.ObjectMR, abi.MRDestroy}:               "destroy MR",
-	{abi.ObjectMR, abi.MRRegDMABuf}:             "reg MR of a dmabuf",
-	{abi.ObjectAsyncEvent, abi.AsyncEventAlloc}: "create async",
-}
+func (c *ioctl) name() string { return Name(c.head.Object, c.head.Method, c.cmd) }

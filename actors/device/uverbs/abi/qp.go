@@ -11,6 +11,10 @@ const (
 	QPTypeDriver       = 0xff
 )
 
+// RouteHeaderLen is how many bytes of a receive lie before a datagram: verbs keep room for a
+// global route header there, and count it with the datagram's length.
+const RouteHeaderLen = 40
+
 // QPAllSignalled, in CreateQPFlags: every work request completes. QPFlagsKnown are
 // the flags that the core knows.
 const (
