@@ -118,6 +118,8 @@ func (c *closing) failAll() {
 	}
 	e.many.drop()
 	e.failReceives(func(*ope.Order) bool { return false }, err)
+	leave(e)
+	e.user.stop(err)
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
 }

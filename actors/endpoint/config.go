@@ -24,6 +24,15 @@ type Config struct {
 	// Refuse are the accesses to Regions that peers may not make through the endpoint.
 	Refuse Refusals
 
+	// Pool has receives for messages that none of the endpoint's own takes; nil: there is none.
+	// It lives on the same shard. PoolSink takes their outcomes.
+	Pool     *Pool
+	PoolSink PoolSink
+
+	// UserRecv: receives go to a queue pair of their own, at which peers that know of it send
+	// messages without headers (user_recv_qp).
+	UserRecv bool
+
 	// Direct: the endpoint speaks no protocol, see package direct.
 	Direct bool
 	// Datagram, beside Direct: packets may be lost, see device.UD.

@@ -40,6 +40,8 @@ type Endpoint struct {
 	reqs  *ring.MPSC[ope.Request]
 
 	table *match.Table // nil without the protocol
+	seat  *seat        // nil without a pool
+	user  *userRecv    // nil: all receives wait in the table
 	port  *direct.Port // nil with it
 	span  uint64       // in the trail
 	polls shard.Poller // the endpoint, or plain; nil before it has begun
@@ -95,6 +97,9 @@ func Open(cfg Config) (*Endpoint, error) {
 	if set.Steps != nil {
 		set.Steps(&e.pools.Steps)
 	}
+	if cfg.Pool != nil {
+		e.pools.Orders = cfg.Pool.orders
+	}
 	e.pools.OnPaths(on)
 	e.pools.Unlist = e.unlist
 	e.pools.Info, e.pools.Infos, e.pools.Device = info, infosOf(paths), cfg.Device
@@ -104,10 +109,19 @@ func Open(cfg Config) (*Endpoint, error) {
 	if !cfg.Direct {
 		reserve(e, paths)
 	}
+	if cfg.UserRecv {
+		if err := openUser(e, &info, set.RecvQueue); err != nil {
+			_ = device.Guard(qp.Close) // the first error says what is wrong
+			e.pools.CloseMemory()
+			return nil, err
+		}
+		e.env.Config.WaitHandshake = true // a libfabric that does the same takes nothing before
+	}
 	e.env.Ops = e.pools
 	e.assemble()
 	if e.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return e }); err != nil {
 		_ = qp.Close() // the shard's error says more
+		e.user.stop(err)
 		e.pools.CloseMemory()
 		return nil, err
 	}
@@ -227,6 +241,9 @@ func (e *Endpoint) start() {
 	}
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
 	e.peers.table, e.claims.table, e.many.table = e.table, e.table, e.table
+	if e.cfg.Pool != nil {
+		e.seat = join(e)
+	}
 	e.pressure.span = e.span
 	e.pressure.begin()
 	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
@@ -234,6 +251,9 @@ func (e *Endpoint) start() {
 	e.polls = e
 	e.cfg.Shard.AddPoller(e.ref, e)
 	e.cfg.Shard.AddPoller(e.qref, e.queue)
+	if e.user != nil {
+		e.cfg.Shard.AddPoller(e.ref, e.user)
+	}
 }
 
 // spawn makes a child of the endpoint: a peer or a slab's operation.

@@ -45,6 +45,9 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 			return
 		}
 	}
+	if e.seat != nil && e.seat.take(rxe, match.KindOf(pkt.Tagged), pkt.Tag) {
+		return
+	}
 	e.env.Counters.Unexpected++
 	e.table.AddMsg(rxe.List())
 	rxe.Unexpected()

@@ -42,7 +42,14 @@ func (e *Endpoint) unpark(l *peer.Link) {
 		if !ope.Parked(r) {
 			continue
 		}
-		if o := e.table.Arrive(ope.Unpark(r)); o == nil || !e.many.give(r, e.pools.Orders.At(o.Owner), nil) {
+		kind, tag, from := ope.Unpark(r)
+		var kept bool
+		if o := e.table.Arrive(kind, tag, from); o != nil {
+			kept = !e.many.give(r, e.pools.Orders.At(o.Owner), nil)
+		} else {
+			kept = e.seat == nil || !e.seat.take(r, kind, tag)
+		}
+		if kept {
 			e.table.AddMsg(r.List())
 		}
 	}

@@ -57,7 +57,7 @@ type Pools struct {
 	// Tally counts outcomes.
 	Tally Tally
 
-	Orders Orders
+	Orders *Orders // of this endpoint, or of all that share a pool of receives
 
 	res    Result // scratch for outcomes, which a Sink must not keep
 	tx     []*Txe
@@ -81,7 +81,7 @@ type Pools struct {
 
 // NewPools makes empty pools for the settings of env. spawn makes an actor of the endpoint's.
 func NewPools(env *peer.Env, spawn func(actor.Producer) shard.Ref) *Pools {
-	p := &Pools{env: env, Policy: &env.Config, Spawn: spawn}
+	p := &Pools{env: env, Policy: &env.Config, Spawn: spawn, Orders: new(Orders)}
 	p.OnPaths([]Policy{env.Config})
 	p.maxData = env.MTU - ctsDataHeader
 	if n := env.Config.Era.DataHeader; n > 0 {

@@ -11,6 +11,11 @@ func (e *Endpoint) bind() (err error) {
 	for _, n := range e.cfg.counters() {
 		n.bind(e.sh)
 	}
+	if p := e.cfg.RecvPool; p != nil {
+		if err := p.bind(e); err != nil {
+			return err
+		}
+	}
 	if err := e.cfg.AV.bind(e); err != nil {
 		return err
 	}
@@ -29,6 +34,9 @@ func (e *Endpoint) bind() (err error) {
 
 func (e *Endpoint) unbind() {
 	e.cfg.AV.unbind(e)
+	if e.cfg.RecvPool != nil {
+		e.cfg.RecvPool.unbind(e)
+	}
 	for _, q := range []*Queue{e.cfg.SendQueue, e.cfg.RecvQueue} {
 		if q != nil {
 			q.unbind(e)

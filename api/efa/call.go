@@ -52,14 +52,19 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 func (e *intake) submit(req *ope.Request) {
 	for !e.act.Load().Submit(req) {
 		e.date(req)
-		if e.dom.sim && e.sh.Adopt() { // nobody else runs at the same time
-			e.sh.Turn()
-			e.sh.Release()
-			continue
-		}
-		e.sh.Drive()
-		runtime.Gosched()
+		e.giveWay()
 	}
+}
+
+// giveWay has the shard empty a ring that is full.
+func (e *intake) giveWay() {
+	if e.dom.sim && e.sh.Adopt() { // nobody else runs at the same time
+		e.sh.Turn()
+		e.sh.Release()
+		return
+	}
+	e.sh.Drive()
+	runtime.Gosched()
 }
 
 // control has f run on the shard, or, after the end of the endpoint, somewhere

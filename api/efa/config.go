@@ -8,6 +8,7 @@ type EndpointConfig struct {
 	SendQueue    *Queue         // for posted sends, writes, reads and atomics; may be the same as RecvQueue
 	RecvQueue    *Queue         // for posted receives, and peers' writes with data
 	SendCounter  *Counter       // of sends; all counters may be the same
+	RecvPool     *RecvPool      // receives that it shares with other endpoints, see RecvPool; nil: none
 	RecvCounter  *Counter       // of receives
 	WriteCounter *Counter       // of writes, and of atomics that fetch nothing
 	ReadCounter  *Counter       // of reads, and of atomics that fetch
@@ -58,6 +59,24 @@ type EndpointConfig struct {
 	// late holds up nobody (FI_ORDER_NONE). Each is still received once. It is for what
 	// this endpoint receives; what its peers see follows from theirs.
 	Unordered bool
+
+	// ZeroCopyRecv: messages of peers that know how land in the receiver's buffers without a
+	// copy, at a queue pair of their own that the peers are told of (libfabric 1.22 to 2.5,
+	// FI_OPT_MAX_MSG_SIZE; 2.1.0 with ordinary options sends as ever). Such peers,
+	// this library's among them,
+	//
+	//   - send untagged messages of Limits.MTU bytes at most, with 32 bits of remote CQ data, and
+	//     complete them when the device has acknowledged them; anything else is an error there.
+	//     Writes, reads and atomics are as ever, except that libfabric has no atomics to such an endpoint.
+	//   - Their messages have no order. A message that is longer than its receive's buffer is lost, and the
+	//     error, ErrTruncated, does not say how long it was.
+	//
+	// Other peers, libfabric until 1.21 among them, send as ever: their messages are copied.
+	// Receives of this endpoint are untagged and from every peer (else ErrNotSupported), and
+	// there is no Peek. A buffer that the device wants registered and that is in no memory region
+	// is filled by a copy. NewEndpoint fails with ErrNotSupported on devices without such queue pairs
+	// (EFA cards among them at present), with Direct and with RecvPool.
+	ZeroCopyRecv bool
 
 	// Direct: the endpoint does without the protocol, as libfabric's efa-direct does (from
 	// 2.1 on), and so must its peers. A message is one packet, a write or read one request

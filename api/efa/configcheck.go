@@ -34,6 +34,11 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 	bad(cfg.Datagram && cfg.Arrivals != nil, ErrNotSupported, "Arrivals with Datagram, which has no writes")
 	bad((cfg.Direct || cfg.Datagram) && (cfg.RMAEvents || cfg.RemoteReadCounter != nil), ErrNotSupported,
 		"RMAEvents and RemoteReadCounter with Direct: the devices carry out all accesses")
+	if err := cfg.RecvPool.check(d, cfg); err != nil {
+		errs = append(errs, err)
+	}
+	bad(cfg.ZeroCopyRecv && (cfg.Direct || cfg.Datagram || cfg.RecvPool != nil), ErrNotSupported, "ZeroCopyRecv with Direct or RecvPool")
+	bad(cfg.ZeroCopyRecv && !d.fab.dev.Info().UserRecv, ErrNotSupported, "ZeroCopyRecv on %s", d.fab.Name())
 	bad(cfg.Level > Delivered, ErrInvalid, "there is no completion level %d", cfg.Level)
 	bad(cfg.Order&^settings.AllOrders != 0, ErrInvalid, "there is no order %#x", uint16(cfg.Order&^settings.AllOrders))
 	bad(cfg.Order != 0 && (cfg.Direct || cfg.Datagram), ErrNotSupported, "an endpoint without the protocol has no Order")

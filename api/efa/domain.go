@@ -70,6 +70,8 @@ type Domain struct {
 	mu     sync.Mutex
 	open   int         // endpoints
 	memory int         // memory regions
+	pools  int         // pools of receives
+	shared []*RecvPool // the same
 	eps    []*Endpoint // the endpoints, oldest first
 	next   int         // shard of the next endpoint
 	closed bool
@@ -199,6 +201,9 @@ func (d *Domain) Close() error {
 	}
 	if d.open > 0 {
 		return fmt.Errorf("%w: %d endpoints of the domain are open", ErrBusy, d.open)
+	}
+	if d.pools > 0 {
+		return fmt.Errorf("%w: %d receive pools of the domain are open", ErrBusy, d.pools)
 	}
 	if d.memory > 0 {
 		return fmt.Errorf("%w: %d memory regions of the domain are open", ErrBusy, d.memory)

@@ -82,9 +82,11 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 	protocol, refuse := e.cfg.Target.target(e.cfg.Protocol)
 	force := settings.New(protocol, &info)
 	force.Order, force.Unordered = e.cfg.Order, e.cfg.Unordered
+	pool, sink := e.cfg.RecvPool.of(e)
 	_, err := endpoint.Open(endpoint.Config{
 		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions, Plain: e.dom.plain,
-		Direct: e.cfg.Direct || e.cfg.Datagram, Datagram: e.cfg.Datagram, ConnID: id, QPN: e.cfg.QPN,
+		UserRecv: e.cfg.ZeroCopyRecv, Pool: pool, PoolSink: sink,
+		Direct: e.cfg.Direct, Datagram: e.cfg.Datagram, ConnID: id, QPN: e.cfg.QPN,
 		After: was, Settings: force, Refuse: refuse,
 		OnOpen:  func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,

@@ -27,14 +27,13 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 	if err := cfg.check(d); err != nil {
 		return nil, err
 	}
+	cfg.Direct = cfg.Direct || cfg.Datagram
 	if err := d.enter(&d.open); err != nil {
 		return nil, err
 	}
-	if cfg.AV == nil {
-		cfg.AV = d.NewAddressVector()
-	}
 	e := new(Endpoint)
-	e.dom, e.cfg, e.sh, e.log = d, cfg, d.shard(), d.fab.log
+	e.sh = cfg.home(d)
+	e.dom, e.cfg, e.log = d, cfg, d.fab.log
 	e.usual = e.flags(0, false, false)
 	e.injectTo, e.mostInject = injected{&e.intake}, maxInject(d.fab.dev.Info().MTU)
 	e.outcomes.init(&cfg)

@@ -37,6 +37,13 @@ func (m *MemoryRegion) Close() error {
 			m.region.Done()
 		})
 	}
+	for _, p := range m.dom.openPools() {
+		m.region.Share()
+		p.control(func() {
+			p.act.Revoke(m.region)
+			m.region.Done()
+		})
+	}
 	m.region.Done()
 	err := m.wait(func() bool { return m.idle })
 	if err == nil {

@@ -15,8 +15,8 @@ var errMultiStart = fmt.Errorf("%w: a receive with Multi has many outcomes: they
 // multiRequest goes on with the request of a receive with Multi.
 func (e *checker) multiRequest(req *ope.Request, r *RecvReq) error {
 	switch {
-	case e.cfg.Direct:
-		return fmt.Errorf("%w: Multi on an endpoint without the protocol", ErrNotSupported)
+	case e.cfg.Direct || e.cfg.ZeroCopyRecv:
+		return fmt.Errorf("%w: Multi on an endpoint with Direct or ZeroCopyRecv", ErrNotSupported)
 	case r.Bufs != nil || len(r.Buf) == 0 || r.MinLeft < 0:
 		return fmt.Errorf("%w: a receive with Multi has one buffer, of %d bytes, and MinLeft %d", ErrInvalid, len(r.Buf), r.MinLeft)
 	}

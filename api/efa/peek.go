@@ -66,11 +66,14 @@ func (e *intake) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, 
 	if err := e.live(); err != nil {
 		return Message{}, 0, err
 	}
+	if e.cfg.ZeroCopyRecv {
+		return Message{}, 0, errZeroCopy
+	}
 	req := ope.Request{Kind: kind, Tag: m.Tag, Ignore: m.Ignore}
 	if w.wait {
 		req.Flags |= ope.Await
 	}
-	if err := matching(&req, w.from, tagged); err != nil {
+	if err := e.matching(&req, w.from, tagged); err != nil {
 		return Message{}, 0, err
 	}
 	msg, err := e.do(ctx, &req, nil)

@@ -42,7 +42,10 @@ func (e *Endpoint) PostPeek(r *PeekReq) (OpID, error) {
 	if r.Directed {
 		from = r.From
 	}
-	if err := matching(&req, from, r.Tagged); err != nil {
+	if e.cfg.ZeroCopyRecv {
+		return 0, errZeroCopy
+	}
+	if err := e.matching(&req, from, r.Tagged); err != nil {
 		return 0, err
 	}
 	if r.Wait {

@@ -137,7 +137,7 @@ func (e *checker) incoming(req *ope.Request, pieces [][]byte) error {
 		return nil
 	}
 	err := pieced(req, pieces)
-	if err == nil && e.cfg.Direct && req.Flags&ope.Pieced != 0 {
+	if plain := e.cfg.Direct || e.cfg.ZeroCopyRecv; err == nil && plain && req.Flags&ope.Pieced != 0 {
 		n := req.Len()
 		ope.PutLists(req)
 		req.More = &ope.More{Pieces: slices.Clone(pieces)}
@@ -176,23 +176,31 @@ func (e *checker) receiving(req *ope.Request, from Addr, p []byte, tagged bool, 
 		}
 	}
 	req.Kind, req.Tag, req.Ignore, req.Buf = ope.KindRecv, m.Tag, m.Ignore, p
-	return matching(req, from, tagged)
+	return e.matching(req, from, tagged)
 }
 
 // matching says which messages a request takes.
-func matching(req *ope.Request, from Addr, tagged bool) error {
+func (e *checker) matching(req *ope.Request, from Addr, tagged bool) error {
 	req.Peer = uint64(match.AnySource)
 	if from != AnyAddr {
+		if e.cfg.ZeroCopyRecv {
+			return errZeroCopy
+		}
 		if from >= NoAddr {
 			return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, from)
 		}
 		req.Peer = uint64(from)
 	}
 	if tagged {
+		if e.cfg.ZeroCopyRecv {
+			return errZeroCopy
+		}
 		req.Flags |= ope.Tagged
 	}
 	return nil
 }
+
+var errZeroCopy = fmt.Errorf("%w: the receives of an endpoint with ZeroCopyRecv are untagged and from every peer", ErrNotSupported)
 
 // receives reports whether a request is a receive.
 func receives(req *ope.Request) bool { return req.Kind == ope.KindRecv || req.Kind == ope.KindTake }

@@ -36,6 +36,11 @@ const maxOverflow = 4096
 // Done implements ope.Sink, on the shard.
 func (s *source) Done(q *ope.Request, r *ope.Result) {
 	s.of.finished(q, r)
+	s.put(q, r)
+}
+
+// put makes a completion of an outcome.
+func (s *source) put(q *ope.Request, r *ope.Result) {
 	if q.Flags&ope.Quiet != 0 {
 		if r.Err != nil {
 			s.q.overflow.add(q, r)
