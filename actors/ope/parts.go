@@ -56,7 +56,7 @@ func split(p *Pools, q *Request, l *peer.Link, last uint64) {
 		p.parts = g.free
 	}
 	g.free, g.link, g.req, g.last, g.holds = nil, l, *q, last, true
-	l.Begin()
+	peer.Begin(l)
 	g.take(q)
 	g.req.Flags = g.req.Flags&^Fence | Follows // the first part had its turn
 }
@@ -161,7 +161,7 @@ func (g *parts) start() {
 	g.busy = false
 	if g.holds && (g.err != nil || g.next == total) {
 		g.holds = false
-		g.link.Begun()
+		peer.Begun(g.link)
 	}
 	if g.flying == 0 {
 		g.over()

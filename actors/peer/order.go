@@ -33,7 +33,7 @@ type order struct {
 
 // Begin says that an operation has begun which has parts that will follow; Begun that all of them
 // have had their turn, or will have none. Operations that wait for earlier ones wait for that.
-func (l *Link) Begin() {
+func Begin(l *Link) {
 	if l.order == nil {
 		l.order = new(order)
 	}
@@ -41,7 +41,7 @@ func (l *Link) Begin() {
 }
 
 // Begun ends what Begin began.
-func (l *Link) Begun() {
+func Begun(l *Link) {
 	l.order.begun--
 	l.order.goOn(l)
 }

@@ -6,7 +6,7 @@ type binding struct{ sendTo, recvTo *source }
 
 // bind enters the endpoint where others must know of it. After a failure unbind
 // takes it out again.
-func (e *Endpoint) bind() (err error) {
+func bind(e *Endpoint) (err error) {
 	e.dom.add(e)
 	for _, n := range e.cfg.counters() {
 		n.bind(e.sh)
@@ -32,7 +32,7 @@ func (e *Endpoint) bind() (err error) {
 	return nil
 }
 
-func (e *Endpoint) unbind() {
+func unbind(e *Endpoint) {
 	e.cfg.AV.unbind(e)
 	if e.cfg.RecvPool != nil {
 		e.cfg.RecvPool.unbind(e)

@@ -40,8 +40,8 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 	e.arrivals = newArrivals(&e.intake)
 	e.inbox.init(&e.intake)
 	e.events.init(cfg.EventBacklog, d.fab.paths)
-	if err := e.bind(); err != nil {
-		e.unbind()
+	if err := bind(e); err != nil {
+		unbind(e)
 		return nil, err
 	}
 	return e, nil
@@ -127,7 +127,7 @@ func (e *Endpoint) end(ctx context.Context) error {
 		}
 	}
 	e.events.close()
-	e.unbind()
+	unbind(e)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ended = true

@@ -62,9 +62,9 @@ const (
 	RemoteServed = endpoint.RemoteServed
 	// PeerClosed: a peer has closed its endpoint (FI_SHUTDOWN); what was in progress with
 	// it, and receives from it alone, have ended with [ErrPeerClosed]. All that it had sent
-	// before was received or waits for a receive. It is told within a second on shm and tcp by
-	// peers that have exchanged something; PeerFailed comes before it if a send has met the end earlier. An EFA
-	// card does not tell: there a peer that has closed looks like one that died. An endpoint
+	// before was received or waits for a receive. On shm and tcp it comes within a second,
+	// of peers that have exchanged something; PeerFailed comes before it if a send has met the end
+	// earlier. An EFA card does not tell: there a peer that has closed looks like one that died. An endpoint
 	// that ends since its device has failed, while its process lives, counts as closed.
 	PeerClosed = endpoint.PeerClosed
 )

@@ -220,7 +220,7 @@ func TestCloseTold(t *testing.T) {
 	}
 }
 
-// checkEnd checks an event of the end of a peer: an orderly end is told of none but an
+// checkEnd checks an event of the end of a peer: no orderly end is reported but that of an
 // endpoint that has been closed, on a fabric that tells.
 func (n *node) checkEnd(e efa.Event) {
 	r := n.run

@@ -27,9 +27,8 @@
 // reported, as OpGone after the last packet of the dead, at the first or second
 // check: within 200 ms on a machine that schedules. A process that finds a lock free
 // removes the files and frees claims in its own segments. Until then sends to a dead
-// queue pair still end well, as if it had died later. A queue pair that is closed in
-// order is reported as such, by its mark in the sender table or in its own segment, at the same
-// time as a death would be; sends to it end with StatusBadDestQPN at once.
+// queue pair still end well, as if it had died later. A queue pair that is closed in order
+// is reported as such, at the same time; sends to it end with StatusBadDestQPN at once.
 //
 // A device whose queue pairs sleep, and that knows of no others, has no timer set. A
 // sender that enters a sender table rings. A stopped process is alive: it keeps the slots
