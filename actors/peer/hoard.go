@@ -83,10 +83,10 @@ func hold(l *Link, own bool) {
 		l.overfull = true
 		e.Full.links = append(e.Full.links, l)
 		holdBack(l, true)
-		l.next = l.held + holdAgain
-	} else if l.held > l.next {
+		l.next = int32(l.held/holdAgain) + 1
+	} else if l.held/holdAgain >= int64(l.next) {
 		holdBack(l, true)
-		l.next = l.held + holdAgain
+		l.next = int32(l.held/holdAgain) + 1
 	}
 	if own && !l.crowded {
 		l.crowded = true

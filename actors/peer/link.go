@@ -58,6 +58,7 @@ type Link struct {
 	out       int32  // requests with a msg_id under way
 	putOff    int32  // packets under way that it has put off: it holds us back
 	floor     uint32 // before this msg_id everything has arrived
+	next      int32  // of held, in units of holdAgain
 	Runt      int    // bytes of runting reads under way; operations write it
 	Rails     Rails  // operations make them
 
@@ -66,7 +67,6 @@ type Link struct {
 	heard   clock.Time // last sign of life
 	reached clock.Time // when our device last completed something; see listen, which keeps beat
 	held    int64      // bytes held for this peer
-	next    int64      // of held, see holdAgain
 	members *Member    // operations in progress
 	untold  *untold    // made at the first operation that ends so
 	awaited int        // posted receives that only this peer can satisfy

@@ -1,6 +1,8 @@
 package devicetest
 
 import (
+	"slices"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
@@ -29,16 +31,18 @@ func left(w *world) {
 		w.drop(a)
 		qpn := a.QPN()
 		require.NoError(w, a.Close())
-		w.until("the news", func() bool { return len(b.gone) > int(round) })
-		c := b.gone[round]
+		of := func(c device.Completion) bool { return c.QKey == 0xabc0+uint32(round) }
+		w.until("the news", func() bool { return slices.ContainsFunc(b.gone, of) })
+		c := b.gone[slices.IndexFunc(b.gone, of)]
 		require.True(w, c.Left)
-		require.Equal(w, before+packets, b.beforeGone)
 		require.Equal(w, qpn, c.SrcQPN)
-		require.Equal(w, 0xabc0+round, c.QKey)
 		if c.AH == device.UnknownAH {
 			require.NotZero(w, c.SrcGID)
 		}
 		w.idle()
-		require.Len(w, b.gone, int(round)+1, "once")
+		if w.f.Devices[0].Devices() == nil { // else each path tells what was sent on it
+			require.Equal(w, before+packets, b.beforeGone)
+			require.Len(w, b.gone, int(round)+1, "once")
+		}
 	}
 }
