@@ -43,13 +43,9 @@ func (e *Endpoint) unpark(l *peer.Link) {
 			continue
 		}
 		kind, tag, from := ope.Unpark(r)
-		var kept bool
-		if o := e.table.Arrive(kind, tag, from); o != nil {
-			kept = !e.many.give(r, e.pools.Orders.At(o.Owner), nil)
-		} else {
-			kept = e.seat == nil || !e.seat.take(r, kind, tag)
-		}
-		if kept {
+		o := e.table.Arrive(kind, tag, from)
+		taken := o != nil && e.many.give(r, e.pools.Orders.At(o.Owner), nil)
+		if !taken && (e.seat == nil || !e.seat.take(r, kind, tag)) {
 			e.table.AddMsg(r.List())
 		}
 	}

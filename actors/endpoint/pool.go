@@ -182,9 +182,14 @@ func (p *Pool) onCancel(id uint64) {
 	}
 }
 
-// Revoke ends the posted receives whose buffer lies in a region that is being closed. Runs
-// on the shard.
+// Revoke ends the receives whose buffer lies in a region that is being closed, also those that
+// endpoints have taken since they were asked to. Runs on the shard.
 func (p *Pool) Revoke(r *mr.Region) {
+	defer func() {
+		for _, s := range p.seats.all {
+			s.e.Revoke(r)
+		}
+	}()
 	p.failReceives(func(o *ope.Order) bool { return o.Req.Touches(r.Bytes()) }, ope.ErrRegionClosed)
 }
 
@@ -205,22 +210,30 @@ func (p *Pool) failReceives(which func(*ope.Order) bool, err error) (any bool) {
 	return any
 }
 
-// end ends the receives and the actor.
+// fail ends the receives, and those that come.
+func (p *Pool) fail(err error) {
+	if p.ending.err == nil {
+		p.ending.err = err
+	}
+	p.drain()
+	p.failReceives(func(*ope.Order) bool { return true }, p.ending.err)
+	p.Flush(p.cfg.Shard)
+}
+
+// end does that, and ends the actor.
 func (p *Pool) end(err error) {
-	if p.ending.err != nil {
+	if p.ending.closed.IsSet() {
 		return
 	}
-	p.ending.err = err
-	p.drain()
-	p.failReceives(func(*ope.Order) bool { return true }, err)
-	p.Flush(p.cfg.Shard)
+	p.fail(err)
 	p.cfg.Shard.RemovePoller(p)
 	p.cfg.Shard.Stop(p.ref)
 	p.ending.closed.Set()
 	p.refuse()
 }
 
-// crashed ends the pool after a panic in itself. What endpoints have taken goes on there.
+// crashed ends the receives after a panic in the pool. What endpoints have taken goes on there, and
+// its outcomes go out by Flush.
 func (p *Pool) crashed() {
 	if p.handling {
 		r := p.reqs.Peek()
@@ -230,7 +243,7 @@ func (p *Pool) crashed() {
 		p.drop(r)
 	}
 	p.handling = false
-	p.end(fmt.Errorf("%w: panic in the receive pool", errno.ErrIO))
+	p.fail(fmt.Errorf("%w: panic in the receive pool", errno.ErrIO))
 }
 
 // giveUp ends the request that was being handled when the pool crashed.

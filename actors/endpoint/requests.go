@@ -126,6 +126,7 @@ func tell(r *ope.Request, err error) {
 	if s := r.Sink; s != nil {
 		s.Done(r, &ope.Result{Err: err, Peer: r.Peer})
 	}
+	ope.PutLists(r)
 }
 
 // live returns the peer of a request, or rejects it.

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"slices"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/wire"
@@ -12,7 +14,14 @@ import (
 type resting struct {
 	most    int
 	byPlace map[place]rested
-	order   []place // in which they were let go; some are back
+	order   []turn // in which they were let go; some are back
+	last    uint64 // turn
+}
+
+// turn is when the one at a place was let go.
+type turn struct {
+	place
+	at uint64
 }
 
 // rested is one of them.
@@ -20,6 +29,7 @@ type rested struct {
 	peer.Rest
 	ah    device.AH
 	hasAH bool
+	turn  uint64
 }
 
 // place is a queue pair.
@@ -37,27 +47,18 @@ func (s *resting) add(at place, r rested) {
 	if s.byPlace == nil {
 		s.byPlace = make(map[place]rested)
 	}
+	s.last++
+	r.turn = s.last
 	s.byPlace[at] = r
-	if s.order = append(s.order, at); len(s.order) > 2*len(s.byPlace)+64 {
-		s.compact()
+	if s.order = append(s.order, turn{at, r.turn}); len(s.order) > 2*len(s.byPlace)+64 {
+		s.order = slices.DeleteFunc(s.order, func(t turn) bool { return !s.holds(t) })
 	}
 }
 
-// compact takes those out of order that are back.
-func (s *resting) compact() {
-	seen := make(map[place]bool, len(s.byPlace))
-	keep := make([]place, 0, 2*len(s.byPlace))
-	for i := len(s.order) - 1; i >= 0; i-- { // the last time counts
-		at := s.order[i]
-		if _, ok := s.byPlace[at]; ok && !seen[at] {
-			seen[at] = true
-			keep = append(keep, at)
-		}
-	}
-	for i, j := 0, len(keep)-1; i < j; i, j = i+1, j-1 {
-		keep[i], keep[j] = keep[j], keep[i]
-	}
-	s.order = keep
+// holds reports whether the one at a place is the one that was let go then.
+func (s *resting) holds(t turn) bool {
+	r, ok := s.byPlace[t.place]
+	return ok && r.turn == t.at
 }
 
 // take returns what is remembered of who was at a place, and forgets it.
@@ -80,10 +81,10 @@ func (r *rested) giveAH(qp device.QP) {
 
 // giveAHs gives all address handles back, since the device has no more.
 func (s *resting) giveAHs(qp device.QP) {
-	for _, at := range s.order {
-		if r, ok := s.byPlace[at]; ok && r.hasAH {
+	for _, t := range s.order {
+		if r := s.byPlace[t.place]; s.holds(t) && r.hasAH {
 			r.giveAH(qp)
-			s.byPlace[at] = r
+			s.byPlace[t.place] = r
 		}
 	}
 }
@@ -98,17 +99,24 @@ func (s *resting) is(addr wire.RawAddr) (known, gone bool) {
 // oldest returns the address of the one that was let go longest ago; false: there is none.
 func (s *resting) oldest(qp device.QP) (wire.RawAddr, bool) {
 	for len(s.order) > 0 {
-		at := s.order[0]
+		t := s.order[0]
 		s.order = s.order[1:]
-		if r, ok := s.byPlace[at]; ok && r.Gone {
+		if !s.holds(t) {
+			continue
+		}
+		at := t.place
+		if r := s.byPlace[at]; r.Gone {
 			r.giveAH(qp)
 			delete(s.byPlace, at)
-		} else if ok {
+		} else {
 			return wire.MakeRawAddr(at.gid, at.qpn, r.QKey), true
 		}
 	}
 	return wire.RawAddr{}, false
 }
+
+// later puts what oldest returned behind all others.
+func (s *resting) later(at place) { s.order = append(s.order, turn{at, s.byPlace[at].turn}) }
 
 // sender returns the address of a packet's sender if that was let go and the packet does not
 // say that it is of another one. Not all packets of libfabric say who sends them.
@@ -167,8 +175,9 @@ func (p *peers) rest(l *peer.Link) bool {
 		return false
 	}
 	p.leave(l)
+	peer.ForgetHostID(l)
 	p.routes.rest(l)
-	p.resting.add(placeOf(l.Addr), rested{r, l.AH, true})
+	p.resting.add(placeOf(l.Addr), rested{Rest: r, ah: l.AH, hasAH: true})
 	p.env.Sh.Stop(l.Peer)
 	l.Rails.Drop(p.qp())
 	p.env.Counters.StrangersRested++
@@ -194,7 +203,7 @@ func (p *peers) recall() {
 	}
 	ah, err := p.qp().CreateAH(addr.GID())
 	if err != nil {
-		p.resting.order = append(p.resting.order, placeOf(addr)) // later
+		p.resting.later(placeOf(addr))
 		return
 	}
 	l := p.create(addr, ah, peer.Unlisted, p.book.Now())

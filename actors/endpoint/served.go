@@ -14,6 +14,7 @@ import (
 type Served struct {
 	Handle  uint64 // of the peer, or peer.Unlisted
 	From    *wire.RawAddr
+	Path    uint8     // that From is on
 	Access  mr.Access // device.RemoteRead: a read, or an atomic that fetches; device.RemoteWrite: a write, or another atomic
 	N       int       // bytes of the memory
 	HasData bool      // it is a write that OnWritten reports, too
@@ -30,7 +31,7 @@ func (a *access) reports(f func(*Served)) func(*peer.Link, *ope.Served) {
 			return
 		}
 		f(&Served{
-			Handle: l.Handle, From: &l.Addr, Access: s.Access, N: int(s.N), HasData: s.HasData, Regions: s.Regions,
+			Handle: l.Handle, From: &l.Addr, Path: l.Path, Access: s.Access, N: int(s.N), HasData: s.HasData, Regions: s.Regions,
 		})
 	}
 }

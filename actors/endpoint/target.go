@@ -20,9 +20,9 @@ const (
 )
 
 // forbidden reports whether a request is one that the endpoint refuses, and refuses it. One that
-// names no memory, by which libfabric asks for HANDSHAKE, is none of them.
+// names no memory and has no data does nothing.
 func (a *access) forbidden(pkt *peer.Packet) bool {
-	if a.refuse == 0 || pkt.Ext.NRMA == 0 {
+	if a.refuse == 0 || pkt.Ext.NRMA == 0 && !pkt.HasData {
 		return false
 	}
 	kind := RefuseAtomics

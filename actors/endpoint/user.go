@@ -119,6 +119,10 @@ func (u *userRecv) Poll(*shard.Shard) int {
 			if c.Status != device.StatusOK { // there was no receive any more
 				u.kicks--
 			}
+		case device.OpWritten: // by a peer that takes the queue pair for the other one
+			if c.ID < uint64(len(u.slots)) && u.slots[c.ID].o != nil {
+				u.givenBack(u.take(int(c.ID)))
+			}
 		case device.OpFatal:
 			u.e.closing.onDeviceDown(fmt.Errorf("the queue pair for receives has ended: %v", c.Status))
 		}
@@ -196,12 +200,7 @@ func (u *userRecv) onRecv(c *device.Completion) {
 	if c.ID >= uint64(len(u.slots)) || u.slots[c.ID].o == nil {
 		return // a driver's fault
 	}
-	s := u.slots[c.ID]
-	u.slots[c.ID] = userSlot{}
-	u.free = append(u.free, int(c.ID))
-	if s.err != nil {
-		u.doomed--
-	}
+	s := u.take(int(c.ID))
 	own := c.AH == u.self && c.SrcQPN == u.qp.QPN()
 	if own {
 		u.kicks--
@@ -212,20 +211,39 @@ func (u *userRecv) onRecv(c *device.Completion) {
 		n = copy(s.o.Req.Buf, u.bounce.Bytes()[at:at+c.Len])
 		lost = c.Len - n
 	}
+	if own {
+		u.givenBack(s)
+		return
+	}
 	s.letGo()
 	switch {
-	case own && s.err != nil:
-		u.e.end(s.o, s.err)
-	case own:
-		if m := u.e.table.Post(&s.o.Recv); m != nil {
-			u.e.pools.Rxe(m.Owner).Match(s.o)
-		}
 	case c.Status == device.StatusLocalBadLength:
 		u.e.end(s.o, fmt.Errorf("%w: the message is longer than the buffer of %d bytes", errno.ErrTruncated, len(s.o.Req.Buf)))
 	case c.Status != device.StatusOK:
 		u.e.end(s.o, fmt.Errorf("%w: receive: %v", errno.ErrIO, c.Status))
 	default:
 		u.received(s.o, c, n, lost)
+	}
+}
+
+// take takes a receive that the device is done with out of its slot.
+func (u *userRecv) take(i int) userSlot {
+	s := u.slots[i]
+	u.slots[i] = userSlot{}
+	u.free = append(u.free, i)
+	if s.err != nil {
+		u.doomed--
+	}
+	return s
+}
+
+// givenBack ends a receive that no message has taken, or posts it for ordinary messages.
+func (u *userRecv) givenBack(s userSlot) {
+	s.letGo()
+	if s.err != nil {
+		u.e.end(s.o, s.err)
+	} else if m := u.e.table.Post(&s.o.Recv); m != nil {
+		u.e.pools.Rxe(m.Owner).Match(s.o)
 	}
 }
 

@@ -23,7 +23,6 @@ type parts struct {
 	next     uint64 // first byte that is in no part yet
 	flying   int
 	busy     bool // start runs
-	holds    bool // operations that wait for earlier ones wait for parts that have not begun
 	n        int  // bytes of the parts that ended well
 	proto    Proto
 	err      error
@@ -55,7 +54,7 @@ func split(p *Pools, q *Request, l *peer.Link, last uint64) {
 	} else {
 		p.parts = g.free
 	}
-	g.free, g.link, g.req, g.last, g.holds = nil, l, *q, last, true
+	g.free, g.link, g.req, g.last = nil, l, *q, last
 	peer.Begin(l)
 	g.take(q)
 	g.req.Flags = g.req.Flags&^Fence | Follows // the first part had its turn
@@ -159,10 +158,6 @@ func (g *parts) start() {
 		}
 	}
 	g.busy = false
-	if g.holds && (g.err != nil || g.next == total) {
-		g.holds = false
-		peer.Begun(g.link)
-	}
 	if g.flying == 0 {
 		g.over()
 	}
@@ -170,6 +165,7 @@ func (g *parts) start() {
 
 // over gives the caller its outcome.
 func (g *parts) over() {
+	peer.Begun(g.link)
 	res := &g.pools.res
 	*res = Result{}
 	res.Err, res.N, res.Proto, res.Peer = g.err, g.n, g.proto, g.req.Peer

@@ -129,7 +129,7 @@ func (d *reader) facts() Facts {
 		Kind:    KindRead, Total: q.Len(),
 	}
 	r.pools.facts(&f, r.link, q)
-	if q.Flags&(Fence|Ordered) != 0 && unheard(r.pools.env) {
+	if q.Flags&(Fence|Ordered|Follows) != 0 && unheard(r.pools.env) {
 		f.CanRead = false // see inTurn
 	}
 	return f

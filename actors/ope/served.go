@@ -15,7 +15,7 @@ type Served struct {
 
 // servedWrite reports a write of the peer's that is complete.
 func servedWrite(r *Rxe) {
-	if r.pools.OnServed == nil || r.err != nil || !r.target || r.x == nil {
+	if r.pools.OnServed == nil || r.err != nil || !r.target || r.x == nil || r.x.nacked {
 		return
 	}
 	s := Served{Access: device.RemoteWrite, N: r.m.Total, HasData: r.hasData, Regions: r.x.regions[:r.x.n]}

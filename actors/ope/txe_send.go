@@ -99,7 +99,7 @@ func factsOf(t *outgoing) Facts {
 	if q.Kind != KindAtomic {
 		t.pools.facts(&f, t.link, q)
 	}
-	if q.Flags&(Fence|Ordered) != 0 {
+	if q.Flags&(Fence|Ordered|Follows) != 0 {
 		inTurn(t, &f)
 	}
 	return f

@@ -32,7 +32,7 @@ type order struct {
 }
 
 // Begin says that an operation has begun which has parts that will follow; Begun that all of them
-// have had their turn, or will have none. Operations that wait for earlier ones wait for that.
+// are over. Operations that wait for earlier ones wait for that.
 func Begin(l *Link) {
 	if l.order == nil {
 		l.order = new(order)
@@ -135,10 +135,13 @@ func demands(p *Peer, t *Turn) (trail.Reason, error) {
 			}
 			return trail.ForArrival, nil
 		}
-	case o.anyOf(p.env.Config.Order.Before(t.kind)):
+	case !t.follows && o.anyOf(p.env.Config.Order.Before(t.kind)): // the first part waited for all
 		return trail.ForArrival, nil
 	}
-	if o.waits = false; t.kind != 0 {
+	if p.lineHead == nil || p.lineHead == t { // else the one that t passes by still waits
+		o.waits = false
+	}
+	if t.kind != 0 {
 		t.counted = true
 		o.flying[place(t.kind)]++
 	}

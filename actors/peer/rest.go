@@ -22,6 +22,7 @@ type Rest struct {
 	heard     clock.Time
 	keysWrong int32
 	unknown   int32 // Link.UnknownAborts
+	hostID    uint64
 
 	handshake                          handshakeState
 	handshaken, hasFamily, otherErrors bool
@@ -34,7 +35,7 @@ func Idle(l *Link) bool {
 	return l.Err == nil && !l.Away && !l.Busy() && l.held == 0 && !l.Backoff && l.out == 0 && l.Runt == 0 && l.putOff == 0 &&
 		!l.overfull && (l.untold == nil || len(l.untold.ids) == 0) &&
 		p.lineHead == nil && p.rnrHead == nil && p.holds == nil && p.debts == nil && !p.probing && !p.failing &&
-		p.handshake != handshakeQueued && p.window.Held() == 0 && len(p.multi) == 0 && len(p.nacked) == 0 &&
+		p.handshake != handshakeQueued && p.window.held == 0 && len(p.multi) == 0 && len(p.nacked) == 0 &&
 		!l.env.Q.Holds(l.Peer)
 }
 
@@ -42,10 +43,10 @@ func Idle(l *Link) bool {
 func LastHeard(l *Link) clock.Time { return l.heard }
 
 // LetGo returns what is to be remembered of a peer if it is idle, and no message is under way
-// to its actor. Then the caller stops that in the same step.
+// to its actor, nor to the endpoint, which may be its own. Then the caller stops that in the same step.
 func LetGo(l *Link) (Rest, bool) {
 	sh := l.env.Sh
-	if !Idle(l) || !shard.Unburdened(sh, l.Peer) {
+	if !Idle(l) || !shard.Unburdened(sh, l.Peer) || shard.Pending(l.env.Endpoint) > 0 {
 		return Rest{}, false
 	}
 	Admitted(l)
@@ -55,7 +56,7 @@ func LetGo(l *Link) (Rest, bool) {
 	return Rest{
 		QKey: l.QKey, expected: p.window.Expected(), next: p.nextID,
 		features: l.Features, userQP: l.UserQP, family: l.Family, heard: l.heard,
-		keysWrong: l.keysWrong, unknown: l.UnknownAborts,
+		keysWrong: l.keysWrong, unknown: l.UnknownAborts, hostID: HostID(l),
 		handshake: p.handshake, handshaken: l.Handshaken, hasFamily: l.hasFamily, otherErrors: l.otherErrors,
 	}, true
 }
@@ -64,6 +65,12 @@ func LetGo(l *Link) (Rest, bool) {
 func Restore(l *Link, r *Rest) {
 	p := l.of
 	p.window = NewWindow(l.env.Config.RecvWindow, r.expected)
+	if l.env.Config.Unordered {
+		p.window.Loosen()
+	}
+	if r.hostID != 0 {
+		noteHostID(l, r.hostID)
+	}
 	p.nextID, l.floor = r.next, r.next
 	p.handshake = r.handshake
 	l.Features, l.UserQP, l.Family, l.hasFamily = r.features, r.userQP, r.family, r.hasFamily

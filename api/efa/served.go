@@ -1,6 +1,8 @@
 package efa
 
 import (
+	"slices"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
 )
@@ -29,7 +31,7 @@ func (v *events) served(cfg *EndpointConfig, s *endpoint.Served) {
 		return
 	}
 	for i, r := range s.Regions {
-		if i == 0 || r != s.Regions[i-1] {
+		if !slices.Contains(s.Regions[:i], r) {
 			if served := r.OnServed.Load(); served != nil {
 				(*served)(read, s.N)
 			}
@@ -38,7 +40,7 @@ func (v *events) served(cfg *EndpointConfig, s *endpoint.Served) {
 	if s.HasData {
 		return
 	}
-	ev := v.event(endpoint.Event{Kind: RemoteServed, Handle: s.Handle, Addr: *s.From})
+	ev := v.event(endpoint.Event{Kind: RemoteServed, Handle: s.Handle, Addr: *s.From, Path: s.Path})
 	if ev.N, ev.Access = s.N, AccessRemoteWrite; read {
 		ev.Access = AccessRemoteRead
 	}

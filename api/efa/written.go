@@ -25,7 +25,9 @@ func (e *Endpoint) onWritten(w endpoint.Written) {
 func (q *Queue) madeRoom(list []*source) {
 	for _, s := range list {
 		if s.behind.Load() && s.behind.CompareAndSwap(true, false) && s.of.live() == nil {
-			s.of.control(func() {}) // a turn, at whose end it tries again
+			// A turn, at whose end it tries again. If the ring is full one is due anyway, and the
+			// shard itself, which may be here, must not wait for room in it.
+			s.of.act.Load().Submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: func() {}}})
 		}
 	}
 }

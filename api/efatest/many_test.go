@@ -105,7 +105,7 @@ func (n *node) release(in *incoming, c *efa.Completion) {
 func (n *node) nextRest(ctx context.Context) error {
 	r := n.run
 	tagged := true
-	for quiet := 0; quiet < 6 && !n.closed; {
+	for quiet := 0; quiet < 6 && !n.closed && ctx.Err() == nil; {
 		n.glance() // what was posted before must not look as if it waited
 		rc := &receive{pieces: 1}
 		rc.Tagged, rc.Ignore, rc.Source, rc.Many = tagged, ^uint64(0), model.Any, true
@@ -135,7 +135,7 @@ func (n *node) nextRest(ctx context.Context) error {
 			d.Release()
 		default:
 			n.received1(in, &efa.Message{}, err)
-			if n.closed {
+			if n.closed || ctx.Err() != nil {
 				return nil
 			}
 		}

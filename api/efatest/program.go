@@ -23,6 +23,8 @@ type program struct {
 	quit  bool // the world has given up: every wait fails
 	err   error
 
+	cancel context.CancelCauseFunc // of its context; nil before it begins
+
 	// The reason for which it waits: a signal, unless its context ends, or a time.
 	sig    *shard.Signal
 	ctx    context.Context
@@ -47,6 +49,7 @@ func (w *World) Go(name string, fn func(ctx context.Context) error) {
 func (p *program) run(fn func(context.Context) error) (err error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(errAbandoned)
+	p.cancel = cancel
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
@@ -103,6 +106,7 @@ func (w *World) enter(p *program, f func()) {
 func (p *program) pause() error {
 	if p.quit || !p.yield(struct{}{}) {
 		p.quit = true
+		p.cancel(errAbandoned) // for programs that go on after errors
 		return errAbandoned
 	}
 	return nil

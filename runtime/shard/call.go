@@ -67,6 +67,14 @@ func Unburdened(s *Shard, to Ref) bool {
 	return m != nil && m.pending == 0 && c.cur != m && !slices.Contains(c.below[:c.depth], m) && (fastG || s.inbox.idle())
 }
 
+// Pending is how many messages are in the rings for the actor. Shard only.
+func Pending(to Ref) int {
+	if to.m == nil {
+		return 0
+	}
+	return int(to.m.pending)
+}
+
 // Exit ends what Enter began, if the handler has returned. Where it may panic and the
 // caller has to go on, Leave is deferred instead.
 func (s *Shard) Exit() {
