@@ -40,8 +40,16 @@ func TestExport(t *testing.T) {
 		off, n uint64
 		err    error
 	}{
-		{0, 0x40, nil}, {0, 0, nil}, {0x40, 0, nil}, {0x3f, 1, nil}, {0x40, 1, ErrRange}, {0x41, 0, ErrRange}, {1, 0x40, ErrRange},
-		{0, math.MaxUint64, ErrRange}, {math.MaxInt64, 1, ErrRange}, {math.MaxInt64, math.MaxUint64, ErrRange},
+		{0, 0x40, nil},
+		{0, 0, nil},
+		{0x40, 0, nil},
+		{0x3f, 1, nil},
+		{0x40, 1, ErrRange},
+		{0x41, 0, ErrRange},
+		{1, 0x40, ErrRange},
+		{0, math.MaxUint64, ErrRange},
+		{math.MaxInt64, 1, ErrRange},
+		{math.MaxInt64, math.MaxUint64, ErrRange},
 	} {
 		if err := resolve(clash, c.off, c.n, device.RemoteWrite); c.err == nil {
 			require.NoError(t, err)

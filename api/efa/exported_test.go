@@ -55,9 +55,17 @@ func TestExportRefused(t *testing.T) {
 	everywhere(t, efa.EndpointConfig{}, func(t *testing.T, a, _ *side) {
 		region := alloc(t, a, 100, efa.AccessSend|efa.AccessRemoteRead)
 		for _, x := range []efa.Export{
-			{}, {Access: efa.AccessSend}, {Access: efa.AccessRemoteWrite}, {Access: 1 << 7}, {Access: efa.AccessRemoteRead, Key: efa.MaxKey + 1},
-			{Access: efa.AccessRemoteRead, Off: -1}, {Access: efa.AccessRemoteRead, Off: 100}, {Access: efa.AccessRemoteRead, Off: 1, Len: 100},
-			{Access: efa.AccessRemoteRead, Len: -1}, {Access: efa.AccessRemoteRead, Off: 101}, {Access: efa.AccessRemoteRead, Off: 1 << 62, Len: 1 << 62},
+			{},
+			{Access: efa.AccessSend},
+			{Access: efa.AccessRemoteWrite},
+			{Access: 1 << 7},
+			{Access: efa.AccessRemoteRead, Key: efa.MaxKey + 1},
+			{Access: efa.AccessRemoteRead, Off: -1},
+			{Access: efa.AccessRemoteRead, Off: 100},
+			{Access: efa.AccessRemoteRead, Off: 1, Len: 100},
+			{Access: efa.AccessRemoteRead, Len: -1},
+			{Access: efa.AccessRemoteRead, Off: 101},
+			{Access: efa.AccessRemoteRead, Off: 1 << 62, Len: 1 << 62},
 		} {
 			_, err := region.Export(x)
 			require.ErrorIs(t, err, efa.ErrInvalid, "%+v", x)

@@ -205,6 +205,9 @@ func TestLongMessageLends(t *testing.T) {
 			ctx := testContext(t)
 			marker(t, a, b)
 			marker(t, b, a)
+			knows := start(t, a, &efa.RecvReq{})
+			require.NoError(t, b.ep.Send(ctx, b.peer, nil, efa.Complete(efa.Delivered)), "which b does once it has a's HANDSHAKE")
+			done(t, knows)
 			m := alloc(t, b, size, 0)
 			send := start(t, b, &efa.SendReq{To: b.peer, Buf: m.Bytes()[off : off+n]})
 			iov := <-sink.seen
