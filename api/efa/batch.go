@@ -77,11 +77,27 @@ func (b *batch) push(parent *span) bool {
 			return false
 		}
 	}
+	multi := b.req.Flags&ope.Multi != 0
+	if multi && !b.to.q.keepOne() {
+		if b.slots < 2 {
+			b.err = ErrAgain
+			return false
+		}
+		b.to.q.unreserve(1) // one that was to be a later request's
+		b.slots--
+		if multi = b.to.q.keepOne(); !multi {
+			b.err = ErrAgain
+			return false
+		}
+	}
 	b.e.accept(&b.req, b.to, false)
 	if b.e.tele != nil {
 		b.e.traced(&b.req, *parent)
 	}
 	if !b.e.act.Load().Push(&b.req) {
+		if multi {
+			b.to.q.leaveOne()
+		}
 		disown(&b.req)
 		ope.PutLists(&b.req)
 		b.err = ErrAgain

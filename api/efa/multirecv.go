@@ -19,6 +19,8 @@ func (e *checker) multiRequest(req *ope.Request, r *RecvReq) error {
 		return fmt.Errorf("%w: Multi on an endpoint with Direct or ZeroCopyRecv", ErrNotSupported)
 	case r.Bufs != nil || len(r.Buf) == 0 || r.MinLeft < 0:
 		return fmt.Errorf("%w: a receive with Multi has one buffer, of %d bytes, and MinLeft %d", ErrInvalid, len(r.Buf), r.MinLeft)
+	case e.cfg.RecvQueue != nil && e.cfg.RecvQueue.depth < 2:
+		return fmt.Errorf("%w: a receive with Multi on a queue for one completion: its end takes one, and each message", ErrInvalid)
 	}
 	req.Flags |= ope.Multi
 	if r.Quiet {
@@ -44,6 +46,9 @@ func finishedMany(e *outcomes, q *ope.Request, r *ope.Result) {
 	if q.Flags&ope.Part == 0 {
 		e.freeRx++
 	}
+	if s, ok := q.Sink.(*source); ok && q.Flags&ope.Multi != 0 {
+		s.q.leaveOne()
+	}
 	switch {
 	case e.received == nil:
 	case r.Err == nil && (q.Flags&ope.Multi != 0 || r.N < 0): // no message has been received by that
@@ -55,9 +60,23 @@ func finishedMany(e *outcomes, q *ope.Request, r *ope.Result) {
 // Room implements ope.Many: it takes the place for one more completion. If there is none, the
 // endpoint gets a turn when the queue was read.
 func (s *source) Room() bool {
-	if s.q.reserve(1) > 0 {
+	if s.q.reserveOf(int64(s.q.depth), 1) > 0 {
 		return true
 	}
 	s.behind.Store(true)
-	return s.q.reserve(1) > 0 // who read meanwhile did not know
+	return s.q.reserveOf(int64(s.q.depth), 1) > 0 // who read meanwhile did not know
 }
+
+// keepOne sees to it that a slot is left which posted operations do not reserve, so that
+// the messages of a receive with Multi, whose own slot is reserved, come out one by one at least.
+// It reports whether there is one; leaveOne ends it with the receive.
+func (q *Queue) keepOne() bool {
+	q.many.Add(1)
+	if q.used.Load() < int64(q.depth) {
+		return true
+	}
+	q.many.Add(-1)
+	return false
+}
+
+func (q *Queue) leaveOne() { q.many.Add(-1) }

@@ -265,3 +265,48 @@ func TestMultiRecvAllocatesNothing(t *testing.T) {
 	}
 	require.Less(t, fewestAllocs(100, round), 0.1)
 }
+
+// TestMultiRecvFullQueue: a program that posts buffers for many until there is no room in the
+// queue gets all messages, one by one at worst; posts and batches leave one slot for them.
+func TestMultiRecvFullQueue(t *testing.T) {
+	dom := openDomain(t, newFabric(t, sim.Config{}), efa.DomainConfig{})
+	for _, batch := range []bool{false, true} {
+		q := newQueue(t, dom, 4)
+		s := newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: q, SendQueue: newQueue(t, dom, 0)})
+		self, err := s.av.Insert(s.ep.Address())
+		require.NoError(t, err)
+		reqs := make([]efa.RecvReq, 5)
+		for i := range reqs {
+			reqs[i] = efa.RecvReq{Buf: make([]byte, 1000), Multi: i%2 == 0, MinLeft: 500}
+		}
+		posted := 0
+		if batch {
+			posted, err = s.ep.PostRecvs(reqs)
+		} else {
+			for err == nil {
+				if _, err = s.ep.PostRecv(&reqs[posted]); err == nil {
+					posted++
+				}
+			}
+		}
+		require.ErrorIs(t, err, efa.ErrAgain)
+		require.Equal(t, 3, posted)
+		ctx := testContext(t)
+		const messages = 5 + 1 + 5 // two buffers for many, and between them a receive
+		for range messages {
+			require.NoError(t, s.ep.Send(ctx, self, make([]byte, 97)))
+		}
+		kinds := map[efa.Kind]int{}
+		for range messages + 2 {
+			c := reads(t, s, 1)[0]
+			require.NoError(t, c.Err)
+			kinds[c.Kind]++
+		}
+		require.Equal(t, map[efa.Kind]int{efa.Received: messages, efa.Released: 2}, kinds)
+		_, err = s.ep.PostRecvs(make([]efa.RecvReq, 4))
+		require.NoError(t, err, "all slots are free again")
+	}
+	one := newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: newQueue(t, dom, 1)})
+	_, err := one.ep.PostRecv(&efa.RecvReq{Buf: make([]byte, 10), Multi: true})
+	require.ErrorIs(t, err, efa.ErrInvalid)
+}

@@ -75,11 +75,19 @@ func (e *intake) post(req *ope.Request, to *source, places *credits, parent *spa
 		places.release()
 		return 0, ErrAgain
 	}
+	if req.Flags&ope.Multi != 0 && !to.q.keepOne() {
+		to.q.unreserve(1)
+		places.release()
+		return 0, ErrAgain
+	}
 	e.accept(req, to, false)
 	if e.tele != nil {
 		e.traced(req, *parent)
 	}
 	if !e.act.Load().Submit(req) {
+		if req.Flags&ope.Multi != 0 {
+			to.q.leaveOne()
+		}
 		if req.Flags&ope.Quiet == 0 {
 			to.q.unreserve(1)
 		}

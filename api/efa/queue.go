@@ -17,6 +17,7 @@ type Queue struct {
 	dom   *Domain
 	depth int
 	used  atomic.Int64 // slots reserved by operations, or holding a completion
+	many  atomic.Int64 // receives with Multi in progress, see keepOne
 
 	reading  atomic.Bool
 	sources  atomic.Pointer[[]*source] // one per bound endpoint
@@ -53,8 +54,16 @@ func (d *Domain) NewQueue(depth int) (*Queue, error) {
 
 // reserve takes slots for the completions of up to n operations, and returns how many.
 func (q *Queue) reserve(n int) int {
-	for used := q.used.Load(); used < int64(q.depth); used = q.used.Load() {
-		got := min(int64(n), int64(q.depth)-used)
+	depth := int64(q.depth)
+	if q.many.Load() > 0 {
+		depth--
+	}
+	return q.reserveOf(depth, n)
+}
+
+func (q *Queue) reserveOf(depth int64, n int) int {
+	for used := q.used.Load(); used < depth; used = q.used.Load() {
+		got := min(int64(n), depth-used)
 		if q.used.CompareAndSwap(used, used+got) {
 			return int(got)
 		}
