@@ -194,20 +194,20 @@ func (p *Pool) Revoke(r *mr.Region) {
 }
 
 // failReceives ends the posted receives that which selects, and reports whether there were some.
-func (p *Pool) failReceives(which func(*ope.Order) bool, err error) (any bool) {
+func (p *Pool) failReceives(which func(*ope.Order) bool, err error) (found bool) {
 	p.posted.EachRecv(func(r *match.Recv) bool {
 		o := p.orders.At(r.Owner)
 		if !which(o) {
 			return true
 		}
-		any = true
+		found = true
 		p.posted.RemoveRecv(r)
 		req := o.Req
 		p.orders.Put(o) // first: the sink may panic
 		tell(&req, err)
 		return true
 	})
-	return any
+	return found
 }
 
 // fail ends the receives, and those that come.

@@ -125,6 +125,7 @@ func (u *userRecv) Poll(*shard.Shard) int {
 			}
 		case device.OpFatal:
 			u.e.closing.onDeviceDown(fmt.Errorf("the queue pair for receives has ended: %v", c.Status))
+		case device.OpRefused, device.OpGone: // the endpoint's own queue pair tells, too
 		}
 	}
 	if u.over {

@@ -67,6 +67,7 @@ func kindOf(q *ope.Request) Kind {
 		if q.Flags&ope.Discard != 0 {
 			return Peeked
 		}
+	case ope.KindCancel, ope.KindControl: // they have no completion
 	}
 	return Received
 }

@@ -3,6 +3,7 @@ package efa_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -150,7 +151,7 @@ func TestPostPeekAllocatesNothing(t *testing.T) {
 		"in vain": func() error { return look(&efa.PeekReq{Tagged: true, Token: 1}) },
 		"found":   func() error { return look(&efa.PeekReq{Token: 1}) },
 		"blocking": func() error {
-			if _, err := b.ep.PeekTag(ctx, efa.AnyTag); err != efa.ErrNoMessage {
+			if _, err := b.ep.PeekTag(ctx, efa.AnyTag); !errors.Is(err, efa.ErrNoMessage) {
 				return err
 			}
 			return nil

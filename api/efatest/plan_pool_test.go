@@ -28,7 +28,6 @@ type poolRun struct {
 	pool    *efa.RecvPool
 	eps     []*efa.Endpoint
 	queues  []*efa.Queue // the pool's, then those of endpoints; the last may be missing
-	av      *efa.AddressVector
 	senders []*efa.Endpoint
 	to      [][]efa.Addr // the pool's endpoints, by sender
 

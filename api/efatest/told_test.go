@@ -44,8 +44,10 @@ func newTold(seed uint64, queued bool) (*told, error) {
 		r.w.QueueAll()
 	}
 	for _, rule := range []sim.Rule{
-		{Fault: sim.FaultRNR, P: .2}, {Fault: sim.FaultLateStatus, P: .3, Delay: 300 * time.Microsecond},
-		{Fault: sim.FaultDelay, P: .2, Delay: 300 * time.Microsecond}, {Fault: sim.FaultUnknownAH, P: .3},
+		{Fault: sim.FaultRNR, P: .2},
+		{Fault: sim.FaultLateStatus, P: .3, Delay: 300 * time.Microsecond},
+		{Fault: sim.FaultDelay, P: .2, Delay: 300 * time.Microsecond},
+		{Fault: sim.FaultUnknownAH, P: .3},
 	} {
 		if r.d.IntN(3) == 0 {
 			if _, err := r.w.Fabric().AddRule(rule); err != nil {

@@ -31,7 +31,7 @@ func left(w *world) {
 		w.drop(a)
 		qpn := a.QPN()
 		require.NoError(w, a.Close())
-		of := func(c device.Completion) bool { return c.QKey == 0xabc0+uint32(round) }
+		of := func(c device.Completion) bool { return c.QKey == 0xabc0+round }
 		w.until("the news", func() bool { return slices.ContainsFunc(b.gone, of) })
 		c := b.gone[slices.IndexFunc(b.gone, of)]
 		require.True(w, c.Left)
