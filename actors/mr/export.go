@@ -63,6 +63,7 @@ func (t *Table) Export(r *Region, mem []byte, key uint64, a Access) error {
 		now = map[uint64]*Export{}
 	}
 	now[key] = &Export{r, mem, a}
+	r.exports++
 	t.exports.now.Store(&now)
 	return nil
 }

@@ -48,6 +48,8 @@ type Region struct {
 	access Access
 	state  atomic.Int64 // operations that use it, and the bit retired
 
+	exports int // made of it at all; Table.mu guards it
+
 	used atomic.Uint64 // when it was found last, of a Cache's
 }
 

@@ -93,7 +93,9 @@ func (t *Table) remove(r *Region) {
 		return
 	}
 	t.now.Store(newSnapshot(withoutKeys(old.byKey, r), without(old.byBase, r)))
-	t.forget(func(_ uint64, x *Export) bool { return x.region == r })
+	if r.exports > 0 {
+		t.forget(func(_ uint64, x *Export) bool { return x.region == r })
+	}
 	for path := range r.names {
 		t.past[t.npast%maxPast] = onPath(uint8(path), r.names[path].key)
 		t.npast++

@@ -69,7 +69,7 @@ func overMemory(l *Link) {
 	if own || can && e.Mem.Held > e.Config.Hard() {
 		hold(l, own)
 	}
-	early := int64(l.of.window.Held()) * int64(e.MTU) // at most: packets that wait for their turn
+	early := min(l.held, int64(l.of.window.Held())*int64(e.MTU)) // at most: packets that wait for their turn
 	if early > most+maxLate || can && l.held > 2*most+maxLate {
 		e.Counters.PeerOverMemory++
 		e.Sh.Tell(l.Peer, &Remove{Err: ErrHoard, Tell: true})

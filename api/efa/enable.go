@@ -79,7 +79,7 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 	info := e.dom.fab.dev.Info()
 	_, err := endpoint.Open(endpoint.Config{
 		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions, Plain: e.dom.plain,
-		Direct: e.cfg.Direct || e.cfg.Datagram, Datagram: e.cfg.Datagram,
+		Direct: e.cfg.Direct, Datagram: e.cfg.Datagram,
 		ConnID: id, QPN: e.cfg.QPN, After: was, Settings: settings.New(e.cfg.Protocol, &info), OnOpen: func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,
 		Log: e.log, Trail: e.follow(),

@@ -26,6 +26,7 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
 	if err := cfg.check(d); err != nil {
 		return nil, err
 	}
+	cfg.Direct = cfg.Direct || cfg.Datagram
 	if err := d.enter(&d.open); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,9 @@ const MaxKey = 1<<62 - 1
 // 0 on (FI_MR_PROV_KEY and FI_MR_VIRT_ADDR switched off, and sub-regions).
 type Export struct {
 	// Key is what peers call it, at most MaxKey. Programs that agree on keys need not
-	// exchange any, see [KeyRemote]; but then the memory is open to all who know the number.
+	// exchange any, see [KeyRemote]; but then the memory is open to all who know the number, and the
+	// Export must come before the first access: a peer that names keys which are none is failed
+	// after some.
 	// 0: a key is drawn that nobody can guess.
 	Key uint64
 	// Off and Len are the bytes of the region; Len 0 means all from Off on.
