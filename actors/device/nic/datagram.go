@@ -6,7 +6,8 @@ import "github.com/efactor/efactor/actors/device"
 // hear what became of it. The carrier is that of other queue pairs, which answers: what it says
 // of the other side is not reported, and a packet whose answer is to come is over for the caller
 // if the carrier has copied it. So that a receiver that stands still does not pile up
-// packets in the carrier, more than Depth of them are not given to it, but lost.
+// packets in the carrier, more than a quarter of Depth to one place, and Depth in all, are not
+// given to it, but lost.
 
 // asDatagram takes out of c what such a queue pair does not have.
 func (c *Config) asDatagram() {
@@ -19,8 +20,11 @@ func postDatagram(q *QP, i uint32, wr *device.SendWR) {
 	if len(wr.More) > 0 {
 		whole = q.gather(i, wr)
 	}
+	for len(q.toldTo) <= int(wr.AH) {
+		q.toldTo = append(q.toldTo, 0)
+	}
 	st := device.StatusOK
-	if q.told == q.cfg.Depth {
+	if q.told == q.cfg.Depth || q.toldTo[wr.AH] >= max(q.cfg.Depth/4, 1) {
 		q.stats.Lost++
 	} else {
 		st = q.launch(whole, q.reqs[i].token(i))
@@ -34,6 +38,7 @@ func postDatagram(q *QP, i uint32, wr *device.SendWR) {
 			return
 		}
 		q.told++
+		q.toldTo[wr.AH]++
 	case len(wr.More) > 0:
 		q.dropOwn(&q.reqs[i])
 	}

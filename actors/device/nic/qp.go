@@ -28,6 +28,7 @@ type QP struct {
 	due         clock.Time // of the earliest in waiting
 	spare       [][]byte   // MTU-sized buffers of requests that ended
 	told        int        // datagrams that are over for the caller, and not for the carrier
+	toldTo      []int      // of them, by address handle
 
 	slots      []slotState
 	into       recvInto

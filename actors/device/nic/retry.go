@@ -84,6 +84,7 @@ func (q *QP) onStatus(e *device.Completion) bool {
 	}
 	if r.told {
 		q.told--
+		q.toldTo[r.wr.AH]--
 		q.release(i)
 		return false
 	}

@@ -120,11 +120,12 @@ func (q *QP) deliver(a *arrival) {
 		if !ok && q.cfg.Datagram && q.fetchReceives() {
 			rx, ok = r.recvs.pop()
 		}
-		if !ok && q.cfg.Datagram {
+		switch {
+		case ok:
+		case q.cfg.Datagram:
 			q.lose(a)
 			return
-		}
-		if !ok {
+		default:
 			q.starve(a)
 			return
 		}
