@@ -19,7 +19,8 @@ func Key(r *Rxe) (match.Kind, uint64, match.Source) {
 	return match.KindOf(r.tagged), r.tag, match.Source(r.link.Handle)
 }
 
-// Hand gives a receive with the flag Sized the outcome that its message was claimed.
+// Hand gives a receive with the flag Sized the outcome that its message was claimed, or that it is
+// recalled.
 func Hand(p *Pools, o *Order, res *Result) {
 	p.env.Trail.Outcome(o.Span, trail.Told, 0, nil)
 	p.env.Trail.Outcome(o.Span, trail.End, 0, nil)

@@ -20,6 +20,7 @@ type frail struct {
 	device.Device
 	ends    atomic.Int64 // how many queue pairs are to end
 	refuses atomic.Bool
+	deaf    atomic.Bool // nothing arrives
 	notify  atomic.Value
 }
 
@@ -51,7 +52,7 @@ func (q *frailQP) Poll(c []device.Completion) int {
 		c[0] = device.Completion{Op: device.OpFatal, Status: device.StatusQPInternal}
 		return 1
 	}
-	if q.ended {
+	if q.ended || q.d.deaf.Load() {
 		return 0
 	}
 	return q.QP.Poll(c)
