@@ -171,7 +171,7 @@ func (c *many) handBack(o *ope.Order) {
 
 // Recall ends the posted receives with the flag Sized that were made before somebody left message
 // number round for them. On the shard.
-func (e *Endpoint) Recall(round uint64) {
+func Recall(e *Endpoint, round uint64) {
 	if e.closing.state != open || e.table == nil {
 		return
 	}

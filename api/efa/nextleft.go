@@ -1,6 +1,10 @@
 package efa
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/efactor/efactor/actors/endpoint"
+)
 
 // wanted is which messages a call of Next takes.
 type wanted struct {
@@ -26,7 +30,7 @@ func (b *inbox) leave(t *taking) {
 	round := b.round.Add(1)
 	b.mem.wakeAll()
 	if e := b.of; e.state.Load() != closed {
-		e.control(func() { e.act.Load().Recall(round) })
+		e.control(func() { endpoint.Recall(e.act.Load(), round) })
 	}
 }
 
