@@ -32,6 +32,13 @@ func follow(l *trail.Log, q *Request, with *peer.Link) uint64 {
 	return span
 }
 
+// drop ends a trail without an outcome, since others tell what the request did.
+func drop(l *trail.Log, o *Order) {
+	if o.Span != 0 {
+		l.Put(o.Span, trail.Dropped, 0, 0, 0)
+	}
+}
+
 // role is the part of a request's operation.
 func role(q *Request) trail.Role {
 	switch q.Kind {

@@ -72,6 +72,7 @@ func (m *MultiRecv) Place(n uint64) (part *Order, full bool) {
 		p.Flags |= Quiet
 	}
 	p.Buf, p.Addr, p.Data, p.Sink = q.Buf[m.at:end:end], uint64(m.at), 0, m
+	part.Follow(m.pools.env.Trail, nil)
 	m.at = (end + MultiAlign - 1) &^ (MultiAlign - 1)
 	m.out++
 	left := len(q.Buf) - m.at
@@ -116,9 +117,11 @@ func (m *MultiRecv) settle() {
 	*res = Result{Err: m.err, N: min(m.at, len(q.Buf)), Peer: q.Peer}
 	if res.Err != nil {
 		p.Tally.Count(q.Kind, 0, res.Err)
+		p.env.Trail.Outcome(o.Span, trail.Told, uint64(res.N), res.Err)
+		p.env.Trail.Outcome(o.Span, trail.End, uint64(res.N), res.Err)
+	} else {
+		drop(p.env.Trail, o) // its messages are operations of their own
 	}
-	p.env.Trail.Outcome(o.Span, trail.Told, uint64(res.N), res.Err)
-	p.env.Trail.Outcome(o.Span, trail.End, uint64(res.N), res.Err)
 	m.sink.Done(q, res)
 	p.Orders.Put(o)
 	*m = MultiRecv{next: p.multis}

@@ -9,7 +9,7 @@ import (
 // parts carries out a write or a read that one operation cannot: one that names more pieces of
 // the peer's memory than a packet has room for, or a direct write of several requests with
 // data, which may only come after all of them. Each part is an operation like any other, with
-// the request's id, and parts is its sink; the caller gets one outcome when all have ended.
+// the request's id, a trail and a place in the Tally, and parts is its sink; the caller gets one outcome when all have ended.
 // After one that failed none begins. The part with the data begins when all others have ended.
 //
 // It belongs to its endpoint's shard.
@@ -117,8 +117,7 @@ func (g *parts) take(q *Request) {
 }
 
 // Done implements Sink: a part has ended.
-func (g *parts) Done(q *Request, r *Result) {
-	g.pools.Tally.uncount(q.Kind, uint64(r.N), r.Err)
+func (g *parts) Done(_ *Request, r *Result) {
 	g.flying--
 	g.n += r.N
 	g.proto = r.Proto
@@ -172,7 +171,6 @@ func (g *parts) over() {
 	if g.err != nil && g.req.Kind == KindRead {
 		res.N = 0
 	}
-	g.pools.Tally.Count(g.req.Kind, uint64(res.N), res.Err)
 	g.req.Sink.Done(&g.req, res)
 	PutLists(&g.req)
 	p := g.pools
@@ -196,18 +194,4 @@ func (p *Pools) CancelParts(id uint64, mem []byte, err error) {
 			cancel(&r.ord.Req)
 		}
 	})
-}
-
-// uncount takes back what Count noted of a part.
-func (c *Tally) uncount(k Kind, bytes uint64, err error) {
-	if c.Bytes[k] -= bytes; err == nil {
-		c.OK[k]--
-		return
-	}
-	c.Failed[k]--
-	if t := ErrorType(err); c.Errors[t] > 1 {
-		c.Errors[t]--
-	} else {
-		delete(c.Errors, t)
-	}
 }

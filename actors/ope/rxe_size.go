@@ -2,7 +2,6 @@ package ope
 
 import (
 	"github.com/efactor/efactor/actors/match"
-	"github.com/efactor/efactor/actors/trail"
 )
 
 // Size is the length of the message.
@@ -21,8 +20,7 @@ func Key(r *Rxe) (match.Kind, uint64, match.Source) {
 
 // Hand gives a receive with the flag Sized the outcome that its message was claimed.
 func Hand(p *Pools, o *Order, res *Result) {
-	p.env.Trail.Outcome(o.Span, trail.Told, 0, nil)
-	p.env.Trail.Outcome(o.Span, trail.End, 0, nil)
+	drop(p.env.Trail, o) // the claimed message is received by a request of its own
 	o.Req.Sink.Done(&o.Req, res)
 	p.Orders.Put(o)
 }

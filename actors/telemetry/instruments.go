@@ -74,7 +74,7 @@ var Instruments = []Instrument{
 		Name: durationName, Kind: Histogram, Unit: "s", Attrs: by(attrSystem, attrOperation, attrProtocol, attrErrorType),
 		Text: "from an operation's beginning until the application has its outcome; of a receive, from when both it and its message were there",
 	},
-	counts("efa.operations", "{operation}", "operations of the application that are over", by(attrOperation, attrOutcome), operations),
+	counts("efa.operations", "{operation}", "operations of the application that are over; each message in a buffer for many is one, and each part of a list of more pieces of remote memory than a packet names", by(attrOperation, attrOutcome), operations),
 	counts("efa.operation.bytes", "By", "bytes that they moved", by(attrOperation), moved),
 	counts("efa.errors", "{operation}", "operations of the application that failed, by kind of error", by(attrErrorType), failures),
 	counts("efa.protocols", "{operation}", "subprotocols chosen here (sent), and by peers (received)", by(attrProtocol, attrDirection), mixture),

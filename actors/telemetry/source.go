@@ -156,6 +156,9 @@ func (s *Source) operation(o *op, k trail.Kind, r *trail.Record) {
 		s.outcome(o, r)
 		o.turn(event{at: r.At, step: stepTold, a: r.A})
 		s.c.durations.record(o)
+	case trail.Dropped:
+		s.leave(o)
+		s.c.free.put(o)
 	case trail.End:
 		if !o.wasTold {
 			o.moved = r.A

@@ -57,6 +57,8 @@ const (
 	Told
 	// End: the operation is over. Code, A and B as of Told.
 	End
+	// Dropped: the request is over, and operations that began since did what it was for.
+	Dropped
 
 	// PeerBegin: a peer was created; the records that follow hold its address.
 	PeerBegin
@@ -102,7 +104,7 @@ const (
 	Everything Kinds = 1<<NumKinds - 1
 	// Outcomes is the set of kinds from which durations and outcomes of operations
 	// follow.
-	Outcomes Kinds = 1<<Gap | 1<<Begin | 1<<Chosen | 1<<Matched | 1<<Told | 1<<End
+	Outcomes Kinds = 1<<Gap | 1<<Begin | 1<<Chosen | 1<<Matched | 1<<Told | 1<<End | 1<<Dropped
 )
 
 // Role is an operation's part.

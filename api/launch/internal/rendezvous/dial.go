@@ -57,13 +57,16 @@ func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
 // errOther is the answer of another job's rank 0.
 var errOther = errors.New("rendezvous: another job")
 
+// errEarly is the answer to a rank that has left a board of its job, and comes for the next.
+var errEarly = errors.New("rendezvous: rank 0 has not left the former board yet")
+
 // passes reports whether it is worth another attempt.
 func passes(err error) bool {
 	var dns *net.DNSError
 	var no syscall.Errno
 	var timeout interface{ Timeout() bool }
 	switch {
-	case errors.Is(err, errOther), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, errOther), errors.Is(err, errEarly), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, os.ErrDeadlineExceeded):
 		return true
 	case errors.Is(err, ErrNotLocal):
 		return false
@@ -113,6 +116,9 @@ func introduce(conn net.Conn, cfg *Config) error {
 	case typeWelcome:
 		return nil
 	case typeRefused:
+		if string(rest) == cfg.Job {
+			return errEarly
+		}
 		return fmt.Errorf("%w: %q, not %q", errOther, printable(rest), cfg.Job)
 	case typeAbort:
 		f, err := parseAbort(rest, cfg.Size)

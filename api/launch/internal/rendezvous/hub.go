@@ -71,6 +71,16 @@ func (h *hub) enter(m *member) error {
 	return nil
 }
 
+// former returns the member of a rank that may have taken its leave: all were at a fence.
+func (h *hub) former(rank int) *member {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fence == 0 || h.failed != nil {
+		return nil
+	}
+	return h.members[rank]
+}
+
 // missing is how many ranks have not come yet.
 func (h *hub) missing() int {
 	h.mu.Lock()
@@ -143,6 +153,7 @@ func (h *hub) leave(m *member, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m.left = true
+	close(m.gone)
 	if why == nil {
 		if h.waiting > 0 {
 			h.failLocked(board.Failed(m.rank, board.Gone, "rank %d has left while others wait for it", m.rank))

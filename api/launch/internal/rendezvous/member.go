@@ -18,6 +18,7 @@ type member struct {
 	out  chan []byte   // to its writer; the hub's lock guards sending and closing
 	done bool          // out is closed
 	told chan struct{} // closed when all of out has been written, or cannot be
+	gone chan struct{} // closed with left
 
 	waits bool // at a fence; with left guarded by the hub
 	left  bool
@@ -28,7 +29,7 @@ type member struct {
 const backlog = 4
 
 func newMember(rank int, from string, conn net.Conn) *member {
-	return &member{rank: rank, from: from, conn: conn, out: make(chan []byte, backlog), told: make(chan struct{})}
+	return &member{rank: rank, from: from, conn: conn, out: make(chan []byte, backlog), told: make(chan struct{}), gone: make(chan struct{})}
 }
 
 // send leaves a frame to the writer.

@@ -87,15 +87,38 @@ func (s *server) greet(raw net.Conn) *member {
 		_ = conn.SetDeadline(noDeadline)
 		s.found(conn.LocalAddr())
 		m := newMember(int(hi.rank), from, conn)
-		if err = s.enter(m); err == nil {
+		if s.returns(m.rank) {
+			err = errEarly
+		} else if err = s.enter(m); err == nil {
 			return m
 		}
 		_ = conn.SetDeadline(clock.Deadline(s.cfg.greet))
 	}
-	s.refuse(from, refusal(err))
+	if errors.Is(err, errEarly) { // it does nothing wrong
+		s.log.Info("launch: a rank waits for the next board", "from", from, "reason", err)
+	} else {
+		s.refuse(from, refusal(err))
+	}
 	s.answer(raw, conn, err)
 	_ = conn.Close()
 	return nil
+}
+
+// returns reports whether a rank that connects has taken leave of this board: it is early for
+// the job's next one. Its BYE came by another connection and may be a little behind.
+func (s *server) returns(rank int) bool {
+	was := s.former(rank)
+	if was == nil {
+		return false
+	}
+	bound := clock.NewTimer(byeTime)
+	defer bound.Stop()
+	select {
+	case <-was.gone:
+		return s.former(rank) != nil // and the job has not failed by that
+	case <-bound.C:
+		return false
+	}
 }
 
 // hear reads a HELLO. The connection is that which it came by, inside TLS if there is a
@@ -148,7 +171,7 @@ func (s *server) answer(raw, conn net.Conn, err error) {
 		_, _ = raw.Write(abortFrame(board.Failed(board.Nobody, board.Mistake, "rank 0 has no job secret, this rank has one")))
 	case errors.Is(err, errFrame):
 		_, _ = conn.Write(abortFrame(board.Failed(board.Nobody, board.Mistake, "rank 0 does not understand this process: %v", err)))
-	case errors.Is(err, errOther):
+	case errors.Is(err, errOther), errors.Is(err, errEarly):
 		_, _ = conn.Write(newFrame(typeRefused, []byte(s.cfg.Job)))
 	case errors.As(err, &f):
 		_, _ = conn.Write(abortFrame(f))

@@ -106,9 +106,17 @@ func TestStrangersKillNothing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p := newParty(t, 2, "")
+			over := make(chan struct{})
 			p.run(func(r *rank) error {
-				if err := exchange(r); err != nil || r.cfg.Rank > 0 {
+				if r.cfg.Rank == 0 {
+					defer close(over)
+				}
+				if err := exchange(r); err != nil {
 					return err
+				}
+				if r.cfg.Rank > 0 {
+					<-over // it is there
+					return nil
 				}
 				typ, rest, err := call(t, p, c.hi.frame())
 				assert.NoError(t, err)
