@@ -13,7 +13,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 )
 
-// TestReceiverWritesBack: whoever gets a packet may write to where its bytes came from, at
+// TestReceiverWritesBack: the receiver of a packet may write to where its bytes came from, at
 // once. Under the race detector this shows that PostSend has no further use for them when
 // another goroutine delivers the packet.
 func TestReceiverWritesBack(t *testing.T) {
