@@ -35,6 +35,10 @@ import (
 //	homogeneous  all peers have the features of the endpoint
 //	traced       its trail is followed
 //	refuse       what peers may not do to memory through it: reads, writes, atomics
+//	counts, served
+//	             what it says of peers' accesses; see target
+//	pool         it has a pool of receives, in which recv with pool posts
+//	userrecv     receives wait at a queue pair of their own, where DATA comes without headers
 //	era          it behaves as this release
 //	minread, minwrite, runt, segment, medium, credits, detach
 //	             policy
@@ -99,6 +103,9 @@ func (s *scenario) open(d *datadriven.TestData) {
 			}[v]
 		}
 	}
+	s.target(d, &cfg.Endpoint)
+	cfg.Pool = d.HasArg("pool")
+	cfg.Endpoint.UserRecv = d.HasArg("userrecv")
 	var err error
 	s.rig, err = script.Start(cfg)
 	require.NoError(s.t, err)

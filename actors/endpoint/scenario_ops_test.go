@@ -34,6 +34,10 @@ func (s *scenario) operation(d *datadriven.TestData) bool {
 		//
 		//	recv len=1000 multi least=200 quiet_parts
 		//	recv len=100 sized
+		//
+		// pool posts in the endpoint's pool.
+		//
+		//	recv len=100 pool
 		s.submit(d, ope.KindRecv, s.source(d))
 	case "room":
 		// Makes room for the outcomes of N more messages of receives of many.
@@ -118,6 +122,10 @@ func (s *scenario) submit(d *datadriven.TestData, kind ope.Kind, peer uint64) {
 			req.Buf = s.buffer(d, n)
 			s.localPieces(d, &req)
 			req.Data = uint64(max(num(d, "data"), num(d, "least")))
+		}
+		if d.HasArg("pool") {
+			s.rig.SubmitPool(req)
+			continue
 		}
 		s.rig.Submit(req, s.rig.NextSeed())
 	}

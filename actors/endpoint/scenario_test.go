@@ -183,11 +183,13 @@ func (s *scenario) command(d *datadriven.TestData) string {
 			s.rig.Remove(x)
 		}
 	case "inject":
-		// Packets that arrive together, one a line: sender, type, fields.
+		// Packets that arrive together, one a line: sender, type, fields. DATA has no
+		// headers, and comes to the queue pair for receives.
 		//
 		//	inject
 		//	a EAGER_MSGRTM msg_id=0 raw_addr len=10
 		//	a HANDSHAKE features=3 connid
+		//	a DATA len=10 seed=3 imm=7
 		return s.inject(d)
 	case "complete", "rnr", "fail":
 		// Ends packets that the device has: all, the N-th oldest or newest (-N)
@@ -318,6 +320,12 @@ func (s *scenario) inject(d *datadriven.TestData) string {
 		f := strings.Fields(line)
 		x := s.rig.Remote(f[0])
 		require.NotNil(s.t, x, "%s: %s", d.Pos, line)
+		if f[1] == "DATA" {
+			if !s.bare(x, f[2:]) {
+				lost += "no receive posted for: " + line + "\n"
+			}
+			continue
+		}
 		b, err := s.rig.Packet(x, f[1:])
 		require.NoError(s.t, err, d.Pos)
 		if !s.rig.QP.Arrive(x.Addr.GID(), x.Addr.QPN(), d.HasArg("nogid"), b) {

@@ -36,7 +36,7 @@ func (r *Rig) logPart(op *Op, req *ope.Request, res *ope.Result) {
 		r.log("%s at %d failed: %v", op.Name, req.Addr, res.Err)
 		return
 	}
-	s := fmt.Sprintf("%s at %d len=%d from=%s", op.Name, req.Addr, res.N, r.nameOf(res.Peer))
+	s := fmt.Sprintf("%s at %d len=%d from=%s", op.Name, req.Addr, res.N, r.NameOf(res.Peer))
 	if op.Req.Flags&ope.Tagged != 0 {
 		s += fmt.Sprintf(" tag=0x%x", res.Tag)
 	}

@@ -21,6 +21,8 @@ type Op struct {
 	Req  ope.Request
 	Seed int // of the data, sends alone
 	Ends int // outcomes so far; exactly one is right
+
+	pool bool // it was posted in the pool
 }
 
 // Outcome is a copy of an operation's result.
@@ -50,14 +52,19 @@ func (r *Rig) Done(req *ope.Request, res *ope.Result) {
 // Submit hands a request to the endpoint, filling in its identifier. It doesn't run
 // the shard.
 func (r *Rig) Submit(req ope.Request, seed int) *Op {
-	r.nextID++
-	op := &Op{Name: fmt.Sprintf("%c%d", letters[req.Kind], r.nextID), Req: req, Seed: seed}
-	op.Req.ID, op.Req.Token, op.Req.Sink = r.nextID, r.nextID, r
-	r.ops[r.nextID] = op
+	op := r.newOp(req, seed)
 	if r.EP.Ended() || !r.EP.Submit(&op.Req) {
 		op.Ends++
 		r.log("%s refused", op.Name)
 	}
+	return op
+}
+
+func (r *Rig) newOp(req ope.Request, seed int) *Op {
+	r.nextID++
+	op := &Op{Name: fmt.Sprintf("%c%d", letters[req.Kind], r.nextID), Req: req, Seed: seed}
+	op.Req.ID, op.Req.Token, op.Req.Sink = r.nextID, r.nextID, r
+	r.ops[r.nextID] = op
 	return op
 }
 
@@ -85,7 +92,12 @@ func (r *Rig) Recv(from *Remote, n int, flags ope.Flags, tag, ignore uint64) *Op
 
 // Cancel asks for an operation's end.
 func (r *Rig) Cancel(op *Op) {
-	r.EP.Submit(&ope.Request{Kind: ope.KindCancel, ID: op.Req.ID})
+	req := ope.Request{Kind: ope.KindCancel, ID: op.Req.ID}
+	if op.pool {
+		r.Pool.Submit(&req)
+		return
+	}
+	r.EP.Submit(&req)
 }
 
 // Op finds an operation by its name, nil if there is none.

@@ -60,7 +60,13 @@ func (r *Rig) Register(name string, n int, a Rights, local bool) (*Region, error
 // operations that use it end, and then the device drops it.
 func (r *Rig) CloseRegion(x *Region) {
 	x.Retire()
-	r.control(func() { r.EP.Revoke(x.Region) })
+	r.control(func() {
+		if r.Pool != nil {
+			r.Pool.Revoke(x.Region) // and its endpoint
+			return
+		}
+		r.EP.Revoke(x.Region)
+	})
 }
 
 func (r *Rig) closeRegion(x *Region) {

@@ -22,6 +22,7 @@ type Config struct {
 	Endpoint endpoint.Config // Shard, Device, Book and the callbacks are the rig's
 	Seed     uint64          // of the shard's randomness
 	Queue    bool            // every message between actors goes through the ring
+	Pool     bool            // the endpoint has a pool of receives
 }
 
 // Rig is an endpoint and the test around it, in one goroutine.
@@ -30,6 +31,7 @@ type Rig struct {
 	Shard *shard.Shard
 	EP    *endpoint.Endpoint
 	QP    *QP
+	Pool  *endpoint.Pool // nil without Config.Pool
 	Book  Book
 	// Regions are those of the domain.
 	Regions mr.Table
@@ -85,6 +87,11 @@ func Start(cfg Config) (*Rig, error) {
 		ep.ConnID = 0x1d
 	}
 	ep.OnEvent, ep.OnWritten = r.onEvent, r.logWritten
+	if cfg.Pool {
+		if err := r.openPool(&ep); err != nil {
+			return nil, err
+		}
+	}
 	if r.EP, err = endpoint.Open(ep); err != nil {
 		return nil, err
 	}
@@ -204,7 +211,7 @@ func (r *Rig) Close() error {
 	if err != nil {
 		err = fmt.Errorf("close endpoint: %w", err)
 	}
-	return errors.Join(err, r.Shard.Close())
+	return errors.Join(err, r.closePool(), r.Shard.Close())
 }
 
 func (r *Rig) onEvent(ev endpoint.Event) {
@@ -212,8 +219,8 @@ func (r *Rig) onEvent(ev endpoint.Event) {
 	r.logEvent(ev)
 }
 
-// nameOf is how a handle appears in the log.
-func (r *Rig) nameOf(handle uint64) string {
+// NameOf is how a handle appears in the log.
+func (r *Rig) NameOf(handle uint64) string {
 	if handle == peer.Unlisted {
 		return "unlisted"
 	}

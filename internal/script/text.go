@@ -132,7 +132,7 @@ func (r *Rig) logOutcome(op *Op, res *ope.Result) {
 	}
 	switch op.Req.Kind {
 	case ope.KindRecv, ope.KindTake, ope.KindPeek, ope.KindClaim:
-		s += " from=" + r.nameOf(res.Peer)
+		s += " from=" + r.NameOf(res.Peer)
 		if op.Req.Flags&ope.Tagged != 0 {
 			s += fmt.Sprintf(" tag=0x%x", res.Tag)
 		}
@@ -165,7 +165,7 @@ func contents(b []byte, off int) string {
 }
 
 func (r *Rig) logWritten(w endpoint.Written) {
-	r.log("written from=%s len=%d data=0x%x", r.nameOf(w.Handle), w.N, w.Data)
+	r.log("written from=%s len=%d data=0x%x", r.NameOf(w.Handle), w.N, w.Data)
 }
 
 func (r *Rig) logEvent(ev endpoint.Event) {
