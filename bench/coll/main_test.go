@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/bench/internal/mpi"
 	"github.com/efactor/efactor/bench/internal/versus"
 )
 
@@ -149,7 +150,7 @@ func TestWrong(t *testing.T) {
 
 // needMPICH skips a test where there is no mpich. In continuous integration there is.
 func needMPICH(t *testing.T) {
-	for _, tool := range []string{versus.MPICC(), versus.MPIExec} {
+	for _, tool := range []string{mpi.MPICH.Compiler(), mpi.MPICH.Launcher()} {
 		if _, err := exec.LookPath(tool); err != nil {
 			if os.Getenv("CI") == "true" {
 				t.Fatalf("%v; continuous integration installs mpich", err)
@@ -162,7 +163,7 @@ func needMPICH(t *testing.T) {
 // TestUnderMPI: the program as mpiexec starts it.
 func TestUnderMPI(t *testing.T) {
 	needMPICH(t)
-	r := parseReport(t, start(t, []string{versus.MPIExec, "-n", "3"}, "-op allreduce,alltoall -b 1k -e 1k -n 3 -json"))
+	r := parseReport(t, start(t, []string{mpi.MPICH.Launcher(), "-n", "3"}, "-op allreduce,alltoall -b 1k -e 1k -n 3 -json"))
 	assert.Equal(t, 3, r.Environment.Ranks)
 	assert.Len(t, r.Results, 2)
 }

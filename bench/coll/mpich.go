@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed" // the C program
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,11 +11,9 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"github.com/efactor/efactor/bench/internal/mpi"
 	"github.com/efactor/efactor/bench/internal/versus"
 )
-
-//go:embed testdata/allreduce.c
-var allreduceC []byte
 
 // contest is an Allreduce of float32 that both systems do, and the target.
 type contest struct {
@@ -50,7 +47,7 @@ func (o *options) versus(ctx context.Context, w io.Writer, self string, list []c
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program, err := versus.CompileMPI(ctx, dir, "allreduce", allreduceC)
+	program, err := mpi.MPICH.Compile(ctx, dir, "allreduce", mpi.Allreduce)
 	if err != nil {
 		return err
 	}
@@ -59,7 +56,7 @@ func (o *options) versus(ctx context.Context, w io.Writer, self string, list []c
 		{"efactor", func(ctx context.Context, c contest) (map[string]*result, error) { return o.runSelf(ctx, self, c) }},
 	}
 	fmt.Fprintf(w, "%s\n# %s\n# Allreduce, float32, sum; %d rounds, systems in turns; load average before: %s\n",
-		versus.Here(), versus.MPIVersion(ctx), o.rounds, versus.Load())
+		versus.Here(), mpi.MPICH.Version(ctx), o.rounds, versus.Load())
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "ranks\tsize\tsystem\talgorithm\tmedian us\tbest\tp50\tGB/s\tratio\tof best\tof p50\ttarget\t\t")
 	for _, c := range list {
@@ -143,8 +140,9 @@ func writeScore(w io.Writer, c contest, name string, s, base score) {
 
 // runMPI is a round of MPICH.
 func runMPI(ctx context.Context, program string, c contest) (map[string]*result, error) {
-	out, err := versus.Output(exec.CommandContext(ctx, versus.MPIExec, "-n", strconv.Itoa(c.ranks), program,
-		strconv.Itoa(c.size), strconv.Itoa(c.warmup), strconv.Itoa(c.iters)))
+	command := mpi.MPICH.Command(c.ranks, program)
+	out, err := versus.Output(exec.CommandContext(ctx, command[0], append(command[1:],
+		strconv.Itoa(c.size), strconv.Itoa(c.warmup), strconv.Itoa(c.iters))...))
 	if err != nil {
 		return nil, err
 	}

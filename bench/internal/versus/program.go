@@ -1,7 +1,6 @@
 package versus
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -9,23 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
+	"time"
 )
 
 // ErrAbsent is the error of Compile if the compiler, or what runs its programs, is not
 // installed.
 var ErrAbsent = errors.New("nothing to compare with")
-
-// MPIExec is the name of MPICH's, in case mpiexec is another one.
-const MPIExec = "mpiexec.hydra"
-
-// MPICC returns the name of MPICH's compiler. Where Debian has Open MPI beside it, mpicc is
-// that one's.
-func MPICC() string {
-	if _, err := exec.LookPath("mpicc.mpich"); err == nil {
-		return "mpicc.mpich"
-	}
-	return "mpicc"
-}
 
 // Compile makes the C program name in dir of its source. The tools are the compiler and
 // what else must be installed, by the Debian packages that the error names.
@@ -47,25 +36,17 @@ func Compile(ctx context.Context, dir, name string, source []byte, packages stri
 	return program, nil
 }
 
-// CompileMPI makes an MPICH program.
-func CompileMPI(ctx context.Context, dir, name string, source []byte) (program string, err error) {
-	return Compile(ctx, dir, name, source, "mpich", []string{MPICC(), MPIExec})
-}
+// grace is how long a program has to end when its context has.
+const grace = 3 * time.Second
 
-// MPIVersion is MPICH with its version, according to mpiexec.
-func MPIVersion(ctx context.Context) string {
-	out, _ := exec.CommandContext(ctx, MPIExec, "--version").Output()
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		if key, value, _ := bytes.Cut(lines.Bytes(), []byte(":")); string(bytes.TrimSpace(key)) == "Version" {
-			return "MPICH " + string(bytes.TrimSpace(value))
-		}
-	}
-	return "MPICH of unknown version"
-}
-
-// Output runs a program and returns its output; its log goes into the error.
+// Output runs a program and returns its output; its log goes into the error. A program
+// whose context ends is asked to end, so that a launcher can end its ranks.
 func Output(cmd *exec.Cmd) ([]byte, error) {
 	var out, log bytes.Buffer
+	if cmd.Cancel != nil { // it has a context
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		cmd.WaitDelay = grace
+	}
 	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, log.Bytes())

@@ -83,27 +83,27 @@ func (c *Config) Run(ctx context.Context) error {
 
 // line measures all systems at one size. A first run of each tells how many messages the
 // others need; it does not count.
-func (c *Config) line(ctx context.Context, systems []system, size int) ([]*Result, error) {
+func (c *Config) line(ctx context.Context, systems []System, size int) ([]*Result, error) {
 	results, plans, rates := make([]*Result, len(systems)), make([]flow.Plan, len(systems)), make([][]float64, len(systems))
 	for i, s := range systems {
 		p := &plans[i]
 		*p = c.Plan
 		if p.Size = size; c.Count == 0 {
 			p.Pilot()
-			r, err := s.run(ctx, *p)
+			r, err := s.Run(ctx, *p)
 			if err != nil {
-				return nil, fmt.Errorf("%s at %d B: %w", s.name, size, err)
+				return nil, fmt.Errorf("%s at %d B: %w", s.Name, size, err)
 			}
 			p.Last(c.Time, r.Rate()/float64(len(r.Nanos)))
 		} else {
 			p.Messages(c.Count)
 		}
-		results[i] = &Result{System: s.name, Bytes: size, Count: p.Count}
+		results[i] = &Result{System: s.Name, Bytes: size, Count: p.Count}
 	}
 	err := versus.Turns(c.Rounds, len(systems), func(_, i int) error {
-		r, err := systems[i].run(ctx, plans[i])
+		r, err := systems[i].Run(ctx, plans[i])
 		if err != nil {
-			return fmt.Errorf("%s at %d B: %w", systems[i].name, size, err)
+			return fmt.Errorf("%s at %d B: %w", systems[i].Name, size, err)
 		}
 		rates[i] = append(rates[i], r.Rate())
 		return nil

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/bench/internal/mpi"
 	"github.com/efactor/efactor/bench/internal/versus"
 	"github.com/efactor/efactor/bench/stream/flow"
 )
@@ -28,22 +29,23 @@ var (
 const (
 	Libfabric = "libfabric"
 	MPICH     = "mpich"
+	OpenMPI   = "openmpi"
 )
 
 // Peers lists them.
-var Peers = []string{Libfabric, MPICH}
+var Peers = []string{Libfabric, MPICH, OpenMPI}
 
-// system is something to measure.
-type system struct {
-	name string
-	run  func(context.Context, flow.Plan) (*flow.Result, error)
+// System is something to measure.
+type System struct {
+	Name string
+	Run  func(context.Context, flow.Plan) (*flow.Result, error)
 }
 
 // systems are efactor's, then those of the peers that are installed.
-func (c *Config) systems(ctx context.Context, dir string) ([]system, error) {
-	var list []system
+func (c *Config) systems(ctx context.Context, dir string) ([]System, error) {
+	var list []System
 	for _, mem := range c.Mem {
-		list = append(list, system{"efactor " + mem, c.ours(mem)})
+		list = append(list, System{"efactor " + mem, c.ours(mem)})
 	}
 	if c.Device != "shm" && len(c.Peers) > 0 {
 		fmt.Fprintf(c.Log, "the peers use shared memory: they are beside device shm only, not %s\n", c.Device)
@@ -53,7 +55,7 @@ func (c *Config) systems(ctx context.Context, dir string) ([]system, error) {
 		if !slices.Contains(c.Peers, peer) {
 			continue
 		}
-		s, err := compile(ctx, dir, peer)
+		s, err := Compile(ctx, dir, peer)
 		switch {
 		case errors.Is(err, versus.ErrAbsent):
 			fmt.Fprintf(c.Log, "without %s: %v\n", peer, err)
@@ -66,27 +68,30 @@ func (c *Config) systems(ctx context.Context, dir string) ([]system, error) {
 	return list, nil
 }
 
-// Compile reports why there is no program of a peer, with versus.ErrAbsent if it is not
-// installed.
-func Compile(ctx context.Context, dir, peer string) error {
-	_, err := compile(ctx, dir, peer)
-	return err
-}
-
-func compile(ctx context.Context, dir, peer string) (s system, err error) {
+// Compile makes the program of a peer, in dir. The error is versus.ErrAbsent if the peer is
+// not installed.
+func Compile(ctx context.Context, dir, peer string) (s System, err error) {
 	var command []string
-	if peer == Libfabric {
-		s.name = "libfabric shm"
+	switch peer {
+	case Libfabric:
+		s.Name = "libfabric shm"
 		command, err = compileLibfabric(ctx, dir)
-	} else {
-		s.name = "MPICH"
-		command = []string{versus.MPIExec, "-n", "2", ""}
-		command[3], err = versus.CompileMPI(ctx, dir, "mpi", source(mpiC))
+	case OpenMPI:
+		s.Name = mpi.OpenMPI.Name
+		command, err = compileMPI(ctx, dir, peer, &mpi.OpenMPI)
+	default:
+		s.Name = mpi.MPICH.Name
+		command, err = compileMPI(ctx, dir, peer, &mpi.MPICH)
 	}
-	s.run = func(ctx context.Context, p flow.Plan) (*flow.Result, error) {
-		return parse(ctx, &p, append(slices.Clone(command), arguments(&p)...))
+	s.Run = func(ctx context.Context, p flow.Plan) (*flow.Result, error) {
+		return Parse(ctx, &p, append(slices.Clone(command), arguments(&p)...))
 	}
 	return s, err
+}
+
+func compileMPI(ctx context.Context, dir, name string, m *mpi.MPI) ([]string, error) {
+	program, err := m.Compile(ctx, dir, name, source(mpiC))
+	return m.Command(2, program), err
 }
 
 func compileLibfabric(ctx context.Context, dir string) (command []string, err error) {
@@ -135,7 +140,7 @@ func (c *Config) ours(mem string) func(context.Context, flow.Plan) (*flow.Result
 		if err != nil {
 			return nil, err
 		}
-		return parse(ctx, &p, []string{c.Self, "-device", c.Device, "-progress", c.Progress, "-cpuprofile", c.CPUProfile, "-plan", string(plan)})
+		return Parse(ctx, &p, []string{c.Self, "-device", c.Device, "-progress", c.Progress, "-cpuprofile", c.CPUProfile, "-plan", string(plan)})
 	}
 }
 
@@ -169,8 +174,8 @@ func (c *Config) simulated(ctx context.Context, p flow.Plan) (*flow.Result, erro
 	return res, err
 }
 
-// parse runs a command that writes a result.
-func parse(ctx context.Context, p *flow.Plan, command []string) (*flow.Result, error) {
+// Parse runs a command that writes a result.
+func Parse(ctx context.Context, p *flow.Plan, command []string) (*flow.Result, error) {
 	out, err := versus.Output(exec.CommandContext(ctx, command[0], command[1:]...))
 	if err != nil {
 		return nil, err

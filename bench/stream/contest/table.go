@@ -10,7 +10,7 @@ import (
 // table is the results for people: a line for each size.
 type table struct {
 	*Config
-	systems []system
+	systems []System
 }
 
 // inBytes is from which size on a line has GB/s; smaller messages are counted.
@@ -31,10 +31,10 @@ func (t *table) head() {
 	fmt.Fprintln(t.Out, "# millions of messages/s, or GB/s: median (least..most); then ratios of efactor's first column to the others")
 	line := fmt.Sprintf("%8s %5s", "bytes", "")
 	for _, s := range t.systems {
-		line += fmt.Sprintf(" %*s", column, s.name)
+		line += fmt.Sprintf(" %*s", column, s.Name)
 	}
 	for _, s := range t.systems[1:] {
-		line += fmt.Sprintf(" %14s", "/"+s.name)
+		line += fmt.Sprintf(" %14s", "/"+s.Name)
 	}
 	fmt.Fprintln(t.Out, line)
 }

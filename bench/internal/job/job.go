@@ -1,0 +1,177 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/launch"
+	"github.com/efactor/efactor/api/launch/local"
+	"github.com/efactor/efactor/bench/internal/echo"
+	"github.com/efactor/efactor/bench/internal/versus"
+	"github.com/efactor/efactor/bench/stream/flow"
+)
+
+// The kinds of jobs.
+const (
+	PingPong  = "pingpong"  // messages there and back
+	Stream    = "stream"    // a plan of package flow
+	Allreduce = "allreduce" // of float32
+	Peers     = "peers"     // heap for idle peers; one process
+	Ask       = "ask"       // a plan of package echo
+	Serve     = "serve"     // its server
+)
+
+// Job is what to do.
+type Job struct {
+	Kind     string    `json:"kind"`
+	Device   string    `json:"device,omitempty"`
+	Progress string    `json:"progress,omitempty"`
+	Size     int       `json:"size,omitempty"` // of a message
+	Warm     int       `json:"warm,omitempty"` // messages each way before the clock starts
+	Count    int       `json:"count,omitempty"`
+	Alloc    bool      `json:"alloc,omitempty"` // buffers are the domain's, not Go's
+	Timed    int       `json:"timed,omitempty"` // messages that are then timed one by one
+	Idle     int       `json:"idle,omitempty"`  // milliseconds in which then nothing is done
+	Depth    int       `json:"depth,omitempty"` // of what waits in the matcher, or peers
+	Came     bool      `json:"came,omitempty"`  // what waits are messages, not receives
+	Plan     flow.Plan `json:"plan,omitzero"`
+	Echo     echo.Plan `json:"echo,omitzero"`
+}
+
+// Result is what it came to; fields that mean nothing for the job are 0.
+type Result struct {
+	Nanos   float64            `json:"ns"`             // of a round trip, a call, or a question
+	CPU     float64            `json:"cpu"`            // ns of all processes, for one of them
+	IdleCPU float64            `json:"idle_cpu"`       // ns of the first process, or of the server
+	Tails   map[string]float64 `json:"tails"`          // percentiles of round trips, ns
+	Heap    float64            `json:"heap"`           // bytes for a peer
+	Flow    *flow.Result       `json:"flow,omitempty"` // of a stream
+}
+
+var errKind = errors.New("no such job")
+
+// ranks is how many processes a kind takes.
+func (j *Job) ranks() int {
+	switch j.Kind {
+	case PingPong, Stream, Allreduce:
+		return 2
+	}
+	return 1
+}
+
+// Main does a job that was given as text, and does not return.
+func Main(text string) {
+	j := new(Job)
+	err := json.Unmarshal([]byte(text), j)
+	if err == nil {
+		local.Main(j.ranks(), func(ctx context.Context) error { return j.do(ctx, os.Stdin, os.Stdout) })
+	}
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	os.Exit(2)
+}
+
+// do writes the result, if this is the process that has it.
+func (j *Job) do(ctx context.Context, in io.Reader, out io.Writer) error {
+	var res *Result
+	var err error
+	switch j.Kind {
+	case PingPong, Allreduce:
+		res, err = j.together(ctx)
+	case Stream:
+		res, err = j.stream(ctx)
+	case Peers:
+		res, err = j.peers(ctx)
+	case Ask:
+		res, err = j.ask(ctx)
+	case Serve:
+		return echo.Serve(ctx, j.Echo.System, in, out)
+	default:
+		err = fmt.Errorf("%q: %w", j.Kind, errKind)
+	}
+	if err != nil || res == nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(res)
+}
+
+// Run has a program that calls Main with what follows -job do a job.
+func (j *Job) Run(ctx context.Context, program string) (*Result, error) {
+	command, err := j.command(program)
+	if err != nil {
+		return nil, err
+	}
+	out, err := versus.Output(exec.CommandContext(ctx, command[0], command[1:]...))
+	if err != nil {
+		return nil, err
+	}
+	res := new(Result)
+	if err := json.Unmarshal(out, res); err != nil {
+		return nil, fmt.Errorf("unexpected output %q: %w", out, err)
+	}
+	return res, nil
+}
+
+func (j *Job) command(program string) ([]string, error) {
+	text, err := json.Marshal(j)
+	return []string{program, "-job", string(text)}, err
+}
+
+var quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+
+// open forms the group of the processes.
+func (j *Job) open(ctx context.Context) (*launch.Group, error) {
+	mode, err := efa.ParseProgress(j.Progress)
+	if err != nil {
+		return nil, err
+	}
+	cfg := launch.Config{
+		Logger: quiet,
+		Fabric: efa.Config{DeviceName: j.Device, Logger: quiet},
+		Domain: efa.DomainConfig{Progress: mode},
+	}
+	if j.Depth > 0 {
+		cfg.Endpoint.RxDepth = j.Depth + spare
+	}
+	return cfg.Init(ctx)
+}
+
+// spare is the depth of the receive queue beside what waits.
+const spare = 64
+
+// stream is a side of a stream.
+func (j *Job) stream(ctx context.Context) (*Result, error) {
+	mode, err := efa.ParseProgress(j.Progress)
+	if err != nil {
+		return nil, err
+	}
+	s, err := flow.Open(ctx, j.Device, mode)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.Run(ctx, j.Plan)
+	if err = errors.Join(err, s.Close()); err != nil || s.Rank != 0 {
+		return nil, err
+	}
+	return &Result{Flow: res}, res.Check(&j.Plan)
+}
+
+// ask is the client of package echo, with its server in another process.
+func (j *Job) ask(ctx context.Context) (*Result, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	command, err := (&Job{Kind: Serve, Echo: j.Echo}).command(self)
+	if err != nil {
+		return nil, err
+	}
+	r, err := echo.Ask(ctx, j.Echo, command)
+	return &Result{Nanos: float64(r.Each), CPU: float64(r.CPU), IdleCPU: float64(r.IdleCPU)}, err
+}

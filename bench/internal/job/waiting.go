@@ -1,0 +1,48 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+func (p *pair) idleTime() time.Duration { return time.Duration(p.Idle) * time.Millisecond }
+
+// firstWaiting is the tag of the first that waits in the matcher.
+const firstWaiting = 1000
+
+// fill has receives wait in the matcher that no message is for, or messages that no receive
+// is for, on both sides.
+func (p *pair) fill(ctx context.Context) error {
+	if p.Depth == 0 {
+		return nil
+	}
+	if p.Came {
+		for i := range p.Depth {
+			if err := p.Endpoint.SendTag(ctx, p.peer, firstWaiting+uint64(i), make([]byte, 8)); err != nil {
+				return err
+			}
+		}
+		_, err := p.swap(ctx, 0) // comes after them
+		return err
+	}
+	buf := make([]byte, 8)
+	for i := range p.Depth {
+		for {
+			_, err := p.Endpoint.Start(&efa.RecvReq{Buf: buf, Tagged: true, Tag: firstWaiting + uint64(i)})
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, efa.ErrAgain) {
+				return err
+			}
+			if _, err := p.Endpoint.Stats(ctx); err != nil { // the way to the shard is full; this waits
+				return err
+			}
+		}
+	}
+	_, err := p.swap(ctx, 0)
+	return err
+}

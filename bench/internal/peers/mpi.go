@@ -1,0 +1,87 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/efactor/efactor/bench/internal/mpi"
+	"github.com/efactor/efactor/bench/internal/versus"
+	"github.com/efactor/efactor/bench/stream/contest"
+)
+
+func mpich(ctx context.Context, dir string) ([]Peer, error) {
+	p, err := overMPI(ctx, dir, "mpich", contest.MPICH, &mpi.MPICH)
+	return []Peer{p}, err
+}
+
+// openMPI has a second way: its module for tcp alone.
+func openMPI(ctx context.Context, dir string) ([]Peer, error) {
+	p, err := overMPI(ctx, dir, "openmpi", contest.OpenMPI, &mpi.OpenMPI)
+	if err != nil {
+		return nil, err
+	}
+	tcp := Peer{Name: "openmpi-tcp", Way: TCP}
+	program := dir + "/openmpi-pingpong"
+	tcp.PingPong = mpiPingPong(mpi.OpenMPI.Command(2, program, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"))
+	return []Peer{p, tcp}, nil
+}
+
+// overMPI compiles the three programs for an implementation.
+func overMPI(ctx context.Context, dir, name, stream string, m *mpi.MPI) (Peer, error) {
+	p := Peer{Name: name, Way: SHM}
+	pingpong, err := m.Compile(ctx, dir, name+"-pingpong", mpi.PingPong)
+	if err != nil {
+		return p, err
+	}
+	allreduce, err := m.Compile(ctx, dir, name+"-allreduce", mpi.Allreduce)
+	if err != nil {
+		return p, err
+	}
+	s, err := contest.Compile(ctx, dir, stream)
+	p.PingPong, p.Stream, p.Allreduce = mpiPingPong(m.Command(2, pingpong)), s.Run, mpiAllreduce(m.Command(2, allreduce))
+	return p, err
+}
+
+func mpiPingPong(command []string) func(context.Context, int, int) (Trip, error) {
+	return func(ctx context.Context, size, n int) (Trip, error) {
+		var r struct {
+			Half float64 `json:"us"`
+			CPU  float64 `json:"cpu_us"`
+		}
+		err := runMPI(ctx, command, size, n, &r)
+		return Trip{r.Half, r.CPU}, err
+	}
+}
+
+func mpiAllreduce(command []string) func(context.Context, int, int) (time.Duration, error) {
+	return func(ctx context.Context, size, n int) (time.Duration, error) {
+		var r struct {
+			Avg   float64 `json:"avg_us"`
+			Wrong int     `json:"wrong"`
+		}
+		if err := runMPI(ctx, command, size, n, &r); err != nil {
+			return 0, err
+		}
+		if r.Wrong != 0 {
+			return 0, fmt.Errorf("%d wrong elements", r.Wrong)
+		}
+		return time.Duration(r.Avg * float64(time.Microsecond)), nil
+	}
+}
+
+// runMPI runs one of the programs, which print JSON.
+func runMPI(ctx context.Context, command []string, size, n int, result any) error {
+	args := append(command[1:len(command):len(command)], strconv.Itoa(size), strconv.Itoa(warm(n)), strconv.Itoa(n))
+	out, err := versus.Output(exec.CommandContext(ctx, command[0], args...))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(out, result); err != nil {
+		return fmt.Errorf("unexpected output %q: %w", out, err)
+	}
+	return nil
+}

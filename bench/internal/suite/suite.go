@@ -1,0 +1,105 @@
+package suite
+
+import (
+	"context"
+	"regexp"
+	"time"
+
+	"github.com/efactor/efactor/bench/internal/job"
+	"github.com/efactor/efactor/bench/internal/peers"
+	"github.com/efactor/efactor/bench/internal/trial"
+	"github.com/efactor/efactor/bench/internal/versus"
+)
+
+// Suite makes the cases.
+type Suite struct {
+	Self     string // the program, which calls job.Main
+	Short    bool   // fewer of them
+	Progress string // efactor's mode; "": that of the case
+	Peers    []peers.Peer
+}
+
+// Cases lists those whose names match.
+func (s *Suite) Cases(names *regexp.Regexp) (list []trial.Case) {
+	for _, family := range []func() []trial.Case{
+		s.latencySHM, s.rate, s.bandwidth, s.latencyTCP, s.bandwidthTCP, s.request, s.match, s.start,
+		s.cpu, s.memory, s.idle, s.allreduce,
+	} {
+		for _, c := range family() {
+			if names.MatchString(c.Name) {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+// pick gives the shorter list of sizes, windows or depths if the run is short.
+func (s *Suite) pick(all, short []int) []int {
+	if s.Short {
+		return short
+	}
+	return all
+}
+
+// mode is a case's progress mode, unless the caller has chosen.
+func (s *Suite) mode(mode string) string {
+	if s.Progress != "" {
+		return s.Progress
+	}
+	return mode
+}
+
+// bytes is a size in a name: 8B, 64KiB, 1MiB.
+func bytes(n int) string {
+	size := versus.Size(n)
+	switch text := size.String(); text[len(text)-1] {
+	case 'k':
+		return text[:len(text)-1] + "KiB"
+	case 'm':
+		return text[:len(text)-1] + "MiB"
+	case 'g':
+		return text[:len(text)-1] + "GiB"
+	default:
+		return text + "B"
+	}
+}
+
+// warm is how many operations go before n that count.
+func warm(n int) int { return n/10 + 1 }
+
+// duration is a number of nanoseconds with fractions; never 0, as that is no time.
+func duration(ns float64) time.Duration { return max(time.Duration(ns), 1) }
+
+const usec = 1e-3 // of a nanosecond's
+
+// pingPong is efactor's contestant for half a round trip, as j says.
+func (s *Suite) pingPong(name string, j job.Job, timed bool) trial.Contestant {
+	return trial.Contestant{Name: name, Run: func(ctx context.Context, n int) (trial.Sample, error) {
+		j := j
+		j.Kind, j.Warm, j.Count = job.PingPong, warm(n), n
+		if timed {
+			j.Timed = n
+		}
+		r, err := j.Run(ctx, s.Self)
+		if err != nil {
+			return trial.Sample{}, err
+		}
+		x := trial.Sample{Value: r.Nanos / 2 * usec, Each: duration(r.Nanos)}
+		if timed {
+			x.Tails = map[string]float64{}
+			for name, ns := range r.Tails {
+				x.Tails[name] = ns / 2 * usec
+			}
+		}
+		return x, nil
+	}}
+}
+
+// trips is a peer's contestant for the same.
+func trips(p *peers.Peer, size int) trial.Contestant {
+	return trial.Contestant{Name: p.Name, Run: func(ctx context.Context, n int) (trial.Sample, error) {
+		t, err := p.PingPong(ctx, size, n)
+		return trial.Sample{Value: t.Half, Each: duration(2 * t.Half / usec)}, err
+	}}
+}

@@ -1,0 +1,133 @@
+package suite
+
+import (
+	"context"
+
+	"github.com/efactor/efactor/bench/internal/echo"
+	"github.com/efactor/efactor/bench/internal/job"
+	"github.com/efactor/efactor/bench/internal/peers"
+	"github.com/efactor/efactor/bench/internal/trial"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// start is the time from the start of two processes to their end, with one message each
+// way: mostly what it takes to open devices and to find each other.
+func (s *Suite) start() []trial.Case {
+	c := trial.Case{Name: "start/shm/8B", Unit: "ms"}
+	j := job.Job{Kind: job.PingPong, Device: peers.SHM, Progress: s.mode("manual"), Size: question, Count: 1}
+	c.Ours = []trial.Contestant{whole("", func(ctx context.Context) error {
+		_, err := j.Run(ctx, s.Self)
+		return err
+	})}
+	for i := range s.Peers {
+		p := &s.Peers[i]
+		if p.Allreduce == nil { // others are started by hand, a server and then a client
+			continue
+		}
+		c.Peers = append(c.Peers, whole(p.Name, func(ctx context.Context) error {
+			_, err := p.PingPong(ctx, question, 1)
+			return err
+		}))
+	}
+	return []trial.Case{c}
+}
+
+func whole(name string, run func(context.Context) error) trial.Contestant {
+	return trial.Contestant{Name: name, Run: func(ctx context.Context, _ int) (trial.Sample, error) {
+		began := clock.System.Now()
+		err := run(ctx)
+		took := clock.System.Now().Sub(began)
+		return trial.Sample{Value: took.Seconds() * 1e3, Each: took}, err
+	}}
+}
+
+// cpu is the CPU time of both processes: for a message between two that spin, and for a
+// question and its answer between two that sleep.
+func (s *Suite) cpu() []trial.Case {
+	spin := trial.Case{Name: "cpu/shm/8B", Unit: "us", Pilot: pilotTrips}
+	j := job.Job{Device: peers.SHM, Progress: s.mode("manual"), Size: question}
+	spin.Ours = []trial.Contestant{s.pair("", j, func(r *job.Result) float64 { return r.CPU * usec })}
+	for i := range s.Peers {
+		p := &s.Peers[i]
+		if p.Way != peers.SHM || p.Allreduce == nil {
+			continue
+		}
+		spin.Peers = append(spin.Peers, trial.Contestant{Name: p.Name, Run: func(ctx context.Context, n int) (trial.Sample, error) {
+			t, err := p.PingPong(ctx, question, n)
+			return trial.Sample{Value: t.CPU, Each: duration(2 * t.Half / usec)}, err
+		}})
+	}
+	sleep := trial.Case{Name: "cpu/request/8B", Unit: "us", Pilot: pilotTrips}
+	j.Progress = s.mode("auto")
+	sleep.Ours = []trial.Contestant{s.pair("", j, func(r *job.Result) float64 { return 2 * r.CPU * usec })}
+	for _, e := range echo.Systems {
+		sleep.Peers = append(sleep.Peers, s.ask(e.Name, question, 0, func(r *job.Result) float64 { return r.CPU * usec }))
+	}
+	return []trial.Case{spin, sleep}
+}
+
+// few is how many peers the figure is of with which those of more are compared.
+const few = 100
+
+// memory is the heap for a peer that was used once.
+func (s *Suite) memory() (list []trial.Case) {
+	peer := func(name string, n int) trial.Contestant {
+		return trial.Contestant{Name: name, Run: func(ctx context.Context, _ int) (trial.Sample, error) {
+			r, err := (&job.Job{Kind: job.Peers, Depth: n}).Run(ctx, s.Self)
+			if err != nil {
+				return trial.Sample{}, err
+			}
+			return trial.Sample{Value: r.Heap}, nil
+		}}
+	}
+	for _, n := range s.pick([]int{1000, 10_000}, []int{10_000}) {
+		list = append(list, trial.Case{
+			Name: "memory/peers" + map[int]string{1000: "1000", 10_000: "10000"}[n], Unit: "B",
+			Ours: []trial.Contestant{peer("", n)}, Peers: []trial.Contestant{peer(itself, few)},
+		})
+	}
+	return list
+}
+
+// idleTime is for how long nothing is done, in milliseconds.
+const idleTime = 500
+
+// idle is the CPU time of a process that has a peer and waits, in each second. Programs
+// of MPI spin, and need no measuring.
+func (s *Suite) idle() []trial.Case {
+	perSecond := func(r *job.Result) float64 { return max(r.IdleCPU/idleTime, 1) / 1e3 } // 1 us a second: below what can be told
+	c := trial.Case{Name: "idle/shm", Unit: "ms/s"}
+	j := job.Job{Device: peers.SHM, Progress: s.mode("auto"), Size: question, Idle: idleTime}
+	c.Ours = []trial.Contestant{s.pair("", j, perSecond)}
+	for _, e := range echo.Systems {
+		c.Peers = append(c.Peers, s.ask(e.Name, question, idleTime, perSecond))
+	}
+	return []trial.Case{c}
+}
+
+// allreduce is the time of a call with float32, on 2 ranks over shm.
+func (s *Suite) allreduce() (list []trial.Case) {
+	for _, size := range s.pick([]int{8, 4 << 10, 64 << 10, 1 << 20, 16 << 20}, []int{8, 1 << 20}) {
+		c := trial.Case{Name: "allreduce/2/" + bytes(size), Unit: "us", Pilot: 10}
+		c.Ours = []trial.Contestant{{Run: func(ctx context.Context, n int) (trial.Sample, error) {
+			j := job.Job{Kind: job.Allreduce, Device: peers.SHM, Progress: s.mode("auto"), Size: size, Warm: warm(n), Count: n}
+			r, err := j.Run(ctx, s.Self)
+			if err != nil {
+				return trial.Sample{}, err
+			}
+			return trial.Sample{Value: r.Nanos * usec, Each: duration(r.Nanos)}, nil
+		}}}
+		for i := range s.Peers {
+			p := &s.Peers[i]
+			if p.Allreduce == nil {
+				continue
+			}
+			c.Peers = append(c.Peers, trial.Contestant{Name: p.Name, Run: func(ctx context.Context, n int) (trial.Sample, error) {
+				t, err := p.Allreduce(ctx, size, n)
+				return trial.Sample{Value: float64(t) * usec, Each: t}, err
+			}})
+		}
+		list = append(list, c)
+	}
+	return list
+}

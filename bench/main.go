@@ -1,0 +1,43 @@
+// Bench measures efactor beside its peers on one machine, in turns, and prints how they
+// compare.
+//
+//	go run .                       everything, in less than 15 minutes
+//	go run . -short                the most important of it, in less than 2
+//	go run . -cases 'latency/shm'  what matches; -list names all
+//	go run . -json -png plots      an object a line; and diagrams
+//
+// README.md of the module says what is measured and how.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/efactor/efactor/bench/internal/job"
+)
+
+func main() {
+	o, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(usage)
+		return
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "bench: %v\n-h lists the flags\n", err)
+		os.Exit(2)
+	}
+	if o.job != "" {
+		job.Main(o.job)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err = o.run(ctx, os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}

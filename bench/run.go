@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/efactor/efactor/bench/internal/peers"
+	"github.com/efactor/efactor/bench/internal/suite"
+	"github.com/efactor/efactor/bench/internal/trial"
+	"github.com/efactor/efactor/bench/internal/versus"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+const (
+	// listening is for how long the machine is looked at before and after.
+	listening = 300 * time.Millisecond
+	// timeout is that of one run of one system.
+	timeout = 15 * time.Second
+)
+
+// run measures and prints.
+func (o *options) run(ctx context.Context, out, log io.Writer) error {
+	began := clock.System.Now()
+	dir, err := os.MkdirTemp("", "efactor-bench")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	found, missing := peers.Find(ctx, dir)
+	s := suite.Suite{Self: self, Short: o.short, Progress: o.progress, Peers: found}
+	cases := s.Cases(o.cases)
+	if len(cases) == 0 {
+		return fmt.Errorf("no case matches %q", o.cases)
+	}
+	if o.list {
+		return list(out, cases)
+	}
+	p := &printer{options: o, out: out, notes: out}
+	if o.json {
+		p.notes = log
+	}
+	p.head(missing)
+	r := trial.Runner{Rounds: o.rounds, Time: o.time, Timeout: timeout, Until: began.Add(o.limit), Log: log}
+	err = r.All(ctx, cases, p.outcome)
+	late := errors.Is(err, trial.ErrLate)
+	if late {
+		fmt.Fprintf(p.notes, "# NOT MEASURED: %v\n", err)
+	}
+	if err != nil && !late {
+		return err
+	}
+	p.warn(false)
+	if o.png != "" {
+		if err := p.plots(o.png); err != nil {
+			return err
+		}
+	}
+	return p.failed
+}
+
+// list names the cases and their systems.
+func list(out io.Writer, cases []trial.Case) error {
+	for i := range cases {
+		c := &cases[i]
+		fmt.Fprintf(out, "%s (%s):", c.Name, c.Unit)
+		for _, p := range c.Peers {
+			fmt.Fprintf(out, " %s", p.Name)
+		}
+		fmt.Fprintln(out)
+	}
+	return nil
+}
+
+// printer writes what comes out.
+type printer struct {
+	*options
+	out, notes io.Writer
+	outcomes   []*trial.Outcome
+	failed     error // efactor itself did, in some case
+}
+
+func (p *printer) head(missing []peers.Missing) {
+	fmt.Fprintf(p.notes, "%v\n# %d rounds of about %v, systems in turns; medians (least..most), ratio of efactor's figure to the peer's;\n", versus.Here(), p.rounds, p.time)
+	fmt.Fprintln(p.notes, "# p: of such a difference, or a larger one, if there were none (Mann-Whitney); ~: it may be chance")
+	for _, m := range missing {
+		fmt.Fprintf(p.notes, "# WITHOUT %s: %v\n", m.Name, m.Err)
+	}
+	p.warn(true)
+	if !p.json {
+		trial.WriteHead(p.out)
+	}
+}
+
+// warn says what is wrong with the machine, before or after the run.
+func (p *printer) warn(before bool) {
+	for _, w := range versus.Listen(listening).Warnings(before) {
+		fmt.Fprintln(p.notes, "# WARNING:", w)
+	}
+}
+
+func (p *printer) outcome(o *trial.Outcome) error {
+	lines := o.Lines()
+	p.outcomes = append(p.outcomes, o)
+	trial.WriteFailures(p.notes, o)
+	for _, s := range o.Scores {
+		if s.Ours && s.Err != nil {
+			p.failed = fmt.Errorf("efactor failed in %s%s: %w", o.Case.Name, s.Name, s.Err)
+		}
+	}
+	if !p.json {
+		trial.WriteLines(p.out, lines)
+		return nil
+	}
+	e := json.NewEncoder(p.out)
+	for i := range lines {
+		if err := e.Encode(&lines[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
