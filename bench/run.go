@@ -94,6 +94,7 @@ func (p *printer) head(missing []peers.Missing) {
 	for _, m := range missing {
 		fmt.Fprintf(p.notes, "# WITHOUT %s: %v\n", m.Name, m.Err)
 	}
+	fmt.Fprintln(p.notes, "# NOT COMPARED:", suite.Lacking)
 	p.warn(true)
 	if !p.json {
 		trial.WriteHead(p.out)

@@ -138,7 +138,7 @@ func (p *pair) swap(ctx context.Context, n int64) (int64, error) {
 	const swapTag = 2
 	out, in := make([]byte, 8), make([]byte, 8)
 	binary.LittleEndian.PutUint64(out, uint64(n)) //nolint:gosec // the peer reads it as signed
-	op, err := p.Endpoint.Start(&efa.RecvReq{Buf: in, Tagged: true, Tag: swapTag})
+	op, err := p.post(ctx, &efa.RecvReq{Buf: in, Tagged: true, Tag: swapTag})
 	if err != nil {
 		return 0, err
 	}

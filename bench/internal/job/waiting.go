@@ -30,19 +30,23 @@ func (p *pair) fill(ctx context.Context) error {
 	}
 	buf := make([]byte, 8)
 	for i := range p.Depth {
-		for {
-			_, err := p.Endpoint.Start(&efa.RecvReq{Buf: buf, Tagged: true, Tag: firstWaiting + uint64(i)})
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, efa.ErrAgain) {
-				return err
-			}
-			if _, err := p.Endpoint.Stats(ctx); err != nil { // the way to the shard is full; this waits
-				return err
-			}
+		if _, err := p.post(ctx, &efa.RecvReq{Buf: buf, Tagged: true, Tag: firstWaiting + uint64(i)}); err != nil {
+			return err
 		}
 	}
 	_, err := p.swap(ctx, 0)
 	return err
+}
+
+// post starts a receive, and waits where the way to the shard is full.
+func (p *pair) post(ctx context.Context, r *efa.RecvReq) (*efa.Op, error) {
+	for {
+		op, err := p.Endpoint.Start(r)
+		if !errors.Is(err, efa.ErrAgain) {
+			return op, err
+		}
+		if _, err := p.Endpoint.Stats(ctx); err != nil { // comes after all that is on the way
+			return nil, err
+		}
+	}
 }

@@ -79,7 +79,7 @@ func (m *MPI) Command(ranks int, program string, options ...string) []string {
 
 // Version is the name with the version, according to the launcher.
 func (m *MPI) Version(ctx context.Context) string {
-	out, _ := exec.CommandContext(ctx, m.Launcher(), "--version").Output()
+	out, _ := exec.CommandContext(ctx, m.Launcher(), append(m.arguments(1), "--version")...).Output()
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
 		if v := version(lines.Bytes()); v != "" {
 			return fmt.Sprintf("%s %s", m.Name, v)

@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	window   = 64  // of a stream where the window is not what is measured
-	windows  = 4   // in a batch, after which the receiver answers
-	mostPlan = 256 // MiB that a pilot moves, at most
+	window   = 64       // of a stream where the window is not what is measured
+	windows  = 4        // in a batch, after which the receiver answers
+	inFlight = 64 << 20 // bytes of the buffers, at most
+	piloted  = 32 << 20 // bytes, or so many messages, that a pilot moves
+	pilots   = 20_000
 )
 
 // rate is messages per second, by how many sends are outstanding.
@@ -55,16 +57,19 @@ func (s *Suite) bandwidthTCP() (list []trial.Case) {
 	return list
 }
 
-// stream is a case of package flow, in millions of messages or in 10^9 bytes a second.
-func (s *Suite) stream(name, way string, p flow.Plan, count bool) trial.Case {
+// complete fills in the window, if it is not what is measured, and what follows from it.
+func complete(p flow.Plan) flow.Plan {
 	if p.Window == 0 {
-		p.Window = window
-		for p.Window > 1 && p.Size*p.Window > mostPlan<<18 { // 64 MiB: buffers of the largest sizes
-			p.Window /= 2
-		}
+		p.Window = min(window, max(inFlight/p.Size, 1))
 	}
 	p.Batch, p.Buffers = windows*p.Window, p.Window
-	c := trial.Case{Name: name, Unit: "GB/s", Higher: true, Size: p.Size, Pilot: max(min(mostPlan<<20/8/p.Size, 20_000), 1)}
+	return p
+}
+
+// stream is a case of package flow, in millions of messages or in 10^9 bytes a second.
+func (s *Suite) stream(name, way string, p flow.Plan, count bool) trial.Case {
+	p = complete(p)
+	c := trial.Case{Name: name, Unit: "GB/s", Higher: true, Size: p.Size, Pilot: max(min(piloted/p.Size, pilots), 1)}
 	scale := float64(p.Size) / 1e9
 	if count {
 		c.Unit, scale = "M/s", 1e-6

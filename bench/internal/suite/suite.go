@@ -11,6 +11,10 @@ import (
 	"github.com/efactor/efactor/bench/internal/versus"
 )
 
+// Lacking is for people: what no case compares.
+const Lacking = "the EFA device (there is no emulator in this program), streams over tcp with libfabric and Open MPI, " +
+	"streams both ways with UCX, more than 2 processes"
+
 // Suite makes the cases.
 type Suite struct {
 	Self     string // the program, which calls job.Main

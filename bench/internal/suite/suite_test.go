@@ -1,0 +1,71 @@
+package suite
+
+import (
+	"context"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/bench/internal/peers"
+	"github.com/efactor/efactor/bench/stream/flow"
+)
+
+func names(s *Suite, pattern string) (list []string) {
+	for _, c := range s.Cases(regexp.MustCompile(pattern)) {
+		list = append(list, c.Name)
+	}
+	return list
+}
+
+// TestCases: names are unique, every case has something of efactor's, and a short run is a
+// part of a whole one.
+func TestCases(t *testing.T) {
+	all, short := names(&Suite{}, ""), names(&Suite{Short: true}, "")
+	assert.Subset(t, all, short)
+	assert.Less(t, len(short), len(all)/2)
+	seen := map[string]bool{}
+	for _, c := range (&Suite{}).Cases(regexp.MustCompile("")) {
+		assert.False(t, seen[c.Name], c.Name)
+		seen[c.Name] = true
+		assert.NotEmpty(t, c.Ours, c.Name)
+		assert.NotEmpty(t, c.Unit, c.Name)
+	}
+	for _, name := range []string{
+		"latency/shm/8B", "latency/shm/64KiB", "latency/shm/16MiB", "rate/shm/8B", "rate/shm/8B/window256", "bandwidth/shm/1MiB",
+		"bandwidth/shm/both/1MiB", "latency/tcp/8B", "bandwidth/tcp/1MiB", "request/shm/8B", "match/8192", "match/unexpected/65536",
+		"start/shm/8B", "cpu/request/8B", "memory/peers10000", "idle/shm", "allreduce/2/1MiB",
+	} {
+		assert.Contains(t, all, name)
+	}
+	assert.Equal(t, []string{"match/8192", "match/unexpected/8192"}, names(&Suite{}, "match/.*8192"))
+}
+
+// TestPeers: a peer is in the cases of its way that it has something for.
+func TestPeers(t *testing.T) {
+	play := func(context.Context, int, int) (peers.Trip, error) { return peers.Trip{Half: 2}, nil }
+	s := Suite{Peers: []peers.Peer{{Name: "a", Way: peers.SHM, PingPong: play}, {Name: "b", Way: peers.TCP, PingPong: play}, {Name: "c", Way: peers.SHM}}}
+	c := s.latency(peers.SHM, 8)
+	require.Len(t, c.Peers, 1)
+	assert.Equal(t, "a", c.Peers[0].Name)
+	x, err := c.Peers[0].Run(t.Context(), 1)
+	require.NoError(t, err)
+	assert.InDelta(t, 2, x.Value, 1e-9)
+	assert.Equal(t, 4*time.Microsecond, x.Each)
+}
+
+// TestPlans: every stream can be done.
+func TestPlans(t *testing.T) {
+	s := new(Suite)
+	for _, size := range []int{8, 64 << 10, 16 << 20} {
+		p := complete(flow.Plan{Size: size})
+		p.Messages(1)
+		assert.NoError(t, p.Check(), size)
+		assert.LessOrEqual(t, p.Window*size, 64<<20)
+	}
+	assert.Equal(t, "auto", s.mode("auto"))
+	s.Progress = "pinned"
+	assert.Equal(t, "pinned", s.mode("auto"))
+}

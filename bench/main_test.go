@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/bench/internal/job"
+	"github.com/efactor/efactor/bench/internal/trial"
+	"github.com/efactor/efactor/bench/internal/versus"
+)
+
+// asProgram has the test binary be the program, so that no other must be built; the
+// processes that it starts inherit it.
+const asProgram = "EFACTOR_BENCH_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// start runs the program to its end.
+func start(t *testing.T, args ...string) (out []byte, err error) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	t.Setenv(asProgram, "1")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	return versus.Output(exec.CommandContext(ctx, self, args...))
+}
+
+// TestProgram: the smallest case from one end to the other, with a peer that is always
+// there.
+func TestProgram(t *testing.T) {
+	dir := t.TempDir()
+	out, err := start(t, "-json", "-short", "-rounds", "1", "-time", "1ms", "-cases", "^(match/8192|request/shm/8B)$", "-png", dir)
+	require.NoError(t, err)
+	lines := map[string]trial.Line{}
+	for text := range strings.Lines(string(out)) {
+		var l trial.Line
+		require.NoError(t, json.Unmarshal([]byte(text), &l), text)
+		lines[l.Case+" "+l.Peer] = l
+	}
+	for _, name := range []string{"match/8192 self", "request/shm/8B go-tcp", "request/shm/8B grpc", "request/shm/8B nats", "request/shm/8B protoactor"} {
+		l := lines[name]
+		assert.Positive(t, l.Ours, name)
+		if assert.NotNil(t, l.Ratio, name) {
+			assert.InEpsilon(t, l.Ours / *l.Theirs, *l.Ratio, 1e-9, name)
+		}
+	}
+}
+
+// TestJobs: the jobs of which TestProgram has none, as small as they can be.
+func TestJobs(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	t.Setenv(asProgram, "1")
+	for name, j := range map[string]job.Job{
+		"slice":      {Kind: job.PingPong, Device: "shm", Progress: "auto", Size: 100, Warm: 1, Count: 5, Timed: 5, Idle: 1},
+		"alloc":      {Kind: job.PingPong, Device: "tcp", Progress: "manual", Size: 100_000, Warm: 1, Count: 5, Alloc: true},
+		"unexpected": {Kind: job.PingPong, Device: "shm", Progress: "manual", Size: 8, Count: 5, Depth: 10, Came: true},
+		"allreduce":  {Kind: job.Allreduce, Device: "shm", Progress: "auto", Size: 100, Warm: 1, Count: 5},
+	} {
+		r, err := j.Run(t.Context(), self)
+		require.NoError(t, err, name)
+		assert.Positive(t, r.Nanos, name)
+		if j.Timed > 0 {
+			assert.LessOrEqual(t, r.Tails["p50"], r.Tails["p99.9"])
+			assert.Positive(t, r.Tails["p50"])
+		}
+	}
+	j := job.Job{Kind: job.Peers, Depth: 1000}
+	r, err := j.Run(t.Context(), self)
+	require.NoError(t, err)
+	assert.Positive(t, r.Heap)
+	j = job.Job{Kind: job.Stream, Device: "shm", Progress: "auto"}
+	j.Plan.Size, j.Plan.Window, j.Plan.Batch, j.Plan.Buffers = 8, 4, 16, 4
+	j.Plan.Messages(32)
+	r, err = j.Run(t.Context(), self)
+	require.NoError(t, err)
+	require.NoError(t, r.Flow.Check(&j.Plan))
+	j.Kind = "dance"
+	_, err = j.Run(t.Context(), self)
+	require.ErrorContains(t, err, "no such job")
+}
+
+// TestList: cases and their systems are named, and nothing is measured.
+func TestList(t *testing.T) {
+	out, err := start(t, "-list", "-cases", "idle")
+	require.NoError(t, err)
+	assert.Equal(t, "idle/shm (ms/s): go-tcp grpc nats protoactor\n", string(out))
+	_, err = start(t, "-list", "-cases", "nothing-of-that-name")
+	assert.ErrorContains(t, err, "no case matches")
+}
+
+func TestParse(t *testing.T) {
+	o, err := parse(nil)
+	require.NoError(t, err)
+	assert.Equal(t, 5, o.rounds)
+	assert.Less(t, o.limit, 15*time.Minute)
+	o, err = parse([]string{"-short", "-rounds", "9"})
+	require.NoError(t, err)
+	assert.Equal(t, 9, o.rounds)
+	assert.Less(t, o.limit, 2*time.Minute)
+	for _, args := range []string{"-rounds -1", "-time -1s", "-limit -1s", "-cases (", "-progress fast", "more", "-unknown"} {
+		_, err := parse(strings.Fields(args))
+		assert.Error(t, err, args)
+	}
+	_, err = parse([]string{"-h"})
+	require.ErrorIs(t, err, flag.ErrHelp)
+	for _, name := range []string{"short", "cases", "list", "rounds", "time", "limit", "progress", "json", "png"} {
+		assert.Contains(t, usage, "  -"+name+" ")
+	}
+}
+
+func TestFamily(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"latency/shm/64KiB":       {"latency/shm", ""},
+		"bandwidth/shm/both/1MiB": {"bandwidth/shm", "both"},
+		"rate/shm/8B/window4":     {"rate/shm", "window4"},
+		"match/8192":              {"match/8192", ""},
+		"idle":                    {"idle", ""},
+	} {
+		f, rest := family(name)
+		assert.Equal(t, want, [2]string{f, rest}, name)
+	}
+}
+
+// TestPlots: a file for each family that has a diagram, whatever was measured of it.
+func TestPlots(t *testing.T) {
+	outcome := func(name string, size int) *trial.Outcome {
+		return &trial.Outcome{Case: &trial.Case{Name: name, Size: size}, Scores: []*trial.Score{
+			{Ours: true, Value: []float64{1, 2, 3}}, {Name: "peer", Value: []float64{float64(size)}}, {Name: "out", Err: os.ErrInvalid},
+		}}
+	}
+	p := &printer{outcomes: []*trial.Outcome{outcome("latency/shm/8B", 8), outcome("latency/shm/1MiB", 1<<20), outcome("bandwidth/tcp/8B", 8), outcome("match/64", 0)}}
+	dir := filepath.Join(t.TempDir(), "plots")
+	require.NoError(t, p.plots(dir))
+	files, err := filepath.Glob(dir + "/*")
+	require.NoError(t, err)
+	require.Equal(t, []string{dir + "/bandwidth-tcp.png", dir + "/latency-shm.png"}, files)
+	for _, name := range files {
+		f, err := os.Open(name)
+		require.NoError(t, err)
+		image, err := png.Decode(f)
+		require.NoError(t, err)
+		assert.Greater(t, image.Bounds().Dx(), 100)
+		require.NoError(t, f.Close())
+	}
+}
