@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/efactor/efactor/bench/internal/peers"
@@ -48,7 +49,7 @@ func (o *options) run(ctx context.Context, out, log io.Writer) error {
 	if o.json {
 		p.notes = log
 	}
-	p.head(missing)
+	p.head(peers.Versions(ctx), missing)
 	r := trial.Runner{Rounds: o.rounds, Time: o.time, Timeout: timeout, Until: began.Add(o.limit), Log: log}
 	err = r.All(ctx, cases, p.outcome)
 	late := errors.Is(err, trial.ErrLate)
@@ -88,9 +89,10 @@ type printer struct {
 	failed     error // efactor itself did, in some case
 }
 
-func (p *printer) head(missing []peers.Missing) {
+func (p *printer) head(versions []string, missing []peers.Missing) {
 	fmt.Fprintf(p.notes, "%v\n# %d rounds of about %v, systems in turns; medians (least..most), ratio of efactor's figure to the peer's;\n", versus.Here(), p.rounds, p.time)
 	fmt.Fprintln(p.notes, "# p: of such a difference, or a larger one, if there were none (Mann-Whitney); ~: it may be chance")
+	fmt.Fprintf(p.notes, "# here are %s; Go libraries as in go.mod\n", strings.Join(versions, ", "))
 	for _, m := range missing {
 		fmt.Fprintf(p.notes, "# WITHOUT %s: %v\n", m.Name, m.Err)
 	}

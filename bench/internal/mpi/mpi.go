@@ -88,10 +88,13 @@ func (m *MPI) Version(ctx context.Context) string {
 	return m.Name + " of unknown version"
 }
 
-// version finds it in a line: "Version: 4.0.2", or "mpirun (Open MPI) 4.1.4".
+// version finds it in a line: "Version: 4.0.2", or "mpirun (Open MPI) 4.1.4", which calls
+// itself OpenRTE in some builds.
 func version(line []byte) string {
-	if rest, ok := bytes.CutPrefix(line, []byte("mpirun (Open MPI) ")); ok {
-		return string(bytes.TrimSpace(rest))
+	if bytes.HasPrefix(line, []byte("mpirun")) {
+		if _, rest, ok := bytes.Cut(line, []byte(") ")); ok {
+			return string(bytes.TrimSpace(rest))
+		}
 	}
 	if key, value, _ := bytes.Cut(line, []byte(":")); string(bytes.TrimSpace(key)) == "Version" {
 		return string(bytes.TrimSpace(value))

@@ -11,6 +11,8 @@ func TestVersion(t *testing.T) {
 	for line, want := range map[string]string{
 		"    Version:                                 4.0.2": "4.0.2",
 		"mpirun (Open MPI) 4.1.4":                            "4.1.4",
+		"mpirun.openmpi (OpenRTE) 4.1.4":                     "4.1.4",
+		"mpirun":                                             "",
 		"HYDRA build details:":                               "",
 		"":                                                   "",
 	} {
