@@ -114,6 +114,9 @@ func (p *printer) outcome(o *trial.Outcome) error {
 	lines := o.Lines()
 	p.outcomes = append(p.outcomes, o)
 	trial.WriteFailures(p.notes, o)
+	if o.Rounds < p.rounds {
+		fmt.Fprintf(p.notes, "# %s: %d rounds, for lack of time\n", o.Case.Name, o.Rounds)
+	}
 	for _, s := range o.Scores {
 		if s.Ours && s.Err != nil {
 			p.failed = fmt.Errorf("efactor failed in %s%s: %w", o.Case.Name, s.Name, s.Err)

@@ -26,7 +26,7 @@ func (s *Suite) request() (list []trial.Case) {
 		}
 		c := trial.Case{Name: "request/" + way.name + "/" + bytes(question), Unit: "us", Pilot: pilotTrips}
 		j := job.Job{Device: way.device, Progress: s.mode(way.mode), Size: question}
-		c.Ours = []trial.Contestant{s.pair("", j, func(r *job.Result) float64 { return r.Nanos * usec })}
+		c.Ours = []trial.Contestant{s.pair(j, func(r *job.Result) float64 { return r.Nanos * usec })}
 		for _, e := range echo.Systems {
 			c.Peers = append(c.Peers, s.ask(e.Name, question, 0, func(r *job.Result) float64 { return r.Nanos * usec }))
 		}
@@ -36,8 +36,8 @@ func (s *Suite) request() (list []trial.Case) {
 }
 
 // pair is efactor's contestant with what the result is for the case.
-func (s *Suite) pair(name string, j job.Job, value func(*job.Result) float64) trial.Contestant {
-	return trial.Contestant{Name: name, Run: func(ctx context.Context, n int) (trial.Sample, error) {
+func (s *Suite) pair(j job.Job, value func(*job.Result) float64) trial.Contestant {
+	return trial.Contestant{Run: func(ctx context.Context, n int) (trial.Sample, error) {
 		j := j
 		j.Kind, j.Warm, j.Count = job.PingPong, warm(n), n
 		r, err := j.Run(ctx, s.Self)

@@ -46,7 +46,7 @@ func whole(name string, run func(context.Context) error) trial.Contestant {
 func (s *Suite) cpu() []trial.Case {
 	spin := trial.Case{Name: "cpu/shm/8B", Unit: "us", Pilot: pilotTrips}
 	j := job.Job{Device: peers.SHM, Progress: s.mode("manual"), Size: question}
-	spin.Ours = []trial.Contestant{s.pair("", j, func(r *job.Result) float64 { return r.CPU * usec })}
+	spin.Ours = []trial.Contestant{s.pair(j, func(r *job.Result) float64 { return r.CPU * usec })}
 	for i := range s.Peers {
 		p := &s.Peers[i]
 		if p.Way != peers.SHM || p.Allreduce == nil {
@@ -59,7 +59,7 @@ func (s *Suite) cpu() []trial.Case {
 	}
 	sleep := trial.Case{Name: "cpu/request/8B", Unit: "us", Pilot: pilotTrips}
 	j.Progress = s.mode("auto")
-	sleep.Ours = []trial.Contestant{s.pair("", j, func(r *job.Result) float64 { return 2 * r.CPU * usec })}
+	sleep.Ours = []trial.Contestant{s.pair(j, func(r *job.Result) float64 { return 2 * r.CPU * usec })}
 	for _, e := range echo.Systems {
 		sleep.Peers = append(sleep.Peers, s.ask(e.Name, question, 0, func(r *job.Result) float64 { return r.CPU * usec }))
 	}
@@ -98,7 +98,7 @@ func (s *Suite) idle() []trial.Case {
 	perSecond := func(r *job.Result) float64 { return max(r.IdleCPU/idleTime, 1) / 1e3 } // 1 us a second: below what can be told
 	c := trial.Case{Name: "idle/shm", Unit: "ms/s"}
 	j := job.Job{Device: peers.SHM, Progress: s.mode("auto"), Size: question, Idle: idleTime}
-	c.Ours = []trial.Contestant{s.pair("", j, perSecond)}
+	c.Ours = []trial.Contestant{s.pair(j, perSecond)}
 	for _, e := range echo.Systems {
 		c.Peers = append(c.Peers, s.ask(e.Name, question, idleTime, perSecond))
 	}

@@ -12,6 +12,7 @@ import (
 type Outcome struct {
 	Case   *Case
 	Scores []*Score // efactor's first
+	Rounds int      // that there was time for
 }
 
 // Score is a contestant's.

@@ -37,7 +37,8 @@ func (r *Runner) All(ctx context.Context, cases []Case, report func(*Outcome) er
 			return fmt.Errorf("%w for %v", ErrLate, late)
 		}
 		fmt.Fprintf(r.Log, "%3d/%d  %4.0fs  %s: %d systems\n", i+1, len(cases), now.Sub(began).Seconds(), c.Name, len(c.Ours)+len(c.Peers))
-		o, err := r.Run(ctx, c)
+		part := r.Until.Sub(now) / time.Duration(len(cases)-i)
+		o, err := r.Run(ctx, c, now.Add(part))
 		if err != nil {
 			return err
 		}
@@ -48,23 +49,36 @@ func (r *Runner) All(ctx context.Context, cases []Case, report func(*Outcome) er
 	return nil
 }
 
-// Run measures a case. Contestants that fail have no part in further rounds; the error is that
-// of the context alone.
-func (r *Runner) Run(ctx context.Context, c *Case) (*Outcome, error) {
+// errEnough ends the rounds of a case that has had its part of the time.
+var errEnough = errors.New("no further round")
+
+// Run measures a case. No round but the first begins after until, so that all cases have
+// their part of the time on a slow machine. Contestants that fail have no part in further
+// rounds; the error is that of the context alone.
+func (r *Runner) Run(ctx context.Context, c *Case, until clock.Time) (*Outcome, error) {
 	o := newOutcome(c)
+	began := -1 // the last round that has
 	for _, s := range o.Scores {
 		s.n = 1
 		if c.Pilot > 0 {
 			r.once(ctx, s, c.Pilot, r.pilot)
 		}
 	}
-	err := versus.Turns(r.Rounds, len(o.Scores), func(_, i int) error {
+	err := versus.Turns(r.Rounds, len(o.Scores), func(round, i int) error {
+		if round > began && round > 0 && clock.System.Now() > until {
+			return errEnough
+		}
+		began = round
 		s := o.Scores[i]
 		if s.Err == nil {
 			r.once(ctx, s, s.n, (*Score).add)
 		}
 		return ctx.Err()
 	})
+	o.Rounds = began + 1
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	return o, err
 }
 

@@ -41,7 +41,7 @@ func run(t *testing.T, theirs ...float64) (o *Outcome, asked [2][]int) {
 		Peers: []Contestant{contestant("peer", &asked[1], theirs...)},
 	}
 	r := runner()
-	o, err := r.Run(t.Context(), &c)
+	o, err := r.Run(t.Context(), &c, math.MaxInt64)
 	require.NoError(t, err)
 	return o, asked
 }
@@ -95,7 +95,7 @@ func TestTimeout(t *testing.T) {
 	o, err := r.Run(t.Context(), &Case{Ours: []Contestant{{Run: func(ctx context.Context, _ int) (Sample, error) {
 		<-ctx.Done()
 		return Sample{}, ctx.Err()
-	}}}})
+	}}}}, math.MaxInt64)
 	require.NoError(t, err)
 	require.ErrorIs(t, o.Failures()["efactor"], context.DeadlineExceeded)
 	assert.Empty(t, o.Lines())
@@ -113,13 +113,26 @@ func TestLate(t *testing.T) {
 	assert.ErrorContains(t, err, "[a b]")
 }
 
+// TestPart: a case whose part of the time is over has one round, which is whole.
+func TestPart(t *testing.T) {
+	r := runner()
+	var asked [2][]int
+	o, err := r.Run(t.Context(), &Case{
+		Ours: []Contestant{contestant("", &asked[0], 1, 2)}, Peers: []Contestant{contestant("peer", &asked[1], 1, 2)},
+	}, clock.System.Now()-1)
+	require.NoError(t, err)
+	assert.Equal(t, 1, o.Rounds)
+	assert.Equal(t, [2][]int{{1}, {1}}, asked)
+	assert.Equal(t, 1, o.Lines()[0].Rounds)
+}
+
 func TestCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := runner()
 	_, err := r.Run(ctx, &Case{Ours: []Contestant{{Run: func(context.Context, int) (Sample, error) {
 		cancel()
 		return Sample{Value: 1}, nil
-	}}}})
+	}}}}, math.MaxInt64)
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
