@@ -1,9 +1,11 @@
 package chart
 
 import (
+	"cmp"
 	"image/color"
 	"io"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -36,6 +38,10 @@ func (c *Curves) Add(name string, size int, value float64) {
 	c.points[name] = append(c.points[name], plotter.XY{X: float64(size), Y: value})
 }
 
+// legendHeight is the part of a diagram's height that the legend has for a curve, above the
+// curves.
+const legendHeight = 0.06
+
 // Panel is a diagram.
 func Panel(title, label string, c *Curves) (*plot.Plot, error) {
 	p := plot.New()
@@ -48,7 +54,9 @@ func Panel(title, label string, c *Curves) (*plot.Plot, error) {
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 1, 10, 1, 10
 	}
 	for i, name := range c.names {
-		line, points, err := plotter.NewLinePoints(c.points[name])
+		at := c.points[name]
+		slices.SortStableFunc(at, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
+		line, points, err := plotter.NewLinePoints(at)
 		if err != nil {
 			return nil, err
 		}
@@ -60,6 +68,7 @@ func Panel(title, label string, c *Curves) (*plot.Plot, error) {
 	// An axis of one value has no length.
 	widen(&p.X.Min, &p.X.Max)
 	widen(&p.Y.Min, &p.Y.Max)
+	p.Y.Max *= math.Pow(p.Y.Max/p.Y.Min, legendHeight*float64(len(c.names)))
 	return p, nil
 }
 
