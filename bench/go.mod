@@ -2,6 +2,8 @@ module github.com/efactor/efactor/bench
 
 go 1.26.0
 
+tool github.com/efactor/efactor/interop/efaemu
+
 replace github.com/efactor/efactor => ../
 
 require (

@@ -38,6 +38,18 @@ func (o *options) run(ctx context.Context, out, log io.Writer) error {
 	}
 	found, missing := peers.Find(ctx, dir)
 	s := suite.Suite{Self: self, Short: o.short, Progress: o.progress, Peers: found}
+	if s.Emulated(o.cases) {
+		e, err := peers.Emulate(ctx, dir)
+		if err != nil {
+			missing = append(missing, peers.Missing{Name: "the emulated EFA device", Err: err})
+		} else {
+			defer e.Close()
+			s.Emulator = e.Command
+			if p, err := e.Libfabric(); err == nil { // else it is missing already
+				s.Peers = append(s.Peers, p)
+			}
+		}
+	}
 	cases := s.Cases(o.cases)
 	if len(cases) == 0 {
 		return fmt.Errorf("no case matches %q", o.cases)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/launch"
@@ -101,9 +102,10 @@ func (j *Job) do(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(res)
 }
 
-// Run has a program that calls Main with what follows -job do a job.
-func (j *Job) Run(ctx context.Context, program string) (*Result, error) {
-	command, err := j.command(program)
+// Run has a program that calls Main with what follows -job do a job. Before the program may
+// be a command that starts it.
+func (j *Job) Run(ctx context.Context, program ...string) (*Result, error) {
+	command, err := j.command(program...)
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +120,9 @@ func (j *Job) Run(ctx context.Context, program string) (*Result, error) {
 	return res, nil
 }
 
-func (j *Job) command(program string) ([]string, error) {
+func (j *Job) command(program ...string) ([]string, error) {
 	text, err := json.Marshal(j)
-	return []string{program, "-job", string(text)}, err
+	return append(slices.Clone(program), "-job", string(text)), err
 }
 
 var quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))

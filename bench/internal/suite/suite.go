@@ -12,7 +12,7 @@ import (
 )
 
 // Lacking is for people: what no case compares.
-const Lacking = "the EFA device (there is no emulator in this program), streams over tcp with libfabric and Open MPI, " +
+const Lacking = "streams over tcp with libfabric and Open MPI, " +
 	"streams both ways with UCX, more than 2 processes"
 
 // Suite makes the cases.
@@ -21,12 +21,13 @@ type Suite struct {
 	Short    bool   // fewer of them
 	Progress string // efactor's mode; "": that of the case
 	Peers    []peers.Peer
+	Emulator []string // the command that gives a program an EFA device; nil: there is none
 }
 
 // Cases lists those whose names match.
 func (s *Suite) Cases(names *regexp.Regexp) (list []trial.Case) {
 	for _, family := range []func() []trial.Case{
-		s.latencySHM, s.rate, s.bandwidth, s.latencyTCP, s.bandwidthTCP, s.request, s.match, s.start,
+		s.latencySHM, s.rate, s.bandwidth, s.latencyTCP, s.bandwidthTCP, s.request, s.emulated, s.match, s.start,
 		s.cpu, s.memory, s.idle, s.allreduce,
 	} {
 		for _, c := range family() {
