@@ -19,6 +19,7 @@ type many struct {
 
 	bound []bound // oldest first
 	first int     // those before it are done with
+	round uint64  // receives with the flag Sized that are older are recalled
 }
 
 // bound is a message that has its place in a buffer, and no place for its outcome yet.
@@ -156,4 +157,35 @@ func (c *many) size(x *ope.Rxe, o *ope.Order) {
 	x.Describe(res)
 	res.N = ^res.N
 	ope.Hand(c.pools, o, res)
+}
+
+// recalled reports whether r has the flag Sized and does not know what was left since.
+func (c *many) recalled(r *ope.Request) bool { return r.Flags&ope.Sized != 0 && r.Data < c.round }
+
+// handBack ends a receive that is recalled, and not in the matcher.
+func (c *many) handBack(o *ope.Order) {
+	res := &c.claims.result
+	*res = ope.Result{N: ope.Recalled, Peer: o.Req.Peer}
+	ope.Hand(c.pools, o, res)
+}
+
+// Recall ends the posted receives with the flag Sized that were made before somebody left message
+// number round for them. On the shard.
+func Recall(e *Endpoint, round uint64) {
+	if e.closing.state != open || e.table == nil {
+		return
+	}
+	c := &e.many
+	c.round = max(c.round, round)
+	var found []*ope.Order
+	e.table.EachRecv(func(r *match.Recv) bool {
+		if o := e.pools.Orders.At(r.Owner); c.recalled(&o.Req) {
+			found = append(found, o)
+		}
+		return true
+	})
+	for _, o := range found {
+		e.table.RemoveRecv(&o.Recv)
+		c.handBack(o)
+	}
 }

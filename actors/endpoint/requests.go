@@ -201,6 +201,10 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	p.Follow(e.env.Trail, from)
 	p.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	p.Recv.Tag, p.Recv.Ignore, p.Recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
+	if e.many.recalled(r) {
+		e.many.handBack(p)
+		return
+	}
 	if p.Recv.Many = r.Flags&ope.Multi != 0; p.Recv.Many && !e.many.open(p) {
 		return
 	}

@@ -1,6 +1,10 @@
 package ope
 
-import "github.com/efactor/efactor/actors/trail"
+import (
+	"math"
+
+	"github.com/efactor/efactor/actors/trail"
+)
 
 // The flags of receives that are not for one message of a known size.
 const (
@@ -13,9 +17,14 @@ const (
 	QuietParts
 	// Sized: a KindRecv takes a message only if the first packet has all of it and Buf has the
 	// room. Another one is claimed under the request's ID: N of the outcome is then the
-	// complement of its length.
+	// complement of its length. Data says how many calls had left a message before it; if one
+	// more does, N is Recalled.
 	Sized
 )
+
+// Recalled is N of the outcome of a receive with the flag Sized that has got no message, since one
+// is left elsewhere.
+const Recalled = math.MinInt
 
 // MultiAlign is what the offset of each message in a buffer for many is a multiple of.
 const MultiAlign = 8

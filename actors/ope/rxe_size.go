@@ -18,7 +18,8 @@ func Key(r *Rxe) (match.Kind, uint64, match.Source) {
 	return match.KindOf(r.tagged), r.tag, match.Source(r.link.Handle)
 }
 
-// Hand gives a receive with the flag Sized the outcome that its message was claimed.
+// Hand gives a receive with the flag Sized the outcome that its message was claimed, or that it is
+// recalled.
 func Hand(p *Pools, o *Order, res *Result) {
 	drop(p.env.Trail, o) // the claimed message is received by a request of its own
 	o.Req.Sink.Done(&o.Req, res)

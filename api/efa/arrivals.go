@@ -21,7 +21,8 @@ import (
 //	data, err := efa.DataLayout{}.Data(7, generation)
 //	err = memory.Write(ctx, page, efa.Data(data))
 //
-// A write counts once, when all of its bytes are in memory. The data is 32 bits, since
+// A write counts once, when all of its bytes are in memory, also if there are none: any peer that
+// may write here at all can send such a one, without a key. The data is 32 bits, since
 // devices carry no more; a [DataLayout] divides them into a value and a generation. Writes of the
 // present generation are counted for it, those of the next one for that, which begins with
 // [Arrivals.Next]; all others come late, and are counted apart. Of values there are as many counts

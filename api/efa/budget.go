@@ -2,6 +2,7 @@ package efa
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -32,8 +33,11 @@ func (b *budget) take(n int64, next bool) bool {
 	return false
 }
 
-// wait is take as soon as that is possible.
-func (b *budget) wait(ctx context.Context, sh *shard.Shard, n int64) error {
+// errInstead is the error of a wait of which the caller has something better to do.
+var errInstead = errors.New("efa: not needed any more")
+
+// wait is take as soon as that is possible, unless instead is true before: wakeAll has it asked again.
+func (b *budget) wait(ctx context.Context, sh *shard.Shard, n int64, instead func() bool) error {
 	if b.take(n, false) {
 		return nil
 	}
@@ -54,6 +58,9 @@ func (b *budget) wait(ctx context.Context, sh *shard.Shard, n int64) error {
 		b.mu.Unlock()
 		if taken {
 			return nil
+		}
+		if instead() {
+			return errInstead
 		}
 		if err := sh.Wait(ctx, &sig); err != nil {
 			return contextError(ctx, err)
@@ -85,11 +92,17 @@ func (b *budget) wakeFirst() {
 	}
 }
 
-func (b *budget) close() {
+func (b *budget) wakeAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed = true
 	for _, s := range b.line {
 		s.Set()
 	}
+}
+
+func (b *budget) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.wakeAll()
 }

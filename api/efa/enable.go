@@ -67,6 +67,7 @@ func (e *Endpoint) enableAgain(ctx context.Context, was *endpoint.Endpoint) erro
 func (e *Endpoint) opened(act *endpoint.Endpoint, again bool) {
 	e.act.Store(act)
 	if again {
+		e.inbox.renew()
 		e.events.add(Event{Kind: EnabledAgain, Peer: NoAddr, Address: e.Address()})
 	}
 }

@@ -48,3 +48,13 @@ func NewArrivals(cfg *ArrivalsConfig) (*Arrivals, error) {
 
 // Used is how many places of the queue are taken, also by completions not yet to be seen.
 func (q *Queue) Used() int { return int(q.used.Load()) }
+
+// NextState is how many calls of Next wait for memory, how many receives there are, and how
+// many bytes are lent.
+type NextState struct{ ForMemory, Receives, Lent int64 }
+
+// StateOfNext looks at an endpoint.
+func StateOfNext(ep *Endpoint) NextState {
+	m := &ep.inbox.mem
+	return NextState{m.waiting.Load(), ep.rx.used.Load(), m.used.Load()}
+}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -21,9 +21,10 @@ type inbox struct {
 	mem  budget
 	free [leaseClasses]sync.Pool
 
-	mu   sync.Mutex
-	left []*taking // oldest first
-	kept atomic.Int32
+	mu    sync.Mutex
+	left  []*taking // oldest first
+	kept  atomic.Int32
+	round atomic.Uint64 // counts those that were left
 }
 
 const defaultNextMemory = 256 << 20
@@ -59,7 +60,7 @@ func (e *TooLongError) Unwrap() error { return ErrMsgSize }
 // messages stay with the endpoint as those do that nobody receives, or with their senders. A
 // longer message than that is a [TooLongError].
 //
-// If ctx ends first, no message is lost: what the call had taken is for the next one. An error
+// If ctx ends first, no message is lost: what the call had taken is for another one. An error
 // of a message (its peer failed, TooLongError) is of that message alone. Any number of
 // goroutines may call it; what one call after the other gets from a peer is in the order of
 // the sends. It allocates nothing for messages of up to a packet.
@@ -115,28 +116,37 @@ func (b *inbox) next(ctx context.Context, m Match, tagged bool, opts []OpOption)
 	if err := e.receiving(&req, w.from, nil, tagged, m); err != nil {
 		return d, false, err
 	}
-	if t := b.resume(&req, w.from); t != nil {
-		return b.finish(ctx, t)
-	}
-	if err := b.mem.wait(ctx, e.sh, 0); err != nil {
-		return d, false, err
-	}
-	l := b.lend(b.classOf(b.mtu))
 	req.Flags |= ope.Sized
-	req.Buf = l.buf
-	msg, err := e.do(ctx, &req, &e.rx)
-	if err == nil && msg.N >= 0 {
-		b.mem.used.Add(l.cost)
-		return l.deliver(msg), false, nil
+	want := wanted{m, tagged, w.from}
+	for {
+		req.Data = b.round.Load() // before it looks: for what is left later the receive is recalled
+		if t := b.resume(&want, false); t != nil {
+			return b.finish(ctx, t, &want)
+		}
+		if err := b.mem.wait(ctx, e.sh, 0, func() bool { return b.has(&want, false) }); err != nil {
+			if errors.Is(err, errInstead) {
+				continue
+			}
+			return d, false, err
+		}
+		l := b.lend(b.classOf(b.mtu))
+		req.Buf = l.buf
+		msg, err := e.do(ctx, &req, &e.rx)
+		if err == nil && msg.N >= 0 {
+			b.mem.used.Add(l.cost)
+			return l.deliver(msg), false, nil
+		}
+		if !errors.Is(err, ErrClosed) { // else perhaps nobody has closed the shard, which has it
+			b.unused(l)
+		}
+		if err != nil {
+			return d, false, err
+		}
+		if msg.N != ope.Recalled {
+			msg.N = ^msg.N
+			return b.finish(ctx, &taking{to: b, act: e.act.Load(), id: req.ID, msg: msg}, &want)
+		}
 	}
-	if !errors.Is(err, ErrClosed) { // else perhaps nobody has closed the shard, which has it
-		b.unused(l)
-	}
-	if err != nil {
-		return d, false, err
-	}
-	msg.N = ^msg.N
-	return b.finish(ctx, &taking{to: b, id: req.ID, msg: msg})
 }
 
 func (l *lease) deliver(m Message) Delivery {
@@ -146,9 +156,10 @@ func (l *lease) deliver(m Message) Delivery {
 // taking is a message that does not come in one packet, on its way into a buffer of its size.
 type taking struct {
 	to    *inbox
-	id    uint64  // of the claim
-	msg   Message // as Peek has it
-	lease *lease  // nil: it is not being received yet
+	act   *endpoint.Endpoint // that has the claim
+	id    uint64             // of the claim
+	msg   Message            // as Peek has it
+	lease *lease             // nil: it is not being received yet
 	sig   shard.Signal
 	err   error
 }
@@ -163,13 +174,22 @@ func (t *taking) Done(q *ope.Request, r *ope.Result) {
 }
 
 // finish receives a message that was claimed. If ctx ends first it is kept for another call.
-func (b *inbox) finish(ctx context.Context, t *taking) (d Delivery, alone bool, err error) {
+func (b *inbox) finish(ctx context.Context, t *taking, w *wanted) (d Delivery, alone bool, err error) {
 	e := b.of
-	if t.lease == nil {
+	for t.lease == nil {
 		if int64(t.msg.N) > b.mem.max {
 			return d, true, &TooLongError{Claimed: &Claimed{Message: t.msg, e: e, id: t.id}, Most: int(b.mem.max)}
 		}
-		if err := b.receive(ctx, t); err != nil {
+		if t.act != e.act.Load() {
+			return d, true, fmt.Errorf("%w: the endpoint has failed since the message came", ErrIO)
+		}
+		switch err := b.receive(ctx, t, w); {
+		case errors.Is(err, errInstead): // one that has memory, which t may be waiting for
+			if other := b.resume(w, true); other != nil {
+				b.leave(t)
+				t = other
+			}
+		case err != nil:
 			b.leave(t)
 			return d, false, err
 		}
@@ -185,14 +205,15 @@ func (b *inbox) finish(ctx context.Context, t *taking) (d Delivery, alone bool, 
 	return t.lease.deliver(t.msg), false, nil
 }
 
-// receive begins to receive a message as soon as there is memory for it.
-func (b *inbox) receive(ctx context.Context, t *taking) error {
+// receive begins to receive a message as soon as there is memory for it. The error is errInstead if
+// w takes a message that was left and has memory.
+func (b *inbox) receive(ctx context.Context, t *taking, w *wanted) error {
 	e := b.of
 	class, size := b.classOf(t.msg.N)
 	if int64(size) > b.mem.max {
 		class, size = -1, t.msg.N
 	}
-	if err := b.mem.wait(ctx, e.sh, int64(size)); err != nil {
+	if err := b.mem.wait(ctx, e.sh, int64(size), func() bool { return b.has(w, true) }); err != nil {
 		return err
 	}
 	if e.rx.take(1, false) == 0 {
@@ -208,31 +229,5 @@ func (b *inbox) receive(ctx context.Context, t *taking) error {
 	}
 	e.accept(&req, t, true)
 	e.submit(&req)
-	return nil
-}
-
-// leave keeps a message for another call.
-func (b *inbox) leave(t *taking) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.left = append(b.left, t)
-	b.kept.Add(1)
-}
-
-// resume takes the oldest message of those that were left which a request takes.
-func (b *inbox) resume(req *ope.Request, from Addr) *taking {
-	if b.kept.Load() == 0 {
-		return nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, t := range b.left {
-		m := &t.msg
-		if m.Tagged == (req.Flags&ope.Tagged != 0) && (m.Tag^req.Tag)&^req.Ignore == 0 && (from == AnyAddr || from == m.From) {
-			b.left = slices.Delete(b.left, i, i+1)
-			b.kept.Add(-1)
-			return t
-		}
-	}
 	return nil
 }

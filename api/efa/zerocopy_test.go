@@ -130,17 +130,19 @@ func TestZeroCopyRecvOldPeer(t *testing.T) {
 		onZeroCopy(t, cfg, func(t *testing.T, a, b *side) {
 			ctx := testContext(t)
 			for i, n := range []int{0, 1, 5000, 20_000, 300_000, 64} {
-				buf := make([]byte, 300_000)
-				for range 1 + i%3 {
-					_, err := b.ep.PostRecv(&efa.RecvReq{Buf: buf})
+				bufs := make([][]byte, 1+i%3)
+				for k := range bufs {
+					bufs[k] = make([]byte, 300_000)
+					_, err := b.ep.PostRecv(&efa.RecvReq{Buf: bufs[k], Token: uint64(k)})
 					require.NoError(t, err)
 				}
-				for range 1 + i%3 {
+				for range bufs {
 					op := start(t, a, &efa.SendReq{To: a.peer, Buf: pattern(n)})
 					c := read(t, b.ep.RecvQueue())
 					require.NoError(t, c.Err)
 					require.NotEqual(t, "headerless", c.Protocol.String())
-					require.Equal(t, pattern(n), buf[:c.N])
+					require.Equal(t, pattern(n), bufs[c.Token][:c.N])
+					bufs[c.Token] = nil // once each
 					require.Equal(t, n, c.N)
 					done(t, op)
 				}

@@ -2,7 +2,6 @@ package libfabric_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,10 +94,10 @@ func nextFrom(t *testing.T, w *world, tagged bool) {
 }
 
 func allSent(t *testing.T, ctx context.Context, sends []*party.Pending) {
-	for _, p := range sends {
+	for i, p := range sends {
 		out, err := p.Wait(ctx)
-		require.NoError(t, err)
-		require.NoError(t, out.Err(), fmt.Sprint(p))
+		require.NoError(t, err, "message %d", i)
+		require.NoError(t, out.Err(), "message %d", i)
 	}
 }
 

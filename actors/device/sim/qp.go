@@ -12,14 +12,35 @@ import (
 type QP struct {
 	*nic.QP
 	c *qp
+
+	copied device.SendWR // what postCopy hands on
+	bytes  []byte        // its packet
 }
 
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
-	if !q.c.fab.direct.Load() && q.Outstanding() > 0 && q.c.queueFull(wr) {
+	f := q.c.fab
+	switch {
+	case f.direct.Load():
+	case q.Outstanding() > 0 && q.c.queueFull(wr):
 		return device.ErrQueueFull
+	case f.virtual == nil && wr.Kind == device.WRSend && len(wr.More) == 0 && wr.Len() <= len(q.bytes):
+		return q.postCopy(wr)
 	}
 	return q.QP.PostSend(wr)
+}
+
+// postCopy posts a copy of a packet. Another goroutine may deliver the packet while
+// nic's PostSend still copies the bytes for a resend, and its receiver may write to
+// where they come from, if that is a region.
+func (q *QP) postCopy(wr *device.SendWR) error {
+	h := copy(q.bytes, wr.Header)
+	p := copy(q.bytes[h:], wr.Payload)
+	q.copied = *wr
+	q.copied.Header, q.copied.Payload = q.bytes[:h:h], q.bytes[h:h+p]
+	err := q.QP.PostSend(&q.copied)
+	wr.Over = q.copied.Over
+	return err
 }
 
 // qp is the carrier of a queue pair and what others see of it.
@@ -79,7 +100,7 @@ func newQP(d *Device, qpn uint16, sq, rq int, cfg *device.QPConfig) (*QP, error)
 	if err != nil {
 		return nil, err
 	}
-	return &QP{QP: q, c: c}, nil
+	return &QP{QP: q, c: c, bytes: make([]byte, mtu)}, nil
 }
 
 func (c *qp) endpoint() Endpoint { return Endpoint{c.src.GID, c.qpn} }
