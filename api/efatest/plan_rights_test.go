@@ -19,7 +19,7 @@ func (p *plan) drawRights() {
 			refused := t.a != nil && t.a.to == target && c&t.a.kind.right() == 0
 			switch {
 			case !refused:
-			case t.a.n == 0: // who asks for nothing may be let in
+			case t.a.n == 0: // a request for nothing may be let in
 				t.a.failed = true
 				return true
 			case t.a.wrong == right:
