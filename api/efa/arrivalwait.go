@@ -41,14 +41,14 @@ func (a *Arrivals) WaitRange(ctx context.Context, v Values, n int, peers ...Addr
 		return err
 	}
 	w := &arrivalWait{Values: v, round: round}
+	w.watch(a.of, peers)
+	defer w.unwatch(a.of)
 	a.add(w)
 	defer a.drop(w)
 	if have, _ = a.sum(v, round); have >= uint64(n) {
 		return nil
 	}
 	w.left.Add(int64(n) - int64(have))
-	w.watch(a.of, peers)
-	defer w.unwatch(a.of)
 	for {
 		w.sig.Reset()
 		have, _ = a.sum(v, round)

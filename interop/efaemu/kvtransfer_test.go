@@ -35,7 +35,7 @@ func TestKVTransferOnCards(t *testing.T) {
 }
 
 // killsPrefill starts both processes, kills the one that writes in the middle of a round, and
-// prints the last line of the other.
+// prints what ends the other.
 const killsPrefill = `
 EFACTOR_RANK=1 EFACTOR_LOCAL_RANK=1 "$0" "$@" >/dev/null 2>&1 &
 EFACTOR_RANK=0 EFACTOR_LOCAL_RANK=0 "$0" "$@" 2>&1 >/dev/null | {
@@ -43,7 +43,9 @@ EFACTOR_RANK=0 EFACTOR_LOCAL_RANK=0 "$0" "$@" 2>&1 >/dev/null | {
 		case $line in
 		*"layer 16 of 32"*) [ "$killed" ] || { kill -9 $!; killed=1; };;
 		esac
-		last=$line
+		case $line in
+		kvtransfer:*) [ "$last" ] || last=$line;;
+		esac
 	done
 	echo "killed=$killed $last"
 }`
