@@ -13,7 +13,7 @@ import (
 // TestPinnedStays: over a million messages, with sleeps between, a pinned shard
 // stays on one thread, which stays on one CPU.
 func TestPinnedStays(t *testing.T) {
-	s := newShard(t, shard.Config{Mode: shard.Pinned})
+	s := newShard(t, shard.Alone(shard.Config{Mode: shard.Pinned}))
 	const bursts, each = 20, 50000
 	tids := map[int]int{}
 	cpus := map[int]int{}
@@ -63,7 +63,7 @@ func TestPinCPU(t *testing.T) {
 	for !mine.IsSet(want) {
 		want++
 	}
-	s := newShard(t, shard.Config{Mode: shard.Pinned, PinCPU: []int{want}})
+	s := newShard(t, shard.Alone(shard.Config{Mode: shard.Pinned, PinCPU: []int{want}}))
 	var got unix.CPUSet
 	p := &ping{}
 	ref := spawn(t, s, "", setter())

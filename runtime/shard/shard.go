@@ -28,6 +28,7 @@ type Shard struct {
 	mode       Mode
 	modeReason string
 	external   bool          // Config.External
+	lent       bool          // goroutines that wait run it
 	grace      time.Duration // Config.Grace
 	pinCPU     []int         // Config.PinCPU
 	waiter     Waiter        // Config.Waiter, nil for the built-in way
@@ -72,6 +73,7 @@ func New(cfg Config) (*Shard, error) {
 	if s.external {
 		s.mode, s.modeReason = Manual, "external: its creator turns it"
 	}
+	s.lent = s.mode == Manual && !s.external || s.mode == Pinned && !cfg.alone && fewCores()
 	s.delivery.inbox, s.delivery.faults = s.inbox, &s.faults
 	s.delivery.stack.limit = maxDepth
 	s.idling.spin = cfg.Spin
