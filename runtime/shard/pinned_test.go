@@ -1,6 +1,7 @@
 package shard_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -76,4 +77,33 @@ func TestPinCPU(t *testing.T) {
 	require.NoError(t, s.Wait(soon(t), &p.sig))
 	require.Equal(t, 1, got.Count())
 	require.True(t, got.IsSet(want))
+}
+
+// TestPinnedLent: where processors are few, goroutines that wait have a pinned shard between
+// them, and its thread has it when none waits.
+func TestPinnedLent(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	s := newShard(t, shard.Config{Mode: shard.Pinned})
+	require.Equal(t, shard.Pinned, s.Mode())
+	require.Contains(t, s.ModeReason(), "lent")
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	ctx, me, here, there := soon(t), unix.Gettid(), 0, make(chan int)
+	ref := spawn(t, s, "", setter())
+	for here == 0 { // the thread may be the first
+		require.NoError(t, ctx.Err())
+		p := &ping{}
+		s.Post(ref, &note{do: func(actor.Context) {
+			if unix.Gettid() == me {
+				here++
+			}
+			p.sig.Set()
+		}})
+		require.NoError(t, s.Wait(ctx, &p.sig))
+	}
+	for range 3 {
+		s.Post(ref, &note{do: func(actor.Context) { there <- unix.Gettid() }})
+		require.NotEqual(t, me, <-there)
+	}
+	require.NoError(t, ctx.Err())
 }

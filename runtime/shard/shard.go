@@ -73,7 +73,10 @@ func New(cfg Config) (*Shard, error) {
 	if s.external {
 		s.mode, s.modeReason = Manual, "external: its creator turns it"
 	}
-	s.lent = s.mode == Manual && !s.external || s.mode == Pinned && !cfg.alone && fewCores()
+	s.lent = s.mode == Manual && !s.external
+	if s.mode == Pinned && !cfg.alone && fewCores() {
+		s.lent, s.modeReason = true, s.modeReason+", lent to goroutines that wait since processors are few"
+	}
 	s.delivery.inbox, s.delivery.faults = s.inbox, &s.faults
 	s.delivery.stack.limit = maxDepth
 	s.idling.spin = cfg.Spin
