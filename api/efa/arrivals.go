@@ -22,14 +22,14 @@ import (
 //	err = memory.Write(ctx, page, efa.Data(data))
 //
 // A write counts once, when all of its bytes are in memory, also if there are none: any peer that
-// may write here at all can send such a one, without a key. The data is 32 bits, since
+// may write here at all can send a write of 0 bytes, without a key. The data is 32 bits, since
 // devices carry no more; a [DataLayout] divides them into a value and a generation. Writes of the
 // present generation are counted for it, those of the next one for that, which begins with
 // [Arrivals.Next]; all others come late, and are counted apart. Of values there are as many counts
 // as were declared, so no peer can make them use more memory.
 //
 // A write that is counted, or late, has no [RemoteWrite] completion and no event. Those with
-// undeclared data are reported as if nothing were counted. RemoteWriteCounter counts all.
+// data that is not expected are reported as if nothing were counted. RemoteWriteCounter counts all.
 // All methods may be called by any number of goroutines.
 type Arrivals struct {
 	of     *intake

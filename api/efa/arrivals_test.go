@@ -265,8 +265,10 @@ func TestArrivalsEnd(t *testing.T) {
 			for arr.Waiting() == 0 {
 				require.NoError(t, ctx.Err())
 			}
+			_, err := b.ep.Snapshot(ctx) // the shard has begun to watch
+			require.NoError(t, err)
 			c.end(t, a, b, cancel)
-			err := <-ended
+			err = <-ended
 			for _, want := range c.want {
 				require.ErrorIs(t, err, want)
 			}

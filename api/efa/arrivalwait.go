@@ -23,8 +23,8 @@ type waiter struct {
 // Wait returns when n writes with the value have arrived in this generation. It ends with the error of
 // a named peer as soon as that has failed, which takes PeerTimeout at most; with ErrClosed or ErrIO when the
 // endpoint ends; with ErrBadState when the generation does; with ErrInvalid if the value is not
-// expected; or with ctx's error. Without a name no peer is looked after: where a peer that
-// has nothing to ask of this side dies, only ctx ends the wait.
+// expected; or with ctx's error. If no peer is named, none is probed: should one die to which this
+// side sends nothing, only ctx ends the wait.
 func (a *Arrivals) Wait(ctx context.Context, value uint32, n int, peers ...Addr) error {
 	return a.WaitRange(ctx, Values{value, value}, n, peers...)
 }
@@ -41,14 +41,14 @@ func (a *Arrivals) WaitRange(ctx context.Context, v Values, n int, peers ...Addr
 		return err
 	}
 	w := &arrivalWait{Values: v, round: round}
+	w.watch(a.of, peers)
+	defer w.unwatch(a.of)
 	a.add(w)
 	defer a.drop(w)
 	if have, _ = a.sum(v, round); have >= uint64(n) {
 		return nil
 	}
 	w.left.Add(int64(n) - int64(have))
-	w.watch(a.of, peers)
-	defer w.unwatch(a.of)
 	for {
 		w.sig.Reset()
 		have, _ = a.sum(v, round)
@@ -78,7 +78,7 @@ func (a *Arrivals) Count(value uint32) uint64 {
 func (a *Arrivals) Generation() uint32 { return a.round.Load() }
 
 // Next begins the next generation and returns it. What has arrived for it counts already; what
-// arrives for those before is late from now on. A wait that has not ended gets ErrBadState.
+// arrives for those before is late from now on. A Wait that is still in progress ends with ErrBadState.
 func (a *Arrivals) Next() uint32 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,7 +95,7 @@ func (a *Arrivals) Next() uint32 {
 type ArrivalStats struct {
 	Late       uint64 // of an earlier generation: counted nowhere else
 	Early      uint64 // of the generation that followed: counted for that
-	Unexpected uint64 // with undeclared data: reported like any write with data
+	Unexpected uint64 // with data that is not expected: reported like any write with data
 }
 
 // Stats returns the counts of writes that came out of turn.

@@ -23,7 +23,8 @@ type AddressVectorConfig struct {
 // sharedMemory is the scheme of addresses in shared memory.
 const sharedMemory = "shm"
 
-// OpenAddressVector makes an address vector with settings.
+// OpenAddressVector makes an address vector with settings. ErrInvalid: they leave no peer that could be
+// in it, or the fabric has only the shared memory that NoSharedMemory does without.
 func (d *Domain) OpenAddressVector(cfg AddressVectorConfig) (*AddressVector, error) {
 	if cfg.LocalOnly && cfg.RemoteOnly {
 		return nil, fmt.Errorf("%w: an address vector with LocalOnly and RemoteOnly takes nobody", ErrInvalid)

@@ -37,7 +37,7 @@ type EndpointConfig struct {
 	EventBacklog int    // events kept for NextEvent; 0: 256
 	// MinMultiRecv is when the buffer of a receive with Multi is released: when fewer bytes
 	// of it are left (FI_OPT_MIN_MULTI_RECV). 0: as many as a packet has at most, see
-	// Limits.MTU. [RecvReq].MinLeft goes before it.
+	// Limits.MTU. [RecvReq].MinLeft takes precedence.
 	MinMultiRecv int
 	// NextMemory bounds the bytes that [Endpoint.Next] has lent out; 0: 256 MiB.
 	NextMemory int

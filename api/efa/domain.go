@@ -21,7 +21,8 @@ type Progress = shard.Mode
 const (
 	// ProgressAuto picks by the number of cores; Domain.Progress tells what.
 	ProgressAuto = shard.Auto
-	// ProgressPinned has a thread of its own on one CPU poll the device.
+	// ProgressPinned has a thread of its own on one CPU poll the device. Where processors are few, a
+	// goroutine that waits polls in its place: ProgressReason says so.
 	ProgressPinned = shard.Pinned
 	// ProgressManual lets the goroutine that waits poll the device itself, and
 	// a helper when nobody waits. Lowest latency, and best on few cores.

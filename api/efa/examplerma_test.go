@@ -68,6 +68,66 @@ func ExampleData() {
 	// Output: remote write of 5 bytes with data 7: row 7
 }
 
+// Two writes with value 7 are one wait, in whatever order they arrive.
+func ExampleArrivals() {
+	a, done := alone(efa.EndpointConfig{Arrivals: &efa.ArrivalsConfig{Expected: []efa.Values{{First: 0, Last: 31}}}})
+	defer done()
+	ctx := context.Background()
+
+	self, err := a.AddressVector().Insert(a.Address()) // in a real program, two processes
+	if err != nil {
+		log.Fatal(err)
+	}
+	mem, err := a.Domain().Alloc(64, efa.AccessRemoteWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer mem.Close()
+	data, err := efa.DataLayout{}.Data(7, a.Arrivals().Generation())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i, word := range []string{"layer", "seven"} {
+		there := a.Memory(self, mem.Remote().Slice(uint64(8*i), 5))
+		if err := there.Write(ctx, []byte(word), efa.Data(data)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := a.Arrivals().Wait(ctx, 7, 2, self); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s %s\n", mem.Bytes()[:5], mem.Bytes()[8:13])
+	// Output: layer seven
+}
+
+// One write from two pieces of local memory into three of the peer's.
+func ExampleWriteReq_lists() {
+	a, b, toB, done := two()
+	defer done()
+	ctx := context.Background()
+
+	mem, err := b.Domain().Alloc(64, efa.AccessRemoteWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer mem.Close()
+	at := mem.Remote()
+	op, err := a.Start(&efa.WriteReq{
+		To:    toB,
+		Bufs:  [][]byte{[]byte("gather"), []byte("scatter")},
+		Ats:   []efa.Remote{at.Slice(0, 3), at.Slice(16, 3), at.Slice(32, 7)},
+		Level: efa.Delivered,
+	})
+	if err == nil {
+		_, err = op.Wait(ctx)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s %s %s\n", mem.Bytes()[:3], mem.Bytes()[16:19], mem.Bytes()[32:39])
+	// Output: gat her scatter
+}
+
 // A counter that several endpoints draw numbers from.
 func ExampleCell_FetchAdd() {
 	a, b, toB, done := two()
@@ -114,4 +174,17 @@ func ExampleEndpoint_ClaimTag() {
 	}
 	fmt.Printf("tag %d, %d bytes: %s\n", c.Message.Tag, len(buf), buf)
 	// Output: tag 5, 28 bytes: of a length that nobody knew
+}
+
+// alone makes one endpoint on a simulated fabric.
+func alone(cfg efa.EndpointConfig) (*efa.Endpoint, func()) {
+	ep, err := efa.OpenEndpoint(context.Background(), efa.Setup{Fabric: efa.Config{DeviceName: "sim"}, Endpoint: cfg})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return ep, func() {
+		if err := ep.Close(); err != nil {
+			log.Fatal(err)
+		}
+	}
 }

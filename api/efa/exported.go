@@ -79,7 +79,8 @@ func (m *MemoryRegion) Unexport(r Remote) error {
 }
 
 // KeyRemote names n bytes of a peer's [Export] by its key, from byte 0 of it on. Slice gives
-// parts of it.
+// parts of it. Nothing is looked up: an access with a key that the peer does not have, or beyond
+// the bytes of the export, is refused there, as with any other Remote.
 func KeyRemote(key, n uint64) Remote {
 	return Remote{names: &[]remoteName{{addr: mr.ByOffset, key: key&MaxKey | mr.EmulatedOnly}}, n: n}
 }

@@ -77,7 +77,7 @@ func (b *inbox) NextTag(ctx context.Context, m Match, opts ...OpOption) (Deliver
 
 // Messages calls Next again and again. Each message is released at the next step of the loop,
 // and at its end, unless [Delivery.Keep] was called. After the error of a single message the
-// loop goes on if it likes; an error that concerns all, as ErrClosed or that of ctx, is the last.
+// loop may go on; an error that concerns all, as ErrClosed or that of ctx, is the last.
 func (b *inbox) Messages(ctx context.Context, opts ...OpOption) iter.Seq2[Delivery, error] {
 	return b.each(ctx, Match{}, false, opts)
 }

@@ -4,6 +4,7 @@ package efa_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func (q *witnessQP) Poll(c []device.Completion) int {
 	return n
 }
 
-// look is called by one thread at a time, if the test is to pass.
+// look is called by one thread at a time: the owner of the shard.
 func (w *witness) look() {
 	add := func(p *atomic.Pointer[map[int]bool], v int) {
 		m := map[int]bool{v: true}
@@ -70,7 +71,7 @@ func (w *witness) look() {
 }
 
 // TestPinned: over a million messages the pinned loop stays on one OS thread and
-// one CPU, and a second after the traffic it uses next to no CPU.
+// one CPU, unless the shard is lent (shard.TestPinnedStays), and a second after the traffic it uses next to no CPU.
 func TestPinned(t *testing.T) {
 	messages := 1_000_000
 	if raceEnabled || testing.Short() {
@@ -108,9 +109,11 @@ func TestPinned(t *testing.T) {
 		require.NoError(t, err)
 		done += n
 	}
-	require.Len(t, *w.tids.Load(), 1, "threads that polled")
-	require.Len(t, *w.cpus.Load(), 1, "CPUs that polled")
-	require.EqualValues(t, 1, w.allowed.Load(), "CPUs that the thread may use")
+	if !strings.Contains(dom.ProgressReason(), "lent") { // else those who wait poll, too
+		require.Len(t, *w.tids.Load(), 1, "threads that polled")
+		require.Len(t, *w.cpus.Load(), 1, "CPUs that polled")
+		require.EqualValues(t, 1, w.allowed.Load(), "CPUs that the thread may use")
+	}
 
 	// The loop parks soon; from one second on it is idle.
 	idle := func(d time.Duration) {

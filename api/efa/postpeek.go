@@ -32,7 +32,8 @@ var noSpan span
 
 // PostPeek looks for a message; what it finds goes to the RecvQueue as a completion of the
 // kind [Peeked], with the length of the message in N, its sender, tag and data, or with
-// ErrNoMessage in Err. See Peek, Claim and PostSend.
+// ErrNoMessage in Err. ErrAgain means that the queue has no room, or, with Discard, that RxDepth
+// receives are in progress; ErrInvalid that Claim and Discard are both set. See Peek, Claim and PostSend.
 func (e *Endpoint) PostPeek(r *PeekReq) (OpID, error) {
 	req := ope.Request{Kind: ope.KindPeek, Tag: r.Tag, Ignore: r.Ignore, Token: r.Token}
 	if err := e.live(); err != nil {

@@ -57,6 +57,8 @@ type RecvPool struct {
 const poolID = 1 << 62
 
 // NewRecvPool makes a pool of receives. Its shard is the next one in turn, as an endpoint's is.
+// Errors: ErrNoCQ without a queue, ErrDomain if the queue or the address vector is another domain's,
+// ErrInvalid of a depth that cannot be, ErrClosed of a closed domain.
 func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (*RecvPool, error) {
 	switch {
 	case cfg.AV != nil && cfg.AV.dom != d:

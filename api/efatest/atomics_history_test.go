@@ -123,11 +123,11 @@ func (r *run) checkCells(s *store, c *cells) {
 		}
 		list = slices.DeleteFunc(list, func(h *happening) bool { return h.void })
 		final := c.load(s.mem[c.at+i*c.size():])
-		if err := linear(list, c.bits, final); err != nil {
+		if err := linear(list, c.modelBits(), final); err != nil {
 			r.fail("host %d, cell %d of %d bits: %w", s.host, i, c.bits, err)
 		}
 		if c.counter {
-			if err := adds(list, c.bits, final); err != nil {
+			if err := adds(list, c.modelBits(), final); err != nil {
 				r.fail("host %d, counter %d of %d bits: %w", s.host, i, c.bits, err)
 			}
 		}
@@ -155,6 +155,9 @@ func adds(list []*happening, bits int, final uint64) error {
 
 // load reads a cell.
 func (c *cells) load(b []byte) uint64 {
+	if c.typ != 0 {
+		return c.loadUnusual(b)
+	}
 	var w [8]byte
 	copy(w[:], b[:c.size()])
 	return binary.LittleEndian.Uint64(w[:])
@@ -164,6 +167,10 @@ func (c *cells) load(b []byte) uint64 {
 func (c *cells) encode(list []uint64) []byte {
 	var b []byte
 	for _, v := range list {
+		if c.typ != 0 {
+			b = c.appendUnusual(b, v)
+			continue
+		}
 		b = append(b, binary.LittleEndian.AppendUint64(nil, v)[:c.size()]...)
 	}
 	return b

@@ -34,6 +34,9 @@ func (n *node) reachCells(ctx context.Context, a *access, d *deed) error {
 	}
 	d.release = func() {}
 	req.To = n.handle(a.to)
+	if c.typ != 0 {
+		r.stats["atomic "+c.typ.String()]++
+	}
 	switch a.style {
 	case posted, started:
 		return n.post(ctx, d, req)
@@ -60,7 +63,7 @@ func (n *node) asking(a *access) {
 	}
 	for i := range x.count {
 		h := &happening{
-			Step: model.Step{Op: x.op, Bits: c.bits, Operand: x.operand[i]}, from: a.from, to: a.to, call: now, end: never,
+			Step: model.Step{Op: x.op, Bits: c.modelBits(), Operand: x.operand[i]}, from: a.from, to: a.to, call: now, end: never,
 			injected: a.style == injected,
 		}
 		if x.form == amo.Compare {
@@ -176,6 +179,9 @@ func wireSize[T uint8 | uint16 | uint32 | uint64]() int {
 }
 
 func (c *cells) datatype() amo.Type {
+	if c.typ != 0 {
+		return c.typ
+	}
 	switch c.bits {
 	case 8:
 		return wire.DatatypeUint8

@@ -14,11 +14,12 @@ import (
 // RDMA is refused request by request.
 func (r *run) risk(a *access) bool {
 	a.requests = 1
-	if a.wrong == right && a.store.closeAt == 0 {
+	switch {
+	case a.wrong == right && a.store.closeAt == 0, a.wrong == wrongInitiator:
 		a.requests = 0
 		return true
 	}
-	if most := r.p.requestSize(a.from); a.kind != update && a.n > 0 {
+	if most := r.p.requestSize(a.from); a.kind != update && a.n > 0 && a.wrong != wrongTarget { // that goes by packets
 		a.requests = (a.n + most - 1) / most
 		if n := a.listed(); n > 0 {
 			a.requests += n + 5 // cut at the pieces of both sides
@@ -52,11 +53,15 @@ func (n *node) reached(d *deed, a *access, err error) {
 	case err == nil:
 		n.succeeded(d, a)
 		return
+	case a.wrong == wrongInitiator && errors.Is(err, efa.ErrNotSupported):
+		r.stats["access not begun"]++
 	case errors.Is(err, efa.ErrCanceled) && (a.timeout > 0 || a.mem == doomed):
 		r.stats["access canceled"]++
 	case a.mayBeRefused() && (refused(err) || a.store.closing && errors.Is(err, efa.ErrPeerAborted)):
 		r.stats["access refused"]++
-		a.refused = true
+		if a.refused = true; a.wrong == wrongTarget {
+			r.stats["access refused to all"]++
+		}
 	case errors.Is(err, efa.ErrTimedOut) && (r.p.pressed(a.from) || r.p.pressed(a.to)):
 		r.stats["access too late"]++ // requests, or answers, met RNR for so long
 	case a.level >= efa.Delivered && errors.Is(err, efa.ErrNotSupported) &&
@@ -83,7 +88,7 @@ func (n *node) succeeded(d *deed, a *access) {
 	r := n.run
 	r.stats["access ok"]++
 	switch {
-	case a.wrong != right && (a.heard() || d.protocol != 0 && d.protocol != ope.EagerWrite && d.protocol != ope.WriteAtomic):
+	case a.wrong == wrongInitiator, a.wrong != right && (a.heard() || d.protocol != 0 && d.protocol != ope.EagerWrite && d.protocol != ope.WriteAtomic):
 		r.fail("%v succeeded by %v", a, d.protocol)
 	case a.wrong == right && a.heard():
 		r.landed(a.after, a)
@@ -100,7 +105,9 @@ func (a *access) heard() bool {
 }
 
 // mayBeRefused reports whether the target may refuse it.
-func (a *access) mayBeRefused() bool { return a.wrong != right || a.store.closing }
+func (a *access) mayBeRefused() bool {
+	return a.wrong != right && a.wrong != wrongInitiator || a.store.closing
+}
 
 // refused reports whether an error says that an access was refused: by the peer's
 // PEER_ERROR, by its device, or by a timeout if it knows neither.

@@ -48,7 +48,7 @@ const (
 	update
 )
 
-// wrong is the reason why the target refuses.
+// wrong is the reason why an access is refused.
 type wrong uint8
 
 const (
@@ -56,6 +56,8 @@ const (
 	wrongKey
 	wrongRange
 	wrongRight
+	wrongTarget    // the endpoint there is no target of such accesses
+	wrongInitiator // nor may the endpoint here begin them
 )
 
 // maxWrongs is how many requests of one endpoint another one may have to refuse

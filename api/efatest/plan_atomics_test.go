@@ -8,7 +8,8 @@ import (
 // cells are unsigned integers in a store that peers update by atomics.
 type cells struct {
 	at      int
-	bits    int // of one
+	bits    int      // of one
+	typ     amo.Type // if it is an unusual one
 	count   int
 	counter bool // nothing but sums
 	history [][]*happening
@@ -30,8 +31,9 @@ type cellAccess struct {
 	steps              []*happening
 }
 
-func drawCells(d draw, s *store) *cells {
+func (p *plan) drawCells(d draw, s *store, number int) *cells {
 	c := &cells{bits: pick(d, 8, 16, 32, 64, 64), count: 1 + d.IntN(8), counter: d.chance(.4)}
+	p.drawUnusual(c, s.host, number)
 	c.at = s.size
 	if d.chance(.7) {
 		c.at = (c.at + 7) &^ 7
@@ -79,11 +81,11 @@ func (p *plan) drawAtomic(d draw, a *access) bool {
 	case load:
 		x.op = amo.Read
 	case x.form == amo.Compare:
-		x.op = pick(d, compares...)
+		x.op = pick(d, c.does(compares)...)
 	case c.counter:
 		x.op = amo.Sum
 	default:
-		x.op = pick(d, p.updates()...)
+		x.op = pick(d, c.does(p.updates())...)
 	}
 	x.first = d.IntN(c.count)
 	x.count = 1 + d.IntN(c.count-x.first)
@@ -95,13 +97,20 @@ func (p *plan) drawAtomic(d draw, a *access) bool {
 	if x.form == amo.Update && d.chance(.2) && a.timeout == 0 {
 		a.style, a.level = injected, 0
 	}
+	if c.typ != 0 && (a.style == blocking || a.style == injected) { // calls take Go's types
+		a.style = posted
+	}
 	return true
 }
 
 // drawOperand draws small numbers often, so that comparisons come out both ways.
 func (p *plan) drawOperand(d draw, c *cells) uint64 {
 	if d.chance(.8) {
-		return uint64(d.IntN(8))
+		v := uint64(d.IntN(8))
+		if c.half() {
+			return c.fit(v)
+		}
+		return v
 	}
-	return d.Uint64() & (1<<c.bits - 1)
+	return c.fit(d.Uint64() & (1<<c.modelBits() - 1))
 }

@@ -53,7 +53,7 @@ func (p *plan) drawStores(d draw, host int, hp *hostPlan) {
 		}
 		s.size = d.IntN(maxGap) + 1
 		if d.chance(.7) {
-			s.cells = drawCells(d, s)
+			s.cells = p.drawCells(d, s, i)
 		}
 		hp.stores = append(hp.stores, s)
 	}

@@ -122,6 +122,7 @@ func newPlan(seed uint64) *plan {
 	p.drawPaths()
 	p.drawPlain()
 	p.drawTasks(d)
+	p.drawRights()
 	p.drawOrder()
 	for i, np := range p.nodes {
 		if np.loose {

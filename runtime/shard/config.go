@@ -43,6 +43,8 @@ type Config struct {
 	External bool
 	// Waiter replaces the built-in way of waiting.
 	Waiter Waiter
+
+	alone bool // a pinned shard is not lent
 }
 
 // validate fills in the defaults and returns all errors, joined.

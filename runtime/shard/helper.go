@@ -21,6 +21,7 @@ const (
 // fields are its own.
 type helper struct {
 	s        *Shard
+	pinned   bool          // to a thread and a CPU
 	seen     uint64        // Shard.drives at the last look
 	interval time.Duration // until the next look
 	most     time.Duration // bound of interval
@@ -77,14 +78,13 @@ func (h *helper) serve() {
 			s.leave()
 			return
 		case s.woke || s.waiters.wanted.Load() != 0:
-			// Let them run on this processor, now.
 			s.leave()
-			runtime.Gosched()
+			h.yield()
 			return
 		case n > 0:
 			s.idling.reset()
 		case !s.idling.longEnough(&s.clock):
-			s.idling.relax()
+			h.relax()
 		case !s.sleeper.sleep(true):
 			return
 		case s.drives != h.seen && s.waiters.handed.Swap(0) == 0:
@@ -93,5 +93,22 @@ func (h *helper) serve() {
 			s.leave()
 			return
 		}
+	}
+}
+
+// yield lets those who want the shard run on this processor, now.
+func (h *helper) yield() {
+	if h.pinned {
+		osYield()
+	} else {
+		runtime.Gosched()
+	}
+}
+
+func (h *helper) relax() {
+	if h.pinned {
+		h.s.idling.relaxPinned()
+	} else {
+		h.s.idling.relax()
 	}
 }

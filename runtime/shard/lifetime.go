@@ -43,12 +43,6 @@ func (l *lifetime) start() error {
 // run is the goroutine of the shard.
 func (l *lifetime) run(ready chan<- error) {
 	s := l.s
-	if s.mode == Manual {
-		ready <- nil
-		h := helper{s: s}
-		h.run()
-		return
-	}
 	if s.mode == Pinned {
 		// Not unlocked: the thread ends with the goroutine, and so its affinity.
 		runtime.LockOSThread()
@@ -56,6 +50,12 @@ func (l *lifetime) run(ready chan<- error) {
 			ready <- err
 			return
 		}
+	}
+	if s.lent {
+		ready <- nil
+		h := helper{s: s, pinned: s.mode == Pinned}
+		h.run()
+		return
 	}
 	s.owner.set()
 	ready <- nil

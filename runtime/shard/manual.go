@@ -16,13 +16,16 @@ package shard
 // A goroutine that polls instead of waiting calls Drive. One that has something to do
 // on a shard that nobody owns claims the shard, has one poller do the work, and leaves
 // or waits: Claim, then Run and Release, or RunAndWait.
+//
+// A pinned shard that is lent follows the same rules. Its helper is the pinned thread, which
+// has the shard unless a goroutine waits or polls.
 
 // Drive runs one turn of a manual shard that has no owner and returns how much was
 // done: progress for a goroutine that polls instead of waiting. If the helper has the
 // shard it is asked to make way, so the next call may get it. On shards of other modes,
 // and on one that the caller owns, it does nothing.
 func (s *Shard) Drive() int {
-	if s.mode != Manual || s.external || s.OnShard() {
+	if !s.lent || s.OnShard() {
 		return 0
 	}
 	if !s.owner.take() {

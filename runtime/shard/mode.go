@@ -14,7 +14,9 @@ const (
 	// else Pinned. ModeReason says which and why.
 	Auto Mode = iota
 	// Pinned runs the shard on a goroutine locked to an OS thread and a CPU. It
-	// never waits through the Go scheduler.
+	// never waits through the Go scheduler. Where processors are few, as Auto counts them or
+	// since the process has as many shards, a thread that spins would keep those from running
+	// who wait for it: there the shard is lent to a goroutine while that waits.
 	Pinned
 	// Manual lets the goroutine that waits run the shard; while none waits, a helper
 	// does.
@@ -59,6 +61,12 @@ func (m Mode) resolve(cpus, procs int) (Mode, string) {
 	default:
 		return Pinned, fmt.Sprintf("auto: %d CPUs, GOMAXPROCS %d", cpus, procs)
 	}
+}
+
+// fewCores reports whether a spinning thread would keep others from running.
+func fewCores() bool {
+	cpus, procs := cores()
+	return cpus < autoMinCPUs || procs < autoMinProcs || int(shards.Load()) >= procs-1
 }
 
 func cores() (cpus, procs int) { return runtime.NumCPU(), runtime.GOMAXPROCS(0) }

@@ -1,6 +1,7 @@
 package shard_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -13,7 +14,7 @@ import (
 // TestPinnedStays: over a million messages, with sleeps between, a pinned shard
 // stays on one thread, which stays on one CPU.
 func TestPinnedStays(t *testing.T) {
-	s := newShard(t, shard.Config{Mode: shard.Pinned})
+	s := newShard(t, shard.Alone(shard.Config{Mode: shard.Pinned}))
 	const bursts, each = 20, 50000
 	tids := map[int]int{}
 	cpus := map[int]int{}
@@ -63,7 +64,7 @@ func TestPinCPU(t *testing.T) {
 	for !mine.IsSet(want) {
 		want++
 	}
-	s := newShard(t, shard.Config{Mode: shard.Pinned, PinCPU: []int{want}})
+	s := newShard(t, shard.Alone(shard.Config{Mode: shard.Pinned, PinCPU: []int{want}}))
 	var got unix.CPUSet
 	p := &ping{}
 	ref := spawn(t, s, "", setter())
@@ -76,4 +77,33 @@ func TestPinCPU(t *testing.T) {
 	require.NoError(t, s.Wait(soon(t), &p.sig))
 	require.Equal(t, 1, got.Count())
 	require.True(t, got.IsSet(want))
+}
+
+// TestPinnedLent: where processors are few, goroutines that wait have a pinned shard between
+// them, and its thread has it when none waits.
+func TestPinnedLent(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	s := newShard(t, shard.Config{Mode: shard.Pinned})
+	require.Equal(t, shard.Pinned, s.Mode())
+	require.Contains(t, s.ModeReason(), "lent")
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	ctx, me, here, there := soon(t), unix.Gettid(), 0, make(chan int)
+	ref := spawn(t, s, "", setter())
+	for here == 0 { // the thread may be the first
+		require.NoError(t, ctx.Err())
+		p := &ping{}
+		s.Post(ref, &note{do: func(actor.Context) {
+			if unix.Gettid() == me {
+				here++
+			}
+			p.sig.Set()
+		}})
+		require.NoError(t, s.Wait(ctx, &p.sig))
+	}
+	for range 3 {
+		s.Post(ref, &note{do: func(actor.Context) { there <- unix.Gettid() }})
+		require.NotEqual(t, me, <-there)
+	}
+	require.NoError(t, ctx.Err())
 }

@@ -28,6 +28,7 @@ type Shard struct {
 	mode       Mode
 	modeReason string
 	external   bool          // Config.External
+	lent       bool          // goroutines that wait run it
 	grace      time.Duration // Config.Grace
 	pinCPU     []int         // Config.PinCPU
 	waiter     Waiter        // Config.Waiter, nil for the built-in way
@@ -71,6 +72,10 @@ func New(cfg Config) (*Shard, error) {
 	s.mode, s.modeReason = cfg.Mode.resolve(cores())
 	if s.external {
 		s.mode, s.modeReason = Manual, "external: its creator turns it"
+	}
+	s.lent = s.mode == Manual && !s.external
+	if s.mode == Pinned && !cfg.alone && fewCores() {
+		s.lent, s.modeReason = true, s.modeReason+", lent to goroutines that wait since processors are few"
 	}
 	s.delivery.inbox, s.delivery.faults = s.inbox, &s.faults
 	s.delivery.stack.limit = maxDepth

@@ -21,7 +21,7 @@ const watchSpin = 20 * time.Microsecond
 
 // Wait waits for sig. It returns nil once sig is set, the cause of ctx if that
 // ended first, and ErrClosed if the shard closed without setting sig. On a manual
-// shard the caller runs the shard meanwhile. It does not allocate unless it parks.
+// shard, and a pinned one that is lent, the caller runs the shard meanwhile. It does not allocate unless it parks.
 func (s *Shard) Wait(ctx context.Context, sig *Signal) error {
 	w := wait{s, ctx, sig}
 	switch {
@@ -29,7 +29,7 @@ func (s *Shard) Wait(ctx context.Context, sig *Signal) error {
 		return nil
 	case s.waiter != nil:
 		return s.waiter.Wait(ctx, s, sig)
-	case s.mode == Manual && !s.external:
+	case s.lent:
 		return w.manual(false)
 	case s.OnShard():
 		return w.asOwner()
