@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/efactor/efactor/bench/internal/job"
 )
@@ -33,7 +34,7 @@ func main() {
 	if o.job != "" {
 		job.Main(o.job)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err = o.run(ctx, os.Stdout, os.Stderr)
 	stop()
 	if err != nil {

@@ -127,7 +127,7 @@ func (p *printer) outcome(o *trial.Outcome) error {
 	p.outcomes = append(p.outcomes, o)
 	trial.WriteFailures(p.notes, o)
 	if o.Rounds < p.rounds {
-		fmt.Fprintf(p.notes, "# %s: %d rounds, for lack of time\n", o.Case.Name, o.Rounds)
+		fmt.Fprintf(p.notes, "# %s: %d of %d rounds, for lack of time\n", o.Case.Name, o.Rounds, p.rounds)
 	}
 	for _, s := range o.Scores {
 		if s.Ours && s.Err != nil {
