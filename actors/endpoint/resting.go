@@ -211,8 +211,13 @@ func (p *peers) recall() {
 	peer.Probe(l)
 }
 
-// onGone: a process is dead of which there is no peer.
+// onGone: a process is dead, or has closed its queue pair, of which there was no peer when the
+// device said so. There may be one by now, made of a packet that the device reported with it.
 func (p *peers) onGone(g *device.Gone) {
+	if l := p.at(g.GID, g.QPN); l != nil {
+		p.env.Sh.Tell(l.Peer, g)
+		return
+	}
 	gid := g.GID
 	if int(g.AH) < len(p.routes.gids) {
 		gid = p.routes.gids[g.AH]

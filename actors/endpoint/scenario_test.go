@@ -184,7 +184,7 @@ func (s *scenario) command(d *datadriven.TestData) string {
 		}
 	case "inject":
 		// Packets that arrive together, one a line: sender, type, fields. DATA has no
-		// headers, and comes to the queue pair for receives.
+		// headers, and comes to the queue pair for receives. LEFT: it was closed after that.
 		//
 		//	inject
 		//	a EAGER_MSGRTM msg_id=0 raw_addr len=10
@@ -320,6 +320,10 @@ func (s *scenario) inject(d *datadriven.TestData) string {
 		f := strings.Fields(line)
 		x := s.rig.Remote(f[0])
 		require.NotNil(s.t, x, "%s: %s", d.Pos, line)
+		if f[1] == "LEFT" {
+			s.rig.QP.Left(x.Addr.GID(), x.Addr.QPN(), x.Addr.ConnID())
+			continue
+		}
 		if f[1] == "DATA" {
 			if !s.bare(x, f[2:]) {
 				lost += "no receive posted for: " + line + "\n"
