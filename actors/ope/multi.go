@@ -99,6 +99,7 @@ func (m *MultiRecv) Done(q *Request, r *Result) {
 
 // Forget ends the receive of a message that nobody hears of, since the endpoint ends.
 func (m *MultiRecv) Forget(part *Order) {
+	drop(m.pools.env.Trail, part)
 	m.pools.Orders.Put(part)
 	m.left()
 }

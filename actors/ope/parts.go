@@ -26,6 +26,7 @@ type parts struct {
 	n        int  // bytes of the parts that ended well
 	proto    Proto
 	err      error
+	own      bool // err is no part's
 	canceled error
 
 	free *parts
@@ -132,11 +133,11 @@ func (g *parts) start() {
 	g.busy = true
 	total := uint64(g.req.Len())
 	for g.next < total && g.flying < mostParts {
-		if g.err = firstError(firstError(g.err, g.canceled), g.link.Closed()); g.err != nil {
+		if g.err != nil || g.ends(firstError(g.canceled, g.link.Closed())) {
 			break
 		}
 		if g.pools.Closing {
-			g.err = errno.ErrClosed
+			g.ends(errno.ErrClosed)
 			break
 		}
 		if g.req.Flags&HasData != 0 && g.flying > 0 && g.end() == total {
@@ -152,7 +153,7 @@ func (g *parts) start() {
 		if !begun {
 			g.flying--
 			PutLists(&g.part)
-			g.err = errno.ErrAgain
+			g.ends(errno.ErrAgain)
 			break
 		}
 	}
@@ -162,9 +163,20 @@ func (g *parts) start() {
 	}
 }
 
+// ends notes an error that no part has had, if it is one, and reports whether it is.
+func (g *parts) ends(err error) bool {
+	if err != nil {
+		g.err, g.own = err, true
+	}
+	return err != nil
+}
+
 // over gives the caller its outcome.
 func (g *parts) over() {
 	peer.Begun(g.link)
+	if g.own {
+		g.pools.Tally.Count(g.req.Kind, 0, g.err)
+	}
 	res := &g.pools.res
 	*res = Result{}
 	res.Err, res.N, res.Proto, res.Peer = g.err, g.n, g.proto, g.req.Peer

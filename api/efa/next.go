@@ -131,6 +131,7 @@ func (b *inbox) next(ctx context.Context, m Match, tagged bool, opts []OpOption)
 		}
 		l := b.lend(b.classOf(b.mtu))
 		req.Buf = l.buf
+		act := e.act.Load() // before the claim, which it has
 		msg, err := e.do(ctx, &req, &e.rx)
 		if err == nil && msg.N >= 0 {
 			b.mem.used.Add(l.cost)
@@ -144,7 +145,7 @@ func (b *inbox) next(ctx context.Context, m Match, tagged bool, opts []OpOption)
 		}
 		if msg.N != ope.Recalled {
 			msg.N = ^msg.N
-			return b.finish(ctx, &taking{to: b, act: e.act.Load(), id: req.ID, msg: msg}, &want)
+			return b.finish(ctx, &taking{to: b, act: act, id: req.ID, msg: msg}, &want)
 		}
 	}
 }

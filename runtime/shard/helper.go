@@ -17,7 +17,8 @@ const (
 	manyDrives   = 512
 )
 
-// helper is the goroutine that looks after a manual shard when no other does. Its
+// helper is the goroutine that looks after a lent shard when no other does: a manual one, or a pinned
+// one where processors are few. Its
 // fields are its own.
 type helper struct {
 	s        *Shard
@@ -78,8 +79,9 @@ func (h *helper) serve() {
 			s.leave()
 			return
 		case s.woke || s.waiters.wanted.Load() != 0:
+			// Let them run on this processor, now.
 			s.leave()
-			h.yield()
+			runtime.Gosched()
 			return
 		case n > 0:
 			s.idling.reset()
@@ -93,15 +95,6 @@ func (h *helper) serve() {
 			s.leave()
 			return
 		}
-	}
-}
-
-// yield lets those who want the shard run on this processor, now.
-func (h *helper) yield() {
-	if h.pinned {
-		osYield()
-	} else {
-		runtime.Gosched()
 	}
 }
 

@@ -16,7 +16,7 @@ type lifetime struct {
 }
 
 // start gets the descriptors and the goroutine that the mode needs. It returns when
-// the goroutine owns the shard or, for a manual one, exists.
+// the goroutine owns the shard or, for a lent one, exists.
 func (l *lifetime) start() error {
 	if l.s.external {
 		return nil
@@ -69,7 +69,7 @@ func (l *lifetime) open() (err error) {
 	if err := s.sleeper.bell.open(); err != nil {
 		return err
 	}
-	if s.mode == Pinned {
+	if s.mode == Pinned && !s.lent {
 		if s.notifier, err = newNotifier(); err != nil {
 			s.sleeper.bell.close()
 			return err

@@ -14,9 +14,9 @@ const (
 	// else Pinned. ModeReason says which and why.
 	Auto Mode = iota
 	// Pinned runs the shard on a goroutine locked to an OS thread and a CPU. It
-	// never waits through the Go scheduler. Where processors are few, as Auto counts them or
+	// does not wait through the Go scheduler. Where processors are few, as Auto counts them or
 	// since the process has as many shards, a thread that spins would keep those from running
-	// who wait for it: there the shard is lent to a goroutine while that waits.
+	// who wait for it: there the shard is lent to a goroutine while that waits, and that runs on any CPU.
 	Pinned
 	// Manual lets the goroutine that waits run the shard; while none waits, a helper
 	// does.

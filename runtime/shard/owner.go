@@ -30,8 +30,8 @@ func (o *owner) drop() { o.g.Store(0) }
 func (s *Shard) OnShard() bool { return s.owner.isCaller() }
 
 // Adopt makes the calling goroutine the owner, which may call Turn and all that is
-// marked "shard only". It reports false if there is an owner already; pinned and
-// cooperative shards always have theirs.
+// marked "shard only". It reports false if there is an owner already; cooperative shards,
+// and pinned ones that are not lent, always have theirs.
 func (s *Shard) Adopt() bool { return s.owner.take() }
 
 // Release gives up what Adopt took. On a manual shard a parked waiter, or the

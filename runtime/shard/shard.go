@@ -32,7 +32,7 @@ type Shard struct {
 	grace      time.Duration // Config.Grace
 	pinCPU     []int         // Config.PinCPU
 	waiter     Waiter        // Config.Waiter, nil for the built-in way
-	notifier   *notifier     // of a pinned shard, nil on others
+	notifier   *notifier     // of a pinned shard that is not lent, nil on others
 	_          [64]byte
 
 	// Owned by the owner.

@@ -95,7 +95,7 @@ func (s *server) greet(raw net.Conn) *member {
 		_ = conn.SetDeadline(clock.Deadline(s.cfg.greet))
 	}
 	if errors.Is(err, errEarly) { // it does nothing wrong
-		s.log.Info("launch: a rank waits for the next board", "from", from, "reason", err)
+		s.complain("launch: a rank waits for the next board", "from", from, "reason", err)
 	} else {
 		s.refuse(from, refusal(err))
 	}
