@@ -3,6 +3,7 @@ package ope
 import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -171,11 +172,21 @@ func (g *parts) ends(err error) bool {
 	return err != nil
 }
 
+// tellOwn counts and traces an error that no part has had, as one of an operation that never began.
+func (g *parts) tellOwn() {
+	g.pools.Tally.Count(g.req.Kind, 0, g.err)
+	if l := g.pools.env.Trail; l != nil {
+		span := follow(l, &g.req, g.link)
+		l.Outcome(span, trail.Told, 0, g.err)
+		l.Outcome(span, trail.End, 0, g.err)
+	}
+}
+
 // over gives the caller its outcome.
 func (g *parts) over() {
 	peer.Begun(g.link)
 	if g.own {
-		g.pools.Tally.Count(g.req.Kind, 0, g.err)
+		g.tellOwn()
 	}
 	res := &g.pools.res
 	*res = Result{}
