@@ -105,7 +105,6 @@ func (e *Endpoint) reject(r *ope.Request, err error) {
 		}
 	}
 	tell(r, err)
-	ope.PutLists(r)
 }
 
 // end ends a posted receive that nothing has matched.
@@ -118,7 +117,6 @@ func (e *Endpoint) end(o *ope.Order, err error) {
 	e.env.Trail.Outcome(o.Span, trail.End, 0, err)
 	e.pools.Tally.Count(o.Req.Kind, 0, err)
 	tell(&o.Req, err)
-	ope.PutLists(&o.Req)
 	e.pools.Orders.Put(o)
 }
 

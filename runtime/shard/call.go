@@ -120,11 +120,11 @@ func (m *mailbox) receive(msg Msg) {
 	m.msg = nil
 }
 
-// A goroutine that finds a manual shard without an owner calls a poller in the same way.
+// A goroutine that finds a lent shard without an owner calls a poller in the same way.
 
-// Claim adopts a manual shard, or a pinned one that is lent. It reports false if the shard has
-// an owner, is closing, or is of another mode. Run and Release come then, or RunAndWait. What follows Release
-// is left to the helper if no goroutine waits.
+// Claim adopts a lent shard: a manual one, or a pinned one where processors are few. It
+// reports false if the shard has an owner, is closing, or is not lent. Run and Release come
+// then, or RunAndWait. What follows Release is left to the helper if no goroutine waits.
 func (s *Shard) Claim() bool {
 	return s.lent && s.waiter == nil && !s.closing.Load() &&
 		s.owner.g.Load() == 0 && s.owner.g.CompareAndSwap(0, getg())

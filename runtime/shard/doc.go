@@ -26,10 +26,11 @@
 // entered last. Shard.QueueAll turns this off, so that tests can compare the two.
 //
 // The mode says which goroutine owns the loop: a pinned thread (lent to the goroutines that
-// wait, as a manual shard is, where processors are few), the goroutines that wait (manual), a goroutine of the shard (cooperative), or, with Config.External, a
+// wait, as a manual shard is, where processors are few), the goroutines that wait
+// (manual), a goroutine of the shard (cooperative), or, with Config.External, a
 // simulation. In each a shard makes progress by itself, except the external one, and
 // sleeps when there is nothing to do: in ppoll over an eventfd and the descriptors of
-// its pollers. manual.go has the rules of handing a manual shard over.
+// its pollers. manual.go has the rules of handing a lent shard over.
 //
 // Shard is the public face and wires the parts together. Each part has its state and
 // says which goroutine may use it:
@@ -55,9 +56,9 @@
 //
 //   - owner is also the lock: the goroutine that sets it from 0 owns everything below
 //     "Owned by the owner" in Shard.
-//   - The thread of a pinned shard that is not lent uses no channel, mutex or Gosched until it ends; the
-//     notifier wakes goroutines for it. Dead letters, spawning and failures
-//     take protoactor's locks; they are no part of the hot path.
+//   - The thread of a pinned shard that is not lent uses no channel, mutex or Gosched
+//     until it ends; the notifier wakes goroutines for it. Dead letters, spawning and
+//     failures take protoactor's locks; they are no part of the hot path.
 //   - No message is lost silently: it is received, or canceled (Canceled, Stats).
 //     The exceptions are protoactor's: a message that made its actor panic, and PID
 //     sends to a PID whose actor is gone, which become dead letters.

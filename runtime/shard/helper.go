@@ -17,12 +17,10 @@ const (
 	manyDrives   = 512
 )
 
-// helper is the goroutine that looks after a lent shard when no other does: a manual one, or a pinned
-// one where processors are few. Its
-// fields are its own.
+// helper is the goroutine that looks after a lent shard when no other does. Its fields are
+// its own.
 type helper struct {
 	s        *Shard
-	pinned   bool          // to a thread and a CPU
 	seen     uint64        // Shard.drives at the last look
 	interval time.Duration // until the next look
 	most     time.Duration // bound of interval
@@ -99,7 +97,7 @@ func (h *helper) serve() {
 }
 
 func (h *helper) relax() {
-	if h.pinned {
+	if h.s.mode == Pinned {
 		h.s.idling.relaxPinned()
 	} else {
 		h.s.idling.relax()

@@ -53,7 +53,7 @@ func (l *lifetime) run(ready chan<- error) {
 	}
 	if s.lent {
 		ready <- nil
-		h := helper{s: s, pinned: s.mode == Pinned}
+		h := helper{s: s}
 		h.run()
 		return
 	}

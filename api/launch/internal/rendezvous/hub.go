@@ -152,7 +152,6 @@ func (h *hub) late(number uint32) *board.Failure {
 func (h *hub) leave(m *member, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	m.left = true
 	close(m.gone)
 	if why == nil {
 		if h.waiting > 0 {
@@ -205,7 +204,7 @@ func (h *hub) tellAll() {
 
 // leftLocked lists the ranks that said BYE.
 func (h *hub) leftLocked() string {
-	return board.Ranks(len(h.members), func(r int) bool { return h.members[r] != nil && h.members[r].left })
+	return board.Ranks(len(h.members), func(r int) bool { return h.members[r] != nil && h.members[r].left() })
 }
 
 // refuse counts a connection that was not of this job.

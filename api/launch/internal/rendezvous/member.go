@@ -18,10 +18,9 @@ type member struct {
 	out  chan []byte   // to its writer; the hub's lock guards sending and closing
 	done bool          // out is closed
 	told chan struct{} // closed when all of out has been written, or cannot be
-	gone chan struct{} // closed with left
+	gone chan struct{} // closed when it has left
 
-	waits bool // at a fence; with left guarded by the hub
-	left  bool
+	waits bool // at a fence; guarded by the hub
 }
 
 // backlog is how many frames may wait for a member that obeys the protocol: WELCOME,
@@ -30,6 +29,16 @@ const backlog = 4
 
 func newMember(rank int, from string, conn net.Conn) *member {
 	return &member{rank: rank, from: from, conn: conn, out: make(chan []byte, backlog), told: make(chan struct{}), gone: make(chan struct{})}
+}
+
+// left reports whether the member's connection has ended.
+func (m *member) left() bool {
+	select {
+	case <-m.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 // send leaves a frame to the writer.

@@ -242,7 +242,7 @@ func (s *server) dismiss() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	for _, m := range s.members {
-		if m != nil && !m.left {
+		if m != nil && !m.left() {
 			_ = m.conn.SetReadDeadline(clock.Deadline(s.cfg.linger))
 		}
 	}
