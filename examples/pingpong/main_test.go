@@ -91,7 +91,8 @@ func TestEveryModeChecked(t *testing.T) {
 				out, log, err := run(t, "-progress", mode, kind, "-S", size, "-c", "-I", "5")
 				require.NoError(t, err, log)
 				rows(t, out, 5)
-				require.Contains(t, log, "progress is "+mode+" (configured)")
+				// On few cores the reason goes on: a pinned shard says that it is lent to goroutines that wait.
+				require.Contains(t, log, "progress is "+mode+" (configured")
 			}
 		}
 	}
