@@ -54,6 +54,14 @@ func (t *linkTable) each(f func(*link)) {
 	}
 }
 
+// near is the link that reach would give for wr if there are no news, or nil: it has to be looked into.
+func (p *port) near(wr *device.SendWR) *link {
+	if l := p.links.get(wr.QPN); l != nil && l.ah == wr.AH && l.qkey == wr.QKey && l.state() <= parked {
+		return l
+	}
+	return nil
+}
+
 // linkTo returns the link that wr is for, and makes it if there is none.
 func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
 	l := p.links.get(wr.QPN)

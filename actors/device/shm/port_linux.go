@@ -93,24 +93,20 @@ func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
 	if p.exposed.some {
 		return p.sendSafely(wr)
 	}
-	return p.put(wr, markOf(wr), wr.Header, wr.Payload)
-}
-
-func markOf(wr *device.SendWR) mark {
-	if wr.HasImm {
-		return mark{bits: withImm, imm: wr.Imm}
-	}
-	return mark{begins: wr.Begins, turn: wr.Turn}
+	return p.put(wr, marksOf(wr))
 }
 
 // put delivers a packet, or a note, to the queue pair that wr names.
-func (p *port) put(wr *device.SendWR, m mark, header, payload []byte) device.Status {
+func (p *port) put(wr *device.SendWR, marks word) device.Status {
 	for range 2 {
-		l, st := p.reach(wr)
-		if st != device.StatusOK {
-			return st
+		l := p.near(wr)
+		if l == nil || p.news.some.Load() {
+			var st device.Status
+			if l, st = p.reach(wr); st != device.StatusOK {
+				return st
+			}
 		}
-		switch l.send(m, header, payload) {
+		switch l.send(wr, marks) {
 		case sent:
 			return device.StatusOK
 		case sentWake:
@@ -178,19 +174,20 @@ func (p *port) poll(c []device.Completion) int {
 // accept makes a completion of a packet and returns 1. If it is not a packet,
 // accept posts its slot again and returns 0.
 func (p *port) accept(pk *packet, c *device.Completion) int {
-	if pk.kind != ready {
+	w := pk.w
+	if w.kind() != ready {
 		p.bad++
 		p.repost(pk.slot)
 		return 0
 	}
-	from := &p.heard[pk.sender]
+	from := &p.heard[w.sender()]
 	if from.who != pk.who {
-		p.hear(pk.sender, pk.who)
+		p.hear(w.sender(), pk.who)
 	}
-	c.ID, c.Op, c.Status, c.Len = uint64(pk.slot), device.OpRecv, device.StatusOK, pk.length
+	c.ID, c.Op, c.Status, c.Len = uint64(pk.slot), device.OpRecv, device.StatusOK, w.length()
 	c.AH, c.SrcQPN, c.SrcGID, c.QKey = 0, pk.who.qpn(), from.gid, 0
-	c.HasImm, c.Imm = pk.marks&withImm != 0, pk.imm
-	if pk.marks&written != 0 {
+	c.HasImm, c.Imm = w&withImm != 0, pk.imm
+	if w&written != 0 {
 		return p.acceptNote(pk, c)
 	}
 	return 1
