@@ -25,6 +25,7 @@ func (q *Queue) AwaitSlot(w *SlotWait) {
 		return
 	}
 	q.Counters.SlotWaits++
+	q.waiters++
 	l := &q.data
 	if w.Control {
 		l = &q.control
@@ -55,6 +56,7 @@ func (q *Queue) wakeWaiters() int {
 			l.tail = nil
 		}
 		w.next, w.queued = nil, false
+		q.waiters--
 		q.sh.Call(w.To, w)
 		n++
 	}

@@ -89,53 +89,78 @@ func (q *QP) QPN() uint16 { return q.cfg.QPN }
 
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
-	if q.dead {
-		return device.ErrClosed
+	packet := wr.Kind == device.WRSend && len(wr.More) == 0
+	if !packet || len(wr.Header)+len(wr.Payload) > q.cfg.MTU {
+		if err := q.cfg.check(wr); err != nil && !q.dead {
+			return err
+		}
 	}
-	if err := q.cfg.check(wr); err != nil {
-		return err
-	}
-	switch {
-	case !q.ahs.valid(wr.AH):
-		return device.ErrBadAH
-	case q.outstanding >= q.cfg.Depth:
-		q.stats.QueueFull++
-		return device.ErrQueueFull
+	if q.dead || !q.ahs.valid(wr.AH) || q.outstanding >= q.cfg.Depth {
+		return q.refuse(wr)
 	}
 	// outstanding < Depth, so there is a free request.
 	i := q.freeReqs[len(q.freeReqs)-1]
 	q.outstanding++
 	q.stats.Sends++
+	if !packet || q.cfg.Datagram {
+		q.postOther(i, wr)
+		return nil
+	}
+	st := q.carrier.Send(wr, q.reqs[i].token(i))
+	if st == device.StatusOK && wr.Prompt {
+		wr.Over = true
+		q.outstanding--
+		return nil
+	}
+	q.posted(i, wr, wr, st)
+	return nil
+}
+
+// refuse is the error of PostSend for a request that is right in itself.
+func (q *QP) refuse(wr *device.SendWR) error {
+	switch {
+	case q.dead:
+		return device.ErrClosed
+	case !q.ahs.valid(wr.AH):
+		return device.ErrBadAH
+	}
+	q.stats.QueueFull++
+	return device.ErrQueueFull
+}
+
+// postOther posts what is not a packet in one or two pieces, or is a datagram.
+func (q *QP) postOther(i uint32, wr *device.SendWR) {
 	if q.cfg.Datagram {
 		postDatagram(q, i, wr)
-		return nil
+		return
 	}
 	whole := wr
 	if len(wr.More) > 0 {
 		whole = q.gather(i, wr)
 	}
-	st := q.launch(whole, q.reqs[i].token(i))
+	q.posted(i, wr, whole, q.launch(whole, q.reqs[i].token(i)))
+}
+
+// posted settles what became of request i, which the carrier had as whole.
+func (q *QP) posted(i uint32, wr, whole *device.SendWR, st device.Status) {
 	switch {
 	case st == Pending:
 		q.hold(i, whole)
 		q.reqs[i].state = reqPending
-		return nil
+		return
 	case st == device.StatusRNR && q.cfg.RNRRetry > 0:
 		q.hold(i, whole)
 		q.resendLater(i)
-		return nil
+		return
 	case st == device.StatusOK && wr.Prompt:
 		wr.Over = true
 		q.outstanding--
-	case st == device.StatusOK:
-		q.done.push(sendDone{id: wr.ID, status: st})
 	default:
 		q.finish(wr.ID, st)
 	}
 	if len(wr.More) > 0 {
 		q.dropOwn(&q.reqs[i])
 	}
-	return nil
 }
 
 // finish completes a send without a request.
@@ -163,94 +188,6 @@ func (q *QP) Doorbell() {
 		q.resend()
 	}
 	q.carrier.Doorbell()
-}
-
-// Poll implements device.QP. Sends and arrivals take turns at being first, so that
-// neither starves the other when c is short.
-func (q *QP) Poll(c []device.Completion) int {
-	if q.dead {
-		return 0
-	}
-	if len(q.waiting) > 0 {
-		q.resend()
-	}
-	q.arrivalsAt = !q.arrivalsAt
-	if q.arrivalsAt {
-		n := q.pollCarrier(c)
-		return n + q.pollDone(c[n:])
-	}
-	n := q.pollDone(c)
-	return n + q.pollCarrier(c[n:])
-}
-
-// pollDone yields completed sends.
-func (q *QP) pollDone(c []device.Completion) int {
-	n := 0
-	for n < len(c) && !q.done.empty() {
-		d := q.done.pop()
-		c[n] = device.Completion{}
-		c[n].ID, c[n].Op, c[n].Status = d.id, device.OpSend, d.status
-		n++
-	}
-	q.outstanding -= n
-	return n
-}
-
-// pollCarrier yields the carrier's events, without those that are impossible.
-func (q *QP) pollCarrier(c []device.Completion) int {
-	got := q.carrier.Poll(c)
-	n := 0
-	for i := range c[:got] {
-		e := &c[i]
-		ok := false
-		switch e.Op {
-		case device.OpRecv:
-			ok = q.onRecv(e)
-		case device.OpSend:
-			ok = q.onStatus(e)
-		case device.OpWritten:
-			ok = q.onWritten(e)
-		case device.OpRefused:
-			ok = q.onRefused(e)
-		case device.OpFatal: // the last that is reported
-			c[n] = *e
-			q.dead, q.waiting = true, q.waiting[:0]
-			q.done.drop()
-			return n + 1
-		case device.OpGone:
-			e.AH = q.ahs.find(&e.SrcGID)
-			ok = true
-		default:
-			q.stats.Refused++
-		}
-		if !ok {
-			continue
-		}
-		if n != i {
-			c[n] = *e
-		}
-		n++
-	}
-	return n
-}
-
-// onRecv checks an arrival and finds its sender. The slot and the length may
-// come from memory that others write to.
-func (q *QP) onRecv(e *device.Completion) bool {
-	if e.ID >= uint64(len(q.slots)) || q.slots[e.ID] != slotPosted || uint(e.Len) > uint(q.cfg.MTU) {
-		q.stats.Refused++
-		return false
-	}
-	q.slots[e.ID] = slotOwned
-	q.findSource(e)
-	if e.AH == device.UnknownAH {
-		q.stats.UnknownSenders++
-	}
-	q.stats.Recvs++
-	if q.cfg.UserRecv {
-		q.landed(e)
-	}
-	return true
 }
 
 // Arm implements device.QP.
