@@ -80,6 +80,11 @@ func (q *Queue) Post(p *Pke) error {
 // once: over says that it has arrived. There is no SendDone then, and the entry is the
 // owner's. One that is watched ends as always.
 func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
+	p.wr.Prompt = prompt && !p.Watch
+	return q.post(p)
+}
+
+func (q *Queue) post(p *Pke) (over bool, err error) {
 	if p.parked {
 		unpark(q, p)
 	}
@@ -87,11 +92,29 @@ func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
 		q.stall(p)
 		return false, nil
 	}
-	p.wr.Prompt = prompt && !p.Watch
-	if err = q.post(p); err != nil {
+	wr := &p.wr
+	wr.Over, wr.Turn, wr.Begins = false, p.Turn, begins[p.hdr[0]]
+	if wr.HasImm {
+		wr.Begins = false
+	}
+	q.entered++
+	err = q.qp.PostSend(wr)
+	q.left++
+	if err != nil {
 		return false, q.unposted(p, err)
 	}
-	return p.wr.Over, nil
+	if wr.Over { // what has arrived needs no doorbell
+		q.Counters.SendDone++
+	} else {
+		p.out, q.posted = true, true
+	}
+	if wr.Kind != WRSend || p.Resent {
+		q.Counters.other(p)
+	} else {
+		q.Counters.SendPosted++
+		q.Counters.SendBytes += uint64(p.Len())
+	}
+	return wr.Over, nil
 }
 
 // unposted deals with a packet that the driver did not take.
@@ -101,30 +124,6 @@ func (q *Queue) unposted(p *Pke, err error) error {
 		return nil
 	}
 	return fmt.Errorf("post send: %w", err)
-}
-
-func (q *Queue) post(p *Pke) error {
-	wr := &p.wr
-	wr.Over, wr.Turn, wr.Begins = false, p.Turn, begins[p.hdr[0]] && !wr.HasImm
-	q.entered++
-	err := q.qp.PostSend(wr)
-	q.left++
-	if err != nil {
-		return err
-	}
-	c := &q.Counters
-	if p.out = !wr.Over; p.out {
-		q.posted = true
-	} else { // what has arrived needs no doorbell
-		c.SendDone++
-	}
-	if wr.Kind != WRSend || p.Resent {
-		c.other(p)
-		return nil
-	}
-	c.SendPosted++
-	c.SendBytes += uint64(p.Len())
-	return nil
 }
 
 // other counts what was posted and is RDMA, or a packet that is sent again.

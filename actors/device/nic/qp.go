@@ -24,6 +24,7 @@ type QP struct {
 	done        ring       // completed sends that were not polled
 	reqs        []request  // sends whose status is not known yet
 	freeReqs    []uint32   // indexes into reqs
+	token       uint64     // of the newest in freeReqs; there is one if outstanding < cfg.Depth
 	waiting     []uint32   // requests that wait to be sent again, oldest first
 	due         clock.Time // of the earliest in waiting
 	spare       [][]byte   // MTU-sized buffers of requests that ended
@@ -81,6 +82,7 @@ func New(cfg Config) (*QP, error) {
 	for i := requests - 1; i >= 0; i-- {
 		q.freeReqs = append(q.freeReqs, uint32(i))
 	}
+	q.freed()
 	return q, nil
 }
 
@@ -89,60 +91,64 @@ func (q *QP) QPN() uint16 { return q.cfg.QPN }
 
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
-	packet := wr.Kind == device.WRSend && len(wr.More) == 0
-	if !packet || len(wr.Header)+len(wr.Payload) > q.cfg.MTU {
-		if err := q.cfg.check(wr); err != nil && !q.dead {
-			return err
-		}
+	if wr.Kind != device.WRSend || len(wr.More) > 0 || q.cfg.Datagram {
+		return q.postOther(wr)
 	}
-	if q.dead || !q.ahs.valid(wr.AH) || q.outstanding >= q.cfg.Depth {
+	if q.dead || len(wr.Header)+len(wr.Payload) > q.cfg.MTU || !q.ahs.valid(wr.AH) || q.outstanding >= q.cfg.Depth {
 		return q.refuse(wr)
 	}
-	// outstanding < Depth, so there is a free request.
-	i := q.freeReqs[len(q.freeReqs)-1]
-	q.outstanding++
 	q.stats.Sends++
-	if !packet || q.cfg.Datagram {
-		q.postOther(i, wr)
-		return nil
-	}
-	st := q.carrier.Send(wr, q.reqs[i].token(i))
+	q.outstanding++
+	st := q.carrier.Send(wr, q.token)
 	if st == device.StatusOK && wr.Prompt {
 		wr.Over = true
 		q.outstanding--
 		return nil
 	}
-	q.posted(i, wr, wr, st)
+	q.posted(wr, wr, st)
 	return nil
 }
 
-// refuse is the error of PostSend for a request that is right in itself.
+// refuse is the error of PostSend for a request that cannot be posted, nil if there is none.
 func (q *QP) refuse(wr *device.SendWR) error {
-	switch {
-	case q.dead:
+	if q.dead {
 		return device.ErrClosed
+	}
+	if err := q.cfg.check(wr); err != nil {
+		return err
+	}
+	switch {
 	case !q.ahs.valid(wr.AH):
 		return device.ErrBadAH
+	case q.outstanding >= q.cfg.Depth:
+		q.stats.QueueFull++
+		return device.ErrQueueFull
 	}
-	q.stats.QueueFull++
-	return device.ErrQueueFull
+	return nil
 }
 
-// postOther posts what is not a packet in one or two pieces, or is a datagram.
-func (q *QP) postOther(i uint32, wr *device.SendWR) {
-	if q.cfg.Datagram {
-		postDatagram(q, i, wr)
-		return
+// postOther is PostSend for what is not a packet in one or two pieces, or is a datagram.
+func (q *QP) postOther(wr *device.SendWR) error {
+	if err := q.refuse(wr); err != nil {
+		return err
 	}
+	q.stats.Sends++
+	q.outstanding++
 	whole := wr
 	if len(wr.More) > 0 {
-		whole = q.gather(i, wr)
+		whole = q.gather(uint32(q.token), wr)
 	}
-	q.posted(i, wr, whole, q.launch(whole, q.reqs[i].token(i)))
+	if q.cfg.Datagram {
+		postDatagram(q, wr, whole)
+	} else {
+		q.posted(wr, whole, q.launch(whole, q.token))
+	}
+	return nil
 }
 
-// posted settles what became of request i, which the carrier had as whole.
-func (q *QP) posted(i uint32, wr, whole *device.SendWR, st device.Status) {
+// posted settles what became of a request, which the carrier had as whole.
+func (q *QP) posted(wr, whole *device.SendWR, st device.Status) {
+	i := uint32(q.token)
 	switch {
 	case st == Pending:
 		q.hold(i, whole)

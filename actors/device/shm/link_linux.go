@@ -54,7 +54,7 @@ func (t *linkTable) each(f func(*link)) {
 	}
 }
 
-// near is the link that reach would give for wr if there are no news, or nil: it has to be looked into.
+// near is the link that reach would give for wr, or nil: it has to be looked into.
 func (p *port) near(wr *device.SendWR) *link {
 	if l := p.links.get(wr.QPN); l != nil && l.ah == wr.AH && l.qkey == wr.QKey && l.state() <= parked {
 		return l
@@ -80,9 +80,6 @@ func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
 // reach is linkTo for a link whose other end exists, as far as can be seen. When
 // one was closed or has died, another may have its number by now.
 func (p *port) reach(wr *device.SendWR) (*link, device.Status) {
-	if p.news.some.Load() {
-		p.takeNews()
-	}
 	l, st := p.linkTo(wr)
 	if st == device.StatusOK && l.over() {
 		p.lose(l)

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/sys"
@@ -12,24 +13,33 @@ import (
 // them for the ordinary packet, and leaves anything else to the steps.
 type outlet struct {
 	ring
-	self ident
-	me   int    // our entry in the sender table
-	hint uint64 // every position before it has been claimed
-	dry  uint64 // 1 + the value of posted when we last found nothing
-	full uint64 // the same of the last look at the whole ring
+	self  ident
+	me    int // our entry in the sender table,
+	entry *sender
+	hint  uint64 // every position before it has been claimed
+	dry   uint64 // 1 + the value of posted when we last found nothing
+	full  uint64 // the same of the last look at the whole ring
 }
 
 // send sends one packet with marks. Preconditions: it is at most the MTU.
 func (o *outlet) send(wr *device.SendWR, marks word) outcome {
-	pos := o.hint
-	if !o.ours() || wr.Begins && o.putsOff(wr) {
+	if !o.ours() {
 		return o.run(o.begin(wr, marks))
 	}
-	w := o.look(pos)
-	if !o.open(w, pos) || !o.claim(w, pos) {
+	if wr.Begins && o.putsOff(wr) {
+		return o.run(o.begin(wr, marks))
+	}
+	pos := o.hint
+	post := o.post(pos & o.mask)
+	w := word(post.Load())
+	if !o.open(w, pos) {
+		return o.run(o.begin(wr, marks))
+	}
+	if !o.claim(post, w) {
 		return o.run(o.begin(wr, marks)) // nothing has happened yet
 	}
-	o.publish(o.fill(w, pos, wr, marks), pos)
+	c := &o.cell[pos&o.mask]
+	c.publish(o.fill(c, w, wr, marks))
 	o.pass(pos)
 	if o.state() != running {
 		return o.run(sendOp{at: stepBell})
@@ -48,47 +58,54 @@ func (o *outlet) run(op sendOp) outcome {
 }
 
 // ours reports whether our entry in the sender table is still ours.
-func (o *outlet) ours() bool { return ident(o.senders[o.me].who.Load()) == o.self }
+func (o *outlet) ours() bool { return ident(o.entry.who.Load()) == o.self }
 
 // putsOff reports whether the receiver holds us back from a message on that is not later than
 // the one that the packet begins. The flags lie in the same cache line as who.
 func (o *outlet) putsOff(wr *device.SendWR) bool {
-	return o.senders[o.me].flags.Load()&heldBack != 0 && int32(wr.Turn-o.turns[o.me].Load()) >= 0 && !wr.HasImm
+	if o.entry.flags.Load()&heldBack == 0 {
+		return false
+	}
+	return int32(wr.Turn-o.turns[o.me].Load()) >= 0 && !wr.HasImm
 }
 
-// look reads the post at pos.
-func (o *outlet) look(pos uint64) word { return word(o.post(pos & o.mask).Load()) }
-
-// open reports whether w, which was seen at pos, is a post that may be claimed.
+// open reports whether w, which the post at pos says, may be claimed.
 func (o *outlet) open(w word, pos uint64) bool {
 	return w.is(posted, o.lap(pos)) && int(w.slot()) < o.slots
 }
 
-// claim makes the post w ours; false: it has changed meanwhile.
-func (o *outlet) claim(w word, pos uint64) bool {
-	return o.post(pos&o.mask).CompareAndSwap(uint64(w), uint64(w.by(o.me, claimed)))
+// claim makes the post ours that says w; false: it has changed meanwhile.
+func (o *outlet) claim(post *atomic.Uint64, w word) bool {
+	return post.CompareAndSwap(uint64(w), uint64(w.by(o.me, claimed)))
 }
 
 // fill puts the packet into the cell of the post w, or its slot, and returns what is to be said of
 // it.
-func (o *outlet) fill(w word, pos uint64, wr *device.SendWR, marks word) word {
-	c := &o.cell[pos&o.mask]
-	dst, n := c.inline[:], len(wr.Header)+len(wr.Payload)
-	if n > marks.room() {
+func (o *outlet) fill(c *cell, w word, wr *device.SendWR, marks word) word {
+	n := len(wr.Header) + len(wr.Payload)
+	if n > inlineMax-immBytes || marks != 0 {
+		o.fillOther(c, w, wr, marks)
+	} else {
+		copy(c.inline[copy(c.inline[:], wr.Header):], wr.Payload)
+	}
+	return w.by(o.me, ready) | word(n)<<32 | marks
+}
+
+// fillOther is fill for a packet that is long or has marks.
+func (o *outlet) fillOther(c *cell, w word, wr *device.SendWR, marks word) {
+	dst := c.inline[:]
+	if len(wr.Header)+len(wr.Payload) > marks.room() {
 		dst = o.slotBytes(int(w.slot()))
 	}
 	if marks&withImm != 0 {
 		binary.LittleEndian.PutUint32(c.inline[inlineMax-immBytes:], wr.Imm)
 	}
 	copy(dst[copy(dst, wr.Header):], wr.Payload)
-	return w.by(o.me, ready) | word(n)<<32 | marks
 }
 
-// publish says in the cell that the packet is there. The place is ours: no other process writes to
-// its cell until the receiver has taken the packet, or has seen us dead.
-func (o *outlet) publish(w word, pos uint64) {
-	sys.StoreRelease(&o.cell[pos&o.mask].word, uint64(w))
-}
+// publish says in the cell that the packet is there. The place is the sender's: no other process
+// writes to its cell until the receiver has taken the packet, or has seen the sender dead.
+func (c *cell) publish(w word) { sys.StoreRelease(&c.word, uint64(w)) }
 
 // pass tells others where to look. It is not a release: publishing must come before the look at
 // the bell, as parking comes before the receiver's last look at the cells.

@@ -98,29 +98,45 @@ func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
 
 // put delivers a packet, or a note, to the queue pair that wr names.
 func (p *port) put(wr *device.SendWR, marks word) device.Status {
-	for range 2 {
-		l := p.near(wr)
-		if l == nil || p.news.some.Load() {
-			var st device.Status
-			if l, st = p.reach(wr); st != device.StatusOK {
-				return st
-			}
-		}
-		switch l.send(wr, marks) {
-		case sent:
-			return device.StatusOK
-		case sentWake:
-			ringBell(l.bell)
-			return device.StatusOK
-		case notReady:
-			return device.StatusRNR
-		case gone: // it may have taken the packet, so no successor gets it
-			return p.lose(l)
-		case evicted:
-			p.disconnect(l)
-		}
+	if p.news.some.Load() {
+		p.takeNews()
 	}
-	return device.StatusUnresponsive
+	l := p.near(wr)
+	if l == nil {
+		return p.putFar(wr, marks)
+	}
+	end := l.send(wr, marks)
+	if end == evicted {
+		p.disconnect(l)
+		return p.putFar(wr, marks)
+	}
+	return p.settle(l, end)
+}
+
+// putFar is put with a new link, as a rule.
+func (p *port) putFar(wr *device.SendWR, marks word) device.Status {
+	l, st := p.reach(wr)
+	if st != device.StatusOK {
+		return st
+	}
+	return p.settle(l, l.send(wr, marks))
+}
+
+// settle is the status of a send that has ended.
+func (p *port) settle(l *link, end outcome) device.Status {
+	switch end {
+	case sent:
+	case sentWake:
+		ringBell(l.bell)
+	case notReady:
+		return device.StatusRNR
+	case gone: // it may have taken the packet, so no successor gets it
+		return p.lose(l)
+	case evicted: // again
+		p.disconnect(l)
+		return device.StatusUnresponsive
+	}
+	return device.StatusOK
 }
 
 // Doorbell implements nic.Carrier: nothing is held back.
@@ -185,8 +201,12 @@ func (p *port) accept(pk *packet, c *device.Completion) int {
 		p.hear(w.sender(), pk.who)
 	}
 	c.ID, c.Op, c.Status, c.Len = uint64(pk.slot), device.OpRecv, device.StatusOK, w.length()
-	c.AH, c.SrcQPN, c.SrcGID, c.QKey = 0, pk.who.qpn(), from.gid, 0
-	c.HasImm, c.Imm = w&withImm != 0, pk.imm
+	c.AH, c.SrcQPN, c.QKey = 0, pk.who.qpn(), 0
+	c.SrcGID = from.gid
+	c.Imm = 0
+	if c.HasImm = w&withImm != 0; c.HasImm {
+		c.Imm = pk.imm
+	}
 	if w&written != 0 {
 		return p.acceptNote(pk, c)
 	}

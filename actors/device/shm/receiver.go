@@ -93,32 +93,44 @@ func (r *receiver) catchUp() {
 // so that search would look at nothing but its cell.
 func (r *receiver) next(p *packet) bool {
 	i := r.head & r.mask
-	pl, w := &r.places[i], word(r.cell[i].word.Load())
-	posted := pl.pos == r.head && pl.slot != none && len(r.later) == 0
-	switch {
-	case posted && w.is(ready, r.lap(r.head)):
-		p.verdict = r.trust(pl, w)
-	case posted && r.looks < r.patience:
+	pl, c := &r.places[i], &r.cell[i]
+	w := word(c.word.Load())
+	if pl.pos != r.head || pl.slot == none || len(r.later) > 0 {
+		return r.search(p)
+	}
+	if !w.is(ready, r.lap(r.head)) {
+		if r.looks >= r.patience {
+			return r.search(p)
+		}
 		r.looks++
 		return false
-	case r.search(p):
-		i = r.head & r.mask
-	default:
-		return false
 	}
+	if p.w, p.who = w, r.whose(w); p.who == 0 || !r.fits(pl, w) {
+		p.verdict = verdict{}
+	}
+	r.take(pl, c, p)
 	r.looks = 0
-	r.take(i, p)
+	r.proceed()
+	return true
+}
+
+// proceed has head go past a place that was taken.
+func (r *receiver) proceed() {
 	r.head++
 	// The next look is at the cell at head, which the previous look has prefetched;
 	// it must not have to wait for the one after that.
 	willRead(&r.cell[(r.head+1)&r.mask].word)
-	return true
 }
 
-// search is next for all other cases: it moves head to what can be taken and judges it.
-func (r *receiver) search(p *packet) (found bool) {
+// search is next for all other cases: it moves head to what can be taken.
+func (r *receiver) search(p *packet) bool {
 	deep := r.looks >= r.patience
-	if p.verdict, found = r.advance(deep); found {
+	v, found := r.advance(deep)
+	if found {
+		p.verdict = v
+		r.takeAt(r.head&r.mask, p)
+		r.looks = 0
+		r.proceed()
 		return true
 	}
 	if r.looks++; deep {
@@ -134,7 +146,7 @@ func (r *receiver) nextAside(p *packet) bool {
 		if v := r.judge(uint64(i), true); v.w.kind() != claimed {
 			r.dropAside(n)
 			p.verdict = v
-			r.take(uint64(i), p)
+			r.takeAt(uint64(i), p)
 			return true
 		}
 	}
@@ -148,7 +160,7 @@ func (r *receiver) reclaim(dead int, p *packet) bool {
 		if v := r.judge(uint64(i), true); v.w.kind() == claimed && v.w.sender() == dead {
 			r.dropAside(n)
 			p.verdict = v
-			r.take(uint64(i), p)
+			r.takeAt(uint64(i), p)
 			return true
 		}
 	}
@@ -204,23 +216,25 @@ func (r *receiver) mend() {
 	}
 }
 
-// take empties place i, whose verdict p has. The slot is the caller's from now on.
-func (r *receiver) take(i uint64, p *packet) {
-	pl, w := &r.places[i], p.w
-	p.slot, p.imm = pl.slot, 0
+// take empties the place pl, whose verdict p has. The slot is the caller's from now on.
+func (r *receiver) take(pl *place, c *cell, p *packet) {
+	p.slot = pl.slot
 	pl.slot = none
-	if w.kind() != ready {
-		r.post(i).Store(uint64(idle))
-		return
-	}
-	c := &r.cell[i]
-	if w&withImm != 0 {
+	switch w := p.w; {
+	case w.kind() != ready:
+		r.post(pl.pos & r.mask).Store(uint64(idle))
+	case w&withImm != 0:
 		p.imm = binary.LittleEndian.Uint32(c.inline[inlineMax-immBytes:])
-	}
-	if n := w.length(); n <= w.room() {
-		copy(r.slotBytes(int(p.slot)), c.inline[:n])
+		fallthrough
+	default:
+		if n := w.length(); n <= w.room() {
+			copy(r.slot[int(p.slot)*r.stride:], c.inline[:n])
+		}
 	}
 }
+
+// takeAt is take for place i.
+func (r *receiver) takeAt(i uint64, p *packet) { r.take(&r.places[i], &r.cell[i], p) }
 
 // drained reports whether everything before position end was taken or put aside,
 // so that nothing of a sender that died before end was posted can be ahead.

@@ -73,7 +73,7 @@ func (o *outlet) step(op *sendOp) {
 		}
 
 	case stepLook:
-		op.w = o.look(op.pos)
+		op.w = word(o.post(op.pos & o.mask).Load())
 		switch {
 		case o.open(op.w, op.pos):
 			op.at = stepClaim
@@ -86,7 +86,7 @@ func (o *outlet) step(op *sendOp) {
 
 	case stepClaim:
 		op.at = stepLook
-		if o.claim(op.w, op.pos) {
+		if o.claim(o.post(op.pos&o.mask), op.w) {
 			op.at = stepCopy
 		}
 
@@ -109,11 +109,11 @@ func (o *outlet) step(op *sendOp) {
 		}
 
 	case stepCopy:
-		op.w = o.fill(op.w, op.pos, op.wr, op.marks)
+		op.w = o.fill(&o.cell[op.pos&o.mask], op.w, op.wr, op.marks)
 		op.at = stepPublish
 
 	case stepPublish:
-		o.publish(op.w, op.pos)
+		o.cell[op.pos&o.mask].publish(op.w)
 		op.at = stepHint
 
 	case stepHint:

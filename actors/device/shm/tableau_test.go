@@ -70,7 +70,8 @@ func (w *tableau) copyTo(to *tableau) {
 	to.mem, to.senders, to.free, to.got = mem, senders, free, got
 	to.rx.ring, to.rx.places, to.rx.aside, to.rx.later = r, places, aside, later
 	for i := range to.senders {
-		to.senders[i].out.ring = r
+		out := &to.senders[i].out
+		out.ring, out.entry = r, &r.senders[out.me]
 	}
 }
 

@@ -5,7 +5,7 @@ package shm
 type packet struct {
 	verdict
 	slot int32
-	imm  uint32
+	imm  uint32 // if the packet has one
 }
 
 // verdict is the result of reading the words of a place, each read once and
@@ -35,14 +35,22 @@ func (r *receiver) judge(i uint64, deep bool) verdict {
 
 // trust checks a word of this lap.
 func (r *receiver) trust(pl *place, w word) verdict {
-	if int32(w.slot()) != pl.slot || w.length() > r.mtu {
+	who := r.whose(w)
+	if !r.fits(pl, w) || who == 0 && w.kind() != posted {
 		return verdict{}
 	}
-	if w.kind() == posted {
-		return verdict{w: w}
-	}
+	return verdict{w, who}
+}
+
+// fits reports whether w can be of the post at a place.
+func (r *receiver) fits(pl *place, w word) bool {
+	return int32(w.slot()) == pl.slot && w.length() <= r.mtu
+}
+
+// whose is the queue pair behind a word that a sender wrote; 0 if it names none.
+func (r *receiver) whose(w word) ident {
 	if who := ident(r.senders[w.sender()].who.Load()); who.valid() {
-		return verdict{w, who}
+		return who
 	}
-	return verdict{}
+	return 0
 }

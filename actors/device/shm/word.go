@@ -73,4 +73,4 @@ const maxGen = 1<<47 - 1
 func makeIdent(qpn uint16, gen uint64) ident { return ident(gen<<17 | uint64(qpn)<<1 | 1) }
 func (i ident) qpn() uint16                  { return uint16(i >> 1) }
 func (i ident) gen() uint64                  { return uint64(i >> 17) }
-func (i ident) valid() bool                  { return i&1 == 1 && i.gen() != 0 && i.qpn() != 0 }
+func (i ident) valid() bool                  { return i&1 != 0 && i>>17 != 0 && i&0x1fffe != 0 }
