@@ -19,12 +19,20 @@ func (q *QP) Poll(c []device.Completion) int {
 	first, got := n, q.carrier.Poll(events)
 	for i := range events[:got] {
 		e := &events[i]
-		if e.Op == device.OpRecv {
-			if !q.onRecv(e) {
+		// The slot and the length of an arrival may come from memory that others write to.
+		if e.Op != device.OpRecv || e.ID >= uint64(len(q.slots)) || q.slots[e.ID] != slotPosted || uint(e.Len) > uint(q.cfg.MTU) {
+			if !q.onOther(e) {
 				continue
 			}
-		} else if !q.onOther(e) {
-			continue
+		} else {
+			q.slots[e.ID] = slotOwned
+			q.stats.Recvs++
+			if q.findSource(e); e.AH == device.UnknownAH {
+				q.stats.UnknownSenders++
+			}
+			if q.cfg.UserRecv {
+				q.landed(e)
+			}
 		}
 		if n != first+i {
 			c[n] = *e
@@ -53,26 +61,8 @@ func (q *QP) pollDone(c []device.Completion) int {
 	return n
 }
 
-// onRecv checks an arrival and finds its sender. The slot and the length may
-// come from memory that others write to.
-func (q *QP) onRecv(e *device.Completion) bool {
-	if e.ID >= uint64(len(q.slots)) || q.slots[e.ID] != slotPosted || uint(e.Len) > uint(q.cfg.MTU) {
-		q.stats.Refused++
-		return false
-	}
-	q.slots[e.ID] = slotOwned
-	q.stats.Recvs++
-	if q.findSource(e); e.AH == device.UnknownAH {
-		q.stats.UnknownSenders++
-	}
-	if q.cfg.UserRecv {
-		q.landed(e)
-	}
-	return true
-}
-
-// onOther looks at an event of the carrier that is no arrival; false: it is impossible, or none of
-// the caller's.
+// onOther looks at an event of the carrier that is not a good arrival; false: it is impossible, or
+// none of the caller's.
 func (q *QP) onOther(e *device.Completion) bool {
 	switch e.Op {
 	case device.OpSend:

@@ -105,12 +105,15 @@ func (p *port) put(wr *device.SendWR, marks word) device.Status {
 	if l == nil {
 		return p.putFar(wr, marks)
 	}
-	end := l.send(wr, marks)
-	if end == evicted {
+	switch end := l.send(wr, marks); end {
+	case sent:
+		return device.StatusOK
+	case evicted:
 		p.disconnect(l)
 		return p.putFar(wr, marks)
+	default:
+		return p.settle(l, end)
 	}
-	return p.settle(l, end)
 }
 
 // putFar is put with a new link, as a rule.
@@ -178,7 +181,10 @@ func (p *port) poll(c []device.Completion) int {
 	for len(p.rx.aside) > 0 && n < len(c) && p.rx.nextAside(&pk) {
 		n += p.accept(&pk, &c[n])
 	}
-	for n < len(c) && p.rx.next(&pk) {
+	for n < len(c) {
+		if !p.rx.next(&pk) {
+			break
+		}
 		n += p.accept(&pk, &c[n])
 	}
 	if len(p.dying) > 0 {
