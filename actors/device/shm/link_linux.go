@@ -54,12 +54,13 @@ func (t *linkTable) each(f func(*link)) {
 	}
 }
 
-// near is the link that reach would give for wr, or nil: it has to be looked into.
+// near is the link that wr is for, if it is as it was lately; else nil, and reach looks into the matter.
 func (p *port) near(wr *device.SendWR) *link {
-	if l := p.links.get(wr.QPN); l != nil && l.ah == wr.AH && l.qkey == wr.QKey && l.state() <= parked {
-		return l
+	l := p.links.get(wr.QPN)
+	if l == nil || l.ah != wr.AH || l.qkey != wr.QKey || l.state() > parked {
+		return nil
 	}
-	return nil
+	return l
 }
 
 // linkTo returns the link that wr is for, and makes it if there is none.
@@ -80,6 +81,9 @@ func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
 // reach is linkTo for a link whose other end exists, as far as can be seen. When
 // one was closed or has died, another may have its number by now.
 func (p *port) reach(wr *device.SendWR) (*link, device.Status) {
+	if p.news.some.Load() {
+		p.takeNews()
+	}
 	l, st := p.linkTo(wr)
 	if st == device.StatusOK && l.over() {
 		p.lose(l)

@@ -38,8 +38,13 @@ func (o *outlet) send(wr *device.SendWR, marks word) outcome {
 	if !o.claim(post, w) {
 		return o.run(o.begin(wr, marks)) // nothing has happened yet
 	}
-	c := &o.cell[pos&o.mask]
-	c.publish(o.fill(c, w, wr, marks))
+	c, n := &o.cell[pos&o.mask], len(wr.Header)+len(wr.Payload)
+	if short(n, marks) {
+		c.fill(wr)
+	} else {
+		o.fillOther(c, w, wr, marks)
+	}
+	c.publish(w.by(o.me, ready) | word(n)<<32 | marks)
 	o.pass(pos)
 	if o.state() != running {
 		return o.run(sendOp{at: stepBell})
@@ -79,19 +84,15 @@ func (o *outlet) claim(post *atomic.Uint64, w word) bool {
 	return post.CompareAndSwap(uint64(w), uint64(w.by(o.me, claimed)))
 }
 
-// fill puts the packet into the cell of the post w, or its slot, and returns what is to be said of
-// it.
-func (o *outlet) fill(c *cell, w word, wr *device.SendWR, marks word) word {
-	n := len(wr.Header) + len(wr.Payload)
-	if n > inlineMax-immBytes || marks != 0 {
-		o.fillOther(c, w, wr, marks)
-	} else {
-		copy(c.inline[copy(c.inline[:], wr.Header):], wr.Payload)
-	}
-	return w.by(o.me, ready) | word(n)<<32 | marks
+// short reports whether a packet of n bytes lies in a cell and nothing else does.
+func short(n int, marks word) bool { return n <= inlineMax-immBytes && marks&withImm == 0 }
+
+// fill puts a short packet into the cell.
+func (c *cell) fill(wr *device.SendWR) {
+	copy(c.inline[copy(c.inline[:], wr.Header):], wr.Payload)
 }
 
-// fillOther is fill for a packet that is long or has marks.
+// fillOther puts any other packet into the cell of the post w, or its slot.
 func (o *outlet) fillOther(c *cell, w word, wr *device.SendWR, marks word) {
 	dst := c.inline[:]
 	if len(wr.Header)+len(wr.Payload) > marks.room() {

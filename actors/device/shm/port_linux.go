@@ -93,36 +93,40 @@ func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
 	if p.exposed.some {
 		return p.sendSafely(wr)
 	}
-	return p.put(wr, marksOf(wr))
-}
-
-// put delivers a packet, or a note, to the queue pair that wr names.
-func (p *port) put(wr *device.SendWR, marks word) device.Status {
 	if p.news.some.Load() {
 		p.takeNews()
 	}
 	l := p.near(wr)
 	if l == nil {
-		return p.putFar(wr, marks)
+		return p.put(wr, marksOf(wr))
 	}
-	switch end := l.send(wr, marks); end {
-	case sent:
+	end := l.send(wr, marksOf(wr))
+	if end == sent {
 		return device.StatusOK
-	case evicted:
-		p.disconnect(l)
-		return p.putFar(wr, marks)
-	default:
-		return p.settle(l, end)
 	}
+	if end == evicted {
+		p.disconnect(l)
+		return p.put(wr, marksOf(wr))
+	}
+	return p.settle(l, end)
 }
 
-// putFar is put with a new link, as a rule.
-func (p *port) putFar(wr *device.SendWR, marks word) device.Status {
+// put delivers a packet, or a note, to the queue pair that wr names, and makes a link if there is
+// none.
+func (p *port) put(wr *device.SendWR, marks word) device.Status {
 	l, st := p.reach(wr)
 	if st != device.StatusOK {
 		return st
 	}
-	return p.settle(l, l.send(wr, marks))
+	end := l.send(wr, marks)
+	if end == evicted {
+		p.disconnect(l)
+		if l, st = p.reach(wr); st != device.StatusOK {
+			return st
+		}
+		end = l.send(wr, marks)
+	}
+	return p.settle(l, end)
 }
 
 // settle is the status of a send that has ended.
@@ -155,9 +159,7 @@ func (p *port) PostRecv(slots []int32) {
 }
 
 func (p *port) post(slots []int32) {
-	for _, s := range slots {
-		p.rx.postSlot(s)
-	}
+	p.rx.postSlots(slots)
 	p.rx.flush()
 }
 

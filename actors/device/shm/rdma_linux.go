@@ -15,9 +15,6 @@ func (p *port) RDMA(wr *device.SendWR, _ uint64) (st device.Status) {
 }
 
 func (p *port) rdma(wr *device.SendWR) device.Status {
-	if p.news.some.Load() {
-		p.takeNews()
-	}
 	l, st := p.reach(wr)
 	if st != device.StatusOK {
 		return st

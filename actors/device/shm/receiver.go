@@ -53,17 +53,23 @@ func newReceiver(r ring) receiver {
 	return rc
 }
 
-// postSlot makes slot receivable; flush publishes it to senders.
-func (r *receiver) postSlot(slot int32) {
-	i := r.end & r.mask
-	if pl := &r.places[i]; r.end-r.head < uint64(r.cells) && pl.slot == none {
+// postSlots makes slots receivable; flush publishes them to senders.
+func (r *receiver) postSlots(slots []int32) {
+	for _, slot := range slots {
+		i := r.end & r.mask
+		pl := &r.places[i]
+		if pl.slot != none || r.end-r.head >= uint64(r.cells) {
+			r.postPast(slot)
+			continue
+		}
 		pl.pos, pl.slot = r.end, slot
-		sys.StoreRelease(r.post(i), uint64(makeWord(posted, r.lap(r.end), 0, uint16(slot), 0)))
 		r.end++
-		return
+		sys.StoreRelease(r.post(i), uint64(makeWord(posted, r.lap(pl.pos), 0, uint16(slot), 0)))
 	}
-	r.postPast(slot)
 }
+
+// postSlot is postSlots for one.
+func (r *receiver) postSlot(slot int32) { r.postSlots([]int32{slot}) }
 
 // postPast is postSlot if the next place is not free: the position is passed over.
 func (r *receiver) postPast(slot int32) {
@@ -107,8 +113,13 @@ func (r *receiver) next(p *packet) bool {
 	}
 	if p.w, p.who = w, r.whose(w); p.who == 0 || !r.fits(pl, w) {
 		p.verdict = verdict{}
+		r.take(pl, c, p)
+	} else if n := w.length(); short(n, w) {
+		p.slot, pl.slot = pl.slot, none
+		copy(r.slot[int(p.slot)*r.stride:], c.inline[:n])
+	} else {
+		r.take(pl, c, p)
 	}
-	r.take(pl, c, p)
 	r.looks = 0
 	r.proceed()
 	return true
