@@ -67,6 +67,7 @@ type Queue struct {
 	refill int
 
 	control, data waitList
+	waiters       int     // in both
 	stalled       pkeList // the driver had no room for them
 
 	posted    bool // since the last doorbell

@@ -137,6 +137,8 @@ func (g geometry) size() int    { return g.slotsAt() + g.slots*g.stride }
 type ring struct {
 	geometry
 	shift   uint
+	turn    uint // post: the place is turned left by so many bits,
+	back    uint // which is right by so many
 	mask    uint64
 	ctl     *control
 	senders []sender
@@ -151,32 +153,32 @@ type ring struct {
 // newRing lays a ring over mem. Preconditions: len(mem) >= g.size(), 8-byte
 // aligned.
 func newRing(mem []byte, g geometry) ring {
+	shift, turn, back := uint(bits.Len(uint(g.cells))-1), uint(0), uint(63)
+	if shift >= 6 {
+		turn, back = 3, shift-3
+	}
 	return ring{
 		geometry: g,
-		shift:    uint(bits.Len(uint(g.cells)) - 1),
-		mask:     uint64(g.cells - 1),
-		ctl:      (*control)(unsafe.Pointer(&mem[headerBytes])),
-		senders:  unsafe.Slice((*sender)(unsafe.Pointer(&mem[sendersAt])), maxSenders),
-		origins:  unsafe.Slice((*origin)(unsafe.Pointer(&mem[originsAt])), maxSenders),
-		turns:    unsafe.Slice((*atomic.Uint32)(unsafe.Pointer(&mem[turnsAt])), maxSenders),
-		windows:  unsafe.Slice((*windowEntry)(unsafe.Pointer(&mem[windowsAt])), maxWindows),
-		posts:    unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[postsAt])), g.cells),
-		cell:     unsafe.Slice((*cell)(unsafe.Pointer(&mem[g.cellsAt()])), g.cells),
-		slot:     mem[g.slotsAt():g.size():g.size()],
+		shift:    shift, turn: turn, back: back,
+		mask:    uint64(g.cells - 1),
+		ctl:     (*control)(unsafe.Pointer(&mem[headerBytes])),
+		senders: unsafe.Slice((*sender)(unsafe.Pointer(&mem[sendersAt])), maxSenders),
+		origins: unsafe.Slice((*origin)(unsafe.Pointer(&mem[originsAt])), maxSenders),
+		turns:   unsafe.Slice((*atomic.Uint32)(unsafe.Pointer(&mem[turnsAt])), maxSenders),
+		windows: unsafe.Slice((*windowEntry)(unsafe.Pointer(&mem[windowsAt])), maxWindows),
+		posts:   unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[postsAt])), g.cells),
+		cell:    unsafe.Slice((*cell)(unsafe.Pointer(&mem[g.cellsAt()])), g.cells),
+		slot:    mem[g.slotsAt():g.size():g.size()],
 	}
 }
 
-func (r *ring) lap(pos uint64) uint16 { return uint16(pos >> r.shift) }
+func (r *ring) lap(pos uint64) uint16 { return uint16(pos >> (r.shift & 63)) }
 
 // post is the post of place i. Neighbours lie in different cache lines: the
 // receiver posts at the places that it has just taken from, and the sender should
 // have the next one in its cache by then.
 func (r *ring) post(i uint64) *atomic.Uint64 {
-	if r.shift < 6 {
-		return &r.posts[i]
-	}
-	lines := r.shift - 3
-	return &r.posts[i>>lines|i<<3&r.mask]
+	return &r.posts[i>>(r.back&63)|i<<(r.turn&63)&r.mask]
 }
 
 func (r *ring) slotBytes(slot int) []byte {

@@ -54,6 +54,15 @@ func (t *linkTable) each(f func(*link)) {
 	}
 }
 
+// near is the link that wr is for, if it is as it was lately; else nil, and reach looks into the matter.
+func (p *port) near(wr *device.SendWR) *link {
+	l := p.links.get(wr.QPN)
+	if l == nil || l.ah != wr.AH || l.qkey != wr.QKey || l.state() > parked {
+		return nil
+	}
+	return l
+}
+
 // linkTo returns the link that wr is for, and makes it if there is none.
 func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
 	l := p.links.get(wr.QPN)

@@ -26,9 +26,9 @@ func (p *port) rdma(wr *device.SendWR) device.Status {
 		// With no receive posted the data is written once more at the next try: it
 		// is still the same, and the other side was not notified.
 		putNote(&p.note, max(len(wr.Payload), int(wr.Whole)))
-		m := markOf(wr)
-		m.bits |= written
-		return p.put(wr, m, p.note[:], nil)
+		note := *wr
+		note.Header, note.Payload, note.More = p.note[:], nil, nil
+		return p.put(&note, written|withImm)
 	}
 	return device.StatusOK
 }
@@ -42,7 +42,7 @@ func (p *port) carry(wr *device.SendWR, l *link) device.Status {
 // acceptNote turns the completion of a packet into that of a write. The slot is free
 // again: it holds nothing for the caller.
 func (p *port) acceptNote(pk *packet, c *device.Completion) int {
-	n, ok := parseNote(p.rx.slotBytes(int(pk.slot))[:pk.length])
+	n, ok := parseNote(p.rx.slotBytes(int(pk.slot))[:pk.w.length()])
 	if !ok || !c.HasImm {
 		p.bad++
 		p.repost(pk.slot)
