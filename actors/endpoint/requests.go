@@ -16,27 +16,25 @@ const batch = 64
 
 // Poll takes requests from the application.
 func (e *Endpoint) Poll(*shard.Shard) int {
-	if e.table == nil || e.closing.state == stopped {
-		return 0 // before the beginning, or after the end
+	if e.direct.Kind == 0 && e.reqs.Empty() && len(e.many.bound) == 0 {
+		return 0
 	}
-	given := 0
-	if e.closing.state == open && (e.direct.Kind != 0 || !e.reqs.Empty()) {
+	n, given := 0, 0
+	if e.closing.state == open {
 		given = e.queue.GiveRoom() // waiters take it before new packets do
 	}
-	n := 0
 	if e.direct.Kind != 0 { // what is in the ring came later
 		n++
 		e.handling = true
 		e.handle(&e.direct)
 		e.handling = false
-		e.dropDirect()
+		e.direct.Forget()
 	}
-	for n < batch {
+	for ; n < batch; n++ {
 		r := e.reqs.Peek()
 		if r == nil {
 			break
 		}
-		n++
 		e.handling = true
 		e.handle(r)
 		e.handling = false
@@ -57,7 +55,9 @@ func (e *Endpoint) drop(r *ope.Request) {
 // Flush ends a turn: what is held is weighed, completions are published.
 func (e *Endpoint) Flush(*shard.Shard) {
 	if e.closing.state == open {
-		e.writes.flush()
+		if len(e.writes.waiting) > 0 {
+			e.writes.flush()
+		}
 		e.pressure.check()
 	}
 	if e.cfg.OnFlush != nil {
@@ -129,11 +129,18 @@ func tell(r *ope.Request, err error) {
 
 // live returns the peer of a request, or rejects it.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
-	var l *peer.Link
-	var err error
-	if r.Peer < uint64(len(e.peers.byHandle)) {
-		l = e.peers.byHandle[r.Peer]
+	if e.closing.state == open && r.Flags&ope.Aged == 0 {
+		if l := e.peers.made(r.Peer); l != nil && l.Closed() == nil {
+			return l
+		}
 	}
+	return e.checked(r)
+}
+
+// checked is live of a request that cannot be taken at once.
+func (e *Endpoint) checked(r *ope.Request) *peer.Link {
+	l := e.peers.made(r.Peer)
+	var err error
 	switch {
 	case e.closing.state != open:
 		err = e.closing.err()
@@ -184,37 +191,27 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
-		if r.Flags&ope.Aged != 0 && outdated(e, r) {
-			e.reject(r, peer.ErrRemoved)
+		if from = e.source(r); from == nil {
 			return
 		}
-		l, err := e.peers.link(r.Peer)
-		if err != nil {
-			e.reject(r, err)
-			return
-		}
-		from = l
 	}
 	p := e.pools.Orders.Get(r, e.cfg.Shard.Now())
-	p.Follow(e.env.Trail, from)
+	if e.env.Trail != nil {
+		p.Follow(e.env.Trail, from)
+	}
 	p.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	p.Recv.Tag, p.Recv.Ignore, p.Recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
-	if e.many.recalled(r) {
-		e.many.handBack(p)
+	p.Recv.Many = false
+	if r.Flags&special != 0 && !e.many.begin(p) {
 		return
 	}
-	if p.Recv.Many = r.Flags&ope.Multi != 0; p.Recv.Many && !e.many.open(p) {
-		return
-	}
-	if m := e.table.Post(&p.Recv); m != nil {
+	switch m := e.table.Post(&p.Recv); {
+	case m != nil:
 		if x := e.pools.Rxe(m.Owner); r.Flags&ope.Sized == 0 {
 			x.Match(p)
 		} else {
 			e.many.size(x, p)
 		}
-		return
-	}
-	switch {
 	case from == nil:
 	case from.Err != nil: // and nothing of its had come before that
 		e.table.RemoveRecv(&p.Recv)
@@ -222,6 +219,23 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	default:
 		p.Await(from)
 	}
+}
+
+// source returns the peer from which alone a receive takes a message, or rejects the receive.
+func (e *Endpoint) source(r *ope.Request) *peer.Link {
+	if l := e.peers.made(r.Peer); l != nil && r.Flags&ope.Aged == 0 {
+		return l
+	}
+	if r.Flags&ope.Aged != 0 && outdated(e, r) {
+		e.reject(r, peer.ErrRemoved)
+		return nil
+	}
+	l, err := e.peers.link(r.Peer)
+	if err != nil {
+		e.reject(r, err)
+		return nil
+	}
+	return l
 }
 
 // onCancel ends the operation id if it has not ended: a posted receive at once, an
@@ -262,7 +276,7 @@ func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) (d
 	if !e.claim(r) {
 		return false, nil
 	}
-	return true, e.cfg.Shard.RunAndWait(ctx, sig, e.ref, e.polls)
+	return true, e.cfg.Shard.RunAndWait(ctx, sig, e.polls)
 }
 
 // Begin handles a request of which the outcome is not waited for: false if nothing has
@@ -273,7 +287,7 @@ func (e *Endpoint) Begin(r *ope.Request) bool {
 		return false
 	}
 	sh := e.cfg.Shard
-	sh.Run(e.ref, e.polls)
+	sh.Run(e.polls)
 	begun := e.direct.Kind == 0 || e.handling
 	if !begun { // the endpoint awaits its supervisor, and the caller takes its buffer back
 		e.dropDirect()

@@ -130,38 +130,19 @@ func (s *Shard) Claim() bool {
 		s.owner.g.Load() == 0 && s.owner.g.CompareAndSwap(0, getg())
 }
 
-// Run polls p alone on a shard that was claimed, and makes a whole turn of it if that
-// did anything. A panic in p is a failure of the actor as.
-func (s *Shard) Run(as Ref, p Poller) {
-	n := s.sched.pollAlone(s, as, p)
-	if n > 0 || !s.delivery.empty() {
-		s.sched.turn(s, phaseDeliver, n)
-	}
-}
+// Run polls p on a shard that was claimed, and no other poller; then it ends the turn, for
+// all of them.
+func (s *Shard) Run(p *Polled) { s.sched.turnFrom(s, p, phaseDeliver) }
 
-// RunAndWait polls p alone on a shard that was claimed, then waits for sig as Wait does, and
-// leaves the shard. The first turn of the wait ends what p has begun.
-func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, as Ref, p Poller) error {
-	s.sched.ahead = s.sched.pollAlone(s, as, p)
+// RunAndWait polls p first on a shard that was claimed, in a turn that polls all others, too.
+// Then it waits for sig as Wait does, and leaves the shard.
+func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
+	s.sched.turnFrom(s, p, phaseInbox)
+	if sig.IsSet() {
+		s.drives++
+		s.Release()
+		return nil
+	}
 	w := wait{s, ctx, sig}
 	return w.manual(true)
-}
-
-// pollAlone polls p and nothing else for a new owner of s, and returns how much was done:
-// not 0 if p panicked, and 0 if it may not run.
-func (c *scheduler) pollAlone(s *Shard, as Ref, p Poller) (n int) {
-	if s.clock.left -= adoptCost; s.clock.left <= 0 {
-		s.clock.read()
-	}
-	if c.over || as.m.suspended {
-		return 0
-	}
-	n = 1 // of a panic
-	c.inTurn, s.clock.fresh, c.phase = true, false, phasePoll
-	defer s.rescueStep()
-	s.delivery.stack.cur, s.delivery.stack.msg = as.m, nil
-	n = p.Poll(s)
-	s.delivery.stack.cur = nil
-	c.phase, c.inTurn = phaseOver, false
-	return n
 }

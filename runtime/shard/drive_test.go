@@ -55,6 +55,7 @@ func TestClaim(t *testing.T) {
 	s := newShard(t, shard.Config{Mode: shard.Manual})
 	ref := spawn(t, s, "served", setter())
 	var p served
+	polled := s.AddPoller(ref, &p)
 	for !s.Adopt() { // the helper may have it for a moment
 	}
 	p.given.Store(1)
@@ -62,7 +63,7 @@ func TestClaim(t *testing.T) {
 	s.Release()
 	for !s.Claim() { // the helper may have it for a moment
 	}
-	s.Run(ref, &p)
+	s.Run(polled)
 	require.Equal(t, 1, p.taken)
 	s.Release()
 
@@ -77,14 +78,14 @@ func TestRunAndWait(t *testing.T) {
 	var sig shard.Signal
 	p := once{sig: &sig}
 	ref := spawn(t, s, "poller", setter())
-	s.AddPoller(ref, &p)
+	polled := s.AddPoller(ref, &p)
 	for !s.Claim() { // the helper may have it for a moment
 	}
 	p.polls, p.flushes = 0, nil
 	sig.Reset()
-	require.NoError(t, s.RunAndWait(t.Context(), &sig, ref, &p))
+	require.NoError(t, s.RunAndWait(t.Context(), &sig, polled))
 	s.RemovePoller(&p) // the helper may have polled it meanwhile
-	require.Equal(t, []int{2}, p.flushes, "it is polled alone, and in the turn that flushes")
+	require.Equal(t, []int{1}, p.flushes, "it is polled once, and flushed in the same turn")
 }
 
 // once sets a signal when it is polled first, and lists how often it had been at each flush.

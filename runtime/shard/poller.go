@@ -17,12 +17,14 @@ type Poller interface {
 
 // pollers holds the pollers of a shard. Owner only.
 type pollers struct {
-	list []*pollerEntry
-	walk []*pollerEntry // the list as the present phase of the turn found it
-	at   int            // index in walk of the next; a panic leaves it behind the culprit
+	list    []*Polled
+	walk    []*Polled // the list as the present phase of the turn found it
+	changed bool      // list is not what it was when walk was set
+	at      int       // index in walk of the next; a panic leaves it behind the culprit
 }
 
-type pollerEntry struct {
+// Polled is a poller's place on its shard.
+type Polled struct {
 	m    *mailbox // the actor whose failure a panic is, nil for none
 	p    Poller
 	gone bool
@@ -34,12 +36,14 @@ type pollerEntry struct {
 // there, so it removes them on *actor.Restarting or takes them over.
 //
 // Called elsewhere than on the shard it waits for the shard.
-func (s *Shard) AddPoller(as Ref, p Poller) {
-	if !s.OnShard() {
-		_ = s.call(func() { s.AddPoller(as, p) })
-		return
+func (s *Shard) AddPoller(as Ref, p Poller) *Polled {
+	e := &Polled{m: as.m, p: p}
+	if s.OnShard() {
+		s.pollers.add(e)
+	} else {
+		_ = s.call(func() { s.pollers.add(e) })
 	}
-	s.pollers.add(&pollerEntry{m: as.m, p: p})
+	return e
 }
 
 // RemovePoller ends what AddPoller began.
@@ -48,17 +52,19 @@ func (s *Shard) RemovePoller(p Poller) {
 		_ = s.call(func() { s.RemovePoller(p) })
 		return
 	}
-	s.pollers.remove(func(e *pollerEntry) bool { return e.p == p })
+	s.pollers.remove(func(e *Polled) bool { return e.p == p })
 }
 
-func (e *pollerEntry) skip() bool { return e.gone || e.m != nil && e.m.suspended }
+func (e *Polled) skip() bool { return e.gone || e.m != nil && e.m.suspended }
 
 // add replaces the list, since a turn may be walking the old one.
-func (p *pollers) add(e *pollerEntry) { p.list = append(p.list[:len(p.list):len(p.list)], e) }
+func (p *pollers) add(e *Polled) {
+	p.list, p.changed = append(p.list[:len(p.list):len(p.list)], e), true
+}
 
 // remove replaces the list, since a turn may be walking the old one.
-func (p *pollers) remove(which func(*pollerEntry) bool) {
-	var left []*pollerEntry
+func (p *pollers) remove(which func(*Polled) bool) {
+	var left []*Polled
 	for _, e := range p.list {
 		if which(e) {
 			e.gone = true
@@ -66,35 +72,38 @@ func (p *pollers) remove(which func(*pollerEntry) bool) {
 			left = append(left, e)
 		}
 	}
-	p.list = left
+	p.list, p.changed = left, true
 }
 
 // begin starts a walk over the list.
-func (p *pollers) begin() { p.walk, p.at = p.list, 0 }
+func (p *pollers) begin() {
+	p.at = 0
+	if p.changed {
+		p.walk, p.changed = p.list, false
+	}
+}
 
-// poll does the rest of the walk.
-func (p *pollers) poll(s *Shard) {
-	for p.at < len(p.walk) {
-		e := p.walk[p.at]
-		p.at++
-		if e.skip() {
-			continue
+// poll does the rest of the walk, in which done has had its poll.
+func (p *pollers) poll(s *Shard, done *Polled) {
+	walk := p.walk
+	for i := p.at; i < len(walk); i++ {
+		p.at = i + 1
+		if e := walk[i]; e != done && !e.skip() {
+			s.delivery.stack.set(e.m)
+			s.sched.work += e.p.Poll(s)
 		}
-		s.delivery.stack.set(e.m)
-		s.sched.work += e.p.Poll(s)
 	}
 }
 
 // flush does the rest of the walk.
 func (p *pollers) flush(s *Shard) {
-	for p.at < len(p.walk) {
-		e := p.walk[p.at]
-		p.at++
-		if e.skip() {
-			continue
+	walk := p.walk
+	for i := p.at; i < len(walk); i++ {
+		p.at = i + 1
+		if e := walk[i]; !e.skip() {
+			s.delivery.stack.set(e.m)
+			e.p.Flush(s)
 		}
-		s.delivery.stack.set(e.m)
-		e.p.Flush(s)
 	}
 }
 

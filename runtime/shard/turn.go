@@ -2,7 +2,8 @@ package shard
 
 // Phases of a turn. A panic ends the phase's present step; the turn then goes on.
 const (
-	phaseInbox = iota
+	phaseFirst = iota
+	phaseInbox
 	phasePoll
 	phaseDeliver
 	phaseFlush
@@ -14,10 +15,11 @@ const (
 // only.
 type scheduler struct {
 	phase  int
-	work   int  // of this turn, besides its messages
-	ahead  int  // work of the next turn that pollAlone has done
-	inTurn bool // a turn is running
-	over   bool // past the last turn
+	work   int     // of this turn, besides its messages
+	first  *Polled // is polled in phaseFirst, and not again in this turn
+	then   int     // the phase after that
+	inTurn bool    // a turn is running
+	over   bool    // past the last turn
 }
 
 // Turn runs the shard once: drain the inbox, poll, deliver messages, and if
@@ -27,15 +29,26 @@ func (s *Shard) Turn() int {
 	if s.sched.over {
 		return 0
 	}
-	return s.sched.turn(s, phaseInbox, s.sched.takeAhead())
+	s.sched.first = nil
+	return s.sched.turn(s, phaseInbox)
 }
 
-// turn runs the turn of s from a phase on; the caller has done some work of it.
-func (c *scheduler) turn(s *Shard, from, work int) int {
+// turnFrom is a turn that polls p, and then goes on from a phase.
+func (c *scheduler) turnFrom(s *Shard, p *Polled, then int) {
+	if c.over {
+		return
+	}
+	s.clock.spend(adoptCost)
+	c.first, c.then = p, then
+	c.turn(s, phaseFirst)
+}
+
+// turn runs the turn of s from a phase on.
+func (c *scheduler) turn(s *Shard, from int) int {
 	d := &s.delivery
 	c.inTurn, s.clock.fresh = true, false
 	s.clock.readIfSpent()
-	c.phase, d.ran, c.work = from, 0, work
+	c.phase, d.ran, c.work = from, 0, 0
 	s.pollers.begin()
 	for !c.step(s) {
 	}
@@ -52,35 +65,40 @@ func (c *scheduler) turn(s *Shard, from, work int) int {
 // step runs the phases that are left, and reports false when a panic cut it short.
 func (c *scheduler) step(s *Shard) (done bool) {
 	defer s.rescueStep()
+	d := &s.delivery
+	if c.phase == phaseFirst {
+		c.phase = c.then
+		if p := c.first; !p.skip() {
+			d.stack.set(p.m)
+			c.work += p.p.Poll(s)
+		}
+	}
 	if c.phase == phaseInbox {
 		c.phase = phasePoll
-		c.work += s.delivery.drain(maxInbox)
+		if !s.inbox.idle() {
+			c.work += d.drain(maxInbox)
+		}
 	}
 	if c.phase == phasePoll {
-		s.pollers.poll(s)
+		s.pollers.poll(s, c.first)
 		c.phase = phaseDeliver
 	}
 	if c.phase == phaseDeliver {
-		s.delivery.run()
+		if !fastG || !d.empty() { // without a cheap getg messages are in the inbox
+			d.run()
+		}
 		c.phase = phaseFlush
 		s.pollers.begin()
 	}
 	if c.phase == phaseFlush {
-		if c.work+s.delivery.ran > 0 {
+		if c.work+d.ran > 0 {
 			s.pollers.flush(s)
 		}
 		c.phase = phaseTimers
 	}
 	if s.clock.now >= s.wheel.next {
-		c.work += s.wheel.fire(s.clock.now, &s.delivery)
+		c.work += s.wheel.fire(s.clock.now, d)
 	}
 	c.phase = phaseOver
 	return true
-}
-
-// takeAhead returns the work of this turn that pollAlone has done.
-func (c *scheduler) takeAhead() int {
-	n := c.ahead
-	c.ahead = 0
-	return n
 }
