@@ -14,34 +14,41 @@ import (
 // batch is how many requests a turn takes.
 const batch = 64
 
-// Poll takes requests from the application.
+// Poll takes requests from the application: the one that came without the ring, or those in
+// it, which came later.
 func (e *Endpoint) Poll(*shard.Shard) int {
-	if e.direct.Kind == 0 && e.reqs.Empty() && len(e.many.bound) == 0 {
-		return 0
-	}
-	n, given := 0, 0
-	if e.closing.state == open {
-		given = e.queue.GiveRoom() // waiters take it before new packets do
-	}
-	if e.direct.Kind != 0 { // what is in the ring came later
-		n++
+	n := 0
+	if e.direct.Kind != 0 {
+		n = 1 + e.queue.GiveRoom() // waiters take it before new packets do
 		e.handling = true
 		e.handle(&e.direct)
 		e.handling = false
 		e.direct.Forget()
+	} else if !e.reqs.Empty() {
+		n = e.takeBatch()
 	}
-	for ; n < batch; n++ {
+	if len(e.many.bound) > 0 {
+		e.many.goOn()
+	}
+	return n
+}
+
+// takeBatch handles requests that are in the ring.
+func (e *Endpoint) takeBatch() int {
+	given, n := 0, 0
+	if e.closing.state == open {
+		given = e.queue.GiveRoom()
+	}
+	for n < batch {
 		r := e.reqs.Peek()
 		if r == nil {
 			break
 		}
+		n++
 		e.handling = true
 		e.handle(r)
 		e.handling = false
 		e.drop(r)
-	}
-	if len(e.many.bound) > 0 {
-		e.many.goOn()
 	}
 	return given + n
 }
@@ -58,7 +65,9 @@ func (e *Endpoint) Flush(*shard.Shard) {
 		if len(e.writes.waiting) > 0 {
 			e.writes.flush()
 		}
-		e.pressure.check()
+		if !e.pressure.calm() {
+			e.pressure.check()
+		}
 	}
 	if e.cfg.OnFlush != nil {
 		e.cfg.OnFlush()

@@ -92,14 +92,23 @@ func (s *Shard) QueueAll() { s.delivery.stack.limit = 0 }
 // failure of one actor is not that of another.
 func (s *Shard) Leave(to Ref) {
 	if r := recover(); r != nil {
-		c := &s.delivery.stack
-		depth := c.depthOf(to.m)
-		caller := c.below[depth]
-		s.failed(r)
-		c.cur, c.depth = caller, depth
-		return
+		s.Rescue(to, r)
+	} else {
+		s.Exit()
 	}
-	s.Exit()
+}
+
+// Rescue is Leave after a panic for that reason, for callers that know when there was none:
+// what they defer is cheaper, as it calls recover only if they did not come to Exit. A nil
+// reason means that the goroutine ends.
+func (s *Shard) Rescue(to Ref, reason any) {
+	c := &s.delivery.stack
+	depth := c.depthOf(to.m)
+	caller := c.below[depth]
+	if reason != nil {
+		s.failed(reason)
+	}
+	c.cur, c.depth = caller, depth
 }
 
 // Call has the actor handle m at once if Enter allows it, and tells it m otherwise.
@@ -126,23 +135,35 @@ func (m *mailbox) receive(msg Msg) {
 // reports false if the shard has an owner, is closing, or is not lent. Run and Release come
 // then, or RunAndWait. What follows Release is left to the helper if no goroutine waits.
 func (s *Shard) Claim() bool {
-	return s.lent && s.waiter == nil && !s.closing.Load() &&
-		s.owner.g.Load() == 0 && s.owner.g.CompareAndSwap(0, getg())
+	return s.claims.Load() && s.owner.free() && s.owner.g.CompareAndSwap(0, getg())
 }
 
 // Run polls p on a shard that was claimed, and no other poller; then it ends the turn, for
 // all of them.
-func (s *Shard) Run(p *Polled) { s.sched.turnFrom(s, p, phaseDeliver) }
+func (s *Shard) Run(p *Polled) {
+	if !s.sched.over {
+		s.clock.spend(adoptCost)
+		s.turn(p, phaseDeliver)
+	}
+}
 
 // RunAndWait polls p first on a shard that was claimed, in a turn that polls all others, too.
 // Then it waits for sig as Wait does, and leaves the shard.
 func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
-	s.sched.turnFrom(s, p, phaseInbox)
-	if sig.IsSet() {
-		s.drives++
-		s.Release()
-		return nil
+	if !s.sched.over {
+		s.clock.spend(adoptCost)
+		s.turn(p, phaseInbox)
 	}
+	if !sig.IsSet() {
+		return s.driveOn(ctx, sig)
+	}
+	s.drives++
+	s.Release()
+	return nil
+}
+
+// driveOn has the owner wait for sig, and leave the shard.
+func (s *Shard) driveOn(ctx context.Context, sig *Signal) error {
 	w := wait{s, ctx, sig}
 	return w.manual(true)
 }

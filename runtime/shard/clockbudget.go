@@ -37,7 +37,9 @@ func newShardClock(source clock.Clock) shardClock {
 
 func (c *shardClock) isSystem() bool { return c.source == clock.System }
 
-// read takes the time and renews the budget.
+// read takes the time and renews the budget. It is not inlined: few turns call it.
+//
+//go:noinline
 func (c *shardClock) read() {
 	c.now = c.source.Now()
 	c.left, c.fresh = c.budget, true

@@ -27,6 +27,7 @@ type pollers struct {
 type Polled struct {
 	m    *mailbox // the actor whose failure a panic is, nil for none
 	p    Poller
+	off  *bool // says whether p is not to be called: m is suspended, or gone
 	gone bool
 }
 
@@ -38,6 +39,9 @@ type Polled struct {
 // Called elsewhere than on the shard it waits for the shard.
 func (s *Shard) AddPoller(as Ref, p Poller) *Polled {
 	e := &Polled{m: as.m, p: p}
+	if e.off = &e.gone; e.m != nil {
+		e.off = &e.m.suspended
+	}
 	if s.OnShard() {
 		s.pollers.add(e)
 	} else {
@@ -55,8 +59,6 @@ func (s *Shard) RemovePoller(p Poller) {
 	s.pollers.remove(func(e *Polled) bool { return e.p == p })
 }
 
-func (e *Polled) skip() bool { return e.gone || e.m != nil && e.m.suspended }
-
 // add replaces the list, since a turn may be walking the old one.
 func (p *pollers) add(e *Polled) {
 	p.list, p.changed = append(p.list[:len(p.list):len(p.list)], e), true
@@ -67,7 +69,7 @@ func (p *pollers) remove(which func(*Polled) bool) {
 	var left []*Polled
 	for _, e := range p.list {
 		if which(e) {
-			e.gone = true
+			e.gone, e.off = true, &e.gone
 		} else {
 			left = append(left, e)
 		}
@@ -83,28 +85,16 @@ func (p *pollers) begin() {
 	}
 }
 
-// poll does the rest of the walk, in which done has had its poll.
-func (p *pollers) poll(s *Shard, done *Polled) {
-	walk := p.walk
-	for i := p.at; i < len(walk); i++ {
-		p.at = i + 1
-		if e := walk[i]; e != done && !e.skip() {
-			s.delivery.stack.set(e.m)
-			s.sched.work += e.p.Poll(s)
+// next takes a step of the walk: it returns nil at the end.
+func (p *pollers) next() *Polled {
+	for p.at < len(p.walk) {
+		e := p.walk[p.at]
+		p.at++
+		if !*e.off {
+			return e
 		}
 	}
-}
-
-// flush does the rest of the walk.
-func (p *pollers) flush(s *Shard) {
-	walk := p.walk
-	for i := p.at; i < len(walk); i++ {
-		p.at = i + 1
-		if e := walk[i]; !e.skip() {
-			s.delivery.stack.set(e.m)
-			e.p.Flush(s)
-		}
-	}
+	return nil
 }
 
 // rescue, deferred, makes a panic outside of a turn the failure of the poller's actor.
@@ -119,7 +109,7 @@ func (p *pollers) rescue(s *Shard) {
 func (p *pollers) arm(s *Shard) (ok bool) {
 	defer p.rescue(s)
 	for _, e := range p.list {
-		if e.skip() {
+		if *e.off {
 			continue
 		}
 		s.delivery.stack.set(e.m)
@@ -134,7 +124,7 @@ func (p *pollers) arm(s *Shard) (ok bool) {
 func (p *pollers) descriptors(s *Shard, fds []int) (_ []int, ok bool) {
 	defer p.rescue(s)
 	for _, e := range p.list {
-		if e.skip() {
+		if *e.off {
 			continue
 		}
 		s.delivery.stack.set(e.m)

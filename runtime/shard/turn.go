@@ -15,9 +15,9 @@ const (
 // only.
 type scheduler struct {
 	phase  int
+	then   int     // the phase after phaseFirst
 	work   int     // of this turn, besides its messages
-	first  *Polled // is polled in phaseFirst, and not again in this turn
-	then   int     // the phase after that
+	first  *Polled // is polled in phaseFirst, and not again in this turn; nil: none is
 	inTurn bool    // a turn is running
 	over   bool    // past the last turn
 }
@@ -29,48 +29,43 @@ func (s *Shard) Turn() int {
 	if s.sched.over {
 		return 0
 	}
-	s.sched.first = nil
-	return s.sched.turn(s, phaseInbox)
-}
-
-// turnFrom is a turn that polls p, and then goes on from a phase.
-func (c *scheduler) turnFrom(s *Shard, p *Polled, then int) {
-	if c.over {
-		return
-	}
-	s.clock.spend(adoptCost)
-	c.first, c.then = p, then
-	c.turn(s, phaseFirst)
-}
-
-// turn runs the turn of s from a phase on.
-func (c *scheduler) turn(s *Shard, from int) int {
-	d := &s.delivery
-	c.inTurn, s.clock.fresh = true, false
-	s.clock.readIfSpent()
-	c.phase, d.ran, c.work = from, 0, 0
-	s.pollers.begin()
-	for !c.step(s) {
-	}
-	n := c.work + d.ran
-	d.delivered += uint64(d.ran)
-	s.clock.spend(turnCost + n)
-	d.stack.cur, c.inTurn = nil, false
+	n := s.turn(nil, phaseInbox)
 	if s.external && s.closing.Load() && !s.life.ending {
 		s.life.shutdown()
 	}
 	return n
 }
 
-// step runs the phases that are left, and reports false when a panic cut it short.
-func (c *scheduler) step(s *Shard) (done bool) {
-	defer s.rescueStep()
-	d := &s.delivery
+// turn polls first unless that is nil, then runs the phases of a turn from one on.
+func (s *Shard) turn(first *Polled, then int) int {
+	c := &s.sched
+	c.inTurn, s.clock.fresh = true, false
+	s.clock.readIfSpent()
+	c.phase, c.then, c.first, c.work, s.delivery.ran = phaseFirst, then, first, 0, 0
+	s.pollers.begin()
+	n := s.step()
+	for n < 0 {
+		n = s.step()
+	}
+	return n
+}
+
+// step runs the phases that are left and ends the turn, whose work it returns: -1 when a
+// panic cut it short. Then the actor at work has failed: protoactor suspends it and asks its
+// supervisor.
+func (s *Shard) step() (n int) {
+	c, d := &s.sched, &s.delivery
+	n = -1
+	defer func() { // once for all messages and polls
+		if c.phase != phaseOver { // else recover need not be called
+			s.rescue(recover())
+		}
+	}()
 	if c.phase == phaseFirst {
 		c.phase = c.then
-		if p := c.first; !p.skip() {
-			d.stack.set(p.m)
-			c.work += p.p.Poll(s)
+		if e := c.first; e != nil && !*e.off {
+			d.stack.cur = e.m
+			c.work += e.p.Poll(s)
 		}
 	}
 	if c.phase == phaseInbox {
@@ -80,7 +75,16 @@ func (c *scheduler) step(s *Shard) (done bool) {
 		}
 	}
 	if c.phase == phasePoll {
-		s.pollers.poll(s, c.first)
+		for {
+			e := s.pollers.next()
+			if e == nil {
+				break
+			}
+			if e != c.first {
+				d.stack.cur = e.m
+				c.work += e.p.Poll(s)
+			}
+		}
 		c.phase = phaseDeliver
 	}
 	if c.phase == phaseDeliver {
@@ -92,13 +96,23 @@ func (c *scheduler) step(s *Shard) (done bool) {
 	}
 	if c.phase == phaseFlush {
 		if c.work+d.ran > 0 {
-			s.pollers.flush(s)
+			for {
+				e := s.pollers.next()
+				if e == nil {
+					break
+				}
+				d.stack.cur = e.m
+				e.p.Flush(s)
+			}
 		}
 		c.phase = phaseTimers
 	}
 	if s.clock.now >= s.wheel.next {
 		c.work += s.wheel.fire(s.clock.now, d)
 	}
-	c.phase = phaseOver
-	return true
+	n = c.work + d.ran
+	d.delivered += uint64(d.ran)
+	s.clock.spend(turnCost + n)
+	d.stack.cur, c.inTurn, c.phase = nil, false, phaseOver
+	return n
 }
