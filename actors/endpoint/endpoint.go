@@ -248,7 +248,7 @@ func (e *Endpoint) start() {
 	e.pressure.begin()
 	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
 	// Requests come first: a packet that a receive waits for by then is received at once.
-	e.polls = e.cfg.Shard.AddPoller(e.ref, e.poller())
+	e.polls = e.cfg.Shard.AddPoller(e.ref, pollerOf(e))
 	e.cfg.Shard.AddPoller(e.qref, e.queue)
 	if e.user != nil {
 		e.cfg.Shard.AddPoller(e.ref, e.user)

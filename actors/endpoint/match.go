@@ -14,12 +14,12 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		return
 	}
 	l := pkt.Link
-	if (pkt.Multi != nil || l.Away || l.Err != nil || e.closing.state != open) && e.isDealtWith(pkt) {
+	if (pkt.Multi != nil || l.Away || l.Err != nil || e.closing.state != open) && isDealtWith(e, pkt) {
 		return
 	}
 	rxe := e.pools.GetRx()
 	if rxe == nil {
-		e.noRoom(pkt)
+		noRoom(e, pkt)
 		return
 	}
 	rxe.Begin(pkt)
@@ -46,7 +46,7 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 
 // isDealtWith looks at a message that is a part, or comes when not every message is taken. It
 // reports false if it begins like others.
-func (e *Endpoint) isDealtWith(pkt *peer.Packet) bool {
+func isDealtWith(e *Endpoint, pkt *peer.Packet) bool {
 	if pkt.Multi != nil && !pkt.Multi.Rx.IsZero() {
 		e.cfg.Shard.Call(pkt.Multi.Rx, pkt.Deliver())
 		return true
@@ -60,7 +60,7 @@ func (e *Endpoint) isDealtWith(pkt *peer.Packet) bool {
 		return false
 	}
 	if rxe := e.pools.GetRx(); rxe == nil {
-		e.noRoom(pkt)
+		noRoom(e, pkt)
 	} else {
 		rxe.Begin(pkt)
 		rxe.Unexpected()
@@ -71,7 +71,7 @@ func (e *Endpoint) isDealtWith(pkt *peer.Packet) bool {
 
 // noRoom ends a peer for whose message there is no rxe, since there are MaxOps: its message
 // cannot be kept, nor lost.
-func (e *Endpoint) noRoom(pkt *peer.Packet) {
+func noRoom(e *Endpoint, pkt *peer.Packet) {
 	e.cfg.Shard.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
 	pkt.Free()
 }

@@ -59,12 +59,12 @@ func startPort(e *Endpoint) {
 	e.pressure.off = true
 	e.port.Start(e.queue, sh.SpawnChild(e.ctx, "port", func() actor.Actor { return e.port }))
 	e.qref = sh.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
-	e.polls = sh.AddPoller(e.ref, e.poller())
+	e.polls = sh.AddPoller(e.ref, pollerOf(e))
 	sh.AddPoller(e.qref, e.queue)
 }
 
-// poller is the endpoint as the shard polls it.
-func (e *Endpoint) poller() shard.Poller {
+// pollerOf is the endpoint as the shard polls it.
+func pollerOf(e *Endpoint) shard.Poller {
 	if e.port != nil {
 		return plain{e}
 	}

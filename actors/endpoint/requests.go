@@ -25,7 +25,7 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		e.handling = false
 		e.direct.Forget()
 	} else if !e.reqs.Empty() {
-		n = e.takeBatch()
+		n = takeBatch(e)
 	}
 	if len(e.many.bound) > 0 {
 		e.many.goOn()
@@ -34,7 +34,7 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 }
 
 // takeBatch handles requests that are in the ring.
-func (e *Endpoint) takeBatch() int {
+func takeBatch(e *Endpoint) int {
 	given, n := 0, 0
 	if e.closing.state == open {
 		given = e.queue.GiveRoom()
@@ -88,7 +88,14 @@ func (e *Endpoint) handle(r *ope.Request) {
 	case ope.KindCancel:
 		e.onCancel(r.ID)
 	case ope.KindSend, ope.KindWrite, ope.KindAtomic:
-		e.onSend(r)
+		l := e.live(r)
+		switch {
+		case l == nil:
+		case r.Kind == ope.KindAtomic && ope.AtomicSize(r) > ope.MaxAtomic(e.env.MTU):
+			e.reject(r, errno.ErrMsgSize) // before it has a msg_id that would be lost
+		case !e.pools.Send(r, l):
+			e.reject(r, errno.ErrAgain)
+		}
 	case ope.KindRead:
 		e.onRead(r)
 	case ope.KindRecv:
@@ -139,15 +146,17 @@ func tell(r *ope.Request, err error) {
 // live returns the peer of a request, or rejects it.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
 	if e.closing.state == open && r.Flags&ope.Aged == 0 {
-		if l := e.peers.made(r.Peer); l != nil && l.Closed() == nil {
-			return l
+		if h := e.peers.byHandle; r.Peer < uint64(len(h)) {
+			if l := h[r.Peer]; l != nil && l.Closed() == nil {
+				return l
+			}
 		}
 	}
-	return e.checked(r)
+	return checked(e, r)
 }
 
 // checked is live of a request that cannot be taken at once.
-func (e *Endpoint) checked(r *ope.Request) *peer.Link {
+func checked(e *Endpoint, r *ope.Request) *peer.Link {
 	l := e.peers.made(r.Peer)
 	var err error
 	switch {
@@ -170,21 +179,6 @@ func (e *Endpoint) checked(r *ope.Request) *peer.Link {
 		return nil
 	}
 	return l
-}
-
-// onSend: a message, a write or an atomic.
-func (e *Endpoint) onSend(r *ope.Request) {
-	l := e.live(r)
-	if l == nil {
-		return
-	}
-	if r.Kind == ope.KindAtomic && ope.AtomicSize(r) > ope.MaxAtomic(e.env.MTU) {
-		e.reject(r, errno.ErrMsgSize) // before it has a msg_id that would be lost
-		return
-	}
-	if !e.pools.Send(r, l) {
-		e.reject(r, errno.ErrAgain)
-	}
 }
 
 func (e *Endpoint) onRead(r *ope.Request) {
@@ -245,35 +239,6 @@ func (e *Endpoint) source(r *ope.Request) *peer.Link {
 		return nil
 	}
 	return l
-}
-
-// onCancel ends the operation id if it has not ended: a posted receive at once, an
-// operation in progress as it can.
-func (e *Endpoint) onCancel(id uint64) {
-	var found *ope.Order
-	e.table.EachRecv(func(r *match.Recv) bool {
-		if p := e.pools.Orders.At(r.Owner); p.Req.ID == id {
-			found = p
-		}
-		return found == nil
-	})
-	if found != nil {
-		e.table.RemoveRecv(&found.Recv)
-		e.end(found, errno.ErrCanceled)
-		return
-	}
-	e.pools.CancelParts(id, nil, errno.ErrCanceled)
-	e.claims.awaited.cancel(&e.claims, id)
-	if e.user != nil && e.user.cancel(id) {
-		return
-	}
-	cancel := func(to shard.Ref, its uint64) {
-		if its == id {
-			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})
-		}
-	}
-	e.pools.EachTx(func(t *ope.Txe) { cancel(t.Ref(), t.Request().ID) })
-	e.pools.EachRx(func(r *ope.Rxe) { cancel(r.Ref(), r.RequestID()) })
 }
 
 // A goroutine that can run the shard itself needs no ring to hand a request over.

@@ -135,15 +135,15 @@ func (m *mailbox) receive(msg Msg) {
 // reports false if the shard has an owner, is closing, or is not lent. Run and Release come
 // then, or RunAndWait. What follows Release is left to the helper if no goroutine waits.
 func (s *Shard) Claim() bool {
-	return s.claims.Load() && s.owner.free() && s.owner.g.CompareAndSwap(0, getg())
+	return s.claims.Load() && s.owner.g.Load() == 0 && s.owner.g.CompareAndSwap(0, getg())
 }
 
 // Run polls p on a shard that was claimed, and no other poller; then it ends the turn, for
 // all of them.
 func (s *Shard) Run(p *Polled) {
 	if !s.sched.over {
-		s.clock.spend(adoptCost)
-		s.turn(p, phaseDeliver)
+		s.clock.left -= adoptCost
+		turn(s, p, phaseDeliver)
 	}
 }
 
@@ -151,19 +151,97 @@ func (s *Shard) Run(p *Polled) {
 // Then it waits for sig as Wait does, and leaves the shard.
 func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
 	if !s.sched.over {
-		s.clock.spend(adoptCost)
-		s.turn(p, phaseInbox)
+		s.clock.left -= adoptCost
+		turn(s, p, phaseInbox)
 	}
 	if !sig.IsSet() {
-		return s.driveOn(ctx, sig)
+		w := wait{s, ctx, sig}
+		return w.manual(true)
 	}
 	s.drives++
 	s.Release()
 	return nil
 }
 
-// driveOn has the owner wait for sig, and leave the shard.
-func (s *Shard) driveOn(ctx context.Context, sig *Signal) error {
-	w := wait{s, ctx, sig}
-	return w.manual(true)
+// turn polls first unless that is nil, then runs the phases of a turn from one on.
+func turn(s *Shard, first *Polled, then int) int {
+	c := &s.sched
+	c.inTurn, s.clock.fresh = true, false
+	if s.clock.left <= 0 {
+		s.clock.read()
+	}
+	c.phase, c.then, c.first, c.work, s.delivery.ran = phaseFirst, then, first, 0, 0
+	n := step(s)
+	for n < 0 {
+		n = step(s)
+	}
+	return n
+}
+
+// step runs the phases that are left and ends the turn, whose work it returns: -1 when a
+// panic cut it short. Then the actor at work has failed: protoactor suspends it and asks its
+// supervisor.
+func step(s *Shard) (n int) {
+	c, d := &s.sched, &s.delivery
+	n = -1
+	defer func() { // once for all messages and polls
+		if c.phase != phaseOver { // else recover need not be called
+			rescue(s, recover())
+		}
+	}()
+	if c.phase == phaseFirst {
+		c.phase = c.then
+		if e := c.first; e != nil && !*e.off {
+			d.stack.cur = e.m
+			c.work += e.p.Poll(s)
+		}
+	}
+	if c.phase == phaseInbox {
+		c.phase = phasePoll
+		s.pollers.begin()
+		if !s.inbox.idle() {
+			c.work += d.drain(maxInbox)
+		}
+	}
+	if c.phase == phasePoll {
+		for {
+			e := s.pollers.next()
+			if e == nil {
+				break
+			}
+			if e != c.first {
+				d.stack.cur = e.m
+				c.work += e.p.Poll(s)
+			}
+		}
+		c.phase = phaseDeliver
+	}
+	if c.phase == phaseDeliver {
+		if !fastG || !d.empty() { // without a cheap getg messages are in the inbox
+			d.run()
+		}
+		c.phase = phaseFlush
+		s.pollers.begin()
+	}
+	if c.phase == phaseFlush {
+		if c.work+d.ran > 0 {
+			for {
+				e := s.pollers.next()
+				if e == nil {
+					break
+				}
+				d.stack.cur = e.m
+				e.p.Flush(s)
+			}
+		}
+		c.phase = phaseTimers
+	}
+	if s.clock.now >= s.wheel.next {
+		c.work += s.wheel.fire(s.clock.now, d)
+	}
+	n = c.work + d.ran
+	d.delivered += uint64(d.ran)
+	s.clock.left -= turnCost + n
+	d.stack.cur, c.inTurn, c.phase = nil, false, phaseOver
+	return n
 }

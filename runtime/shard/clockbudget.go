@@ -45,13 +45,6 @@ func (c *shardClock) read() {
 	c.left, c.fresh = c.budget, true
 }
 
-// readIfSpent reads the clock if the budget is spent.
-func (c *shardClock) readIfSpent() {
-	if c.left <= 0 {
-		c.read()
-	}
-}
-
 // spend takes cost from the budget.
 func (c *shardClock) spend(cost int) { c.left -= cost }
 

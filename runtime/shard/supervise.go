@@ -86,7 +86,7 @@ func (r *restarts) exhausted(child *actor.PID, limit int, within time.Duration, 
 func (r *restarts) forget(child *actor.PID) { delete(r.times, child) }
 
 // rescue makes a panic of a step the failure of the actor at work. A nil reason is none.
-func (s *Shard) rescue(reason any) {
+func rescue(s *Shard, reason any) {
 	if reason != nil {
 		s.failed(reason)
 		s.delivery.stack.depth = 0
