@@ -205,8 +205,15 @@ func (r *Rxe) place() {
 }
 
 func (r *Rxe) enterMatched() {
-	defer r.pools.env.Sh.Leave(r.ref)
+	returned := false
+	defer func() {
+		if !returned {
+			r.pools.env.Sh.Rescue(r.ref, recover())
+		}
+	}()
 	r.onMatched()
+	r.pools.env.Sh.Exit()
+	returned = true
 }
 
 // Unexpected tells the rxe that its message is in the matcher, since no receive is

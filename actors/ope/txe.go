@@ -152,10 +152,17 @@ func (t *Txe) submit() {
 		t.link.SubmitLater(&t.turn)
 		return
 	}
-	defer sh.Leave(t.ref)
+	returned := false
+	defer func() {
+		if !returned {
+			sh.Rescue(t.ref, recover())
+		}
+	}()
 	if pke := t.link.Submit(&t.turn); pke != nil {
 		t.onGrant(pke)
 	}
+	sh.Exit()
+	returned = true
 }
 
 // keep makes the operation one that waits: it has its own copy of the request, and the
