@@ -18,9 +18,8 @@
 // Every word that two sides write changes by one CAS or one store that says all of
 // it (word.go), so there is no instruction at which a sender's death stops others:
 // it leaves at most one claimed post, which the receiver puts aside and takes back
-// when it knows of the death. Each step is one access (sendop.go); a test runs
-// every interleaving of them with a death after each. An ordinary packet takes them in a row
-// (outlet.go), of which the test sees that it ends as they do.
+// when it knows of the death. Each step is one access (sendop.go), an ordinary packet takes them in a
+// row (outlet.go); a test runs every interleaving of them with a death after each.
 //
 // Liveness is a lock on the segment file that the kernel drops with its holder,
 // never a process id (lock_linux.go). Each device checks the locks of the queue
