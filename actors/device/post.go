@@ -101,7 +101,7 @@ func (q *Queue) post(p *Pke) (over bool, err error) {
 	err = q.qp.PostSend(wr)
 	q.left++
 	if err != nil {
-		return false, q.unposted(p, err)
+		return false, unposted(q, p, err)
 	}
 	if wr.Over { // what has arrived needs no doorbell
 		q.Counters.SendDone++
@@ -118,7 +118,7 @@ func (q *Queue) post(p *Pke) (over bool, err error) {
 }
 
 // unposted deals with a packet that the driver did not take.
-func (q *Queue) unposted(p *Pke, err error) error {
+func unposted(q *Queue, p *Pke, err error) error {
 	if errors.Is(err, ErrQueueFull) {
 		q.stall(p)
 		return nil

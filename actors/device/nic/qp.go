@@ -82,7 +82,7 @@ func New(cfg Config) (*QP, error) {
 	for i := requests - 1; i >= 0; i-- {
 		q.freeReqs = append(q.freeReqs, uint32(i))
 	}
-	q.freed()
+	freed(q)
 	return q, nil
 }
 
@@ -92,7 +92,7 @@ func (q *QP) QPN() uint16 { return q.cfg.QPN }
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
 	if wr.Kind != device.WRSend || len(wr.More) > 0 || q.cfg.Datagram {
-		return q.postOther(wr)
+		return postOther(q, wr)
 	}
 	if q.dead || len(wr.Header)+len(wr.Payload) > q.cfg.MTU || !q.ahs.valid(wr.AH) || q.outstanding >= q.cfg.Depth {
 		return q.refuse(wr)
@@ -105,7 +105,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 		q.outstanding--
 		return nil
 	}
-	q.posted(wr, wr, st)
+	posted(q, wr, wr, st)
 	return nil
 }
 
@@ -128,7 +128,7 @@ func (q *QP) refuse(wr *device.SendWR) error {
 }
 
 // postOther is PostSend for what is not a packet in one or two pieces, or is a datagram.
-func (q *QP) postOther(wr *device.SendWR) error {
+func postOther(q *QP, wr *device.SendWR) error {
 	if err := q.refuse(wr); err != nil {
 		return err
 	}
@@ -141,13 +141,13 @@ func (q *QP) postOther(wr *device.SendWR) error {
 	if q.cfg.Datagram {
 		postDatagram(q, wr, whole)
 	} else {
-		q.posted(wr, whole, q.launch(whole, q.token))
+		posted(q, wr, whole, q.launch(whole, q.token))
 	}
 	return nil
 }
 
 // posted settles what became of a request, which the carrier had as whole.
-func (q *QP) posted(wr, whole *device.SendWR, st device.Status) {
+func posted(q *QP, wr, whole *device.SendWR, st device.Status) {
 	i := uint32(q.token)
 	switch {
 	case st == Pending:

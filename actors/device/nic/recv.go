@@ -29,7 +29,7 @@ func (q *QP) PostRecv(slots []int32) {
 	}
 	for i, s := range slots {
 		if uint(s) >= uint(len(q.slots)) || q.slots[s] != slotOwned || q.cfg.UserRecv {
-			slots = q.without(slots, i)
+			slots = without(q, slots, i)
 			break
 		}
 		q.slots[s] = slotPosted
@@ -40,7 +40,7 @@ func (q *QP) PostRecv(slots []int32) {
 }
 
 // without is slots without those from i on that are not the caller's; the first i are.
-func (q *QP) without(slots []int32, i int) []int32 {
+func without(q *QP, slots []int32, i int) []int32 {
 	b := append(q.batch[:0], slots[:i]...)
 	for _, s := range slots[i:] {
 		if uint(s) >= uint(q.RecvSlots()) || q.slots[s] != slotOwned {

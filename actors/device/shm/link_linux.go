@@ -55,8 +55,8 @@ func (t *linkTable) each(f func(*link)) {
 }
 
 // near is the link that wr is for, if it is as it was lately; else nil, and reach looks into the matter.
-func (p *port) near(wr *device.SendWR) *link {
-	l := p.links.get(wr.QPN)
+func (t *linkTable) near(wr *device.SendWR) *link {
+	l := t.get(wr.QPN)
 	if l == nil || l.ah != wr.AH || l.qkey != wr.QKey || l.state() > parked {
 		return nil
 	}

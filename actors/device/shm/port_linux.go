@@ -96,7 +96,7 @@ func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
 	if p.news.some.Load() {
 		p.takeNews()
 	}
-	l := p.near(wr)
+	l := p.links.near(wr)
 	if l == nil {
 		return p.put(wr, marksOf(wr))
 	}
@@ -108,7 +108,7 @@ func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
 		p.disconnect(l)
 		return p.put(wr, marksOf(wr))
 	}
-	return p.settle(l, end)
+	return settle(p, l, end)
 }
 
 // put delivers a packet, or a note, to the queue pair that wr names, and makes a link if there is
@@ -126,11 +126,11 @@ func (p *port) put(wr *device.SendWR, marks word) device.Status {
 		}
 		end = l.send(wr, marks)
 	}
-	return p.settle(l, end)
+	return settle(p, l, end)
 }
 
 // settle is the status of a send that has ended.
-func (p *port) settle(l *link, end outcome) device.Status {
+func settle(p *port, l *link, end outcome) device.Status {
 	switch end {
 	case sent:
 	case sentWake:
