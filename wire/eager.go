@@ -1,5 +1,7 @@
 package wire
 
+import "slices"
+
 // Sizes of the eager RTMs' mandatory headers.
 const (
 	EagerMsgRTMLen   = 8
@@ -43,8 +45,10 @@ func (p *EagerRTM) Len() int { return reqLen(p.Type(), &p.Options, 0) }
 func (p *EagerRTM) Append(b []byte) []byte {
 	t, flags := TypeEagerMsgRTM, p.flags(FlagMsg)
 	at, n := len(b), EagerMsgRTMLen
-	b = room(b, DCEagerTagRTMLen)
-	h := (*[DCEagerTagRTMLen]byte)(b[at:])
+	if cap(b)-at < DCEagerTagRTMLen {
+		b = grow(b)
+	}
+	h := b[at : at+DCEagerTagRTMLen : at+DCEagerTagRTMLen]
 	if p.DC {
 		t, n = TypeDCEagerMsgRTM, DCEagerMsgRTMLen
 		le.PutUint64(h[8:], uint64(p.SendID)) // and the padding
@@ -55,20 +59,13 @@ func (p *EagerRTM) Append(b []byte) []byte {
 		n += 8
 	}
 	le.PutUint64(h[:], uint64(t)|Version<<8|uint64(flags)<<16|uint64(p.MsgID)<<32)
-	b = b[:at+n]
-	if flags&(FlagRawAddr|FlagCQData|FlagConnID) == 0 {
-		return b
-	}
-	return p.appendOptions(b)
+	return p.appendOptions(b[:at+n])
 }
 
-// room makes b longer by n bytes.
-func room(b []byte, n int) []byte {
-	if cap(b)-len(b) < n {
-		b = append(make([]byte, 0, len(b)+MaxAppendLen), b...)
-	}
-	return b[:len(b)+n]
-}
+// grow makes room for any headers behind b.
+//
+//go:noinline // it is rare
+func grow(b []byte) []byte { return slices.Grow(b, MaxAppendLen) }
 
 // Parse reads the headers at the start of b; the data is b[n:].
 func (p *EagerRTM) Parse(b []byte) (n int, err error) {
@@ -85,7 +82,7 @@ func (p *EagerRTM) Read(v *View) (n int, err error) {
 	if n, err = v.Eager(&e); err != nil {
 		return 0, err
 	}
-	*p = EagerRTM{MsgID: e.MsgID, Tagged: v.Type.IsTagged(), Tag: e.Tag, DC: v.Type.IsDC(), SendID: e.SendID}
+	*p = EagerRTM{MsgID: e.MsgID, Tagged: e.Tagged, Tag: e.Tag, DC: v.Type.IsDC(), SendID: e.SendID}
 	v.options(&p.Options)
 	return n, nil
 }
@@ -93,28 +90,34 @@ func (p *EagerRTM) Read(v *View) (n int, err error) {
 // Eager is what a receiver needs of an eager message: an EagerRTM without the addresses,
 // which it knows.
 type Eager struct {
-	Tag           uint64 // if the type is tagged
+	Tag           uint64 // if Tagged
 	Data          uint64 // remote CQ data, if HasData
 	MsgID, SendID uint32 // SendID if the type is DC
 	HasData       bool
+	Tagged        bool
 }
 
 // Eager reads an eager message into e, which is zero; the data is behind the n bytes of the
 // headers. It fails as [EagerRTM.Read] does.
 func (v *View) Eager(e *Eager) (n int, err error) {
-	info := &infos[v.Type]
-	if v.fault != fine || info.family != famEagerRTM {
+	if v.fault != fine {
 		return v.header(famEagerRTM)
 	}
-	b := v.b
-	e.MsgID = le.Uint32(b[HeaderLen:])
-	if info.traits&(traitDC|traitTagged) != 0 {
-		if info.traits&traitDC != 0 {
-			e.SendID = le.Uint32(b[EagerMsgRTMLen:])
-		}
-		if info.traits&traitTagged != 0 {
-			e.Tag = v.tag()
-		}
+	switch b := v.b; v.Type { // Open has seen that b holds the mandatory header
+	case TypeEagerMsgRTM:
+		h := (*[EagerMsgRTMLen]byte)(b)
+		e.MsgID = le.Uint32(h[4:])
+	case TypeEagerTagRTM:
+		h := (*[EagerTagRTMLen]byte)(b)
+		e.MsgID, e.Tagged, e.Tag = le.Uint32(h[4:]), true, le.Uint64(h[8:])
+	case TypeDCEagerMsgRTM:
+		h := (*[DCEagerMsgRTMLen]byte)(b)
+		e.MsgID, e.SendID = le.Uint32(h[4:]), le.Uint32(h[8:])
+	case TypeDCEagerTagRTM:
+		h := (*[DCEagerTagRTMLen]byte)(b)
+		e.MsgID, e.SendID, e.Tagged, e.Tag = le.Uint32(h[4:]), le.Uint32(h[8:]), true, le.Uint64(h[16:])
+	default:
+		return 0, fail(v.Type, badType)
 	}
 	if v.Flags&FlagCQData != 0 {
 		e.Data, e.HasData = v.cqData()

@@ -62,7 +62,7 @@ func requirePeeksAgree(t *testing.T, pkt Packet, b []byte) {
 		return
 	}
 	require.NoError(t, err)
-	require.Equal(t, Eager{p.Tag, p.CQData, p.MsgID, p.SendID, p.HasCQData}, e)
+	require.Equal(t, Eager{p.Tag, p.CQData, p.MsgID, p.SendID, p.HasCQData, p.Tagged}, e)
 	end, err := new(EagerRTM).Read(&v)
 	require.NoError(t, err)
 	require.Equal(t, end, n)

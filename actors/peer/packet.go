@@ -18,7 +18,6 @@ type Header struct {
 	Errno   uint32       // PEER_ERROR prov_errno
 	Ref     wire.RefKind // of PEER_ERROR
 	Type    wire.Type
-	Tagged  bool
 	Nack    bool // a LONGCTS in place of a read-based message (§4.7)
 }
 

@@ -10,7 +10,7 @@ import (
 // what follows works on p alone.
 func (p *Packet) parse(v *wire.View, b []byte) error {
 	t := v.Type
-	p.Type, p.Tagged = t, t.IsTagged()
+	p.Type = t
 	if !t.IsEagerRTM() {
 		return p.parseOther(v, b)
 	}
@@ -26,6 +26,7 @@ func (p *Packet) parse(v *wire.View, b []byte) error {
 // parseOther is parse of all but eager messages.
 func (p *Packet) parseOther(v *wire.View, b []byte) error {
 	t := v.Type
+	p.Tagged = t.IsTagged()
 	switch t {
 	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM, wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM:
 		var h wire.MediumRTM

@@ -111,6 +111,10 @@ func (p *Peer) onOrdered(r *device.RecvPkt) {
 		p.continueMulti(m, pkt)
 		return
 	}
+	if pkt.MsgID == p.window.exp { // as most are
+		p.inOrder(pkt)
+		return
+	}
 	p.place(pkt)
 }
 
