@@ -114,12 +114,12 @@ func (l *Link) Posted() { l.out++ }
 // Arrived counts a request with a msg_id that got there.
 func (l *Link) Arrived() {
 	if l.out--; l.out == 0 && l.heldUp {
-		l.freeLine()
+		freeLine(l)
 	}
 }
 
 //go:noinline // so that Arrived is
-func (l *Link) freeLine() {
+func freeLine(l *Link) {
 	l.heldUp = false
 	l.env.Sh.Tell(l.Peer, &lineFree)
 }

@@ -32,7 +32,7 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 	v, l := &r.View, p.link
 	id, ok := v.ConnID()
 	if r.Err != nil || ok && id != l.QKey || l.Err != nil {
-		if !p.admits(r) {
+		if !admits(p, r) {
 			return
 		}
 	}
@@ -60,7 +60,7 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 
 // admits deals with a packet that cannot be read, that is another's, or that comes from a peer
 // which has failed. It reports whether the packet is to be handled; if not, it has seen to it.
-func (p *Peer) admits(r *device.RecvPkt) bool {
+func admits(p *Peer, r *device.RecvPkt) bool {
 	c, l := &p.env.Counters, p.link
 	if r.Err != nil {
 		c.bad(r.Err)
@@ -148,7 +148,7 @@ func (p *Peer) inOrder(pkt *Packet) {
 		if pkt.Next == nil && len(p.multi) == 0 {
 			p.begin(pkt)
 		} else {
-			p.several(pkt)
+			several(p, pkt)
 		}
 		if pkt = p.window.Advance(); pkt == nil {
 			return
@@ -160,7 +160,7 @@ func (p *Peer) inOrder(pkt *Packet) {
 }
 
 // several processes the packets of one message whose turn it is.
-func (p *Peer) several(pkt *Packet) {
+func several(p *Peer, pkt *Packet) {
 	for first := true; pkt != nil; first = false {
 		next := pkt.Next
 		pkt.Next = nil
@@ -191,7 +191,7 @@ func (p *Peer) begin(pkt *Packet) {
 		return
 	}
 	if !pkt.Whole() && pkt.multi() {
-		p.beginMulti(pkt)
+		beginMulti(p, pkt)
 	}
 	sh := p.env.Sh
 	if !sh.Enter(p.env.Endpoint) {
@@ -204,7 +204,7 @@ func (p *Peer) begin(pkt *Packet) {
 
 // beginMulti notes a message of which further packets are to come, if pkt does not hold all that
 // travels in packets.
-func (p *Peer) beginMulti(pkt *Packet) {
+func beginMulti(p *Peer, pkt *Packet) {
 	n, span := uint64(len(pkt.Payload)), pkt.span()
 	if n >= span {
 		return

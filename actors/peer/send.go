@@ -113,7 +113,7 @@ func (p *Peer) onSubmit(t *Turn) *device.Pke {
 		}
 		why = w
 	}
-	p.enterLine(t, why)
+	enterLine(p, t, why)
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (p *Peer) onSubmit(t *Turn) *device.Pke {
 func (t *Turn) passesBy() bool { return t.follows && t.need&needOrder != 0 }
 
 // enterLine puts an operation that waits for why into the line.
-func (p *Peer) enterLine(t *Turn, why trail.Reason) {
+func enterLine(p *Peer, t *Turn, why trail.Reason) {
 	t.owed, t.waits, t.listed, t.next = true, 0, true, nil
 	switch {
 	case p.lineTail == nil:
