@@ -39,6 +39,9 @@ var txNames = [numTxStates]string{"TXE_REQ", "TXE_WAIT", "OPE_SEND", "TXE_AWAIT"
 
 func (s TxState) String() string { return txNames[s] }
 
+// posts reports whether packets may be posted.
+func (s TxState) posts() bool { return s == TxReq || s == TxSend }
+
 // TxEvent is what can happen to it.
 type TxEvent uint8
 
