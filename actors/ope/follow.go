@@ -106,7 +106,7 @@ func (t *outgoing) noteChosen(p Proto) {
 }
 
 // noteArrived: an RDMA write of n bytes has ended, or a packet arrived.
-func (t *outgoing) noteArrived(kind device.WR, off uint64, n int) {
+func noteArrived(t *outgoing, kind device.WR, off uint64, n int) {
 	switch {
 	case kind == device.WRWrite:
 		t.leave(trail.SegmentDone, uint8(kind), off, uint32(n))

@@ -270,7 +270,7 @@ func (t *Txe) arrived(p *device.Pke) {
 		return
 	}
 	if t.turn.Span != 0 {
-		t.noteArrived(kind, off, n)
+		noteArrived(&t.outgoing, kind, off, n)
 	}
 	if runt {
 		t.x.runtOver(t.link, n)
