@@ -155,7 +155,7 @@ func (p *Pools) growTx() bool {
 		t.member.Of(&t.turn)
 		t.slot.To = t.ref
 		t.m.Count(&p.Steps)
-		t.c.Start(true, &p.Steps)
+		t.c.Count(&p.Steps)
 	}
 	for i := len(s) - 1; i >= 0; i-- {
 		s[i].next, p.txFree = p.txFree, &s[i]
@@ -175,6 +175,8 @@ func (p *Pools) growRx() bool {
 		r.ref = p.Spawn(func() actor.Actor { return r })
 		r.slot.To, r.slot.Control = r.ref, true
 		r.matched.Rxe, r.unexp.Rxe = r, r
+		r.m.Count(&p.Steps)
+		r.c.Count(&p.Steps)
 	}
 	for i := len(s) - 1; i >= 0; i-- {
 		s[i].next, p.rxFree = p.rxFree, &s[i]
