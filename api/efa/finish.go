@@ -27,7 +27,7 @@ func (e *outcomes) init(cfg *EndpointConfig) {
 func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 	switch q.Kind {
 	case ope.KindSend: // the others are below
-		if r.Err == nil && (q.More != nil || q.Flags&ope.Inject != 0) {
+		if r.Err == nil && (q.More != nil || q.Flags&(ope.Inject|ope.Borrowed) == ope.Inject) {
 			left(q, r)
 		}
 		e.freeTx++

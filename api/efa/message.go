@@ -109,7 +109,7 @@ func (e *intake) accept(req *ope.Request, sink ope.Sink, number bool) {
 	if number {
 		req.ID = ownID | e.lastID.Add(1)
 	}
-	if req.Flags&ope.Inject != 0 {
+	if req.Flags&(ope.Inject|ope.Borrowed) == ope.Inject {
 		own(req)
 	}
 }
