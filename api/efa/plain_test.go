@@ -219,6 +219,28 @@ func TestPlainCanceled(t *testing.T) {
 	}
 }
 
+// TestNoPlain: a receiver that is not to try gets packets.
+func TestNoPlain(t *testing.T) {
+	name := "shm:" + privateDir(t)
+	var sides [2]*side
+	for i, options := range []string{"?anyreader", "?anyreader?noplain"} {
+		dev, err := efa.OpenDevice(name + options)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, dev.Close()) })
+		sides[i] = open(t, dev, efa.DomainConfig{})
+	}
+	introduce(t, sides[0], sides[1])
+	marker(t, sides[0], sides[1])
+	marker(t, sides[1], sides[0])
+	for i, want := range []string{"long-CTS", "long-read"} {
+		from, to, dst := sides[i], sides[1-i], make([]byte, 100_000)
+		recv := start(t, to, &efa.RecvReq{Buf: dst})
+		require.Equal(t, want, done(t, start(t, from, &efa.SendReq{To: from.peer, Buf: pattern(100_000)})).Protocol.String())
+		done(t, recv)
+		require.True(t, bytes.Equal(pattern(100_000), dst))
+	}
+}
+
 // TestRegisteredPlain: a message from registered memory is read as one from a slice, if the memory is for
 // messages. To close the region does not wait for the peer.
 func TestRegisteredPlain(t *testing.T) {
