@@ -25,12 +25,12 @@ func (q *Queue) Lend(path uint8, lkey uint32, mem []byte) (rkey uint64, err erro
 func (q *Queue) Return(path uint8, rkey uint64) { q.qp.Return(path, rkey) }
 
 // LendPlain makes memory that is in no region readable by one queue pair, see [QP].
-func (q *Queue) LendPlain(ah AH, qpn uint16, mem []byte) (rkey, addr uint64, err error) {
+func LendPlain(q *Queue, ah AH, qpn uint16, mem []byte) (rkey, addr uint64, err error) {
 	return q.qp.LendPlain(ah, qpn, mem)
 }
 
 // Relend has it read from elsewhere.
-func (q *Queue) Relend(path uint8, rkey uint64, mem []byte) error {
+func Relend(q *Queue, path uint8, rkey uint64, mem []byte) error {
 	return q.qp.Relend(path, rkey, mem)
 }
 

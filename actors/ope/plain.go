@@ -29,7 +29,7 @@ func (p *Pools) lends(l *peer.Link, n int) bool { return p.mayRead(l, n) }
 
 // lendsPlain reports whether memory that others do not reach by RDMA can be lent on the peer's path.
 // A peer that finds that it cannot read it asks for packets.
-func (p *Pools) lendsPlain(l *peer.Link) bool {
+func lendsPlain(p *Pools, l *peer.Link) bool {
 	return p.info(l).Plain && p.policy(l).Features.Has(wire.FeatureReadNACK)
 }
 
@@ -68,7 +68,7 @@ func (t *outgoing) useSource(p Proto) bool {
 // reach by RDMA.
 func lendPlain(t *outgoing) bool {
 	l, x := t.link, t.ext()
-	key, addr, err := t.pools.env.Q.LendPlain(l.AH, l.QPN, t.q.Buf)
+	key, addr, err := device.LendPlain(t.pools.env.Q, l.AH, l.QPN, t.q.Buf)
 	if err != nil {
 		return false // the peer cannot read it, or there are too many: it goes another way
 	}

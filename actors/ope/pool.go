@@ -246,14 +246,14 @@ func bufferFacts(p *Pools, f *Facts, l *peer.Link, q *Request) {
 	}
 	plain := r == nil && q.Flags&Borrowed == 0 && p.registers(l, f.Total)
 	f.Local = !p.keyed(l) || plain || r != nil && (q.Kind != KindRead || writable(r))
-	f.Source = plain && p.lends(l, f.Total) || q.Flags&Borrowed == 0 && p.readable(l, r)
+	f.Source = plain && p.lends(l, f.Total) || q.Flags&Borrowed == 0 && readable(p, l, r)
 }
 
 // readable reports whether peers' devices can read a message from memory that lies in r, or in
 // no region, as far as the device here is concerned.
-func (p *Pools) readable(l *peer.Link, r *mr.Region) bool {
+func readable(p *Pools, l *peer.Link, r *mr.Region) bool {
 	if r == nil || !r.Remote(l.Path) && r.Access()&mr.Send != 0 {
-		return p.lendsPlain(l)
+		return lendsPlain(p, l)
 	}
 	return r.Remote(l.Path) && r.Access()&mr.Send != 0
 }

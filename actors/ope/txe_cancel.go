@@ -92,14 +92,14 @@ func (t *Txe) letRegionGo() {
 		return
 	}
 	t.detachPackets()
-	t.err = t.takenBack()
+	t.err = takenBack(&t.outgoing)
 	t.complete()
 	t.link.ForgiveKeys()
 	t.x.letMemoryGo(t.pools)
 }
 
 // takenBack is why the memory that the peer was to read is not there any more.
-func (t *outgoing) takenBack() error { return firstError(t.x.canceled, ErrRegionClosed) }
+func takenBack(t *outgoing) error { return firstError(t.x.canceled, ErrRegionClosed) }
 
 // beginToLeave gives a canceled caller its outcome and its buffer, or sees that it has to
 // wait, at most for PeerTimeout.
@@ -136,7 +136,7 @@ func (t *Txe) goOnWithout(e CallerEvent) {
 	t.pools.env.Sh.StopTimer(&t.x.late.timer)
 	t.detachPackets()
 	t.err = t.x.canceled
-	if x := t.x; e == CallerCopied && x.moves && t.pools.env.Q.Relend(x.path, x.key, t.q.Buf) == nil {
+	if x := t.x; e == CallerCopied && x.moves && device.Relend(t.pools.env.Q, x.path, x.key, t.q.Buf) == nil {
 		t.tell(e)
 		x.doneWith() // the copy is what is lent
 		return

@@ -9,22 +9,22 @@ type PlainLender interface {
 }
 
 // LendPlain implements device.QP.
-func (q *QP) LendPlain(ah device.AH, qpn uint16, mem []byte) (rkey, addr uint64, err error) {
+func (l *lending) LendPlain(ah device.AH, qpn uint16, mem []byte) (rkey, addr uint64, err error) {
 	switch {
-	case q.cfg.Plain == nil:
+	case l.plain == nil:
 		return 0, 0, device.ErrNotSupported
-	case q.over:
+	case l.over:
 		return 0, 0, device.ErrClosed
-	case !q.ahs.valid(ah):
+	case !l.ahs.valid(ah):
 		return 0, 0, device.ErrBadAH
 	}
-	return q.cfg.Plain.LendPlain(Source{GID: q.ahs.entries[ah].gid, QPN: qpn}, mem)
+	return l.plain.LendPlain(Source{GID: l.ahs.entries[ah].gid, QPN: qpn}, mem)
 }
 
 // Relend implements device.QP.
-func (q *QP) Relend(_ uint8, rkey uint64, mem []byte) error {
-	if q.cfg.Plain == nil {
+func (l *lending) Relend(_ uint8, rkey uint64, mem []byte) error {
+	if l.plain == nil {
 		return device.ErrNotSupported
 	}
-	return q.cfg.Plain.Relend(rkey, mem)
+	return l.plain.Relend(rkey, mem)
 }

@@ -21,11 +21,11 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint64, error) {
 		return 0, device.ErrBadKey
 	}
 	defer r.Release()
-	return p.open(r.RKey(), addr, len(mem))
+	return newWindow(p, r.RKey(), addr, len(mem))
 }
 
-// open makes a window.
-func (p *port) open(region, addr uint64, size int) (uint64, error) {
+// newWindow makes a window.
+func newWindow(p *port, region, addr uint64, size int) (uint64, error) {
 	if p.lent == nil {
 		p.lent = new(lent)
 	}
@@ -54,7 +54,7 @@ func (p *port) open(region, addr uint64, size int) (uint64, error) {
 // Return implements nic.Lender. With the queue pair closed there is nothing to end: its
 // segment is.
 func (p *port) Return(key uint64) {
-	if !p.lends(key) {
+	if !p.lent.has(key) {
 		return
 	}
 	p.lent.keys[key%maxWindows] = 0
@@ -63,10 +63,8 @@ func (p *port) Return(key uint64) {
 	}
 }
 
-// lends reports whether the key is that of a window.
-func (p *port) lends(key uint64) bool {
-	return p.lent != nil && key != 0 && p.lent.keys[key%maxWindows] == key
-}
+// has reports whether the key is that of a window.
+func (l *lent) has(key uint64) bool { return l != nil && key != 0 && l.keys[key%maxWindows] == key }
 
 // grantOf finds out which region a request is for.
 func (l *link) grantOf(wr *device.SendWR) (region uint64, g grant) {

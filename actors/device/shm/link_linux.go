@@ -169,7 +169,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	p.dev.watch.follow(p, l.id, s.fd)
 	s.fd = -1 // the watcher's now
 	p.links.set(qpn, l)
-	p.tryPlain(l, h)
+	plain{p}.try(l, h)
 	if p.links.get(qpn) != l { // it was found to be cut
 		return nil, device.StatusBadDestQPN
 	}

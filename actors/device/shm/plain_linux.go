@@ -31,6 +31,9 @@ import (
 // errProbe: the process does not have its segment where it says.
 var errProbe = errors.New("shm: the memory of the process is not what it says")
 
+// plain is a port as one that lends plain memory and reads that of others.
+type plain struct{ *port }
+
 // thisProcess is this process to others; zero if /proc does not tell.
 var thisProcess = sync.OnceValue(func() processID {
 	pid := os.Getpid()
@@ -41,8 +44,8 @@ var thisProcess = sync.OnceValue(func() processID {
 	return processID{pid: uint32(pid), start: start, space: pidSpace()}
 })
 
-// tryPlain finds out whether this process can read the memory of a link's, and tells it.
-func (p *port) tryPlain(l *link, h *header) {
+// try finds out whether this process can read the memory of a link's, and tells it.
+func (p plain) try(l *link, h *header) {
 	if !p.readsPlain || p.dev.cfg.NoPlainReads || h.process.pid == 0 {
 		return
 	}
@@ -78,8 +81,8 @@ func (vs *views) probe(h *header) (*proc, error) {
 	return of, nil
 }
 
-// forgetPlain: the process cannot be read any more.
-func (p *port) forgetPlain(l *link, err error) {
+// forget: the process cannot be read any more.
+func (p plain) forget(l *link, err error) {
 	p.dev.views.denials.note("messages from plain memory of another process go by packets from now on", err)
 	of := l.of
 	l.of = nil
@@ -90,9 +93,9 @@ func (p *port) forgetPlain(l *link, err error) {
 // relends bounds how often a read begins anew. Owners give a window another place once.
 const relends = 8
 
-// readPlain carries out a read of plain memory. The kernel's copy ends with full barriers (it
+// read carries out a read of plain memory. The kernel's copy ends with full barriers (it
 // lets go of the address space), so that the looks at the window come after it.
-func (p *port) readPlain(wr *device.SendWR, l *link, g *grant) device.Status {
+func (p plain) read(wr *device.SendWR, l *link, g *grant) device.Status {
 	if l.of == nil {
 		return device.StatusUnsupportedOp
 	}
@@ -109,7 +112,7 @@ func (p *port) readPlain(wr *device.SendWR, l *link, g *grant) device.Status {
 			return device.StatusBadAddress
 		case g.window.addr.Load() != at:
 		case errors.Is(err, errDenied):
-			p.forgetPlain(l, err)
+			p.forget(l, err)
 			return device.StatusUnsupportedOp
 		case err != nil:
 			return p.dev.views.statusOf(err)
@@ -121,17 +124,17 @@ func (p *port) readPlain(wr *device.SendWR, l *link, g *grant) device.Status {
 }
 
 // LendPlain implements nic.PlainLender.
-func (p *port) LendPlain(to nic.Source, mem []byte) (key, addr uint64, err error) {
+func (p plain) LendPlain(to nic.Source, mem []byte) (key, addr uint64, err error) {
 	l := p.links.get(to.QPN)
 	if l == nil || l.gid != to.GID || !p.readBy(l) {
 		return 0, 0, fmt.Errorf("%w: it cannot read memory of this process", device.ErrNotSupported)
 	}
-	key, err = p.open(plainMemory, placeOf(mem), len(mem))
+	key, err = newWindow(p.port, plainMemory, placeOf(mem), len(mem))
 	return key, plainAddr, err
 }
 
 // readBy reports whether a link's other end says that it can read plain memory of ours.
-func (p *port) readBy(l *link) (reads bool) {
+func (p plain) readBy(l *link) (reads bool) {
 	_ = p.safely(func() {
 		if ident(p.rx.senders[l.entry].who.Load()) != l.id {
 			l.entry = max(0, p.entryOf(l.id))
@@ -143,8 +146,8 @@ func (p *port) readBy(l *link) (reads bool) {
 }
 
 // Relend implements nic.PlainLender.
-func (p *port) Relend(key uint64, mem []byte) (err error) {
-	if !p.lends(key) {
+func (p plain) Relend(key uint64, mem []byte) (err error) {
+	if !p.lent.has(key) {
 		return device.ErrBadKey
 	}
 	w := &p.rx.windows[key%maxWindows]

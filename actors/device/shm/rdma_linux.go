@@ -37,7 +37,7 @@ func (p *port) rdma(wr *device.SendWR) device.Status {
 func (p *port) carry(wr *device.SendWR, l *link) device.Status {
 	region, g := l.grantOf(wr)
 	if region == plainMemory && g.window != nil {
-		return p.readPlain(wr, l, &g)
+		return plain{p}.read(wr, l, &g)
 	}
 	return p.dev.views.carry(wr, region, g)
 }
