@@ -55,6 +55,8 @@ type header struct {
 	at      uint64    // where the segment begins in its memory
 }
 
+var _ [headerBytes - unsafe.Sizeof(header{})]byte // it fits
+
 // The values of control.bell.
 const (
 	running uint32 = iota // the receiver polls
