@@ -248,7 +248,16 @@ func bufferFacts(p *Pools, f *Facts, l *peer.Link, q *Request) {
 	}
 	plain := r == nil && q.Flags&Borrowed == 0 && p.registers(l, f.Total)
 	f.Local = !p.keyed(l) || plain || r != nil && (q.Kind != KindRead || writable(r))
-	f.Source = plain && p.lends(l, f.Total) || r != nil && r.Remote(l.Path) && r.Access()&mr.Send != 0
+	f.Source = plain && p.lends(l, f.Total) || q.Flags&Borrowed == 0 && readable(p, l, r)
+}
+
+// readable reports whether peers' devices can read a message from memory that lies in r, or in
+// no region, as far as the device here is concerned.
+func readable(p *Pools, l *peer.Link, r *mr.Region) bool {
+	if r == nil || !r.Remote(l.Path) && r.Access()&mr.Send != 0 {
+		return lendsPlain(p, l)
+	}
+	return r.Remote(l.Path) && r.Access()&mr.Send != 0
 }
 
 // writable reports whether the device may put what it reads into the region.

@@ -87,8 +87,11 @@ func (t *Txe) settle() {
 	t.release()
 }
 
-// complete gives the outcome, once.
+// complete gives the outcome, once. What the peer reads after that it discards.
 func (t *Txe) complete() {
+	if t.x != nil {
+		t.x.unlend(t.pools)
+	}
 	if !t.c.Told() {
 		t.tell(CallerOutcome)
 	}

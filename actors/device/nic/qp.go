@@ -63,7 +63,7 @@ func New(cfg Config) (*QP, error) {
 		requests *= 2
 	}
 	q := &QP{
-		lending:  lending{lender: cfg.Windows},
+		lending:  lending{lender: cfg.Windows, plain: cfg.Plain},
 		pulse:    pulse{cfg.Pulser},
 		carrier:  cfg.Carrier,
 		cfg:      cfg,
@@ -78,7 +78,7 @@ func New(cfg Config) (*QP, error) {
 	if cfg.UserRecv {
 		q.into = newRecvInto(cfg.Slots)
 	}
-	q.holder = holder{cfg.Holder, &q.ahs}
+	q.holder, q.lending.ahs = holder{cfg.Holder, &q.ahs}, &q.ahs
 	for i := requests - 1; i >= 0; i-- {
 		q.freeReqs = append(q.freeReqs, uint32(i))
 	}

@@ -75,6 +75,15 @@ type Config struct {
 	// Otherwise it is memory that no process can cut. See the package's documentation on trust.
 	Files bool
 
+	// NoPlainReads keeps this process from reading messages out of plain memory of others: those
+	// come by packets. That is for a sandbox which ends processes that call process_vm_readv.
+	NoPlainReads bool
+
+	// AnyReader lets every process of the user read the memory of this one, for as long as it runs,
+	// where the Yama security module would let its ancestors alone (PR_SET_PTRACER_ANY). Then
+	// they can read messages out of plain memory, and whatever else is in it.
+	AnyReader bool
+
 	// RNRDelay is the time before the first device resend; it doubles for the
 	// following ones. 0: nic.DefaultRNRDelay.
 	RNRDelay time.Duration

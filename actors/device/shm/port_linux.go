@@ -31,6 +31,8 @@ type port struct {
 	lent    *lent // nil: nothing ever was
 	exposed exposure
 
+	readsPlain bool // see device.QPConfig
+
 	note      [noteBytes]byte // scratch of RDMA
 	bad       uint64          // places whose words were invalid
 	reclaimed uint64          // claims of dead senders that were taken back
@@ -60,7 +62,7 @@ func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
 	p := &port{
 		dev: a, seg: s, self: s.hdr.ident(), gid: a.folder.gid, rx: newReceiver(newRing(s.mem, g)),
 		heard: make([]voice, maxSenders), known: make(map[ident]acquaintance),
-		timer: timer, fds: []int{s.bell, timer},
+		timer: timer, fds: []int{s.bell, timer}, readsPlain: c.ReadsPlain,
 	}
 	p.exposed.some = !s.isSealed()
 	a.watch.add(p)
