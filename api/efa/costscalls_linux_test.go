@@ -92,11 +92,18 @@ func TestSystemCalls(t *testing.T) {
 	}
 	found := map[string]costLine{}
 	rounds := tracedRounds(t)
+	if *writeCosts {
+		for range 4 {
+			for i, more := range tracedRounds(t) {
+				rounds[i] = append(rounds[i], more...)
+			}
+		}
+	}
 	for i, c := range costCases() {
 		if c.device == "sim" {
 			continue
 		}
-		require.Len(t, rounds[i], costRounds, c)
+		require.GreaterOrEqual(t, len(rounds[i]), costRounds, c)
 		var calls, polls []float64
 		for _, r := range rounds[i] {
 			asked := 0
@@ -109,7 +116,7 @@ func TestSystemCalls(t *testing.T) {
 		slices.Sort(calls)
 		slices.Sort(polls)
 		if *writeCosts {
-			found[c.String()] = costLine{"calls": bound(calls, 1.25), "polls": bound(polls, 2)}
+			found[c.String()] = costLine{"calls": bound(calls, 1.25, 0), "polls": bound(polls, 4, 32)}
 			continue
 		}
 		found[c.String()] = costLine{"calls": figure(calls[0]), "polls": figure(polls[0])}
@@ -131,14 +138,14 @@ func total(calls map[uint64]int) (n int) {
 	return n
 }
 
-// bound is what the table is to say of figures that depend on what is ready when; in a usual round, not
-// the least, in which the shard's helper, on another thread, may have made calls.
-func bound(sorted []float64, slack float64) string {
-	usual := sorted[len(sorted)/2]
-	if usual == 0 {
+// bound is what the table is to say of figures that depend on what is ready when: of the most, since in
+// many a round the shard's helper, on another thread, makes some of the calls.
+func bound(sorted []float64, slack, least float64) string {
+	most := sorted[len(sorted)-1]
+	if most == 0 {
 		return "0"
 	}
-	return "<=" + figure(math.Ceil(usual*slack))
+	return "<=" + figure(max(math.Ceil(most*slack), least))
 }
 
 // tracedRounds runs the child and gives the calls by number of each round of each case.
