@@ -189,7 +189,7 @@ func TestPlainCanceled(t *testing.T) {
 		limit int
 	}{{"copied", size}, {"too long", 1}} {
 		t.Run(c.name, func(t *testing.T) {
-			a, b := lab{shm: true, depth: 16, ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{DetachLimit: c.limit}}}.open(t)
+			a, b := lab{shm: true, plain: true, depth: 16, ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{DetachLimit: c.limit}}}.open(t)
 			marker(t, a, b)
 			marker(t, b, a)
 			src, dst := pattern(size), make([]byte, size)
@@ -219,11 +219,11 @@ func TestPlainCanceled(t *testing.T) {
 	}
 }
 
-// TestNoPlain: a receiver that is not to try gets packets.
+// TestNoPlain: a receiver that has not asked for more gets packets.
 func TestNoPlain(t *testing.T) {
 	name := "shm:" + privateDir(t)
 	var sides [2]*side
-	for i, options := range []string{"?anyreader", "?anyreader?noplain"} {
+	for i, options := range []string{"?anyreader?plain", "?anyreader"} {
 		dev, err := efa.OpenDevice(name + options)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, dev.Close()) })
@@ -245,7 +245,7 @@ func TestNoPlain(t *testing.T) {
 // messages. To close the region does not wait for the peer.
 func TestRegisteredPlain(t *testing.T) {
 	const size = 300_000
-	a, b := lab{shm: true, depth: 16, ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{DetachLimit: size}}}.open(t)
+	a, b := lab{shm: true, plain: true, depth: 16, ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{DetachLimit: size}}}.open(t)
 	marker(t, a, b)
 	marker(t, b, a)
 	dst := make([]byte, size)
@@ -273,7 +273,7 @@ func TestPlainAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	a, b := lab{shm: true, depth: 16, mode: efa.ProgressManual}.open(t)
+	a, b := lab{shm: true, plain: true, depth: 16, mode: efa.ProgressManual}.open(t)
 	marker(t, a, b)
 	marker(t, b, a)
 	for _, size := range []int{plainFrom, 1 << 16, 1 << 20} {

@@ -132,13 +132,13 @@ func child(dir string) error {
 // directory, or "tcp".
 func meet(place string) (efa.Device, error) {
 	if dir, files := strings.CutPrefix(place, "files:"); files {
-		return shm.Open(shm.Config{Dir: dir, Files: true})
+		return shm.Open(shm.Config{Dir: dir, Files: true, PlainReads: true})
 	}
 	dir, both := strings.CutPrefix(place, "both:")
 	if place == "tcp" {
 		return efa.OpenDevice("tcp")
 	}
-	near, err := shm.Open(shm.Config{Dir: dir})
+	near, err := shm.Open(shm.Config{Dir: dir, PlainReads: true})
 	if err != nil || !both {
 		return near, err
 	}

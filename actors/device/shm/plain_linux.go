@@ -28,6 +28,9 @@ import (
 //
 // Nobody writes to another process's memory here.
 
+// errUnread: packets are the way then, without an allocation for each.
+var errUnread = fmt.Errorf("%w: it does not read memory of this process", device.ErrNotSupported)
+
 // errProbe: the process does not have its segment where it says.
 var errProbe = errors.New("shm: the memory of the process is not what it says")
 
@@ -46,7 +49,7 @@ var thisProcess = sync.OnceValue(func() processID {
 
 // try finds out whether this process can read the memory of a link's, and tells it.
 func (p plain) try(l *link, h *header) {
-	if !p.readsPlain || p.dev.cfg.NoPlainReads || h.process.pid == 0 {
+	if !p.readsPlain || !p.dev.cfg.PlainReads || h.process.pid == 0 {
 		return
 	}
 	of, err := p.dev.views.probe(h)
@@ -127,7 +130,7 @@ func (p plain) read(wr *device.SendWR, l *link, g *grant) device.Status {
 func (p plain) LendPlain(to nic.Source, mem []byte) (key, addr uint64, err error) {
 	l := p.links.get(to.QPN)
 	if l == nil || l.gid != to.GID || !p.readBy(l) {
-		return 0, 0, fmt.Errorf("%w: it cannot read memory of this process", device.ErrNotSupported)
+		return 0, 0, errUnread
 	}
 	key, err = newWindow(p.port, plainMemory, placeOf(mem), len(mem))
 	return key, plainAddr, err

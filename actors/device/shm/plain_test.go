@@ -29,7 +29,7 @@ func lender(args []string) error {
 			return err
 		}
 	}
-	d, err := Open(Config{Dir: args[0], Files: args[2] != "open"}) // sealed memory of one that hides cannot be had
+	d, err := Open(Config{Dir: args[0], Files: args[2] != "open", PlainReads: true}) // sealed memory of one that hides cannot be had
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func newBorrower(t testing.TB, qc device.QPConfig, how string) *borrower {
 	t.Helper()
 	b := &borrower{TB: t, log: &records{Handler: slog.NewTextHandler(io.Discard, nil)}}
 	dir := fabricDir(t)
-	d, err := Open(Config{Dir: dir, Logger: slog.New(b.log), Files: how != "open", AnyReader: true})
+	d, err := Open(Config{Dir: dir, Logger: slog.New(b.log), Files: how != "open", AnyReader: true, PlainReads: true})
 	require.NoError(t, err)
 	b.q, err = d.OpenQP(qc)
 	require.NoError(t, err)
