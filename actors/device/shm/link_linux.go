@@ -19,8 +19,10 @@ type link struct {
 	bell int
 	mem  []byte
 
-	of    *proc // its process, if this one can read plain memory of it
-	entry int   // where it was last in our sender table
+	of    *proc  // its process, if this one can read plain memory of it
+	at    uint64 // where that has its segment, as the generation gen says
+	gen   uint64
+	entry int // where it was last in our sender table
 
 	broken bool // the memory was cut
 }

@@ -57,7 +57,7 @@ func (p plain) try(l *link, h *header) {
 		p.dev.views.denials.note("messages from plain memory of another process go by packets", err)
 		return
 	}
-	l.of = of
+	l.of, l.at, l.gen = of, h.at, h.gen
 	_ = p.safely(func() { l.senders[l.me].flags.Or(readsPlain) }, nil) // one that is cut is lost
 }
 
@@ -72,16 +72,22 @@ func (vs *views) probe(h *header) (*proc, error) {
 	if err != nil {
 		return nil, err
 	}
-	var gen [8]byte
-	err = of.copy(device.WRRead, gen[:], h.at+uint64(unsafe.Offsetof(h.gen)))
-	if err == nil && binary.NativeEndian.Uint64(gen[:]) != h.gen {
-		err = errProbe
-	}
-	if err != nil {
+	if err = of.has(h.at, h.gen); err != nil {
 		of.release()
 		return nil, err
 	}
 	return of, nil
+}
+
+// has returns nil if the process has the segment of a generation at an address. A process that
+// replaces its program (execve) keeps its number, its start and what others have mapped of it.
+func (p *proc) has(at, gen uint64) error {
+	var is [8]byte
+	err := p.copy(device.WRRead, is[:], at+uint64(unsafe.Offsetof(header{}.gen)))
+	if err == nil && binary.NativeEndian.Uint64(is[:]) != gen {
+		err = errProbe
+	}
+	return err
 }
 
 // forget: the process cannot be read any more.
@@ -119,6 +125,8 @@ func (p plain) read(wr *device.SendWR, l *link, g *grant) device.Status {
 			return device.StatusUnsupportedOp
 		case err != nil:
 			return p.dev.views.statusOf(err)
+		case l.of.has(l.at, l.gen) != nil: // what was read is another program's
+			return p.lose(l)
 		default:
 			return device.StatusOK
 		}

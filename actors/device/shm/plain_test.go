@@ -356,6 +356,16 @@ func TestPlainMoved(t *testing.T) {
 	}
 }
 
+// TestPlainOtherProgram: what is read while the process has its segment no longer where it had it,
+// since it has begun another program, is not taken for what was lent.
+func TestPlainOtherProgram(t *testing.T) {
+	p := newPlainPair(t)
+	p.lend(t, 1)
+	require.Equal(t, device.StatusOK, statusOf(t, p.reads, &p.wr))
+	portBehind(p.reads).links.get(p.lends.QPN()).gen++
+	require.Equal(t, device.StatusBadDestQPN, statusOf(t, p.reads, &p.wr))
+}
+
 // TestPlainAllocatesNothing: to lend, read and take back.
 func TestPlainAllocatesNothing(t *testing.T) {
 	if raceOn {
