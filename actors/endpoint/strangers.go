@@ -17,7 +17,7 @@ func (p *peers) onStranger(r *device.RecvPkt) {
 		addr, ok = p.resting.sender(r, p.routes.from(r))
 	}
 	if !ok {
-		if !p.tries(r, p.routes.from(r)) {
+		if !tries(p, r, p.routes.from(r)) {
 			p.onNameless(r)
 		}
 		return
@@ -154,7 +154,7 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 	}
 	_, listed := p.book.Handle(addr)
 	switch {
-	case !listed && !introduced && p.tries(r, addr.GID()):
+	case !listed && !introduced && tries(p, r, addr.GID()):
 	case !listed && !introduced:
 		c.StaleConnID++
 		r.Release()

@@ -36,11 +36,11 @@ func (p *peers) try(r *device.RecvPkt, addr wire.RawAddr) {
 		p.distrust(r, addr)
 		return
 	}
-	p.await(t, r, addr)
+	await(p, t, r, addr)
 }
 
 // await has a packet wait for the end of a trial at its place.
-func (p *peers) await(t *trial, r *device.RecvPkt, addr wire.RawAddr) {
+func await(p *peers, t *trial, r *device.RecvPkt, addr wire.RawAddr) {
 	if len(t.pkts) >= trialPackets {
 		spare := trialsSpare
 		for _, o := range p.trials {
@@ -57,12 +57,12 @@ func (p *peers) await(t *trial, r *device.RecvPkt, addr wire.RawAddr) {
 // tries reports whether a packet that does not introduce its sender is of one on trial: that may
 // have our HANDSHAKE before we know, and then it answers, and says no more than its connid. The
 // packet waits with the others.
-func (p *peers) tries(r *device.RecvPkt, gid device.GID) bool {
+func tries(p *peers, r *device.RecvPkt, gid device.GID) bool {
 	t := p.trials[place{gid, r.QPN}]
 	if id, ok := r.View.ConnID(); t == nil || !ok || t.link.QKey != id {
 		return false
 	}
-	p.await(t, r, t.link.Addr)
+	await(p, t, r, t.link.Addr)
 	return true
 }
 
