@@ -17,7 +17,9 @@ func (p *peers) onStranger(r *device.RecvPkt) {
 		addr, ok = p.resting.sender(r, p.routes.from(r))
 	}
 	if !ok {
-		p.onNameless(r)
+		if !tries(p, r, p.routes.from(r)) {
+			p.onNameless(r)
+		}
 		return
 	}
 	if x := p.routes.get(r.AH, r.QPN); x != nil && x.was(addr.ConnID()) {
@@ -132,7 +134,11 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 	r, c := m.Pkt, &p.env.Counters
 	id, ok := r.View.ConnID()
 	x := p.routes.get(m.Link.AH, m.Link.QPN)
-	if !ok || x == nil || x.cur == nil || x.was(id) {
+	if x == nil || x.cur == nil { // that was dropped while the packet was on its way here
+		p.onStranger(r)
+		return
+	}
+	if !ok || x.was(id) {
 		c.StaleConnID++
 		r.Release()
 		return
@@ -148,6 +154,7 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 	}
 	_, listed := p.book.Handle(addr)
 	switch {
+	case !listed && !introduced && tries(p, r, addr.GID()):
 	case !listed && !introduced:
 		c.StaleConnID++
 		r.Release()

@@ -15,10 +15,13 @@ type trial struct {
 	pkts []*device.RecvPkt
 }
 
-// trialPackets is how many packets wait at one place, and trialsMost at how many places.
-// What is beyond that is dropped: who takes another's place is not trusted with more.
+// trialPackets is how many packets may wait at each place, trialsSpare how many more at all
+// together, and trialsMost at how many places. What is beyond that is dropped: who takes another's
+// place is not trusted with more. But all of this was acknowledged, so a place has room for what
+// the device may yield until it says that HANDSHAKE has arrived: three polls of it.
 const (
 	trialPackets = 16
+	trialsSpare  = 96
 	trialsMost   = 8
 )
 
@@ -29,11 +32,38 @@ func (p *peers) try(r *device.RecvPkt, addr wire.RawAddr) {
 	if t == nil && len(p.trials) < trialsMost {
 		t = p.beginTrial(addr)
 	}
-	if t == nil || len(t.pkts) == trialPackets {
+	if t == nil {
 		p.distrust(r, addr)
 		return
 	}
+	await(p, t, r, addr)
+}
+
+// await has a packet wait for the end of a trial at its place.
+func await(p *peers, t *trial, r *device.RecvPkt, addr wire.RawAddr) {
+	if len(t.pkts) >= trialPackets {
+		spare := trialsSpare
+		for _, o := range p.trials {
+			spare -= max(len(o.pkts)-trialPackets, 0)
+		}
+		if spare <= 0 {
+			p.distrust(r, addr)
+			return
+		}
+	}
 	t.pkts = append(t.pkts, r)
+}
+
+// tries reports whether a packet that does not introduce its sender is of one on trial: that may
+// have our HANDSHAKE before we know, and then it answers, and says no more than its connid. The
+// packet waits with the others.
+func tries(p *peers, r *device.RecvPkt, gid device.GID) bool {
+	t := p.trials[place{gid, r.QPN}]
+	if id, ok := r.View.ConnID(); t == nil || !ok || t.link.QKey != id {
+		return false
+	}
+	await(p, t, r, t.link.Addr)
+	return true
 }
 
 func (p *peers) beginTrial(addr wire.RawAddr) *trial {
@@ -68,10 +98,11 @@ func (p *peers) onTried(m *peer.Tried) {
 	delete(p.trials, at)
 	x := p.routes.get(l.AH, l.QPN)
 	twin := x != nil && x.cur != nil && x.cur.QKey == l.QKey // it was inserted meanwhile
+	late := !m.OK && !twin
 	if !m.OK || twin || p.closing.state != open {
 		p.env.Sh.Stop(l.Peer)
 		_ = p.qp().DestroyAH(l.AH) // it was created by us, so this does not fail
-		if x != nil && !m.OK && !twin {
+		if x != nil && late {
 			x.note(l.QKey)
 		}
 	} else {
@@ -79,6 +110,11 @@ func (p *peers) onTried(m *peer.Tried) {
 		p.welcome(l, true, p.hasRoom(l.AH), t.pkts[0])
 	}
 	for _, r := range t.pkts {
+		if id, _ := r.View.ConnID(); late && id == l.QKey {
+			p.env.Counters.StaleConnID++
+			r.Release()
+			continue
+		}
 		p.onOtherConnID(&peer.Stranger{Pkt: r, Link: l})
 	}
 }

@@ -118,7 +118,7 @@ func (f *fabric) Close() error {
 
 // runPeer is such a process, from start to end.
 func runPeer(r role, in io.Reader, out *line) error {
-	next := make(chan order)
+	next := make(chan order, 64) // so that the conductor's end is seen while this process waits
 	go func() {
 		for orders := json.NewDecoder(in); ; {
 			var o order
