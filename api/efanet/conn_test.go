@@ -350,14 +350,14 @@ func TestHostPort(t *testing.T) {
 // TestDeath: a process that dies is an error on every connection with it, those with a reader
 // and those without.
 func TestDeath(t *testing.T) {
-	at, cmd := process(t)
+	at, cmd := process(t, "efanet")
 	var conns []net.Conn
 	for range 20 {
 		c, err := efanet.Dial(soon(t), at)
 		require.NoError(t, err)
 		defer c.Close()
 		p := []byte("echo")
-		_, err = c.Write(p)
+		_, err = c.Write([]byte("00000004echo"))
 		require.NoError(t, err)
 		_, err = io.ReadFull(c, p)
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,12 +19,13 @@ import (
 	"github.com/efactor/efactor/api/efanet"
 )
 
-// envServe has this binary serve as another process: it prints its address and echoes.
+// envServe has this binary serve as another process: "efanet" or "tcp" says on what. It prints its
+// address, and gives back what it reads.
 const envServe = "EFANET_TEST_SERVE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envServe) != "" {
-		if err := serveEcho(); err != nil {
+	if on := os.Getenv(envServe); on != "" {
+		if err := serve(on); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -32,8 +34,40 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func serveEcho() error {
-	l, err := efanet.Listen(context.Background(), "")
+// serveConn serves one connection. The first 8 digits are the size of its messages, which from
+// 64 KiB on have no reply.
+func serveConn(c net.Conn) {
+	defer c.Close()
+	var first [8]byte
+	if _, err := io.ReadFull(c, first[:]); err != nil {
+		return
+	}
+	size, err := strconv.Atoi(string(first[:]))
+	if err != nil {
+		return
+	}
+	p := make([]byte, size)
+	for {
+		if _, err := io.ReadFull(c, p); err != nil {
+			return
+		}
+		if size < 64<<10 {
+			if _, err := c.Write(p); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func listenOn(on string) (net.Listener, error) {
+	if on == "tcp" {
+		return net.Listen("tcp", "127.0.0.1:0")
+	}
+	return efanet.Listen(context.Background(), "")
+}
+
+func serve(on string) error {
+	l, err := listenOn(on)
 	if err != nil {
 		return err
 	}
@@ -47,17 +81,14 @@ func serveEcho() error {
 		if err != nil {
 			return err
 		}
-		go func() {
-			_, _ = io.Copy(c, c)
-			_ = c.Close()
-		}()
+		go serveConn(c)
 	}
 }
 
-// process starts another process that echoes, and returns its address.
-func process(tb testing.TB) (string, *exec.Cmd) {
+// process starts another process that serves, and returns its address.
+func process(tb testing.TB, on string) (string, *exec.Cmd) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envServe+"=1")
+	cmd.Env = append(os.Environ(), envServe+"="+on)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(tb, err)
