@@ -35,6 +35,9 @@ type Conn struct {
 	in  reader
 	out writer
 
+	life   context.Context // of what goes on after Close
+	giveUp context.CancelFunc
+
 	wasReset          atomic.Bool
 	closed            atomic.Bool
 	endRead, endWrite sync.Once
@@ -65,9 +68,16 @@ func newConn(h *hub, p *peer) *Conn {
 		drained: make(chan struct{}), flushed: make(chan struct{}), forgot: make(chan struct{}),
 	}
 	c.in.c, c.out.c = c, c
+	c.life, c.giveUp = context.WithCancel(h.ctx)
 	c.in.init()
 	c.out.init()
 	return c
+}
+
+// leave forgets the connection.
+func (c *Conn) leave() {
+	c.giveUp()
+	c.hub.leave(c.peer)
 }
 
 // begin says what the other side has answered.
@@ -146,28 +156,19 @@ func (c *Conn) shutRead(err error) {
 	c.endRead.Do(func() {
 		go func() {
 			defer close(c.drained)
-			ctx, cancel := context.WithTimeoutCause(c.hub.ctx, lingerPeer, errLeft)
-			defer cancel()
-			c.in.drain(ctx)
-			if context.Cause(ctx) == errLeft {
-				c.reset()
-			}
+			c.in.drain(c.life)
 		}()
 	})
 }
-
-var errLeft = errors.New("efanet: the other side did not close the connection")
 
 func (c *Conn) shutWrite(err error) {
 	c.out.end(err)
 	c.endWrite.Do(func() {
 		go func() {
 			defer close(c.forgot)
-			ctx, cancel := context.WithTimeout(c.hub.ctx, lingerPeer)
-			defer cancel()
-			c.out.finish(ctx)
+			c.out.finish(c.life)
 			close(c.flushed)
-			c.out.forget(ctx)
+			c.out.forget(c.life)
 		}()
 	})
 }
@@ -181,11 +182,7 @@ func (c *Conn) Close() error {
 	}
 	c.shutRead(net.ErrClosed)
 	c.shutWrite(net.ErrClosed)
-	go func() {
-		<-c.drained
-		<-c.forgot
-		c.hub.leave(c.peer)
-	}()
+	go c.linger()
 	ctx, cancel := context.WithTimeout(context.Background(), lingerFlush)
 	defer cancel()
 	select {
@@ -193,6 +190,22 @@ func (c *Conn) Close() error {
 	case <-ctx.Done():
 	}
 	return nil
+}
+
+// linger waits until the other side has closed the connection, too, and at most lingerPeer.
+func (c *Conn) linger() {
+	defer c.leave()
+	ctx, cancel := context.WithTimeout(c.hub.ctx, lingerPeer)
+	defer cancel()
+	for _, ended := range []chan struct{}{c.drained, c.forgot} {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			c.reset()
+			c.giveUp()
+			<-ended
+		}
+	}
 }
 
 // send injects a frame.

@@ -100,14 +100,14 @@ func (c *Conn) open(ctx context.Context) (*Conn, error) {
 	if err != nil {
 		if ctx.Err() == nil {
 			err = fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err)
-			c.hub.leave(c.peer)
+			c.leave()
 			return nil, err
 		}
 	} else if err = c.answered(ctx); err == nil {
 		return c, nil
 	}
 	if ctx.Err() == nil {
-		c.hub.leave(c.peer)
+		c.leave()
 		return nil, err
 	}
 	go c.abandon()
@@ -144,7 +144,7 @@ func (c *Conn) abandon() {
 	ctx, cancel := context.WithTimeout(c.hub.ctx, lingerPeer)
 	defer cancel()
 	if c.answered(ctx) != nil {
-		c.hub.leave(c.peer)
+		c.leave()
 		return
 	}
 	c.reset()

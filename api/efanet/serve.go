@@ -70,7 +70,7 @@ func (h *hub) opened(m *efa.Message, body []byte) {
 	default:
 		return
 	}
-	h.leave(p)
+	c.leave()
 }
 
 // accept lets the other side know that its connection is there.
