@@ -210,17 +210,26 @@ func (c *Conn) linger() {
 
 // send injects a frame.
 func (c *Conn) send(ctx context.Context, l lane, k kind, value uint64, p []byte) error {
+	if err := c.peer.err(); err != nil {
+		return err
+	}
 	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), p, efa.Inject, efa.Data(head(k, value)))
 }
 
 // move sends bytes that the other side has granted, from where they lie.
 func (c *Conn) move(k kind, value uint64, p []byte) error {
+	if err := c.peer.err(); err != nil {
+		return err
+	}
 	return c.hub.ep.SendTag(c.hub.ctx, c.peer.at, laneBulk.tag(c.to), p, efa.Data(head(k, value)))
 }
 
 // acknowledged sends a frame without a body, and waits until the other side's device has it and
 // everything before it.
 func (c *Conn) acknowledged(ctx context.Context, l lane, k kind) error {
+	if err := c.peer.err(); err != nil {
+		return err
+	}
 	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), nil, efa.Data(head(k, 0)))
 }
 

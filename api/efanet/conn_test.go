@@ -3,6 +3,7 @@ package efanet_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -188,7 +189,7 @@ func TestReadDeadlines(t *testing.T) {
 	for {
 		n, err := b.Read(buf)
 		got = append(got, buf[:n]...)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -378,7 +379,14 @@ func TestDeath(t *testing.T) {
 		_, err := c.Read(make([]byte, 1))
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 		require.ErrorIs(t, err, efa.ErrPeerFailed)
-		_, err = c.Write(make([]byte, 1<<20))
+	}
+	for _, c := range conns {
+		// A short one, as long as it has credit, fails as soon as a goroutine has noted the end.
+		require.Eventually(t, func() bool {
+			_, err := c.Write([]byte("x"))
+			return errors.Is(err, syscall.ECONNRESET)
+		}, time.Minute, time.Millisecond)
+		_, err := c.Write(make([]byte, 1<<20))
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 	}
 }

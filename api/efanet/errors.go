@@ -32,7 +32,7 @@ func (r refusal) Error() string {
 	case refusedBacklog:
 		why = "its backlog is full"
 	case refusedMany:
-		why = "it has as many connections with this process as it takes"
+		why = "it has as many connections as it takes"
 	}
 	return fmt.Sprintf("%v: %s", syscall.ECONNREFUSED, why)
 }

@@ -22,6 +22,7 @@ const (
 	laneStream lane = 2 // to the reader: DATA, OFFER, FIN, RESET
 	laneBulk   lane = 3 // to the reader, for an OFFER: BULK, WITHDRAW
 	laneBack   lane = 4 // to the writer: ACCEPT or REFUSE once, then CREDIT, GRANT, STOP
+	laneWatch  lane = 5 // nothing: a receive on it ends with the peer
 )
 
 const (

@@ -17,6 +17,7 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efanet"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // envServe has this binary serve as another process: "efanet" or "tcp" says on what. It prints its
@@ -132,7 +133,7 @@ func dial(tb testing.TB, l net.Listener) (here, there conn) {
 	require.NoError(tb, err)
 	tb.Cleanup(func() { _ = a.Close() })
 	for _, x := range []net.Conn{c, a} { // so that a failure is no hang
-		require.NoError(tb, x.SetDeadline(time.Now().Add(2*time.Minute)))
+		require.NoError(tb, x.SetDeadline(clock.Deadline(2*time.Minute)))
 	}
 	return c.(conn), a.(conn)
 }

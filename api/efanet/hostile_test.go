@@ -13,6 +13,7 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efanet"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // The frames as the other side of the wire sees them; see docs/efanet.md.
@@ -71,7 +72,7 @@ func newStranger(t *testing.T) *stranger {
 	d.Release()
 	s.conn, err = s.listener.Accept()
 	require.NoError(t, err)
-	require.NoError(t, s.conn.SetDeadline(time.Now().Add(time.Minute)))
+	require.NoError(t, s.conn.SetDeadline(clock.Deadline(time.Minute)))
 	t.Cleanup(func() {
 		s.send(2, s.id, kFin<<56, nil)
 		s.send(4, s.id, kStop<<56, nil)
@@ -147,7 +148,7 @@ func TestNoCredit(t *testing.T) {
 		_, err := s.conn.Write(make([]byte, 1000))
 		require.NoError(t, err)
 	}
-	require.NoError(t, s.conn.SetWriteDeadline(time.Now().Add(time.Millisecond)))
+	require.NoError(t, s.conn.SetWriteDeadline(clock.Deadline(time.Millisecond)))
 	n, err := s.conn.Write(make([]byte, 1000))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	require.Zero(t, n)

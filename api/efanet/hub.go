@@ -31,16 +31,46 @@ type hub struct {
 
 // peer is an endpoint at the other side of connections. The hub owns it.
 type peer struct {
-	at    efa.Addr
-	text  string // its address
-	conns int
+	at     efa.Addr
+	text   string // its address
+	conns  int
+	failed atomic.Pointer[error] // why nothing reaches it any more
+}
+
+// err is why nothing reaches the peer any more; nil: it is alive as far as is known.
+func (p *peer) err() error {
+	if err := p.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// watch learns of the end of a peer, also where nobody reads: an injected frame does not tell.
+func (h *hub) watch(p *peer) error {
+	op, err := h.ep.Start(&efa.RecvReq{From: p.at, Directed: true, Tagged: true, Tag: laneWatch.tag(0)})
+	if err != nil {
+		return err
+	}
+	h.served.Go(func() {
+		<-op.Done()
+		_, err := op.Wait(h.ctx)
+		if err == nil {
+			err = violation("a message on the lane that has none")
+		}
+		p.failed.Store(&err)
+	})
+	return nil
 }
 
 const (
 	// maxIdle is how many peers without connections stay in the address vector.
 	maxIdle = 256
-	// maxOps lets sends wait for a peer that has stopped without holding up those to others.
-	maxOps = 1 << 16
+	// maxConns is how many connections an endpoint has. Each may wait for two frames, of which
+	// nextMemory and maxOps leave room for as many; maxOps also lets sends wait for a peer that has
+	// stopped without holding up those to others.
+	maxConns   = 1 << 15
+	maxOps     = 1 << 17
+	nextMemory = 1 << 30
 	// peerMemory is what the connections with one peer may leave unread, and so bounds how many
 	// there are; totalMemory is the same for all peers.
 	peerMemory  = 1 << 30
@@ -51,13 +81,14 @@ const (
 	shutdownTime = time.Second
 )
 
-var errMany = errors.New("efanet: as many connections with one process as its memory allows")
+var errMany = errors.New("efanet: as many connections as the endpoint takes")
 
 // openHub opens the endpoint that a setup describes. The caller is its first user.
 func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
 	cfg := &s.Endpoint
 	setDefault(&cfg.TxDepth, maxOps)
 	setDefault(&cfg.RxDepth, maxOps)
+	setDefault(&cfg.NextMemory, nextMemory)
 	setDefault(&cfg.Protocol.PeerMemory, peerMemory)
 	setDefault(&cfg.Protocol.TotalMemory, max(totalMemory, cfg.Protocol.PeerMemory))
 	ep, err := efa.OpenEndpoint(ctx, s)
@@ -122,11 +153,16 @@ func (h *hub) join(a efa.Address) (*peer, error) {
 		return nil, err
 	}
 	p := h.peers[at]
-	if p == nil {
+	if p == nil || p.err() != nil { // one that has failed keeps its connections, which are over
+		h.idle = without(h.idle, p)
 		p = &peer{at: at, text: a.String()}
+		if err := h.watch(p); err != nil {
+			return nil, err
+		}
 		h.peers[at] = p
+		h.idle = append(h.idle, p)
 	}
-	if int64(p.conns+1)*window > h.ep.Config().Protocol.PeerMemory {
+	if int64(p.conns+1)*window > h.ep.Config().Protocol.PeerMemory || h.users > maxConns {
 		return nil, errMany
 	}
 	if p.conns == 0 {
@@ -140,7 +176,7 @@ func (h *hub) join(a efa.Address) (*peer, error) {
 // leave undoes join.
 func (h *hub) leave(p *peer) {
 	h.mu.Lock()
-	if p.conns--; p.conns == 0 {
+	if p.conns--; p.conns == 0 && h.peers[p.at] == p {
 		h.idle = append(h.idle, p)
 	}
 	if len(h.idle) > maxIdle {

@@ -7,9 +7,18 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// serve takes what others open, until the endpoint ends. It waits for channels, not on the
-// endpoint: goroutines that wait for bytes drive the device, and are not to hand it to this one.
+// serve takes what others open, until the endpoint ends. A listener that is still there by then
+// learns why.
 func (h *hub) serve() {
+	err := h.take()
+	if l := h.to.Load(); l != nil {
+		l.limit.end(err)
+	}
+}
+
+// take waits for channels, not on the endpoint: goroutines that wait for bytes drive the device, and
+// are not to hand it to this one.
+func (h *hub) take() error {
 	type slot struct {
 		op  *efa.Op
 		buf []byte
@@ -23,8 +32,8 @@ func (h *hub) serve() {
 		return err
 	}
 	for i := range slots {
-		if post(&slots[i]) != nil {
-			return // closed already
+		if err := post(&slots[i]); err != nil {
+			return err
 		}
 	}
 	for i := 0; ; i = (i + 1) % openAhead {
@@ -32,13 +41,13 @@ func (h *hub) serve() {
 		<-s.op.Done()
 		c, err := s.op.Wait(h.ctx)
 		if errors.Is(err, efa.ErrClosed) || errors.Is(err, efa.ErrIO) {
-			return
+			return err
 		}
 		if err == nil {
 			h.opened(&c.Message, s.buf[:c.N])
 		}
-		if post(s) != nil {
-			return
+		if err := post(s); err != nil {
+			return err
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Command http is a net/http server and its client over shared memory instead of sockets: they
+// Http is a net/http server and its client over shared memory instead of sockets: they
 // are what they always were but for the listener and the dialer.
 //
 //	go run ./examples/http                      # prints the address that it listens at
