@@ -34,7 +34,10 @@ func random(n int) []byte {
 func TestStream(t *testing.T) {
 	l := listen(t, efanet.ListenConfig{})
 	for _, read := range []int{1000, 100_000, 8 << 20} {
-		for _, size := range []int{1, 4096, 4097, 64<<10 - 1, 64 << 10, 1 << 20, 5<<20 + 1} {
+		for _, size := range []int{1, 4096, 4097, 64<<10 - 1, 64 << 10, 300_001, 5<<20 + 1} {
+			if size > read*1000 {
+				continue // which takes long, and shows nothing else
+			}
 			t.Run(fmt.Sprintf("write=%d/read=%d", size, read), func(t *testing.T) {
 				a, b := dial(t, l)
 				p := random(size)
@@ -86,7 +89,7 @@ func TestHalfClose(t *testing.T) {
 // TestCloseDelivers: what was written before Close arrives, also if both sides' listener and
 // dialer are gone by then, and then io.EOF.
 func TestCloseDelivers(t *testing.T) {
-	for range 20 {
+	for range 5 {
 		l := listen(t, efanet.ListenConfig{})
 		a, b := dial(t, l)
 		p := random(60_000)
@@ -160,11 +163,11 @@ func TestDeadlineCount(t *testing.T) {
 // TestReadDeadlines: reads that deadlines end lose nothing, also of a transfer that is under way.
 func TestReadDeadlines(t *testing.T) {
 	a, b := dial(t, listen(t, efanet.ListenConfig{}))
-	p := random(8 << 20)
+	p := random(2 << 20)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for rest := p; len(rest) > 0; {
-			n := min(len(rest), 700_001)
+			n := min(len(rest), 300_001)
 			_, err := a.Write(rest[:n])
 			assert.NoError(t, err)
 			rest = rest[n:]
@@ -185,7 +188,7 @@ func TestReadDeadlines(t *testing.T) {
 		}
 	})
 	var got []byte
-	buf := make([]byte, 300_000)
+	buf := make([]byte, 100_000)
 	for {
 		n, err := b.Read(buf)
 		got = append(got, buf[:n]...)
@@ -228,7 +231,7 @@ func TestSlowReader(t *testing.T) {
 
 // TestMany: thousands of connections on one endpoint each side, with a reader each.
 func TestMany(t *testing.T) {
-	n := 3000
+	n := 2000
 	if raceEnabled {
 		n = 300
 	}
