@@ -70,23 +70,16 @@ type Base struct {
 	Flags   uint16
 }
 
-// parseBase reads the base header of b; Open says how it fails.
-func parseBase(b []byte) (Base, error) {
-	if len(b) < HeaderLen {
-		return Base{}, fail(0, baseShort)
+// baseError says what is wrong with a base header that Open does not accept.
+func baseError(base Base) error {
+	switch {
+	case base.Version != Version:
+		return fail(base.Type, badVersion)
+	case infos[base.Type].traits&traitReserved != 0:
+		return fail(base.Type, noLayout)
+	default:
+		return fail(base.Type, badType)
 	}
-	base := Base{Type: Type(b[0]), Version: b[1], Flags: le.Uint16(b[2:])}
-	if base.Version != Version {
-		return Base{}, fail(base.Type, badVersion)
-	}
-	info := &infos[base.Type]
-	if info.family == famNone {
-		if info.traits&traitReserved != 0 {
-			return Base{}, fail(base.Type, noLayout)
-		}
-		return Base{}, fail(base.Type, badType)
-	}
-	return base, nil
 }
 
 func appendBase(b []byte, t Type, flags uint16) []byte {

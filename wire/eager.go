@@ -1,5 +1,7 @@
 package wire
 
+import "slices"
+
 // Sizes of the eager RTMs' mandatory headers.
 const (
 	EagerMsgRTMLen   = 8
@@ -41,25 +43,29 @@ func (p *EagerRTM) Len() int { return reqLen(p.Type(), &p.Options, 0) }
 
 // Append adds the headers to b.
 func (p *EagerRTM) Append(b []byte) []byte {
-	t, flags := TypeEagerMsgRTM, FlagMsg
-	if p.DC || p.Tagged {
-		t = p.Type()
+	t, flags := TypeEagerMsgRTM, p.flags(FlagMsg)
+	at, n := len(b), EagerMsgRTMLen
+	if cap(b)-at < DCEagerTagRTMLen {
+		b = grow(b)
 	}
-	if p.Tagged {
-		flags |= FlagTagged
-	}
-	flags = p.flags(flags)
-	b = append(b, byte(t), Version, byte(flags), byte(flags>>8))
-	b = le.AppendUint32(b, p.MsgID)
+	h := b[at : at+DCEagerTagRTMLen : at+DCEagerTagRTMLen]
 	if p.DC {
-		b = le.AppendUint32(b, p.SendID)
-		b = append(b, 0, 0, 0, 0)
+		t, n = TypeDCEagerMsgRTM, DCEagerMsgRTMLen
+		le.PutUint64(h[8:], uint64(p.SendID)) // and the padding
 	}
 	if p.Tagged {
-		b = le.AppendUint64(b, p.Tag)
+		t, flags = t+1, flags|FlagTagged
+		le.PutUint64(h[n:], p.Tag)
+		n += 8
 	}
-	return p.appendOptions(b)
+	le.PutUint64(h[:], uint64(t)|Version<<8|uint64(flags)<<16|uint64(p.MsgID)<<32)
+	return p.appendOptions(b[:at+n])
 }
+
+// grow makes room for any headers behind b.
+//
+//go:noinline // it is rare
+func grow(b []byte) []byte { return slices.Grow(b, MaxAppendLen) }
 
 // Parse reads the headers at the start of b; the data is b[n:].
 func (p *EagerRTM) Parse(b []byte) (n int, err error) {
@@ -72,11 +78,11 @@ func (p *EagerRTM) Parse(b []byte) (n int, err error) {
 
 // Read is Parse of a packet that is open already.
 func (p *EagerRTM) Read(v *View) (n int, err error) {
-	if n, err = v.header(famEagerRTM); err != nil {
+	var e Eager
+	if n, err = v.Eager(&e); err != nil {
 		return 0, err
 	}
-	e := v.eager()
-	*p = EagerRTM{MsgID: e.MsgID, Tagged: v.Type.IsTagged(), Tag: e.Tag, DC: v.Type.IsDC(), SendID: e.SendID}
+	*p = EagerRTM{MsgID: e.MsgID, Tagged: e.Tagged, Tag: e.Tag, DC: v.Type.IsDC(), SendID: e.SendID}
 	v.options(&p.Options)
 	return n, nil
 }
@@ -84,32 +90,39 @@ func (p *EagerRTM) Read(v *View) (n int, err error) {
 // Eager is what a receiver needs of an eager message: an EagerRTM without the addresses,
 // which it knows.
 type Eager struct {
+	Tag           uint64 // if Tagged
+	Data          uint64 // remote CQ data, if HasData
 	MsgID, SendID uint32 // SendID if the type is DC
-	Tag           uint64 // if the type is tagged
-	CQData        uint64 // if HasCQData
-	HasCQData     bool
+	HasData       bool
+	Tagged        bool
 }
 
-// Eager reads an eager message; the data is behind the n bytes of the headers. It fails as
-// [EagerRTM.Read] does.
-func (v *View) Eager() (e Eager, n int, err error) {
-	if n, err = v.header(famEagerRTM); err != nil {
-		return Eager{}, 0, err
+// Eager reads an eager message into e, which is zero; the data is behind the n bytes of the
+// headers. It fails as [EagerRTM.Read] does.
+func (v *View) Eager(e *Eager) (n int, err error) {
+	if v.fault != fine {
+		return v.header(famEagerRTM)
 	}
-	return v.eager(), n, nil
-}
-
-func (v *View) eager() (e Eager) {
-	e.MsgID = le.Uint32(v.b[4:])
-	traits := infos[v.Type].traits
-	if traits&traitDC != 0 {
-		e.SendID = le.Uint32(v.b[8:])
+	switch b := v.b; v.Type { // Open has seen that b holds the mandatory header
+	case TypeEagerMsgRTM:
+		h := (*[EagerMsgRTMLen]byte)(b)
+		e.MsgID = le.Uint32(h[4:])
+	case TypeEagerTagRTM:
+		h := (*[EagerTagRTMLen]byte)(b)
+		e.MsgID, e.Tagged, e.Tag = le.Uint32(h[4:]), true, le.Uint64(h[8:])
+	case TypeDCEagerMsgRTM:
+		h := (*[DCEagerMsgRTMLen]byte)(b)
+		e.MsgID, e.SendID = le.Uint32(h[4:]), le.Uint32(h[8:])
+	case TypeDCEagerTagRTM:
+		h := (*[DCEagerTagRTMLen]byte)(b)
+		e.MsgID, e.SendID, e.Tagged, e.Tag = le.Uint32(h[4:]), le.Uint32(h[8:]), true, le.Uint64(h[16:])
+	default:
+		return 0, fail(v.Type, badType)
 	}
-	if traits&traitTagged != 0 {
-		e.Tag = v.tag()
+	if v.Flags&FlagCQData != 0 {
+		e.Data, e.HasData = v.cqData()
 	}
-	e.CQData, e.HasCQData = v.cqData()
-	return e
+	return v.end, nil
 }
 
 func (p *EagerRTM) fields(l *line) {

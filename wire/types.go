@@ -75,6 +75,9 @@ func (t Type) IsREQ() bool { return infos[t].traits&traitREQ != 0 }
 // IsRTM reports whether t is a request to message, tagged or not.
 func (t Type) IsRTM() bool { return infos[t].traits&traitRTM != 0 }
 
+// IsEagerRTM reports whether t is an eager message, tagged or not, with or without a RECEIPT.
+func (t Type) IsEagerRTM() bool { return infos[t].family == famEagerRTM }
+
 // IsRTW reports whether t is a request to write.
 func (t Type) IsRTW() bool { return infos[t].traits&traitRTW != 0 }
 

@@ -36,15 +36,19 @@ func Open(b []byte) (v View, err error) {
 
 // Open is [Open] into a View that is there already.
 func (v *View) Open(b []byte) error {
-	base, err := parseBase(b)
-	if err != nil {
+	if len(b) < HeaderLen {
 		*v = View{}
-		return err
+		return fail(0, baseShort)
 	}
-	info := &infos[base.Type]
+	head := le.Uint32(b)
+	info := &infos[uint8(head)]
+	if uint8(head>>8) != Version || info.family == famNone {
+		*v = View{}
+		return baseError(Base{Type: Type(head), Version: uint8(head >> 8), Flags: uint16(head >> 16)})
+	}
 	// Field by field: a View made elsewhere and copied here is read in wider pieces than it
 	// was just written in, for which the processor waits.
-	v.Type, v.Version, v.Flags = base.Type, base.Version, base.Flags
+	v.Type, v.Version, v.Flags = Type(head), Version, uint16(head>>16)
 	v.fault, v.iovCount, v.optionsAt, v.hasConnID = fine, 0, 0, false
 	v.connID, v.rawAddrSize, v.end, v.b = 0, 0, int(info.headerLen), b
 	switch {
@@ -55,14 +59,14 @@ func (v *View) Open(b []byte) error {
 			v.openIOV(info)
 		}
 		v.optionsAt = uint8(v.end)
-		if base.Flags&(FlagRawAddr|FlagCQData|FlagConnID) != 0 && v.fault == fine {
+		if v.Flags&(FlagRawAddr|FlagCQData|FlagConnID) != 0 && v.fault == fine {
 			v.openOptions()
 		}
-	case base.Type == TypeHandshake:
-		if v.end, v.fault = extraInfo(b); v.fault == fine && base.Flags&FlagConnID != 0 {
+	case v.Type == TypeHandshake:
+		if v.end, v.fault = extraInfo(b); v.fault == fine && v.Flags&FlagConnID != 0 {
 			v.connID, v.hasConnID = uint32At(b, v.end)
 		}
-	case base.Flags&FlagConnID != 0:
+	case v.Flags&FlagConnID != 0:
 		v.connID, v.hasConnID = uint32At(b, int(info.connIDAt))
 	}
 	return nil

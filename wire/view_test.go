@@ -54,14 +54,15 @@ func requirePeeksAgree(t *testing.T, pkt Packet, b []byte) {
 		require.False(t, ok)
 	}
 
-	e, n, err := v.Eager()
+	var e Eager
+	n, err := v.Eager(&e)
 	p, isEager := pkt.(*EagerRTM)
 	if !isEager {
 		require.ErrorIs(t, err, ErrType)
 		return
 	}
 	require.NoError(t, err)
-	require.Equal(t, Eager{p.MsgID, p.SendID, p.Tag, p.CQData, p.HasCQData}, e)
+	require.Equal(t, Eager{p.Tag, p.CQData, p.MsgID, p.SendID, p.HasCQData, p.Tagged}, e)
 	end, err := new(EagerRTM).Read(&v)
 	require.NoError(t, err)
 	require.Equal(t, end, n)

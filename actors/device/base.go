@@ -46,6 +46,12 @@ func (QPBase) Lend(uint8, uint32, []byte) (uint64, error) { return 0, ErrNotSupp
 // Return implements QP: there is nothing to return.
 func (QPBase) Return(uint8, uint64) {}
 
+// LendPlain implements QP by a refusal.
+func (QPBase) LendPlain(AH, uint16, []byte) (uint64, uint64, error) { return 0, 0, ErrNotSupported }
+
+// Relend implements QP by a refusal.
+func (QPBase) Relend(uint8, uint64, []byte) error { return ErrNotSupported }
+
 // Pulse implements QP: there is none.
 func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }
 

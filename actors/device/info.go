@@ -47,6 +47,8 @@ type Info struct {
 
 	// Windows: QP.Lend works. EFA has no memory windows.
 	Windows bool
+	// Plain: QP.LendPlain works, to queue pairs whose process may read the memory of this one.
+	Plain bool
 
 	// Pulse: the device completes requests without the other side, whose memory it has
 	// before it, so that a completion is no sign that the process there runs: QP.Pulse

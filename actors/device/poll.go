@@ -75,14 +75,15 @@ func (q *Queue) onRecv(c *Completion) {
 	}
 	r := &q.rx[c.ID]
 	if c.Status != StatusOK || c.Len < 0 {
-		q.Release(r)
+		r.Release()
 		return
 	}
-	r.Data = r.mem[:min(c.Len, len(r.mem))]
-	r.Err = r.View.Open(r.Data)
-	r.AH, r.QPN, r.GID = c.AH, c.SrcQPN, c.SrcGID
 	q.Counters.RecvDone++
 	q.Counters.RecvBytes += uint64(c.Len)
+	r.Data = r.mem[:min(c.Len, len(r.mem))]
+	r.AH, r.QPN = c.AH, c.SrcQPN
+	r.GID = c.SrcGID
+	r.Err = r.View.Open(r.Data)
 	q.router.Deliver(r)
 }
 

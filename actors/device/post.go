@@ -14,7 +14,7 @@ import (
 // does that too, but who makes packets before Poll is called has to let them go first.
 func (q *Queue) GiveRoom() int {
 	q.gaveRoom = true
-	if q.room <= 0 || q.control.head == nil && q.data.head == nil {
+	if q.waiters == 0 {
 		return 0
 	}
 	return q.wakeWaiters()
@@ -80,6 +80,11 @@ func (q *Queue) Post(p *Pke) error {
 // once: over says that it has arrived. There is no SendDone then, and the entry is the
 // owner's. One that is watched ends as always.
 func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
+	p.wr.Prompt = prompt && !p.Watch
+	return q.post(p)
+}
+
+func (q *Queue) post(p *Pke) (over bool, err error) {
 	if p.parked {
 		unpark(q, p)
 	}
@@ -87,46 +92,55 @@ func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
 		q.stall(p)
 		return false, nil
 	}
-	p.wr.Prompt = prompt && !p.Watch
-	if err = q.post(p); err == nil {
-		return p.wr.Over, nil
+	wr := &p.wr
+	wr.Over, wr.Turn, wr.Begins = false, p.Turn, begins[p.hdr[0]]
+	if wr.HasImm {
+		wr.Begins = false
 	}
-	if errors.Is(err, ErrQueueFull) {
-		q.stall(p)
-		return false, nil
-	}
-	return false, fmt.Errorf("post send: %w", err)
-}
-
-func (q *Queue) post(p *Pke) error {
-	p.wr.Over = false
-	p.wr.Begins, p.wr.Turn = begins[p.hdr[0]] && !p.wr.HasImm, p.Turn
 	q.entered++
-	err := q.qp.PostSend(&p.wr)
+	err = q.qp.PostSend(wr)
 	q.left++
 	if err != nil {
-		return err
+		return false, unposted(q, p, err)
 	}
-	if p.out = !p.wr.Over; p.out {
-		q.posted = true
-	} else { // what has arrived needs no doorbell
+	if wr.Over { // what has arrived needs no doorbell
 		q.Counters.SendDone++
+	} else {
+		p.out, q.posted = true, true
 	}
-	if p.wr.Kind != WRSend {
-		q.Counters.RDMAPosted++
-		q.Counters.RDMABytes += uint64(p.Bytes)
-		if p.wr.Kind == WRRead {
-			q.Counters.RDMAReads++
-			q.Counters.RDMAReadBytes += uint64(p.Bytes)
-		}
+	if wr.Kind != WRSend || p.Resent {
+		q.Counters.other(p)
+	} else {
+		q.Counters.SendPosted++
+		q.Counters.SendBytes += uint64(p.Len())
+	}
+	return wr.Over, nil
+}
+
+// unposted deals with a packet that the driver did not take.
+func unposted(q *Queue, p *Pke, err error) error {
+	if errors.Is(err, ErrQueueFull) {
+		q.stall(p)
 		return nil
 	}
-	q.Counters.SendPosted++
-	q.Counters.SendBytes += uint64(p.Len())
-	if p.Resent {
-		q.Counters.ResentTypes[p.Type()]++
-		q.Counters.Resent++
-		q.Counters.ResentBytes += uint64(p.Len())
+	return fmt.Errorf("post send: %w", err)
+}
+
+// other counts what was posted and is RDMA, or a packet that is sent again.
+func (c *QueueCounters) other(p *Pke) {
+	if p.wr.Kind == WRSend {
+		n := uint64(p.Len())
+		c.SendPosted++
+		c.SendBytes += n
+		c.ResentTypes[p.Type()]++
+		c.Resent++
+		c.ResentBytes += n
+		return
 	}
-	return nil
+	c.RDMAPosted++
+	c.RDMABytes += uint64(p.Bytes)
+	if p.wr.Kind == WRRead {
+		c.RDMAReads++
+		c.RDMAReadBytes += uint64(p.Bytes)
+	}
 }

@@ -24,6 +24,16 @@ func (q *Queue) Lend(path uint8, lkey uint32, mem []byte) (rkey uint64, err erro
 // Return ends what Lend began.
 func (q *Queue) Return(path uint8, rkey uint64) { q.qp.Return(path, rkey) }
 
+// LendPlain makes memory that is in no region readable by one queue pair, see [QP].
+func LendPlain(q *Queue, ah AH, qpn uint16, mem []byte) (rkey, addr uint64, err error) {
+	return q.qp.LendPlain(ah, qpn, mem)
+}
+
+// Relend has it read from elsewhere.
+func Relend(q *Queue, path uint8, rkey uint64, mem []byte) error {
+	return q.qp.Relend(path, rkey, mem)
+}
+
 // Pulse changes while the process of a queue pair runs, see [QP].
 func (q *Queue) Pulse(ah AH, qpn uint16) (uint32, bool) { return q.qp.Pulse(ah, qpn) }
 
@@ -67,6 +77,7 @@ type Queue struct {
 	refill int
 
 	control, data waitList
+	waiters       int     // in both
 	stalled       pkeList // the driver had no room for them
 
 	posted    bool // since the last doorbell

@@ -1,10 +1,6 @@
 package device
 
-import (
-	"errors"
-
-	"github.com/efactor/efactor/runtime/shard"
-)
+import "github.com/efactor/efactor/runtime/shard"
 
 // SlotWait is an actor's place in the queue for room in the send queue; the
 // actor embeds it and gets a message when there is room. Control
@@ -25,6 +21,7 @@ func (q *Queue) AwaitSlot(w *SlotWait) {
 		return
 	}
 	q.Counters.SlotWaits++
+	q.waiters++
 	l := &q.data
 	if w.Control {
 		l = &q.control
@@ -55,6 +52,7 @@ func (q *Queue) wakeWaiters() int {
 			l.tail = nil
 		}
 		w.next, w.queued = nil, false
+		q.waiters--
 		q.sh.Call(w.To, w)
 		n++
 	}
@@ -78,16 +76,17 @@ func (q *Queue) stall(p *Pke) {
 // unstall posts what had stalled, in order, and returns how many packets left.
 func (q *Queue) unstall() int {
 	n := 0
-	for p := q.stalled.head; p != nil; p = q.stalled.head {
-		next := p.Next
-		p.Next = nil
-		err := q.post(p)
-		if errors.Is(err, ErrQueueFull) {
-			p.Next = next
+	rest := q.stalled
+	q.stalled = pkeList{}
+	for p := rest.head; p != nil; p = rest.head {
+		rest.head, p.Next = p.Next, nil
+		_, err := q.post(p)
+		if q.stalled.head != nil { // there is still no room
+			q.Counters.Stalled--
+			if p.Next = rest.head; p.Next != nil {
+				q.stalled.tail = rest.tail
+			}
 			break
-		}
-		if q.stalled.head = next; next == nil {
-			q.stalled.tail = nil
 		}
 		n++
 		if err != nil { // too late for an error of Post: it ends as a packet does

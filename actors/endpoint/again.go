@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/wire"
 )
 
 // An endpoint that its device has ended can be followed by another one, see Config.After.
@@ -58,6 +59,7 @@ func (c *Config) openQP() (qp device.QP, err error) {
 		qp, err = c.Device.OpenQP(device.QPConfig{
 			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: qpn, QPNs: qpns, QKey: c.ConnID,
 			RNRRetry: set.Retries(), Notify: c.Shard.Wake, Type: transport,
+			ReadsPlain: !c.Direct && !set.NoRDMARead && set.Features.Has(wire.FeatureReadNACK),
 		})
 		return err
 	}

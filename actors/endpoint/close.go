@@ -148,7 +148,7 @@ func (c *closing) finish() {
 	c.drain()
 	c.atEnd()
 	e.Flush(sh)
-	sh.RemovePoller(e.polls)
+	sh.RemovePoller(pollerOf(e))
 	sh.Stop(e.ref)
 	c.closed.Set()
 	c.refuse()

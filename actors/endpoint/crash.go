@@ -48,7 +48,7 @@ func (c *closing) crashed() {
 	c.cause = fmt.Errorf("%w: panic in the endpoint", errno.ErrIO)
 	c.state = stopped
 	sh.RemovePoller(e.queue)
-	sh.RemovePoller(e.polls)
+	sh.RemovePoller(pollerOf(e))
 	e.pressure.stop()
 	sh.StopTimer(&c.linger)
 	_ = e.queue.Close() // nothing can be done about an error

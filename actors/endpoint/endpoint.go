@@ -39,12 +39,12 @@ type Endpoint struct {
 	pools *ope.Pools
 	reqs  *ring.MPSC[ope.Request]
 
-	table *match.Table // nil without the protocol
-	seat  *seat        // nil without a pool
-	user  *userRecv    // nil: all receives wait in the table
-	port  *direct.Port // nil with it
-	span  uint64       // in the trail
-	polls shard.Poller // the endpoint, or plain; nil before it has begun
+	table *match.Table  // nil without the protocol
+	seat  *seat         // nil without a pool
+	user  *userRecv     // nil: all receives wait in the table
+	port  *direct.Port  // nil with it
+	span  uint64        // in the trail
+	polls *shard.Polled // nil before it has begun
 
 	handling bool        // direct, or else the request at the head of the ring
 	direct   ope.Request // came without the ring; its Kind is 0 if there is none
@@ -248,8 +248,7 @@ func (e *Endpoint) start() {
 	e.pressure.begin()
 	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
 	// Requests come first: a packet that a receive waits for by then is received at once.
-	e.polls = e
-	e.cfg.Shard.AddPoller(e.ref, e)
+	e.polls = e.cfg.Shard.AddPoller(e.ref, pollerOf(e))
 	e.cfg.Shard.AddPoller(e.qref, e.queue)
 	if e.user != nil {
 		e.cfg.Shard.AddPoller(e.ref, e.user)
@@ -261,11 +260,14 @@ func (e *Endpoint) spawn(p actor.Producer) shard.Ref { return e.cfg.Shard.SpawnC
 
 // Deliver implements device.Router.
 func (e *Endpoint) Deliver(r *device.RecvPkt) {
-	if l := e.peers.routes.find(r.AH, r.QPN); l != nil {
-		l.Deliver(r)
-		return
+	l := e.peers.routes.lately(r.AH, r.QPN)
+	if l == nil {
+		if l = e.peers.routes.find(r.AH, r.QPN); l == nil {
+			e.cfg.Shard.Call(e.ref, r.Arrived())
+			return
+		}
 	}
-	e.cfg.Shard.Call(e.ref, r.Arrived())
+	l.Deliver(r)
 }
 
 // Route implements device.Router: the actor that gets the packets from (ah, qpn).

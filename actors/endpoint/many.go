@@ -60,6 +60,16 @@ func (c *many) give(x *ope.Rxe, o *ope.Order, m *match.Msg) bool {
 	return true
 }
 
+// begin begins a receive with one of the special flags. False: it has ended.
+func (c *many) begin(o *ope.Order) bool {
+	if c.recalled(&o.Req) {
+		c.handBack(o)
+		return false
+	}
+	o.Recv.Many = o.Req.Flags&ope.Multi != 0
+	return !o.Recv.Many || c.open(o)
+}
+
 // open begins a receive of many messages, and gives it those that wait for it. False: it has
 // ended.
 func (c *many) open(o *ope.Order) bool {

@@ -9,33 +9,21 @@ import (
 // Accept implements peer.Acceptor: a request whose turn it is. The first packet of a message makes an rxe
 // and is matched; further ones go to the rxe that the first one made.
 func (e *Endpoint) Accept(pkt *peer.Packet) {
-	sh := e.cfg.Shard
 	if !pkt.Type.IsRTM() {
 		e.access.onRequest(pkt)
 		return
 	}
-	if pkt.Multi != nil && !pkt.Multi.Rx.IsZero() {
-		sh.Call(pkt.Multi.Rx, pkt.Deliver())
-		return
-	}
-	away := pkt.Link.Away && (!pkt.Whole() || anyParked(e.pools, pkt.Link)) // it is a part, or behind one
-	if e.closing.state != open || pkt.Link.Err != nil && !away && !pkt.Whole() {
-		pkt.Free() // nobody would ever end what this begins
+	l := pkt.Link
+	if (pkt.Multi != nil || l.Away || l.Err != nil || e.closing.state != open) && isDealtWith(e, pkt) {
 		return
 	}
 	rxe := e.pools.GetRx()
-	if rxe == nil { // there are MaxOps: its message cannot be kept, nor lost
-		sh.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
-		pkt.Free()
+	if rxe == nil {
+		noRoom(e, pkt)
 		return
 	}
 	rxe.Begin(pkt)
-	if away {
-		rxe.Unexpected()
-		ope.Park(rxe)
-		return
-	}
-	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(pkt.Link.Handle)); r != nil {
+	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(l.Handle)); r != nil {
 		o := e.pools.Orders.At(r.Owner)
 		if o.Req.Flags&special == 0 {
 			rxe.Match(o)
@@ -54,6 +42,38 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 	if len(e.claims.awaited.list) > 0 {
 		e.claims.awaited.offer(&e.claims)
 	}
+}
+
+// isDealtWith looks at a message that is a part, or comes when not every message is taken. It
+// reports false if it begins like others.
+func isDealtWith(e *Endpoint, pkt *peer.Packet) bool {
+	if pkt.Multi != nil && !pkt.Multi.Rx.IsZero() {
+		e.cfg.Shard.Call(pkt.Multi.Rx, pkt.Deliver())
+		return true
+	}
+	away := pkt.Link.Away && (!pkt.Whole() || anyParked(e.pools, pkt.Link)) // it is a part, or behind one
+	if e.closing.state != open || pkt.Link.Err != nil && !away && !pkt.Whole() {
+		pkt.Free() // nobody would ever end what this begins
+		return true
+	}
+	if !away {
+		return false
+	}
+	if rxe := e.pools.GetRx(); rxe == nil {
+		noRoom(e, pkt)
+	} else {
+		rxe.Begin(pkt)
+		rxe.Unexpected()
+		ope.Park(rxe)
+	}
+	return true
+}
+
+// noRoom ends a peer for whose message there is no rxe, since there are MaxOps: its message
+// cannot be kept, nor lost.
+func noRoom(e *Endpoint, pkt *peer.Packet) {
+	e.cfg.Shard.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
+	pkt.Free()
 }
 
 func (e *Endpoint) unlist(r *ope.Rxe) { e.table.RemoveMsg(r.Listed()) }

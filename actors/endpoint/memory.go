@@ -51,10 +51,10 @@ func (p *pressure) begin() {
 
 // check begins to throttle above the limit, and ends it at three quarters of the limit.
 func (p *pressure) check() {
-	held, limit := p.env.Mem.Total(), p.env.Config.TotalMemory
-	if p.off || held <= limit && !p.holding() {
+	if p.off || p.calm() {
 		return
 	}
+	held, limit := p.env.Mem.Total(), p.env.Config.TotalMemory
 	switch {
 	case !p.on && held > limit:
 		p.on = true
@@ -73,6 +73,11 @@ func (p *pressure) check() {
 	if p.holding() && !p.care.Active() {
 		p.careLater()
 	}
+}
+
+// calm reports whether check has nothing to do.
+func (p *pressure) calm() bool {
+	return p.env.Mem.Total() <= p.env.Config.TotalMemory && !p.holding()
 }
 
 // holding reports whether peers may get nothing through.

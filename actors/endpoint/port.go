@@ -59,9 +59,16 @@ func startPort(e *Endpoint) {
 	e.pressure.off = true
 	e.port.Start(e.queue, sh.SpawnChild(e.ctx, "port", func() actor.Actor { return e.port }))
 	e.qref = sh.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
-	e.polls = plain{e}
-	sh.AddPoller(e.ref, e.polls)
+	e.polls = sh.AddPoller(e.ref, pollerOf(e))
 	sh.AddPoller(e.qref, e.queue)
+}
+
+// pollerOf is the endpoint as the shard polls it.
+func pollerOf(e *Endpoint) shard.Poller {
+	if e.port != nil {
+		return plain{e}
+	}
+	return e
 }
 
 // plain is the endpoint as it is polled without the protocol.

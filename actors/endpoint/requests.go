@@ -14,22 +14,30 @@ import (
 // batch is how many requests a turn takes.
 const batch = 64
 
-// Poll takes requests from the application.
+// Poll takes requests from the application: the one that came without the ring, or those in
+// it, which came later.
 func (e *Endpoint) Poll(*shard.Shard) int {
-	if e.table == nil || e.closing.state == stopped {
-		return 0 // before the beginning, or after the end
-	}
-	given := 0
-	if e.closing.state == open && (e.direct.Kind != 0 || !e.reqs.Empty()) {
-		given = e.queue.GiveRoom() // waiters take it before new packets do
-	}
 	n := 0
-	if e.direct.Kind != 0 { // what is in the ring came later
-		n++
+	if e.direct.Kind != 0 {
+		n = 1 + e.queue.GiveRoom() // waiters take it before new packets do
 		e.handling = true
 		e.handle(&e.direct)
 		e.handling = false
-		e.dropDirect()
+		e.direct.Forget()
+	} else if !e.reqs.Empty() {
+		n = takeBatch(e)
+	}
+	if len(e.many.bound) > 0 {
+		e.many.goOn()
+	}
+	return n
+}
+
+// takeBatch handles requests that are in the ring.
+func takeBatch(e *Endpoint) int {
+	given, n := 0, 0
+	if e.closing.state == open {
+		given = e.queue.GiveRoom()
 	}
 	for n < batch {
 		r := e.reqs.Peek()
@@ -41,9 +49,6 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		e.handle(r)
 		e.handling = false
 		e.drop(r)
-	}
-	if len(e.many.bound) > 0 {
-		e.many.goOn()
 	}
 	return given + n
 }
@@ -57,8 +62,12 @@ func (e *Endpoint) drop(r *ope.Request) {
 // Flush ends a turn: what is held is weighed, completions are published.
 func (e *Endpoint) Flush(*shard.Shard) {
 	if e.closing.state == open {
-		e.writes.flush()
-		e.pressure.check()
+		if len(e.writes.waiting) > 0 {
+			e.writes.flush()
+		}
+		if !e.pressure.calm() {
+			e.pressure.check()
+		}
 	}
 	if e.cfg.OnFlush != nil {
 		e.cfg.OnFlush()
@@ -79,7 +88,14 @@ func (e *Endpoint) handle(r *ope.Request) {
 	case ope.KindCancel:
 		e.onCancel(r.ID)
 	case ope.KindSend, ope.KindWrite, ope.KindAtomic:
-		e.onSend(r)
+		l := e.live(r)
+		switch {
+		case l == nil:
+		case r.Kind == ope.KindAtomic && ope.AtomicSize(r) > ope.MaxAtomic(e.env.MTU):
+			e.reject(r, errno.ErrMsgSize) // before it has a msg_id that would be lost
+		case !e.pools.Send(r, l):
+			e.reject(r, errno.ErrAgain)
+		}
 	case ope.KindRead:
 		e.onRead(r)
 	case ope.KindRecv:
@@ -129,11 +145,20 @@ func tell(r *ope.Request, err error) {
 
 // live returns the peer of a request, or rejects it.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
-	var l *peer.Link
-	var err error
-	if r.Peer < uint64(len(e.peers.byHandle)) {
-		l = e.peers.byHandle[r.Peer]
+	if e.closing.state == open && r.Flags&ope.Aged == 0 {
+		if h := e.peers.byHandle; r.Peer < uint64(len(h)) {
+			if l := h[r.Peer]; l != nil && l.Closed() == nil {
+				return l
+			}
+		}
 	}
+	return checked(e, r)
+}
+
+// checked is live of a request that cannot be taken at once.
+func checked(e *Endpoint, r *ope.Request) *peer.Link {
+	l := e.peers.made(r.Peer)
+	var err error
 	switch {
 	case e.closing.state != open:
 		err = e.closing.err()
@@ -156,21 +181,6 @@ func (e *Endpoint) live(r *ope.Request) *peer.Link {
 	return l
 }
 
-// onSend: a message, a write or an atomic.
-func (e *Endpoint) onSend(r *ope.Request) {
-	l := e.live(r)
-	if l == nil {
-		return
-	}
-	if r.Kind == ope.KindAtomic && ope.AtomicSize(r) > ope.MaxAtomic(e.env.MTU) {
-		e.reject(r, errno.ErrMsgSize) // before it has a msg_id that would be lost
-		return
-	}
-	if !e.pools.Send(r, l) {
-		e.reject(r, errno.ErrAgain)
-	}
-}
-
 func (e *Endpoint) onRead(r *ope.Request) {
 	if l := e.live(r); l != nil && !e.pools.Read(r, l) {
 		e.reject(r, errno.ErrAgain)
@@ -184,37 +194,27 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
-		if r.Flags&ope.Aged != 0 && outdated(e, r) {
-			e.reject(r, peer.ErrRemoved)
+		if from = e.source(r); from == nil {
 			return
 		}
-		l, err := e.peers.link(r.Peer)
-		if err != nil {
-			e.reject(r, err)
-			return
-		}
-		from = l
 	}
 	p := e.pools.Orders.Get(r, e.cfg.Shard.Now())
-	p.Follow(e.env.Trail, from)
+	if e.env.Trail != nil {
+		p.Follow(e.env.Trail, from)
+	}
 	p.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	p.Recv.Tag, p.Recv.Ignore, p.Recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
-	if e.many.recalled(r) {
-		e.many.handBack(p)
+	p.Recv.Many = false
+	if r.Flags&special != 0 && !e.many.begin(p) {
 		return
 	}
-	if p.Recv.Many = r.Flags&ope.Multi != 0; p.Recv.Many && !e.many.open(p) {
-		return
-	}
-	if m := e.table.Post(&p.Recv); m != nil {
+	switch m := e.table.Post(&p.Recv); {
+	case m != nil:
 		if x := e.pools.Rxe(m.Owner); r.Flags&ope.Sized == 0 {
 			x.Match(p)
 		} else {
 			e.many.size(x, p)
 		}
-		return
-	}
-	switch {
 	case from == nil:
 	case from.Err != nil: // and nothing of its had come before that
 		e.table.RemoveRecv(&p.Recv)
@@ -224,33 +224,21 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 }
 
-// onCancel ends the operation id if it has not ended: a posted receive at once, an
-// operation in progress as it can.
-func (e *Endpoint) onCancel(id uint64) {
-	var found *ope.Order
-	e.table.EachRecv(func(r *match.Recv) bool {
-		if p := e.pools.Orders.At(r.Owner); p.Req.ID == id {
-			found = p
-		}
-		return found == nil
-	})
-	if found != nil {
-		e.table.RemoveRecv(&found.Recv)
-		e.end(found, errno.ErrCanceled)
-		return
+// source returns the peer from which alone a receive takes a message, or rejects the receive.
+func (e *Endpoint) source(r *ope.Request) *peer.Link {
+	if l := e.peers.made(r.Peer); l != nil && r.Flags&ope.Aged == 0 {
+		return l
 	}
-	e.pools.CancelParts(id, nil, errno.ErrCanceled)
-	e.claims.awaited.cancel(&e.claims, id)
-	if e.user != nil && e.user.cancel(id) {
-		return
+	if r.Flags&ope.Aged != 0 && outdated(e, r) {
+		e.reject(r, peer.ErrRemoved)
+		return nil
 	}
-	cancel := func(to shard.Ref, its uint64) {
-		if its == id {
-			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})
-		}
+	l, err := e.peers.link(r.Peer)
+	if err != nil {
+		e.reject(r, err)
+		return nil
 	}
-	e.pools.EachTx(func(t *ope.Txe) { cancel(t.Ref(), t.Request().ID) })
-	e.pools.EachRx(func(r *ope.Rxe) { cancel(r.Ref(), r.RequestID()) })
+	return l
 }
 
 // A goroutine that can run the shard itself needs no ring to hand a request over.
@@ -262,7 +250,7 @@ func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) (d
 	if !e.claim(r) {
 		return false, nil
 	}
-	return true, e.cfg.Shard.RunAndWait(ctx, sig, e.ref, e.polls)
+	return true, e.cfg.Shard.RunAndWait(ctx, sig, e.polls)
 }
 
 // Begin handles a request of which the outcome is not waited for: false if nothing has
@@ -273,7 +261,7 @@ func (e *Endpoint) Begin(r *ope.Request) bool {
 		return false
 	}
 	sh := e.cfg.Shard
-	sh.Run(e.ref, e.polls)
+	sh.Run(e.polls)
 	begun := e.direct.Kind == 0 || e.handling
 	if !begun { // the endpoint awaits its supervisor, and the caller takes its buffer back
 		e.dropDirect()

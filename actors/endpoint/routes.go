@@ -41,20 +41,24 @@ const maxEmpty = 1024
 // maxFormer is the number of former connids that a route remembers.
 const maxFormer = 16
 
-// find returns the peer at (ah, qpn), or nil.
-func (r *routes) find(ah device.AH, qpn uint16) *peer.Link {
+// lately returns the peer at (ah, qpn) if the cache has it.
+func (r *routes) lately(ah device.AH, qpn uint16) *peer.Link {
 	key := cacheKey(ah, qpn)
-	c := &r.recent[(key^key>>16)%cached]
-	if c.key == key && c.link != nil {
+	if c := &r.recent[(key^key>>16)%cached]; c.key == key {
 		return c.link
 	}
-	if int(ah) < len(r.byAH) {
-		if x := r.byAH[ah][qpn]; x != nil && x.cur != nil {
-			*c = recent{key, x.cur}
-			return x.cur
-		}
-	}
 	return nil
+}
+
+// find returns the peer at (ah, qpn), or nil, and enters it into the cache.
+func (r *routes) find(ah device.AH, qpn uint16) *peer.Link {
+	x := r.get(ah, qpn)
+	if x == nil || x.cur == nil {
+		return nil
+	}
+	key := cacheKey(ah, qpn)
+	r.recent[(key^key>>16)%cached] = recent{key, x.cur}
+	return x.cur
 }
 
 // get returns the route of (ah, qpn), or nil.

@@ -29,7 +29,7 @@ func TestNoAllocation(t *testing.T) {
 			table.Post(&recvs[i])
 		}
 		for i := range recvs {
-			table.Arrive(Tagged, uint64(i), 1)
+			table.Arrive(Tagged, uint64(n-1-i), 1) // from the end, so that the receives are filed
 		}
 		for i := range recvs {
 			table.RemoveRecv(&recvs[i])

@@ -16,20 +16,35 @@ func TestMoreMasksThanClasses(t *testing.T) {
 		h.post(Tagged, 0, i%masks, AnySource)
 	}
 	s := &h.table.spaces[Tagged]
+	require.Empty(t, s.classes, "nothing is filed before an arrival walks far")
+	h.check()
+	require.Equal(t, int32(128), h.arrive(Tagged, 128, 1), "all that ignore bit 7 are beyond the classes")
 	require.Len(t, s.classes, maxClasses)
 	require.Equal(t, 1, s.rest.recvs.keys)
 	h.check()
-	require.Equal(t, int32(128), h.arrive(Tagged, 128, 1), "all that ignore bit 7 are beyond the classes")
 	for h.table.Recvs() > 0 {
 		h.arrive(Tagged, 0, 1)
 	}
 	h.check()
 
 	// The classes are empty, so that new masks get some, in the same order always.
-	h.post(Tagged, 1, 1<<60, AnySource)
+	require.False(t, s.filed)
+	h.fileRecvs(1 << 60)
 	require.Equal(t, uint64(1<<60), s.classes[0].ignore)
 	require.Zero(t, s.rest.recvs.keys)
 	h.check()
+}
+
+// fileRecvs posts so many receives of one class that an arrival which none of them takes has
+// the receives filed, from then on.
+func (h *harness) fileRecvs(ignore uint64) {
+	h.t.Helper()
+	for i := range uint64(walkSteps + 1) {
+		h.post(Tagged, 1<<40+i, ignore, AnySource)
+	}
+	h.equal("filed", h.table.spaces[Tagged].filed, false)
+	h.arrive(Tagged, 1<<41, 1)
+	h.equal("filed", h.table.spaces[Tagged].filed, true)
 }
 
 // TestClassOfTheOldestReceiveGivesWay: of empty classes, the one that was posted
@@ -40,6 +55,7 @@ func TestClassOfTheOldestReceiveGivesWay(t *testing.T) {
 		h.post(Tagged, 0, mask, AnySource)
 		h.arrive(Tagged, 0, 1)
 	}
+	h.fileRecvs(0)
 	for mask := range uint64(maxClasses) {
 		use(mask)
 	}

@@ -175,7 +175,10 @@ func (t *Table) verify() error {
 				return fmt.Errorf("class %d: %d messages filed, want %d", i, filed, want)
 			}
 		}
-		if posted != s.recvs.n {
+		if s.filed && s.recvs.n == 0 || !s.filed && posted != 0 {
+			return fmt.Errorf("%d receives in classes, %d in order, filed is %t", posted, s.recvs.n, s.filed)
+		}
+		if s.filed && posted != s.recvs.n {
 			return fmt.Errorf("%d receives in classes, %d in order", posted, s.recvs.n)
 		}
 		if n := bits.OnesCount64(s.indexed); n > maxIndexes || len(s.classes) > maxClasses {

@@ -53,8 +53,8 @@ type Recv struct {
 	Owner  int32  // the caller's, opaque here
 
 	in    *space // nil: in no table
-	entry node[Recv]
 	order link[Recv]
+	entry node[Recv] // in a class, if the space's receives are filed
 }
 
 // Msg is an unexpected message, embedded in the struct that keeps it. While it is
@@ -84,6 +84,13 @@ func newFilter(k Kind, tag, ignore uint64, src Source) filter {
 		return filter{ignore: ^uint64(0), src: src}
 	}
 	return filter{tag: tag, ignore: ignore, src: src}
+}
+
+func (r *Recv) filter() filter { return newFilter(r.Kind, r.Tag, r.Ignore, r.Source) }
+
+// takes reports whether the receive accepts a message of its kind with this tag and sender.
+func (r *Recv) takes(tag uint64, src Source) bool {
+	return (r.Kind == Untagged || (r.Tag^tag)&^r.Ignore == 0) && (r.Source == AnySource || r.Source == src && src.known())
 }
 
 func (f filter) directed() bool { return f.src != AnySource }

@@ -33,6 +33,7 @@ type space struct {
 	table *Table
 
 	recvs list[Recv] // by posting
+	filed bool       // the receives are in their classes, too
 	msgs  list[Msg]  // by arrival
 	adds  uint64     // messages ever added
 
@@ -83,6 +84,24 @@ func (s *space) open(f filter) *class {
 
 // oldestRecv returns the oldest receive that matches, or nil.
 func (s *space) oldestRecv(tag uint64, src Source) *Recv {
+	if s.filed {
+		return s.oldestFiled(tag, src)
+	}
+	steps := 0
+	for l := s.recvs.head; l != nil; l = l.next {
+		if l.owner.takes(tag, src) {
+			return l.owner
+		}
+		if steps++; steps == walkSteps && l.next != nil {
+			s.fileRecvs()
+			return s.oldestFiled(tag, src)
+		}
+	}
+	return nil
+}
+
+// oldestFiled is oldestRecv of receives that are filed.
+func (s *space) oldestFiled(tag uint64, src Source) *Recv {
 	var best *node[Recv]
 	for live := s.live; live != 0; live &= live - 1 {
 		c := s.classes[bits.TrailingZeros64(live)]
@@ -107,8 +126,7 @@ func (s *space) oldestRecv(tag uint64, src Source) *Recv {
 func (s *space) scanRest(best *node[Recv], tag uint64, src Source) *node[Recv] {
 	lead := s.rest.recvs.first(0, AnySource)
 	for n := lead; best == nil || n.stamp < best.stamp; {
-		r := n.owner
-		if newFilter(r.Kind, r.Tag, r.Ignore, r.Source).matches(tag, src) {
+		if n.owner.takes(tag, src) {
 			return n
 		}
 		if n = n.next; n == lead {
@@ -118,29 +136,43 @@ func (s *space) scanRest(best *node[Recv], tag uint64, src Source) *node[Recv] {
 	return best
 }
 
-// addRecv appends r, whose filter is f, to the receives of class c.
-func (s *space) addRecv(r *Recv, f filter, c *class) {
-	stamp := s.table.tick()
+// fileRecvs files all receives in their classes.
+func (s *space) fileRecvs() {
+	s.filed = true
+	for l := s.recvs.head; l != nil; l = l.next {
+		s.fileRecv(l.owner)
+	}
+}
+
+// fileRecv files r, which is in the list.
+func (s *space) fileRecv(r *Recv) {
+	f := r.filter()
+	c := s.lookup(f)
+	if c == nil {
+		c = s.open(f)
+	}
 	n := &r.entry
-	n.owner, n.stamp = r, stamp
+	n.owner, n.stamp = r, r.order.stamp
 	if c == nil {
 		c, n.tag, n.src = &s.rest, 0, AnySource
 	} else {
 		n.tag, n.src = c.key(f.tag, f.src)
-		c.posted = stamp
+		c.posted = n.stamp
 		s.live |= c.bit
 	}
-	n.in, r.in = c, s
+	n.in = c
 	c.recvs.insert(n)
-	s.recvs.push(&r.order, r, stamp)
 }
 
 func (s *space) removeRecv(r *Recv) {
-	c := r.entry.in
-	c.recvs.remove(&r.entry)
-	if c.recvs.keys == 0 {
-		s.live &^= c.bit
+	if c := r.entry.in; c != nil {
+		if c.recvs.remove(&r.entry); c.recvs.keys == 0 {
+			s.live &^= c.bit
+		}
 	}
 	s.recvs.remove(&r.order)
+	if s.recvs.n == 0 {
+		s.filed = false
+	}
 	r.in = nil
 }

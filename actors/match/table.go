@@ -68,19 +68,18 @@ func (t *Table) Post(r *Recv) *Msg {
 		return nil
 	}
 	s := t.space(r.Kind)
-	f := newFilter(r.Kind, r.Tag, r.Ignore, r.Source)
-	c := s.lookup(f)
 	if s.msgs.n != 0 {
-		var m *Msg
-		if m, c = s.oldestMsg(f, c); m != nil {
+		f := r.filter()
+		if m, _ := s.oldestMsg(f, s.lookup(f)); m != nil {
 			s.removeMsg(m)
 			return m
 		}
 	}
-	if c == nil {
-		c = s.open(f)
+	r.in = s
+	s.recvs.push(&r.order, r, t.tick())
+	if s.filed {
+		s.fileRecv(r)
 	}
-	s.addRecv(r, f, c)
 	return nil
 }
 

@@ -4,7 +4,7 @@ import "math/bits"
 
 const (
 	maxIndexes = 16      // classes of a space that may have an index of messages
-	walkSteps  = 8       // messages looked at one by one before an index is made
+	walkSteps  = 8       // receives or messages looked at one by one before they are filed or indexed
 	minIdle    = 1024    // arrivals for which an unused index is kept
 	poolSlab   = 64      // entries that are allocated together
 	keepPool   = 1 << 16 // entries kept when the last message has gone

@@ -1,7 +1,5 @@
 package ope
 
-import "fmt"
-
 // CallerState is what the application still holds of an operation: the outcome that it
 // waits for, and the buffer that it must not touch before.
 //
@@ -65,7 +63,7 @@ type callerNext struct {
 }
 
 // callerTable is the whole machine: a pair with no entry is a violation.
-var callerTable = [numCallerStates][numCallerEvents]callerNext{
+var callerTable = [maxStates][maxEvents]callerNext{
 	CallerHolding: {
 		CallerWithdraw: {CallerWithdrawing, true}, CallerCancel: {CallerLeaving, true},
 		CallerRevoke: {CallerRevoked, true}, CallerOutcome: {CallerTold, true},
@@ -88,9 +86,12 @@ type Caller struct {
 	steps *Steps // counts what happens; may be nil
 }
 
+// Count has the machine count what happens in steps, from now on.
+func (c *Caller) Count(steps *Steps) { c.steps = steps }
+
 // Start arms the machine. waits says that there is a caller.
-func (c *Caller) Start(waits bool, steps *Steps) {
-	c.state, c.steps = CallerHolding, steps
+func (c *Caller) Start(waits bool) {
+	c.state = CallerHolding
 	if !waits {
 		c.state = CallerTold
 	}
@@ -104,13 +105,21 @@ func (c *Caller) Told() bool { return c.state >= CallerDetached }
 
 // Step moves the machine.
 func (c *Caller) Step(e CallerEvent) error {
-	n := callerTable[c.state][e]
-	if !n.ok {
-		return fmt.Errorf("%w: %s in state %s", ErrViolation, e, c.state)
+	if !c.move(e) {
+		return noEdge(e, c.state)
 	}
-	if c.steps != nil {
-		c.steps.caller[c.state][e]++
-	}
-	c.state = n.next
 	return nil
+}
+
+// move is Step, and reports whether the table has an edge.
+func (c *Caller) move(e CallerEvent) bool {
+	s := c.state
+	n := callerTable[s%maxStates][e%maxEvents]
+	if n.ok {
+		c.state = n.next
+		if c.steps != nil {
+			c.steps.caller[s%maxStates][e%maxEvents]++
+		}
+	}
+	return n.ok
 }

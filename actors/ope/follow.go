@@ -105,6 +105,16 @@ func (t *outgoing) noteChosen(p Proto) {
 	t.note(trail.Chosen, uint8(p), ids, id)
 }
 
+// noteArrived: an RDMA write of n bytes has ended, or a packet arrived.
+func noteArrived(t *outgoing, kind device.WR, off uint64, n int) {
+	switch {
+	case kind == device.WRWrite:
+		t.leave(trail.SegmentDone, uint8(kind), off, uint32(n))
+	case t.m.Flying == 0:
+		t.leave(trail.Acked, 0, t.m.Acked, 0)
+	}
+}
+
 // noteWaits: nothing more can be posted now. More than one call may find that.
 func (t *outgoing) noteWaits(s *sentBatch, already bool, why trail.Reason) {
 	t.noteSent(s)

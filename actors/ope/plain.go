@@ -6,6 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/wire"
 )
 
 // Where the memory of an operation lies: in a region of the domain, or in none (plain). A
@@ -26,6 +27,12 @@ func (p *Pools) registers(l *peer.Link, n int) bool {
 // nothing else. A write can be read from fewer bytes on if they are in a region.
 func (p *Pools) lends(l *peer.Link, n int) bool { return p.mayRead(l, n) }
 
+// lendsPlain reports whether memory that others do not reach by RDMA can be lent on the peer's path.
+// A peer that finds that it cannot read it asks for packets.
+func lendsPlain(p *Pools, l *peer.Link) bool {
+	return p.info(l).Plain && p.policy(l).Features.Has(wire.FeatureReadNACK)
+}
+
 // useSource sees that the device, or that of the peer, may read the buffer.
 func (t *outgoing) useSource(p Proto) bool {
 	if t.q.Flags&Pieced != 0 {
@@ -38,7 +45,9 @@ func (t *outgoing) useSource(p Proto) bool {
 			return false
 		}
 	case !t.pools.keyed(t.link):
-		return protos[p].rdma
+		if !p.readBased() {
+			return protos[p].rdma
+		}
 	case !t.pools.registers(t.link, len(t.q.Buf)):
 		return false
 	case p.readBased():
@@ -53,6 +62,19 @@ func (t *outgoing) useSource(p Proto) bool {
 		t.ext().add(r)
 	}
 	return !p.readBased() || t.lend(r)
+}
+
+// lendPlain gives the peer leave to read the message where it lies in memory that others do not
+// reach by RDMA.
+func lendPlain(t *outgoing) bool {
+	l, x := t.link, t.ext()
+	key, addr, err := device.LendPlain(t.pools.env.Q, l.AH, l.QPN, t.q.Buf)
+	if err != nil {
+		return false // the peer cannot read it, or there are too many: it goes another way
+	}
+	x.key, x.addr, x.path = key, addr, l.Path
+	x.lent, x.moves = true, true
+	return true
 }
 
 // source is the region of the buffer, nil if it has none in use.
@@ -126,9 +148,13 @@ func copied(t *outgoing) bool { return t.pools.Info.CopiesAtPost && t.gathers&ga
 // lend gives the peer leave to read the message, and nothing else of the region. On a
 // device without windows it gets the region's own key.
 func (t *outgoing) lend(r *mr.Region) bool {
+	if r == nil || !r.Remote(t.link.Path) {
+		return lendPlain(t)
+	}
 	key, lent, ok := lendBytes(t, r, t.q.Buf)
 	if ok {
 		t.x.key, t.x.lent, t.x.path = key, lent, t.link.Path
+		t.x.addr = r.Addr(t.link.Path) + offsetIn(r.Bytes(), t.q.Buf)
 	}
 	return ok
 }

@@ -155,7 +155,7 @@ func (p *Pools) growTx() bool {
 		t.member.Of(&t.turn)
 		t.slot.To = t.ref
 		t.m.Count(&p.Steps)
-		t.c.Start(true, &p.Steps)
+		t.c.Count(&p.Steps)
 	}
 	for i := len(s) - 1; i >= 0; i-- {
 		s[i].next, p.txFree = p.txFree, &s[i]
@@ -175,6 +175,8 @@ func (p *Pools) growRx() bool {
 		r.ref = p.Spawn(func() actor.Actor { return r })
 		r.slot.To, r.slot.Control = r.ref, true
 		r.matched.Rxe, r.unexp.Rxe = r, r
+		r.m.Count(&p.Steps)
+		r.c.Count(&p.Steps)
 	}
 	for i := len(s) - 1; i >= 0; i-- {
 		s[i].next, p.rxFree = p.rxFree, &s[i]
@@ -246,7 +248,16 @@ func bufferFacts(p *Pools, f *Facts, l *peer.Link, q *Request) {
 	}
 	plain := r == nil && q.Flags&Borrowed == 0 && p.registers(l, f.Total)
 	f.Local = !p.keyed(l) || plain || r != nil && (q.Kind != KindRead || writable(r))
-	f.Source = plain && p.lends(l, f.Total) || r != nil && r.Remote(l.Path) && r.Access()&mr.Send != 0
+	f.Source = plain && p.lends(l, f.Total) || q.Flags&Borrowed == 0 && readable(p, l, r)
+}
+
+// readable reports whether peers' devices can read a message from memory that lies in r, or in
+// no region, as far as the device here is concerned.
+func readable(p *Pools, l *peer.Link, r *mr.Region) bool {
+	if r == nil || !r.Remote(l.Path) && r.Access()&mr.Send != 0 {
+		return lendsPlain(p, l)
+	}
+	return r.Remote(l.Path) && r.Access()&mr.Send != 0
 }
 
 // writable reports whether the device may put what it reads into the region.

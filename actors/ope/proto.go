@@ -1,6 +1,10 @@
 package ope
 
-import "github.com/efactor/efactor/actors/trail"
+import (
+	"math"
+
+	"github.com/efactor/efactor/actors/trail"
+)
 
 // Proto is the subprotocol that carries an operation (Table 1.1), or an answer to
 // one.
@@ -56,8 +60,9 @@ const (
 	atomRsp         // ATOMRSP: what was there before
 )
 
-// protos says what each subprotocol needs.
-var protos = [numProtos]struct {
+// protos says what each subprotocol needs. It is as long as any Proto can be, so that no
+// index needs a check.
+var protos = [math.MaxUint8 + 1]struct {
 	name   string
 	cts    bool // what is left after the request goes by CTSDATA
 	parts  bool // the requests are cut (medium and runt)

@@ -23,7 +23,7 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 	t.ord = p.Orders.Get(&Request{}, p.env.Sh.Now())
 	t.q, t.link, t.turn.Link = &t.ord.Req, l, l
 	t.moved = p.env.Sh.Now()
-	t.c.Start(false, &p.Steps)
+	t.c.Start(false)
 	t.turn.Answers()
 	l.Join(&t.member, t.ref)
 	t.slot.Control = true

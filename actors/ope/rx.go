@@ -63,7 +63,7 @@ type rxNext struct {
 }
 
 // rxTable is the whole machine: a pair with no entry is a violation.
-var rxTable = [numRxStates][numRxEvents]rxNext{
+var rxTable = [maxStates][maxEvents]rxNext{
 	RxInit:  {RxNoRecv: {RxUnexp, true}, RxMatch: {RxMatched, true}, RxFail: {RxErr, true}, RxAbandon: {RxErr, true}},
 	RxUnexp: {RxMatch: {RxMatched, true}, RxFail: {RxErr, true}, RxAbandon: {RxErr, true}},
 	RxAsk:   {RxAsked: {RxMatched, true}, RxFail: {RxErr, true}, RxAbandon: {RxErr, true}},
@@ -99,9 +99,9 @@ func (r *Rx) Count(steps *Steps) { r.steps = steps }
 // Begin arms the machine for total bytes of which the first packets come in
 // packets, and the rest is read.
 func (r *Rx) Begin(state RxState, p Proto, total, packets uint64) {
-	steps := r.steps
-	*r = Rx{}
-	r.State, r.Proto, r.Total, r.packets, r.steps = state, p, total, packets, steps
+	// Field by field: a literal would be made aside and copied.
+	r.State, r.Proto, r.Total, r.packets, r.reading = state, p, total, packets, 0
+	r.Got, r.Window, r.read, r.readAt, r.readEnd = 0, 0, 0, 0, 0
 }
 
 // Take counts n bytes at off from a packet, or returns why they may not be used: a
@@ -215,13 +215,21 @@ func (r *Rx) Granted(n uint64) { r.Window = n }
 
 // Step moves the machine.
 func (r *Rx) Step(e RxEvent) error {
-	n := rxTable[r.State][e]
-	if !n.ok {
-		return fmt.Errorf("%w: %s in state %s", ErrViolation, e, r.State)
+	if !r.move(e) {
+		return noEdge(e, r.State)
 	}
-	if r.steps != nil {
-		r.steps.rx[r.State][e]++
-	}
-	r.State = n.next
 	return nil
+}
+
+// move is Step, and reports whether the table has an edge.
+func (r *Rx) move(e RxEvent) bool {
+	s := r.State
+	n := rxTable[s%maxStates][e%maxEvents]
+	if n.ok {
+		r.State = n.next
+		if r.steps != nil {
+			r.steps.rx[s%maxStates][e%maxEvents]++
+		}
+	}
+	return n.ok
 }

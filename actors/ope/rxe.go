@@ -49,12 +49,12 @@ type incoming struct {
 	hasData   bool
 	tagged    bool
 	dc        bool // RECEIPT is due in the end
-	charged   bool // unexpectedCost
 	target    bool // a peer's write into our memory
 	rsp       bool // of our read: the READRSP came
+	parked    bool // its peer has failed and may come back, so nobody can receive it
+	charged   bool // unexpectedCost
 	slotWaits bool
 	more      bool  // a continueMsg is under way
-	parked    bool  // its peer has failed and may come back, so nobody can receive it
 	owes      owed  // packets that are to be posted
 	told      int32 // messages to it that are under way
 	flying    int32 // packets with the device, RDMA reads not counted
@@ -128,10 +128,8 @@ func (r *Rxe) Begin(pkt *peer.Packet) {
 
 func (r *incoming) arm(l *peer.Link) {
 	r.link = l
-	r.m.Count(&r.pools.Steps)
-	r.c.Start(true, &r.pools.Steps)
-	r.err, r.dc, r.rsp, r.target, r.owes = nil, false, false, false, 0
-	r.told, r.flying, r.parked = 0, 0, false
+	r.c.Start(true)
+	r.dc, r.rsp, r.target, r.parked = false, false, false, false // the rest is as release left it
 	r.born = r.pools.env.Sh.Now()
 	r.moved = r.born
 	r.unkept = true
@@ -205,8 +203,15 @@ func (r *Rxe) place() {
 }
 
 func (r *Rxe) enterMatched() {
-	defer r.pools.env.Sh.Leave(r.ref)
+	returned := false
+	defer func() {
+		if !returned {
+			r.pools.env.Sh.Rescue(r.ref, recover())
+		}
+	}()
 	r.onMatched()
+	r.pools.env.Sh.Exit()
+	returned = true
 }
 
 // Unexpected tells the rxe that its message is in the matcher, since no receive is

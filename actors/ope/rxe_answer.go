@@ -154,21 +154,28 @@ func (r *Rxe) settle() {
 
 // complete gives the outcome, once.
 func (r *Rxe) complete() {
-	if r.c.Told() || !r.must(r.c.Step(CallerOutcome)) {
+	if r.c.Told() {
 		return
 	}
-	r.noteReceived()
+	if !r.c.move(CallerOutcome) {
+		r.violated(noEdge(CallerOutcome, r.c.state))
+		return
+	}
+	if r.span != 0 {
+		r.noteReceived()
+	}
+	p := r.pools
 	if r.ord == nil {
 		servedWrite(r)
-		if r.err == nil && r.hasData && r.pools.OnWritten != nil {
-			r.pools.OnWritten(r.link, int(r.m.Total), r.data)
+		if r.err == nil && r.hasData && p.OnWritten != nil {
+			p.OnWritten(r.link, int(r.m.Total), r.data)
 		}
 		return
 	}
 	q := &r.ord.Req
-	placed := min(r.m.Total, uint64(q.Len()))
-	res := &r.pools.res
+	res := &p.res
 	r.Describe(res)
+	placed := min(r.m.Total, uint64(q.Len()))
 	res.N = int(placed)
 	switch {
 	case r.err != nil:
@@ -179,11 +186,14 @@ func (r *Rxe) complete() {
 		res.Lost = int(r.m.Total - placed)
 		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
 	}
-	r.pools.env.Trail.Outcome(r.span, trail.Told, uint64(res.N), res.Err)
-	r.pools.Tally.Count(q.Kind, uint64(res.N), res.Err)
+	if r.span != 0 {
+		p.env.Trail.Outcome(r.span, trail.Told, uint64(res.N), res.Err)
+	}
+	p.Tally.Count(q.Kind, uint64(res.N), res.Err)
 	q.Sink.Done(q, res)
 	if q.More != nil {
 		PutLists(q)
+		q.More = nil
 	}
-	q.Buf, q.More = nil, nil
+	q.Buf = nil
 }

@@ -187,7 +187,13 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 }
 
 // step moves the machine; see must.
-func (r *Rxe) step(e RxEvent) bool { return r.must(r.m.Step(e)) }
+func (r *Rxe) step(e RxEvent) bool {
+	ok := r.m.move(e)
+	if !ok {
+		r.violated(noEdge(e, r.m.State))
+	}
+	return ok
+}
 
 // must reports whether a step was in its machine's table, see Txe.must.
 func (r *Rxe) must(err error) bool {
@@ -207,9 +213,11 @@ func (r *Rxe) violated(err error) {
 }
 
 func (r *Rxe) release() {
-	r.noteReceived()
-	r.pools.env.Trail.Outcome(r.span, trail.End, min(r.m.Got+r.m.read, r.m.Total), r.err)
-	r.span = 0
+	if r.span != 0 {
+		r.noteReceived()
+		r.pools.env.Trail.Outcome(r.span, trail.End, min(r.m.Got+r.m.read, r.m.Total), r.err)
+		r.span = 0
+	}
 	if r.x != nil {
 		x := r.x
 		r.x = nil

@@ -1,5 +1,19 @@
 package ope
 
+import "fmt"
+
+// The tables of the machines have more rows and columns than states and events, powers of
+// two, so that no index of a step needs a check.
+const (
+	maxStates = 8
+	maxEvents = 16
+)
+
+// noEdge is the error of an event for which a machine's table has no entry.
+func noEdge(event, state fmt.Stringer) error {
+	return fmt.Errorf("%w: %s in state %s", ErrViolation, event, state)
+}
+
 // Mix counts operations by subprotocol: those chosen here, first choices and what took
 // their place, and those that peers chose for what they sent or asked for. Written on
 // the shard.
@@ -10,10 +24,10 @@ type Mix struct {
 // Steps counts what the machines of an endpoint's operations did: how often each
 // event came in each state. Written on the shard.
 type Steps struct {
-	tx [numTxStates][numTxEvents]uint64
-	rx [numRxStates][numRxEvents]uint64
+	tx [maxStates][maxEvents]uint64
+	rx [maxStates][maxEvents]uint64
 
-	caller [numCallerStates][numCallerEvents]uint64
+	caller [maxStates][maxEvents]uint64
 }
 
 // Each calls f for every pair that the tables allow, whether it ever came or not:

@@ -39,6 +39,9 @@ var txNames = [numTxStates]string{"TXE_REQ", "TXE_WAIT", "OPE_SEND", "TXE_AWAIT"
 
 func (s TxState) String() string { return txNames[s] }
 
+// posts reports whether packets may be posted.
+func (s TxState) posts() bool { return s == TxReq || s == TxSend }
+
 // TxEvent is what can happen to it.
 type TxEvent uint8
 
@@ -73,7 +76,7 @@ type txNext struct {
 }
 
 // txTable is the whole machine: a pair with no entry is a violation.
-var txTable = [numTxStates][numTxEvents]txNext{
+var txTable = [maxStates][maxEvents]txNext{
 	TxReq: {
 		TxPosted: {TxReq, true}, TxOpened: {TxSend, true}, TxPaused: {TxWait, true}, TxPostedAll: {TxDrain, true},
 		TxAsked: {TxAwait, true}, TxAnswered: {TxReq, true}, TxAcked: {TxReq, true},
@@ -197,20 +200,22 @@ func (t *Tx) Posted(s Segment) error {
 	if s.Data || t.Proto == ReadResponse {
 		t.Window -= s.Len
 	}
+	e := TxPosted
 	switch {
 	case t.left > 0:
-		return t.step(TxPosted)
 	case t.Sent == t.end && t.answer:
-		return t.step(TxAsked)
+		e = TxAsked
 	case t.Sent == t.end:
-		return t.step(TxPostedAll)
+		e = TxPostedAll
 	case t.Window == 0:
-		return t.step(TxPaused)
+		e = TxPaused
 	case !s.Data:
-		return t.step(TxOpened)
-	default:
-		return t.step(TxPosted)
+		e = TxOpened
 	}
+	if !t.move(e) {
+		return noEdge(e, t.State)
+	}
+	return nil
 }
 
 // CTS opens a window of n bytes. The peer may only grant what is left, and only
@@ -261,10 +266,14 @@ func (t *Tx) NACK(s *Shape) error {
 func (t *Tx) Ack(n int) error {
 	t.Acked += uint64(n)
 	t.Flying--
+	e := TxAcked
 	if t.Flying == 0 && (t.State == TxDrain || t.State == TxErr) {
-		return t.step(TxAckedAll)
+		e = TxAckedAll
 	}
-	return t.step(TxAcked)
+	if !t.move(e) {
+		return noEdge(e, t.State)
+	}
+	return nil
 }
 
 // Lost counts a packet that will never arrive, and fails the operation.
@@ -295,13 +304,21 @@ func (t *Tx) Abandon() error {
 }
 
 func (t *Tx) step(e TxEvent) error {
-	n := txTable[t.State][e]
-	if !n.ok {
-		return fmt.Errorf("%w: %s in state %s", ErrViolation, e, t.State)
+	if !t.move(e) {
+		return noEdge(e, t.State)
 	}
-	if t.steps != nil {
-		t.steps.tx[t.State][e]++
-	}
-	t.State = n.next
 	return nil
+}
+
+// move is step, and reports whether the table has an edge.
+func (t *Tx) move(e TxEvent) bool {
+	s := t.State
+	n := txTable[s%maxStates][e%maxEvents]
+	if n.ok {
+		t.State = n.next
+		if t.steps != nil {
+			t.steps.tx[s%maxStates][e%maxEvents]++
+		}
+	}
+	return n.ok
 }

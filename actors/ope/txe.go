@@ -152,10 +152,17 @@ func (t *Txe) submit() {
 		t.link.SubmitLater(&t.turn)
 		return
 	}
-	defer sh.Leave(t.ref)
+	returned := false
+	defer func() {
+		if !returned {
+			sh.Rescue(t.ref, recover())
+		}
+	}()
 	if pke := t.link.Submit(&t.turn); pke != nil {
 		t.onGrant(pke)
 	}
+	sh.Exit()
+	returned = true
 }
 
 // keep makes the operation one that waits: it has its own copy of the request, and the
@@ -251,7 +258,7 @@ func (t *Txe) onSent(p *device.Pke) {
 
 // arrived counts a packet that did, and frees its entry.
 func (t *Txe) arrived(p *device.Pke) {
-	n, req, runt := p.Bytes, t.isREQ(p), isRunt(p)
+	n, req, runt := p.Bytes, t.isREQ(p), t.x != nil && isRunt(p)
 	kind, off := p.Kind(), p.Off
 	t.pools.env.Q.Free(p)
 	if !t.busy {
@@ -269,13 +276,10 @@ func (t *Txe) arrived(p *device.Pke) {
 	if !t.must(t.m.Ack(n)) {
 		return
 	}
-	switch {
-	case kind == device.WRWrite:
-		t.note(trail.SegmentDone, uint8(kind), off, uint32(n))
-	case t.m.Flying == 0:
-		t.note(trail.Acked, 0, t.m.Acked, 0)
+	if t.turn.Span != 0 {
+		noteArrived(&t.outgoing, kind, off, n)
 	}
-	if runt && t.x != nil {
+	if runt {
 		t.x.runtOver(t.link, n)
 	}
 	switch t.c.state {

@@ -117,7 +117,7 @@ func (t *Txe) onNACK() error {
 		s = t.writeAgain()
 	}
 	if t.c.state == CallerRevoked {
-		t.err = ErrRegionClosed // what it would go from now
+		t.err = takenBack(&t.outgoing) // what it would go from now
 	}
 	if t.err != nil && t.m.State == TxAwait && t.m.Proto.readBased() {
 		// The caller has its buffer back, and no copy was made.

@@ -71,7 +71,7 @@ func (t *Txe) onRevoke(r *mr.Region) {
 	if !t.busy || !t.UsesRegion(r) {
 		return
 	}
-	if t.m.State == TxAwait && t.m.Proto.readBased() {
+	if t.m.State == TxAwait && t.m.Proto.readBased() && !t.x.moves {
 		if t.c.Told() || t.c.state == CallerRevoked || t.must(t.c.Step(CallerRevoke)) {
 			t.letRegionGo()
 		}
@@ -92,11 +92,14 @@ func (t *Txe) letRegionGo() {
 		return
 	}
 	t.detachPackets()
-	t.err = ErrRegionClosed
+	t.err = takenBack(&t.outgoing)
 	t.complete()
 	t.link.ForgiveKeys()
 	t.x.letMemoryGo(t.pools)
 }
+
+// takenBack is why the memory that the peer was to read is not there any more.
+func takenBack(t *outgoing) error { return firstError(t.x.canceled, ErrRegionClosed) }
 
 // beginToLeave gives a canceled caller its outcome and its buffer, or sees that it has to
 // wait, at most for PeerTimeout.
@@ -123,6 +126,8 @@ func (t *Txe) letGo() {
 		t.err = nil // of the message
 	case t.mayAbort():
 		t.fail(t.x.canceled)
+	case t.x.moves && t.must(t.c.Step(CallerRevoke)):
+		t.letRegionGo() // too long for a copy
 	}
 }
 
@@ -131,6 +136,12 @@ func (t *Txe) goOnWithout(e CallerEvent) {
 	t.pools.env.Sh.StopTimer(&t.x.late.timer)
 	t.detachPackets()
 	t.err = t.x.canceled
+	if x := t.x; e == CallerCopied && x.moves && device.Relend(t.pools.env.Q, x.path, x.key, t.q.Buf) == nil {
+		t.tell(e)
+		x.doneWith() // the copy is what is lent
+		return
+	}
+	t.x.unlend(t.pools)
 	t.tell(e)
 	t.x.letMemoryGo(t.pools)
 }
@@ -140,13 +151,16 @@ func (t *outgoing) copyRest() {
 	t.base = t.m.Sent
 	q := t.q
 	var rest []byte
+	if t.x.moves {
+		t.base = 0 // the peer has an address of the whole
+	}
 	if q.Flags&Pieced != 0 {
 		whole := make([]byte, q.Len())
 		q.Gather(whole)
 		rest = whole[min(t.m.Sent, uint64(len(whole))):]
 		PutLists(q)
 	} else {
-		rest = append(rest, q.Buf[min(t.m.Sent, uint64(len(q.Buf))):]...)
+		rest = append(rest, q.Buf[min(t.base, uint64(len(q.Buf))):]...)
 	}
 	t.pools.detached += uint64(len(rest))
 	q.Buf = rest
@@ -168,10 +182,13 @@ const detachedLimits = 64
 // mayCopy reports whether what is not sent yet may be copied, and whether the device
 // is done with what is.
 func (t *outgoing) mayCopy() bool {
-	if t.m.Proto.readBased() && (t.m.answer || t.m.State == TxReq) {
-		return false // the peer may be reading it, or is to be told where it is
-	}
 	rest, limit := t.m.Total-t.m.Sent, uint64(t.pools.Policy.DetachLimit)
+	if t.m.Proto.readBased() && (t.m.answer || t.m.State == TxReq) {
+		if !t.x.moves {
+			return false // the peer may be reading it, or is to be told where it is
+		}
+		rest = t.m.Total
+	}
 	return rest <= limit && t.pools.detached+rest <= detachedLimits*limit &&
 		(t.m.Flying == 0 || copied(t))
 }

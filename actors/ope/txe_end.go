@@ -87,8 +87,11 @@ func (t *Txe) settle() {
 	t.release()
 }
 
-// complete gives the outcome, once.
+// complete gives the outcome, once. What the peer reads after that it discards.
 func (t *Txe) complete() {
+	if t.x != nil {
+		t.x.unlend(t.pools)
+	}
 	if !t.c.Told() {
 		t.tell(CallerOutcome)
 	}
@@ -96,28 +99,34 @@ func (t *Txe) complete() {
 
 // tell gives the outcome by an event that ends the caller's waiting.
 func (t *Txe) tell(e CallerEvent) {
-	if !t.must(t.c.Step(e)) {
+	if !t.c.move(e) {
+		t.violated(noEdge(e, t.c.state))
 		return
 	}
-	s := t.q.Sink
-	r := &t.pools.res
-	*r = Result{}
-	r.Proto, r.Err, r.N = t.m.Proto, t.err, int(t.m.Total)
-	if q := t.q; q.Kind == KindAtomic {
-		r.N = len(q.Buf)
+	q, p, n := t.q, t.pools, int(t.m.Total)
+	if q.Kind == KindAtomic {
+		n = len(q.Buf)
 	}
 	if t.err != nil {
-		r.N = int(t.m.Acked)
+		n = int(t.m.Acked)
 	}
-	t.pools.env.Trail.Outcome(t.turn.Span, trail.Told, uint64(r.N), t.err)
-	t.pools.Tally.Count(t.q.Kind, uint64(r.N), t.err)
-	t.q.Sink = nil
-	s.Done(t.q, r)
+	r := &p.res
+	*r = Result{}
+	r.Proto, r.Err, r.N = t.m.Proto, t.err, n
+	if t.turn.Span != 0 {
+		p.env.Trail.Outcome(t.turn.Span, trail.Told, uint64(n), t.err)
+	}
+	p.Tally.Count(q.Kind, uint64(n), t.err)
+	s := q.Sink
+	q.Sink = nil
+	s.Done(q, r)
 }
 
 func (t *Txe) release() {
-	t.pools.env.Trail.Outcome(t.turn.Span, trail.End, t.m.Acked, t.err)
-	t.turn.Span = 0
+	if t.turn.Span != 0 {
+		t.pools.env.Trail.Outcome(t.turn.Span, trail.End, t.m.Acked, t.err)
+		t.turn.Span = 0
+	}
 	t.notReading()
 	if x := t.x; x != nil {
 		t.x = nil
@@ -140,7 +149,7 @@ func (t *Txe) release() {
 	t.busy, t.base = false, 0
 	t.nacked, t.spent, t.hasPeer, t.abortDue, t.slot.Control = false, false, false, false, false
 	t.m.Reset()
-	t.c.Start(true, &t.pools.Steps)
+	t.c.Start(true)
 	t.next, t.pools.txFree = t.pools.txFree, t
 }
 

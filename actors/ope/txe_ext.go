@@ -15,8 +15,10 @@ type txExt struct {
 
 	inUse
 	key   uint64 // by which the peer reads the message; 0: it does not
+	addr  uint64 // where
 	lent  bool   // that is the key of a window, to be returned, on
 	path  uint8
+	moves bool                // another memory can take the place of the buffer meanwhile
 	src   [wire.MaxIOV][]byte // memory of a read response, in the order of the request
 	nsrc  int
 	block []byte // of an atomic response, from the packets' pool
@@ -60,7 +62,7 @@ func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 func (x *txExt) unlend(p *Pools) {
 	if x.lent {
 		p.env.Q.Return(x.path, x.key)
-		x.lent = false
+		x.lent, x.moves = false, false
 	}
 	if x.pieces != nil {
 		x.pieces.giveBack(p.env.Q, x.path)

@@ -120,9 +120,7 @@ func readFrom(t *outgoing) (iov [wire.MaxIOV]wire.RMAIOV, n uint32) {
 	if t.q.Flags&Pieced != 0 {
 		return t.x.pieces.iov, t.x.pieces.n
 	}
-	r := t.source()
-	off := offsetIn(r.Bytes(), t.q.Buf)
-	iov[0] = wire.RMAIOV{Addr: r.Addr(t.link.Path) + off, Len: t.m.Total, Key: t.x.key}
+	iov[0] = wire.RMAIOV{Addr: t.x.addr, Len: t.m.Total, Key: t.x.key}
 	return iov, 1
 }
 

@@ -214,6 +214,9 @@ func (t *Txe) pump(p *device.Pke) {
 			t.arrived(p)
 		}
 		p = nil
+		if !t.m.State.posts() {
+			break
+		}
 	}
 	if sent.n > 0 {
 		t.noteSent(&sent)

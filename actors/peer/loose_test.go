@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/efactor/efactor/wire"
 )
 
 // TestLooseWindow: every message begins once, at its first packet if that is within reach, and
@@ -31,7 +33,7 @@ func TestLooseWindow(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			d := rapid.OneOf(rapid.IntRange(-3, 12), rapid.IntRange(reach-3, reach+12)).Draw(t, "ahead")
-			p := &Packet{Header: Header{MsgID: exp + uint32(d)}}
+			p := &Packet{Header: Header{Eager: wire.Eager{MsgID: exp + uint32(d)}}}
 			id := p.MsgID
 			switch v := w.Place(p); {
 			case d < 0 || begun[id]:

@@ -9,19 +9,15 @@ import (
 // Header is what the headers of a received packet say. Fields that a type of packet does
 // not have are zero.
 type Header struct {
-	Tag     uint64
-	Data    uint64 // remote CQ data, if HasData
+	wire.Eager // those that an eager message has, which most packets are
+
 	Length  uint64 // of the whole message
 	Offset  uint64 // of Payload in it
 	Granted uint64 // CTS recv_length
-	MsgID   uint32
-	SendID  uint32
 	RecvID  uint32
 	Errno   uint32       // PEER_ERROR prov_errno
 	Ref     wire.RefKind // of PEER_ERROR
 	Type    wire.Type
-	Tagged  bool
-	HasData bool
 	Nack    bool // a LONGCTS in place of a read-based message (§4.7)
 }
 
@@ -93,9 +89,18 @@ func (p *Packet) Free() {
 	if p.slot != nil {
 		p.slot.Release()
 	}
-	pool := p.pool
+	if p.held > 0 || p.Ext != nil || p.Multi != nil {
+		p.freeRest()
+	}
+	p.Header, p.Aborted, p.Malformed = Header{}, false, false
+	p.Payload, p.Link, p.slot = nil, nil, nil
+	p.Next, p.pool.free = p.pool.free, p
+}
+
+// freeRest gives back what few packets hold.
+func (p *Packet) freeRest() {
 	if p.own != nil {
-		pool.blocks.put(p.own)
+		p.pool.blocks.put(p.own)
 		p.own = nil
 	}
 	if p.held > 0 {
@@ -103,18 +108,15 @@ func (p *Packet) Free() {
 		p.held = 0
 	}
 	if p.Ext != nil {
-		pool.putExt(p.Ext)
+		p.pool.putExt(p.Ext)
 		p.Ext = nil
 	}
 	if m := p.Multi; m != nil {
 		if m.packets--; m.packets == 0 && m.missing == 0 {
-			pool.putMulti(m)
+			p.pool.putMulti(m)
 		}
 		p.Multi = nil
 	}
-	p.Header, p.Aborted, p.Malformed = Header{}, false, false
-	p.Payload, p.Link, p.slot = nil, nil, nil
-	p.Next, pool.free = pool.free, p
 }
 
 // Pool is an endpoint's free packets and the memory for copied ones.

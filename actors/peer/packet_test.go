@@ -19,10 +19,12 @@ func TestFreeClears(t *testing.T) {
 	fresh := *p
 	fresh.Next, fresh.Link = nil, nil
 	h := reflect.ValueOf(&p.Header).Elem()
-	for i := range h.NumField() {
-		if f := h.Field(i); f.Kind() == reflect.Bool {
+	for _, field := range reflect.VisibleFields(h.Type()) {
+		switch f := h.FieldByIndex(field.Index); f.Kind() {
+		case reflect.Struct: // its fields are visible, too
+		case reflect.Bool:
 			f.SetBool(true)
-		} else {
+		default:
 			f.SetUint(uint64(wire.TypeCTS))
 		}
 	}

@@ -10,17 +10,24 @@ import (
 // what follows works on p alone.
 func (p *Packet) parse(v *wire.View, b []byte) error {
 	t := v.Type
-	p.Type, p.Tagged = t, t.IsTagged()
+	p.Type = t
+	if !t.IsEagerRTM() {
+		return p.parseOther(v, b)
+	}
+	n, err := v.Eager(&p.Eager)
+	if err != nil {
+		return err
+	}
+	p.Payload = b[n:]
+	p.Length = uint64(len(b) - n)
+	return nil
+}
+
+// parseOther is parse of all but eager messages.
+func (p *Packet) parseOther(v *wire.View, b []byte) error {
+	t := v.Type
+	p.Tagged = t.IsTagged()
 	switch t {
-	case wire.TypeEagerMsgRTM, wire.TypeEagerTagRTM, wire.TypeDCEagerMsgRTM, wire.TypeDCEagerTagRTM:
-		h, n, err := v.Eager()
-		if err != nil {
-			return err
-		}
-		p.MsgID, p.SendID, p.Tag, p.Data, p.HasData = h.MsgID, h.SendID, h.Tag, h.CQData, h.HasCQData
-		p.Payload = b[n:]
-		p.Length = uint64(len(p.Payload))
-		return nil
 	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM, wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM:
 		var h wire.MediumRTM
 		n, err := h.Read(v)

@@ -29,46 +29,60 @@ func (l *Link) Deliver(r *device.RecvPkt) {
 // onArrived takes a packet from the device: whose is it, what is it, whose turn
 // is it. Nothing that a peer sends may do more than end its own operations.
 func (p *Peer) onArrived(r *device.RecvPkt) {
-	c := &p.env.Counters
-	v := &r.View
-	if r.Err != nil {
-		c.bad(r.Err)
-		Complain(p.env, p.link, r.Err)
-		r.Release()
-		return
-	}
-	if id, ok := v.ConnID(); ok && id != p.link.QKey {
-		p.env.Sh.Tell(p.env.Endpoint, &Stranger{Pkt: r, Link: p.link})
-		return
-	}
-	if p.link.Err != nil {
-		if !p.link.Away {
-			c.PeerDown++
-			r.Release()
+	v, l := &r.View, p.link
+	id, ok := v.ConnID()
+	if r.Err != nil || ok && id != l.QKey || l.Err != nil {
+		if !admits(p, r) {
 			return
 		}
-		if p.failing {
-			p.env.Sh.Tell(p.link.Peer, r.Arrived())
-			return
-		}
-		comeBack(p)
 	}
-	c.PacketsRecv[v.Type]++
-	p.heardFrom()
-	p.answer()
+	p.env.Counters.PacketsRecv[v.Type]++
+	l.heard = p.env.now()
+	if p.handshake == handshakeNone {
+		p.answer()
+	}
+	if v.Type.HasMsgID() {
+		p.onOrdered(r)
+		return
+	}
 	switch {
 	case v.Type == wire.TypeHandshake:
 		p.onHandshake(v)
 		r.Release()
 	case v.Type == wire.TypePeerError:
 		p.onPeerError(r)
-	case v.Type.HasMsgID():
-		p.onOrdered(r)
 	case v.Type.IsREQ():
 		p.onAccess(r)
 	default:
 		p.onAnswer(r)
 	}
+}
+
+// admits deals with a packet that cannot be read, that is another's, or that comes from a peer
+// which has failed. It reports whether the packet is to be handled; if not, it has seen to it.
+func admits(p *Peer, r *device.RecvPkt) bool {
+	c, l := &p.env.Counters, p.link
+	if r.Err != nil {
+		c.bad(r.Err)
+		Complain(p.env, l, r.Err)
+		r.Release()
+		return false
+	}
+	if id, ok := r.View.ConnID(); ok && id != l.QKey {
+		p.env.Sh.Tell(p.env.Endpoint, &Stranger{Pkt: r, Link: l})
+		return false
+	}
+	switch {
+	case !l.Away:
+		c.PeerDown++
+		r.Release()
+		return false
+	case p.failing:
+		p.env.Sh.Tell(l.Peer, r.Arrived())
+		return false
+	}
+	comeBack(p)
+	return true
 }
 
 // read parses a packet; nil: it was dropped.
@@ -95,6 +109,10 @@ func (p *Peer) onOrdered(r *device.RecvPkt) {
 	}
 	if m := p.multiOf(pkt); m != nil {
 		p.continueMulti(m, pkt)
+		return
+	}
+	if pkt.MsgID == p.window.exp { // as most are
+		p.inOrder(pkt)
 		return
 	}
 	p.place(pkt)
@@ -126,23 +144,34 @@ func (p *Peer) keep(pkt *Packet) {
 
 // inOrder processes the packet whose turn it is and those that had waited for it.
 func (p *Peer) inOrder(pkt *Packet) {
-	for pkt != nil {
-		for first := true; pkt != nil; first = false {
-			next := pkt.Next
-			pkt.Next = nil
-			if m := p.multiOf(pkt); m != nil {
-				p.continueMulti(m, pkt)
-			} else if first {
-				p.begin(pkt)
-			} else { // its message is complete without it
-				p.tookBack.drop(pkt)
-			}
-			pkt = next
+	for {
+		if pkt.Next == nil && len(p.multi) == 0 {
+			p.begin(pkt)
+		} else {
+			several(p, pkt)
 		}
-		pkt = p.window.Advance()
+		if pkt = p.window.Advance(); pkt == nil {
+			return
+		}
 		for q := pkt; q != nil; q = q.Next {
 			p.env.Mem.Early--
 		}
+	}
+}
+
+// several processes the packets of one message whose turn it is.
+func several(p *Peer, pkt *Packet) {
+	for first := true; pkt != nil; first = false {
+		next := pkt.Next
+		pkt.Next = nil
+		if m := p.multiOf(pkt); m != nil {
+			p.continueMulti(m, pkt)
+		} else if first {
+			p.begin(pkt)
+		} else { // its message is complete without it
+			p.tookBack.drop(pkt)
+		}
+		pkt = next
 	}
 }
 
@@ -161,15 +190,8 @@ func (p *Peer) begin(pkt *Packet) {
 		pkt.Free()
 		return
 	}
-	if n := uint64(len(pkt.Payload)); pkt.multi() && n < pkt.span() {
-		m := p.env.Pool.getMulti()
-		m.Total, m.span, m.missing = pkt.Length, pkt.span(), pkt.span()-n
-		m.packets++
-		pkt.Multi = m
-		if p.multi == nil {
-			p.multi = make(map[uint32]*Multi)
-		}
-		p.multi[pkt.MsgID] = m
+	if !pkt.Whole() && pkt.multi() {
+		beginMulti(p, pkt)
 	}
 	sh := p.env.Sh
 	if !sh.Enter(p.env.Endpoint) {
@@ -178,6 +200,23 @@ func (p *Peer) begin(pkt *Packet) {
 	}
 	p.env.Acceptor.Accept(pkt)
 	sh.Exit()
+}
+
+// beginMulti notes a message of which further packets are to come, if pkt does not hold all that
+// travels in packets.
+func beginMulti(p *Peer, pkt *Packet) {
+	n, span := uint64(len(pkt.Payload)), pkt.span()
+	if n >= span {
+		return
+	}
+	m := p.env.Pool.getMulti()
+	m.Total, m.span, m.missing = pkt.Length, span, span-n
+	m.packets++
+	pkt.Multi = m
+	if p.multi == nil {
+		p.multi = make(map[uint32]*Multi)
+	}
+	p.multi[pkt.MsgID] = m
 }
 
 // continueMulti passes on a further packet of a message, by way of the endpoint

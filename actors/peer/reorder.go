@@ -69,11 +69,16 @@ func (w *Window) Held() int {
 // Place decides about a packet, and keeps it if its turn is still to come. Ids
 // wrap: what counts is the signed difference.
 func (w *Window) Place(p *Packet) Verdict {
-	d := int32(p.MsgID - w.exp)
-	switch {
-	case d == 0:
+	if p.MsgID == w.exp {
 		return InOrder
-	case d < 0:
+	}
+	return w.place(p)
+}
+
+// place is Place of a packet whose turn it is not.
+func (w *Window) place(p *Packet) Verdict {
+	d := int32(p.MsgID - w.exp)
+	if d < 0 {
 		return Stale
 	}
 	w.open()
@@ -117,13 +122,17 @@ func (w *Window) Take(id uint32) *Packet {
 // Advance moves on to the next msg_id and returns the packets kept for it, in
 // the order of their arrival.
 func (w *Window) Advance() *Packet {
-	n := w.size
 	w.exp++
 	if w.held == 0 {
 		return nil
 	}
+	return w.advance()
+}
+
+// advance is the part of Advance that few windows need.
+func (w *Window) advance() *Packet {
 	for w.held > 0 {
-		p := w.step(n)
+		p := w.step(w.size)
 		if !w.pass() {
 			return p
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/wire"
 )
 
 // TestWindowOrder offers packets of messages in random order, up to three of a
@@ -27,7 +29,7 @@ func testWindow(t *testing.T, size int, first uint32, rng *rand.Rand) {
 	want := make(map[uint32]int)
 	for i := range uint32(messages) {
 		for range 1 + rng.IntN(3) {
-			all = append(all, &Packet{Header: Header{MsgID: first + i}})
+			all = append(all, &Packet{Header: Header{Eager: wire.Eager{MsgID: first + i}}})
 			want[first+i]++
 		}
 	}
@@ -75,7 +77,7 @@ func TestWindowDrain(t *testing.T) {
 	const first uint32 = 1<<32 - 3
 	w := NewWindow(4, first)
 	for _, d := range []uint32{9, 2, 7, 1, 2} {
-		w.Place(&Packet{Header: Header{MsgID: first + d}})
+		w.Place(&Packet{Header: Header{Eager: wire.Eager{MsgID: first + d}}})
 	}
 	require.Equal(t, 5, w.Held())
 	var out []uint32
@@ -85,5 +87,5 @@ func TestWindowDrain(t *testing.T) {
 	})
 	require.Equal(t, []uint32{1, 2, 2, 7, 9}, out)
 	require.Zero(t, w.Held())
-	require.Equal(t, InOrder, w.Place(&Packet{Header: Header{MsgID: first}}))
+	require.Equal(t, InOrder, w.Place(&Packet{Header: Header{Eager: wire.Eager{MsgID: first}}}))
 }

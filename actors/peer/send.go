@@ -71,9 +71,6 @@ func (l *Link) Submit(t *Turn) *device.Pke {
 	}
 	pke := l.of.onSubmit(t)
 	sh.Exit()
-	if pke != nil {
-		t.owed = false
-	}
 	return pke
 }
 
@@ -99,35 +96,43 @@ func (l *Link) SubmitLater(t *Turn) {
 
 // onSubmit gives an operation its turn, or puts it into the line.
 func (p *Peer) onSubmit(t *Turn) *device.Pke {
-	t.owed, t.waits = true, 0
 	if err := p.link.Closed(); err != nil {
 		t.owed = false
 		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: err})
 		return nil
 	}
 	why := trail.ForTurn
-	first := t.need&needOrder != 0 && t.follows
-	if p.lineHead == nil || first {
-		var pke *device.Pke
-		var err error
-		if pke, why, err = p.admit(t); err != nil {
-			p.refuse(t, err)
-			return nil
-		} else if pke != nil {
+	if p.lineHead == nil || t.passesBy() {
+		pke, w, err := p.admit(t)
+		if pke != nil {
 			return pke
 		}
+		if err != nil {
+			p.refuse(t, err)
+			return nil
+		}
+		why = w
 	}
-	t.listed, t.next = true, nil
+	enterLine(p, t, why)
+	return nil
+}
+
+// passesBy reports whether the turn comes before all in the line: it is of a part of an operation that
+// has had its turn.
+func (t *Turn) passesBy() bool { return t.follows && t.need&needOrder != 0 }
+
+// enterLine puts an operation that waits for why into the line.
+func enterLine(p *Peer, t *Turn, why trail.Reason) {
+	t.owed, t.waits, t.listed, t.next = true, 0, true, nil
 	switch {
 	case p.lineTail == nil:
 		p.lineHead, p.lineTail = t, t
-	case first:
+	case t.passesBy():
 		t.next, p.lineHead = p.lineHead, t
 	default:
 		p.lineTail.next, p.lineTail = t, t
 	}
 	p.waits(t, why)
-	return nil
 }
 
 // serveLine grants turns in order.

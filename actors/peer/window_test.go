@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/efactor/efactor/wire"
 )
 
 // slowWindow is the same thing written to be obviously right: everything kept in
@@ -57,7 +59,7 @@ func TestWindow(t *testing.T) {
 		first := rapid.SampledFrom([]uint32{0, 5, 0x7ffffffa, 0xfffffff0, 0xffffffff}).Draw(t, "first")
 		w, slow := NewWindow(size, first), slowWindow{exp: first, size: size}
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			p := &Packet{Header: Header{MsgID: slow.exp + uint32(rapid.IntRange(-3, 3*size).Draw(t, "ahead"))}}
+			p := &Packet{Header: Header{Eager: wire.Eager{MsgID: slow.exp + uint32(rapid.IntRange(-3, 3*size).Draw(t, "ahead"))}}}
 			got, want := w.Place(p), slow.place(p)
 			if got != want {
 				t.Fatalf("msg_id %d, expected %d: verdict %d, want %d", p.MsgID, slow.exp, got, want)
@@ -94,7 +96,7 @@ func TestDrainOrder(t *testing.T) {
 	for range 20 {
 		w := NewWindow(2, 0xfffffffe)
 		for _, d := range []uint32{9, 1, 4, 2, 7, 4} {
-			w.Place(&Packet{Header: Header{MsgID: 0xfffffffe + d}})
+			w.Place(&Packet{Header: Header{Eager: wire.Eager{MsgID: 0xfffffffe + d}}})
 		}
 		var ids []uint32
 		w.Drain(func(p *Packet) { ids = append(ids, p.MsgID-0xfffffffe) })

@@ -49,15 +49,24 @@ func unbind(e *Endpoint) {
 	e.dom.leave(&e.dom.open)
 }
 
-// onFlush runs on the shard at the end of a turn. A program that reads a completion may post
-// the next operation: places come first.
-func (e *intake) onFlush() {
-	e.giveBack()
-	if e.sendTo != nil {
-		e.sendTo.publish()
-	}
-	if e.recvTo != nil && e.recvTo != e.sendTo {
-		e.recvTo.publish()
+// flusher returns what runs on the shard at the end of a turn. A program that reads a completion
+// may post the next operation: places come first.
+func (e *intake) flusher() func() {
+	return func() {
+		if n := e.freeTx; n > 0 {
+			e.freeTx = 0
+			e.tx.giveBack(n)
+		}
+		if n := e.freeRx; n > 0 {
+			e.freeRx = 0
+			e.rx.giveBack(n)
+		}
+		if e.sendTo != nil {
+			e.sendTo.publish()
+		}
+		if e.recvTo != nil && e.recvTo != e.sendTo {
+			e.recvTo.publish()
+		}
 	}
 }
 

@@ -28,11 +28,11 @@ func (e *intake) newCall() *call {
 	return c
 }
 
+// putCall takes back a call whose outcome was read. The next one overwrites that.
 func (e *intake) putCall(x *call) {
-	x.msg, x.err = Message{}, nil
 	x.sig.Reset()
 	if !e.spare.CompareAndSwap(nil, x) {
-		x.to = nil
+		x.to, x.msg, x.err = nil, Message{}, nil
 		calls.Put(x)
 	}
 }

@@ -93,8 +93,7 @@ func without(list []*shard.Signal, sig *shard.Signal) []*shard.Signal {
 func (c *credits) release() { c.giveBack(1) }
 
 func (c *credits) giveBack(n int) {
-	c.used.Add(-int64(n))
-	if c.waiting.Load() > 0 {
+	if c.used.Add(-int64(n)); c.waiting.Load() > 0 {
 		c.wakeFirst()
 	}
 }

@@ -10,11 +10,12 @@ import (
 )
 
 func (m Memory) atomic(ctx context.Context, r *AtomicReq, opts []OpOption) error {
-	w, err := wish(opts)
-	if err != nil {
-		return err
+	var w wishes
+	if !w.read(opts) {
+		return w.err()
 	}
-	r.To, r.At, r.Inject, r.Level, r.Fence, r.Token = m.to, m.at, w.inject, w.level, w.fence, w.token
+	r.To, r.At, r.Token = m.to, m.at, w.values[optToken]
+	r.Inject, r.Level, r.Fence = w.has(optInject), w.level(), w.has(optFence)
 	var req ope.Request
 	if err := m.ep.atomicRequest(&req, r); err != nil {
 		return err

@@ -90,7 +90,7 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 		Direct: e.cfg.Direct, Datagram: e.cfg.Datagram, ConnID: id, QPN: e.cfg.QPN,
 		After: was, Settings: force, Refuse: refuse,
 		OnOpen:  func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
-		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.onFlush, OnEnd: e.onEnd,
+		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.flusher(), OnEnd: e.onEnd,
 		OnCounted: e.arrivals.counter(), OnServed: e.events.ofServed(&e.cfg),
 		Log: e.log, Trail: e.follow(),
 	})

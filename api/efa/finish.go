@@ -10,7 +10,7 @@ import (
 // the places, which any goroutine takes.
 type outcomes struct {
 	tx, rx credits
-	// Places that have become free since the last flush; the shard's, see onFlush.
+	// Places that have become free since the last flush; the shard's, see flusher.
 	freeTx, freeRx int
 
 	sent, received, wrote, fetched *Counter // nil: they are not counted
@@ -22,22 +22,18 @@ func (e *outcomes) init(cfg *EndpointConfig) {
 	e.sent, e.received, e.wrote, e.fetched = cfg.SendCounter, cfg.RecvCounter, cfg.WriteCounter, cfg.ReadCounter
 }
 
-// giveBack makes the places that have become free known.
-func (e *outcomes) giveBack() {
-	if e.freeTx > 0 {
-		e.tx.giveBack(e.freeTx)
-		e.freeTx = 0
-	}
-	if e.freeRx > 0 {
-		e.rx.giveBack(e.freeRx)
-		e.freeRx = 0
-	}
-}
-
 // finished does what every outcome needs: what was fetched goes where it belongs,
 // copies and places are given back, and it is counted.
 func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 	switch q.Kind {
+	case ope.KindSend: // the others are below
+		if r.Err == nil && (q.More != nil || q.Flags&(ope.Inject|ope.Borrowed) == ope.Inject) {
+			left(q, r)
+		}
+		e.freeTx++
+		if e.sent != nil {
+			e.sent.count(r.N, r.Err)
+		}
 	case ope.KindPeek, ope.KindClaim:
 		if q.Flags&ope.Discard != 0 {
 			e.freeRx++ // else it takes no place
@@ -57,15 +53,8 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 		}
 		return
 	default:
-		if r.Err == nil { // else it may go on, with nobody waiting for it
-			if q.More != nil {
-				scatter(q, r)
-				fetched(q)
-				putMore(q)
-			}
-			if q.Flags&ope.Inject != 0 {
-				disown(q)
-			}
+		if r.Err == nil {
+			left(q, r)
 		}
 		e.freeTx++
 		if c := e.counter(q); c != nil {
@@ -74,11 +63,20 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 	}
 }
 
-// counter is where an operation that began here is counted.
+// left gives back what an operation had that has succeeded: one that failed may go on, with
+// nobody waiting for it.
+func left(q *ope.Request, r *ope.Result) {
+	if q.More != nil {
+		scatter(q, r)
+		fetched(q)
+		putMore(q)
+	}
+	disown(q)
+}
+
+// counter is where an operation that began here, other than a message, is counted.
 func (e *outcomes) counter(q *ope.Request) *Counter {
 	switch {
-	case q.Kind == ope.KindSend:
-		return e.sent
 	case q.Kind == ope.KindWrite, q.Kind == ope.KindAtomic && q.Form == ope.AtomicWrite:
 		return e.wrote
 	default:

@@ -36,11 +36,14 @@ func (m Memory) Slice(off, n uint64) Memory { return Memory{m.ep, m.to, m.at.Sli
 // If ctx ends first, the write ends with that; some of the bytes may have been
 // written.
 func (m Memory) Write(ctx context.Context, p []byte, opts ...OpOption) error {
-	w, err := wish(opts)
-	if err != nil {
-		return err
+	var w wishes
+	if !w.read(opts) {
+		return w.err()
 	}
-	r := WriteReq{To: m.to, At: m.at, Buf: p, HasData: w.hasData, Data: w.data, Inject: w.inject, Level: w.level, Fence: w.fence, Token: w.token}
+	r := WriteReq{
+		To: m.to, At: m.at, Buf: p, HasData: w.has(optData), Data: w.values[optData],
+		Inject: w.has(optInject), Level: w.level(), Fence: w.has(optFence), Token: w.values[optToken],
+	}
 	var req ope.Request
 	if err := m.ep.writeRequest(&req, &r); err != nil {
 		return err
@@ -55,14 +58,14 @@ func (m Memory) Write(ctx context.Context, p []byte, opts ...OpOption) error {
 //
 // If ctx ends first, or after an error, p has anything in it.
 func (m Memory) Read(ctx context.Context, p []byte, opts ...OpOption) error {
-	w, err := wish(opts)
-	if err != nil {
-		return err
+	var w wishes
+	if !w.read(opts) {
+		return w.err()
 	}
 	var req ope.Request
-	if err := m.ep.readRequest(&req, &ReadReq{From: m.to, At: m.at, Buf: p, Fence: w.fence}); err != nil {
+	if err := m.ep.readRequest(&req, &ReadReq{From: m.to, At: m.at, Buf: p, Fence: w.has(optFence)}); err != nil {
 		return err
 	}
-	_, err = m.ep.do(ctx, &req, &m.ep.tx)
+	_, err := m.ep.do(ctx, &req, &m.ep.tx)
 	return err
 }

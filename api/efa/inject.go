@@ -27,9 +27,9 @@ func (s injected) Done(q *ope.Request, r *ope.Result) {
 
 // inject hands a request over whose buffer is the caller's again when the call returns.
 func (e *intake) inject(ctx context.Context, req *ope.Request) error {
-	if err := e.known(req); err != nil {
+	if !e.cfg.AV.table.holds(req.Peer) { // what is injected is for one peer
 		putMore(req)
-		return err
+		return errNoPeer(Addr(req.Peer))
 	}
 	if e.tx.take(1, false) == 0 {
 		e.date(req)

@@ -17,6 +17,7 @@ import (
 // lab describes two endpoints in two domains, each with a queue of its own.
 type lab struct {
 	shm   bool // else a simulated device like dev
+	plain bool // shm: messages are read out of plain memory
 	dev   sim.DeviceConfig
 	other *sim.DeviceConfig // of the second endpoint, if not like dev
 	fab   sim.Config
@@ -39,7 +40,7 @@ func (l lab) open(t testing.TB) (a, b *side) {
 		var d efa.Device
 		var err error
 		if l.shm {
-			d, err = shm.Open(shm.Config{Dir: dir})
+			d, err = shm.Open(shm.Config{Dir: dir, PlainReads: l.plain})
 		} else {
 			d, err = f.OpenDevice(dev)
 		}

@@ -45,20 +45,17 @@ func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag u
 		req.Flags |= ope.Tagged
 	}
 	if len(opts) > 0 {
-		w, err := wish(opts)
-		if err != nil {
-			return err
+		var w wishes
+		if !w.read(opts) {
+			return w.err()
 		}
-		req.Token = w.token
-		req.Flags = req.Flags&^ope.Deliver | e.flags(w.level, w.inject, false)
-		fenced(&req, w.fence)
-		withData(&req, w.hasData, w.data)
-		if err := e.outgoing(&req, nil); err != nil {
-			return err
+		e.leaving(&req, &w)
+		if w.has(optInject) {
+			if len(p) > e.mostInject {
+				return e.outgoing(&req, nil)
+			}
+			return e.inject(ctx, &req)
 		}
-	}
-	if req.Flags&ope.Inject != 0 {
-		return e.inject(ctx, &req)
 	}
 	_, err := e.do(ctx, &req, &e.tx)
 	return err
@@ -82,11 +79,11 @@ func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOpt
 func (e *intake) recv(ctx context.Context, p []byte, tagged bool, m Match, opts []OpOption) (Message, error) {
 	from := AnyAddr
 	if len(opts) > 0 {
-		w, err := wish(opts)
-		if err != nil {
-			return Message{}, err
+		var w wishes
+		if !w.read(opts) {
+			return Message{}, w.err()
 		}
-		from = w.from
+		from = w.from()
 	}
 	var req ope.Request
 	if err := e.receiving(&req, from, p, tagged, m); err != nil {
@@ -112,7 +109,7 @@ func (e *intake) accept(req *ope.Request, sink ope.Sink, number bool) {
 	if number {
 		req.ID = ownID | e.lastID.Add(1)
 	}
-	if req.Flags&ope.Inject != 0 {
+	if req.Flags&(ope.Inject|ope.Borrowed) == ope.Inject {
 		own(req)
 	}
 }

@@ -104,20 +104,20 @@ func (b *inbox) each(ctx context.Context, m Match, tagged bool, opts []OpOption)
 
 // next receives a message. alone: the error is of one message.
 func (b *inbox) next(ctx context.Context, m Match, tagged bool, opts []OpOption) (d Delivery, alone bool, err error) {
-	w, err := wish(opts)
-	if err != nil {
-		return d, false, err
+	var w wishes
+	if !w.read(opts) {
+		return d, false, w.err()
 	}
 	e := b.of
 	if e.cfg.Direct || e.cfg.ZeroCopyRecv {
 		return d, false, fmt.Errorf("%w: Next on an endpoint with Direct or ZeroCopyRecv", ErrNotSupported)
 	}
 	var req ope.Request
-	if err := e.receiving(&req, w.from, nil, tagged, m); err != nil {
+	if err := e.receiving(&req, w.from(), nil, tagged, m); err != nil {
 		return d, false, err
 	}
 	req.Flags |= ope.Sized
-	want := wanted{m, tagged, w.from}
+	want := wanted{m, tagged, w.from()}
 	for {
 		req.Data = b.round.Load() // before it looks: for what is left later the receive is recalled
 		if t := b.resume(&want, false); t != nil {

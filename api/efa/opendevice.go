@@ -31,7 +31,10 @@ import (
 // of that name: who meets in a directory need not have one GID. After either, ?files is for
 // processes of several containers that share the directory but not their process numbers:
 // memory is in its files then, which a process of the same user can cut. Without it that
-// memory is sealed, and found by the numbers.
+// memory is sealed, and found by the numbers. Two more options come before ?files and behind a
+// host, and are about messages of 16 KiB and more from plain slices: ?plain has this process, as
+// receiver, read them where they lie if the kernel lets it, and ?anyreader lets every process of the
+// user read all memory of this one where the Yama security module would not.
 //
 // An IP that is not loopback needs credentials, so it works with [Open] and its
 // Config.TCP only. What auto has found, and what not, Open tells its Logger and
@@ -74,6 +77,8 @@ func (c DeviceChoice) String() string {
 
 func openDevice(cfg *Config, log *slog.Logger) (Device, []DeviceChoice, error) {
 	name, files := strings.CutSuffix(cfg.DeviceName, "?files")
+	name, plain := strings.CutSuffix(name, "?plain")
+	name, anyReader := strings.CutSuffix(name, "?anyreader")
 	path, host, named := strings.Cut(name, "?host=")
 	driver, arg, hasArg := strings.Cut(path, ":")
 	var dev Device
@@ -82,13 +87,13 @@ func openDevice(cfg *Config, log *slog.Logger) (Device, []DeviceChoice, error) {
 	case named && host == "":
 		return nil, nil, fmt.Errorf("%w: device %q: host without a name", ErrInvalid, name)
 	case driver == "" || driver == "shm":
-		c := shm.Config{Dir: arg, Logger: log, Files: files}
+		c := shm.Config{Dir: arg, Logger: log, Files: files, PlainReads: plain, AnyReader: anyReader}
 		if named {
 			c.GID = shm.HostGID(host)
 		}
 		dev, err = shm.Open(c)
-	case files:
-		return nil, nil, fmt.Errorf("%w: device %q: ?files is for shm", ErrInvalid, cfg.DeviceName)
+	case files || plain || anyReader:
+		return nil, nil, fmt.Errorf("%w: device %q: ?files, ?plain and ?anyreader are for shm", ErrInvalid, cfg.DeviceName)
 	case named:
 		return nil, nil, fmt.Errorf("%w: device %q: ?host=NAME is for shm", ErrInvalid, name)
 	case driver == "sim":

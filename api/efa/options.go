@@ -53,6 +53,8 @@ const (
 	optToken
 	optFence
 	optWait
+
+	optKinds
 )
 
 // Inject copies a message, a write or the operand of an atomic that fetches
@@ -82,41 +84,54 @@ var Wait = OpOption{kind: optWait}
 // Complete asks for a completion level.
 func Complete(l Level) OpOption { return OpOption{kind: optLevel, u: uint64(l)} }
 
-// wishes is what options come to.
+// wishes is what options come to: which kinds there are, as bits, and the last value of each.
 type wishes struct {
-	data    uint64
-	token   uint64
-	from    Addr
-	level   Level
-	hasData bool
-	inject  bool
-	fence   bool
-	wait    bool
+	kinds  uint
+	values [optKinds]uint64
 }
 
-// wish reads the options of a call.
-func wish(opts []OpOption) (wishes, error) {
-	w := wishes{from: AnyAddr}
+// read reads the options of a call, and reports whether there are such values; else err says
+// what is wrong. There is no choice in its loop, so that it is inlined.
+func (w *wishes) read(opts []OpOption) bool {
 	for i := range opts {
-		switch o := &opts[i]; o.kind {
-		case optData:
-			w.data, w.hasData = o.u, true
-		case optFrom:
-			w.from = Addr(o.u)
-		case optLevel:
-			w.level = Level(o.u)
-		case optInject:
-			w.inject = true
-		case optFence:
-			w.fence = true
-		case optToken:
-			w.token = o.u
-		case optWait:
-			w.wait = true
-		case optNone:
-		}
+		k := opts[i].kind % optKinds
+		w.kinds |= 1 << k
+		w.values[k] = opts[i].u
 	}
-	return w, w.level.check()
+	return w.level() <= Delivered
+}
+
+func (w *wishes) err() error { return w.level().check() }
+
+func (w *wishes) has(k optKind) bool { return w.kinds>>k&1 != 0 }
+
+func (w *wishes) level() Level { return Level(w.values[optLevel]) }
+
+// from is the only sender to receive from, or AnyAddr.
+func (w *wishes) from() Addr {
+	if w.has(optFrom) {
+		return Addr(w.values[optFrom])
+	}
+	return AnyAddr
+}
+
+// leaving gives a request, which has the flags of one without options, what the options of a
+// message ask for.
+func (e *checker) leaving(req *ope.Request, w *wishes) {
+	req.Token, req.Data = w.values[optToken], w.values[optData]
+	switch w.level() {
+	case Transmitted:
+		req.Flags &^= ope.Deliver
+	case Delivered:
+		req.Flags |= ope.Deliver
+	}
+	if w.has(optInject) {
+		req.Flags = req.Flags&^ope.Deliver | ope.Inject | ope.Quiet
+	}
+	if w.has(optData) {
+		req.Flags |= ope.HasData
+	}
+	fenced(req, w.has(optFence))
 }
 
 // flags are those of a request with the given wishes.

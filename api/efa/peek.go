@@ -59,9 +59,9 @@ func (e *intake) claim(ctx context.Context, m Match, tagged bool, opts []OpOptio
 }
 
 func (e *intake) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, opts []OpOption) (Message, uint64, error) {
-	w, err := wish(opts)
-	if err != nil {
-		return Message{}, 0, err
+	var w wishes
+	if !w.read(opts) {
+		return Message{}, 0, w.err()
 	}
 	if err := e.live(); err != nil {
 		return Message{}, 0, err
@@ -70,10 +70,10 @@ func (e *intake) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, 
 		return Message{}, 0, errZeroCopy
 	}
 	req := ope.Request{Kind: kind, Tag: m.Tag, Ignore: m.Ignore}
-	if w.wait {
+	if w.has(optWait) {
 		req.Flags |= ope.Await
 	}
-	if err := e.matching(&req, w.from, tagged); err != nil {
+	if err := e.matching(&req, w.from(), tagged); err != nil {
 		return Message{}, 0, err
 	}
 	msg, err := e.do(ctx, &req, nil)

@@ -24,6 +24,11 @@ import (
 // meet has it.
 const childEnv = "EFACTOR_TEST_CHILD_DIR"
 
+// plainEnv makes it plainRole, which is set where there is the device of shm.
+const plainEnv = "EFACTOR_TEST_CHILD_PLAIN"
+
+var plainRole func(dir string) error
+
 func init() {
 	if dir := os.Getenv(childEnv); dir != "" {
 		run := child
@@ -40,6 +45,9 @@ func init() {
 		}
 		if os.Getenv(closedEnv) != "" {
 			run = closedChild
+		}
+		if os.Getenv(plainEnv) != "" {
+			run = plainRole
 		}
 		if err := run(dir); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
@@ -120,14 +128,17 @@ func child(dir string) error {
 	}
 }
 
-// meet opens the device that a place stands for: a directory, "tcp", or "both:" and a
-// directory.
+// meet opens the device that a place stands for: a directory, "files:" or "both:" and a
+// directory, or "tcp".
 func meet(place string) (efa.Device, error) {
+	if dir, files := strings.CutPrefix(place, "files:"); files {
+		return shm.Open(shm.Config{Dir: dir, Files: true, PlainReads: true})
+	}
 	dir, both := strings.CutPrefix(place, "both:")
 	if place == "tcp" {
 		return efa.OpenDevice("tcp")
 	}
-	near, err := shm.Open(shm.Config{Dir: dir})
+	near, err := shm.Open(shm.Config{Dir: dir, PlainReads: true})
 	if err != nil || !both {
 		return near, err
 	}

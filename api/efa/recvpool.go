@@ -86,7 +86,7 @@ func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (*RecvPool, error) {
 		d.leave(&d.pools)
 		return nil, err
 	}
-	if p.act, err = endpoint.OpenPool(endpoint.PoolConfig{Shard: e.sh, Depth: poolRing, OnFlush: e.onFlush}); err != nil {
+	if p.act, err = endpoint.OpenPool(endpoint.PoolConfig{Shard: e.sh, Depth: poolRing, OnFlush: e.flusher()}); err != nil {
 		cfg.Queue.unbind(e)
 		d.leave(&d.pools)
 		return nil, fmt.Errorf("efa: receive pool: %w", err)

@@ -176,7 +176,14 @@ func (e *checker) receiving(req *ope.Request, from Addr, p []byte, tagged bool, 
 		}
 	}
 	req.Kind, req.Tag, req.Ignore, req.Buf = ope.KindRecv, m.Tag, m.Ignore, p
-	return e.matching(req, from, tagged)
+	req.Peer = uint64(from)
+	if tagged {
+		req.Flags = ope.Tagged
+	}
+	if from >= NoAddr || e.cfg.ZeroCopyRecv { // AnyAddr, too
+		return e.matching(req, from, tagged)
+	}
+	return nil
 }
 
 // matching says which messages a request takes.

@@ -92,14 +92,23 @@ func (s *Shard) QueueAll() { s.delivery.stack.limit = 0 }
 // failure of one actor is not that of another.
 func (s *Shard) Leave(to Ref) {
 	if r := recover(); r != nil {
-		c := &s.delivery.stack
-		depth := c.depthOf(to.m)
-		caller := c.below[depth]
-		s.failed(r)
-		c.cur, c.depth = caller, depth
-		return
+		s.Rescue(to, r)
+	} else {
+		s.Exit()
 	}
-	s.Exit()
+}
+
+// Rescue is Leave after a panic for that reason, for callers that know when there was none:
+// what they defer is cheaper, as it calls recover only if they did not come to Exit. A nil
+// reason means that the goroutine ends.
+func (s *Shard) Rescue(to Ref, reason any) {
+	c := &s.delivery.stack
+	depth := c.depthOf(to.m)
+	caller := c.below[depth]
+	if reason != nil {
+		s.failed(reason)
+	}
+	c.cur, c.depth = caller, depth
 }
 
 // Call has the actor handle m at once if Enter allows it, and tells it m otherwise.
@@ -126,42 +135,113 @@ func (m *mailbox) receive(msg Msg) {
 // reports false if the shard has an owner, is closing, or is not lent. Run and Release come
 // then, or RunAndWait. What follows Release is left to the helper if no goroutine waits.
 func (s *Shard) Claim() bool {
-	return s.lent && s.waiter == nil && !s.closing.Load() &&
-		s.owner.g.Load() == 0 && s.owner.g.CompareAndSwap(0, getg())
+	return s.claims.Load() && s.owner.g.Load() == 0 && s.owner.g.CompareAndSwap(0, getg())
 }
 
-// Run polls p alone on a shard that was claimed, and makes a whole turn of it if that
-// did anything. A panic in p is a failure of the actor as.
-func (s *Shard) Run(as Ref, p Poller) {
-	n := s.sched.pollAlone(s, as, p)
-	if n > 0 || !s.delivery.empty() {
-		s.sched.turn(s, phaseDeliver, n)
+// Run polls p on a shard that was claimed, and no other poller; then it ends the turn, for
+// all of them.
+func (s *Shard) Run(p *Polled) {
+	if !s.sched.over {
+		s.clock.left -= adoptCost
+		turn(s, p, phaseDeliver)
 	}
 }
 
-// RunAndWait polls p alone on a shard that was claimed, then waits for sig as Wait does, and
-// leaves the shard. The first turn of the wait ends what p has begun.
-func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, as Ref, p Poller) error {
-	s.sched.ahead = s.sched.pollAlone(s, as, p)
-	w := wait{s, ctx, sig}
-	return w.manual(true)
+// RunAndWait polls p first on a shard that was claimed, in a turn that polls all others, too.
+// Then it waits for sig as Wait does, and leaves the shard.
+func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
+	if !s.sched.over {
+		s.clock.left -= adoptCost
+		turn(s, p, phaseInbox)
+	}
+	if !sig.IsSet() {
+		w := wait{s, ctx, sig}
+		return w.manual(true)
+	}
+	s.drives++
+	s.Release()
+	return nil
 }
 
-// pollAlone polls p and nothing else for a new owner of s, and returns how much was done:
-// not 0 if p panicked, and 0 if it may not run.
-func (c *scheduler) pollAlone(s *Shard, as Ref, p Poller) (n int) {
-	if s.clock.left -= adoptCost; s.clock.left <= 0 {
+// turn polls first unless that is nil, then runs the phases of a turn from one on.
+func turn(s *Shard, first *Polled, then int) int {
+	c := &s.sched
+	c.inTurn, s.clock.fresh = true, false
+	if s.clock.left <= 0 {
 		s.clock.read()
 	}
-	if c.over || as.m.suspended {
-		return 0
+	c.phase, c.then, c.first, c.work, s.delivery.ran = phaseFirst, then, first, 0, 0
+	n := step(s)
+	for n < 0 {
+		n = step(s)
 	}
-	n = 1 // of a panic
-	c.inTurn, s.clock.fresh, c.phase = true, false, phasePoll
-	defer s.rescueStep()
-	s.delivery.stack.cur, s.delivery.stack.msg = as.m, nil
-	n = p.Poll(s)
-	s.delivery.stack.cur = nil
-	c.phase, c.inTurn = phaseOver, false
+	return n
+}
+
+// step runs the phases that are left and ends the turn, whose work it returns: -1 when a
+// panic cut it short. Then the actor at work has failed: protoactor suspends it and asks its
+// supervisor.
+func step(s *Shard) (n int) {
+	c, d := &s.sched, &s.delivery
+	n = -1
+	defer func() { // once for all messages and polls
+		if c.phase != phaseOver { // else recover need not be called
+			rescue(s, recover())
+		}
+	}()
+	if c.phase == phaseFirst {
+		c.phase = c.then
+		if e := c.first; e != nil && !*e.off {
+			d.stack.cur = e.m
+			c.work += e.p.Poll(s)
+		}
+	}
+	if c.phase == phaseInbox {
+		c.phase = phasePoll
+		s.pollers.begin()
+		if !s.inbox.idle() {
+			c.work += d.drain(maxInbox)
+		}
+	}
+	if c.phase == phasePoll {
+		for {
+			e := s.pollers.next()
+			if e == nil {
+				break
+			}
+			if e != c.first {
+				d.stack.cur = e.m
+				c.work += e.p.Poll(s)
+			}
+		}
+		c.phase = phaseDeliver
+	}
+	if c.phase == phaseDeliver {
+		if !fastG || !d.empty() { // without a cheap getg messages are in the inbox
+			d.run()
+		}
+		c.phase = phaseFlush
+		s.pollers.begin()
+	}
+	if c.phase == phaseFlush {
+		if c.work+d.ran > 0 {
+			for {
+				e := s.pollers.next()
+				if e == nil {
+					break
+				}
+				d.stack.cur = e.m
+				e.p.Flush(s)
+			}
+		}
+		c.phase = phaseTimers
+	}
+	if s.clock.now >= s.wheel.next {
+		c.work += s.wheel.fire(s.clock.now, d)
+	}
+	n = c.work + d.ran
+	d.delivered += uint64(d.ran)
+	s.clock.left -= turnCost + n
+	d.stack.cur, c.inTurn, c.phase = nil, false, phaseOver
 	return n
 }

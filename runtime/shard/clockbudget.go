@@ -37,17 +37,12 @@ func newShardClock(source clock.Clock) shardClock {
 
 func (c *shardClock) isSystem() bool { return c.source == clock.System }
 
-// read takes the time and renews the budget.
+// read takes the time and renews the budget. It is not inlined: few turns call it.
+//
+//go:noinline
 func (c *shardClock) read() {
 	c.now = c.source.Now()
 	c.left, c.fresh = c.budget, true
-}
-
-// readIfSpent reads the clock if the budget is spent.
-func (c *shardClock) readIfSpent() {
-	if c.left <= 0 {
-		c.read()
-	}
 }
 
 // spend takes cost from the budget.

@@ -71,5 +71,5 @@
 // The build tag purego, and any architecture but amd64 and arm64, go without the
 // assembly that names the calling goroutine: every message then takes the inbox.
 //
-// The package needs Linux. Start reading at turn.go, then deliver.go.
+// The package needs Linux. Start reading at turn.go and its function turn in call.go, then deliver.go.
 package shard

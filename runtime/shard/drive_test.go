@@ -55,6 +55,7 @@ func TestClaim(t *testing.T) {
 	s := newShard(t, shard.Config{Mode: shard.Manual})
 	ref := spawn(t, s, "served", setter())
 	var p served
+	polled := s.AddPoller(ref, &p)
 	for !s.Adopt() { // the helper may have it for a moment
 	}
 	p.given.Store(1)
@@ -62,7 +63,7 @@ func TestClaim(t *testing.T) {
 	s.Release()
 	for !s.Claim() { // the helper may have it for a moment
 	}
-	s.Run(ref, &p)
+	s.Run(polled)
 	require.Equal(t, 1, p.taken)
 	s.Release()
 
@@ -77,15 +78,47 @@ func TestRunAndWait(t *testing.T) {
 	var sig shard.Signal
 	p := once{sig: &sig}
 	ref := spawn(t, s, "poller", setter())
-	s.AddPoller(ref, &p)
+	polled := s.AddPoller(ref, &p)
 	for !s.Claim() { // the helper may have it for a moment
 	}
 	p.polls, p.flushes = 0, nil
 	sig.Reset()
-	require.NoError(t, s.RunAndWait(t.Context(), &sig, ref, &p))
+	require.NoError(t, s.RunAndWait(t.Context(), &sig, polled))
 	s.RemovePoller(&p) // the helper may have polled it meanwhile
-	require.Equal(t, []int{2}, p.flushes, "it is polled alone, and in the turn that flushes")
+	require.Equal(t, []int{1}, p.flushes, "it is polled once, and flushed in the same turn")
 }
+
+// TestRunPanic: a panic in the poller that was given work is the failure of its actor, and the
+// turn goes on to its end.
+func TestRunPanic(t *testing.T) {
+	s := newShard(t, shard.Config{Mode: shard.Manual})
+	var p panics
+	bad := s.AddPoller(spawn(t, s, "bad", setter()), &p)
+	var sig shard.Signal
+	good := once{sig: &sig}
+	s.AddPoller(spawn(t, s, "good", setter()), &good)
+	for !s.Claim() { // the helper may have it for a moment
+	}
+	p, good.polls, good.flushes = true, 0, nil
+	s.Run(bad)
+	require.EqualValues(t, 1, s.Stats().Failures)
+	require.Equal(t, []int{0}, good.flushes, "it is not polled, and flushed")
+	require.NoError(t, s.RunAndWait(t.Context(), &sig, bad), "the shard goes on")
+}
+
+// panics is a poller that fails once when it is true.
+type panics bool
+
+func (p *panics) Poll(*shard.Shard) int {
+	if *p {
+		*p = false
+		panic("poll")
+	}
+	return 0
+}
+func (p *panics) Flush(*shard.Shard) {}
+func (p *panics) Arm() bool          { return true }
+func (p *panics) FDs() []int         { return nil }
 
 // once sets a signal when it is polled first, and lists how often it had been at each flush.
 type once struct {

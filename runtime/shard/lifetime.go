@@ -141,6 +141,7 @@ func (l *lifetime) end(m *mailbox) {
 // returns when all is done, or, called from inside a turn, at once.
 func (s *Shard) Close() error {
 	first := s.closing.CompareAndSwap(false, true)
+	s.claims.Store(false)
 	switch {
 	case s.OnShard():
 		if s.sched.inTurn || s.parking.isClosed() {

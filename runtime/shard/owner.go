@@ -38,5 +38,7 @@ func (s *Shard) Adopt() bool { return s.owner.take() }
 // helper, takes over.
 func (s *Shard) Release() {
 	s.owner.drop()
-	s.handOver()
+	if s.waiters.parked.Load() != 0 || !s.parking.isAwake() {
+		s.handOver()
+	}
 }

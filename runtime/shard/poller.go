@@ -17,14 +17,17 @@ type Poller interface {
 
 // pollers holds the pollers of a shard. Owner only.
 type pollers struct {
-	list []*pollerEntry
-	walk []*pollerEntry // the list as the present phase of the turn found it
-	at   int            // index in walk of the next; a panic leaves it behind the culprit
+	list    []*Polled
+	walk    []*Polled // the list as the present phase of the turn found it
+	changed bool      // list is not what it was when walk was set
+	at      int       // index in walk of the next; a panic leaves it behind the culprit
 }
 
-type pollerEntry struct {
+// Polled is a poller's place on its shard.
+type Polled struct {
 	m    *mailbox // the actor whose failure a panic is, nil for none
 	p    Poller
+	off  *bool // says whether p is not to be called: m is suspended, or gone
 	gone bool
 }
 
@@ -34,12 +37,17 @@ type pollerEntry struct {
 // there, so it removes them on *actor.Restarting or takes them over.
 //
 // Called elsewhere than on the shard it waits for the shard.
-func (s *Shard) AddPoller(as Ref, p Poller) {
-	if !s.OnShard() {
-		_ = s.call(func() { s.AddPoller(as, p) })
-		return
+func (s *Shard) AddPoller(as Ref, p Poller) *Polled {
+	e := &Polled{m: as.m, p: p}
+	if e.off = &e.gone; e.m != nil {
+		e.off = &e.m.suspended
 	}
-	s.pollers.add(&pollerEntry{m: as.m, p: p})
+	if s.OnShard() {
+		s.pollers.add(e)
+	} else {
+		_ = s.call(func() { s.pollers.add(e) })
+	}
+	return e
 }
 
 // RemovePoller ends what AddPoller began.
@@ -48,54 +56,45 @@ func (s *Shard) RemovePoller(p Poller) {
 		_ = s.call(func() { s.RemovePoller(p) })
 		return
 	}
-	s.pollers.remove(func(e *pollerEntry) bool { return e.p == p })
+	s.pollers.remove(func(e *Polled) bool { return e.p == p })
 }
 
-func (e *pollerEntry) skip() bool { return e.gone || e.m != nil && e.m.suspended }
-
 // add replaces the list, since a turn may be walking the old one.
-func (p *pollers) add(e *pollerEntry) { p.list = append(p.list[:len(p.list):len(p.list)], e) }
+func (p *pollers) add(e *Polled) {
+	p.list, p.changed = append(p.list[:len(p.list):len(p.list)], e), true
+}
 
 // remove replaces the list, since a turn may be walking the old one.
-func (p *pollers) remove(which func(*pollerEntry) bool) {
-	var left []*pollerEntry
+func (p *pollers) remove(which func(*Polled) bool) {
+	var left []*Polled
 	for _, e := range p.list {
 		if which(e) {
-			e.gone = true
+			e.gone, e.off = true, &e.gone
 		} else {
 			left = append(left, e)
 		}
 	}
-	p.list = left
+	p.list, p.changed = left, true
 }
 
 // begin starts a walk over the list.
-func (p *pollers) begin() { p.walk, p.at = p.list, 0 }
-
-// poll does the rest of the walk.
-func (p *pollers) poll(s *Shard) {
-	for p.at < len(p.walk) {
-		e := p.walk[p.at]
-		p.at++
-		if e.skip() {
-			continue
-		}
-		s.delivery.stack.set(e.m)
-		s.sched.work += e.p.Poll(s)
+func (p *pollers) begin() {
+	p.at = 0
+	if p.changed {
+		p.walk, p.changed = p.list, false
 	}
 }
 
-// flush does the rest of the walk.
-func (p *pollers) flush(s *Shard) {
+// next takes a step of the walk: it returns nil at the end.
+func (p *pollers) next() *Polled {
 	for p.at < len(p.walk) {
 		e := p.walk[p.at]
 		p.at++
-		if e.skip() {
-			continue
+		if !*e.off {
+			return e
 		}
-		s.delivery.stack.set(e.m)
-		e.p.Flush(s)
 	}
+	return nil
 }
 
 // rescue, deferred, makes a panic outside of a turn the failure of the poller's actor.
@@ -110,7 +109,7 @@ func (p *pollers) rescue(s *Shard) {
 func (p *pollers) arm(s *Shard) (ok bool) {
 	defer p.rescue(s)
 	for _, e := range p.list {
-		if e.skip() {
+		if *e.off {
 			continue
 		}
 		s.delivery.stack.set(e.m)
@@ -125,7 +124,7 @@ func (p *pollers) arm(s *Shard) (ok bool) {
 func (p *pollers) descriptors(s *Shard, fds []int) (_ []int, ok bool) {
 	defer p.rescue(s)
 	for _, e := range p.list {
-		if e.skip() {
+		if *e.off {
 			continue
 		}
 		s.delivery.stack.set(e.m)

@@ -16,6 +16,7 @@ type Shard struct {
 	owner   owner
 	parking parking
 	closing atomic.Bool // Close was called
+	claims  atomic.Bool // it is lent, not closing, and has no Config.Waiter: see Claim
 	inbox   *inbox
 	_       [64]byte
 
@@ -77,6 +78,7 @@ func New(cfg Config) (*Shard, error) {
 	if s.mode == Pinned && !cfg.alone && fewCores() {
 		s.lent, s.modeReason = true, s.modeReason+", lent to goroutines that wait since processors are few"
 	}
+	s.claims.Store(s.lent && s.waiter == nil)
 	s.delivery.inbox, s.delivery.faults = s.inbox, &s.faults
 	s.delivery.stack.limit = maxDepth
 	s.idling.spin = cfg.Spin

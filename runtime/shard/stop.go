@@ -52,7 +52,7 @@ func (m *mailbox) retire() {
 		s.faults.cancel(e.msg)
 	}
 	s.root.restarts.forget(m.pid)
-	s.pollers.remove(func(e *pollerEntry) bool { return e.m == m })
+	s.pollers.remove(func(e *Polled) bool { return e.m == m })
 }
 
 // forceStop carries on with the stop of an actor that panicked in it. Its

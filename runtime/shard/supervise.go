@@ -85,15 +85,10 @@ func (r *restarts) exhausted(child *actor.PID, limit int, within time.Duration, 
 // forget is for an actor that has stopped.
 func (r *restarts) forget(child *actor.PID) { delete(r.times, child) }
 
-// rescueStep, deferred once for all messages and polls of a step, makes a panic the
-// failure of the actor at work: protoactor suspends it and asks its supervisor. It
-// calls recover only if there was a panic.
-func (s *Shard) rescueStep() {
-	if s.sched.phase == phaseOver {
-		return
-	}
-	if r := recover(); r != nil {
-		s.failed(r)
+// rescue makes a panic of a step the failure of the actor at work. A nil reason is none.
+func rescue(s *Shard, reason any) {
+	if reason != nil {
+		s.failed(reason)
 		s.delivery.stack.depth = 0
 	}
 }

@@ -88,7 +88,7 @@ func merge(infos []device.Info) (device.Info, error) {
 		all.SendKeys = all.SendKeys || x.SendKeys
 		all.Pulse = all.Pulse && x.Pulse // paths differ, see QP.Paths
 		all.HoldsBack = all.HoldsBack && x.HoldsBack
-		all.Windows = all.Windows && x.Windows
+		all.Windows, all.Plain = all.Windows && x.Windows, all.Plain && x.Plain
 		all.Datagram = all.Datagram && x.Datagram
 		if cmp.Or(x.MaxMedium, efaMaxMedium) < cmp.Or(all.MaxMedium, efaMaxMedium) {
 			all.MaxMedium = x.MaxMedium

@@ -147,6 +147,19 @@ func (q *QP) Lend(path uint8, lkey uint32, mem []byte) (uint64, error) {
 // Return implements device.QP.
 func (q *QP) Return(path uint8, rkey uint64) { q.subs[path].Return(0, rkey) }
 
+// LendPlain implements device.QP.
+func (q *QP) LendPlain(ah device.AH, qpn uint16, mem []byte) (rkey, addr uint64, err error) {
+	if h := q.ahs.get(ah); h != nil {
+		return q.subs[h.path].LendPlain(h.sub, qpn, mem)
+	}
+	return 0, 0, device.ErrBadAH
+}
+
+// Relend implements device.QP.
+func (q *QP) Relend(path uint8, rkey uint64, mem []byte) error {
+	return q.subs[path].Relend(0, rkey, mem)
+}
+
 // Pulse implements device.QP.
 func (q *QP) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
 	if h := q.ahs.get(ah); h != nil {

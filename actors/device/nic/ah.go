@@ -31,9 +31,13 @@ func (t *ahTable) valid(ah device.AH) bool {
 
 // find returns the handle of gid, or UnknownAH.
 func (t *ahTable) find(gid *device.GID) device.AH {
-	if t.lastAH != device.UnknownAH && t.lastGID == *gid {
+	if t.lastGID == *gid && t.lastAH != device.UnknownAH {
 		return t.lastAH
 	}
+	return t.lookUp(gid)
+}
+
+func (t *ahTable) lookUp(gid *device.GID) device.AH {
 	ah, ok := t.byGID[*gid]
 	if !ok {
 		return device.UnknownAH

@@ -47,6 +47,8 @@ type Config struct {
 
 	// Windows makes windows; nil: device.Info's Windows is false.
 	Windows Lender
+	// Plain lends what is in no region; nil: device.Info's Plain is false.
+	Plain PlainLender
 
 	// Pulser tells who runs; nil: device.Info's Pulse is false.
 	Pulser Pulser

@@ -14,12 +14,9 @@ func (c *Config) asDatagram() {
 	c.RDMARead, c.RDMAWrite, c.RNRRetry = false, false, 0
 }
 
-// postDatagram posts a packet that was checked, with the newest free request.
-func postDatagram(q *QP, i uint32, wr *device.SendWR) {
-	whole := wr
-	if len(wr.More) > 0 {
-		whole = q.gather(i, wr)
-	}
+// postDatagram posts a packet that was checked, as whole.
+func postDatagram(q *QP, wr, whole *device.SendWR) {
+	i := uint32(q.token)
 	for len(q.toldTo) <= int(wr.AH) {
 		q.toldTo = append(q.toldTo, 0)
 	}
@@ -27,7 +24,7 @@ func postDatagram(q *QP, i uint32, wr *device.SendWR) {
 	if q.told == q.cfg.Depth || q.toldTo[wr.AH] >= max(q.cfg.Depth/4, 1) {
 		q.stats.Lost++
 	} else {
-		st = q.launch(whole, q.reqs[i].token(i))
+		st = q.launch(whole, q.token)
 	}
 	switch {
 	case st == Pending:

@@ -24,6 +24,7 @@ type QP struct {
 	done        ring       // completed sends that were not polled
 	reqs        []request  // sends whose status is not known yet
 	freeReqs    []uint32   // indexes into reqs
+	token       uint64     // of the newest in freeReqs; there is one if outstanding < cfg.Depth
 	waiting     []uint32   // requests that wait to be sent again, oldest first
 	due         clock.Time // of the earliest in waiting
 	spare       [][]byte   // MTU-sized buffers of requests that ended
@@ -62,7 +63,7 @@ func New(cfg Config) (*QP, error) {
 		requests *= 2
 	}
 	q := &QP{
-		lending:  lending{lender: cfg.Windows},
+		lending:  lending{lender: cfg.Windows, plain: cfg.Plain},
 		pulse:    pulse{cfg.Pulser},
 		carrier:  cfg.Carrier,
 		cfg:      cfg,
@@ -77,10 +78,11 @@ func New(cfg Config) (*QP, error) {
 	if cfg.UserRecv {
 		q.into = newRecvInto(cfg.Slots)
 	}
-	q.holder = holder{cfg.Holder, &q.ahs}
+	q.holder, q.lending.ahs = holder{cfg.Holder, &q.ahs}, &q.ahs
 	for i := requests - 1; i >= 0; i-- {
 		q.freeReqs = append(q.freeReqs, uint32(i))
 	}
+	freed(q)
 	return q, nil
 }
 
@@ -89,6 +91,26 @@ func (q *QP) QPN() uint16 { return q.cfg.QPN }
 
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
+	if wr.Kind != device.WRSend || len(wr.More) > 0 || q.cfg.Datagram {
+		return postOther(q, wr)
+	}
+	if q.dead || len(wr.Header)+len(wr.Payload) > q.cfg.MTU || !q.ahs.valid(wr.AH) || q.outstanding >= q.cfg.Depth {
+		return q.refuse(wr)
+	}
+	q.stats.Sends++
+	q.outstanding++
+	st := q.carrier.Send(wr, q.token)
+	if st == device.StatusOK && wr.Prompt {
+		wr.Over = true
+		q.outstanding--
+		return nil
+	}
+	posted(q, wr, wr, st)
+	return nil
+}
+
+// refuse is the error of PostSend for a request that cannot be posted, nil if there is none.
+func (q *QP) refuse(wr *device.SendWR) error {
 	if q.dead {
 		return device.ErrClosed
 	}
@@ -102,40 +124,49 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 		q.stats.QueueFull++
 		return device.ErrQueueFull
 	}
-	// outstanding < Depth, so there is a free request.
-	i := q.freeReqs[len(q.freeReqs)-1]
-	q.outstanding++
-	q.stats.Sends++
-	if q.cfg.Datagram {
-		postDatagram(q, i, wr)
-		return nil
+	return nil
+}
+
+// postOther is PostSend for what is not a packet in one or two pieces, or is a datagram.
+func postOther(q *QP, wr *device.SendWR) error {
+	if err := q.refuse(wr); err != nil {
+		return err
 	}
+	q.stats.Sends++
+	q.outstanding++
 	whole := wr
 	if len(wr.More) > 0 {
-		whole = q.gather(i, wr)
+		whole = q.gather(uint32(q.token), wr)
 	}
-	st := q.launch(whole, q.reqs[i].token(i))
+	if q.cfg.Datagram {
+		postDatagram(q, wr, whole)
+	} else {
+		posted(q, wr, whole, q.launch(whole, q.token))
+	}
+	return nil
+}
+
+// posted settles what became of a request, which the carrier had as whole.
+func posted(q *QP, wr, whole *device.SendWR, st device.Status) {
+	i := uint32(q.token)
 	switch {
 	case st == Pending:
 		q.hold(i, whole)
 		q.reqs[i].state = reqPending
-		return nil
+		return
 	case st == device.StatusRNR && q.cfg.RNRRetry > 0:
 		q.hold(i, whole)
 		q.resendLater(i)
-		return nil
+		return
 	case st == device.StatusOK && wr.Prompt:
 		wr.Over = true
 		q.outstanding--
-	case st == device.StatusOK:
-		q.done.push(sendDone{id: wr.ID, status: st})
 	default:
 		q.finish(wr.ID, st)
 	}
 	if len(wr.More) > 0 {
 		q.dropOwn(&q.reqs[i])
 	}
-	return nil
 }
 
 // finish completes a send without a request.
@@ -163,94 +194,6 @@ func (q *QP) Doorbell() {
 		q.resend()
 	}
 	q.carrier.Doorbell()
-}
-
-// Poll implements device.QP. Sends and arrivals take turns at being first, so that
-// neither starves the other when c is short.
-func (q *QP) Poll(c []device.Completion) int {
-	if q.dead {
-		return 0
-	}
-	if len(q.waiting) > 0 {
-		q.resend()
-	}
-	q.arrivalsAt = !q.arrivalsAt
-	if q.arrivalsAt {
-		n := q.pollCarrier(c)
-		return n + q.pollDone(c[n:])
-	}
-	n := q.pollDone(c)
-	return n + q.pollCarrier(c[n:])
-}
-
-// pollDone yields completed sends.
-func (q *QP) pollDone(c []device.Completion) int {
-	n := 0
-	for n < len(c) && !q.done.empty() {
-		d := q.done.pop()
-		c[n] = device.Completion{}
-		c[n].ID, c[n].Op, c[n].Status = d.id, device.OpSend, d.status
-		n++
-	}
-	q.outstanding -= n
-	return n
-}
-
-// pollCarrier yields the carrier's events, without those that are impossible.
-func (q *QP) pollCarrier(c []device.Completion) int {
-	got := q.carrier.Poll(c)
-	n := 0
-	for i := range c[:got] {
-		e := &c[i]
-		ok := false
-		switch e.Op {
-		case device.OpRecv:
-			ok = q.onRecv(e)
-		case device.OpSend:
-			ok = q.onStatus(e)
-		case device.OpWritten:
-			ok = q.onWritten(e)
-		case device.OpRefused:
-			ok = q.onRefused(e)
-		case device.OpFatal: // the last that is reported
-			c[n] = *e
-			q.dead, q.waiting = true, q.waiting[:0]
-			q.done.drop()
-			return n + 1
-		case device.OpGone:
-			e.AH = q.ahs.find(&e.SrcGID)
-			ok = true
-		default:
-			q.stats.Refused++
-		}
-		if !ok {
-			continue
-		}
-		if n != i {
-			c[n] = *e
-		}
-		n++
-	}
-	return n
-}
-
-// onRecv checks an arrival and finds its sender. The slot and the length may
-// come from memory that others write to.
-func (q *QP) onRecv(e *device.Completion) bool {
-	if e.ID >= uint64(len(q.slots)) || q.slots[e.ID] != slotPosted || uint(e.Len) > uint(q.cfg.MTU) {
-		q.stats.Refused++
-		return false
-	}
-	q.slots[e.ID] = slotOwned
-	q.findSource(e)
-	if e.AH == device.UnknownAH {
-		q.stats.UnknownSenders++
-	}
-	q.stats.Recvs++
-	if q.cfg.UserRecv {
-		q.landed(e)
-	}
-	return true
 }
 
 // Arm implements device.QP.

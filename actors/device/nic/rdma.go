@@ -90,10 +90,10 @@ func (q *QP) onRefused(e *device.Completion) bool {
 
 // findSource replaces SrcGID in e by its address handle if there is one.
 func (q *QP) findSource(e *device.Completion) {
-	if e.AH != device.UnknownAH {
-		e.AH = q.ahs.find(&e.SrcGID)
+	if e.AH == device.UnknownAH {
+		return
 	}
-	if e.AH != device.UnknownAH {
+	if e.AH = q.ahs.find(&e.SrcGID); e.AH != device.UnknownAH {
 		e.SrcGID = device.GID{}
 	}
 }

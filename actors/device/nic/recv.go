@@ -27,8 +27,22 @@ func (q *QP) PostRecv(slots []int32) {
 	if q.dead {
 		return
 	}
-	b := q.batch[:0]
-	for _, s := range slots {
+	for i, s := range slots {
+		if uint(s) >= uint(len(q.slots)) || q.slots[s] != slotOwned || q.cfg.UserRecv {
+			slots = without(q, slots, i)
+			break
+		}
+		q.slots[s] = slotPosted
+	}
+	if len(slots) > 0 {
+		q.carrier.PostRecv(slots)
+	}
+}
+
+// without is slots without those from i on that are not the caller's; the first i are.
+func without(q *QP, slots []int32, i int) []int32 {
+	b := append(q.batch[:0], slots[:i]...)
+	for _, s := range slots[i:] {
 		if uint(s) >= uint(q.RecvSlots()) || q.slots[s] != slotOwned {
 			q.stats.BadPosts++
 			continue
@@ -36,9 +50,7 @@ func (q *QP) PostRecv(slots []int32) {
 		q.slots[s] = slotPosted
 		b = append(b, s)
 	}
-	if len(b) > 0 {
-		q.carrier.PostRecv(b)
-	}
+	return b
 }
 
 // Stats counts the events of a queue pair.

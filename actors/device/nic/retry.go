@@ -44,6 +44,7 @@ func (r *request) token(i uint32) uint64 { return uint64(r.gen)<<32 | uint64(i) 
 // RDMA stays the device's until the completion.
 func (q *QP) hold(i uint32, wr *device.SendWR) {
 	q.freeReqs = q.freeReqs[:len(q.freeReqs)-1]
+	freed(q)
 	r := &q.reqs[i]
 	r.wr, r.tries, r.last, r.told = *wr, 0, false, false
 	if r.own != nil || !q.cfg.CopiesAtPost || wr.Kind != device.WRSend { // own: of several pieces
@@ -67,6 +68,15 @@ func (q *QP) release(i uint32) {
 	r.state = reqFree
 	r.wr = device.SendWR{}
 	q.freeReqs = append(q.freeReqs, i)
+	freed(q)
+}
+
+// freed sets token after a change of freeReqs.
+func freed(q *QP) {
+	if n := len(q.freeReqs); n > 0 {
+		i := q.freeReqs[n-1]
+		q.token = q.reqs[i].token(i)
+	}
 }
 
 // onStatus takes the late status of a send. It rewrites e for the caller, or

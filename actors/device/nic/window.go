@@ -17,8 +17,10 @@ type Lender interface {
 // lending is the part of a queue pair that makes windows.
 type lending struct {
 	device.QPBase
-	lender Lender // nil: there are none
-	over   bool   // the queue pair is closed
+	lender Lender      // nil: there are none
+	plain  PlainLender // nil: of memory in no region there are none
+	ahs    *ahTable
+	over   bool // the queue pair is closed
 }
 
 // Lend implements device.QP.

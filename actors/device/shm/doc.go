@@ -18,8 +18,8 @@
 // Every word that two sides write changes by one CAS or one store that says all of
 // it (word.go), so there is no instruction at which a sender's death stops others:
 // it leaves at most one claimed post, which the receiver puts aside and takes back
-// when it knows of the death. Each step is one access (sendop.go); a test runs
-// every interleaving of them with a death after each.
+// when it knows of the death. Each step is one access (sendop.go), an ordinary packet takes them in a
+// row (outlet.go); a test runs every interleaving of them with a death after each.
 //
 // Liveness is a lock on the segment file that the kernel drops with its holder,
 // never a process id (lock_linux.go). Each device checks the locks of the queue
@@ -39,9 +39,9 @@
 // Memory of Alloc is a file that others map, so that an RDMA request is one copy inside
 // the requester's PostSend; a lease in shared memory keeps the owner informed, and
 // region.go says which side may die when. What a queue pair lends (QP.Lend) stands in its
-// segment, window.go. Memory of Register lies in one process: MR.Remote is false. Memory
-// of a process that does not use this package (RegisterForeign) is copied by the kernel,
-// process_linux.go; the region's file names the process.
+// segment, window.go. Memory of Register lies in one process: MR.Remote is false; like any, it
+// is lent to those that the kernel lets read it, plain_linux.go. Memory of another program
+// (RegisterForeign) is copied by the kernel, process_linux.go; the region's file names it.
 //
 // # Trust
 //
@@ -73,8 +73,8 @@
 // the device is closed. A segment allocates its memory when it is made, 2.3 MB with
 // the default depth and MTU, so too little memory is ErrNoMemory and not a SIGBUS.
 //
-// Start reading at layout.go and word.go, then sendop.go and receiver.go for the
+// Start reading at layout.go and word.go, then sendop.go, outlet.go and receiver.go for the
 // ring, port_linux.go for the queue pair, segment_linux.go for files; region.go, then
 // region_linux.go and views_linux.go for the two sides of RDMA, foreign_linux.go and
-// process_linux.go for memory of other processes.
+// process_linux.go and plain_linux.go for memory of other processes.
 package shm

@@ -10,7 +10,7 @@ func (o *outlet) enter(qkey uint32, gid device.GID) bool {
 	for i := range o.senders {
 		switch who := ident(o.senders[i].who.Load()); {
 		case who == o.self:
-			o.me = i
+			o.me, o.entry = i, &o.senders[i]
 			return true
 		case who == 0 && free < 0:
 			free = i
@@ -23,7 +23,7 @@ func (o *outlet) enter(qkey uint32, gid device.GID) bool {
 		if s := &o.senders[i]; s.who.CompareAndSwap(0, uint64(o.self)) {
 			s.qkey.Store(qkey)
 			o.origins[i].store(gid)
-			o.me = i
+			o.me, o.entry = i, s
 			return true
 		}
 	}
@@ -33,8 +33,8 @@ func (o *outlet) enter(qkey uint32, gid device.GID) bool {
 // leave marks our end as orderly, not a death. The entry stays until the receiver
 // has seen the mark: packets that it has not taken yet name it.
 func (o *outlet) leave() {
-	if s := &o.senders[o.me]; ident(s.who.Load()) == o.self {
-		s.flags.Or(bye)
+	if o.ours() {
+		o.entry.flags.Or(bye)
 	}
 }
 

@@ -47,7 +47,7 @@ func (p *port) lost(ft fault, extra []byte) bool {
 
 // sendSafely is Send with memory that can be cut.
 func (p *port) sendSafely(wr *device.SendWR) (st device.Status) {
-	if !p.safely(func() { st = p.put(wr, markOf(wr), wr.Header, wr.Payload) }, nil) {
+	if !p.safely(func() { st = p.put(wr, marksOf(wr)) }, nil) {
 		st = device.StatusBadDestQPN
 	}
 	return st

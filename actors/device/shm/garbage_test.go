@@ -140,9 +140,9 @@ func TestSlowSender(t *testing.T) {
 	fast, _ := mustAttach(t, dir, device.QPConfig{RNRRetry: 7})
 
 	l := portBehind(slow).links.get(testQPN)
-	op := l.begin()
+	op := l.begin(&device.SendWR{Header: []byte("late")}, 0)
 	for op.at != stepCopy {
-		l.step(&op, []byte("late"), nil)
+		l.step(&op)
 	}
 	var got []string
 	take := func(e device.Completion) {
@@ -157,7 +157,7 @@ func TestSlowSender(t *testing.T) {
 		}
 	}
 	for op.at != stepOver {
-		l.step(&op, []byte("late"), nil)
+		l.step(&op)
 	}
 	for got[len(got)-1] != "late" {
 		pollOnce(q, take)

@@ -79,7 +79,7 @@ func TestWrongNote(t *testing.T) {
 		{written | withImm, make([]byte, noteBytes+1)},
 		{written | withImm, bytes.Repeat([]byte{255}, noteBytes)},
 	} {
-		require.Equal(t, sent, l.send(mark{bits: n.m}, n.note, nil))
+		require.Equal(t, sent, l.send(&device.SendWR{Header: n.note}, n.m))
 		for p.bad == uint64(i) {
 			pollOnce(c.b, func(device.Completion) { t.Fatal("believed") })
 		}

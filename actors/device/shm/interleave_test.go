@@ -16,6 +16,7 @@ type explorer struct {
 	stack []tableau // one per depth, reused
 	path  []string
 	count map[string]int
+	pair  [2]tableau // scratch of straight
 }
 
 type state struct {
@@ -31,6 +32,11 @@ func (e *explorer) visit(w *tableau, kills int) error {
 	e.seen[key] = struct{}{}
 	if err := e.check(w); err != nil {
 		return fmt.Errorf("%w\n%s", err, strings.Join(e.path, "\n"))
+	}
+	for i := range w.senders {
+		if err := e.straight(w, i); err != nil {
+			return fmt.Errorf("%w\n%s", err, strings.Join(e.path, "\n"))
+		}
 	}
 	depth := len(e.path)
 	for depth >= len(e.stack) {
@@ -50,6 +56,26 @@ func (e *explorer) visit(w *tableau, kills int) error {
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// straight: send does what the steps do, one after the other.
+func (e *explorer) straight(w *tableau, i int) error {
+	if s := &w.senders[i]; s.dead || s.busy || s.ringer || s.sent == s.todo {
+		return nil
+	}
+	a, b := &e.pair[0], &e.pair[1]
+	w.copyTo(a)
+	w.copyTo(b)
+	for a.stepSender(i); a.senders[i].busy; {
+		a.stepSender(i)
+	}
+	s := &b.senders[i]
+	s.op = sendOp{all: a.senders[i].op.all, result: s.out.send(s.next(i), 0)}
+	s.end()
+	if got, want := s.op.result, a.senders[i].op.result; got != want || b.key() != a.key() {
+		return fmt.Errorf("sender %d: send is not as its steps are: %d, %d", i, got, want)
 	}
 	return nil
 }

@@ -262,10 +262,9 @@ func stand(args []string) error {
 		if st != device.StatusOK {
 			return fmt.Errorf("connect: %v", st)
 		}
-		op := l.begin()
-		op.mark.begins = true
+		op := l.begin(&device.SendWR{Header: parcel(make([]byte, 100), 1), Begins: true}, 0)
 		for op.at != step(at) {
-			l.step(&op, parcel(make([]byte, 100), 1), nil)
+			l.step(&op)
 		}
 	}
 	say(q.QPN())

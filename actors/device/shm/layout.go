@@ -24,7 +24,7 @@ import (
 //	...    slots     the receive buffers, an MTU each, rounded up to 64
 const (
 	magic   = 0x6d68732d61666531 // "1efa-shm"
-	version = 5
+	version = 6
 
 	pairBytes  = 128
 	inlineMax  = pairBytes - 8
@@ -51,7 +51,11 @@ type header struct {
 	qkey    uint32
 	dom     uint64 // of the device, as its regions have it
 	sealed  sealedAt
+	process processID // the owner; zero if it does not know itself
+	at      uint64    // where the segment begins in its memory
 }
+
+var _ [headerBytes - unsafe.Sizeof(header{})]byte // it fits
 
 // The values of control.bell.
 const (
@@ -82,8 +86,9 @@ type sender struct {
 
 // The flags of a sender.
 const (
-	bye      uint32 = 1 << iota // its own: it has left in order, its end is not reported as a death
-	heldBack                    // the receiver's: messages from its place in turns on are refused for now
+	bye        uint32 = 1 << iota // its own: it has left in order, its end is not reported as a death
+	heldBack                      // the receiver's: messages from its place in turns on are refused for now
+	readsPlain                    // its own: it can read the memory of the receiver's process
 )
 
 // origin is the GID of the sender at the same place of the sender table, written
@@ -137,6 +142,8 @@ func (g geometry) size() int    { return g.slotsAt() + g.slots*g.stride }
 type ring struct {
 	geometry
 	shift   uint
+	turn    uint // post: the place is turned left by so many bits,
+	back    uint // which is right by so many
 	mask    uint64
 	ctl     *control
 	senders []sender
@@ -151,32 +158,32 @@ type ring struct {
 // newRing lays a ring over mem. Preconditions: len(mem) >= g.size(), 8-byte
 // aligned.
 func newRing(mem []byte, g geometry) ring {
+	shift, turn, back := uint(bits.Len(uint(g.cells))-1), uint(0), uint(63)
+	if shift >= 6 {
+		turn, back = 3, shift-3
+	}
 	return ring{
 		geometry: g,
-		shift:    uint(bits.Len(uint(g.cells)) - 1),
-		mask:     uint64(g.cells - 1),
-		ctl:      (*control)(unsafe.Pointer(&mem[headerBytes])),
-		senders:  unsafe.Slice((*sender)(unsafe.Pointer(&mem[sendersAt])), maxSenders),
-		origins:  unsafe.Slice((*origin)(unsafe.Pointer(&mem[originsAt])), maxSenders),
-		turns:    unsafe.Slice((*atomic.Uint32)(unsafe.Pointer(&mem[turnsAt])), maxSenders),
-		windows:  unsafe.Slice((*windowEntry)(unsafe.Pointer(&mem[windowsAt])), maxWindows),
-		posts:    unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[postsAt])), g.cells),
-		cell:     unsafe.Slice((*cell)(unsafe.Pointer(&mem[g.cellsAt()])), g.cells),
-		slot:     mem[g.slotsAt():g.size():g.size()],
+		shift:    shift, turn: turn, back: back,
+		mask:    uint64(g.cells - 1),
+		ctl:     (*control)(unsafe.Pointer(&mem[headerBytes])),
+		senders: unsafe.Slice((*sender)(unsafe.Pointer(&mem[sendersAt])), maxSenders),
+		origins: unsafe.Slice((*origin)(unsafe.Pointer(&mem[originsAt])), maxSenders),
+		turns:   unsafe.Slice((*atomic.Uint32)(unsafe.Pointer(&mem[turnsAt])), maxSenders),
+		windows: unsafe.Slice((*windowEntry)(unsafe.Pointer(&mem[windowsAt])), maxWindows),
+		posts:   unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[postsAt])), g.cells),
+		cell:    unsafe.Slice((*cell)(unsafe.Pointer(&mem[g.cellsAt()])), g.cells),
+		slot:    mem[g.slotsAt():g.size():g.size()],
 	}
 }
 
-func (r *ring) lap(pos uint64) uint16 { return uint16(pos >> r.shift) }
+func (r *ring) lap(pos uint64) uint16 { return uint16(pos >> (r.shift & 63)) }
 
 // post is the post of place i. Neighbours lie in different cache lines: the
 // receiver posts at the places that it has just taken from, and the sender should
 // have the next one in its cache by then.
 func (r *ring) post(i uint64) *atomic.Uint64 {
-	if r.shift < 6 {
-		return &r.posts[i]
-	}
-	lines := r.shift - 3
-	return &r.posts[i>>lines|i<<3&r.mask]
+	return &r.posts[i>>(r.back&63)|i<<(r.turn&63)&r.mask]
 }
 
 func (r *ring) slotBytes(slot int) []byte {

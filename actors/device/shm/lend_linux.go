@@ -9,8 +9,9 @@ import (
 
 // lent is the owner's own record of its windows, the only one it relies on.
 type lent struct {
-	keys [maxWindows]uint64 // 0: the place is free
-	draw nic.Keys           // 32 bits, since EFA's requests, which the emulator carries here, have no more
+	keys  [maxWindows]uint64 // 0: the place is free
+	draw  nic.Keys           // 32 bits, since EFA's requests, which the emulator carries here, have no more
+	plain uint64             // windows of plain memory that there were
 }
 
 // Lend implements nic.Lender.
@@ -20,6 +21,11 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint64, error) {
 		return 0, device.ErrBadKey
 	}
 	defer r.Release()
+	return newWindow(p, r.RKey(), addr, len(mem))
+}
+
+// newWindow makes a window.
+func newWindow(p *port, region, addr uint64, size int) (uint64, error) {
 	if p.lent == nil {
 		p.lent = new(lent)
 	}
@@ -28,11 +34,15 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint64, error) {
 		if key == 0 || p.lent.keys[key%maxWindows] != 0 {
 			continue
 		}
+		if region == plainMemory { // no emulator has such keys, so there is room for a generation
+			p.lent.plain++
+			key |= p.lent.plain << 32 &^ (1<<63 | 1<<62) // which are the protocol's
+		}
 		w := &p.rx.windows[key%maxWindows]
 		_ = p.safely(func() { // a queue pair that is cut is found by Poll
-			w.region.Store(r.RKey())
+			w.region.Store(region)
 			w.addr.Store(addr)
-			w.size.Store(uint64(len(mem)))
+			w.size.Store(uint64(size))
 			w.key.Store(key)
 		}, nil)
 		p.lent.keys[key%maxWindows] = key
@@ -44,7 +54,7 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint64, error) {
 // Return implements nic.Lender. With the queue pair closed there is nothing to end: its
 // segment is.
 func (p *port) Return(key uint64) {
-	if p.lent == nil || key == 0 || p.lent.keys[key%maxWindows] != key {
+	if !p.lent.has(key) {
 		return
 	}
 	p.lent.keys[key%maxWindows] = 0
@@ -52,6 +62,9 @@ func (p *port) Return(key uint64) {
 		_ = p.safely(func() { p.rx.windows[key%maxWindows].key.Store(0) }, nil)
 	}
 }
+
+// has reports whether the key is that of a window.
+func (l *lent) has(key uint64) bool { return l != nil && key != 0 && l.keys[key%maxWindows] == key }
 
 // grantOf finds out which region a request is for.
 func (l *link) grantOf(wr *device.SendWR) (region uint64, g grant) {
@@ -63,7 +76,11 @@ func (l *link) grantOf(wr *device.SendWR) (region uint64, g grant) {
 	if w.key.Load() != wr.RKey {
 		return wr.RKey, g
 	}
-	region, off, size := w.region.Load(), wr.Remote-w.addr.Load(), w.size.Load()
+	region, from, size := w.region.Load(), w.addr.Load(), w.size.Load()
+	if region == plainMemory {
+		from = plainAddr
+	}
+	off := wr.Remote - from
 	if off > size || uint64(len(wr.Payload)) > size-off {
 		return wr.RKey, g
 	}

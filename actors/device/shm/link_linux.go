@@ -19,6 +19,9 @@ type link struct {
 	bell int
 	mem  []byte
 
+	of    *proc // its process, if this one can read plain memory of it
+	entry int   // where it was last in our sender table
+
 	broken bool // the memory was cut
 }
 
@@ -52,6 +55,15 @@ func (t *linkTable) each(f func(*link)) {
 			}
 		}
 	}
+}
+
+// near is the link that wr is for, if it is as it was lately; else nil, and reach looks into the matter.
+func (t *linkTable) near(wr *device.SendWR) *link {
+	l := t.get(wr.QPN)
+	if l == nil || l.ah != wr.AH || l.qkey != wr.QKey || l.state() > parked {
+		return nil
+	}
+	return l
 }
 
 // linkTo returns the link that wr is for, and makes it if there is none.
@@ -166,6 +178,10 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	p.dev.watch.follow(p, l.id, s.fd)
 	s.fd = -1 // the watcher's now
 	p.links.set(qpn, l)
+	plain{p}.try(l, h)
+	if p.links.get(qpn) != l { // it was found to be cut
+		return nil, device.StatusBadDestQPN
+	}
 	return l, device.StatusOK
 }
 
@@ -185,6 +201,10 @@ func (p *port) disconnect(l *link) {
 		return // it was found to be cut, and lost by that
 	}
 	p.links.set(l.id.qpn(), nil)
+	if l.of != nil {
+		l.of.release()
+		l.of = nil
+	}
 	_ = unix.Munmap(l.mem)
 	_ = unix.Close(l.bell)
 }

@@ -3,18 +3,11 @@ package shm
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/efactor/efactor/actors/device"
 )
 
-// mark holds a packet's properties besides its bytes. The zero value is a plain
-// packet.
-type mark struct {
-	bits word
-	imm  uint32 // if bits has withImm
-
-	begins bool // device.SendWR has it and turn; the packet itself does not say so
-	turn   uint32
-}
-
+// The marks of a packet: its properties besides its bytes, as bits of its word.
 const (
 	// withImm: the last bytes of the cell hold an immediate.
 	withImm word = 1 << 15
@@ -36,19 +29,12 @@ func (w word) room() int {
 	return inlineMax
 }
 
-// putImm writes the immediate into a cell, if there is one.
-func (m mark) putImm(inline *[inlineMax]byte) {
-	if m.bits&withImm != 0 {
-		binary.LittleEndian.PutUint32(inline[inlineMax-immBytes:], m.imm)
+// marksOf are the marks of a send.
+func marksOf(wr *device.SendWR) word {
+	if wr.HasImm {
+		return withImm
 	}
-}
-
-// immOf reads the immediate from a cell; 0 if there is none.
-func (w word) immOf(inline *[inlineMax]byte) uint32 {
-	if w&withImm == 0 {
-		return 0
-	}
-	return binary.LittleEndian.Uint32(inline[inlineMax-immBytes:])
+	return 0
 }
 
 func putNote(b *[noteBytes]byte, bytes int) { binary.LittleEndian.PutUint64(b[:], uint64(bytes)) }

@@ -31,6 +31,8 @@ type port struct {
 	lent    *lent // nil: nothing ever was
 	exposed exposure
 
+	readsPlain bool // see device.QPConfig
+
 	note      [noteBytes]byte // scratch of RDMA
 	bad       uint64          // places whose words were invalid
 	reclaimed uint64          // claims of dead senders that were taken back
@@ -60,7 +62,7 @@ func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
 	p := &port{
 		dev: a, seg: s, self: s.hdr.ident(), gid: a.folder.gid, rx: newReceiver(newRing(s.mem, g)),
 		heard: make([]voice, maxSenders), known: make(map[ident]acquaintance),
-		timer: timer, fds: []int{s.bell, timer},
+		timer: timer, fds: []int{s.bell, timer}, readsPlain: c.ReadsPlain,
 	}
 	p.exposed.some = !s.isSealed()
 	a.watch.add(p)
@@ -93,38 +95,57 @@ func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
 	if p.exposed.some {
 		return p.sendSafely(wr)
 	}
-	return p.put(wr, markOf(wr), wr.Header, wr.Payload)
-}
-
-func markOf(wr *device.SendWR) mark {
-	if wr.HasImm {
-		return mark{bits: withImm, imm: wr.Imm}
+	if p.news.some.Load() {
+		p.takeNews()
 	}
-	return mark{begins: wr.Begins, turn: wr.Turn}
+	l := p.links.near(wr)
+	if l == nil {
+		return p.put(wr, marksOf(wr))
+	}
+	end := l.send(wr, marksOf(wr))
+	if end == sent {
+		return device.StatusOK
+	}
+	if end == evicted {
+		p.disconnect(l)
+		return p.put(wr, marksOf(wr))
+	}
+	return settle(p, l, end)
 }
 
-// put delivers a packet, or a note, to the queue pair that wr names.
-func (p *port) put(wr *device.SendWR, m mark, header, payload []byte) device.Status {
-	for range 2 {
-		l, st := p.reach(wr)
-		if st != device.StatusOK {
+// put delivers a packet, or a note, to the queue pair that wr names, and makes a link if there is
+// none.
+func (p *port) put(wr *device.SendWR, marks word) device.Status {
+	l, st := p.reach(wr)
+	if st != device.StatusOK {
+		return st
+	}
+	end := l.send(wr, marks)
+	if end == evicted {
+		p.disconnect(l)
+		if l, st = p.reach(wr); st != device.StatusOK {
 			return st
 		}
-		switch l.send(m, header, payload) {
-		case sent:
-			return device.StatusOK
-		case sentWake:
-			ringBell(l.bell)
-			return device.StatusOK
-		case notReady:
-			return device.StatusRNR
-		case gone: // it may have taken the packet, so no successor gets it
-			return p.lose(l)
-		case evicted:
-			p.disconnect(l)
-		}
+		end = l.send(wr, marks)
 	}
-	return device.StatusUnresponsive
+	return settle(p, l, end)
+}
+
+// settle is the status of a send that has ended.
+func settle(p *port, l *link, end outcome) device.Status {
+	switch end {
+	case sent:
+	case sentWake:
+		ringBell(l.bell)
+	case notReady:
+		return device.StatusRNR
+	case gone: // it may have taken the packet, so no successor gets it
+		return p.lose(l)
+	case evicted: // again
+		p.disconnect(l)
+		return device.StatusUnresponsive
+	}
+	return device.StatusOK
 }
 
 // Doorbell implements nic.Carrier: nothing is held back.
@@ -140,9 +161,7 @@ func (p *port) PostRecv(slots []int32) {
 }
 
 func (p *port) post(slots []int32) {
-	for _, s := range slots {
-		p.rx.postSlot(s)
-	}
+	p.rx.postSlots(slots)
 	p.rx.flush()
 }
 
@@ -166,7 +185,10 @@ func (p *port) poll(c []device.Completion) int {
 	for len(p.rx.aside) > 0 && n < len(c) && p.rx.nextAside(&pk) {
 		n += p.accept(&pk, &c[n])
 	}
-	for n < len(c) && p.rx.next(&pk) {
+	for n < len(c) {
+		if !p.rx.next(&pk) {
+			break
+		}
 		n += p.accept(&pk, &c[n])
 	}
 	if len(p.dying) > 0 {
@@ -178,19 +200,24 @@ func (p *port) poll(c []device.Completion) int {
 // accept makes a completion of a packet and returns 1. If it is not a packet,
 // accept posts its slot again and returns 0.
 func (p *port) accept(pk *packet, c *device.Completion) int {
-	if pk.kind != ready {
+	w := pk.w
+	if w.kind() != ready {
 		p.bad++
 		p.repost(pk.slot)
 		return 0
 	}
-	from := &p.heard[pk.sender]
+	from := &p.heard[w.sender()]
 	if from.who != pk.who {
-		p.hear(pk.sender, pk.who)
+		p.hear(w.sender(), pk.who)
 	}
-	c.ID, c.Op, c.Status, c.Len = uint64(pk.slot), device.OpRecv, device.StatusOK, pk.length
-	c.AH, c.SrcQPN, c.SrcGID, c.QKey = 0, pk.who.qpn(), from.gid, 0
-	c.HasImm, c.Imm = pk.marks&withImm != 0, pk.imm
-	if pk.marks&written != 0 {
+	c.ID, c.Op, c.Status, c.Len = uint64(pk.slot), device.OpRecv, device.StatusOK, w.length()
+	c.AH, c.SrcQPN, c.QKey = 0, pk.who.qpn(), 0
+	c.SrcGID = from.gid
+	c.Imm = 0
+	if c.HasImm = w&withImm != 0; c.HasImm {
+		c.Imm = pk.imm
+	}
+	if w&written != 0 {
 		return p.acceptNote(pk, c)
 	}
 	return 1

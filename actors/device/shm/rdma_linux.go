@@ -26,9 +26,9 @@ func (p *port) rdma(wr *device.SendWR) device.Status {
 		// With no receive posted the data is written once more at the next try: it
 		// is still the same, and the other side was not notified.
 		putNote(&p.note, max(len(wr.Payload), int(wr.Whole)))
-		m := markOf(wr)
-		m.bits |= written
-		return p.put(wr, m, p.note[:], nil)
+		note := *wr
+		note.Header, note.Payload, note.More = p.note[:], nil, nil
+		return p.put(&note, written|withImm)
 	}
 	return device.StatusOK
 }
@@ -36,13 +36,16 @@ func (p *port) rdma(wr *device.SendWR) device.Status {
 // carry moves the data of a WRRead or WRWrite.
 func (p *port) carry(wr *device.SendWR, l *link) device.Status {
 	region, g := l.grantOf(wr)
+	if region == plainMemory && g.window != nil {
+		return plain{p}.read(wr, l, &g)
+	}
 	return p.dev.views.carry(wr, region, g)
 }
 
 // acceptNote turns the completion of a packet into that of a write. The slot is free
 // again: it holds nothing for the caller.
 func (p *port) acceptNote(pk *packet, c *device.Completion) int {
-	n, ok := parseNote(p.rx.slotBytes(int(pk.slot))[:pk.length])
+	n, ok := parseNote(p.rx.slotBytes(int(pk.slot))[:pk.w.length()])
 	if !ok || !c.HasImm {
 		p.bad++
 		p.repost(pk.slot)

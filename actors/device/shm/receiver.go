@@ -1,6 +1,10 @@
 package shm
 
-import "github.com/efactor/efactor/runtime/sys"
+import (
+	"encoding/binary"
+
+	"github.com/efactor/efactor/runtime/sys"
+)
 
 // place is the receiver's own record of a post, the only one it relies on.
 type place struct {
@@ -49,17 +53,32 @@ func newReceiver(r ring) receiver {
 	return rc
 }
 
-// postSlot makes slot receivable; flush publishes it to senders.
-func (r *receiver) postSlot(slot int32) {
-	for r.end-r.head < uint64(r.cells) {
+// postSlots makes slots receivable; flush publishes them to senders.
+func (r *receiver) postSlots(slots []int32) {
+	for _, slot := range slots {
 		i := r.end & r.mask
-		r.end++
-		if r.places[i].slot != none {
-			continue // a slow sender's; the position is passed over
+		pl := &r.places[i]
+		if pl.slot != none || r.end-r.head >= uint64(r.cells) {
+			r.postPast(slot)
+			continue
 		}
-		r.places[i] = place{r.end - 1, slot}
-		sys.StoreRelease(r.post(i), uint64(makeWord(posted, r.lap(r.end-1), 0, uint16(slot), 0)))
-		return
+		pl.pos, pl.slot = r.end, slot
+		r.end++
+		sys.StoreRelease(r.post(i), uint64(makeWord(posted, r.lap(pl.pos), 0, uint16(slot), 0)))
+	}
+}
+
+// postSlot is postSlots for one.
+func (r *receiver) postSlot(slot int32) { r.postSlots([]int32{slot}) }
+
+// postPast is postSlot if the next place is not free: the position is passed over.
+func (r *receiver) postPast(slot int32) {
+	for r.end-r.head < uint64(r.cells) {
+		if r.places[r.end&r.mask].slot == none {
+			r.postSlot(slot)
+			return
+		}
+		r.end++ // a slow sender's
 	}
 	r.later = append(r.later, slot) // behind a whole ring of posts and slow senders
 }
@@ -76,53 +95,69 @@ func (r *receiver) catchUp() {
 	r.flush()
 }
 
-// next takes the next packet at head, if there is one.
+// next takes the next packet at head, if there is one. In the common case there is a post at head,
+// so that search would look at nothing but its cell.
 func (r *receiver) next(p *packet) bool {
-	deep := r.looks >= r.patience
-	switch w, plain := r.plain(); {
-	case plain && r.isReady(w):
-		p.verdict = r.trust(&r.places[r.head&r.mask], w)
-	case plain && !deep:
+	i := r.head & r.mask
+	pl, c := &r.places[i], &r.cell[i]
+	w := word(c.word.Load())
+	if pl.pos != r.head || pl.slot == none || len(r.later) > 0 {
+		return r.search(p)
+	}
+	if !w.is(ready, r.lap(r.head)) {
+		if r.looks >= r.patience {
+			return r.search(p)
+		}
 		r.looks++
 		return false
-	default:
-		v, ok := r.advance(deep)
-		if !ok {
-			if r.looks++; deep {
-				r.looks = 0
-				r.mend()
-			}
-			return false
-		}
-		p.verdict = v
+	}
+	if p.w, p.who = w, r.whose(w); p.who == 0 || !r.fits(pl, w) {
+		p.verdict = verdict{}
+		r.take(pl, c, p)
+	} else if n := w.length(); short(n, w) {
+		p.slot, pl.slot = pl.slot, none
+		copy(r.slot[int(p.slot)*r.stride:], c.inline[:n])
+	} else {
+		r.take(pl, c, p)
 	}
 	r.looks = 0
-	r.take(r.head&r.mask, p)
+	r.proceed()
+	return true
+}
+
+// proceed has head go past a place that was taken.
+func (r *receiver) proceed() {
 	r.head++
 	// The next look is at the cell at head, which the previous look has prefetched;
 	// it must not have to wait for the one after that.
 	willRead(&r.cell[(r.head+1)&r.mask].word)
-	return true
 }
 
-// plain handles the common case, in which advance would only look at the cell at head:
-// there is a post. It returns the cell's word.
-func (r *receiver) plain() (word, bool) {
-	i := r.head & r.mask
-	pl := &r.places[i]
-	return word(r.cell[i].word.Load()), pl.pos == r.head && pl.slot != none && r.head != r.end && len(r.later) == 0
+// search is next for all other cases: it moves head to what can be taken.
+func (r *receiver) search(p *packet) bool {
+	deep := r.looks >= r.patience
+	v, found := r.advance(deep)
+	if found {
+		p.verdict = v
+		r.takeAt(r.head&r.mask, p)
+		r.looks = 0
+		r.proceed()
+		return true
+	}
+	if r.looks++; deep {
+		r.looks = 0
+		r.mend()
+	}
+	return false
 }
-
-// isReady reports whether w is of a packet for head.
-func (r *receiver) isReady(w word) bool { return w.kind() == ready && w.lap() == r.lap(r.head) }
 
 // nextAside takes a packet that was put aside and has been published since.
 func (r *receiver) nextAside(p *packet) bool {
 	for n, i := range r.aside {
-		if v := r.judge(uint64(i), true); v.kind != claimed {
+		if v := r.judge(uint64(i), true); v.w.kind() != claimed {
 			r.dropAside(n)
 			p.verdict = v
-			r.take(uint64(i), p)
+			r.takeAt(uint64(i), p)
 			return true
 		}
 	}
@@ -133,10 +168,10 @@ func (r *receiver) nextAside(p *packet) bool {
 // had claimed; false if there is no more.
 func (r *receiver) reclaim(dead int, p *packet) bool {
 	for n, i := range r.aside {
-		if v := r.judge(uint64(i), true); v.kind == claimed && v.sender == dead {
+		if v := r.judge(uint64(i), true); v.w.kind() == claimed && v.w.sender() == dead {
 			r.dropAside(n)
 			p.verdict = v
-			r.take(uint64(i), p)
+			r.takeAt(uint64(i), p)
 			return true
 		}
 	}
@@ -164,10 +199,10 @@ func (r *receiver) walk(deep bool) (verdict, bool) {
 		i := r.head & r.mask
 		if pl := &r.places[i]; pl.pos == r.head && pl.slot != none {
 			v := r.judge(i, deep)
-			if v.kind == posted {
+			if v.w.kind() == posted {
 				return verdict{}, deep && r.skipped(i)
 			}
-			if v.kind != claimed {
+			if v.w.kind() != claimed {
 				return v, true
 			}
 			r.aside = append(r.aside, uint32(i))
@@ -182,7 +217,7 @@ func (r *receiver) walk(deep bool) (verdict, bool) {
 // in order; but then head would wait for a post that no sender sees.
 func (r *receiver) skipped(i uint64) bool {
 	ahead := r.ctl.tail.Load() - r.head
-	return ahead-1 < uint64(r.cells) && r.judge(i, true).kind == posted
+	return ahead-1 < uint64(r.cells) && r.judge(i, true).w.kind() == posted
 }
 
 // mend repairs the words that senders read and only the receiver knows.
@@ -192,21 +227,25 @@ func (r *receiver) mend() {
 	}
 }
 
-// take empties place i, whose verdict p has. The slot is the caller's from now on.
-func (r *receiver) take(i uint64, p *packet) {
-	pl, v := &r.places[i], &p.verdict
-	p.slot, p.imm = pl.slot, 0
+// take empties the place pl, whose verdict p has. The slot is the caller's from now on.
+func (r *receiver) take(pl *place, c *cell, p *packet) {
+	p.slot = pl.slot
 	pl.slot = none
-	switch {
-	case v.kind != ready:
-		r.post(i).Store(uint64(idle))
-	case v.length <= v.marks.room():
-		copy(r.slotBytes(int(p.slot)), r.cell[i].inline[:v.length])
+	switch w := p.w; {
+	case w.kind() != ready:
+		r.post(pl.pos & r.mask).Store(uint64(idle))
+	case w&withImm != 0:
+		p.imm = binary.LittleEndian.Uint32(c.inline[inlineMax-immBytes:])
 		fallthrough
 	default:
-		p.imm = v.marks.immOf(&r.cell[i].inline)
+		if n := w.length(); n <= w.room() {
+			copy(r.slot[int(p.slot)*r.stride:], c.inline[:n])
+		}
 	}
 }
+
+// takeAt is take for place i.
+func (r *receiver) takeAt(i uint64, p *packet) { r.take(&r.places[i], &r.cell[i], p) }
 
 // drained reports whether everything before position end was taken or put aside,
 // so that nothing of a sender that died before end was posted can be ahead.
@@ -221,7 +260,7 @@ func (r *receiver) pending() bool {
 		return true
 	}
 	for _, i := range r.aside {
-		if r.judge(uint64(i), true).kind != claimed {
+		if r.judge(uint64(i), true).w.kind() != claimed {
 			return true
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
 )
 
 // One sender that always finishes is a queue: this is its model, over many laps
@@ -37,10 +39,10 @@ func TestRingModel(t *testing.T) {
 				}
 				cut := rng.IntN(len(b) + 1)
 				if posted == 0 {
-					require.Equal(t, notReady, out.send(mark{}, b[:cut], b[cut:]))
+					require.Equal(t, notReady, out.send(&device.SendWR{Header: b[:cut], Payload: b[cut:]}, 0))
 					continue
 				}
-				require.Equal(t, sent, out.send(mark{}, b[:cut], b[cut:]))
+				require.Equal(t, sent, out.send(&device.SendWR{Header: b[:cut], Payload: b[cut:]}, 0))
 				queue, posted = append(queue, b), posted-1
 			case 2:
 				var p packet
@@ -49,8 +51,8 @@ func TestRingModel(t *testing.T) {
 					continue
 				}
 				require.True(t, w.rx.next(&p))
-				require.Equal(t, packet{slot: p.slot, verdict: verdict{kind: ready, who: out.self, length: len(queue[0])}}, p)
-				require.Equal(t, queue[0], w.rx.slotBytes(int(p.slot))[:p.length])
+				require.Equal(t, packet{slot: p.slot, verdict: verdict{makeWord(ready, w.rx.lap(w.rx.head-1), uint16(len(queue[0])), uint16(p.slot), 0), out.self}}, p)
+				require.Equal(t, queue[0], w.rx.slotBytes(int(p.slot))[:p.w.length()])
 				queue, w.free = queue[1:], append(w.free, p.slot)
 			}
 		}
@@ -102,7 +104,7 @@ func TestRingConcurrent(t *testing.T) {
 					binary.LittleEndian.PutUint32(b[at:], uint32(n))
 				}
 				size := 4 + 4*(n%(len(b)/4))
-				for out.send(mark{}, b[:4], b[4:size]) == notReady {
+				for out.send(&device.SendWR{Header: b[:4], Payload: b[4:size]}, 0) == notReady {
 					runtime.Gosched()
 				}
 			}
@@ -115,15 +117,15 @@ func TestRingConcurrent(t *testing.T) {
 			runtime.Gosched()
 			continue
 		}
-		require.Equal(t, ready, p.kind)
-		b := w.rx.slotBytes(int(p.slot))[:p.length]
+		require.Equal(t, ready, p.w.kind())
+		b := w.rx.slotBytes(int(p.slot))[:p.w.length()]
 		n := int(binary.LittleEndian.Uint32(b))
 		for at := 0; at < len(b); at += 4 {
 			require.Equal(t, uint32(n), binary.LittleEndian.Uint32(b[at:]))
 		}
 		// In order as a rule, but a late publisher may even overtake itself.
-		require.False(t, came[p.sender][n], "packet %d twice", n)
-		came[p.sender][n] = true
+		require.False(t, came[p.w.sender()][n], "packet %d twice", n)
+		came[p.w.sender()][n] = true
 		total++
 		w.rx.postSlot(p.slot)
 		w.rx.flush()
@@ -149,12 +151,12 @@ func TestRingWrongHints(t *testing.T) {
 			out.hint = w.rx.end + uint64(rng.IntN(30)) - 15
 		case 2:
 			w.rx.ctl.posted.Store(rng.Uint64())
-			out.send(mark{}, nil, nil) // it ends
+			out.send(&device.SendWR{}, 0) // it ends
 			w.rx.flush()
 		}
-		got := out.send(mark{}, []byte{byte(n)}, nil)
+		got := out.send(&device.SendWR{Header: []byte{byte(n)}}, 0)
 		if got == notReady {
-			got = out.send(mark{}, []byte{byte(n)}, nil)
+			got = out.send(&device.SendWR{Header: []byte{byte(n)}}, 0)
 		}
 		require.Equal(t, sent, got)
 		for {
@@ -188,7 +190,7 @@ func TestRingGarbage(t *testing.T) {
 			if !w.rx.nextAside(&p) && !w.rx.next(&p) {
 				return
 			}
-			require.LessOrEqual(t, p.length, w.rx.mtu)
+			require.LessOrEqual(t, p.w.length(), w.rx.mtu)
 			w.free = append(w.free, p.slot)
 		}
 		t.Fatal("more packets than slots")
@@ -206,7 +208,7 @@ func TestRingGarbage(t *testing.T) {
 			case 2:
 				w.rx.senders[rng.IntN(4)].who.Store(rng.Uint64())
 			case 3:
-				out.send(mark{}, []byte("x"), nil)
+				out.send(&device.SendWR{Header: []byte("x")}, 0)
 			}
 		}
 		w.rx.looks = w.rx.patience

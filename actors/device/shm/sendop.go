@@ -1,6 +1,6 @@
 package shm
 
-import "github.com/efactor/efactor/runtime/sys"
+import "github.com/efactor/efactor/actors/device"
 
 // step is the state of a sendOp. Each step has at most one access to a word of the
 // ring, so a test that stops between steps has seen every interleaving.
@@ -13,7 +13,7 @@ const (
 	stepClaim               // CAS posted -> claimed
 	stepPosted              // is there anything posted at or after pos?
 	stepTail                // where do others claim?
-	stepDry                 // nothing is: is the ne?
+	stepDry                 // nothing is: is the receiver there at all?
 	stepCopy                // fill the cell or the slot
 	stepPublish             // store ready
 	stepHint                // tell others where to look
@@ -33,16 +33,6 @@ const (
 	evicted          // our entry in the sender table is no longer ours
 )
 
-// outlet is a sender's end of a ring.
-type outlet struct {
-	ring
-	self ident
-	me   int    // our entry in the sender table
-	hint uint64 // every position before it has been claimed
-	dry  uint64 // 1 + the value of posted when we last found nothing
-	full uint64 // the same of the last look at the whole ring
-}
-
 // sendOp sends one packet. A sender may die after any step:
 //
 //	before claim            nothing has happened
@@ -54,50 +44,40 @@ type sendOp struct {
 	result outcome
 	all    bool // disregard the tail
 	looks  int
-	mark   mark
 	pos    uint64
 	seen   uint64 // what posted was before the last look
 	w      word
+	wr     *device.SendWR
+	marks  word
 }
 
-// send runs a sendOp to its end. Preconditions: header and payload together are at
-// most the MTU.
-func (o *outlet) send(m mark, header, payload []byte) outcome {
-	op := sendOp{pos: o.hint, seen: o.hint, mark: m}
-	for op.at != stepOver {
-		o.step(&op, header, payload)
-	}
-	willWrite(o.post(o.hint & o.mask))
-	return op.result
+// begin is a sendOp at its first step.
+func (o *outlet) begin(wr *device.SendWR, marks word) sendOp {
+	return sendOp{pos: o.hint, seen: o.hint, wr: wr, marks: marks}
 }
 
-func (o *outlet) begin() sendOp { return sendOp{pos: o.hint, seen: o.hint} }
-
-func (o *outlet) step(op *sendOp, header, payload []byte) {
+func (o *outlet) step(op *sendOp) {
 	switch op.at {
 	case stepSelf:
 		op.at = stepLook
-		if ident(o.senders[o.me].who.Load()) != o.self {
+		if !o.ours() {
 			op.result, op.at = evicted, stepOver
-		} else if op.mark.begins {
+		} else if op.wr.Begins {
 			op.at = stepHeld
 		}
 
-	case stepHeld: // the flags lie in the same cache line as who
+	case stepHeld:
 		op.at = stepLook
-		if o.senders[o.me].flags.Load()&heldBack != 0 && int32(op.mark.turn-o.turns[o.me].Load()) >= 0 {
-			op.result, op.at = notReady, stepOver
-			if o.over() {
-				op.result = gone
-			}
+		if o.putsOff(op.wr) {
+			op.at = stepDry
 		}
 
 	case stepLook:
 		op.w = word(o.post(op.pos & o.mask).Load())
-		switch thisLap := op.w.lap() == o.lap(op.pos); {
-		case thisLap && op.w.kind() == posted && int(op.w.slot()) < o.slots:
+		switch {
+		case o.open(op.w, op.pos):
 			op.at = stepClaim
-		case thisLap && op.w.kind() == claimed:
+		case op.w.is(claimed, o.lap(op.pos)):
 			op.looks++
 			op.at = stepTail
 		default:
@@ -105,12 +85,10 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 		}
 
 	case stepClaim:
-		c := makeWord(claimed, op.w.lap(), 0, op.w.slot(), o.me)
-		if !o.post(op.pos&o.mask).CompareAndSwap(uint64(op.w), uint64(c)) {
-			op.at = stepLook
-			return
+		op.at = stepLook
+		if o.claim(o.post(op.pos&o.mask), op.w) {
+			op.at = stepCopy
 		}
-		op.w, op.at = c, stepCopy
 
 	case stepPosted:
 		o.seek(op, o.ctl.posted.Load())
@@ -131,33 +109,25 @@ func (o *outlet) step(op *sendOp, header, payload []byte) {
 		}
 
 	case stepCopy:
-		n := len(header) + len(payload)
-		inline := &o.cell[op.pos&o.mask].inline
-		op.mark.putImm(inline)
-		dst := inline[:]
-		if n > op.mark.bits.room() {
-			dst = o.slotBytes(int(op.w.slot()))
+		c, n := &o.cell[op.pos&o.mask], len(op.wr.Header)+len(op.wr.Payload)
+		if short(n, op.marks) {
+			c.fill(op.wr)
+		} else {
+			o.fillOther(c, op.w, op.wr, op.marks)
 		}
-		copy(dst[copy(dst, header):], payload)
+		op.w = op.w.by(o.me, ready) | word(n)<<32 | op.marks
 		op.at = stepPublish
 
 	case stepPublish:
-		// The place is ours: no other process writes to its cell until the receiver
-		// has taken the packet, or has seen us dead.
-		n := len(header) + len(payload)
-		w := makeWord(ready, op.w.lap(), uint16(n), op.w.slot(), o.me) | op.mark.bits
-		sys.StoreRelease(&o.cell[op.pos&o.mask].word, uint64(w))
+		o.cell[op.pos&o.mask].publish(op.w)
 		op.at = stepHint
 
 	case stepHint:
-		// Not a release: publishing must come before the look at the bell,
-		// as parking comes before the receiver's last look at the cells.
-		o.hint = op.pos + 1
-		o.ctl.tail.Store(o.hint)
+		o.pass(op.pos)
 		op.at = stepBell
 
 	case stepBell:
-		switch o.ctl.bell.Load() {
+		switch o.state() {
 		case parked:
 			op.at = stepWake
 		case closed, dead:

@@ -70,7 +70,8 @@ func (w *tableau) copyTo(to *tableau) {
 	to.mem, to.senders, to.free, to.got = mem, senders, free, got
 	to.rx.ring, to.rx.places, to.rx.aside, to.rx.later = r, places, aside, later
 	for i := range to.senders {
-		to.senders[i].out.ring = r
+		out := &to.senders[i].out
+		out.ring, out.entry = r, &r.senders[out.me]
 	}
 }
 
@@ -153,19 +154,28 @@ func (w *tableau) stepSender(i int) bool {
 	case !s.busy && s.sent == s.todo:
 		return false
 	case !s.busy:
-		s.op, s.busy = s.out.begin(), true
-		s.op.mark.begins = true
+		s.op, s.busy = s.out.begin(s.next(i), 0), true
 	}
-	p := load(i, s.sent)
-	s.out.step(&s.op, p[:2], p[2:])
+	s.out.step(&s.op)
 	if s.op.at == stepOver {
-		s.busy = false
-		s.ringer = s.op.result == sentWake
-		if s.ringer || s.op.result == sent {
-			s.sent++
-		}
+		s.end()
 	}
 	return true
+}
+
+// next is the packet that sender i sends next.
+func (s *stepper) next(i int) *device.SendWR {
+	p := load(i, s.sent)
+	return &device.SendWR{Header: p[:2], Payload: p[2:], Begins: true}
+}
+
+// end ends op, whose result is known.
+func (s *stepper) end() {
+	s.busy = false
+	s.ringer = s.op.result == sentWake
+	if s.ringer || s.op.result == sent {
+		s.sent++
+	}
 }
 
 // poll takes one packet, as the port's Poll does.
@@ -180,10 +190,10 @@ func (w *tableau) poll() (bool, error) {
 		return false, nil
 	}
 	w.free = append(w.free, p.slot)
-	if p.kind != ready {
+	if p.w.kind() != ready {
 		return true, fmt.Errorf("slot %d: nonsense", p.slot)
 	}
-	b := w.rx.slotBytes(int(p.slot))[:p.length]
+	b := w.rx.slotBytes(int(p.slot))[:p.w.length()]
 	i, n := int(b[1]), int(b[0])
 	if i >= len(w.senders) || p.who != w.senders[i].out.self || string(b) != string(load(i, n)) {
 		return true, fmt.Errorf("slot %d: packet of %v is not whole: % x", p.slot, p.who, b)
@@ -255,7 +265,7 @@ func (w *tableau) order() error {
 	}
 	for pos := r.head; pos != r.end && int64(r.ctl.tail.Load()-pos) > 0; pos++ {
 		i := pos & r.mask
-		if r.places[i].pos == pos && r.places[i].slot != none && r.judge(i, true).kind == posted {
+		if r.places[i].pos == pos && r.places[i].slot != none && r.judge(i, true).w.kind() == posted {
 			return fmt.Errorf("the post at %d was skipped, the tail is %d", pos, r.ctl.tail.Load())
 		}
 	}

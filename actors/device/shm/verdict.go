@@ -5,17 +5,14 @@ package shm
 type packet struct {
 	verdict
 	slot int32
-	imm  uint32
+	imm  uint32 // if the packet has one
 }
 
 // verdict is the result of reading the words of a place, each read once and
-// checked.
+// checked: what the cell or the post says, 0 if that cannot be, and the sender that it names.
 type verdict struct {
-	kind   kind // idle: it cannot be
-	sender int
-	who    ident
-	length int
-	marks  word // written and withImm
+	w   word
+	who ident
 }
 
 // judge looks whether a packet has arrived at place i, and if not and deep, whether
@@ -24,9 +21,9 @@ func (r *receiver) judge(i uint64, deep bool) verdict {
 	pl := &r.places[i]
 	lap := r.lap(pl.pos)
 	w := word(r.cell[i].word.Load())
-	if w.kind() != ready || w.lap() != lap {
+	if !w.is(ready, lap) {
 		if !deep {
-			return verdict{kind: posted}
+			return verdict{w: word(posted)}
 		}
 		w = word(r.post(i).Load())
 		if w.lap() != lap || w.kind() == ready {
@@ -38,15 +35,22 @@ func (r *receiver) judge(i uint64, deep bool) verdict {
 
 // trust checks a word of this lap.
 func (r *receiver) trust(pl *place, w word) verdict {
-	v := verdict{kind: w.kind(), sender: w.sender(), length: w.length(), marks: w & (written | withImm)}
-	if int32(w.slot()) != pl.slot || v.length > r.mtu {
+	who := r.whose(w)
+	if !r.fits(pl, w) || who == 0 && w.kind() != posted {
 		return verdict{}
 	}
-	if v.kind == posted {
-		return v
+	return verdict{w, who}
+}
+
+// fits reports whether w can be of the post at a place.
+func (r *receiver) fits(pl *place, w word) bool {
+	return int32(w.slot()) == pl.slot && w.length() <= r.mtu
+}
+
+// whose is the queue pair behind a word that a sender wrote; 0 if it names none.
+func (r *receiver) whose(w word) ident {
+	if who := ident(r.senders[w.sender()].who.Load()); who.valid() {
+		return who
 	}
-	if v.who = ident(r.senders[v.sender].who.Load()); !v.who.valid() {
-		return verdict{}
-	}
-	return v
+	return 0
 }

@@ -32,9 +32,21 @@ const (
 // imm and wr: the marks of the packet (mark.go).
 type word uint64
 
+// The bits of a word that stay the same from the post to the packet, and those of its kind.
+const (
+	placeBits word = 0xffff<<48 | 0xffff<<16
+	stateBits word = 0xffff<<48 | 3
+)
+
 func makeWord(k kind, lap, length, slot uint16, sender int) word {
 	return word(lap)<<48 | word(length)<<32 | word(slot)<<16 | word(sender)<<2 | word(k)
 }
+
+// is reports whether w is of a kind and a lap.
+func (w word) is(k kind, lap uint16) bool { return w&stateBits == word(lap)<<48|word(k) }
+
+// by is the word that follows w: of the same lap and slot, by a sender.
+func (w word) by(sender int, k kind) word { return w&placeBits | word(sender)<<2 | word(k) }
 
 func (w word) kind() kind   { return kind(w & 3) }
 func (w word) sender() int  { return int(w >> 2 & (maxSenders - 1)) }
@@ -61,4 +73,4 @@ const maxGen = 1<<47 - 1
 func makeIdent(qpn uint16, gen uint64) ident { return ident(gen<<17 | uint64(qpn)<<1 | 1) }
 func (i ident) qpn() uint16                  { return uint16(i >> 1) }
 func (i ident) gen() uint64                  { return uint64(i >> 17) }
-func (i ident) valid() bool                  { return i&1 == 1 && i.gen() != 0 && i.qpn() != 0 }
+func (i ident) valid() bool                  { return i&1 != 0 && i>>17 != 0 && i&0x1fffe != 0 }

@@ -60,9 +60,10 @@
 //   - Packets are copied at post (CopiesAtPost), so that their buffers are free and a
 //     doorbell is one writev; RDMA is not copied. Regions are held during a call only, so
 //     Close of one never waits for the network.
-//   - The statuses that a Poll produces are sent with the next Poll, Doorbell or Arm,
-//     most often together with the answer of a higher layer. So a shard that stops
-//     polling must call Arm.
+//   - The statuses that a Poll produces are sent with the next Poll, Doorbell or Arm. Those
+//     of packets that were taken wait for eight polls, or until there are sixteen, for a
+//     packet in their direction, since a write of their own costs more than all else that a
+//     short message needs. So a shard that stops polling must call Arm.
 //   - Buffer sizes are left to the kernel, which adapts them to the path.
 //   - Requests are bounded by the depth of the other side's send queue; the session of a
 //     peer that asks for more, or for pongs without end, and does not read, is ended. That

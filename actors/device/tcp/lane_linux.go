@@ -38,6 +38,8 @@ type lane struct {
 	readable, writable, ended bool
 	failed                    error // of writing
 	dirty, ready              bool  // in the port's list of that name
+	owes                      uint8 // statuses in out that may wait, while it is not dirty
+	owing                     bool  // in the port's list of that name
 
 	hello  [preambleLen]byte // a preamble, or the reply to one, as far as it came
 	helloN int
@@ -88,6 +90,7 @@ func (l *lane) write() {
 		return
 	}
 	p := l.p
+	l.owes = 0
 	for i := 0; l.out.size > 0 && l.writable; i++ {
 		if i == writeTurns {
 			p.turns.soil(l) // others are waiting, too

@@ -175,6 +175,7 @@ func (p *port) Poll(c []device.Completion) int {
 func (p *port) Arm() bool {
 	p.skip, p.due = 0, false
 	p.progress()
+	p.turns.pay()
 	p.Doorbell()
 	if p.due || len(p.turns.ready) > 0 || len(p.turns.dirty) > 0 || !p.inbox.polled() {
 		return false

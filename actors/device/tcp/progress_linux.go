@@ -7,6 +7,11 @@ import (
 // progress moves bytes: pending output, and if it is time for a check of the
 // sockets, input.
 func (p *port) progress() {
+	if len(p.turns.owing) > 0 {
+		if p.turns.polls++; p.turns.polls > owedPolls {
+			p.turns.pay()
+		}
+	}
 	if len(p.turns.dirty) > 0 {
 		p.turns.clean()
 	}
@@ -82,7 +87,19 @@ type turns struct {
 	dirty []*lane // with output that nothing else makes them write
 	ready []*lane // with input, according to epoll, or the budget was used up
 	spare []*lane // the second buffer of dirty, while one is iterated
+
+	owing []*lane // with statuses that may wait
+	polls int     // since there are any
 }
+
+const (
+	// maxOwed is how many statuses of a lane wait. A sender has far more packets under way
+	// before it must wait for one.
+	maxOwed = 16
+	// owedPolls is how many polls they wait for something to leave with: about as long
+	// as an application takes to answer at once, and less than a system call.
+	owedPolls = 8
+)
 
 // soil makes l write its output at the end of the turn.
 func (t *turns) soil(l *lane) {
@@ -90,6 +107,29 @@ func (t *turns) soil(l *lane) {
 		l.dirty = true
 		t.dirty = append(t.dirty, l)
 	}
+}
+
+// owe makes l write a status that was added to its output within owedPolls polls.
+func (t *turns) owe(l *lane) {
+	switch l.owes++; {
+	case l.owes >= maxOwed:
+		t.soil(l)
+	case !l.owing:
+		l.owing = true
+		t.owing = append(t.owing, l)
+	}
+}
+
+// pay has all that is owed written.
+func (t *turns) pay() {
+	for i, l := range t.owing {
+		t.owing[i] = nil
+		l.owing = false
+		if l.owes > 0 && l.state == laneUp {
+			t.soil(l)
+		}
+	}
+	t.owing, t.polls = t.owing[:0], 0
 }
 
 // clean writes pending output.

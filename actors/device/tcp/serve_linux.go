@@ -50,6 +50,14 @@ func (l *lane) status(f *frame, st device.Status) {
 	l.answer(&frame{kind: kindStatus, token: f.token, status: st})
 }
 
+// taken ends a send of the other side whose packet lies in a receive. That needs no write
+// of its own as long as a packet in the same direction may come soon, and several leave
+// together.
+func (l *lane) taken(f *frame) {
+	l.out.frame(&frame{kind: kindStatus, token: f.token, status: device.StatusOK})
+	l.p.turns.owe(l)
+}
+
 func (l *lane) onSend(f *frame, b []byte) {
 	l.s.used = true
 	if f.qkey != l.p.qkey {
@@ -69,7 +77,7 @@ func (l *lane) onSend(f *frame, b []byte) {
 	copy(l.p.inbox.slot(slot, len(b)), b)
 	c := l.p.inbox.arrival(device.OpRecv, &l.s.r.at)
 	c.ID, c.Len, c.HasImm, c.Imm = uint64(slot), len(b), f.imm, f.data
-	l.status(f, device.StatusOK)
+	l.taken(f)
 }
 
 // takeSlot takes a posted receive, see inbox.

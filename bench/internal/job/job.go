@@ -37,11 +37,12 @@ type Job struct {
 	Size     int       `json:"size,omitempty"` // of a message
 	Warm     int       `json:"warm,omitempty"` // messages each way before the clock starts
 	Count    int       `json:"count,omitempty"`
-	Alloc    bool      `json:"alloc,omitempty"` // buffers are the domain's, not Go's
-	Timed    int       `json:"timed,omitempty"` // messages that are then timed one by one
-	Idle     int       `json:"idle,omitempty"`  // milliseconds in which then nothing is done
-	Depth    int       `json:"depth,omitempty"` // of what waits in the matcher, or peers
-	Came     bool      `json:"came,omitempty"`  // what waits are messages, not receives
+	Alloc    bool      `json:"alloc,omitempty"`  // buffers are the domain's, not Go's
+	Timed    int       `json:"timed,omitempty"`  // messages that are then timed one by one
+	Idle     int       `json:"idle,omitempty"`   // milliseconds in which then nothing is done
+	Depth    int       `json:"depth,omitempty"`  // of what waits in the matcher, or peers
+	Came     bool      `json:"came,omitempty"`   // what waits are messages, not receives
+	Random   bool      `json:"random,omitempty"` // their tags come in no order
 	Plan     flow.Plan `json:"plan,omitzero"`
 	Echo     echo.Plan `json:"echo,omitzero"`
 }

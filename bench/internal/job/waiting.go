@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
@@ -19,8 +20,15 @@ func (p *pair) fill(ctx context.Context) error {
 	if p.Depth == 0 {
 		return nil
 	}
+	tags := make([]int, p.Depth)
+	for i := range tags {
+		tags[i] = i
+	}
+	if p.Random { // the same on both sides and in each run
+		tags = rand.New(rand.NewPCG(1, 2)).Perm(p.Depth)
+	}
 	if p.Came {
-		for i := range p.Depth {
+		for _, i := range tags {
 			if err := p.Endpoint.SendTag(ctx, p.peer, firstWaiting+uint64(i), make([]byte, 8)); err != nil {
 				return err
 			}
@@ -29,7 +37,7 @@ func (p *pair) fill(ctx context.Context) error {
 		return err
 	}
 	buf := make([]byte, 8)
-	for i := range p.Depth {
+	for _, i := range tags {
 		if _, err := p.post(ctx, &efa.RecvReq{Buf: buf, Tagged: true, Tag: firstWaiting + uint64(i)}); err != nil {
 			return err
 		}

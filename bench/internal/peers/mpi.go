@@ -25,9 +25,11 @@ func openMPI(ctx context.Context, dir string) ([]Peer, error) {
 		return nil, err
 	}
 	tcp := Peer{Name: "openmpi-tcp", Way: TCP}
-	program := dir + "/openmpi-pingpong"
-	tcp.PingPong = mpiPingPong(mpi.OpenMPI.Command(2, program, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"))
-	return []Peer{p, tcp}, nil
+	loopback := []string{"--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"}
+	tcp.PingPong = mpiPingPong(mpi.OpenMPI.Command(2, dir+"/openmpi-pingpong", loopback...))
+	s, err := contest.Compile(ctx, dir, contest.OpenMPI, loopback...)
+	tcp.Stream = s.Run
+	return []Peer{p, tcp}, err
 }
 
 // overMPI compiles the three programs for an implementation.

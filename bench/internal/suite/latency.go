@@ -15,7 +15,7 @@ const pilotTrips = 50
 // plain slices.
 func (s *Suite) latencySHM() (list []trial.Case) {
 	for _, size := range s.pick(
-		[]int{8, 64, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20},
+		[]int{8, 1, 64, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20},
 		[]int{8, 4 << 10, 64 << 10, 1 << 20}) {
 		c := s.latency(peers.SHM, size)
 		j := job.Job{Device: peers.SHM, Progress: s.mode("manual"), Size: size}

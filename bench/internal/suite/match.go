@@ -13,7 +13,7 @@ import (
 const itself = "self"
 
 // match is half a round trip of tagged messages while receives for other tags wait in the
-// matcher, or messages that nobody has asked for.
+// matcher, or messages that nobody has asked for, with tags in order or at random.
 func (s *Suite) match() (list []trial.Case) {
 	j := job.Job{Device: peers.SHM, Progress: s.mode("manual"), Size: question}
 	for _, came := range []bool{false, true} {
@@ -24,9 +24,11 @@ func (s *Suite) match() (list []trial.Case) {
 			}
 			full, empty := j, j
 			full.Depth, full.Came, empty.Came = depth, came, true // which has tags
+			random := full
+			random.Random = true
 			list = append(list, trial.Case{
 				Name: name + strconv.Itoa(depth), Unit: "us", Pilot: pilotTrips,
-				Ours:  []trial.Contestant{s.pingPong("", full, false)},
+				Ours:  []trial.Contestant{s.pingPong("", full, false), s.pingPong("/random", random, false)},
 				Peers: []trial.Contestant{s.pingPong(itself, empty, false)},
 			})
 		}

@@ -69,8 +69,8 @@ func (c *Config) systems(ctx context.Context, dir string) ([]System, error) {
 }
 
 // Compile makes the program of a peer, in dir. The error is versus.ErrAbsent if the peer is
-// not installed.
-func Compile(ctx context.Context, dir, peer string) (s System, err error) {
+// not installed. The options are those of the launcher, for MPI.
+func Compile(ctx context.Context, dir, peer string, options ...string) (s System, err error) {
 	var command []string
 	switch peer {
 	case Libfabric:
@@ -78,10 +78,10 @@ func Compile(ctx context.Context, dir, peer string) (s System, err error) {
 		command, err = compileLibfabric(ctx, dir)
 	case OpenMPI:
 		s.Name = mpi.OpenMPI.Name
-		command, err = compileMPI(ctx, dir, peer, &mpi.OpenMPI)
+		command, err = compileMPI(ctx, dir, peer, &mpi.OpenMPI, options)
 	default:
 		s.Name = mpi.MPICH.Name
-		command, err = compileMPI(ctx, dir, peer, &mpi.MPICH)
+		command, err = compileMPI(ctx, dir, peer, &mpi.MPICH, options)
 	}
 	s.Run = func(ctx context.Context, p flow.Plan) (*flow.Result, error) {
 		return Parse(ctx, &p, append(slices.Clone(command), arguments(&p)...))
@@ -89,9 +89,9 @@ func Compile(ctx context.Context, dir, peer string) (s System, err error) {
 	return s, err
 }
 
-func compileMPI(ctx context.Context, dir, name string, m *mpi.MPI) ([]string, error) {
+func compileMPI(ctx context.Context, dir, name string, m *mpi.MPI, options []string) ([]string, error) {
 	program, err := m.Compile(ctx, dir, name, source(mpiC))
-	return m.Command(2, program), err
+	return m.Command(2, program, options...), err
 }
 
 func compileLibfabric(ctx context.Context, dir string) (command []string, err error) {

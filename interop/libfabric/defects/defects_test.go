@@ -60,6 +60,12 @@ func TestDefects(t *testing.T) {
 			releases, listed := Seen[name]
 			require.True(t, listed)
 			seen := run(t, p, in, source)
+			if strings.HasSuffix(seen, hangs) && !slices.Contains(releases, version) {
+				// Seen once in hundreds of runs, with 1.17 on a busy machine, and of a cause that is
+				// not known; a defect would show each time.
+				t.Logf("libfabric %s: %s, tried once more", version, seen)
+				seen = run(t, p, in, source)
+			}
 			t.Logf("libfabric %s: %s", version, or(seen, "as it should be"))
 			switch {
 			case slices.Contains(releases, version):
@@ -78,6 +84,9 @@ func or(a, b string) string {
 	}
 	return b
 }
+
+// hangs is what is seen of a program that was ended.
+const hangs = "does not end"
 
 // run returns what a program saw, "" if all was well.
 func run(t *testing.T, p emulator.Program, in install.Installation, source string) string {
@@ -101,7 +110,7 @@ func run(t *testing.T, p emulator.Program, in install.Installation, source strin
 	code := cmd.ProcessState.ExitCode()
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Sprintf("%sdoes not end", stdout)
+		return string(stdout) + hangs
 	case err == nil:
 		return ""
 	case code == 1:

@@ -1,0 +1,119 @@
+package shm
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/sys"
+)
+
+// outlet is a sender's end of a ring. Each of its accesses to a word of the ring is a method
+// below. Their order is that of the steps in sendop.go, which take one each: send is a row of
+// them for the ordinary packet, and leaves anything else to the steps.
+type outlet struct {
+	ring
+	self  ident
+	me    int // our entry in the sender table,
+	entry *sender
+	hint  uint64 // every position before it has been claimed
+	dry   uint64 // 1 + the value of posted when we last found nothing
+	full  uint64 // the same of the last look at the whole ring
+}
+
+// send sends one packet with marks. Preconditions: it is at most the MTU.
+func (o *outlet) send(wr *device.SendWR, marks word) outcome {
+	if !o.ours() {
+		return o.run(o.begin(wr, marks))
+	}
+	if wr.Begins && o.putsOff(wr) {
+		return o.run(o.begin(wr, marks))
+	}
+	pos := o.hint
+	post := o.post(pos & o.mask)
+	w := word(post.Load())
+	if !o.open(w, pos) {
+		return o.run(o.begin(wr, marks))
+	}
+	if !o.claim(post, w) {
+		return o.run(o.begin(wr, marks)) // nothing has happened yet
+	}
+	c, n := &o.cell[pos&o.mask], len(wr.Header)+len(wr.Payload)
+	if short(n, marks) {
+		c.fill(wr)
+	} else {
+		o.fillOther(c, w, wr, marks)
+	}
+	c.publish(w.by(o.me, ready) | word(n)<<32 | marks)
+	o.pass(pos)
+	if o.state() != running {
+		return o.run(sendOp{at: stepBell})
+	}
+	willWrite(o.post((pos + 1) & o.mask))
+	return sent
+}
+
+// run takes the steps that are left.
+func (o *outlet) run(op sendOp) outcome {
+	for op.at != stepOver {
+		o.step(&op)
+	}
+	willWrite(o.post(o.hint & o.mask))
+	return op.result
+}
+
+// ours reports whether our entry in the sender table is still ours.
+func (o *outlet) ours() bool { return ident(o.entry.who.Load()) == o.self }
+
+// putsOff reports whether the receiver holds us back from a message on that is not later than
+// the one that the packet begins. The flags lie in the same cache line as who.
+func (o *outlet) putsOff(wr *device.SendWR) bool {
+	if o.entry.flags.Load()&heldBack == 0 {
+		return false
+	}
+	return int32(wr.Turn-o.turns[o.me].Load()) >= 0 && !wr.HasImm
+}
+
+// open reports whether w, which the post at pos says, may be claimed.
+func (o *outlet) open(w word, pos uint64) bool {
+	return w.is(posted, o.lap(pos)) && int(w.slot()) < o.slots
+}
+
+// claim makes the post ours that says w; false: it has changed meanwhile.
+func (o *outlet) claim(post *atomic.Uint64, w word) bool {
+	return post.CompareAndSwap(uint64(w), uint64(w.by(o.me, claimed)))
+}
+
+// short reports whether a packet of n bytes lies in a cell and nothing else does.
+func short(n int, marks word) bool { return n <= inlineMax-immBytes && marks&withImm == 0 }
+
+// fill puts a short packet into the cell.
+func (c *cell) fill(wr *device.SendWR) {
+	copy(c.inline[copy(c.inline[:], wr.Header):], wr.Payload)
+}
+
+// fillOther puts any other packet into the cell of the post w, or its slot.
+func (o *outlet) fillOther(c *cell, w word, wr *device.SendWR, marks word) {
+	dst := c.inline[:]
+	if len(wr.Header)+len(wr.Payload) > marks.room() {
+		dst = o.slotBytes(int(w.slot()))
+	}
+	if marks&withImm != 0 {
+		binary.LittleEndian.PutUint32(c.inline[inlineMax-immBytes:], wr.Imm)
+	}
+	copy(dst[copy(dst, wr.Header):], wr.Payload)
+}
+
+// publish says in the cell that the packet is there. The place is the sender's: no other process
+// writes to its cell until the receiver has taken the packet, or has seen the sender dead.
+func (c *cell) publish(w word) { sys.StoreRelease(&c.word, uint64(w)) }
+
+// pass tells others where to look. It is not a release: publishing must come before the look at
+// the bell, as parking comes before the receiver's last look at the cells.
+func (o *outlet) pass(pos uint64) {
+	o.hint = pos + 1
+	o.ctl.tail.Store(o.hint)
+}
+
+// state is that of the receiver (control.bell).
+func (o *outlet) state() uint32 { return o.ctl.bell.Load() }
