@@ -70,7 +70,7 @@ func (t *Table) Post(r *Recv) *Msg {
 	s := t.space(r.Kind)
 	if s.msgs.n != 0 {
 		f := r.filter()
-		if m, _ := s.oldestMsg(f, s.lookup(f)); m != nil {
+		if m := s.oldestMsg(f, s.lookup(f)); m != nil {
 			s.removeMsg(m)
 			return m
 		}
@@ -91,7 +91,7 @@ func (t *Table) Find(k Kind, tag, ignore uint64, src Source) *Msg {
 		return nil
 	}
 	f := newFilter(k, tag, ignore, src)
-	m, _ := s.oldestMsg(f, s.lookup(f))
+	m := s.oldestMsg(f, s.lookup(f))
 	return m
 }
 

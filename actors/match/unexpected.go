@@ -42,13 +42,13 @@ func (p *pool) put(e *entry) {
 }
 
 // oldestMsg returns the oldest message that f accepts, or nil. c is the class of
-// f or nil, and returned as it is then.
-func (s *space) oldestMsg(f filter, c *class) (*Msg, *class) {
+// f or nil.
+func (s *space) oldestMsg(f filter, c *class) *Msg {
 	if c == nil || s.indexed&c.bit == 0 {
 		steps := 0
 		for l := s.msgs.head; l != nil; l = l.next {
 			if f.matches(l.owner.Tag, l.owner.Source) {
-				return l.owner, c
+				return l.owner
 			}
 			// The walk is long. An index costs as much as walking to the end a few
 			// times; if there can be none, walk on.
@@ -59,15 +59,15 @@ func (s *space) oldestMsg(f filter, c *class) (*Msg, *class) {
 			}
 		}
 		if c == nil || s.indexed&c.bit == 0 {
-			return nil, c
+			return nil
 		}
 	}
 	c.asked = s.adds
 	n := c.msgs.first(c.key(f.tag, f.src))
 	if n == nil {
-		return nil, c
+		return nil
 	}
-	return n.owner, c
+	return n.owner
 }
 
 // makeIndex files all messages for the class of f and returns the class, which

@@ -13,6 +13,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/device/tcp"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 var costDevices = []string{"sim", "shm", "tcp"}
@@ -205,7 +206,7 @@ func (p *costPair) once(c costCase) error {
 	if err != nil {
 		return err
 	}
-	for began := time.Now(); ended[0] > 0 || ended[1] > 0; {
+	for began := clock.System.Now(); ended[0] > 0 || ended[1] > 0; {
 		for i, s := range p.sides {
 			n := s.q.TryRead(s.cs[:])
 			ended[i] -= n
@@ -216,7 +217,7 @@ func (p *costPair) once(c costCase) error {
 				p.protocol = s.cs[j].Protocol
 			}
 		}
-		if time.Since(began) > time.Minute {
+		if clock.System.Now().Sub(began) > time.Minute {
 			return fmt.Errorf("%s: no outcome within a minute", c)
 		}
 	}

@@ -144,7 +144,7 @@ func TestHosts(t *testing.T) {
 			done(t, op)
 		}
 	}
-	for _, bad := range []string{name + "?host=", "sim?host=x", "sim?plain", "tcp?anyreader", "shm?host", "tcp:here", "auto:", "?host="} {
+	for _, bad := range []string{name + "?host=", "sim?host=x", "sim?plain", "tcp?anyreader", "shm?host", "shm?", "shm?files=", name + "?plian", name + "??plain", "efa?files", "tcp:here", "auto:", "?host="} {
 		_, err := efa.OpenDevice(bad)
 		require.ErrorIs(t, err, efa.ErrInvalid, bad)
 	}

@@ -27,14 +27,18 @@ import (
 //	auto:IP      the same, this host known by the address IP
 //	sim          a simulated fabric inside this process, one port of it
 //
-// After shm or shm:DIR, ?host=NAME gives the device an address as if it were on a host
-// of that name: who meets in a directory need not have one GID. After either, ?files is for
-// processes of several containers that share the directory but not their process numbers:
-// memory is in its files then, which a process of the same user can cut. Without it that
-// memory is sealed, and found by the numbers. Two more options come before ?files and behind a
-// host, and are about messages of 16 KiB and more from plain slices: ?plain has this process, as
-// receiver, read them where they lie if the kernel lets it, and ?anyreader lets every process of the
-// user read all memory of this one where the Yama security module would not.
+// Options may follow shm or shm:DIR, in any order: shm:DIR?host=a?files. The directory has no
+// question mark in its name then.
+//
+//	?host=NAME   an address as if the device were on a host of that name: who meets in a
+//	             directory need not have one GID
+//	?files       memory is in the directory's files, for processes of several containers that
+//	             share it but not their process numbers. A process of the same user can cut a
+//	             file. Without this option memory is sealed, and found by the numbers.
+//	?plain       this process, as receiver, reads messages of 16 KiB and more from plain slices
+//	             where they lie, if the kernel lets it
+//	?anyreader   every process of the user may so read all memory of this one, where the Yama
+//	             security module would not let it
 //
 // An IP that is not loopback needs credentials, so it works with [Open] and its
 // Config.TCP only. What auto has found, and what not, Open tells its Logger and
@@ -76,26 +80,23 @@ func (c DeviceChoice) String() string {
 }
 
 func openDevice(cfg *Config, log *slog.Logger) (Device, []DeviceChoice, error) {
-	name, files := strings.CutSuffix(cfg.DeviceName, "?files")
-	name, plain := strings.CutSuffix(name, "?plain")
-	name, anyReader := strings.CutSuffix(name, "?anyreader")
-	path, host, named := strings.Cut(name, "?host=")
+	name := cfg.DeviceName
+	path, options, hasOptions := strings.Cut(name, "?")
 	driver, arg, hasArg := strings.Cut(path, ":")
 	var dev Device
 	var err error
 	switch {
-	case named && host == "":
-		return nil, nil, fmt.Errorf("%w: device %q: host without a name", ErrInvalid, name)
 	case driver == "" || driver == "shm":
-		c := shm.Config{Dir: arg, Logger: log, Files: files, PlainReads: plain, AnyReader: anyReader}
-		if named {
-			c.GID = shm.HostGID(host)
+		c := shm.Config{Dir: arg, Logger: log}
+		if hasOptions {
+			err = shmOptions(&c, options)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: device %q: %w", ErrInvalid, name, err)
 		}
 		dev, err = shm.Open(c)
-	case files || plain || anyReader:
-		return nil, nil, fmt.Errorf("%w: device %q: ?files, ?plain and ?anyreader are for shm", ErrInvalid, cfg.DeviceName)
-	case named:
-		return nil, nil, fmt.Errorf("%w: device %q: ?host=NAME is for shm", ErrInvalid, name)
+	case hasOptions:
+		return nil, nil, fmt.Errorf("%w: device %q: options behind a question mark are for shm", ErrInvalid, name)
 	case driver == "sim":
 		dev, err = openSim()
 	case (driver == "tcp" || driver == "auto") && hasArg:
@@ -113,13 +114,35 @@ func openDevice(cfg *Config, log *slog.Logger) (Device, []DeviceChoice, error) {
 	case driver == "auto":
 		return newChooser(cfg, log).open()
 	default:
-		return nil, nil, fmt.Errorf("%w: device %q: want shm, shm:DIR, either with ?host=NAME, efa, efa:NAME, efa:A+B, tcp, tcp:IP, auto, auto:IP or sim",
+		return nil, nil, fmt.Errorf("%w: device %q: want shm, shm:DIR, either with options such as ?host=NAME, efa, efa:NAME, efa:A+B, tcp, tcp:IP, auto, auto:IP or sim",
 			ErrInvalid, name)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	return dev, []DeviceChoice{asked(dev)}, nil
+}
+
+// shmOptions sets what the options say, which question marks separate.
+func shmOptions(c *shm.Config, options string) error {
+	for o := range strings.SplitSeq(options, "?") {
+		key, value, hasValue := strings.Cut(o, "=")
+		switch {
+		case key == "host" && value != "":
+			c.GID = shm.HostGID(value)
+		case hasValue:
+			return fmt.Errorf("unknown option %q", o)
+		case key == "files":
+			c.Files = true
+		case key == "plain":
+			c.PlainReads = true
+		case key == "anyreader":
+			c.AnyReader = true
+		default:
+			return fmt.Errorf("unknown option %q", o)
+		}
+	}
+	return nil
 }
 
 func asked(d Device) DeviceChoice {

@@ -223,7 +223,7 @@ func TestPlainCanceled(t *testing.T) {
 func TestNoPlain(t *testing.T) {
 	name := "shm:" + privateDir(t)
 	var sides [2]*side
-	for i, options := range []string{"?anyreader?plain", "?anyreader"} {
+	for i, options := range []string{"?plain?anyreader", "?anyreader"} {
 		dev, err := efa.OpenDevice(name + options)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, dev.Close()) })

@@ -173,6 +173,20 @@ func (q *faultyQP) Lend(path uint8, lkey uint32, mem []byte) (uint64, error) {
 	return q.QP.Lend(path, lkey, mem)
 }
 
+func (q *faultyQP) LendPlain(ah device.AH, qpn uint16, mem []byte) (key, addr uint64, err error) {
+	if err := q.f.fail("QP.LendPlain"); err != nil {
+		return 0, 0, err
+	}
+	return q.QP.LendPlain(ah, qpn, mem)
+}
+
+func (q *faultyQP) Relend(path uint8, key uint64, mem []byte) error {
+	if err := q.f.fail("QP.Relend"); err != nil {
+		return err
+	}
+	return q.QP.Relend(path, key, mem)
+}
+
 func (q *faultyQP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
 	if err := q.f.fail("QP.HoldBack"); err != nil {
 		return err

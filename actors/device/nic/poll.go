@@ -78,7 +78,8 @@ func (q *QP) onOther(e *device.Completion) bool {
 	case device.OpGone:
 		e.AH = q.ahs.find(&e.SrcGID)
 		return true
+	default: // OpRecv with what cannot be, or no event that there is
+		q.stats.Refused++
+		return false
 	}
-	q.stats.Refused++
-	return false
 }

@@ -114,7 +114,12 @@ func (p *process) call(ctx context.Context, command string) (words, error) {
 	case answer := <-p.answers:
 		return result(command, answer)
 	case <-p.dead:
-		return nil, fmt.Errorf("%w, at: %s", p.gone(), command)
+		select {
+		case answer := <-p.answers: // the last one, to quit
+			return result(command, answer)
+		default:
+			return nil, fmt.Errorf("%w, at: %s", p.gone(), command)
+		}
 	case <-ctx.Done():
 		return nil, fmt.Errorf("no answer to %q: %w", command, ctx.Err())
 	}
