@@ -38,7 +38,7 @@ type Conn struct {
 	life   context.Context // of what goes on after Close
 	giveUp context.CancelFunc
 
-	wasReset          atomic.Bool
+	wasReset          atomic.Bool // the other side is to hear RESET
 	closed            atomic.Bool
 	endRead, endWrite sync.Once
 	drained           chan struct{} // closed: nothing comes on the stream any more
@@ -192,7 +192,8 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// linger waits until the other side has closed the connection, too, and at most lingerPeer.
+// linger waits until the other side has closed the connection, too, and at most lingerPeer. That
+// side has been told FIN and STOP by then: there is nothing more to say.
 func (c *Conn) linger() {
 	defer c.leave()
 	ctx, cancel := context.WithTimeout(c.hub.ctx, lingerPeer)
@@ -201,7 +202,6 @@ func (c *Conn) linger() {
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			c.reset()
 			c.giveUp()
 			<-ended
 		}
@@ -216,6 +216,20 @@ func (c *Conn) send(ctx context.Context, l lane, k kind, value uint64, p []byte)
 	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), p, efa.Inject, efa.Data(head(k, value)))
 }
 
+// next receives a frame.
+func (c *Conn) next(ctx context.Context, l lane) (efa.Delivery, error) {
+	d, err := c.hub.ep.NextTag(ctx, l.match(c.id), c.from...)
+	if err == nil {
+		return d, nil
+	}
+	var long *efa.TooLongError
+	if errors.As(err, &long) {
+		err = violation("a frame of %d bytes", long.Claimed.Message.N)
+		c.hub.served.Go(func() { _ = long.Claimed.Discard(c.hub.ctx) }) // which takes as long as its sender likes
+	}
+	return d, err
+}
+
 // move sends bytes that the other side has granted, from where they lie.
 func (c *Conn) move(k kind, value uint64, p []byte) error {
 	if err := c.peer.err(); err != nil {
@@ -224,30 +238,27 @@ func (c *Conn) move(k kind, value uint64, p []byte) error {
 	return c.hub.ep.SendTag(c.hub.ctx, c.peer.at, laneBulk.tag(c.to), p, efa.Data(head(k, value)))
 }
 
-// acknowledged sends a frame without a body, and waits until the other side's device has it and
-// everything before it.
-func (c *Conn) acknowledged(ctx context.Context, l lane, k kind) error {
-	if err := c.peer.err(); err != nil {
-		return err
-	}
-	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), nil, efa.Data(head(k, 0)))
+// acknowledged sends a frame without a body, also to a peer that has failed, and waits until the
+// other side's device has it and everything before it: a packet that was sent later may come
+// there first.
+func (c *Conn) acknowledged(ctx context.Context, l lane, k kind, value uint64) error {
+	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), nil, efa.Fence, efa.Data(head(k, value)))
 }
 
 // broken keeps an error that is the end of one half. If the other side has broken the protocol
-// it hears that the connection is over.
+// the connection is over.
 func (c *Conn) broken(where *error, err error) error {
 	*where = err
 	if errors.Is(err, errFrame) {
-		c.reset()
+		c.reset(err)
 	}
 	return err
 }
 
-// reset ends the connection at the other side.
-func (c *Conn) reset() {
-	if c.wasReset.CompareAndSwap(false, true) {
-		// Errors are those of a peer that has failed, which the other half sees for itself.
-		_ = c.send(c.hub.ctx, laneStream, kindReset, 0, nil)
-		_ = c.send(c.hub.ctx, laneBack, kindStop, 0, nil)
-	}
+// reset ends both halves with an error, and the other side hears of that: RESET stands in the
+// place of FIN, unless that has left already.
+func (c *Conn) reset(err error) {
+	c.wasReset.Store(true)
+	c.shutRead(err)
+	c.shutWrite(err)
 }

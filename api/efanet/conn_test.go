@@ -229,6 +229,90 @@ func TestSlowReader(t *testing.T) {
 	require.ErrorIs(t, <-stuck, os.ErrDeadlineExceeded)
 }
 
+// TestSlowReaders: as many connections as there may be with one peer, of which all but one are full
+// of the smallest writes, hold up themselves alone.
+func TestSlowReaders(t *testing.T) {
+	l := listen(t, efanet.ListenConfig{Setup: &efa.Setup{Endpoint: efa.EndpointConfig{
+		Protocol: efa.ProtocolConfig{PeerMemory: 4 << 20},
+	}}})
+	var slow []conn
+	var stuck sync.WaitGroup
+	for range 24 {
+		c, _ := dial(t, l)
+		slow = append(slow, c)
+		stuck.Go(func() {
+			var err error
+			for err == nil {
+				_, err = c.Write([]byte("x"))
+			}
+			assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		})
+	}
+	a, b := dial(t, l)
+	for range 2000 {
+		p := make([]byte, 1000)
+		_, err := a.Write(p)
+		require.NoError(t, err)
+		_, err = io.ReadFull(b, p)
+		require.NoError(t, err)
+	}
+	for _, c := range slow {
+		require.NoError(t, c.SetWriteDeadline(time.Unix(1, 0)))
+	}
+	stuck.Wait()
+	_, err := efanet.Dial(soon(t), l.Addr().String())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.ErrorContains(t, err, "as many connections")
+}
+
+// TestFewPlaces: a listener goes on whose endpoint has no place for a receive at times, since
+// goroutines that read have taken them.
+func TestFewPlaces(t *testing.T) {
+	l := listen(t, efanet.ListenConfig{Setup: &efa.Setup{Endpoint: efa.EndpointConfig{RxDepth: 6}}})
+	var dialed, reading []conn
+	for range 3 {
+		a, b := dial(t, l)
+		dialed, reading = append(dialed, a), append(reading, b)
+	}
+	var readers sync.WaitGroup
+	for _, c := range reading {
+		readers.Go(func() {
+			_, err := c.Read(make([]byte, 1))
+			assert.NoError(t, err)
+		})
+	}
+	for range 4 { // each may give a place to a reader
+		dial(t, l)
+	}
+	for _, c := range dialed {
+		_, err := c.Write([]byte("x"))
+		require.NoError(t, err)
+	}
+	readers.Wait()
+	for range 5 {
+		dial(t, l)
+	}
+}
+
+// TestCloseWhileDialed: a listener that closes while somebody dials ends, and so does the dial.
+func TestCloseWhileDialed(t *testing.T) {
+	for range 20 {
+		l := listen(t, efanet.ListenConfig{})
+		var dials sync.WaitGroup
+		for range 2 {
+			dials.Go(func() {
+				if c, err := efanet.Dial(soon(t), l.Addr().String()); err == nil {
+					_, err = c.Read(make([]byte, 1))
+					assert.ErrorIs(t, err, syscall.ECONNRESET)
+					assert.NoError(t, c.Close())
+				}
+			})
+		}
+		require.NoError(t, l.Close())
+		dials.Wait()
+	}
+}
+
 // TestMany: thousands of connections on one endpoint each side, with a reader each.
 func TestMany(t *testing.T) {
 	n := 2000
@@ -289,6 +373,8 @@ func TestRefused(t *testing.T) {
 
 	require.NoError(t, l.Close()) // with c not accepted
 	_, err = c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	_, err = c.Write(make([]byte, 1))
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	require.NoError(t, c.Close())
 

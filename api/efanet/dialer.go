@@ -147,7 +147,6 @@ func (c *Conn) abandon() {
 		c.leave()
 		return
 	}
-	c.reset()
 	_ = c.Close() // the first call has no error
 }
 

@@ -45,6 +45,8 @@ func plain(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, efa.ErrPeerFailed), errors.Is(err, efa.ErrPeerAborted), errors.Is(err, errFrame):
+		return fmt.Errorf("%w: %w", syscall.ECONNRESET, err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return os.ErrDeadlineExceeded
 	case errors.Is(err, io.EOF):
@@ -53,8 +55,6 @@ func plain(err error) error {
 		return net.ErrClosed
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
-	case errors.Is(err, efa.ErrPeerFailed), errors.Is(err, efa.ErrPeerAborted), errors.Is(err, errFrame):
-		return fmt.Errorf("%w: %w", syscall.ECONNRESET, err)
 	}
 	return err
 }

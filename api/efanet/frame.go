@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/efactor/efactor/api/efa"
 )
@@ -19,7 +20,7 @@ type lane uint64
 
 const (
 	laneOpen   lane = 1 // OPEN, from anybody; the id is 0
-	laneStream lane = 2 // to the reader: DATA, OFFER, FIN, RESET
+	laneStream lane = 2 // to the reader: DATA, OFFER, FIN or RESET
 	laneBulk   lane = 3 // to the reader, for an OFFER: BULK, WITHDRAW
 	laneBack   lane = 4 // to the writer: ACCEPT or REFUSE once, then CREDIT, GRANT, STOP
 	laneWatch  lane = 5 // nothing: a receive on it ends with the peer
@@ -43,11 +44,11 @@ const (
 	kindOpen     kind = iota + 1 // value: the version
 	kindAccept                   // value: the accepting side's id; body: its window
 	kindRefuse                   // value: a refusal
-	kindData                     // body: 1 to maxFrame bytes of the stream
+	kindData                     // value: how many bytes of the stream came before; body: 1 to maxFrame more
 	kindOffer                    // value: sequence number and length of what is to be written
 	kindBulk                     // value: the sequence number; body: as many bytes as were granted
 	kindWithdraw                 // value: the sequence number of an offer that has ended
-	kindFin                      // no more bytes come
+	kindFin                      // no more bytes come; value: how many there were
 	kindReset                    // the connection has failed
 	kindCredit                   // value: credit that is given back
 	kindGrant                    // value: sequence number of the offer, and how many bytes of it
@@ -58,8 +59,9 @@ const (
 	version = 1
 	// window is how much credit a reader gives in all: what may wait for it at a time.
 	window = 128 << 10
-	// frameCost is what a frame costs beside its bytes, since it takes up memory.
-	frameCost = 256
+	// frameCost is what a frame costs beside its bytes: the memory that the endpoint has for a
+	// message that nobody has received, see cost.
+	frameCost = 2048
 	// maxFrame is the most bytes of a DATA frame.
 	maxFrame = 4096
 	// minBulk is from how many bytes on a write is offered and goes by one copy.
@@ -70,7 +72,19 @@ const (
 	maxGrant = 4 << 20
 )
 
-func head(k kind, value uint64) uint64 { return uint64(k)<<56 | value&(1<<56-1) }
+// maxValue is the largest value of a frame; counts of bytes begin again at 0 behind it.
+const maxValue = 1<<56 - 1
+
+func head(k kind, value uint64) uint64 { return uint64(k)<<56 | value&maxValue }
+
+// cost is the credit that a frame with n bytes takes: at least the memory that it needs at the
+// endpoint until it is received, where blocks of a power of two hold the bytes.
+func cost(n int) int {
+	if n == 0 {
+		return frameCost
+	}
+	return frameCost + 1<<bits.Len(uint(max(n, 64)-1))
+}
 
 // sized is the value of frames about an offer: its sequence number and a length.
 func sized(seq uint16, n int) uint64 { return uint64(seq)<<40 | uint64(n) }
@@ -94,7 +108,7 @@ func violation(format string, args ...any) error {
 
 // parse reads the head of a message on a lane and checks everything that needs no state.
 func parse(l lane, m *efa.Message) (frame, error) {
-	f := frame{kind: kind(m.Data >> 56), value: m.Data & (1<<56 - 1), n: m.N}
+	f := frame{kind: kind(m.Data >> 56), value: m.Data & maxValue, n: m.N}
 	if !m.HasData {
 		return f, violation("a message without a head")
 	}
@@ -107,14 +121,16 @@ func parse(l lane, m *efa.Message) (frame, error) {
 	case kindRefuse:
 		ok = l == laneBack
 	case kindData:
-		ok, body = l == laneStream && f.n > 0 && f.value == 0, maxFrame
+		ok, body = l == laneStream && f.n > 0, maxFrame
 	case kindOffer:
 		ok = l == laneStream && f.size() > 0 && f.size() <= maxOffer
 	case kindBulk:
 		ok, body = l == laneBulk && f.n > 0 && f.size() == 0, maxGrant
 	case kindWithdraw:
 		ok = l == laneBulk && f.size() == 0
-	case kindFin, kindReset:
+	case kindFin:
+		ok = l == laneStream
+	case kindReset:
 		ok = l == laneStream && f.value == 0
 	case kindCredit:
 		ok = l == laneBack && f.value > 0 && f.value <= window
@@ -174,7 +190,7 @@ func parseWindow(b []byte) (int, error) {
 		return 0, violation("a window of %d bytes", len(b))
 	}
 	w := binary.LittleEndian.Uint32(b)
-	if w < maxFrame+frameCost || w > 1<<30 {
+	if int64(w) < int64(cost(maxFrame)) || w > 1<<30 {
 		return 0, violation("a window of %d", w)
 	}
 	return int(w), nil

@@ -58,8 +58,10 @@ func opening(ep *efa.Endpoint, id uint64, window uint32) []byte {
 	return append(b, ep.Address().String()...)
 }
 
-func newStranger(t *testing.T) *stranger {
-	s := &stranger{t: t, ep: endpoint(t), listener: listen(t, efanet.ListenConfig{})}
+func newStranger(t *testing.T) *stranger { return newStrangerOn(t, efanet.ListenConfig{}) }
+
+func newStrangerOn(t *testing.T, cfg efanet.ListenConfig) *stranger {
+	s := &stranger{t: t, ep: endpoint(t), listener: listen(t, cfg)}
 	a, err := efa.ParseAddress(s.listener.Addr().String())
 	require.NoError(t, err)
 	s.to, err = s.ep.AddressVector().Insert(a)
@@ -93,6 +95,8 @@ func TestHostileReader(t *testing.T) {
 		"other lane":   func(s *stranger) { s.send(2, s.id, kCredit<<56|1, nil) },
 		"empty":        func(s *stranger) { s.send(2, s.id, kData<<56, nil) },
 		"long":         func(s *stranger) { s.send(2, s.id, kData<<56, make([]byte, 4097)) },
+		"a hole":       func(s *stranger) { s.send(2, s.id, kData<<56|1, []byte("ello")) },
+		"no end":       func(s *stranger) { s.send(2, s.id, kFin<<56|5, nil) },
 		"offer of 0":   func(s *stranger) { s.send(2, s.id, kOffer<<56, nil) },
 		"offer of all": func(s *stranger) { s.send(2, s.id, kOffer<<56|1<<39, nil) },
 		"short bulk": func(s *stranger) {
@@ -113,6 +117,27 @@ func TestHostileReader(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, uint64(kReset), d.Data>>56)
 			d.Release()
+		})
+	}
+}
+
+// TestHostileLong: a frame that is too long even to be received ends the connection, and the
+// endpoint goes on.
+func TestHostileLong(t *testing.T) {
+	for name, lane := range map[string]uint64{"reader": 2, "writer": 4} {
+		t.Run(name, func(t *testing.T) {
+			s := newStrangerOn(t, efanet.ListenConfig{Setup: &efa.Setup{Endpoint: efa.EndpointConfig{NextMemory: 1 << 20}}})
+			sent := make(chan error)
+			go func() { sent <- s.ep.SendTag(soon(t), s.to, tag(lane, s.id), make([]byte, 3<<20), efa.Data(kData<<56)) }()
+			var err error
+			if name == "reader" {
+				_, err = s.conn.Read(make([]byte, 1))
+			} else {
+				_, err = s.conn.Write(make([]byte, 2<<20)) // more than there is credit for
+			}
+			require.ErrorIs(t, err, syscall.ECONNRESET)
+			require.NoError(t, <-sent)
+			dial(t, s.listener)
 		})
 	}
 }
@@ -144,7 +169,7 @@ func TestHostileWriter(t *testing.T) {
 // TestNoCredit: a reader that gives none holds up its own connection, until the deadline.
 func TestNoCredit(t *testing.T) {
 	s := newStranger(t)
-	for range 1 << 20 / (1000 + 256) { // as much as the stranger's window takes
+	for range 1 << 20 / (1024 + 2048) { // as much as the stranger's window takes
 		_, err := s.conn.Write(make([]byte, 1000))
 		require.NoError(t, err)
 	}

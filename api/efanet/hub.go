@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // hub is an endpoint and the connections on it. It lives as long as something uses it: a listener,
@@ -47,7 +48,7 @@ func (p *peer) err() error {
 
 // watch learns of the end of a peer, also where nobody reads: an injected frame does not tell.
 func (h *hub) watch(p *peer) error {
-	op, err := h.ep.Start(&efa.RecvReq{From: p.at, Directed: true, Tagged: true, Tag: laneWatch.tag(0)})
+	op, err := h.start(&efa.RecvReq{From: p.at, Directed: true, Tagged: true, Tag: laneWatch.tag(0)})
 	if err != nil {
 		return err
 	}
@@ -62,19 +63,44 @@ func (h *hub) watch(p *peer) error {
 	return nil
 }
 
+// start posts a receive as soon as there is room for it: many goroutines that read may have taken
+// the endpoint's for a moment.
+func (h *hub) start(r *efa.RecvReq) (*efa.Op, error) {
+	for {
+		op, err := h.ep.Start(r)
+		if !errors.Is(err, efa.ErrAgain) {
+			return op, err
+		}
+		again := clock.NewTimer(startAgain)
+		select {
+		case <-again.C:
+		case <-h.ctx.Done():
+			again.Stop()
+			return nil, efa.ErrClosed
+		}
+	}
+}
+
 const (
+	// startAgain is when an endpoint is asked once more that had no room for a receive.
+	startAgain = time.Millisecond
 	// maxIdle is how many peers without connections stay in the address vector.
 	maxIdle = 256
-	// maxConns is how many connections an endpoint has. Each may wait for two frames, of which
-	// nextMemory and maxOps leave room for as many; maxOps also lets sends wait for a peer that has
-	// stopped without holding up those to others.
-	maxConns   = 1 << 15
+	// maxConns is how many connections an endpoint has: what nobody has read of all of them, in
+	// the smallest frames, is less than the messages that an endpoint keeps (ope.MaxOps), beyond
+	// which it gives a peer up. Each may wait for two frames, of which nextMemory and maxOps leave
+	// room for as many; maxOps also lets sends wait for a peer that has stopped without holding up
+	// those to others.
+	maxConns   = 6 << 10
 	maxOps     = 1 << 17
 	nextMemory = 1 << 30
+	// connMemory is what a connection may leave unread at each side: the window, and a few frames
+	// beside it, of which CREDIT may come by the quarter of the window.
+	connMemory = window + 16*frameCost
 	// peerMemory is what the connections with one peer may leave unread, and so bounds how many
 	// there are; totalMemory is the same for all peers.
 	peerMemory  = 1 << 30
-	totalMemory = 4 << 30
+	totalMemory = 2 << 30
 	// openAhead is how many receives are posted for connections that others open.
 	openAhead = 4
 	// shutdownTime is for how long a hub that ends waits for its last frames to leave.
@@ -162,7 +188,7 @@ func (h *hub) join(a efa.Address) (*peer, error) {
 		h.peers[at] = p
 		h.idle = append(h.idle, p)
 	}
-	if int64(p.conns+1)*window > h.ep.Config().Protocol.PeerMemory || h.users > maxConns {
+	if int64(p.conns+1)*connMemory > h.ep.Config().Protocol.PeerMemory || h.users > maxConns {
 		return nil, errMany
 	}
 	if p.conns == 0 {

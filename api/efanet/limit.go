@@ -3,6 +3,7 @@ package efanet
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,7 @@ type limit struct {
 	now atomic.Pointer[period]
 
 	mu    sync.Mutex // of those that change it
-	ended bool
+	ended error
 }
 
 type period struct {
@@ -54,16 +55,19 @@ func (l *limit) err() error {
 func (l *limit) set(t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.ended {
+	if l.ended == nil {
 		l.change(newPeriod(t))
 	}
 }
 
-// end makes all calls return err from now on.
+// end makes all calls return err from now on. After net.ErrClosed nothing else counts.
 func (l *limit) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ended = true
+	if errors.Is(l.ended, net.ErrClosed) {
+		return
+	}
+	l.ended = err
 	p := newPeriod(time.Time{})
 	p.cancel(err)
 	l.change(p)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
@@ -69,11 +70,12 @@ func (cfg *ListenConfig) listen(ctx context.Context, addr string) (*Listener, er
 	}
 	l := &Listener{hub: h, queue: make(chan *Conn, backlog), addr: h.local}
 	l.limit.init()
+	h.to.Store(l)
 	if rendezvous != nil {
 		l.addr = Addr{rendezvous.Addr().String()}
-		l.giving.Go(func() { _ = h.ep.Serve(l.closed(), rendezvous) })
+		ctx := l.closed()
+		l.giving.Go(func() { _ = h.ep.Serve(ctx, rendezvous) })
 	}
-	h.to.Store(l)
 	return l, nil
 }
 
@@ -159,12 +161,14 @@ func (l *Listener) Close() error {
 		l.stop()
 	}
 	l.giving.Wait()
+	var closing sync.WaitGroup // at once: a Close may wait for the other side
 	for {
 		select {
 		case c := <-l.queue:
-			c.reset()
-			_ = c.Close() // the first call has no error
+			c.reset(syscall.ECONNRESET)
+			closing.Go(func() { _ = c.Close() }) // the first call has no error
 		default:
+			closing.Wait()
 			l.hub.release()
 			return nil
 		}

@@ -21,6 +21,7 @@ type reader struct {
 	rest    []byte       // received, and not read yet
 	held    efa.Delivery // has rest, if it is a DATA frame
 	charge  int          // what the frame of rest costs
+	pos     uint64       // how many bytes of the stream have come
 	owed    int          // credit to give back
 	offered int          // bytes of an OFFER that have not come yet
 	seq     uint16       // of that OFFER
@@ -101,13 +102,17 @@ func (r *reader) more(ctx context.Context, p []byte) (n int, err error) {
 	case r.offered > 0:
 		return r.transfer(ctx, p)
 	}
-	d, err := r.c.hub.ep.NextTag(ctx, laneStream.match(r.c.id), r.c.from...)
+	d, err := r.c.next(ctx, laneStream)
 	if err != nil {
 		return 0, r.keep(ctx, err)
 	}
 	f, err := parse(laneStream, &d.Message)
+	if err == nil && (f.kind == kindData || f.kind == kindFin) && f.value != r.pos&maxValue {
+		err = violation("a frame of kind %d behind byte %d after byte %d", f.kind, f.value, r.pos)
+	}
 	if err == nil && f.kind == kindData {
-		r.rest, r.held, r.charge = d.Body, d, f.n+frameCost
+		r.rest, r.held, r.charge = d.Body, d, cost(f.n)
+		r.pos += uint64(f.n)
 		return r.take(p), nil
 	}
 	d.Release()
@@ -116,13 +121,14 @@ func (r *reader) more(ctx context.Context, p []byte) (n int, err error) {
 		return 0, r.c.broken(&r.err, err)
 	case f.kind == kindOffer:
 		r.offered, r.seq = f.size(), f.seq()
-		r.consumed(frameCost)
+		r.consumed(cost(0))
 	case f.kind == kindFin:
 		r.err = io.EOF
 		r.stop()
 	default:
 		r.err = syscall.ECONNRESET
 		r.stop()
+		r.c.out.end(r.err)
 	}
 	return 0, nil
 }
@@ -145,9 +151,10 @@ func (r *reader) stop() {
 
 // transfer has the other side send bytes of its offer, into p if they fit. Once they were
 // granted they are received in any case, so that the writer never waits for longer than the
-// transfer takes.
+// transfer takes. After STOP the writer withdraws the offer by itself, and a GRANT would come
+// to nobody.
 func (r *reader) transfer(ctx context.Context, p []byte) (int, error) {
-	if r.granted == 0 {
+	if r.granted == 0 && !r.stopped {
 		r.granted = min(r.offered, max(len(p), minBulk), maxGrant)
 		if err := r.c.send(ctx, laneBack, kindGrant, sized(r.seq, r.granted), nil); err != nil {
 			r.granted = 0
@@ -163,7 +170,7 @@ func (r *reader) transfer(ctx context.Context, p []byte) (int, error) {
 	}
 	r.bulk = &fetched{done: make(chan struct{})}
 	go func(f *fetched) {
-		f.b, f.err = r.fetch(context.Background(), nil)
+		f.b, f.err = r.fetch(r.c.life, nil)
 		close(f.done)
 	}(r.bulk)
 	return 0, context.Cause(ctx)
@@ -172,6 +179,7 @@ func (r *reader) transfer(ctx context.Context, p []byte) (int, error) {
 // place has what came for a grant: as many bytes, or none if the offer was withdrawn.
 func (r *reader) place(p, b []byte) int {
 	r.offered -= len(b)
+	r.pos += uint64(len(b))
 	if len(b) == 0 {
 		r.offered = 0
 	}

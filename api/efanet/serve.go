@@ -28,7 +28,7 @@ func (h *hub) take() error {
 		slots[i].buf = make([]byte, maxOpen)
 	}
 	post := func(s *slot) (err error) {
-		s.op, err = h.ep.Start(&efa.RecvReq{Tagged: true, Tag: laneOpen.tag(0), Buf: s.buf})
+		s.op, err = h.start(&efa.RecvReq{Tagged: true, Tag: laneOpen.tag(0), Buf: s.buf})
 		return err
 	}
 	for i := range slots {
@@ -79,7 +79,7 @@ func (h *hub) opened(m *efa.Message, body []byte) {
 	default:
 		return
 	}
-	c.leave()
+	go c.leave() // which may end the hub, and then waits for this goroutine
 }
 
 // accept lets the other side know that its connection is there.

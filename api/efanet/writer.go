@@ -17,6 +17,7 @@ type writer struct {
 	err     error  // what each Write returns
 	window  int    // all of the reader's credit
 	credit  int    // what of it is left
+	pos     uint64 // how many bytes of the stream were sent
 	seq     uint16 // of the latest OFFER
 	offered int    // bytes of it that were not sent; 0: it is over
 	granted int    // bytes of it that are to be sent now
@@ -30,18 +31,20 @@ func (w *writer) write(p []byte) (n int, err error) {
 	defer w.mu.Unlock()
 	for {
 		switch err := w.limit.err(); {
+		case n == len(p) && n > 0:
+			return n, nil
 		case errors.Is(err, errMoved):
 			continue
 		case err != nil:
 			return n, err
 		case w.err != nil:
 			return n, w.err
-		case n == len(p):
-			return n, nil
+		case len(p) == 0:
+			return 0, nil
 		}
 		var m int
 		if rest := p[n:]; len(rest) < minBulk {
-			m, err = w.inject(w.ctx(), kindData, 0, rest[:min(len(rest), maxFrame)])
+			m, err = w.inject(w.ctx(), kindData, w.pos, rest[:min(len(rest), maxFrame)])
 		} else {
 			m, err = w.bulk(w.ctx(), rest[:min(len(rest), maxOffer)])
 		}
@@ -54,7 +57,7 @@ func (w *writer) write(p []byte) (n int, err error) {
 // inject sends a frame on the stream as soon as there is credit for it. The frame is copied, and
 // nothing can take it back once it was accepted.
 func (w *writer) inject(ctx context.Context, k kind, value uint64, p []byte) (int, error) {
-	for w.credit < len(p)+frameCost {
+	for w.credit < cost(len(p)) {
 		if err := w.heed(ctx); err != nil {
 			return 0, err
 		}
@@ -62,7 +65,8 @@ func (w *writer) inject(ctx context.Context, k kind, value uint64, p []byte) (in
 	if err := w.c.send(ctx, laneStream, k, value, p); err != nil {
 		return 0, w.keep(ctx, err)
 	}
-	w.credit -= len(p) + frameCost
+	w.credit -= cost(len(p))
+	w.pos += uint64(len(p))
 	return len(p), nil
 }
 
@@ -84,22 +88,21 @@ func (w *writer) bulk(ctx context.Context, p []byte) (n int, err error) {
 			return n, w.c.broken(&w.err, err)
 		}
 		n += m
+		w.pos += uint64(m)
 		w.offered -= m
 		w.granted = 0
 	}
 	if w.offered > 0 {
 		w.offered = 0
-		if w.err == nil || w.stopped {
-			// The reader waits for this, or will: an error shows at its side, too.
-			_ = w.c.send(w.c.hub.ctx, laneBulk, kindWithdraw, sized(w.seq, 0), nil)
-		}
+		// The reader waits for this, or will. An error here is one of the peer, which has ended both.
+		_ = w.c.send(w.c.hub.ctx, laneBulk, kindWithdraw, sized(w.seq, 0), nil)
 	}
 	return n, err
 }
 
 // heed waits for a frame of the reader's.
 func (w *writer) heed(ctx context.Context) error {
-	d, err := w.c.hub.ep.NextTag(ctx, laneBack.match(w.c.id), w.c.from...)
+	d, err := w.c.next(ctx, laneBack)
 	if err != nil {
 		return w.keep(ctx, err)
 	}
@@ -133,14 +136,17 @@ func (w *writer) keep(ctx context.Context, err error) error {
 	return w.c.broken(&w.err, err)
 }
 
-// finish ends the stream, behind everything that was written; Write is over by then.
+// finish ends the stream, behind everything that was written; Write is over by then. After an
+// error of the other side or of the way there it is RESET that does, in case it arrives.
 func (w *writer) finish(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil || w.stopped {
-		if err := w.c.acknowledged(ctx, laneStream, kindFin); err != nil {
-			w.err = err
-		}
+	k, value := kindFin, w.pos
+	if w.c.wasReset.Load() || w.err != nil && !w.stopped || w.c.peer.err() != nil {
+		k, value = kindReset, 0
+	}
+	if err := w.c.acknowledged(ctx, laneStream, k, value); err != nil {
+		w.err = err
 	}
 }
 
