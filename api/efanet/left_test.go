@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,6 +86,30 @@ func TestNothingLeft(t *testing.T) {
 			}, time.Minute, time.Millisecond, name)
 		}
 	}
+}
+
+// TestEndedHalf: calls of a half that has ended return at once, also while the other side has not
+// heard, or not read, that.
+func TestEndedHalf(t *testing.T) {
+	a, b := dial(t, listen(t, efanet.ListenConfig{}))
+	arrived := func(c net.Conn, n int) {
+		require.Eventually(t, func() bool {
+			got, err := efanet.Unread(t.Context(), c)
+			return assert.NoError(t, err) && got == n
+		}, time.Minute, time.Millisecond)
+	}
+	require.NoError(t, a.CloseWrite())
+	arrived(b, 1) // FIN
+	_, err := a.Write([]byte("x"))
+	require.ErrorIs(t, err, syscall.EPIPE)
+	require.NoError(t, b.CloseRead())
+	_, err = b.Read(make([]byte, 1))
+	require.Equal(t, io.EOF, err)
+
+	require.NoError(t, a.CloseRead())
+	arrived(b, 1) // STOP
+	_, err = a.Read(make([]byte, 1))
+	require.Equal(t, io.EOF, err)
 }
 
 // longWrite begins a write that does not succeed; wait waits for its end.

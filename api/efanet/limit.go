@@ -74,3 +74,10 @@ func (l *limit) end(err error) {
 }
 
 func (l *limit) change(p *period) { l.now.Swap(p).cancel(errMoved) }
+
+// settle waits until the calls are over that were in progress when their direction ended. Those
+// that come later hold mu for a moment and do nothing else.
+func settle(mu *sync.Mutex) {
+	mu.Lock()
+	defer mu.Unlock()
+}

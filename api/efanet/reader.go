@@ -10,8 +10,9 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// reader is the half of a connection that receives. Calls of Read have it one at a time; after
-// the end of reading it belongs to the goroutine that takes what still comes.
+// reader is the half of a connection that receives. Calls of Read have it one at a time, under mu;
+// after the end of reading they touch nothing, and the goroutine that takes what still comes has
+// it.
 type reader struct {
 	limit
 
@@ -237,8 +238,7 @@ func (r *reader) await(ctx context.Context) error {
 // drain takes what still comes and throws it away, until the other side has ended its stream or
 // ctx ends. Read is over by then.
 func (r *reader) drain(ctx context.Context) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	settle(&r.mu)
 	r.stop()
 	p := make([]byte, maxFrame)
 	for r.err == nil && ctx.Err() == nil {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// writer is the half of a connection that sends. Calls of Write have it one at a time, and
-// after the end of writing the goroutine that sends FIN.
+// writer is the half of a connection that sends. Calls of Write have it one at a time, under mu;
+// after the end of writing they touch nothing, and the goroutine that sends FIN has it.
 type writer struct {
 	limit
 
@@ -139,8 +139,7 @@ func (w *writer) keep(ctx context.Context, err error) error {
 // finish ends the stream, behind everything that was written; Write is over by then. After an
 // error of the other side or of the way there it is RESET that does, in case it arrives.
 func (w *writer) finish(ctx context.Context) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	settle(&w.mu)
 	k, value := kindFin, w.pos
 	if w.c.wasReset.Load() || w.err != nil && !w.stopped || w.c.peer.err() != nil {
 		k, value = kindReset, 0
@@ -151,10 +150,8 @@ func (w *writer) finish(ctx context.Context) {
 }
 
 // forget waits until the other side reads nothing any more, so that nothing for this half comes
-// later.
+// later. It follows finish.
 func (w *writer) forget(ctx context.Context) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for w.err == nil && ctx.Err() == nil {
 		_ = w.heed(ctx) // the error is w's, or ctx's
 	}

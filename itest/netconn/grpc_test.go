@@ -33,7 +33,7 @@ func TestGRPC(t *testing.T) {
 				grpc.WithContextDialer((&efanet.Dialer{Setup: s.dial}).Dial),
 				grpc.WithTransportCredentials(insecure.NewCredentials()))
 			require.NoError(t, err)
-			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 			defer cancel()
 			client := testgrpc.NewTestServiceClient(conn)
 			interop.DoEmptyUnaryCall(ctx, client)
