@@ -1,0 +1,264 @@
+package efanet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// Conn is a connection: a stream of bytes in each direction. It is what [Dial] and
+// [Listener.Accept] return; beyond net.Conn it has CloseRead and CloseWrite, as a net.TCPConn has.
+// All methods may be called by any number of goroutines.
+//
+// Writes of less than 64 KiB are copied, and wait only if 128 KiB of them are still unread. A
+// larger one is handed to the reader piece by piece as it reads, without a copy in between where
+// the device can do that, and returns when the reader has all of it.
+//
+// After an error of Write n is how many bytes the other side has, or will have unless it dies or
+// the connection breaks.
+type Conn struct {
+	hub  *hub
+	peer *peer
+	id   uint64 // here
+	to   uint64 // the other side's
+
+	from, fromWait []efa.OpOption
+	local, remote  net.Addr
+
+	in  reader
+	out writer
+
+	life   context.Context // of what goes on after Close
+	giveUp context.CancelFunc
+
+	wasReset          atomic.Bool // the other side is to hear RESET
+	closed            atomic.Bool
+	endRead, endWrite sync.Once
+	drained           chan struct{} // closed: nothing comes on the stream any more
+	flushed           chan struct{} // closed: the other side has FIN, or has failed
+	forgot            chan struct{} // closed: nothing comes for the writer any more
+}
+
+var _ interface {
+	net.Conn
+	CloseRead() error
+	CloseWrite() error
+} = (*Conn)(nil)
+
+const (
+	// lingerFlush is for how long Close waits for the other side's device to have everything.
+	lingerFlush = time.Second
+	// lingerPeer is for how long a closed connection waits for the other side to close, too.
+	lingerPeer = time.Minute
+)
+
+func newConn(h *hub, p *peer) *Conn {
+	c := &Conn{
+		hub: h, peer: p, id: h.nextID(),
+		from:     []efa.OpOption{efa.From(p.at)},
+		fromWait: []efa.OpOption{efa.From(p.at), efa.Wait},
+		local:    h.local, remote: Addr{text: p.text},
+		drained: make(chan struct{}), flushed: make(chan struct{}), forgot: make(chan struct{}),
+	}
+	c.in.c, c.out.c = c, c
+	c.life, c.giveUp = context.WithCancel(h.ctx)
+	c.in.init()
+	c.out.init()
+	return c
+}
+
+// leave forgets the connection.
+func (c *Conn) leave() {
+	c.giveUp()
+	c.hub.leave(c.peer)
+}
+
+// begin says what the other side has answered.
+func (c *Conn) begin(to uint64, window int) {
+	c.to, c.out.window, c.out.credit = to, window, window
+}
+
+// Read reads what has come, and waits until there is something. After the other side's CloseWrite
+// it returns io.EOF.
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.in.read(p)
+	if err != nil {
+		err = opError("read", c.local, c.remote, err)
+	}
+	return n, err
+}
+
+// Write writes p.
+func (c *Conn) Write(p []byte) (int, error) {
+	n, err := c.out.write(p)
+	if err != nil {
+		err = opError("write", c.local, c.remote, err)
+	}
+	return n, err
+}
+
+// LocalAddr is the address of this side's endpoint.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr is the address of the other side's.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline sets both deadlines.
+func (c *Conn) SetDeadline(t time.Time) error {
+	if err := c.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(t)
+}
+
+// SetReadDeadline sets until when calls of Read may wait, also those in progress.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.in.limit, t) }
+
+// SetWriteDeadline sets until when calls of Write may wait, also those in progress. A piece that
+// the reader is taking at that moment is completed.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.out.limit, t) }
+
+func (c *Conn) setDeadline(l *limit, t time.Time) error {
+	if c.closed.Load() {
+		return opError("set", c.local, c.remote, net.ErrClosed)
+	}
+	l.set(t)
+	return nil
+}
+
+// CloseRead ends reading: Read returns io.EOF, and the other side's Write an error.
+func (c *Conn) CloseRead() error {
+	if c.closed.Load() {
+		return opError("close", c.local, c.remote, net.ErrClosed)
+	}
+	c.shutRead(io.EOF)
+	return nil
+}
+
+// CloseWrite ends writing: the other side reads what was written, and then io.EOF.
+func (c *Conn) CloseWrite() error {
+	if c.closed.Load() {
+		return opError("close", c.local, c.remote, net.ErrClosed)
+	}
+	c.shutWrite(syscall.EPIPE)
+	return nil
+}
+
+func (c *Conn) shutRead(err error) {
+	c.in.end(err)
+	c.endRead.Do(func() {
+		go func() {
+			defer close(c.drained)
+			c.in.drain(c.life)
+		}()
+	})
+}
+
+func (c *Conn) shutWrite(err error) {
+	c.out.end(err)
+	c.endWrite.Do(func() {
+		go func() {
+			defer close(c.forgot)
+			c.out.finish(c.life)
+			close(c.flushed)
+			c.out.forget(c.life)
+		}()
+	})
+}
+
+// Close closes the connection. What was written is delivered; for up to a second Close waits
+// until the other side's device has it. What was not read is thrown away. A second call returns
+// an error that is net.ErrClosed.
+func (c *Conn) Close() error {
+	if !c.closed.CompareAndSwap(false, true) {
+		return opError("close", c.local, c.remote, net.ErrClosed)
+	}
+	c.shutRead(net.ErrClosed)
+	c.shutWrite(net.ErrClosed)
+	go c.linger()
+	ctx, cancel := context.WithTimeout(context.Background(), lingerFlush)
+	defer cancel()
+	select {
+	case <-c.flushed:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// linger waits until the other side has closed the connection, too, and at most lingerPeer. That
+// side has been told FIN and STOP by then: there is nothing more to say.
+func (c *Conn) linger() {
+	defer c.leave()
+	ctx, cancel := context.WithTimeout(c.hub.ctx, lingerPeer)
+	defer cancel()
+	for _, ended := range []chan struct{}{c.drained, c.forgot} {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			c.giveUp()
+			<-ended
+		}
+	}
+}
+
+// send injects a frame.
+func (c *Conn) send(ctx context.Context, l lane, k kind, value uint64, p []byte) error {
+	if err := c.peer.err(); err != nil {
+		return err
+	}
+	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), p, efa.Inject, efa.Data(head(k, value)))
+}
+
+// next receives a frame.
+func (c *Conn) next(ctx context.Context, l lane) (efa.Delivery, error) {
+	d, err := c.hub.ep.NextTag(ctx, l.match(c.id), c.from...)
+	if err == nil {
+		return d, nil
+	}
+	var long *efa.TooLongError
+	if errors.As(err, &long) {
+		err = violation("a frame of %d bytes", long.Claimed.Message.N)
+		c.hub.served.Go(func() { _ = long.Claimed.Discard(c.hub.ctx) }) // which takes as long as its sender likes
+	}
+	return d, err
+}
+
+// move sends bytes that the other side has granted, from where they lie.
+func (c *Conn) move(k kind, value uint64, p []byte) error {
+	if err := c.peer.err(); err != nil {
+		return err
+	}
+	return c.hub.ep.SendTag(c.hub.ctx, c.peer.at, laneBulk.tag(c.to), p, efa.Data(head(k, value)))
+}
+
+// acknowledged sends a frame without a body, also to a peer that has failed, and waits until the
+// other side's device has it and everything before it: a packet that was sent later may come
+// there first.
+func (c *Conn) acknowledged(ctx context.Context, l lane, k kind, value uint64) error {
+	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), nil, efa.Fence, efa.Data(head(k, value)))
+}
+
+// broken keeps an error that is the end of one half. If the other side has broken the protocol
+// the connection is over.
+func (c *Conn) broken(where *error, err error) error {
+	*where = err
+	if errors.Is(err, errFrame) {
+		c.reset(err)
+	}
+	return err
+}
+
+// reset ends both halves with an error, and the other side hears of that: RESET stands in the
+// place of FIN, unless that has left already.
+func (c *Conn) reset(err error) {
+	c.wasReset.Store(true)
+	c.shutRead(err)
+	c.shutWrite(err)
+}

@@ -1,0 +1,157 @@
+package efanet_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/efanet"
+)
+
+// failing is a device whose queue pairs can be made to fail.
+type failing struct {
+	device.Device
+	failed atomic.Bool
+}
+
+type failingQP struct {
+	device.QP
+	dev *failing
+}
+
+func (d *failing) OpenQP(c device.QPConfig) (device.QP, error) {
+	qp, err := d.Device.OpenQP(c)
+	return &failingQP{qp, d}, err
+}
+
+func (q *failingQP) Poll(c []device.Completion) int {
+	if q.dev.failed.Load() {
+		panic("the card is gone")
+	}
+	return q.QP.Poll(c)
+}
+
+// holding is a device that can keep it to itself that packets have arrived.
+type holding struct {
+	device.Device
+	hold atomic.Bool
+	look []byte       // counts packets with it
+	seen atomic.Int64 // so many
+}
+
+type holdingQP struct {
+	device.QP
+	dev  *holding
+	kept []device.Completion
+}
+
+func (d *holding) OpenQP(c device.QPConfig) (device.QP, error) {
+	qp, err := d.Device.OpenQP(c)
+	return &holdingQP{QP: qp, dev: d}, err
+}
+
+func (q *holdingQP) PostSend(wr *device.SendWR) error {
+	wr.Prompt = false
+	if bytes.Contains(wr.Header, q.dev.look) {
+		q.dev.seen.Add(1)
+	}
+	return q.QP.PostSend(wr)
+}
+
+func (q *holdingQP) Poll(c []device.Completion) int {
+	if !q.dev.hold.Load() && len(q.kept) > 0 {
+		n := copy(c, q.kept)
+		q.kept = q.kept[n:]
+		return n
+	}
+	n := 0
+	for _, x := range c[:q.QP.Poll(c)] {
+		if x.Op == device.OpSend && q.dev.hold.Load() {
+			q.kept = append(q.kept, x)
+		} else {
+			c[n] = x
+			n++
+		}
+	}
+	return n
+}
+
+// TestCloseInOrder: the end of the stream leaves when all before it has arrived, since packets
+// may overtake each other and a process may exit when Close returns.
+func TestCloseInOrder(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	device := func() device.Device {
+		d, err := f.OpenDevice(sim.DeviceConfig{})
+		require.NoError(t, err)
+		return d
+	}
+	l, err := (&efanet.ListenConfig{Setup: &efa.Setup{Fabric: efa.Config{Device: device()}}}).Listen(soon(t), "")
+	require.NoError(t, err)
+	dev := &holding{Device: device(), look: binary.LittleEndian.AppendUint64(nil, tag(2, 1))}
+	c, err := (&efanet.Dialer{Setup: &efa.Setup{Fabric: efa.Config{Device: dev}}}).Dial(soon(t), l.Addr().String())
+	require.NoError(t, err)
+	a, err := l.Accept()
+	require.NoError(t, err)
+	dev.hold.Store(true)
+	_, err = c.Write([]byte("x"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(a, make([]byte, 1))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, dev.seen.Load())
+	require.NoError(t, c.Close())
+	require.EqualValues(t, 1, dev.seen.Load(), "the end has left")
+	dev.hold.Store(false)
+	_, err = a.Write([]byte("something to poll"))
+	require.NoError(t, err)
+	_, err = a.Read(make([]byte, 1))
+	require.Equal(t, io.EOF, err)
+	require.NoError(t, a.Close())
+	require.NoError(t, l.Close())
+}
+
+// TestDeviceFails: a device that fails is an error of Accept, and of every connection.
+func TestDeviceFails(t *testing.T) {
+	f, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	d, err := f.OpenDevice(sim.DeviceConfig{})
+	require.NoError(t, err)
+	bad := &failing{Device: d}
+	l, err := (&efanet.ListenConfig{Setup: &efa.Setup{Fabric: efa.Config{Device: bad}}}).Listen(soon(t), "")
+	require.NoError(t, err)
+	other, err := f.OpenDevice(sim.DeviceConfig{})
+	require.NoError(t, err)
+	c, err := (&efanet.Dialer{Setup: &efa.Setup{Fabric: efa.Config{Device: other}}}).Dial(soon(t), l.Addr().String())
+	require.NoError(t, err)
+	a, err := l.Accept()
+	require.NoError(t, err)
+	accepted, read := make(chan error), make(chan error)
+	go func() {
+		_, err := l.Accept()
+		accepted <- err
+	}()
+	go func() {
+		_, err := a.Read(make([]byte, 1))
+		read <- err
+	}()
+	bad.failed.Store(true)
+	_, _ = c.Write([]byte("something to poll")) // it may arrive or not
+	require.ErrorIs(t, <-read, efa.ErrIO)
+	require.ErrorIs(t, <-accepted, efa.ErrIO)
+	require.Eventually(t, func() bool {
+		_, err := a.Write([]byte("x"))
+		return errors.Is(err, efa.ErrIO)
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, a.Close())
+	require.NoError(t, c.Close())
+	require.NoError(t, l.Close())
+}

@@ -1,0 +1,226 @@
+package efanet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// hub is an endpoint and the connections on it. It lives as long as something uses it: a listener,
+// a dialer, connections.
+type hub struct {
+	ep     *efa.Endpoint
+	local  net.Addr
+	ctx    context.Context // ends with the hub
+	cancel context.CancelFunc
+	ids    atomic.Uint64
+	to     atomic.Pointer[Listener] // gets connections that others open; nil: they are refused
+	served sync.WaitGroup           // its goroutines
+
+	mu    sync.Mutex
+	users int
+	peers map[efa.Addr]*peer
+	idle  []*peer // those without connections, the longest first
+}
+
+// peer is an endpoint at the other side of connections. The hub owns it.
+type peer struct {
+	at     efa.Addr
+	text   string // its address
+	conns  int
+	failed atomic.Pointer[error] // why nothing reaches it any more
+}
+
+// err is why nothing reaches the peer any more; nil: it is alive as far as is known.
+func (p *peer) err() error {
+	if err := p.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// watch learns of the end of a peer, also where nobody reads: an injected frame does not tell.
+func (h *hub) watch(p *peer) error {
+	op, err := h.start(&efa.RecvReq{From: p.at, Directed: true, Tagged: true, Tag: laneWatch.tag(0)})
+	if err != nil {
+		return err
+	}
+	h.served.Go(func() {
+		<-op.Done()
+		_, err := op.Wait(h.ctx)
+		if err == nil {
+			err = violation("a message on the lane that has none")
+		}
+		p.failed.Store(&err)
+	})
+	return nil
+}
+
+// start posts a receive as soon as there is room for it: many goroutines that read may have taken
+// the endpoint's for a moment.
+func (h *hub) start(r *efa.RecvReq) (*efa.Op, error) {
+	for {
+		op, err := h.ep.Start(r)
+		if !errors.Is(err, efa.ErrAgain) {
+			return op, err
+		}
+		again := clock.NewTimer(startAgain)
+		select {
+		case <-again.C:
+		case <-h.ctx.Done():
+			again.Stop()
+			return nil, efa.ErrClosed
+		}
+	}
+}
+
+const (
+	// startAgain is when an endpoint is asked once more that had no room for a receive.
+	startAgain = time.Millisecond
+	// maxIdle is how many peers without connections stay in the address vector.
+	maxIdle = 256
+	// maxConns is how many connections an endpoint has: what nobody has read of all of them, in
+	// the smallest frames, is less than the messages that an endpoint keeps (ope.MaxOps), beyond
+	// which it gives a peer up. Each may wait for two frames, of which nextMemory and maxOps leave
+	// room for as many; maxOps also lets sends wait for a peer that has stopped without holding up
+	// those to others.
+	maxConns   = 6 << 10
+	maxOps     = 1 << 17
+	nextMemory = 1 << 30
+	// connMemory is what a connection may leave unread at each side: the window, and a few frames
+	// beside it, of which CREDIT may come by the quarter of the window.
+	connMemory = window + 16*frameCost
+	// peerMemory is what the connections with one peer may leave unread, and so bounds how many
+	// there are; totalMemory is the same for all peers.
+	peerMemory  = 1 << 30
+	totalMemory = 2 << 30
+	// openAhead is how many receives are posted for connections that others open.
+	openAhead = 4
+	// shutdownTime is for how long a hub that ends waits for its last frames to leave.
+	shutdownTime = time.Second
+)
+
+var errMany = errors.New("efanet: as many connections as the endpoint takes")
+
+// openHub opens the endpoint that a setup describes. The caller is its first user.
+func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
+	cfg := &s.Endpoint
+	setDefault(&cfg.TxDepth, maxOps)
+	setDefault(&cfg.RxDepth, maxOps)
+	setDefault(&cfg.NextMemory, nextMemory)
+	setDefault(&cfg.Protocol.PeerMemory, peerMemory)
+	setDefault(&cfg.Protocol.TotalMemory, max(totalMemory, cfg.Protocol.PeerMemory))
+	ep, err := efa.OpenEndpoint(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	h := &hub{ep: ep, local: Addr{ep.Address().String()}, users: 1, peers: map[efa.Addr]*peer{}}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.served.Go(h.serve)
+	return h, nil
+}
+
+func setDefault[T int | int64](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+func (h *hub) nextID() uint64 { return h.ids.Add(1) & maxID }
+
+// release ends a use. The last one closes the endpoint.
+func (h *hub) release() {
+	h.mu.Lock()
+	h.users--
+	last := h.users == 0
+	h.mu.Unlock()
+	if last {
+		h.end()
+	}
+}
+
+// end closes the endpoint, after the frames that are on their way.
+func (h *hub) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	_ = h.ep.Shutdown(ctx) // that it closed without waiting any longer concerns nobody
+	h.cancel()
+	h.served.Wait()
+	_ = h.ep.Close()
+}
+
+// use begins a use, unless the hub has ended.
+func (h *hub) use() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.users == 0 {
+		return false
+	}
+	h.users++
+	return true
+}
+
+// join counts a connection with the endpoint at an address, and as a use of the hub.
+func (h *hub) join(a efa.Address) (*peer, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.users == 0 {
+		return nil, fmt.Errorf("%w: endpoint", efa.ErrClosed)
+	}
+	at, err := h.ep.AddressVector().Insert(a)
+	if err != nil {
+		return nil, err
+	}
+	p := h.peers[at]
+	if p == nil || p.err() != nil { // one that has failed keeps its connections, which are over
+		h.idle = without(h.idle, p)
+		p = &peer{at: at, text: a.String()}
+		if err := h.watch(p); err != nil {
+			return nil, err
+		}
+		h.peers[at] = p
+		h.idle = append(h.idle, p)
+	}
+	if int64(p.conns+1)*connMemory > h.ep.Config().Protocol.PeerMemory || h.users > maxConns {
+		return nil, errMany
+	}
+	if p.conns == 0 {
+		h.idle = without(h.idle, p)
+	}
+	p.conns++
+	h.users++
+	return p, nil
+}
+
+// leave undoes join.
+func (h *hub) leave(p *peer) {
+	h.mu.Lock()
+	if p.conns--; p.conns == 0 && h.peers[p.at] == p {
+		h.idle = append(h.idle, p)
+	}
+	if len(h.idle) > maxIdle {
+		first := h.idle[0]
+		h.idle = h.idle[1:]
+		delete(h.peers, first.at)
+		// Under the lock, so that nobody takes its handle meanwhile. The shard answers at once.
+		_ = h.ep.AddressVector().Remove(h.ctx, first.at)
+	}
+	h.mu.Unlock()
+	h.release()
+}
+
+func without(list []*peer, p *peer) []*peer {
+	for i, x := range list {
+		if x == p {
+			return append(list[:i:i], list[i+1:]...)
+		}
+	}
+	return list
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package efanet_test
+
+const raceEnabled = true

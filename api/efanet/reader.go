@@ -1,0 +1,253 @@
+package efanet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"syscall"
+
+	"github.com/efactor/efactor/api/efa"
+)
+
+// reader is the half of a connection that receives. Calls of Read have it one at a time, under mu;
+// after the end of reading they touch nothing, and the goroutine that takes what still comes has
+// it.
+type reader struct {
+	limit
+
+	mu      sync.Mutex
+	c       *Conn
+	err     error        // what each Read returns once rest is empty: io.EOF after FIN
+	rest    []byte       // received, and not read yet
+	held    efa.Delivery // has rest, if it is a DATA frame
+	charge  int          // what the frame of rest costs
+	pos     uint64       // how many bytes of the stream have come
+	owed    int          // credit to give back
+	offered int          // bytes of an OFFER that have not come yet
+	seq     uint16       // of that OFFER
+	granted int          // bytes of it that are under way
+	bulk    *fetched     // takes them, if a call has left them
+	stopped bool         // STOP was sent
+}
+
+// fetched is granted bytes that nobody waits for in Read.
+type fetched struct {
+	done chan struct{}
+	b    []byte
+	err  error
+}
+
+// read is Read, without the error's form.
+func (r *reader) read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if err := r.limit.err(); err != nil && !errors.Is(err, errMoved) {
+			return 0, err
+		}
+		if len(p) == 0 {
+			return 0, nil
+		}
+		if len(r.rest) > 0 {
+			return r.take(p), nil
+		}
+		if r.err != nil {
+			return 0, r.err
+		}
+		n, err := r.more(r.ctx(), p)
+		switch {
+		case errors.Is(err, errMoved):
+		case err != nil:
+			return 0, err
+		case n > 0:
+			return n, nil
+		}
+	}
+}
+
+// take copies from rest, and gives its frame back when that is empty.
+func (r *reader) take(p []byte) int {
+	n := copy(p, r.rest)
+	if r.rest = r.rest[n:]; len(r.rest) > 0 {
+		return n
+	}
+	r.rest = nil
+	r.held.Release()
+	r.held = efa.Delivery{}
+	r.consumed(r.charge)
+	r.charge = 0
+	return n
+}
+
+// consumed gives credit back, in few frames.
+func (r *reader) consumed(charge int) {
+	if r.owed += charge; r.owed < window/4 || r.stopped {
+		return
+	}
+	r.tell(kindCredit, uint64(r.owed))
+	r.owed = 0
+}
+
+// tell sends a frame to the other side's writer.
+func (r *reader) tell(k kind, value uint64) {
+	// An error here is one of the peer, which the next frame will show as well.
+	_ = r.c.send(context.Background(), laneBack, k, value, nil)
+}
+
+// more waits for one frame: n bytes of it are in p, or what came is in rest, err and so on.
+func (r *reader) more(ctx context.Context, p []byte) (n int, err error) {
+	switch {
+	case r.bulk != nil:
+		return 0, r.await(ctx)
+	case r.offered > 0:
+		return r.transfer(ctx, p)
+	}
+	d, err := r.c.next(ctx, laneStream)
+	if err != nil {
+		return 0, r.keep(ctx, err)
+	}
+	f, err := parse(laneStream, &d.Message)
+	if err == nil && (f.kind == kindData || f.kind == kindFin) && f.value != r.pos&maxValue {
+		err = violation("a frame of kind %d behind byte %d after byte %d", f.kind, f.value, r.pos)
+	}
+	if err == nil && f.kind == kindData {
+		r.rest, r.held, r.charge = d.Body, d, cost(f.n)
+		r.pos += uint64(f.n)
+		return r.take(p), nil
+	}
+	d.Release()
+	switch {
+	case err != nil:
+		return 0, r.c.broken(&r.err, err)
+	case f.kind == kindOffer:
+		r.offered, r.seq = f.size(), f.seq()
+		r.consumed(cost(0))
+	case f.kind == kindFin:
+		r.err = io.EOF
+		r.stop()
+	default:
+		r.err = syscall.ECONNRESET
+		r.stop()
+		r.c.out.end(r.err)
+	}
+	return 0, nil
+}
+
+// keep returns an error, and has later calls return it as well unless it is one of ctx.
+func (r *reader) keep(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return r.c.broken(&r.err, err)
+}
+
+// stop lets the other side's writer know that nothing is read any more.
+func (r *reader) stop() {
+	if !r.stopped {
+		r.stopped = true
+		r.tell(kindStop, 0)
+	}
+}
+
+// transfer has the other side send bytes of its offer, into p if they fit. Once they were
+// granted they are received in any case, so that the writer never waits for longer than the
+// transfer takes. After STOP the writer withdraws the offer by itself, and a GRANT would come
+// to nobody.
+func (r *reader) transfer(ctx context.Context, p []byte) (int, error) {
+	if r.granted == 0 && !r.stopped {
+		r.granted = min(r.offered, max(len(p), minBulk), maxGrant)
+		if err := r.c.send(ctx, laneBack, kindGrant, sized(r.seq, r.granted), nil); err != nil {
+			r.granted = 0
+			return 0, r.keep(ctx, err)
+		}
+	}
+	b, err := r.fetch(ctx, p)
+	switch {
+	case err == nil:
+		return r.place(p, b), nil
+	case ctx.Err() == nil || errors.Is(err, errFrame):
+		return 0, r.c.broken(&r.err, err)
+	}
+	r.bulk = &fetched{done: make(chan struct{})}
+	go func(f *fetched) {
+		f.b, f.err = r.fetch(r.c.life, nil)
+		close(f.done)
+	}(r.bulk)
+	return 0, context.Cause(ctx)
+}
+
+// place has what came for a grant: as many bytes, or none if the offer was withdrawn.
+func (r *reader) place(p, b []byte) int {
+	r.offered -= len(b)
+	r.pos += uint64(len(b))
+	if len(b) == 0 {
+		r.offered = 0
+	}
+	r.granted = 0
+	if len(b) > 0 && len(p) >= len(b) && &p[0] == &b[0] {
+		return len(b)
+	}
+	r.rest = b
+	if len(p) == 0 || len(b) == 0 {
+		return 0
+	}
+	return r.take(p)
+}
+
+// fetch receives the answer to a grant, into p or into memory of its own. It changes nothing.
+func (r *reader) fetch(ctx context.Context, p []byte) ([]byte, error) {
+	cl, err := r.c.hub.ep.ClaimTag(ctx, laneBulk.match(r.c.id), r.c.fromWait...)
+	if err != nil {
+		return nil, err
+	}
+	f, err := parse(laneBulk, &cl.Message)
+	switch {
+	case err != nil:
+	case f.seq() != r.seq:
+		err = violation("an answer to offer %d instead of %d", f.seq(), r.seq)
+	case f.kind == kindBulk && f.n != r.granted:
+		err = violation("%d bytes where %d were granted", f.n, r.granted)
+	}
+	if err != nil {
+		return nil, errors.Join(err, cl.Discard(r.c.hub.ctx))
+	}
+	if len(p) < f.n {
+		p = make([]byte, f.n)
+	}
+	_, err = cl.Recv(r.c.hub.ctx, p[:f.n]) // also after a deadline: it takes as long as the transfer
+	return p[:f.n:f.n], err
+}
+
+// await waits for bytes that an earlier call has left.
+func (r *reader) await(ctx context.Context) error {
+	select {
+	case <-r.bulk.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	b, err := r.bulk.b, r.bulk.err
+	r.bulk = nil
+	if err != nil {
+		return r.c.broken(&r.err, err)
+	}
+	r.place(nil, b)
+	return nil
+}
+
+// drain takes what still comes and throws it away, until the other side has ended its stream or
+// ctx ends. Read is over by then.
+func (r *reader) drain(ctx context.Context) {
+	settle(&r.mu)
+	r.stop()
+	p := make([]byte, maxFrame)
+	for r.err == nil && ctx.Err() == nil {
+		if len(r.rest) > 0 {
+			r.take(p)
+			continue
+		}
+		_, _ = r.more(ctx, p) // the error is r's, or ctx's
+	}
+	r.held.Release()
+	r.rest, r.held = nil, efa.Delivery{}
+}
