@@ -100,8 +100,7 @@ func (p *pollers) next() *Polled {
 // rescue, deferred, makes a panic outside of a turn the failure of the poller's actor.
 func (p *pollers) rescue(s *Shard) {
 	if r := recover(); r != nil {
-		s.failed(r)
-		s.delivery.stack.depth = 0
+		s.failed(r, 0)
 	}
 }
 
