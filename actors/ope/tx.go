@@ -155,6 +155,13 @@ func (t *Tx) Reset() {
 	t.Total, t.end, t.Sent, t.Acked = 0, 0, 0, 0
 }
 
+// StartEager is Start for a message of n bytes in one packet.
+func (t *Tx) StartEager(n int) {
+	t.State, t.Proto, t.answer, t.parts = TxReq, Eager, false, false
+	t.seg, t.left, t.Window = uint32(n), 1, 0
+	t.Total, t.end, t.Sent, t.Acked = uint64(n), uint64(n), 0, 0
+}
+
 // Start says how the operation is sent.
 func (t *Tx) Start(s *Shape) {
 	p := &protos[s.Proto]

@@ -252,13 +252,13 @@ func (t *Txe) Receive(ctx actor.Context) {
 
 // onSent: a packet arrived at the peer.
 func (t *Txe) onSent(p *device.Pke) {
-	t.arrived(p)
+	t.arrived(p, false)
 	t.settle()
 }
 
-// arrived counts a packet that did, and frees its entry.
-func (t *Txe) arrived(p *device.Pke) {
-	n, req, runt := p.Bytes, t.isREQ(p), t.x != nil && isRunt(p)
+// arrived counts a packet that did, and frees its entry. atOnce: it was never under way.
+func (t *Txe) arrived(p *device.Pke, atOnce bool) {
+	n, req, runt := p.Bytes, !atOnce && t.isREQ(p), t.x != nil && isRunt(p)
 	kind, off := p.Kind(), p.Off
 	t.pools.env.Q.Free(p)
 	if !t.busy {
