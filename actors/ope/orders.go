@@ -37,7 +37,7 @@ func (o *Order) settled() {
 // Orders keeps an endpoint's orders by index, since that is what the matcher
 // returns (match.Recv.Owner).
 type Orders struct {
-	slabs [][]Order
+	slabs []*[orderSlab]Order
 	free  *Order
 }
 
@@ -55,7 +55,7 @@ func (p *Orders) Get(r *Request, now clock.Time) *Order {
 }
 
 func (p *Orders) grow() {
-	s := make([]Order, orderSlab)
+	s := new([orderSlab]Order)
 	for i := len(s) - 1; i >= 0; i-- {
 		s[i].Recv.Owner = int32(len(p.slabs)*orderSlab + i)
 		s[i].next, p.free = p.free, &s[i]
@@ -64,7 +64,7 @@ func (p *Orders) grow() {
 }
 
 // At returns the order with the given index.
-func (p *Orders) At(i int32) *Order { return &p.slabs[i/orderSlab][i%orderSlab] }
+func (p *Orders) At(i int32) *Order { return &p.slabs[uint32(i)/orderSlab][uint32(i)%orderSlab] }
 
 // Put gives an order back.
 func (p *Orders) Put(o *Order) {

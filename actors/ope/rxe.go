@@ -1,6 +1,8 @@
 package ope
 
 import (
+	"math"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
@@ -108,7 +110,7 @@ type Unexpected struct {
 // Begin arms the rxe for the message or write whose first packet is pkt.
 func (r *Rxe) Begin(pkt *peer.Packet) {
 	r.arm(pkt.Link)
-	p, packets := protoOf(pkt.Type), pkt.Length
+	p, packets := protoOf[pkt.Type], pkt.Length
 	r.dc = pkt.Type.IsDC()
 	if x := pkt.Ext; x != nil && x.NRead > 0 {
 		e := r.ext()
@@ -141,37 +143,26 @@ func (r *Rxe) keep() {
 	r.link.Join(&r.member, r.ref)
 }
 
-// protoOf is the subprotocol that a packet begins.
-func protoOf(t wire.Type) Proto {
-	switch t {
-	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM:
-		return Medium
-	case wire.TypeLongCTSMsgRTM, wire.TypeLongCTSTagRTM:
-		return LongCTS
-	case wire.TypeLongReadMsgRTM, wire.TypeLongReadTagRTM:
-		return LongRead
-	case wire.TypeRuntReadMsgRTM, wire.TypeRuntReadTagRTM:
-		return RuntRead
-	case wire.TypeDCEagerMsgRTM, wire.TypeDCEagerTagRTM:
-		return DCEager
-	case wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM:
-		return DCMedium
-	case wire.TypeDCLongCTSMsgRTM, wire.TypeDCLongCTSTagRTM:
-		return DCLongCTS
-	case wire.TypeEagerRTW:
-		return EagerWrite
-	case wire.TypeDCEagerRTW:
-		return DCEagerWrite
-	case wire.TypeLongCTSRTW:
-		return LongCTSWrite
-	case wire.TypeDCLongCTSRTW:
-		return DCLongCTSWrite
-	case wire.TypeLongReadRTW:
-		return LongReadWrite
-	default:
-		return Eager
+// protoOf is the subprotocol that a packet of each type begins.
+var protoOf = func() (of [math.MaxUint8 + 1]Proto) {
+	for t := range of {
+		of[t] = Eager
 	}
-}
+	for t, p := range map[wire.Type]Proto{
+		wire.TypeMediumMsgRTM: Medium, wire.TypeMediumTagRTM: Medium,
+		wire.TypeLongCTSMsgRTM: LongCTS, wire.TypeLongCTSTagRTM: LongCTS,
+		wire.TypeLongReadMsgRTM: LongRead, wire.TypeLongReadTagRTM: LongRead,
+		wire.TypeRuntReadMsgRTM: RuntRead, wire.TypeRuntReadTagRTM: RuntRead,
+		wire.TypeDCEagerMsgRTM: DCEager, wire.TypeDCEagerTagRTM: DCEager,
+		wire.TypeDCMediumMsgRTM: DCMedium, wire.TypeDCMediumTagRTM: DCMedium,
+		wire.TypeDCLongCTSMsgRTM: DCLongCTS, wire.TypeDCLongCTSTagRTM: DCLongCTS,
+		wire.TypeEagerRTW: EagerWrite, wire.TypeDCEagerRTW: DCEagerWrite,
+		wire.TypeLongCTSRTW: LongCTSWrite, wire.TypeDCLongCTSRTW: DCLongCTSWrite, wire.TypeLongReadRTW: LongReadWrite,
+	} {
+		of[t] = p
+	}
+	return of
+}()
 
 // Match gives the rxe the request that receives its message, and has it go on.
 func (r *Rxe) Match(ord *Order) {
@@ -191,10 +182,10 @@ func (r *Rxe) Match(ord *Order) {
 
 // place has the rxe go on, now that there is a place for its data.
 func (r *Rxe) place() {
-	r.told++
 	if sh := r.pools.env.Sh; sh.Enter(r.ref) {
 		r.enterMatched()
 	} else {
+		r.told++
 		sh.Tell(r.ref, &r.matched)
 	}
 	if r.unkept {
@@ -249,6 +240,7 @@ func (r *incoming) Machine() Rx { return r.m }
 func (r *Rxe) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *Matched:
+		r.told--
 		r.onMatched()
 	case *Unexpected:
 		r.onUnexpected()

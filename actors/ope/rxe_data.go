@@ -50,7 +50,6 @@ func (r *incoming) gotOn() {
 
 // onMatched: there is a place for the data. What came already goes there.
 func (r *Rxe) onMatched() {
-	r.told--
 	r.moved = r.pools.env.Sh.Now()
 	if r.m.State == RxErr {
 		r.settle() // the peer failed while the match was under way

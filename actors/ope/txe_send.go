@@ -173,7 +173,7 @@ func (t *Txe) pump(p *device.Pke) {
 			if seg.Data && env.Config.Era.EndsAtPieces {
 				endAtPiece(&t.outgoing, &seg)
 			}
-			if !t.mayPost(&sent, seg, p != nil, n) {
+			if !mayPost(t, &sent, seg, p != nil, n) {
 				break
 			}
 			if p == nil {
@@ -214,7 +214,7 @@ func (t *Txe) pump(p *device.Pke) {
 
 // mayPost reports whether the segment may go out as the call's packet n. If not, the operation
 // goes on by a message, or has failed. granted: there is an entry for it.
-func (t *Txe) mayPost(sent *sentBatch, seg Segment, granted bool, n int) bool {
+func mayPost(t *Txe, sent *sentBatch, seg Segment, granted bool, n int) bool {
 	l := t.link
 	shy := seg.Data && !l.Handshaken || t.m.Proto == ErrorOnly && !l.Known()
 	switch {
