@@ -59,7 +59,12 @@ func (v *View) Open(b []byte) error {
 			v.openIOV(info)
 		}
 		v.optionsAt = uint8(v.end)
-		if v.Flags&(FlagRawAddr|FlagCQData|FlagConnID) != 0 && v.fault == fine {
+		switch options := v.Flags & (FlagRawAddr | FlagCQData | FlagConnID); {
+		case options == 0 || v.fault != fine:
+		case options == FlagConnID && len(b)-v.end >= ConnIDHdrLen: // openOptions would do the same
+			v.connID, v.hasConnID = le.Uint32(b[v.end:]), true
+			v.end += ConnIDHdrLen
+		default:
 			v.openOptions()
 		}
 	case v.Type == TypeHandshake:

@@ -107,8 +107,20 @@ type Unexpected struct {
 	Rxe *Rxe
 }
 
-// Begin arms the rxe for the message or write whose first packet is pkt.
-func (r *Rxe) Begin(pkt *peer.Packet) {
+// Begin takes an rxe for the message whose first packet is pkt; nil if there are MaxOps of them in use.
+func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
+	if p.rxFree == nil && !p.growRx() {
+		return nil
+	}
+	r := p.rxFree
+	p.rxFree, r.next = r.next, nil
+	r.busy = true
+	r.begin(pkt)
+	return r
+}
+
+// begin arms the rxe for the message or write whose first packet is pkt.
+func (r *Rxe) begin(pkt *peer.Packet) {
 	r.arm(pkt.Link)
 	p, packets := protoOf[pkt.Type], pkt.Length
 	r.dc = pkt.Type.IsDC()
@@ -122,7 +134,11 @@ func (r *Rxe) Begin(pkt *peer.Packet) {
 	r.msgID, r.sendID, r.tag = pkt.MsgID, pkt.SendID, pkt.Tag
 	r.data, r.hasData, r.tagged = pkt.Data, pkt.HasData, pkt.Tagged
 	r.head, r.tail = pkt, pkt
-	r.follow(pkt)
+	r.pools.Mix.Served[p]++
+	r.span, r.got, r.gotPackets = 0, 0, 0
+	if l := r.pools.env.Trail; l != nil && p != EagerWrite {
+		r.follow(l, pkt)
+	}
 	if pkt.Multi != nil {
 		pkt.Multi.Rx = r.ref
 	}

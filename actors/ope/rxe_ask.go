@@ -196,7 +196,7 @@ func (d *reader) onREADRSP(p *peer.Packet) {
 // Write begins a write of the peer's into memory here.
 func (r *Rxe) Write(pkt *peer.Packet, to []Target) {
 	x := r.ext()
-	r.Begin(pkt)
+	r.begin(pkt)
 	r.target = true
 	for _, t := range to {
 		if !x.use(t.Region) {

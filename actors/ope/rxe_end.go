@@ -237,7 +237,8 @@ func (r *Rxe) release() {
 
 // Describe says what message it is, as an outcome has it.
 func (r *incoming) Describe(res *Result) {
-	*res = Result{}
+	// Every field is set, and none twice.
+	res.Err, res.Lost = nil, 0
 	res.N, res.Proto, res.Peer, res.From = int(r.m.Total), r.m.Proto, r.link.Handle, &r.link.Addr
 	res.Tag, res.Data, res.HasData = r.tag, r.data, r.hasData
 }

@@ -90,7 +90,7 @@ func (b *batch) push(parent *span) bool {
 			return false
 		}
 	}
-	b.e.accept(&b.req, b.to, false)
+	b.e.accept(&b.req, b.to)
 	if b.e.tele != nil {
 		b.e.traced(&b.req, *parent)
 	}
