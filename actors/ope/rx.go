@@ -75,6 +75,8 @@ var rxTable = [maxStates][maxEvents]rxNext{
 	RxErr:    {RxReadFailed: {RxErr, true}, RxAbandon: {RxErr, true}},
 }
 
+var rxMoves = movesOf(func(s, e int) (uint8, bool) { n := rxTable[s][e]; return uint8(n.next), n.ok })
+
 // Rx is the machine of one operation that receives: pure, the rxe copies data and
 // posts what is due.
 type Rx struct {
@@ -223,13 +225,13 @@ func (r *Rx) Step(e RxEvent) error {
 
 // move is Step, and reports whether the table has an edge.
 func (r *Rx) move(e RxEvent) bool {
-	s := r.State
-	n := rxTable[s%maxStates][e%maxEvents]
-	if n.ok {
-		r.State = n.next
-		if r.steps != nil {
-			r.steps.rx[s%maxStates][e%maxEvents]++
-		}
+	i := place(uint8(r.State), uint8(e))
+	n := rxMoves[i]
+	if n == 0 {
+		return false
 	}
-	return n.ok
+	if r.State = RxState(n - 1); r.steps != nil {
+		r.steps.rx[i]++
+	}
+	return true
 }

@@ -187,12 +187,12 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 }
 
 // step moves the machine; see must.
-func (r *Rxe) step(e RxEvent) bool {
-	ok := r.m.move(e)
-	if !ok {
-		r.violated(noEdge(e, r.m.State))
-	}
-	return ok
+func (r *Rxe) step(e RxEvent) bool { return r.m.move(e) || noStep(r, e) }
+
+// noStep ends an operation that was to take a step which its machine does not have.
+func noStep(r *Rxe, e RxEvent) bool {
+	r.violated(noEdge(e, r.m.State))
+	return false
 }
 
 // must reports whether a step was in its machine's table, see Txe.must.

@@ -98,6 +98,8 @@ var txTable = [maxStates][maxEvents]txNext{
 	},
 }
 
+var txMoves = movesOf(func(s, e int) (uint8, bool) { n := txTable[s][e]; return uint8(n.next), n.ok })
+
 // ErrViolation is wrapped by errors about events that a state does not allow.
 var ErrViolation = errors.New("protocol violation")
 
@@ -319,13 +321,13 @@ func (t *Tx) step(e TxEvent) error {
 
 // move is step, and reports whether the table has an edge.
 func (t *Tx) move(e TxEvent) bool {
-	s := t.State
-	n := txTable[s%maxStates][e%maxEvents]
-	if n.ok {
-		t.State = n.next
-		if t.steps != nil {
-			t.steps.tx[s%maxStates][e%maxEvents]++
-		}
+	i := place(uint8(t.State), uint8(e))
+	n := txMoves[i]
+	if n == 0 {
+		return false
 	}
-	return n.ok
+	if t.State = TxState(n - 1); t.steps != nil {
+		t.steps.tx[i]++
+	}
+	return true
 }
