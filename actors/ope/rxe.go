@@ -107,7 +107,8 @@ type Unexpected struct {
 	Rxe *Rxe
 }
 
-// Begin takes an rxe for the message whose first packet is pkt; nil if there are MaxOps of them in use.
+// Begin takes an rxe for the message or write whose first packet is pkt; nil if there are MaxOps
+// of them in use.
 func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
 	if p.rxFree == nil && !p.growRx() {
 		return nil
@@ -115,33 +116,28 @@ func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
 	r := p.rxFree
 	p.rxFree, r.next = r.next, nil
 	r.busy = true
-	r.begin(pkt)
-	return r
-}
-
-// begin arms the rxe for the message or write whose first packet is pkt.
-func (r *Rxe) begin(pkt *peer.Packet) {
 	r.arm(pkt.Link)
-	p, packets := protoOf[pkt.Type], pkt.Length
-	r.dc = pkt.Type.IsDC()
+	proto, packets := protoOf[pkt.Type], pkt.Length
+	r.dc = proto.dc()
 	if x := pkt.Ext; x != nil && x.NRead > 0 {
 		e := r.ext()
 		e.src, e.nsrc = x.Read, x.NRead
 		packets = x.Runt // 0 of a long read
 	}
-	r.m.Begin(RxInit, p, pkt.Length, packets)
+	r.m.Begin(RxInit, proto, pkt.Length, packets)
 	r.stored = uint64(len(pkt.Payload))
 	r.msgID, r.sendID, r.tag = pkt.MsgID, pkt.SendID, pkt.Tag
 	r.data, r.hasData, r.tagged = pkt.Data, pkt.HasData, pkt.Tagged
 	r.head, r.tail = pkt, pkt
-	r.pools.Mix.Served[p]++
+	p.Mix.Served[proto]++
 	r.span, r.got, r.gotPackets = 0, 0, 0
-	if l := r.pools.env.Trail; l != nil && p != EagerWrite {
+	if l := p.env.Trail; l != nil && proto != EagerWrite {
 		r.follow(l, pkt)
 	}
 	if pkt.Multi != nil {
 		pkt.Multi.Rx = r.ref
 	}
+	return r
 }
 
 func (r *incoming) arm(l *peer.Link) {
@@ -196,29 +192,34 @@ func (r *Rxe) Match(ord *Order) {
 	r.place()
 }
 
-// place has the rxe go on, now that there is a place for its data.
+// place has the rxe go on, now that there is a place for its data. A panic is no failure of the
+// caller.
 func (r *Rxe) place() {
-	if sh := r.pools.env.Sh; sh.Enter(r.ref) {
-		r.enterMatched()
-	} else {
+	sh := r.pools.env.Sh
+	if !sh.Enter(r.ref) {
 		r.told++
 		sh.Tell(r.ref, &r.matched)
+		r.keepIfNew()
+		return
 	}
-	if r.unkept {
-		r.keep()
-	}
-}
-
-func (r *Rxe) enterMatched() {
 	returned := false
 	defer func() {
 		if !returned {
-			r.pools.env.Sh.Rescue(r.ref, recover())
+			sh.Rescue(r.ref, recover())
+			r.keepIfNew()
 		}
 	}()
 	r.onMatched()
-	r.pools.env.Sh.Exit()
+	sh.Exit()
 	returned = true
+	r.keepIfNew()
+}
+
+// keepIfNew has an operation wait that has just begun and is not over.
+func (r *Rxe) keepIfNew() {
+	if r.unkept {
+		r.keep()
+	}
 }
 
 // Unexpected tells the rxe that its message is in the matcher, since no receive is

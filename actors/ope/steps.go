@@ -14,7 +14,9 @@ const (
 type moves [maxStates * maxEvents]uint8
 
 // place is where moves and Steps have an event in a state.
-func place(state, event uint8) uint8 { return (state*maxEvents | event%maxEvents) % (maxStates * maxEvents) }
+func place(state, event uint8) uint8 {
+	return (state*maxEvents | event%maxEvents) % (maxStates * maxEvents)
+}
 
 // movesOf makes them of the table, which next looks up.
 func movesOf(next func(state, event int) (uint8, bool)) (m moves) {

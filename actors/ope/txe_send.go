@@ -24,7 +24,17 @@ func (t *Txe) onGrant(p *device.Pke) {
 		t.settle()
 		return
 	}
-	if err := t.choose(); err != nil {
+	q, l := t.q, t.link
+	t.rawAddr, t.connID = l.HasRawAddr, l.HasConnID
+	n := len(q.Buf)
+	if q.Kind == KindSend && q.Flags&(Deliver|Pieced) == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
+		// The common case, for which Choose has the same answer: a message that fits one packet.
+		t.m.StartEager(n)
+		t.chose()
+		if n >= t.pools.minGather {
+			gather(&t.outgoing)
+		}
+	} else if err := t.choose(); err != nil {
 		t.pools.env.Q.Free(p)
 		t.fail(err)
 		return
@@ -36,17 +46,6 @@ func (t *Txe) onGrant(p *device.Pke) {
 // choose picks the subprotocol and starts the machine.
 func (t *Txe) choose() error {
 	q, l := t.q, t.link
-	t.rawAddr, t.connID = l.HasRawAddr, l.HasConnID
-	// The common case, for which Choose has the same answer: a message that fits one packet.
-	n := len(q.Buf)
-	if q.Kind == KindSend && q.Flags&(Deliver|Pieced) == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
-		t.m.StartEager(n)
-		t.chose()
-		if n >= t.pools.minGather {
-			gather(&t.outgoing)
-		}
-		return nil
-	}
 	if l.Headerless && q.Flags&HasData != 0 && q.Data>>32 != 0 && q.Kind == KindSend {
 		return errUserQPData
 	}
