@@ -163,15 +163,8 @@ func (r *Rxe) onAborted(p *peer.Packet) {
 // (truncation). False: the packet does not fit.
 func (r *Rxe) take(p *peer.Packet) bool {
 	n := uint64(len(p.Payload))
-	windowed := p.Type == wire.TypeCTSData || p.Type == wire.TypeREADRSP
-	if err := r.m.Take(p.Offset, n, windowed); err != nil {
-		r.pools.env.Counters.BadLength++
-		segment := p.Multi != nil
-		p.Free()
-		if segment {
-			// Its peer counts it as come, so the rest would never be enough.
-			r.fail(fmt.Errorf("%w: %w", errno.ErrIO, err))
-		}
+	if windowed := p.Type == wire.TypeCTSData || p.Type == wire.TypeREADRSP; !r.m.Take(p.Offset, n, windowed) {
+		misfit(r, p, r.m.misfit(p.Offset, n, windowed))
 		return false
 	}
 	r.put(p.Offset, p.Payload)
@@ -180,18 +173,34 @@ func (r *Rxe) take(p *peer.Packet) bool {
 	return true
 }
 
+// misfit drops a packet that does not fit.
+func misfit(r *Rxe, p *peer.Packet, err error) {
+	r.pools.env.Counters.BadLength++
+	segment := p.Multi != nil
+	p.Free()
+	if segment {
+		// Its peer counts it as come, so the rest would never be enough.
+		r.fail(fmt.Errorf("%w: %w", errno.ErrIO, err))
+	}
+}
+
 // put copies data to its place in the operation.
 func (r *incoming) put(off uint64, data []byte) {
 	if r.drops() {
 		return
 	}
 	r.pools.env.Counters.Copied += uint64(len(data))
+	if r.ord == nil || r.ord.Req.Flags&Pieced != 0 {
+		r.spreadOut(off, data)
+	} else if b := r.ord.Req.Buf; off < uint64(len(b)) {
+		copy(b[off:], data)
+	}
+}
+
+// spreadOut is put in memory that is in pieces.
+func (r *incoming) spreadOut(off uint64, data []byte) {
 	if r.ord != nil {
-		if q := &r.ord.Req; q.Flags&Pieced != 0 {
-			q.scatter(off, data)
-		} else if b := q.Buf; off < uint64(len(b)) {
-			copy(b[off:], data)
-		}
+		r.ord.Req.scatter(off, data)
 		return
 	}
 	if r.x == nil {
