@@ -115,7 +115,7 @@ func (c *Caller) Step(e CallerEvent) error {
 
 // move is Step, and reports whether the table has an edge.
 func (c *Caller) move(e CallerEvent) bool {
-	i := place(uint8(c.state), uint8(e))
+	i := entryOf(uint8(c.state), uint8(e))
 	n := callerMoves[i]
 	if n == 0 {
 		return false

@@ -236,7 +236,7 @@ func (r *Rx) Step(e RxEvent) error {
 
 // move is Step, and reports whether the table has an edge.
 func (r *Rx) move(e RxEvent) bool {
-	i := place(uint8(r.State), uint8(e))
+	i := entryOf(uint8(r.State), uint8(e))
 	n := rxMoves[i]
 	if n == 0 {
 		return false

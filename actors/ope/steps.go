@@ -9,12 +9,12 @@ const (
 	maxEvents = 16
 )
 
-// moves is the table of a machine as its steps look it up, by place: 1 more than the next
+// moves is the table of a machine as its steps look it up, by entryOf: 1 more than the next
 // state, or 0 if there is no edge.
 type moves [maxStates * maxEvents]uint8
 
-// place is where moves and Steps have an event in a state.
-func place(state, event uint8) uint8 {
+// entryOf is where moves and Steps have an event in a state.
+func entryOf(state, event uint8) uint8 {
 	return (state*maxEvents | event%maxEvents) % (maxStates * maxEvents)
 }
 
@@ -23,7 +23,7 @@ func movesOf(next func(state, event int) (uint8, bool)) (m moves) {
 	for s := range maxStates {
 		for e := range maxEvents {
 			if n, ok := next(s, e); ok {
-				m[place(uint8(s), uint8(e))] = n + 1
+				m[entryOf(uint8(s), uint8(e))] = n + 1
 			}
 		}
 	}
@@ -45,7 +45,7 @@ type Mix struct {
 // Steps counts what the machines of an endpoint's operations did: how often each
 // event came in each state. Written on the shard.
 type Steps struct {
-	tx, rx, caller [maxStates * maxEvents]uint64 // by place
+	tx, rx, caller [maxStates * maxEvents]uint64 // by entryOf
 }
 
 // Each calls f for every pair that the tables allow, whether it ever came or not:

@@ -321,7 +321,7 @@ func (t *Tx) step(e TxEvent) error {
 
 // move is step, and reports whether the table has an edge.
 func (t *Tx) move(e TxEvent) bool {
-	i := place(uint8(t.State), uint8(e))
+	i := entryOf(uint8(t.State), uint8(e))
 	n := txMoves[i]
 	if n == 0 {
 		return false
