@@ -234,15 +234,25 @@ func (r *Rxe) checkComplete() {
 	}
 	// A runt that is the whole message is all that comes (§4.5).
 	tail := r.m.Proto.readBased() && (r.m.Proto != RuntRead || r.m.packets < r.m.Total)
-	if (r.dc || tail) && r.link.Away {
-		r.link.Owe(r.packet(nil, owesAnswer, 0))
-	} else if (r.dc || tail) && r.link.Err == nil {
-		if r.step(RxLastOwed) {
-			r.owes |= owesAnswer
-		}
+	if (r.dc || tail) && owesNow(r) {
 		return
 	}
 	r.step(RxLast)
+}
+
+// owesNow has an operation whose data is there post RECEIPT or EOR, and reports whether it will;
+// else its peer has failed.
+func owesNow(r *Rxe) bool {
+	switch {
+	case r.link.Away:
+		r.link.Owe(r.packet(nil, owesAnswer, 0))
+		return false
+	case r.link.Err != nil:
+		return false
+	case r.step(RxLastOwed):
+		r.owes |= owesAnswer
+	}
+	return true
 }
 
 // asks reports whether it is a read of ours that goes by packets.

@@ -250,7 +250,13 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	p.Owner, p.Peer, p.Watch = t.ref, l.Peer, l.Backoff
 	p.To(l.AH, l.QPN, l.QKey)
 	if t.m.Proto == Eager {
-		p.Fill(t.eagerRTM(p.Header()), t.q.Buf)
+		h, q := p.Header(), t.q
+		if !t.rawAddr && q.Flags&HasData == 0 {
+			h = wire.AppendEager(h, t.turn.MsgID, q.Flags&Tagged != 0, q.Tag, t.connID, env.ConnID)
+		} else {
+			h = eagerRTM(&t.outgoing, h)
+		}
+		p.Fill(h, q.Buf)
 	} else {
 		seg = t.fill(p, seg)
 	}
@@ -305,12 +311,9 @@ func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) Segment {
 	return seg
 }
 
-// eagerRTM builds the header of an eager message, the commonest packet.
-func (t *outgoing) eagerRTM(b []byte) []byte {
+// eagerRTM builds the header of an eager message with other optional headers than the connid.
+func eagerRTM(t *outgoing, b []byte) []byte {
 	q := t.q
-	if !t.rawAddr && q.Flags&HasData == 0 {
-		return wire.AppendEager(b, t.turn.MsgID, q.Flags&Tagged != 0, q.Tag, t.connID, t.pools.env.ConnID)
-	}
 	h := wire.EagerRTM{MsgID: t.turn.MsgID, Tagged: q.Flags&Tagged != 0, Tag: q.Tag}
 	t.options(&h.Options)
 	return h.Append(b)

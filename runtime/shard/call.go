@@ -173,9 +173,15 @@ func turn(s *Shard, first *Polled, then int) int {
 		s.clock.read()
 	}
 	c.phase, c.then, c.first, c.work, s.delivery.ran = phaseFirst, then, first, 0, 0
-	n := step(s)
-	for n < 0 {
-		n = step(s)
+	if n := step(s); n >= 0 {
+		return n
+	}
+	return goOn(s)
+}
+
+// goOn is the rest of a turn that a panic has cut short.
+func goOn(s *Shard) (n int) {
+	for n = -1; n < 0; n = step(s) {
 	}
 	return n
 }
