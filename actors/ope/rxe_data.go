@@ -55,7 +55,8 @@ func (r *Rxe) onMatched() {
 		r.settle() // the peer failed while the match was under way
 		return
 	}
-	if !r.step(RxMatch) {
+	if !r.m.move(RxMatch) {
+		noStep(r, RxMatch)
 		return
 	}
 	r.discharge()
@@ -237,7 +238,9 @@ func (r *Rxe) checkComplete() {
 	if (r.dc || tail) && owesNow(r) {
 		return
 	}
-	r.step(RxLast)
+	if !r.m.move(RxLast) {
+		noStep(r, RxLast)
+	}
 }
 
 // owesNow has an operation whose data is there post RECEIPT or EOR, and reports whether it will;
@@ -260,16 +263,18 @@ func (r *incoming) asks() bool { return r.m.Proto == ShortRead || r.m.Proto == L
 
 // goOn posts what is due and settles.
 func (r *Rxe) goOn() {
-	if !r.busy {
-		return
-	}
-	if !r.m.State.over() {
-		if r.m.State == RxAnswer {
-			r.complete()
-		}
-		r.pump()
+	if r.busy && !r.m.State.over() {
+		postDue(r)
 	}
 	r.settle()
+}
+
+// postDue posts what is due of an operation that is not over.
+func postDue(r *Rxe) {
+	if r.m.State == RxAnswer {
+		r.complete()
+	}
+	r.pump()
 }
 
 // onSent: a packet of the operation's own arrived, or a read is done.

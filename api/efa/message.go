@@ -127,10 +127,11 @@ func (e *intake) do(ctx context.Context, req *ope.Request, places *credits) (Mes
 			return Message{}, err
 		}
 	}
-	c := e.spare.Swap(nil)
-	if c == nil {
-		c = e.newCall()
+	c := &e.spare.call
+	if !e.spare.taken.CompareAndSwap(0, 1) {
+		c = calls.Get().(*call)
 	}
+	c.to = &e.outcomes
 	e.accept(req, c)
 	if e.tele != nil {
 		e.traced(req, trace.SpanContextFromContext(ctx))

@@ -238,8 +238,10 @@ func step(s *Shard) (n int) {
 				if e == nil {
 					break
 				}
-				d.stack.on[0] = e.m
-				e.p.Flush(s)
+				if *e.due {
+					d.stack.on[0] = e.m
+					e.p.Flush(s)
+				}
 			}
 		}
 		c.phase = phaseTimers
