@@ -141,10 +141,10 @@ func eagerHeaders(f Flags) int {
 }
 
 // mayRead reports whether a message of n bytes to the peer might go read-based.
-func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && p.longEnough(l, n) }
+func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && longEnough(p, l, n) }
 
 // longEnough is mayRead of a message that may go so on some path.
-func (p *Pools) longEnough(l *peer.Link, n int) bool {
+func longEnough(p *Pools, l *peer.Link, n int) bool {
 	least := p.Paths[l.Path].MinRead
 	return n >= least && least > 0 && p.mayRDMARead(l)
 }

@@ -16,7 +16,7 @@ func (q *QP) Poll(c []device.Completion) int {
 		n = q.pollDone(c)
 	}
 	if got := q.carrier.Poll(c[n:]); got > 0 {
-		n += q.arrivals(c[n : n+got])
+		n += arrivals(q, c[n:n+got])
 	}
 	if !q.done.empty() {
 		n += q.pollDone(c[n:])
@@ -25,7 +25,7 @@ func (q *QP) Poll(c []device.Completion) int {
 }
 
 // arrivals looks at events of the carrier, and leaves those that are the caller's in place.
-func (q *QP) arrivals(events []device.Completion) (n int) {
+func arrivals(q *QP, events []device.Completion) (n int) {
 	for i := range events {
 		e := &events[i]
 		// The slot and the length of an arrival may come from memory that others write to.
