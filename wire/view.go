@@ -49,17 +49,27 @@ func (v *View) Open(b []byte) error {
 	// Field by field: a View made elsewhere and copied here is read in wider pieces than it
 	// was just written in, for which the processor waits.
 	v.Type, v.Version, v.Flags = Type(head), Version, uint16(head>>16)
-	v.fault, v.iovCount, v.optionsAt, v.hasConnID = fine, 0, 0, false
-	v.connID, v.rawAddrSize, v.end, v.b = 0, 0, int(info.headerLen), b
+	n := int(info.headerLen)
+	v.fault, v.iovCount, v.optionsAt, v.hasConnID = fine, 0, uint8(n), false
+	v.connID, v.rawAddrSize, v.end, v.b = 0, 0, n, b
 	switch {
-	case len(b) < v.end:
+	case len(b) < n:
 		v.fault = headerShort
 	case info.traits&traitREQ != 0:
-		if info.iovCountAt != 0 {
+		options := head >> 16 & uint32(FlagRawAddr|FlagCQData|FlagConnID)
+		if info.iovCountAt == 0 {
+			if options == 0 {
+				break
+			}
+			if rest := b[n:]; options == uint32(FlagConnID) && len(rest) >= ConnIDHdrLen { // openOptions would do the same
+				v.connID, v.hasConnID, v.end = le.Uint32(rest), true, n+ConnIDHdrLen
+				break
+			}
+		} else {
 			v.openIOV(info)
+			v.optionsAt = uint8(v.end)
 		}
-		v.optionsAt = uint8(v.end)
-		if v.Flags&(FlagRawAddr|FlagCQData|FlagConnID) != 0 && v.fault == fine {
+		if options != 0 && v.fault == fine {
 			v.openOptions()
 		}
 	case v.Type == TypeHandshake:

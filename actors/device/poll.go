@@ -25,7 +25,7 @@ func (q *Queue) Poll(*shard.Shard) int {
 			q.Counters.RDMARefused++
 			q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, Key: c.ID})
 		case OpGone:
-			q.onGone(c)
+			onGone(q, c)
 		case OpFatal:
 			q.sh.Tell(q.router.Route(UnknownAH, 0), &Fatal{Status: c.Status})
 		}
@@ -137,7 +137,7 @@ type Fatal struct {
 }
 
 // onGone is not on the hot path: a process died, or closed its queue pair.
-func (q *Queue) onGone(c *Completion) {
+func onGone(q *Queue, c *Completion) {
 	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Gone{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, QKey: c.QKey, Left: c.Left})
 }
 
@@ -151,9 +151,13 @@ type Gone struct {
 	Left bool
 }
 
+// FlushDue implements [shard.Flusher].
+func (q *Queue) FlushDue() *bool { return &q.flushDue }
+
 // Flush ends a turn: receive slots go back in batches and the doorbell rings
 // once.
 func (q *Queue) Flush(*shard.Shard) {
+	q.flushDue = false
 	if len(q.repost) >= q.refill || q.refillNow {
 		q.GiveSlots()
 	}

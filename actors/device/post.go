@@ -106,7 +106,7 @@ func (q *Queue) post(p *Pke) (over bool, err error) {
 	if wr.Over { // what has arrived needs no doorbell
 		q.Counters.SendDone++
 	} else {
-		p.out, q.posted = true, true
+		p.out, q.posted, q.flushDue = true, true, true
 	}
 	if wr.Kind != WRSend || p.Resent {
 		q.Counters.other(p)

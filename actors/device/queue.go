@@ -81,6 +81,7 @@ type Queue struct {
 	stalled       pkeList // the driver had no room for them
 
 	posted    bool // since the last doorbell
+	flushDue  bool // posted or refillNow is set, or a batch of repost is full
 	throttled bool
 	held      []int32 // slots kept back while throttled
 	written   *Written

@@ -48,6 +48,9 @@ func (q *Queue) Release(r *RecvPkt) {
 		return
 	}
 	q.repost = append(q.repost, r.slot)
+	if len(q.repost) >= q.refill {
+		q.flushDue = true
+	}
 }
 
 // Throttle keeps receive slots back (on), so that senders meet RNR while this
@@ -68,6 +71,7 @@ func (q *Queue) Trickle(n int) {
 	q.repost = append(q.repost, q.held[:n]...)
 	q.held = q.held[:copy(q.held, q.held[n:])]
 	q.refillNow = n > 0
+	q.flushDue = true
 }
 
 // Kept is the number of receive slots that are kept back: what Trickle could give to the

@@ -76,7 +76,7 @@ func (a *access) onWrite(pkt *peer.Packet) {
 		pkt.Free()
 		return
 	}
-	rxe := a.pools.GetRx()
+	rxe := a.pools.Begin(pkt)
 	if rxe == nil {
 		a.env.Counters.NoRoom++
 		pkt.Free()

@@ -49,6 +49,8 @@ type Endpoint struct {
 	handling bool        // direct, or else the request at the head of the ring
 	direct   ope.Request // came without the ring; its Kind is 0 if there is none
 
+	lastDirect uint64 // how many came so and got their id here
+
 	peers    peers
 	access   access
 	claims   claims

@@ -17,12 +17,11 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 	if (pkt.Multi != nil || l.Away || l.Err != nil || e.closing.state != open) && isDealtWith(e, pkt) {
 		return
 	}
-	rxe := e.pools.GetRx()
+	rxe := e.pools.Begin(pkt)
 	if rxe == nil {
 		noRoom(e, pkt)
 		return
 	}
-	rxe.Begin(pkt)
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(l.Handle)); r != nil {
 		o := e.pools.Orders.At(r.Owner)
 		if o.Req.Flags&special == 0 {
@@ -59,10 +58,9 @@ func isDealtWith(e *Endpoint, pkt *peer.Packet) bool {
 	if !away {
 		return false
 	}
-	if rxe := e.pools.GetRx(); rxe == nil {
+	if rxe := e.pools.Begin(pkt); rxe == nil {
 		noRoom(e, pkt)
 	} else {
-		rxe.Begin(pkt)
 		rxe.Unexpected()
 		ope.Park(rxe)
 	}

@@ -243,8 +243,8 @@ func (e *Endpoint) source(r *ope.Request) *peer.Link {
 // A goroutine that can run the shard itself needs no ring to hand a request over.
 
 // Do handles a request and waits for sig, which its sink sets; see [shard.Shard.Wait].
-// done is false if nothing has happened: then the request is to be submitted. Any
-// goroutine.
+// done is false if nothing has happened: then the request is to be submitted. Otherwise it has
+// got an ID if it had none, of which the uppermost two bits are 1. Any goroutine.
 func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) (done bool, err error) {
 	if !e.claim(r) {
 		return false, nil
@@ -280,8 +280,14 @@ func (e *Endpoint) claim(r *ope.Request) bool {
 		sh.Release()
 		return false
 	}
+	if r.ID == 0 { // numbered by the shard's owner, and not in the ring's way
+		e.lastDirect++
+		r.ID = directID | e.lastDirect
+	}
 	e.direct = *r
 	return true
 }
+
+const directID = 3 << 62
 
 func (e *Endpoint) dropDirect() { e.direct.Forget() }

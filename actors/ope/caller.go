@@ -79,6 +79,8 @@ var callerTable = [maxStates][maxEvents]callerNext{
 	CallerEnding:  {CallerCTS: {CallerTold, true}},
 }
 
+var callerMoves = movesOf(func(s, e int) (uint8, bool) { n := callerTable[s][e]; return uint8(n.next), n.ok })
+
 // Caller is the machine of an operation's caller: pure, like [Tx] and [Rx]. The txe or
 // rxe says what happened and acts on the state.
 type Caller struct {
@@ -113,13 +115,13 @@ func (c *Caller) Step(e CallerEvent) error {
 
 // move is Step, and reports whether the table has an edge.
 func (c *Caller) move(e CallerEvent) bool {
-	s := c.state
-	n := callerTable[s%maxStates][e%maxEvents]
-	if n.ok {
-		c.state = n.next
-		if c.steps != nil {
-			c.steps.caller[s%maxStates][e%maxEvents]++
-		}
+	i := entryOf(uint8(c.state), uint8(e))
+	n := callerMoves[i]
+	if n == 0 {
+		return false
 	}
-	return n.ok
+	if c.state = CallerState(n - 1); c.steps != nil {
+		c.steps.caller[i]++
+	}
+	return true
 }

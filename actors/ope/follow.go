@@ -139,15 +139,7 @@ func (t *outgoing) noteAnswering(r trail.Role, p Proto, total uint64, id uint32)
 
 // follow begins the trail of what a packet of the peer's begins here. A plain
 // eager write has none, since no id connects it with the requester's half.
-func (r *incoming) follow(pkt *peer.Packet) {
-	r.pools.Mix.Served[r.m.Proto]++
-	r.span, r.got, r.gotPackets = 0, 0, 0
-	if l := r.pools.env.Trail; l != nil && r.m.Proto != EagerWrite {
-		r.followFrom(l, pkt)
-	}
-}
-
-func (r *incoming) followFrom(l *trail.Log, pkt *peer.Packet) {
+func (r *incoming) follow(l *trail.Log, pkt *peer.Packet) {
 	c := came{role: trail.Message, proto: r.m.Proto, id: pkt.MsgID, length: pkt.Length, tag: pkt.Tag}
 	if !pkt.Type.IsRTM() {
 		c.role, c.id = trail.TargetWrite, pkt.SendID

@@ -37,7 +37,7 @@ func (o *Order) settled() {
 // Orders keeps an endpoint's orders by index, since that is what the matcher
 // returns (match.Recv.Owner).
 type Orders struct {
-	slabs [][]Order
+	slabs []*[orderSlab]Order
 	free  *Order
 }
 
@@ -45,26 +45,28 @@ const orderSlab = 64
 
 // Get takes an order for a copy of r.
 func (p *Orders) Get(r *Request, now clock.Time) *Order {
-	if p.free == nil {
-		p.grow()
-	}
 	o := p.free
-	p.free, o.next = o.next, nil
+	if o == nil {
+		o = p.grow()
+	}
+	p.free = o.next
 	o.Req, o.Born = *r, now
 	return o
 }
 
-func (p *Orders) grow() {
-	s := make([]Order, orderSlab)
+// grow makes free orders and returns the first.
+func (p *Orders) grow() *Order {
+	s := new([orderSlab]Order)
 	for i := len(s) - 1; i >= 0; i-- {
 		s[i].Recv.Owner = int32(len(p.slabs)*orderSlab + i)
 		s[i].next, p.free = p.free, &s[i]
 	}
 	p.slabs = append(p.slabs, s)
+	return p.free
 }
 
 // At returns the order with the given index.
-func (p *Orders) At(i int32) *Order { return &p.slabs[i/orderSlab][i%orderSlab] }
+func (p *Orders) At(i int32) *Order { return &p.slabs[uint32(i)/orderSlab][uint32(i)%orderSlab] }
 
 // Put gives an order back.
 func (p *Orders) Put(o *Order) {

@@ -66,6 +66,7 @@ type Pools struct {
 	rxFree *Rxe
 
 	minGather int // least bytes of which a path has the device take the payload from its place
+	minRead   int // least bytes of a message that may go read-based on some path
 	maxData   int // bytes that a CTSDATA packet carries
 
 	waiting *waiting   // free entries for the matcher
@@ -92,8 +93,11 @@ func NewPools(env *peer.Env, spawn func(actor.Producer) shard.Ref) *Pools {
 
 // OnPaths sets the settings in force on each path.
 func (p *Pools) OnPaths(on []Policy) {
-	p.Paths, p.minGather = on, math.MaxInt
+	p.Paths, p.minGather, p.minRead = on, math.MaxInt, math.MaxInt
 	for i := range on {
+		if n := on[i].MinRead; n > 0 {
+			p.minRead = min(p.minRead, n)
+		}
 		if n := on[i].MaxCopy; n > 0 && n < math.MaxInt {
 			p.minGather = min(p.minGather, n+1)
 		}

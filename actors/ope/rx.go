@@ -75,6 +75,8 @@ var rxTable = [maxStates][maxEvents]rxNext{
 	RxErr:    {RxReadFailed: {RxErr, true}, RxAbandon: {RxErr, true}},
 }
 
+var rxMoves = movesOf(func(s, e int) (uint8, bool) { n := rxTable[s][e]; return uint8(n.next), n.ok })
+
 // Rx is the machine of one operation that receives: pure, the rxe copies data and
 // posts what is due.
 type Rx struct {
@@ -104,21 +106,32 @@ func (r *Rx) Begin(state RxState, p Proto, total, packets uint64) {
 	r.Got, r.Window, r.read, r.readAt, r.readEnd = 0, 0, 0, 0, 0
 }
 
-// Take counts n bytes at off from a packet, or returns why they may not be used: a
+// Take counts n bytes at off from a packet, and reports whether they may be used: a
 // packet beyond the message, beyond the window or beyond what is missing is the
 // peer's fault.
-func (r *Rx) Take(off, n uint64, windowed bool) error {
-	if off > r.packets || n > r.packets-off || n > r.packets-r.Got {
-		return fmt.Errorf("%w: %d bytes at %d of %d, %d missing", ErrViolation, n, off, r.packets, r.packets-r.Got)
-	}
-	if windowed {
-		if n > r.Window || n == 0 && r.Total > 0 {
-			return fmt.Errorf("%w: data of %d bytes in a window of %d", ErrViolation, n, r.Window)
-		}
-		r.Window -= n
+func (r *Rx) Take(off, n uint64, windowed bool) bool {
+	if off > r.packets || n > r.packets-max(off, r.Got) || windowed && !r.inWindow(n) {
+		return false
 	}
 	r.Got += n
-	return nil
+	return true
+}
+
+// inWindow takes n bytes from the window, if it has so many.
+func (r *Rx) inWindow(n uint64) bool {
+	if n > r.Window || n == 0 && r.Total > 0 {
+		return false
+	}
+	r.Window -= n
+	return true
+}
+
+// misfit is why Take has not taken a packet.
+func (r *Rx) misfit(off, n uint64, windowed bool) error {
+	if windowed && off <= r.packets && n <= r.packets-max(off, r.Got) {
+		return fmt.Errorf("%w: data of %d bytes in a window of %d", ErrViolation, n, r.Window)
+	}
+	return fmt.Errorf("%w: %d bytes at %d of %d, %d missing", ErrViolation, n, off, r.packets, r.packets-r.Got)
 }
 
 // StartReading decides what is read by RDMA: what does not come in packets, up to
@@ -223,13 +236,13 @@ func (r *Rx) Step(e RxEvent) error {
 
 // move is Step, and reports whether the table has an edge.
 func (r *Rx) move(e RxEvent) bool {
-	s := r.State
-	n := rxTable[s%maxStates][e%maxEvents]
-	if n.ok {
-		r.State = n.next
-		if r.steps != nil {
-			r.steps.rx[s%maxStates][e%maxEvents]++
-		}
+	i := entryOf(uint8(r.State), uint8(e))
+	n := rxMoves[i]
+	if n == 0 {
+		return false
 	}
-	return n.ok
+	if r.State = RxState(n - 1); r.steps != nil {
+		r.steps.rx[i]++
+	}
+	return true
 }

@@ -1,6 +1,8 @@
 package ope
 
 import (
+	"math"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
@@ -105,25 +107,37 @@ type Unexpected struct {
 	Rxe *Rxe
 }
 
-// Begin arms the rxe for the message or write whose first packet is pkt.
-func (r *Rxe) Begin(pkt *peer.Packet) {
+// Begin takes an rxe for the message or write whose first packet is pkt; nil if there are MaxOps
+// of them in use.
+func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
+	if p.rxFree == nil && !p.growRx() {
+		return nil
+	}
+	r := p.rxFree
+	p.rxFree, r.next = r.next, nil
+	r.busy = true
 	r.arm(pkt.Link)
-	p, packets := protoOf(pkt.Type), pkt.Length
-	r.dc = pkt.Type.IsDC()
+	proto, packets := protoOf[pkt.Type], pkt.Length
+	r.dc = proto.dc()
 	if x := pkt.Ext; x != nil && x.NRead > 0 {
 		e := r.ext()
 		e.src, e.nsrc = x.Read, x.NRead
 		packets = x.Runt // 0 of a long read
 	}
-	r.m.Begin(RxInit, p, pkt.Length, packets)
+	r.m.Begin(RxInit, proto, pkt.Length, packets)
 	r.stored = uint64(len(pkt.Payload))
 	r.msgID, r.sendID, r.tag = pkt.MsgID, pkt.SendID, pkt.Tag
 	r.data, r.hasData, r.tagged = pkt.Data, pkt.HasData, pkt.Tagged
 	r.head, r.tail = pkt, pkt
-	r.follow(pkt)
+	p.Mix.Served[proto]++
+	r.span, r.got, r.gotPackets = 0, 0, 0
+	if l := p.env.Trail; l != nil && proto != EagerWrite {
+		r.follow(l, pkt)
+	}
 	if pkt.Multi != nil {
 		pkt.Multi.Rx = r.ref
 	}
+	return r
 }
 
 func (r *incoming) arm(l *peer.Link) {
@@ -141,37 +155,26 @@ func (r *Rxe) keep() {
 	r.link.Join(&r.member, r.ref)
 }
 
-// protoOf is the subprotocol that a packet begins.
-func protoOf(t wire.Type) Proto {
-	switch t {
-	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM:
-		return Medium
-	case wire.TypeLongCTSMsgRTM, wire.TypeLongCTSTagRTM:
-		return LongCTS
-	case wire.TypeLongReadMsgRTM, wire.TypeLongReadTagRTM:
-		return LongRead
-	case wire.TypeRuntReadMsgRTM, wire.TypeRuntReadTagRTM:
-		return RuntRead
-	case wire.TypeDCEagerMsgRTM, wire.TypeDCEagerTagRTM:
-		return DCEager
-	case wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM:
-		return DCMedium
-	case wire.TypeDCLongCTSMsgRTM, wire.TypeDCLongCTSTagRTM:
-		return DCLongCTS
-	case wire.TypeEagerRTW:
-		return EagerWrite
-	case wire.TypeDCEagerRTW:
-		return DCEagerWrite
-	case wire.TypeLongCTSRTW:
-		return LongCTSWrite
-	case wire.TypeDCLongCTSRTW:
-		return DCLongCTSWrite
-	case wire.TypeLongReadRTW:
-		return LongReadWrite
-	default:
-		return Eager
+// protoOf is the subprotocol that a packet of each type begins.
+var protoOf = func() (of [math.MaxUint8 + 1]Proto) {
+	for t := range of {
+		of[t] = Eager
 	}
-}
+	for t, p := range map[wire.Type]Proto{
+		wire.TypeMediumMsgRTM: Medium, wire.TypeMediumTagRTM: Medium,
+		wire.TypeLongCTSMsgRTM: LongCTS, wire.TypeLongCTSTagRTM: LongCTS,
+		wire.TypeLongReadMsgRTM: LongRead, wire.TypeLongReadTagRTM: LongRead,
+		wire.TypeRuntReadMsgRTM: RuntRead, wire.TypeRuntReadTagRTM: RuntRead,
+		wire.TypeDCEagerMsgRTM: DCEager, wire.TypeDCEagerTagRTM: DCEager,
+		wire.TypeDCMediumMsgRTM: DCMedium, wire.TypeDCMediumTagRTM: DCMedium,
+		wire.TypeDCLongCTSMsgRTM: DCLongCTS, wire.TypeDCLongCTSTagRTM: DCLongCTS,
+		wire.TypeEagerRTW: EagerWrite, wire.TypeDCEagerRTW: DCEagerWrite,
+		wire.TypeLongCTSRTW: LongCTSWrite, wire.TypeDCLongCTSRTW: DCLongCTSWrite, wire.TypeLongReadRTW: LongReadWrite,
+	} {
+		of[t] = p
+	}
+	return of
+}()
 
 // Match gives the rxe the request that receives its message, and has it go on.
 func (r *Rxe) Match(ord *Order) {
@@ -189,29 +192,34 @@ func (r *Rxe) Match(ord *Order) {
 	r.place()
 }
 
-// place has the rxe go on, now that there is a place for its data.
+// place has the rxe go on, now that there is a place for its data. A panic is no failure of the
+// caller.
 func (r *Rxe) place() {
-	r.told++
-	if sh := r.pools.env.Sh; sh.Enter(r.ref) {
-		r.enterMatched()
-	} else {
+	sh := r.pools.env.Sh
+	if !sh.Enter(r.ref) {
+		r.told++
 		sh.Tell(r.ref, &r.matched)
+		r.keepIfNew()
+		return
 	}
-	if r.unkept {
-		r.keep()
-	}
-}
-
-func (r *Rxe) enterMatched() {
 	returned := false
 	defer func() {
 		if !returned {
-			r.pools.env.Sh.Rescue(r.ref, recover())
+			sh.Rescue(r.ref, recover())
+			r.keepIfNew()
 		}
 	}()
 	r.onMatched()
-	r.pools.env.Sh.Exit()
+	sh.Exit()
 	returned = true
+	r.keepIfNew()
+}
+
+// keepIfNew has an operation wait that has just begun and is not over.
+func (r *Rxe) keepIfNew() {
+	if r.unkept {
+		r.keep()
+	}
 }
 
 // Unexpected tells the rxe that its message is in the matcher, since no receive is
@@ -249,6 +257,7 @@ func (r *incoming) Machine() Rx { return r.m }
 func (r *Rxe) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *Matched:
+		r.told--
 		r.onMatched()
 	case *Unexpected:
 		r.onUnexpected()

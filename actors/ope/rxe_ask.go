@@ -44,7 +44,7 @@ func (r *Rxe) ask(ord *Order, l *peer.Link) {
 }
 
 // submit asks the peer for the read's turn and handles it if it comes at once, see
-// Txe.submit.
+// Pools.Send.
 func (d *reader) submit() {
 	sh := d.r.pools.env.Sh
 	if !sh.Enter(d.r.ref) {
@@ -193,10 +193,9 @@ func (d *reader) onREADRSP(p *peer.Packet) {
 	r.goOn()
 }
 
-// Write begins a write of the peer's into memory here.
+// Write has the rxe, which has begun with pkt, take a write of the peer's into memory here.
 func (r *Rxe) Write(pkt *peer.Packet, to []Target) {
 	x := r.ext()
-	r.Begin(pkt)
 	r.target = true
 	for _, t := range to {
 		if !x.use(t.Region) {

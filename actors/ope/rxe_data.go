@@ -50,13 +50,13 @@ func (r *incoming) gotOn() {
 
 // onMatched: there is a place for the data. What came already goes there.
 func (r *Rxe) onMatched() {
-	r.told--
 	r.moved = r.pools.env.Sh.Now()
 	if r.m.State == RxErr {
 		r.settle() // the peer failed while the match was under way
 		return
 	}
-	if !r.step(RxMatch) {
+	if !r.m.move(RxMatch) {
+		noStep(r, RxMatch)
 		return
 	}
 	r.discharge()
@@ -164,15 +164,8 @@ func (r *Rxe) onAborted(p *peer.Packet) {
 // (truncation). False: the packet does not fit.
 func (r *Rxe) take(p *peer.Packet) bool {
 	n := uint64(len(p.Payload))
-	windowed := p.Type == wire.TypeCTSData || p.Type == wire.TypeREADRSP
-	if err := r.m.Take(p.Offset, n, windowed); err != nil {
-		r.pools.env.Counters.BadLength++
-		segment := p.Multi != nil
-		p.Free()
-		if segment {
-			// Its peer counts it as come, so the rest would never be enough.
-			r.fail(fmt.Errorf("%w: %w", errno.ErrIO, err))
-		}
+	if windowed := p.Type == wire.TypeCTSData || p.Type == wire.TypeREADRSP; !r.m.Take(p.Offset, n, windowed) {
+		misfit(r, p, r.m.misfit(p.Offset, n, windowed))
 		return false
 	}
 	r.put(p.Offset, p.Payload)
@@ -181,18 +174,34 @@ func (r *Rxe) take(p *peer.Packet) bool {
 	return true
 }
 
+// misfit drops a packet that does not fit.
+func misfit(r *Rxe, p *peer.Packet, err error) {
+	r.pools.env.Counters.BadLength++
+	segment := p.Multi != nil
+	p.Free()
+	if segment {
+		// Its peer counts it as come, so the rest would never be enough.
+		r.fail(fmt.Errorf("%w: %w", errno.ErrIO, err))
+	}
+}
+
 // put copies data to its place in the operation.
 func (r *incoming) put(off uint64, data []byte) {
 	if r.drops() {
 		return
 	}
 	r.pools.env.Counters.Copied += uint64(len(data))
+	if r.ord == nil || r.ord.Req.Flags&Pieced != 0 {
+		r.spreadOut(off, data)
+	} else if b := r.ord.Req.Buf; off < uint64(len(b)) {
+		copy(b[off:], data)
+	}
+}
+
+// spreadOut is put in memory that is in pieces.
+func (r *incoming) spreadOut(off uint64, data []byte) {
 	if r.ord != nil {
-		if q := &r.ord.Req; q.Flags&Pieced != 0 {
-			q.scatter(off, data)
-		} else if b := q.Buf; off < uint64(len(b)) {
-			copy(b[off:], data)
-		}
+		r.ord.Req.scatter(off, data)
 		return
 	}
 	if r.x == nil {
@@ -226,15 +235,27 @@ func (r *Rxe) checkComplete() {
 	}
 	// A runt that is the whole message is all that comes (§4.5).
 	tail := r.m.Proto.readBased() && (r.m.Proto != RuntRead || r.m.packets < r.m.Total)
-	if (r.dc || tail) && r.link.Away {
-		r.link.Owe(r.packet(nil, owesAnswer, 0))
-	} else if (r.dc || tail) && r.link.Err == nil {
-		if r.step(RxLastOwed) {
-			r.owes |= owesAnswer
-		}
+	if (r.dc || tail) && owesNow(r) {
 		return
 	}
-	r.step(RxLast)
+	if !r.m.move(RxLast) {
+		noStep(r, RxLast)
+	}
+}
+
+// owesNow has an operation whose data is there post RECEIPT or EOR, and reports whether it will;
+// else its peer has failed.
+func owesNow(r *Rxe) bool {
+	switch {
+	case r.link.Away:
+		r.link.Owe(r.packet(nil, owesAnswer, 0))
+		return false
+	case r.link.Err != nil:
+		return false
+	case r.step(RxLastOwed):
+		r.owes |= owesAnswer
+	}
+	return true
 }
 
 // asks reports whether it is a read of ours that goes by packets.
@@ -242,16 +263,18 @@ func (r *incoming) asks() bool { return r.m.Proto == ShortRead || r.m.Proto == L
 
 // goOn posts what is due and settles.
 func (r *Rxe) goOn() {
-	if !r.busy {
-		return
-	}
-	if !r.m.State.over() {
-		if r.m.State == RxAnswer {
-			r.complete()
-		}
-		r.pump()
+	if r.busy && !r.m.State.over() {
+		postDue(r)
 	}
 	r.settle()
+}
+
+// postDue posts what is due of an operation that is not over.
+func postDue(r *Rxe) {
+	if r.m.State == RxAnswer {
+		r.complete()
+	}
+	r.pump()
 }
 
 // onSent: a packet of the operation's own arrived, or a read is done.

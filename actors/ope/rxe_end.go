@@ -187,12 +187,12 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 }
 
 // step moves the machine; see must.
-func (r *Rxe) step(e RxEvent) bool {
-	ok := r.m.move(e)
-	if !ok {
-		r.violated(noEdge(e, r.m.State))
-	}
-	return ok
+func (r *Rxe) step(e RxEvent) bool { return r.m.move(e) || noStep(r, e) }
+
+// noStep ends an operation that was to take a step which its machine does not have.
+func noStep(r *Rxe, e RxEvent) bool {
+	r.violated(noEdge(e, r.m.State))
+	return false
 }
 
 // must reports whether a step was in its machine's table, see Txe.must.
@@ -237,7 +237,8 @@ func (r *Rxe) release() {
 
 // Describe says what message it is, as an outcome has it.
 func (r *incoming) Describe(res *Result) {
-	*res = Result{}
+	// Every field is set, and none twice.
+	res.Err, res.Lost = nil, 0
 	res.N, res.Proto, res.Peer, res.From = int(r.m.Total), r.m.Proto, r.link.Handle, &r.link.Addr
 	res.Tag, res.Data, res.HasData = r.tag, r.data, r.hasData
 }

@@ -65,7 +65,7 @@ func (d *reader) onReplaced(p *peer.Packet) {
 	}
 	d.nacked = false
 	r.sendID, r.dc = p.SendID, p.Type.IsDC()
-	r.m.Replace(protoOf(p.Type))
+	r.m.Replace(protoOf[p.Type])
 	r.pools.Mix.Served[r.m.Proto]++
 	r.note(trail.Chosen, uint8(r.m.Proto), theirs(r.link), r.msgID)
 	p.Free()

@@ -9,6 +9,27 @@ const (
 	maxEvents = 16
 )
 
+// moves is the table of a machine as its steps look it up, by entryOf: 1 more than the next
+// state, or 0 if there is no edge.
+type moves [maxStates * maxEvents]uint8
+
+// entryOf is where moves and Steps have an event in a state.
+func entryOf(state, event uint8) uint8 {
+	return (state*maxEvents | event%maxEvents) % (maxStates * maxEvents)
+}
+
+// movesOf makes them of the table, which next looks up.
+func movesOf(next func(state, event int) (uint8, bool)) (m moves) {
+	for s := range maxStates {
+		for e := range maxEvents {
+			if n, ok := next(s, e); ok {
+				m[entryOf(uint8(s), uint8(e))] = n + 1
+			}
+		}
+	}
+	return m
+}
+
 // noEdge is the error of an event for which a machine's table has no entry.
 func noEdge(event, state fmt.Stringer) error {
 	return fmt.Errorf("%w: %s in state %s", ErrViolation, event, state)
@@ -24,34 +45,25 @@ type Mix struct {
 // Steps counts what the machines of an endpoint's operations did: how often each
 // event came in each state. Written on the shard.
 type Steps struct {
-	tx [maxStates][maxEvents]uint64
-	rx [maxStates][maxEvents]uint64
-
-	caller [maxStates][maxEvents]uint64
+	tx, rx, caller [maxStates * maxEvents]uint64 // by entryOf
 }
 
 // Each calls f for every pair that the tables allow, whether it ever came or not:
 // first of sending, then of receiving, then of callers, in the order of states and events.
 func (c *Steps) Each(f func(machine, state, event string, n uint64)) {
-	for s := range c.tx {
-		for e, n := range c.tx[s] {
-			if txTable[s][e].ok {
-				f("tx", txNames[s], txEventNames[e], n)
-			}
+	for i, n := range c.tx {
+		if s, e := i/maxEvents, i%maxEvents; txTable[s][e].ok {
+			f("tx", txNames[s], txEventNames[e], n)
 		}
 	}
-	for s := range c.rx {
-		for e, n := range c.rx[s] {
-			if rxTable[s][e].ok {
-				f("rx", rxNames[s], rxEventNames[e], n)
-			}
+	for i, n := range c.rx {
+		if s, e := i/maxEvents, i%maxEvents; rxTable[s][e].ok {
+			f("rx", rxNames[s], rxEventNames[e], n)
 		}
 	}
-	for s := range c.caller {
-		for e, n := range c.caller[s] {
-			if callerTable[s][e].ok {
-				f("caller", callerNames[s], callerEventNames[e], n)
-			}
+	for i, n := range c.caller {
+		if s, e := i/maxEvents, i%maxEvents; callerTable[s][e].ok {
+			f("caller", callerNames[s], callerEventNames[e], n)
 		}
 	}
 }

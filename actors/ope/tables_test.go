@@ -151,7 +151,7 @@ func TestEveryPair(t *testing.T) {
 			if want := callerTable[s][e]; want.ok {
 				require.NoError(t, m.Step(e))
 				require.Equal(t, want.next, m.State())
-				require.EqualValues(t, 1, steps.caller[s][e])
+				require.EqualValues(t, 1, steps.caller[entryOf(uint8(s), uint8(e))])
 			} else {
 				require.ErrorIs(t, m.Step(e), ErrViolation)
 				require.Equal(t, s, m.State())

@@ -98,6 +98,8 @@ var txTable = [maxStates][maxEvents]txNext{
 	},
 }
 
+var txMoves = movesOf(func(s, e int) (uint8, bool) { n := txTable[s][e]; return uint8(n.next), n.ok })
+
 // ErrViolation is wrapped by errors about events that a state does not allow.
 var ErrViolation = errors.New("protocol violation")
 
@@ -153,6 +155,13 @@ func (t *Tx) Reset() {
 	t.State, t.Proto, t.answer, t.parts = TxReq, ProtoNone, false, false
 	t.seg, t.Flying, t.left, t.Window = 0, 0, 0, 0
 	t.Total, t.end, t.Sent, t.Acked = 0, 0, 0, 0
+}
+
+// StartEager is Start for a message of n bytes in one packet.
+func (t *Tx) StartEager(n int) {
+	t.State, t.Proto, t.answer, t.parts = TxReq, Eager, false, false
+	t.seg, t.left, t.Window = uint32(n), 1, 0
+	t.Total, t.end, t.Sent, t.Acked = uint64(n), uint64(n), 0, 0
 }
 
 // Start says how the operation is sent.
@@ -312,13 +321,13 @@ func (t *Tx) step(e TxEvent) error {
 
 // move is step, and reports whether the table has an edge.
 func (t *Tx) move(e TxEvent) bool {
-	s := t.State
-	n := txTable[s%maxStates][e%maxEvents]
-	if n.ok {
-		t.State = n.next
-		if t.steps != nil {
-			t.steps.tx[s%maxStates][e%maxEvents]++
-		}
+	i := entryOf(uint8(t.State), uint8(e))
+	n := txMoves[i]
+	if n == 0 {
+		return false
 	}
-	return n.ok
+	if t.State = TxState(n - 1); t.steps != nil {
+		t.steps.tx[i]++
+	}
+	return true
 }

@@ -98,18 +98,41 @@ type Cancel struct {
 // Send begins an operation of ours with l: a message, a write or an atomic. It is over
 // when Send returns if it had to wait for nothing; otherwise it goes on by messages. q
 // is copied then. False: there are MaxOps operations, and nothing has happened.
-func (p *Pools) Send(q *Request, l *peer.Link) bool {
+func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
 	if p.txFree == nil && !p.growTx() {
 		return false
 	}
 	t := p.txFree
 	p.txFree, t.next, t.busy = t.next, nil, true
+	begun = true
 	t.arm(q, l)
-	t.submit()
+	sh := p.env.Sh
+	if !sh.Enter(t.ref) { // a message of its last use is under way
+		l.SubmitLater(&t.turn)
+		t.keep()
+		return begun
+	}
+	returned := false
+	defer func() { // a panic, here or in the peer, is no failure of the caller
+		if !returned {
+			sh.Rescue(t.ref, recover())
+			t.keepIfBusy()
+		}
+	}()
+	if pke := l.Submit(&t.turn); pke != nil { // its turn has come at once
+		t.onGrant(pke)
+	}
+	sh.Exit()
+	returned = true
+	t.keepIfBusy()
+	return begun
+}
+
+// keepIfBusy has an operation wait that is not over.
+func (t *Txe) keepIfBusy() {
 	if t.busy && t.ord == nil {
 		t.keep()
 	}
-	return true
 }
 
 // arm fills the txe for a request to l.
@@ -143,27 +166,6 @@ func (t *Txe) arm(q *Request, l *peer.Link) {
 // unasked reports whether delivery complete goes to a peer that has not said what it
 // knows.
 func (t *Txe) unasked() bool { return t.pools.env.Config.Era.DCUnasked && !t.link.Known() }
-
-// submit asks the peer for the operation's turn and handles it if it comes at once. A
-// panic, here or in the peer, is no failure of the caller.
-func (t *Txe) submit() {
-	sh := t.pools.env.Sh
-	if !sh.Enter(t.ref) { // a message of its last use is under way
-		t.link.SubmitLater(&t.turn)
-		return
-	}
-	returned := false
-	defer func() {
-		if !returned {
-			sh.Rescue(t.ref, recover())
-		}
-	}()
-	if pke := t.link.Submit(&t.turn); pke != nil {
-		t.onGrant(pke)
-	}
-	sh.Exit()
-	returned = true
-}
 
 // keep makes the operation one that waits: it has its own copy of the request, and the
 // peer knows of it.
@@ -252,13 +254,13 @@ func (t *Txe) Receive(ctx actor.Context) {
 
 // onSent: a packet arrived at the peer.
 func (t *Txe) onSent(p *device.Pke) {
-	t.arrived(p)
+	t.arrived(p, false)
 	t.settle()
 }
 
-// arrived counts a packet that did, and frees its entry.
-func (t *Txe) arrived(p *device.Pke) {
-	n, req, runt := p.Bytes, t.isREQ(p), t.x != nil && isRunt(p)
+// arrived counts a packet that did, and frees its entry. atOnce: it was never under way.
+func (t *Txe) arrived(p *device.Pke, atOnce bool) {
+	n, req, runt := p.Bytes, !atOnce && t.isREQ(p), t.x != nil && isRunt(p)
 	kind, off := p.Kind(), p.Off
 	t.pools.env.Q.Free(p)
 	if !t.busy {

@@ -24,7 +24,17 @@ func (t *Txe) onGrant(p *device.Pke) {
 		t.settle()
 		return
 	}
-	if err := t.choose(); err != nil {
+	q, l := t.q, t.link
+	t.rawAddr, t.connID = l.HasRawAddr, l.HasConnID
+	n := len(q.Buf)
+	if q.Kind == KindSend && q.Flags&(Deliver|Pieced) == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
+		// The common case, for which Choose has the same answer: a message that fits one packet.
+		t.m.StartEager(n)
+		t.chose()
+		if n >= t.pools.minGather {
+			gather(&t.outgoing)
+		}
+	} else if err := t.choose(); err != nil {
 		t.pools.env.Q.Free(p)
 		t.fail(err)
 		return
@@ -36,17 +46,6 @@ func (t *Txe) onGrant(p *device.Pke) {
 // choose picks the subprotocol and starts the machine.
 func (t *Txe) choose() error {
 	q, l := t.q, t.link
-	t.rawAddr, t.connID = l.HasRawAddr, l.HasConnID
-	// The common case, for which Choose has the same answer: a message that fits one packet.
-	n := len(q.Buf)
-	if q.Kind == KindSend && q.Flags&(Deliver|Pieced) == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
-		t.m.Start(&Shape{Proto: Eager, Total: uint64(n), End: uint64(n), Seg: n, Parts: 1})
-		t.chose()
-		if n >= t.pools.minGather {
-			gather(&t.outgoing)
-		}
-		return nil
-	}
 	if l.Headerless && q.Flags&HasData != 0 && q.Data>>32 != 0 && q.Kind == KindSend {
 		return errUserQPData
 	}
@@ -142,7 +141,10 @@ func eagerHeaders(f Flags) int {
 }
 
 // mayRead reports whether a message of n bytes to the peer might go read-based.
-func (p *Pools) mayRead(l *peer.Link, n int) bool {
+func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && longEnough(p, l, n) }
+
+// longEnough is mayRead of a message that may go so on some path.
+func longEnough(p *Pools, l *peer.Link, n int) bool {
 	least := p.Paths[l.Path].MinRead
 	return n >= least && least > 0 && p.mayRDMARead(l)
 }
@@ -166,37 +168,20 @@ func (t *Txe) pump(p *device.Pke) {
 		if !ok {
 			break
 		}
-		if seg.Data && env.Config.Era.EndsAtPieces {
-			endAtPiece(&t.outgoing, &seg)
-		}
-		shy := seg.Data && !t.link.Handshaken || t.m.Proto == ErrorOnly && !t.link.Known()
-		if t.link.Backoff && p == nil || shy {
-			why := trail.ForBackoff
-			if !t.link.Backoff {
-				why = trail.ForHandshake
+		if p == nil || t.m.Proto != Eager { // else it is what was granted, and may go out
+			if seg.Data && env.Config.Era.EndsAtPieces {
+				endAtPiece(&t.outgoing, &seg)
 			}
-			t.noteWaits(&sent, t.hold.Queued(), why)
-			t.hold.Await(t.link, t.ref, !shy)
-			break
-		}
-		if t.m.Proto == ErrorOnly && !t.link.Can(wire.FeaturePeerError) {
-			t.must(t.m.Fail())
-			notUnderstood(&t.outgoing)
-			break
-		}
-		if n == burst {
-			if !t.moreQueued {
-				t.moreQueued = true
-				env.Sh.Tell(t.ref, &t.more)
-			}
-			break
-		}
-		if p == nil {
-			if p = env.Q.Alloc(); p == nil {
-				t.noteWaits(&sent, t.slotWaits, trail.ForRoom)
-				t.slotWaits = true
-				env.Q.AwaitSlot(&t.slot)
+			if !mayPost(t, &sent, seg, p != nil, n) {
 				break
+			}
+			if p == nil {
+				if p = env.Q.Alloc(); p == nil {
+					t.noteWaits(&sent, t.slotWaits, trail.ForRoom)
+					t.slotWaits = true
+					env.Q.AwaitSlot(&t.slot)
+					break
+				}
 			}
 		}
 		over, err := t.post(p, seg)
@@ -211,7 +196,7 @@ func (t *Txe) pump(p *device.Pke) {
 			}
 		}
 		if over {
-			t.arrived(p)
+			t.arrived(p, true)
 		}
 		p = nil
 		if !t.m.State.posts() {
@@ -226,6 +211,33 @@ func (t *Txe) pump(p *device.Pke) {
 	}
 }
 
+// mayPost reports whether the segment may go out as the call's packet n. If not, the operation
+// goes on by a message, or has failed. granted: there is an entry for it.
+func mayPost(t *Txe, sent *sentBatch, seg Segment, granted bool, n int) bool {
+	l := t.link
+	shy := seg.Data && !l.Handshaken || t.m.Proto == ErrorOnly && !l.Known()
+	switch {
+	case l.Backoff && !granted || shy:
+		why := trail.ForBackoff
+		if !l.Backoff {
+			why = trail.ForHandshake
+		}
+		t.noteWaits(sent, t.hold.Queued(), why)
+		t.hold.Await(l, t.ref, !shy)
+	case t.m.Proto == ErrorOnly && !l.Can(wire.FeaturePeerError):
+		t.must(t.m.Fail())
+		notUnderstood(&t.outgoing)
+	case n == burst:
+		if !t.moreQueued {
+			t.moreQueued = true
+			t.pools.env.Sh.Tell(t.ref, &t.more)
+		}
+	default:
+		return true
+	}
+	return false
+}
+
 // ctsDataHeader is what libfabric reserves in a CTSDATA packet, whether or not it
 // carries a connid.
 const ctsDataHeader = 32
@@ -238,7 +250,13 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	p.Owner, p.Peer, p.Watch = t.ref, l.Peer, l.Backoff
 	p.To(l.AH, l.QPN, l.QKey)
 	if t.m.Proto == Eager {
-		p.Fill(t.eagerRTM(p.Header()), t.q.Buf)
+		h, q := p.Header(), t.q
+		if !t.rawAddr && q.Flags&HasData == 0 {
+			h = wire.AppendEager(h, t.turn.MsgID, q.Flags&Tagged != 0, q.Tag, t.connID, env.ConnID)
+		} else {
+			h = eagerRTM(&t.outgoing, h)
+		}
+		p.Fill(h, q.Buf)
 	} else {
 		seg = t.fill(p, seg)
 	}
@@ -263,7 +281,7 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	default:
 		env.Counters.PacketsSent[p.Type()]++
 	}
-	if t.spent && !seg.Data {
+	if t.spent && !seg.Data && !over {
 		l.Posted()
 	}
 	t.must(t.m.Posted(seg))
@@ -293,15 +311,11 @@ func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) Segment {
 	return seg
 }
 
-// eagerRTM builds the header of an eager message, the commonest packet.
-func (t *outgoing) eagerRTM(b []byte) []byte {
+// eagerRTM builds the header of an eager message with other optional headers than the connid.
+func eagerRTM(t *outgoing, b []byte) []byte {
 	q := t.q
 	h := wire.EagerRTM{MsgID: t.turn.MsgID, Tagged: q.Flags&Tagged != 0, Tag: q.Tag}
-	if t.connID && q.Flags&HasData == 0 {
-		h.HasConnID, h.ConnID = true, t.pools.env.ConnID
-	} else {
-		t.options(&h.Options)
-	}
+	t.options(&h.Options)
 	return h.Append(b)
 }
 

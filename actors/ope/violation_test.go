@@ -50,7 +50,7 @@ func TestViolation(t *testing.T) {
 	require.False(t, rx.busy, "it was released")
 
 	require.EqualValues(t, 2, env.Counters.Violations)
-	require.EqualValues(t, 2, p.Steps.caller[CallerHolding][CallerOutcome])
+	require.EqualValues(t, 2, p.Steps.caller[entryOf(uint8(CallerHolding), uint8(CallerOutcome))])
 	sh.Release()
 	require.NoError(t, sh.Close())
 }

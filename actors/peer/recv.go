@@ -103,16 +103,16 @@ func (p *Peer) onOrdered(r *device.RecvPkt) {
 	if pkt == nil {
 		return
 	}
+	if pkt.MsgID == p.window.exp && !pkt.Nack && len(p.multi) == 0 { // as most are
+		p.inOrder(pkt)
+		return
+	}
 	if pkt.Nack {
 		p.onReplaced(pkt)
 		return
 	}
 	if m := p.multiOf(pkt); m != nil {
 		p.continueMulti(m, pkt)
-		return
-	}
-	if pkt.MsgID == p.window.exp { // as most are
-		p.inOrder(pkt)
 		return
 	}
 	p.place(pkt)

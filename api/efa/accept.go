@@ -23,7 +23,7 @@ type intake struct {
 	act      atomic.Pointer[endpoint.Endpoint] // set by Enable, each time
 	log      *slog.Logger
 	lastID   atomic.Uint64
-	spare    atomic.Pointer[call] // of the last blocking operation
+	spare    spareCall
 	injectTo ope.Sink
 	arrivals *Arrivals // nil: the endpoint counts none
 }

@@ -90,7 +90,7 @@ func (b *batch) push(parent *span) bool {
 			return false
 		}
 	}
-	b.e.accept(&b.req, b.to, false)
+	b.e.accept(&b.req, b.to)
 	if b.e.tele != nil {
 		b.e.traced(&b.req, *parent)
 	}
@@ -120,7 +120,7 @@ func (b *batch) end() (int, error) {
 		b.e.act.Load().Pushed()
 	}
 	if b.credit > 0 {
-		b.places.giveBack(b.credit)
+		b.places.giveBack(int64(b.credit))
 	}
 	return b.n, b.err
 }

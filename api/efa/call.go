@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
@@ -21,20 +22,24 @@ type call struct {
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// newCall takes a call that is not in use, when there is no spare one.
-func (e *intake) newCall() *call {
-	c := calls.Get().(*call)
-	c.to = &e.outcomes
-	return c
+// spareCall is a call that an endpoint keeps for itself. taken is a lock around it: it is of the
+// goroutine that has set taken from 0, which hands it to the shard as a sink and clears taken when
+// it has read the outcome, after which the shard does not touch it. If the shard closes without an
+// outcome taken stays set, and the call with the shard.
+type spareCall struct {
+	taken atomic.Uint32
+	call
 }
 
 // putCall takes back a call whose outcome was read. The next one overwrites that.
 func (e *intake) putCall(x *call) {
 	x.sig.Reset()
-	if !e.spare.CompareAndSwap(nil, x) {
-		x.to, x.msg, x.err = nil, Message{}, nil
-		calls.Put(x)
+	if x == &e.spare.call {
+		e.spare.taken.Store(0)
+		return
 	}
+	x.to, x.msg, x.err = nil, Message{}, nil
+	calls.Put(x)
 }
 
 // Done implements ope.Sink, on the shard.

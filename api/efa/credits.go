@@ -92,8 +92,8 @@ func without(list []*shard.Signal, sig *shard.Signal) []*shard.Signal {
 // release gives a place back.
 func (c *credits) release() { c.giveBack(1) }
 
-func (c *credits) giveBack(n int) {
-	if c.used.Add(-int64(n)); c.waiting.Load() > 0 {
+func (c *credits) giveBack(n int64) {
+	if c.used.Add(-n); c.waiting.Load() > 0 {
 		c.wakeFirst()
 	}
 }

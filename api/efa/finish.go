@@ -11,7 +11,7 @@ import (
 type outcomes struct {
 	tx, rx credits
 	// Places that have become free since the last flush; the shard's, see flusher.
-	freeTx, freeRx int
+	freeTx, freeRx int64
 
 	sent, received, wrote, fetched *Counter // nil: they are not counted
 }

@@ -40,7 +40,7 @@ func (e *intake) inject(ctx context.Context, req *ope.Request) error {
 	if req.Kind == ope.KindSend { // else the device may take the bytes later
 		req.Flags |= ope.Borrowed
 	}
-	e.accept(req, e.injectTo, true)
+	e.accept(req, e.injectTo)
 	if e.tele != nil {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}

@@ -101,20 +101,17 @@ func (e *intake) run(ctx context.Context, req *ope.Request) error {
 	return err
 }
 
-// accept makes an operation of a request that has its place: it gets a sink, an id unless
-// the ring is to give it one, and, if it is injected, a copy of its bytes. It is to be handed
-// to the shard then, or refused.
-func (e *intake) accept(req *ope.Request, sink ope.Sink, number bool) {
+// accept makes an operation of a request that has its place: it gets a sink and, if it is
+// injected, a copy of its bytes. It is to be handed to the shard then, which gives it an id, or
+// refused.
+func (e *intake) accept(req *ope.Request, sink ope.Sink) {
 	req.Sink = sink
-	if number {
-		req.ID = ownID | e.lastID.Add(1)
-	}
 	if req.Flags&(ope.Inject|ope.Borrowed) == ope.Inject {
 		own(req)
 	}
 }
 
-// ownID marks the ids that the ring has not given, see [endpoint.Endpoint.Submit].
+// ownID marks the ids that the endpoint has not given, see [endpoint.Endpoint.Submit].
 const ownID = 1 << 63
 
 // do runs a request to its end, for which it takes one of places unless that is nil. When
@@ -130,11 +127,12 @@ func (e *intake) do(ctx context.Context, req *ope.Request, places *credits) (Mes
 			return Message{}, err
 		}
 	}
-	c := e.spare.Swap(nil)
-	if c == nil {
-		c = e.newCall()
+	c := &e.spare.call
+	if !e.spare.taken.CompareAndSwap(0, 1) {
+		c = calls.Get().(*call)
 	}
-	e.accept(req, c, true)
+	c.to = &e.outcomes
+	e.accept(req, c)
 	if e.tele != nil {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}

@@ -228,7 +228,7 @@ func (b *inbox) receive(ctx context.Context, t *taking, w *wanted) error {
 	if t.msg.Tagged {
 		req.Flags = ope.Tagged
 	}
-	e.accept(&req, t, true)
+	e.accept(&req, t)
 	e.submit(&req)
 	return nil
 }

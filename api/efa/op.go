@@ -45,7 +45,8 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	}
 	op := &Op{ep: e, done: make(chan struct{})}
 	req.Flags &^= ope.Quiet
-	e.accept(&req, (*opSink)(op), true)
+	req.ID = ownID | e.lastID.Add(1)
+	e.accept(&req, (*opSink)(op))
 	if e.tele != nil {
 		e.traced(&req, *parent)
 	}

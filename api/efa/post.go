@@ -80,7 +80,7 @@ func (e *intake) post(req *ope.Request, to *source, places *credits, parent *spa
 		places.release()
 		return 0, ErrAgain
 	}
-	e.accept(req, to, false)
+	e.accept(req, to)
 	if e.tele != nil {
 		e.traced(req, *parent)
 	}

@@ -73,7 +73,7 @@ func (e *intake) postPeek(req *ope.Request) (OpID, error) {
 	if to.q.reserve(1) == 0 {
 		return 0, ErrAgain
 	}
-	e.accept(req, to, false)
+	e.accept(req, to)
 	if !e.act.Load().Submit(req) {
 		to.q.unreserve(1)
 		return 0, ErrAgain

@@ -1,9 +1,6 @@
 package shard
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // A message with nothing ahead of it need not go through the ring: the handler that
 // it would reach may be called at once, on the caller's stack. The order between two
@@ -15,56 +12,66 @@ const maxDepth = 8
 // callStack lists the actors whose handlers are on the goroutine's stack. The innermost
 // is the one at work: a panic is its failure. Owner only.
 type callStack struct {
-	cur   *mailbox // the actor at work, nil for none
-	msg   any      // the message in hand, if protoactor is to know of it when cur fails
-	depth int      // actors below cur that are in use
-	limit int      // maxDepth, or 0 after QueueAll
-	below [maxDepth]*mailbox
+	on    [maxStack]*mailbox // on[0] is the one that the turn called, nil for none
+	msg   any                // the message in hand, if protoactor is to know of it when the actor at work fails
+	depth uint               // of the actor at work in on; those from 1 on have barEntered set
+	limit uint               // maxDepth, or 0 after QueueAll
 }
 
-// set makes m the actor at work, with no message in hand; nil is for none.
-func (c *callStack) set(m *mailbox) { c.cur, c.msg = m, nil }
+// maxStack is more than maxDepth, and a power of two, so that no index needs a check.
+const maxStack = 2 * maxDepth
+
+// set makes m the actor at work, with no message in hand; nil is for none. Nothing is on the
+// stack.
+func (c *callStack) set(m *mailbox) { c.on[0], c.msg = m, nil }
+
+// top is the actor at work, nil for none.
+func (c *callStack) top() *mailbox { return c.on[c.depth%maxStack] }
+
+// unwind takes the actors above depth off the stack.
+func (c *callStack) unwind(depth uint) {
+	for c.depth > depth {
+		c.pop()
+	}
+}
+
+// pop takes the actor at work off the stack. Precondition: the depth is above 0.
+func (c *callStack) pop() {
+	c.top().bars &^= barEntered
+	c.depth--
+}
 
 // depthOf returns the depth from which m was pushed. Precondition: m was pushed, or
 // something above an m that was.
-func (c *callStack) depthOf(m *mailbox) int {
-	at := c.depth - 1
-	if c.cur != m {
-		for at > 0 && c.below[at] != m {
-			at--
-		}
+func (c *callStack) depthOf(m *mailbox) uint {
+	at := max(c.depth, 1)
+	for at > 1 && c.on[at%maxStack] != m {
 		at--
 	}
-	return max(at, 0)
+	return at - 1
 }
 
 // Enter makes the actor the one at work, so that the caller may call one of its
 // handlers. It reports false, and changes nothing, if the handler must wait: a message
 // is under way to the actor, a handler of the actor is on the stack already, the actor
-// has failed or stopped, handlers are nested too deep, or QueueAll was called. Leave
-// ends what Enter began. Shard only.
+// has failed or stopped, handlers are nested too deep, or QueueAll was called. Exit, or
+// Leave, ends what Enter began. Shard only.
 func (s *Shard) Enter(to Ref) bool {
 	m, c := to.m, &s.delivery.stack
 	// Without a cheap getg the shard's own messages are in its inbox.
-	if m == nil || m.pending != 0 || !m.fast || c.depth >= c.limit || c.cur == m || !fastG && !s.inbox.idle() {
+	if m == nil || m.bars != 0 || c.depth >= c.limit || c.on[0] == m || !fastG && !s.inbox.idle() {
 		return false
 	}
-	for _, b := range c.below[:c.depth] {
-		if b == m {
-			return false
-		}
-	}
-	c.below[c.depth] = c.cur
 	c.depth++
-	c.cur = m
+	c.on[c.depth%maxStack], m.bars = m, barEntered
 	return true
 }
 
 // Unburdened reports whether no message is under way to the actor and no handler of it is on
 // the stack, so that nothing is lost if it is stopped now. Shard only.
 func Unburdened(s *Shard, to Ref) bool {
-	m, c := to.m, &s.delivery.stack
-	return m != nil && m.pending == 0 && c.cur != m && !slices.Contains(c.below[:c.depth], m) && (fastG || s.inbox.idle())
+	m := to.m
+	return m != nil && m.bars&^barSlow == 0 && s.delivery.stack.on[0] != m && (fastG || s.inbox.idle())
 }
 
 // Pending is how many messages are in the rings for the actor. Shard only.
@@ -72,16 +79,12 @@ func Pending(to Ref) int {
 	if to.m == nil {
 		return 0
 	}
-	return int(to.m.pending)
+	return to.m.bars.pending()
 }
 
 // Exit ends what Enter began, if the handler has returned. Where it may panic and the
 // caller has to go on, Leave is deferred instead.
-func (s *Shard) Exit() {
-	c := &s.delivery.stack
-	c.depth--
-	c.cur = c.below[c.depth]
-}
+func (s *Shard) Exit() { s.delivery.stack.pop() }
 
 // QueueAll makes every message go through the ring from now on: for tests, which compare
 // that with what happens otherwise. Shard only.
@@ -104,11 +107,10 @@ func (s *Shard) Leave(to Ref) {
 func (s *Shard) Rescue(to Ref, reason any) {
 	c := &s.delivery.stack
 	depth := c.depthOf(to.m)
-	caller := c.below[depth]
 	if reason != nil {
-		s.failed(reason)
+		s.failed(reason, depth)
 	}
-	c.cur, c.depth = caller, depth
+	c.unwind(depth)
 }
 
 // Call has the actor handle m at once if Enter allows it, and tells it m otherwise.
@@ -171,9 +173,15 @@ func turn(s *Shard, first *Polled, then int) int {
 		s.clock.read()
 	}
 	c.phase, c.then, c.first, c.work, s.delivery.ran = phaseFirst, then, first, 0, 0
-	n := step(s)
-	for n < 0 {
-		n = step(s)
+	if n := step(s); n >= 0 {
+		return n
+	}
+	return goOn(s)
+}
+
+// goOn is the rest of a turn that a panic has cut short.
+func goOn(s *Shard) (n int) {
+	for n = -1; n < 0; n = step(s) {
 	}
 	return n
 }
@@ -192,7 +200,7 @@ func step(s *Shard) (n int) {
 	if c.phase == phaseFirst {
 		c.phase = c.then
 		if e := c.first; e != nil && !*e.off {
-			d.stack.cur = e.m
+			d.stack.on[0] = e.m
 			c.work += e.p.Poll(s)
 		}
 	}
@@ -210,7 +218,7 @@ func step(s *Shard) (n int) {
 				break
 			}
 			if e != c.first {
-				d.stack.cur = e.m
+				d.stack.on[0] = e.m
 				c.work += e.p.Poll(s)
 			}
 		}
@@ -230,8 +238,10 @@ func step(s *Shard) (n int) {
 				if e == nil {
 					break
 				}
-				d.stack.cur = e.m
-				e.p.Flush(s)
+				if *e.due {
+					d.stack.on[0] = e.m
+					e.p.Flush(s)
+				}
 			}
 		}
 		c.phase = phaseTimers
@@ -242,6 +252,6 @@ func step(s *Shard) (n int) {
 	n = c.work + d.ran
 	d.delivered += uint64(d.ran)
 	s.clock.left -= turnCost + n
-	d.stack.cur, c.inTurn, c.phase = nil, false, phaseOver
+	d.stack.on[0], c.inTurn, c.phase = nil, false, phaseOver
 	return n
 }

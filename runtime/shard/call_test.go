@@ -95,3 +95,56 @@ func TestCallPanics(t *testing.T) {
 	require.True(t, s.Enter(c), "it lives again")
 	s.Leave(c)
 }
+
+// TestEnteredAgain: a panic that ends the whole turn leaves nobody behind on the stack, so that
+// those who were at work can be entered again.
+func TestEnteredAgain(t *testing.T) {
+	s := owned(t, shard.Config{})
+	var got, middle, inner []any
+	a, b, c := spawn(t, s, "a", producer(&got)), spawn(t, s, "b", producer(&middle)), spawn(t, s, "c", producer(&inner))
+	settle(s)
+	s.Tell(a, &note{n: 1, do: func(actor.Context) {
+		if s.Enter(b) && s.Enter(c) { // nobody rescues below the turn
+			panic("boom")
+		}
+	}})
+	settle(s)
+	require.Equal(t, []any{"started", 1}, got)
+	require.Equal(t, []any{"started"}, middle)
+	require.Equal(t, []any{"started", "restarting", "started"}, inner)
+	for _, ref := range []shard.Ref{a, b, c} {
+		require.True(t, shard.Unburdened(s, ref))
+		require.True(t, s.Enter(ref))
+		require.False(t, shard.Unburdened(s, ref))
+	}
+	for range 3 {
+		s.Exit()
+	}
+	require.True(t, s.Enter(a))
+	s.Exit()
+}
+
+// flusher is a poller that has work in each turn and says when to flush it.
+type flusher struct {
+	due     bool
+	flushed int
+}
+
+func (*flusher) Poll(*shard.Shard) int { return 1 }
+func (f *flusher) Flush(*shard.Shard)  { f.due, f.flushed = false, f.flushed+1 }
+func (f *flusher) FlushDue() *bool     { return &f.due }
+func (*flusher) Arm() bool             { return true }
+func (*flusher) FDs() []int            { return nil }
+
+// TestFlusher: a poller that says when it is to be flushed is flushed then, and not otherwise.
+func TestFlusher(t *testing.T) {
+	s := owned(t, shard.Config{})
+	f := new(flusher)
+	s.AddPoller(shard.Ref{}, f)
+	s.Turn()
+	require.Zero(t, f.flushed)
+	f.due = true
+	s.Turn()
+	s.Turn()
+	require.Equal(t, 1, f.flushed)
+}

@@ -67,6 +67,7 @@ func (d *delivery) run() {
 			d.ran++
 			if d.sys.len() != 0 {
 				m, msg, _ = d.sys.pop()
+				d.stack.on[0] = m
 				d.system(m, msg)
 				continue
 			}
@@ -81,8 +82,8 @@ func (d *delivery) run() {
 			}
 			return
 		}
-		d.stack.cur = m
-		if l == laneRef && m.fast {
+		d.stack.on[0] = m
+		if l == laneRef && m.bars.fast() {
 			m.msg = msg
 			m.actor.Receive((*refContext)(m))
 			m.msg = nil
@@ -110,7 +111,7 @@ func (d *delivery) slow(m *mailbox, msg any, l lane) {
 
 // system delivers one of protoactor's own messages.
 func (d *delivery) system(m *mailbox, msg any) {
-	d.stack.cur, d.stack.msg = m, msg
+	d.stack.msg = msg
 	m.invokeSystem(msg)
 	d.stack.msg = nil
 	m.refresh()

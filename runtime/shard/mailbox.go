@@ -13,11 +13,10 @@ type mailbox struct {
 	actor.Context             // the real one
 	msg           any         // the Ref lane's message in Receive
 	pid           *actor.PID
-	pending       int32                // messages for it in the rings
+	bars          bars
 	invoker       actor.MessageInvoker // the real context again
 	producer      actor.Producer       // of an actor with shared Props
 
-	fast      bool // started and nothing below is set: Receive may be called directly
 	chained   bool // middleware or decorators: all messages take the real invoker
 	suspended bool // failed, awaiting its supervisor
 	restarted bool // a Restart was seen whose ResumeMailbox is to come
@@ -26,6 +25,31 @@ type mailbox struct {
 	starting  bool // Started is to be handled
 
 	x *mailboxExtras
+}
+
+// bars are the reasons why no handler of an actor may be called from within that of another;
+// one look tells that there are none. From barPending on they count the messages for it that
+// are in the rings.
+type bars int32
+
+const (
+	barSlow    bars = 1 << iota // not started, failed or stopped, or Receive may not be called directly
+	barEntered                  // a handler of it was called so, and has not returned
+	barPending
+)
+
+// fast reports whether the actor's Receive may be called directly.
+func (b bars) fast() bool { return b&barSlow == 0 }
+
+// pending is the number of messages for the actor in the rings.
+func (b bars) pending() int { return int(b / barPending) }
+
+// setFast says whether the actor's Receive may be called directly.
+func (b *bars) setFast(on bool) {
+	*b |= barSlow
+	if on {
+		*b &^= barSlow
+	}
 }
 
 // mailboxExtras is what only an actor that failed or stops needs.
@@ -116,19 +140,20 @@ func (m *mailbox) invokeSystem(msg any) {
 // by a restart, and whether a receive timeout is armed.
 func (m *mailbox) refresh() {
 	m.actor = m.Actor()
-	m.fast = !m.chained && !m.suspended && !m.stopped && m.ReceiveTimeout() == 0
+	m.bars.setFast(!m.chained && !m.suspended && !m.stopped && m.ReceiveTimeout() == 0)
 }
 
 // rearmed does the part of refresh that a user message may make necessary.
 func (m *mailbox) rearmed() {
-	if m.fast == (m.ReceiveTimeout() != 0) {
+	if m.bars.fast() == (m.ReceiveTimeout() != 0) {
 		m.refresh()
 	}
 }
 
 // suspend holds user messages back from now on.
 func (m *mailbox) suspend() {
-	m.suspended, m.fast = true, false
+	m.suspended = true
+	m.bars.setFast(false)
 }
 
 // resume puts the messages held back ahead of all others.

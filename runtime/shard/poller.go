@@ -6,7 +6,8 @@ type Poller interface {
 	// Poll does up to one batch of work and returns how much it did.
 	Poll(s *Shard) int
 	// Flush is called once at the end of a turn in which anything happened, here
-	// or elsewhere on the shard: time for doorbells and for publishing completions.
+	// or elsewhere on the shard: time for doorbells and for publishing completions. A
+	// poller that is a Flusher says itself when.
 	Flush(s *Shard)
 	// Arm is called before the shard sleeps: from now on a descriptor of FDs, or
 	// a call of Wake, announces new work. It returns false if there is work already.
@@ -14,6 +15,15 @@ type Poller interface {
 	// FDs returns the descriptors to wait on for reading; asked at every sleep.
 	FDs() []int
 }
+
+// Flusher is a Poller of which few turns need the Flush.
+type Flusher interface {
+	// FlushDue is asked once: Flush is called only if it is true where the answer points to.
+	FlushDue() *bool
+}
+
+// always is for pollers that are no Flusher.
+var always = true
 
 // pollers holds the pollers of a shard. Owner only.
 type pollers struct {
@@ -28,6 +38,7 @@ type Polled struct {
 	m    *mailbox // the actor whose failure a panic is, nil for none
 	p    Poller
 	off  *bool // says whether p is not to be called: m is suspended, or gone
+	due  *bool // says whether Flush is to be called
 	gone bool
 }
 
@@ -38,7 +49,10 @@ type Polled struct {
 //
 // Called elsewhere than on the shard it waits for the shard.
 func (s *Shard) AddPoller(as Ref, p Poller) *Polled {
-	e := &Polled{m: as.m, p: p}
+	e := &Polled{m: as.m, p: p, due: &always}
+	if f, ok := p.(Flusher); ok {
+		e.due = f.FlushDue()
+	}
 	if e.off = &e.gone; e.m != nil {
 		e.off = &e.m.suspended
 	}
@@ -100,8 +114,7 @@ func (p *pollers) next() *Polled {
 // rescue, deferred, makes a panic outside of a turn the failure of the poller's actor.
 func (p *pollers) rescue(s *Shard) {
 	if r := recover(); r != nil {
-		s.failed(r)
-		s.delivery.stack.depth = 0
+		s.failed(r, 0)
 	}
 }
 

@@ -16,7 +16,7 @@ func (r *ring) push(m *mailbox, msg any, l lane) {
 	}
 	e := &r.buf[r.tail&uint64(len(r.buf)-1)]
 	e.m, e.msg, e.lane = m, msg, l
-	m.pending++
+	m.bars += barPending
 	r.tail++
 }
 
@@ -27,7 +27,7 @@ func (r *ring) pop() (m *mailbox, msg any, l lane) {
 	e := &r.buf[r.head&uint64(len(r.buf)-1)]
 	m, msg, l = e.m, e.msg, e.lane
 	e.m, e.msg = nil, nil
-	m.pending--
+	m.bars -= barPending
 	r.head++
 	return m, msg, l
 }

@@ -86,13 +86,18 @@ func (w *spawner) started(m *mailbox) {
 	}
 	m.starting = false
 	d := &w.s.delivery
-	cur, msg, depth := d.stack.cur, d.stack.msg, d.stack.depth
+	c := &d.stack
+	cur, msg, depth := c.top(), c.msg, c.depth
 	defer func() {
 		if r := recover(); r != nil {
-			w.s.failed(r)
+			w.s.failed(r, depth)
 		}
-		d.stack.cur, d.stack.msg, d.stack.depth = cur, msg, depth
+		c.unwind(depth)
+		c.on[depth%maxStack], c.msg = cur, msg
+		m.bars &^= barEntered
 	}()
+	c.on[depth%maxStack] = m // cur waits for the call that spawns, in whatever depth that is
+	m.bars |= barEntered
 	d.system(m, startedMessage)
 }
 
@@ -108,7 +113,7 @@ func (w *spawner) named(name string) string {
 
 // props returns the Props of one actor, and the mailbox that they will produce.
 func (w *spawner) props(p actor.Producer, opts []actor.PropsOption) (*mailbox, *actor.Props) {
-	m := &mailbox{s: w.s}
+	m := &mailbox{s: w.s, bars: barSlow}
 	if len(opts) == 0 {
 		m.producer = p
 		w.next = m
@@ -137,7 +142,7 @@ func (w *spawner) sharedProps() *actor.Props {
 func (w *spawner) incarnate() actor.Actor {
 	m := w.next
 	if m == nil {
-		return w.s.delivery.stack.cur.producer()
+		return w.s.delivery.stack.top().producer()
 	}
 	w.next = nil // the producer may spawn, too
 	a := m.producer()

@@ -42,7 +42,8 @@ func (m *mailbox) checkStopped() {
 // comes.
 func (m *mailbox) retire() {
 	s := m.s
-	m.stopped, m.fast = true, false
+	m.stopped = true
+	m.bars.setFast(false)
 	x := m.x
 	m.x = nil
 	for _, msg := range x.stash {

@@ -88,17 +88,20 @@ func (r *restarts) forget(child *actor.PID) { delete(r.times, child) }
 // rescue makes a panic of a step the failure of the actor at work. A nil reason is none.
 func rescue(s *Shard, reason any) {
 	if reason != nil {
-		s.failed(reason)
-		s.delivery.stack.depth = 0
+		s.failed(reason, 0)
 	}
 }
 
-// failed makes a panic the failure of the actor at work.
-func (s *Shard) failed(reason any) {
+// failed makes a panic the failure of the actor at work, and ends the handlers that are on the
+// stack above depth. At depth 0 nobody is at work then.
+func (s *Shard) failed(reason any, depth uint) {
 	s.sched.work++
 	c := &s.delivery.stack
-	m, msg := c.cur, c.msg
-	c.set(nil)
+	m, msg := c.top(), c.msg
+	c.unwind(depth)
+	if c.msg = nil; depth == 0 {
+		c.on[0] = nil
+	}
 	if m == nil {
 		s.faults.panicked("nobody", reason)
 		return

@@ -11,13 +11,22 @@ func (q *QP) Poll(c []device.Completion) int {
 	if len(q.waiting) > 0 {
 		q.resend()
 	}
-	events, n := c, 0
+	n := 0
 	if q.arrivalsAt = !q.arrivalsAt; !q.arrivalsAt && !q.done.empty() {
 		n = q.pollDone(c)
-		events = c[n:]
 	}
-	first, got := n, q.carrier.Poll(events)
-	for i := range events[:got] {
+	if got := q.carrier.Poll(c[n:]); got > 0 {
+		n += arrivals(q, c[n:n+got])
+	}
+	if !q.done.empty() {
+		n += q.pollDone(c[n:])
+	}
+	return n
+}
+
+// arrivals looks at events of the carrier, and leaves those that are the caller's in place.
+func arrivals(q *QP, events []device.Completion) (n int) {
+	for i := range events {
 		e := &events[i]
 		// The slot and the length of an arrival may come from memory that others write to.
 		if e.Op != device.OpRecv || e.ID >= uint64(len(q.slots)) || q.slots[e.ID] != slotPosted || uint(e.Len) > uint(q.cfg.MTU) {
@@ -27,23 +36,22 @@ func (q *QP) Poll(c []device.Completion) int {
 		} else {
 			q.slots[e.ID] = slotOwned
 			q.stats.Recvs++
-			if q.findSource(e); e.AH == device.UnknownAH {
+			if e.AH != device.UnknownAH && e.SrcGID == q.ahs.lastGID && q.ahs.lastAH != device.UnknownAH {
+				e.AH, e.SrcGID = q.ahs.lastAH, device.GID{} // the sender of the packet before
+			} else if q.findSource(e); e.AH == device.UnknownAH {
 				q.stats.UnknownSenders++
 			}
 			if q.cfg.UserRecv {
 				q.landed(e)
 			}
 		}
-		if n != first+i {
-			c[n] = *e
+		if n != i {
+			events[n] = *e
 		}
 		n++
 		if q.dead {
-			return n
+			break // it was the last that is reported, and done is empty
 		}
-	}
-	if !q.done.empty() {
-		n += q.pollDone(c[n:])
 	}
 	return n
 }

@@ -181,18 +181,24 @@ func (p *port) poll(c []device.Completion) int {
 		p.takeNews()
 	}
 	n := 0
-	var pk packet
-	for len(p.rx.aside) > 0 && n < len(c) && p.rx.nextAside(&pk) {
-		n += p.accept(&pk, &c[n])
+	if len(p.rx.aside) > 0 {
+		n = pollAside(p, c)
 	}
-	for n < len(c) {
-		if !p.rx.next(&pk) {
-			break
-		}
+	var pk packet
+	for n < len(c) && p.rx.next(&pk) {
 		n += p.accept(&pk, &c[n])
 	}
 	if len(p.dying) > 0 {
 		n += p.buryDead(c[n:])
+	}
+	return n
+}
+
+// pollAside takes the packets that were put aside.
+func pollAside(p *port, c []device.Completion) (n int) {
+	var pk packet
+	for n < len(c) && p.rx.nextAside(&pk) {
+		n += p.accept(&pk, &c[n])
 	}
 	return n
 }
