@@ -116,15 +116,32 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 9, o.rounds)
 	assert.Less(t, o.limit, 2*time.Minute)
-	for _, args := range []string{"-rounds -1", "-time -1s", "-limit -1s", "-cases (", "-progress fast", "more", "-unknown"} {
+	for _, args := range []string{"-rounds -1", "-time -1s", "-limit -1s", "-cases (", "-progress fast", "more", "-unknown", "-merge"} {
 		_, err := parse(strings.Fields(args))
 		assert.Error(t, err, args)
 	}
 	_, err = parse([]string{"-h"})
 	require.ErrorIs(t, err, flag.ErrHelp)
-	for _, name := range []string{"short", "cases", "list", "rounds", "time", "limit", "progress", "json", "png"} {
+	for _, name := range []string{"short", "cases", "list", "rounds", "time", "limit", "progress", "json", "png", "merge"} {
 		assert.Contains(t, usage, "  -"+name+" ")
 	}
+}
+
+// TestMerge: what a run prints is what -merge reads.
+func TestMerge(t *testing.T) {
+	out, err := start(t, "-json", "-short", "-rounds", "1", "-time", "1ms", "-cases", "^memory/")
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "run.jsonl")
+	require.NoError(t, os.WriteFile(file, out, 0o600))
+	out, err = start(t, "-merge", file, file)
+	require.NoError(t, err)
+	assert.Contains(t, string(out), "\n| memory | efactor, B | self |\n")
+	assert.Contains(t, string(out), "\n| latency/shm/8B | libfabric-shm | <= 0.8 | - | - | 0 | not measured |\n")
+	_, err = start(t, "-merge", file, file+"-nowhere")
+	require.ErrorContains(t, err, "nowhere")
+	require.NoError(t, os.WriteFile(file, []byte("case unit peer\n"), 0o600))
+	_, err = start(t, "-merge", file)
+	require.ErrorContains(t, err, "run.jsonl: line 1")
 }
 
 func TestFamily(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 )
 
 const usage = `usage: bench [flags]
+       bench -merge [-cases REGEXP] FILE...
 
 Measures efactor beside its peers, in turns, and prints how they compare.
 
@@ -25,11 +26,15 @@ Measures efactor beside its peers, in turns, and prints how they compare.
                   (as the case has it: manual where processes spin, else auto)
   -json           one object a line instead of the table
   -png DIR        plots of latency and bandwidth over the size, too
+  -merge          measure nothing; print what the runs came to whose -json the files
+                  have: the figures to reach, and tables, in Markdown
 `
 
 // options are the flags.
 type options struct {
 	short, list, json bool
+	merge             bool
+	files             []string // to merge
 	cases             *regexp.Regexp
 	rounds            int
 	time, limit       time.Duration
@@ -45,6 +50,7 @@ func parse(args []string) (*options, error) {
 	fs.BoolVar(&o.short, "short", false, "")
 	fs.BoolVar(&o.list, "list", false, "")
 	fs.BoolVar(&o.json, "json", false, "")
+	fs.BoolVar(&o.merge, "merge", false, "")
 	cases := fs.String("cases", "", "")
 	fs.IntVar(&o.rounds, "rounds", 0, "")
 	fs.DurationVar(&o.time, "time", 0, "")
@@ -55,8 +61,8 @@ func parse(args []string) (*options, error) {
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
-	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("unknown arguments %q", fs.Args())
+	if o.files = fs.Args(); o.merge != (len(o.files) > 0) {
+		return nil, fmt.Errorf("arguments %q: -merge has files, and nothing else has", o.files)
 	}
 	if o.rounds < 0 || o.time < 0 || o.limit < 0 {
 		return nil, errors.New("-rounds, -time and -limit are not below 0")

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/bench/internal/merge"
 	"github.com/efactor/efactor/bench/internal/peers"
 	"github.com/efactor/efactor/bench/stream/flow"
 )
@@ -41,6 +42,19 @@ func TestCases(t *testing.T) {
 		assert.Contains(t, all, name)
 	}
 	assert.Equal(t, []string{"match/8192", "match/unexpected/8192"}, names(&Suite{}, "match/.*8192"))
+}
+
+// TestAimed: what is to be reached is measured.
+func TestAimed(t *testing.T) {
+	measured := map[string]bool{}
+	for _, c := range (&Suite{Emulator: []string{"emulator"}}).Cases(regexp.MustCompile("")) {
+		for _, x := range c.Ours {
+			measured[c.Name+x.Name] = true
+		}
+	}
+	for _, name := range merge.Aimed() {
+		assert.True(t, measured[name], name)
+	}
 }
 
 // TestPeers: a peer is in the cases of its way that it has something for.
