@@ -74,6 +74,8 @@ func TestJobs(t *testing.T) {
 		"alloc":      {Kind: job.PingPong, Device: "tcp", Progress: "manual", Size: 100_000, Warm: 1, Count: 5, Alloc: true},
 		"unexpected": {Kind: job.PingPong, Device: "shm", Progress: "manual", Size: 8, Count: 5, Depth: 10, Came: true},
 		"allreduce":  {Kind: job.Allreduce, Device: "shm", Progress: "auto", Size: 100, Warm: 1, Count: 5},
+		"3 ranks":    {Kind: job.Allreduce, Device: "shm", Progress: "auto", Ranks: 3, Size: 100, Warm: 1, Count: 5},
+		"copies":     {Kind: job.Copies, Size: 100_000, Depth: 3, Warm: 1, Count: 5},
 	} {
 		r, err := j.Run(t.Context(), self)
 		require.NoError(t, err, name)

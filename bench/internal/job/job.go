@@ -24,6 +24,7 @@ const (
 	PingPong  = "pingpong"  // messages there and back
 	Stream    = "stream"    // a plan of package flow
 	Allreduce = "allreduce" // of float32
+	Copies    = "copies"    // of memory, in this process
 	Peers     = "peers"     // heap for idle peers; one process
 	Ask       = "ask"       // a plan of package echo
 	Serve     = "serve"     // its server
@@ -34,13 +35,14 @@ type Job struct {
 	Kind     string    `json:"kind"`
 	Device   string    `json:"device,omitempty"`
 	Progress string    `json:"progress,omitempty"`
-	Size     int       `json:"size,omitempty"` // of a message
+	Ranks    int       `json:"ranks,omitempty"` // of Allreduce; 0: 2
+	Size     int       `json:"size,omitempty"`  // of a message
 	Warm     int       `json:"warm,omitempty"` // messages each way before the clock starts
 	Count    int       `json:"count,omitempty"`
 	Alloc    bool      `json:"alloc,omitempty"`  // buffers are the domain's, not Go's
 	Timed    int       `json:"timed,omitempty"`  // messages that are then timed one by one
 	Idle     int       `json:"idle,omitempty"`   // milliseconds in which then nothing is done
-	Depth    int       `json:"depth,omitempty"`  // of what waits in the matcher, or peers
+	Depth    int       `json:"depth,omitempty"`  // of what waits in the matcher, peers, or buffers
 	Came     bool      `json:"came,omitempty"`   // what waits are messages, not receives
 	Random   bool      `json:"random,omitempty"` // their tags come in no order
 	Plan     flow.Plan `json:"plan,omitzero"`
@@ -62,8 +64,10 @@ var errKind = errors.New("no such job")
 // ranks is how many processes a kind takes.
 func (j *Job) ranks() int {
 	switch j.Kind {
-	case PingPong, Stream, Allreduce:
+	case PingPong, Stream:
 		return 2
+	case Allreduce:
+		return max(j.Ranks, 2)
 	}
 	return 1
 }
@@ -88,6 +92,8 @@ func (j *Job) do(ctx context.Context, in io.Reader, out io.Writer) error {
 		res, err = j.together(ctx)
 	case Stream:
 		res, err = j.stream(ctx)
+	case Copies:
+		res, err = j.copies(ctx)
 	case Peers:
 		res, err = j.peers(ctx)
 	case Ask:

@@ -44,7 +44,7 @@ func overMPI(ctx context.Context, dir, name, stream string, m *mpi.MPI) (Peer, e
 		return p, err
 	}
 	s, err := contest.Compile(ctx, dir, stream)
-	p.PingPong, p.Stream, p.Allreduce = mpiPingPong(m.Command(2, pingpong)), s.Run, mpiAllreduce(m.Command(2, allreduce))
+	p.PingPong, p.Stream, p.Allreduce = mpiPingPong(m.Command(2, pingpong)), s.Run, mpiAllreduce(m, allreduce)
 	return p, err
 }
 
@@ -59,13 +59,13 @@ func mpiPingPong(command []string) func(context.Context, int, int) (Trip, error)
 	}
 }
 
-func mpiAllreduce(command []string) func(context.Context, int, int) (time.Duration, error) {
-	return func(ctx context.Context, size, n int) (time.Duration, error) {
+func mpiAllreduce(m *mpi.MPI, program string) func(context.Context, int, int, int) (time.Duration, error) {
+	return func(ctx context.Context, ranks, size, n int) (time.Duration, error) {
 		var r struct {
 			Avg   float64 `json:"avg_us"`
 			Wrong int     `json:"wrong"`
 		}
-		if err := runMPI(ctx, command, size, n, &r); err != nil {
+		if err := runMPI(ctx, m.Command(ranks, program), size, n, &r); err != nil {
 			return 0, err
 		}
 		if r.Wrong != 0 {

@@ -22,8 +22,8 @@ type Peer struct {
 	// Stream does a plan of package flow.
 	Stream func(ctx context.Context, p flow.Plan) (*flow.Result, error)
 	OneWay bool // it has no stream both ways
-	// Allreduce does n calls with float32, on 2 ranks.
-	Allreduce func(ctx context.Context, size, n int) (time.Duration, error)
+	// Allreduce does n calls with float32.
+	Allreduce func(ctx context.Context, ranks, size, n int) (time.Duration, error)
 }
 
 // Trip is what ping-pong came to.
