@@ -75,6 +75,7 @@ func TestJobs(t *testing.T) {
 		"unexpected": {Kind: job.PingPong, Device: "shm", Progress: "manual", Size: 8, Count: 5, Depth: 10, Came: true},
 		"allreduce":  {Kind: job.Allreduce, Device: "shm", Progress: "auto", Size: 100, Warm: 1, Count: 5},
 		"3 ranks":    {Kind: job.Allreduce, Device: "shm", Progress: "auto", Ranks: 3, Size: 100, Warm: 1, Count: 5},
+		"eager":      {Kind: job.Eager, Size: 8, Warm: 1, Count: 5},
 		"copies":     {Kind: job.Copies, Size: 100_000, Depth: 3, Warm: 1, Count: 5},
 	} {
 		r, err := j.Run(t.Context(), self)
@@ -89,6 +90,13 @@ func TestJobs(t *testing.T) {
 	r, err := j.Run(t.Context(), self)
 	require.NoError(t, err)
 	assert.Positive(t, r.Heap)
+	for _, device := range []string{"sim", "shm", "tcp"} {
+		j = job.Job{Kind: job.Allocations, Device: device}
+		r, err = j.Run(t.Context(), self)
+		require.NoError(t, err)
+		assert.Contains(t, r.Allocs, "eager")
+		assert.GreaterOrEqual(t, len(r.Allocs), 8, "subprotocols over %s: %v", device, r.Allocs)
+	}
 	j = job.Job{Kind: job.Stream, Device: "shm", Progress: "auto"}
 	j.Plan.Size, j.Plan.Window, j.Plan.Batch, j.Plan.Buffers = 8, 4, 16, 4
 	j.Plan.Messages(32)

@@ -44,6 +44,8 @@ var aims = []aim{
 	{cases: under("latency/efa/", "8B"), peers: []string{"libfabric-efa"}, bound: 1},
 	{cases: under("allreduce/2/", collective...), peers: []string{"mpich", "openmpi"}, bound: 0.9},
 	{cases: under("allreduce/4/", collective...), peers: []string{"mpich", "openmpi"}, bound: 0.9},
+	{cases: []string{"eager/sim/8B"}, bound: 0.4},
+	{cases: under("allocations/", "sim", "shm", "tcp", "efa"), bound: 0},
 }
 
 var collective = []string{"8B", "4KiB", "64KiB", "1MiB", "16MiB", "64MiB"}

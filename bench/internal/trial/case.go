@@ -19,7 +19,7 @@ type Case struct {
 	Rounds int
 	Zero   bool         // may be a figure
 	Ours   []Contestant // with names that are added to the case's, "" or "/slice"
-	Peers []Contestant
+	Peers  []Contestant
 }
 
 // RoundsOf is how many the case has where others have n.
