@@ -103,6 +103,10 @@ func TestJobs(t *testing.T) {
 	r, err = j.Run(t.Context(), self)
 	require.NoError(t, err)
 	require.NoError(t, r.Flow.Check(&j.Plan))
+	j.Kind, j.Ranks = job.Fan, 4
+	r, err = j.Run(t.Context(), self)
+	require.NoError(t, err)
+	require.NoError(t, r.Flow.Check(&j.Plan))
 	j.Kind = "dance"
 	_, err = j.Run(t.Context(), self)
 	require.ErrorContains(t, err, "no such job")

@@ -23,6 +23,7 @@ import (
 const (
 	PingPong    = "pingpong"    // messages there and back
 	Stream      = "stream"      // a plan of package flow
+	Fan         = "fan"         // the same from several senders to one: a plan of package flow
 	Allreduce   = "allreduce"   // of float32
 	Copies      = "copies"      // of memory, in this process
 	Eager       = "eager"       // messages on one shard
@@ -37,7 +38,7 @@ type Job struct {
 	Kind     string    `json:"kind"`
 	Device   string    `json:"device,omitempty"`
 	Progress string    `json:"progress,omitempty"`
-	Ranks    int       `json:"ranks,omitempty"` // of Allreduce; 0: 2
+	Ranks    int       `json:"ranks,omitempty"` // of Allreduce and Fan; 0: 2
 	Size     int       `json:"size,omitempty"`  // of a message
 	Warm     int       `json:"warm,omitempty"`  // messages each way before the clock starts
 	Count    int       `json:"count,omitempty"`
@@ -69,7 +70,7 @@ func (j *Job) ranks() int {
 	switch j.Kind {
 	case PingPong, Stream:
 		return 2
-	case Allreduce:
+	case Allreduce, Fan:
 		return max(j.Ranks, 2)
 	}
 	return 1
@@ -95,6 +96,8 @@ func (j *Job) do(ctx context.Context, in io.Reader, out io.Writer) error {
 		res, err = j.together(ctx)
 	case Stream:
 		res, err = j.stream(ctx)
+	case Fan:
+		res, err = j.fan(ctx)
 	case Copies:
 		res, err = j.copies(ctx)
 	case Eager:

@@ -120,13 +120,17 @@ func (s *Suite) stream(name, way string, p flow.Plan, count bool) trial.Case {
 	}
 	for i := range s.Peers {
 		peer := &s.Peers[i]
-		if peer.Way != way || peer.Stream == nil || p.Both && peer.OneWay {
+		run := peer.Stream
+		if p.Both {
+			run = peer.Both
+		}
+		if peer.Way != way || run == nil {
 			continue
 		}
 		c.Peers = append(c.Peers, trial.Contestant{Name: peer.Name, Run: func(ctx context.Context, n int) (trial.Sample, error) {
 			q := p
 			q.Messages(n)
-			return sample(peer.Stream(ctx, q))
+			return sample(run(ctx, q))
 		}})
 	}
 	return c

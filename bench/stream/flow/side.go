@@ -8,7 +8,6 @@ import (
 
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/launch"
 )
 
 // Side is one of the two that a stream is between.
@@ -25,14 +24,7 @@ type Side struct {
 // Open makes this process the side of its rank; the launcher's other process is the peer.
 func Open(ctx context.Context, device string, mode efa.Progress) (*Side, error) {
 	s := new(Side)
-	cfg := launch.Config{
-		Logger: quiet,
-		Fabric: efa.Config{DeviceName: device, Logger: quiet},
-		Domain: efa.DomainConfig{Progress: mode},
-		Prepare: func(d *efa.Domain, cfg *efa.EndpointConfig) error {
-			return s.configure(d, cfg)
-		},
-	}
+	cfg := s.launch(device, mode)
 	g, err := cfg.Init(ctx)
 	if err != nil {
 		return nil, err
