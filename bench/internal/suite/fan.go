@@ -18,7 +18,7 @@ func (s *Suite) fan() (list []trial.Case) {
 		p := complete(flow.Plan{Size: question})
 		c := trial.Case{
 			Name: fmt.Sprintf("rate/shm/%s/peers%d", bytes(p.Size), senders), Unit: "M/s", Higher: true, Size: p.Size,
-			Pilot: 10 * p.Batch, Rounds: fewRounds,
+			Pilot: p.Batch, Rounds: fewRounds,
 		}
 		sample := func(r *flow.Result, err error) (trial.Sample, error) {
 			if err != nil {

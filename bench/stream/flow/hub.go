@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/api/launch"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -171,16 +170,4 @@ func (r *hub) part(ctx context.Context, res *Result) error {
 		}
 	}
 	return nil
-}
-
-// launch is how a side starts.
-func (s *Side) launch(device string, mode efa.Progress) launch.Config {
-	return launch.Config{
-		Logger: quiet,
-		Fabric: efa.Config{DeviceName: device, Logger: quiet},
-		Domain: efa.DomainConfig{Progress: mode},
-		Prepare: func(d *efa.Domain, cfg *efa.EndpointConfig) error {
-			return s.configure(d, cfg)
-		},
-	}
 }
