@@ -25,7 +25,7 @@ func (s *Suite) alone() []trial.Case {
 // allocations is the most that an operation of any subprotocol makes, both sides together;
 // those that make any are named beside it. The program may be a command that starts it.
 func (s *Suite) allocations(device string, program ...string) trial.Case {
-	c := trial.Case{Name: "allocations/" + device, Unit: "per op", Rounds: 1, Zero: true}
+	c := trial.Case{Name: "allocations/" + device, Unit: "/op", Rounds: 1, Zero: true}
 	c.Ours = []trial.Contestant{{Run: func(ctx context.Context, _ int) (trial.Sample, error) {
 		r, err := (&job.Job{Kind: job.Allocations, Device: device}).Run(ctx, program...)
 		if err != nil {
