@@ -27,7 +27,7 @@ type Suite struct {
 func (s *Suite) Cases(names *regexp.Regexp) (list []trial.Case) {
 	for _, family := range []func() []trial.Case{
 		s.latencySHM, s.rate, s.bandwidth, s.latencyTCP, s.bandwidthTCP, s.request, s.emulated, s.match, s.start,
-		s.cpu, s.memory, s.idle, s.alone, s.fan, s.allreduce,
+		s.cpu, s.memory, s.idle, s.alone, s.allreduce, s.fan,
 	} {
 		for _, c := range family() {
 			if names.MatchString(c.Name) {
