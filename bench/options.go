@@ -19,7 +19,8 @@ Measures efactor beside its peers, in turns, and prints how they compare.
   -short          fewer cases, rounds and operations: less than 2 minutes
   -cases REGEXP   those whose names match, such as latency/shm or /8B$   (all)
   -list           name the cases, and what they are measured with, and end
-  -rounds N       of every system in a case       (0: 5, or 3 with -short)
+  -rounds N       of every system in each case
+                  (0: 5, or 3 with -short and in cases beside the main ones)
   -time D         that a run's operations take (0s: 150ms, or 50ms with -short)
   -limit D        no case begins later (0s: 14m, or 1m45s with -short)
   -progress MODE  efactor's: auto, manual, pinned or cooperative
@@ -34,6 +35,7 @@ Measures efactor beside its peers, in turns, and prints how they compare.
 type options struct {
 	short, list, json bool
 	merge             bool
+	allRounds         bool     // -rounds was given, and is for all cases
 	files             []string // to merge
 	cases             *regexp.Regexp
 	rounds            int
@@ -67,6 +69,7 @@ func parse(args []string) (*options, error) {
 	if o.rounds < 0 || o.time < 0 || o.limit < 0 {
 		return nil, errors.New("-rounds, -time and -limit are not below 0")
 	}
+	o.allRounds = o.rounds > 0
 	o.fill()
 	var err error
 	if o.cases, err = regexp.Compile(*cases); err != nil {

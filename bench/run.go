@@ -37,7 +37,7 @@ func (o *options) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	found, missing := peers.Find(ctx, dir)
-	s := suite.Suite{Self: self, Short: o.short, Progress: o.progress, Peers: found}
+	s := suite.Suite{Self: self, Short: o.short, Rounds: o.allRounds, Progress: o.progress, Peers: found}
 	if s.Emulated(o.cases) {
 		e, err := peers.Emulate(ctx, dir)
 		if err != nil {

@@ -57,6 +57,27 @@ func TestAimed(t *testing.T) {
 	}
 }
 
+// TestRounds: cases beside the main ones have fewer rounds, unless the caller has chosen.
+func TestRounds(t *testing.T) {
+	rounds := func(s *Suite) map[string]int {
+		m := map[string]int{}
+		for _, c := range s.Cases(regexp.MustCompile("")) {
+			m[c.Name] = c.RoundsOf(5)
+		}
+		return m
+	}
+	m := rounds(new(Suite))
+	for name, want := range map[string]int{
+		"latency/shm/8B": 5, "latency/shm/16KiB": 5, "latency/shm/64B": 3, "rate/shm/8B": 5, "rate/shm/8B/window4": 3,
+		"allreduce/2/4KiB": 5, "allreduce/4/8B": 3, "allocations/shm": 1, "idle/shm": 5,
+	} {
+		assert.Equal(t, want, m[name], name)
+	}
+	for name, n := range rounds(&Suite{Rounds: true}) {
+		assert.Equal(t, 5, n, name)
+	}
+}
+
 // TestPeers: a peer is in the cases of its way that it has something for.
 func TestPeers(t *testing.T) {
 	play := func(context.Context, int, int) (peers.Trip, error) { return peers.Trip{Half: 2}, nil }
