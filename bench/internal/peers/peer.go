@@ -45,8 +45,12 @@ func Find(ctx context.Context, dir string) (list []Peer, missing []Missing) {
 		name string
 		find func(context.Context, string) ([]Peer, error)
 	}{
-		{"libfabric", libfabric}, {"libfabric's streams", libfabricStreams}, {"mpich", mpich}, {"openmpi", openMPI},
-		{"ucx", ucx}, {"ucx's streams both ways", ucxBoth},
+		{"libfabric", libfabric},
+		{"libfabric's streams", libfabricStreams},
+		{"mpich", mpich},
+		{"openmpi", openMPI},
+		{"ucx", ucx},
+		{"ucx's streams both ways", ucxBoth},
 	} {
 		found, err := s.find(ctx, dir)
 		if err != nil {
