@@ -129,6 +129,12 @@ func TestTables(t *testing.T) {
 	assert.Contains(t, written(t, "", runs[0]), "| 8B | 1.00 | 0.50 | 0.020 |  |\n")
 }
 
+func TestDigits(t *testing.T) {
+	for v, want := range map[float64]string{0: "0.00", 0.00123: "0.0012", 0.0123: "0.012", 0.8149: "0.81", 107.26: "107.3"} {
+		assert.Equal(t, want, digits(v))
+	}
+}
+
 func TestSplit(t *testing.T) {
 	for name, want := range map[string]string{
 		"latency/shm/8B/slice":     "latency/shm|8B/slice",

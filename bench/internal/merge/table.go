@@ -147,12 +147,15 @@ func median(list []float64) string {
 	return digits(versus.SpreadOf(list).Median)
 }
 
-// digits has one more of small figures than versus.Digits, as some ratios are.
+// digits has more of small figures than versus.Digits, as some ratios are.
 func digits(v float64) string {
-	if v != 0 && v < 0.1 {
+	switch {
+	case v == 0 || v >= 0.1:
+		return versus.Digits(v)
+	case v >= 0.01:
 		return strconv.FormatFloat(v, 'f', 3, 64)
 	}
-	return versus.Digits(v)
+	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
 func writeTable(w io.Writer, table [][]string) {
