@@ -204,7 +204,6 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 	p.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	p.Recv.Tag, p.Recv.Ignore, p.Recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
-	p.Recv.Many = false
 	if r.Flags&special != 0 && !e.many.begin(p) {
 		return
 	}

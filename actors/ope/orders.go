@@ -72,6 +72,6 @@ func (p *Orders) Put(o *Order) {
 		o.settled()
 	}
 	o.Req.Forget()
-	o.Span, o.Multi = 0, nil
+	o.Span, o.Multi, o.Recv.Many = 0, nil, false
 	o.next, p.free = p.free, o
 }

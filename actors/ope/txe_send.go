@@ -58,14 +58,14 @@ func (t *Txe) choose() error {
 	if err != nil {
 		return err
 	}
-	if s.Proto.dc() && !t.link.Can(wire.FeatureDeliveryComplete) && !t.unasked() {
-		return errNoDC
-	}
 	if (s.Proto.readBased() || protos[s.Proto].rdma) && !t.useSource(s.Proto) {
 		f.Source, f.Local = false, !t.pools.keyed(l) // closed between the two, or refused
 		if s, err = t.shape(&f); err != nil {
 			return err
 		}
+	}
+	if s.Proto.dc() && !t.link.Can(wire.FeatureDeliveryComplete) && !t.unasked() {
+		return errNoDC
 	}
 	if q.listed() {
 		t.gathers |= gathersList

@@ -85,6 +85,29 @@ func read(t testing.TB, q *efa.Queue) efa.Completion {
 	return cs[0]
 }
 
+// TestRecvPoolAfterMulti: a receive of the pool takes one message, also where an endpoint's own
+// receive of many messages was before.
+func TestRecvPoolAfterMulti(t *testing.T) {
+	s := sharedOnSim(t, 1, true, 0)
+	own, err := s.eps[0].PostRecv(&efa.RecvReq{Buf: make([]byte, 64), Multi: true, MinLeft: 64, Token: 1})
+	require.NoError(t, err)
+	s.send(t, 0, 1)
+	for range 2 { // the message, and the buffer's end
+		require.EqualValues(t, 1, read(t, s.eps[0].RecvQueue()).Token, own)
+	}
+	s.post(t, make([]byte, 1), 11)
+	s.post(t, make([]byte, 1), 12)
+	for b := range byte(3) {
+		s.send(t, 0, b)
+	}
+	for _, token := range []uint64{11, 12} {
+		c := read(t, s.eps[0].RecvQueue())
+		require.NoError(t, c.Err)
+		require.Equal(t, []any{token, 1}, []any{c.Token, c.N})
+	}
+	unexpected(t, s.eps[0], 1)
+}
+
 // TestRecvPoolServesMany: 100 endpoints receive by 64 buffers, short and long messages, tagged
 // and not, each at the queue of the endpoint that it was sent to.
 func TestRecvPoolServesMany(t *testing.T) {
