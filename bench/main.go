@@ -5,6 +5,7 @@
 //	go run . -short                the most important of it, in less than 2
 //	go run . -cases 'latency/shm'  what matches; -list names all
 //	go run . -json -png plots      an object a line; and diagrams
+//	go run . -merge *.jsonl        what several runs came to, which is what to quote
 //
 // README.md of the module says what is measured and how.
 package main
@@ -14,11 +15,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/efactor/efactor/bench/internal/job"
+	"github.com/efactor/efactor/bench/internal/merge"
 )
 
 func main() {
@@ -34,11 +37,28 @@ func main() {
 	if o.job != "" {
 		job.Main(o.job)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err = o.run(ctx, os.Stdout, os.Stderr)
-	stop()
+	if o.merge {
+		err = o.merged(os.Stdout)
+	} else {
+		err = measure(o)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+func measure(o *options) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return o.run(ctx, os.Stdout, os.Stderr)
+}
+
+// merged sums up the runs in the files.
+func (o *options) merged(out io.Writer) error {
+	runs, err := merge.ReadFiles(o.files)
+	if err != nil {
+		return err
+	}
+	return merge.Write(out, runs, o.cases)
 }

@@ -74,6 +74,9 @@ func TestJobs(t *testing.T) {
 		"alloc":      {Kind: job.PingPong, Device: "tcp", Progress: "manual", Size: 100_000, Warm: 1, Count: 5, Alloc: true},
 		"unexpected": {Kind: job.PingPong, Device: "shm", Progress: "manual", Size: 8, Count: 5, Depth: 10, Came: true},
 		"allreduce":  {Kind: job.Allreduce, Device: "shm", Progress: "auto", Size: 100, Warm: 1, Count: 5},
+		"3 ranks":    {Kind: job.Allreduce, Device: "shm", Progress: "auto", Ranks: 3, Size: 100, Warm: 1, Count: 5},
+		"eager":      {Kind: job.Eager, Size: 8, Warm: 1, Count: 5},
+		"copies":     {Kind: job.Copies, Size: 100_000, Depth: 3, Warm: 1, Count: 5},
 	} {
 		r, err := j.Run(t.Context(), self)
 		require.NoError(t, err, name)
@@ -87,9 +90,20 @@ func TestJobs(t *testing.T) {
 	r, err := j.Run(t.Context(), self)
 	require.NoError(t, err)
 	assert.Positive(t, r.Heap)
+	for _, device := range []string{"sim", "shm", "tcp"} {
+		j = job.Job{Kind: job.Allocations, Device: device}
+		r, err = j.Run(t.Context(), self)
+		require.NoError(t, err)
+		assert.Contains(t, r.Allocs, "eager")
+		assert.GreaterOrEqual(t, len(r.Allocs), 8, "subprotocols over %s: %v", device, r.Allocs)
+	}
 	j = job.Job{Kind: job.Stream, Device: "shm", Progress: "auto"}
 	j.Plan.Size, j.Plan.Window, j.Plan.Batch, j.Plan.Buffers = 8, 4, 16, 4
 	j.Plan.Messages(32)
+	r, err = j.Run(t.Context(), self)
+	require.NoError(t, err)
+	require.NoError(t, r.Flow.Check(&j.Plan))
+	j.Kind, j.Ranks = job.Fan, 4
 	r, err = j.Run(t.Context(), self)
 	require.NoError(t, err)
 	require.NoError(t, r.Flow.Check(&j.Plan))
@@ -116,15 +130,32 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 9, o.rounds)
 	assert.Less(t, o.limit, 2*time.Minute)
-	for _, args := range []string{"-rounds -1", "-time -1s", "-limit -1s", "-cases (", "-progress fast", "more", "-unknown"} {
+	for _, args := range []string{"-rounds -1", "-time -1s", "-limit -1s", "-cases (", "-progress fast", "more", "-unknown", "-merge"} {
 		_, err := parse(strings.Fields(args))
 		assert.Error(t, err, args)
 	}
 	_, err = parse([]string{"-h"})
 	require.ErrorIs(t, err, flag.ErrHelp)
-	for _, name := range []string{"short", "cases", "list", "rounds", "time", "limit", "progress", "json", "png"} {
+	for _, name := range []string{"short", "cases", "list", "rounds", "time", "limit", "progress", "json", "png", "merge"} {
 		assert.Contains(t, usage, "  -"+name+" ")
 	}
+}
+
+// TestMerge: what a run prints is what -merge reads.
+func TestMerge(t *testing.T) {
+	out, err := start(t, "-json", "-short", "-rounds", "1", "-time", "1ms", "-cases", "^memory/")
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "run.jsonl")
+	require.NoError(t, os.WriteFile(file, out, 0o600))
+	out, err = start(t, "-merge", file, file)
+	require.NoError(t, err)
+	assert.Contains(t, string(out), "\n| memory | efactor, B | self |\n")
+	assert.Contains(t, string(out), "\n| latency/shm/8B | libfabric-shm | <= 0.8 | - | - | 0 | not measured |\n")
+	_, err = start(t, "-merge", file, file+"-nowhere")
+	require.ErrorContains(t, err, "nowhere")
+	require.NoError(t, os.WriteFile(file, []byte("case unit peer\n"), 0o600))
+	_, err = start(t, "-merge", file)
+	require.ErrorContains(t, err, "run.jsonl: line 1")
 }
 
 func TestFamily(t *testing.T) {

@@ -37,7 +37,7 @@ func (o *options) run(ctx context.Context, out, log io.Writer) error {
 		return err
 	}
 	found, missing := peers.Find(ctx, dir)
-	s := suite.Suite{Self: self, Short: o.short, Progress: o.progress, Peers: found}
+	s := suite.Suite{Self: self, Short: o.short, Rounds: o.allRounds, Progress: o.progress, Peers: found}
 	if s.Emulated(o.cases) {
 		e, err := peers.Emulate(ctx, dir)
 		if err != nil {
@@ -126,8 +126,8 @@ func (p *printer) outcome(o *trial.Outcome) error {
 	lines := o.Lines()
 	p.outcomes = append(p.outcomes, o)
 	trial.WriteFailures(p.notes, o)
-	if o.Rounds < p.rounds {
-		fmt.Fprintf(p.notes, "# %s: %d of %d rounds, for lack of time\n", o.Case.Name, o.Rounds, p.rounds)
+	if n := o.Case.RoundsOf(p.rounds); o.Rounds < n {
+		fmt.Fprintf(p.notes, "# %s: %d of %d rounds, for lack of time\n", o.Case.Name, o.Rounds, n)
 	}
 	for _, s := range o.Scores {
 		if s.Ours && s.Err != nil {

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/efactor/efactor/api/launch/local"
 )
@@ -33,7 +34,7 @@ func main() {
 	if !o.mpich {
 		local.Main(o.ranks, func(ctx context.Context) error { return o.rank(ctx, os.Stdout) })
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	self, err := os.Executable()
 	if err == nil {

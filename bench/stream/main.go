@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
@@ -49,7 +50,7 @@ func main() {
 	if *plan != "" {
 		local.Main(2, func(ctx context.Context) error { return one(ctx, &c, *plan) })
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := complete(&c, *sizes, *mem, *peers)
 	if err == nil {

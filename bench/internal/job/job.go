@@ -21,12 +21,16 @@ import (
 
 // The kinds of jobs.
 const (
-	PingPong  = "pingpong"  // messages there and back
-	Stream    = "stream"    // a plan of package flow
-	Allreduce = "allreduce" // of float32
-	Peers     = "peers"     // heap for idle peers; one process
-	Ask       = "ask"       // a plan of package echo
-	Serve     = "serve"     // its server
+	PingPong    = "pingpong"    // messages there and back
+	Stream      = "stream"      // a plan of package flow
+	Fan         = "fan"         // the same from several senders to one: a plan of package flow
+	Allreduce   = "allreduce"   // of float32
+	Copies      = "copies"      // of memory, in this process
+	Eager       = "eager"       // messages on one shard
+	Allocations = "allocations" // of each subprotocol, in one process
+	Peers       = "peers"       // heap for idle peers; one process
+	Ask         = "ask"         // a plan of package echo
+	Serve       = "serve"       // its server
 )
 
 // Job is what to do.
@@ -34,13 +38,14 @@ type Job struct {
 	Kind     string    `json:"kind"`
 	Device   string    `json:"device,omitempty"`
 	Progress string    `json:"progress,omitempty"`
-	Size     int       `json:"size,omitempty"` // of a message
-	Warm     int       `json:"warm,omitempty"` // messages each way before the clock starts
+	Ranks    int       `json:"ranks,omitempty"` // of Allreduce and Fan; 0: 2
+	Size     int       `json:"size,omitempty"`  // of a message
+	Warm     int       `json:"warm,omitempty"`  // messages each way before the clock starts
 	Count    int       `json:"count,omitempty"`
 	Alloc    bool      `json:"alloc,omitempty"`  // buffers are the domain's, not Go's
 	Timed    int       `json:"timed,omitempty"`  // messages that are then timed one by one
 	Idle     int       `json:"idle,omitempty"`   // milliseconds in which then nothing is done
-	Depth    int       `json:"depth,omitempty"`  // of what waits in the matcher, or peers
+	Depth    int       `json:"depth,omitempty"`  // of what waits in the matcher, peers, or buffers
 	Came     bool      `json:"came,omitempty"`   // what waits are messages, not receives
 	Random   bool      `json:"random,omitempty"` // their tags come in no order
 	Plan     flow.Plan `json:"plan,omitzero"`
@@ -49,12 +54,13 @@ type Job struct {
 
 // Result is what it came to; fields that mean nothing for the job are 0.
 type Result struct {
-	Nanos   float64            `json:"ns"`             // of a round trip, a call, or a question
-	CPU     float64            `json:"cpu"`            // ns of all processes, for one of them
-	IdleCPU float64            `json:"idle_cpu"`       // ns of the first process, or of the server
-	Tails   map[string]float64 `json:"tails"`          // percentiles of round trips, ns
-	Heap    float64            `json:"heap"`           // bytes for a peer
-	Flow    *flow.Result       `json:"flow,omitempty"` // of a stream
+	Nanos   float64            `json:"ns"`               // of a round trip, a call, or a question
+	CPU     float64            `json:"cpu"`              // ns of all processes, for one of them
+	IdleCPU float64            `json:"idle_cpu"`         // ns of the first process, or of the server
+	Tails   map[string]float64 `json:"tails"`            // percentiles of round trips, ns
+	Heap    float64            `json:"heap"`             // bytes for a peer
+	Allocs  map[string]float64 `json:"allocs,omitempty"` // for an operation, by its subprotocol
+	Flow    *flow.Result       `json:"flow,omitempty"`   // of a stream
 }
 
 var errKind = errors.New("no such job")
@@ -62,8 +68,10 @@ var errKind = errors.New("no such job")
 // ranks is how many processes a kind takes.
 func (j *Job) ranks() int {
 	switch j.Kind {
-	case PingPong, Stream, Allreduce:
+	case PingPong, Stream:
 		return 2
+	case Allreduce, Fan:
+		return max(j.Ranks, 2)
 	}
 	return 1
 }
@@ -88,6 +96,14 @@ func (j *Job) do(ctx context.Context, in io.Reader, out io.Writer) error {
 		res, err = j.together(ctx)
 	case Stream:
 		res, err = j.stream(ctx)
+	case Fan:
+		res, err = j.fan(ctx)
+	case Copies:
+		res, err = j.copies(ctx)
+	case Eager:
+		res, err = j.eager(ctx)
+	case Allocations:
+		res, err = j.allocations(ctx)
 	case Peers:
 		res, err = j.peers(ctx)
 	case Ask:

@@ -43,10 +43,11 @@ func Emulate(ctx context.Context, dir string) (*Emulator, error) {
 func (e *Emulator) Close() error { return os.RemoveAll(e.fabric) }
 
 // bothSides runs fi_pingpong's server and client under one emulator, as efactor's two
-// processes are. The server cannot be asked whether it listens, and a client without one
-// ends at once.
+// processes are. The client is started when the kernel has the server's port among those
+// where a program listens (0A), as a client without a server ends at once.
 const bothSides = `fi_pingpong "$@" -B "$port" >/dev/null & server=$!
-until fi_pingpong "$@" -P "$port" 127.0.0.1; do kill -0 $server || exit 1; done
+listens() { [ ! -r /proc/net/tcp ] || grep -qsE ": [0-9A-F]+:$hex [0-9A-F:]+ 0A " /proc/net/tcp /proc/net/tcp6; }
+until listens && fi_pingpong "$@" -P "$port" 127.0.0.1; do kill -0 $server || exit 1; sleep 0.02; done
 wait $server`
 
 // Libfabric is its efa provider on the emulated device.
@@ -66,7 +67,7 @@ func (e *Emulator) pingPong(ctx context.Context, size, n int) (Trip, error) {
 		"-p", "efa", "-e", "rdm", "-S", strconv.Itoa(size), "-I", strconv.Itoa(n))
 	cmd := exec.CommandContext(ctx, e.Command[0], args...)
 	// Its own shared memory would leave the device alone, and 1.17 must be told to use RDMA.
-	cmd.Env = append(cmd.Environ(), "port="+strconv.Itoa(port), "FI_EFA_ENABLE_SHM_TRANSFER=0", "FI_EFA_USE_DEVICE_RDMA=1")
+	cmd.Env = append(cmd.Environ(), "port="+strconv.Itoa(port), fmt.Sprintf("hex=%04X", port), "FI_EFA_ENABLE_SHM_TRANSFER=0", "FI_EFA_USE_DEVICE_RDMA=1")
 	out, err := versus.Output(cmd)
 	if err != nil {
 		return Trip{}, err

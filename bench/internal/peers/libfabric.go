@@ -24,10 +24,16 @@ func libfabric(context.Context, string) ([]Peer, error) {
 	}, nil
 }
 
-// libfabricStreams is a C program of package contest, over shm alone.
+// libfabricStreams are by a C program of package contest: fi_pingpong has none.
 func libfabricStreams(ctx context.Context, dir string) ([]Peer, error) {
-	s, err := contest.Compile(ctx, dir, contest.Libfabric)
-	return []Peer{{Name: "libfabric-shm", Way: SHM, Stream: s.Run}}, err
+	shm, err := contest.Compile(ctx, dir, contest.Libfabric)
+	if err != nil {
+		return nil, err
+	}
+	tcp, err := contest.Compile(ctx, dir, contest.LibfabricTCP)
+	return []Peer{
+		{Name: "libfabric-shm", Way: SHM, Stream: shm.Run, Both: shm.Run}, {Name: "libfabric-tcp", Way: TCP, Stream: tcp.Run, Both: tcp.Run},
+	}, err
 }
 
 func fabricPingPong(provider string) func(context.Context, int, int) (Trip, error) {

@@ -28,11 +28,11 @@ func openMPI(ctx context.Context, dir string) ([]Peer, error) {
 	loopback := []string{"--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"}
 	tcp.PingPong = mpiPingPong(mpi.OpenMPI.Command(2, dir+"/openmpi-pingpong", loopback...))
 	s, err := contest.Compile(ctx, dir, contest.OpenMPI, loopback...)
-	tcp.Stream = s.Run
+	tcp.Stream, tcp.Both = s.Run, s.Run
 	return []Peer{p, tcp}, err
 }
 
-// overMPI compiles the three programs for an implementation.
+// overMPI compiles the programs for an implementation.
 func overMPI(ctx context.Context, dir, name, stream string, m *mpi.MPI) (Peer, error) {
 	p := Peer{Name: name, Way: SHM}
 	pingpong, err := m.Compile(ctx, dir, name+"-pingpong", mpi.PingPong)
@@ -44,7 +44,11 @@ func overMPI(ctx context.Context, dir, name, stream string, m *mpi.MPI) (Peer, e
 		return p, err
 	}
 	s, err := contest.Compile(ctx, dir, stream)
-	p.PingPong, p.Stream, p.Allreduce = mpiPingPong(m.Command(2, pingpong)), s.Run, mpiAllreduce(m.Command(2, allreduce))
+	if err != nil {
+		return p, err
+	}
+	p.PingPong, p.Stream, p.Both, p.Allreduce = mpiPingPong(m.Command(2, pingpong)), s.Run, s.Run, mpiAllreduce(m, allreduce)
+	p.Fan, err = contest.CompileFan(ctx, dir, stream, m)
 	return p, err
 }
 
@@ -59,13 +63,13 @@ func mpiPingPong(command []string) func(context.Context, int, int) (Trip, error)
 	}
 }
 
-func mpiAllreduce(command []string) func(context.Context, int, int) (time.Duration, error) {
-	return func(ctx context.Context, size, n int) (time.Duration, error) {
+func mpiAllreduce(m *mpi.MPI, program string) func(context.Context, int, int, int) (time.Duration, error) {
+	return func(ctx context.Context, ranks, size, n int) (time.Duration, error) {
 		var r struct {
 			Avg   float64 `json:"avg_us"`
 			Wrong int     `json:"wrong"`
 		}
-		if err := runMPI(ctx, command, size, n, &r); err != nil {
+		if err := runMPI(ctx, m.Command(ranks, program), size, n, &r); err != nil {
 			return 0, err
 		}
 		if r.Wrong != 0 {

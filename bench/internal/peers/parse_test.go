@@ -55,7 +55,7 @@ func TestOpenMPI(t *testing.T) {
 	trip, err := found[0].PingPong(t.Context(), 8, 10)
 	require.NoError(t, err)
 	assert.Positive(t, trip.Half)
-	each, err := found[0].Allreduce(t.Context(), 64, 10)
+	each, err := found[0].Allreduce(t.Context(), 3, 64, 10)
 	require.NoError(t, err)
 	assert.Positive(t, each)
 	assert.Regexp(t, `^Open MPI \d+\.\d+`, mpi.OpenMPI.Version(t.Context()))

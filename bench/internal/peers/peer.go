@@ -19,11 +19,12 @@ type Peer struct {
 	Way  string
 	// PingPong sends n messages of so many bytes each way.
 	PingPong func(ctx context.Context, size, n int) (Trip, error)
-	// Stream does a plan of package flow.
-	Stream func(ctx context.Context, p flow.Plan) (*flow.Result, error)
-	OneWay bool // it has no stream both ways
-	// Allreduce does n calls with float32, on 2 ranks.
-	Allreduce func(ctx context.Context, size, n int) (time.Duration, error)
+	// Stream does a plan of package flow one way, Both one for both ways.
+	Stream, Both func(ctx context.Context, p flow.Plan) (*flow.Result, error)
+	// Fan has so many senders do a plan with one receiver; Count is of each.
+	Fan func(ctx context.Context, senders int, p flow.Plan) (*flow.Result, error)
+	// Allreduce does n calls with float32.
+	Allreduce func(ctx context.Context, ranks, size, n int) (time.Duration, error)
 }
 
 // Trip is what ping-pong came to.
@@ -44,7 +45,12 @@ func Find(ctx context.Context, dir string) (list []Peer, missing []Missing) {
 		name string
 		find func(context.Context, string) ([]Peer, error)
 	}{
-		{"libfabric", libfabric}, {"libfabric's streams", libfabricStreams}, {"mpich", mpich}, {"openmpi", openMPI}, {"ucx", ucx},
+		{"libfabric", libfabric},
+		{"libfabric's streams", libfabricStreams},
+		{"mpich", mpich},
+		{"openmpi", openMPI},
+		{"ucx", ucx},
+		{"ucx's streams both ways", ucxBoth},
 	} {
 		found, err := s.find(ctx, dir)
 		if err != nil {

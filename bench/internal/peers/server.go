@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os/exec"
 	"strconv"
+	"time"
 
 	"github.com/efactor/efactor/bench/internal/versus"
 	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
-var errEarly = errors.New("it ended before the client could reach it")
+var errEarly = errors.New("the server ended before a client could reach it")
 
 // tool is a program that is started as a server and as a client.
 type tool struct {
@@ -25,47 +27,65 @@ type tool struct {
 // run gives the client's output.
 func (t *tool) run(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	port, err := freeport.Find()
 	if err != nil {
-		cancel()
 		return "", err
 	}
 	text := strconv.Itoa(port)
-	server := exec.CommandContext(ctx, t.name, t.server(text)...)
 	var log bytes.Buffer
-	server.Stdout, server.Stderr, server.Env = &log, &log, append(server.Environ(), t.env...)
-	if err := server.Start(); err != nil {
-		cancel()
+	server := t.command(ctx, t.server(text))
+	server.Stdout, server.Stderr = &log, &log
+	if err := versus.Start(server); err != nil {
 		return "", err
 	}
-	ended := make(chan error, 1)
-	over := make(chan struct{})
+	ended := make(chan struct{})
+	var status error
 	go func() {
-		ended <- server.Wait()
-		close(over)
+		status = versus.Wait(server)
+		close(ended)
 	}()
-	defer func() {
+	out, err := t.call(ctx, port, ended)
+	if err != nil {
 		cancel() // ends a server without a client
-		<-over
-	}()
-	for {
-		// The server needs a while until it listens, and cannot be asked: it
-		// takes a single connection. A client without one ends at once.
-		client := exec.CommandContext(ctx, t.name, t.client(text)...)
-		client.Env = append(client.Environ(), t.env...)
-		out, failure := versus.Output(client)
-		if failure == nil {
-			if err := <-ended; err != nil {
-				return "", fmt.Errorf("server: %w: %s", err, log.Bytes())
+	}
+	<-ended
+	if err = errors.Join(status, err); err != nil {
+		return "", fmt.Errorf("%w; the server: %s", err, log.Bytes())
+	}
+	return string(out), nil
+}
+
+func (t *tool) command(ctx context.Context, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, t.name, args...)
+	cmd.Env = append(cmd.Environ(), t.env...)
+	return cmd
+}
+
+// call runs the client when the server listens. It cannot be asked, as it takes a single
+// connection, and a client that comes too early ends at once: where the kernel does not say
+// who listens, clients are started until one succeeds, with pauses that grow.
+func (t *tool) call(ctx context.Context, port int, ended <-chan struct{}) ([]byte, error) {
+	var failure error
+	for pause := time.Millisecond; ; pause = min(2*pause, mostPause) {
+		if is, known := versus.Listening(port); is || !known {
+			var out []byte
+			if out, failure = versus.Output(t.command(ctx, t.client(strconv.Itoa(port)))); failure == nil {
+				return out, nil
 			}
-			return string(out), nil
 		}
+		timer := clock.NewTimer(pause)
 		select {
-		case err := <-ended:
-			return "", fmt.Errorf("server: %w: %s; client: %w", errors.Join(err, errEarly), log.Bytes(), failure)
+		case <-timer.C:
+			continue
+		case <-ended:
+			failure = errors.Join(failure, errEarly)
 		case <-ctx.Done():
-			return "", fmt.Errorf("%w; client: %w", ctx.Err(), failure)
-		default:
+			failure = errors.Join(failure, ctx.Err())
 		}
+		timer.Stop()
+		return nil, failure
 	}
 }
+
+const mostPause = 50 * time.Millisecond

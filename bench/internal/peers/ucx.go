@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/efactor/efactor/bench/internal/versus"
+	"github.com/efactor/efactor/bench/stream/contest"
 	"github.com/efactor/efactor/bench/stream/flow"
 )
 
@@ -19,9 +20,21 @@ func ucx(context.Context, string) ([]Peer, error) {
 		return nil, fmt.Errorf("%w (Debian: ucx-utils): %w", versus.ErrAbsent, err)
 	}
 	var list []Peer
-	for _, way := range []struct{ way, transports string }{{SHM, "posix,cma,self"}, {TCP, "tcp,self"}} {
-		u := ucxWay(way.transports)
-		list = append(list, Peer{Name: "ucx-" + way.way, Way: way.way, PingPong: u.pingPong, Stream: u.stream, OneWay: true})
+	for _, way := range ucxWays {
+		u := way.transports
+		list = append(list, Peer{Name: "ucx-" + way.name, Way: way.name, PingPong: u.pingPong, Stream: u.stream})
+	}
+	return list, nil
+}
+
+// ucxBoth has a C program of package contest for what ucx_perftest cannot do.
+func ucxBoth(ctx context.Context, dir string) (list []Peer, err error) {
+	for _, way := range ucxWays {
+		s, err := contest.Compile(ctx, dir, contest.UCX, way.transports.environment()...)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Peer{Name: "ucx-" + way.name, Way: way.name, Both: s.Run})
 	}
 	return list, nil
 }
@@ -29,10 +42,19 @@ func ucx(context.Context, string) ([]Peer, error) {
 // ucxWay is a list of transports.
 type ucxWay string
 
+var ucxWays = []struct {
+	name       string
+	transports ucxWay
+}{{SHM, "posix,cma,self"}, {TCP, "tcp,self"}}
+
+func (u ucxWay) environment() []string {
+	return []string{"UCX_TLS=" + string(u), "UCX_WARN_UNUSED_ENV_VARS=n"}
+}
+
 func (u ucxWay) run(ctx context.Context, args ...string) (map[string]float64, error) {
 	t := tool{
 		name:   ucxPerftest,
-		env:    []string{"UCX_TLS=" + string(u), "UCX_WARN_UNUSED_ENV_VARS=n"},
+		env:    u.environment(),
 		server: func(port string) []string { return []string{"-p", port} },
 		client: func(port string) []string { return append([]string{"127.0.0.1", "-p", port, "-f", "-v"}, args...) },
 	}

@@ -46,6 +46,7 @@ func (s *Suite) emulated() (list []trial.Case) {
 		c.Ours = run(size, func(r *job.Result) float64 { return r.Nanos / 2 * usec })
 		list = append(list, c)
 	}
+	list = append(list, s.allocations(peers.EFA, command...))
 	return append(list, trial.Case{
 		Name: "cpu/efa/8B", Unit: "us", Pilot: pilotTrips, Ours: run(question, func(r *job.Result) float64 { return r.CPU * usec }),
 	})

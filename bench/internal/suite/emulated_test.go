@@ -13,7 +13,7 @@ func TestEmulated(t *testing.T) {
 	assert.True(t, s.Emulated(regexp.MustCompile("")))
 	assert.True(t, s.Emulated(regexp.MustCompile("cpu/")))
 	assert.False(t, s.Emulated(regexp.MustCompile("latency/shm")))
-	assert.Empty(t, names(&s, "efa/"))
+	assert.Empty(t, names(&s, "/efa"))
 	s.Emulator = []string{"emulator", "--"}
-	assert.Equal(t, []string{"latency/efa/8B", "cpu/efa/8B"}, names(&s, "efa/"))
+	assert.Equal(t, []string{"latency/efa/8B", "allocations/efa", "cpu/efa/8B"}, names(&s, "/efa"))
 }

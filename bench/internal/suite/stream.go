@@ -36,7 +36,7 @@ func (s *Suite) rate() (list []trial.Case) {
 // bandwidth is GB/s, one way and both ways.
 func (s *Suite) bandwidth() (list []trial.Case) {
 	for _, both := range []bool{false, true} {
-		for _, size := range s.pick([]int{64 << 10, 1 << 20, 4 << 10, 16 << 20}, []int{64 << 10, 1 << 20}) {
+		for _, size := range s.pick([]int{64 << 10, 1 << 20, 4 << 10, 4 << 20, 16 << 20}, []int{64 << 10, 1 << 20}) {
 			if both && s.Short && size < 1<<20 {
 				continue
 			}
@@ -44,10 +44,28 @@ func (s *Suite) bandwidth() (list []trial.Case) {
 			if both {
 				name = "bandwidth/shm/both/"
 			}
-			list = append(list, s.stream(name+bytes(size), peers.SHM, flow.Plan{Size: size, Both: both}, false))
+			c := s.stream(name+bytes(size), peers.SHM, flow.Plan{Size: size, Both: both}, false)
+			if !both && size > 1<<20 {
+				c.Peers = append(c.Peers, s.memcpy(size))
+			}
+			list = append(list, c)
 		}
 	}
 	return list
+}
+
+// memcpy is what bounds a stream of large messages: one copy of each by one core, between
+// buffers as many as the stream's.
+func (s *Suite) memcpy(size int) trial.Contestant {
+	return trial.Contestant{Name: "memcpy", Run: func(ctx context.Context, n int) (trial.Sample, error) {
+		j := job.Job{Kind: job.Copies, Size: size, Depth: complete(flow.Plan{Size: size}).Buffers, Warm: warm(n), Count: n}
+		j.Warm = max(j.Warm, j.Depth) // so that the kernel gives the memory
+		r, err := j.Run(ctx, s.Self)
+		if err != nil {
+			return trial.Sample{}, err
+		}
+		return trial.Sample{Value: float64(size) / r.Nanos, Each: duration(r.Nanos)}, nil
+	}}
 }
 
 func (s *Suite) bandwidthTCP() (list []trial.Case) {
@@ -102,13 +120,17 @@ func (s *Suite) stream(name, way string, p flow.Plan, count bool) trial.Case {
 	}
 	for i := range s.Peers {
 		peer := &s.Peers[i]
-		if peer.Way != way || peer.Stream == nil || p.Both && peer.OneWay {
+		run := peer.Stream
+		if p.Both {
+			run = peer.Both
+		}
+		if peer.Way != way || run == nil {
 			continue
 		}
 		c.Peers = append(c.Peers, trial.Contestant{Name: peer.Name, Run: func(ctx context.Context, n int) (trial.Sample, error) {
 			q := p
 			q.Messages(n)
-			return sample(peer.Stream(ctx, q))
+			return sample(run(ctx, q))
 		}})
 	}
 	return c

@@ -3,32 +3,63 @@ package suite
 import (
 	"context"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/efactor/efactor/bench/internal/job"
+	"github.com/efactor/efactor/bench/internal/merge"
 	"github.com/efactor/efactor/bench/internal/peers"
 	"github.com/efactor/efactor/bench/internal/trial"
 	"github.com/efactor/efactor/bench/internal/versus"
 )
 
 // Lacking is for people: what no case compares.
-const Lacking = "streams over tcp with libfabric, " +
-	"streams both ways with UCX, more than 2 processes, allocations, a memcpy"
+const Lacking = "rates of several senders with libfabric and UCX, streams both ways over tcp, memory of peers that are processes"
 
 // Suite makes the cases.
 type Suite struct {
 	Self     string // the program, which calls job.Main
 	Short    bool   // fewer of them
+	Rounds   bool   // are the caller's choice, for all cases
 	Progress string // efactor's mode; "": that of the case
 	Peers    []peers.Peer
 	Emulator []string // the command that gives a program an EFA device; nil: there is none
 }
 
-// Cases lists those whose names match.
-func (s *Suite) Cases(names *regexp.Regexp) (list []trial.Case) {
+// Cases lists those whose names match. Those that neither a short run has nor the figures to
+// reach have fewer rounds, so that all are done in the time that a whole run has.
+func (s *Suite) Cases(names *regexp.Regexp) []trial.Case {
+	list := s.all(names)
+	main := s.main(names)
+	for i := range list {
+		c := &list[i]
+		switch {
+		case s.Rounds:
+			c.Rounds = 0
+		case c.Rounds == 0 && !main[c.Name]:
+			c.Rounds = fewRounds
+		}
+	}
+	return list
+}
+
+// main names the cases of a short run, and those of the figures to reach.
+func (s *Suite) main(names *regexp.Regexp) map[string]bool {
+	short, main := *s, map[string]bool{}
+	short.Short = true
+	for _, c := range short.all(names) {
+		main[c.Name] = true
+	}
+	for _, name := range merge.Aimed() {
+		main[strings.TrimSuffix(name, "/slice")] = true
+	}
+	return main
+}
+
+func (s *Suite) all(names *regexp.Regexp) (list []trial.Case) {
 	for _, family := range []func() []trial.Case{
 		s.latencySHM, s.rate, s.bandwidth, s.latencyTCP, s.bandwidthTCP, s.request, s.emulated, s.match, s.start,
-		s.cpu, s.memory, s.idle, s.allreduce,
+		s.cpu, s.memory, s.idle, s.alone, s.allreduce, s.fan,
 	} {
 		for _, c := range family() {
 			if names.MatchString(c.Name) {

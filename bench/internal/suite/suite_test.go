@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/bench/internal/merge"
 	"github.com/efactor/efactor/bench/internal/peers"
 	"github.com/efactor/efactor/bench/stream/flow"
 )
@@ -41,6 +42,40 @@ func TestCases(t *testing.T) {
 		assert.Contains(t, all, name)
 	}
 	assert.Equal(t, []string{"match/8192", "match/unexpected/8192"}, names(&Suite{}, "match/.*8192"))
+}
+
+// TestAimed: what is to be reached is measured.
+func TestAimed(t *testing.T) {
+	measured := map[string]bool{}
+	for _, c := range (&Suite{Emulator: []string{"emulator"}}).Cases(regexp.MustCompile("")) {
+		for _, x := range c.Ours {
+			measured[c.Name+x.Name] = true
+		}
+	}
+	for _, name := range merge.Aimed() {
+		assert.True(t, measured[name], name)
+	}
+}
+
+// TestRounds: cases beside the main ones have fewer rounds, unless the caller has chosen.
+func TestRounds(t *testing.T) {
+	rounds := func(s *Suite) map[string]int {
+		m := map[string]int{}
+		for _, c := range s.Cases(regexp.MustCompile("")) {
+			m[c.Name] = c.RoundsOf(5)
+		}
+		return m
+	}
+	m := rounds(new(Suite))
+	for name, want := range map[string]int{
+		"latency/shm/8B": 5, "latency/shm/16KiB": 5, "latency/shm/64B": 3, "rate/shm/8B": 5, "rate/shm/8B/window4": 3,
+		"allreduce/2/4KiB": 5, "allreduce/4/8B": 3, "allocations/shm": 1, "idle/shm": 5,
+	} {
+		assert.Equal(t, want, m[name], name)
+	}
+	for name, n := range rounds(&Suite{Rounds: true}) {
+		assert.Equal(t, 5, n, name)
+	}
 }
 
 // TestPeers: a peer is in the cases of its way that it has something for.

@@ -104,30 +104,3 @@ func (s *Suite) idle() []trial.Case {
 	}
 	return []trial.Case{c}
 }
-
-// allreduce is the time of a call with float32, on 2 ranks over shm.
-func (s *Suite) allreduce() (list []trial.Case) {
-	for _, size := range s.pick([]int{8, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20}, []int{8, 1 << 20}) {
-		c := trial.Case{Name: "allreduce/2/" + bytes(size), Unit: "us", Pilot: 10}
-		c.Ours = []trial.Contestant{{Run: func(ctx context.Context, n int) (trial.Sample, error) {
-			j := job.Job{Kind: job.Allreduce, Device: peers.SHM, Progress: s.mode("auto"), Size: size, Warm: warm(n), Count: n}
-			r, err := j.Run(ctx, s.Self)
-			if err != nil {
-				return trial.Sample{}, err
-			}
-			return trial.Sample{Value: r.Nanos * usec, Each: duration(r.Nanos)}, nil
-		}}}
-		for i := range s.Peers {
-			p := &s.Peers[i]
-			if p.Allreduce == nil {
-				continue
-			}
-			c.Peers = append(c.Peers, trial.Contestant{Name: p.Name, Run: func(ctx context.Context, n int) (trial.Sample, error) {
-				t, err := p.Allreduce(ctx, size, n)
-				return trial.Sample{Value: float64(t) * usec, Each: t}, err
-			}})
-		}
-		list = append(list, c)
-	}
-	return list
-}

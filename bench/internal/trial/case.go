@@ -14,8 +14,20 @@ type Case struct {
 	// Pilot is how many operations a first run has that finds out how many fill the time;
 	// it does not count. 0: every run is one operation, and takes as long as it takes.
 	Pilot int
-	Ours  []Contestant // with names that are added to the case's, "" or "/slice"
-	Peers []Contestant
+	// Rounds are fewer than others have, if the case is one of those that take long or whose
+	// figure hardly varies. 0: as many.
+	Rounds int
+	Zero   bool         // may be a figure
+	Ours   []Contestant // with names that are added to the case's, "" or "/slice"
+	Peers  []Contestant
+}
+
+// RoundsOf is how many the case has where others have n.
+func (c *Case) RoundsOf(n int) int {
+	if c.Rounds > 0 {
+		return min(c.Rounds, n)
+	}
+	return n
 }
 
 // Contestant is a system, or a way to use one.

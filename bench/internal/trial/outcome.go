@@ -24,13 +24,14 @@ type Score struct {
 
 	contestant Contestant
 	n          int
+	zero       bool // may be a figure
 	tails      map[string][]float64
 }
 
 func newOutcome(c *Case) *Outcome {
 	o := &Outcome{Case: c}
 	for _, x := range c.Ours {
-		o.Scores = append(o.Scores, &Score{Name: x.Name, Ours: true, contestant: x, tails: map[string][]float64{}})
+		o.Scores = append(o.Scores, &Score{Name: x.Name, Ours: true, zero: c.Zero, contestant: x, tails: map[string][]float64{}})
 	}
 	for _, x := range c.Peers {
 		o.Scores = append(o.Scores, &Score{Name: x.Name, contestant: x, tails: map[string][]float64{}})

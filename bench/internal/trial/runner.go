@@ -27,6 +27,7 @@ var ErrLate = errors.New("no time left")
 // which no time is left are named in the error.
 func (r *Runner) All(ctx context.Context, cases []Case, report func(*Outcome) error) error {
 	began := clock.System.Now()
+	all := r.effort(cases)
 	for i := range cases {
 		c, now := &cases[i], clock.System.Now()
 		if now > r.Until {
@@ -36,7 +37,8 @@ func (r *Runner) All(ctx context.Context, cases []Case, report func(*Outcome) er
 			}
 			return fmt.Errorf("%w for %v", ErrLate, late)
 		}
-		fmt.Fprintf(r.Log, "%3d/%d  %4.0fs  %s: %d systems\n", i+1, len(cases), now.Sub(began).Seconds(), c.Name, len(c.Ours)+len(c.Peers))
+		left := remaining(now.Sub(began), all-r.effort(cases[i:]), all, r.Until.Sub(now))
+		fmt.Fprintf(r.Log, "%3d/%d  %4.0fs, %s left  %s: %d systems\n", i+1, len(cases), now.Sub(began).Seconds(), left, c.Name, c.systems())
 		part := r.Until.Sub(now) / time.Duration(len(cases)-i)
 		o, err := r.Run(ctx, c, now.Add(part))
 		if err != nil {
@@ -64,7 +66,7 @@ func (r *Runner) Run(ctx context.Context, c *Case, until clock.Time) (*Outcome, 
 			r.once(ctx, s, c.Pilot, r.pilot)
 		}
 	}
-	err := versus.Turns(r.Rounds, len(o.Scores), func(round, i int) error {
+	err := versus.Turns(c.RoundsOf(r.Rounds), len(o.Scores), func(round, i int) error {
 		if round > began && round > 0 && clock.System.Now() > until {
 			return errEnough
 		}
@@ -92,7 +94,7 @@ func (r *Runner) once(ctx context.Context, s *Score, n int, use func(*Score, Sam
 		s.Err = fmt.Errorf("not done after %v: %w", r.Timeout, ctx.Err())
 	case err != nil:
 		s.Err = err
-	case !(sample.Value > 0):
+	case !(sample.Value > 0 || s.zero && sample.Value == 0):
 		s.Err = fmt.Errorf("unexpected figure %v", sample.Value)
 	default:
 		use(s, sample)

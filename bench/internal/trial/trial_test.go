@@ -101,6 +101,39 @@ func TestTimeout(t *testing.T) {
 	assert.Empty(t, o.Lines())
 }
 
+// TestRounds: a case may have fewer rounds than others, and never more.
+func TestRounds(t *testing.T) {
+	r := runner()
+	var asked []int
+	o, err := r.Run(t.Context(), &Case{Rounds: 2, Ours: []Contestant{contestant("", &asked, 1, 2, 3)}}, math.MaxInt64)
+	require.NoError(t, err)
+	assert.Equal(t, 2, o.Rounds)
+	assert.Len(t, asked, 2)
+	assert.Equal(t, 5, (&Case{}).RoundsOf(5))
+	assert.Equal(t, 5, (&Case{Rounds: 9}).RoundsOf(5))
+}
+
+// TestZero: a figure of 0 is one where the case says so.
+func TestZero(t *testing.T) {
+	r := runner()
+	for _, zero := range []bool{false, true} {
+		var asked []int
+		o, err := r.Run(t.Context(), &Case{Zero: zero, Ours: []Contestant{contestant("", &asked, 0, 0, 0, 0, 0)}}, math.MaxInt64)
+		require.NoError(t, err)
+		assert.Equal(t, zero, len(o.Lines()) == 1)
+	}
+}
+
+// TestRemaining: the time left goes by the runs that are done, and the end bounds it.
+func TestRemaining(t *testing.T) {
+	r := runner()
+	cases := []Case{{Pilot: 1, Ours: make([]Contestant, 2), Peers: make([]Contestant, 1)}, {Rounds: 1, Ours: make([]Contestant, 4)}}
+	assert.Equal(t, 18+4, r.effort(cases))
+	assert.Equal(t, "at most 60s", remaining(0, 0, 22, time.Minute))
+	assert.Equal(t, "about 4s", remaining(18*time.Second, 18, 22, time.Minute))
+	assert.Equal(t, "about 60s", remaining(time.Hour, 18, 22, time.Minute))
+}
+
 // TestLate: cases for which no time is left are named.
 func TestLate(t *testing.T) {
 	r := runner()

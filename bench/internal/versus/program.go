@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
-	"time"
 )
 
 // ErrAbsent is the error of Compile if the compiler, or what runs its programs, is not
@@ -36,19 +34,16 @@ func Compile(ctx context.Context, dir, name string, source []byte, packages stri
 	return program, nil
 }
 
-// grace is how long a program has to end when its context has.
-const grace = 3 * time.Second
-
-// Output runs a program and returns its output; its log goes into the error. A program
-// whose context ends is asked to end, so that a launcher can end its ranks.
+// Output runs a program as Start and Wait do, and returns its output; its log goes into the
+// error.
 func Output(cmd *exec.Cmd) ([]byte, error) {
 	var out, log bytes.Buffer
-	if cmd.Cancel != nil { // it has a context
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-		cmd.WaitDelay = grace
-	}
 	cmd.Stdout, cmd.Stderr = &out, &log
-	if err := cmd.Run(); err != nil {
+	err := Start(cmd)
+	if err == nil {
+		err = Wait(cmd)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, log.Bytes())
 	}
 	return out.Bytes(), nil

@@ -19,8 +19,12 @@ import (
 var (
 	//go:embed testdata/stream.h
 	header []byte
+	//go:embed testdata/pair.h
+	pairs []byte
 	//go:embed testdata/fabric.c
 	fabricC []byte
+	//go:embed testdata/ucx.c
+	ucxC []byte
 	//go:embed testdata/mpi.c
 	mpiC []byte
 )
@@ -32,7 +36,13 @@ const (
 	OpenMPI   = "openmpi"
 )
 
-// Peers lists them.
+// Others are not in the program stream's choice.
+const (
+	LibfabricTCP = "libfabric-tcp" // its provider tcp;ofi_rxm, over loopback
+	UCX          = "ucx"           // the options are variables of its environment
+)
+
+// Peers lists those that use shared memory.
 var Peers = []string{Libfabric, MPICH, OpenMPI}
 
 // System is something to measure.
@@ -75,7 +85,13 @@ func Compile(ctx context.Context, dir, peer string, options ...string) (s System
 	switch peer {
 	case Libfabric:
 		s.Name = "libfabric shm"
-		command, err = compileLibfabric(ctx, dir)
+		command, err = compileLibfabric(ctx, dir, "fabric")
+	case LibfabricTCP:
+		s.Name = "libfabric tcp;ofi_rxm"
+		command, err = compileLibfabric(ctx, dir, "fabric-tcp", `-DPROVIDER="tcp;ofi_rxm"`, `-DSOURCE="127.0.0.1"`)
+	case UCX:
+		s.Name = "UCX"
+		command, err = compileUCX(ctx, dir, options)
 	case OpenMPI:
 		s.Name = mpi.OpenMPI.Name
 		command, err = compileMPI(ctx, dir, peer, &mpi.OpenMPI, options)
@@ -94,22 +110,32 @@ func compileMPI(ctx context.Context, dir, name string, m *mpi.MPI, options []str
 	return m.Command(2, program, options...), err
 }
 
-func compileLibfabric(ctx context.Context, dir string) (command []string, err error) {
-	program, err := versus.Compile(ctx, dir, "fabric", source(fabricC), "gcc libfabric-dev", []string{"gcc"}, "-lfabric")
-	if err != nil && !errors.Is(err, versus.ErrAbsent) && !hasLibfabric(ctx) {
-		err = fmt.Errorf("%w (Debian: libfabric-dev): no rdma/fabric.h", versus.ErrAbsent)
+func compileLibfabric(ctx context.Context, dir, name string, flags ...string) ([]string, error) {
+	program, err := versus.Compile(ctx, dir, name, source(pairs, fabricC), "gcc libfabric-dev", []string{"gcc"}, append(flags, "-lfabric")...)
+	return []string{program}, absent(ctx, err, "libfabric-dev", "rdma/fabric.h")
+}
+
+func compileUCX(ctx context.Context, dir string, environment []string) ([]string, error) {
+	program, err := versus.Compile(ctx, dir, "ucx", source(pairs, ucxC), "gcc libucx-dev", []string{"gcc"}, "-lucp", "-lucs")
+	return append(append([]string{"env"}, environment...), program), absent(ctx, err, "libucx-dev", "ucp/api/ucp.h")
+}
+
+// absent makes an error of the compiler versus.ErrAbsent if it does not find a header.
+func absent(ctx context.Context, err error, packages, header string) error {
+	if err == nil || errors.Is(err, versus.ErrAbsent) ||
+		exec.CommandContext(ctx, "gcc", "-E", "-include", header, "-x", "c", "/dev/null").Run() == nil {
+		return err
 	}
-	return []string{program}, err
+	return fmt.Errorf("%w (Debian: %s): no %s", versus.ErrAbsent, packages, header)
 }
 
-// hasLibfabric reports whether the compiler finds the headers.
-func hasLibfabric(ctx context.Context) bool {
-	return exec.CommandContext(ctx, "gcc", "-E", "-include", "rdma/fabric.h", "-x", "c", "/dev/null").Run() == nil
-}
-
-// source puts the header in the place of its inclusion, so that a program is one file.
-func source(program []byte) []byte {
-	return []byte("#line 1 \"stream.h\"\n" + string(header) + "#line 1\n" + string(program))
+// source puts what programs share before one, so that it is one file.
+func source(parts ...[]byte) []byte {
+	all := "#line 1 \"stream.h\"\n" + string(header)
+	for _, p := range parts {
+		all += "#line 1\n" + string(p)
+	}
+	return []byte(all)
 }
 
 // arguments are a plan's for the C programs.

@@ -25,14 +25,7 @@ type Side struct {
 // Open makes this process the side of its rank; the launcher's other process is the peer.
 func Open(ctx context.Context, device string, mode efa.Progress) (*Side, error) {
 	s := new(Side)
-	cfg := launch.Config{
-		Logger: quiet,
-		Fabric: efa.Config{DeviceName: device, Logger: quiet},
-		Domain: efa.DomainConfig{Progress: mode},
-		Prepare: func(d *efa.Domain, cfg *efa.EndpointConfig) error {
-			return s.configure(d, cfg)
-		},
-	}
+	cfg := s.launch(device, mode)
 	g, err := cfg.Init(ctx)
 	if err != nil {
 		return nil, err
@@ -42,6 +35,18 @@ func Open(ctx context.Context, device string, mode efa.Progress) (*Side, error) 
 	}
 	s.Rank, s.Domain, s.Endpoint, s.Peer, s.close = g.Rank, g.Domain, g.Endpoint, g.Peers[1-g.Rank], g.Close
 	return s, nil
+}
+
+// launch is how a side starts.
+func (s *Side) launch(device string, mode efa.Progress) launch.Config {
+	return launch.Config{
+		Logger: quiet,
+		Fabric: efa.Config{DeviceName: device, Logger: quiet},
+		Domain: efa.DomainConfig{Progress: mode},
+		Prepare: func(d *efa.Domain, cfg *efa.EndpointConfig) error {
+			return s.configure(d, cfg)
+		},
+	}
 }
 
 var quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))

@@ -4,8 +4,10 @@
  *	allreduce BYTES WARMUP ITERATIONS ... (any number of threes)
  */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 static int compare(const void *a, const void *b)
 {
@@ -63,6 +65,7 @@ int main(int argc, char **argv)
 {
 	int rank, ranks;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* Open MPI has each rank in a process group of its own */
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);

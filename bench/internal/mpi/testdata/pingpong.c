@@ -4,9 +4,11 @@
  *	pingpong BYTES WARMUP ITERATIONS
  */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 static double cpu(void)
@@ -24,6 +26,7 @@ int main(int argc, char **argv)
 	double began = 0, took, used = 0, all;
 	char *out, *in;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* Open MPI has each rank in a process group of its own */
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	if (argc != 4) {

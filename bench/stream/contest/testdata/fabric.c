@@ -1,19 +1,16 @@
-/* The stream of package flow over a provider of libfabric, in two processes: the second one
- * is forked, and they tell each other their addresses through a pair of sockets. */
-/* stream.h goes before this file. */
+/* The stream of package flow over a provider of libfabric. */
+/* stream.h and pair.h go before this file. */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#ifndef PROVIDER
 #define PROVIDER "shm"
+#define SOURCE NULL /* its address, where that is of a network */
+#endif
 
 struct slot {
 	struct fi_context2 context; /* first: the provider's */
@@ -54,7 +51,7 @@ static void open_endpoint(int socket)
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
-	must(fi_getinfo(FI_VERSION(1, 11), NULL, NULL, 0, hints, &info), "fi_getinfo");
+	must(fi_getinfo(FI_VERSION(1, 11), SOURCE, NULL, SOURCE ? FI_SOURCE : 0, hints, &info), "fi_getinfo");
 	must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
 	must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
 	must(fi_endpoint(domain, info, &ep, NULL), "fi_endpoint");
@@ -141,7 +138,7 @@ static void completed(struct fi_cq_msg_entry *e)
 	}
 }
 
-static void poll_cq(void)
+static void progress(void)
 {
 	struct fi_cq_msg_entry entries[64];
 	ssize_t n = fi_cq_read(cq, entries, 64);
@@ -153,49 +150,14 @@ static void poll_cq(void)
 		completed(&entries[i]);
 }
 
-/* swap tells the other process a number and waits for its own, making progress. */
-static long swap(int socket, long n)
-{
-	if (write(socket, &n, sizeof n) != sizeof n)
-		exit(1);
-	for (;;) {
-		ssize_t r = recv(socket, &n, sizeof n, MSG_DONTWAIT);
-
-		if (r == sizeof n)
-			return n;
-		if (r == 0) {
-			fprintf(stderr, "the other process has ended\n");
-			exit(1);
-		}
-		poll_cq();
-	}
-}
-
-/* ended ends the first process when the second has failed. */
-static void ended(int signal)
-{
-	int status;
-
-	(void)signal;
-	if (waitpid(-1, &status, WNOHANG) > 0 && status)
-		_exit(1);
-}
-
 int main(int argc, char **argv)
 {
-	int pair[2], rank, status;
-	pid_t child;
+	int other, rank;
 	long bad;
 
 	parse(argc, argv);
-	signal(SIGCHLD, ended);
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) || (child = fork()) < 0)
-		return 1;
-	rank = child == 0;
-	if (rank == 1)
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	close(pair[1 - rank]);
-	open_endpoint(pair[rank]);
+	rank = split(&other);
+	open_endpoint(other);
 	sends = rank == 0 || both;
 	recvs = rank == 1 || both;
 
@@ -212,19 +174,19 @@ int main(int argc, char **argv)
 	}
 	if (sends)
 		post_recv(&answer);
-	swap(pair[rank], 0);
+	swap(other, 0);
 	while ((sends && answered * batch < warm + count) || (recvs && (received < warm + count || owed))) {
 		if (sends)
 			post_sends();
-		poll_cq();
+		progress();
 		post_answers();
 	}
 	bad = recvs ? wrong(in) : 0;
-	bad += swap(pair[rank], bad);
+	bad += swap(other, bad);
 	fi_close(&ep->fid); /* removes what the provider has under /dev/shm */
 	if (rank == 0) {
 		print_result(theirs, mine, bad);
-		waitpid(child, &status, 0); /* a failure has gone to ended */
+		join();
 	}
 	return 0;
 }

@@ -2,6 +2,8 @@
  * MPI_Irecv, then MPI_Waitall. MPI has tags always; TAGGED means nothing here. */
 /* stream.h goes before this file. */
 #include <mpi.h>
+#include <signal.h>
+#include <sys/prctl.h>
 
 int main(int argc, char **argv)
 {
@@ -9,6 +11,7 @@ int main(int argc, char **argv)
 	int64_t began = 0, mine = 0, theirs = 0;
 	long bad, all = 0;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* Open MPI has each rank in a process group of its own */
 	MPI_Init(&argc, &argv);
 	parse(argc, argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -1,0 +1,67 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/bench/internal/versus"
+	"github.com/efactor/efactor/bench/stream/flow"
+)
+
+// TestStreams: the C programs that only the whole comparison has do their plans, one way and
+// both ways, with messages that wait for no receive and such that do.
+func TestStreams(t *testing.T) {
+	for name, find := range map[string]func(context.Context, string) ([]Peer, error){"libfabric": libfabricStreams, "ucx": ucxBoth} {
+		t.Run(name, func(t *testing.T) {
+			found, err := find(t.Context(), t.TempDir())
+			if errors.Is(err, versus.ErrAbsent) && (os.Getenv("CI") != "true" || name == "ucx") { // there libfabric is installed
+				t.Skip(err)
+			}
+			require.NoError(t, err)
+			require.Len(t, found, 2)
+			for _, p := range found {
+				for _, size := range []int{8, 300_000} {
+					streams(t, &p, size)
+				}
+			}
+		})
+	}
+}
+
+func streams(t *testing.T, p *Peer, size int) {
+	t.Helper()
+	plan := flow.Plan{Size: size, Window: 8, Batch: 16, Buffers: 8}
+	plan.Messages(40)
+	if p.Stream != nil {
+		r, err := p.Stream(t.Context(), plan)
+		require.NoError(t, err, "%s, %d B", p.Name, size)
+		assert.Equal(t, 48, r.Count)
+	}
+	plan.Both = true
+	r, err := p.Both(t.Context(), plan)
+	require.NoError(t, err, "%s both ways, %d B", p.Name, size)
+	assert.Len(t, r.Nanos, 2)
+}
+
+// TestFan: several ranks of MPI send to one.
+func TestFan(t *testing.T) {
+	for name, find := range map[string]func(context.Context, string) ([]Peer, error){"mpich": mpich, "openmpi": openMPI} {
+		t.Run(name, func(t *testing.T) {
+			found, err := find(t.Context(), t.TempDir())
+			if errors.Is(err, versus.ErrAbsent) && os.Getenv("CI") != "true" { // there they are installed
+				t.Skip(err)
+			}
+			require.NoError(t, err)
+			plan := flow.Plan{Size: 8, Window: 4, Batch: 8, Buffers: 4}
+			plan.Messages(16)
+			r, err := found[0].Fan(t.Context(), 2, plan)
+			require.NoError(t, err)
+			assert.Equal(t, 16, r.Count)
+		})
+	}
+}
