@@ -1,3 +1,5 @@
+//go:build linux
+
 package efa_test
 
 import (
