@@ -38,7 +38,7 @@ func TestBlockingCallsSideBySide(t *testing.T) {
 
 // sideBySide sends numbered messages with one tag, injected and not.
 func sideBySide(ctx context.Context, t *testing.T, tag, rounds uint64, from *side) {
-	for i := range uint64(rounds) {
+	for i := range rounds {
 		var opts []efa.OpOption
 		if i%3 == 0 {
 			opts = append(opts, efa.Inject)
