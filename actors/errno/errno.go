@@ -15,27 +15,27 @@ type Errno uint16
 
 // The numbers that efactor uses.
 const (
-	ErrNoEntry      = Errno(syscall.ENOENT)
-	ErrIO           = Errno(syscall.EIO)
-	ErrAgain        = Errno(syscall.EAGAIN)
-	ErrNoMemory     = Errno(syscall.ENOMEM)
-	ErrAccess       = Errno(syscall.EACCES)
-	ErrBusy         = Errno(syscall.EBUSY)
-	ErrInvalid      = Errno(syscall.EINVAL)
-	ErrNoMessage    = Errno(syscall.ENOMSG)
-	ErrNoData       = Errno(syscall.ENODATA)
-	ErrMsgSize      = Errno(syscall.EMSGSIZE)
-	ErrNotSupported = Errno(syscall.EOPNOTSUPP)
-	ErrAddrNotAvail = Errno(syscall.EADDRNOTAVAIL)
-	ErrConnAborted  = Errno(syscall.ECONNABORTED)
-	ErrNotConnected = Errno(syscall.ENOTCONN)
-	ErrNoBuffers    = Errno(syscall.ENOBUFS)
-	ErrTimedOut     = Errno(syscall.ETIMEDOUT)
-	ErrHostUnreach  = Errno(syscall.EHOSTUNREACH)
-	ErrAlready      = Errno(syscall.EALREADY)
+	ErrNoEntry      = Errno(enoent)
+	ErrIO           = Errno(eio)
+	ErrAgain        = Errno(eagain)
+	ErrNoMemory     = Errno(enomem)
+	ErrAccess       = Errno(eacces)
+	ErrBusy         = Errno(ebusy)
+	ErrInvalid      = Errno(einval)
+	ErrNoMessage    = Errno(enomsg)
+	ErrNoData       = Errno(enodata)
+	ErrMsgSize      = Errno(emsgsize)
+	ErrNotSupported = Errno(eopnotsupp)
+	ErrAddrNotAvail = Errno(eaddrnotavail)
+	ErrConnAborted  = Errno(econnaborted)
+	ErrNotConnected = Errno(enotconn)
+	ErrNoBuffers    = Errno(enobufs)
+	ErrTimedOut     = Errno(etimedout)
+	ErrHostUnreach  = Errno(ehostunreach)
+	ErrAlready      = Errno(ealready)
 	ErrRemoteIO     = Errno(remoteIO)
-	ErrCanceled     = Errno(syscall.ECANCELED)
-	ErrClosed       = Errno(syscall.ESHUTDOWN)
+	ErrCanceled     = Errno(ecanceled)
+	ErrClosed       = Errno(eshutdown)
 	ErrOther        = Errno(256)
 	ErrTooSmall     = Errno(257)
 	ErrBadState     = Errno(258)
@@ -84,7 +84,7 @@ func (e Errno) Error() string {
 		return t
 	}
 	if e < 256 {
-		return syscall.Errno(e).Error()
+		return system(e).Error()
 	}
 	return fmt.Sprintf("libfabric error %d", uint16(e))
 }
@@ -100,7 +100,7 @@ func (e Errno) Is(target error) bool {
 		return e == ErrClosed
 	}
 	if n, ok := target.(syscall.Errno); ok {
-		return e < 256 && syscall.Errno(e) == n
+		return e < 256 && system(e) == n
 	}
 	return false
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package efa_test
 
 import (
@@ -43,19 +45,6 @@ func TestDirect(t *testing.T) {
 		directtest.Run(t, func(t *testing.T) efa.Device { return closed(t)(tcp.Open(tcp.Config{})) })
 	})
 }
-
-// closed gives a device that closes with the test.
-func closed(t *testing.T) func(efa.Device, error) efa.Device {
-	return func(d efa.Device, err error) efa.Device {
-		t.Helper()
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, d.Close()) })
-		return d
-	}
-}
-
-// directEnv makes the other process's endpoint do without the protocol.
-const directEnv = "EFACTOR_TEST_CHILD_DIRECT"
 
 // TestDirectKilledPeer: what is in progress with a process that is killed ends with an error,
 // and the endpoint learns of the death.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package efa_test
 
 import (
@@ -17,11 +19,10 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// pauseEnv makes the child the one that is stopped.
-const pauseEnv = "EFACTOR_TEST_PAUSED"
-
 // pausedMessages is how many it sends when it goes on.
 const pausedMessages = 100
+
+func init() { pausedRole = pausedChild }
 
 // pausedChild says that it is there, and sends its messages when it gets SIGUSR1, which is
 // after it was stopped. Then it receives until the end message comes.

@@ -29,13 +29,21 @@ const plainEnv = "EFACTOR_TEST_CHILD_PLAIN"
 
 var plainRole func(dir string) error
 
+// directEnv makes the other process's endpoint do without the protocol.
+const directEnv = "EFACTOR_TEST_CHILD_DIRECT"
+
+// pauseEnv makes it pausedRole, the one that is stopped, which is set where processes can be.
+const pauseEnv = "EFACTOR_TEST_PAUSED"
+
+var pausedRole func(dir string) error
+
 func init() {
 	if dir := os.Getenv(childEnv); dir != "" {
 		run := child
 		if os.Getenv(exchangeEnv) != "" {
 			run = exchangeChild
 		} else if os.Getenv(pauseEnv) != "" {
-			run = pausedChild
+			run = pausedRole
 		}
 		if os.Getenv(stoppedEnv) != "" {
 			run = stoppedChild

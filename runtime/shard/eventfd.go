@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/efactor/efactor/runtime/sys"
 )
 
@@ -49,11 +47,11 @@ func (e *eventFD) seal() {
 		runtime.Gosched()
 	}
 	if e.w != e.fd {
-		_ = unix.Close(e.w)
+		_ = sys.CloseEvent(e.w)
 	}
 }
 
 func (e *eventFD) close() {
 	e.seal()
-	_ = unix.Close(e.fd)
+	_ = sys.CloseEvent(e.fd)
 }

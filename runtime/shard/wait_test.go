@@ -9,7 +9,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -249,10 +248,4 @@ func TestIdle(t *testing.T) {
 		}
 		require.Less(t, used, 10*time.Millisecond)
 	})
-}
-
-func cpuTime(t *testing.T) time.Duration {
-	var u unix.Rusage
-	require.NoError(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -1,9 +1,9 @@
-// Package sys holds the system calls of the runtime: what Linux has, and for other Unix
-// systems a small fallback or [ErrUnsupported]. Files without a suffix hold for every Unix,
-// _linux.go for Linux, _other.go for the others.
+// Package sys holds the system calls of the runtime: what Linux has, and for other
+// systems a small fallback or [ErrUnsupported]. Files without a suffix hold everywhere, _unix.go
+// for every Unix, _linux.go for Linux, _windows.go for Windows, _other.go for the rest.
 //
 //	memory    Anonymous, Unmap
-//	an event  OpenEvent, SignalEvent, DrainEvent: a descriptor that any thread makes readable
+//	an event  OpenEvent, SignalEvent, DrainEvent, CloseEvent: a descriptor that any thread makes readable
 //	waiting   Ppoll
 //	CPUs      CPUSet, SchedGetaffinity, SchedSetaffinity, Yield
 //	processes ReadProcess, WriteProcess: memory of another process

@@ -3,10 +3,10 @@ package sys_test
 import (
 	"os"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/runtime/sys"
 )
@@ -15,9 +15,9 @@ func TestEvent(t *testing.T) {
 	r, w, err := sys.OpenEvent()
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		require.NoError(t, unix.Close(r))
+		require.NoError(t, sys.CloseEvent(r))
 		if w != r {
-			require.NoError(t, unix.Close(w))
+			require.NoError(t, sys.CloseEvent(w))
 		}
 	})
 	ready := func(ns int64) int {
@@ -72,6 +72,6 @@ func TestProcess(t *testing.T) {
 	require.Zero(t, n)
 	require.NoError(t, sys.Unmap(mem))
 	_, err = sys.ReadProcess(os.Getpid(), got, 1)
-	require.ErrorIs(t, err, unix.EFAULT)
+	require.ErrorIs(t, err, syscall.EFAULT)
 	require.Zero(t, testing.AllocsPerRun(10, func() { _, _ = sys.ReadProcess(os.Getpid(), got, 1) }))
 }

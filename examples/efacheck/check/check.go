@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/efactor/efactor/api/efa"
 )
 
@@ -118,13 +116,8 @@ func (r *report) begin(device string) {
 	if r.bare {
 		return
 	}
-	var u unix.Utsname
-	kernel := "?"
-	if unix.Uname(&u) == nil {
-		kernel = unix.ByteSliceToString(u.Release[:])
-	}
 	fmt.Fprintf(r.out, "efacheck of %s, %s, Linux %s, %s/%s, %d CPUs\n", device, time.Now().UTC().Format(time.RFC3339),
-		kernel, runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+		kernel(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	all, err := efa.Devices(efa.Hints{Driver: "efa"})
 	if err != nil {
 		fmt.Fprintln(r.out, "    devices:", err)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/efactor/efactor/actors/device"
 )
 
@@ -28,18 +26,11 @@ func wakeUp(ctx context.Context, c *card, o *outcome) error {
 			o.say("sleeping", "the card has no events")
 			return nil
 		}
-		var fds []unix.PollFd
-		for _, fd := range b.FDs() {
-			fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
-		}
 		began := time.Now()
 		if err := a.send(b, device.SendWR{Payload: []byte("wake")}); err != nil {
 			return err
 		}
-		n, err := unix.Poll(fds, int(patience.Milliseconds()))
-		for errors.Is(err, unix.EINTR) {
-			n, err = unix.Poll(fds, int(patience.Milliseconds()))
-		}
+		n, err := readable(b.FDs(), patience)
 		took = append(took, time.Since(began))
 		if err != nil || n == 0 {
 			return fmt.Errorf("%d descriptors woke: %w", n, err)

@@ -3,13 +3,14 @@ package traffic
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // slots is how many blocks of each other host a host has memory for: that many of its
@@ -173,11 +174,13 @@ func (h *host) turn() error {
 
 // rest waits for the device, but not for long: orders come, too.
 func (h *host) rest() error {
-	var fds []unix.PollFd
+	var fds []sys.PollFd
 	for _, fd := range h.qp.FDs() {
-		fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+		fds = append(fds, sys.PollFd{Fd: int32(fd), Events: sys.POLLIN})
 	}
-	if _, err := unix.Poll(fds, 10); err != nil && err != unix.EINTR {
+	const atMost = 10 * time.Millisecond
+	ts := sys.NsecToTimespec(int64(atMost))
+	if _, err := sys.Ppoll(fds, &ts); err != nil && !errors.Is(err, syscall.EINTR) {
 		return err
 	}
 	return nil

@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
@@ -114,7 +113,7 @@ func parse(text string) (item, error) {
 	case name == "status":
 		i.value, err = strconv.ParseUint(value, 0, 8)
 	case name == "command" && !has:
-		i.value = uint64(unix.EIO)
+		i.value = uint64(syscall.EIO)
 	case name == "command":
 		if i.value = errnos[value]; i.value == 0 {
 			err = errors.New("which error?")
@@ -127,8 +126,8 @@ func parse(text string) (item, error) {
 }
 
 var errnos = map[string]uint64{
-	"EIO": uint64(unix.EIO), "ENOMEM": uint64(unix.ENOMEM), "EINVAL": uint64(unix.EINVAL), "EBUSY": uint64(unix.EBUSY),
-	"EAGAIN": uint64(unix.EAGAIN), "EPERM": uint64(unix.EPERM), "ENODEV": uint64(unix.ENODEV), "EOPNOTSUPP": uint64(unix.EOPNOTSUPP),
+	"EIO": uint64(syscall.EIO), "ENOMEM": uint64(syscall.ENOMEM), "EINVAL": uint64(syscall.EINVAL), "EBUSY": uint64(syscall.EBUSY),
+	"EAGAIN": uint64(syscall.EAGAIN), "EPERM": uint64(syscall.EPERM), "ENODEV": uint64(syscall.ENODEV), "EOPNOTSUPP": uint64(syscall.EOPNOTSUPP),
 }
 
 // On has f called for each event, on a goroutine of its own.
@@ -210,7 +209,7 @@ func (p *Plan) Down() bool {
 }
 
 // Command is how the next command ends before it has begun; 0: it is carried out.
-func (p *Plan) Command() (e unix.Errno) {
+func (p *Plan) Command() (e syscall.Errno) {
 	if p == nil {
 		return 0
 	}
@@ -221,9 +220,9 @@ func (p *Plan) Command() (e unix.Errno) {
 		switch {
 		case i.at != p.commands:
 		case i.name == "command":
-			e = unix.Errno(i.value)
+			e = syscall.Errno(i.value)
 		case i.name == "gone":
-			e = unix.EIO
+			e = syscall.EIO
 			p.tell(Reset)
 		}
 	}

@@ -1,10 +1,10 @@
 package faults
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
@@ -78,7 +78,7 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, want.how, h, "completion %d", n+1)
 	}
 	require.Equal(t, PortDown, <-events)
-	for _, want := range []unix.Errno{0, unix.EIO, unix.ENOMEM, unix.EIO, 0} {
+	for _, want := range []syscall.Errno{0, syscall.EIO, syscall.ENOMEM, syscall.EIO, 0} {
 		require.Equal(t, want, p.Command())
 	}
 	require.Equal(t, Reset, <-events)
