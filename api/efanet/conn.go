@@ -39,6 +39,7 @@ type Conn struct {
 	giveUp context.CancelFunc
 
 	wasReset          atomic.Bool // the other side is to hear RESET
+	lost              atomic.Bool // the other side has forgotten the connection, and is to hear nothing
 	closed            atomic.Bool
 	endRead, endWrite sync.Once
 	drained           chan struct{} // closed: nothing comes on the stream any more
@@ -77,12 +78,13 @@ func newConn(h *hub, p *peer) *Conn {
 // leave forgets the connection.
 func (c *Conn) leave() {
 	c.giveUp()
-	c.hub.leave(c.peer)
+	c.hub.leave(c)
 }
 
 // begin says what the other side has answered.
-func (c *Conn) begin(to uint64, window int) {
-	c.to, c.out.window, c.out.credit = to, window, window
+func (c *Conn) begin(to uint64, a accepted) {
+	c.to, c.out.window, c.out.credit = to, a.window, a.window
+	c.hub.begun(c, a.epoch)
 }
 
 // Read reads what has come, and waits until there is something. After the other side's CloseWrite
@@ -208,9 +210,17 @@ func (c *Conn) linger() {
 	}
 }
 
+// unreachable is why the other side cannot get frames of the connection any more.
+func (c *Conn) unreachable() error {
+	if c.lost.Load() {
+		return errGone
+	}
+	return c.peer.err()
+}
+
 // send injects a frame.
 func (c *Conn) send(ctx context.Context, l lane, k kind, value uint64, p []byte) error {
-	if err := c.peer.err(); err != nil {
+	if err := c.unreachable(); err != nil {
 		return err
 	}
 	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), p, efa.Inject, efa.Data(head(k, value)))
@@ -232,7 +242,7 @@ func (c *Conn) next(ctx context.Context, l lane) (efa.Delivery, error) {
 
 // move sends bytes that the other side has granted, from where they lie.
 func (c *Conn) move(k kind, value uint64, p []byte) error {
-	if err := c.peer.err(); err != nil {
+	if err := c.unreachable(); err != nil {
 		return err
 	}
 	return c.hub.ep.SendTag(c.hub.ctx, c.peer.at, laneBulk.tag(c.to), p, efa.Data(head(k, value)))
@@ -242,6 +252,9 @@ func (c *Conn) move(k kind, value uint64, p []byte) error {
 // other side's device has it and everything before it: a packet that was sent later may come
 // there first.
 func (c *Conn) acknowledged(ctx context.Context, l lane, k kind, value uint64) error {
+	if c.lost.Load() {
+		return errGone
+	}
 	return c.hub.ep.SendTag(ctx, c.peer.at, l.tag(c.to), nil, efa.Fence, efa.Data(head(k, value)))
 }
 
@@ -261,4 +274,12 @@ func (c *Conn) reset(err error) {
 	c.wasReset.Store(true)
 	c.shutRead(err)
 	c.shutWrite(err)
+}
+
+// lose ends both halves of a connection that the other side has forgotten: it is to hear nothing.
+func (c *Conn) lose() {
+	c.lost.Store(true)
+	c.shutRead(errGone)
+	c.shutWrite(errGone)
+	c.giveUp()
 }

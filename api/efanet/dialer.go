@@ -95,7 +95,7 @@ func (h *hub) resolve(ctx context.Context, addr string) (efa.Address, error) {
 
 // open asks the other side for the connection and waits for its answer.
 func (c *Conn) open(ctx context.Context) (*Conn, error) {
-	o := open{c.id, window, c.hub.ep.Address()}
+	o := open{c.id, accepted{window, c.peer.mine}, c.hub.ep.Address()}
 	err := c.hub.ep.SendTag(ctx, c.peer.at, laneOpen.tag(0), o.marshal(), efa.Data(head(kindOpen, version)))
 	if err != nil {
 		if ctx.Err() == nil {
@@ -130,11 +130,11 @@ func (c *Conn) answered(ctx context.Context) error {
 	case f.kind != kindAccept:
 		return violation("a frame of kind %d in answer to OPEN", f.kind)
 	}
-	w, err := parseWindow(d.Body)
+	a, err := parseAccepted(d.Body)
 	if err != nil {
 		return err
 	}
-	c.begin(f.value, w)
+	c.begin(f.value, a)
 	return nil
 }
 

@@ -45,7 +45,8 @@ func plain(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, efa.ErrPeerFailed), errors.Is(err, efa.ErrPeerAborted), errors.Is(err, errFrame):
+	case errors.Is(err, efa.ErrPeerFailed), errors.Is(err, efa.ErrPeerAborted), errors.Is(err, errFrame),
+		errors.Is(err, errGone):
 		return fmt.Errorf("%w: %w", syscall.ECONNRESET, err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return os.ErrDeadlineExceeded

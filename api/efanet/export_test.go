@@ -3,6 +3,9 @@ package efanet
 import (
 	"context"
 	"net"
+	"time"
+
+	"github.com/efactor/efactor/api/efa"
 )
 
 // Unread is how many messages wait at a connection's endpoint that nobody has received.
@@ -12,4 +15,17 @@ func Unread(ctx context.Context, c net.Conn) (int, error) {
 		return 0, err
 	}
 	return s.Queues.Unexpected, nil
+}
+
+// AskEvery has endpoints that are opened from now on ask by PING so often, until the test is over.
+func AskEvery(d time.Duration) (back func()) {
+	was := askEvery
+	askEvery = d
+	return func() { askEvery = was }
+}
+
+// TakeForDead has a connection's side take the other one for dead.
+func TakeForDead(c net.Conn) {
+	err := efa.ErrPeerFailed
+	c.(*Conn).peer.failed.Store(&err)
 }

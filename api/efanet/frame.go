@@ -19,11 +19,11 @@ import (
 type lane uint64
 
 const (
-	laneOpen   lane = 1 // OPEN, from anybody; the id is 0
+	laneOpen   lane = 1 // OPEN and PING, from anybody; the id is 0
 	laneStream lane = 2 // to the reader: DATA, OFFER, FIN or RESET
 	laneBulk   lane = 3 // to the reader, for an OFFER: BULK, WITHDRAW
 	laneBack   lane = 4 // to the writer: ACCEPT or REFUSE once, then CREDIT, GRANT, STOP
-	laneWatch  lane = 5 // nothing: a receive on it ends with the peer
+	laneWatch  lane = 5 // GONE; the id is 0. A receive on it ends with the peer
 )
 
 const (
@@ -53,6 +53,8 @@ const (
 	kindCredit                   // value: credit that is given back
 	kindGrant                    // value: sequence number of the offer, and how many bytes of it
 	kindStop                     // nobody reads any more
+	kindPing                     // body: an epoch of the receiver's that the sender has connections of
+	kindGone                     // value: an epoch of the sender's, of which it has no connections any more
 )
 
 const (
@@ -117,7 +119,7 @@ func parse(l lane, m *efa.Message) (frame, error) {
 	case kindOpen:
 		ok, body = l == laneOpen && f.value == version, maxOpen
 	case kindAccept:
-		ok, body = l == laneBack && f.value > 0 && f.value <= maxID, 4
+		ok, body = l == laneBack && f.value > 0 && f.value <= maxID, 12
 	case kindRefuse:
 		ok = l == laneBack
 	case kindData:
@@ -138,6 +140,10 @@ func parse(l lane, m *efa.Message) (frame, error) {
 		ok = l == laneBack && f.size() > 0 && f.size() <= maxGrant
 	case kindStop:
 		ok = l == laneBack && f.value == 0
+	case kindPing:
+		ok, body = l == laneOpen && f.value == 0, maxOpen
+	case kindGone:
+		ok = l == laneWatch && f.value > 0
 	}
 	if !ok || f.n > body {
 		return f, violation("a frame of kind %d with value %#x and %d bytes on lane %d", f.kind, f.value, f.n, l)
@@ -145,53 +151,102 @@ func parse(l lane, m *efa.Message) (frame, error) {
 	return f, nil
 }
 
+// accepted is the body of an ACCEPT, and in the middle of an OPEN.
+//
+//	0        4        12
+//	+--------+--------+
+//	| window | epoch  |
+//	+--------+--------+
+type accepted struct {
+	window int
+	epoch  uint64 // the sender's, see alive.go
+}
+
 // open is the body of an OPEN: what the other side must know to answer.
 //
-//	0        8        12
+//	0        8        20
 //	+--------+--------+------------------+
-//	|   id   | window | address, as text |
+//	|   id   |accepted| address, as text |
 //	+--------+--------+------------------+
 type open struct {
-	id     uint64
-	window int
-	from   efa.Address
+	id uint64
+	accepted
+	from efa.Address
 }
 
 const maxOpen = 4096
 
 func (o *open) marshal() []byte {
 	b := binary.LittleEndian.AppendUint64(nil, o.id)
-	b = binary.LittleEndian.AppendUint32(b, uint32(o.window))
-	return append(b, o.from.String()...)
+	return append(o.accepted.append(b), o.from.String()...)
 }
 
 func (o *open) unmarshal(b []byte) error {
-	if len(b) < 12 || len(b) > maxOpen {
+	if len(b) < 20 || len(b) > maxOpen {
 		return violation("an OPEN of %d bytes", len(b))
 	}
 	id, err := binary.LittleEndian.Uint64(b), error(nil)
 	if id == 0 || id > maxID {
 		return violation("an OPEN with id %#x", id)
 	}
-	w, err := parseWindow(b[8:12])
+	a, err := parseAccepted(b[8:20])
 	if err != nil {
 		return err
 	}
-	from, err := efa.ParseAddress(string(b[12:]))
+	from, err := efa.ParseAddress(string(b[20:]))
 	if err != nil {
 		return violation("an OPEN: %v", err)
 	}
-	*o = open{id, w, from}
+	*o = open{id, a, from}
 	return nil
 }
 
-func parseWindow(b []byte) (int, error) {
-	if len(b) != 4 {
-		return 0, violation("a window of %d bytes", len(b))
+func (a accepted) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(a.window))
+	return binary.LittleEndian.AppendUint64(b, a.epoch)
+}
+
+func parseAccepted(b []byte) (accepted, error) {
+	if len(b) != 12 {
+		return accepted{}, violation("an answer of %d bytes", len(b))
 	}
-	w := binary.LittleEndian.Uint32(b)
+	w, epoch := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint64(b[4:])
 	if int64(w) < int64(cost(maxFrame)) || w > 1<<30 {
-		return 0, violation("a window of %d", w)
+		return accepted{}, violation("a window of %d", w)
 	}
-	return int(w), nil
+	if epoch == 0 || epoch > maxValue {
+		return accepted{}, violation("an epoch of %#x", epoch)
+	}
+	return accepted{int(w), epoch}, nil
+}
+
+// ping is the body of a PING.
+//
+//	0        8
+//	+--------+------------------+
+//	| epoch  | address, as text |
+//	+--------+------------------+
+type ping struct {
+	epoch uint64 // the receiver's
+	from  efa.Address
+}
+
+func (p *ping) marshal() []byte {
+	return append(binary.LittleEndian.AppendUint64(nil, p.epoch), p.from.String()...)
+}
+
+func (p *ping) unmarshal(b []byte) error {
+	if len(b) < 8 {
+		return violation("a PING of %d bytes", len(b))
+	}
+	epoch := binary.LittleEndian.Uint64(b)
+	if epoch == 0 || epoch > maxValue {
+		return violation("a PING with epoch %#x", epoch)
+	}
+	from, err := efa.ParseAddress(string(b[8:]))
+	if err != nil {
+		return violation("a PING: %v", err)
+	}
+	*p = ping{epoch, from}
+	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 // FuzzFrame: what parse lets through is within the bounds that the rest relies on.
 func FuzzFrame(f *testing.F) {
-	for k := kindOpen; k <= kindStop; k++ {
+	for k := kindOpen; k <= kindGone; k++ {
 		f.Add(uint8(k%5), head(k, 1), 0)
 		f.Add(uint8(laneStream), head(k, sized(3, 100)), maxFrame)
 	}
@@ -44,8 +44,8 @@ func FuzzFrame(f *testing.F) {
 func FuzzOpen(f *testing.F) {
 	a, err := efa.ParseAddress("shm://[fe80::11ff:fe00:a01]:4711:1804289383")
 	require.NoError(f, err)
-	f.Add((&open{1, window, a}).marshal())
-	f.Add((&open{maxID, 1 << 30, a}).marshal())
+	f.Add((&open{1, accepted{window, 1}, a}).marshal())
+	f.Add((&open{maxID, accepted{1 << 30, maxValue}, a}).marshal())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var o, again open
 		if err := o.unmarshal(b); err != nil {
@@ -56,6 +56,25 @@ func FuzzOpen(f *testing.F) {
 		require.NoError(t, again.unmarshal(o.marshal()))
 		require.True(t, o.from.Equal(again.from))
 		require.Equal(t, o.id, again.id)
-		require.Equal(t, o.window, again.window)
+		require.Equal(t, o.accepted, again.accepted)
+	})
+}
+
+// FuzzPing: the same of a PING.
+func FuzzPing(f *testing.F) {
+	a, err := efa.ParseAddress("shm://[fe80::11ff:fe00:a01]:4711:1804289383")
+	require.NoError(f, err)
+	f.Add((&ping{1, a}).marshal())
+	f.Add((&ping{maxValue, a}).marshal())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var q, again ping
+		if err := q.unmarshal(b); err != nil {
+			require.ErrorIs(t, err, errFrame)
+			require.Equal(t, ping{}, q)
+			return
+		}
+		require.NoError(t, again.unmarshal(q.marshal()))
+		require.True(t, q.from.Equal(again.from))
+		require.Equal(t, q.epoch, again.epoch)
 	})
 }

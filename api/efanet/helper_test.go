@@ -24,7 +24,17 @@ import (
 // address, and gives back what it reads.
 const envServe = "EFANET_TEST_SERVE"
 
+// envRead has this binary read from a listener at that address.
+const envRead = "EFANET_TEST_READ"
+
 func TestMain(m *testing.M) {
+	if addr := os.Getenv(envRead); addr != "" {
+		if err := readFrom(addr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if on := os.Getenv(envServe); on != "" {
 		if err := serve(on); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -32,10 +32,12 @@ const (
 	kCredit
 	kGrant
 	kStop
+	kPing
+	kGone
 )
 
 func sender(t *testing.T, d *efa.Delivery) efa.Address {
-	a, err := efa.ParseAddress(string(d.Body[12:]))
+	a, err := efa.ParseAddress(string(d.Body[20:]))
 	require.NoError(t, err)
 	return a
 }
@@ -47,14 +49,23 @@ type stranger struct {
 	listener net.Listener
 	to       efa.Addr
 	id       uint64 // the listener's
+	epoch    uint64 // the listener's
 	conn     net.Conn
 }
 
-const strangersID = 77
+const (
+	strangersID    = 77
+	strangersEpoch = 5
+)
 
 func opening(ep *efa.Endpoint, id uint64, window uint32) []byte {
+	return openingIn(ep, id, window, strangersEpoch)
+}
+
+func openingIn(ep *efa.Endpoint, id uint64, window uint32, epoch uint64) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, id)
 	b = binary.LittleEndian.AppendUint32(b, window)
+	b = binary.LittleEndian.AppendUint64(b, epoch)
 	return append(b, ep.Address().String()...)
 }
 
@@ -71,6 +82,7 @@ func newStrangerOn(t *testing.T, cfg efanet.ListenConfig) *stranger {
 	require.NoError(t, err)
 	require.Equal(t, uint64(kAccept), d.Data>>56)
 	s.id = d.Data & (1<<48 - 1)
+	s.epoch = binary.LittleEndian.Uint64(d.Body[4:])
 	d.Release()
 	s.conn, err = s.listener.Accept()
 	require.NoError(t, err)
@@ -85,6 +97,14 @@ func newStrangerOn(t *testing.T, cfg efanet.ListenConfig) *stranger {
 
 func (s *stranger) send(lane, id, data uint64, body []byte) {
 	require.NoError(s.t, s.ep.SendTag(soon(s.t), s.to, tag(lane, id), body, efa.Data(data)))
+}
+
+// quiet checks that nothing has come for the stranger's connection.
+func (s *stranger) quiet() {
+	for _, lane := range []uint64{2, 3, 4} {
+		_, err := s.ep.PeekTag(soon(s.t), efa.Match{Tag: tag(lane, strangersID)})
+		require.ErrorIs(s.t, err, efa.ErrNoMessage)
+	}
 }
 
 // TestHostileReader: frames to a reader that break the protocol end the connection.
@@ -192,7 +212,7 @@ func TestHostileOpen(t *testing.T) {
 	for _, body := range [][]byte{
 		nil, make([]byte, 11), make([]byte, 4096), make([]byte, 100_000),
 		opening(s.ep, 0, 1<<20), opening(s.ep, 1<<48, 1<<20), opening(s.ep, 5, 0), opening(s.ep, 5, 1<<31),
-		opening(other, 5, 1<<20),
+		opening(other, 5, 1<<20), openingIn(s.ep, 5, 1<<20, 0), openingIn(s.ep, 5, 1<<20, 1<<56),
 	} {
 		s.send(1, 0, kOpen<<56|1, body)
 	}

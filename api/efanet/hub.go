@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -16,13 +17,15 @@ import (
 // hub is an endpoint and the connections on it. It lives as long as something uses it: a listener,
 // a dialer, connections.
 type hub struct {
-	ep     *efa.Endpoint
-	local  net.Addr
-	ctx    context.Context // ends with the hub
-	cancel context.CancelFunc
-	ids    atomic.Uint64
-	to     atomic.Pointer[Listener] // gets connections that others open; nil: they are refused
-	served sync.WaitGroup           // its goroutines
+	ep       *efa.Endpoint
+	local    net.Addr
+	ctx      context.Context // ends with the hub
+	cancel   context.CancelFunc
+	ids      atomic.Uint64
+	epochs   atomic.Uint64
+	askEvery time.Duration
+	to       atomic.Pointer[Listener] // gets connections that others open; nil: they are refused
+	served   sync.WaitGroup           // its goroutines
 
 	mu    sync.Mutex
 	users int
@@ -35,6 +38,9 @@ type peer struct {
 	at     efa.Addr
 	text   string // its address
 	conns  int
+	on     map[*Conn]struct{}    // of these, those that are open
+	mine   uint64                // the epoch that we have told it, see alive.go
+	theirs uint64                // the one that it has told us; 0: none yet
 	failed atomic.Pointer[error] // why nothing reaches it any more
 }
 
@@ -43,23 +49,6 @@ func (p *peer) err() error {
 	if err := p.failed.Load(); err != nil {
 		return *err
 	}
-	return nil
-}
-
-// watch learns of the end of a peer, also where nobody reads: an injected frame does not tell.
-func (h *hub) watch(p *peer) error {
-	op, err := h.start(&efa.RecvReq{From: p.at, Directed: true, Tagged: true, Tag: laneWatch.tag(0)})
-	if err != nil {
-		return err
-	}
-	h.served.Go(func() {
-		<-op.Done()
-		_, err := op.Wait(h.ctx)
-		if err == nil {
-			err = violation("a message on the lane that has none")
-		}
-		p.failed.Store(&err)
-	})
 	return nil
 }
 
@@ -121,7 +110,8 @@ func openHub(ctx context.Context, s efa.Setup) (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hub{ep: ep, local: Addr{ep.Address().String()}, users: 1, peers: map[efa.Addr]*peer{}}
+	h := &hub{ep: ep, local: Addr{ep.Address().String()}, askEvery: askEvery, users: 1, peers: map[efa.Addr]*peer{}}
+	h.epochs.Store(rand.Uint64()) // so that no other endpoint that had this address has had the same
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	h.served.Go(h.serve)
 	return h, nil
@@ -181,7 +171,7 @@ func (h *hub) join(a efa.Address) (*peer, error) {
 	p := h.peers[at]
 	if p == nil || p.err() != nil { // one that has failed keeps its connections, which are over
 		h.idle = without(h.idle, p)
-		p = &peer{at: at, text: a.String()}
+		p = &peer{at: at, text: a.String(), on: map[*Conn]struct{}{}, mine: h.nextEpoch()}
 		if err := h.watch(p); err != nil {
 			return nil, err
 		}
@@ -200,8 +190,10 @@ func (h *hub) join(a efa.Address) (*peer, error) {
 }
 
 // leave undoes join.
-func (h *hub) leave(p *peer) {
+func (h *hub) leave(c *Conn) {
+	p := c.peer
 	h.mu.Lock()
+	delete(p.on, c)
 	if p.conns--; p.conns == 0 && h.peers[p.at] == p {
 		h.idle = append(h.idle, p)
 	}

@@ -1,7 +1,6 @@
 package efanet
 
 import (
-	"encoding/binary"
 	"errors"
 
 	"github.com/efactor/efactor/api/efa"
@@ -52,12 +51,17 @@ func (h *hub) take() error {
 	}
 }
 
-// opened answers an OPEN. One that is none has no answer: there is nobody to give it to.
+// opened answers an OPEN or a PING. One that is none has no answer: there is nobody to give it to.
 func (h *hub) opened(m *efa.Message, body []byte) {
-	var o open
-	if _, err := parse(laneOpen, m); err != nil {
+	f, err := parse(laneOpen, m)
+	switch {
+	case err != nil:
+		return
+	case f.kind == kindPing:
+		h.pinged(m, body)
 		return
 	}
+	var o open
 	if o.unmarshal(body) != nil || !isFrom(m, o.from) {
 		return
 	}
@@ -70,7 +74,7 @@ func (h *hub) opened(m *efa.Message, body []byte) {
 	}
 	l := h.to.Load()
 	c := newConn(h, p)
-	c.begin(o.id, o.window)
+	c.begin(o.id, o.accepted)
 	switch {
 	case l == nil:
 		h.refuse(o, refusedNobody)
@@ -84,7 +88,7 @@ func (h *hub) opened(m *efa.Message, body []byte) {
 
 // accept lets the other side know that its connection is there.
 func (c *Conn) accept() error {
-	return c.hub.ep.SendTag(c.hub.ctx, c.peer.at, laneBack.tag(c.to), binary.LittleEndian.AppendUint32(nil, window),
+	return c.hub.ep.SendTag(c.hub.ctx, c.peer.at, laneBack.tag(c.to), accepted{window, c.peer.mine}.append(nil),
 		efa.Inject, efa.Data(head(kindAccept, c.id)))
 }
 
