@@ -1,0 +1,5 @@
+//go:build !unix
+
+package remote_test
+
+func child() bool { return false }

@@ -1,0 +1,131 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/launch"
+)
+
+// Config says how a process talks to others. Its zero value works. Codecs and names must agree
+// between processes, the rest need not.
+type Config struct {
+	// Codecs are for messages that are no protobuf messages, or are to be encoded otherwise. The
+	// first that takes a type has it.
+	Codecs []Codec
+	// Kinds are what others may spawn here, see Remote.Register.
+	Kinds map[string]*actor.Props
+	// Queue is how many bytes of messages wait for one process at most; 0: 4 MiB. Who sends more
+	// waits, for Patience at most (0: 10 s), and then its message is a dead letter.
+	Queue    int
+	Patience time.Duration
+	// Timeout is how long a process has to answer that is to be talked to, or to spawn without a
+	// deadline; 0: 10 s. Messages wait meanwhile, and are dead letters after it.
+	Timeout time.Duration
+	// MaxMessage is how long an encoded message may be, in bytes; 0: 64 MiB.
+	MaxMessage int
+	// MaxAddresses is how many addresses of others are known at most; 0: 65,536. PIDs that name
+	// more are dead letters.
+	MaxAddresses int
+	// Setup is the endpoint that Listen opens; nil: one on all devices of the host.
+	Setup *efa.Setup
+	// Resolve finds the endpoint of a process by the address in its PIDs; nil: the text of
+	// an efa.Address is that, and host:port is asked there.
+	Resolve func(ctx context.Context, address string) (efa.Address, error)
+
+	pingEvery time.Duration
+}
+
+// pingEvery is how often a process asks the others whether they know it.
+const pingEvery = 15 * time.Second
+
+// errFull is why a message is a dead letter that found no room.
+var errFull = fmt.Errorf("remote: the queue to the process is full")
+
+func setDefault[T int | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// Start has an actor system talk to the other ranks of a group, over the group's endpoint. It comes
+// before anything is spawned. The address of a rank is g.Addresses[rank].String(). Close the Remote
+// before the group.
+func Start(system *actor.ActorSystem, g *launch.Group) (*Remote, error) {
+	return new(Config).Start(system, g.Endpoint)
+}
+
+// Start has an actor system talk over an endpoint that is enabled, and remains the caller's. The
+// process' address is the text of the endpoint's. Tagged messages whose tag begins with 0xAC are
+// the Remote's.
+func (c *Config) Start(system *actor.ActorSystem, ep *efa.Endpoint) (*Remote, error) {
+	return c.start(system, ep, ep.Address().String(), nil)
+}
+
+// Listen opens an endpoint, and has an actor system talk over it. At host:port others learn its
+// address, so that is the process' address; it stays if the process ends and another one listens
+// there. As on any port, whoever can listen there is the process: use [efa.TCPConfig] for who
+// may talk to it.
+func (c *Config) Listen(ctx context.Context, system *actor.ActorSystem, hostport string) (*Remote, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", hostport)
+	if err != nil {
+		return nil, fmt.Errorf("remote: %w", err)
+	}
+	s := efa.Setup{Fabric: efa.Config{DeviceName: deviceAt(hostport)}}
+	if c.Setup != nil {
+		s = *c.Setup
+	}
+	ep, err := efa.OpenEndpoint(ctx, s)
+	if err != nil {
+		_ = l.Close() // nothing was sent
+		return nil, fmt.Errorf("remote: %w", err)
+	}
+	r, err := c.start(system, ep, l.Addr().String(), ep.Close)
+	if err != nil {
+		_, _ = l.Close(), ep.Close()
+		return nil, err
+	}
+	r.served.Go(func() { _ = ep.Serve(r.ctx, l) })
+	return r, nil
+}
+
+// deviceAt is the device by which others reach who listens at host:port.
+func deviceAt(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if ip, bad := netip.ParseAddr(host); err != nil || bad != nil || ip.IsLoopback() || ip.IsUnspecified() {
+		return "auto"
+	}
+	return "auto:" + host
+}
+
+func (c *Config) start(system *actor.ActorSystem, ep *efa.Endpoint, name string, end func() error) (*Remote, error) {
+	r := &Remote{
+		system: system, log: system.Logger(), ep: ep, close: end, cfg: *c, name: name, address: ep.Address(),
+		codecs: newCodecs(c.Codecs), verifying: make(chan struct{}, 64),
+		links: map[string]*link{}, peers: map[efa.Addr]*link{},
+	}
+	setDefault(&r.cfg.Queue, 4<<20)
+	setDefault(&r.cfg.Patience, 10*time.Second)
+	setDefault(&r.cfg.Timeout, 10*time.Second)
+	setDefault(&r.cfg.MaxMessage, 64<<20)
+	setDefault(&r.cfg.MaxAddresses, 1<<16)
+	setDefault(&r.cfg.pingEvery, pingEvery)
+	for kind, props := range c.Kinds {
+		r.Register(kind, props)
+	}
+	r.inject = ep.Domain().Limits().MaxInject
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	if err := r.begin(); err != nil {
+		r.cancel()
+		r.log.Error("remote: not started", slog.Any("err", err))
+		return nil, err
+	}
+	return r, nil
+}
