@@ -25,6 +25,8 @@ type Plan struct {
 	Size   int    `json:"size"` // of question and answer
 	Warm   int    `json:"warm"`
 	Count  int    `json:"count"` // of questions
+	// Stream: they are messages that nobody answers, one after the other.
+	Stream bool `json:"stream"`
 	// Idle is how long both processes then do nothing.
 	Idle time.Duration `json:"idle"`
 }
@@ -97,6 +99,13 @@ func Ask(ctx context.Context, p Plan, command []string) (res Result, err error) 
 func (p *Plan) measure(ctx context.Context, c caller, server int) (res Result, err error) {
 	question := make([]byte, p.Size)
 	ask := func(n int) error {
+		if p.Stream {
+			x, ok := c.(streamer)
+			if !ok {
+				return fmt.Errorf("%w of messages one way: %s", errUnknown, p.System)
+			}
+			return x.stream(ctx, n, question)
+		}
 		for i := range n {
 			if p.Size >= 8 {
 				binary.LittleEndian.PutUint64(question, uint64(i)) //nolint:gosec // a count

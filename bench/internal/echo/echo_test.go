@@ -11,8 +11,7 @@ import (
 
 // TestSystems: each answers what it is asked, and ends when its input does.
 func TestSystems(t *testing.T) {
-	for i := range Systems {
-		s := &Systems[i]
+	for _, s := range append(append([]System{}, Systems...), Actors...) {
 		t.Run(s.Name, func(t *testing.T) {
 			in, end := io.Pipe()
 			addr, out := io.Pipe()
@@ -27,6 +26,11 @@ func TestSystems(t *testing.T) {
 				answer, err := c.call(t.Context(), []byte(question))
 				require.NoError(t, err)
 				assert.Equal(t, question, string(answer))
+			}
+			if x, ok := c.(streamer); ok {
+				for range 3 {
+					require.NoError(t, x.stream(t.Context(), 1000, []byte("one way!")))
+				}
 			}
 			require.NoError(t, c.close())
 			require.NoError(t, end.Close())

@@ -37,9 +37,10 @@ var (
 )
 
 func find(name string) (*System, error) {
-	i := slices.IndexFunc(Systems, func(s System) bool { return s.Name == name })
-	if i < 0 {
-		return nil, fmt.Errorf("%q: %w", name, errUnknown)
+	for _, list := range [][]System{Systems, Actors} {
+		if i := slices.IndexFunc(list, func(s System) bool { return s.Name == name }); i >= 0 {
+			return &list[i], nil
+		}
 	}
-	return &Systems[i], nil
+	return nil, fmt.Errorf("%q: %w", name, errUnknown)
 }
