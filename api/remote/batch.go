@@ -19,12 +19,12 @@ type letter struct {
 }
 
 // full is from how many bytes on a batch takes no more messages.
-const full = 32 << 10
+const full = 64 << 10
 
 // keepBuf is the largest buffer that is used again.
 const keepBuf = 2 * full
 
-func newBatch() *batch { return &batch{buf: make([]byte, frameHead, full/8)} }
+func newBatch() *batch { return &batch{buf: make([]byte, frameHead, full/16)} }
 
 func (b *batch) empty() bool { return len(b.letters) == 0 }
 

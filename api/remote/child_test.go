@@ -52,7 +52,7 @@ func serve(at string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := system.Root.SpawnNamed(actor.PropsFromFunc(echo), "echo"); err != nil {
+	if _, err := system.Root.SpawnNamed(actor.PropsFromFunc(echoBut), "echo"); err != nil {
 		return err
 	}
 	if address := os.Getenv(envWatch); address != "" {
@@ -61,6 +61,13 @@ func serve(at string) error {
 	fmt.Println(r.Address())
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
 	return r.Close(ctx)
+}
+
+// echoBut answers words but one.
+func echoBut(c actor.Context) {
+	if m, ok := c.Message().(*word); !ok || m.Text != "no answer" {
+		echo(c)
+	}
 }
 
 // watchUntil watches an actor, says so to it, and ends when it is told of its end.
@@ -156,7 +163,10 @@ func TestKilled(t *testing.T) {
 		_, err = p.Root.RequestFuture(watcher, there, long).Result()
 		require.NoError(t, err)
 		lost := events[*remote.Lost](t, p)
+		pending := p.Root.RequestFuture(there, &word{"no answer", 0}, -1)
 		require.NoError(t, cmd.Process.Kill())
+		_, err = pending.Result()
+		require.ErrorIs(t, err, actor.ErrDeadLetter)
 		require.Equal(t, actor.TerminatedReason_AddressTerminated, next[*actor.Terminated](t, got).Why)
 		require.ErrorIs(t, take(t, lost).Err, efa.ErrPeerFailed)
 

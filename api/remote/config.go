@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -72,27 +73,41 @@ func (c *Config) Start(system *actor.ActorSystem, ep *efa.Endpoint) (*Remote, er
 // Listen opens an endpoint, and has an actor system talk over it. At host:port others learn its
 // address, so that is the process' address; it stays if the process ends and another one listens
 // there. As on any port, whoever can listen there is the process: use [efa.TCPConfig] for who
-// may talk to it.
+// may talk to it. Without a host:port the process' address is the text of the endpoint's, another one
+// each time.
 func (c *Config) Listen(ctx context.Context, system *actor.ActorSystem, hostport string) (*Remote, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", hostport)
-	if err != nil {
-		return nil, fmt.Errorf("remote: %w", err)
-	}
 	s := efa.Setup{Fabric: efa.Config{DeviceName: deviceAt(hostport)}}
 	if c.Setup != nil {
 		s = *c.Setup
 	}
 	ep, err := efa.OpenEndpoint(ctx, s)
 	if err != nil {
-		_ = l.Close() // nothing was sent
+		return nil, fmt.Errorf("remote: %w", err)
+	}
+	r, err := c.listen(ctx, system, ep, hostport)
+	if err != nil {
+		return nil, errors.Join(err, ep.Close())
+	}
+	return r, nil
+}
+
+func (c *Config) listen(ctx context.Context, system *actor.ActorSystem, ep *efa.Endpoint, hostport string) (*Remote, error) {
+	if hostport == "" {
+		return c.start(system, ep, ep.Address().String(), ep.Close)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", hostport)
+	if err != nil {
 		return nil, fmt.Errorf("remote: %w", err)
 	}
 	r, err := c.start(system, ep, l.Addr().String(), ep.Close)
 	if err != nil {
-		_, _ = l.Close(), ep.Close()
-		return nil, err
+		return nil, errors.Join(err, l.Close())
 	}
-	r.served.Go(func() { _ = ep.Serve(r.ctx, l) })
+	r.served.Go(func() {
+		if err := ep.Serve(r.ctx, l); err != nil && r.ctx.Err() == nil {
+			r.log.Error("remote: nobody learns the address any more", slog.Any("err", err))
+		}
+	})
 	return r, nil
 }
 

@@ -191,6 +191,8 @@ func (l *link) fail(mine uint64, err error) {
 		l.mu.Unlock()
 		return
 	}
+	asked := l.asked
+	l.asked = futures{}
 	letters := l.drop(idle)
 	l.backoff = min(max(2*l.backoff, firstBackoff), maxBackoff)
 	l.retry = l.r.now().Add(l.backoff)
@@ -199,6 +201,7 @@ func (l *link) fail(mine uint64, err error) {
 	l.r.system.EventStream.Publish(&Lost{Address: l.name, Err: err})
 	l.watch.failed(l.r, l.name)
 	l.loseAll(letters)
+	asked.lost(l.r)
 }
 
 // drop empties the link. It is locked.
@@ -228,10 +231,12 @@ func (l *link) end() {
 	if l.state == up {
 		_ = l.r.tell(l.at, appendHead(nil, kindBye, l.theirs)) // else it finds out by itself
 	}
+	asked := l.asked
 	letters := l.drop(ended)
 	l.mu.Unlock()
 	l.watch.failed(l.r, l.name)
 	l.loseAll(letters)
+	asked.lost(l.r)
 }
 
 // drain waits until what is queued has left.

@@ -16,8 +16,8 @@
 //
 // What is promised: messages from one sender to one receiver arrive in order, at most once. One that
 // cannot be delivered is a dead letter where it was sent, with a DeadLetterResponse for a future. What
-// was under way to a process that dies is lost without one. Watchers of its actors get
-// Terminated with AddressTerminated. docs/remote.md has the protocol between two processes.
+// was under way to a process that dies is lost without one, but futures that wait for its answers end
+// the same way, and watchers of its actors get Terminated with AddressTerminated. docs/remote.md has the protocol between two processes.
 //
 // Start reading at link.go, then connect.go and envelope.go.
 package remote

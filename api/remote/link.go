@@ -2,6 +2,7 @@ package remote
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -19,13 +20,17 @@ import (
 //	  +-----------------+------------------------------------------+
 //	       no answer           the peer failed, RESET, BYE, another session
 //
-// The goroutine that sends a message takes it, and what others have queued meanwhile, to the
-// endpoint; one after the other does, so messages of one sender stay in order. While the other
-// process does not take them, they wait, and then the senders do.
+// A message that finds nothing waiting, and whose receiver has sent something lately, is taken to
+// the endpoint by the goroutine that sends it, so that a request and its answer take no other
+// goroutine. Otherwise one is started that takes everything that has been queued until it comes to
+// it, frame by frame, each of many messages. One goroutine at a time does either, so messages of one
+// sender stay in order. While the other process does not take them, they wait, and then the senders do.
 type link struct {
 	r     *Remote
 	name  string
 	watch watches
+
+	straight atomic.Int32 // how many messages need no other goroutine
 
 	mu       sync.Mutex
 	state    state
@@ -34,6 +39,7 @@ type link struct {
 	theirs   uint64   // and there
 	queue    []*batch // what waits; all but the last are full
 	queued   int      // bytes of it, and of what is being sent
+	asked    futures
 	spare    *batch
 	writing  bool          // somebody takes the queue to the endpoint
 	room     chan struct{} // closed when there is some again; nil: nobody waits
@@ -114,13 +120,21 @@ func (l *link) post(e *envelope, orig letter, urgent bool) error {
 		}
 		l.startAsking()
 	}
+	if e.sender != nil && e.sender.Address == l.r.name && isFuture(e.sender.Id) {
+		l.asked.add(e.sender.Id, l.r)
+	}
 	b := l.open()
 	was := len(b.buf)
 	b.add(l.r.name, e, orig, codec, typ, body)
 	l.queued += len(b.buf) - was
-	if l.state == up && !l.writing {
+	switch {
+	case l.state != up || l.writing:
+	case l.straight.Load() > 0 && len(b.buf) <= l.r.inject:
+		l.straight.Add(-1)
 		l.writing = true
-		l.write(turns)
+		l.write(1)
+	default:
+		l.flush()
 	}
 	return nil
 }
@@ -175,19 +189,16 @@ func (l *link) open() *batch {
 	return b
 }
 
-// turns is how many batches the goroutine that has sent a message takes to the endpoint, before
-// another one goes on with those of others.
-const turns = 8
+// burst is how many messages go straight to the endpoint for each frame that has come.
+const burst = 4
 
-// write takes the queue to the endpoint. The link is locked, and writing is set.
-func (l *link) write(turns int) {
+// write takes so many batches of the queue to the endpoint, or, for -1, all. The link is locked, and
+// writing is set.
+func (l *link) write(batches int) {
 	for n := 0; l.state == up && len(l.queue) > 0; n++ {
-		if n == turns {
-			l.r.served.Go(func() {
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				l.write(-1)
-			})
+		if n == batches {
+			l.writing = false
+			l.flush()
 			return
 		}
 		b := l.queue[0]
@@ -198,7 +209,7 @@ func (l *link) write(turns int) {
 		at, mine, size := l.at, l.mine, len(b.buf)-frameHead
 		appendHead(b.buf[:0], kindData, l.theirs)
 		l.mu.Unlock()
-		err := l.r.send(at, b.buf)
+		err := l.r.send(at, b.buf, batches == 1)
 		if err != nil {
 			l.fail(mine, err)
 			l.loseAll(b.letters)

@@ -24,7 +24,7 @@ func (r *Remote) receive() {
 			runtime.Gosched() // the actors that have got something are next, on this processor
 		case errors.As(err, &long):
 			r.long(long.Claimed)
-		case r.ctx.Err() != nil:
+		case r.ctx.Err() != nil, r.closing():
 			return
 		case errors.Is(err, efa.ErrClosed), errors.Is(err, efa.ErrIO), errors.Is(err, efa.ErrBadState):
 			r.log.Error("remote: nothing is received any more", slog.Any("err", err))
@@ -90,6 +90,7 @@ func (r *Remote) frame(m *efa.Message, b []byte) {
 
 // data delivers the envelopes of a frame.
 func (r *Remote) data(l *link, b []byte) {
+	l.straight.Store(burst)
 	in := reader{b: b, own: r.name, from: l.name}
 	for len(in.b) > 0 {
 		e, codec, typ, body, err := in.next()
@@ -139,6 +140,11 @@ func (r *Remote) deliver(l *link, e *envelope) {
 		return
 	}
 	r.counts.received.Add(1)
+	if isFuture(e.target.Id) {
+		l.mu.Lock()
+		delete(l.asked.waiting, e.target.Id)
+		l.mu.Unlock()
+	}
 	if e.sender == nil && e.header == nil {
 		p.SendUserMessage(e.target, e.message)
 		return

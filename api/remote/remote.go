@@ -98,6 +98,13 @@ func (r *Remote) Close(ctx context.Context) error {
 	return err
 }
 
+// closing reports whether Close was called.
+func (r *Remote) closing() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.ended
+}
+
 // process is what PIDs with an address resolve to: the way there, if there is one.
 func (r *Remote) process(pid *actor.PID) (actor.Process, bool) {
 	if l := r.link(pid.Address); l != nil {
@@ -174,9 +181,10 @@ func (r *Remote) resolve(ctx context.Context, name string) (efa.Address, error) 
 	return r.ep.AddressVector().Lookup(at)
 }
 
-// send has a frame leave, and waits until its buffer is free.
-func (r *Remote) send(at efa.Addr, b []byte) error {
-	if len(b) <= r.inject {
+// send has a frame leave, and waits until its buffer is free; that of a short one, straight, is
+// at once.
+func (r *Remote) send(at efa.Addr, b []byte, straight bool) error {
+	if straight {
 		return r.ep.SendTag(r.ctx, at, tagFrames, b, efa.Inject)
 	}
 	return r.ep.SendTag(r.ctx, at, tagFrames, b)

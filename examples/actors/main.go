@@ -80,8 +80,11 @@ func supervise(tasks int) error {
 		third: func() { fmt.Printf("killing %s\n", hosts[1].address); _ = hosts[1].cmd.Process.Kill() },
 		done:  make(chan error, 1),
 	}
-	system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return pool }))
+	pid := system.Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return pool }))
 	if err := <-pool.done; err != nil {
+		return err
+	}
+	if err := system.Root.StopFuture(pid).Wait(); err != nil {
 		return err
 	}
 	fmt.Printf("%d primes below %d, by %d tasks; %d workers were spawned again\n", pool.primes, tasks*perTask, tasks, pool.again)

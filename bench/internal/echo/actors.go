@@ -101,7 +101,8 @@ func (c *actorCaller) close() error { return c.end() }
 // ours is a process of api/remote's.
 func ours(ctx context.Context) (*actor.ActorSystem, *remote.Remote, error) {
 	system := silent()
-	r, err := remote.Config{Setup: efa.Setup{Fabric: efa.Config{DeviceName: "shm"}}}.Open(ctx, system)
+	c := remote.Config{Setup: &efa.Setup{Fabric: efa.Config{DeviceName: "shm"}}}
+	r, err := c.Listen(ctx, system, "")
 	return system, r, err
 }
 
@@ -115,7 +116,7 @@ func serveOurs(ctx context.Context, ready func(string)) error {
 	}
 	ready(r.Address())
 	<-ctx.Done()
-	return r.Close()
+	return r.Close(context.Background())
 }
 
 func dialOurs(ctx context.Context, addr string) (caller, error) {
@@ -123,7 +124,7 @@ func dialOurs(ctx context.Context, addr string) (caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &actorCaller{system, actor.NewPID(addr, actorName), r.Close}, nil
+	return &actorCaller{system, actor.NewPID(addr, actorName), func() error { return r.Close(context.Background()) }}, nil
 }
 
 // serveNothing is the process that nobody needs.
