@@ -98,7 +98,7 @@ func (c *Cache) Hold(p []byte, a Access) *Region {
 		return c.once(dev, a)
 	}
 	r := c.regions.Add(dev, a)
-	r.OnIdle = func() { closeQuietly(dev) }
+	r.closes = true
 	r.used.Store(c.now.Add(1))
 	r.Use()
 	c.kept, c.bytes = append(c.kept, r), c.bytes+int64(len(p))
@@ -121,7 +121,7 @@ func (c *Cache) Lend(p []byte) *Region {
 // once makes a region that is closed with its first use, which has begun.
 func (c *Cache) once(dev device.MR, a Access) *Region {
 	r := newRegion(&c.regions, dev, a)
-	r.OnIdle = func() { closeQuietly(dev) }
+	r.closes = true
 	r.Use()
 	r.state.Or(retired)
 	return r

@@ -47,8 +47,10 @@ type Region struct {
 	table  *Table
 	dev    device.MR
 	mem    []byte
-	names  []name // by path
-	age    uint64 // in the table: grows from the newest region to the oldest
+	names  []name  // by path
+	one    [1]name // has names of a device with one path, which most are
+	closes bool    // idle closes dev: a Cache's
+	age    uint64  // in the table: grows from the newest region to the oldest
 	access Access
 	state  atomic.Int64 // operations that use it, and the bit retired
 
@@ -66,21 +68,27 @@ type name struct {
 
 func newRegion(t *Table, dev device.MR, a Access) *Region {
 	r := &Region{table: t, dev: dev, mem: dev.Bytes(), access: a}
+	r.names = r.one[:0]
 	parts := dev.Parts()
 	if parts == nil {
-		parts = []device.MR{dev}
+		r.names = append(r.names, nameOf(dev, a))
 	}
 	for _, p := range parts {
-		n := name{addr: p.Addr(), key: p.RKey(), lkey: p.LKey()}
-		if !p.Remote() {
-			n.key |= EmulatedOnly
-		}
-		if a&device.RemoteRead == 0 {
-			n.key |= EmulatedRead
-		}
-		r.names = append(r.names, n)
+		r.names = append(r.names, nameOf(p, a))
 	}
 	return r
+}
+
+// nameOf is what the device of one path calls its part of a region.
+func nameOf(p device.MR, a Access) name {
+	n := name{addr: p.Addr(), key: p.RKey(), lkey: p.LKey()}
+	if !p.Remote() {
+		n.key |= EmulatedOnly
+	}
+	if a&device.RemoteRead == 0 {
+		n.key |= EmulatedRead
+	}
+	return n
 }
 
 // Paths is the number of paths on which the region has a name: that of the devices which
@@ -157,6 +165,9 @@ func (r *Region) Retire() {
 }
 
 func (r *Region) idle() {
+	if r.closes {
+		closeQuietly(r.dev)
+	}
 	if r.OnIdle != nil {
 		r.OnIdle()
 	}

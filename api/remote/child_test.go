@@ -70,7 +70,7 @@ func echoBut(c actor.Context) {
 	}
 }
 
-// watchUntil watches an actor, says so to it, and ends when it is told of its end.
+// watchUntil watches an actor, says so to it, and ends with it.
 func watchUntil(ctx context.Context, system *actor.ActorSystem, echo *actor.PID) error {
 	over := make(chan *actor.Terminated, 1)
 	system.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {

@@ -23,7 +23,7 @@ type Config struct {
 	Codecs []Codec
 	// Kinds are what others may spawn here, see Remote.Register.
 	Kinds map[string]*actor.Props
-	// Queue is how many bytes of messages wait for one process at most; 0: 4 MiB. Who sends more
+	// Queue is how many bytes of messages wait for one process at most; 0: 4 MiB. A goroutine that sends more
 	// waits, for Patience at most (0: 10 s), and then its message is a dead letter.
 	Queue    int
 	Patience time.Duration
@@ -72,7 +72,7 @@ func (c *Config) Start(system *actor.ActorSystem, ep *efa.Endpoint) (*Remote, er
 
 // Listen opens an endpoint, and has an actor system talk over it. At host:port others learn its
 // address, so that is the process' address; it stays if the process ends and another one listens
-// there. As on any port, whoever can listen there is the process: use [efa.TCPConfig] for who
+// there. As on any port, a program that can listen there is the process; [efa.TCPConfig] says which
 // may talk to it. Without a host:port the process' address is the text of the endpoint's, another one
 // each time.
 func (c *Config) Listen(ctx context.Context, system *actor.ActorSystem, hostport string) (*Remote, error) {

@@ -184,7 +184,7 @@ func (l *link) flush() {
 }
 
 // fail ends a session, or that it is asked for; mine 0 is whatever session there is. What waits is
-// lost, and whoever watches actors there is told.
+// lost, and watchers of actors there learn of it.
 func (l *link) fail(mine uint64, err error) {
 	l.mu.Lock()
 	if l.state == idle || l.state == ended || mine != 0 && l.mine != mine {
@@ -221,7 +221,7 @@ func (l *link) drop(next state) []letter {
 	return letters
 }
 
-// end closes the link for good; the other side is told.
+// end closes the link for good; the other side learns of it.
 func (l *link) end() {
 	l.mu.Lock()
 	if l.state == ended {
@@ -315,7 +315,7 @@ func (r *Remote) hello(m *efa.Message, session uint64, body []byte) {
 		}
 		return
 	}
-	select { // who has another name is asked for there, beside those who receive
+	select { // a process with another name is asked for there, by another goroutine
 	case r.verifying <- struct{}{}:
 	default:
 		return // HELLO comes again

@@ -16,7 +16,7 @@ import (
 type kind uint8
 
 const (
-	kindHello   kind = iota + 1 // session: the sender's. Body: version, address, name: who wants to talk
+	kindHello   kind = iota + 1 // session: the sender's. Body: version, address, name
 	kindWelcome                 // session: the receiver's. Body: the sender's
 	kindData                    // body: envelopes
 	kindPing                    // nothing: is the session still known?

@@ -108,7 +108,7 @@ func (r *Remote) data(l *link, b []byte) {
 	}
 }
 
-// undecodable drops a message. Who waits for an answer to it gets a DeadLetterResponse.
+// undecodable drops a message. A sender that waits for an answer gets a DeadLetterResponse.
 func (r *Remote) undecodable(e *envelope, codec, typ string, err error) {
 	r.counts.undecodable.Add(1)
 	r.log.Warn("remote: message not decoded", slog.String("codec", codec), slog.String("type", typ),

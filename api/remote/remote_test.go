@@ -306,7 +306,7 @@ func TestBadCodec(t *testing.T) {
 	require.ErrorIs(t, err, actor.ErrDeadLetter, "no codec takes a channel")
 }
 
-// TestBackPressure: who sends faster than the other process receives waits, and loses nothing.
+// TestBackPressure: a sender that is faster than the other process waits, and loses nothing.
 func TestBackPressure(t *testing.T) {
 	f, err := sim.New(sim.Config{})
 	require.NoError(t, err)

@@ -44,7 +44,8 @@ func (c *context) register(mem []byte, a device.Access) (registration, error) {
 	defer c.mu.Unlock()
 	at := addressOf(mem)
 	in := abi.RegMR{Start: at, Length: uint64(len(mem)), IOVA: at, PD: c.pd, Access: c.rights(a)}
-	c.cmd.write(abi.CmdRegMR, in.Append(nil))
+	var b [abi.RegMRLen]byte // not to be allocated for each message that is registered
+	c.cmd.write(abi.CmdRegMR, in.Append(b[:0]))
 	out := c.cmd.out(abi.InvokeCoreOut, abi.RegMRRespLen)
 	if err := c.cmd.run(c.file); err != nil {
 		return registration{}, registerError(len(mem), err)

@@ -91,7 +91,7 @@ func (l *lister) list() error {
 	}
 	slices.Sort(verbs)
 	for _, v := range verbs {
-		if uverbsForm.MatchString(v) {
+		if isUverbs(v) {
 			l.uverbs(v)
 		}
 	}
@@ -121,7 +121,7 @@ func (l *lister) coreVersion() error {
 func (l *lister) uverbs(v string) {
 	at := verbsClass + "/" + v
 	name, err := l.text(at + "/ibdev")
-	if err == nil && !nameForm.MatchString(name) {
+	if err == nil && !isName(name) {
 		err = fmt.Errorf("%s/ibdev: %w: %q is no name", at, errOdd, short(name))
 	}
 	if err != nil {
@@ -202,7 +202,7 @@ func (l *lister) closed() {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if !nameForm.MatchString(name) || slices.Contains(l.seen, name) {
+		if !isName(name) || slices.Contains(l.seen, name) {
 			continue
 		}
 		if at := ibClass + "/" + name + "/device"; l.isEFA(at) && l.function(at) {
@@ -221,7 +221,7 @@ func (l *lister) driverless() {
 	}
 	slices.Sort(functions)
 	for _, f := range functions {
-		if at := pciDevices + "/" + f; !slices.Contains(l.seen, f) && pciForm.MatchString(f) && l.isEFA(at) {
+		if at := pciDevices + "/" + f; !slices.Contains(l.seen, f) && isPCI(f) && l.isEFA(at) {
 			if _, err := l.Lstat(at + "/driver"); err == nil {
 				continue // its RDMA device has been told of
 			}
@@ -258,7 +258,7 @@ func (l *lister) fillPCI(n *NIC, at string) error {
 	if n.PCI, err = l.target(at); err != nil {
 		return err
 	}
-	if !pciForm.MatchString(n.PCI) {
+	if !isPCI(n.PCI) {
 		return fmt.Errorf("%s: %w: %q is no PCI address", at, errOdd, short(n.PCI))
 	}
 	if n.VendorID, err = l.id(at + "/vendor"); err != nil {

@@ -3,18 +3,10 @@ package sysfs
 import (
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/efactor/efactor/actors/device"
-)
-
-var (
-	nameForm   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,62}$`) // of an RDMA device: it is part of a path
-	uverbsForm = regexp.MustCompile(`^uverbs[0-9]{1,6}$`)
-	pciForm    = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
-	rateForm   = regexp.MustCompile(`^([0-9]{1,6})(\.([0-9]))? Gb/sec\b`)
 )
 
 // number reads a decimal number between least and most.
@@ -68,14 +60,14 @@ func gid(s string) (g device.GID, err error) {
 
 // rate reads "100 Gb/sec (4X EDR)" as bits a second.
 func rate(s string) (int64, error) {
-	m := rateForm.FindStringSubmatch(s)
-	if m == nil {
+	whole, tenth, ok := cutRate(s)
+	if !ok {
 		return 0, fmt.Errorf("%w: %q is no rate", errOdd, short(s))
 	}
-	n, err := strconv.ParseInt(m[1]+"0", 10, 64)
-	if m[3] != "" {
-		n, err = strconv.ParseInt(m[1]+m[3], 10, 64)
+	if tenth == "" {
+		tenth = "0"
 	}
+	n, err := strconv.ParseInt(whole+tenth, 10, 64)
 	return n * 100_000_000, err
 }
 
