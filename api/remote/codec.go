@@ -59,15 +59,27 @@ func (c *codecs) append(b []byte, message any) (out []byte, codec, typ string, e
 	return out, found.Name(), typ, err
 }
 
-// decode makes a message of b.
-func (c *codecs) decode(codec, typ string, b []byte) (message any, err error) {
-	defer recovered(&err)
+// decoder makes messages of one type.
+type decoder func(b []byte) (any, error)
+
+// decoder is that of a type. It is asked once for messages of the same type that follow one another.
+func (c *codecs) decoder(codec, typ string) decoder {
 	for _, found := range c.list {
-		if found.Name() == codec {
-			return found.Decode(typ, b)
+		if found.Name() != codec {
+			continue
 		}
+		if p, ok := found.(protobuf); ok {
+			return p.decoder(typ)
+		}
+		return func(b []byte) (any, error) { return found.Decode(typ, b) }
 	}
-	return nil, fmt.Errorf("%w: one of codec %q", ErrNoCodec, codec)
+	return func([]byte) (any, error) { return nil, fmt.Errorf("%w: one of codec %q", ErrNoCodec, codec) }
+}
+
+// decode makes a message of b.
+func (d decoder) decode(b []byte) (message any, err error) {
+	defer recovered(&err)
+	return d(b)
 }
 
 // recovered makes an error of a panic.
@@ -92,13 +104,17 @@ func (protobuf) Append(b []byte, message any) ([]byte, string, error) {
 	return b, string(m.ProtoReflect().Descriptor().FullName()), err
 }
 
-func (protobuf) Decode(typ string, b []byte) (any, error) {
+func (p protobuf) Decode(typ string, b []byte) (any, error) { return p.decoder(typ)(b) }
+
+func (protobuf) decoder(typ string) decoder {
 	t, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(typ))
-	if err != nil {
-		return nil, err
+	return func(b []byte) (any, error) {
+		if err != nil {
+			return nil, err
+		}
+		m := t.New().Interface()
+		return m, proto.Unmarshal(b, m)
 	}
-	m := t.New().Interface()
-	return m, proto.Unmarshal(b, m)
 }
 
 // JSON is a codec for Go types that are no protobuf messages: each value given stands for its type, a

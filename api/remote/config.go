@@ -122,7 +122,7 @@ func deviceAt(hostport string) string {
 
 func (c *Config) start(system *actor.ActorSystem, ep *efa.Endpoint, name string, end func() error) (*Remote, error) {
 	r := &Remote{
-		system: system, log: system.Logger(), ep: ep, close: end, cfg: *c, name: name, address: ep.Address(),
+		system: system, root: actor.NewRootContext(system, nil), log: system.Logger(), ep: ep, close: end, cfg: *c, name: name, address: ep.Address(),
 		codecs: newCodecs(c.Codecs), verifying: make(chan struct{}, 64),
 		links: map[string]*link{}, peers: map[efa.Addr]*link{},
 	}

@@ -92,6 +92,8 @@ func (r *Remote) frame(m *efa.Message, b []byte) {
 func (r *Remote) data(l *link, b []byte) {
 	l.straight.Store(burst)
 	in := reader{b: b, own: r.name, from: l.name}
+	var latest [2]string
+	var d decoder
 	for len(in.b) > 0 {
 		e, codec, typ, body, err := in.next()
 		if err != nil {
@@ -99,8 +101,10 @@ func (r *Remote) data(l *link, b []byte) {
 			r.log.Warn("remote: frame dropped", slog.String("address", l.name), slog.Any("err", err))
 			return
 		}
-		e.message, err = r.codecs.decode(codec, typ, body)
-		if err != nil {
+		if now := [2]string{codec, typ}; d == nil || now != latest {
+			d, latest = r.codecs.decoder(codec, typ), now
+		}
+		if e.message, err = d.decode(body); err != nil {
 			r.undecodable(&e, codec, typ, err)
 			continue
 		}
@@ -126,8 +130,8 @@ func (r *Remote) deliver(l *link, e *envelope) {
 			r.log.Error("remote: delivery panicked", slog.String("target", e.target.Id), slog.Any("panic", p))
 		}
 	}()
-	p, ok := r.system.ProcessRegistry.GetLocal(e.target.Id)
 	if e.system {
+		p, ok := r.system.ProcessRegistry.GetLocal(e.target.Id)
 		if !l.watch.came(l.name, e.target, e.message) {
 			r.counts.malformed.Add(1)
 			return
@@ -146,14 +150,14 @@ func (r *Remote) deliver(l *link, e *envelope) {
 		l.mu.Unlock()
 	}
 	if e.sender == nil && e.header == nil {
-		p.SendUserMessage(e.target, e.message)
+		r.root.Send(e.target, e.message)
 		return
 	}
 	env := &actor.MessageEnvelope{Message: e.message, Sender: e.sender}
 	for k, v := range e.header {
 		env.SetHeader(k, v)
 	}
-	p.SendUserMessage(e.target, env)
+	r.root.Send(e.target, env)
 }
 
 // undeliverable logs why a message could not even be queued.

@@ -18,6 +18,7 @@ import (
 // goroutines.
 type Remote struct {
 	system  *actor.ActorSystem
+	root    *actor.RootContext // without the middleware of the application's
 	log     *slog.Logger
 	ep      *efa.Endpoint
 	close   func() error // of the endpoint, if it is the Remote's own
