@@ -14,11 +14,11 @@ func (p *port) broken(l *lane, why error) {
 	switch {
 	case l.state == laneClosed:
 	case s == nil:
-		p.untrusted(l, why)
+		untrusted(l, why)
 		p.closeLane(l)
 	case l.state != laneUp && p.dialer.again(l, why):
 	case l.state != laneUp:
-		p.untrusted(l, why)
+		untrusted(l, why)
 		p.dialer.failed(l, why, dialStatus(why))
 	case s.breaking:
 		p.closeLane(l)
@@ -43,7 +43,8 @@ func dialStatus(why error) device.Status {
 
 // untrusted tells the operator, on either side, of a connection that ended because of
 // credentials. The error of crypto/tls or crypto/x509 says what is wrong.
-func (p *port) untrusted(l *lane, why error) {
+func untrusted(l *lane, why error) {
+	p := l.p
 	var errno unix.Errno
 	if p.dev.cfg.Credentials == nil || reset(why) || errors.As(why, &errno) || errors.Is(why, errSilent) || errors.Is(why, errBrokenOff) {
 		return
