@@ -101,5 +101,6 @@ func (c *Credentials) names(leaf *x509.Certificate, addr wire.RawAddr, anyConnID
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: neither %v nor its IP address", ErrAddress, addr)
+	return fmt.Errorf("%w: neither %v nor its IP address: %w", ErrAddress, addr,
+		x509.HostnameError{Certificate: leaf, Host: net.IP(gid[:]).String()})
 }

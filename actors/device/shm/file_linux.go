@@ -63,6 +63,10 @@ func reserve(fd, size int) error {
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		err = unix.Ftruncate(fd, int64(size))
 	}
+	if errors.Is(err, unix.ENOSPC) {
+		return fmt.Errorf("%w: shm: %d bytes: %w; remove files from the file system (df /dev/shm), or make it larger "+
+			"(mount -o remount,size=, docker run --shm-size=)", device.ErrNoMemory, size, err)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: shm: %d bytes: %w", device.ErrNoMemory, size, err)
 	}

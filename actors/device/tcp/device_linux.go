@@ -92,7 +92,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 	}
 	p, recv, err := a.newPort(c.RQDepth, c)
 	if err != nil {
-		return nil, err
+		return nil, advise(err)
 	}
 	q, err := nic.New(nic.Config{
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn, Depth: c.SQDepth,

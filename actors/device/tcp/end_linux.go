@@ -14,9 +14,11 @@ func (p *port) broken(l *lane, why error) {
 	switch {
 	case l.state == laneClosed:
 	case s == nil:
+		untrusted(l, why)
 		p.closeLane(l)
 	case l.state != laneUp && p.dialer.again(l, why):
 	case l.state != laneUp:
+		untrusted(l, why)
 		p.dialer.failed(l, why, dialStatus(why))
 	case s.breaking:
 		p.closeLane(l)
@@ -37,6 +39,18 @@ func dialStatus(why error) device.Status {
 	default: // credentials
 		return device.StatusUnknownPeer
 	}
+}
+
+// untrusted tells the operator, on either side, of a connection that ended because of
+// credentials. The error of crypto/tls or crypto/x509 says what is wrong.
+func untrusted(l *lane, why error) {
+	p := l.p
+	var errno unix.Errno
+	if p.dev.cfg.Credentials == nil || reset(why) || errors.As(why, &errno) || errors.Is(why, errSilent) || errors.Is(why, errBrokenOff) {
+		return
+	}
+	p.dev.stats.untrusted.Add(1)
+	p.complaints.warn("tcp: no TLS connection", "address", AddrOf(l.peer), "dialed", !l.guest, "why", why)
 }
 
 // lost handles a session's lane that ended. Bytes that have arrived on the other

@@ -44,7 +44,8 @@ func (d *door) listen(qpn uint16) (uint16, error) {
 	}
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return 0, fmt.Errorf("%w: port %d of %v: %w", device.ErrQPNInUse, qpn, AddrOf(at.gid), err)
+		return 0, fmt.Errorf("%w: port %d of %v: %w; end the program that has it (ss -ltnp), or take another port (0: any that is free)",
+			device.ErrQPNInUse, qpn, AddrOf(at.gid), err)
 	case err != nil:
 		return 0, fmt.Errorf("tcp: listen on port %d of %v: %w", qpn, AddrOf(at.gid), err)
 	}

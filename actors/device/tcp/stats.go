@@ -9,6 +9,7 @@ type Stats struct {
 	Strangers  uint64 // of them, without a valid preamble
 	Impostors  uint64 // connections that did not vouch for the address they stated
 	Crowded    uint64 // times there were too many connections
+	Untrusted  uint64 // connections, dialed or accepted, whose TLS handshake failed
 	OtherUsers uint64 // connections whose other side was not known to be our user
 	Guesses    uint64 // keys that others named and that are not, nor lately were, any here
 	SentAway   uint64 // peers whose sessions ended because of guesses
@@ -23,13 +24,13 @@ type Counter interface {
 }
 
 type counters struct {
-	accepted, refused, strangers, impostors, crowded, otherUsers, guesses, sentAway, broken, violations, gone atomic.Uint64
+	accepted, refused, strangers, impostors, crowded, untrusted, otherUsers, guesses, sentAway, broken, violations, gone atomic.Uint64
 }
 
 func (c *counters) read() Stats {
 	return Stats{
 		Accepted: c.accepted.Load(), Refused: c.refused.Load(), Strangers: c.strangers.Load(),
-		Impostors: c.impostors.Load(), Crowded: c.crowded.Load(),
+		Impostors: c.impostors.Load(), Crowded: c.crowded.Load(), Untrusted: c.untrusted.Load(),
 		OtherUsers: c.otherUsers.Load(), Guesses: c.guesses.Load(), SentAway: c.sentAway.Load(), Broken: c.broken.Load(),
 		Violations: c.violations.Load(), Gone: c.gone.Load(),
 	}

@@ -207,6 +207,6 @@ func (t *tlsStream) handshake(s *secured, k *handshake) {
 	case errors.Is(err, io.EOF):
 		k.finish(errBrokenOff)
 	default:
-		k.finish(fmt.Errorf("tcp: handshake: %w", err))
+		k.finish(fmt.Errorf("tcp: TLS handshake with %v: %w", AddrOf(t.c.peer), err))
 	}
 }
