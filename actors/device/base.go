@@ -58,6 +58,9 @@ func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }
 // HoldBack implements QP by a refusal.
 func (QPBase) HoldBack(AH, uint16, bool, uint32) error { return ErrNotSupported }
 
+// Why implements QP: the device knows no reasons.
+func (QPBase) Why(AH) error { return nil }
+
 // MRBase is what a driver's memory region embeds: it is one region.
 type MRBase struct{}
 

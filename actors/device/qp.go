@@ -138,6 +138,10 @@ type QP interface {
 	// with the queue pair's process. ErrNotSupported without Info.HoldsBack, ErrBadAH.
 	HoldBack(ah AH, qpn uint16, on bool, turn uint32) error
 
+	// Why is the reason, if the device knows it, for which sends by an address handle end with
+	// StatusUnknownPeer: an error of TLS for example. Else it is nil.
+	Why(ah AH) error
+
 	// Doorbell makes what was posted since the last one go out.
 	Doorbell()
 

@@ -56,20 +56,29 @@ type StatusError struct {
 	Status   device.Status
 	Errno    errno.Errno
 	Provider errno.Provider
-	Peer     bool // the whole peer is concerned
+	Peer     bool  // the whole peer is concerned
+	Why      error // the device's reason, if it knows one: an error of TLS for example
 }
 
 // Error says what the device said.
 func (e *StatusError) Error() string {
-	return fmt.Sprintf("%s (EFA status %d, provider code %d)", e.Provider, e.Status, uint16(e.Provider))
+	text := fmt.Sprintf("%s (EFA status %d, provider code %d)", e.Provider, e.Status, uint16(e.Provider))
+	if e.Why != nil {
+		text += ": " + e.Why.Error()
+	}
+	return text
 }
 
-// Unwrap gives the libfabric number, and ErrPeerFailed where that is so.
+// Unwrap gives the libfabric number, ErrPeerFailed where that is so, and Why.
 func (e *StatusError) Unwrap() []error {
+	errs := []error{e.Errno}
 	if e.Peer {
-		return []error{e.Errno, ErrPeerFailed}
+		errs = append(errs, ErrPeerFailed)
 	}
-	return []error{e.Errno}
+	if e.Why != nil {
+		errs = append(errs, e.Why)
+	}
+	return errs
 }
 
 // HasLeft reports whether a peer failed for that its queue pair is gone. It may have sent
@@ -84,5 +93,9 @@ func (p *Peer) statusError(s device.Status) error {
 		return p.link.Err
 	}
 	n, prov := errno.Of(s, p.link.Handshaken)
-	return &StatusError{Status: s, Errno: n, Provider: prov, Peer: s.Gone()}
+	e := &StatusError{Status: s, Errno: n, Provider: prov, Peer: s.Gone()}
+	if s == device.StatusUnknownPeer {
+		e.Why = p.env.Q.QP().Why(p.link.AH)
+	}
+	return e
 }

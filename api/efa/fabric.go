@@ -25,7 +25,7 @@ type Config struct {
 	// TCP is for the devices "tcp" and "auto".
 	TCP TCPConfig
 	// Logger gets warnings, at level Info which devices "auto" has opened and why, at
-	// level Debug the device of each peer; nil: nothing.
+	// level Debug the device of each peer; nil: slog.Default gets the warnings.
 	Logger *slog.Logger
 	// Telemetry has the providers of OpenTelemetry, if there are to be traces and
 	// metrics.
@@ -53,7 +53,7 @@ type Fabric struct {
 func Open(cfg Config) (*Fabric, error) {
 	f := &Fabric{dev: cfg.Device, log: cfg.Logger}
 	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
+		f.log = defaultLog()
 	}
 	if f.dev == nil {
 		dev, choices, err := openDevice(&cfg, f.log)

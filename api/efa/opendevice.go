@@ -44,7 +44,7 @@ import (
 // Config.TCP only. What auto has found, and what not, Open tells its Logger and
 // Fabric.Devices; here the device's name alone says it.
 func OpenDevice(name string) (Device, error) {
-	dev, _, err := openDevice(&Config{DeviceName: name}, slog.New(slog.DiscardHandler))
+	dev, _, err := openDevice(&Config{DeviceName: name}, defaultLog())
 	return dev, err
 }
 

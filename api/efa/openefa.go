@@ -102,7 +102,7 @@ func openNIC(n *NIC, log *slog.Logger) (Device, error) {
 
 // queryEFA asks an EFA device for its limits.
 func queryEFA(n *NIC) (device.Info, error) {
-	d, err := openNIC(n, slog.New(slog.DiscardHandler))
+	d, err := openNIC(n, defaultLog())
 	if err != nil {
 		return device.Info{}, err
 	}

@@ -194,6 +194,13 @@ func (q *faultyQP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) erro
 	return q.QP.HoldBack(ah, qpn, on, turn)
 }
 
+func (q *faultyQP) Why(ah device.AH) error {
+	if err := q.f.fail("QP.Why"); err != nil {
+		return err
+	}
+	return q.QP.Why(ah)
+}
+
 func (q *faultyQP) DestroyAH(ah device.AH) error {
 	err := q.f.fail("QP.DestroyAH")
 	if bad := q.QP.DestroyAH(ah); bad != nil {

@@ -176,6 +176,14 @@ func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
 	return device.ErrBadAH
 }
 
+// Why implements device.QP.
+func (q *QP) Why(ah device.AH) error {
+	if h := q.ahs.get(ah); h != nil {
+		return q.subs[h.path].Why(h.sub)
+	}
+	return nil
+}
+
 // Doorbell implements device.QP.
 func (q *QP) Doorbell() {
 	if q.dead {

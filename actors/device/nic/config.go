@@ -56,6 +56,9 @@ type Config struct {
 	// Holder holds senders back; nil: device.Info's HoldsBack is false.
 	Holder Holder
 
+	// Explainer knows why devices are not reached; nil: nobody does.
+	Explainer Explainer
+
 	// Slots receive buffers of MTU bytes lie in Recv, Stride bytes apart: Go memory
 	// or mapped memory, as the driver chooses.
 	Slots  int

@@ -8,10 +8,11 @@ type Holder interface {
 	HoldBack(from Source, on bool, turn uint32)
 }
 
-// holder is the part of a queue pair that holds others back.
+// holder is the part of a queue pair that holds others back, and says why they are not reached.
 type holder struct {
-	by  Holder // nil: it cannot
-	ahs *ahTable
+	by       Holder    // nil: it cannot
+	explains Explainer // nil: it does not know
+	ahs      *ahTable
 }
 
 // HoldBack implements device.QP.

@@ -78,7 +78,7 @@ func New(cfg Config) (*QP, error) {
 	if cfg.UserRecv {
 		q.into = newRecvInto(cfg.Slots)
 	}
-	q.holder, q.lending.ahs = holder{cfg.Holder, &q.ahs}, &q.ahs
+	q.holder, q.lending.ahs = holder{cfg.Holder, cfg.Explainer, &q.ahs}, &q.ahs
 	for i := requests - 1; i >= 0; i-- {
 		q.freeReqs = append(q.freeReqs, uint32(i))
 	}

@@ -201,6 +201,7 @@ var errRefused = errors.New("tcp: refused")
 // rise makes a lane part of its session.
 func (l *lane) rise() {
 	l.state, l.age = laneUp, 0
+	l.p.refusals.forget(l.peer)
 	l.heard = true
 	l.p.turns.soil(l)
 }
@@ -217,6 +218,9 @@ func (d *dialer) failed(l *lane, why error, st device.Status) {
 		return
 	}
 	r := s.r
+	if st == device.StatusUnknownPeer {
+		p.refusals.note(r.at.gid, why)
+	}
 	p.notes.info("tcp: no connection", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 	p.end(s, st)
 	if r.cur != nil {

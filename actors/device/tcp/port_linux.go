@@ -29,8 +29,9 @@ type port struct {
 	turns turns
 	bell  *bell
 
-	dialer dialer
-	door   door
+	dialer   dialer
+	door     door
+	refusals refusals
 
 	complaints, notes complaints
 
