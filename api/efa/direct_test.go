@@ -64,7 +64,7 @@ func TestDirectKilledPeer(t *testing.T) {
 	require.NoError(t, me.ep.Send(ctx, peer, []byte("echo"), efa.Inject))
 	require.Equal(t, 4, done(t, got).N)
 	waiting := start(t, me, &efa.RecvReq{Buf: make([]byte, 10)})
-	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, cmd.Process.Signal(sigStop))
 	var status syscall.WaitStatus
 	_, err = syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil) // until all its threads are
 	require.NoError(t, err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
@@ -77,11 +76,7 @@ func TestStoppedPeer(t *testing.T) {
 			require.NoError(t, r.UnmarshalBinary(b[:got.N]))
 			require.NoError(t, me.ep.Send(ctx, peer, make([]byte, 100)))
 
-			require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
-			var status syscall.WaitStatus
-			_, err = syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil) // until all its threads are
-			require.NoError(t, err)
-			require.True(t, status.Stopped())
+			stopProcess(t, cmd.Process)
 			began := clock.System.Now()
 			ended := make(chan error, 4)
 			waits := func(what string, f func() error) {

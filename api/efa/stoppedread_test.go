@@ -3,7 +3,6 @@ package efa_test
 import (
 	"os"
 	"runtime"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,11 +37,7 @@ func TestDirectReadOfStopped(t *testing.T) {
 	stamp(p, 1<<40)
 	require.NoError(t, me.ep.Memory(peer, r).Write(ctx, p, efa.Complete(efa.Delivered)))
 
-	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
-	var status syscall.WaitStatus
-	_, err = syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil) // until all its threads are
-	require.NoError(t, err)
-	require.True(t, status.Stopped())
+	stopProcess(t, cmd.Process)
 	clear(p)
 	c := done(t, start(t, me, &efa.ReadReq{From: peer, At: r, Buf: p}))
 	require.Equal(t, "direct read", c.Protocol.String())
