@@ -139,7 +139,7 @@ type QP interface {
 	HoldBack(ah AH, qpn uint16, on bool, turn uint32) error
 
 	// Why is the reason, if the device knows it, for which sends by an address handle end with
-	// StatusUnknownPeer: an error of TLS for example. Else it is nil.
+	// StatusUnknownPeer or StatusMismatch: an error of TLS for example. Else it is nil.
 	Why(ah AH) error
 
 	// Doorbell makes what was posted since the last one go out.

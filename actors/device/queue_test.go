@@ -282,7 +282,7 @@ func TestQueueThrottle(t *testing.T) {
 // TestStatusText: every status has a text, and those that mean that there is no
 // such endpoint are known as such.
 func TestStatusText(t *testing.T) {
-	gone := map[device.Status]bool{8: true, 9: true, 13: true, 14: true, 15: true}
+	gone := map[device.Status]bool{8: true, 9: true, 13: true, 14: true, 15: true, 18: true}
 	for s := device.Status(0); s < 20; s++ {
 		require.Equal(t, s == 16 || s == 17 || s == 19, strings.HasPrefix(s.String(), "status "), "%d", s)
 		require.Equal(t, gone[s], s.Gone(), s.String())

@@ -55,10 +55,10 @@ func (s Status) String() string {
 }
 
 // Gone reports whether the status means that the other side is not there: closed,
-// restarted, dead or out of reach (protocol-wise the peer may be failed).
+// restarted, dead, out of reach or of another kind (protocol-wise the peer may be failed).
 func (s Status) Gone() bool {
 	switch s {
-	case StatusAbort, StatusBadDestQPN, StatusUnresponsive, StatusUnknownPeer, StatusUnreachable:
+	case StatusAbort, StatusBadDestQPN, StatusUnresponsive, StatusUnknownPeer, StatusUnreachable, StatusMismatch:
 		return true
 	default:
 		return false

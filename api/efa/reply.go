@@ -8,7 +8,7 @@ import (
 // Reply sends p to the sender of a message that was received, tagged as that was: a request and its
 // answer have the same tag. Options are those of Send. A sender in no address vector is inserted into
 // the endpoint's, see Sender.
-func (e *Endpoint) Reply(ctx context.Context, m Message, p []byte, opts ...OpOption) error {
+func (e *intake) Reply(ctx context.Context, m Message, p []byte, opts ...OpOption) error {
 	to, err := e.Sender(m)
 	if err != nil {
 		return err
@@ -21,7 +21,7 @@ func (e *Endpoint) Reply(ctx context.Context, m Message, p []byte, opts ...OpOpt
 // [AddressVector.Remove] takes it out, and later messages have the handle in From. If the sender has
 // closed and another endpoint is in its place, what is sent there ends with ErrPeerFailed.
 // ErrInvalid: m was not received.
-func (e *Endpoint) Sender(m Message) (Addr, error) {
+func (e *intake) Sender(m Message) (Addr, error) {
 	switch {
 	case m.raw == nil:
 		return NoAddr, fmt.Errorf("%w: a message that was not received has no sender", ErrInvalid)

@@ -128,7 +128,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn(), Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
-		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Plain: plain{p}, Pulser: p, Holder: holder{p}, UserRecv: c.UserRecv,
+		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Plain: plain{p}, Pulser: p, Holder: holder{p}, Explainer: &p.mismatch, UserRecv: c.UserRecv,
 		Datagram: c.Type == device.UD,
 	})
 	if err != nil {

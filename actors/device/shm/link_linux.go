@@ -133,10 +133,12 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 		p.dev.folder.remove(s.fd, name, h.gen)
 		p.dev.watch.orphans()
 		return nil, device.StatusBadDestQPN
+	case s.layout != 0:
+		return nil, p.mismatch.of("%s has layout %d of another release, this one layout %d", name, s.layout, version)
 	case h.qpn != uint32(qpn) || h.gid != gid || h.qkey != qkey:
 		return nil, device.StatusBadDestQPN
 	case int(h.mtu) != p.dev.cfg.MTU:
-		return nil, device.StatusMismatch
+		return nil, p.mismatch.of("%s has an MTU of %d, this device one of %d", name, h.mtu, p.dev.cfg.MTU)
 	}
 	r, err := s.mapRing()
 	if errors.Is(err, errElsewhere) || errors.Is(err, errHidden) {

@@ -31,6 +31,8 @@ type port struct {
 	lent    *lent // nil: nothing ever was
 	exposed exposure
 
+	mismatch mismatch
+
 	readsPlain bool // see device.QPConfig
 
 	note      [noteBytes]byte // scratch of RDMA

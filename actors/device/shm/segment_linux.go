@@ -22,6 +22,7 @@ type segment struct {
 	mem    []byte // nil until mapped
 	bell   int    // -1 until opened
 	sealed int    // our own's: the memory, -1 if that is in the file
+	layout uint32 // the version of another release's; 0: it is ours, or no segment
 }
 
 func (h *header) ident() ident { return makeIdent(uint16(h.qpn), h.gen) }
@@ -69,6 +70,9 @@ func (f *folder) find(name string) (*segment, error) {
 	mine := qpn == 0 || uint32(qpn) == h.qpn
 	if h.magic == magic && h.version == version && h.gen <= maxGen && h.gen != 0 && h.qpn <= 0xffff && mine {
 		s.hdr = h
+	}
+	if h.magic == magic && h.version != version {
+		s.layout = h.version
 	}
 	return s, nil
 }

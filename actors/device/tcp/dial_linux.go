@@ -218,7 +218,7 @@ func (d *dialer) failed(l *lane, why error, st device.Status) {
 		return
 	}
 	r := s.r
-	if st == device.StatusUnknownPeer {
+	if st == device.StatusUnknownPeer || st == device.StatusMismatch {
 		p.refusals.note(r.at.gid, why)
 	}
 	p.notes.info("tcp: no connection", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)

@@ -22,7 +22,7 @@ func parseGreeting(b []byte) (verdict, error) {
 	case len(b) != greetingLen || [4]byte(b) != magic:
 		return 0, fmt.Errorf("%w: no magic", errPreamble)
 	case binary.LittleEndian.Uint16(b[4:]) != version:
-		return wrongVersion, fmt.Errorf("%w: %d", errVersion, binary.LittleEndian.Uint16(b[4:]))
+		return wrongVersion, otherVersion(b)
 	case b[6] >= uint8(verdicts) || b[7] != 0:
 		return 0, fmt.Errorf("%w: greeting %x", errPreamble, b[6:])
 	}

@@ -138,6 +138,7 @@ func (d *door) onPreamble(l *lane, h *preamble, err error) {
 		d.p.dev.stats.strangers.Add(1)
 		d.p.closeLane(l)
 	case err != nil:
+		d.p.complaints.warn("tcp: not the same release", "address", AddrOf(l.peer), "why", err)
 		d.reply(l, &preamble{}, wrongVersion)
 	default:
 		d.reply(l, h, d.admitConn(l, h))

@@ -120,6 +120,11 @@ func (p *preamble) appendTo(b []byte) []byte {
 	return append(b, h[:]...)
 }
 
+// otherVersion names both versions.
+func otherVersion(b []byte) error {
+	return fmt.Errorf("%w: %d, this side speaks %d", errVersion, binary.LittleEndian.Uint16(b[4:]), version)
+}
+
 // parse reads a preamble, all of which is in b. errVersion: the rest cannot be
 // interpreted.
 func (p *preamble) parse(b []byte) error {
@@ -127,7 +132,7 @@ func (p *preamble) parse(b []byte) error {
 	case len(b) != preambleLen || [4]byte(b) != magic:
 		return fmt.Errorf("%w: no magic", errPreamble)
 	case binary.LittleEndian.Uint16(b[4:]) != version:
-		return fmt.Errorf("%w: %d", errVersion, binary.LittleEndian.Uint16(b[4:]))
+		return otherVersion(b)
 	}
 	*p = preamble{
 		reply: b[6]&flagReply != 0, alive: b[6]&flagAlive != 0, keyed: b[6]&flagKeyed != 0, verdict: verdict(b[7]), lane: b[8], lanes: b[9],

@@ -2,8 +2,8 @@ package tcp
 
 import "github.com/efactor/efactor/actors/device"
 
-// refusals are why hosts were not reached because of credentials, for the operations that end with
-// device.StatusUnknownPeer.
+// refusals are why hosts were not reached because of credentials or versions, for the operations
+// that end with device.StatusUnknownPeer or StatusMismatch.
 type refusals struct{ of map[device.GID]error }
 
 // maxRefusals bounds what is remembered; all of it is forgotten beyond.

@@ -1,0 +1,2 @@
+// Package tutorial has the programs of docs/tutorial.md.
+package tutorial
