@@ -62,8 +62,8 @@ func (t *trials) tries(r *device.RecvPkt, gid device.GID) bool {
 	return true
 }
 
-// await has a packet wait for the end of a trial at its place. Who has sent trialPackets is held
-// back: its device sends again later what is refused, but nobody what is dropped.
+// await has a packet wait for the end of a trial at its place. A newcomer that has sent trialPackets
+// is held back: its device sends again later what is refused, but nobody what is dropped.
 func (t *trials) await(x *trial, r *device.RecvPkt) {
 	if len(x.pkts) >= trialPackets && !t.hasSpare() {
 		t.peers.distrust(r, x.link.Addr)
