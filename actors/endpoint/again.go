@@ -37,12 +37,13 @@ func (c *Config) numbers() (qpn uint16, qpns []uint16) {
 	return 0, qpns
 }
 
-// handOver makes the ring of requests the new endpoint's, which has handled nothing yet.
+// handOver makes the ring of requests the new endpoint's, which has handled nothing yet. Its ids
+// go on where those of the former one ended: a Cancel that comes late is of none of its requests.
 func (c *closing) handOver(to *Endpoint) {
 	c.late.Lock()
 	defer c.late.Unlock()
 	c.next = to
-	to.reqs = c.e.reqs
+	to.reqs, to.lastDirect = c.e.reqs, c.e.lastDirect
 	to.cfg.After = nil
 }
 

@@ -9,6 +9,7 @@ func (e *Endpoint) assemble() {
 		spawn: e.spawn, event: e.cfg.OnEvent, many: &e.many, most: e.env.Config.MaxStrangers,
 	}
 	e.peers.crowd.env, e.peers.crowd.peers = e.env, &e.peers
+	e.peers.trials.peers = &e.peers
 	e.peers.resting.most = restMost * e.peers.most
 	e.access = access{
 		refuse: e.cfg.Refuse,

@@ -210,7 +210,7 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *trickleMsg:
 		e.pressure.onTick()
 	case *peer.Tried:
-		e.peers.onTried(m)
+		e.peers.trials.onTried(m)
 	case *crowdTick:
 		e.peers.crowd.onTick()
 	case *careMsg:

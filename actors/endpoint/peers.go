@@ -41,7 +41,7 @@ type peers struct {
 	lobby    lobby
 	crowd    crowd
 	resting  resting
-	trials   map[place]*trial
+	trials   trials
 	replaced []*peer.Link
 }
 

@@ -17,7 +17,7 @@ func (p *peers) onStranger(r *device.RecvPkt) {
 		addr, ok = p.resting.sender(r, p.routes.from(r))
 	}
 	if !ok {
-		if !tries(p, r, p.routes.from(r)) {
+		if !p.trials.tries(r, p.routes.from(r)) {
 			p.onNameless(r)
 		}
 		return
@@ -154,12 +154,12 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 	}
 	_, listed := p.book.Handle(addr)
 	switch {
-	case !listed && !introduced && tries(p, r, addr.GID()):
+	case !listed && !introduced && p.trials.tries(r, addr.GID()):
 	case !listed && !introduced:
 		c.StaleConnID++
 		r.Release()
 	case !listed && x.cur.Err == nil && p.closing.state == open:
-		p.try(r, addr)
+		p.trials.try(r, addr)
 	default:
 		p.admit(r, addr)
 	}

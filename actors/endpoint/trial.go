@@ -13,60 +13,83 @@ import (
 type trial struct {
 	link *peer.Link
 	pkts []*device.RecvPkt
+
+	began  bool   // pkts has a message
+	held   bool   // it is held back, from the message after heldAt on
+	upto   uint32 // msg_id of the latest message in pkts
+	heldAt uint32
 }
 
-// trialPackets is how many packets may wait at each place, trialsSpare how many more at all
-// together, and trialsMost at how many places. What is beyond that is dropped: who takes another's
-// place is not trusted with more. But all of this was acknowledged, so a place has room for what
-// the device may yield until it says that HANDSHAKE has arrived: three polls of it.
+// trialPackets is how many packets may wait at each place before its sender is held back,
+// trialsSpare how many more at all together, and trialsMost at how many places. What is beyond that
+// is dropped: who takes another's place is not trusted with more. But all of this was acknowledged,
+// so there is room for what has come before the sender is held back, and for the rest of a message.
+// Where the device cannot hold one back it is for what comes until HANDSHAKE has arrived.
 const (
 	trialPackets = 16
 	trialsSpare  = 96
 	trialsMost   = 8
 )
 
-// try puts the sender of a packet on trial.
-func (p *peers) try(r *device.RecvPkt, addr wire.RawAddr) {
-	at := placeOf(addr)
-	t := p.trials[at]
-	if t == nil && len(p.trials) < trialsMost {
-		t = p.beginTrial(addr)
-	}
-	if t == nil {
-		p.distrust(r, addr)
-		return
-	}
-	await(p, t, r, addr)
+// trials are the endpoints on trial, by the place that each says it has taken.
+type trials struct {
+	peers *peers
+	by    map[place]*trial
 }
 
-// await has a packet wait for the end of a trial at its place.
-func await(p *peers, t *trial, r *device.RecvPkt, addr wire.RawAddr) {
-	if len(t.pkts) >= trialPackets {
-		spare := trialsSpare
-		for _, o := range p.trials {
-			spare -= max(len(o.pkts)-trialPackets, 0)
-		}
-		if spare <= 0 {
-			p.distrust(r, addr)
-			return
-		}
+// try puts the sender of a packet on trial.
+func (t *trials) try(r *device.RecvPkt, addr wire.RawAddr) {
+	x := t.by[placeOf(addr)]
+	if x == nil && len(t.by) < trialsMost {
+		x = t.begin(addr)
 	}
-	t.pkts = append(t.pkts, r)
+	if x == nil {
+		t.peers.distrust(r, addr)
+		return
+	}
+	t.await(x, r)
 }
 
 // tries reports whether a packet that does not introduce its sender is of one on trial: that may
 // have our HANDSHAKE before we know, and then it answers, and says no more than its connid. The
 // packet waits with the others.
-func tries(p *peers, r *device.RecvPkt, gid device.GID) bool {
-	t := p.trials[place{gid, r.QPN}]
-	if id, ok := r.View.ConnID(); t == nil || !ok || t.link.QKey != id {
+func (t *trials) tries(r *device.RecvPkt, gid device.GID) bool {
+	x := t.by[place{gid, r.QPN}]
+	if id, ok := r.View.ConnID(); x == nil || !ok || x.link.QKey != id {
 		return false
 	}
-	await(p, t, r, t.link.Addr)
+	t.await(x, r)
 	return true
 }
 
-func (p *peers) beginTrial(addr wire.RawAddr) *trial {
+// await has a packet wait for the end of a trial at its place. A newcomer that has sent trialPackets
+// is held back: its device sends again later what is refused, but nobody what is dropped.
+func (t *trials) await(x *trial, r *device.RecvPkt) {
+	if len(x.pkts) >= trialPackets && !t.hasSpare() {
+		t.peers.distrust(r, x.link.Addr)
+		return
+	}
+	x.pkts = append(x.pkts, r)
+	if id, ok := r.View.MsgID(); ok && (!x.began || int32(id-x.upto) > 0) {
+		x.upto, x.began = id, true
+	}
+	if len(x.pkts) >= trialPackets && x.began && (!x.held || x.upto != x.heldAt) {
+		peer.Wait(x.link, x.upto)
+		x.held, x.heldAt = true, x.upto
+	}
+}
+
+// hasSpare reports whether one more packet may wait at a place that has trialPackets of them.
+func (t *trials) hasSpare() bool {
+	spare := trialsSpare
+	for _, o := range t.by {
+		spare -= max(len(o.pkts)-trialPackets, 0)
+	}
+	return spare > 0
+}
+
+func (t *trials) begin(addr wire.RawAddr) *trial {
+	p := t.peers
 	ah, err := p.handleFor(addr.GID())
 	if err != nil {
 		return nil
@@ -75,13 +98,13 @@ func (p *peers) beginTrial(addr wire.RawAddr) *trial {
 		_ = p.qp().DestroyAH(ah)
 		return nil
 	}
-	if p.trials == nil {
-		p.trials = make(map[place]*trial)
+	if t.by == nil {
+		t.by = make(map[place]*trial)
 	}
-	t := &trial{link: p.make(addr, ah, peer.Unlisted, p.book.Now())}
-	p.trials[placeOf(addr)] = t
-	peer.Try(t.link)
-	return t
+	x := &trial{link: p.make(addr, ah, peer.Unlisted, p.book.Now())}
+	t.by[placeOf(addr)] = x
+	peer.Try(x.link)
+	return x
 }
 
 // distrust drops a packet for reasons of trust.
@@ -92,11 +115,17 @@ func (p *peers) distrust(r *device.RecvPkt, addr wire.RawAddr) {
 }
 
 // onTried ends a trial: the newcomer replaces the peer at its place, or its packets were late.
-func (p *peers) onTried(m *peer.Tried) {
-	l, at := m.Link, placeOf(m.Link.Addr)
-	t := p.trials[at]
-	delete(p.trials, at)
+func (t *trials) onTried(m *peer.Tried) {
+	p, l, at := t.peers, m.Link, placeOf(m.Link.Addr)
+	tried := t.by[at]
+	delete(t.by, at)
 	x := p.routes.get(l.AH, l.QPN)
+	if tried.held { // packets of the peer at its place were refused, too
+		peer.Admitted(l)
+		if x != nil && x.cur != nil {
+			peer.HoldAgain(x.cur)
+		}
+	}
 	twin := x != nil && x.cur != nil && x.cur.QKey == l.QKey // it was inserted meanwhile
 	late := !m.OK && !twin
 	if !m.OK || twin || p.closing.state != open {
@@ -107,9 +136,9 @@ func (p *peers) onTried(m *peer.Tried) {
 		}
 	} else {
 		p.settle(l)
-		p.welcome(l, true, p.hasRoom(l.AH), t.pkts[0])
+		p.welcome(l, true, p.hasRoom(l.AH), tried.pkts[0])
 	}
-	for _, r := range t.pkts {
+	for _, r := range tried.pkts {
 		if id, _ := r.View.ConnID(); late && id == l.QKey {
 			p.env.Counters.StaleConnID++
 			r.Release()

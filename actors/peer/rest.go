@@ -104,3 +104,11 @@ func Admitted(l *Link) {
 		}
 	}
 }
+
+// HoldAgain holds a peer back that is to be, after what held another back at its queue pair has
+// ended.
+func HoldAgain(l *Link) {
+	if l.waits || l.overfull {
+		holdBack(l, true)
+	}
+}

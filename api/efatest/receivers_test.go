@@ -16,7 +16,6 @@ type incoming struct {
 	mem   *buffer
 	buf   []byte // of mem
 	id    efa.OpID
-	rest  bool   // one of those that take everything else
 	many  *multi // a buffer for many
 	ended bool
 	began time.Duration
@@ -51,7 +50,7 @@ func (n *node) recvAll(ctx context.Context) error {
 		return n.mopUp(ctx)
 	}
 	for n.recvsOut > 0 {
-		if err := n.reapRecvs(ctx, nil); err != nil {
+		if err := n.reapRecvs(ctx); err != nil {
 			return err
 		}
 	}
@@ -159,7 +158,7 @@ func (n *node) postRecv(ctx context.Context, in *incoming, from efa.Addr) error 
 		case errors.Is(err, efa.ErrAgain):
 			r.stats["again"]++
 			if n.recvsOut > 0 {
-				err = n.reapRecvs(ctx, nil)
+				err = n.reapRecvs(ctx)
 			} else if err = nil; !n.glance() {
 				err = r.w.Sleep(lap)
 			}
@@ -199,15 +198,15 @@ func (n *node) cancelRecv(in *incoming) error {
 	return n.ep.Cancel(in.id)
 }
 
-// reapRecvs waits for outcomes of posted receives, and gives them to list too.
-func (n *node) reapRecvs(ctx context.Context, list *[]*incoming) error {
+// reapRecvs waits for outcomes of posted receives.
+func (n *node) reapRecvs(ctx context.Context) error {
 	var cs [16]efa.Completion
 	looked := n.run.w.Elapsed()
 	k, err := n.rq.Read(ctx, cs[:])
 	if err != nil {
 		return fmt.Errorf("read the receive queue, %d to come: %w", n.recvsOut, err)
 	}
-	n.reap(cs[:k], looked, list)
+	n.reap(cs[:k], looked)
 	return nil
 }
 
@@ -216,11 +215,11 @@ func (n *node) reapRecvs(ctx context.Context, list *[]*incoming) error {
 func (n *node) glance() bool {
 	var cs [16]efa.Completion
 	k := n.rq.TryRead(cs[:])
-	n.reap(cs[:k], n.run.w.Elapsed(), nil)
+	n.reap(cs[:k], n.run.w.Elapsed())
 	return k > 0
 }
 
-func (n *node) reap(cs []efa.Completion, looked time.Duration, list *[]*incoming) {
+func (n *node) reap(cs []efa.Completion, looked time.Duration) {
 	for i := range cs {
 		c := &cs[i]
 		if c.Kind == efa.RemoteWrite {
@@ -245,9 +244,6 @@ func (n *node) reap(cs []efa.Completion, looked time.Duration, list *[]*incoming
 		} else {
 			n.recvsOut--
 			n.received(in, &c.Message, c.Err)
-		}
-		if list != nil {
-			*list = append(*list, in)
 		}
 	}
 }

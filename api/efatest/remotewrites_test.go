@@ -38,7 +38,7 @@ func (n *node) attend(ctx context.Context) error {
 		err := func() error {
 			ctx, cancel := r.w.WithTimeout(ctx, patience)
 			defer cancel()
-			return n.reapRecvs(ctx, nil)
+			return n.reapRecvs(ctx)
 		}()
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):

@@ -21,22 +21,22 @@ func (n *node) mopUp(ctx context.Context) error {
 			return err
 		}
 	}
-	open := map[bool]bool{} // by kind
+	open := map[bool]*incoming{} // by kind
 	for quiet := 0; quiet < 3 && !n.closed && n.plan.rest != restNext; {
 		for _, tagged := range []bool{true, false} {
-			if open[tagged] {
+			if in := open[tagged]; in != nil && !in.ended {
 				continue
 			}
-			if err := n.postRest(ctx, tagged); err != nil {
+			in, err := n.postRest(ctx, tagged)
+			if err != nil {
 				return err
 			}
-			open[tagged] = true
+			open[tagged] = in
 		}
-		var ended []*incoming
 		err := func() error {
 			ctx, cancel := r.w.WithTimeout(ctx, patience)
 			defer cancel()
-			return n.reapRecvs(ctx, &ended)
+			return n.reapRecvs(ctx)
 		}()
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
@@ -48,11 +48,6 @@ func (n *node) mopUp(ctx context.Context) error {
 		default:
 			quiet = 0
 		}
-		for _, in := range ended {
-			if in.rest {
-				open[in.r.Tagged] = false
-			}
-		}
 	}
 	for _, in := range n.waiting {
 		if err := n.cancelRecv(in); err != nil && !n.closed {
@@ -60,14 +55,15 @@ func (n *node) mopUp(ctx context.Context) error {
 		}
 	}
 	for n.recvsOut > 0 {
-		if err := n.reapRecvs(ctx, nil); err != nil {
+		if err := n.reapRecvs(ctx); err != nil {
 			return err
 		}
 	}
 	return n.attend(ctx) // what found no room in the queue
 }
 
-func (n *node) postRest(ctx context.Context, tagged bool) error {
+// postRest posts a receive of everything of a kind. It may have ended when postRest returns.
+func (n *node) postRest(ctx context.Context, tagged bool) (*incoming, error) {
 	rc := &receive{size: min(max(n.plan.maxBytes, 64), maxSize), pieces: 1}
 	rc.Tagged, rc.Ignore, rc.Source = tagged, ^uint64(0), model.Any
 	var many *multi
@@ -76,7 +72,7 @@ func (n *node) postRest(ctx context.Context, tagged bool) error {
 		many = &multi{minLeft: n.drawRest(len(n.takes), rc)}
 	}
 	in := n.incoming(rc)
-	in.rest, in.many = true, many
+	in.many = many
 	n.posted = append(n.posted, rc)
-	return n.postRecv(ctx, in, 0)
+	return in, n.postRecv(ctx, in, 0)
 }
