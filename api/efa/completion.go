@@ -1,6 +1,8 @@
 package efa
 
 import (
+	"fmt"
+
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -36,12 +38,12 @@ const (
 
 var kindNames = [...]string{"none", "sent", "received", "wrote", "fetched", "updated", "remote write", "released", "peeked"}
 
-// String gives the name in small letters.
+// String gives the name in small letters, "none" of 0.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
 	}
-	return kindNames[0]
+	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
 // kindOf is what the completion of a request is of.
