@@ -115,8 +115,8 @@ type Completion struct {
 // Protocol is a subprotocol of Table 1.1.
 type Protocol = ope.Proto
 
-// fill makes a Completion of an outcome, without allocating unless it failed.
-func (c *Completion) fill(q *ope.Request, r *ope.Result) {
+// fill makes a Completion of an outcome of an endpoint's, without allocating unless it failed.
+func (c *Completion) fill(of *outcomes, q *ope.Request, r *ope.Result) {
 	k := kindOf(q)
 	c.Kind, c.ID, c.Token, c.Protocol = k, OpID(q.ID), q.Token, r.Proto
 	c.Err, c.Offset = nil, 0
@@ -124,7 +124,7 @@ func (c *Completion) fill(q *ope.Request, r *ope.Result) {
 		c.Offset = int(q.Addr)
 	}
 	if r.Err != nil {
-		c.Err = opError(q, r)
+		c.Err = of.opError(q, r)
 	}
 	c.Message.fill(k, q, r)
 }
