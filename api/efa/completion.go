@@ -77,7 +77,7 @@ func kindOf(q *ope.Request) Kind {
 // Message describes a message that was received.
 type Message struct {
 	N       int    // bytes placed in the buffer
-	From    Addr   // the sender's handle; NoAddr if it is in no address vector
+	From    Addr   // the sender's handle; NoAddr if it is in no address vector, see [Endpoint.Reply]
 	Tag     uint64 // the sender's tag
 	Data    uint64 // remote CQ data, if HasData
 	HasData bool
