@@ -1,6 +1,10 @@
 package atomics
 
-import "github.com/efactor/efactor/wire"
+import (
+	"fmt"
+
+	"github.com/efactor/efactor/wire"
+)
 
 // Form is how an atomic is called. It decides which operations are valid and which
 // operands accompany them.
@@ -12,6 +16,16 @@ const (
 	Fetch               // fi_fetch_atomic: an operand; answered by the old value
 	Compare             // fi_compare_atomic: an operand and a comparand; answered likewise
 )
+
+var formNames = [...]string{"update", "fetch", "compare"}
+
+// String gives the name in small letters.
+func (f Form) String() string {
+	if int(f) < len(formNames) {
+		return formNames[f]
+	}
+	return fmt.Sprintf("Form(%d)", uint8(f))
+}
 
 // FormOf returns the form of an RTA packet of type t.
 func FormOf(t wire.Type) Form {

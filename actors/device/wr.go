@@ -1,5 +1,7 @@
 package device
 
+import "fmt"
+
 // WR is the kind of a work request of the send queue.
 type WR uint8
 
@@ -9,6 +11,16 @@ const (
 	WRRead            // RDMA read at Remote into Payload and More
 	WRWrite           // RDMA write of Payload and More to Remote
 )
+
+var wrNames = [...]string{"send", "read", "write"}
+
+// String gives the name in small letters.
+func (w WR) String() string {
+	if int(w) < len(wrNames) {
+		return wrNames[w]
+	}
+	return fmt.Sprintf("WR(%d)", uint8(w))
+}
 
 // SendWR is one work request of the send queue. RDMA moves at most
 // Info.MaxRDMA bytes, within one region of the other side; 0 bytes are allowed. A

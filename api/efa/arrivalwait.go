@@ -159,7 +159,7 @@ func (w *waiter) watch(e *intake, peers []Addr) {
 			return
 		}
 		w.watches = append(w.watches, &endpoint.Watch{Peer: uint64(p), OnEnd: func(err error) {
-			onEnd(waitError(p, err))
+			onEnd(e.waitError(p, err))
 		}})
 	}
 	act := e.act.Load()
@@ -181,9 +181,9 @@ func (w *waiter) unwatch(e *intake) {
 }
 
 // waitError is the error of a wait for something of a peer's that has ended.
-func waitError(p Addr, err error) error {
+func (o *outcomes) waitError(p Addr, err error) error {
 	q, r := ope.Request{Kind: ope.KindRecv, Peer: uint64(p)}, ope.Result{Err: err, Peer: uint64(p)}
-	err = opError(&q, &r)
+	err = o.opError(&q, &r)
 	if e := new(OpError); errors.As(err, &e) {
 		e.Op = "wait"
 	}

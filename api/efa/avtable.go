@@ -14,6 +14,7 @@ type avEntry struct {
 	path    uint8    // of Fabric.paths
 	leaving bool     // removed, but not all endpoints have been told; age is 0
 	value   any      // of the application's
+	name    string   // what errors and logs call the peer, or ""
 }
 
 type avPage [256]atomic.Pointer[avEntry]

@@ -48,7 +48,7 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 	c.msg.fill(kindOf(q), q, r)
 	c.err = nil
 	if r.Err != nil {
-		c.err = opError(q, r)
+		c.err = c.to.opError(q, r)
 	}
 	c.sig.Set()
 }

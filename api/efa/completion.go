@@ -1,6 +1,8 @@
 package efa
 
 import (
+	"fmt"
+
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -36,12 +38,12 @@ const (
 
 var kindNames = [...]string{"none", "sent", "received", "wrote", "fetched", "updated", "remote write", "released", "peeked"}
 
-// String gives the name in small letters.
+// String gives the name in small letters, "none" of 0.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
 	}
-	return kindNames[0]
+	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
 // kindOf is what the completion of a request is of.
@@ -75,7 +77,7 @@ func kindOf(q *ope.Request) Kind {
 // Message describes a message that was received.
 type Message struct {
 	N       int    // bytes placed in the buffer
-	From    Addr   // the sender's handle; NoAddr if it is in no address vector
+	From    Addr   // the sender's handle; NoAddr if it is in no address vector, see [Endpoint.Reply]
 	Tag     uint64 // the sender's tag
 	Data    uint64 // remote CQ data, if HasData
 	HasData bool
@@ -113,8 +115,8 @@ type Completion struct {
 // Protocol is a subprotocol of Table 1.1.
 type Protocol = ope.Proto
 
-// fill makes a Completion of an outcome, without allocating unless it failed.
-func (c *Completion) fill(q *ope.Request, r *ope.Result) {
+// fill makes a Completion of an outcome of an endpoint's, without allocating unless it failed.
+func (c *Completion) fill(of *outcomes, q *ope.Request, r *ope.Result) {
 	k := kindOf(q)
 	c.Kind, c.ID, c.Token, c.Protocol = k, OpID(q.ID), q.Token, r.Proto
 	c.Err, c.Offset = nil, 0
@@ -122,7 +124,7 @@ func (c *Completion) fill(q *ope.Request, r *ope.Result) {
 		c.Offset = int(q.Addr)
 	}
 	if r.Err != nil {
-		c.Err = opError(q, r)
+		c.Err = of.opError(q, r)
 	}
 	c.Message.fill(k, q, r)
 }

@@ -109,6 +109,7 @@ var ErrPeerAborted = peer.ErrAborted
 type OpError struct {
 	Op       string   // "send", "recv", "write", "read", "atomic", "peek", "claim", "wait"
 	Peer     Addr     // the other side, NoAddr if unknown
+	Name     string   // of Peer, if it has one, see [AddressVector.SetName]
 	Err      error    // the cause
 	Provider Provider // what the device or the peer said; 0 if neither did
 	N, Lost  int      // ErrTruncated: bytes placed in the buffer, and bytes that had no room
@@ -118,6 +119,9 @@ type OpError struct {
 func (e *OpError) Error() string {
 	if e.Peer >= NoAddr {
 		return fmt.Sprintf("efa: %s: %v", e.Op, e.Err)
+	}
+	if e.Name != "" {
+		return fmt.Sprintf("efa: %s, peer %d (%s): %v", e.Op, e.Peer, e.Name, e.Err)
 	}
 	return fmt.Sprintf("efa: %s, peer %d: %v", e.Op, e.Peer, e.Err)
 }
@@ -158,7 +162,7 @@ func opName(k ope.Kind) string {
 }
 
 // opError makes the public error of an outcome that is none.
-func opError(q *ope.Request, r *ope.Result) error {
+func (o *outcomes) opError(q *ope.Request, r *ope.Result) error {
 	if errors.Is(r.Err, ErrNoMessage) {
 		return ErrNoMessage // by itself: who looks again and again allocates nothing
 	}
@@ -166,6 +170,7 @@ func opError(q *ope.Request, r *ope.Result) error {
 	if receives(q) {
 		e.Peer = Addr(r.Peer)
 	}
+	e.Name = o.av.Name(e.Peer)
 	var s *peer.StatusError
 	if errors.As(r.Err, &s) {
 		e.Provider = s.Provider

@@ -47,7 +47,7 @@ const (
 	// EnabledAgain: Enable has brought it back. Address is the endpoint's own, a new one.
 	EnabledAgain = endpoint.EnabledAgain
 	// NewPeer: an endpoint in no address vector sent something; its address
-	// can be inserted to answer.
+	// can be inserted to send to it; [Endpoint.Reply] does so by itself.
 	NewPeer = endpoint.NewPeer
 	// AccessRefused: a peer asked for memory here that it may not have: with a
 	// key that is none, beyond a region, or against its Access. Err says what.

@@ -42,7 +42,7 @@ func (m *MemoryRegion) Export(x Export) (Remote, error) {
 	case x.Off < 0 || x.Len <= 0 || x.Off > len(m.mem)-x.Len:
 		return Remote{}, fmt.Errorf("%w: Export of %d bytes from %d on, in a region of %d", ErrInvalid, x.Len, x.Off, len(m.mem))
 	case x.Access == 0 || x.Access&^remote != 0 || x.Access&^m.access != 0:
-		return Remote{}, fmt.Errorf("%w: Export with access %#x of a region with %#x", ErrInvalid, uint8(x.Access), uint8(m.access))
+		return Remote{}, fmt.Errorf("%w: Export with access %v of a region with %v", ErrInvalid, x.Access, m.access)
 	case x.Key > MaxKey:
 		return Remote{}, fmt.Errorf("%w: key %#x is above MaxKey", ErrInvalid, x.Key)
 	}

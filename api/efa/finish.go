@@ -10,6 +10,7 @@ import (
 // the places, which any goroutine takes.
 type outcomes struct {
 	tx, rx credits
+	av     *AddressVector // has the names of peers
 	// Places that have become free since the last flush; the shard's, see flusher.
 	freeTx, freeRx int64
 
@@ -17,6 +18,7 @@ type outcomes struct {
 }
 
 func (e *outcomes) init(cfg *EndpointConfig) {
+	e.av = cfg.AV
 	e.tx.init(cfg.TxDepth, 1024)
 	e.rx.init(cfg.RxDepth, 16384)
 	e.sent, e.received, e.wrote, e.fetched = cfg.SendCounter, cfg.RecvCounter, cfg.WriteCounter, cfg.ReadCounter

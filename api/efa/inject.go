@@ -21,7 +21,7 @@ func (s injected) Done(q *ope.Request, r *ope.Result) {
 	}
 	s.ep.finished(q, r)
 	if r.Err != nil {
-		s.ep.log.Warn("injected operation failed", "op", opName(q.Kind), "peer", q.Peer, "err", r.Err)
+		s.ep.log.Warn("injected operation failed", "op", opName(q.Kind), "peer", q.Peer, "name", s.ep.av.Name(Addr(q.Peer)), "err", r.Err)
 	}
 }
 

@@ -169,7 +169,7 @@ type taking struct {
 func (t *taking) Done(q *ope.Request, r *ope.Result) {
 	t.to.of.finished(q, r)
 	if r.Err != nil {
-		t.err = opError(q, r)
+		t.err = t.to.of.opError(q, r)
 	}
 	t.sig.Set()
 }

@@ -62,7 +62,7 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 func (o *opSink) Done(q *ope.Request, r *ope.Result) {
 	op := (*Op)(o)
 	op.ep.finished(q, r)
-	op.res.fill(q, r)
+	op.res.fill(&op.ep.outcomes, q, r)
 	op.sig.Set()
 	close(op.done)
 }

@@ -67,7 +67,7 @@ func TestPostedWritesAndReads(t *testing.T) {
 			require.Equal(t, []any{efa.Fetched, id, uint64(5), n, a.peer}, []any{c.Kind, c.ID, c.Token, c.N, c.From})
 			require.True(t, bytes.Equal(p, append(x, y...)))
 		}
-		require.Equal(t, "wrote fetched updated remote write none",
+		require.Equal(t, "wrote fetched updated remote write Kind(77)",
 			fmt.Sprint(efa.Wrote, " ", efa.Fetched, " ", efa.Updated, " ", efa.RemoteWrite, " ", efa.Kind(77)))
 	})
 }

@@ -43,12 +43,12 @@ func (s *source) Done(q *ope.Request, r *ope.Result) {
 func (s *source) put(q *ope.Request, r *ope.Result) {
 	if q.Flags&ope.Quiet != 0 {
 		if r.Err != nil {
-			s.q.overflow.add(q, r)
+			s.q.overflow.add(&s.of.outcomes, q, r)
 			s.q.wake()
 		}
 		return
 	}
-	s.ring.Put().fill(q, r) // the cell was reserved when the operation was posted
+	s.ring.Put().fill(&s.of.outcomes, q, r) // the cell was reserved when the operation was posted
 }
 
 // publish lets the reader see what this turn completed.
@@ -72,14 +72,14 @@ func (q *Queue) readmit(s *source) {
 	}
 }
 
-func (o *overflow) add(q *ope.Request, r *ope.Result) {
+func (o *overflow) add(of *outcomes, q *ope.Request, r *ope.Result) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.cs) == maxOverflow {
 		return
 	}
 	var c Completion
-	c.fill(q, r)
+	c.fill(of, q, r)
 	o.cs = append(o.cs, c)
 	o.n.Store(int64(len(o.cs)))
 }

@@ -51,10 +51,31 @@ func (j *Job) greet(ctx context.Context) error {
 		hosts[g.Host] = true
 	}
 	j.hosts = len(hosts)
+	j.names = rankNames(greetings)
 	if j.LocalSize == 0 {
 		j.LocalRank, j.LocalSize = neighbors(greetings, j.Rank)
 	}
 	return nil
+}
+
+// rankNames is what errors and logs call the ranks. A host name that is not one is left out.
+func rankNames(all []greeting) []string {
+	names := make([]string, len(all))
+	for r, g := range all {
+		names[r] = "rank " + itoa(r)
+		if host, _, _ := strings.Cut(g.Host, " "); isHostName(host) {
+			names[r] += " on " + host
+		}
+	}
+	return names
+}
+
+// isHostName keeps from the logs what another process could have made up: RFC 1123 has
+// letters, digits, dots and hyphens, and some hosts have underscores.
+func isHostName(s string) bool {
+	return s != "" && len(s) <= 253 && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '-' && c != '_'
+	})
 }
 
 // neighbors counts the ranks of one host.

@@ -125,6 +125,11 @@ func (g *Group) insert(texts []string) error {
 		return &RankError{at.Index, "rank " + itoa(at.Index) + " cannot be reached: " + at.Err.Error() + g.job.env.hint(g.job), err}
 	}
 	g.Peers = peers
+	for r, p := range peers {
+		if err == nil {
+			err = g.AddressVector.SetName(p, g.job.names[r])
+		}
+	}
 	return err
 }
 

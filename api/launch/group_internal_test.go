@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ func TestCloseError(t *testing.T) {
 		defer cancel()
 		g, err := Config{getenv: with(""), Fabric: efa.Config{Device: dev}}.Init(ctx)
 		require.NoError(t, err)
+		require.Contains(t, g.AddressVector.Name(g.Peers[0]), "rank 0")
 		sent := make(chan error, 1)
 		go func() { sent <- g.Endpoint.Send(ctx, g.Peers[0], []byte{1}, efa.Complete(efa.Delivered)) }() // nobody receives
 		require.Eventually(t, func() bool {
@@ -60,4 +62,12 @@ func TestCloseError(t *testing.T) {
 		require.ErrorIs(t, <-sent, efa.ErrClosed)
 		require.NoError(t, d.Close())
 	}
+}
+
+// TestRankNames: a rank is called by its number and its host, unless that could not be the name
+// of a host.
+func TestRankNames(t *testing.T) {
+	require.Equal(t, []string{"rank 0 on node-7.example", "rank 1", "rank 2", "rank 3"}, rankNames([]greeting{
+		{Host: "node-7.example 0a1b"}, {Host: " 0a1b"}, {Host: "x\n 1"}, {Host: strings.Repeat("x", 254) + " 1"},
+	}))
 }

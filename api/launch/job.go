@@ -21,7 +21,8 @@ type Job struct {
 	at       carrier
 	env      *environment
 	stays    bool
-	hosts    int // that the ranks are on
+	hosts    int      // that the ranks are on
+	names    []string // of the ranks, for errors and logs
 	gathered int
 	closed   bool
 }
