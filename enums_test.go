@@ -99,11 +99,11 @@ func exportData(t *testing.T, pattern string) ([]string, types.Importer) {
 			ImportPath, Export, Name string
 			DepOnly                  bool
 		}
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
 			break
-		} else {
-			require.NoError(t, err)
 		}
+		require.NoError(t, err)
 		files[p.ImportPath] = p.Export
 		if !p.DepOnly && p.Name != "main" && !strings.Contains(p.ImportPath, "/internal/") {
 			public = append(public, p.ImportPath)

@@ -53,11 +53,11 @@ func brings(t *testing.T, pkg string) []string {
 			Standard   bool
 			Imports    []string
 		}
-		if err := list.Decode(&p); errors.Is(err, io.EOF) {
+		err := list.Decode(&p)
+		if errors.Is(err, io.EOF) {
 			break
-		} else {
-			require.NoError(t, err)
 		}
+		require.NoError(t, err)
 		if p.Standard { // listed before those that import it
 			standard[p.ImportPath] = true
 			continue

@@ -17,12 +17,26 @@ func TestNames(t *testing.T) {
 		value fmt.Stringer
 		want  string
 	}{
-		{Addr(7), "7"}, {AnyAddr, "any"}, {NoAddr, "none"},
-		{Level(0), "default"}, {Transmitted, "transmitted"}, {Delivered, "delivered"}, {Level(9), "Level(9)"},
-		{Access(0), "none"}, {AccessSend | AccessRemoteRead, "send|remote read"}, {AccessRecv | 0x80, "recv|Access(0x80)"},
-		{Kind(0), "none"}, {Peeked, "peeked"}, {Kind(99), "Kind(99)"},
-		{EventKind(0), "none"}, {PeerFailed, "peer failed"}, {PeerClosed, "peer closed"}, {PeerClosed + 1, "EventKind(16)"},
-		{amo.Update, "update"}, {amo.Compare, "compare"}, {amo.Form(3), "Form(3)"},
+		{Addr(7), "7"},
+		{AnyAddr, "any"},
+		{NoAddr, "none"},
+		{Level(0), "default"},
+		{Transmitted, "transmitted"},
+		{Delivered, "delivered"},
+		{Level(9), "Level(9)"},
+		{Access(0), "none"},
+		{AccessSend | AccessRemoteRead, "send|remote read"},
+		{AccessRecv | 0x80, "recv|Access(0x80)"},
+		{Kind(0), "none"},
+		{Peeked, "peeked"},
+		{Kind(99), "Kind(99)"},
+		{EventKind(0), "none"},
+		{PeerFailed, "peer failed"},
+		{PeerClosed, "peer closed"},
+		{PeerClosed + 1, "EventKind(16)"},
+		{amo.Update, "update"},
+		{amo.Compare, "compare"},
+		{amo.Form(3), "Form(3)"},
 	} {
 		assert.Equal(t, c.want, c.value.String())
 	}

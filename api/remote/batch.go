@@ -26,8 +26,6 @@ const keepBuf = 2 * full
 
 func newBatch() *batch { return &batch{buf: make([]byte, frameHead, full/16)} }
 
-func (b *batch) empty() bool { return len(b.letters) == 0 }
-
 func (b *batch) add(own string, e *envelope, l letter, codec, typ string, body []byte) {
 	b.buf = b.last.append(b.buf, own, e, codec, typ, body)
 	b.letters = append(b.letters, l)

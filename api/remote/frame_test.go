@@ -14,7 +14,10 @@ func FuzzEnvelopes(f *testing.F) {
 	to, from := actor.NewPID("here", "x"), actor.NewPID("there", "y")
 	elsewhere := &actor.PID{Address: "elsewhere", Id: "z", RequestId: 7}
 	for _, e := range []envelope{
-		{target: to}, {target: to, sender: from}, {target: to, sender: from}, {target: from, sender: elsewhere},
+		{target: to},
+		{target: to, sender: from},
+		{target: to, sender: from},
+		{target: from, sender: elsewhere},
 		{target: to, system: true, header: map[string]string{"k": "v"}},
 	} {
 		b.add("there", &e, letter{}, "codec", "type", []byte("body"))

@@ -96,10 +96,11 @@ func echo(c actor.Context) {
 	}
 }
 
-// inbox is an actor that gives what it gets to the test.
-func (p *process) inbox(tb testing.TB, name string) (*actor.PID, <-chan any) {
+// inbox is the actor "inbox", which gives what it gets to the test.
+func (p *process) inbox(tb testing.TB) <-chan any {
 	got := make(chan any, 1<<17)
-	return p.spawn(tb, name, func(c actor.Context) { got <- c.Message() }), got
+	p.spawn(tb, "inbox", func(c actor.Context) { got <- c.Message() })
+	return got
 }
 
 // next is the next message of a type.

@@ -82,9 +82,9 @@ func newStranger(t *testing.T) *stranger {
 
 func (s *stranger) name() string { return s.ep.Address().String() }
 
-// envelope is one with a protobuf message.
-func envelope(bits byte, target string, m proto.Message) []byte {
-	b := append(text([]byte{bits}, target), 0)
+// envelope is one with a protobuf message for the actor "inbox".
+func envelope(bits byte, m proto.Message) []byte {
+	b := append(text([]byte{bits}, "inbox"), 0)
 	b = text(text(b, ""), string(m.ProtoReflect().Descriptor().FullName()))
 	body, _ := proto.Marshal(m)
 	return text(b, string(body))
@@ -93,7 +93,7 @@ func envelope(bits byte, target string, m proto.Message) []byte {
 // TestHostile: frames that break the protocol are counted and do nothing; the process goes on.
 func TestHostile(t *testing.T) {
 	s := newStranger(t)
-	_, got := s.p.inbox(t, "inbox")
+	got := s.p.inbox(t)
 	next[*actor.Started](t, got)
 	other := actor.NewPID("shm://elsewhere", "x")
 	const system = 2
@@ -108,30 +108,30 @@ func TestHostile(t *testing.T) {
 		"welcome":          func() { s.send(welcome, s.mine, []byte("short")) },
 		"bits":             func() { s.send(data, s.mine, []byte{0x80}) },
 		"same as none":     func() { s.send(data, s.mine, []byte{4}) },
-		"cut off":          func() { s.send(data, s.mine, envelope(0, "inbox", &actor.Touch{})[:9]) },
+		"cut off":          func() { s.send(data, s.mine, envelope(0, &actor.Touch{})[:9]) },
 		"long string":      func() { s.send(data, s.mine, []byte{0, 0xff, 0xff, 0xff, 0xff, 0x0f}) },
-		"not a system one": func() { s.send(data, s.mine, envelope(system, "inbox", &actor.Touch{})) },
-		"watch for other":  func() { s.send(data, s.mine, envelope(system, "inbox", &actor.Watch{Watcher: other})) },
-		"watch for nobody": func() { s.send(data, s.mine, envelope(system, "inbox", &actor.Watch{})) },
-		"end of other":     func() { s.send(data, s.mine, envelope(system, "inbox", &actor.Terminated{Who: other})) },
+		"not a system one": func() { s.send(data, s.mine, envelope(system, &actor.Touch{})) },
+		"watch for other":  func() { s.send(data, s.mine, envelope(system, &actor.Watch{Watcher: other})) },
+		"watch for nobody": func() { s.send(data, s.mine, envelope(system, &actor.Watch{})) },
+		"end of other":     func() { s.send(data, s.mine, envelope(system, &actor.Terminated{Who: other})) },
 		"end of who is not watched": func() {
-			s.send(data, s.mine, envelope(system, "inbox", &actor.Terminated{Who: actor.NewPID(s.name(), "x")}))
+			s.send(data, s.mine, envelope(system, &actor.Terminated{Who: actor.NewPID(s.name(), "x")}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := s.p.Stats().Malformed
 			send()
-			s.send(data, s.mine, envelope(0, "inbox", &actor.DeadLetterResponse{}))
+			s.send(data, s.mine, envelope(0, &actor.DeadLetterResponse{}))
 			next[*actor.DeadLetterResponse](t, got)
 			require.Equal(t, before+1, s.p.Stats().Malformed)
 			require.Empty(t, got)
 		})
 	}
-	s.send(data, s.mine, append(envelope(0, "inbox", &actor.Touch{})[:0:0], func() []byte {
+	s.send(data, s.mine, append(envelope(0, &actor.Touch{})[:0:0], func() []byte {
 		b := append(text([]byte{0}, "inbox"), 0)
 		return text(text(text(b, ""), "no.such.Type"), "")
 	}()...))
-	s.send(data, s.mine, envelope(0, "inbox", &actor.DeadLetterResponse{}))
+	s.send(data, s.mine, envelope(0, &actor.DeadLetterResponse{}))
 	next[*actor.DeadLetterResponse](t, got)
 	require.EqualValues(t, 1, s.p.Stats().Undecodable)
 }
@@ -140,7 +140,7 @@ func TestHostile(t *testing.T) {
 // anew, and ends what was.
 func TestSessions(t *testing.T) {
 	s := newStranger(t)
-	_, got := s.p.inbox(t, "inbox")
+	got := s.p.inbox(t)
 	for _, kind := range []byte{data, ping} {
 		s.send(kind, s.mine+1, nil)
 		session, _ := s.next(reset)
@@ -155,11 +155,11 @@ func TestSessions(t *testing.T) {
 	_, body = s.next(welcome)
 	require.NotEqual(t, s.mine, binary.LittleEndian.Uint64(body[1:]))
 	require.ErrorIs(t, take(t, lost).Err, remote.ErrUnreachable)
-	s.send(data, s.mine, envelope(0, "inbox", &actor.Touch{}))
+	s.send(data, s.mine, envelope(0, &actor.Touch{}))
 	session, _ := s.next(reset)
 	require.Equal(t, s.mine, session)
 	s.mine = binary.LittleEndian.Uint64(body[1:])
-	s.send(data, s.mine, envelope(0, "inbox", &actor.DeadLetterResponse{}))
+	s.send(data, s.mine, envelope(0, &actor.DeadLetterResponse{}))
 	next[*actor.DeadLetterResponse](t, got)
 	s.send(reset, strangers+1, nil)
 	require.ErrorIs(t, take(t, lost).Err, remote.ErrUnreachable)

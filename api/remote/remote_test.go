@@ -65,7 +65,7 @@ func TestBothWays(t *testing.T) {
 func TestOrder(t *testing.T) {
 	const senders, messages = 4, 5_000
 	a, b := two(t)
-	_, got := b.inbox(t, "inbox")
+	got := b.inbox(t)
 	for s := range senders {
 		go func() {
 			for i := range messages {
@@ -311,7 +311,7 @@ func TestBackPressure(t *testing.T) {
 	f, err := sim.New(sim.Config{})
 	require.NoError(t, err)
 	a, b := start(t, f, remote.Config{Queue: 10_000}), start(t, f, remote.Config{})
-	_, got := b.inbox(t, "inbox")
+	got := b.inbox(t)
 	const messages = 3_000
 	go func() {
 		for i := range messages {

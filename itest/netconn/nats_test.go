@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/api/efanet"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 const (
@@ -204,7 +205,7 @@ func testPublish(t *testing.T, h *natsHost) {
 		case m := <-got:
 			require.False(t, seen[string(m.Data)], "%s twice in a group", m.Data)
 			seen[string(m.Data)] = true
-		case <-time.After(most):
+		case <-clock.NewTimer(most).C:
 			require.FailNow(t, "a message of the group is missing")
 		}
 	}
@@ -305,7 +306,7 @@ func testSlowSubscription(t *testing.T, h *natsHost) {
 	select {
 	case err := <-slow:
 		require.ErrorIs(t, err, nats.ErrSlowConsumer)
-	case <-time.After(most):
+	case <-clock.NewTimer(most).C:
 		require.FailNow(t, "nobody is told of a slow consumer")
 	}
 	dropped, err := sub.Dropped()
@@ -320,7 +321,7 @@ func testSlowConnection(t *testing.T, h *natsHost) {
 	c, err := h.dialer().Dial("", "")
 	require.NoError(t, err)
 	defer c.Close()
-	require.NoError(t, c.SetDeadline(time.Now().Add(most)))
+	require.NoError(t, c.SetDeadline(clock.Deadline(most)))
 	r := textproto.NewReader(bufio.NewReader(c))
 	greeting, err := r.ReadLine()
 	require.NoError(t, err)
@@ -389,7 +390,7 @@ func testRestart(t *testing.T, h *natsHost) {
 func await(tb testing.TB, c <-chan struct{}, what string) {
 	select {
 	case <-c:
-	case <-time.After(most):
+	case <-clock.NewTimer(most).C:
 		require.FailNow(tb, "does not happen: "+what)
 	}
 }

@@ -24,7 +24,8 @@ func TestForms(t *testing.T) {
 	)
 	check := func(t interface {
 		Errorf(string, ...any)
-	}, s string) {
+	}, s string,
+	) {
 		assert.Equal(t, name.MatchString(s), isName(s), "%q", s)
 		assert.Equal(t, uverbs.MatchString(s), isUverbs(s), "%q", s)
 		assert.Equal(t, pci.MatchString(s), isPCI(s), "%q", s)
