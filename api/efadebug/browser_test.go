@@ -154,7 +154,7 @@ func TestPageInBrowser(t *testing.T) {
 	b.eventually("all rows", func() bool { return b.rows() == 2*peers })
 	require.Contains(t, b.text(), "hub <script>alert(1)</script>", "text stays text")
 	require.Contains(t, b.text(), "a message that matches")
-	require.Contains(t, b.text(), fmt.Sprint(uint64(peers-1)<<50), "tags are exact")
+	require.Contains(t, b.text(), fmt.Sprintf("%#x", uint64(peers-1)<<50), "tags are exact")
 
 	raw := last[strings.LastIndex(last, "/")+1:]
 	b.run(fmt.Sprintf(`(f => { f.value = %q; f.dispatchEvent(new Event("input")); })(document.getElementById("filter"))`, raw), nil)

@@ -31,6 +31,7 @@ type Page struct {
 
 	mu   sync.Mutex
 	list []*entry
+	job  *member // nil: none
 }
 
 type entry struct {
@@ -64,7 +65,7 @@ func (p *Page) Add(name string, ep *efa.Endpoint) (remove func()) {
 	}
 }
 
-// ServeHTTP serves the page, the JSON for ?json, and the page's resources. It refuses
+// ServeHTTP serves the page, the JSON for ?json and ?job, and the page's resources. It refuses
 // requests for a host that is not in Hosts.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !p.serves(r.Host) {
@@ -87,6 +88,16 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case q.Has("json"):
 		h.Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(p.entries(r.Context())) // the reader has gone, if anything
+	case q.Has("job"):
+		p.mu.Lock()
+		m := p.job
+		p.mu.Unlock()
+		if m == nil {
+			http.Error(w, "the page shows no job; see efadebug.Page.Join", http.StatusNotFound)
+			return
+		}
+		h.Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(m.gather(r.Context())) // the reader has gone, if anything
 	case q.Has("script"):
 		asset(w, "assets/page.js", "text/javascript; charset=utf-8")
 	case q.Has("style"):

@@ -40,7 +40,7 @@ const operationColumns = [
   ["done", (o) => bytes(o.done), "number"],
   ["of", (o) => bytes(o.bytes), "number"],
   ["msg_id", (o) => o.msg_id ?? "", "number"],
-  ["tag", (o) => o.tag ?? "", "number"],
+  ["tag", (o) => (o.tag === undefined ? "" : `0x${BigInt(o.tag).toString(16)}`), "number"], // as spans have it
 ];
 
 const peerColumns = [
@@ -85,6 +85,10 @@ const facts = (s) => {
   ].filter(Boolean).join("; ");
 };
 
+// isStuck reports whether an operation should have got on. A receive from anybody waits as long
+// as nobody sends.
+const isStuck = (o) => o.still >= oldAfter && (o.kind !== "receive" || Boolean(o.peer));
+
 const section = (entry) => {
   const out = el("section", {}, el("h2", { textContent: entry.name }));
   if (!entry.snapshot) {
@@ -95,13 +99,42 @@ const section = (entry) => {
   out.append(el("p", { className: "facts" }, el("code", { textContent: s.address })),
     el("p", { className: "facts", textContent: facts(s) }));
   const stuck = at("stuck").checked;
-  const operations = (s.operations || []).filter((o) => !stuck || o.still >= oldAfter);
-  const [ops, shown] = table(operationColumns, operations, (o) => (o.still >= oldAfter ? "old" : ""));
+  const operations = (s.operations || []).filter((o) => !stuck || isStuck(o))
+    .sort((a, b) => isStuck(b) - isStuck(a) || (isStuck(a) ? b.still - a.still : 0));
+  const [ops, shown] = table(operationColumns, operations, (o) => (isStuck(o) ? "old" : ""));
   const more = s.omitted ? `, ${s.omitted} younger ones are not listed` : "";
   out.append(el("h3", { textContent: `${shown} operations${more}` }), ops);
   const [peers, there] = table(peerColumns, s.peers || [], (p) => (p.error ? "failed" : ""));
   out.append(el("h3", { textContent: `${there} peers` }), peers);
   return out;
+};
+
+const rankName = (job, i) => `rank ${i}${job.ranks[i].name && job.ranks[i].name !== `rank ${i}` ? ` (${job.ranks[i].name})` : ""}`;
+const plural = (list) => (list.length === 1 ? `rank ${list[0]} waits` : `ranks ${list.join(", ")} wait`);
+
+const rankColumns = [
+  ["rank", (r) => r.rank, "number"],
+  ["name", (r) => r.name],
+  ["waits for", (r) => (r.waits || []).map((i) => `rank ${i}`).join(", ")],
+  ["operations", (r) => (r.entries || []).reduce((n, e) => n + (e.snapshot?.operations?.length || 0), 0), "number"],
+  ["error", (r) => r.error || "", "words"],
+];
+
+const drawJob = (job) => {
+  const out = [el("h2", { textContent: `Job of ${job.ranks.length} ranks` })];
+  for (const c of job.culprits || []) {
+    out.push(el("p", { className: "error", textContent: `${plural(c.waiting)} for ${rankName(job, c.rank)}` +
+      (c.silent ? ", which does not answer" : c.waiting.includes(c.rank) ? "" : ", which waits for no other") }));
+  }
+  out.push(table(rankColumns, job.ranks, (r) => (r.error ? "failed" : ""))[0]);
+  at("job").replaceChildren(...out);
+};
+
+let ofJob = true; // until the process says that there is none
+const refreshJob = async () => {
+  const answer = await fetch("?job", { cache: "no-store" });
+  ofJob = answer.status !== 404;
+  if (answer.ok) drawJob(await answer.json());
 };
 
 let last = [];
@@ -114,6 +147,7 @@ const refresh = async () => {
       if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
       last = await answer.json();
       draw();
+      if (ofJob) await refreshJob();
       at("status").textContent = `as of ${new Date().toLocaleTimeString()}`;
     }
   } catch (e) {
