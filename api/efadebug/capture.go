@@ -36,11 +36,19 @@ func NewCapture(w io.Writer) (*Capture, error) {
 }
 
 // CreateCapture is NewCapture of a new file of that name, or of one that it truncates.
-// Close writes the rest and closes the file.
+// Close writes the rest and closes the file. A file that another process, or another Capture,
+// writes at the moment is left alone, and there is an error. Processes
+// that start with the same flags put their rank, or os.Getpid, into the name.
 func CreateCapture(name string) (*Capture, error) {
-	f, err := os.Create(name)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("efadebug: capture: %w", err)
+	}
+	if err := lock(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("efadebug: capture: %s is written already, by another process perhaps: %w", name, err), f.Close())
+	}
+	if err := f.Truncate(0); err != nil {
+		return nil, errors.Join(fmt.Errorf("efadebug: capture: %w", err), f.Close())
 	}
 	buf := bufio.NewWriterSize(f, captureBuffer)
 	c, err := NewCapture(buf)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,4 +90,23 @@ func TestCaptureFails(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, ep.Close())
 	require.ErrorIs(t, c.Close(), errFull)
+}
+
+// TestOneWriter: a file that is written is nobody else's.
+func TestOneWriter(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "capture.pcapng")
+	require.NoError(t, os.WriteFile(name, []byte("an old one that is longer than the headers of a new capture, by far: "+strings.Repeat("x", 1000)), 0o600))
+	c, err := efadebug.CreateCapture(name)
+	require.NoError(t, err)
+	if runtime.GOOS != "windows" {
+		_, err = efadebug.CreateCapture(name)
+		require.ErrorContains(t, err, "is written already")
+	}
+	require.NoError(t, c.Close())
+	st, err := os.Stat(name)
+	require.NoError(t, err)
+	require.Less(t, st.Size(), int64(1000), "truncated")
+	c, err = efadebug.CreateCapture(name)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
 }

@@ -40,11 +40,14 @@ const (
 //	| address       | address         |        |
 //	+---------------+-----------------+--------+
 //
-// its timestamp the sink's clock in nanoseconds, and its direction is in epb_flags.
+// its timestamp the sink's clock in nanoseconds, that of day for the system's so that captures of
+// several processes can be merged, and its direction is in epb_flags.
 // RDMA is left out, since it has no packets at this level, and so are immediates.
 // Each block is one Write, so shards may share a Pcapng.
 type Pcapng struct {
 	clock.Clock
+
+	zero uint64 // what a timestamp is at the clock's zero
 
 	mu      sync.Mutex
 	w       io.Writer
@@ -60,6 +63,9 @@ func NewPcapng(w io.Writer, clk clock.Clock) (*Pcapng, error) {
 		clk = clock.System
 	}
 	p := &Pcapng{Clock: clk, w: w}
+	if clk == clock.System {
+		p.zero = uint64(clock.OfDay(0).UnixNano())
+	}
 	b := p.begin(blockSection)
 	b = le.AppendUint32(b, byteOrderMagic)
 	b = le.AppendUint16(b, 1) // version 1.0
@@ -97,8 +103,9 @@ func (p *Pcapng) Packet(r Record) {
 	size := uint32(2*wire.RawAddrLen + len(r.Packet))
 	b := p.begin(blockPacket)
 	b = le.AppendUint32(b, 0) // the only interface
-	b = le.AppendUint32(b, uint32(uint64(r.Time)>>32))
-	b = le.AppendUint32(b, uint32(r.Time))
+	stamp := p.zero + uint64(r.Time)
+	b = le.AppendUint32(b, uint32(stamp>>32))
+	b = le.AppendUint32(b, uint32(stamp))
 	b = le.AppendUint32(b, size) // captured
 	b = le.AppendUint32(b, size) // on the wire
 	b = append(b, r.From[:]...)
