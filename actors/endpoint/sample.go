@@ -27,6 +27,14 @@ type Depths struct {
 	Held        int64 // bytes of unexpected messages and packets out of order
 	Early       int64 // packets that wait for their turn in the order of messages
 	Completions int64 // that the application has not read; set by the caller
+
+	Most Most
+}
+
+// Most is how much of each there may be.
+type Most struct {
+	SendQueue, Held     int64
+	Tx, Rx, Completions int64 // set by the caller
 }
 
 // ReadSample copies e's counters and depths. Runs on the shard, for a few microseconds.
@@ -35,6 +43,7 @@ func ReadSample(e *Endpoint, to *Sample) {
 	to.Tally.Errors = maps.Clone(e.pools.Tally.Errors)
 	to.Depths = Depths{
 		SendQueue: int64(e.queue.Depth() - e.queue.Room()), Held: e.env.Mem.Held, Early: e.env.Mem.Early,
+		Most: Most{SendQueue: int64(e.queue.Depth()), Held: e.env.Config.TotalMemory},
 	}
 	if e.port != nil {
 		posted, others := e.port.Depths()

@@ -121,6 +121,11 @@ var Instruments = []Instrument{
 			"with the device (send), operations that send (tx) and receive (rx), receives that wait for a message (posted), " +
 			"messages that wait for a receive (unexpected), completions that were not read (completion)", observe: depths,
 	},
+	{
+		Name: "efa.queue.capacity", Kind: Level, Unit: "{entry}", Attrs: by(attrQueue), Text: "how many entries efa.queue.depth may have " +
+			"in send, tx, rx and completion, of all endpoints; the others are bounded by memory", observe: capacities,
+	},
+	level("efa.unexpected.limit", "By", "memory that unexpected messages may take (TotalMemory), of all endpoints", func(t *totals) int64 { return t.Depths.Most.Held }),
 	level("efa.unexpected.bytes", "By", "memory held by unexpected messages", func(t *totals) int64 { return t.Depths.Held }),
 	level("efa.reorder.depth", "{packet}", "packets that wait for their turn", func(t *totals) int64 { return t.Depths.Early }),
 }

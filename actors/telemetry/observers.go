@@ -108,19 +108,31 @@ func drops(t *totals, o observe) {
 	}
 }
 
+// queue is the entries of a queue, or how many there may be.
+type queue struct {
+	name string
+	n    int64
+}
+
 func depths(t *totals, o observe) {
 	d := &t.Depths
-	for _, x := range []struct {
-		name string
-		n    int64
-	}{
+	eachQueue(o, []queue{
 		{"send", d.SendQueue},
 		{"tx", d.Tx},
 		{"rx", d.Rx},
 		{"posted", d.Posted},
 		{"unexpected", d.Unexpected},
 		{"completion", d.Completions},
-	} {
+	})
+}
+
+func capacities(t *totals, o observe) {
+	m := &t.Depths.Most
+	eachQueue(o, []queue{{"send", m.SendQueue}, {"tx", m.Tx}, {"rx", m.Rx}, {"completion", m.Completions}})
+}
+
+func eachQueue(o observe, queues []queue) {
+	for _, x := range queues {
 		o(x.n, attrQueue.String(x.name))
 	}
 }

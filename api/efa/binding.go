@@ -81,6 +81,17 @@ func (e *binding) unread() (n int64) {
 	return n
 }
 
+// readable is how many completions may wait for a reader. A queue of several endpoints counts for each.
+func (e *binding) readable() (n int64) {
+	if e.sendTo != nil {
+		n = int64(e.sendTo.q.depth)
+	}
+	if e.recvTo != nil && e.recvTo != e.sendTo {
+		n += int64(e.recvTo.q.depth)
+	}
+	return n
+}
+
 // writtenRoom takes the place for a [RemoteWrite] in the receive queue, if there is
 // one. It runs on the shard.
 func (e *binding) writtenRoom() bool {

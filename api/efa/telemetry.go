@@ -134,5 +134,7 @@ func (e *intake) sample(ctx context.Context, to *telemetry.Sample) error {
 		return err
 	}
 	to.Depths.Completions = e.unread()
+	most := &to.Depths.Most
+	most.Tx, most.Rx, most.Completions = e.tx.max, e.rx.max, e.readable()
 	return nil
 }

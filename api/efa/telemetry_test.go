@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -232,6 +233,9 @@ func TestMetrics(t *testing.T) {
 		"efa.handshakes efa.direction=received":                               2,
 		"efa.queue.depth efa.queue=posted":                                    1,
 		"efa.queue.depth efa.queue=completion":                                0,
+		"efa.queue.capacity efa.queue=tx":                                     2 * int64(a.ep.Config().TxDepth),
+		"efa.queue.capacity efa.queue=rx":                                     2 * int64(a.ep.Config().RxDepth),
+		"efa.unexpected.limit ":                                               2 * a.ep.Config().Protocol.TotalMemory,
 		"efa.regions ":                                                        1,
 		"efa.registrations ":                                                  1,
 		"efa.endpoints ":                                                      2,
@@ -251,6 +255,11 @@ func TestMetrics(t *testing.T) {
 	assert.Zero(t, after["efa.endpoints "])
 	assert.Zero(t, after["efa.queue.depth efa.queue=posted"])
 	for name, n := range got {
+		switch {
+		case strings.HasPrefix(name, "efa.queue.capacity"), name == "efa.unexpected.limit ":
+			assert.Zero(t, after[name], name)
+			continue
+		}
 		switch name {
 		case "efa.endpoints ", "efa.peers ", "efa.queue.depth efa.queue=posted", "efa.queue.depth efa.queue=send":
 		default:
