@@ -26,8 +26,8 @@ Flags of run:
   -rdma-read=bool    RDMA read, whatever the profile says; false: RDMA write goes, too
   -rdma-write=bool   RDMA write, in the same way; after -rdma-read=false it makes a card
                      that does not exist, on which libfabric 2.x may abort
-  -shuffle n         hold up to n packets back in each direction of a queue pair, and let
-                     them pass in an order that the seed chooses
+  -shuffle n         hold up to n work requests of a queue pair back, and let them pass in
+                     an order that the seed chooses
   -seed n            seed of -shuffle (1)
   -fault list        have the device do wrong, such as length@5,memlock=8000000;
                      -fault help lists what

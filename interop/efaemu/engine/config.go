@@ -30,11 +30,11 @@ type Config struct {
 	ExactDoorbells bool
 }
 
-// Shuffle makes the engine hold packets back, on their way out of and into its
-// queue pairs, and let them pass in an order that the seed chooses. None is held
-// for longer than about a millisecond.
+// Shuffle makes the engine hold requests to send back, on their way out of its queue
+// pairs, and let them pass in an order that the seed chooses. None is held for longer
+// than about a millisecond.
 type Shuffle struct {
-	Window int // packets held at most in each direction of a queue pair; 0: none
+	Window int // requests of a queue pair held at most; 0: none
 	Seed   uint64
 }
 

@@ -161,7 +161,7 @@ func (q *QP) fail() {
 		return
 	}
 	if q.state >= rtr {
-		q.deliverHeld()
+		q.stepStarved()
 	}
 	if q.state >= failed { // the program's memory is gone
 		return

@@ -54,14 +54,11 @@ func (q *QP) arrived(c *device.Completion) {
 		q.e.stats.Dropped++
 		return
 	}
-	if !a.loose {
-		r.needy++
-	}
-	r.hold.push(a, q.e.now)
+	q.deliver(&a)
 }
 
-// stepReceive completes arrivals.
-func (q *QP) stepReceive() bool {
+// stepStarved completes arrivals for which there was no receive.
+func (q *QP) stepStarved() bool {
 	r := &q.rq
 	worked := false
 	for r.recvs.len() > 0 && q.state < failed {
@@ -72,34 +69,7 @@ func (q *QP) stepReceive() bool {
 		q.deliver(&a)
 		worked = true
 	}
-	for q.state < failed {
-		a, ok := r.hold.pop(q.e.now)
-		if !ok {
-			break
-		}
-		q.deliver(&a)
-		worked = true
-	}
 	return worked
-}
-
-// deliverHeld completes everything that came.
-func (q *QP) deliverHeld() {
-	r := &q.rq
-	for q.state < failed {
-		a, ok := r.starved.pop()
-		if !ok {
-			a, ok = r.hold.popAny()
-		}
-		if !ok {
-			return
-		}
-		if !a.loose && r.recvs.len() == 0 {
-			q.e.stats.Dropped++
-			continue
-		}
-		q.deliver(&a)
-	}
 }
 
 // deliver completes an arrival, or lets it wait for a receive.
@@ -129,7 +99,6 @@ func (q *QP) deliver(a *arrival) {
 			q.starve(a)
 			return
 		}
-		r.needy--
 		cqe.ReqID = uint64(rx.id)
 		if a.slot != noSlot {
 			st := q.place(rx, q.dev.RecvBytes(int(a.slot))[:a.length])
@@ -164,7 +133,6 @@ func (q *QP) received(cqe *abi.CQE) {
 
 // lose drops a datagram for which there is no receive.
 func (q *QP) lose(a *arrival) {
-	q.rq.needy--
 	q.rq.free = append(q.rq.free, a.slot)
 	q.e.stats.Dropped++
 }
@@ -174,7 +142,6 @@ func (q *QP) starve(a *arrival) {
 		q.rq.starved.push(*a)
 		return
 	}
-	q.rq.needy--
 	q.e.stats.Dropped++
 }
 

@@ -21,9 +21,7 @@ type recvQueue struct {
 	free     []int32 // slots of the device that are ours
 	batch    []int32
 	inDevice int // slots that are posted
-	needy    int // arrivals in hold and starved that will take a receive
 
-	hold    hold[arrival]
 	starved fifo[arrival] // found no receive
 }
 
@@ -37,13 +35,12 @@ type receive struct {
 func (r *recvQueue) init(e *Engine, c *QPConfig) {
 	*r = recvQueue{
 		entries: c.RQEntries, sges: min(c.MaxRecvSGE, c.RQEntries), descs: make([]abi.RxDesc, c.RQEntries),
-		hold: newHold[arrival](e.cfg.Shuffle, e.opened<<1|1),
 	}
 }
 
 func (r *recvQueue) drop() {
-	r.hold, r.starved, r.recvs = hold[arrival]{}, fifo[arrival]{}, fifo[receive]{}
-	r.inDevice, r.needy, r.free = 0, 0, nil
+	r.starved, r.recvs = fifo[arrival]{}, fifo[receive]{}
+	r.inDevice, r.free = 0, nil
 }
 
 // desc is the descriptor with count n.
@@ -131,7 +128,7 @@ func (q *QP) join(d *abi.RxDesc) {
 // the engine has seen that.
 func (q *QP) refill() {
 	r := &q.rq
-	n := min(r.recvs.len()-r.inDevice-r.needy, len(r.free))
+	n := min(r.recvs.len()-r.inDevice-r.starved.len(), len(r.free))
 	if q.cfg.Datagram {
 		n = len(r.free)
 	}

@@ -194,7 +194,7 @@ func (e *Engine) behind(op *txOp) bool {
 			continue
 		}
 		r := &d.rq
-		spare := r.recvs.len() - r.needy
+		spare := r.recvs.len() - r.starved.len()
 		if spare > 0 && spare <= r.inDevice && op.again < maxAgain {
 			op.again++
 			return true

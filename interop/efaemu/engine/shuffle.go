@@ -17,21 +17,22 @@ const (
 	quietRounds = 3
 )
 
-// hold is where packets wait to be overtaken, in one direction of a queue pair.
-// With a window of 0 it is a queue.
-type hold[T any] struct {
+// hold is where work requests wait to be overtaken on their way out. With a window of 0 it is a
+// queue. What has arrived isn't held back, for its sender has the acknowledgement by then: what is
+// sent after that must not overtake it, and fences build on it.
+type hold struct {
 	window int
 	rng    *rand.Rand
-	queue  fifo[T]
+	queue  fifo[*txOp]
 
-	items []T
+	items []*txOp
 	since []clock.Time // of items, oldest first
 	quiet int          // rounds
 }
 
 // newHold makes one whose order depends on the seed and on which it is.
-func newHold[T any](s Shuffle, which uint64) hold[T] {
-	h := hold[T]{window: s.Window}
+func newHold(s Shuffle, which uint64) hold {
+	h := hold{window: s.Window}
 	if s.Window > 0 {
 		h.rng = rand.New(rand.NewPCG(s.Seed, which))
 	}
@@ -39,46 +40,38 @@ func newHold[T any](s Shuffle, which uint64) hold[T] {
 }
 
 // holding reports whether some are held back.
-func (h *hold[T]) holding() bool { return len(h.items) > 0 }
+func (h *hold) holding() bool { return len(h.items) > 0 }
 
-func (h *hold[T]) push(v T, now clock.Time) {
+func (h *hold) push(op *txOp, now clock.Time) {
 	if h.window == 0 {
-		h.queue.push(v)
+		h.queue.push(op)
 		return
 	}
-	h.items, h.since = append(h.items, v), append(h.since, now)
+	h.items, h.since = append(h.items, op), append(h.since, now)
 	h.quiet = 0
 }
 
 // round begins a round of the engine, before any push.
-func (h *hold[T]) round() { h.quiet++ }
+func (h *hold) round() { h.quiet++ }
 
 // pop takes one that may pass.
-func (h *hold[T]) pop(now clock.Time) (v T, ok bool) {
+func (h *hold) pop(now clock.Time) (op *txOp, ok bool) {
 	n := len(h.items)
 	switch {
 	case h.window == 0:
 		return h.queue.pop()
 	case n == 0:
-		return v, false
+		return nil, false
 	case n > h.window, h.quiet > quietRounds:
 		return h.take(h.rng.IntN(n)), true
 	case now.Sub(h.since[0]) >= maxHeld:
 		return h.take(0), true
 	}
-	return v, false
+	return nil, false
 }
 
-// popAny takes the oldest.
-func (h *hold[T]) popAny() (v T, ok bool) {
-	if len(h.items) > 0 {
-		return h.take(0), true
-	}
-	return h.queue.pop()
-}
-
-func (h *hold[T]) take(i int) T {
-	v := h.items[i]
+func (h *hold) take(i int) *txOp {
+	op := h.items[i]
 	h.items, h.since = slices.Delete(h.items, i, i+1), slices.Delete(h.since, i, i+1)
-	return v
+	return op
 }

@@ -68,6 +68,45 @@ func TestShuffle(t *testing.T) {
 	assert.Len(t, orders, 5)
 }
 
+// What is sent after the acknowledgement of another packet does not overtake that.
+func TestAcknowledgedIsNotOvertaken(t *testing.T) {
+	for seed := range uint64(8) {
+		o := options{engine: engine.Config{Shuffle: engine.Shuffle{Window: 8, Seed: seed}}}
+		w, a, b := pair(t, o, progConfig{sq: 64, rq: 64, cq: 128})
+		acknowledged := map[uint64]int{} // ids, and how many had been posted by then
+		posted := 0
+		post := func() {
+			b.buffer(uint16(posted), 4)
+			wqe := a.to(b, inline(uint16(posted), nil))
+			wqe.HasImm, wqe.Imm = true, uint32(posted)
+			a.post(wqe)
+			posted++
+		}
+		for posted < 40 {
+			post()
+			a.e.Step() // b doesn't look meanwhile
+			w.fab.Step()
+			for _, c := range a.poll() {
+				require.Zero(t, c.Status)
+				acknowledged[c.ReqID] = posted
+			}
+		}
+		w.run()
+		order := map[uint64]int{}
+		for i, c := range b.poll() {
+			order[uint64(c.Imm)] = i
+		}
+		require.Len(t, order, 40)
+		require.NotEmpty(t, acknowledged)
+		for id, n := range acknowledged {
+			for later := n; later < posted; later++ {
+				require.Less(t, order[id], order[uint64(later)], "%d was acknowledged when %d was posted", id, later)
+			}
+		}
+		w.clean()
+	}
+}
+
 // A packet that no other overtakes is released after a few rounds, though time stands
 // still; and one that others could overtake for ever is released after a while.
 func TestNothingIsHeldForLong(t *testing.T) {

@@ -33,7 +33,7 @@ type sendQueue struct {
 
 	larges int // large buffers that ops have
 
-	hold    hold[*txOp]
+	hold    hold
 	stalled fifo[*txOp] // the device had no room
 	rdma    fifo[*txOp] // with a piece to go
 	waiting fifo[*txOp] // for another try after RNR
@@ -43,7 +43,7 @@ type sendQueue struct {
 func (s *sendQueue) init(e *Engine, c *QPConfig) {
 	*s = sendQueue{
 		entries: c.SQEntries, depth: min(c.SQEntries, e.info.MaxSQ), lapKnown: true,
-		hold: newHold[*txOp](e.cfg.Shuffle, e.opened<<1),
+		hold: newHold(e.cfg.Shuffle, e.opened),
 	}
 }
 
@@ -54,7 +54,7 @@ func (s *sendQueue) drop(e *Engine) {
 			s.release(op, &e.pool)
 		}
 	}
-	s.hold, s.stalled, s.rdma, s.waiting = hold[*txOp]{}, fifo[*txOp]{}, fifo[*txOp]{}, fifo[*txOp]{}
+	s.hold, s.stalled, s.rdma, s.waiting = hold{}, fifo[*txOp]{}, fifo[*txOp]{}, fifo[*txOp]{}
 }
 
 // lookSQ reads the send doorbell. It fails the queue pair if what it says can't be.
@@ -173,7 +173,7 @@ func (q *QP) flush() {
 			q.complete(op, device.StatusFlushed)
 		}
 	}
-	s.hold, s.stalled, s.rdma, s.waiting = hold[*txOp]{}, fifo[*txOp]{}, fifo[*txOp]{}, fifo[*txOp]{}
+	s.hold, s.stalled, s.rdma, s.waiting = hold{}, fifo[*txOp]{}, fifo[*txOp]{}, fifo[*txOp]{}
 	q.flushPosted()
 }
 

@@ -60,7 +60,7 @@ func TestFailFlushes(t *testing.T) {
 		b.e.Step()
 		w.fab.Step()
 	}
-	a.e.Step() // it came and is held back
+	a.e.Step() // it came
 	for i := range 10 {
 		a.post(a.to(b, inline(uint16(i), nil)))
 		if i%3 == 0 {

@@ -50,17 +50,16 @@ func (q *QP) step() (worked, holding bool) {
 	if q.state == rts {
 		worked = q.stepSend() || worked
 	}
-	q.rq.hold.round()
+	if q.state < failed {
+		worked = q.stepStarved() || worked
+	}
 	if q.state < failed {
 		worked = q.poll() || worked
 	}
 	if q.state < failed {
-		worked = q.stepReceive() || worked
-	}
-	if q.state < failed {
 		q.refill()
 	}
-	return worked, q.sq.hold.holding() && q.sq.out < q.sq.depth || q.rq.hold.holding()
+	return worked, q.sq.hold.holding() && q.sq.out < q.sq.depth
 }
 
 // poll takes the device's completions.
