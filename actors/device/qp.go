@@ -165,4 +165,7 @@ type QP interface {
 type Path struct {
 	Info Info // of the device: its MaxRDMA and switch points hold on the path
 	QPN  uint16
+	// Carried is what went over the path so far. It changes with the calls of the queue pair, and
+	// is read by its owner.
+	Carried Carried
 }

@@ -44,6 +44,7 @@ type Endpoint struct {
 	user  *userRecv     // nil: all receives wait in the table
 	port  *direct.Port  // nil with it
 	span  uint64        // in the trail
+	ways  []device.Path // of several devices; what each has carried changes
 	polls *shard.Polled // nil before it has begun
 
 	handling bool        // direct, or else the request at the head of the ring
@@ -78,6 +79,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	e := &Endpoint{
 		cfg:  cfg,
 		reqs: ring.NewMPSC[ope.Request](set.Requests),
+		ways: qp.Paths(),
 	}
 	paths := pathsOf(qp, &info)
 	on := settingsOn(&cfg.Settings, paths)

@@ -15,11 +15,17 @@ type Sample struct {
 	Mix      ope.Mix
 	Tally    ope.Tally
 	Depths   Depths
+	Paths    [device.MaxPaths]PathSample // by device, best first
+}
+
+// PathSample is what went over one of the endpoint's devices.
+type PathSample struct {
+	device.Carried
+	Peers int64 // on it, that have not failed
 }
 
 // Depths says how much of an endpoint is in use at one moment.
 type Depths struct {
-	Peers       int64 // that have not failed
 	SendQueue   int64 // packet entries
 	Tx, Rx      int64 // operations in progress
 	Posted      int64 // receives that wait for a message
@@ -45,9 +51,13 @@ func ReadSample(e *Endpoint, to *Sample) {
 		SendQueue: int64(e.queue.Depth() - e.queue.Room()), Held: e.env.Mem.Held, Early: e.env.Mem.Early,
 		Most: Most{SendQueue: int64(e.queue.Depth()), Held: e.env.Config.TotalMemory},
 	}
+	to.Paths = [device.MaxPaths]PathSample{{Carried: to.Queue.Carried()}}
+	for i := range e.ways {
+		to.Paths[i].Carried = e.ways[i].Carried
+	}
 	if e.port != nil {
 		posted, others := e.port.Depths()
-		to.Depths.Posted, to.Depths.Tx, to.Depths.Peers = int64(posted), int64(others), int64(e.port.Remotes())
+		to.Depths.Posted, to.Depths.Tx, to.Paths[0].Peers = int64(posted), int64(others), int64(e.port.Remotes())
 		return
 	}
 	if e.table != nil { // it has begun
@@ -55,7 +65,7 @@ func ReadSample(e *Endpoint, to *Sample) {
 	}
 	for l := range e.peers.routes.all() {
 		if l.Err == nil {
-			to.Depths.Peers++
+			to.Paths[l.Path].Peers++
 		}
 	}
 	e.pools.EachTx(func(*ope.Txe) { to.Depths.Tx++ })

@@ -30,7 +30,7 @@ func (s *scenario) observe() *trail.Log {
 		}
 		return s.rig.Shard.Now()
 	}
-	return s.spans.tele.Open(now, nil).Log()
+	return s.spans.tele.Open(telemetry.Endpoint{Now: now}).Log()
 }
 
 // ended gives the spans that have ended since the last time, with the rig's names for

@@ -27,7 +27,7 @@ func BenchmarkCollector(b *testing.B) {
 			})
 			require.NoError(b, err)
 			var now clock.Manual
-			l := c.Open(now.Now, nil).Log()
+			l := c.Open(telemetry.Endpoint{Now: now.Now}).Log()
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				leaveEager(l, uint32(i))
@@ -42,7 +42,7 @@ func BenchmarkCollector(b *testing.B) {
 		c, err := telemetry.New(telemetry.Config{TracerProvider: sdk.NewTracerProvider(), Inline: true, Records: 1 << 16})
 		require.NoError(b, err)
 		var now clock.Manual
-		l := c.Open(now.Now, nil).Log()
+		l := c.Open(telemetry.Endpoint{Now: now.Now}).Log()
 		for i := 0; b.Loop(); i++ {
 			leaveEager(l, uint32(i)) // a full ring costs as much
 		}

@@ -28,8 +28,10 @@ type Config struct {
 	// MaxOpen is how many operations are followed at a time; 0: 65536.
 	MaxOpen int
 
-	// Device is the name of the endpoints' device.
-	Device string
+	// Device is the endpoints' device, and Devices those that it joins, best first; nil: it
+	// is one.
+	Device  Device
+	Devices []Device
 	// Regions counts memory regions: those that are open, and all that were ever
 	// opened.
 	Regions func() (open, all int64)
@@ -58,6 +60,7 @@ type Collector struct {
 	kinds     trail.Kinds
 
 	mu      sync.Mutex // guards the fields below, and reading
+	labels  labels
 	sources []*Source
 	open    int  // operations
 	free    pool // of them
@@ -102,14 +105,21 @@ func New(cfg Config) (*Collector, error) {
 	return c, err
 }
 
-// Open begins to follow an endpoint; now is its shard's clock, and sample reads its
-// counters.
-func (c *Collector) Open(now func() clock.Time, sample Sampler) *Source {
+// Endpoint is an endpoint that a Collector is to follow.
+type Endpoint struct {
+	Name   string            // "": it has none
+	Now    func() clock.Time // its shard's
+	Sample Sampler           // reads its counters; nil: nobody does
+}
+
+// Open begins to follow an endpoint.
+func (c *Collector) Open(e Endpoint) *Source {
 	ring := trail.NewRing(c.cfg.Records)
-	s := &Source{c: c, ring: ring, sample: sample, ops: make(map[uint64]*op), lives: make(map[uint64]*life)}
-	s.log = trail.New(trail.Config{Ring: ring, Now: now, Kinds: c.kinds, Notify: c.notify})
+	s := &Source{c: c, ring: ring, name: e.Name, sample: e.Sample, ops: make(map[uint64]*op), lives: make(map[uint64]*life)}
+	s.log = trail.New(trail.Config{Ring: ring, Now: e.Now, Kinds: c.kinds, Notify: c.notify})
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	s.label = c.labels.of(e.Name)
 	c.sources = append(c.sources, s)
 	if !c.reading && !c.cfg.Inline {
 		c.reading, c.stop, c.done = true, make(chan struct{}), make(chan struct{})
@@ -128,7 +138,7 @@ func (s *Source) Close(last *Sample) {
 	s.closed = true
 	c.sources = slices.DeleteFunc(c.sources, func(x *Source) bool { return x == s })
 	if c.metrics != nil {
-		c.metrics.retire(last, s.missing)
+		c.metrics.retire(s.label, last, s.missing)
 	}
 	stop, done := c.stop, c.done
 	last1 := len(c.sources) == 0 && c.reading

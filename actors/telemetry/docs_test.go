@@ -25,13 +25,13 @@ var tables = map[string]func() string{
 	"events":     func() string { return names("event", telemetry.Events) },
 	"metrics": func() string {
 		var b strings.Builder
-		b.WriteString("| metric | kind | unit | attributes | says |\n|---|---|---|---|---|\n")
+		b.WriteString("| metric | kind | unit | series of a | attributes | says |\n|---|---|---|---|---|---|\n")
 		for _, i := range telemetry.Instruments {
 			var attrs []string
 			for _, k := range i.Attrs {
 				attrs = append(attrs, "`"+string(k)+"`")
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", i.Name, i.Kind, i.Unit, strings.Join(attrs, " "), i.Text)
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", i.Name, i.Kind, i.Unit, i.Of(), strings.Join(attrs, " "), i.Text)
 		}
 		return b.String()
 	},

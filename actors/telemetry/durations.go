@@ -22,29 +22,31 @@ type durations struct {
 }
 
 type mixKey struct {
-	name, err string
-	proto     ope.Proto
+	endpoint, name, err string
+	proto               ope.Proto
 }
 
-func newDurations(m metric.Meter, device string) (*durations, error) {
+func newDurations(m metric.Meter, device Device) (*durations, error) {
 	i := instrument(durationName)
 	h, err := m.Float64Histogram(i.Name, metric.WithUnit(i.Unit), metric.WithDescription(i.Text),
 		metric.WithExplicitBucketBoundaries(Buckets...))
-	return &durations{h: h, base: []attribute.KeyValue{attrSystem.String(system), attrDevice.String(device)}, sets: map[mixKey][]metric.RecordOption{}}, err
+	base := append([]attribute.KeyValue{attrSystem.String(system)}, device.attributes()...)
+	return &durations{h: h, base: base, sets: map[mixKey][]metric.RecordOption{}}, err
 }
 
-// record counts an operation whose outcome the application has.
-func (d *durations) record(o *op) {
+// record counts an operation of an endpoint whose outcome the application has.
+func (d *durations) record(endpoint string, o *op) {
 	if d == nil {
 		return
 	}
-	k := mixKey{name: roles[o.role].name, proto: o.proto}
+	k := mixKey{endpoint: endpoint, name: roles[o.role].name, proto: o.proto}
 	if o.failed() {
 		k.err = ope.ErrorType(o.error())
 	}
 	opts := d.sets[k]
 	if opts == nil {
 		a := append([]attribute.KeyValue{attrOperation.String(k.name)}, d.base...)
+		a = append(a, named(endpoint)...)
 		if k.proto != ope.ProtoNone {
 			a = append(a, attrProtocol.String(k.proto.String()))
 		}

@@ -49,7 +49,7 @@ func newBench(t *testing.T, cfg telemetry.Config, opts ...sdk.TracerProviderOpti
 }
 
 func (b *bench) open() {
-	b.src = b.c.Open(b.clock.Now, nil)
+	b.src = b.c.Open(telemetry.Endpoint{Now: b.clock.Now})
 	b.log = b.src.Log()
 	ep := b.log.Next()
 	b.log.Put(ep, trail.EndpointBegin, 0, 0, 0)

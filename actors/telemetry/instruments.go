@@ -5,6 +5,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -29,10 +30,25 @@ type Instrument struct {
 	Name  string
 	Kind  InstrumentKind
 	Unit  string
-	Attrs []attribute.Key // besides efa.device
+	Attrs []attribute.Key // besides those of Of
 	Text  string
 
+	// One of them, but for a Histogram.
 	observe func(*totals, observe)
+	device  func(*endpoint.PathSample) int64
+	fabric  func(open, all int64) int64 // of memory regions
+}
+
+// Of is what the instrument has a series for.
+func (i *Instrument) Of() string {
+	switch {
+	case i.device != nil:
+		return "device, endpoint"
+	case i.fabric != nil:
+		return "fabric"
+	default:
+		return "endpoint"
+	}
 }
 
 // observe reports a value to OpenTelemetry.
@@ -58,6 +74,11 @@ func level(name, unit, text string, get func(*totals) int64) Instrument {
 	return Instrument{Name: name, Kind: Level, Unit: unit, Text: text, observe: func(t *totals, o observe) { o(get(t)) }}
 }
 
+// carried is a counter for each device.
+func carried(name, unit, text string, get func(*endpoint.PathSample) uint64) Instrument {
+	return Instrument{Name: name, Unit: unit, Text: text, device: func(p *endpoint.PathSample) int64 { return int64(get(p)) }}
+}
+
 // counts is a counter with attributes.
 func counts(name, unit, text string, attrs []attribute.Key, f func(*totals, observe)) Instrument {
 	return Instrument{Name: name, Unit: unit, Attrs: attrs, Text: text, observe: f}
@@ -81,15 +102,15 @@ var Instruments = []Instrument{
 	counts("efa.packets", "{packet}", "packets posted, those sent again included, and packets received, except for those dropped before parsing",
 		by(attrPacketType, attrDirection), packets),
 
-	count("efa.send_wrs", "{packet}", "packets posted", func(t *totals) uint64 { return t.Queue.SendPosted }),
-	count("efa.send_bytes", "By", "bytes in them", func(t *totals) uint64 { return t.Queue.SendBytes }),
-	count("efa.recv_wrs", "{packet}", "packets received", func(t *totals) uint64 { return t.Queue.RecvDone }),
-	count("efa.recv_bytes", "By", "bytes in them", func(t *totals) uint64 { return t.Queue.RecvBytes }),
-	count("efa.rdma_read_wrs", "{request}", "RDMA reads posted", func(t *totals) uint64 { return t.Queue.RDMAReads }),
-	count("efa.rdma_read_bytes", "By", "bytes requested by them", func(t *totals) uint64 { return t.Queue.RDMAReadBytes }),
+	carried("efa.send_wrs", "{packet}", "packets posted", func(p *endpoint.PathSample) uint64 { return p.Sends }),
+	carried("efa.send_bytes", "By", "bytes in them", func(p *endpoint.PathSample) uint64 { return p.SendBytes }),
+	carried("efa.recv_wrs", "{packet}", "packets received", func(p *endpoint.PathSample) uint64 { return p.Recvs }),
+	carried("efa.recv_bytes", "By", "bytes in them", func(p *endpoint.PathSample) uint64 { return p.RecvBytes }),
+	carried("efa.rdma_read_wrs", "{request}", "RDMA reads posted", func(p *endpoint.PathSample) uint64 { return p.Reads }),
+	carried("efa.rdma_read_bytes", "By", "bytes requested by them", func(p *endpoint.PathSample) uint64 { return p.ReadBytes }),
 	count("efa.rdma_read_wr_err", "{request}", "RDMA reads that failed", func(t *totals) uint64 { return t.Queue.RDMAReadsFailed }),
-	count("efa.rdma_write_wrs", "{request}", "RDMA writes posted", func(t *totals) uint64 { return t.Queue.RDMAPosted - t.Queue.RDMAReads }),
-	count("efa.rdma_write_bytes", "By", "bytes in them", func(t *totals) uint64 { return t.Queue.RDMABytes - t.Queue.RDMAReadBytes }),
+	carried("efa.rdma_write_wrs", "{request}", "RDMA writes posted", func(p *endpoint.PathSample) uint64 { return p.Writes }),
+	carried("efa.rdma_write_bytes", "By", "bytes in them", func(p *endpoint.PathSample) uint64 { return p.WriteBytes }),
 	count("efa.rdma_write_wr_err", "{request}", "RDMA writes that failed", func(t *totals) uint64 { return t.Queue.RDMAWritesFailed }),
 	count("efa.retrans_pkts", "{packet}", "packets sent again, here after RNR", func(t *totals) uint64 { return t.Queue.Resent }),
 	count("efa.retrans_bytes", "By", "bytes in them", func(t *totals) uint64 { return t.Queue.ResentBytes }),
@@ -109,13 +130,22 @@ var Instruments = []Instrument{
 	count("efa.unexpected.messages", "{message}", "messages for which no receive was posted", func(t *totals) uint64 { return t.Counters.Unexpected }),
 	count("efa.reorder.packets", "{packet}", "packets that arrived before their turn", func(t *totals) uint64 { return t.Counters.OutOfOrder }),
 	count("efa.copied", "By", "bytes of messages that were copied by software", func(t *totals) uint64 { return t.Counters.Copied }),
-	count("efa.registrations", "{region}", "memory regions registered", func(t *totals) uint64 { return uint64(t.Registered) }),
+	{
+		Name: "efa.registrations", Unit: "{region}", Text: "memory regions registered",
+		fabric: func(_, all int64) int64 { return all },
+	},
 	count("efa.telemetry.lost", "{record}", "records dropped because they were not read in time: spans are incomplete, durations missing",
 		func(t *totals) uint64 { return t.Lost }),
 
 	level("efa.endpoints", "{endpoint}", "endpoints that are open", func(t *totals) int64 { return t.Endpoints }),
-	level("efa.peers", "{peer}", "peers with which there was contact", func(t *totals) int64 { return t.Depths.Peers }),
-	level("efa.regions", "{region}", "memory regions that are open", func(t *totals) int64 { return t.Regions }),
+	{
+		Name: "efa.peers", Kind: Level, Unit: "{peer}", Text: "peers with which there was contact",
+		device: func(p *endpoint.PathSample) int64 { return p.Peers },
+	},
+	{
+		Name: "efa.regions", Kind: Level, Unit: "{region}", Text: "memory regions that are open",
+		fabric: func(open, _ int64) int64 { return open },
+	},
 	{
 		Name: "efa.queue.depth", Kind: Level, Unit: "{entry}", Attrs: by(attrQueue), Text: "entries of queues: packets and requests " +
 			"with the device (send), operations that send (tx) and receive (rx), receives that wait for a message (posted), " +

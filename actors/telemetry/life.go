@@ -170,6 +170,7 @@ func (l *life) address(r *trail.Record) {
 func (s *Source) attributes(peer *life) []attribute.KeyValue {
 	a := make([]attribute.KeyValue, 0, 24)
 	a = append(a, attrSystem.String(system), attrClientID.String(connID(s.connID)))
+	a = append(a, named(s.name)...)
 	if peer != nil && peer.name == spanPeer {
 		a = append(a,
 			attrPeerConnID.String(connID(peer.addr.ConnID())),

@@ -19,23 +19,23 @@ type Sample = endpoint.Sample
 // Sampler asks an endpoint's shard for a Sample. The error says that there is none.
 type Sampler func(context.Context, *Sample) error
 
-// totals are the counters of all endpoints, open or closed, and the levels of the
-// open ones.
+// totals are the counters of all endpoints with one label, open or closed, and the levels
+// of the open ones.
 type totals struct {
 	Sample
-	Endpoints           int64
-	Lost                uint64 // records
-	Regions, Registered int64
+	Endpoints int64
+	Lost      uint64 // records
 }
 
 // metrics are the instruments that copy counters once a collection.
 type metrics struct {
-	c    *Collector
-	reg  metric.Registration
-	base attribute.KeyValue
-	all  []observer
+	c       *Collector
+	reg     metric.Registration
+	base    []attribute.KeyValue // of what is not counted by device
+	devices []pathAttributes
+	all     []observer
 
-	retired totals // of endpoints that were closed; under the Collector's lock
+	retired map[string]*totals // of endpoints that were closed, by label; under the Collector's lock
 }
 
 // observer is an instrument in use.
@@ -46,7 +46,7 @@ type observer struct {
 }
 
 func newMetrics(m metric.Meter, c *Collector) (*metrics, error) {
-	x := &metrics{c: c, base: attrDevice.String(c.cfg.Device)}
+	x := &metrics{c: c, base: c.cfg.Device.attributes(), devices: c.cfg.paths(), retired: map[string]*totals{}}
 	var list []metric.Observable
 	var errs []error
 	for i := range Instruments {
@@ -94,14 +94,21 @@ func (x *metrics) collect(ctx context.Context, to metric.Observer) error {
 	}
 
 	x.c.mu.Lock()
-	sum := x.retired
-	sum.Tally.Errors = cloneErrors(sum.Tally.Errors)
+	sums := map[string]*totals{}
+	for label, t := range x.retired {
+		sums[label] = t.clone()
+	}
 	for i, s := range sources {
 		if s.closed {
 			continue // its last sample is in retired
 		}
 		if samples[i] != nil {
 			s.latest = samples[i]
+		}
+		sum := sums[s.label]
+		if sum == nil {
+			sum = new(totals).clone()
+			sums[s.label] = sum
 		}
 		sum.Endpoints++
 		sum.Lost += s.ring.Lost()
@@ -110,44 +117,72 @@ func (x *metrics) collect(ctx context.Context, to metric.Observer) error {
 		}
 	}
 	x.c.mu.Unlock()
-	if x.c.cfg.Regions != nil {
-		sum.Regions, sum.Registered = x.c.cfg.Regions()
-	}
 	for _, o := range x.all {
-		x.observe(to, o, &sum)
+		x.observe(to, o, sums)
 	}
 	return nil
 }
 
-func (x *metrics) observe(to metric.Observer, o observer, sum *totals) {
-	o.observe(sum, func(v int64, attrs ...attribute.KeyValue) {
-		with := metric.WithAttributes(append(attrs, x.base)...)
-		if o.floats != nil {
-			to.ObserveFloat64(o.floats, float64(v)/1e9, with)
-		} else {
-			to.ObserveInt64(o.ints, v, with)
+// observe reports one instrument.
+func (x *metrics) observe(to metric.Observer, o observer, sums map[string]*totals) {
+	if o.fabric != nil {
+		if r := x.c.cfg.Regions; r != nil {
+			o.report(to, o.fabric(r()), x.base)
 		}
-	})
+		return
+	}
+	for label, sum := range sums {
+		if o.device != nil {
+			for _, d := range x.devices {
+				var n int64
+				for _, i := range d.paths {
+					n += o.device(&sum.Paths[i])
+				}
+				o.report(to, n, d.attrs, named(label)...)
+			}
+			continue
+		}
+		o.observe(sum, func(v int64, attrs ...attribute.KeyValue) {
+			o.report(to, v, x.base, append(attrs, named(label)...)...)
+		})
+	}
+}
+
+// report gives a value to OpenTelemetry.
+func (o *observer) report(to metric.Observer, v int64, base []attribute.KeyValue, attrs ...attribute.KeyValue) {
+	with := metric.WithAttributes(append(attrs, base...)...)
+	if o.floats != nil {
+		to.ObserveFloat64(o.floats, float64(v)/1e9, with)
+	} else {
+		to.ObserveInt64(o.ints, v, with)
+	}
 }
 
 // retire keeps the counters of an endpoint that is closed. Under the Collector's lock.
-func (x *metrics) retire(last *Sample, lost uint64) {
-	x.retired.Lost += lost
+func (x *metrics) retire(label string, last *Sample, lost uint64) {
+	t := x.retired[label]
+	if t == nil {
+		t = new(totals).clone()
+		x.retired[label] = t
+	}
+	t.Lost += lost
 	if last != nil {
 		s := *last
 		s.Depths = endpoint.Depths{}
-		x.retired.Tally.Errors = cloneErrors(x.retired.Tally.Errors)
-		x.retired.add(&s)
+		for i := range s.Paths {
+			s.Paths[i].Peers = 0
+		}
+		t.add(&s)
 	}
 }
 
-// cloneErrors copies a map that may be nil to one that is not.
-func cloneErrors(m map[string]uint64) map[string]uint64 {
-	c := maps.Clone(m)
-	if c == nil {
-		c = make(map[string]uint64)
+// clone is a copy with a map of errors of its own, not nil.
+func (t *totals) clone() *totals {
+	c := *t
+	if c.Tally.Errors = maps.Clone(t.Tally.Errors); c.Tally.Errors == nil {
+		c.Tally.Errors = make(map[string]uint64)
 	}
-	return c
+	return &c
 }
 
 // add adds a sample to the totals, whose map of errors is its own.

@@ -69,6 +69,8 @@ const (
 	attrOutcome       = attribute.Key("efa.outcome")
 	attrQueue         = attribute.Key("efa.queue")
 	attrDevice        = attribute.Key("efa.device")
+	attrDeviceKind    = attribute.Key("efa.device.kind")
+	attrEndpoint      = attribute.Key("efa.endpoint")
 )
 
 // Events.

@@ -18,6 +18,8 @@ type Source struct {
 	log  *trail.Log
 
 	parents parents
+	name    string
+	label   string // of metrics
 	sample  Sampler
 	latest  *Sample
 	closed  bool
@@ -155,7 +157,7 @@ func (s *Source) operation(o *op, k trail.Kind, r *trail.Record) {
 		o.told, o.wasTold, o.moved = r.At, true, r.A
 		s.outcome(o, r)
 		o.turn(event{at: r.At, step: stepTold, a: r.A})
-		s.c.durations.record(o)
+		s.c.durations.record(s.label, o)
 	case trail.Dropped:
 		s.leave(o)
 		s.c.free.put(o)

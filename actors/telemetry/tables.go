@@ -61,7 +61,9 @@ var Attributes = []Name{
 	{string(attrBackoffCount), "episodes of back-off"},
 	{string(attrOutcome), "`ok`, `failed`; of metrics"},
 	{string(attrQueue), "name of the queue; of metrics"},
-	{string(attrDevice), "name of the device; of metrics"},
+	{string(attrDevice), "name of the device; of metrics, see below"},
+	{string(attrDeviceKind), "kind of the device: `shm`, `efa`, `tcp`, `sim`, or of several `shm,tcp`; of metrics, see below"},
+	{string(attrEndpoint), "name of the endpoint (EndpointConfig.Name), if it has one; of metrics `_OTHER` from the 257th name of a Fabric on"},
 }
 
 func waitName(i int) string { return waits[i+1] }

@@ -4,6 +4,12 @@ import "github.com/efactor/efactor/actors/settings"
 
 // EndpointConfig says what endpoint to make. Its zero value works.
 type EndpointConfig struct {
+	// Name is what metrics and spans call the endpoint (efa.endpoint, see docs/telemetry.md):
+	// what it is for, "storage" or "gradients", and not a different one each time, since each
+	// name has metrics of its own. Endpoints may share one. "" is no name; at most
+	// 64 bytes of UTF-8 that print.
+	Name string
+
 	AV           *AddressVector // nil: one of its own
 	SendQueue    *Queue         // for posted sends, writes, reads and atomics; may be the same as RecvQueue
 	RecvQueue    *Queue         // for posted receives, and peers' writes with data

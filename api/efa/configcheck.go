@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/settings"
@@ -12,6 +15,15 @@ import (
 
 // defaultRQ is the default of ProtocolConfig.RecvQueue.
 const defaultRQ = 256
+
+// maxName is the most bytes of EndpointConfig.Name.
+const maxName = 64
+
+// printable reports whether an endpoint may have the name.
+func printable(name string) bool {
+	return len(name) <= maxName && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+}
 
 func (cfg *EndpointConfig) check(d *Domain) error {
 	p, knobs := &cfg.Protocol, settings.Knobs(&cfg.Protocol)
@@ -21,6 +33,7 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 			errs = append(errs, fmt.Errorf("%w: %s", err, fmt.Sprintf(format, args...)))
 		}
 	}
+	bad(!printable(cfg.Name), ErrInvalid, "Name is %q, want at most %d bytes of UTF-8 that print", cfg.Name, maxName)
 	bad(cfg.AV != nil && cfg.AV.dom != d, ErrDomain, "the address vector is another domain's")
 	for _, q := range []*Queue{cfg.SendQueue, cfg.RecvQueue} {
 		bad(q != nil && q.dom != d, ErrDomain, "the queue is another domain's")

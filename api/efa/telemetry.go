@@ -3,6 +3,8 @@ package efa
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -25,8 +27,8 @@ import (
 // of a span of the application (the context of a blocking call, or the Parent of a
 // request) has its span within that one, with a link to the trace of the message.
 //
-// With a MeterProvider there are metrics: an endpoint is asked for its counters once a
-// collection.
+// With a MeterProvider there are metrics, by kind of device and by EndpointConfig.Name: an
+// endpoint is asked for its counters once a collection.
 //
 // Shards only write short records; a goroutine of the Fabric's makes spans of them. If
 // it does not keep up, records are dropped, and the spans concerned say so.
@@ -62,8 +64,11 @@ func (f *Fabric) observe(t *Telemetry) (err error) {
 	}
 	cfg := telemetry.Config{
 		TracerProvider: t.TracerProvider, MeterProvider: t.MeterProvider, Ratio: t.Ratio, Slow: t.Slow, Records: t.Records,
-		Device:  f.dev.Info().Name,
+		Device:  telemetry.Device{Name: f.dev.Info().Name, Kind: strings.Join(slices.Compact(f.schemes()), ",")},
 		Regions: func() (int64, int64) { return f.regions.Load(), f.registered.Load() },
+	}
+	for i := range f.paths {
+		cfg.Devices = append(cfg.Devices, telemetry.Device{Name: f.paths[i].name, Kind: f.paths[i].scheme})
 	}
 	if f.dev.Environment() != nil {
 		cfg.Inline = true
@@ -97,7 +102,7 @@ func (e *intake) follow() *trail.Log {
 	if e.tele != nil { // enabled again: operations read it at any time
 		return e.tele.Log()
 	}
-	e.tele = t.Open(e.sh.TurnTime, e.sample)
+	e.tele = t.Open(telemetry.Endpoint{Name: e.cfg.Name, Now: e.sh.TurnTime, Sample: e.sample})
 	return e.tele.Log()
 }
 

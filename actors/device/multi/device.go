@@ -14,7 +14,7 @@ import (
 var ErrMismatch = errors.New("multi: the devices do not fit together")
 
 // maxDevices bounds the devices of Open: there are few kinds of device.
-const maxDevices = 8
+const maxDevices = device.MaxPaths
 
 // Device is several devices as one; it implements [device.Device].
 type Device struct {

@@ -285,3 +285,36 @@ func TestQueuePairRefused(t *testing.T) {
 	require.Equal(t, []string{"a: close qp"}, *log)
 	require.NoError(t, d.Close())
 }
+
+// TestCarried: each path counts what goes over it, and only what its device took.
+func TestCarried(t *testing.T) {
+	a, b, _ := pair()
+	d, err := multi.Open(a, b)
+	require.NoError(t, err)
+	qp, err := d.OpenQP(device.QPConfig{})
+	require.NoError(t, err)
+	toA, err := qp.CreateAH(device.GID{1})
+	require.NoError(t, err)
+	toB, err := qp.CreateAH(device.GID{2})
+	require.NoError(t, err)
+	for _, wr := range []device.SendWR{
+		{AH: toB, Header: make([]byte, 10), Payload: make([]byte, 90)},
+		{AH: toB, Kind: device.WRRead, Payload: make([]byte, 7)},
+		{AH: toA, Kind: device.WRWrite, Payload: make([]byte, 5), More: []device.Piece{{Mem: make([]byte, 6)}}},
+	} {
+		require.NoError(t, qp.PostSend(&wr))
+	}
+	require.ErrorIs(t, qp.PostSend(&device.SendWR{AH: 99, Header: make([]byte, 10)}), device.ErrBadAH)
+	b.qps[0].comps = []device.Completion{
+		{Op: device.OpRecv, ID: 2, Len: 50, AH: 7},
+		{Op: device.OpRecv, ID: 3, Len: 50, AH: 7, Status: device.StatusLocalBadLength},
+		{Op: device.OpRecv, ID: 77, Len: 50, AH: 7},
+		{Op: device.OpSend, ID: 1},
+	}
+	var c [8]device.Completion
+	require.Equal(t, 4, qp.Poll(c[:]))
+	require.Equal(t, device.Carried{Writes: 1, WriteBytes: 11}, qp.Paths()[0].Carried)
+	require.Equal(t, device.Carried{Sends: 1, SendBytes: 100, Reads: 1, ReadBytes: 7, Recvs: 1, RecvBytes: 50}, qp.Paths()[1].Carried)
+	require.NoError(t, qp.Close())
+	require.NoError(t, d.Close())
+}

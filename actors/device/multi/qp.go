@@ -94,10 +94,14 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	wr.AH = h.sub
 	err := s.PostSend(wr)
 	wr.AH = own
-	if err == nil && !wr.Over {
+	if err != nil {
+		return err
+	}
+	q.paths[h.path].Carried.Posted(wr)
+	if !wr.Over {
 		s.posted = true
 	}
-	return err
+	return nil
 }
 
 // RecvSlots implements device.QP: those of all paths, one after the other.
@@ -218,7 +222,7 @@ func (q *QP) Poll(c []device.Completion) int {
 	s := &q.subs[0]
 	n := s.Poll(c)
 	if q.alone -= 1 + n; n > 0 {
-		n, q.dead = s.translate(c[:n])
+		n, q.dead = s.translate(c[:n], &q.paths[0].Carried)
 	}
 	return n
 }
@@ -232,7 +236,7 @@ func (q *QP) pollAll(c []device.Completion) int {
 			s.rest -= 1 + n
 		case n < len(c): // without room nothing is known; the path is the first soon
 			if got := s.Poll(c[n:]); got > 0 {
-				got, q.dead = s.translate(c[n : n+got])
+				got, q.dead = s.translate(c[n:n+got], &q.paths[i].Carried)
 				if n += got; q.dead {
 					return n
 				}
@@ -267,8 +271,8 @@ func (s *sub) foundNothing() {
 }
 
 // translate converts a path's completions to our numbers, up to the one that says that it has
-// failed, if it has. It returns how many that are.
-func (s *sub) translate(c []device.Completion) (n int, failed bool) {
+// failed, if it has. It returns how many that are, and counts the packets among them.
+func (s *sub) translate(c []device.Completion, count *device.Carried) (n int, failed bool) {
 	for i := range c {
 		e := &c[i]
 		if e.Op == device.OpSend {
@@ -280,6 +284,9 @@ func (s *sub) translate(c []device.Completion) (n int, failed bool) {
 		case e.Op != device.OpRecv && e.Op != device.OpWritten:
 		case e.ID < uint64(s.slots):
 			e.ID += uint64(s.base)
+			if e.Op == device.OpRecv && e.Status == device.StatusOK && e.Len >= 0 {
+				count.Came(e.Len)
+			}
 		default:
 			e.ID = device.NoSlot // of a receive: the driver's fault, and not a slot
 		}
