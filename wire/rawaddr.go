@@ -48,12 +48,19 @@ func (r RawAddr) ConnID() uint32 { return le.Uint32(r[rawAddrConnIDAt:]) }
 // IsZero reports whether r is unset.
 func (r RawAddr) IsZero() bool { return r == RawAddr{} }
 
-const rawAddrScheme = "fi_addr_efa://["
+const (
+	rawScheme     = "fi_addr_efa"
+	rawAddrScheme = rawScheme + "://["
+)
 
 // String returns libfabric's text form, fi_addr_efa://[gid]:qpn:connid. It leaves
 // out pad and reserved.
-func (r RawAddr) String() string {
-	b := append(make([]byte, 0, 80), rawAddrScheme...)
+func (r RawAddr) String() string { return r.URI(rawScheme) }
+
+// URI is the same with another scheme: the kind of a device, as efa.Address has it.
+func (r RawAddr) URI(scheme string) string {
+	b := append(make([]byte, 0, 80), scheme...)
+	b = append(b, "://["...)
 	b = netip.AddrFrom16(r.GID()).AppendTo(b)
 	b = append(b, "]:"...)
 	b = strconv.AppendUint(b, uint64(r.QPN()), 10)

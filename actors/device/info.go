@@ -74,6 +74,20 @@ type Info struct {
 	MaxMedium, MinRead, MinReadWrite int
 }
 
+// Kind is the kind of the device: the small letters that its name begins with. Addresses
+// on it have that as their scheme.
+func (i *Info) Kind() string { return KindOf(i.Name) }
+
+// KindOf is the kind of a device with a name.
+func KindOf(name string) string {
+	for i := range len(name) {
+		if c := name[i]; c < 'a' || c > 'z' {
+			return name[:i]
+		}
+	}
+	return name
+}
+
 // Check is what every OpenQP does first: it refuses with ErrNotSupported a kind of queue
 // pair that i does not list.
 func Check(i Info, c QPConfig) error {

@@ -3,6 +3,7 @@ package direct
 import (
 	"slices"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
@@ -87,7 +88,7 @@ func (p *Port) Remotes() int { return len(p.places.at) }
 
 // Each calls f with a description of each operation in progress.
 func (p *Port) Each(f func(ope.Snapshot)) {
-	now := p.cfg.Shard.Now()
+	now, kind := p.cfg.Shard.Now(), device.KindOf(p.cfg.Device.Info().Name)
 	for _, o := range p.ops {
 		if o.state == idle {
 			continue
@@ -95,13 +96,16 @@ func (p *Port) Each(f func(ope.Snapshot)) {
 		x := ope.Order{Req: o.req, Born: o.born}
 		s := x.Snapshot(now)
 		s.State = stateNames[o.state]
+		if o.to != nil {
+			s.Peer, s.PeerName = o.to.addr.URI(kind), p.cfg.Book.Name(o.to.handle)
+		}
 		switch {
 		case o.to == nil:
 			s.Waits = "a message"
 		case o.state == waits:
-			s.Peer, s.Waits = o.to.addr.String(), "a place in the send queue"
+			s.Waits = "a place in the send queue"
 		default:
-			s.Peer, s.Waits = o.to.addr.String(), "the device"
+			s.Waits = "the device"
 		}
 		f(s)
 	}

@@ -43,6 +43,8 @@ type Config struct {
 type Book interface {
 	// Address returns the address of a handle, or why there is none.
 	Address(handle uint64) (wire.RawAddr, error)
+	// Name is what people call a handle's peer, "" if it has no name.
+	Name(handle uint64) string
 	// Age orders insertions: a later one has a higher age.
 	Age(handle uint64) uint64
 	// Now returns the age of the latest insertion.

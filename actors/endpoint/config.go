@@ -76,6 +76,8 @@ type AddressBook interface {
 	Address(handle uint64) (wire.RawAddr, error)
 	// Handle returns the handle of a raw address, and whether it has one.
 	Handle(addr wire.RawAddr) (uint64, bool)
+	// Name is what people call a handle's peer, "" if it has no name.
+	Name(handle uint64) string
 	// Age orders insertions: a later one has a higher age. The age of a handle that is
 	// not in use is 0.
 	Age(handle uint64) uint64

@@ -22,7 +22,7 @@ type deviceDown struct {
 func (e *Endpoint) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
 	_ *actor.RestartStatistics, reason, message any,
 ) {
-	e.cfg.Log.Error("panic in an actor", "actor", child.Id, "reason", reason, "message", fmt.Sprintf("%T", message))
+	e.env.LogOf(e.peers.of(child)).Error("panic in an actor", "actor", child.Id, "reason", reason, "message", fmt.Sprintf("%T", message))
 	queue := child.Equal(e.qref.PID()) || e.port != nil // a port is of no use after a panic, either
 	if queue || e.queue.Broken() {
 		e.queue.Break()

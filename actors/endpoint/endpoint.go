@@ -86,7 +86,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.env = &peer.Env{
 		Sh: cfg.Shard, Addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID), ConnID: cfg.ConnID, Paths: peerPaths(paths, on, cfg.ConnID),
 		MTU: info.MTU, Config: set,
-		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail,
+		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail, Names: cfg.Book.Name,
 	}
 	e.pools = ope.NewPools(e.env, e.spawn)
 	queue := device.QueueConfig{
@@ -237,7 +237,7 @@ type begin struct{ shard.Message }
 func (e *Endpoint) start() {
 	e.span = e.env.Trail.Next()
 	e.env.Trail.Put(e.span, trail.EndpointBegin, 0, 0, 0)
-	e.env.Trail.Locate(e.span, &e.env.Addr)
+	e.env.Trail.Locate(e.span, 0, &e.env.Addr)
 	e.env.Endpoint, e.env.Acceptor = e.ref, e
 	if e.port != nil {
 		startPort(e)

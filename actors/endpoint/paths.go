@@ -30,7 +30,7 @@ func peerPaths(paths []device.Path, on []settings.InForce, connid uint32) []peer
 	for i := range paths {
 		p := &paths[i]
 		ps[i] = peer.Path{
-			Addr: wire.MakeRawAddr(p.Info.GID, p.QPN, connid), Device: p.Info.Name, Pulse: p.Info.Pulse,
+			Addr: wire.MakeRawAddr(p.Info.GID, p.QPN, connid), Device: p.Info.Name, Kind: p.Info.Kind(), Pulse: p.Info.Pulse,
 			Features: on[i].Features, DeviceID: on[i].DeviceID, HoldsBack: p.Info.HoldsBack,
 		}
 	}

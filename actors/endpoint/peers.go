@@ -56,7 +56,7 @@ func (p *peers) link(handle uint64) (*peer.Link, error) {
 	}
 	ah, err := p.qp().CreateAH(addr.GID())
 	if err != nil {
-		return nil, fmt.Errorf("%w: address handle for %s: %w", errno.ErrHostUnreach, addr, err)
+		return nil, fmt.Errorf("%w: address handle for %s: %w", errno.ErrHostUnreach, p.uri(&addr), err)
 	}
 	if x := p.routes.get(ah, addr.QPN()); x != nil && x.cur != nil && x.cur.QKey == addr.ConnID() {
 		_ = p.qp().DestroyAH(ah) // the peer holds it already
@@ -174,6 +174,30 @@ func (p *peers) at(gid device.GID, qpn uint16) *peer.Link {
 	for _, m := range p.routes.byAH {
 		if x := m[qpn]; x != nil && x.cur != nil && x.cur.Addr.GID() == gid {
 			return x.cur
+		}
+	}
+	return nil
+}
+
+// uri is an address for which there is no address handle: of several devices none is known to
+// lead there, which libfabric's form leaves open.
+func (p *peers) uri(a *wire.RawAddr) string {
+	if len(p.env.Paths) == 1 {
+		return p.env.URI(a, 0)
+	}
+	return a.String()
+}
+
+// of returns the peer whose actor pid is, nil if it is no peer's.
+func (p *peers) of(pid *actor.PID) *peer.Link {
+	for l := range p.routes.all() {
+		if pid.Equal(l.Peer.PID()) {
+			return l
+		}
+	}
+	for _, l := range p.replaced {
+		if pid.Equal(l.Peer.PID()) {
+			return l
 		}
 	}
 	return nil

@@ -90,8 +90,8 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	}
 	ah, err := p.handleFor(addr.GID())
 	if err != nil {
-		p.env.Log.Warn("address handle for a stranger", "addr", addr, "err", err)
-		peer.Complain(p.env, nil, fmt.Errorf("address handle for %s: %w", addr, err))
+		p.env.Log.Warn("address handle for a stranger", "address", p.uri(&addr), "err", err)
+		peer.Complain(p.env, nil, fmt.Errorf("address handle for %s: %w", p.uri(&addr), err))
 		r.Release()
 		return
 	}

@@ -1,7 +1,10 @@
 package endpoint_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -200,4 +203,44 @@ func TestQueuePairEnds(t *testing.T) {
 	for _, o := range r.Outcomes {
 		require.ErrorIs(t, o.Res.Err, errno.ErrIO)
 	}
+}
+
+// TestPanicNamesPeer: what the log says of a peer's actor has the peer's handle, name and address,
+// as errors have them.
+func TestPanicNamesPeer(t *testing.T) {
+	var log bytes.Buffer
+	cfg := set(settings.Settings{MaxMedium: -1})
+	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	r, a := start(t, script.Config{Endpoint: cfg})
+	r.Book.SetName(a.Handle, "rank 3 on node7")
+	long := r.Send(a, 5000, 0, 0, 0)
+	r.Run()
+	r.EP.PoisonPeers()
+	inject(t, r, a, "CTS", "send_id=0", "recv_length=10")
+	completeAll(r)
+	require.Equal(t, 1, long.Ends)
+	line, _, _ := strings.Cut(log.String()[strings.Index(log.String(), "panic in an actor"):], "\n")
+	require.Contains(t, line, fmt.Sprintf(" peer=%d ", a.Handle))
+	require.Contains(t, line, ` name="rank 3 on node7" `)
+	require.Contains(t, line, "address="+a.Addr.URI("script"))
+}
+
+// TestSnapshotNamesPeer: peers and operations have the peer's name, and its address as
+// efa.Address has it.
+func TestSnapshotNamesPeer(t *testing.T) {
+	r, a := start(t, script.Config{Endpoint: set(settings.Settings{MaxMedium: -1})})
+	r.Book.SetName(a.Handle, "rank 3 on node7")
+	r.Send(a, 5000, 0, 0, 0)
+	r.Recv(a, 10, 0, 0, 0)
+	r.Recv(nil, 10, 0, 0, 0)
+	r.Run()
+	s := endpoint.ReadSnapshot(r.EP, 10)
+	require.Len(t, s.Peers, 1)
+	require.Equal(t, "rank 3 on node7", s.Peers[0].Name)
+	require.Equal(t, a.Addr.URI("script"), s.Peers[0].Address)
+	names := map[string]int{}
+	for _, o := range s.Operations {
+		names[o.PeerName+" at "+o.Peer]++
+	}
+	require.Equal(t, map[string]int{"rank 3 on node7 at " + a.Addr.URI("script"): 2, " at ": 1}, names)
 }

@@ -204,7 +204,7 @@ func (r *Rxe) must(err error) bool {
 }
 
 func (r *Rxe) violated(err error) {
-	err = r.pools.violation(err)
+	err = r.pools.violation(r.link, err)
 	if r.m.State.over() {
 		r.settle()
 		return

@@ -15,7 +15,8 @@ import (
 type Snapshot struct {
 	Kind     string        `json:"kind"`           // "send", "receive", "write", "unexpected message", "peer's write", ...
 	ID       uint64        `json:"id,omitempty"`   // efa.OpID, 0 of what a peer asked for
-	Peer     string        `json:"peer,omitempty"` // its address, "" of a receive from anybody
+	Peer     string        `json:"peer,omitempty"` // its address as efa.Address has it, "" of a receive from anybody
+	PeerName string        `json:"peer_name,omitempty"`
 	Protocol string        `json:"protocol,omitempty"`
 	State    string        `json:"state,omitempty"` // of its machine
 	Bytes    uint64        `json:"bytes"`
@@ -57,7 +58,7 @@ func (o *Order) Snapshot(now clock.Time) Snapshot {
 	}
 	s.Still = s.Age
 	if o.from != nil {
-		s.Peer = o.from.Addr.String()
+		s.Peer, s.PeerName = o.from.URI(), o.from.Name()
 	}
 	return s
 }
@@ -71,7 +72,7 @@ var responses = map[Proto]string{
 func (t *outgoing) Snapshot() Snapshot {
 	now := t.pools.env.Sh.Now()
 	s := Snapshot{
-		Peer: t.link.Addr.String(), Protocol: t.m.Proto.String(), State: t.m.State.String(),
+		Peer: t.link.URI(), PeerName: t.link.Name(), Protocol: t.m.Proto.String(), State: t.m.State.String(),
 		Bytes: t.m.Total, Done: t.m.Acked, Still: now.Sub(t.moved), SendID: t.id, Waits: t.waits(),
 	}
 	t.q.describe(&s, t.ord.Born, now)
@@ -130,7 +131,7 @@ func inFlight(n int) string {
 func (r *incoming) Snapshot() Snapshot {
 	now := r.pools.env.Sh.Now()
 	s := Snapshot{
-		Peer: r.link.Addr.String(), Protocol: r.m.Proto.String(), State: r.m.State.String(),
+		Peer: r.link.URI(), PeerName: r.link.Name(), Protocol: r.m.Proto.String(), State: r.m.State.String(),
 		Bytes: r.m.Total, Done: min(r.m.Got+r.m.read, r.m.Total), Still: now.Sub(r.moved),
 		SendID: r.sendID, RecvID: r.id, Waits: r.waits(),
 	}

@@ -172,11 +172,11 @@ func (t *Txe) must(err error) bool {
 	return err == nil
 }
 
-func (t *Txe) violated(err error) { t.fail(t.pools.violation(err)) }
+func (t *Txe) violated(err error) { t.fail(t.pools.violation(t.link, err)) }
 
-// violation counts a step that no table has, and returns the error of its operation.
-func (p *Pools) violation(err error) error {
+// violation counts a step that no table has, of an operation with l, and returns the error of its operation.
+func (p *Pools) violation(l *peer.Link, err error) error {
 	p.env.Counters.Violations++
-	p.env.Log.Error("a step that its machine does not have", "err", err)
+	p.env.LogOf(l).Error("a step that its machine does not have", "err", err)
 	return fmt.Errorf("%w: %w", ErrInternal, err)
 }

@@ -150,7 +150,7 @@ func comeBack(p *Peer) {
 	l.Err, l.Away = nil, false
 	l.Span = p.env.Trail.Next()
 	p.env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
-	p.env.Trail.Locate(l.Span, &l.Addr)
+	p.env.Trail.Locate(l.Span, l.Path, &l.Addr)
 	p.env.Counters.PeersReturned++
 	p.heardFrom()
 	if p.asked = p.probing; l.Busy() {

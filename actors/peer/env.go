@@ -33,6 +33,9 @@ type Env struct {
 	Log      *slog.Logger // never nil
 	Trail    *trail.Log   // nil: nobody follows what happens
 
+	// Names gives what the address vector calls a handle, "" if it has no name; may be nil.
+	Names func(handle uint64) string
+
 	complaints complaints
 }
 
@@ -40,6 +43,7 @@ type Env struct {
 type Path struct {
 	Addr   wire.RawAddr // this endpoint's own
 	Device string       // its name
+	Kind   string       // and kind, the scheme of addresses on it
 	Pulse  bool         // as device.Info has it, and so
 	// HoldsBack: it can hold one sender back.
 	HoldsBack bool

@@ -78,7 +78,7 @@ func newPeer(env *Env, l *Link) *Peer {
 	l.chooseHeaders()
 	l.Span = env.Trail.Next()
 	env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
-	env.Trail.Locate(l.Span, &l.Addr)
+	env.Trail.Locate(l.Span, l.Path, &l.Addr)
 	l.of = &Peer{
 		env: env, link: l,
 		nextID:  env.Config.MsgIDBase,

@@ -73,7 +73,7 @@ func (p *Peer) resend(pke *device.Pke) (posted bool) {
 	p.env.Counters.Resent++
 	pke.Watch = true
 	if err := p.env.Q.Post(pke); err != nil {
-		p.env.Log.Warn("resend", "err", err)
+		p.env.LogOf(p.link).Warn("resend", "err", err)
 		p.sendFailed(pke, device.StatusQPInternal)
 		return false
 	}

@@ -310,7 +310,7 @@ func (p *Peer) post(pke *device.Pke, header []byte) bool {
 	pke.Watch = true // its end is a sign of life
 	p.env.Counters.PacketsSent[header[0]]++
 	if err := p.env.Q.Post(pke); err != nil {
-		p.env.Log.Warn("post", "err", err)
+		p.env.LogOf(p.link).Warn("post", "err", err)
 		p.env.Q.Free(pke)
 		return false
 	}

@@ -9,11 +9,12 @@ import (
 
 // Snapshot is a remote endpoint at one moment. As JSON, durations are nanoseconds.
 type Snapshot struct {
-	Address    string        `json:"address"`
-	Device     string        `json:"device"`    // that carries to it
-	Handle     *uint64       `json:"handle"`    // in the address vector, null: not in it
-	State      string        `json:"state"`     // "new", "ready", "backing off", "failed"
-	Handshake  string        `json:"handshake"` // "none", "sent", "received", "both"
+	Address    string        `json:"address"`        // as efa.Address has it, on Device
+	Name       string        `json:"name,omitempty"` // in the address vector
+	Device     string        `json:"device"`         // that carries to it
+	Handle     *uint64       `json:"handle"`         // in the address vector, null: not in it
+	State      string        `json:"state"`          // "new", "ready", "backing off", "failed"
+	Handshake  string        `json:"handshake"`      // "none", "sent", "received", "both"
 	Features   []string      `json:"features,omitempty"`
 	HostID     uint64        `json:"host_id,omitempty,string"` // as its HANDSHAKE has it; 0: it sent none
 	Silent     time.Duration `json:"silent"`                   // since it last gave a sign of life
@@ -32,7 +33,7 @@ type Snapshot struct {
 func (l *Link) Snapshot() Snapshot {
 	p, now := l.of, l.env.now()
 	s := Snapshot{
-		Address: l.Addr.String(), Device: l.path().Device, State: l.state(), Handshake: p.shaken(), Silent: l.silent(now),
+		Address: l.URI(), Name: l.Name(), Device: l.path().Device, State: l.state(), Handshake: p.shaken(), Silent: l.silent(now),
 		HostID: HostID(l), NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Held(), HeldBytes: l.held,
 	}
 	if l.Handle != Unlisted {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/wire"
 )
 
 // Config configures a Collector. Without a provider there is none.
@@ -110,12 +111,15 @@ type Endpoint struct {
 	Name   string            // "": it has none
 	Now    func() clock.Time // its shard's
 	Sample Sampler           // reads its counters; nil: nobody does
+	// Peer gives the handle and the name of a peer in the address vector; ok is false of one that
+	// is not in it. Any goroutine may call it. nil: there is no address vector.
+	Peer func(wire.RawAddr) (handle uint64, name string, ok bool)
 }
 
 // Open begins to follow an endpoint.
 func (c *Collector) Open(e Endpoint) *Source {
 	ring := trail.NewRing(c.cfg.Records)
-	s := &Source{c: c, ring: ring, name: e.Name, sample: e.Sample, ops: make(map[uint64]*op), lives: make(map[uint64]*life)}
+	s := &Source{c: c, ring: ring, name: e.Name, peer: e.Peer, sample: e.Sample, ops: make(map[uint64]*op), lives: make(map[uint64]*life)}
 	s.log = trail.New(trail.Config{Ring: ring, Now: e.Now, Kinds: c.kinds, Notify: c.notify})
 	c.mu.Lock()
 	defer c.mu.Unlock()

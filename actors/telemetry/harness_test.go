@@ -54,11 +54,11 @@ func (b *bench) open() {
 	ep := b.log.Next()
 	b.log.Put(ep, trail.EndpointBegin, 0, 0, 0)
 	addr := wire.MakeRawAddr([16]byte{15: 1}, 1, own)
-	b.log.Locate(ep, &addr)
+	b.log.Locate(ep, 0, &addr)
 	b.peer = b.log.Next()
 	b.log.Put(b.peer, trail.PeerBegin, 0, 0, 0)
 	addr = wire.MakeRawAddr([16]byte{15: 2}, 1, other)
-	b.log.Locate(b.peer, &addr)
+	b.log.Locate(b.peer, 0, &addr)
 }
 
 // begin begins an operation and chooses a subprotocol with a msg_id.

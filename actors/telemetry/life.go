@@ -26,6 +26,8 @@ type life struct {
 	name string
 	span uint64
 	addr wire.RawAddr
+	path uint8
+	id   identity
 	real trace.Span
 	ctx  context.Context // with the span in it
 
@@ -157,6 +159,7 @@ func (l *life) address(r *trail.Record) {
 		return
 	}
 	binary.LittleEndian.PutUint64(l.addr[8*r.B:], r.A)
+	l.path = r.Code
 	if r.B < wire.RawAddrLen/8-1 {
 		return
 	}
@@ -175,9 +178,44 @@ func (s *Source) attributes(peer *life) []attribute.KeyValue {
 		a = append(a,
 			attrPeerConnID.String(connID(peer.addr.ConnID())),
 			attrPeerAddress.String(netip.AddrFrom16(peer.addr.GID()).String()),
-			attrPeerPort.Int(int(peer.addr.QPN())))
+			attrPeerPort.Int(int(peer.addr.QPN())),
+			attrPeerURI.String(peer.addr.URI(s.c.kindOf(peer.path))))
+		a = append(a, peer.who()...)
 	}
 	return a
+}
+
+// identity is what the address vector knows a peer by.
+type identity struct {
+	known  bool
+	handle uint64
+	name   string
+}
+
+// who describes the peer by what the address vector has now, or, if it was removed, had at its
+// last span.
+func (l *life) who() []attribute.KeyValue {
+	if l.s.peer != nil {
+		if handle, name, ok := l.s.peer(l.addr); ok {
+			l.id = identity{true, handle, name}
+		}
+	}
+	if !l.id.known {
+		return nil
+	}
+	a := []attribute.KeyValue{attrPeerHandle.Int64(int64(l.id.handle))}
+	if l.id.name != "" {
+		a = append(a, attrPeerName.String(l.id.name))
+	}
+	return a
+}
+
+// kindOf is the kind of the device of a path.
+func (c *Collector) kindOf(path uint8) string {
+	if int(path) < len(c.cfg.Devices) {
+		return c.cfg.Devices[path].Kind
+	}
+	return c.cfg.Device.Kind
 }
 
 func connID(id uint32) string { return fmt.Sprintf("%08x", id) }

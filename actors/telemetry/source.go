@@ -6,6 +6,7 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/wire"
 )
 
 // Source is one endpoint as the Collector sees it: the ring that its shard writes, and
@@ -21,6 +22,7 @@ type Source struct {
 	name    string
 	label   string // of metrics
 	sample  Sampler
+	peer    func(wire.RawAddr) (uint64, string, bool)
 	latest  *Sample
 	closed  bool
 

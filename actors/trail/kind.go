@@ -63,7 +63,7 @@ const (
 	// PeerBegin: a peer was created; the records that follow hold its address.
 	PeerBegin
 	// Address: eight bytes of the raw address of a peer or of the endpoint. A: the
-	// bytes, little-endian; B: 0 to 3.
+	// bytes, little-endian; B: 0 to 3; Code: the path that it is on.
 	Address
 	// Replaces: the peer replaces another one, whose connid differed. A: that one's
 	// span.

@@ -111,13 +111,13 @@ func (l *Log) Err(n uint32) error {
 	return l.errs[n%keptErrors].err
 }
 
-// Locate writes the address of a peer or endpoint.
-func (l *Log) Locate(span uint64, addr *wire.RawAddr) {
+// Locate writes the address of a peer or endpoint, and the path that it is on.
+func (l *Log) Locate(span uint64, path uint8, addr *wire.RawAddr) {
 	if l == nil {
 		return
 	}
 	for i := range len(addr) / 8 {
-		l.Put(span, Address, 0, binary.LittleEndian.Uint64(addr[8*i:]), uint32(i))
+		l.Put(span, Address, path, binary.LittleEndian.Uint64(addr[8*i:]), uint32(i))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -60,8 +61,7 @@ func (a Address) String() string {
 		if i > 0 {
 			b.WriteByte(';')
 		}
-		b.WriteString(p.scheme)
-		b.WriteString(strings.TrimPrefix(p.raw.String(), rawScheme))
+		b.WriteString(p.raw.URI(p.scheme))
 	}
 	return b.String()
 }
@@ -94,7 +94,7 @@ func ParseAddress(s string) (Address, error) {
 		if len(a.paths) == maxPaths {
 			return Address{}, fmt.Errorf("%w: address of more than %d paths", ErrInvalid, maxPaths)
 		}
-		if !ok || (schemeOf(scheme) != scheme && scheme != rawScheme) || scheme == "" {
+		if !ok || (device.KindOf(scheme) != scheme && scheme != rawScheme) || scheme == "" {
 			return Address{}, fmt.Errorf("%w: address %q: want scheme://[gid]:qpn:connid", ErrInvalid, uri)
 		}
 		raw, err := wire.ParseRawAddr(rawScheme + "://" + rest)

@@ -90,11 +90,12 @@ func tellAll(eps []*Endpoint, handles []Addr) {
 func (av *AddressVector) insert(as []Address) ([]Addr, []*Endpoint, error) {
 	av.mu.Lock()
 	defer av.mu.Unlock()
-	return av.insertLocked(as, nil)
+	return av.insertLocked(as, nil, "")
 }
 
-// insertLocked gives the peers a value, unless that is nil. The caller holds mu.
-func (av *AddressVector) insertLocked(as []Address, value any) ([]Addr, []*Endpoint, error) {
+// insertLocked gives the peers a value, unless that is nil; name is what they will be called. The
+// caller holds mu.
+func (av *AddressVector) insertLocked(as []Address, value any, name string) ([]Addr, []*Endpoint, error) {
 	if av.closed {
 		return nil, nil, fmt.Errorf("%w: the address vector", ErrClosed)
 	}
@@ -115,7 +116,7 @@ func (av *AddressVector) insertLocked(as []Address, value any) ([]Addr, []*Endpo
 			}
 			h = Addr(av.table.add(x))
 			av.byAddr[raw] = h
-			av.dom.fab.chose(h, a, path)
+			av.dom.fab.chose(h, name, a, path)
 		} else if value != nil {
 			av.table.setValue(uint64(h), value)
 		}

@@ -1,10 +1,12 @@
 package efa
 
+import "github.com/efactor/efactor/wire"
+
 // InsertNamed is Insert, and names the peer in the same step, see SetName. A peer that is in
 // the vector already gets the name instead of what it had, but for "".
 func (av *AddressVector) InsertNamed(a Address, name string) (Addr, error) {
 	av.mu.Lock()
-	hs, eps, err := av.insertLocked([]Address{a}, nil)
+	hs, eps, err := av.insertLocked([]Address{a}, nil, name)
 	if len(hs) > 0 && hs[0] < NoAddr && name != "" {
 		av.table.setName(uint64(hs[0]), name)
 	}
@@ -29,6 +31,15 @@ func (av *AddressVector) SetName(h Addr, name string) error {
 // Name is what a peer is called; "" of a peer without a name, and of a handle that was removed
 // or is none. It takes no lock and allocates nothing.
 func (av *AddressVector) Name(h Addr) string { return av.table.get(uint64(h)).name }
+
+// who is the handle and name of the peer at an address on this fabric.
+func (av *AddressVector) who(a wire.RawAddr) (handle uint64, name string, ok bool) {
+	h, ok := book{av}.Handle(a)
+	if !ok {
+		return 0, "", false
+	}
+	return h, av.Name(Addr(h)), true
+}
 
 // setName names a handle that is in use.
 func (t *avTable) setName(h uint64, name string) {

@@ -5,7 +5,7 @@ package efa
 // already gets the value instead of what it had, but for nil.
 func (av *AddressVector) InsertValue(a Address, v any) (Addr, error) {
 	av.mu.Lock()
-	hs, eps, err := av.insertLocked([]Address{a}, v)
+	hs, eps, err := av.insertLocked([]Address{a}, v, "")
 	av.mu.Unlock()
 	tellAll(eps, hs)
 	return first(hs, err)

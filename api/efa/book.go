@@ -19,6 +19,8 @@ func (b book) Address(h uint64) (wire.RawAddr, error) {
 	}
 }
 
+func (b book) Name(h uint64) string { return b.av.Name(Addr(h)) }
+
 func (b book) Age(h uint64) uint64 { return b.av.table.get(h).age }
 
 func (b book) Now() uint64 { return b.av.age.Load() }

@@ -26,7 +26,7 @@ func pathsOf(dev Device) []fabricPath {
 	paths := make([]fabricPath, len(parts))
 	for i, d := range parts {
 		info := d.Info()
-		paths[i] = fabricPath{scheme: schemeOf(info.Name), name: info.Name, gid: info.GID, dev: d}
+		paths[i] = fabricPath{scheme: info.Kind(), name: info.Name, gid: info.GID, dev: d}
 	}
 	return paths
 }
@@ -35,16 +35,6 @@ func pathsOf(dev Device) []fabricPath {
 // there is nothing to choose.
 func (f *Fabric) reaches(p *fabricPath, gid device.GID) bool {
 	return len(f.paths) == 1 || p.dev.Reaches(gid)
-}
-
-// schemeOf is the kind of a device: the small letters that its name begins with.
-func schemeOf(name string) string {
-	for i := range len(name) {
-		if c := name[i]; c < 'a' || c > 'z' {
-			return name[:i]
-		}
-	}
-	return name
 }
 
 // choose picks the path to an address: that on the first of our devices which has one
@@ -87,7 +77,7 @@ func (f *Fabric) schemes() []string {
 }
 
 // chose writes down which path an address in the vector has got.
-func (f *Fabric) chose(h Addr, a Address, path int) {
+func (f *Fabric) chose(h Addr, name string, a Address, path int) {
 	if len(f.paths) == 1 || !f.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
@@ -95,5 +85,9 @@ func (f *Fabric) chose(h Addr, a Address, path int) {
 	if path == len(f.paths)-1 {
 		why = "no other device reaches it"
 	}
-	f.log.Debug("efa: device for a peer", "peer", uint64(h), "address", a, "device", f.paths[path].name, "why", why)
+	args := []any{"peer", uint64(h), "address", a, "device", f.paths[path].name, "why", why}
+	if name != "" {
+		args = append(args, "name", name)
+	}
+	f.log.Debug("efa: device for a peer", args...)
 }

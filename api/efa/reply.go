@@ -71,7 +71,7 @@ func (av *AddressVector) meet(raw RawAddr, may bool) (h Addr, fresh bool, err er
 		av.mu.Unlock()
 		return NoAddr, false, fmt.Errorf("%w: it was removed from the address vector after the message came", ErrNotConnected)
 	}
-	hs, eps, err := av.insertLocked([]Address{av.dom.fab.addressOf(raw)}, nil)
+	hs, eps, err := av.insertLocked([]Address{av.dom.fab.addressOf(raw)}, nil, "")
 	av.mu.Unlock()
 	tellAll(eps, hs)
 	h, err = first(hs, err)

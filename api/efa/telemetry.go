@@ -102,7 +102,7 @@ func (e *intake) follow() *trail.Log {
 	if e.tele != nil { // enabled again: operations read it at any time
 		return e.tele.Log()
 	}
-	e.tele = t.Open(telemetry.Endpoint{Name: e.cfg.Name, Now: e.sh.TurnTime, Sample: e.sample})
+	e.tele = t.Open(telemetry.Endpoint{Name: e.cfg.Name, Now: e.sh.TurnTime, Sample: e.sample, Peer: e.cfg.AV.who})
 	return e.tele.Log()
 }
 

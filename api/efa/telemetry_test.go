@@ -191,7 +191,9 @@ func metricsOf(t *testing.T, r *sdkmetric.ManualReader) map[string]int64 {
 			switch d := m.Data.(type) {
 			case metricdata.Sum[int64]:
 				for _, p := range d.DataPoints {
-					p.Attributes, _ = p.Attributes.Filter(func(kv attribute.KeyValue) bool { return !strings.HasPrefix(string(kv.Key), "efa.device") && kv.Key != "messaging.system" })
+					p.Attributes, _ = p.Attributes.Filter(func(kv attribute.KeyValue) bool {
+						return !strings.HasPrefix(string(kv.Key), "efa.device") && kv.Key != "messaging.system"
+					})
 					got[m.Name+" "+p.Attributes.Encoded(attribute.DefaultEncoder())] = p.Value
 				}
 			case metricdata.Histogram[float64]:

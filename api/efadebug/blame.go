@@ -16,7 +16,7 @@ func (j *Job) blame(addresses []efa.Address) {
 	for rank, a := range addresses {
 		for _, scheme := range []string{"shm", "tcp", "efa", "sim"} {
 			if raw, ok := a.Raw(scheme); ok {
-				ranks[raw.String()] = rank
+				ranks[efa.NewAddress(scheme, raw).String()] = rank
 			}
 		}
 	}

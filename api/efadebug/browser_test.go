@@ -142,7 +142,7 @@ func TestPageInBrowser(t *testing.T) {
 		// These addresses have no endpoint: with an operation the peer is there.
 		a, err := efa.ParseAddress(absent(hub, i))
 		require.NoError(t, err)
-		to, err := av.Insert(a)
+		to, err := av.InsertNamed(a, fmt.Sprint("rank ", i))
 		require.NoError(t, err)
 		_, err = hub.PostRecv(&efa.RecvReq{From: to, Directed: true, Buf: make([]byte, 8), Tagged: true, Tag: uint64(i) << 50})
 		require.NoError(t, err)
@@ -155,6 +155,8 @@ func TestPageInBrowser(t *testing.T) {
 	require.Contains(t, b.text(), "hub <script>alert(1)</script>", "text stays text")
 	require.Contains(t, b.text(), "a message that matches")
 	require.Contains(t, b.text(), fmt.Sprintf("%#x", uint64(peers-1)<<50), "tags are exact")
+
+	require.Contains(t, b.text(), fmt.Sprintf("rank %d, %s", peers-1, last), "the operation's peer, by name and address")
 
 	raw := last[strings.LastIndex(last, "/")+1:]
 	b.run(fmt.Sprintf(`(f => { f.value = %q; f.dispatchEvent(new Event("input")); })(document.getElementById("filter"))`, raw), nil)

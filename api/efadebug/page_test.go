@@ -140,7 +140,7 @@ func TestEntries(t *testing.T) {
 	b, _ := w.endpoint()
 	removeA := p.Add("a", a)
 	p.Add("b", b)
-	to, err := av.Insert(b.Address())
+	to, err := av.InsertNamed(b.Address(), "rank 1 on node7")
 	require.NoError(t, err)
 	_, err = a.PostSend(&efa.SendReq{To: to, Buf: make([]byte, 1<<20)})
 	require.NoError(t, err)
@@ -148,6 +148,19 @@ func TestEntries(t *testing.T) {
 		es := entries(t, p)
 		return len(es[0].Snapshot.Operations) == 1 && es[0].Snapshot.Operations[0].Waits == "CTS"
 	}, time.Minute, time.Millisecond)
+
+	s := entries(t, p)[0].Snapshot
+	assert.Equal(t, "rank 1 on node7", s.Operations[0].PeerName)
+	assert.Equal(t, b.Address().String(), s.Operations[0].Peer, "one notation of addresses")
+	require.Len(t, s.Peers, 1)
+	assert.Equal(t, "rank 1 on node7", s.Peers[0].Name)
+	assert.Equal(t, b.Address().String(), s.Peers[0].Address)
+	require.NotNil(t, s.Peers[0].Handle)
+	assert.EqualValues(t, to, *s.Peers[0].Handle)
+	script := body(t, get(t, p, "/x?script"))
+	for _, field := range []string{"o.peer_name", "p.name", "p.handle"} {
+		assert.Contains(t, script, field, "the page shows it")
+	}
 
 	require.NoError(t, b.Close())
 	es := entries(t, p)

@@ -23,7 +23,18 @@ func NewRemote(name string, host byte, qpn uint16, connid uint32) *Remote {
 
 // Book is the address vector of the endpoint under test: handles by order of
 // insertion.
-type Book struct{ addrs []wire.RawAddr }
+type Book struct {
+	addrs []wire.RawAddr
+	names map[uint64]string
+}
+
+// SetName gives a handle a name.
+func (b *Book) SetName(handle uint64, name string) {
+	if b.names == nil {
+		b.names = map[uint64]string{}
+	}
+	b.names[handle] = name
+}
 
 // Address implements endpoint.AddressBook.
 func (b *Book) Address(handle uint64) (wire.RawAddr, error) {
@@ -42,6 +53,9 @@ func (b *Book) Handle(addr wire.RawAddr) (uint64, bool) {
 	}
 	return 0, false
 }
+
+// Name implements endpoint.AddressBook.
+func (b *Book) Name(handle uint64) string { return b.names[handle] }
 
 // Age implements endpoint.AddressBook.
 func (b *Book) Age(handle uint64) uint64 {

@@ -56,7 +56,7 @@ var first = []attribute.Key{"efa.protocol", "efa.message.key", "efa.bytes"}
 
 // left are attributes that every span has.
 var left = append(slices.Clone(first), "messaging.system", "messaging.operation.name", "messaging.operation.type",
-	"messaging.message.body.size", "messaging.client.id", "efa.peer.connid", "network.peer.address", "network.peer.port")
+	"messaging.message.body.size", "messaging.client.id", "efa.peer.connid", "efa.peer.address", "efa.peer.handle", "network.peer.address", "network.peer.port")
 
 // Text writes down spans; name gives the endpoint with a connid a name.
 func Text(list []sdk.ReadOnlySpan, name func(connid string) string) string {

@@ -34,7 +34,7 @@ const operationColumns = [
   ["waits for", (o) => o.waits, "words"],
   ["still for", (o) => time(o.still), "number"],
   ["age", (o) => time(o.age), "number"],
-  ["peer", (o) => o.peer || "anybody"],
+  ["peer", (o) => (o.peer_name ? `${o.peer_name}, ${o.peer}` : o.peer || "anybody")],
   ["protocol", (o) => o.protocol || ""],
   ["state", (o) => o.state || ""],
   ["done", (o) => bytes(o.done), "number"],
@@ -44,7 +44,9 @@ const operationColumns = [
 ];
 
 const peerColumns = [
-  ["peer", (p) => p.address],
+  ["peer", (p) => p.handle ?? "", "number"], // the number in errors and spans
+  ["name", (p) => p.name || ""],
+  ["address", (p) => p.address],
   ["state", (p) => p.state + (p.backing_off ? ` for ${time(p.backing_off)}` : "")],
   ["device", (p) => p.device],
   ["handshake", (p) => p.handshake],
