@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
@@ -58,7 +59,7 @@ func (o *Order) Snapshot(now clock.Time) Snapshot {
 	}
 	s.Still = s.Age
 	if o.from != nil {
-		s.Peer, s.PeerName = o.from.URI(), o.from.Name()
+		s.Peer, s.PeerName = peer.URI(o.from), peer.NameOf(o.from)
 	}
 	return s
 }
@@ -72,7 +73,7 @@ var responses = map[Proto]string{
 func (t *outgoing) Snapshot() Snapshot {
 	now := t.pools.env.Sh.Now()
 	s := Snapshot{
-		Peer: t.link.URI(), PeerName: t.link.Name(), Protocol: t.m.Proto.String(), State: t.m.State.String(),
+		Peer: peer.URI(t.link), PeerName: peer.NameOf(t.link), Protocol: t.m.Proto.String(), State: t.m.State.String(),
 		Bytes: t.m.Total, Done: t.m.Acked, Still: now.Sub(t.moved), SendID: t.id, Waits: t.waits(),
 	}
 	t.q.describe(&s, t.ord.Born, now)
@@ -131,7 +132,7 @@ func inFlight(n int) string {
 func (r *incoming) Snapshot() Snapshot {
 	now := r.pools.env.Sh.Now()
 	s := Snapshot{
-		Peer: r.link.URI(), PeerName: r.link.Name(), Protocol: r.m.Proto.String(), State: r.m.State.String(),
+		Peer: peer.URI(r.link), PeerName: peer.NameOf(r.link), Protocol: r.m.Proto.String(), State: r.m.State.String(),
 		Bytes: r.m.Total, Done: min(r.m.Got+r.m.read, r.m.Total), Still: now.Sub(r.moved),
 		SendID: r.sendID, RecvID: r.id, Waits: r.waits(),
 	}

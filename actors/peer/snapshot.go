@@ -33,7 +33,7 @@ type Snapshot struct {
 func (l *Link) Snapshot() Snapshot {
 	p, now := l.of, l.env.now()
 	s := Snapshot{
-		Address: l.URI(), Name: l.Name(), Device: l.path().Device, State: l.state(), Handshake: p.shaken(), Silent: l.silent(now),
+		Address: URI(l), Name: NameOf(l), Device: l.path().Device, State: l.state(), Handshake: p.shaken(), Silent: l.silent(now),
 		HostID: HostID(l), NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Held(), HeldBytes: l.held,
 	}
 	if l.Handle != Unlisted {

@@ -32,7 +32,7 @@ func (av *AddressVector) SetName(h Addr, name string) error {
 // or is none. It takes no lock and allocates nothing.
 func (av *AddressVector) Name(h Addr) string { return av.table.get(uint64(h)).name }
 
-// who is the handle and name of the peer at an address on this fabric.
+// who gives the handle and name of the peer at an address on this fabric.
 func (av *AddressVector) who(a wire.RawAddr) (handle uint64, name string, ok bool) {
 	h, ok := book{av}.Handle(a)
 	if !ok {
