@@ -22,6 +22,7 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/examples/pingpong/ctrl"
@@ -80,12 +81,17 @@ func (o *options) play(ctx context.Context, connect connector, out, log io.Write
 		return err
 	}
 	defer conn.Close()
-	table := pp.Table{Out: out}
+	table, line := pp.Table{Out: out}, progress{out: terminal(log), doing: side.Doing}
+	ticker := time.NewTicker(progressEvery)
+	defer ticker.Stop()
+	defer line.start(ticker.C)()
 	return side.Run(ctx, conn, func(r pp.Result) error {
-		if o.json {
-			return r.WriteJSON(out, info)
-		}
-		return table.Add(r)
+		return line.apart(func() error {
+			if o.json {
+				return r.WriteJSON(out, info)
+			}
+			return table.Add(r)
+		})
 	})
 }
 

@@ -23,13 +23,17 @@ func (s *Side) Run(ctx context.Context, conn *ctrl.Conn, report func(Result) err
 	if err := g.expect(); err != nil {
 		return err
 	}
-	for _, size := range s.cfg.Sizes {
+	defer s.round.Store(nil)
+	for i, size := range s.cfg.Sizes {
+		at := func(n int, warmup bool) *doing {
+			return &doing{bytes: size, at: i + 1, sizes: len(s.cfg.Sizes), count: n, warmup: warmup}
+		}
 		if s.cfg.Warmup > 0 {
-			if _, err := g.round(ctx, size, s.cfg.Warmup); err != nil {
+			if _, err := g.play(ctx, at(s.cfg.Warmup, true)); err != nil {
 				return err
 			}
 		}
-		r, err := g.round(ctx, size, s.cfg.Iterations)
+		r, err := g.play(ctx, at(s.cfg.Iterations, false))
 		if err != nil {
 			return err
 		}
@@ -63,17 +67,19 @@ type game struct {
 	next  [2]*efa.Op  // the receives that are posted, see expect
 }
 
-// round plays n times with one size.
-func (g *game) round(ctx context.Context, size, n int) (Result, error) {
+// play plays a round: so many times with one size.
+func (g *game) play(ctx context.Context, d *doing) (Result, error) {
+	size, n := d.bytes, d.count
 	r := Result{Bytes: size, Sent: n}
 	if err := g.conn.Sync(ctx); err != nil {
 		return r, explain(err, size, 0)
 	}
 	w := g.conn.Watch(ctx)
 	defer g.lookForOthers(w)()
-	began := time.Now()
-	done, err := g.play(w, &r)
-	r.Elapsed = max(time.Since(began), 1)
+	d.began = time.Now()
+	g.round.Store(d)
+	done, err := g.exchange(w, &r, d)
+	r.Elapsed = max(time.Since(d.began), 1)
 	w.Stop()
 	if err != nil {
 		return r, explain(g.elsewhere(err), size, done)
@@ -85,8 +91,8 @@ func (g *game) round(ctx context.Context, size, n int) (Result, error) {
 	return r, nil
 }
 
-// play returns how many messages were received.
-func (g *game) play(w *ctrl.Watch, r *Result) (int, error) {
+// exchange returns how many messages were received.
+func (g *game) exchange(w *ctrl.Watch, r *Result, d *doing) (int, error) {
 	for i := range r.Sent {
 		// The partner may send while our last message still waits for its
 		// acknowledgement, so only receiving checks w.Silent.
@@ -99,6 +105,7 @@ func (g *game) play(w *ctrl.Watch, r *Result) (int, error) {
 			return i, err
 		}
 		g.heard.Store(true)
+		d.done.Store(int64(i + 1))
 		if g.conn.Server() {
 			if err := g.send(w.Alive, r, i == 0); err != nil {
 				return i, err

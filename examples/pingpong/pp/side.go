@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efadebug"
@@ -59,6 +60,8 @@ type Side struct {
 	tx, rx  []byte // parts of mem
 	rx2     []byte // as rx, see game.expect
 	out, in Pattern
+
+	round atomic.Pointer[doing] // nil: none is played
 }
 
 // fin is the last message.
