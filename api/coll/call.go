@@ -95,11 +95,11 @@ func (x *call) free() {
 // run does the collective.
 func (x *call) run(ctx context.Context) error {
 	if err := x.begin(ctx); err != nil {
-		return x.refused(err)
+		return refused(x, err)
 	}
 	err := x.work()
 	if err != nil {
-		return x.refused(err)
+		return refused(x, err)
 	}
 	x.free()
 	return nil
