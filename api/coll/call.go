@@ -95,12 +95,14 @@ func (x *call) free() {
 // run does the collective.
 func (x *call) run(ctx context.Context) error {
 	if err := x.begin(ctx); err != nil {
-		x.free()
-		return err
+		return refused(x, err)
 	}
 	err := x.work()
+	if err != nil {
+		return refused(x, err)
+	}
 	x.free()
-	return err
+	return nil
 }
 
 // begin takes the collective's place in the order of the group's.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Close ends the group. All ranks call it: it returns when they have, so that a
@@ -17,7 +18,8 @@ import (
 // an error, the group is closed.
 //
 // With the last group that came from a New, memory of Alloc goes.
-func (c *Comm) Close(ctx context.Context) error {
+func (c *Comm) Close(ctx context.Context) (err error) {
+	defer errtext.Wrap("coll", "close", &err)
 	g := c.group
 	if !g.closed.CompareAndSwap(false, true) {
 		return nil
@@ -38,7 +40,7 @@ func (c *Comm) Close(ctx context.Context) error {
 	well := g.claim.Load() == nil
 	x := newCall(c, kindClose, nil)
 	typed[byte](x)
-	err := x.run(ctx)
+	err = x.run(ctx)
 	g.revocations.stop()
 	switch {
 	case err == nil:

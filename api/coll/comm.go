@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Config says which processes work together. All ranks pass the same Peers in
@@ -50,7 +51,8 @@ type Comm struct {
 }
 
 // New makes the group of all ranks. It sends nothing.
-func New(cfg Config) (*Comm, error) {
+func New(cfg Config) (_ *Comm, err error) {
+	defer errtext.Wrap("coll", "new", &err)
 	switch {
 	case cfg.Endpoint == nil:
 		return nil, fmt.Errorf("%w: coll needs an endpoint", efa.ErrInvalid)

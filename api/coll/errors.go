@@ -3,6 +3,8 @@ package coll
 import (
 	"errors"
 	"fmt"
+
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Errors of collectives, besides those of package efa: ErrInvalid for arguments,
@@ -27,7 +29,16 @@ type RankError struct {
 }
 
 // Error names the rank and the cause.
-func (e *RankError) Error() string { return fmt.Sprintf("coll: rank %d: %v", e.Rank, e.Err) }
+func (e *RankError) Error() string {
+	return fmt.Sprintf("coll: rank %d: %s", e.Rank, errtext.Cause(e.Err))
+}
+
+// refused frees a call and gives its error the collective's name.
+func refused(x *call, err error) error {
+	err = &errtext.Error{Package: "coll", Op: x.kind.String(), Err: err}
+	x.free()
+	return err
+}
 
 // Unwrap gives the cause.
 func (e *RankError) Unwrap() error { return e.Err }

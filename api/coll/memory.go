@@ -8,19 +8,21 @@ import (
 	"sync/atomic"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Alloc returns n zeroed elements in memory that the ranks' devices reach best: the
 // recommended buffers of long collectives, which are then copied less often. Plain
 // slices do as well. It lives until Free, or until the last group of the family of
 // c is closed; to use it afterwards crashes the program.
-func Alloc[T any](c *Comm, n int) ([]T, error) {
+func Alloc[T any](c *Comm, n int) (_ []T, err error) {
+	defer errtext.Wrap("coll", "alloc", &err)
 	size, err := sizeOf[T]()
 	switch {
 	case err != nil:
 		return nil, err
 	case n < 0 || n > int(^uint(0)>>1)/size:
-		return nil, fmt.Errorf("%w: Alloc of %d elements", efa.ErrInvalid, n)
+		return nil, fmt.Errorf("%w: %d elements", efa.ErrInvalid, n)
 	case n == 0:
 		return []T{}, nil
 	}
@@ -32,7 +34,10 @@ func Alloc[T any](c *Comm, n int) ([]T, error) {
 }
 
 // Free gives memory of Alloc back: s is all of it.
-func Free[T any](c *Comm, s []T) error { return c.memory.release(bytesOf(s)) }
+func Free[T any](c *Comm, s []T) (err error) {
+	defer errtext.Wrap("coll", "free", &err)
+	return c.memory.release(bytesOf(s))
+}
 
 // memory is the regions that a family has.
 type memory struct {
@@ -101,7 +106,7 @@ func (m *memory) release(b []byte) error {
 	at, ok := search(m.regions(), b)
 	if !ok || addressOf(m.regions()[at].Bytes()) != addressOf(b) {
 		m.mu.Unlock()
-		return fmt.Errorf("%w: Free of what is not Alloc's", efa.ErrInvalid)
+		return fmt.Errorf("%w: it is not Alloc's", efa.ErrInvalid)
 	}
 	r := m.regions()[at]
 	l := slices.Delete(slices.Clone(m.regions()), at, at+1)

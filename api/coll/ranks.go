@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Ranks is a set of ranks of a Comm, in an order that gives them their ranks in a group of
@@ -28,7 +29,8 @@ func NewRanks(ranks ...int) *Ranks {
 
 // Every is the set of every stride-th rank from first to last, both included. A stride
 // below 1 is an error, and so is a range of negative ranks or one that ends before it begins.
-func Every(stride, first, last int) (*Ranks, error) {
+func Every(stride, first, last int) (_ *Ranks, err error) {
+	defer errtext.Wrap("coll", "ranks", &err)
 	if stride < 1 || first < 0 || last < first {
 		return nil, fmt.Errorf("%w: every %d ranks from %d to %d", efa.ErrInvalid, stride, first, last)
 	}
@@ -111,7 +113,8 @@ func (s *Ranks) where(keep func(int) bool) *Ranks {
 // there; a rank that is not in the set gets none: nil. All ranks of c call it with the same
 // set, or with sets that have no rank in common, each of which becomes a group. A rank that
 // c has not is an error, before anything is sent.
-func (c *Comm) Group(ctx context.Context, s *Ranks) (*Comm, error) {
+func (c *Comm) Group(ctx context.Context, s *Ranks) (_ *Comm, err error) {
+	defer errtext.Wrap("coll", "group", &err)
 	for _, r := range s.list {
 		if r < 0 || r >= c.Size() {
 			return nil, fmt.Errorf("%w: a set has rank %d, the group %d ranks", efa.ErrInvalid, r, c.Size())

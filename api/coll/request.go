@@ -1,6 +1,10 @@
 package coll
 
-import "context"
+import (
+	"context"
+
+	"github.com/efactor/efactor/internal/errtext"
+)
 
 // Request is a collective in progress. The buffers are lent until it is over. Its
 // place in the order of the group's collectives is that of the call that began it,
@@ -14,23 +18,24 @@ type Request struct {
 // start does the collective beside the caller.
 func (x *call) start(ctx context.Context) (*Request, error) {
 	if err := x.begin(ctx); err != nil {
-		x.free()
-		return nil, err
+		return nil, refused(x, err)
 	}
 	g := x.group
 	r := new(Request)
 	if err := g.newSignal(&r.over); err != nil {
 		// The others have to do without us.
 		err = g.fail(&RankError{g.rank, err})
-		x.free()
-		return nil, err
+		return nil, refused(x, err)
 	}
 	g.mu.Lock()
 	g.pending[r] = struct{}{}
 	g.mu.Unlock()
 	g.spawn(func() {
-		r.err = x.work()
-		x.free()
+		if r.err = x.work(); r.err != nil {
+			r.err = refused(x, r.err)
+		} else {
+			x.free()
+		}
 		g.mu.Lock()
 		delete(g.pending, r)
 		g.mu.Unlock()
@@ -43,7 +48,7 @@ func (x *call) start(ctx context.Context) (*Request, error) {
 // ends the wait, not the collective; the error then is efa.ErrCanceled.
 func (r *Request) Wait(ctx context.Context) error {
 	if err := r.over.wait(ctx); err != nil {
-		return err
+		return &errtext.Error{Package: "coll", Op: "wait", Err: err}
 	}
 	return r.err
 }

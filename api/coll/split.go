@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // member is each rank's contribution to Split.
@@ -18,7 +19,8 @@ type member struct{ Color, Key, Rank int64 }
 // Split makes groups of the ranks that gave the same color, in each ordered by key
 // and then by the rank in c. A rank with a negative color gets no group: nil. All
 // ranks of c call it.
-func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
+func (c *Comm) Split(ctx context.Context, color, key int) (_ *Comm, err error) {
+	defer errtext.Wrap("coll", "split", &err)
 	nonce := c.derive(c.seq.Load(), int64(color))
 	all := make([]member, len(c.peers))
 	if err := Allgather(ctx, c, []member{{int64(color), int64(key), int64(c.rank)}}, all); err != nil {

@@ -70,7 +70,8 @@ func (a Address) String() string {
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (a *Address) UnmarshalText(text []byte) error {
+func (a *Address) UnmarshalText(text []byte) (err error) {
+	defer formed("parse address", &err)
 	if len(text) == 0 {
 		*a = Address{}
 		return nil
@@ -87,7 +88,8 @@ const maxPaths = 16
 
 // ParseAddress reads what String wrote. libfabric's own form, fi_addr_efa://..,
 // is the address on an EFA device.
-func ParseAddress(s string) (Address, error) {
+func ParseAddress(s string) (_ Address, err error) {
+	defer formed("parse address", &err)
 	var a Address
 	for uri := range strings.SplitSeq(s, ";") {
 		scheme, rest, ok := strings.Cut(uri, "://")

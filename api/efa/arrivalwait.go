@@ -32,6 +32,13 @@ func (a *Arrivals) Wait(ctx context.Context, value uint32, n int, peers ...Addr)
 // WaitRange returns when n writes in all have arrived with values from First to Last, which must lie in
 // one of those that are expected; see Wait.
 func (a *Arrivals) WaitRange(ctx context.Context, v Values, n int, peers ...Addr) error {
+	if err := a.wait(ctx, v, n, peers); err != nil {
+		return callError("wait", err)
+	}
+	return nil
+}
+
+func (a *Arrivals) wait(ctx context.Context, v Values, n int, peers []Addr) error {
 	round := a.round.Load()
 	have, err := a.sum(v, round)
 	if err != nil || have >= uint64(max(n, 0)) {
@@ -57,7 +64,7 @@ func (a *Arrivals) WaitRange(ctx context.Context, v Values, n int, peers ...Addr
 		case have >= uint64(n):
 			return nil
 		case ended != nil:
-			return fmt.Errorf("efa: %d of %d writes with values %d to %d have arrived: %w", have, n, v.First, v.Last, *ended)
+			return fmt.Errorf("%d of %d writes with values %d to %d have arrived: %w", have, n, v.First, v.Last, *ended)
 		case a.round.Load() != round:
 			return fmt.Errorf("%w: generation %d has ended", ErrBadState, round)
 		}

@@ -1,12 +1,12 @@
 package efa
 
 import (
-	"errors"
 	"log/slog"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/uverbs/sysfs"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // chooser opens what "auto" stands for, and writes down why.
@@ -50,7 +50,7 @@ func (c *chooser) open() (Device, []DeviceChoice, error) {
 	c.useNIC()
 	d, err := c.tcp()
 	if err != nil {
-		return nil, nil, errors.Join(err, c.undo())
+		return nil, nil, errtext.Join(err, c.undo())
 	}
 	why := "for all other peers"
 	if c.private {
@@ -62,7 +62,7 @@ func (c *chooser) open() (Device, []DeviceChoice, error) {
 	}
 	all, err := JoinDevices(c.devs...)
 	if err != nil {
-		return nil, nil, errors.Join(err, c.undo())
+		return nil, nil, errtext.Join(err, c.undo())
 	}
 	return all, c.choices, nil
 }
@@ -84,7 +84,7 @@ func (c *chooser) undo() error {
 	for _, d := range c.devs {
 		errs = append(errs, d.Close())
 	}
-	return errors.Join(errs...)
+	return errtext.Join(errs...)
 }
 
 // efa looks for EFA devices and opens the best that can be.

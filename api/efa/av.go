@@ -10,6 +10,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/internal/errtext"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -52,7 +53,8 @@ func newAV(d *Domain) *AddressVector {
 // inserted is known by it from now on. Of several paths to the address that on the
 // first of this fabric's devices which has one is taken, for good; without any the
 // error is ErrAddrNotAvail.
-func (av *AddressVector) Insert(a Address) (Addr, error) {
+func (av *AddressVector) Insert(a Address) (_ Addr, err error) {
+	defer formed("insert", &err)
 	return first(av.InsertAll(a))
 }
 
@@ -97,7 +99,7 @@ func (av *AddressVector) insert(as []Address) ([]Addr, []*Endpoint, error) {
 // caller holds mu.
 func (av *AddressVector) insertLocked(as []Address, value any, name string) ([]Addr, []*Endpoint, error) {
 	if av.closed {
-		return nil, nil, fmt.Errorf("%w: the address vector", ErrClosed)
+		return nil, nil, callError("insert", fmt.Errorf("%w: the address vector", ErrClosed))
 	}
 	handles := make([]Addr, len(as))
 	var errs []error
@@ -122,7 +124,7 @@ func (av *AddressVector) insertLocked(as []Address, value any, name string) ([]A
 		}
 		handles[i] = h
 	}
-	return handles, slices.Clone(av.eps), errors.Join(errs...)
+	return handles, slices.Clone(av.eps), errtext.Join(errs...)
 }
 
 // inserted tells the endpoint of new handles.
@@ -143,7 +145,8 @@ func (e *intake) inserted(hs []Addr) {
 // operations in progress with the peer end with ErrCanceled. If ctx ends first
 // the removal goes on by itself. A peer that is still alive and is inserted again
 // resumes where it was.
-func (av *AddressVector) Remove(ctx context.Context, h Addr) error {
+func (av *AddressVector) Remove(ctx context.Context, h Addr) (err error) {
+	defer formed("remove", &err)
 	av.mu.Lock()
 	raw, ok := av.lookup(h)
 	if !ok {
@@ -204,7 +207,8 @@ func (e *intake) removed(r *removal) {
 }
 
 // Lookup returns the address of a handle, with all its paths, as it was inserted.
-func (av *AddressVector) Lookup(h Addr) (Address, error) {
+func (av *AddressVector) Lookup(h Addr) (_ Address, err error) {
+	defer formed("lookup", &err)
 	x := av.table.get(uint64(h))
 	switch {
 	case x.age == 0:
@@ -217,7 +221,8 @@ func (av *AddressVector) Lookup(h Addr) (Address, error) {
 }
 
 // Device is the name of the device that carries to the peer with a handle.
-func (av *AddressVector) Device(h Addr) (string, error) {
+func (av *AddressVector) Device(h Addr) (_ string, err error) {
+	defer formed("lookup", &err)
 	x := av.table.get(uint64(h))
 	if x.age == 0 {
 		return "", errNoPeer(h)
@@ -235,7 +240,8 @@ func (av *AddressVector) Len() int {
 }
 
 // Close fails with ErrBusy while endpoints use the vector.
-func (av *AddressVector) Close() error {
+func (av *AddressVector) Close() (err error) {
+	defer formed("close address vector", &err)
 	av.mu.Lock()
 	defer av.mu.Unlock()
 	if n := len(av.eps); n > 0 {

@@ -25,7 +25,8 @@ const sharedMemory = "shm"
 
 // OpenAddressVector makes an address vector with settings. ErrInvalid: they leave no peer that could be
 // in it, or the fabric has only the shared memory that NoSharedMemory does without.
-func (d *Domain) OpenAddressVector(cfg AddressVectorConfig) (*AddressVector, error) {
+func (d *Domain) OpenAddressVector(cfg AddressVectorConfig) (_ *AddressVector, err error) {
+	defer formed("open address vector", &err)
 	if cfg.LocalOnly && cfg.RemoteOnly {
 		return nil, fmt.Errorf("%w: an address vector with LocalOnly and RemoteOnly takes nobody", ErrInvalid)
 	}

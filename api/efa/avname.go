@@ -4,7 +4,8 @@ import "github.com/efactor/efactor/wire"
 
 // InsertNamed is Insert, and names the peer in the same step, see SetName. A peer that is in
 // the vector already gets the name instead of what it had, but for "".
-func (av *AddressVector) InsertNamed(a Address, name string) (Addr, error) {
+func (av *AddressVector) InsertNamed(a Address, name string) (_ Addr, err error) {
+	defer formed("insert", &err)
 	av.mu.Lock()
 	hs, eps, err := av.insertLocked([]Address{a}, nil, name)
 	if len(hs) > 0 && hs[0] < NoAddr && name != "" {
@@ -18,7 +19,8 @@ func (av *AddressVector) InsertNamed(a Address, name string) (Addr, error) {
 // SetName says what a peer is called in errors and logs, "rank 3 on node7" for instance, in
 // place of what it was called before; "": nothing but its handle. Nothing is ever looked up by
 // a name, and two peers may have the same one. It is gone with the handle.
-func (av *AddressVector) SetName(h Addr, name string) error {
+func (av *AddressVector) SetName(h Addr, name string) (err error) {
+	defer formed("set name", &err)
 	av.mu.Lock()
 	defer av.mu.Unlock()
 	if _, ok := av.lookup(h); !ok {

@@ -3,7 +3,8 @@ package efa
 // InsertValue is Insert, and attaches a value to the peer in the same step, so that no
 // message is known by the handle before it has the value. A peer that is in the vector
 // already gets the value instead of what it had, but for nil.
-func (av *AddressVector) InsertValue(a Address, v any) (Addr, error) {
+func (av *AddressVector) InsertValue(a Address, v any) (_ Addr, err error) {
+	defer formed("insert", &err)
 	av.mu.Lock()
 	hs, eps, err := av.insertLocked([]Address{a}, v, "")
 	av.mu.Unlock()
@@ -13,7 +14,8 @@ func (av *AddressVector) InsertValue(a Address, v any) (Addr, error) {
 
 // SetValue attaches a value to a peer (fi_av_set_user_id), in place of the one that it had;
 // nil: none. It is gone with the handle.
-func (av *AddressVector) SetValue(h Addr, v any) error {
+func (av *AddressVector) SetValue(h Addr, v any) (err error) {
+	defer formed("set value", &err)
 	av.mu.Lock()
 	defer av.mu.Unlock()
 	if _, ok := av.lookup(h); !ok {

@@ -1,8 +1,6 @@
 package efa
 
 import (
-	"fmt"
-
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -50,7 +48,7 @@ func (b *batch) begin(left int) bool {
 	b.req = ope.Request{}
 	switch {
 	case b.to == nil:
-		b.err = fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
+		b.err = errNoQueue
 	case b.credit == 0:
 		if b.credit = b.places.take(left, false); b.credit == 0 {
 			b.err = ErrAgain
@@ -121,6 +119,13 @@ func (b *batch) end() (int, error) {
 	}
 	if b.credit > 0 {
 		b.places.giveBack(int64(b.credit))
+	}
+	if b.err != nil {
+		kind := ope.KindSend
+		if b.places == &b.e.rx {
+			kind = ope.KindRecv
+		}
+		b.err = b.e.refused(kind, b.peer(), b.err)
 	}
 	return b.n, b.err
 }

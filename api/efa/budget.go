@@ -34,7 +34,7 @@ func (b *budget) take(n int64, next bool) bool {
 }
 
 // errInstead is the error of a wait of which the caller has something better to do.
-var errInstead = errors.New("efa: not needed any more")
+var errInstead = errors.New("not needed any more")
 
 // wait is take as soon as that is possible, unless instead is true before: wakeAll has it asked again.
 func (b *budget) wait(ctx context.Context, sh *shard.Shard, n int64, instead func() bool) error {

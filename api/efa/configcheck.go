@@ -2,7 +2,6 @@ package efa
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/settings"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // defaultRQ is the default of ProtocolConfig.RecvQueue.
@@ -88,5 +88,5 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 	cfg.checkCaps(bad)
 	_, known := era.ByName(knobs.Era)
 	bad(knobs.Era != "" && !known, ErrInvalid, "Era is %q, which is no release", knobs.Era)
-	return errors.Join(errs...)
+	return errtext.Join(errs...)
 }

@@ -35,7 +35,7 @@ type CounterError struct{ OK, Failed uint64 }
 
 // Error gives both values.
 func (e *CounterError) Error() string {
-	return fmt.Sprintf("efa: counter: %d operations failed, %d succeeded", e.Failed, e.OK)
+	return fmt.Sprintf("efa: wait: %d operations failed, %d succeeded", e.Failed, e.OK)
 }
 
 // NewCounter makes a counter at zero.
@@ -132,12 +132,12 @@ func (c *Counter) Wait(ctx context.Context, n uint64) error {
 			c.seen.Store(failed)
 			return &CounterError{OK: ok, Failed: failed}
 		case sh == nil:
-			return fmt.Errorf("%w: no endpoint uses the counter", ErrBadState)
+			return callError("wait", fmt.Errorf("%w: no endpoint uses the counter", ErrBadState))
 		case !alive:
-			return fmt.Errorf("%w: all endpoints of the counter, which is at %d of %d", ErrClosed, ok, n)
+			return callError("wait", fmt.Errorf("%w: all endpoints of the counter, which is at %d of %d", ErrClosed, ok, n))
 		}
 		if err := sh.Wait(ctx, &w.sig); err != nil {
-			return contextError(ctx, err)
+			return callError("wait", contextError(ctx, err))
 		}
 	}
 }

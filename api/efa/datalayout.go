@@ -40,7 +40,8 @@ func (l DataLayout) generations() uint32 { return uint32(uint64(1)<<(32-l.bits()
 
 // Data is the data of a write with this value, of which generation only the lower bits go
 // along. ErrInvalid says that the value has more bits than the layout gives it.
-func (l DataLayout) Data(value, generation uint32) (uint64, error) {
+func (l DataLayout) Data(value, generation uint32) (_ uint64, err error) {
+	defer formed("data layout", &err)
 	switch {
 	case l.ValueBits < 0 || l.ValueBits > 32:
 		return 0, fmt.Errorf("%w: a value of %d bits, at most 32", ErrInvalid, l.ValueBits)

@@ -91,7 +91,8 @@ func (d DeviceInfo) String() string {
 // EFA devices are found in /sys. Each device is opened for a moment, to learn its limits;
 // none is left open. ErrNoData means that no device is as the hints want it, and says why.
 // A Driver that does not exist is ErrInvalid.
-func Devices(h Hints) ([]DeviceInfo, error) {
+func Devices(h Hints) (_ []DeviceInfo, err error) {
+	defer formed("devices", &err)
 	host := sysfs.Host{Root: h.Sysfs}
 	d := discovery{hints: h, host: host, query: queryEFA, memory: endpointMemory, memlock: host.Memlock}
 	return d.run()

@@ -56,7 +56,7 @@ func (d *discovery) run() ([]DeviceInfo, error) {
 	switch d.hints.Driver {
 	case "", "efa", "shm", "tcp", "sim":
 	default:
-		return nil, fmt.Errorf("efa: devices: %w: driver %q: want efa, shm, tcp or sim", ErrInvalid, d.hints.Driver)
+		return nil, fmt.Errorf("%w: driver %q: want efa, shm, tcp or sim", ErrInvalid, d.hints.Driver)
 	}
 	slices.SortStableFunc(d.list, func(a, b DeviceInfo) int { return usable(b) - usable(a) })
 	return d.choose()
@@ -84,9 +84,9 @@ func (d *discovery) choose() ([]DeviceInfo, error) {
 	case len(fit) > 0:
 		return fit, nil
 	case len(lacks) > 0:
-		return nil, fmt.Errorf("efa: devices: %w: %s", ErrNoData, strings.Join(lacks, "; "))
+		return nil, fmt.Errorf("%w: %s", ErrNoData, strings.Join(lacks, "; "))
 	}
-	return nil, fmt.Errorf("efa: devices: %w: %w", ErrNoData, d.why)
+	return nil, fmt.Errorf("%w: %w", ErrNoData, d.why)
 }
 
 // lacks says what a device is not that the hints want; "": nothing.

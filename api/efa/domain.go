@@ -32,7 +32,10 @@ const (
 )
 
 // ParseProgress reads "auto", "pinned", "manual" or "cooperative".
-func ParseProgress(s string) (Progress, error) { return shard.ParseMode(s) }
+func ParseProgress(s string) (_ Progress, err error) {
+	defer formed("parse progress", &err)
+	return shard.ParseMode(s)
+}
 
 // DomainConfig says how a domain runs its endpoints.
 type DomainConfig struct {
@@ -79,9 +82,10 @@ type Domain struct {
 }
 
 // OpenDomain starts a domain's shards.
-func (f *Fabric) OpenDomain(cfg DomainConfig) (*Domain, error) {
+func (f *Fabric) OpenDomain(cfg DomainConfig) (_ *Domain, err error) {
+	defer formed("open domain", &err)
 	if cfg.Shards < 0 || cfg.Spin < 0 || cfg.RegistrationBytes < 0 {
-		return nil, fmt.Errorf("%w: DomainConfig: %d shards, spin %v, registrations of %d bytes",
+		return nil, fmt.Errorf("%w: %d shards, spin %v, registrations of %d bytes",
 			ErrInvalid, cfg.Shards, cfg.Spin, cfg.RegistrationBytes)
 	}
 	if err := f.enter(); err != nil {
@@ -108,7 +112,7 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (*Domain, error) {
 		s, err := shard.New(sc)
 		if err != nil {
 			_ = d.Close() // the first error says what is wrong
-			return nil, fmt.Errorf("efa: open domain: %w", err)
+			return nil, err
 		}
 		d.shards = append(d.shards, s)
 		if env != nil {
@@ -194,7 +198,8 @@ func (d *Domain) busy() *shard.Shard {
 
 // Close fails with ErrBusy while endpoints or memory regions are open, then stops
 // the shards.
-func (d *Domain) Close() error {
+func (d *Domain) Close() (err error) {
+	defer formed("close domain", &err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {

@@ -12,15 +12,18 @@ import (
 func (m Memory) atomic(ctx context.Context, r *AtomicReq, opts []OpOption) error {
 	var w wishes
 	if !w.read(opts) {
-		return w.err()
+		return m.ep.refused(ope.KindAtomic, m.to, w.err())
 	}
 	r.To, r.At, r.Token = m.to, m.at, w.values[optToken]
 	r.Inject, r.Level, r.Fence = w.has(optInject), w.level(), w.has(optFence)
 	var req ope.Request
 	if err := m.ep.atomicRequest(&req, r); err != nil {
-		return err
+		return m.ep.refused(ope.KindAtomic, m.to, err)
 	}
-	return m.ep.run(ctx, &req)
+	if err := m.ep.run(ctx, &req); err != nil {
+		return m.ep.refused(ope.KindAtomic, m.to, err)
+	}
+	return nil
 }
 
 func (c Cell[T]) update(ctx context.Context, op amo.Op, v T, opts []OpOption) error {

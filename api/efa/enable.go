@@ -21,14 +21,15 @@ import (
 // it (EFA), and the connid is new, since messages are counted anew: so the endpoint has a
 // new Address, of which the event EnabledAgain tells, and which its peers must insert. The
 // address vector, memory and queues are as they were, receives are to be posted again.
-func (e *Endpoint) Enable(ctx context.Context) error {
+func (e *Endpoint) Enable(ctx context.Context) (err error) {
+	defer formed("enable", &err)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	was := e.act.Load()
 	switch state := e.state.Load(); {
 	case state == disabled:
 	case state == closed:
-		return fmt.Errorf("%w: Enable of a closed endpoint", ErrClosed)
+		return fmt.Errorf("%w: the endpoint was closed", ErrClosed)
 	case (state == enabled || state == mute) && was.Ended():
 		return e.enableAgain(ctx, was)
 	default:
@@ -98,7 +99,7 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 		if errors.Is(err, device.ErrNoMemory) {
 			err = fmt.Errorf("%w: %w", ErrNoMemory, err)
 		}
-		return fmt.Errorf("efa: enable: %w", err)
+		return err
 	}
 	return nil
 }

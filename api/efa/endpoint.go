@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/efactor/efactor/internal/errtext"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -23,7 +24,8 @@ type Endpoint struct {
 }
 
 // NewEndpoint makes an endpoint, disabled: Enable gives it an address.
-func (d *Domain) NewEndpoint(cfg EndpointConfig) (*Endpoint, error) {
+func (d *Domain) NewEndpoint(cfg EndpointConfig) (_ *Endpoint, err error) {
+	defer formed("new endpoint", &err)
 	if err := cfg.check(d); err != nil {
 		return nil, err
 	}
@@ -101,7 +103,8 @@ func (e *Endpoint) RecvQueue() *Queue { return e.cfg.RecvQueue }
 // which Close takes a second at most. Close is idempotent, and returns when the
 // endpoint has ended, also if another call closed it. What OpenEndpoint made is closed, too; ErrBusy
 // says that something of it is in use yet, and that Close is to be called again.
-func (e *Endpoint) Close() error {
+func (e *Endpoint) Close() (err error) {
+	defer formed("close", &err)
 	if e.owned != nil {
 		return e.owned.close()
 	}
@@ -155,10 +158,11 @@ func (e *Endpoint) awaitEnd(ctx context.Context) error {
 // Shutdown waits until all sends, writes, reads and atomics that were accepted have
 // ended, then closes the endpoint; new ones get ErrClosed meanwhile. If ctx ends
 // first it closes without that and returns ctx's error.
-func (e *Endpoint) Shutdown(ctx context.Context) error {
+func (e *Endpoint) Shutdown(ctx context.Context) (err error) {
+	defer formed("shut down", &err)
 	if !e.state.CompareAndSwap(enabled, draining) {
 		e.state.CompareAndSwap(mute, draining)
 	}
-	err := e.tx.idle(ctx, e.sh)
-	return errors.Join(err, e.Close())
+	err = e.tx.idle(ctx, e.sh)
+	return errtext.Join(err, e.Close())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Errno is a libfabric error number. It is comparable, so that errors.Is finds
@@ -105,7 +106,8 @@ var ErrPeerClosed = peer.ErrLeft
 // instance since its application did.
 var ErrPeerAborted = peer.ErrAborted
 
-// OpError is the error of one operation.
+// OpError is the error of one operation that was accepted. Like all errors of this
+// package it is one line: "efa: ", the operation, the peer with its name, the cause.
 type OpError struct {
 	Op       string   // "send", "recv", "write", "read", "atomic", "peek", "claim", "wait"
 	Peer     Addr     // the other side, NoAddr if unknown
@@ -117,13 +119,7 @@ type OpError struct {
 
 // Error names the operation, its peer and the cause.
 func (e *OpError) Error() string {
-	if e.Peer >= NoAddr {
-		return fmt.Sprintf("efa: %s: %v", e.Op, e.Err)
-	}
-	if e.Name != "" {
-		return fmt.Sprintf("efa: %s, peer %d (%s): %v", e.Op, e.Peer, e.Name, e.Err)
-	}
-	return fmt.Sprintf("efa: %s, peer %d: %v", e.Op, e.Peer, e.Err)
+	return fmt.Sprintf("efa: %s: %s", opAt(e.Op, e.Peer, e.Name), errtext.Cause(e.Err))
 }
 
 // Unwrap gives the cause.
@@ -136,35 +132,17 @@ type InsertError struct {
 }
 
 // Error names the address by its place.
-func (e *InsertError) Error() string { return fmt.Sprintf("address %d: %v", e.Index, e.Err) }
+func (e *InsertError) Error() string {
+	return fmt.Sprintf("efa: insert, address %d: %s", e.Index, errtext.Cause(e.Err))
+}
 
 // Unwrap gives the cause.
 func (e *InsertError) Unwrap() error { return e.Err }
 
-// opName is what an operation is called in errors.
-func opName(k ope.Kind) string {
-	switch k {
-	case ope.KindSend:
-		return "send"
-	case ope.KindWrite:
-		return "write"
-	case ope.KindRead:
-		return "read"
-	case ope.KindAtomic:
-		return "atomic"
-	case ope.KindPeek:
-		return "peek"
-	case ope.KindClaim:
-		return "claim"
-	default:
-		return "recv"
-	}
-}
-
 // opError makes the public error of an outcome that is none.
 func (o *outcomes) opError(q *ope.Request, r *ope.Result) error {
 	if errors.Is(r.Err, ErrNoMessage) {
-		return ErrNoMessage // by itself: who looks again and again allocates nothing
+		return errsNoMessage[q.Kind] // who looks again and again allocates nothing
 	}
 	e := &OpError{Op: opName(q.Kind), Peer: Addr(q.Peer), Err: r.Err}
 	if receives(q) {

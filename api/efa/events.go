@@ -163,7 +163,8 @@ func (v *events) pop() (Event, bool) {
 // NextEvent waits for the next event. When ctx ends it returns ctx's error, and
 // when the endpoint is closed and all events were read, ErrClosed. Each event goes
 // to one reader.
-func (e *Endpoint) NextEvent(ctx context.Context) (Event, error) {
+func (e *Endpoint) NextEvent(ctx context.Context) (_ Event, err error) {
+	defer formed("next event", &err)
 	v := &e.events
 	var sig shard.Signal
 	v.mu.Lock()

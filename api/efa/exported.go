@@ -34,15 +34,16 @@ type Export struct {
 //
 // ErrInvalid: the part is not in the region, or the rights are not its own. ErrNoKey: another
 // export of the domain has that key. ErrNoMR: the domain has 4,096 of them. ErrClosed.
-func (m *MemoryRegion) Export(x Export) (Remote, error) {
+func (m *MemoryRegion) Export(x Export) (_ Remote, err error) {
+	defer formed("export", &err)
 	if x.Len == 0 && x.Off < len(m.mem) {
 		x.Len = len(m.mem) - x.Off
 	}
 	switch remote := AccessRemoteRead | AccessRemoteWrite; {
 	case x.Off < 0 || x.Len <= 0 || x.Off > len(m.mem)-x.Len:
-		return Remote{}, fmt.Errorf("%w: Export of %d bytes from %d on, in a region of %d", ErrInvalid, x.Len, x.Off, len(m.mem))
+		return Remote{}, fmt.Errorf("%w: %d bytes from %d on, in a region of %d", ErrInvalid, x.Len, x.Off, len(m.mem))
 	case x.Access == 0 || x.Access&^remote != 0 || x.Access&^m.access != 0:
-		return Remote{}, fmt.Errorf("%w: Export with access %v of a region with %v", ErrInvalid, x.Access, m.access)
+		return Remote{}, fmt.Errorf("%w: access %v of a region with %v", ErrInvalid, x.Access, m.access)
 	case x.Key > MaxKey:
 		return Remote{}, fmt.Errorf("%w: key %#x is above MaxKey", ErrInvalid, x.Key)
 	}
@@ -50,7 +51,7 @@ func (m *MemoryRegion) Export(x Export) (Remote, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.state != regionOpen {
-		return Remote{}, fmt.Errorf("%w: Export of a closed region", ErrClosed)
+		return Remote{}, fmt.Errorf("%w: a closed region", ErrClosed)
 	}
 	key, part := x.Key, m.mem[x.Off:x.Off+x.Len]
 	for {
@@ -71,7 +72,8 @@ func (m *MemoryRegion) Export(x Export) (Remote, error) {
 // Unexport ends an export of the region, of which r was returned: its key is free, and what a
 // peer asks for by it from now on is refused. Operations that have begun go on. ErrNoKey: there
 // is no such export.
-func (m *MemoryRegion) Unexport(r Remote) error {
+func (m *MemoryRegion) Unexport(r Remote) (err error) {
+	defer formed("unexport", &err)
 	if addr, key := r.Raw(); addr&mr.ByOffset != 0 && m.dom.regions.Unexport(m.region, key) {
 		return nil
 	}

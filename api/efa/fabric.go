@@ -1,7 +1,6 @@
 package efa
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/telemetry"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Device is an attachment to a fabric, from one of the drivers: see [OpenDevice].
@@ -50,7 +50,8 @@ type Fabric struct {
 }
 
 // Open opens a Fabric. The zero Config is the shared memory of this host.
-func Open(cfg Config) (*Fabric, error) {
+func Open(cfg Config) (_ *Fabric, err error) {
+	defer formed("open", &err)
 	f := &Fabric{dev: cfg.Device, log: cfg.Logger}
 	if f.log == nil {
 		f.log = defaultLog()
@@ -58,7 +59,7 @@ func Open(cfg Config) (*Fabric, error) {
 	if f.dev == nil {
 		dev, choices, err := openDevice(&cfg, f.log)
 		if err != nil {
-			return nil, fmt.Errorf("efa: open: %w", err)
+			return nil, err
 		}
 		f.dev, f.own, f.choices = dev, true, choices
 	} else {
@@ -70,7 +71,7 @@ func Open(cfg Config) (*Fabric, error) {
 		if f.own {
 			_ = f.dev.Close() // the first error says what is wrong
 		}
-		return nil, fmt.Errorf("efa: open: %w", err)
+		return nil, err
 	}
 	return f, nil
 }
@@ -101,7 +102,8 @@ func (f *Fabric) Devices() []DeviceChoice { return slices.Clone(f.choices) }
 
 // Close fails with ErrBusy while domains are open. It closes the device unless
 // Config gave it.
-func (f *Fabric) Close() error {
+func (f *Fabric) Close() (err error) {
+	defer formed("close", &err)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.domains > 0 {
@@ -111,9 +113,9 @@ func (f *Fabric) Close() error {
 		return nil
 	}
 	f.closed = true
-	err := f.tele.Shutdown()
+	err = f.tele.Shutdown()
 	if f.own {
-		err = errors.Join(err, f.dev.Close())
+		err = errtext.Join(err, f.dev.Close())
 	}
 	return err
 }

@@ -38,7 +38,7 @@ func (m Memory) Slice(off, n uint64) Memory { return Memory{m.ep, m.to, m.at.Sli
 func (m Memory) Write(ctx context.Context, p []byte, opts ...OpOption) error {
 	var w wishes
 	if !w.read(opts) {
-		return w.err()
+		return m.ep.refused(ope.KindWrite, m.to, w.err())
 	}
 	r := WriteReq{
 		To: m.to, At: m.at, Buf: p, HasData: w.has(optData), Data: w.values[optData],
@@ -46,9 +46,12 @@ func (m Memory) Write(ctx context.Context, p []byte, opts ...OpOption) error {
 	}
 	var req ope.Request
 	if err := m.ep.writeRequest(&req, &r); err != nil {
-		return err
+		return m.ep.refused(ope.KindWrite, m.to, err)
 	}
-	return m.ep.run(ctx, &req)
+	if err := m.ep.run(ctx, &req); err != nil {
+		return m.ep.refused(ope.KindWrite, m.to, err)
+	}
+	return nil
 }
 
 // Read fills p from the beginning of the memory, which must have AccessRemoteRead. It may
@@ -60,12 +63,14 @@ func (m Memory) Write(ctx context.Context, p []byte, opts ...OpOption) error {
 func (m Memory) Read(ctx context.Context, p []byte, opts ...OpOption) error {
 	var w wishes
 	if !w.read(opts) {
-		return w.err()
+		return m.ep.refused(ope.KindRead, m.to, w.err())
 	}
 	var req ope.Request
 	if err := m.ep.readRequest(&req, &ReadReq{From: m.to, At: m.at, Buf: p, Fence: w.has(optFence)}); err != nil {
-		return err
+		return m.ep.refused(ope.KindRead, m.to, err)
 	}
-	_, err := m.ep.do(ctx, &req, &m.ep.tx)
-	return err
+	if _, err := m.ep.do(ctx, &req, &m.ep.tx); err != nil {
+		return m.ep.refused(ope.KindRead, m.to, err)
+	}
+	return nil
 }

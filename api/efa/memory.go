@@ -94,9 +94,10 @@ const (
 // kind of memory that the device reaches best: the recommended source of buffers.
 // It lives until Close; using its bytes afterwards crashes the program. ErrNoMR
 // means that the device takes no more regions.
-func (d *Domain) Alloc(n int, a Access) (*MemoryRegion, error) {
+func (d *Domain) Alloc(n int, a Access) (_ *MemoryRegion, err error) {
+	defer formed("alloc", &err)
 	if n <= 0 {
-		return nil, fmt.Errorf("%w: Alloc of %d bytes", ErrInvalid, n)
+		return nil, fmt.Errorf("%w: %d bytes", ErrInvalid, n)
 	}
 	return d.register(a, func(a device.Access) (device.MR, error) { return d.fab.dev.Alloc(n, a) })
 }
@@ -106,9 +107,10 @@ func (d *Domain) Alloc(n int, a Access) (*MemoryRegion, error) {
 // memory does not reach it from other processes; there peers use it by emulated
 // operations, which copy more than once. ErrNoMR means that the device refused: it
 // takes no more regions.
-func (d *Domain) Register(p []byte, a Access) (*MemoryRegion, error) {
+func (d *Domain) Register(p []byte, a Access) (_ *MemoryRegion, err error) {
+	defer formed("register", &err)
 	if len(p) == 0 {
-		return nil, fmt.Errorf("%w: Register of no bytes", ErrInvalid)
+		return nil, fmt.Errorf("%w: no bytes", ErrInvalid)
 	}
 	m, err := d.register(a, func(a device.Access) (device.MR, error) { return d.fab.dev.Register(p, a) })
 	if err == nil {
@@ -125,10 +127,11 @@ func (d *Domain) Register(p []byte, a Access) (*MemoryRegion, error) {
 // fd may be closed afterwards.
 // ErrNotSupported: the device is none of EFA's own (software devices, and "auto"), or the
 // kernel or the exporter of fd cannot do it.
-func (d *Domain) RegisterDMABuf(fd int, offset uint64, length int, a Access) (*MemoryRegion, error) {
+func (d *Domain) RegisterDMABuf(fd int, offset uint64, length int, a Access) (_ *MemoryRegion, err error) {
+	defer formed("register dma-buf", &err)
 	switch remote := AccessRemoteRead | AccessRemoteWrite; {
 	case length <= 0 || fd < 0 || a == 0 || offset+uint64(length) < offset:
-		return nil, fmt.Errorf("%w: RegisterDMABuf of %d bytes of %d with access %#x", ErrInvalid, length, fd, uint8(a))
+		return nil, fmt.Errorf("%w: %d bytes of %d with access %#x", ErrInvalid, length, fd, uint8(a))
 	case a&^remote != 0:
 		return nil, fmt.Errorf("%w: a dma-buf is for peers' accesses only", ErrNotSupported)
 	case !d.fab.dev.Info().DMABuf:

@@ -17,7 +17,8 @@ import (
 // sides, if need be with an error, and so do sends and receives whose buffer lies in
 // it; Close waits until they have. It is idempotent, and returns when the region is
 // closed, also if another call closed it.
-func (m *MemoryRegion) Close() error {
+func (m *MemoryRegion) Close() (err error) {
+	defer formed("close memory region", &err)
 	m.mu.Lock()
 	if m.state != regionOpen {
 		m.mu.Unlock()
@@ -45,7 +46,7 @@ func (m *MemoryRegion) Close() error {
 		})
 	}
 	m.region.Done()
-	err := m.wait(func() bool { return m.idle })
+	err = m.wait(func() bool { return m.idle })
 	if err == nil {
 		if err = m.region.Device().Close(); errors.Is(err, device.ErrClosed) {
 			err = nil // the device was closed, and all its regions with it

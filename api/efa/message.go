@@ -25,12 +25,18 @@ var AnyTag = Match{Ignore: ^uint64(0)}
 // otherwise what is left of it goes out from a copy, or, beyond DetachLimit, Send
 // waits for the protocol, at most PeerTimeout.
 func (e *Endpoint) Send(ctx context.Context, to Addr, p []byte, opts ...OpOption) error {
-	return e.send(ctx, to, p, false, 0, opts)
+	if err := e.send(ctx, to, p, false, 0, opts); err != nil {
+		return e.refused(ope.KindSend, to, err)
+	}
+	return nil
 }
 
 // SendTag sends p as a tagged message, see Send.
 func (e *Endpoint) SendTag(ctx context.Context, to Addr, tag uint64, p []byte, opts ...OpOption) error {
-	return e.send(ctx, to, p, true, tag, opts)
+	if err := e.send(ctx, to, p, true, tag, opts); err != nil {
+		return e.refused(ope.KindSend, to, err)
+	}
+	return nil
 }
 
 // send does without a SendReq.
@@ -67,12 +73,20 @@ func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag u
 // If ctx ends first, the receive is withdrawn; a message that has begun to arrive
 // for it is thrown away.
 func (e *Endpoint) Recv(ctx context.Context, p []byte, opts ...OpOption) (Message, error) {
-	return e.recv(ctx, p, false, Match{}, opts)
+	m, err := e.recv(ctx, p, false, Match{}, opts)
+	if err != nil {
+		err = e.refused(ope.KindRecv, NoAddr, err)
+	}
+	return m, err
 }
 
 // RecvTag receives the oldest tagged message that m takes, see Recv.
 func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOption) (Message, error) {
-	return e.recv(ctx, p, true, m, opts)
+	msg, err := e.recv(ctx, p, true, m, opts)
+	if err != nil {
+		err = e.refused(ope.KindRecv, NoAddr, err)
+	}
+	return msg, err
 }
 
 // recv does without a RecvReq.

@@ -46,7 +46,7 @@ type TooLongError struct {
 
 // Error gives both lengths.
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("efa: a message of %d bytes for Next, which lends %d", e.Claimed.Message.N, e.Most)
+	return fmt.Sprintf("efa: recv: a message of %d bytes for Next, which lends %d", e.Claimed.Message.N, e.Most)
 }
 
 // Unwrap is ErrMsgSize.
@@ -66,13 +66,13 @@ func (e *TooLongError) Unwrap() error { return ErrMsgSize }
 // the sends. It allocates nothing for messages of up to a packet.
 func (b *inbox) Next(ctx context.Context, opts ...OpOption) (Delivery, error) {
 	d, _, err := b.next(ctx, Match{}, false, opts)
-	return d, err
+	return d, b.of.refused(ope.KindRecv, NoAddr, err)
 }
 
 // NextTag is Next for the tagged messages that m takes.
 func (b *inbox) NextTag(ctx context.Context, m Match, opts ...OpOption) (Delivery, error) {
 	d, _, err := b.next(ctx, m, true, opts)
-	return d, err
+	return d, b.of.refused(ope.KindRecv, NoAddr, err)
 }
 
 // Messages calls Next again and again. Each message is released at the next step of the loop,
@@ -91,7 +91,7 @@ func (b *inbox) each(ctx context.Context, m Match, tagged bool, opts []OpOption)
 	step := func(yield func(Delivery, error) bool) bool {
 		d, alone, err := b.next(ctx, m, tagged, opts)
 		if err != nil {
-			return yield(Delivery{}, err) && alone
+			return yield(Delivery{}, b.of.refused(ope.KindRecv, NoAddr, err)) && alone
 		}
 		defer d.unlessKept()
 		return yield(d, nil)

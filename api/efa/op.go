@@ -11,6 +11,7 @@ import (
 type Request interface {
 	// request makes the request for the shard of the caller's.
 	request(*checker, *ope.Request) (parent *span, err error)
+	target() (ope.Kind, Addr) // for errors
 }
 
 // Op is an operation in progress whose outcome goes to nobody but its owner: for
@@ -30,18 +31,18 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	var req ope.Request
 	parent, err := r.request(&e.checker, &req)
 	if err != nil {
-		return nil, err
+		return nil, e.refusedOf(r, err)
 	}
 	if req.Flags&ope.Multi != 0 {
-		return nil, errMultiStart
+		return nil, e.refused(req.Kind, NoAddr, errMultiStart)
 	}
 	if err := e.known(&req); err != nil {
 		putMore(&req)
-		return nil, err
+		return nil, e.refused(req.Kind, peerOf(&req), err)
 	}
 	if e.credits(&req).take(1, false) == 0 {
 		putMore(&req)
-		return nil, ErrAgain
+		return nil, errsAgain[req.Kind]
 	}
 	op := &Op{ep: e, done: make(chan struct{})}
 	req.Flags &^= ope.Quiet
@@ -53,7 +54,7 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	op.id = OpID(req.ID)
 	if !e.act.Load().Submit(&req) {
 		e.refuse(&req)
-		return nil, ErrAgain
+		return nil, errsAgain[req.Kind]
 	}
 	return op, nil
 }
@@ -88,7 +89,7 @@ func (o *Op) Wait(ctx context.Context) (Completion, error) {
 		select {
 		case <-o.done:
 		default:
-			return Completion{}, contextError(ctx, err)
+			return Completion{}, callError("wait", contextError(ctx, err))
 		}
 	}
 	return o.res, o.res.Err

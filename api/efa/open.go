@@ -2,7 +2,8 @@ package efa
 
 import (
 	"context"
-	"errors"
+
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Setup says what OpenEndpoint makes. Its zero value works.
@@ -21,7 +22,7 @@ func OpenEndpoint(ctx context.Context, s Setup) (*Endpoint, error) {
 	o := &owned{}
 	ep, err := o.open(ctx, s)
 	if err != nil {
-		return nil, errors.Join(err, o.close())
+		return nil, errtext.Join(err, o.close())
 	}
 	ep.owned = o
 	return ep, nil
@@ -79,5 +80,5 @@ func (o *owned) close() error {
 	if o.fab != nil {
 		errs = append(errs, o.fab.Close())
 	}
-	return errors.Join(errs...)
+	return errtext.Join(errs...)
 }

@@ -1,7 +1,6 @@
 package efa
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/device/tcp"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // OpenDevice opens a device by name:
@@ -43,7 +43,8 @@ import (
 // An IP that is not loopback needs credentials, so it works with [Open] and its
 // Config.TCP only. What auto has found, and what not, Open tells its Logger and
 // Fabric.Devices; here the device's name alone says it.
-func OpenDevice(name string) (Device, error) {
+func OpenDevice(name string) (_ Device, err error) {
+	defer formed("open device", &err)
 	dev, _, err := openDevice(&Config{DeviceName: name}, defaultLog())
 	return dev, err
 }
@@ -56,7 +57,8 @@ func OpenDevice(name string) (Device, error) {
 // first of the peer's, and carries the messages; reads and writes of a region by RDMA, from
 // 256 KiB on and without data, are divided among as many as both have, the second of one
 // with the second of the other and so on. They must be of one model.
-func JoinDevices(devs ...Device) (Device, error) {
+func JoinDevices(devs ...Device) (_ Device, err error) {
+	defer formed("join devices", &err)
 	d, err := multi.Open(devs...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -206,5 +208,5 @@ func hostAddr() (netip.Addr, error) {
 			return p.Addr(), nil
 		}
 	}
-	return netip.Addr{}, errors.Join(fmt.Errorf("%w: tcp: this host has no address but loopback's", ErrInvalid), err)
+	return netip.Addr{}, errtext.Join(fmt.Errorf("%w: tcp: this host has no address but loopback's", ErrInvalid), err)
 }

@@ -1,7 +1,6 @@
 package efa
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/uverbs"
 	"github.com/efactor/efactor/actors/device/uverbs/sysfs"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // openEFA opens the EFA device of a name, or if name is "" the best that can be opened.
@@ -42,7 +42,7 @@ func openEFA(name string, log *slog.Logger) (Device, error) {
 	}
 	switch {
 	case len(errs) > 0:
-		return nil, errors.Join(errs...)
+		return nil, errtext.Join(errs...)
 	case len(found.NICs) > 0:
 		return nil, fmt.Errorf("%w: there is no EFA device %q on this host; the first is %q", ErrInvalid, name, found.NICs[0].Name)
 	}
@@ -55,7 +55,7 @@ func openCards(names string, log *slog.Logger) (Device, []DeviceChoice, error) {
 	var choices []DeviceChoice
 	undo := func(err error) error {
 		for _, d := range devs {
-			err = errors.Join(err, d.Close())
+			err = errtext.Join(err, d.Close())
 		}
 		return err
 	}

@@ -16,13 +16,13 @@ import (
 // Claim does not leave it.
 func (e *Endpoint) Peek(ctx context.Context, opts ...OpOption) (Message, error) {
 	m, _, err := e.peek(ctx, ope.KindPeek, Match{}, false, opts)
-	return m, err
+	return m, e.refused(ope.KindPeek, NoAddr, err)
 }
 
 // PeekTag is Peek for the tagged message that RecvTag would take.
 func (e *Endpoint) PeekTag(ctx context.Context, m Match, opts ...OpOption) (Message, error) {
 	msg, _, err := e.peek(ctx, ope.KindPeek, m, true, opts)
-	return msg, err
+	return msg, e.refused(ope.KindPeek, NoAddr, err)
 }
 
 // Claimed is a message that was taken away from all other receives, to be received
@@ -53,7 +53,7 @@ func (e *Endpoint) ClaimTag(ctx context.Context, m Match, opts ...OpOption) (*Cl
 func (e *intake) claim(ctx context.Context, m Match, tagged bool, opts []OpOption) (*Claimed, error) {
 	msg, id, err := e.peek(ctx, ope.KindClaim, m, tagged, opts)
 	if err != nil {
-		return nil, err
+		return nil, e.refused(ope.KindClaim, NoAddr, err)
 	}
 	return &Claimed{Message: msg, e: e, id: id}, nil
 }
@@ -83,14 +83,15 @@ func (e *intake) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, 
 // Recv receives the message into p, as Endpoint.Recv does. It, or Discard, is
 // called once; a second call is ErrInvalid, unless ctx had ended before the first.
 func (c *Claimed) Recv(ctx context.Context, p []byte) (Message, error) {
-	return c.take(ctx, p, 0)
+	m, err := c.take(ctx, p, 0)
+	return m, c.e.refused(ope.KindTake, NoAddr, err)
 }
 
 // Discard throws the message away, and returns when all of it has come: its sender
 // completes as if it had been received.
 func (c *Claimed) Discard(ctx context.Context) error {
 	_, err := c.take(ctx, nil, ope.Discard)
-	return err
+	return c.e.refused(ope.KindTake, NoAddr, err)
 }
 
 func (c *Claimed) take(ctx context.Context, p []byte, f ope.Flags) (Message, error) {

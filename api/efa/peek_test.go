@@ -24,7 +24,7 @@ func arrives(t *testing.T, s *side, m efa.Match, tagged bool) efa.Message {
 		if err == nil {
 			return msg
 		}
-		require.Equal(t, efa.ErrNoMessage, err)
+		require.ErrorIs(t, err, efa.ErrNoMessage)
 		require.NoError(t, ctx.Err())
 	}
 }
@@ -36,9 +36,9 @@ func TestPeekAndClaim(t *testing.T) {
 		ctx := testContext(t)
 		src, dst := alloc(t, a, 1<<20, 0).Bytes(), alloc(t, b, 1<<20, 0).Bytes()
 		_, err := b.ep.Peek(ctx)
-		require.Equal(t, efa.ErrNoMessage, err)
+		require.ErrorIs(t, err, efa.ErrNoMessage)
 		_, err = b.ep.ClaimTag(ctx, efa.AnyTag)
-		require.Equal(t, efa.ErrNoMessage, err)
+		require.ErrorIs(t, err, efa.ErrNoMessage)
 		for _, tagged := range []bool{false, true} {
 			claim := func(tag uint64) (*efa.Claimed, error) {
 				if tagged {
@@ -70,7 +70,7 @@ func TestPeekAndClaim(t *testing.T) {
 					require.NoError(t, err)
 					check(c1.Message, 1)
 					_, err = claim(1)
-					require.Equal(t, efa.ErrNoMessage, err)
+					require.ErrorIs(t, err, efa.ErrNoMessage)
 					two := send(2)
 					arrives(t, b, efa.Match{Tag: 2}, tagged)
 					c2, err := claim(2)
@@ -128,7 +128,7 @@ func TestPeekMatches(t *testing.T) {
 	tag := func(m efa.Match, opts ...efa.OpOption) uint64 {
 		msg, err := r.ep.PeekTag(ctx, m, opts...)
 		if err != nil {
-			require.Equal(t, efa.ErrNoMessage, err)
+			require.ErrorIs(t, err, efa.ErrNoMessage)
 			return 0
 		}
 		return msg.Tag
@@ -139,7 +139,7 @@ func TestPeekMatches(t *testing.T) {
 	require.EqualValues(t, 0, tag(efa.Match{Tag: 13}))
 	require.EqualValues(t, 0, tag(efa.Match{Tag: 10}, efa.From(from[1])))
 	_, err := r.ep.Peek(ctx)
-	require.Equal(t, efa.ErrNoMessage, err, "untagged there is none")
+	require.ErrorIs(t, err, efa.ErrNoMessage, "untagged there is none")
 
 	c, err := r.ep.ClaimTag(ctx, efa.AnyTag, efa.From(from[1]))
 	require.NoError(t, err)

@@ -1,8 +1,6 @@
 package efa
 
 import (
-	"fmt"
-
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -14,7 +12,7 @@ import (
 func (e *Endpoint) PostSend(r *SendReq) (OpID, error) {
 	var req ope.Request
 	if err := e.sendRequest(&req, r); err != nil {
-		return 0, err
+		return 0, e.refused(ope.KindSend, r.To, err)
 	}
 	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
 }
@@ -24,7 +22,7 @@ func (e *Endpoint) PostSend(r *SendReq) (OpID, error) {
 func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 	var req ope.Request
 	if err := e.recvRequest(&req, r); err != nil {
-		return 0, err
+		return 0, e.refused(ope.KindRecv, NoAddr, err)
 	}
 	return e.post(&req, e.recvTo, &e.rx, &r.Parent)
 }
@@ -33,7 +31,7 @@ func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 func (e *Endpoint) PostWrite(r *WriteReq) (OpID, error) {
 	var req ope.Request
 	if err := e.writeRequest(&req, r); err != nil {
-		return 0, err
+		return 0, e.refused(ope.KindWrite, r.To, err)
 	}
 	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
 }
@@ -42,7 +40,7 @@ func (e *Endpoint) PostWrite(r *WriteReq) (OpID, error) {
 func (e *Endpoint) PostRead(r *ReadReq) (OpID, error) {
 	var req ope.Request
 	if err := e.readRequest(&req, r); err != nil {
-		return 0, err
+		return 0, e.refused(ope.KindRead, r.From, err)
 	}
 	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
 }
@@ -51,7 +49,7 @@ func (e *Endpoint) PostRead(r *ReadReq) (OpID, error) {
 func (e *Endpoint) PostAtomic(r *AtomicReq) (OpID, error) {
 	var req ope.Request
 	if err := e.atomicRequest(&req, r); err != nil {
-		return 0, err
+		return 0, e.refused(ope.KindAtomic, r.To, err)
 	}
 	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
 }
@@ -60,25 +58,25 @@ func (e *Endpoint) PostAtomic(r *AtomicReq) (OpID, error) {
 func (e *intake) post(req *ope.Request, to *source, places *credits, parent *span) (OpID, error) {
 	if to == nil {
 		putMore(req)
-		return 0, fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
+		return 0, e.refused(req.Kind, peerOf(req), errNoQueue)
 	}
 	if err := e.known(req); err != nil {
 		putMore(req)
-		return 0, err
+		return 0, e.refused(req.Kind, peerOf(req), err)
 	}
 	if places.take(1, false) == 0 {
 		putMore(req)
-		return 0, ErrAgain
+		return 0, errsAgain[req.Kind]
 	}
 	if req.Flags&ope.Quiet == 0 && to.q.reserve(1) == 0 {
 		putMore(req)
 		places.release()
-		return 0, ErrAgain
+		return 0, errsAgain[req.Kind]
 	}
 	if req.Flags&ope.Multi != 0 && !to.q.keepOne() {
 		to.q.unreserve(1)
 		places.release()
-		return 0, ErrAgain
+		return 0, errsAgain[req.Kind]
 	}
 	e.accept(req, to)
 	if e.tele != nil {
@@ -92,14 +90,15 @@ func (e *intake) post(req *ope.Request, to *source, places *credits, parent *spa
 			to.q.unreserve(1)
 		}
 		e.refuse(req)
-		return 0, ErrAgain
+		return 0, errsAgain[req.Kind]
 	}
 	return OpID(req.ID), nil
 }
 
 // Cancel asks for the end of an operation. Its outcome comes as always, with
 // ErrCanceled unless it was too late. To cancel what has ended does nothing.
-func (e *Endpoint) Cancel(id OpID) error {
+func (e *Endpoint) Cancel(id OpID) (err error) {
+	defer formed("cancel", &err)
 	if err := e.live(); err != nil {
 		return err
 	}

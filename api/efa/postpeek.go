@@ -37,24 +37,24 @@ var noSpan span
 func (e *Endpoint) PostPeek(r *PeekReq) (OpID, error) {
 	req := ope.Request{Kind: ope.KindPeek, Tag: r.Tag, Ignore: r.Ignore, Token: r.Token}
 	if err := e.live(); err != nil {
-		return 0, err
+		return 0, e.refused(ope.KindPeek, NoAddr, err)
 	}
 	from := AnyAddr
 	if r.Directed {
 		from = r.From
 	}
 	if e.cfg.ZeroCopyRecv {
-		return 0, errZeroCopy
+		return 0, e.refused(ope.KindPeek, NoAddr, errZeroCopy)
 	}
 	if err := e.matching(&req, from, r.Tagged); err != nil {
-		return 0, err
+		return 0, e.refused(ope.KindPeek, NoAddr, err)
 	}
 	if r.Wait {
 		req.Flags |= ope.Await
 	}
 	switch {
 	case r.Claim && r.Discard:
-		return 0, fmt.Errorf("%w: a peek that claims and discards", ErrInvalid)
+		return 0, e.refused(ope.KindPeek, NoAddr, fmt.Errorf("%w: a peek that claims and discards", ErrInvalid))
 	case r.Discard:
 		req.Flags |= ope.Discard
 		return e.post(&req, e.recvTo, &e.rx, &noSpan)
@@ -68,15 +68,15 @@ func (e *Endpoint) PostPeek(r *PeekReq) (OpID, error) {
 func (e *intake) postPeek(req *ope.Request) (OpID, error) {
 	to := e.recvTo
 	if to == nil {
-		return 0, fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
+		return 0, e.refused(req.Kind, peerOf(req), errNoQueue)
 	}
 	if to.q.reserve(1) == 0 {
-		return 0, ErrAgain
+		return 0, errsAgain[req.Kind]
 	}
 	e.accept(req, to)
 	if !e.act.Load().Submit(req) {
 		to.q.unreserve(1)
-		return 0, ErrAgain
+		return 0, errsAgain[req.Kind]
 	}
 	return OpID(req.ID), nil
 }
@@ -94,7 +94,7 @@ func (e *Endpoint) Claimed(c *Completion) *Claimed {
 // The outcome goes to the RecvQueue.
 func (c *Claimed) PostRecv(r *RecvReq) (OpID, error) {
 	if err := c.e.live(); err != nil {
-		return 0, err
+		return 0, c.e.refused(ope.KindRecv, NoAddr, err)
 	}
 	req := ope.Request{Kind: ope.KindTake, Peer: uint64(match.AnySource), Data: c.id, Buf: r.Buf, Token: r.Token}
 	if c.Message.Tagged {
@@ -105,7 +105,7 @@ func (c *Claimed) PostRecv(r *RecvReq) (OpID, error) {
 	}
 	if r.Bufs != nil {
 		if err := c.e.incoming(&req, r.Bufs); err != nil {
-			return 0, err
+			return 0, c.e.refused(ope.KindRecv, NoAddr, err)
 		}
 	}
 	return c.e.post(&req, c.e.recvTo, &c.e.rx, &r.Parent)

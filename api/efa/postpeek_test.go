@@ -28,7 +28,7 @@ func TestPostPeek(t *testing.T) {
 		id := postPeek(t, b, efa.PeekReq{Token: 5, Tagged: true, Tag: 9})
 		c := next(t, b)
 		require.Equal(t, []any{efa.Peeked, id, uint64(5)}, []any{c.Kind, c.ID, c.Token})
-		require.Equal(t, efa.ErrNoMessage, c.Err)
+		require.ErrorIs(t, c.Err, efa.ErrNoMessage)
 		require.Nil(t, b.ep.Claimed(&c))
 		_, err := b.ep.PostPeek(&efa.PeekReq{Claim: true, Discard: true})
 		require.ErrorIs(t, err, efa.ErrInvalid)
@@ -56,7 +56,7 @@ func TestPostPeek(t *testing.T) {
 			c := next(t, b)
 			check(c, 1)
 			postPeek(t, b, efa.PeekReq{Tagged: true, Tag: 1})
-			require.Equal(t, efa.ErrNoMessage, next(t, b).Err)
+			require.ErrorIs(t, next(t, b).Err, efa.ErrNoMessage)
 			// Another is thrown away, as soon as it comes.
 			postPeek(t, b, efa.PeekReq{Tagged: true, Tag: 2, Discard: true, Wait: true})
 			done(t, send(2))

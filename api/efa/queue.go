@@ -39,7 +39,8 @@ const (
 
 // NewQueue makes a queue for up to depth outstanding operations, see Limits; 0
 // means 1024.
-func (d *Domain) NewQueue(depth int) (*Queue, error) {
+func (d *Domain) NewQueue(depth int) (_ *Queue, err error) {
+	defer formed("new queue", &err)
 	if depth < 0 || depth > maxDepth {
 		return nil, fmt.Errorf("%w: queue depth %d, at most %d", ErrInvalid, depth, maxDepth)
 	}
@@ -118,7 +119,8 @@ func (q *Queue) wake() {
 }
 
 // Close fails with ErrBusy while endpoints use the queue. Readers get ErrClosed.
-func (q *Queue) Close() error {
+func (q *Queue) Close() (err error) {
+	defer formed("close queue", &err)
 	q.bindMu.Lock()
 	defer q.bindMu.Unlock()
 	for _, s := range *q.sources.Load() {

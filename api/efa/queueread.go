@@ -78,10 +78,10 @@ func (q *Queue) progress() {
 // if no endpoint uses it yet.
 func (q *Queue) Read(ctx context.Context, dst []Completion) (int, error) {
 	if len(dst) == 0 {
-		return 0, fmt.Errorf("%w: Read needs room for a completion", ErrInvalid)
+		return 0, callError("read queue", fmt.Errorf("%w: no room for a completion", ErrInvalid))
 	}
 	if err := q.readers.enter(ctx); err != nil {
-		return 0, err
+		return 0, callError("read queue", err)
 	}
 	defer q.readers.leave()
 	return q.read(ctx, dst)
@@ -110,9 +110,9 @@ func (q *Queue) read(ctx context.Context, dst []Completion) (int, error) {
 				return n, nil
 			}
 			if dead != nil {
-				return 0, dead
+				return 0, callError("read queue", dead)
 			}
-			return 0, contextError(ctx, err)
+			return 0, callError("read queue", contextError(ctx, err))
 		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 // wait meanwhile, but a TryRead may take some before ReadN does.
 func (q *Queue) ReadN(ctx context.Context, dst []Completion, n int) (int, error) {
 	if n < 1 || n > len(dst) {
-		return 0, fmt.Errorf("%w: ReadN of %d completions into room for %d", ErrInvalid, n, len(dst))
+		return 0, callError("read queue", fmt.Errorf("%w: %d completions into room for %d", ErrInvalid, n, len(dst)))
 	}
 	if err := q.readers.enter(ctx); err != nil {
-		return 0, err
+		return 0, callError("read queue", err)
 	}
 	defer q.readers.leave()
 	for got := 0; ; {

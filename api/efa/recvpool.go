@@ -59,7 +59,8 @@ const poolID = 1 << 62
 // NewRecvPool makes a pool of receives. Its shard is the next one in turn, as an endpoint's is.
 // Errors: ErrNoCQ without a queue, ErrDomain if the queue or the address vector is another domain's,
 // ErrInvalid of a depth that cannot be, ErrClosed of a closed domain.
-func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (*RecvPool, error) {
+func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (_ *RecvPool, err error) {
+	defer formed("new receive pool", &err)
 	switch {
 	case cfg.AV != nil && cfg.AV.dom != d:
 		return nil, fmt.Errorf("%w: the address vector is another domain's", ErrDomain)
@@ -81,7 +82,6 @@ func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (*RecvPool, error) {
 	e.cfg = EndpointConfig{AV: cfg.AV, RecvQueue: cfg.Queue, RxDepth: cfg.Depth}
 	e.outcomes.init(&e.cfg)
 	p := &RecvPool{at: e}
-	var err error
 	if e.recvTo, err = cfg.Queue.bind(e); err != nil {
 		d.leave(&d.pools)
 		return nil, err
@@ -89,7 +89,7 @@ func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (*RecvPool, error) {
 	if p.act, err = endpoint.OpenPool(endpoint.PoolConfig{Shard: e.sh, Depth: poolRing, OnFlush: e.flusher()}); err != nil {
 		cfg.Queue.unbind(e)
 		d.leave(&d.pools)
-		return nil, fmt.Errorf("efa: receive pool: %w", err)
+		return nil, err
 	}
 	e.state.Store(enabled)
 	d.addPool(p)
@@ -114,22 +114,22 @@ func (p *RecvPool) Queue() *Queue { return p.at.cfg.RecvQueue }
 func (p *RecvPool) Post(r *RecvReq) (OpID, error) {
 	var req ope.Request
 	if r.Directed {
-		return 0, fmt.Errorf("%w: a pool's receive takes messages from every peer", ErrNotSupported)
+		return 0, p.at.refused(ope.KindRecv, NoAddr, fmt.Errorf("%w: a pool's receive takes messages from every peer", ErrNotSupported))
 	}
 	e := p.at
 	if r.Multi {
-		return 0, fmt.Errorf("%w: Multi in a RecvPool", ErrNotSupported)
+		return 0, e.refused(ope.KindRecv, NoAddr, fmt.Errorf("%w: Multi in a RecvPool", ErrNotSupported))
 	}
 	if err := e.recvRequest(&req, r); err != nil {
-		return 0, err
+		return 0, e.refused(ope.KindRecv, NoAddr, err)
 	}
 	if e.rx.take(1, false) == 0 {
-		return 0, ErrAgain
+		return 0, errsAgain[ope.KindRecv]
 	}
 	quiet, q := req.Flags&ope.Quiet != 0, e.recvTo.q
 	if !quiet && q.reserve(1) == 0 {
 		e.rx.release()
-		return 0, ErrAgain
+		return 0, errsAgain[ope.KindRecv]
 	}
 	req.Sink, req.ID = e.recvTo, poolID|e.lastID.Add(1)
 	if !p.act.Submit(&req) {
@@ -137,13 +137,14 @@ func (p *RecvPool) Post(r *RecvReq) (OpID, error) {
 			q.unreserve(1)
 		}
 		e.rx.release()
-		return 0, ErrAgain
+		return 0, errsAgain[ope.KindRecv]
 	}
 	return OpID(req.ID), nil
 }
 
 // Cancel asks for the end of a receive, see Endpoint.Cancel.
-func (p *RecvPool) Cancel(id OpID) error {
+func (p *RecvPool) Cancel(id OpID) (err error) {
+	defer formed("cancel", &err)
 	if err := p.at.live(); err != nil {
 		return err
 	}
@@ -166,7 +167,8 @@ func (p *RecvPool) control(f func()) {
 // Close ends the receives that no message has taken with ErrClosed. It is ErrBusy while the
 // pool has endpoints: those that are closed leave it, and what they have not received is
 // the others'. Close is idempotent.
-func (p *RecvPool) Close() error {
+func (p *RecvPool) Close() (err error) {
+	defer formed("close receive pool", &err)
 	e := p.at
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +180,7 @@ func (p *RecvPool) Close() error {
 	}
 	p.shut = true
 	e.state.Store(closed)
-	err := p.act.Close(context.Background())
+	err = p.act.Close(context.Background())
 	if errors.Is(err, shard.ErrClosed) {
 		err = nil
 	}

@@ -126,7 +126,8 @@ func (r Remote) MarshalBinary() ([]byte, error) { return r.AppendBinary(nil) }
 // UnmarshalBinary implements encoding.BinaryUnmarshaler. It takes what AppendBinary makes,
 // and nothing that would reach around the end of the address space or that has two names
 // for one device. After an error r is as it was.
-func (r *Remote) UnmarshalBinary(b []byte) error {
+func (r *Remote) UnmarshalBinary(b []byte) (err error) {
+	defer formed("unmarshal remote", &err)
 	if len(b) < remoteHead || b[0] != remoteVersion {
 		return fmt.Errorf("%w: Remote of %d bytes is not of version %d", ErrInvalid, len(b), remoteVersion)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -17,9 +18,9 @@ import (
 func (e *intake) Reply(ctx context.Context, m Message, p []byte, opts ...OpOption) error {
 	to, fresh, err := e.sender(m)
 	if err != nil {
-		return err
+		return callError("reply", err)
 	}
-	if err = e.send(ctx, to, p, m.Tagged, m.Tag, opts); err != nil && fresh && errors.Is(err, ErrPeerFailed) {
+	if err = e.refused(ope.KindSend, to, e.send(ctx, to, p, m.Tagged, m.Tag, opts)); err != nil && fresh && errors.Is(err, ErrPeerFailed) {
 		_ = e.cfg.AV.Remove(ctx, to) // it was put there for this; the error to tell is err
 	}
 	return err
@@ -35,7 +36,10 @@ func (e *intake) Reply(ctx context.Context, m Message, p []byte, opts ...OpOptio
 // has no sender, since it was sent or is made up. ErrAddrNotAvail: the vector takes no such peers.
 func (e *intake) Sender(m Message) (Addr, error) {
 	to, _, err := e.sender(m)
-	return to, err
+	if err != nil {
+		return NoAddr, callError("sender", err)
+	}
+	return to, nil
 }
 
 // sender reports, too, whether the handle is a new one.
@@ -43,9 +47,9 @@ func (e *intake) sender(m Message) (to Addr, fresh bool, err error) {
 	raw := m.Raw()
 	switch {
 	case raw == (RawAddr{}):
-		return NoAddr, false, fmt.Errorf("efa: reply: %w: the message does not say who sent it", ErrInvalid)
+		return NoAddr, false, fmt.Errorf("%w: the message does not say who sent it", ErrInvalid)
 	case raw.ConnID() == 0:
-		return NoAddr, false, fmt.Errorf("efa: reply: %w: %s sends without headers, and has not said its connid", ErrNotConnected, raw)
+		return NoAddr, false, fmt.Errorf("%w: %s sends without headers, and has not said its connid", ErrNotConnected, raw)
 	}
 	av := e.cfg.AV
 	if x := av.table.get(uint64(m.From)); x.age != 0 && x.raw == raw {
@@ -53,7 +57,7 @@ func (e *intake) sender(m Message) (to Addr, fresh bool, err error) {
 	}
 	// It was a stranger when the message came, or has another handle now.
 	if to, fresh, err = av.meet(raw, m.From >= NoAddr); err != nil {
-		err = fmt.Errorf("efa: reply to %s, peer %v: %w", raw, m.From, err)
+		err = fmt.Errorf("%s, peer %d: %w", raw, m.From, err)
 	}
 	return to, fresh, err
 }

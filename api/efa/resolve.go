@@ -20,7 +20,8 @@ const maxAddressText = 4096
 // Serve answers everyone who connects to l with the endpoint's address, until ctx
 // ends or l is closed: then it returns nil. After the end of the endpoint it
 // returns ErrClosed to the caller at the next connection. It closes l.
-func (e *Endpoint) Serve(ctx context.Context, l net.Listener) error {
+func (e *Endpoint) Serve(ctx context.Context, l net.Listener) (err error) {
+	defer formed("serve address", &err)
 	defer l.Close()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // Accept tells
 	defer stop()
@@ -30,7 +31,7 @@ func (e *Endpoint) Serve(ctx context.Context, l net.Listener) error {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			return fmt.Errorf("efa: serve address: %w", err)
+			return err
 		}
 		if err := e.live(); err != nil {
 			_ = c.Close() // there is nothing to tell
@@ -45,11 +46,12 @@ func (e *Endpoint) Serve(ctx context.Context, l net.Listener) error {
 
 // Resolve asks the program that Serves at the given TCP address, and inserts the
 // address that it answers.
-func (av *AddressVector) Resolve(ctx context.Context, hostport string) (Addr, error) {
+func (av *AddressVector) Resolve(ctx context.Context, hostport string) (_ Addr, err error) {
+	defer formed("resolve "+hostport, &err)
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", hostport)
 	if err != nil {
-		return NoAddr, fmt.Errorf("efa: resolve: %w", err)
+		return NoAddr, err
 	}
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
@@ -59,15 +61,15 @@ func (av *AddressVector) Resolve(ctx context.Context, hostport string) (Addr, er
 		if ctx.Err() != nil {
 			err = contextError(ctx, ctx.Err())
 		}
-		return NoAddr, fmt.Errorf("efa: resolve %s: %w", hostport, err)
+		return NoAddr, err
 	}
 	n := len(text)
 	if n == 0 || text[n-1] != '\n' {
-		return NoAddr, fmt.Errorf("%w: %s did not answer with an address", ErrInvalid, hostport)
+		return NoAddr, fmt.Errorf("%w: it did not answer with an address", ErrInvalid)
 	}
 	a, err := ParseAddress(string(text[:n-1]))
 	if err != nil {
-		return NoAddr, fmt.Errorf("efa: resolve %s: %w", hostport, err)
+		return NoAddr, err
 	}
 	return av.Insert(a)
 }

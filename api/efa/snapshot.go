@@ -18,7 +18,8 @@ const maxSnapshot = 1000
 // Snapshot says what the endpoint is doing right now; of its operations it lists the
 // 1,000 oldest. It asks the endpoint's shard, which answers also while all operations
 // are stuck, and takes about a microsecond for each peer and operation of its time.
-func (e *Endpoint) Snapshot(ctx context.Context) (*Snapshot, error) {
+func (e *Endpoint) Snapshot(ctx context.Context) (_ *Snapshot, err error) {
+	defer formed("snapshot", &err)
 	if err := e.live(); err != nil {
 		return nil, err
 	}

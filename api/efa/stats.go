@@ -12,7 +12,8 @@ import (
 // the device queue ("Queue.RNR"), the steps of the protocol machines
 // ("tx.TXE_REQ posted"), memory for unexpected messages. Names may change between
 // releases. It asks the endpoint's shard, so it is not for the hot path.
-func (e *Endpoint) Stats(ctx context.Context) (map[string]uint64, error) {
+func (e *Endpoint) Stats(ctx context.Context) (_ map[string]uint64, err error) {
+	defer formed("stats", &err)
 	if err := e.live(); err != nil {
 		return nil, err
 	}

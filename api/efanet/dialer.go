@@ -45,7 +45,7 @@ func (d *Dialer) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	c, err := d.dial(ctx, addr)
 	if err != nil {
-		return nil, opError("dial", nil, Addr{addr}, err)
+		return nil, callError("dial", addr, err)
 	}
 	return c, nil
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // network is the name of addresses and errors here.
@@ -68,3 +69,25 @@ func opError(op string, from, to net.Addr, err error) error {
 	}
 	return &net.OpError{Op: op, Net: network, Source: from, Addr: to, Err: err}
 }
+
+// callError is the error of Dial and Listen: a net.OpError with this package's name in front. Those of
+// connections are net.OpErrors as they are, since net/http looks for the type itself.
+func callError(op, addr string, err error) error {
+	return &dialError{opError(op, nil, Addr{addr}, err)}
+}
+
+type dialError struct{ err error }
+
+// Error is one line.
+func (e *dialError) Error() string { return "efanet: " + errtext.Cause(e.err) }
+
+// Unwrap is the net.OpError.
+func (e *dialError) Unwrap() error { return e.err }
+
+// Timeout and Temporary are net.Error's.
+func (e *dialError) Timeout() bool {
+	var n net.Error
+	return errors.As(e.err, &n) && n.Timeout()
+}
+
+func (e *dialError) Temporary() bool { return e.Timeout() }

@@ -34,7 +34,7 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 func (cfg *ListenConfig) Listen(ctx context.Context, addr string) (net.Listener, error) {
 	l, err := cfg.listen(ctx, addr)
 	if err != nil {
-		return nil, opError("listen", nil, Addr{addr}, err)
+		return nil, callError("listen", addr, err)
 	}
 	return l, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/netip"
 	"strings"
+
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // place is a launcher's description of this process.
@@ -111,6 +113,7 @@ func findNothing(*environment) (*place, error) {
 // Found returns the launcher that Init would take by default, and reports whether
 // there is one: false means that this process would be alone. The error is Init's.
 func Found() (launcher string, ok bool, err error) {
+	defer errtext.Wrap("launch", "find", &err)
 	e, err := Config{}.resolve()
 	if err != nil {
 		return "", false, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // crowdedSpin is how long shards poll before they sleep if there are more ranks than
@@ -39,7 +40,8 @@ type Group struct {
 func Init(ctx context.Context) (*Group, error) { return Config{}.Init(ctx) }
 
 // Init is the function Init with wishes.
-func (cfg Config) Init(ctx context.Context) (*Group, error) {
+func (cfg Config) Init(ctx context.Context) (_ *Group, err error) {
+	defer errtext.Wrap("launch", "init", &err)
 	e, err := cfg.resolve()
 	if err != nil {
 		e.breakOff(ctx)
@@ -115,14 +117,14 @@ func (g *Group) insert(texts []string) error {
 	for r, text := range texts {
 		a, err := efa.ParseAddress(text)
 		if err != nil {
-			return &RankError{r, "rank " + itoa(r) + "'s address: " + err.Error(), err}
+			return &RankError{r, "rank " + itoa(r) + "'s address: " + errtext.Cause(err), err}
 		}
 		g.Addresses[r] = a
 	}
 	peers, err := g.AddressVector.InsertAll(g.Addresses...)
 	var at *efa.InsertError
 	if errors.As(err, &at) {
-		return &RankError{at.Index, "rank " + itoa(at.Index) + " cannot be reached: " + at.Err.Error() + g.job.env.hint(g.job), err}
+		return &RankError{at.Index, "rank " + itoa(at.Index) + " cannot be reached: " + errtext.Cause(at.Err) + g.job.env.hint(g.job), err}
 	}
 	g.Peers = peers
 	for r, p := range peers {
@@ -152,7 +154,8 @@ func unlessLate(err error) []error {
 // efa.ErrClosed, and ranks that still communicate with this one see it end. Queues,
 // counters and memory that the caller has made of the domain must be closed before. It may
 // be called again.
-func (g *Group) Close() error {
+func (g *Group) Close() (err error) {
+	defer errtext.Wrap("launch", "close", &err)
 	var errs []error
 	if g.Endpoint != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), linger)

@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Job is this process as a member of a job, with a board for byte strings and without
@@ -30,7 +31,8 @@ type Job struct {
 // Join finds the launcher of this process and meets the other ranks. All ranks must call
 // it, and then Fence and Allgather in the same order. cfg.Timeout is for Join alone;
 // later calls have contexts of their own.
-func Join(ctx context.Context, cfg Config) (*Job, error) {
+func Join(ctx context.Context, cfg Config) (_ *Job, err error) {
+	defer errtext.Wrap("launch", "join", &err)
 	e, err := cfg.resolve()
 	if err != nil {
 		e.breakOff(ctx)
@@ -70,15 +72,20 @@ func (e *environment) meet(ctx context.Context) (*Job, error) {
 
 // Put puts a value of at most 64 KiB on the board. Others see it after the next Fence; a
 // key is put once, by one rank. Keys are 1 to 32 letters, digits, '.', '-' and '_'.
-func (j *Job) Put(ctx context.Context, key string, value []byte) error {
+func (j *Job) Put(ctx context.Context, key string, value []byte) (err error) {
+	defer errtext.Wrap("launch", "put", &err)
 	return j.put(ctx, "u."+key, value)
 }
 
 // Get returns a value that a rank put before the last Fence.
-func (j *Job) Get(ctx context.Context, key string) ([]byte, error) { return j.value(ctx, "u."+key) }
+func (j *Job) Get(ctx context.Context, key string) (_ []byte, err error) {
+	defer errtext.Wrap("launch", "get", &err)
+	return j.value(ctx, "u."+key)
+}
 
 // Fence waits until all ranks have called it.
-func (j *Job) Fence(ctx context.Context) error {
+func (j *Job) Fence(ctx context.Context) (err error) {
+	defer errtext.Wrap("launch", "fence", &err)
 	if j.closed {
 		return public(j.Launcher, net.ErrClosed)
 	}
@@ -86,7 +93,8 @@ func (j *Job) Fence(ctx context.Context) error {
 }
 
 // Allgather returns the values of all ranks, indexed by rank. All must call it.
-func (j *Job) Allgather(ctx context.Context, value []byte) ([][]byte, error) {
+func (j *Job) Allgather(ctx context.Context, value []byte) (_ [][]byte, err error) {
+	defer errtext.Wrap("launch", "allgather", &err)
 	n := j.gathered
 	j.gathered++
 	key := func(rank int) string { return fmt.Sprintf("g%d.%d", n, rank) }
@@ -143,7 +151,8 @@ func (j *Job) Abort(reason error) {
 
 // Close signs off at the others and at the launcher. It may be called again. A rank that
 // still waits for this one gets an error.
-func (j *Job) Close() error {
+func (j *Job) Close() (err error) {
+	defer errtext.Wrap("launch", "close", &err)
 	if j.closed {
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Prefixes of share's texts: success, or failure with the text as reason.
@@ -18,7 +20,7 @@ const (
 func (j *Job) share(ctx context.Context, text string, failed error) ([]string, error) {
 	value := wentWell + text
 	if failed != nil {
-		s := failed.Error()
+		s := errtext.Cause(failed)
 		value = wentBad + s[:min(len(s), 1000)]
 	}
 	all, err := j.Allgather(ctx, []byte(value))

@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/launch"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Config says how a process talks to others. Its zero value works. Codecs and names must agree
@@ -66,7 +68,8 @@ func Start(system *actor.ActorSystem, g *launch.Group) (*Remote, error) {
 // Start has an actor system talk over an endpoint that is enabled, and remains the caller's. The
 // process' address is the text of the endpoint's. Tagged messages whose tag begins with 0xAC are
 // the Remote's.
-func (c *Config) Start(system *actor.ActorSystem, ep *efa.Endpoint) (*Remote, error) {
+func (c *Config) Start(system *actor.ActorSystem, ep *efa.Endpoint) (_ *Remote, err error) {
+	defer errtext.Wrap("remote", "start", &err)
 	return c.start(system, ep, ep.Address().String(), nil)
 }
 
@@ -75,14 +78,15 @@ func (c *Config) Start(system *actor.ActorSystem, ep *efa.Endpoint) (*Remote, er
 // there. As on any port, a program that can listen there is the process; [efa.TCPConfig] says which
 // may talk to it. Without a host:port the process' address is the text of the endpoint's, another one
 // each time.
-func (c *Config) Listen(ctx context.Context, system *actor.ActorSystem, hostport string) (*Remote, error) {
+func (c *Config) Listen(ctx context.Context, system *actor.ActorSystem, hostport string) (_ *Remote, err error) {
+	defer errtext.Wrap("remote", "listen at "+strconv.Quote(hostport), &err)
 	s := efa.Setup{Fabric: efa.Config{DeviceName: deviceAt(hostport)}}
 	if c.Setup != nil {
 		s = *c.Setup
 	}
 	ep, err := efa.OpenEndpoint(ctx, s)
 	if err != nil {
-		return nil, fmt.Errorf("remote: %w", err)
+		return nil, err
 	}
 	r, err := c.listen(ctx, system, ep, hostport)
 	if err != nil {
@@ -97,7 +101,7 @@ func (c *Config) listen(ctx context.Context, system *actor.ActorSystem, ep *efa.
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", hostport)
 	if err != nil {
-		return nil, fmt.Errorf("remote: %w", err)
+		return nil, err
 	}
 	r, err := c.start(system, ep, l.Addr().String(), ep.Close)
 	if err != nil {

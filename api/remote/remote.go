@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/errtext"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -70,7 +71,8 @@ func (r *Remote) Address() string { return r.name }
 
 // Close ends the Remote: messages that wait leave first, until ctx ends, and other processes are
 // told. PIDs of other processes are dead letters from then on. The actor system goes on.
-func (r *Remote) Close(ctx context.Context) error {
+func (r *Remote) Close(ctx context.Context) (err error) {
+	defer errtext.Wrap("remote", "close", &err)
 	r.mu.Lock()
 	if r.ended {
 		r.mu.Unlock()
@@ -87,7 +89,7 @@ func (r *Remote) Close(ctx context.Context) error {
 	}
 	flushing.Wait()
 	_ = r.system.Root.StopFuture(actor.NewPID(r.name, spawner)).Wait()
-	err := error(nil)
+	err = error(nil)
 	if r.close != nil {
 		err = r.ep.Shutdown(ctx)
 	}

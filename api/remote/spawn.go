@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // spawner is the actor of each process that spawns for the others.
@@ -26,7 +28,8 @@ func (r *Remote) Spawn(ctx context.Context, address, kind string) (*actor.PID, e
 
 // SpawnNamed is Spawn with a name. If there is an actor of that name already, its PID is returned
 // with ErrNameExists. ErrNoKind, ErrUnreachable and the error of ctx are the others.
-func (r *Remote) SpawnNamed(ctx context.Context, address, name, kind string) (*actor.PID, error) {
+func (r *Remote) SpawnNamed(ctx context.Context, address, name, kind string) (_ *actor.PID, err error) {
+	defer errtext.Wrap("remote", "spawn "+kind+" at "+address, &err)
 	f := r.system.Root.RequestFuture(actor.NewPID(address, spawner), &spawnRequest{kind, name}, untilEnd(ctx, r.cfg.Timeout))
 	end := context.AfterFunc(ctx, func() { r.system.Root.Send(f.PID(), &spawnReply{code: spawnGivenUp}) })
 	defer end()
@@ -35,7 +38,7 @@ func (r *Remote) SpawnNamed(ctx context.Context, address, name, kind string) (*a
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: spawn %s at %s: %w", ErrUnreachable, kind, address, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	reply, ok := answer.(*spawnReply)
 	if !ok {
@@ -46,11 +49,11 @@ func (r *Remote) SpawnNamed(ctx context.Context, address, name, kind string) (*a
 	case spawned:
 		return pid, nil
 	case spawnExists:
-		return pid, fmt.Errorf("%w: %s at %s", ErrNameExists, reply.id, address)
+		return pid, fmt.Errorf("%w: %s", ErrNameExists, reply.id)
 	case spawnNoKind:
-		return nil, fmt.Errorf("%w: %s at %s", ErrNoKind, kind, address)
+		return nil, ErrNoKind
 	}
-	return nil, fmt.Errorf("remote: spawn %s at %s: %s", kind, address, reply.id)
+	return nil, errors.New(reply.id)
 }
 
 // untilEnd is how long a future has to wait for a context. The future's own end is a safeguard.

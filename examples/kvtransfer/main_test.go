@@ -96,7 +96,7 @@ func TestKilledPrefill(t *testing.T) {
 			}
 			require.True(t, killed, last.String())
 			require.ErrorContains(t, decode.Wait(), "exit status 1", last.String())
-			require.Regexp(t, `^kvtransfer: round \d+(, layer \d+: efa: \d of 2 writes with values \d+ to \d+ have arrived: efa: wait|: efa: send), peer 1 \(rank 1 on [^)]+\): `, last.String())
+			require.Regexp(t, `^kvtransfer: round \d+(, layer \d+: efa: wait: \d of 2 writes with values \d+ to \d+ have arrived: wait|: efa: send), peer 1 \(rank 1 on [^)]+\): `, last.String())
 			_ = prefill.Wait() // it was killed
 		})
 	}

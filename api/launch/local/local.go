@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/launch"
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // grace is the time for the other ranks to end by themselves when one has failed.
@@ -75,7 +76,8 @@ func statusOf(ctx context.Context, err error) (status int, silent bool) {
 // Start runs n processes of this program with args, as ranks 0 to n-1, and waits for them.
 // Rank 0 writes to out and log as it is, the others with their rank before each line. When
 // one fails the others are ended; the error is that of the first.
-func Start(ctx context.Context, n int, args []string, out, log io.Writer) error {
+func Start(ctx context.Context, n int, args []string, out, log io.Writer) (err error) {
+	defer errtext.Wrap("local", "start", &err)
 	exe, err := os.Executable()
 	if err != nil {
 		return err

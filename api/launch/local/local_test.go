@@ -185,7 +185,7 @@ func TestOneFails(t *testing.T) {
 			}
 			var out, log bytes.Buffer
 			err := local.Start(testContext(t), 3, []string{c.what}, &out, &log)
-			require.EqualError(t, err, c.want)
+			require.EqualError(t, err, "local: start: "+c.want)
 			assert.Contains(t, log.String(), c.said)
 		})
 	}

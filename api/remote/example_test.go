@@ -1,0 +1,51 @@
+package remote_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/efactor/efactor/api/remote"
+)
+
+// Question is sent as JSON; protobuf messages need no codec.
+type Question struct{ Name string }
+
+// Answer likewise.
+type Answer struct{ Text string }
+
+// Two actor systems, each usually in a process of its own.
+func ExampleConfig_Listen() {
+	ctx := context.Background()
+	quiet := actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) })
+	cfg := remote.Config{Codecs: []remote.Codec{remote.JSON(&Question{}, &Answer{})}}
+	var systems [2]*actor.ActorSystem
+	for i := range systems {
+		systems[i] = actor.NewActorSystem(quiet)
+		r, err := cfg.Listen(ctx, systems[i], "")
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer r.Close(ctx)
+	}
+	greeter, err := systems[1].Root.SpawnNamed(actor.PropsFromFunc(func(c actor.Context) {
+		if q, ok := c.Message().(*Question); ok {
+			c.Respond(&Answer{"hello, " + q.Name})
+		}
+	}), "greeter")
+	if err != nil {
+		log.Fatal(err)
+	}
+	there := actor.NewPID(systems[1].Address(), greeter.Id)
+	answer, err := systems[0].Root.RequestFuture(there, &Question{"world"}, time.Minute).Result()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer.(*Answer).Text)
+	// Output: hello, world
+}
