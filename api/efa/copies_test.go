@@ -44,7 +44,7 @@ func TestCopies(t *testing.T) {
 			send := done(t, start(t, a, &efa.SendReq{To: a.peer, Buf: src}))
 			done(t, recv)
 			require.Equal(t, c.want, send.Protocol.String())
-			require.InDelta(t, c.copies, float64(copied()-before)/size, .01, "the headers are the rest")
+			require.InDelta(t, c.copies, float64(copied()-before)/size, .02, "the headers are the rest, and a copy of the first packet if it came before the receive")
 			require.Equal(t, src, dst)
 		})
 	}

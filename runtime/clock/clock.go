@@ -29,6 +29,10 @@ func Deadline(d time.Duration) time.Time { return time.Now().Add(d) }
 // Wall is the wall clock, for what people read.
 func Wall() time.Time { return time.Now() }
 
+// Pause lets Go's scheduler run other goroutines, and look at the network, which it does not do
+// between goroutines that are always ready. It takes some microseconds.
+func Pause() { time.Sleep(time.Microsecond) }
+
 // OfDay is the wall time at a time of System, computed from the wall time at the
 // program's start. It does not follow corrections of the wall clock.
 func OfDay(t Time) time.Time { return System.(system).zero.Round(0).Add(time.Duration(t)) }

@@ -215,11 +215,11 @@ func (p *proxy) run() {
 // anybody accepts every claim, as the address of a proxy belongs to no queue pair.
 type anybody struct{}
 
-type unasked struct{ *plain }
+type unasked struct{ bareStream }
 
 func (unasked) vouch(wire.RawAddr) error { return nil }
 
-func (anybody) wrap(fd int, c conn) (stream, error) { return unasked{newPlain(fd, c)}, nil }
+func (anybody) wrap(s socket, c conn) (stream, error) { return unasked{bare(s, c)}, nil }
 
 // TestCutInTheMiddle cuts a connection in the middle of a write with immediate, at
 // different bytes: the write ends with an error and is never reported at the other side;

@@ -22,6 +22,7 @@ const secretVar = "EFACTOR_TCP_TEST_SECRET"
 // TestFloodOfStrangers: while a process is flooded by more silent connections than it has
 // descriptors, each peer that comes gets in, soon.
 func TestFloodOfStrangers(t *testing.T) {
+	skipPoller(t)
 	for name, secret := range map[string]string{"plain": "", "TLS": string(tlsSecret)} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command("/bin/sh", "-c", "ulimit -n 200; exec "+os.Args[0])

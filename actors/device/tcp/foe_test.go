@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/clock"
@@ -266,8 +265,7 @@ func (p *port) unread() int {
 	total := 0
 	for _, c := range p.conns {
 		if c.l != nil && c.l.st != nil {
-			k, _ := unixInq(c.l.st.fd())
-			total += k
+			total += pending(c.l.st)
 		}
 	}
 	return total
@@ -299,5 +297,3 @@ func TestQueueOfAnswersBounded(t *testing.T) {
 	require.Error(t, <-done)
 	require.NotErrorIs(t, err, io.EOF)
 }
-
-func unixInq(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.SIOCINQ) }

@@ -26,6 +26,7 @@ func TestTLSSilence(t *testing.T) {
 // TestTLSStrangers: a connection within its handshake costs one descriptor and nothing after
 // its end, and gives way where there is none for a new one.
 func TestTLSStrangers(t *testing.T) {
+	skipPoller(t)
 	cfg := func() Config { return Config{Credentials: jobCreds(t, tlsSecret)} }
 	n, peer := newNode(t, cfg(), device.QPConfig{}), newNode(t, cfg(), device.QPConfig{})
 	require.Equal(t, device.StatusOK, n.status(n.send(peer.at(), "warm"), peer)) // the session and its lanes

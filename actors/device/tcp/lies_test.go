@@ -115,17 +115,17 @@ func TestWordsThenSilence(t *testing.T) {
 type deaf struct{ now *bool }
 
 type deafStream struct {
-	*plain
+	bareStream
 	now *bool
 }
 
-func (d deaf) wrap(fd int, c conn) (stream, error) { return &deafStream{newPlain(fd, c), d.now}, nil }
+func (d deaf) wrap(s socket, c conn) (stream, error) { return &deafStream{bare(s, c), d.now}, nil }
 
 func (d *deafStream) writev(b [][]byte) (int, error) {
 	if *d.now {
 		return 0, unix.ETIMEDOUT
 	}
-	return d.plain.writev(b)
+	return d.bareStream.writev(b)
 }
 
 // TestWriteFails: an error that only writing shows ends the session all the same.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/internal/devicetest"
@@ -59,18 +58,7 @@ func (p *port) serve() {
 }
 
 // vanish ends a device as its process's death would.
-func vanish(a *attachment) {
-	a.eachPort(func(p *port) {
-		for _, c := range p.conns {
-			if c.l != nil && c.l.st != nil {
-				p.watcher.remove(c.l.st.fd())
-				_ = unix.Dup2(p.tick, c.l.st.fd()) // closes the connection, and nothing else has the number
-			}
-		}
-		_ = unix.Dup2(p.tick, p.door.listener)
-		p.watcher.ep, _ = unix.EpollCreate1(0)
-	})
-}
+func vanish(a *attachment) { a.eachPort(func(p *port) { p.net.vanish() }) }
 
 func factory(tb testing.TB, devices int) *devicetest.Fabric {
 	return factoryOf(func() Config { return Config{} })(tb, devices)

@@ -10,7 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,31 +30,25 @@ var (
 	tlsB = wire.MakeRawAddr(GIDOf(netip.MustParseAddr("127.0.0.1")), 7002, 0xb)
 )
 
-// end is a stream and an epoll that watches it as a shard does.
+// end is a stream and its bell, which is watched as a shard does.
 type end struct {
 	t *testing.T
 	stream
-	ep     int
-	bell   *bell
-	other  *end // whose shard is at work, too; nil: nobody need care
-	closed bool
-}
+	ep    int // becomes readable at an edge
+	bell  *bell
+	other *end // whose shard is at work, too; nil: nobody need care
 
-// watch adds the stream and the bell to the epoll.
-func (e *end) watch() {
-	e.t.Helper()
-	for _, fd := range [...]int{e.fd(), e.bell.fd} {
-		ev := unix.EpollEvent{Events: edges & 0xffffffff}
-		require.NoError(e.t, unix.EpollCtl(e.ep, unix.EPOLL_CTL_ADD, fd, &ev))
-	}
+	running sync.WaitGroup
+	closed  bool
 }
 
 func (e *end) close() {
 	if !e.closed {
 		e.closed = true
-		_ = unix.Close(e.ep)
 		e.stream.close()
+		e.running.Wait()
 		e.bell.close()
+		e.unwatch()
 	}
 }
 
@@ -63,15 +57,14 @@ func (e *end) wait() {
 	e.t.Helper()
 	deadline := clock.System.Now().Add(time.Minute)
 	for clock.System.Now() < deadline {
-		var ev [1]unix.EpollEvent
 		patience := 1000
 		if e.other != nil && !e.other.closed {
 			_, _ = e.other.readv(nil, nil)
 			patience = 1
 		}
-		n, err := unix.EpollWait(e.ep, ev[:], patience)
-		e.bell.heard()
-		if n > 0 {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(e.ep), Events: unix.POLLIN}}, patience)
+		e.look()
+		if news := e.bell.heard(); n > 0 || len(news.lanes) > 0 {
 			return
 		}
 		if err != nil && err != unix.EINTR {
@@ -120,8 +113,8 @@ func (e *end) sendAll(p []byte) error {
 	}
 }
 
-// socks are the descriptors of both sides of a connection over loopback.
-func socks(t *testing.T) (dialed, accepted int) {
+// socks are both sides of a connection over loopback.
+func socks(t *testing.T) (dialed, accepted *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -130,21 +123,7 @@ func socks(t *testing.T) (dialed, accepted int) {
 	require.NoError(t, err)
 	b, err := l.Accept()
 	require.NoError(t, err)
-	return rawSock(t, a), rawSock(t, b)
-}
-
-// rawSock takes the socket away from package net.
-func rawSock(t *testing.T, c net.Conn) int {
-	t.Helper()
-	defer c.Close()
-	raw, err := c.(syscall.Conn).SyscallConn()
-	require.NoError(t, err)
-	fd := -1
-	require.NoError(t, raw.Control(func(s uintptr) {
-		fd, err = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 0)
-	}))
-	require.NoError(t, err)
-	return fd
+	return a.(*net.TCPConn), b.(*net.TCPConn)
 }
 
 func jobCreds(t *testing.T, secret []byte) Credentials {
@@ -164,16 +143,14 @@ func tlsConn(dialed bool) conn {
 }
 
 // tlsEnd makes a stream of one side.
-func tlsEnd(t *testing.T, fd int, creds Credentials, c conn) *end {
+func tlsEnd(t *testing.T, sock *net.TCPConn, creds Credentials, c conn) *end {
 	t.Helper()
-	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	require.NoError(t, err)
 	bell, err := newBell()
 	require.NoError(t, err)
-	c.ring = func() { bell.ring(nil) }
-	s, err := creds.wrap(fd, c)
+	e := &end{t: t, bell: bell}
+	c.ring, c.running = func() { bell.ring(nil) }, &e.running
+	e.stream, err = creds.wrap(socketOf(t, sock), c)
 	require.NoError(t, err)
-	e := &end{t: t, stream: s, ep: ep, bell: bell}
 	e.watch()
 	t.Cleanup(e.close)
 	return e
@@ -203,7 +180,7 @@ func meet(t *testing.T, a, b *end) {
 		for {
 			_, err := e.readv(nil, nil)
 			require.NoError(t, err)
-			if e.stream.(*tlsStream).up {
+			if e.isUp() {
 				break
 			}
 			e.wait()

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/internal/jobcert"
@@ -138,9 +137,9 @@ func TestTLSErrorsAreWrapped(t *testing.T) {
 	})
 	t.Run("plain text", func(t *testing.T) {
 		x, y := socks(t)
-		_, err := unix.Write(y, []byte("GET / HTTP/1.1\r\n\r\n"))
+		_, err := y.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 		require.NoError(t, err)
-		defer func() { _ = unix.Close(y) }()
+		defer y.Close()
 		var record tls.RecordHeaderError
 		require.ErrorAs(t, tlsEnd(t, x, good, tlsConn(true)).readErr(), &record)
 	})

@@ -68,7 +68,7 @@ func (e *Engine) NewQP(cfg QPConfig) (*QP, error) {
 	e.slots[q.slot], e.lastQPN = true, q.number
 	e.opened++
 	q.sq.init(e, &cfg)
-	q.rq.init(e, &cfg)
+	q.rq.init(&cfg)
 	e.qps = append(e.qps, q)
 	return q, nil
 }
@@ -192,7 +192,7 @@ func (q *QP) Reset() {
 	q.state, q.rnr = reset, 0
 	q.sq.init(q.e, &q.cfg)
 	q.sq.lapKnown = false // libraries go on with the phase that they had
-	q.rq.init(q.e, &q.cfg)
+	q.rq.init(&q.cfg)
 }
 
 // Close destroys the queue pair: nothing completes afterwards, no memory is touched.

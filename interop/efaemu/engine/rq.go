@@ -32,7 +32,7 @@ type receive struct {
 	n     int
 }
 
-func (r *recvQueue) init(e *Engine, c *QPConfig) {
+func (r *recvQueue) init(c *QPConfig) {
 	*r = recvQueue{
 		entries: c.RQEntries, sges: min(c.MaxRecvSGE, c.RQEntries), descs: make([]abi.RxDesc, c.RQEntries),
 	}

@@ -1,3 +1,5 @@
+//go:build linux && !netpoll
+
 package tcp
 
 import (
@@ -7,9 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// maxIovecs is how many pieces one system call writes.
-const maxIovecs = 64
 
 // A call that moves more than rawLimit bytes is announced to Go's scheduler, which
 // costs less than the call takes, and lets other goroutines run meanwhile.

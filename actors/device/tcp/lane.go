@@ -31,10 +31,10 @@ type lane struct {
 	line  inLine     // of those without a session
 	asked *question  // laneVetting
 
-	sock int    // while connecting
+	sock socket // while connecting
 	st   stream // afterwards
 
-	// The state reported by epoll, and found by reading and writing since.
+	// The state reported by the network, and found by reading and writing since.
 	readable, writable, ended bool
 	failed                    error // of writing
 	dirty, ready              bool  // in the port's list of that name

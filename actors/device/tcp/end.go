@@ -2,8 +2,7 @@ package tcp
 
 import (
 	"errors"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"github.com/efactor/efactor/actors/device"
 )
@@ -30,11 +29,10 @@ func (p *port) broken(l *lane, why error) {
 // dialStatus is the status of requests that waited for a connection that failed
 // with why.
 func dialStatus(why error) device.Status {
-	var errno unix.Errno
 	switch {
 	case reset(why):
 		return device.StatusBadDestQPN
-	case errors.As(why, &errno), errors.Is(why, errSilent):
+	case isErrno(why), errors.Is(why, errSilent):
 		return statusOf(why)
 	default: // credentials
 		return device.StatusUnknownPeer
@@ -45,8 +43,7 @@ func dialStatus(why error) device.Status {
 // credentials. The error of crypto/tls or crypto/x509 says what is wrong.
 func untrusted(l *lane, why error) {
 	p := l.p
-	var errno unix.Errno
-	if p.dev.cfg.Credentials == nil || reset(why) || errors.As(why, &errno) || errors.Is(why, errSilent) || errors.Is(why, errBrokenOff) {
+	if p.dev.cfg.Credentials == nil || reset(why) || isErrno(why) || errors.Is(why, errSilent) || errors.Is(why, errBrokenOff) {
 		return
 	}
 	p.dev.stats.untrusted.Add(1)
@@ -145,4 +142,10 @@ func (l *lane) drain() {
 			return
 		}
 	}
+}
+
+// isErrno reports whether err is an error of the system's.
+func isErrno(err error) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno)
 }

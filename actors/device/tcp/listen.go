@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/efactor/efactor/actors/device"
 )
 
@@ -18,60 +16,45 @@ const spareConn = 16
 
 // door takes the connections of others. It belongs to the port's shard.
 type door struct {
-	p        *port
-	listener int
-	deaf     bool // the listener is not watched
-	guests   int  // accepted connections
-	line     line // those of them that have no session yet
-	usher    *usher
+	p      *port
+	deaf   bool // nothing is accepted
+	guests int  // accepted connections
+	line   line // those of them that have no session yet
+	usher  *usher
 }
 
-// listen makes the listening socket, whose port is the queue pair's number.
+// errNothing: there is nothing to take now.
+var errNothing = errors.New("tcp: nothing")
+
+// listen begins to listen, on a port that is the queue pair's number.
 func (d *door) listen(qpn uint16) (uint16, error) {
-	p := d.p
-	fd, err := unix.Socket(p.family(), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return 0, fmt.Errorf("tcp: socket: %w", err)
-	}
-	d.listener = fd
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) // connections of the past do not matter
-	if p.family() == unix.AF_INET6 {
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
-	}
-	at := address{p.self.gid, qpn}
-	if err = unix.Bind(fd, sockaddr(at)); err == nil {
-		err = unix.Listen(fd, unix.SOMAXCONN)
-	}
+	at := address{d.p.self.gid, qpn}
+	got, err := d.p.net.listen(at)
 	switch {
-	case errors.Is(err, unix.EADDRINUSE):
+	case errors.Is(err, inUse):
 		return 0, fmt.Errorf("%w: port %d of %v: %w; end the program that has it (ss -ltnp), or take another port (0: any that is free)",
 			device.ErrQPNInUse, qpn, AddrOf(at.gid), err)
 	case err != nil:
 		return 0, fmt.Errorf("tcp: listen on port %d of %v: %w", qpn, AddrOf(at.gid), err)
 	}
-	sa, err := unix.Getsockname(fd)
-	if err != nil {
-		return 0, fmt.Errorf("tcp: getsockname: %w", err)
-	}
-	return addressOf(sa).qpn, p.watcher.add(fd, listenerID)
+	return got.qpn, nil
 }
 
 // accept takes waiting connections. Without a descriptor for one, the oldest of those that
 // have not identified themselves gives up its own.
 func (d *door) accept() {
 	for range acceptBatch {
-		fd, sa, err := unix.Accept4(d.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		s, from, err := d.p.net.accept()
 		switch {
 		case err == nil:
-			d.welcome(fd, addressOf(sa))
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
-		case errors.Is(err, unix.EAGAIN):
+			d.welcome(s, from)
+		case errors.Is(err, errNothing):
 			return
 		case d.dismiss():
 			d.p.complaints.warn("tcp: accept: a connection without a session was closed", "why", err)
 		default: // look again at the next tick
 			d.p.complaints.warn("tcp: accept", "why", err)
-			d.deaf = d.p.watcher.heed(d.listener, listenerID, false) == nil
+			d.deaf = d.p.net.heed(false)
 			d.p.setTick(true)
 			return
 		}
@@ -81,25 +64,24 @@ func (d *door) accept() {
 // listenAgain ends deafness.
 func (d *door) listenAgain() {
 	if d.deaf {
-		d.deaf = d.p.watcher.heed(d.listener, listenerID, true) != nil
+		d.deaf = !d.p.net.heed(true)
 	}
 }
 
 // welcome makes a lane of a connection. With too many, the oldest that has not
 // identified itself is closed.
-func (d *door) welcome(fd int, from address) {
+func (d *door) welcome(s socket, from address) {
 	p := d.p
 	p.dev.stats.accepted.Add(1)
 	if d.guests >= p.dev.cfg.MaxConn+spareConn {
 		p.dev.stats.crowded.Add(1)
 		d.dismiss()
 	}
-	p.tune(fd)
 	l := p.newLane(laneStranger, from.gid)
 	l.guest = true
 	d.guests++
 	d.line.add(l)
-	if err := p.wrap(l, fd); err != nil {
+	if err := p.wrap(l, s); err != nil {
 		p.complaints.warn("tcp: accept", "why", err)
 		p.closeLane(l)
 		return

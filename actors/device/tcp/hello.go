@@ -22,12 +22,12 @@ func (l *lane) readHello() (n, asked int, err error) {
 	}
 	rest := l.hello[l.helloN:length]
 	n, err = l.st.readv(nil, rest)
-	if l.helloN += n; err != nil || l.helloN < length {
+	if l.helloN += n; l.helloN < length {
 		return n, len(rest), err
 	}
 	if l.state == laneKnocking {
 		l.p.dialer.onGreeting(l)
-		return n, len(rest), nil
+		return n, len(rest), err
 	}
 	var h preamble
 	if err := h.parse(l.hello[:]); l.guest {
@@ -35,5 +35,5 @@ func (l *lane) readHello() (n, asked int, err error) {
 	} else {
 		l.p.dialer.onPreamble(l, &h, err)
 	}
-	return n, len(rest), nil
+	return n, len(rest), err
 }

@@ -1,10 +1,7 @@
 package tcp
 
 import (
-	"fmt"
-	"time"
-
-	"golang.org/x/sys/unix"
+	"sync"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
@@ -37,18 +34,16 @@ type port struct {
 
 	outBytes, outSegs int // most that a lane may have to write: copies, and pieces
 
-	watcher         watcher
-	tick, wake      int
-	fds             []int
+	net             network
+	running         sync.WaitGroup // goroutines of streams
 	ticking, ticked bool
-	due             bool // wake went off since Arm began
+	due             bool // the time of WakeAt came since Arm began
 	armed           bool
-	skip, idle      int // polls without a look at ep
+	skip, idle      int // polls without a look at the network
 
-	events [maxEvents]unix.EpollEvent
-	vec    [maxIovecs][]byte
-	held   [maxIovecs]*nic.Region
-	trash  [64 << 10]byte
+	vec   [maxIovecs][]byte
+	held  [maxIovecs]*nic.Region
+	trash [64 << 10]byte
 }
 
 // place is one in the table of connections.
@@ -63,16 +58,7 @@ type route struct {
 	last *remote // the latest queue pair there
 }
 
-// Numbers in epoll's data that stand for no connection.
 const (
-	listenerID = -1 - iota
-	tickID
-	wakeID
-	bellID
-)
-
-const (
-	maxEvents = 64
 	// maxSkip is how many polls pass without a check of the sockets while nothing
 	// arrives. A check costs about 0.2 us, which would slow down a shard that polls
 	// another device, too. While requests are in progress it is busySkip.
@@ -89,44 +75,29 @@ func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error
 	recv := make([]byte, slots*a.stride())
 	p := &port{
 		dev: a, self: address{gid: a.gid}, qkey: c.QKey,
-		inbox:   newInbox(slots, c.SQDepth, a.stride(), recv),
-		remotes: make(map[address]*remote), watcher: watcher{ep: -1}, tick: -1, wake: -1,
+		inbox:    newInbox(slots, c.SQDepth, a.stride(), recv),
+		remotes:  make(map[address]*remote),
 		outBytes: c.SQDepth*(a.cfg.MTU+maxLen) + maxDepth*2*baseLen + spareBytes,
 		outSegs:  2*c.SQDepth + 3*maxDepth,
 
 		complaints: complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
 		notes:      complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
 	}
-	p.door = door{p: p, listener: -1}
+	p.door = door{p: p}
 	p.dialer = dialer{p: p, session: firstSession()}
 	p.reqs = requests{list: make([]request, c.SQDepth), inbox: &p.inbox}
 	if err := p.open(c.QPN); err != nil {
-		p.closeFDs()
+		p.closeAll()
 		return nil, nil, err
 	}
-	p.fds = []int{p.watcher.ep}
 	return p, recv, nil
 }
 
 func (p *port) open(qpn uint16) (err error) {
-	if p.watcher.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return fmt.Errorf("tcp: epoll: %w", err)
-	}
-	for _, t := range []struct {
-		fd *int
-		id int32
-	}{{&p.tick, tickID}, {&p.wake, wakeID}} {
-		if *t.fd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
-			return fmt.Errorf("tcp: timer: %w", err)
-		}
-		if err = p.watcher.add(*t.fd, t.id); err != nil {
-			return err
-		}
-	}
 	if p.bell, err = newBell(); err != nil {
 		return err
 	}
-	if err = p.watcher.add(p.bell.fd, bellID); err != nil {
+	if err = p.net.open(p); err != nil {
 		return err
 	}
 	if p.door.greets() && !p.dev.cfg.AnyLocalUser {
@@ -172,7 +143,7 @@ func (p *port) Poll(c []device.Completion) int {
 	return p.inbox.poll(c)
 }
 
-// Arm implements nic.Carrier. Events after the last check of ep make it readable.
+// Arm implements nic.Carrier. Events after the last look at the network make FDs readable.
 func (p *port) Arm() bool {
 	p.skip, p.due = 0, false
 	p.progress()
@@ -187,13 +158,11 @@ func (p *port) Arm() bool {
 
 // WakeAt implements nic.Carrier.
 func (p *port) WakeAt(t clock.Time) bool {
-	ns := max(int64(t.Sub(p.dev.cfg.Clock.Now())), 1) // 0 would stop the timer
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(ns)}
-	return unix.TimerfdSettime(p.wake, 0, &spec, nil) == nil
+	return p.net.wakeAfter(t.Sub(p.dev.cfg.Clock.Now()))
 }
 
 // FDs implements nic.Carrier.
-func (p *port) FDs() []int { return p.fds }
+func (p *port) FDs() []int { return p.net.fds() }
 
 // Close implements nic.Carrier.
 func (p *port) Close() error {
@@ -213,17 +182,15 @@ func (p *port) Close() error {
 			p.closeLane(l)
 		}
 	}
-	p.closeFDs()
+	p.closeAll()
 	p.dev.dropPort(p)
 	return nil
 }
 
-func (p *port) closeFDs() {
-	for _, fd := range [...]int{p.door.listener, p.tick, p.wake, p.watcher.ep} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
+// closeAll closes what open opened. Lanes are closed before.
+func (p *port) closeAll() {
+	p.running.Wait() // what was written last leaves, within linger
+	p.net.close()
 	if p.bell != nil {
 		p.bell.close()
 	}
@@ -238,25 +205,9 @@ func (p *port) setTick(on bool) {
 		return
 	}
 	p.ticking = on
-	var ts unix.Timespec
 	if on {
-		ts = unix.NsecToTimespec(int64(p.dev.cfg.Timeout) / ticks)
-	}
-	_ = unix.TimerfdSettime(p.tick, 0, &unix.ItimerSpec{Interval: ts, Value: ts}, nil)
-}
-
-// tune sets the options that all sockets have.
-func (p *port) tune(fd int) {
-	ms := max(int(p.dev.cfg.Timeout/time.Millisecond), 1)
-	secs := max(ms/1000, 1)
-	for _, o := range [...]struct{ level, name, value int }{
-		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
-		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, ms}, // RFC 5482
-		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},       // RFC 9293, 3.8.4
-		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, max(secs/2, 1)},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, max(secs/6, 1)},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3},
-	} {
-		_ = unix.SetsockoptInt(fd, o.level, o.name, o.value) // without it, the ticks notice
+		p.net.setTick(p.dev.cfg.Timeout / ticks)
+	} else {
+		p.net.setTick(0)
 	}
 }

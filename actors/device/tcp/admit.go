@@ -1,8 +1,6 @@
 package tcp
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/efactor/efactor/actors/device"
 )
 
@@ -40,7 +38,7 @@ func (d *door) admitConn(l *lane, h *preamble) verdict {
 // any more.
 func (d *door) admitSession(l *lane, h *preamble) verdict {
 	p := d.p
-	if isOver(l.st.fd()) { // its dialer may be dead, and another process have the port
+	if l.st.over() { // its dialer may be dead, and another process have the port: none ends it before it has the reply
 		return wrongSession
 	}
 	if r := p.remotes[h.from]; r == nil || r.accepted == nil { // it takes nobody's place
@@ -80,13 +78,6 @@ func (d *door) admitSession(l *lane, h *preamble) verdict {
 
 // full reports whether there are as many connections of sessions as there may be.
 func (d *door) full() bool { return d.guests-d.line.n >= d.p.dev.cfg.MaxConn }
-
-// isOver reports whether a connection was ended by the other side: a dialer does not do that
-// before it has the reply.
-func isOver(fd int) bool {
-	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	return err != nil || info.State != established
-}
 
 func (d *door) crowded() verdict {
 	d.p.dev.stats.crowded.Add(1)

@@ -4,8 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"golang.org/x/sys/unix"
+	"slices"
 
 	"github.com/efactor/efactor/actors/device"
 )
@@ -78,20 +77,9 @@ const maxTries = 16
 func (d *dialer) open(s *session, no uint8) (*lane, error) {
 	p := d.p
 	r := s.r
-	fd, err := d.newSocket()
-	for (err == unix.EMFILE || err == unix.ENFILE) && p.door.dismiss() { //nolint:errorlint // bare errnos
-		fd, err = d.newSocket()
-	}
-	if err != nil {
-		return nil, err
-	}
 	l := p.newLane(laneConnecting, r.at.gid)
-	l.s, l.no, l.sock, l.sent = s, no, fd, preambleLen
-	err = unix.Connect(fd, sockaddr(r.at))
-	if err == nil || errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
-		err = p.watch(l, fd)
-	}
-	if err != nil {
+	l.s, l.no, l.sent = s, no, preambleLen
+	if err := p.net.dial(l, r.at); err != nil {
 		p.closeLane(l)
 		return nil, err
 	}
@@ -99,36 +87,14 @@ func (d *dialer) open(s *session, no uint8) (*lane, error) {
 	return l, nil
 }
 
-// newSocket makes a socket that is bound to our address.
-func (d *dialer) newSocket() (int, error) {
-	p := d.p
-	fd, err := unix.Socket(p.family(), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	// The port is chosen by connect, so that each address may use all of them; one that
-	// is in use for this must not keep a queue pair from listening on it.
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
-	_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
-	if err := unix.Bind(fd, sockaddr(address{gid: p.self.gid})); err != nil {
-		_ = unix.Close(fd)
-		return -1, err
-	}
-	p.tune(fd)
-	return fd, nil
-}
-
-// connected: the socket of a dialed lane became writable, or failed.
+// connected: the connecting of a dialed lane's socket is over.
 func (d *dialer) connected(l *lane) {
 	p := d.p
-	errno, err := unix.GetsockoptInt(l.sock, unix.SOL_SOCKET, unix.SO_ERROR)
-	switch {
-	case err != nil:
-	case errno != 0:
-		err = unix.Errno(errno)
-	case d.toItself(l.sock):
-		err = unix.ECONNREFUSED
-	default:
+	err := p.net.dialed(l)
+	if errors.Is(err, errNothing) {
+		return
+	}
+	if err == nil {
 		err = p.wrap(l, l.sock)
 	}
 	if err != nil {
@@ -140,15 +106,6 @@ func (d *dialer) connected(l *lane) {
 		return
 	}
 	d.ask(l)
-}
-
-// toItself reports whether a socket is connected to itself (RFC 9293, 3.5:
-// simultaneous open): it dialed a port without listener, and happened to get this port
-// itself.
-func (d *dialer) toItself(fd int) bool {
-	a, err := unix.Getsockname(fd)
-	b, err2 := unix.Getpeername(fd)
-	return err == nil && err2 == nil && addressOf(a) == addressOf(b)
 }
 
 // onPreamble handles the complete reply to our preamble.
@@ -240,19 +197,17 @@ func (d *dialer) failed(l *lane, why error, st device.Status) {
 
 // reset reports whether a connection was accepted and then reset.
 func reset(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, connReset) || errors.Is(err, brokenPipe)
 }
 
 // statusOf is the status of requests on a connection that ended with err.
 func statusOf(err error) device.Status {
 	switch {
-	case errors.Is(err, unix.ECONNREFUSED):
+	case errors.Is(err, connRefused):
 		return device.StatusBadDestQPN
-	case errors.Is(err, unix.ETIMEDOUT), errors.Is(err, errSilent):
+	case errors.Is(err, timedOut), errors.Is(err, errSilent):
 		return device.StatusUnresponsive
-	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EADDRNOTAVAIL),
-		errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENETDOWN),
-		errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
+	case slices.ContainsFunc(unreachable, func(e error) bool { return errors.Is(err, e) }):
 		return device.StatusUnreachable
 	default:
 		return device.StatusAbort

@@ -2,8 +2,6 @@ package tcp
 
 import (
 	"errors"
-
-	"golang.org/x/sys/unix"
 )
 
 // Without credentials, the processes of this host that are to meet on loopback are those of
@@ -30,7 +28,7 @@ func (d *door) onVetted(l *lane) {
 	p, why := d.p, l.asked.err
 	l.asked = nil
 	if errors.Is(why, errNoSocket) {
-		p.broken(l, unix.ECONNRESET) // it was closed meanwhile
+		p.broken(l, connReset) // it was closed meanwhile
 		return
 	}
 	if why != nil {
@@ -77,12 +75,12 @@ func (d *dialer) onGreeting(l *lane) {
 		d.ask(l)
 		return
 	}
-	sa, err := unix.Getsockname(l.st.fd())
+	near, err := l.st.near()
 	if err != nil {
 		d.failed(l, err, statusOf(err))
 		return
 	}
-	p.door.vet(l, sockPair{near: l.s.r.at, far: addressOf(sa)})
+	p.door.vet(l, sockPair{near: l.s.r.at, far: near})
 }
 
 // ask sends the preamble.

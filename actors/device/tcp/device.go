@@ -102,7 +102,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		Datagram: c.Type == device.UD,
 	})
 	if err != nil {
-		p.closeFDs()
+		p.closeAll()
 		return nil, err
 	}
 	a.ports[p] = struct{}{}

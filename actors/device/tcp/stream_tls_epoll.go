@@ -1,3 +1,5 @@
+//go:build linux && !netpoll
+
 package tcp
 
 import (
@@ -35,7 +37,7 @@ type tlsStream struct {
 
 	up    bool   // the handshake was seen to end well
 	fault error  // of the handshake, or of writing
-	over  error  // of reading
+	done  error  // of reading
 	ended bool   // by shut
 	taken uint64 // bytes that writev has reported
 	owed  int    // bytes of the caller's that were encrypted and not reported
@@ -47,13 +49,18 @@ const tlsChunk = 64 << 10
 
 var _ stream = (*tlsStream)(nil)
 
-func (s *secured) wrap(fd int, c conn) (stream, error) {
+// wrap implements Credentials.
+func (s *secured) wrap(fd socket, c conn) (stream, error) {
 	t := &tlsStream{c: c, sock: tlsSocket{fd: fd, shake: newHandshake(c.ring)}}
 	go t.handshake(s, t.sock.shake)
 	return t, nil
 }
 
-func (t *tlsStream) fd() int { return t.sock.fd }
+func (t *tlsStream) fd() socket { return t.sock.fd }
+
+func (t *tlsStream) over() bool { return isOver(t.sock.fd) }
+
+func (t *tlsStream) near() (address, error) { return nearOf(t.sock.fd) }
 
 // rise reports whether bytes can be sent; before that it carries the handshake's.
 func (t *tlsStream) rise() bool {
@@ -82,16 +89,16 @@ func (t *tlsStream) readv(dst, more []byte) (int, error) {
 	if n == len(dst) {
 		n += t.read(more)
 	}
-	if n == 0 && t.over == nil && t.owed == 0 { // what is owed is sent when writev can report it
+	if n == 0 && t.done == nil && t.owed == 0 { // what is owed is sent when writev can report it
 		return 0, t.flush() // there may be answers to the other side's TLS
 	}
-	return n, t.over
+	return n, t.done
 }
 
-// read fills p as far as it gets, and notes in t.over why there will be no more.
+// read fills p as far as it gets, and notes in t.done why there will be no more.
 func (t *tlsStream) read(p []byte) int {
 	n := 0
-	for n < len(p) && t.over == nil {
+	for n < len(p) && t.done == nil {
 		k, err := t.tls.Read(p[n:])
 		n += k
 		switch {
@@ -99,12 +106,12 @@ func (t *tlsStream) read(p []byte) int {
 		case errors.Is(err, errAgain):
 			return n
 		case errors.Is(err, io.EOF) && t.sock.eof:
-			t.over = errBrokenOff
+			t.done = errBrokenOff
 		case errors.Is(err, io.EOF):
-			t.over = io.EOF
+			t.done = io.EOF
 		default:
 			_ = t.sock.flush() // the alert
-			t.over = err
+			t.done = err
 		}
 	}
 	return n

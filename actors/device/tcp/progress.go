@@ -1,9 +1,5 @@
 package tcp
 
-import (
-	"golang.org/x/sys/unix"
-)
-
 // progress moves bytes: pending output, and if it is time for a check of the
 // sockets, input.
 func (p *port) progress() {
@@ -20,7 +16,7 @@ func (p *port) progress() {
 			return
 		}
 	}
-	p.look()
+	p.net.look()
 	if len(p.turns.ready) > 0 {
 		p.idle, p.skip = 0, 0
 		p.turns.readAll()
@@ -36,56 +32,10 @@ func (p *port) progress() {
 	}
 }
 
-// look asks epoll for news.
-func (p *port) look() {
-	n := rawEpoll(p.watcher.ep, p.events[:])
-	for i := range p.events[:n] {
-		e := &p.events[i]
-		switch e.Fd {
-		case listenerID:
-			p.door.accept()
-		case tickID:
-			drainCounter(p.tick)
-			p.ticked = true
-		case wakeID:
-			drainCounter(p.wake)
-			p.due = true
-		case bellID:
-			p.onBell()
-		default:
-			if c := p.conns[e.Fd]; c.l != nil && c.gen == e.Pad {
-				p.onEvent(c.l, e.Events)
-			}
-		}
-	}
-}
-
-func (p *port) onEvent(l *lane, events uint32) {
-	if l.state == laneConnecting {
-		if events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 {
-			p.dialer.connected(l)
-		}
-		return
-	}
-	if events&(unix.EPOLLHUP|unix.EPOLLERR|unix.EPOLLRDHUP) != 0 {
-		l.ended = true
-	}
-	if events&unix.EPOLLOUT != 0 && !l.writable {
-		l.writable = true
-		if l.out.size > 0 || len(l.asking) > 0 {
-			p.turns.soil(l)
-		}
-	}
-	if events&^unix.EPOLLOUT != 0 {
-		l.readable = true
-		p.turns.awaken(l)
-	}
-}
-
 // turns are the lanes that have something to do.
 type turns struct {
 	dirty []*lane // with output that nothing else makes them write
-	ready []*lane // with input, according to epoll, or the budget was used up
+	ready []*lane // with input, according to the network, or the budget was used up
 	spare []*lane // the second buffer of dirty, while one is iterated
 
 	owing []*lane // with statuses that may wait
@@ -165,10 +115,4 @@ func (t *turns) readAll() {
 	k := copy(t.ready, t.ready[n:])
 	clear(t.ready[k:])
 	t.ready = t.ready[:k]
-}
-
-// drainCounter makes a timer or an eventfd unreadable.
-func drainCounter(fd int) {
-	var b [8]byte
-	_, _ = unix.Read(fd, b[:])
 }

@@ -1,0 +1,308 @@
+//go:build linux && !netpoll
+
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// network is the sockets of a queue pair and its timers, watched by one epoll descriptor. The
+// shard makes all calls; none of them waits.
+type network struct {
+	p          *port
+	ep         int
+	listener   int
+	tick, wake int // timers
+	own        []int
+	events     [maxEvents]unix.EpollEvent
+}
+
+// socket is a descriptor.
+type socket = int
+
+const noSocket socket = -1
+
+// Numbers in epoll's data that stand for no connection.
+const (
+	listenerID = -1 - iota
+	tickID
+	wakeID
+	bellID
+)
+
+const maxEvents = 64
+
+const edges = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
+
+func (n *network) open(p *port) (err error) {
+	n.p, n.listener, n.tick, n.wake = p, -1, -1, -1
+	if n.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("tcp: epoll: %w", err)
+	}
+	n.own = []int{n.ep}
+	for _, t := range []struct {
+		fd *int
+		id int32
+	}{{&n.tick, tickID}, {&n.wake, wakeID}} {
+		if *t.fd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
+			return fmt.Errorf("tcp: timer: %w", err)
+		}
+		if err = n.add(*t.fd, t.id); err != nil {
+			return err
+		}
+	}
+	return n.add(p.bell.r, bellID)
+}
+
+// close closes what open and listen opened. Connections are closed before.
+func (n *network) close() {
+	for _, fd := range [...]int{n.listener, n.tick, n.wake, n.ep} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// fds become readable when look has something to find.
+func (n *network) fds() []int { return n.own }
+
+func (n *network) control(op, fd int, events uint32, id, gen int32) error {
+	if err := unix.EpollCtl(n.ep, op, fd, &unix.EpollEvent{Events: events, Fd: id, Pad: gen}); err != nil {
+		return fmt.Errorf("tcp: epoll: %w", err)
+	}
+	return nil
+}
+
+// add watches a descriptor for input. Its number stands for no connection.
+func (n *network) add(fd int, id int32) error {
+	return n.control(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, id, 0)
+}
+
+// watch watches a lane's descriptor for edges.
+func (n *network) watch(l *lane, fd int) error {
+	return n.control(unix.EPOLL_CTL_ADD, fd, edges, l.id, n.p.conns[l.id].gen)
+}
+
+func (n *network) unwatch(fd int) { _ = unix.EpollCtl(n.ep, unix.EPOLL_CTL_DEL, fd, nil) }
+
+// look handles the news of all.
+func (n *network) look() {
+	p := n.p
+	got := rawEpoll(n.ep, n.events[:])
+	for i := range n.events[:got] {
+		e := &n.events[i]
+		switch e.Fd {
+		case listenerID:
+			p.door.accept()
+		case tickID:
+			drainCounter(n.tick)
+			p.ticked = true
+		case wakeID:
+			drainCounter(n.wake)
+			p.due = true
+		case bellID:
+			p.onBell()
+		default:
+			if c := p.conns[e.Fd]; c.l != nil && c.gen == e.Pad {
+				n.onEvent(c.l, e.Events)
+			}
+		}
+	}
+}
+
+func (n *network) onEvent(l *lane, events uint32) {
+	p := n.p
+	if l.state == laneConnecting {
+		if events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 {
+			p.dialer.connected(l)
+		}
+		return
+	}
+	if events&(unix.EPOLLHUP|unix.EPOLLERR|unix.EPOLLRDHUP) != 0 {
+		l.ended = true
+	}
+	if events&unix.EPOLLOUT != 0 && !l.writable {
+		l.writable = true
+		if l.out.size > 0 || len(l.asking) > 0 {
+			p.turns.soil(l)
+		}
+	}
+	if events&^unix.EPOLLOUT != 0 {
+		l.readable = true
+		p.turns.awaken(l)
+	}
+}
+
+// setTick makes look see a tick after each interval; 0 ends that.
+func (n *network) setTick(interval time.Duration) {
+	ts := unix.NsecToTimespec(int64(interval))
+	_ = unix.TimerfdSettime(n.tick, 0, &unix.ItimerSpec{Interval: ts, Value: ts}, nil)
+}
+
+// wakeAfter makes look see, once, that a time is over. It replaces an earlier one.
+func (n *network) wakeAfter(d time.Duration) bool {
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(int64(d), 1))} // 0 would stop the timer
+	return unix.TimerfdSettime(n.wake, 0, &spec, nil) == nil
+}
+
+// listen makes the listening socket at an address; port 0: any that is free.
+func (n *network) listen(at address) (address, error) {
+	fd, err := unix.Socket(family(at), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return at, fmt.Errorf("socket: %w", err)
+	}
+	n.listener = fd
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) // connections of the past do not matter
+	if family(at) == unix.AF_INET6 {
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
+	}
+	if err := unix.Bind(fd, sockaddr(at)); err != nil {
+		return at, err
+	}
+	if err := unix.Listen(fd, unix.SOMAXCONN); err != nil {
+		return at, err
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		return at, fmt.Errorf("getsockname: %w", err)
+	}
+	return addressOf(sa), n.add(fd, listenerID)
+}
+
+// accept takes a waiting connection; errNothing: there is none.
+func (n *network) accept() (socket, address, error) {
+	for {
+		fd, sa, err := unix.Accept4(n.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		switch {
+		case err == nil:
+			n.tune(fd)
+			return fd, addressOf(sa), nil
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
+		case errors.Is(err, unix.EAGAIN):
+			return noSocket, address{}, errNothing
+		default:
+			return noSocket, address{}, err
+		}
+	}
+}
+
+// heed changes whether connections that wait make news, and reports whether it could.
+func (n *network) heed(on bool) bool {
+	events := uint32(0)
+	if on {
+		events = unix.EPOLLIN
+	}
+	return n.control(unix.EPOLL_CTL_MOD, n.listener, events, listenerID, 0) == nil
+}
+
+// dial begins to connect a lane's socket. When that is over, look calls dialer.connected.
+func (n *network) dial(l *lane, to address) error {
+	fd, err := n.newSocket()
+	for noDescriptors(err) && n.p.door.dismiss() {
+		fd, err = n.newSocket()
+	}
+	if err != nil {
+		return err
+	}
+	l.sock = fd
+	err = unix.Connect(fd, sockaddr(to))
+	if err == nil || errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
+		err = n.watch(l, fd)
+	}
+	return err
+}
+
+// newSocket makes a socket that is bound to our address.
+func (n *network) newSocket() (socket, error) {
+	self := n.p.self
+	fd, err := unix.Socket(family(self), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return noSocket, err
+	}
+	// The port is chosen by connect, so that each address may use all of them; one that
+	// is in use for this must not keep a queue pair from listening on it.
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+	if err := unix.Bind(fd, sockaddr(address{gid: self.gid})); err != nil {
+		_ = unix.Close(fd)
+		return noSocket, err
+	}
+	n.tune(fd)
+	return fd, nil
+}
+
+// dialed reports how the connecting of a lane's socket ended.
+func (n *network) dialed(l *lane) error {
+	n.unwatch(l.sock)
+	errno, err := unix.GetsockoptInt(l.sock, unix.SOL_SOCKET, unix.SO_ERROR)
+	switch {
+	case err != nil:
+		return err
+	case errno != 0:
+		return unix.Errno(errno)
+	case n.toItself(l.sock):
+		return unix.ECONNREFUSED
+	}
+	return nil
+}
+
+// toItself reports whether a socket is connected to itself (RFC 9293, 3.5:
+// simultaneous open): it dialed a port without listener, and happened to get this port
+// itself.
+func (n *network) toItself(fd socket) bool {
+	a, err := unix.Getsockname(fd)
+	b, err2 := unix.Getpeername(fd)
+	return err == nil && err2 == nil && addressOf(a) == addressOf(b)
+}
+
+// abandon closes a lane's socket that has no stream.
+func (n *network) abandon(l *lane) { _ = unix.Close(l.sock) }
+
+// stream makes a stream of a connected socket, which belongs to it from now on, also after an error.
+func (n *network) stream(l *lane, s socket, c conn) (stream, error) {
+	if creds := n.p.dev.cfg.Credentials; creds != nil {
+		st, err := creds.wrap(s, c)
+		if err != nil {
+			return nil, err
+		}
+		return st, n.watch(l, s)
+	}
+	return newPlain(s, c), n.watch(l, s)
+}
+
+// watched is a stream with a socket that is watched.
+type watched interface{ fd() socket }
+
+// closeStream closes a stream of ours.
+func (n *network) closeStream(st stream) {
+	if w, ok := st.(watched); ok {
+		n.unwatch(w.fd())
+	}
+	st.close()
+}
+
+// tune sets the options that all sockets have.
+func (n *network) tune(fd socket) {
+	ms := max(int(n.p.dev.cfg.Timeout/time.Millisecond), 1)
+	secs := max(ms/1000, 1)
+	for _, o := range [...]struct{ level, name, value int }{
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
+		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, ms}, // RFC 5482
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},       // RFC 9293, 3.8.4
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, max(secs/2, 1)},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, max(secs/6, 1)},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3},
+	} {
+		_ = unix.SetsockoptInt(fd, o.level, o.name, o.value) // without it, the ticks notice
+	}
+}
+
+// drainCounter makes a timer unreadable.
+func drainCounter(fd int) {
+	var b [8]byte
+	_, _ = unix.Read(fd, b[:])
+}
