@@ -20,7 +20,7 @@ import (
 
 // Before the messages that are looked at, others meet what happens once: HANDSHAKE, memory
 // for the first operations.
-const warmUp, messages = 100, 10
+const warmUp, messages = 100, 30
 
 // idle is long enough for shards to go to sleep.
 const idle = 5 * time.Millisecond
