@@ -97,7 +97,9 @@ func (w *watch) collect(dev *efatest.Device) error {
 			switch d := m.Data.(type) {
 			case metricdata.Sum[int64]:
 				for _, p := range d.DataPoints {
-					set, _ := p.Attributes.Filter(func(kv attribute.KeyValue) bool { return kv.Key != "efa.device" && kv.Key != "messaging.system" })
+					set, _ := p.Attributes.Filter(func(kv attribute.KeyValue) bool {
+						return kv.Key != "efa.device" && kv.Key != "efa.device.kind" && kv.Key != "messaging.system"
+					})
 					name := m.Name
 					if set.Len() > 0 {
 						name += " " + set.Encoded(attribute.DefaultEncoder())
