@@ -60,6 +60,6 @@ func TestKVTransferKilled(t *testing.T) {
 	t.Setenv("EFACTOR_RENDEZVOUS", fmt.Sprintf("127.0.0.1:%d", freeport.Get(t)))
 	began := clock.Wall()
 	_, text, log := efaemu(t, "run", fabric(t), "--", "sh", "-c", killsPrefill, prog, "-rounds", "1000000", "-pages", "2")
-	require.Regexp(t, `^killed=1 kvtransfer: round \d+(, layer \d+: efa: \d of 2 writes with values \d+ to \d+ have arrived: efa: wait|: efa: send), peer 1( \(rank 1 on [^)]+\))?: `, text, log)
+	require.Regexp(t, `^killed=1 kvtransfer: round \d+(, layer \d+: efa: wait: \d of 2 writes with values \d+ to \d+ have arrived: wait|: efa: send), peer 1( \(rank 1 on [^)]+\))?: `, text, log)
 	require.Less(t, clock.Wall().Sub(began), time.Minute)
 }

@@ -60,6 +60,9 @@ func (n *network) open(p *port) (err error) {
 
 // close closes what open and listen opened. Connections are closed before.
 func (n *network) close() {
+	if n.p == nil { // not opened, and fds are 0
+		return
+	}
 	for _, fd := range [...]int{n.listener, n.tick, n.wake, n.ep} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
