@@ -1,4 +1,4 @@
-//go:build !linux || netpoll
+//go:build linux && netpoll
 
 package tcp
 
