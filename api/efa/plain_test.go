@@ -164,7 +164,7 @@ func TestPlainDeniedLater(t *testing.T) {
 	})
 	marker(t, a, b)
 	marker(t, b, a)
-	src, dst := pattern(700_000), make([]byte, 700_000)
+	src, dst := pattern(2_500_000), make([]byte, 2_500_000) // three requests
 	for i, c := range []struct {
 		deny int
 		want string
