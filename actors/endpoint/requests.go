@@ -242,23 +242,36 @@ func (e *Endpoint) source(r *ope.Request) *peer.Link {
 
 // A goroutine that can run the shard itself needs no ring to hand a request over.
 
-// Do handles a request and waits for sig, which its sink sets; see [shard.Shard.Wait].
-// done is false if nothing has happened: then the request is to be submitted. Otherwise it has
-// got an ID if it had none, of which the uppermost two bits are 1. Any goroutine.
-func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) (done bool, err error) {
-	if !e.claim(r) {
-		return false, nil
+// Claim takes the shard for a call of Do, which gives it back. It reports false if the caller
+// cannot have it now, or requests that were submitted before are still to be handled: then the
+// request is to be submitted, too. Any goroutine.
+func (e *Endpoint) Claim() bool {
+	sh := e.cfg.Shard
+	if !sh.Claim() {
+		return false
 	}
-	return true, e.cfg.Shard.RunAndWait(ctx, sig, e.polls)
+	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.direct.Kind != 0 {
+		sh.Release()
+		return false
+	}
+	return true
+}
+
+// Do handles a request after a Claim and waits for sig, which its sink sets; see
+// [shard.Shard.Wait]. The request gets an ID if it has none, of which the uppermost two bits are 1.
+func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) error {
+	e.hand(r)
+	return e.cfg.Shard.RunAndWait(ctx, sig, e.polls)
 }
 
 // Begin handles a request of which the outcome is not waited for: false if nothing has
 // happened, so that it is to be submitted. What the request may hold of the caller's
 // with [ope.Borrowed] is the caller's again. Any goroutine.
 func (e *Endpoint) Begin(r *ope.Request) bool {
-	if !e.claim(r) {
+	if !e.Claim() {
 		return false
 	}
+	e.hand(r)
 	sh := e.cfg.Shard
 	sh.Run(e.polls)
 	begun := e.direct.Kind == 0 || e.handling
@@ -269,23 +282,13 @@ func (e *Endpoint) Begin(r *ope.Request) bool {
 	return begun
 }
 
-// claim takes the shard and leaves a copy of r for the next Poll, if nothing that was
-// submitted before is still to be handled.
-func (e *Endpoint) claim(r *ope.Request) bool {
-	sh := e.cfg.Shard
-	if !sh.Claim() {
-		return false
-	}
-	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.direct.Kind != 0 {
-		sh.Release()
-		return false
-	}
+// hand leaves a copy of r for the next Poll. Precondition: Claim.
+func (e *Endpoint) hand(r *ope.Request) {
 	if r.ID == 0 { // numbered by the shard's owner, and not in the ring's way
 		e.lastDirect++
 		r.ID = directID | e.lastDirect
 	}
 	e.direct = *r
-	return true
 }
 
 const directID = 3 << 62

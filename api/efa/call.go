@@ -10,6 +10,7 @@ import (
 
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // call is a blocking call in progress.
@@ -22,20 +23,32 @@ type call struct {
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// spareCall is a call that an endpoint keeps for itself. taken is a lock around it: it is of the
-// goroutine that has set taken from 0, which hands it to the shard as a sink and clears taken when
-// it has read the outcome, after which the shard does not touch it. If the shard closes without an
-// outcome taken stays set, and the call with the shard.
+// spareCall is a call that an endpoint keeps for goroutines that run its shard themselves. It
+// belongs to the goroutine that has set taken as the shard's owner, and that clears taken
+// when it has read the outcome, after which the shard does not touch the call. If the shard closes
+// without an outcome taken stays set, and the call with the shard.
 type spareCall struct {
-	taken atomic.Uint32
+	taken atomic.Uint64
 	call
+}
+
+// newCall returns a call to wait for. owner: the caller has the shard.
+func (e *intake) newCall(owner bool) *call {
+	c := &e.spare.call
+	if owner && e.spare.taken.Load() == 0 {
+		sys.StoreRelease(&e.spare.taken, 1)
+	} else {
+		c = calls.Get().(*call)
+	}
+	c.to = &e.outcomes
+	return c
 }
 
 // putCall takes back a call whose outcome was read. The next one overwrites that.
 func (e *intake) putCall(x *call) {
-	x.sig.Reset()
+	x.sig.Clear()
 	if x == &e.spare.call {
-		e.spare.taken.Store(0)
+		sys.StoreRelease(&e.spare.taken, 0)
 		return
 	}
 	x.to, x.msg, x.err = nil, Message{}, nil
@@ -50,7 +63,7 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 	if r.Err != nil {
 		c.err = c.to.opError(q, r)
 	}
-	c.sig.Set()
+	c.sig.SetByOwner()
 }
 
 // submit puts a request into the ring, however full it is.

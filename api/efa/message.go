@@ -141,17 +141,17 @@ func (e *intake) do(ctx context.Context, req *ope.Request, places *credits) (Mes
 			return Message{}, err
 		}
 	}
-	c := &e.spare.call
-	if !e.spare.taken.CompareAndSwap(0, 1) {
-		c = calls.Get().(*call)
-	}
-	c.to = &e.outcomes
-	e.accept(req, c)
 	if e.tele != nil {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
-	done, ended := e.act.Load().Do(ctx, req, &c.sig)
-	if !done {
+	act := e.act.Load()
+	owner := act.Claim()
+	c := e.newCall(owner)
+	e.accept(req, c)
+	var ended error
+	if owner {
+		ended = act.Do(ctx, req, &c.sig)
+	} else {
 		e.submit(req)
 		ended = e.sh.Wait(ctx, &c.sig)
 	}

@@ -152,6 +152,7 @@ func (s *Shard) Run(p *Polled) {
 // RunAndWait polls p first on a shard that was claimed, in a turn that polls all others, too.
 // Then it waits for sig as Wait does, and leaves the shard.
 func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
+	sig.here = true
 	if !s.sched.over {
 		s.clock.left -= adoptCost
 		turn(s, p, phaseInbox)
@@ -161,6 +162,7 @@ func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
 		return w.manual(true)
 	}
 	s.drives++
+	sig.here = false
 	s.Release()
 	return nil
 }

@@ -59,7 +59,7 @@ func handOver(t *testing.T, s *shard.Shard, waiters, rounds int) {
 					s.Tell(refs[s.Rand().IntN(len(refs))], m)
 					return
 				}
-				m.sig.Set()
+				m.sig.SetByOwner()
 			})
 		})
 	}

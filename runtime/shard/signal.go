@@ -1,12 +1,18 @@
 package shard
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/efactor/efactor/runtime/sys"
+)
 
 // Signal is a flag that completes a wait. The zero value is ready. Any goroutine
 // and any shard may set it, any number of times; one goroutine at a time waits
 // for it.
 type Signal struct {
-	state atomic.Uint32
+	state atomic.Uint64
+
+	here bool // its waiter runs the shard; the shard owner's
 
 	// Written by the waiter before it parks, read by the goroutine that finds it parked.
 	s    *Shard
@@ -21,13 +27,16 @@ type Signal struct {
 // States of a Signal. A goroutine that takes it out of parked, other than its waiter,
 // sends a token.
 const (
-	sigUnset uint32 = iota
+	sigUnset uint64 = iota
 	sigSet
 	sigParked
 )
 
 // Reset makes the signal ready for another wait. No goroutine may be waiting.
 func (g *Signal) Reset() { g.state.Store(sigUnset) }
+
+// Clear is Reset, without a barrier, of a signal that nobody else knows until it is handed out again.
+func (g *Signal) Clear() { sys.StoreRelease(&g.state, sigUnset) }
 
 // IsSet reports whether Set was called since Reset.
 func (g *Signal) IsSet() bool { return g.state.Load() == sigSet }
@@ -37,6 +46,16 @@ func (g *Signal) Set() {
 	if g.state.Swap(sigSet) == sigParked {
 		g.deliver()
 	}
+}
+
+// SetByOwner is Set by the owner of the shard on which the signal is waited for. If the owner is the
+// waiter, no other goroutine looks at the signal, and it is set without a barrier.
+func (g *Signal) SetByOwner() {
+	if g.here {
+		sys.StoreRelease(&g.state, sigSet)
+		return
+	}
+	g.Set()
 }
 
 // deliver sends the token of a signal that was just set, and whose waiter is parked.

@@ -49,22 +49,24 @@ func (w *wait) manual(mine bool) error {
 func (w *wait) drive() (parked bool, err error) {
 	s := w.s
 	s.drives++
+	w.sig.here = true
 	s.idling.reset()
 	for i := 1; ; i++ {
 		n := s.Turn()
 		switch {
 		case w.sig.IsSet():
-			s.Release()
+			w.release()
 			return false, nil
 		case s.closing.Load():
-			s.Release()
+			w.release()
 			return false, w.park()
 		case i%32 == 0 && w.ctx.Err() != nil:
-			s.Release()
+			w.release()
 			return false, context.Cause(w.ctx)
 		case n > 0:
 			s.idling.reset()
 		case s.idling.longEnough(&s.clock):
+			w.sig.here = false // others may take the shard, and set it
 			if !s.waiters.add(w.sig, s) {
 				s.Release()
 				return false, nil
@@ -77,4 +79,10 @@ func (w *wait) drive() (parked bool, err error) {
 			s.idling.relax()
 		}
 	}
+}
+
+// release gives up the shard, which the caller has run.
+func (w *wait) release() {
+	w.sig.here = false
+	w.s.Release()
 }
