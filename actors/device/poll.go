@@ -80,10 +80,11 @@ func (q *Queue) onRecv(c *Completion) {
 	}
 	q.Counters.RecvDone++
 	q.Counters.RecvBytes += uint64(c.Len)
-	r.Data = r.mem[:min(c.Len, len(r.mem))]
 	r.AH, r.QPN = c.AH, c.SrcQPN
 	r.GID = c.SrcGID
-	r.Err = r.View.Open(r.Data)
+	if err := r.View.Open(r.mem[:min(c.Len, len(r.mem))]); err != nil || r.Err != nil {
+		r.Err = err
+	}
 	q.router.Deliver(r)
 }
 

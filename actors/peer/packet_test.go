@@ -52,7 +52,7 @@ func BenchmarkPacket(b *testing.B) {
 			b.Fatal(err)
 		}
 		p := env.Pool.Get(nil, link)
-		if err := p.parse(&r.View, eager); err != nil {
+		if err := p.parse(&r.View); err != nil {
 			b.Fatal(err)
 		}
 		p.Free()

@@ -6,21 +6,19 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// parse reads the packet b, which v has opened, into p. Each header field is read once;
+// parse reads the packet that v has opened into p. Each header field is read once;
 // what follows works on p alone.
-func (p *Packet) parse(v *wire.View, b []byte) error {
-	t := v.Type
-	p.Type = t
-	if !t.IsEagerRTM() {
-		return p.parseOther(v, b)
+func (p *Packet) parse(v *wire.View) error {
+	p.Type = v.Type
+	if !v.Type.IsEagerRTM() {
+		return p.parseOther(v, v.Bytes())
 	}
 	n, err := v.Eager(&p.Eager)
-	if err != nil {
-		return err
+	if err == nil {
+		p.Payload = v.Bytes()[n:]
+		p.Length = uint64(len(p.Payload))
 	}
-	p.Payload = b[n:]
-	p.Length = uint64(len(b) - n)
-	return nil
+	return err
 }
 
 // parseOther is parse of all but eager messages.

@@ -28,6 +28,10 @@ func (l *Link) Deliver(r *device.RecvPkt) {
 
 // onArrived takes a packet from the device: whose is it, what is it, whose turn
 // is it. Nothing that a peer sends may do more than end its own operations.
+//
+// A message or atomic is put into its order (§3.2). Packets of a message of which the first
+// packet had its turn go to it directly, and so does the long-CTS packet that takes the
+// place of a refused read-based one (§4.7).
 func (p *Peer) onArrived(r *device.RecvPkt) {
 	v, l := &r.View, p.link
 	id, ok := v.ConnID()
@@ -41,17 +45,38 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 	if p.handshake == handshakeNone {
 		p.answer()
 	}
-	if v.Type.HasMsgID() {
-		p.onOrdered(r)
+	if !v.Type.HasMsgID() {
+		onOther(p, r)
 		return
 	}
+	pkt := p.read(r)
 	switch {
-	case v.Type == wire.TypeHandshake:
-		p.onHandshake(v)
+	case pkt == nil:
+	case pkt.MsgID == p.window.exp && !pkt.Nack && len(p.multi) == 0: // as most are
+		p.begin(pkt)
+		if next := p.window.Advance(); next != nil {
+			goOn(p, next)
+		}
+	case pkt.Nack:
+		p.onReplaced(pkt)
+	default:
+		if m := p.multiOf(pkt); m != nil {
+			p.continueMulti(m, pkt)
+			return
+		}
+		p.place(pkt)
+	}
+}
+
+// onOther takes a packet that has no place in the order of messages.
+func onOther(p *Peer, r *device.RecvPkt) {
+	switch t := r.View.Type; {
+	case t == wire.TypeHandshake:
+		p.onHandshake(&r.View)
 		r.Release()
-	case v.Type == wire.TypePeerError:
+	case t == wire.TypePeerError:
 		p.onPeerError(r)
-	case v.Type.IsREQ():
+	case t.IsREQ():
 		p.onAccess(r)
 	default:
 		p.onAnswer(r)
@@ -88,41 +113,21 @@ func admits(p *Peer, r *device.RecvPkt) bool {
 // read parses a packet; nil: it was dropped.
 func (p *Peer) read(r *device.RecvPkt) *Packet {
 	pkt := p.env.Pool.Get(r, p.link)
-	if err := pkt.parse(&r.View, r.Data); err != nil {
+	if err := pkt.parse(&r.View); err != nil {
 		unreadable(p, r, pkt, err)
 		return nil
 	}
 	return pkt
 }
 
-// onOrdered puts a message or atomic into its order (§3.2). Packets of a message
-// of which the first packet had its turn go to it directly, and so does the
-// long-CTS packet that takes the place of a refused read-based one (§4.7).
-func (p *Peer) onOrdered(r *device.RecvPkt) {
-	pkt := p.read(r)
-	if pkt == nil {
-		return
-	}
-	if pkt.MsgID == p.window.exp && !pkt.Nack && len(p.multi) == 0 { // as most are
-		p.inOrder(pkt)
-		return
-	}
-	if pkt.Nack {
-		p.onReplaced(pkt)
-		return
-	}
-	if m := p.multiOf(pkt); m != nil {
-		p.continueMulti(m, pkt)
-		return
-	}
-	p.place(pkt)
-}
-
 // place processes a packet if it is its turn, and keeps it if that is to come.
 func (p *Peer) place(pkt *Packet) {
 	switch p.window.Place(pkt) {
 	case InOrder:
-		p.inOrder(pkt)
+		several(p, pkt)
+		if next := p.window.Advance(); next != nil {
+			goOn(p, next)
+		}
 	case Stale:
 		p.tookBack.drop(pkt)
 	case Overflowed:
@@ -142,20 +147,13 @@ func (p *Peer) keep(pkt *Packet) {
 	pkt.Own()
 }
 
-// inOrder processes the packet whose turn it is and those that had waited for it.
-func (p *Peer) inOrder(pkt *Packet) {
-	for {
-		if pkt.Next == nil && len(p.multi) == 0 {
-			p.begin(pkt)
-		} else {
-			several(p, pkt)
-		}
-		if pkt = p.window.Advance(); pkt == nil {
-			return
-		}
+// goOn processes packets that had waited for their turn, which has come.
+func goOn(p *Peer, pkt *Packet) {
+	for ; pkt != nil; pkt = p.window.Advance() {
 		for q := pkt; q != nil; q = q.Next {
 			p.env.Mem.Early--
 		}
+		several(p, pkt)
 	}
 }
 
