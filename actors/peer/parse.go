@@ -6,23 +6,9 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// parse reads the packet that v has opened into p. Each header field is read once;
-// what follows works on p alone.
-func (p *Packet) parse(v *wire.View) error {
-	p.Type = v.Type
-	if !v.Type.IsEagerRTM() {
-		return p.parseOther(v, v.Bytes())
-	}
-	n, err := v.Eager(&p.Eager)
-	if err == nil {
-		p.Payload = v.Bytes()[n:]
-		p.Length = uint64(len(p.Payload))
-	}
-	return err
-}
-
-// parseOther is parse of all but eager messages.
-func (p *Packet) parseOther(v *wire.View, b []byte) error {
+// parse reads the packet b, which v has opened, into p, whose Type is set already. It is no eager
+// message.
+func (p *Packet) parse(v *wire.View, b []byte) error {
 	t := v.Type
 	p.Tagged = t.IsTagged()
 	switch t {

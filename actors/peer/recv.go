@@ -15,16 +15,8 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Deliver has the peer handle a packet of its, at once if nothing is ahead of it.
-func (l *Link) Deliver(r *device.RecvPkt) {
-	sh := l.env.Sh
-	if !sh.Enter(l.Peer) {
-		sh.Tell(l.Peer, r.Arrived())
-		return
-	}
-	l.of.onArrived(r)
-	sh.Exit()
-}
+// Deliver has the peer handle a packet of its. Precondition: the caller has entered the peer.
+func (l *Link) Deliver(r *device.RecvPkt) { l.of.onArrived(r) }
 
 // onArrived takes a packet from the device: whose is it, what is it, whose turn
 // is it. Nothing that a peer sends may do more than end its own operations.
@@ -110,14 +102,23 @@ func admits(p *Peer, r *device.RecvPkt) bool {
 	return true
 }
 
-// read parses a packet; nil: it was dropped.
+// read parses a packet; nil: it was dropped. Each header field is read once; what follows works
+// on the Packet alone.
 func (p *Peer) read(r *device.RecvPkt) *Packet {
-	pkt := p.env.Pool.Get(r, p.link)
-	if err := pkt.parse(&r.View); err != nil {
-		unreadable(p, r, pkt, err)
-		return nil
+	v, pkt := &r.View, p.env.Pool.Get(r, p.link)
+	var err error
+	if pkt.Type = v.Type; v.Type.IsEagerRTM() { // as most are
+		var n int
+		if n, err = v.Eager(&pkt.Eager); err == nil {
+			pkt.Payload = v.Bytes()[n:]
+			pkt.Length = uint64(len(pkt.Payload))
+			return pkt
+		}
+	} else if err = pkt.parse(v, v.Bytes()); err == nil {
+		return pkt
 	}
-	return pkt
+	unreadable(p, r, pkt, err)
+	return nil
 }
 
 // place processes a packet if it is its turn, and keeps it if that is to come.
