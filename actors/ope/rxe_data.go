@@ -58,7 +58,9 @@ func (r *Rxe) onMatched() {
 		}
 		return
 	}
-	r.moved = r.pools.env.Sh.Now()
+	if !r.unkept {
+		r.moved = r.pools.env.Sh.Now()
+	}
 	r.discharge()
 	for p := r.head; p != nil; p = r.head {
 		if r.head = p.Next; !r.take(p) && r.m.State != RxMatched {
@@ -163,7 +165,14 @@ func (r *Rxe) take(p *peer.Packet) bool {
 		misfit(r, p, r.m.misfit(p.Offset, n, windowed))
 		return false
 	}
-	r.put(p.Offset, p.Payload)
+	if !r.drops() {
+		r.pools.env.Counters.Copied += n
+		if o := r.ord; o == nil || o.Req.Flags&Pieced != 0 {
+			r.put(p.Offset, p.Payload)
+		} else if b := o.Req.Buf; p.Offset < uint64(len(b)) {
+			copy(b[p.Offset:], p.Payload)
+		}
+	}
 	r.noteData(p)
 	p.Free()
 	return true
@@ -180,21 +189,8 @@ func misfit(r *Rxe, p *peer.Packet, err error) {
 	}
 }
 
-// put copies data to its place in the operation.
+// put copies data to its place in the operation, of which the memory may be in pieces.
 func (r *incoming) put(off uint64, data []byte) {
-	if r.drops() {
-		return
-	}
-	r.pools.env.Counters.Copied += uint64(len(data))
-	if o := r.ord; o == nil || o.Req.Flags&Pieced != 0 {
-		r.spreadOut(off, data)
-	} else if b := o.Req.Buf; off < uint64(len(b)) {
-		copy(b[off:], data)
-	}
-}
-
-// spreadOut is put in memory that is in pieces.
-func (r *incoming) spreadOut(off uint64, data []byte) {
 	if r.ord != nil {
 		r.ord.Req.scatter(off, data)
 		return

@@ -45,7 +45,15 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 	switch {
 	case pkt == nil:
 	case pkt.MsgID == p.window.exp && !pkt.Nack && len(p.multi) == 0: // as most are
-		p.begin(pkt)
+		if !pkt.Whole() && pkt.multi() {
+			beginMulti(p, pkt)
+		}
+		if sh := p.env.Sh; sh.Enter(p.env.Endpoint) {
+			p.env.Acceptor.Accept(pkt)
+			sh.Exit()
+		} else {
+			sh.Tell(p.env.Endpoint, pkt.Arrive())
+		}
 		if next := p.window.Advance(); next != nil {
 			goOn(p, next)
 		}
@@ -137,7 +145,7 @@ func (p *Peer) place(pkt *Packet) {
 	case Held:
 		p.keep(pkt)
 	case Early:
-		p.begin(pkt)
+		begin(p, pkt)
 	}
 }
 
@@ -166,7 +174,7 @@ func several(p *Peer, pkt *Packet) {
 		if m := p.multiOf(pkt); m != nil {
 			p.continueMulti(m, pkt)
 		} else if first {
-			p.begin(pkt)
+			begin(p, pkt)
 		} else { // its message is complete without it
 			p.tookBack.drop(pkt)
 		}
@@ -183,8 +191,8 @@ func (p *Peer) multiOf(pkt *Packet) *Multi {
 }
 
 // begin hands the first packet of a message, or an atomic, to the endpoint, which
-// matches or executes it.
-func (p *Peer) begin(pkt *Packet) {
+// matches or executes it. Most packets get there by onArrived.
+func begin(p *Peer, pkt *Packet) {
 	if pkt.Aborted {
 		pkt.Free()
 		return
@@ -192,13 +200,7 @@ func (p *Peer) begin(pkt *Packet) {
 	if !pkt.Whole() && pkt.multi() {
 		beginMulti(p, pkt)
 	}
-	sh := p.env.Sh
-	if !sh.Enter(p.env.Endpoint) {
-		sh.Tell(p.env.Endpoint, pkt.Arrive())
-		return
-	}
-	p.env.Acceptor.Accept(pkt)
-	sh.Exit()
+	p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 }
 
 // beginMulti notes a message of which further packets are to come, if pkt does not hold all that
