@@ -194,15 +194,10 @@ func (r *Rxe) complete() {
 	q := &r.ord.Req
 	res := &p.res
 	r.Describe(res)
-	placed := min(r.m.Total, uint64(q.Len()))
-	res.N = int(placed)
-	switch {
-	case r.err != nil:
+	if r.err != nil {
 		res.Err, res.N = r.err, 0
-	case q.Flags&Discard != 0: // all of it is gone
-		res.N = int(r.m.Total)
-	case r.m.Total > placed:
-		res.Lost = int(r.m.Total - placed)
+	} else if room := q.Len(); res.N > room && q.Flags&Discard == 0 { // else all of it is there, or gone
+		res.N, res.Lost = room, res.N-room
 		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
 	}
 	if r.span != 0 {

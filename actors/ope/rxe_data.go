@@ -219,9 +219,9 @@ func (r *Rxe) gotData() {
 		r.letGo()
 	}
 	if r.m.State == RxMatched && r.m.Complete() && (r.x == nil || !r.x.expects()) {
-		// A runt that is the whole message is all that comes (§4.5).
-		tail := r.x != nil && r.m.Proto.readBased() && (r.m.Proto != RuntRead || r.m.packets < r.m.Total)
-		if !((r.dc || tail) && owesNow(r)) && !r.m.move(RxLast) {
+		switch {
+		case (r.dc || r.x != nil && r.x.reads()) && owesNow(r):
+		case !r.m.move(RxLast):
 			noStep(r, RxLast)
 		}
 		if r.m.State.over() {
@@ -236,6 +236,13 @@ func (r *Rxe) gotData() {
 // replacement of a message that it cannot read, or the answer to a read of nothing.
 func (d *reader) expects() bool {
 	return d.nacked || d.refusing || d.r.asks() && !d.r.rsp
+}
+
+// reads reports whether some of the operation's data was to be read: a runt that is the whole
+// message is all that comes (§4.5).
+func (d *reader) reads() bool {
+	m := &d.r.m
+	return m.Proto.readBased() && (m.Proto != RuntRead || m.packets < m.Total)
 }
 
 // owesNow has an operation whose data is there post RECEIPT or EOR, and reports whether it will;

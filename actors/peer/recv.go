@@ -115,7 +115,7 @@ func admits(p *Peer, r *device.RecvPkt) bool {
 func (p *Peer) read(r *device.RecvPkt) *Packet {
 	v, pkt := &r.View, p.env.Pool.Get(r, p.link)
 	var err error
-	if pkt.Type = v.Type; v.Type.IsEagerRTM() { // as most are
+	if pkt.Type = v.Type; pkt.Type.IsEagerRTM() { // as most are
 		var n int
 		if n, err = v.Eager(&pkt.Eager); err == nil {
 			pkt.Payload = v.Bytes()[n:]
