@@ -41,7 +41,7 @@ func (v *View) Open(b []byte) error {
 		return fail(0, baseShort)
 	}
 	head := le.Uint32(b)
-	info := &infos[uint8(head)]
+	info := infos[uint8(head)] // a copy, for which one look into the table is enough
 	if uint8(head>>8) != Version || info.family == famNone {
 		*v = View{b: b}
 		return baseError(Base{Type: Type(head), Version: uint8(head >> 8), Flags: uint16(head >> 16)})
@@ -66,7 +66,7 @@ func (v *View) Open(b []byte) error {
 				break
 			}
 		} else {
-			v.openIOV(info)
+			v.openIOV(int(info.iovCountAt))
 			v.optionsAt = uint8(v.end)
 		}
 		if options != 0 && v.fault == fine {
@@ -86,8 +86,8 @@ func (v *View) Open(b []byte) error {
 func (v *View) Bytes() []byte { return v.b }
 
 // openIOV skips the rma_iov of RTW, RTR and RTA packets.
-func (v *View) openIOV(info *typeInfo) {
-	count := le.Uint32(v.b[info.iovCountAt:])
+func (v *View) openIOV(countAt int) {
+	count := le.Uint32(v.b[countAt:])
 	switch n := v.end + int(count)*RMAIOVLen; {
 	case count > MaxIOV:
 		v.fault = rmaIOVCount

@@ -6,14 +6,13 @@ import "github.com/efactor/efactor/runtime/shard"
 // success is a message to the owner of the packet; any other status goes to the
 // peer, which knows about back-off and death.
 func (q *Queue) Poll(*shard.Shard) int {
-	n := 0
 	if q.at == q.got { // else a panic has left some
 		q.at, q.got = 0, q.qp.Poll(q.comps[:])
 	}
+	n := q.got - q.at
 	for q.at < q.got {
 		c := &q.comps[q.at]
 		q.at++
-		n++
 		switch c.Op {
 		case OpRecv:
 			q.onRecv(c)
