@@ -69,7 +69,7 @@ type incoming struct {
 	canceled error // what the caller's context said
 	x        *rxExt
 
-	says       wire.Eager // the message's first packet; of what is no message, SendID alone
+	says       wire.Eager // the first packet of a message or write; of a read of ours, SendID alone
 	born       clock.Time
 	moved      clock.Time // when it last got on
 	span       uint64     // in the trail: the message's, then that of the receive
