@@ -46,11 +46,11 @@ const (
 	rta = traitREQ | traitRTA | traitData
 )
 
-// typeInfo holds the properties of a packet type that parsing needs.
+// typeInfo holds the properties of a packet type that parsing needs: 8 bytes, so that a look
+// into the table takes one instruction.
 type typeInfo struct {
-	name   string
-	family family
 	traits traits
+	family family
 
 	// headerLen is the fixed part: the base header and the mandatory header
 	// without rma_iov. Optional fields and lists come on top.
@@ -62,56 +62,102 @@ type typeInfo struct {
 	// connIDAt is the offset of connid in non-REQ packets. HANDSHAKE, where
 	// it moves, has 0; in REQ packets it is an optional header.
 	connIDAt uint8
+
+	_ [2]uint8
 }
 
 // infos holds the known packet types; the zero typeInfo is an unknown one.
 var infos = [256]typeInfo{
-	TypeRTS:     {name: "RTS"},
-	TypeCONNACK: {name: "CONNACK"},
+	TypeCTS:       {family: famCTS, headerLen: CTSLen, connIDAt: 4},
+	TypeCTSData:   {family: famCTSData, traits: traitData, headerLen: CTSDataLen, connIDAt: 24},
+	TypeREADRSP:   {family: famREADRSP, traits: traitData, headerLen: READRSPLen, connIDAt: 4},
+	TypeEOR:       {family: famEOR, headerLen: EORShortLen, connIDAt: 12},
+	TypeATOMRSP:   {family: famATOMRSP, traits: traitData, headerLen: ATOMRSPLen, connIDAt: 4},
+	TypeHandshake: {family: famHandshake, headerLen: HandshakeLen},
+	TypeReceipt:   {family: famReceipt, headerLen: ReceiptLen, connIDAt: 12},
+	TypeReadNACK:  {family: famReadNACK, headerLen: ReadNACKLen, connIDAt: 12},
+	TypePeerError: {family: famPeerError, headerLen: PeerErrorLen, connIDAt: 16},
 
-	TypeCTS:       {name: "CTS", family: famCTS, headerLen: CTSLen, connIDAt: 4},
-	TypeCTSData:   {name: "CTSDATA", family: famCTSData, traits: traitData, headerLen: CTSDataLen, connIDAt: 24},
-	TypeREADRSP:   {name: "READRSP", family: famREADRSP, traits: traitData, headerLen: READRSPLen, connIDAt: 4},
-	TypeEOR:       {name: "EOR", family: famEOR, headerLen: EORShortLen, connIDAt: 12},
-	TypeATOMRSP:   {name: "ATOMRSP", family: famATOMRSP, traits: traitData, headerLen: ATOMRSPLen, connIDAt: 4},
-	TypeHandshake: {name: "HANDSHAKE", family: famHandshake, headerLen: HandshakeLen},
-	TypeReceipt:   {name: "RECEIPT", family: famReceipt, headerLen: ReceiptLen, connIDAt: 12},
-	TypeReadNACK:  {name: "READ_NACK", family: famReadNACK, headerLen: ReadNACKLen, connIDAt: 12},
-	TypePeerError: {name: "PEER_ERROR", family: famPeerError, headerLen: PeerErrorLen, connIDAt: 16},
+	TypeEagerMsgRTM:   {family: famEagerRTM, traits: rtm | traitData, headerLen: EagerMsgRTMLen},
+	TypeEagerTagRTM:   {family: famEagerRTM, traits: rtm | traitData | traitTagged, headerLen: EagerTagRTMLen},
+	TypeMediumMsgRTM:  {family: famMediumRTM, traits: rtm | traitData, headerLen: MediumMsgRTMLen},
+	TypeMediumTagRTM:  {family: famMediumRTM, traits: rtm | traitData | traitTagged, headerLen: MediumTagRTMLen},
+	TypeLongCTSMsgRTM: {family: famLongCTSRTM, traits: rtm | traitData, headerLen: LongCTSMsgRTMLen},
+	TypeLongCTSTagRTM: {family: famLongCTSRTM, traits: rtm | traitData | traitTagged, headerLen: LongCTSTagRTMLen},
+	TypeEagerRTW:      {family: famEagerRTW, traits: rtw | traitData, headerLen: EagerRTWLen, iovCountAt: 4},
+	TypeLongCTSRTW:    {family: famLongCTSRTW, traits: rtw | traitData, headerLen: LongCTSRTWLen, iovCountAt: 4},
+	TypeShortRTR:      {family: famRTR, traits: rtr, headerLen: RTRLen, iovCountAt: 4},
+	TypeLongCTSRTR:    {family: famRTR, traits: rtr, headerLen: RTRLen, iovCountAt: 4},
+	TypeWriteRTA:      {family: famRTA, traits: rta, headerLen: RTALen, iovCountAt: 8},
+	TypeFetchRTA:      {family: famRTA, traits: rta, headerLen: RTALen, iovCountAt: 8},
+	TypeCompareRTA:    {family: famRTA, traits: rta, headerLen: RTALen, iovCountAt: 8},
 
-	TypeEagerMsgRTM:   {name: "EAGER_MSGRTM", family: famEagerRTM, traits: rtm | traitData, headerLen: EagerMsgRTMLen},
-	TypeEagerTagRTM:   {name: "EAGER_TAGRTM", family: famEagerRTM, traits: rtm | traitData | traitTagged, headerLen: EagerTagRTMLen},
-	TypeMediumMsgRTM:  {name: "MEDIUM_MSGRTM", family: famMediumRTM, traits: rtm | traitData, headerLen: MediumMsgRTMLen},
-	TypeMediumTagRTM:  {name: "MEDIUM_TAGRTM", family: famMediumRTM, traits: rtm | traitData | traitTagged, headerLen: MediumTagRTMLen},
-	TypeLongCTSMsgRTM: {name: "LONGCTS_MSGRTM", family: famLongCTSRTM, traits: rtm | traitData, headerLen: LongCTSMsgRTMLen},
-	TypeLongCTSTagRTM: {name: "LONGCTS_TAGRTM", family: famLongCTSRTM, traits: rtm | traitData | traitTagged, headerLen: LongCTSTagRTMLen},
-	TypeEagerRTW:      {name: "EAGER_RTW", family: famEagerRTW, traits: rtw | traitData, headerLen: EagerRTWLen, iovCountAt: 4},
-	TypeLongCTSRTW:    {name: "LONGCTS_RTW", family: famLongCTSRTW, traits: rtw | traitData, headerLen: LongCTSRTWLen, iovCountAt: 4},
-	TypeShortRTR:      {name: "SHORT_RTR", family: famRTR, traits: rtr, headerLen: RTRLen, iovCountAt: 4},
-	TypeLongCTSRTR:    {name: "LONGCTS_RTR", family: famRTR, traits: rtr, headerLen: RTRLen, iovCountAt: 4},
-	TypeWriteRTA:      {name: "WRITE_RTA", family: famRTA, traits: rta, headerLen: RTALen, iovCountAt: 8},
-	TypeFetchRTA:      {name: "FETCH_RTA", family: famRTA, traits: rta, headerLen: RTALen, iovCountAt: 8},
-	TypeCompareRTA:    {name: "COMPARE_RTA", family: famRTA, traits: rta, headerLen: RTALen, iovCountAt: 8},
+	TypeLongReadMsgRTM:  {family: famLongReadRTM, traits: rtm, headerLen: LongReadMsgRTMLen},
+	TypeLongReadTagRTM:  {family: famLongReadRTM, traits: rtm | traitTagged, headerLen: LongReadTagRTMLen},
+	TypeLongReadRTW:     {family: famLongReadRTW, traits: rtw, headerLen: LongReadRTWLen, iovCountAt: 4},
+	TypeReadRTR:         {traits: rtr | traitReserved},
+	TypeDCEagerMsgRTM:   {family: famEagerRTM, traits: rtm | traitData | traitDC, headerLen: DCEagerMsgRTMLen},
+	TypeDCEagerTagRTM:   {family: famEagerRTM, traits: rtm | traitData | traitDC | traitTagged, headerLen: DCEagerTagRTMLen},
+	TypeDCMediumMsgRTM:  {family: famMediumRTM, traits: rtm | traitData | traitDC, headerLen: DCMediumMsgRTMLen},
+	TypeDCMediumTagRTM:  {family: famMediumRTM, traits: rtm | traitData | traitDC | traitTagged, headerLen: DCMediumTagRTMLen},
+	TypeDCLongCTSMsgRTM: {family: famLongCTSRTM, traits: rtm | traitData | traitDC, headerLen: LongCTSMsgRTMLen},
+	TypeDCLongCTSTagRTM: {family: famLongCTSRTM, traits: rtm | traitData | traitDC | traitTagged, headerLen: LongCTSTagRTMLen},
+	TypeDCEagerRTW:      {family: famEagerRTW, traits: rtw | traitData | traitDC, headerLen: DCEagerRTWLen, iovCountAt: 4},
+	TypeDCLongCTSRTW:    {family: famLongCTSRTW, traits: rtw | traitData | traitDC, headerLen: LongCTSRTWLen, iovCountAt: 4},
+	TypeDCWriteRTA:      {family: famRTA, traits: rta | traitDC, headerLen: RTALen, iovCountAt: 8},
+	TypeRuntCTSMsgRTM:   {traits: rtm | traitReserved},
+	TypeRuntCTSTagRTM:   {traits: rtm | traitReserved | traitTagged},
+	TypeRuntCTSRTW:      {traits: rtw | traitReserved},
+	TypeRuntReadMsgRTM:  {family: famRuntReadRTM, traits: rtm | traitData, headerLen: RuntReadMsgRTMLen},
+	TypeRuntReadTagRTM:  {family: famRuntReadRTM, traits: rtm | traitData | traitTagged, headerLen: RuntReadTagRTMLen},
+	TypeRuntReadRTW:     {traits: rtw | traitReserved},
+}
 
-	TypeLongReadMsgRTM:  {name: "LONGREAD_MSGRTM", family: famLongReadRTM, traits: rtm, headerLen: LongReadMsgRTMLen},
-	TypeLongReadTagRTM:  {name: "LONGREAD_TAGRTM", family: famLongReadRTM, traits: rtm | traitTagged, headerLen: LongReadTagRTMLen},
-	TypeLongReadRTW:     {name: "LONGREAD_RTW", family: famLongReadRTW, traits: rtw, headerLen: LongReadRTWLen, iovCountAt: 4},
-	TypeReadRTR:         {name: "READ_RTR", traits: rtr | traitReserved},
-	TypeDCEagerMsgRTM:   {name: "DC_EAGER_MSGRTM", family: famEagerRTM, traits: rtm | traitData | traitDC, headerLen: DCEagerMsgRTMLen},
-	TypeDCEagerTagRTM:   {name: "DC_EAGER_TAGRTM", family: famEagerRTM, traits: rtm | traitData | traitDC | traitTagged, headerLen: DCEagerTagRTMLen},
-	TypeDCMediumMsgRTM:  {name: "DC_MEDIUM_MSGRTM", family: famMediumRTM, traits: rtm | traitData | traitDC, headerLen: DCMediumMsgRTMLen},
-	TypeDCMediumTagRTM:  {name: "DC_MEDIUM_TAGRTM", family: famMediumRTM, traits: rtm | traitData | traitDC | traitTagged, headerLen: DCMediumTagRTMLen},
-	TypeDCLongCTSMsgRTM: {name: "DC_LONGCTS_MSGRTM", family: famLongCTSRTM, traits: rtm | traitData | traitDC, headerLen: LongCTSMsgRTMLen},
-	TypeDCLongCTSTagRTM: {name: "DC_LONGCTS_TAGRTM", family: famLongCTSRTM, traits: rtm | traitData | traitDC | traitTagged, headerLen: LongCTSTagRTMLen},
-	TypeDCEagerRTW:      {name: "DC_EAGER_RTW", family: famEagerRTW, traits: rtw | traitData | traitDC, headerLen: DCEagerRTWLen, iovCountAt: 4},
-	TypeDCLongCTSRTW:    {name: "DC_LONGCTS_RTW", family: famLongCTSRTW, traits: rtw | traitData | traitDC, headerLen: LongCTSRTWLen, iovCountAt: 4},
-	TypeDCWriteRTA:      {name: "DC_WRITE_RTA", family: famRTA, traits: rta | traitDC, headerLen: RTALen, iovCountAt: 8},
-	TypeRuntCTSMsgRTM:   {name: "RUNTCTS_MSGRTM", traits: rtm | traitReserved},
-	TypeRuntCTSTagRTM:   {name: "RUNTCTS_TAGRTM", traits: rtm | traitReserved | traitTagged},
-	TypeRuntCTSRTW:      {name: "RUNTCTS_RTW", traits: rtw | traitReserved},
-	TypeRuntReadMsgRTM:  {name: "RUNTREAD_MSGRTM", family: famRuntReadRTM, traits: rtm | traitData, headerLen: RuntReadMsgRTMLen},
-	TypeRuntReadTagRTM:  {name: "RUNTREAD_TAGRTM", family: famRuntReadRTM, traits: rtm | traitData | traitTagged, headerLen: RuntReadTagRTMLen},
-	TypeRuntReadRTW:     {name: "RUNTREAD_RTW", traits: rtw | traitReserved},
+// names are those of all types that have one, of an unknown type "".
+var names = [256]string{
+	TypeRTS:             "RTS",
+	TypeCONNACK:         "CONNACK",
+	TypeCTS:             "CTS",
+	TypeCTSData:         "CTSDATA",
+	TypeREADRSP:         "READRSP",
+	TypeEOR:             "EOR",
+	TypeATOMRSP:         "ATOMRSP",
+	TypeHandshake:       "HANDSHAKE",
+	TypeReceipt:         "RECEIPT",
+	TypeReadNACK:        "READ_NACK",
+	TypePeerError:       "PEER_ERROR",
+	TypeEagerMsgRTM:     "EAGER_MSGRTM",
+	TypeEagerTagRTM:     "EAGER_TAGRTM",
+	TypeMediumMsgRTM:    "MEDIUM_MSGRTM",
+	TypeMediumTagRTM:    "MEDIUM_TAGRTM",
+	TypeLongCTSMsgRTM:   "LONGCTS_MSGRTM",
+	TypeLongCTSTagRTM:   "LONGCTS_TAGRTM",
+	TypeEagerRTW:        "EAGER_RTW",
+	TypeLongCTSRTW:      "LONGCTS_RTW",
+	TypeShortRTR:        "SHORT_RTR",
+	TypeLongCTSRTR:      "LONGCTS_RTR",
+	TypeWriteRTA:        "WRITE_RTA",
+	TypeFetchRTA:        "FETCH_RTA",
+	TypeCompareRTA:      "COMPARE_RTA",
+	TypeLongReadMsgRTM:  "LONGREAD_MSGRTM",
+	TypeLongReadTagRTM:  "LONGREAD_TAGRTM",
+	TypeLongReadRTW:     "LONGREAD_RTW",
+	TypeReadRTR:         "READ_RTR",
+	TypeDCEagerMsgRTM:   "DC_EAGER_MSGRTM",
+	TypeDCEagerTagRTM:   "DC_EAGER_TAGRTM",
+	TypeDCMediumMsgRTM:  "DC_MEDIUM_MSGRTM",
+	TypeDCMediumTagRTM:  "DC_MEDIUM_TAGRTM",
+	TypeDCLongCTSMsgRTM: "DC_LONGCTS_MSGRTM",
+	TypeDCLongCTSTagRTM: "DC_LONGCTS_TAGRTM",
+	TypeDCEagerRTW:      "DC_EAGER_RTW",
+	TypeDCLongCTSRTW:    "DC_LONGCTS_RTW",
+	TypeDCWriteRTA:      "DC_WRITE_RTA",
+	TypeRuntCTSMsgRTM:   "RUNTCTS_MSGRTM",
+	TypeRuntCTSTagRTM:   "RUNTCTS_TAGRTM",
+	TypeRuntCTSRTW:      "RUNTCTS_RTW",
+	TypeRuntReadMsgRTM:  "RUNTREAD_MSGRTM",
+	TypeRuntReadTagRTM:  "RUNTREAD_TAGRTM",
+	TypeRuntReadRTW:     "RUNTREAD_RTW",
 }
 
 // rtmType picks the variant of an RTM. A tagged type's ID is always one more

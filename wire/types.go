@@ -59,7 +59,7 @@ const (
 // String returns the specification's nickname (Table 1.2), or libfabric's where
 // the table has none.
 func (t Type) String() string {
-	if name := infos[t].name; name != "" {
+	if name := names[t]; name != "" {
 		return name
 	}
 	return "TYPE_" + strconv.Itoa(int(t))

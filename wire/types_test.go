@@ -188,7 +188,7 @@ func TestOpen(t *testing.T) {
 			v, err := Open(c.bytes)
 			require.ErrorIs(t, err, c.cause)
 			require.EqualError(t, err, c.text)
-			require.Zero(t, v)
+			require.Equal(t, View{b: c.bytes}, v)
 		})
 	}
 }

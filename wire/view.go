@@ -8,7 +8,7 @@ package wire
 // checks it and keeps it, and the packet structs' Read goes by what Open has kept.
 // The bytes must stay valid as long as the View is in use.
 //
-// Read of the zero View fails with ErrType.
+// Read of the zero View fails with ErrType, and so does that of one that could not be opened.
 type View struct {
 	Base
 
@@ -37,13 +37,13 @@ func Open(b []byte) (v View, err error) {
 // Open is [Open] into a View that is there already.
 func (v *View) Open(b []byte) error {
 	if len(b) < HeaderLen {
-		*v = View{}
+		*v = View{b: b}
 		return fail(0, baseShort)
 	}
 	head := le.Uint32(b)
-	info := &infos[uint8(head)]
+	info := infos[uint8(head)] // a copy, for which one look into the table is enough
 	if uint8(head>>8) != Version || info.family == famNone {
-		*v = View{}
+		*v = View{b: b}
 		return baseError(Base{Type: Type(head), Version: uint8(head >> 8), Flags: uint16(head >> 16)})
 	}
 	// Field by field: a View made elsewhere and copied here is read in wider pieces than it
@@ -66,7 +66,7 @@ func (v *View) Open(b []byte) error {
 				break
 			}
 		} else {
-			v.openIOV(info)
+			v.openIOV(int(info.iovCountAt))
 			v.optionsAt = uint8(v.end)
 		}
 		if options != 0 && v.fault == fine {
@@ -82,9 +82,12 @@ func (v *View) Open(b []byte) error {
 	return nil
 }
 
+// Bytes is the packet, whether it could be opened or not.
+func (v *View) Bytes() []byte { return v.b }
+
 // openIOV skips the rma_iov of RTW, RTR and RTA packets.
-func (v *View) openIOV(info *typeInfo) {
-	count := le.Uint32(v.b[info.iovCountAt:])
+func (v *View) openIOV(countAt int) {
+	count := le.Uint32(v.b[countAt:])
 	switch n := v.end + int(count)*RMAIOVLen; {
 	case count > MaxIOV:
 		v.fault = rmaIOVCount

@@ -6,14 +6,13 @@ import "github.com/efactor/efactor/runtime/shard"
 // success is a message to the owner of the packet; any other status goes to the
 // peer, which knows about back-off and death.
 func (q *Queue) Poll(*shard.Shard) int {
-	n := 0
 	if q.at == q.got { // else a panic has left some
 		q.at, q.got = 0, q.qp.Poll(q.comps[:])
 	}
+	n := q.got - q.at
 	for q.at < q.got {
 		c := &q.comps[q.at]
 		q.at++
-		n++
 		switch c.Op {
 		case OpRecv:
 			q.onRecv(c)
@@ -80,10 +79,11 @@ func (q *Queue) onRecv(c *Completion) {
 	}
 	q.Counters.RecvDone++
 	q.Counters.RecvBytes += uint64(c.Len)
-	r.Data = r.mem[:min(c.Len, len(r.mem))]
 	r.AH, r.QPN = c.AH, c.SrcQPN
 	r.GID = c.SrcGID
-	r.Err = r.View.Open(r.Data)
+	if err := r.View.Open(r.mem[:min(c.Len, len(r.mem))]); err != nil || r.Err != nil {
+		r.Err = err
+	}
 	q.router.Deliver(r)
 }
 

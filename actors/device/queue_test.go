@@ -238,7 +238,7 @@ func TestQueueRecv(t *testing.T) {
 		return r.peer.heard[len(r.peer.heard)-1].(*device.Arrived).Pkt
 	}
 	p := recv(5)
-	require.Len(t, p.Data, 10)
+	require.Len(t, p.View.Bytes(), 10)
 	require.EqualValues(t, 3, p.AH)
 	require.EqualValues(t, 4, p.QPN)
 	p.Release()

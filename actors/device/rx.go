@@ -7,9 +7,8 @@ import (
 
 // RecvPkt is a received packet in its receive slot. Its holder calls [Queue.Release] once.
 type RecvPkt struct {
-	Data []byte    // the packet; the slot's memory until Release
-	View wire.View // Data's headers, opened when it arrived
-	Err  error     // why View is zero: nil if Data is a packet
+	View wire.View // the packet, in the slot's memory until Release, and its headers, opened when it arrived
+	Err  error     // why it could not be opened; nil: it is a packet
 	AH   AH        // of the sender, or UnknownAH
 	QPN  uint16
 	GID  GID // set when AH is UnknownAH
@@ -42,7 +41,6 @@ func (r *RecvPkt) Release() { r.queue.Release(r) }
 // Release gives the packet's slot back to the device at the end of the turn, or
 // keeps it while the queue is throttled.
 func (q *Queue) Release(r *RecvPkt) {
-	r.Data = nil
 	if q.throttled {
 		q.held = append(q.held, r.slot)
 		return

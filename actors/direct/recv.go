@@ -41,8 +41,8 @@ func (p *Port) onPacket(pkt *device.RecvPkt) {
 
 // take ends a receive with a message.
 func (p *Port) take(o *op, pkt *device.RecvPkt) {
-	n := copy(o.req.Buf, pkt.Data)
-	res := ope.Result{N: n, Lost: len(pkt.Data) - n, HasData: pkt.HasImm, Data: uint64(pkt.Imm)}
+	n := copy(o.req.Buf, pkt.View.Bytes())
+	res := ope.Result{N: n, Lost: len(pkt.View.Bytes()) - n, HasData: pkt.HasImm, Data: uint64(pkt.Imm)}
 	res.Peer, res.From = p.places.source(pkt.AH, pkt.QPN, pkt.GID)
 	if res.Lost > 0 {
 		res.Err = &ope.Truncated{Placed: n, Lost: res.Lost}

@@ -271,7 +271,13 @@ func (e *Endpoint) Deliver(r *device.RecvPkt) {
 			return
 		}
 	}
+	sh := e.cfg.Shard
+	if !sh.Enter(l.Peer) {
+		sh.Tell(l.Peer, r.Arrived())
+		return
+	}
 	l.Deliver(r)
+	sh.Exit()
 }
 
 // Route implements device.Router: the actor that gets the packets from (ah, qpn).

@@ -14,7 +14,7 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		return
 	}
 	l := pkt.Link
-	if (pkt.Multi != nil || l.Away || l.Err != nil || e.closing.state != open) && isDealtWith(e, pkt) {
+	if (pkt.Multi != nil || l.Err != nil || e.closing.state != open) && isDealtWith(e, pkt) {
 		return
 	}
 	rxe := e.pools.Begin(pkt)

@@ -198,7 +198,8 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 			return
 		}
 	}
-	p := e.pools.Orders.Get(r, e.cfg.Shard.Now())
+	p := e.pools.Orders.Take(r)
+	p.Born = e.cfg.Shard.Now()
 	if e.env.Trail != nil {
 		p.Follow(e.env.Trail, from)
 	}

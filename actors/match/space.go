@@ -169,10 +169,8 @@ func (s *space) removeRecv(r *Recv) {
 		if c.recvs.remove(&r.entry); c.recvs.keys == 0 {
 			s.live &^= c.bit
 		}
+		s.filed = s.recvs.n > 1
 	}
 	s.recvs.remove(&r.order)
-	if s.recvs.n == 0 {
-		s.filed = false
-	}
 	r.in = nil
 }

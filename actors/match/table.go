@@ -44,8 +44,17 @@ func (t *Table) tick() uint64 {
 // its place until the caller removes it.
 func (t *Table) Arrive(k Kind, tag uint64, src Source) *Recv {
 	s := t.space(k)
-	r := s.oldestRecv(tag, src)
-	if r != nil && !r.Many {
+	l := s.recvs.head
+	if l == nil {
+		return nil
+	}
+	r := l.owner
+	if !r.takes(tag, src) {
+		if r = s.oldestRecv(tag, src); r == nil {
+			return nil
+		}
+	}
+	if !r.Many {
 		s.removeRecv(r)
 	}
 	return r
@@ -75,8 +84,9 @@ func (t *Table) Post(r *Recv) *Msg {
 			return m
 		}
 	}
+	t.stamp++
 	r.in = s
-	s.recvs.push(&r.order, r, t.tick())
+	s.recvs.push(&r.order, r, t.stamp)
 	if s.filed {
 		s.fileRecv(r)
 	}

@@ -185,11 +185,12 @@ func (r *Request) pack(p *device.Pke, off, n uint64) {
 	}
 }
 
-// scatter copies data that begins at byte off into the pieces, as far as they go.
+// scatter copies data that begins at byte off, which is in the request's memory, into that, as
+// far as it goes.
 func (r *Request) scatter(off uint64, data []byte) {
 	for len(data) > 0 {
 		b := r.from(off)
-		if b == nil {
+		if len(b) == 0 {
 			return
 		}
 		n := copy(b, data)

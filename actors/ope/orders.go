@@ -45,24 +45,30 @@ const orderSlab = 64
 
 // Get takes an order for a copy of r.
 func (p *Orders) Get(r *Request, now clock.Time) *Order {
-	o := p.free
-	if o == nil {
-		o = p.grow()
-	}
-	p.free = o.next
-	o.Req, o.Born = *r, now
+	o := p.Take(r)
+	o.Born = now
 	return o
 }
 
-// grow makes free orders and returns the first.
-func (p *Orders) grow() *Order {
+// Take is Get for a caller that sets Born.
+func (p *Orders) Take(r *Request) *Order {
+	if p.free == nil {
+		p.grow()
+	}
+	o := p.free
+	p.free = o.next
+	o.Req = *r
+	return o
+}
+
+// grow makes free orders.
+func (p *Orders) grow() {
 	s := new([orderSlab]Order)
-	for i := len(s) - 1; i >= 0; i-- {
+	for i := orderSlab - 1; i >= 0; i-- {
 		s[i].Recv.Owner = int32(len(p.slabs)*orderSlab + i)
 		s[i].next, p.free = p.free, &s[i]
 	}
 	p.slabs = append(p.slabs, s)
-	return p.free
 }
 
 // At returns the order with the given index.

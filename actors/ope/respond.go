@@ -155,7 +155,7 @@ func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool 
 
 // sendError reports the rxe's end to the peer.
 func (r *incoming) sendError(prov uint32) {
-	if r.pools.SendError(r.link, wire.RefOpe, r.sendID, prov) {
+	if r.pools.SendError(r.link, wire.RefOpe, r.says.SendID, prov) {
 		r.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
 	}
 }

@@ -32,7 +32,8 @@ type Rxe struct {
 	next   *Rxe
 	stored uint64
 
-	head, tail *peer.Packet // not copied yet
+	head *peer.Packet // not copied yet
+	tail *peer.Packet // the last of them, nil if there are fewer than two
 
 	again   continueMsg
 	matched Matched
@@ -48,8 +49,6 @@ type incoming struct {
 
 	busy      bool
 	unkept    bool // it has not had to wait yet, see keep
-	hasData   bool
-	tagged    bool
 	dc        bool // RECEIPT is due in the end
 	target    bool // a peer's write into our memory
 	rsp       bool // of our read: the READRSP came
@@ -70,15 +69,13 @@ type incoming struct {
 	canceled error // what the caller's context said
 	x        *rxExt
 
-	msgID      uint32
-	sendID     uint32
+	says       wire.Eager // the first packet of a message or write; of a read of ours, SendID alone
 	born       clock.Time
 	moved      clock.Time // when it last got on
 	span       uint64     // in the trail: the message's, then that of the receive
 	got        uint64     // bytes in gotPackets, of which the trail has no record yet
 	gotPackets uint32
 	gotType    wire.Type // of the first
-	tag, data  uint64
 
 	hold   peer.Hold
 	slot   device.SlotWait
@@ -110,27 +107,28 @@ type Unexpected struct {
 // Begin takes an rxe for the message or write whose first packet is pkt; nil if there are MaxOps
 // of them in use.
 func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
-	if p.rxFree == nil && !p.growRx() {
-		return nil
-	}
 	r := p.rxFree
-	p.rxFree, r.next = r.next, nil
-	r.busy = true
-	r.arm(pkt.Link)
-	proto, packets := protoOf[pkt.Type], pkt.Length
-	r.dc = proto.dc()
-	if x := pkt.Ext; x != nil && x.NRead > 0 {
-		e := r.ext()
-		e.src, e.nsrc = x.Read, x.NRead
-		packets = x.Runt // 0 of a long read
+	if r == nil {
+		if !p.growRx() {
+			return nil
+		}
+		r = p.rxFree
 	}
-	r.m.Begin(RxInit, proto, pkt.Length, packets)
+	p.rxFree, r.busy = r.next, true
+	r.arm(pkt.Link)
+	proto, total, packets := protoOf[pkt.Type], pkt.Length, pkt.Length
+	r.dc = proto.dc()
+	if x := pkt.Ext; x != nil {
+		if e := r.ext(); x.NRead > 0 {
+			e.src, e.nsrc = x.Read, x.NRead
+			packets = x.Runt // 0 of a long read
+		}
+	}
+	r.m.Begin(RxInit, proto, total, packets)
 	r.stored = uint64(len(pkt.Payload))
-	r.msgID, r.sendID, r.tag = pkt.MsgID, pkt.SendID, pkt.Tag
-	r.data, r.hasData, r.tagged = pkt.Data, pkt.HasData, pkt.Tagged
-	r.head, r.tail = pkt, pkt
+	r.says = pkt.Eager
+	r.head = pkt
 	p.Mix.Served[proto]++
-	r.span, r.got, r.gotPackets = 0, 0, 0
 	if l := p.env.Trail; l != nil && proto != EagerWrite {
 		r.follow(l, pkt)
 	}
@@ -176,25 +174,21 @@ var protoOf = func() (of [math.MaxUint8 + 1]Proto) {
 	return of
 }()
 
-// Match gives the rxe the request that receives its message, and has it go on.
+// Match gives the rxe the request that receives its message, nil if that goes to registered
+// memory, and has it go on. A panic is no failure of the caller.
 func (r *Rxe) Match(ord *Order) {
-	if ord.from != nil {
-		ord.settled()
+	if ord != nil {
+		if ord.from != nil {
+			ord.settled()
+		}
+		if r.wait != nil {
+			r.unlisted()
+		}
+		if r.ord = ord; ord.Span != 0 {
+			r.pools.env.Trail.Put(ord.Span, trail.Matched, 0, r.span, 0)
+			r.span = ord.Span
+		}
 	}
-	if r.wait != nil {
-		r.unlisted()
-	}
-	r.ord = ord
-	if ord.Span != 0 {
-		r.pools.env.Trail.Put(ord.Span, trail.Matched, 0, r.span, 0)
-		r.span = ord.Span
-	}
-	r.place()
-}
-
-// place has the rxe go on, now that there is a place for its data. A panic is no failure of the
-// caller.
-func (r *Rxe) place() {
 	sh := r.pools.env.Sh
 	if !sh.Enter(r.ref) {
 		r.told++
@@ -237,7 +231,7 @@ func (r *incoming) Ref() shard.Ref { return r.ref }
 func (r *incoming) Link() *peer.Link { return r.link }
 
 // MsgID is its message's.
-func (r *incoming) MsgID() uint32 { return r.msgID }
+func (r *incoming) MsgID() uint32 { return r.says.MsgID }
 
 // RequestID is that of the request that it carries out, 0 if there is none.
 func (r *incoming) RequestID() uint64 {

@@ -84,18 +84,18 @@ func (r *incoming) packet(b []byte, what owed, n uint64) []byte {
 	has, id := r.pools.connID()
 	switch {
 	case what == owesNACK:
-		h := wire.ReadNACK{HasConnID: has, ConnID: id, SendID: r.sendID, RecvID: r.id}
+		h := wire.ReadNACK{HasConnID: has, ConnID: id, SendID: r.says.SendID, RecvID: r.id}
 		return h.Append(b)
 	case what == owesAnswer && r.dc:
-		h := wire.Receipt{HasConnID: has, ConnID: id, TxID: r.sendID, MsgID: r.msgID}
+		h := wire.Receipt{HasConnID: has, ConnID: id, TxID: r.says.SendID, MsgID: r.says.MsgID}
 		return h.Append(b)
 	case what == owesAnswer:
-		h := wire.EOR{HasConnID: has, ConnID: id, SendID: r.sendID, RecvID: r.id, Short: r.pools.env.Config.Era.ShortEOR}
+		h := wire.EOR{HasConnID: has, ConnID: id, SendID: r.says.SendID, RecvID: r.id, Short: r.pools.env.Config.Era.ShortEOR}
 		return h.Append(b)
 	default:
 		h := wire.CTS{
 			HasConnID: has, ConnID: id, EmulatedRead: r.asks(),
-			SendID: r.sendID, RecvID: r.id, RecvLength: n,
+			SendID: r.says.SendID, RecvID: r.id, RecvLength: n,
 		}
 		return h.Append(b)
 	}
@@ -107,7 +107,7 @@ func (d *reader) nackSent() {
 	r := d.r
 	r.pools.env.Counters.NACKsSent++
 	if r.ord == nil {
-		r.hasData = false
+		r.says.HasData = false
 		r.step(RxLast)
 	}
 }
@@ -128,7 +128,7 @@ func (r *Rxe) lostPacket(t wire.Type, err error) {
 	} else if r.link.Err == nil && awaited(&r.incoming) {
 		id, own := r.pools.connID()
 		h := wire.PeerError{
-			HasConnID: id, ConnID: own, OpID: r.sendID, RefKind: wire.RefOpe, ProvErrno: uint32(errno.ProvPeerAborted),
+			HasConnID: id, ConnID: own, OpID: r.says.SendID, RefKind: wire.RefOpe, ProvErrno: uint32(errno.ProvPeerAborted),
 		}
 		r.link.Owe(h.Append(nil))
 	}
@@ -143,13 +143,32 @@ func (r *Rxe) settle() {
 		return
 	}
 	r.complete()
-	if r.x != nil {
-		r.x.doneWith()
+	x := r.x
+	if x != nil {
+		x.doneWith()
 	}
-	if r.flying == 0 && !r.slotWaits && !r.more && r.told == 0 && r.owes == 0 && !r.hold.Queued() &&
-		(r.x == nil || !r.x.turn.InLine()) {
-		r.release()
+	if r.flying != 0 || r.slotWaits || r.more || r.told != 0 || r.owes != 0 || r.hold.Queued() || x != nil && x.turn.InLine() {
+		return
 	}
+	if r.span != 0 {
+		r.noteReceived()
+		r.pools.env.Trail.Outcome(r.span, trail.End, min(r.m.Got+r.m.read, r.m.Total), r.err)
+		r.span = 0
+	}
+	if x != nil {
+		r.x = nil
+		x.turn.Over(r.link)
+		r.member.Of(nil)
+		r.pools.putRxExt(x, r.link)
+	}
+	r.member.Leave()
+	r.id = nextID(r.id)
+	if r.ord != nil {
+		r.pools.Orders.Put(r.ord)
+	}
+	r.busy, r.unkept = false, false
+	r.ord, r.link, r.err, r.canceled = nil, nil, nil, nil
+	r.next, r.pools.rxFree = r.pools.rxFree, r
 }
 
 // complete gives the outcome, once.
@@ -167,23 +186,18 @@ func (r *Rxe) complete() {
 	p := r.pools
 	if r.ord == nil {
 		servedWrite(r)
-		if r.err == nil && r.hasData && p.OnWritten != nil {
-			p.OnWritten(r.link, int(r.m.Total), r.data)
+		if r.err == nil && r.says.HasData && p.OnWritten != nil {
+			p.OnWritten(r.link, int(r.m.Total), r.says.Data)
 		}
 		return
 	}
 	q := &r.ord.Req
 	res := &p.res
 	r.Describe(res)
-	placed := min(r.m.Total, uint64(q.Len()))
-	res.N = int(placed)
-	switch {
-	case r.err != nil:
+	if r.err != nil {
 		res.Err, res.N = r.err, 0
-	case q.Flags&Discard != 0: // all of it is gone
-		res.N = int(r.m.Total)
-	case r.m.Total > placed:
-		res.Lost = int(r.m.Total - placed)
+	} else if room := q.Len(); res.N > room && q.Flags&Discard == 0 { // else all of it is there, or gone
+		res.N, res.Lost = room, res.N-room
 		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
 	}
 	if r.span != 0 {

@@ -28,10 +28,9 @@ func (r *Rxe) ask(ord *Order, l *peer.Link) {
 	r.arm(l)
 	r.ord = ord
 	r.m.Begin(RxAsk, ProtoNone, uint64(ord.Req.Len()), 0)
-	r.stored, r.msgID, r.sendID, r.tag, r.data = 0, 0, 0, 0, 0
-	r.hasData, r.tagged, r.head, r.tail = false, false, nil, nil
+	r.stored, r.says = 0, wire.Eager{}
 	ord.Follow(r.pools.env.Trail, l)
-	r.span, r.got, r.gotPackets = ord.Span, 0, 0
+	r.span = ord.Span
 	r.keep()
 	r.member.BoundInLine(l)
 	t := &r.ext().turn
@@ -187,10 +186,9 @@ func (d *reader) onREADRSP(p *peer.Packet) {
 	if !r.take(p) {
 		return
 	}
-	r.rsp, r.sendID = true, id
+	r.rsp, r.says.SendID = true, id
 	r.note(trail.Answer, uint8(wire.TypeREADRSP), 0, 1)
-	r.checkComplete()
-	r.goOn()
+	r.gotData()
 }
 
 // Write has the rxe, which has begun with pkt, take a write of the peer's into memory here.
@@ -207,16 +205,16 @@ func (r *Rxe) Write(pkt *peer.Packet, to []Target) {
 	}
 	x.held = responseCost
 	pkt.Link.Hold(x.held)
-	r.place()
+	r.Match(nil)
 }
 
 func (p *Pools) dropWrite(r *Rxe, pkt *peer.Packet) {
-	r.head, r.tail = nil, nil
+	r.head = nil
 	if r.m.Proto != EagerWrite {
 		r.sendError(uint32(errno.ProvRMAAddr))
 	}
 	pkt.Free()
-	r.hasData = false
+	r.says.HasData = false
 	r.step(RxFail)
 	r.settle()
 }

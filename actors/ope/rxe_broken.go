@@ -55,8 +55,7 @@ func (d *reader) onBroken() {
 		r.fail(r.link.Err)
 	case r.drops():
 		r.m.ForgoAll()
-		r.checkComplete()
-		r.goOn()
+		r.gotData()
 	case r.m.Proto != DirectRead && r.canRefuse() &&
 		!(status == device.StatusBadAddress && r.link.Can(wire.FeaturePeerError)):
 		d.refuse(failed)

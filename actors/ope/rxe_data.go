@@ -50,38 +50,35 @@ func (r *incoming) gotOn() {
 
 // onMatched: there is a place for the data. What came already goes there.
 func (r *Rxe) onMatched() {
-	r.moved = r.pools.env.Sh.Now()
-	if r.m.State == RxErr {
-		r.settle() // the peer failed while the match was under way
+	if !r.m.move(RxMatch) {
+		if r.m.State == RxErr {
+			r.settle() // the peer failed while the match was under way
+		} else {
+			noStep(r, RxMatch)
+		}
 		return
 	}
-	if !r.m.move(RxMatch) {
-		noStep(r, RxMatch)
-		return
+	if !r.unkept {
+		r.moved = r.pools.env.Sh.Now()
 	}
 	r.discharge()
-	for r.head != nil && r.m.State == RxMatched {
-		p := r.head
-		r.head, p.Next = p.Next, nil
-		r.take(p)
-	}
-	if r.head == nil {
-		r.tail = nil
-	}
-	if r.m.State != RxMatched {
-		return // a packet was wrong
-	}
-	if r.m.Proto.readBased() {
-		if r.ext().startReading(); !r.busy || r.m.State != RxMatched {
+	for p := r.head; p != nil; p = r.head {
+		if r.head = p.Next; !r.take(p) && r.m.State != RxMatched {
 			return
 		}
 	}
-	r.checkComplete()
-	if r.link.Err != nil && r.m.State == RxMatched {
-		r.fail(r.link.Err) // what is missing will not come
-		return
+	if r.tail != nil {
+		r.tail = nil
 	}
-	r.goOn()
+	if r.x != nil && r.m.Proto.readBased() {
+		if r.x.startReading(); !r.busy || r.m.State != RxMatched {
+			return
+		}
+	}
+	r.gotData()
+	if r.m.State == RxMatched && r.link.Err != nil {
+		r.fail(r.link.Err) // what is missing will not come
+	}
 }
 
 // onPacket takes a further packet: a segment of a message, CTSDATA, READRSP, the
@@ -111,8 +108,7 @@ func (r *Rxe) onPacket(p *peer.Packet) {
 		r.x.onREADRSP(p)
 	case p.Type == wire.TypeCTSData:
 		r.take(p)
-		r.checkComplete()
-		r.goOn()
+		r.gotData()
 	default:
 		r.strange(p)
 	}
@@ -124,14 +120,13 @@ func (r *incoming) strange(p *peer.Packet) {
 }
 
 func (r *Rxe) onSegment(p *peer.Packet) {
-	if p.MsgID != r.msgID || r.m.State == RxAnswer {
+	if p.MsgID != r.says.MsgID || r.m.State == RxAnswer {
 		r.strange(p)
 		return
 	}
 	if r.m.State == RxMatched {
 		r.take(p)
-		r.checkComplete()
-		r.goOn()
+		r.gotData()
 		return
 	}
 	if r.m.State == RxUnexp {
@@ -139,12 +134,14 @@ func (r *Rxe) onSegment(p *peer.Packet) {
 	}
 	r.stored += uint64(len(p.Payload))
 	p.Next = nil
-	if r.tail == nil {
+	switch {
+	case r.head == nil:
 		r.head = p
-	} else {
-		r.tail.Next = p
+	case r.tail == nil:
+		r.head.Next, r.tail = p, p
+	default:
+		r.tail.Next, r.tail = p, p
 	}
-	r.tail = p
 }
 
 // onAborted: the peer gave the operation up.
@@ -168,7 +165,14 @@ func (r *Rxe) take(p *peer.Packet) bool {
 		misfit(r, p, r.m.misfit(p.Offset, n, windowed))
 		return false
 	}
-	r.put(p.Offset, p.Payload)
+	if !r.drops() {
+		r.pools.env.Counters.Copied += n
+		if o := r.ord; o == nil || o.Req.Flags&Pieced != 0 {
+			r.put(p.Offset, p.Payload)
+		} else if b := o.Req.Buf; p.Offset < uint64(len(b)) {
+			copy(b[p.Offset:], p.Payload)
+		}
+	}
 	r.noteData(p)
 	p.Free()
 	return true
@@ -185,21 +189,8 @@ func misfit(r *Rxe, p *peer.Packet, err error) {
 	}
 }
 
-// put copies data to its place in the operation.
+// put copies data to its place in the operation, of which the memory may be in pieces.
 func (r *incoming) put(off uint64, data []byte) {
-	if r.drops() {
-		return
-	}
-	r.pools.env.Counters.Copied += uint64(len(data))
-	if r.ord == nil || r.ord.Req.Flags&Pieced != 0 {
-		r.spreadOut(off, data)
-	} else if b := r.ord.Req.Buf; off < uint64(len(b)) {
-		copy(b[off:], data)
-	}
-}
-
-// spreadOut is put in memory that is in pieces.
-func (r *incoming) spreadOut(off uint64, data []byte) {
 	if r.ord != nil {
 		r.ord.Req.scatter(off, data)
 		return
@@ -221,26 +212,37 @@ func (r *incoming) spreadOut(off uint64, data []byte) {
 	}
 }
 
-// checkComplete moves on if all bytes are in. The outcome comes first, then RECEIPT
-// or EOR: the sender may rely on the data being in the application's hands.
-func (r *Rxe) checkComplete() {
+// gotData has the operation go on after data came, and end if that was all. The outcome comes
+// first, then RECEIPT or EOR: the sender may rely on the data being in the application's hands.
+func (r *Rxe) gotData() {
 	if r.c.state == CallerLeaving && r.m.reading == 0 && r.m.State == RxMatched {
 		r.letGo()
 	}
-	if r.m.State != RxMatched || !r.m.Complete() || r.x != nil && (r.x.nacked || r.x.refusing) {
-		return
+	if r.m.State == RxMatched && r.m.Complete() && (r.x == nil || !r.x.expects()) {
+		switch {
+		case (r.dc || r.x != nil && r.x.reads()) && owesNow(r):
+		case !r.m.move(RxLast):
+			noStep(r, RxLast)
+		}
+		if r.m.State.over() {
+			r.settle()
+			return
+		}
 	}
-	if r.asks() && !r.rsp {
-		return // a read of nothing has all its bytes before the answer
-	}
-	// A runt that is the whole message is all that comes (§4.5).
-	tail := r.m.Proto.readBased() && (r.m.Proto != RuntRead || r.m.packets < r.m.Total)
-	if (r.dc || tail) && owesNow(r) {
-		return
-	}
-	if !r.m.move(RxLast) {
-		noStep(r, RxLast)
-	}
+	r.goOn()
+}
+
+// expects reports whether an operation that has all its bytes is still to hear from its peer: the
+// replacement of a message that it cannot read, or the answer to a read of nothing.
+func (d *reader) expects() bool {
+	return d.nacked || d.refusing || d.r.asks() && !d.r.rsp
+}
+
+// reads reports whether some of the operation's data was to be read: a runt that is the whole
+// message is all that comes (§4.5).
+func (d *reader) reads() bool {
+	m := &d.r.m
+	return m.Proto.readBased() && (m.Proto != RuntRead || m.packets < m.Total)
 }
 
 // owesNow has an operation whose data is there post RECEIPT or EOR, and reports whether it will;
@@ -285,8 +287,7 @@ func (r *Rxe) onSent(p *device.Pke) {
 			r.x.onRead(p)
 		}
 		q.Free(p)
-		r.checkComplete()
-		r.goOn()
+		r.gotData()
 		return
 	}
 	q.Free(p)

@@ -6,7 +6,6 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
-	"github.com/efactor/efactor/actors/trail"
 )
 
 // fail ends the operation. If a receive has matched it, that gets the error. A
@@ -92,7 +91,7 @@ func (r *Rxe) ended(err error) {
 		x.turn.Withdraw(r.link, r.RequestID())
 	}
 	if r.x != nil && (r.x.nacked || r.x.refusing) && r.ord != nil {
-		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.msgID})
+		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.says.MsgID})
 	}
 	r.settle()
 }
@@ -132,8 +131,7 @@ func (r *Rxe) beginToLeave(err error) {
 	if r.m.reading == 0 {
 		r.letGo()
 	}
-	r.checkComplete()
-	r.goOn()
+	r.gotData()
 }
 
 // letGo gives a canceled caller its outcome while the operation goes on.
@@ -212,35 +210,12 @@ func (r *Rxe) violated(err error) {
 	r.end(err)
 }
 
-func (r *Rxe) release() {
-	if r.span != 0 {
-		r.noteReceived()
-		r.pools.env.Trail.Outcome(r.span, trail.End, min(r.m.Got+r.m.read, r.m.Total), r.err)
-		r.span = 0
-	}
-	if r.x != nil {
-		x := r.x
-		r.x = nil
-		x.turn.Over(r.link)
-		r.member.Of(nil)
-		r.pools.putRxExt(x, r.link)
-	}
-	r.member.Leave()
-	r.id = nextID(r.id)
-	if r.ord != nil {
-		r.pools.Orders.Put(r.ord)
-	}
-	r.busy, r.unkept = false, false
-	r.ord, r.link, r.err, r.canceled = nil, nil, nil, nil
-	r.next, r.pools.rxFree = r.pools.rxFree, r
-}
-
 // Describe says what message it is, as an outcome has it.
 func (r *incoming) Describe(res *Result) {
 	// Every field is set, and none twice.
 	res.Err, res.Lost = nil, 0
 	res.N, res.Proto, res.Peer, res.From = int(r.m.Total), r.m.Proto, r.link.Handle, &r.link.Addr
-	res.Tag, res.Data, res.HasData = r.tag, r.data, r.hasData
+	res.Tag, res.Data, res.HasData = r.says.Tag, r.says.Data, r.says.HasData
 }
 
 // Claim notes that the message is in the matcher no more, and returns the id of

@@ -45,7 +45,7 @@ func (d *reader) checkRefused() {
 	}
 	r.owes |= owesNACK
 	if r.ord != nil {
-		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.msgID, Rx: r.ref})
+		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.says.MsgID, Rx: r.ref})
 	}
 }
 
@@ -64,10 +64,10 @@ func (d *reader) onReplaced(p *peer.Packet) {
 		return
 	}
 	d.nacked = false
-	r.sendID, r.dc = p.SendID, p.Type.IsDC()
+	r.says.SendID, r.dc = p.SendID, p.Type.IsDC()
 	r.m.Replace(protoOf[p.Type])
 	r.pools.Mix.Served[r.m.Proto]++
-	r.note(trail.Chosen, uint8(r.m.Proto), theirs(r.link), r.msgID)
+	r.note(trail.Chosen, uint8(r.m.Proto), theirs(r.link), r.says.MsgID)
 	p.Free()
 	r.goOn()
 }

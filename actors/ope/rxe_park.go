@@ -26,5 +26,5 @@ func Parked(r *Rxe) bool { return r.parked }
 // Unpark notes that the message's peer is back, and returns what it is to be matched by.
 func Unpark(r *Rxe) (match.Kind, uint64, match.Source) {
 	r.parked = false
-	return match.KindOf(r.tagged), r.tag, match.Source(r.link.Handle)
+	return match.KindOf(r.says.Tagged), r.says.Tag, match.Source(r.link.Handle)
 }

@@ -180,7 +180,10 @@ func (d *reader) onRead(p *device.Pke) {
 	r.link.Reached()
 	r.gotOn()
 	if d.bouncing {
-		r.put(p.Off, data)
+		if !r.drops() {
+			r.pools.env.Counters.Copied += uint64(len(data))
+			r.put(p.Off, data)
+		}
 		d.unbounce(data)
 	}
 	r.note(trail.SegmentDone, uint8(device.WRRead), p.Off, uint32(len(data)))

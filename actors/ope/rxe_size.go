@@ -15,7 +15,7 @@ func Fresh(r *Rxe) bool { return r.unkept }
 
 // Key is what the message is matched by.
 func Key(r *Rxe) (match.Kind, uint64, match.Source) {
-	return match.KindOf(r.tagged), r.tag, match.Source(r.link.Handle)
+	return match.KindOf(r.says.Tagged), r.says.Tag, match.Source(r.link.Handle)
 }
 
 // Hand gives a receive with the flag Sized the outcome that its message was claimed, or that it is

@@ -18,7 +18,7 @@ func servedWrite(r *Rxe) {
 	if r.pools.OnServed == nil || r.err != nil || !r.target || r.x == nil || r.x.nacked {
 		return
 	}
-	s := Served{Access: device.RemoteWrite, N: r.m.Total, HasData: r.hasData, Regions: r.x.regions[:r.x.n]}
+	s := Served{Access: device.RemoteWrite, N: r.m.Total, HasData: r.says.HasData, Regions: r.x.regions[:r.x.n]}
 	r.pools.OnServed(r.link, &s)
 }
 

@@ -134,7 +134,7 @@ func (r *incoming) Snapshot() Snapshot {
 	s := Snapshot{
 		Peer: peer.URI(r.link), PeerName: peer.NameOf(r.link), Protocol: r.m.Proto.String(), State: r.m.State.String(),
 		Bytes: r.m.Total, Done: min(r.m.Got+r.m.read, r.m.Total), Still: now.Sub(r.moved),
-		SendID: r.sendID, RecvID: r.id, Waits: r.waits(),
+		SendID: r.says.SendID, RecvID: r.id, Waits: r.waits(),
 	}
 	switch {
 	case r.ord != nil:
@@ -145,11 +145,11 @@ func (r *incoming) Snapshot() Snapshot {
 		s.Kind, s.Age = "unexpected message", now.Sub(r.born)
 	}
 	if r.IsMessage() {
-		id := r.msgID
+		id := r.says.MsgID
 		s.MsgID = &id
 	}
-	if r.tagged {
-		tag := r.tag
+	if r.says.Tagged {
+		tag := r.says.Tag
 		s.Tag = &tag
 	}
 	return s

@@ -18,8 +18,8 @@ func (r *incoming) List() *match.Msg {
 		w = new(waiting)
 	}
 	r.pools.waiting, w.next = w.next, nil
-	w.msg.Kind = match.KindOf(r.tagged)
-	w.msg.Tag, w.msg.Source, w.msg.Owner = r.tag, match.Source(r.link.Handle), int32(r.id&indexMask)
+	w.msg.Kind = match.KindOf(r.says.Tagged)
+	w.msg.Tag, w.msg.Source, w.msg.Owner = r.says.Tag, match.Source(r.link.Handle), int32(r.id&indexMask)
 	r.wait = w
 	return &w.msg
 }

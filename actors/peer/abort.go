@@ -11,7 +11,7 @@ import (
 // onPeerError: the peer gives up an operation that both sides know by an id, or a
 // message of which we may have seen nothing (PEER_ERROR; after release 2.6).
 func (p *Peer) onPeerError(r *device.RecvPkt) {
-	switch p.link.errorForm(len(r.Data)) {
+	switch p.link.errorForm(len(r.View.Bytes())) {
 	case errorNone:
 		p.env.Counters.BadType++
 		r.Release()

@@ -39,7 +39,7 @@ func onOtherError(p *Peer, r *device.RecvPkt) {
 	l.Features.Clear(wire.FeaturePeerError)
 	p.env.Sh.Tell(l.Peer, &Remove{
 		Tell: true,
-		Err:  fmt.Errorf("%w: it sent a PEER_ERROR of %d bytes, a form that is not known", ErrPeerFailed, len(r.Data)),
+		Err:  fmt.Errorf("%w: it sent a PEER_ERROR of %d bytes, a form that is not known", ErrPeerFailed, len(r.View.Bytes())),
 	})
 	r.Release()
 }

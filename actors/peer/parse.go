@@ -6,25 +6,9 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// parse reads the packet b, which v has opened, into p. Each header field is read once;
-// what follows works on p alone.
+// parse reads the packet b, which v has opened, into p, whose Type is set already. It is no eager
+// message.
 func (p *Packet) parse(v *wire.View, b []byte) error {
-	t := v.Type
-	p.Type = t
-	if !t.IsEagerRTM() {
-		return p.parseOther(v, b)
-	}
-	n, err := v.Eager(&p.Eager)
-	if err != nil {
-		return err
-	}
-	p.Payload = b[n:]
-	p.Length = uint64(len(b) - n)
-	return nil
-}
-
-// parseOther is parse of all but eager messages.
-func (p *Packet) parseOther(v *wire.View, b []byte) error {
 	t := v.Type
 	p.Tagged = t.IsTagged()
 	switch t {

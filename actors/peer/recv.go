@@ -15,19 +15,15 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Deliver has the peer handle a packet of its, at once if nothing is ahead of it.
-func (l *Link) Deliver(r *device.RecvPkt) {
-	sh := l.env.Sh
-	if !sh.Enter(l.Peer) {
-		sh.Tell(l.Peer, r.Arrived())
-		return
-	}
-	l.of.onArrived(r)
-	sh.Exit()
-}
+// Deliver has the peer handle a packet of its. Precondition: the caller has entered the peer.
+func (l *Link) Deliver(r *device.RecvPkt) { l.of.onArrived(r) }
 
 // onArrived takes a packet from the device: whose is it, what is it, whose turn
 // is it. Nothing that a peer sends may do more than end its own operations.
+//
+// A message or atomic is put into its order (§3.2). Packets of a message of which the first
+// packet had its turn go to it directly, and so does the long-CTS packet that takes the
+// place of a refused read-based one (§4.7).
 func (p *Peer) onArrived(r *device.RecvPkt) {
 	v, l := &r.View, p.link
 	id, ok := v.ConnID()
@@ -41,17 +37,46 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 	if p.handshake == handshakeNone {
 		p.answer()
 	}
-	if v.Type.HasMsgID() {
-		p.onOrdered(r)
+	if !v.Type.HasMsgID() {
+		onOther(p, r)
 		return
 	}
+	pkt := p.read(r)
 	switch {
-	case v.Type == wire.TypeHandshake:
-		p.onHandshake(v)
+	case pkt == nil:
+	case pkt.MsgID == p.window.exp && !pkt.Nack && len(p.multi) == 0: // as most are
+		if !pkt.Whole() && pkt.multi() {
+			beginMulti(p, pkt)
+		}
+		if sh := p.env.Sh; sh.Enter(p.env.Endpoint) {
+			p.env.Acceptor.Accept(pkt)
+			sh.Exit()
+		} else {
+			sh.Tell(p.env.Endpoint, pkt.Arrive())
+		}
+		if next := p.window.Advance(); next != nil {
+			goOn(p, next)
+		}
+	case pkt.Nack:
+		p.onReplaced(pkt)
+	default:
+		if m := p.multiOf(pkt); m != nil {
+			p.continueMulti(m, pkt)
+			return
+		}
+		p.place(pkt)
+	}
+}
+
+// onOther takes a packet that has no place in the order of messages.
+func onOther(p *Peer, r *device.RecvPkt) {
+	switch t := r.View.Type; {
+	case t == wire.TypeHandshake:
+		p.onHandshake(&r.View)
 		r.Release()
-	case v.Type == wire.TypePeerError:
+	case t == wire.TypePeerError:
 		p.onPeerError(r)
-	case v.Type.IsREQ():
+	case t.IsREQ():
 		p.onAccess(r)
 	default:
 		p.onAnswer(r)
@@ -85,44 +110,33 @@ func admits(p *Peer, r *device.RecvPkt) bool {
 	return true
 }
 
-// read parses a packet; nil: it was dropped.
+// read parses a packet; nil: it was dropped. Each header field is read once; what follows works
+// on the Packet alone.
 func (p *Peer) read(r *device.RecvPkt) *Packet {
-	pkt := p.env.Pool.Get(r, p.link)
-	if err := pkt.parse(&r.View, r.Data); err != nil {
-		unreadable(p, r, pkt, err)
-		return nil
+	v, pkt := &r.View, p.env.Pool.Get(r, p.link)
+	var err error
+	if pkt.Type = v.Type; pkt.Type.IsEagerRTM() { // as most are
+		var n int
+		if n, err = v.Eager(&pkt.Eager); err == nil {
+			pkt.Payload = v.Bytes()[n:]
+			pkt.Length = uint64(len(pkt.Payload))
+			return pkt
+		}
+	} else if err = pkt.parse(v, v.Bytes()); err == nil {
+		return pkt
 	}
-	return pkt
-}
-
-// onOrdered puts a message or atomic into its order (§3.2). Packets of a message
-// of which the first packet had its turn go to it directly, and so does the
-// long-CTS packet that takes the place of a refused read-based one (§4.7).
-func (p *Peer) onOrdered(r *device.RecvPkt) {
-	pkt := p.read(r)
-	if pkt == nil {
-		return
-	}
-	if pkt.MsgID == p.window.exp && !pkt.Nack && len(p.multi) == 0 { // as most are
-		p.inOrder(pkt)
-		return
-	}
-	if pkt.Nack {
-		p.onReplaced(pkt)
-		return
-	}
-	if m := p.multiOf(pkt); m != nil {
-		p.continueMulti(m, pkt)
-		return
-	}
-	p.place(pkt)
+	unreadable(p, r, pkt, err)
+	return nil
 }
 
 // place processes a packet if it is its turn, and keeps it if that is to come.
 func (p *Peer) place(pkt *Packet) {
 	switch p.window.Place(pkt) {
 	case InOrder:
-		p.inOrder(pkt)
+		several(p, pkt)
+		if next := p.window.Advance(); next != nil {
+			goOn(p, next)
+		}
 	case Stale:
 		p.tookBack.drop(pkt)
 	case Overflowed:
@@ -131,7 +145,7 @@ func (p *Peer) place(pkt *Packet) {
 	case Held:
 		p.keep(pkt)
 	case Early:
-		p.begin(pkt)
+		begin(p, pkt)
 	}
 }
 
@@ -142,20 +156,13 @@ func (p *Peer) keep(pkt *Packet) {
 	pkt.Own()
 }
 
-// inOrder processes the packet whose turn it is and those that had waited for it.
-func (p *Peer) inOrder(pkt *Packet) {
-	for {
-		if pkt.Next == nil && len(p.multi) == 0 {
-			p.begin(pkt)
-		} else {
-			several(p, pkt)
-		}
-		if pkt = p.window.Advance(); pkt == nil {
-			return
-		}
+// goOn processes packets that had waited for their turn, which has come.
+func goOn(p *Peer, pkt *Packet) {
+	for ; pkt != nil; pkt = p.window.Advance() {
 		for q := pkt; q != nil; q = q.Next {
 			p.env.Mem.Early--
 		}
+		several(p, pkt)
 	}
 }
 
@@ -167,7 +174,7 @@ func several(p *Peer, pkt *Packet) {
 		if m := p.multiOf(pkt); m != nil {
 			p.continueMulti(m, pkt)
 		} else if first {
-			p.begin(pkt)
+			begin(p, pkt)
 		} else { // its message is complete without it
 			p.tookBack.drop(pkt)
 		}
@@ -184,8 +191,8 @@ func (p *Peer) multiOf(pkt *Packet) *Multi {
 }
 
 // begin hands the first packet of a message, or an atomic, to the endpoint, which
-// matches or executes it.
-func (p *Peer) begin(pkt *Packet) {
+// matches or executes it. Most packets get there by onArrived.
+func begin(p *Peer, pkt *Packet) {
 	if pkt.Aborted {
 		pkt.Free()
 		return
@@ -193,13 +200,7 @@ func (p *Peer) begin(pkt *Packet) {
 	if !pkt.Whole() && pkt.multi() {
 		beginMulti(p, pkt)
 	}
-	sh := p.env.Sh
-	if !sh.Enter(p.env.Endpoint) {
-		sh.Tell(p.env.Endpoint, pkt.Arrive())
-		return
-	}
-	p.env.Acceptor.Accept(pkt)
-	sh.Exit()
+	p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 }
 
 // beginMulti notes a message of which further packets are to come, if pkt does not hold all that
