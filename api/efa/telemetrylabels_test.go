@@ -84,6 +84,8 @@ func TestMetricsLabels(t *testing.T) {
 	send(a, c, 5000)
 	stats, err := a.ep.Stats(testContext(t))
 	require.NoError(t, err)
+	_, err = c.ep.Stats(testContext(t)) // after the turn that received, at whose end its records can be read
+	require.NoError(t, err)
 
 	here.Fabric().FlushTelemetry()
 	there.Fabric().FlushTelemetry()
