@@ -56,7 +56,7 @@ func (c *closing) crashed() {
 	switch {
 	case e.direct.Kind != 0:
 		c.giveUp(&e.direct)
-		e.dropDirect()
+		e.direct.Forget()
 	case e.handling:
 		c.giveUp(e.reqs.Peek())
 		e.drop(e.reqs.Peek())

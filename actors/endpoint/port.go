@@ -86,7 +86,7 @@ func (p plain) Poll(*shard.Shard) int {
 		e.handling = true
 		handlePlain(e, &e.direct)
 		e.handling = false
-		e.dropDirect()
+		e.direct.Forget()
 	}
 	for r := e.reqs.Peek(); r != nil && n < batch; r = e.reqs.Peek() {
 		n++

@@ -277,7 +277,7 @@ func (e *Endpoint) Begin(r *ope.Request) bool {
 	sh.Run(e.polls)
 	begun := e.direct.Kind == 0 || e.handling
 	if !begun { // the endpoint awaits its supervisor, and the caller takes its buffer back
-		e.dropDirect()
+		e.direct.Forget()
 	}
 	sh.Release()
 	return begun
@@ -293,5 +293,3 @@ func (e *Endpoint) hand(r *ope.Request) {
 }
 
 const directID = 3 << 62
-
-func (e *Endpoint) dropDirect() { e.direct.Forget() }

@@ -48,6 +48,10 @@ type DomainConfig struct {
 	CPUs []int
 	// Spin is how long an idle shard polls before it sleeps; 0: 50 us.
 	Spin time.Duration
+	// Yield is how much longer an idle shard polls after Spin, while it gives its CPU to other
+	// threads after every turn, those of other processes too: for more busy processes than CPUs,
+	// of which each waits for another. 0: not at all.
+	Yield time.Duration
 
 	// Registrations is how many registrations of plain memory are kept, on a device that
 	// wants registered memory (EFA), for the next operation with the same memory
@@ -84,9 +88,9 @@ type Domain struct {
 // OpenDomain starts a domain's shards.
 func (f *Fabric) OpenDomain(cfg DomainConfig) (_ *Domain, err error) {
 	defer formed("open domain", &err)
-	if cfg.Shards < 0 || cfg.Spin < 0 || cfg.RegistrationBytes < 0 {
-		return nil, fmt.Errorf("%w: %d shards, spin %v, registrations of %d bytes",
-			ErrInvalid, cfg.Shards, cfg.Spin, cfg.RegistrationBytes)
+	if cfg.Shards < 0 || cfg.Spin < 0 || cfg.Yield < 0 || cfg.RegistrationBytes < 0 {
+		return nil, fmt.Errorf("%w: %d shards, spin %v, yield %v, registrations of %d bytes",
+			ErrInvalid, cfg.Shards, cfg.Spin, cfg.Yield, cfg.RegistrationBytes)
 	}
 	if err := f.enter(); err != nil {
 		return nil, err
@@ -98,7 +102,7 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (_ *Domain, err error) {
 	n := max(cfg.Shards, 1)
 	for i := range n {
 		sc := shard.Config{
-			Name: fmt.Sprintf("%s-%d", strings.Join(f.schemes(), "+"), i), Mode: cfg.Progress, Spin: cfg.Spin,
+			Name: fmt.Sprintf("%s-%d", strings.Join(f.schemes(), "+"), i), Mode: cfg.Progress, Spin: cfg.Spin, Yield: cfg.Yield,
 			PinCPU: cfg.CPUs, Logger: f.log,
 		}
 		if len(cfg.CPUs) > 0 {

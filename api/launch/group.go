@@ -11,9 +11,13 @@ import (
 	"github.com/efactor/efactor/internal/errtext"
 )
 
-// crowdedSpin is how long shards poll before they sleep if there are more ranks than
-// CPUs: the rank that one waits for needs the CPU.
-const crowdedSpin = 2 * time.Microsecond
+// If there are more ranks than CPUs, the rank that one waits for needs the CPU: shards poll for
+// crowdedSpin alone, and then give the CPU away after each look, for crowdedYield, before they
+// sleep.
+const (
+	crowdedSpin  = 2 * time.Microsecond
+	crowdedYield = time.Millisecond
+)
 
 // Group is this process as one of a job's: its rank, and an endpoint that can reach all
 // others. The fields are not to be changed.
@@ -89,8 +93,8 @@ func (g *Group) open(ctx context.Context, e *environment) (err error) {
 		return err
 	}
 	domain := e.Domain
-	if domain.Spin == 0 && g.LocalSize > runtime.NumCPU() {
-		domain.Spin = crowdedSpin
+	if domain.Spin == 0 && domain.Yield == 0 && g.LocalSize > runtime.NumCPU() {
+		domain.Spin, domain.Yield = crowdedSpin, crowdedYield
 	}
 	if g.Domain, err = g.Fabric.OpenDomain(domain); err != nil {
 		return err

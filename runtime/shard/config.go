@@ -27,6 +27,9 @@ type Config struct {
 	PinCPU []int
 	// Spin is how long an idle loop polls before it parks; DefaultSpin if 0.
 	Spin time.Duration
+	// Yield is how much longer an idle loop polls, after Spin, while it gives its CPU to other
+	// threads, also those of other processes, after every turn: for more loops than CPUs.
+	Yield time.Duration
 	// Grace is how long a manual shard may have work and no goroutine that runs it
 	// before the helper takes it; DefaultGrace if 0.
 	Grace time.Duration
@@ -55,6 +58,9 @@ func (c *Config) validate() error {
 	}
 	if c.Spin < 0 {
 		errs = append(errs, fmt.Errorf("shard: Spin %v is negative", c.Spin))
+	}
+	if c.Yield < 0 {
+		errs = append(errs, fmt.Errorf("shard: Yield %v is negative", c.Yield))
 	}
 	if c.Grace < 0 {
 		errs = append(errs, fmt.Errorf("shard: Grace %v is negative", c.Grace))

@@ -98,8 +98,8 @@ func (h *helper) serve() {
 
 func (h *helper) relax() {
 	if h.s.mode == Pinned {
-		h.s.idling.relaxPinned()
+		h.s.idling.relaxPinned(&h.s.clock)
 	} else {
-		h.s.idling.relax()
+		h.s.idling.relax(&h.s.clock)
 	}
 }

@@ -26,16 +26,28 @@ const (
 	yieldLate = 256
 )
 
+// A CPU that was given to others and comes back after longYield was taken by a program that
+// computes: sleeping costs less then, since the kernel prefers who wakes. So the next sleeps, as
+// many as keepOff, come without.
+const (
+	longYield = 500 * time.Microsecond
+	keepOff   = 64
+)
+
 // idling counts the turns without work in a row and decides when the shard sleeps.
 // Owner only.
 type idling struct {
 	turns int
 	since clock.Time
 	spin  time.Duration // Config.Spin
+	yield time.Duration // Config.Yield
+
+	yields bool // Spin is over, and Yield is not
+	off    int  // sleeps that are to come without yields
 }
 
 // reset begins anew: there was work.
-func (i *idling) reset() { i.turns = 0 }
+func (i *idling) reset() { i.turns, i.yields = 0, false }
 
 // longEnough counts a turn without work and reports whether the shard has spun for
 // long enough to sleep.
@@ -50,22 +62,51 @@ func (i *idling) longEnough(c *shardClock) bool {
 	if !c.isSystem() {
 		return i.turns > otherClockSpins
 	}
-	return c.now.Sub(i.since) >= i.spin
+	spun := c.now.Sub(i.since)
+	if spun < i.spin {
+		return false
+	}
+	if i.off > 0 {
+		i.off--
+		return true
+	}
+	i.yields = spun < i.spin+i.yield
+	return !i.yields
 }
 
 // relax passes the time between two turns without work.
-func (i *idling) relax() {
-	pause()
+func (i *idling) relax(c *shardClock) {
+	i.wait(c)
 	if i.turns%yieldSoon == 0 && (i.turns%yieldLate == 0 || oversubscribed()) {
 		runtime.Gosched()
 	}
 }
 
 // relaxPinned is relax on a pinned thread, which does not use the Go scheduler.
-func (i *idling) relaxPinned() {
-	pause()
+func (i *idling) relaxPinned(c *shardClock) {
+	i.wait(c)
 	if i.turns%64 == 0 {
 		osYield()
+	}
+}
+
+// wait waits a moment, or as long as others want the CPU.
+func (i *idling) wait(c *shardClock) {
+	if !i.yields {
+		pause()
+		return
+	}
+	c.read()
+	before := c.now
+	osYield()
+	c.read()
+	i.away(c.now.Sub(before))
+}
+
+// away notes for how long a yield took the CPU away.
+func (i *idling) away(d time.Duration) {
+	if d > longYield {
+		i.off, i.yields = keepOff, false
 	}
 }
 

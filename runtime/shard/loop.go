@@ -24,9 +24,9 @@ func (l *loop) run() {
 		case s.idling.longEnough(&s.clock):
 			s.sleeper.sleep(false)
 		case l.pinned:
-			s.idling.relaxPinned()
+			s.idling.relaxPinned(&s.clock)
 		default:
-			s.idling.relax()
+			s.idling.relax(&s.clock)
 		}
 	}
 }

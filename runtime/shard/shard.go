@@ -81,7 +81,7 @@ func New(cfg Config) (*Shard, error) {
 	s.claims.Store(s.lent && s.waiter == nil)
 	s.delivery.inbox, s.delivery.faults = s.inbox, &s.faults
 	s.delivery.stack.limit = maxDepth
-	s.idling.spin = cfg.Spin
+	s.idling.spin, s.idling.yield = cfg.Spin, cfg.Yield
 	s.wheel.next = never
 	s.spawner.s = s
 	s.sleeper.init(s)

@@ -76,7 +76,7 @@ func (w *wait) drive() (parked bool, err error) {
 			s.sleeper.wakeHelper()
 			return true, nil
 		default:
-			s.idling.relax()
+			s.idling.relax(&s.clock)
 		}
 	}
 }
