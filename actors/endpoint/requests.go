@@ -243,10 +243,11 @@ func (e *Endpoint) source(r *ope.Request) *peer.Link {
 
 // A goroutine that can run the shard itself needs no ring to hand a request over.
 
-// Claim takes the shard for a call of Do, which gives it back. It reports false if the caller
+// Claim takes the shard for a call of Do with r, which gives it back. It reports false if the caller
 // cannot have it now, or requests that were submitted before are still to be handled: then the
-// request is to be submitted, too. Any goroutine.
-func (e *Endpoint) Claim() bool {
+// request is to be submitted, too. Else the request gets an ID if it has none, of which the
+// uppermost two bits are 1. Any goroutine.
+func (e *Endpoint) Claim(r *ope.Request) bool {
 	sh := e.cfg.Shard
 	if !sh.Claim() {
 		return false
@@ -255,13 +256,17 @@ func (e *Endpoint) Claim() bool {
 		sh.Release()
 		return false
 	}
+	if r.ID == 0 { // numbered by the shard's owner, and not in the ring's way
+		e.lastDirect++
+		r.ID = directID | e.lastDirect
+	}
 	return true
 }
 
 // Do handles a request after a Claim and waits for sig, which its sink sets; see
-// [shard.Shard.Wait]. The request gets an ID if it has none, of which the uppermost two bits are 1.
+// [shard.Shard.Wait].
 func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) error {
-	e.hand(r)
+	e.direct = *r // for the next Poll
 	return e.cfg.Shard.RunAndWait(ctx, sig, e.polls)
 }
 
@@ -269,10 +274,10 @@ func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) er
 // happened, so that it is to be submitted. What the request may hold of the caller's
 // with [ope.Borrowed] is the caller's again. Any goroutine.
 func (e *Endpoint) Begin(r *ope.Request) bool {
-	if !e.Claim() {
+	if !e.Claim(r) {
 		return false
 	}
-	e.hand(r)
+	e.direct = *r
 	sh := e.cfg.Shard
 	sh.Run(e.polls)
 	begun := e.direct.Kind == 0 || e.handling
@@ -281,15 +286,6 @@ func (e *Endpoint) Begin(r *ope.Request) bool {
 	}
 	sh.Release()
 	return begun
-}
-
-// hand leaves a copy of r for the next Poll. Precondition: Claim.
-func (e *Endpoint) hand(r *ope.Request) {
-	if r.ID == 0 { // numbered by the shard's owner, and not in the ring's way
-		e.lastDirect++
-		r.ID = directID | e.lastDirect
-	}
-	e.direct = *r
 }
 
 const directID = 3 << 62

@@ -24,19 +24,20 @@ type call struct {
 var calls = sync.Pool{New: func() any { return new(call) }}
 
 // spareCall is a call that an endpoint keeps for goroutines that run its shard themselves. It
-// belongs to the goroutine that has set taken as the shard's owner, and that clears taken
-// when it has read the outcome, after which the shard does not touch the call. If the shard closes
-// without an outcome taken stays set, and the call with the shard.
+// belongs to the goroutine that has taken it as the shard's owner, until it gives it back when it has
+// read the outcome, after which the shard does not touch the call. If the shard closes without an
+// outcome the call stays with it.
 type spareCall struct {
-	taken atomic.Uint64
+	taken uint64        // how often it was; the shard owner's
+	back  atomic.Uint64 // how often it was given back: as often, then it is free
 	call
 }
 
 // newCall returns a call to wait for. owner: the caller has the shard.
 func (e *intake) newCall(owner bool) *call {
 	c := &e.spare.call
-	if owner && e.spare.taken.Load() == 0 {
-		sys.StoreRelease(&e.spare.taken, 1)
+	if owner && e.spare.taken == e.spare.back.Load() {
+		e.spare.taken++
 	} else {
 		c = calls.Get().(*call)
 	}
@@ -48,7 +49,7 @@ func (e *intake) newCall(owner bool) *call {
 func (e *intake) putCall(x *call) {
 	x.sig.Clear()
 	if x == &e.spare.call {
-		sys.StoreRelease(&e.spare.taken, 0)
+		sys.StoreRelease(&e.spare.back, e.spare.taken) // nobody else takes it before that
 		return
 	}
 	x.to, x.msg, x.err = nil, Message{}, nil

@@ -145,7 +145,7 @@ func (e *intake) do(ctx context.Context, req *ope.Request, places *credits) (Mes
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
 	act := e.act.Load()
-	owner := act.Claim()
+	owner := act.Claim(req)
 	c := e.newCall(owner)
 	e.accept(req, c)
 	var ended error

@@ -36,6 +36,7 @@ const maxHeader = 1 << 10
 type previous struct {
 	target, sender id
 	typ            [2]string // codec, type
+	named          bool      // one had a sender, who may be nobody's PID, the zero value
 }
 
 // id is a PID without what it caches.
@@ -61,12 +62,12 @@ func (c *previous) append(b []byte, own string, e *envelope, codec, typ string, 
 		bits |= hasSender
 		sender = idOf(e.sender)
 		switch {
-		case sender == c.sender:
+		case c.named && sender == c.sender:
 			bits |= sameSender
 		case sender.address != own:
 			bits |= foreign
 		}
-		c.sender = sender
+		c.sender, c.named = sender, true
 	}
 	if c.typ == [2]string{codec, typ} {
 		bits |= sameType
