@@ -15,6 +15,7 @@ import (
 type places struct {
 	qp       device.QP
 	book     Book
+	news     func() // Config.News
 	byHandle []*remote
 	at       map[place]*remote // the latest insertion
 	handles  []addressHandle   // by AH
@@ -46,8 +47,8 @@ type remote struct {
 func (x *remote) place() place { return place{x.addr.GID(), x.addr.QPN()} }
 
 // start learns all that is in the address vector.
-func (d *places) start(qp device.QP, book Book) {
-	d.qp, d.book, d.at = qp, book, make(map[place]*remote)
+func (d *places) start(qp device.QP, book Book, news func()) {
+	d.qp, d.book, d.news, d.at = qp, book, news, make(map[place]*remote)
 	for h := range book.Now() { // no handle is above the number of insertions
 		d.learn(h)
 	}
@@ -150,7 +151,12 @@ func (d *places) find(ah device.AH, qpn uint16, gid device.GID) *remote {
 // source is who a completion is of: of a queue pair in no address vector the device knows
 // the place, or at least the number.
 func (d *places) source(ah device.AH, qpn uint16, gid device.GID) (handle uint64, from *wire.RawAddr) {
-	if x := d.find(ah, qpn, gid); x != nil {
+	x := d.find(ah, qpn, gid)
+	if x == nil {
+		d.news()
+		x = d.find(ah, qpn, gid)
+	}
+	if x != nil {
 		return x.handle, &x.addr
 	}
 	addr := wire.MakeRawAddr(d.gid(ah, gid), qpn, 0)

@@ -28,6 +28,9 @@ type Config struct {
 
 	// Reject ends a request that never became an operation.
 	Reject func(*ope.Request, error)
+	// News tells the port, by Insert, of what was inserted into the address vector, if it does
+	// not know all of it yet.
+	News func()
 	// Written takes a peer's write with data. The handle is peer.Unlisted and the connid of
 	// the address 0 if it is in no address vector.
 	Written func(handle uint64, from *wire.RawAddr, n int, data uint64)
@@ -92,7 +95,7 @@ func New(c Config) *Port {
 // actor is ref. Runs on the shard.
 func (p *Port) Start(q *device.Queue, ref shard.Ref) {
 	p.q, p.ref, p.room.To = q, ref, ref
-	p.places.start(q.QP(), p.cfg.Book)
+	p.places.start(q.QP(), p.cfg.Book, p.cfg.News)
 }
 
 // Receive is the actor's message switch.

@@ -47,6 +47,10 @@ type Config struct {
 	// Settings need not have their defaults: the endpoint fills them in.
 	Settings settings.InForce
 
+	// News calls Insert for what was inserted into the address vector and the endpoint has not
+	// been told of: before the endpoint says that something came from nobody in the vector. May
+	// be nil.
+	News func()
 	// OnOpen is called before the endpoint handles its first request; may be nil.
 	OnOpen  func(*Endpoint)
 	OnEvent func(Event) // called on the shard, must not block; may be nil
@@ -151,6 +155,9 @@ func (e *Endpoint) Settings() *settings.InForce { return &e.env.Config }
 func (c *Config) setDefaults() {
 	if c.Regions == nil {
 		c.Regions = new(mr.Table)
+	}
+	if c.News == nil {
+		c.News = func() {}
 	}
 	if c.OnEvent == nil {
 		c.OnEvent = func(Event) {}

@@ -35,7 +35,7 @@ func (c *Config) setDirect() error {
 // newPort makes the port of an endpoint that is being opened.
 func newPort(e *Endpoint) *direct.Port {
 	return direct.New(direct.Config{
-		Shard: e.cfg.Shard, Device: e.cfg.Device, Datagram: e.cfg.Datagram, Book: e.cfg.Book, Regions: e.cfg.Regions,
+		Shard: e.cfg.Shard, Device: e.cfg.Device, Datagram: e.cfg.Datagram, Book: e.cfg.Book, Regions: e.cfg.Regions, News: e.cfg.News,
 		Log: e.cfg.Log, Trail: e.cfg.Trail, Tally: &e.pools.Tally,
 		Reject: e.reject, Written: func(h uint64, from *wire.RawAddr, n int, data uint64) { e.writes.addFrom(h, from, n, data) },
 		Gone: func(h uint64, from *wire.RawAddr, left bool) {

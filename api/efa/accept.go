@@ -26,6 +26,7 @@ type intake struct {
 	spare    spareCall
 	injectTo ope.Sink
 	arrivals *Arrivals // nil: the endpoint counts none
+	news     news
 }
 
 // traced makes a request that was accepted part of a span of the application, if there is one.

@@ -81,11 +81,8 @@ func (av *AddressVector) InsertAll(as ...Address) ([]Addr, error) {
 
 // tellAll tells endpoints of new handles.
 func tellAll(eps []*Endpoint, handles []Addr) {
-	if len(eps) > 0 {
-		news := slices.Clone(handles) // the caller may change his
-		for _, e := range eps {
-			e.inserted(news)
-		}
+	for _, e := range eps {
+		e.inserted(handles)
 	}
 }
 
@@ -125,20 +122,6 @@ func (av *AddressVector) insertLocked(as []Address, value any, name string) ([]A
 		handles[i] = h
 	}
 	return handles, slices.Clone(av.eps), errtext.Join(errs...)
-}
-
-// inserted tells the endpoint of new handles.
-func (e *intake) inserted(hs []Addr) {
-	if e.live() != nil {
-		return
-	}
-	e.control(func() {
-		for _, h := range hs {
-			if h < NoAddr {
-				e.act.Load().Insert(uint64(h), 1)
-			}
-		}
-	})
 }
 
 // Remove takes a handle out. It returns when no endpoint uses it any more:

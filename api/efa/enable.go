@@ -92,7 +92,7 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 		After: was, Settings: force, Refuse: refuse,
 		OnOpen:  func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
 		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.flusher(), OnEnd: e.onEnd,
-		OnCounted: e.arrivals.counter(), OnServed: e.events.ofServed(&e.cfg),
+		OnCounted: e.arrivals.counter(), OnServed: e.events.ofServed(&e.cfg), News: e.tellNews,
 		Log: e.log, Trail: e.follow(),
 	})
 	if err != nil {
