@@ -62,7 +62,7 @@ func (o *options) run(ctx context.Context, out, log io.Writer) error {
 		p.notes = log
 	}
 	p.head(peers.Versions(ctx), missing)
-	r := trial.Runner{Rounds: o.rounds, Time: o.time, Timeout: timeout, Until: began.Add(o.limit), Log: log}
+	r := trial.Runner{Rounds: o.rounds, Time: o.time, Timeout: timeout, Until: began.Add(o.limit), Log: log, Apart: versus.Apart}
 	err = r.All(ctx, cases, p.outcome)
 	late := errors.Is(err, trial.ErrLate)
 	if late {

@@ -101,7 +101,7 @@ func (o *outlet) fillOther(c *cell, w word, wr *device.SendWR, marks word) {
 	if marks&withImm != 0 {
 		binary.LittleEndian.PutUint32(c.inline[inlineMax-immBytes:], wr.Imm)
 	}
-	copy(dst[copy(dst, wr.Header):], wr.Payload)
+	sys.CopyOut(dst[copy(dst, wr.Header):], wr.Payload)
 }
 
 // publish says in the cell that the packet is there. The place is the sender's: no other process

@@ -26,6 +26,7 @@ type Score struct {
 	n          int
 	zero       bool // may be a figure
 	tails      map[string][]float64
+	apart      []float64
 }
 
 func newOutcome(c *Case) *Outcome {
@@ -75,6 +76,9 @@ type Line struct {
 	OursSpread   [2]float64         `json:"ours_spread"`
 	TheirsSpread *[2]float64        `json:"theirs_spread,omitempty"`
 	Percentiles  map[string]float64 `json:"ours_percentiles,omitempty"`
+	// Apart is the least and the most that a cache line took between two CPUs before and after the
+	// runs, in ns: where they differ much the hypervisor has moved the CPUs meanwhile.
+	Apart *[2]float64 `json:"cpus_apart_ns,omitempty"`
 }
 
 // NoPeer is the peer of a figure that could be compared with nothing.
@@ -104,6 +108,7 @@ func (o *Outcome) line(ours, theirs *Score) Line {
 	l := Line{
 		Case: o.Case.Name + ours.Name, Peer: NoPeer, Unit: o.Case.Unit, Better: "less", Rounds: len(ours.Value),
 		Ours: spread.Median, OursSpread: [2]float64{spread.Min, spread.Max}, Percentiles: ours.median(),
+		Apart: o.apart(),
 	}
 	if o.Case.Higher {
 		l.Better = "more"
@@ -115,6 +120,18 @@ func (o *Outcome) line(ours, theirs *Score) Line {
 	ratio, p := l.Ours/spread.Median, P(ours.Value, theirs.Value)
 	l.Peer, l.Theirs, l.TheirsSpread, l.Ratio, l.P = theirs.Name, &spread.Median, &[2]float64{spread.Min, spread.Max}, &ratio, &p
 	return l
+}
+
+// apart is the least and the most that was measured; nil: nothing was.
+func (o *Outcome) apart() *[2]float64 {
+	var looks []float64
+	for _, s := range o.Scores {
+		looks = append(looks, s.apart...)
+	}
+	if len(looks) == 0 {
+		return nil
+	}
+	return &[2]float64{slices.Min(looks), slices.Max(looks)}
 }
 
 // Failures names the contestants that are out, and why.

@@ -18,6 +18,8 @@ type Runner struct {
 	Timeout time.Duration // of a run; a contestant that takes longer is out
 	Until   clock.Time    // no case begins later
 	Log     io.Writer     // for people who wait
+	// Apart measures how far from each other the CPUs are, in ns, before and after each run; 0: unknown. May be nil.
+	Apart func() float64
 }
 
 // ErrLate is the error of All if there was no time for every case.
@@ -88,7 +90,9 @@ func (r *Runner) Run(ctx context.Context, c *Case, until clock.Time) (*Outcome, 
 func (r *Runner) once(ctx context.Context, s *Score, n int, use func(*Score, Sample)) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
+	r.look(s)
 	sample, err := s.contestant.Run(ctx, n)
+	r.look(s)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		s.Err = fmt.Errorf("not done after %v: %w", r.Timeout, ctx.Err())
@@ -98,6 +102,16 @@ func (r *Runner) once(ctx context.Context, s *Score, n int, use func(*Score, Sam
 		s.Err = fmt.Errorf("unexpected figure %v", sample.Value)
 	default:
 		use(s, sample)
+	}
+}
+
+// look notes how far from each other the CPUs are now.
+func (r *Runner) look(s *Score) {
+	if r.Apart == nil {
+		return
+	}
+	if ns := r.Apart(); ns > 0 {
+		s.apart = append(s.apart, ns)
 	}
 }
 

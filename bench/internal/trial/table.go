@@ -25,8 +25,14 @@ func WriteLines(w io.Writer, list []Line) {
 			ratio, p = versus.Digits(*l.Ratio), fmt.Sprintf("%.3f", *l.P)
 		}
 		fmt.Fprintf(w, layout, l.Case, l.Unit, l.Peer, spread(l.Ours, l.OursSpread), theirs, ratio, p, l.verdict())
-		if last := i == len(list)-1 || list[i+1].Case != l.Case; last && len(l.Percentiles) > 0 {
+		if i < len(list)-1 && list[i+1].Case == l.Case {
+			continue
+		}
+		if len(l.Percentiles) > 0 {
 			fmt.Fprintf(w, "%-32s %-5s %s\n", l.Case, l.Unit, percentiles(l.Percentiles))
+		}
+		if a := l.Apart; a != nil && a[1] > muchFarther*a[0] {
+			fmt.Fprintf(w, "# %s: the CPUs were %.0f to %.0f ns apart: not all runs had the same machine\n", l.Case, a[0], a[1])
 		}
 	}
 }
@@ -34,6 +40,9 @@ func WriteLines(w io.Writer, list []Line) {
 func spread(median float64, s [2]float64) string {
 	return versus.Spread{Median: median, Min: s[0], Max: s[1]}.String()
 }
+
+// muchFarther is the ratio between cores and the threads of one: less is chance.
+const muchFarther = 3
 
 // alpha is the p below which a difference is called one.
 const alpha = 0.05

@@ -199,3 +199,31 @@ latency/shm/8B                   us    none                 3.00 (1.00..5.00)   
 latency/shm/8B                   us    efactor's  p50 1.50
 `, b.String())
 }
+
+// TestApart: a case whose runs had the CPUs at different distances says so; what is not known does not count.
+func TestApart(t *testing.T) {
+	for name, c := range map[string]struct {
+		looks []float64
+		want  *[2]float64
+		note  bool
+	}{
+		"alike":   {[]float64{21, 30, 0}, &[2]float64{21, 30}, false},
+		"moved":   {[]float64{21, 180}, &[2]float64{21, 180}, true},
+		"unknown": {[]float64{0}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, asked, looked := runner(), []int{}, 0
+			r.Apart = func() float64 {
+				looked++
+				return c.looks[looked%len(c.looks)]
+			}
+			o, err := r.Run(t.Context(), &Case{Name: "x", Ours: []Contestant{contestant("", &asked, 1, 2, 3, 4, 5)}}, math.MaxInt64)
+			require.NoError(t, err)
+			lines := o.Lines()
+			assert.Equal(t, c.want, lines[0].Apart)
+			var b bytes.Buffer
+			WriteLines(&b, lines)
+			assert.Equal(t, c.note, bytes.Contains(b.Bytes(), []byte("# x: the CPUs were 21 to 180 ns apart")), b.String())
+		})
+	}
+}
