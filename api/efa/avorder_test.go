@@ -1,8 +1,10 @@
 package efa_test
 
 import (
+	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
@@ -13,7 +15,7 @@ import (
 // pollHook is a device whose queue pairs call a function, once, before they are polled.
 type pollHook struct {
 	device.Device
-	before func()
+	before atomic.Pointer[func()]
 }
 
 type pollHookQP struct {
@@ -27,9 +29,8 @@ func (d *pollHook) OpenQP(c device.QPConfig) (device.QP, error) {
 }
 
 func (q *pollHookQP) Poll(c []device.Completion) int {
-	if f := q.dev.before; f != nil {
-		q.dev.before = nil
-		f()
+	if f := q.dev.before.Swap(nil); f != nil {
+		(*f)()
 	}
 	return q.QP.Poll(c)
 }
@@ -56,20 +57,22 @@ func TestInsertBeforeMessage(t *testing.T) {
 				_, err := a.ep.PostRecv(&efa.RecvReq{Buf: make([]byte, 64)})
 				require.NoError(t, err)
 				require.Zero(t, q.TryRead(cs), "the receive is with the shard")
-				want, again := efa.NoAddr, false
-				dev.before = func() {
-					if insert {
-						want, err = a.av.Insert(b.ep.Address())
-						again = true
-					}
+				from := make(chan efa.Addr, 1)
+				hook := func() { // in this test's goroutine, or the shard's helper
+					h, err := a.av.Insert(b.ep.Address())
+					assert.NoError(t, err)
+					from <- h
+				}
+				if insert {
+					dev.before.Store(&hook)
+				} else {
+					from <- efa.NoAddr
 				}
 				require.NoError(t, b.ep.Send(ctx, b.peer, []byte("a message")))
-				_, errRead := q.Read(ctx, cs)
-				require.NoError(t, errRead)
+				_, err = q.Read(ctx, cs)
 				require.NoError(t, err)
 				require.NoError(t, cs[0].Err)
-				require.Equal(t, insert, again)
-				require.Equal(t, want, cs[0].From)
+				require.Equal(t, <-from, cs[0].From)
 			}
 		})
 	}
