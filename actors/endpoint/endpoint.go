@@ -185,9 +185,7 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *peer.Stranger:
 		e.peers.onOtherConnID(m)
 	case *peer.Wrote:
-		if m.Link.Handle == peer.Unlisted {
-			e.cfg.News()
-		}
+		e.hearOf(m.Link)
 		e.writes.add(m.Link, m.Len, uint64(m.Data))
 		m.Free()
 	case *device.Written:

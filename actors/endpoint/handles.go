@@ -19,6 +19,13 @@ func (e *Endpoint) Insert(first, n uint64) {
 	}
 }
 
+// hearOf gives a stranger its handle if it was inserted and the endpoint has not been told yet.
+func (e *Endpoint) hearOf(l *peer.Link) {
+	if l.Handle == peer.Unlisted {
+		e.cfg.News()
+	}
+}
+
 // Remove takes a handle away: operations in progress with the peer end with ErrRemoved,
 // their messages go on from copies so that no msg_id gets lost. The peer stays, in no
 // address vector, and resumes when its address is inserted again. Runs on the shard.

@@ -9,9 +9,7 @@ import (
 // Accept implements peer.Acceptor: a request whose turn it is. The first packet of a message makes an rxe
 // and is matched; further ones go to the rxe that the first one made.
 func (e *Endpoint) Accept(pkt *peer.Packet) {
-	if pkt.Link.Handle == peer.Unlisted {
-		e.cfg.News() // it may have a handle by now
-	}
+	e.hearOf(pkt.Link)
 	if !pkt.Type.IsRTM() {
 		e.access.onRequest(pkt)
 		return

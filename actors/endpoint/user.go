@@ -260,9 +260,7 @@ func (u *userRecv) received(o *ope.Order, c *device.Completion, n, lost int) {
 		at.gid = u.gid
 	}
 	if l := u.link(at); l != nil {
-		if l.Handle == peer.Unlisted {
-			e.cfg.News()
-		}
+		e.hearOf(l)
 		res.Peer, res.From = l.Handle, &l.Addr
 	} else {
 		addr := wire.MakeRawAddr(at.gid, at.qpn, 0)

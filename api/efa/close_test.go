@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/wire"
@@ -226,40 +225,17 @@ func TestShutdown(t *testing.T) {
 	require.ErrorIs(t, err, efa.ErrClosed)
 }
 
-// brokenDevice is a device whose queue pairs panic when told to.
-type brokenDevice struct {
-	device.Device
-	broken atomic.Bool
-}
-
-type brokenQP struct {
-	device.QP
-	d *brokenDevice
-}
-
-func (d *brokenDevice) OpenQP(c device.QPConfig) (device.QP, error) {
-	qp, err := d.Device.OpenQP(c)
-	return &brokenQP{qp, d}, err
-}
-
-func (q *brokenQP) Poll(c []device.Completion) int {
-	if q.d.broken.Load() {
-		panic("the device is broken")
-	}
-	return q.QP.Poll(c)
-}
-
 // TestDeviceFails: operations end with ErrIO when the device queue fails, also
 // those that come later, and there is an event.
 func TestDeviceFails(t *testing.T) {
-	dev := &brokenDevice{Device: newDevice(t, newFabric(t, sim.Config{}))}
+	dev := &buggy{Device: newDevice(t, newFabric(t, sim.Config{}))}
 	dom := domainOn(t, dev, efa.DomainConfig{})
 	q := newQueue(t, dom, 8)
 	s := newEndpoint(t, dom, efa.EndpointConfig{SendQueue: q, RecvQueue: q})
 	ctx := testContext(t)
 	_, err := s.ep.PostRecv(&efa.RecvReq{})
 	require.NoError(t, err)
-	dev.broken.Store(true)
+	dev.in.Store("Poll")
 	_, err = s.ep.Recv(ctx, nil)
 	require.ErrorIs(t, err, efa.ErrIO)
 	ev, err := s.ep.NextEvent(ctx)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
-	"github.com/efactor/efactor/runtime/sys"
 )
 
 // view is another process's region, mapped here for copies.
@@ -116,7 +115,7 @@ func (v *view) copy(wr *device.SendWR, g *grant) error {
 	if wr.Kind == device.WRRead {
 		copy(wr.Payload, v.data[off:])
 	} else {
-		sys.CopyOut(v.data[off:], wr.Payload)
+		copy(v.data[off:], wr.Payload)
 	}
 	return nil
 }
