@@ -60,15 +60,17 @@ func TestDefects(t *testing.T) {
 			releases, listed := Seen[name]
 			require.True(t, listed)
 			seen := run(t, p, in, source)
-			if strings.HasSuffix(seen, hangs) && !slices.Contains(releases, version) {
-				// Seen once in hundreds of runs, with 1.17 on a busy machine, and of a cause that is
-				// not known; a defect would show each time.
-				t.Logf("libfabric %s: %s, tried once more", version, seen)
+			known := slices.Contains(releases, version)
+			if known == (seen == "") && (known || strings.HasSuffix(seen, hangs)) {
+				// A program that hangs without a defect was seen once in hundreds of runs, with 1.17 on a
+				// busy machine; one that ends well with refused-write's once, too: the message that it
+				// waits for can overtake the write, as SRD does not keep an order.
+				t.Logf("libfabric %s: %s, tried once more", version, or(seen, "as it should be"))
 				seen = run(t, p, in, source)
 			}
 			t.Logf("libfabric %s: %s", version, or(seen, "as it should be"))
 			switch {
-			case slices.Contains(releases, version):
+			case known:
 				require.NotEmpty(t, seen, "libfabric %s is known to have it", version)
 			case slices.Contains(Known, version):
 				require.Empty(t, seen)
