@@ -46,7 +46,8 @@ type DomainConfig struct {
 	// CPUs are where pinned shards may run, in turn; nil: any that the process
 	// may use.
 	CPUs []int
-	// Spin is how long an idle shard polls before it sleeps; 0: 50 us.
+	// Spin is how long an idle shard polls before it sleeps, or yields; 0: 50 us, but with
+	// Yield not at all.
 	Spin time.Duration
 	// Yield is how much longer an idle shard polls after Spin, while it gives its CPU to other
 	// threads after every turn, those of other processes too: for more busy processes than CPUs,

@@ -11,13 +11,9 @@ import (
 	"github.com/efactor/efactor/internal/errtext"
 )
 
-// If there are more ranks than CPUs, the rank that one waits for needs the CPU: shards poll for
-// crowdedSpin alone, and then give the CPU away after each look, for crowdedYield, before they
-// sleep.
-const (
-	crowdedSpin  = 2 * time.Microsecond
-	crowdedYield = time.Millisecond
-)
+// crowdedYield: if there are more ranks than CPUs, the rank that one waits for needs the CPU, so
+// shards give it away after each look, for that long, before they sleep.
+const crowdedYield = time.Millisecond
 
 // Group is this process as one of a job's: its rank, and an endpoint that can reach all
 // others. The fields are not to be changed.
@@ -94,7 +90,7 @@ func (g *Group) open(ctx context.Context, e *environment) (err error) {
 	}
 	domain := e.Domain
 	if domain.Spin == 0 && domain.Yield == 0 && g.LocalSize > runtime.NumCPU() {
-		domain.Spin, domain.Yield = crowdedSpin, crowdedYield
+		domain.Yield = crowdedYield
 	}
 	if g.Domain, err = g.Fabric.OpenDomain(domain); err != nil {
 		return err

@@ -25,7 +25,8 @@ type Config struct {
 	// PinCPU lists the CPUs that a pinned shard may choose from. Empty: any that
 	// the process may run on, the highest first, another for each shard.
 	PinCPU []int
-	// Spin is how long an idle loop polls before it parks; DefaultSpin if 0.
+	// Spin is how long an idle loop polls before it parks, or yields; DefaultSpin if 0, unless
+	// Yield is set: then 0 means none.
 	Spin time.Duration
 	// Yield is how much longer an idle loop polls, after Spin, while it gives its CPU to other
 	// threads, also those of other processes, after every turn: for more loops than CPUs.
@@ -73,7 +74,7 @@ func (c *Config) validate() error {
 	if c.Name == "" {
 		c.Name = "shard"
 	}
-	if c.Spin == 0 {
+	if c.Spin == 0 && c.Yield == 0 {
 		c.Spin = DefaultSpin
 	}
 	if c.Grace == 0 {

@@ -12,6 +12,8 @@ const (
 	// idleTurns is the number of turns without work after which the shard counts as
 	// idle. Most waits are shorter.
 	idleTurns = 8
+	// crowdedTurns is idleTurns for a shard that yields without spinning before.
+	crowdedTurns = 2
 	// otherClockSpins is the number of turns without work before a sleep on a shard
 	// whose clock is not the system's and so cannot measure Config.Spin.
 	otherClockSpins = 1000
@@ -52,8 +54,12 @@ func (i *idling) reset() { i.turns, i.yields = 0, false }
 // longEnough counts a turn without work and reports whether the shard has spun for
 // long enough to sleep.
 func (i *idling) longEnough(c *shardClock) bool {
-	if i.turns++; i.turns <= idleTurns {
-		if i.turns == idleTurns {
+	n := idleTurns
+	if i.spin == 0 {
+		n = crowdedTurns
+	}
+	if i.turns++; i.turns <= n {
+		if i.turns == n {
 			c.read() // the last reading may be from before this thread lost its CPU
 			i.since = c.now
 		}
@@ -96,8 +102,7 @@ func (i *idling) wait(c *shardClock) {
 		pause()
 		return
 	}
-	c.read()
-	before := c.now
+	before := c.now // read after the yield before this one, or when Spin began
 	osYield()
 	c.read()
 	i.away(c.now.Sub(before))

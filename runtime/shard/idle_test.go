@@ -46,3 +46,19 @@ func TestYield(t *testing.T) {
 	i.yield = 0
 	assert.True(t, after(spin), "no Yield is wanted")
 }
+
+// TestYieldAlone: a loop with Yield and no Spin gives its CPU away after crowdedTurns.
+func TestYieldAlone(t *testing.T) {
+	cfg := Config{Yield: time.Millisecond}
+	require.NoError(t, cfg.validate())
+	require.Zero(t, cfg.Spin)
+	i, c := idling{spin: cfg.Spin, yield: cfg.Yield}, newShardClock(clock.System)
+	for range crowdedTurns {
+		require.False(t, i.longEnough(&c))
+		require.False(t, i.yields)
+	}
+	require.False(t, i.longEnough(&c))
+	require.True(t, i.yields)
+	c.now = i.since.Add(cfg.Yield)
+	require.True(t, i.longEnough(&c))
+}
