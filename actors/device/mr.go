@@ -29,6 +29,18 @@ type MR interface {
 	Close() error
 }
 
+// Renewer is a region that can be another one once it is closed, so that who registers the
+// memory of each message allocates none. Both methods are for who closed the region without an
+// error, and knows that nobody else has it.
+type Renewer interface {
+	MR
+	// Clear has the region refer to no memory.
+	Clear()
+	// Renew registers mem as [Device.Register] does, with the same errors, after which the region
+	// stays closed. One that is open, or came from Alloc, it refuses.
+	Renew(mem []byte, a Access) error
+}
+
 // Access is what a memory region may be used for.
 type Access uint8
 

@@ -27,6 +27,7 @@ type Cache struct {
 
 	mu     sync.Mutex
 	kept   []*Region // in the order of their registration
+	spare  []*Region // were for one operation, and are to be others
 	bytes  int64     // of kept
 	pause  int       // attempts until the device is asked again
 	closed bool
@@ -55,6 +56,9 @@ type CacheStats struct {
 }
 
 type cacheStats struct{ hits, misses, lent, refused, dropped atomic.Uint64 }
+
+// maxSpare is how many regions are left for later operations at most.
+const maxSpare = 64
 
 // maxPause is how many attempts are left out after the device had no memory left.
 const maxPause = 256
@@ -85,17 +89,17 @@ func (c *Cache) Hold(p []byte, a Access) *Region {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	keep := c.cfg.Entries > 0 && int64(len(p)) <= c.cfg.Bytes && c.cfg.Stays(p)
-	if keep { // it can be written to
-		a = device.LocalWrite
+	if c.cfg.Entries == 0 || int64(len(p)) > c.cfg.Bytes || !c.cfg.Stays(p) {
+		return c.once(p, a, &c.stats.misses)
 	}
-	dev := c.register(p, a)
+	a = device.LocalWrite // it can be written to
+	dev := c.register(p, a, nil)
 	if dev == nil {
 		return nil
 	}
 	c.stats.misses.Add(1)
-	if !keep || !c.makeRoom(int64(len(p))) {
-		return c.once(dev, a)
+	if !c.makeRoom(int64(len(p))) {
+		return c.begin(newRegion(&c.regions, dev, a))
 	}
 	r := c.regions.Add(dev, a)
 	r.closes = true
@@ -110,36 +114,78 @@ func (c *Cache) Hold(p []byte, a Access) *Region {
 func (c *Cache) Lend(p []byte) *Region {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	dev := c.register(p, device.RemoteRead)
+	return c.once(p, device.RemoteRead, &c.stats.lent)
+}
+
+// once registers memory for one operation, and counts that. It is nil if the device refuses.
+func (c *Cache) once(p []byte, a Access, count *atomic.Uint64) *Region {
+	var r *Region
+	var was device.Renewer
+	if n := len(c.spare); n > 0 {
+		r = c.spare[n-1]
+		was = r.dev.(device.Renewer)
+	}
+	dev := c.register(p, a, was)
 	if dev == nil {
 		return nil
 	}
-	c.stats.lent.Add(1)
-	return c.once(dev, device.RemoteRead)
+	count.Add(1)
+	if r == nil {
+		return c.begin(newRegion(&c.regions, dev, a))
+	}
+	c.spare = c.spare[:len(c.spare)-1]
+	r.state.Store(0)
+	r.set(dev, a)
+	return c.begin(r)
 }
 
-// once makes a region that is closed with its first use, which has begun.
-func (c *Cache) once(dev device.MR, a Access) *Region {
-	r := newRegion(&c.regions, dev, a)
-	r.closes = true
+// begin begins the only use of a region, with which it ends.
+func (c *Cache) begin(r *Region) *Region {
+	r.closes, r.lender = true, c
 	r.Use()
 	r.state.Or(retired)
 	return r
 }
 
-// closeQuietly: a driver that cannot take the memory from its device keeps it itself.
-func closeQuietly(dev device.MR) { _ = device.Guard(dev.Close) }
+// takeBack keeps a region whose only use is over and that the device has closed: the next
+// operation may have it, as no table ever listed it and so nobody can come upon it.
+func (c *Cache) takeBack(r *Region) {
+	dev, ok := r.dev.(device.Renewer)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || len(c.spare) == maxSpare {
+		return
+	}
+	dev.Clear()
+	r.mem = nil
+	c.spare = append(c.spare, r)
+}
+
+// closeQuietly reports whether the driver could take the memory from its device; otherwise it
+// keeps it itself.
+func closeQuietly(dev device.MR) bool { return device.Guard(dev.Close) == nil }
 
 // register asks the device. If it has no memory left, others give theirs up, and if it has none
-// still, it is left alone for a while.
-func (c *Cache) register(p []byte, a Access) (mr device.MR) {
+// still, it is left alone for a while. The registration is the one that was, renewed, if that is
+// not nil.
+func (c *Cache) register(p []byte, a Access, was device.Renewer) (mr device.MR) {
 	if c.closed || c.pause > 0 {
 		c.pause = max(0, c.pause-1)
 		c.stats.refused.Add(1)
 		return nil
 	}
 	for {
-		err := device.Guard(func() (err error) { mr, err = c.cfg.Register(p, a); return err })
+		err := device.Guard(func() (err error) {
+			if was != nil {
+				mr = was
+				return was.Renew(p, a)
+			}
+			mr, err = c.cfg.Register(p, a)
+			return err
+		})
 		if err == nil {
 			return mr
 		}
@@ -209,5 +255,5 @@ func (c *Cache) Close() {
 	for _, r := range c.kept {
 		c.drop(r)
 	}
-	c.kept = nil
+	c.kept, c.spare = nil, nil
 }

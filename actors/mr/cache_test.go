@@ -234,8 +234,18 @@ func TestForeignMemory(t *testing.T) {
 
 // TestCacheConcurrent: shards register, use and drop; nobody uses what is not registered.
 func TestCacheConcurrent(t *testing.T) {
-	dev := registrar{most: 6000}
-	c := newCache(&dev, 4, 5000)
+	t.Run("new", func(t *testing.T) {
+		dev := registrar{most: 6000}
+		testConcurrent(t, newCache(&dev, 4, 5000), &dev, func(m device.MR) *registered { return m.(*registered) })
+	})
+	t.Run("renewed", func(t *testing.T) {
+		dev := renewing{registrar{most: 6000}}
+		c := NewCache(CacheConfig{Entries: 4, Bytes: 5000, Register: dev.register, Stays: sys.InGoHeap})
+		testConcurrent(t, c, &dev.registrar, func(m device.MR) *registered { return m.(*renewable).registered })
+	})
+}
+
+func testConcurrent(t *testing.T, c *Cache, dev *registrar, own func(device.MR) *registered) {
 	bufs := make([][]byte, 8)
 	for i := range bufs {
 		bufs[i] = make([]byte, 1000)
@@ -259,7 +269,7 @@ func TestCacheConcurrent(t *testing.T) {
 					continue
 				}
 				dev.Lock()
-				_, open := dev.open[r.Device().(*registered)]
+				_, open := dev.open[own(r.Device())]
 				dev.Unlock()
 				if !open {
 					t.Error("in use and not registered")
@@ -306,15 +316,96 @@ func BenchmarkHold(b *testing.B) {
 	c.Close()
 }
 
-// TestLendAllocates: a message whose memory others read is registered for itself, which costs the
-// cache one object; the device has its own.
-func TestLendAllocates(t *testing.T) {
-	mem := make([]byte, 4096)
-	var dev device.MR = &fakeMR{mem: mem, addr: uint64(base(mem)), key: 1}
-	c := NewCache(CacheConfig{
-		Entries: 1, Bytes: 1 << 20, Stays: sys.InGoHeap,
-		Register: func([]byte, device.Access) (device.MR, error) { return dev, nil },
-	})
-	require.EqualValues(t, 1, testing.AllocsPerRun(100, func() { c.Lend(mem).Done() }))
+// renewing is a registrar whose regions can be others once they are closed.
+type renewing struct{ registrar }
+
+type renewable struct{ *registered }
+
+func (r *renewing) register(mem []byte, a device.Access) (device.MR, error) {
+	m, err := r.registrar.register(mem, a)
+	if err != nil {
+		return nil, err
+	}
+	return &renewable{m.(*registered)}, nil
+}
+
+func (m *renewable) Clear() { m.mem = nil }
+
+func (m *renewable) Renew(mem []byte, a device.Access) error {
+	n, err := m.by.register(mem, a)
+	if err == nil {
+		m.registered = n.(*registered)
+	}
+	return err
+}
+
+func newRenewing(r *renewing) *Cache {
+	return NewCache(CacheConfig{Entries: 1, Bytes: 1 << 20, Register: r.register, Stays: sys.InGoHeap})
+}
+
+// TestLendAgain: what was lent and is over is lent anew, as other memory with other keys; while it
+// is in use, it is not.
+func TestLendAgain(t *testing.T) {
+	var dev renewing
+	c := newRenewing(&dev)
+	one, two := make([]byte, 100), make([]byte, 200)
+	r := c.Lend(one)
+	key := r.Key(0)
+	other := c.Lend(two)
+	require.NotSame(t, r, other)
+	r.Done()
+	require.Empty(t, r.Bytes(), "the memory is the collector's")
+	r.Done() // one too many, which does nothing
+	again := c.Lend(two)
+	require.Same(t, r, again)
+	require.Same(t, &two[0], &again.Bytes()[0])
+	require.Len(t, again.Bytes(), 200)
+	require.NotEqual(t, key, again.Key(0))
+	require.EqualValues(t, 1, again.Users())
+	require.False(t, again.Use(), "it is for one operation")
+	require.Len(t, dev.open, 2)
+
+	dev.err = errors.New("a bad address")
+	other.Done()
+	require.Nil(t, c.Lend(one))
+	dev.err = nil
+	require.Same(t, other, c.Lend(one), "a refusal loses nothing")
+	again.Done()
+	other.Done()
+	require.Empty(t, dev.open)
+	require.Equal(t, CacheStats{Lent: 4, Refused: 1}, c.Stats())
 	c.Close()
 }
+
+// TestKeptIsNotRenewed: a registration that others may have found is never another one.
+func TestKeptIsNotRenewed(t *testing.T) {
+	var dev renewing
+	c := newRenewing(&dev)
+	one, two := make([]byte, 100), make([]byte, 100)
+	r := c.Hold(one, 0)
+	r.Done()
+	c.Hold(two, 0).Done() // r makes room
+	require.NotSame(t, r, c.Lend(one))
+	require.False(t, r.Use())
+}
+
+// TestLendAllocates: a message whose memory others read is registered for itself, which costs the
+// cache one object if the device has one of its own each time, and nothing if it renews them.
+func TestLendAllocates(t *testing.T) {
+	mem := make([]byte, 4096)
+	var once device.MR = &fakeMR{mem: mem, addr: uint64(base(mem)), key: 1}
+	for want, dev := range []device.MR{&same{fakeMR{mem: mem, addr: uint64(base(mem)), key: 1}}, once} {
+		c := NewCache(CacheConfig{
+			Entries: 1, Bytes: 1 << 20, Stays: sys.InGoHeap,
+			Register: func([]byte, device.Access) (device.MR, error) { return dev, nil },
+		})
+		require.EqualValues(t, want, testing.AllocsPerRun(100, func() { c.Lend(mem).Done() }))
+		c.Close()
+	}
+}
+
+// same is a region that stays what it was.
+type same struct{ fakeMR }
+
+func (*same) Clear()                            {}
+func (*same) Renew([]byte, device.Access) error { return nil }

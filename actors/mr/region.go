@@ -50,6 +50,7 @@ type Region struct {
 	names  []name  // by path
 	one    [1]name // has names of a device with one path, which most are
 	closes bool    // idle closes dev: a Cache's
+	lender *Cache  // gets the region back when dev is closed; nil: nobody does
 	age    uint64  // in the table: grows from the newest region to the oldest
 	access Access
 	state  atomic.Int64 // operations that use it, and the bit retired
@@ -67,7 +68,14 @@ type name struct {
 }
 
 func newRegion(t *Table, dev device.MR, a Access) *Region {
-	r := &Region{table: t, dev: dev, mem: dev.Bytes(), access: a}
+	r := &Region{table: t}
+	r.set(dev, a)
+	return r
+}
+
+// set has the region, of which nobody knows, be that of the device's.
+func (r *Region) set(dev device.MR, a Access) {
+	r.dev, r.mem, r.access = dev, dev.Bytes(), a
 	r.names = r.one[:0]
 	parts := dev.Parts()
 	if parts == nil {
@@ -76,7 +84,6 @@ func newRegion(t *Table, dev device.MR, a Access) *Region {
 	for _, p := range parts {
 		r.names = append(r.names, nameOf(p, a))
 	}
-	return r
 }
 
 // nameOf is what the device of one path calls its part of a region.
@@ -165,10 +172,11 @@ func (r *Region) Retire() {
 }
 
 func (r *Region) idle() {
-	if r.closes {
-		closeQuietly(r.dev)
-	}
+	closed := r.closes && closeQuietly(r.dev)
 	if r.OnIdle != nil {
 		r.OnIdle()
+	}
+	if closed && r.lender != nil {
+		r.lender.takeBack(r) // another's from now on
 	}
 }

@@ -11,6 +11,7 @@ import (
 var regionCases = []testCase{
 	{name: "Regions", devices: 1, run: regions},
 	{name: "RegionsRefused", devices: 1, run: regionsRefused},
+	{name: "RegionsRenewed", devices: 1, run: regionsRenewed},
 	{name: "RegionKeys", devices: 1, run: regionKeys, needs: software},
 	{name: "RegionAddresses", devices: 1, run: regionAddresses},
 	{name: "RegionsKeepDeviceOpen", devices: 1, run: regionsKeepDevice},
@@ -38,6 +39,35 @@ func regions(w *world) {
 		require.ErrorIs(w, mr.Close(), device.ErrClosed)
 	}
 	require.True(w, sameAs(mem, 1, len(mem)), "registered memory is as it was")
+}
+
+// regionsRenewed: a closed region becomes one of other memory, on devices that can do that.
+func regionsRenewed(w *world) {
+	d := w.f.Devices[0]
+	mr := w.owned(d.Register(make([]byte, 100), canRead))
+	r, ok := mr.(device.Renewer)
+	if !ok {
+		return
+	}
+	mem := make([]byte, 5000)
+	key := r.RKey()
+	require.Error(w, r.Renew(mem, canWrite), "it is open")
+	require.NoError(w, r.Close())
+	r.Clear()
+	require.Empty(w, r.Bytes())
+	require.Error(w, r.Renew(nil, canWrite))
+	require.Error(w, r.Renew(mem, 0x80))
+	require.ErrorIs(w, r.Close(), device.ErrClosed, "a refusal opens nothing")
+	require.NoError(w, r.Renew(mem, canWrite))
+	require.Same(w, &mem[0], &r.Bytes()[0])
+	require.Len(w, r.Bytes(), len(mem))
+	require.NotEqual(w, key, r.RKey())
+	require.NoError(w, r.Close())
+	require.ErrorIs(w, r.Close(), device.ErrClosed)
+
+	own := w.alloc(0, 100, allAccess).(device.Renewer)
+	require.NoError(w, own.Close())
+	require.Error(w, own.Renew(mem, canWrite), "it came from Alloc")
 }
 
 func regionsRefused(w *world) {

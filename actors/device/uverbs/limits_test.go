@@ -130,3 +130,26 @@ func TestFailedDeregister(t *testing.T) {
 	require.NoError(t, d.Close())
 	require.Empty(t, ctx.held)
 }
+
+// TestRenew: a closed region is registered anew with other memory, and its device is busy again.
+func TestRenew(t *testing.T) {
+	f := newFake(t)
+	d, err := Open(Config{Kernel: f})
+	require.NoError(t, err)
+	one, two := make([]byte, 100), make([]byte, 200)
+	mr, err := d.Register(one, device.RemoteRead)
+	require.NoError(t, err)
+	r := mr.(device.Renewer)
+	require.ErrorIs(t, r.Renew(two, 0), ErrConfig)
+	require.NoError(t, r.Close())
+	r.Clear()
+	require.Nil(t, r.Bytes())
+	require.Zero(t, f.objects[abi.ObjectMR])
+	require.NoError(t, r.Renew(two, device.RemoteRead))
+	require.Equal(t, 1, f.objects[abi.ObjectMR])
+	require.Equal(t, addressOf(two), r.Addr())
+	require.ErrorIs(t, d.Close(), device.ErrBusy)
+	require.NoError(t, r.Close())
+	require.NoError(t, d.Close())
+	require.ErrorIs(t, r.Renew(one, 0), device.ErrClosed)
+}

@@ -86,9 +86,6 @@ const allAccess = device.LocalWrite | device.RemoteWrite | device.RemoteRead
 // Register implements device.Device. The memory is pinned: it counts against the limit of
 // locked memory, page by page, each time.
 func (d *Device) Register(mem []byte, a device.Access) (device.MR, error) {
-	if len(mem) == 0 || a&^allAccess != 0 {
-		return nil, fmt.Errorf("%w: %d bytes with access %#x", ErrConfig, len(mem), a)
-	}
 	return d.newRegion(mem, a, false)
 }
 
@@ -109,15 +106,28 @@ func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
 }
 
 func (d *Device) newRegion(mem []byte, a device.Access, owned bool) (device.MR, error) {
-	if err := d.users.Enter(); err != nil {
+	r := &region{dev: d, owned: owned}
+	if err := r.open(mem, a); err != nil {
 		return nil, err
 	}
-	reg, err := d.ctx.register(mem, a)
+	return r, nil
+}
+
+// open registers mem. Precondition: the region is new, or closed.
+func (r *region) open(mem []byte, a device.Access) error {
+	if len(mem) == 0 || a&^allAccess != 0 {
+		return fmt.Errorf("%w: %d bytes with access %#x", ErrConfig, len(mem), a)
+	}
+	if err := r.dev.users.Enter(); err != nil {
+		return err
+	}
+	reg, err := r.dev.ctx.register(mem, a)
 	if err != nil {
-		d.users.Leave()
-		return nil, err
+		r.dev.users.Leave()
+		return err
 	}
-	return &region{dev: d, mem: mem, addr: addressOf(mem), owned: owned, reg: reg}, nil
+	r.mem, r.addr, r.reg = mem, addressOf(mem), reg
+	return nil
 }
 
 // Bytes implements device.MR.
@@ -153,4 +163,21 @@ func (r *region) Close() error {
 		err = r.dev.ctx.kernel.Unmap(r.mem)
 	}
 	return err
+}
+
+var _ device.Renewer = (*region)(nil)
+
+// Clear implements device.Renewer.
+func (r *region) Clear() { r.mem = nil }
+
+// Renew implements device.Renewer.
+func (r *region) Renew(mem []byte, a device.Access) error {
+	if r.owned || !r.closed.Load() {
+		return fmt.Errorf("%w: the region is open, or came from Alloc", ErrConfig)
+	}
+	if err := r.open(mem, a); err != nil {
+		return err
+	}
+	r.closed.Store(false)
+	return nil
 }
