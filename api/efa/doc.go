@@ -51,7 +51,8 @@
 // they write and read by themselves; otherwise the endpoints do it with packets
 // ([Completion.Protocol]). Memory of Alloc is reached best. Messages of MinRead bytes and
 // more in it are read by the receiver's device; their send is over once there is a receive.
-// In shared memory so are those from any other memory, where the kernel lets the receiver.
+// Over tcp so are those from any other memory, in shared memory where it was asked for and the
+// kernel lets the receiver.
 //
 // Go code at the other side may look at memory after something has told it that the
 // write is complete: a message of the writer's sent afterwards, a [RemoteWrite]

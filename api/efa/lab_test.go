@@ -16,7 +16,8 @@ import (
 
 // lab describes two endpoints in two domains, each with a queue of its own.
 type lab struct {
-	shm   bool // else a simulated device like dev
+	shm   bool // else a simulated device like dev, or
+	tcp   bool // one of loopback
 	plain bool // shm: messages are read out of plain memory
 	dev   sim.DeviceConfig
 	other *sim.DeviceConfig // of the second endpoint, if not like dev
@@ -31,17 +32,22 @@ func (l lab) open(t testing.TB) (a, b *side) {
 	l.fab.InOrder = true
 	var f *sim.Fabric
 	dir := ""
-	if l.shm {
+	switch {
+	case l.tcp:
+	case l.shm:
 		dir = filepath.Join(t.TempDir(), "fabric")
-	} else {
+	default:
 		f = newFabric(t, l.fab)
 	}
 	mk := func(dev sim.DeviceConfig) *side {
 		var d efa.Device
 		var err error
-		if l.shm {
+		switch {
+		case l.tcp:
+			d, err = efa.OpenDevice("tcp")
+		case l.shm:
 			d, err = shm.Open(shm.Config{Dir: dir, PlainReads: l.plain})
-		} else {
+		default:
 			d, err = f.OpenDevice(dev)
 		}
 		require.NoError(t, err)

@@ -180,43 +180,48 @@ func TestPlainDeniedLater(t *testing.T) {
 	}
 }
 
+// overPlain are the devices by which messages are read out of slices.
+var overPlain = map[string]lab{"shm": {shm: true, plain: true}, "tcp": {tcp: true}}
+
 // TestPlainCanceled: a canceled send gives its slice back at once. The message goes on from a copy, and
 // one that is too long for that ends with an error, in order.
 func TestPlainCanceled(t *testing.T) {
 	const size = 300_000
-	for _, c := range []struct {
-		name  string
-		limit int
-	}{{"copied", size}, {"too long", 1}} {
-		t.Run(c.name, func(t *testing.T) {
-			a, b := lab{shm: true, plain: true, depth: 16, ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{DetachLimit: c.limit}}}.open(t)
-			marker(t, a, b)
-			marker(t, b, a)
-			src, dst := pattern(size), make([]byte, size)
-			send := start(t, a, &efa.SendReq{To: a.peer, Buf: src})
-			next := start(t, a, &efa.SendReq{To: a.peer, Buf: []byte("next")})
-			done(t, next) // so that the first is there, too
-			send.Cancel()
-			_, err := send.Wait(testContext(t))
-			require.ErrorIs(t, err, efa.ErrCanceled)
-			clear(src)
-			got, err := start(t, b, &efa.RecvReq{Buf: dst}).Wait(testContext(t))
-			if c.limit == size {
-				require.NoError(t, err)
-				require.Equal(t, size, got.N)
-				require.True(t, bytes.Equal(pattern(size), dst))
-			} else {
-				require.Error(t, err)
-				require.NotErrorIs(t, err, efa.ErrPeerFailed)
-			}
-			require.Equal(t, 4, done(t, start(t, b, &efa.RecvReq{Buf: dst})).N)
-			require.Equal(t, "next", string(dst[:4]))
-			recv := start(t, b, &efa.RecvReq{Buf: dst})
-			done(t, start(t, a, &efa.SendReq{To: a.peer, Buf: pattern(size)}))
-			done(t, recv)
-			require.True(t, bytes.Equal(pattern(size), dst))
-		})
+	for name, l := range overPlain {
+		t.Run(name+"/copied", func(t *testing.T) { plainCanceled(t, l, size, size) })
+		t.Run(name+"/too long", func(t *testing.T) { plainCanceled(t, l, size, 1) })
 	}
+}
+
+func plainCanceled(t *testing.T, l lab, size, limit int) {
+	l.depth, l.ep.Protocol.DetachLimit = 16, limit
+	a, b := l.open(t)
+	marker(t, a, b)
+	marker(t, b, a)
+	src, dst := pattern(size), make([]byte, size)
+	send := start(t, a, &efa.SendReq{To: a.peer, Buf: src})
+	next := start(t, a, &efa.SendReq{To: a.peer, Buf: []byte("next")})
+	done(t, next) // so that the first is there, too
+	send.Cancel()
+	_, err := send.Wait(testContext(t))
+	require.ErrorIs(t, err, efa.ErrCanceled)
+	clear(src)
+	got, err := start(t, b, &efa.RecvReq{Buf: dst}).Wait(testContext(t))
+	if limit == size {
+		require.NoError(t, err)
+		require.Equal(t, size, got.N)
+		require.True(t, bytes.Equal(pattern(size), dst))
+	} else {
+		require.Error(t, err)
+		require.NotErrorIs(t, err, efa.ErrPeerFailed)
+	}
+	require.Equal(t, 4, done(t, start(t, b, &efa.RecvReq{Buf: dst})).N)
+	require.Equal(t, "next", string(dst[:4]))
+	recv := start(t, b, &efa.RecvReq{Buf: dst})
+	again := done(t, start(t, a, &efa.SendReq{To: a.peer, Buf: pattern(size)}))
+	require.Equal(t, "long-read", again.Protocol.String())
+	done(t, recv)
+	require.True(t, bytes.Equal(pattern(size), dst))
 }
 
 // TestNoPlain: a receiver that has not asked for more gets packets.
@@ -273,10 +278,19 @@ func TestPlainAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	a, b := lab{shm: true, plain: true, depth: 16, mode: efa.ProgressManual}.open(t)
+	for name, l := range overPlain {
+		t.Run(name, func(t *testing.T) {
+			l.depth, l.mode = 16, efa.ProgressManual
+			a, b := l.open(t)
+			plainAllocatesNothing(t, a, b)
+		})
+	}
+}
+
+func plainAllocatesNothing(t *testing.T, a, b *side) {
 	marker(t, a, b)
 	marker(t, b, a)
-	for _, size := range []int{plainFrom, 1 << 16, 1 << 20} {
+	for _, size := range []int{max(plainFrom, a.dom.Limits().MinRead), 1 << 18, 1 << 20} {
 		src, dst := pattern(size), make([]byte, size)
 		one := func() {
 			if _, err := b.ep.PostRecv(&efa.RecvReq{Buf: dst, Token: 1}); err != nil {

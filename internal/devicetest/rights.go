@@ -15,6 +15,7 @@ var rightCases = []testCase{
 	{name: "Windows/returned", devices: 2, run: windowReturned, needs: windows},
 	{name: "Windows/region", devices: 2, run: windowRegion, needs: windows},
 	{name: "Windows/many", devices: 2, run: windowMany, needs: windows},
+	{name: "Windows/plain", devices: 2, run: windowPlain},
 }
 
 func windows(f *Fabric) bool { return f.Devices[0].Info().Windows }
@@ -247,4 +248,55 @@ func windowMany(w *world) {
 		p.b.Return(0, key)
 	}
 	require.Equal(w, device.StatusOK, p.through(p.lend(0, size), 0, size))
+}
+
+// windowPlain: memory in no region can be lent, and another put in its place. Nothing but its
+// bytes is reached, and only for reading.
+func windowPlain(w *world) {
+	const size = 3000
+	var p *probe
+	if info := w.f.Devices[1].Info(); info.Plain {
+		p = newProbe(w, size)
+	} else {
+		n := w.openBare(1, device.QPConfig{})
+		_, _, err := n.LendPlain(n.ah(n), n.QPN(), make([]byte, size))
+		require.ErrorIs(w, err, device.ErrNotSupported)
+		require.Error(w, n.Relend(0, 1, nil))
+		return
+	}
+	mem := fill(make([]byte, size), 2)
+	key, addr, err := p.b.LendPlain(p.b.ah(p.a), p.a.QPN(), mem)
+	if err != nil { // that side has not asked for it
+		require.ErrorIs(w, err, device.ErrNotSupported)
+		return
+	}
+	read := func(key uint64, off, n int) device.Status {
+		p.reset()
+		wr := p.a.rdma(device.WRRead, p.to, p.b, p.o.at(0, n), p.mr, 0)
+		wr.RKey, wr.Remote = key, addr+uint64(off)
+		return p.a.status(p.a.post(wr))
+	}
+	for _, off := range []int{0, 1, size - 1} {
+		require.Equal(w, device.StatusOK, read(key, off, size-off))
+		require.Equal(w, mem[off:], p.o.b[:size-off])
+		require.Equal(w, device.StatusBadAddress, read(key, off+1, size-off))
+	}
+	require.Equal(w, device.StatusBadAddress, read(key, -1, 1))
+	if writes(w.f) {
+		p.refusedBad(device.WRWrite, 1, func(wr *device.SendWR) { wr.RKey, wr.Remote = key, addr })
+	}
+	other := fill(make([]byte, size), 3)
+	require.Error(w, p.b.Relend(0, key, other[1:]), "not as long")
+	require.ErrorIs(w, p.b.Relend(0, key^1, other), device.ErrBadKey)
+	require.NoError(w, p.b.Relend(0, key, other))
+	require.Equal(w, device.StatusOK, read(key, 0, size))
+	require.Equal(w, other, p.o.b[:size])
+	p.b.Return(0, key)
+	require.Equal(w, device.StatusBadAddress, read(key, 0, size))
+	require.ErrorIs(w, p.b.Relend(0, key, other), device.ErrBadKey)
+	if p.mr.Remote() && windows(w.f) {
+		inRegion := p.lend(0, size)
+		require.ErrorIs(w, p.b.Relend(0, inRegion, other), device.ErrBadKey, "it lies in a region")
+		p.b.Return(0, inRegion)
+	}
 }

@@ -67,6 +67,35 @@ func (t *Regions) Lend(lkey uint32, mem []byte) (uint64, error) {
 	if parent == nil || !parent.remote || !parent.contains(mem) {
 		return 0, device.ErrBadKey
 	}
+	return t.lend(parent, mem, parent.addr+address(mem)-address(parent.bytes))
+}
+
+// plainAddr is what requests call the first byte of memory in no region.
+const plainAddr = 1 << 12
+
+// LendPlain implements PlainLender, with a window in no region. Who knows the key may read it.
+func (t *Regions) LendPlain(_ Source, mem []byte) (rkey, addr uint64, err error) {
+	rkey, err = t.lend(nil, mem, plainAddr)
+	return rkey, plainAddr, err
+}
+
+// Relend implements PlainLender. It waits for copies in progress; later ones are of mem.
+func (t *Regions) Relend(rkey uint64, mem []byte) error {
+	w := t.window(rkey)
+	if w == nil {
+		return device.ErrBadKey
+	}
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
+	if w.key.Load() != rkey || w.r.parent != nil || len(w.r.bytes) != len(mem) {
+		return device.ErrBadKey
+	}
+	w.r.bytes = mem[:len(mem):len(mem)]
+	return nil
+}
+
+// lend opens a window at addr, in a region or, with parent nil, in none.
+func (t *Regions) lend(parent *Region, mem []byte, addr uint64) (uint64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ws := t.windows.Load()
@@ -81,8 +110,7 @@ func (t *Regions) Lend(lkey uint32, mem []byte) (uint64, error) {
 			continue
 		}
 		w.r.mu.Lock() // for a moment a late reader may have it
-		w.r.parent, w.r.bytes = parent, mem[:len(mem):len(mem)]
-		w.r.addr = parent.addr + address(mem) - address(parent.bytes)
+		w.r.parent, w.r.bytes, w.r.addr = parent, mem[:len(mem):len(mem)], addr
 		w.r.access, w.r.remote = device.RemoteRead, true
 		w.key.Store(k)
 		w.r.mu.Unlock()
@@ -128,14 +156,14 @@ func (t *Regions) window(key uint64) *window {
 	return nil
 }
 
-// holdWindow is Hold for a window. Its region is held, too.
+// holdWindow is Hold for a window. Its region is held, too, if it lies in one.
 func (t *Regions) holdWindow(key uint64, addr uint64, n int, a device.Access) (*Region, []byte) {
 	w := t.window(key)
 	if w == nil || !w.r.hold() {
 		return nil, nil
 	}
 	if w.key.Load() == key && w.r.allows(a) {
-		if mem, ok := w.r.at(addr, n); ok && w.r.parent.hold() {
+		if mem, ok := w.r.at(addr, n); ok && (w.r.parent == nil || w.r.parent.hold()) {
 			return &w.r, mem
 		}
 	}
