@@ -21,11 +21,13 @@ import (
 //     there is bench/stream, which has two processes.
 //   - sim: both endpoints on one shard, which the benchmark's goroutine runs.
 //   - later: the same on a device that does not know at post whether a packet arrived.
+//   - alone: as shm, by one goroutine: what the software costs of both sides together, with no
+//     line to wait for.
 func BenchmarkStream(b *testing.B) {
 	for _, on := range []struct {
 		name string
 		open func(b *testing.B) (from, to *streamEnd)
-	}{{"shm", streamShm}, {"sim", streamSim}, {"later", streamLater}} {
+	}{{"shm", streamShm}, {"sim", streamSim}, {"later", streamLater}, {"alone", streamShm}} {
 		for _, size := range []int{8, 4096, 65536} {
 			for _, window := range []int{1, 64} {
 				if window == 1 && size != 8 {
@@ -35,7 +37,11 @@ func BenchmarkStream(b *testing.B) {
 					from, to := on.open(b)
 					from.lend(size, window)
 					to.lend(size, window)
-					benchmarkStream(b, from, to, window)
+					run := streamBeside
+					if on.name == "alone" {
+						run = streamInTurns
+					}
+					benchmarkStream(b, from, to, window, run)
 				})
 			}
 		}
@@ -43,26 +49,39 @@ func BenchmarkStream(b *testing.B) {
 }
 
 // benchmarkStream has b.N messages go between two ends, which may be one.
-func benchmarkStream(b *testing.B, from, to *streamEnd, window int) {
+func benchmarkStream(b *testing.B, from, to *streamEnd, window int, stream func(b *testing.B, from, to *streamEnd, n int)) {
 	for _, s := range to.in {
 		require.NoError(b, to.post(s))
 	}
-	run := func(n int) {
-		if from == to {
-			require.NoError(b, from.run(n, n))
-			return
-		}
-		done := make(chan error, 1)
-		go func() { done <- to.run(0, n) }()
-		require.NoError(b, from.run(n, 0))
-		require.NoError(b, <-done)
-	}
-	run(100 * window)
+	stream(b, from, to, 100*window)
 	b.SetBytes(int64(len(to.in[0].buf)))
 	b.ReportAllocs()
 	b.ResetTimer()
-	run(b.N)
+	stream(b, from, to, b.N)
 	b.StopTimer()
+}
+
+// streamBeside has n messages go from one goroutine to another, or within one end.
+func streamBeside(b *testing.B, from, to *streamEnd, n int) {
+	if from == to {
+		require.NoError(b, from.run(n, n))
+		return
+	}
+	done := make(chan error, 1)
+	go func() { done <- to.run(0, n) }()
+	require.NoError(b, from.run(n, 0))
+	require.NoError(b, <-done)
+}
+
+// streamInTurns has n messages go a window at a time: all are sent, then all are received.
+func streamInTurns(b *testing.B, from, to *streamEnd, n int) {
+	for n > 0 {
+		some := min(n, len(from.out))
+		if err := errors.Join(from.run(some, 0), to.run(0, some)); err != nil {
+			b.Fatal(err)
+		}
+		n -= some
+	}
 }
 
 // streamEnd sends, receives, or both, and has one queue for it.
