@@ -72,6 +72,9 @@ func (s *Suite) bandwidthTCP() (list []trial.Case) {
 	for _, size := range s.pick([]int{1 << 20, 64 << 10}, []int{1 << 20}) {
 		list = append(list, s.stream("bandwidth/tcp/"+bytes(size), peers.TCP, flow.Plan{Size: size}, false))
 	}
+	for _, size := range s.pick([]int{1 << 20}, nil) {
+		list = append(list, s.stream("bandwidth/tcp/both/"+bytes(size), peers.TCP, flow.Plan{Size: size, Both: true}, false))
+	}
 	return list
 }
 
