@@ -28,18 +28,25 @@ var always = true
 // pollers holds the pollers of a shard. Owner only.
 type pollers struct {
 	list    []*Polled
-	walk    []*Polled // the list as the present phase of the turn found it
-	changed bool      // list is not what it was when walk was set
-	at      int       // index in walk of the next; a panic leaves it behind the culprit
+	walk    []place // those of the list to be called, as the present phase of the turn found it
+	changed bool    // walk is not what begin would make of the list
+	at      int     // index in walk of the next; a panic leaves it behind the culprit
 }
 
 // Polled is a poller's place on its shard.
 type Polled struct {
-	m    *mailbox // the actor whose failure a panic is, nil for none
-	p    Poller
-	off  *bool // says whether p is not to be called: m is suspended, or gone
-	due  *bool // says whether Flush is to be called
-	gone bool
+	m   *mailbox // the actor whose failure a panic is, nil for none
+	p   Poller
+	due *bool // says whether Flush is to be called
+	off bool  // p is not to be called: m is suspended, or p was removed
+}
+
+// place is what a walk needs of a poller. The places of a walk lie side by side.
+type place struct {
+	*Polled
+	m   *mailbox
+	p   Poller
+	due *bool
 }
 
 // AddPoller makes p part of every turn, after those added before. A panic in p
@@ -52,9 +59,6 @@ func (s *Shard) AddPoller(as Ref, p Poller) *Polled {
 	e := &Polled{m: as.m, p: p, due: &always}
 	if f, ok := p.(Flusher); ok {
 		e.due = f.FlushDue()
-	}
-	if e.off = &e.gone; e.m != nil {
-		e.off = &e.m.suspended
 	}
 	if s.OnShard() {
 		s.pollers.add(e)
@@ -73,42 +77,53 @@ func (s *Shard) RemovePoller(p Poller) {
 	s.pollers.remove(func(e *Polled) bool { return e.p == p })
 }
 
-// add replaces the list, since a turn may be walking the old one.
+// add replaces the list, since a walk over it may be under way.
 func (p *pollers) add(e *Polled) {
-	p.list, p.changed = append(p.list[:len(p.list):len(p.list)], e), true
+	p.list = append(p.list[:len(p.list):len(p.list)], e)
+	p.refresh()
 }
 
-// remove replaces the list, since a turn may be walking the old one.
+// remove replaces the list, since a walk over it may be under way. What is removed is not
+// called again.
 func (p *pollers) remove(which func(*Polled) bool) {
 	var left []*Polled
 	for _, e := range p.list {
 		if which(e) {
-			e.gone, e.off = true, &e.gone
+			e.off = true
 		} else {
 			left = append(left, e)
 		}
 	}
-	p.list, p.changed = left, true
+	p.list = left
+	p.refresh()
+}
+
+// refresh notes which pollers are to be called. It follows each change of the list and of
+// mailbox.suspended, so that a walk, which is much more often, looks at one flag for all of them.
+func (p *pollers) refresh() {
+	for _, e := range p.list {
+		e.off = e.m != nil && e.m.suspended
+	}
+	p.changed = true
 }
 
 // begin starts a walk over the list.
 func (p *pollers) begin() {
 	p.at = 0
 	if p.changed {
-		p.walk, p.changed = p.list, false
+		p.gather()
 	}
 }
 
-// next takes a step of the walk: it returns nil at the end.
-func (p *pollers) next() *Polled {
-	for p.at < len(p.walk) {
-		e := p.walk[p.at]
-		p.at++
-		if !*e.off {
-			return e
+// gather makes the walk anew. No walk is under way.
+func (p *pollers) gather() {
+	clear(p.walk)
+	p.walk, p.changed = p.walk[:0], false
+	for _, e := range p.list {
+		if !e.off {
+			p.walk = append(p.walk, place{e, e.m, e.p, e.due})
 		}
 	}
-	return nil
 }
 
 // rescue, deferred, makes a panic outside of a turn the failure of the poller's actor.
@@ -122,7 +137,7 @@ func (p *pollers) rescue(s *Shard) {
 func (p *pollers) arm(s *Shard) (ok bool) {
 	defer p.rescue(s)
 	for _, e := range p.list {
-		if *e.off {
+		if e.off {
 			continue
 		}
 		s.delivery.stack.set(e.m)
@@ -137,7 +152,7 @@ func (p *pollers) arm(s *Shard) (ok bool) {
 func (p *pollers) descriptors(s *Shard, fds []int) (_ []int, ok bool) {
 	defer p.rescue(s)
 	for _, e := range p.list {
-		if *e.off {
+		if e.off {
 			continue
 		}
 		s.delivery.stack.set(e.m)
