@@ -145,7 +145,9 @@ func (s *Shard) Claim() bool {
 func (s *Shard) Run(p *Polled) {
 	if !s.sched.over {
 		s.clock.left -= adoptCost
-		s.turn(p, phaseDeliver)
+		if step(s, p, phaseDeliver) < 0 {
+			goOn(s, p)
+		}
 	}
 }
 
@@ -155,7 +157,9 @@ func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
 	sig.here = true
 	if !s.sched.over {
 		s.clock.left -= adoptCost
-		s.turn(p, phaseInbox)
+		if step(s, p, phaseInbox) < 0 {
+			goOn(s, p)
+		}
 	}
 	if !sig.IsSet() {
 		w := wait{s, ctx, sig}

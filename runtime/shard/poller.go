@@ -1,5 +1,7 @@
 package shard
 
+import "slices"
+
 // Poller is a source of work that the shard looks at in every turn: a device
 // queue, a connection. Its methods are called on the shard.
 type Poller interface {
@@ -28,25 +30,18 @@ var always = true
 // pollers holds the pollers of a shard. Owner only.
 type pollers struct {
 	list    []*Polled
-	walk    []place // those of the list to be called, as the present phase of the turn found it
-	changed bool    // walk is not what begin would make of the list
-	at      int     // index in walk of the next; a panic leaves it behind the culprit
+	first   *Polled // those of the list to be called, as the present phase of the turn found it
+	at      *Polled // the next of them; a panic leaves it behind the culprit
+	changed bool    // first is not what begin would make of the list
 }
 
 // Polled is a poller's place on its shard.
 type Polled struct {
-	m   *mailbox // the actor whose failure a panic is, nil for none
-	p   Poller
-	due *bool // says whether Flush is to be called
-	off bool  // p is not to be called: m is suspended, or p was removed
-}
-
-// place is what a walk needs of a poller. The places of a walk lie side by side.
-type place struct {
-	*Polled
-	m   *mailbox
-	p   Poller
-	due *bool
+	after *Polled  // the next to be called; only pollers.gather changes it
+	m     *mailbox // the actor whose failure a panic is, nil for none
+	p     Poller
+	due   *bool // says whether Flush is to be called
+	off   bool  // p is not to be called: m is suspended, or p was removed
 }
 
 // AddPoller makes p part of every turn, after those added before. A panic in p
@@ -107,21 +102,23 @@ func (p *pollers) refresh() {
 	p.changed = true
 }
 
-// begin starts a walk over the list.
+// begin starts a walk.
 func (p *pollers) begin() {
-	p.at = 0
 	if p.changed {
 		p.gather()
 	}
+	p.at = p.first
 }
 
-// gather makes the walk anew. No walk is under way.
+// gather links those that are to be called. No walk is under way. It is not inlined: few turns
+// call it.
+//
+//go:noinline
 func (p *pollers) gather() {
-	clear(p.walk)
-	p.walk, p.changed = p.walk[:0], false
-	for _, e := range p.list {
+	p.first, p.changed = nil, false
+	for _, e := range slices.Backward(p.list) {
 		if !e.off {
-			p.walk = append(p.walk, place{e, e.m, e.p, e.due})
+			e.after, p.first = p.first, e
 		}
 	}
 }

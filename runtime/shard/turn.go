@@ -14,7 +14,7 @@ const (
 // only.
 type scheduler struct {
 	phase int  // the one with which the turn goes on after a panic
-	work  int  // of this turn, besides its messages
+	work  int  // of this turn, besides the messages that are being delivered
 	over  bool // past the last turn
 }
 
@@ -28,26 +28,20 @@ func (s *Shard) Turn() int {
 	if s.sched.over {
 		return 0
 	}
-	n := s.turn(nil, phaseInbox)
+	n := step(s, nil, phaseInbox)
+	if n < 0 {
+		n = goOn(s, nil)
+	}
 	if s.external && s.closing.Load() && !s.life.ending {
 		s.life.shutdown()
 	}
 	return n
 }
 
-// turn polls first unless that is nil, then runs the phases of a turn from phase on. The turn
-// does not poll first again.
-func (s *Shard) turn(first *Polled, phase int) int {
-	n := step(s, first, phase)
-	for n < 0 {
-		n = step(s, first, s.sched.phase)
-	}
-	return n
-}
-
-// step begins a turn if none is under way, runs the phases from phase on, and ends the turn,
-// whose work it returns: -1 when a panic cut it short. Then the actor at work has failed:
-// protoactor suspends it and asks its supervisor.
+// step begins a turn if none is under way: it polls first unless that is nil. Then it runs the
+// phases from phase on, where first is not polled again, and ends the turn. It returns the
+// turn's work, or -1 when a panic cut the turn short, for goOn. The actor at work has failed
+// then: protoactor suspends it and asks its supervisor.
 func step(s *Shard, first *Polled, phase int) (n int) {
 	c, d, p := &s.sched, &s.delivery, &s.pollers
 	n = -1
@@ -75,11 +69,9 @@ func step(s *Shard, first *Polled, phase int) (n int) {
 		}
 	}
 	if phase <= phasePoll {
-		for p.at < len(p.walk) {
-			e := &p.walk[p.at]
-			p.at++
-			if e.Polled != first && !(p.changed && e.off) {
-				d.stack.on[0] = e.m
+		for e := p.at; e != nil; e = e.after {
+			if e != first && !(p.changed && e.off) {
+				p.at, d.stack.on[0] = e.after, e.m
 				c.work += e.p.Poll(s)
 			}
 		}
@@ -87,18 +79,16 @@ func step(s *Shard, first *Polled, phase int) (n int) {
 	}
 	if phase <= phaseDeliver {
 		if !fastG || !d.empty() { // without a cheap getg messages are in the inbox
-			d.run()
+			c.work += d.run()
 		}
 		c.phase = phaseFlush
 		p.begin()
 	}
 	if phase <= phaseFlush {
-		if c.work+d.ran != 0 {
-			for p.at < len(p.walk) {
-				e := &p.walk[p.at]
-				p.at++
+		if c.work != 0 {
+			for e := p.at; e != nil; e = e.after {
 				if *e.due && !(p.changed && e.off) {
-					d.stack.on[0] = e.m
+					p.at, d.stack.on[0] = e.after, e.m
 					e.p.Flush(s)
 				}
 			}
@@ -108,16 +98,15 @@ func step(s *Shard, first *Polled, phase int) (n int) {
 	if s.clock.now >= s.wheel.next {
 		c.work += s.wheel.fire(s.clock.now, d)
 	}
-	return s.end()
+	n = c.work
+	s.clock.left -= turnCost + n
+	c.phase, c.work, d.stack.on[0] = phaseOver, 0, nil
+	return n
 }
 
-// end ends the turn and returns its work.
-func (s *Shard) end() int {
-	c, d := &s.sched, &s.delivery
-	n := c.work + d.ran
-	d.delivered += uint64(d.ran)
-	c.work, d.ran = 0, 0
-	s.clock.left -= turnCost + n
-	d.stack.on[0], c.phase = nil, phaseOver
+// goOn is the rest of a turn that a panic has cut short.
+func goOn(s *Shard, first *Polled) (n int) {
+	for n = -1; n < 0; n = step(s, first, s.sched.phase) {
+	}
 	return n
 }
