@@ -94,7 +94,7 @@ func (p *pollers) remove(which func(*Polled) bool) {
 }
 
 // refresh notes which pollers are to be called. It follows each change of the list and of
-// mailbox.suspended, so that a walk, which is much more often, looks at one flag for all of them.
+// mailbox.suspended, both of which are rare.
 func (p *pollers) refresh() {
 	for _, e := range p.list {
 		e.off = e.m != nil && e.m.suspended
