@@ -145,7 +145,9 @@ func (s *Shard) Claim() bool {
 func (s *Shard) Run(p *Polled) {
 	if !s.sched.over {
 		s.clock.left -= adoptCost
-		turn(s, p, phaseDeliver)
+		if step(s, p, phaseDeliver) < 0 {
+			goOn(s, p)
+		}
 	}
 }
 
@@ -155,7 +157,9 @@ func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
 	sig.here = true
 	if !s.sched.over {
 		s.clock.left -= adoptCost
-		turn(s, p, phaseInbox)
+		if step(s, p, phaseInbox) < 0 {
+			goOn(s, p)
+		}
 	}
 	if !sig.IsSet() {
 		w := wait{s, ctx, sig}
@@ -165,95 +169,4 @@ func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
 	sig.here = false
 	s.Release()
 	return nil
-}
-
-// turn polls first unless that is nil, then runs the phases of a turn from one on.
-func turn(s *Shard, first *Polled, then int) int {
-	c := &s.sched
-	c.inTurn, s.clock.fresh = true, false
-	if s.clock.left <= 0 {
-		s.clock.read()
-	}
-	c.phase, c.then, c.first, c.work, s.delivery.ran = phaseFirst, then, first, 0, 0
-	if n := step(s); n >= 0 {
-		return n
-	}
-	return goOn(s)
-}
-
-// goOn is the rest of a turn that a panic has cut short.
-func goOn(s *Shard) (n int) {
-	for n = -1; n < 0; n = step(s) {
-	}
-	return n
-}
-
-// step runs the phases that are left and ends the turn, whose work it returns: -1 when a
-// panic cut it short. Then the actor at work has failed: protoactor suspends it and asks its
-// supervisor.
-func step(s *Shard) (n int) {
-	c, d := &s.sched, &s.delivery
-	n = -1
-	defer func() { // once for all messages and polls
-		if c.phase != phaseOver { // else recover need not be called
-			rescue(s, recover())
-		}
-	}()
-	if c.phase == phaseFirst {
-		c.phase = c.then
-		if e := c.first; e != nil && !*e.off {
-			d.stack.on[0] = e.m
-			c.work += e.p.Poll(s)
-		}
-	}
-	if c.phase == phaseInbox {
-		c.phase = phasePoll
-		s.pollers.begin()
-		if !s.inbox.idle() {
-			c.work += d.drain(maxInbox)
-		}
-	}
-	if c.phase == phasePoll {
-		for {
-			e := s.pollers.next()
-			if e == nil {
-				break
-			}
-			if e != c.first {
-				d.stack.on[0] = e.m
-				c.work += e.p.Poll(s)
-			}
-		}
-		c.phase = phaseDeliver
-	}
-	if c.phase == phaseDeliver {
-		if !fastG || !d.empty() { // without a cheap getg messages are in the inbox
-			d.run()
-		}
-		c.phase = phaseFlush
-		s.pollers.begin()
-	}
-	if c.phase == phaseFlush {
-		if c.work+d.ran > 0 {
-			for {
-				e := s.pollers.next()
-				if e == nil {
-					break
-				}
-				if *e.due {
-					d.stack.on[0] = e.m
-					e.p.Flush(s)
-				}
-			}
-		}
-		c.phase = phaseTimers
-	}
-	if s.clock.now >= s.wheel.next {
-		c.work += s.wheel.fire(s.clock.now, d)
-	}
-	n = c.work + d.ran
-	d.delivered += uint64(d.ran)
-	s.clock.left -= turnCost + n
-	d.stack.on[0], c.inTurn, c.phase = nil, false, phaseOver
-	return n
 }

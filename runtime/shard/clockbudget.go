@@ -28,14 +28,14 @@ type shardClock struct {
 
 func newShardClock(source clock.Clock) shardClock {
 	c := shardClock{source: source}
-	if c.isSystem() {
+	if source == clock.System {
 		c.budget = systemBudget
 	}
 	c.read()
 	return c
 }
 
-func (c *shardClock) isSystem() bool { return c.source == clock.System }
+func (c *shardClock) isSystem() bool { return c.budget != 0 }
 
 // read takes the time and renews the budget. It is not inlined: few turns call it.
 //

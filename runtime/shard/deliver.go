@@ -11,7 +11,7 @@ const (
 // system messages first, then what a resumed actor was owed, then all others in the
 // order in which they were sent. Owner only.
 type delivery struct {
-	ran       int // messages of this turn
+	ran       int // messages that run has handled in this turn
 	delivered uint64
 	ring      ring // user messages, in the order in which they were sent
 	sys       ring // protoactor's system messages
@@ -54,8 +54,9 @@ func (d *delivery) drain(limit int) (n int) {
 	return n
 }
 
-// run handles messages until there are none or the turn has had its share.
-func (d *delivery) run() {
+// run handles messages until there are none or the turn has had its share, and returns how
+// many the turn handled. After a panic it goes on counting.
+func (d *delivery) run() int {
 	for d.ran < maxMessages {
 		var (
 			m   *mailbox
@@ -80,7 +81,7 @@ func (d *delivery) run() {
 			if !fastG && d.drain(maxInbox) > 0 {
 				continue
 			}
-			return
+			return d.counted()
 		}
 		d.stack.on[0] = m
 		if l == laneRef && m.bars.fast() {
@@ -91,6 +92,14 @@ func (d *delivery) run() {
 		}
 		d.slow(m, msg, l)
 	}
+	return d.counted()
+}
+
+// counted ends the count of a turn's messages.
+func (d *delivery) counted() (n int) {
+	n, d.ran = d.ran, 0
+	d.delivered += uint64(n)
+	return n
 }
 
 // slow delivers a message that cannot go straight to Receive.

@@ -71,7 +71,7 @@ func (h *helper) serve() {
 	s.woke = false
 	for {
 		h.seen = s.drives
-		n := s.Turn()
+		n := s.idling.turn(s)
 		switch {
 		case s.closing.Load():
 			s.leave()

@@ -19,6 +19,10 @@ const (
 	otherClockSpins = 1000
 )
 
+// spinLooks is how often a turn of a shard that spins looks for work. The numbers of turns here
+// are multiples of it, since each look counts as a turn.
+const spinLooks = 4
+
 // Turns without work after which other goroutines may have the processor. Go's runtime
 // wakes a thread to look for more of them each time, perhaps on the CPU of the other
 // side, so shards that have a processor each yield seldom. Measured: a system call to
@@ -50,6 +54,19 @@ type idling struct {
 
 // reset begins anew: there was work.
 func (i *idling) reset() { i.turns, i.yields = 0, false }
+
+// turn runs a turn of a shard that may be idle. The looks of one without work, but for the last,
+// are counted as turns without work.
+func (i *idling) turn(s *Shard) int {
+	if i.yields || i.spin == 0 {
+		return turn(s, 1)
+	}
+	n := turn(s, spinLooks)
+	if n == 0 {
+		i.turns += spinLooks - 1
+	}
+	return n
+}
 
 // longEnough counts a turn without work and reports whether the shard has spun for
 // long enough to sleep.

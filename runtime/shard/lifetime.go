@@ -144,7 +144,7 @@ func (s *Shard) Close() error {
 	s.claims.Store(false)
 	switch {
 	case s.OnShard():
-		if s.sched.inTurn || s.parking.isClosed() {
+		if s.sched.inTurn() || s.parking.isClosed() {
 			return nil
 		}
 		if s.external {

@@ -11,7 +11,7 @@ type loop struct {
 func (l *loop) run() {
 	s := l.s
 	for i := 1; ; i++ {
-		n := s.Turn()
+		n := s.idling.turn(s)
 		switch {
 		case s.closing.Load():
 			s.life.shutdown()

@@ -153,12 +153,14 @@ func (m *mailbox) rearmed() {
 // suspend holds user messages back from now on.
 func (m *mailbox) suspend() {
 	m.suspended = true
+	m.s.pollers.refresh()
 	m.bars.setFast(false)
 }
 
 // resume puts the messages held back ahead of all others.
 func (m *mailbox) resume() {
 	m.suspended = false
+	m.s.pollers.refresh()
 	if m.restarted {
 		m.restarted = false
 		m.unstash()

@@ -1,5 +1,7 @@
 package shard
 
+import "slices"
+
 // Poller is a source of work that the shard looks at in every turn: a device
 // queue, a connection. Its methods are called on the shard.
 type Poller interface {
@@ -28,18 +30,18 @@ var always = true
 // pollers holds the pollers of a shard. Owner only.
 type pollers struct {
 	list    []*Polled
-	walk    []*Polled // the list as the present phase of the turn found it
-	changed bool      // list is not what it was when walk was set
-	at      int       // index in walk of the next; a panic leaves it behind the culprit
+	first   *Polled // those of the list to be called, as the present phase of the turn found it
+	at      *Polled // the next of them; a panic leaves it behind the culprit
+	changed bool    // first is not what begin would make of the list
 }
 
 // Polled is a poller's place on its shard.
 type Polled struct {
-	m    *mailbox // the actor whose failure a panic is, nil for none
-	p    Poller
-	off  *bool // says whether p is not to be called: m is suspended, or gone
-	due  *bool // says whether Flush is to be called
-	gone bool
+	after *Polled  // the next to be called; only pollers.gather changes it
+	m     *mailbox // the actor whose failure a panic is, nil for none
+	p     Poller
+	due   *bool // says whether Flush is to be called
+	off   bool  // p is not to be called: m is suspended, or p was removed
 }
 
 // AddPoller makes p part of every turn, after those added before. A panic in p
@@ -52,9 +54,6 @@ func (s *Shard) AddPoller(as Ref, p Poller) *Polled {
 	e := &Polled{m: as.m, p: p, due: &always}
 	if f, ok := p.(Flusher); ok {
 		e.due = f.FlushDue()
-	}
-	if e.off = &e.gone; e.m != nil {
-		e.off = &e.m.suspended
 	}
 	if s.OnShard() {
 		s.pollers.add(e)
@@ -73,42 +72,55 @@ func (s *Shard) RemovePoller(p Poller) {
 	s.pollers.remove(func(e *Polled) bool { return e.p == p })
 }
 
-// add replaces the list, since a turn may be walking the old one.
+// add replaces the list, since a walk over it may be under way.
 func (p *pollers) add(e *Polled) {
-	p.list, p.changed = append(p.list[:len(p.list):len(p.list)], e), true
+	p.list = append(p.list[:len(p.list):len(p.list)], e)
+	p.refresh()
 }
 
-// remove replaces the list, since a turn may be walking the old one.
+// remove replaces the list, since a walk over it may be under way. What is removed is not
+// called again.
 func (p *pollers) remove(which func(*Polled) bool) {
 	var left []*Polled
 	for _, e := range p.list {
 		if which(e) {
-			e.gone, e.off = true, &e.gone
+			e.off = true
 		} else {
 			left = append(left, e)
 		}
 	}
-	p.list, p.changed = left, true
+	p.list = left
+	p.refresh()
 }
 
-// begin starts a walk over the list.
-func (p *pollers) begin() {
-	p.at = 0
-	if p.changed {
-		p.walk, p.changed = p.list, false
+// refresh notes which pollers are to be called. It follows each change of the list and of
+// mailbox.suspended, both of which are rare.
+func (p *pollers) refresh() {
+	for _, e := range p.list {
+		e.off = e.m != nil && e.m.suspended
 	}
+	p.changed = true
 }
 
-// next takes a step of the walk: it returns nil at the end.
-func (p *pollers) next() *Polled {
-	for p.at < len(p.walk) {
-		e := p.walk[p.at]
-		p.at++
-		if !*e.off {
-			return e
+// begin starts a walk.
+func (p *pollers) begin() {
+	if p.changed {
+		p.gather()
+	}
+	p.at = p.first
+}
+
+// gather links those that are to be called. No walk is under way. It is not inlined: few turns
+// call it.
+//
+//go:noinline
+func (p *pollers) gather() {
+	p.first, p.changed = nil, false
+	for _, e := range slices.Backward(p.list) {
+		if !e.off {
+			e.after, p.first = p.first, e
 		}
 	}
-	return nil
 }
 
 // rescue, deferred, makes a panic outside of a turn the failure of the poller's actor.
@@ -122,7 +134,7 @@ func (p *pollers) rescue(s *Shard) {
 func (p *pollers) arm(s *Shard) (ok bool) {
 	defer p.rescue(s)
 	for _, e := range p.list {
-		if *e.off {
+		if e.off {
 			continue
 		}
 		s.delivery.stack.set(e.m)
@@ -137,7 +149,7 @@ func (p *pollers) arm(s *Shard) (ok bool) {
 func (p *pollers) descriptors(s *Shard, fds []int) (_ []int, ok bool) {
 	defer p.rescue(s)
 	for _, e := range p.list {
-		if *e.off {
+		if e.off {
 			continue
 		}
 		s.delivery.stack.set(e.m)

@@ -1,37 +1,137 @@
 package shard
 
-// Phases of a turn. A panic ends the phase's present step; the turn then goes on.
+// Phases of a turn. A panic ends the phase's present step; the turn then goes on with the next.
 const (
-	phaseFirst = iota
+	phaseOver = iota // no turn is under way
 	phaseInbox
 	phasePoll
 	phaseDeliver
 	phaseFlush
 	phaseTimers
-	phaseOver
 )
 
 // scheduler is the state of the present turn, which outlives a panic in it. Owner
 // only.
 type scheduler struct {
-	phase  int
-	then   int     // the phase after phaseFirst
-	work   int     // of this turn, besides its messages
-	first  *Polled // is polled in phaseFirst, and not again in this turn; nil: none is
-	inTurn bool    // a turn is running
-	over   bool    // past the last turn
+	phase int  // the one with which the turn goes on after a panic
+	work  int  // of this turn, besides the messages that are being delivered
+	looks int  // how often the turn may look for work
+	over  bool // past the last turn
 }
+
+// inTurn reports whether a turn is running.
+func (c *scheduler) inTurn() bool { return c.phase != phaseOver }
 
 // Turn runs the shard once: drain the inbox, poll, deliver messages, and if
 // anything happened let the pollers flush; then timers. It returns how much was
 // done, 0 if there was nothing to do. Owner only, and never from inside a turn.
 func (s *Shard) Turn() int {
+	n := turn(s, 1)
+	if s.external && s.closing.Load() && !s.life.ending {
+		s.life.shutdown()
+	}
+	return n
+}
+
+// turn is a turn that looks up to that many times for work.
+func turn(s *Shard, looks int) int {
 	if s.sched.over {
 		return 0
 	}
-	n := turn(s, nil, phaseInbox)
-	if s.external && s.closing.Load() && !s.life.ending {
-		s.life.shutdown()
+	s.sched.looks = looks
+	n := step(s, nil, phaseInbox)
+	if n < 0 {
+		n = goOn(s, nil)
+	}
+	return n
+}
+
+// step begins a turn if none is under way: it polls first unless that is nil. Then it runs the
+// phases from phase on, where first is not polled again, and ends the turn. It returns the
+// turn's work, or -1 when a panic cut the turn short, for goOn. The actor at work has failed
+// then: protoactor suspends it and asks its supervisor.
+//
+// A turn that finds nothing to do looks at the pollers again if the scheduler says so: a shard
+// that spins reacts sooner, since a look is less than half of what one turn after another takes.
+func step(s *Shard, first *Polled, phase int) (n int) {
+	c, d, p := &s.sched, &s.delivery, &s.pollers
+	n = -1
+	defer func() { // once for all messages and polls
+		if s.sched.phase != phaseOver { // else recover need not be called
+			rescue(s, recover())
+		}
+	}()
+	if c.phase == phaseOver {
+		c.phase = phase
+		s.clock.fresh = false
+		if s.clock.left <= 0 {
+			s.clock.read()
+		}
+		if first != nil && !first.off {
+			d.stack.on[0] = first.m
+			c.work += first.p.Poll(s)
+		}
+	}
+	if phase == phaseInbox {
+		c.phase = phasePoll
+		p.begin()
+		if !s.inbox.idle() {
+			c.work += d.drain(maxInbox)
+		}
+	}
+	if phase <= phasePoll {
+		for {
+			for e := p.at; e != nil; e = e.after {
+				if e != first && !e.off {
+					p.at, d.stack.on[0] = e.after, e.m
+					c.work += e.p.Poll(s)
+				}
+			}
+			if c.work != 0 || c.looks <= 1 || !quiet(s) {
+				break
+			}
+			c.looks--
+			s.clock.left -= turnCost
+			pause()
+			p.at = p.first
+		}
+		c.phase = phaseDeliver
+	}
+	if phase <= phaseDeliver {
+		if !fastG || !d.empty() { // without a cheap getg messages are in the inbox
+			c.work += d.run()
+		}
+		c.phase = phaseFlush
+		p.begin()
+	}
+	if phase <= phaseFlush {
+		if c.work != 0 {
+			for e := p.at; e != nil; e = e.after {
+				if *e.due && !e.off {
+					p.at, d.stack.on[0] = e.after, e.m
+					e.p.Flush(s)
+				}
+			}
+		}
+		c.phase = phaseTimers
+	}
+	if s.clock.now >= s.wheel.next {
+		c.work += s.wheel.fire(s.clock.now, d)
+	}
+	n = c.work
+	s.clock.left -= turnCost + n
+	c.phase, c.work, d.stack.on[0] = phaseOver, 0, nil
+	return n
+}
+
+// quiet reports whether there is nothing to do but what the pollers may find that are walked.
+func quiet(s *Shard) bool {
+	return !s.pollers.changed && s.delivery.empty() && s.inbox.idle()
+}
+
+// goOn is the rest of a turn that a panic has cut short.
+func goOn(s *Shard, first *Polled) (n int) {
+	for n = -1; n < 0; n = step(s, first, s.sched.phase) {
 	}
 	return n
 }

@@ -106,7 +106,7 @@ func (w *wait) blocked() (again bool, err error) {
 // asOwner waits in the goroutine that owns the shard by its own Adopt.
 func (w *wait) asOwner() error {
 	s := w.s
-	if s.sched.inTurn {
+	if s.sched.inTurn() {
 		return ErrInTurn
 	}
 	for i := 1; ; i++ {

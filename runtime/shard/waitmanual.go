@@ -52,7 +52,7 @@ func (w *wait) drive() (parked bool, err error) {
 	w.sig.here = true
 	s.idling.reset()
 	for i := 1; ; i++ {
-		n := s.Turn()
+		n := s.idling.turn(s)
 		switch {
 		case w.sig.IsSet():
 			w.release()
