@@ -50,6 +50,10 @@ func (r *incoming) gotOn() {
 
 // onMatched: there is a place for the data. What came already goes there.
 func (r *Rxe) onMatched() {
+	if r.unkept && r.m.Proto == Eager {
+		r.onWhole()
+		return
+	}
 	if !r.m.move(RxMatch) {
 		if r.m.State == RxErr {
 			r.settle() // the peer failed while the match was under way
@@ -79,6 +83,29 @@ func (r *Rxe) onMatched() {
 	if r.m.State == RxMatched && r.link.Err != nil {
 		r.fail(r.link.Err) // what is missing will not come
 	}
+}
+
+// onWhole is onMatched of an eager message that has just come, as most do: nothing has happened
+// to it yet, and its one packet holds all of it.
+func (r *Rxe) onWhole() {
+	p := r.head
+	if o := &r.ord.Req; o.Flags&Discard == 0 {
+		r.pools.env.Counters.Copied += uint64(len(p.Payload))
+		if o.Flags&Pieced == 0 {
+			copy(o.Buf, p.Payload)
+		} else {
+			o.scatter(0, p.Payload)
+		}
+	}
+	r.noteData(p)
+	r.head = nil
+	p.Free()
+	if !r.m.Whole() {
+		noStep(r, RxWhole)
+		return
+	}
+	r.complete()
+	r.release() // since nothing is under way
 }
 
 // onPacket takes a further packet: a segment of a message, CTSDATA, READRSP, the

@@ -44,18 +44,16 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 	pkt := p.read(r)
 	switch {
 	case pkt == nil:
-	case pkt.MsgID == p.window.exp && !pkt.Nack && len(p.multi) == 0: // as most are
+	case pkt.MsgID == p.window.exp && !pkt.Nack && len(p.multi) == 0 && p.window.held == 0: // as most are
 		if !pkt.Whole() && pkt.multi() {
 			beginMulti(p, pkt)
 		}
+		p.window.exp++ // first, since a panic of those who are called ends this call
 		if sh := p.env.Sh; sh.Enter(p.env.Endpoint) {
 			p.env.Acceptor.Accept(pkt)
 			sh.Exit()
 		} else {
 			sh.Tell(p.env.Endpoint, pkt.Arrive())
-		}
-		if next := p.window.Advance(); next != nil {
-			goOn(p, next)
 		}
 	case pkt.Nack:
 		p.onReplaced(pkt)
