@@ -179,7 +179,10 @@ var protoOf = func() (of [math.MaxUint8 + 1]Proto) {
 func (r *Rxe) Match(ord *Order) {
 	if ord != nil {
 		r.unlisted()
-		r.receiveBy(ord)
+		ord.settled()
+		if r.ord = ord; ord.Span != 0 {
+			followBy(r, ord)
+		}
 	}
 	sh := r.pools.env.Sh
 	if !sh.Enter(r.ref) {
@@ -200,29 +203,26 @@ func (r *Rxe) Match(ord *Order) {
 }
 
 // MatchLast is Match of a message that has just come, for callers that have nothing left to do,
-// nor have those that called them.
-// A panic needs no rescue of its own then: it ends what is on the stack, up to where the turn
-// or a message is rescued, and is the failure of the rxe all the same.
+// nor have those that called them. A panic needs no rescue of its own then: it ends what is on
+// the stack, up to where the turn or a message is rescued, and is the failure of the rxe all the
+// same.
 func (r *Rxe) MatchLast(ord *Order) {
-	r.receiveBy(ord)
-	sh := r.pools.env.Sh
-	if !sh.Enter(r.ref) {
-		r.matchLater()
-		return
-	}
-	r.onMatched()
-	sh.Exit()
-	r.keepIfNew()
-}
-
-// receiveBy notes the request that receives the message.
-func (r *Rxe) receiveBy(ord *Order) {
-	r.ord = ord
-	if ord.from != nil {
-		ord.settled()
-	}
-	if ord.Span != 0 {
+	if r.ord = ord; ord.Span != 0 {
 		followBy(r, ord)
+	}
+	sh := r.pools.env.Sh
+	switch {
+	case !sh.Enter(r.ref):
+		ord.settled()
+		r.matchLater()
+	case r.m.Proto == Eager: // as most messages are
+		r.onWhole()
+		sh.Exit()
+	default:
+		ord.settled()
+		r.onMatched()
+		sh.Exit()
+		r.keepIfNew()
 	}
 }
 

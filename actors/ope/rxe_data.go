@@ -50,10 +50,6 @@ func (r *incoming) gotOn() {
 
 // onMatched: there is a place for the data. What came already goes there.
 func (r *Rxe) onMatched() {
-	if r.unkept && r.m.Proto == Eager {
-		r.onWhole()
-		return
-	}
 	if !r.m.move(RxMatch) {
 		if r.m.State == RxErr {
 			r.settle() // the peer failed while the match was under way
@@ -85,8 +81,8 @@ func (r *Rxe) onMatched() {
 	}
 }
 
-// onWhole is onMatched of an eager message that has just come, as most do: nothing has happened
-// to it yet, and its one packet holds all of it.
+// onWhole is onMatched of an eager message that has just come: nothing has happened to it yet, and
+// its one packet holds all of it.
 func (r *Rxe) onWhole() {
 	p := r.head
 	if o := &r.ord.Req; o.Flags&Discard == 0 {
