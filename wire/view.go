@@ -37,14 +37,12 @@ func Open(b []byte) (v View, err error) {
 // Open is [Open] into a View that is there already.
 func (v *View) Open(b []byte) error {
 	if len(b) < HeaderLen {
-		*v = View{b: b}
-		return fail(0, baseShort)
+		return unopened(v, b, fail(0, baseShort))
 	}
 	head := le.Uint32(b)
-	info := &infos[uint8(head)]
+	info := infos[uint8(head)] // a copy, for which one look into the table is enough
 	if uint8(head>>8) != Version || info.family == famNone {
-		*v = View{b: b}
-		return baseError(Base{Type: Type(head), Version: uint8(head >> 8), Flags: uint16(head >> 16)})
+		return unopened(v, b, baseError(Base{Type: Type(head), Version: uint8(head >> 8), Flags: uint16(head >> 16)}))
 	}
 	// Field by field: a View made elsewhere and copied here is read in wider pieces than it
 	// was just written in, for which the processor waits.
@@ -72,8 +70,16 @@ func (v *View) Open(b []byte) error {
 	return nil
 }
 
+// unopened is Open of a packet that is to be dropped, for that reason.
+//
+//go:noinline // it is rare
+func unopened(v *View, b []byte, err error) error {
+	*v = View{b: b}
+	return err
+}
+
 // openMore finds the end of the headers of packets that are no messages, and their connid.
-func (v *View) openMore(info *typeInfo) {
+func (v *View) openMore(info typeInfo) {
 	switch {
 	case info.traits&traitREQ != 0:
 		v.openIOV(int(info.iovCountAt))
