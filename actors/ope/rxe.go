@@ -186,7 +186,7 @@ func (r *Rxe) Match(ord *Order) {
 	}
 	sh := r.pools.env.Sh
 	if !sh.Enter(r.ref) {
-		r.matchLater()
+		matchLater(r)
 		return
 	}
 	returned := false
@@ -214,7 +214,7 @@ func (r *Rxe) MatchLast(ord *Order) {
 	switch {
 	case !sh.Enter(r.ref):
 		ord.settled()
-		r.matchLater()
+		matchLater(r)
 	case r.m.Proto == Eager: // as most messages are
 		r.onWhole()
 		sh.Exit()
@@ -233,7 +233,7 @@ func followBy(r *Rxe, ord *Order) {
 }
 
 // matchLater has a message say what Match does.
-func (r *Rxe) matchLater() {
+func matchLater(r *Rxe) {
 	r.told++
 	r.pools.env.Sh.Tell(r.ref, &r.matched)
 	r.keepIfNew()
