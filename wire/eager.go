@@ -121,7 +121,7 @@ type Eager struct {
 }
 
 // Eager reads an eager message into e, which is zero; the data is behind the n bytes of the
-// headers. It fails as [EagerRTM.Read] does.
+// headers. It fails as [EagerRTM.Read] does, and returns 0 then.
 func (v *View) Eager(e *Eager) (n int, err error) {
 	if v.fault != fine {
 		return v.header(famEagerRTM)

@@ -37,49 +37,63 @@ func Open(b []byte) (v View, err error) {
 // Open is [Open] into a View that is there already.
 func (v *View) Open(b []byte) error {
 	if len(b) < HeaderLen {
-		*v = View{b: b}
-		return fail(0, baseShort)
+		return unopened(v, b, fail(0, baseShort))
 	}
 	head := le.Uint32(b)
 	info := infos[uint8(head)] // a copy, for which one look into the table is enough
 	if uint8(head>>8) != Version || info.family == famNone {
-		*v = View{b: b}
-		return baseError(Base{Type: Type(head), Version: uint8(head >> 8), Flags: uint16(head >> 16)})
+		return unopened(v, b, baseError(Base{Type: Type(head), Version: uint8(head >> 8), Flags: uint16(head >> 16)}))
 	}
 	// Field by field: a View made elsewhere and copied here is read in wider pieces than it
 	// was just written in, for which the processor waits.
 	v.Type, v.Version, v.Flags = Type(head), Version, uint16(head>>16)
 	n := int(info.headerLen)
 	v.fault, v.iovCount, v.optionsAt, v.hasConnID = fine, 0, uint8(n), false
-	v.connID, v.rawAddrSize, v.end, v.b = 0, 0, n, b
-	switch {
-	case len(b) < n:
-		v.fault = headerShort
-	case info.traits&traitREQ != 0:
+	v.rawAddrSize, v.b = 0, b
+	if len(b) < n {
+		v.fault, v.connID, v.end = headerShort, 0, n
+		return nil
+	}
+	if info.traits&traitREQ != 0 && info.iovCountAt == 0 {
 		options := head >> 16 & uint32(FlagRawAddr|FlagCQData|FlagConnID)
-		if info.iovCountAt == 0 {
-			if options == 0 {
-				break
-			}
-			if rest := b[n:]; options == uint32(FlagConnID) && len(rest) >= ConnIDHdrLen { // openOptions would do the same
-				v.connID, v.hasConnID, v.end = le.Uint32(rest), true, n+ConnIDHdrLen
-				break
-			}
-		} else {
-			v.openIOV(int(info.iovCountAt))
-			v.optionsAt = uint8(v.end)
+		if rest := b[n:]; options == uint32(FlagConnID) && len(rest) >= ConnIDHdrLen { // openOptions would do the same
+			v.connID, v.hasConnID, v.end = le.Uint32(rest), true, n+ConnIDHdrLen
+			return nil
 		}
-		if options != 0 && v.fault == fine {
+		if v.connID, v.end = 0, n; options != 0 {
+			v.openOptions()
+		}
+		return nil
+	}
+	v.connID, v.end = 0, n
+	v.openMore(info)
+	return nil
+}
+
+// unopened is Open of a packet that is to be dropped, for that reason.
+//
+//go:noinline // it is rare
+func unopened(v *View, b []byte, err error) error {
+	*v = View{b: b}
+	return err
+}
+
+// openMore finds the end of the headers of packets that are no messages, and their connid.
+func (v *View) openMore(info typeInfo) {
+	switch {
+	case info.traits&traitREQ != 0:
+		v.openIOV(int(info.iovCountAt))
+		v.optionsAt = uint8(v.end)
+		if v.Flags&(FlagRawAddr|FlagCQData|FlagConnID) != 0 && v.fault == fine {
 			v.openOptions()
 		}
 	case v.Type == TypeHandshake:
-		if v.end, v.fault = extraInfo(b); v.fault == fine && v.Flags&FlagConnID != 0 {
-			v.connID, v.hasConnID = uint32At(b, v.end)
+		if v.end, v.fault = extraInfo(v.b); v.fault == fine && v.Flags&FlagConnID != 0 {
+			v.connID, v.hasConnID = uint32At(v.b, v.end)
 		}
 	case v.Flags&FlagConnID != 0:
-		v.connID, v.hasConnID = uint32At(b, int(info.connIDAt))
+		v.connID, v.hasConnID = uint32At(v.b, int(info.connIDAt))
 	}
-	return nil
 }
 
 // Bytes is the packet, whether it could be opened or not.

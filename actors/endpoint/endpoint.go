@@ -266,19 +266,17 @@ func (e *Endpoint) spawn(p actor.Producer) shard.Ref { return e.cfg.Shard.SpawnC
 // Deliver implements device.Router.
 func (e *Endpoint) Deliver(r *device.RecvPkt) {
 	l := e.peers.routes.lately(r.AH, r.QPN)
-	if l == nil {
-		if l = e.peers.routes.find(r.AH, r.QPN); l == nil {
-			e.cfg.Shard.Call(e.ref, r.Arrived())
-			return
-		}
-	}
-	sh := e.cfg.Shard
-	if !sh.Enter(l.Peer) {
-		sh.Tell(l.Peer, r.Arrived())
+	if sh := e.cfg.Shard; l != nil && sh.Enter(l.Peer) {
+		l.Deliver(r)
+		sh.Exit()
 		return
 	}
-	l.Deliver(r)
-	sh.Exit()
+	deliverLater(e, r)
+}
+
+// deliverLater is Deliver of a packet whose peer is at work, or was not heard lately.
+func deliverLater(e *Endpoint, r *device.RecvPkt) {
+	e.cfg.Shard.Call(e.Route(r.AH, r.QPN), r.Arrived())
 }
 
 // Route implements device.Router: the actor that gets the packets from (ah, qpn).

@@ -7,7 +7,8 @@ import (
 )
 
 // Accept implements peer.Acceptor: a request whose turn it is. The first packet of a message makes an rxe
-// and is matched; further ones go to the rxe that the first one made.
+// and is matched; further ones go to the rxe that the first one made. Callers have nothing to do
+// after it.
 func (e *Endpoint) Accept(pkt *peer.Packet) {
 	e.hearOf(pkt.Link)
 	if !pkt.Type.IsRTM() {
@@ -26,7 +27,7 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(l.Handle)); r != nil {
 		o := e.pools.Orders.At(r.Owner)
 		if o.Req.Flags&special == 0 {
-			rxe.Match(o)
+			rxe.MatchLast(o)
 			return
 		}
 		if e.many.give(rxe, o, nil) {

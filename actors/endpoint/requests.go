@@ -194,8 +194,10 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
-		if from = e.source(r); from == nil {
-			return
+		if from = e.peers.made(r.Peer); from == nil || r.Flags&ope.Aged != 0 {
+			if from = source(e, r); from == nil {
+				return
+			}
 		}
 	}
 	p := e.pools.Orders.Take(r)
@@ -224,11 +226,9 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 }
 
-// source returns the peer from which alone a receive takes a message, or rejects the receive.
-func (e *Endpoint) source(r *ope.Request) *peer.Link {
-	if l := e.peers.made(r.Peer); l != nil && r.Flags&ope.Aged == 0 {
-		return l
-	}
+// source returns the peer from which alone a receive takes a message, as far as it is to be
+// looked for, or rejects the receive.
+func source(e *Endpoint, r *ope.Request) *peer.Link {
 	if r.Flags&ope.Aged != 0 && outdated(e, r) {
 		e.reject(r, peer.ErrRemoved)
 		return nil

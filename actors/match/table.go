@@ -54,8 +54,13 @@ func (t *Table) Arrive(k Kind, tag uint64, src Source) *Recv {
 			return nil
 		}
 	}
-	if !r.Many {
+	switch {
+	case r.Many:
+	case r.entry.in != nil:
 		s.removeRecv(r)
+	default: // no class has it
+		s.recvs.remove(&r.order)
+		r.in = nil
 	}
 	return r
 }

@@ -11,6 +11,9 @@ import "fmt"
 //	RXE_INIT --match--> RXE_MATCHED --all bytes--> RXE_DONE
 //	   |                 ^       |                  ^
 //	   +--no receive--> RXE_UNEXP  +--> RXE_ANSWER --+ RECEIPT or EOR posted
+//
+// A message that is whole in the packet with which it begins, and that a receive waits for, goes
+// from RXE_INIT to RXE_DONE at once.
 type RxState uint8
 
 // The states.
@@ -39,6 +42,7 @@ type RxEvent uint8
 const (
 	RxNoRecv RxEvent = iota // nothing matches yet
 	RxMatch
+	RxWhole      // a receive waited for the message, of which the first packet holds all
 	RxAsked      // our read's request is out
 	RxNACK       // it cannot be read, the sender is to send it (§4.7)
 	RxLast       // the last bytes are in
@@ -51,7 +55,7 @@ const (
 )
 
 var rxEventNames = [numRxEvents]string{
-	"no-recv", "match", "asked", "nack", "last", "last-owed", "answered", "fail",
+	"no-recv", "match", "whole", "asked", "nack", "last", "last-owed", "answered", "fail",
 	"read-failed", "abandon",
 }
 
@@ -64,7 +68,10 @@ type rxNext struct {
 
 // rxTable is the whole machine: a pair with no entry is a violation.
 var rxTable = [maxStates][maxEvents]rxNext{
-	RxInit:  {RxNoRecv: {RxUnexp, true}, RxMatch: {RxMatched, true}, RxFail: {RxErr, true}, RxAbandon: {RxErr, true}},
+	RxInit: {
+		RxNoRecv: {RxUnexp, true}, RxMatch: {RxMatched, true}, RxWhole: {RxDone, true}, RxFail: {RxErr, true},
+		RxAbandon: {RxErr, true},
+	},
 	RxUnexp: {RxMatch: {RxMatched, true}, RxFail: {RxErr, true}, RxAbandon: {RxErr, true}},
 	RxAsk:   {RxAsked: {RxMatched, true}, RxFail: {RxErr, true}, RxAbandon: {RxErr, true}},
 	RxMatched: {
@@ -115,6 +122,12 @@ func (r *Rx) Take(off, n uint64, windowed bool) bool {
 	}
 	r.Got += n
 	return true
+}
+
+// Whole counts all bytes of a message that its first packet holds.
+func (r *Rx) Whole() bool {
+	r.Got = r.Total
+	return r.move(RxWhole)
 }
 
 // inWindow takes n bytes from the window, if it has so many.

@@ -175,25 +175,18 @@ var protoOf = func() (of [math.MaxUint8 + 1]Proto) {
 }()
 
 // Match gives the rxe the request that receives its message, nil if that goes to registered
-// memory, and has it go on. A panic is no failure of the caller.
+// memory, and has it go on. A panic is no failure of the caller, which goes on, too.
 func (r *Rxe) Match(ord *Order) {
 	if ord != nil {
-		if ord.from != nil {
-			ord.settled()
-		}
-		if r.wait != nil {
-			r.unlisted()
-		}
+		r.unlisted()
+		ord.settled()
 		if r.ord = ord; ord.Span != 0 {
-			r.pools.env.Trail.Put(ord.Span, trail.Matched, 0, r.span, 0)
-			r.span = ord.Span
+			followBy(r, ord)
 		}
 	}
 	sh := r.pools.env.Sh
 	if !sh.Enter(r.ref) {
-		r.told++
-		sh.Tell(r.ref, &r.matched)
-		r.keepIfNew()
+		matchLater(r)
 		return
 	}
 	returned := false
@@ -206,6 +199,43 @@ func (r *Rxe) Match(ord *Order) {
 	r.onMatched()
 	sh.Exit()
 	returned = true
+	r.keepIfNew()
+}
+
+// MatchLast is Match of a message that has just come, for callers that have nothing left to do,
+// nor have those that called them. A panic needs no rescue of its own then: it ends what is on
+// the stack, up to where the turn or a message is rescued, and is the failure of the rxe all the
+// same.
+func (r *Rxe) MatchLast(ord *Order) {
+	if r.ord = ord; ord.Span != 0 {
+		followBy(r, ord)
+	}
+	sh := r.pools.env.Sh
+	switch {
+	case !sh.Enter(r.ref):
+		ord.settled()
+		matchLater(r)
+	case r.m.Proto == Eager: // as most messages are
+		r.onWhole()
+		sh.Exit()
+	default:
+		ord.settled()
+		r.onMatched()
+		sh.Exit()
+		r.keepIfNew()
+	}
+}
+
+// followBy has the receive's trail go on with what happens to the message.
+func followBy(r *Rxe, ord *Order) {
+	r.pools.env.Trail.Put(ord.Span, trail.Matched, 0, r.span, 0)
+	r.span = ord.Span
+}
+
+// matchLater has a message say what Match does.
+func matchLater(r *Rxe) {
+	r.told++
+	r.pools.env.Sh.Tell(r.ref, &r.matched)
 	r.keepIfNew()
 }
 
@@ -298,6 +328,7 @@ func (r *Rxe) Receive(ctx actor.Context) {
 		r.onAbandon(m.Err)
 	case *actor.Restarting:
 		if r.busy {
+			r.keepIfNew()
 			r.note(trail.Restarted, 0, 0, 0)
 			r.fail(ErrInternal)
 		}

@@ -150,12 +150,17 @@ func (r *Rxe) settle() {
 	if r.flying != 0 || r.slotWaits || r.more || r.told != 0 || r.owes != 0 || r.hold.Queued() || x != nil && x.turn.InLine() {
 		return
 	}
+	r.release()
+}
+
+// release gives the rxe back, for its next use.
+func (r *Rxe) release() {
 	if r.span != 0 {
 		r.noteReceived()
 		r.pools.env.Trail.Outcome(r.span, trail.End, min(r.m.Got+r.m.read, r.m.Total), r.err)
 		r.span = 0
 	}
-	if x != nil {
+	if x := r.x; x != nil {
 		r.x = nil
 		x.turn.Over(r.link)
 		r.member.Of(nil)

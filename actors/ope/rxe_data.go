@@ -81,6 +81,29 @@ func (r *Rxe) onMatched() {
 	}
 }
 
+// onWhole is onMatched of an eager message that has just come: nothing has happened to it yet, and
+// its one packet holds all of it.
+func (r *Rxe) onWhole() {
+	p := r.head
+	if o := &r.ord.Req; o.Flags&Discard == 0 {
+		r.pools.env.Counters.Copied += uint64(len(p.Payload))
+		if o.Flags&Pieced == 0 {
+			copy(o.Buf, p.Payload)
+		} else {
+			o.scatter(0, p.Payload)
+		}
+	}
+	r.noteData(p)
+	r.head = nil
+	p.Free()
+	if !r.m.Whole() {
+		noStep(r, RxWhole)
+		return
+	}
+	r.complete()
+	r.release() // since nothing is under way
+}
+
 // onPacket takes a further packet: a segment of a message, CTSDATA, READRSP, the
 // replacement of a refused message, or PEER_ERROR.
 func (r *Rxe) onPacket(p *peer.Packet) {

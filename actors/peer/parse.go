@@ -49,6 +49,12 @@ func (p *Packet) parse(v *wire.View, b []byte) error {
 	return nil
 }
 
+// setEager completes an eager message, of which the data is behind the n bytes of the headers.
+func (p *Packet) setEager(v *wire.View, n int) {
+	p.Type, p.Payload = v.Type, v.Bytes()[n:]
+	p.Length = uint64(len(p.Payload))
+}
+
 func (p *Packet) parseCTSData(v *wire.View, b []byte) error {
 	var h wire.CTSData
 	n, err := h.Read(v)

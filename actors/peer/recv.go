@@ -41,29 +41,35 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 		onOther(p, r)
 		return
 	}
-	pkt := p.read(r)
-	switch {
-	case pkt == nil:
-	case pkt.MsgID == p.window.exp && !pkt.Nack && len(p.multi) == 0: // as most are
-		if !pkt.Whole() && pkt.multi() {
-			beginMulti(p, pkt)
-		}
-		if sh := p.env.Sh; sh.Enter(p.env.Endpoint) {
-			p.env.Acceptor.Accept(pkt)
-			sh.Exit()
-		} else {
-			sh.Tell(p.env.Endpoint, pkt.Arrive())
-		}
-		if next := p.window.Advance(); next != nil {
-			goOn(p, next)
-		}
-	case pkt.Nack:
+	pkt := p.env.Pool.Get(r, l) // read does the same
+	if n, _ := v.Eager(&pkt.Eager); n > 0 {
+		pkt.setEager(v, n)
+	} else if !readOther(p, r, pkt) {
+		return
+	}
+	if pkt.MsgID != p.window.exp || p.window.held != 0 || len(p.multi) > 0 || pkt.Nack {
+		outOfLine(p, pkt)
+		return
+	}
+	if !pkt.Whole() && pkt.multi() {
+		beginMulti(p, pkt)
+	}
+	p.window.exp++ // first, since a panic of those who are called ends this call
+	if sh := p.env.Sh; sh.Enter(p.env.Endpoint) {
+		p.env.Acceptor.Accept(pkt)
+		sh.Exit()
+	} else {
+		sh.Tell(p.env.Endpoint, pkt.Arrive())
+	}
+}
+
+// outOfLine takes a message or atomic that does not simply follow the one before it.
+func outOfLine(p *Peer, pkt *Packet) {
+	if pkt.Nack {
 		p.onReplaced(pkt)
-	default:
-		if m := p.multiOf(pkt); m != nil {
-			p.continueMulti(m, pkt)
-			return
-		}
+	} else if m := p.multiOf(pkt); m != nil {
+		p.continueMulti(m, pkt)
+	} else {
 		p.place(pkt)
 	}
 }
@@ -114,19 +120,28 @@ func admits(p *Peer, r *device.RecvPkt) bool {
 // on the Packet alone.
 func (p *Peer) read(r *device.RecvPkt) *Packet {
 	v, pkt := &r.View, p.env.Pool.Get(r, p.link)
-	var err error
-	if pkt.Type = v.Type; pkt.Type.IsEagerRTM() { // as most are
-		var n int
-		if n, err = v.Eager(&pkt.Eager); err == nil {
-			pkt.Payload = v.Bytes()[n:]
-			pkt.Length = uint64(len(pkt.Payload))
-			return pkt
-		}
-	} else if err = pkt.parse(v, v.Bytes()); err == nil {
-		return pkt
+	if n, _ := v.Eager(&pkt.Eager); n > 0 {
+		pkt.setEager(v, n)
+	} else if !readOther(p, r, pkt) {
+		return nil
 	}
-	unreadable(p, r, pkt, err)
-	return nil
+	return pkt
+}
+
+// readOther is read of a packet that is no eager message, or is one that cannot be read. It reports
+// whether it could be read; if not, it was dropped.
+func readOther(p *Peer, r *device.RecvPkt, pkt *Packet) bool {
+	v := &r.View
+	var err error
+	if pkt.Type = v.Type; pkt.Type.IsEagerRTM() {
+		_, err = v.Eager(&pkt.Eager)
+	} else {
+		err = pkt.parse(v, v.Bytes())
+	}
+	if err != nil {
+		unreadable(p, r, pkt, err)
+	}
+	return err == nil
 }
 
 // place processes a packet if it is its turn, and keeps it if that is to come.
