@@ -60,6 +60,7 @@ type Pools struct {
 	Orders *Orders // of this endpoint, or of all that share a pool of receives
 
 	res    Result // scratch for outcomes, which a Sink must not keep
+	sent   Result // the same of a txe's, in which what describes a received message is never set
 	tx     []*Txe
 	rx     []*Rxe
 	txFree *Txe

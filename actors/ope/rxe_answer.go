@@ -143,11 +143,10 @@ func (r *Rxe) settle() {
 		return
 	}
 	r.complete()
-	x := r.x
-	if x != nil {
-		x.doneWith()
+	if r.x != nil {
+		r.x.doneWith()
 	}
-	if r.flying != 0 || r.slotWaits || r.more || r.told != 0 || r.owes != 0 || r.hold.Queued() || x != nil && x.turn.InLine() {
+	if r.flying|r.told != 0 || r.slotWaits || r.more || r.owes != 0 || r.hold.Queued() || r.x != nil && r.x.turn.InLine() {
 		return
 	}
 	r.release()
@@ -155,6 +154,21 @@ func (r *Rxe) settle() {
 
 // release gives the rxe back, for its next use.
 func (r *Rxe) release() {
+	if r.span != 0 || r.x != nil {
+		endRest(r)
+	}
+	r.member.Leave()
+	p := r.pools
+	if r.ord != nil {
+		p.Orders.Put(r.ord)
+	}
+	r.id = nextID(r.id)
+	r.busy, r.unkept = false, false
+	r.ord, r.link, r.err, r.canceled, r.next, p.rxFree = nil, nil, nil, nil, p.rxFree, r
+}
+
+// endRest ends what only few have: a span, an extension.
+func endRest(r *Rxe) {
 	if r.span != 0 {
 		r.noteReceived()
 		r.pools.env.Trail.Outcome(r.span, trail.End, min(r.m.Got+r.m.read, r.m.Total), r.err)
@@ -166,14 +180,6 @@ func (r *Rxe) release() {
 		r.member.Of(nil)
 		r.pools.putRxExt(x, r.link)
 	}
-	r.member.Leave()
-	r.id = nextID(r.id)
-	if r.ord != nil {
-		r.pools.Orders.Put(r.ord)
-	}
-	r.busy, r.unkept = false, false
-	r.ord, r.link, r.err, r.canceled = nil, nil, nil, nil
-	r.next, r.pools.rxFree = r.pools.rxFree, r
 }
 
 // complete gives the outcome, once.
@@ -185,20 +191,29 @@ func (r *Rxe) complete() {
 		r.violated(noEdge(CallerOutcome, r.c.state))
 		return
 	}
-	if r.span != 0 {
-		r.noteReceived()
-	}
-	p := r.pools
 	if r.ord == nil {
-		servedWrite(r)
-		if r.err == nil && r.says.HasData && p.OnWritten != nil {
-			p.OnWritten(r.link, int(r.m.Total), r.says.Data)
-		}
+		tellWritten(r)
 		return
 	}
-	q := &r.ord.Req
+	q, p := &r.ord.Req, r.pools
 	res := &p.res
 	r.Describe(res)
+	if r.err != nil || r.span != 0 || res.N > q.Len() {
+		accountReceived(r, res)
+	} else {
+		p.Tally.succeed(q.Kind, uint64(res.N))
+	}
+	q.Sink.Done(q, res)
+	if q.More != nil {
+		PutLists(q)
+		q.More = nil
+	}
+	q.Buf = nil
+}
+
+// accountReceived counts an outcome that has something unusual.
+func accountReceived(r *Rxe, res *Result) {
+	q, p := &r.ord.Req, r.pools
 	if r.err != nil {
 		res.Err, res.N = r.err, 0
 	} else if room := q.Len(); res.N > room && q.Flags&Discard == 0 { // else all of it is there, or gone
@@ -206,13 +221,19 @@ func (r *Rxe) complete() {
 		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
 	}
 	if r.span != 0 {
+		r.noteReceived()
 		p.env.Trail.Outcome(r.span, trail.Told, uint64(res.N), res.Err)
 	}
 	p.Tally.Count(q.Kind, uint64(res.N), res.Err)
-	q.Sink.Done(q, res)
-	if q.More != nil {
-		PutLists(q)
-		q.More = nil
+}
+
+// tellWritten tells of a peer's write, which has no request here.
+func tellWritten(r *Rxe) {
+	if r.span != 0 {
+		r.noteReceived()
 	}
-	q.Buf = nil
+	servedWrite(r)
+	if p := r.pools; r.err == nil && r.says.HasData && p.OnWritten != nil {
+		p.OnWritten(r.link, int(r.m.Total), r.says.Data)
+	}
 }

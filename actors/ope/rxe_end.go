@@ -213,9 +213,10 @@ func (r *Rxe) violated(err error) {
 // Describe says what message it is, as an outcome has it.
 func (r *incoming) Describe(res *Result) {
 	// Every field is set, and none twice.
-	res.Err, res.Lost = nil, 0
-	res.N, res.Proto, res.Peer, res.From = int(r.m.Total), r.m.Proto, r.link.Handle, &r.link.Addr
+	l := r.link
+	res.N, res.Lost, res.Proto, res.Peer = int(r.m.Total), 0, r.m.Proto, l.Handle
 	res.Tag, res.Data, res.HasData = r.says.Tag, r.says.Data, r.says.HasData
+	res.Err, res.From = nil, &l.Addr
 }
 
 // Claim notes that the message is in the matcher no more, and returns the id of

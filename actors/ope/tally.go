@@ -17,16 +17,22 @@ type Tally struct {
 
 // Count notes the outcome of a request.
 func (c *Tally) Count(k Kind, bytes uint64, err error) {
-	if err == nil {
-		c.OK[k]++
-	} else {
-		c.fail(k, err)
+	if err != nil {
+		c.fail(k, bytes, err)
+		return
 	}
+	c.succeed(k, bytes)
+}
+
+// succeed is Count of a request that did not fail.
+func (c *Tally) succeed(k Kind, bytes uint64) {
+	c.OK[k]++
 	c.Bytes[k] += bytes
 }
 
-func (c *Tally) fail(k Kind, err error) {
+func (c *Tally) fail(k Kind, bytes uint64, err error) {
 	c.Failed[k]++
+	c.Bytes[k] += bytes
 	if c.Errors == nil {
 		c.Errors = make(map[string]uint64)
 	}

@@ -103,23 +103,30 @@ func (t *Txe) tell(e CallerEvent) {
 		t.violated(noEdge(e, t.c.state))
 		return
 	}
-	q, p, n := t.q, t.pools, int(t.m.Total)
-	if q.Kind == KindAtomic {
-		n = len(q.Buf)
+	q, p := t.q, t.pools
+	r := &p.sent
+	r.Proto, r.Err, r.N = t.m.Proto, t.err, int(t.m.Total)
+	if t.err != nil || t.turn.Span != 0 || q.Kind == KindAtomic {
+		accountSent(t, r)
+	} else {
+		p.Tally.succeed(q.Kind, t.m.Total)
 	}
-	if t.err != nil {
-		n = int(t.m.Acked)
-	}
-	r := &p.res
-	*r = Result{}
-	r.Proto, r.Err, r.N = t.m.Proto, t.err, n
-	if t.turn.Span != 0 {
-		p.env.Trail.Outcome(t.turn.Span, trail.Told, uint64(n), t.err)
-	}
-	p.Tally.Count(q.Kind, uint64(n), t.err)
 	s := q.Sink
 	q.Sink = nil
 	s.Done(q, r)
+}
+
+// accountSent counts an outcome that has something unusual.
+func accountSent(t *Txe, r *Result) {
+	q, p := t.q, t.pools
+	switch {
+	case t.err != nil:
+		r.N = int(t.m.Acked)
+	case q.Kind == KindAtomic:
+		r.N = len(q.Buf)
+	}
+	p.env.Trail.Outcome(t.turn.Span, trail.Told, uint64(r.N), t.err)
+	p.Tally.Count(q.Kind, uint64(r.N), t.err)
 }
 
 func (t *Txe) release() {

@@ -1,5 +1,7 @@
 package efa
 
+import "github.com/efactor/efactor/actors/ope"
+
 // binding is where the completions of an endpoint go: its place in each of its queues, or nil
 // where it has none. They may be the same.
 type binding struct{ sendTo, recvTo *source }
@@ -53,12 +55,12 @@ func unbind(e *Endpoint) {
 // may post the next operation: places come first.
 func (e *intake) flusher() func() {
 	return func() {
-		if n := e.freeTx; n > 0 {
-			e.freeTx = 0
+		if n := e.free[ope.KindSend]; n > 0 {
+			e.free[ope.KindSend] = 0
 			e.tx.giveBack(n)
 		}
-		if n := e.freeRx; n > 0 {
-			e.freeRx = 0
+		if n := e.free[ope.KindRecv]; n > 0 {
+			e.free[ope.KindRecv] = 0
 			e.rx.giveBack(n)
 		}
 		if e.sendTo != nil {

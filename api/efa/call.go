@@ -35,30 +35,31 @@ type spareCall struct {
 
 // newCall returns a call to wait for. owner: the caller has the shard.
 func (e *intake) newCall(owner bool) *call {
-	c := &e.spare.call
-	if owner && e.spare.taken == e.spare.back.Load() {
-		e.spare.taken++
-	} else {
-		c = calls.Get().(*call)
+	if s := &e.spare; owner && s.taken == s.back.Load() {
+		s.taken++
+		return &s.call
 	}
+	c := calls.Get().(*call)
 	c.to = &e.outcomes
 	return c
 }
 
 // putCall takes back a call whose outcome was read. The next one overwrites that.
-func (e *intake) putCall(x *call) {
-	x.sig.Clear()
-	if x == &e.spare.call {
-		sys.StoreRelease(&e.spare.back, e.spare.taken) // nobody else takes it before that
+func (e *intake) putCall(c *call) {
+	c.sig.Clear()
+	if s := &e.spare; c == &s.call {
+		sys.StoreRelease(&s.back, s.taken) // nobody else takes it before that
 		return
 	}
-	x.to, x.msg, x.err = nil, Message{}, nil
-	calls.Put(x)
+	c.to, c.msg, c.err = nil, Message{}, nil
+	calls.Put(c)
 }
 
 // Done implements ope.Sink, on the shard.
 func (c *call) Done(q *ope.Request, r *ope.Result) {
-	c.to.finished(q, r)
+	if !c.to.onlyPlace(q) {
+		c.to.finished(q, r)
+	}
 	c.msg.fill(kindOf(q), q, r)
 	c.err = nil
 	if r.Err != nil {

@@ -46,32 +46,26 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
+// kinds are what the completions of requests are of. Requests that have none are not there. It
+// has a power of two rows, so that no index needs a check.
+var kinds = [numKinds]Kind{
+	ope.KindSend: Sent, ope.KindWrite: Wrote, ope.KindRead: Fetched, ope.KindAtomic: Updated,
+	ope.KindRecv: Received, ope.KindTake: Received, ope.KindPeek: Peeked, ope.KindClaim: Peeked,
+	ope.KindWritten: RemoteWrite,
+}
+
+const numKinds = 16
+
 // kindOf is what the completion of a request is of.
 func kindOf(q *ope.Request) Kind {
-	switch q.Kind {
-	case ope.KindSend:
-		return Sent
-	case ope.KindWrite:
-		return Wrote
-	case ope.KindRead:
-		return Fetched
-	case ope.KindAtomic:
-		return Updated
-	case ope.KindWritten:
-		return RemoteWrite
-	case ope.KindRecv:
-		if q.Flags&ope.Multi != 0 {
-			return Released
-		}
-	case ope.KindPeek, ope.KindClaim:
+	switch f := q.Flags; {
+	case f&(ope.Multi|ope.Discard) == 0:
+		return kinds[q.Kind%numKinds]
+	case f&ope.Multi != 0:
+		return Released
+	default:
 		return Peeked
-	case ope.KindTake:
-		if q.Flags&ope.Discard != 0 {
-			return Peeked
-		}
-	case ope.KindCancel, ope.KindControl: // they have no completion
 	}
-	return Received
 }
 
 // Message describes a message that was received.
@@ -116,24 +110,28 @@ type Completion struct {
 type Protocol = ope.Proto
 
 // fill makes a Completion of an outcome of an endpoint's, without allocating unless it failed.
+// Before that it is zero.
 func (c *Completion) fill(of *outcomes, q *ope.Request, r *ope.Result) {
 	k := kindOf(q)
 	c.Kind, c.ID, c.Token, c.Protocol = k, OpID(q.ID), q.Token, r.Proto
-	c.Err, c.Offset = nil, 0
-	if q.Flags&ope.Part != 0 {
+	c.Message.fill(k, q, r)
+	if q.Flags&ope.Part != 0 { // of a receive with Multi
 		c.Offset = int(q.Addr)
 	}
 	if r.Err != nil {
 		c.Err = of.opError(q, r)
 	}
-	c.Message.fill(k, q, r)
 }
 
+// ofOurs are the kinds of completion that have no message of a peer's.
+const ofOurs uint64 = 1<<Sent | 1<<Wrote | 1<<Fetched | 1<<Updated | 1<<Released
+
+// fill describes what r is the outcome of. Before that no message of a peer's was described.
 func (m *Message) fill(k Kind, q *ope.Request, r *ope.Result) {
-	m.N, m.Tagged = r.N, q.Flags&ope.Tagged != 0
-	if k != Received && k != RemoteWrite && k != Peeked {
-		m.From, m.raw = Addr(q.Peer), nil
-		m.Tag, m.Data, m.HasData = q.Tag, q.Data, q.Flags&ope.HasData != 0
+	f := q.Flags
+	m.N, m.Tagged = r.N, f&ope.Tagged != 0
+	if ofOurs&(1<<(k%64)) != 0 {
+		m.From, m.Tag, m.Data, m.HasData = Addr(q.Peer), q.Tag, q.Data, f&ope.HasData != 0
 		return
 	}
 	m.From, m.raw = Addr(r.Peer), r.From

@@ -11,20 +11,43 @@ import (
 type outcomes struct {
 	tx, rx credits
 	av     *AddressVector // has the names of peers
-	// Places that have become free since the last flush; the shard's, see flusher.
-	freeTx, freeRx int64
+	// Places that have become free since the last flush, in rows KindSend and KindRecv; the shard's, see flusher.
+	free [freeRows]int64
+	// plain is above the kinds that onlyPlace takes: 0 if there is something to count.
+	plain ope.Kind
 
 	sent, received, wrote, fetched *Counter // nil: they are not counted
 }
+
+// freeRows is a power of two, so that no index needs a check.
+const freeRows = 4
+
+// notPlain are the flags of operations that may end with more than their place. Of Inject
+// and Borrowed there are both or none in those that do not: the endpoint has no copy of their bytes.
+const notPlain = ope.Inject | ope.Borrowed | ope.Discard | ope.Multi | ope.Part | ope.Sized
 
 func (e *outcomes) init(cfg *EndpointConfig) {
 	e.av = cfg.AV
 	e.tx.init(cfg.TxDepth, 1024)
 	e.rx.init(cfg.RxDepth, 16384)
 	e.sent, e.received, e.wrote, e.fetched = cfg.SendCounter, cfg.RecvCounter, cfg.WriteCounter, cfg.ReadCounter
+	if e.sent == nil && e.received == nil {
+		e.plain = ope.KindRecv + 1
+	}
 }
 
-// finished does what every outcome needs: what was fetched goes where it belongs,
+// onlyPlace gives back the place of an operation if it had nothing else, as most have. If not
+// it returns false, and finished does it.
+func (e *outcomes) onlyPlace(q *ope.Request) bool {
+	f := q.Flags & notPlain
+	if q.Kind >= e.plain || f != 0 && f != ope.Inject|ope.Borrowed || q.More != nil {
+		return false
+	}
+	e.free[q.Kind%freeRows]++
+	return true
+}
+
+// finished does what outcomes need: what was fetched goes where it belongs,
 // copies and places are given back, and it is counted.
 func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 	switch q.Kind {
@@ -32,13 +55,13 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 		if r.Err == nil && (q.More != nil || q.Flags&(ope.Inject|ope.Borrowed) == ope.Inject) {
 			left(q, r)
 		}
-		e.freeTx++
+		e.free[ope.KindSend]++
 		if e.sent != nil {
 			e.sent.count(r.N, r.Err)
 		}
 	case ope.KindPeek, ope.KindClaim:
 		if q.Flags&ope.Discard != 0 {
-			e.freeRx++ // else it takes no place
+			e.free[ope.KindRecv]++ // else it takes no place
 		}
 		return
 	case ope.KindRecv, ope.KindTake:
@@ -49,7 +72,7 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 		if q.More != nil && (r.Err == nil || r.Lost > 0) {
 			scatter(q, r)
 		}
-		e.freeRx++
+		e.free[ope.KindRecv]++
 		if e.received != nil && q.Flags&ope.Discard == 0 {
 			e.received.count(r.N, r.Err)
 		}
@@ -58,7 +81,7 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 		if r.Err == nil {
 			left(q, r)
 		}
-		e.freeTx++
+		e.free[ope.KindSend]++
 		if c := e.counter(q); c != nil {
 			c.count(r.N, r.Err)
 		}

@@ -19,7 +19,9 @@ func (s injected) Done(q *ope.Request, r *ope.Result) {
 		to.Done(q, r)
 		return
 	}
-	s.ep.finished(q, r)
+	if !s.ep.onlyPlace(q) {
+		s.ep.finished(q, r)
+	}
 	if r.Err != nil {
 		s.ep.log.Warn("injected operation failed", "op", opName(q.Kind), "peer", q.Peer, "name", s.ep.av.Name(Addr(q.Peer)), "err", r.Err)
 	}

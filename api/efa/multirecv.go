@@ -44,7 +44,7 @@ func (e *checker) minMulti() int {
 // finishedMany is finished of receives that are not for one message of a known size.
 func finishedMany(e *outcomes, q *ope.Request, r *ope.Result) {
 	if q.Flags&ope.Part == 0 {
-		e.freeRx++
+		e.free[ope.KindRecv]++
 	}
 	if s, ok := q.Sink.(*source); ok && q.Flags&ope.Multi != 0 {
 		s.q.leaveOne()

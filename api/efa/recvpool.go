@@ -305,5 +305,7 @@ func (s *pooled) Done(q *ope.Request, r *ope.Result) {
 	if c := s.e.received; c != nil {
 		c.count(r.N, r.Err)
 	}
-	s.to().put(q, r)
+	if to := s.to(); to.tells(q, r) {
+		to.ring.Put().fill(&to.of.outcomes, q, r)
+	}
 }

@@ -35,20 +35,29 @@ const maxOverflow = 4096
 
 // Done implements ope.Sink, on the shard.
 func (s *source) Done(q *ope.Request, r *ope.Result) {
-	s.of.finished(q, r)
-	s.put(q, r)
+	if !s.of.onlyPlace(q) {
+		s.of.finished(q, r)
+	}
+	if s.tells(q, r) {
+		s.ring.Put().fill(&s.of.outcomes, q, r) // the cell was reserved when the operation was posted
+	}
 }
 
-// put makes a completion of an outcome.
-func (s *source) put(q *ope.Request, r *ope.Result) {
-	if q.Flags&ope.Quiet != 0 {
-		if r.Err != nil {
-			s.q.overflow.add(&s.of.outcomes, q, r)
-			s.q.wake()
-		}
-		return
+// tells reports whether an outcome has a completion in the ring. The failure of an operation that
+// was to be silent goes elsewhere.
+func (s *source) tells(q *ope.Request, r *ope.Result) bool {
+	if q.Flags&ope.Quiet == 0 {
+		return true
 	}
-	s.ring.Put().fill(&s.of.outcomes, q, r) // the cell was reserved when the operation was posted
+	s.quiet(q, r)
+	return false
+}
+
+func (s *source) quiet(q *ope.Request, r *ope.Result) {
+	if r.Err != nil {
+		s.q.overflow.add(&s.of.outcomes, q, r)
+		s.q.wake()
+	}
 }
 
 // publish lets the reader see what this turn completed.

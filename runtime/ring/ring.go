@@ -115,8 +115,8 @@ func NewSPSC[T any](n int) *SPSC[T] {
 	return &SPSC[T]{cells: make([]T, size), mask: size - 1}
 }
 
-// Put returns the cell for the next value, nil if the queue is full. The value is
-// the consumer's after Publish. Only the producer may call it.
+// Put returns the cell for the next value, which is zero, or nil if the queue is full. The value
+// is the consumer's after Publish. Only the producer may call it.
 func (q *SPSC[T]) Put() *T {
 	if q.put-q.freed > q.mask {
 		step()
@@ -151,15 +151,22 @@ func (q *SPSC[T]) Take(dst []T) int {
 		}
 	}
 	n := min(uint64(len(dst)), q.seen-h)
-	var zero T
-	for i := range n {
-		c := &q.cells[(h+i)&q.mask]
-		dst[i] = *c
-		*c = zero // for the garbage collector
+	at := h & q.mask
+	some := q.cells[at:min(at+n, q.mask+1)]
+	empty(dst, some)
+	if rest := n - uint64(len(some)); rest > 0 { // from where the ring begins again
+		empty(dst[len(some):], q.cells[:rest])
 	}
 	step()
 	sys.StoreRelease(&q.head, h+n)
 	return int(n)
+}
+
+// empty moves values to dst. The cells are zero then: what they refer to is the reader's alone, and
+// the producer has to set only what is not zero.
+func empty[T any](dst, cells []T) {
+	copy(dst, cells)
+	clear(cells)
 }
 
 // Len is the number of published values not taken. Either side.
