@@ -62,15 +62,16 @@ func newReceiver(r ring) receiver {
 // postSlots makes slots receivable; flush publishes them to senders.
 func (r *receiver) postSlots(slots []int32) {
 	for _, slot := range slots {
-		i := r.end & r.mask
+		pos := r.end
+		i := pos & r.mask
 		pl := &r.places[i]
-		if pl.slot != none || r.end-r.head >= uint64(r.cells) {
+		if pl.slot != none || pos-r.head > r.mask {
 			r.postPast(slot)
 			continue
 		}
-		w := makeWord(posted, r.lap(r.end), 0, uint16(slot), 0)
-		pl.pos, pl.want, pl.slot = r.end, w|word(ready), slot
-		r.end++
+		w := makeWord(posted, r.lap(pos), 0, uint16(slot), 0)
+		pl.pos, pl.want, pl.slot = pos, w|word(ready), slot
+		r.end = pos + 1
 		sys.StoreRelease(r.post(i), uint64(w))
 	}
 	if r.want == never {
