@@ -44,7 +44,8 @@ func arrivals(q *QP, events []device.Completion) (n int) {
 			q.slots[slot] = slotOwned
 			q.stats.Recvs++
 			if e.AH != device.UnknownAH && e.SrcGID == q.ahs.lastGID && q.ahs.lastAH != device.UnknownAH {
-				e.AH, e.SrcGID = q.ahs.lastAH, device.GID{} // the sender of the packet before
+				e.AH = q.ahs.lastAH // the sender of the packet before
+				e.SrcGID = device.GID{}
 			} else if q.findSource(e); e.AH == device.UnknownAH {
 				q.stats.UnknownSenders++
 			}

@@ -62,8 +62,7 @@ func newReceiver(r ring) receiver {
 // postSlots makes slots receivable; flush publishes them to senders.
 func (r *receiver) postSlots(slots []int32) {
 	for _, slot := range slots {
-		pos := r.end
-		i := pos & r.mask
+		pos, i := r.end, r.end&r.mask
 		pl := &r.places[i]
 		if pl.slot != none || pos-r.head > r.mask {
 			r.postPast(slot)
@@ -129,45 +128,39 @@ func (r *receiver) nothing(w word) bool {
 
 // next takes the next packet, if there is one. The cell at head said w, and not nothing.
 func (r *receiver) next(w word, p *packet) bool {
-	if w&postBits != r.want {
-		return r.search(p)
-	}
 	who, n := r.whose(w), w.length()
-	if who == 0 || n > r.mtu {
-		return r.search(p)
-	}
-	p.w, p.who = w, who
-	i := r.head & r.mask
-	if pl, c := &r.places[i], &r.cell[i]; n <= lineMax && w&withImm == 0 {
-		p.slot, pl.slot = int32(w.slot()), none
-		line := *(*[lineMax]byte)(c.inline[:]) // of a known size, as in cell.fill
-		*(*[lineMax]byte)(r.slot[int(w.slot())*r.stride:]) = line
+	if w&postBits != r.want || who == 0 || n > r.mtu {
+		if !r.search(p) {
+			return false
+		}
 	} else {
-		r.take(pl, c, p)
+		p.w, p.who = w, who
+		i := r.head & r.mask
+		if pl, c := &r.places[i], &r.cell[i]; n <= lineMax && w&withImm == 0 {
+			p.slot, pl.slot = int32(w.slot()), none
+			line := *(*[lineMax]byte)(c.inline[:]) // of a known size, as in cell.fill
+			at := int(w.slot()) * r.stride
+			*(*[lineMax]byte)(r.slot[at : at+lineMax]) = line
+		} else {
+			r.take(pl, c, p)
+		}
 	}
 	r.looks = 0
-	r.proceed()
-	return true
-}
-
-// proceed has head go past a place that was taken.
-func (r *receiver) proceed() {
 	r.head++
 	r.aim()
 	// The next look is at the cell at head, which the previous look has prefetched;
 	// it must not have to wait for the one after that.
 	willRead(&r.cell[(r.head+1)&r.mask].word)
+	return true
 }
 
-// search is next for all other cases: it moves head to what can be taken.
+// search is next for all other cases: it moves head to what can be taken, and takes it.
 func (r *receiver) search(p *packet) bool {
 	deep := r.looks >= r.patience
 	v, found := r.advance(deep)
 	if found {
 		p.verdict = v
 		r.takeAt(r.head&r.mask, p)
-		r.looks = 0
-		r.proceed()
 		return true
 	}
 	if r.looks++; deep {
