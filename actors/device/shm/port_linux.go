@@ -175,11 +175,11 @@ func (p *port) Poll(c []device.Completion) int {
 	if p.armed.Load() || p.news.some.Load() || len(p.rx.aside) > 0 || len(p.dying) > 0 {
 		return p.poll(c)
 	}
-	return p.take(c)
+	return arrivals(p, c)
 }
 
-// take makes completions of what has arrived at head.
-func (p *port) take(c []device.Completion) (n int) {
+// arrivals makes completions of what has arrived at head.
+func arrivals(p *port, c []device.Completion) (n int) {
 	var pk packet
 	for n < len(c) {
 		w := p.rx.look()
@@ -203,7 +203,7 @@ func (p *port) poll(c []device.Completion) (n int) {
 	for n < len(c) && p.rx.nextAside(&pk) {
 		n += p.accept(&pk, &c[n])
 	}
-	n += p.take(c[n:])
+	n += arrivals(p, c[n:])
 	if len(p.dying) > 0 {
 		n += p.buryDead(c[n:])
 	}
@@ -227,13 +227,13 @@ func (p *port) accept(pk *packet, c *device.Completion) int {
 	c.AH, c.SrcQPN, c.Imm, c.QKey, c.Len = 0, pk.who.qpn(), 0, 0, w.length()
 	c.SrcGID = from.gid
 	if w&(withImm|written) != 0 {
-		return p.acceptMarked(pk, c)
+		return acceptMarked(p, pk, c)
 	}
 	return 1
 }
 
 // acceptMarked is accept for a packet with an immediate, or that is a note.
-func (p *port) acceptMarked(pk *packet, c *device.Completion) int {
+func acceptMarked(p *port, pk *packet, c *device.Completion) int {
 	if c.HasImm = pk.w&withImm != 0; c.HasImm {
 		c.Imm = pk.imm
 	}
