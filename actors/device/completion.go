@@ -39,7 +39,7 @@ type Completion struct {
 	AH     AH     // of the other side; not OpSend
 	SrcQPN uint16 // of the other side; not OpSend
 	Imm    uint32 // if HasImm
+	QKey   uint32 // OpGone
 	Len    int    // OpRecv: bytes in the slot or buffer; OpWritten: bytes written
 	SrcGID GID    // of the other side, set when AH is UnknownAH; not OpSend
-	QKey   uint32 // OpGone
 }

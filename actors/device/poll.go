@@ -13,30 +13,37 @@ func (q *Queue) Poll(*shard.Shard) int {
 	for q.at < q.got {
 		c := &q.comps[q.at]
 		q.at++
-		switch c.Op {
-		case OpRecv:
+		if c.Op == OpRecv {
 			q.onRecv(c)
-		case OpSend:
-			q.onSend(c)
-		case OpWritten:
-			q.onWritten(c)
-		case OpRefused:
-			q.Counters.RDMARefused++
-			q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, Key: c.ID})
-		case OpGone:
-			onGone(q, c)
-		case OpFatal:
-			q.sh.Tell(q.router.Route(UnknownAH, 0), &Fatal{Status: c.Status})
+		} else {
+			onOther(q, c)
 		}
 	}
 	if q.stalled.head != nil {
 		n += q.unstall()
 	}
-	if !q.gaveRoom {
-		n += q.GiveRoom()
+	if q.waiters > 0 && !q.gaveRoom {
+		n += q.wakeWaiters()
 	}
 	q.gaveRoom = false
 	return n
+}
+
+// onOther deals with what is not a packet.
+func onOther(q *Queue, c *Completion) {
+	switch c.Op {
+	case OpSend:
+		q.onSend(c)
+	case OpWritten:
+		q.onWritten(c)
+	case OpRefused:
+		q.Counters.RDMARefused++
+		q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, Key: c.ID})
+	case OpGone:
+		onGone(q, c)
+	case OpFatal:
+		q.sh.Tell(q.router.Route(UnknownAH, 0), &Fatal{Status: c.Status})
+	}
 }
 
 func (q *Queue) onSend(c *Completion) {
@@ -79,8 +86,9 @@ func (q *Queue) onRecv(c *Completion) {
 	}
 	q.Counters.RecvDone++
 	q.Counters.RecvBytes += uint64(c.Len)
-	r.AH, r.QPN = c.AH, c.SrcQPN
-	r.GID = c.SrcGID
+	if r.AH, r.QPN = c.AH, c.SrcQPN; c.AH == UnknownAH {
+		r.GID = c.SrcGID
+	}
 	if err := r.View.Open(r.mem[:min(c.Len, len(r.mem))]); err != nil || r.Err != nil {
 		r.Err = err
 	}

@@ -9,9 +9,9 @@ import (
 type RecvPkt struct {
 	View wire.View // the packet, in the slot's memory until Release, and its headers, opened when it arrived
 	Err  error     // why it could not be opened; nil: it is a packet
+	QPN  uint16    // of the sender; not in the order of Completion, so that each is copied as it was stored
 	AH   AH        // of the sender, or UnknownAH
-	QPN  uint16
-	GID  GID // set when AH is UnknownAH
+	GID  GID       // set when AH is UnknownAH
 
 	// Remote CQ data that is the packet's immediate data, which a Router that wants it takes from Queue.Imm.
 	Imm    uint32

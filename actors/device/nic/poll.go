@@ -2,12 +2,23 @@ package nic
 
 import "github.com/efactor/efactor/actors/device"
 
-// Poll implements device.QP. Sends and arrivals take turns at being first, so that
-// neither starves the other when c is short.
+// Poll implements device.QP.
 func (q *QP) Poll(c []device.Completion) int {
 	if q.dead {
 		return 0
 	}
+	if q.outstanding > 0 {
+		return pollBoth(q, c)
+	}
+	if got := q.carrier.Poll(c); got > 0 {
+		return arrivals(q, c[:got])
+	}
+	return 0
+}
+
+// pollBoth is Poll with sends outstanding. They and arrivals take turns at being first, so that
+// neither starves the other when c is short.
+func pollBoth(q *QP, c []device.Completion) int {
 	if len(q.waiting) > 0 {
 		q.resend()
 	}
@@ -29,29 +40,28 @@ func arrivals(q *QP, events []device.Completion) (n int) {
 	for i := range events {
 		e := &events[i]
 		// The slot and the length of an arrival may come from memory that others write to.
-		if e.Op != device.OpRecv || e.ID >= uint64(len(q.slots)) || q.slots[e.ID] != slotPosted || uint(e.Len) > uint(q.cfg.MTU) {
-			if !q.onOther(e) {
-				continue
-			}
-		} else {
-			q.slots[e.ID] = slotOwned
+		if slot := e.ID; e.Op == device.OpRecv && slot < uint64(len(q.slots)) && q.slots[slot] == slotPosted && uint(e.Len) <= uint(q.cfg.MTU) {
+			q.slots[slot] = slotOwned
 			q.stats.Recvs++
 			if e.AH != device.UnknownAH && e.SrcGID == q.ahs.lastGID && q.ahs.lastAH != device.UnknownAH {
-				e.AH, e.SrcGID = q.ahs.lastAH, device.GID{} // the sender of the packet before
+				e.AH = q.ahs.lastAH // the sender of the packet before
+				e.SrcGID = device.GID{}
 			} else if q.findSource(e); e.AH == device.UnknownAH {
 				q.stats.UnknownSenders++
 			}
 			if q.cfg.UserRecv {
 				q.landed(e)
 			}
+		} else if !q.onOther(e) {
+			continue
+		} else if q.dead {
+			events[n] = *e
+			return n + 1 // it was the last that is reported, and done is empty
 		}
 		if n != i {
 			events[n] = *e
 		}
 		n++
-		if q.dead {
-			break // it was the last that is reported, and done is empty
-		}
 	}
 	return n
 }

@@ -98,13 +98,12 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 		return q.refuse(wr)
 	}
 	q.stats.Sends++
-	q.outstanding++
 	st := q.carrier.Send(wr, q.token)
 	if st == device.StatusOK && wr.Prompt {
 		wr.Over = true
-		q.outstanding--
 		return nil
 	}
+	q.outstanding++
 	posted(q, wr, wr, st)
 	return nil
 }

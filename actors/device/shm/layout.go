@@ -28,6 +28,8 @@ const (
 
 	pairBytes  = 128
 	inlineMax  = pairBytes - 8
+	lineMax    = 48 // so many of them lie in one cache line with the word; a slot is longer
+	headMax    = 32 // an ordinary header is not longer
 	maxSenders = 1 << 12
 
 	headerBytes  = pairBytes
@@ -179,11 +181,14 @@ func newRing(mem []byte, g geometry) ring {
 
 func (r *ring) lap(pos uint64) uint16 { return uint16(pos >> (r.shift & 63)) }
 
-// post is the post of place i. Neighbours lie in different cache lines: the
-// receiver posts at the places that it has just taken from, and the sender should
-// have the next one in its cache by then.
-func (r *ring) post(i uint64) *atomic.Uint64 {
-	return &r.posts[i>>(r.back&63)|i<<(r.turn&63)&r.mask]
+// post is the post of place i.
+func (r *ring) post(i uint64) *atomic.Uint64 { return &r.posts[r.place(i)] }
+
+// place is where in posts the post of place i lies. Neighbours lie in different cache lines:
+// the receiver posts at the places that it has just taken from, and the sender should have the
+// next one in its cache by then.
+func (r *ring) place(i uint64) uint64 {
+	return i>>(r.back&63) | i<<(r.turn&63)&r.mask
 }
 
 func (r *ring) slotBytes(slot int) []byte {

@@ -160,7 +160,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	if !p.safely(func() {
 		if same = s.same(); same {
 			entered = l.enter(p.seg.hdr.qkey, p.gid)
-			l.hint = l.ctl.tail.Load()
+			l.aim(l.ctl.tail.Load())
 		}
 	}, s.mem) || !same {
 		return nil, device.StatusBadDestQPN

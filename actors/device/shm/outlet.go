@@ -16,7 +16,9 @@ type outlet struct {
 	self  ident
 	me    int // our entry in the sender table,
 	entry *sender
-	hint  uint64 // every position before it has been claimed
+	hint  uint64 // every position before it has been claimed; aim sets it, and
+	at    uint64 // where its post lies, and
+	lapAt word   // its lap, as a post of it says
 	dry   uint64 // 1 + the value of posted when we last found nothing
 	full  uint64 // the same of the last look at the whole ring
 }
@@ -29,15 +31,12 @@ func (o *outlet) send(wr *device.SendWR, marks word) outcome {
 	if wr.Begins && o.putsOff(wr) {
 		return o.run(o.begin(wr, marks))
 	}
-	pos := o.hint
-	post := o.post(pos & o.mask)
+	post := &o.posts[o.at]
 	w := word(post.Load())
-	if !o.open(w, pos) {
-		return o.run(o.begin(wr, marks))
-	}
-	if !o.claim(post, w) {
+	if w&stateBits != o.lapAt|word(posted) || !o.open(w) || !o.claim(post, w) {
 		return o.run(o.begin(wr, marks)) // nothing has happened yet
 	}
+	pos := o.hint
 	c, n := &o.cell[pos&o.mask], len(wr.Header)+len(wr.Payload)
 	if short(n, marks) {
 		c.fill(wr)
@@ -49,7 +48,7 @@ func (o *outlet) send(wr *device.SendWR, marks word) outcome {
 	if o.state() != running {
 		return o.run(sendOp{at: stepBell})
 	}
-	willWrite(o.post((pos + 1) & o.mask))
+	willWrite(&o.posts[o.at])
 	return sent
 }
 
@@ -58,7 +57,7 @@ func (o *outlet) run(op sendOp) outcome {
 	for op.at != stepOver {
 		o.step(&op)
 	}
-	willWrite(o.post(o.hint & o.mask))
+	willWrite(&o.posts[o.at])
 	return op.result
 }
 
@@ -74,10 +73,8 @@ func (o *outlet) putsOff(wr *device.SendWR) bool {
 	return int32(wr.Turn-o.turns[o.me].Load()) >= 0 && !wr.HasImm
 }
 
-// open reports whether w, which the post at pos says, may be claimed.
-func (o *outlet) open(w word, pos uint64) bool {
-	return w.is(posted, o.lap(pos)) && int(w.slot()) < o.slots
-}
+// open reports whether w, which a post of its lap says, may be claimed: it names a slot.
+func (o *outlet) open(w word) bool { return int(w.slot()) < o.slots }
 
 // claim makes the post ours that says w; false: it has changed meanwhile.
 func (o *outlet) claim(post *atomic.Uint64, w word) bool {
@@ -87,9 +84,20 @@ func (o *outlet) claim(post *atomic.Uint64, w word) bool {
 // short reports whether a packet of n bytes lies in a cell and nothing else does.
 func short(n int, marks word) bool { return n <= inlineMax-immBytes && marks&withImm == 0 }
 
-// fill puts a short packet into the cell.
+// fill puts a short packet into the cell. Copies of a size that the compiler knows are a few moves,
+// where copy is a call that first finds out how much there is.
 func (c *cell) fill(wr *device.SendWR) {
-	copy(c.inline[copy(c.inline[:], wr.Header):], wr.Payload)
+	h, p := wr.Header, wr.Payload
+	if n := len(p); len(h) <= headMax && cap(h) >= headMax && n >= 8 && n <= 16 {
+		head := *(*[headMax]byte)(h[:headMax])
+		*(*[headMax]byte)(c.inline[:]) = head // the payload takes the place of what is not the header's
+		first, last := binary.NativeEndian.Uint64(p), binary.NativeEndian.Uint64(p[n-8:])
+		dst := c.inline[len(h):][:16]
+		binary.NativeEndian.PutUint64(dst, first)
+		binary.NativeEndian.PutUint64(dst[n-8:], last)
+		return
+	}
+	copy(c.inline[copy(c.inline[:], h):], p)
 }
 
 // fillOther puts any other packet into the cell of the post w, or its slot.
@@ -111,8 +119,13 @@ func (c *cell) publish(w word) { sys.StoreRelease(&c.word, uint64(w)) }
 // pass tells others where to look. It is not a release: publishing must come before the look at
 // the bell, as parking comes before the receiver's last look at the cells.
 func (o *outlet) pass(pos uint64) {
-	o.hint = pos + 1
-	o.ctl.tail.Store(o.hint)
+	o.aim(pos + 1)
+	o.ctl.tail.Store(pos + 1)
+}
+
+// aim has the next packet begin to look at pos.
+func (o *outlet) aim(pos uint64) {
+	o.hint, o.at, o.lapAt = pos, o.place(pos&o.mask), word(o.lap(pos))<<48
 }
 
 // state is that of the receiver (control.bell).

@@ -172,35 +172,40 @@ func (p *port) Poll(c []device.Completion) int {
 	if p.exposed.some {
 		return p.pollSafely(c)
 	}
-	return p.poll(c)
+	if p.armed.Load() || p.news.some.Load() || len(p.rx.aside) > 0 || len(p.dying) > 0 {
+		return p.poll(c)
+	}
+	return arrivals(p, c)
 }
 
-func (p *port) poll(c []device.Completion) int {
+// arrivals makes completions of what has arrived at head.
+func arrivals(p *port, c []device.Completion) (n int) {
+	var pk packet
+	for n < len(c) {
+		w := p.rx.look()
+		if p.rx.nothing(w) || !p.rx.next(w, &pk) {
+			break
+		}
+		n += p.accept(&pk, &c[n])
+	}
+	return n
+}
+
+// poll is Poll with everything that is seldom there.
+func (p *port) poll(c []device.Completion) (n int) {
 	if p.armed.Load() {
 		p.disarm()
 	}
 	if p.news.some.Load() {
 		p.takeNews()
 	}
-	n := 0
-	if len(p.rx.aside) > 0 {
-		n = pollAside(p, c)
-	}
-	var pk packet
-	for n < len(c) && p.rx.next(&pk) {
-		n += p.accept(&pk, &c[n])
-	}
-	if len(p.dying) > 0 {
-		n += p.buryDead(c[n:])
-	}
-	return n
-}
-
-// pollAside takes the packets that were put aside.
-func pollAside(p *port, c []device.Completion) (n int) {
 	var pk packet
 	for n < len(c) && p.rx.nextAside(&pk) {
 		n += p.accept(&pk, &c[n])
+	}
+	n += arrivals(p, c[n:])
+	if len(p.dying) > 0 {
+		n += p.buryDead(c[n:])
 	}
 	return n
 }
@@ -218,14 +223,21 @@ func (p *port) accept(pk *packet, c *device.Completion) int {
 	if from.who != pk.who {
 		p.hear(w.sender(), pk.who)
 	}
-	c.ID, c.Op, c.Status, c.Len = uint64(pk.slot), device.OpRecv, device.StatusOK, w.length()
-	c.AH, c.SrcQPN, c.QKey = 0, pk.who.qpn(), 0
+	c.ID, c.Op, c.Status, c.HasImm, c.Left = uint64(pk.slot), device.OpRecv, device.StatusOK, false, false
+	c.AH, c.SrcQPN, c.Imm, c.QKey, c.Len = 0, pk.who.qpn(), 0, 0, w.length()
 	c.SrcGID = from.gid
-	c.Imm = 0
-	if c.HasImm = w&withImm != 0; c.HasImm {
+	if w&(withImm|written) != 0 {
+		return acceptMarked(p, pk, c)
+	}
+	return 1
+}
+
+// acceptMarked is accept for a packet with an immediate, or that is a note.
+func acceptMarked(p *port, pk *packet, c *device.Completion) int {
+	if c.HasImm = pk.w&withImm != 0; c.HasImm {
 		c.Imm = pk.imm
 	}
-	if w&written != 0 {
+	if pk.w&written != 0 {
 		return p.acceptNote(pk, c)
 	}
 	return 1

@@ -9,10 +9,14 @@ import (
 // place is the receiver's own record of a post, the only one it relies on.
 type place struct {
 	pos  uint64
+	want word  // what the cell says when the packet is there, as to postBits
 	slot int32 // none: no receive is posted here
 }
 
 const none int32 = -1
+
+// never is no place's want: it has bits outside postBits.
+const never = ^word(0)
 
 // patience is the number of looks at an empty place after which the receiver also
 // looks whether its post is claimed, that is, whether there may be packets behind
@@ -38,6 +42,7 @@ type receiver struct {
 	aside     []uint32 // places that head has passed while they were claimed
 	later     []int32  // slots for which there is no place before head moves
 
+	want            word // what the cell at head says when its packet is there, never: search must see
 	looks, patience int
 }
 
@@ -45,10 +50,11 @@ func newReceiver(r ring) receiver {
 	rc := receiver{
 		ring: r, places: make([]place, r.cells), aside: make([]uint32, 0, r.cells),
 		later:    make([]int32, 0, r.slots),
+		want:     never,
 		patience: patienceOne,
 	}
 	for i := range rc.places {
-		rc.places[i].slot = none
+		rc.places[i] = place{want: never, slot: none}
 	}
 	return rc
 }
@@ -56,15 +62,19 @@ func newReceiver(r ring) receiver {
 // postSlots makes slots receivable; flush publishes them to senders.
 func (r *receiver) postSlots(slots []int32) {
 	for _, slot := range slots {
-		i := r.end & r.mask
+		pos, i := r.end, r.end&r.mask
 		pl := &r.places[i]
-		if pl.slot != none || r.end-r.head >= uint64(r.cells) {
+		if pl.slot != none || pos-r.head > r.mask {
 			r.postPast(slot)
 			continue
 		}
-		pl.pos, pl.slot = r.end, slot
-		r.end++
-		sys.StoreRelease(r.post(i), uint64(makeWord(posted, r.lap(pl.pos), 0, uint16(slot), 0)))
+		w := makeWord(posted, r.lap(pos), 0, uint16(slot), 0)
+		pl.pos, pl.want, pl.slot = pos, w|word(ready), slot
+		r.end = pos + 1
+		sys.StoreRelease(r.post(i), uint64(w))
+	}
+	if r.want == never {
+		r.aim()
 	}
 }
 
@@ -80,7 +90,7 @@ func (r *receiver) postPast(slot int32) {
 		}
 		r.end++ // a slow sender's
 	}
-	r.later = append(r.later, slot) // behind a whole ring of posts and slow senders
+	r.later, r.want = append(r.later, slot), never // behind a whole ring of posts and slow senders
 }
 
 func (r *receiver) flush() { sys.StoreRelease(&r.ctl.posted, r.end) }
@@ -95,53 +105,62 @@ func (r *receiver) catchUp() {
 	r.flush()
 }
 
-// next takes the next packet at head, if there is one. In the common case there is a post at head,
-// so that search would look at nothing but its cell.
-func (r *receiver) next(p *packet) bool {
-	i := r.head & r.mask
-	pl, c := &r.places[i], &r.cell[i]
-	w := word(c.word.Load())
-	if pl.pos != r.head || pl.slot == none || len(r.later) > 0 {
-		return r.search(p)
+// aim notes what the cell at head is to say: in the common case a place with a post is at head, so
+// that search would look at nothing but its cell.
+func (r *receiver) aim() {
+	r.want = never
+	if pl := &r.places[r.head&r.mask]; pl.pos == r.head && len(r.later) == 0 {
+		r.want = pl.want
 	}
-	if !w.is(ready, r.lap(r.head)) {
-		if r.looks >= r.patience {
-			return r.search(p)
-		}
-		r.looks++
+}
+
+// look is what the cell at head says.
+func (r *receiver) look() word { return word(r.cell[r.head&r.mask].word.Load()) }
+
+// nothing reports whether w, which look has found, is all that there is to be seen for now.
+func (r *receiver) nothing(w word) bool {
+	if (w^r.want)&stateBits == 0 || r.want == never || r.looks >= r.patience {
 		return false
 	}
-	if p.w, p.who = w, r.whose(w); p.who == 0 || !r.fits(pl, w) {
-		p.verdict = verdict{}
-		r.take(pl, c, p)
-	} else if n := w.length(); short(n, w) {
-		p.slot, pl.slot = pl.slot, none
-		copy(r.slot[int(p.slot)*r.stride:], c.inline[:n])
-	} else {
-		r.take(pl, c, p)
-	}
-	r.looks = 0
-	r.proceed()
+	r.looks++
 	return true
 }
 
-// proceed has head go past a place that was taken.
-func (r *receiver) proceed() {
+// next takes the next packet, if there is one. The cell at head said w, and not nothing.
+func (r *receiver) next(w word, p *packet) bool {
+	who, n := r.whose(w), w.length()
+	if w&postBits != r.want || who == 0 || n > r.mtu {
+		if !r.search(p) {
+			return false
+		}
+	} else {
+		p.w, p.who = w, who
+		i := r.head & r.mask
+		if pl, c := &r.places[i], &r.cell[i]; n <= lineMax && w&withImm == 0 {
+			p.slot, pl.slot = int32(w.slot()), none
+			line := *(*[lineMax]byte)(c.inline[:]) // of a known size, as in cell.fill
+			at := int(w.slot()) * r.stride
+			*(*[lineMax]byte)(r.slot[at : at+lineMax]) = line
+		} else {
+			r.take(pl, c, p)
+		}
+	}
+	r.looks = 0
 	r.head++
+	r.aim()
 	// The next look is at the cell at head, which the previous look has prefetched;
 	// it must not have to wait for the one after that.
 	willRead(&r.cell[(r.head+1)&r.mask].word)
+	return true
 }
 
-// search is next for all other cases: it moves head to what can be taken.
+// search is next for all other cases: it moves head to what can be taken, and takes it.
 func (r *receiver) search(p *packet) bool {
 	deep := r.looks >= r.patience
 	v, found := r.advance(deep)
 	if found {
 		p.verdict = v
 		r.takeAt(r.head&r.mask, p)
-		r.looks = 0
-		r.proceed()
 		return true
 	}
 	if r.looks++; deep {
@@ -191,6 +210,7 @@ func (r *receiver) advance(deep bool) (verdict, bool) {
 	if len(r.later) > 0 {
 		r.catchUp()
 	}
+	r.aim()
 	return v, ok
 }
 

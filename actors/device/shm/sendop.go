@@ -75,7 +75,7 @@ func (o *outlet) step(op *sendOp) {
 	case stepLook:
 		op.w = word(o.post(op.pos & o.mask).Load())
 		switch {
-		case o.open(op.w, op.pos):
+		case op.w.is(posted, o.lap(op.pos)) && o.open(op.w):
 			op.at = stepClaim
 		case op.w.is(claimed, o.lap(op.pos)):
 			op.looks++

@@ -186,7 +186,7 @@ func (w *tableau) poll() (bool, error) {
 	w.asleep, w.rung = false, 0
 	w.rx.unpark()
 	var p packet
-	if !w.rx.nextAside(&p) && !w.rx.next(&p) {
+	if !w.rx.nextAside(&p) && !w.rx.lookNext(&p) {
 		return false, nil
 	}
 	w.free = append(w.free, p.slot)

@@ -36,6 +36,7 @@ type word uint64
 const (
 	placeBits word = 0xffff<<48 | 0xffff<<16
 	stateBits word = 0xffff<<48 | 3
+	postBits       = placeBits | stateBits
 )
 
 func makeWord(k kind, lap, length, slot uint16, sender int) word {
