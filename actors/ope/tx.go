@@ -227,20 +227,15 @@ func (t *Tx) Posted(s Segment) error {
 }
 
 // Whole is Posted for a message that went out in one packet, which nobody answers. over: the
-// packet has arrived, as Ack would say.
-func (t *Tx) Whole(over bool) error {
+// packet has arrived, as Ack would say. It reports whether the table has an edge.
+func (t *Tx) Whole(over bool) bool {
 	t.left, t.Sent = 0, t.end
-	e := TxDelivered
 	if over {
 		t.Acked = t.end
-	} else {
-		t.Flying++
-		e = TxPostedAll
+		return t.move(TxDelivered)
 	}
-	if !t.move(e) {
-		return noEdge(e, t.State)
-	}
-	return nil
+	t.Flying++
+	return t.move(TxPostedAll)
 }
 
 // CTS opens a window of n bytes. The peer may only grant what is left, and only

@@ -17,7 +17,8 @@ func sendEager(t *Txe, p *device.Pke) {
 	p.Turn, p.Watch = t.turn.MsgID, l.Backoff
 	h := p.Header()
 	if !t.rawAddr && q.Flags&HasData == 0 {
-		h = wire.AppendEager(h, t.turn.MsgID, q.Flags&Tagged != 0, q.Tag, t.connID, env.ConnID)
+		n := wire.PutEager((*[wire.EagerRoom]byte)(h[:wire.EagerRoom]), t.turn.MsgID, q.Flags&Tagged != 0, q.Tag, t.connID, env.ConnID)
+		h = h[:n]
 	} else {
 		h = eagerRTM(&t.outgoing, h)
 	}
@@ -39,7 +40,11 @@ func sendEager(t *Txe, p *device.Pke) {
 	if over {
 		env.Q.Free(p)
 		l.Reached()
-		if t.must(t.m.Whole(true)) && t.turn.Span != 0 {
+		if !t.m.Whole(true) {
+			t.violated(noEdge(TxDelivered, t.m.State))
+			return
+		}
+		if t.turn.Span != 0 {
 			t.leave(trail.Acked, 0, t.m.Acked, 0)
 		}
 		t.settle()
@@ -49,7 +54,9 @@ func sendEager(t *Txe, p *device.Pke) {
 	p.Owner, p.Peer, p.Span, p.Off = t.ref, l.Peer, t.turn.Span, 0
 	detachBorrowed(&t.outgoing, p, true)
 	l.Posted()
-	t.must(t.m.Whole(false))
+	if !t.m.Whole(false) {
+		t.violated(noEdge(TxPostedAll, t.m.State))
+	}
 }
 
 // eagerRTM builds the header of an eager message with other optional headers than the connid.
