@@ -41,27 +41,27 @@ func (p *EagerRTM) Type() Type {
 // Len is the number of bytes that Append adds.
 func (p *EagerRTM) Len() int { return reqLen(p.Type(), &p.Options, 0) }
 
-// AppendEager adds the headers of the EagerRTM {MsgID: id, Tagged: tagged, Tag: tag} to b, whose
-// sender says its connid if it has a place for that: most messages have no other headers.
-func AppendEager(b []byte, id uint32, tagged bool, tag uint64, hasConnID bool, connID uint32) []byte {
-	at, n := len(b), EagerMsgRTMLen
-	if cap(b)-at < EagerTagRTMLen+ConnIDHdrLen {
-		b = grow(b)
-	}
-	h := b[at : at+EagerTagRTMLen+ConnIDHdrLen : at+EagerTagRTMLen+ConnIDHdrLen]
+// EagerRoom is what the headers of PutEager take up at most.
+const EagerRoom = EagerTagRTMLen + ConnIDHdrLen
+
+// PutEager writes the headers of the EagerRTM {MsgID: id, Tagged: tagged, Tag: tag} to b, whose
+// sender says its connid if it has a place for that, and returns how long they are: most messages
+// have no other headers.
+func PutEager(b *[EagerRoom]byte, id uint32, tagged bool, tag uint64, hasConnID bool, connID uint32) (n int) {
+	n = EagerMsgRTMLen
 	base := uint64(TypeEagerMsgRTM) | Version<<8 | uint64(FlagMsg)<<16 | uint64(id)<<32
 	if tagged {
 		base += uint64(TypeEagerTagRTM-TypeEagerMsgRTM) | uint64(FlagTagged)<<16
-		le.PutUint64(h[EagerMsgRTMLen:], tag)
+		le.PutUint64(b[EagerMsgRTMLen:], tag)
 		n = EagerTagRTMLen
 	}
 	if hasConnID {
 		base |= uint64(FlagConnID) << 16
-		le.PutUint32(h[n:], connID)
+		le.PutUint32(b[n:], connID)
 		n += ConnIDHdrLen
 	}
-	le.PutUint64(h, base)
-	return b[:at+n]
+	le.PutUint64(b[:], base)
+	return n
 }
 
 // Append adds the headers to b.

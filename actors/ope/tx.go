@@ -60,12 +60,13 @@ const (
 	TxAckedAll                   // the last packet arrived
 	TxFail                       // it ends without success
 	TxAbandon                    // the queue pair is closed: no packet of its own ever ends
+	TxDelivered                  // the only packet went out, and had arrived at once
 	numTxEvents   = iota
 )
 
 var txEventNames = [numTxEvents]string{
 	"posted", "opened", "paused", "posted-all", "asked", "cts", "answered", "answered-all", "nack",
-	"acked", "acked-all", "fail", "abandon",
+	"acked", "acked-all", "fail", "abandon", "delivered",
 }
 
 func (e TxEvent) String() string { return txEventNames[e] }
@@ -80,7 +81,7 @@ var txTable = [maxStates][maxEvents]txNext{
 	TxReq: {
 		TxPosted: {TxReq, true}, TxOpened: {TxSend, true}, TxPaused: {TxWait, true}, TxPostedAll: {TxDrain, true},
 		TxAsked: {TxAwait, true}, TxAnswered: {TxReq, true}, TxAcked: {TxReq, true},
-		TxFail: {TxErr, true}, TxAbandon: {TxErr, true},
+		TxFail: {TxErr, true}, TxAbandon: {TxErr, true}, TxDelivered: {TxDone, true},
 	},
 	TxWait: {TxCTS: {TxSend, true}, TxAcked: {TxWait, true}, TxFail: {TxErr, true}, TxAbandon: {TxErr, true}},
 	TxSend: {
@@ -152,16 +153,14 @@ func (t *Tx) Expect(total uint64) {
 
 // Reset makes it the machine of an operation that is not known yet.
 func (t *Tx) Reset() {
-	t.State, t.Proto, t.answer, t.parts = TxReq, ProtoNone, false, false
-	t.seg, t.Flying, t.left, t.Window = 0, 0, 0, 0
-	t.Total, t.end, t.Sent, t.Acked = 0, 0, 0, 0
+	*t = Tx{steps: t.steps}
 }
 
-// StartEager is Start for a message of n bytes in one packet.
+// StartEager is Start for a message of n bytes in one packet, of a machine that is as Reset
+// leaves it.
 func (t *Tx) StartEager(n int) {
-	t.State, t.Proto, t.answer, t.parts = TxReq, Eager, false, false
-	t.seg, t.left, t.Window = uint32(n), 1, 0
-	t.Total, t.end, t.Sent, t.Acked = uint64(n), uint64(n), 0, 0
+	t.Proto, t.seg, t.left = Eager, uint32(n), 1
+	t.Total, t.end = uint64(n), uint64(n)
 }
 
 // Start says how the operation is sent.
@@ -225,6 +224,18 @@ func (t *Tx) Posted(s Segment) error {
 		return noEdge(e, t.State)
 	}
 	return nil
+}
+
+// Whole is Posted for a message that went out in one packet, which nobody answers. over: the
+// packet has arrived, as Ack would say. It reports whether the table has an edge.
+func (t *Tx) Whole(over bool) bool {
+	t.left, t.Sent = 0, t.end
+	if over {
+		t.Acked = t.end
+		return t.move(TxDelivered)
+	}
+	t.Flying++
+	return t.move(TxPostedAll)
 }
 
 // CTS opens a window of n bytes. The peer may only grant what is left, and only

@@ -34,13 +34,8 @@ import (
 type Txe struct {
 	outgoing
 
-	next *Txe
-	busy bool
-
-	abortDue   bool // PEER_ERROR is due once no packet is under way
-	moreQueued bool
-
 	more continueMsg
+	next *Txe
 }
 
 // outgoing is what an operation that sends consists of, and what can be said and built
@@ -50,15 +45,11 @@ type outgoing struct {
 	ref   shard.Ref
 	id    uint32 // send_id
 
-	nacked  bool // the receiver cannot read (§4.7)
-	spent   bool // its msg_id is
+	busy    bool
+	entered bool // Send is at work on it
 	rawAddr bool // optional headers, chosen once per message
 	connID  bool
-	hasPeer bool // peerID is known
-	reads   bool // it counts among the read messages in flight
-	gathers gathering
-
-	slotWaits bool
+	marks
 
 	peerID uint32 // the other side's recv_id, or of a response its id of the request
 
@@ -77,6 +68,19 @@ type outgoing struct {
 	hold   peer.Hold
 	slot   device.SlotWait
 	member peer.Member
+}
+
+// marks are what an operation notes of itself. All are unset between uses.
+type marks struct {
+	nacked   bool // the receiver cannot read (§4.7)
+	spent    bool // its msg_id is
+	hasPeer  bool // peerID is known
+	reads    bool // it counts among the read messages in flight
+	abortDue bool // PEER_ERROR is due once no packet is under way
+	gathers  gathering
+
+	slotWaits  bool
+	moreQueued bool
 }
 
 type continueMsg struct{ shard.Message }
@@ -103,7 +107,7 @@ func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
 		return false
 	}
 	t := p.txFree
-	p.txFree, t.next, t.busy = t.next, nil, true
+	p.txFree, t.busy = t.next, true
 	begun = true
 	t.arm(q, l)
 	sh := p.env.Sh
@@ -112,10 +116,11 @@ func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
 		t.keep()
 		return begun
 	}
-	returned := false
+	t.entered = true
 	defer func() { // a panic, here or in the peer, is no failure of the caller
-		if !returned {
-			sh.Rescue(t.ref, recover())
+		if t.entered {
+			t.entered = false
+			t.pools.env.Sh.Rescue(t.ref, recover())
 			t.keepIfBusy()
 		}
 	}()
@@ -123,7 +128,7 @@ func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
 		t.onGrant(pke)
 	}
 	sh.Exit()
-	returned = true
+	t.entered = false
 	t.keepIfBusy()
 	return begun
 }
@@ -254,20 +259,24 @@ func (t *Txe) Receive(ctx actor.Context) {
 
 // onSent: a packet arrived at the peer.
 func (t *Txe) onSent(p *device.Pke) {
-	t.arrived(p, false)
+	t.arrived(p)
 	t.settle()
 }
 
-// arrived counts a packet that did, and frees its entry. atOnce: it was never under way.
-func (t *Txe) arrived(p *device.Pke, atOnce bool) {
-	n, req, runt := p.Bytes, !atOnce && t.isREQ(p), t.x != nil && isRunt(p)
-	kind, off := p.Kind(), p.Off
+// arrived counts a packet that did, and frees its entry.
+func (t *Txe) arrived(p *device.Pke) {
+	if t.busy && t.isREQ(p) { // else the queue pair was closed meanwhile
+		t.link.Arrived()
+	}
+	arrivedAtOnce(t, p)
+}
+
+// arrivedAtOnce is arrived for a packet that was never under way.
+func arrivedAtOnce(t *Txe, p *device.Pke) {
+	n, runt, kind, off := p.Bytes, t.x != nil && isRunt(p), p.Kind(), p.Off
 	t.pools.env.Q.Free(p)
 	if !t.busy {
-		return // the queue pair was closed meanwhile
-	}
-	if req {
-		t.link.Arrived()
+		return
 	}
 	if kind == device.WRSend {
 		t.link.Heard()

@@ -67,17 +67,15 @@ func (t *Txe) leaveLine() {
 // settle gives the outcome if there is one, and frees the txe once nothing refers
 // to it any more.
 func (t *Txe) settle() {
-	if !t.busy || !t.m.Over() {
+	if !t.busy || !t.m.Over() || t.m.Flying > 0 {
 		return
 	}
-	if t.m.Flying == 0 {
-		t.complete()
-	}
-	if t.m.Flying == 0 && t.x != nil {
+	t.complete()
+	if t.x != nil {
 		servedRead(t)
 		t.x.letMemoryGo(t.pools)
 	}
-	if t.m.Flying > 0 || t.slotWaits || t.moreQueued || t.hold.Queued() || t.turn.InLine() {
+	if t.slotWaits || t.moreQueued || t.hold.Queued() || t.turn.InLine() {
 		return
 	}
 	if t.abortDue {
@@ -130,6 +128,21 @@ func accountSent(t *Txe, r *Result) {
 }
 
 func (t *Txe) release() {
+	if t.ord != nil || t.x != nil || t.gathers != 0 || t.turn.Span != 0 {
+		giveBack(t)
+	}
+	t.member.Leave()
+	t.id = nextID(t.id)
+	t.q, t.link, t.err = nil, nil, nil
+	t.busy, t.base, t.marks, t.slot.Control = false, 0, marks{}, false
+	t.m.Reset()
+	t.c.Start(true)
+	t.next, t.pools.txFree = t.pools.txFree, t
+}
+
+// giveBack is what release has to do for an operation that has waited, or has more than a message
+// in a packet has.
+func giveBack(t *Txe) {
 	if t.turn.Span != 0 {
 		t.pools.env.Trail.Outcome(t.turn.Span, trail.End, t.m.Acked, t.err)
 		t.turn.Span = 0
@@ -140,24 +153,16 @@ func (t *Txe) release() {
 		t.turn.Over(t.link)
 		t.pools.putTxExt(x, t.link)
 	}
-	t.member.Leave()
-	t.id = nextID(t.id)
 	if t.c.state == CallerDetached {
 		t.pools.detached -= uint64(len(t.q.Buf))
 	}
 	if t.gathers != 0 {
-		t.gathers = 0
 		PutLists(t.q)
 	}
 	if t.ord != nil {
 		t.pools.Orders.Put(t.ord)
+		t.ord = nil
 	}
-	t.q, t.ord, t.link, t.err = nil, nil, nil, nil
-	t.busy, t.base = false, 0
-	t.nacked, t.spent, t.hasPeer, t.abortDue, t.slot.Control = false, false, false, false, false
-	t.m.Reset()
-	t.c.Start(true)
-	t.next, t.pools.txFree = t.pools.txFree, t
 }
 
 // panicked: a handler of this operation panicked; it ends with an error, and the

@@ -39,6 +39,10 @@ func (t *Txe) onGrant(p *device.Pke) {
 		t.fail(err)
 		return
 	}
+	if t.m.Proto == Eager {
+		sendEager(t, p)
+		return
+	}
 	t.pump(p)
 	t.settle()
 }
@@ -168,20 +172,18 @@ func (t *Txe) pump(p *device.Pke) {
 		if !ok {
 			break
 		}
-		if p == nil || t.m.Proto != Eager { // else it is what was granted, and may go out
-			if seg.Data && env.Config.Era.EndsAtPieces {
-				endAtPiece(&t.outgoing, &seg)
-			}
-			if !mayPost(t, &sent, seg, p != nil, n) {
+		if seg.Data && env.Config.Era.EndsAtPieces {
+			endAtPiece(&t.outgoing, &seg)
+		}
+		if !mayPost(t, &sent, seg, p != nil, n) {
+			break
+		}
+		if p == nil {
+			if p = env.Q.Alloc(); p == nil {
+				t.noteWaits(&sent, t.slotWaits, trail.ForRoom)
+				t.slotWaits = true
+				env.Q.AwaitSlot(&t.slot)
 				break
-			}
-			if p == nil {
-				if p = env.Q.Alloc(); p == nil {
-					t.noteWaits(&sent, t.slotWaits, trail.ForRoom)
-					t.slotWaits = true
-					env.Q.AwaitSlot(&t.slot)
-					break
-				}
 			}
 		}
 		over, err := t.post(p, seg)
@@ -196,7 +198,7 @@ func (t *Txe) pump(p *device.Pke) {
 			}
 		}
 		if over {
-			t.arrived(p, true)
+			arrivedAtOnce(t, p)
 		}
 		p = nil
 		if !t.m.State.posts() {
@@ -249,29 +251,16 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	p.Off, p.Span, p.Turn = seg.Off, t.turn.Span, t.turn.MsgID
 	p.Owner, p.Peer, p.Watch = t.ref, l.Peer, l.Backoff
 	p.To(l.AH, l.QPN, l.QKey)
-	if t.m.Proto == Eager {
-		h, q := p.Header(), t.q
-		if !t.rawAddr && q.Flags&HasData == 0 {
-			h = wire.AppendEager(h, t.turn.MsgID, q.Flags&Tagged != 0, q.Tag, t.connID, env.ConnID)
-		} else {
-			h = eagerRTM(&t.outgoing, h)
-		}
-		p.Fill(h, q.Buf)
-	} else {
-		seg = t.fill(p, seg)
-	}
+	seg = t.fill(p, seg)
 	if t.gathers != 0 {
 		gatherFrom(&t.outgoing, p)
 	}
-	borrowed := t.q.Flags&Borrowed != 0
-	if borrowed && !t.pools.Info.CopiesAtPost {
-		p.Detach()
-	}
+	detachBorrowed(&t.outgoing, p, false)
 	if over, err = env.Q.PostPrompt(p, seg.Off+seg.Len == t.m.end); err != nil {
 		return false, fmt.Errorf("%s: %w", t.m.Proto, err)
 	}
-	if borrowed && !over && t.pools.Info.CopiesAtPost {
-		p.Detach() // it may have to be sent again
+	if !over {
+		detachBorrowed(&t.outgoing, p, true)
 	}
 	switch t.m.Proto {
 	case DirectWrite:
@@ -309,14 +298,6 @@ func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) Segment {
 		p.SetImm(uint32(q.Data))
 	}
 	return seg
-}
-
-// eagerRTM builds the header of an eager message with other optional headers than the connid.
-func eagerRTM(t *outgoing, b []byte) []byte {
-	q := t.q
-	h := wire.EagerRTM{MsgID: t.turn.MsgID, Tagged: q.Flags&Tagged != 0, Tag: q.Tag}
-	t.options(&h.Options)
-	return h.Append(b)
 }
 
 // fill makes the entry a packet with the segment, or a write of it, and returns the segment,

@@ -110,13 +110,13 @@ func place(k settings.Kinds) int { return bits.TrailingZeros8(uint8(k)) }
 func (m *Member) Of(t *Turn) { m.turn = t }
 
 // demands is the part of the admission that few operations have: it returns what t has to
-// wait for, or why its operation cannot be carried out.
-func demands(p *Peer, t *Turn) (trail.Reason, error) {
+// wait for, or refused.
+func demands(p *Peer, t *Turn) trail.Reason {
 	if f := t.need & needFeature; f > 0 && !p.link.Can(wire.Feature(f-1)) {
-		return 0, missing(wire.Feature(f - 1))
+		return refused
 	}
 	if t.need&needOrder == 0 || t.counted {
-		return 0, nil
+		return 0
 	}
 	if p.link.order == nil {
 		p.link.order = new(order)
@@ -125,7 +125,7 @@ func demands(p *Peer, t *Turn) (trail.Reason, error) {
 	o.waits = true
 	switch {
 	case o.begun > 0 && !t.follows:
-		return trail.ForArrival, nil
+		return trail.ForArrival
 	case t.fence:
 		if m := oldestBefore(p.link, t); m != nil {
 			if !o.asked {
@@ -133,10 +133,10 @@ func demands(p *Peer, t *Turn) (trail.Reason, error) {
 				o.ask.link, o.ask.use = p.link, m.use
 				p.env.Sh.Tell(m.Op, &o.ask)
 			}
-			return trail.ForArrival, nil
+			return trail.ForArrival
 		}
 	case !t.follows && o.anyOf(p.env.Config.Order.Before(t.kind)): // the first part waited for all
-		return trail.ForArrival, nil
+		return trail.ForArrival
 	}
 	if p.lineHead == nil || p.lineHead == t { // else the one that t passes by still waits
 		o.waits = false
@@ -145,7 +145,7 @@ func demands(p *Peer, t *Turn) (trail.Reason, error) {
 		t.counted = true
 		o.flying[place(t.kind)]++
 	}
-	return 0, nil
+	return 0
 }
 
 // anyOf reports whether operations of these kinds are under way.

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
@@ -96,25 +97,30 @@ func (l *Link) SubmitLater(t *Turn) {
 
 // onSubmit gives an operation its turn, or puts it into the line.
 func (p *Peer) onSubmit(t *Turn) *device.Pke {
-	if err := p.link.Closed(); err != nil {
+	l := p.link
+	if l.Err != nil || p.debts != nil {
 		t.owed = false
-		p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: err})
+		p.env.Sh.Tell(t.Op, &Fail{Link: l, Err: l.Closed()})
 		return nil
 	}
-	why := trail.ForTurn
-	if p.lineHead == nil || t.passesBy() {
-		pke, w, err := p.admit(t)
-		if pke != nil {
-			return pke
-		}
-		if err != nil {
-			p.refuse(t, err)
-			return nil
-		}
-		why = w
+	if p.lineHead != nil && !t.passesBy() {
+		enterLine(p, t, trail.ForTurn)
+		return nil
+	}
+	pke, why := p.admit(t)
+	if pke == nil {
+		p.notYet(t, why)
+	}
+	return pke
+}
+
+// notYet puts an operation that was not admitted into the line, or ends it.
+func (p *Peer) notYet(t *Turn, why trail.Reason) {
+	if why == refused {
+		p.refuse(t)
+		return
 	}
 	enterLine(p, t, why)
-	return nil
 }
 
 // passesBy reports whether the turn comes before all in the line: it is of a part of an operation that
@@ -138,11 +144,11 @@ func enterLine(p *Peer, t *Turn, why trail.Reason) {
 // serveLine grants turns in order.
 func (p *Peer) serveLine() {
 	for t := p.lineHead; t != nil; t = p.lineHead {
-		pke, why, err := p.admit(t)
+		pke, why := p.admit(t)
 		switch {
-		case err != nil:
+		case why == refused:
 			p.nextInLine()
-			p.refuse(t, err)
+			p.refuse(t)
 		case pke != nil:
 			p.nextInLine()
 			t.grant.Pke = pke
@@ -154,47 +160,50 @@ func (p *Peer) serveLine() {
 	}
 }
 
+// refused is what admit returns of an operation that cannot be carried out; no operation waits for
+// that.
+const refused = trail.Reason(math.MaxUint8)
+
 // admit is the admission of every first packet: it returns an entry for the packet, and
-// a msg_id has been spent on it in t if it needs one; or what t has to wait for; or why
-// its operation cannot be carried out. A msg_id is only spent on a packet that can go
-// out at once (§3.2).
-func (p *Peer) admit(t *Turn) (*device.Pke, trail.Reason, error) {
+// a msg_id has been spent on it in t if it needs one; or what t has to wait for; or refused.
+// A msg_id is only spent on a packet that can go out at once (§3.2).
+func (p *Peer) admit(t *Turn) (*device.Pke, trail.Reason) {
 	l := p.link
 	if l.Backoff || l.putOff > 0 {
-		return nil, trail.ForBackoff, nil
+		return nil, trail.ForBackoff
 	}
 	if (t.Await || p.env.Config.WaitHandshake) && !l.Known() {
 		p.ask()
-		return nil, trail.ForHandshake, nil
+		return nil, trail.ForHandshake
 	}
 	if t.need > 0 {
-		if why, err := demands(p, t); why != 0 || err != nil {
-			return nil, why, err
+		if why := demands(p, t); why != 0 {
+			return nil, why
 		}
 	}
 	if l.Headerless {
 		t.NoID = true // what goes without a header has no place in an order
 	}
 	if !t.NoID && p.nextID-l.floor >= maxAhead && !l.mayRun(p.nextID) {
-		return nil, trail.ForArrival, nil
+		return nil, trail.ForArrival
 	}
 	pke := p.env.Q.Alloc()
 	if pke == nil {
 		p.env.Q.AwaitSlot(&p.slotWait)
-		return nil, trail.ForRoom, nil
+		return nil, trail.ForRoom
 	}
 	if !t.NoID {
 		t.MsgID = p.nextID
 		p.nextID++
 	}
 	p.asked = true // what goes out will be answered
-	return pke, 0, nil
+	return pke, 0
 }
 
-// refuse ends an operation that the peer cannot take part in.
-func (p *Peer) refuse(t *Turn, err error) {
+// refuse ends an operation that the peer cannot take part in, as it lacks a feature.
+func (p *Peer) refuse(t *Turn) {
 	t.owed = false
-	p.env.Sh.Tell(t.Op, &Refused{Turn: t, Err: err})
+	p.env.Sh.Tell(t.Op, &Refused{Turn: t, Err: missing(wire.Feature(t.need&needFeature - 1))})
 }
 
 // waits notes what an operation in the line waits for.

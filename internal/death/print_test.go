@@ -88,6 +88,7 @@ const notTaken = "NOT TAKEN"
 // elsewhere has what no play can make come.
 var elsewhere = map[string]string{
 	"tx TXE_REQ answered":        "needs a peer that breaks the protocol: EOR before the runt is out",
+	"tx TXE_REQ delivered":       "leaves nothing open: the simulated device does not know at post what has arrived",
 	"tx OPE_ERR cts":             "needs a peer that breaks the protocol, or a CTS that crosses a failure",
 	"caller WITHDRAWING outcome": "comes of two faults: the peer fails while it is asked",
 }
