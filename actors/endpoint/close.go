@@ -178,9 +178,11 @@ func (c *closing) refuseOwn() *Endpoint {
 func (c *closing) drain() {
 	e := c.e
 	for r := e.reqs.Peek(); r != nil; r = e.reqs.Peek() {
-		if r.Kind == ope.KindControl {
+		switch r.Kind {
+		case ope.KindControl:
 			r.More.Run()
-		} else {
+		case ope.KindNone: // it was given up
+		default:
 			e.reject(r, c.err())
 		}
 		e.drop(r)

@@ -1,8 +1,6 @@
 package endpoint
 
 import (
-	"context"
-
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
@@ -18,7 +16,7 @@ const batch = 64
 // it, which came later.
 func (e *Endpoint) Poll(*shard.Shard) int {
 	n := 0
-	if e.direct.Kind != 0 {
+	if e.direct.Kind != ope.KindNone {
 		n = 1 + e.queue.GiveRoom() // waiters take it before new packets do
 		e.handling = true
 		e.handle(&e.direct)
@@ -104,6 +102,7 @@ func (e *Endpoint) handle(r *ope.Request) {
 		e.claims.find(r)
 	case ope.KindTake:
 		e.claims.take(r)
+	case ope.KindNone: // it was given up
 	case ope.KindWritten: // nobody asks for that
 		e.reject(r, errno.ErrInvalid)
 	}
@@ -240,52 +239,3 @@ func (e *Endpoint) source(r *ope.Request) *peer.Link {
 	}
 	return l
 }
-
-// A goroutine that can run the shard itself needs no ring to hand a request over.
-
-// Claim takes the shard for a call of Do with r, which gives it back. It reports false if the caller
-// cannot have it now, or requests that were submitted before are still to be handled: then the
-// request is to be submitted, too. Else the request gets an ID if it has none, of which the
-// uppermost two bits are 1. Any goroutine.
-func (e *Endpoint) Claim(r *ope.Request) bool {
-	sh := e.cfg.Shard
-	if !sh.Claim() {
-		return false
-	}
-	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.direct.Kind != 0 {
-		sh.Release()
-		return false
-	}
-	if r.ID == 0 { // numbered by the shard's owner, and not in the ring's way
-		e.lastDirect++
-		r.ID = directID | e.lastDirect
-	}
-	return true
-}
-
-// Do handles a request after a Claim and waits for sig, which its sink sets; see
-// [shard.Shard.Wait].
-func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) error {
-	e.direct = *r // for the next Poll
-	return e.cfg.Shard.RunAndWait(ctx, sig, e.polls)
-}
-
-// Begin handles a request of which the outcome is not waited for: false if nothing has
-// happened, so that it is to be submitted. What the request may hold of the caller's
-// with [ope.Borrowed] is the caller's again. Any goroutine.
-func (e *Endpoint) Begin(r *ope.Request) bool {
-	if !e.Claim(r) {
-		return false
-	}
-	e.direct = *r
-	sh := e.cfg.Shard
-	sh.Run(e.polls)
-	begun := e.direct.Kind == 0 || e.handling
-	if !begun { // the endpoint awaits its supervisor, and the caller takes its buffer back
-		e.direct.Forget()
-	}
-	sh.Release()
-	return begun
-}
-
-const directID = 3 << 62

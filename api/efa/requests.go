@@ -125,10 +125,14 @@ func (e *checker) outgoing(req *ope.Request, pieces [][]byte) error {
 	if req.Flags&ope.Inject != 0 {
 		if n := req.Len(); n > e.mostInject {
 			ope.PutLists(req)
-			return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, n, e.mostInject)
+			return tooLongToInject(n, e.mostInject)
 		}
 	}
 	return nil
+}
+
+func tooLongToInject(n, most int) error {
+	return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, n, most)
 }
 
 // incoming sets up pieces to be filled.
@@ -168,43 +172,61 @@ func (e *checker) recvRequest(req *ope.Request, r *RecvReq) error {
 	return nil
 }
 
-// receiving begins the request of a receive.
-func (e *checker) receiving(req *ope.Request, from Addr, p []byte, tagged bool, m Match) error {
+// receivable checks whether the endpoint may receive such a message.
+func (e *checker) receivable(from Addr, tagged bool) error {
 	if e.state.Load() != enabled {
 		if err := e.live(); err != nil {
 			return err
 		}
 	}
-	req.Kind, req.Tag, req.Ignore, req.Buf = ope.KindRecv, m.Tag, m.Ignore, p
-	req.Peer = uint64(from)
-	if tagged {
-		req.Flags = ope.Tagged
-	}
-	if from >= NoAddr || e.cfg.ZeroCopyRecv { // AnyAddr, too
-		return e.matching(req, from, tagged)
+	if from == NoAddr || e.cfg.ZeroCopyRecv {
+		return e.matches(from, tagged)
 	}
 	return nil
 }
 
+// receive makes the request of a receive, of one that is zero but for its ID.
+func receive(req *ope.Request, from Addr, p []byte, tagged bool, m Match) {
+	req.Kind, req.Peer, req.Tag, req.Ignore, req.Buf = ope.KindRecv, uint64(from), m.Tag, m.Ignore, p
+	if tagged {
+		req.Flags = ope.Tagged
+	}
+}
+
+// receiving is both.
+func (e *checker) receiving(req *ope.Request, from Addr, p []byte, tagged bool, m Match) error {
+	if err := e.receivable(from, tagged); err != nil {
+		return err
+	}
+	receive(req, from, p, tagged, m)
+	return nil
+}
+
+// The matcher's number for every sender is the same; else this does not compile.
+const _ = -(uint64(AnyAddr) - uint64(match.AnySource))
+
 // matching says which messages a request takes.
 func (e *checker) matching(req *ope.Request, from Addr, tagged bool) error {
-	req.Peer = uint64(match.AnySource)
-	if from != AnyAddr {
-		if e.cfg.ZeroCopyRecv {
-			return errZeroCopy
-		}
-		if from >= NoAddr {
-			return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, from)
-		}
-		req.Peer = uint64(from)
+	if err := e.matches(from, tagged); err != nil {
+		return err
 	}
+	req.Peer = uint64(from)
 	if tagged {
-		if e.cfg.ZeroCopyRecv {
-			return errZeroCopy
-		}
 		req.Flags |= ope.Tagged
 	}
 	return nil
+}
+
+// matches checks whether messages may be asked for so.
+func (e *checker) matches(from Addr, tagged bool) error {
+	switch {
+	case e.cfg.ZeroCopyRecv && (tagged || from != AnyAddr):
+		return errZeroCopy
+	case from == NoAddr:
+		return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, from)
+	default:
+		return nil
+	}
 }
 
 var errZeroCopy = fmt.Errorf("%w: the receives of an endpoint with ZeroCopyRecv are untagged and from every peer", ErrNotSupported)

@@ -39,30 +39,46 @@ func NewMPSC[T any](n int) *MPSC[T] {
 	return q
 }
 
-// Push copies *v in; false if the queue is full. Before that it sets ticket, which may be a
-// field of *v or nil, to a number above 0 that no other value of the queue has. Any goroutine.
-func (q *MPSC[T]) Push(v *T, ticket *uint64) bool {
+// Claim takes the cell for the next value, to be filled in its place; nil if the queue is full.
+// The ticket, for Publish, is above 0 and no other value of the queue has it. The cell is as the
+// consumer has left it. Until it is published the consumer sees no later values
+// either, so nothing that may take long or panic comes between. Any goroutine.
+func (q *MPSC[T]) Claim() (v *T, ticket uint64) {
 	for {
 		t := q.tail.Load()
 		step()
 		c := &q.cells[t&q.mask]
-		switch d := int64(c.seq.Load() - t); {
-		case d == 0:
+		d := int64(c.seq.Load() - t)
+		if d < 0 {
+			return nil, 0
+		}
+		step()
+		if d == 0 && q.tail.CompareAndSwap(t, t+1) {
 			step()
-			if q.tail.CompareAndSwap(t, t+1) {
-				step()
-				if ticket != nil {
-					*ticket = t + 1
-				}
-				c.val = *v
-				step()
-				c.seq.Store(t + 1)
-				return true
-			}
-		case d < 0:
-			return false
+			return &c.val, t + 1
 		}
 	}
+}
+
+// Publish lets the consumer see the value that was claimed with a ticket.
+func (q *MPSC[T]) Publish(ticket uint64) {
+	step()
+	q.cells[(ticket-1)&q.mask].seq.Store(ticket)
+}
+
+// Push copies *v in; false if the queue is full. Before that it sets ticket, which may be a
+// field of *v or nil, to that of Claim. Any goroutine.
+func (q *MPSC[T]) Push(v *T, ticket *uint64) bool {
+	c, t := q.Claim()
+	if c == nil {
+		return false
+	}
+	if ticket != nil {
+		*ticket = t
+	}
+	*c = *v
+	q.Publish(t)
+	return true
 }
 
 // Peek returns a pointer to the oldest value, nil if there is none. The cell stays
