@@ -75,7 +75,9 @@ func (e *Endpoint) Reserve() *ope.Request {
 // [ope.KindNone] is passed over.
 func (e *Endpoint) Commit(r *ope.Request) {
 	e.reqs.Publish(r.ID)
-	e.Pushed()
+	if !e.cfg.Shard.Awake() || e.closing.closed.IsSet() {
+		e.Pushed()
+	}
 }
 
 // Submit copies a request into the ring, and reports whether there was room for

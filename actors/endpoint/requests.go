@@ -46,8 +46,10 @@ func takeBatch(e *Endpoint) int {
 		e.handling = true
 		e.handle(r)
 		e.handling = false
-		e.drop(r)
+		r.Forget()
+		e.reqs.Next()
 	}
+	e.reqs.Free()
 	return given + n
 }
 

@@ -44,6 +44,12 @@ func (c *credits) take(n int, next bool) int {
 	return 0
 }
 
+// takeOne takes a place if there is one and nobody waits.
+func (c *credits) takeOne() bool {
+	used := c.used.Load()
+	return c.waiting.Load() == 0 && used < c.max && c.used.CompareAndSwap(used, used+1) || c.take(1, false) > 0
+}
+
 // wait takes a place, in order, as soon as there is one.
 func (c *credits) wait(ctx context.Context, sh *shard.Shard) error {
 	var sig shard.Signal

@@ -49,7 +49,7 @@ func (e *intake) run(ctx context.Context, req *ope.Request) error {
 // it is not nil, describes the outcome. When ctx ends first the operation is canceled,
 // and the call returns as soon as its buffer is free.
 func (e *intake) do(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
-	if places != nil && places.take(1, false) == 0 {
+	if places != nil && !places.takeOne() {
 		var err error
 		if req, err = e.wait(ctx, req, places); err != nil {
 			return err

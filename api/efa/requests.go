@@ -82,22 +82,30 @@ func (e *checker) sendRequest(req *ope.Request, r *SendReq) error {
 			return err
 		}
 	}
-	req.Kind, req.Flags, req.Peer, req.Tag = ope.KindSend, e.usual, uint64(r.To), r.Tag
-	req.Buf, req.Token = r.Buf, r.Token
+	if err := r.Level.check(); err != nil {
+		return err
+	}
+	return e.fillSend(req, r)
+}
+
+// fillSend makes the request of a send whose level there is, of one that is zero but for its ID.
+func (e *checker) fillSend(req *ope.Request, r *SendReq) error {
+	f := e.usual
 	if r.Level != 0 || r.Inject || r.Quiet || r.Fence {
-		if err := r.Level.check(); err != nil {
-			return err
+		f = e.flags(r.Level, r.Inject, r.Quiet)
+		if r.Fence {
+			f |= ope.Fence
 		}
-		req.Flags = e.flags(r.Level, r.Inject, r.Quiet)
-		fenced(req, r.Fence)
 	}
 	if r.Tagged {
-		req.Flags |= ope.Tagged
+		f |= ope.Tagged
 	}
 	if r.HasData {
-		req.Flags |= ope.HasData
+		f |= ope.HasData
 		req.Data = r.Data
 	}
+	req.Kind, req.Flags, req.Peer, req.Tag = ope.KindSend, f, uint64(r.To), r.Tag
+	req.Buf, req.Token = r.Buf, r.Token
 	if r.Bufs != nil || r.Inject {
 		return e.outgoing(req, r.Bufs)
 	}
@@ -152,13 +160,24 @@ func (e *checker) incoming(req *ope.Request, pieces [][]byte) error {
 
 // recvRequest checks a receive and makes the request for the shard of req, which is zero.
 func (e *checker) recvRequest(req *ope.Request, r *RecvReq) error {
-	from := AnyAddr
-	if r.Directed {
-		from = r.From
-	}
-	if err := e.receiving(req, from, r.Buf, r.Tagged, Match{r.Tag, r.Ignore}); err != nil {
+	from := r.from()
+	if err := e.receivable(from, r.Tagged); err != nil {
 		return err
 	}
+	return e.fillRecv(req, from, r)
+}
+
+// from is the only sender to receive from, or AnyAddr.
+func (r *RecvReq) from() Addr {
+	if r.Directed {
+		return r.From
+	}
+	return AnyAddr
+}
+
+// fillRecv makes the request of a receive that may be posted, of one that is zero but for its ID.
+func (e *checker) fillRecv(req *ope.Request, from Addr, r *RecvReq) error {
+	receive(req, from, r.Buf, r.Tagged, Match{r.Tag, r.Ignore})
 	req.Token = r.Token
 	if r.Multi {
 		return e.multiRequest(req, r)
