@@ -185,7 +185,7 @@ func (c *closing) drain() {
 		default:
 			e.reject(r, c.err())
 		}
-		e.drop(r)
+		drop(e, r)
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *closing) crashed() {
 		e.direct.Forget()
 	case e.handling:
 		c.giveUp(e.reqs.Peek())
-		e.drop(e.reqs.Peek())
+		drop(e, e.reqs.Peek())
 	}
 	if e.port != nil {
 		e.port.Abandon(c.cause)

@@ -93,7 +93,7 @@ func (p plain) Poll(*shard.Shard) int {
 		e.handling = true
 		handlePlain(e, r)
 		e.handling = false
-		e.drop(r)
+		drop(e, r)
 	}
 	return n
 }

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"context"
+
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
@@ -54,7 +56,7 @@ func takeBatch(e *Endpoint) int {
 }
 
 // drop ends the request at the head of the ring.
-func (e *Endpoint) drop(r *ope.Request) {
+func drop(e *Endpoint, r *ope.Request) {
 	r.Forget()
 	e.reqs.Drop()
 }
@@ -195,7 +197,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
-		if from = e.source(r); from == nil {
+		if from = source(e, r); from == nil {
 			return
 		}
 	}
@@ -226,7 +228,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 }
 
 // source returns the peer from which alone a receive takes a message, or rejects the receive.
-func (e *Endpoint) source(r *ope.Request) *peer.Link {
+func source(e *Endpoint, r *ope.Request) *peer.Link {
 	if l := e.peers.made(r.Peer); l != nil && r.Flags&ope.Aged == 0 {
 		return l
 	}
@@ -240,4 +242,60 @@ func (e *Endpoint) source(r *ope.Request) *peer.Link {
 		return nil
 	}
 	return l
+}
+
+// A goroutine that can run the shard itself needs no ring to hand a request over.
+
+// Claim takes the shard and returns the request for Do or Begin, which give the shard back, as does
+// Aside. The request is zero but for an ID of which the uppermost two bits are 1, and the
+// caller fills it in at once. Claim returns nil if the caller cannot have the shard now, or requests
+// that came before are still to be handled: then the request is to be submitted, too.
+// Any goroutine.
+func (e *Endpoint) Claim() *ope.Request {
+	sh := e.cfg.Shard
+	if !sh.Claim() {
+		return nil
+	}
+	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.direct.Kind != ope.KindNone {
+		sh.Release()
+		return nil
+	}
+	e.lastDirect++ // by the shard's owner, and not in the ring's way
+	e.direct.ID = directID | e.lastDirect
+	return &e.direct
+}
+
+const directID = 3 << 62
+
+// Claimed reports whether a request is the one that Claim has returned to the caller.
+func Claimed(e *Endpoint, r *ope.Request) bool { return r == &e.direct }
+
+// Aside is the request at a place of its own: one that was claimed is moved there, and the shard
+// given back.
+func Aside(e *Endpoint, r *ope.Request) *ope.Request {
+	if Claimed(e, r) {
+		r = r.Moved()
+		e.cfg.Shard.Release()
+	}
+	return r
+}
+
+// Do handles the request that was claimed and waits for sig, which its sink sets; see
+// [shard.Shard.Wait].
+func (e *Endpoint) Do(ctx context.Context, sig *shard.Signal) error {
+	return e.cfg.Shard.RunAndWait(ctx, sig, e.polls)
+}
+
+// Begin handles the request that was claimed, of which the outcome is not waited for. What
+// it holds of the caller's with [ope.Borrowed] is the caller's again. If nothing
+// has happened, since the endpoint awaits its supervisor, Begin returns the request, which is to
+// be submitted.
+func (e *Endpoint) Begin() (left *ope.Request) {
+	sh := e.cfg.Shard
+	sh.Run(e.polls)
+	if e.direct.Kind != ope.KindNone && !e.handling {
+		left = e.direct.Moved()
+	}
+	sh.Release()
+	return left
 }

@@ -44,8 +44,8 @@ const ownID = 1 << 63
 
 // traced makes a request that was accepted part of a span of the application, if there is one.
 func (e *intake) traced(req *ope.Request, parent trace.SpanContext) {
-	if parent.IsValid() {
-		if req.ID == 0 {
+	if parent.IsValid() && req.Flags&ope.Traced == 0 {
+		if req.ID>>62 != ownID>>62 { // parents are kept by such ids
 			req.ID = ownID | e.lastID.Add(1)
 		}
 		req.Flags |= ope.Traced

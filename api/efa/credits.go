@@ -44,10 +44,11 @@ func (c *credits) take(n int, next bool) int {
 	return 0
 }
 
-// takeOne takes a place if there is one and nobody waits.
+// takeOne takes a place, unless somebody waits or takes one at the same time: then take may. It
+// is short enough to be inlined.
 func (c *credits) takeOne() bool {
 	used := c.used.Load()
-	return c.waiting.Load() == 0 && used < c.max && c.used.CompareAndSwap(used, used+1) || c.take(1, false) > 0
+	return used < c.max && c.waiting.Load() == 0 && c.used.CompareAndSwap(used, used+1)
 }
 
 // wait takes a place, in order, as soon as there is one.

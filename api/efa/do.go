@@ -6,28 +6,24 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
 )
-
-// claimed is where a blocking call makes its request: in the endpoint, whose shard is the caller's
-// then until do or inject has handed the request over, or else aside. What the
-// call may be refused for is checked before.
-func (e *intake) claimed(aside *ope.Request) *ope.Request {
-	if req := e.act.Load().Claim(); req != nil {
-		return req
-	}
-	return aside
-}
 
 // made is do for a request that was made aside, to which it gives an ID.
 func (e *intake) made(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
 	if err := ctx.Err(); err != nil {
 		return contextError(ctx, err)
 	}
+	if e.tele != nil {
+		e.traced(req, trace.SpanContextFromContext(ctx))
+	}
 	to := e.claimed(req)
 	if to != req {
-		req.ID = to.ID
+		if req.ID == 0 {
+			req.ID = to.ID
+		}
 		*to = *req
 	}
 	return e.do(ctx, to, places, msg)
@@ -45,47 +41,6 @@ func (e *intake) run(ctx context.Context, req *ope.Request) error {
 	return e.made(ctx, req, &e.tx, nil)
 }
 
-// do runs a request to its end, for which it takes one of places unless that is nil; msg, if
-// it is not nil, describes the outcome. When ctx ends first the operation is canceled,
-// and the call returns as soon as its buffer is free.
-func (e *intake) do(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
-	if places != nil && !places.takeOne() {
-		var err error
-		if req, err = e.wait(ctx, req, places); err != nil {
-			return err
-		}
-	}
-	if e.tele != nil {
-		e.traced(req, trace.SpanContextFromContext(ctx))
-	}
-	act := e.act.Load()
-	owner := act.Claimed(req)
-	c := e.newCall(owner)
-	req.Sink = c
-	id, ended := req.ID, error(nil)
-	if owner {
-		ended = act.Do(ctx, &c.sig)
-	} else {
-		e.submit(req)
-		id = req.ID
-		ended = e.sh.Wait(ctx, &c.sig)
-	}
-	if ended != nil && !c.sig.IsSet() {
-		if err := e.withdraw(ctx, c, id, ended); err != nil {
-			return err // c stays with the shard, for good
-		}
-	}
-	err := c.err
-	if msg != nil {
-		*msg = c.msg
-	}
-	e.putCall(c)
-	if err != nil && ended != nil && errors.Is(err, ErrCanceled) {
-		err = contextError(ctx, ended)
-	}
-	return err
-}
-
 // withdraw cancels the operation of a call whose wait has ended, and waits for its outcome.
 func (e *intake) withdraw(ctx context.Context, c *call, id uint64, ended error) error {
 	if errors.Is(ended, shard.ErrClosed) {
@@ -101,10 +56,7 @@ func (e *intake) withdraw(ctx context.Context, c *call, id uint64, ended error) 
 // wait waits for a place, and returns the request, which is aside then: nobody waits with the
 // shard.
 func (e *intake) wait(ctx context.Context, req *ope.Request, places *credits) (*ope.Request, error) {
-	if act := e.act.Load(); act.Claimed(req) {
-		req = req.Moved()
-		act.Disclaim()
-	}
+	req = endpoint.Aside(e.act.Load(), req)
 	e.date(req)
 	return req, places.wait(ctx, e.sh)
 }

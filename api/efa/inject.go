@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -39,7 +40,7 @@ func (e *intake) injectable(to Addr, n int) error {
 // inject hands a request over whose buffer is the caller's again when the call returns. Its peer
 // is in the address vector.
 func (e *intake) inject(ctx context.Context, req *ope.Request) error {
-	if !e.tx.takeOne() {
+	if !e.tx.takeOne() && e.tx.take(1, false) == 0 {
 		var err error
 		if req, err = e.wait(ctx, req, &e.tx); err != nil {
 			return err
@@ -49,7 +50,7 @@ func (e *intake) inject(ctx context.Context, req *ope.Request) error {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
 	req.Sink = e.injectTo
-	if act := e.act.Load(); act.Claimed(req) {
+	if act := e.act.Load(); endpoint.Claimed(act, req) {
 		req.Flags |= ope.Borrowed
 		if req = act.Begin(); req == nil {
 			if e.tx.used.Load() >= fewInjected {

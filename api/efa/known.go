@@ -39,7 +39,7 @@ func aimed(req *ope.Request) bool {
 // holds reports whether a handle is in use: get without the copy.
 func (t *avTable) holds(h uint64) bool {
 	pages := *t.pages.Load()
-	if h >= uint64(len(pages))*pageSize {
+	if h/pageSize >= uint64(len(pages)) {
 		return false
 	}
 	x := pages[h/pageSize][h%pageSize].Load()

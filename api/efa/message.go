@@ -2,7 +2,11 @@ package efa
 
 import (
 	"context"
+	"errors"
 
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -46,7 +50,7 @@ func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag u
 	if len(opts) > 0 && !w.read(opts) {
 		return w.err()
 	}
-	inject := w.has(optInject)
+	inject := len(opts) > 0 && w.has(optInject)
 	if inject {
 		if err := e.injectable(to, len(p)); err != nil {
 			return err
@@ -75,7 +79,14 @@ func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag u
 // If ctx ends first, the receive is withdrawn; a message that has begun to arrive
 // for it is thrown away.
 func (e *Endpoint) Recv(ctx context.Context, p []byte, opts ...OpOption) (msg Message, err error) {
-	if err = e.recv(ctx, p, false, Match{}, opts, &msg); err != nil {
+	from, err := e.receives(ctx, false, opts)
+	if err == nil {
+		var aside ope.Request
+		req := e.claimed(&aside)
+		receive(req, from, p, false, Match{})
+		err = e.do(ctx, req, &e.rx, &msg)
+	}
+	if err != nil {
 		err = e.refused(ope.KindRecv, NoAddr, err)
 	}
 	return msg, err
@@ -83,30 +94,87 @@ func (e *Endpoint) Recv(ctx context.Context, p []byte, opts ...OpOption) (msg Me
 
 // RecvTag receives the oldest tagged message that m takes, see Recv.
 func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOption) (msg Message, err error) {
-	if err = e.recv(ctx, p, true, m, opts, &msg); err != nil {
+	from, err := e.receives(ctx, true, opts)
+	if err == nil {
+		var aside ope.Request
+		req := e.claimed(&aside)
+		receive(req, from, p, true, m)
+		err = e.do(ctx, req, &e.rx, &msg)
+	}
+	if err != nil {
 		err = e.refused(ope.KindRecv, NoAddr, err)
 	}
 	return msg, err
 }
 
-// recv does without a RecvReq.
-func (e *intake) recv(ctx context.Context, p []byte, tagged bool, m Match, opts []OpOption, msg *Message) error {
-	from := AnyAddr
+// receives says from whom a call receives, if it may.
+func (e *intake) receives(ctx context.Context, tagged bool, opts []OpOption) (from Addr, err error) {
+	from = AnyAddr
 	if len(opts) > 0 {
 		var w wishes
 		if !w.read(opts) {
-			return w.err()
+			return from, w.err()
 		}
 		from = w.from()
 	}
-	if err := e.receivable(from, tagged); err != nil {
-		return err
+	if e.state.Load() != enabled || from == NoAddr || e.cfg.ZeroCopyRecv {
+		if err := e.receivable(from, tagged); err != nil {
+			return from, err
+		}
 	}
 	if err := ctx.Err(); err != nil {
-		return contextError(ctx, err)
+		return from, contextError(ctx, err)
 	}
-	var aside ope.Request
-	req := e.claimed(&aside)
-	receive(req, from, p, tagged, m)
-	return e.do(ctx, req, &e.rx, msg)
+	return from, nil
+}
+
+// claimed is where a blocking call makes its request: in the endpoint, whose shard is the caller's
+// then until do or inject has handed the request over, or else aside. What the
+// call may be refused for is checked before.
+func (e *intake) claimed(aside *ope.Request) *ope.Request {
+	if req := e.act.Load().Claim(); req != nil {
+		return req
+	}
+	return aside
+}
+
+// do runs a request to its end, for which it takes one of places unless that is nil; msg, if
+// it is not nil, describes the outcome. When ctx ends first the operation is canceled,
+// and the call returns as soon as its buffer is free.
+func (e *intake) do(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
+	if places != nil && !places.takeOne() && places.take(1, false) == 0 {
+		var err error
+		if req, err = e.wait(ctx, req, places); err != nil {
+			return err
+		}
+	}
+	if e.tele != nil {
+		e.traced(req, trace.SpanContextFromContext(ctx))
+	}
+	act := e.act.Load()
+	owner := endpoint.Claimed(act, req)
+	c := e.newCall(owner)
+	req.Sink = c
+	id, ended := req.ID, error(nil)
+	if owner {
+		ended = act.Do(ctx, &c.sig)
+	} else {
+		e.submit(req)
+		id = req.ID
+		ended = e.sh.Wait(ctx, &c.sig)
+	}
+	if ended != nil && !c.sig.IsSet() {
+		if err := e.withdraw(ctx, c, id, ended); err != nil {
+			return err // c stays with the shard, for good
+		}
+	}
+	err := c.err
+	if msg != nil {
+		*msg = c.msg
+	}
+	e.putCall(c)
+	if err != nil && ended != nil && errors.Is(err, ErrCanceled) {
+		err = contextError(ctx, ended)
+	}
+	return err
 }

@@ -10,8 +10,8 @@ import (
 // completions and try again. It allocates nothing, and nor does &SendReq{...} as its
 // argument.
 func (e *Endpoint) PostSend(r *SendReq) (OpID, error) {
-	if e.state.Load() != enabled || r.Level > Delivered || e.sendTo == nil || !e.av.table.holds(uint64(r.To)) {
-		if err := e.unsendable(r); err != nil {
+	if e.state.Load() != enabled || e.sendTo == nil || !e.av.table.holds(uint64(r.To)) {
+		if err := unsendable(e, r); err != nil {
 			return 0, e.refused(ope.KindSend, r.To, err)
 		}
 	}
@@ -26,11 +26,8 @@ func (e *Endpoint) PostSend(r *SendReq) (OpID, error) {
 }
 
 // unsendable says why PostSend refuses a message before there is a request, if it does.
-func (e *Endpoint) unsendable(r *SendReq) error {
+func unsendable(e *Endpoint, r *SendReq) error {
 	if err := e.may(CapMessages); err != nil {
-		return err
-	}
-	if err := r.Level.check(); err != nil {
 		return err
 	}
 	if e.sendTo == nil {
@@ -47,7 +44,7 @@ func (e *Endpoint) unsendable(r *SendReq) error {
 func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 	from := r.from()
 	if e.state.Load() != enabled || e.cfg.ZeroCopyRecv || e.recvTo == nil || from != AnyAddr {
-		if err := e.unreceivable(r, from); err != nil {
+		if err := unreceivable(e, r, from); err != nil {
 			return 0, err
 		}
 	}
@@ -62,7 +59,7 @@ func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 }
 
 // unreceivable says why PostRecv refuses a receive before there is a request, if it does.
-func (e *Endpoint) unreceivable(r *RecvReq, from Addr) error {
+func unreceivable(e *Endpoint, r *RecvReq, from Addr) error {
 	if err := e.receivable(from, r.Tagged); err != nil {
 		return e.refused(ope.KindRecv, NoAddr, err)
 	}
@@ -126,10 +123,10 @@ func (e *intake) post(made *ope.Request, to *source, places *credits, parent *sp
 // unless it is quiet, and a request in the ring, to be filled in there. It returns nil if
 // something is missing.
 func (e *intake) room(to *source, places *credits, quiet bool) *ope.Request {
-	if !places.takeOne() {
+	if !places.takeOne() && places.take(1, false) == 0 {
 		return nil
 	}
-	if !quiet && !to.q.reserveOne() {
+	if !quiet && !to.q.reserveOne() && to.q.reserve(1) == 0 {
 		places.release()
 		return nil
 	}
@@ -143,14 +140,16 @@ func (e *intake) room(to *source, places *credits, quiet bool) *ope.Request {
 	return req
 }
 
-// reserveOne is reserve for one.
+// reserveOne takes a slot, unless that needs a closer look: then reserve may. It is short enough to
+// be inlined.
 func (q *Queue) reserveOne() bool {
 	used := q.used.Load()
-	return q.many.Load() == 0 && used < int64(q.depth) && q.used.CompareAndSwap(used, used+1) || q.reserve(1) > 0
+	return used < int64(q.depth) && q.many.Load() == 0 && q.used.CompareAndSwap(used, used+1)
 }
 
 // hand hands over a request that has its room.
 func (e *intake) hand(req *ope.Request, to *source, parent *span) (OpID, error) {
+	ticket := req.ID
 	if req.Flags&(ope.Multi|ope.Inject) != 0 || e.tele != nil {
 		if err := e.prepare(req, to, parent); err != nil {
 			return 0, err
@@ -158,7 +157,7 @@ func (e *intake) hand(req *ope.Request, to *source, parent *span) (OpID, error) 
 	}
 	req.Sink = to
 	id := OpID(req.ID)
-	e.act.Load().Commit(req)
+	e.act.Load().Commit(ticket)
 	return id, nil
 }
 
@@ -177,10 +176,9 @@ func (e *intake) prepare(req *ope.Request, to *source, parent *span) error {
 // giveUp gives back the room of a request that is not to be, and returns the error of that.
 func (e *intake) giveUp(req *ope.Request, kind ope.Kind, to *source, peer Addr, err error) error {
 	x := *req
-	ticket := x.ID
 	x.Kind = kind // it may not have been set yet
-	*req = ope.Request{ID: ticket}
-	e.act.Load().Commit(req)
+	req.Forget()
+	e.act.Load().Commit(x.ID)
 	if x.Flags&ope.Quiet == 0 {
 		to.q.unreserve(1)
 	}

@@ -82,16 +82,16 @@ func (e *checker) sendRequest(req *ope.Request, r *SendReq) error {
 			return err
 		}
 	}
-	if err := r.Level.check(); err != nil {
-		return err
-	}
 	return e.fillSend(req, r)
 }
 
-// fillSend makes the request of a send whose level there is, of one that is zero but for its ID.
+// fillSend makes the request of a send, of one that is zero but for its ID.
 func (e *checker) fillSend(req *ope.Request, r *SendReq) error {
 	f := e.usual
 	if r.Level != 0 || r.Inject || r.Quiet || r.Fence {
+		if err := r.Level.check(); err != nil {
+			return err
+		}
 		f = e.flags(r.Level, r.Inject, r.Quiet)
 		if r.Fence {
 			f |= ope.Fence

@@ -48,9 +48,6 @@ func (s *Shard) Wake() {
 	}
 }
 
-// Awake reports whether Wake would do nothing.
-func (s *Shard) Awake() bool { return s.parking.isAwake() }
-
 // wake ends a sleep, or, once the shard is closed, cancels what was posted.
 func (z *sleeper) wake() {
 	s := z.s
