@@ -178,12 +178,14 @@ func (c *closing) refuseOwn() *Endpoint {
 func (c *closing) drain() {
 	e := c.e
 	for r := e.reqs.Peek(); r != nil; r = e.reqs.Peek() {
-		if r.Kind == ope.KindControl {
+		switch r.Kind {
+		case ope.KindControl:
 			r.More.Run()
-		} else {
+		case ope.KindNone: // it was given up
+		default:
 			e.reject(r, c.err())
 		}
-		e.drop(r)
+		drop(e, r)
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *closing) crashed() {
 		e.direct.Forget()
 	case e.handling:
 		c.giveUp(e.reqs.Peek())
-		e.drop(e.reqs.Peek())
+		drop(e, e.reqs.Peek())
 	}
 	if e.port != nil {
 		e.port.Abandon(c.cause)
@@ -82,7 +82,7 @@ func (c *closing) crashed() {
 // become an operation. The request may have caused the panic, so it is only rejected.
 func (c *closing) giveUp(r *ope.Request) {
 	defer func() { _ = recover() }() // its sink may have caused the panic
-	if r.Kind == ope.KindControl || r.Kind == ope.KindCancel || c.e.port != nil && c.e.port.Has(r.ID) {
+	if r.Kind == ope.KindNone || r.Kind == ope.KindControl || r.Kind == ope.KindCancel || c.e.port != nil && c.e.port.Has(r.ID) {
 		return
 	}
 	c.e.reject(r, c.cause)

@@ -139,33 +139,6 @@ func Open(cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// Submit copies a request into the endpoint's ring, and reports whether there was room for
-// it. A request without an ID gets one, of which the uppermost bit is 0. Any goroutine.
-func (e *Endpoint) Submit(r *ope.Request) bool {
-	if !e.Push(r) {
-		return false
-	}
-	e.Pushed()
-	return true
-}
-
-// Push is Submit for callers that call Pushed after the last of several requests.
-func (e *Endpoint) Push(r *ope.Request) bool {
-	if r.ID != 0 {
-		return e.reqs.Push(r, nil)
-	}
-	return e.reqs.Push(r, &r.ID)
-}
-
-// Pushed has the shard look at the requests.
-func (e *Endpoint) Pushed() {
-	if e.closing.closed.IsSet() {
-		e.closing.refuse()
-		return
-	}
-	e.cfg.Shard.Wake()
-}
-
 // Ended reports whether the endpoint takes no more requests. Any goroutine.
 func (e *Endpoint) Ended() bool { return e.closing.ended.Load() }
 

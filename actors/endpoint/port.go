@@ -93,7 +93,7 @@ func (p plain) Poll(*shard.Shard) int {
 		e.handling = true
 		handlePlain(e, r)
 		e.handling = false
-		e.drop(r)
+		drop(e, r)
 	}
 	return n
 }
@@ -102,6 +102,7 @@ func handlePlain(e *Endpoint, r *ope.Request) {
 	switch {
 	case r.Flags&ope.Aged != 0 && outdated(e, r):
 		e.reject(r, peer.ErrRemoved)
+	case r.Kind == ope.KindNone: // it was given up
 	case !e.port.Handle(r):
 		r.More.Run()
 	}

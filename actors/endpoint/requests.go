@@ -18,7 +18,7 @@ const batch = 64
 // it, which came later.
 func (e *Endpoint) Poll(*shard.Shard) int {
 	n := 0
-	if e.direct.Kind != 0 {
+	if e.direct.Kind != ope.KindNone {
 		n = 1 + e.queue.GiveRoom() // waiters take it before new packets do
 		e.handling = true
 		e.handle(&e.direct)
@@ -48,13 +48,15 @@ func takeBatch(e *Endpoint) int {
 		e.handling = true
 		e.handle(r)
 		e.handling = false
-		e.drop(r)
+		r.Forget()
+		e.reqs.Next()
 	}
+	e.reqs.Free()
 	return given + n
 }
 
 // drop ends the request at the head of the ring.
-func (e *Endpoint) drop(r *ope.Request) {
+func drop(e *Endpoint, r *ope.Request) {
 	r.Forget()
 	e.reqs.Drop()
 }
@@ -104,6 +106,7 @@ func (e *Endpoint) handle(r *ope.Request) {
 		e.claims.find(r)
 	case ope.KindTake:
 		e.claims.take(r)
+	case ope.KindNone: // it was given up
 	case ope.KindWritten: // nobody asks for that
 		e.reject(r, errno.ErrInvalid)
 	}
@@ -243,49 +246,56 @@ func source(e *Endpoint, r *ope.Request) *peer.Link {
 
 // A goroutine that can run the shard itself needs no ring to hand a request over.
 
-// Claim takes the shard for a call of Do with r, which gives it back. It reports false if the caller
-// cannot have it now, or requests that were submitted before are still to be handled: then the
-// request is to be submitted, too. Else the request gets an ID if it has none, of which the
-// uppermost two bits are 1. Any goroutine.
-func (e *Endpoint) Claim(r *ope.Request) bool {
+// Claim takes the shard and returns the request for Do or Begin, which give the shard back, as does
+// Aside. The request is zero but for an ID of which the uppermost two bits are 1, and the
+// caller fills it in at once. Claim returns nil if the caller cannot have the shard now, or requests
+// that came before are still to be handled: then the request is to be submitted, too.
+// Any goroutine.
+func (e *Endpoint) Claim() *ope.Request {
 	sh := e.cfg.Shard
 	if !sh.Claim() {
-		return false
+		return nil
 	}
-	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.direct.Kind != 0 {
+	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.direct.Kind != ope.KindNone {
 		sh.Release()
-		return false
+		return nil
 	}
-	if r.ID == 0 { // numbered by the shard's owner, and not in the ring's way
-		e.lastDirect++
-		r.ID = directID | e.lastDirect
-	}
-	return true
-}
-
-// Do handles a request after a Claim and waits for sig, which its sink sets; see
-// [shard.Shard.Wait].
-func (e *Endpoint) Do(ctx context.Context, r *ope.Request, sig *shard.Signal) error {
-	e.direct = *r // for the next Poll
-	return e.cfg.Shard.RunAndWait(ctx, sig, e.polls)
-}
-
-// Begin handles a request of which the outcome is not waited for: false if nothing has
-// happened, so that it is to be submitted. What the request may hold of the caller's
-// with [ope.Borrowed] is the caller's again. Any goroutine.
-func (e *Endpoint) Begin(r *ope.Request) bool {
-	if !e.Claim(r) {
-		return false
-	}
-	e.direct = *r
-	sh := e.cfg.Shard
-	sh.Run(e.polls)
-	begun := e.direct.Kind == 0 || e.handling
-	if !begun { // the endpoint awaits its supervisor, and the caller takes its buffer back
-		e.direct.Forget()
-	}
-	sh.Release()
-	return begun
+	e.lastDirect++ // by the shard's owner, and not in the ring's way
+	e.direct.ID = directID | e.lastDirect
+	return &e.direct
 }
 
 const directID = 3 << 62
+
+// Claimed reports whether a request is the one that Claim has returned to the caller.
+func Claimed(e *Endpoint, r *ope.Request) bool { return r == &e.direct }
+
+// Aside is the request at a place of its own: one that was claimed is moved there, and the shard
+// given back.
+func Aside(e *Endpoint, r *ope.Request) *ope.Request {
+	if Claimed(e, r) {
+		r = r.Moved()
+		e.cfg.Shard.Release()
+	}
+	return r
+}
+
+// Do handles the request that was claimed and waits for sig, which its sink sets; see
+// [shard.Shard.Wait].
+func (e *Endpoint) Do(ctx context.Context, sig *shard.Signal) error {
+	return e.cfg.Shard.RunAndWait(ctx, sig, e.polls)
+}
+
+// Begin handles the request that was claimed, of which the outcome is not waited for. What
+// it holds of the caller's with [ope.Borrowed] is the caller's again. If nothing
+// has happened, since the endpoint awaits its supervisor, Begin returns the request, which is to
+// be submitted.
+func (e *Endpoint) Begin() (left *ope.Request) {
+	sh := e.cfg.Shard
+	sh.Run(e.polls)
+	if e.direct.Kind != ope.KindNone && !e.handling {
+		left = e.direct.Moved()
+	}
+	sh.Release()
+	return left
+}

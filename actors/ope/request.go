@@ -13,7 +13,8 @@ type Kind uint8
 
 // The kinds of request.
 const (
-	KindSend Kind = iota + 1
+	KindNone Kind = iota // a place in the ring whose request was given up: it is passed over
+	KindSend
 	KindRecv
 	KindCancel  // of the operation ID
 	KindControl // More.Run runs on the shard
@@ -79,9 +80,17 @@ type Request struct {
 	More   *More
 }
 
-// Forget drops what the request refers to, so that its memory is free although the struct
-// is used again later.
-func (r *Request) Forget() { r.Kind, r.Buf, r.Sink, r.More = 0, nil, nil, nil }
+// Forget makes it the zero request: the memory that it refers to is free although the struct is
+// used again, and who fills the struct next sets only what is not zero.
+func (r *Request) Forget() { *r = Request{} }
+
+// Moved is the request at another place; where it was there is none any more.
+func (r *Request) Moved() *Request {
+	x := new(Request)
+	*x = *r
+	r.Forget()
+	return x
+}
 
 // AtomicBytes is what an atomic sends: operand and comparand.
 func (r *Request) AtomicBytes() int {

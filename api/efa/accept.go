@@ -29,10 +29,23 @@ type intake struct {
 	news     news
 }
 
+// accept makes an operation of a request that has its place: it gets a sink and, if it is
+// injected, a copy of its bytes. It is to be handed to the shard then, which gives it an id unless it has one, or
+// refused.
+func (e *intake) accept(req *ope.Request, sink ope.Sink) {
+	req.Sink = sink
+	if req.Flags&(ope.Inject|ope.Borrowed) == ope.Inject {
+		own(req)
+	}
+}
+
+// ownID marks the ids that the endpoint has not given, see [endpoint.Endpoint.Submit].
+const ownID = 1 << 63
+
 // traced makes a request that was accepted part of a span of the application, if there is one.
 func (e *intake) traced(req *ope.Request, parent trace.SpanContext) {
-	if parent.IsValid() {
-		if req.ID == 0 {
+	if parent.IsValid() && req.Flags&ope.Traced == 0 {
+		if req.ID>>62 != ownID>>62 { // parents are kept by such ids
 			req.ID = ownID | e.lastID.Add(1)
 		}
 		req.Flags |= ope.Traced

@@ -17,7 +17,10 @@ type avEntry struct {
 	name    string   // what errors and logs call the peer, or ""
 }
 
-type avPage [256]atomic.Pointer[avEntry]
+// pageSize is how many handles a page has.
+const pageSize = 256
+
+type avPage [pageSize]atomic.Pointer[avEntry]
 
 // avTable is the entries by handle, read without a lock. One goroutine at a time
 // writes.

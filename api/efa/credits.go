@@ -44,6 +44,13 @@ func (c *credits) take(n int, next bool) int {
 	return 0
 }
 
+// takeOne takes a place, unless somebody waits or takes one at the same time: then take may. It
+// is short enough to be inlined.
+func (c *credits) takeOne() bool {
+	used := c.used.Load()
+	return used < c.max && c.waiting.Load() == 0 && c.used.CompareAndSwap(used, used+1)
+}
+
 // wait takes a place, in order, as soon as there is one.
 func (c *credits) wait(ctx context.Context, sh *shard.Shard) error {
 	var sig shard.Signal

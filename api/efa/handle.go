@@ -69,7 +69,7 @@ func (m Memory) Read(ctx context.Context, p []byte, opts ...OpOption) error {
 	if err := m.ep.readRequest(&req, &ReadReq{From: m.to, At: m.at, Buf: p, Fence: w.has(optFence)}); err != nil {
 		return m.ep.refused(ope.KindRead, m.to, err)
 	}
-	if _, err := m.ep.do(ctx, &req, &m.ep.tx); err != nil {
+	if err := m.ep.made(ctx, &req, &m.ep.tx, nil); err != nil {
 		return m.ep.refused(ope.KindRead, m.to, err)
 	}
 	return nil

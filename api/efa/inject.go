@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -27,35 +28,41 @@ func (s injected) Done(q *ope.Request, r *ope.Result) {
 	}
 }
 
-// inject hands a request over whose buffer is the caller's again when the call returns.
-func (e *intake) inject(ctx context.Context, req *ope.Request) error {
-	if !e.cfg.AV.table.holds(req.Peer) { // what is injected is for one peer
-		putMore(req)
-		return errNoPeer(Addr(req.Peer))
+// injectable checks a message of n bytes that is to be injected.
+func (e *intake) injectable(to Addr, n int) error {
+	if n > e.mostInject {
+		return tooLongToInject(n, e.mostInject)
 	}
-	if e.tx.take(1, false) == 0 {
-		e.date(req)
-		if err := e.tx.wait(ctx, e.sh); err != nil {
+	if !e.av.table.holds(uint64(to)) {
+		return errNoPeer(to)
+	}
+	return nil
+}
+
+// inject hands a request over whose buffer is the caller's again when the call returns. Its peer
+// is in the address vector.
+func (e *intake) inject(ctx context.Context, req *ope.Request) error {
+	if !e.tx.takeOne() && e.tx.take(1, false) == 0 {
+		var err error
+		if req, err = e.wait(ctx, req, &e.tx); err != nil {
 			return err
 		}
 	}
-	if req.Kind == ope.KindSend { // else the device may take the bytes later
-		req.Flags |= ope.Borrowed
-	}
-	e.accept(req, e.injectTo)
 	if e.tele != nil {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
-	if req.Flags&ope.Borrowed != 0 {
-		if e.act.Load().Begin(req) {
+	req.Sink = e.injectTo
+	if act := e.act.Load(); endpoint.Claimed(act, req) {
+		req.Flags |= ope.Borrowed
+		if req = act.Begin(); req == nil {
 			if e.tx.used.Load() >= fewInjected {
 				e.sh.Drive()
 			}
 			return nil
 		}
 		req.Flags &^= ope.Borrowed
-		own(req)
 	}
+	own(req)
 	e.submit(req)
 	e.sh.Drive()
 	return nil

@@ -38,10 +38,10 @@ func aimed(req *ope.Request) bool {
 
 // holds reports whether a handle is in use: get without the copy.
 func (t *avTable) holds(h uint64) bool {
-	pages, size := *t.pages.Load(), uint64(len(avPage{}))
-	if h/size >= uint64(len(pages)) {
+	pages := *t.pages.Load()
+	if h/pageSize >= uint64(len(pages)) {
 		return false
 	}
-	x := pages[h/size][h%size].Load()
-	return x != nil && x.age != 0
+	x := pages[h/pageSize][h%pageSize].Load()
+	return x != nil && x != leaving
 }

@@ -6,8 +6,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
-	"github.com/efactor/efactor/runtime/shard"
 )
 
 // Match is which tagged messages a receive takes: those whose tag equals Tag in
@@ -41,30 +41,36 @@ func (e *Endpoint) SendTag(ctx context.Context, to Addr, tag uint64, p []byte, o
 
 // send does without a SendReq.
 func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag uint64, opts []OpOption) error {
-	if s := e.state.Load(); s != enabled {
+	if e.state.Load() != enabled {
 		if err := e.may(CapMessages); err != nil {
 			return err
 		}
 	}
-	req := ope.Request{Kind: ope.KindSend, Flags: e.usual, Peer: uint64(to), Tag: tag, Buf: p}
+	var w wishes
+	if len(opts) > 0 && !w.read(opts) {
+		return w.err()
+	}
+	inject := len(opts) > 0 && w.has(optInject)
+	if inject {
+		if err := e.injectable(to, len(p)); err != nil {
+			return err
+		}
+	} else if err := ctx.Err(); err != nil {
+		return contextError(ctx, err)
+	}
+	var aside ope.Request
+	req := e.claimed(&aside)
+	req.Kind, req.Flags, req.Peer, req.Tag, req.Buf = ope.KindSend, e.usual, uint64(to), tag, p
 	if tagged {
 		req.Flags |= ope.Tagged
 	}
-	if len(opts) > 0 {
-		var w wishes
-		if !w.read(opts) {
-			return w.err()
-		}
-		e.leaving(&req, &w)
-		if w.has(optInject) {
-			if len(p) > e.mostInject {
-				return e.outgoing(&req, nil)
-			}
-			return e.inject(ctx, &req)
+	if w.kinds != 0 {
+		e.leaving(req, &w)
+		if inject {
+			return e.inject(ctx, req)
 		}
 	}
-	_, err := e.do(ctx, &req, &e.tx)
-	return err
+	return e.do(ctx, req, &e.tx, nil)
 }
 
 // Recv receives the next untagged message into p. A message that is longer than p
@@ -72,102 +78,103 @@ func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag u
 //
 // If ctx ends first, the receive is withdrawn; a message that has begun to arrive
 // for it is thrown away.
-func (e *Endpoint) Recv(ctx context.Context, p []byte, opts ...OpOption) (Message, error) {
-	m, err := e.recv(ctx, p, false, Match{}, opts)
-	if err != nil {
-		err = e.refused(ope.KindRecv, NoAddr, err)
+func (e *Endpoint) Recv(ctx context.Context, p []byte, opts ...OpOption) (msg Message, err error) {
+	from, err := e.receives(ctx, false, opts)
+	if err == nil {
+		var aside ope.Request
+		req := e.claimed(&aside)
+		receive(req, from, p, false, Match{})
+		err = e.do(ctx, req, &e.rx, &msg)
 	}
-	return m, err
-}
-
-// RecvTag receives the oldest tagged message that m takes, see Recv.
-func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOption) (Message, error) {
-	msg, err := e.recv(ctx, p, true, m, opts)
 	if err != nil {
 		err = e.refused(ope.KindRecv, NoAddr, err)
 	}
 	return msg, err
 }
 
-// recv does without a RecvReq.
-func (e *intake) recv(ctx context.Context, p []byte, tagged bool, m Match, opts []OpOption) (Message, error) {
-	from := AnyAddr
+// RecvTag receives the oldest tagged message that m takes, see Recv.
+func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOption) (msg Message, err error) {
+	from, err := e.receives(ctx, true, opts)
+	if err == nil {
+		var aside ope.Request
+		req := e.claimed(&aside)
+		receive(req, from, p, true, m)
+		err = e.do(ctx, req, &e.rx, &msg)
+	}
+	if err != nil {
+		err = e.refused(ope.KindRecv, NoAddr, err)
+	}
+	return msg, err
+}
+
+// receives says from whom a call receives, if it may.
+func (e *intake) receives(ctx context.Context, tagged bool, opts []OpOption) (from Addr, err error) {
+	from = AnyAddr
 	if len(opts) > 0 {
 		var w wishes
 		if !w.read(opts) {
-			return Message{}, w.err()
+			return from, w.err()
 		}
 		from = w.from()
 	}
-	var req ope.Request
-	if err := e.receiving(&req, from, p, tagged, m); err != nil {
-		return Message{}, err
+	if e.state.Load() != enabled || from == NoAddr || e.cfg.ZeroCopyRecv {
+		if err := e.receivable(from, tagged); err != nil {
+			return from, err
+		}
 	}
-	return e.do(ctx, &req, &e.rx)
-}
-
-// run carries out a blocking call of which nothing but an error comes back.
-func (e *intake) run(ctx context.Context, req *ope.Request) error {
-	if req.Flags&ope.Inject != 0 {
-		return e.inject(ctx, req)
-	}
-	_, err := e.do(ctx, req, &e.tx)
-	return err
-}
-
-// accept makes an operation of a request that has its place: it gets a sink and, if it is
-// injected, a copy of its bytes. It is to be handed to the shard then, which gives it an id, or
-// refused.
-func (e *intake) accept(req *ope.Request, sink ope.Sink) {
-	req.Sink = sink
-	if req.Flags&(ope.Inject|ope.Borrowed) == ope.Inject {
-		own(req)
-	}
-}
-
-// ownID marks the ids that the endpoint has not given, see [endpoint.Endpoint.Submit].
-const ownID = 1 << 63
-
-// do runs a request to its end, for which it takes one of places unless that is nil. When
-// ctx ends first the operation is canceled, and the call returns as soon as its buffer is
-// free.
-func (e *intake) do(ctx context.Context, req *ope.Request, places *credits) (Message, error) {
 	if err := ctx.Err(); err != nil {
-		return Message{}, contextError(ctx, err)
+		return from, contextError(ctx, err)
 	}
-	if places != nil && places.take(1, false) == 0 {
-		e.date(req)
-		if err := places.wait(ctx, e.sh); err != nil {
-			return Message{}, err
+	return from, nil
+}
+
+// claimed is where a blocking call makes its request: in the endpoint, whose shard is the caller's
+// then until do or inject has handed the request over, or else aside. What the
+// call may be refused for is checked before.
+func (e *intake) claimed(aside *ope.Request) *ope.Request {
+	if req := e.act.Load().Claim(); req != nil {
+		return req
+	}
+	return aside
+}
+
+// do runs a request to its end, for which it takes one of places unless that is nil; msg, if
+// it is not nil, describes the outcome. When ctx ends first the operation is canceled,
+// and the call returns as soon as its buffer is free.
+func (e *intake) do(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
+	if places != nil && !places.takeOne() && places.take(1, false) == 0 {
+		var err error
+		if req, err = e.wait(ctx, req, places); err != nil {
+			return err
 		}
 	}
 	if e.tele != nil {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
 	act := e.act.Load()
-	owner := act.Claim(req)
+	owner := endpoint.Claimed(act, req)
 	c := e.newCall(owner)
-	e.accept(req, c)
-	var ended error
+	req.Sink = c
+	id, ended := req.ID, error(nil)
 	if owner {
-		ended = act.Do(ctx, req, &c.sig)
+		ended = act.Do(ctx, &c.sig)
 	} else {
 		e.submit(req)
+		id = req.ID
 		ended = e.sh.Wait(ctx, &c.sig)
 	}
 	if ended != nil && !c.sig.IsSet() {
-		if errors.Is(ended, shard.ErrClosed) {
-			return Message{}, ErrClosed // c stays with the shard, for good
-		}
-		e.cancel(req.ID)
-		if err := e.sh.Wait(context.WithoutCancel(ctx), &c.sig); err != nil {
-			return Message{}, ErrClosed
+		if err := e.withdraw(ctx, c, id, ended); err != nil {
+			return err // c stays with the shard, for good
 		}
 	}
-	m, err := c.msg, c.err
+	err := c.err
+	if msg != nil {
+		*msg = c.msg
+	}
 	e.putCall(c)
 	if err != nil && ended != nil && errors.Is(err, ErrCanceled) {
 		err = contextError(ctx, ended)
 	}
-	return m, err
+	return err
 }

@@ -132,7 +132,8 @@ func (b *inbox) next(ctx context.Context, m Match, tagged bool, opts []OpOption)
 		l := b.lend(b.classOf(b.mtu))
 		req.Buf = l.buf
 		act := e.act.Load() // before the claim, which it has
-		msg, err := e.do(ctx, &req, &e.rx)
+		var msg Message
+		err := e.made(ctx, &req, &e.rx, &msg)
 		if err == nil && msg.N >= 0 {
 			b.mem.used.Add(l.cost)
 			return l.deliver(msg), false, nil

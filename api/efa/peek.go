@@ -76,7 +76,8 @@ func (e *intake) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, 
 	if err := e.matching(&req, w.from(), tagged); err != nil {
 		return Message{}, 0, err
 	}
-	msg, err := e.do(ctx, &req, nil)
+	var msg Message
+	err := e.made(ctx, &req, nil, &msg)
 	return msg, req.ID, err
 }
 
@@ -101,5 +102,8 @@ func (c *Claimed) take(ctx context.Context, p []byte, f ope.Flags) (Message, err
 	if c.Message.Tagged {
 		f |= ope.Tagged
 	}
-	return c.e.do(ctx, &ope.Request{Kind: ope.KindTake, Peer: uint64(match.AnySource), Flags: f, Data: c.id, Buf: p}, &c.e.rx)
+	req := ope.Request{Kind: ope.KindTake, Peer: uint64(match.AnySource), Flags: f, Data: c.id, Buf: p}
+	var msg Message
+	err := c.e.made(ctx, &req, &c.e.rx, &msg)
+	return msg, err
 }

@@ -10,21 +10,66 @@ import (
 // completions and try again. It allocates nothing, and nor does &SendReq{...} as its
 // argument.
 func (e *Endpoint) PostSend(r *SendReq) (OpID, error) {
-	var req ope.Request
-	if err := e.sendRequest(&req, r); err != nil {
-		return 0, e.refused(ope.KindSend, r.To, err)
+	if e.state.Load() != enabled || e.sendTo == nil || !e.av.table.holds(uint64(r.To)) {
+		if err := unsendable(e, r); err != nil {
+			return 0, e.refused(ope.KindSend, r.To, err)
+		}
 	}
-	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
+	req := e.room(e.sendTo, &e.tx, r.Quiet || r.Inject)
+	if req == nil {
+		return 0, errsAgain[ope.KindSend]
+	}
+	if err := e.fillSend(req, r); err != nil {
+		return 0, e.giveUp(req, ope.KindSend, e.sendTo, r.To, err)
+	}
+	return e.hand(req, e.sendTo, &r.Parent)
+}
+
+// unsendable says why PostSend refuses a message before there is a request, if it does.
+func unsendable(e *Endpoint, r *SendReq) error {
+	if err := e.may(CapMessages); err != nil {
+		return err
+	}
+	if e.sendTo == nil {
+		return errNoQueue
+	}
+	if !e.av.table.holds(uint64(r.To)) {
+		return errNoPeer(r.To)
+	}
+	return nil // it was enabled meanwhile
 }
 
 // PostRecv posts a receive, whose outcome goes to the RecvQueue; see PostSend. With Multi its
 // buffer takes many messages, see [RecvReq].
 func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
-	var req ope.Request
-	if err := e.recvRequest(&req, r); err != nil {
-		return 0, e.refused(ope.KindRecv, NoAddr, err)
+	from := r.from()
+	if e.state.Load() != enabled || e.cfg.ZeroCopyRecv || e.recvTo == nil || from != AnyAddr {
+		if err := unreceivable(e, r, from); err != nil {
+			return 0, err
+		}
 	}
-	return e.post(&req, e.recvTo, &e.rx, &r.Parent)
+	req := e.room(e.recvTo, &e.rx, r.Quiet && !r.Multi)
+	if req == nil {
+		return 0, errsAgain[ope.KindRecv]
+	}
+	if err := e.fillRecv(req, from, r); err != nil {
+		return 0, e.giveUp(req, ope.KindRecv, e.recvTo, NoAddr, err)
+	}
+	return e.hand(req, e.recvTo, &r.Parent)
+}
+
+// unreceivable says why PostRecv refuses a receive before there is a request, if it does.
+func unreceivable(e *Endpoint, r *RecvReq, from Addr) error {
+	if err := e.receivable(from, r.Tagged); err != nil {
+		return e.refused(ope.KindRecv, NoAddr, err)
+	}
+	switch {
+	case e.recvTo == nil:
+		return e.refused(ope.KindRecv, from, errNoQueue)
+	case from != AnyAddr && !e.av.table.holds(uint64(from)):
+		return e.refused(ope.KindRecv, from, errNoPeer(from))
+	}
+	return nil
 }
 
 // PostWrite starts to write to a peer's memory, see PostSend and [Memory.Write].
@@ -54,45 +99,91 @@ func (e *Endpoint) PostAtomic(r *AtomicReq) (OpID, error) {
 	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
 }
 
-// post hands a request over whose outcome goes to a queue.
-func (e *intake) post(req *ope.Request, to *source, places *credits, parent *span) (OpID, error) {
+// post hands a request over that was made aside, and whose outcome goes to a queue.
+func (e *intake) post(made *ope.Request, to *source, places *credits, parent *span) (OpID, error) {
+	err := e.known(made)
 	if to == nil {
-		putMore(req)
-		return 0, e.refused(req.Kind, peerOf(req), errNoQueue)
+		err = errNoQueue
 	}
-	if err := e.known(req); err != nil {
-		putMore(req)
-		return 0, e.refused(req.Kind, peerOf(req), err)
+	if err != nil {
+		putMore(made)
+		return 0, e.refused(made.Kind, peerOf(made), err)
 	}
-	if places.take(1, false) == 0 {
-		putMore(req)
-		return 0, errsAgain[req.Kind]
+	req := e.room(to, places, made.Flags&ope.Quiet != 0)
+	if req == nil {
+		putMore(made)
+		return 0, errsAgain[made.Kind]
 	}
-	if req.Flags&ope.Quiet == 0 && to.q.reserve(1) == 0 {
-		putMore(req)
+	made.ID = req.ID
+	*req = *made
+	return e.hand(req, to, parent)
+}
+
+// room takes what a posted operation needs: one of places, a slot of the queue for its outcome
+// unless it is quiet, and a request in the ring, to be filled in there. It returns nil if
+// something is missing.
+func (e *intake) room(to *source, places *credits, quiet bool) *ope.Request {
+	if !places.takeOne() && places.take(1, false) == 0 {
+		return nil
+	}
+	if !quiet && !to.q.reserveOne() && to.q.reserve(1) == 0 {
 		places.release()
-		return 0, errsAgain[req.Kind]
+		return nil
 	}
+	req := e.act.Load().Reserve()
+	if req == nil {
+		places.release()
+		if !quiet {
+			to.q.unreserve(1)
+		}
+	}
+	return req
+}
+
+// reserveOne takes a slot, unless that needs a closer look: then reserve may. It is short enough to
+// be inlined.
+func (q *Queue) reserveOne() bool {
+	used := q.used.Load()
+	return used < int64(q.depth) && q.many.Load() == 0 && q.used.CompareAndSwap(used, used+1)
+}
+
+// hand hands over a request that has its room.
+func (e *intake) hand(req *ope.Request, to *source, parent *span) (OpID, error) {
+	ticket := req.ID
+	if req.Flags&(ope.Multi|ope.Inject) != 0 || e.tele != nil {
+		if err := e.prepare(req, to, parent); err != nil {
+			return 0, err
+		}
+	}
+	req.Sink = to
+	id := OpID(req.ID)
+	e.act.Load().Commit(ticket)
+	return id, nil
+}
+
+// prepare does for a request what few need.
+func (e *intake) prepare(req *ope.Request, to *source, parent *span) error {
 	if req.Flags&ope.Multi != 0 && !to.q.keepOne() {
-		to.q.unreserve(1)
-		places.release()
-		return 0, errsAgain[req.Kind]
+		return e.giveUp(req, ope.KindRecv, to, NoAddr, ErrAgain)
 	}
-	e.accept(req, to)
+	own(req)
 	if e.tele != nil {
 		e.traced(req, *parent)
 	}
-	if !e.act.Load().Submit(req) {
-		if req.Flags&ope.Multi != 0 {
-			to.q.leaveOne()
-		}
-		if req.Flags&ope.Quiet == 0 {
-			to.q.unreserve(1)
-		}
-		e.refuse(req)
-		return 0, errsAgain[req.Kind]
+	return nil
+}
+
+// giveUp gives back the room of a request that is not to be, and returns the error of that.
+func (e *intake) giveUp(req *ope.Request, kind ope.Kind, to *source, peer Addr, err error) error {
+	x := *req
+	x.Kind = kind // it may not have been set yet
+	req.Forget()
+	e.act.Load().Commit(x.ID)
+	if x.Flags&ope.Quiet == 0 {
+		to.q.unreserve(1)
 	}
-	return OpID(req.ID), nil
+	e.credits(&x).release()
+	return e.refused(kind, peer, err)
 }
 
 // Cancel asks for the end of an operation. Its outcome comes as always, with

@@ -82,22 +82,30 @@ func (e *checker) sendRequest(req *ope.Request, r *SendReq) error {
 			return err
 		}
 	}
-	req.Kind, req.Flags, req.Peer, req.Tag = ope.KindSend, e.usual, uint64(r.To), r.Tag
-	req.Buf, req.Token = r.Buf, r.Token
+	return e.fillSend(req, r)
+}
+
+// fillSend makes the request of a send, of one that is zero but for its ID.
+func (e *checker) fillSend(req *ope.Request, r *SendReq) error {
+	f := e.usual
 	if r.Level != 0 || r.Inject || r.Quiet || r.Fence {
 		if err := r.Level.check(); err != nil {
 			return err
 		}
-		req.Flags = e.flags(r.Level, r.Inject, r.Quiet)
-		fenced(req, r.Fence)
+		f = e.flags(r.Level, r.Inject, r.Quiet)
+		if r.Fence {
+			f |= ope.Fence
+		}
 	}
 	if r.Tagged {
-		req.Flags |= ope.Tagged
+		f |= ope.Tagged
 	}
 	if r.HasData {
-		req.Flags |= ope.HasData
+		f |= ope.HasData
 		req.Data = r.Data
 	}
+	req.Kind, req.Flags, req.Peer, req.Tag = ope.KindSend, f, uint64(r.To), r.Tag
+	req.Buf, req.Token = r.Buf, r.Token
 	if r.Bufs != nil || r.Inject {
 		return e.outgoing(req, r.Bufs)
 	}
@@ -125,10 +133,14 @@ func (e *checker) outgoing(req *ope.Request, pieces [][]byte) error {
 	if req.Flags&ope.Inject != 0 {
 		if n := req.Len(); n > e.mostInject {
 			ope.PutLists(req)
-			return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, n, e.mostInject)
+			return tooLongToInject(n, e.mostInject)
 		}
 	}
 	return nil
+}
+
+func tooLongToInject(n, most int) error {
+	return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, n, most)
 }
 
 // incoming sets up pieces to be filled.
@@ -148,13 +160,24 @@ func (e *checker) incoming(req *ope.Request, pieces [][]byte) error {
 
 // recvRequest checks a receive and makes the request for the shard of req, which is zero.
 func (e *checker) recvRequest(req *ope.Request, r *RecvReq) error {
-	from := AnyAddr
-	if r.Directed {
-		from = r.From
-	}
-	if err := e.receiving(req, from, r.Buf, r.Tagged, Match{r.Tag, r.Ignore}); err != nil {
+	from := r.from()
+	if err := e.receivable(from, r.Tagged); err != nil {
 		return err
 	}
+	return e.fillRecv(req, from, r)
+}
+
+// from is the only sender to receive from, or AnyAddr.
+func (r *RecvReq) from() Addr {
+	if r.Directed {
+		return r.From
+	}
+	return AnyAddr
+}
+
+// fillRecv makes the request of a receive that may be posted, of one that is zero but for its ID.
+func (e *checker) fillRecv(req *ope.Request, from Addr, r *RecvReq) error {
+	receive(req, from, r.Buf, r.Tagged, Match{r.Tag, r.Ignore})
 	req.Token = r.Token
 	if r.Multi {
 		return e.multiRequest(req, r)
@@ -168,43 +191,61 @@ func (e *checker) recvRequest(req *ope.Request, r *RecvReq) error {
 	return nil
 }
 
-// receiving begins the request of a receive.
-func (e *checker) receiving(req *ope.Request, from Addr, p []byte, tagged bool, m Match) error {
+// receivable checks whether the endpoint may receive such a message.
+func (e *checker) receivable(from Addr, tagged bool) error {
 	if e.state.Load() != enabled {
 		if err := e.live(); err != nil {
 			return err
 		}
 	}
-	req.Kind, req.Tag, req.Ignore, req.Buf = ope.KindRecv, m.Tag, m.Ignore, p
-	req.Peer = uint64(from)
-	if tagged {
-		req.Flags = ope.Tagged
-	}
-	if from >= NoAddr || e.cfg.ZeroCopyRecv { // AnyAddr, too
-		return e.matching(req, from, tagged)
+	if from == NoAddr || e.cfg.ZeroCopyRecv {
+		return e.matches(from, tagged)
 	}
 	return nil
 }
 
+// receive makes the request of a receive, of one that is zero but for its ID.
+func receive(req *ope.Request, from Addr, p []byte, tagged bool, m Match) {
+	req.Kind, req.Peer, req.Tag, req.Ignore, req.Buf = ope.KindRecv, uint64(from), m.Tag, m.Ignore, p
+	if tagged {
+		req.Flags = ope.Tagged
+	}
+}
+
+// receiving is both.
+func (e *checker) receiving(req *ope.Request, from Addr, p []byte, tagged bool, m Match) error {
+	if err := e.receivable(from, tagged); err != nil {
+		return err
+	}
+	receive(req, from, p, tagged, m)
+	return nil
+}
+
+// The matcher's number for every sender is the same; else this does not compile.
+const _ = -(uint64(AnyAddr) - uint64(match.AnySource))
+
 // matching says which messages a request takes.
 func (e *checker) matching(req *ope.Request, from Addr, tagged bool) error {
-	req.Peer = uint64(match.AnySource)
-	if from != AnyAddr {
-		if e.cfg.ZeroCopyRecv {
-			return errZeroCopy
-		}
-		if from >= NoAddr {
-			return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, from)
-		}
-		req.Peer = uint64(from)
+	if err := e.matches(from, tagged); err != nil {
+		return err
 	}
+	req.Peer = uint64(from)
 	if tagged {
-		if e.cfg.ZeroCopyRecv {
-			return errZeroCopy
-		}
 		req.Flags |= ope.Tagged
 	}
 	return nil
+}
+
+// matches checks whether messages may be asked for so.
+func (e *checker) matches(from Addr, tagged bool) error {
+	switch {
+	case e.cfg.ZeroCopyRecv && (tagged || from != AnyAddr):
+		return errZeroCopy
+	case from == NoAddr:
+		return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, from)
+	default:
+		return nil
+	}
 }
 
 var errZeroCopy = fmt.Errorf("%w: the receives of an endpoint with ZeroCopyRecv are untagged and from every peer", ErrNotSupported)

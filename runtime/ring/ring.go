@@ -12,61 +12,85 @@ const cacheLine = 64
 
 func roundUp(n int) uint64 { return uint64(1) << bits.Len(uint(max(n, 2)-1)) }
 
-// MPSC is a bounded queue with many producers and one consumer, after Dmitry
-// Vyukov's array queue: each cell has a sequence word that says whose turn it is,
-// so that a value and its word lie on neighbouring lines.
+// MPSC is a bounded queue with many producers and one consumer. Each cell has a sequence
+// word that says which value is in it, so that a value and its word lie on neighbouring
+// lines; the consumer gives cells back by a count, once for all that it has taken.
 type MPSC[T any] struct {
 	cells []cell[T]
 	mask  uint64
 	_     [cacheLine]byte
 	tail  atomic.Uint64 // next to claim, by producers
+	end   atomic.Uint64 // claims before it have room: the producers' last look at freed, and the size
 	_     [cacheLine]byte
-	head  uint64 // next to take, the consumer's own
+	freed atomic.Uint64 // cells that are the producers' again
+	head  uint64        // next to take, the consumer's own
 }
 
 type cell[T any] struct {
-	seq atomic.Uint64
+	seq atomic.Uint64 // the ticket of the value
 	val T
 }
 
 // NewMPSC makes a queue for at least n values.
 func NewMPSC[T any](n int) *MPSC[T] {
 	size := roundUp(n)
-	q := &MPSC[T]{cells: make([]cell[T], size), mask: size - 1}
-	for i := range q.cells {
-		q.cells[i].seq.Store(uint64(i))
-	}
-	return q
+	return &MPSC[T]{cells: make([]cell[T], size), mask: size - 1}
 }
 
-// Push copies *v in; false if the queue is full. Before that it sets ticket, which may be a
-// field of *v or nil, to a number above 0 that no other value of the queue has. Any goroutine.
-func (q *MPSC[T]) Push(v *T, ticket *uint64) bool {
+// Claim takes the cell for the next value, to be filled in its place; nil if the queue is full.
+// The ticket, for Publish, is above 0 and no other value of the queue has it. The cell is as the
+// consumer has left it. Until it is published the consumer sees no later values
+// either, so nothing that may take long or panic comes between. Any goroutine.
+func (q *MPSC[T]) Claim() (v *T, ticket uint64) {
 	for {
 		t := q.tail.Load()
 		step()
-		c := &q.cells[t&q.mask]
-		switch d := int64(c.seq.Load() - t); {
-		case d == 0:
+		if t >= q.end.Load() && !q.hasRoom(t) {
+			return nil, 0
+		}
+		step()
+		if q.tail.CompareAndSwap(t, t+1) {
 			step()
-			if q.tail.CompareAndSwap(t, t+1) {
-				step()
-				if ticket != nil {
-					*ticket = t + 1
-				}
-				c.val = *v
-				step()
-				c.seq.Store(t + 1)
-				return true
-			}
-		case d < 0:
-			return false
+			return &q.cells[t&q.mask].val, t + 1
 		}
 	}
 }
 
+// hasRoom looks whether there is room for claim t. Of two producers that look at once the
+// later may enter the smaller count, which is no worse than an old one.
+func (q *MPSC[T]) hasRoom(t uint64) bool {
+	end := q.freed.Load() + q.mask + 1
+	if t >= end {
+		return false
+	}
+	step()
+	q.end.Store(end)
+	return true
+}
+
+// Publish lets the consumer see the value that was claimed with a ticket.
+func (q *MPSC[T]) Publish(ticket uint64) {
+	step()
+	q.cells[(ticket-1)&q.mask].seq.Store(ticket)
+}
+
+// Push copies *v in; false if the queue is full. Before that it sets ticket, which may be a
+// field of *v or nil, to that of Claim. Any goroutine.
+func (q *MPSC[T]) Push(v *T, ticket *uint64) bool {
+	c, t := q.Claim()
+	if c == nil {
+		return false
+	}
+	if ticket != nil {
+		*ticket = t
+	}
+	*c = *v
+	q.Publish(t)
+	return true
+}
+
 // Peek returns a pointer to the oldest value, nil if there is none. The cell stays
-// the consumer's until Drop. Only the consumer may call it.
+// the consumer's until Drop, or Free. Only the consumer may call it.
 func (q *MPSC[T]) Peek() *T {
 	c := &q.cells[q.head&q.mask]
 	if c.seq.Load() != q.head+1 {
@@ -75,13 +99,20 @@ func (q *MPSC[T]) Peek() *T {
 	return &c.val
 }
 
-// Drop returns the cell of the value that Peek returned to the producers. The consumer has
-// cleared the pointers in it that the garbage collector must not see any more.
-func (q *MPSC[T]) Drop() {
-	c := &q.cells[q.head&q.mask]
+// Next goes on behind the value that Peek returned. The consumer has cleared the pointers
+// in it that the garbage collector must not see any more.
+func (q *MPSC[T]) Next() { q.head++ }
+
+// Free returns the cells of the values behind which Next has gone to the producers.
+func (q *MPSC[T]) Free() {
 	step()
-	sys.StoreRelease(&c.seq, q.head+q.mask+1)
-	q.head++
+	sys.StoreRelease(&q.freed, q.head)
+}
+
+// Drop is both.
+func (q *MPSC[T]) Drop() {
+	q.Next()
+	q.Free()
 }
 
 // Empty reports whether Peek would find nothing. Only the consumer may call it.
@@ -89,7 +120,7 @@ func (q *MPSC[T]) Empty() bool {
 	return q.cells[q.head&q.mask].seq.Load() != q.head+1
 }
 
-// Idle reports whether every Push that has begun was dropped: unlike Empty it is not
+// Idle reports whether every Claim that has begun was dropped: unlike Empty it is not
 // misled by a producer that is halfway, ahead of others that are done. Only the
 // consumer may call it.
 func (q *MPSC[T]) Idle() bool { return q.tail.Load() == q.head }

@@ -1,0 +1,62 @@
+package efa
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/runtime/shard"
+)
+
+// made is do for a request that was made aside, to which it gives an ID.
+func (e *intake) made(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
+	if err := ctx.Err(); err != nil {
+		return contextError(ctx, err)
+	}
+	if e.tele != nil {
+		e.traced(req, trace.SpanContextFromContext(ctx))
+	}
+	to := e.claimed(req)
+	if to != req {
+		if req.ID == 0 {
+			req.ID = to.ID
+		}
+		*to = *req
+	}
+	return e.do(ctx, to, places, msg)
+}
+
+// run carries out a blocking call of which nothing but an error comes back.
+func (e *intake) run(ctx context.Context, req *ope.Request) error {
+	if req.Flags&ope.Inject != 0 {
+		if !e.av.table.holds(req.Peer) { // what is injected is for one peer
+			putMore(req)
+			return errNoPeer(Addr(req.Peer))
+		}
+		return e.inject(ctx, req)
+	}
+	return e.made(ctx, req, &e.tx, nil)
+}
+
+// withdraw cancels the operation of a call whose wait has ended, and waits for its outcome.
+func (e *intake) withdraw(ctx context.Context, c *call, id uint64, ended error) error {
+	if errors.Is(ended, shard.ErrClosed) {
+		return ErrClosed
+	}
+	e.cancel(id)
+	if err := e.sh.Wait(context.WithoutCancel(ctx), &c.sig); err != nil {
+		return ErrClosed
+	}
+	return nil
+}
+
+// wait waits for a place, and returns the request, which is aside then: nobody waits with the
+// shard.
+func (e *intake) wait(ctx context.Context, req *ope.Request, places *credits) (*ope.Request, error) {
+	req = endpoint.Aside(e.act.Load(), req)
+	e.date(req)
+	return req, places.wait(ctx, e.sh)
+}
