@@ -43,6 +43,7 @@ func onOther(q *Queue, c *Completion) {
 		onGone(q, c)
 	case OpFatal:
 		q.sh.Tell(q.router.Route(UnknownAH, 0), &Fatal{Status: c.Status})
+	case OpRecv: // Poll has that
 	}
 }
 
