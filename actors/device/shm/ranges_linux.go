@@ -2,7 +2,6 @@ package shm
 
 import (
 	"errors"
-	"fmt"
 	"math/bits"
 	"sync"
 	"unsafe"
@@ -40,12 +39,10 @@ func (r *ranges) take(n int) ([]byte, error) {
 		r.resting[class] = old[1:]
 		return old[0], nil
 	}
-	p, err := unix.MmapPtr(-1, 0, nil, 1<<class, unix.PROT_NONE,
-		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	mem, err := addresses(1<<class, largePage-pageBytes) // before the file there is a page for its lock
 	if err != nil {
-		return nil, fmt.Errorf("%w: %d bytes of address space: %w", device.ErrNoMemory, n, err)
+		return nil, err
 	}
-	mem := unsafe.Slice((*byte)(p), 1<<class)
 	r.all = append(r.all, mem)
 	return mem, nil
 }

@@ -64,7 +64,7 @@ func (v *view) release() {
 func (v *view) unmap() {
 	_ = unix.Munmap(v.page)
 	if v.data != nil {
-		_ = unix.Munmap(v.data)
+		release(v.data)
 	}
 }
 
@@ -196,11 +196,23 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 	if prot&unix.PROT_WRITE != 0 && v.hdr.size <= populateMax {
 		flags |= unix.MAP_POPULATE
 	}
-	v.data, err = unix.Mmap(fd, int64(pageBytes), int(v.hdr.size), prot, flags)
-	if err != nil {
-		return errors.Join(fmt.Errorf("shm: map region: %w", err), unix.Munmap(v.page))
+	if v.data, err = mapData(fd, int(v.hdr.size), prot, flags); err != nil {
+		return errors.Join(err, unix.Munmap(v.page))
 	}
 	return nil
+}
+
+// mapData maps what comes after the first page.
+func mapData(fd, size, prot, flags int) ([]byte, error) {
+	mem, err := addresses(size, pageBytes)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = unix.MmapPtr(fd, int64(pageBytes), unsafe.Pointer(&mem[0]), uintptr(size), prot, flags|unix.MAP_FIXED); err != nil {
+		release(mem)
+		return nil, fmt.Errorf("shm: map region: %w", err)
+	}
+	return mem, nil
 }
 
 // openAgain opens the memory for reading alone.

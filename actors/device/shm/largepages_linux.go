@@ -1,0 +1,62 @@
+package shm
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
+)
+
+// Large regions lie in large pages where the kernel has some: a copy of megabytes then does not
+// wait for the translation of an address at each 4 KiB, neither the owner's nor another
+// process's. Both map the file so that the kernel can do that: what lies at a multiple of
+// largePage in the file does in memory, too.
+const (
+	largePage = 2 << 20
+	// leastLarge is the size of a file from which that pays.
+	leastLarge = 2 * largePage
+)
+
+// madvCollapse is MADV_COLLAPSE (Linux 6.1), which asks for large pages at once, whatever
+// /sys/kernel/mm/transparent_hugepage/shmem_enabled says of those that nobody asks for, unless
+// that is deny.
+const madvCollapse = 25
+
+// enlarge has the kernel put the mapping of a file into large pages. Where it cannot, the memory
+// stays as it is.
+func enlarge(mem []byte) {
+	if len(mem) >= leastLarge {
+		_ = unix.Madvise(mem, madvCollapse)
+	}
+}
+
+// addresses reserves n bytes of address space, and what is left of the last page. The first is at a multiple of largePage and off
+// more, if n is the size of something that is to lie in large pages.
+func addresses(n, off int) ([]byte, error) {
+	more := 0
+	if n >= leastLarge {
+		more = largePage
+	}
+	n = (n + pageBytes - 1) &^ (pageBytes - 1)
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(n+more), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %d bytes of address space: %w", device.ErrNoMemory, n, err)
+	}
+	all := unsafe.Slice((*byte)(p), n+more)
+	if more == 0 {
+		return all, nil
+	}
+	skip := (off - int(uintptr(p)%largePage) + largePage) % largePage
+	release(all[:skip])
+	release(all[skip+n:])
+	return all[skip : skip+n], nil
+}
+
+// release gives addresses back.
+func release(mem []byte) {
+	if len(mem) > 0 {
+		_ = unix.MunmapPtr(unsafe.Pointer(&mem[0]), uintptr(len(mem)))
+	}
+}
