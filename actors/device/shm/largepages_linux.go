@@ -24,12 +24,33 @@ const (
 // that is deny.
 const madvCollapse = 25
 
-// enlarge has the kernel put the mapping of a file into large pages. Where it cannot, the memory
-// stays as it is.
-func enlarge(mem []byte) {
-	if len(mem) >= leastLarge {
-		_ = unix.Madvise(mem, madvCollapse)
+// enlarge gives a new file of that size large pages, as far as the kernel has some and the size
+// is a multiple of theirs.
+func enlarge(fd, size int) {
+	whole := size &^ (largePage - 1)
+	if size < leastLarge || !hasRoom(fd, size) || unix.Ftruncate(fd, int64(size)) != nil {
+		return
 	}
+	for off := 0; off < whole; off += largePage { // the kernel passes over what is empty
+		if _, err := unix.Pwrite(fd, []byte{0}, int64(off)); err != nil {
+			return
+		}
+	}
+	mem, err := addresses(size, 0)
+	if err != nil {
+		return
+	}
+	defer release(mem)
+	if _, err = unix.MmapPtr(fd, 0, unsafe.Pointer(&mem[0]), uintptr(whole), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
+		_ = unix.Madvise(mem[:whole], madvCollapse)
+	}
+}
+
+// hasRoom reports whether that much fits a file's file system, if that has a limit.
+func hasRoom(fd, size int) bool {
+	var fs unix.Statfs_t
+	err := unix.Fstatfs(fd, &fs)
+	return err == nil && (fs.Blocks == 0 || uint64(size) <= fs.Bavail*uint64(fs.Bsize))
 }
 
 // addresses reserves n bytes of address space, and what is left of the last page. The first is at a multiple of largePage and off

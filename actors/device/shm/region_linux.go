@@ -150,7 +150,6 @@ func (o *ownRegion) create(h regionHeader) (err error) {
 	if err := mapAt(o.region(), mem, unix.PROT_READ|unix.PROT_WRITE); err != nil {
 		return err
 	}
-	enlarge(o.region())
 	if o.sealed >= 0 { // else it is there, in the file
 		*regionHeaderOf(o.region()) = h
 	}

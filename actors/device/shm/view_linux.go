@@ -19,6 +19,8 @@ type view struct {
 	data []byte // nil if it is
 	of   *proc  // 's memory
 
+	whole []byte // what data lies in: the first page once more, with the data's rights
+
 	ino, dev uint64 // of the file
 
 	// users are the table that has the view and the copies in progress. The last
@@ -63,9 +65,7 @@ func (v *view) release() {
 
 func (v *view) unmap() {
 	_ = unix.Munmap(v.page)
-	if v.data != nil {
-		release(v.data)
-	}
+	release(v.whole)
 }
 
 // errCut: the region's file was cut.
@@ -77,7 +77,7 @@ func (v *view) safely(f func()) error {
 		f()
 		return nil
 	}
-	if !guarded(f, func(ft fault) bool { return ft.in(v.page) || ft.in(v.data) }) {
+	if !guarded(f, func(ft fault) bool { return ft.in(v.page) || ft.in(v.whole) }) {
 		return errCut
 	}
 	return nil
@@ -196,19 +196,20 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 	if prot&unix.PROT_WRITE != 0 && v.hdr.size <= populateMax {
 		flags |= unix.MAP_POPULATE
 	}
-	if v.data, err = mapData(fd, int(v.hdr.size), prot, flags); err != nil {
+	if v.whole, err = mapWhole(fd, v.hdr.fileBytes(), prot, flags); err != nil {
 		return errors.Join(err, unix.Munmap(v.page))
 	}
+	v.data = v.whole[pageBytes:][:v.hdr.size]
 	return nil
 }
 
-// mapData maps what comes after the first page.
-func mapData(fd, size, prot, flags int) ([]byte, error) {
-	mem, err := addresses(size, pageBytes)
+// mapWhole maps a file from its beginning, where large pages begin.
+func mapWhole(fd, size, prot, flags int) ([]byte, error) {
+	mem, err := addresses(size, 0)
 	if err != nil {
 		return nil, err
 	}
-	if _, err = unix.MmapPtr(fd, int64(pageBytes), unsafe.Pointer(&mem[0]), uintptr(size), prot, flags|unix.MAP_FIXED); err != nil {
+	if _, err = unix.MmapPtr(fd, 0, unsafe.Pointer(&mem[0]), uintptr(len(mem)), prot, flags|unix.MAP_FIXED); err != nil {
 		release(mem)
 		return nil, fmt.Errorf("shm: map region: %w", err)
 	}
