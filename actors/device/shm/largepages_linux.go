@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -40,7 +41,7 @@ func enlarge(fd, size int) {
 	if err != nil {
 		return
 	}
-	defer release(mem)
+	defer func() { _ = release(mem) }()
 	if _, err = unix.MmapPtr(fd, 0, unsafe.Pointer(&mem[0]), uintptr(whole), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
 		_ = unix.Madvise(mem[:whole], madvCollapse)
 	}
@@ -53,8 +54,8 @@ func hasRoom(fd, size int) bool {
 	return err == nil && (fs.Blocks == 0 || uint64(size) <= fs.Bavail*uint64(fs.Bsize))
 }
 
-// addresses reserves n bytes of address space, and what is left of the last page. The first is at a multiple of largePage and off
-// more, if n is the size of something that is to lie in large pages.
+// addresses reserves n bytes of address space, and what is left of the last page. If n is the size
+// of something that is to lie in large pages the first byte is off behind a multiple of theirs.
 func addresses(n, off int) ([]byte, error) {
 	more := 0
 	if n >= leastLarge {
@@ -70,14 +71,25 @@ func addresses(n, off int) ([]byte, error) {
 		return all, nil
 	}
 	skip := (off - int(uintptr(p)%largePage) + largePage) % largePage
-	release(all[:skip])
-	release(all[skip+n:])
-	return all[skip : skip+n], nil
+	return all[skip : skip+n], errors.Join(release(all[:skip]), release(all[skip+n:]))
 }
 
-// release gives addresses back.
-func release(mem []byte) {
-	if len(mem) > 0 {
-		_ = unix.MunmapPtr(unsafe.Pointer(&mem[0]), uintptr(len(mem)))
+// mapWhole maps size bytes of a file from its beginning, where large pages begin. Release undoes it.
+func mapWhole(fd, size, prot, flags int) ([]byte, error) {
+	mem, err := addresses(size, 0)
+	if err != nil {
+		return nil, err
 	}
+	if _, err = unix.MmapPtr(fd, 0, unsafe.Pointer(&mem[0]), uintptr(len(mem)), prot, flags|unix.MAP_FIXED); err != nil {
+		return nil, errors.Join(fmt.Errorf("shm: map: %w", err), release(mem))
+	}
+	return mem[:size], nil
+}
+
+// release gives addresses back, whole pages of them.
+func release(mem []byte) error {
+	if len(mem) == 0 {
+		return nil
+	}
+	return unix.MunmapPtr(unsafe.Pointer(&mem[0]), uintptr(len(mem)))
 }

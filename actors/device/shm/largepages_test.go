@@ -45,7 +45,7 @@ func collapses(t *testing.T) bool {
 	require.NoError(t, reserve(fd, largePage))
 	mem, err := addresses(leastLarge, 0)
 	require.NoError(t, err)
-	defer release(mem)
+	defer func() { require.NoError(t, release(mem)) }()
 	_, err = unix.MmapPtr(fd, 0, unsafe.Pointer(&mem[0]), largePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED)
 	require.NoError(t, err)
 	return unix.Madvise(mem[:largePage], madvCollapse) == nil
@@ -83,7 +83,7 @@ func TestAddresses(t *testing.T) {
 			if n >= leastLarge {
 				require.EqualValues(t, off, uintptr(unsafe.Pointer(&mem[0]))%largePage)
 			}
-			release(mem)
+			require.NoError(t, release(mem))
 		}
 	}
 }

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"math/bits"
 	"sync"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
 )
@@ -62,7 +59,7 @@ func (r *ranges) close() error {
 	r.closed = true
 	var errs []error
 	for _, mem := range r.all {
-		errs = append(errs, unix.MunmapPtr(unsafe.Pointer(&mem[0]), uintptr(len(mem))))
+		errs = append(errs, release(mem))
 	}
 	r.all = nil
 	clear(r.resting[:])

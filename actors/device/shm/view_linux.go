@@ -65,7 +65,7 @@ func (v *view) release() {
 
 func (v *view) unmap() {
 	_ = unix.Munmap(v.page)
-	release(v.whole)
+	_ = release(v.whole)
 }
 
 // errCut: the region's file was cut.
@@ -201,19 +201,6 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 	}
 	v.data = v.whole[pageBytes:][:v.hdr.size]
 	return nil
-}
-
-// mapWhole maps a file from its beginning, where large pages begin.
-func mapWhole(fd, size, prot, flags int) ([]byte, error) {
-	mem, err := addresses(size, 0)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = unix.MmapPtr(fd, 0, unsafe.Pointer(&mem[0]), uintptr(len(mem)), prot, flags|unix.MAP_FIXED); err != nil {
-		release(mem)
-		return nil, fmt.Errorf("shm: map region: %w", err)
-	}
-	return mem, nil
 }
 
 // openAgain opens the memory for reading alone.
