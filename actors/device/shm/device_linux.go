@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
 )
@@ -168,7 +166,7 @@ func (a *attachment) Close() error {
 	a.views.clear()
 	errs := []error{a.ranges.close()}
 	for _, mem := range a.old {
-		errs = append(errs, unix.Munmap(mem))
+		errs = append(errs, release(mem))
 	}
 	return errors.Join(append(errs, a.folder.close())...)
 }

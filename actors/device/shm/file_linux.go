@@ -59,6 +59,7 @@ func lockNew(fd int) error {
 // reserve allocates a new file's memory now: a full /dev/shm must be an error here,
 // not a SIGBUS later. Some file systems cannot do so.
 func reserve(fd, size int) error {
+	enlarge(fd, size)
 	err := unix.Fallocate(fd, 0, 0, int64(size))
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		err = unix.Ftruncate(fd, int64(size))

@@ -209,6 +209,6 @@ func (p *port) disconnect(l *link) {
 		l.of.release()
 		l.of = nil
 	}
-	_ = unix.Munmap(l.mem)
+	_ = release(l.mem)
 	_ = unix.Close(l.bell)
 }

@@ -2,12 +2,8 @@ package shm
 
 import (
 	"errors"
-	"fmt"
 	"math/bits"
 	"sync"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
 )
@@ -40,12 +36,10 @@ func (r *ranges) take(n int) ([]byte, error) {
 		r.resting[class] = old[1:]
 		return old[0], nil
 	}
-	p, err := unix.MmapPtr(-1, 0, nil, 1<<class, unix.PROT_NONE,
-		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	mem, err := addresses(1<<class, largePage-pageBytes) // before the file there is a page for its lock
 	if err != nil {
-		return nil, fmt.Errorf("%w: %d bytes of address space: %w", device.ErrNoMemory, n, err)
+		return nil, err
 	}
-	mem := unsafe.Slice((*byte)(p), 1<<class)
 	r.all = append(r.all, mem)
 	return mem, nil
 }
@@ -65,7 +59,7 @@ func (r *ranges) close() error {
 	r.closed = true
 	var errs []error
 	for _, mem := range r.all {
-		errs = append(errs, unix.MunmapPtr(unsafe.Pointer(&mem[0]), uintptr(len(mem))))
+		errs = append(errs, release(mem))
 	}
 	r.all = nil
 	clear(r.resting[:])

@@ -11,8 +11,8 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// A region is memory of Alloc that its owner has mapped whole and others map in two
-// parts: the first page writable, the data as the owner's rights allow.
+// A region is memory of Alloc that its owner has mapped whole and others map twice: the
+// first page, writable, and all of it, as the owner's rights allow.
 //
 //	0      header   written before the key is known, then constant
 //	128    state    running, closed or dead, as a segment's bell
@@ -26,7 +26,7 @@ import (
 //
 //	        owner                             others
 //	+--------+-----------------+      first page: read and write
-//	| header | data            |      data: read, and write if the owner's
+//	| header | data            |      all: read, and write if the owner's
 //	| state  |                 |            rights allow it, as the kernel
 //	| leases |                 |            enforces (view_linux.go)
 //	+--------+-----------------+

@@ -32,7 +32,7 @@ func (s *segment) alive() bool { return lockedByOther(s.fd) }
 
 func (s *segment) close() {
 	if s.mem != nil {
-		_ = unix.Munmap(s.mem)
+		_ = release(s.mem)
 		s.mem = nil
 	}
 	if s.bell >= 0 {
@@ -97,9 +97,8 @@ func (s *segment) mapRing() (ring, error) {
 	if st.Size < int64(g.size()) || st.Size > int64(g.size()) && !s.isSealed() { // touching what is not there would be a SIGBUS
 		return ring{}, fmt.Errorf("%w: %d bytes instead of %d", errNoSegment, st.Size, g.size())
 	}
-	s.mem, err = unix.Mmap(fd, 0, g.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
-	if err != nil {
-		return ring{}, fmt.Errorf("shm: map: %w", err)
+	if s.mem, err = mapWhole(fd, g.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+		return ring{}, err
 	}
 	return newRing(s.mem, g), nil
 }

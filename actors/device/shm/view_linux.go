@@ -19,6 +19,8 @@ type view struct {
 	data []byte // nil if it is
 	of   *proc  // 's memory
 
+	whole []byte // what data lies in: the first page once more, with the data's rights
+
 	ino, dev uint64 // of the file
 
 	// users are the table that has the view and the copies in progress. The last
@@ -63,9 +65,7 @@ func (v *view) release() {
 
 func (v *view) unmap() {
 	_ = unix.Munmap(v.page)
-	if v.data != nil {
-		_ = unix.Munmap(v.data)
-	}
+	_ = release(v.whole)
 }
 
 // errCut: the region's file was cut.
@@ -77,7 +77,7 @@ func (v *view) safely(f func()) error {
 		f()
 		return nil
 	}
-	if !guarded(f, func(ft fault) bool { return ft.in(v.page) || ft.in(v.data) }) {
+	if !guarded(f, func(ft fault) bool { return ft.in(v.page) || ft.in(v.whole) }) {
 		return errCut
 	}
 	return nil
@@ -196,10 +196,10 @@ func (v *view) mapParts(f *folder, fd int, st *unix.Stat_t) (err error) {
 	if prot&unix.PROT_WRITE != 0 && v.hdr.size <= populateMax {
 		flags |= unix.MAP_POPULATE
 	}
-	v.data, err = unix.Mmap(fd, int64(pageBytes), int(v.hdr.size), prot, flags)
-	if err != nil {
-		return errors.Join(fmt.Errorf("shm: map region: %w", err), unix.Munmap(v.page))
+	if v.whole, err = mapWhole(fd, v.hdr.fileBytes(), prot, flags); err != nil {
+		return errors.Join(err, unix.Munmap(v.page))
 	}
+	v.data = v.whole[pageBytes:][:v.hdr.size]
 	return nil
 }
 
