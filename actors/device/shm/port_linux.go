@@ -21,7 +21,9 @@ type port struct {
 	gid    device.GID
 	rx     receiver
 	links  linkTable
-	routes []device.GID // by address handle
+	routes []device.GID // by address handle, also those that are no more
+
+	handles map[device.GID]device.AH
 
 	heard  *[maxSenders]voice     // by index in the sender table: whose packets arrived
 	voices int                    // entries of heard
@@ -64,7 +66,8 @@ func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
 	p := &port{
 		dev: a, seg: s, self: s.hdr.ident(), gid: a.folder.gid, rx: newReceiver(newRing(s.mem, g)),
 		heard: new([maxSenders]voice), known: make(map[ident]acquaintance),
-		timer: timer, fds: []int{s.bell, timer}, readsPlain: c.ReadsPlain,
+		handles: make(map[device.GID]device.AH),
+		timer:   timer, fds: []int{s.bell, timer}, readsPlain: c.ReadsPlain,
 	}
 	p.exposed.some = !s.isSealed()
 	a.watch.add(p)
@@ -77,6 +80,8 @@ func (p *port) Route(ah device.AH, gid device.GID) error {
 	for int(ah) >= len(p.routes) {
 		p.routes = append(p.routes, device.GID{})
 	}
+	p.handles[gid] = ah
+	nameVoices(p, &gid, ah)
 	if p.routes[ah] != gid {
 		p.routes[ah] = gid
 		p.links.each(func(l *link) {
@@ -89,7 +94,11 @@ func (p *port) Route(ah device.AH, gid device.GID) error {
 }
 
 // Unroute implements nic.Carrier.
-func (p *port) Unroute(device.AH) {}
+func (p *port) Unroute(ah device.AH) {
+	gid := &p.routes[ah]
+	delete(p.handles, *gid)
+	nameVoices(p, gid, device.UnknownAH)
+}
 
 // Send implements nic.Carrier. To a receiver that is mapped and awake it makes no
 // system call.
@@ -224,8 +233,11 @@ func arriveOther(p *port, w word, c *device.Completion) (n int, found bool) {
 // complete fills in the completion of a packet without marks.
 func complete(c *device.Completion, w word, slot uint64, from *voice) {
 	c.ID, c.Op, c.Status, c.HasImm, c.Left = slot, device.OpRecv, device.StatusOK, false, false
-	c.AH, c.SrcQPN, c.Imm, c.QKey, c.Len = 0, from.who.qpn(), 0, 0, w.length()
-	c.SrcGID = from.gid
+	c.AH, c.SrcQPN, c.Imm, c.QKey, c.Len = from.ah, from.who.qpn(), 0, 0, w.length()
+	c.SrcGID = device.GID{}
+	if from.ah == device.UnknownAH {
+		c.SrcGID = from.gid
+	}
 }
 
 // poll is Poll with everything that is seldom there.
