@@ -59,7 +59,7 @@ type Carrier interface {
 	//	{OpGone, SrcQPN, SrcGID, QKey}
 	//	{OpFatal, Status}, the last
 	//
-	// and AH is found by QP, unless it is UnknownAH already. Entries that QP
+	// and AH is found by QP, unless it is UnknownAH already, or Config.FindsAH. Entries that QP
 	// cannot believe are dropped.
 	Poll(c []device.Completion) int
 

@@ -45,6 +45,10 @@ type Config struct {
 	UnsolicitedWrite    bool
 	Regions             *Regions
 
+	// FindsAH is whether the carrier knows the address handles of senders: Poll's OpRecv has AH,
+	// or SrcGID if that is UnknownAH.
+	FindsAH bool
+
 	// Windows makes windows; nil: device.Info's Windows is false.
 	Windows Lender
 	// Plain lends what is in no region; nil: device.Info's Plain is false.

@@ -43,10 +43,10 @@ func arrivals(q *QP, events []device.Completion) (n int) {
 		if slot := e.ID; e.Op == device.OpRecv && slot < uint64(len(q.slots)) && q.slots[slot] == slotPosted && uint(e.Len) <= uint(q.cfg.MTU) {
 			q.slots[slot] = slotOwned
 			q.stats.Recvs++
-			if e.AH != device.UnknownAH && e.SrcGID == q.ahs.lastGID && q.ahs.lastAH != device.UnknownAH {
-				e.AH = q.ahs.lastAH // the sender of the packet before
-				e.SrcGID = device.GID{}
-			} else if q.findSource(e); e.AH == device.UnknownAH {
+			if !q.cfg.FindsAH {
+				q.findSource(e)
+			}
+			if e.AH == device.UnknownAH {
 				q.stats.UnknownSenders++
 			}
 			if q.cfg.UserRecv {

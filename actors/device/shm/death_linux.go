@@ -19,6 +19,7 @@ type acquaintance struct {
 type voice struct {
 	who ident
 	gid device.GID
+	ah  device.AH // of gid; UnknownAH: there is none
 }
 
 // news carries the idents of dead queue pairs from the watcher to a port's shard.
@@ -64,9 +65,30 @@ func (p *port) hear(entry int, who ident) {
 		a = acquaintance{qkey: p.rx.senders[entry].qkey.Load(), gid: p.rx.origins[entry].load()}
 		p.known[who] = a
 	}
-	p.heard[entry] = voice{who, a.gid}
+	ah, ok := p.handles[a.gid]
+	if !ok {
+		ah = device.UnknownAH
+	}
+	p.heard[entry] = voice{who, a.gid, ah}
 	if p.voices++; p.voices > 1 {
 		p.rx.patience = patienceMany
+	}
+}
+
+// nameVoices notes that the senders with gid have the address handle ah now.
+func nameVoices(p *port, gid *device.GID, ah device.AH) {
+	left := p.voices // they are at the front, as a rule
+	for i := range p.heard {
+		if left <= 0 {
+			break
+		}
+		v := &p.heard[i]
+		if v.who == 0 {
+			continue
+		}
+		if left--; v.gid == *gid {
+			v.ah = ah
+		}
 	}
 }
 

@@ -125,7 +125,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 	q, err := nic.New(nic.Config{
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn(), Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
-		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
+		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, FindsAH: true,
 		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Plain: plain{p}, Pulser: p, Holder: holder{p}, Explainer: &p.mismatch, UserRecv: c.UserRecv,
 		Datagram: c.Type == device.UD,
 	})

@@ -148,7 +148,7 @@ type ring struct {
 	back    uint // which is right by so many
 	mask    uint64
 	ctl     *control
-	senders []sender
+	senders *[maxSenders]sender
 	origins []origin
 	turns   []atomic.Uint32
 	windows []windowEntry
@@ -169,7 +169,7 @@ func newRing(mem []byte, g geometry) ring {
 		shift:    shift, turn: turn, back: back,
 		mask:    uint64(g.cells - 1),
 		ctl:     (*control)(unsafe.Pointer(&mem[headerBytes])),
-		senders: unsafe.Slice((*sender)(unsafe.Pointer(&mem[sendersAt])), maxSenders),
+		senders: (*[maxSenders]sender)(unsafe.Pointer(&mem[sendersAt])),
 		origins: unsafe.Slice((*origin)(unsafe.Pointer(&mem[originsAt])), maxSenders),
 		turns:   unsafe.Slice((*atomic.Uint32)(unsafe.Pointer(&mem[turnsAt])), maxSenders),
 		windows: unsafe.Slice((*windowEntry)(unsafe.Pointer(&mem[windowsAt])), maxWindows),

@@ -21,9 +21,11 @@ type port struct {
 	gid    device.GID
 	rx     receiver
 	links  linkTable
-	routes []device.GID // by address handle
+	routes []device.GID // by address handle, also those that are no more
 
-	heard  []voice                // by index in the sender table: whose packets arrived
+	handles map[device.GID]device.AH
+
+	heard  *[maxSenders]voice     // by index in the sender table: whose packets arrived
 	voices int                    // entries of heard
 	known  map[ident]acquaintance // queue pairs whose death is to be reported
 	dying  []deadPair
@@ -63,8 +65,9 @@ func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
 	}
 	p := &port{
 		dev: a, seg: s, self: s.hdr.ident(), gid: a.folder.gid, rx: newReceiver(newRing(s.mem, g)),
-		heard: make([]voice, maxSenders), known: make(map[ident]acquaintance),
-		timer: timer, fds: []int{s.bell, timer}, readsPlain: c.ReadsPlain,
+		heard: new([maxSenders]voice), known: make(map[ident]acquaintance),
+		handles: make(map[device.GID]device.AH),
+		timer:   timer, fds: []int{s.bell, timer}, readsPlain: c.ReadsPlain,
 	}
 	p.exposed.some = !s.isSealed()
 	a.watch.add(p)
@@ -77,6 +80,8 @@ func (p *port) Route(ah device.AH, gid device.GID) error {
 	for int(ah) >= len(p.routes) {
 		p.routes = append(p.routes, device.GID{})
 	}
+	p.handles[gid] = ah
+	nameVoices(p, &gid, ah)
 	if p.routes[ah] != gid {
 		p.routes[ah] = gid
 		p.links.each(func(l *link) {
@@ -89,7 +94,11 @@ func (p *port) Route(ah device.AH, gid device.GID) error {
 }
 
 // Unroute implements nic.Carrier.
-func (p *port) Unroute(device.AH) {}
+func (p *port) Unroute(ah device.AH) {
+	gid := &p.routes[ah]
+	delete(p.handles, *gid)
+	nameVoices(p, gid, device.UnknownAH)
+}
 
 // Send implements nic.Carrier. To a receiver that is mapped and awake it makes no
 // system call.
@@ -180,15 +189,55 @@ func (p *port) Poll(c []device.Completion) int {
 
 // arrivals makes completions of what has arrived at head.
 func arrivals(p *port, c []device.Completion) (n int) {
-	var pk packet
 	for n < len(c) {
 		w := p.rx.look()
-		if p.rx.nothing(w) || !p.rx.next(w, &pk) {
+		if p.rx.short(w) {
+			if from := knownSender(p, w); from != nil {
+				complete(&c[n], w, uint64(w.slot()), from)
+				n++
+				p.rx.takeShort(w)
+				continue
+			}
+		}
+		if p.rx.nothing(w) {
 			break
 		}
-		n += p.accept(&pk, &c[n])
+		k, found := arriveOther(p, w, &c[n])
+		if n += k; !found {
+			break
+		}
 	}
 	return n
+}
+
+// knownSender is the queue pair behind a word that a sender wrote, if we have heard it before; else nil.
+func knownSender(p *port, w word) *voice {
+	i := w.sender()
+	from := &p.heard[i]
+	if who := ident(p.rx.senders[i].who.Load()); who != from.who || who == 0 {
+		return nil
+	}
+	return from
+}
+
+// arriveOther makes a completion of a packet that is not short, or the first of its sender, and
+// returns 1, or 0 as accept does.
+func arriveOther(p *port, w word, c *device.Completion) (n int, found bool) {
+	var pk packet
+	if !p.rx.next(w, &pk) {
+		return 0, false
+	}
+	return p.accept(&pk, c), true
+}
+
+// complete fills in the completion of a packet without marks.
+func complete(c *device.Completion, w word, slot uint64, from *voice) {
+	c.ID, c.Op, c.Status, c.HasImm, c.Left = slot, device.OpRecv, device.StatusOK, false, false
+	c.AH, c.SrcQPN, c.Imm, c.QKey, c.Len = from.ah, from.who.qpn(), 0, 0, w.length()
+	c.SrcGID = device.GID{}
+	if from.ah == device.UnknownAH {
+		c.SrcGID = from.gid
+	}
 }
 
 // poll is Poll with everything that is seldom there.
@@ -223,9 +272,7 @@ func (p *port) accept(pk *packet, c *device.Completion) int {
 	if from.who != pk.who {
 		p.hear(w.sender(), pk.who)
 	}
-	c.ID, c.Op, c.Status, c.HasImm, c.Left = uint64(pk.slot), device.OpRecv, device.StatusOK, false, false
-	c.AH, c.SrcQPN, c.Imm, c.QKey, c.Len = 0, pk.who.qpn(), 0, 0, w.length()
-	c.SrcGID = from.gid
+	complete(c, w, uint64(pk.slot), from)
 	if w&(withImm|written) != 0 {
 		return acceptMarked(p, pk, c)
 	}

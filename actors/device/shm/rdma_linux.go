@@ -52,5 +52,6 @@ func (p *port) acceptNote(pk *packet, c *device.Completion) int {
 		return 0
 	}
 	c.Op, c.Len = device.OpWritten, n
+	c.AH, c.SrcGID = 0, p.heard[pk.w.sender()].gid // the handle is found by nic.QP
 	return 1
 }

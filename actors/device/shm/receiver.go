@@ -42,7 +42,8 @@ type receiver struct {
 	aside     []uint32 // places that head has passed while they were claimed
 	later     []int32  // slots for which there is no place before head moves
 
-	want            word // what the cell at head says when its packet is there, never: search must see
+	at              *cell // the cell at head
+	want            word  // what it says when its packet is there, never: search must see
 	looks, patience int
 }
 
@@ -53,6 +54,7 @@ func newReceiver(r ring) receiver {
 		want:     never,
 		patience: patienceOne,
 	}
+	rc.at = &rc.cell[0]
 	for i := range rc.places {
 		rc.places[i] = place{want: never, slot: none}
 	}
@@ -108,14 +110,15 @@ func (r *receiver) catchUp() {
 // aim notes what the cell at head is to say: in the common case a place with a post is at head, so
 // that search would look at nothing but its cell.
 func (r *receiver) aim() {
-	r.want = never
-	if pl := &r.places[r.head&r.mask]; pl.pos == r.head && len(r.later) == 0 {
+	i := r.head & r.mask
+	r.at, r.want = &r.cell[i], never
+	if pl := &r.places[i]; pl.pos == r.head && len(r.later) == 0 {
 		r.want = pl.want
 	}
 }
 
 // look is what the cell at head says.
-func (r *receiver) look() word { return word(r.cell[r.head&r.mask].word.Load()) }
+func (r *receiver) look() word { return word(r.at.word.Load()) }
 
 // nothing reports whether w, which look has found, is all that there is to be seen for now.
 func (r *receiver) nothing(w word) bool {
@@ -126,33 +129,53 @@ func (r *receiver) nothing(w word) bool {
 	return true
 }
 
+// short reports whether w, which the cell at head said, is of a short packet without marks.
+func (r *receiver) short(w word) bool {
+	return w&(postBits|withImm|written) == r.want && w.length() <= lineMax
+}
+
+// takeShort takes the packet at head, whose cell said w, if its sender is known and it is short.
+func (r *receiver) takeShort(w word) {
+	head := r.head
+	moveLine(r.slot[int(w.slot())*r.stride:], r.at)
+	r.places[head&r.mask].slot = none
+	r.passTo(head + 1)
+	r.fetch()
+}
+
 // next takes the next packet, if there is one. The cell at head said w, and not nothing.
 func (r *receiver) next(w word, p *packet) bool {
-	who, n := r.whose(w), w.length()
-	if w&postBits != r.want || who == 0 || n > r.mtu {
-		if !r.search(p) {
-			return false
-		}
-	} else {
+	switch who := r.whose(w); {
+	case who != 0 && r.short(w):
+		p.w, p.who, p.slot = w, who, int32(w.slot())
+		r.takeShort(w)
+		return true
+	case who != 0 && w&postBits == r.want && w.length() <= r.mtu:
 		p.w, p.who = w, who
-		i := r.head & r.mask
-		if pl, c := &r.places[i], &r.cell[i]; n <= lineMax && w&withImm == 0 {
-			p.slot, pl.slot = int32(w.slot()), none
-			line := *(*[lineMax]byte)(c.inline[:]) // of a known size, as in cell.fill
-			at := int(w.slot()) * r.stride
-			*(*[lineMax]byte)(r.slot[at : at+lineMax]) = line
-		} else {
-			r.take(pl, c, p)
-		}
+		r.takeAt(r.head&r.mask, p)
+	case !r.search(p):
+		return false
 	}
-	r.looks = 0
-	r.head++
-	r.aim()
-	// The next look is at the cell at head, which the previous look has prefetched;
-	// it must not have to wait for the one after that.
-	willRead(&r.cell[(r.head+1)&r.mask].word)
+	r.passTo(r.head + 1)
+	r.fetch()
 	return true
 }
+
+// moveLine is a copy of a size that the compiler knows, as in cell.fill.
+func moveLine(slot []byte, c *cell) {
+	line := *(*[lineMax]byte)(c.inline[:])
+	*(*[lineMax]byte)(slot) = line
+}
+
+// passTo moves head on from a place that was taken.
+func (r *receiver) passTo(head uint64) {
+	r.head, r.looks = head, 0
+	r.aim()
+}
+
+// fetch has the cell after head brought. The next look is at the cell at head, which was brought
+// before; it must not have to wait for the one after that.
+func (r *receiver) fetch() { willRead(&r.cell[(r.head+1)&r.mask].word) }
 
 // search is next for all other cases: it moves head to what can be taken, and takes it.
 func (r *receiver) search(p *packet) bool {

@@ -69,6 +69,7 @@ func (w *tableau) copyTo(to *tableau) {
 	*to = *w
 	to.mem, to.senders, to.free, to.got = mem, senders, free, got
 	to.rx.ring, to.rx.places, to.rx.aside, to.rx.later = r, places, aside, later
+	to.rx.at = &r.cell[to.rx.head&r.mask]
 	for i := range to.senders {
 		out := &to.senders[i].out
 		out.ring, out.entry = r, &r.senders[out.me]
