@@ -162,6 +162,9 @@ func (c *Config) setDefaults() {
 	if c.OnEvent == nil {
 		c.OnEvent = func(Event) {}
 	}
+	if c.OnFlush == nil {
+		c.OnFlush = func() {}
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

@@ -45,6 +45,7 @@ func (c *crowd) enter(l *peer.Link, upto uint32) {
 	c.where[l] = c.order.PushBack(l)
 	c.env.Counters.StrangersHeld++
 	c.env.Mem.Strangers += strangerCost
+	c.env.Weigh = true
 	peer.Wait(l, upto)
 	if !c.told {
 		c.told, c.cared = true, c.env.Sh.Now()

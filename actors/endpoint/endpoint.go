@@ -86,7 +86,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.env = &peer.Env{
 		Sh: cfg.Shard, Addr: wire.MakeRawAddr(info.GID, qp.QPN(), cfg.ConnID), ConnID: cfg.ConnID, Paths: peerPaths(paths, on, cfg.ConnID),
 		MTU: info.MTU, Config: set,
-		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail, Names: cfg.Book.Name,
+		Pool: &peer.Pool{}, Log: cfg.Log, Trail: cfg.Trail, Names: cfg.Book.Name, Weigh: true,
 	}
 	e.pools = ope.NewPools(e.env, e.spawn)
 	queue := device.QueueConfig{

@@ -63,18 +63,20 @@ func drop(e *Endpoint, r *ope.Request) {
 
 // Flush ends a turn: what is held is weighed, completions are published.
 func (e *Endpoint) Flush(*shard.Shard) {
-	if e.closing.state == open {
-		if len(e.writes.waiting) > 0 {
-			e.writes.flush()
-		}
-		if !e.pressure.calm() {
-			e.pressure.check()
-		}
+	if e.env.Weigh {
+		weigh(e)
 	}
-	if e.cfg.OnFlush != nil {
-		e.cfg.OnFlush()
+	e.cfg.OnFlush()
+}
+
+// weigh is what Flush has to do while anything is held, or somebody follows what happens.
+func weigh(e *Endpoint) {
+	if e.closing.state == open {
+		e.writes.flush()
+		e.pressure.check()
 	}
 	e.env.Trail.Flush()
+	e.env.Weigh = e.env.Trail != nil || len(e.writes.waiting) > 0 || !e.pressure.calm()
 }
 
 // Arm is asked before the shard sleeps.

@@ -80,6 +80,7 @@ func (w *writes) note(x *waitingWrite) (kept bool) {
 		return false
 	}
 	w.waiting = append(w.waiting, *x)
+	w.env.Weigh = true
 	return true
 }
 

@@ -29,6 +29,7 @@ type Env struct {
 	Counters Counters
 	Mem      Memory
 	Full     Full
+	Weigh    bool // the endpoint is to look at what is held when the turn ends, since there is more of it
 	HostIDs  HostIDs
 	Log      *slog.Logger // never nil
 	Trail    *trail.Log   // nil: nobody follows what happens

@@ -33,6 +33,7 @@ type Relieved struct {
 // Hold accounts n bytes kept for the peer that nobody asked for, Release gives them back.
 func (l *Link) Hold(n int) {
 	l.held += int64(n)
+	l.env.Weigh = true
 	m := &l.env.Mem
 	m.Held += int64(n)
 	m.Peak = max(m.Peak, m.Held)

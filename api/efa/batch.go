@@ -118,7 +118,7 @@ func (b *batch) end() (int, error) {
 		b.e.act.Load().Pushed()
 	}
 	if b.credit > 0 {
-		b.places.giveBack(int64(b.credit))
+		b.places.settle(-int64(b.credit))
 	}
 	if b.err != nil {
 		kind := ope.KindSend

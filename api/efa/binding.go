@@ -57,11 +57,11 @@ func (e *intake) flusher() func() {
 	return func() {
 		if n := e.free[ope.KindSend]; n > 0 {
 			e.free[ope.KindSend] = 0
-			e.tx.giveBack(n)
+			e.tx.settle(-n)
 		}
 		if n := e.free[ope.KindRecv]; n > 0 {
 			e.free[ope.KindRecv] = 0
-			e.rx.giveBack(n)
+			e.rx.settle(-n)
 		}
 		if e.sendTo != nil {
 			e.sendTo.publish()

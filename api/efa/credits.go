@@ -97,10 +97,12 @@ func without(list []*shard.Signal, sig *shard.Signal) []*shard.Signal {
 }
 
 // release gives a place back.
-func (c *credits) release() { c.giveBack(1) }
+func (c *credits) release() { c.settle(-1) }
 
-func (c *credits) giveBack(n int64) {
-	if c.used.Add(-n); c.waiting.Load() > 0 {
+// settle changes how many places are taken, by a number below 0. It is short enough to be
+// inlined.
+func (c *credits) settle(change int64) {
+	if c.used.Add(change); c.waiting.Load() > 0 {
 		c.wakeFirst()
 	}
 }

@@ -31,7 +31,7 @@ var always = true
 type pollers struct {
 	list    []*Polled
 	first   *Polled // those of the list to be called, as the present phase of the turn found it
-	at      *Polled // the next of them; a panic leaves it behind the culprit
+	at      *Polled // the one after that which is being called, where a walk goes on after a panic
 	changed bool    // first is not what begin would make of the list
 }
 
@@ -102,12 +102,12 @@ func (p *pollers) refresh() {
 	p.changed = true
 }
 
-// begin starts a walk.
-func (p *pollers) begin() {
+// begin returns the first to be called in a walk.
+func (p *pollers) begin() *Polled {
 	if p.changed {
 		p.gather()
 	}
-	p.at = p.first
+	return p.first
 }
 
 // gather links those that are to be called. No walk is under way. It is not inlined: few turns

@@ -4,6 +4,7 @@ package shard
 const (
 	phaseOver = iota // no turn is under way
 	phaseInbox
+	phaseBegin // of the walk over the pollers
 	phasePoll
 	phaseDeliver
 	phaseFlush
@@ -54,73 +55,75 @@ func turn(s *Shard, looks int) int {
 // A turn that finds nothing to do looks at the pollers again if the scheduler says so: a shard
 // that spins reacts sooner, since a look is less than half of what one turn after another takes.
 func step(s *Shard, first *Polled, phase int) (n int) {
-	c, d, p := &s.sched, &s.delivery, &s.pollers
 	n = -1
 	defer func() { // once for all messages and polls
 		if s.sched.phase != phaseOver { // else recover need not be called
 			rescue(s, recover())
 		}
 	}()
-	if c.phase == phaseOver {
-		c.phase = phase
+	if s.sched.phase == phaseOver {
+		s.sched.phase = phase
 		s.clock.fresh = false
 		if s.clock.left <= 0 {
 			s.clock.read()
 		}
 		if first != nil && !first.off {
-			d.stack.on[0] = first.m
-			c.work += first.p.Poll(s)
+			s.delivery.stack.on[0] = first.m
+			s.sched.work += first.p.Poll(s)
 		}
 	}
-	if phase == phaseInbox {
-		c.phase = phasePoll
-		p.begin()
+	e := s.pollers.at // of a walk that a panic has cut short
+	switch phase {
+	case phaseInbox:
 		if !s.inbox.idle() {
-			c.work += d.drain(maxInbox)
+			s.sched.phase = phaseBegin
+			s.sched.work += s.delivery.drain(maxInbox)
 		}
-	}
-	if phase <= phasePoll {
+		fallthrough
+	case phaseBegin:
+		e, s.sched.phase = s.pollers.begin(), phasePoll
+		fallthrough
+	case phasePoll:
 		for {
-			for e := p.at; e != nil; e = e.after {
+			for ; e != nil; e = e.after {
 				if e != first && !e.off {
-					p.at, d.stack.on[0] = e.after, e.m
-					c.work += e.p.Poll(s)
+					s.pollers.at, s.delivery.stack.on[0] = e.after, e.m
+					s.sched.work += e.p.Poll(s)
 				}
 			}
-			if c.work != 0 || c.looks <= 1 || !quiet(s) {
+			if s.sched.work != 0 || s.sched.looks <= 1 || !quiet(s) {
 				break
 			}
-			c.looks--
+			s.sched.looks--
 			s.clock.left -= turnCost
 			pause()
-			p.at = p.first
+			e = s.pollers.first
 		}
-		c.phase = phaseDeliver
-	}
-	if phase <= phaseDeliver {
-		if !fastG || !d.empty() { // without a cheap getg messages are in the inbox
-			c.work += d.run()
+		fallthrough
+	case phaseDeliver:
+		if !fastG || !s.delivery.empty() { // without a cheap getg messages are in the inbox
+			s.sched.phase = phaseDeliver
+			s.sched.work += s.delivery.run()
 		}
-		c.phase = phaseFlush
-		p.begin()
-	}
-	if phase <= phaseFlush {
-		if c.work != 0 {
-			for e := p.at; e != nil; e = e.after {
+		e, s.sched.phase = s.pollers.begin(), phaseFlush
+		fallthrough
+	case phaseFlush:
+		if s.sched.work != 0 {
+			for ; e != nil; e = e.after {
 				if *e.due && !e.off {
-					p.at, d.stack.on[0] = e.after, e.m
+					s.pollers.at, s.delivery.stack.on[0] = e.after, e.m
 					e.p.Flush(s)
 				}
 			}
 		}
-		c.phase = phaseTimers
 	}
 	if s.clock.now >= s.wheel.next {
-		c.work += s.wheel.fire(s.clock.now, d)
+		s.sched.phase = phaseTimers
+		s.sched.work += s.wheel.fire(s.clock.now, &s.delivery)
 	}
-	n = c.work
+	n = s.sched.work
 	s.clock.left -= turnCost + n
-	c.phase, c.work, d.stack.on[0] = phaseOver, 0, nil
+	s.sched.phase, s.sched.work, s.delivery.stack.on[0] = phaseOver, 0, nil
 	return n
 }
 
