@@ -104,7 +104,7 @@ func sendEager(t *Txe, p *device.Pke) {
 		if t.turn.Span != 0 {
 			t.leave(trail.Acked, 0, t.m.Acked, 0)
 		}
-		t.settle()
+		delivered(t)
 		return
 	}
 	// Who hears of the end of the packet is of use only now that there will be one.
