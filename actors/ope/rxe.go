@@ -70,7 +70,7 @@ type incoming struct {
 	x        *rxExt
 
 	says       wire.Eager // the first packet of a message or write; of a read of ours, SendID alone
-	born       clock.Time
+	born       clock.Time // set as moved is from when it had to wait
 	moved      clock.Time // when it last got on
 	span       uint64     // in the trail: the message's, then that of the receive
 	got        uint64     // bytes in gotPackets, of which the trail has no record yet
@@ -142,14 +142,14 @@ func (r *incoming) arm(l *peer.Link) {
 	r.link = l
 	r.c.Start(true)
 	r.dc, r.rsp, r.target, r.parked = false, false, false, false // the rest is as release left it
-	r.born = r.pools.env.Sh.Now()
-	r.moved = r.born
 	r.unkept = true
 }
 
 // keep makes the operation one that waits: the peer knows of it.
 func (r *Rxe) keep() {
 	r.unkept = false
+	r.born = r.pools.env.Sh.Now()
+	r.moved = r.born
 	r.link.Join(&r.member, r.ref)
 }
 
@@ -211,19 +211,20 @@ func (r *Rxe) MatchLast(ord *Order) {
 		followBy(r, ord)
 	}
 	sh := r.pools.env.Sh
-	switch {
-	case !sh.Enter(r.ref):
+	if !sh.Enter(r.ref) {
 		ord.settled()
 		matchLater(r)
-	case r.m.Proto == Eager: // as most messages are
+		return
+	}
+	if r.m.Proto == Eager { // as most messages are
 		r.onWhole()
 		sh.Exit()
-	default:
-		ord.settled()
-		r.onMatched()
-		sh.Exit()
-		r.keepIfNew()
+		return
 	}
+	ord.settled()
+	r.onMatched()
+	sh.Exit()
+	r.keepIfNew()
 }
 
 // followBy has the receive's trail go on with what happens to the message.

@@ -158,13 +158,19 @@ func (r *Rxe) release() {
 		endRest(r)
 	}
 	r.member.Leave()
-	p := r.pools
 	if r.ord != nil {
-		p.Orders.Put(r.ord)
+		r.pools.Orders.Put(r.ord)
 	}
+	r.err, r.canceled = nil, nil
+	freeRx(r)
+}
+
+// freeRx makes the rxe ready for its next use.
+func freeRx(r *Rxe) {
+	p := r.pools
 	r.id = nextID(r.id)
 	r.busy, r.unkept = false, false
-	r.ord, r.link, r.err, r.canceled, r.next, p.rxFree = nil, nil, nil, nil, p.rxFree, r
+	r.ord, r.link, r.next, p.rxFree = nil, nil, p.rxFree, r
 }
 
 // endRest ends what only few have: a span, an extension.
@@ -195,6 +201,13 @@ func (r *Rxe) complete() {
 		tellWritten(r)
 		return
 	}
+	q := &r.ord.Req
+	handReceived(r)
+	q.Buf = nil // it is the caller's, although the operation may go on
+}
+
+// handReceived counts the outcome and gives it to the sink.
+func handReceived(r *Rxe) {
 	q, p := &r.ord.Req, r.pools
 	res := &p.res
 	r.Describe(res)
@@ -208,7 +221,6 @@ func (r *Rxe) complete() {
 		PutLists(q)
 		q.More = nil
 	}
-	q.Buf = nil
 }
 
 // accountReceived counts an outcome that has something unusual.

@@ -100,8 +100,13 @@ func (r *Rxe) onWhole() {
 		noStep(r, RxWhole)
 		return
 	}
-	r.complete()
-	r.release() // since nothing is under way
+	if r.span != 0 || !r.c.move(CallerOutcome) {
+		r.settle()
+		return
+	}
+	handReceived(r)
+	r.pools.Orders.Put(r.ord)
+	freeRx(r) // since nothing is under way, nor was
 }
 
 // onPacket takes a further packet: a segment of a message, CTSDATA, READRSP, the

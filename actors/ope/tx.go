@@ -156,13 +156,6 @@ func (t *Tx) Reset() {
 	*t = Tx{steps: t.steps}
 }
 
-// StartEager is Start for a message of n bytes in one packet, of a machine that is as Reset
-// leaves it.
-func (t *Tx) StartEager(n int) {
-	t.Proto, t.seg, t.left = Eager, uint32(n), 1
-	t.Total, t.end = uint64(n), uint64(n)
-}
-
 // Start says how the operation is sent.
 func (t *Tx) Start(s *Shape) {
 	p := &protos[s.Proto]
@@ -224,18 +217,6 @@ func (t *Tx) Posted(s Segment) error {
 		return noEdge(e, t.State)
 	}
 	return nil
-}
-
-// Whole is Posted for a message that went out in one packet, which nobody answers. over: the
-// packet has arrived, as Ack would say. It reports whether the table has an edge.
-func (t *Tx) Whole(over bool) bool {
-	t.left, t.Sent = 0, t.end
-	if over {
-		t.Acked = t.end
-		return t.move(TxDelivered)
-	}
-	t.Flying++
-	return t.move(TxPostedAll)
 }
 
 // CTS opens a window of n bytes. The peer may only grant what is left, and only

@@ -6,7 +6,7 @@ package ope
 //  2. actors/endpoint/requests.go: the endpoint takes it and finds the peer.
 //  3. actors/ope/txe.go: a txe is armed with it and submits itself to the peer.
 //  4. actors/peer/send.go: admit gives it a msg_id and a packet entry if it waits for nothing.
-//  5. actors/ope/txe_send.go: the txe chooses the subprotocol and posts the first packet.
+//  5. actors/ope/txe_eager.go: the txe builds and posts the eager packet; txe_send.go begins what else there is.
 
 import (
 	"github.com/asynkron/protoactor-go/actor"

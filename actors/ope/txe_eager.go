@@ -4,9 +4,66 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
+
+// onGrant: it is this operation's turn. Choose the subprotocol and post what may
+// go.
+func (t *Txe) onGrant(p *device.Pke) {
+	t.spent = !t.turn.NoID
+	if t.m.State == TxErr { // its peer or the endpoint ended meanwhile
+		t.pools.env.Q.Free(p)
+		t.giveUp()
+		t.settle()
+		return
+	}
+	q, l := t.q, t.link
+	t.rawAddr, t.connID = l.HasRawAddr, l.HasConnID
+	n := len(q.Buf)
+	if q.Kind == KindSend && q.Flags&(Deliver|Pieced) == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
+		// The common case, for which Choose has the same answer: a message that fits one packet.
+		t.m.StartEager(n)
+		t.chose()
+		if n >= t.pools.minGather {
+			gather(&t.outgoing)
+		}
+	} else if err := t.choose(); err != nil {
+		t.pools.env.Q.Free(p)
+		t.fail(err)
+		return
+	}
+	if t.m.Proto == Eager {
+		sendEager(t, p)
+		return
+	}
+	t.pump(p)
+	t.settle()
+}
+
+// chose notes the subprotocol, and what both sides know the operation by.
+func (t *outgoing) chose() {
+	t.pools.Mix.Chosen[t.m.Proto]++
+	if t.turn.Span != 0 {
+		t.noteChosen(t.m.Proto)
+	}
+}
+
+// eagerHeaders is what an eager message's headers take up that depend on the request.
+func eagerHeaders(f Flags) int {
+	n := wire.EagerMsgRTMLen
+	if f&Tagged != 0 {
+		n = wire.EagerTagRTMLen
+	}
+	if f&HasData != 0 {
+		n += wire.CQDataHdrLen
+	}
+	return n
+}
+
+// mayRead reports whether a message of n bytes to the peer might go read-based.
+func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && longEnough(p, l, n) }
 
 // sendEager posts the one packet of a message that fits it, in the entry that was granted. It goes out
 // even if back-off has begun since, or messages would leave in another order than their msg_ids'.
@@ -47,7 +104,7 @@ func sendEager(t *Txe, p *device.Pke) {
 		if t.turn.Span != 0 {
 			t.leave(trail.Acked, 0, t.m.Acked, 0)
 		}
-		t.settle()
+		delivered(t)
 		return
 	}
 	// Who hears of the end of the packet is of use only now that there will be one.
@@ -57,6 +114,25 @@ func sendEager(t *Txe, p *device.Pke) {
 	if !t.m.Whole(false) {
 		t.violated(noEdge(TxPostedAll, t.m.State))
 	}
+}
+
+// StartEager is Start for a message of n bytes in one packet, of a machine that is as Reset
+// leaves it.
+func (t *Tx) StartEager(n int) {
+	t.Proto, t.seg, t.left = Eager, uint32(n), 1
+	t.Total, t.end = uint64(n), uint64(n)
+}
+
+// Whole is Posted for a message that went out in one packet, which nobody answers. over: the
+// packet has arrived, as Ack would say. It reports whether the table has an edge.
+func (t *Tx) Whole(over bool) bool {
+	t.left, t.Sent = 0, t.end
+	if over {
+		t.Acked = t.end
+		return t.move(TxDelivered)
+	}
+	t.Flying++
+	return t.move(TxPostedAll)
 }
 
 // eagerRTM builds the header of an eager message with other optional headers than the connid.

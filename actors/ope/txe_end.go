@@ -101,16 +101,20 @@ func (t *Txe) tell(e CallerEvent) {
 		t.violated(noEdge(e, t.c.state))
 		return
 	}
+	handSent(t)
+}
+
+// handSent counts the outcome and gives it to the sink.
+func handSent(t *Txe) {
 	q, p := t.q, t.pools
-	r := &p.sent
-	r.Proto, r.Err, r.N = t.m.Proto, t.err, int(t.m.Total)
+	s, r := q.Sink, &p.sent
+	q.Sink, r.Err = nil, t.err
+	r.Proto, r.N = t.m.Proto, int(t.m.Total)
 	if t.err != nil || t.turn.Span != 0 || q.Kind == KindAtomic {
 		accountSent(t, r)
 	} else {
 		p.Tally.succeed(q.Kind, t.m.Total)
 	}
-	s := q.Sink
-	q.Sink = nil
 	s.Done(q, r)
 }
 
@@ -127,17 +131,34 @@ func accountSent(t *Txe, r *Result) {
 	p.Tally.Count(q.Kind, uint64(r.N), t.err)
 }
 
+// delivered is settle of a message that has arrived as a whole when it was posted. If it never had to
+// wait, nothing has happened to it, and nobody has heard of it but its caller.
+func delivered(t *Txe) {
+	if t.ord != nil || t.x != nil || t.gathers != 0 || t.turn.Span != 0 || !t.c.move(CallerOutcome) {
+		t.settle()
+		return
+	}
+	handSent(t)
+	freeTx(t)
+}
+
 func (t *Txe) release() {
 	if t.ord != nil || t.x != nil || t.gathers != 0 || t.turn.Span != 0 {
 		giveBack(t)
 	}
 	t.member.Leave()
+	t.err, t.base, t.slot.Control = nil, 0, false
+	freeTx(t)
+}
+
+// freeTx makes the txe ready for its next use.
+func freeTx(t *Txe) {
 	t.id = nextID(t.id)
-	t.q, t.link, t.err = nil, nil, nil
-	t.busy, t.base, t.marks, t.slot.Control = false, 0, marks{}, false
+	t.busy, t.marks = false, marks{}
 	t.m.Reset()
 	t.c.Start(true)
-	t.next, t.pools.txFree = t.pools.txFree, t
+	p := t.pools
+	t.q, t.link, t.next, p.txFree = nil, nil, p.txFree, t
 }
 
 // giveBack is what release has to do for an operation that has waited, or has more than a message

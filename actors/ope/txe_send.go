@@ -14,39 +14,6 @@ import (
 // one copy must not hold the shard for long.
 const burst = 8
 
-// onGrant: it is this operation's turn. Choose the subprotocol and post what may
-// go.
-func (t *Txe) onGrant(p *device.Pke) {
-	t.spent = !t.turn.NoID
-	if t.m.State == TxErr { // its peer or the endpoint ended meanwhile
-		t.pools.env.Q.Free(p)
-		t.giveUp()
-		t.settle()
-		return
-	}
-	q, l := t.q, t.link
-	t.rawAddr, t.connID = l.HasRawAddr, l.HasConnID
-	n := len(q.Buf)
-	if q.Kind == KindSend && q.Flags&(Deliver|Pieced) == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
-		// The common case, for which Choose has the same answer: a message that fits one packet.
-		t.m.StartEager(n)
-		t.chose()
-		if n >= t.pools.minGather {
-			gather(&t.outgoing)
-		}
-	} else if err := t.choose(); err != nil {
-		t.pools.env.Q.Free(p)
-		t.fail(err)
-		return
-	}
-	if t.m.Proto == Eager {
-		sendEager(t, p)
-		return
-	}
-	t.pump(p)
-	t.settle()
-}
-
 // choose picks the subprotocol and starts the machine.
 func (t *Txe) choose() error {
 	q, l := t.q, t.link
@@ -123,29 +90,6 @@ func (t *Txe) shape(f *Facts) (Shape, error) {
 	}
 	return Choose(f, t.pools.policy(t.link))
 }
-
-// chose notes the subprotocol, and what both sides know the operation by.
-func (t *outgoing) chose() {
-	t.pools.Mix.Chosen[t.m.Proto]++
-	if t.turn.Span != 0 {
-		t.noteChosen(t.m.Proto)
-	}
-}
-
-// eagerHeaders is what an eager message's headers take up that depend on the request.
-func eagerHeaders(f Flags) int {
-	n := wire.EagerMsgRTMLen
-	if f&Tagged != 0 {
-		n = wire.EagerTagRTMLen
-	}
-	if f&HasData != 0 {
-		n += wire.CQDataHdrLen
-	}
-	return n
-}
-
-// mayRead reports whether a message of n bytes to the peer might go read-based.
-func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && longEnough(p, l, n) }
 
 // longEnough is mayRead of a message that may go so on some path.
 func longEnough(p *Pools, l *peer.Link, n int) bool {

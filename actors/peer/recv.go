@@ -6,7 +6,7 @@ package peer
 //  2. actors/peer/recv.go: the peer parses the packet and puts the message into its order.
 //  3. actors/endpoint/match.go: the endpoint gives the message an rxe and matches it.
 //  4. actors/ope/rxe.go: the rxe begins, and has the receive, or keeps the data without one.
-//  5. actors/ope/rxe_data.go: the rxe copies the data and gives the outcome to the sink.
+//  5. actors/ope/rxe_data.go: onWhole copies a message that is whole and gives the outcome to the sink, in one step.
 
 import (
 	"errors"
