@@ -143,7 +143,7 @@ func delivered(t *Txe) {
 }
 
 func (t *Txe) release() {
-	if t.ord != nil || t.x != nil || t.gathers != 0 || t.turn.Span != 0 {
+	if t.ord != nil || t.x != nil || t.gathers != 0 || t.turn.Span != 0 || t.reads {
 		giveBack(t)
 	}
 	t.member.Leave()
