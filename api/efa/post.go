@@ -15,12 +15,14 @@ func (e *Endpoint) PostSend(r *SendReq) (OpID, error) {
 			return 0, e.refused(ope.KindSend, r.To, err)
 		}
 	}
-	req := e.room(e.sendTo, &e.tx, r.Quiet || r.Inject)
+	quiet := r.Quiet || r.Inject
+	req := e.room(e.sendTo, &e.tx, quiet)
 	if req == nil {
 		return 0, errsAgain[ope.KindSend]
 	}
 	if err := e.fillSend(req, r); err != nil {
-		return 0, e.giveUp(req, ope.KindSend, e.sendTo, r.To, err)
+		e.giveUp(req, e.sendTo, &e.tx, quiet)
+		return 0, e.refused(ope.KindSend, r.To, err)
 	}
 	return e.hand(req, e.sendTo, &r.Parent)
 }
@@ -48,12 +50,14 @@ func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 			return 0, err
 		}
 	}
-	req := e.room(e.recvTo, &e.rx, r.Quiet && !r.Multi)
+	quiet := r.Quiet && !r.Multi
+	req := e.room(e.recvTo, &e.rx, quiet)
 	if req == nil {
 		return 0, errsAgain[ope.KindRecv]
 	}
 	if err := e.fillRecv(req, from, r); err != nil {
-		return 0, e.giveUp(req, ope.KindRecv, e.recvTo, NoAddr, err)
+		e.giveUp(req, e.recvTo, &e.rx, quiet)
+		return 0, e.refused(ope.KindRecv, NoAddr, err)
 	}
 	return e.hand(req, e.recvTo, &r.Parent)
 }
@@ -164,7 +168,8 @@ func (e *intake) hand(req *ope.Request, to *source, parent *span) (OpID, error) 
 // prepare does for a request what few need.
 func (e *intake) prepare(req *ope.Request, to *source, parent *span) error {
 	if req.Flags&ope.Multi != 0 && !to.q.keepOne() {
-		return e.giveUp(req, ope.KindRecv, to, NoAddr, ErrAgain)
+		e.giveUp(req, to, &e.rx, false)
+		return errsAgain[ope.KindRecv]
 	}
 	own(req)
 	if e.tele != nil {
@@ -173,17 +178,15 @@ func (e *intake) prepare(req *ope.Request, to *source, parent *span) error {
 	return nil
 }
 
-// giveUp gives back the room of a request that is not to be, and returns the error of that.
-func (e *intake) giveUp(req *ope.Request, kind ope.Kind, to *source, peer Addr, err error) error {
-	x := *req
-	x.Kind = kind // it may not have been set yet
+// giveUp gives back the room of a request that is not to be; quiet as room was told.
+func (e *intake) giveUp(req *ope.Request, to *source, places *credits, quiet bool) {
+	ticket := req.ID
 	req.Forget()
-	e.act.Load().Commit(x.ID)
-	if x.Flags&ope.Quiet == 0 {
+	e.act.Load().Commit(ticket)
+	if !quiet {
 		to.q.unreserve(1)
 	}
-	e.credits(&x).release()
-	return e.refused(kind, peer, err)
+	places.release()
 }
 
 // Cancel asks for the end of an operation. Its outcome comes as always, with
