@@ -61,10 +61,12 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 		c.to.finished(q, r)
 	}
 	c.msg.fill(kindOf(q), q, r)
-	c.err = nil
 	if r.Err != nil {
 		c.err = c.to.opError(q, r)
+		c.sig.Set() // what comes too late is refused by goroutines that do not run the shard
+		return
 	}
+	c.err = nil
 	c.sig.SetByOwner()
 }
 
