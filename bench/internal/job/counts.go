@@ -12,7 +12,7 @@ import (
 // operations are such that every subprotocol has one on some device; testdata/costs.txt of
 // package efa says which goes how.
 func operations() (list []operation) {
-	for _, size := range []int{8, 16 << 10, largest} {
+	for _, size := range []int{8, 16 << 10, 100 << 10, largest} {
 		for _, alloc := range []bool{false, true} {
 			list = append(list,
 				operation{"send", size, alloc, efa.Transmitted}, operation{"send", size, alloc, efa.Delivered},
