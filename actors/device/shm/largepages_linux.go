@@ -37,13 +37,9 @@ func enlarge(fd, size int) {
 			return
 		}
 	}
-	mem, err := addresses(size, 0)
-	if err != nil {
-		return
-	}
-	defer func() { _ = release(mem) }()
-	if _, err = unix.MmapPtr(fd, 0, unsafe.Pointer(&mem[0]), uintptr(whole), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err == nil {
-		_ = unix.Madvise(mem[:whole], madvCollapse)
+	if mem, err := mapWhole(fd, whole, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err == nil {
+		_ = unix.Madvise(mem, madvCollapse)
+		_ = release(mem)
 	}
 }
 
