@@ -237,10 +237,16 @@ func (o *order) obey() error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	acquainted := make(chan struct{})
 	go func() { // the parent says the end, or is gone
 		for {
-			if _, err := in.ReadString('\n'); err != nil {
+			line, err := in.ReadString('\n')
+			if err != nil {
 				break
+			}
+			if line == "known\n" {
+				close(acquainted)
+				continue
 			}
 			snap, err := s.ep.Snapshot(ctx)
 			must(err)
@@ -253,6 +259,11 @@ func (o *order) obey() error {
 	}
 	if err := s.known(ctx); err != nil {
 		return err
+	}
+	select {
+	case <-acquainted: // else its HANDSHAKE may still be under way at the moment
+	case <-ctx.Done():
+		return nil
 	}
 	if o.Play >= 0 {
 		g.armed.Store(true)
@@ -292,10 +303,15 @@ func (s *side) reply(ctx context.Context, n int) error {
 // known waits until the other side's HANDSHAKE is there, so that what is chosen is the same
 // each time.
 func (s *side) known(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
 	for {
 		snap, err := s.ep.Snapshot(ctx)
 		if err != nil {
 			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("no HANDSHAKE: %+v", snap.Peers)
 		}
 		if slices.ContainsFunc(snap.Peers, func(p peer.Snapshot) bool { return p.Handshake == "both" }) {
 			return nil

@@ -157,6 +157,8 @@ func (c *child) join(t testing.TB, s *side) *side {
 	require.NoError(t, err)
 	require.NoError(t, ask(s, s.to, 20*time.Second))
 	require.NoError(t, s.known(t.Context()))
+	_, err = fmt.Fprintln(c.in, "known")
+	require.NoError(t, err)
 	return other
 }
 
