@@ -117,10 +117,10 @@ func (c *Caller) Step(e CallerEvent) error {
 func (c *Caller) move(e CallerEvent) bool {
 	i := entryOf(uint8(c.state), uint8(e))
 	n := callerMoves[i]
-	if n == 0 {
+	if n == noMove {
 		return false
 	}
-	if c.state = CallerState(n - 1); c.steps != nil {
+	if c.state = CallerState(n); c.steps != nil {
 		c.steps.caller[i]++
 	}
 	return true

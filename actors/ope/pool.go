@@ -50,12 +50,6 @@ type Pools struct {
 	Spawn func(p actor.Producer) shard.Ref
 	// Unlist takes an unexpected message that failed out of the matcher.
 	Unlist func(*Rxe)
-	// Steps counts what the machines did.
-	Steps Steps
-	// Mix counts operations by subprotocol.
-	Mix Mix
-	// Tally counts outcomes.
-	Tally Tally
 
 	Orders *Orders // of this endpoint, or of all that share a pool of receives
 
@@ -79,6 +73,14 @@ type Pools struct {
 	reads   int // read-based messages of ours in flight
 
 	detached uint64 // bytes copied for callers that have left
+
+	// Tally counts outcomes.
+	Tally Tally
+	// Mix counts operations by subprotocol.
+	Mix Mix
+	// Steps counts what the machines did. It comes last, since it is so large that each look at what
+	// comes after it has to check first that there are Pools.
+	Steps Steps
 }
 
 // NewPools makes empty pools for the settings of env. spawn makes an actor of the endpoint's.

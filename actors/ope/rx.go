@@ -251,10 +251,10 @@ func (r *Rx) Step(e RxEvent) error {
 func (r *Rx) move(e RxEvent) bool {
 	i := entryOf(uint8(r.State), uint8(e))
 	n := rxMoves[i]
-	if n == 0 {
+	if n == noMove {
 		return false
 	}
-	if r.State = RxState(n - 1); r.steps != nil {
+	if r.State = RxState(n); r.steps != nil {
 		r.steps.rx[i]++
 	}
 	return true

@@ -2,29 +2,32 @@ package ope
 
 import "fmt"
 
-// The tables of the machines have more rows and columns than states and events, powers of
-// two, so that no index of a step needs a check.
+// The tables of the machines have as many rows and columns as the halves of a byte have values, so
+// that no index of a step needs a check.
 const (
-	maxStates = 8
+	maxStates = 16
 	maxEvents = 16
 )
 
-// moves is the table of a machine as its steps look it up, by entryOf: 1 more than the next
-// state, or 0 if there is no edge.
+// moves is the table of a machine as its steps look it up, by entryOf: the next state, or noMove if
+// there is no edge.
 type moves [maxStates * maxEvents]uint8
 
+// noMove is no state of any machine.
+const noMove = maxStates - 1
+
 // entryOf is where moves and Steps have an event in a state.
-func entryOf(state, event uint8) uint8 {
-	return (state*maxEvents | event%maxEvents) % (maxStates * maxEvents)
-}
+func entryOf(state, event uint8) uint8 { return state*maxEvents | event%maxEvents }
 
 // movesOf makes them of the table, which next looks up.
 func movesOf(next func(state, event int) (uint8, bool)) (m moves) {
 	for s := range maxStates {
 		for e := range maxEvents {
-			if n, ok := next(s, e); ok {
-				m[entryOf(uint8(s), uint8(e))] = n + 1
+			n, ok := next(s, e)
+			if !ok {
+				n = noMove
 			}
+			m[entryOf(uint8(s), uint8(e))] = n
 		}
 	}
 	return m

@@ -315,10 +315,10 @@ func (t *Tx) step(e TxEvent) error {
 func (t *Tx) move(e TxEvent) bool {
 	i := entryOf(uint8(t.State), uint8(e))
 	n := txMoves[i]
-	if n == 0 {
+	if n == noMove {
 		return false
 	}
-	if t.State = TxState(n - 1); t.steps != nil {
+	if t.State = TxState(n); t.steps != nil {
 		t.steps.tx[i]++
 	}
 	return true

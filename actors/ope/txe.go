@@ -142,7 +142,7 @@ func (t *Txe) keepIfBusy() {
 
 // arm fills the txe for a request to l.
 func (t *Txe) arm(q *Request, l *peer.Link) {
-	if q.Flags&(Inject|Deliver) == Inject|Deliver {
+	if q.Flags&Deliver != 0 && q.Flags&Inject != 0 {
 		q.Flags &^= Deliver // its caller has gone on
 	}
 	env := t.pools.env

@@ -154,7 +154,8 @@ func (t *Txe) release() {
 // freeTx makes the txe ready for its next use.
 func freeTx(t *Txe) {
 	t.id = nextID(t.id)
-	t.busy, t.marks = false, marks{}
+	t.busy = false
+	t.marks = marks{}
 	t.m.Reset()
 	t.c.Start(true)
 	p := t.pools

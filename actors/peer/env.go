@@ -26,7 +26,6 @@ type Env struct {
 	MTU      int
 	Config   Config
 	Pool     *Pool
-	Counters Counters
 	Mem      Memory
 	Full     Full
 	Weigh    bool // the endpoint is to look at what is held when the turn ends, since there is more of it
@@ -38,6 +37,8 @@ type Env struct {
 	Names func(handle uint64) string
 
 	complaints complaints
+
+	Counters Counters // last, as they are large: see ope.Pools.Steps
 }
 
 // Path is one of the ways on which an endpoint over several devices is reached.

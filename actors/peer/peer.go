@@ -98,7 +98,7 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.onArrived(m.Pkt)
 	case *Submit:
 		m.Turn.sent = false
-		if pke := p.onSubmit(m.Turn); pke != nil {
+		if pke := p.admit(m.Turn); pke != nil {
 			m.Turn.grant.Pke = pke
 			p.env.Sh.Call(m.Turn.Op, &m.Turn.grant)
 		}

@@ -70,7 +70,7 @@ func (l *Link) Submit(t *Turn) *device.Pke {
 		l.SubmitLater(t)
 		return nil
 	}
-	pke := l.of.onSubmit(t)
+	pke := l.of.admit(t)
 	sh.Exit()
 	return pke
 }
@@ -95,32 +95,27 @@ func (l *Link) SubmitLater(t *Turn) {
 	l.env.Sh.Tell(l.Peer, &t.submit)
 }
 
-// onSubmit gives an operation its turn, or puts it into the line.
-func (p *Peer) onSubmit(t *Turn) *device.Pke {
-	l := p.link
-	if l.Err != nil || p.debts != nil {
-		t.owed = false
-		p.env.Sh.Tell(t.Op, &Fail{Link: l, Err: l.Closed()})
-		return nil
-	}
-	if p.lineHead != nil && !t.passesBy() {
-		enterLine(p, t, trail.ForTurn)
-		return nil
-	}
-	pke, why := p.admit(t)
-	if pke == nil {
-		p.notYet(t, why)
-	}
-	return pke
+// turnAway ends an operation with a peer that takes nothing new.
+func turnAway(p *Peer, t *Turn) *device.Pke {
+	t.owed = false
+	p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Closed()})
+	return nil
 }
 
 // notYet puts an operation that was not admitted into the line, or ends it.
-func (p *Peer) notYet(t *Turn, why trail.Reason) {
-	if why == refused {
+func notYet(p *Peer, t *Turn, why trail.Reason) *device.Pke {
+	switch {
+	case why == refused:
+		if t.listed {
+			p.nextInLine()
+		}
 		p.refuse(t)
-		return
+	case t.listed:
+		p.waits(t, why)
+	default:
+		enterLine(p, t, why)
 	}
-	enterLine(p, t, why)
+	return nil
 }
 
 // passesBy reports whether the turn comes before all in the line: it is of a part of an operation that
@@ -144,60 +139,60 @@ func enterLine(p *Peer, t *Turn, why trail.Reason) {
 // serveLine grants turns in order.
 func (p *Peer) serveLine() {
 	for t := p.lineHead; t != nil; t = p.lineHead {
-		pke, why := p.admit(t)
-		switch {
-		case why == refused:
-			p.nextInLine()
-			p.refuse(t)
-		case pke != nil:
+		if pke := p.admit(t); pke != nil {
 			p.nextInLine()
 			t.grant.Pke = pke
 			p.env.Sh.Call(t.Op, &t.grant)
-		default:
-			p.waits(t, why)
+		} else if t.listed {
 			return
 		}
 	}
 }
 
-// refused is what admit returns of an operation that cannot be carried out; no operation waits for
-// that.
+// refused is why an operation that cannot be carried out has no turn; no operation waits for that.
 const refused = trail.Reason(math.MaxUint8)
 
-// admit is the admission of every first packet: it returns an entry for the packet, and
-// a msg_id has been spent on it in t if it needs one; or what t has to wait for; or refused.
+// admit is the admission of every first packet, of an operation that submits itself or is the first in
+// the line: it returns an entry for the packet, and a msg_id has been spent on it in t if it needs
+// one. It returns nil if t is in the line, where it waits, or has been told that it is over.
 // A msg_id is only spent on a packet that can go out at once (§3.2).
-func (p *Peer) admit(t *Turn) (*device.Pke, trail.Reason) {
+func (p *Peer) admit(t *Turn) *device.Pke {
 	l := p.link
+	if (l.Err != nil || p.debts != nil) && !t.listed {
+		return turnAway(p, t)
+	}
+	if p.lineHead != nil && p.lineHead != t && !t.passesBy() {
+		return notYet(p, t, trail.ForTurn)
+	}
 	if l.Backoff || l.putOff > 0 {
-		return nil, trail.ForBackoff
+		return notYet(p, t, trail.ForBackoff)
 	}
 	if (t.Await || p.env.Config.WaitHandshake) && !l.Known() {
 		p.ask()
-		return nil, trail.ForHandshake
+		return notYet(p, t, trail.ForHandshake)
 	}
 	if t.need > 0 {
 		if why := demands(p, t); why != 0 {
-			return nil, why
+			return notYet(p, t, why)
 		}
 	}
 	if l.Headerless {
 		t.NoID = true // what goes without a header has no place in an order
 	}
 	if !t.NoID && p.nextID-l.floor >= maxAhead && !l.mayRun(p.nextID) {
-		return nil, trail.ForArrival
+		return notYet(p, t, trail.ForArrival)
 	}
 	pke := p.env.Q.Alloc()
 	if pke == nil {
 		p.env.Q.AwaitSlot(&p.slotWait)
-		return nil, trail.ForRoom
+		return notYet(p, t, trail.ForRoom)
 	}
 	if !t.NoID {
 		t.MsgID = p.nextID
 		p.nextID++
 	}
 	p.asked = true // what goes out will be answered
-	return pke, 0
+	return pke
 }
 
 // refuse ends an operation that the peer cannot take part in, as it lacks a feature.
