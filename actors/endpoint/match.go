@@ -10,12 +10,12 @@ import (
 // and is matched; further ones go to the rxe that the first one made. Callers have nothing to do
 // after it.
 func (e *Endpoint) Accept(pkt *peer.Packet) {
-	e.hearOf(pkt.Link)
+	l := pkt.Link
+	e.hearOf(l)
 	if !pkt.Type.IsRTM() {
 		e.access.onRequest(pkt)
 		return
 	}
-	l := pkt.Link
 	if (pkt.Multi != nil || l.Err != nil || e.closing.state != open) && isDealtWith(e, pkt) {
 		return
 	}

@@ -150,7 +150,7 @@ func (r *incoming) follow(l *trail.Log, pkt *peer.Packet) {
 	if pkt.HasData {
 		c.flags |= trail.FlagData
 	}
-	if r.dc {
+	if r.m.Proto.dc() {
 		c.flags |= trail.FlagDeliver
 	}
 	r.span = c.follow(l, r.link)

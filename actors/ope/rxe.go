@@ -49,7 +49,6 @@ type incoming struct {
 
 	busy      bool
 	unkept    bool // it has not had to wait yet, see keep
-	dc        bool // RECEIPT is due in the end
 	target    bool // a peer's write into our memory
 	rsp       bool // of our read: the READRSP came
 	parked    bool // its peer has failed and may come back, so nobody can receive it
@@ -117,7 +116,6 @@ func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
 	p.rxFree, r.busy = r.next, true
 	r.arm(pkt.Link)
 	proto, total, packets := protoOf[pkt.Type], pkt.Length, pkt.Length
-	r.dc = proto.dc()
 	if x := pkt.Ext; x != nil {
 		if e := r.ext(); x.NRead > 0 {
 			e.src, e.nsrc = x.Read, x.NRead
@@ -141,7 +139,7 @@ func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
 func (r *incoming) arm(l *peer.Link) {
 	r.link = l
 	r.c.Start(true)
-	r.dc, r.rsp, r.target, r.parked = false, false, false, false // the rest is as release left it
+	r.rsp, r.target, r.parked = false, false, false // the rest is as release left it
 	r.unkept = true
 }
 

@@ -86,7 +86,7 @@ func (r *incoming) packet(b []byte, what owed, n uint64) []byte {
 	case what == owesNACK:
 		h := wire.ReadNACK{HasConnID: has, ConnID: id, SendID: r.says.SendID, RecvID: r.id}
 		return h.Append(b)
-	case what == owesAnswer && r.dc:
+	case what == owesAnswer && r.m.Proto.dc():
 		h := wire.Receipt{HasConnID: has, ConnID: id, TxID: r.says.SendID, MsgID: r.says.MsgID}
 		return h.Append(b)
 	case what == owesAnswer:

@@ -85,13 +85,11 @@ func (r *Rxe) onMatched() {
 // its one packet holds all of it.
 func (r *Rxe) onWhole() {
 	p := r.head
-	if o := &r.ord.Req; o.Flags&Discard == 0 {
+	if o := &r.ord.Req; o.Flags&(Discard|Pieced) == 0 {
 		r.pools.env.Counters.Copied += uint64(len(p.Payload))
-		if o.Flags&Pieced == 0 {
-			copy(o.Buf, p.Payload)
-		} else {
-			o.scatter(0, p.Payload)
-		}
+		copy(o.Buf, p.Payload)
+	} else {
+		placeWhole(r, p)
 	}
 	r.noteData(p)
 	r.head = nil
@@ -107,6 +105,14 @@ func (r *Rxe) onWhole() {
 	handReceived(r)
 	r.pools.Orders.Put(r.ord)
 	freeRx(r) // since nothing is under way, nor was
+}
+
+// placeWhole puts a message that is whole where a request wants it that has no one buffer for it.
+func placeWhole(r *Rxe, p *peer.Packet) {
+	if o := &r.ord.Req; o.Flags&Discard == 0 {
+		r.pools.env.Counters.Copied += uint64(len(p.Payload))
+		o.scatter(0, p.Payload)
+	}
 }
 
 // onPacket takes a further packet: a segment of a message, CTSDATA, READRSP, the
@@ -248,7 +254,7 @@ func (r *Rxe) gotData() {
 	}
 	if r.m.State == RxMatched && r.m.Complete() && (r.x == nil || !r.x.expects()) {
 		switch {
-		case (r.dc || r.x != nil && r.x.reads()) && owesNow(r):
+		case (r.m.Proto.dc() || r.x != nil && r.x.reads()) && owesNow(r):
 		case !r.m.move(RxLast):
 			noStep(r, RxLast)
 		}

@@ -36,7 +36,7 @@ func (r *Rxe) fail(err error) {
 
 // awaited reports whether the peer waits for us to go on with what it sends.
 func awaited(r *incoming) bool {
-	return (r.m.State == RxMatched || r.m.State < RxAsk) && (r.dc || protos[r.m.Proto].cts || r.m.Proto.readBased()) && !r.asks() &&
+	return (r.m.State == RxMatched || r.m.State < RxAsk) && (r.m.Proto.dc() || protos[r.m.Proto].cts || r.m.Proto.readBased()) && !r.asks() &&
 		r.m.Proto != DirectRead
 }
 

@@ -64,7 +64,7 @@ func (d *reader) onReplaced(p *peer.Packet) {
 		return
 	}
 	d.nacked = false
-	r.says.SendID, r.dc = p.SendID, p.Type.IsDC()
+	r.says.SendID = p.SendID
 	r.m.Replace(protoOf[p.Type])
 	r.pools.Mix.Served[r.m.Proto]++
 	r.note(trail.Chosen, uint8(r.m.Proto), theirs(r.link), r.says.MsgID)

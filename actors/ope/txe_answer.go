@@ -140,7 +140,7 @@ func (t *Txe) onNACK() error {
 	t.note(trail.Answer, uint8(wire.TypeReadNACK), 0, 1)
 	t.x.unlend(t.pools)
 	gather(&t.outgoing)
-	t.chose()
+	t.chose(s.Proto)
 	t.nacked = true
 	t.rawAddr, t.connID = t.link.HasRawAddr, t.link.HasConnID
 	t.notReading()

@@ -25,11 +25,14 @@ func (t *Txe) onGrant(p *device.Pke) {
 	if q.Kind == KindSend && q.Flags&(Deliver|Pieced) == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
 		// The common case, for which Choose has the same answer: a message that fits one packet.
 		t.m.StartEager(n)
-		t.chose()
+		t.chose(Eager)
 		if n >= t.pools.minGather {
 			gather(&t.outgoing)
 		}
-	} else if err := t.choose(); err != nil {
+		sendEager(t, p)
+		return
+	}
+	if err := t.choose(); err != nil {
 		t.pools.env.Q.Free(p)
 		t.fail(err)
 		return
@@ -43,10 +46,10 @@ func (t *Txe) onGrant(p *device.Pke) {
 }
 
 // chose notes the subprotocol, and what both sides know the operation by.
-func (t *outgoing) chose() {
-	t.pools.Mix.Chosen[t.m.Proto]++
+func (t *outgoing) chose(s Proto) {
+	t.pools.Mix.Chosen[s]++
 	if t.turn.Span != 0 {
-		t.noteChosen(t.m.Proto)
+		t.noteChosen(s)
 	}
 }
 
@@ -83,7 +86,9 @@ func sendEager(t *Txe, p *device.Pke) {
 	if t.gathers != 0 {
 		gatherFrom(&t.outgoing, p)
 	}
-	detachBorrowed(&t.outgoing, p, false)
+	if q.Flags&Borrowed != 0 {
+		detachBorrowed(t.pools, p, false)
+	}
 	over, err := env.Q.PostPrompt(p, true)
 	if err != nil {
 		t.fail(fmt.Errorf("%s: %w", Eager, err))
@@ -97,21 +102,20 @@ func sendEager(t *Txe, p *device.Pke) {
 	if over {
 		env.Q.Free(p)
 		l.Reached()
-		if !t.m.Whole(true) {
+		if !t.m.Delivered() {
 			t.violated(noEdge(TxDelivered, t.m.State))
 			return
-		}
-		if t.turn.Span != 0 {
-			t.leave(trail.Acked, 0, t.m.Acked, 0)
 		}
 		delivered(t)
 		return
 	}
 	// Who hears of the end of the packet is of use only now that there will be one.
 	p.Owner, p.Peer, p.Span, p.Off = t.ref, l.Peer, t.turn.Span, 0
-	detachBorrowed(&t.outgoing, p, true)
+	if q.Flags&Borrowed != 0 {
+		detachBorrowed(t.pools, p, true)
+	}
 	l.Posted()
-	if !t.m.Whole(false) {
+	if !t.m.Whole() {
 		t.violated(noEdge(TxPostedAll, t.m.State))
 	}
 }
@@ -123,16 +127,18 @@ func (t *Tx) StartEager(n int) {
 	t.Total, t.end = uint64(n), uint64(n)
 }
 
-// Whole is Posted for a message that went out in one packet, which nobody answers. over: the
-// packet has arrived, as Ack would say. It reports whether the table has an edge.
-func (t *Tx) Whole(over bool) bool {
+// Whole is Posted for a message that went out in one packet, which nobody answers. It reports
+// whether the table has an edge.
+func (t *Tx) Whole() bool {
 	t.left, t.Sent = 0, t.end
-	if over {
-		t.Acked = t.end
-		return t.move(TxDelivered)
-	}
 	t.Flying++
 	return t.move(TxPostedAll)
+}
+
+// Delivered is Whole if the packet has arrived, as Ack would say.
+func (t *Tx) Delivered() bool {
+	t.left, t.Sent, t.Acked = 0, t.end, t.end
+	return t.move(TxDelivered)
 }
 
 // eagerRTM builds the header of an eager message with other optional headers than the connid.
@@ -143,10 +149,11 @@ func eagerRTM(t *outgoing, b []byte) []byte {
 	return h.Append(b)
 }
 
-// detachBorrowed gives the caller its buffer back although the packet may have to be sent again, if
-// the buffer is borrowed: before the packet is posted, or after it if the device copies at post.
-func detachBorrowed(t *outgoing, p *device.Pke, posted bool) {
-	if t.q.Flags&Borrowed != 0 && t.pools.Info.CopiesAtPost == posted {
-		p.Detach()
+// detachBorrowed gives the caller its buffer back although the packet may have to be sent again, of
+// an operation whose buffer is borrowed: before the packet is posted, or after it if the device copies
+// at post.
+func detachBorrowed(p *Pools, pke *device.Pke, posted bool) {
+	if p.Info.CopiesAtPost == posted {
+		pke.Detach()
 	}
 }

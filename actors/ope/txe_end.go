@@ -135,6 +135,9 @@ func accountSent(t *Txe, r *Result) {
 // wait, nothing has happened to it, and nobody has heard of it but its caller.
 func delivered(t *Txe) {
 	if t.ord != nil || t.x != nil || t.gathers != 0 || t.turn.Span != 0 || !t.c.move(CallerOutcome) {
+		if t.turn.Span != 0 {
+			t.leave(trail.Acked, 0, t.m.Acked, 0)
+		}
 		t.settle()
 		return
 	}

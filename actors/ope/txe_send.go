@@ -41,7 +41,7 @@ func (t *Txe) choose() error {
 		t.gathers |= gathersList
 	}
 	t.m.Start(&s)
-	t.chose()
+	t.chose(s.Proto)
 	if q.Len() >= t.pools.minGather {
 		gather(&t.outgoing)
 	}
@@ -199,12 +199,15 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	if t.gathers != 0 {
 		gatherFrom(&t.outgoing, p)
 	}
-	detachBorrowed(&t.outgoing, p, false)
+	borrowed := t.q.Flags&Borrowed != 0
+	if borrowed {
+		detachBorrowed(t.pools, p, false)
+	}
 	if over, err = env.Q.PostPrompt(p, seg.Off+seg.Len == t.m.end); err != nil {
 		return false, fmt.Errorf("%s: %w", t.m.Proto, err)
 	}
-	if !over {
-		detachBorrowed(&t.outgoing, p, true)
+	if borrowed && !over {
+		detachBorrowed(t.pools, p, true)
 	}
 	switch t.m.Proto {
 	case DirectWrite:

@@ -46,8 +46,11 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 		pkt.setEager(v, n)
 	} else if !readOther(p, r, pkt) {
 		return
+	} else if pkt.Nack {
+		p.onReplaced(pkt)
+		return
 	}
-	if pkt.MsgID != p.window.exp || p.window.held != 0 || len(p.multi) > 0 || pkt.Nack {
+	if pkt.MsgID != p.window.exp || p.window.held != 0 || len(p.multi) > 0 {
 		outOfLine(p, pkt)
 		return
 	}
@@ -65,9 +68,7 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 
 // outOfLine takes a message or atomic that does not simply follow the one before it.
 func outOfLine(p *Peer, pkt *Packet) {
-	if pkt.Nack {
-		p.onReplaced(pkt)
-	} else if m := p.multiOf(pkt); m != nil {
+	if m := p.multiOf(pkt); m != nil {
 		p.continueMulti(m, pkt)
 	} else {
 		p.place(pkt)
