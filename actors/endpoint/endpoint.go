@@ -238,11 +238,12 @@ func (e *Endpoint) spawn(p actor.Producer) shard.Ref { return e.cfg.Shard.SpawnC
 
 // Deliver implements device.Router.
 func (e *Endpoint) Deliver(r *device.RecvPkt) {
-	l := e.peers.routes.lately(r.AH, r.QPN)
-	if sh := e.cfg.Shard; l != nil && sh.Enter(l.Peer) {
-		l.Deliver(r)
-		sh.Exit()
-		return
+	if l := e.peers.routes.lately(r.AH, r.QPN); l != nil {
+		if sh := e.cfg.Shard; sh.Enter(l.Peer) {
+			l.Deliver(r)
+			sh.Exit()
+			return
+		}
 	}
 	deliverLater(e, r)
 }

@@ -152,7 +152,7 @@ func tell(r *ope.Request, err error) {
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
 	if e.closing.state == open && r.Flags&ope.Aged == 0 {
 		if h := e.peers.byHandle; r.Peer < uint64(len(h)) {
-			if l := h[r.Peer]; l != nil && l.Closed() == nil {
+			if l := h[r.Peer]; l != nil && peer.Takes(l) {
 				return l
 			}
 		}

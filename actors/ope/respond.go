@@ -21,7 +21,7 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 		return nil
 	}
 	t.ord = p.Orders.Get(&Request{}, p.env.Sh.Now())
-	t.q, t.link, t.turn.Link = &t.ord.Req, l, l
+	t.q, t.link = &t.ord.Req, l
 	t.moved = p.env.Sh.Now()
 	t.c.Start(false)
 	t.turn.Answers()

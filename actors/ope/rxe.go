@@ -209,26 +209,31 @@ func (r *Rxe) MatchLast(ord *Order) {
 		followBy(r, ord)
 	}
 	sh := r.pools.env.Sh
-	if !sh.Enter(r.ref) {
+	if sh.Enter(r.ref) {
+		if r.m.Proto == Eager { // as most messages are
+			r.onWhole()
+			sh.Exit()
+			return
+		}
 		ord.settled()
-		matchLater(r)
-		return
-	}
-	if r.m.Proto == Eager { // as most messages are
-		r.onWhole()
+		r.onMatched()
 		sh.Exit()
+		r.keepIfNew()
 		return
 	}
-	ord.settled()
-	r.onMatched()
-	sh.Exit()
-	r.keepIfNew()
+	matchLaterBy(r, ord)
 }
 
 // followBy has the receive's trail go on with what happens to the message.
 func followBy(r *Rxe, ord *Order) {
 	r.pools.env.Trail.Put(ord.Span, trail.Matched, 0, r.span, 0)
 	r.span = ord.Span
+}
+
+// matchLaterBy is matchLater for an order that has just been found.
+func matchLaterBy(r *Rxe, ord *Order) {
+	ord.settled()
+	matchLater(r)
 }
 
 // matchLater has a message say what Match does.

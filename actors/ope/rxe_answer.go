@@ -211,20 +211,17 @@ func handReceived(r *Rxe) {
 	q, p := &r.ord.Req, r.pools
 	res := &p.res
 	r.Describe(res)
-	if r.err != nil || r.span != 0 || res.N > q.Len() {
-		accountReceived(r, res)
-	} else {
-		p.Tally.succeed(q.Kind, uint64(res.N))
+	if r.err != nil || r.span != 0 || q.More != nil || res.N > len(q.Buf) {
+		handLess(r, res)
+		return
 	}
+	p.Tally.succeed(q.Kind, uint64(res.N))
 	q.Sink.Done(q, res)
-	if q.More != nil {
-		PutLists(q)
-		q.More = nil
-	}
 }
 
-// accountReceived counts an outcome that has something unusual.
-func accountReceived(r *Rxe, res *Result) {
+// handLess is the rest of handReceived for an outcome that has something unusual: it may be less than
+// the message.
+func handLess(r *Rxe, res *Result) {
 	q, p := &r.ord.Req, r.pools
 	if r.err != nil {
 		res.Err, res.N = r.err, 0
@@ -237,6 +234,11 @@ func accountReceived(r *Rxe, res *Result) {
 		p.env.Trail.Outcome(r.span, trail.Told, uint64(res.N), res.Err)
 	}
 	p.Tally.Count(q.Kind, uint64(res.N), res.Err)
+	q.Sink.Done(q, res)
+	if q.More != nil {
+		PutLists(q)
+		q.More = nil
+	}
 }
 
 // tellWritten tells of a peer's write, which has no request here.

@@ -34,7 +34,7 @@ func (r *Rxe) ask(ord *Order, l *peer.Link) {
 	r.keep()
 	r.member.BoundInLine(l)
 	t := &r.ext().turn
-	t.Link, t.Span = l, r.span
+	t.Span = r.span
 	t.Ask(true, !r.pools.env.Config.Era.RMANoWait)
 	r.member.Of(t)
 	if ord.Req.Flags&(Fence|Ordered|Follows) != 0 {

@@ -98,7 +98,11 @@ func (r *Rxe) onWhole() {
 		noStep(r, RxWhole)
 		return
 	}
-	if r.span != 0 || !r.c.move(CallerOutcome) {
+	if r.span != 0 {
+		r.settle()
+		return
+	}
+	if !r.c.move(CallerOutcome) {
 		r.settle()
 		return
 	}

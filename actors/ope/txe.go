@@ -110,6 +110,9 @@ func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
 	p.txFree, t.busy = t.next, true
 	begun = true
 	t.arm(q, l)
+	if q.Kind != KindSend || q.Flags&(Deliver|Fence|Ordered|Follows) != 0 || p.prepares {
+		prepare(t)
+	}
 	sh := p.env.Sh
 	if !sh.Enter(t.ref) { // a message of its last use is under way
 		l.SubmitLater(&t.turn)
@@ -142,16 +145,21 @@ func (t *Txe) keepIfBusy() {
 
 // arm fills the txe for a request to l.
 func (t *Txe) arm(q *Request, l *peer.Link) {
-	if q.Flags&Deliver != 0 && q.Flags&Inject != 0 {
+	t.q, t.link = q, l
+	t.turn.Ask(false, false)
+}
+
+// prepare is what has to be seen to, beside its turn, of an operation that is more than a plain
+// message, or of every one in an endpoint that follows what happens.
+func prepare(t *Txe) {
+	q, l, env := t.q, t.link, t.pools.env
+	if q.Flags&(Inject|Deliver) == Inject|Deliver {
 		q.Flags &^= Deliver // its caller has gone on
 	}
-	env := t.pools.env
-	t.q, t.link, t.turn.Link = q, l, l
 	if env.Trail != nil {
 		t.turn.Span = follow(env.Trail, q, l)
 	}
 	era := &env.Config.Era
-	t.turn.Ask(false, false)
 	switch q.Kind {
 	case KindSend:
 		if era.ReadWaits {

@@ -111,16 +111,17 @@ func handSent(t *Txe) {
 	q.Sink, r.Err = nil, t.err
 	r.Proto, r.N = t.m.Proto, int(t.m.Total)
 	if t.err != nil || t.turn.Span != 0 || q.Kind == KindAtomic {
-		accountSent(t, r)
-	} else {
-		p.Tally.succeed(q.Kind, t.m.Total)
+		handUnusual(t, s)
+		return
 	}
+	p.Tally.succeed(q.Kind, t.m.Total)
 	s.Done(q, r)
 }
 
-// accountSent counts an outcome that has something unusual.
-func accountSent(t *Txe, r *Result) {
+// handUnusual is the rest of handSent for an outcome that has something unusual.
+func handUnusual(t *Txe, s Sink) {
 	q, p := t.q, t.pools
+	r := &p.sent
 	switch {
 	case t.err != nil:
 		r.N = int(t.m.Acked)
@@ -129,15 +130,20 @@ func accountSent(t *Txe, r *Result) {
 	}
 	p.env.Trail.Outcome(t.turn.Span, trail.Told, uint64(r.N), t.err)
 	p.Tally.Count(q.Kind, uint64(r.N), t.err)
+	s.Done(q, r)
 }
 
 // delivered is settle of a message that has arrived as a whole when it was posted. If it never had to
 // wait, nothing has happened to it, and nobody has heard of it but its caller.
 func delivered(t *Txe) {
-	if t.ord != nil || t.x != nil || t.gathers != 0 || t.turn.Span != 0 || !t.c.move(CallerOutcome) {
+	if t.ord != nil || t.x != nil || t.gathers != 0 || t.turn.Span != 0 {
 		if t.turn.Span != 0 {
 			t.leave(trail.Acked, 0, t.m.Acked, 0)
 		}
+		t.settle()
+		return
+	}
+	if !t.c.move(CallerOutcome) {
 		t.settle()
 		return
 	}

@@ -88,8 +88,10 @@ const packetOverhead = 320
 func (p *Packet) Free() {
 	if p.slot != nil {
 		p.slot.Release()
+	} else {
+		p.disown()
 	}
-	if p.held > 0 || p.Ext != nil || p.Multi != nil {
+	if p.Ext != nil || p.Multi != nil {
 		p.freeRest()
 	}
 	p.Header, p.Aborted, p.Malformed = Header{}, false, false
@@ -97,8 +99,8 @@ func (p *Packet) Free() {
 	p.Next, p.pool.free = p.pool.free, p
 }
 
-// freeRest gives back what few packets hold.
-func (p *Packet) freeRest() {
+// disown gives back what Own took.
+func (p *Packet) disown() {
 	if p.own != nil {
 		p.pool.blocks.put(p.own)
 		p.own = nil
@@ -107,6 +109,10 @@ func (p *Packet) freeRest() {
 		p.Link.Release(p.held)
 		p.held = 0
 	}
+}
+
+// freeRest gives back what few packets have.
+func (p *Packet) freeRest() {
 	if p.Ext != nil {
 		p.pool.putExt(p.Ext)
 		p.Ext = nil

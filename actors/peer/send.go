@@ -16,7 +16,6 @@ import (
 // which the endpoint submits and the peer grants, in order.
 type Turn struct {
 	Op    shard.Ref
-	Link  *Link
 	MsgID uint32
 	NoID  bool // it takes no msg_id: writes and reads are in no order (§3.3)
 	Await bool // only once the peer's features are known
@@ -83,6 +82,9 @@ func (l *Link) Closed() error {
 	}
 	return l.Err
 }
+
+// Takes reports whether the peer of l is open for what is new, as Closed says why not.
+func Takes(l *Link) bool { return l.Err == nil && l.of.debts == nil }
 
 // Withdraw asks l's peer to take t out of its line, for the request id.
 func (t *Turn) Withdraw(l *Link, id uint64) {
