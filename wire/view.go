@@ -54,7 +54,7 @@ func (v *View) Open(b []byte) error {
 		v.fault, v.connID, v.end = headerShort, 0, n
 		return nil
 	}
-	if info.traits&traitREQ != 0 && info.iovCountAt == 0 {
+	if info.traits&traitRTM != 0 { // which has no rma_iov
 		options := head >> 16 & uint32(FlagRawAddr|FlagCQData|FlagConnID)
 		if rest := b[n:]; options == uint32(FlagConnID) && len(rest) >= ConnIDHdrLen { // openOptions would do the same
 			v.connID, v.hasConnID, v.end = le.Uint32(rest), true, n+ConnIDHdrLen

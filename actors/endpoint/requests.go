@@ -91,15 +91,12 @@ func (e *Endpoint) handle(r *ope.Request) {
 		r.More.Run()
 	case ope.KindCancel:
 		e.onCancel(r.ID)
-	case ope.KindSend, ope.KindWrite, ope.KindAtomic:
-		l := e.live(r)
-		switch {
-		case l == nil:
-		case r.Kind == ope.KindAtomic && ope.AtomicSize(r) > ope.MaxAtomic(e.env.MTU):
-			e.reject(r, errno.ErrMsgSize) // before it has a msg_id that would be lost
-		case !e.pools.Send(r, l):
+	case ope.KindSend, ope.KindWrite:
+		if l := e.live(r); l != nil && !e.pools.Send(r, l) {
 			e.reject(r, errno.ErrAgain)
 		}
+	case ope.KindAtomic:
+		beginAtomic(e, r)
 	case ope.KindRead:
 		e.onRead(r)
 	case ope.KindRecv:
@@ -184,6 +181,17 @@ func checked(e *Endpoint, r *ope.Request) *peer.Link {
 		return nil
 	}
 	return l
+}
+
+func beginAtomic(e *Endpoint, r *ope.Request) {
+	l := e.live(r)
+	switch {
+	case l == nil:
+	case ope.AtomicSize(r) > ope.MaxAtomic(e.env.MTU):
+		e.reject(r, errno.ErrMsgSize) // before it has a msg_id that would be lost
+	case !e.pools.Send(r, l):
+		e.reject(r, errno.ErrAgain)
+	}
 }
 
 func (e *Endpoint) onRead(r *ope.Request) {

@@ -60,6 +60,7 @@ type Pools struct {
 	txFree *Txe
 	rxFree *Rxe
 
+	follows   bool // the endpoint has a trail, or had one until it ended
 	prepares  bool // every operation of ours, see prepare
 	minGather int  // least bytes of which a path has the device take the payload from its place
 	minRead   int  // least bytes of a message that may go read-based on some path
@@ -88,7 +89,8 @@ type Pools struct {
 func NewPools(env *peer.Env, spawn func(actor.Producer) shard.Ref) *Pools {
 	p := &Pools{env: env, Policy: &env.Config, Spawn: spawn, Orders: new(Orders)}
 	p.OnPaths([]Policy{env.Config})
-	p.prepares = env.Trail != nil || env.Config.Era.ReadWaits
+	p.follows = env.Trail != nil
+	p.prepares = p.follows || env.Config.Era.ReadWaits
 	p.maxData = env.MTU - ctsDataHeader
 	if n := env.Config.Era.DataHeader; n > 0 {
 		p.maxData = env.MTU - n

@@ -111,29 +111,38 @@ func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
 		if !p.growRx() {
 			return nil
 		}
-		r = p.rxFree
+		return p.Begin(pkt)
 	}
 	p.rxFree, r.busy = r.next, true
 	r.arm(pkt.Link)
-	proto, total, packets := protoOf[pkt.Type], pkt.Length, pkt.Length
-	if x := pkt.Ext; x != nil {
-		if e := r.ext(); x.NRead > 0 {
-			e.src, e.nsrc = x.Read, x.NRead
-			packets = x.Runt // 0 of a long read
-		}
-	}
-	r.m.Begin(RxInit, proto, total, packets)
+	proto := protoOf[pkt.Type]
+	r.m.Begin(RxInit, proto, pkt.Length, pkt.Length)
 	r.stored = uint64(len(pkt.Payload))
 	r.says = pkt.Eager
 	r.head = pkt
 	p.Mix.Served[proto]++
-	if l := p.env.Trail; l != nil && proto != EagerWrite {
+	if pkt.Ext != nil || pkt.Multi != nil || p.follows {
+		beginMore(r, pkt)
+	}
+	return r
+}
+
+// beginMore is the rest of Begin for a message that is more than one packet, for a write, and for
+// every one in an endpoint that follows what happens.
+func beginMore(r *Rxe, pkt *peer.Packet) {
+	proto := r.m.Proto
+	if x := pkt.Ext; x != nil {
+		if e := r.ext(); x.NRead > 0 {
+			e.src, e.nsrc = x.Read, x.NRead
+			r.m.Begin(RxInit, proto, pkt.Length, x.Runt) // 0 of a long read
+		}
+	}
+	if l := r.pools.env.Trail; l != nil && proto != EagerWrite {
 		r.follow(l, pkt)
 	}
 	if pkt.Multi != nil {
 		pkt.Multi.Rx = r.ref
 	}
-	return r
 }
 
 func (r *incoming) arm(l *peer.Link) {

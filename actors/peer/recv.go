@@ -25,15 +25,15 @@ func (l *Link) Deliver(r *device.RecvPkt) { l.of.onArrived(r) }
 // packet had its turn go to it directly, and so does the long-CTS packet that takes the
 // place of a refused read-based one (§4.7).
 func (p *Peer) onArrived(r *device.RecvPkt) {
-	v, l := &r.View, p.link
+	v, l, env := &r.View, p.link, p.env
 	id, ok := v.ConnID()
 	if r.Err != nil || ok && id != l.QKey || l.Err != nil {
 		if !admits(p, r) {
 			return
 		}
 	}
-	p.env.Counters.PacketsRecv[v.Type]++
-	l.heard = p.env.now()
+	env.Counters.PacketsRecv[v.Type]++
+	l.heard = env.now()
 	if p.handshake == handshakeNone {
 		p.answer()
 	}
@@ -41,7 +41,7 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 		onOther(p, r)
 		return
 	}
-	pkt := p.env.Pool.Get(r, l) // read does the same
+	pkt := env.Pool.Get(r, l) // read does the same
 	if n, _ := v.Eager(&pkt.Eager); n > 0 {
 		pkt.setEager(v, n)
 	} else if !readOther(p, r, pkt) {
@@ -50,19 +50,19 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 		p.onReplaced(pkt)
 		return
 	}
-	if pkt.MsgID != p.window.exp || p.window.held != 0 || len(p.multi) > 0 {
+	if pkt.MsgID != p.window.exp || p.window.held != 0 {
 		outOfLine(p, pkt)
 		return
 	}
-	if !pkt.Whole() && pkt.multi() {
+	if !pkt.Whole() && pkt.multi() { // it is the first one, since its turn has only come now
 		beginMulti(p, pkt)
 	}
 	p.window.exp++ // first, since a panic of those who are called ends this call
-	if sh := p.env.Sh; sh.Enter(p.env.Endpoint) {
-		p.env.Acceptor.Accept(pkt)
+	if sh := env.Sh; sh.Enter(env.Endpoint) {
+		env.Acceptor.Accept(pkt)
 		sh.Exit()
 	} else {
-		sh.Tell(p.env.Endpoint, pkt.Arrive())
+		sh.Tell(env.Endpoint, pkt.Arrive())
 	}
 }
 
