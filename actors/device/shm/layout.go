@@ -196,5 +196,11 @@ func (r *ring) slotBytes(slot int) []byte {
 	return r.slot[off : off+r.mtu : off+r.mtu]
 }
 
+// lineOf is the beginning of a slot, where what came in the first line of a cell goes.
+func (r *ring) lineOf(slot uint16) *[lineMax]byte {
+	off := int(slot) * r.stride
+	return (*[lineMax]byte)(r.slot[off : off+lineMax : off+lineMax])
+}
+
 // headerOf is the header at the start of a mapping.
 func headerOf(mem []byte) *header { return (*header)(unsafe.Pointer(&mem[0])) }
