@@ -49,6 +49,7 @@ func newTableau(slots, senders, packets int) *tableau {
 	for i := range senders {
 		s := stepper{todo: packets, out: outlet{ring: w.rx.ring, self: makeIdent(uint16(i+1), 99)}}
 		s.out.enter(uint32(i), device.GID{byte(i + 1)})
+		s.out.aim(0)
 		w.senders = append(w.senders, s)
 	}
 	return w
@@ -73,6 +74,7 @@ func (w *tableau) copyTo(to *tableau) {
 	for i := range to.senders {
 		out := &to.senders[i].out
 		out.ring, out.entry = r, &r.senders[out.me]
+		out.aim(out.hint)
 	}
 }
 
