@@ -29,7 +29,6 @@ const (
 	pairBytes  = 128
 	inlineMax  = pairBytes - 8
 	lineMax    = 48 // so many of them lie in one cache line with the word; a slot is longer
-	headMax    = 32 // an ordinary header is not longer
 	maxSenders = 1 << 12
 
 	headerBytes  = pairBytes

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
 	"github.com/efactor/efactor/runtime/sys"
 )
 
@@ -34,10 +35,8 @@ func (o *outlet) send(wr *device.SendWR, marks word) outcome {
 	}
 	pos, n := o.hint, len(wr.Header)+len(wr.Payload)
 	c, says := &o.cell[pos&o.mask], w.by(o.me, ready)|word(n)<<32|marks
-	if short(n, marks) {
-		c.fill(wr)
-	} else {
-		o.fillOther(c, w, wr, marks)
+	if !c.short(wr, marks) {
+		o.fill(c, w, wr, marks)
 	}
 	c.publish(says)
 	o.pass(pos)
@@ -77,27 +76,13 @@ func (o *outlet) claim(post *atomic.Uint64, w word) bool {
 	return post.CompareAndSwap(uint64(w), uint64(w.by(o.me, claimed)))
 }
 
-// short reports whether a packet of n bytes lies in a cell and nothing else does.
-func short(n int, marks word) bool { return n <= inlineMax-immBytes && marks&withImm == 0 }
-
-// fill puts a short packet into the cell. Copies of a size that the compiler knows are a few moves,
-// where copy is a call that first finds out how much there is.
-func (c *cell) fill(wr *device.SendWR) {
-	h, p := wr.Header, wr.Payload
-	if n := len(p); len(h) <= headMax && cap(h) >= headMax && n >= 8 && n <= 16 {
-		head := *(*[headMax]byte)(h[:headMax])
-		*(*[headMax]byte)(c.inline[:]) = head // the payload takes the place of what is not the header's
-		first, last := binary.NativeEndian.Uint64(p), binary.NativeEndian.Uint64(p[n-8:])
-		dst := (*[16]byte)(c.inline[len(h):])
-		binary.NativeEndian.PutUint64(dst[:], first)
-		binary.NativeEndian.PutUint64(dst[n-8:], last)
-		return
-	}
-	copy(c.inline[copy(c.inline[:], h):], p)
+// short puts a packet with marks into the cell, if it is short and has no immediate.
+func (c *cell) short(wr *device.SendWR, marks word) bool {
+	return marks&withImm == 0 && nic.PutShort((*[nic.ShortRoom]byte)(c.inline[:]), wr)
 }
 
-// fillOther puts any other packet into the cell of the post w, or its slot.
-func (o *outlet) fillOther(c *cell, w word, wr *device.SendWR, marks word) {
+// fill puts any other packet into the cell of the post w, or its slot.
+func (o *outlet) fill(c *cell, w word, wr *device.SendWR, marks word) {
 	dst := c.inline[:]
 	if len(wr.Header)+len(wr.Payload) > marks.room() {
 		dst = o.slotBytes(int(w.slot()))

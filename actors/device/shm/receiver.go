@@ -149,13 +149,12 @@ func (r *receiver) short(w word) bool {
 	return w&(postBits|withImm|written) == r.want && w.length() <= lineMax
 }
 
-// takeShort takes the packet at head, whose cell said w, if its sender is known and it is short.
+// takeShort takes the packet at head, whose cell said w, if its sender is known and it is short. The caller
+// passes on: what is inline in three parts would be a call in one.
 func (r *receiver) takeShort(w word) {
 	line := *(*[lineMax]byte)(r.at.inline[:]) // a variable of its own: a copy between places that might overlap is a call
 	*r.lineOf(w.slot()) = line
 	r.first.want = never
-	r.passTo(r.head + 1)
-	r.fetch()
 }
 
 // next takes the next packet, if there is one. The cell at head said w, and not nothing.
@@ -164,21 +163,21 @@ func (r *receiver) next(w word, p *packet) bool {
 	case who != 0 && r.short(w):
 		p.w, p.who, p.slot = w, who, int32(w.slot())
 		r.takeShort(w)
-		return true
 	case who != 0 && w&postBits == r.want && w.length() <= r.mtu:
 		p.w, p.who = w, who
 		r.take(&r.places[r.head&r.mask], p)
 	case !r.search(p):
 		return false
 	}
-	r.passTo(r.head + 1)
+	r.pass()
 	r.fetch()
 	return true
 }
 
-// passTo moves head on from a place that was taken.
-func (r *receiver) passTo(head uint64) {
-	r.head, r.looks = head, 0
+// pass moves head on from a place that was taken.
+func (r *receiver) pass() {
+	r.head++
+	r.looks = 0
 	r.aim()
 }
 
