@@ -44,8 +44,8 @@ func (q *Queue) Free(p *Pke) {
 	}
 }
 
-// FreePrompt is Free for a packet that was over when PostPrompt returned, and has been given no more than
-// To, Fill and From set: it never was anybody's.
+// FreePrompt is Free for a packet that was over when PostPrompt returned. Its entry has no owner and no peer yet,
+// and no more than To, Fill and From were called for it, so little has to be cleared.
 func (q *Queue) FreePrompt(p *Pke) {
 	p.wr.LKey, p.wr.Payload = 0, nil
 	p.Next, q.free = q.free, p

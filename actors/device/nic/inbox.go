@@ -35,7 +35,7 @@ type Inbox struct {
 	limit       int // of loose
 
 	ownArm bool          // the owner's: armed since its last Poll
-	ready  atomic.Uint64 // 1: events is not empty. Stored with the lock held, which orders it behind all else
+	ready  atomic.Uint64 // 1: events is not empty; stored with the lock held, and looked at without
 	mu     sync.Mutex
 
 	// guarded by mu

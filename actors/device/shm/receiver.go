@@ -149,8 +149,8 @@ func (r *receiver) short(w word) bool {
 	return w&(postBits|withImm|written) == r.want && w.length() <= lineMax
 }
 
-// takeShort takes the packet at head, whose cell said w, if its sender is known and it is short. The caller
-// passes on: what is inline in three parts would be a call in one.
+// takeShort takes the packet at head, whose cell said w, if its sender is known and it is short. The caller goes
+// on with pass and fetch: all in one function would be too much to be inlined.
 func (r *receiver) takeShort(w word) {
 	line := *(*[lineMax]byte)(r.at.inline[:]) // a variable of its own: a copy between places that might overlap is a call
 	*r.lineOf(w.slot()) = line
