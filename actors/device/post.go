@@ -46,7 +46,7 @@ func (q *Queue) Free(p *Pke) {
 
 // FreePrompt is Free for a packet that was over when PostPrompt returned. Its entry has no owner and no peer yet,
 // and no more than To, Fill and From were called for it, so little has to be cleared.
-func (q *Queue) FreePrompt(p *Pke) {
+func FreePrompt(q *Queue, p *Pke) {
 	p.wr.LKey, p.wr.Payload = 0, nil
 	p.Next, q.free = q.free, p
 	q.room++

@@ -95,7 +95,7 @@ func sendEager(t *Txe, p *device.Pke) {
 		t.leave(trail.Sent, p.Type(), t.m.Total, 1)
 	}
 	if over {
-		env.Q.FreePrompt(p)
+		device.FreePrompt(env.Q, p)
 		l.Reached()
 		if !t.m.Whole(true) {
 			t.violated(noEdge(TxDelivered, t.m.State))
