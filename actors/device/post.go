@@ -23,10 +23,10 @@ func (q *Queue) GiveRoom() int {
 // Alloc takes a packet entry, or nil if the send queue is full: then wait with
 // AwaitSlot.
 func (q *Queue) Alloc() *Pke {
-	p := q.free
-	if p == nil || q.room <= 0 {
+	if q.room <= 0 {
 		return nil
 	}
+	p := q.free // there are at least as many as there is room for
 	q.free, p.Next = p.Next, nil
 	q.room--
 	return p
@@ -42,6 +42,14 @@ func (q *Queue) Free(p *Pke) {
 	if p.parked {
 		unpark(q, p)
 	}
+}
+
+// FreePrompt is Free for a packet that was over when PostPrompt returned. Its entry has no owner and no peer yet,
+// and no more than To, Fill and From were called for it, so little has to be cleared.
+func FreePrompt(q *Queue, p *Pke) {
+	p.wr.LKey, p.wr.Payload = 0, nil
+	p.Next, q.free = q.free, p
+	q.room++
 }
 
 // Room is how many entries Alloc would give.

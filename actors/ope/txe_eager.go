@@ -100,7 +100,7 @@ func sendEager(t *Txe, p *device.Pke) {
 		t.leave(trail.Sent, p.Type(), t.m.Total, 1)
 	}
 	if over {
-		env.Q.Free(p)
+		device.FreePrompt(env.Q, p)
 		l.Reached()
 		if !t.m.Delivered() {
 			t.violated(noEdge(TxDelivered, t.m.State))

@@ -1,6 +1,11 @@
 package nic
 
-import "github.com/efactor/efactor/actors/device"
+import (
+	"slices"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/sys"
+)
 
 // Place copies the packet of a WRSend into a posted slot. The status is the
 // sender's: OK, RNR, BadDestQPN (closed, or wr.QKey is not ours) or
@@ -18,18 +23,15 @@ func (b *Inbox) Place(from *Source, wr *device.SendWR) device.Status {
 		b.unlock()
 		return device.StatusRNR
 	}
-	slot := b.take()
-	buf := b.recv[int(slot)*b.stride:]
-	n := copy(buf, wr.Header)
-	n += copy(buf[n:], wr.Payload)
-	notify := b.add()
-	e := b.last(from)
-	e.ID, e.Op, e.Status, e.Len = uint64(slot), device.OpRecv, device.StatusOK, n
-	e.HasImm, e.Imm = wr.HasImm, wr.Imm
-	b.unlock()
-	if notify {
-		b.notify()
+	slot := uint64(b.take())
+	if buf := b.slot(slot); len(buf) < ShortRoom || !PutShort((*[ShortRoom]byte)(buf), wr) {
+		copy(buf[copy(buf, wr.Header):], wr.Payload)
 	}
+	e := b.add()
+	e.ID, e.Op, e.Len = slot, device.OpRecv, len(wr.Header)+len(wr.Payload)
+	e.HasImm, e.Imm = wr.HasImm, wr.Imm
+	sign(e, from)
+	b.publish()
 	return device.StatusOK
 }
 
@@ -93,14 +95,11 @@ func (b *Inbox) written(from *Source, wr *device.SendWR, slot uint64) device.Sta
 		b.unlock()
 		return device.StatusBadDestQPN
 	}
-	notify := b.add()
-	e := b.last(from)
+	e := b.add()
 	e.ID, e.Op, e.Len = slot, device.OpWritten, max(len(wr.Payload), int(wr.Whole))
 	e.HasImm, e.Imm = true, wr.Imm
-	b.unlock()
-	if notify {
-		b.notify()
-	}
+	sign(e, from)
+	b.publish()
 	return device.StatusOK
 }
 
@@ -113,13 +112,10 @@ func (b *Inbox) refuse(from *Source, key uint64) {
 		return
 	}
 	b.loose++
-	notify := b.add()
-	c := b.last(from)
-	c.Op, c.ID = device.OpRefused, key
-	b.unlock()
-	if notify {
-		b.notify()
-	}
+	e := b.add()
+	e.Op, e.ID = device.OpRefused, key
+	sign(e, from)
+	b.publish()
 }
 
 // countLoose notes that c was polled.
@@ -154,14 +150,19 @@ func (b *Inbox) take() int32 {
 	return slot
 }
 
-// last is the event that add made room for, with the sender entered.
-func (b *Inbox) last(from *Source) *device.Completion {
-	e := &b.events[len(b.events)-1]
-	e.SrcQPN, e.SrcGID = from.QPN, from.GID
+// slot is the memory of a slot.
+func (b *Inbox) slot(slot uint64) []byte {
+	at := int(slot) * b.stride
+	return b.recv[at : at+b.mtu : at+b.mtu]
+}
+
+// sign enters the sender in an event.
+func sign(e *device.Completion, from *Source) {
+	e.SrcQPN = from.QPN
+	e.SrcGID = from.GID
 	if from.Unknown {
 		e.AH = device.UnknownAH
 	}
-	return e
 }
 
 func (b *Inbox) put(c device.Completion) {
@@ -170,24 +171,43 @@ func (b *Inbox) put(c device.Completion) {
 		b.unlock()
 		return
 	}
-	notify := b.add()
-	b.events[len(b.events)-1] = c
-	b.unlock()
-	if notify {
-		b.notify()
-	}
+	*b.add() = c
+	b.publish()
 }
 
-// add makes room for one more event and reports whether the owner must be woken.
+// add is a new event, which is empty. Preconditions: b is locked; publish follows.
+func (b *Inbox) add() *device.Completion {
+	n := len(b.events)
+	if n == cap(b.events) {
+		n = b.enlarge()
+	}
+	b.events = b.events[:n+1]
+	e := &b.events[n]
+	*e = device.Completion{}
+	return e
+}
+
+// enlarge makes room for one more event and returns how many there are.
 // There are at most as many unread events as slots, pending sends, arrivals without
 // a slot (of which there are no more than slots) and deaths, so the list stops
 // growing; twice that room keeps the moves to the front rare.
-func (b *Inbox) add() bool {
-	if len(b.events) == cap(b.events) && b.next > 0 {
+func (b *Inbox) enlarge() int {
+	if b.next > 0 {
 		n := copy(b.events, b.events[b.next:])
 		b.events, b.next = b.events[:n], 0
 	}
-	b.events = append(b.events, device.Completion{})
-	b.ready.Store(true)
-	return b.disarm() && b.notify != nil
+	b.events = slices.Grow(b.events, 1)
+	return len(b.events)
+}
+
+// publish shows the owner what was added, unlocks, and wakes the owner if it sleeps.
+func (b *Inbox) publish() {
+	sys.StoreRelease(&b.ready, 1)
+	notify := b.disarm()
+	if !b.single {
+		b.mu.Unlock() // as unlock does, which would be a call in this place
+	}
+	if notify {
+		b.notify()
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // Source names the queue pair that a packet comes from.
@@ -33,8 +34,8 @@ type Inbox struct {
 	unsolicited bool
 	limit       int // of loose
 
-	ownArm bool        // the owner's: armed since its last Poll
-	ready  atomic.Bool // events is not empty
+	ownArm bool          // the owner's: armed since its last Poll
+	ready  atomic.Uint64 // 1: events is not empty; stored with the lock held, and looked at without
 	mu     sync.Mutex
 
 	// guarded by mu
@@ -93,16 +94,17 @@ func (b *Inbox) unlock() {
 	}
 }
 
+// disarm reports whether the owner must be notified: it had armed the queue pair.
 func (b *Inbox) disarm() bool {
 	was := b.armed
 	b.armed = false
-	return was
+	return was && b.notify != nil
 }
 
 // Wake notifies the owner if it armed the queue pair, and disarms.
 func (b *Inbox) Wake() {
 	b.lock()
-	notify := b.disarm() && b.notify != nil
+	notify := b.disarm()
 	b.unlock()
 	if notify {
 		b.notify()
@@ -111,7 +113,7 @@ func (b *Inbox) Wake() {
 
 // Poll implements Carrier's Poll for the inbox.
 func (b *Inbox) Poll(c []device.Completion) int {
-	if !b.ready.Load() && !b.ownArm {
+	if b.ready.Load() == 0 && !b.ownArm {
 		return 0
 	}
 	b.ownArm = false
@@ -124,7 +126,7 @@ func (b *Inbox) Poll(c []device.Completion) int {
 	}
 	if b.next == len(b.events) {
 		b.events, b.next = b.events[:0], 0
-		b.ready.Store(false)
+		sys.StoreRelease(&b.ready, 0)
 	}
 	b.unlock()
 	return n
@@ -194,6 +196,6 @@ func (b *Inbox) Close() {
 	b.closed, b.armed = true, false
 	b.events, b.next, b.loose = nil, 0, 0
 	b.head = b.tail
-	b.ready.Store(false)
+	sys.StoreRelease(&b.ready, 0)
 	b.unlock()
 }

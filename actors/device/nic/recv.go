@@ -27,12 +27,18 @@ func (q *QP) PostRecv(slots []int32) {
 	if q.dead {
 		return
 	}
+	if q.cfg.UserRecv { // none is the caller's
+		q.stats.BadPosts += uint64(len(slots))
+		return
+	}
+	states := q.slots
 	for i, s := range slots {
-		if uint(s) >= uint(len(q.slots)) || q.slots[s] != slotOwned || q.cfg.UserRecv {
+		slot := uint(uint32(s)) // a negative one is too large
+		if slot >= uint(len(states)) || states[slot] != slotOwned {
 			slots = without(q, slots, i)
 			break
 		}
-		q.slots[s] = slotPosted
+		states[slot] = slotPosted
 	}
 	if len(slots) > 0 {
 		q.carrier.PostRecv(slots)
@@ -43,7 +49,7 @@ func (q *QP) PostRecv(slots []int32) {
 func without(q *QP, slots []int32, i int) []int32 {
 	b := append(q.batch[:0], slots[:i]...)
 	for _, s := range slots[i:] {
-		if uint(s) >= uint(q.RecvSlots()) || q.slots[s] != slotOwned {
+		if uint(s) >= uint(len(q.slots)) || q.slots[s] != slotOwned {
 			q.stats.BadPosts++
 			continue
 		}

@@ -79,7 +79,7 @@ func TestGarbage(t *testing.T) {
 		}
 		posts := len(p.rx.later)
 		for i := range p.rx.places {
-			if p.rx.places[i].slot != none {
+			if p.rx.places[i].holds() {
 				posts++
 			}
 		}

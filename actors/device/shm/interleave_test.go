@@ -177,7 +177,7 @@ func (e *explorer) check(w *tableau) error {
 	}
 	slots := len(end.free)
 	for _, p := range end.rx.places {
-		if p.slot != none {
+		if p.holds() {
 			slots++
 		}
 	}

@@ -163,7 +163,7 @@ func TestKillSenders(t *testing.T) {
 	require.Empty(t, port.rx.later)
 	posts := 0
 	for _, p := range port.rx.places {
-		if p.slot != none {
+		if p.holds() {
 			posts++
 		}
 	}

@@ -29,7 +29,6 @@ const (
 	pairBytes  = 128
 	inlineMax  = pairBytes - 8
 	lineMax    = 48 // so many of them lie in one cache line with the word; a slot is longer
-	headMax    = 32 // an ordinary header is not longer
 	maxSenders = 1 << 12
 
 	headerBytes  = pairBytes
@@ -194,6 +193,12 @@ func (r *ring) place(i uint64) uint64 {
 func (r *ring) slotBytes(slot int) []byte {
 	off := slot * r.stride
 	return r.slot[off : off+r.mtu : off+r.mtu]
+}
+
+// lineOf is the beginning of a slot, where what came in the first line of a cell goes.
+func (r *ring) lineOf(slot uint16) *[lineMax]byte {
+	off := int(slot) * r.stride
+	return (*[lineMax]byte)(r.slot[off : off+lineMax : off+lineMax])
 }
 
 // headerOf is the header at the start of a mapping.

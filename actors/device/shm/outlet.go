@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
 	"github.com/efactor/efactor/runtime/sys"
 )
 
@@ -16,39 +17,33 @@ type outlet struct {
 	self  ident
 	me    int // our entry in the sender table,
 	entry *sender
-	hint  uint64 // every position before it has been claimed; aim sets it, and
-	at    uint64 // where its post lies, and
-	lapAt word   // its lap, as a post of it says
-	dry   uint64 // 1 + the value of posted when we last found nothing
-	full  uint64 // the same of the last look at the whole ring
+	hint  uint64         // every position before it has been claimed; aim sets it, and
+	next  *atomic.Uint64 // its post, and
+	want  word           // what that says when it can be claimed, as to stateBits
+	dry   uint64         // 1 + the value of posted when we last found nothing
+	full  uint64         // the same of the last look at the whole ring
 }
 
 // send sends one packet with marks. Preconditions: it is at most the MTU.
 func (o *outlet) send(wr *device.SendWR, marks word) outcome {
-	if !o.ours() {
+	if !o.ours() || o.held() {
 		return o.run(o.begin(wr, marks))
 	}
-	if wr.Begins && o.putsOff(wr) {
-		return o.run(o.begin(wr, marks))
-	}
-	post := &o.posts[o.at]
-	w := word(post.Load())
-	if w&stateBits != o.lapAt|word(posted) || !o.open(w) || !o.claim(post, w) {
+	w := word(o.next.Load())
+	if w&stateBits != o.want || !o.open(w) || !o.claim(o.next, w) {
 		return o.run(o.begin(wr, marks)) // nothing has happened yet
 	}
-	pos := o.hint
-	c, n := &o.cell[pos&o.mask], len(wr.Header)+len(wr.Payload)
-	if short(n, marks) {
-		c.fill(wr)
-	} else {
-		o.fillOther(c, w, wr, marks)
+	pos, n := o.hint, len(wr.Header)+len(wr.Payload)
+	c, says := &o.cell[pos&o.mask], w.by(o.me, ready)|word(n)<<32|marks
+	if !c.short(wr, marks) {
+		o.fill(c, w, wr, marks)
 	}
-	c.publish(w.by(o.me, ready) | word(n)<<32 | marks)
+	c.publish(says)
 	o.pass(pos)
 	if o.state() != running {
 		return o.run(sendOp{at: stepBell})
 	}
-	willWrite(&o.posts[o.at])
+	willWrite(o.next)
 	return sent
 }
 
@@ -57,20 +52,20 @@ func (o *outlet) run(op sendOp) outcome {
 	for op.at != stepOver {
 		o.step(&op)
 	}
-	willWrite(&o.posts[o.at])
+	willWrite(o.next)
 	return op.result
 }
 
 // ours reports whether our entry in the sender table is still ours.
 func (o *outlet) ours() bool { return ident(o.entry.who.Load()) == o.self }
 
+// held reports whether the receiver holds us back. The flags lie in the same cache line as who.
+func (o *outlet) held() bool { return o.entry.flags.Load()&heldBack != 0 }
+
 // putsOff reports whether the receiver holds us back from a message on that is not later than
-// the one that the packet begins. The flags lie in the same cache line as who.
+// the one that the packet begins.
 func (o *outlet) putsOff(wr *device.SendWR) bool {
-	if o.entry.flags.Load()&heldBack == 0 {
-		return false
-	}
-	return int32(wr.Turn-o.turns[o.me].Load()) >= 0 && !wr.HasImm
+	return o.held() && int32(wr.Turn-o.turns[o.me].Load()) >= 0 && !wr.HasImm
 }
 
 // open reports whether w, which a post of its lap says, may be claimed: it names a slot.
@@ -81,27 +76,13 @@ func (o *outlet) claim(post *atomic.Uint64, w word) bool {
 	return post.CompareAndSwap(uint64(w), uint64(w.by(o.me, claimed)))
 }
 
-// short reports whether a packet of n bytes lies in a cell and nothing else does.
-func short(n int, marks word) bool { return n <= inlineMax-immBytes && marks&withImm == 0 }
-
-// fill puts a short packet into the cell. Copies of a size that the compiler knows are a few moves,
-// where copy is a call that first finds out how much there is.
-func (c *cell) fill(wr *device.SendWR) {
-	h, p := wr.Header, wr.Payload
-	if n := len(p); len(h) <= headMax && cap(h) >= headMax && n >= 8 && n <= 16 {
-		head := *(*[headMax]byte)(h[:headMax])
-		*(*[headMax]byte)(c.inline[:]) = head // the payload takes the place of what is not the header's
-		first, last := binary.NativeEndian.Uint64(p), binary.NativeEndian.Uint64(p[n-8:])
-		dst := c.inline[len(h):][:16]
-		binary.NativeEndian.PutUint64(dst, first)
-		binary.NativeEndian.PutUint64(dst[n-8:], last)
-		return
-	}
-	copy(c.inline[copy(c.inline[:], h):], p)
+// short puts a packet with marks into the cell, if it is short and has no immediate.
+func (c *cell) short(wr *device.SendWR, marks word) bool {
+	return marks&withImm == 0 && nic.PutShort((*[nic.ShortRoom]byte)(c.inline[:]), wr)
 }
 
-// fillOther puts any other packet into the cell of the post w, or its slot.
-func (o *outlet) fillOther(c *cell, w word, wr *device.SendWR, marks word) {
+// fill puts any other packet into the cell of the post w, or its slot.
+func (o *outlet) fill(c *cell, w word, wr *device.SendWR, marks word) {
 	dst := c.inline[:]
 	if len(wr.Header)+len(wr.Payload) > marks.room() {
 		dst = o.slotBytes(int(w.slot()))
@@ -125,7 +106,7 @@ func (o *outlet) pass(pos uint64) {
 
 // aim has the next packet begin to look at pos.
 func (o *outlet) aim(pos uint64) {
-	o.hint, o.at, o.lapAt = pos, o.place(pos&o.mask), word(o.lap(pos))<<48
+	o.hint, o.next, o.want = pos, o.post(pos&o.mask), word(o.lap(pos))<<48|word(posted)
 }
 
 // state is that of the receiver (control.bell).

@@ -196,6 +196,8 @@ func arrivals(p *port, c []device.Completion) (n int) {
 				complete(&c[n], w, uint64(w.slot()), from)
 				n++
 				p.rx.takeShort(w)
+				p.rx.pass()
+				p.rx.fetch()
 				continue
 			}
 		}

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 
 	"github.com/efactor/efactor/runtime/sys"
 )
@@ -9,14 +10,19 @@ import (
 // place is the receiver's own record of a post, the only one it relies on.
 type place struct {
 	pos  uint64
-	want word  // what the cell says when the packet is there, as to postBits
-	slot int32 // none: no receive is posted here
+	want word // what the cell says when the packet is there, as to postBits; never: no receive is posted here
+
+	// Where these lie is the same for ever.
+	post *atomic.Uint64
+	cell *cell
 }
 
-const none int32 = -1
-
-// never is no place's want: it has bits outside postBits.
+// never is the want of no post: it has bits outside postBits.
 const never = ^word(0)
+
+// holds reports whether a receive is posted there, of slot.
+func (p *place) holds() bool { return p.want != never }
+func (p *place) slot() int32 { return int32(p.want.slot()) }
 
 // patience is the number of looks at an empty place after which the receiver also
 // looks whether its post is claimed, that is, whether there may be packets behind
@@ -42,8 +48,9 @@ type receiver struct {
 	aside     []uint32 // places that head has passed while they were claimed
 	later     []int32  // slots for which there is no place before head moves
 
-	at              *cell // the cell at head
-	want            word  // what it says when its packet is there, never: search must see
+	first           *place // the one at head
+	at              *cell  // its cell
+	want            word   // what that says when its packet is there, never: search must see
 	looks, patience int
 }
 
@@ -51,29 +58,37 @@ func newReceiver(r ring) receiver {
 	rc := receiver{
 		ring: r, places: make([]place, r.cells), aside: make([]uint32, 0, r.cells),
 		later:    make([]int32, 0, r.slots),
-		want:     never,
 		patience: patienceOne,
 	}
-	rc.at = &rc.cell[0]
 	for i := range rc.places {
-		rc.places[i] = place{want: never, slot: none}
+		rc.places[i].want = never
 	}
+	rc.lay()
 	return rc
+}
+
+// lay gives the places their posts and cells.
+func (r *receiver) lay() {
+	for i := range r.places {
+		r.places[i].post, r.places[i].cell = r.post(uint64(i)), &r.cell[i]
+	}
+	r.aim()
 }
 
 // postSlots makes slots receivable; flush publishes them to senders.
 func (r *receiver) postSlots(slots []int32) {
+	full := r.head + uint64(r.cells)
 	for _, slot := range slots {
-		pos, i := r.end, r.end&r.mask
-		pl := &r.places[i]
-		if pl.slot != none || pos-r.head > r.mask {
+		pos := r.end
+		pl := &r.places[pos&r.mask]
+		if pl.holds() || pos == full {
 			r.postPast(slot)
 			continue
 		}
 		w := makeWord(posted, r.lap(pos), 0, uint16(slot), 0)
-		pl.pos, pl.want, pl.slot = pos, w|word(ready), slot
+		pl.pos, pl.want = pos, w|word(ready)
 		r.end = pos + 1
-		sys.StoreRelease(r.post(i), uint64(w))
+		sys.StoreRelease(pl.post, uint64(w))
 	}
 	if r.want == never {
 		r.aim()
@@ -86,7 +101,7 @@ func (r *receiver) postSlot(slot int32) { r.postSlots([]int32{slot}) }
 // postPast is postSlot if the next place is not free: the position is passed over.
 func (r *receiver) postPast(slot int32) {
 	for r.end-r.head < uint64(r.cells) {
-		if r.places[r.end&r.mask].slot == none {
+		if !r.places[r.end&r.mask].holds() {
 			r.postSlot(slot)
 			return
 		}
@@ -110,11 +125,11 @@ func (r *receiver) catchUp() {
 // aim notes what the cell at head is to say: in the common case a place with a post is at head, so
 // that search would look at nothing but its cell.
 func (r *receiver) aim() {
-	i := r.head & r.mask
-	r.at, r.want = &r.cell[i], never
-	if pl := &r.places[i]; pl.pos == r.head && len(r.later) == 0 {
-		r.want = pl.want
+	pl, want := &r.places[r.head&r.mask], never
+	if pl.pos == r.head && len(r.later) == 0 {
+		want = pl.want
 	}
+	r.first, r.at, r.want = pl, pl.cell, want
 }
 
 // look is what the cell at head says.
@@ -134,13 +149,12 @@ func (r *receiver) short(w word) bool {
 	return w&(postBits|withImm|written) == r.want && w.length() <= lineMax
 }
 
-// takeShort takes the packet at head, whose cell said w, if its sender is known and it is short.
+// takeShort takes the packet at head, whose cell said w, if its sender is known and it is short. The caller goes
+// on with pass and fetch: all in one function would be too much to be inlined.
 func (r *receiver) takeShort(w word) {
-	head := r.head
-	moveLine(r.slot[int(w.slot())*r.stride:], r.at)
-	r.places[head&r.mask].slot = none
-	r.passTo(head + 1)
-	r.fetch()
+	line := *(*[lineMax]byte)(r.at.inline[:]) // a variable of its own: a copy between places that might overlap is a call
+	*r.lineOf(w.slot()) = line
+	r.first.want = never
 }
 
 // next takes the next packet, if there is one. The cell at head said w, and not nothing.
@@ -149,27 +163,21 @@ func (r *receiver) next(w word, p *packet) bool {
 	case who != 0 && r.short(w):
 		p.w, p.who, p.slot = w, who, int32(w.slot())
 		r.takeShort(w)
-		return true
 	case who != 0 && w&postBits == r.want && w.length() <= r.mtu:
 		p.w, p.who = w, who
-		r.takeAt(r.head&r.mask, p)
+		r.take(&r.places[r.head&r.mask], p)
 	case !r.search(p):
 		return false
 	}
-	r.passTo(r.head + 1)
+	r.pass()
 	r.fetch()
 	return true
 }
 
-// moveLine is a copy of a size that the compiler knows, as in cell.fill.
-func moveLine(slot []byte, c *cell) {
-	line := *(*[lineMax]byte)(c.inline[:])
-	*(*[lineMax]byte)(slot) = line
-}
-
-// passTo moves head on from a place that was taken.
-func (r *receiver) passTo(head uint64) {
-	r.head, r.looks = head, 0
+// pass moves head on from a place that was taken.
+func (r *receiver) pass() {
+	r.head++
+	r.looks = 0
 	r.aim()
 }
 
@@ -183,7 +191,7 @@ func (r *receiver) search(p *packet) bool {
 	v, found := r.advance(deep)
 	if found {
 		p.verdict = v
-		r.takeAt(r.head&r.mask, p)
+		r.take(&r.places[r.head&r.mask], p)
 		return true
 	}
 	if r.looks++; deep {
@@ -199,7 +207,7 @@ func (r *receiver) nextAside(p *packet) bool {
 		if v := r.judge(uint64(i), true); v.w.kind() != claimed {
 			r.dropAside(n)
 			p.verdict = v
-			r.takeAt(uint64(i), p)
+			r.take(&r.places[i], p)
 			return true
 		}
 	}
@@ -213,7 +221,7 @@ func (r *receiver) reclaim(dead int, p *packet) bool {
 		if v := r.judge(uint64(i), true); v.w.kind() == claimed && v.w.sender() == dead {
 			r.dropAside(n)
 			p.verdict = v
-			r.takeAt(uint64(i), p)
+			r.take(&r.places[i], p)
 			return true
 		}
 	}
@@ -240,7 +248,7 @@ func (r *receiver) advance(deep bool) (verdict, bool) {
 func (r *receiver) walk(deep bool) (verdict, bool) {
 	for r.head != r.end {
 		i := r.head & r.mask
-		if pl := &r.places[i]; pl.pos == r.head && pl.slot != none {
+		if pl := &r.places[i]; pl.pos == r.head && pl.holds() {
 			v := r.judge(i, deep)
 			if v.w.kind() == posted {
 				return verdict{}, deep && r.skipped(i)
@@ -271,24 +279,21 @@ func (r *receiver) mend() {
 }
 
 // take empties the place pl, whose verdict p has. The slot is the caller's from now on.
-func (r *receiver) take(pl *place, c *cell, p *packet) {
-	p.slot = pl.slot
-	pl.slot = none
+func (r *receiver) take(pl *place, p *packet) {
+	p.slot = pl.slot()
+	pl.want = never
 	switch w := p.w; {
 	case w.kind() != ready:
-		r.post(pl.pos & r.mask).Store(uint64(idle))
+		pl.post.Store(uint64(idle))
 	case w&withImm != 0:
-		p.imm = binary.LittleEndian.Uint32(c.inline[inlineMax-immBytes:])
+		p.imm = binary.LittleEndian.Uint32(pl.cell.inline[inlineMax-immBytes:])
 		fallthrough
 	default:
 		if n := w.length(); n <= w.room() {
-			copy(r.slot[int(p.slot)*r.stride:], c.inline[:n])
+			copy(r.slot[int(p.slot)*r.stride:], pl.cell.inline[:n])
 		}
 	}
 }
-
-// takeAt is take for place i.
-func (r *receiver) takeAt(i uint64, p *packet) { r.take(&r.places[i], &r.cell[i], p) }
 
 // drained reports whether everything before position end was taken or put aside,
 // so that nothing of a sender that died before end was posted can be ahead.

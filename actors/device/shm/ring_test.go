@@ -233,7 +233,7 @@ func TestRingGarbage(t *testing.T) {
 	}
 	outstanding := len(w.rx.later)
 	for _, p := range w.rx.places {
-		if p.slot != none {
+		if p.holds() {
 			outstanding++
 		}
 	}

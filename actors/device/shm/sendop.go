@@ -110,10 +110,8 @@ func (o *outlet) step(op *sendOp) {
 
 	case stepCopy:
 		c, n := &o.cell[op.pos&o.mask], len(op.wr.Header)+len(op.wr.Payload)
-		if short(n, op.marks) {
-			c.fill(op.wr)
-		} else {
-			o.fillOther(c, op.w, op.wr, op.marks)
+		if !c.short(op.wr, op.marks) {
+			o.fill(c, op.w, op.wr, op.marks)
 		}
 		op.w = op.w.by(o.me, ready) | word(n)<<32 | op.marks
 		op.at = stepPublish

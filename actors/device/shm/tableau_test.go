@@ -49,6 +49,7 @@ func newTableau(slots, senders, packets int) *tableau {
 	for i := range senders {
 		s := stepper{todo: packets, out: outlet{ring: w.rx.ring, self: makeIdent(uint16(i+1), 99)}}
 		s.out.enter(uint32(i), device.GID{byte(i + 1)})
+		s.out.aim(0)
 		w.senders = append(w.senders, s)
 	}
 	return w
@@ -69,10 +70,11 @@ func (w *tableau) copyTo(to *tableau) {
 	*to = *w
 	to.mem, to.senders, to.free, to.got = mem, senders, free, got
 	to.rx.ring, to.rx.places, to.rx.aside, to.rx.later = r, places, aside, later
-	to.rx.at = &r.cell[to.rx.head&r.mask]
+	to.rx.lay()
 	for i := range to.senders {
 		out := &to.senders[i].out
 		out.ring, out.entry = r, &r.senders[out.me]
+		out.aim(out.hint)
 	}
 }
 
@@ -105,7 +107,7 @@ func (w *tableau) key() uint64 {
 		put(uint64(l))
 	}
 	for _, p := range w.rx.places {
-		put(p.pos, uint64(p.slot))
+		put(p.pos, uint64(p.want))
 	}
 	for _, a := range w.rx.aside {
 		put(uint64(a))
@@ -266,7 +268,7 @@ func (w *tableau) order() error {
 	}
 	for pos := r.head; pos != r.end && int64(r.ctl.tail.Load()-pos) > 0; pos++ {
 		i := pos & r.mask
-		if r.places[i].pos == pos && r.places[i].slot != none && r.judge(i, true).w.kind() == posted {
+		if r.places[i].pos == pos && r.places[i].holds() && r.judge(i, true).w.kind() == posted {
 			return fmt.Errorf("the post at %d was skipped, the tail is %d", pos, r.ctl.tail.Load())
 		}
 	}

@@ -20,12 +20,12 @@ type verdict struct {
 func (r *receiver) judge(i uint64, deep bool) verdict {
 	pl := &r.places[i]
 	lap := r.lap(pl.pos)
-	w := word(r.cell[i].word.Load())
+	w := word(pl.cell.word.Load())
 	if !w.is(ready, lap) {
 		if !deep {
 			return verdict{w: word(posted)}
 		}
-		w = word(r.post(i).Load())
+		w = word(pl.post.Load())
 		if w.lap() != lap || w.kind() == ready {
 			return verdict{}
 		}
@@ -44,7 +44,7 @@ func (r *receiver) trust(pl *place, w word) verdict {
 
 // fits reports whether w can be of the post at a place.
 func (r *receiver) fits(pl *place, w word) bool {
-	return int32(w.slot()) == pl.slot && w.length() <= r.mtu
+	return w.slot() == pl.want.slot() && w.length() <= r.mtu
 }
 
 // whose is the queue pair behind a word that a sender wrote; 0 if it names none.

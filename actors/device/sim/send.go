@@ -14,11 +14,14 @@ func (c *qp) Send(wr *device.SendWR, token uint64) device.Status {
 		}
 		r.Release()
 	}
-	if dst := c.near(wr); dst != nil {
-		return dst.inbox.Place(&c.src, wr)
+	dst := c.near(wr)
+	if dst == nil {
+		if dst = c.seek(wr); dst == nil {
+			c.fab.send(c, wr, token)
+			return nic.Pending
+		}
 	}
-	c.fab.send(c, wr, token)
-	return nic.Pending
+	return dst.inbox.Place(&c.src, wr)
 }
 
 // gathers reports whether the payload of a packet is read from its place.
@@ -26,15 +29,24 @@ func (c *qp) gathers(wr *device.SendWR) bool {
 	return wr.Kind == device.WRSend && wr.LKey != 0 && c.dev.info.Gathers
 }
 
-// near returns the receiver of wr if it may be delivered directly.
+// direct reports whether packets of c may be delivered directly.
+func (c *qp) direct() bool { return c.fab.direct.Load() && !c.vanished.Load() }
+
+// near returns the receiver of wr if it may be delivered directly, and is where it was the last time.
 func (c *qp) near(wr *device.SendWR) *qp {
-	if !c.fab.direct.Load() || c.vanished.Load() {
+	if dst := c.routes[wr.AH].qp; dst != nil && dst.qpn == wr.QPN && !dst.left.Load() && c.direct() {
+		return dst
+	}
+	return nil
+}
+
+// seek returns the receiver of wr, wherever it is, if it may be delivered directly.
+func (c *qp) seek(wr *device.SendWR) *qp {
+	if !c.direct() {
 		return nil
 	}
 	r := &c.routes[wr.AH]
-	if r.qp == nil || r.qp.qpn != wr.QPN || r.qp.left.Load() {
-		r.qp = c.fab.find(c, Endpoint{r.gid, wr.QPN})
-	}
+	r.qp = c.fab.find(c, Endpoint{r.gid, wr.QPN})
 	return r.qp
 }
 
