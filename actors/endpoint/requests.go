@@ -79,8 +79,8 @@ func weigh(e *Endpoint) {
 	e.env.Weigh = e.env.Trail != nil || len(e.writes.waiting) > 0 || !e.pressure.calm()
 }
 
-// Arm is asked before the shard sleeps.
-func (e *Endpoint) Arm() bool { return e.reqs.Empty() }
+// Arm is asked before the shard sleeps, which it has announced.
+func (e *Endpoint) Arm() bool { return e.reqs.Idle() }
 
 // FDs has nothing to add to the device's.
 func (e *Endpoint) FDs() []int { return nil }

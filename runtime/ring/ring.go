@@ -2,6 +2,7 @@ package ring
 
 import (
 	"math/bits"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/efactor/efactor/runtime/sys"
@@ -68,10 +69,13 @@ func (q *MPSC[T]) hasRoom(t uint64) bool {
 	return true
 }
 
-// Publish lets the consumer see the value that was claimed with a ticket.
+// Publish lets the consumer see the value that was claimed with a ticket, soon: what the producer
+// looks at next it may see as it was before. If that is a sign of the consumer's, such as that it
+// sleeps, the consumer asks Idle after it has given the sign: Claim is before the producer's look,
+// so that the producer sees the sign, or the consumer sees that there was a Claim.
 func (q *MPSC[T]) Publish(ticket uint64) {
 	step()
-	q.cells[(ticket-1)&q.mask].seq.Store(ticket)
+	sys.StoreRelease(&q.cells[(ticket-1)&q.mask].seq, ticket)
 }
 
 // Push copies *v in; false if the queue is full. Before that it sets ticket, which may be a
@@ -97,6 +101,18 @@ func (q *MPSC[T]) Peek() *T {
 		return nil
 	}
 	return &c.val
+}
+
+// Rest is Peek of a consumer that takes what is left: it waits for values that were claimed and
+// not published yet, so that nil means that every Claim that has begun was dropped.
+func (q *MPSC[T]) Rest() *T {
+	for !q.Idle() {
+		if v := q.Peek(); v != nil {
+			return v
+		}
+		runtime.Gosched()
+	}
+	return nil
 }
 
 // Next goes on behind the value that Peek returned. The consumer has cleared the pointers
