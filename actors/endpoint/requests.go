@@ -24,8 +24,8 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		e.handle(&e.direct)
 		e.handling = false
 		e.direct.Forget()
-	} else if !e.reqs.Empty() {
-		n = takeBatch(e)
+	} else if r := e.reqs.Peek(); r != nil {
+		n = takeBatch(e, r)
 	}
 	if len(e.many.bound) > 0 {
 		e.many.goOn()
@@ -33,24 +33,19 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 	return n
 }
 
-// takeBatch handles requests that are in the ring.
-func takeBatch(e *Endpoint) int {
+// takeBatch handles requests that are in the ring, of which r is the first.
+func takeBatch(e *Endpoint, r *ope.Request) int {
 	given, n := 0, 0
 	if e.closing.state == open {
 		given = e.queue.GiveRoom()
 	}
-	for n < batch {
-		r := e.reqs.Peek()
-		if r == nil {
-			break
-		}
-		n++
-		e.handling = true
+	e.handling = true
+	for ; r != nil && n < batch; n++ {
 		e.handle(r)
-		e.handling = false
 		r.Forget()
-		e.reqs.Next()
+		r = e.reqs.Next()
 	}
+	e.handling = false
 	e.reqs.Free()
 	return given + n
 }

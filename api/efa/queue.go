@@ -19,7 +19,7 @@ type Queue struct {
 	used  atomic.Int64 // slots reserved by operations, or holding a completion
 	many  atomic.Int64 // receives with Multi in progress, see keepOne
 
-	reading  atomic.Bool
+	reading  atomic.Uint64             // 1 while a goroutine takes
 	sources  atomic.Pointer[[]*source] // one per bound endpoint
 	next     int                       // source to look at first
 	waiting  atomic.Bool
