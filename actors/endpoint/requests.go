@@ -88,6 +88,9 @@ func (e *Endpoint) handle(r *ope.Request) {
 		e.onCancel(r.ID)
 	case ope.KindSend, ope.KindWrite, ope.KindAtomic:
 		l := e.live(r)
+		if l == nil {
+			l = checked(e, r)
+		}
 		switch {
 		case l == nil:
 		case r.Kind == ope.KindAtomic && ope.AtomicSize(r) > ope.MaxAtomic(e.env.MTU):
@@ -143,19 +146,18 @@ func tell(r *ope.Request, err error) {
 	ope.PutLists(r)
 }
 
-// live returns the peer of a request, or rejects it.
+// live returns the peer of a request that can be taken at once; nil if checked is to look closer. It
+// is short enough to be inlined.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
-	if e.closing.state == open && r.Flags&ope.Aged == 0 {
-		if h := e.peers.byHandle; r.Peer < uint64(len(h)) {
-			if l := h[r.Peer]; l != nil && l.Closed() == nil {
-				return l
-			}
+	if h := e.peers.byHandle; e.closing.state == open && r.Flags&ope.Aged == 0 && r.Peer < uint64(len(h)) {
+		if l := h[r.Peer]; l != nil && l.Closed() == nil {
+			return l
 		}
 	}
-	return checked(e, r)
+	return nil
 }
 
-// checked is live of a request that cannot be taken at once.
+// checked returns the peer of a request that cannot be taken at once, or rejects the request.
 func checked(e *Endpoint, r *ope.Request) *peer.Link {
 	l := e.peers.made(r.Peer)
 	var err error
@@ -182,7 +184,7 @@ func checked(e *Endpoint, r *ope.Request) *peer.Link {
 }
 
 func (e *Endpoint) onRead(r *ope.Request) {
-	if l := e.live(r); l != nil && !e.pools.Read(r, l) {
+	if l := checked(e, r); l != nil && !e.pools.Read(r, l) {
 		e.reject(r, errno.ErrAgain)
 	}
 }

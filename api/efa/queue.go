@@ -112,11 +112,15 @@ func (q *Queue) unbind(c *Endpoint) {
 	q.wake()
 }
 
+// wake has a reader that waits look again. It is short enough to be inlined.
 func (q *Queue) wake() {
 	if q.waiting.Load() {
-		q.signal.Set()
+		wakeReader(q)
 	}
 }
+
+//go:noinline
+func wakeReader(q *Queue) { q.signal.Set() }
 
 // Close fails with ErrBusy while endpoints use the queue. Readers get ErrClosed.
 func (q *Queue) Close() (err error) {
