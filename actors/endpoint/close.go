@@ -155,8 +155,8 @@ func (c *closing) finish() {
 }
 
 // refuse ends what was submitted after the endpoint took its last request. Submit reads
-// closed after its push, and the goroutine that closes reads the ring after it set closed,
-// so one of them finds the request. If the ring is a successor's by now, so is that.
+// closed after it has claimed a place, and the goroutine that closes reads the ring after it set
+// closed and waits for what was claimed, so one of them finds the request. If the ring is a successor's by now, so is that.
 func (c *closing) refuse() {
 	if next := c.refuseOwn(); next != nil {
 		next.Pushed()
@@ -177,7 +177,7 @@ func (c *closing) refuseOwn() *Endpoint {
 // drain ends what was submitted too late.
 func (c *closing) drain() {
 	e := c.e
-	for r := e.reqs.Peek(); r != nil; r = e.reqs.Peek() {
+	for r := e.reqs.Rest(); r != nil; r = e.reqs.Rest() {
 		switch r.Kind {
 		case ope.KindControl:
 			r.More.Run()

@@ -130,8 +130,8 @@ func (p *Pool) Flush(*shard.Shard) {
 	}
 }
 
-// Arm is asked before the shard sleeps.
-func (p *Pool) Arm() bool { return p.reqs.Empty() }
+// Arm is asked before the shard sleeps, which it has announced.
+func (p *Pool) Arm() bool { return p.reqs.Idle() }
 
 // FDs has nothing to add to the devices'.
 func (p *Pool) FDs() []int { return nil }
@@ -273,7 +273,7 @@ func (p *Pool) refuse() {
 }
 
 func (p *Pool) drain() {
-	for r := p.reqs.Peek(); r != nil; r = p.reqs.Peek() {
+	for r := p.reqs.Rest(); r != nil; r = p.reqs.Rest() {
 		switch r.Kind {
 		case ope.KindControl:
 			r.More.Run()

@@ -78,7 +78,7 @@ func (r *replay) act(op *operation) {
 		req.Kind, req.Buf = ope.KindRead, make([]byte, op.n)
 		op.remote = op.data()
 	default:
-		req.Kind, req.Op, req.Type = ope.KindAtomic, op.op, op.dt
+		req.Kind, req.Op, req.Type = ope.KindAtomic, uint8(op.op), uint8(op.dt)
 		req.Buf = elements(op.dt, op.n, p.Seed)
 		req.Form = map[string]atomics.Form{
 			"atomic": ope.AtomicWrite, "fetch": ope.AtomicFetch, "compare": ope.AtomicCompare,

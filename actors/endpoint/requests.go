@@ -24,8 +24,8 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		e.handle(&e.direct)
 		e.handling = false
 		e.direct.Forget()
-	} else if !e.reqs.Empty() {
-		n = takeBatch(e)
+	} else if r := e.reqs.Peek(); r != nil {
+		n = takeBatch(e, r)
 	}
 	if len(e.many.bound) > 0 {
 		e.many.goOn()
@@ -33,24 +33,19 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 	return n
 }
 
-// takeBatch handles requests that are in the ring.
-func takeBatch(e *Endpoint) int {
+// takeBatch handles requests that are in the ring, of which r is the first.
+func takeBatch(e *Endpoint, r *ope.Request) int {
 	given, n := 0, 0
 	if e.closing.state == open {
 		given = e.queue.GiveRoom()
 	}
-	for n < batch {
-		r := e.reqs.Peek()
-		if r == nil {
-			break
-		}
-		n++
-		e.handling = true
+	e.handling = true
+	for ; r != nil && n < batch; n++ {
 		e.handle(r)
-		e.handling = false
 		r.Forget()
-		e.reqs.Next()
+		r = e.reqs.Next()
 	}
+	e.handling = false
 	e.reqs.Free()
 	return given + n
 }
@@ -79,8 +74,8 @@ func weigh(e *Endpoint) {
 	e.env.Weigh = e.env.Trail != nil || len(e.writes.waiting) > 0 || !e.pressure.calm()
 }
 
-// Arm is asked before the shard sleeps.
-func (e *Endpoint) Arm() bool { return e.reqs.Empty() }
+// Arm is asked before the shard sleeps, which it has announced.
+func (e *Endpoint) Arm() bool { return e.reqs.Idle() }
 
 // FDs has nothing to add to the device's.
 func (e *Endpoint) FDs() []int { return nil }
@@ -92,7 +87,11 @@ func (e *Endpoint) handle(r *ope.Request) {
 	case ope.KindCancel:
 		e.onCancel(r.ID)
 	case ope.KindSend, ope.KindWrite:
-		if l := e.live(r); l != nil && !e.pools.Send(r, l) {
+		l := e.live(r)
+		if l == nil {
+			l = checked(e, r)
+		}
+		if l != nil && !e.pools.Send(r, l) {
 			e.reject(r, errno.ErrAgain)
 		}
 	case ope.KindAtomic:
@@ -145,19 +144,18 @@ func tell(r *ope.Request, err error) {
 	ope.PutLists(r)
 }
 
-// live returns the peer of a request, or rejects it.
+// live returns the peer of a request that can be taken at once; nil if checked is to look closer. It
+// is short enough to be inlined.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
-	if e.closing.state == open && r.Flags&ope.Aged == 0 {
-		if h := e.peers.byHandle; r.Peer < uint64(len(h)) {
-			if l := h[r.Peer]; l != nil && peer.Takes(l) {
-				return l
-			}
+	if h := e.peers.byHandle; e.closing.state == open && r.Flags&ope.Aged == 0 && r.Peer < uint64(len(h)) {
+		if l := h[r.Peer]; l != nil && peer.Takes(l) {
+			return l
 		}
 	}
-	return checked(e, r)
+	return nil
 }
 
-// checked is live of a request that cannot be taken at once.
+// checked returns the peer of a request that cannot be taken at once, or rejects the request.
 func checked(e *Endpoint, r *ope.Request) *peer.Link {
 	l := e.peers.made(r.Peer)
 	var err error
@@ -184,7 +182,7 @@ func checked(e *Endpoint, r *ope.Request) *peer.Link {
 }
 
 func beginAtomic(e *Endpoint, r *ope.Request) {
-	l := e.live(r)
+	l := checked(e, r)
 	switch {
 	case l == nil:
 	case ope.AtomicSize(r) > ope.MaxAtomic(e.env.MTU):
@@ -195,7 +193,7 @@ func beginAtomic(e *Endpoint, r *ope.Request) {
 }
 
 func (e *Endpoint) onRead(r *ope.Request) {
-	if l := e.live(r); l != nil && !e.pools.Read(r, l) {
+	if l := checked(e, r); l != nil && !e.pools.Read(r, l) {
 		e.reject(r, errno.ErrAgain)
 	}
 }

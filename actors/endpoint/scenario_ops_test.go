@@ -148,17 +148,17 @@ func (s *scenario) operands(d *datadriven.TestData, req *ope.Request, n int) {
 		a, _ := d.Arg(name)
 		return strings.Join(a.Vals, ",")
 	}
-	var err error
-	req.Type, err = script.Datatype(word("type"))
+	of, err := script.Datatype(word("type"))
 	require.NoError(s.t, err, d.Pos)
-	req.Op, err = script.AtomicOp(word("op"))
+	op, err := script.AtomicOp(word("op"))
 	require.NoError(s.t, err, d.Pos)
-	req.Buf, err = script.ParseValues(req.Type, word("value"))
+	req.Type, req.Op = uint8(of), uint8(op)
+	req.Buf, err = script.ParseValues(of, word("value"))
 	require.NoError(s.t, err, d.Pos)
 	req.Form = map[string]atomics.Form{"fetch": ope.AtomicFetch, "compare": ope.AtomicCompare}[word("form")]
 	if req.Form != ope.AtomicWrite {
 		req.More = &ope.More{Result: make([]byte, n)}
-		req.More.Compare, err = script.ParseValues(req.Type, word("compare"))
+		req.More.Compare, err = script.ParseValues(of, word("compare"))
 		require.NoError(s.t, err, d.Pos)
 	}
 }

@@ -60,12 +60,13 @@ const (
 // there is a message.
 const Await = Deliver
 
-// Request is what the application asked for, as it crosses to the shard.
+// Request is what the application asked for, as it crosses to the shard. In the ring it is two
+// cache lines with its sequence word.
 type Request struct {
 	Kind   Kind
-	Form   atomics.Form  // KindAtomic
-	Op     wire.AtomicOp // KindAtomic
-	Type   wire.Datatype // KindAtomic: of the elements of Buf
+	Form   atomics.Form // KindAtomic
+	Op     uint8        // KindAtomic: a wire.AtomicOp, all of which are small
+	Type   uint8        // KindAtomic: the wire.Datatype of the elements of Buf
 	Flags  Flags
 	ID     uint64 // of this operation of the endpoint
 	Peer   uint64 // handle of the destination, or source to match

@@ -109,7 +109,7 @@ func atomicHeader(t *outgoing, b []byte, o wire.Options) []byte {
 		n = len(q.More.Result)
 	}
 	h := wire.RTA{
-		Options: o, Kind: kind, MsgID: t.turn.MsgID, Datatype: q.Type, Op: q.Op, RecvID: t.id, SendID: t.id,
+		Options: o, Kind: kind, MsgID: t.turn.MsgID, Datatype: wire.Datatype(q.Type), Op: wire.AtomicOp(q.Op), RecvID: t.id, SendID: t.id,
 		RMAIOVCount: 1, RMAIOV: [wire.MaxIOV]wire.RMAIOV{{Addr: q.Addr, Len: uint64(n), Key: q.Key}},
 	}
 	return h.Append(b)

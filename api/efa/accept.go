@@ -23,7 +23,7 @@ type intake struct {
 	act      atomic.Pointer[endpoint.Endpoint] // set by Enable, each time
 	log      *slog.Logger
 	lastID   atomic.Uint64
-	spare    spareCall
+	spare    call // of goroutines that run the shard, see newCall
 	injectTo ope.Sink
 	arrivals *Arrivals // nil: the endpoint counts none
 	news     news

@@ -62,7 +62,7 @@ func (e *checker) atomicRequest(req *ope.Request, r *AtomicReq) error {
 	}
 	fetches := r.Form != amo.Update
 	*req = ope.Request{
-		Kind: ope.KindAtomic, Form: r.Form, Op: r.Op, Type: r.Type, Peer: uint64(r.To),
+		Kind: ope.KindAtomic, Form: r.Form, Op: uint8(r.Op), Type: uint8(r.Type), Peer: uint64(r.To),
 		Buf: r.Operand, Token: r.Token, Flags: e.flags(r.Level, r.Inject && !fetches, r.Quiet),
 	}
 	fenced(req, r.Fence)

@@ -52,7 +52,9 @@ func unbind(e *Endpoint) {
 }
 
 // flusher returns what runs on the shard at the end of a turn. A program that reads a completion
-// may post the next operation: places come first.
+// may post the next operation: places come first. It is not inlined: calls would not be inlined in it, then.
+//
+//go:noinline
 func (e *intake) flusher() func() {
 	return func() {
 		if n := e.free[ope.KindSend]; n > 0 {

@@ -6,52 +6,25 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
-	"github.com/efactor/efactor/runtime/sys"
 )
 
 // call is a blocking call in progress.
 type call struct {
-	to  *outcomes // of its endpoint
-	sig shard.Signal
-	msg Message
-	err error
+	to   *outcomes // of its endpoint
+	sig  shard.Signal
+	over bool // it has its outcome, or none is due; the shard owner's
+	msg  Message
+	err  error // nil before the outcome
 }
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// spareCall is a call that an endpoint keeps for goroutines that run its shard themselves. It
-// belongs to the goroutine that has taken it as the shard's owner, until it gives it back when it has
-// read the outcome, after which the shard does not touch the call. If the shard closes without an
-// outcome the call stays with it.
-type spareCall struct {
-	taken uint64        // how often it was; the shard owner's
-	back  atomic.Uint64 // how often it was given back: as often, then it is free
-	call
-}
-
-// newCall returns a call to wait for. owner: the caller has the shard.
-func (e *intake) newCall(owner bool) *call {
-	if s := &e.spare; owner && s.taken == s.back.Load() {
-		s.taken++
-		return &s.call
-	}
-	c := calls.Get().(*call)
-	c.to = &e.outcomes
-	return c
-}
-
-// putCall takes back a call whose outcome was read. The next one overwrites that.
-func (e *intake) putCall(c *call) {
-	c.sig.Clear()
-	if s := &e.spare; c == &s.call {
-		sys.StoreRelease(&s.back, s.taken) // nobody else takes it before that
-		return
-	}
-	c.to, c.msg, c.err = nil, Message{}, nil
+// putOther takes back a call that no endpoint keeps.
+func putOther(c *call) {
+	c.to, c.msg = nil, Message{}
 	calls.Put(c)
 }
 
@@ -60,13 +33,13 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 	if !c.to.onlyPlace(q) {
 		c.to.finished(q, r)
 	}
-	c.msg.fill(kindOf(q), q, r)
+	c.msg.fill(kindOf(q.Kind, q.Flags), q, r)
+	c.over = true
 	if r.Err != nil {
 		c.err = c.to.opError(q, r)
 		c.sig.Set() // what comes too late is refused by goroutines that do not run the shard
 		return
 	}
-	c.err = nil
 	c.sig.SetByOwner()
 }
 

@@ -57,10 +57,10 @@ var kinds = [numKinds]Kind{
 const numKinds = 16
 
 // kindOf is what the completion of a request is of.
-func kindOf(q *ope.Request) Kind {
-	switch f := q.Flags; {
+func kindOf(k ope.Kind, f ope.Flags) Kind {
+	switch {
 	case f&(ope.Multi|ope.Discard) == 0:
-		return kinds[q.Kind%numKinds]
+		return kinds[k%numKinds]
 	case f&ope.Multi != 0:
 		return Released
 	default:
@@ -112,10 +112,11 @@ type Protocol = ope.Proto
 // fill makes a Completion of an outcome of an endpoint's, without allocating unless it failed.
 // Before that it is zero.
 func (c *Completion) fill(of *outcomes, q *ope.Request, r *ope.Result) {
-	k := kindOf(q)
+	f := q.Flags
+	k := kindOf(q.Kind, f)
 	c.Kind, c.ID, c.Token, c.Protocol = k, OpID(q.ID), q.Token, r.Proto
 	c.Message.fill(k, q, r)
-	if q.Flags&ope.Part != 0 { // of a receive with Multi
+	if f&ope.Part != 0 { // of a receive with Multi
 		c.Offset = int(q.Addr)
 	}
 	if r.Err != nil {
@@ -130,7 +131,7 @@ const ofOurs uint64 = 1<<Sent | 1<<Wrote | 1<<Fetched | 1<<Updated | 1<<Released
 func (m *Message) fill(k Kind, q *ope.Request, r *ope.Result) {
 	f := q.Flags
 	m.N, m.Tagged = r.N, f&ope.Tagged != 0
-	if ofOurs&(1<<(k%64)) != 0 {
+	if ofOurs>>(k%64)&1 != 0 {
 		m.From, m.Tag, m.Data, m.HasData = Addr(q.Peer), q.Tag, q.Data, f&ope.HasData != 0
 		return
 	}

@@ -19,8 +19,9 @@ func (e *intake) made(ctx context.Context, req *ope.Request, places *credits, ms
 	if e.tele != nil {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
-	to := e.claimed(req)
-	if to != req {
+	to := req
+	if claimed := e.act.Load().Claim(); claimed != nil {
+		to = claimed
 		if req.ID == 0 {
 			req.ID = to.ID
 		}

@@ -67,7 +67,7 @@ func toWire(p *[]byte, t amo.Type) {
 // fetched makes of what an atomic fetched what it is in memory.
 func fetched(q *ope.Request) {
 	if bigEndian && q.Kind == ope.KindAtomic && q.More != nil {
-		swapBytes(q.More.Result, q.Type)
+		swapBytes(q.More.Result, amo.Type(q.Type))
 	}
 }
 

@@ -39,7 +39,7 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (_ *Endpoint, err error) {
 	e.usual = e.flags(0, false, false)
 	e.injectTo, e.mostInject = injected{&e.intake}, maxInject(d.fab.dev.Info().MTU)
 	e.outcomes.init(&cfg)
-	e.spare.to = &e.outcomes
+	e.spare.to, e.spare.over = &e.outcomes, true
 	e.arrivals = newArrivals(&e.intake)
 	e.inbox.init(&e.intake)
 	e.events.init(cfg.EventBacklog, d.fab.paths)

@@ -58,8 +58,7 @@ func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag u
 	} else if err := ctx.Err(); err != nil {
 		return contextError(ctx, err)
 	}
-	var aside ope.Request
-	req := e.claimed(&aside)
+	req := e.claimed()
 	req.Kind, req.Flags, req.Peer, req.Tag, req.Buf = ope.KindSend, e.usual, uint64(to), tag, p
 	if tagged {
 		req.Flags |= ope.Tagged
@@ -81,8 +80,7 @@ func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag u
 func (e *Endpoint) Recv(ctx context.Context, p []byte, opts ...OpOption) (msg Message, err error) {
 	from, err := e.receives(ctx, false, opts)
 	if err == nil {
-		var aside ope.Request
-		req := e.claimed(&aside)
+		req := e.claimed()
 		receive(req, from, p, false, Match{})
 		err = e.do(ctx, req, &e.rx, &msg)
 	}
@@ -96,8 +94,7 @@ func (e *Endpoint) Recv(ctx context.Context, p []byte, opts ...OpOption) (msg Me
 func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOption) (msg Message, err error) {
 	from, err := e.receives(ctx, true, opts)
 	if err == nil {
-		var aside ope.Request
-		req := e.claimed(&aside)
+		req := e.claimed()
 		receive(req, from, p, true, m)
 		err = e.do(ctx, req, &e.rx, &msg)
 	}
@@ -107,15 +104,19 @@ func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOpt
 	return msg, err
 }
 
-// receives says from whom a call receives, if it may.
+// receives says from whom a call receives, if it may. Of its options only From means something.
 func (e *intake) receives(ctx context.Context, tagged bool, opts []OpOption) (from Addr, err error) {
 	from = AnyAddr
-	if len(opts) > 0 {
-		var w wishes
-		if !w.read(opts) {
-			return from, w.err()
+	for i := range opts {
+		switch o := &opts[i]; o.kind {
+		case optFrom:
+			from = Addr(o.u)
+		case optLevel:
+			err = Level(o.u).check()
 		}
-		from = w.from()
+	}
+	if err != nil {
+		return from, err
 	}
 	if e.state.Load() != enabled || from == NoAddr || e.cfg.ZeroCopyRecv {
 		if err := e.receivable(from, tagged); err != nil {
@@ -129,13 +130,13 @@ func (e *intake) receives(ctx context.Context, tagged bool, opts []OpOption) (fr
 }
 
 // claimed is where a blocking call makes its request: in the endpoint, whose shard is the caller's
-// then until do or inject has handed the request over, or else aside. What the
-// call may be refused for is checked before.
-func (e *intake) claimed(aside *ope.Request) *ope.Request {
+// then until do or inject has handed the request over, or else aside, where it is no more than a
+// variable of the caller's. What the call may be refused for is checked before.
+func (e *intake) claimed() *ope.Request {
 	if req := e.act.Load().Claim(); req != nil {
 		return req
 	}
-	return aside
+	return new(ope.Request)
 }
 
 // do runs a request to its end, for which it takes one of places unless that is nil; msg, if
@@ -169,12 +170,32 @@ func (e *intake) do(ctx context.Context, req *ope.Request, places *credits, msg 
 		}
 	}
 	err := c.err
+	if err != nil {
+		c.err = nil
+	}
 	if msg != nil {
 		*msg = c.msg
 	}
-	e.putCall(c)
+	c.sig.Clear() // nobody else takes the spare call before that
+	if c != &e.spare {
+		putOther(c)
+	}
 	if err != nil && ended != nil && errors.Is(err, ErrCanceled) {
 		err = contextError(ctx, ended)
 	}
 	return err
+}
+
+// newCall returns a call to wait for. owner: the caller has the shard, and takes the call that the
+// endpoint keeps for goroutines that run its shard themselves. That belongs to the goroutine until it
+// has read the outcome and cleared the signal, after which the shard does not touch the call. If
+// the shard closes without an outcome the call stays with it.
+func (e *intake) newCall(owner bool) *call {
+	if c := &e.spare; owner && c.over && !c.sig.IsSet() {
+		c.over = false
+		return c
+	}
+	c := calls.Get().(*call)
+	c.to = &e.outcomes
+	return c
 }

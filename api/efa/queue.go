@@ -19,7 +19,7 @@ type Queue struct {
 	used  atomic.Int64 // slots reserved by operations, or holding a completion
 	many  atomic.Int64 // receives with Multi in progress, see keepOne
 
-	reading  atomic.Bool
+	reading  atomic.Uint64             // 1 while a goroutine takes
 	sources  atomic.Pointer[[]*source] // one per bound endpoint
 	next     int                       // source to look at first
 	waiting  atomic.Bool
@@ -112,11 +112,15 @@ func (q *Queue) unbind(c *Endpoint) {
 	q.wake()
 }
 
+// wake has a reader that waits look again. It is short enough to be inlined.
 func (q *Queue) wake() {
 	if q.waiting.Load() {
-		q.signal.Set()
+		wakeReader(q)
 	}
 }
+
+//go:noinline
+func wakeReader(q *Queue) { q.signal.Set() }
 
 // Close fails with ErrBusy while endpoints use the queue. Readers get ErrClosed.
 func (q *Queue) Close() (err error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // TryRead moves completions that are there into dst and returns how many. With
@@ -21,25 +22,26 @@ func (q *Queue) TryRead(dst []Completion) int {
 
 func (q *Queue) take(dst []Completion) int {
 	list := *q.sources.Load()
-	if !q.any(list) || !q.reading.CompareAndSwap(false, true) {
+	if !q.any(list) || !q.reading.CompareAndSwap(0, 1) {
 		return 0
 	}
-	n := 0
+	n, at := 0, q.next
 	for range list {
-		if q.next++; q.next >= len(list) {
-			q.next = 0
+		if at++; at >= len(list) {
+			at = 0
 		}
-		if n += list[q.next].ring.Take(dst[n:]); n == len(dst) {
+		if n += list[at].ring.Take(dst[n:]); n == len(dst) {
 			break
 		}
 	}
-	made := n > 0
-	q.used.Add(-int64(n))
+	q.next = at
+	made := n
 	if q.overflow.n.Load() > 0 {
 		n += q.overflow.take(dst[n:])
 	}
-	q.reading.Store(false)
-	if made {
+	sys.StoreRelease(&q.reading, 0)
+	q.used.Add(-int64(made)) // which is also between the store and the look at waiting
+	if made > 0 {
 		q.madeRoom(list)
 	}
 	if q.waiting.Load() && q.any(list) { // for whom this reader was in the way

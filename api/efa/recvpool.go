@@ -305,7 +305,10 @@ func (s *pooled) Done(q *ope.Request, r *ope.Result) {
 	if c := s.e.received; c != nil {
 		c.count(r.N, r.Err)
 	}
-	if to := s.to(); to.tells(q, r) {
-		to.ring.Put().fill(&to.of.outcomes, q, r)
+	to := s.to()
+	if q.Flags&ope.Quiet != 0 {
+		to.quiet(q, r)
+		return
 	}
+	to.ring.Put().fill(&to.of.outcomes, q, r)
 }

@@ -35,24 +35,19 @@ const maxOverflow = 4096
 
 // Done implements ope.Sink, on the shard.
 func (s *source) Done(q *ope.Request, r *ope.Result) {
-	if !s.of.onlyPlace(q) {
-		s.of.finished(q, r)
+	o := &s.of.outcomes
+	if !o.onlyPlace(q) {
+		o.finished(q, r)
 	}
-	if s.tells(q, r) {
-		s.ring.Put().fill(&s.of.outcomes, q, r) // the cell was reserved when the operation was posted
+	if q.Flags&ope.Quiet != 0 {
+		s.quiet(q, r)
+		return
 	}
+	s.ring.Put().fill(o, q, r) // the cell was reserved when the operation was posted
 }
 
-// tells reports whether an outcome has a completion in the ring. The failure of an operation that
-// was to be silent goes elsewhere.
-func (s *source) tells(q *ope.Request, r *ope.Result) bool {
-	if q.Flags&ope.Quiet == 0 {
-		return true
-	}
-	s.quiet(q, r)
-	return false
-}
-
+// quiet takes an outcome that has no completion in the ring. The failure of an operation that was to
+// be silent goes elsewhere.
 func (s *source) quiet(q *ope.Request, r *ope.Result) {
 	if r.Err != nil {
 		s.q.overflow.add(&s.of.outcomes, q, r)

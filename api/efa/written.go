@@ -24,10 +24,17 @@ func (e *Endpoint) onWritten(w endpoint.Written) {
 // madeRoom lets the endpoints go on that found the queue full.
 func (q *Queue) madeRoom(list []*source) {
 	for _, s := range list {
-		if s.behind.Load() && s.behind.CompareAndSwap(true, false) && s.of.live() == nil {
-			// A turn, at whose end it tries again. If the ring is full one is due anyway, and the
-			// shard itself, which may be here, must not wait for room in it.
-			s.of.act.Load().Submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: func() {}}})
+		if s.behind.Load() {
+			s.goOn()
 		}
+	}
+}
+
+// goOn has the endpoint look again whether there is room for completions.
+func (s *source) goOn() {
+	if s.behind.CompareAndSwap(true, false) && s.of.live() == nil {
+		// A turn, at whose end it tries again. If the ring is full one is due anyway, and the
+		// shard itself, which may be here, must not wait for room in it.
+		s.of.act.Load().Submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: func() {}}})
 	}
 }

@@ -144,7 +144,7 @@ func (r *Rig) logOutcome(op *Op, res *ope.Result) {
 		s += contents(op.data(res.N), 0)
 	case ope.KindAtomic:
 		if op.Req.Form != ope.AtomicWrite {
-			s += " result=" + Values(op.Req.Type, op.Req.More.Result)
+			s += " result=" + Values(wire.Datatype(op.Req.Type), op.Req.More.Result)
 		}
 	default:
 	}

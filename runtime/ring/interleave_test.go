@@ -158,6 +158,35 @@ func TestMPSCIdleInterleaved(t *testing.T) {
 	t.Logf("%d orders", runs)
 }
 
+// TestMPSCLatePublishInterleaved: a consumer that gives a sign and then finds the ring idle has
+// given it in time, although the producer looks for it before its value is published.
+func TestMPSCLatePublishInterleaved(t *testing.T) {
+	runs := explore(t, func() ([]func(), func(*testing.T)) {
+		q := NewMPSC[int](2)
+		sign, seen, idle := false, false, false
+		producer := func() {
+			_, ticket := q.Claim()
+			seen = sign
+			q.Publish(ticket)
+		}
+		consumer := func() {
+			step()
+			sign = true
+			step()
+			idle = q.Idle()
+		}
+		return []func(){producer, consumer}, func(t *testing.T) {
+			if idle && !seen {
+				t.Fatal("the consumer sleeps, and the producer does not know")
+			}
+			if q.Rest() == nil {
+				t.Fatal("nothing is left")
+			}
+		}
+	})
+	t.Logf("%d orders", runs)
+}
+
 // TestSPSCInterleaved: producer and consumer in all orders.
 func TestSPSCInterleaved(t *testing.T) {
 	runs := explore(t, func() ([]func(), func(*testing.T)) {

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"math/bits"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/efactor/efactor/runtime/sys"
@@ -68,10 +69,13 @@ func (q *MPSC[T]) hasRoom(t uint64) bool {
 	return true
 }
 
-// Publish lets the consumer see the value that was claimed with a ticket.
+// Publish lets the consumer see the value that was claimed with a ticket, soon: what the producer
+// looks at next it may see as it was before. If that is a sign of the consumer's, such as that it
+// sleeps, the consumer asks Idle after it has given the sign: Claim is before the producer's look,
+// so that the producer sees the sign, or the consumer sees that there was a Claim.
 func (q *MPSC[T]) Publish(ticket uint64) {
 	step()
-	q.cells[(ticket-1)&q.mask].seq.Store(ticket)
+	sys.StoreRelease(&q.cells[(ticket-1)&q.mask].seq, ticket)
 }
 
 // Push copies *v in; false if the queue is full. Before that it sets ticket, which may be a
@@ -92,16 +96,32 @@ func (q *MPSC[T]) Push(v *T, ticket *uint64) bool {
 // Peek returns a pointer to the oldest value, nil if there is none. The cell stays
 // the consumer's until Drop, or Free. Only the consumer may call it.
 func (q *MPSC[T]) Peek() *T {
-	c := &q.cells[q.head&q.mask]
-	if c.seq.Load() != q.head+1 {
+	head := q.head
+	c := &q.cells[head&q.mask]
+	if c.seq.Load() != head+1 {
 		return nil
 	}
 	return &c.val
 }
 
-// Next goes on behind the value that Peek returned. The consumer has cleared the pointers
-// in it that the garbage collector must not see any more.
-func (q *MPSC[T]) Next() { q.head++ }
+// Rest is Peek of a consumer that takes what is left: it waits for values that were claimed and
+// not published yet, so that nil means that every Claim that has begun was dropped.
+func (q *MPSC[T]) Rest() *T {
+	for !q.Idle() {
+		if v := q.Peek(); v != nil {
+			return v
+		}
+		runtime.Gosched()
+	}
+	return nil
+}
+
+// Next goes on behind the value that Peek returned, and returns what Peek would then. The consumer
+// has cleared the pointers in the value that the garbage collector must not see any more.
+func (q *MPSC[T]) Next() *T {
+	q.head++
+	return q.Peek()
+}
 
 // Free returns the cells of the values behind which Next has gone to the producers.
 func (q *MPSC[T]) Free() {
@@ -109,9 +129,9 @@ func (q *MPSC[T]) Free() {
 	sys.StoreRelease(&q.freed, q.head)
 }
 
-// Drop is both.
+// Drop is both, of the value that Peek returned.
 func (q *MPSC[T]) Drop() {
-	q.Next()
+	q.head++
 	q.Free()
 }
 
@@ -182,22 +202,18 @@ func (q *SPSC[T]) Take(dst []T) int {
 		}
 	}
 	n := min(uint64(len(dst)), q.seen-h)
-	at := h & q.mask
-	some := q.cells[at:min(at+n, q.mask+1)]
-	empty(dst, some)
-	if rest := n - uint64(len(some)); rest > 0 { // from where the ring begins again
-		empty(dst[len(some):], q.cells[:rest])
+	cells, mask := q.cells, q.mask
+	dst = dst[:n]
+	for i := range dst {
+		// The cell is zero then: what it refers to is the reader's alone, and the producer has to
+		// set only what is not zero.
+		c := &cells[(h+uint64(i))&mask]
+		dst[i] = *c
+		*c = *new(T)
 	}
 	step()
 	sys.StoreRelease(&q.head, h+n)
 	return int(n)
-}
-
-// empty moves values to dst. The cells are zero then: what they refer to is the reader's alone, and
-// the producer has to set only what is not zero.
-func empty[T any](dst, cells []T) {
-	copy(dst, cells)
-	clear(cells)
 }
 
 // Len is the number of published values not taken. Either side.
