@@ -55,6 +55,20 @@ func takeBatch(e *Endpoint) int {
 	return given + n
 }
 
+// Cut ends the request that was being handled when another actor panicked: it is an operation by
+// then, which has its own copy, see [ope.Pools.Send].
+func (e *Endpoint) Cut() {
+	if !e.handling {
+		return
+	}
+	e.handling = false
+	if e.direct.Kind != ope.KindNone {
+		e.direct.Forget()
+	} else {
+		drop(e, e.reqs.Peek())
+	}
+}
+
 // drop ends the request at the head of the ring.
 func drop(e *Endpoint, r *ope.Request) {
 	r.Forget()
@@ -101,7 +115,7 @@ func (e *Endpoint) handle(r *ope.Request) {
 			e.reject(r, errno.ErrAgain)
 		}
 	case ope.KindRead:
-		e.onRead(r)
+		onRead(e, r)
 	case ope.KindRecv:
 		e.onRecv(r)
 	case ope.KindPeek, ope.KindClaim:
@@ -186,7 +200,7 @@ func checked(e *Endpoint, r *ope.Request) *peer.Link {
 	return l
 }
 
-func (e *Endpoint) onRead(r *ope.Request) {
+func onRead(e *Endpoint, r *ope.Request) {
 	if l := e.live(r); l != nil && !e.pools.Read(r, l) {
 		e.reject(r, errno.ErrAgain)
 	}
