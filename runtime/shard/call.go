@@ -57,11 +57,11 @@ func (c *callStack) depthOf(m *mailbox) uint {
 // handlers. It reports false, and changes nothing, if the handler must wait: a message
 // is under way to the actor, a handler of the actor is on the stack already, the actor
 // has failed or stopped, handlers are nested too deep, or QueueAll was called. Exit, or
-// Leave, ends what Enter began. Shard only.
+// Leave, ends what Enter began. Precondition: to is not the zero Ref. Shard only.
 func (s *Shard) Enter(to Ref) bool {
 	m, c := to.m, &s.delivery.stack
 	// Without a cheap getg the shard's own messages are in its inbox.
-	if c.depth >= c.limit || c.on[0] == m || m == nil || m.bars != 0 || !fastG && !s.inbox.idle() {
+	if c.depth >= c.limit || c.on[0] == m || m.bars != 0 || !fastG && !s.inbox.idle() {
 		return false
 	}
 	c.depth++
@@ -160,7 +160,7 @@ func (m *mailbox) cut() {
 // Call has the actor handle m at once if Enter allows it, and tells it m otherwise.
 // Shard only.
 func (s *Shard) Call(to Ref, m Msg) {
-	if !s.Enter(to) {
+	if to.IsZero() || !s.Enter(to) {
 		s.Tell(to, m)
 		return
 	}
