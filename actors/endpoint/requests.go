@@ -50,6 +50,20 @@ func takeBatch(e *Endpoint, r *ope.Request) int {
 	return given + n
 }
 
+// Cut ends the request that was being handled when another actor panicked: it is an operation by
+// then, which has its own copy, see [ope.Pools.Send].
+func (e *Endpoint) Cut() {
+	if !e.handling {
+		return
+	}
+	e.handling = false
+	if e.direct.Kind != ope.KindNone {
+		e.direct.Forget()
+	} else {
+		drop(e, e.reqs.Peek())
+	}
+}
+
 // drop ends the request at the head of the ring.
 func drop(e *Endpoint, r *ope.Request) {
 	r.Forget()
@@ -97,7 +111,7 @@ func (e *Endpoint) handle(r *ope.Request) {
 	case ope.KindAtomic:
 		beginAtomic(e, r)
 	case ope.KindRead:
-		e.onRead(r)
+		onRead(e, r)
 	case ope.KindRecv:
 		e.onRecv(r)
 	case ope.KindPeek, ope.KindClaim:
@@ -192,7 +206,7 @@ func beginAtomic(e *Endpoint, r *ope.Request) {
 	}
 }
 
-func (e *Endpoint) onRead(r *ope.Request) {
+func onRead(e *Endpoint, r *ope.Request) {
 	if l := checked(e, r); l != nil && !e.pools.Read(r, l) {
 		e.reject(r, errno.ErrAgain)
 	}

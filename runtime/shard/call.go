@@ -28,10 +28,12 @@ func (c *callStack) set(m *mailbox) { c.on[0], c.msg = m, nil }
 // top is the actor at work, nil for none.
 func (c *callStack) top() *mailbox { return c.on[c.depth%maxStack] }
 
-// unwind takes the actors above depth off the stack.
+// unwind takes the actors above depth off the stack, whose handlers a panic has cut short.
 func (c *callStack) unwind(depth uint) {
 	for c.depth > depth {
+		m := c.top()
 		c.pop()
+		m.cut()
 	}
 }
 
@@ -55,11 +57,11 @@ func (c *callStack) depthOf(m *mailbox) uint {
 // handlers. It reports false, and changes nothing, if the handler must wait: a message
 // is under way to the actor, a handler of the actor is on the stack already, the actor
 // has failed or stopped, handlers are nested too deep, or QueueAll was called. Exit, or
-// Leave, ends what Enter began. Shard only.
+// Leave, ends what Enter began. Precondition: to is not the zero Ref. Shard only.
 func (s *Shard) Enter(to Ref) bool {
 	m, c := to.m, &s.delivery.stack
 	// Without a cheap getg the shard's own messages are in its inbox.
-	if m == nil || m.bars != 0 || c.depth >= c.limit || c.on[0] == m || !fastG && !s.inbox.idle() {
+	if c.depth >= c.limit || c.on[0] == m || m.bars != 0 || !fastG && !s.inbox.idle() {
 		return false
 	}
 	c.depth++
@@ -113,10 +115,52 @@ func (s *Shard) Rescue(to Ref, reason any) {
 	c.unwind(depth)
 }
 
+// Apart calls f, in which actors are entered. A panic of one of them is its failure, and the caller goes on.
+// Shard only.
+func Apart(s *Shard, f func()) {
+	c := &s.delivery.stack
+	depth, returned := c.depth, false
+	defer func() {
+		if returned {
+			return
+		}
+		reason := recover()
+		switch {
+		case reason == nil: // the goroutine ends
+			c.unwind(depth)
+		case c.depth == depth: // it is the caller's own
+			panic(reason)
+		default:
+			s.failed(reason, depth)
+		}
+	}()
+	f()
+	returned = true
+}
+
+// Cutter is an actor that has something to do when a panic, be it another actor's, has cut short a
+// Poll of its, or a handler for which it was entered. Cut runs before the failure goes to
+// the supervisor, and before the actor handles anything else.
+type Cutter interface{ Cut() }
+
+// cut calls Cut of an actor that has it, after a panic that came through its handler.
+func (m *mailbox) cut() {
+	a, ok := m.actor.(Cutter)
+	if !ok {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			m.s.faults.panicked(m.pid.GetId(), r)
+		}
+	}()
+	a.Cut()
+}
+
 // Call has the actor handle m at once if Enter allows it, and tells it m otherwise.
 // Shard only.
 func (s *Shard) Call(to Ref, m Msg) {
-	if !s.Enter(to) {
+	if to.IsZero() || !s.Enter(to) {
 		s.Tell(to, m)
 		return
 	}

@@ -25,11 +25,13 @@ package shard
 // shard it is asked to make way, so the next call may get it. On shards of other modes,
 // and on one that the caller owns, it does nothing.
 func (s *Shard) Drive() int {
-	if !s.lent || s.OnShard() {
+	if !s.lent {
 		return 0
 	}
 	if !s.owner.take() {
-		s.waiters.want()
+		if !s.OnShard() {
+			s.waiters.want()
+		}
 		return 0
 	}
 	s.drives++

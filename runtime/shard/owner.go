@@ -38,7 +38,7 @@ func (s *Shard) Adopt() bool { return s.owner.take() }
 // helper, takes over.
 func (s *Shard) Release() {
 	s.owner.drop()
-	if s.waiters.parked.Load() != 0 || !s.parking.isAwake() {
+	if s.waiters.parked.Load()|s.parking.state.Load() != 0 {
 		s.handOver()
 	}
 }

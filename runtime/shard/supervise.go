@@ -100,6 +100,9 @@ func (s *Shard) failed(reason any, depth uint) {
 	m, msg := c.top(), c.msg
 	c.unwind(depth)
 	if c.msg = nil; depth == 0 {
+		if base := c.on[0]; base != nil && base != m {
+			base.cut()
+		}
 		c.on[0] = nil
 	}
 	if m == nil {

@@ -10,7 +10,7 @@ import (
 type waiters struct {
 	wanted atomic.Uint32 // 1: a waiter asks the owner to make way
 	handed atomic.Uint32 // 1: a waiter left the shard to the helper, for want of work
-	parked atomic.Int32  // length of the list
+	parked atomic.Uint32 // length of the list
 
 	mu          sync.Mutex
 	first, last *Signal
@@ -63,7 +63,7 @@ func (w *waiters) unlink(g *Signal) {
 		g.after.before = g.before
 	}
 	g.before, g.after, g.listed = nil, nil, false
-	w.parked.Add(-1)
+	w.parked.Add(^uint32(0))
 }
 
 // wakeOne wakes the waiter that has been parked longest, to drive the shard. It
