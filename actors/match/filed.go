@@ -1,0 +1,128 @@
+package match
+
+import "math/bits"
+
+const (
+	minChains  = 64
+	keepChains = 1 << 18 // a table that ran empty frees more
+)
+
+// filed finds receives by class and key. It is a hash table; the receives of a key form a
+// ring, which the oldest leads. It is kept so empty that most chains have one lead, since a
+// look at another one costs a cache miss when receives are many.
+type filed struct {
+	chains []*Recv // leads; a power of two, or none
+	keys   int     // leads, half as many as chains at most
+	rest   *Recv   // leads the receives of classes beyond maxClasses
+}
+
+// salt makes the hash of a class of its own.
+type salt struct {
+	tag uint64
+	src Source
+}
+
+func newSalt(seed, i uint64) salt {
+	return salt{tag: hash(seed, i, 0), src: Source(hash(seed, i, 1))}
+}
+
+// sum is the hash of a key of the class.
+func (c *class) sum(tag uint64, source Source) uint64 {
+	hi, lo := bits.Mul64(tag&c.bits^c.salt.tag, uint64(source^c.salt.src))
+	return hi ^ lo
+}
+
+// has reports whether r is a receive of c that has the key.
+func (c *class) has(r *Recv, tag uint64, source Source) bool {
+	return r.class == c && (r.Tag^tag)&c.bits == 0 && r.Source == source
+}
+
+// lead returns the pointer to the lead of r's key.
+func (x *filed) lead(r *Recv) **Recv {
+	c := r.class
+	if c.bit == 0 {
+		return &x.rest
+	}
+	at := &x.chains[c.sum(r.Tag, r.Source)&uint64(len(x.chains)-1)]
+	for !c.has(*at, r.Tag, r.Source) {
+		at = &(*at).chain
+	}
+	return at
+}
+
+// add files r, the newest receive of all.
+func (x *filed) add(c *class, r *Recv) {
+	first := &x.rest
+	if c.bit != 0 {
+		first = &x.chains[c.sum(r.Tag, r.Source)&uint64(len(x.chains)-1)]
+	}
+	r.class = c
+	for lead := *first; lead != nil; lead = lead.chain {
+		if c.has(lead, r.Tag, r.Source) || c.bit == 0 {
+			lead.join(r)
+			return
+		}
+	}
+	r.chain, *first = *first, r
+	c.keys++
+	if x.keys++; 2*x.keys > len(x.chains) {
+		x.grow()
+	}
+}
+
+// remove takes out r, whose key's lead is at lead.
+func (x *filed) remove(r *Recv, lead **Recv) {
+	if r.newer != nil {
+		if *lead == r {
+			*lead, r.newer.chain = r.newer, r.chain
+		}
+		r.leave()
+		r.class, r.chain = nil, nil
+		return
+	}
+	r.class.keys--
+	x.keys--
+	*lead, r.class, r.chain = r.chain, nil, nil
+}
+
+// emptied releases what a flood left behind.
+func (x *filed) emptied() {
+	if len(x.chains) > keepChains {
+		x.chains = nil
+	}
+}
+
+// grow makes more chains.
+func (x *filed) grow() {
+	old := x.chains
+	x.chains = make([]*Recv, max(minChains, 2*len(old)))
+	for _, r := range old {
+		for r != nil {
+			next := r.chain
+			at := &x.chains[r.class.sum(r.Tag, r.Source)&uint64(len(x.chains)-1)]
+			r.chain, *at = *at, r
+			r = next
+		}
+	}
+}
+
+// join appends r to the ring of the lead.
+func (lead *Recv) join(r *Recv) {
+	last := lead.older
+	if last == nil {
+		last = lead
+	}
+	r.older, r.newer = last, lead
+	last.newer, lead.older = r, r
+}
+
+// leave takes r out of its ring.
+func (r *Recv) leave() {
+	a, b := r.older, r.newer
+	if a == b { // one is left, without a ring
+		a.older, a.newer = nil, nil
+	} else {
+		a.newer, b.older = b, a
+	}
+	r.older, r.newer = nil, nil
+}
