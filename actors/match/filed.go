@@ -12,7 +12,7 @@ const (
 // look at another one costs a cache miss when receives are many.
 type filed struct {
 	chains []*Recv // leads; a power of two, or none
-	keys   int     // leads, half as many as chains at most
+	keys   int     // leads, in chains half as many as those at most, and of the rest
 	rest   *Recv   // leads the receives of classes beyond maxClasses
 }
 
@@ -32,6 +32,11 @@ func (c *class) sum(tag uint64, source Source) uint64 {
 	return hi ^ lo
 }
 
+// chain returns the start of the chain that has a key, if any has.
+func (x *filed) chain(c *class, tag uint64, source Source) **Recv {
+	return &x.chains[c.sum(tag, source)&uint64(len(x.chains)-1)]
+}
+
 // has reports whether r is a receive of c that has the key.
 func (c *class) has(r *Recv, tag uint64, source Source) bool {
 	return r.class == c && (r.Tag^tag)&c.bits == 0 && r.Source == source
@@ -43,46 +48,39 @@ func (x *filed) lead(r *Recv) **Recv {
 	if c.bit == 0 {
 		return &x.rest
 	}
-	at := &x.chains[c.sum(r.Tag, r.Source)&uint64(len(x.chains)-1)]
+	at := x.chain(c, r.Tag, r.Source)
 	for !c.has(*at, r.Tag, r.Source) {
 		at = &(*at).chain
 	}
 	return at
 }
 
-// add files r, the newest receive of all.
-func (x *filed) add(c *class, r *Recv) {
-	first := &x.rest
-	if c.bit != 0 {
-		first = &x.chains[c.sum(r.Tag, r.Source)&uint64(len(x.chains)-1)]
-	}
-	r.class = c
-	for lead := *first; lead != nil; lead = lead.chain {
-		if c.has(lead, r.Tag, r.Source) || c.bit == 0 {
-			lead.join(r)
-			return
-		}
-	}
-	r.chain, *first = *first, r
-	c.keys++
-	if x.keys++; 2*x.keys > len(x.chains) {
-		x.grow()
-	}
-}
-
-// remove takes out r, whose key's lead is at lead.
-func (x *filed) remove(r *Recv, lead **Recv) {
-	if r.newer != nil {
-		if *lead == r {
-			*lead, r.newer.chain = r.newer, r.chain
-		}
-		r.leave()
-		r.class, r.chain = nil, nil
+// keepRest files r, for which there is no class.
+func (x *filed) keepRest(rest *class, r *Recv) {
+	r.class = rest
+	if x.rest != nil {
+		x.rest.join(r)
 		return
 	}
+	x.rest = r
+	rest.keys++
+	x.keys++
+}
+
+// drop takes out r, the only one of its key. lead points to it.
+func (x *filed) drop(r *Recv, lead **Recv) {
 	r.class.keys--
 	x.keys--
 	*lead, r.class, r.chain = r.chain, nil, nil
+}
+
+// dropOne takes out r, one of several of its key. lead points to the lead.
+func dropOne(r *Recv, lead **Recv) {
+	if *lead == r {
+		*lead, r.newer.chain = r.newer, r.chain
+	}
+	r.leave()
+	r.class, r.chain = nil, nil
 }
 
 // emptied releases what a flood left behind.
@@ -99,7 +97,7 @@ func (x *filed) grow() {
 	for _, r := range old {
 		for r != nil {
 			next := r.chain
-			at := &x.chains[r.class.sum(r.Tag, r.Source)&uint64(len(x.chains)-1)]
+			at := x.chain(r.class, r.Tag, r.Source)
 			r.chain, *at = *at, r
 			r = next
 		}

@@ -226,13 +226,16 @@ func (s *space) verifyRecvs() error {
 			counts[lead.class]++
 		}
 	}
+	if 2*keys > len(x.chains) {
+		return fmt.Errorf("%d leads in %d chains", keys, len(x.chains))
+	}
 	if x.rest != nil {
 		if err := ring(x.rest, &s.rest); err != nil {
 			return err
 		}
 		keys++
 	}
-	if len(filed) != 0 || keys != x.keys || 2*x.keys > len(x.chains)+1 {
+	if len(filed) != 0 || keys != x.keys {
 		return fmt.Errorf("%d of %d filed receives not found, %d leads, keys is %d", len(filed), posted, keys, x.keys)
 	}
 	live := map[*class]bool{}

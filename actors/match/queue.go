@@ -2,12 +2,12 @@ package match
 
 // queue holds receives by rising stamp, in a ring with root.
 type queue struct {
-	root Recv // takes nothing
+	root Recv
 	n    int
 }
 
 func (q *queue) init() {
-	q.root.prev, q.root.next, q.root.Source = &q.root, &q.root, NotAvail
+	q.root.prev, q.root.next = &q.root, &q.root
 }
 
 func (q *queue) push(r *Recv, s *space, stamp uint64) {

@@ -4,9 +4,6 @@ package match
 // filed.
 func (s *space) arriveNext(tag uint64, src Source) *Recv {
 	r := s.recvs.root.next
-	if r == &s.recvs.root {
-		return nil
-	}
 	for steps := 1; ; steps++ {
 		if r = r.next; r == &s.recvs.root {
 			return nil
@@ -48,10 +45,19 @@ func (s *space) arriveFiled(tag uint64, src Source) *Recv {
 	if best == nil {
 		return s.arriveLast(tag, src)
 	}
-	if !best.Many {
-		s.unfileRecv(best, lead)
-		s.recvs.remove(best)
+	if best.Many {
+		return best
 	}
+	if best.newer != nil {
+		dropOne(best, lead)
+	} else {
+		c := best.class
+		s.filed.drop(best, lead)
+		if c.keys == 0 {
+			s.unlive(c)
+		}
+	}
+	s.recvs.remove(best)
 	return best
 }
 
@@ -96,55 +102,68 @@ func (s *space) fileRecvs(r *Recv) {
 	if s.filed.chains == nil {
 		s.filed.grow()
 	}
+	if s.last == nil {
+		s.classOf(r)
+	}
+each:
 	for ; r != &s.recvs.root; r = r.next {
 		c := s.last
-		if c == nil || c.ignore != r.ignored() || c.directed != r.Source.known() {
-			c = s.classOf(r)
+		if c.ignore != r.ignored() || c.directed != r.Source.known() {
+			if c = s.classOf(r); c == nil {
+				s.filed.keepRest(&s.rest, r)
+				continue
+			}
 		}
-		c.posted = r.stamp
-		if c.keys == 0 && c.bit != 0 {
+		first := s.filed.chain(c, r.Tag, r.Source)
+		for lead := *first; lead != nil; lead = lead.chain {
+			if c.has(lead, r.Tag, r.Source) {
+				r.class = c
+				lead.join(r)
+				continue each
+			}
+		}
+		if c.keys == 0 {
 			c.next, s.live = s.live, c
 		}
-		s.filed.add(c, r)
+		c.keys++
+		s.filed.keys++
+		r.class, r.chain, *first = c, *first, r
+		if 2*s.filed.keys > len(s.filed.chains) {
+			s.filed.grow()
+		}
 	}
 }
 
-// classOf returns the class of r, or the rest if there can be no more. One that takes
+// classOf returns the class of r, or nil if there can be no more. One that takes
 // nothing, as its source is NotAvail, is filed with those of any source: no message has its key.
 func (s *space) classOf(r *Recv) *class {
 	f := r.filter()
 	if !f.src.known() {
 		f.src = AnySource
 	}
-	c := s.lookup(f)
-	if c == nil {
-		c = s.open(f)
+	if c := s.lookup(f); c != nil {
+		return c
 	}
-	if c == nil {
-		c = &s.rest
-	}
-	return c
+	return s.open(f)
 }
 
 // removeRecv takes r out, filed or not.
 func (s *space) removeRecv(r *Recv) {
-	if r.class != nil {
-		s.unfileRecv(r, s.filed.lead(r))
+	switch c := r.class; {
+	case c == nil:
+	case r.newer != nil:
+		dropOne(r, s.filed.lead(r))
+	default:
+		if s.filed.drop(r, s.filed.lead(r)); c.keys == 0 {
+			s.unlive(c)
+		}
 	}
 	s.recvs.remove(r)
 }
 
-// unfileRecv takes r out of its class. lead points to the lead of its key.
-func (s *space) unfileRecv(r *Recv, lead **Recv) {
-	c := r.class
-	s.filed.remove(r, lead)
-	if c.keys == 0 {
-		s.unlive(c)
-	}
-}
-
-// unlive takes out of the live classes one without receives.
+// unlive takes c, which has no receives any more, out of the live classes.
 func (s *space) unlive(c *class) {
+	c.idle = s.table.stamp
 	for at := &s.live; *at != nil; at = &(*at).next {
 		if *at == c {
 			*at, c.next = c.next, nil

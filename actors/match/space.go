@@ -6,12 +6,12 @@ const maxClasses = 64
 // class holds the receives that have the same ignore mask and either all name a
 // source or all take any, and an index of the messages for them.
 type class struct {
-	bits   uint64 // of a tag that matter: ^ignore
-	any    Source // AnySource, or 0 if it is directed
-	salt   salt   // makes the hash of its receives' keys
-	next   *class // of space.live
-	keys   int    // of its receives
-	posted uint64 // stamp of the last of them, or of the class's creation
+	bits uint64 // of a tag that matter: ^ignore
+	any  Source // AnySource, or 0 if it is directed
+	salt salt   // makes the hash of its receives' keys
+	next *class // of space.live
+	keys int    // of its receives
+	idle uint64 // the table's stamp when the last of them went, or when the class was made
 
 	ignore   uint64
 	directed bool
@@ -39,7 +39,7 @@ type space struct {
 	adds  uint64 // messages ever added
 
 	classes []*class
-	last    *class // that lookup returned
+	last    *class // that lookup or open returned; nil: there is none
 	live    *class // the first of those that have receives
 	indexed uint64 // classes whose msgs is kept up
 	rest    class  // of receives beyond maxClasses
@@ -70,7 +70,7 @@ func (s *space) open(f filter) *class {
 		s.classes = append(s.classes, c)
 	} else {
 		for _, d := range s.classes {
-			if d.keys == 0 && s.indexed&d.bit == 0 && (c == nil || d.posted < c.posted) {
+			if d.keys == 0 && s.indexed&d.bit == 0 && (c == nil || d.idle < c.idle) {
 				c = d
 			}
 		}
@@ -78,10 +78,11 @@ func (s *space) open(f filter) *class {
 			return nil
 		}
 	}
-	c.bits, c.ignore, c.directed, c.posted = ^f.ignore, f.ignore, f.directed(), s.table.stamp
+	c.bits, c.ignore, c.directed, c.idle = ^f.ignore, f.ignore, f.directed(), s.table.stamp
 	c.any = 0
 	if !c.directed {
 		c.any = AnySource
 	}
+	s.last = c
 	return c
 }

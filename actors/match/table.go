@@ -44,6 +44,9 @@ func (t *Table) tick() uint64 {
 // its place until the caller removes it.
 func (t *Table) Arrive(k Kind, tag uint64, src Source) *Recv {
 	s := t.space(k)
+	if s.recvs.n == 0 {
+		return nil
+	}
 	r := s.recvs.root.next
 	switch {
 	case r.class != nil:
