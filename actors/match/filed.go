@@ -22,14 +22,18 @@ type salt struct {
 	src Source
 }
 
+// newSalt makes the i-th salt. The sources passed to hash are not 0, since the tag of a salt
+// must not be: all keys of untagged receives would be alike.
 func newSalt(seed, i uint64) salt {
-	return salt{tag: hash(seed, i, 0), src: Source(hash(seed, i, 1))}
+	return salt{tag: hash(seed, i, 1), src: Source(hash(seed, i, 2))}
 }
 
-// sum is the hash of a key of the class.
+// sum is the hash of a key of the class. The halves of the product alone do not spread
+// multiples of some powers of two under every salt.
 func (c *class) sum(tag uint64, source Source) uint64 {
 	hi, lo := bits.Mul64(tag&c.bits^c.salt.tag, uint64(source^c.salt.src))
-	return hi ^ lo
+	sum := hi ^ lo
+	return sum ^ sum>>32
 }
 
 // chain returns the start of the chain that has a key, if any has.
