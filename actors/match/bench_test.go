@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-var depths = []int{0, 1, 128, 1024, 8192, 100_000}
+var depths = []int{0, 1, 64, 1024, 8192, 65536}
 
 // shapes are receives as applications post them. The i-th of a queue takes the
-// message (i, src 1).
+// message (i, src 1), an untagged one that of source i.
 var shapes = []struct {
 	name string
 	recv func(i int) Recv
@@ -18,6 +18,7 @@ var shapes = []struct {
 	{"anysource", func(i int) Recv { return Recv{Kind: Tagged, Tag: uint64(i), Source: AnySource} }},
 	{"masked", func(i int) Recv { return Recv{Kind: Tagged, Tag: uint64(i), Ignore: 0xff << 56, Source: AnySource} }},
 	{"wildtag", func(int) Recv { return Recv{Kind: Tagged, Ignore: all, Source: AnySource} }},
+	{"untagged", func(i int) Recv { return Recv{Source: Source(i)} }},
 	{"mixed", func(i int) Recv {
 		r := Recv{Kind: Tagged, Tag: uint64(i), Ignore: uint64(i%2) * (0xff << 56), Source: 1}
 		if i/2%2 == 0 {
@@ -29,39 +30,51 @@ var shapes = []struct {
 
 // BenchmarkMatch is one Post and one Arrive (posted), or one AddMsg and one Post
 // (unexpected), while so many others wait. order=same pairs one tag over and over,
-// as a latency benchmark does; order=random takes the waiting ones at random, so
-// that depth also costs cache misses.
+// as a latency benchmark does; forward takes the oldest, reverse the newest of those that
+// were there before, turn after turn; random also costs cache misses.
 func BenchmarkMatch(b *testing.B) {
 	for _, shape := range shapes {
 		for _, depth := range depths {
-			name := fmt.Sprintf("posted=%d/recv=%s/order=", depth, shape.name)
-			b.Run(name+"same", func(b *testing.B) { benchPosted(b, depth, shape.recv, false) })
-			b.Run(name+"random", func(b *testing.B) { benchPosted(b, depth, shape.recv, true) })
+			for _, order := range []string{"same", "forward", "reverse", "random"} {
+				b.Run(fmt.Sprintf("posted=%d/recv=%s/order=%s", depth, shape.name, order), func(b *testing.B) {
+					benchPosted(b, depth, shape.recv, order)
+				})
+			}
 		}
 	}
 	for _, shape := range shapes {
 		for _, depth := range depths {
-			name := fmt.Sprintf("unexpected=%d/recv=%s/order=", depth, shape.name)
-			b.Run(name+"same", func(b *testing.B) { benchUnexpected(b, depth, shape.recv, false) })
-			b.Run(name+"random", func(b *testing.B) { benchUnexpected(b, depth, shape.recv, true) })
+			for _, order := range []string{"same", "random"} {
+				b.Run(fmt.Sprintf("unexpected=%d/recv=%s/order=%s", depth, shape.name, order), func(b *testing.B) {
+					benchUnexpected(b, depth, shape.recv, order)
+				})
+			}
 		}
 	}
 }
 
-// picks returns numbers below n in an order that a cache doesn't foresee.
-func picks(n int, random bool) []int32 {
-	p := make([]int32, 1<<16)
+// picks returns numbers below n, to be taken in turn over and over.
+func picks(n int, order string) []int32 {
+	p := make([]int32, max(1, 1<<16/n)*2*n)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range p {
-		p[i] = int32(n - 1)
-		if random {
+		switch order {
+		case "same":
+			p[i] = int32(n - 1)
+		case "forward":
+			p[i] = int32(i % n)
+		case "reverse":
+			if p[i] = int32(i % n); i/n%2 == 0 {
+				p[i] = int32(n-1) - p[i]
+			}
+		case "random": // as a cache doesn't foresee
 			p[i] = rng.Int32N(int32(n))
 		}
 	}
 	return p
 }
 
-func benchPosted(b *testing.B, depth int, recv func(int) Recv, random bool) {
+func benchPosted(b *testing.B, depth int, recv func(int) Recv, order string) {
 	table := New()
 	recvs := make([]Recv, depth+1) // the last is the one more that comes and goes
 	for i := range recvs {
@@ -71,41 +84,52 @@ func benchPosted(b *testing.B, depth int, recv func(int) Recv, random bool) {
 	for i := range depth {
 		table.Post(&recvs[i])
 	}
-	order, spare := picks(depth+1, random), &recvs[depth]
-	i := 0
+	turns, spare := picks(depth+1, order), &recvs[depth]
+	kind, i := spare.Kind, 0
 	b.ReportAllocs()
 	for b.Loop() {
 		table.Post(spare)
-		if spare = table.Arrive(Tagged, uint64(order[i&0xffff]), 1); spare == nil {
+		tag, src := uint64(turns[i]), Source(1)
+		if kind == Untagged {
+			tag, src = 0, Source(turns[i])
+		}
+		if spare = table.Arrive(kind, tag, src); spare == nil {
 			b.Fatal("no receive matched")
 		}
-		i++
+		if i++; i == len(turns) {
+			i = 0
+		}
 	}
 }
 
-func benchUnexpected(b *testing.B, depth int, recv func(int) Recv, random bool) {
+func benchUnexpected(b *testing.B, depth int, recv func(int) Recv, order string) {
 	table := New()
 	msgs := make([]Msg, depth+1)
 	recvs := make([]Recv, depth+1)
 	for i := range msgs {
-		msgs[i] = Msg{Kind: Tagged, Tag: uint64(i), Source: 1}
 		recvs[i] = recv(i)
+		msgs[i] = Msg{Kind: recvs[i].Kind, Tag: uint64(i), Source: 1}
+		if recvs[i].Kind == Untagged {
+			msgs[i].Source = Source(i)
+		}
 	}
 	for i := range depth {
 		table.AddMsg(&msgs[i])
 	}
 	for i := range min(depth, 4) { // one receive of each class, to make the indexes
-		table.Find(Tagged, 1<<40, recvs[i].Ignore, recvs[i].Source)
+		table.Find(recvs[i].Kind, 1<<40, recvs[i].Ignore, recvs[i].Source)
 	}
-	order, spare := picks(depth+1, random), &msgs[depth]
+	turns, spare := picks(depth+1, order), &msgs[depth]
 	i := 0
 	b.ReportAllocs()
 	for b.Loop() {
 		table.AddMsg(spare)
-		if spare = table.Post(&recvs[order[i&0xffff]]); spare == nil {
+		if spare = table.Post(&recvs[turns[i]]); spare == nil {
 			b.Fatal("no message matched")
 		}
-		i++
+		if i++; i == len(turns) {
+			i = 0
+		}
 	}
 }
 

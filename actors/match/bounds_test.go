@@ -20,7 +20,7 @@ func TestMoreMasksThanClasses(t *testing.T) {
 	h.check()
 	require.Equal(t, int32(128), h.arrive(Tagged, 128, 1), "all that ignore bit 7 are beyond the classes")
 	require.Len(t, s.classes, maxClasses)
-	require.Equal(t, 1, s.rest.recvs.keys)
+	require.NotNil(t, s.filed.rest)
 	h.check()
 	for h.table.Recvs() > 0 {
 		h.arrive(Tagged, 0, 1)
@@ -28,10 +28,10 @@ func TestMoreMasksThanClasses(t *testing.T) {
 	h.check()
 
 	// The classes are empty, so that new masks get some, in the same order always.
-	require.False(t, s.filed)
+	require.Zero(t, s.filed.keys)
 	h.fileRecvs(1 << 60)
 	require.Equal(t, uint64(1<<60), s.classes[0].ignore)
-	require.Zero(t, s.rest.recvs.keys)
+	require.Nil(t, s.filed.rest)
 	h.check()
 }
 
@@ -42,18 +42,24 @@ func (h *harness) fileRecvs(ignore uint64) {
 	for i := range uint64(walkSteps + 1) {
 		h.post(Tagged, 1<<40+i, ignore, AnySource)
 	}
-	h.equal("filed", h.table.spaces[Tagged].filed, false)
+	h.equal("filed", h.table.spaces[Tagged].filed.keys, 0)
 	h.arrive(Tagged, 1<<41, 1)
-	h.equal("filed", h.table.spaces[Tagged].filed, true)
+	h.equal("filed", h.table.spaces[Tagged].filed.keys, walkSteps+1)
 }
 
 // TestClassOfTheOldestReceiveGivesWay: of empty classes, the one that was posted
 // to least recently.
 func TestClassOfTheOldestReceiveGivesWay(t *testing.T) {
 	h := newHarness(t, New())
-	use := func(mask uint64) {
-		h.post(Tagged, 0, mask, AnySource)
-		h.arrive(Tagged, 0, 1)
+	use := func(mask uint64) { // with so many that they are filed
+		for i := range uint64(walkSteps + 1) {
+			h.post(Tagged, i<<8, mask, AnySource)
+		}
+		h.arrive(Tagged, 1<<42, 1)
+		h.check()
+		for i := range uint64(walkSteps + 1) {
+			h.arrive(Tagged, i<<8, 1)
+		}
 	}
 	h.fileRecvs(0)
 	for mask := range uint64(maxClasses) {
@@ -235,9 +241,9 @@ func TestSpread(t *testing.T) {
 		"set bits":          func(i uint64) uint64 { return i&127<<57 | i>>7 },
 	} {
 		for _, seed := range []uint64{0, 1, defaultSeed, all} {
-			x := index[Recv]{seed: seed}
+			x := index[Msg]{seed: seed}
 			for i := range uint64(n) {
-				x.insert(&node[Recv]{tag: tagOf(i), src: AnySource})
+				x.insert(&node[Msg]{tag: tagOf(i), src: AnySource})
 			}
 			steps := 0
 			for _, lead := range x.buckets {

@@ -16,14 +16,16 @@
 // # How
 //
 // Posted receives are kept in order of posting, and Arrive walks the first few. If
-// none of those takes the message and there are more, all receives are filed in
-// classes, and further ones with them until no receive is left. So a long queue costs
-// a few probes, and a short one nothing.
+// none of those takes the message and there are more, all receives are filed by class
+// and key. Later ones are not, until an arrival that no filed one takes finds many of
+// them. So a long queue costs a look at the filed ones and a few steps, a receive that
+// is posted for the next message is not filed at all, and a short queue costs nothing.
 //
 // Receives of one [Kind], one ignore mask, with or without a source, are a
-// class. Within a class, matching is equality of (tag &^ ignore, source), which a
-// hash table finds. Arrive asks each class that has receives and takes the lowest
-// stamp: its cost grows with the number of classes in use, not with receives.
+// class. Within a class, matching is equality of (tag &^ ignore, source), its key, which
+// one hash table of all classes finds. Arrive looks for the key of each class that has
+// receives and takes the lowest stamp: its cost grows with the number of classes in use,
+// not with receives.
 //
 // Unexpected messages are kept in order of arrival. Post and Find walk the first
 // few; a class that had to walk further gets an index of all messages, which is

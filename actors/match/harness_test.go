@@ -50,7 +50,7 @@ func ownerOfMsg(m *Msg) int32 {
 // spareRecv returns a receive that is in no table, an old one if there is.
 func (h *harness) spareRecv() *Recv {
 	if n := len(h.recvs); n > 0 {
-		if r := h.recvs[h.steps%n]; r.in == nil {
+		if r := h.recvs[h.steps%n]; r.stamp == 0 {
 			return r
 		}
 	}
@@ -154,19 +154,10 @@ func (h *harness) check() {
 func (t *Table) verify() error {
 	for k := range t.spaces {
 		s := &t.spaces[k]
-		posted, err := s.rest.recvs.verify(&s.rest)
-		if err != nil {
-			return fmt.Errorf("rest: %w", err)
+		if err := s.verifyRecvs(); err != nil {
+			return err
 		}
 		for i, c := range s.classes {
-			n, err := c.recvs.verify(c)
-			if err != nil {
-				return fmt.Errorf("receives of class %d: %w", i, err)
-			}
-			if live := s.live&c.bit != 0; live != (n > 0) {
-				return fmt.Errorf("class %d of %d receives: live is %t", i, n, live)
-			}
-			posted += n
 			filed, err := c.msgs.verify(c)
 			if err != nil {
 				return fmt.Errorf("messages of class %d: %w", i, err)
@@ -175,14 +166,85 @@ func (t *Table) verify() error {
 				return fmt.Errorf("class %d: %d messages filed, want %d", i, filed, want)
 			}
 		}
-		if s.filed && s.recvs.n == 0 || !s.filed && posted != 0 {
-			return fmt.Errorf("%d receives in classes, %d in order, filed is %t", posted, s.recvs.n, s.filed)
-		}
-		if s.filed && posted != s.recvs.n {
-			return fmt.Errorf("%d receives in classes, %d in order", posted, s.recvs.n)
-		}
 		if n := bits.OnesCount64(s.indexed); n > maxIndexes || len(s.classes) > maxClasses {
 			return fmt.Errorf("%d indexes, %d classes", n, len(s.classes))
+		}
+	}
+	return nil
+}
+
+// verifyRecvs checks that the filed receives are the oldest ones, and those that the
+// cells and rings have.
+func (s *space) verifyRecvs() error {
+	filed, n := map[*Recv]bool{}, 0
+	for r := s.recvs.oldest(); r != nil; r = s.recvs.after(r) {
+		n++
+		if r.in != s || r.next.prev != r || r.class == nil && (r.older != nil || r.newer != nil) {
+			return fmt.Errorf("receive %d: stray", r.Owner)
+		}
+		if r.class != nil {
+			if r.prev != &s.recvs.root && r.prev.class == nil {
+				return fmt.Errorf("receive %d is filed, an older one is not", r.Owner)
+			}
+			filed[r] = true
+		}
+	}
+	if n != s.recvs.n {
+		return fmt.Errorf("%d receives in the queue, n is %d", n, s.recvs.n)
+	}
+	posted, counts := len(filed), map[*class]int{}
+	ring := func(lead *Recv, c *class) error {
+		stamp := uint64(0)
+		for r := lead; ; r = r.newer {
+			if !filed[r] || r.class != c || r.stamp <= stamp {
+				return fmt.Errorf("receive %d: in two rings, or out of order", r.Owner)
+			}
+			delete(filed, r)
+			stamp = r.stamp
+			if r.newer == nil && r.older == nil && r == lead {
+				return nil
+			}
+			if r.newer.older != r {
+				return fmt.Errorf("receive %d: bad links", r.Owner)
+			}
+			if r.newer == lead {
+				return nil
+			}
+		}
+	}
+	x, keys := &s.filed, 0
+	for i := range x.chains {
+		for at := &x.chains[i]; *at != nil; at = &(*at).chain {
+			lead := *at
+			keys++
+			if x.lead(lead) != at {
+				return fmt.Errorf("receive %d: its key is found elsewhere", lead.Owner)
+			}
+			if err := ring(lead, lead.class); err != nil {
+				return err
+			}
+			counts[lead.class]++
+		}
+	}
+	if 2*keys > len(x.chains) {
+		return fmt.Errorf("%d leads in %d chains", keys, len(x.chains))
+	}
+	if x.rest != nil {
+		if err := ring(x.rest, &s.rest); err != nil {
+			return err
+		}
+		keys++
+	}
+	if len(filed) != 0 || keys != x.keys {
+		return fmt.Errorf("%d of %d filed receives not found, %d leads, keys is %d", len(filed), posted, keys, x.keys)
+	}
+	live := map[*class]bool{}
+	for c := s.live; c != nil; c = c.next {
+		live[c] = true
+	}
+	for i, c := range s.classes {
+		if live[c] != (c.keys > 0) || c.keys != counts[c] {
+			return fmt.Errorf("class %d of %d keys: live is %t, keys is %d", i, counts[c], live[c], c.keys)
 		}
 	}
 	return nil

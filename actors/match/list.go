@@ -1,20 +1,20 @@
 package match
 
-// link is the place of a T in a list.
-type link[T any] struct {
-	owner      *T
+// link is the place of a message in a list.
+type link struct {
+	owner      *Msg
 	stamp      uint64 // 0: in no list
-	prev, next *link[T]
+	prev, next *link
 }
 
-// list holds Ts by rising stamp.
-type list[T any] struct {
-	head, tail *link[T]
+// list holds messages by rising stamp.
+type list struct {
+	head, tail *link
 	n          int
 }
 
 // push appends owner, whose link is l.
-func (q *list[T]) push(l *link[T], owner *T, stamp uint64) {
+func (q *list) push(l *link, owner *Msg, stamp uint64) {
 	l.owner, l.stamp, l.prev, l.next = owner, stamp, q.tail, nil
 	if q.tail == nil {
 		q.head = l
@@ -25,7 +25,7 @@ func (q *list[T]) push(l *link[T], owner *T, stamp uint64) {
 	q.n++
 }
 
-func (q *list[T]) remove(l *link[T]) {
+func (q *list) remove(l *link) {
 	if l.prev == nil {
 		q.head = l.next
 	} else {
@@ -36,61 +36,22 @@ func (q *list[T]) remove(l *link[T]) {
 	} else {
 		l.next.prev = l.prev
 	}
-	*l = link[T]{}
+	*l = link{}
 	q.n--
 }
 
-// cursor walks a list that changes under it.
-type cursor[T any] struct {
-	list  *list[T]
-	at    *link[T] // next to visit, nil at the end
-	stamp uint64   // of at, when it was noted
+func (q *list) oldest() *Msg {
+	if q.head == nil {
+		return nil
+	}
+	return q.head.owner
 }
 
-func (q *list[T]) cursor() cursor[T] {
-	c := cursor[T]{list: q}
-	c.moveTo(q.head)
-	return c
+func (q *list) after(m *Msg) *Msg {
+	if m.order.next == nil {
+		return nil
+	}
+	return m.order.next.owner
 }
 
-func (c *cursor[T]) moveTo(l *link[T]) {
-	c.at = l
-	if l != nil {
-		c.stamp = l.stamp
-	}
-}
-
-// settle finds the first link after done again if at has left its place.
-func (c *cursor[T]) settle(done uint64) {
-	if c.at == nil || c.at.stamp == c.stamp {
-		return
-	}
-	l := c.list.head
-	for l != nil && l.stamp <= done {
-		l = l.next
-	}
-	c.moveTo(l)
-}
-
-// each calls f for the elements of a and b, by rising stamp up to last, until f
-// returns false. f may add and remove.
-func each[T any](a, b *list[T], last uint64, f func(*T) bool) {
-	x, y := a.cursor(), b.cursor()
-	for done := uint64(0); ; {
-		x.settle(done)
-		y.settle(done)
-		c := &x
-		if x.at == nil || y.at != nil && y.stamp < x.stamp {
-			c = &y
-		}
-		if c.at == nil || c.stamp > last {
-			return
-		}
-		done = c.stamp
-		owner := c.at.owner
-		c.moveTo(c.at.next)
-		if !f(owner) {
-			return
-		}
-	}
-}
+func (q *list) stampOf(m *Msg) uint64 { return m.order.stamp }

@@ -46,15 +46,19 @@ func (k Kind) String() string {
 // table its owner neither moves it nor changes its fields.
 type Recv struct {
 	Kind   Kind
-	Many   bool // it takes message after message, until RemoveRecv
+	Many   bool  // it takes message after message, until RemoveRecv
+	Owner  int32 // the caller's, opaque here
 	Tag    uint64
 	Ignore uint64 // bits of Tag that don't matter
 	Source Source // AnySource, or the only sender to receive from
-	Owner  int32  // the caller's, opaque here
 
-	in    *space // nil: in no table
-	order link[Recv]
-	entry node[Recv] // in a class, if the space's receives are filed
+	stamp      uint64 // 0: in no table
+	prev, next *Recv  // in the space's queue
+	class      *class // nil: not filed
+	in         *space // nil: in no table
+	chain      *Recv  // lead only: the next lead of the chain
+	// The ring of the filed receives with its key, by posting; nil if it is the only one.
+	older, newer *Recv
 }
 
 // Msg is an unexpected message, embedded in the struct that keeps it. While it is
@@ -66,7 +70,7 @@ type Msg struct {
 	Owner  int32  // the caller's, opaque here
 
 	in      *space // nil: in no table
-	order   link[Msg]
+	order   link
 	entries *entry // its places in the indexes, one for each
 	own     entry  // the first of them; further ones come from the pool
 }
@@ -84,6 +88,14 @@ func newFilter(k Kind, tag, ignore uint64, src Source) filter {
 		return filter{ignore: ^uint64(0), src: src}
 	}
 	return filter{tag: tag, ignore: ignore, src: src}
+}
+
+// ignored returns the bits of a tag that don't matter.
+func (r *Recv) ignored() uint64 {
+	if r.Kind == Untagged {
+		return ^uint64(0)
+	}
+	return r.Ignore
 }
 
 func (r *Recv) filter() filter { return newFilter(r.Kind, r.Tag, r.Ignore, r.Source) }

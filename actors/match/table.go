@@ -21,7 +21,7 @@ func NewSeeded(seed uint64) *Table {
 	t := &Table{seed: seed}
 	for k := range t.spaces {
 		t.spaces[k].table = t
-		t.spaces[k].rest.recvs.seed = seed
+		t.spaces[k].recvs.init()
 	}
 	return t
 }
@@ -44,23 +44,17 @@ func (t *Table) tick() uint64 {
 // its place until the caller removes it.
 func (t *Table) Arrive(k Kind, tag uint64, src Source) *Recv {
 	s := t.space(k)
-	l := s.recvs.head
-	if l == nil {
+	if s.recvs.n == 0 {
 		return nil
 	}
-	r := l.owner
-	if !r.takes(tag, src) {
-		if r = s.oldestRecv(tag, src); r == nil {
-			return nil
-		}
-	}
+	r := s.recvs.root.next
 	switch {
-	case r.Many:
-	case r.entry.in != nil:
-		s.removeRecv(r)
-	default: // no class has it
-		s.recvs.remove(&r.order)
-		r.in = nil
+	case r.class != nil:
+		return s.arriveFiled(tag, src)
+	case !r.takes(tag, src):
+		return s.arriveNext(tag, src)
+	case !r.Many:
+		s.recvs.remove(r)
 	}
 	return r
 }
@@ -78,7 +72,7 @@ func (t *Table) AddMsg(m *Msg) {
 // already in a table is left where it is. One of Many messages is posted again until
 // there is none, or until it takes no more.
 func (t *Table) Post(r *Recv) *Msg {
-	if r.in != nil {
+	if r.stamp != 0 {
 		return nil
 	}
 	s := t.space(r.Kind)
@@ -90,11 +84,7 @@ func (t *Table) Post(r *Recv) *Msg {
 		}
 	}
 	t.stamp++
-	r.in = s
-	s.recvs.push(&r.order, r, t.stamp)
-	if s.filed {
-		s.fileRecv(r)
-	}
+	s.recvs.push(r, s, t.stamp)
 	return nil
 }
 
@@ -113,7 +103,7 @@ func (t *Table) Find(k Kind, tag, ignore uint64, src Source) *Msg {
 // RemoveRecv takes a posted receive out. It returns false if r isn't in the table,
 // as after a match.
 func (t *Table) RemoveRecv(r *Recv) bool {
-	if r.in == nil || r.in.table != t {
+	if r.stamp == 0 || r.in.table != t {
 		return false
 	}
 	r.in.removeRecv(r)
@@ -155,10 +145,7 @@ func (t *Table) Msgs() int { return t.spaces[Untagged].msgs.n + t.spaces[Tagged]
 
 // First returns the oldest posted receive of a kind, nil if there is none. It stays.
 func (t *Table) First(k Kind) *Recv {
-	if l := t.space(k).recvs.head; l != nil {
-		return l.owner
-	}
-	return nil
+	return t.space(k).recvs.oldest()
 }
 
 // Waiting returns the number of unexpected messages of a kind.
@@ -167,11 +154,11 @@ func (t *Table) Waiting(k Kind) int { return t.space(k).msgs.n }
 // EachRecv calls f for the posted receives of both kinds, oldest first, until f
 // returns false. f may use the table; receives that it posts are not visited.
 func (t *Table) EachRecv(f func(*Recv) bool) {
-	each(&t.spaces[Untagged].recvs, &t.spaces[Tagged].recvs, t.stamp, f)
+	each[Recv](&t.spaces[Untagged].recvs, &t.spaces[Tagged].recvs, t.stamp, f)
 }
 
 // EachMsg calls f for the unexpected messages of both kinds, oldest first, until f
 // returns false. f may use the table; messages that it adds are not visited.
 func (t *Table) EachMsg(f func(*Msg) bool) {
-	each(&t.spaces[Untagged].msgs, &t.spaces[Tagged].msgs, t.stamp, f)
+	each[Msg](&t.spaces[Untagged].msgs, &t.spaces[Tagged].msgs, t.stamp, f)
 }
