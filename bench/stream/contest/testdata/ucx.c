@@ -153,7 +153,7 @@ static void post(void)
 		asked = 1;
 		post_recv(NULL);
 	}
-	while (to_send && sent < warm + count && sent < (answered + 1) * batch) {
+	while (sends && to_send && sent < warm + count && sent < (answered + 1) * batch) {
 		s = to_send;
 		to_send = s->next;
 		sent++;
