@@ -9,7 +9,7 @@ import (
 	"github.com/efactor/efactor/bench/stream/flow"
 )
 
-//go:embed testdata/fan.c
+//go:embed testdata/mpifan.c
 var fanC []byte
 
 // CompileFan makes the program of an implementation of MPI for streams of several senders to
