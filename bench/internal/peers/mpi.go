@@ -48,7 +48,7 @@ func overMPI(ctx context.Context, dir, name, stream string, m *mpi.MPI) (Peer, e
 		return p, err
 	}
 	p.PingPong, p.Stream, p.Both, p.Allreduce = mpiPingPong(m.Command(2, pingpong)), s.Run, s.Run, mpiAllreduce(m, allreduce)
-	p.Fan, err = contest.CompileFan(ctx, dir, stream, m)
+	p.Fan, err = contest.CompileFan(ctx, dir, stream)
 	return p, err
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Lacking is for people: what no case compares.
-const Lacking = "rates of several senders with libfabric and UCX, memory of peers that are processes"
+const Lacking = "memory of peers that are processes"
 
 // Suite makes the cases.
 type Suite struct {

@@ -91,6 +91,21 @@ func TestPeers(t *testing.T) {
 	assert.Equal(t, 4*time.Microsecond, x.Each)
 }
 
+// TestFan: so are those that several senders are measured with.
+func TestFan(t *testing.T) {
+	play := func(_ context.Context, senders int, p flow.Plan) (*flow.Result, error) {
+		return &flow.Result{Count: p.Count, Nanos: []int64{int64(1000 * p.Count * senders)}}, nil
+	}
+	s := Suite{Peers: []peers.Peer{{Name: "a", Way: peers.SHM, Fan: play}, {Name: "b", Way: peers.SHM}}}
+	list := s.fan()
+	require.Len(t, list, 4)
+	require.Len(t, list[2].Peers, 1)
+	x, err := list[2].Peers[0].Run(t.Context(), 100)
+	require.NoError(t, err)
+	assert.InDelta(t, 1, x.Value, 1e-9) // M/s, of all 8 together
+	assert.Equal(t, 8*time.Microsecond, x.Each)
+}
+
 // TestPlans: every stream can be done.
 func TestPlans(t *testing.T) {
 	s := new(Suite)
