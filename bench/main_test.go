@@ -75,6 +75,8 @@ func TestJobs(t *testing.T) {
 		"unexpected": {Kind: job.PingPong, Device: "shm", Progress: "manual", Size: 8, Count: 5, Depth: 10, Came: true},
 		"allreduce":  {Kind: job.Allreduce, Device: "shm", Progress: "auto", Size: 100, Warm: 1, Count: 5},
 		"3 ranks":    {Kind: job.Allreduce, Device: "shm", Progress: "auto", Ranks: 3, Size: 100, Warm: 1, Count: 5},
+		"each":       {Kind: job.Each, Device: "shm", Progress: "manual", Size: 8, Count: 200, Depth: 70},
+		"each came":  {Kind: job.Each, Device: "shm", Progress: "manual", Size: 8, Count: 200, Depth: 70, Came: true, Random: true},
 		"eager":      {Kind: job.Eager, Size: 8, Warm: 1, Count: 5},
 		"copies":     {Kind: job.Copies, Size: 100_000, Depth: 3, Warm: 1, Count: 5},
 	} {

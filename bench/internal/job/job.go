@@ -24,6 +24,7 @@ const (
 	PingPong    = "pingpong"    // messages there and back
 	Stream      = "stream"      // a plan of package flow
 	Fan         = "fan"         // the same from several senders to one: a plan of package flow
+	Each        = "each"        // messages that are matched each with one of many
 	Allreduce   = "allreduce"   // of float32
 	Copies      = "copies"      // of memory, in this process
 	Eager       = "eager"       // messages on one shard
@@ -68,7 +69,7 @@ var errKind = errors.New("no such job")
 // ranks is how many processes a kind takes.
 func (j *Job) ranks() int {
 	switch j.Kind {
-	case PingPong, Stream:
+	case PingPong, Stream, Each:
 		return 2
 	case Allreduce, Fan:
 		return max(j.Ranks, 2)
@@ -98,6 +99,8 @@ func (j *Job) do(ctx context.Context, in io.Reader, out io.Writer) error {
 		res, err = j.stream(ctx)
 	case Fan:
 		res, err = j.fan(ctx)
+	case Each:
+		res, err = j.each(ctx)
 	case Copies:
 		res, err = j.copies(ctx)
 	case Eager:

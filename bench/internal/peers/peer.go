@@ -24,6 +24,9 @@ type Peer struct {
 	Stream, Both func(ctx context.Context, p flow.Plan) (*flow.Result, error)
 	// Fan does one of several senders to one receiver.
 	Fan contest.Fan
+	// Each has n messages or more matched with one of so many receives, or one of so many that have come with each of n
+	// receives, and gives the time of one.
+	Each func(ctx context.Context, depth int, came, random bool, n int) (time.Duration, error)
 	// Allreduce does n calls with float32.
 	Allreduce func(ctx context.Context, ranks, size, n int) (time.Duration, error)
 }

@@ -36,12 +36,13 @@ func TestCases(t *testing.T) {
 	}
 	for _, name := range []string{
 		"latency/shm/8B", "latency/shm/64KiB", "latency/shm/16MiB", "rate/shm/8B", "rate/shm/8B/window256", "bandwidth/shm/1MiB",
-		"bandwidth/shm/both/1MiB", "latency/tcp/8B", "bandwidth/tcp/1MiB", "request/shm/8B", "match/8192", "match/unexpected/65536",
+		"bandwidth/shm/both/1MiB", "latency/tcp/8B", "bandwidth/tcp/1MiB", "request/shm/8B", "match/8192", "match/unexpected/65536", "match/each/65536",
+		"match/each/unexpected/random/8192",
 		"start/shm/8B", "cpu/request/8B", "memory/peers10000", "idle/shm", "allreduce/2/1MiB",
 	} {
 		assert.Contains(t, all, name)
 	}
-	assert.Equal(t, []string{"match/8192", "match/unexpected/8192"}, names(&Suite{}, "match/.*8192"))
+	assert.Equal(t, []string{"match/8192", "match/unexpected/8192"}, names(&Suite{}, "match/(unexpected/)?8192"))
 }
 
 // TestAimed: what is to be reached is measured.
