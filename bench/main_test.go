@@ -88,7 +88,10 @@ func TestJobs(t *testing.T) {
 			assert.Positive(t, r.Tails["p50"])
 		}
 	}
-	j := job.Job{Kind: job.Peers, Depth: 1000}
+	j := job.Job{Kind: job.IdleMany, Device: "shm", Progress: "auto", Ranks: 4, Idle: 1}
+	_, err = j.Run(t.Context(), self)
+	require.NoError(t, err)
+	j = job.Job{Kind: job.Peers, Depth: 1000}
 	r, err := j.Run(t.Context(), self)
 	require.NoError(t, err)
 	assert.Positive(t, r.Heap)
@@ -116,7 +119,7 @@ func TestJobs(t *testing.T) {
 
 // TestList: cases and their systems are named, and nothing is measured.
 func TestList(t *testing.T) {
-	out, err := start(t, "-list", "-cases", "idle")
+	out, err := start(t, "-list", "-cases", "idle/shm$")
 	require.NoError(t, err)
 	assert.Equal(t, "idle/shm (ms/s): go-tcp grpc nats protoactor\n", string(out))
 	_, err = start(t, "-list", "-cases", "nothing-of-that-name")

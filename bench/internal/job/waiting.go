@@ -9,7 +9,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-func (p *pair) idleTime() time.Duration { return time.Duration(p.Idle) * time.Millisecond }
+func (j *Job) idleTime() time.Duration { return time.Duration(j.Idle) * time.Millisecond }
 
 // firstWaiting is the tag of the first that waits in the matcher.
 const firstWaiting = 1000

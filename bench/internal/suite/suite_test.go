@@ -38,7 +38,7 @@ func TestCases(t *testing.T) {
 		"latency/shm/8B", "latency/shm/64KiB", "latency/shm/16MiB", "rate/shm/8B", "rate/shm/8B/window256", "bandwidth/shm/1MiB",
 		"bandwidth/shm/both/1MiB", "latency/tcp/8B", "bandwidth/tcp/1MiB", "request/shm/8B", "match/8192", "match/unexpected/65536", "match/each/65536",
 		"match/each/unexpected/random/8192",
-		"start/shm/8B", "cpu/request/8B", "memory/peers10000", "idle/shm", "allreduce/2/1MiB",
+		"start/shm/8B", "start/shm/ranks8", "idle/shm/peers16", "cpu/request/8B", "memory/peers10000", "idle/shm", "allreduce/2/1MiB",
 	} {
 		assert.Contains(t, all, name)
 	}
