@@ -75,6 +75,8 @@ func TestJobs(t *testing.T) {
 		"unexpected": {Kind: job.PingPong, Device: "shm", Progress: "manual", Size: 8, Count: 5, Depth: 10, Came: true},
 		"allreduce":  {Kind: job.Allreduce, Device: "shm", Progress: "auto", Size: 100, Warm: 1, Count: 5},
 		"3 ranks":    {Kind: job.Allreduce, Device: "shm", Progress: "auto", Ranks: 3, Size: 100, Warm: 1, Count: 5},
+		"each":       {Kind: job.Each, Device: "shm", Progress: "manual", Size: 8, Count: 200, Depth: 70},
+		"each came":  {Kind: job.Each, Device: "shm", Progress: "manual", Size: 8, Count: 200, Depth: 70, Came: true, Random: true},
 		"eager":      {Kind: job.Eager, Size: 8, Warm: 1, Count: 5},
 		"copies":     {Kind: job.Copies, Size: 100_000, Depth: 3, Warm: 1, Count: 5},
 	} {
@@ -86,7 +88,10 @@ func TestJobs(t *testing.T) {
 			assert.Positive(t, r.Tails["p50"])
 		}
 	}
-	j := job.Job{Kind: job.Peers, Depth: 1000}
+	j := job.Job{Kind: job.IdleMany, Device: "shm", Progress: "auto", Ranks: 4, Idle: 1}
+	_, err = j.Run(t.Context(), self)
+	require.NoError(t, err)
+	j = job.Job{Kind: job.Peers, Depth: 1000}
 	r, err := j.Run(t.Context(), self)
 	require.NoError(t, err)
 	assert.Positive(t, r.Heap)
@@ -114,7 +119,7 @@ func TestJobs(t *testing.T) {
 
 // TestList: cases and their systems are named, and nothing is measured.
 func TestList(t *testing.T) {
-	out, err := start(t, "-list", "-cases", "idle")
+	out, err := start(t, "-list", "-cases", "idle/shm$")
 	require.NoError(t, err)
 	assert.Equal(t, "idle/shm (ms/s): go-tcp grpc nats protoactor\n", string(out))
 	_, err = start(t, "-list", "-cases", "nothing-of-that-name")

@@ -24,7 +24,9 @@ const (
 	PingPong    = "pingpong"    // messages there and back
 	Stream      = "stream"      // a plan of package flow
 	Fan         = "fan"         // the same from several senders to one: a plan of package flow
+	Each        = "each"        // messages that are matched each with one of many
 	Allreduce   = "allreduce"   // of float32
+	IdleMany    = "idlemany"    // nothing, with many processes
 	Copies      = "copies"      // of memory, in this process
 	Eager       = "eager"       // messages on one shard
 	Allocations = "allocations" // of each subprotocol, in one process
@@ -38,7 +40,7 @@ type Job struct {
 	Kind     string    `json:"kind"`
 	Device   string    `json:"device,omitempty"`
 	Progress string    `json:"progress,omitempty"`
-	Ranks    int       `json:"ranks,omitempty"` // of Allreduce and Fan; 0: 2
+	Ranks    int       `json:"ranks,omitempty"` // of Allreduce, Fan and IdleMany; 0: 2
 	Size     int       `json:"size,omitempty"`  // of a message
 	Warm     int       `json:"warm,omitempty"`  // messages each way before the clock starts
 	Count    int       `json:"count,omitempty"`
@@ -68,9 +70,9 @@ var errKind = errors.New("no such job")
 // ranks is how many processes a kind takes.
 func (j *Job) ranks() int {
 	switch j.Kind {
-	case PingPong, Stream:
+	case PingPong, Stream, Each:
 		return 2
-	case Allreduce, Fan:
+	case Allreduce, Fan, IdleMany:
 		return max(j.Ranks, 2)
 	}
 	return 1
@@ -98,6 +100,10 @@ func (j *Job) do(ctx context.Context, in io.Reader, out io.Writer) error {
 		res, err = j.stream(ctx)
 	case Fan:
 		res, err = j.fan(ctx)
+	case Each:
+		res, err = j.each(ctx)
+	case IdleMany:
+		res, err = j.idleMany(ctx)
 	case Copies:
 		res, err = j.copies(ctx)
 	case Eager:

@@ -9,7 +9,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-func (p *pair) idleTime() time.Duration { return time.Duration(p.Idle) * time.Millisecond }
+func (j *Job) idleTime() time.Duration { return time.Duration(j.Idle) * time.Millisecond }
 
 // firstWaiting is the tag of the first that waits in the matcher.
 const firstWaiting = 1000
@@ -20,13 +20,7 @@ func (p *pair) fill(ctx context.Context) error {
 	if p.Depth == 0 {
 		return nil
 	}
-	tags := make([]int, p.Depth)
-	for i := range tags {
-		tags[i] = i
-	}
-	if p.Random { // the same on both sides and in each run
-		tags = rand.New(rand.NewPCG(1, 2)).Perm(p.Depth)
-	}
+	tags := p.order()
 	if p.Came {
 		for _, i := range tags {
 			if err := p.Endpoint.SendTag(ctx, p.peer, firstWaiting+uint64(i), make([]byte, 8)); err != nil {
@@ -44,6 +38,18 @@ func (p *pair) fill(ctx context.Context) error {
 	}
 	_, err := p.swap(ctx, 0)
 	return err
+}
+
+// order is that of the tags, the same on both sides and in each run.
+func (p *pair) order() []int {
+	if p.Random {
+		return rand.New(rand.NewPCG(1, 2)).Perm(p.Depth)
+	}
+	tags := make([]int, p.Depth)
+	for i := range tags {
+		tags[i] = i
+	}
+	return tags
 }
 
 // post starts a receive, and waits where the way to the shard is full.

@@ -24,15 +24,20 @@ func libfabric(context.Context, string) ([]Peer, error) {
 	}, nil
 }
 
-// libfabricStreams are by a C program of package contest: fi_pingpong has none.
+// libfabricStreams are by C programs of package contest: fi_pingpong has none.
 func libfabricStreams(ctx context.Context, dir string) ([]Peer, error) {
 	shm, err := contest.Compile(ctx, dir, contest.Libfabric)
 	if err != nil {
 		return nil, err
 	}
+	fan, err := contest.CompileFan(ctx, dir, contest.Libfabric)
+	if err != nil {
+		return nil, err
+	}
 	tcp, err := contest.Compile(ctx, dir, contest.LibfabricTCP)
 	return []Peer{
-		{Name: "libfabric-shm", Way: SHM, Stream: shm.Run, Both: shm.Run}, {Name: "libfabric-tcp", Way: TCP, Stream: tcp.Run, Both: tcp.Run},
+		{Name: "libfabric-shm", Way: SHM, Stream: shm.Run, Both: shm.Run, Fan: fan},
+		{Name: "libfabric-tcp", Way: TCP, Stream: tcp.Run, Both: tcp.Run},
 	}, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,12 +44,17 @@ func overMPI(ctx context.Context, dir, name, stream string, m *mpi.MPI) (Peer, e
 	if err != nil {
 		return p, err
 	}
+	each, err := m.Compile(ctx, dir, name+"-each", mpi.Each)
+	if err != nil {
+		return p, err
+	}
 	s, err := contest.Compile(ctx, dir, stream)
 	if err != nil {
 		return p, err
 	}
+	p.Each = mpiEach(m.Command(2, each))
 	p.PingPong, p.Stream, p.Both, p.Allreduce = mpiPingPong(m.Command(2, pingpong)), s.Run, s.Run, mpiAllreduce(m, allreduce)
-	p.Fan, err = contest.CompileFan(ctx, dir, stream, m)
+	p.Fan, err = contest.CompileFan(ctx, dir, stream)
 	return p, err
 }
 
@@ -79,9 +85,31 @@ func mpiAllreduce(m *mpi.MPI, program string) func(context.Context, int, int, in
 	}
 }
 
-// runMPI runs one of the programs, which print JSON.
+func mpiEach(command []string) func(context.Context, int, bool, bool, int) (time.Duration, error) {
+	return func(ctx context.Context, depth int, came, random bool, n int) (time.Duration, error) {
+		var r struct {
+			Each float64 `json:"us"`
+		}
+		err := runProgram(ctx, command, &r, strconv.Itoa(depth), strconv.Itoa(max(n/depth, 1)), digit(came), digit(random))
+		return time.Duration(r.Each * float64(time.Microsecond)), err
+	}
+}
+
+func digit(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}
+
+// runMPI runs one of the programs that have operations of a size.
 func runMPI(ctx context.Context, command []string, size, n int, result any) error {
-	args := append(command[1:len(command):len(command)], strconv.Itoa(size), strconv.Itoa(warm(n)), strconv.Itoa(n))
+	return runProgram(ctx, command, result, strconv.Itoa(size), strconv.Itoa(warm(n)), strconv.Itoa(n))
+}
+
+// runProgram runs one of the programs, which print JSON.
+func runProgram(ctx context.Context, command []string, result any, args ...string) error {
+	args = slices.Concat(command[1:], args)
 	out, err := versus.Output(exec.CommandContext(ctx, command[0], args...))
 	if err != nil {
 		return err

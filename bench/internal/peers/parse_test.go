@@ -58,6 +58,11 @@ func TestOpenMPI(t *testing.T) {
 	each, err := found[0].Allreduce(t.Context(), 3, 64, 10)
 	require.NoError(t, err)
 	assert.Positive(t, each)
+	for _, came := range []bool{false, true} {
+		each, err = found[0].Each(t.Context(), 50, came, true, 100)
+		require.NoError(t, err)
+		assert.Positive(t, each)
+	}
 	assert.Regexp(t, `^Open MPI \d+\.\d+`, mpi.OpenMPI.Version(t.Context()))
 	assert.Contains(t, Versions(t.Context()), mpi.OpenMPI.Version(t.Context()))
 }

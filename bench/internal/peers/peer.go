@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/efactor/efactor/bench/stream/contest"
 	"github.com/efactor/efactor/bench/stream/flow"
 )
 
@@ -21,8 +22,11 @@ type Peer struct {
 	PingPong func(ctx context.Context, size, n int) (Trip, error)
 	// Stream does a plan of package flow one way, Both one for both ways.
 	Stream, Both func(ctx context.Context, p flow.Plan) (*flow.Result, error)
-	// Fan has so many senders do a plan with one receiver; Count is of each.
-	Fan func(ctx context.Context, senders int, p flow.Plan) (*flow.Result, error)
+	// Fan does one of several senders to one receiver.
+	Fan contest.Fan
+	// Each has n messages or more matched with one of so many receives, or one of so many that have come with each of n
+	// receives, and gives the time of one.
+	Each func(ctx context.Context, depth int, came, random bool, n int) (time.Duration, error)
 	// Allreduce does n calls with float32.
 	Allreduce func(ctx context.Context, ranks, size, n int) (time.Duration, error)
 }
@@ -50,7 +54,7 @@ func Find(ctx context.Context, dir string) (list []Peer, missing []Missing) {
 		{"mpich", mpich},
 		{"openmpi", openMPI},
 		{"ucx", ucx},
-		{"ucx's streams both ways", ucxBoth},
+		{"ucx's streams both ways and of several senders", ucxStreams},
 	} {
 		found, err := s.find(ctx, dir)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 // TestStreams: the C programs that only the whole comparison has do their plans, one way and
 // both ways, with messages that wait for no receive and such that do.
 func TestStreams(t *testing.T) {
-	for name, find := range map[string]func(context.Context, string) ([]Peer, error){"libfabric": libfabricStreams, "ucx": ucxBoth} {
+	for name, find := range map[string]func(context.Context, string) ([]Peer, error){"libfabric": libfabricStreams, "ucx": ucxStreams} {
 		t.Run(name, func(t *testing.T) {
 			found, err := find(t.Context(), t.TempDir())
 			if errors.Is(err, versus.ErrAbsent) && os.Getenv("CI") != "true" { // there both are installed
@@ -48,20 +48,28 @@ func streams(t *testing.T, p *Peer, size int) {
 	assert.Len(t, r.Nanos, 2)
 }
 
-// TestFan: several ranks of MPI send to one.
+// TestFan: several processes of each system send to one, messages that wait for receives and such that do
+// not, and fewer than there are CPUs or more.
 func TestFan(t *testing.T) {
-	for name, find := range map[string]func(context.Context, string) ([]Peer, error){"mpich": mpich, "openmpi": openMPI} {
+	for name, find := range map[string]func(context.Context, string) ([]Peer, error){
+		"mpich": mpich, "openmpi": openMPI, "libfabric": libfabricStreams, "ucx": ucxStreams,
+	} {
 		t.Run(name, func(t *testing.T) {
 			found, err := find(t.Context(), t.TempDir())
 			if errors.Is(err, versus.ErrAbsent) && os.Getenv("CI") != "true" { // there they are installed
 				t.Skip(err)
 			}
 			require.NoError(t, err)
-			plan := flow.Plan{Size: 8, Window: 4, Batch: 8, Buffers: 4}
-			plan.Messages(16)
-			r, err := found[0].Fan(t.Context(), 2, plan)
-			require.NoError(t, err)
-			assert.Equal(t, 16, r.Count)
+			for senders, plan := range map[int]flow.Plan{
+				1: {Size: 300_000, Window: 4, Batch: 8, Buffers: 2},
+				2: {Size: 8, Window: 4, Batch: 8, Buffers: 4},
+				5: {Size: 8, Window: 64, Batch: 512, Buffers: 64, Tagged: true},
+			} {
+				plan.Messages(16)
+				r, err := found[0].Fan(t.Context(), senders, plan)
+				require.NoError(t, err, "%d senders", senders)
+				assert.Equal(t, plan.Count, r.Count)
+			}
 		})
 	}
 }

@@ -27,8 +27,9 @@ func ucx(context.Context, string) ([]Peer, error) {
 	return list, nil
 }
 
-// ucxBoth has a C program of package contest for what ucx_perftest cannot do.
-func ucxBoth(ctx context.Context, dir string) (list []Peer, err error) {
+// ucxStreams are by C programs of package contest, for what ucx_perftest cannot do: both ways, and several
+// senders.
+func ucxStreams(ctx context.Context, dir string) (list []Peer, err error) {
 	for _, way := range ucxWays {
 		s, err := contest.Compile(ctx, dir, contest.UCX, way.transports.environment()...)
 		if err != nil {
@@ -36,7 +37,8 @@ func ucxBoth(ctx context.Context, dir string) (list []Peer, err error) {
 		}
 		list = append(list, Peer{Name: "ucx-" + way.name, Way: way.name, Both: s.Run})
 	}
-	return list, nil
+	list[0].Fan, err = contest.CompileFan(ctx, dir, contest.UCX, ucxWays[0].transports.environment()...) // which is shared memory
+	return list, err
 }
 
 // ucxWay is a list of transports.

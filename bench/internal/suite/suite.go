@@ -14,7 +14,7 @@ import (
 )
 
 // Lacking is for people: what no case compares.
-const Lacking = "rates of several senders with libfabric and UCX, memory of peers that are processes"
+const Lacking = "memory of peers that are processes"
 
 // Suite makes the cases.
 type Suite struct {
@@ -59,7 +59,7 @@ func (s *Suite) main(names *regexp.Regexp) map[string]bool {
 func (s *Suite) all(names *regexp.Regexp) (list []trial.Case) {
 	for _, family := range []func() []trial.Case{
 		s.latencySHM, s.rate, s.bandwidth, s.latencyTCP, s.bandwidthTCP, s.request, s.emulated, s.match, s.start,
-		s.cpu, s.memory, s.idle, s.alone, s.allreduce, s.fan, s.actors,
+		s.cpu, s.memory, s.idle, s.alone, s.allreduce, s.fan, s.actors, s.each,
 	} {
 		for _, c := range family() {
 			if names.MatchString(c.Name) {

@@ -36,12 +36,13 @@ func TestCases(t *testing.T) {
 	}
 	for _, name := range []string{
 		"latency/shm/8B", "latency/shm/64KiB", "latency/shm/16MiB", "rate/shm/8B", "rate/shm/8B/window256", "bandwidth/shm/1MiB",
-		"bandwidth/shm/both/1MiB", "latency/tcp/8B", "bandwidth/tcp/1MiB", "request/shm/8B", "match/8192", "match/unexpected/65536",
-		"start/shm/8B", "cpu/request/8B", "memory/peers10000", "idle/shm", "allreduce/2/1MiB",
+		"bandwidth/shm/both/1MiB", "latency/tcp/8B", "bandwidth/tcp/1MiB", "request/shm/8B", "match/8192", "match/unexpected/65536", "match/each/65536",
+		"match/each/unexpected/random/8192",
+		"start/shm/8B", "start/shm/ranks8", "idle/shm/peers16", "cpu/request/8B", "memory/peers10000", "idle/shm", "allreduce/2/1MiB",
 	} {
 		assert.Contains(t, all, name)
 	}
-	assert.Equal(t, []string{"match/8192", "match/unexpected/8192"}, names(&Suite{}, "match/.*8192"))
+	assert.Equal(t, []string{"match/8192", "match/unexpected/8192"}, names(&Suite{}, "match/(unexpected/)?8192"))
 }
 
 // TestAimed: what is to be reached is measured.
@@ -89,6 +90,21 @@ func TestPeers(t *testing.T) {
 	require.NoError(t, err)
 	assert.InDelta(t, 2, x.Value, 1e-9)
 	assert.Equal(t, 4*time.Microsecond, x.Each)
+}
+
+// TestFan: so are those that several senders are measured with.
+func TestFan(t *testing.T) {
+	play := func(_ context.Context, senders int, p flow.Plan) (*flow.Result, error) {
+		return &flow.Result{Count: p.Count, Nanos: []int64{int64(1000 * p.Count * senders)}}, nil
+	}
+	s := Suite{Peers: []peers.Peer{{Name: "a", Way: peers.SHM, Fan: play}, {Name: "b", Way: peers.SHM}}}
+	list := s.fan()
+	require.Len(t, list, 4)
+	require.Len(t, list[2].Peers, 1)
+	x, err := list[2].Peers[0].Run(t.Context(), 100)
+	require.NoError(t, err)
+	assert.InDelta(t, 1, x.Value, 1e-9) // M/s, of all 8 together
+	assert.Equal(t, 8*time.Microsecond, x.Each)
 }
 
 // TestPlans: every stream can be done.

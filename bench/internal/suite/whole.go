@@ -2,6 +2,7 @@ package suite
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/efactor/efactor/bench/internal/echo"
 	"github.com/efactor/efactor/bench/internal/job"
@@ -29,7 +30,32 @@ func (s *Suite) start() []trial.Case {
 			return err
 		}))
 	}
-	return []trial.Case{c}
+	list := []trial.Case{c}
+	for _, ranks := range s.pick([]int{4, 8}, nil) {
+		list = append(list, s.startMany(ranks))
+	}
+	return list
+}
+
+// startMany is the same of more processes, with one Allreduce.
+func (s *Suite) startMany(ranks int) trial.Case {
+	c := trial.Case{Name: "start/shm/ranks" + strconv.Itoa(ranks), Unit: "ms", Rounds: fewRounds}
+	j := job.Job{Kind: job.Allreduce, Device: peers.SHM, Progress: s.mode("auto"), Ranks: ranks, Size: question, Count: 1}
+	c.Ours = []trial.Contestant{whole("", func(ctx context.Context) error {
+		_, err := j.Run(ctx, s.Self)
+		return err
+	})}
+	for i := range s.Peers {
+		p := &s.Peers[i]
+		if p.Allreduce == nil {
+			continue
+		}
+		c.Peers = append(c.Peers, whole(p.Name, func(ctx context.Context) error {
+			_, err := p.Allreduce(ctx, ranks, question, 1)
+			return err
+		}))
+	}
+	return c
 }
 
 func whole(name string, run func(context.Context) error) trial.Contestant {
@@ -102,5 +128,24 @@ func (s *Suite) idle() []trial.Case {
 	for _, e := range echo.Systems {
 		c.Peers = append(c.Peers, s.ask(e.Name, question, idleTime, perSecond))
 	}
-	return []trial.Case{c}
+	list := []trial.Case{c}
+	for _, n := range s.pick([]int{8, 16}, nil) {
+		list = append(list, trial.Case{
+			Name: "idle/shm/peers" + strconv.Itoa(n), Unit: c.Unit, Rounds: fewRounds,
+			Ours: []trial.Contestant{s.idleMany("", n, perSecond)}, Peers: []trial.Contestant{s.idleMany(itself, 1, perSecond)},
+		})
+	}
+	return list
+}
+
+// idleMany is a process that has n peers.
+func (s *Suite) idleMany(name string, n int, value func(*job.Result) float64) trial.Contestant {
+	return trial.Contestant{Name: name, Run: func(ctx context.Context, _ int) (trial.Sample, error) {
+		j := job.Job{Kind: job.IdleMany, Device: peers.SHM, Progress: s.mode("auto"), Ranks: 1 + n, Idle: idleTime}
+		r, err := j.Run(ctx, s.Self)
+		if err != nil {
+			return trial.Sample{}, err
+		}
+		return trial.Sample{Value: value(r)}, nil
+	}}
 }

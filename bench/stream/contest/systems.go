@@ -19,10 +19,14 @@ import (
 var (
 	//go:embed testdata/stream.h
 	header []byte
-	//go:embed testdata/pair.h
-	pairs []byte
+	//go:embed testdata/fork.h
+	forks []byte
+	//go:embed testdata/provider.h
+	provider []byte
 	//go:embed testdata/fabric.c
 	fabricC []byte
+	//go:embed testdata/worker.h
+	worker []byte
 	//go:embed testdata/ucx.c
 	ucxC []byte
 	//go:embed testdata/mpi.c
@@ -85,13 +89,13 @@ func Compile(ctx context.Context, dir, peer string, options ...string) (s System
 	switch peer {
 	case Libfabric:
 		s.Name = "libfabric shm"
-		command, err = compileLibfabric(ctx, dir, "fabric")
+		command, err = compileLibfabric(ctx, dir, "fabric", source(forks, provider, fabricC))
 	case LibfabricTCP:
 		s.Name = "libfabric tcp;ofi_rxm"
-		command, err = compileLibfabric(ctx, dir, "fabric-tcp", `-DPROVIDER="tcp;ofi_rxm"`, `-DSOURCE="127.0.0.1"`)
+		command, err = compileLibfabric(ctx, dir, "fabric-tcp", source(forks, provider, fabricC), `-DPROVIDER="tcp;ofi_rxm"`, `-DSOURCE="127.0.0.1"`)
 	case UCX:
 		s.Name = "UCX"
-		command, err = compileUCX(ctx, dir, options)
+		command, err = compileUCX(ctx, dir, "ucx", source(forks, worker, ucxC), options)
 	case OpenMPI:
 		s.Name = mpi.OpenMPI.Name
 		command, err = compileMPI(ctx, dir, peer, &mpi.OpenMPI, options)
@@ -110,13 +114,13 @@ func compileMPI(ctx context.Context, dir, name string, m *mpi.MPI, options []str
 	return m.Command(2, program, options...), err
 }
 
-func compileLibfabric(ctx context.Context, dir, name string, flags ...string) ([]string, error) {
-	program, err := versus.Compile(ctx, dir, name, source(pairs, fabricC), "gcc libfabric-dev", []string{"gcc"}, append(flags, "-lfabric")...)
+func compileLibfabric(ctx context.Context, dir, name string, code []byte, flags ...string) ([]string, error) {
+	program, err := versus.Compile(ctx, dir, name, code, "gcc libfabric-dev", []string{"gcc"}, append(flags, "-lfabric")...)
 	return []string{program}, absent(ctx, err, "libfabric-dev", "rdma/fabric.h")
 }
 
-func compileUCX(ctx context.Context, dir string, environment []string) ([]string, error) {
-	program, err := versus.Compile(ctx, dir, "ucx", source(pairs, ucxC), "gcc libucx-dev", []string{"gcc"}, "-lucp", "-lucs")
+func compileUCX(ctx context.Context, dir, name string, code []byte, environment []string) ([]string, error) {
+	program, err := versus.Compile(ctx, dir, name, code, "gcc libucx-dev", []string{"gcc"}, "-lucp", "-lucs")
 	return append(append([]string{"env"}, environment...), program), absent(ctx, err, "libucx-dev", "ucp/api/ucp.h")
 }
 

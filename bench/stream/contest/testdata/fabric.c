@@ -1,16 +1,5 @@
 /* The stream of package flow over a provider of libfabric. */
-/* stream.h and pair.h go before this file. */
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
-
-#ifndef PROVIDER
-#define PROVIDER "shm"
-#define SOURCE NULL /* its address, where that is of a network */
-#endif
+/* stream.h, fork.h and provider.h go before this file. */
 
 struct slot {
 	struct fi_context2 context; /* first: the provider's */
@@ -18,59 +7,11 @@ struct slot {
 	struct slot *next;
 };
 
-static struct fid_ep *ep;
-static struct fid_cq *cq;
 static fi_addr_t peer;
 static int sends, recvs;
 static struct slot *unused, answer;
 static long sent, received, answered, owed; /* owed: answers that had no room */
 static int64_t began, mine, theirs, ack;
-
-static void must(long r, const char *what)
-{
-	if (r < 0) {
-		fprintf(stderr, "%s: %s\n", what, fi_strerror((int)-r));
-		exit(1);
-	}
-}
-
-static void open_endpoint(int socket)
-{
-	struct fi_info *hints = fi_allocinfo(), *info;
-	struct fid_fabric *fabric;
-	struct fid_domain *domain;
-	struct fid_av *av;
-	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
-	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG, .size = 4 * window + 64};
-	char name[256], other[256];
-	size_t len = sizeof name;
-
-	hints->fabric_attr->prov_name = strdup(PROVIDER);
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->caps = FI_MSG | FI_TAGGED;
-	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-	hints->domain_attr->threading = FI_THREAD_DOMAIN;
-	must(fi_getinfo(FI_VERSION(1, 11), SOURCE, NULL, SOURCE ? FI_SOURCE : 0, hints, &info), "fi_getinfo");
-	must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
-	must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
-	must(fi_endpoint(domain, info, &ep, NULL), "fi_endpoint");
-	must(fi_cq_open(domain, &cq_attr, &cq, NULL), "fi_cq_open");
-	must(fi_av_open(domain, &av_attr, &av, NULL), "fi_av_open");
-	must(fi_ep_bind(ep, &cq->fid, FI_SEND | FI_RECV), "fi_ep_bind");
-	must(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
-	must(fi_enable(ep), "fi_enable");
-	memset(name, 0, sizeof name);
-	must(fi_getname(&ep->fid, name, &len), "fi_getname");
-	if (write(socket, name, sizeof name) != sizeof name || recv(socket, other, sizeof other, MSG_WAITALL) != sizeof other) {
-		fprintf(stderr, "the other process has no address\n");
-		exit(1);
-	}
-	if (fi_av_insert(av, other, 1, &peer, 0, NULL) != 1) {
-		fprintf(stderr, "fi_av_insert\n");
-		exit(1);
-	}
-}
 
 static void post_recv(struct slot *s)
 {
@@ -143,8 +84,10 @@ static void progress(void)
 	struct fi_cq_msg_entry entries[64];
 	ssize_t n = fi_cq_read(cq, entries, 64);
 
-	if (n == -FI_EAGAIN)
+	if (n == -FI_EAGAIN) {
+		idle();
 		return;
+	}
 	must(n, "fi_cq_read");
 	for (ssize_t i = 0; i < n; i++)
 		completed(&entries[i]);
@@ -156,8 +99,9 @@ int main(int argc, char **argv)
 	long bad;
 
 	parse(argc, argv);
-	rank = split(&other);
-	open_endpoint(other);
+	rank = split(1, &other);
+	open_endpoint(4 * window + 64, 0);
+	peer = meet(other);
 	sends = rank == 0 || both;
 	recvs = rank == 1 || both;
 

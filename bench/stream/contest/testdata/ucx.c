@@ -1,71 +1,16 @@
 /* The stream of package flow over UCX. Its messages have tags always; TAGGED means nothing here. */
-/* stream.h and pair.h go before this file. */
-#include <ucp/api/ucp.h>
+/* stream.h, fork.h and worker.h go before this file. */
 
 struct slot {
 	char *buf;
 	struct slot *next;
 };
 
-static ucp_context_h context;
-static ucp_worker_h worker;
 static ucp_ep_h ep;
 static int sends, recvs, asked; /* asked: an answer is waited for */
 static struct slot *to_send, *to_receive;
 static long sent, posted, received, answered, owed; /* owed: answers that are to be sent */
 static int64_t began, mine, theirs, ack;
-
-static void must(ucs_status_t status, const char *what)
-{
-	if (status != UCS_OK) {
-		fprintf(stderr, "%s: %s\n", what, ucs_status_string(status));
-		exit(1);
-	}
-}
-
-static void progress(void)
-{
-	ucp_worker_progress(worker);
-}
-
-static void all(int socket, void *p, size_t n, int writes)
-{
-	ssize_t r = writes ? write(socket, p, n) : recv(socket, p, n, MSG_WAITALL);
-
-	if (r != (ssize_t)n) {
-		fprintf(stderr, "the other process has no address\n");
-		exit(1);
-	}
-}
-
-static void open_endpoint(int socket)
-{
-	ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-	ucp_worker_params_t worker_params = {
-		.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = UCS_THREAD_MODE_SINGLE,
-	};
-	ucp_ep_params_t ep_params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
-	ucp_config_t *config;
-	ucp_address_t *address;
-	size_t len;
-	void *other;
-
-	must(ucp_config_read(NULL, NULL, &config), "ucp_config_read");
-	must(ucp_init(&params, config, &context), "ucp_init");
-	ucp_config_release(config);
-	must(ucp_worker_create(context, &worker_params, &worker), "ucp_worker_create");
-	must(ucp_worker_get_address(worker, &address, &len), "ucp_worker_get_address");
-	all(socket, &len, sizeof len, 1);
-	all(socket, address, len, 1);
-	ucp_worker_release_address(worker, address);
-	all(socket, &len, sizeof len, 0);
-	if (!(other = malloc(len)))
-		exit(1);
-	all(socket, other, len, 0);
-	ep_params.address = other;
-	must(ucp_ep_create(worker, &ep_params, &ep), "ucp_ep_create");
-	free(other);
-}
 
 /* The ends of operations. */
 
@@ -153,7 +98,7 @@ static void post(void)
 		asked = 1;
 		post_recv(NULL);
 	}
-	while (to_send && sent < warm + count && sent < (answered + 1) * batch) {
+	while (sends && to_send && sent < warm + count && sent < (answered + 1) * batch) {
 		s = to_send;
 		to_send = s->next;
 		sent++;
@@ -179,8 +124,9 @@ int main(int argc, char **argv)
 	long bad;
 
 	parse(argc, argv);
-	rank = split(&other);
-	open_endpoint(other);
+	rank = split(1, &other);
+	open_worker();
+	ep = meet(other);
 	sends = rank == 0 || both;
 	recvs = rank == 1 || both;
 
@@ -203,8 +149,7 @@ int main(int argc, char **argv)
 	bad = recvs ? wrong(in) : 0;
 	bad += swap(other, bad);
 	swap(other, 0); /* neither takes down what the other reads */
-	ucp_worker_destroy(worker); /* removes its shared memory */
-	ucp_cleanup(context);
+	close_worker();
 	if (rank == 0) {
 		print_result(theirs, mine, bad);
 		join();
