@@ -125,3 +125,43 @@ func panicOfDriver(t *testing.T, direct bool) {
 		})
 	}
 }
+
+// TestPanicOfInjected: of messages that are injected, with a driver that panics, each has one outcome,
+// whether the goroutine that injects runs the shard itself or not.
+func TestPanicOfInjected(t *testing.T) {
+	for _, p := range []efa.Progress{efa.ProgressManual, efa.ProgressCooperative} {
+		t.Run(p.String(), func(t *testing.T) {
+			d := &buggy{Device: newDevice(t, newFabric(t, sim.Config{InOrder: true}))}
+			dom := domainOn(t, d, efa.DomainConfig{Progress: p})
+			q := newQueue(t, dom, 8)
+			s := newEndpoint(t, dom, efa.EndpointConfig{SendQueue: q})
+			ctx := testContext(t)
+			self, err := s.av.Insert(s.ep.Address())
+			require.NoError(t, err)
+			for i := 0; i < 20 && p == efa.ProgressManual; i++ { // after which the shard has no owner
+				require.NoError(t, s.ep.Send(ctx, self, nil, efa.Inject))
+			}
+			d.in.Store("PostSend")
+			require.NoError(t, s.ep.Send(ctx, self, []byte("word"), efa.Inject))
+			ev, err := s.ep.NextEvent(ctx)
+			require.NoError(t, err)
+			require.Equal(t, efa.DeviceFailed, ev.Kind)
+			require.NoError(t, s.ep.Close())
+			seen := map[efa.OpID]bool{}
+			for {
+				var cs [8]efa.Completion
+				n, err := q.Read(ctx, cs[:])
+				for _, c := range cs[:n] {
+					require.Error(t, c.Err)
+					require.False(t, seen[c.ID], "a second outcome")
+					seen[c.ID] = true
+				}
+				if err != nil {
+					require.ErrorIs(t, err, efa.ErrClosed)
+					break
+				}
+			}
+			require.NotEmpty(t, seen)
+		})
+	}
+}
