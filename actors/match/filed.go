@@ -63,7 +63,7 @@ func (x *filed) lead(r *Recv) **Recv {
 func (x *filed) keepRest(rest *class, r *Recv) {
 	r.class = rest
 	if x.rest != nil {
-		x.rest.join(r)
+		join(x.rest, r)
 		return
 	}
 	x.rest = r
@@ -109,7 +109,7 @@ func (x *filed) grow() {
 }
 
 // join appends r to the ring of the lead.
-func (lead *Recv) join(r *Recv) {
+func join(lead, r *Recv) {
 	last := lead.older
 	if last == nil {
 		last = lead

@@ -38,7 +38,7 @@ func (s *space) arriveFiled(tag uint64, src Source) *Recv {
 		}
 	}
 	if s.filed.rest != nil {
-		if r := s.filed.rest.scan(best, tag, src); r != best {
+		if r := scan(s.filed.rest, best, tag, src); r != best {
 			best, lead = r, &s.filed.rest
 		}
 	}
@@ -84,8 +84,8 @@ func (s *space) arriveLast(tag uint64, src Source) *Recv {
 	return best
 }
 
-// scan returns the oldest receive of the ring that takes the message, unless best is older.
-func (lead *Recv) scan(best *Recv, tag uint64, src Source) *Recv {
+// scan returns the oldest receive of the lead's ring that takes the message, unless best is older.
+func scan(lead, best *Recv, tag uint64, src Source) *Recv {
 	for r := lead; best == nil || r.stamp < best.stamp; {
 		if r.takes(tag, src) {
 			return r
@@ -118,7 +118,7 @@ each:
 		for lead := *first; lead != nil; lead = lead.chain {
 			if c.has(lead, r.Tag, r.Source) {
 				r.class = c
-				lead.join(r)
+				join(lead, r)
 				continue each
 			}
 		}

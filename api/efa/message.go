@@ -108,10 +108,9 @@ func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOpt
 func (e *intake) receives(ctx context.Context, tagged bool, opts []OpOption) (from Addr, err error) {
 	from = AnyAddr
 	for i := range opts {
-		switch o := &opts[i]; o.kind {
-		case optFrom:
+		if o := &opts[i]; o.kind == optFrom {
 			from = Addr(o.u)
-		case optLevel:
+		} else if o.kind == optLevel {
 			err = Level(o.u).check()
 		}
 	}
