@@ -14,7 +14,7 @@ import (
 func TestRefusedPostsHaveNoPlace(t *testing.T) {
 	const depth = 4
 	a, b := lab{dev: sim.DeviceConfig{}, mode: efa.ProgressManual, depth: depth}.open(t)
-	buf, ctx := make([]byte, 8), testContext(t)
+	buf, into, ctx := make([]byte, 8), make([]byte, 8), testContext(t)
 	long := make([]byte, 1<<16)
 	refused := map[string]func() error{
 		"level": func() error { return second(a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: buf, Level: 99})) },
@@ -36,7 +36,7 @@ func TestRefusedPostsHaveNoPlace(t *testing.T) {
 			a.ep.SendQueue().TryRead(make([]efa.Completion, 1)) // has the shard look at the ring
 		}
 		for range depth {
-			require.NoError(t, second(b.ep.PostRecv(&efa.RecvReq{Buf: buf})), name)
+			require.NoError(t, second(b.ep.PostRecv(&efa.RecvReq{Buf: into})), name)
 			require.NoError(t, second(a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: buf})), name)
 		}
 		require.ErrorIs(t, second(a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: buf})), efa.ErrAgain, name)
