@@ -42,22 +42,22 @@ func (j *Job) each(ctx context.Context) (res *Result, err error) {
 	return &Result{Nanos: max(float64(took), 1) / float64(rounds)}, nil
 }
 
-// give sends the messages of a round.
+// give sends the messages of a round. It ends when they are received, so that those of the next do not
+// come meanwhile.
 func (p *pair) give(ctx context.Context, order []int) error {
-	if p.Came {
-		for i := range order {
-			if err := p.Endpoint.SendTag(ctx, p.peer, firstWaiting+uint64(i), p.out); err != nil {
-				return err
-			}
-		}
-	} else {
+	if !p.Came {
 		if _, err := p.swap(ctx, 0); err != nil { // the receives are posted
 			return err
 		}
-		for _, i := range order {
-			if err := p.Endpoint.SendTag(ctx, p.peer, firstWaiting+uint64(i), p.out); err != nil {
-				return err
-			}
+	}
+	for _, i := range order {
+		if err := p.Endpoint.SendTag(ctx, p.peer, firstWaiting+uint64(i), p.out); err != nil {
+			return err
+		}
+	}
+	if p.Came {
+		if _, err := p.swap(ctx, 0); err != nil { // the messages are there
+			return err
 		}
 	}
 	_, err := p.swap(ctx, 0)
@@ -112,7 +112,9 @@ func (p *pair) takeWaiting(ctx context.Context, order []int) (time.Duration, err
 			return 0, err
 		}
 	}
-	return clock.System.Now().Sub(began) / time.Duration(max(len(order), 1)), nil
+	took := clock.System.Now().Sub(began) / time.Duration(max(len(order), 1))
+	_, err := p.swap(ctx, 0)
+	return took, err
 }
 
 // slot is the buffer of one of many receives.
