@@ -50,20 +50,6 @@ func takeBatch(e *Endpoint, r *ope.Request) int {
 	return given + n
 }
 
-// Cut ends the request that was being handled when another actor panicked: it is an operation by
-// then, which has its own copy, see [ope.Pools.Send].
-func (e *Endpoint) Cut() {
-	if !e.handling {
-		return
-	}
-	e.handling = false
-	if e.direct.Kind != ope.KindNone {
-		e.direct.Forget()
-	} else {
-		drop(e, e.reqs.Peek())
-	}
-}
-
 // drop ends the request at the head of the ring.
 func drop(e *Endpoint, r *ope.Request) {
 	r.Forget()

@@ -4,7 +4,6 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
-	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -150,8 +149,7 @@ func (g *parts) start() {
 		if g.req.Kind == KindRead {
 			begun = g.pools.Read(&g.part, g.link)
 		} else {
-			begun = true
-			shard.Apart(g.pools.env.Sh, func() { begun = g.pools.Send(&g.part, g.link) })
+			begun = g.pools.Send(&g.part, g.link)
 		}
 		if !begun {
 			g.flying--

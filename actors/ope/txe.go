@@ -46,6 +46,7 @@ type outgoing struct {
 	id    uint32 // send_id
 
 	busy    bool
+	entered bool // Send is at work on it
 	rawAddr bool // optional headers, chosen once per message
 	connID  bool
 	marks
@@ -101,16 +102,13 @@ type Cancel struct {
 // Send begins an operation of ours with l: a message, a write or an atomic. It is over
 // when Send returns if it had to wait for nothing; otherwise it goes on by messages. q
 // is copied then. False: there are MaxOps operations, and nothing has happened.
-//
-// A panic in the operation or the peer is the failure of that actor, and ends the caller's handler, too, since Send
-// does not rescue: Cut makes the operation one that waits. A caller that has more to do calls Send
-// by [shard.Apart].
 func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
 	if p.txFree == nil && !p.growTx() {
 		return false
 	}
 	t := p.txFree
 	p.txFree, t.busy = t.next, true
+	begun = true
 	t.arm(q, l)
 	if q.Kind != KindSend || q.Flags&(Deliver|Fence|Ordered|Follows) != 0 || p.prepares {
 		prepare(t)
@@ -119,18 +117,27 @@ func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
 	if !sh.Enter(t.ref) { // a message of its last use is under way
 		l.SubmitLater(&t.turn)
 		t.keep()
-		return true
+		return begun
 	}
+	t.entered = true
+	defer func() { // a panic, here or in the peer, is no failure of the caller
+		if t.entered {
+			t.entered = false
+			t.pools.env.Sh.Rescue(t.ref, recover())
+			t.keepIfBusy()
+		}
+	}()
 	if pke := l.Submit(&t.turn); pke != nil { // its turn has come at once
 		t.onGrant(pke)
 	}
 	sh.Exit()
-	t.Cut()
-	return true
+	t.entered = false
+	t.keepIfBusy()
+	return begun
 }
 
-// Cut has an operation wait that is not over.
-func (t *Txe) Cut() {
+// keepIfBusy has an operation wait that is not over.
+func (t *Txe) keepIfBusy() {
 	if t.busy && t.ord == nil {
 		t.keep()
 	}

@@ -28,12 +28,10 @@ func (c *callStack) set(m *mailbox) { c.on[0], c.msg = m, nil }
 // top is the actor at work, nil for none.
 func (c *callStack) top() *mailbox { return c.on[c.depth%maxStack] }
 
-// unwind takes the actors above depth off the stack, whose handlers a panic has cut short.
+// unwind takes the actors above depth off the stack.
 func (c *callStack) unwind(depth uint) {
 	for c.depth > depth {
-		m := c.top()
 		c.pop()
-		m.cut()
 	}
 }
 
@@ -113,48 +111,6 @@ func (s *Shard) Rescue(to Ref, reason any) {
 		s.failed(reason, depth)
 	}
 	c.unwind(depth)
-}
-
-// Apart calls f, in which actors are entered. A panic of one of them is its failure, and the caller goes on.
-// Shard only.
-func Apart(s *Shard, f func()) {
-	c := &s.delivery.stack
-	depth, returned := c.depth, false
-	defer func() {
-		if returned {
-			return
-		}
-		reason := recover()
-		switch {
-		case reason == nil: // the goroutine ends
-			c.unwind(depth)
-		case c.depth == depth: // it is the caller's own
-			panic(reason)
-		default:
-			s.failed(reason, depth)
-		}
-	}()
-	f()
-	returned = true
-}
-
-// Cutter is an actor that has something to do when a panic, be it another actor's, has cut short a
-// Poll of its, or a handler for which it was entered. Cut runs before the failure goes to
-// the supervisor, and before the actor handles anything else.
-type Cutter interface{ Cut() }
-
-// cut calls Cut of an actor that has it, after a panic that came through its handler.
-func (m *mailbox) cut() {
-	a, ok := m.actor.(Cutter)
-	if !ok {
-		return
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			m.s.faults.panicked(m.pid.GetId(), r)
-		}
-	}()
-	a.Cut()
 }
 
 // Call has the actor handle m at once if Enter allows it, and tells it m otherwise.

@@ -96,6 +96,24 @@ func TestCallPanics(t *testing.T) {
 	s.Leave(c)
 }
 
+// TestCallerGoesOn: an actor that the turn has called, and that goes on after a panic of one that it called, is
+// still at work: nobody enters it, and a panic of its own is its failure.
+func TestCallerGoesOn(t *testing.T) {
+	s := owned(t, shard.Config{})
+	var got, inner []any
+	a, b := spawn(t, s, "a", producer(&got)), spawn(t, s, "b", producer(&inner))
+	settle(s)
+	s.Tell(a, &note{n: 1, do: func(actor.Context) {
+		s.Call(b, &note{n: 2, do: func(actor.Context) { panic("boom") }})
+		require.False(t, s.Enter(a))
+		panic("bang")
+	}})
+	settle(s)
+	require.EqualValues(t, 2, s.Stats().Failures)
+	require.Equal(t, []any{"started", 1, "restarting", "started"}, got)
+	require.Equal(t, []any{"started", 2, "restarting", "started"}, inner)
+}
+
 // TestEnteredAgain: a panic that ends the whole turn leaves nobody behind on the stack, so that
 // those who were at work can be entered again.
 func TestEnteredAgain(t *testing.T) {
@@ -120,76 +138,6 @@ func TestEnteredAgain(t *testing.T) {
 	for range 3 {
 		s.Exit()
 	}
-	require.True(t, s.Enter(a))
-	s.Exit()
-}
-
-// cuttable is an actor that enters others in its Poll and counts how often it was cut short.
-type cuttable struct {
-	actor.ReceiveFunc
-	panicky
-	enter []shard.Ref
-	cuts  int
-}
-
-func (c *cuttable) Poll(s *shard.Shard) int {
-	if c.polls++; c.polls > 1 {
-		return 0
-	}
-	for _, ref := range c.enter {
-		if !s.Enter(ref) {
-			return 0
-		}
-	}
-	panic("boom")
-}
-
-func (c *cuttable) Cut() { c.cuts++ }
-
-// TestCut: a panic cuts short those who were at work or had called who was, and nobody else.
-func TestCut(t *testing.T) {
-	s := owned(t, shard.Config{})
-	var got [4]*cuttable
-	var refs []shard.Ref
-	for i := range got {
-		got[i] = &cuttable{ReceiveFunc: func(actor.Context) {}}
-		refs = append(refs, spawn(t, s, "", func() actor.Actor { return got[i] }))
-	}
-	settle(s)
-	got[0].enter = refs[1:3]
-	s.AddPoller(refs[0], got[0])
-	s.Turn()
-	s.Turn()
-	require.EqualValues(t, 1, s.Stats().Failures)
-	require.Equal(t, 2, got[0].polls, "it has not failed")
-	for i, cuts := range []int{1, 1, 1, 0} {
-		require.Equal(t, cuts, got[i].cuts, i)
-	}
-	require.True(t, s.Enter(refs[1]))
-	s.Exit()
-}
-
-// TestApart: a panic of an actor that is entered apart is its failure, and who called goes on, without
-// having been cut; one of the caller's own goes on to its caller.
-func TestApart(t *testing.T) {
-	s := owned(t, shard.Config{})
-	outer, inner := &cuttable{ReceiveFunc: func(actor.Context) {}}, &cuttable{ReceiveFunc: func(actor.Context) {}}
-	a := spawn(t, s, "a", func() actor.Actor { return outer })
-	b := spawn(t, s, "b", func() actor.Actor { return inner })
-	settle(s)
-	require.True(t, s.Enter(a))
-	shard.Apart(s, func() {
-		require.True(t, s.Enter(b))
-		panic("boom")
-	})
-	require.Equal(t, 1, inner.cuts)
-	require.Zero(t, outer.cuts)
-	require.False(t, s.Enter(a), "it is at work")
-	require.False(t, s.Enter(b), "it awaits its supervisor")
-	require.Panics(t, func() { shard.Apart(s, func() { panic("boom") }) })
-	require.EqualValues(t, 1, s.Stats().Failures)
-	s.Exit()
-	settle(s)
 	require.True(t, s.Enter(a))
 	s.Exit()
 }
