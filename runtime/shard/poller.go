@@ -126,7 +126,7 @@ func (p *pollers) gather() {
 // rescue, deferred, makes a panic outside of a turn the failure of the poller's actor.
 func (p *pollers) rescue(s *Shard) {
 	if r := recover(); r != nil {
-		s.failed(r, 0)
+		s.endedBy(r)
 	}
 }
 

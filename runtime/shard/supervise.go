@@ -88,23 +88,24 @@ func (r *restarts) forget(child *actor.PID) { delete(r.times, child) }
 // rescue makes a panic of a step the failure of the actor at work. A nil reason is none.
 func rescue(s *Shard, reason any) {
 	if reason != nil {
-		s.failed(reason, 0)
+		s.endedBy(reason)
 	}
 }
 
+// endedBy is failed for a panic that nothing below the turn has rescued: nobody is at work then.
+func (s *Shard) endedBy(reason any) {
+	s.failed(reason, 0)
+	s.delivery.stack.on[0] = nil
+}
+
 // failed makes a panic the failure of the actor at work, and ends the handlers that are on the
-// stack above depth. At depth 0 nobody is at work then.
+// stack above depth.
 func (s *Shard) failed(reason any, depth uint) {
 	s.sched.work++
 	c := &s.delivery.stack
 	m, msg := c.top(), c.msg
 	c.unwind(depth)
-	if c.msg = nil; depth == 0 {
-		if base := c.on[0]; base != nil && base != m {
-			base.cut()
-		}
-		c.on[0] = nil
-	}
+	c.msg = nil
 	if m == nil {
 		s.faults.panicked("nobody", reason)
 		return
