@@ -125,9 +125,7 @@ func (p *pollers) gather() {
 
 // rescue, deferred, makes a panic outside of a turn the failure of the poller's actor.
 func (p *pollers) rescue(s *Shard) {
-	if r := recover(); r != nil {
-		s.endedBy(r)
-	}
+	rescue(s, recover())
 }
 
 // arm readies every poller for sleep. It reports false if one has work, or panicked.

@@ -85,17 +85,13 @@ func (r *restarts) exhausted(child *actor.PID, limit int, within time.Duration, 
 // forget is for an actor that has stopped.
 func (r *restarts) forget(child *actor.PID) { delete(r.times, child) }
 
-// rescue makes a panic of a step the failure of the actor at work. A nil reason is none.
+// rescue makes a panic that nothing below the turn has rescued the failure of the actor at work: nobody
+// is at work then. A nil reason is none.
 func rescue(s *Shard, reason any) {
 	if reason != nil {
-		s.endedBy(reason)
+		s.failed(reason, 0)
+		s.delivery.stack.on[0] = nil
 	}
-}
-
-// endedBy is failed for a panic that nothing below the turn has rescued: nobody is at work then.
-func (s *Shard) endedBy(reason any) {
-	s.failed(reason, 0)
-	s.delivery.stack.on[0] = nil
 }
 
 // failed makes a panic the failure of the actor at work, and ends the handlers that are on the
