@@ -30,7 +30,7 @@ func TestMoreMasksThanClasses(t *testing.T) {
 	// The classes are empty, so that new masks get some, in the same order always.
 	require.Zero(t, s.filed.keys)
 	h.fileRecvs(1 << 60)
-	require.Equal(t, uint64(1<<60), s.classes[0].ignore)
+	require.Equal(t, uint64(1<<60), ^s.classes[0].bits)
 	require.Nil(t, s.filed.rest)
 	h.check()
 }
@@ -73,7 +73,7 @@ func TestClassOfTheOldestReceiveGivesWay(t *testing.T) {
 	require.Len(t, classes, maxClasses)
 	var masks []uint64
 	for _, c := range classes[:5] {
-		masks = append(masks, c.ignore)
+		masks = append(masks, ^c.bits)
 	}
 	require.Equal(t, []uint64{0, 1 << 60, 2, 1 << 61, 4}, masks)
 }

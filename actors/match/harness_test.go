@@ -254,7 +254,7 @@ func (s *space) verifyRecvs() error {
 func (s *space) fileable(c *class) int {
 	n := 0
 	for l := s.msgs.head; l != nil && s.indexed&c.bit != 0; l = l.next {
-		if l.owner.Source.known() || !c.directed {
+		if l.owner.Source.known() || !c.directed() {
 			n++
 		}
 	}

@@ -85,7 +85,7 @@ type filter struct {
 // newFilter makes a filter in which untagged is a tag of which no bit matters.
 func newFilter(k Kind, tag, ignore uint64, src Source) filter {
 	if k == Untagged {
-		return filter{ignore: ^uint64(0), src: src}
+		tag, ignore = 0, ^uint64(0)
 	}
 	return filter{tag: tag, ignore: ignore, src: src}
 }

@@ -121,10 +121,10 @@ func TestLongRun(t *testing.T) {
 		if i%500 == 0 {
 			h.check()
 			for _, c := range s.classes {
-				if old, ok := classOf[c.bit]; ok && old != c.ignore {
+				if old, ok := classOf[c.bit]; ok && old != ^c.bits {
 					evicted++
 				}
-				classOf[c.bit] = c.ignore
+				classOf[c.bit] = ^c.bits
 			}
 		}
 	}

@@ -25,10 +25,9 @@ func (s *space) arriveNext(tag uint64, src Source) *Recv {
 func (s *space) arriveFiled(tag uint64, src Source) *Recv {
 	var best *Recv
 	var lead **Recv
-	chains := s.filed.chains
 	for c := s.live; c != nil; c = c.next {
 		source := src | c.any
-		for at := &chains[c.sum(tag, source)&uint64(len(chains)-1)]; *at != nil; at = &(*at).chain {
+		for at := s.filed.chain(c, tag, source); *at != nil; at = &(*at).chain {
 			if r := *at; c.has(r, tag, source) {
 				if best == nil || r.stamp < best.stamp {
 					best, lead = r, at
@@ -108,7 +107,7 @@ func (s *space) fileRecvs(r *Recv) {
 each:
 	for ; r != &s.recvs.root; r = r.next {
 		c := s.last
-		if c.ignore != r.ignored() || c.directed != r.Source.known() {
+		if c.bits != ^r.ignored() || c.directed() != r.Source.known() {
 			if c = s.classOf(r); c == nil {
 				s.filed.keepRest(&s.rest, r)
 				continue

@@ -13,21 +13,19 @@ type class struct {
 	keys int    // of its receives
 	idle uint64 // the table's stamp when the last of them went, or when the class was made
 
-	ignore   uint64
-	directed bool
-	bit      uint64 // its own in space.indexed, 0 in space.rest
+	bit  uint64 // its own in space.indexed, 0 in space.rest
 
 	msgs  index[Msg] // of all messages of the space, if indexed
 	asked uint64     // space.adds when msgs was last of use
 }
 
 // key is the key under which messages of (tag, src) are indexed.
-func (c *class) key(tag uint64, src Source) (uint64, Source) {
-	if !c.directed {
-		src = AnySource
-	}
-	return tag &^ c.ignore, src
-}
+func (c *class) key(tag uint64, src Source) (uint64, Source) { return tag & c.bits, src | c.any }
+
+func (c *class) directed() bool { return c.any == 0 }
+
+// is reports whether c is the class of a filter.
+func (c *class) is(f filter) bool { return c.bits == ^f.ignore && c.directed() == f.directed() }
 
 // space holds all receives and messages of one kind.
 type space struct {
@@ -47,11 +45,11 @@ type space struct {
 
 // lookup returns the class of a filter, nil if there is none.
 func (s *space) lookup(f filter) *class {
-	if c := s.last; c != nil && c.ignore == f.ignore && c.directed == f.directed() {
+	if c := s.last; c != nil && c.is(f) {
 		return c
 	}
 	for _, c := range s.classes {
-		if c.ignore == f.ignore && c.directed == f.directed() {
+		if c.is(f) {
 			s.last = c
 			return c
 		}
@@ -78,9 +76,8 @@ func (s *space) open(f filter) *class {
 			return nil
 		}
 	}
-	c.bits, c.ignore, c.directed, c.idle = ^f.ignore, f.ignore, f.directed(), s.table.stamp
-	c.any = 0
-	if !c.directed {
+	c.bits, c.any, c.idle = ^f.ignore, 0, s.table.stamp
+	if !f.directed() {
 		c.any = AnySource
 	}
 	s.last = c

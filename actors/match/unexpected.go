@@ -105,7 +105,7 @@ func (s *space) dropIndex(c *class) {
 
 // file adds m to the index of c, if receives of c could name its source.
 func (s *space) file(m *Msg, c *class) {
-	if c.directed && !m.Source.known() {
+	if c.directed() && !m.Source.known() {
 		return
 	}
 	e := &m.own
@@ -132,7 +132,7 @@ func (s *space) unfile(m *Msg, all bool) {
 	for at := &m.entries; *at != nil; {
 		e := *at
 		c := e.node.in
-		if !all && !c.directed {
+		if !all && !c.directed() {
 			at = &e.next
 			continue
 		}
@@ -171,7 +171,7 @@ func (s *space) rekey(m *Msg, src Source) {
 	s.unfile(m, false)
 	m.Source = src
 	for indexed := s.indexed; indexed != 0; indexed &= indexed - 1 {
-		if c := s.classes[bits.TrailingZeros64(indexed)]; c.directed {
+		if c := s.classes[bits.TrailingZeros64(indexed)]; c.directed() {
 			s.file(m, c)
 		}
 	}

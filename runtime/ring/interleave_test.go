@@ -145,7 +145,7 @@ func TestMPSCIdleInterleaved(t *testing.T) {
 		push := func(v int) { q.Push(&v, nil) }
 		second := func() {
 			push(2)
-			hidden = hidden || q.Empty()
+			hidden = hidden || q.Peek() == nil
 			if q.Idle() {
 				t.Error("idle after a push")
 			}

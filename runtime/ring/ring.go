@@ -135,12 +135,7 @@ func (q *MPSC[T]) Drop() {
 	q.Free()
 }
 
-// Empty reports whether Peek would find nothing. Only the consumer may call it.
-func (q *MPSC[T]) Empty() bool {
-	return q.cells[q.head&q.mask].seq.Load() != q.head+1
-}
-
-// Idle reports whether every Claim that has begun was dropped: unlike Empty it is not
+// Idle reports whether every Claim that has begun was dropped: unlike Peek it is not
 // misled by a producer that is halfway, ahead of others that are done. Only the
 // consumer may call it.
 func (q *MPSC[T]) Idle() bool { return q.tail.Load() == q.head }

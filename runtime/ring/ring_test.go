@@ -41,7 +41,7 @@ func TestMPSCModel(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				require.Equal(t, len(model) == 0, q.Empty())
+				require.Equal(t, len(model) == 0, q.Peek() == nil)
 				require.Equal(t, len(model) == 0, q.Idle())
 			},
 		})
@@ -120,7 +120,7 @@ func TestMPSCConcurrent(t *testing.T) {
 		n++
 	}
 	wg.Wait()
-	require.True(t, q.Empty())
+	require.Nil(t, q.Peek())
 }
 
 // TestSPSCConcurrent is the same for one producer.

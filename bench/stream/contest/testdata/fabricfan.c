@@ -11,7 +11,7 @@ struct slot {
 
 static fi_addr_t *peers; /* the senders, or the receiver alone */
 static struct slot *unused, answer;
-static long sent, answered, posted; /* posted: receives */
+static long posted; /* receives */
 static int64_t ack;
 
 /* post_recvs posts those of the unused slots that there is room for. */
@@ -146,15 +146,7 @@ int main(int argc, char **argv)
 		expect_answer();
 	}
 	meet_all();
-	while (rank == 0 && (done < senders || owing)) {
-		progress();
-		post_recvs();
-		post_answers();
-	}
-	while (rank != 0 && answered * batch < warm + count) {
-		post_sends();
-		progress();
-	}
+	carry();
 	for (int i = 0; rank == 0 && i < senders; i++)
 		bad += wrong(in[i]);
 	meet_all();

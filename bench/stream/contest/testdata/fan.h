@@ -12,7 +12,14 @@ static int others, *sockets; /* the processes that this one has to do with */
 static struct sender *list;  /* the receiver's */
 static int ready, done;      /* senders of which all that do not count have come, and all */
 static long owing;           /* answers, to all senders together */
+static long sent, answered;  /* a sender's messages, and the answers to them */
 static int64_t began, mine;
+
+/* What a library does it by. progress looks for what has ended. */
+static void post_recvs(void);
+static void post_answers(void);
+static void post_sends(void);
+static void progress(void);
 
 /* start makes the processes. */
 static void start(int argc, char **argv)
@@ -63,4 +70,18 @@ static void came(struct sender *s, size_t n)
 	if (s->received == warm + count && ++done == senders)
 		mine = now() - began;
 	owe(s);
+}
+
+/* carry has all messages go, and all answers. */
+static void carry(void)
+{
+	while (rank == 0 && (done < senders || owing)) {
+		progress();
+		post_recvs();
+		post_answers();
+	}
+	while (rank != 0 && answered * batch < warm + count) {
+		post_sends();
+		progress();
+	}
 }

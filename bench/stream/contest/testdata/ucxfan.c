@@ -11,7 +11,6 @@ struct slot {
 static ucp_ep_h *peers; /* the senders, or the receiver alone */
 static struct slot *unused;
 static long *posted; /* receives for each sender */
-static long sent, answered;
 static int asked; /* whether an answer is waited for */
 static int64_t ack;
 
@@ -146,15 +145,7 @@ int main(int argc, char **argv)
 		give(1, 0);
 	}
 	meet_all();
-	while (rank == 0 && (done < senders || owing)) {
-		progress();
-		post_recvs();
-		post_answers();
-	}
-	while (rank != 0 && answered * batch < warm + count) {
-		post_sends();
-		progress();
-	}
+	carry();
 	for (int i = 0; rank == 0 && i < senders; i++)
 		bad += wrong(in[i]);
 	meet_all();
