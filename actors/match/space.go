@@ -13,7 +13,7 @@ type class struct {
 	keys int    // of its receives
 	idle uint64 // the table's stamp when the last of them went, or when the class was made
 
-	bit  uint64 // its own in space.indexed, 0 in space.rest
+	bit uint64 // its own in space.indexed, 0 in space.rest
 
 	msgs  index[Msg] // of all messages of the space, if indexed
 	asked uint64     // space.adds when msgs was last of use
