@@ -37,12 +37,12 @@ func Open(b []byte) (v View, err error) {
 // Open is [Open] into a View that is there already.
 func (v *View) Open(b []byte) error {
 	if len(b) < HeaderLen {
-		return unopened(v, b, fail(0, baseShort))
+		return v.unopened(b, fail(0, baseShort))
 	}
 	head := le.Uint32(b)
 	info := infos[uint8(head)] // a copy, for which one look into the table is enough
 	if uint8(head>>8) != Version || info.family == famNone {
-		return unopened(v, b, baseError(Base{Type: Type(head), Version: uint8(head >> 8), Flags: uint16(head >> 16)}))
+		return v.unopened(b, baseError(Base{Type: Type(head), Version: uint8(head >> 8), Flags: uint16(head >> 16)}))
 	}
 	// Field by field: a View made elsewhere and copied here is read in wider pieces than it
 	// was just written in, for which the processor waits.
@@ -73,7 +73,7 @@ func (v *View) Open(b []byte) error {
 // unopened is Open of a packet that is to be dropped, for that reason.
 //
 //go:noinline // it is rare
-func unopened(v *View, b []byte, err error) error {
+func (v *View) unopened(b []byte, err error) error {
 	*v = View{b: b}
 	return err
 }

@@ -57,32 +57,32 @@ func (a *args) run(t wire.Datatype) {
 	case wire.DatatypeUint16:
 		locked(a, integer[uint16, uint16])
 	case wire.DatatypeInt32:
-		words32(a, integer[int32, uint32], true)
+		a.words32(integer[int32, uint32], true)
 	case wire.DatatypeUint32:
-		words32(a, integer[uint32, uint32], true)
+		a.words32(integer[uint32, uint32], true)
 	case wire.DatatypeInt64:
-		words64(a, integer[int64, uint64], true)
+		a.words64(integer[int64, uint64], true)
 	case wire.DatatypeUint64:
-		words64(a, integer[uint64, uint64], true)
+		a.words64(integer[uint64, uint64], true)
 	case wire.DatatypeFloat:
-		words32(a, floating[float32, uint32], false)
+		a.words32(floating[float32, uint32], false)
 	case wire.DatatypeDouble:
-		words64(a, floating[float64, uint64], false)
+		a.words64(floating[float64, uint64], false)
 	case wire.DatatypeFloatComplex:
 		if !bigEndian && aligned(a.target, 8) {
-			words64(a, complexWord, false)
+			a.words64(complexWord, false)
 		} else {
 			lockedPairs(a, complexPair[float32, uint32])
 		}
 	case wire.DatatypeDoubleComplex:
 		lockedPairs(a, complexPair[float64, uint64])
 	case wire.DatatypeInt128, wire.DatatypeUint128:
-		lockedWide(a, t == wire.DatatypeInt128)
+		a.lockedWide(t == wire.DatatypeInt128)
 	case wire.DatatypeFloat16:
 		locked(a, binary16.step)
 	case wire.DatatypeBFloat16:
 		locked(a, bfloat16.step)
 	default: // of Valid's only the long doubles are left
-		lockedBytes(a, t.Size())
+		a.lockedBytes(t.Size())
 	}
 }

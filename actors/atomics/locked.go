@@ -58,7 +58,7 @@ func lockedPairs[U unsigned](a *args, f func(op wire.AtomicOp, old, operand, com
 }
 
 // lockedBytes performs ATOMIC_READ and ATOMIC_WRITE on elements without arithmetic.
-func lockedBytes(a *args, size int) {
+func (a *args) lockedBytes(size int) {
 	eachRun(a.target, size, func(from, to int) {
 		var old [maxSize]byte
 		n := copy(old[:], a.target[from:to])

@@ -21,7 +21,7 @@ func TestRetry(t *testing.T) {
 	}
 	steps := 0
 	a, p := call(8)
-	words64(a, func(_ wire.AtomicOp, old, _, _ uint64) uint64 {
+	a.words64(func(_ wire.AtomicOp, old, _, _ uint64) uint64 {
 		if steps++; steps < 4 {
 			atomic.AddUint64((*uint64)(unsafe.Pointer(&p[0])), 100)
 		}
@@ -33,7 +33,7 @@ func TestRetry(t *testing.T) {
 
 	steps = 0
 	b, p := call(4)
-	words32(b, func(_ wire.AtomicOp, old, _, _ uint32) uint32 {
+	b.words32(func(_ wire.AtomicOp, old, _, _ uint32) uint32 {
 		if steps++; steps < 4 {
 			atomic.AddUint32((*uint32)(unsafe.Pointer(&p[0])), 100)
 		}
@@ -70,10 +70,10 @@ func TestLockHeld(t *testing.T) {
 	}
 	for shift := range 17 {
 		check("8 bytes", 8, shift, shift%8 != 0, func(a *args, seen func()) {
-			words64(a, func(_ wire.AtomicOp, old, _, _ uint64) uint64 { seen(); return old }, true)
+			a.words64(func(_ wire.AtomicOp, old, _, _ uint64) uint64 { seen(); return old }, true)
 		})
 		check("4 bytes", 4, shift, shift%4 != 0, func(a *args, seen func()) {
-			words32(a, func(_ wire.AtomicOp, old, _, _ uint32) uint32 { seen(); return old }, true)
+			a.words32(func(_ wire.AtomicOp, old, _, _ uint32) uint32 { seen(); return old }, true)
 		})
 		check("2 bytes", 2, shift, true, func(a *args, seen func()) {
 			locked(a, func(_ wire.AtomicOp, old, _, _ uint16) uint16 { seen(); return old })

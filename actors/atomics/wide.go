@@ -81,7 +81,7 @@ func wideStep(op wire.AtomicOp, signed bool, t, o, c wide) wide {
 }
 
 // lockedWide updates integers of 128 bits.
-func lockedWide(a *args, signed bool) {
+func (a *args) lockedWide(signed bool) {
 	eachRun(a.target, 16, func(from, to int) {
 		target := a.target[from:to]
 		old := nativeWide(target)

@@ -13,7 +13,7 @@ func aligned(p []byte, size uintptr) bool { return address(p)%size == 0 }
 
 // words64 updates words of 64 bits: by compare and swap if they are aligned. Sums of
 // integers, the most frequent operation, need no loop.
-func words64(a *args, f step[uint64], integers bool) {
+func (a *args) words64(f step[uint64], integers bool) {
 	if !aligned(a.target, 8) {
 		locked(a, f)
 		return
@@ -41,7 +41,7 @@ func words64(a *args, f step[uint64], integers bool) {
 }
 
 // words32 is words64 for 32 bits.
-func words32(a *args, f step[uint32], integers bool) {
+func (a *args) words32(f step[uint32], integers bool) {
 	if !aligned(a.target, 4) {
 		locked(a, f)
 		return

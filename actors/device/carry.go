@@ -2,14 +2,14 @@ package device
 
 // Carry makes b the payload of an entry that has its header. It stays the caller's until the
 // completion.
-func Carry(p *Pke, b []byte) {
+func (p *Pke) Carry(b []byte) {
 	p.wr.Payload = b
 	p.Bytes = len(b)
 }
 
 // Append copies b to the end of the payload, which is what Append made of it since Carry of
 // nothing.
-func Append(p *Pke, b []byte) {
+func (p *Pke) Append(b []byte) {
 	if p.Bytes == 0 {
 		p.bounce = p.bounce[:0]
 	}

@@ -26,7 +26,7 @@ func (q *Queue) Park(p *Pke) {
 		}
 		slab := make([]Pke, depth)
 		r.slabs = append(r.slabs, slab)
-		enter(q, slab, len(r.slabs)*depth)
+		q.enter(slab, len(r.slabs)*depth)
 	}
 	p.parked = true
 	r.parked++
@@ -38,14 +38,14 @@ func (q *Queue) Park(p *Pke) {
 func (p *Pke) Parked() bool { return p.parked }
 
 // unpark takes a place again.
-func unpark(q *Queue, p *Pke) {
+func (q *Queue) unpark(p *Pke) {
 	p.parked = false
 	q.reserve.parked--
 	q.room--
 }
 
 // enter puts entries into the pool, of which the first has the number base.
-func enter(q *Queue, slab []Pke, base int) {
+func (q *Queue) enter(slab []Pke, base int) {
 	for i := len(slab) - 1; i >= 0; i-- {
 		p := &slab[i]
 		p.queue = q
@@ -68,7 +68,7 @@ func (q *Queue) entry(id uint64) *Pke {
 }
 
 // each calls f for every entry until it returns false.
-func each(q *Queue, f func(*Pke) bool) {
+func (q *Queue) each(f func(*Pke) bool) {
 	for i := range q.pkes {
 		if !f(&q.pkes[i]) {
 			return

@@ -16,7 +16,7 @@ func (q *Queue) Poll(*shard.Shard) int {
 		if c.Op == OpRecv {
 			q.onRecv(c)
 		} else {
-			onOther(q, c)
+			q.onOther(c)
 		}
 	}
 	if q.stalled.head != nil {
@@ -30,7 +30,7 @@ func (q *Queue) Poll(*shard.Shard) int {
 }
 
 // onOther deals with what is not a packet.
-func onOther(q *Queue, c *Completion) {
+func (q *Queue) onOther(c *Completion) {
 	switch c.Op {
 	case OpSend:
 		q.onSend(c)
@@ -40,7 +40,7 @@ func onOther(q *Queue, c *Completion) {
 		q.Counters.RDMARefused++
 		q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Refused{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, Key: c.ID})
 	case OpGone:
-		onGone(q, c)
+		q.onGone(c)
 	case OpFatal:
 		q.sh.Tell(q.router.Route(UnknownAH, 0), &Fatal{Status: c.Status})
 	case OpRecv: // Poll has that
@@ -146,7 +146,7 @@ type Fatal struct {
 }
 
 // onGone is not on the hot path: a process died, or closed its queue pair.
-func onGone(q *Queue, c *Completion) {
+func (q *Queue) onGone(c *Completion) {
 	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Gone{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, QKey: c.QKey, Left: c.Left})
 }
 

@@ -40,13 +40,13 @@ func (q *Queue) Free(p *Pke) {
 	p.Next, q.free = q.free, p
 	q.room++
 	if p.parked {
-		unpark(q, p)
+		q.unpark(p)
 	}
 }
 
 // FreePrompt is Free for a packet that was over when PostPrompt returned. Its entry has no owner and no peer yet,
 // and no more than To, Fill and From were called for it, so little has to be cleared.
-func FreePrompt(q *Queue, p *Pke) {
+func (q *Queue) FreePrompt(p *Pke) {
 	p.wr.LKey, p.wr.Payload = 0, nil
 	p.Next, q.free = q.free, p
 	q.room++
@@ -94,7 +94,7 @@ func (q *Queue) PostPrompt(p *Pke, prompt bool) (over bool, err error) {
 
 func (q *Queue) post(p *Pke) (over bool, err error) {
 	if p.parked {
-		unpark(q, p)
+		q.unpark(p)
 	}
 	if q.stalled.head != nil {
 		q.stall(p)
@@ -109,7 +109,7 @@ func (q *Queue) post(p *Pke) (over bool, err error) {
 	err = q.qp.PostSend(wr)
 	q.left++
 	if err != nil {
-		return false, unposted(q, p, err)
+		return false, q.unposted(p, err)
 	}
 	if wr.Over { // what has arrived needs no doorbell
 		q.Counters.SendDone++
@@ -126,7 +126,7 @@ func (q *Queue) post(p *Pke) (over bool, err error) {
 }
 
 // unposted deals with a packet that the driver did not take.
-func unposted(q *Queue, p *Pke, err error) error {
+func (q *Queue) unposted(p *Pke, err error) error {
 	if errors.Is(err, ErrQueueFull) {
 		q.stall(p)
 		return nil

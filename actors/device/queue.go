@@ -25,12 +25,12 @@ func (q *Queue) Lend(path uint8, lkey uint32, mem []byte) (rkey uint64, err erro
 func (q *Queue) Return(path uint8, rkey uint64) { q.qp.Return(path, rkey) }
 
 // LendPlain makes memory that is in no region readable by one queue pair, see [QP].
-func LendPlain(q *Queue, ah AH, qpn uint16, mem []byte) (rkey, addr uint64, err error) {
+func (q *Queue) LendPlain(ah AH, qpn uint16, mem []byte) (rkey, addr uint64, err error) {
 	return q.qp.LendPlain(ah, qpn, mem)
 }
 
 // Relend has it read from elsewhere.
-func Relend(q *Queue, path uint8, rkey uint64, mem []byte) error {
+func (q *Queue) Relend(path uint8, rkey uint64, mem []byte) error {
 	return q.qp.Relend(path, rkey, mem)
 }
 
@@ -116,7 +116,7 @@ func NewQueue(c QueueConfig) *Queue {
 		pkes: make([]Pke, c.SQ), room: c.SQ,
 		rx: make([]RecvPkt, c.QP.RecvSlots()),
 	}
-	enter(q, q.pkes, 0)
+	q.enter(q.pkes, 0)
 	q.refill = min(q.refill, max(len(q.rx)/2, 1))
 	q.held = make([]int32, 0, len(q.rx))
 	q.repost = make([]int32, 0, len(q.rx))
@@ -146,7 +146,7 @@ func (q *Queue) Receive(ctx actor.Context) {
 // EachOut calls f for every packet that the device has or that waits for a
 // resend, on behalf of owner.
 func (q *Queue) EachOut(owner shard.Ref, f func(*Pke)) {
-	each(q, func(p *Pke) bool {
+	q.each(func(p *Pke) bool {
 		if p.Owner == owner {
 			f(p)
 		}
@@ -157,7 +157,7 @@ func (q *Queue) EachOut(owner shard.Ref, f func(*Pke)) {
 // Holds reports whether packets to peer are with the device or wait for a resend.
 func (q *Queue) Holds(peer shard.Ref) bool {
 	found := false
-	each(q, func(p *Pke) bool {
+	q.each(func(p *Pke) bool {
 		found = p.Peer == peer
 		return !found
 	})

@@ -124,11 +124,11 @@ const visits = 4
 func (p *peers) lookAfter() {
 	for range min(visits, p.lobby.size()) {
 		l := p.lobby.next()
-		if !peer.Quiet(l) {
+		if !l.Quiet() {
 			continue
 		}
 		if l.Err == nil {
-			peer.Probe(l)
+			l.Probe()
 		} else if l.Away && peer.HasLeft(l.Err) {
 			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
 		}

@@ -178,7 +178,7 @@ func TestRoomIsMadeOnce(t *testing.T) {
 	require.EqualValues(t, 3, c.Unexpected, "the lobby is full")
 	for host := range byte(3) {
 		x := script.NewRemote("y", 10+host, 1, 0x100)
-		b, err := script.Packet(x, []string{"EAGER_MSGRTM", "msg_id=0", "len=8", "raw_addr"})
+		b, err := x.Packet([]string{"EAGER_MSGRTM", "msg_id=0", "len=8", "raw_addr"})
 		require.NoError(t, err)
 		require.True(t, r.QP.Arrive(x.Addr.GID(), x.Addr.QPN(), false, b))
 	}

@@ -118,7 +118,7 @@ func (c *closing) failAll() {
 	}
 	e.many.drop()
 	e.failReceives(func(*ope.Order) bool { return false }, err)
-	leave(e)
+	e.leave()
 	e.user.stop(err)
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
@@ -148,7 +148,7 @@ func (c *closing) finish() {
 	c.drain()
 	c.atEnd()
 	e.Flush(sh)
-	sh.RemovePoller(pollerOf(e))
+	sh.RemovePoller(e.pollerOf())
 	sh.Stop(e.ref)
 	c.closed.Set()
 	c.refuse()
@@ -185,7 +185,7 @@ func (c *closing) drain() {
 		default:
 			e.reject(r, c.err())
 		}
-		drop(e, r)
+		e.drop(r)
 	}
 }
 

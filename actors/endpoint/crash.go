@@ -48,7 +48,7 @@ func (c *closing) crashed() {
 	c.cause = fmt.Errorf("%w: panic in the endpoint", errno.ErrIO)
 	c.state = stopped
 	sh.RemovePoller(e.queue)
-	sh.RemovePoller(pollerOf(e))
+	sh.RemovePoller(e.pollerOf())
 	e.pressure.stop()
 	sh.StopTimer(&c.linger)
 	_ = e.queue.Close() // nothing can be done about an error
@@ -59,14 +59,14 @@ func (c *closing) crashed() {
 		e.direct.Forget()
 	case e.handling:
 		c.giveUp(e.reqs.Peek())
-		drop(e, e.reqs.Peek())
+		e.drop(e.reqs.Peek())
 	}
 	if e.port != nil {
 		e.port.Abandon(c.cause)
 	}
 	e.many.drop()
 	e.failReceives(func(*ope.Order) bool { return false }, c.cause)
-	leave(e)
+	e.leave()
 	e.user.stop(c.cause)
 	e.pools.EachTx(func(t *ope.Txe) { t.Abort(c.cause) })
 	e.pools.EachRx(func(r *ope.Rxe) { r.Abort(c.cause) })

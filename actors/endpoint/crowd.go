@@ -46,7 +46,7 @@ func (c *crowd) enter(l *peer.Link, upto uint32) {
 	c.env.Counters.StrangersHeld++
 	c.env.Mem.Strangers += strangerCost
 	c.env.Weigh = true
-	peer.Wait(l, upto)
+	l.Wait(upto)
 	if !c.told {
 		c.told, c.cared = true, c.env.Sh.Now()
 		c.peers.event(Event{Kind: StrangersCrowded, Handle: peer.Unlisted})
@@ -63,7 +63,7 @@ func (c *crowd) leave(l *peer.Link) {
 	c.order.Remove(e)
 	delete(c.where, l)
 	c.env.Mem.Strangers -= strangerCost
-	peer.Admitted(l)
+	l.Admitted()
 	if len(c.where) == 0 {
 		c.empty = c.env.Sh.Now()
 	}
@@ -95,11 +95,11 @@ func (c *crowd) onTick() {
 		case room && c.peers.hasRoom(l.AH):
 			c.leave(l)
 			c.peers.lobby.enter(l)
-			peer.Probe(l) // it need not wait for the end of its back-off
+			l.Probe() // it need not wait for the end of its back-off
 		default:
 			room = room && c.peers.lobby.size() < c.peers.most // else nobody can go
 			if care {
-				peer.Waiting(l)
+				l.Waiting()
 			}
 		}
 	}

@@ -111,7 +111,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.pools.OnWritten = e.writes.add
 	e.pools.OnServed = e.access.reports(cfg.OnServed)
 	if !cfg.Direct {
-		reserve(e, paths)
+		e.reserve(paths)
 	}
 	if cfg.UserRecv {
 		if err := openUser(e, &info, set.RecvQueue); err != nil {
@@ -182,7 +182,7 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *peer.Relieved:
 		e.cfg.OnEvent(Event{Kind: PeerRelieved, Handle: m.Link.Handle, Addr: m.Link.Addr, Path: m.Link.Path})
 	case *peer.BadPacket:
-		onBadPacket(e, m)
+		e.onBadPacket(m)
 	case *trickleMsg:
 		e.pressure.onTick()
 	case *peer.Tried:
@@ -214,19 +214,19 @@ func (e *Endpoint) start() {
 	e.env.Trail.Locate(e.span, 0, &e.env.Addr)
 	e.env.Endpoint, e.env.Acceptor = e.ref, e
 	if e.port != nil {
-		startPort(e)
+		e.startPort()
 		return
 	}
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
 	e.peers.table, e.claims.table, e.many.table = e.table, e.table, e.table
 	if e.cfg.Pool != nil {
-		e.seat = join(e)
+		e.seat = e.join()
 	}
 	e.pressure.span = e.span
 	e.pressure.begin()
 	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
 	// Requests come first: a packet that a receive waits for by then is received at once.
-	e.polls = e.cfg.Shard.AddPoller(e.ref, pollerOf(e))
+	e.polls = e.cfg.Shard.AddPoller(e.ref, e.pollerOf())
 	e.cfg.Shard.AddPoller(e.qref, e.queue)
 	if e.user != nil {
 		e.cfg.Shard.AddPoller(e.ref, e.user)
@@ -245,11 +245,11 @@ func (e *Endpoint) Deliver(r *device.RecvPkt) {
 			return
 		}
 	}
-	deliverLater(e, r)
+	e.deliverLater(r)
 }
 
 // deliverLater is Deliver of a packet whose peer is at work, or was not heard lately.
-func deliverLater(e *Endpoint, r *device.RecvPkt) {
+func (e *Endpoint) deliverLater(r *device.RecvPkt) {
 	e.cfg.Shard.Call(e.Route(r.AH, r.QPN), r.Arrived())
 }
 

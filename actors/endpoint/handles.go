@@ -120,4 +120,4 @@ func (p *peers) unexpected(l *peer.Link) []*match.Msg {
 
 // outdated reports whether the handle of a request that is Aged is not that peer's any more
 // which the caller meant.
-func outdated(e *Endpoint, r *ope.Request) bool { return e.cfg.Book.Age(r.Peer) != r.Age() }
+func (e *Endpoint) outdated(r *ope.Request) bool { return e.cfg.Book.Age(r.Peer) != r.Age() }

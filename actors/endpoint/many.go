@@ -37,10 +37,10 @@ const special = ope.Multi | ope.Sized
 // entry in the matcher, nil if it is not there. False: no receive takes it now, and nothing
 // has happened to it.
 func (c *many) give(x *ope.Rxe, o *ope.Order, m *match.Msg) bool {
-	for o.Multi != nil && !o.Multi.Fits(ope.Size(x)) {
+	for o.Multi != nil && !o.Multi.Fits(x.Size()) {
 		c.table.RemoveRecv(&o.Recv)
 		o.Multi.Close(nil)
-		r := c.table.Arrive(ope.Key(x))
+		r := c.table.Arrive(x.Key())
 		if r == nil {
 			return false
 		}
@@ -85,7 +85,7 @@ func (c *many) open(o *ope.Order) bool {
 			return true
 		}
 		x := c.pools.Rxe(m.Owner)
-		if !o.Multi.Fits(ope.Size(x)) {
+		if !o.Multi.Fits(x.Size()) {
 			o.Multi.Close(nil)
 			return false
 		}
@@ -100,7 +100,7 @@ func (c *many) open(o *ope.Order) bool {
 // buffer takes no more.
 func (c *many) place(x *ope.Rxe, o *ope.Order) (full bool) {
 	multi := o.Multi
-	part, full := multi.Place(ope.Size(x))
+	part, full := multi.Place(x.Size())
 	if full {
 		c.table.RemoveRecv(&o.Recv)
 		multi.Close(nil) // not before the part ends
@@ -109,7 +109,7 @@ func (c *many) place(x *ope.Rxe, o *ope.Order) (full bool) {
 		x.Match(part)
 		return full
 	}
-	if ope.Fresh(x) {
+	if x.Fresh() {
 		x.Unexpected()
 	}
 	c.bound = append(c.bound, bound{claim{x, x.Claim(), x.Link()}, part, multi})
@@ -155,18 +155,18 @@ func (c *many) revoke(r *mr.Region) {
 
 // size gives a message to a receive with the flag Sized.
 func (c *many) size(x *ope.Rxe, o *ope.Order) {
-	if ope.IsHere(x, len(o.Req.Buf)) {
+	if x.IsHere(len(o.Req.Buf)) {
 		x.Match(o)
 		return
 	}
-	if ope.Fresh(x) {
+	if x.Fresh() {
 		x.Unexpected()
 	}
 	c.claims.keep(o.Req.ID, x)
 	res := &c.claims.result
 	x.Describe(res)
 	res.N = ^res.N
-	ope.Hand(c.pools, o, res)
+	c.pools.Hand(o, res)
 }
 
 // recalled reports whether r has the flag Sized and does not know what was left since.
@@ -176,12 +176,12 @@ func (c *many) recalled(r *ope.Request) bool { return r.Flags&ope.Sized != 0 && 
 func (c *many) handBack(o *ope.Order) {
 	res := &c.claims.result
 	*res = ope.Result{N: ope.Recalled, Peer: o.Req.Peer}
-	ope.Hand(c.pools, o, res)
+	c.pools.Hand(o, res)
 }
 
 // Recall ends the posted receives with the flag Sized that were made before somebody left message
 // number round for them. On the shard.
-func Recall(e *Endpoint, round uint64) {
+func (e *Endpoint) Recall(round uint64) {
 	if e.closing.state != open || e.table == nil {
 		return
 	}

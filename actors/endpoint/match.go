@@ -16,12 +16,12 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		e.access.onRequest(pkt)
 		return
 	}
-	if (pkt.Multi != nil || l.Err != nil || e.closing.state != open) && isDealtWith(e, pkt) {
+	if (pkt.Multi != nil || l.Err != nil || e.closing.state != open) && e.isDealtWith(pkt) {
 		return
 	}
 	rxe := e.pools.Begin(pkt)
 	if rxe == nil {
-		noRoom(e, pkt)
+		e.noRoom(pkt)
 		return
 	}
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(l.Handle)); r != nil {
@@ -47,7 +47,7 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 
 // isDealtWith looks at a message that is a part, or comes when not every message is taken. It
 // reports false if it begins like others.
-func isDealtWith(e *Endpoint, pkt *peer.Packet) bool {
+func (e *Endpoint) isDealtWith(pkt *peer.Packet) bool {
 	if pkt.Multi != nil && !pkt.Multi.Rx.IsZero() {
 		e.cfg.Shard.Call(pkt.Multi.Rx, pkt.Deliver())
 		return true
@@ -61,17 +61,17 @@ func isDealtWith(e *Endpoint, pkt *peer.Packet) bool {
 		return false
 	}
 	if rxe := e.pools.Begin(pkt); rxe == nil {
-		noRoom(e, pkt)
+		e.noRoom(pkt)
 	} else {
 		rxe.Unexpected()
-		ope.Park(rxe)
+		rxe.Park()
 	}
 	return true
 }
 
 // noRoom ends a peer for whose message there is no rxe, since there are MaxOps: its message
 // cannot be kept, nor lost.
-func noRoom(e *Endpoint, pkt *peer.Packet) {
+func (e *Endpoint) noRoom(pkt *peer.Packet) {
 	e.cfg.Shard.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
 	pkt.Free()
 }

@@ -11,7 +11,7 @@ import (
 func waiting(p *ope.Pools, l *peer.Link) []*ope.Rxe {
 	var list []*ope.Rxe
 	p.EachRx(func(r *ope.Rxe) {
-		if r.Link() == l && ope.Waits(r) {
+		if r.Link() == l && r.Waits() {
 			list = append(list, r)
 		}
 	})
@@ -24,25 +24,25 @@ func waiting(p *ope.Pools, l *peer.Link) []*ope.Rxe {
 func (e *Endpoint) park(l *peer.Link) {
 	behind := false
 	for _, r := range waiting(e.pools, l) {
-		if behind = behind || ope.Parked(r); behind {
-			ope.Park(r)
+		if behind = behind || r.Parked(); behind {
+			r.Park()
 		}
 	}
 }
 
 // anyParked reports whether a message of the peer's is parked.
 func anyParked(p *ope.Pools, l *peer.Link) bool {
-	return slices.ContainsFunc(waiting(p, l), ope.Parked)
+	return slices.ContainsFunc(waiting(p, l), (*ope.Rxe).Parked)
 }
 
 // unpark puts what was parked into the matcher again: its peer is back, or never comes back
 // and these are whole. A receive that was posted since may take one.
 func (e *Endpoint) unpark(l *peer.Link) {
 	for _, r := range waiting(e.pools, l) {
-		if !ope.Parked(r) {
+		if !r.Parked() {
 			continue
 		}
-		kind, tag, from := ope.Unpark(r)
+		kind, tag, from := r.Unpark()
 		o := e.table.Arrive(kind, tag, from)
 		taken := o != nil && e.many.give(r, e.pools.Orders.At(o.Owner), nil)
 		if !taken && (e.seat == nil || !e.seat.take(r, kind, tag)) {

@@ -44,7 +44,7 @@ func settingsOn(s *settings.InForce, paths []device.Path) []settings.InForce {
 	for i := range paths {
 		on[i] = s.On(&paths[i].Info)
 		if len(paths) > 1 {
-			on[i].Features = on[i].Era.Knows(settings.Features(&on[i].Settings, &paths[i].Info))
+			on[i].Features = on[i].Era.Knows(on[i].Settings.Features(&paths[i].Info))
 		}
 	}
 	return on
@@ -61,7 +61,7 @@ func (e *Endpoint) Addrs() []wire.RawAddr {
 
 // reserve takes the memory that reads into plain memory go by way of, where a path's device
 // wants registered memory. Without it no such path can say that it reads.
-func reserve(e *Endpoint, paths []device.Path) {
+func (e *Endpoint) reserve(paths []device.Path) {
 	var err error
 	for i := range paths {
 		f := &e.env.Paths[i].Features

@@ -103,7 +103,7 @@ func (p *peers) make(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.
 	l := &peer.Link{
 		Handle: handle, Age: age, Addr: addr, AH: ah, Path: uint8(p.qp().PathOf(ah)), QPN: addr.QPN(), QKey: addr.ConnID(),
 	}
-	peer.Spawn(p.env, l, p.spawn)
+	p.env.Spawn(l, p.spawn)
 	return l
 }
 
@@ -111,7 +111,7 @@ func (p *peers) make(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.
 func (p *peers) settle(l *peer.Link) {
 	rest, rested := p.resting.take(placeOf(l.Addr), p.qp())
 	if rested = rested && rest.QKey == l.QKey; rested {
-		peer.Restore(l, &rest.Rest)
+		l.Restore(&rest.Rest)
 	}
 	if former := p.routes.set(l); former != nil {
 		p.env.Trail.Put(l.Span, trail.Replaces, 0, former.Span, 0)
@@ -148,7 +148,7 @@ func (p *peers) reap() {
 			p.byHandle[l.Handle] = nil
 		}
 		p.env.Sh.Stop(l.Peer)
-		peer.ForgetHostID(l)
+		l.ForgetHostID()
 		_ = p.qp().DestroyAH(l.AH) // it was created by us, so this does not fail
 		l.Rails.Drop(p.qp())
 	}
@@ -215,7 +215,7 @@ func (p *peers) greet() {
 		return cmp.Or(cmp.Compare(a.AH, b.AH), cmp.Compare(a.QPN, b.QPN))
 	})
 	for _, l := range alive {
-		peer.Probe(l)
+		l.Probe()
 	}
 }
 

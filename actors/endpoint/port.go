@@ -54,17 +54,17 @@ func newPort(e *Endpoint) *direct.Port {
 }
 
 // startPort is start without the protocol.
-func startPort(e *Endpoint) {
+func (e *Endpoint) startPort() {
 	sh := e.cfg.Shard
 	e.pressure.off = true
 	e.port.Start(e.queue, sh.SpawnChild(e.ctx, "port", func() actor.Actor { return e.port }))
 	e.qref = sh.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
-	e.polls = sh.AddPoller(e.ref, pollerOf(e))
+	e.polls = sh.AddPoller(e.ref, e.pollerOf())
 	sh.AddPoller(e.qref, e.queue)
 }
 
 // pollerOf is the endpoint as the shard polls it.
-func pollerOf(e *Endpoint) shard.Poller {
+func (e *Endpoint) pollerOf() shard.Poller {
 	if e.port != nil {
 		return plain{e}
 	}
@@ -84,23 +84,23 @@ func (p plain) Poll(*shard.Shard) int {
 	if e.direct.Kind != 0 { // what is in the ring came later
 		n++
 		e.handling = true
-		handlePlain(e, &e.direct)
+		e.handlePlain(&e.direct)
 		e.handling = false
 		e.direct.Forget()
 	}
 	for r := e.reqs.Peek(); r != nil && n < batch; r = e.reqs.Peek() {
 		n++
 		e.handling = true
-		handlePlain(e, r)
+		e.handlePlain(r)
 		e.handling = false
-		drop(e, r)
+		e.drop(r)
 	}
 	return n
 }
 
-func handlePlain(e *Endpoint, r *ope.Request) {
+func (e *Endpoint) handlePlain(r *ope.Request) {
 	switch {
-	case r.Flags&ope.Aged != 0 && outdated(e, r):
+	case r.Flags&ope.Aged != 0 && e.outdated(r):
 		e.reject(r, peer.ErrRemoved)
 	case r.Kind == ope.KindNone: // it was given up
 	case !e.port.Handle(r):

@@ -51,7 +51,7 @@ func addPeer(t *testing.T, r *script.Rig, name string, host byte) *script.Remote
 
 func inject(t *testing.T, r *script.Rig, x *script.Remote, line ...string) {
 	t.Helper()
-	b, err := script.Packet(x, line)
+	b, err := x.Packet(line)
 	require.NoError(t, err)
 	require.True(t, r.Inject(x, b))
 }
@@ -244,7 +244,7 @@ func TestTruncatedPackets(t *testing.T) {
 	} {
 		t.Run(line[0], func(t *testing.T) {
 			r, a := start(t, script.Config{})
-			whole, err := script.Packet(a, line)
+			whole, err := a.Packet(line)
 			require.NoError(t, err)
 			c := r.EP.Counters()
 			for n := range len(whole) {

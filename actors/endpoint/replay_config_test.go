@@ -70,7 +70,7 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 // features returns the features of the endpoint on such a device. It advertises those
 // that its release knows.
 func (r *replay) features(i *device.Info) wire.Features {
-	f := settings.Features(new(settings.Settings), i)
+	f := new(settings.Settings).Features(i)
 	if slices.Contains(r.s.Args, "-z") {
 		f.Set(wire.FeatureConstantHeader) // 1.17's receive without copies
 	}

@@ -25,7 +25,7 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 		e.handling = false
 		e.direct.Forget()
 	} else if r := e.reqs.Peek(); r != nil {
-		n = takeBatch(e, r)
+		n = e.takeBatch(r)
 	}
 	if len(e.many.bound) > 0 {
 		e.many.goOn()
@@ -34,7 +34,7 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 }
 
 // takeBatch handles requests that are in the ring, of which r is the first.
-func takeBatch(e *Endpoint, r *ope.Request) int {
+func (e *Endpoint) takeBatch(r *ope.Request) int {
 	given, n := 0, 0
 	if e.closing.state == open {
 		given = e.queue.GiveRoom()
@@ -51,7 +51,7 @@ func takeBatch(e *Endpoint, r *ope.Request) int {
 }
 
 // drop ends the request at the head of the ring.
-func drop(e *Endpoint, r *ope.Request) {
+func (e *Endpoint) drop(r *ope.Request) {
 	r.Forget()
 	e.reqs.Drop()
 }
@@ -59,13 +59,13 @@ func drop(e *Endpoint, r *ope.Request) {
 // Flush ends a turn: what is held is weighed, completions are published.
 func (e *Endpoint) Flush(*shard.Shard) {
 	if e.env.Weigh {
-		weigh(e)
+		e.weigh()
 	}
 	e.cfg.OnFlush()
 }
 
 // weigh is what Flush has to do while anything is held, or somebody follows what happens.
-func weigh(e *Endpoint) {
+func (e *Endpoint) weigh() {
 	if e.closing.state == open {
 		e.writes.flush()
 		e.pressure.check()
@@ -89,15 +89,15 @@ func (e *Endpoint) handle(r *ope.Request) {
 	case ope.KindSend, ope.KindWrite:
 		l := e.live(r)
 		if l == nil {
-			l = checked(e, r)
+			l = e.checked(r)
 		}
 		if l != nil && !e.pools.Send(r, l) {
 			e.reject(r, errno.ErrAgain)
 		}
 	case ope.KindAtomic:
-		beginAtomic(e, r)
+		e.beginAtomic(r)
 	case ope.KindRead:
-		onRead(e, r)
+		e.onRead(r)
 	case ope.KindRecv:
 		e.onRecv(r)
 	case ope.KindPeek, ope.KindClaim:
@@ -141,14 +141,14 @@ func tell(r *ope.Request, err error) {
 	if s := r.Sink; s != nil {
 		s.Done(r, &ope.Result{Err: err, Peer: r.Peer})
 	}
-	ope.PutLists(r)
+	r.PutLists()
 }
 
 // live returns the peer of a request that can be taken at once; nil if checked is to look closer. It
 // is short enough to be inlined.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
 	if h := e.peers.byHandle; e.closing.state == open && r.Flags&ope.Aged == 0 && r.Peer < uint64(len(h)) {
-		if l := h[r.Peer]; l != nil && peer.Takes(l) {
+		if l := h[r.Peer]; l != nil && l.Takes() {
 			return l
 		}
 	}
@@ -156,13 +156,13 @@ func (e *Endpoint) live(r *ope.Request) *peer.Link {
 }
 
 // checked returns the peer of a request that cannot be taken at once, or rejects the request.
-func checked(e *Endpoint, r *ope.Request) *peer.Link {
+func (e *Endpoint) checked(r *ope.Request) *peer.Link {
 	l := e.peers.made(r.Peer)
 	var err error
 	switch {
 	case e.closing.state != open:
 		err = e.closing.err()
-	case r.Flags&ope.Aged != 0 && outdated(e, r):
+	case r.Flags&ope.Aged != 0 && e.outdated(r):
 		l, err = nil, peer.ErrRemoved
 	case l == nil:
 		if l, err = e.peers.link(r.Peer); err == nil {
@@ -181,19 +181,19 @@ func checked(e *Endpoint, r *ope.Request) *peer.Link {
 	return l
 }
 
-func beginAtomic(e *Endpoint, r *ope.Request) {
-	l := checked(e, r)
+func (e *Endpoint) beginAtomic(r *ope.Request) {
+	l := e.checked(r)
 	switch {
 	case l == nil:
-	case ope.AtomicSize(r) > ope.MaxAtomic(e.env.MTU):
+	case r.AtomicSize() > ope.MaxAtomic(e.env.MTU):
 		e.reject(r, errno.ErrMsgSize) // before it has a msg_id that would be lost
 	case !e.pools.Send(r, l):
 		e.reject(r, errno.ErrAgain)
 	}
 }
 
-func onRead(e *Endpoint, r *ope.Request) {
-	if l := checked(e, r); l != nil && !e.pools.Read(r, l) {
+func (e *Endpoint) onRead(r *ope.Request) {
+	if l := e.checked(r); l != nil && !e.pools.Read(r, l) {
 		e.reject(r, errno.ErrAgain)
 	}
 }
@@ -206,7 +206,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
 		if from = e.peers.made(r.Peer); from == nil || r.Flags&ope.Aged != 0 {
-			if from = source(e, r); from == nil {
+			if from = e.source(r); from == nil {
 				return
 			}
 		}
@@ -239,8 +239,8 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 
 // source returns the peer from which alone a receive takes a message, as far as it is to be
 // looked for, or rejects the receive.
-func source(e *Endpoint, r *ope.Request) *peer.Link {
-	if r.Flags&ope.Aged != 0 && outdated(e, r) {
+func (e *Endpoint) source(r *ope.Request) *peer.Link {
+	if r.Flags&ope.Aged != 0 && e.outdated(r) {
 		e.reject(r, peer.ErrRemoved)
 		return nil
 	}
@@ -276,12 +276,12 @@ func (e *Endpoint) Claim() *ope.Request {
 const directID = 3 << 62
 
 // Claimed reports whether a request is the one that Claim has returned to the caller.
-func Claimed(e *Endpoint, r *ope.Request) bool { return r == &e.direct }
+func (e *Endpoint) Claimed(r *ope.Request) bool { return r == &e.direct }
 
 // Aside is the request at a place of its own: one that was claimed is moved there, and the shard
 // given back.
-func Aside(e *Endpoint, r *ope.Request) *ope.Request {
-	if Claimed(e, r) {
+func (e *Endpoint) Aside(r *ope.Request) *ope.Request {
+	if e.Claimed(r) {
 		r = r.Moved()
 		e.cfg.Shard.Release()
 	}

@@ -158,7 +158,7 @@ func (p *peers) letGo() bool {
 		if n >= sample && best != nil {
 			break
 		}
-		if l := p.lobby.next(); peer.Idle(l) && (best == nil || peer.LastHeard(l) < peer.LastHeard(best)) {
+		if l := p.lobby.next(); l.Idle() && (best == nil || l.LastHeard() < best.LastHeard()) {
 			best = l
 		}
 	}
@@ -170,12 +170,12 @@ func (p *peers) rest(l *peer.Link) bool {
 	if p.resting.full() {
 		return false
 	}
-	r, ok := peer.LetGo(l)
+	r, ok := l.LetGo()
 	if !ok {
 		return false
 	}
 	p.leave(l)
-	peer.ForgetHostID(l)
+	l.ForgetHostID()
 	p.routes.rest(l)
 	p.resting.add(placeOf(l.Addr), rested{Rest: r, ah: l.AH, hasAH: true})
 	p.env.Sh.Stop(l.Peer)
@@ -208,7 +208,7 @@ func (p *peers) recall() {
 	}
 	l := p.create(addr, ah, peer.Unlisted, p.book.Now())
 	p.lobby.enter(l)
-	peer.Probe(l)
+	l.Probe()
 }
 
 // onGone: a process is dead, or has closed its queue pair, of which there was no peer when the

@@ -44,7 +44,7 @@ type Most struct {
 }
 
 // ReadSample copies e's counters and depths. Runs on the shard, for a few microseconds.
-func ReadSample(e *Endpoint, to *Sample) {
+func (e *Endpoint) ReadSample(to *Sample) {
 	to.Counters, to.Queue, to.Mix, to.Tally = e.env.Counters, e.queue.Counters, e.pools.Mix, e.pools.Tally
 	to.Tally.Errors = maps.Clone(e.pools.Tally.Errors)
 	to.Depths = Depths{

@@ -83,7 +83,7 @@ func (s *scenario) open(d *datadriven.TestData) {
 	}
 	ours := wire.MakeFeatures(wire.FeatureConnIDHeader)
 	if d.HasArg("all") {
-		ours = settings.Features(new(settings.Settings), &cfg.Info)
+		ours = new(settings.Settings).Features(&cfg.Info)
 	}
 	theirs := ours
 	if d.HasArg("features") {

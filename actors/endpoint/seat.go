@@ -42,14 +42,14 @@ type seats struct {
 }
 
 // join makes e one of the pool's endpoints. Runs on the shard.
-func join(e *Endpoint) *seat {
+func (e *Endpoint) join() *seat {
 	s := &seat{e: e, sink: e.cfg.PoolSink}
 	e.cfg.Pool.seats.all = append(e.cfg.Pool.seats.all, s)
 	return s
 }
 
 // leave ends that. The receives that no message took are the pool's, as ever.
-func leave(e *Endpoint) {
+func (e *Endpoint) leave() {
 	if e.seat == nil {
 		return
 	}

@@ -42,7 +42,7 @@ type Queues struct {
 
 // ReadSnapshot describes e, with its oldest operations, at most so many. Runs on the shard,
 // for a time that grows with the peers and operations.
-func ReadSnapshot(e *Endpoint, most int) *Snapshot {
+func (e *Endpoint) ReadSnapshot(most int) *Snapshot {
 	now := e.cfg.Shard.Now()
 	s := &Snapshot{
 		Name: e.cfg.Device.Info().Name, ConnID: e.env.Addr.ConnID(), State: e.closing.state.String(),
@@ -53,12 +53,12 @@ func ReadSnapshot(e *Endpoint, most int) *Snapshot {
 		},
 		Counters: map[string]uint64{},
 	}
-	EachStat(e, func(name string, n uint64) { s.Counters[name] = n })
+	e.EachStat(func(name string, n uint64) { s.Counters[name] = n })
 	if e.port != nil {
 		s.Queues.PostedReceives, _ = e.port.Depths()
 		e.port.Each(func(o ope.Snapshot) { s.Operations = append(s.Operations, o) })
 	} else {
-		addProtocol(s, e, now)
+		s.addProtocol(e, now)
 	}
 	slices.SortStableFunc(s.Operations, func(a, b ope.Snapshot) int { return cmp.Compare(b.Age, a.Age) })
 	if len(s.Operations) > most {
@@ -75,7 +75,7 @@ func ReadSnapshot(e *Endpoint, most int) *Snapshot {
 }
 
 // addProtocol adds e's peers and operations of the protocol.
-func addProtocol(s *Snapshot, e *Endpoint, now clock.Time) {
+func (s *Snapshot) addProtocol(e *Endpoint, now clock.Time) {
 	s.Queues.RecvThrottled, s.Queues.PostedReceives, s.Queues.Unexpected = e.queue.Throttled(), e.table.Recvs(), e.table.Msgs()
 	if e.user != nil {
 		s.Queues.PostedReceives += e.user.posted()

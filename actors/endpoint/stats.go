@@ -13,7 +13,7 @@ import (
 // data leaves from here, and RxInUse), the bytes of unexpected messages and of packets
 // out of order (MemoryHeld, and MemoryPeak, the most so far), and its domain's registrations of
 // plain memory ("Plain." and mr.CacheStats). Runs on the shard.
-func EachStat(e *Endpoint, f func(name string, n uint64)) {
+func (e *Endpoint) EachStat(f func(name string, n uint64)) {
 	eachField("", reflect.ValueOf(&e.env.Counters).Elem(), f)
 	eachField("Queue.", reflect.ValueOf(&e.queue.Counters).Elem(), f)
 	e.pools.Steps.Each(func(machine, state, event string, n uint64) {

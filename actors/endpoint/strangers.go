@@ -62,7 +62,7 @@ func (p *peers) onNameless(r *device.RecvPkt) {
 		return
 	}
 	if r.Err != nil {
-		peer.Complain(p.env, nil, r.Err)
+		p.env.Complain(nil, r.Err)
 	}
 	p.env.Counters.NoAddress++
 	r.Release()
@@ -91,7 +91,7 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	ah, err := p.handleFor(addr.GID())
 	if err != nil {
 		p.env.Log.Warn("address handle for a stranger", "address", p.uri(&addr), "err", err)
-		peer.Complain(p.env, nil, fmt.Errorf("address handle for %s: %w", p.uri(&addr), err))
+		p.env.Complain(nil, fmt.Errorf("address handle for %s: %w", p.uri(&addr), err))
 		r.Release()
 		return
 	}

@@ -234,7 +234,7 @@ func TestSnapshotNamesPeer(t *testing.T) {
 	r.Recv(a, 10, 0, 0, 0)
 	r.Recv(nil, 10, 0, 0, 0)
 	r.Run()
-	s := endpoint.ReadSnapshot(r.EP, 10)
+	s := r.EP.ReadSnapshot(10)
 	require.Len(t, s.Peers, 1)
 	require.Equal(t, "rank 3 on node7", s.Peers[0].Name)
 	require.Equal(t, a.Addr.URI("script"), s.Peers[0].Address)

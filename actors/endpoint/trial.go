@@ -74,7 +74,7 @@ func (t *trials) await(x *trial, r *device.RecvPkt) {
 		x.upto, x.began = id, true
 	}
 	if len(x.pkts) >= trialPackets && x.began && (!x.held || x.upto != x.heldAt) {
-		peer.Wait(x.link, x.upto)
+		x.link.Wait(x.upto)
 		x.held, x.heldAt = true, x.upto
 	}
 }
@@ -103,14 +103,14 @@ func (t *trials) begin(addr wire.RawAddr) *trial {
 	}
 	x := &trial{link: p.make(addr, ah, peer.Unlisted, p.book.Now())}
 	t.by[placeOf(addr)] = x
-	peer.Try(x.link)
+	x.link.Try()
 	return x
 }
 
 // distrust drops a packet for reasons of trust.
 func (p *peers) distrust(r *device.RecvPkt, addr wire.RawAddr) {
 	p.env.Counters.Crowded++
-	peer.Complain(p.env, nil, fmt.Errorf("%w: %s", peer.ErrUntrusted, addr))
+	p.env.Complain(nil, fmt.Errorf("%w: %s", peer.ErrUntrusted, addr))
 	r.Release()
 }
 
@@ -121,9 +121,9 @@ func (t *trials) onTried(m *peer.Tried) {
 	delete(t.by, at)
 	x := p.routes.get(l.AH, l.QPN)
 	if tried.held { // packets of the peer at its place were refused, too
-		peer.Admitted(l)
+		l.Admitted()
 		if x != nil && x.cur != nil {
-			peer.HoldAgain(x.cur)
+			x.cur.HoldAgain()
 		}
 	}
 	twin := x != nil && x.cur != nil && x.cur.QKey == l.QKey // it was inserted meanwhile

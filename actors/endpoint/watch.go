@@ -20,7 +20,7 @@ type Watch struct {
 
 // BeginWatch begins to watch, or says at once why there is nothing to watch any more. It runs
 // on the shard.
-func BeginWatch(e *Endpoint, w *Watch) {
+func (e *Endpoint) BeginWatch(w *Watch) {
 	switch {
 	case e.closing.state != open:
 		w.OnEnd(e.closing.err())
@@ -45,7 +45,7 @@ func BeginWatch(e *Endpoint, w *Watch) {
 }
 
 // EndWatch ends a watch, if that has not ended by itself. It runs on the shard.
-func EndWatch(e *Endpoint, w *Watch) {
+func (e *Endpoint) EndWatch(w *Watch) {
 	for i, x := range e.watches.list {
 		if x == w {
 			e.watches.list = append(e.watches.list[:i], e.watches.list[i+1:]...)

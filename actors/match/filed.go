@@ -63,7 +63,7 @@ func (x *filed) lead(r *Recv) **Recv {
 func (x *filed) keepRest(rest *class, r *Recv) {
 	r.class = rest
 	if x.rest != nil {
-		join(x.rest, r)
+		x.rest.join(r)
 		return
 	}
 	x.rest = r
@@ -79,7 +79,7 @@ func (x *filed) drop(r *Recv, lead **Recv) {
 }
 
 // dropOne takes out r, one of several of its key. lead points to the lead.
-func dropOne(r *Recv, lead **Recv) {
+func (r *Recv) dropOne(lead **Recv) {
 	if *lead == r {
 		*lead, r.newer.chain = r.newer, r.chain
 	}
@@ -109,7 +109,7 @@ func (x *filed) grow() {
 }
 
 // join appends r to the ring of the lead.
-func join(lead, r *Recv) {
+func (lead *Recv) join(r *Recv) {
 	last := lead.older
 	if last == nil {
 		last = lead

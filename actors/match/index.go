@@ -44,11 +44,11 @@ func (x *index[T]) first(tag uint64, src Source) *node[T] {
 	if x.keys == 0 {
 		return nil
 	}
-	return leadOf(*x.bucket(tag, src), tag, src)
+	return (*x.bucket(tag, src)).leadOf(tag, src)
 }
 
 // leadOf searches a chain.
-func leadOf[T any](n *node[T], tag uint64, src Source) *node[T] {
+func (n *node[T]) leadOf(tag uint64, src Source) *node[T] {
 	for n != nil && (n.tag != tag || n.src != src) {
 		n = n.chain
 	}
@@ -61,7 +61,7 @@ func (x *index[T]) insert(n *node[T]) {
 		x.grow()
 	}
 	bucket := x.bucket(n.tag, n.src)
-	lead := leadOf(*bucket, n.tag, n.src)
+	lead := (*bucket).leadOf(n.tag, n.src)
 	if lead == nil {
 		n.prev, n.next = n, n
 		n.linkAt(bucket)

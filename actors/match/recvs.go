@@ -37,7 +37,7 @@ func (s *space) arriveFiled(tag uint64, src Source) *Recv {
 		}
 	}
 	if s.filed.rest != nil {
-		if r := scan(s.filed.rest, best, tag, src); r != best {
+		if r := s.filed.rest.scan(best, tag, src); r != best {
 			best, lead = r, &s.filed.rest
 		}
 	}
@@ -48,7 +48,7 @@ func (s *space) arriveFiled(tag uint64, src Source) *Recv {
 		return best
 	}
 	if best.newer != nil {
-		dropOne(best, lead)
+		best.dropOne(lead)
 	} else {
 		c := best.class
 		s.filed.drop(best, lead)
@@ -84,7 +84,7 @@ func (s *space) arriveLast(tag uint64, src Source) *Recv {
 }
 
 // scan returns the oldest receive of the lead's ring that takes the message, unless best is older.
-func scan(lead, best *Recv, tag uint64, src Source) *Recv {
+func (lead *Recv) scan(best *Recv, tag uint64, src Source) *Recv {
 	for r := lead; best == nil || r.stamp < best.stamp; {
 		if r.takes(tag, src) {
 			return r
@@ -117,7 +117,7 @@ each:
 		for lead := *first; lead != nil; lead = lead.chain {
 			if c.has(lead, r.Tag, r.Source) {
 				r.class = c
-				join(lead, r)
+				lead.join(r)
 				continue each
 			}
 		}
@@ -151,7 +151,7 @@ func (s *space) removeRecv(r *Recv) {
 	switch c := r.class; {
 	case c == nil:
 	case r.newer != nil:
-		dropOne(r, s.filed.lead(r))
+		r.dropOne(s.filed.lead(r))
 	default:
 		if s.filed.drop(r, s.filed.lead(r)); c.keys == 0 {
 			s.unlive(c)

@@ -168,7 +168,7 @@ func TestShortIsChoice(t *testing.T) {
 		f.HasData, f.Tagged = rapid.Bool().Draw(t, "data"), rapid.Bool().Draw(t, "tagged")
 		f.Total = rapid.IntRange(testMTU-80, testMTU).Draw(t, "total")
 		p := policyOf(settings.Settings{})
-		s, err := Choose(&f, &p)
+		s, err := f.Choose(&p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -73,7 +73,7 @@ func (h *Headers) room(header int) int {
 
 // Choose picks the subprotocol for what is to be sent, in libfabric's order
 // (§3.2, §3.3, §4), and how it is cut.
-func Choose(f *Facts, p *Policy) (Shape, error) {
+func (f *Facts) Choose(p *Policy) (Shape, error) {
 	switch f.Kind {
 	case KindSend:
 		return f.message(p)
@@ -210,14 +210,14 @@ func (f *Facts) atomic() (Shape, error) {
 }
 
 // AtomicSize is what an atomic carries in its longer direction, in bytes.
-func AtomicSize(q *Request) int {
-	switch q.Form {
+func (r *Request) AtomicSize() int {
+	switch r.Form {
 	case AtomicCompare:
-		return max(len(q.Buf)+len(q.More.Compare), len(q.More.Result))
+		return max(len(r.Buf)+len(r.More.Compare), len(r.More.Result))
 	case AtomicFetch:
-		return max(len(q.Buf), len(q.More.Result))
+		return max(len(r.Buf), len(r.More.Result))
 	default:
-		return len(q.Buf)
+		return len(r.Buf)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestChooseAtBoundaries(t *testing.T) {
 			}{{c.last - 1, c.upTo}, {c.last, c.upTo}, {c.last + 1, c.then}} {
 				f := c.facts
 				f.Total = x.n
-				s, err := Choose(&f, &p)
+				s, err := f.Choose(&p)
 				require.NoError(t, err)
 				require.Equal(t, x.want.String(), s.Proto.String(), "%d bytes", x.n)
 				require.EqualValues(t, x.n, s.Total)
@@ -109,14 +109,14 @@ func TestChooseBySettings(t *testing.T) {
 		got := ""
 		for n := 999; n <= 1001; n++ {
 			f.Total = n
-			s, err := Choose(&f, &p)
+			s, err := f.Choose(&p)
 			require.NoError(t, err)
 			got += " " + s.Proto.String()
 		}
 		require.Equal(t, c.want, got[1:], "%+v", c)
 	}
 	f, p := Facts{Headers: Headers{MTU: 1000}, Kind: KindSend, Total: 2000}, policyOf(settings.Settings{MaxMedium: -1})
-	s, err := Choose(&f, &p)
+	s, err := f.Choose(&p)
 	require.NoError(t, err)
 	require.Equal(t, LongCTS, s.Proto, "no medium")
 }
@@ -126,11 +126,11 @@ func TestChooseBySettings(t *testing.T) {
 func TestChooseWindows(t *testing.T) {
 	p := policyOf(settings.Settings{Credits: 2})
 	f := plain(Facts{Kind: KindRead, Total: 100000})
-	s, err := Choose(&f, &p)
+	s, err := f.Choose(&p)
 	require.NoError(t, err)
 	require.EqualValues(t, 2*(8760-32), s.Window)
 	f.Total = 8736
-	s, err = Choose(&f, &p)
+	s, err = f.Choose(&p)
 	require.NoError(t, err)
 	require.Equal(t, LongCTSRead, s.Proto)
 	require.EqualValues(t, 8736, s.Window, "never more than the message")
@@ -138,7 +138,7 @@ func TestChooseWindows(t *testing.T) {
 	// recv_length has 32 bits, and a grant in CTS must not wrap around either.
 	huge := policyOf(settings.Settings{Credits: settings.MaxCredits})
 	f.Total = 1 << 40
-	s, err = Choose(&f, &huge)
+	s, err = f.Choose(&huge)
 	require.NoError(t, err)
 	require.EqualValues(t, math.MaxUint32, s.Window)
 	require.Positive(t, huge.Credits*testMTU)
@@ -146,14 +146,14 @@ func TestChooseWindows(t *testing.T) {
 	for _, c := range []struct{ total, parts int }{{0, 1}, {1, 1}, {1000, 1}, {1001, 2}, {2000, 2}, {2001, 3}} {
 		f := able(Facts{Kind: KindWrite, CanWrite: true, Total: c.total})
 		f.MaxRDMA = 1000
-		s, err := Choose(&f, &p)
+		s, err := f.Choose(&p)
 		require.NoError(t, err)
 		require.Equal(t, c.parts, s.Parts, "%d bytes", c.total)
 	}
 	// Immediate data travels with one request only.
 	f = able(Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}, SameUnsolicited: true, Total: 1001})
 	f.MaxRDMA = 1000
-	s, err = Choose(&f, &p)
+	s, err = f.Choose(&p)
 	require.NoError(t, err)
 	require.Equal(t, EagerWrite, s.Proto)
 }
@@ -172,11 +172,11 @@ func TestChooseAtomics(t *testing.T) {
 		{AtomicCompare, false, CompareAtomic, (8760 - 152) / 2},
 	} {
 		f := plain(Facts{Kind: KindAtomic, Form: c.form, Deliver: c.dc, Total: c.most})
-		s, err := Choose(&f, &p)
+		s, err := f.Choose(&p)
 		require.NoError(t, err, fmt.Sprint(c))
 		require.Equal(t, c.want, s.Proto)
 		f.Total++
-		_, err = Choose(&f, &p)
+		_, err = f.Choose(&p)
 		require.ErrorIs(t, err, errno.ErrMsgSize)
 	}
 }
@@ -186,14 +186,14 @@ func TestChooseAtomics(t *testing.T) {
 func TestChooseHeaderless(t *testing.T) {
 	p := policyOf(settings.Settings{})
 	f := plain(Facts{Kind: KindSend, UserQP: true, Total: testMTU})
-	s, err := Choose(&f, &p)
+	s, err := f.Choose(&p)
 	require.NoError(t, err)
 	require.Equal(t, Headerless, s.Proto)
 	f.Total++
-	_, err = Choose(&f, &p)
+	_, err = f.Choose(&p)
 	require.ErrorIs(t, err, errno.ErrMsgSize)
 	f = plain(Facts{Kind: KindSend, UserQP: true, Tagged: true})
-	_, err = Choose(&f, &p)
+	_, err = f.Choose(&p)
 	require.ErrorIs(t, err, errno.ErrNotSupported)
 }
 

@@ -8,7 +8,7 @@ import (
 
 // wants sets what few operations ask of the peer's line: a feature, or that earlier
 // operations be over, see peer.Turn.Order.
-func wants(t *Txe) {
+func (t *Txe) wants() {
 	q := t.q
 	updates := q.Kind == KindAtomic && q.Form == AtomicWrite
 	if q.Flags&Deliver != 0 && (q.Kind == KindSend || updates) && !t.unasked() {
@@ -46,7 +46,7 @@ func awaits(t *peer.Turn, q *Request) {
 // when the peer has carried them out, if it can say so. What the device does by itself may
 // overtake packets that the peer's device has, but its process has not handled; so a write
 // goes by packets, too, if there have been such.
-func inTurn(t *outgoing, f *Facts) {
+func (t *outgoing) inTurn(f *Facts) {
 	q := t.q
 	if q.Flags&Ordered != 0 && q.Kind != KindSend && t.link.Can(wire.FeatureDeliveryComplete) {
 		q.Flags |= Deliver

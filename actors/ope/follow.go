@@ -19,7 +19,7 @@ func (o *Order) Follow(l *trail.Log, with *peer.Link) {
 
 func follow(l *trail.Log, q *Request, with *peer.Link) uint64 {
 	span := l.Next()
-	l.Put(span, trail.Begin, uint8(role(q)), uint64(q.Len()), flags(q))
+	l.Put(span, trail.Begin, uint8(q.role()), uint64(q.Len()), q.flags())
 	if q.Flags&Traced != 0 {
 		l.Put(span, trail.Parent, 0, q.ID, 0)
 	}
@@ -40,8 +40,8 @@ func drop(l *trail.Log, o *Order) {
 }
 
 // role is the part of a request's operation.
-func role(q *Request) trail.Role {
-	switch q.Kind {
+func (r *Request) role() trail.Role {
+	switch r.Kind {
 	case KindSend:
 		return trail.Send
 	case KindWrite:
@@ -49,7 +49,7 @@ func role(q *Request) trail.Role {
 	case KindRead:
 		return trail.Read
 	case KindAtomic:
-		switch q.Form {
+		switch r.Form {
 		case AtomicFetch:
 			return trail.AtomicFetch
 		case AtomicCompare:
@@ -62,17 +62,17 @@ func role(q *Request) trail.Role {
 	}
 }
 
-func flags(q *Request) (f uint32) {
-	if q.Flags&Tagged != 0 {
+func (r *Request) flags() (f uint32) {
+	if r.Flags&Tagged != 0 {
 		f |= trail.FlagTagged
 	}
-	if q.Flags&HasData != 0 {
+	if r.Flags&HasData != 0 {
 		f |= trail.FlagData
 	}
-	if q.Flags&Deliver != 0 {
+	if r.Flags&Deliver != 0 {
 		f |= trail.FlagDeliver
 	}
-	if q.Flags&Inject != 0 {
+	if r.Flags&Inject != 0 {
 		f |= trail.FlagInject
 	}
 	return f
@@ -106,7 +106,7 @@ func (t *outgoing) noteChosen(p Proto) {
 }
 
 // noteArrived: an RDMA write of n bytes has ended, or a packet arrived.
-func noteArrived(t *outgoing, kind device.WR, off uint64, n int) {
+func (t *outgoing) noteArrived(kind device.WR, off uint64, n int) {
 	switch {
 	case kind == device.WRWrite:
 		t.leave(trail.SegmentDone, uint8(kind), off, uint32(n))

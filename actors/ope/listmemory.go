@@ -11,7 +11,7 @@ import (
 // there of a buffer holds for each piece.
 
 // listFacts fills in what is known of the pieces of a request.
-func listFacts(p *Pools, f *Facts, l *peer.Link, q *Request) {
+func (p *Pools) listFacts(f *Facts, l *peer.Link, q *Request) {
 	f.Remotes = q.remotes()
 	if q.More != nil {
 		for i := range q.More.Remote {
@@ -50,7 +50,7 @@ type lentPieces struct {
 }
 
 // usePieces is useSource for a request with several pieces.
-func usePieces(t *outgoing, read bool) bool {
+func (t *outgoing) usePieces(read bool) bool {
 	x, p := t.ext(), t.pools
 	for i, b := range t.q.More.Local {
 		r := p.Regions.Find(b)
@@ -77,7 +77,7 @@ func usePieces(t *outgoing, read bool) bool {
 			}
 			x.add(r)
 		}
-		if read && !lendPiece(t, i, r, b) {
+		if read && !t.lendPiece(i, r, b) {
 			return false
 		}
 	}
@@ -85,8 +85,8 @@ func usePieces(t *outgoing, read bool) bool {
 }
 
 // lendPiece gives the peer leave to read piece i, see lend.
-func lendPiece(t *outgoing, i int, r *mr.Region, b []byte) bool {
-	key, lent, ok := lendBytes(t, r, b)
+func (t *outgoing) lendPiece(i int, r *mr.Region, b []byte) bool {
+	key, lent, ok := t.lendBytes(r, b)
 	if !ok {
 		return false
 	}
@@ -113,7 +113,7 @@ func (l *lentPieces) giveBack(q *device.Queue, path uint8) {
 }
 
 // gatherPieces has the device take what it can from the pieces, see gather.
-func gatherPieces(t *outgoing) bool {
+func (t *outgoing) gatherPieces() bool {
 	p, found := t.pools, false
 	for _, b := range t.q.More.Local {
 		if len(b) <= p.Paths[t.link.Path].MaxCopy || t.x != nil && t.x.holding(b) != nil {
@@ -135,7 +135,7 @@ func gatherPieces(t *outgoing) bool {
 
 // fillCut makes the entry a write of what lies in one piece on both sides, which the segment
 // becomes.
-func fillCut(t *outgoing, p *device.Pke, seg Segment) Segment {
+func (t *outgoing) fillCut(p *device.Pke, seg Segment) Segment {
 	q := t.q
 	to := q.at(seg.Off, t.m.Total)
 	local := q.from(seg.Off)

@@ -40,7 +40,7 @@ func (r *Request) TakeLists() *Lists {
 }
 
 // PutLists takes the lists of a request that has ended, if it has some.
-func PutLists(r *Request) {
+func (r *Request) PutLists() {
 	m := r.More
 	if m == nil || r.Flags&Pieced == 0 && len(m.Remote) == 0 {
 		return
@@ -167,17 +167,17 @@ func (r *Request) cuts(most uint64) (n int, last uint64) {
 // else a copy.
 func (r *Request) pack(p *device.Pke, off, n uint64) {
 	if n == 0 {
-		device.Carry(p, nil)
+		p.Carry(nil)
 		return
 	}
 	b := r.from(off)
 	if uint64(len(b)) >= n {
-		device.Carry(p, b[:n])
+		p.Carry(b[:n])
 		return
 	}
-	for device.Carry(p, nil); n > 0; b = r.from(off) {
+	for p.Carry(nil); n > 0; b = r.from(off) {
 		b = b[:min(uint64(len(b)), n)]
-		device.Append(p, b)
+		p.Append(b)
 		off, n = off+uint64(len(b)), n-uint64(len(b))
 		if n == 0 {
 			return

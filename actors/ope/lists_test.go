@@ -31,10 +31,10 @@ func TestLists(t *testing.T) {
 			require.Equal(t, len(p) > 0, req.Touches(p))
 		}
 		require.False(t, req.Touches(b))
-		ope.PutLists(&req)
+		req.PutLists()
 		require.Nil(t, req.More)
 		require.Zero(t, req.Len())
-		ope.PutLists(&req)
+		req.PutLists()
 	})
 }
 

@@ -38,7 +38,7 @@ const mostParts = 16
 
 // splits reports whether a write or a read takes several operations, and where the part with
 // data has to begin if that matters.
-func splits(f *Facts, q *Request) (last uint64, ok bool) {
+func (f *Facts) splits(q *Request) (last uint64, ok bool) {
 	direct := f.Local && f.Target && (q.Kind == KindWrite && f.CanWrite || q.Kind == KindRead && f.CanRead)
 	if direct && f.HasData && f.SameUnsolicited && f.Cuts > 1 {
 		_, last = q.cuts(uint64(f.MaxRDMA))
@@ -49,7 +49,7 @@ func splits(f *Facts, q *Request) (last uint64, ok bool) {
 
 // split makes q, which an operation has already begun to carry out, the first part of itself.
 // last is where the part with data has to begin, 0 if that does not matter.
-func split(p *Pools, q *Request, l *peer.Link, last uint64) {
+func (p *Pools) split(q *Request, l *peer.Link, last uint64) {
 	g := p.parts
 	if g == nil {
 		g = &parts{pools: p}
@@ -57,7 +57,7 @@ func split(p *Pools, q *Request, l *peer.Link, last uint64) {
 		p.parts = g.free
 	}
 	g.free, g.link, g.req, g.last = nil, l, *q, last
-	peer.Begin(l)
+	l.Begin()
 	g.take(q)
 	g.req.Flags = g.req.Flags&^Fence | Follows // the first part had its turn
 }
@@ -153,7 +153,7 @@ func (g *parts) start() {
 		}
 		if !begun {
 			g.flying--
-			PutLists(&g.part)
+			g.part.PutLists()
 			g.ends(errno.ErrAgain)
 			break
 		}
@@ -184,7 +184,7 @@ func (g *parts) tellOwn() {
 
 // over gives the caller its outcome.
 func (g *parts) over() {
-	peer.Begun(g.link)
+	g.link.Begun()
 	if g.own {
 		g.tellOwn()
 	}
@@ -195,7 +195,7 @@ func (g *parts) over() {
 		res.N = 0
 	}
 	g.req.Sink.Done(&g.req, res)
-	PutLists(&g.req)
+	g.req.PutLists()
 	p := g.pools
 	*g = parts{pools: p, free: p.parts}
 	p.parts = g

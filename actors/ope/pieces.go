@@ -3,7 +3,7 @@ package ope
 import "github.com/efactor/efactor/wire"
 
 // endAtPiece cuts a segment where the piece of memory ends in which it begins.
-func endAtPiece(t *outgoing, seg *Segment) {
+func (t *outgoing) endAtPiece(seg *Segment) {
 	var pieces [][]byte
 	switch {
 	case t.m.Proto == ReadResponse:

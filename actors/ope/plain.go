@@ -29,14 +29,14 @@ func (p *Pools) lends(l *peer.Link, n int) bool { return p.mayRead(l, n) }
 
 // lendsPlain reports whether memory that others do not reach by RDMA can be lent on the peer's path.
 // A peer that finds that it cannot read it asks for packets.
-func lendsPlain(p *Pools, l *peer.Link) bool {
+func (p *Pools) lendsPlain(l *peer.Link) bool {
 	return p.info(l).Plain && p.policy(l).Features.Has(wire.FeatureReadNACK)
 }
 
 // useSource sees that the device, or that of the peer, may read the buffer.
 func (t *outgoing) useSource(p Proto) bool {
 	if t.q.Flags&Pieced != 0 {
-		return usePieces(t, p.readBased())
+		return t.usePieces(p.readBased())
 	}
 	r := t.pools.Regions.Find(t.q.Buf)
 	switch {
@@ -66,9 +66,9 @@ func (t *outgoing) useSource(p Proto) bool {
 
 // lendPlain gives the peer leave to read the message where it lies in memory that others do not
 // reach by RDMA.
-func lendPlain(t *outgoing) bool {
+func (t *outgoing) lendPlain() bool {
 	l, x := t.link, t.ext()
-	key, addr, err := device.LendPlain(t.pools.env.Q, l.AH, l.QPN, t.q.Buf)
+	key, addr, err := t.pools.env.Q.LendPlain(l.AH, l.QPN, t.q.Buf)
 	if err != nil {
 		return false // the peer cannot read it, or there are too many: it goes another way
 	}
@@ -96,14 +96,14 @@ const (
 
 // gather has the device take the payloads of an operation's packets from its buffer, if that
 // is registered or worth it.
-func gather(t *outgoing) {
+func (t *outgoing) gather() {
 	p, n := t.pools, t.q.Len()
 	if d := &protos[t.m.Proto]; n <= p.Paths[t.link.Path].MaxCopy || t.q.Flags&Borrowed != 0 || d.rdma || d.rta ||
 		t.m.Proto == LongRead || t.m.Proto == LongReadWrite {
 		return
 	}
 	if t.q.Flags&Pieced != 0 {
-		if !gatherPieces(t) {
+		if !t.gatherPieces() {
 			return
 		}
 	} else if t.source() == nil {
@@ -126,7 +126,7 @@ func gather(t *outgoing) {
 }
 
 // gatherFrom has the device take a packet's payload from the region that it lies in.
-func gatherFrom(t *outgoing, p *device.Pke) {
+func (t *outgoing) gatherFrom(p *device.Pke) {
 	if p.Kind() != device.WRSend {
 		return
 	}
@@ -143,15 +143,15 @@ func gatherFrom(t *outgoing, p *device.Pke) {
 
 // copied reports whether the device keeps no reference to the buffer after it was given a
 // packet.
-func copied(t *outgoing) bool { return t.pools.Info.CopiesAtPost && t.gathers&gathersMemory == 0 }
+func (t *outgoing) copied() bool { return t.pools.Info.CopiesAtPost && t.gathers&gathersMemory == 0 }
 
 // lend gives the peer leave to read the message, and nothing else of the region. On a
 // device without windows it gets the region's own key.
 func (t *outgoing) lend(r *mr.Region) bool {
 	if r == nil || !r.Remote(t.link.Path) {
-		return lendPlain(t)
+		return t.lendPlain()
 	}
-	key, lent, ok := lendBytes(t, r, t.q.Buf)
+	key, lent, ok := t.lendBytes(r, t.q.Buf)
 	if ok {
 		t.x.key, t.x.lent, t.x.path = key, lent, t.link.Path
 		t.x.addr = r.Addr(t.link.Path) + offsetIn(r.Bytes(), t.q.Buf)
@@ -160,7 +160,7 @@ func (t *outgoing) lend(r *mr.Region) bool {
 }
 
 // lendBytes gives the peer leave to read a part of the region. lent: by a window.
-func lendBytes(t *outgoing, r *mr.Region, b []byte) (key uint64, lent, ok bool) {
+func (t *outgoing) lendBytes(r *mr.Region, b []byte) (key uint64, lent, ok bool) {
 	path := t.link.Path
 	key, err := t.pools.env.Q.Lend(path, r.LKey(path), b)
 	switch {

@@ -239,9 +239,9 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 		return
 	}
 	if q.listed() {
-		listFacts(p, f, l, q)
+		p.listFacts(f, l, q)
 	} else {
-		bufferFacts(p, f, l, q)
+		p.bufferFacts(f, l, q)
 	}
 	if !f.Source {
 		return
@@ -252,21 +252,21 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 }
 
 // bufferFacts fills in what is known of the buffer of a request.
-func bufferFacts(p *Pools, f *Facts, l *peer.Link, q *Request) {
+func (p *Pools) bufferFacts(f *Facts, l *peer.Link, q *Request) {
 	var r *mr.Region
 	if q.Flags&Borrowed == 0 {
 		r = p.Regions.Find(q.Buf)
 	}
 	plain := r == nil && q.Flags&Borrowed == 0 && p.registers(l, f.Total)
 	f.Local = !p.keyed(l) || plain || r != nil && (q.Kind != KindRead || writable(r))
-	f.Source = plain && p.lends(l, f.Total) || q.Flags&Borrowed == 0 && readable(p, l, r)
+	f.Source = plain && p.lends(l, f.Total) || q.Flags&Borrowed == 0 && p.readable(l, r)
 }
 
 // readable reports whether peers' devices can read a message from memory that lies in r, or in
 // no region, as far as the device here is concerned.
-func readable(p *Pools, l *peer.Link, r *mr.Region) bool {
+func (p *Pools) readable(l *peer.Link, r *mr.Region) bool {
 	if r == nil || !r.Remote(l.Path) && r.Access()&mr.Send != 0 {
-		return lendsPlain(p, l)
+		return p.lendsPlain(l)
 	}
 	return r.Remote(l.Path) && r.Access()&mr.Send != 0
 }

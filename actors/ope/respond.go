@@ -160,7 +160,7 @@ func (r *incoming) sendError(prov uint32) {
 	}
 }
 
-func responseHeader(t *outgoing, b []byte) []byte {
+func (t *outgoing) responseHeader(b []byte) []byte {
 	has, id := t.pools.connID()
 	switch t.m.Proto {
 	case AtomicResponse:

@@ -122,14 +122,14 @@ func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
 	r.head = pkt
 	p.Mix.Served[proto]++
 	if pkt.Ext != nil || pkt.Multi != nil || p.follows {
-		beginMore(r, pkt)
+		r.beginMore(pkt)
 	}
 	return r
 }
 
 // beginMore is the rest of Begin for a message that is more than one packet, for a write, and for
 // every one in an endpoint that follows what happens.
-func beginMore(r *Rxe, pkt *peer.Packet) {
+func (r *Rxe) beginMore(pkt *peer.Packet) {
 	proto := r.m.Proto
 	if x := pkt.Ext; x != nil {
 		if e := r.ext(); x.NRead > 0 {
@@ -188,12 +188,12 @@ func (r *Rxe) Match(ord *Order) {
 		r.unlisted()
 		ord.settled()
 		if r.ord = ord; ord.Span != 0 {
-			followBy(r, ord)
+			r.followBy(ord)
 		}
 	}
 	sh := r.pools.env.Sh
 	if !sh.Enter(r.ref) {
-		matchLater(r)
+		r.matchLater()
 		return
 	}
 	returned := false
@@ -215,7 +215,7 @@ func (r *Rxe) Match(ord *Order) {
 // same.
 func (r *Rxe) MatchLast(ord *Order) {
 	if r.ord = ord; ord.Span != 0 {
-		followBy(r, ord)
+		r.followBy(ord)
 	}
 	sh := r.pools.env.Sh
 	if sh.Enter(r.ref) {
@@ -230,23 +230,23 @@ func (r *Rxe) MatchLast(ord *Order) {
 		r.keepIfNew()
 		return
 	}
-	matchLaterBy(r, ord)
+	r.matchLaterBy(ord)
 }
 
 // followBy has the receive's trail go on with what happens to the message.
-func followBy(r *Rxe, ord *Order) {
+func (r *Rxe) followBy(ord *Order) {
 	r.pools.env.Trail.Put(ord.Span, trail.Matched, 0, r.span, 0)
 	r.span = ord.Span
 }
 
 // matchLaterBy is matchLater for an order that has just been found.
-func matchLaterBy(r *Rxe, ord *Order) {
+func (r *Rxe) matchLaterBy(ord *Order) {
 	ord.settled()
-	matchLater(r)
+	r.matchLater()
 }
 
 // matchLater has a message say what Match does.
-func matchLater(r *Rxe) {
+func (r *Rxe) matchLater() {
 	r.told++
 	r.pools.env.Sh.Tell(r.ref, &r.matched)
 	r.keepIfNew()

@@ -125,7 +125,7 @@ func (r *Rxe) lostPacket(t wire.Type, err error) {
 	if t == wire.TypeReceipt || t == wire.TypeEOR {
 		r.link.Owe(r.packet(nil, owesAnswer, 0))
 		r.owes &^= owesAnswer
-	} else if r.link.Err == nil && awaited(&r.incoming) {
+	} else if r.link.Err == nil && r.incoming.awaited() {
 		id, own := r.pools.connID()
 		h := wire.PeerError{
 			HasConnID: id, ConnID: own, OpID: r.says.SendID, RefKind: wire.RefOpe, ProvErrno: uint32(errno.ProvPeerAborted),
@@ -155,18 +155,18 @@ func (r *Rxe) settle() {
 // release gives the rxe back, for its next use.
 func (r *Rxe) release() {
 	if r.span != 0 || r.x != nil {
-		endRest(r)
+		r.endRest()
 	}
 	r.member.Leave()
 	if r.ord != nil {
 		r.pools.Orders.Put(r.ord)
 	}
 	r.err, r.canceled = nil, nil
-	freeRx(r)
+	r.freeRx()
 }
 
 // freeRx makes the rxe ready for its next use.
-func freeRx(r *Rxe) {
+func (r *Rxe) freeRx() {
 	p := r.pools
 	r.id = nextID(r.id)
 	r.busy, r.unkept = false, false
@@ -174,7 +174,7 @@ func freeRx(r *Rxe) {
 }
 
 // endRest ends what only few have: a span, an extension.
-func endRest(r *Rxe) {
+func (r *Rxe) endRest() {
 	if r.span != 0 {
 		r.noteReceived()
 		r.pools.env.Trail.Outcome(r.span, trail.End, min(r.m.Got+r.m.read, r.m.Total), r.err)
@@ -198,21 +198,21 @@ func (r *Rxe) complete() {
 		return
 	}
 	if r.ord == nil {
-		tellWritten(r)
+		r.tellWritten()
 		return
 	}
 	q := &r.ord.Req
-	handReceived(r)
+	r.handReceived()
 	q.Buf = nil // it is the caller's, although the operation may go on
 }
 
 // handReceived counts the outcome and gives it to the sink.
-func handReceived(r *Rxe) {
+func (r *Rxe) handReceived() {
 	q, p := &r.ord.Req, r.pools
 	res := &p.res
 	r.Describe(res)
 	if r.err != nil || r.span != 0 || q.More != nil || res.N > len(q.Buf) {
-		handLess(r, res)
+		r.handLess(res)
 		return
 	}
 	p.Tally.succeed(q.Kind, uint64(res.N))
@@ -221,7 +221,7 @@ func handReceived(r *Rxe) {
 
 // handLess is the rest of handReceived for an outcome that has something unusual: it may be less than
 // the message.
-func handLess(r *Rxe, res *Result) {
+func (r *Rxe) handLess(res *Result) {
 	q, p := &r.ord.Req, r.pools
 	if r.err != nil {
 		res.Err, res.N = r.err, 0
@@ -236,17 +236,17 @@ func handLess(r *Rxe, res *Result) {
 	p.Tally.Count(q.Kind, uint64(res.N), res.Err)
 	q.Sink.Done(q, res)
 	if q.More != nil {
-		PutLists(q)
+		q.PutLists()
 		q.More = nil
 	}
 }
 
 // tellWritten tells of a peer's write, which has no request here.
-func tellWritten(r *Rxe) {
+func (r *Rxe) tellWritten() {
 	if r.span != 0 {
 		r.noteReceived()
 	}
-	servedWrite(r)
+	r.servedWrite()
 	if p := r.pools; r.err == nil && r.says.HasData && p.OnWritten != nil {
 		p.OnWritten(r.link, int(r.m.Total), r.says.Data)
 	}

@@ -138,14 +138,14 @@ func (d *reader) facts() Facts {
 func (d *reader) shape(f *Facts) (Shape, error) {
 	r := d.r
 	q := &r.ord.Req
-	if last, ok := splits(f, q); ok {
-		split(r.pools, q, r.link, last)
+	if last, ok := f.splits(q); ok {
+		r.pools.split(q, r.link, last)
 		r.m.Begin(RxAsk, ProtoNone, uint64(q.Len()), 0)
 		local := f.Local
 		*f = d.facts()
 		f.Local = f.Local && local
 	}
-	return Choose(f, r.pools.policy(r.link))
+	return f.Choose(r.pools.policy(r.link))
 }
 
 // readDirect has the device read the peer's memory. p is an entry for the first

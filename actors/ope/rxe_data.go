@@ -54,7 +54,7 @@ func (r *Rxe) onMatched() {
 		if r.m.State == RxErr {
 			r.settle() // the peer failed while the match was under way
 		} else {
-			noStep(r, RxMatch)
+			r.noStep(RxMatch)
 		}
 		return
 	}
@@ -89,13 +89,13 @@ func (r *Rxe) onWhole() {
 		r.pools.env.Counters.Copied += uint64(len(p.Payload))
 		copy(o.Buf, p.Payload)
 	} else {
-		placeWhole(r, p)
+		r.placeWhole(p)
 	}
 	r.noteData(p)
 	r.head = nil
 	p.Free()
 	if !r.m.Whole() {
-		noStep(r, RxWhole)
+		r.noStep(RxWhole)
 		return
 	}
 	if r.span != 0 {
@@ -106,13 +106,13 @@ func (r *Rxe) onWhole() {
 		r.settle()
 		return
 	}
-	handReceived(r)
+	r.handReceived()
 	r.pools.Orders.Put(r.ord)
-	freeRx(r) // since nothing is under way, nor was
+	r.freeRx() // since nothing is under way, nor was
 }
 
 // placeWhole puts a message that is whole where a request wants it that has no one buffer for it.
-func placeWhole(r *Rxe, p *peer.Packet) {
+func (r *Rxe) placeWhole(p *peer.Packet) {
 	if o := &r.ord.Req; o.Flags&Discard == 0 {
 		r.pools.env.Counters.Copied += uint64(len(p.Payload))
 		o.scatter(0, p.Payload)
@@ -200,7 +200,7 @@ func (r *Rxe) onAborted(p *peer.Packet) {
 func (r *Rxe) take(p *peer.Packet) bool {
 	n := uint64(len(p.Payload))
 	if windowed := p.Type == wire.TypeCTSData || p.Type == wire.TypeREADRSP; !r.m.Take(p.Offset, n, windowed) {
-		misfit(r, p, r.m.misfit(p.Offset, n, windowed))
+		r.misfit(p, r.m.misfit(p.Offset, n, windowed))
 		return false
 	}
 	if !r.drops() {
@@ -217,7 +217,7 @@ func (r *Rxe) take(p *peer.Packet) bool {
 }
 
 // misfit drops a packet that does not fit.
-func misfit(r *Rxe, p *peer.Packet, err error) {
+func (r *Rxe) misfit(p *peer.Packet, err error) {
 	r.pools.env.Counters.BadLength++
 	segment := p.Multi != nil
 	p.Free()
@@ -258,9 +258,9 @@ func (r *Rxe) gotData() {
 	}
 	if r.m.State == RxMatched && r.m.Complete() && (r.x == nil || !r.x.expects()) {
 		switch {
-		case (r.m.Proto.dc() || r.x != nil && r.x.reads()) && owesNow(r):
+		case (r.m.Proto.dc() || r.x != nil && r.x.reads()) && r.owesNow():
 		case !r.m.move(RxLast):
-			noStep(r, RxLast)
+			r.noStep(RxLast)
 		}
 		if r.m.State.over() {
 			r.settle()
@@ -285,7 +285,7 @@ func (d *reader) reads() bool {
 
 // owesNow has an operation whose data is there post RECEIPT or EOR, and reports whether it will;
 // else its peer has failed.
-func owesNow(r *Rxe) bool {
+func (r *Rxe) owesNow() bool {
 	switch {
 	case r.link.Away:
 		r.link.Owe(r.packet(nil, owesAnswer, 0))
@@ -304,13 +304,13 @@ func (r *incoming) asks() bool { return r.m.Proto == ShortRead || r.m.Proto == L
 // goOn posts what is due and settles.
 func (r *Rxe) goOn() {
 	if r.busy && !r.m.State.over() {
-		postDue(r)
+		r.postDue()
 	}
 	r.settle()
 }
 
 // postDue posts what is due of an operation that is not over.
-func postDue(r *Rxe) {
+func (r *Rxe) postDue() {
 	if r.m.State == RxAnswer {
 		r.complete()
 	}

@@ -19,7 +19,7 @@ func (r *Rxe) fail(err error) {
 		return
 	}
 	if r.m.State < RxAsk && r.link.Away && errors.Is(err, r.link.Err) && (r.ord != nil || r.wait != nil || r.parked) {
-		Park(r)
+		r.Park()
 		return
 	}
 	if r.m.State == RxAnswer { // the outcome was given, and no peer is there to answer
@@ -35,7 +35,7 @@ func (r *Rxe) fail(err error) {
 }
 
 // awaited reports whether the peer waits for us to go on with what it sends.
-func awaited(r *incoming) bool {
+func (r *incoming) awaited() bool {
 	return (r.m.State == RxMatched || r.m.State < RxAsk) && (r.m.Proto.dc() || protos[r.m.Proto].cts || r.m.Proto.readBased()) && !r.asks() &&
 		r.m.Proto != DirectRead
 }
@@ -60,7 +60,7 @@ func (r *Rxe) onAbandon(err error) {
 
 // end ends the operation with err.
 func (r *Rxe) end(err error) {
-	if r.asks() && r.rsp || r.link.Err != nil && awaited(&r.incoming) { // the peer waits for CTS, RECEIPT or EOR
+	if r.asks() && r.rsp || r.link.Err != nil && r.incoming.awaited() { // the peer waits for CTS, RECEIPT or EOR
 		r.sendError(uint32(errno.ProvPeerAborted))
 	} else if r.m.Proto == LongCTSRead && r.m.State == RxMatched && (r.link.Err == nil || r.link.Away) {
 		r.link.Untold(r.id)
@@ -185,10 +185,10 @@ func (r *Rxe) onRevoke(m *mr.Region) {
 }
 
 // step moves the machine; see must.
-func (r *Rxe) step(e RxEvent) bool { return r.m.move(e) || noStep(r, e) }
+func (r *Rxe) step(e RxEvent) bool { return r.m.move(e) || r.noStep(e) }
 
 // noStep ends an operation that was to take a step which its machine does not have.
-func noStep(r *Rxe, e RxEvent) bool {
+func (r *Rxe) noStep(e RxEvent) bool {
 	r.violated(noEdge(e, r.m.State))
 	return false
 }

@@ -14,7 +14,7 @@ type Served struct {
 }
 
 // servedWrite reports a write of the peer's that is complete.
-func servedWrite(r *Rxe) {
+func (r *Rxe) servedWrite() {
 	if r.pools.OnServed == nil || r.err != nil || !r.target || r.x == nil || r.x.nacked {
 		return
 	}
@@ -24,7 +24,7 @@ func servedWrite(r *Rxe) {
 
 // servedRead reports a read of the peer's whose last packet has arrived, once: the regions
 // are let go next.
-func servedRead(t *Txe) {
+func (t *Txe) servedRead() {
 	if t.pools.OnServed == nil || t.m.Proto != ReadResponse || t.m.State != TxDone || t.x.n == 0 {
 		return
 	}

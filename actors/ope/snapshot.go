@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
@@ -42,7 +41,7 @@ var lookKinds = map[Kind]string{KindPeek: "peek", KindClaim: "claim"}
 
 // describe fills in what a request says that was accepted at born.
 func (q *Request) describe(s *Snapshot, born, now clock.Time) {
-	s.Kind, s.ID = requestKinds[role(q)], q.ID
+	s.Kind, s.ID = requestKinds[q.role()], q.ID
 	s.Age = now.Sub(born)
 	if q.Flags&Tagged != 0 {
 		s.Tag = new(uint64)
@@ -59,7 +58,7 @@ func (o *Order) Snapshot(now clock.Time) Snapshot {
 	}
 	s.Still = s.Age
 	if o.from != nil {
-		s.Peer, s.PeerName = peer.URI(o.from), peer.NameOf(o.from)
+		s.Peer, s.PeerName = o.from.URI(), o.from.NameOf()
 	}
 	return s
 }
@@ -73,7 +72,7 @@ var responses = map[Proto]string{
 func (t *outgoing) Snapshot() Snapshot {
 	now := t.pools.env.Sh.Now()
 	s := Snapshot{
-		Peer: peer.URI(t.link), PeerName: peer.NameOf(t.link), Protocol: t.m.Proto.String(), State: t.m.State.String(),
+		Peer: t.link.URI(), PeerName: t.link.NameOf(), Protocol: t.m.Proto.String(), State: t.m.State.String(),
 		Bytes: t.m.Total, Done: t.m.Acked, Still: now.Sub(t.moved), SendID: t.id, Waits: t.waits(),
 	}
 	t.q.describe(&s, t.ord.Born, now)
@@ -132,7 +131,7 @@ func inFlight(n int) string {
 func (r *incoming) Snapshot() Snapshot {
 	now := r.pools.env.Sh.Now()
 	s := Snapshot{
-		Peer: peer.URI(r.link), PeerName: peer.NameOf(r.link), Protocol: r.m.Proto.String(), State: r.m.State.String(),
+		Peer: r.link.URI(), PeerName: r.link.NameOf(), Protocol: r.m.Proto.String(), State: r.m.State.String(),
 		Bytes: r.m.Total, Done: min(r.m.Got+r.m.read, r.m.Total), Still: now.Sub(r.moved),
 		SendID: r.says.SendID, RecvID: r.id, Waits: r.waits(),
 	}

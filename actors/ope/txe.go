@@ -111,7 +111,7 @@ func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
 	begun = true
 	t.arm(q, l)
 	if q.Kind != KindSend || q.Flags&(Deliver|Fence|Ordered|Follows) != 0 || p.prepares {
-		prepare(t)
+		t.prepare()
 	}
 	sh := p.env.Sh
 	if !sh.Enter(t.ref) { // a message of its last use is under way
@@ -151,7 +151,7 @@ func (t *Txe) arm(q *Request, l *peer.Link) {
 
 // prepare is what has to be seen to, beside its turn, of an operation that is more than a plain
 // message, or of every one in an endpoint that follows what happens.
-func prepare(t *Txe) {
+func (t *Txe) prepare() {
 	q, l, env := t.q, t.link, t.pools.env
 	if q.Flags&(Inject|Deliver) == Inject|Deliver {
 		q.Flags &^= Deliver // its caller has gone on
@@ -172,7 +172,7 @@ func prepare(t *Txe) {
 		t.member.BoundInLine(l)
 	}
 	if q.Flags&(Deliver|Fence|Ordered|Follows) != 0 {
-		wants(t)
+		t.wants()
 	}
 }
 
@@ -276,11 +276,11 @@ func (t *Txe) arrived(p *device.Pke) {
 	if t.busy && t.isREQ(p) { // else the queue pair was closed meanwhile
 		t.link.Arrived()
 	}
-	arrivedAtOnce(t, p)
+	t.arrivedAtOnce(p)
 }
 
 // arrivedAtOnce is arrived for a packet that was never under way.
-func arrivedAtOnce(t *Txe, p *device.Pke) {
+func (t *Txe) arrivedAtOnce(p *device.Pke) {
 	n, runt, kind, off := p.Bytes, t.x != nil && isRunt(p), p.Kind(), p.Off
 	t.pools.env.Q.Free(p)
 	if !t.busy {
@@ -296,7 +296,7 @@ func arrivedAtOnce(t *Txe, p *device.Pke) {
 		return
 	}
 	if t.turn.Span != 0 {
-		noteArrived(&t.outgoing, kind, off, n)
+		t.outgoing.noteArrived(kind, off, n)
 	}
 	if runt {
 		t.x.runtOver(t.link, n)

@@ -18,7 +18,7 @@ func (t *Txe) giveUp() {
 		return
 	}
 	if t.m.Proto == ErrorOnly {
-		lostError(&t.outgoing)
+		t.outgoing.lostError()
 		return
 	}
 	if !t.spent && !t.hasPeer {
@@ -38,19 +38,19 @@ func (t *Txe) giveUp() {
 
 // lostError: a PEER_ERROR did not arrive, or cannot go out. What it is about the peer would
 // await for ever, so it is failed, and gets the packet if it comes back.
-func lostError(t *outgoing) {
+func (t *outgoing) lostError() {
 	l := t.link
 	if l.Err == nil {
 		t.pools.env.Sh.Tell(l.Peer, &peer.Remove{
 			Err: fmt.Errorf("%w: PEER_ERROR is lost: %w", peer.ErrPeerFailed, t.err), Tell: true,
 		})
 	}
-	l.Owe(responseHeader(t, nil))
+	l.Owe(t.responseHeader(nil))
 }
 
 // notUnderstood: the peer's HANDSHAKE says that it does not know PEER_ERROR. A msg_id that it
 // was to skip it awaits for ever.
-func notUnderstood(t *outgoing) {
+func (t *outgoing) notUnderstood() {
 	if t.x.ref == wire.RefOpe {
 		return
 	}

@@ -117,7 +117,7 @@ func (t *Txe) onNACK() error {
 		s = t.writeAgain()
 	}
 	if t.c.state == CallerRevoked {
-		t.err = takenBack(&t.outgoing) // what it would go from now
+		t.err = t.outgoing.takenBack() // what it would go from now
 	}
 	if t.err != nil && t.m.State == TxAwait && t.m.Proto.readBased() {
 		// The caller has its buffer back, and no copy was made.
@@ -139,7 +139,7 @@ func (t *Txe) onNACK() error {
 	t.pools.env.Counters.NACKsRecv++
 	t.note(trail.Answer, uint8(wire.TypeReadNACK), 0, 1)
 	t.x.unlend(t.pools)
-	gather(&t.outgoing)
+	t.outgoing.gather()
 	t.chose(s.Proto)
 	t.nacked = true
 	t.rawAddr, t.connID = t.link.HasRawAddr, t.link.HasConnID

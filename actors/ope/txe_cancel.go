@@ -88,18 +88,18 @@ func (t *Txe) onRevoke(r *mr.Region) {
 // packet needs it: what the peer may still read is closed to it by the device. Its
 // answer is awaited without the caller.
 func (t *Txe) letRegionGo() {
-	if t.m.State != TxAwait || t.m.Flying > 0 && !copied(&t.outgoing) {
+	if t.m.State != TxAwait || t.m.Flying > 0 && !t.outgoing.copied() {
 		return
 	}
 	t.detachPackets()
-	t.err = takenBack(&t.outgoing)
+	t.err = t.outgoing.takenBack()
 	t.complete()
 	t.link.ForgiveKeys()
 	t.x.letMemoryGo(t.pools)
 }
 
 // takenBack is why the memory that the peer was to read is not there any more.
-func takenBack(t *outgoing) error { return firstError(t.x.canceled, ErrRegionClosed) }
+func (t *outgoing) takenBack() error { return firstError(t.x.canceled, ErrRegionClosed) }
 
 // beginToLeave gives a canceled caller its outcome and its buffer, or sees that it has to
 // wait, at most for PeerTimeout.
@@ -136,7 +136,7 @@ func (t *Txe) goOnWithout(e CallerEvent) {
 	t.pools.env.Sh.StopTimer(&t.x.late.timer)
 	t.detachPackets()
 	t.err = t.x.canceled
-	if x := t.x; e == CallerCopied && x.moves && device.Relend(t.pools.env.Q, x.path, x.key, t.q.Buf) == nil {
+	if x := t.x; e == CallerCopied && x.moves && t.pools.env.Q.Relend(x.path, x.key, t.q.Buf) == nil {
 		t.tell(e)
 		x.doneWith() // the copy is what is lent
 		return
@@ -158,7 +158,7 @@ func (t *outgoing) copyRest() {
 		whole := make([]byte, q.Len())
 		q.Gather(whole)
 		rest = whole[min(t.m.Sent, uint64(len(whole))):]
-		PutLists(q)
+		q.PutLists()
 	} else {
 		rest = append(rest, q.Buf[min(t.base, uint64(len(q.Buf))):]...)
 	}
@@ -173,7 +173,7 @@ func (t *outgoing) copyRest() {
 // say by which id it knows it.
 func (t *outgoing) mayEndAtCTS() bool {
 	return t.q.Kind == KindWrite && t.m.State == TxWait && !t.hasPeer && t.link.Can(wire.FeaturePeerError) &&
-		(t.m.Flying == 0 || copied(t))
+		(t.m.Flying == 0 || t.copied())
 }
 
 // detachedLimits is how many callers' DetachLimit may be copied at a time.
@@ -190,7 +190,7 @@ func (t *outgoing) mayCopy() bool {
 		rest = t.m.Total
 	}
 	return rest <= limit && t.pools.detached+rest <= detachedLimits*limit &&
-		(t.m.Flying == 0 || copied(t))
+		(t.m.Flying == 0 || t.copied())
 }
 
 // mayAbort reports whether the peer can be told that a message ends before its end.

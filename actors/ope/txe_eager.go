@@ -27,9 +27,9 @@ func (t *Txe) onGrant(p *device.Pke) {
 		t.m.StartEager(n)
 		t.chose(Eager)
 		if n >= t.pools.minGather {
-			gather(&t.outgoing)
+			t.outgoing.gather()
 		}
-		sendEager(t, p)
+		t.sendEager(p)
 		return
 	}
 	if err := t.choose(); err != nil {
@@ -38,7 +38,7 @@ func (t *Txe) onGrant(p *device.Pke) {
 		return
 	}
 	if t.m.Proto == Eager {
-		sendEager(t, p)
+		t.sendEager(p)
 		return
 	}
 	t.pump(p)
@@ -66,12 +66,12 @@ func eagerHeaders(f Flags) int {
 }
 
 // mayRead reports whether a message of n bytes to the peer might go read-based.
-func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && longEnough(p, l, n) }
+func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && p.longEnough(l, n) }
 
 // sendEager posts the one packet of a message that fits it, in the entry that was granted. It goes out
 // even if back-off has begun since, or messages would leave in another order than their msg_ids'.
 // If it has arrived when the device took it, the operation is over.
-func sendEager(t *Txe, p *device.Pke) {
+func (t *Txe) sendEager(p *device.Pke) {
 	env, q, l := t.pools.env, t.q, t.link
 	p.To(l.AH, l.QPN, l.QKey)
 	p.Turn, p.Watch = t.turn.MsgID, l.Backoff
@@ -80,14 +80,14 @@ func sendEager(t *Txe, p *device.Pke) {
 		n := wire.PutEager((*[wire.EagerRoom]byte)(h[:wire.EagerRoom]), t.turn.MsgID, q.Flags&Tagged != 0, q.Tag, t.connID, env.ConnID)
 		h = h[:n]
 	} else {
-		h = eagerRTM(&t.outgoing, h)
+		h = t.outgoing.eagerRTM(h)
 	}
 	p.Fill(h, q.Buf)
 	if t.gathers != 0 {
-		gatherFrom(&t.outgoing, p)
+		t.outgoing.gatherFrom(p)
 	}
 	if q.Flags&Borrowed != 0 {
-		detachBorrowed(t.pools, p, false)
+		t.pools.detachBorrowed(p, false)
 	}
 	over, err := env.Q.PostPrompt(p, true)
 	if err != nil {
@@ -100,19 +100,19 @@ func sendEager(t *Txe, p *device.Pke) {
 		t.leave(trail.Sent, p.Type(), t.m.Total, 1)
 	}
 	if over {
-		device.FreePrompt(env.Q, p)
+		env.Q.FreePrompt(p)
 		l.Reached()
 		if !t.m.Delivered() {
 			t.violated(noEdge(TxDelivered, t.m.State))
 			return
 		}
-		delivered(t)
+		t.delivered()
 		return
 	}
 	// Who hears of the end of the packet is of use only now that there will be one.
 	p.Owner, p.Peer, p.Span, p.Off = t.ref, l.Peer, t.turn.Span, 0
 	if q.Flags&Borrowed != 0 {
-		detachBorrowed(t.pools, p, true)
+		t.pools.detachBorrowed(p, true)
 	}
 	l.Posted()
 	if !t.m.Whole() {
@@ -142,7 +142,7 @@ func (t *Tx) Delivered() bool {
 }
 
 // eagerRTM builds the header of an eager message with other optional headers than the connid.
-func eagerRTM(t *outgoing, b []byte) []byte {
+func (t *outgoing) eagerRTM(b []byte) []byte {
 	q := t.q
 	h := wire.EagerRTM{MsgID: t.turn.MsgID, Tagged: q.Flags&Tagged != 0, Tag: q.Tag}
 	t.options(&h.Options)
@@ -152,7 +152,7 @@ func eagerRTM(t *outgoing, b []byte) []byte {
 // detachBorrowed gives the caller its buffer back although the packet may have to be sent again, of
 // an operation whose buffer is borrowed: before the packet is posted, or after it if the device copies
 // at post.
-func detachBorrowed(p *Pools, pke *device.Pke, posted bool) {
+func (p *Pools) detachBorrowed(pke *device.Pke, posted bool) {
 	if p.Info.CopiesAtPost == posted {
 		pke.Detach()
 	}

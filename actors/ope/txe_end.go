@@ -49,7 +49,7 @@ func (t *Txe) fail(err error) {
 		}
 		t.leaveLine()
 	}
-	if t.m.Flying > 0 && copied(&t.outgoing) && !protos[t.m.Proto].rdma {
+	if t.m.Flying > 0 && t.outgoing.copied() && !protos[t.m.Proto].rdma {
 		t.detachPackets()
 		t.complete()
 	}
@@ -72,7 +72,7 @@ func (t *Txe) settle() {
 	}
 	t.complete()
 	if t.x != nil {
-		servedRead(t)
+		t.servedRead()
 		t.x.letMemoryGo(t.pools)
 	}
 	if t.slotWaits || t.moreQueued || t.hold.Queued() || t.turn.InLine() {
@@ -101,17 +101,17 @@ func (t *Txe) tell(e CallerEvent) {
 		t.violated(noEdge(e, t.c.state))
 		return
 	}
-	handSent(t)
+	t.handSent()
 }
 
 // handSent counts the outcome and gives it to the sink.
-func handSent(t *Txe) {
+func (t *Txe) handSent() {
 	q, p := t.q, t.pools
 	s, r := q.Sink, &p.sent
 	q.Sink, r.Err = nil, t.err
 	r.Proto, r.N = t.m.Proto, int(t.m.Total)
 	if t.err != nil || t.turn.Span != 0 || q.Kind == KindAtomic {
-		handUnusual(t, s)
+		t.handUnusual(s)
 		return
 	}
 	p.Tally.succeed(q.Kind, t.m.Total)
@@ -119,7 +119,7 @@ func handSent(t *Txe) {
 }
 
 // handUnusual is the rest of handSent for an outcome that has something unusual.
-func handUnusual(t *Txe, s Sink) {
+func (t *Txe) handUnusual(s Sink) {
 	q, p := t.q, t.pools
 	r := &p.sent
 	switch {
@@ -135,7 +135,7 @@ func handUnusual(t *Txe, s Sink) {
 
 // delivered is settle of a message that has arrived as a whole when it was posted. If it never had to
 // wait, nothing has happened to it, and nobody has heard of it but its caller.
-func delivered(t *Txe) {
+func (t *Txe) delivered() {
 	if t.ord != nil || t.x != nil || t.gathers != 0 || t.turn.Span != 0 {
 		if t.turn.Span != 0 {
 			t.leave(trail.Acked, 0, t.m.Acked, 0)
@@ -147,21 +147,21 @@ func delivered(t *Txe) {
 		t.settle()
 		return
 	}
-	handSent(t)
-	freeTx(t)
+	t.handSent()
+	t.freeTx()
 }
 
 func (t *Txe) release() {
 	if t.ord != nil || t.x != nil || t.gathers != 0 || t.turn.Span != 0 || t.reads {
-		giveBack(t)
+		t.giveBack()
 	}
 	t.member.Leave()
 	t.err, t.base, t.slot.Control = nil, 0, false
-	freeTx(t)
+	t.freeTx()
 }
 
 // freeTx makes the txe ready for its next use.
-func freeTx(t *Txe) {
+func (t *Txe) freeTx() {
 	t.id = nextID(t.id)
 	t.busy = false
 	t.marks = marks{}
@@ -173,7 +173,7 @@ func freeTx(t *Txe) {
 
 // giveBack is what release has to do for an operation that has waited, or has more than a message
 // in a packet has.
-func giveBack(t *Txe) {
+func (t *Txe) giveBack() {
 	if t.turn.Span != 0 {
 		t.pools.env.Trail.Outcome(t.turn.Span, trail.End, t.m.Acked, t.err)
 		t.turn.Span = 0
@@ -188,7 +188,7 @@ func giveBack(t *Txe) {
 		t.pools.detached -= uint64(len(t.q.Buf))
 	}
 	if t.gathers != 0 {
-		PutLists(t.q)
+		t.q.PutLists()
 	}
 	if t.ord != nil {
 		t.pools.Orders.Put(t.ord)

@@ -35,25 +35,25 @@ func (t *outgoing) header(b []byte, seg Segment) []byte {
 		}
 		return h.Append(b)
 	case LongRead:
-		from, pieces := readFrom(t)
+		from, pieces := t.readFrom()
 		h := wire.LongReadRTM{
 			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
 			ReadIOVCount: pieces, ReadIOV: from,
 		}
 		return h.Append(b)
 	case RuntRead:
-		from, pieces := readFrom(t)
+		from, pieces := t.readFrom()
 		h := wire.RuntReadRTM{
 			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
 			ReadIOVCount: pieces, ReadIOV: from, SegOffset: seg.Off, RuntLength: t.m.end,
 		}
 		return h.Append(b)
 	case WriteAtomic, FetchAtomic, CompareAtomic, DCWriteAtomic:
-		return atomicHeader(t, b, o)
+		return t.atomicHeader(b, o)
 	case EagerWrite, DCEagerWrite, LongCTSWrite, DCLongCTSWrite, LongReadWrite:
-		return writeHeader(t, b, o)
+		return t.writeHeader(b, o)
 	default: // AtomicResponse, ReceiptOnly, ErrorOnly
-		return responseHeader(t, b)
+		return t.responseHeader(b)
 	}
 }
 
@@ -74,12 +74,12 @@ func (p *Pools) options(o *wire.Options, q *Request) {
 }
 
 // rtw builds the request of a write (§3.3, §4.1, §4.2).
-func writeHeader(t *outgoing, b []byte, o wire.Options) []byte {
+func (t *outgoing) writeHeader(b []byte, o wire.Options) []byte {
 	q, dc := t.q, t.m.Proto.dc()
 	iov, n := q.rmaIOV(t.m.Total)
 	switch t.m.Proto {
 	case LongReadWrite:
-		from, pieces := readFrom(t)
+		from, pieces := t.readFrom()
 		h := wire.LongReadRTW{
 			Options: o, RMAIOVCount: n, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
 			ReadIOVCount: pieces, ReadIOV: from,
@@ -98,7 +98,7 @@ func writeHeader(t *outgoing, b []byte, o wire.Options) []byte {
 }
 
 // rta builds the request of an atomic (§3.3, §4.2).
-func atomicHeader(t *outgoing, b []byte, o wire.Options) []byte {
+func (t *outgoing) atomicHeader(b []byte, o wire.Options) []byte {
 	q := t.q
 	kind := [...]wire.RTAKind{AtomicWrite: wire.RTAWrite, AtomicFetch: wire.RTAFetch, AtomicCompare: wire.RTACompare}[q.Form]
 	if t.m.Proto == DCWriteAtomic {
@@ -116,7 +116,7 @@ func atomicHeader(t *outgoing, b []byte, o wire.Options) []byte {
 }
 
 // readIOV says where the peer reads the whole of the buffer (§4.1).
-func readFrom(t *outgoing) (iov [wire.MaxIOV]wire.RMAIOV, n uint32) {
+func (t *outgoing) readFrom() (iov [wire.MaxIOV]wire.RMAIOV, n uint32) {
 	if t.q.Flags&Pieced != 0 {
 		return t.x.pieces.iov, t.x.pieces.n
 	}

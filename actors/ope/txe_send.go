@@ -23,7 +23,7 @@ func (t *Txe) choose() error {
 	if q.Kind == KindAtomic && l.Headerless {
 		return errUserQP
 	}
-	f := factsOf(&t.outgoing)
+	f := t.outgoing.factsOf()
 	s, err := t.shape(&f)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (t *Txe) choose() error {
 	t.m.Start(&s)
 	t.chose(s.Proto)
 	if q.Len() >= t.pools.minGather {
-		gather(&t.outgoing)
+		t.outgoing.gather()
 	}
 	if s.Proto.readBased() {
 		t.reads = true
@@ -60,7 +60,7 @@ func (t *Txe) choose() error {
 }
 
 // factsOf are those of the operation's request.
-func factsOf(t *outgoing) Facts {
+func (t *outgoing) factsOf() Facts {
 	q := t.q
 	f := Facts{
 		Headers: Headers{MTU: t.pools.env.MTU, RawAddr: t.rawAddr, ConnID: t.connID, HasData: q.Flags&HasData != 0},
@@ -70,7 +70,7 @@ func factsOf(t *outgoing) Facts {
 		t.pools.facts(&f, t.link, q)
 	}
 	if q.Flags&(Fence|Ordered|Follows) != 0 {
-		inTurn(t, &f)
+		t.inTurn(&f)
 	}
 	return f
 }
@@ -78,21 +78,21 @@ func factsOf(t *outgoing) Facts {
 // shape chooses by the facts. A write that takes several operations becomes the first of them.
 func (t *Txe) shape(f *Facts) (Shape, error) {
 	if t.q.Kind == KindWrite && t.q.listed() {
-		if last, ok := splits(f, t.q); ok {
+		if last, ok := f.splits(t.q); ok {
 			if t.ord == nil {
 				t.keep()
 			}
-			split(t.pools, t.q, t.link, last)
+			t.pools.split(t.q, t.link, last)
 			source, local := f.Source, f.Local
-			*f = factsOf(&t.outgoing)
+			*f = t.outgoing.factsOf()
 			f.Source, f.Local = f.Source && source, f.Local && local
 		}
 	}
-	return Choose(f, t.pools.policy(t.link))
+	return f.Choose(t.pools.policy(t.link))
 }
 
 // longEnough is mayRead of a message that may go so on some path.
-func longEnough(p *Pools, l *peer.Link, n int) bool {
+func (p *Pools) longEnough(l *peer.Link, n int) bool {
 	least := p.Paths[l.Path].MinRead
 	return n >= least && least > 0 && p.mayRDMARead(l)
 }
@@ -117,9 +117,9 @@ func (t *Txe) pump(p *device.Pke) {
 			break
 		}
 		if seg.Data && env.Config.Era.EndsAtPieces {
-			endAtPiece(&t.outgoing, &seg)
+			t.outgoing.endAtPiece(&seg)
 		}
-		if !mayPost(t, &sent, seg, p != nil, n) {
+		if !t.mayPost(&sent, seg, p != nil, n) {
 			break
 		}
 		if p == nil {
@@ -142,7 +142,7 @@ func (t *Txe) pump(p *device.Pke) {
 			}
 		}
 		if over {
-			arrivedAtOnce(t, p)
+			t.arrivedAtOnce(p)
 		}
 		p = nil
 		if !t.m.State.posts() {
@@ -159,7 +159,7 @@ func (t *Txe) pump(p *device.Pke) {
 
 // mayPost reports whether the segment may go out as the call's packet n. If not, the operation
 // goes on by a message, or has failed. granted: there is an entry for it.
-func mayPost(t *Txe, sent *sentBatch, seg Segment, granted bool, n int) bool {
+func (t *Txe) mayPost(sent *sentBatch, seg Segment, granted bool, n int) bool {
 	l := t.link
 	shy := seg.Data && !l.Handshaken || t.m.Proto == ErrorOnly && !l.Known()
 	switch {
@@ -172,7 +172,7 @@ func mayPost(t *Txe, sent *sentBatch, seg Segment, granted bool, n int) bool {
 		t.hold.Await(l, t.ref, !shy)
 	case t.m.Proto == ErrorOnly && !l.Can(wire.FeaturePeerError):
 		t.must(t.m.Fail())
-		notUnderstood(&t.outgoing)
+		t.outgoing.notUnderstood()
 	case n == burst:
 		if !t.moreQueued {
 			t.moreQueued = true
@@ -197,17 +197,17 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	p.To(l.AH, l.QPN, l.QKey)
 	seg = t.fill(p, seg)
 	if t.gathers != 0 {
-		gatherFrom(&t.outgoing, p)
+		t.outgoing.gatherFrom(p)
 	}
 	borrowed := t.q.Flags&Borrowed != 0
 	if borrowed {
-		detachBorrowed(t.pools, p, false)
+		t.pools.detachBorrowed(p, false)
 	}
 	if over, err = env.Q.PostPrompt(p, seg.Off+seg.Len == t.m.end); err != nil {
 		return false, fmt.Errorf("%s: %w", t.m.Proto, err)
 	}
 	if borrowed && !over {
-		detachBorrowed(t.pools, p, true)
+		t.pools.detachBorrowed(p, true)
 	}
 	switch t.m.Proto {
 	case DirectWrite:
@@ -231,7 +231,7 @@ func (t *outgoing) isREQ(p *device.Pke) bool { return t.spent && wire.Type(p.Typ
 func (t *outgoing) fillRDMA(p *device.Pke, seg Segment) Segment {
 	q := t.q
 	if q.listed() {
-		seg = fillCut(t, p, seg)
+		seg = t.fillCut(p, seg)
 	} else {
 		r := t.source()
 		var lkey uint32

@@ -17,7 +17,7 @@ func (p *Peer) onPeerError(r *device.RecvPkt) {
 		r.Release()
 		return
 	case errorOther:
-		onOtherError(p, r)
+		p.onOtherError(r)
 		return
 	case errorRef:
 	}
@@ -139,7 +139,7 @@ func (p *Peer) onWritten(w *device.Written) {
 			w.Free()
 			return
 		}
-		comeBack(p)
+		p.comeBack()
 	}
 	p.heardFrom()
 	x := p.env.Pool.getWrote()

@@ -23,12 +23,12 @@ type debts struct {
 // Owe keeps a packet for the peer, which has failed and may come back.
 func (l *Link) Owe(header []byte) {
 	if l.Err == nil || l.Away {
-		d := indebted(l.of)
+		d := l.of.indebted()
 		d.list = append(d.list, header)
 	}
 }
 
-func indebted(p *Peer) *debts {
+func (p *Peer) indebted() *debts {
 	if p.debts == nil {
 		p.debts = new(debts)
 	}
@@ -96,10 +96,10 @@ type failTold struct{ shard.Message }
 var toldAll failTold
 
 // allTold takes failTold.
-func allTold(p *Peer) {
+func (p *Peer) allTold() {
 	p.failing = false
 	if p.reached && p.link.Away {
-		comeBack(p)
+		p.comeBack()
 	}
 	p.reached = false
 }
@@ -142,7 +142,7 @@ type knocks struct{ shard.Message }
 var knock knocks
 
 // comeBack takes the peer back: it is heard although it has failed.
-func comeBack(p *Peer) {
+func (p *Peer) comeBack() {
 	l := p.link
 	if d := p.debts; d != nil {
 		d.why = l.Err
@@ -162,7 +162,7 @@ func comeBack(p *Peer) {
 }
 
 // bury gives up what was kept of a peer that might have come back.
-func bury(p *Peer, err error) {
+func (p *Peer) bury(err error) {
 	l := p.link
 	l.Err, l.Away = err, false
 	p.debts = nil
@@ -179,12 +179,12 @@ func bury(p *Peer, err error) {
 }
 
 // buryLater is bury of a peer that failed before.
-func buryLater(p *Peer, err error) {
+func (p *Peer) buryLater(err error) {
 	if !p.link.Away || mayReturn(err) {
 		return
 	}
-	bury(p, err)
-	failMembers(p.link, err)
+	p.bury(err)
+	p.link.failMembers(err)
 	p.env.Sh.Tell(p.env.Endpoint, &Buried{Link: p.link})
 	if errors.Is(err, ErrLeft) { // which it failed of, or what its end is in any case
 		p.env.Sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err})

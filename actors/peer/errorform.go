@@ -32,7 +32,7 @@ func (l *Link) errorForm(n int) errorForm {
 
 // onOtherError: the peer has given up something, and it cannot be known what. So all
 // operations with it end, and it gets no PEER_ERROR from here, which it would not understand.
-func onOtherError(p *Peer, r *device.RecvPkt) {
+func (p *Peer) onOtherError(r *device.RecvPkt) {
 	l := p.link
 	p.env.Counters.BadLength++
 	l.otherErrors = true

@@ -45,7 +45,7 @@ func (p *Peer) sendHandshake() {
 	}
 	if !p.post(pke, h.Append(pke.Header())) {
 		p.handshake = handshakeNone // the next packet is answered
-		endTrial(p, true)
+		p.endTrial(true)
 		return
 	}
 	p.handshake = handshakeSent
@@ -82,7 +82,7 @@ func (p *Peer) onHandshake(v *wire.View) {
 	l.Handshaken = true
 	l.chooseHeaders()
 	if h.HasHostID {
-		noteHostID(l, h.HostID)
+		l.noteHostID(h.HostID)
 		p.env.Trail.Put(l.Span, trail.HostID, 0, h.HostID, 0)
 	}
 	p.env.Trail.Put(l.Span, trail.HandshakeReceived, 0, h.Features[0], h.DeviceVersion)

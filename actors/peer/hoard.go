@@ -38,7 +38,7 @@ func (l *Link) Hold(n int) {
 	m.Held += int64(n)
 	m.Peak = max(m.Peak, m.Held)
 	if l.held > l.env.Config.PeerMemory || m.Held > l.env.Config.Hard() {
-		overMemory(l)
+		l.overMemory()
 	}
 }
 
@@ -60,7 +60,7 @@ const maxLate = 64 << 20
 const holdAgain = 1 << 20
 
 // overMemory holds the peer back. One that does not heed that has failed.
-func overMemory(l *Link) {
+func (l *Link) overMemory() {
 	if l.Err != nil {
 		return
 	}
@@ -68,7 +68,7 @@ func overMemory(l *Link) {
 	can, most := l.path().HoldsBack, e.Config.PeerMemory
 	own := l.held > most
 	if own || can && e.Mem.Held > e.Config.Hard() {
-		hold(l, own)
+		l.hold(own)
 	}
 	early := min(l.held, int64(l.of.window.Held())*int64(e.MTU)) // at most: packets that wait for their turn
 	if early > most+maxLate || can && l.held > 2*most+maxLate {
@@ -78,15 +78,15 @@ func overMemory(l *Link) {
 }
 
 // hold holds the peer back, which its own messages are the reason of, or those of all.
-func hold(l *Link, own bool) {
+func (l *Link) hold(own bool) {
 	e := l.env
 	if !l.overfull {
 		l.overfull = true
 		e.Full.links = append(e.Full.links, l)
-		holdBack(l, true)
+		l.holdBack(true)
 		l.next = int32(l.held/holdAgain) + 1
 	} else if l.held/holdAgain >= int64(l.next) {
-		holdBack(l, true)
+		l.holdBack(true)
 		l.next = int32(l.held/holdAgain) + 1
 	}
 	if own && !l.crowded {
@@ -99,16 +99,16 @@ func hold(l *Link, own bool) {
 
 // holdBack says it to our device. If that cannot, the endpoint's limit must do. Messages that
 // have begun may go on: what is refused is later than all that came.
-func holdBack(l *Link, on bool) {
+func (l *Link) holdBack(on bool) {
 	if l.path().HoldsBack {
 		_ = l.env.Q.QP().HoldBack(l.AH, l.QPN, on, l.of.window.Last()+1) // the handle is good as long as the peer is
 	}
 }
 
 // letGo ends that the peer is held back.
-func letGo(l *Link) {
+func (l *Link) letGo() {
 	l.overfull = false
-	holdBack(l, l.waits)
+	l.holdBack(l.waits)
 	if l.crowded {
 		l.crowded = false
 		l.env.Trail.Put(l.Span, trail.Relieved, 0, uint64(l.held), 0)
@@ -124,8 +124,8 @@ func (f *Full) Relieve() {
 		if l.held > c.PeerMemory-c.PeerMemory/4 || m.Held > c.TotalMemory {
 			return false
 		}
-		letGo(l)
-		Probe(l) // it need not wait for the end of its back-off
+		l.letGo()
+		l.Probe() // it need not wait for the end of its back-off
 		return true
 	})
 }
@@ -137,8 +137,8 @@ func (f *Full) Len() int { return len(f.links) }
 // connection of which our device did not know.
 func (f *Full) Tend() {
 	for _, l := range f.links {
-		holdBack(l, true)
-		Probe(l)
+		l.holdBack(true)
+		l.Probe()
 	}
 }
 
@@ -147,10 +147,10 @@ func (f *Full) Tend() {
 func (f *Full) leave(l *Link) {
 	if l.overfull {
 		f.links = slices.DeleteFunc(f.links, func(x *Link) bool { return x == l })
-		letGo(l)
+		l.letGo()
 		for _, x := range f.links {
 			if x.AH == l.AH && x.QPN == l.QPN {
-				holdBack(x, true)
+				x.holdBack(true)
 			}
 		}
 	}

@@ -5,10 +5,10 @@ package peer
 type HostIDs map[*Link]uint64
 
 // HostID is the host_id in the peer's HANDSHAKE, 0 if there was none.
-func HostID(l *Link) uint64 { return l.env.HostIDs[l] }
+func (l *Link) HostID() uint64 { return l.env.HostIDs[l] }
 
 // noteHostID keeps what HANDSHAKE said.
-func noteHostID(l *Link, id uint64) {
+func (l *Link) noteHostID(id uint64) {
 	if l.env.HostIDs == nil {
 		l.env.HostIDs = make(HostIDs)
 	}
@@ -16,4 +16,4 @@ func noteHostID(l *Link, id uint64) {
 }
 
 // ForgetHostID drops what is known of a peer that is stopped.
-func ForgetHostID(l *Link) { delete(l.env.HostIDs, l) }
+func (l *Link) ForgetHostID() { delete(l.env.HostIDs, l) }

@@ -138,12 +138,12 @@ func (l *Link) excuse() {
 }
 
 // Quiet reports whether nothing was heard for PeerTimeout of a peer that nobody watches.
-func Quiet(l *Link) bool {
+func (l *Link) Quiet() bool {
 	return !l.Busy() && l.env.now().Sub(l.heard) >= l.env.Config.PeerTimeout
 }
 
 // Probe has the peer asked for a sign of life.
-func Probe(l *Link) { l.env.Sh.Tell(l.Peer, &knock) }
+func (l *Link) Probe() { l.env.Sh.Tell(l.Peer, &knock) }
 
 // Reached is called by operations when RDMA of theirs is done.
 func (l *Link) Reached() { l.reached = l.env.now() }
@@ -153,12 +153,12 @@ func (l *Link) Reached() { l.reached = l.env.now() }
 func (l *Link) Heard() {
 	l.Reached()
 	if l.Backoff {
-		cutBackoff(l)
+		l.cutBackoff()
 	}
 }
 
 //go:noinline // so that Heard is
-func cutBackoff(l *Link) { l.env.Sh.Tell(l.Peer, &through) }
+func (l *Link) cutBackoff() { l.env.Sh.Tell(l.Peer, &through) }
 
 // onGone: the device knows that the peer's process is dead, or has closed its queue pair.
 func (p *Peer) onGone(g *device.Gone) {
@@ -178,7 +178,7 @@ func (p *Peer) failStatus(s device.Status) { p.fail(p.statusError(s), true) }
 // hears of it unless it asked for it.
 func (p *Peer) fail(err error, tell bool) {
 	if p.link.Err != nil {
-		buryLater(p, err)
+		p.buryLater(err)
 		return
 	}
 	again := p.link.Closed() != nil
@@ -205,13 +205,13 @@ func (p *Peer) fail(err error, tell bool) {
 		pke = next
 	}
 	p.rnrHead, p.rnrTail = nil, nil
-	failMembers(p.link, err)
+	p.link.failMembers(err)
 	p.resume()
 	if p.link.Away {
 		p.failing = true
 		sh.Tell(p.link.Peer, &toldAll)
 	} else {
-		bury(p, err)
+		p.bury(err)
 	}
 	if tell {
 		var s *StatusError

@@ -114,12 +114,12 @@ func (l *Link) Posted() { l.out++ }
 // Arrived counts a request with a msg_id that got there.
 func (l *Link) Arrived() {
 	if l.out--; l.out == 0 && l.heldUp {
-		freeLine(l)
+		l.freeLine()
 	}
 }
 
 //go:noinline // so that Arrived is
-func freeLine(l *Link) {
+func (l *Link) freeLine() {
 	l.heldUp = false
 	l.env.Sh.Tell(l.Peer, &lineFree)
 }
@@ -261,7 +261,7 @@ func (m *Member) Leave() {
 }
 
 // failMembers tells every operation in progress that the peer has failed, the newest first.
-func failMembers(l *Link, err error) {
+func (l *Link) failMembers(err error) {
 	for m := l.members; m != nil; m = m.next {
 		l.env.Sh.Tell(m.Op, &Fail{Link: l, use: m.use, Err: err})
 	}

@@ -17,9 +17,9 @@ var ErrMalformed = fmt.Errorf("%w: a packet of the message cannot be read", errn
 // unreadable drops a packet of which the headers cannot be read. Its sender takes it for
 // arrived. If it says which message it belongs to, that one ends alone: its turn is passed
 // over, or what has begun ends with ErrMalformed, so that the later ones are received.
-func unreadable(p *Peer, r *device.RecvPkt, pkt *Packet, err error) {
+func (p *Peer) unreadable(r *device.RecvPkt, pkt *Packet, err error) {
 	p.env.Counters.bad(err)
-	Complain(p.env, p.link, err)
+	p.env.Complain(p.link, err)
 	id, ok := r.View.MsgID()
 	if !ok || pkt.Nack {
 		pkt.Free()
@@ -63,7 +63,7 @@ const (
 
 // Complain has the endpoint make an event of a packet of l's, or of nobody's if that is nil,
 // which is dropped for err, unless there were many lately. Counters have them all.
-func Complain(e *Env, l *Link, err error) {
+func (e *Env) Complain(l *Link, err error) {
 	c, now := &e.complaints, e.now()
 	if n := int(now.Sub(c.since) / complainEvery); n > 0 {
 		c.spent, c.since = max(c.spent-n, 0), now

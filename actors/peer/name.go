@@ -10,10 +10,10 @@ import (
 // efa.Address has it, whose scheme is the kind of the device.
 
 // URI is the peer's address with the kind of device that leads to it.
-func URI(l *Link) string { return l.env.URI(&l.Addr, l.Path) }
+func (l *Link) URI() string { return l.env.URI(&l.Addr, l.Path) }
 
 // NameOf is what the address vector calls the peer, "" if it is not in it or has no name.
-func NameOf(l *Link) string { return l.env.name(l.Handle) }
+func (l *Link) NameOf() string { return l.env.name(l.Handle) }
 
 // URI is an address on one of the endpoint's paths.
 func (e *Env) URI(a *wire.RawAddr, path uint8) string {

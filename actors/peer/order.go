@@ -33,7 +33,7 @@ type order struct {
 
 // Begin says that an operation has begun which has parts that will follow; Begun that all of them
 // are over. Operations that wait for earlier ones wait for that.
-func Begin(l *Link) {
+func (l *Link) Begin() {
 	if l.order == nil {
 		l.order = new(order)
 	}
@@ -41,7 +41,7 @@ func Begin(l *Link) {
 }
 
 // Begun ends what Begin began.
-func Begun(l *Link) {
+func (l *Link) Begun() {
 	l.order.begun--
 	l.order.goOn(l)
 }
@@ -111,7 +111,7 @@ func (m *Member) Of(t *Turn) { m.turn = t }
 
 // demands is the part of the admission that few operations have: it returns what t has to
 // wait for, or refused.
-func demands(p *Peer, t *Turn) trail.Reason {
+func (p *Peer) demands(t *Turn) trail.Reason {
 	if f := t.need & needFeature; f > 0 && !p.link.Can(wire.Feature(f-1)) {
 		return refused
 	}
@@ -127,7 +127,7 @@ func demands(p *Peer, t *Turn) trail.Reason {
 	case o.begun > 0 && !t.follows:
 		return trail.ForArrival
 	case t.fence:
-		if m := oldestBefore(p.link, t); m != nil {
+		if m := p.link.oldestBefore(t); m != nil {
 			if !o.asked {
 				o.asked = true
 				o.ask.link, o.ask.use = p.link, m.use
@@ -159,7 +159,7 @@ func (o *order) anyOf(k settings.Kinds) bool {
 }
 
 // oldestBefore finds the oldest operation of ours that had its turn before t and is not over.
-func oldestBefore(l *Link, t *Turn) (oldest *Member) {
+func (l *Link) oldestBefore(t *Turn) (oldest *Member) {
 	for m := l.members; m != nil; m = m.next {
 		b := m.turn
 		if b != nil && b != t && !b.listed && !b.sent && b.need&needAnswer == 0 {

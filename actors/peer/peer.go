@@ -64,8 +64,8 @@ const (
 )
 
 // Spawn makes the actor for the peer that l describes, by way of spawn.
-func Spawn(env *Env, l *Link, spawn func(actor.Producer) shard.Ref) {
-	p := newPeer(env, l)
+func (e *Env) Spawn(l *Link, spawn func(actor.Producer) shard.Ref) {
+	p := newPeer(e, l)
 	l.Peer = spawn(func() actor.Actor { return p })
 	p.slotWait.To, p.hsWait.To, p.hsWait.Control = l.Peer, l.Peer, true
 }
@@ -127,13 +127,13 @@ func (p *Peer) Receive(ctx actor.Context) {
 	case *device.Refused:
 		p.onRefused(m)
 	case *failTold:
-		allTold(p)
+		p.allTold()
 	case *Remove:
 		if m.Away && !p.link.Away {
 			return
 		}
 		if m.Lost {
-			indebted(p).lost = true
+			p.indebted().lost = true
 		}
 		p.fail(m.Err, m.Tell)
 	case *device.Gone:

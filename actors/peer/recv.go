@@ -28,7 +28,7 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 	v, l, env := &r.View, p.link, p.env
 	id, ok := v.ConnID()
 	if r.Err != nil || ok && id != l.QKey || l.Err != nil {
-		if !admits(p, r) {
+		if !p.admits(r) {
 			return
 		}
 	}
@@ -38,24 +38,24 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 		p.answer()
 	}
 	if !v.Type.HasMsgID() {
-		onOther(p, r)
+		p.onOther(r)
 		return
 	}
 	pkt := env.Pool.Get(r, l) // read does the same
 	if n, _ := v.Eager(&pkt.Eager); n > 0 {
 		pkt.setEager(v, n)
-	} else if !readOther(p, r, pkt) {
+	} else if !p.readOther(r, pkt) {
 		return
 	} else if pkt.Nack {
 		p.onReplaced(pkt)
 		return
 	}
 	if pkt.MsgID != p.window.exp || p.window.held != 0 {
-		outOfLine(p, pkt)
+		p.outOfLine(pkt)
 		return
 	}
 	if !pkt.Whole() && pkt.multi() { // it is the first one, since its turn has only come now
-		beginMulti(p, pkt)
+		p.beginMulti(pkt)
 	}
 	p.window.exp++ // first, since a panic of those who are called ends this call
 	if sh := env.Sh; sh.Enter(env.Endpoint) {
@@ -67,7 +67,7 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 }
 
 // outOfLine takes a message or atomic that does not simply follow the one before it.
-func outOfLine(p *Peer, pkt *Packet) {
+func (p *Peer) outOfLine(pkt *Packet) {
 	if m := p.multiOf(pkt); m != nil {
 		p.continueMulti(m, pkt)
 	} else {
@@ -76,7 +76,7 @@ func outOfLine(p *Peer, pkt *Packet) {
 }
 
 // onOther takes a packet that has no place in the order of messages.
-func onOther(p *Peer, r *device.RecvPkt) {
+func (p *Peer) onOther(r *device.RecvPkt) {
 	switch t := r.View.Type; {
 	case t == wire.TypeHandshake:
 		p.onHandshake(&r.View)
@@ -92,11 +92,11 @@ func onOther(p *Peer, r *device.RecvPkt) {
 
 // admits deals with a packet that cannot be read, that is another's, or that comes from a peer
 // which has failed. It reports whether the packet is to be handled; if not, it has seen to it.
-func admits(p *Peer, r *device.RecvPkt) bool {
+func (p *Peer) admits(r *device.RecvPkt) bool {
 	c, l := &p.env.Counters, p.link
 	if r.Err != nil {
 		c.bad(r.Err)
-		Complain(p.env, l, r.Err)
+		p.env.Complain(l, r.Err)
 		r.Release()
 		return false
 	}
@@ -113,7 +113,7 @@ func admits(p *Peer, r *device.RecvPkt) bool {
 		p.env.Sh.Tell(l.Peer, r.Arrived())
 		return false
 	}
-	comeBack(p)
+	p.comeBack()
 	return true
 }
 
@@ -123,7 +123,7 @@ func (p *Peer) read(r *device.RecvPkt) *Packet {
 	v, pkt := &r.View, p.env.Pool.Get(r, p.link)
 	if n, _ := v.Eager(&pkt.Eager); n > 0 {
 		pkt.setEager(v, n)
-	} else if !readOther(p, r, pkt) {
+	} else if !p.readOther(r, pkt) {
 		return nil
 	}
 	return pkt
@@ -131,7 +131,7 @@ func (p *Peer) read(r *device.RecvPkt) *Packet {
 
 // readOther is read of a packet that is no eager message, or is one that cannot be read. It reports
 // whether it could be read; if not, it was dropped.
-func readOther(p *Peer, r *device.RecvPkt, pkt *Packet) bool {
+func (p *Peer) readOther(r *device.RecvPkt, pkt *Packet) bool {
 	v := &r.View
 	var err error
 	if pkt.Type = v.Type; pkt.Type.IsEagerRTM() {
@@ -140,7 +140,7 @@ func readOther(p *Peer, r *device.RecvPkt, pkt *Packet) bool {
 		err = pkt.parse(v, v.Bytes())
 	}
 	if err != nil {
-		unreadable(p, r, pkt, err)
+		p.unreadable(r, pkt, err)
 	}
 	return err == nil
 }
@@ -149,9 +149,9 @@ func readOther(p *Peer, r *device.RecvPkt, pkt *Packet) bool {
 func (p *Peer) place(pkt *Packet) {
 	switch p.window.Place(pkt) {
 	case InOrder:
-		several(p, pkt)
+		p.several(pkt)
 		if next := p.window.Advance(); next != nil {
-			goOn(p, next)
+			p.goOn(next)
 		}
 	case Stale:
 		p.tookBack.drop(pkt)
@@ -161,7 +161,7 @@ func (p *Peer) place(pkt *Packet) {
 	case Held:
 		p.keep(pkt)
 	case Early:
-		begin(p, pkt)
+		p.begin(pkt)
 	}
 }
 
@@ -173,24 +173,24 @@ func (p *Peer) keep(pkt *Packet) {
 }
 
 // goOn processes packets that had waited for their turn, which has come.
-func goOn(p *Peer, pkt *Packet) {
+func (p *Peer) goOn(pkt *Packet) {
 	for ; pkt != nil; pkt = p.window.Advance() {
 		for q := pkt; q != nil; q = q.Next {
 			p.env.Mem.Early--
 		}
-		several(p, pkt)
+		p.several(pkt)
 	}
 }
 
 // several processes the packets of one message whose turn it is.
-func several(p *Peer, pkt *Packet) {
+func (p *Peer) several(pkt *Packet) {
 	for first := true; pkt != nil; first = false {
 		next := pkt.Next
 		pkt.Next = nil
 		if m := p.multiOf(pkt); m != nil {
 			p.continueMulti(m, pkt)
 		} else if first {
-			begin(p, pkt)
+			p.begin(pkt)
 		} else { // its message is complete without it
 			p.tookBack.drop(pkt)
 		}
@@ -208,20 +208,20 @@ func (p *Peer) multiOf(pkt *Packet) *Multi {
 
 // begin hands the first packet of a message, or an atomic, to the endpoint, which
 // matches or executes it. Most packets get there by onArrived.
-func begin(p *Peer, pkt *Packet) {
+func (p *Peer) begin(pkt *Packet) {
 	if pkt.Aborted {
 		pkt.Free()
 		return
 	}
 	if !pkt.Whole() && pkt.multi() {
-		beginMulti(p, pkt)
+		p.beginMulti(pkt)
 	}
 	p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 }
 
 // beginMulti notes a message of which further packets are to come, if pkt does not hold all that
 // travels in packets.
-func beginMulti(p *Peer, pkt *Packet) {
+func (p *Peer) beginMulti(pkt *Packet) {
 	n, span := uint64(len(pkt.Payload)), pkt.span()
 	if n >= span {
 		return

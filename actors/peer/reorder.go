@@ -87,14 +87,14 @@ func (w *Window) place(p *Packet) Verdict {
 	}
 	if uint32(d) < w.size {
 		slot := &w.ring[(w.at+uint32(d))%w.size]
-		*slot = chain(*slot, p)
+		*slot = (*slot).chain(p)
 		w.held++
 		return Held
 	}
 	if w.over == nil {
 		w.over = make(map[uint32]*Packet)
 	}
-	w.over[p.MsgID] = chain(w.over[p.MsgID], p)
+	w.over[p.MsgID] = w.over[p.MsgID].chain(p)
 	w.held++
 	return Overflowed
 }
@@ -213,7 +213,7 @@ func (w *Window) overflowIDs() []uint32 {
 }
 
 // chain appends p to the packets kept for one msg_id; their first knows the last.
-func chain(head, p *Packet) *Packet {
+func (head *Packet) chain(p *Packet) *Packet {
 	p.Next, p.last = nil, nil
 	if head == nil {
 		p.last = p

@@ -30,7 +30,7 @@ type Rest struct {
 
 // Idle reports whether nothing is in progress with the peer, nothing of its is kept here, and
 // nothing under way to it: then it can be let go.
-func Idle(l *Link) bool {
+func (l *Link) Idle() bool {
 	p := l.of
 	return l.Err == nil && !l.Away && !l.Busy() && l.held == 0 && !l.Backoff && l.out == 0 && l.Runt == 0 && l.putOff == 0 &&
 		!l.overfull && (l.untold == nil || len(l.untold.ids) == 0) &&
@@ -40,36 +40,36 @@ func Idle(l *Link) bool {
 }
 
 // LastHeard is when the peer was last heard.
-func LastHeard(l *Link) clock.Time { return l.heard }
+func (l *Link) LastHeard() clock.Time { return l.heard }
 
 // LetGo returns what is to be remembered of a peer if it is idle, and no message is under way
 // to its actor, nor to the endpoint, which may be its own. Then the caller stops that in the same step.
-func LetGo(l *Link) (Rest, bool) {
+func (l *Link) LetGo() (Rest, bool) {
 	sh := l.env.Sh
-	if !Idle(l) || !shard.Unburdened(sh, l.Peer) || shard.Pending(l.env.Endpoint) > 0 {
+	if !l.Idle() || !sh.Unburdened(l.Peer) || shard.Pending(l.env.Endpoint) > 0 {
 		return Rest{}, false
 	}
-	Admitted(l)
+	l.Admitted()
 	sh.StopTimer(&l.of.watchMsg.timer)
 	l.env.Trail.Outcome(l.Span, trail.PeerEnd, 0, nil)
 	p := l.of
 	return Rest{
 		QKey: l.QKey, expected: p.window.Expected(), next: p.nextID,
 		features: l.Features, userQP: l.UserQP, family: l.Family, heard: l.heard,
-		keysWrong: l.keysWrong, unknown: l.UnknownAborts, hostID: HostID(l),
+		keysWrong: l.keysWrong, unknown: l.UnknownAborts, hostID: l.HostID(),
 		handshake: p.handshake, handshaken: l.Handshaken, hasFamily: l.hasFamily, otherErrors: l.otherErrors,
 	}, true
 }
 
 // Restore has a peer that was just made go on where r was let go.
-func Restore(l *Link, r *Rest) {
+func (l *Link) Restore(r *Rest) {
 	p := l.of
 	p.window = NewWindow(l.env.Config.RecvWindow, r.expected)
 	if l.env.Config.Unordered {
 		p.window.Loosen()
 	}
 	if r.hostID != 0 {
-		noteHostID(l, r.hostID)
+		l.noteHostID(r.hostID)
 	}
 	p.nextID, l.floor = r.next, r.next
 	p.handshake = r.handshake
@@ -82,7 +82,7 @@ func Restore(l *Link, r *Rest) {
 // Wait holds a peer back for which there is no room until Admitted, if its device can do that.
 // What it sends up to the message upto has come, or comes through: the turn of one that is here
 // must not wait for one that is refused.
-func Wait(l *Link, upto uint32) {
+func (l *Link) Wait(upto uint32) {
 	l.waits = true
 	if l.path().HoldsBack {
 		_ = l.env.Q.QP().HoldBack(l.AH, l.QPN, true, upto+1) // as in holdBack
@@ -91,24 +91,24 @@ func Wait(l *Link, upto uint32) {
 
 // Waiting gives a peer that is held back a sign of life, and holds it back once more: its
 // packets may come by a new connection.
-func Waiting(l *Link) {
-	holdBack(l, true)
-	Probe(l)
+func (l *Link) Waiting() {
+	l.holdBack(true)
+	l.Probe()
 }
 
 // Admitted ends what Wait began.
-func Admitted(l *Link) {
+func (l *Link) Admitted() {
 	if l.waits {
 		if l.waits = false; !l.overfull {
-			holdBack(l, false)
+			l.holdBack(false)
 		}
 	}
 }
 
 // HoldAgain holds a peer back that is to be, after what held another back at its queue pair has
 // ended.
-func HoldAgain(l *Link) {
+func (l *Link) HoldAgain() {
 	if l.waits || l.overfull {
-		holdBack(l, true)
+		l.holdBack(true)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // onProblem deals with a packet whose send did not simply succeed.
 func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 	if p.link.tried {
-		tryEnds(p, pke, s)
+		p.tryEnds(pke, s)
 	}
 	switch {
 	case s == device.StatusOK:
@@ -140,7 +140,7 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 		p.backoff.Reset()
 	}
 	pke.Watch, pke.Resent = false, false
-	taken(p, pke)
+	p.taken(pke)
 	if p.link.Backoff {
 		p.env.Counters.BackoffsCut++
 		p.leaveBackoff()
@@ -156,7 +156,7 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 
 // taken counts a packet that was put off and is over. What is to come after it would only
 // wait at the other side, so it is posted now.
-func taken(p *Peer, pke *device.Pke) {
+func (p *Peer) taken(pke *device.Pke) {
 	if !pke.PutOff {
 		return
 	}
@@ -170,7 +170,7 @@ func taken(p *Peer, pke *device.Pke) {
 // probes have none, and their failure alone is no error (§2.3).
 func (p *Peer) sendFailed(pke *device.Pke, s device.Status) {
 	pke.Watch, pke.Resent = false, false
-	taken(p, pke)
+	p.taken(pke)
 	if pke.Owner.IsZero() {
 		p.onOwnDone(pke, false)
 		return
@@ -188,7 +188,7 @@ func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
 	}
 	if arrived && p.link.Away {
 		if p.reached = p.failing; !p.failing {
-			comeBack(p)
+			p.comeBack()
 		}
 	}
 	p.debts.over(p, t, arrived)

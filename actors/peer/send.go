@@ -84,7 +84,7 @@ func (l *Link) Closed() error {
 }
 
 // Takes reports whether the peer of l is open for what is new, as Closed says why not.
-func Takes(l *Link) bool { return l.Err == nil && l.of.debts == nil }
+func (l *Link) Takes() bool { return l.Err == nil && l.of.debts == nil }
 
 // Withdraw asks l's peer to take t out of its line, for the request id.
 func (t *Turn) Withdraw(l *Link, id uint64) {
@@ -98,14 +98,14 @@ func (l *Link) SubmitLater(t *Turn) {
 }
 
 // turnAway ends an operation with a peer that takes nothing new.
-func turnAway(p *Peer, t *Turn) *device.Pke {
+func (p *Peer) turnAway(t *Turn) *device.Pke {
 	t.owed = false
 	p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Closed()})
 	return nil
 }
 
 // notYet puts an operation that was not admitted into the line, or ends it.
-func notYet(p *Peer, t *Turn, why trail.Reason) *device.Pke {
+func (p *Peer) notYet(t *Turn, why trail.Reason) *device.Pke {
 	switch {
 	case why == refused:
 		if t.listed {
@@ -115,7 +115,7 @@ func notYet(p *Peer, t *Turn, why trail.Reason) *device.Pke {
 	case t.listed:
 		p.waits(t, why)
 	default:
-		enterLine(p, t, why)
+		p.enterLine(t, why)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func notYet(p *Peer, t *Turn, why trail.Reason) *device.Pke {
 func (t *Turn) passesBy() bool { return t.follows && t.need&needOrder != 0 }
 
 // enterLine puts an operation that waits for why into the line.
-func enterLine(p *Peer, t *Turn, why trail.Reason) {
+func (p *Peer) enterLine(t *Turn, why trail.Reason) {
 	t.owed, t.waits, t.listed, t.next = true, 0, true, nil
 	switch {
 	case p.lineTail == nil:
@@ -161,33 +161,33 @@ const refused = trail.Reason(math.MaxUint8)
 func (p *Peer) admit(t *Turn) *device.Pke {
 	l := p.link
 	if (l.Err != nil || p.debts != nil) && !t.listed {
-		return turnAway(p, t)
+		return p.turnAway(t)
 	}
 	if p.lineHead != nil && p.lineHead != t && !t.passesBy() {
-		return notYet(p, t, trail.ForTurn)
+		return p.notYet(t, trail.ForTurn)
 	}
 	if l.Backoff || l.putOff > 0 {
-		return notYet(p, t, trail.ForBackoff)
+		return p.notYet(t, trail.ForBackoff)
 	}
 	if (t.Await || p.env.Config.WaitHandshake) && !l.Known() {
 		p.ask()
-		return notYet(p, t, trail.ForHandshake)
+		return p.notYet(t, trail.ForHandshake)
 	}
 	if t.need > 0 {
-		if why := demands(p, t); why != 0 {
-			return notYet(p, t, why)
+		if why := p.demands(t); why != 0 {
+			return p.notYet(t, why)
 		}
 	}
 	if l.Headerless {
 		t.NoID = true // what goes without a header has no place in an order
 	}
 	if !t.NoID && p.nextID-l.floor >= maxAhead && !l.mayRun(p.nextID) {
-		return notYet(p, t, trail.ForArrival)
+		return p.notYet(t, trail.ForArrival)
 	}
 	pke := p.env.Q.Alloc()
 	if pke == nil {
 		p.env.Q.AwaitSlot(&p.slotWait)
-		return notYet(p, t, trail.ForRoom)
+		return p.notYet(t, trail.ForRoom)
 	}
 	if !t.NoID {
 		t.MsgID = p.nextID

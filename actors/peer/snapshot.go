@@ -33,8 +33,8 @@ type Snapshot struct {
 func (l *Link) Snapshot() Snapshot {
 	p, now := l.of, l.env.now()
 	s := Snapshot{
-		Address: URI(l), Name: NameOf(l), Device: l.path().Device, State: l.state(), Handshake: p.shaken(), Silent: l.silent(now),
-		HostID: HostID(l), NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Held(), HeldBytes: l.held,
+		Address: l.URI(), Name: l.NameOf(), Device: l.path().Device, State: l.state(), Handshake: p.shaken(), Silent: l.silent(now),
+		HostID: l.HostID(), NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Held(), HeldBytes: l.held,
 	}
 	if l.Handle != Unlisted {
 		h := l.Handle

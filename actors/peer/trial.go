@@ -19,23 +19,23 @@ type Tried struct {
 }
 
 // Try puts a peer that was just made on trial: it gets HANDSHAKE. Tried follows.
-func Try(l *Link) {
+func (l *Link) Try() {
 	l.tried = true
 	p := l.of
 	if p.answer(); p.handshake == handshakeNone {
-		endTrial(p, true)
+		p.endTrial(true)
 	}
 }
 
 // tryEnds takes the end of a packet, which decides if it is HANDSHAKE of a peer on trial. Only
 // the device's word that no such queue pair is there speaks against the peer.
-func tryEnds(p *Peer, pke *device.Pke, s device.Status) {
+func (p *Peer) tryEnds(pke *device.Pke, s device.Status) {
 	if pke.Type() == uint8(wire.TypeHandshake) {
-		endTrial(p, s != device.StatusBadDestQPN)
+		p.endTrial(s != device.StatusBadDestQPN)
 	}
 }
 
-func endTrial(p *Peer, ok bool) {
+func (p *Peer) endTrial(ok bool) {
 	if p.link.tried {
 		p.link.tried = false
 		p.env.Sh.Tell(p.env.Endpoint, &Tried{Link: p.link, OK: ok})

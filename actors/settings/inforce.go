@@ -44,7 +44,7 @@ func New(s Settings, i *device.Info) InForce {
 	k := &s.knobs
 	talk, _ := era.ByName(k.Era) // no name: as this project does
 	return InForce{
-		Settings: s, Features: Features(&s, i), HostID: k.HostID, Era: talk, Rounding: k.Rounding,
+		Settings: s, Features: s.Features(i), HostID: k.HostID, Era: talk, Rounding: k.Rounding,
 		MsgIDBase: k.FirstMsgID, FirstUse: k.FirstUse, WaitHandshake: k.WaitHandshake, Steps: k.Steps,
 	}
 }
@@ -128,7 +128,7 @@ func (f *InForce) Retries() uint8 { return uint8(max(f.RNRRetry, 0)) }
 
 // Features is what HANDSHAKE tells peers that an endpoint with the settings can do on a
 // device (§2.1): the protocol's own always, RDMA as the device has it.
-func Features(s *Settings, i *device.Info) wire.Features {
+func (s *Settings) Features(i *device.Info) wire.Features {
 	f := wire.MakeFeatures(wire.FeatureConnIDHeader, wire.FeatureDeliveryComplete, wire.FeatureRunt,
 		wire.FeatureReadNACK, wire.FeaturePeerError)
 	if i.RDMARead && !s.NoRDMARead {

@@ -100,4 +100,4 @@ type Settings struct {
 }
 
 // Knobs returns what only tests set. It is no method, so that programs do not meet it.
-func Knobs(s *Settings) *testknobs.Knobs { return &s.knobs }
+func (s *Settings) Knobs() *testknobs.Knobs { return &s.knobs }

@@ -95,12 +95,12 @@ var Instruments = []Instrument{
 		Name: durationName, Kind: Histogram, Unit: "s", Attrs: by(attrSystem, attrOperation, attrProtocol, attrErrorType),
 		Text: "from an operation's beginning until the application has its outcome; of a receive, from when both it and its message were there",
 	},
-	counts("efa.operations", "{operation}", "operations of the application that are over; each message in a buffer for many is one, and each part of a list of more pieces of remote memory than a packet names", by(attrOperation, attrOutcome), operations),
-	counts("efa.operation.bytes", "By", "bytes that they moved", by(attrOperation), moved),
-	counts("efa.errors", "{operation}", "operations of the application that failed, by kind of error", by(attrErrorType), failures),
-	counts("efa.protocols", "{operation}", "subprotocols chosen here (sent), and by peers (received)", by(attrProtocol, attrDirection), mixture),
+	counts("efa.operations", "{operation}", "operations of the application that are over; each message in a buffer for many is one, and each part of a list of more pieces of remote memory than a packet names", by(attrOperation, attrOutcome), (*totals).operations),
+	counts("efa.operation.bytes", "By", "bytes that they moved", by(attrOperation), (*totals).moved),
+	counts("efa.errors", "{operation}", "operations of the application that failed, by kind of error", by(attrErrorType), (*totals).failures),
+	counts("efa.protocols", "{operation}", "subprotocols chosen here (sent), and by peers (received)", by(attrProtocol, attrDirection), (*totals).mixture),
 	counts("efa.packets", "{packet}", "packets posted, those sent again included, and packets received, except for those dropped before parsing",
-		by(attrPacketType, attrDirection), packets),
+		by(attrPacketType, attrDirection), (*totals).packets),
 
 	carried("efa.send_wrs", "{packet}", "packets posted", func(p *endpoint.PathSample) uint64 { return p.Sends }),
 	carried("efa.send_bytes", "By", "bytes in them", func(p *endpoint.PathSample) uint64 { return p.SendBytes }),
@@ -118,14 +118,14 @@ var Instruments = []Instrument{
 		func(t *totals) uint64 { return t.Counters.Backoffs }),
 	count("efa.unresponsive_remote_events", "{event}", "peers that failed since they did not respond",
 		func(t *totals) uint64 { return t.Counters.PeersSilent }),
-	counts("efa.rx_drops", "{packet}", "packets received and dropped, and why", by(attrReason), drops),
+	counts("efa.rx_drops", "{packet}", "packets received and dropped, and why", by(attrReason), (*totals).drops),
 
 	count("efa.rnr", "{packet}", "packets and RDMA requests that met a receiver which was not ready", func(t *totals) uint64 { return t.Queue.RNR }),
 	{
 		Name: "efa.backoff.time", Kind: Seconds, Unit: "s", Text: "time in back-off, of all peers",
 		observe: func(t *totals, o observe) { o(int64(t.Counters.BackoffNanos)) },
 	},
-	counts("efa.handshakes", "{packet}", "HANDSHAKE packets", by(attrDirection), handshakes),
+	counts("efa.handshakes", "{packet}", "HANDSHAKE packets", by(attrDirection), (*totals).handshakes),
 	count("efa.peers.failed", "{peer}", "peers that failed by themselves", func(t *totals) uint64 { return t.Counters.PeersFailed }),
 	count("efa.unexpected.messages", "{message}", "messages for which no receive was posted", func(t *totals) uint64 { return t.Counters.Unexpected }),
 	count("efa.reorder.packets", "{packet}", "packets that arrived before their turn", func(t *totals) uint64 { return t.Counters.OutOfOrder }),
@@ -149,11 +149,11 @@ var Instruments = []Instrument{
 	{
 		Name: "efa.queue.depth", Kind: Level, Unit: "{entry}", Attrs: by(attrQueue), Text: "entries of queues: packets and requests " +
 			"with the device (send), operations that send (tx) and receive (rx), receives that wait for a message (posted), " +
-			"messages that wait for a receive (unexpected), completions that were not read (completion)", observe: depths,
+			"messages that wait for a receive (unexpected), completions that were not read (completion)", observe: (*totals).depths,
 	},
 	{
 		Name: "efa.queue.capacity", Kind: Level, Unit: "{entry}", Attrs: by(attrQueue), Text: "how many entries efa.queue.depth may have " +
-			"in send, tx, rx and completion, of all endpoints; the others are bounded by memory", observe: capacities,
+			"in send, tx, rx and completion, of all endpoints; the others are bounded by memory", observe: (*totals).capacities,
 	},
 	level("efa.unexpected.limit", "By", "memory that unexpected messages may take (TotalMemory), of all endpoints", func(t *totals) int64 { return t.Depths.Most.Held }),
 	level("efa.unexpected.bytes", "By", "memory held by unexpected messages", func(t *totals) int64 { return t.Depths.Held }),

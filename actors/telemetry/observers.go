@@ -43,20 +43,22 @@ func messages(name string, of ...ope.Kind) func(*totals, observe) {
 	}
 }
 
-func operations(t *totals, o observe) {
+func (t *totals) operations(o observe) {
 	byOperation(o, func(k ope.Kind) uint64 { return t.Tally.OK[k] }, attrOutcome.String("ok"))
 	byOperation(o, func(k ope.Kind) uint64 { return t.Tally.Failed[k] }, attrOutcome.String("failed"))
 }
 
-func moved(t *totals, o observe) { byOperation(o, func(k ope.Kind) uint64 { return t.Tally.Bytes[k] }) }
+func (t *totals) moved(o observe) {
+	byOperation(o, func(k ope.Kind) uint64 { return t.Tally.Bytes[k] })
+}
 
-func failures(t *totals, o observe) {
+func (t *totals) failures(o observe) {
 	for _, name := range slices.Sorted(maps.Keys(t.Tally.Errors)) {
 		o(int64(t.Tally.Errors[name]), attrErrorType.String(name))
 	}
 }
 
-func mixture(t *totals, o observe) {
+func (t *totals) mixture(o observe) {
 	for p := ope.ProtoNone + 1; p < ope.NumProtos; p++ {
 		name := attrProtocol.String(p.String())
 		if n := t.Mix.Chosen[p]; n > 0 {
@@ -68,7 +70,7 @@ func mixture(t *totals, o observe) {
 	}
 }
 
-func packets(t *totals, o observe) {
+func (t *totals) packets(o observe) {
 	for i := range t.Counters.PacketsSent {
 		if n := t.Counters.PacketsSent[i] + t.Queue.ResentTypes[i]; n > 0 {
 			o(int64(n), packetType(uint8(i)), direction(false))
@@ -79,12 +81,12 @@ func packets(t *totals, o observe) {
 	}
 }
 
-func handshakes(t *totals, o observe) {
+func (t *totals) handshakes(o observe) {
 	o(int64(t.Counters.HandshakesSent), direction(false))
 	o(int64(t.Counters.HandshakesRecv), direction(true))
 }
 
-func drops(t *totals, o observe) {
+func (t *totals) drops(o observe) {
 	c := &t.Counters
 	for _, x := range []struct {
 		reason string
@@ -114,7 +116,7 @@ type queue struct {
 	n    int64
 }
 
-func depths(t *totals, o observe) {
+func (t *totals) depths(o observe) {
 	d := &t.Depths
 	eachQueue(o, []queue{
 		{"send", d.SendQueue},
@@ -126,7 +128,7 @@ func depths(t *totals, o observe) {
 	})
 }
 
-func capacities(t *totals, o observe) {
+func (t *totals) capacities(o observe) {
 	m := &t.Depths.Most
 	eachQueue(o, []queue{{"send", m.SendQueue}, {"tx", m.Tx}, {"rx", m.Rx}, {"completion", m.Completions}})
 }

@@ -21,60 +21,60 @@ func commutesPowerOfTwo(ranks int, ordered bool) bool { return ranks&(ranks-1) =
 
 // algorithms has all there are. The first of each collective is always possible.
 var algorithms = table([numKinds][]algorithm{
-	kindBarrier: {{name: "dissemination", run: dissemination}},
+	kindBarrier: {{name: "dissemination", run: (*call).dissemination}},
 	kindBcast: {
-		{name: "binomial", run: bcastBinomial},
-		{name: "scatter-allgather", run: bcastScatterAllgather},
-		{name: "pipeline", run: bcastPipeline},
+		{name: "binomial", run: (*call).bcastBinomial},
+		{name: "scatter-allgather", run: (*call).bcastScatterAllgather},
+		{name: "pipeline", run: (*call).bcastPipeline},
 	},
 	kindGather: {
-		{name: "binomial", run: gatherBinomial},
-		{name: "linear", run: gatherLinear},
+		{name: "binomial", run: (*call).gatherBinomial},
+		{name: "linear", run: (*call).gatherLinear},
 	},
-	kindGatherv: {{name: "linear", run: gatherLinear}},
+	kindGatherv: {{name: "linear", run: (*call).gatherLinear}},
 	kindScatter: {
-		{name: "binomial", run: scatterBinomial},
-		{name: "linear", run: scatterLinear},
+		{name: "binomial", run: (*call).scatterBinomial},
+		{name: "linear", run: (*call).scatterLinear},
 	},
-	kindScatterv: {{name: "linear", run: scatterLinear}},
+	kindScatterv: {{name: "linear", run: (*call).scatterLinear}},
 	kindAllgather: {
-		{name: "ring", run: allgatherRing},
-		{name: "bruck", run: allgatherBruck},
-		{name: "recursive-doubling", fits: powerOfTwo, run: allgatherDoubling},
+		{name: "ring", run: (*call).allgatherRing},
+		{name: "bruck", run: (*call).allgatherBruck},
+		{name: "recursive-doubling", fits: powerOfTwo, run: (*call).allgatherDoubling},
 	},
 	kindAllgatherv: {
-		{name: "ring", run: allgatherRing},
-		{name: "bruck", run: allgatherBruck},
+		{name: "ring", run: (*call).allgatherRing},
+		{name: "bruck", run: (*call).allgatherBruck},
 	},
 	kindAlltoall: {
-		{name: "pairwise", run: alltoallPairwise},
-		{name: "bruck", run: alltoallBruck},
+		{name: "pairwise", run: (*call).alltoallPairwise},
+		{name: "bruck", run: (*call).alltoallBruck},
 	},
-	kindAlltoallv: {{name: "pairwise", run: alltoallPairwise}},
+	kindAlltoallv: {{name: "pairwise", run: (*call).alltoallPairwise}},
 	kindReduce: {
-		{name: "binomial", run: reduceBinomial},
-		{name: "rabenseifner", fits: commutes, run: reduceRabenseifner},
+		{name: "binomial", run: (*call).reduceBinomial},
+		{name: "rabenseifner", fits: commutes, run: (*call).reduceRabenseifner},
 	},
 	kindAllreduce: {
-		{name: "recursive-doubling", run: allreduceDoubling},
-		{name: "rabenseifner", fits: commutes, run: allreduceRabenseifner},
-		{name: "ring", fits: commutes, run: allreduceRing},
+		{name: "recursive-doubling", run: (*call).allreduceDoubling},
+		{name: "rabenseifner", fits: commutes, run: (*call).allreduceRabenseifner},
+		{name: "ring", fits: commutes, run: (*call).allreduceRing},
 	},
 	kindReduceScatter: {
-		{name: "reduce-scatterv", run: reduceThenScatter},
-		{name: "pairwise", fits: commutes, run: reduceScatterPairwise},
-		{name: "ring", fits: commutes, run: reduceScatterRing},
-		{name: "recursive-halving", fits: commutesPowerOfTwo, run: reduceScatterHalving},
+		{name: "reduce-scatterv", run: (*call).reduceThenScatter},
+		{name: "pairwise", fits: commutes, run: (*call).reduceScatterPairwise},
+		{name: "ring", fits: commutes, run: (*call).reduceScatterRing},
+		{name: "recursive-halving", fits: commutesPowerOfTwo, run: (*call).reduceScatterHalving},
 	},
 	kindScan: {
-		{name: "recursive-doubling", run: scanDoubling},
-		{name: "linear", run: scanLinear},
+		{name: "recursive-doubling", run: (*call).scanDoubling},
+		{name: "linear", run: (*call).scanLinear},
 	},
 	kindExscan: {
-		{name: "recursive-doubling", run: scanDoubling},
-		{name: "linear", run: scanLinear},
+		{name: "recursive-doubling", run: (*call).scanDoubling},
+		{name: "linear", run: (*call).scanLinear},
 	},
-	kindClose: {{name: "dissemination", run: dissemination}},
+	kindClose: {{name: "dissemination", run: (*call).dissemination}},
 })
 
 func table(t [numKinds][]algorithm) [numKinds][]algorithm {

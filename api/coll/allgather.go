@@ -2,7 +2,7 @@ package coll
 
 // allgatherRing: in each of p-1 rounds a rank passes on to its right what came from
 // its left in the round before.
-func allgatherRing(x *call) error {
+func (x *call) allgatherRing() error {
 	move(x.lay.block(x.out, x.rank), x.in)
 	return x.ring(&x.lay, x.out, 0)
 }
@@ -22,7 +22,7 @@ func (x *call) ring(l *layout, b []byte, step int) error {
 
 // allgatherDoubling: pairs of ranks at distance 1, 2, 4... give each other all that
 // they have. For powers of two.
-func allgatherDoubling(x *call) error {
+func (x *call) allgatherDoubling() error {
 	move(x.lay.block(x.out, x.rank), x.in)
 	for mask, step := 1, 0; mask < len(x.peers); mask, step = 2*mask, step+1 {
 		peer := x.rank ^ mask
@@ -38,7 +38,7 @@ func allgatherDoubling(x *call) error {
 // allgatherBruck: in round k a rank has the blocks of 2^k ranks from its own on, and
 // gets those that follow. Log p rounds for any p; at the end all must be turned into
 // the order of the ranks.
-func allgatherBruck(x *call) error {
+func (x *call) allgatherBruck() error {
 	p := len(x.peers)
 	all := x.temps.get(len(x.out)) // by distance from this rank
 	at := copy(all, x.in)

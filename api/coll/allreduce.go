@@ -3,7 +3,7 @@ package coll
 // allreduceDoubling: pairs of ranks at distance 1, 2, 4... exchange all that they
 // have and combine it: log p rounds, the whole buffer in each. Neighbours have
 // neighbouring ranks in theirs, so the order is kept.
-func allreduceDoubling(x *call) error {
+func (x *call) allreduceDoubling() error {
 	if ranks := len(x.peers); ranks&(ranks-1) == 0 {
 		return x.doubling(x.in, &halving{ranks: ranks, rank: x.rank})
 	}
@@ -35,7 +35,7 @@ func (x *call) doubling(src []byte, h *halving) error {
 // allreduceRabenseifner: recursive halving until each rank has a part of the result,
 // then recursive doubling until all have all. Each byte is sent twice, in 2 log p
 // rounds.
-func allreduceRabenseifner(x *call) error {
+func (x *call) allreduceRabenseifner() error {
 	h := x.halving()
 	h.cut(x)
 	if err := h.reduceScatter(x, x.out, x.in); err != nil {
@@ -50,7 +50,7 @@ func allreduceRabenseifner(x *call) error {
 // allreduceRing: parts travel around the ring, and each rank combines its own with
 // what passes; then the results travel once around. Each byte is sent twice, in
 // 2(p-1) rounds, always to the same neighbour.
-func allreduceRing(x *call) error {
+func (x *call) allreduceRing() error {
 	p := len(x.peers)
 	parts := even(len(x.in)/x.lay.elem, p, x.lay.elem)
 	right, left := (x.rank+1)%p, (x.rank-1+p)%p

@@ -2,7 +2,7 @@ package coll
 
 // alltoallPairwise: in each of p rounds pairs of ranks exchange their parts. In
 // place, a received part replaces the one sent.
-func alltoallPairwise(x *call) error {
+func (x *call) alltoallPairwise() error {
 	p := len(x.peers)
 	inPlace := same(x.in, x.out)
 	for k := range p {
@@ -30,7 +30,7 @@ func alltoallPairwise(x *call) error {
 // alltoallBruck: a part travels the distance to its receiver in hops of 2^k, with
 // all others that have this bit in their distance. Log p rounds, in each half of
 // everything: for short parts.
-func alltoallBruck(x *call) error {
+func (x *call) alltoallBruck() error {
 	p, n := len(x.peers), x.lay.size(0)
 	all := x.temps.get(n * p)
 	copy(all, x.in[n*x.rank:])

@@ -10,7 +10,7 @@ func (x *call) absolute(v int) int { return (v + x.root) % len(x.peers) }
 
 // bcastBinomial: in each round every rank that has the data passes it on to one that
 // has not: log p rounds, the whole buffer in each.
-func bcastBinomial(x *call) error {
+func (x *call) bcastBinomial() error {
 	p, v := len(x.peers), x.relative()
 	mask := 1
 	for ; mask < p; mask *= 2 {
@@ -34,7 +34,7 @@ func bcastBinomial(x *call) error {
 // bcastScatterAllgather (van de Geijn): root scatters parts down a binomial tree,
 // then all gather them around a ring. Each byte is sent about twice by each rank,
 // however many ranks there are.
-func bcastScatterAllgather(x *call) error {
+func (x *call) bcastScatterAllgather() error {
 	p, v := len(x.peers), x.relative()
 	parts := even(len(x.out)/x.lay.elem, p, x.lay.elem)
 	mask := 1
@@ -64,7 +64,7 @@ func bcastScatterAllgather(x *call) error {
 }
 
 // bcastPipeline: a chain of all ranks, along which segments follow each other.
-func bcastPipeline(x *call) error {
+func (x *call) bcastPipeline() error {
 	p, v := len(x.peers), x.relative()
 	to, from := -1, -1
 	if v+1 < p {

@@ -95,11 +95,11 @@ func (x *call) free() {
 // run does the collective.
 func (x *call) run(ctx context.Context) error {
 	if err := x.begin(ctx); err != nil {
-		return refused(x, err)
+		return x.refused(err)
 	}
 	err := x.work()
 	if err != nil {
-		return refused(x, err)
+		return x.refused(err)
 	}
 	x.free()
 	return nil

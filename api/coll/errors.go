@@ -34,7 +34,7 @@ func (e *RankError) Error() string {
 }
 
 // refused frees a call and gives its error the collective's name.
-func refused(x *call, err error) error {
+func (x *call) refused(err error) error {
 	err = &errtext.Error{Package: "coll", Op: x.kind.String(), Err: err}
 	x.free()
 	return err

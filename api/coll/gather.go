@@ -1,7 +1,7 @@
 package coll
 
 // gatherLinear: all send to root.
-func gatherLinear(x *call) error {
+func (x *call) gatherLinear() error {
 	if x.rank != x.root {
 		return x.send(x.root, 0, x.in)
 	}
@@ -17,7 +17,7 @@ func gatherLinear(x *call) error {
 
 // gatherBinomial: each rank collects the parts of its subtree, twice as many in
 // each round, and passes them on.
-func gatherBinomial(x *call) error {
+func (x *call) gatherBinomial() error {
 	p, v, n := len(x.peers), x.relative(), len(x.in)
 	mine := subtree(v, p)
 	if mine == 1 { // a leaf

@@ -3,7 +3,7 @@ package coll
 // reduceBinomial: each rank combines what comes from its subtree and passes it on to
 // its parent. In order, the tree is that of rank 0, which then hands the result to
 // the root.
-func reduceBinomial(x *call) error {
+func (x *call) reduceBinomial() error {
 	p, root := len(x.peers), x.root
 	if x.set.ordered {
 		root = 0
@@ -46,7 +46,7 @@ func reduceBinomial(x *call) error {
 
 // reduceRabenseifner: a reduce-scatter by recursive halving, then root gathers the
 // parts. No rank combines more than the buffer once, for any p.
-func reduceRabenseifner(x *call) error {
+func (x *call) reduceRabenseifner() error {
 	acc := x.out
 	if x.rank != x.root {
 		acc = x.temps.get(len(x.in))

@@ -2,7 +2,7 @@ package coll
 
 // reduceScatterPairwise: in each of p-1 rounds a rank sends another one its part,
 // and combines what comes for itself. Each byte is sent once, to where it belongs.
-func reduceScatterPairwise(x *call) error {
+func (x *call) reduceScatterPairwise() error {
 	p := len(x.peers)
 	acc, src := x.apartFromIn(), x.lay.block(x.in, x.rank)
 	for k := 1; k < p; k++ {
@@ -27,7 +27,7 @@ func (x *call) apartFromIn() []byte {
 
 // reduceScatterRing: parts travel around the ring, and each rank combines its own
 // with those that pass, until they are where they belong.
-func reduceScatterRing(x *call) error {
+func (x *call) reduceScatterRing() error {
 	p := len(x.peers)
 	if p == 1 {
 		move(x.out, x.in)
@@ -52,7 +52,7 @@ func reduceScatterRing(x *call) error {
 
 // reduceScatterHalving is recursive halving: log p rounds, half as much in each. For
 // powers of two.
-func reduceScatterHalving(x *call) error {
+func (x *call) reduceScatterHalving() error {
 	h := x.halving()
 	h.parts = x.lay
 	acc := x.temps.get(len(x.in))
@@ -65,13 +65,13 @@ func reduceScatterHalving(x *call) error {
 
 // reduceThenScatter keeps the order of the ranks: all is combined on rank 0, which
 // then deals it out.
-func reduceThenScatter(x *call) error {
+func (x *call) reduceThenScatter() error {
 	in, out := x.in, x.out
 	x.root = 0
 	if x.rank == 0 {
 		x.out = x.temps.get(len(in))
 	}
-	if err := reduceBinomial(x); err != nil {
+	if err := x.reduceBinomial(); err != nil {
 		return err
 	}
 	const step = 100

@@ -18,21 +18,21 @@ type Request struct {
 // start does the collective beside the caller.
 func (x *call) start(ctx context.Context) (*Request, error) {
 	if err := x.begin(ctx); err != nil {
-		return nil, refused(x, err)
+		return nil, x.refused(err)
 	}
 	g := x.group
 	r := new(Request)
 	if err := g.newSignal(&r.over); err != nil {
 		// The others have to do without us.
 		err = g.fail(&RankError{g.rank, err})
-		return nil, refused(x, err)
+		return nil, x.refused(err)
 	}
 	g.mu.Lock()
 	g.pending[r] = struct{}{}
 	g.mu.Unlock()
 	g.spawn(func() {
 		if r.err = x.work(); r.err != nil {
-			r.err = refused(x, r.err)
+			r.err = x.refused(r.err)
 		} else {
 			x.free()
 		}

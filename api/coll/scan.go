@@ -3,7 +3,7 @@ package coll
 // scanDoubling: in round k a rank exchanges the reduction of a group of 2^k ranks
 // with one of the neighbouring group; that of lower ranks goes into the result,
 // too.
-func scanDoubling(x *call) error {
+func (x *call) scanDoubling() error {
 	n := len(x.in)
 	exclusive := x.kind == kindExscan
 	sum := x.temps.get(n) // of the group
@@ -38,7 +38,7 @@ func scanDoubling(x *call) error {
 
 // scanLinear: a chain: each rank adds its own data to that of the one before and
 // passes it on, segment after segment.
-func scanLinear(x *call) error {
+func (x *call) scanLinear() error {
 	p, n, seg := len(x.peers), len(x.in), x.segment()
 	exclusive := x.kind == kindExscan
 	if x.rank == 0 && !exclusive {

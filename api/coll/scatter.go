@@ -1,7 +1,7 @@
 package coll
 
 // scatterLinear: root sends to all.
-func scatterLinear(x *call) error {
+func (x *call) scatterLinear() error {
 	if x.rank != x.root {
 		return x.recv(x.root, 0, x.out)
 	}
@@ -17,7 +17,7 @@ func scatterLinear(x *call) error {
 
 // scatterBinomial: each rank passes to others the half of its data that is for
 // their subtrees.
-func scatterBinomial(x *call) error {
+func (x *call) scatterBinomial() error {
 	p, v, n := len(x.peers), x.relative(), len(x.out)
 	mine := subtree(v, p)
 	all := x.in // by distance from root, this rank first

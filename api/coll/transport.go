@@ -59,7 +59,7 @@ func (x *call) recv(from, step int, b []byte) error {
 	if err != nil {
 		return err
 	}
-	return whole(x, from, tag, &m, b)
+	return x.whole(from, tag, &m, b)
 }
 
 // long reports whether a message of n bytes comes by a flow, or may come as an offer that
@@ -68,7 +68,7 @@ func (f *family) long(n int) bool { return n > eagerMost || n > f.limits.MaxInje
 
 // whole makes sure that the message that came into b is all of what has to come, and takes
 // it up if it is an offer.
-func whole(x *call, from int, tag uint64, m *efa.Message, b []byte) error {
+func (x *call) whole(from int, tag uint64, m *efa.Message, b []byte) error {
 	switch {
 	case m.Tag&tagOffer == 0 && m.N == len(b):
 		return nil
@@ -174,7 +174,7 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 	case err != nil || (m.Tag^tag)&tagAgree != 0:
 		return x.unfit(from, err)
 	case m.N != len(into) || m.Tag&tagOffer != 0:
-		if err := whole(x, from, tag, &m, into); err != nil {
+		if err := x.whole(from, tag, &m, into); err != nil {
 			return err
 		}
 	}

@@ -172,7 +172,7 @@ func (w *waiter) watch(e *intake, peers []Addr) {
 	act := e.act.Load()
 	e.control(func() {
 		for _, x := range w.watches {
-			endpoint.BeginWatch(act, x)
+			act.BeginWatch(x)
 		}
 	})
 }
@@ -182,7 +182,7 @@ func (w *waiter) unwatch(e *intake) {
 	act := e.act.Load()
 	e.control(func() {
 		for _, x := range w.watches {
-			endpoint.EndWatch(act, x)
+			act.EndWatch(x)
 		}
 	})
 }

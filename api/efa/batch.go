@@ -97,7 +97,7 @@ func (b *batch) push(parent *span) bool {
 			b.to.q.leaveOne()
 		}
 		disown(&b.req)
-		ope.PutLists(&b.req)
+		b.req.PutLists()
 		b.err = ErrAgain
 		return false
 	}

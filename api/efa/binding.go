@@ -8,7 +8,7 @@ type binding struct{ sendTo, recvTo *source }
 
 // bind enters the endpoint where others must know of it. After a failure unbind
 // takes it out again.
-func bind(e *Endpoint) (err error) {
+func (e *Endpoint) bind() (err error) {
 	e.dom.add(e)
 	for _, n := range e.cfg.counters() {
 		n.bind(e.sh)
@@ -34,7 +34,7 @@ func bind(e *Endpoint) (err error) {
 	return nil
 }
 
-func unbind(e *Endpoint) {
+func (e *Endpoint) unbind() {
 	e.cfg.AV.unbind(e)
 	if e.cfg.RecvPool != nil {
 		e.cfg.RecvPool.unbind(e)

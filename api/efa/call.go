@@ -23,7 +23,7 @@ type call struct {
 var calls = sync.Pool{New: func() any { return new(call) }}
 
 // putOther takes back a call that no endpoint keeps.
-func putOther(c *call) {
+func (c *call) putOther() {
 	c.to, c.msg = nil, Message{}
 	calls.Put(c)
 }

@@ -26,7 +26,7 @@ func printable(name string) bool {
 }
 
 func (cfg *EndpointConfig) check(d *Domain) error {
-	p, knobs := &cfg.Protocol, settings.Knobs(&cfg.Protocol)
+	p, knobs := &cfg.Protocol, cfg.Protocol.Knobs()
 	var errs []error
 	bad := func(cond bool, err error, format string, args ...any) {
 		if cond {

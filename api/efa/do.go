@@ -6,7 +6,6 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -57,7 +56,7 @@ func (e *intake) withdraw(ctx context.Context, c *call, id uint64, ended error) 
 // wait waits for a place, and returns the request, which is aside then: nobody waits with the
 // shard.
 func (e *intake) wait(ctx context.Context, req *ope.Request, places *credits) (*ope.Request, error) {
-	req = endpoint.Aside(e.act.Load(), req)
+	req = e.act.Load().Aside(req)
 	e.date(req)
 	return req, places.wait(ctx, e.sh)
 }

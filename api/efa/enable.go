@@ -75,10 +75,10 @@ func (e *Endpoint) opened(act *endpoint.Endpoint, again bool) {
 
 // enable opens the endpoint, after one that has ended if was is not nil.
 func (e *Endpoint) enable(was *endpoint.Endpoint) error {
-	id := settings.Knobs(&e.cfg.Protocol).ConnID
+	id := e.cfg.Protocol.Knobs().ConnID
 	for id == 0 && !e.cfg.Datagram { // which has none, as libfabric's have none
 
-		id = randomConnID(e.dom)
+		id = e.dom.randomConnID()
 	}
 	info := e.dom.fab.dev.Info()
 	protocol, refuse := e.cfg.Target.target(e.cfg.Protocol)
@@ -105,7 +105,7 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 }
 
 // randomConnID draws a connid: libfabric's are 31 bits, not 0.
-func randomConnID(d *Domain) uint32 {
+func (d *Domain) randomConnID() uint32 {
 	if env := d.fab.dev.Environment(); env != nil {
 		return env.Random() & 0x7fffffff
 	}

@@ -43,8 +43,8 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (_ *Endpoint, err error) {
 	e.arrivals = newArrivals(&e.intake)
 	e.inbox.init(&e.intake)
 	e.events.init(cfg.EventBacklog, d.fab.paths)
-	if err := bind(e); err != nil {
-		unbind(e)
+	if err := e.bind(); err != nil {
+		e.unbind()
 		return nil, err
 	}
 	return e, nil
@@ -131,7 +131,7 @@ func (e *Endpoint) end(ctx context.Context) error {
 		}
 	}
 	e.events.close()
-	unbind(e)
+	e.unbind()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ended = true

@@ -66,7 +66,7 @@ func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
 		return
 	case ope.KindRecv, ope.KindTake:
 		if q.Flags&(ope.Multi|ope.Part|ope.Sized) != 0 {
-			finishedMany(e, q, r)
+			e.finishedMany(q, r)
 			return
 		}
 		if q.More != nil && (r.Err == nil || r.Lost > 0) {
@@ -126,7 +126,7 @@ var mores = sync.Pool{New: func() any { return new(ope.More) }}
 // putMore takes back what an atomic, or an operation with lists, has beyond other requests,
 // when nobody will look at it again.
 func putMore(q *ope.Request) {
-	ope.PutLists(q)
+	q.PutLists()
 	if q.Kind == ope.KindAtomic && q.More != nil {
 		*q.More = ope.More{}
 		mores.Put(q.More)

@@ -6,7 +6,6 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -52,7 +51,7 @@ func (e *intake) inject(ctx context.Context, req *ope.Request) error {
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
 	req.Sink = e.injectTo
-	if act := e.act.Load(); endpoint.Claimed(act, req) {
+	if act := e.act.Load(); act.Claimed(req) {
 		req.Flags |= ope.Borrowed
 		if req = act.Begin(); req == nil {
 			if e.tx.used.Load() >= fewInjected {
@@ -88,7 +87,7 @@ func own(req *ope.Request) {
 		b := copies.Get().(*[injectMost]byte)
 		req.Gather(b[:n])
 		req.Buf, req.Flags = b[:n], req.Flags&^ope.Pieced
-		ope.PutLists(req)
+		req.PutLists()
 	}
 }
 

@@ -30,7 +30,7 @@ func pieced(req *ope.Request, pieces [][]byte) error {
 	req.Flags |= ope.Pieced
 	for _, p := range pieces {
 		if !l.AddLocal(p) {
-			ope.PutLists(req)
+			req.PutLists()
 			return fmt.Errorf("%w: pieces of more bytes than an int counts", ErrMsgSize)
 		}
 	}
@@ -38,7 +38,7 @@ func pieced(req *ope.Request, pieces [][]byte) error {
 		if len(l.Local) == 1 {
 			req.Buf = l.Local[0]
 		}
-		ope.PutLists(req)
+		req.PutLists()
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func gathered(req *ope.Request) {
 	}
 	b := make([]byte, req.Len())
 	req.Gather(b)
-	ope.PutLists(req)
+	req.PutLists()
 	req.Buf = b
 }
 
@@ -60,7 +60,7 @@ func gathered(req *ope.Request) {
 func (e *checker) locateAll(req *ope.Request, at Remote, ats []Remote) error {
 	err := e.locatePieces(req, at, ats)
 	if err != nil {
-		ope.PutLists(req)
+		req.PutLists()
 	}
 	return err
 }

@@ -6,7 +6,6 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
 )
 
@@ -152,7 +151,7 @@ func (e *intake) do(ctx context.Context, req *ope.Request, places *credits, msg 
 		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
 	act := e.act.Load()
-	owner := endpoint.Claimed(act, req)
+	owner := act.Claimed(req)
 	c := e.newCall(owner)
 	req.Sink = c
 	id, ended := req.ID, error(nil)
@@ -177,7 +176,7 @@ func (e *intake) do(ctx context.Context, req *ope.Request, places *credits, msg 
 	}
 	c.sig.Clear() // nobody else takes the spare call before that
 	if c != &e.spare {
-		putOther(c)
+		c.putOther()
 	}
 	if err != nil && ended != nil && errors.Is(err, ErrCanceled) {
 		err = contextError(ctx, ended)

@@ -42,7 +42,7 @@ func (e *checker) minMulti() int {
 }
 
 // finishedMany is finished of receives that are not for one message of a known size.
-func finishedMany(e *outcomes, q *ope.Request, r *ope.Result) {
+func (e *outcomes) finishedMany(q *ope.Request, r *ope.Result) {
 	if q.Flags&ope.Part == 0 {
 		e.free[ope.KindRecv]++
 	}

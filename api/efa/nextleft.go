@@ -2,8 +2,6 @@ package efa
 
 import (
 	"slices"
-
-	"github.com/efactor/efactor/actors/endpoint"
 )
 
 // wanted is which messages a call of Next takes.
@@ -30,7 +28,7 @@ func (b *inbox) leave(t *taking) {
 	round := b.round.Add(1)
 	b.mem.wakeAll()
 	if e := b.of; e.state.Load() != closed {
-		e.control(func() { endpoint.Recall(e.act.Load(), round) })
+		e.control(func() { e.act.Load().Recall(round) })
 	}
 }
 

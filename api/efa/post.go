@@ -11,7 +11,7 @@ import (
 // argument.
 func (e *Endpoint) PostSend(r *SendReq) (OpID, error) {
 	if e.state.Load() != enabled || e.sendTo == nil || !e.av.table.holds(uint64(r.To)) {
-		if err := unsendable(e, r); err != nil {
+		if err := e.unsendable(r); err != nil {
 			return 0, e.refused(ope.KindSend, r.To, err)
 		}
 	}
@@ -28,7 +28,7 @@ func (e *Endpoint) PostSend(r *SendReq) (OpID, error) {
 }
 
 // unsendable says why PostSend refuses a message before there is a request, if it does.
-func unsendable(e *Endpoint, r *SendReq) error {
+func (e *Endpoint) unsendable(r *SendReq) error {
 	if err := e.may(CapMessages); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func unsendable(e *Endpoint, r *SendReq) error {
 func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 	from := r.from()
 	if e.state.Load() != enabled || e.cfg.ZeroCopyRecv || e.recvTo == nil || from != AnyAddr {
-		if err := unreceivable(e, r, from); err != nil {
+		if err := e.unreceivable(r, from); err != nil {
 			return 0, err
 		}
 	}
@@ -63,7 +63,7 @@ func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 }
 
 // unreceivable says why PostRecv refuses a receive before there is a request, if it does.
-func unreceivable(e *Endpoint, r *RecvReq, from Addr) error {
+func (e *Endpoint) unreceivable(r *RecvReq, from Addr) error {
 	if err := e.receivable(from, r.Tagged); err != nil {
 		return e.refused(ope.KindRecv, NoAddr, err)
 	}

@@ -115,12 +115,12 @@ func (q *Queue) unbind(c *Endpoint) {
 // wake has a reader that waits look again. It is short enough to be inlined.
 func (q *Queue) wake() {
 	if q.waiting.Load() {
-		wakeReader(q)
+		q.wakeReader()
 	}
 }
 
 //go:noinline
-func wakeReader(q *Queue) { q.signal.Set() }
+func (q *Queue) wakeReader() { q.signal.Set() }
 
 // Close fails with ErrBusy while endpoints use the queue. Readers get ErrClosed.
 func (q *Queue) Close() (err error) {

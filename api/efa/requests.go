@@ -132,7 +132,7 @@ func (e *checker) outgoing(req *ope.Request, pieces [][]byte) error {
 	}
 	if req.Flags&ope.Inject != 0 {
 		if n := req.Len(); n > e.mostInject {
-			ope.PutLists(req)
+			req.PutLists()
 			return tooLongToInject(n, e.mostInject)
 		}
 	}
@@ -151,7 +151,7 @@ func (e *checker) incoming(req *ope.Request, pieces [][]byte) error {
 	err := pieced(req, pieces)
 	if plain := e.cfg.Direct || e.cfg.ZeroCopyRecv; err == nil && plain && req.Flags&ope.Pieced != 0 {
 		n := req.Len()
-		ope.PutLists(req)
+		req.PutLists()
 		req.More = &ope.More{Pieces: slices.Clone(pieces)}
 		req.Buf = make([]byte, n)
 	}

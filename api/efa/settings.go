@@ -28,7 +28,7 @@ var variables = map[string]string{
 // Settings lists the settings of an endpoint's protocol, in the order of ProtocolConfig's fields:
 // what each would be by default, and what is in force. Before Enable the values are those that
 // NewEndpoint was given.
-func Settings(e *Endpoint) []Setting {
+func (e *Endpoint) Settings() []Setting {
 	info := e.dom.fab.dev.Info()
 	usual := reflect.ValueOf(settings.New(ProtocolConfig{}, &info).On(&info).Settings)
 	now := reflect.ValueOf(e.Config().Protocol)

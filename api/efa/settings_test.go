@@ -16,7 +16,7 @@ func TestSettings(t *testing.T) {
 	dom := openDomain(t, newFabric(t, sim.Config{}), efa.DomainConfig{})
 	s := newEndpoint(t, dom, efa.EndpointConfig{Protocol: efa.ProtocolConfig{Credits: 77, PeerTimeout: time.Minute, NoRDMARead: true}})
 	got := map[string]efa.Setting{}
-	for _, x := range efa.Settings(s.ep) {
+	for _, x := range s.ep.Settings() {
 		require.NotContains(t, got, x.Name)
 		require.Equal(t, x.Type, reflect.TypeOf(x.Default).String())
 		require.Equal(t, x.Type, reflect.TypeOf(x.Value).String())

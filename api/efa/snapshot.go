@@ -26,7 +26,7 @@ func (e *Endpoint) Snapshot(ctx context.Context) (_ *Snapshot, err error) {
 	var s *Snapshot
 	var sig shard.Signal
 	e.control(func() {
-		s = endpoint.ReadSnapshot(e.act.Load(), maxSnapshot)
+		s = e.act.Load().ReadSnapshot(maxSnapshot)
 		sig.Set()
 	})
 	if err := e.sh.Wait(ctx, &sig); err != nil {

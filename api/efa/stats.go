@@ -3,7 +3,6 @@ package efa
 import (
 	"context"
 
-	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -20,7 +19,7 @@ func (e *Endpoint) Stats(ctx context.Context) (_ map[string]uint64, err error) {
 	stats := make(map[string]uint64)
 	var sig shard.Signal
 	e.control(func() {
-		endpoint.EachStat(e.act.Load(), func(name string, n uint64) { stats[name] = n })
+		e.act.Load().EachStat(func(name string, n uint64) { stats[name] = n })
 		sig.Set()
 	})
 	if err := e.sh.Wait(ctx, &sig); err != nil {

@@ -121,7 +121,7 @@ func (e *followed) unfollow(ended bool) {
 func (e *followed) onEnd(act *endpoint.Endpoint) {
 	if e.tele != nil {
 		e.last = new(telemetry.Sample)
-		endpoint.ReadSample(act, e.last)
+		act.ReadSample(e.last)
 	}
 }
 
@@ -132,7 +132,7 @@ func (e *intake) sample(ctx context.Context, to *telemetry.Sample) error {
 	}
 	var sig shard.Signal
 	e.control(func() {
-		endpoint.ReadSample(e.act.Load(), to)
+		e.act.Load().ReadSample(to)
 		sig.Set()
 	})
 	if err := e.sh.Wait(ctx, &sig); err != nil {

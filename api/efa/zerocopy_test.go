@@ -9,7 +9,6 @@ import (
 
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/device/tcp"
-	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/api/efa"
 )
 
@@ -126,7 +125,7 @@ func TestZeroCopyRecv(t *testing.T) {
 func TestZeroCopyRecvOldPeer(t *testing.T) {
 	for _, release := range []string{"1.10", "1.17.0"} {
 		var cfg efa.EndpointConfig
-		settings.Knobs(&cfg.Protocol).Era = release
+		cfg.Protocol.Knobs().Era = release
 		onZeroCopy(t, cfg, func(t *testing.T, a, b *side) {
 			ctx := testContext(t)
 			for i, n := range []int{0, 1, 5000, 20_000, 300_000, 64} {

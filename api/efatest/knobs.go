@@ -1,7 +1,6 @@
 package efatest
 
 import (
-	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/internal/testknobs"
 )
@@ -12,4 +11,4 @@ type Knobs = testknobs.Knobs
 // KnobsOf returns those of a configuration, to be read and set:
 //
 //	efatest.KnobsOf(&cfg.Protocol).Era = "1.18"
-func KnobsOf(p *efa.ProtocolConfig) *Knobs { return settings.Knobs(p) }
+func KnobsOf(p *efa.ProtocolConfig) *Knobs { return p.Knobs() }

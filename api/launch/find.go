@@ -38,15 +38,15 @@ var launchers = []struct {
 	name string
 	find func(*environment) (*place, error)
 }{
-	{"explicit", findExplicit},
-	{"env", findOwn},
-	{"torchrun", findTorchrun},
-	{"pmi", findPMI},
-	{"openmpi", findOpenMPI},
-	{"slurm", findSlurm},
-	{"torchrun", findLikeTorchrun},
-	{"kubernetes", findKubernetes},
-	{aloneName, findNothing},
+	{"explicit", (*environment).findExplicit},
+	{"env", (*environment).findOwn},
+	{"torchrun", (*environment).findTorchrun},
+	{"pmi", (*environment).findPMI},
+	{"openmpi", (*environment).findOpenMPI},
+	{"slurm", (*environment).findSlurm},
+	{"torchrun", (*environment).findLikeTorchrun},
+	{"kubernetes", (*environment).findKubernetes},
+	{aloneName, (*environment).findNothing},
 }
 
 // find asks the launchers in turn.
@@ -106,7 +106,7 @@ const aloneName = "alone"
 
 const aloneText = "none: this process is alone"
 
-func findNothing(*environment) (*place, error) {
+func (*environment) findNothing() (*place, error) {
 	return &place{launcher: aloneText, size: 1, join: joinAlone}, nil
 }
 

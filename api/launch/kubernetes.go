@@ -11,7 +11,7 @@ const kubernetesPort = 16383
 
 // findKubernetes: an indexed Job, one rank in a pod. Kubernetes provides the index, but
 // not the number of ranks, and not the name of the headless service.
-func findKubernetes(e *environment) (*place, error) {
+func (e *environment) findKubernetes() (*place, error) {
 	if e.get("JOB_COMPLETION_INDEX") == "" {
 		return nil, nil
 	}

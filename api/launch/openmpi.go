@@ -4,7 +4,7 @@ import "net"
 
 // findOpenMPI: mpirun of Open MPI. Its own wire-up is PMIx, of which we only take what it
 // says of ranks.
-func findOpenMPI(e *environment) (*place, error) {
+func (e *environment) findOpenMPI() (*place, error) {
 	if e.get("OMPI_COMM_WORLD_RANK") == "" {
 		return nil, nil
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // findExplicit: the caller says it all.
-func findExplicit(e *environment) (*place, error) {
+func (e *environment) findExplicit() (*place, error) {
 	switch {
 	case e.Size == 0:
 		return nil, nil
@@ -22,7 +22,7 @@ func findExplicit(e *environment) (*place, error) {
 }
 
 // findOwn: the variables of this package.
-func findOwn(e *environment) (*place, error) {
+func (e *environment) findOwn() (*place, error) {
 	if e.get(envRank) == "" {
 		return nil, nil
 	}

@@ -28,7 +28,7 @@ const (
 var pmiTaken atomic.Bool
 
 // findPMI: a descriptor to the launcher that the process inherits, or a port of its.
-func findPMI(e *environment) (*place, error) {
+func (e *environment) findPMI() (*place, error) {
 	if e.pmiName() == "slurm" {
 		if skip, err := e.slurmByHand("pmi", envPMISize); skip || err != nil {
 			return nil, err

@@ -10,7 +10,7 @@ import (
 
 // findSlurm: srun without PMI. A batch script outside of srun has SLURM_PROCID and the
 // number of tasks, too, but is not one of them; only a step has an id.
-func findSlurm(e *environment) (*place, error) {
+func (e *environment) findSlurm() (*place, error) {
 	step := e.get("SLURM_STEP_ID")
 	if step == "" || e.get("SLURM_PROCID") == "" {
 		return nil, nil

@@ -6,7 +6,7 @@ import (
 )
 
 // findTorchrun: torchrun, or torch.distributed.run, started by any launcher.
-func findTorchrun(e *environment) (*place, error) {
+func (e *environment) findTorchrun() (*place, error) {
 	if e.get("TORCHELASTIC_RUN_ID") == "" || e.get("RANK") == "" {
 		return nil, nil
 	}
@@ -15,7 +15,7 @@ func findTorchrun(e *environment) (*place, error) {
 
 // findLikeTorchrun: those that set the same variables, for instance Kubeflow's PyTorchJob.
 // They are so plain that all must be there.
-func findLikeTorchrun(e *environment) (*place, error) {
+func (e *environment) findLikeTorchrun() (*place, error) {
 	for _, name := range []string{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} {
 		if e.get(name) == "" {
 			return nil, nil

@@ -7,18 +7,18 @@ import (
 )
 
 var addressCases = []testCase{
-	{name: "AHCounted", devices: 3, run: ahCounted, needs: manyGIDs},
-	{name: "AHReused", devices: 3, run: ahReused, needs: manyGIDs},
-	{name: "AHOfAnother", devices: 3, run: ahOfAnother, needs: manyGIDs},
-	{name: "AHNumbersLast", devices: 2, run: ahNumbersLast},
-	{name: "BadAH", devices: 2, run: badAH},
-	{name: "UnknownSender", devices: 2, run: unknownSender},
-	{name: "GIDUnknown", devices: 1, run: gidUnknown},
-	{name: "QPNs", devices: 1, run: qpns, needs: software},
-	{name: "QPNs/chosen", devices: 1, run: qpnsChosen, needs: func(f *Fabric) bool { return f.Hardware }},
+	{name: "AHCounted", devices: 3, run: (*world).ahCounted, needs: (*Fabric).manyGIDs},
+	{name: "AHReused", devices: 3, run: (*world).ahReused, needs: (*Fabric).manyGIDs},
+	{name: "AHOfAnother", devices: 3, run: (*world).ahOfAnother, needs: (*Fabric).manyGIDs},
+	{name: "AHNumbersLast", devices: 2, run: (*world).ahNumbersLast},
+	{name: "BadAH", devices: 2, run: (*world).badAH},
+	{name: "UnknownSender", devices: 2, run: (*world).unknownSender},
+	{name: "GIDUnknown", devices: 1, run: (*world).gidUnknown},
+	{name: "QPNs", devices: 1, run: (*world).qpns, needs: (*Fabric).software},
+	{name: "QPNs/chosen", devices: 1, run: (*world).qpnsChosen, needs: func(f *Fabric) bool { return f.Hardware }},
 }
 
-func ahCounted(w *world) {
+func (w *world) ahCounted() {
 	a, b, c := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{}), w.open(2, device.QPConfig{})
 	toB := a.ah(b)
 	require.Equal(w, toB, a.ah(b), "the same GID, the same handle")
@@ -40,7 +40,7 @@ func ahCounted(w *world) {
 }
 
 // ahReused: a number that means another GID now leads there and nowhere else.
-func ahReused(w *world) {
+func (w *world) ahReused() {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
 	b, c := w.open(1, device.QPConfig{QPN: 20501}), w.open(2, device.QPConfig{QPN: 20502})
 	old := a.ah(b)
@@ -64,7 +64,7 @@ func ahReused(w *world) {
 
 // ahOfAnother: a queue pair is not reached by another GID than its own, for packets
 // and RDMA.
-func ahOfAnother(w *world) {
+func (w *world) ahOfAnother() {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
 	b, c := w.open(1, device.QPConfig{QPN: 20501}), w.open(2, device.QPConfig{QPN: 20502})
 	mr, o := w.alloc(1, 100, allAccess), a.own(100)
@@ -85,7 +85,7 @@ func ahOfAnother(w *world) {
 }
 
 // ahNumbersLast makes and destroys more handles than there are numbers.
-func ahNumbersLast(w *world) {
+func (w *world) ahNumbersLast() {
 	a, b := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{})
 	times := 70_000
 	if w.f.Hardware { // the numbers are the card's
@@ -103,7 +103,7 @@ func ahNumbersLast(w *world) {
 	require.Equal(w, device.StatusOK, a.status(a.send(a.ah(b), b, []byte("x"))))
 }
 
-func badAH(w *world) {
+func (w *world) badAH() {
 	a, b := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{})
 	for _, ah := range []device.AH{0, 1, 0x7fff, device.UnknownAH} {
 		require.ErrorIs(w, a.PostSend(a.wr(ah, b, nil, nil)), device.ErrBadAH)
@@ -115,7 +115,7 @@ func badAH(w *world) {
 }
 
 // unknownSender: the sender that a receive shows depends on the receiver's handles.
-func unknownSender(w *world) {
+func (w *world) unknownSender() {
 	a, b := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{})
 	to := a.ah(b)
 	get := func() packet {
@@ -137,7 +137,7 @@ func unknownSender(w *world) {
 }
 
 // gidUnknown: a handle for an unknown GID can be made; sends to it end.
-func gidUnknown(w *world) {
+func (w *world) gidUnknown() {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
 	nobody := a.gid
 	nobody[15] ^= 0x55
@@ -150,7 +150,7 @@ func gidUnknown(w *world) {
 	require.Equal(w, device.StatusOK, a.status(a.send(a.ah(a), a, []byte("usable"))))
 }
 
-func qpns(w *world) {
+func (w *world) qpns() {
 	d := w.f.Devices[0]
 	a := w.open(0, device.QPConfig{QPN: 1234})
 	require.Equal(w, uint16(1234), a.QPN())
@@ -170,7 +170,7 @@ func qpns(w *world) {
 }
 
 // qpnsChosen: a card chooses numbers itself, and refuses others.
-func qpnsChosen(w *world) {
+func (w *world) qpnsChosen() {
 	qp, err := w.f.Devices[0].OpenQP(device.QPConfig{QPN: 1234})
 	require.ErrorIs(w, err, device.ErrNotSupported)
 	require.Nil(w, qp)

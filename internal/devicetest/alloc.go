@@ -9,7 +9,7 @@ import (
 )
 
 var allocCases = []testCase{
-	{name: "NoAllocations", devices: 2, run: noAllocations, needs: thrifty},
+	{name: "NoAllocations", devices: 2, run: (*world).noAllocations, needs: (*Fabric).thrifty},
 }
 
 // relay sends packets to a receiver and back into its posted slots, and does
@@ -60,7 +60,7 @@ func (r *relay) round() bool {
 	return sent == 1 && got == 1
 }
 
-func noAllocations(w *world) {
+func (w *world) noAllocations() {
 	for _, size := range []int{0, 8, w.f.Devices[0].Info().MTU} {
 		r := newRelay(w, size)
 		for range 1000 { // pools fill
@@ -73,7 +73,7 @@ func noAllocations(w *world) {
 	}
 }
 
-func noRDMAAllocations(w *world) {
+func (w *world) noRDMAAllocations() {
 	p := newProbe(w, 9000)
 	for _, kind := range w.kinds() {
 		for _, size := range []int{0, 8, 9000} {

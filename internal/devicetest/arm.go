@@ -12,9 +12,9 @@ import (
 )
 
 var armCases = []testCase{
-	{name: "ArmAndNotify", devices: 2, run: armAndNotify},
-	{name: "ArmRefusedWhenReady", devices: 2, run: armRefused},
-	{name: "NoWakeUpLost", devices: 2, run: noWakeUpLost, needs: manyGoroutines},
+	{name: "ArmAndNotify", devices: 2, run: (*world).armAndNotify},
+	{name: "ArmRefusedWhenReady", devices: 2, run: (*world).armRefused},
+	{name: "NoWakeUpLost", devices: 2, run: (*world).noWakeUpLost, needs: (*Fabric).manyGoroutines},
 }
 
 // sleeper lets a queue pair's owner sleep by the means that the driver has.
@@ -54,7 +54,7 @@ func (s *sleeper) sleep() error {
 
 // armAndNotify: an armed queue pair is notified of the next arrival, once, and
 // not at all when it is not armed.
-func armAndNotify(w *world) {
+func (w *world) armAndNotify() {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
 	b := w.openSleeper(1, device.QPConfig{})
 	to := a.ah(b.n)
@@ -84,7 +84,7 @@ func armAndNotify(w *world) {
 }
 
 // armRefused: an owner with something to poll may not sleep.
-func armRefused(w *world) {
+func (w *world) armRefused() {
 	a, b := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{})
 	to := a.ah(b)
 	a.send(to, b, []byte("x"))
@@ -111,7 +111,7 @@ func armRefused(w *world) {
 
 // noWakeUpLost plays ping-pong between two owners that sleep whenever they may. A
 // lost notification ends in the case's deadline.
-func noWakeUpLost(w *world) {
+func (w *world) noWakeUpLost() {
 	const rounds = 2000
 	a := w.openSleeper(0, device.QPConfig{RNRRetry: 7})
 	b := w.openSleeper(1, device.QPConfig{RNRRetry: 7})

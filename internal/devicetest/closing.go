@@ -13,18 +13,18 @@ import (
 )
 
 var closeCases = []testCase{
-	{name: "UseAfterClose", devices: 2, run: useAfterClose},
-	{name: "DeviceClose", devices: 1, run: deviceClose},
-	{name: "CloseSenderUnderWay", devices: 2, run: closeSender},
-	{name: "CloseReceiverUnderWay", devices: 2, run: closeReceiver},
-	{name: "CloseReceiverConcurrently", devices: 2, run: closeConcurrently, needs: manyGoroutines},
+	{name: "UseAfterClose", devices: 2, run: (*world).useAfterClose},
+	{name: "DeviceClose", devices: 1, run: (*world).deviceClose},
+	{name: "CloseSenderUnderWay", devices: 2, run: (*world).closeSender},
+	{name: "CloseReceiverUnderWay", devices: 2, run: (*world).closeReceiver},
+	{name: "CloseReceiverConcurrently", devices: 2, run: (*world).closeConcurrently, needs: (*Fabric).manyGoroutines},
 }
 
 func (w *world) drop(n *node) {
 	w.nodes = slices.DeleteFunc(w.nodes, func(o *node) bool { return o == n })
 }
 
-func useAfterClose(w *world) {
+func (w *world) useAfterClose() {
 	a, b := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{})
 	to := a.ah(b)
 	a.send(to, b, []byte("unpolled"))
@@ -44,7 +44,7 @@ func useAfterClose(w *world) {
 	require.Zero(w, a.Poll(a.comps[:]))
 }
 
-func deviceClose(w *world) {
+func (w *world) deviceClose() {
 	d := w.f.Devices[0]
 	a := w.open(0, device.QPConfig{})
 	b := w.open(0, device.QPConfig{})
@@ -61,7 +61,7 @@ func deviceClose(w *world) {
 // closeSender closes in the middle of a burst, part of which waits for resends.
 // Packets that arrive are whole and arrive once; the sender's memory may be used
 // again.
-func closeSender(w *world) {
+func (w *world) closeSender() {
 	b := w.open(1, device.QPConfig{RQDepth: 8})
 	for round := range uint64(20) {
 		a := w.open(0, device.QPConfig{SQDepth: 32, RNRRetry: 7})
@@ -94,7 +94,7 @@ func closeSender(w *world) {
 }
 
 // closeReceiver closes the other end in the middle of a burst: every send ends.
-func closeReceiver(w *world) {
+func (w *world) closeReceiver() {
 	a := w.open(0, device.QPConfig{SQDepth: 32, RNRRetry: 7})
 	for round := range 20 {
 		b := w.open(1, device.QPConfig{RQDepth: 8})
@@ -118,7 +118,7 @@ func closeReceiver(w *world) {
 }
 
 // closeConcurrently closes a receiver while two goroutines send to it.
-func closeConcurrently(w *world) {
+func (w *world) closeConcurrently() {
 	for range 20 {
 		b := w.open(1, device.QPConfig{RQDepth: 8})
 		w.drop(b)
@@ -132,7 +132,7 @@ func closeConcurrently(w *world) {
 		qpn, errs := b.QPN(), make([]error, len(nodes))
 		var wait sync.WaitGroup
 		for i, n := range nodes {
-			wait.Go(func() { errs[i] = sendUntilGone(w, n, ahs[i], qpn) })
+			wait.Go(func() { errs[i] = w.sendUntilGone(n, ahs[i], qpn) })
 		}
 		for len(b.recvs) < 50 && w.ctx.Err() == nil {
 			b.poll()
@@ -146,7 +146,7 @@ func closeConcurrently(w *world) {
 
 // sendUntilGone sends until a status says that the other side is not there, and
 // all sends have ended.
-func sendUntilGone(w *world, n *node, ah device.AH, qpn uint16) error {
+func (w *world) sendUntilGone(n *node, ah device.AH, qpn uint16) error {
 	wr := device.SendWR{AH: ah, QPN: qpn, Header: fill(make([]byte, 64), 1)}
 	gone, out := false, 0
 	for !gone || out > 0 {

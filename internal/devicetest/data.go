@@ -10,18 +10,18 @@ import (
 )
 
 var dataCases = []testCase{
-	{name: "EverySize", devices: 2, run: everySize},
-	{name: "TooLong", devices: 2, run: tooLong},
-	{name: "HeaderAndPayload", devices: 2, run: headerAndPayload},
-	{name: "SelfSend", devices: 1, run: selfSend},
-	{name: "BytesTakenAtPost", devices: 2, run: bytesTakenAtPost, needs: copiesAtPost},
-	{name: "Prompt", devices: 2, run: prompt},
-	{name: "Shuffled", devices: 2, run: shuffled, needs: shuffles},
-	{name: "TwoQueuePairsOfADevice", devices: 1, run: twoOfADevice},
+	{name: "EverySize", devices: 2, run: (*world).everySize},
+	{name: "TooLong", devices: 2, run: (*world).tooLong},
+	{name: "HeaderAndPayload", devices: 2, run: (*world).headerAndPayload},
+	{name: "SelfSend", devices: 1, run: (*world).selfSend},
+	{name: "BytesTakenAtPost", devices: 2, run: (*world).bytesTakenAtPost, needs: (*Fabric).copiesAtPost},
+	{name: "Prompt", devices: 2, run: (*world).prompt},
+	{name: "Shuffled", devices: 2, run: (*world).shuffled, needs: (*Fabric).shuffles},
+	{name: "TwoQueuePairsOfADevice", devices: 1, run: (*world).twoOfADevice},
 }
 
 // everySize sends each size from none to the MTU, split differently each time.
-func everySize(w *world) {
+func (w *world) everySize() {
 	a, b := w.open(0, device.QPConfig{RNRRetry: 7}), w.open(1, device.QPConfig{QKey: 9})
 	to, back := a.ah(b), b.ah(a)
 	buf := make([]byte, a.mtu)
@@ -45,7 +45,7 @@ func everySize(w *world) {
 	require.Empty(w, b.recvs)
 }
 
-func tooLong(w *world) {
+func (w *world) tooLong() {
 	a, b := w.open(0, device.QPConfig{SQDepth: 1}), w.open(1, device.QPConfig{})
 	to := a.ah(b)
 	buf := make([]byte, a.mtu+1)
@@ -59,7 +59,7 @@ func tooLong(w *world) {
 	require.Equal(w, device.StatusOK, a.status(a.send(to, b, buf[:a.mtu])))
 }
 
-func headerAndPayload(w *world) {
+func (w *world) headerAndPayload() {
 	a, b := w.open(0, device.QPConfig{RNRRetry: 7}), w.open(1, device.QPConfig{})
 	to := a.ah(b)
 	for _, size := range []int{64, a.mtu} {
@@ -76,7 +76,7 @@ func headerAndPayload(w *world) {
 
 // prompt lets sends complete at post: each ends there or by a completion, never
 // both, and none that fails or is to be sent again ends at post.
-func prompt(w *world) {
+func (w *world) prompt() {
 	a, b := w.open(0, device.QPConfig{SQDepth: 2, RNRRetry: 7}), w.openBare(1, device.QPConfig{})
 	to := a.ah(b)
 	send := func(qkey uint32) *device.SendWR {
@@ -109,7 +109,7 @@ func prompt(w *world) {
 	require.Empty(w, b.recvs)
 }
 
-func selfSend(w *world) {
+func (w *world) selfSend() {
 	a := w.open(0, device.QPConfig{QKey: 77})
 	to := a.ah(a)
 	for i := range uint64(100) {
@@ -126,7 +126,7 @@ func selfSend(w *world) {
 
 // bytesTakenAtPost changes the buffer after PostSend, also when the packet waits
 // for a resend.
-func bytesTakenAtPost(w *world) {
+func (w *world) bytesTakenAtPost() {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
 	b := w.openBare(1, device.QPConfig{})
 	to := a.ah(b)
@@ -149,7 +149,7 @@ func bytesTakenAtPost(w *world) {
 }
 
 // shuffled expects a fabric that shuffles to do so, and to lose nothing.
-func shuffled(w *world) {
+func (w *world) shuffled() {
 	a := w.open(0, device.QPConfig{SQDepth: 64, RNRRetry: 7})
 	b := w.open(1, device.QPConfig{RQDepth: 64})
 	to := a.ah(b)
@@ -177,7 +177,7 @@ func shuffled(w *world) {
 	w.Fatal("20 times 32 packets in order")
 }
 
-func twoOfADevice(w *world) {
+func (w *world) twoOfADevice() {
 	a, b := w.open(0, device.QPConfig{QKey: 1}), w.open(0, device.QPConfig{QKey: 2})
 	require.NotEqual(w, a.QPN(), b.QPN())
 	id := a.send(a.ah(b), b, []byte("to b"))

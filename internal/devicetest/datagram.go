@@ -9,16 +9,16 @@ import (
 )
 
 var datagramCases = []testCase{
-	{name: "Datagram", devices: 2, run: datagram, needs: hasDatagram},
-	{name: "Datagram/lost", devices: 2, run: datagramLost, needs: hasDatagram},
-	{name: "Datagram/flood", devices: 2, run: datagramFlood, needs: hasDatagram},
+	{name: "Datagram", devices: 2, run: (*world).datagram, needs: (*Fabric).hasDatagram},
+	{name: "Datagram/lost", devices: 2, run: (*world).datagramLost, needs: (*Fabric).hasDatagram},
+	{name: "Datagram/flood", devices: 2, run: (*world).datagramFlood, needs: (*Fabric).hasDatagram},
 }
 
-func hasDatagram(f *Fabric) bool { return f.Devices[0].Info().Datagram }
+func (f *Fabric) hasDatagram() bool { return f.Devices[0].Info().Datagram }
 
 // datagram: packets of all sizes and in pieces arrive whole where there is room for them, with
 // their sender and immediate data.
-func datagram(w *world) {
+func (w *world) datagram() {
 	cfg := device.QPConfig{Type: device.UD, RNRRetry: 7}
 	a, b := w.open(0, cfg), w.open(1, cfg)
 	to, back := a.ah(b), b.ah(a)
@@ -53,7 +53,7 @@ func datagram(w *world) {
 
 // datagramLost: a datagram that meets no receive, no queue pair or another Q_Key is over as
 // any other, and the next one arrives.
-func datagramLost(w *world) {
+func (w *world) datagramLost() {
 	cfg := device.QPConfig{Type: device.UD, RNRRetry: 7, RQDepth: 4}
 	a, b := w.open(0, cfg), w.openBare(1, cfg)
 	to := a.ah(b)
@@ -76,7 +76,7 @@ func datagramLost(w *world) {
 
 // datagramFlood: many more datagrams than the receiver takes are over all the same, and some
 // of those that arrive later are received.
-func datagramFlood(w *world) {
+func (w *world) datagramFlood() {
 	cfg := device.QPConfig{Type: device.UD, RQDepth: 4, SQDepth: 16}
 	a, b := w.open(0, cfg), w.openBare(1, cfg)
 	to := a.ah(b)

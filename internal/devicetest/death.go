@@ -7,14 +7,14 @@ import (
 )
 
 var deathCases = []testCase{
-	{name: "Death/status", devices: 3, run: deathStatus, needs: canKill},
-	{name: "Death/gone", devices: 3, run: deathGone, needs: reportsGone},
-	{name: "Pulse", devices: 2, run: pulse},
+	{name: "Death/status", devices: 3, run: (*world).deathStatus, needs: (*Fabric).canKill},
+	{name: "Death/gone", devices: 3, run: (*world).deathGone, needs: (*Fabric).reportsGone},
+	{name: "Pulse", devices: 2, run: (*world).pulse},
 }
 
 // pulse: that of a queue pair to which something was sent changes again and again, if the
 // device has it. Of others, and of the dead, there is none.
-func pulse(w *world) {
+func (w *world) pulse() {
 	a, b := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{})
 	to := a.ah(b)
 	_, ok := a.Pulse(to, b.QPN())
@@ -42,7 +42,7 @@ func pulse(w *world) {
 
 // deathStatus: sends to the dead end with a status that says so, those that wait
 // for a resend, too; other sends are not affected.
-func deathStatus(w *world) {
+func (w *world) deathStatus() {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
 	b := w.open(1, device.QPConfig{RNRRetry: 7})
 	bare := w.openBare(1, device.QPConfig{})
@@ -68,7 +68,7 @@ func deathStatus(w *world) {
 }
 
 // deathGone: OpGone names the dead queue pair, by handle where there is one.
-func deathGone(w *world) {
+func (w *world) deathGone() {
 	a, b := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{QKey: 0xabcd})
 	c := w.open(2, device.QPConfig{})
 	toB, toA := a.ah(b), b.ah(a)

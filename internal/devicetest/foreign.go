@@ -13,12 +13,12 @@ import (
 // memory of another process, and the particular ones.
 func foreignCases() []testCase {
 	cases := []testCase{
-		{name: "Foreign/region", devices: 1, run: foreignRegion},
-		{name: "Foreign/own", devices: 2, run: foreignOwn},
-		{name: "Foreign/unmapped", devices: 2, run: foreignUnmapped},
-		{name: "Foreign/protected", devices: 2, run: foreignProtected},
-		{name: "Foreign/dead", devices: 2, run: foreignDead},
-		{name: "Foreign/dying", devices: 3, run: foreignDying, needs: reads},
+		{name: "Foreign/region", devices: 1, run: (*world).foreignRegion},
+		{name: "Foreign/own", devices: 2, run: (*world).foreignOwn},
+		{name: "Foreign/unmapped", devices: 2, run: (*world).foreignUnmapped},
+		{name: "Foreign/protected", devices: 2, run: (*world).foreignProtected},
+		{name: "Foreign/dead", devices: 2, run: (*world).foreignDead},
+		{name: "Foreign/dying", devices: 3, run: (*world).foreignDying, needs: (*Fabric).reads},
 	}
 	for _, c := range slices.Concat(immCases, rdmaCases, rdmaRefusalCases, rightCases[:1], rdmaLoadCases, rdmaEndCases) {
 		run := c.run
@@ -31,17 +31,17 @@ func foreignCases() []testCase {
 	}
 	for i := range cases {
 		needs := cases[i].needs
-		cases[i].needs = func(f *Fabric) bool { return foreign(f) && (needs == nil || needs(f)) }
+		cases[i].needs = func(f *Fabric) bool { return f.foreign() && (needs == nil || needs(f)) }
 	}
 	return cases
 }
 
-func foreign(f *Fabric) bool {
-	return f.Devices[0].Info().Foreign && rdma(f)
+func (f *Fabric) foreign() bool {
+	return f.Devices[0].Info().Foreign && f.rdma()
 }
 
 // foreignRegion: a region is as requested, and invalid requests are refused.
-func foreignRegion(w *world) {
+func (w *world) foreignRegion() {
 	l := w.startLender()
 	f := w.f.Devices[0]
 	for _, n := range []int{1, 100, 4096, 100_000} {
@@ -89,7 +89,7 @@ func foreignRegion(w *world) {
 }
 
 // foreignOwn: the process may be the requesting one.
-func foreignOwn(w *world) {
+func (w *world) foreignOwn() {
 	p := newProbe(w, 5000)
 	mem := make([]byte, 5000)
 	mr := w.owned(w.f.Devices[1].RegisterForeign(os.Getpid(), addressOf(mem), len(mem), allAccess))
@@ -101,15 +101,15 @@ func foreignOwn(w *world) {
 }
 
 // lentProbe is a probe whose region is another process's memory.
-func lentProbe(w *world, size int) (*probe, *lender) {
+func (w *world) lentProbe(size int) (*probe, *lender) {
 	l := w.startLender()
 	return newProbe(w, size), l
 }
 
 // foreignUnmapped: unmapped memory ends the requests for it.
-func foreignUnmapped(w *world) {
+func (w *world) foreignUnmapped() {
 	const size, part = 3 * lenderPage, lenderPage
-	p, l := lentProbe(w, size)
+	p, l := w.lentProbe(size)
 	l.do(w, p.mr, wish{Unmap: true, Off: part, Len: part})
 	for _, kind := range w.kinds() {
 		for _, c := range []struct{ off, n int }{
@@ -124,8 +124,8 @@ func foreignUnmapped(w *world) {
 }
 
 // foreignProtected: the process's own rights count as well.
-func foreignProtected(w *world) {
-	p, l := lentProbe(w, lenderPage)
+func (w *world) foreignProtected() {
+	p, l := w.lentProbe(lenderPage)
 	l.do(w, p.mr, wish{Protect: true, Len: lenderPage})
 	for _, kind := range w.kinds() {
 		if kind == device.WRRead {
@@ -138,8 +138,8 @@ func foreignProtected(w *world) {
 
 // foreignDead: the end of the process ends neither the device that has its memory,
 // nor the region.
-func foreignDead(w *world) {
-	p, l := lentProbe(w, 1000)
+func (w *world) foreignDead() {
+	p, l := w.lentProbe(1000)
 	kinds := w.kinds()
 	p.move(kinds[0], 0, 0, 1000)
 	late := w.alloc(1, 1000, allAccess)
@@ -184,7 +184,7 @@ func (k *killer) step() error {
 
 // foreignDying kills the process in the middle of reads: each ends, with the right
 // bytes or with a status.
-func foreignDying(w *world) {
+func (w *world) foreignDying() {
 	const size = 50_000
 	for range 5 {
 		l := w.startLender()

@@ -7,11 +7,11 @@ import (
 )
 
 var holdCases = []testCase{
-	{name: "HoldBack", devices: 3, run: holdBack},
-	{name: "HoldBack/resent", devices: 2, run: heldIsResent, needs: holdsBack},
+	{name: "HoldBack", devices: 3, run: (*world).holdBack},
+	{name: "HoldBack/resent", devices: 2, run: (*world).heldIsResent, needs: (*Fabric).holdsBack},
 }
 
-func holdsBack(f *Fabric) bool { return f.Devices[0].Info().HoldsBack }
+func (f *Fabric) holdsBack() bool { return f.Devices[0].Info().HoldsBack }
 
 // begin posts a packet of a message.
 func (n *node) begin(ah device.AH, to *node, turn uint32, data string) uint64 {
@@ -25,7 +25,7 @@ func (n *node) begin(ah device.AH, to *node, turn uint32, data string) uint64 {
 
 // holdBack: messages of one sender from a turn on are refused until it is let go; other
 // packets of its, earlier messages, and those of others, arrive. Turns wrap.
-func holdBack(w *world) {
+func (w *world) holdBack() {
 	a, b, c := w.open(0, device.QPConfig{}), w.open(1, device.QPConfig{}), w.open(2, device.QPConfig{})
 	second := w.open(0, device.QPConfig{})
 	toB, back, fromC, fromSecond := a.ah(b), b.ah(a), c.ah(b), second.ah(b)
@@ -36,7 +36,7 @@ func holdBack(w *world) {
 		require.Equal(w, data, string(b.recv().data))
 	}
 	arrives(a, toB, first, "first")
-	if !holdsBack(w.f) {
+	if !w.f.holdsBack() {
 		require.ErrorIs(w, b.HoldBack(back, a.QPN(), true, 0), device.ErrNotSupported)
 		return
 	}
@@ -63,7 +63,7 @@ func holdBack(w *world) {
 }
 
 // heldIsResent: the device sends again what was refused, as if no receive had been posted.
-func heldIsResent(w *world) {
+func (w *world) heldIsResent() {
 	a, b := w.open(0, device.QPConfig{RNRRetry: 7}), w.open(1, device.QPConfig{})
 	to, back := a.ah(b), b.ah(a)
 	require.Equal(w, device.StatusOK, a.status(a.begin(to, b, 0, "first")))

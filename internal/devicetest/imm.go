@@ -7,18 +7,18 @@ import (
 )
 
 var immCases = []testCase{
-	{name: "Immediate/message", devices: 2, run: immMessage},
-	{name: "Immediate/write", devices: 2, run: immWrite, needs: writes},
-	{name: "Immediate/slot", devices: 2, run: immSlot, needs: solicited},
-	{name: "Immediate/RNR", devices: 2, run: immRNR, needs: solicited},
-	{name: "Immediate/cured", devices: 2, run: immCured, needs: solicited},
-	{name: "Immediate/unsolicited", devices: 2, run: immUnsolicited, needs: unsolicited},
-	{name: "Immediate/wakes", devices: 2, run: immWakes, needs: writes},
+	{name: "Immediate/message", devices: 2, run: (*world).immMessage},
+	{name: "Immediate/write", devices: 2, run: (*world).immWrite, needs: (*Fabric).writes},
+	{name: "Immediate/slot", devices: 2, run: (*world).immSlot, needs: (*Fabric).solicited},
+	{name: "Immediate/RNR", devices: 2, run: (*world).immRNR, needs: (*Fabric).solicited},
+	{name: "Immediate/cured", devices: 2, run: (*world).immCured, needs: (*Fabric).solicited},
+	{name: "Immediate/unsolicited", devices: 2, run: (*world).immUnsolicited, needs: (*Fabric).unsolicited},
+	{name: "Immediate/wakes", devices: 2, run: (*world).immWakes, needs: (*Fabric).writes},
 }
 
 // immMessage: a packet delivers its immediate, also when it was sent again, and one
 // without immediate delivers none.
-func immMessage(w *world) {
+func (w *world) immMessage() {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
 	b := w.openBare(1, device.QPConfig{})
 	to := a.ah(b)
@@ -72,7 +72,7 @@ func (l *landing) put(size int, imm uint32) uint64 {
 
 // immWrite: the receiver is notified of a write when all of it is in place, and by
 // whom.
-func immWrite(w *world) {
+func (w *world) immWrite() {
 	l := newLanding(w, 7, false)
 	for i, size := range []int{0, 1, 999, 1000} {
 		clear(l.mr.Bytes())
@@ -94,7 +94,7 @@ func immWrite(w *world) {
 }
 
 // immSlot: the slot is the reader's again, and can be posted at once.
-func immSlot(w *world) {
+func (w *world) immSlot() {
 	l := newLanding(w, 0, true)
 	l.b.keep = true
 	l.b.PostRecv([]int32{2})
@@ -112,7 +112,7 @@ func immSlot(w *world) {
 
 // immRNR: with nothing posted a write with immediate ends as a send does; one
 // without, or one that is refused, needs nothing posted.
-func immRNR(w *world) {
+func (w *world) immRNR() {
 	for _, retries := range []uint8{0, 2} {
 		l := newLanding(w, retries, true)
 		require.Equal(w, device.StatusRNR, l.a.status(l.put(100, 1)))
@@ -130,7 +130,7 @@ func immRNR(w *world) {
 
 // immCured: writes wait for slots as packets do, and are carried out from memory
 // that still belongs to the device.
-func immCured(w *world) {
+func (w *world) immCured() {
 	l := newLanding(w, 7, true)
 	l.b.keep = true
 	for i := range uint32(12) {
@@ -167,7 +167,7 @@ func newFullQueue(l *landing) error {
 }
 
 // immUnsolicited: writes take no slot, so that packets have them all.
-func immUnsolicited(w *world) {
+func (w *world) immUnsolicited() {
 	l := newLanding(w, 7, true)
 	for i := range uint32(50) {
 		id := l.put(int(i), i)
@@ -197,7 +197,7 @@ func immUnsolicited(w *world) {
 }
 
 // immWakes: a write with immediate wakes a sleeper.
-func immWakes(w *world) {
+func (w *world) immWakes() {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
 	b := w.openSleeper(1, device.QPConfig{})
 	to, src, mr := a.ah(b.n), a.own(8), w.alloc(1, 8, canWrite)

@@ -9,11 +9,11 @@ import (
 )
 
 var leftCases = []testCase{
-	{"Left", 2, left, reportsGone},
+	{"Left", 2, (*world).left, (*Fabric).reportsGone},
 }
 
 // left: a queue pair that is closed in order is reported as such, after all that it has sent.
-func left(w *world) {
+func (w *world) left() {
 	const packets = 40
 	b := w.open(1, device.QPConfig{RQDepth: 64})
 	for round := range uint32(5) {

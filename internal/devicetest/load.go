@@ -13,8 +13,8 @@ import (
 )
 
 var loadCases = []testCase{
-	{name: "ManySenders", devices: 4, run: manySenders},
-	{name: "AllToAll", devices: 3, run: allToAll},
+	{name: "ManySenders", devices: 4, run: (*world).manySenders},
+	{name: "AllToAll", devices: 3, run: (*world).allToAll},
 }
 
 // loadPackets is what each sender of a load case sends, divisible by three receivers.
@@ -174,7 +174,7 @@ func (w *world) drive(workers []worker) {
 
 // manySenders crowds one receiver with few slots: everything arrives once and
 // whole.
-func manySenders(w *world) {
+func (w *world) manySenders() {
 	last := len(w.f.Devices) - 1
 	depth := 8
 	if w.f.Hardware { // an emulated card takes a while to notice a receive, and waits longer after each RNR
@@ -193,7 +193,7 @@ func manySenders(w *world) {
 }
 
 // allToAll makes each send to all, itself included.
-func allToAll(w *world) {
+func (w *world) allToAll() {
 	var nodes []*node
 	for i := range w.f.Devices {
 		nodes = append(nodes, w.open(i, device.QPConfig{SQDepth: 8, RQDepth: 16, RNRRetry: 7, QKey: uint32(i) + 50}))

@@ -120,10 +120,10 @@ func (n *node) write() device.Completion {
 // kinds are the RDMA operations that the devices have.
 func (w *world) kinds() []device.WR {
 	var ks []device.WR
-	if reads(w.f) {
+	if w.f.reads() {
 		ks = append(ks, device.WRRead)
 	}
-	if writes(w.f) {
+	if w.f.writes() {
 		ks = append(ks, device.WRWrite)
 	}
 	return ks

@@ -9,12 +9,12 @@ import (
 )
 
 var offerCases = []testCase{
-	{name: "NotOffered", devices: 1, run: notOffered},
-	{name: "OnePath", devices: 1, run: onePath},
+	{name: "NotOffered", devices: 1, run: (*world).notOffered},
+	{name: "OnePath", devices: 1, run: (*world).onePath},
 }
 
 // notOffered: what Info does not list is refused, by the error that says so.
-func notOffered(w *world) {
+func (w *world) notOffered() {
 	d := w.f.Devices[0]
 	info := d.Info()
 	refused := func(cfg device.QPConfig) {
@@ -44,7 +44,7 @@ func notOffered(w *world) {
 
 // onePath: a device reaches itself, and says of which devices its queue pairs and regions
 // consist, if they do.
-func onePath(w *world) {
+func (w *world) onePath() {
 	d := w.f.Devices[0]
 	require.True(w, d.Reaches(d.Info().GID))
 	qp := w.open(0, device.QPConfig{})

@@ -7,9 +7,9 @@ import (
 )
 
 var pieceCases = []testCase{
-	{name: "Pieces", devices: 2, run: somePieces},
-	{name: "Pieces/resent", devices: 2, run: piecesResent},
-	{name: "Pieces/refused", devices: 2, run: piecesRefused},
+	{name: "Pieces", devices: 2, run: (*world).somePieces},
+	{name: "Pieces/resent", devices: 2, run: (*world).piecesResent},
+	{name: "Pieces/refused", devices: 2, run: (*world).piecesRefused},
 }
 
 // cut makes a send of data in n pieces besides the header and the payload.
@@ -30,7 +30,7 @@ func (n *node) cut(ah device.AH, to *node, data []byte, pieces int) *device.Send
 
 // somePieces sends packets of as many pieces as there may be; their list is free when
 // PostSend returns.
-func somePieces(w *world) {
+func (w *world) somePieces() {
 	a, b := w.open(0, device.QPConfig{RNRRetry: 7, SQDepth: 4}), w.open(1, device.QPConfig{QKey: 9})
 	to := a.ah(b)
 	most := w.f.Devices[0].Info().MaxPieces
@@ -50,7 +50,7 @@ func somePieces(w *world) {
 }
 
 // piecesResent: a packet of several pieces meets RNR for a while.
-func piecesResent(w *world) {
+func (w *world) piecesResent() {
 	info := w.f.Devices[0].Info()
 	if info.MaxPieces < 3 {
 		return
@@ -72,7 +72,7 @@ func piecesResent(w *world) {
 }
 
 // piecesRefused: more pieces than Info says are refused, and so are too many bytes in them.
-func piecesRefused(w *world) {
+func (w *world) piecesRefused() {
 	a, b := w.open(0, device.QPConfig{SQDepth: 1}), w.open(1, device.QPConfig{})
 	to, info := a.ah(b), w.f.Devices[0].Info()
 	data := make([]byte, 1000)

@@ -9,16 +9,16 @@ import (
 )
 
 var queueCases = []testCase{
-	{name: "QueueFull", devices: 2, run: queueFull},
-	{name: "QueueFullWhileRefused", devices: 2, run: queueFullWhileRefused},
-	{name: "IDsEchoed", devices: 2, run: idsEchoed},
-	{name: "PollIntoLittleRoom", devices: 2, run: littleRoom},
-	{name: "DepthLimits", devices: 1, run: depthLimits},
+	{name: "QueueFull", devices: 2, run: (*world).queueFull},
+	{name: "QueueFullWhileRefused", devices: 2, run: (*world).queueFullWhileRefused},
+	{name: "IDsEchoed", devices: 2, run: (*world).idsEchoed},
+	{name: "PollIntoLittleRoom", devices: 2, run: (*world).littleRoom},
+	{name: "DepthLimits", devices: 1, run: (*world).depthLimits},
 }
 
 // queueFull: a send takes its place until it was polled, however early it
 // completed, and the place is free again afterwards.
-func queueFull(w *world) {
+func (w *world) queueFull() {
 	for _, depth := range []int{1, 2, 3, 4, 17} {
 		a := w.open(0, device.QPConfig{SQDepth: depth, RNRRetry: 7})
 		b := w.open(1, device.QPConfig{RQDepth: 32})
@@ -55,7 +55,7 @@ func queueFull(w *world) {
 }
 
 // queueFullWhileRefused fills the queue with sends that are not received.
-func queueFullWhileRefused(w *world) {
+func (w *world) queueFullWhileRefused() {
 	const depth = 8
 	a := w.open(0, device.QPConfig{SQDepth: depth, RNRRetry: 7})
 	b := w.openBare(1, device.QPConfig{RQDepth: 4})
@@ -78,7 +78,7 @@ func queueFullWhileRefused(w *world) {
 	}
 }
 
-func idsEchoed(w *world) {
+func (w *world) idsEchoed() {
 	a, b := w.open(0, device.QPConfig{RNRRetry: 7}), w.open(1, device.QPConfig{})
 	to := a.ah(b)
 	for _, id := range []uint64{0, 1, 0xffff, 1 << 32, 1<<63 | 5, ^uint64(0)} {
@@ -91,7 +91,7 @@ func idsEchoed(w *world) {
 }
 
 // littleRoom polls into short slices: nothing gets lost, neither side starves.
-func littleRoom(w *world) {
+func (w *world) littleRoom() {
 	a := w.open(0, device.QPConfig{SQDepth: 32, RNRRetry: 7})
 	to := a.ah(a)
 	for i := range uint64(16) {
@@ -107,7 +107,7 @@ func littleRoom(w *world) {
 	})
 }
 
-func depthLimits(w *world) {
+func (w *world) depthLimits() {
 	d := w.f.Devices[0]
 	info := d.Info()
 	for _, cfg := range []device.QPConfig{

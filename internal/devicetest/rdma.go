@@ -9,34 +9,34 @@ import (
 )
 
 var rdmaCases = []testCase{
-	{name: "RDMA/unsupported", devices: 2, run: rdmaUnsupported},
-	{name: "RDMA/sizes", devices: 2, run: rdmaSizes, needs: rdma},
-	{name: "RDMA/unaligned", devices: 2, run: rdmaUnaligned, needs: rdma},
-	{name: "RDMA/longest", devices: 2, run: rdmaLongest, needs: littleRDMA},
-	{name: "RDMA/self", devices: 1, run: rdmaSelf, needs: rdma},
-	{name: "RDMA/registered", devices: 2, run: rdmaRegistered, needs: rdma},
-	{name: "RDMA/queue", devices: 2, run: rdmaQueue, needs: rdma},
-	{name: "RDMA/noAllocations", devices: 2, run: noRDMAAllocations, needs: thriftyRDMA},
-	{name: "RDMA/keys", devices: 2, run: rdmaLocalKeys, needs: localKeys},
+	{name: "RDMA/unsupported", devices: 2, run: (*world).rdmaUnsupported},
+	{name: "RDMA/sizes", devices: 2, run: (*world).rdmaSizes, needs: (*Fabric).rdma},
+	{name: "RDMA/unaligned", devices: 2, run: (*world).rdmaUnaligned, needs: (*Fabric).rdma},
+	{name: "RDMA/longest", devices: 2, run: (*world).rdmaLongest, needs: (*Fabric).littleRDMA},
+	{name: "RDMA/self", devices: 1, run: (*world).rdmaSelf, needs: (*Fabric).rdma},
+	{name: "RDMA/registered", devices: 2, run: (*world).rdmaRegistered, needs: (*Fabric).rdma},
+	{name: "RDMA/queue", devices: 2, run: (*world).rdmaQueue, needs: (*Fabric).rdma},
+	{name: "RDMA/noAllocations", devices: 2, run: (*world).noRDMAAllocations, needs: (*Fabric).thriftyRDMA},
+	{name: "RDMA/keys", devices: 2, run: (*world).rdmaLocalKeys, needs: (*Fabric).localKeys},
 }
 
 // littleRDMA: the longest request is short enough for a test.
-func littleRDMA(f *Fabric) bool { return rdma(f) && f.Devices[0].Info().MaxRDMA <= 16<<20 }
+func (f *Fabric) littleRDMA() bool { return f.rdma() && f.Devices[0].Info().MaxRDMA <= 16<<20 }
 
-func localKeys(f *Fabric) bool { return rdma(f) && f.Devices[0].Info().LocalKeys }
+func (f *Fabric) localKeys() bool { return f.rdma() && f.Devices[0].Info().LocalKeys }
 
 // rdmaUnsupported: requests that Info does not offer are refused at the post.
-func rdmaUnsupported(w *world) {
+func (w *world) rdmaUnsupported() {
 	a, b := w.open(0, device.QPConfig{SQDepth: 1}), w.open(1, device.QPConfig{})
 	to, mr, o := a.ah(b), w.alloc(1, 100, allAccess), a.own(10)
 	refuse := func(kind device.WR) {
 		require.ErrorIs(w, a.PostSend(a.rdma(kind, to, b, o, mr, 0)), device.ErrNotSupported, "kind %d", kind)
 		a.nextID--
 	}
-	if !reads(w.f) {
+	if !w.f.reads() {
 		refuse(device.WRRead)
 	}
-	if !writes(w.f) {
+	if !w.f.writes() {
 		refuse(device.WRWrite)
 	}
 	refuse(device.WRWrite + 1)
@@ -98,7 +98,7 @@ func (p *probe) untouched() {
 }
 
 // rdmaSizes: the other side needs no slot and no handle of ours.
-func rdmaSizes(w *world) {
+func (w *world) rdmaSizes() {
 	const most = 1<<20 + 1
 	limit := min(most, w.f.Devices[0].Info().MaxRDMA)
 	p := newProbe(w, limit)
@@ -112,7 +112,7 @@ func rdmaSizes(w *world) {
 	}
 }
 
-func rdmaUnaligned(w *world) {
+func (w *world) rdmaUnaligned() {
 	p := newProbe(w, 1000)
 	for _, kind := range w.kinds() {
 		for at := range 17 {
@@ -123,7 +123,7 @@ func rdmaUnaligned(w *world) {
 }
 
 // rdmaLongest: a request of MaxRDMA bytes is accepted, one of one byte more is not.
-func rdmaLongest(w *world) {
+func (w *world) rdmaLongest() {
 	limit := w.f.Devices[0].Info().MaxRDMA
 	p := newProbe(w, limit+1)
 	for _, kind := range w.kinds() {
@@ -135,7 +135,7 @@ func rdmaLongest(w *world) {
 
 // rdmaSelf: a queue pair can reach regions of its own device, also the same region
 // on both sides.
-func rdmaSelf(w *world) {
+func (w *world) rdmaSelf() {
 	a := w.open(0, device.QPConfig{QKey: 3})
 	to, mr := a.ah(a), w.alloc(0, 2000, allAccess)
 	o := own{b: mr.Bytes(), key: mr.LKey()}
@@ -148,7 +148,7 @@ func rdmaSelf(w *world) {
 }
 
 // rdmaRegistered: requests to the caller's own memory, if the device can reach it.
-func rdmaRegistered(w *world) {
+func (w *world) rdmaRegistered() {
 	p := newProbe(w, 3000)
 	mr := w.owned(w.f.Devices[1].Register(make([]byte, 3000), allAccess))
 	for _, kind := range w.kinds() {
@@ -162,7 +162,7 @@ func rdmaRegistered(w *world) {
 }
 
 // rdmaQueue: requests take their places in the send queue, beside packets.
-func rdmaQueue(w *world) {
+func (w *world) rdmaQueue() {
 	a := w.open(0, device.QPConfig{SQDepth: 4, RNRRetry: 7})
 	b := w.open(1, device.QPConfig{})
 	to, mr, o := a.ah(b), w.alloc(1, 1000, allAccess), a.own(1000)
@@ -186,7 +186,7 @@ func rdmaQueue(w *world) {
 
 // rdmaLocalKeys: the local side must lie in the region that it names, with the
 // right to be written to if the request writes it.
-func rdmaLocalKeys(w *world) {
+func (w *world) rdmaLocalKeys() {
 	p := newProbe(w, 1000)
 	readOnly := w.allocOwn(0, 1000, 0)
 	other := w.allocOwn(0, 1000, device.LocalWrite)

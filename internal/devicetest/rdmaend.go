@@ -10,12 +10,12 @@ import (
 )
 
 var rdmaEndCases = []testCase{
-	{name: "RDMAEnds/region", devices: 3, run: endRegion, needs: reads},
-	{name: "RDMAEnds/written", devices: 2, run: endWritten, needs: writes},
-	{name: "RDMAEnds/requester", devices: 2, run: endRequester, needs: rdma},
-	{name: "RDMAEnds/receiver", devices: 2, run: endReceiver, needs: rdma},
-	{name: "RDMAEnds/local", devices: 2, run: endLocal, needs: localKeys},
-	{name: "RDMAEnds/death", devices: 2, run: endDeath, needs: func(f *Fabric) bool { return rdma(f) && canKill(f) }},
+	{name: "RDMAEnds/region", devices: 3, run: (*world).endRegion, needs: (*Fabric).reads},
+	{name: "RDMAEnds/written", devices: 2, run: (*world).endWritten, needs: (*Fabric).writes},
+	{name: "RDMAEnds/requester", devices: 2, run: (*world).endRequester, needs: (*Fabric).rdma},
+	{name: "RDMAEnds/receiver", devices: 2, run: (*world).endReceiver, needs: (*Fabric).rdma},
+	{name: "RDMAEnds/local", devices: 2, run: (*world).endLocal, needs: (*Fabric).localKeys},
+	{name: "RDMAEnds/death", devices: 2, run: (*world).endDeath, needs: func(f *Fabric) bool { return f.rdma() && f.canKill() }},
 }
 
 // closer closes a region after a number of looks.
@@ -40,7 +40,7 @@ func (c *closer) step() error {
 
 // endRegion closes a region in the middle of reads: each ends, with the right bytes
 // or with a status, and none touches the memory afterwards.
-func endRegion(w *world) {
+func (w *world) endRegion() {
 	const size = 50_000
 	for round := range 10 {
 		host := w.open(2, device.QPConfig{})
@@ -66,7 +66,7 @@ func endRegion(w *world) {
 
 // endWritten closes a region with writes in progress: its memory does not change
 // from then on.
-func endWritten(w *world) {
+func (w *world) endWritten() {
 	const size = 9_000
 	for round := range 20 {
 		a := w.open(0, device.QPConfig{SQDepth: 16})
@@ -98,7 +98,7 @@ func endWritten(w *world) {
 
 // endRequester closes a queue pair with requests in progress: its memory is free
 // again.
-func endRequester(w *world) {
+func (w *world) endRequester() {
 	for round := range 20 {
 		p := newProbe(w, 8000)
 		p.reset()
@@ -121,7 +121,7 @@ func endRequester(w *world) {
 }
 
 // endReceiver closes the other queue pair with requests in progress: each ends.
-func endReceiver(w *world) {
+func (w *world) endReceiver() {
 	for round := range 20 {
 		p := newProbe(w, 3000)
 		kinds := w.kinds()
@@ -143,7 +143,7 @@ func endReceiver(w *world) {
 }
 
 // endLocal closes the region at the requester's side.
-func endLocal(w *world) {
+func (w *world) endLocal() {
 	for round := range 20 {
 		p := newProbe(w, 3000)
 		for _, kind := range w.kinds() {
@@ -164,7 +164,7 @@ func endLocal(w *world) {
 }
 
 // endDeath: RDMA to the dead ends as packets to them do.
-func endDeath(w *world) {
+func (w *world) endDeath() {
 	p := newProbe(w, 1000)
 	kinds := w.kinds()
 	p.move(kinds[0], 0, 0, 1000)

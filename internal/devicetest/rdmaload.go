@@ -10,8 +10,8 @@ import (
 )
 
 var rdmaLoadCases = []testCase{
-	{name: "RDMA/besideMessages", devices: 3, run: rdmaBeside, needs: rdma},
-	{name: "RDMA/manyReaders", devices: 4, run: rdmaReaders, needs: reads},
+	{name: "RDMA/besideMessages", devices: 3, run: (*world).rdmaBeside, needs: (*Fabric).rdma},
+	{name: "RDMA/manyReaders", devices: 4, run: (*world).rdmaReaders, needs: (*Fabric).reads},
 }
 
 // mixer writes to its part of the other side's region, reads it back, and sends a
@@ -59,7 +59,7 @@ func (m *mixer) start(wr *device.SendWR, next func() error) error {
 }
 
 func (m *mixer) write() error {
-	if !writes(m.w.f) {
+	if !m.w.f.writes() {
 		return m.read()
 	}
 	fill(m.src.b, m.tag())
@@ -67,7 +67,7 @@ func (m *mixer) write() error {
 }
 
 func (m *mixer) read() error {
-	if !reads(m.w.f) {
+	if !m.w.f.reads() {
 		return m.tell()
 	}
 	return m.start(m.rdma(device.WRRead, m.to, m.host.node, m.dst, m.host.mr, m.off), m.tell)
@@ -75,10 +75,10 @@ func (m *mixer) read() error {
 
 func (m *mixer) tell() error {
 	msg := binary.LittleEndian.AppendUint64(nil, uint64(m.off))
-	if writes(m.w.f) {
+	if m.w.f.writes() {
 		msg = binary.LittleEndian.AppendUint64(msg, m.tag())
 	}
-	if reads(m.w.f) && string(m.src.b) != string(m.dst.b) {
+	if m.w.f.reads() && string(m.src.b) != string(m.dst.b) {
 		return fmt.Errorf("round %d: read something else than was written", m.round)
 	}
 	return m.start(m.wr(m.to, m.host.node, msg, nil), m.answer)
@@ -134,7 +134,7 @@ func (k *keeper) step() error {
 
 // rdmaBeside: written data is in place when a message that was sent after the
 // completion arrives.
-func rdmaBeside(w *world) {
+func (w *world) rdmaBeside() {
 	const mixers = 4
 	k := &keeper{
 		node: w.open(2, device.QPConfig{RNRRetry: 7, RQDepth: 8}), mr: w.alloc(2, mixers*mixSize, allAccess),
@@ -221,7 +221,7 @@ func (b *bystander) finished() bool { return true }
 func (b *bystander) String() string { return "a bystander" }
 
 // rdmaReaders: any number may read at the same time.
-func rdmaReaders(w *world) {
+func (w *world) rdmaReaders() {
 	const size = 100_000
 	host, mr := w.open(3, device.QPConfig{}), w.alloc(3, size, canRead)
 	whole := fill(mr.Bytes(), 3)

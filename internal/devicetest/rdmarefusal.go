@@ -7,11 +7,11 @@ import (
 )
 
 var rdmaRefusalCases = []testCase{
-	{name: "RDMARefused/key", devices: 2, run: refusedKey, needs: rdma},
-	{name: "RDMARefused/range", devices: 2, run: refusedRange, needs: rdma},
-	{name: "RDMARefused/closed", devices: 2, run: refusedClosed, needs: rdma},
-	{name: "RDMARefused/reported", devices: 2, run: refusedReported, needs: rdma},
-	{name: "RDMARefused/destination", devices: 2, run: refusedDestination, needs: rdma},
+	{name: "RDMARefused/key", devices: 2, run: (*world).refusedKey, needs: (*Fabric).rdma},
+	{name: "RDMARefused/range", devices: 2, run: (*world).refusedRange, needs: (*Fabric).rdma},
+	{name: "RDMARefused/closed", devices: 2, run: (*world).refusedClosed, needs: (*Fabric).rdma},
+	{name: "RDMARefused/reported", devices: 2, run: (*world).refusedReported, needs: (*Fabric).rdma},
+	{name: "RDMARefused/destination", devices: 2, run: (*world).refusedDestination, needs: (*Fabric).rdma},
 }
 
 // refuse posts a request of n bytes with a change and expects it to end with st,
@@ -32,7 +32,7 @@ func (p *probe) refusedBad(kind device.WR, n int, change func(*device.SendWR)) {
 	p.refuse(kind, device.StatusBadAddress, n, change)
 }
 
-func refusedKey(w *world) {
+func (w *world) refusedKey() {
 	p := newProbe(w, 1000)
 	mine := w.alloc(0, 1000, allAccess) // a region of the requester's device
 	for _, kind := range w.kinds() {
@@ -43,7 +43,7 @@ func refusedKey(w *world) {
 	}
 }
 
-func refusedRange(w *world) {
+func (w *world) refusedRange() {
 	const size = 1000
 	p := newProbe(w, size)
 	base := p.mr.Addr()
@@ -79,7 +79,7 @@ func refusedRange(w *world) {
 
 // refusedClosed: the key of a closed region reaches nothing, though another region
 // may lie in the same memory.
-func refusedClosed(w *world) {
+func (w *world) refusedClosed() {
 	for range 20 {
 		p := newProbe(w, 1000)
 		gone := w.alloc(1, 1000, allAccess)
@@ -95,7 +95,7 @@ func refusedClosed(w *world) {
 }
 
 // refusedReported: a software device reports refused requests to its own side.
-func refusedReported(w *world) {
+func (w *world) refusedReported() {
 	if !w.f.ReportsRefused {
 		p := newProbe(w, 10)
 		p.refusedBad(w.kinds()[0], 10, func(wr *device.SendWR) { wr.RKey++ })
@@ -130,7 +130,7 @@ func refusedReported(w *world) {
 
 // refusedDestination: RDMA to a queue pair that is not there, or under another
 // Q_Key, ends as a packet does.
-func refusedDestination(w *world) {
+func (w *world) refusedDestination() {
 	p := newProbe(w, 1000)
 	nobody := p.b.gid
 	nobody[15] ^= 0x55

@@ -9,22 +9,22 @@ import (
 )
 
 var regionCases = []testCase{
-	{name: "Regions", devices: 1, run: regions},
-	{name: "RegionsRefused", devices: 1, run: regionsRefused},
-	{name: "RegionsRenewed", devices: 1, run: regionsRenewed},
-	{name: "RegionKeys", devices: 1, run: regionKeys, needs: software},
-	{name: "RegionAddresses", devices: 1, run: regionAddresses},
-	{name: "RegionsKeepDeviceOpen", devices: 1, run: regionsKeepDevice},
+	{name: "Regions", devices: 1, run: (*world).regions},
+	{name: "RegionsRefused", devices: 1, run: (*world).regionsRefused},
+	{name: "RegionsRenewed", devices: 1, run: (*world).regionsRenewed},
+	{name: "RegionKeys", devices: 1, run: (*world).regionKeys, needs: (*Fabric).software},
+	{name: "RegionAddresses", devices: 1, run: (*world).regionAddresses},
+	{name: "RegionsKeepDeviceOpen", devices: 1, run: (*world).regionsKeepDevice},
 }
 
 // regions: Register and Alloc make regions as requested.
-func regions(w *world) {
+func (w *world) regions() {
 	d := w.f.Devices[0]
 	for _, n := range []int{1, 100, 4096, 4097, 3 << 20} {
 		mr := w.alloc(0, n, allAccess)
 		require.Len(w, mr.Bytes(), n)
 		require.Equal(w, make([]byte, n), mr.Bytes(), "zeroed")
-		require.True(w, !rdma(w.f) || mr.Remote(), "allocated memory can be reached")
+		require.True(w, !w.f.rdma() || mr.Remote(), "allocated memory can be reached")
 		mr.Bytes()[n-1] = 1
 		require.NoError(w, mr.Close())
 		require.ErrorIs(w, mr.Close(), device.ErrClosed)
@@ -42,7 +42,7 @@ func regions(w *world) {
 }
 
 // regionsRenewed: a closed region becomes one of other memory, on devices that can do that.
-func regionsRenewed(w *world) {
+func (w *world) regionsRenewed() {
 	d := w.f.Devices[0]
 	mr := w.owned(d.Register(make([]byte, 100), canRead))
 	r, ok := mr.(device.Renewer)
@@ -70,7 +70,7 @@ func regionsRenewed(w *world) {
 	require.Error(w, own.Renew(mem, canWrite), "it came from Alloc")
 }
 
-func regionsRefused(w *world) {
+func (w *world) regionsRefused() {
 	d := w.f.Devices[0]
 	for _, f := range []func() (device.MR, error){
 		func() (device.MR, error) { return d.Register(nil, allAccess) },
@@ -89,7 +89,7 @@ func regionsRefused(w *world) {
 
 // regionKeys: keys are not 0, differ while regions are open, and do not reveal the
 // next one.
-func regionKeys(w *world) {
+func (w *world) regionKeys() {
 	const n = 1000
 	mem := make([]byte, 64)
 	seen, high := map[uint64]bool{}, map[uint32]bool{}
@@ -122,7 +122,7 @@ func regionKeys(w *world) {
 }
 
 // regionAddresses: no two open regions share an address.
-func regionAddresses(w *world) {
+func (w *world) regionAddresses() {
 	var open []device.MR
 	for i := range 100 {
 		open = append(open, w.alloc(0, 1+i*777, allAccess))
@@ -142,7 +142,7 @@ func regionAddresses(w *world) {
 	}
 }
 
-func regionsKeepDevice(w *world) {
+func (w *world) regionsKeepDevice() {
 	d := w.f.Devices[0]
 	a := w.alloc(0, 100, allAccess)
 	b, err := d.Register(make([]byte, 100), allAccess)

@@ -9,16 +9,16 @@ import (
 )
 
 var rightCases = []testCase{
-	{name: "Rights/table", devices: 2, run: rightsTable, needs: rdma},
-	{name: "Windows/refused", devices: 1, run: windowsRefused},
-	{name: "Windows/bytes", devices: 2, run: windowBytes, needs: windows},
-	{name: "Windows/returned", devices: 2, run: windowReturned, needs: windows},
-	{name: "Windows/region", devices: 2, run: windowRegion, needs: windows},
-	{name: "Windows/many", devices: 2, run: windowMany, needs: windows},
-	{name: "Windows/plain", devices: 2, run: windowPlain},
+	{name: "Rights/table", devices: 2, run: (*world).rightsTable, needs: (*Fabric).rdma},
+	{name: "Windows/refused", devices: 1, run: (*world).windowsRefused},
+	{name: "Windows/bytes", devices: 2, run: (*world).windowBytes, needs: (*Fabric).windows},
+	{name: "Windows/returned", devices: 2, run: (*world).windowReturned, needs: (*Fabric).windows},
+	{name: "Windows/region", devices: 2, run: (*world).windowRegion, needs: (*Fabric).windows},
+	{name: "Windows/many", devices: 2, run: (*world).windowMany, needs: (*Fabric).windows},
+	{name: "Windows/plain", devices: 2, run: (*world).windowPlain},
 }
 
-func windows(f *Fabric) bool { return f.Devices[0].Info().Windows }
+func (f *Fabric) windows() bool { return f.Devices[0].Info().Windows }
 
 // rights is what a region of each Access allows to others: the one answer of every device,
 // however the memory came to it.
@@ -48,7 +48,7 @@ func (w *world) ways(n int) map[string]func(device.Access) device.MR {
 }
 
 // rightsTable: a right to read is no right to write, the other way round, and none is none.
-func rightsTable(w *world) {
+func (w *world) rightsTable() {
 	const size = 1000
 	p := newProbe(w, size)
 	for name, get := range w.ways(size) {
@@ -98,10 +98,10 @@ func (p *probe) through(key uint64, off, n int) device.Status {
 }
 
 // windowsRefused: without them, and for memory that is not in the region.
-func windowsRefused(w *world) {
+func (w *world) windowsRefused() {
 	n := w.openBare(0, device.QPConfig{})
 	mr := w.alloc(0, 100, device.RemoteRead)
-	if !windows(w.f) {
+	if !w.f.windows() {
 		_, err := n.Lend(0, mr.LKey(), mr.Bytes())
 		require.ErrorIs(w, err, device.ErrNotSupported)
 		n.Return(0, 1)
@@ -139,7 +139,7 @@ func windowsRefused(w *world) {
 
 // windowBytes: the key of a window reaches its bytes for reading, and nothing else; that of
 // the region reaches what it did before.
-func windowBytes(w *world) {
+func (w *world) windowBytes() {
 	const size, off, n = 10_000, 3000, 2000
 	p := newProbe(w, size)
 	for name, get := range w.ways(size) {
@@ -172,7 +172,7 @@ func windowBytes(w *world) {
 				}
 				require.Equal(w, want, p.through(key, c.off, c.n), "%s %v: %d bytes at %d", name, row.access, c.n, c.off)
 			}
-			if writes(w.f) {
+			if w.f.writes() {
 				p.refusedBad(device.WRWrite, 1, func(wr *device.SendWR) { wr.RKey, wr.Remote = key, p.mr.Addr()+off })
 			}
 			st := p.through(p.mr.RKey(), off, n)
@@ -184,7 +184,7 @@ func windowBytes(w *world) {
 }
 
 // windowReturned: a key that was returned reaches nothing, and no later window has it.
-func windowReturned(w *world) {
+func (w *world) windowReturned() {
 	const size = 1000
 	p := newProbe(w, size)
 	p.mr = w.alloc(1, size, 0)
@@ -207,7 +207,7 @@ func windowReturned(w *world) {
 }
 
 // windowRegion: with the region its windows are closed.
-func windowRegion(w *world) {
+func (w *world) windowRegion() {
 	const size = 1000
 	p := newProbe(w, size)
 	gone := w.alloc(1, size, allAccess)
@@ -225,7 +225,7 @@ func windowRegion(w *world) {
 
 // windowMany: there may be a few hundred, each of its own bytes; beyond the limit there is an
 // error, and what there was goes on.
-func windowMany(w *world) {
+func (w *world) windowMany() {
 	const size, least, each = 4096, 200, 8
 	p := newProbe(w, size)
 	p.mr = w.alloc(1, size, 0)
@@ -252,7 +252,7 @@ func windowMany(w *world) {
 
 // windowPlain: memory in no region can be lent, and another put in its place. Nothing but its
 // bytes is reached, and only for reading.
-func windowPlain(w *world) {
+func (w *world) windowPlain() {
 	const size = 3000
 	var p *probe
 	if info := w.f.Devices[1].Info(); info.Plain {
@@ -282,7 +282,7 @@ func windowPlain(w *world) {
 		require.Equal(w, device.StatusBadAddress, read(key, off+1, size-off))
 	}
 	require.Equal(w, device.StatusBadAddress, read(key, -1, 1))
-	if writes(w.f) {
+	if w.f.writes() {
 		p.refusedBad(device.WRWrite, 1, func(wr *device.SendWR) { wr.RKey, wr.Remote = key, addr })
 	}
 	other := fill(make([]byte, size), 3)
@@ -294,7 +294,7 @@ func windowPlain(w *world) {
 	p.b.Return(0, key)
 	require.Equal(w, device.StatusBadAddress, read(key, 0, size))
 	require.ErrorIs(w, p.b.Relend(0, key, other), device.ErrBadKey)
-	if p.mr.Remote() && windows(w.f) {
+	if p.mr.Remote() && w.f.windows() {
 		inRegion := p.lend(0, size)
 		require.ErrorIs(w, p.b.Relend(0, inRegion, other), device.ErrBadKey, "it lies in a region")
 		p.b.Return(0, inRegion)

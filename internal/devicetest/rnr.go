@@ -7,17 +7,17 @@ import (
 )
 
 var rnrCases = []testCase{
-	{name: "RNR/0", devices: 2, run: func(w *world) { rnr(w, 0) }},
-	{name: "RNR/1", devices: 2, run: func(w *world) { rnr(w, 1) }},
-	{name: "RNR/3", devices: 2, run: func(w *world) { rnr(w, 3) }},
-	{name: "RNR/forever", devices: 2, run: rnrForever},
-	{name: "RNR/cured", devices: 2, run: rnrCured},
-	{name: "RNR/set", devices: 2, run: rnrSet, needs: setsRNR},
+	{name: "RNR/0", devices: 2, run: func(w *world) { w.rnr(0) }},
+	{name: "RNR/1", devices: 2, run: func(w *world) { w.rnr(1) }},
+	{name: "RNR/3", devices: 2, run: func(w *world) { w.rnr(3) }},
+	{name: "RNR/forever", devices: 2, run: (*world).rnrForever},
+	{name: "RNR/cured", devices: 2, run: (*world).rnrCured},
+	{name: "RNR/set", devices: 2, run: (*world).rnrSet, needs: (*Fabric).setsRNR},
 }
 
 // rnr: nothing was ever posted at the receiver, so the send ends with StatusRNR and
 // is gone; slots that are posted later get later packets only.
-func rnr(w *world, retries uint8) {
+func (w *world) rnr(retries uint8) {
 	a := w.open(0, device.QPConfig{RNRRetry: retries})
 	b := w.openBare(1, device.QPConfig{RQDepth: 4})
 	to := a.ah(b)
@@ -32,7 +32,7 @@ func rnr(w *world, retries uint8) {
 }
 
 // setsRNR: queue pairs learn RNRRetry late, too.
-func setsRNR(f *Fabric) bool {
+func (f *Fabric) setsRNR() bool {
 	q, err := f.Devices[0].OpenQP(device.QPConfig{})
 	if err != nil {
 		return true // which the case will find out
@@ -43,7 +43,7 @@ func setsRNR(f *Fabric) bool {
 
 // rnrSet: a queue pair that offers it is given the number of resends before its first
 // send.
-func rnrSet(w *world) {
+func (w *world) rnrSet() {
 	for set, was := range map[uint8]uint8{0: 7, 1: 7, 7: 0} {
 		a, b := w.open(0, device.QPConfig{RNRRetry: was}), w.openBare(1, device.QPConfig{})
 		require.NoError(w, a.SetRNRRetry(set))
@@ -60,7 +60,7 @@ func rnrSet(w *world) {
 	}
 }
 
-func rnrForever(w *world) {
+func (w *world) rnrForever() {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
 	b := w.openBare(1, device.QPConfig{})
 	id := a.send(a.ah(b), b, []byte("patient"))
@@ -74,7 +74,7 @@ func rnrForever(w *world) {
 }
 
 // rnrCured: with room for four, eight sends arrive as slots come back.
-func rnrCured(w *world) {
+func (w *world) rnrCured() {
 	a := w.open(0, device.QPConfig{RNRRetry: 7, SQDepth: 64})
 	b := w.open(1, device.QPConfig{RQDepth: 4})
 	b.keep = true

@@ -7,13 +7,13 @@ import (
 )
 
 var slotCases = []testCase{
-	{name: "NothingPosted", devices: 2, run: nothingPosted},
-	{name: "SlotsBelongToTheReader", devices: 2, run: slotsBelong},
-	{name: "BadSlotsIgnored", devices: 2, run: badSlots},
+	{name: "NothingPosted", devices: 2, run: (*world).nothingPosted},
+	{name: "SlotsBelongToTheReader", devices: 2, run: (*world).slotsBelong},
+	{name: "BadSlotsIgnored", devices: 2, run: (*world).badSlots},
 }
 
 // nothingPosted: all slots begin unposted, and only those posted are used.
-func nothingPosted(w *world) {
+func (w *world) nothingPosted() {
 	a := w.open(0, device.QPConfig{})
 	b := w.openBare(1, device.QPConfig{RQDepth: 4})
 	b.keep = true
@@ -36,7 +36,7 @@ func nothingPosted(w *world) {
 
 // slotsBelong: a slot that was not posted again keeps its packet while
 // others arrive.
-func slotsBelong(w *world) {
+func (w *world) slotsBelong() {
 	a := w.open(0, device.QPConfig{RNRRetry: 7})
 	b := w.open(1, device.QPConfig{RQDepth: 4})
 	b.keep = true
@@ -60,7 +60,7 @@ func slotsBelong(w *world) {
 
 // badSlots: slots out of range and slots posted twice do no harm; above all no
 // slot gets two packets.
-func badSlots(w *world) {
+func (w *world) badSlots() {
 	a := w.open(0, device.QPConfig{})
 	b := w.openBare(1, device.QPConfig{RQDepth: 2})
 	b.keep = true

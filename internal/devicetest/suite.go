@@ -94,22 +94,22 @@ func memoryCases() []testCase {
 	)
 }
 
-func canKill(f *Fabric) bool     { return f.Kill != nil }
-func reportsGone(f *Fabric) bool { return f.Kill != nil && f.ReportsGone }
-func thrifty(f *Fabric) bool     { return !f.Allocates }
-func shuffles(f *Fabric) bool    { return f.Shuffles }
-func software(f *Fabric) bool    { return !f.Hardware }
-func manyGIDs(f *Fabric) bool    { return !f.OneGID }
-func manyGoroutines(f *Fabric) bool {
+func (f *Fabric) canKill() bool     { return f.Kill != nil }
+func (f *Fabric) reportsGone() bool { return f.Kill != nil && f.ReportsGone }
+func (f *Fabric) thrifty() bool     { return !f.Allocates }
+func (f *Fabric) shuffles() bool    { return f.Shuffles }
+func (f *Fabric) software() bool    { return !f.Hardware }
+func (f *Fabric) manyGIDs() bool    { return !f.OneGID }
+func (f *Fabric) manyGoroutines() bool {
 	return !f.Single
 }
-func copiesAtPost(f *Fabric) bool { return f.Devices[0].Info().CopiesAtPost }
+func (f *Fabric) copiesAtPost() bool { return f.Devices[0].Info().CopiesAtPost }
 
-func reads(f *Fabric) bool  { return f.Devices[0].Info().RDMARead }
-func writes(f *Fabric) bool { return f.Devices[0].Info().RDMAWrite }
-func rdma(f *Fabric) bool   { return reads(f) || writes(f) }
+func (f *Fabric) reads() bool  { return f.Devices[0].Info().RDMARead }
+func (f *Fabric) writes() bool { return f.Devices[0].Info().RDMAWrite }
+func (f *Fabric) rdma() bool   { return f.reads() || f.writes() }
 
-func thriftyRDMA(f *Fabric) bool { return rdma(f) && thrifty(f) }
+func (f *Fabric) thriftyRDMA() bool { return f.rdma() && f.thrifty() }
 
-func solicited(f *Fabric) bool   { return writes(f) && !f.Devices[0].Info().UnsolicitedWrite }
-func unsolicited(f *Fabric) bool { return writes(f) && f.Devices[0].Info().UnsolicitedWrite }
+func (f *Fabric) solicited() bool   { return f.writes() && !f.Devices[0].Info().UnsolicitedWrite }
+func (f *Fabric) unsolicited() bool { return f.writes() && f.Devices[0].Info().UnsolicitedWrite }

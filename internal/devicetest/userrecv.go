@@ -7,15 +7,15 @@ import (
 )
 
 var userRecvCases = []testCase{
-	{name: "UserRecv", devices: 2, run: userRecv, needs: hasUserRecv},
-	{name: "UserRecv/queue", devices: 2, run: userRecvQueue, needs: hasUserRecv},
-	{name: "UserRecv/written", devices: 2, run: userRecvWritten, needs: func(f *Fabric) bool { return hasUserRecv(f) && solicited(f) }},
-	{name: "UserRecv/keys", devices: 2, run: userRecvKeys, needs: func(f *Fabric) bool {
-		return hasUserRecv(f) && f.Devices[0].Info().LocalKeys
+	{name: "UserRecv", devices: 2, run: (*world).userRecv, needs: (*Fabric).hasUserRecv},
+	{name: "UserRecv/queue", devices: 2, run: (*world).userRecvQueue, needs: (*Fabric).hasUserRecv},
+	{name: "UserRecv/written", devices: 2, run: (*world).userRecvWritten, needs: func(f *Fabric) bool { return f.hasUserRecv() && f.solicited() }},
+	{name: "UserRecv/keys", devices: 2, run: (*world).userRecvKeys, needs: func(f *Fabric) bool {
+		return f.hasUserRecv() && f.Devices[0].Info().LocalKeys
 	}},
 }
 
-func hasUserRecv(f *Fabric) bool { return f.Devices[0].Info().UserRecv }
+func (f *Fabric) hasUserRecv() bool { return f.Devices[0].Info().UserRecv }
 
 // openUser makes a queue pair that receives into the caller's buffers.
 // It has four places, on the second device.
@@ -39,7 +39,7 @@ func (n *node) into(size int) (uint64, device.MR) {
 
 // userRecv: each packet lies in the buffer that was posted longest, and one that does not
 // fit ends its receive.
-func userRecv(w *world) {
+func (w *world) userRecv() {
 	a, b := w.open(0, device.QPConfig{RNRRetry: 7}), w.openUser()
 	to, back := a.ah(b), b.ah(a)
 	require.Zero(w, b.RecvSlots())
@@ -69,7 +69,7 @@ func userRecv(w *world) {
 }
 
 // userRecvQueue: there are RQDepth places, and what is not posted meets RNR.
-func userRecvQueue(w *world) {
+func (w *world) userRecvQueue() {
 	a, b := w.open(0, device.QPConfig{RNRRetry: 1}), w.openUser()
 	to := a.ah(b)
 	require.Equal(w, device.StatusRNR, a.status(a.send(to, b, []byte("early"))))
@@ -92,7 +92,7 @@ func userRecvQueue(w *world) {
 }
 
 // userRecvWritten: a write with immediate takes a receive and leaves its buffer alone.
-func userRecvWritten(w *world) {
+func (w *world) userRecvWritten() {
 	a, b := w.open(0, device.QPConfig{RNRRetry: 7}), w.openUser()
 	o, mr := w.alloc(0, 50, allAccess), w.alloc(1, 50, allAccess)
 	id, mem := b.into(50)
@@ -107,7 +107,7 @@ func userRecvWritten(w *world) {
 }
 
 // userRecvKeys: where there are local keys the buffer lies in a region.
-func userRecvKeys(w *world) {
+func (w *world) userRecvKeys() {
 	a, b := w.open(0, device.QPConfig{RNRRetry: 7}), w.openUser()
 	to := a.ah(b)
 	mr, other := w.alloc(1, 100, device.LocalWrite), w.alloc(1, 100, device.RemoteRead)

@@ -16,15 +16,15 @@ import (
 func (w *world) datagram() *side { return w.side(efa.EndpointConfig{Datagram: true}) }
 
 // deliver sends a datagram until it is received, and returns that.
-func deliver(a, b *side, r efa.SendReq) efa.Completion {
-	a.t.Helper()
-	buf := make([]byte, a.mtu())
+func (s *side) deliver(b *side, r efa.SendReq) efa.Completion {
+	s.t.Helper()
+	buf := make([]byte, s.mtu())
 	b.recv(buf, 1)
 	for {
-		r.To, r.Token = a.peer, 2
-		_, err := a.ep.PostSend(&r)
-		require.NoError(a.t, err)
-		a.ok(efa.Sent, 2)
+		r.To, r.Token = s.peer, 2
+		_, err := s.ep.PostSend(&r)
+		require.NoError(s.t, err)
+		s.ok(efa.Sent, 2)
 		short, cancel := context.WithTimeout(b.ctx, 100*time.Millisecond)
 		var c [1]efa.Completion
 		_, err = b.ep.RecvQueue().Read(short, c[:])
@@ -32,7 +32,7 @@ func deliver(a, b *side, r efa.SendReq) efa.Completion {
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && b.ctx.Err() == nil: // it was lost
 		case err != nil || c[0].Err != nil:
-			require.NoError(a.t, errors.Join(err, c[0].Err))
+			require.NoError(s.t, errors.Join(err, c[0].Err))
 		case bytes.Equal(buf[:c[0].N], r.Buf):
 			return c[0]
 		default: // an earlier one that was sent twice
@@ -46,14 +46,14 @@ func deliver(a, b *side, r efa.SendReq) efa.Completion {
 func datagrams(t *testing.T, w *world) {
 	a, b := w.datagram(), w.datagram()
 	a.meet(b)
-	c := deliver(a, b, efa.SendReq{Buf: []byte("stranger")})
+	c := a.deliver(b, efa.SendReq{Buf: []byte("stranger")})
 	require.Equal(t, efa.NoAddr, c.From)
-	raw, _ := a.ep.Address().Raw(scheme(a))
+	raw, _ := a.ep.Address().Raw(a.scheme())
 	require.Equal(t, raw.QPN(), c.Raw().QPN())
 	b.meet(a)
 	mtu := a.mtu()
 	for i, n := range []int{1, 32, 33, 4096, mtu - 1, mtu, 0} {
-		c := deliver(a, b, efa.SendReq{Buf: pattern(n, i), HasData: i%2 == 0, Data: uint64(i)})
+		c := a.deliver(b, efa.SendReq{Buf: pattern(n, i), HasData: i%2 == 0, Data: uint64(i)})
 		require.Equal(t, n, c.N)
 		require.Equal(t, b.peer, c.From)
 		require.Equal(t, i%2 == 0, c.HasData)
@@ -74,7 +74,7 @@ func lostDatagrams(t *testing.T, w *world) {
 	for range 2000 {
 		require.NoError(t, a.ep.Send(a.ctx, a.peer, pattern(a.mtu(), 1)))
 	}
-	deliver(a, b, efa.SendReq{Buf: []byte("the last")})
+	a.deliver(b, efa.SendReq{Buf: []byte("the last")})
 	require.NoError(t, b.ep.Close())
 	for range 100 {
 		require.NoError(t, a.ep.Send(a.ctx, a.peer, []byte("to nobody")))

@@ -28,7 +28,7 @@ func canceledReceives(t *testing.T, w *world) {
 	b.recv(bufs[3][:], 3)
 	b.ok(efa.Received, 3)
 	require.Equal(t, "second", string(bufs[3][:6]))
-	check(a, b)
+	a.check(b)
 }
 
 // canceledSends: the caller is let go of, though the device may still bring the message.
@@ -64,7 +64,7 @@ func removedPeers(t *testing.T, w *world) {
 	buf := make([]byte, 10)
 	b.recv(buf, 3)
 	require.Equal(t, 5, b.ok(efa.Received, 3).N) // the device had it
-	check(a, b)
+	a.check(b)
 }
 
 // closeWithAll: every operation ends once, with the endpoint.
@@ -103,14 +103,14 @@ func closeWithAll(t *testing.T, w *world) {
 	_, err = ep.PostSend(&efa.SendReq{To: to, Buf: buf})
 	require.ErrorIs(t, err, efa.ErrClosed)
 	require.NoError(t, q.Close())
-	check(b, a) // b may still get what was on its way from the closed one
+	b.check(a) // b may still get what was on its way from the closed one
 }
 
 // gonePeer: operations with an endpoint that has closed end with an error, also those that
 // wait for a receive there.
 func gonePeer(t *testing.T, w *world) {
 	a, b := w.pair()
-	check(a, b)
+	a.check(b)
 	a.send([]byte("waits"), 1)
 	a.handled()
 	require.NoError(t, b.ep.Close())
@@ -120,7 +120,7 @@ func gonePeer(t *testing.T, w *world) {
 	c := w.direct(efa.ProtocolConfig{})
 	c.meet(a)
 	a.meet(c)
-	check(a, c)
+	a.check(c)
 }
 
 // protocolPeer: packets of an endpoint with the protocol are data to one without, whose

@@ -38,7 +38,7 @@ func rdma(t *testing.T, w *world) {
 				copy(local, pattern(n, i))
 				b.handled() // the race detector wants to know that the memory was given back
 				require.NoError(t, there.Write(a.ctx, local, efa.Complete(efa.Delivered)))
-				check(a, b) // this process sees what was written before a message
+				a.check(b) // this process sees what was written before a message
 				require.Equal(t, pattern(n, i), far.Bytes()[:n])
 			}
 			if info.RDMARead {
@@ -55,7 +55,7 @@ func rdma(t *testing.T, w *world) {
 			}
 		}
 	}
-	check(a, b)
+	a.check(b)
 }
 
 // writeData: the other side learns of it, and no receive of its is used up by that.
@@ -102,7 +102,7 @@ func refusedRDMA(t *testing.T, w *world) {
 		require.Error(t, a.ep.Memory(a.peer, readOnly.Remote()).Write(a.ctx, word), "not to be written")
 		require.NoError(t, a.ep.Memory(a.peer, writeOnly.Remote()).Write(a.ctx, word))
 	}
-	check(a, b)
+	a.check(b)
 }
 
 // closedRegions: a receive ends with the region that its buffer lies in.
@@ -112,5 +112,5 @@ func closedRegions(t *testing.T, w *world) {
 	b.recv(m.Bytes()[:10], 1)
 	require.NoError(t, m.Close())
 	require.Error(t, b.next().Err)
-	check(a, b)
+	a.check(b)
 }

@@ -27,7 +27,7 @@ func messages(t *testing.T, w *world) {
 		require.Equal(t, n, c.N)
 		require.Equal(t, pattern(n, i), buf[:n])
 		require.Equal(t, b.peer, c.From)
-		raw, _ := a.ep.Address().Raw(scheme(a))
+		raw, _ := a.ep.Address().Raw(a.scheme())
 		require.Equal(t, raw, c.Raw())
 		if require.Equal(t, i%2 == 0, c.HasData); c.HasData {
 			require.Equal(t, data&math.MaxUint32, c.Data)
@@ -48,7 +48,7 @@ func messages(t *testing.T, w *world) {
 	a.ok(efa.Sent, 4)
 }
 
-func scheme(s *side) string {
+func (s *side) scheme() string {
 	name, _, _ := strings.Cut(s.ep.Address().String(), "://")
 	return name
 }
@@ -105,8 +105,8 @@ func notReady(t *testing.T, w *world) {
 	b.recv(buf, 3)
 	require.Equal(t, 5, b.ok(efa.Received, 3).N)
 	a.ok(efa.Sent, 1)
-	check(a, b)
-	check(b, a)
+	a.check(b)
+	b.check(a)
 }
 
 // truncation: the receive ends with both lengths, the next one is unharmed.
@@ -126,7 +126,7 @@ func truncation(t *testing.T, w *world) {
 	a.send(pattern(a.mtu(), 0), 4)
 	b.failed(efa.ErrTruncated, 3)
 	a.ok(efa.Sent, 4)
-	check(a, b)
+	a.check(b)
 }
 
 // refusals: what there is not ends with the reason, at once, and does no harm.
@@ -154,16 +154,16 @@ func refusals(t *testing.T, w *world) {
 		"peek":              {efa.ErrNotSupported, func(c context.Context) error { _, err := a.ep.Peek(c); return err }},
 		"read above":        {above(info.RDMARead), func(c context.Context) error { return there.Read(c, make([]byte, info.MaxRDMA+1)) }},
 		"write above":       {above(info.RDMAWrite), func(c context.Context) error { return there.Write(c, make([]byte, info.MaxRDMA+1)) }},
-		"emulated memory":   {efa.ErrNotSupported, func(c context.Context) error { return unreachable(a).Write(c, word) }},
-		"emulated for read": {efa.ErrNotSupported, func(c context.Context) error { return unreachable(a).Read(c, word) }},
+		"emulated memory":   {efa.ErrNotSupported, func(c context.Context) error { return a.unreachable().Write(c, word) }},
+		"emulated for read": {efa.ErrNotSupported, func(c context.Context) error { return a.unreachable().Read(c, word) }},
 	} {
 		if info.MaxRDMA > 1<<24 && (name == "read above" || name == "write above") {
 			continue // as much memory
 		}
 		require.ErrorIs(t, x.call(a.ctx), x.want, name)
 	}
-	check(a, b)
-	check(b, a)
+	a.check(b)
+	b.check(a)
 }
 
 // above is how RDMA of too much is refused by a device that has it, or not.
@@ -175,7 +175,9 @@ func above(has bool) error {
 }
 
 // unreachable is memory of which the key says that no device reaches it.
-func unreachable(s *side) efa.Memory { return s.ep.Memory(s.peer, efa.RawRemote(4096, 4096, 1<<63|5)) }
+func (s *side) unreachable() efa.Memory {
+	return s.ep.Memory(s.peer, efa.RawRemote(4096, 4096, 1<<63|5))
+}
 
 // strangers: a message of somebody in no address vector is one, and says where it is from.
 func strangers(t *testing.T, w *world) {
@@ -186,7 +188,7 @@ func strangers(t *testing.T, w *world) {
 	a.send([]byte("who"), 2)
 	c := b.ok(efa.Received, 1)
 	require.Equal(t, efa.NoAddr, c.From)
-	raw, _ := a.ep.Address().Raw(scheme(a))
+	raw, _ := a.ep.Address().Raw(a.scheme())
 	require.Equal(t, raw.QPN(), c.Raw().QPN())
 	require.Equal(t, raw.GID(), c.Raw().GID())
 	a.ok(efa.Sent, 2)
@@ -201,8 +203,8 @@ func strangers(t *testing.T, w *world) {
 	require.Equal(t, efa.NoAddr, b.ok(efa.Received, 1).From)
 	a.ok(efa.Sent, 2)
 	b.meet(a)
-	check(a, b)
-	check(b, a)
+	a.check(b)
+	b.check(a)
 }
 
 // flood: as many messages as receives, out of order, each once.

@@ -146,14 +146,14 @@ func (s *side) failed(err error, token uint64) efa.Completion {
 }
 
 // check sends a word from a to b: both work.
-func check(a, b *side) {
-	a.t.Helper()
+func (s *side) check(b *side) {
+	s.t.Helper()
 	buf := make([]byte, 10)
 	b.recv(buf, 901)
-	a.send([]byte("all well"), 902)
-	require.Equal(a.t, 8, b.ok(efa.Received, 901).N)
-	require.Equal(a.t, "all well", string(buf[:8]))
-	a.ok(efa.Sent, 902)
+	s.send([]byte("all well"), 902)
+	require.Equal(s.t, 8, b.ok(efa.Received, 901).N)
+	require.Equal(s.t, "all well", string(buf[:8]))
+	s.ok(efa.Sent, 902)
 }
 
 // pattern is n bytes that differ.

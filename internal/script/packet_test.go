@@ -86,7 +86,7 @@ func TestBadWords(t *testing.T) {
 		_, err := r.Packet(x, strings.Fields(line))
 		require.Error(t, err, line)
 	}
-	b, err := Packet(x, strings.Fields("EAGER_MSGRTM msg_id=1 type=200 version=3 flags=0x4001 len=2 cut=9"))
+	b, err := x.Packet(strings.Fields("EAGER_MSGRTM msg_id=1 type=200 version=3 flags=0x4001 len=2 cut=9"))
 	require.NoError(t, err)
 	require.Equal(t, []byte{200, 3, 5, 0x40, 1, 0, 0, 0, 1}, b)
 }

@@ -142,4 +142,4 @@ func (w *words) lie(b []byte) {
 }
 
 // Packet is Rig.Packet where no memory has a name.
-func Packet(x *Remote, line []string) ([]byte, error) { return (*Rig)(nil).Packet(x, line) }
+func (x *Remote) Packet(line []string) ([]byte, error) { return (*Rig)(nil).Packet(x, line) }

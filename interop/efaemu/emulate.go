@@ -27,7 +27,7 @@ import (
 const spareThreads = 16
 
 // emulate runs the program with a device and returns its exit status.
-func emulate(o *options) (status int, err error) {
+func (o *options) emulate() (status int, err error) {
 	runtime.GOMAXPROCS(runtime.NumCPU() + spareThreads)
 	cfg := shm.Config{Dir: o.fabric, MTU: o.mtu}
 	if o.host != "" {

@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-func emulate(*options) (int, error) {
+func (*options) emulate() (int, error) {
 	return statusBroken, errors.New("programs can be supervised on Linux only, on amd64 and arm64")
 }
 

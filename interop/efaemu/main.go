@@ -44,7 +44,7 @@ func command(args []string) int {
 		case err != nil:
 			return fail(statusUsage, fmt.Errorf("%w (-h lists the flags)", err))
 		}
-		status, err := emulate(o)
+		status, err := o.emulate()
 		if err != nil {
 			return fail(status, err)
 		}

@@ -69,7 +69,7 @@ func (s *Shard) Enter(to Ref) bool {
 
 // Unburdened reports whether no message is under way to the actor and no handler of it is on
 // the stack, so that nothing is lost if it is stopped now. Shard only.
-func Unburdened(s *Shard, to Ref) bool {
+func (s *Shard) Unburdened(to Ref) bool {
 	m := to.m
 	return m != nil && m.bars&^barSlow == 0 && s.delivery.stack.on[0] != m && (fastG || s.inbox.idle())
 }
@@ -145,8 +145,8 @@ func (s *Shard) Claim() bool {
 func (s *Shard) Run(p *Polled) {
 	if !s.sched.over {
 		s.clock.left -= adoptCost
-		if step(s, p, phaseDeliver) < 0 {
-			goOn(s, p)
+		if s.step(p, phaseDeliver) < 0 {
+			s.goOn(p)
 		}
 	}
 }
@@ -157,8 +157,8 @@ func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
 	sig.here = true
 	if !s.sched.over {
 		s.clock.left -= adoptCost
-		if step(s, p, phaseInbox) < 0 {
-			goOn(s, p)
+		if s.step(p, phaseInbox) < 0 {
+			s.goOn(p)
 		}
 	}
 	if !sig.IsSet() {

@@ -131,9 +131,9 @@ func TestEnteredAgain(t *testing.T) {
 	require.Equal(t, []any{"started"}, middle)
 	require.Equal(t, []any{"started", "restarting", "started"}, inner)
 	for _, ref := range []shard.Ref{a, b, c} {
-		require.True(t, shard.Unburdened(s, ref))
+		require.True(t, s.Unburdened(ref))
 		require.True(t, s.Enter(ref))
-		require.False(t, shard.Unburdened(s, ref))
+		require.False(t, s.Unburdened(ref))
 	}
 	for range 3 {
 		s.Exit()

@@ -59,9 +59,9 @@ func (i *idling) reset() { i.turns, i.yields = 0, false }
 // are counted as turns without work.
 func (i *idling) turn(s *Shard) int {
 	if i.yields || i.spin == 0 {
-		return turn(s, 1)
+		return s.turn(1)
 	}
-	n := turn(s, spinLooks)
+	n := s.turn(spinLooks)
 	if n == 0 {
 		i.turns += spinLooks - 1
 	}

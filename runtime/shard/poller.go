@@ -125,7 +125,7 @@ func (p *pollers) gather() {
 
 // rescue, deferred, makes a panic outside of a turn the failure of the poller's actor.
 func (p *pollers) rescue(s *Shard) {
-	rescue(s, recover())
+	s.rescue(recover())
 }
 
 // arm readies every poller for sleep. It reports false if one has work, or panicked.

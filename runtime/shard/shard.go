@@ -86,7 +86,7 @@ func New(cfg Config) (*Shard, error) {
 	s.spawner.s = s
 	s.sleeper.init(s)
 	s.life.s, s.life.done = s, make(chan struct{})
-	s.root.s, s.root.strategy = s, OneForOne(s, defaultRestarts, defaultWithin, actor.DefaultDecider)
+	s.root.s, s.root.strategy = s, s.OneForOne(defaultRestarts, defaultWithin, actor.DefaultDecider)
 	s.root.system, s.root.pid = acquireSystem(cfg.Name, &s.root)
 	s.name = s.root.pid.GetId()
 	s.faults.log, s.faults.name = cfg.Logger, s.name

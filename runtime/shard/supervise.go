@@ -19,7 +19,7 @@ const (
 // within the given time is stopped. 0 restarts stop it at once, and within 0
 // counts failures for ever. It differs from protoactor's in that the time is the
 // shard's; protoactor's strategies read the system's clock.
-func OneForOne(s *Shard, maxRestarts int, within time.Duration, decider actor.DeciderFunc) actor.SupervisorStrategy {
+func (s *Shard) OneForOne(maxRestarts int, within time.Duration, decider actor.DeciderFunc) actor.SupervisorStrategy {
 	if decider == nil {
 		decider = actor.DefaultDecider
 	}
@@ -87,7 +87,7 @@ func (r *restarts) forget(child *actor.PID) { delete(r.times, child) }
 
 // rescue makes a panic that nothing below the turn has rescued the failure of the actor at work: nobody
 // is at work then. A nil reason is none.
-func rescue(s *Shard, reason any) {
+func (s *Shard) rescue(reason any) {
 	if reason != nil {
 		s.failed(reason, 0)
 		s.delivery.stack.on[0] = nil

@@ -34,7 +34,7 @@ func newFamily(t *testing.T, s *shard.Shard, d actor.Directive) *family {
 				f.child = s.SpawnChild(ctx, "child", producer(&f.childGot))
 			}
 		}}
-	}, actor.WithSupervisor(shard.OneForOne(s, 3, time.Second, decide(d))))
+	}, actor.WithSupervisor(s.OneForOne(3, time.Second, decide(d))))
 	settle(s)
 	f.parentGot, f.childGot = nil, nil
 	return f

@@ -27,7 +27,7 @@ func (c *scheduler) inTurn() bool { return c.phase != phaseOver }
 // anything happened let the pollers flush; then timers. It returns how much was
 // done, 0 if there was nothing to do. Owner only, and never from inside a turn.
 func (s *Shard) Turn() int {
-	n := turn(s, 1)
+	n := s.turn(1)
 	if s.external && s.closing.Load() && !s.life.ending {
 		s.life.shutdown()
 	}
@@ -35,14 +35,14 @@ func (s *Shard) Turn() int {
 }
 
 // turn is a turn that looks up to that many times for work.
-func turn(s *Shard, looks int) int {
+func (s *Shard) turn(looks int) int {
 	if s.sched.over {
 		return 0
 	}
 	s.sched.looks = looks
-	n := step(s, nil, phaseInbox)
+	n := s.step(nil, phaseInbox)
 	if n < 0 {
-		n = goOn(s, nil)
+		n = s.goOn(nil)
 	}
 	return n
 }
@@ -54,11 +54,11 @@ func turn(s *Shard, looks int) int {
 //
 // A turn that finds nothing to do looks at the pollers again if the scheduler says so: a shard
 // that spins reacts sooner, since a look is less than half of what one turn after another takes.
-func step(s *Shard, first *Polled, phase int) (n int) {
+func (s *Shard) step(first *Polled, phase int) (n int) {
 	n = -1
 	defer func() { // once for all messages and polls
 		if s.sched.phase != phaseOver { // else recover need not be called
-			rescue(s, recover())
+			s.rescue(recover())
 		}
 	}()
 	if s.sched.phase == phaseOver {
@@ -91,7 +91,7 @@ func step(s *Shard, first *Polled, phase int) (n int) {
 					s.sched.work += e.p.Poll(s)
 				}
 			}
-			if s.sched.work != 0 || s.sched.looks <= 1 || !quiet(s) {
+			if s.sched.work != 0 || s.sched.looks <= 1 || !s.quiet() {
 				break
 			}
 			s.sched.looks--
@@ -128,13 +128,13 @@ func step(s *Shard, first *Polled, phase int) (n int) {
 }
 
 // quiet reports whether there is nothing to do but what the pollers may find that are walked.
-func quiet(s *Shard) bool {
+func (s *Shard) quiet() bool {
 	return !s.pollers.changed && s.delivery.empty() && s.inbox.idle()
 }
 
 // goOn is the rest of a turn that a panic has cut short.
-func goOn(s *Shard, first *Polled) (n int) {
-	for n = -1; n < 0; n = step(s, first, s.sched.phase) {
+func (s *Shard) goOn(first *Polled) (n int) {
+	for n = -1; n < 0; n = s.step(first, s.sched.phase) {
 	}
 	return n
 }

@@ -15,7 +15,7 @@ func (c *Config) asDatagram() {
 }
 
 // postDatagram posts a packet that was checked, as whole.
-func postDatagram(q *QP, wr, whole *device.SendWR) {
+func (q *QP) postDatagram(wr, whole *device.SendWR) {
 	i := uint32(q.token)
 	for len(q.toldTo) <= int(wr.AH) {
 		q.toldTo = append(q.toldTo, 0)
@@ -39,7 +39,7 @@ func postDatagram(q *QP, wr, whole *device.SendWR) {
 	case len(wr.More) > 0:
 		q.dropOwn(&q.reqs[i])
 	}
-	if st = departed(q, st); st == device.StatusOK && wr.Prompt {
+	if st = q.departed(st); st == device.StatusOK && wr.Prompt {
 		wr.Over = true
 		q.outstanding--
 		return
@@ -48,7 +48,7 @@ func postDatagram(q *QP, wr, whole *device.SendWR) {
 }
 
 // departed is the status of a datagram: OK unless this side is at fault.
-func departed(q *QP, st device.Status) device.Status {
+func (q *QP) departed(st device.Status) device.Status {
 	if st == Pending || st >= device.StatusBadAddress {
 		if st != Pending {
 			q.stats.Lost++

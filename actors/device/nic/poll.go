@@ -8,17 +8,17 @@ func (q *QP) Poll(c []device.Completion) int {
 		return 0
 	}
 	if q.outstanding > 0 {
-		return pollBoth(q, c)
+		return q.pollBoth(c)
 	}
 	if got := q.carrier.Poll(c); got > 0 {
-		return arrivals(q, c[:got])
+		return q.arrivals(c[:got])
 	}
 	return 0
 }
 
 // pollBoth is Poll with sends outstanding. They and arrivals take turns at being first, so that
 // neither starves the other when c is short.
-func pollBoth(q *QP, c []device.Completion) int {
+func (q *QP) pollBoth(c []device.Completion) int {
 	if len(q.waiting) > 0 {
 		q.resend()
 	}
@@ -27,7 +27,7 @@ func pollBoth(q *QP, c []device.Completion) int {
 		n = q.pollDone(c)
 	}
 	if got := q.carrier.Poll(c[n:]); got > 0 {
-		n += arrivals(q, c[n:n+got])
+		n += q.arrivals(c[n : n+got])
 	}
 	if !q.done.empty() {
 		n += q.pollDone(c[n:])
@@ -36,7 +36,7 @@ func pollBoth(q *QP, c []device.Completion) int {
 }
 
 // arrivals looks at events of the carrier, and leaves those that are the caller's in place.
-func arrivals(q *QP, events []device.Completion) (n int) {
+func (q *QP) arrivals(events []device.Completion) (n int) {
 	for i := range events {
 		e := &events[i]
 		// The slot and the length of an arrival may come from memory that others write to.

@@ -82,7 +82,7 @@ func New(cfg Config) (*QP, error) {
 	for i := requests - 1; i >= 0; i-- {
 		q.freeReqs = append(q.freeReqs, uint32(i))
 	}
-	freed(q)
+	q.freed()
 	return q, nil
 }
 
@@ -92,7 +92,7 @@ func (q *QP) QPN() uint16 { return q.cfg.QPN }
 // PostSend implements device.QP.
 func (q *QP) PostSend(wr *device.SendWR) error {
 	if wr.Kind != device.WRSend || len(wr.More) > 0 || q.cfg.Datagram {
-		return postOther(q, wr)
+		return q.postOther(wr)
 	}
 	if q.dead || len(wr.Header)+len(wr.Payload) > q.cfg.MTU || !q.ahs.valid(wr.AH) || q.outstanding >= q.cfg.Depth {
 		return q.refuse(wr)
@@ -104,7 +104,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 		return nil
 	}
 	q.outstanding++
-	posted(q, wr, wr, st)
+	q.posted(wr, wr, st)
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (q *QP) refuse(wr *device.SendWR) error {
 }
 
 // postOther is PostSend for what is not a packet in one or two pieces, or is a datagram.
-func postOther(q *QP, wr *device.SendWR) error {
+func (q *QP) postOther(wr *device.SendWR) error {
 	if err := q.refuse(wr); err != nil {
 		return err
 	}
@@ -138,15 +138,15 @@ func postOther(q *QP, wr *device.SendWR) error {
 		whole = q.gather(uint32(q.token), wr)
 	}
 	if q.cfg.Datagram {
-		postDatagram(q, wr, whole)
+		q.postDatagram(wr, whole)
 	} else {
-		posted(q, wr, whole, q.launch(whole, q.token))
+		q.posted(wr, whole, q.launch(whole, q.token))
 	}
 	return nil
 }
 
 // posted settles what became of a request, which the carrier had as whole.
-func posted(q *QP, wr, whole *device.SendWR, st device.Status) {
+func (q *QP) posted(wr, whole *device.SendWR, st device.Status) {
 	i := uint32(q.token)
 	switch {
 	case st == Pending:

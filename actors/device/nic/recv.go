@@ -35,7 +35,7 @@ func (q *QP) PostRecv(slots []int32) {
 	for i, s := range slots {
 		slot := uint(uint32(s)) // a negative one is too large
 		if slot >= uint(len(states)) || states[slot] != slotOwned {
-			slots = without(q, slots, i)
+			slots = q.without(slots, i)
 			break
 		}
 		states[slot] = slotPosted
@@ -46,7 +46,7 @@ func (q *QP) PostRecv(slots []int32) {
 }
 
 // without is slots without those from i on that are not the caller's; the first i are.
-func without(q *QP, slots []int32, i int) []int32 {
+func (q *QP) without(slots []int32, i int) []int32 {
 	b := append(q.batch[:0], slots[:i]...)
 	for _, s := range slots[i:] {
 		if uint(s) >= uint(len(q.slots)) || q.slots[s] != slotOwned {

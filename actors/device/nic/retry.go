@@ -44,7 +44,7 @@ func (r *request) token(i uint32) uint64 { return uint64(r.gen)<<32 | uint64(i) 
 // RDMA stays the device's until the completion.
 func (q *QP) hold(i uint32, wr *device.SendWR) {
 	q.freeReqs = q.freeReqs[:len(q.freeReqs)-1]
-	freed(q)
+	q.freed()
 	r := &q.reqs[i]
 	r.wr, r.tries, r.last, r.told = *wr, 0, false, false
 	if r.own != nil || !q.cfg.CopiesAtPost || wr.Kind != device.WRSend { // own: of several pieces
@@ -68,11 +68,11 @@ func (q *QP) release(i uint32) {
 	r.state = reqFree
 	r.wr = device.SendWR{}
 	q.freeReqs = append(q.freeReqs, i)
-	freed(q)
+	q.freed()
 }
 
 // freed sets token after a change of freeReqs.
-func freed(q *QP) {
+func (q *QP) freed() {
 	if n := len(q.freeReqs); n > 0 {
 		i := q.freeReqs[n-1]
 		q.token = q.reqs[i].token(i)
@@ -90,7 +90,7 @@ func (q *QP) onStatus(e *device.Completion) bool {
 	}
 	r := &q.reqs[i]
 	if q.cfg.Datagram {
-		e.Status = departed(q, e.Status)
+		e.Status = q.departed(e.Status)
 	}
 	if r.told {
 		q.told--

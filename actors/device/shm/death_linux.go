@@ -76,7 +76,7 @@ func (p *port) hear(entry int, who ident) {
 }
 
 // nameVoices notes that the senders with gid have the address handle ah now.
-func nameVoices(p *port, gid *device.GID, ah device.AH) {
+func (p *port) nameVoices(gid *device.GID, ah device.AH) {
 	left := p.voices // they are at the front, as a rule
 	for i := range p.heard {
 		if left <= 0 {

@@ -69,7 +69,7 @@ func Open(cfg Config) (device.Device, error) {
 		f.gid = f.gidWithin(pidSpace(), namespace("user"), rootCapabilities())
 	}
 	vs := newViews(f, cfg.Logger)
-	w, err := startWatcher(f, vs)
+	w, err := f.startWatcher(vs)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}

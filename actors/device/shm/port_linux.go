@@ -81,7 +81,7 @@ func (p *port) Route(ah device.AH, gid device.GID) error {
 		p.routes = append(p.routes, device.GID{})
 	}
 	p.handles[gid] = ah
-	nameVoices(p, &gid, ah)
+	p.nameVoices(&gid, ah)
 	if p.routes[ah] != gid {
 		p.routes[ah] = gid
 		p.links.each(func(l *link) {
@@ -97,7 +97,7 @@ func (p *port) Route(ah device.AH, gid device.GID) error {
 func (p *port) Unroute(ah device.AH) {
 	gid := &p.routes[ah]
 	delete(p.handles, *gid)
-	nameVoices(p, gid, device.UnknownAH)
+	p.nameVoices(gid, device.UnknownAH)
 }
 
 // Send implements nic.Carrier. To a receiver that is mapped and awake it makes no
@@ -121,7 +121,7 @@ func (p *port) Send(wr *device.SendWR, _ uint64) device.Status {
 		p.disconnect(l)
 		return p.put(wr, marksOf(wr))
 	}
-	return settle(p, l, end)
+	return p.settle(l, end)
 }
 
 // put delivers a packet, or a note, to the queue pair that wr names, and makes a link if there is
@@ -139,11 +139,11 @@ func (p *port) put(wr *device.SendWR, marks word) device.Status {
 		}
 		end = l.send(wr, marks)
 	}
-	return settle(p, l, end)
+	return p.settle(l, end)
 }
 
 // settle is the status of a send that has ended.
-func settle(p *port, l *link, end outcome) device.Status {
+func (p *port) settle(l *link, end outcome) device.Status {
 	switch end {
 	case sent:
 	case sentWake:
@@ -184,15 +184,15 @@ func (p *port) Poll(c []device.Completion) int {
 	if p.armed.Load() || p.news.some.Load() || len(p.rx.aside) > 0 || len(p.dying) > 0 {
 		return p.poll(c)
 	}
-	return arrivals(p, c)
+	return p.arrivals(c)
 }
 
 // arrivals makes completions of what has arrived at head.
-func arrivals(p *port, c []device.Completion) (n int) {
+func (p *port) arrivals(c []device.Completion) (n int) {
 	for n < len(c) {
 		w := p.rx.look()
 		if p.rx.short(w) {
-			if from := knownSender(p, w); from != nil {
+			if from := p.knownSender(w); from != nil {
 				complete(&c[n], w, uint64(w.slot()), from)
 				n++
 				p.rx.takeShort(w)
@@ -204,7 +204,7 @@ func arrivals(p *port, c []device.Completion) (n int) {
 		if p.rx.nothing(w) {
 			break
 		}
-		k, found := arriveOther(p, w, &c[n])
+		k, found := p.arriveOther(w, &c[n])
 		if n += k; !found {
 			break
 		}
@@ -213,7 +213,7 @@ func arrivals(p *port, c []device.Completion) (n int) {
 }
 
 // knownSender is the queue pair behind a word that a sender wrote, if we have heard it before; else nil.
-func knownSender(p *port, w word) *voice {
+func (p *port) knownSender(w word) *voice {
 	i := w.sender()
 	from := &p.heard[i]
 	if who := ident(p.rx.senders[i].who.Load()); who != from.who || who == 0 {
@@ -224,7 +224,7 @@ func knownSender(p *port, w word) *voice {
 
 // arriveOther makes a completion of a packet that is not short, or the first of its sender, and
 // returns 1, or 0 as accept does.
-func arriveOther(p *port, w word, c *device.Completion) (n int, found bool) {
+func (p *port) arriveOther(w word, c *device.Completion) (n int, found bool) {
 	var pk packet
 	if !p.rx.next(w, &pk) {
 		return 0, false
@@ -254,7 +254,7 @@ func (p *port) poll(c []device.Completion) (n int) {
 	for n < len(c) && p.rx.nextAside(&pk) {
 		n += p.accept(&pk, &c[n])
 	}
-	n += arrivals(p, c[n:])
+	n += p.arrivals(c[n:])
 	if len(p.dying) > 0 {
 		n += p.buryDead(c[n:])
 	}
@@ -276,13 +276,13 @@ func (p *port) accept(pk *packet, c *device.Completion) int {
 	}
 	complete(c, w, uint64(pk.slot), from)
 	if w&(withImm|written) != 0 {
-		return acceptMarked(p, pk, c)
+		return p.acceptMarked(pk, c)
 	}
 	return 1
 }
 
 // acceptMarked is accept for a packet with an immediate, or that is a note.
-func acceptMarked(p *port, pk *packet, c *device.Completion) int {
+func (p *port) acceptMarked(pk *packet, c *device.Completion) int {
 	if c.HasImm = pk.w&withImm != 0; c.HasImm {
 		c.Imm = pk.imm
 	}

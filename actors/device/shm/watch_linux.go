@@ -38,7 +38,7 @@ type peer struct {
 	with map[*port]struct{}
 }
 
-func startWatcher(f *folder, vs *views) (*watcher, error) {
+func (f *folder) startWatcher(vs *views) (*watcher, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("shm: timer: %w", err)

@@ -13,11 +13,11 @@ func (p *port) broken(l *lane, why error) {
 	switch {
 	case l.state == laneClosed:
 	case s == nil:
-		untrusted(l, why)
+		l.untrusted(why)
 		p.closeLane(l)
 	case l.state != laneUp && p.dialer.again(l, why):
 	case l.state != laneUp:
-		untrusted(l, why)
+		l.untrusted(why)
 		p.dialer.failed(l, why, dialStatus(why))
 	case s.breaking:
 		p.closeLane(l)
@@ -41,7 +41,7 @@ func dialStatus(why error) device.Status {
 
 // untrusted tells the operator, on either side, of a connection that ended because of
 // credentials. The error of crypto/tls or crypto/x509 says what is wrong.
-func untrusted(l *lane, why error) {
+func (l *lane) untrusted(why error) {
 	p := l.p
 	if p.dev.cfg.Credentials == nil || reset(why) || isErrno(why) || errors.Is(why, errSilent) || errors.Is(why, errBrokenOff) {
 		return

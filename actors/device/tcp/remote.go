@@ -140,7 +140,7 @@ func (p *port) end(s *session, st device.Status) {
 	r.choose()
 	r.idle = 0
 	if r.said && r.dialed == nil && r.accepted == nil {
-		reportLeft(p, r) // before the requests that fail of it
+		p.reportLeft(r) // before the requests that fail of it
 	}
 	for _, l := range s.lanes {
 		if l != nil {
@@ -167,7 +167,7 @@ func (p *port) meet(r *remote, qkey uint32) {
 	if r.known && r.qkey != qkey {
 		p.reportGone(r)
 	}
-	reportLeft(p, r) // the one before it
+	p.reportLeft(r) // the one before it
 	r.known, r.qkey, r.doubt, r.resets = true, qkey, false, 0
 }
 
@@ -204,7 +204,7 @@ func (p *port) reportGone(r *remote) {
 }
 
 // reportLeft reports that r was closed in order, if it has said so, once.
-func reportLeft(p *port, r *remote) {
+func (p *port) reportLeft(r *remote) {
 	if r.said {
 		r.said = false
 		c := p.inbox.arrival(device.OpGone, &r.at)

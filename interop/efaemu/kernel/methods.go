@@ -71,7 +71,7 @@ func uhw(attrs ...spec) []spec {
 		opt(spec{id: abi.AttrUHWOut, what: output, most: math.MaxUint16}))
 }
 
-func nothing(*call) unix.Errno { return 0 }
+func (*call) nothing() unix.Errno { return 0 }
 
 // methods has all methods of a device without those of objects that EFA's driver
 // doesn't implement.
@@ -95,13 +95,13 @@ var methods = map[methodID]*method{
 		inOf(abi.GIDEntryFlags, 4, 8),
 		outStruct(abi.GIDEntryResp, abi.GIDEntryLen),
 	}},
-	{abi.ObjectPD, abi.PDDestroy}: {run: nothing, attrs: []spec{
+	{abi.ObjectPD, abi.PDDestroy}: {run: (*call).nothing, attrs: []spec{
 		obj(doomed, abi.DestroyHandle, abi.ObjectPD),
 	}},
-	{abi.ObjectAH, abi.AHDestroy}: {run: nothing, attrs: []spec{
+	{abi.ObjectAH, abi.AHDestroy}: {run: (*call).nothing, attrs: []spec{
 		obj(doomed, abi.DestroyHandle, abi.ObjectAH),
 	}},
-	{abi.ObjectMR, abi.MRDestroy}: {run: nothing, attrs: []spec{
+	{abi.ObjectMR, abi.MRDestroy}: {run: (*call).nothing, attrs: []spec{
 		obj(doomed, abi.DestroyHandle, abi.ObjectMR),
 	}},
 	{abi.ObjectMR, abi.MRRegDMABuf}: {run: (*call).regDMABuf, attrs: []spec{

@@ -13,7 +13,7 @@ func (f *file) input(c *ioctl, a *attr) string {
 		return ""
 	}
 	if a.Len == 0 {
-		return n.object(kindOf(c, a.ID), a.Data)
+		return n.object(c.kindOf(a.ID), a.Data)
 	}
 	if a.value == nil {
 		return "bad address"
@@ -29,7 +29,7 @@ func (f *file) input(c *ioctl, a *attr) string {
 }
 
 // kindOf is the object that a handle or a descriptor means.
-func kindOf(c *ioctl, id uint16) uint16 {
+func (c *ioctl) kindOf(id uint16) uint16 {
 	switch {
 	case c.is(abi.ObjectCQ, abi.CQCreate) && id == abi.CreateCQChannel:
 		return abi.ObjectCompChannel

@@ -65,7 +65,7 @@ func (b *Board) open(ctx context.Context) error {
 	}
 	ours, theirs := net.Pipe()
 	b.conn = ours
-	b.server = serve(newHub(&b.cfg), l, theirs)
+	b.server = newHub(&b.cfg).serve(l, theirs)
 	return nil
 }
 

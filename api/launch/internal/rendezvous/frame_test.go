@@ -110,7 +110,7 @@ func FuzzHub(f *testing.F) {
 		}
 		l := newPipes()
 		ours, theirs := net.Pipe()
-		s := serve(newHub(&cfg), l, theirs)
+		s := newHub(&cfg).serve(l, theirs)
 		_, _ = ours.Write(numbered(typeFence, 0, nil))
 		conn := l.dial()
 		go func() { _, _ = io.Copy(io.Discard, conn) }()

@@ -27,7 +27,7 @@ type server struct {
 
 // serve begins with rank 0 itself, which connects by own: another process that claims to
 // be rank 0 must find it there.
-func serve(h *hub, l net.Listener, own net.Conn) *server {
+func (h *hub) serve(l net.Listener, own net.Conn) *server {
 	s := &server{hub: h, l: l}
 	m := newMember(0, "this process", own)
 	_ = h.enter(m) // it is the first
