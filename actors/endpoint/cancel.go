@@ -24,9 +24,6 @@ func (e *Endpoint) onCancel(id uint64) {
 	}
 	e.pools.CancelParts(id, nil, errno.ErrCanceled)
 	e.claims.awaited.cancel(&e.claims, id)
-	if e.user != nil && e.user.cancel(id) {
-		return
-	}
 	cancel := func(to shard.Ref, its uint64) {
 		if its == id {
 			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})

@@ -119,7 +119,6 @@ func (c *closing) failAll() {
 	e.many.drop()
 	e.failReceives(func(*ope.Order) bool { return false }, err)
 	e.leave()
-	e.user.stop(err)
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
 }

@@ -29,10 +29,6 @@ type Config struct {
 	Pool     *Pool
 	PoolSink PoolSink
 
-	// UserRecv: receives go to a queue pair of their own, at which peers that know of it send
-	// messages without headers (user_recv_qp).
-	UserRecv bool
-
 	// Direct: the endpoint speaks no protocol, see package direct.
 	Direct bool
 	// Datagram, beside Direct: packets may be lost, see device.UD.

@@ -67,7 +67,6 @@ func (c *closing) crashed() {
 	e.many.drop()
 	e.failReceives(func(*ope.Order) bool { return false }, c.cause)
 	e.leave()
-	e.user.stop(c.cause)
 	e.pools.EachTx(func(t *ope.Txe) { t.Abort(c.cause) })
 	e.pools.EachRx(func(r *ope.Rxe) { r.Abort(c.cause) })
 	e.cfg.OnEvent(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: c.cause})

@@ -41,7 +41,6 @@ type Endpoint struct {
 
 	table *match.Table  // nil without the protocol
 	seat  *seat         // nil without a pool
-	user  *userRecv     // nil: all receives wait in the table
 	port  *direct.Port  // nil with it
 	span  uint64        // in the trail
 	ways  []device.Path // of several devices; what each has carried changes
@@ -113,19 +112,10 @@ func Open(cfg Config) (*Endpoint, error) {
 	if !cfg.Direct {
 		e.reserve(paths)
 	}
-	if cfg.UserRecv {
-		if err := openUser(e, &info, set.RecvQueue); err != nil {
-			_ = device.Guard(qp.Close) // the first error says what is wrong
-			e.pools.CloseMemory()
-			return nil, err
-		}
-		e.env.Config.WaitHandshake = true // a libfabric that does the same takes nothing before
-	}
 	e.env.Ops = e.pools
 	e.assemble()
 	if e.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return e }); err != nil {
 		_ = qp.Close() // the shard's error says more
-		e.user.stop(err)
 		e.pools.CloseMemory()
 		return nil, err
 	}
@@ -228,9 +218,6 @@ func (e *Endpoint) start() {
 	// Requests come first: a packet that a receive waits for by then is received at once.
 	e.polls = e.cfg.Shard.AddPoller(e.ref, e.pollerOf())
 	e.cfg.Shard.AddPoller(e.qref, e.queue)
-	if e.user != nil {
-		e.cfg.Shard.AddPoller(e.ref, e.user)
-	}
 }
 
 // spawn makes a child of the endpoint: a peer or a slab's operation.

@@ -28,9 +28,6 @@ func (e *Endpoint) Revoke(r *mr.Region) {
 			sh.Tell(x.Ref(), &ope.Revoke{Region: r})
 		}
 	})
-	if e.user != nil {
-		e.user.revoke(r)
-	}
 	e.many.revoke(r)
 	if mem := r.Bytes(); mem != nil {
 		e.pools.CancelParts(0, mem, ope.ErrRegionClosed)

@@ -38,7 +38,6 @@ import (
 //	counts, served
 //	             what it says of peers' accesses; see target
 //	pool         it has a pool of receives, in which recv with pool posts
-//	userrecv     receives wait at a queue pair of their own, where DATA comes without headers
 //	era          it behaves as this release
 //	minread, minwrite, runt, segment, medium, credits, detach
 //	             policy
@@ -105,7 +104,6 @@ func (s *scenario) open(d *datadriven.TestData) {
 	}
 	s.target(d, &cfg.Endpoint)
 	cfg.Pool = d.HasArg("pool")
-	cfg.Endpoint.UserRecv = d.HasArg("userrecv")
 	var err error
 	s.rig, err = script.Start(cfg)
 	require.NoError(s.t, err)

@@ -77,9 +77,6 @@ func (e *Endpoint) ReadSnapshot(most int) *Snapshot {
 // addProtocol adds e's peers and operations of the protocol.
 func (s *Snapshot) addProtocol(e *Endpoint, now clock.Time) {
 	s.Queues.RecvThrottled, s.Queues.PostedReceives, s.Queues.Unexpected = e.queue.Throttled(), e.table.Recvs(), e.table.Msgs()
-	if e.user != nil {
-		s.Queues.PostedReceives += e.user.posted()
-	}
 	for l := range e.peers.routes.all() {
 		s.Peers = append(s.Peers, l.Snapshot())
 	}

@@ -143,14 +143,6 @@ func (t *Table) Recvs() int { return t.spaces[Untagged].recvs.n + t.spaces[Tagge
 // Msgs returns the number of unexpected messages.
 func (t *Table) Msgs() int { return t.spaces[Untagged].msgs.n + t.spaces[Tagged].msgs.n }
 
-// First returns the oldest posted receive of a kind, nil if there is none. It stays.
-func (t *Table) First(k Kind) *Recv {
-	return t.space(k).recvs.oldest()
-}
-
-// Waiting returns the number of unexpected messages of a kind.
-func (t *Table) Waiting(k Kind) int { return t.space(k).msgs.n }
-
 // EachRecv calls f for the posted receives of both kinds, oldest first, until f
 // returns false. f may use the table; receives that it posts are not visited.
 func (t *Table) EachRecv(f func(*Recv) bool) {
