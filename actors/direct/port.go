@@ -2,13 +2,17 @@ package direct
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -152,5 +156,222 @@ func (p *Port) Handle(r *ope.Request) bool {
 func (p *Port) Insert(first, n uint64) {
 	for h := first; h < first+n; h++ {
 		p.places.learn(h)
+	}
+}
+
+// op is an operation in progress: a receive until its message comes; anything else in the
+// line until the device has it, and then until that is done with it.
+type op struct {
+	idx   uint64 // in Port.ops
+	req   ope.Request
+	to    *remote // nil of a receive
+	span  uint64
+	born  clock.Time
+	used  *mr.Region // that its buffer lies in
+	own   device.MR  // registered for it
+	state state
+	next  *op
+}
+
+type state uint8
+
+const (
+	idle   state = iota
+	waits        // in the line, or a receive
+	posted       // the device has it
+	told         // so has the caller its outcome
+)
+
+var stateNames = [...]string{idle: "idle", waits: "waits", posted: "posted", told: "told"}
+
+// list is operations in order.
+type list struct {
+	head, tail *op
+	n          int
+}
+
+func (l *list) push(o *op) {
+	if l.n++; l.tail == nil {
+		l.head = o
+	} else {
+		l.tail.next = o
+	}
+	l.tail = o
+}
+
+// pop takes the first operation, nil if there is none.
+func (l *list) pop() *op {
+	o := l.head
+	if o == nil {
+		return nil
+	}
+	if l.head = o.next; l.head == nil {
+		l.tail = nil
+	}
+	l.n--
+	o.next = nil
+	return o
+}
+
+// take takes out all operations that are meant, in order.
+func (l *list) take(meant func(*op) bool) (out []*op) {
+	all := *l
+	*l = list{}
+	for o := all.pop(); o != nil; o = all.pop() {
+		if meant(o) {
+			out = append(out, o)
+		} else {
+			l.push(o)
+		}
+	}
+	return out
+}
+
+// begin makes an operation of a request.
+func (p *Port) begin(r *ope.Request, to *remote) *op {
+	o := p.free
+	if o == nil {
+		o = &op{idx: uint64(len(p.ops))}
+		p.ops = append(p.ops, o)
+	} else {
+		p.free, o.next = o.next, nil
+	}
+	p.inUse++
+	o.req, o.to, o.born, o.state = *r, to, p.cfg.Shard.Now(), waits
+	if l := p.cfg.Trail; l != nil {
+		x := ope.Order{Req: *r}
+		x.Follow(l, nil)
+		o.span = x.Span
+	}
+	return o
+}
+
+// tell gives the outcome to the caller, who has not had it.
+func (p *Port) tell(o *op, res *ope.Result) {
+	if o.state == told {
+		return
+	}
+	o.state = told
+	p.cfg.Trail.Outcome(o.span, trail.Told, uint64(res.N), res.Err)
+	p.cfg.Tally.Count(o.req.Kind, uint64(res.N), res.Err)
+	if s := o.req.Sink; s != nil {
+		s.Done(&o.req, res)
+	}
+}
+
+// end tells the outcome and gives back all that the operation has.
+func (p *Port) end(o *op, res *ope.Result) {
+	p.tell(o, res)
+	p.cfg.Trail.Outcome(o.span, trail.End, uint64(res.N), res.Err)
+	if o.used != nil {
+		o.used.Done()
+	}
+	p.unregister(o.own)
+	p.inUse--
+	*o = op{idx: o.idx, next: p.free}
+	p.free = o
+}
+
+// fail ends an operation that the device does not have.
+func (p *Port) fail(o *op, err error) { p.end(o, &ope.Result{Err: err, Peer: o.req.Peer}) }
+
+// cancel ends the operation with an id if it has not ended.
+func (p *Port) cancel(id uint64) {
+	p.giveUp(func(o *op) bool { return o.req.ID == id }, errno.ErrCanceled)
+}
+
+// giveUp ends the operations that are meant and that the device does not have. A send that
+// it has lets its caller go if the bytes were copied; RDMA stays, since the device may use the
+// buffer yet.
+func (p *Port) giveUp(meant func(*op) bool, err error) {
+	p.failWaiting(meant, err)
+	for _, o := range p.ops {
+		if o.state == posted && o.req.Kind == ope.KindSend && p.info.CopiesAtPost && meant(o) {
+			p.tell(o, &ope.Result{Err: err, Peer: o.req.Peer})
+		}
+	}
+}
+
+// failWaiting ends the receives and the operations in the line that are meant.
+func (p *Port) failWaiting(meant func(*op) bool, err error) {
+	for _, o := range p.receives.take(meant) {
+		p.fail(o, err)
+	}
+	for _, o := range p.line.take(meant) {
+		p.fail(o, err)
+	}
+}
+
+// Remove tells of a handle that has been taken out of the address vector: operations with it
+// end with ErrRemoved, but RDMA that the device has. Runs on the shard.
+func (p *Port) Remove(handle uint64) {
+	if x := p.places.remove(handle); x != nil {
+		p.giveUp(func(o *op) bool { return o.to == x }, peer.ErrRemoved)
+	}
+}
+
+// Revoke ends the operations whose buffer lies in a region that is being closed; those that
+// the device has keep it in use until they are over.
+func (p *Port) Revoke(r *mr.Region) {
+	p.failWaiting(func(o *op) bool { return ope.Overlap(r.Bytes(), o.req.Buf) }, ope.ErrRegionClosed)
+}
+
+// Fail ends what the device does not have, and all that is submitted from now on.
+func (p *Port) Fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+	p.failWaiting(func(*op) bool { return true }, err)
+	for _, pkt := range p.early {
+		pkt.Release()
+	}
+	p.early = nil
+}
+
+// Abandon ends what the device had: the queue pair is closed.
+func (p *Port) Abandon(err error) {
+	p.Fail(err)
+	for _, o := range p.ops {
+		if o.state != idle { // one that a panic interrupted is in no list
+			p.fail(o, err)
+		}
+	}
+	p.unregister(p.empty)
+	p.empty = nil
+}
+
+// Has reports whether the request with an id became an operation that has not ended.
+func (p *Port) Has(id uint64) bool {
+	return slices.ContainsFunc(p.ops, func(o *op) bool { return o.state != idle && o.req.ID == id })
+}
+
+// Depths says how many operations are in progress: receives, and others.
+func (p *Port) Depths() (receives, others int) { return p.receives.n, p.inUse - p.receives.n }
+
+// Remotes is the number of addresses that are known.
+func (p *Port) Remotes() int { return len(p.places.at) }
+
+// Each calls f with a description of each operation in progress.
+func (p *Port) Each(f func(ope.Snapshot)) {
+	now, kind := p.cfg.Shard.Now(), device.KindOf(p.cfg.Device.Info().Name)
+	for _, o := range p.ops {
+		if o.state == idle {
+			continue
+		}
+		x := ope.Order{Req: o.req, Born: o.born}
+		s := x.Snapshot(now)
+		s.State = stateNames[o.state]
+		if o.to != nil {
+			s.Peer, s.PeerName = o.to.addr.URI(kind), p.cfg.Book.Name(o.to.handle)
+		}
+		switch {
+		case o.to == nil:
+			s.Waits = "a message"
+		case o.state == waits:
+			s.Waits = "a place in the send queue"
+		default:
+			s.Waits = "the device"
+		}
+		f(s)
 	}
 }

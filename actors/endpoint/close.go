@@ -218,3 +218,79 @@ func (c *closing) onDeviceDown(err error) {
 	c.e.cfg.OnEvent(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: c.cause})
 	c.step()
 }
+
+type deviceDown struct {
+	shard.Message
+	err error
+}
+
+// crashed ends the endpoint after a panic in itself: protoactor is about to stop its
+// children, so nothing else would ever end what is in progress. Every operation has its
+// outcome before crashed returns.
+func (c *closing) crashed() {
+	if c.state == stopped {
+		return
+	}
+	e, sh := c.e, c.e.cfg.Shard
+	c.ended.Store(true)
+	c.cause = fmt.Errorf("%w: panic in the endpoint", errno.ErrIO)
+	c.state = stopped
+	sh.RemovePoller(e.queue)
+	sh.RemovePoller(e.pollerOf())
+	e.pressure.stop()
+	sh.StopTimer(&c.linger)
+	_ = e.queue.Close() // nothing can be done about an error
+	e.pools.CloseMemory()
+	switch {
+	case e.direct.Kind != 0:
+		c.giveUp(&e.direct)
+		e.direct.Forget()
+	case e.handling:
+		c.giveUp(e.reqs.Peek())
+		e.drop(e.reqs.Peek())
+	}
+	if e.port != nil {
+		e.port.Abandon(c.cause)
+	}
+	e.many.drop()
+	e.failReceives(func(*ope.Order) bool { return false }, c.cause)
+	e.leave()
+	e.pools.EachTx(func(t *ope.Txe) { t.Abort(c.cause) })
+	e.pools.EachRx(func(r *ope.Rxe) { r.Abort(c.cause) })
+	e.cfg.OnEvent(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: c.cause})
+	e.env.Trail.Put(e.span, trail.Restarted, 0, 0, 0)
+	c.atEnd()
+	c.closed.Set()
+	c.refuse()
+	sh.Stop(e.ref)
+}
+
+// giveUp ends the request that was being handled when the endpoint crashed, unless it had
+// become an operation. The request may have caused the panic, so it is only rejected.
+func (c *closing) giveUp(r *ope.Request) {
+	defer func() { _ = recover() }() // its sink may have caused the panic
+	if r.Kind == ope.KindNone || r.Kind == ope.KindControl || r.Kind == ope.KindCancel || c.e.port != nil && c.e.port.Has(r.ID) {
+		return
+	}
+	c.e.reject(r, c.cause)
+}
+
+// handOver makes the ring of requests the new endpoint's, which has handled nothing yet. Its ids
+// go on where those of the former one ended: a Cancel that comes late is of none of its requests.
+func (c *closing) handOver(to *Endpoint) {
+	c.late.Lock()
+	defer c.late.Unlock()
+	c.next = to
+	to.reqs, to.lastDirect = c.e.reqs, c.e.lastDirect
+	to.cfg.After = nil
+}
+
+// An endpoint that its device has ended can be followed by another one, see Config.After.
+// Its connid must be another, since it begins to count messages anew, and its peers must
+// not take that for messages which they have had.
+
+// Await waits until e, which has [Endpoint.Ended], has given every operation its outcome.
+// Any goroutine.
+func Await(ctx context.Context, e *Endpoint) error {
+	return e.cfg.Shard.Wait(ctx, &e.closing.closed)
+}

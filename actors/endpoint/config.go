@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/efactor/efactor/actors/device"
@@ -144,10 +145,6 @@ type Event struct {
 	Err    error
 }
 
-// Settings returns the settings in force. Where the device is several they are those for
-// all of it.
-func (e *Endpoint) Settings() *settings.InForce { return &e.env.Config }
-
 func (c *Config) setDefaults() {
 	if c.Regions == nil {
 		c.Regions = new(mr.Table)
@@ -164,4 +161,31 @@ func (c *Config) setDefaults() {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+}
+
+var eventNames = [...]string{
+	0:                 "none",
+	PeerFailed:        "peer failed",
+	MemoryPressure:    "memory pressure",
+	MemoryRelieved:    "memory relieved",
+	DeviceFailed:      "device failed",
+	NewPeer:           "new peer",
+	AccessRefused:     "access refused",
+	PeerPressure:      "peer pressure",
+	PeerRelieved:      "peer relieved",
+	RemoteWritten:     "remote written",
+	RemoteServed:      "remote served",
+	EnabledAgain:      "enabled again",
+	BadPacket:         "bad packet",
+	StrangersCrowded:  "strangers crowded",
+	StrangersRelieved: "strangers relieved",
+	PeerClosed:        "peer closed",
+}
+
+// String gives the name in small letters, "none" of 0.
+func (k EventKind) String() string {
+	if int(k) < len(eventNames) {
+		return eventNames[k]
+	}
+	return fmt.Sprintf("EventKind(%d)", uint8(k))
 }

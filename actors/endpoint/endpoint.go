@@ -12,6 +12,7 @@ import (
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/ring"
 	"github.com/efactor/efactor/runtime/shard"
@@ -271,3 +272,172 @@ func endKind(err error) EventKind {
 	}
 	return PeerFailed
 }
+
+// assemble gives the endpoint's parts what they use of it and of each other. The matcher and
+// the span are made on the shard: start passes them on.
+func (e *Endpoint) assemble() {
+	e.closing.e = e
+	e.peers = peers{
+		env: e.env, pools: e.pools, closing: &e.closing, book: e.cfg.Book,
+		spawn: e.spawn, event: e.cfg.OnEvent, many: &e.many, most: e.env.Config.MaxStrangers,
+	}
+	e.peers.crowd.env, e.peers.crowd.peers = e.env, &e.peers
+	e.peers.trials.peers = &e.peers
+	e.peers.resting.most = restMost * e.peers.most
+	e.access = access{
+		refuse: e.cfg.Refuse,
+		env:    e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, closing: &e.closing, event: e.cfg.OnEvent,
+	}
+	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject, awaited: awaited{peers: &e.peers}}
+	e.many = many{pools: e.pools, claims: &e.claims, end: e.end}
+	e.writes = writes{
+		env: e.env, peers: &e.peers, closing: &e.closing, deliver: e.cfg.OnWritten, room: e.cfg.WrittenRoom,
+		counted: e.cfg.OnCounted,
+	}
+	e.pressure = pressure{env: e.env, peers: &e.peers, event: e.cfg.OnEvent}
+}
+
+// pathsOf lists the paths of a queue pair: one, unless it is over several devices.
+func pathsOf(qp device.QP, info *device.Info) []device.Path {
+	if ps := qp.Paths(); ps != nil {
+		return ps
+	}
+	return []device.Path{{Info: *info, QPN: qp.QPN()}}
+}
+
+// infosOf are the devices' own abilities, by path.
+func infosOf(paths []device.Path) []device.Info {
+	infos := make([]device.Info, len(paths))
+	for i := range paths {
+		infos[i] = paths[i].Info
+	}
+	return infos
+}
+
+// peerPaths are the paths as peers know them.
+func peerPaths(paths []device.Path, on []settings.InForce, connid uint32) []peer.Path {
+	ps := make([]peer.Path, len(paths))
+	for i := range paths {
+		p := &paths[i]
+		ps[i] = peer.Path{
+			Addr: wire.MakeRawAddr(p.Info.GID, p.QPN, connid), Device: p.Info.Name, Kind: p.Info.Kind(), Pulse: p.Info.Pulse,
+			Features: on[i].Features, DeviceID: on[i].DeviceID, HoldsBack: p.Info.HoldsBack,
+		}
+	}
+	return ps
+}
+
+// settingsOn returns the settings in force on each path. Of several devices each tells its
+// own peers what RDMA it has.
+func settingsOn(s *settings.InForce, paths []device.Path) []settings.InForce {
+	on := make([]settings.InForce, len(paths))
+	for i := range paths {
+		on[i] = s.On(&paths[i].Info)
+		if len(paths) > 1 {
+			on[i].Features = on[i].Era.Knows(on[i].Settings.Features(&paths[i].Info))
+		}
+	}
+	return on
+}
+
+// Addrs returns the endpoint's raw addresses, one for each path, best first.
+func (e *Endpoint) Addrs() []wire.RawAddr {
+	as := make([]wire.RawAddr, len(e.env.Paths))
+	for i := range as {
+		as[i] = e.env.Paths[i].Addr
+	}
+	return as
+}
+
+// reserve takes the memory that reads into plain memory go by way of, where a path's device
+// wants registered memory. Without it no such path can say that it reads.
+func (e *Endpoint) reserve(paths []device.Path) {
+	var err error
+	for i := range paths {
+		f := &e.env.Paths[i].Features
+		if !paths[i].Info.LocalKeys || !f.Has(wire.FeatureRDMARead) {
+			continue
+		}
+		if err = e.pools.Reserve(); err != nil {
+			f.Clear(wire.FeatureRDMARead)
+		}
+	}
+	if err != nil {
+		e.cfg.Log.Warn("no RDMA read: its memory was refused", "err", err)
+	}
+}
+
+// numbers are the queue pair's numbers to ask for: of one device, or by device.
+func (c *Config) numbers() (qpn uint16, qpns []uint16) {
+	if c.After == nil {
+		return c.QPN, nil
+	}
+	was := c.After
+	for i := range was.env.Paths {
+		n := was.env.Paths[i].Addr.QPN()
+		if was.pools.Infos[i].OwnQPN {
+			n = 0
+		}
+		qpns = append(qpns, n)
+	}
+	if len(qpns) == 1 {
+		return qpns[0], nil
+	}
+	return 0, qpns
+}
+
+// openQP makes the queue pair.
+func (c *Config) openQP() (qp device.QP, err error) {
+	info := c.Device.Info()
+	set := c.Settings.On(&info)
+	qpn, qpns := c.numbers()
+	var transport device.QPType
+	if c.Datagram {
+		transport = device.UD
+	}
+	open := func() (err error) {
+		qp, err = c.Device.OpenQP(device.QPConfig{
+			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: qpn, QPNs: qpns, QKey: c.ConnID,
+			RNRRetry: set.Retries(), Notify: c.Shard.Wake, Type: transport,
+			ReadsPlain: !c.Direct && !set.NoRDMARead && set.Features.Has(wire.FeatureReadNACK),
+		})
+		return err
+	}
+	err = device.Guard(open)
+	if errors.Is(err, device.ErrNoMemory) && c.Plain != nil && c.Plain.Drop() {
+		err = device.Guard(open)
+	}
+	return qp, err
+}
+
+// onBadPacket tells of a packet that was dropped.
+func (e *Endpoint) onBadPacket(m *peer.BadPacket) {
+	ev := Event{Kind: BadPacket, Handle: peer.Unlisted, Err: m.Err}
+	if l := m.Link; l != nil {
+		ev.Handle, ev.Addr, ev.Path = l.Handle, l.Addr, l.Path
+	}
+	e.cfg.OnEvent(ev)
+}
+
+// HandleFailure is the endpoint's supervision: a panic in an operation ends that
+// operation, in a peer that peer, in the device queue or the driver the endpoint.
+func (e *Endpoint) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
+	_ *actor.RestartStatistics, reason, message any,
+) {
+	e.env.LogOf(e.peers.of(child)).Error("panic in an actor", "actor", child.Id, "reason", reason, "message", fmt.Sprintf("%T", message))
+	queue := child.Equal(e.qref.PID()) || e.port != nil // a port is of no use after a panic, either
+	if queue || e.queue.Broken() {
+		e.queue.Break()
+		e.cfg.Shard.Tell(e.ref, &deviceDown{err: fmt.Errorf("panic in %s: %v", child.Id, reason)})
+	}
+	if queue {
+		sup.StopChildren(child)
+		return
+	}
+	// An actor learns from Restarting that it panicked; see its Receive.
+	sup.RestartChildren(child)
+}
+
+// Settings returns the settings in force. Where the device is several they are those for
+// all of it.
+func (e *Endpoint) Settings() *settings.InForce { return &e.env.Config }

@@ -3,8 +3,10 @@ package endpoint
 import (
 	"context"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
@@ -306,4 +308,138 @@ func (e *Endpoint) Begin() (left *ope.Request) {
 	}
 	sh.Release()
 	return left
+}
+
+// A request is made where the shard will handle it: in the endpoint's ring, or, by a goroutine
+// that can run the shard itself, in a place that needs no ring (Claim).
+
+// Reserve takes a place in the ring and returns the request there, which is zero but for an ID of
+// which the uppermost bit is 0; nil if the ring is full. The caller fills the request in and
+// calls Commit, at once: what comes later waits for that. Any goroutine.
+func (e *Endpoint) Reserve() *ope.Request {
+	r, ticket := e.reqs.Claim()
+	if r != nil {
+		r.ID = ticket
+	}
+	return r
+}
+
+// Commit submits the request that was reserved with this ID, whatever ID it has by now: the shard has
+// it from now on. One of [ope.KindNone] is passed over.
+func (e *Endpoint) Commit(ticket uint64) {
+	e.reqs.Publish(ticket)
+	if e.closing.closed.IsSet() {
+		e.closing.refuse()
+		return
+	}
+	e.cfg.Shard.Wake()
+}
+
+// Submit copies a request into the ring, and reports whether there was room for
+// it. A request without an ID gets one, of which the uppermost bit is 0. Any goroutine.
+func (e *Endpoint) Submit(r *ope.Request) bool {
+	if !e.Push(r) {
+		return false
+	}
+	e.Pushed()
+	return true
+}
+
+// Push is Submit for callers that call Pushed after the last of several requests.
+func (e *Endpoint) Push(r *ope.Request) bool {
+	if r.ID != 0 {
+		return e.reqs.Push(r, nil)
+	}
+	return e.reqs.Push(r, &r.ID)
+}
+
+// Pushed has the shard look at the requests.
+func (e *Endpoint) Pushed() {
+	if e.closing.closed.IsSet() {
+		e.closing.refuse()
+		return
+	}
+	e.cfg.Shard.Wake()
+}
+
+// onCancel ends the operation id if it has not ended: a posted receive at once, an
+// operation in progress as it can.
+func (e *Endpoint) onCancel(id uint64) {
+	var found *ope.Order
+	e.table.EachRecv(func(r *match.Recv) bool {
+		if p := e.pools.Orders.At(r.Owner); p.Req.ID == id {
+			found = p
+		}
+		return found == nil
+	})
+	if found != nil {
+		e.table.RemoveRecv(&found.Recv)
+		e.end(found, errno.ErrCanceled)
+		return
+	}
+	e.pools.CancelParts(id, nil, errno.ErrCanceled)
+	e.claims.awaited.cancel(&e.claims, id)
+	cancel := func(to shard.Ref, its uint64) {
+		if its == id {
+			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})
+		}
+	}
+	e.pools.EachTx(func(t *ope.Txe) { cancel(t.Ref(), t.Request().ID) })
+	e.pools.EachRx(func(r *ope.Rxe) { cancel(r.Ref(), r.RequestID()) })
+}
+
+// Revoke ends the operations that use a region which is being closed, or whose buffer lies
+// in it. They have it in use until they have ended; the caller has it in use until Revoke
+// returns. Runs on the shard.
+func (e *Endpoint) Revoke(r *mr.Region) {
+	if e.closing.state == stopped {
+		return
+	}
+	if e.port != nil {
+		e.port.Revoke(r)
+		return
+	}
+	sh := e.cfg.Shard
+	e.pools.EachTx(func(t *ope.Txe) {
+		if t.Concerns(r) {
+			sh.Tell(t.Ref(), &ope.Revoke{Region: r})
+		}
+	})
+	e.pools.EachRx(func(x *ope.Rxe) {
+		if x.Concerns(r) {
+			sh.Tell(x.Ref(), &ope.Revoke{Region: r})
+		}
+	})
+	e.many.revoke(r)
+	if mem := r.Bytes(); mem != nil {
+		e.pools.CancelParts(0, mem, ope.ErrRegionClosed)
+	}
+	e.failReceives(func(o *ope.Order) bool { return !o.Req.Touches(r.Bytes()) }, ope.ErrRegionClosed)
+	if r.Access()&(device.RemoteRead|device.RemoteWrite) == 0 {
+		return
+	}
+	for l := range e.peers.routes.all() {
+		l.ForgiveKeys()
+	}
+}
+
+// Recall ends the posted receives with the flag Sized that were made before somebody left message
+// number round for them. On the shard.
+func (e *Endpoint) Recall(round uint64) {
+	if e.closing.state != open || e.table == nil {
+		return
+	}
+	c := &e.many
+	c.round = max(c.round, round)
+	var found []*ope.Order
+	e.table.EachRecv(func(r *match.Recv) bool {
+		if o := e.pools.Orders.At(r.Owner); c.recalled(&o.Req) {
+			found = append(found, o)
+		}
+		return true
+	})
+	for _, o := range found {
+		e.table.RemoveRecv(&o.Recv)
+		c.handBack(o)
+	}
 }

@@ -178,24 +178,3 @@ func (c *many) handBack(o *ope.Order) {
 	*res = ope.Result{N: ope.Recalled, Peer: o.Req.Peer}
 	c.pools.Hand(o, res)
 }
-
-// Recall ends the posted receives with the flag Sized that were made before somebody left message
-// number round for them. On the shard.
-func (e *Endpoint) Recall(round uint64) {
-	if e.closing.state != open || e.table == nil {
-		return
-	}
-	c := &e.many
-	c.round = max(c.round, round)
-	var found []*ope.Order
-	e.table.EachRecv(func(r *match.Recv) bool {
-		if o := e.pools.Orders.At(r.Owner); c.recalled(&o.Req) {
-			found = append(found, o)
-		}
-		return true
-	})
-	for _, o := range found {
-		e.table.RemoveRecv(&o.Recv)
-		c.handBack(o)
-	}
-}
