@@ -41,14 +41,14 @@ var errDevice = errors.New("refused by the device: key, range or right")
 func (a *access) onRequest(pkt *peer.Packet) {
 	switch t := pkt.Type; {
 	case t == wire.TypePeerError:
-		abortReceive(a.env, a.pools, pkt)
+		a.abortReceive(pkt)
 	case t == wire.TypeCTS:
 		a.over(pkt, pkt.RecvID)
 	case t == wire.TypeREADRSP:
 		a.over(pkt, pkt.SendID)
 	case a.closing.state != open || pkt.Link.Err != nil:
 		pkt.Free()
-	case a.forbidden(pkt):
+	case a.forbids(pkt):
 		pkt.Free()
 	case t.IsRTW():
 		a.onWrite(pkt)
@@ -142,7 +142,7 @@ func (a *access) onIntruded(m *peer.Intruded) {
 
 // onStrangersRefusal takes the device's report that it refused an access by a queue pair
 // for which it has no address handle.
-func (a *access) onStrangersRefusal(m *device.Refused) {
+func (a *access) onUnlistedRefused(m *device.Refused) {
 	if l := a.peers.at(m.GID, m.QPN); l != nil {
 		a.env.Sh.Tell(l.Peer, m)
 		return
@@ -168,7 +168,7 @@ const (
 
 // forbidden reports whether a request is one that the endpoint refuses, and refuses it. One that
 // names no memory and has no data does nothing.
-func (a *access) forbidden(pkt *peer.Packet) bool {
+func (a *access) forbids(pkt *peer.Packet) bool {
 	if a.refuse == 0 || pkt.Ext.NRMA == 0 && !pkt.HasData {
 		return false
 	}
@@ -222,7 +222,7 @@ func (a *access) onAtomic(pkt *peer.Packet) {
 		return
 	}
 	if ran {
-		a.served(pkt, form, to)
+		a.reportAtomic(pkt, form, to)
 	}
 }
 
@@ -286,14 +286,14 @@ func apply(pkt *peer.Packet, form atomics.Form, to []ope.Target, result []byte) 
 // abortReceive takes a PEER_ERROR by which a peer takes a message back of which the first
 // packet was received. It looks for the message among the operations in progress, which is
 // slow, but rare.
-func abortReceive(env *peer.Env, pools *ope.Pools, pkt *peer.Packet) {
+func (a *access) abortReceive(pkt *peer.Packet) {
 	l := pkt.Link
 	if l.UnknownAborts > maxUnknownAborts {
 		pkt.Free()
 		return
 	}
 	var found *ope.Rxe
-	pools.EachRx(func(r *ope.Rxe) {
+	a.pools.EachRx(func(r *ope.Rxe) {
 		if r.Link() == l && r.MsgID() == pkt.MsgID && r.IsMessage() {
 			found = r
 		}
@@ -303,7 +303,7 @@ func abortReceive(env *peer.Env, pools *ope.Pools, pkt *peer.Packet) {
 		pkt.Free()
 		return
 	}
-	env.Sh.Tell(found.Ref(), pkt.Deliver())
+	a.env.Sh.Tell(found.Ref(), pkt.Deliver())
 }
 
 // maxUnknownAborts is the number of a peer's PEER_ERRORs for messages that are not in progress,

@@ -34,21 +34,21 @@ type peers struct {
 	book    AddressBook
 	spawn   func(actor.Producer) shard.Ref
 	event   func(Event)
-	many    *many
+	multi    *multiRecvs
 	most    int // strangers that are let in
 
 	byHandle []*peer.Link
 	routes   routes
-	lobby    lobby
-	crowd    crowd
-	resting  resting
-	trials   trials
+	implicit implicitAV
+	overflow overflow
+	evicted  evictedPeers
+	checks   connidChecks
 	replaced []*peer.Link
 }
 
 // link returns the peer of a handle, which it makes at the handle's first use.
 func (p *peers) link(handle uint64) (*peer.Link, error) {
-	if l := p.made(handle); l != nil {
+	if l := p.lookup(handle); l != nil {
 		return l, nil
 	}
 	addr, err := p.book.Address(handle)
@@ -66,7 +66,7 @@ func (p *peers) link(handle uint64) (*peer.Link, error) {
 	} else if x != nil && x.cur != nil && x.cur.Age > p.book.Age(handle) {
 		_ = p.qp().DestroyAH(ah)
 		return nil, fmt.Errorf("%w: handle %d is of a former one", peer.ErrReplaced, handle)
-	} else if x != nil && x.was(addr.ConnID()) {
+	} else if x != nil && x.isFormer(addr.ConnID()) {
 		_ = p.qp().DestroyAH(ah)
 		return nil, fmt.Errorf("%w, and has not come back with a new connid", peer.ErrPeerFailed)
 	}
@@ -76,7 +76,7 @@ func (p *peers) link(handle uint64) (*peer.Link, error) {
 }
 
 // made returns the peer of a handle if there is one by now, else nil.
-func (p *peers) made(handle uint64) *peer.Link {
+func (p *peers) lookup(handle uint64) *peer.Link {
 	if handle >= uint64(len(p.byHandle)) {
 		return nil
 	}
@@ -93,14 +93,14 @@ func (p *peers) setHandle(handle uint64, l *peer.Link) {
 // create makes the peer at addr. A peer that was there is replaced; age orders the two.
 func (p *peers) create(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.Link {
 	p.reap()
-	p.lookAfter()
-	l := p.make(addr, ah, handle, age)
-	p.settle(l)
+	p.probeQuiet()
+	l := p.newPeer(addr, ah, handle, age)
+	p.install(l)
 	return l
 }
 
 // make makes a peer that has no place yet.
-func (p *peers) make(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.Link {
+func (p *peers) newPeer(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.Link {
 	l := &peer.Link{
 		Handle: handle, Age: age, Addr: addr, AH: ah, Path: uint8(p.qp().PathOf(ah)), QPN: addr.QPN(), QKey: addr.ConnID(),
 	}
@@ -109,14 +109,14 @@ func (p *peers) make(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.
 }
 
 // settle gives a peer its place.
-func (p *peers) settle(l *peer.Link) {
-	rest, rested := p.resting.take(placeOf(l.Addr), p.qp())
+func (p *peers) install(l *peer.Link) {
+	rest, rested := p.evicted.remove(qpAddrOf(l.Addr), p.qp())
 	if rested = rested && rest.QKey == l.QKey; rested {
 		l.Restore(&rest.Rest)
 	}
 	if former := p.routes.set(l); former != nil {
 		p.env.Trail.Put(l.Span, trail.Replaces, 0, former.Span, 0)
-		p.leave(former)
+		p.removeUnlisted(former)
 		p.replaced = append(p.replaced, former)
 		p.env.Sh.Tell(former.Peer, &peer.Remove{Err: peer.ErrReplaced, Tell: true})
 	}
@@ -132,7 +132,7 @@ func (p *peers) forget(l *peer.Link) {
 		return
 	}
 	if p.routes.drop(l) {
-		p.leave(l)
+		p.removeUnlisted(l)
 		p.replaced = append(p.replaced, l)
 	}
 }
@@ -145,7 +145,7 @@ func (p *peers) reap() {
 			keep = append(keep, l)
 			continue
 		}
-		if p.made(l.Handle) == l {
+		if p.lookup(l.Handle) == l {
 			p.byHandle[l.Handle] = nil
 		}
 		p.env.Sh.Stop(l.Peer)
@@ -190,7 +190,7 @@ func (p *peers) uri(a *wire.RawAddr) string {
 }
 
 // of returns the peer whose actor pid is, nil if it is no peer's.
-func (p *peers) of(pid *actor.PID) *peer.Link {
+func (p *peers) byPID(pid *actor.PID) *peer.Link {
 	for l := range p.routes.all() {
 		if pid.Equal(l.Peer.PID()) {
 			return l
@@ -205,7 +205,7 @@ func (p *peers) of(pid *actor.PID) *peer.Link {
 }
 
 // greet has all peers that have not failed answer.
-func (p *peers) greet() {
+func (p *peers) probeAll() {
 	var alive []*peer.Link
 	for l := range p.routes.all() {
 		if l.Err == nil {
@@ -235,9 +235,9 @@ func (p *peers) endTrail(t *trail.Log) {
 }
 
 // leave takes a peer out of those that are in no address vector.
-func (p *peers) leave(l *peer.Link) {
-	p.lobby.leave(l)
-	p.crowd.leave(l)
+func (p *peers) removeUnlisted(l *peer.Link) {
+	p.implicit.remove(l)
+	p.overflow.remove(l)
 }
 
 func (p *peers) qp() device.QP { return p.env.Q.QP() }
@@ -251,12 +251,12 @@ func (e *Endpoint) Insert(first, n uint64) {
 		e.port.Insert(first, n)
 	default:
 		e.peers.insert(first, n)
-		e.claims.awaited.offer(&e.claims)
+		e.claims.waits.offer(&e.claims)
 	}
 }
 
 // hearOf gives a stranger its handle if it was inserted and the endpoint has not been told yet.
-func (e *Endpoint) hearOf(l *peer.Link) {
+func (e *Endpoint) learnHandle(l *peer.Link) {
 	if l.Handle == peer.Unlisted {
 		e.cfg.News()
 	}
@@ -294,21 +294,21 @@ func (e *Endpoint) Remove(handle uint64) {
 // bind gives a stranger its handle: its unexpected messages can now match receives that
 // name it.
 func (p *peers) bind(l *peer.Link, handle uint64) {
-	p.leave(l)
+	p.removeUnlisted(l)
 	l.Handle, l.Age = handle, max(l.Age, p.book.Age(handle))
 	p.setHandle(handle, l)
 	for _, m := range p.unexpected(l) {
 		p.table.Rekey(m, match.Source(handle))
 		// A receive that names the handle may have waited for this message.
 		if r := p.table.Arrive(m.Kind, m.Tag, match.Source(handle)); r != nil {
-			p.many.give(p.pools.Rxe(m.Owner), p.pools.Orders.At(r.Owner), m)
+			p.multi.match(p.pools.Rxe(m.Owner), p.pools.Orders.At(r.Owner), m)
 		}
 	}
 }
 
 // insert binds peers that were known before their addresses got the n handles from first.
 func (p *peers) insert(first, n uint64) {
-	if p.lobby.size()+len(p.crowd.where) == 0 {
+	if p.implicit.size()+len(p.overflow.entries) == 0 {
 		return
 	}
 	for h := first; h < first+n; h++ {
@@ -324,14 +324,14 @@ func (p *peers) insert(first, n uint64) {
 
 // remove makes the peer of a handle a stranger, and returns it; nil if there was none.
 func (p *peers) remove(handle uint64) *peer.Link {
-	l := p.made(handle)
+	l := p.lookup(handle)
 	if l == nil {
 		return nil
 	}
 	p.byHandle[handle] = nil
 	l.Handle = peer.Unlisted
 	if x := p.routes.get(l.AH, l.QPN); x != nil && x.cur == l {
-		p.lobby.enter(l)
+		p.implicit.add(l)
 		if p.forget(l); l.Away {
 			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
 		}
@@ -365,16 +365,16 @@ type routes struct {
 	byAH   []map[uint16]*route
 	gids   []device.GID // by AH
 	empty  []uint32     // keys of routes without a peer, oldest first; some have one again
-	recent [cached]recent
+	cache [cacheSize]cacheEntry
 }
 
 // recent is a peer that sent a packet lately. Most packets are routed without the maps.
-type recent struct {
+type cacheEntry struct {
 	key  uint32 // AH and QPN
 	link *peer.Link
 }
 
-const cached = 64
+const cacheSize = 64
 
 func cacheKey(ah device.AH, qpn uint16) uint32 { return uint32(ah)<<16 | uint32(qpn) }
 
@@ -382,7 +382,7 @@ func cacheKey(ah device.AH, qpn uint16) uint32 { return uint32(ah)<<16 | uint32(
 type route struct {
 	cur    *peer.Link // nil if it was dropped
 	former []uint32   // oldest first
-	pace   pace       // of those that come
+	rate   connidRate       // of those that come
 }
 
 // maxEmpty is the number of routes without a peer that are remembered.
@@ -392,9 +392,9 @@ const maxEmpty = 1024
 const maxFormer = 16
 
 // lately returns the peer at (ah, qpn) if the cache has it.
-func (r *routes) lately(ah device.AH, qpn uint16) *peer.Link {
+func (r *routes) cached(ah device.AH, qpn uint16) *peer.Link {
 	key := cacheKey(ah, qpn)
-	if c := &r.recent[(key^key>>16)%cached]; c.key == key {
+	if c := &r.cache[(key^key>>16)%cacheSize]; c.key == key {
 		return c.link
 	}
 	return nil
@@ -407,7 +407,7 @@ func (r *routes) find(ah device.AH, qpn uint16) *peer.Link {
 		return nil
 	}
 	key := cacheKey(ah, qpn)
-	r.recent[(key^key>>16)%cached] = recent{key, x.cur}
+	r.cache[(key^key>>16)%cacheSize] = cacheEntry{key, x.cur}
 	return x.cur
 }
 
@@ -443,7 +443,7 @@ func (r *routes) from(p *device.RecvPkt) device.GID {
 // set makes l the current peer at its place, and returns the one that it
 // replaces.
 func (r *routes) set(l *peer.Link) (former *peer.Link) {
-	clear(r.recent[:])
+	clear(r.cache[:])
 	for int(l.AH) >= len(r.byAH) {
 		r.byAH, r.gids = append(r.byAH, nil), append(r.gids, device.GID{})
 	}
@@ -473,26 +473,26 @@ func (r *routes) drop(l *peer.Link) bool {
 	if x == nil || x.cur != l {
 		return false
 	}
-	clear(r.recent[:])
+	clear(r.cache[:])
 	x.cur = nil
 	x.remember(l)
-	r.emptied(l)
+	r.addEmpty(l)
 	return true
 }
 
 // rest takes l out of its place until it is heard again: it is no former one.
-func (r *routes) rest(l *peer.Link) {
+func (r *routes) vacate(l *peer.Link) {
 	x := r.get(l.AH, l.QPN)
 	if x == nil || x.cur != l {
 		return
 	}
-	clear(r.recent[:])
+	clear(r.cache[:])
 	x.cur = nil
-	r.emptied(l)
+	r.addEmpty(l)
 }
 
 // emptied notes that the route of l has no peer.
-func (r *routes) emptied(l *peer.Link) {
+func (r *routes) addEmpty(l *peer.Link) {
 	if r.empty = append(r.empty, cacheKey(l.AH, l.QPN)); len(r.empty) > maxEmpty {
 		r.forget(r.empty[0])
 		r.empty = r.empty[1:]
@@ -507,10 +507,10 @@ func (r *routes) forget(key uint32) {
 	}
 }
 
-func (x *route) remember(l *peer.Link) { x.note(l.QKey) }
+func (x *route) remember(l *peer.Link) { x.addFormer(l.QKey) }
 
 // note remembers the connid of a former one.
-func (x *route) note(connid uint32) {
+func (x *route) addFormer(connid uint32) {
 	if len(x.former) == maxFormer {
 		x.former = x.former[1:]
 	}
@@ -518,7 +518,7 @@ func (x *route) note(connid uint32) {
 }
 
 // was reports whether connid belonged to a former endpoint there.
-func (x *route) was(connid uint32) bool {
+func (x *route) isFormer(connid uint32) bool {
 	return slices.Contains(x.former, connid)
 }
 

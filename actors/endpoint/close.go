@@ -23,13 +23,13 @@ type closing struct {
 	e     *Endpoint
 	state state
 	cause error // why the endpoint ended, if not by Close
-	shut  error // of closing the queue pair; any goroutine once closed is set
+	closeErr  error // of closing the queue pair; any goroutine once closed is set
 
 	ended  atomic.Bool  // no more requests are taken; any goroutine
 	closed shard.Signal // all has ended; any goroutine
-	late   sync.Mutex   // held by the goroutine that refuses requests once closed is set
+	refusing   sync.Mutex   // held by the goroutine that refuses requests once closed is set
 
-	next *Endpoint // has the ring of requests now, nil: nobody; under late
+	successor *Endpoint // has the ring of requests now, nil: nobody; under late
 
 	linger     shard.Timer // of a Close that waits until peers got their last packets
 	lingerM    closeStep
@@ -66,8 +66,8 @@ func (c *closing) wait(ctx context.Context) error {
 		return err
 	}
 	c.refuse()
-	if c.shut != nil {
-		return fmt.Errorf("close the queue pair: %w", c.shut)
+	if c.closeErr != nil {
+		return fmt.Errorf("close the queue pair: %w", c.closeErr)
 	}
 	return nil
 }
@@ -116,9 +116,9 @@ func (c *closing) failAll() {
 		e.port.Fail(err)
 		return
 	}
-	e.many.drop()
+	e.multi.drop()
 	e.failReceives(func(*ope.Order) bool { return false }, err)
-	e.leave()
+	e.srx.leave()
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
 }
@@ -130,8 +130,8 @@ func (c *closing) closeQueue() {
 	c.drain()
 	sh.RemovePoller(e.queue)
 	e.pressure.stop()
-	sh.StopTimer(&e.peers.crowd.timer)
-	c.shut = e.queue.Close()
+	sh.StopTimer(&e.peers.overflow.timer)
+	c.closeErr = e.queue.Close()
 	e.pools.CloseMemory()
 	err := c.err()
 	if e.port != nil {
@@ -147,7 +147,7 @@ func (c *closing) finish() {
 	c.drain()
 	c.atEnd()
 	e.Flush(sh)
-	sh.RemovePoller(e.pollerOf())
+	sh.RemovePoller(e.poller())
 	sh.Stop(e.ref)
 	c.closed.Set()
 	c.refuse()
@@ -164,13 +164,13 @@ func (c *closing) refuse() {
 
 // refuseOwn returns the successor if there is one.
 func (c *closing) refuseOwn() *Endpoint {
-	c.late.Lock()
-	defer c.late.Unlock()
-	if c.next == nil {
+	c.refusing.Lock()
+	defer c.refusing.Unlock()
+	if c.successor == nil {
 		c.drain()
 		c.e.Flush(c.e.cfg.Shard)
 	}
-	return c.next
+	return c.successor
 }
 
 // drain ends what was submitted too late.
@@ -236,15 +236,15 @@ func (c *closing) crashed() {
 	c.cause = fmt.Errorf("%w: panic in the endpoint", errno.ErrIO)
 	c.state = stopped
 	sh.RemovePoller(e.queue)
-	sh.RemovePoller(e.pollerOf())
+	sh.RemovePoller(e.poller())
 	e.pressure.stop()
 	sh.StopTimer(&c.linger)
 	_ = e.queue.Close() // nothing can be done about an error
 	e.pools.CloseMemory()
 	switch {
-	case e.direct.Kind != 0:
-		c.giveUp(&e.direct)
-		e.direct.Forget()
+	case e.unqueued.Kind != 0:
+		c.giveUp(&e.unqueued)
+		e.unqueued.Forget()
 	case e.handling:
 		c.giveUp(e.reqs.Peek())
 		e.drop(e.reqs.Peek())
@@ -252,9 +252,9 @@ func (c *closing) crashed() {
 	if e.port != nil {
 		e.port.Abandon(c.cause)
 	}
-	e.many.drop()
+	e.multi.drop()
 	e.failReceives(func(*ope.Order) bool { return false }, c.cause)
-	e.leave()
+	e.srx.leave()
 	e.pools.EachTx(func(t *ope.Txe) { t.Abort(c.cause) })
 	e.pools.EachRx(func(r *ope.Rxe) { r.Abort(c.cause) })
 	e.cfg.OnEvent(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: c.cause})
@@ -278,10 +278,10 @@ func (c *closing) giveUp(r *ope.Request) {
 // handOver makes the ring of requests the new endpoint's, which has handled nothing yet. Its ids
 // go on where those of the former one ended: a Cancel that comes late is of none of its requests.
 func (c *closing) handOver(to *Endpoint) {
-	c.late.Lock()
-	defer c.late.Unlock()
-	c.next = to
-	to.reqs, to.lastDirect = c.e.reqs, c.e.lastDirect
+	c.refusing.Lock()
+	defer c.refusing.Unlock()
+	c.successor = to
+	to.reqs, to.lastUnqueued = c.e.reqs, c.e.lastUnqueued
 	to.cfg.After = nil
 }
 

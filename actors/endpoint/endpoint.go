@@ -41,22 +41,22 @@ type Endpoint struct {
 	reqs  *ring.MPSC[ope.Request]
 
 	table *match.Table  // nil without the protocol
-	seat  *seat         // nil without a pool
+	srx  *srxMember         // nil without a pool
 	port  *direct.Port  // nil with it
 	span  uint64        // in the trail
-	ways  []device.Path // of several devices; what each has carried changes
+	devicePaths  []device.Path // of several devices; what each has carried changes
 	polls *shard.Polled // nil before it has begun
 
 	handling bool        // direct, or else the request at the head of the ring
-	direct   ope.Request // came without the ring; its Kind is 0 if there is none
+	unqueued   ope.Request // came without the ring; its Kind is 0 if there is none
 
-	lastDirect uint64 // how many came so and got their id here
+	lastUnqueued uint64 // how many came so and got their id here
 
 	peers    peers
 	access   access
 	claims   claims
-	many     many
-	writes   writes
+	multi     multiRecvs
+	writes   writeEvents
 	watches  watches
 	pressure pressure
 	closing  closing
@@ -79,7 +79,7 @@ func Open(cfg Config) (*Endpoint, error) {
 	e := &Endpoint{
 		cfg:  cfg,
 		reqs: ring.NewMPSC[ope.Request](set.Requests),
-		ways: qp.Paths(),
+		devicePaths: qp.Paths(),
 	}
 	paths := pathsOf(qp, &info)
 	on := settingsOn(&cfg.Settings, paths)
@@ -93,7 +93,7 @@ func Open(cfg Config) (*Endpoint, error) {
 		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: set.Refill,
 	}
 	if cfg.Direct {
-		e.port = newPort(e)
+		e.port = newDirectPort(e)
 		queue.Router, queue.Kept = e.port, true
 	}
 	e.queue = device.NewQueue(queue)
@@ -109,9 +109,9 @@ func Open(cfg Config) (*Endpoint, error) {
 	e.pools.Info, e.pools.Infos, e.pools.Device = info, infosOf(paths), cfg.Device
 	e.pools.Regions, e.pools.Plain = cfg.Regions, cfg.Plain
 	e.pools.OnWritten = e.writes.add
-	e.pools.OnServed = e.access.reports(cfg.OnServed)
+	e.pools.OnServed = e.access.servedReporter(cfg.OnServed)
 	if !cfg.Direct {
-		e.reserve(paths)
+		e.reserveBounce(paths)
 	}
 	e.env.Ops = e.pools
 	e.assemble()
@@ -145,23 +145,23 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *peer.Arrive:
 		e.Accept(m.Pkt)
 	case *device.Arrived:
-		e.peers.onStranger(m.Pkt)
+		e.peers.onUnlisted(m.Pkt)
 	case *peer.Stranger:
 		e.peers.onOtherConnID(m)
 	case *peer.Wrote:
-		e.hearOf(m.Link)
+		e.learnHandle(m.Link)
 		e.writes.add(m.Link, m.Len, uint64(m.Data))
 		m.Free()
 	case *device.Written:
-		e.writes.onStranger(m)
+		e.writes.onUnlisted(m)
 	case *device.Refused:
-		e.access.onStrangersRefusal(m)
+		e.access.onUnlistedRefused(m)
 	case *peer.Intruded:
 		e.access.onIntruded(m)
 	case *peer.Down:
 		e.onDown(m)
 	case *peer.Up:
-		e.peers.returned(m.Link)
+		e.peers.onReturn(m.Link)
 		e.unpark(m.Link)
 	case *peer.Buried:
 		e.unpark(m.Link)
@@ -177,11 +177,11 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *trickleMsg:
 		e.pressure.onTick()
 	case *peer.Tried:
-		e.peers.trials.onTried(m)
-	case *crowdTick:
-		e.peers.crowd.onTick()
-	case *careMsg:
-		e.pressure.onCare()
+		e.peers.checks.onResult(m)
+	case *overflowTick:
+		e.peers.overflow.onTick()
+	case *keepaliveMsg:
+		e.pressure.onKeepalive()
 	case *closeStep:
 		e.closing.step()
 	case *device.Fatal:
@@ -205,19 +205,19 @@ func (e *Endpoint) start() {
 	e.env.Trail.Locate(e.span, 0, &e.env.Addr)
 	e.env.Endpoint, e.env.Acceptor = e.ref, e
 	if e.port != nil {
-		e.startPort()
+		e.startDirect()
 		return
 	}
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
-	e.peers.table, e.claims.table, e.many.table = e.table, e.table, e.table
+	e.peers.table, e.claims.table, e.multi.table = e.table, e.table, e.table
 	if e.cfg.Pool != nil {
-		e.seat = e.join()
+		e.srx = e.cfg.Pool.join(e, e.cfg.PoolSink)
 	}
 	e.pressure.span = e.span
 	e.pressure.begin()
 	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
 	// Requests come first: a packet that a receive waits for by then is received at once.
-	e.polls = e.cfg.Shard.AddPoller(e.ref, e.pollerOf())
+	e.polls = e.cfg.Shard.AddPoller(e.ref, e.poller())
 	e.cfg.Shard.AddPoller(e.qref, e.queue)
 }
 
@@ -226,7 +226,7 @@ func (e *Endpoint) spawn(p actor.Producer) shard.Ref { return e.cfg.Shard.SpawnC
 
 // Deliver implements device.Router.
 func (e *Endpoint) Deliver(r *device.RecvPkt) {
-	if l := e.peers.routes.lately(r.AH, r.QPN); l != nil {
+	if l := e.peers.routes.cached(r.AH, r.QPN); l != nil {
 		if sh := e.cfg.Shard; sh.Enter(l.Peer) {
 			l.Deliver(r)
 			sh.Exit()
@@ -279,18 +279,18 @@ func (e *Endpoint) assemble() {
 	e.closing.e = e
 	e.peers = peers{
 		env: e.env, pools: e.pools, closing: &e.closing, book: e.cfg.Book,
-		spawn: e.spawn, event: e.cfg.OnEvent, many: &e.many, most: e.env.Config.MaxStrangers,
+		spawn: e.spawn, event: e.cfg.OnEvent, multi: &e.multi, most: e.env.Config.MaxStrangers,
 	}
-	e.peers.crowd.env, e.peers.crowd.peers = e.env, &e.peers
-	e.peers.trials.peers = &e.peers
-	e.peers.resting.most = restMost * e.peers.most
+	e.peers.overflow.env, e.peers.overflow.peers = e.env, &e.peers
+	e.peers.checks.peers = &e.peers
+	e.peers.evicted.most = evictedPerPeer * e.peers.most
 	e.access = access{
 		refuse: e.cfg.Refuse,
 		env:    e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, closing: &e.closing, event: e.cfg.OnEvent,
 	}
-	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject, awaited: awaited{peers: &e.peers}}
-	e.many = many{pools: e.pools, claims: &e.claims, end: e.end}
-	e.writes = writes{
+	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject, waits: peekWaits{peers: &e.peers}}
+	e.multi = multiRecvs{pools: e.pools, claims: &e.claims, end: e.end}
+	e.writes = writeEvents{
 		env: e.env, peers: &e.peers, closing: &e.closing, deliver: e.cfg.OnWritten, room: e.cfg.WrittenRoom,
 		counted: e.cfg.OnCounted,
 	}
@@ -351,7 +351,7 @@ func (e *Endpoint) Addrs() []wire.RawAddr {
 
 // reserve takes the memory that reads into plain memory go by way of, where a path's device
 // wants registered memory. Without it no such path can say that it reads.
-func (e *Endpoint) reserve(paths []device.Path) {
+func (e *Endpoint) reserveBounce(paths []device.Path) {
 	var err error
 	for i := range paths {
 		f := &e.env.Paths[i].Features
@@ -424,7 +424,7 @@ func (e *Endpoint) onBadPacket(m *peer.BadPacket) {
 func (e *Endpoint) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
 	_ *actor.RestartStatistics, reason, message any,
 ) {
-	e.env.LogOf(e.peers.of(child)).Error("panic in an actor", "actor", child.Id, "reason", reason, "message", fmt.Sprintf("%T", message))
+	e.env.LogOf(e.peers.byPID(child)).Error("panic in an actor", "actor", child.Id, "reason", reason, "message", fmt.Sprintf("%T", message))
 	queue := child.Equal(e.qref.PID()) || e.port != nil // a port is of no use after a panic, either
 	if queue || e.queue.Broken() {
 		e.queue.Break()

@@ -13,12 +13,12 @@ import (
 // after it.
 func (e *Endpoint) Accept(pkt *peer.Packet) {
 	l := pkt.Link
-	e.hearOf(l)
+	e.learnHandle(l)
 	if !pkt.Type.IsRTM() {
 		e.access.onRequest(pkt)
 		return
 	}
-	if (pkt.Multi != nil || l.Err != nil || e.closing.state != open) && e.isDealtWith(pkt) {
+	if (pkt.Multi != nil || l.Err != nil || e.closing.state != open) && e.handleSpecial(pkt) {
 		return
 	}
 	rxe := e.pools.Begin(pkt)
@@ -28,28 +28,28 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 	}
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(l.Handle)); r != nil {
 		o := e.pools.Orders.At(r.Owner)
-		if o.Req.Flags&special == 0 {
+		if o.Req.Flags&multiFlags == 0 {
 			rxe.MatchLast(o)
 			return
 		}
-		if e.many.give(rxe, o, nil) {
+		if e.multi.match(rxe, o, nil) {
 			return
 		}
 	}
-	if e.seat != nil && e.seat.take(rxe, match.KindOf(pkt.Tagged), pkt.Tag) {
+	if e.srx != nil && e.srx.arrive(rxe, match.KindOf(pkt.Tagged), pkt.Tag) {
 		return
 	}
 	e.env.Counters.Unexpected++
 	e.table.AddMsg(rxe.List())
 	rxe.Unexpected()
-	if len(e.claims.awaited.list) > 0 {
-		e.claims.awaited.offer(&e.claims)
+	if len(e.claims.waits.list) > 0 {
+		e.claims.waits.offer(&e.claims)
 	}
 }
 
 // isDealtWith looks at a message that is a part, or comes when not every message is taken. It
 // reports false if it begins like others.
-func (e *Endpoint) isDealtWith(pkt *peer.Packet) bool {
+func (e *Endpoint) handleSpecial(pkt *peer.Packet) bool {
 	if pkt.Multi != nil && !pkt.Multi.Rx.IsZero() {
 		e.cfg.Shard.Call(pkt.Multi.Rx, pkt.Deliver())
 		return true
@@ -97,7 +97,7 @@ func (e *Endpoint) failReceives(keep func(*ope.Order) bool, err error) {
 		e.table.RemoveRecv(&p.Recv)
 		e.end(p, err)
 	}
-	e.claims.awaited.fail(&e.claims, keep, err)
+	e.claims.waits.fail(&e.claims, keep, err)
 }
 
 // waiting lists a peer's messages that wait for a receive, or are parked, in their order.
@@ -137,10 +137,10 @@ func (e *Endpoint) unpark(l *peer.Link) {
 		}
 		kind, tag, from := r.Unpark()
 		o := e.table.Arrive(kind, tag, from)
-		taken := o != nil && e.many.give(r, e.pools.Orders.At(o.Owner), nil)
-		if !taken && (e.seat == nil || !e.seat.take(r, kind, tag)) {
+		taken := o != nil && e.multi.match(r, e.pools.Orders.At(o.Owner), nil)
+		if !taken && (e.srx == nil || !e.srx.arrive(r, kind, tag)) {
 			e.table.AddMsg(r.List())
 		}
 	}
-	e.claims.awaited.offer(&e.claims)
+	e.claims.waits.offer(&e.claims)
 }

@@ -90,7 +90,7 @@ func (s *Snapshot) addProtocol(e *Endpoint, now clock.Time) {
 		s.Operations = append(s.Operations, e.pools.Orders.At(r.Owner).Snapshot(now))
 		return true
 	})
-	for _, o := range e.claims.awaited.list {
+	for _, o := range e.claims.waits.list {
 		s.Operations = append(s.Operations, o.Snapshot(now))
 	}
 }
@@ -143,8 +143,8 @@ func (e *Endpoint) ReadSample(to *Sample) {
 		Most: Most{SendQueue: int64(e.queue.Depth()), Held: e.env.Config.TotalMemory},
 	}
 	to.Paths = [device.MaxPaths]PathSample{{Carried: to.Queue.Carried()}}
-	for i := range e.ways {
-		to.Paths[i].Carried = e.ways[i].Carried
+	for i := range e.devicePaths {
+		to.Paths[i].Carried = e.devicePaths[i].Carried
 	}
 	if e.port != nil {
 		posted, others := e.port.Depths()

@@ -18,7 +18,7 @@ type claims struct {
 	table   *match.Table // from the endpoint's start
 	closing *closing
 	reject  func(*ope.Request, error)
-	awaited awaited
+	waits peekWaits
 
 	byID   map[uint64]claim // by the id of the request that claimed
 	result ope.Result       // scratch, which a Sink must not keep
@@ -46,7 +46,7 @@ func (c *claims) find(r *ope.Request) {
 		c.reject(r, c.closing.err())
 		return
 	}
-	from, err := c.awaited.source(r)
+	from, err := c.waits.source(r)
 	if err != nil {
 		c.reject(r, err)
 		return
@@ -56,7 +56,7 @@ func (c *claims) find(r *ope.Request) {
 	case m != nil:
 		c.found(r, m)
 	case r.Flags&ope.Await != 0:
-		c.awaited.add(c, r, from)
+		c.waits.add(c, r, from)
 	default:
 		c.result = ope.Result{Err: errno.ErrNoMessage, Peer: r.Peer}
 		r.Sink.Done(r, &c.result)
@@ -97,7 +97,7 @@ func (c *claims) keep(id uint64, x *ope.Rxe) {
 }
 
 // take receives, or throws away, the message that the request r.Data claimed.
-func (c *claims) take(r *ope.Request) {
+func (c *claims) receive(r *ope.Request) {
 	x, ok := c.byID[r.Data]
 	if !ok {
 		c.reject(r, errno.ErrInvalid)
@@ -119,13 +119,13 @@ func (c *claims) take(r *ope.Request) {
 // awaited is the requests that look for a message and wait until there is one
 // (ope.Await), oldest first. It belongs to claims. A message that no receive has matched is
 // offered to them before it waits for a receive.
-type awaited struct {
+type peekWaits struct {
 	list  []*ope.Order
 	peers *peers
 }
 
 // add makes r wait, unless it names a peer that has failed.
-func (a *awaited) add(c *claims, r *ope.Request, from *peer.Link) {
+func (a *peekWaits) add(c *claims, r *ope.Request, from *peer.Link) {
 	if from != nil && from.Err != nil {
 		c.reject(r, from.Err)
 		return
@@ -139,7 +139,7 @@ func (a *awaited) add(c *claims, r *ope.Request, from *peer.Link) {
 
 // source returns the peer that r names, nil if it names none. Its unexpected messages can
 // be found by the handle from then on.
-func (a *awaited) source(r *ope.Request) (*peer.Link, error) {
+func (a *peekWaits) source(r *ope.Request) (*peer.Link, error) {
 	if r.Flags&ope.Await == 0 || r.Peer >= uint64(match.NotAvail) {
 		return nil, nil
 	}
@@ -147,7 +147,7 @@ func (a *awaited) source(r *ope.Request) (*peer.Link, error) {
 }
 
 // offer looks whether those that wait find something now.
-func (a *awaited) offer(c *claims) {
+func (a *peekWaits) offer(c *claims) {
 	for i := 0; i < len(a.list); {
 		o := a.list[i]
 		m := c.look(&o.Req)
@@ -162,7 +162,7 @@ func (a *awaited) offer(c *claims) {
 }
 
 // fail ends those that keep does not want.
-func (a *awaited) fail(c *claims, keep func(*ope.Order) bool, err error) {
+func (a *peekWaits) fail(c *claims, keep func(*ope.Order) bool, err error) {
 	var doomed []*ope.Order
 	a.list = slices.DeleteFunc(a.list, func(o *ope.Order) bool {
 		if !keep(o) {
@@ -178,7 +178,7 @@ func (a *awaited) fail(c *claims, keep func(*ope.Order) bool, err error) {
 }
 
 // cancel ends the one with an id, if it is there.
-func (a *awaited) cancel(c *claims, id uint64) {
+func (a *peekWaits) cancel(c *claims, id uint64) {
 	if len(a.list) > 0 {
 		a.fail(c, func(o *ope.Order) bool { return o.Req.ID != id }, errno.ErrCanceled)
 	}

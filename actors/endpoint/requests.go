@@ -20,23 +20,23 @@ const batch = 64
 // it, which came later.
 func (e *Endpoint) Poll(*shard.Shard) int {
 	n := 0
-	if e.direct.Kind != ope.KindNone {
+	if e.unqueued.Kind != ope.KindNone {
 		n = 1 + e.queue.GiveRoom() // waiters take it before new packets do
 		e.handling = true
-		e.handle(&e.direct)
+		e.handle(&e.unqueued)
 		e.handling = false
-		e.direct.Forget()
+		e.unqueued.Forget()
 	} else if r := e.reqs.Peek(); r != nil {
-		n = e.takeBatch(r)
+		n = e.handleBatch(r)
 	}
-	if len(e.many.bound) > 0 {
-		e.many.goOn()
+	if len(e.multi.placed) > 0 {
+		e.multi.resume()
 	}
 	return n
 }
 
 // takeBatch handles requests that are in the ring, of which r is the first.
-func (e *Endpoint) takeBatch(r *ope.Request) int {
+func (e *Endpoint) handleBatch(r *ope.Request) int {
 	given, n := 0, 0
 	if e.closing.state == open {
 		given = e.queue.GiveRoom()
@@ -73,7 +73,7 @@ func (e *Endpoint) weigh() {
 		e.pressure.check()
 	}
 	e.env.Trail.Flush()
-	e.env.Weigh = e.env.Trail != nil || len(e.writes.waiting) > 0 || !e.pressure.calm()
+	e.env.Weigh = e.env.Trail != nil || len(e.writes.pending) > 0 || !e.pressure.calm()
 }
 
 // Arm is asked before the shard sleeps, which it has announced.
@@ -105,7 +105,7 @@ func (e *Endpoint) handle(r *ope.Request) {
 	case ope.KindPeek, ope.KindClaim:
 		e.claims.find(r)
 	case ope.KindTake:
-		e.claims.take(r)
+		e.claims.receive(r)
 	case ope.KindNone: // it was given up
 	case ope.KindWritten: // nobody asks for that
 		e.reject(r, errno.ErrInvalid)
@@ -123,7 +123,7 @@ func (e *Endpoint) reject(r *ope.Request, err error) {
 			l.Outcome(o.Span, trail.End, 0, err)
 		}
 	}
-	tell(r, err)
+	complete(r, err)
 }
 
 // end ends a posted receive that nothing has matched.
@@ -135,11 +135,11 @@ func (e *Endpoint) end(o *ope.Order, err error) {
 	e.env.Trail.Outcome(o.Span, trail.Told, 0, err)
 	e.env.Trail.Outcome(o.Span, trail.End, 0, err)
 	e.pools.Tally.Count(o.Req.Kind, 0, err)
-	tell(&o.Req, err)
+	complete(&o.Req, err)
 	e.pools.Orders.Put(o)
 }
 
-func tell(r *ope.Request, err error) {
+func complete(r *ope.Request, err error) {
 	if s := r.Sink; s != nil {
 		s.Done(r, &ope.Result{Err: err, Peer: r.Peer})
 	}
@@ -159,7 +159,7 @@ func (e *Endpoint) live(r *ope.Request) *peer.Link {
 
 // checked returns the peer of a request that cannot be taken at once, or rejects the request.
 func (e *Endpoint) checked(r *ope.Request) *peer.Link {
-	l := e.peers.made(r.Peer)
+	l := e.peers.lookup(r.Peer)
 	var err error
 	switch {
 	case e.closing.state != open:
@@ -207,7 +207,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
-		if from = e.peers.made(r.Peer); from == nil || r.Flags&ope.Aged != 0 {
+		if from = e.peers.lookup(r.Peer); from == nil || r.Flags&ope.Aged != 0 {
 			if from = e.source(r); from == nil {
 				return
 			}
@@ -220,7 +220,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 	p.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	p.Recv.Tag, p.Recv.Ignore, p.Recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
-	if r.Flags&special != 0 && !e.many.begin(p) {
+	if r.Flags&multiFlags != 0 && !e.multi.post(p) {
 		return
 	}
 	switch m := e.table.Post(&p.Recv); {
@@ -228,7 +228,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 		if x := e.pools.Rxe(m.Owner); r.Flags&ope.Sized == 0 {
 			x.Match(p)
 		} else {
-			e.many.size(x, p)
+			e.multi.matchSized(x, p)
 		}
 	case from == nil:
 	case from.Err != nil: // and nothing of its had come before that
@@ -266,19 +266,19 @@ func (e *Endpoint) Claim() *ope.Request {
 	if !sh.Claim() {
 		return nil
 	}
-	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.direct.Kind != ope.KindNone {
+	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.unqueued.Kind != ope.KindNone {
 		sh.Release()
 		return nil
 	}
-	e.lastDirect++ // by the shard's owner, and not in the ring's way
-	e.direct.ID = directID | e.lastDirect
-	return &e.direct
+	e.lastUnqueued++ // by the shard's owner, and not in the ring's way
+	e.unqueued.ID = unqueuedID | e.lastUnqueued
+	return &e.unqueued
 }
 
-const directID = 3 << 62
+const unqueuedID = 3 << 62
 
 // Claimed reports whether a request is the one that Claim has returned to the caller.
-func (e *Endpoint) Claimed(r *ope.Request) bool { return r == &e.direct }
+func (e *Endpoint) Claimed(r *ope.Request) bool { return r == &e.unqueued }
 
 // Aside is the request at a place of its own: one that was claimed is moved there, and the shard
 // given back.
@@ -303,8 +303,8 @@ func (e *Endpoint) Do(ctx context.Context, sig *shard.Signal) error {
 func (e *Endpoint) Begin() (left *ope.Request) {
 	sh := e.cfg.Shard
 	sh.Run(e.polls)
-	if e.direct.Kind != ope.KindNone && !e.handling {
-		left = e.direct.Moved()
+	if e.unqueued.Kind != ope.KindNone && !e.handling {
+		left = e.unqueued.Moved()
 	}
 	sh.Release()
 	return left
@@ -378,7 +378,7 @@ func (e *Endpoint) onCancel(id uint64) {
 		return
 	}
 	e.pools.CancelParts(id, nil, errno.ErrCanceled)
-	e.claims.awaited.cancel(&e.claims, id)
+	e.claims.waits.cancel(&e.claims, id)
 	cancel := func(to shard.Ref, its uint64) {
 		if its == id {
 			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})
@@ -410,7 +410,7 @@ func (e *Endpoint) Revoke(r *mr.Region) {
 			sh.Tell(x.Ref(), &ope.Revoke{Region: r})
 		}
 	})
-	e.many.revoke(r)
+	e.multi.revoke(r)
 	if mem := r.Bytes(); mem != nil {
 		e.pools.CancelParts(0, mem, ope.ErrRegionClosed)
 	}
@@ -429,7 +429,7 @@ func (e *Endpoint) Recall(round uint64) {
 	if e.closing.state != open || e.table == nil {
 		return
 	}
-	c := &e.many
+	c := &e.multi
 	c.round = max(c.round, round)
 	var found []*ope.Order
 	e.table.EachRecv(func(r *match.Recv) bool {
@@ -440,6 +440,6 @@ func (e *Endpoint) Recall(round uint64) {
 	})
 	for _, o := range found {
 		e.table.RemoveRecv(&o.Recv)
-		c.handBack(o)
+		c.endRecalled(o)
 	}
 }

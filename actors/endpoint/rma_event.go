@@ -15,7 +15,7 @@ import (
 //
 // Operations call add for an emulated write, the endpoint for one by RDMA; the endpoint
 // calls flush at the end of each turn.
-type writes struct {
+type writeEvents struct {
 	env     *peer.Env
 	peers   *peers
 	closing *closing
@@ -23,35 +23,35 @@ type writes struct {
 	room    func() bool                   // takes the place for one; nil: there always is one
 	counted func(n int, data uint64) bool // counts one that is expected, and is not reported then; nil: none is
 
-	waiting []waitingWrite // oldest first
+	pending []pendingWrite // oldest first
 }
 
-type waitingWrite struct {
+type pendingWrite struct {
 	Written
 	link *peer.Link // nil: of no peer that is known
 }
 
 // writtenCost is the number of bytes that a waiting write counts for.
-const writtenCost = 128
+const pendingCost = 128
 
 // add reports a write of l's with data, or keeps it. A peer with too many that wait is
 // failed.
-func (w *writes) add(l *peer.Link, n int, data uint64) {
+func (w *writeEvents) add(l *peer.Link, n int, data uint64) {
 	if w.counts(n, data) {
 		return
 	}
-	x := waitingWrite{Written{Handle: l.Handle, From: &l.Addr, N: n, Data: data}, l}
+	x := pendingWrite{Written{Handle: l.Handle, From: &l.Addr, N: n, Data: data}, l}
 	if !w.note(&x) {
 		return
 	}
-	l.Hold(writtenCost)
+	l.Hold(pendingCost)
 }
 
 // onStranger takes an RDMA write with data by a queue pair for which the device has no
 // address handle. If no packet has come from there either, the device's word alone says
 // who wrote, and there is no peer that could be failed for too many writes: beyond the
 // endpoint's limit they are dropped.
-func (w *writes) onStranger(d *device.Written) {
+func (w *writeEvents) onUnlisted(d *device.Written) {
 	if l := w.peers.at(d.GID, d.QPN); l != nil {
 		w.env.Sh.Tell(l.Peer, d)
 		return
@@ -62,33 +62,33 @@ func (w *writes) onStranger(d *device.Written) {
 }
 
 // addFrom is add of a write by who is no peer.
-func (w *writes) addFrom(handle uint64, from *wire.RawAddr, n int, data uint64) {
+func (w *writeEvents) addFrom(handle uint64, from *wire.RawAddr, n int, data uint64) {
 	if w.counts(n, data) {
 		return
 	}
-	x := waitingWrite{Written{Handle: handle, From: from, N: n, Data: data}, nil}
+	x := pendingWrite{Written{Handle: handle, From: from, N: n, Data: data}, nil}
 	if w.env.Mem.Held <= w.env.Config.TotalMemory && w.note(&x) {
-		w.env.Mem.Held += writtenCost
+		w.env.Mem.Held += pendingCost
 	}
 }
 
 // counts reports whether a write was counted, which takes no memory.
-func (w *writes) counts(n int, data uint64) bool {
+func (w *writeEvents) counts(n int, data uint64) bool {
 	return w.counted != nil && w.closing.state == open && w.counted(n, data)
 }
 
 // note reports a write, or keeps it and returns true.
-func (w *writes) note(x *waitingWrite) (kept bool) {
-	if w.deliver == nil || w.closing.state != open || len(w.waiting) == 0 && w.report(x) {
+func (w *writeEvents) note(x *pendingWrite) (kept bool) {
+	if w.deliver == nil || w.closing.state != open || len(w.pending) == 0 && w.report(x) {
 		return false
 	}
-	w.waiting = append(w.waiting, *x)
+	w.pending = append(w.pending, *x)
 	w.env.Weigh = true
 	return true
 }
 
 // report reports a write if there is room for it.
-func (w *writes) report(x *waitingWrite) bool {
+func (w *writeEvents) report(x *pendingWrite) bool {
 	if w.room != nil && !w.room() {
 		return false
 	}
@@ -97,22 +97,22 @@ func (w *writes) report(x *waitingWrite) bool {
 }
 
 // flush reports the waiting writes that there is room for now.
-func (w *writes) flush() {
-	if len(w.waiting) == 0 {
+func (w *writeEvents) flush() {
+	if len(w.pending) == 0 {
 		return
 	}
 	n := 0
-	for n < len(w.waiting) && w.report(&w.waiting[n]) {
-		if l := w.waiting[n].link; l != nil {
-			l.Release(writtenCost)
+	for n < len(w.pending) && w.report(&w.pending[n]) {
+		if l := w.pending[n].link; l != nil {
+			l.Release(pendingCost)
 		} else {
-			w.env.Mem.Held -= writtenCost
+			w.env.Mem.Held -= pendingCost
 		}
 		n++
 	}
-	clear(w.waiting[:n])
-	if w.waiting = w.waiting[n:]; len(w.waiting) == 0 {
-		w.waiting = nil
+	clear(w.pending[:n])
+	if w.pending = w.pending[n:]; len(w.pending) == 0 {
+		w.pending = nil
 	}
 }
 
@@ -129,7 +129,7 @@ type Served struct {
 }
 
 // reports passes on to f what operations report.
-func (a *access) reports(f func(*Served)) func(*peer.Link, *ope.Served) {
+func (a *access) servedReporter(f func(*Served)) func(*peer.Link, *ope.Served) {
 	if f == nil {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (a *access) reports(f func(*Served)) func(*peer.Link, *ope.Served) {
 }
 
 // served reports an atomic that was carried out on targets.
-func (a *access) served(pkt *peer.Packet, form atomics.Form, to []ope.Target) {
+func (a *access) reportAtomic(pkt *peer.Packet, form atomics.Form, to []ope.Target) {
 	if a.pools.OnServed == nil {
 		return
 	}

@@ -33,8 +33,8 @@ type Pool struct {
 	reqs   *ring.MPSC[ope.Request]
 	posted *match.Table // receives only
 	orders *ope.Orders  // of the pool and of its endpoints
-	seats  seats
-	ending poolEnd
+	members  srxMembers
+	ending srxEnd
 
 	handling bool // the request at the head of the ring
 }
@@ -48,15 +48,15 @@ type PoolConfig struct {
 }
 
 // poolEnd is the end of a pool, by Close or by a panic.
-type poolEnd struct {
+type srxEnd struct {
 	err    error        // why the pool takes no more receives; the shard's
 	closed shard.Signal // nothing is posted any more; any goroutine
 	late   sync.Mutex   // held by the goroutine that refuses requests once closed is set
 }
 
 type (
-	poolBegin struct{ shard.Message }
-	poolClose struct{ shard.Message }
+	srxBegin struct{ shard.Message }
+	srxClose struct{ shard.Message }
 )
 
 // OpenPool makes a pool. Any goroutine.
@@ -66,7 +66,7 @@ func OpenPool(cfg PoolConfig) (*Pool, error) {
 	if p.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return p }); err != nil {
 		return nil, err
 	}
-	cfg.Shard.Post(p.ref, &poolBegin{})
+	cfg.Shard.Post(p.ref, &srxBegin{})
 	return p, nil
 }
 
@@ -87,7 +87,7 @@ func (p *Pool) Submit(r *ope.Request) bool {
 // Close ends every receive that no message has taken with ErrClosed. The pool has no
 // endpoint any more. Any goroutine.
 func (p *Pool) Close(ctx context.Context) error {
-	p.cfg.Shard.Post(p.ref, &poolClose{})
+	p.cfg.Shard.Post(p.ref, &srxClose{})
 	if err := p.cfg.Shard.Wait(ctx, &p.ending.closed); err != nil {
 		return err
 	}
@@ -98,9 +98,9 @@ func (p *Pool) Close(ctx context.Context) error {
 // Receive is the pool's message switch.
 func (p *Pool) Receive(ctx actor.Context) {
 	switch ctx.Message().(type) {
-	case *poolBegin:
+	case *srxBegin:
 		p.cfg.Shard.AddPoller(p.ref, p)
-	case *poolClose:
+	case *srxClose:
 		p.end(errno.ErrClosed)
 	case *actor.Restarting:
 		p.crashed()
@@ -109,7 +109,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 
 // Poll takes requests from the application.
 func (p *Pool) Poll(*shard.Shard) int {
-	n := p.seats.retry()
+	n := p.members.retry()
 	for n < batch {
 		r := p.reqs.Peek()
 		if r == nil {
@@ -149,11 +149,11 @@ func (p *Pool) handle(r *ope.Request) {
 	case r.Kind == ope.KindCancel:
 		p.onCancel(r.ID)
 	case p.ending.err != nil:
-		tell(r, p.ending.err)
+		complete(r, p.ending.err)
 	case r.Kind == ope.KindRecv && r.Peer == uint64(match.AnySource):
 		p.onRecv(r)
 	default:
-		tell(r, errno.ErrInvalid)
+		complete(r, errno.ErrInvalid)
 	}
 }
 
@@ -163,7 +163,7 @@ func (p *Pool) onRecv(r *ope.Request) {
 	o := p.orders.Get(r, p.cfg.Shard.Now())
 	o.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	o.Recv.Tag, o.Recv.Ignore, o.Recv.Source = r.Tag, r.Ignore, match.AnySource
-	if !p.seats.serve(o) {
+	if !p.members.serve(o) {
 		p.posted.Post(&o.Recv)
 	}
 }
@@ -174,7 +174,7 @@ func (p *Pool) onCancel(id uint64) {
 	if found {
 		return
 	}
-	for _, s := range p.seats.all {
+	for _, s := range p.members.all {
 		s.e.pools.EachRx(func(r *ope.Rxe) {
 			if r.RequestID() == id {
 				p.cfg.Shard.Tell(r.Ref(), &ope.Cancel{ID: id, Err: errno.ErrCanceled})
@@ -187,7 +187,7 @@ func (p *Pool) onCancel(id uint64) {
 // endpoints have taken since they were asked to. Runs on the shard.
 func (p *Pool) Revoke(r *mr.Region) {
 	defer func() {
-		for _, s := range p.seats.all {
+		for _, s := range p.members.all {
 			s.e.Revoke(r)
 		}
 	}()
@@ -205,7 +205,7 @@ func (p *Pool) failReceives(which func(*ope.Order) bool, err error) (found bool)
 		p.posted.RemoveRecv(r)
 		req := o.Req
 		p.orders.Put(o) // first: the sink may panic
-		tell(&req, err)
+		complete(&req, err)
 		return true
 	})
 	return found
@@ -250,7 +250,7 @@ func (p *Pool) crashed() {
 // giveUp ends the request that was being handled when the pool crashed.
 func (p *Pool) giveUp(r *ope.Request) {
 	defer func() { _ = recover() }() // its sink may have caused the panic
-	tell(r, errno.ErrIO)
+	complete(r, errno.ErrIO)
 }
 
 // has reports whether the receive id waits, or an endpoint has it.
@@ -259,7 +259,7 @@ func (p *Pool) has(id uint64) (found bool) {
 		found = p.orders.At(r.Owner).Req.ID == id
 		return !found
 	})
-	for _, s := range p.seats.all {
+	for _, s := range p.members.all {
 		s.e.pools.EachRx(func(r *ope.Rxe) { found = found || r.RequestID() == id })
 	}
 	return found
@@ -280,7 +280,7 @@ func (p *Pool) drain() {
 			r.More.Run()
 		case ope.KindCancel:
 		default:
-			tell(r, p.ending.err)
+			complete(r, p.ending.err)
 		}
 		p.drop(r)
 	}
@@ -301,77 +301,78 @@ type PoolSink interface {
 }
 
 // seat is an endpoint's part in a pool.
-type seat struct {
+type srxMember struct {
 	e    *Endpoint
 	sink PoolSink
 
-	prev, next *seat // ring of those with messages that wait; nil: it is not in it
+	prev, next *srxMember // ring of those with messages that wait; nil: it is not in it
 	// short: there was no room for an outcome, and messages wait that posted receives take.
 	// No later message of the endpoint may be given a receive before them.
-	short bool
+	blocked bool
 }
 
 // seats are a pool's endpoints. Those with messages that wait stand in a ring and are
 // served in turn, one receive each, so that a flood at one leaves the others their share.
-type seats struct {
-	all    []*seat
-	first  *seat // in the ring: whose turn it is
-	inRing int
-	shorts int
+type srxMembers struct {
+	all    []*srxMember
+	first  *srxMember // in the ring: whose turn it is
+	waiting int
+	blocked int
 }
 
-// join makes e one of the pool's endpoints. Runs on the shard.
-func (e *Endpoint) join() *seat {
-	s := &seat{e: e, sink: e.cfg.PoolSink}
-	e.cfg.Pool.seats.all = append(e.cfg.Pool.seats.all, s)
+// join makes e a member, whose outcomes sink takes. Runs on the shard.
+func (p *Pool) join(e *Endpoint, sink PoolSink) *srxMember {
+	s := &srxMember{e: e, sink: sink}
+	p.members.all = append(p.members.all, s)
 	return s
 }
 
-// leave ends that. The receives that no message took are the pool's, as ever.
-func (e *Endpoint) leave() {
-	if e.seat == nil {
+// leave ends the membership, if there is one. The receives that no message took stay with
+// the pool.
+func (s *srxMember) leave() {
+	if s == nil || s.e.srx == nil {
 		return
 	}
-	q := &e.cfg.Pool.seats
-	q.rest(e.seat)
-	q.setShort(e.seat, false)
-	q.all = slices.DeleteFunc(q.all, func(x *seat) bool { return x == e.seat })
-	e.seat = nil
+	q := &s.e.cfg.Pool.members
+	q.removeWaiting(s)
+	q.setBlocked(s, false)
+	q.all = slices.DeleteFunc(q.all, func(x *srxMember) bool { return x == s })
+	s.e.srx = nil
 }
 
 // take gives a message that none of the endpoint's own receives takes one of the pool's. If
 // there is none it returns false, and the message is to be added to the endpoint's table.
-func (s *seat) take(r *ope.Rxe, k match.Kind, tag uint64) bool {
+func (s *srxMember) arrive(r *ope.Rxe, k match.Kind, tag uint64) bool {
 	p := s.e.cfg.Pool
-	if s.short || p.posted.Recvs() == 0 {
-		p.seats.enter(s)
+	if s.blocked || p.posted.Recvs() == 0 {
+		p.members.addWaiting(s)
 		return false
 	}
 	if !s.sink.Room() {
-		p.seats.setShort(s, true)
-		p.seats.enter(s)
+		p.members.setBlocked(s, true)
+		p.members.addWaiting(s)
 		return false
 	}
 	o := p.posted.Arrive(k, tag, match.NotAvail)
 	if o == nil {
 		s.sink.Waive()
-		p.seats.enter(s)
+		p.members.addWaiting(s)
 		return false
 	}
-	s.match(r, p.orders.At(o.Owner))
+	s.pair(r, p.orders.At(o.Owner))
 	return true
 }
 
 // match makes a receive of the pool's, for which Room was called, the endpoint's.
-func (s *seat) match(r *ope.Rxe, o *ope.Order) {
+func (s *srxMember) pair(r *ope.Rxe, o *ope.Order) {
 	s.sink.Took(&o.Req)
 	o.Req.Sink = s.sink
 	r.Match(o)
 }
 
 // give has the receive o take the endpoint's oldest message that it can, if there is one.
-func (s *seat) give(o *ope.Order) bool {
-	if s.short {
+func (s *srxMember) serve(o *ope.Order) bool {
+	if s.blocked {
 		return false
 	}
 	m := s.e.table.Find(o.Recv.Kind, o.Recv.Tag, o.Recv.Ignore, match.AnySource)
@@ -379,16 +380,16 @@ func (s *seat) give(o *ope.Order) bool {
 		return false
 	}
 	if !s.sink.Room() {
-		s.e.cfg.Pool.seats.setShort(s, true)
+		s.e.cfg.Pool.members.setBlocked(s, true)
 		return false
 	}
 	s.e.table.RemoveMsg(m)
-	s.match(s.e.pools.Rxe(m.Owner), o)
+	s.pair(s.e.pools.Rxe(m.Owner), o)
 	return true
 }
 
 // feed gives posted receives to messages that had to wait for room, as far as there is some.
-func (s *seat) feed() (n int) {
+func (s *srxMember) retry() (n int) {
 	p := s.e.cfg.Pool
 	stuck := false
 	s.e.table.EachMsg(func(m *match.Msg) bool {
@@ -405,21 +406,21 @@ func (s *seat) feed() (n int) {
 		}
 		n++
 		s.e.table.RemoveMsg(m)
-		s.match(s.e.pools.Rxe(m.Owner), p.orders.At(r.Owner))
+		s.pair(s.e.pools.Rxe(m.Owner), p.orders.At(r.Owner))
 		return true
 	})
-	p.seats.setShort(s, stuck)
+	p.members.setBlocked(s, stuck)
 	return n
 }
 
 // retry looks for room where there was none.
-func (q *seats) retry() (n int) {
-	if q.shorts == 0 {
+func (q *srxMembers) retry() (n int) {
+	if q.blocked == 0 {
 		return 0
 	}
 	for _, s := range slices.Clone(q.all) {
-		if s.short {
-			n += s.feed()
+		if s.blocked {
+			n += s.retry()
 		}
 	}
 	return n
@@ -427,19 +428,19 @@ func (q *seats) retry() (n int) {
 
 // serve gives a receive to the first endpoint, from the one whose turn it is on, that has a
 // message for it. Then it is the next one's turn.
-func (q *seats) serve(o *ope.Order) bool {
+func (q *srxMembers) serve(o *ope.Order) bool {
 	q.retry()
 	s := q.first
-	for range q.inRing {
+	for range q.waiting {
 		next := s.next
 		if s.e.table.Msgs() == 0 {
-			q.rest(s)
-		} else if s.give(o) {
+			q.removeWaiting(s)
+		} else if s.serve(o) {
 			if s.next == nil {
 				return true // it has left
 			}
 			if q.first = s.next; s.e.table.Msgs() == 0 {
-				q.rest(s)
+				q.removeWaiting(s)
 			}
 			return true
 		}
@@ -449,11 +450,11 @@ func (q *seats) serve(o *ope.Order) bool {
 }
 
 // enter puts an endpoint into the ring: it is about to have a message that waits.
-func (q *seats) enter(s *seat) {
+func (q *srxMembers) addWaiting(s *srxMember) {
 	if s.next != nil {
 		return
 	}
-	q.inRing++
+	q.waiting++
 	if q.first == nil {
 		s.prev, s.next, q.first = s, s, s
 		return
@@ -463,11 +464,11 @@ func (q *seats) enter(s *seat) {
 }
 
 // rest takes it out.
-func (q *seats) rest(s *seat) {
+func (q *srxMembers) removeWaiting(s *srxMember) {
 	if s.next == nil {
 		return
 	}
-	q.inRing--
+	q.waiting--
 	if q.first == s {
 		if q.first = s.next; q.first == s {
 			q.first = nil
@@ -477,13 +478,13 @@ func (q *seats) rest(s *seat) {
 	s.prev, s.next = nil, nil
 }
 
-func (q *seats) setShort(s *seat, short bool) {
-	if s.short == short {
+func (q *srxMembers) setBlocked(s *srxMember, short bool) {
+	if s.blocked == short {
 		return
 	}
-	if s.short = short; short {
-		q.shorts++
+	if s.blocked = short; short {
+		q.blocked++
 	} else {
-		q.shorts--
+		q.blocked--
 	}
 }
