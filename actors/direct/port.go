@@ -32,14 +32,14 @@ type Config struct {
 
 	// Reject ends a request that never became an operation.
 	Reject func(*ope.Request, error)
-	// News tells the port, by Insert, of what was inserted into the address vector, if it does
+	// News tells the port, by Insert, of addresses that were inserted into the vector, if it does
 	// not know all of it yet.
 	News func()
 	// Written takes a peer's write with data. The handle is peer.Unlisted and the connid of
 	// the address 0 if it is in no address vector.
 	Written func(handle uint64, from *wire.RawAddr, n int, data uint64)
 	// Gone: the process behind an address in the address vector is dead, or has closed its
-	// endpoint. Refused: the device has refused an access of somebody's.
+	// endpoint. Refused: the device has refused an access by a peer.
 	Gone    func(handle uint64, from *wire.RawAddr, left bool)
 	Refused func(handle uint64, from *wire.RawAddr)
 	// Fatal: the queue pair has ended.
@@ -68,17 +68,17 @@ type Book interface {
 //   - It waits for nothing.
 //   - It stops with its endpoint, which has called Fail and Abandon by then.
 type Port struct {
-	cfg    Config
-	info   device.Info
-	ref    shard.Ref
-	q      *device.Queue
-	places places
-	empty  device.MR // see nothing; nil before it is needed
+	cfg   Config
+	info  device.Info
+	ref   shard.Ref
+	q     *device.Queue
+	dir   directory
+	empty device.MR // see nothing; nil before it is needed
 
 	ops   []*op
 	free  *op
 	inUse int
-	line  list // operations that wait for a place in the send queue
+	line  list // operations that wait for room in the send queue
 	room  device.SlotWait
 
 	receives list
@@ -99,7 +99,7 @@ func New(c Config) *Port {
 // actor is ref. Runs on the shard.
 func (p *Port) Start(q *device.Queue, ref shard.Ref) {
 	p.q, p.ref, p.room.To = q, ref, ref
-	p.places.start(q.QP(), p.cfg.Book, p.cfg.News)
+	p.dir.start(q.QP(), p.cfg.Book, p.cfg.News)
 }
 
 // Receive is the actor's message switch.
@@ -116,11 +116,11 @@ func (p *Port) Receive(ctx actor.Context) {
 	case *device.Written:
 		p.onWritten(m)
 	case *device.Gone:
-		if x := p.places.find(m.AH, m.QPN, m.GID); x != nil && x.addr.ConnID() == m.QKey {
+		if x := p.dir.find(m.AH, m.QPN, m.GID); x != nil && x.addr.ConnID() == m.QKey {
 			p.cfg.Gone(x.handle, &x.addr, m.Left)
 		}
 	case *device.Refused:
-		handle, from := p.places.source(m.AH, m.QPN, m.GID)
+		handle, from := p.dir.source(m.AH, m.QPN, m.GID)
 		p.cfg.Refused(handle, from)
 	case *device.Fatal:
 		p.cfg.Fatal(m)
@@ -145,7 +145,7 @@ func (p *Port) Handle(r *ope.Request) bool {
 	case ope.KindCancel:
 		p.cancel(r.ID)
 	case ope.KindRecv:
-		p.receive(r)
+		p.postRecv(r)
 	default:
 		p.submit(r)
 	}
@@ -155,7 +155,15 @@ func (p *Port) Handle(r *ope.Request) bool {
 // Insert tells of the n handles from first in the address vector. Runs on the shard.
 func (p *Port) Insert(first, n uint64) {
 	for h := first; h < first+n; h++ {
-		p.places.learn(h)
+		p.dir.learn(h)
+	}
+}
+
+// Remove tells of a handle that has been taken out of the address vector: operations with it
+// end with ErrRemoved, but RDMA that the device has. Runs on the shard.
+func (p *Port) Remove(handle uint64) {
+	if x := p.dir.remove(handle); x != nil {
+		p.abort(func(o *op) bool { return o.to == x }, peer.ErrRemoved)
 	}
 }
 
@@ -176,13 +184,13 @@ type op struct {
 type state uint8
 
 const (
-	idle   state = iota
-	waits        // in the line, or a receive
-	posted       // the device has it
-	told         // so has the caller its outcome
+	idle      state = iota
+	waits           // in the line, or a receive
+	posted          // the device has it
+	completed       // so has the caller its outcome
 )
 
-var stateNames = [...]string{idle: "idle", waits: "waits", posted: "posted", told: "told"}
+var stateNames = [...]string{idle: "idle", waits: "waits", posted: "posted", completed: "told"}
 
 // list is operations in order.
 type list struct {
@@ -213,8 +221,8 @@ func (l *list) pop() *op {
 	return o
 }
 
-// take takes out all operations that are meant, in order.
-func (l *list) take(meant func(*op) bool) (out []*op) {
+// removeIf takes out all operations that are meant, in order.
+func (l *list) removeIf(meant func(*op) bool) (out []*op) {
 	all := *l
 	*l = list{}
 	for o := all.pop(); o != nil; o = all.pop() {
@@ -246,12 +254,12 @@ func (p *Port) begin(r *ope.Request, to *remote) *op {
 	return o
 }
 
-// tell gives the outcome to the caller, who has not had it.
-func (p *Port) tell(o *op, res *ope.Result) {
-	if o.state == told {
+// complete gives the outcome to the caller, unless it has it already.
+func (p *Port) complete(o *op, res *ope.Result) {
+	if o.state == completed {
 		return
 	}
-	o.state = told
+	o.state = completed
 	p.cfg.Trail.Outcome(o.span, trail.Told, uint64(res.N), res.Err)
 	p.cfg.Tally.Count(o.req.Kind, uint64(res.N), res.Err)
 	if s := o.req.Sink; s != nil {
@@ -259,9 +267,9 @@ func (p *Port) tell(o *op, res *ope.Result) {
 	}
 }
 
-// end tells the outcome and gives back all that the operation has.
+// end completes an operation and gives back all that the operation has.
 func (p *Port) end(o *op, res *ope.Result) {
-	p.tell(o, res)
+	p.complete(o, res)
 	p.cfg.Trail.Outcome(o.span, trail.End, uint64(res.N), res.Err)
 	if o.used != nil {
 		o.used.Done()
@@ -277,36 +285,28 @@ func (p *Port) fail(o *op, err error) { p.end(o, &ope.Result{Err: err, Peer: o.r
 
 // cancel ends the operation with an id if it has not ended.
 func (p *Port) cancel(id uint64) {
-	p.giveUp(func(o *op) bool { return o.req.ID == id }, errno.ErrCanceled)
+	p.abort(func(o *op) bool { return o.req.ID == id }, errno.ErrCanceled)
 }
 
-// giveUp ends the operations that are meant and that the device does not have. A send that
+// abort ends the operations that are meant and that the device does not have. A send that
 // it has lets its caller go if the bytes were copied; RDMA stays, since the device may use the
 // buffer yet.
-func (p *Port) giveUp(meant func(*op) bool, err error) {
+func (p *Port) abort(meant func(*op) bool, err error) {
 	p.failWaiting(meant, err)
 	for _, o := range p.ops {
 		if o.state == posted && o.req.Kind == ope.KindSend && p.info.CopiesAtPost && meant(o) {
-			p.tell(o, &ope.Result{Err: err, Peer: o.req.Peer})
+			p.complete(o, &ope.Result{Err: err, Peer: o.req.Peer})
 		}
 	}
 }
 
 // failWaiting ends the receives and the operations in the line that are meant.
 func (p *Port) failWaiting(meant func(*op) bool, err error) {
-	for _, o := range p.receives.take(meant) {
+	for _, o := range p.receives.removeIf(meant) {
 		p.fail(o, err)
 	}
-	for _, o := range p.line.take(meant) {
+	for _, o := range p.line.removeIf(meant) {
 		p.fail(o, err)
-	}
-}
-
-// Remove tells of a handle that has been taken out of the address vector: operations with it
-// end with ErrRemoved, but RDMA that the device has. Runs on the shard.
-func (p *Port) Remove(handle uint64) {
-	if x := p.places.remove(handle); x != nil {
-		p.giveUp(func(o *op) bool { return o.to == x }, peer.ErrRemoved)
 	}
 }
 
@@ -349,7 +349,7 @@ func (p *Port) Has(id uint64) bool {
 func (p *Port) Depths() (receives, others int) { return p.receives.n, p.inUse - p.receives.n }
 
 // Remotes is the number of addresses that are known.
-func (p *Port) Remotes() int { return len(p.places.at) }
+func (p *Port) Remotes() int { return len(p.dir.byAddr) }
 
 // Each calls f with a description of each operation in progress.
 func (p *Port) Each(f func(ope.Snapshot)) {

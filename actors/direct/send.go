@@ -21,7 +21,7 @@ func (p *Port) submit(r *ope.Request) {
 	}
 	var to *remote
 	if err == nil {
-		to, err = p.places.remote(r.Peer)
+		to, err = p.dir.remote(r.Peer)
 	}
 	if err != nil {
 		p.cfg.Reject(r, err)
@@ -64,7 +64,7 @@ func (p *Port) post(o *op, pke *device.Pke) {
 	pke.To(o.to.ah, o.to.addr.QPN(), o.to.addr.ConnID())
 	borrowed := o.req.Flags&ope.Borrowed != 0
 	o.state = posted
-	o.to.out++
+	o.to.inFlight++
 	if borrowed && !p.info.CopiesAtPost {
 		pke.Detach()
 	}
@@ -118,8 +118,8 @@ func (p *Port) onProblem(pke *device.Pke, s device.Status) {
 
 // finish ends an operation that the device is done with.
 func (p *Port) finish(o *op, err error) {
-	o.to.out--
-	p.places.drop(o.to)
+	o.to.inFlight--
+	p.dir.drop(o.to)
 	res := ope.Result{Err: err, Peer: o.req.Peer}
 	switch {
 	case err != nil:
@@ -143,7 +143,7 @@ func (p *Port) local(o *op) (mem []byte, lkey uint32, err error) {
 		return r.Buf, 0, nil
 	}
 	if len(r.Buf) == 0 {
-		return p.nothing()
+		return p.noBytes()
 	}
 	if x := p.cfg.Regions.Find(r.Buf); x != nil && (r.Kind == ope.KindWrite || writable(x)) && x.Use() {
 		o.used = x
@@ -161,8 +161,8 @@ func (p *Port) local(o *op) (mem []byte, lkey uint32, err error) {
 
 func writable(x *mr.Region) bool { return x.Access()&(device.LocalWrite|device.RemoteWrite) != 0 }
 
-// nothing is no bytes of registered memory.
-func (p *Port) nothing() (mem []byte, lkey uint32, err error) {
+// noBytes is no bytes of registered memory.
+func (p *Port) noBytes() (mem []byte, lkey uint32, err error) {
 	if p.empty == nil {
 		if p.empty, err = p.register(func() (device.MR, error) { return p.cfg.Device.Alloc(1, device.LocalWrite) }); err != nil {
 			return nil, 0, err
@@ -199,26 +199,26 @@ func (p *Port) refuse(r *ope.Request) error {
 	case ope.KindRecv:
 		return refuseRecv(r)
 	case ope.KindAtomic:
-		return not("atomics")
+		return unsupported("atomics")
 	case ope.KindPeek, ope.KindClaim, ope.KindTake:
-		return not("peek and claim")
+		return unsupported("peek and claim")
 	default:
 		return errno.ErrInvalid
 	}
 }
 
-func not(what string) error {
+func unsupported(what string) error {
 	return fmt.Errorf("%w: an endpoint with Direct has no %s", errno.ErrNotSupported, what)
 }
 
 func (p *Port) refuseSend(r *ope.Request) error {
 	switch {
 	case r.Flags&ope.Fence != 0:
-		return not("fences")
+		return unsupported("fences")
 	case r.Flags&ope.Tagged != 0:
-		return not("tagged messages")
+		return unsupported("tagged messages")
 	case r.Flags&ope.Deliver != 0:
-		return not("completion level Delivered for messages")
+		return unsupported("completion level Delivered for messages")
 	case len(r.Buf) > p.info.MTU:
 		return fmt.Errorf("%w: %d bytes, and without the protocol a message is a packet of %d at most",
 			errno.ErrMsgSize, len(r.Buf), p.info.MTU)
@@ -230,9 +230,9 @@ func (p *Port) refuseSend(r *ope.Request) error {
 func refuseRecv(r *ope.Request) error {
 	switch {
 	case r.Flags&ope.Tagged != 0:
-		return not("tagged messages")
+		return unsupported("tagged messages")
 	case r.Peer != uint64(match.AnySource):
-		return not("receives from one peer")
+		return unsupported("receives from one peer")
 	default:
 		return nil
 	}
@@ -242,7 +242,7 @@ func refuseRecv(r *ope.Request) error {
 func (p *Port) refuseRDMA(r *ope.Request) error {
 	switch {
 	case r.Flags&ope.Fence != 0:
-		return not("fences")
+		return unsupported("fences")
 	case r.Kind == ope.KindRead && !p.info.RDMARead:
 		return fmt.Errorf("%w: %s does not read peers' memory", errno.ErrNotSupported, p.info.Name)
 	case r.Kind == ope.KindWrite && !p.info.RDMAWrite:
@@ -261,7 +261,7 @@ func (p *Port) refuseRDMA(r *ope.Request) error {
 // refuseData: the device carries 32 bits of data.
 func refuseData(r *ope.Request) error {
 	if r.Flags&ope.HasData != 0 && r.Data > math.MaxUint32 {
-		return not("remote CQ data of more than 32 bits")
+		return unsupported("remote CQ data of more than 32 bits")
 	}
 	return nil
 }

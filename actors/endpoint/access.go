@@ -63,12 +63,35 @@ func (a *access) onRequest(pkt *peer.Packet) {
 	}
 }
 
-// over tells a peer that an operation has ended which it knows by an id of its own.
-func (a *access) over(pkt *peer.Packet, id uint32) {
-	if !a.pools.SendError(pkt.Link, wire.RefOpe, id, uint32(errno.ProvPeerAborted)) {
-		a.env.Counters.BadID++
+// Refusals are the accesses that peers may not make through an endpoint, whatever the rights
+// of the memory that they name.
+type Refusals uint8
+
+// The accesses.
+const (
+	RefuseReads Refusals = 1 << iota
+	RefuseWrites
+	RefuseAtomics
+)
+
+// forbids reports whether a request is one that the endpoint refuses, and refuses it. One that
+// names no memory and has no data does nothing.
+func (a *access) forbids(pkt *peer.Packet) bool {
+	if a.refuse == 0 || pkt.Ext.NRMA == 0 && !pkt.HasData {
+		return false
 	}
-	pkt.Free()
+	kind := RefuseAtomics
+	switch {
+	case pkt.Type.IsRTR():
+		kind = RefuseReads
+	case pkt.Type.IsRTW():
+		kind = RefuseWrites
+	}
+	if a.refuse&kind == 0 {
+		return false
+	}
+	a.deny(pkt, fmt.Errorf("%w: the endpoint is no target of it", mr.ErrRight), errno.ProvRMAAddr)
+	return true
 }
 
 // onWrite begins an emulated write: the rxe takes its data.
@@ -99,91 +122,6 @@ func (a *access) resolve(pkt *peer.Packet, want mr.Access) ([]ope.Target, bool) 
 		a.targets[i] = ope.Target{Region: r, Mem: mem}
 	}
 	return a.targets[:x.NRMA], true
-}
-
-// deny refuses a request: it counts it, reports it as an event, and tells a requester
-// that waits and knows PEER_ERROR. A peer that tries too many wrong keys is failed.
-func (a *access) deny(pkt *peer.Packet, err error, code errno.Provider) {
-	a.env.Counters.Refused++
-	l := pkt.Link
-	if errors.Is(err, mr.ErrKey) && !a.namesFormer(pkt) {
-		l.WrongKey()
-	}
-	a.report(l, fmt.Errorf("%s of %d bytes: %w", pkt.Type, pkt.Length, err))
-	id := pkt.SendID
-	switch t := pkt.Type; {
-	case t == wire.TypeEagerRTW, t == wire.TypeWriteRTA:
-		return // the requester does not wait
-	case t.IsRTR(), t == wire.TypeFetchRTA, t == wire.TypeCompareRTA:
-		id = pkt.RecvID
-	}
-	a.pools.SendError(l, wire.RefOpe, id, uint32(code))
-}
-
-// namesFormer reports whether a request names a region that was closed lately, so that its
-// key is no guess.
-func (a *access) namesFormer(pkt *peer.Packet) bool {
-	for _, iov := range pkt.Ext.RMA[:pkt.Ext.NRMA] {
-		if a.regions.RetiredName(pkt.Link.Path, iov) {
-			return true
-		}
-	}
-	return false
-}
-
-// onIntruded takes the device's report that it refused an access of a peer's. Only a key
-// that names nothing counts as a guess.
-func (a *access) onIntruded(m *peer.Intruded) {
-	if !a.regions.Knows(m.Link.Path, m.Key) {
-		m.Link.WrongKey()
-	}
-	a.report(m.Link, errDevice)
-}
-
-// onStrangersRefusal takes the device's report that it refused an access by a queue pair
-// for which it has no address handle.
-func (a *access) onUnlistedRefused(m *device.Refused) {
-	if l := a.peers.at(m.GID, m.QPN); l != nil {
-		a.env.Sh.Tell(l.Peer, m)
-		return
-	}
-	a.env.Counters.Refused++
-	a.event(Event{Kind: AccessRefused, Handle: peer.Unlisted, Err: errDevice})
-}
-
-func (a *access) report(l *peer.Link, err error) {
-	a.event(Event{Kind: AccessRefused, Handle: l.Handle, Addr: l.Addr, Path: l.Path, Err: err})
-}
-
-// Refusals are the accesses that peers may not make through an endpoint, whatever the rights
-// of the memory that they name.
-type Refusals uint8
-
-// The accesses.
-const (
-	RefuseReads Refusals = 1 << iota
-	RefuseWrites
-	RefuseAtomics
-)
-
-// forbidden reports whether a request is one that the endpoint refuses, and refuses it. One that
-// names no memory and has no data does nothing.
-func (a *access) forbids(pkt *peer.Packet) bool {
-	if a.refuse == 0 || pkt.Ext.NRMA == 0 && !pkt.HasData {
-		return false
-	}
-	kind := RefuseAtomics
-	switch {
-	case pkt.Type.IsRTR():
-		kind = RefuseReads
-	case pkt.Type.IsRTW():
-		kind = RefuseWrites
-	}
-	if a.refuse&kind == 0 {
-		return false
-	}
-	a.deny(pkt, fmt.Errorf("%w: the endpoint is no target of it", mr.ErrRight), errno.ProvRMAAddr)
-	return true
 }
 
 // onAtomic carries out an atomic on each piece of memory that it names, and answers. It is
@@ -283,6 +221,14 @@ func apply(pkt *peer.Packet, form atomics.Form, to []ope.Target, result []byte) 
 	return nil
 }
 
+// over tells a peer that an operation has ended which it knows by an id of its own.
+func (a *access) over(pkt *peer.Packet, id uint32) {
+	if !a.pools.SendError(pkt.Link, wire.RefOpe, id, uint32(errno.ProvPeerAborted)) {
+		a.env.Counters.BadID++
+	}
+	pkt.Free()
+}
+
 // abortReceive takes a PEER_ERROR by which a peer takes a message back of which the first
 // packet was received. It looks for the message among the operations in progress, which is
 // slow, but rare.
@@ -309,3 +255,57 @@ func (a *access) abortReceive(pkt *peer.Packet) {
 // maxUnknownAborts is the number of a peer's PEER_ERRORs for messages that are not in progress,
 // from which on those that name a msg_id are ignored: each costs a search.
 const maxUnknownAborts = 1000
+
+// deny refuses a request: it counts it, reports it as an event, and tells a requester
+// that waits and knows PEER_ERROR. A peer that tries too many wrong keys is failed.
+func (a *access) deny(pkt *peer.Packet, err error, code errno.Provider) {
+	a.env.Counters.Refused++
+	l := pkt.Link
+	if errors.Is(err, mr.ErrKey) && !a.namesFormer(pkt) {
+		l.WrongKey()
+	}
+	a.report(l, fmt.Errorf("%s of %d bytes: %w", pkt.Type, pkt.Length, err))
+	id := pkt.SendID
+	switch t := pkt.Type; {
+	case t == wire.TypeEagerRTW, t == wire.TypeWriteRTA:
+		return // the requester does not wait
+	case t.IsRTR(), t == wire.TypeFetchRTA, t == wire.TypeCompareRTA:
+		id = pkt.RecvID
+	}
+	a.pools.SendError(l, wire.RefOpe, id, uint32(code))
+}
+
+// namesFormer reports whether a request names a region that was closed lately, so that its
+// key is no guess.
+func (a *access) namesFormer(pkt *peer.Packet) bool {
+	for _, iov := range pkt.Ext.RMA[:pkt.Ext.NRMA] {
+		if a.regions.RetiredName(pkt.Link.Path, iov) {
+			return true
+		}
+	}
+	return false
+}
+
+// onIntruded takes the device's report that it refused an access of a peer's. Only a key
+// that names nothing counts as a guess.
+func (a *access) onIntruded(m *peer.Intruded) {
+	if !a.regions.Knows(m.Link.Path, m.Key) {
+		m.Link.WrongKey()
+	}
+	a.report(m.Link, errDevice)
+}
+
+// onUnlistedRefused takes the device's report that it refused an access by a queue pair
+// for which it has no address handle.
+func (a *access) onUnlistedRefused(m *device.Refused) {
+	if l := a.peers.at(m.GID, m.QPN); l != nil {
+		a.env.Sh.Tell(l.Peer, m)
+		return
+	}
+	a.env.Counters.Refused++
+	a.event(Event{Kind: AccessRefused, Handle: peer.Unlisted, Err: errDevice})
+}
+
+func (a *access) report(l *peer.Link, err error) {
+	a.event(Event{Kind: AccessRefused, Handle: l.Handle, Addr: l.Addr, Path: l.Path, Err: err})
+}

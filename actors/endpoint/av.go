@@ -20,11 +20,11 @@ import (
 
 // peers is the endpoint's directory of peers: it owns the peer of each handle of the
 // address vector, the routes from where a packet came to the peer there, the peers that
-// are in no address vector ("strangers", lobby.go), and the peers that others replaced
+// are in no address vector (implicit_av.go), and the peers that others replaced
 // and that still have operations in progress. It makes peer actors and stops them.
 //
 // Requests ask it for the peer of a handle, the device queue for the actor of a packet;
-// Endpoint.Receive passes it the packets that no peer takes (strangers.go), and
+// Endpoint.Receive passes it the packets that no peer takes (implicit_av.go), and
 // Endpoint.Insert and Endpoint.Remove the changes of the address vector.
 type peers struct {
 	env     *peer.Env
@@ -34,8 +34,8 @@ type peers struct {
 	book    AddressBook
 	spawn   func(actor.Producer) shard.Ref
 	event   func(Event)
-	multi    *multiRecvs
-	most    int // strangers that are let in
+	multi   *multiRecvs
+	most    int // entries of the implicit AV
 
 	byHandle []*peer.Link
 	routes   routes
@@ -75,7 +75,7 @@ func (p *peers) link(handle uint64) (*peer.Link, error) {
 	return l, nil
 }
 
-// made returns the peer of a handle if there is one by now, else nil.
+// lookup returns the peer of a handle if there is one by now, else nil.
 func (p *peers) lookup(handle uint64) *peer.Link {
 	if handle >= uint64(len(p.byHandle)) {
 		return nil
@@ -99,7 +99,7 @@ func (p *peers) create(addr wire.RawAddr, ah device.AH, handle, age uint64) *pee
 	return l
 }
 
-// make makes a peer that has no place yet.
+// newPeer makes a peer that has no route yet.
 func (p *peers) newPeer(addr wire.RawAddr, ah device.AH, handle, age uint64) *peer.Link {
 	l := &peer.Link{
 		Handle: handle, Age: age, Addr: addr, AH: ah, Path: uint8(p.qp().PathOf(ah)), QPN: addr.QPN(), QKey: addr.ConnID(),
@@ -108,7 +108,7 @@ func (p *peers) newPeer(addr wire.RawAddr, ah device.AH, handle, age uint64) *pe
 	return l
 }
 
-// settle gives a peer its place.
+// install gives a peer its route, and what was remembered of it.
 func (p *peers) install(l *peer.Link) {
 	rest, rested := p.evicted.remove(qpAddrOf(l.Addr), p.qp())
 	if rested = rested && rest.QKey == l.QKey; rested {
@@ -189,7 +189,7 @@ func (p *peers) uri(a *wire.RawAddr) string {
 	return a.String()
 }
 
-// of returns the peer whose actor pid is, nil if it is no peer's.
+// byPID returns the peer whose actor pid is, nil if it is no peer's.
 func (p *peers) byPID(pid *actor.PID) *peer.Link {
 	for l := range p.routes.all() {
 		if pid.Equal(l.Peer.PID()) {
@@ -204,7 +204,7 @@ func (p *peers) byPID(pid *actor.PID) *peer.Link {
 	return nil
 }
 
-// greet has all peers that have not failed answer.
+// probeAll has all peers that have not failed answer.
 func (p *peers) probeAll() {
 	var alive []*peer.Link
 	for l := range p.routes.all() {
@@ -234,7 +234,7 @@ func (p *peers) endTrail(t *trail.Log) {
 	}
 }
 
-// leave takes a peer out of those that are in no address vector.
+// removeUnlisted takes a peer out of the implicit AV, or of its overflow.
 func (p *peers) removeUnlisted(l *peer.Link) {
 	p.implicit.remove(l)
 	p.overflow.remove(l)
@@ -255,7 +255,8 @@ func (e *Endpoint) Insert(first, n uint64) {
 	}
 }
 
-// hearOf gives a stranger its handle if it was inserted and the endpoint has not been told yet.
+// learnHandle gives an unlisted peer its handle if its address was inserted and the endpoint has
+// not handled that yet.
 func (e *Endpoint) learnHandle(l *peer.Link) {
 	if l.Handle == peer.Unlisted {
 		e.cfg.News()
@@ -291,7 +292,7 @@ func (e *Endpoint) Remove(handle uint64) {
 	})
 }
 
-// bind gives a stranger its handle: its unexpected messages can now match receives that
+// bind gives an unlisted peer its handle: its unexpected messages can now match receives that
 // name it.
 func (p *peers) bind(l *peer.Link, handle uint64) {
 	p.removeUnlisted(l)
@@ -322,7 +323,7 @@ func (p *peers) insert(first, n uint64) {
 	}
 }
 
-// remove makes the peer of a handle a stranger, and returns it; nil if there was none.
+// remove makes the peer of a handle an unlisted one, and returns it; nil if there was none.
 func (p *peers) remove(handle uint64) *peer.Link {
 	l := p.lookup(handle)
 	if l == nil {
@@ -362,13 +363,13 @@ func (e *Endpoint) outdated(r *ope.Request) bool { return e.cfg.Book.Age(r.Peer)
 // reverse address vector, §4.4). The device queue looks packets up in it, peers writes it;
 // all on the shard.
 type routes struct {
-	byAH   []map[uint16]*route
-	gids   []device.GID // by AH
-	empty  []uint32     // keys of routes without a peer, oldest first; some have one again
+	byAH  []map[uint16]*route
+	gids  []device.GID // by AH
+	empty []uint32     // keys of routes without a peer, oldest first; some have one again
 	cache [cacheSize]cacheEntry
 }
 
-// recent is a peer that sent a packet lately. Most packets are routed without the maps.
+// cacheEntry is a peer that sent a packet lately. Most packets are routed without the maps.
 type cacheEntry struct {
 	key  uint32 // AH and QPN
 	link *peer.Link
@@ -382,7 +383,7 @@ func cacheKey(ah device.AH, qpn uint16) uint32 { return uint32(ah)<<16 | uint32(
 type route struct {
 	cur    *peer.Link // nil if it was dropped
 	former []uint32   // oldest first
-	rate   connidRate       // of those that come
+	rate   connidRate // of those that come
 }
 
 // maxEmpty is the number of routes without a peer that are remembered.
@@ -391,7 +392,7 @@ const maxEmpty = 1024
 // maxFormer is the number of former connids that a route remembers.
 const maxFormer = 16
 
-// lately returns the peer at (ah, qpn) if the cache has it.
+// cached returns the peer at (ah, qpn) if the cache has it.
 func (r *routes) cached(ah device.AH, qpn uint16) *peer.Link {
 	key := cacheKey(ah, qpn)
 	if c := &r.cache[(key^key>>16)%cacheSize]; c.key == key {
@@ -419,7 +420,7 @@ func (r *routes) get(ah device.AH, qpn uint16) *route {
 	return nil
 }
 
-// all yields the peers that are at some place now, in no order.
+// all yields the current peers, in no order.
 func (r *routes) all() iter.Seq[*peer.Link] {
 	return func(yield func(*peer.Link) bool) {
 		for _, byQPN := range r.byAH {
@@ -440,8 +441,7 @@ func (r *routes) from(p *device.RecvPkt) device.GID {
 	return p.GID
 }
 
-// set makes l the current peer at its place, and returns the one that it
-// replaces.
+// set makes l the current peer at its queue pair, and returns the one that it replaces.
 func (r *routes) set(l *peer.Link) (former *peer.Link) {
 	clear(r.cache[:])
 	for int(l.AH) >= len(r.byAH) {
@@ -467,7 +467,7 @@ func (r *routes) set(l *peer.Link) (former *peer.Link) {
 	return former
 }
 
-// drop takes l out of its place; false if another peer is there.
+// drop takes l out of its route; false if another peer is there.
 func (r *routes) drop(l *peer.Link) bool {
 	x := r.get(l.AH, l.QPN)
 	if x == nil || x.cur != l {
@@ -480,7 +480,7 @@ func (r *routes) drop(l *peer.Link) bool {
 	return true
 }
 
-// rest takes l out of its place until it is heard again: it is no former one.
+// vacate takes l out of its route until it is heard again. Its connid is not a former one.
 func (r *routes) vacate(l *peer.Link) {
 	x := r.get(l.AH, l.QPN)
 	if x == nil || x.cur != l {
@@ -491,7 +491,7 @@ func (r *routes) vacate(l *peer.Link) {
 	r.addEmpty(l)
 }
 
-// emptied notes that the route of l has no peer.
+// addEmpty notes that the route of l has no peer.
 func (r *routes) addEmpty(l *peer.Link) {
 	if r.empty = append(r.empty, cacheKey(l.AH, l.QPN)); len(r.empty) > maxEmpty {
 		r.forget(r.empty[0])
@@ -509,7 +509,7 @@ func (r *routes) forget(key uint32) {
 
 func (x *route) remember(l *peer.Link) { x.addFormer(l.QKey) }
 
-// note remembers the connid of a former one.
+// addFormer remembers the connid of a former endpoint.
 func (x *route) addFormer(connid uint32) {
 	if len(x.former) == maxFormer {
 		x.former = x.former[1:]
@@ -517,7 +517,7 @@ func (x *route) addFormer(connid uint32) {
 	x.former = append(x.former, connid)
 }
 
-// was reports whether connid belonged to a former endpoint there.
+// isFormer reports whether connid belonged to a former endpoint there.
 func (x *route) isFormer(connid uint32) bool {
 	return slices.Contains(x.former, connid)
 }

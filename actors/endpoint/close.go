@@ -20,16 +20,16 @@ import (
 // operations, the queue pair, late requests, the actor. The other parts read its state and
 // call err. Fields are the shard's unless they say otherwise.
 type closing struct {
-	e     *Endpoint
-	state state
-	cause error // why the endpoint ended, if not by Close
-	closeErr  error // of closing the queue pair; any goroutine once closed is set
+	e        *Endpoint
+	state    state
+	cause    error // why the endpoint ended, if not by Close
+	closeErr error // of closing the queue pair; any goroutine once closed is set
 
-	ended  atomic.Bool  // no more requests are taken; any goroutine
-	closed shard.Signal // all has ended; any goroutine
-	refusing   sync.Mutex   // held by the goroutine that refuses requests once closed is set
+	ended    atomic.Bool  // no more requests are taken; any goroutine
+	closed   shard.Signal // all has ended; any goroutine
+	refusing sync.Mutex   // held by the goroutine that refuses requests once closed is set
 
-	successor *Endpoint // has the ring of requests now, nil: nobody; under late
+	successor *Endpoint // has the ring of requests now, nil: none; under refusing
 
 	linger     shard.Timer // of a Close that waits until peers got their last packets
 	lingerM    closeStep
@@ -41,10 +41,14 @@ type state uint8
 
 const (
 	open     state = iota
-	failing        // operations were told to fail; peers get their last packets
+	failing        // operations are failing; peers get their last packets
 	flushing       // the queue pair is closed; operations end
 	stopped
 )
+
+func (s state) String() string { return stateNames[s] }
+
+var stateNames = [...]string{open: "open", failing: "closing", flushing: "closing", stopped: "closed"}
 
 type closeStep struct{ shard.Message }
 
@@ -154,7 +158,7 @@ func (c *closing) finish() {
 }
 
 // refuse ends what was submitted after the endpoint took its last request. Submit reads
-// closed after it has claimed a place, and the goroutine that closes reads the ring after it set
+// closed after it has claimed an entry, and the goroutine that closes reads the ring after it set
 // closed and waits for what was claimed, so one of them finds the request. If the ring is a successor's by now, so is that.
 func (c *closing) refuse() {
 	if next := c.refuseOwn(); next != nil {
@@ -275,6 +279,16 @@ func (c *closing) giveUp(r *ope.Request) {
 	c.e.reject(r, c.cause)
 }
 
+// An endpoint that its device has ended can be followed by another one, see Config.After.
+// It has another connid, since it begins to count messages anew: its peers must not take its
+// messages for ones that they have had.
+
+// Await waits until e, which has [Endpoint.Ended], has given every operation its outcome.
+// Any goroutine.
+func Await(ctx context.Context, e *Endpoint) error {
+	return e.cfg.Shard.Wait(ctx, &e.closing.closed)
+}
+
 // handOver makes the ring of requests the new endpoint's, which has handled nothing yet. Its ids
 // go on where those of the former one ended: a Cancel that comes late is of none of its requests.
 func (c *closing) handOver(to *Endpoint) {
@@ -283,14 +297,4 @@ func (c *closing) handOver(to *Endpoint) {
 	c.successor = to
 	to.reqs, to.lastUnqueued = c.e.reqs, c.e.lastUnqueued
 	to.cfg.After = nil
-}
-
-// An endpoint that its device has ended can be followed by another one, see Config.After.
-// Its connid must be another, since it begins to count messages anew, and its peers must
-// not take that for messages which they have had.
-
-// Await waits until e, which has [Endpoint.Ended], has given every operation its outcome.
-// Any goroutine.
-func Await(ctx context.Context, e *Endpoint) error {
-	return e.cfg.Shard.Wait(ctx, &e.closing.closed)
 }

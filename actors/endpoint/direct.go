@@ -14,14 +14,14 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// An endpoint without the protocol has a port in place of peers, operations and matcher.
-// What else it has is that of any endpoint: requests, writes that wait to be told, the end.
+// An endpoint without the protocol (efa-direct) has a direct.Port in place of peers, operations
+// and matcher. Requests, reports of peers' writes and closing are those of any endpoint.
 
-// forEver is the number of resends of the device that is no number.
+// retryForever is the RNR retry count of the device that means no limit.
 const retryForever = 7
 
 // setDirect has the device resend for ever unless the caller says otherwise, as libfabric
-// has it, since nobody else does.
+// does, since there is no protocol that sends again.
 func (c *Config) setDirect() error {
 	if c.Device.Devices() != nil {
 		return fmt.Errorf("%w: Direct on %s: receives would have to be posted to several devices", errno.ErrNotSupported, c.Device.Info().Name)
@@ -32,7 +32,7 @@ func (c *Config) setDirect() error {
 	return nil
 }
 
-// newPort makes the port of an endpoint that is being opened.
+// newDirectPort makes the port of an endpoint that is being opened.
 func newDirectPort(e *Endpoint) *direct.Port {
 	return direct.New(direct.Config{
 		Shard: e.cfg.Shard, Device: e.cfg.Device, Datagram: e.cfg.Datagram, Book: e.cfg.Book, Regions: e.cfg.Regions, News: e.cfg.News,
@@ -53,7 +53,7 @@ func newDirectPort(e *Endpoint) *direct.Port {
 	})
 }
 
-// startPort is start without the protocol.
+// startDirect is start without the protocol.
 func (e *Endpoint) startDirect() {
 	sh := e.cfg.Shard
 	e.pressure.off = true
@@ -63,7 +63,7 @@ func (e *Endpoint) startDirect() {
 	sh.AddPoller(e.qref, e.queue)
 }
 
-// pollerOf is the endpoint as the shard polls it.
+// poller is the endpoint as the shard polls it.
 func (e *Endpoint) poller() shard.Poller {
 	if e.port != nil {
 		return directPoller{e: e}
@@ -71,7 +71,7 @@ func (e *Endpoint) poller() shard.Poller {
 	return e
 }
 
-// plain is the endpoint as it is polled without the protocol.
+// directPoller is the endpoint as it is polled without the protocol.
 type directPoller struct{ e *Endpoint }
 
 // Poll takes requests from the application.

@@ -14,7 +14,14 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// onStranger takes a packet from a queue pair at which no peer is known. The packet must
+// Peers that are in no address vector, which libfabric keeps in its implicit address vector
+// (FI_EFA_IMPLICIT_AV_SIZE). A packet from an unknown queue pair makes an unlisted peer, as far
+// as mayAdd permits it. The implicit AV has at most MaxStrangers of them, in LRU order: for a
+// further one an idle peer is evicted and remembered, so that it can resume (evictedPeers). If
+// no peer is idle the new one waits (overflow). A packet with another connid than the peer's
+// is believed only after a connid check.
+
+// onUnlisted takes a packet from a queue pair at which no peer is known. The packet must
 // say who sent it: by the raw address in a REQ, or by its connid and the GID that the
 // device reports (§2.2).
 func (p *peers) onUnlisted(r *device.RecvPkt) {
@@ -56,7 +63,7 @@ func (p *peers) identify(r *device.RecvPkt) (wire.RawAddr, bool) {
 	return wire.RawAddr{}, false
 }
 
-// onNameless takes a packet that does not say who sent it. It is of the peer there if only
+// onNoAddress takes a packet that does not say who sent it. It is of the peer there if only
 // the device's address handle is missing.
 func (p *peers) onNoAddress(r *device.RecvPkt) {
 	l := p.at(r.GID, r.QPN)
@@ -74,7 +81,7 @@ func (p *peers) onNoAddress(r *device.RecvPkt) {
 	r.Release()
 }
 
-// admit makes a peer of a stranger, if it may be one, and gives it the packet.
+// admit makes a peer of a packet's sender, if it may be one, and gives it the packet.
 func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	if p.closing.state != open {
 		r.Release()
@@ -119,7 +126,7 @@ func (p *peers) admit(r *device.RecvPkt, addr wire.RawAddr) {
 	p.env.Sh.Call(l.Peer, r.Arrived())
 }
 
-// welcome takes in a stranger that has sent r. It is held back if there is no room.
+// addUnlisted adds a peer that has sent r to the implicit AV. It is held back if there is no room.
 func (p *peers) addUnlisted(l *peer.Link, fresh, room bool, r *device.RecvPkt) {
 	if fresh {
 		p.event(Event{Kind: NewPeer, Handle: peer.Unlisted, Addr: l.Addr, Path: l.Path})
@@ -135,7 +142,7 @@ func (p *peers) addUnlisted(l *peer.Link, fresh, room bool, r *device.RecvPkt) {
 // onOtherConnID takes a packet from a known queue pair with another connid than the
 // peer's. It is of a former endpoint there, and dropped, or of a new one, which replaces
 // the peer (§4.4). A new connid is believed only in a packet with a raw address, and then if
-// its sender turns out to be there (trial.go), or if the application has inserted the address.
+// its sender turns out to be there (connidCheck), or if the application has inserted the address.
 func (p *peers) onOtherConnID(m *peer.Stranger) {
 	r, c := m.Pkt, &p.env.Counters
 	id, ok := r.View.ConnID()
@@ -171,8 +178,134 @@ func (p *peers) onOtherConnID(m *peer.Stranger) {
 	}
 }
 
-// lobby is the peers at their place that are in no address vector ("strangers"), in the
-// order in which they came or were looked after, and how many there are from each host.
+// Every endpoint that says who it is becomes a peer here, so one queue pair could use up all
+// room: it would send each packet with a new connid. Admission is by rate and by share. The
+// device has acknowledged a refused packet, so its sender loses it: the limits are far beyond
+// what processes do that start again with the same queue pair number.
+
+// A queue pair may have connidBurst new endpoints in a row, then one more each connidEvery.
+const (
+	connidBurst = 16
+	connidEvery = 10 * time.Millisecond
+)
+
+// connidRate is the rate of new endpoints at a queue pair.
+type connidRate struct {
+	spent int
+	since clock.Time // when spent was counted
+}
+
+// allow counts one more new endpoint; false: there were too many.
+func (p *connidRate) allow(now clock.Time) bool {
+	if n := int(now.Sub(p.since) / connidEvery); n >= p.spent {
+		p.spent, p.since = 0, now
+	} else if n > 0 {
+		p.spent -= n
+		p.since = p.since.Add(time.Duration(n) * connidEvery)
+	}
+	if p.spent >= connidBurst {
+		return false
+	}
+	p.spent++
+	return true
+}
+
+// maxReplaced is how many former endpoints of a queue pair may be here still, since they have
+// operations in progress, or messages that no receive has taken.
+const maxReplaced = 16
+
+// mayAdd reports whether an unlisted peer may be added, and whether it has to wait then since
+// there is no room. A known peer was evicted earlier, so its connid is not a new one.
+func (p *peers) mayAdd(ah device.AH, qpn uint16, known bool) (trusted, crowded bool) {
+	if x := p.routes.get(ah, qpn); !known && x != nil && !x.rate.allow(p.env.Sh.Now()) {
+		return false, false
+	}
+	p.reap()
+	switch {
+	case !p.mayReplace(ah, qpn):
+	case p.hasRoom(ah):
+		return true, false
+	default:
+		// Where the device cannot hold one sender back the endpoint throttles all at that limit.
+		path := &p.env.Paths[p.qp().PathOf(ah)]
+		trusted, crowded = !path.HoldsBack || p.env.Mem.Total() <= p.env.Config.Hard(), true
+	}
+	p.probeQuiet() // perhaps no other packet comes that would find the peers that have left
+	return trusted, crowded
+}
+
+// mayReplace reports whether the former endpoints of a queue pair leave room for one more.
+func (p *peers) mayReplace(ah device.AH, qpn uint16) bool {
+	left, held := 0, int64(0)
+	for _, l := range p.replaced {
+		if l.AH == ah && l.QPN == qpn {
+			left++
+			held += l.Held()
+		}
+	}
+	return left < maxReplaced && held <= p.env.Config.PeerMemory
+}
+
+// hasRoom reports whether there is room for one more unlisted peer of a host. A host has at most
+// three times as many entries as are free, so that there is always room for another host's.
+func (p *peers) hasRoom(ah device.AH) bool {
+	return p.hasFree(ah) || p.makeRoom(p.implicit.fromHost(ah)) || p.evictLRU() && p.hasFree(ah)
+}
+
+// hasFree is hasRoom without eviction.
+func (p *peers) hasFree(ah device.AH) bool {
+	taken := p.implicit.fromHost(ah)
+	for _, l := range p.replaced {
+		if l.AH == ah {
+			taken++
+		}
+	}
+	return taken < 3*(p.most-p.implicit.size()-len(p.replaced))
+}
+
+// makeRoom gives up an unlisted peer that is away, the first in LRU order, for one of a host
+// that has n. Its own host has no fewer. It makes room once: it is removed from the implicit AV
+// at once, and added again if it is back before it hears of that (see onReturn).
+func (p *peers) makeRoom(n int) bool {
+	for l := range p.implicit.all() {
+		if l.Away && p.implicit.fromHost(l.AH) >= n {
+			p.implicit.remove(l)
+			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
+			return true
+		}
+	}
+	return false
+}
+
+// onReturn adds an unlisted peer again that is back.
+func (p *peers) onReturn(l *peer.Link) {
+	if x := p.routes.get(l.AH, l.QPN); x != nil && x.cur == l && l.Handle == peer.Unlisted {
+		p.implicit.add(l)
+	}
+}
+
+// probesPerPeer is how many unlisted peers are looked at when one more peer is made: more than
+// one, so that those that have left do not add up.
+const probesPerPeer = 4
+
+// probeQuiet finds out which unlisted peers have left: one that was not heard for PeerTimeout is
+// probed, and one whose queue pair turned out to be gone is given up.
+func (p *peers) probeQuiet() {
+	for range min(probesPerPeer, p.implicit.size()) {
+		l := p.implicit.next()
+		if !l.Quiet() {
+			continue
+		}
+		if l.Err == nil {
+			l.Probe()
+		} else if l.Away && peer.HasLeft(l.Err) {
+			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
+		}
+	}
+}
+
+// implicitAV is the peers that are in no address vector and current at their queue pair, in LRU
+// order, that is as they were added or looked at, and how many there are from each host.
 type implicitAV struct {
 	lru     list.List
 	entries map[*peer.Link]*list.Element
@@ -181,7 +314,7 @@ type implicitAV struct {
 
 func (b *implicitAV) size() int { return len(b.entries) }
 
-// from is how many there are from a host.
+// fromHost is how many there are from a host.
 func (b *implicitAV) fromHost(ah device.AH) int { return b.hosts[ah] }
 
 func (b *implicitAV) add(l *peer.Link) {
@@ -195,7 +328,7 @@ func (b *implicitAV) add(l *peer.Link) {
 	b.hosts[l.AH]++
 }
 
-// leave takes a peer out, if it is there.
+// remove takes a peer out, if it is there.
 func (b *implicitAV) remove(l *peer.Link) {
 	e := b.entries[l]
 	if e == nil {
@@ -226,137 +359,10 @@ func (b *implicitAV) all() iter.Seq[*peer.Link] {
 	}
 }
 
-// Every endpoint that says who it is becomes a peer here, so one place could use up what
-// there is for all: it says with each packet that it is another one. Admission is by rate and
-// by share. What is refused was acknowledged by the device, so its sender loses it: the
-// limits are far beyond what processes do that start again at the same place.
-
-// A place may have as many new endpoints in a row, then one more each placeEvery.
-const (
-	connidBurst = 16
-	connidEvery = 10 * time.Millisecond
-)
-
-// placeLeft is how many former endpoints of a place may be here still, since they have
-// operations in progress, or messages that nobody has received.
-const maxReplaced = 16
-
-// pace is the rate of new endpoints at a place.
-type connidRate struct {
-	spent int
-	since clock.Time // when spent was counted
-}
-
-// take takes one of the endpoints that a place may have; false: there is none left.
-func (p *connidRate) allow(now clock.Time) bool {
-	if n := int(now.Sub(p.since) / connidEvery); n >= p.spent {
-		p.spent, p.since = 0, now
-	} else if n > 0 {
-		p.spent -= n
-		p.since = p.since.Add(time.Duration(n) * connidEvery)
-	}
-	if p.spent >= connidBurst {
-		return false
-	}
-	p.spent++
-	return true
-}
-
-// mayCome reports whether a stranger may come, and whether it has to wait then since there is
-// no room. One that is known was let go earlier, and invents nothing.
-func (p *peers) mayAdd(ah device.AH, qpn uint16, known bool) (trusted, crowded bool) {
-	if x := p.routes.get(ah, qpn); !known && x != nil && !x.rate.allow(p.env.Sh.Now()) {
-		return false, false
-	}
-	p.reap()
-	switch {
-	case !p.mayReplace(ah, qpn):
-	case p.hasRoom(ah):
-		return true, false
-	default:
-		// Where the device holds nobody back by himself the endpoint throttles all at that limit.
-		path := &p.env.Paths[p.qp().PathOf(ah)]
-		trusted, crowded = !path.HoldsBack || p.env.Mem.Total() <= p.env.Config.Hard(), true
-	}
-	p.probeQuiet() // nobody else may come by who would find those that have left
-	return trusted, crowded
-}
-
-// mayFollow reports whether those who were at a place before leave room for one more.
-func (p *peers) mayReplace(ah device.AH, qpn uint16) bool {
-	left, held := 0, int64(0)
-	for _, l := range p.replaced {
-		if l.AH == ah && l.QPN == qpn {
-			left++
-			held += l.Held()
-		}
-	}
-	return left < maxReplaced && held <= p.env.Config.PeerMemory
-}
-
-// hasRoom reports whether one more stranger may come from a host. A host has no more of the
-// places than three times those that are free, so that there is always room for another
-// host's.
-func (p *peers) hasRoom(ah device.AH) bool {
-	return p.hasFree(ah) || p.makeRoom(p.implicit.fromHost(ah)) || p.evictLRU() && p.hasFree(ah)
-}
-
-// free is hasRoom as things are.
-func (p *peers) hasFree(ah device.AH) bool {
-	taken := p.implicit.fromHost(ah)
-	for _, l := range p.replaced {
-		if l.AH == ah {
-			taken++
-		}
-	}
-	return taken < 3*(p.most-p.implicit.size()-len(p.replaced))
-}
-
-// makeRoom gives up a stranger that is away, the first in the lobby's order, for one of a host
-// that has n. It is of no host that has fewer, and makes room once: it leaves the lobby at
-// once, and enters it again if it is back before it hears of that (see returned).
-func (p *peers) makeRoom(n int) bool {
-	for l := range p.implicit.all() {
-		if l.Away && p.implicit.fromHost(l.AH) >= n {
-			p.implicit.remove(l)
-			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
-			return true
-		}
-	}
-	return false
-}
-
-// returned takes up a stranger that is back.
-func (p *peers) onReturn(l *peer.Link) {
-	if x := p.routes.get(l.AH, l.QPN); x != nil && x.cur == l && l.Handle == peer.Unlisted {
-		p.implicit.add(l)
-	}
-}
-
-// visits is how many strangers are looked after when one more peer is made: more than one,
-// so that those who have left do not add up.
-const probesPerPeer = 4
-
-// lookAfter finds out which strangers have left: one that was not heard for PeerTimeout is
-// probed, and one whose queue pair turned out to be gone is given up.
-func (p *peers) probeQuiet() {
-	for range min(probesPerPeer, p.implicit.size()) {
-		l := p.implicit.next()
-		if !l.Quiet() {
-			continue
-		}
-		if l.Err == nil {
-			l.Probe()
-		} else if l.Away && peer.HasLeft(l.Err) {
-			p.env.Sh.Tell(l.Peer, &peer.Remove{Err: peer.ErrRemoved, Away: true})
-		}
-	}
-}
-
-// crowd is strangers for which there is no room in the lobby. What they have sent was
-// acknowledged, so they are peers like others and it is received; but they are held back, where
-// the device can do that, and what they cost counts as memory of unexpected messages, so that
-// TotalMemory ends it where it cannot. It owns the timer that looks for room.
+// overflow is unlisted peers for which there is no room in the implicit AV. The device has
+// acknowledged their packets, so these are received; but the peers are held back, where the device
+// can do that, and their cost counts as memory of unexpected messages, so that TotalMemory is the
+// limit where it cannot. It owns the timer that looks for room.
 type overflow struct {
 	env   *peer.Env
 	peers *peers
@@ -367,21 +373,21 @@ type overflow struct {
 	tick     overflowTick
 	tended   clock.Time // when they had a sign of life
 	reported bool       // that there are some
-	empty    clock.Time // since when there are none, while told
+	empty    clock.Time // since when there are none, while reported
 }
 
-// crowdTick is when to look for room.
+// overflowTick is when to look for room.
 type overflowTick struct{ shard.Message }
 
 const (
 	overflowEvery = 5 * time.Millisecond
-	// crowdOver is for how long nobody waits before the event says so.
+	// overflowQuiet is for how long no peer waits before the event says so.
 	overflowQuiet = time.Second
-	// strangerCost is what a peer counts for: memory, and its actor's.
+	// unlistedCost is what a peer counts for: memory, and its actor's.
 	unlistedCost = 2048
 )
 
-// enter takes a stranger that has sent messages up to upto.
+// add adds a peer that has sent messages up to upto.
 func (c *overflow) add(l *peer.Link, upto uint32) {
 	if c.entries == nil {
 		c.entries = make(map[*peer.Link]*list.Element)
@@ -398,7 +404,7 @@ func (c *overflow) add(l *peer.Link, upto uint32) {
 	}
 }
 
-// leave takes a stranger out, if it is there.
+// remove takes a peer out, if it is there.
 func (c *overflow) remove(l *peer.Link) {
 	e := c.entries[l]
 	if e == nil {
@@ -413,8 +419,8 @@ func (c *overflow) remove(l *peer.Link) {
 	}
 }
 
-// onTick lets strangers go on that there is room for, in their order, and those that are idle
-// until they are heard again.
+// onTick moves peers to the implicit AV as far as there is room, in their order, and evicts those
+// that are idle.
 func (c *overflow) onTick() {
 	now := c.env.Sh.Now()
 	if c.peers.closing.state != open {
@@ -441,7 +447,7 @@ func (c *overflow) onTick() {
 			c.peers.implicit.add(l)
 			l.Probe() // it need not wait for the end of its back-off
 		default:
-			room = room && c.peers.implicit.size() < c.peers.most // else nobody can go
+			room = room && c.peers.implicit.size() < c.peers.most // else none can be evicted
 			if care {
 				l.Waiting()
 			}
@@ -454,23 +460,23 @@ func (c *overflow) startTimer() {
 	c.env.Sh.StartTimer(&c.timer, overflowEvery, c.env.Endpoint, &c.tick)
 }
 
-// resting remembers strangers that were let go while they were idle, by their place, so that
-// they go on where they were. They keep their address handles as long as the device has enough:
+// evictedPeers remembers unlisted peers that were evicted while they were idle, by their queue
+// pair, so that they can resume. They keep their address handles as long as the device has enough:
 // a packet that has come names one that must not be another host's by the time it is handled.
 type evictedPeers struct {
 	most    int
 	byAddr  map[qpAddr]evictedPeer
-	order   []eviction // in which they were let go; some are back
-	lastSeq uint64 // turn
+	order   []eviction // oldest first; some are back
+	lastSeq uint64     // turn
 }
 
-// turn is when the one at a place was let go.
+// eviction is when the peer at a queue pair was evicted.
 type eviction struct {
 	qpAddr
 	seq uint64
 }
 
-// rested is one of them.
+// evictedPeer is what is remembered of an evicted peer.
 type evictedPeer struct {
 	peer.Rest
 	ah    device.AH
@@ -478,7 +484,7 @@ type evictedPeer struct {
 	seq   uint64
 }
 
-// place is a queue pair.
+// qpAddr is where a queue pair is.
 type qpAddr struct {
 	gid device.GID
 	qpn uint16
@@ -501,13 +507,13 @@ func (s *evictedPeers) add(at qpAddr, r evictedPeer) {
 	}
 }
 
-// holds reports whether the one at a place is the one that was let go then.
+// current reports whether the evicted peer at a queue pair is the one that was evicted then.
 func (s *evictedPeers) current(t eviction) bool {
 	r, ok := s.byAddr[t.qpAddr]
 	return ok && r.seq == t.seq
 }
 
-// take returns what is remembered of who was at a place, and forgets it.
+// remove returns what is remembered of the peer at a queue pair, and forgets it.
 func (s *evictedPeers) remove(at qpAddr, qp device.QP) (evictedPeer, bool) {
 	r, ok := s.byAddr[at]
 	if ok {
@@ -517,7 +523,7 @@ func (s *evictedPeers) remove(at qpAddr, qp device.QP) (evictedPeer, bool) {
 	return r, ok
 }
 
-// giveAH gives the address handle back.
+// releaseAH gives the address handle back.
 func (r *evictedPeer) releaseAH(qp device.QP) {
 	if r.hasAH {
 		r.hasAH = false
@@ -525,7 +531,7 @@ func (r *evictedPeer) releaseAH(qp device.QP) {
 	}
 }
 
-// giveAHs gives all address handles back, since the device has no more.
+// releaseAHs gives all address handles back, since the device has no more.
 func (s *evictedPeers) releaseAHs(qp device.QP) {
 	for _, t := range s.order {
 		if r := s.byAddr[t.qpAddr]; s.current(t) && r.hasAH {
@@ -535,14 +541,14 @@ func (s *evictedPeers) releaseAHs(qp device.QP) {
 	}
 }
 
-// is reports whether addr is of one that was let go, and whether that is dead.
+// lookup reports whether addr is of an evicted peer, and whether that is dead.
 func (s *evictedPeers) lookup(addr wire.RawAddr) (known, gone bool) {
 	r, ok := s.byAddr[qpAddrOf(addr)]
 	known = ok && r.QKey == addr.ConnID()
 	return known, known && r.Gone
 }
 
-// oldest returns the address of the one that was let go longest ago; false: there is none.
+// oldest returns the address of the peer that was evicted longest ago; false: there is none.
 func (s *evictedPeers) oldest(qp device.QP) (wire.RawAddr, bool) {
 	for len(s.order) > 0 {
 		t := s.order[0]
@@ -561,11 +567,13 @@ func (s *evictedPeers) oldest(qp device.QP) (wire.RawAddr, bool) {
 	return wire.RawAddr{}, false
 }
 
-// later puts what oldest returned behind all others.
-func (s *evictedPeers) moveToBack(at qpAddr) { s.order = append(s.order, eviction{at, s.byAddr[at].seq}) }
+// moveToBack puts what oldest returned behind all others.
+func (s *evictedPeers) moveToBack(at qpAddr) {
+	s.order = append(s.order, eviction{at, s.byAddr[at].seq})
+}
 
-// sender returns the address of a packet's sender if that was let go and the packet does not
-// say that it is of another one. Not all packets of libfabric say who sends them.
+// sender returns the address of a packet's sender if that was evicted and the packet does not
+// say that it is of another endpoint. Not all packets of libfabric name their sender.
 func (s *evictedPeers) sender(r *device.RecvPkt, from device.GID) (wire.RawAddr, bool) {
 	x, ok := s.byAddr[qpAddr{from, r.QPN}]
 	if !ok || r.Err != nil {
@@ -577,7 +585,7 @@ func (s *evictedPeers) sender(r *device.RecvPkt, from device.GID) (wire.RawAddr,
 	return wire.MakeRawAddr(from, r.QPN, x.QKey), true
 }
 
-// gone notes that the process of one is dead.
+// markGone notes that the process of an evicted peer is dead.
 func (s *evictedPeers) markGone(g *device.Gone, gid device.GID) {
 	at := qpAddr{gid, g.QPN}
 	if r, ok := s.byAddr[at]; ok && (g.QKey == 0 || g.QKey == r.QKey) {
@@ -586,14 +594,14 @@ func (s *evictedPeers) markGone(g *device.Gone, gid device.GID) {
 	}
 }
 
-// restMost is how many strangers that were let go are remembered for each that may be here.
+// evictedPerPeer is how many evicted peers are remembered for each entry of the implicit AV.
 const evictedPerPeer = 16
 
-// sample is how many strangers are looked at for one to let go, if one of them is idle.
+// lruSample is how many unlisted peers are looked at to evict one, if one of them is idle.
 const lruSample = 32
 
-// letGo lets the stranger go that was not heard for longest among some that are idle: nothing
-// is in progress with it, and nothing of its is here. False: nobody is.
+// evictLRU evicts the unlisted peer that was not heard for longest among some that are idle: no
+// operation is in progress with it, and no message of its is here. False: none is idle.
 func (p *peers) evictLRU() bool {
 	if p.evicted.full() {
 		p.probeOldest()
@@ -611,7 +619,7 @@ func (p *peers) evictLRU() bool {
 	return best != nil && p.evict(best)
 }
 
-// rest lets a stranger go if it is idle.
+// evict evicts an unlisted peer if it is idle.
 func (p *peers) evict(l *peer.Link) bool {
 	if p.evicted.full() {
 		return false
@@ -630,7 +638,7 @@ func (p *peers) evict(l *peer.Link) bool {
 	return true
 }
 
-// handleFor takes an address handle for a stranger. The device may have too few of them.
+// createAH makes an address handle for an unlisted peer. The device may have too few of them.
 func (p *peers) createAH(gid device.GID) (device.AH, error) {
 	ah, err := p.qp().CreateAH(gid)
 	if err != nil && len(p.evicted.byAddr) > 0 {
@@ -640,7 +648,7 @@ func (p *peers) createAH(gid device.GID) (device.AH, error) {
 	return ah, err
 }
 
-// recall makes a peer again of the one that was let go longest ago and probes it, to find out
+// probeOldest makes a peer again of the one that was evicted longest ago and probes it, to find out
 // whether it has left.
 func (p *peers) probeOldest() {
 	addr, ok := p.evicted.oldest(p.qp())
@@ -671,8 +679,8 @@ func (p *peers) onGone(g *device.Gone) {
 	p.evicted.markGone(g, gid)
 }
 
-// trial is an endpoint that says it has taken the place of a peer, which no other sign of ours
-// confirms. Until it is known to be there its packets wait in their receive slots.
+// connidCheck is about an endpoint that claims to have replaced a peer, by a new connid from the
+// same queue pair. Until it is known to be there its packets wait in their receive slots.
 type connidCheck struct {
 	link *peer.Link
 	pkts []*device.RecvPkt
@@ -683,24 +691,25 @@ type connidCheck struct {
 	heldAt uint32
 }
 
-// trialPackets is how many packets may wait at each place before its sender is held back,
-// trialsSpare how many more at all together, and trialsMost at how many places. What is beyond that
-// is dropped: who takes another's place is not trusted with more. But all of this was acknowledged,
-// so there is room for what has come before the sender is held back, and for the rest of a message.
-// Where the device cannot hold one back it is for what comes until HANDSHAKE has arrived.
+// checkPackets is how many packets may wait in each check before its sender is held back,
+// checksSpare how many more in all checks together, and maxChecks how many checks there may be.
+// Further packets are dropped: an endpoint that is not known to be there is not trusted with more.
+// But the device has acknowledged all of them, so there is room for those that have come before the
+// sender is held back, and for the rest of a message. Where the device cannot hold one sender back,
+// the room is for the packets until HANDSHAKE has arrived.
 const (
 	checkPackets = 16
 	checksSpare  = 96
-	maxChecks   = 8
+	maxChecks    = 8
 )
 
-// trials are the endpoints on trial, by the place that each says it has taken.
+// connidChecks are the checks in progress, by queue pair.
 type connidChecks struct {
-	peers *peers
-	byAddr    map[qpAddr]*connidCheck
+	peers  *peers
+	byAddr map[qpAddr]*connidCheck
 }
 
-// try puts the sender of a packet on trial.
+// check begins to check the sender of a packet, or goes on with it.
 func (t *connidChecks) check(r *device.RecvPkt, addr wire.RawAddr) {
 	x := t.byAddr[qpAddrOf(addr)]
 	if x == nil && len(t.byAddr) < maxChecks {
@@ -713,9 +722,9 @@ func (t *connidChecks) check(r *device.RecvPkt, addr wire.RawAddr) {
 	t.keep(x, r)
 }
 
-// tries reports whether a packet that does not introduce its sender is of one on trial: that may
-// have our HANDSHAKE before we know, and then it answers, and says no more than its connid. The
-// packet waits with the others.
+// claims reports whether a packet without a raw address is of an endpoint that is being checked,
+// and keeps it then: that endpoint may have our HANDSHAKE before we know, and its answer has
+// no more than its connid.
 func (t *connidChecks) claims(r *device.RecvPkt, gid device.GID) bool {
 	x := t.byAddr[qpAddr{gid, r.QPN}]
 	if id, ok := r.View.ConnID(); x == nil || !ok || x.link.QKey != id {
@@ -725,8 +734,8 @@ func (t *connidChecks) claims(r *device.RecvPkt, gid device.GID) bool {
 	return true
 }
 
-// await has a packet wait for the end of a trial at its place. A newcomer that has sent trialPackets
-// is held back: its device sends again later what is refused, but nobody what is dropped.
+// keep has a packet wait for the end of a check. A newcomer that has sent checkPackets is held
+// back: its device sends refused packets again, but dropped ones are lost.
 func (t *connidChecks) keep(x *connidCheck, r *device.RecvPkt) {
 	if len(x.pkts) >= checkPackets && !t.hasSpare() {
 		t.peers.dropUntrusted(r, x.link.Addr)
@@ -742,7 +751,7 @@ func (t *connidChecks) keep(x *connidCheck, r *device.RecvPkt) {
 	}
 }
 
-// hasSpare reports whether one more packet may wait at a place that has trialPackets of them.
+// hasSpare reports whether one more packet may wait in a check that has checkPackets of them.
 func (t *connidChecks) hasSpare() bool {
 	spare := checksSpare
 	for _, o := range t.byAddr {
@@ -770,20 +779,20 @@ func (t *connidChecks) start(addr wire.RawAddr) *connidCheck {
 	return x
 }
 
-// distrust drops a packet for reasons of trust.
+// dropUntrusted drops a packet whose sender is not trusted.
 func (p *peers) dropUntrusted(r *device.RecvPkt, addr wire.RawAddr) {
 	p.env.Counters.Crowded++
 	p.env.Complain(nil, fmt.Errorf("%w: %s", peer.ErrUntrusted, addr))
 	r.Release()
 }
 
-// onTried ends a trial: the newcomer replaces the peer at its place, or its packets were late.
+// onResult ends a check: the newcomer replaces the peer at its queue pair, or its packets were late.
 func (t *connidChecks) onResult(m *peer.Tried) {
 	p, l, at := t.peers, m.Link, qpAddrOf(m.Link.Addr)
 	tried := t.byAddr[at]
 	delete(t.byAddr, at)
 	x := p.routes.get(l.AH, l.QPN)
-	if tried.held { // packets of the peer at its place were refused, too
+	if tried.held { // packets of the peer there were refused, too
 		l.Admitted()
 		if x != nil && x.cur != nil {
 			x.cur.HoldAgain()

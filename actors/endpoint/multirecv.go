@@ -7,10 +7,10 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// many gives messages to the receives that are not for one message of a known size: buffers
+// multiRecvs gives messages to the receives that are not for one message of a known size: buffers
 // for many, and those that want no message longer than their buffer. It owns the messages that
 // have their place in a buffer and wait for room in the queue of outcomes: they are kept as
-// unexpected ones are, and count as such. Accept, onRecv and those who match again call it.
+// unexpected ones are, and count as such. Accept, onRecv, bind and unpark call it.
 type multiRecvs struct {
 	pools  *ope.Pools
 	table  *match.Table // from the endpoint's start
@@ -18,21 +18,21 @@ type multiRecvs struct {
 	end    func(*ope.Order, error)
 
 	placed []placedMsg // oldest first
-	first int     // those before it are done with
-	round uint64  // receives with the flag Sized that are older are recalled
+	first  int         // those before it are done with
+	round  uint64      // receives with the flag Sized that are older are recalled
 }
 
-// bound is a message that has its place in a buffer, and no place for its outcome yet.
+// placedMsg is a message that has its place in a buffer, and no place for its outcome yet.
 type placedMsg struct {
 	claim
 	part  *ope.Order
 	multi *ope.MultiRecv
 }
 
-// special are the flags of the receives that many has to do with.
+// multiFlags are the flags of the receives that multiRecvs handles.
 const multiFlags = ope.Multi | ope.Sized
 
-// give gives a message to the receive o, which the matcher has found, or, if its buffer has too
+// match gives a message to the receive o, which the matcher has found, or, if its buffer has too
 // little room left, to the next that takes it: that buffer is given back. m is the message's
 // entry in the matcher, nil if it is not there. False: no receive takes it now, and nothing
 // has happened to it.
@@ -60,7 +60,7 @@ func (c *multiRecvs) match(x *ope.Rxe, o *ope.Order, m *match.Msg) bool {
 	return true
 }
 
-// begin begins a receive with one of the special flags. False: it has ended.
+// post begins a receive with one of multiFlags. False: it has ended.
 func (c *multiRecvs) post(o *ope.Order) bool {
 	if c.recalled(&o.Req) {
 		c.endRecalled(o)
@@ -116,7 +116,7 @@ func (c *multiRecvs) place(x *ope.Rxe, o *ope.Order) (full bool) {
 	return full
 }
 
-// goOn receives the bound messages for whose outcome there is room by now.
+// resume receives the placed messages for whose outcome there is room by now.
 func (c *multiRecvs) resume() {
 	for c.first < len(c.placed) && c.placed[c.first].multi.Room() {
 		b := c.placed[c.first]
@@ -135,7 +135,7 @@ func (c *multiRecvs) resume() {
 	}
 }
 
-// drop forgets the bound messages, since the endpoint ends.
+// drop forgets the placed messages, since the endpoint ends.
 func (c *multiRecvs) drop() {
 	for _, b := range c.placed[c.first:] {
 		b.multi.Forget(b.part)
@@ -143,7 +143,7 @@ func (c *multiRecvs) drop() {
 	c.placed, c.first = nil, 0
 }
 
-// revoke sees to it that bound messages do not go into a region that is being closed: they will
+// revoke sees to it that placed messages do not go into a region that is being closed: they will
 // be cut off.
 func (c *multiRecvs) revoke(r *mr.Region) {
 	for i := c.first; i < len(c.placed); i++ {
@@ -153,7 +153,7 @@ func (c *multiRecvs) revoke(r *mr.Region) {
 	}
 }
 
-// size gives a message to a receive with the flag Sized.
+// matchSized gives a message to a receive with the flag Sized.
 func (c *multiRecvs) matchSized(x *ope.Rxe, o *ope.Order) {
 	if x.IsHere(len(o.Req.Buf)) {
 		x.Match(o)
@@ -172,7 +172,7 @@ func (c *multiRecvs) matchSized(x *ope.Rxe, o *ope.Order) {
 // recalled reports whether r has the flag Sized and does not know what was left since.
 func (c *multiRecvs) recalled(r *ope.Request) bool { return r.Flags&ope.Sized != 0 && r.Data < c.round }
 
-// handBack ends a receive that is recalled, and not in the matcher.
+// endRecalled ends a receive that is recalled, and not in the matcher.
 func (c *multiRecvs) endRecalled(o *ope.Order) {
 	res := &c.claims.result
 	*res = ope.Result{N: ope.Recalled, Peer: o.Req.Peer}

@@ -40,7 +40,7 @@ type Queues struct {
 	RecvThrottled  bool  `json:"recv_throttled"` // memory is used up, senders meet RNR
 	PostedReceives int   `json:"posted_receives"`
 	Unexpected     int   `json:"unexpected"` // messages that no receive has matched
-	HeldBytes      int64 `json:"held_bytes"` // of what nobody asked for
+	HeldBytes      int64 `json:"held_bytes"` // of unexpected messages
 	HeldLimit      int64 `json:"held_limit"`
 }
 
@@ -94,10 +94,6 @@ func (s *Snapshot) addProtocol(e *Endpoint, now clock.Time) {
 		s.Operations = append(s.Operations, o.Snapshot(now))
 	}
 }
-
-var stateNames = [...]string{open: "open", failing: "closing", flushing: "closing", stopped: "closed"}
-
-func (s state) String() string { return stateNames[s] }
 
 // Sample is a copy of an endpoint's counters, and of how full its queues are.
 type Sample struct {

@@ -18,7 +18,7 @@ type claims struct {
 	table   *match.Table // from the endpoint's start
 	closing *closing
 	reject  func(*ope.Request, error)
-	waits peekWaits
+	waits   peekWaits
 
 	byID   map[uint64]claim // by the id of the request that claimed
 	result ope.Result       // scratch, which a Sink must not keep
@@ -96,7 +96,7 @@ func (c *claims) keep(id uint64, x *ope.Rxe) {
 	c.byID[id] = claim{x, x.Claim(), x.Link()}
 }
 
-// take receives, or throws away, the message that the request r.Data claimed.
+// receive receives, or throws away, the message that the request r.Data claimed.
 func (c *claims) receive(r *ope.Request) {
 	x, ok := c.byID[r.Data]
 	if !ok {
@@ -116,7 +116,7 @@ func (c *claims) receive(r *ope.Request) {
 	}
 }
 
-// awaited is the requests that look for a message and wait until there is one
+// peekWaits is the requests that look for a message and wait until there is one
 // (ope.Await), oldest first. It belongs to claims. A message that no receive has matched is
 // offered to them before it waits for a receive.
 type peekWaits struct {

@@ -15,18 +15,18 @@ import (
 //
 // Among what is let in are control packets, and messages, since one of them may be what the
 // application waits for. Above settings.InForce.Hard messages are held back altogether: a
-// device that can refuses them alone (peer/hoard.go), another, as EFA is, refuses everything.
+// device that can refuses them alone (package peer), another, as EFA is, refuses everything.
 type pressure struct {
 	env   *peer.Env
 	peers *peers
 	event func(Event)
 	span  uint64 // the endpoint's, in env.Trail
 
-	off   bool // the endpoint keeps nothing: receives are posted one by one
-	on    bool
-	perSender bool // every device can hold one sender back
-	timer shard.Timer
-	trickleM  trickleMsg
+	off        bool // the endpoint keeps nothing: receives are posted one by one
+	on         bool
+	perSender  bool // every device can hold one sender back
+	timer      shard.Timer
+	trickleM   trickleMsg
 	keepalive  shard.Timer
 	keepaliveM keepaliveMsg
 }
@@ -93,9 +93,11 @@ func (p *pressure) onTick() {
 	p.startTrickle()
 }
 
-func (p *pressure) startTrickle() { p.env.Sh.StartTimer(&p.timer, trickleEvery, p.env.Endpoint, &p.trickleM) }
+func (p *pressure) startTrickle() {
+	p.env.Sh.StartTimer(&p.timer, trickleEvery, p.env.Endpoint, &p.trickleM)
+}
 
-// onCare gives peers a sign of life.
+// onKeepalive gives peers a sign of life.
 func (p *pressure) onKeepalive() {
 	if !p.holding() {
 		return

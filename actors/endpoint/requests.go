@@ -35,7 +35,7 @@ func (e *Endpoint) Poll(*shard.Shard) int {
 	return n
 }
 
-// takeBatch handles requests that are in the ring, of which r is the first.
+// handleBatch handles requests that are in the ring, of which r is the first.
 func (e *Endpoint) handleBatch(r *ope.Request) int {
 	given, n := 0, 0
 	if e.closing.state == open {
@@ -107,47 +107,12 @@ func (e *Endpoint) handle(r *ope.Request) {
 	case ope.KindTake:
 		e.claims.receive(r)
 	case ope.KindNone: // it was given up
-	case ope.KindWritten: // nobody asks for that
+	case ope.KindWritten: // it is no request
 		e.reject(r, errno.ErrInvalid)
 	}
 }
 
-// reject ends a request that never became an operation.
-func (e *Endpoint) reject(r *ope.Request, err error) {
-	if r.Kind != ope.KindPeek && r.Kind != ope.KindClaim {
-		e.pools.Tally.Count(r.Kind, 0, err)
-		if l := e.env.Trail; l != nil {
-			o := ope.Order{Req: *r}
-			o.Follow(l, nil)
-			l.Outcome(o.Span, trail.Told, 0, err)
-			l.Outcome(o.Span, trail.End, 0, err)
-		}
-	}
-	complete(r, err)
-}
-
-// end ends a posted receive that nothing has matched.
-func (e *Endpoint) end(o *ope.Order, err error) {
-	if o.Multi != nil {
-		o.Multi.Close(err)
-		return
-	}
-	e.env.Trail.Outcome(o.Span, trail.Told, 0, err)
-	e.env.Trail.Outcome(o.Span, trail.End, 0, err)
-	e.pools.Tally.Count(o.Req.Kind, 0, err)
-	complete(&o.Req, err)
-	e.pools.Orders.Put(o)
-}
-
-func complete(r *ope.Request, err error) {
-	if s := r.Sink; s != nil {
-		s.Done(r, &ope.Result{Err: err, Peer: r.Peer})
-	}
-	r.PutLists()
-}
-
-// live returns the peer of a request that can be taken at once; nil if checked is to look closer. It
-// is short enough to be inlined.
+// live returns the peer of a request that can be taken at once; nil if checked is to look closer.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
 	if h := e.peers.byHandle; e.closing.state == open && r.Flags&ope.Aged == 0 && r.Peer < uint64(len(h)) {
 		if l := h[r.Peer]; l != nil && l.Takes() {
@@ -254,114 +219,6 @@ func (e *Endpoint) source(r *ope.Request) *peer.Link {
 	return l
 }
 
-// A goroutine that can run the shard itself needs no ring to hand a request over.
-
-// Claim takes the shard and returns the request for Do or Begin, which give the shard back, as does
-// Aside. The request is zero but for an ID of which the uppermost two bits are 1, and the
-// caller fills it in at once. Claim returns nil if the caller cannot have the shard now, or requests
-// that came before are still to be handled: then the request is to be submitted, too.
-// Any goroutine.
-func (e *Endpoint) Claim() *ope.Request {
-	sh := e.cfg.Shard
-	if !sh.Claim() {
-		return nil
-	}
-	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.unqueued.Kind != ope.KindNone {
-		sh.Release()
-		return nil
-	}
-	e.lastUnqueued++ // by the shard's owner, and not in the ring's way
-	e.unqueued.ID = unqueuedID | e.lastUnqueued
-	return &e.unqueued
-}
-
-const unqueuedID = 3 << 62
-
-// Claimed reports whether a request is the one that Claim has returned to the caller.
-func (e *Endpoint) Claimed(r *ope.Request) bool { return r == &e.unqueued }
-
-// Aside is the request at a place of its own: one that was claimed is moved there, and the shard
-// given back.
-func (e *Endpoint) Aside(r *ope.Request) *ope.Request {
-	if e.Claimed(r) {
-		r = r.Moved()
-		e.cfg.Shard.Release()
-	}
-	return r
-}
-
-// Do handles the request that was claimed and waits for sig, which its sink sets; see
-// [shard.Shard.Wait].
-func (e *Endpoint) Do(ctx context.Context, sig *shard.Signal) error {
-	return e.cfg.Shard.RunAndWait(ctx, sig, e.polls)
-}
-
-// Begin handles the request that was claimed, of which the outcome is not waited for. What
-// it holds of the caller's with [ope.Borrowed] is the caller's again. If nothing
-// has happened, since the endpoint awaits its supervisor, Begin returns the request, which is to
-// be submitted.
-func (e *Endpoint) Begin() (left *ope.Request) {
-	sh := e.cfg.Shard
-	sh.Run(e.polls)
-	if e.unqueued.Kind != ope.KindNone && !e.handling {
-		left = e.unqueued.Moved()
-	}
-	sh.Release()
-	return left
-}
-
-// A request is made where the shard will handle it: in the endpoint's ring, or, by a goroutine
-// that can run the shard itself, in a place that needs no ring (Claim).
-
-// Reserve takes a place in the ring and returns the request there, which is zero but for an ID of
-// which the uppermost bit is 0; nil if the ring is full. The caller fills the request in and
-// calls Commit, at once: what comes later waits for that. Any goroutine.
-func (e *Endpoint) Reserve() *ope.Request {
-	r, ticket := e.reqs.Claim()
-	if r != nil {
-		r.ID = ticket
-	}
-	return r
-}
-
-// Commit submits the request that was reserved with this ID, whatever ID it has by now: the shard has
-// it from now on. One of [ope.KindNone] is passed over.
-func (e *Endpoint) Commit(ticket uint64) {
-	e.reqs.Publish(ticket)
-	if e.closing.closed.IsSet() {
-		e.closing.refuse()
-		return
-	}
-	e.cfg.Shard.Wake()
-}
-
-// Submit copies a request into the ring, and reports whether there was room for
-// it. A request without an ID gets one, of which the uppermost bit is 0. Any goroutine.
-func (e *Endpoint) Submit(r *ope.Request) bool {
-	if !e.Push(r) {
-		return false
-	}
-	e.Pushed()
-	return true
-}
-
-// Push is Submit for callers that call Pushed after the last of several requests.
-func (e *Endpoint) Push(r *ope.Request) bool {
-	if r.ID != 0 {
-		return e.reqs.Push(r, nil)
-	}
-	return e.reqs.Push(r, &r.ID)
-}
-
-// Pushed has the shard look at the requests.
-func (e *Endpoint) Pushed() {
-	if e.closing.closed.IsSet() {
-		e.closing.refuse()
-		return
-	}
-	e.cfg.Shard.Wake()
-}
-
 // onCancel ends the operation id if it has not ended: a posted receive at once, an
 // operation in progress as it can.
 func (e *Endpoint) onCancel(id uint64) {
@@ -442,4 +299,146 @@ func (e *Endpoint) Recall(round uint64) {
 		e.table.RemoveRecv(&o.Recv)
 		c.endRecalled(o)
 	}
+}
+
+// reject ends a request that never became an operation.
+func (e *Endpoint) reject(r *ope.Request, err error) {
+	if r.Kind != ope.KindPeek && r.Kind != ope.KindClaim {
+		e.pools.Tally.Count(r.Kind, 0, err)
+		if l := e.env.Trail; l != nil {
+			o := ope.Order{Req: *r}
+			o.Follow(l, nil)
+			l.Outcome(o.Span, trail.Told, 0, err)
+			l.Outcome(o.Span, trail.End, 0, err)
+		}
+	}
+	complete(r, err)
+}
+
+// end ends a posted receive that nothing has matched.
+func (e *Endpoint) end(o *ope.Order, err error) {
+	if o.Multi != nil {
+		o.Multi.Close(err)
+		return
+	}
+	e.env.Trail.Outcome(o.Span, trail.Told, 0, err)
+	e.env.Trail.Outcome(o.Span, trail.End, 0, err)
+	e.pools.Tally.Count(o.Req.Kind, 0, err)
+	complete(&o.Req, err)
+	e.pools.Orders.Put(o)
+}
+
+func complete(r *ope.Request, err error) {
+	if s := r.Sink; s != nil {
+		s.Done(r, &ope.Result{Err: err, Peer: r.Peer})
+	}
+	r.PutLists()
+}
+
+// A request is made where the shard will handle it: in the endpoint's ring, or, by a goroutine
+// that can run the shard itself, in the endpoint (Claim).
+
+// Reserve takes an entry of the ring and returns the request there, which is zero but for an ID of
+// which the uppermost bit is 0; nil if the ring is full. The caller fills the request in and
+// calls Commit, at once: what comes later waits for that. Any goroutine.
+func (e *Endpoint) Reserve() *ope.Request {
+	r, ticket := e.reqs.Claim()
+	if r != nil {
+		r.ID = ticket
+	}
+	return r
+}
+
+// Commit submits the request that was reserved with this ID, whatever ID it has by now: the shard has
+// it from now on. One of [ope.KindNone] is passed over.
+func (e *Endpoint) Commit(ticket uint64) {
+	e.reqs.Publish(ticket)
+	if e.closing.closed.IsSet() {
+		e.closing.refuse()
+		return
+	}
+	e.cfg.Shard.Wake()
+}
+
+// Submit copies a request into the ring, and reports whether there was room for
+// it. A request without an ID gets one, of which the uppermost bit is 0. Any goroutine.
+func (e *Endpoint) Submit(r *ope.Request) bool {
+	if !e.Push(r) {
+		return false
+	}
+	e.Pushed()
+	return true
+}
+
+// Push is Submit for callers that call Pushed after the last of several requests.
+func (e *Endpoint) Push(r *ope.Request) bool {
+	if r.ID != 0 {
+		return e.reqs.Push(r, nil)
+	}
+	return e.reqs.Push(r, &r.ID)
+}
+
+// Pushed has the shard look at the requests.
+func (e *Endpoint) Pushed() {
+	if e.closing.closed.IsSet() {
+		e.closing.refuse()
+		return
+	}
+	e.cfg.Shard.Wake()
+}
+
+const unqueuedID = 3 << 62
+
+// A goroutine that can run the shard itself needs no ring to hand a request over.
+
+// Claim takes the shard and returns the request for Do or Begin, which give the shard back, as does
+// Aside. The request is zero but for an ID of which the uppermost two bits are 1, and the
+// caller fills it in at once. Claim returns nil if the caller cannot have the shard now, or requests
+// that came before are still to be handled: then the request is to be submitted, too.
+// Any goroutine.
+func (e *Endpoint) Claim() *ope.Request {
+	sh := e.cfg.Shard
+	if !sh.Claim() {
+		return nil
+	}
+	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.unqueued.Kind != ope.KindNone {
+		sh.Release()
+		return nil
+	}
+	e.lastUnqueued++ // by the shard's owner, and not in the ring's way
+	e.unqueued.ID = unqueuedID | e.lastUnqueued
+	return &e.unqueued
+}
+
+// Claimed reports whether a request is the one that Claim has returned to the caller.
+func (e *Endpoint) Claimed(r *ope.Request) bool { return r == &e.unqueued }
+
+// Aside is the request in memory of its own: one that was claimed is moved there, and the shard
+// given back.
+func (e *Endpoint) Aside(r *ope.Request) *ope.Request {
+	if e.Claimed(r) {
+		r = r.Moved()
+		e.cfg.Shard.Release()
+	}
+	return r
+}
+
+// Do handles the request that was claimed and waits for sig, which its sink sets; see
+// [shard.Shard.Wait].
+func (e *Endpoint) Do(ctx context.Context, sig *shard.Signal) error {
+	return e.cfg.Shard.RunAndWait(ctx, sig, e.polls)
+}
+
+// Begin handles the request that was claimed, of which the outcome is not waited for. What
+// it holds of the caller's with [ope.Borrowed] is the caller's again. If nothing
+// has happened, since the endpoint awaits its supervisor, Begin returns the request, which is to
+// be submitted.
+func (e *Endpoint) Begin() (left *ope.Request) {
+	sh := e.cfg.Shard
+	sh.Run(e.polls)
+	if e.unqueued.Kind != ope.KindNone && !e.handling {
+		left = e.unqueued.Moved()
+	}
+	sh.Release()
+	return left
 }

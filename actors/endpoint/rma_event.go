@@ -9,7 +9,7 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// writes reports the peers' writes with remote CQ data to the application, in the order in
+// writeEvents reports the peers' writes with remote CQ data to the application, in the order in
 // which they ended. It owns those that the application had no room for; they are accounted
 // to their peers like unexpected messages.
 //
@@ -31,7 +31,7 @@ type pendingWrite struct {
 	link *peer.Link // nil: of no peer that is known
 }
 
-// writtenCost is the number of bytes that a waiting write counts for.
+// pendingCost is the number of bytes that a pending write counts for.
 const pendingCost = 128
 
 // add reports a write of l's with data, or keeps it. A peer with too many that wait is
@@ -47,7 +47,7 @@ func (w *writeEvents) add(l *peer.Link, n int, data uint64) {
 	l.Hold(pendingCost)
 }
 
-// onStranger takes an RDMA write with data by a queue pair for which the device has no
+// onUnlisted takes an RDMA write with data by a queue pair for which the device has no
 // address handle. If no packet has come from there either, the device's word alone says
 // who wrote, and there is no peer that could be failed for too many writes: beyond the
 // endpoint's limit they are dropped.
@@ -61,7 +61,7 @@ func (w *writeEvents) onUnlisted(d *device.Written) {
 	w.addFrom(peer.Unlisted, &from, n, uint64(imm))
 }
 
-// addFrom is add of a write by who is no peer.
+// addFrom is add of a write by an address that is no peer's.
 func (w *writeEvents) addFrom(handle uint64, from *wire.RawAddr, n int, data uint64) {
 	if w.counts(n, data) {
 		return
@@ -117,7 +117,7 @@ func (w *writeEvents) flush() {
 }
 
 // Served is an access of a peer's to memory here that the endpoint has carried out. What a
-// device carries out by itself nobody hears of.
+// device carries out by itself is not reported.
 type Served struct {
 	Handle  uint64 // of the peer, or peer.Unlisted
 	From    *wire.RawAddr
@@ -128,7 +128,7 @@ type Served struct {
 	Regions []*mr.Region
 }
 
-// reports passes on to f what operations report.
+// servedReporter passes on to f what operations report.
 func (a *access) servedReporter(f func(*Served)) func(*peer.Link, *ope.Served) {
 	if f == nil {
 		return nil
@@ -143,7 +143,7 @@ func (a *access) servedReporter(f func(*Served)) func(*peer.Link, *ope.Served) {
 	}
 }
 
-// served reports an atomic that was carried out on targets.
+// reportAtomic reports an atomic that was carried out on targets.
 func (a *access) reportAtomic(pkt *peer.Packet, form atomics.Form, to []ope.Target) {
 	if a.pools.OnServed == nil {
 		return

@@ -16,11 +16,11 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// Pool is the actor of a shared receive pool: receives that messages to several endpoints
-// take (fi_srx_context).
+// Pool is the actor of a shared receive context (SRX, fi_srx_context): receives that messages
+// to several endpoints take.
 //
 //   - It owns the posted receives, and the order in which endpoints are served that have
-//     messages waiting (seats). Each endpoint keeps its own unexpected messages.
+//     messages waiting (srxMembers). Each endpoint keeps its own unexpected messages.
 //   - The application reaches it through a request ring. Endpoints of its shard, no others,
 //     call it, so that nothing is locked.
 //   - It gives a receive to the endpoint whose message takes it; from then on it is as if it
@@ -28,18 +28,18 @@ import (
 //   - It waits for nothing.
 //   - Close ends the receives that wait, and it; by then no endpoint has it.
 type Pool struct {
-	cfg    PoolConfig
-	ref    shard.Ref
-	reqs   *ring.MPSC[ope.Request]
-	posted *match.Table // receives only
-	orders *ope.Orders  // of the pool and of its endpoints
-	members  srxMembers
-	ending srxEnd
+	cfg     PoolConfig
+	ref     shard.Ref
+	reqs    *ring.MPSC[ope.Request]
+	posted  *match.Table // receives only
+	orders  *ope.Orders  // of the pool and of its endpoints
+	members srxMembers
+	ending  srxEnd
 
 	handling bool // the request at the head of the ring
 }
 
-// PoolConfig has what a pool uses.
+// PoolConfig has what an SRX uses.
 type PoolConfig struct {
 	Shard *shard.Shard
 	Depth int // requests that fit the ring
@@ -47,7 +47,21 @@ type PoolConfig struct {
 	OnFlush func()
 }
 
-// poolEnd is the end of a pool, by Close or by a panic.
+// PoolSink takes the outcomes of those of an SRX's receives that messages to one endpoint
+// took. Its methods are called on the shard.
+type PoolSink interface {
+	ope.Sink
+	// Room takes the place of one more outcome, and reports whether there was one. If not,
+	// the shard runs a turn when there is.
+	Room() bool
+	// Waive gives back what Room took.
+	Waive()
+	// Took says that the receive r has that place, so that it needs none that it had with the
+	// pool. A quiet one gives the place back.
+	Took(r *ope.Request)
+}
+
+// srxEnd is the end of an SRX, by Close or by a panic.
 type srxEnd struct {
 	err    error        // why the pool takes no more receives; the shard's
 	closed shard.Signal // nothing is posted any more; any goroutine
@@ -59,7 +73,7 @@ type (
 	srxClose struct{ shard.Message }
 )
 
-// OpenPool makes a pool. Any goroutine.
+// OpenPool makes an SRX. Any goroutine.
 func OpenPool(cfg PoolConfig) (*Pool, error) {
 	p := &Pool{cfg: cfg, reqs: ring.NewMPSC[ope.Request](cfg.Depth), posted: match.New(), orders: new(ope.Orders)}
 	var err error
@@ -286,36 +300,22 @@ func (p *Pool) drain() {
 	}
 }
 
-// PoolSink takes the outcomes of those of a pool's receives that messages to one endpoint
-// took. Its methods are called on the shard.
-type PoolSink interface {
-	ope.Sink
-	// Room takes the place of one more outcome, and reports whether there was one. If not,
-	// the shard runs a turn when there is.
-	Room() bool
-	// Waive gives back what Room took.
-	Waive()
-	// Took says that the receive r has that place, so that it needs none that it had with the
-	// pool. A quiet one gives the place back.
-	Took(r *ope.Request)
-}
-
-// seat is an endpoint's part in a pool.
+// srxMember is an endpoint that has an SRX.
 type srxMember struct {
 	e    *Endpoint
 	sink PoolSink
 
 	prev, next *srxMember // ring of those with messages that wait; nil: it is not in it
-	// short: there was no room for an outcome, and messages wait that posted receives take.
+	// blocked: there was no room for an outcome, and messages wait that posted receives take.
 	// No later message of the endpoint may be given a receive before them.
 	blocked bool
 }
 
-// seats are a pool's endpoints. Those with messages that wait stand in a ring and are
+// srxMembers are an SRX's endpoints. Those with messages that wait stand in a ring and are
 // served in turn, one receive each, so that a flood at one leaves the others their share.
 type srxMembers struct {
-	all    []*srxMember
-	first  *srxMember // in the ring: whose turn it is
+	all     []*srxMember
+	first   *srxMember // in the ring: whose turn it is
 	waiting int
 	blocked int
 }
@@ -340,7 +340,7 @@ func (s *srxMember) leave() {
 	s.e.srx = nil
 }
 
-// take gives a message that none of the endpoint's own receives takes one of the pool's. If
+// arrive gives a message, which none of the endpoint's own receives takes, one of the SRX's. If
 // there is none it returns false, and the message is to be added to the endpoint's table.
 func (s *srxMember) arrive(r *ope.Rxe, k match.Kind, tag uint64) bool {
 	p := s.e.cfg.Pool
@@ -363,14 +363,14 @@ func (s *srxMember) arrive(r *ope.Rxe, k match.Kind, tag uint64) bool {
 	return true
 }
 
-// match makes a receive of the pool's, for which Room was called, the endpoint's.
+// pair makes a receive of the SRX's, for which Room was called, the endpoint's.
 func (s *srxMember) pair(r *ope.Rxe, o *ope.Order) {
 	s.sink.Took(&o.Req)
 	o.Req.Sink = s.sink
 	r.Match(o)
 }
 
-// give has the receive o take the endpoint's oldest message that it can, if there is one.
+// serve gives the receive o the endpoint's oldest message that it takes, if there is one.
 func (s *srxMember) serve(o *ope.Order) bool {
 	if s.blocked {
 		return false
@@ -388,7 +388,7 @@ func (s *srxMember) serve(o *ope.Order) bool {
 	return true
 }
 
-// feed gives posted receives to messages that had to wait for room, as far as there is some.
+// retry gives posted receives to messages that had to wait for room, as far as there is some.
 func (s *srxMember) retry() (n int) {
 	p := s.e.cfg.Pool
 	stuck := false
@@ -449,7 +449,7 @@ func (q *srxMembers) serve(o *ope.Order) bool {
 	return false
 }
 
-// enter puts an endpoint into the ring: it is about to have a message that waits.
+// addWaiting puts an endpoint into the ring: it is about to have a message that waits.
 func (q *srxMembers) addWaiting(s *srxMember) {
 	if s.next != nil {
 		return
@@ -463,7 +463,7 @@ func (q *srxMembers) addWaiting(s *srxMember) {
 	s.prev.next, s.next.prev = s, s
 }
 
-// rest takes it out.
+// removeWaiting takes it out.
 func (q *srxMembers) removeWaiting(s *srxMember) {
 	if s.next == nil {
 		return
@@ -478,11 +478,11 @@ func (q *srxMembers) removeWaiting(s *srxMember) {
 	s.prev, s.next = nil, nil
 }
 
-func (q *srxMembers) setBlocked(s *srxMember, short bool) {
-	if s.blocked == short {
+func (q *srxMembers) setBlocked(s *srxMember, blocked bool) {
+	if s.blocked == blocked {
 		return
 	}
-	if s.blocked = short; short {
+	if s.blocked = blocked; blocked {
 		q.blocked++
 	} else {
 		q.blocked--

@@ -93,7 +93,7 @@ func TestHostHasItsShare(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// crowdEvery is how often an endpoint looks for room for those that it holds back.
+// overflowEvery is how often an endpoint looks for room for those that it holds back.
 const overflowEvery = 5 * time.Millisecond
 
 // TestStrangersWhoLeft: those whose queue pair is gone are found out when others come, and
