@@ -1,8 +1,9 @@
 package match
 
-import (
-	"math/bits"
-)
+import "math/bits"
+
+// Posted receives: the queue of all, in order of posting, and the hash table of the filed ones.
+// arriveNext, arriveFiled and arriveLast are the ways of Table.Arrive beyond the first receive.
 
 // arriveNext is Arrive of a message that the oldest receive does not take, when none is
 // filed.
@@ -57,7 +58,7 @@ func (s *space) arriveFiled(tag uint64, src Source) *Recv {
 		c := best.class
 		s.filed.drop(best, lead)
 		if c.keys == 0 {
-			s.unlive(c)
+			s.retire(c)
 		}
 	}
 	s.recvs.remove(best)
@@ -87,13 +88,14 @@ func (s *space) arriveLast(tag uint64, src Source) *Recv {
 	return best
 }
 
-// scan returns the oldest receive of the lead's ring that takes the message, unless best is older.
-func (lead *Recv) scan(best *Recv, tag uint64, src Source) *Recv {
-	for r := lead; best == nil || r.stamp < best.stamp; {
-		if r.takes(tag, src) {
-			return r
+// scan returns the oldest receive of the ring that r leads that takes the message, unless best is
+// older.
+func (r *Recv) scan(best *Recv, tag uint64, src Source) *Recv {
+	for x := r; best == nil || x.stamp < best.stamp; {
+		if x.takes(tag, src) {
+			return x
 		}
-		if r = r.newer; r == nil || r == lead {
+		if x = x.newer; x == nil || x == r {
 			break
 		}
 	}
@@ -113,7 +115,7 @@ each:
 		c := s.last
 		if c.bits != ^r.ignored() || c.directed() != r.Source.known() {
 			if c = s.classOf(r); c == nil {
-				s.filed.keepRest(&s.rest, r)
+				s.filed.fileRest(&s.rest, r)
 				continue
 			}
 		}
@@ -121,7 +123,7 @@ each:
 		for lead := *first; lead != nil; lead = lead.chain {
 			if c.has(lead, r.Tag, r.Source) {
 				r.class = c
-				lead.join(r)
+				lead.joinRing(r)
 				continue each
 			}
 		}
@@ -158,14 +160,14 @@ func (s *space) removeRecv(r *Recv) {
 		r.dropOne(s.filed.lead(r))
 	default:
 		if s.filed.drop(r, s.filed.lead(r)); c.keys == 0 {
-			s.unlive(c)
+			s.retire(c)
 		}
 	}
 	s.recvs.remove(r)
 }
 
-// unlive takes c, which has no receives any more, out of the live classes.
-func (s *space) unlive(c *class) {
+// retire takes c, which has no receives any more, out of the live classes.
+func (s *space) retire(c *class) {
 	c.idle = s.table.stamp
 	for at := &s.live; *at != nil; at = &(*at).next {
 		if *at == c {
@@ -174,7 +176,7 @@ func (s *space) unlive(c *class) {
 		}
 	}
 	if s.filed.keys == 0 {
-		s.filed.emptied()
+		s.filed.shrink()
 	}
 }
 
@@ -235,11 +237,11 @@ func (x *filed) lead(r *Recv) **Recv {
 	return at
 }
 
-// keepRest files r, for which there is no class.
-func (x *filed) keepRest(rest *class, r *Recv) {
+// fileRest files r, for which there is no class.
+func (x *filed) fileRest(rest *class, r *Recv) {
 	r.class = rest
 	if x.rest != nil {
-		x.rest.join(r)
+		x.rest.joinRing(r)
 		return
 	}
 	x.rest = r
@@ -259,12 +261,12 @@ func (r *Recv) dropOne(lead **Recv) {
 	if *lead == r {
 		*lead, r.newer.chain = r.newer, r.chain
 	}
-	r.leave()
+	r.leaveRing()
 	r.class, r.chain = nil, nil
 }
 
-// emptied releases what a flood left behind.
-func (x *filed) emptied() {
+// shrink releases what a flood left behind.
+func (x *filed) shrink() {
 	if len(x.chains) > keepChains {
 		x.chains = nil
 	}
@@ -284,18 +286,18 @@ func (x *filed) grow() {
 	}
 }
 
-// join appends r to the ring of the lead.
-func (lead *Recv) join(r *Recv) {
-	last := lead.older
+// joinRing appends x to the ring that r leads.
+func (r *Recv) joinRing(x *Recv) {
+	last := r.older
 	if last == nil {
-		last = lead
+		last = r
 	}
-	r.older, r.newer = last, lead
-	last.newer, lead.older = r, r
+	x.older, x.newer = last, r
+	last.newer, r.older = x, x
 }
 
-// leave takes r out of its ring.
-func (r *Recv) leave() {
+// leaveRing takes r out of its ring.
+func (r *Recv) leaveRing() {
 	a, b := r.older, r.newer
 	if a == b { // one is left, without a ring
 		a.older, a.newer = nil, nil

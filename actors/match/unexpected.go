@@ -1,8 +1,6 @@
 package match
 
-import (
-	"math/bits"
-)
+import "math/bits"
 
 const (
 	maxIndexes = 16      // classes of a space that may have an index of messages
