@@ -7,36 +7,36 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// many gives messages to the receives that are not for one message of a known size: buffers
+// multiRecvs gives messages to the receives that are not for one message of a known size: buffers
 // for many, and those that want no message longer than their buffer. It owns the messages that
 // have their place in a buffer and wait for room in the queue of outcomes: they are kept as
-// unexpected ones are, and count as such. Accept, onRecv and those who match again call it.
-type many struct {
+// unexpected ones are, and count as such. Accept, onRecv, bind and unpark call it.
+type multiRecvs struct {
 	pools  *ope.Pools
 	table  *match.Table // from the endpoint's start
 	claims *claims
 	end    func(*ope.Order, error)
 
-	bound []bound // oldest first
-	first int     // those before it are done with
-	round uint64  // receives with the flag Sized that are older are recalled
+	placed []placedMsg // oldest first
+	first  int         // those before it are done with
+	round  uint64      // receives with the flag Sized that are older are recalled
 }
 
-// bound is a message that has its place in a buffer, and no place for its outcome yet.
-type bound struct {
+// placedMsg is a message that has its place in a buffer, and no place for its outcome yet.
+type placedMsg struct {
 	claim
 	part  *ope.Order
 	multi *ope.MultiRecv
 }
 
-// special are the flags of the receives that many has to do with.
-const special = ope.Multi | ope.Sized
+// multiFlags are the flags of the receives that multiRecvs handles.
+const multiFlags = ope.Multi | ope.Sized
 
-// give gives a message to the receive o, which the matcher has found, or, if its buffer has too
+// match gives a message to the receive o, which the matcher has found, or, if its buffer has too
 // little room left, to the next that takes it: that buffer is given back. m is the message's
 // entry in the matcher, nil if it is not there. False: no receive takes it now, and nothing
 // has happened to it.
-func (c *many) give(x *ope.Rxe, o *ope.Order, m *match.Msg) bool {
+func (c *multiRecvs) match(x *ope.Rxe, o *ope.Order, m *match.Msg) bool {
 	for o.Multi != nil && !o.Multi.Fits(x.Size()) {
 		c.table.RemoveRecv(&o.Recv)
 		o.Multi.Close(nil)
@@ -53,17 +53,17 @@ func (c *many) give(x *ope.Rxe, o *ope.Order, m *match.Msg) bool {
 	case o.Multi != nil:
 		c.place(x, o)
 	case o.Req.Flags&ope.Sized != 0:
-		c.size(x, o)
+		c.matchSized(x, o)
 	default:
 		x.Match(o)
 	}
 	return true
 }
 
-// begin begins a receive with one of the special flags. False: it has ended.
-func (c *many) begin(o *ope.Order) bool {
+// post begins a receive with one of multiFlags. False: it has ended.
+func (c *multiRecvs) post(o *ope.Order) bool {
 	if c.recalled(&o.Req) {
-		c.handBack(o)
+		c.endRecalled(o)
 		return false
 	}
 	o.Recv.Many = o.Req.Flags&ope.Multi != 0
@@ -72,7 +72,7 @@ func (c *many) begin(o *ope.Order) bool {
 
 // open begins a receive of many messages, and gives it those that wait for it. False: it has
 // ended.
-func (c *many) open(o *ope.Order) bool {
+func (c *multiRecvs) open(o *ope.Order) bool {
 	sink, ok := o.Req.Sink.(ope.Many)
 	if !ok {
 		c.end(o, errno.ErrInvalid)
@@ -98,29 +98,29 @@ func (c *many) open(o *ope.Order) bool {
 
 // place gives a message, which is in the matcher no more, its place in o's buffer. True: the
 // buffer takes no more.
-func (c *many) place(x *ope.Rxe, o *ope.Order) (full bool) {
+func (c *multiRecvs) place(x *ope.Rxe, o *ope.Order) (full bool) {
 	multi := o.Multi
 	part, full := multi.Place(x.Size())
 	if full {
 		c.table.RemoveRecv(&o.Recv)
 		multi.Close(nil) // not before the part ends
 	}
-	if len(c.bound) == 0 && multi.Room() {
+	if len(c.placed) == 0 && multi.Room() {
 		x.Match(part)
 		return full
 	}
 	if x.Fresh() {
 		x.Unexpected()
 	}
-	c.bound = append(c.bound, bound{claim{x, x.Claim(), x.Link()}, part, multi})
+	c.placed = append(c.placed, placedMsg{claim{x, x.Claim(), x.Link()}, part, multi})
 	return full
 }
 
-// goOn receives the bound messages for whose outcome there is room by now.
-func (c *many) goOn() {
-	for c.first < len(c.bound) && c.bound[c.first].multi.Room() {
-		b := c.bound[c.first]
-		c.bound[c.first] = bound{}
+// resume receives the placed messages for whose outcome there is room by now.
+func (c *multiRecvs) resume() {
+	for c.first < len(c.placed) && c.placed[c.first].multi.Room() {
+		b := c.placed[c.first]
+		c.placed[c.first] = placedMsg{}
 		c.first++
 		if b.rxe.Is(b.use) {
 			b.rxe.Match(b.part)
@@ -128,33 +128,33 @@ func (c *many) goOn() {
 			c.end(b.part, b.lost())
 		}
 	}
-	if 2*c.first >= len(c.bound) { // so that each is moved once
-		n := copy(c.bound, c.bound[c.first:])
-		clear(c.bound[n:])
-		c.bound, c.first = c.bound[:n], 0
+	if 2*c.first >= len(c.placed) { // so that each is moved once
+		n := copy(c.placed, c.placed[c.first:])
+		clear(c.placed[n:])
+		c.placed, c.first = c.placed[:n], 0
 	}
 }
 
-// drop forgets the bound messages, since the endpoint ends.
-func (c *many) drop() {
-	for _, b := range c.bound[c.first:] {
+// drop forgets the placed messages, since the endpoint ends.
+func (c *multiRecvs) drop() {
+	for _, b := range c.placed[c.first:] {
 		b.multi.Forget(b.part)
 	}
-	c.bound, c.first = nil, 0
+	c.placed, c.first = nil, 0
 }
 
-// revoke sees to it that bound messages do not go into a region that is being closed: they will
+// revoke sees to it that placed messages do not go into a region that is being closed: they will
 // be cut off.
-func (c *many) revoke(r *mr.Region) {
-	for i := c.first; i < len(c.bound); i++ {
-		if q := &c.bound[i].part.Req; ope.Overlap(r.Bytes(), q.Buf) {
+func (c *multiRecvs) revoke(r *mr.Region) {
+	for i := c.first; i < len(c.placed); i++ {
+		if q := &c.placed[i].part.Req; ope.Overlap(r.Bytes(), q.Buf) {
 			q.Buf = nil
 		}
 	}
 }
 
-// size gives a message to a receive with the flag Sized.
-func (c *many) size(x *ope.Rxe, o *ope.Order) {
+// matchSized gives a message to a receive with the flag Sized.
+func (c *multiRecvs) matchSized(x *ope.Rxe, o *ope.Order) {
 	if x.IsHere(len(o.Req.Buf)) {
 		x.Match(o)
 		return
@@ -170,32 +170,11 @@ func (c *many) size(x *ope.Rxe, o *ope.Order) {
 }
 
 // recalled reports whether r has the flag Sized and does not know what was left since.
-func (c *many) recalled(r *ope.Request) bool { return r.Flags&ope.Sized != 0 && r.Data < c.round }
+func (c *multiRecvs) recalled(r *ope.Request) bool { return r.Flags&ope.Sized != 0 && r.Data < c.round }
 
-// handBack ends a receive that is recalled, and not in the matcher.
-func (c *many) handBack(o *ope.Order) {
+// endRecalled ends a receive that is recalled, and not in the matcher.
+func (c *multiRecvs) endRecalled(o *ope.Order) {
 	res := &c.claims.result
 	*res = ope.Result{N: ope.Recalled, Peer: o.Req.Peer}
 	c.pools.Hand(o, res)
-}
-
-// Recall ends the posted receives with the flag Sized that were made before somebody left message
-// number round for them. On the shard.
-func (e *Endpoint) Recall(round uint64) {
-	if e.closing.state != open || e.table == nil {
-		return
-	}
-	c := &e.many
-	c.round = max(c.round, round)
-	var found []*ope.Order
-	e.table.EachRecv(func(r *match.Recv) bool {
-		if o := e.pools.Orders.At(r.Owner); c.recalled(&o.Req) {
-			found = append(found, o)
-		}
-		return true
-	})
-	for _, o := range found {
-		e.table.RemoveRecv(&o.Recv)
-		c.handBack(o)
-	}
 }

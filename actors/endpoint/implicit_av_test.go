@@ -84,7 +84,7 @@ func TestHostHasItsShare(t *testing.T) {
 	r.Run()
 	require.Len(t, r.Outcomes, 103)
 	for range 10 {
-		r.Advance(crowdEvery)
+		r.Advance(overflowEvery)
 	}
 	require.Empty(t, r.QP.HeldBack)
 	r.Advance(time.Second)
@@ -93,8 +93,8 @@ func TestHostHasItsShare(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// crowdEvery is how often an endpoint looks for room for those that it holds back.
-const crowdEvery = 5 * time.Millisecond
+// overflowEvery is how often an endpoint looks for room for those that it holds back.
+const overflowEvery = 5 * time.Millisecond
 
 // TestStrangersWhoLeft: those whose queue pair is gone are found out when others come, and
 // take no places after PeerTimeout.

@@ -15,25 +15,25 @@ import (
 //
 // Among what is let in are control packets, and messages, since one of them may be what the
 // application waits for. Above settings.InForce.Hard messages are held back altogether: a
-// device that can refuses them alone (peer/hoard.go), another, as EFA is, refuses everything.
+// device that can refuses them alone (package peer), another, as EFA is, refuses everything.
 type pressure struct {
 	env   *peer.Env
 	peers *peers
 	event func(Event)
 	span  uint64 // the endpoint's, in env.Trail
 
-	off   bool // the endpoint keeps nothing: receives are posted one by one
-	on    bool
-	alone bool // every device can hold one sender back
-	timer shard.Timer
-	tick  trickleMsg
-	care  shard.Timer
-	cared careMsg
+	off        bool // the endpoint keeps nothing: receives are posted one by one
+	on         bool
+	perSender  bool // every device can hold one sender back
+	timer      shard.Timer
+	trickleM   trickleMsg
+	keepalive  shard.Timer
+	keepaliveM keepaliveMsg
 }
 
 type trickleMsg struct{ shard.Message }
 
-type careMsg struct{ shard.Message }
+type keepaliveMsg struct{ shard.Message }
 
 // Under pressure packets are let in at this rate, enough for control packets to flow.
 const (
@@ -43,9 +43,9 @@ const (
 
 // begin looks at the devices.
 func (p *pressure) begin() {
-	p.alone = true
+	p.perSender = true
 	for i := range p.env.Paths {
-		p.alone = p.alone && p.env.Paths[i].HoldsBack
+		p.perSender = p.perSender && p.env.Paths[i].HoldsBack
 	}
 }
 
@@ -59,7 +59,7 @@ func (p *pressure) check() {
 	case !p.on && held > limit:
 		p.on = true
 		p.env.Q.Throttle(true)
-		p.start()
+		p.startTrickle()
 		p.env.Trail.Put(p.span, trail.Pressure, 0, uint64(held), 0)
 		p.event(Event{Kind: MemoryPressure})
 	case p.on && held <= limit-limit/4:
@@ -70,8 +70,8 @@ func (p *pressure) check() {
 		p.event(Event{Kind: MemoryRelieved})
 	}
 	p.env.Full.Relieve()
-	if p.holding() && !p.care.Active() {
-		p.careLater()
+	if p.holding() && !p.keepalive.Active() {
+		p.startKeepalive()
 	}
 }
 
@@ -87,31 +87,33 @@ func (p *pressure) onTick() {
 	if p.check(); !p.on {
 		return
 	}
-	if p.alone || p.env.Mem.Total() <= p.env.Config.Hard() {
+	if p.perSender || p.env.Mem.Total() <= p.env.Config.Hard() {
 		p.env.Q.Trickle(tricklePackets)
 	}
-	p.start()
+	p.startTrickle()
 }
 
-func (p *pressure) start() { p.env.Sh.StartTimer(&p.timer, trickleEvery, p.env.Endpoint, &p.tick) }
+func (p *pressure) startTrickle() {
+	p.env.Sh.StartTimer(&p.timer, trickleEvery, p.env.Endpoint, &p.trickleM)
+}
 
-// onCare gives peers a sign of life.
-func (p *pressure) onCare() {
+// onKeepalive gives peers a sign of life.
+func (p *pressure) onKeepalive() {
 	if !p.holding() {
 		return
 	}
 	if p.on {
-		p.peers.greet()
+		p.peers.probeAll()
 	}
 	p.env.Full.Tend()
-	p.careLater()
+	p.startKeepalive()
 }
 
-func (p *pressure) careLater() {
-	p.env.Sh.StartTimer(&p.care, p.env.Config.PeerTimeout/4, p.env.Endpoint, &p.cared)
+func (p *pressure) startKeepalive() {
+	p.env.Sh.StartTimer(&p.keepalive, p.env.Config.PeerTimeout/4, p.env.Endpoint, &p.keepaliveM)
 }
 
 func (p *pressure) stop() {
 	p.env.Sh.StopTimer(&p.timer)
-	p.env.Sh.StopTimer(&p.care)
+	p.env.Sh.StopTimer(&p.keepalive)
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// places is the addresses of the address vector: by handle, for what leaves, and by queue
+// directory is the addresses of the address vector: by handle, for what leaves, and by queue
 // pair, for what comes. There is an address handle for each of them from the insertion on,
 // since a completion names its sender by that.
-type places struct {
+type directory struct {
 	qp       device.QP
 	book     Book
 	news     func() // Config.News
 	byHandle []*remote
-	at       map[place]*remote // the latest insertion
-	handles  []addressHandle   // by AH
+	byAddr   map[qpAddr]*remote // the latest insertion
+	handles  []addressHandle    // by AH
 }
 
 // addressHandle is one of the device's, and how many of the endpoints have it.
@@ -27,28 +27,28 @@ type addressHandle struct {
 	n   int
 }
 
-// place is a queue pair.
-type place struct {
+// qpAddr is a queue pair.
+type qpAddr struct {
 	gid device.GID
 	qpn uint16
 }
 
 // remote is an endpoint in the address vector.
 type remote struct {
-	handle uint64
-	age    uint64
-	addr   wire.RawAddr
-	ah     device.AH
-	out    int     // requests that the device has
-	left   bool    // taken out of the address vector
-	former *remote // at the same place, inserted earlier
+	handle   uint64
+	age      uint64
+	addr     wire.RawAddr
+	ah       device.AH
+	inFlight int     // requests that the device has
+	left     bool    // taken out of the address vector
+	earlier  *remote // at the same queue pair, inserted earlier
 }
 
-func (x *remote) place() place { return place{x.addr.GID(), x.addr.QPN()} }
+func (x *remote) qpAddr() qpAddr { return qpAddr{x.addr.GID(), x.addr.QPN()} }
 
 // start learns all that is in the address vector.
-func (d *places) start(qp device.QP, book Book, news func()) {
-	d.qp, d.book, d.news, d.at = qp, book, news, make(map[place]*remote)
+func (d *directory) start(qp device.QP, book Book, news func()) {
+	d.qp, d.book, d.news, d.byAddr = qp, book, news, make(map[qpAddr]*remote)
 	for h := range book.Now() { // no handle is above the number of insertions
 		d.learn(h)
 	}
@@ -56,14 +56,14 @@ func (d *places) start(qp device.QP, book Book, news func()) {
 
 // learn takes a handle in if it is one. What the device refuses is tried again with the
 // first operation.
-func (d *places) learn(handle uint64) {
+func (d *directory) learn(handle uint64) {
 	if _, err := d.book.Address(handle); err == nil {
 		_, _ = d.remote(handle)
 	}
 }
 
 // remote returns the endpoint of a handle.
-func (d *places) remote(handle uint64) (*remote, error) {
+func (d *directory) remote(handle uint64) (*remote, error) {
 	if handle < uint64(len(d.byHandle)) && d.byHandle[handle] != nil {
 		return d.byHandle[handle], nil
 	}
@@ -85,37 +85,37 @@ func (d *places) remote(handle uint64) (*remote, error) {
 	}
 	d.handles[ah].gid = addr.GID()
 	d.handles[ah].n++
-	d.enter(x)
+	d.add(x)
 	return x, nil
 }
 
-// enter puts an endpoint before those at its place that were inserted earlier.
-func (d *places) enter(x *remote) {
-	later := d.at[x.place()]
+// add puts an endpoint before those at its queue pair that were inserted earlier.
+func (d *directory) add(x *remote) {
+	later := d.byAddr[x.qpAddr()]
 	if later == nil || later.age < x.age {
-		x.former = later
-		d.at[x.place()] = x
+		x.earlier = later
+		d.byAddr[x.qpAddr()] = x
 		return
 	}
-	for later.former != nil && later.former.age > x.age {
-		later = later.former
+	for later.earlier != nil && later.earlier.age > x.age {
+		later = later.earlier
 	}
-	x.former, later.former = later.former, x
+	x.earlier, later.earlier = later.earlier, x
 }
 
 // remove takes a handle out and returns its endpoint, nil if there is none.
-func (d *places) remove(handle uint64) *remote {
+func (d *directory) remove(handle uint64) *remote {
 	if handle >= uint64(len(d.byHandle)) || d.byHandle[handle] == nil {
 		return nil
 	}
 	x := d.byHandle[handle]
 	d.byHandle[handle], x.left = nil, true
-	now := d.at[x.place()]
+	now := d.byAddr[x.qpAddr()]
 	for now != nil && now.left {
-		now = now.former
+		now = now.earlier
 	}
-	if d.at[x.place()] = now; now == nil {
-		delete(d.at, x.place())
+	if d.byAddr[x.qpAddr()] = now; now == nil {
+		delete(d.byAddr, x.qpAddr())
 	}
 	d.drop(x)
 	return x
@@ -123,8 +123,8 @@ func (d *places) remove(handle uint64) *remote {
 
 // drop gives the address handle of an endpoint up that has left, when nothing to it is with
 // the device any more.
-func (d *places) drop(x *remote) {
-	if !x.left || x.out > 0 {
+func (d *directory) drop(x *remote) {
+	if !x.left || x.inFlight > 0 {
 		return
 	}
 	_ = d.qp.DestroyAH(x.ah) // it was created by us, so this does not fail
@@ -136,7 +136,7 @@ func (d *places) drop(x *remote) {
 }
 
 // gid is what the device calls ah, or else gid.
-func (d *places) gid(ah device.AH, gid device.GID) device.GID {
+func (d *directory) gid(ah device.AH, gid device.GID) device.GID {
 	if int(ah) < len(d.handles) {
 		return d.handles[ah].gid
 	}
@@ -144,13 +144,13 @@ func (d *places) gid(ah device.AH, gid device.GID) device.GID {
 }
 
 // find returns the endpoint at a queue pair, as a completion names it, or nil.
-func (d *places) find(ah device.AH, qpn uint16, gid device.GID) *remote {
-	return d.at[place{d.gid(ah, gid), qpn}]
+func (d *directory) find(ah device.AH, qpn uint16, gid device.GID) *remote {
+	return d.byAddr[qpAddr{d.gid(ah, gid), qpn}]
 }
 
-// source is who a completion is of: of a queue pair in no address vector the device knows
-// the place, or at least the number.
-func (d *places) source(ah device.AH, qpn uint16, gid device.GID) (handle uint64, from *wire.RawAddr) {
+// source is the sender that a completion names. Of a queue pair in no address vector the device
+// knows the address, or at least the number.
+func (d *directory) source(ah device.AH, qpn uint16, gid device.GID) (handle uint64, from *wire.RawAddr) {
 	x := d.find(ah, qpn, gid)
 	if x == nil {
 		d.news()

@@ -14,26 +14,26 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// An endpoint without the protocol has a port in place of peers, operations and matcher.
-// What else it has is that of any endpoint: requests, writes that wait to be told, the end.
+// An endpoint without the protocol (efa-direct) has a direct.Port in place of peers, operations
+// and matcher. Requests, reports of peers' writes and closing are those of any endpoint.
 
-// forEver is the number of resends of the device that is no number.
-const forEver = 7
+// retryForever is the RNR retry count of the device that means no limit.
+const retryForever = 7
 
 // setDirect has the device resend for ever unless the caller says otherwise, as libfabric
-// has it, since nobody else does.
+// does, since there is no protocol that sends again.
 func (c *Config) setDirect() error {
 	if c.Device.Devices() != nil {
 		return fmt.Errorf("%w: Direct on %s: receives would have to be posted to several devices", errno.ErrNotSupported, c.Device.Info().Name)
 	}
 	if c.Settings.RNRRetry == 0 {
-		c.Settings.RNRRetry = forEver
+		c.Settings.RNRRetry = retryForever
 	}
 	return nil
 }
 
-// newPort makes the port of an endpoint that is being opened.
-func newPort(e *Endpoint) *direct.Port {
+// newDirectPort makes the port of an endpoint that is being opened.
+func newDirectPort(e *Endpoint) *direct.Port {
 	return direct.New(direct.Config{
 		Shard: e.cfg.Shard, Device: e.cfg.Device, Datagram: e.cfg.Datagram, Book: e.cfg.Book, Regions: e.cfg.Regions, News: e.cfg.News,
 		Log: e.cfg.Log, Trail: e.cfg.Trail, Tally: &e.pools.Tally,
@@ -53,52 +53,52 @@ func newPort(e *Endpoint) *direct.Port {
 	})
 }
 
-// startPort is start without the protocol.
-func (e *Endpoint) startPort() {
+// startDirect is start without the protocol.
+func (e *Endpoint) startDirect() {
 	sh := e.cfg.Shard
 	e.pressure.off = true
 	e.port.Start(e.queue, sh.SpawnChild(e.ctx, "port", func() actor.Actor { return e.port }))
 	e.qref = sh.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
-	e.polls = sh.AddPoller(e.ref, e.pollerOf())
+	e.polls = sh.AddPoller(e.ref, e.poller())
 	sh.AddPoller(e.qref, e.queue)
 }
 
-// pollerOf is the endpoint as the shard polls it.
-func (e *Endpoint) pollerOf() shard.Poller {
+// poller is the endpoint as the shard polls it.
+func (e *Endpoint) poller() shard.Poller {
 	if e.port != nil {
-		return plain{e}
+		return directPoller{e: e}
 	}
 	return e
 }
 
-// plain is the endpoint as it is polled without the protocol.
-type plain struct{ *Endpoint }
+// directPoller is the endpoint as it is polled without the protocol.
+type directPoller struct{ e *Endpoint }
 
 // Poll takes requests from the application.
-func (p plain) Poll(*shard.Shard) int {
-	e := p.Endpoint
+func (p directPoller) Poll(*shard.Shard) int {
+	e := p.e
 	if e.closing.state == stopped {
 		return 0
 	}
 	n := 0
-	if e.direct.Kind != 0 { // what is in the ring came later
+	if e.unqueued.Kind != 0 { // what is in the ring came later
 		n++
 		e.handling = true
-		e.handlePlain(&e.direct)
+		e.handleDirect(&e.unqueued)
 		e.handling = false
-		e.direct.Forget()
+		e.unqueued.Forget()
 	}
 	for r := e.reqs.Peek(); r != nil && n < batch; r = e.reqs.Peek() {
 		n++
 		e.handling = true
-		e.handlePlain(r)
+		e.handleDirect(r)
 		e.handling = false
 		e.drop(r)
 	}
 	return n
 }
 
-func (e *Endpoint) handlePlain(r *ope.Request) {
+func (e *Endpoint) handleDirect(r *ope.Request) {
 	switch {
 	case r.Flags&ope.Aged != 0 && e.outdated(r):
 		e.reject(r, peer.ErrRemoved)
@@ -109,7 +109,13 @@ func (e *Endpoint) handlePlain(r *ope.Request) {
 }
 
 // Flush ends a turn.
-func (p plain) Flush(sh *shard.Shard) {
-	p.port.Flush()
-	p.Endpoint.Flush(sh)
+func (p directPoller) Flush(sh *shard.Shard) {
+	p.e.port.Flush()
+	p.e.Flush(sh)
 }
+
+// Arm is asked before the shard sleeps.
+func (p directPoller) Arm() bool { return p.e.Arm() }
+
+// FDs has nothing to add to the device's.
+func (p directPoller) FDs() []int { return p.e.FDs() }

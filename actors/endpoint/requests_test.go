@@ -7,6 +7,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/script"
@@ -277,4 +278,82 @@ func TestTruncatedPackets(t *testing.T) {
 // set is the configuration of an endpoint with the given settings.
 func set(s settings.Settings) endpoint.Config {
 	return endpoint.Config{Settings: settings.InForce{Settings: s}}
+}
+
+// TestSendersGiveWay: an application that sends again with each completion leaves room
+// in the send queue for the operations that wait for it.
+func TestSendersGiveWay(t *testing.T) {
+	for name, req := range map[string]ope.Request{
+		"short": {Kind: ope.KindSend}, "write": {Kind: ope.KindWrite, Addr: 0x1000, Key: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, a := start(t, script.Config{Endpoint: set(settings.Settings{SendQueue: 4})})
+			b := addPeer(t, r, "b", 2)
+			send := func() {
+				req.Peer, req.Buf = a.Handle, script.Pattern(10, r.NextSeed())
+				r.Submit(req, r.NextSeed())
+			}
+			for range 4 {
+				send()
+			}
+			r.Run()
+			waits := r.Send(b, 10, 0, 0, 0)
+			r.Run()
+			r.OnDone = func(op *script.Op) {
+				if op.Req.Peer == a.Handle {
+					send()
+				}
+			}
+			for range 20 {
+				r.QP.Complete(r.QP.Flying()[0], device.StatusOK)
+				r.Run()
+			}
+			require.Equal(t, 1, waits.Ends)
+			r.OnDone = nil
+			completeAll(r)
+		})
+	}
+}
+
+// TestHops counts the messages that go through the ring: none for operations that wait
+// for nothing but an acknowledgement. Where every message takes the ring there are three
+// for an eager send and three for an eager receive, as docs/architecture.md lists them.
+func TestHops(t *testing.T) {
+	for _, c := range []struct {
+		name                      string
+		queue                     bool
+		send, receive, unexpected uint64
+	}{
+		{"called", false, 0, 0, 0},
+		{"queued", true, 3, 3, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, a := start(t, script.Config{Queue: c.queue})
+			r.Auto = true
+			warm := r.Send(a, 10, 0, 0, 0)
+			r.Recv(nil, 10, 0, 0, 0)
+			inject(t, r, a, "EAGER_MSGRTM", "msg_id=0", "len=1")
+			r.Run()
+			require.Equal(t, 1, warm.Ends)
+
+			hops := func(f func() *script.Op) uint64 {
+				before := r.Shard.Delivered()
+				op := f()
+				r.Run()
+				require.Equal(t, 1, op.Ends)
+				return r.Shard.Delivered() - before
+			}
+			require.Equal(t, c.send, hops(func() *script.Op { return r.Send(a, 10, 0, 0, 0) }), "an eager send")
+			require.Equal(t, c.receive, hops(func() *script.Op {
+				got := r.Recv(nil, 10, 0, 0, 0)
+				inject(t, r, a, "EAGER_MSGRTM", "msg_id=1", "len=1")
+				return got
+			}), "an eager receive")
+			require.Equal(t, c.unexpected, hops(func() *script.Op {
+				inject(t, r, a, "EAGER_MSGRTM", "msg_id=2", "len=1")
+				r.Run()
+				return r.Recv(nil, 10, 0, 0, 0)
+			}), "a message that came before its receive")
+		})
+	}
 }

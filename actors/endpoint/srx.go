@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -15,11 +16,11 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// Pool is the actor of a shared receive pool: receives that messages to several endpoints
-// take (fi_srx_context).
+// Pool is the actor of a shared receive context (SRX, fi_srx_context): receives that messages
+// to several endpoints take.
 //
 //   - It owns the posted receives, and the order in which endpoints are served that have
-//     messages waiting (seats). Each endpoint keeps its own unexpected messages.
+//     messages waiting (srxMembers). Each endpoint keeps its own unexpected messages.
 //   - The application reaches it through a request ring. Endpoints of its shard, no others,
 //     call it, so that nothing is locked.
 //   - It gives a receive to the endpoint whose message takes it; from then on it is as if it
@@ -27,18 +28,18 @@ import (
 //   - It waits for nothing.
 //   - Close ends the receives that wait, and it; by then no endpoint has it.
 type Pool struct {
-	cfg    PoolConfig
-	ref    shard.Ref
-	reqs   *ring.MPSC[ope.Request]
-	posted *match.Table // receives only
-	orders *ope.Orders  // of the pool and of its endpoints
-	seats  seats
-	ending poolEnd
+	cfg     PoolConfig
+	ref     shard.Ref
+	reqs    *ring.MPSC[ope.Request]
+	posted  *match.Table // receives only
+	orders  *ope.Orders  // of the pool and of its endpoints
+	members srxMembers
+	ending  srxEnd
 
 	handling bool // the request at the head of the ring
 }
 
-// PoolConfig has what a pool uses.
+// PoolConfig has what an SRX uses.
 type PoolConfig struct {
 	Shard *shard.Shard
 	Depth int // requests that fit the ring
@@ -46,26 +47,40 @@ type PoolConfig struct {
 	OnFlush func()
 }
 
-// poolEnd is the end of a pool, by Close or by a panic.
-type poolEnd struct {
+// PoolSink takes the outcomes of those of an SRX's receives that messages to one endpoint
+// took. Its methods are called on the shard.
+type PoolSink interface {
+	ope.Sink
+	// Room takes the place of one more outcome, and reports whether there was one. If not,
+	// the shard runs a turn when there is.
+	Room() bool
+	// Waive gives back what Room took.
+	Waive()
+	// Took says that the receive r has that place, so that it needs none that it had with the
+	// pool. A quiet one gives the place back.
+	Took(r *ope.Request)
+}
+
+// srxEnd is the end of an SRX, by Close or by a panic.
+type srxEnd struct {
 	err    error        // why the pool takes no more receives; the shard's
 	closed shard.Signal // nothing is posted any more; any goroutine
 	late   sync.Mutex   // held by the goroutine that refuses requests once closed is set
 }
 
 type (
-	poolBegin struct{ shard.Message }
-	poolClose struct{ shard.Message }
+	srxBegin struct{ shard.Message }
+	srxClose struct{ shard.Message }
 )
 
-// OpenPool makes a pool. Any goroutine.
+// OpenPool makes an SRX. Any goroutine.
 func OpenPool(cfg PoolConfig) (*Pool, error) {
 	p := &Pool{cfg: cfg, reqs: ring.NewMPSC[ope.Request](cfg.Depth), posted: match.New(), orders: new(ope.Orders)}
 	var err error
 	if p.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return p }); err != nil {
 		return nil, err
 	}
-	cfg.Shard.Post(p.ref, &poolBegin{})
+	cfg.Shard.Post(p.ref, &srxBegin{})
 	return p, nil
 }
 
@@ -86,7 +101,7 @@ func (p *Pool) Submit(r *ope.Request) bool {
 // Close ends every receive that no message has taken with ErrClosed. The pool has no
 // endpoint any more. Any goroutine.
 func (p *Pool) Close(ctx context.Context) error {
-	p.cfg.Shard.Post(p.ref, &poolClose{})
+	p.cfg.Shard.Post(p.ref, &srxClose{})
 	if err := p.cfg.Shard.Wait(ctx, &p.ending.closed); err != nil {
 		return err
 	}
@@ -97,9 +112,9 @@ func (p *Pool) Close(ctx context.Context) error {
 // Receive is the pool's message switch.
 func (p *Pool) Receive(ctx actor.Context) {
 	switch ctx.Message().(type) {
-	case *poolBegin:
+	case *srxBegin:
 		p.cfg.Shard.AddPoller(p.ref, p)
-	case *poolClose:
+	case *srxClose:
 		p.end(errno.ErrClosed)
 	case *actor.Restarting:
 		p.crashed()
@@ -108,7 +123,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 
 // Poll takes requests from the application.
 func (p *Pool) Poll(*shard.Shard) int {
-	n := p.seats.retry()
+	n := p.members.retry()
 	for n < batch {
 		r := p.reqs.Peek()
 		if r == nil {
@@ -148,11 +163,11 @@ func (p *Pool) handle(r *ope.Request) {
 	case r.Kind == ope.KindCancel:
 		p.onCancel(r.ID)
 	case p.ending.err != nil:
-		tell(r, p.ending.err)
+		complete(r, p.ending.err)
 	case r.Kind == ope.KindRecv && r.Peer == uint64(match.AnySource):
 		p.onRecv(r)
 	default:
-		tell(r, errno.ErrInvalid)
+		complete(r, errno.ErrInvalid)
 	}
 }
 
@@ -162,7 +177,7 @@ func (p *Pool) onRecv(r *ope.Request) {
 	o := p.orders.Get(r, p.cfg.Shard.Now())
 	o.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	o.Recv.Tag, o.Recv.Ignore, o.Recv.Source = r.Tag, r.Ignore, match.AnySource
-	if !p.seats.serve(o) {
+	if !p.members.serve(o) {
 		p.posted.Post(&o.Recv)
 	}
 }
@@ -173,7 +188,7 @@ func (p *Pool) onCancel(id uint64) {
 	if found {
 		return
 	}
-	for _, s := range p.seats.all {
+	for _, s := range p.members.all {
 		s.e.pools.EachRx(func(r *ope.Rxe) {
 			if r.RequestID() == id {
 				p.cfg.Shard.Tell(r.Ref(), &ope.Cancel{ID: id, Err: errno.ErrCanceled})
@@ -186,7 +201,7 @@ func (p *Pool) onCancel(id uint64) {
 // endpoints have taken since they were asked to. Runs on the shard.
 func (p *Pool) Revoke(r *mr.Region) {
 	defer func() {
-		for _, s := range p.seats.all {
+		for _, s := range p.members.all {
 			s.e.Revoke(r)
 		}
 	}()
@@ -204,7 +219,7 @@ func (p *Pool) failReceives(which func(*ope.Order) bool, err error) (found bool)
 		p.posted.RemoveRecv(r)
 		req := o.Req
 		p.orders.Put(o) // first: the sink may panic
-		tell(&req, err)
+		complete(&req, err)
 		return true
 	})
 	return found
@@ -249,7 +264,7 @@ func (p *Pool) crashed() {
 // giveUp ends the request that was being handled when the pool crashed.
 func (p *Pool) giveUp(r *ope.Request) {
 	defer func() { _ = recover() }() // its sink may have caused the panic
-	tell(r, errno.ErrIO)
+	complete(r, errno.ErrIO)
 }
 
 // has reports whether the receive id waits, or an endpoint has it.
@@ -258,7 +273,7 @@ func (p *Pool) has(id uint64) (found bool) {
 		found = p.orders.At(r.Owner).Req.ID == id
 		return !found
 	})
-	for _, s := range p.seats.all {
+	for _, s := range p.members.all {
 		s.e.pools.EachRx(func(r *ope.Rxe) { found = found || r.RequestID() == id })
 	}
 	return found
@@ -279,8 +294,197 @@ func (p *Pool) drain() {
 			r.More.Run()
 		case ope.KindCancel:
 		default:
-			tell(r, p.ending.err)
+			complete(r, p.ending.err)
 		}
 		p.drop(r)
+	}
+}
+
+// srxMember is an endpoint that has an SRX.
+type srxMember struct {
+	e    *Endpoint
+	sink PoolSink
+
+	prev, next *srxMember // ring of those with messages that wait; nil: it is not in it
+	// blocked: there was no room for an outcome, and messages wait that posted receives take.
+	// No later message of the endpoint may be given a receive before them.
+	blocked bool
+}
+
+// srxMembers are an SRX's endpoints. Those with messages that wait stand in a ring and are
+// served in turn, one receive each, so that a flood at one leaves the others their share.
+type srxMembers struct {
+	all     []*srxMember
+	first   *srxMember // in the ring: whose turn it is
+	waiting int
+	blocked int
+}
+
+// join makes e a member, whose outcomes sink takes. Runs on the shard.
+func (p *Pool) join(e *Endpoint, sink PoolSink) *srxMember {
+	s := &srxMember{e: e, sink: sink}
+	p.members.all = append(p.members.all, s)
+	return s
+}
+
+// leave ends the membership, if there is one. The receives that no message took stay with
+// the pool.
+func (s *srxMember) leave() {
+	if s == nil || s.e.srx == nil {
+		return
+	}
+	q := &s.e.cfg.Pool.members
+	q.removeWaiting(s)
+	q.setBlocked(s, false)
+	q.all = slices.DeleteFunc(q.all, func(x *srxMember) bool { return x == s })
+	s.e.srx = nil
+}
+
+// arrive gives a message, which none of the endpoint's own receives takes, one of the SRX's. If
+// there is none it returns false, and the message is to be added to the endpoint's table.
+func (s *srxMember) arrive(r *ope.Rxe, k match.Kind, tag uint64) bool {
+	p := s.e.cfg.Pool
+	if s.blocked || p.posted.Recvs() == 0 {
+		p.members.addWaiting(s)
+		return false
+	}
+	if !s.sink.Room() {
+		p.members.setBlocked(s, true)
+		p.members.addWaiting(s)
+		return false
+	}
+	o := p.posted.Arrive(k, tag, match.NotAvail)
+	if o == nil {
+		s.sink.Waive()
+		p.members.addWaiting(s)
+		return false
+	}
+	s.pair(r, p.orders.At(o.Owner))
+	return true
+}
+
+// pair makes a receive of the SRX's, for which Room was called, the endpoint's.
+func (s *srxMember) pair(r *ope.Rxe, o *ope.Order) {
+	s.sink.Took(&o.Req)
+	o.Req.Sink = s.sink
+	r.Match(o)
+}
+
+// serve gives the receive o the endpoint's oldest message that it takes, if there is one.
+func (s *srxMember) serve(o *ope.Order) bool {
+	if s.blocked {
+		return false
+	}
+	m := s.e.table.Find(o.Recv.Kind, o.Recv.Tag, o.Recv.Ignore, match.AnySource)
+	if m == nil {
+		return false
+	}
+	if !s.sink.Room() {
+		s.e.cfg.Pool.members.setBlocked(s, true)
+		return false
+	}
+	s.e.table.RemoveMsg(m)
+	s.pair(s.e.pools.Rxe(m.Owner), o)
+	return true
+}
+
+// retry gives posted receives to messages that had to wait for room, as far as there is some.
+func (s *srxMember) retry() (n int) {
+	p := s.e.cfg.Pool
+	stuck := false
+	s.e.table.EachMsg(func(m *match.Msg) bool {
+		if p.posted.Recvs() == 0 {
+			return false
+		}
+		if stuck = !s.sink.Room(); stuck {
+			return false
+		}
+		r := p.posted.Arrive(m.Kind, m.Tag, match.NotAvail)
+		if r == nil {
+			s.sink.Waive()
+			return true
+		}
+		n++
+		s.e.table.RemoveMsg(m)
+		s.pair(s.e.pools.Rxe(m.Owner), p.orders.At(r.Owner))
+		return true
+	})
+	p.members.setBlocked(s, stuck)
+	return n
+}
+
+// retry looks for room where there was none.
+func (q *srxMembers) retry() (n int) {
+	if q.blocked == 0 {
+		return 0
+	}
+	for _, s := range slices.Clone(q.all) {
+		if s.blocked {
+			n += s.retry()
+		}
+	}
+	return n
+}
+
+// serve gives a receive to the first endpoint, from the one whose turn it is on, that has a
+// message for it. Then it is the next one's turn.
+func (q *srxMembers) serve(o *ope.Order) bool {
+	q.retry()
+	s := q.first
+	for range q.waiting {
+		next := s.next
+		if s.e.table.Msgs() == 0 {
+			q.removeWaiting(s)
+		} else if s.serve(o) {
+			if s.next == nil {
+				return true // it has left
+			}
+			if q.first = s.next; s.e.table.Msgs() == 0 {
+				q.removeWaiting(s)
+			}
+			return true
+		}
+		s = next
+	}
+	return false
+}
+
+// addWaiting puts an endpoint into the ring: it is about to have a message that waits.
+func (q *srxMembers) addWaiting(s *srxMember) {
+	if s.next != nil {
+		return
+	}
+	q.waiting++
+	if q.first == nil {
+		s.prev, s.next, q.first = s, s, s
+		return
+	}
+	s.next, s.prev = q.first, q.first.prev
+	s.prev.next, s.next.prev = s, s
+}
+
+// removeWaiting takes it out.
+func (q *srxMembers) removeWaiting(s *srxMember) {
+	if s.next == nil {
+		return
+	}
+	q.waiting--
+	if q.first == s {
+		if q.first = s.next; q.first == s {
+			q.first = nil
+		}
+	}
+	s.prev.next, s.next.prev = s.next, s.prev
+	s.prev, s.next = nil, nil
+}
+
+func (q *srxMembers) setBlocked(s *srxMember, blocked bool) {
+	if s.blocked == blocked {
+		return
+	}
+	if s.blocked = blocked; blocked {
+		q.blocked++
+	} else {
+		q.blocked--
 	}
 }

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"slices"
+
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
@@ -16,7 +18,7 @@ type claims struct {
 	table   *match.Table // from the endpoint's start
 	closing *closing
 	reject  func(*ope.Request, error)
-	awaited awaited
+	waits   peekWaits
 
 	byID   map[uint64]claim // by the id of the request that claimed
 	result ope.Result       // scratch, which a Sink must not keep
@@ -44,7 +46,7 @@ func (c *claims) find(r *ope.Request) {
 		c.reject(r, c.closing.err())
 		return
 	}
-	from, err := c.awaited.source(r)
+	from, err := c.waits.source(r)
 	if err != nil {
 		c.reject(r, err)
 		return
@@ -54,7 +56,7 @@ func (c *claims) find(r *ope.Request) {
 	case m != nil:
 		c.found(r, m)
 	case r.Flags&ope.Await != 0:
-		c.awaited.add(c, r, from)
+		c.waits.add(c, r, from)
 	default:
 		c.result = ope.Result{Err: errno.ErrNoMessage, Peer: r.Peer}
 		r.Sink.Done(r, &c.result)
@@ -94,8 +96,8 @@ func (c *claims) keep(id uint64, x *ope.Rxe) {
 	c.byID[id] = claim{x, x.Claim(), x.Link()}
 }
 
-// take receives, or throws away, the message that the request r.Data claimed.
-func (c *claims) take(r *ope.Request) {
+// receive receives, or throws away, the message that the request r.Data claimed.
+func (c *claims) receive(r *ope.Request) {
 	x, ok := c.byID[r.Data]
 	if !ok {
 		c.reject(r, errno.ErrInvalid)
@@ -111,5 +113,73 @@ func (c *claims) take(r *ope.Request) {
 		o := c.pools.Orders.Get(r, c.env.Sh.Now())
 		o.Follow(c.env.Trail, x.link)
 		x.rxe.Match(o)
+	}
+}
+
+// peekWaits is the requests that look for a message and wait until there is one
+// (ope.Await), oldest first. It belongs to claims. A message that no receive has matched is
+// offered to them before it waits for a receive.
+type peekWaits struct {
+	list  []*ope.Order
+	peers *peers
+}
+
+// add makes r wait, unless it names a peer that has failed.
+func (a *peekWaits) add(c *claims, r *ope.Request, from *peer.Link) {
+	if from != nil && from.Err != nil {
+		c.reject(r, from.Err)
+		return
+	}
+	o := c.pools.Orders.Get(r, c.env.Sh.Now())
+	if from != nil {
+		o.Await(from)
+	}
+	a.list = append(a.list, o)
+}
+
+// source returns the peer that r names, nil if it names none. Its unexpected messages can
+// be found by the handle from then on.
+func (a *peekWaits) source(r *ope.Request) (*peer.Link, error) {
+	if r.Flags&ope.Await == 0 || r.Peer >= uint64(match.NotAvail) {
+		return nil, nil
+	}
+	return a.peers.link(r.Peer)
+}
+
+// offer looks whether those that wait find something now.
+func (a *peekWaits) offer(c *claims) {
+	for i := 0; i < len(a.list); {
+		o := a.list[i]
+		m := c.look(&o.Req)
+		if m == nil {
+			i++
+			continue
+		}
+		a.list = slices.Delete(a.list, i, i+1)
+		c.found(&o.Req, m)
+		c.pools.Orders.Put(o)
+	}
+}
+
+// fail ends those that keep does not want.
+func (a *peekWaits) fail(c *claims, keep func(*ope.Order) bool, err error) {
+	var doomed []*ope.Order
+	a.list = slices.DeleteFunc(a.list, func(o *ope.Order) bool {
+		if !keep(o) {
+			doomed = append(doomed, o)
+			return true
+		}
+		return false
+	})
+	for _, o := range doomed {
+		c.reject(&o.Req, err)
+		c.pools.Orders.Put(o)
+	}
+}
+
+// cancel ends the one with an id, if it is there.
+func (a *peekWaits) cancel(c *claims, id uint64) {
+	if len(a.list) > 0 {
+		a.fail(c, func(o *ope.Order) bool { return o.Req.ID != id }, errno.ErrCanceled)
 	}
 }
