@@ -102,8 +102,8 @@ func TestChooseBySettings(t *testing.T) {
 		{settings.Settings{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true}, "eager write long-read write long-read write"},
 		{settings.Settings{MinReadWrite: -1}, Facts{Kind: KindWrite, CanRead: true}, "eager write eager write eager write"},
 		{settings.Settings{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true, CanWrite: true}, "direct write direct write direct write"},
-		{settings.Settings{}, Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}}, "eager write eager write eager write"},
-		{settings.Settings{}, Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}, SameUnsolicited: true}, "direct write direct write direct write"},
+		{settings.Settings{}, Facts{Kind: KindWrite, CanWrite: true, HasData: true}, "eager write eager write eager write"},
+		{settings.Settings{}, Facts{Kind: KindWrite, CanWrite: true, HasData: true, SameUnsolicited: true}, "direct write direct write direct write"},
 	} {
 		f, p := able(c.facts), policyOf(c.policy)
 		got := ""
@@ -115,7 +115,7 @@ func TestChooseBySettings(t *testing.T) {
 		}
 		require.Equal(t, c.want, got[1:], "%+v", c)
 	}
-	f, p := Facts{Headers: Headers{MTU: 1000}, Kind: KindSend, Total: 2000}, policyOf(settings.Settings{MaxMedium: -1})
+	f, p := Facts{MTU: 1000, Kind: KindSend, Total: 2000}, policyOf(settings.Settings{MaxMedium: -1})
 	s, err := f.Choose(&p)
 	require.NoError(t, err)
 	require.Equal(t, LongCTS, s.Proto, "no medium")
@@ -151,7 +151,7 @@ func TestChooseWindows(t *testing.T) {
 		require.Equal(t, c.parts, s.Parts, "%d bytes", c.total)
 	}
 	// Immediate data travels with one request only.
-	f = able(Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}, SameUnsolicited: true, Total: 1001})
+	f = able(Facts{Kind: KindWrite, CanWrite: true, HasData: true, SameUnsolicited: true, Total: 1001})
 	f.MaxRDMA = 1000
 	s, err = f.Choose(&p)
 	require.NoError(t, err)

@@ -28,7 +28,7 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 	l.Join(&t.member, t.ref)
 	t.slot.Control = true
 	t.rawAddr, t.connID = false, false
-	t.peerID, t.hasPeer = id, true
+	t.peerID, t.marks.hasPeer = id, true
 	x := t.ext()
 	x.held = responseCost + hold
 	l.Hold(x.held)
@@ -40,7 +40,7 @@ func (t *Txe) respond(s *Shape) {
 	t.m.Start(s)
 	sh := t.pools.env.Sh
 	if !sh.Enter(t.ref) {
-		t.moreQueued = true
+		t.marks.moreQueued = true
 		sh.Tell(t.ref, &t.more)
 		return
 	}
@@ -71,7 +71,7 @@ func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 		return
 	}
 	for _, f := range from {
-		if !t.x.use(f.Region) {
+		if !t.x.used.use(f.Region) {
 			t.abandonResponse()
 			p.SendError(pkt.Link, wire.RefOpe, pkt.RecvID, uint32(errno.ProvRMAAddr))
 			return
@@ -80,7 +80,7 @@ func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 		t.x.nsrc++
 	}
 	if pkt.Length > uint64(p.Paths[pkt.Link.Path].MaxCopy) {
-		t.gathers = gathersMemory
+		t.marks.gathers = gathersMemory
 	}
 	proto := ShortRead
 	if pkt.Type == wire.TypeLongCTSRTR {
@@ -147,20 +147,13 @@ func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool 
 	if t == nil {
 		return false
 	}
-	t.hasPeer = false // a PEER_ERROR that fails is not reported in turn
+	t.marks.hasPeer = false // a PEER_ERROR that fails is not reported in turn
 	t.x.ref, t.x.errno = ref, prov
 	t.respond(&Shape{Proto: ErrorOnly, Parts: 1})
 	return true
 }
 
-// sendError reports the rxe's end to the peer.
-func (r *incoming) sendError(prov uint32) {
-	if r.pools.SendError(r.link, wire.RefOpe, r.says.SendID, prov) {
-		r.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
-	}
-}
-
-func (t *outgoing) responseHeader(b []byte) []byte {
+func (t *Txe) responseHeader(b []byte) []byte {
 	has, id := t.pools.connID()
 	switch t.m.Proto {
 	case AtomicResponse:
@@ -176,7 +169,7 @@ func (t *outgoing) responseHeader(b []byte) []byte {
 }
 
 // fillResponse makes the entry a READRSP, or CTSDATA of one.
-func (t *outgoing) fillResponse(p *device.Pke, seg Segment) {
+func (t *Txe) fillResponse(p *device.Pke, seg Segment) {
 	var h []byte
 	if seg.Data {
 		h = t.header(p.Header(), seg)

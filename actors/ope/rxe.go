@@ -1,11 +1,15 @@
 package ope
 
 import (
+	"errors"
 	"math"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
@@ -27,22 +31,6 @@ import (
 //   - It is never stopped alone; when its endpoint stops, the endpoint has ended
 //     it before.
 type Rxe struct {
-	incoming
-
-	next   *Rxe
-	stored uint64
-
-	head *peer.Packet // not copied yet
-	tail *peer.Packet // the last of them, nil if there are fewer than two
-
-	again   continueMsg
-	matched Matched
-	unexp   Unexpected
-}
-
-// incoming is what an operation that receives consists of, and what can be said and built
-// from that. The rxe and its reader are the only writers.
-type incoming struct {
 	pools *Pools
 	ref   shard.Ref
 	id    uint32 // recv_id
@@ -79,6 +67,16 @@ type incoming struct {
 	hold   peer.Hold
 	slot   device.SlotWait
 	member peer.Member
+
+	next   *Rxe
+	stored uint64
+
+	head *peer.Packet // not copied yet
+	tail *peer.Packet // the last of them, nil if there are fewer than two
+
+	again   continueMsg
+	matched Matched
+	unexp   Unexpected
 }
 
 // owed are packets that an rxe has to post.
@@ -103,30 +101,6 @@ type Unexpected struct {
 	Rxe *Rxe
 }
 
-// Begin takes an rxe for the message or write whose first packet is pkt; nil if there are MaxOps
-// of them in use.
-func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
-	r := p.rxFree
-	if r == nil {
-		if !p.growRx() {
-			return nil
-		}
-		return p.Begin(pkt)
-	}
-	p.rxFree, r.busy = r.next, true
-	r.arm(pkt.Link)
-	proto := protoOf[pkt.Type]
-	r.m.Begin(RxInit, proto, pkt.Length, pkt.Length)
-	r.stored = uint64(len(pkt.Payload))
-	r.says = pkt.Eager
-	r.head = pkt
-	p.Mix.Served[proto]++
-	if pkt.Ext != nil || pkt.Multi != nil || p.follows {
-		r.beginMore(pkt)
-	}
-	return r
-}
-
 // beginMore is the rest of Begin for a message that is more than one packet, for a write, and for
 // every one in an endpoint that follows what happens.
 func (r *Rxe) beginMore(pkt *peer.Packet) {
@@ -145,7 +119,7 @@ func (r *Rxe) beginMore(pkt *peer.Packet) {
 	}
 }
 
-func (r *incoming) arm(l *peer.Link) {
+func (r *Rxe) arm(l *peer.Link) {
 	r.link = l
 	r.c.Start(true)
 	r.rsp, r.target, r.parked = false, false, false // the rest is as release left it
@@ -268,16 +242,16 @@ func (r *Rxe) Unexpected() {
 }
 
 // Ref is the actor's.
-func (r *incoming) Ref() shard.Ref { return r.ref }
+func (r *Rxe) Ref() shard.Ref { return r.ref }
 
 // Link is its peer's.
-func (r *incoming) Link() *peer.Link { return r.link }
+func (r *Rxe) Link() *peer.Link { return r.link }
 
 // MsgID is its message's.
-func (r *incoming) MsgID() uint32 { return r.says.MsgID }
+func (r *Rxe) MsgID() uint32 { return r.says.MsgID }
 
 // RequestID is that of the request that it carries out, 0 if there is none.
-func (r *incoming) RequestID() uint64 {
+func (r *Rxe) RequestID() uint64 {
 	if r.ord == nil {
 		return 0
 	}
@@ -288,7 +262,7 @@ func (r *incoming) RequestID() uint64 {
 }
 
 // Machine gives the state, for snapshots.
-func (r *incoming) Machine() Rx { return r.m }
+func (r *Rxe) Machine() Rx { return r.m }
 
 // Receive is the rxe's message switch.
 func (r *Rxe) Receive(ctx actor.Context) {
@@ -345,5 +319,400 @@ func (r *Rxe) Receive(ctx actor.Context) {
 			r.note(trail.Restarted, 0, 0, 0)
 			r.fail(ErrInternal)
 		}
+	}
+}
+
+// fail ends the operation. If a receive has matched it, that gets the error. A
+// message that is here in full can still be received although its sender is gone.
+func (r *Rxe) fail(err error) {
+	if !r.busy || r.m.State.over() {
+		r.settle()
+		return
+	}
+	if r.m.State < RxAsk && r.stored == r.m.Total {
+		return
+	}
+	if r.m.State < RxAsk && r.link.Away && errors.Is(err, r.link.Err) && (r.ord != nil || r.wait != nil || r.parked) {
+		r.Park()
+		return
+	}
+	if r.m.State == RxAnswer { // the outcome was given, and no peer is there to answer
+		if r.owes&owesAnswer != 0 {
+			r.link.Owe(r.packet(nil, owesAnswer, 0))
+		}
+		r.owes = 0
+		r.step(RxAnswered)
+		r.settle()
+		return
+	}
+	r.end(err)
+}
+
+// awaited reports whether the peer waits for us to go on with what it sends.
+func (r *Rxe) awaited() bool {
+	return (r.m.State == RxMatched || r.m.State < RxAsk) && (r.m.Proto.dc() || protos[r.m.Proto].cts || r.m.Proto.readBased()) && !r.asks() &&
+		r.m.Proto != DirectRead
+}
+
+// onAbandon: the queue pair is closed. Nothing that is under way ever ends, and no
+// receive will come for a message that waits.
+func (r *Rxe) onAbandon(err error) {
+	r.flying, r.owes = 0, 0
+	if !r.busy {
+		return
+	}
+	over := r.m.State.over()
+	if !r.must(r.m.Abandon()) {
+		return
+	}
+	if over {
+		r.settle()
+		return
+	}
+	r.ended(err)
+}
+
+// end ends the operation with err.
+func (r *Rxe) end(err error) {
+	if r.asks() && r.rsp || r.link.Err != nil && r.awaited() { // the peer waits for CTS, RECEIPT or EOR
+		r.sendError(uint32(errno.ProvPeerAborted))
+	} else if r.m.Proto == LongCTSRead && r.m.State == RxMatched && (r.link.Err == nil || r.link.Away) {
+		r.link.Untold(r.id)
+	}
+	if r.step(RxFail) {
+		r.ended(err)
+	}
+}
+
+// ended gives back what an operation that has failed holds.
+func (r *Rxe) ended(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+	r.owes = 0
+	r.discharge()
+	for r.head != nil {
+		p := r.head
+		r.head = p.Next
+		p.Free()
+	}
+	r.tail = nil
+	if r.wait != nil {
+		r.pools.Unlist(r)
+		r.unlisted()
+	}
+	if x := r.x; x != nil && x.turn.InLine() && r.link.Err == nil && !r.pools.Closing {
+		x.turn.Withdraw(r.link, r.RequestID())
+	}
+	if r.x != nil && (r.x.nacked || r.x.refusing) && r.ord != nil {
+		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.says.MsgID})
+	}
+	r.settle()
+}
+
+// step moves the machine; see must.
+func (r *Rxe) step(e RxEvent) bool { return r.m.move(e) || r.noStep(e) }
+
+// noStep ends an operation that was to take a step which its machine does not have.
+func (r *Rxe) noStep(e RxEvent) bool {
+	r.violated(noEdge(e, r.m.State))
+	return false
+}
+
+// must reports whether a step was in its machine's table, see Txe.must.
+func (r *Rxe) must(err error) bool {
+	if err != nil {
+		r.violated(err)
+	}
+	return err == nil
+}
+
+func (r *Rxe) violated(err error) {
+	err = r.pools.violation(r.link, err)
+	if r.m.State.over() {
+		r.settle()
+		return
+	}
+	r.end(err)
+}
+
+// Describe says what message it is, as an outcome has it.
+func (r *Rxe) Describe(res *Result) {
+	// Every field is set, and none twice.
+	l := r.link
+	res.N, res.Lost, res.Proto, res.Peer = int(r.m.Total), 0, r.m.Proto, l.Handle
+	res.Tag, res.Data, res.HasData = r.says.Tag, r.says.Data, r.says.HasData
+	res.Err, res.From = nil, &l.Addr
+}
+
+// Claim notes that the message is in the matcher no more, and returns the id of
+// this use.
+func (r *Rxe) Claim() uint32 {
+	r.unlisted()
+	return r.id
+}
+
+// Is reports whether the rxe still has the use id.
+func (r *Rxe) Is(id uint32) bool { return r.busy && r.id == id && !r.m.State.over() }
+
+// IsMessage reports whether it receives a message.
+func (r *Rxe) IsMessage() bool { return !r.target && (r.ord == nil || r.ord.Req.Kind != KindRead) }
+
+// rxExt is what few rxes have: those that read the peer's memory, or write into
+// registered memory here.
+type rxExt struct {
+	r *Rxe
+
+	src  [wire.MaxIOV]wire.RMAIOV // the peer's memory, in the order of the message
+	nsrc int
+	lkey uint32 // of the request's buffer
+
+	piece uint64 // bytes that each of several paths reads at a time; 0: there is one path
+
+	inLine   bool          // for a piece of bounce memory
+	bouncing bool          // reads go by way of registered memory of ours
+	refusing bool          // READ_NACK once the packets are in
+	nacked   bool          // it was sent, the replacement is to come
+	broken   device.Status // of a read that failed
+	failure  error         // the same as an error
+
+	turn peer.Turn // of our own read
+
+	used  inUse
+	dst   [wire.MaxIOV][]byte // where a peer's write goes; of other operations unused
+	lkeys [wire.MaxIOV]uint32 // of dst
+	ndst  int
+	held  int // bytes accounted to the peer
+
+	next *rxExt
+}
+
+func (r *Rxe) ext() *rxExt {
+	if r.x == nil {
+		p := r.pools
+		if r.x = p.rxExts; r.x == nil {
+			r.x = new(rxExt)
+		} else {
+			p.rxExts = r.x.next
+		}
+		r.x.r = r
+		r.x.turn.Init(r.ref)
+	}
+	return r.x
+}
+
+// Concerns reports whether the operation has to do with a region that is being
+// closed, see Txe.Concerns.
+func (r *Rxe) Concerns(m *mr.Region) bool {
+	if r.UsesRegion(m) {
+		return true
+	}
+	if r.ord == nil || r.c.Told() || !r.ord.Req.Touches(m.Bytes()) {
+		return false
+	}
+	r.ext().used.share(m)
+	return true
+}
+
+// UsesRegion reports whether the operation has m in use.
+func (r *Rxe) UsesRegion(m *mr.Region) bool { return r.x != nil && r.x.used.uses(m) }
+
+// Park takes a message of which a part is here out of the matcher, since its peer has
+// failed: what is missing comes if the peer comes back, and nobody is to wait for that.
+func (r *Rxe) Park() {
+	if r.ord != nil {
+		return // a receive has matched it, and ends when it sees that the peer has failed
+	}
+	r.parked = true
+	if r.wait != nil {
+		r.pools.Unlist(r)
+		r.unlisted()
+	}
+}
+
+// Waits reports whether the message is in the matcher or parked.
+func (r *Rxe) Waits() bool {
+	return r.busy && r.ord == nil && r.m.State < RxAsk && (r.wait != nil || r.parked)
+}
+
+// Parked reports whether it is parked.
+func (r *Rxe) Parked() bool { return r.parked }
+
+// Unpark notes that the message's peer is back, and returns what it is to be matched by.
+func (r *Rxe) Unpark() (match.Kind, uint64, match.Source) {
+	r.parked = false
+	return match.KindOf(r.says.Tagged), r.says.Tag, match.Source(r.link.Handle)
+}
+
+// Size is the length of the message.
+func (r *Rxe) Size() uint64 { return r.m.Total }
+
+// IsHere reports whether all of the message came in its first packets, and fits into n bytes.
+func (r *Rxe) IsHere(n int) bool { return r.stored == r.m.Total && r.m.Total <= uint64(n) }
+
+// Fresh reports whether the message has come just now, and nothing keeps it yet.
+func (r *Rxe) Fresh() bool { return r.unkept }
+
+// Key is what the message is matched by.
+func (r *Rxe) Key() (match.Kind, uint64, match.Source) {
+	return match.KindOf(r.says.Tagged), r.says.Tag, match.Source(r.link.Handle)
+}
+
+// waiting is an unexpected message's entry in the matcher. Few messages need one,
+// so that they are kept apart from the rxes.
+type waiting struct {
+	msg  match.Msg
+	next *waiting
+}
+
+// List returns the rxe's entry for the matcher, made for the endpoint to add.
+func (r *Rxe) List() *match.Msg {
+	w := r.pools.waiting
+	if w == nil {
+		w = new(waiting)
+	}
+	r.pools.waiting, w.next = w.next, nil
+	w.msg.Kind = match.KindOf(r.says.Tagged)
+	w.msg.Tag, w.msg.Source, w.msg.Owner = r.says.Tag, match.Source(r.link.Handle), int32(r.id&indexMask)
+	r.wait = w
+	return &w.msg
+}
+
+// Listed returns the rxe's entry in the matcher, nil if it has none.
+func (r *Rxe) Listed() *match.Msg {
+	if r.wait == nil {
+		return nil
+	}
+	return &r.wait.msg
+}
+
+// unlisted gives the entry back; the matcher has it no more.
+func (r *Rxe) unlisted() {
+	if w := r.wait; w != nil {
+		r.wait = nil
+		w.next, r.pools.waiting = r.pools.waiting, w
+	}
+}
+
+// Owes reports it of one operation. What flies when it is over can be a CTS as well, which
+// the device is done with soon.
+func (r *Rxe) Owes() bool {
+	return r.busy && r.link.Err == nil && (r.m.State == RxAnswer || r.m.State == RxDone && r.flying > 0)
+}
+
+// settle gives the outcome if there is one, and frees the rxe once nothing refers
+// to it any more. While the device writes to the application's buffer it is not
+// given back.
+func (r *Rxe) settle() {
+	if !r.busy || !r.m.State.over() || r.m.reading > 0 {
+		return
+	}
+	r.complete()
+	if r.x != nil {
+		r.x.used.doneWith()
+	}
+	if r.flying|r.told != 0 || r.slotWaits || r.more || r.owes != 0 || r.hold.Queued() || r.x != nil && r.x.turn.InLine() {
+		return
+	}
+	r.release()
+}
+
+// release gives the rxe back, for its next use.
+func (r *Rxe) release() {
+	if r.span != 0 || r.x != nil {
+		r.endRest()
+	}
+	r.member.Leave()
+	if r.ord != nil {
+		r.pools.Orders.Put(r.ord)
+	}
+	r.err, r.canceled = nil, nil
+	r.freeRx()
+}
+
+// freeRx makes the rxe ready for its next use.
+func (r *Rxe) freeRx() {
+	p := r.pools
+	r.id = nextID(r.id)
+	r.busy, r.unkept = false, false
+	r.ord, r.link, r.next, p.rxFree = nil, nil, p.rxFree, r
+}
+
+// endRest ends what only few have: a span, an extension.
+func (r *Rxe) endRest() {
+	if r.span != 0 {
+		r.noteReceived()
+		r.pools.env.Trail.Outcome(r.span, trail.End, min(r.m.Got+r.m.read, r.m.Total), r.err)
+		r.span = 0
+	}
+	if x := r.x; x != nil {
+		r.x = nil
+		x.turn.Over(r.link)
+		r.member.Of(nil)
+		r.pools.putRxExt(x, r.link)
+	}
+}
+
+// complete gives the outcome, once.
+func (r *Rxe) complete() {
+	if r.c.Told() {
+		return
+	}
+	if !r.c.move(CallerOutcome) {
+		r.violated(noEdge(CallerOutcome, r.c.state))
+		return
+	}
+	if r.ord == nil {
+		r.tellWritten()
+		return
+	}
+	q := &r.ord.Req
+	r.handReceived()
+	q.Buf = nil // it is the caller's, although the operation may go on
+}
+
+// handReceived counts the outcome and gives it to the sink.
+func (r *Rxe) handReceived() {
+	q, p := &r.ord.Req, r.pools
+	res := &p.res
+	r.Describe(res)
+	if r.err != nil || r.span != 0 || q.More != nil || res.N > len(q.Buf) {
+		r.handLess(res)
+		return
+	}
+	p.Tally.succeed(q.Kind, uint64(res.N))
+	q.Sink.Done(q, res)
+}
+
+// handLess is the rest of handReceived for an outcome that has something unusual: it may be less than
+// the message.
+func (r *Rxe) handLess(res *Result) {
+	q, p := &r.ord.Req, r.pools
+	if r.err != nil {
+		res.Err, res.N = r.err, 0
+	} else if room := q.Len(); res.N > room && q.Flags&Discard == 0 { // else all of it is there, or gone
+		res.N, res.Lost = room, res.N-room
+		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
+	}
+	if r.span != 0 {
+		r.noteReceived()
+		p.env.Trail.Outcome(r.span, trail.Told, uint64(res.N), res.Err)
+	}
+	p.Tally.Count(q.Kind, uint64(res.N), res.Err)
+	q.Sink.Done(q, res)
+	if q.More != nil {
+		q.PutLists()
+		q.More = nil
+	}
+}
+
+// tellWritten tells of a peer's write, which has no request here.
+func (r *Rxe) tellWritten() {
+	if r.span != 0 {
+		r.noteReceived()
+	}
+	r.servedWrite()
+	if p := r.pools; r.err == nil && r.says.HasData && p.OnWritten != nil {
+		p.OnWritten(r.link, int(r.m.Total), r.says.Data)
 	}
 }

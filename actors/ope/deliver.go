@@ -35,7 +35,7 @@ func (r *Rxe) onUnexpected() {
 const unexpectedCost = 1536
 
 // discharge gives that back.
-func (r *incoming) discharge() {
+func (r *Rxe) discharge() {
 	if r.charged {
 		r.charged = false
 		r.link.Release(unexpectedCost)
@@ -43,7 +43,7 @@ func (r *incoming) discharge() {
 }
 
 // gotOn notes that there was progress.
-func (r *incoming) gotOn() {
+func (r *Rxe) gotOn() {
 	r.moved = r.pools.env.Sh.Now()
 	r.member.GotOn(r.link)
 }
@@ -152,7 +152,7 @@ func (r *Rxe) onPacket(p *peer.Packet) {
 	}
 }
 
-func (r *incoming) strange(p *peer.Packet) {
+func (r *Rxe) strange(p *peer.Packet) {
 	r.pools.env.Counters.BadID++
 	p.Free()
 }
@@ -228,7 +228,7 @@ func (r *Rxe) misfit(p *peer.Packet, err error) {
 }
 
 // put copies data to its place in the operation, of which the memory may be in pieces.
-func (r *incoming) put(off uint64, data []byte) {
+func (r *Rxe) put(off uint64, data []byte) {
 	if r.ord != nil {
 		r.ord.Req.scatter(off, data)
 		return
@@ -270,19 +270,6 @@ func (r *Rxe) gotData() {
 	r.goOn()
 }
 
-// expects reports whether an operation that has all its bytes is still to hear from its peer: the
-// replacement of a message that it cannot read, or the answer to a read of nothing.
-func (d *reader) expects() bool {
-	return d.nacked || d.refusing || d.r.asks() && !d.r.rsp
-}
-
-// reads reports whether some of the operation's data was to be read: a runt that is the whole
-// message is all that comes (§4.5).
-func (d *reader) reads() bool {
-	m := &d.r.m
-	return m.Proto.readBased() && (m.Proto != RuntRead || m.packets < m.Total)
-}
-
 // owesNow has an operation whose data is there post RECEIPT or EOR, and reports whether it will;
 // else its peer has failed.
 func (r *Rxe) owesNow() bool {
@@ -299,7 +286,7 @@ func (r *Rxe) owesNow() bool {
 }
 
 // asks reports whether it is a read of ours that goes by packets.
-func (r *incoming) asks() bool { return r.m.Proto == ShortRead || r.m.Proto == LongCTSRead }
+func (r *Rxe) asks() bool { return r.m.Proto == ShortRead || r.m.Proto == LongCTSRead }
 
 // goOn posts what is due and settles.
 func (r *Rxe) goOn() {
@@ -334,4 +321,155 @@ func (r *Rxe) onSent(p *device.Pke) {
 		r.link.Heard()
 		r.settle()
 	}
+}
+
+// pump posts what is due: READ_NACK, RDMA reads, CTS, RECEIPT or EOR. Control
+// packets have priority when the send queue is full, so that they go before data.
+func (r *Rxe) pump() {
+	if r.link.Err != nil {
+		return
+	}
+	if r.x != nil {
+		r.x.checkRefused()
+	}
+	if r.owes&owesNACK != 0 && r.control(owesNACK, 0) {
+		r.x.nackSent()
+	}
+	if r.x != nil {
+		r.x.pumpReads()
+		if !r.busy || r.x.nacked { // a post was refused, or the replacement is to come
+			return
+		}
+	}
+	if n := r.grant(); n > 0 && r.control(0, n) {
+		r.m.Granted(n)
+	}
+	if r.owes&owesAnswer != 0 && r.control(owesAnswer, 0) {
+		r.step(RxAnswered)
+	}
+}
+
+// grant is the window that is due.
+func (r *Rxe) grant() uint64 {
+	if r.asks() && !r.rsp {
+		return 0 // the responder's id is not known yet
+	}
+	return r.m.Grant(r.window())
+}
+
+// window is how much is granted at a time.
+func (r *Rxe) window() uint64 {
+	return uint64(r.pools.Policy.Credits) * uint64(r.pools.maxData)
+}
+
+// control posts the packet that is owed, or a CTS of n bytes. False: it has to
+// wait, or failed.
+func (r *Rxe) control(what owed, n uint64) bool {
+	env := r.pools.env
+	if r.link.Backoff {
+		if !r.hold.Queued() {
+			r.note(trail.Waits, uint8(trail.ForBackoff), 0, 0)
+		}
+		r.hold.Await(r.link, r.ref, true)
+		return false
+	}
+	p := env.Q.Alloc()
+	if p == nil {
+		r.await()
+		return false
+	}
+	p.Fill(r.packet(p.Header(), what, n), nil)
+	p.Span = r.span
+	r.link.Address(p, r.ref)
+	if err := env.Q.Post(p); err != nil {
+		t := wire.Type(p.Type())
+		env.Q.Free(p)
+		r.lostPacket(t, err)
+		return false
+	}
+	r.noteControl(p, n)
+	r.owes &^= what
+	r.flying++
+	env.Counters.PacketsSent[p.Type()]++
+	return true
+}
+
+func (r *Rxe) packet(b []byte, what owed, n uint64) []byte {
+	has, id := r.pools.connID()
+	switch {
+	case what == owesNACK:
+		h := wire.ReadNACK{HasConnID: has, ConnID: id, SendID: r.says.SendID, RecvID: r.id}
+		return h.Append(b)
+	case what == owesAnswer && r.m.Proto.dc():
+		h := wire.Receipt{HasConnID: has, ConnID: id, TxID: r.says.SendID, MsgID: r.says.MsgID}
+		return h.Append(b)
+	case what == owesAnswer:
+		h := wire.EOR{HasConnID: has, ConnID: id, SendID: r.says.SendID, RecvID: r.id, Short: r.pools.env.Config.Era.ShortEOR}
+		return h.Append(b)
+	default:
+		h := wire.CTS{
+			HasConnID: has, ConnID: id, EmulatedRead: r.asks(),
+			SendID: r.says.SendID, RecvID: r.id, RecvLength: n,
+		}
+		return h.Append(b)
+	}
+}
+
+// lostPacket: the other side does not learn of its window, or that its data arrived. That
+// peer is failed, since it would wait for ever, and told if it comes back.
+func (r *Rxe) lostPacket(t wire.Type, err error) {
+	if r.m.State == RxMatched && r.asks() {
+		r.end(err) // our own request: the peer waits for nothing
+		return
+	}
+	r.pools.env.Sh.Tell(r.link.Peer, &peer.Remove{
+		Err: fmt.Errorf("%w: a control packet is lost: %w", peer.ErrPeerFailed, err), Tell: true,
+	})
+	if t == wire.TypeReceipt || t == wire.TypeEOR {
+		r.link.Owe(r.packet(nil, owesAnswer, 0))
+		r.owes &^= owesAnswer
+	} else if r.link.Err == nil && r.awaited() {
+		id, own := r.pools.connID()
+		h := wire.PeerError{
+			HasConnID: id, ConnID: own, OpID: r.says.SendID, RefKind: wire.RefOpe, ProvErrno: uint32(errno.ProvPeerAborted),
+		}
+		r.link.Owe(h.Append(nil))
+	}
+	r.fail(err)
+}
+
+// sendError reports the rxe's end to the peer.
+func (r *Rxe) sendError(prov uint32) {
+	if r.pools.SendError(r.link, wire.RefOpe, r.says.SendID, prov) {
+		r.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
+	}
+}
+
+// Write has the rxe, which has begun with pkt, take a write of the peer's into memory here.
+func (r *Rxe) Write(pkt *peer.Packet, to []Target) {
+	x := r.ext()
+	r.target = true
+	for _, t := range to {
+		if !x.used.use(t.Region) {
+			r.dropWrite(pkt)
+			return
+		}
+		x.dst[x.ndst], x.lkeys[x.ndst] = t.Mem, t.Region.LKey(pkt.Link.Path)
+		x.ndst++
+	}
+	x.held = responseCost
+	pkt.Link.Hold(x.held)
+	r.Match(nil)
+}
+
+// dropWrite refuses a write whose memory is being closed.
+func (r *Rxe) dropWrite(pkt *peer.Packet) {
+	r.head = nil
+	if r.m.Proto != EagerWrite {
+		r.sendError(uint32(errno.ProvRMAAddr))
+	}
+	pkt.Free()
+	r.says.HasData = false
+	r.step(RxFail)
+	r.settle()
 }

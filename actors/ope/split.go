@@ -1,7 +1,9 @@
 package ope
 
 import (
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
@@ -47,9 +49,10 @@ func (f *Facts) splits(q *Request) (last uint64, ok bool) {
 	return 0, f.Remotes > wire.MaxIOV && (!direct || f.HasData)
 }
 
-// split makes q, which an operation has already begun to carry out, the first part of itself.
+// split makes the request, which an operation has already begun to carry out, the first part of
+// itself.
 // last is where the part with data has to begin, 0 if that does not matter.
-func (p *Pools) split(q *Request, l *peer.Link, last uint64) {
+func (q *Request) split(p *Pools, l *peer.Link, last uint64) {
 	g := p.parts
 	if g == nil {
 		g = &parts{pools: p}
@@ -201,20 +204,65 @@ func (g *parts) over() {
 	p.parts = g
 }
 
-// CancelParts has no more parts begin of the requests that end with err: the one with an id,
-// or, if mem is not nil, all whose memory has a byte in common with mem. The parts in progress
-// are canceled as operations of their own.
-func (p *Pools) CancelParts(id uint64, mem []byte, err error) {
-	cancel := func(q *Request) {
-		g, ok := q.Sink.(*parts)
-		if ok && g.canceled == nil && (mem == nil && g.req.ID == id || mem != nil && g.req.Touches(mem)) {
-			g.canceled = err
-		}
+// RDMA between two hosts with several devices of one kind each goes over all of them in
+// pieces. Messages do not: they keep their peer's path.
+
+// Stripe is where a request finds the peer's memory on one of several paths. Of those of a
+// request the first is the peer's own path.
+type Stripe struct {
+	Path uint8
+	To   wire.RawAddr // the peer on the path
+	Addr uint64       // of what Request.Addr is on the peer's path
+	Key  uint64
+}
+
+// MinStripe is the fewest bytes that are worth a request on a path of their own.
+const MinStripe = 128 << 10
+
+// stripeAlign keeps pieces from sharing pages.
+const stripeAlign = 4096
+
+// stripeSize is how many bytes of the request each path moves at a time; 0: one path carries it
+// all. A write with data is one request by nature.
+func (q *Request) stripeSize(p *Pools) int {
+	if q.More == nil || len(q.More.Stripes) < 2 || q.Flags&HasData != 0 {
+		return 0
 	}
-	p.EachTx(func(t *Txe) { cancel(t.q) })
-	p.EachRx(func(r *Rxe) {
-		if r.ord != nil {
-			cancel(&r.ord.Req)
+	n := len(q.More.Stripes)
+	size := ((len(q.Buf)+n-1)/n + stripeAlign - 1) / stripeAlign * stripeAlign
+	for i := range q.More.Stripes {
+		s := &q.More.Stripes[i]
+		info := &p.Infos[s.Path]
+		if q.Kind == KindRead && !info.RDMARead || q.Kind == KindWrite && !info.RDMAWrite || s.Key&(mr.EmulatedOnly|mr.EmulatedRead) != 0 {
+			return 0
 		}
-	})
+		size = min(size, p.Paths[s.Path].ReadSegment)
+	}
+	if size < MinStripe {
+		return 0
+	}
+	return size
+}
+
+// spread makes the entry, an RDMA request at off that begins a stripe, go by the path that is
+// next. A path on which the peer has no handle leaves it to the peer's own.
+func (q *Request) spread(p *Pools, e *device.Pke, l *peer.Link, off uint64, r *mr.Region) {
+	size := q.stripeSize(p)
+	if size == 0 {
+		return
+	}
+	s := &q.More.Stripes[off/uint64(size)%uint64(len(q.More.Stripes))]
+	if s.Path == l.Path {
+		return
+	}
+	ah, err := l.Rails.Handle(p.env.Q.QP(), s.Path, s.To.GID())
+	if err != nil {
+		return
+	}
+	var lkey uint32
+	if r != nil {
+		lkey = r.LKey(s.Path)
+	}
+	e.FillRDMA(e.Kind(), e.Local(), lkey, s.Addr+off, mr.DeviceKey(s.Key))
+	e.To(ah, s.To.QPN(), s.To.ConnID())
 }

@@ -41,7 +41,7 @@ func TestLists(t *testing.T) {
 // TestListsOverflow: lengths that an int cannot add up are refused, and change nothing.
 func TestListsOverflow(t *testing.T) {
 	const full = math.MaxInt - 3
-	l := ope.Lists{Total: full}
+	l := ope.More{Total: full}
 	b := make([]byte, 4)
 	require.False(t, l.AddLocal(b))
 	require.EqualValues(t, full, l.Total)

@@ -8,18 +8,6 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// Lists are a request's pieces of memory, where it has more than one on a side. Packets
-// take them from where they lie, or are taken apart into them; an access by RDMA is cut
-// wherever a piece ends on either side. They are the request's own copy, which [PutLists]
-// takes back with the outcome; the memory is the caller's, lent until then.
-type Lists struct {
-	Local  [][]byte      // instead of Buf, if the request is Pieced; none is empty
-	Remote []wire.RMAIOV // instead of Addr and Key, if there are any; none is empty
-	Total  uint64        // bytes of Local
-
-	localAt, remoteAt place // where the last search ended, since the next goes on there
-}
-
 // place is a piece, and where in the operation it begins.
 type place struct {
 	i  int
@@ -32,11 +20,11 @@ const mostKept = 1024
 var lists = sync.Pool{New: func() any { return new(More) }}
 
 // TakeLists gives a request empty lists.
-func (r *Request) TakeLists() *Lists {
+func (r *Request) TakeLists() *More {
 	if r.More == nil {
 		r.More = lists.Get().(*More)
 	}
-	return &r.More.Lists
+	return r.More
 }
 
 // PutLists takes the lists of a request that has ended, if it has some.
@@ -47,19 +35,19 @@ func (r *Request) PutLists() {
 	}
 	r.More, r.Flags = nil, r.Flags&^Pieced
 	clear(m.Local)
-	l := Lists{Local: m.Local[:0], Remote: m.Remote[:0]}
+	l := More{Local: m.Local[:0], Remote: m.Remote[:0]}
 	if cap(l.Local) > mostKept {
 		l.Local = nil
 	}
 	if cap(l.Remote) > mostKept {
 		l.Remote = nil
 	}
-	*m = More{Lists: l}
+	*m = l
 	lists.Put(m)
 }
 
 // AddLocal adds a piece. False: there would be more bytes than an int counts.
-func (l *Lists) AddLocal(p []byte) bool {
+func (l *More) AddLocal(p []byte) bool {
 	if uint64(len(p)) > math.MaxInt-l.Total {
 		return false
 	}
@@ -105,7 +93,7 @@ func (r *Request) from(off uint64) []byte {
 	if r.Flags&Pieced == 0 {
 		return r.Buf[off:]
 	}
-	l := &r.More.Lists
+	l := r.More
 	p := l.localAt
 	if off < p.at {
 		p = place{}
@@ -126,7 +114,7 @@ func (r *Request) at(off, n uint64) wire.RMAIOV {
 	if r.More == nil || len(r.More.Remote) == 0 {
 		return wire.RMAIOV{Addr: r.Addr + off, Len: n - off, Key: r.Key}
 	}
-	l := &r.More.Lists
+	l := r.More
 	p := l.remoteAt
 	if off < p.at {
 		p = place{}
@@ -217,4 +205,24 @@ func (r *Request) Touches(mem []byte) bool {
 		}
 	}
 	return false
+}
+
+// slicePieces finds [off, off+n) in memory that lies in several pieces, and returns
+// how many of them hold it.
+func slicePieces(to *[wire.MaxIOV][]byte, from [][]byte, off, n uint64) (count int) {
+	for _, p := range from {
+		size := uint64(len(p))
+		if n == 0 {
+			break
+		}
+		if off >= size {
+			off -= size
+			continue
+		}
+		part := min(size-off, n)
+		to[count] = p[off : off+part]
+		count++
+		off, n = 0, n-part
+	}
+	return count
 }

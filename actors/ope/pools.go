@@ -1,7 +1,9 @@
 package ope
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -9,7 +11,6 @@ import (
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/runtime/shard"
-	"github.com/efactor/efactor/wire"
 )
 
 // An id on the wire is 19 bits of index, one that says txe or rxe, and 12 of
@@ -219,75 +220,149 @@ func (p *Pools) EachRx(f func(*Rxe)) {
 // nextID is the id of the next use of the same index.
 func nextID(id uint32) uint32 { return id + nextUse }
 
-// facts fills in what is known of the peer, the devices and the memory.
-func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
-	f.UserQP, f.Remotes = l.Headerless, q.remotes()
-	if q.Kind == KindSend && !p.mayRead(l, f.Total) {
-		return
-	}
-	f.MediumFirst = p.env.Config.Era.MediumFirst
-	f.CanRead = p.mayRDMARead(l) && l.CanRDMA(wire.FeatureRDMARead)
-	f.CanWrite = p.info(l).RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite) &&
-		(q.Flags&Inject == 0 || !p.env.Config.Era.InjectsPackets)
-	if f.MaxRDMA = p.piece(q); f.MaxRDMA == 0 {
-		f.MaxRDMA = p.maxRDMA(l)
-	}
-	f.Target = reachable(q.Kind, q.Key)
-	f.SameUnsolicited = uint64(uint32(q.Data)) == q.Data && (l.Self || p.env.Config.Homogeneous ||
-		l.Features.Has(wire.FeatureUnsolicitedWrite) == p.policy(l).Features.Has(wire.FeatureUnsolicitedWrite))
-	if !f.CanRead && !f.CanWrite {
-		return
-	}
-	if q.listed() {
-		p.listFacts(f, l, q)
-	} else {
-		p.bufferFacts(f, l, q)
-	}
-	if !f.Source {
-		return
-	}
-	if f.CanRunt = l.Can(wire.FeatureRunt); p.reads == 0 {
-		f.Runt = p.Policy.RuntSize - l.Runt
-	}
-}
-
-// bufferFacts fills in what is known of the buffer of a request.
-func (p *Pools) bufferFacts(f *Facts, l *peer.Link, q *Request) {
-	var r *mr.Region
-	if q.Flags&Borrowed == 0 {
-		r = p.Regions.Find(q.Buf)
-	}
-	plain := r == nil && q.Flags&Borrowed == 0 && p.registers(l, f.Total)
-	f.Local = !p.keyed(l) || plain || r != nil && (q.Kind != KindRead || writable(r))
-	f.Source = plain && p.lends(l, f.Total) || q.Flags&Borrowed == 0 && p.readable(l, r)
-}
-
-// readable reports whether peers' devices can read a message from memory that lies in r, or in
-// no region, as far as the device here is concerned.
-func (p *Pools) readable(l *peer.Link, r *mr.Region) bool {
-	if r == nil || !r.Remote(l.Path) && r.Access()&mr.Send != 0 {
-		return p.lendsPlain(l)
-	}
-	return r.Remote(l.Path) && r.Access()&mr.Send != 0
-}
-
-// writable reports whether the device may put what it reads into the region.
-func writable(r *mr.Region) bool { return r.Access()&device.LocalWrite != 0 }
-
-func (p *Pools) mayRDMARead(l *peer.Link) bool { return p.info(l).RDMARead && !p.Policy.NoRDMARead }
-
-// info is the device's that carries to the peer.
-func (p *Pools) info(l *peer.Link) *device.Info { return &p.Infos[l.Path] }
-
-// policy is what holds on the peer's path.
-func (p *Pools) policy(l *peer.Link) *Policy { return &p.Paths[l.Path] }
-
-func (p *Pools) maxRDMA(l *peer.Link) int { return max(1, p.Paths[l.Path].ReadSegment) }
-
 // connID is what packets that are no requests say of their sender.
 func (p *Pools) connID() (has bool, id uint32) {
 	if p.env.Config.Era.NoConnID {
 		return false, 0
 	}
 	return true, p.env.ConnID
+}
+
+// Owes reports whether a peer waits for packets of ours by which its own operations end,
+// and with which the device or the peer's back-off is not done: RECEIPT, EOR, ATOMRSP or
+// PEER_ERROR. An endpoint that closes sends them yet, as libfabric's does. The answer to
+// a read is not one of them: its length is up to the requester.
+func (p *Pools) Owes() bool {
+	return slices.ContainsFunc(p.tx, (*Txe).Owes) || slices.ContainsFunc(p.rx, (*Rxe).Owes)
+}
+
+// Send begins an operation of ours with l: a message, a write or an atomic. It is over
+// when Send returns if it had to wait for nothing; otherwise it goes on by messages. q
+// is copied then. False: there are MaxOps operations, and nothing has happened.
+func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
+	if p.txFree == nil && !p.growTx() {
+		return false
+	}
+	t := p.txFree
+	p.txFree, t.busy = t.next, true
+	begun = true
+	t.arm(q, l)
+	if q.Kind != KindSend || q.Flags&(Deliver|Fence|Ordered|Follows) != 0 || p.prepares {
+		t.prepare()
+	}
+	sh := p.env.Sh
+	if !sh.Enter(t.ref) { // a message of its last use is under way
+		l.SubmitLater(&t.turn)
+		t.keep()
+		return begun
+	}
+	t.entered = true
+	defer func() { // a panic, here or in the peer, is no failure of the caller
+		if t.entered {
+			t.entered = false
+			t.pools.env.Sh.Rescue(t.ref, recover())
+			t.keepIfBusy()
+		}
+	}()
+	if pke := l.Submit(&t.turn); pke != nil { // its turn has come at once
+		t.onGrant(pke)
+	}
+	sh.Exit()
+	t.entered = false
+	t.keepIfBusy()
+	return begun
+}
+
+// Begin takes an rxe for the message or write whose first packet is pkt; nil if there are MaxOps
+// of them in use.
+func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
+	r := p.rxFree
+	if r == nil {
+		if !p.growRx() {
+			return nil
+		}
+		return p.Begin(pkt)
+	}
+	p.rxFree, r.busy = r.next, true
+	r.arm(pkt.Link)
+	proto := protoOf[pkt.Type]
+	r.m.Begin(RxInit, proto, pkt.Length, pkt.Length)
+	r.stored = uint64(len(pkt.Payload))
+	r.says = pkt.Eager
+	r.head = pkt
+	p.Mix.Served[proto]++
+	if pkt.Ext != nil || pkt.Multi != nil || p.follows {
+		r.beginMore(pkt)
+	}
+	return r
+}
+
+// Read begins a read of ours from l's memory. False: there are MaxOps operations that
+// receive, and nothing has happened.
+func (p *Pools) Read(q *Request, l *peer.Link) bool {
+	r := p.GetRx()
+	if r == nil {
+		return false
+	}
+	r.ask(p.Orders.Get(q, p.env.Sh.Now()), l)
+	r.x.submit()
+	return true
+}
+
+func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
+	p.env.Sh.StopTimer(&x.late.timer)
+	x.letMemoryGo(p)
+	if x.block != nil {
+		p.env.Pool.PutBlock(x.block)
+	}
+	if x.held > 0 {
+		l.Release(x.held)
+	}
+	x.runtOver(l, x.runt)
+	*x = txExt{next: p.txExts, pieces: x.pieces, used: x.used}
+	p.txExts = x
+}
+
+func (p *Pools) putRxExt(x *rxExt, l *peer.Link) {
+	x.used.doneWith()
+	if x.held > 0 {
+		l.Release(x.held)
+	}
+	turn := x.turn.Again()
+	*x = rxExt{next: p.rxExts, used: x.used}
+	x.turn = turn
+	p.rxExts = x
+}
+
+// violation counts a step that no table has, of an operation with l, and returns the error of its operation.
+func (p *Pools) violation(l *peer.Link, err error) error {
+	p.env.Counters.Violations++
+	p.env.LogOf(l).Error("a step that its machine does not have", "err", err)
+	return fmt.Errorf("%w: %w", ErrInternal, err)
+}
+
+// Hand gives a receive with the flag Sized the outcome that its message was claimed, or that it is
+// recalled.
+func (p *Pools) Hand(o *Order, res *Result) {
+	drop(p.env.Trail, o) // the claimed message is received by a request of its own
+	o.Req.Sink.Done(&o.Req, res)
+	p.Orders.Put(o)
+}
+
+// CancelParts has no more parts begin of the requests that end with err: the one with an id,
+// or, if mem is not nil, all whose memory has a byte in common with mem. The parts in progress
+// are canceled as operations of their own.
+func (p *Pools) CancelParts(id uint64, mem []byte, err error) {
+	cancel := func(q *Request) {
+		g, ok := q.Sink.(*parts)
+		if ok && g.canceled == nil && (mem == nil && g.req.ID == id || mem != nil && g.req.Touches(mem)) {
+			g.canceled = err
+		}
+	}
+	p.EachTx(func(t *Txe) { cancel(t.q) })
+	p.EachRx(func(r *Rxe) {
+		if r.ord != nil {
+			cancel(&r.ord.Req)
+		}
+	})
 }

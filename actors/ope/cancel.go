@@ -8,6 +8,7 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
@@ -88,18 +89,18 @@ func (t *Txe) onRevoke(r *mr.Region) {
 // packet needs it: what the peer may still read is closed to it by the device. Its
 // answer is awaited without the caller.
 func (t *Txe) letRegionGo() {
-	if t.m.State != TxAwait || t.m.Flying > 0 && !t.outgoing.copied() {
+	if t.m.State != TxAwait || t.m.Flying > 0 && !t.copied() {
 		return
 	}
 	t.detachPackets()
-	t.err = t.outgoing.takenBack()
+	t.err = t.takenBack()
 	t.complete()
 	t.link.ForgiveKeys()
 	t.x.letMemoryGo(t.pools)
 }
 
 // takenBack is why the memory that the peer was to read is not there any more.
-func (t *outgoing) takenBack() error { return firstError(t.x.canceled, ErrRegionClosed) }
+func (t *Txe) takenBack() error { return firstError(t.x.canceled, ErrRegionClosed) }
 
 // beginToLeave gives a canceled caller its outcome and its buffer, or sees that it has to
 // wait, at most for PeerTimeout.
@@ -138,7 +139,7 @@ func (t *Txe) goOnWithout(e CallerEvent) {
 	t.err = t.x.canceled
 	if x := t.x; e == CallerCopied && x.moves && t.pools.env.Q.Relend(x.path, x.key, t.q.Buf) == nil {
 		t.tell(e)
-		x.doneWith() // the copy is what is lent
+		x.used.doneWith() // the copy is what is lent
 		return
 	}
 	t.x.unlend(t.pools)
@@ -147,7 +148,7 @@ func (t *Txe) goOnWithout(e CallerEvent) {
 }
 
 // copyRest copies what is not sent yet.
-func (t *outgoing) copyRest() {
+func (t *Txe) copyRest() {
 	t.base = t.m.Sent
 	q := t.q
 	var rest []byte
@@ -171,8 +172,8 @@ func (t *outgoing) copyRest() {
 
 // mayEndAtCTS reports whether the peer waits for us to go on with a write and has yet to
 // say by which id it knows it.
-func (t *outgoing) mayEndAtCTS() bool {
-	return t.q.Kind == KindWrite && t.m.State == TxWait && !t.hasPeer && t.link.Can(wire.FeaturePeerError) &&
+func (t *Txe) mayEndAtCTS() bool {
+	return t.q.Kind == KindWrite && t.m.State == TxWait && !t.marks.hasPeer && t.link.Can(wire.FeaturePeerError) &&
 		(t.m.Flying == 0 || t.copied())
 }
 
@@ -181,7 +182,7 @@ const detachedLimits = 64
 
 // mayCopy reports whether what is not sent yet may be copied, and whether the device
 // is done with what is.
-func (t *outgoing) mayCopy() bool {
+func (t *Txe) mayCopy() bool {
 	rest, limit := t.m.Total-t.m.Sent, uint64(t.pools.Policy.DetachLimit)
 	if t.m.Proto.readBased() && (t.m.answer || t.m.State == TxReq) {
 		if !t.x.moves {
@@ -194,12 +195,12 @@ func (t *outgoing) mayCopy() bool {
 }
 
 // mayAbort reports whether the peer can be told that a message ends before its end.
-func (t *outgoing) mayAbort() bool {
+func (t *Txe) mayAbort() bool {
 	return t.link.Can(wire.FeaturePeerError) && !t.m.Proto.readBased()
 }
 
 // detachPackets copies the payload of packets that might have to be sent again.
-func (t *outgoing) detachPackets() {
+func (t *Txe) detachPackets() {
 	t.pools.env.Q.EachOut(t.ref, (*device.Pke).Detach)
 }
 
@@ -257,6 +258,203 @@ func (r *Rxe) Abort(err error) {
 	r.must(r.m.Abandon())
 	r.complete()
 	if r.x != nil {
-		r.x.doneWith()
+		r.x.used.doneWith()
 	}
 }
+
+// giveUp: the operation has failed here, and what the other side has of it must end
+// as well. A peer that knows PEER_ERROR gets it once no packet is under way, or when it
+// comes back; another one would wait for the msg_id, or for the rest, for ever.
+func (t *Txe) giveUp() {
+	p, l := t.pools, t.link
+	if l.Err != nil && !l.Away || p.Closing || t.marks.abortDue {
+		return
+	}
+	if t.m.Proto == ErrorOnly {
+		t.lostError()
+		return
+	}
+	if !t.marks.spent && !t.marks.hasPeer {
+		if protos[t.m.Proto].cts && t.m.Sent > 0 {
+			l.Untold(t.id) // it has begun there, perhaps
+		}
+		return
+	}
+	if l.Can(wire.FeaturePeerError) && (l.Err != nil || !t.m.Proto.readBased()) || l.Err != nil && !l.Known() {
+		t.marks.abortDue = true
+		return
+	}
+	if t.marks.spent {
+		t.lostID(t.err)
+	}
+}
+
+// lostError: a PEER_ERROR did not arrive, or cannot go out. What it is about the peer would
+// await for ever, so it is failed, and gets the packet if it comes back.
+func (t *Txe) lostError() {
+	l := t.link
+	if l.Err == nil {
+		t.pools.env.Sh.Tell(l.Peer, &peer.Remove{
+			Err: fmt.Errorf("%w: PEER_ERROR is lost: %w", peer.ErrPeerFailed, t.err), Tell: true,
+		})
+	}
+	l.Owe(t.responseHeader(nil))
+}
+
+// notUnderstood: the peer's HANDSHAKE says that it does not know PEER_ERROR. A msg_id that it
+// was to skip it awaits for ever.
+func (t *Txe) notUnderstood() {
+	if t.x.ref == wire.RefOpe {
+		return
+	}
+	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: errGap, Tell: true, Lost: true})
+}
+
+var errGap = fmt.Errorf("%w: a msg_id is lost, and the peer does not know PEER_ERROR", peer.ErrPeerFailed)
+
+// incomplete reports whether the other side lacks something of the operation.
+func (t *Txe) incomplete() bool {
+	return t.m.left > 0 || t.m.Sent < t.m.end || t.m.Proto.readBased() && t.m.answer || t.m.State == TxReq
+}
+
+// lostID: a packet that spent a msg_id failed for good. The other side would wait
+// for that msg_id for ever, so it is failed until it comes back as a new endpoint.
+func (t *Txe) lostID(err error) {
+	err = fmt.Errorf("%w: msg_id %d is lost: %w", peer.ErrPeerFailed, t.turn.MsgID, err)
+	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: err, Tell: true, Lost: true})
+}
+
+// abortPeer sends PEER_ERROR: with the other side's id if it gave us one, else
+// with the msg_id, of which it may have seen nothing. A request that did not arrive by what the
+// device says may have been seen all the same: one after which more is to come, by CTSDATA or
+// by reading, has to end there, too.
+func (t *Txe) abortPeer() {
+	switch {
+	case t.marks.hasPeer:
+		t.sendAborted(wire.RefOpe, t.peerID)
+	case t.m.Acked == 0 && !t.marks.nacked && !t.m.Proto.readBased() && !protos[t.m.Proto].cts:
+		t.sendAborted(wire.RefMsgIDSkip, t.turn.MsgID)
+	default:
+		t.sendAborted(wire.RefMsgID, t.turn.MsgID)
+	}
+}
+
+// sendAborted reports the txe's end to the peer. One that cannot be told is failed.
+func (t *Txe) sendAborted(ref wire.RefKind, id uint32) {
+	switch l := t.link; {
+	case t.pools.SendError(l, ref, id, uint32(errno.ProvPeerAborted)):
+		t.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
+	case t.pools.Closing || l.Err != nil && !l.Away:
+	case t.marks.spent:
+		t.lostID(t.err)
+	default:
+		t.pools.env.Sh.Tell(l.Peer, &peer.Remove{
+			Err: fmt.Errorf("%w: no room for PEER_ERROR: %w", peer.ErrPeerFailed, t.err), Tell: true,
+		})
+	}
+}
+
+// onCancel lets the caller go: nothing is written to its buffer from now on, what
+// comes is received to its end and thrown away, so that the sender completes. RDMA
+// reads that the device has are awaited.
+func (r *Rxe) onCancel(m *Cancel) {
+	if !r.busy || r.c.state != CallerHolding || r.RequestID() != m.ID {
+		return
+	}
+	if r.x != nil && r.x.turn.InLine() {
+		if r.must(r.c.Step(CallerWithdraw)) {
+			r.canceled = m.Err
+			r.x.turn.Withdraw(r.link, m.ID)
+		}
+		return
+	}
+	if r.m.State.over() {
+		return // only the device is awaited
+	}
+	if r.must(r.c.Step(CallerCancel)) {
+		r.beginToLeave(m.Err)
+	}
+}
+
+// beginToLeave gives a canceled caller its outcome as soon as the device writes no more to its
+// buffer.
+func (r *Rxe) beginToLeave(err error) {
+	r.canceled = err
+	if r.m.Proto == DirectRead {
+		r.m.StopReading()
+		r.end(err)
+		return
+	}
+	r.m.Forgo()
+	if r.m.reading == 0 {
+		r.letGo()
+	}
+	r.gotData()
+}
+
+// letGo gives a canceled caller its outcome while the operation goes on.
+func (r *Rxe) letGo() {
+	r.err = r.canceled
+	r.complete()
+	r.err = nil
+}
+
+// drops reports whether data that comes is counted and thrown away.
+func (r *Rxe) drops() bool {
+	return r.c.state == CallerLeaving || r.c.Told() || r.ord != nil && r.ord.Req.Flags&Discard != 0
+}
+
+// onWithdrawn: the peer took our read out of its line, or was too late.
+func (r *Rxe) onWithdrawn(m *peer.Withdrawn) {
+	switch {
+	case !r.busy || r.RequestID() != m.ID:
+	case r.m.State.over(): // it failed meanwhile
+		r.settle()
+	case r.c.state != CallerWithdrawing:
+	case m.OK:
+		if r.must(r.c.Step(CallerWithdrawn)) {
+			r.fail(r.canceled)
+		}
+	case r.must(r.c.Step(CallerTooLate)):
+		r.beginToLeave(r.canceled)
+	}
+}
+
+// onRevoke: a region that the operation uses is being closed.
+func (r *Rxe) onRevoke(m *mr.Region) {
+	if !r.busy || !r.UsesRegion(m) {
+		return
+	}
+	switch {
+	case r.ord != nil:
+		r.onCancel(&Cancel{ID: r.RequestID(), Err: ErrRegionClosed})
+	case r.m.State < RxAnswer: // else all is there, and the peer is yet to be told
+		if r.m.Proto != EagerWrite { // the peer waits for no answer to that one
+			r.sendError(uint32(errno.ProvRMAAddr))
+		}
+		if r.step(RxFail) {
+			r.ended(ErrRegionClosed)
+		}
+	}
+	if r.busy && r.x != nil && r.m.reading == 0 {
+		r.x.ndst = 0
+		r.x.used.doneWith()
+	}
+}
+
+// Owes reports it of one operation.
+func (t *Txe) Owes() bool {
+	if !t.busy || t.link.Err != nil {
+		return false
+	}
+	switch t.m.Proto {
+	case ReceiptOnly, ErrorOnly, AtomicResponse:
+		return true
+	default:
+		return false
+	}
+}
+
+// lent reports whether the peer may be reading the caller's memory. As long as the queue
+// pair exists nothing ends that, so it is Abandon that does then.
+func (t *Txe) lent() bool { return t.m.Proto.readBased() && t.m.answer }
