@@ -22,8 +22,15 @@ var ErrRegionClosed = fmt.Errorf("%w: its memory region was closed", errno.ErrCa
 
 var errNoDC = fmt.Errorf("%w: the peer lacks %s", errno.ErrNotSupported, wire.FeatureDeliveryComplete)
 
+// Cancel asks an operation to let its caller go (endpoint -> operation).
+type Cancel struct {
+	shard.Message
+	ID  uint64 // of the request, which may have ended
+	Err error
+}
+
 // onCancel lets the caller go: before its turn came the operation is withdrawn and
-// no msg_id is spent; afterwards what is not sent yet is copied, up to
+// no msg_id is spent; afterwards the rest of the message is copied, up to
 // DetachLimit, since a msg_id must never get lost; beyond that a peer that knows
 // PEER_ERROR gets it, and with others the end of the protocol is awaited, at most
 // PeerTimeout.
@@ -32,9 +39,9 @@ func (t *Txe) onCancel(m *Cancel) {
 		return
 	}
 	t.ext().canceled = m.Err
-	if t.turn.InLine() {
+	if t.ticket.InLine() {
 		if t.must(t.c.Step(CallerWithdraw)) {
-			t.turn.Withdraw(t.link, m.ID)
+			t.ticket.Withdraw(t.link, m.ID)
 		}
 		return
 	}
@@ -59,53 +66,10 @@ func (t *Txe) onWithdrawn(m *peer.Withdrawn) {
 	}
 }
 
-// Revoke tells an operation that a region that it uses is being closed
-// (endpoint -> operation).
-type Revoke struct {
-	shard.Message
-	Region *mr.Region
-}
-
-// onRevoke ends the operation as if it were canceled. What the peer may be reading
-// is closed to it by the device; its answer is awaited without the caller.
-func (t *Txe) onRevoke(r *mr.Region) {
-	if !t.busy || !t.UsesRegion(r) {
-		return
-	}
-	if t.m.State == TxAwait && t.m.Proto.readBased() && !t.x.moves {
-		if t.c.Told() || t.c.state == CallerRevoked || t.must(t.c.Step(CallerRevoke)) {
-			t.letRegionGo()
-		}
-		return
-	}
-	if t.c.Told() {
-		t.fail(ErrRegionClosed)
-		return
-	}
-	t.onCancel(&Cancel{ID: t.q.ID, Err: ErrRegionClosed})
-}
-
-// letRegionGo ends an operation whose memory the peer was reading, as soon as no
-// packet needs it: what the peer may still read is closed to it by the device. Its
-// answer is awaited without the caller.
-func (t *Txe) letRegionGo() {
-	if t.m.State != TxAwait || t.m.Flying > 0 && !t.copied() {
-		return
-	}
-	t.detachPackets()
-	t.err = t.takenBack()
-	t.complete()
-	t.link.ForgiveKeys()
-	t.x.letMemoryGo(t.pools)
-}
-
-// takenBack is why the memory that the peer was to read is not there any more.
-func (t *Txe) takenBack() error { return firstError(t.x.canceled, ErrRegionClosed) }
-
 // beginToLeave gives a canceled caller its outcome and its buffer, or sees that it has to
 // wait, at most for PeerTimeout.
 func (t *Txe) beginToLeave() {
-	if t.letGo(); t.c.state != CallerLeaving || t.m.Over() {
+	if t.tryDetach(); t.c.state != CallerLeaving || t.m.Over() {
 		return
 	}
 	env := t.pools.env
@@ -113,41 +77,70 @@ func (t *Txe) beginToLeave() {
 	env.Sh.StartTimer(&t.x.late.timer, env.Config.PeerTimeout, t.ref, &t.x.late)
 }
 
-// letGo gives a canceled caller its outcome and its buffer if that can be done now. The
+// tryDetach gives a canceled caller its outcome and its buffer if that can be done now. The
 // message goes on from a copy, unless it is one that may end.
-func (t *Txe) letGo() {
+func (t *Txe) tryDetach() {
 	switch {
 	case t.mayEndAtCTS():
-		t.goOnWithout(CallerUntilCTS)
+		t.detach(CallerUntilCTS)
 	case t.q.Kind == KindWrite && t.m.Proto != LongReadWrite, t.m.State == TxErr:
 		t.fail(t.x.canceled) // in no order with anything: it just stops
 	case t.mayCopy():
 		t.copyRest()
-		t.goOnWithout(CallerCopied)
+		t.detach(CallerCopied)
 		t.err = nil // of the message
 	case t.mayAbort():
 		t.fail(t.x.canceled)
 	case t.x.moves && t.must(t.c.Step(CallerRevoke)):
-		t.letRegionGo() // too long for a copy
+		t.releaseRegion() // too long for a copy
 	}
 }
 
-// goOnWithout gives a canceled caller its outcome and its buffer, while the operation goes on.
-func (t *Txe) goOnWithout(e CallerEvent) {
+// mayEndAtCTS reports whether the peer waits for us to go on with a write and has yet to
+// say by which id it knows it.
+func (t *Txe) mayEndAtCTS() bool {
+	return t.q.Kind == KindWrite && t.m.State == TxWait && !t.marks.hasPeer && t.link.Can(wire.FeaturePeerError) &&
+		(t.m.Flying == 0 || t.copied())
+}
+
+// detachedLimits is how many callers' DetachLimit may be copied at a time.
+const detachedLimits = 64
+
+// mayCopy reports whether the rest of the message may be copied, and whether the device is
+// done with the part that was sent.
+func (t *Txe) mayCopy() bool {
+	rest, limit := t.m.Total-t.m.Sent, uint64(t.pools.Policy.DetachLimit)
+	if t.m.Proto.readBased() && (t.m.answer || t.m.State == TxReq) {
+		if !t.x.moves {
+			return false // the peer may be reading it, or is to be told where it is
+		}
+		rest = t.m.Total
+	}
+	return rest <= limit && t.pools.detached+rest <= detachedLimits*limit &&
+		(t.m.Flying == 0 || t.copied())
+}
+
+// mayAbort reports whether the peer understands that a message ends before its end.
+func (t *Txe) mayAbort() bool {
+	return t.link.Can(wire.FeaturePeerError) && !t.m.Proto.readBased()
+}
+
+// detach gives a canceled caller its outcome and its buffer, while the operation goes on.
+func (t *Txe) detach(e CallerEvent) {
 	t.pools.env.Sh.StopTimer(&t.x.late.timer)
 	t.detachPackets()
 	t.err = t.x.canceled
 	if x := t.x; e == CallerCopied && x.moves && t.pools.env.Q.Relend(x.path, x.key, t.q.Buf) == nil {
-		t.tell(e)
-		x.used.doneWith() // the copy is what is lent
+		t.notify(e)
+		x.used.release() // the copy is what is lent
 		return
 	}
 	t.x.unlend(t.pools)
-	t.tell(e)
-	t.x.letMemoryGo(t.pools)
+	t.notify(e)
+	t.x.releaseMemory(t.pools)
 }
 
-// copyRest copies what is not sent yet.
+// copyRest copies the part of the message that is not sent yet.
 func (t *Txe) copyRest() {
 	t.base = t.m.Sent
 	q := t.q
@@ -170,35 +163,6 @@ func (t *Txe) copyRest() {
 	}
 }
 
-// mayEndAtCTS reports whether the peer waits for us to go on with a write and has yet to
-// say by which id it knows it.
-func (t *Txe) mayEndAtCTS() bool {
-	return t.q.Kind == KindWrite && t.m.State == TxWait && !t.marks.hasPeer && t.link.Can(wire.FeaturePeerError) &&
-		(t.m.Flying == 0 || t.copied())
-}
-
-// detachedLimits is how many callers' DetachLimit may be copied at a time.
-const detachedLimits = 64
-
-// mayCopy reports whether what is not sent yet may be copied, and whether the device
-// is done with what is.
-func (t *Txe) mayCopy() bool {
-	rest, limit := t.m.Total-t.m.Sent, uint64(t.pools.Policy.DetachLimit)
-	if t.m.Proto.readBased() && (t.m.answer || t.m.State == TxReq) {
-		if !t.x.moves {
-			return false // the peer may be reading it, or is to be told where it is
-		}
-		rest = t.m.Total
-	}
-	return rest <= limit && t.pools.detached+rest <= detachedLimits*limit &&
-		(t.m.Flying == 0 || t.copied())
-}
-
-// mayAbort reports whether the peer can be told that a message ends before its end.
-func (t *Txe) mayAbort() bool {
-	return t.link.Can(wire.FeaturePeerError) && !t.m.Proto.readBased()
-}
-
 // detachPackets copies the payload of packets that might have to be sent again.
 func (t *Txe) detachPackets() {
 	t.pools.env.Q.EachOut(t.ref, (*device.Pke).Detach)
@@ -217,48 +181,134 @@ func (t *Txe) onLate() {
 	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: err, Tell: true})
 }
 
-// Abandon tells an operation that the queue pair is closed: no packet of its will
-// ever complete (endpoint -> operation).
-type Abandon struct {
-	shard.Message
-	Err error
-}
-
-func (t *Txe) onAbandon(err error) {
-	if !t.busy {
+// onCancel lets the caller go: nothing is written to its buffer from now on, what
+// comes is received to its end and thrown away, so that the sender completes. RDMA
+// reads that the device has are awaited.
+func (r *Rxe) onCancel(m *Cancel) {
+	if !r.busy || r.c.state != CallerHolding || r.RequestID() != m.ID {
 		return
 	}
-	t.abandon(err)
-	t.settle()
-}
-
-// abandon ends an operation whose packets will never be acknowledged.
-func (t *Txe) abandon(err error) {
-	if t.m.State != TxDone {
-		t.err = firstError(t.err, err)
+	if r.x != nil && r.x.ticket.InLine() {
+		if r.must(r.c.Step(CallerWithdraw)) {
+			r.canceled = m.Err
+			r.x.ticket.Withdraw(r.link, m.ID)
+		}
+		return
 	}
-	t.must(t.m.Abandon())
-}
-
-// Abort gives the outcome at once, from outside the actor: its endpoint crashed,
-// the queue pair is closed and the actor will not run again.
-func (t *Txe) Abort(err error) {
-	t.abandon(err)
-	t.complete()
-	if t.x != nil {
-		t.x.letMemoryGo(t.pools)
+	if r.m.State.over() {
+		return // only the device is awaited
+	}
+	if r.must(r.c.Step(CallerCancel)) {
+		r.beginToLeave(m.Err)
 	}
 }
 
-// Abort gives the outcome at once, see Txe.Abort.
-func (r *Rxe) Abort(err error) {
-	if !r.m.State.over() {
-		r.err = err
+// onWithdrawn: the peer took our read out of its line, or was too late.
+func (r *Rxe) onWithdrawn(m *peer.Withdrawn) {
+	switch {
+	case !r.busy || r.RequestID() != m.ID:
+	case r.m.State.over(): // it failed meanwhile
+		r.settle()
+	case r.c.state != CallerWithdrawing:
+	case m.OK:
+		if r.must(r.c.Step(CallerWithdrawn)) {
+			r.fail(r.canceled)
+		}
+	case r.must(r.c.Step(CallerTooLate)):
+		r.beginToLeave(r.canceled)
 	}
-	r.must(r.m.Abandon())
+}
+
+// beginToLeave gives a canceled caller its outcome as soon as the device writes no more to its
+// buffer.
+func (r *Rxe) beginToLeave(err error) {
+	r.canceled = err
+	if r.m.Proto == DirectRead {
+		r.m.StopReading()
+		r.end(err)
+		return
+	}
+	r.m.Forgo()
+	if r.m.reading == 0 {
+		r.detach()
+	}
+	r.gotData()
+}
+
+// detach gives a canceled caller its outcome while the operation goes on.
+func (r *Rxe) detach() {
+	r.err = r.canceled
 	r.complete()
-	if r.x != nil {
-		r.x.used.doneWith()
+	r.err = nil
+}
+
+// drops reports whether data that comes is counted and thrown away.
+func (r *Rxe) drops() bool {
+	return r.c.state == CallerLeaving || r.c.Told() || r.entry != nil && r.entry.Req.Flags&Discard != 0
+}
+
+// Revoke tells an operation that a region that it uses is being closed
+// (endpoint -> operation).
+type Revoke struct {
+	shard.Message
+	Region *mr.Region
+}
+
+// onRevoke ends the operation as if it were canceled. What the peer may be reading
+// is closed to it by the device; its answer is awaited without the caller.
+func (t *Txe) onRevoke(r *mr.Region) {
+	if !t.busy || !t.UsesRegion(r) {
+		return
+	}
+	if t.m.State == TxAwait && t.m.Proto.readBased() && !t.x.moves {
+		if t.c.Told() || t.c.state == CallerRevoked || t.must(t.c.Step(CallerRevoke)) {
+			t.releaseRegion()
+		}
+		return
+	}
+	if t.c.Told() {
+		t.fail(ErrRegionClosed)
+		return
+	}
+	t.onCancel(&Cancel{ID: t.q.ID, Err: ErrRegionClosed})
+}
+
+// releaseRegion ends an operation whose memory the peer was reading, as soon as no
+// packet needs it: what the peer may still read is closed to it by the device. Its
+// answer is awaited without the caller.
+func (t *Txe) releaseRegion() {
+	if t.m.State != TxAwait || t.m.Flying > 0 && !t.copied() {
+		return
+	}
+	t.detachPackets()
+	t.err = t.takenBack()
+	t.complete()
+	t.link.ForgiveKeys()
+	t.x.releaseMemory(t.pools)
+}
+
+// takenBack is why the memory that the peer was to read is not there any more.
+func (t *Txe) takenBack() error { return firstError(t.x.canceled, ErrRegionClosed) }
+
+// onRevoke: a region that the operation uses is being closed.
+func (r *Rxe) onRevoke(m *mr.Region) {
+	if !r.busy || !r.UsesRegion(m) {
+		return
+	}
+	switch {
+	case r.entry != nil:
+		r.onCancel(&Cancel{ID: r.RequestID(), Err: ErrRegionClosed})
+	case r.m.State < RxAnswer: // else all is there, and the peer is yet to be told
+		if r.m.Proto != EagerWrite { // the peer waits for no answer to that one
+			r.sendError(uint32(errno.ProvRMAAddr))
+		}
+		if r.step(RxFail) {
+			r.ended(ErrRegionClosed)
+		}
+	}
+	if r.busy && r.x != nil && r.m.reading == 0 {
+		r.x.ndst = 0
+		r.x.used.release()
 	}
 }
 
@@ -289,6 +339,11 @@ func (t *Txe) giveUp() {
 	}
 }
 
+// incomplete reports whether the other side lacks something of the operation.
+func (t *Txe) incomplete() bool {
+	return t.m.left > 0 || t.m.Sent < t.m.end || t.m.Proto.readBased() && t.m.answer || t.m.State == TxReq
+}
+
 // lostError: a PEER_ERROR did not arrive, or cannot go out. What it is about the peer would
 // await for ever, so it is failed, and gets the packet if it comes back.
 func (t *Txe) lostError() {
@@ -301,8 +356,8 @@ func (t *Txe) lostError() {
 	l.Owe(t.responseHeader(nil))
 }
 
-// notUnderstood: the peer's HANDSHAKE says that it does not know PEER_ERROR. A msg_id that it
-// was to skip it awaits for ever.
+// notUnderstood: the peer's HANDSHAKE says that it does not know PEER_ERROR. It would wait for
+// ever for a msg_id that it was to skip, so it is failed.
 func (t *Txe) notUnderstood() {
 	if t.x.ref == wire.RefOpe {
 		return
@@ -312,15 +367,10 @@ func (t *Txe) notUnderstood() {
 
 var errGap = fmt.Errorf("%w: a msg_id is lost, and the peer does not know PEER_ERROR", peer.ErrPeerFailed)
 
-// incomplete reports whether the other side lacks something of the operation.
-func (t *Txe) incomplete() bool {
-	return t.m.left > 0 || t.m.Sent < t.m.end || t.m.Proto.readBased() && t.m.answer || t.m.State == TxReq
-}
-
 // lostID: a packet that spent a msg_id failed for good. The other side would wait
 // for that msg_id for ever, so it is failed until it comes back as a new endpoint.
 func (t *Txe) lostID(err error) {
-	err = fmt.Errorf("%w: msg_id %d is lost: %w", peer.ErrPeerFailed, t.turn.MsgID, err)
+	err = fmt.Errorf("%w: msg_id %d is lost: %w", peer.ErrPeerFailed, t.ticket.MsgID, err)
 	t.pools.env.Sh.Tell(t.link.Peer, &peer.Remove{Err: err, Tell: true, Lost: true})
 }
 
@@ -333,13 +383,13 @@ func (t *Txe) abortPeer() {
 	case t.marks.hasPeer:
 		t.sendAborted(wire.RefOpe, t.peerID)
 	case t.m.Acked == 0 && !t.marks.nacked && !t.m.Proto.readBased() && !protos[t.m.Proto].cts:
-		t.sendAborted(wire.RefMsgIDSkip, t.turn.MsgID)
+		t.sendAborted(wire.RefMsgIDSkip, t.ticket.MsgID)
 	default:
-		t.sendAborted(wire.RefMsgID, t.turn.MsgID)
+		t.sendAborted(wire.RefMsgID, t.ticket.MsgID)
 	}
 }
 
-// sendAborted reports the txe's end to the peer. One that cannot be told is failed.
+// sendAborted reports the txe's end to the peer. If no packet can be sent, the peer is failed.
 func (t *Txe) sendAborted(ref wire.RefKind, id uint32) {
 	switch l := t.link; {
 	case t.pools.SendError(l, ref, id, uint32(errno.ProvPeerAborted)):
@@ -351,94 +401,6 @@ func (t *Txe) sendAborted(ref wire.RefKind, id uint32) {
 		t.pools.env.Sh.Tell(l.Peer, &peer.Remove{
 			Err: fmt.Errorf("%w: no room for PEER_ERROR: %w", peer.ErrPeerFailed, t.err), Tell: true,
 		})
-	}
-}
-
-// onCancel lets the caller go: nothing is written to its buffer from now on, what
-// comes is received to its end and thrown away, so that the sender completes. RDMA
-// reads that the device has are awaited.
-func (r *Rxe) onCancel(m *Cancel) {
-	if !r.busy || r.c.state != CallerHolding || r.RequestID() != m.ID {
-		return
-	}
-	if r.x != nil && r.x.turn.InLine() {
-		if r.must(r.c.Step(CallerWithdraw)) {
-			r.canceled = m.Err
-			r.x.turn.Withdraw(r.link, m.ID)
-		}
-		return
-	}
-	if r.m.State.over() {
-		return // only the device is awaited
-	}
-	if r.must(r.c.Step(CallerCancel)) {
-		r.beginToLeave(m.Err)
-	}
-}
-
-// beginToLeave gives a canceled caller its outcome as soon as the device writes no more to its
-// buffer.
-func (r *Rxe) beginToLeave(err error) {
-	r.canceled = err
-	if r.m.Proto == DirectRead {
-		r.m.StopReading()
-		r.end(err)
-		return
-	}
-	r.m.Forgo()
-	if r.m.reading == 0 {
-		r.letGo()
-	}
-	r.gotData()
-}
-
-// letGo gives a canceled caller its outcome while the operation goes on.
-func (r *Rxe) letGo() {
-	r.err = r.canceled
-	r.complete()
-	r.err = nil
-}
-
-// drops reports whether data that comes is counted and thrown away.
-func (r *Rxe) drops() bool {
-	return r.c.state == CallerLeaving || r.c.Told() || r.ord != nil && r.ord.Req.Flags&Discard != 0
-}
-
-// onWithdrawn: the peer took our read out of its line, or was too late.
-func (r *Rxe) onWithdrawn(m *peer.Withdrawn) {
-	switch {
-	case !r.busy || r.RequestID() != m.ID:
-	case r.m.State.over(): // it failed meanwhile
-		r.settle()
-	case r.c.state != CallerWithdrawing:
-	case m.OK:
-		if r.must(r.c.Step(CallerWithdrawn)) {
-			r.fail(r.canceled)
-		}
-	case r.must(r.c.Step(CallerTooLate)):
-		r.beginToLeave(r.canceled)
-	}
-}
-
-// onRevoke: a region that the operation uses is being closed.
-func (r *Rxe) onRevoke(m *mr.Region) {
-	if !r.busy || !r.UsesRegion(m) {
-		return
-	}
-	switch {
-	case r.ord != nil:
-		r.onCancel(&Cancel{ID: r.RequestID(), Err: ErrRegionClosed})
-	case r.m.State < RxAnswer: // else all is there, and the peer is yet to be told
-		if r.m.Proto != EagerWrite { // the peer waits for no answer to that one
-			r.sendError(uint32(errno.ProvRMAAddr))
-		}
-		if r.step(RxFail) {
-			r.ended(ErrRegionClosed)
-		}
-	}
-	if r.busy && r.x != nil && r.m.reading == 0 {
-		r.x.ndst = 0
-		r.x.used.doneWith()
 	}
 }
 
@@ -458,3 +420,48 @@ func (t *Txe) Owes() bool {
 // lent reports whether the peer may be reading the caller's memory. As long as the queue
 // pair exists nothing ends that, so it is Abandon that does then.
 func (t *Txe) lent() bool { return t.m.Proto.readBased() && t.m.answer }
+
+// Abandon tells an operation that the queue pair is closed: no packet of its will
+// ever complete (endpoint -> operation).
+type Abandon struct {
+	shard.Message
+	Err error
+}
+
+func (t *Txe) onAbandon(err error) {
+	if !t.busy {
+		return
+	}
+	t.abandon(err)
+	t.settle()
+}
+
+// abandon ends an operation whose packets will never be acknowledged.
+func (t *Txe) abandon(err error) {
+	if t.m.State != TxDone {
+		t.err = firstError(t.err, err)
+	}
+	t.must(t.m.Abandon())
+}
+
+// Abort gives the outcome at once, from outside the actor: its endpoint crashed,
+// the queue pair is closed and the actor will not run again.
+func (t *Txe) Abort(err error) {
+	t.abandon(err)
+	t.complete()
+	if t.x != nil {
+		t.x.releaseMemory(t.pools)
+	}
+}
+
+// Abort gives the outcome at once, see Txe.Abort.
+func (r *Rxe) Abort(err error) {
+	if !r.m.State.over() {
+		r.err = err
+	}
+	r.must(r.m.Abandon())
+	r.complete()
+	if r.x != nil {
+		r.x.used.release()
+	}
+}

@@ -70,7 +70,7 @@ func (f *Facts) room(header int) int {
 	return n
 }
 
-// Choose picks the subprotocol for what is to be sent, in libfabric's order
+// Choose picks the subprotocol for an operation, in libfabric's order
 // (§3.2, §3.3, §4), and how it is cut.
 func (f *Facts) Choose(p *Policy) (Shape, error) {
 	switch f.Kind {
@@ -230,7 +230,7 @@ type Policy = settings.InForce
 const align = 8
 
 // Cut divides total bytes into packets of at most room: parts of size each, the
-// last taking what is left. n is their number. total and room are above 0.
+// last taking the rest. n is their number. total and room are above 0.
 func Cut(r Rounding, total, room int) (size, n int) {
 	if r == Fill || total <= room {
 		return room, (total + room - 1) / room

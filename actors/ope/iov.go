@@ -8,23 +8,29 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// place is a piece, and where in the operation it begins.
-type place struct {
-	i  int
-	at uint64
-}
-
 // mostKept is how many pieces a list may have that is kept for the next request.
 const mostKept = 1024
 
-var lists = sync.Pool{New: func() any { return new(More) }}
+var iovPool = sync.Pool{New: func() any { return new(More) }}
 
-// TakeLists gives a request empty lists.
+// TakeLists gives a request empty lists of pieces.
 func (r *Request) TakeLists() *More {
 	if r.More == nil {
-		r.More = lists.Get().(*More)
+		r.More = iovPool.Get().(*More)
 	}
 	return r.More
+}
+
+// AddLocal adds a piece. False: there would be more bytes than an int counts.
+func (l *More) AddLocal(p []byte) bool {
+	if uint64(len(p)) > math.MaxInt-l.Total {
+		return false
+	}
+	if len(p) > 0 {
+		l.Local = append(l.Local, p)
+		l.Total += uint64(len(p))
+	}
+	return true
 }
 
 // PutLists takes the lists of a request that has ended, if it has some.
@@ -43,19 +49,7 @@ func (r *Request) PutLists() {
 		l.Remote = nil
 	}
 	*m = l
-	lists.Put(m)
-}
-
-// AddLocal adds a piece. False: there would be more bytes than an int counts.
-func (l *More) AddLocal(p []byte) bool {
-	if uint64(len(p)) > math.MaxInt-l.Total {
-		return false
-	}
-	if len(p) > 0 {
-		l.Local = append(l.Local, p)
-		l.Total += uint64(len(p))
-	}
-	return true
+	iovPool.Put(m)
 }
 
 // Len is the bytes of the request's own memory.
@@ -66,8 +60,8 @@ func (r *Request) Len() int {
 	return len(r.Buf)
 }
 
-// listed reports whether the request has several pieces of memory on a side.
-func (r *Request) listed() bool {
+// hasIOVs reports whether the request has several pieces of memory on a side.
+func (r *Request) hasIOVs() bool {
 	return r.Flags&Pieced != 0 || r.More != nil && len(r.More.Remote) > 0
 }
 
@@ -88,6 +82,12 @@ func (r *Request) remotes() int {
 	return max(1, len(r.More.Remote))
 }
 
+// iovPos is a piece, and where in the operation it begins.
+type iovPos struct {
+	i  int
+	at uint64
+}
+
 // from is the request's memory from byte off on, up to the end of its piece.
 func (r *Request) from(off uint64) []byte {
 	if r.Flags&Pieced == 0 {
@@ -96,7 +96,7 @@ func (r *Request) from(off uint64) []byte {
 	l := r.More
 	p := l.localAt
 	if off < p.at {
-		p = place{}
+		p = iovPos{}
 	}
 	for p.i < len(l.Local) {
 		size := uint64(len(l.Local[p.i]))
@@ -117,7 +117,7 @@ func (r *Request) at(off, n uint64) wire.RMAIOV {
 	l := r.More
 	p := l.remoteAt
 	if off < p.at {
-		p = place{}
+		p = iovPos{}
 	}
 	for p.i < len(l.Remote) {
 		x := l.Remote[p.i]
@@ -207,9 +207,9 @@ func (r *Request) Touches(mem []byte) bool {
 	return false
 }
 
-// slicePieces finds [off, off+n) in memory that lies in several pieces, and returns
+// sliceIOVs finds [off, off+n) in memory that lies in several pieces, and returns
 // how many of them hold it.
-func slicePieces(to *[wire.MaxIOV][]byte, from [][]byte, off, n uint64) (count int) {
+func sliceIOVs(to *[wire.MaxIOV][]byte, from [][]byte, off, n uint64) (count int) {
 	for _, p := range from {
 		size := uint64(len(p))
 		if n == 0 {

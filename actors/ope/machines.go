@@ -219,6 +219,27 @@ func (t *Tx) Posted(s Segment) error {
 	return nil
 }
 
+// StartEager is Start for a message of n bytes in one packet, of a machine that is as Reset
+// leaves it.
+func (t *Tx) StartEager(n int) {
+	t.Proto, t.seg, t.left = Eager, uint32(n), 1
+	t.Total, t.end = uint64(n), uint64(n)
+}
+
+// Whole is Posted for a message that went out in one packet and needs no answer. It reports
+// whether the table has an edge.
+func (t *Tx) Whole() bool {
+	t.left, t.Sent = 0, t.end
+	t.Flying++
+	return t.move(TxPostedAll)
+}
+
+// Delivered is Whole if the packet has arrived, as Ack would say.
+func (t *Tx) Delivered() bool {
+	t.left, t.Sent, t.Acked = 0, t.end, t.end
+	return t.move(TxDelivered)
+}
+
 // CTS opens a window of n bytes. The peer may only grant what is left, and only
 // when the window before is used up (§3.2); anything else is its fault.
 func (t *Tx) CTS(n uint64) error {
@@ -407,7 +428,7 @@ var rxTable = [maxStates][maxEvents]rxNext{
 var rxMoves = movesOf(func(s, e int) (uint8, bool) { n := rxTable[s][e]; return uint8(n.next), n.ok })
 
 // Rx is the machine of one operation that receives: pure, the rxe copies data and
-// posts what is due.
+// posts the packets that are due.
 type Rx struct {
 	State  RxState
 	Proto  Proto
@@ -436,7 +457,7 @@ func (r *Rx) Begin(state RxState, p Proto, total, packets uint64) {
 }
 
 // Take counts n bytes at off from a packet, and reports whether they may be used: a
-// packet beyond the message, beyond the window or beyond what is missing is the
+// packet beyond the message, beyond the window or beyond the missing bytes is the
 // peer's fault.
 func (r *Rx) Take(off, n uint64, windowed bool) bool {
 	if off > r.packets || n > r.packets-max(off, r.Got) || windowed && !r.inWindow(n) {
@@ -469,8 +490,8 @@ func (r *Rx) misfit(off, n uint64, windowed bool) error {
 	return fmt.Errorf("%w: %d bytes at %d of %d, %d missing", ErrViolation, n, off, r.packets, r.packets-r.Got)
 }
 
-// StartReading decides what is read by RDMA: what does not come in packets, up to
-// the end of the room for it. What has no room counts as come.
+// StartReading decides which bytes are read by RDMA: those that do not come in packets, up to
+// the end of the room for them. Bytes without room count as come.
 func (r *Rx) StartReading(room uint64) {
 	r.readAt = r.packets
 	r.readEnd = min(max(room, r.packets), r.Total)
@@ -517,7 +538,7 @@ func (r *Rx) Abandon() error {
 	return r.Step(RxAbandon)
 }
 
-// Refuse gives up reading: by READ_NACK what is missing is asked for in packets.
+// Refuse gives up reading: READ_NACK asks for the missing bytes in packets.
 // No read is under way.
 func (r *Rx) Refuse() error {
 	if err := r.Step(RxNACK); err != nil {
@@ -775,25 +796,4 @@ func (c *Steps) Each(f func(machine, state, event string, n uint64)) {
 			f("caller", callerNames[s], callerEventNames[e], n)
 		}
 	}
-}
-
-// StartEager is Start for a message of n bytes in one packet, of a machine that is as Reset
-// leaves it.
-func (t *Tx) StartEager(n int) {
-	t.Proto, t.seg, t.left = Eager, uint32(n), 1
-	t.Total, t.end = uint64(n), uint64(n)
-}
-
-// Whole is Posted for a message that went out in one packet, which nobody answers. It reports
-// whether the table has an edge.
-func (t *Tx) Whole() bool {
-	t.left, t.Sent = 0, t.end
-	t.Flying++
-	return t.move(TxPostedAll)
-}
-
-// Delivered is Whole if the packet has arrived, as Ack would say.
-func (t *Tx) Delivered() bool {
-	t.left, t.Sent, t.Acked = 0, t.end, t.end
-	return t.move(TxDelivered)
 }

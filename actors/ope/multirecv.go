@@ -97,7 +97,7 @@ func (m *MultiRecv) Done(q *Request, r *Result) {
 	m.left()
 }
 
-// Forget ends the receive of a message that nobody hears of, since the endpoint ends.
+// Forget ends the receive of a message without an outcome, since the endpoint ends.
 func (m *MultiRecv) Forget(part *Order) {
 	drop(m.pools.env.Trail, part)
 	m.pools.Orders.Put(part)

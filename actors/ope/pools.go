@@ -112,6 +112,79 @@ func (p *Pools) OnPaths(on []Policy) {
 	}
 }
 
+// Send begins an operation of ours with l: a message, a write or an atomic. It is over
+// when Send returns if it had to wait for nothing; otherwise it goes on by messages. q
+// is copied then. False: there are MaxOps operations, and nothing has happened.
+func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
+	if p.txFree == nil && !p.growTx() {
+		return false
+	}
+	t := p.txFree
+	p.txFree, t.busy = t.next, true
+	begun = true
+	t.arm(q, l)
+	if q.Kind != KindSend || q.Flags&(Deliver|Fence|Ordered|Follows) != 0 || p.prepares {
+		t.prepare()
+	}
+	sh := p.env.Sh
+	if !sh.Enter(t.ref) { // a message of its last use is under way
+		l.SubmitLater(&t.ticket)
+		t.keep()
+		return begun
+	}
+	t.entered = true
+	defer func() { // a panic, here or in the peer, is no failure of the caller
+		if t.entered {
+			t.entered = false
+			t.pools.env.Sh.Rescue(t.ref, recover())
+			t.keepIfBusy()
+		}
+	}()
+	if pke := l.Submit(&t.ticket); pke != nil { // its turn has come at once
+		t.onGrant(pke)
+	}
+	sh.Exit()
+	t.entered = false
+	t.keepIfBusy()
+	return begun
+}
+
+// Begin takes an rxe for the message or write whose first packet is pkt; nil if there are MaxOps
+// of them in use.
+func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
+	r := p.rxFree
+	if r == nil {
+		if !p.growRx() {
+			return nil
+		}
+		return p.Begin(pkt)
+	}
+	p.rxFree, r.busy = r.next, true
+	r.arm(pkt.Link)
+	proto := protoOf[pkt.Type]
+	r.m.Begin(RxInit, proto, pkt.Length, pkt.Length)
+	r.stored = uint64(len(pkt.Payload))
+	r.first = pkt.Eager
+	r.head = pkt
+	p.Mix.Served[proto]++
+	if pkt.Ext != nil || pkt.Multi != nil || p.follows {
+		r.beginMore(pkt)
+	}
+	return r
+}
+
+// Read begins a read of ours from l's memory. False: there are MaxOps operations that
+// receive, and nothing has happened.
+func (p *Pools) Read(q *Request, l *peer.Link) bool {
+	r := p.GetRx()
+	if r == nil {
+		return false
+	}
+	r.ask(p.Orders.Get(q, p.env.Sh.Now()), l)
+	r.x.submit()
+	return true
+}
+
 // Find implements peer.OpTable.
 func (p *Pools) Find(id uint32) shard.Ref {
 	i := id & indexMask
@@ -163,8 +236,8 @@ func (p *Pools) growTx() bool {
 		t.pools, t.id = p, uint32(len(p.tx))+p.env.Config.FirstUse*nextUse
 		p.tx = append(p.tx, t)
 		t.ref = p.Spawn(func() actor.Actor { return t })
-		t.turn.Init(t.ref)
-		t.member.Of(&t.turn)
+		t.ticket.Init(t.ref)
+		t.member.Of(&t.ticket)
 		t.slot.To = t.ref
 		t.m.Count(&p.Steps)
 		t.c.Count(&p.Steps)
@@ -196,6 +269,34 @@ func (p *Pools) growRx() bool {
 	return true
 }
 
+// nextID is the id of the next use of the same index.
+func nextID(id uint32) uint32 { return id + nextUse }
+
+func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
+	p.env.Sh.StopTimer(&x.late.timer)
+	x.releaseMemory(p)
+	if x.block != nil {
+		p.env.Pool.PutBlock(x.block)
+	}
+	if x.charged > 0 {
+		l.Release(x.charged)
+	}
+	x.runtOver(l, x.runt)
+	*x = txExt{next: p.txExts, iovs: x.iovs, used: x.used}
+	p.txExts = x
+}
+
+func (p *Pools) putRxExt(x *rxExt, l *peer.Link) {
+	x.used.release()
+	if x.charged > 0 {
+		l.Release(x.charged)
+	}
+	turn := x.ticket.Again()
+	*x = rxExt{next: p.rxExts, used: x.used}
+	x.ticket = turn
+	p.rxExts = x
+}
+
 // Rxe returns the rxe with the given index (match.Msg.Owner).
 func (p *Pools) Rxe(i int32) *Rxe { return p.rx[i] }
 
@@ -217,138 +318,6 @@ func (p *Pools) EachRx(f func(*Rxe)) {
 	}
 }
 
-// nextID is the id of the next use of the same index.
-func nextID(id uint32) uint32 { return id + nextUse }
-
-// connID is what packets that are no requests say of their sender.
-func (p *Pools) connID() (has bool, id uint32) {
-	if p.env.Config.Era.NoConnID {
-		return false, 0
-	}
-	return true, p.env.ConnID
-}
-
-// Owes reports whether a peer waits for packets of ours by which its own operations end,
-// and with which the device or the peer's back-off is not done: RECEIPT, EOR, ATOMRSP or
-// PEER_ERROR. An endpoint that closes sends them yet, as libfabric's does. The answer to
-// a read is not one of them: its length is up to the requester.
-func (p *Pools) Owes() bool {
-	return slices.ContainsFunc(p.tx, (*Txe).Owes) || slices.ContainsFunc(p.rx, (*Rxe).Owes)
-}
-
-// Send begins an operation of ours with l: a message, a write or an atomic. It is over
-// when Send returns if it had to wait for nothing; otherwise it goes on by messages. q
-// is copied then. False: there are MaxOps operations, and nothing has happened.
-func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
-	if p.txFree == nil && !p.growTx() {
-		return false
-	}
-	t := p.txFree
-	p.txFree, t.busy = t.next, true
-	begun = true
-	t.arm(q, l)
-	if q.Kind != KindSend || q.Flags&(Deliver|Fence|Ordered|Follows) != 0 || p.prepares {
-		t.prepare()
-	}
-	sh := p.env.Sh
-	if !sh.Enter(t.ref) { // a message of its last use is under way
-		l.SubmitLater(&t.turn)
-		t.keep()
-		return begun
-	}
-	t.entered = true
-	defer func() { // a panic, here or in the peer, is no failure of the caller
-		if t.entered {
-			t.entered = false
-			t.pools.env.Sh.Rescue(t.ref, recover())
-			t.keepIfBusy()
-		}
-	}()
-	if pke := l.Submit(&t.turn); pke != nil { // its turn has come at once
-		t.onGrant(pke)
-	}
-	sh.Exit()
-	t.entered = false
-	t.keepIfBusy()
-	return begun
-}
-
-// Begin takes an rxe for the message or write whose first packet is pkt; nil if there are MaxOps
-// of them in use.
-func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
-	r := p.rxFree
-	if r == nil {
-		if !p.growRx() {
-			return nil
-		}
-		return p.Begin(pkt)
-	}
-	p.rxFree, r.busy = r.next, true
-	r.arm(pkt.Link)
-	proto := protoOf[pkt.Type]
-	r.m.Begin(RxInit, proto, pkt.Length, pkt.Length)
-	r.stored = uint64(len(pkt.Payload))
-	r.says = pkt.Eager
-	r.head = pkt
-	p.Mix.Served[proto]++
-	if pkt.Ext != nil || pkt.Multi != nil || p.follows {
-		r.beginMore(pkt)
-	}
-	return r
-}
-
-// Read begins a read of ours from l's memory. False: there are MaxOps operations that
-// receive, and nothing has happened.
-func (p *Pools) Read(q *Request, l *peer.Link) bool {
-	r := p.GetRx()
-	if r == nil {
-		return false
-	}
-	r.ask(p.Orders.Get(q, p.env.Sh.Now()), l)
-	r.x.submit()
-	return true
-}
-
-func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
-	p.env.Sh.StopTimer(&x.late.timer)
-	x.letMemoryGo(p)
-	if x.block != nil {
-		p.env.Pool.PutBlock(x.block)
-	}
-	if x.held > 0 {
-		l.Release(x.held)
-	}
-	x.runtOver(l, x.runt)
-	*x = txExt{next: p.txExts, pieces: x.pieces, used: x.used}
-	p.txExts = x
-}
-
-func (p *Pools) putRxExt(x *rxExt, l *peer.Link) {
-	x.used.doneWith()
-	if x.held > 0 {
-		l.Release(x.held)
-	}
-	turn := x.turn.Again()
-	*x = rxExt{next: p.rxExts, used: x.used}
-	x.turn = turn
-	p.rxExts = x
-}
-
-// violation counts a step that no table has, of an operation with l, and returns the error of its operation.
-func (p *Pools) violation(l *peer.Link, err error) error {
-	p.env.Counters.Violations++
-	p.env.LogOf(l).Error("a step that its machine does not have", "err", err)
-	return fmt.Errorf("%w: %w", ErrInternal, err)
-}
-
-// Hand gives a receive with the flag Sized the outcome that its message was claimed, or that it is
-// recalled.
-func (p *Pools) Hand(o *Order, res *Result) {
-	drop(p.env.Trail, o) // the claimed message is received by a request of its own
-	o.Req.Sink.Done(&o.Req, res)
-	p.Orders.Put(o)
-}
-
 // CancelParts has no more parts begin of the requests that end with err: the one with an id,
 // or, if mem is not nil, all whose memory has a byte in common with mem. The parts in progress
 // are canceled as operations of their own.
@@ -361,8 +330,39 @@ func (p *Pools) CancelParts(id uint64, mem []byte, err error) {
 	}
 	p.EachTx(func(t *Txe) { cancel(t.q) })
 	p.EachRx(func(r *Rxe) {
-		if r.ord != nil {
-			cancel(&r.ord.Req)
+		if r.entry != nil {
+			cancel(&r.entry.Req)
 		}
 	})
+}
+
+// Owes reports whether a peer waits for packets of ours by which its own operations end,
+// and with which the device or the peer's back-off is not done: RECEIPT, EOR, ATOMRSP or
+// PEER_ERROR. An endpoint that closes sends them yet, as libfabric's does. The answer to
+// a read is not one of them: its length is up to the requester.
+func (p *Pools) Owes() bool {
+	return slices.ContainsFunc(p.tx, (*Txe).Owes) || slices.ContainsFunc(p.rx, (*Rxe).Owes)
+}
+
+// Hand gives a receive with the flag Sized the outcome that its message was claimed, or that it is
+// recalled.
+func (p *Pools) Hand(o *Order, res *Result) {
+	drop(p.env.Trail, o) // the claimed message is received by a request of its own
+	o.Req.Sink.Done(&o.Req, res)
+	p.Orders.Put(o)
+}
+
+// connID is what packets that are no requests say of their sender.
+func (p *Pools) connID() (has bool, id uint32) {
+	if p.env.Config.Era.NoConnID {
+		return false, 0
+	}
+	return true, p.env.ConnID
+}
+
+// violation counts a step that no table has, of an operation with l, and returns the error of its operation.
+func (p *Pools) violation(l *peer.Link, err error) error {
+	p.env.Counters.Violations++
+	p.env.LogOf(l).Error("a step that its machine does not have", "err", err)
+	return fmt.Errorf("%w: %w", ErrInternal, err)
 }

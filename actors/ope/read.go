@@ -11,22 +11,65 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
+// rxExt is what few rxes have: those that read the peer's memory, or write into
+// registered memory here.
+type rxExt struct {
+	r *Rxe
+
+	src  [wire.MaxIOV]wire.RMAIOV // the peer's memory, in the order of the message
+	nsrc int
+	lkey uint32 // of the request's buffer
+
+	piece uint64 // bytes that each of several paths reads at a time; 0: there is one path
+
+	inLine   bool          // for a piece of bounce memory
+	bouncing bool          // reads go by way of registered memory of ours
+	refusing bool          // READ_NACK once the packets are in
+	nacked   bool          // it was sent, the replacement is to come
+	broken   device.Status // of a read that failed
+	failure  error         // the same as an error
+
+	ticket peer.Turn // of our own read
+
+	used    inUse
+	dst     [wire.MaxIOV][]byte // where a peer's write goes; of other operations unused
+	lkeys   [wire.MaxIOV]uint32 // of dst
+	ndst    int
+	charged int // bytes accounted to the peer
+
+	next *rxExt
+}
+
+func (r *Rxe) ext() *rxExt {
+	if r.x == nil {
+		p := r.pools
+		if r.x = p.rxExts; r.x == nil {
+			r.x = new(rxExt)
+		} else {
+			p.rxExts = r.x.next
+		}
+		r.x.r = r
+		r.x.ticket.Init(r.ref)
+	}
+	return r.x
+}
+
 // ask arms the rxe for a read and sets what it asks of the peer's line.
-func (r *Rxe) ask(ord *Order, l *peer.Link) {
+func (r *Rxe) ask(entry *Order, l *peer.Link) {
 	r.arm(l)
-	r.ord = ord
-	r.m.Begin(RxAsk, ProtoNone, uint64(ord.Req.Len()), 0)
-	r.stored, r.says = 0, wire.Eager{}
-	ord.Follow(r.pools.env.Trail, l)
-	r.span = ord.Span
+	r.entry = entry
+	r.m.Begin(RxAsk, ProtoNone, uint64(entry.Req.Len()), 0)
+	r.stored, r.first = 0, wire.Eager{}
+	entry.Follow(r.pools.env.Trail, l)
+	r.span = entry.Span
 	r.keep()
 	r.member.BoundInLine(l)
-	t := &r.ext().turn
+	t := &r.ext().ticket
 	t.Span = r.span
 	t.Ask(true, !r.pools.env.Config.Era.RMANoWait)
 	r.member.Of(t)
-	if ord.Req.Flags&(Fence|Ordered|Follows) != 0 {
-		awaits(t, &ord.Req)
+	if entry.Req.Flags&(Fence|Ordered|Follows) != 0 {
+		awaitEarlier(t, &entry.Req)
 	}
 }
 
@@ -35,11 +78,11 @@ func (r *Rxe) ask(ord *Order, l *peer.Link) {
 func (d *rxExt) submit() {
 	sh := d.r.pools.env.Sh
 	if !sh.Enter(d.r.ref) {
-		d.r.link.SubmitLater(&d.turn)
+		d.r.link.SubmitLater(&d.ticket)
 		return
 	}
 	defer sh.Leave(d.r.ref)
-	if pke := d.r.link.Submit(&d.turn); pke != nil {
+	if pke := d.r.link.Submit(&d.ticket); pke != nil {
 		d.onGrant(pke)
 	}
 }
@@ -48,18 +91,18 @@ func (d *rxExt) submit() {
 // (§3.3), or read it (§4.1).
 func (d *rxExt) onGrant(p *device.Pke) {
 	r := d.r
-	d.turn.Taken()
+	d.ticket.Taken()
 	q := r.pools.env.Q
 	if r.m.State != RxAsk {
 		q.Free(p)
 		r.settle()
 		return
 	}
-	req := &r.ord.Req
+	req := &r.entry.Req
 	rawAddr, connID := r.link.HasRawAddr, r.link.HasConnID
 	f := d.facts()
 	s, err := d.shape(&f)
-	if err == nil && s.Proto == DirectRead && !d.landAll(req, s.Total) {
+	if err == nil && s.Proto == DirectRead && !d.useTarget(req, s.Total) {
 		f.Local = false
 		s, err = d.shape(&f)
 	}
@@ -110,14 +153,14 @@ func (d *rxExt) onGrant(p *device.Pke) {
 // facts are those of the request.
 func (d *rxExt) facts() Facts {
 	r := d.r
-	q := &r.ord.Req
+	q := &r.entry.Req
 	f := Facts{
 		MTU: r.pools.env.MTU, RawAddr: r.link.HasRawAddr, ConnID: r.link.HasConnID,
 		Kind: KindRead, Total: q.Len(),
 	}
 	r.pools.facts(&f, r.link, q)
-	if q.Flags&(Fence|Ordered|Follows) != 0 && unheard(r.pools.env) {
-		f.CanRead = false // see inTurn
+	if q.Flags&(Fence|Ordered|Follows) != 0 && unconfirmedRMA(r.pools.env) {
+		f.CanRead = false // see adjustOrdered
 	}
 	return f
 }
@@ -125,7 +168,7 @@ func (d *rxExt) facts() Facts {
 // shape chooses by the facts. A read that takes several operations becomes the first of them.
 func (d *rxExt) shape(f *Facts) (Shape, error) {
 	r := d.r
-	q := &r.ord.Req
+	q := &r.entry.Req
 	if last, ok := f.splits(q); ok {
 		q.split(r.pools, r.link, last)
 		r.m.Begin(RxAsk, ProtoNone, uint64(q.Len()), 0)
@@ -140,14 +183,14 @@ func (d *rxExt) shape(f *Facts) (Shape, error) {
 // request.
 func (d *rxExt) readDirect(p *device.Pke, total uint64) {
 	r := d.r
-	req := &r.ord.Req
+	req := &r.entry.Req
 	r.m.Begin(RxMatched, DirectRead, total, 0)
 	d.src[0], d.nsrc = wire.RMAIOV{Addr: req.Addr, Len: total, Key: req.Key}, 1
 	d.piece = uint64(req.stripeSize(r.pools))
 	r.m.StartReading(total)
 	if total > 0 {
 		r.pools.env.Q.Free(p)
-		r.goOn()
+		r.resume()
 		return
 	}
 	p.FillRDMA(device.WRRead, nil, d.lkey, req.Addr, mr.DeviceKey(req.Key))
@@ -167,14 +210,14 @@ func (d *rxExt) readDirect(p *device.Pke, total uint64) {
 func (d *rxExt) onREADRSP(p *peer.Packet) {
 	r := d.r
 	if !r.asks() || r.rsp {
-		r.strange(p)
+		r.dropBadID(p)
 		return
 	}
 	id := p.SendID
-	if !r.take(p) {
+	if !r.storePacket(p) {
 		return
 	}
-	r.rsp, r.says.SendID = true, id
+	r.rsp, r.first.SendID = true, id
 	r.note(trail.Answer, uint8(wire.TypeREADRSP), 0, 1)
 	r.gotData()
 }
@@ -185,8 +228,8 @@ func (d *rxExt) onREADRSP(p *peer.Packet) {
 func (d *rxExt) startReading() {
 	r := d.r
 	room := r.m.Total
-	if r.ord != nil {
-		room = uint64(r.ord.Req.Len())
+	if r.entry != nil {
+		room = uint64(r.entry.Req.Len())
 	}
 	if r.drops() {
 		room = 0
@@ -198,9 +241,9 @@ func (d *rxExt) startReading() {
 	switch {
 	case !r.pools.mayRDMARead(r.link):
 		d.refuse(fmt.Errorf("%w: RDMA read", errno.ErrNotSupported))
-	case r.ord == nil || !r.pools.keyed(r.link):
+	case r.entry == nil || !r.pools.keyed(r.link):
 		// Registered, or need not be.
-	case d.landAll(&r.ord.Req, min(room, r.m.Total)):
+	case d.useTarget(&r.entry.Req, min(room, r.m.Total)):
 	case r.canRefuse():
 		d.refuse(nil)
 	default:
@@ -218,9 +261,9 @@ func (d *rxExt) pumpReads() {
 			return
 		}
 		if n == burst {
-			if !r.more {
-				r.more = true
-				env.Sh.Tell(r.ref, &r.again)
+			if !r.resumeQueued {
+				r.resumeQueued = true
+				env.Sh.Tell(r.ref, &r.resumeMsg)
 			}
 			return
 		}
@@ -258,7 +301,7 @@ func (d *rxExt) postRead(p *device.Pke, off, most uint64) bool {
 	p.Off, p.Span = off, r.span
 	r.link.Address(p, r.ref)
 	if d.piece > 0 {
-		r.ord.Req.spread(r.pools, p, r.link, off, d.region())
+		r.entry.Req.spread(r.pools, p, r.link, off, d.region())
 	}
 	if err := env.Q.Post(p); err != nil {
 		if d.bouncing {
@@ -292,8 +335,8 @@ func (d *rxExt) region() *mr.Region {
 // source finds the piece of the peer's memory that holds byte off of the message.
 // The pieces are as long as the message.
 func (d *rxExt) source(off uint64) (src wire.RMAIOV, at uint64) {
-	if r := d.r; r.m.Proto == DirectRead && r.ord.Req.listed() {
-		return r.ord.Req.at(off, r.m.Total), 0
+	if r := d.r; r.m.Proto == DirectRead && r.entry.Req.hasIOVs() {
+		return r.entry.Req.at(off, r.m.Total), 0
 	}
 	for _, s := range d.src[:d.nsrc] {
 		if off < s.Len {
@@ -318,18 +361,18 @@ func (d *rxExt) local(off, most uint64) ([]byte, uint32) {
 			if !d.inLine {
 				d.inLine = true
 				b.line = append(b.line, r)
-				r.told++ // until it is this operation's turn
+				r.underWay++ // until it is this operation's turn
 				r.note(trail.Waits, uint8(trail.ForMemory), 0, 0)
 			}
 			return nil, 0
 		}
 		return p[:min(most, bounceSize)], device.Part(b.mr, r.link.Path).LKey()
 	}
-	if r.ord != nil {
-		if q := &r.ord.Req; q.Flags&Pieced != 0 {
-			return d.into(q, off, most)
+	if r.entry != nil {
+		if q := &r.entry.Req; q.Flags&Pieced != 0 {
+			return d.targetIOV(q, off, most)
 		}
-		return r.ord.Req.Buf[off : off+most], d.lkey
+		return r.entry.Req.Buf[off : off+most], d.lkey
 	}
 	x := r.x
 	for i, mem := range x.dst[:x.ndst] {
@@ -347,11 +390,11 @@ func (d *rxExt) onRead(p *device.Pke) {
 	r := d.r
 	data := p.Local()
 	r.link.Reached()
-	r.gotOn()
+	r.progressed()
 	if d.bouncing {
 		if !r.drops() {
 			r.pools.env.Counters.Copied += uint64(len(data))
-			r.put(p.Off, data)
+			r.store(p.Off, data)
 		}
 		d.unbounce(data)
 	}
@@ -367,19 +410,32 @@ func (d *rxExt) unbounce(p []byte) {
 	b := &r.pools.bounce
 	b.put(p)
 	for next := b.next(); next != nil; next = b.next() {
-		next.told--
+		next.underWay--
 		next.x.inLine = false
 		next.note(trail.GoesOn, uint8(trail.ForMemory), 0, 0)
 		if next.m.State.over() { // it failed while it waited
 			next.settle()
 			continue
 		}
-		if !next.more {
-			next.more = true
-			r.pools.env.Sh.Tell(next.ref, &next.again)
+		if !next.resumeQueued {
+			next.resumeQueued = true
+			r.pools.env.Sh.Tell(next.ref, &next.resumeMsg)
 		}
 		return
 	}
+}
+
+// expects reports whether an operation that has all its bytes is still to hear from its peer: the
+// replacement of a message that it cannot read, or the answer to a read of nothing.
+func (d *rxExt) expects() bool {
+	return d.nacked || d.refusing || d.r.asks() && !d.r.rsp
+}
+
+// reads reports whether some of the operation's data was to be read: a runt that is the whole
+// message is all that comes (§4.5).
+func (d *rxExt) reads() bool {
+	m := &d.r.m
+	return m.Proto.readBased() && (m.Proto != RuntRead || m.packets < m.Total)
 }
 
 // canRefuse reports whether the sender understands READ_NACK: for writes releases
@@ -415,17 +471,28 @@ func (d *rxExt) checkRefused() {
 	if !r.must(r.m.Refuse()) {
 		return
 	}
-	r.owes |= owesNACK
-	if r.ord != nil {
-		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.says.MsgID, Rx: r.ref})
+	r.pending |= pendingNACK
+	if r.entry != nil {
+		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.first.MsgID, Rx: r.ref})
+	}
+}
+
+// nackSent: a refused message waits for its replacement, a refused write is over:
+// the requester begins again.
+func (d *rxExt) nackSent() {
+	r := d.r
+	r.pools.env.Counters.NACKsSent++
+	if r.entry == nil {
+		r.first.HasData = false
+		r.step(RxLast)
 	}
 }
 
 // onReplaced: the sender begins again with long-CTS.
 func (d *rxExt) onReplaced(p *peer.Packet) {
 	r := d.r
-	if !d.nacked || r.m.State != RxMatched || r.ord == nil {
-		r.strange(p)
+	if !d.nacked || r.m.State != RxMatched || r.entry == nil {
+		r.dropBadID(p)
 		return
 	}
 	if p.Length != r.m.Total || len(p.Payload) > 0 {
@@ -436,12 +503,12 @@ func (d *rxExt) onReplaced(p *peer.Packet) {
 		return
 	}
 	d.nacked = false
-	r.says.SendID = p.SendID
+	r.first.SendID = p.SendID
 	r.m.Replace(protoOf[p.Type])
 	r.pools.Mix.Served[r.m.Proto]++
-	r.note(trail.Chosen, uint8(r.m.Proto), theirs(r.link), r.says.MsgID)
+	r.note(trail.Chosen, uint8(r.m.Proto), responderConnids(r.link), r.first.MsgID)
 	p.Free()
-	r.goOn()
+	r.resume()
 }
 
 // onLost: a packet of the operation's own will never arrive, or a read failed.
@@ -477,10 +544,10 @@ func (d *rxExt) onBroken() {
 		return
 	}
 	if r.m.Proto != DirectRead && !r.link.Known() && r.link.Err == nil && !r.drops() {
-		if !r.hold.Queued() {
+		if !r.blocked.Queued() {
 			r.note(trail.Waits, uint8(trail.ForHandshake), 0, 0)
 		}
-		r.hold.Await(r.link, r.ref, false) // HANDSHAKE says what the sender understands
+		r.blocked.Await(r.link, r.ref, false) // HANDSHAKE says what the sender understands
 		return
 	}
 	failed, status := d.failure, d.broken
@@ -494,7 +561,7 @@ func (d *rxExt) onBroken() {
 	case r.m.Proto != DirectRead && r.canRefuse() &&
 		!(status == device.StatusBadAddress && r.link.Can(wire.FeaturePeerError)):
 		d.refuse(failed)
-		r.goOn()
+		r.resume()
 	default:
 		d.endReading(failed, status)
 	}
@@ -518,28 +585,4 @@ func (d *rxExt) endReading(err error, s device.Status) {
 	}
 	r.m.StopReading()
 	r.end(err)
-}
-
-// nackSent: a refused message waits for its replacement, a refused write is over:
-// the requester begins again.
-func (d *rxExt) nackSent() {
-	r := d.r
-	r.pools.env.Counters.NACKsSent++
-	if r.ord == nil {
-		r.says.HasData = false
-		r.step(RxLast)
-	}
-}
-
-// expects reports whether an operation that has all its bytes is still to hear from its peer: the
-// replacement of a message that it cannot read, or the answer to a read of nothing.
-func (d *rxExt) expects() bool {
-	return d.nacked || d.refusing || d.r.asks() && !d.r.rsp
-}
-
-// reads reports whether some of the operation's data was to be read: a runt that is the whole
-// message is all that comes (§4.5).
-func (d *rxExt) reads() bool {
-	m := &d.r.m
-	return m.Proto.readBased() && (m.Proto != RuntRead || m.packets < m.Total)
 }

@@ -40,7 +40,7 @@ func follow(l *trail.Log, q *Request, with *peer.Link) uint64 {
 	return span
 }
 
-// drop ends a trail without an outcome, since others tell what the request did.
+// drop ends a trail without an outcome, since other operations report what the request did.
 func drop(l *trail.Log, o *Order) {
 	if o.Span != 0 {
 		l.Put(o.Span, trail.Dropped, 0, 0, 0)
@@ -88,25 +88,25 @@ func (r *Request) flags() (f uint32) {
 
 // requestConnids are those of requester and responder of a request of ours, theirs
 // of one of the peer's.
-func requestConnids(l *peer.Link) uint64 { return trail.Connids(l.Env().Addr.ConnID(), l.QKey) }
-func theirs(l *peer.Link) uint64         { return trail.Connids(l.QKey, l.Env().Addr.ConnID()) }
+func requestConnids(l *peer.Link) uint64   { return trail.Connids(l.Env().Addr.ConnID(), l.QKey) }
+func responderConnids(l *peer.Link) uint64 { return trail.Connids(l.QKey, l.Env().Addr.ConnID()) }
 
 // note leaves a record of the txe's operation.
 func (t *Txe) note(k trail.Kind, code uint8, a uint64, b uint32) {
-	if t.turn.Span != 0 {
+	if t.ticket.Span != 0 {
 		t.leave(k, code, a, b)
 	}
 }
 
 func (t *Txe) leave(k trail.Kind, code uint8, a uint64, b uint32) {
-	t.pools.env.Trail.Put(t.turn.Span, k, code, a, b)
+	t.pools.env.Trail.Put(t.ticket.Span, k, code, a, b)
 }
 
 func (t *Txe) noteChosen(p Proto) {
 	ids, id := uint64(0), uint32(0)
 	switch k := p.KeyKind(); {
 	case k == trail.MsgID && t.marks.spent:
-		ids, id = requestConnids(t.link), t.turn.MsgID
+		ids, id = requestConnids(t.link), t.ticket.MsgID
 	case k == trail.SendID:
 		ids, id = requestConnids(t.link), t.id
 	}
@@ -139,16 +139,16 @@ func (t *Txe) noteAnswering(r trail.Role, p Proto, total uint64, id uint32) {
 	if l == nil {
 		return
 	}
-	t.turn.Span = l.Next()
+	t.ticket.Span = l.Next()
 	t.note(trail.Begin, uint8(r), total, 0)
 	t.note(trail.With, 0, t.link.Span, 0)
-	t.note(trail.Chosen, uint8(p), theirs(t.link), id)
+	t.note(trail.Chosen, uint8(p), responderConnids(t.link), id)
 }
 
 // follow begins the trail of what a packet of the peer's begins here. A plain
 // eager write has none, since no id connects it with the requester's half.
 func (r *Rxe) follow(l *trail.Log, pkt *peer.Packet) {
-	c := came{role: trail.Message, proto: r.m.Proto, id: pkt.MsgID, length: pkt.Length, tag: pkt.Tag}
+	c := peerOp{role: trail.Message, proto: r.m.Proto, id: pkt.MsgID, length: pkt.Length, tag: pkt.Tag}
 	if !pkt.Type.IsRTM() {
 		c.role, c.id = trail.TargetWrite, pkt.SendID
 	}
@@ -164,8 +164,8 @@ func (r *Rxe) follow(l *trail.Log, pkt *peer.Packet) {
 	r.span = c.follow(l, r.link)
 }
 
-// came is what is followed of the peer's.
-type came struct {
+// peerOp is what the trail has of an operation that the peer began.
+type peerOp struct {
 	role   trail.Role
 	proto  Proto
 	flags  uint32
@@ -174,14 +174,14 @@ type came struct {
 	tag    uint64
 }
 
-func (c *came) follow(l *trail.Log, with *peer.Link) uint64 {
+func (c *peerOp) follow(l *trail.Log, with *peer.Link) uint64 {
 	span := l.Next()
 	l.Put(span, trail.Begin, uint8(c.role), c.length, c.flags)
 	l.Put(span, trail.With, 0, with.Span, 0)
 	if c.flags&trail.FlagTagged != 0 {
 		l.Put(span, trail.Tag, 0, c.tag, 0)
 	}
-	l.Put(span, trail.Chosen, uint8(c.proto), theirs(with), c.id)
+	l.Put(span, trail.Chosen, uint8(c.proto), responderConnids(with), c.id)
 	return span
 }
 
@@ -247,7 +247,7 @@ func (s *sentBatch) add(p *device.Pke) {
 
 // noteSent leaves one record of it.
 func (t *Txe) noteSent(s *sentBatch) {
-	if t.turn.Span != 0 && s.n > 0 {
+	if t.ticket.Span != 0 && s.n > 0 {
 		t.leaveSent(s)
 	}
 }
@@ -322,9 +322,9 @@ func (t *Txe) Snapshot() Snapshot {
 	now := t.pools.env.Sh.Now()
 	s := Snapshot{
 		Peer: t.link.URI(), PeerName: t.link.NameOf(), Protocol: t.m.Proto.String(), State: t.m.State.String(),
-		Bytes: t.m.Total, Done: t.m.Acked, Still: now.Sub(t.moved), SendID: t.id, Waits: t.waits(),
+		Bytes: t.m.Total, Done: t.m.Acked, Still: now.Sub(t.lastProgress), SendID: t.id, Waits: t.waits(),
 	}
-	t.q.describe(&s, t.ord.Born, now)
+	t.q.describe(&s, t.entry.Born, now)
 	if name, ok := responses[t.m.Proto]; ok {
 		s.Kind, s.ID = name, 0
 	}
@@ -332,7 +332,7 @@ func (t *Txe) Snapshot() Snapshot {
 		s.RecvID = t.peerID
 	}
 	if t.marks.spent {
-		id := t.turn.MsgID
+		id := t.ticket.MsgID
 		s.MsgID = &id
 	}
 	if t.m.State == TxReq && t.m.Proto == ProtoNone {
@@ -348,13 +348,13 @@ var answers = map[answer]wire.Type{receipt: wire.TypeReceipt, eor: wire.TypeEOR,
 func (t *Txe) waits() string {
 	var w []string
 	switch {
-	case t.turn.InLine():
-		return t.turn.Waits()
+	case t.ticket.InLine():
+		return t.ticket.Waits()
 	case t.link.Backoff:
 		w = append(w, "the end of back-off after RNR")
 	case t.marks.slotWaits:
 		w = append(w, "room in the send queue")
-	case t.hold.Queued() && !t.link.Handshaken:
+	case t.blocked.Queued() && !t.link.Handshaken:
 		w = append(w, "HANDSHAKE")
 	case t.m.State == TxWait:
 		w = append(w, "CTS")
@@ -381,23 +381,23 @@ func (r *Rxe) Snapshot() Snapshot {
 	now := r.pools.env.Sh.Now()
 	s := Snapshot{
 		Peer: r.link.URI(), PeerName: r.link.NameOf(), Protocol: r.m.Proto.String(), State: r.m.State.String(),
-		Bytes: r.m.Total, Done: min(r.m.Got+r.m.read, r.m.Total), Still: now.Sub(r.moved),
-		SendID: r.says.SendID, RecvID: r.id, Waits: r.waits(),
+		Bytes: r.m.Total, Done: min(r.m.Got+r.m.read, r.m.Total), Still: now.Sub(r.lastProgress),
+		SendID: r.first.SendID, RecvID: r.id, Waits: r.waits(),
 	}
 	switch {
-	case r.ord != nil:
-		r.ord.Req.describe(&s, r.ord.Born, now)
+	case r.entry != nil:
+		r.entry.Req.describe(&s, r.entry.Born, now)
 	case r.target:
 		s.Kind, s.Age = "peer's write", now.Sub(r.born)
 	default:
 		s.Kind, s.Age = "unexpected message", now.Sub(r.born)
 	}
 	if r.IsMessage() {
-		id := r.says.MsgID
+		id := r.first.MsgID
 		s.MsgID = &id
 	}
-	if r.says.Tagged {
-		tag := r.says.Tag
+	if r.first.Tagged {
+		tag := r.first.Tag
 		s.Tag = &tag
 	}
 	return s
@@ -408,7 +408,7 @@ func (r *Rxe) waits() string {
 	case r.m.State == RxInit, r.m.State == RxUnexp:
 		return "a receive that matches"
 	case r.m.State == RxAsk:
-		return r.x.turn.Waits()
+		return r.x.ticket.Waits()
 	}
 	var w []string
 	switch {
@@ -425,7 +425,7 @@ func (r *Rxe) waits() string {
 		w = append(w, fmt.Sprintf("packets with %d bytes", r.m.packets-r.m.Got))
 	}
 	switch {
-	case r.link.Backoff && (r.owes != 0 || r.hold.Queued()):
+	case r.link.Backoff && (r.pending != 0 || r.blocked.Queued()):
 		w = append(w, "the end of back-off after RNR")
 	case r.slotWaits:
 		w = append(w, "room in the send queue")
@@ -449,7 +449,7 @@ func (r *Rxe) servedWrite() {
 	if r.pools.OnServed == nil || r.err != nil || !r.target || r.x == nil || r.x.nacked {
 		return
 	}
-	s := Served{Access: device.RemoteWrite, N: r.m.Total, HasData: r.says.HasData, Regions: r.x.used.regions[:r.x.used.n]}
+	s := Served{Access: device.RemoteWrite, N: r.m.Total, HasData: r.first.HasData, Regions: r.x.used.regions[:r.x.used.n]}
 	r.pools.OnServed(r.link, &s)
 }
 

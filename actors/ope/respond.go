@@ -20,18 +20,18 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 		p.env.Counters.NoRoom++
 		return nil
 	}
-	t.ord = p.Orders.Get(&Request{}, p.env.Sh.Now())
-	t.q, t.link = &t.ord.Req, l
-	t.moved = p.env.Sh.Now()
+	t.entry = p.Orders.Get(&Request{}, p.env.Sh.Now())
+	t.q, t.link = &t.entry.Req, l
+	t.lastProgress = p.env.Sh.Now()
 	t.c.Start(false)
-	t.turn.Answers()
+	t.ticket.Answers()
 	l.Join(&t.member, t.ref)
 	t.slot.Control = true
 	t.rawAddr, t.connID = false, false
 	t.peerID, t.marks.hasPeer = id, true
 	x := t.ext()
-	x.held = responseCost + hold
-	l.Hold(x.held)
+	x.charged = responseCost + hold
+	l.Hold(x.charged)
 	return t
 }
 
@@ -40,8 +40,8 @@ func (t *Txe) respond(s *Shape) {
 	t.m.Start(s)
 	sh := t.pools.env.Sh
 	if !sh.Enter(t.ref) {
-		t.marks.moreQueued = true
-		sh.Tell(t.ref, &t.more)
+		t.marks.resumeQueued = true
+		sh.Tell(t.ref, &t.resumeMsg)
 		return
 	}
 	defer sh.Leave(t.ref)
@@ -55,7 +55,7 @@ type Target struct {
 	Mem    []byte
 }
 
-// RespondRead answers an RTR with what is in memory: READRSP, then CTSDATA in
+// RespondRead answers an RTR with the contents of the memory: READRSP, then CTSDATA in
 // windows of which the first is the request's (§3.3).
 func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 	window := pkt.Length
@@ -179,7 +179,7 @@ func (t *Txe) fillResponse(p *device.Pke, seg Segment) {
 		h = rsp.Append(p.Header())
 	}
 	var pieces [wire.MaxIOV][]byte
-	n := slicePieces(&pieces, t.x.src[:t.x.nsrc], seg.Off, seg.Len)
+	n := sliceIOVs(&pieces, t.x.src[:t.x.nsrc], seg.Off, seg.Len)
 	if n == 1 {
 		p.Fill(h, pieces[0])
 		return

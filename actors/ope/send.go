@@ -16,7 +16,7 @@ import (
 // onGrant: it is this operation's turn. Choose the subprotocol and post what may
 // go.
 func (t *Txe) onGrant(p *device.Pke) {
-	t.marks.spent = !t.turn.NoID
+	t.marks.spent = !t.ticket.NoID
 	if t.m.State == TxErr { // its peer or the endpoint ended meanwhile
 		t.pools.env.Q.Free(p)
 		t.giveUp()
@@ -49,14 +49,6 @@ func (t *Txe) onGrant(p *device.Pke) {
 	t.settle()
 }
 
-// chose notes the subprotocol, and what both sides know the operation by.
-func (t *Txe) chose(s Proto) {
-	t.pools.Mix.Chosen[s]++
-	if t.turn.Span != 0 {
-		t.noteChosen(s)
-	}
-}
-
 // eagerHeaders is what an eager message's headers take up that depend on the request.
 func eagerHeaders(f Flags) int {
 	n := wire.EagerMsgRTMLen
@@ -75,10 +67,10 @@ func eagerHeaders(f Flags) int {
 func (t *Txe) sendEager(p *device.Pke) {
 	env, q, l := t.pools.env, t.q, t.link
 	p.To(l.AH, l.QPN, l.QKey)
-	p.Turn, p.Watch = t.turn.MsgID, l.Backoff
+	p.Turn, p.Watch = t.ticket.MsgID, l.Backoff
 	h := p.Header()
 	if !t.rawAddr && q.Flags&HasData == 0 {
-		n := wire.PutEager((*[wire.EagerRoom]byte)(h[:wire.EagerRoom]), t.turn.MsgID, q.Flags&Tagged != 0, q.Tag, t.connID, env.ConnID)
+		n := wire.PutEager((*[wire.EagerRoom]byte)(h[:wire.EagerRoom]), t.ticket.MsgID, q.Flags&Tagged != 0, q.Tag, t.connID, env.ConnID)
 		h = h[:n]
 	} else {
 		h = t.eagerRTM(h)
@@ -97,7 +89,7 @@ func (t *Txe) sendEager(p *device.Pke) {
 		return
 	}
 	env.Counters.PacketsSent[p.Type()]++
-	if t.turn.Span != 0 {
+	if t.ticket.Span != 0 {
 		t.leave(trail.Sent, p.Type(), t.m.Total, 1)
 	}
 	if over {
@@ -110,8 +102,8 @@ func (t *Txe) sendEager(p *device.Pke) {
 		t.delivered()
 		return
 	}
-	// Who hears of the end of the packet is of use only now that there will be one.
-	p.Owner, p.Peer, p.Span, p.Off = t.ref, l.Peer, t.turn.Span, 0
+	// Set the receivers of the completion only now that there will be one.
+	p.Owner, p.Peer, p.Span, p.Off = t.ref, l.Peer, t.ticket.Span, 0
 	if q.Flags&Borrowed != 0 {
 		t.detachBorrowed(p, true)
 	}
@@ -121,20 +113,20 @@ func (t *Txe) sendEager(p *device.Pke) {
 	}
 }
 
-// eagerRTM builds the header of an eager message with other optional headers than the connid.
-func (t *Txe) eagerRTM(b []byte) []byte {
-	q := t.q
-	h := wire.EagerRTM{MsgID: t.turn.MsgID, Tagged: q.Flags&Tagged != 0, Tag: q.Tag}
-	t.options(&h.Options)
-	return h.Append(b)
-}
-
 // detachBorrowed gives the caller its buffer back although the packet may have to be sent again, of
 // an operation whose buffer is borrowed: before the packet is posted, or after it if the device copies
 // at post.
 func (t *Txe) detachBorrowed(p *device.Pke, posted bool) {
 	if t.pools.Info.CopiesAtPost == posted {
 		p.Detach()
+	}
+}
+
+// chose notes the subprotocol, and what both sides know the operation by.
+func (t *Txe) chose(s Proto) {
+	t.pools.Mix.Chosen[s]++
+	if t.ticket.Span != 0 {
+		t.noteChosen(s)
 	}
 }
 
@@ -165,8 +157,8 @@ func (t *Txe) choose() error {
 	if s.Proto.dc() && !t.link.Can(wire.FeatureDeliveryComplete) && !t.unasked() {
 		return errNoDC
 	}
-	if q.listed() {
-		t.marks.gathers |= gathersList
+	if q.hasIOVs() {
+		t.marks.gathers |= gathersIOVs
 	}
 	t.m.Start(&s)
 	t.chose(s.Proto)
@@ -198,16 +190,16 @@ func (t *Txe) factsOf() Facts {
 		t.pools.facts(&f, t.link, q)
 	}
 	if q.Flags&(Fence|Ordered|Follows) != 0 {
-		t.inTurn(&f)
+		t.adjustOrdered(&f)
 	}
 	return f
 }
 
 // shape chooses by the facts. A write that takes several operations becomes the first of them.
 func (t *Txe) shape(f *Facts) (Shape, error) {
-	if t.q.Kind == KindWrite && t.q.listed() {
+	if t.q.Kind == KindWrite && t.q.hasIOVs() {
 		if last, ok := f.splits(t.q); ok {
-			if t.ord == nil {
+			if t.entry == nil {
 				t.keep()
 			}
 			t.q.split(t.pools, t.link, last)
@@ -217,14 +209,6 @@ func (t *Txe) shape(f *Facts) (Shape, error) {
 		}
 	}
 	return f.Choose(t.pools.policy(t.link))
-}
-
-// notReading takes the operation out of the count of those that are read.
-func (t *Txe) notReading() {
-	if t.marks.reads {
-		t.marks.reads = false
-		t.pools.reads--
-	}
 }
 
 // pump posts what the machine allows, while there is room and the peer takes
@@ -258,7 +242,7 @@ func (t *Txe) pump(p *device.Pke) {
 			t.fail(err)
 			break
 		}
-		if t.turn.Span != 0 {
+		if t.ticket.Span != 0 {
 			if sent.add(p); over {
 				t.noteSent(&sent)
 			}
@@ -290,15 +274,15 @@ func (t *Txe) mayPost(sent *sentBatch, seg Segment, granted bool, n int) bool {
 		if !l.Backoff {
 			why = trail.ForHandshake
 		}
-		t.noteWaits(sent, t.hold.Queued(), why)
-		t.hold.Await(l, t.ref, !shy)
+		t.noteWaits(sent, t.blocked.Queued(), why)
+		t.blocked.Await(l, t.ref, !shy)
 	case t.m.Proto == ErrorOnly && !l.Can(wire.FeaturePeerError):
 		t.must(t.m.Fail())
 		t.notUnderstood()
 	case n == burst:
-		if !t.marks.moreQueued {
-			t.marks.moreQueued = true
-			t.pools.env.Sh.Tell(t.ref, &t.more)
+		if !t.marks.resumeQueued {
+			t.marks.resumeQueued = true
+			t.pools.env.Sh.Tell(t.ref, &t.resumeMsg)
 		}
 	default:
 		return true
@@ -314,7 +298,7 @@ const ctsDataHeader = 32
 // one of an operation may.
 func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	env, l := t.pools.env, t.link
-	p.Off, p.Span, p.Turn = seg.Off, t.turn.Span, t.turn.MsgID
+	p.Off, p.Span, p.Turn = seg.Off, t.ticket.Span, t.ticket.MsgID
 	p.Owner, p.Peer, p.Watch = t.ref, l.Peer, l.Backoff
 	p.To(l.AH, l.QPN, l.QKey)
 	seg = t.fill(p, seg)
@@ -348,26 +332,6 @@ func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 
 // isREQ reports whether a packet of the operation's own is a request with a msg_id.
 func (t *Txe) isREQ(p *device.Pke) bool { return t.marks.spent && wire.Type(p.Type()).IsREQ() }
-
-// fillRDMA makes the entry a write of the segment into the peer's memory (§4.6).
-func (t *Txe) fillRDMA(p *device.Pke, seg Segment) Segment {
-	q := t.q
-	if q.listed() {
-		seg = t.fillCut(p, seg)
-	} else {
-		r := t.source()
-		var lkey uint32
-		if r != nil {
-			lkey = r.LKey(t.link.Path)
-		}
-		p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, mr.DeviceKey(q.Key))
-		q.spread(t.pools, p, t.link, seg.Off, r)
-	}
-	if q.Flags&HasData != 0 {
-		p.SetImm(uint32(q.Data))
-	}
-	return seg
-}
 
 // fill makes the entry a packet with the segment, or a write of it, and returns the segment,
 // which may have become shorter.
@@ -403,6 +367,195 @@ func (t *Txe) fill(p *device.Pke, seg Segment) Segment {
 	return seg
 }
 
+// fillRDMA makes the entry a write of the segment into the peer's memory (§4.6).
+func (t *Txe) fillRDMA(p *device.Pke, seg Segment) Segment {
+	q := t.q
+	if q.hasIOVs() {
+		seg = t.fillCut(p, seg)
+	} else {
+		r := t.source()
+		var lkey uint32
+		if r != nil {
+			lkey = r.LKey(t.link.Path)
+		}
+		p.FillRDMA(device.WRWrite, q.Buf[seg.Off:][:seg.Len], lkey, q.Addr+seg.Off, mr.DeviceKey(q.Key))
+		q.spread(t.pools, p, t.link, seg.Off, r)
+	}
+	if q.Flags&HasData != 0 {
+		p.SetImm(uint32(q.Data))
+	}
+	return seg
+}
+
+// fillCut makes the entry a write of what lies in one piece on both sides, which the segment
+// becomes.
+func (t *Txe) fillCut(p *device.Pke, seg Segment) Segment {
+	q := t.q
+	to := q.at(seg.Off, t.m.Total)
+	local := q.from(seg.Off)
+	seg.Len = min(seg.Len, uint64(len(local)), to.Len)
+	local = local[:seg.Len]
+	var lkey uint32
+	if t.x != nil {
+		if r := t.x.used.holding(local); r != nil {
+			lkey = r.LKey(t.link.Path)
+		}
+	}
+	p.FillRDMA(device.WRWrite, local, lkey, to.Addr, mr.DeviceKey(to.Key))
+	return seg
+}
+
+// endAtPiece cuts a segment where the piece of memory ends in which it begins.
+func (t *Txe) endAtPiece(seg *Segment) {
+	var pieces [][]byte
+	switch {
+	case t.m.Proto == ReadResponse:
+		pieces = t.x.src[:t.x.nsrc]
+	case t.q.Kind == KindSend && t.q.Flags&Pieced != 0:
+		pieces = t.q.More.Local
+	}
+	end := uint64(0)
+	for _, p := range pieces {
+		if end += uint64(len(p)); end > seg.Off {
+			seg.Len = min(seg.Len, end-seg.Off)
+			return
+		}
+	}
+}
+
+// header builds the packet's header for the segment.
+func (t *Txe) header(b []byte, seg Segment) []byte {
+	env := t.pools.env
+	if seg.Data {
+		d := wire.CTSData{
+			RecvID: t.peerID, SegLength: seg.Len, SegOffset: seg.Off,
+			HasConnID: t.link.WantsConnID(), ConnID: env.Addr.ConnID(),
+		}
+		return d.Append(b)
+	}
+	q := t.q
+	tag, dc := q.Flags&Tagged != 0, t.m.Proto.dc()
+	var o wire.Options
+	t.options(&o)
+	switch t.m.Proto {
+	case DCEager:
+		h := wire.EagerRTM{Options: o, MsgID: t.ticket.MsgID, Tagged: tag, Tag: q.Tag, DC: true, SendID: t.id}
+		return h.Append(b)
+	case Medium, DCMedium:
+		h := wire.MediumRTM{
+			Options: o, MsgID: t.ticket.MsgID, Tagged: tag, Tag: q.Tag, DC: dc, SendID: t.id,
+			MsgLength: t.m.Total, SegOffset: seg.Off,
+		}
+		return h.Append(b)
+	case LongCTS, DCLongCTS:
+		h := wire.LongCTSRTM{
+			Options: o, MsgID: t.ticket.MsgID, Tagged: tag, Tag: q.Tag, DC: dc, ReadNACK: t.marks.nacked,
+			MsgLength: t.m.Total, SendID: t.id, CreditRequest: t.credits(),
+		}
+		return h.Append(b)
+	case LongRead:
+		from, pieces := t.readFrom()
+		h := wire.LongReadRTM{
+			Options: o, MsgID: t.ticket.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
+			ReadIOVCount: pieces, ReadIOV: from,
+		}
+		return h.Append(b)
+	case RuntRead:
+		from, pieces := t.readFrom()
+		h := wire.RuntReadRTM{
+			Options: o, MsgID: t.ticket.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
+			ReadIOVCount: pieces, ReadIOV: from, SegOffset: seg.Off, RuntLength: t.m.end,
+		}
+		return h.Append(b)
+	case WriteAtomic, FetchAtomic, CompareAtomic, DCWriteAtomic:
+		return t.atomicHeader(b, o)
+	case EagerWrite, DCEagerWrite, LongCTSWrite, DCLongCTSWrite, LongReadWrite:
+		return t.writeHeader(b, o)
+	default: // AtomicResponse, ReceiptOnly, ErrorOnly
+		return t.responseHeader(b)
+	}
+}
+
+// options sets the optional headers of a request.
+func (t *Txe) options(o *wire.Options) {
+	if q := t.q; q.Flags&HasData != 0 {
+		o.HasCQData, o.CQData = true, q.Data
+		if q.Flags&Tagged != 0 && t.pools.env.Config.Era.CQData32 {
+			o.CQData = uint64(uint32(o.CQData))
+		}
+	}
+	t.link.Options(o, t.rawAddr, t.connID)
+}
+
+// eagerRTM builds the header of an eager message with other optional headers than the connid.
+func (t *Txe) eagerRTM(b []byte) []byte {
+	q := t.q
+	h := wire.EagerRTM{MsgID: t.ticket.MsgID, Tagged: q.Flags&Tagged != 0, Tag: q.Tag}
+	t.options(&h.Options)
+	return h.Append(b)
+}
+
+// writeHeader builds the request of a write (§3.3, §4.1, §4.2).
+func (t *Txe) writeHeader(b []byte, o wire.Options) []byte {
+	q, dc := t.q, t.m.Proto.dc()
+	iov, n := q.rmaIOV(t.m.Total)
+	switch t.m.Proto {
+	case LongReadWrite:
+		from, pieces := t.readFrom()
+		h := wire.LongReadRTW{
+			Options: o, RMAIOVCount: n, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
+			ReadIOVCount: pieces, ReadIOV: from,
+		}
+		return h.Append(b)
+	case LongCTSWrite, DCLongCTSWrite:
+		h := wire.LongCTSRTW{
+			Options: o, RMAIOVCount: n, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
+			CreditRequest: t.credits(), DC: dc,
+		}
+		return h.Append(b)
+	default:
+		h := wire.EagerRTW{Options: o, RMAIOVCount: n, RMAIOV: iov, DC: dc, SendID: t.id}
+		return h.Append(b)
+	}
+}
+
+// atomicHeader builds the request of an atomic (§3.3, §4.2).
+func (t *Txe) atomicHeader(b []byte, o wire.Options) []byte {
+	q := t.q
+	kind := [...]wire.RTAKind{AtomicWrite: wire.RTAWrite, AtomicFetch: wire.RTAFetch, AtomicCompare: wire.RTACompare}[q.Form]
+	if t.m.Proto == DCWriteAtomic {
+		kind = wire.RTADCWrite
+	}
+	n := len(q.Buf)
+	if q.Form != AtomicWrite {
+		n = len(q.More.Result)
+	}
+	h := wire.RTA{
+		Options: o, Kind: kind, MsgID: t.ticket.MsgID, Datatype: wire.Datatype(q.Type), Op: wire.AtomicOp(q.Op), RecvID: t.id, SendID: t.id,
+		RMAIOVCount: 1, RMAIOV: [wire.MaxIOV]wire.RMAIOV{{Addr: q.Addr, Len: uint64(n), Key: q.Key}},
+	}
+	return h.Append(b)
+}
+
+// readFrom says where the peer reads the whole of the buffer (§4.1).
+func (t *Txe) readFrom() (iov [wire.MaxIOV]wire.RMAIOV, n uint32) {
+	if t.q.Flags&Pieced != 0 {
+		return t.x.iovs.iov, t.x.iovs.n
+	}
+	iov[0] = wire.RMAIOV{Addr: t.x.addr, Len: t.m.Total, Key: t.x.key}
+	return iov, 1
+}
+
+// credits is how many packets a long-CTS request asks for at a time.
+func (t *Txe) credits() uint32 {
+	env, n := t.pools.env, uint64(t.pools.Policy.Credits)
+	if env.Config.Era.CreditsAsked {
+		room := uint64(env.MTU - wire.CTSDataLen) // whatever else is in its CTSDATA
+		n = min(max(n, (t.m.Total+room-1)/room), 1<<31)
+	}
+	return uint32(n)
+}
+
 // onPacket takes what the other side sends for the operation. An answer that does
 // not fit is counted and dropped: an id is a number that anybody may write.
 func (t *Txe) onPacket(pkt *peer.Packet) {
@@ -416,7 +569,7 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 		t.pools.env.Sh.Call(t.pools.env.Endpoint, pkt.Arrive())
 		return
 	}
-	t.gotOn()
+	t.progressed()
 	var err error
 	switch pkt.Type {
 	case wire.TypeCTS:
@@ -520,7 +673,7 @@ func (t *Txe) onNACK() error {
 		switch {
 		case !t.marks.spent: // the target has ended the write already
 		case t.link.Can(wire.FeaturePeerError):
-			t.sendAborted(wire.RefMsgID, t.turn.MsgID)
+			t.sendAborted(wire.RefMsgID, t.ticket.MsgID)
 		default:
 			t.lostID(t.err)
 		}
@@ -552,151 +705,34 @@ func (t *Txe) writeAgain() Shape {
 	return f.write(t.pools.policy(t.link))
 }
 
-// header builds the packet's header for the segment.
-func (t *Txe) header(b []byte, seg Segment) []byte {
-	env := t.pools.env
-	if seg.Data {
-		d := wire.CTSData{
-			RecvID: t.peerID, SegLength: seg.Len, SegOffset: seg.Off,
-			HasConnID: t.link.WantsConnID(), ConnID: env.Addr.ConnID(),
-		}
-		return d.Append(b)
-	}
-	q := t.q
-	tag, dc := q.Flags&Tagged != 0, t.m.Proto.dc()
-	var o wire.Options
-	t.options(&o)
-	switch t.m.Proto {
-	case DCEager:
-		h := wire.EagerRTM{Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, DC: true, SendID: t.id}
-		return h.Append(b)
-	case Medium, DCMedium:
-		h := wire.MediumRTM{
-			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, DC: dc, SendID: t.id,
-			MsgLength: t.m.Total, SegOffset: seg.Off,
-		}
-		return h.Append(b)
-	case LongCTS, DCLongCTS:
-		h := wire.LongCTSRTM{
-			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, DC: dc, ReadNACK: t.marks.nacked,
-			MsgLength: t.m.Total, SendID: t.id, CreditRequest: t.credits(),
-		}
-		return h.Append(b)
-	case LongRead:
-		from, pieces := t.readFrom()
-		h := wire.LongReadRTM{
-			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
-			ReadIOVCount: pieces, ReadIOV: from,
-		}
-		return h.Append(b)
-	case RuntRead:
-		from, pieces := t.readFrom()
-		h := wire.RuntReadRTM{
-			Options: o, MsgID: t.turn.MsgID, Tagged: tag, Tag: q.Tag, MsgLength: t.m.Total, SendID: t.id,
-			ReadIOVCount: pieces, ReadIOV: from, SegOffset: seg.Off, RuntLength: t.m.end,
-		}
-		return h.Append(b)
-	case WriteAtomic, FetchAtomic, CompareAtomic, DCWriteAtomic:
-		return t.atomicHeader(b, o)
-	case EagerWrite, DCEagerWrite, LongCTSWrite, DCLongCTSWrite, LongReadWrite:
-		return t.writeHeader(b, o)
-	default: // AtomicResponse, ReceiptOnly, ErrorOnly
-		return t.responseHeader(b)
+// notReading takes the operation out of the count of those that are read.
+func (t *Txe) notReading() {
+	if t.marks.reads {
+		t.marks.reads = false
+		t.pools.reads--
 	}
 }
 
-// options sets the optional headers of a request.
-func (t *Txe) options(o *wire.Options) {
-	if q := t.q; q.Flags&HasData != 0 {
-		o.HasCQData, o.CQData = true, q.Data
-		if q.Flags&Tagged != 0 && t.pools.env.Config.Era.CQData32 {
-			o.CQData = uint64(uint32(o.CQData))
-		}
-	}
-	t.link.Options(o, t.rawAddr, t.connID)
-}
-
-// writeHeader builds the request of a write (§3.3, §4.1, §4.2).
-func (t *Txe) writeHeader(b []byte, o wire.Options) []byte {
-	q, dc := t.q, t.m.Proto.dc()
-	iov, n := q.rmaIOV(t.m.Total)
-	switch t.m.Proto {
-	case LongReadWrite:
-		from, pieces := t.readFrom()
-		h := wire.LongReadRTW{
-			Options: o, RMAIOVCount: n, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
-			ReadIOVCount: pieces, ReadIOV: from,
-		}
-		return h.Append(b)
-	case LongCTSWrite, DCLongCTSWrite:
-		h := wire.LongCTSRTW{
-			Options: o, RMAIOVCount: n, RMAIOV: iov, MsgLength: t.m.Total, SendID: t.id,
-			CreditRequest: t.credits(), DC: dc,
-		}
-		return h.Append(b)
-	default:
-		h := wire.EagerRTW{Options: o, RMAIOVCount: n, RMAIOV: iov, DC: dc, SendID: t.id}
-		return h.Append(b)
-	}
-}
-
-// atomicHeader builds the request of an atomic (§3.3, §4.2).
-func (t *Txe) atomicHeader(b []byte, o wire.Options) []byte {
-	q := t.q
-	kind := [...]wire.RTAKind{AtomicWrite: wire.RTAWrite, AtomicFetch: wire.RTAFetch, AtomicCompare: wire.RTACompare}[q.Form]
-	if t.m.Proto == DCWriteAtomic {
-		kind = wire.RTADCWrite
-	}
-	n := len(q.Buf)
-	if q.Form != AtomicWrite {
-		n = len(q.More.Result)
-	}
-	h := wire.RTA{
-		Options: o, Kind: kind, MsgID: t.turn.MsgID, Datatype: wire.Datatype(q.Type), Op: wire.AtomicOp(q.Op), RecvID: t.id, SendID: t.id,
-		RMAIOVCount: 1, RMAIOV: [wire.MaxIOV]wire.RMAIOV{{Addr: q.Addr, Len: uint64(n), Key: q.Key}},
-	}
-	return h.Append(b)
-}
-
-// readFrom says where the peer reads the whole of the buffer (§4.1).
-func (t *Txe) readFrom() (iov [wire.MaxIOV]wire.RMAIOV, n uint32) {
-	if t.q.Flags&Pieced != 0 {
-		return t.x.pieces.iov, t.x.pieces.n
-	}
-	iov[0] = wire.RMAIOV{Addr: t.x.addr, Len: t.m.Total, Key: t.x.key}
-	return iov, 1
-}
-
-// credits is how many packets a long-CTS request asks for at a time.
-func (t *Txe) credits() uint32 {
-	env, n := t.pools.env, uint64(t.pools.Policy.Credits)
-	if env.Config.Era.CreditsAsked {
-		room := uint64(env.MTU - wire.CTSDataLen) // whatever else is in its CTSDATA
-		n = min(max(n, (t.m.Total+room-1)/room), 1<<31)
-	}
-	return uint32(n)
-}
-
-// wants sets what few operations ask of the peer's line: a feature, or that earlier
+// prepareOrder sets what few operations ask of the peer's line: a feature, or that earlier
 // operations be over, see peer.Turn.Order.
-func (t *Txe) wants() {
+func (t *Txe) prepareOrder() {
 	q := t.q
 	updates := q.Kind == KindAtomic && q.Form == AtomicWrite
 	if q.Flags&Deliver != 0 && (q.Kind == KindSend || updates) && !t.unasked() {
-		t.turn.Need(wire.FeatureDeliveryComplete)
+		t.ticket.Need(wire.FeatureDeliveryComplete)
 	}
 	if q.Flags&(Fence|Ordered|Follows) == 0 {
 		return
 	}
 	if q.Flags&Ordered != 0 && updates {
-		t.turn.Await = true // for the peer may know no RECEIPT
+		t.ticket.Await = true // for the peer may know no RECEIPT
 	}
 	t.ext()
-	awaits(&t.turn, q)
+	awaitEarlier(&t.ticket, q)
 }
 
-// awaits makes the turn of a request with Fence or Ordered wait for those before it.
-func awaits(t *peer.Turn, q *Request) {
+// awaitEarlier makes the turn of a request with Fence or Ordered wait for those before it.
+func awaitEarlier(t *peer.Turn, q *Request) {
 	var kind settings.Kinds
 	if q.Flags&Ordered != 0 {
 		switch q.Kind {
@@ -713,61 +749,25 @@ func awaits(t *peer.Turn, q *Request) {
 	t.Order(kind, q.Flags&Fence != 0, q.Flags&Follows != 0)
 }
 
-// inTurn makes what is sent in its turn fit for that: writes and updates under an order end
+// adjustOrdered makes what is sent in an order fit for that: writes and updates under an order end
 // when the peer has carried them out, if it can say so. What the device does by itself may
 // overtake packets that the peer's device has, but its process has not handled; so a write
 // goes by packets, too, if there have been such.
-func (t *Txe) inTurn(f *Facts) {
+func (t *Txe) adjustOrdered(f *Facts) {
 	q := t.q
 	if q.Flags&Ordered != 0 && q.Kind != KindSend && t.link.Can(wire.FeatureDeliveryComplete) {
 		q.Flags |= Deliver
 		f.Deliver = true
 	}
-	if unheard(t.pools.env) {
+	if unconfirmedRMA(t.pools.env) {
 		f.CanWrite = false
 	}
 }
 
-// unheard reports whether writes or updates have gone out of which only their arrival at a
+// unconfirmedRMA reports whether writes or updates have gone out of which only their arrival at a
 // device was heard.
-func unheard(e *peer.Env) bool {
+func unconfirmedRMA(e *peer.Env) bool {
 	c := &e.Counters
 	n := &c.PacketsSent
 	return n[wire.TypeEagerRTW] > c.Probes || n[wire.TypeLongCTSRTW] > 0 || n[wire.TypeWriteRTA] > 0
-}
-
-// endAtPiece cuts a segment where the piece of memory ends in which it begins.
-func (t *Txe) endAtPiece(seg *Segment) {
-	var pieces [][]byte
-	switch {
-	case t.m.Proto == ReadResponse:
-		pieces = t.x.src[:t.x.nsrc]
-	case t.q.Kind == KindSend && t.q.Flags&Pieced != 0:
-		pieces = t.q.More.Local
-	}
-	end := uint64(0)
-	for _, p := range pieces {
-		if end += uint64(len(p)); end > seg.Off {
-			seg.Len = min(seg.Len, end-seg.Off)
-			return
-		}
-	}
-}
-
-// fillCut makes the entry a write of what lies in one piece on both sides, which the segment
-// becomes.
-func (t *Txe) fillCut(p *device.Pke, seg Segment) Segment {
-	q := t.q
-	to := q.at(seg.Off, t.m.Total)
-	local := q.from(seg.Off)
-	seg.Len = min(seg.Len, uint64(len(local)), to.Len)
-	local = local[:seg.Len]
-	var lkey uint32
-	if t.x != nil {
-		if r := t.x.used.holding(local); r != nil {
-			lkey = r.LKey(t.link.Path)
-		}
-	}
-	p.FillRDMA(device.WRWrite, local, lkey, to.Addr, mr.DeviceKey(to.Key))
-	return seg
 }

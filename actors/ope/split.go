@@ -61,7 +61,7 @@ func (q *Request) split(p *Pools, l *peer.Link, last uint64) {
 	}
 	g.free, g.link, g.req, g.last = nil, l, *q, last
 	l.Begin()
-	g.take(q)
+	g.cutNext(q)
 	g.req.Flags = g.req.Flags&^Fence | Follows // the first part had its turn
 }
 
@@ -83,8 +83,8 @@ func (g *parts) end() uint64 {
 	return to
 }
 
-// take makes q the next part.
-func (g *parts) take(q *Request) {
+// cutNext makes q the next part.
+func (g *parts) cutNext(q *Request) {
 	from, to, total := g.next, g.end(), uint64(g.req.Len())
 	*q = g.req
 	q.Sink, q.More, q.Buf = g, nil, nil
@@ -147,7 +147,7 @@ func (g *parts) start() {
 		if g.req.Flags&HasData != 0 && g.flying > 0 && g.end() == total {
 			break
 		}
-		g.take(&g.part)
+		g.cutNext(&g.part)
 		var begun bool
 		if g.req.Kind == KindRead {
 			begun = g.pools.Read(&g.part, g.link)
@@ -175,8 +175,8 @@ func (g *parts) ends(err error) bool {
 	return err != nil
 }
 
-// tellOwn counts and traces an error that no part has had, as one of an operation that never began.
-func (g *parts) tellOwn() {
+// reportOwn counts and traces an error that no part has had, as one of an operation that never began.
+func (g *parts) reportOwn() {
 	g.pools.Tally.Count(g.req.Kind, 0, g.err)
 	if l := g.pools.env.Trail; l != nil {
 		span := follow(l, &g.req, g.link)
@@ -189,7 +189,7 @@ func (g *parts) tellOwn() {
 func (g *parts) over() {
 	g.link.Begun()
 	if g.own {
-		g.tellOwn()
+		g.reportOwn()
 	}
 	res := &g.pools.res
 	*res = Result{}

@@ -46,24 +46,24 @@ type Txe struct {
 
 	peerID uint32 // the other side's recv_id, or of a response its id of the request
 
-	moved clock.Time // when it last got on
+	lastProgress clock.Time // when it last got on
 
-	q    *Request // the caller's until the operation waits, then ord's
-	ord  *Order   // nil as long as it has not had to wait, and between uses
-	base uint64   // of a caller that has gone: where in the message q.Buf begins
-	link *peer.Link
-	m    Tx
-	c    Caller
-	err  error
-	x    *txExt // what few operations have
+	q     *Request // the caller's until the operation waits, then its entry's
+	entry *Order   // nil as long as it has not had to wait, and between uses
+	base  uint64   // of a caller that has gone: where in the message q.Buf begins
+	link  *peer.Link
+	m     Tx
+	c     Caller
+	err   error
+	x     *txExt // what few operations have
 
-	turn   peer.Turn
-	hold   peer.Hold
-	slot   device.SlotWait
-	member peer.Member
+	ticket  peer.Turn
+	blocked peer.Hold
+	slot    device.SlotWait
+	member  peer.Member
 
-	more continueMsg
-	next *Txe
+	resumeMsg continueMsg
+	next      *Txe
 }
 
 // marks are what an operation notes of itself. All are unset between uses.
@@ -75,11 +75,34 @@ type marks struct {
 	abortDue bool // PEER_ERROR is due once no packet is under way
 	gathers  gathering
 
-	slotWaits  bool
-	moreQueued bool
+	slotWaits    bool
+	resumeQueued bool
 }
 
-type continueMsg struct{ shard.Message }
+// txExt is what few txes have: those that use registered memory, answer a request,
+// or whose caller has left.
+type txExt struct {
+	late     lateMsg
+	canceled error // what the caller's context said
+
+	used    inUse
+	key     uint64 // by which the peer reads the message; 0: it does not
+	addr    uint64 // where
+	lent    bool   // that is the key of a window, to be returned, on
+	path    uint8
+	moves   bool                // another memory can take the place of the buffer meanwhile
+	src     [wire.MaxIOV][]byte // memory of a read response, in the order of the request
+	nsrc    int
+	block   []byte // of an atomic response, from the packets' pool
+	charged int    // bytes accounted to the peer
+	runt    int    // bytes of a runt under way, counted in the link
+	errno   uint32 // of PEER_ERROR
+	ref     wire.RefKind
+
+	iovs *lentIOVs // in place of key, of a message in several pieces
+
+	next *txExt
+}
 
 // lateMsg ends the patience with a canceled send.
 type lateMsg struct {
@@ -88,24 +111,12 @@ type lateMsg struct {
 	id    uint64 // of the request
 }
 
-// Cancel asks an operation to let its caller go (endpoint -> operation).
-type Cancel struct {
-	shard.Message
-	ID  uint64 // of the request, which may have ended
-	Err error
-}
-
-// keepIfBusy has an operation wait that is not over.
-func (t *Txe) keepIfBusy() {
-	if t.busy && t.ord == nil {
-		t.keep()
-	}
-}
+type continueMsg struct{ shard.Message }
 
 // arm fills the txe for a request to l.
 func (t *Txe) arm(q *Request, l *peer.Link) {
 	t.q, t.link = q, l
-	t.turn.Ask(false, false)
+	t.ticket.Ask(false, false)
 }
 
 // prepare is what has to be seen to, beside its turn, of an operation that is more than a plain
@@ -116,22 +127,22 @@ func (t *Txe) prepare() {
 		q.Flags &^= Deliver // its caller has gone on
 	}
 	if env.Trail != nil {
-		t.turn.Span = follow(env.Trail, q, l)
+		t.ticket.Span = follow(env.Trail, q, l)
 	}
 	era := &env.Config.Era
 	switch q.Kind {
 	case KindSend:
 		if era.ReadWaits {
-			t.turn.Await = t.pools.mayRead(l, q.Len())
+			t.ticket.Await = t.pools.mayRead(l, q.Len())
 		}
 	case KindWrite:
 		t.member.BoundInLine(l)
-		t.turn.Ask(true, !era.RMANoWait || q.Flags&Deliver != 0)
+		t.ticket.Ask(true, !era.RMANoWait || q.Flags&Deliver != 0)
 	default:
 		t.member.BoundInLine(l)
 	}
 	if q.Flags&(Deliver|Fence|Ordered|Follows) != 0 {
-		t.wants()
+		t.prepareOrder()
 	}
 }
 
@@ -139,12 +150,19 @@ func (t *Txe) prepare() {
 // knows.
 func (t *Txe) unasked() bool { return t.pools.env.Config.Era.DCUnasked && !t.link.Known() }
 
+// keepIfBusy has an operation wait that is not over.
+func (t *Txe) keepIfBusy() {
+	if t.busy && t.entry == nil {
+		t.keep()
+	}
+}
+
 // keep makes the operation one that waits: it has its own copy of the request, and the
 // peer knows of it.
 func (t *Txe) keep() {
-	t.moved = t.pools.env.Sh.Now()
-	t.ord = t.pools.Orders.Get(t.q, t.moved)
-	t.q = &t.ord.Req
+	t.lastProgress = t.pools.env.Sh.Now()
+	t.entry = t.pools.Orders.Get(t.q, t.lastProgress)
+	t.q = &t.entry.Req
 	t.m.Expect(uint64(t.q.Len()))
 	t.link.Join(&t.member, t.ref)
 	if q := t.q; q.Flags&Borrowed != 0 && t.m.State == TxReq && len(q.Buf) > 0 {
@@ -154,31 +172,13 @@ func (t *Txe) keep() {
 	}
 }
 
-// gotOn notes that there was progress.
-func (t *Txe) gotOn() {
-	t.moved = t.pools.env.Sh.Now()
-	t.member.GotOn(t.link)
-}
-
-// Link is the txe's peer, nil between uses.
-func (t *Txe) Link() *peer.Link { return t.link }
-
-// Request gives what the txe was armed with, for snapshots.
-func (t *Txe) Request() *Request { return t.q }
-
-// Machine gives the state, for snapshots.
-func (t *Txe) Machine() Tx { return t.m }
-
-// Ref is the actor's.
-func (t *Txe) Ref() shard.Ref { return t.ref }
-
 // Receive is the txe's message switch.
 func (t *Txe) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *device.SendDone:
 		t.onSent(m.Pke)
 	case *peer.Grant:
-		t.turn.Taken()
+		t.ticket.Taken()
 		t.onGrant(m.Pke)
 	case *peer.Deliver:
 		t.onPacket(m.Pkt)
@@ -188,12 +188,12 @@ func (t *Txe) Receive(ctx actor.Context) {
 		t.pump(nil)
 		t.settle()
 	case *peer.Resume:
-		t.hold.Resumed()
+		t.blocked.Resumed()
 		t.note(trail.GoesOn, 0, 0, 0)
 		t.pump(nil)
 		t.settle()
 	case *continueMsg:
-		t.marks.moreQueued = false
+		t.marks.resumeQueued = false
 		t.pump(nil)
 		t.settle()
 	case *peer.SendFailed:
@@ -209,7 +209,7 @@ func (t *Txe) Receive(ctx actor.Context) {
 	case *peer.WhenOver:
 		if m.Concerns(t.link, &t.member) {
 			t.ext() // for release to look
-			t.turn.Asked()
+			t.ticket.Asked()
 		}
 	case *Cancel:
 		t.onCancel(m)
@@ -250,11 +250,11 @@ func (t *Txe) arrivedAtOnce(p *device.Pke) {
 	} else {
 		t.link.Reached()
 	}
-	t.gotOn()
+	t.progressed()
 	if !t.must(t.m.Ack(n)) {
 		return
 	}
-	if t.turn.Span != 0 {
+	if t.ticket.Span != 0 {
 		t.noteArrived(kind, off, n)
 	}
 	if runt {
@@ -262,13 +262,37 @@ func (t *Txe) arrivedAtOnce(p *device.Pke) {
 	}
 	switch t.c.state {
 	case CallerRevoked:
-		t.letRegionGo()
+		t.releaseRegion()
 	case CallerLeaving:
 		if t.mayCopy() {
-			t.letGo()
+			t.tryDetach()
 		}
 	default:
 	}
+}
+
+// progressed notes that there was progress.
+func (t *Txe) progressed() {
+	t.lastProgress = t.pools.env.Sh.Now()
+	t.member.GotOn(t.link)
+}
+
+// delivered is settle of a message that has arrived as a whole when it was posted. If it never had to
+// wait, only its caller knows of it, so that little has to be given back.
+func (t *Txe) delivered() {
+	if t.entry != nil || t.x != nil || t.marks.gathers != 0 || t.ticket.Span != 0 {
+		if t.ticket.Span != 0 {
+			t.leave(trail.Acked, 0, t.m.Acked, 0)
+		}
+		t.settle()
+		return
+	}
+	if !t.c.move(CallerOutcome) {
+		t.settle()
+		return
+	}
+	t.handSent()
+	t.freeTx()
 }
 
 // onLost: a packet will never arrive; the operation failed for good, and the other
@@ -323,8 +347,8 @@ func (t *Txe) fail(err error) {
 // leaveLine takes an operation that has failed out of its peer's line, so that
 // no msg_id is spent on nothing.
 func (t *Txe) leaveLine() {
-	if t.turn.InLine() && t.link.Err == nil && !t.pools.Closing {
-		t.turn.Withdraw(t.link, t.q.ID)
+	if t.ticket.InLine() && t.link.Err == nil && !t.pools.Closing {
+		t.ticket.Withdraw(t.link, t.q.ID)
 	}
 }
 
@@ -337,9 +361,9 @@ func (t *Txe) settle() {
 	t.complete()
 	if t.x != nil {
 		t.servedRead()
-		t.x.letMemoryGo(t.pools)
+		t.x.releaseMemory(t.pools)
 	}
-	if t.marks.slotWaits || t.marks.moreQueued || t.hold.Queued() || t.turn.InLine() {
+	if t.marks.slotWaits || t.marks.resumeQueued || t.blocked.Queued() || t.ticket.InLine() {
 		return
 	}
 	if t.marks.abortDue {
@@ -355,12 +379,12 @@ func (t *Txe) complete() {
 		t.x.unlend(t.pools)
 	}
 	if !t.c.Told() {
-		t.tell(CallerOutcome)
+		t.notify(CallerOutcome)
 	}
 }
 
-// tell gives the outcome by an event that ends the caller's waiting.
-func (t *Txe) tell(e CallerEvent) {
+// notify gives the outcome by an event that ends the caller's waiting.
+func (t *Txe) notify(e CallerEvent) {
 	if !t.c.move(e) {
 		t.violated(noEdge(e, t.c.state))
 		return
@@ -374,7 +398,7 @@ func (t *Txe) handSent() {
 	s, r := q.Sink, &p.sent
 	q.Sink, r.Err = nil, t.err
 	r.Proto, r.N = t.m.Proto, int(t.m.Total)
-	if t.err != nil || t.turn.Span != 0 || q.Kind == KindAtomic {
+	if t.err != nil || t.ticket.Span != 0 || q.Kind == KindAtomic {
 		t.handUnusual(s)
 		return
 	}
@@ -392,36 +416,43 @@ func (t *Txe) handUnusual(s Sink) {
 	case q.Kind == KindAtomic:
 		r.N = len(q.Buf)
 	}
-	p.env.Trail.Outcome(t.turn.Span, trail.Told, uint64(r.N), t.err)
+	p.env.Trail.Outcome(t.ticket.Span, trail.Told, uint64(r.N), t.err)
 	p.Tally.Count(q.Kind, uint64(r.N), t.err)
 	s.Done(q, r)
 }
 
-// delivered is settle of a message that has arrived as a whole when it was posted. If it never had to
-// wait, nothing has happened to it, and nobody has heard of it but its caller.
-func (t *Txe) delivered() {
-	if t.ord != nil || t.x != nil || t.marks.gathers != 0 || t.turn.Span != 0 {
-		if t.turn.Span != 0 {
-			t.leave(trail.Acked, 0, t.m.Acked, 0)
-		}
-		t.settle()
-		return
-	}
-	if !t.c.move(CallerOutcome) {
-		t.settle()
-		return
-	}
-	t.handSent()
-	t.freeTx()
-}
-
 func (t *Txe) release() {
-	if t.ord != nil || t.x != nil || t.marks.gathers != 0 || t.turn.Span != 0 || t.marks.reads {
+	if t.entry != nil || t.x != nil || t.marks.gathers != 0 || t.ticket.Span != 0 || t.marks.reads {
 		t.giveBack()
 	}
 	t.member.Leave()
 	t.err, t.base, t.slot.Control = nil, 0, false
 	t.freeTx()
+}
+
+// giveBack is what release has to do for an operation that has waited, or has more than a message
+// in a packet has.
+func (t *Txe) giveBack() {
+	if t.ticket.Span != 0 {
+		t.pools.env.Trail.Outcome(t.ticket.Span, trail.End, t.m.Acked, t.err)
+		t.ticket.Span = 0
+	}
+	t.notReading()
+	if x := t.x; x != nil {
+		t.x = nil
+		t.ticket.Over(t.link)
+		t.pools.putTxExt(x, t.link)
+	}
+	if t.c.state == CallerDetached {
+		t.pools.detached -= uint64(len(t.q.Buf))
+	}
+	if t.marks.gathers != 0 {
+		t.q.PutLists()
+	}
+	if t.entry != nil {
+		t.pools.Orders.Put(t.entry)
+		t.entry = nil
+	}
 }
 
 // freeTx makes the txe ready for its next use.
@@ -435,41 +466,6 @@ func (t *Txe) freeTx() {
 	t.q, t.link, t.next, p.txFree = nil, nil, p.txFree, t
 }
 
-// giveBack is what release has to do for an operation that has waited, or has more than a message
-// in a packet has.
-func (t *Txe) giveBack() {
-	if t.turn.Span != 0 {
-		t.pools.env.Trail.Outcome(t.turn.Span, trail.End, t.m.Acked, t.err)
-		t.turn.Span = 0
-	}
-	t.notReading()
-	if x := t.x; x != nil {
-		t.x = nil
-		t.turn.Over(t.link)
-		t.pools.putTxExt(x, t.link)
-	}
-	if t.c.state == CallerDetached {
-		t.pools.detached -= uint64(len(t.q.Buf))
-	}
-	if t.marks.gathers != 0 {
-		t.q.PutLists()
-	}
-	if t.ord != nil {
-		t.pools.Orders.Put(t.ord)
-		t.ord = nil
-	}
-}
-
-// panicked: a handler of this operation panicked; it ends with an error, and the
-// other operations go on.
-func (t *Txe) panicked() {
-	if !t.busy {
-		return
-	}
-	t.note(trail.Restarted, 0, 0, 0)
-	t.fail(ErrInternal)
-}
-
 // must reports whether a step was in its machine's table, and ends the operation if it
 // was not: that is an error in this package, never the peer's.
 func (t *Txe) must(err error) bool {
@@ -481,29 +477,14 @@ func (t *Txe) must(err error) bool {
 
 func (t *Txe) violated(err error) { t.fail(t.pools.violation(t.link, err)) }
 
-// txExt is what few txes have: those that use registered memory, answer a request,
-// or whose caller has left.
-type txExt struct {
-	late     lateMsg
-	canceled error // what the caller's context said
-
-	used  inUse
-	key   uint64 // by which the peer reads the message; 0: it does not
-	addr  uint64 // where
-	lent  bool   // that is the key of a window, to be returned, on
-	path  uint8
-	moves bool                // another memory can take the place of the buffer meanwhile
-	src   [wire.MaxIOV][]byte // memory of a read response, in the order of the request
-	nsrc  int
-	block []byte // of an atomic response, from the packets' pool
-	held  int    // bytes accounted to the peer
-	runt  int    // bytes of a runt under way, counted in the link
-	errno uint32 // of PEER_ERROR
-	ref   wire.RefKind
-
-	pieces *lentPieces // in place of key, of a message in several pieces
-
-	next *txExt
+// panicked: a handler of this operation panicked; it ends with an error, and the
+// other operations go on.
+func (t *Txe) panicked() {
+	if !t.busy {
+		return
+	}
+	t.note(trail.Restarted, 0, 0, 0)
+	t.fail(ErrInternal)
 }
 
 func (t *Txe) ext() *txExt {
@@ -524,18 +505,18 @@ func (x *txExt) unlend(p *Pools) {
 		p.env.Q.Return(x.path, x.key)
 		x.lent, x.moves = false, false
 	}
-	if x.pieces != nil {
-		x.pieces.giveBack(p.env.Q, x.path)
+	if x.iovs != nil {
+		x.iovs.giveBack(p.env.Q, x.path)
 	}
 }
 
-// letMemoryGo ends the use of registered memory.
-func (x *txExt) letMemoryGo(p *Pools) {
+// releaseMemory ends the use of registered memory.
+func (x *txExt) releaseMemory(p *Pools) {
 	x.unlend(p)
-	x.used.doneWith()
+	x.used.release()
 }
 
-// runtOver takes n bytes of the runt out of what is under way to the peer.
+// runtOver takes n bytes of the runt out of the count of those under way to the peer.
 func (x *txExt) runtOver(l *peer.Link, n int) {
 	n = min(n, x.runt)
 	x.runt -= n
@@ -563,3 +544,15 @@ func (t *Txe) Concerns(r *mr.Region) bool {
 
 // UsesRegion reports whether the operation has r in use.
 func (t *Txe) UsesRegion(r *mr.Region) bool { return t.x != nil && t.x.used.uses(r) }
+
+// Link is the txe's peer, nil between uses.
+func (t *Txe) Link() *peer.Link { return t.link }
+
+// Request gives what the txe was armed with, for snapshots.
+func (t *Txe) Request() *Request { return t.q }
+
+// Machine gives the state, for snapshots.
+func (t *Txe) Machine() Tx { return t.m }
+
+// Ref is the actor's.
+func (t *Txe) Ref() shard.Ref { return t.ref }
