@@ -11,8 +11,9 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// rxExt is what few rxes have: those that read the peer's memory, or write into
-// registered memory here.
+// rxExt holds the state that only few rxes need. It gets data by asking for it: a read of ours,
+// and RDMA reads of the peer's memory, with READ_NACK or PEER_ERROR when one fails (§3.3, §4.1,
+// §4.7). A write of the peer's has the registered memory here that it goes to.
 type rxExt struct {
 	r *Rxe
 
@@ -20,14 +21,14 @@ type rxExt struct {
 	nsrc int
 	lkey uint32 // of the request's buffer
 
-	piece uint64 // bytes that each of several paths reads at a time; 0: there is one path
+	stripe uint64 // bytes that each of several paths reads at a time; 0: there is one path
 
 	inLine   bool          // for a piece of bounce memory
 	bouncing bool          // reads go by way of registered memory of ours
 	refusing bool          // READ_NACK once the packets are in
-	nacked   bool          // it was sent, the replacement is to come
+	nacked   bool          // READ_NACK was sent, the replacement is to come
 	broken   device.Status // of a read that failed
-	failure  error         // the same as an error
+	failure  error         // broken as an error
 
 	ticket peer.Turn // of our own read
 
@@ -186,7 +187,7 @@ func (d *rxExt) readDirect(p *device.Pke, total uint64) {
 	req := &r.entry.Req
 	r.m.Begin(RxMatched, DirectRead, total, 0)
 	d.src[0], d.nsrc = wire.RMAIOV{Addr: req.Addr, Len: total, Key: req.Key}, 1
-	d.piece = uint64(req.stripeSize(r.pools))
+	d.stripe = uint64(req.stripeSize(r.pools))
 	r.m.StartReading(total)
 	if total > 0 {
 		r.pools.env.Q.Free(p)
@@ -300,7 +301,7 @@ func (d *rxExt) postRead(p *device.Pke, off, most uint64) bool {
 	p.FillRDMA(device.WRRead, local, lkey, src.Addr+at, mr.DeviceKey(src.Key))
 	p.Off, p.Span = off, r.span
 	r.link.Address(p, r.ref)
-	if d.piece > 0 {
+	if d.stripe > 0 {
 		r.entry.Req.spread(r.pools, p, r.link, off, d.region())
 	}
 	if err := env.Q.Post(p); err != nil {
@@ -318,8 +319,8 @@ func (d *rxExt) postRead(p *device.Pke, off, most uint64) bool {
 
 // longest is the most bytes of one request.
 func (d *rxExt) longest() uint64 {
-	if d.piece > 0 {
-		return d.piece
+	if d.stripe > 0 {
+		return d.stripe
 	}
 	return uint64(d.r.pools.maxRDMA(d.r.link))
 }

@@ -11,6 +11,11 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
+// Which memory an operation uses. It lies in a region of the domain, or in none (plain). A device
+// that wants registered memory gets plain memory registered where that pays: for accesses of its
+// own by a registration that is kept, and for reads of the peer's by one of the message's bytes
+// that ends with the message. Of memory in several pieces this holds for each piece.
+
 // facts fills in the facts about the peer, the devices and the memory.
 func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	f.UserQP, f.Remotes = l.Headerless, q.remotes()
@@ -102,18 +107,14 @@ func writable(r *mr.Region) bool { return r.Access()&device.LocalWrite != 0 }
 // mayRead reports whether a message of n bytes to the peer might go read-based.
 func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && p.longEnough(l, n) }
 
-// longEnough is mayRead of a message that may go so on some path.
+// longEnough is the rest of mayRead, for a message that may be read on some path.
 func (p *Pools) longEnough(l *peer.Link, n int) bool {
 	least := p.Paths[l.Path].MinRead
 	return n >= least && least > 0 && p.mayRDMARead(l)
 }
 
+// mayRDMARead reports whether RDMA reads are possible on the peer's path, and allowed.
 func (p *Pools) mayRDMARead(l *peer.Link) bool { return p.info(l).RDMARead && !p.Policy.NoRDMARead }
-
-// Where the memory of an operation lies: in a region of the domain, or in none (plain). A
-// device that wants registered memory gets plain memory registered where that pays: for
-// accesses of its own by a registration that is kept, and for reads of the peer's by one of
-// the message's bytes that ends with the message.
 
 // keyed reports whether the device that carries to the peer wants registered memory.
 func (p *Pools) keyed(l *peer.Link) bool { return p.info(l).LocalKeys }
@@ -137,9 +138,10 @@ func (p *Pools) lendsPlain(l *peer.Link) bool {
 // info is the device's that carries to the peer.
 func (p *Pools) info(l *peer.Link) *device.Info { return &p.Infos[l.Path] }
 
-// policy is what holds on the peer's path.
+// policy is the settings in force on the peer's path.
 func (p *Pools) policy(l *peer.Link) *Policy { return &p.Paths[l.Path] }
 
+// maxRDMA is the most bytes of one RDMA request on the peer's path.
 func (p *Pools) maxRDMA(l *peer.Link) int { return max(1, p.Paths[l.Path].ReadSegment) }
 
 // inUse are the regions that an operation has in use: as many as a request can name, and more

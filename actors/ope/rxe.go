@@ -53,12 +53,12 @@ type Rxe struct {
 	m        Rx
 	c        Caller
 	err      error
-	canceled error // what the caller's context said
+	canceled error // of the caller's context
 	x        *rxExt
 
 	first        wire.Eager // the first packet of a message or write; of a read of ours, SendID alone
-	born         clock.Time // set as moved is from when it had to wait
-	lastProgress clock.Time // when it last got on
+	born         clock.Time // set, like lastProgress, only once it had to wait
+	lastProgress clock.Time
 	span         uint64     // in the trail: the message's, then that of the receive
 	got          uint64     // bytes in gotPackets, of which the trail has no record yet
 	gotPackets   uint32
@@ -79,7 +79,7 @@ type Rxe struct {
 	unexp     Unexpected
 }
 
-// owed are packets that an rxe has to post.
+// pendingSet are the control packets that an rxe has to post.
 type pendingSet uint8
 
 const (
@@ -88,7 +88,7 @@ const (
 )
 
 // waiting is an unexpected message's entry in the matcher. Few messages need one,
-// so that they are kept apart from the rxes.
+// so it is no part of the rxe.
 type waiting struct {
 	msg  match.Msg
 	next *waiting

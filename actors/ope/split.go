@@ -204,11 +204,10 @@ func (g *parts) over() {
 	p.parts = g
 }
 
-// RDMA between two hosts with several devices of one kind each goes over all of them in
-// pieces. Messages do not: they keep their peer's path.
-
-// Stripe is where a request finds the peer's memory on one of several paths. Of those of a
-// request the first is the peer's own path.
+// Stripe is where a request finds the peer's memory on one of several paths. RDMA between two
+// hosts with several devices of one kind each goes over all of them, in stripes of stripeSize
+// bytes; messages keep their peer's path. The first stripe of a request is that of the peer's own
+// path.
 type Stripe struct {
 	Path uint8
 	To   wire.RawAddr // the peer on the path
@@ -219,7 +218,7 @@ type Stripe struct {
 // MinStripe is the fewest bytes that are worth a request on a path of their own.
 const MinStripe = 128 << 10
 
-// stripeAlign keeps pieces from sharing pages.
+// stripeAlign keeps stripes from sharing pages.
 const stripeAlign = 4096
 
 // stripeSize is how many bytes of the request each path moves at a time; 0: one path carries it

@@ -46,7 +46,7 @@ type Txe struct {
 
 	peerID uint32 // the other side's recv_id, or of a response its id of the request
 
-	lastProgress clock.Time // when it last got on
+	lastProgress clock.Time
 
 	q     *Request // the caller's until the operation waits, then its entry's
 	entry *Order   // nil as long as it has not had to wait, and between uses
@@ -55,7 +55,7 @@ type Txe struct {
 	m     Tx
 	c     Caller
 	err   error
-	x     *txExt // what few operations have
+	x     *txExt // nil of most operations
 
 	ticket  peer.Turn
 	blocked peer.Hold
@@ -66,10 +66,10 @@ type Txe struct {
 	next      *Txe
 }
 
-// marks are what an operation notes of itself. All are unset between uses.
+// marks are what has happened to an operation. All are unset between uses.
 type marks struct {
 	nacked   bool // the receiver cannot read (§4.7)
-	spent    bool // its msg_id is
+	spent    bool // it has used up its msg_id
 	hasPeer  bool // peerID is known
 	reads    bool // it counts among the read messages in flight
 	abortDue bool // PEER_ERROR is due once no packet is under way
@@ -79,16 +79,16 @@ type marks struct {
 	resumeQueued bool
 }
 
-// txExt is what few txes have: those that use registered memory, answer a request,
-// or whose caller has left.
+// txExt holds the state that only few txes need: those that use registered memory, answer a
+// request, or whose caller has left.
 type txExt struct {
 	late     lateMsg
-	canceled error // what the caller's context said
+	canceled error // of the caller's context
 
 	used    inUse
 	key     uint64 // by which the peer reads the message; 0: it does not
-	addr    uint64 // where
-	lent    bool   // that is the key of a window, to be returned, on
+	addr    uint64 // where the peer reads
+	lent    bool   // key is that of a window on path, to be returned
 	path    uint8
 	moves   bool                // another memory can take the place of the buffer meanwhile
 	src     [wire.MaxIOV][]byte // memory of a read response, in the order of the request
