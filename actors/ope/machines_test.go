@@ -3,6 +3,7 @@ package ope
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -545,4 +546,303 @@ func TestEveryPair(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPosted: which state a posted packet leads to.
+func TestPosted(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		shape Shape
+		want  []TxState // after each packet of the request or response
+	}{
+		{"a message in one packet", Shape{Proto: Eager, Total: 10, End: 10, Seg: 10, Parts: 1}, []TxState{TxDrain}},
+		{"a message of nothing", Shape{Proto: Eager, Parts: 1}, []TxState{TxDrain}},
+		{"several packets", Shape{Proto: Medium, Total: 10, End: 10, Seg: 4, Parts: 3}, []TxState{TxReq, TxReq, TxDrain}},
+		{"RECEIPT is to come", Shape{Proto: DCMedium, Total: 10, End: 10, Seg: 5, Parts: 2}, []TxState{TxReq, TxAwait}},
+		{"EOR is to come", Shape{Proto: LongRead, Total: 10, Parts: 1}, []TxState{TxAwait}},
+		{"a runt that is all", Shape{Proto: RuntRead, Total: 10, End: 10, Seg: 5, Parts: 2}, []TxState{TxReq, TxDrain}},
+		{"CTS is to come", Shape{Proto: LongCTS, Total: 10, End: 10, Seg: 4, Parts: 1}, []TxState{TxWait}},
+		{"CTS would be for nothing", Shape{Proto: LongCTS, Total: 4, End: 4, Seg: 4, Parts: 1}, []TxState{TxDrain}},
+		{"the same with RECEIPT", Shape{Proto: DCLongCTS, Total: 4, End: 4, Seg: 4, Parts: 1}, []TxState{TxAwait}},
+		{"a window is open already", Shape{Proto: ReadResponse, Total: 10, End: 10, Seg: 4, Parts: 1, Window: 6}, []TxState{TxSend}},
+		{"the window is used up", Shape{Proto: ReadResponse, Total: 10, End: 10, Seg: 4, Parts: 1, Window: 4}, []TxState{TxWait}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var m Tx
+			m.Start(&c.shape)
+			for i, want := range c.want {
+				seg, ok := m.Next(1000)
+				require.True(t, ok)
+				require.False(t, seg.Data)
+				require.NoError(t, m.Posted(seg))
+				require.Equal(t, want, m.State, "packet %d", i)
+				require.EqualValues(t, i+1, m.Flying)
+			}
+		})
+	}
+}
+
+// TestEagerMachine: the steps of a message in one packet come to the same as the general ones.
+func TestEagerMachine(t *testing.T) {
+	for _, n := range []int{0, 1, 8000} {
+		var want, got Tx
+		want.Start(&Shape{Proto: Eager, Total: uint64(n), End: uint64(n), Seg: n, Parts: 1})
+		got.StartEager(n)
+		require.Equal(t, want, got)
+		delivered := got
+		seg, ok := want.Next(0)
+		require.True(t, ok)
+		require.NoError(t, want.Posted(seg))
+		require.True(t, got.Whole())
+		require.Equal(t, want, got)
+		require.False(t, got.Whole(), "it was posted already")
+		require.NoError(t, want.Ack(n))
+		require.True(t, delivered.Delivered())
+		require.Equal(t, want, delivered)
+		require.True(t, delivered.Over())
+		require.False(t, delivered.Delivered())
+		delivered.Reset()
+		require.Equal(t, Tx{}, delivered)
+	}
+}
+
+// TestExpect: the length of an operation that waits for its turn shows, until Start has the word.
+func TestExpect(t *testing.T) {
+	var m Tx
+	m.Expect(10)
+	require.EqualValues(t, 10, m.Total)
+	m.Start(&Shape{Proto: FetchAtomic, Total: 8, End: 8, Seg: 8, Parts: 1})
+	m.Expect(10)
+	require.EqualValues(t, 8, m.Total)
+}
+
+// TestBadCTS: a grant that the protocol does not allow changes nothing (§3.2).
+func TestBadCTS(t *testing.T) {
+	wait := Tx{State: TxWait, Proto: LongCTS, Total: 100, end: 100, Sent: 40}
+	for _, c := range []struct {
+		name string
+		edit func(*Tx)
+		n    uint64
+		ok   bool
+	}{
+		{"all that is left", func(*Tx) {}, 60, true},
+		{"a byte", func(*Tx) {}, 1, true},
+		{"nothing", func(*Tx) {}, 0, false},
+		{"more than is left", func(*Tx) {}, 61, false},
+		{"a number that wraps around", func(*Tx) {}, math.MaxUint64, false},
+		{"before the window is used up", func(m *Tx) { m.State, m.Window = TxSend, 5 }, 10, false},
+		{"before the request is out", func(m *Tx) { m.State = TxReq }, 10, false},
+		{"a message without CTS", func(m *Tx) { m.Proto = Medium }, 10, false},
+		{"what the peer reads", func(m *Tx) { m.Proto, m.end = RuntRead, 40 }, 10, false},
+		{"after the end", func(m *Tx) { m.State = TxDone }, 10, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := wait
+			c.edit(&m)
+			was := m
+			err := m.CTS(c.n)
+			if c.ok {
+				require.NoError(t, err)
+				require.Equal(t, TxSend, m.State)
+				require.Equal(t, c.n, m.Window)
+				return
+			}
+			require.ErrorIs(t, err, ErrViolation)
+			require.Equal(t, was, m)
+		})
+	}
+}
+
+// TestEnds: an operation that has ended well stays so.
+func TestEnds(t *testing.T) {
+	tx := Tx{State: TxDone, Flying: 0}
+	require.NoError(t, tx.Fail())
+	require.NoError(t, tx.Abandon())
+	require.Equal(t, TxDone, tx.State)
+	tx = Tx{State: TxDrain, Flying: 3}
+	require.NoError(t, tx.Abandon())
+	require.Equal(t, TxErr, tx.State)
+	require.Zero(t, tx.Flying, "no packet is awaited any more")
+	rx := Rx{State: RxDone}
+	require.NoError(t, rx.Abandon())
+	require.Equal(t, RxDone, rx.State)
+	rx = Rx{State: RxMatched, reading: 2}
+	require.NoError(t, rx.Abandon())
+	require.Equal(t, RxErr, rx.State)
+	require.Zero(t, rx.reading)
+}
+
+// TestRxReads: what is read is what does not come in packets, as far as there is room for it.
+func TestRxReads(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		total, packets, room uint64
+		want                 []uint64 // lengths of reads of at most 40 bytes, from packets on
+		here                 bool     // with the packets' bytes all is there without them
+	}{
+		{"all of it", 100, 0, 100, []uint64{40, 40, 20}, false},
+		{"behind a runt", 100, 30, 100, []uint64{40, 30}, false},
+		{"room for less", 100, 0, 50, []uint64{40, 10}, false},
+		{"room for the runt alone", 100, 30, 30, nil, true},
+		{"room for less than the runt", 100, 30, 10, nil, true},
+		{"no room", 100, 0, 0, nil, true},
+		{"more room than message", 70, 0, 1000, []uint64{40, 30}, false},
+		{"a runt that is all", 100, 100, 100, nil, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var m Rx
+			m.Begin(RxMatched, RuntRead, c.total, c.packets)
+			m.StartReading(c.room)
+			require.True(t, m.Take(0, c.packets, false))
+			require.True(t, m.PacketsIn())
+			require.Equal(t, c.here, m.Complete())
+			next := c.packets
+			for _, n := range c.want {
+				off, got, ok := m.NextRead(40)
+				require.True(t, ok)
+				require.Equal(t, next, off)
+				require.Equal(t, n, got)
+				m.Reads(got)
+				next += n
+			}
+			_, _, ok := m.NextRead(40)
+			require.False(t, ok)
+			for i, n := range c.want {
+				require.False(t, m.Complete(), "read %d is under way", i)
+				m.ReadDone(n)
+			}
+			require.True(t, m.Complete())
+		})
+	}
+}
+
+// TestRxStopsReading: ways to end reading early, and what counts as come then.
+func TestRxStopsReading(t *testing.T) {
+	begin := func() *Rx {
+		m := new(Rx)
+		m.Begin(RxMatched, LongRead, 100, 0)
+		m.StartReading(100)
+		m.Reads(40)
+		return m
+	}
+	m := begin()
+	m.StopReading()
+	_, _, ok := m.NextRead(40)
+	require.False(t, ok)
+	m.ReadDone(40)
+	require.False(t, m.Complete(), "60 bytes were not read")
+	m = begin()
+	m.Forgo()
+	require.False(t, m.Complete(), "a read is under way")
+	m.ReadDone(40)
+	require.True(t, m.Complete())
+	m = begin()
+	require.NoError(t, m.ReadFailed())
+	require.Zero(t, m.reading)
+	require.False(t, m.Complete())
+	m.ForgoAll()
+	require.True(t, m.Complete())
+}
+
+// TestRxRefuse: after READ_NACK all that is missing comes in packets (§4.7).
+func TestRxRefuse(t *testing.T) {
+	var m Rx
+	m.Begin(RxMatched, RuntRead, 100, 30)
+	m.StartReading(100)
+	require.True(t, m.Take(0, 30, false))
+	require.NoError(t, m.Refuse())
+	require.False(t, m.PacketsIn())
+	require.Zero(t, m.Grant(50), "the replacement is to come")
+	m.Replace(LongCTS)
+	require.EqualValues(t, 50, m.Grant(50))
+	m.Granted(50)
+	require.True(t, m.Take(30, 50, true))
+	require.EqualValues(t, 20, m.Grant(50))
+	m.Granted(20)
+	require.False(t, m.Complete())
+	require.True(t, m.Take(80, 20, true))
+	require.True(t, m.Complete())
+	m.State = RxUnexp
+	require.ErrorIs(t, m.Refuse(), ErrViolation)
+}
+
+// TestRxWhole: a message that a receive waits for is over with its packet.
+func TestRxWhole(t *testing.T) {
+	var m Rx
+	m.Begin(RxInit, Eager, 10, 10)
+	require.True(t, m.Whole())
+	require.Equal(t, RxDone, m.State)
+	require.True(t, m.Complete())
+	require.False(t, m.Whole())
+}
+
+// TestCallerStories are the ways of a caller from its request to its outcome.
+func TestCallerStories(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		events []CallerEvent
+		want   []CallerState
+	}{
+		{"it waits", []CallerEvent{CallerOutcome}, []CallerState{CallerTold}},
+		{"withdrawn", []CallerEvent{CallerWithdraw, CallerWithdrawn, CallerOutcome}, []CallerState{CallerWithdrawing, CallerLeaving, CallerTold}},
+		{"too late, copied", []CallerEvent{CallerWithdraw, CallerTooLate, CallerCopied}, []CallerState{CallerWithdrawing, CallerLeaving, CallerDetached}},
+		{"its peer fails", []CallerEvent{CallerWithdraw, CallerOutcome}, []CallerState{CallerWithdrawing, CallerTold}},
+		{"ends with the CTS", []CallerEvent{CallerCancel, CallerUntilCTS, CallerCTS}, []CallerState{CallerLeaving, CallerEnding, CallerTold}},
+		{"late", []CallerEvent{CallerCancel, CallerLate, CallerOutcome}, []CallerState{CallerLeaving, CallerLeaving, CallerTold}},
+		{"its region closes", []CallerEvent{CallerRevoke, CallerOutcome}, []CallerState{CallerRevoked, CallerTold}},
+		{"its region closes while it leaves", []CallerEvent{CallerCancel, CallerRevoke, CallerOutcome}, []CallerState{CallerLeaving, CallerRevoked, CallerTold}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var m Caller
+			m.Start(true)
+			told := 0
+			for i, e := range c.events {
+				was := m.Told()
+				require.NoError(t, m.Step(e))
+				require.Equal(t, c.want[i], m.State())
+				if m.Told() && !was {
+					told++
+				}
+			}
+			require.Equal(t, 1, told, "outcomes")
+			require.ErrorIs(t, m.Step(CallerOutcome), ErrViolation)
+			m.Start(false)
+			require.True(t, m.Told(), "an answer to a peer has no caller")
+		})
+	}
+}
+
+// TestSteps: every pair of the tables is reported, with its count.
+func TestSteps(t *testing.T) {
+	var c Steps
+	tx, rx := Tx{}, Rx{}
+	tx.Count(&c)
+	rx.Count(&c)
+	tx.StartEager(1)
+	require.True(t, tx.Whole())
+	require.Error(t, tx.step(TxNACK), "a violation is not counted")
+	rx.Begin(RxInit, Eager, 1, 1)
+	require.True(t, rx.Whole())
+	tx.Reset()
+	tx.StartEager(1)
+	require.True(t, tx.Whole(), "it goes on counting")
+	got, pairs := map[string]uint64{}, map[string]int{}
+	c.Each(func(machine, state, event string, n uint64) {
+		pairs[machine]++
+		if n > 0 {
+			got[machine+" "+state+" "+event] = n
+		}
+	})
+	require.Equal(t, map[string]uint64{"tx TXE_REQ posted-all": 2, "rx RXE_INIT whole": 1}, got)
+	edges := map[string]int{}
+	for s := range maxStates {
+		for e := range maxEvents {
+			for machine, ok := range map[string]bool{"tx": txTable[s][e].ok, "rx": rxTable[s][e].ok, "caller": callerTable[s][e].ok} {
+				if ok {
+					edges[machine]++
+				}
+			}
+		}
+	}
+	require.Equal(t, edges, pairs)
 }

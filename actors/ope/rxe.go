@@ -59,8 +59,8 @@ type Rxe struct {
 	first        wire.Eager // the first packet of a message or write; of a read of ours, SendID alone
 	born         clock.Time // set, like lastProgress, only once it had to wait
 	lastProgress clock.Time
-	span         uint64     // in the trail: the message's, then that of the receive
-	got          uint64     // bytes in gotPackets, of which the trail has no record yet
+	span         uint64 // in the trail: the message's, then that of the receive
+	got          uint64 // bytes in gotPackets, of which the trail has no record yet
 	gotPackets   uint32
 	gotType      wire.Type // of the first
 
