@@ -1,14 +1,11 @@
 package ope
 
 import (
-	"log/slog"
 	"testing"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/peer"
-	"github.com/efactor/efactor/runtime/shard"
 )
 
 type outcomes []error
@@ -18,15 +15,8 @@ func (o *outcomes) Done(_ *Request, r *Result) { *o = append(*o, r.Err) }
 // TestViolation: a step that its machine does not have is counted, and ends the
 // operation with ErrInternal; its caller gets the outcome once.
 func TestViolation(t *testing.T) {
-	sh, err := shard.New(shard.Config{External: true, Seed: 1})
-	require.NoError(t, err)
-	require.True(t, sh.Adopt())
-	env := &peer.Env{Sh: sh, Pool: &peer.Pool{}, Log: slog.New(slog.DiscardHandler)}
-	p := NewPools(env, func(a actor.Producer) shard.Ref {
-		ref, err := sh.Spawn("", a)
-		require.NoError(t, err)
-		return ref
-	})
+	p := newPools(t)
+	env, sh := p.env, p.env.Sh
 	link := &peer.Link{Err: peer.ErrDied} // nothing can be sent to it
 
 	var got outcomes
@@ -51,6 +41,4 @@ func TestViolation(t *testing.T) {
 
 	require.EqualValues(t, 2, env.Counters.Violations)
 	require.EqualValues(t, 2, p.Steps.caller[entryOf(uint8(CallerHolding), uint8(CallerOutcome))])
-	sh.Release()
-	require.NoError(t, sh.Close())
 }
