@@ -270,7 +270,7 @@ func TestRunts(t *testing.T) {
 	}{
 		{"a packet", 1 << 20, 4096, 1, 4096, 1},
 		{"rounded down", 1 << 20, 4103, 1, 4096, 1},
-		{"no more than the message", 10000, 1 << 30, 1, 10000, 2},
+		{"no more than the message", 1 << 20, 1 << 30, 1, 1 << 20, 122},
 		{"packet full", 1 << 20, 8760 - 40 - 24, 1, 8696, 1},
 		{"one packet more", 1 << 20, 8760 - 40 - 24 + 8, 1, 8704, 2},
 		{"a second piece takes its room", 1 << 20, 8760 - 40 - 24, 2, 8696, 2},
