@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
@@ -45,7 +46,7 @@ func (p *Peer) sendHandshake() {
 	}
 	if !p.post(pke, h.Append(pke.Header())) {
 		p.handshake = handshakeNone // the next packet is answered
-		p.endTrial(true)
+		p.endCheck(true)
 		return
 	}
 	p.handshake = handshakeSent
@@ -87,7 +88,31 @@ func (p *Peer) onHandshake(v *wire.View) {
 	}
 	p.env.Trail.Put(l.Span, trail.HandshakeReceived, 0, h.Features[0], h.DeviceVersion)
 	l.known()
-	p.debts.pay(p)
+	p.pending.send(p)
 	p.resume()
 	p.serveLine()
+}
+
+// Try puts a peer that was just made on trial: it gets HANDSHAKE. Tried follows.
+func (l *Link) Try() {
+	l.checking = true
+	p := l.of
+	if p.answer(); p.handshake == handshakeNone {
+		p.endCheck(true)
+	}
+}
+
+// tryEnds takes the end of a packet, which decides if it is HANDSHAKE of a peer on trial. Only
+// the device's word that no such queue pair is there speaks against the peer.
+func (p *Peer) onChecked(pke *device.Pke, s device.Status) {
+	if pke.Type() == uint8(wire.TypeHandshake) {
+		p.endCheck(s != device.StatusBadDestQPN)
+	}
+}
+
+func (p *Peer) endCheck(ok bool) {
+	if p.link.checking {
+		p.link.checking = false
+		p.env.Sh.Tell(p.env.Endpoint, &Tried{Link: p.link, OK: ok})
+	}
 }

@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"time"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
@@ -40,37 +42,37 @@ type Link struct {
 	Self        bool  // it is this endpoint
 	Away        bool  // it has failed and may come back
 	hasFamily   bool
-	heldUp      bool  // the line waits for requests that are under way
+	lineStalled bool  // the line waits for requests that are under way
 	watched     bool  // the peer looks after operations in progress
 	otherErrors bool  // it sends a PEER_ERROR that cannot be read
-	overfull    bool  // it is in Env.Full
-	crowded     bool  // it is over PeerMemory, or was and is not yet well below
-	waits       bool  // it is held back for want of room, see Wait
-	tried       bool  // it is on trial, see Try
+	heldBack    bool  // it is in Env.Full
+	overLimit   bool  // it is over PeerMemory, or was and is not yet well below
+	noRoom      bool  // it is held back for want of room, see Wait
+	checking    bool  // it is on trial, see Try
 	Err         error // not nil: the peer has failed, and why
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
 
-	beat      uint32
-	UserQP    wire.UserRecvQP
-	Family    uint32 // device_version of HANDSHAKE
-	keysWrong int32  // accesses with keys that name nothing
-	out       int32  // requests with a msg_id under way
-	putOff    int32  // packets under way that it has put off: it holds us back
-	floor     uint32 // before this msg_id everything has arrived
-	next      int32  // of held, in units of holdAgain
-	Runt      int    // bytes of runting reads under way; operations write it
-	Rails     Rails  // operations make them
+	beat       uint32
+	UserQP     wire.UserRecvQP
+	Family     uint32 // device_version of HANDSHAKE
+	keysWrong  int32  // accesses with keys that name nothing
+	out        int32  // requests with a msg_id under way
+	putOff     int32  // packets under way that it has put off: it holds us back
+	floor      uint32 // before this msg_id everything has arrived
+	holdBackAt int32  // of held, in units of holdAgain
+	Runt       int    // bytes of runting reads under way; operations write it
+	Rails      Rails  // operations make them
 
 	env     *Env
 	of      *Peer
 	heard   clock.Time // last sign of life
 	reached clock.Time // when our device last completed something; see listen, which keeps beat
-	held    int64      // bytes held for this peer
+	charged int64      // bytes held for this peer
 	members *Member    // operations in progress
-	untold  *untold    // made at the first operation that ends so
+	orphans *orphans   // made at the first operation that ends so
 	awaited int        // posted receives that only this peer can satisfy
-	order   *order     // made at the first operation that waits for others
+	fences  *fences    // made at the first operation that waits for others
 }
 
 // chooseHeaders says which optional headers a REQ packet has: the raw address until
@@ -113,21 +115,20 @@ func (l *Link) Posted() { l.out++ }
 
 // Arrived counts a request with a msg_id that got there.
 func (l *Link) Arrived() {
-	if l.out--; l.out == 0 && l.heldUp {
+	if l.out--; l.out == 0 && l.lineStalled {
 		l.freeLine()
 	}
 }
 
-//go:noinline // so that Arrived is
 func (l *Link) freeLine() {
-	l.heldUp = false
+	l.lineStalled = false
 	l.env.Sh.Tell(l.Peer, &lineFree)
 }
 
 // mayRun reports whether id may be given out, which is maxAhead or more ahead of the floor.
 func (l *Link) mayRun(id uint32) bool {
 	if l.out > 0 && !l.Can(wire.FeaturePeerError) {
-		l.heldUp = true
+		l.lineStalled = true
 		return false
 	}
 	l.floor = id
@@ -269,3 +270,125 @@ func (l *Link) failMembers(err error) {
 
 // Busy reports whether operations are in progress or wait for the peer.
 func (l *Link) Busy() bool { return l.members != nil || l.awaited > 0 }
+
+// HostIDs are the host_ids of the peers that have sent one (§2.1.1), apart from their links:
+// most send none. It belongs to the endpoint's shard.
+type HostIDs map[*Link]uint64
+
+// HostID is the host_id in the peer's HANDSHAKE, 0 if there was none.
+func (l *Link) HostID() uint64 { return l.env.HostIDs[l] }
+
+// noteHostID keeps what HANDSHAKE said.
+func (l *Link) noteHostID(id uint64) {
+	if l.env.HostIDs == nil {
+		l.env.HostIDs = make(HostIDs)
+	}
+	l.env.HostIDs[l] = id
+}
+
+// ForgetHostID drops what is known of a peer that is stopped.
+func (l *Link) ForgetHostID() { delete(l.env.HostIDs, l) }
+
+// Who a peer is, as people read it: its handle and name as in errors, and its address as
+// efa.Address has it, whose scheme is the kind of the device.
+
+// URI is the peer's address with the kind of device that leads to it.
+func (l *Link) URI() string { return l.env.URI(&l.Addr, l.Path) }
+
+// NameOf is what the address vector calls the peer, "" if it is not in it or has no name.
+func (l *Link) NameOf() string { return l.env.name(l.Handle) }
+
+// Snapshot is a remote endpoint at one moment. As JSON, durations are nanoseconds.
+type Snapshot struct {
+	Address    string        `json:"address"`        // as efa.Address has it, on Device
+	Name       string        `json:"name,omitempty"` // in the address vector
+	Device     string        `json:"device"`         // that carries to it
+	Handle     *uint64       `json:"handle"`         // in the address vector, null: not in it
+	State      string        `json:"state"`          // "new", "ready", "backing off", "failed"
+	Handshake  string        `json:"handshake"`      // "none", "sent", "received", "both"
+	Features   []string      `json:"features,omitempty"`
+	HostID     uint64        `json:"host_id,omitempty,string"` // as its HANDSHAKE has it; 0: it sent none
+	Silent     time.Duration `json:"silent"`                   // since it last gave a sign of life
+	BackingOff time.Duration `json:"backing_off,omitempty"`
+	Operations int           `json:"operations"` // in progress
+	InLine     int           `json:"in_line"`    // that wait for their turn
+	Resends    int           `json:"resends"`    // packets that wait for the end of back-off
+	NextID     uint32        `json:"next_msg_id"`
+	ExpectedID uint32        `json:"expected_msg_id"`
+	OutOfOrder int           `json:"out_of_order"` // packets that wait for it
+	HeldBytes  int64         `json:"held_bytes"`
+	Err        string        `json:"error,omitempty"`
+}
+
+// Snapshot describes the peer.
+func (l *Link) Snapshot() Snapshot {
+	p, now := l.of, l.env.now()
+	s := Snapshot{
+		Address: l.URI(), Name: l.NameOf(), Device: l.path().Device, State: l.state(), Handshake: l.shaken(), Silent: l.silent(now),
+		HostID: l.HostID(), NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Kept(), HeldBytes: l.charged,
+	}
+	if l.Handle != Unlisted {
+		h := l.Handle
+		s.Handle = &h
+	}
+	if l.Handshaken {
+		for _, f := range l.Features.List() {
+			s.Features = append(s.Features, f.String())
+		}
+	}
+	if l.Backoff {
+		s.BackingOff = now.Sub(p.backingOff.since)
+	}
+	for m := l.members; m != nil; m = m.next {
+		s.Operations++
+	}
+	for t := p.lineHead; t != nil; t = t.next {
+		s.InLine++
+	}
+	for pke := p.rnrHead; pke != nil; pke = pke.Next {
+		s.Resends++
+	}
+	if l.Err != nil {
+		s.Err = l.Err.Error()
+	}
+	return s
+}
+
+func (l *Link) state() string {
+	switch {
+	case l.Err != nil:
+		return "failed"
+	case l.putOff > 0:
+		return "holds us back"
+	case l.Backoff:
+		return "backing off"
+	case l.Known():
+		return "ready"
+	default:
+		return "new"
+	}
+}
+
+func (l *Link) shaken() string {
+	switch sent := l.of.handshake == handshakeSent; {
+	case sent && l.Handshaken:
+		return "both"
+	case sent:
+		return "sent"
+	case l.Handshaken:
+		return "received"
+	default:
+		return "none"
+	}
+}
+
+// silent is for how long nothing was heard of the peer.
+func (l *Link) silent(now clock.Time) time.Duration {
+	if l.path().Pulse {
+		return now.Sub(l.heard)
+	}
+	return now.Sub(max(l.heard, l.reached))
+}
+
+// Deliver has the peer handle a packet of its. Precondition: the caller has entered the peer.
+func (l *Link) Deliver(r *device.RecvPkt) { l.of.onArrived(r) }

@@ -202,3 +202,58 @@ var through gotThrough
 type lineOpen struct{ shard.Message }
 
 var lineFree lineOpen
+
+// Up tells the endpoint that a peer that had failed is back (peer -> endpoint).
+type Up struct {
+	shard.Message
+	Link *Link
+}
+
+// Buried tells the endpoint that a peer which failed will not come back (peer -> endpoint).
+type Buried struct {
+	shard.Message
+	Link *Link
+}
+
+// failTold comes back to a peer that has failed when all its operations have heard of that:
+// before, nothing may take it back, or they would not know that there was a failure.
+type failNotified struct{ shard.Message }
+
+var allNotified failNotified
+
+// knocks asks the peer to probe (endpoint -> peer).
+type knocks struct{ shard.Message }
+
+var knock knocks
+
+// Crowded says that a peer is over PeerMemory (peer -> endpoint).
+type Crowded struct {
+	shard.Message
+	Link *Link
+}
+
+// Relieved says that a peer is well below it again (peer -> endpoint).
+type Relieved struct {
+	shard.Message
+	Link *Link
+}
+
+// BadPacket says that a packet was dropped which no endpoint sends, or which may not be taken
+// for reasons of trust (peer -> endpoint).
+type BadPacket struct {
+	shard.Message
+	Link *Link // nil: of no peer that is known
+	Err  error
+}
+
+// A packet with another connid than that of the peer at its queue pair is of a new endpoint
+// there, or a late one of a former endpoint. The packet does not say which, but the queue pair
+// does: its Q_Key is the connid (§1.4), so HANDSHAKE, which the new one gets anyway, arrives
+// if it is there.
+
+// Tried says whether a peer on trial is at its place (peer -> endpoint).
+type Tried struct {
+	shard.Message
+	Link *Link
+	OK   bool
+}

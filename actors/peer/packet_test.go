@@ -29,7 +29,7 @@ func TestFreeClears(t *testing.T) {
 		}
 	}
 	p.own = env.Pool.Block(100)
-	p.Payload, p.Aborted, p.held = p.own[:7], true, 100
+	p.Payload, p.Aborted, p.charged = p.own[:7], true, 100
 	p.Ext, p.Multi = env.Pool.getExt(), env.Pool.getMulti()
 	p.Multi.packets = 1
 	link.Hold(100)

@@ -1,10 +1,10 @@
 package peer
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/efactor/efactor/actors/trail"
-	"github.com/efactor/efactor/runtime/shard"
 )
 
 // What a peer sent and nobody asked for is kept, and counted here. Nothing that its device
@@ -18,38 +18,26 @@ import (
 // live.
 type Full struct{ links []*Link }
 
-// Crowded says that a peer is over PeerMemory (peer -> endpoint).
-type Crowded struct {
-	shard.Message
-	Link *Link
-}
-
-// Relieved says that a peer is well below it again (peer -> endpoint).
-type Relieved struct {
-	shard.Message
-	Link *Link
-}
-
 // Hold accounts n bytes kept for the peer that nobody asked for, Release gives them back.
 func (l *Link) Hold(n int) {
-	l.held += int64(n)
+	l.charged += int64(n)
 	l.env.Weigh = true
 	m := &l.env.Mem
 	m.Held += int64(n)
 	m.Peak = max(m.Peak, m.Held)
-	if l.held > l.env.Config.PeerMemory || m.Held > l.env.Config.Hard() {
-		l.overMemory()
+	if l.charged > l.env.Config.PeerMemory || m.Held > l.env.Config.Hard() {
+		l.checkLimits()
 	}
 }
 
 // Release gives back what Hold took.
 func (l *Link) Release(n int) {
-	l.held -= int64(n)
+	l.charged -= int64(n)
 	l.env.Mem.Held -= int64(n)
 }
 
 // Held is the number of bytes held for the peer.
-func (l *Link) Held() int64 { return l.held }
+func (l *Link) Held() int64 { return l.charged }
 
 // maxLate is how much of a peer that is held back may arrive all the same: what was
 // under way, and parts of messages that had begun.
@@ -57,42 +45,42 @@ const maxLate = 64 << 20
 
 // holdAgain is how much more of a peer that is held back arrives before the device, which may
 // have lost that, is asked for it once more.
-const holdAgain = 1 << 20
+const holdBackStep = 1 << 20
 
 // overMemory holds the peer back. One that does not heed that has failed.
-func (l *Link) overMemory() {
+func (l *Link) checkLimits() {
 	if l.Err != nil {
 		return
 	}
 	e := l.env
 	can, most := l.path().HoldsBack, e.Config.PeerMemory
-	own := l.held > most
+	own := l.charged > most
 	if own || can && e.Mem.Held > e.Config.Hard() {
-		l.hold(own)
+		l.holdBackFor(own)
 	}
-	early := min(l.held, int64(l.of.window.Held())*int64(e.MTU)) // at most: packets that wait for their turn
-	if early > most+maxLate || can && l.held > 2*most+maxLate {
+	early := min(l.charged, int64(l.of.window.Kept())*int64(e.MTU)) // at most: packets that wait for their turn
+	if early > most+maxLate || can && l.charged > 2*most+maxLate {
 		e.Counters.PeerOverMemory++
 		e.Sh.Tell(l.Peer, &Remove{Err: ErrHoard, Tell: true})
 	}
 }
 
 // hold holds the peer back, which its own messages are the reason of, or those of all.
-func (l *Link) hold(own bool) {
+func (l *Link) holdBackFor(own bool) {
 	e := l.env
-	if !l.overfull {
-		l.overfull = true
+	if !l.heldBack {
+		l.heldBack = true
 		e.Full.links = append(e.Full.links, l)
 		l.holdBack(true)
-		l.next = int32(l.held/holdAgain) + 1
-	} else if l.held/holdAgain >= int64(l.next) {
+		l.holdBackAt = int32(l.charged/holdBackStep) + 1
+	} else if l.charged/holdBackStep >= int64(l.holdBackAt) {
 		l.holdBack(true)
-		l.next = int32(l.held/holdAgain) + 1
+		l.holdBackAt = int32(l.charged/holdBackStep) + 1
 	}
-	if own && !l.crowded {
-		l.crowded = true
+	if own && !l.overLimit {
+		l.overLimit = true
 		e.Counters.PeersCrowded++
-		e.Trail.Put(l.Span, trail.Pressure, 0, uint64(l.held), 0)
+		e.Trail.Put(l.Span, trail.Pressure, 0, uint64(l.charged), 0)
 		e.Sh.Tell(e.Endpoint, &Crowded{Link: l})
 	}
 }
@@ -106,12 +94,12 @@ func (l *Link) holdBack(on bool) {
 }
 
 // letGo ends that the peer is held back.
-func (l *Link) letGo() {
-	l.overfull = false
-	l.holdBack(l.waits)
-	if l.crowded {
-		l.crowded = false
-		l.env.Trail.Put(l.Span, trail.Relieved, 0, uint64(l.held), 0)
+func (l *Link) endHoldBack() {
+	l.heldBack = false
+	l.holdBack(l.noRoom)
+	if l.overLimit {
+		l.overLimit = false
+		l.env.Trail.Put(l.Span, trail.Relieved, 0, uint64(l.charged), 0)
 		l.env.Sh.Tell(l.env.Endpoint, &Relieved{Link: l})
 	}
 }
@@ -121,10 +109,10 @@ func (l *Link) letGo() {
 func (f *Full) Relieve() {
 	f.links = slices.DeleteFunc(f.links, func(l *Link) bool {
 		c, m := &l.env.Config, &l.env.Mem
-		if l.held > c.PeerMemory-c.PeerMemory/4 || m.Held > c.TotalMemory {
+		if l.charged > c.PeerMemory-c.PeerMemory/4 || m.Held > c.TotalMemory {
 			return false
 		}
-		l.letGo()
+		l.endHoldBack()
 		l.Probe() // it need not wait for the end of its back-off
 		return true
 	})
@@ -145,13 +133,101 @@ func (f *Full) Tend() {
 // leave takes a failed peer out: what comes in its place is another, which may be held back
 // itself.
 func (f *Full) leave(l *Link) {
-	if l.overfull {
+	if l.heldBack {
 		f.links = slices.DeleteFunc(f.links, func(x *Link) bool { return x == l })
-		l.letGo()
+		l.endHoldBack()
 		for _, x := range f.links {
 			if x.AH == l.AH && x.QPN == l.QPN {
 				x.holdBack(true)
 			}
 		}
+	}
+}
+
+// blocks keeps memory for copied packets in powers of two, so that a flood of
+// small messages costs small blocks and no garbage.
+type blocks struct {
+	free [maxClass + 1][][]byte
+	kept int
+}
+
+const (
+	minClass = 6  // 64 B
+	maxClass = 16 // 64 KiB
+	// keepBytes bounds what is kept for reuse.
+	keepBytes = 16 << 20
+)
+
+func classOf(n int) int { return max(bits.Len(uint(n-1)), minClass) }
+
+// get returns a block of at least n bytes, n > 0.
+func (b *blocks) get(n int) []byte {
+	c := classOf(n)
+	if c > maxClass {
+		return make([]byte, n)
+	}
+	if l := len(b.free[c]); l > 0 {
+		p := b.free[c][l-1]
+		b.free[c][l-1] = nil
+		b.free[c] = b.free[c][:l-1]
+		b.kept -= cap(p)
+		return p[:n]
+	}
+	return make([]byte, n, 1<<c)
+}
+
+func (b *blocks) put(p []byte) {
+	c := bits.Len(uint(cap(p))) - 1
+	if cap(p) != 1<<c || c > maxClass || c < minClass || b.kept+cap(p) > keepBytes {
+		return
+	}
+	b.kept += cap(p)
+	b.free[c] = append(b.free[c], p)
+}
+
+// Memory counts what an endpoint holds that nobody asked for: packets out of
+// order and unexpected messages.
+type Memory struct {
+	Held int64 // bytes
+	Peak int64
+	// Strangers is bytes beside Held, for peers in no address vector beyond those that may be.
+	Strangers int64
+	Early     int64 // packets that wait for their turn in the order of messages
+}
+
+// Total is the bytes that TotalMemory bounds.
+func (m *Memory) Total() int64 { return m.Held + m.Strangers }
+
+// Wait holds a peer back for which there is no room until Admitted, if its device can do that.
+// What it sends up to the message upto has come, or comes through: the turn of one that is here
+// must not wait for one that is refused.
+func (l *Link) Wait(upto uint32) {
+	l.noRoom = true
+	if l.path().HoldsBack {
+		_ = l.env.Q.QP().HoldBack(l.AH, l.QPN, true, upto+1) // as in holdBack
+	}
+}
+
+// Waiting gives a peer that is held back a sign of life, and holds it back once more: its
+// packets may come by a new connection.
+func (l *Link) Waiting() {
+	l.holdBack(true)
+	l.Probe()
+}
+
+// Admitted ends what Wait began.
+func (l *Link) Admitted() {
+	if l.noRoom {
+		if l.noRoom = false; !l.heldBack {
+			l.holdBack(false)
+		}
+	}
+}
+
+// HoldAgain holds a peer back that is to be, after what held another back at its queue pair has
+// ended.
+func (l *Link) HoldAgain() {
+	if l.noRoom || l.heldBack {
+		l.holdBack(true)
 	}
 }

@@ -1,5 +1,10 @@
 package peer
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Window puts messages into the order of their msg_id (§3.2): a ring for
 // the next few and an overflow list for what is further ahead, which libfabric
 // before 2.0 answered with abort(). Pure; the zero value is not usable.
@@ -7,15 +12,15 @@ type Window struct {
 	exp  uint32 // the msg_id whose turn it is
 	size uint32 // of the ring
 	at   uint32 // exp's place in the ring; ids wrap where the ring need not
-	held uint32 // packets kept, and messages of which begun tells
-	*kept
+	kept uint32 // packets kept, and messages of which begun tells
+	backlog *backlog // nil: none yet
 }
 
-// kept is what most windows never need.
-type kept struct {
+// backlog is the packets that wait for their turn. Most windows never need one.
+type backlog struct {
 	ring []*Packet // chains of packets, for exp and the ids after it
 	over map[uint32]*Packet
-	loose
+	unordered unordered
 }
 
 // Verdict is what Place did with a packet.
@@ -24,10 +29,10 @@ type Verdict uint8
 // The verdicts.
 const (
 	InOrder    Verdict = iota // it is this message's turn: process it, then Advance
-	Held                      // kept in the ring
+	Kept                      // kept in the ring
 	Overflowed                // kept in the overflow list
 	Stale                     // its turn is over
-	Early                     // the window is loose: process it, its turn or not
+	Unordered                 // the window is loose: process it, its turn or not
 )
 
 // NewWindow makes a window of size messages (a power of two or not, 1 to
@@ -44,26 +49,26 @@ func (w *Window) Expected() uint32 { return w.exp }
 // turn it is.
 func (w *Window) Last() uint32 {
 	var far uint32
-	if w.held > 0 {
-		for d := range uint32(len(w.ring)) {
-			if w.ring[(w.at+d)%w.size] != nil {
+	if w.kept > 0 {
+		for d := range uint32(len(w.backlog.ring)) {
+			if w.backlog.ring[(w.at+d)%w.size] != nil {
 				far = d
 			}
 		}
-		for id := range w.over {
+		for id := range w.backlog.over {
 			far = max(far, id-w.exp)
 		}
-		far = max(far, w.loose.last(w.exp))
+		far = max(far, w.backlog.unordered.last(w.exp))
 	}
 	return w.exp + far
 }
 
 // Held is the number of packets kept.
-func (w *Window) Held() int {
-	if w.held == 0 {
+func (w *Window) Kept() int {
+	if w.kept == 0 {
 		return 0
 	}
-	return int(w.held - w.loose.begun)
+	return int(w.kept - w.backlog.unordered.begun)
 }
 
 // Place decides about a packet, and keeps it if its turn is still to come. Ids
@@ -82,39 +87,39 @@ func (w *Window) place(p *Packet) Verdict {
 		return Stale
 	}
 	w.open()
-	if w.on && uint32(d) < reach {
-		return w.begin(p.MsgID)
+	if w.backlog.unordered.on && uint32(d) < reach {
+		return w.markBegun(p.MsgID)
 	}
 	if uint32(d) < w.size {
-		slot := &w.ring[(w.at+uint32(d))%w.size]
+		slot := &w.backlog.ring[(w.at+uint32(d))%w.size]
 		*slot = (*slot).chain(p)
-		w.held++
-		return Held
+		w.kept++
+		return Kept
 	}
-	if w.over == nil {
-		w.over = make(map[uint32]*Packet)
+	if w.backlog.over == nil {
+		w.backlog.over = make(map[uint32]*Packet)
 	}
-	w.over[p.MsgID] = w.over[p.MsgID].chain(p)
-	w.held++
+	w.backlog.over[p.MsgID] = w.backlog.over[p.MsgID].chain(p)
+	w.kept++
 	return Overflowed
 }
 
 // Take removes what is kept for an id whose turn has not come.
-func (w *Window) Take(id uint32) *Packet {
+func (w *Window) Remove(id uint32) *Packet {
 	d := id - w.exp
-	if w.held == 0 || d == 0 {
+	if w.kept == 0 || d == 0 {
 		return nil
 	}
 	var p *Packet
 	if d < w.size {
-		slot := &w.ring[(w.at+d)%w.size]
+		slot := &w.backlog.ring[(w.at+d)%w.size]
 		p, *slot = *slot, nil
 	} else {
-		p = w.over[id]
-		delete(w.over, id)
+		p = w.backlog.over[id]
+		delete(w.backlog.over, id)
 	}
 	for q := p; q != nil; q = q.Next {
-		w.held--
+		w.kept--
 	}
 	return p
 }
@@ -123,7 +128,7 @@ func (w *Window) Take(id uint32) *Packet {
 // the order of their arrival.
 func (w *Window) Advance() *Packet {
 	w.exp++
-	if w.held == 0 {
+	if w.kept == 0 {
 		return nil
 	}
 	return w.advance()
@@ -131,7 +136,7 @@ func (w *Window) Advance() *Packet {
 
 // advance is the part of Advance that few windows need.
 func (w *Window) advance() *Packet {
-	for w.held > 0 {
+	for w.kept > 0 {
 		p := w.step(w.size)
 		if !w.pass() {
 			return p
@@ -148,32 +153,32 @@ func (w *Window) advance() *Packet {
 // step takes what is kept for the msg_id that the window has come to.
 func (w *Window) step(n uint32) *Packet {
 	w.at = (w.at + 1) % n
-	p := w.ring[w.at]
-	w.ring[w.at] = nil
-	if len(w.over) > 0 {
+	p := w.backlog.ring[w.at]
+	w.backlog.ring[w.at] = nil
+	if len(w.backlog.over) > 0 {
 		// The window now reaches one id further.
 		last := w.exp + n - 1
-		if q, ok := w.over[last]; ok {
-			delete(w.over, last)
+		if q, ok := w.backlog.over[last]; ok {
+			delete(w.backlog.over, last)
 			if n == 1 {
 				p = q
 			} else {
-				w.ring[(w.at+n-1)%n] = q
+				w.backlog.ring[(w.at+n-1)%n] = q
 			}
 		}
 	}
 	for q := p; q != nil; q = q.Next {
-		w.held--
+		w.kept--
 	}
 	return p
 }
 
 func (w *Window) open() {
-	if w.kept == nil {
-		w.kept = new(kept)
+	if w.backlog == nil {
+		w.backlog = new(backlog)
 	}
-	if w.ring == nil {
-		w.ring = make([]*Packet, w.size)
+	if w.backlog.ring == nil {
+		w.backlog.ring = make([]*Packet, w.size)
 	}
 }
 
@@ -188,24 +193,24 @@ func (w *Window) Drain(f func(*Packet)) {
 			p = next
 		}
 	}
-	if w.held == 0 {
+	if w.kept == 0 {
 		return
 	}
 	for i := range w.size {
-		slot := &w.ring[(w.at+i)%w.size]
+		slot := &w.backlog.ring[(w.at+i)%w.size]
 		free(*slot)
 		*slot = nil
 	}
 	for _, id := range w.overflowIDs() {
-		free(w.over[id])
+		free(w.backlog.over[id])
 	}
-	w.over, w.held = nil, 0
-	w.bits, w.loose.begun = nil, 0
+	w.backlog.over, w.kept = nil, 0
+	w.backlog.unordered.bits, w.backlog.unordered.begun = nil, 0
 }
 
 func (w *Window) overflowIDs() []uint32 {
-	ids := make([]uint32, 0, len(w.over))
-	for id := range w.over {
+	ids := make([]uint32, 0, len(w.backlog.over))
+	for id := range w.backlog.over {
 		ids = append(ids, id)
 	}
 	sortBySeq(ids, w.exp)
@@ -222,4 +227,10 @@ func (head *Packet) chain(p *Packet) *Packet {
 	head.last.Next = p
 	head.last = p
 	return head
+}
+
+// sortBySeq orders ids by their distance from base, so that wrapped ids come
+// last.
+func sortBySeq(ids []uint32, base uint32) {
+	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(a-base, b-base) })
 }

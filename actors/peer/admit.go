@@ -3,6 +3,7 @@ package peer
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
@@ -74,18 +75,6 @@ func (l *Link) Submit(t *Turn) *device.Pke {
 	return pke
 }
 
-// Closed is why nothing new goes to the peer: it has failed, or is back and is still owed
-// something; else nil.
-func (l *Link) Closed() error {
-	if l.Err == nil && l.of.debts != nil {
-		return l.of.debts.why
-	}
-	return l.Err
-}
-
-// Takes reports whether the peer of l is open for what is new, as Closed says why not.
-func (l *Link) Takes() bool { return l.Err == nil && l.of.debts == nil }
-
 // Withdraw asks l's peer to take t out of its line, for the request id.
 func (t *Turn) Withdraw(l *Link, id uint64) {
 	l.env.Sh.Tell(l.Peer, &Withdraw{turn: t, use: t.use, id: id})
@@ -115,7 +104,7 @@ func (p *Peer) notYet(t *Turn, why trail.Reason) *device.Pke {
 	case t.listed:
 		p.waits(t, why)
 	default:
-		p.enterLine(t, why)
+		p.queueTurn(t, why)
 	}
 	return nil
 }
@@ -125,7 +114,7 @@ func (p *Peer) notYet(t *Turn, why trail.Reason) *device.Pke {
 func (t *Turn) passesBy() bool { return t.follows && t.need&needOrder != 0 }
 
 // enterLine puts an operation that waits for why into the line.
-func (p *Peer) enterLine(t *Turn, why trail.Reason) {
+func (p *Peer) queueTurn(t *Turn, why trail.Reason) {
 	t.owed, t.waits, t.listed, t.next = true, 0, true, nil
 	switch {
 	case p.lineTail == nil:
@@ -160,7 +149,7 @@ const refused = trail.Reason(math.MaxUint8)
 // A msg_id is only spent on a packet that can go out at once (§3.2).
 func (p *Peer) admit(t *Turn) *device.Pke {
 	l := p.link
-	if (l.Err != nil || p.debts != nil) && !t.listed {
+	if (l.Err != nil || p.pending != nil) && !t.listed {
 		return p.turnAway(t)
 	}
 	if p.lineHead != nil && p.lineHead != t && !t.passesBy() {
@@ -254,42 +243,27 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 	}
 	t.next, t.listed, t.owed = nil, false, false
 	p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.id, OK: true})
-	if prev == nil && p.link.order != nil { // the next may wait for less
+	if prev == nil && p.link.fences != nil { // the next may wait for less
 		p.env.Sh.Tell(p.link.Peer, &lineFree)
 	}
 }
 
-// onRoom: the send queue has room again, for the line or for HANDSHAKE.
-func (p *Peer) onRoom(w *device.SlotWait) {
-	if w == &p.hsWait {
-		p.sendHandshake()
-		return
-	}
-	if d := p.debts; d != nil && w == &d.room {
-		d.pay(p)
-		return
-	}
-	p.resendRefused()
-	p.debts.pay(p) // it may have waited for a probe
-	p.serveLine()
-}
-
 // onHold keeps an operation until packets may be posted again.
-func (p *Peer) onHold(h *Hold) {
+func (p *Peer) onBlocked(h *Hold) {
 	h.next = nil
-	if p.holdsTail == nil {
-		p.holds = h
+	if p.blockedTail == nil {
+		p.blocked = h
 	} else {
-		p.holdsTail.next = h
+		p.blockedTail.next = h
 	}
-	p.holdsTail = h
+	p.blockedTail = h
 	p.resume()
 }
 
 // resume tells the held operations that may go on.
 func (p *Peer) resume() {
 	var keep, tail *Hold
-	for h := p.holds; h != nil; {
+	for h := p.blocked; h != nil; {
 		next := h.next
 		h.next = nil
 		ready := p.link.Err != nil || p.link.Open() || (h.AnyOf && !p.link.Backoff)
@@ -305,20 +279,181 @@ func (p *Peer) resume() {
 		}
 		h = next
 	}
-	p.holds, p.holdsTail = keep, tail
+	p.blocked, p.blockedTail = keep, tail
 }
 
-// post gives a packet of the peer's own to the device.
-func (p *Peer) post(pke *device.Pke, header []byte) bool {
-	pke.Fill(header, nil)
-	pke.Span = p.link.Span
-	p.link.Address(pke, shard.Ref{})
-	pke.Watch = true // its end is a sign of life
-	p.env.Counters.PacketsSent[header[0]]++
-	if err := p.env.Q.Post(pke); err != nil {
-		p.env.LogOf(p.link).Warn("post", "err", err)
-		p.env.Q.Free(pke)
-		return false
+// An operation that waits for earlier ones waits at the head of its peer's line, so those
+// after it wait, too. One with a fence waits for all earlier operations of this endpoint with
+// the peer, of whatever kind: the peer looks for the oldest of them among the operations in
+// progress, and asks that one to say when it is over. Under an order of the endpoint (package
+// settings) every operation is counted by its kind, and nobody has to be asked.
+
+// What Turn.need holds beside a feature.
+const (
+	needFeature = 1<<6 - 1
+	needAnswer  = 1 << 6 // the turn is of an answer to the peer, which no fence waits for
+	needOrder   = 1 << 7
+)
+
+// order is what peers need that have had an operation with a fence or under an order.
+type fences struct {
+	flying [4]int32 // under an order: of each kind, those that have had their turn and are not over
+	ask    WhenOver
+	asked  bool // ask is with an operation
+	waits  bool // the first in the line waits
+	begun  int  // operations of several parts, of which some are to begin
+}
+
+// Begin says that an operation has begun which has parts that will follow; Begun that all of them
+// are over. Operations that wait for earlier ones wait for that.
+func (l *Link) Begin() {
+	if l.fences == nil {
+		l.fences = new(fences)
 	}
-	return true
+	l.fences.begun++
+}
+
+// Begun ends what Begin began.
+func (l *Link) Begun() {
+	l.fences.begun--
+	l.fences.openLine(l)
+}
+
+// WhenOver asks an operation to call Turn.Over when it is over (peer -> txe, rxe).
+type WhenOver struct {
+	shard.Message
+	link *Link
+	use  uint32 // of the operation's Member
+}
+
+// Concerns reports whether the message is for the present use of the operation with l and m;
+// then the operation is to call Asked. If not, that one is over.
+func (w *WhenOver) Concerns(l *Link, m *Member) bool {
+	if w.link == l && w.use == m.use {
+		return true
+	}
+	w.link.fences.asksNext(w.link)
+	return false
+}
+
+// Asked notes that the operation is to call Over.
+func (t *Turn) Asked() { t.asked = true }
+
+// heard: the operation that was asked is over.
+func (o *fences) asksNext(l *Link) {
+	o.asked = false
+	o.openLine(l)
+}
+
+func (o *fences) openLine(l *Link) {
+	if o.waits {
+		o.waits = false
+		l.env.Sh.Tell(l.Peer, &lineFree)
+	}
+}
+
+// Order makes the turn wait for earlier operations: all of them, if it is a fence, and those
+// that the endpoint's order names, if kind is not 0. A turn that follows is of a part of an
+// operation that has begun, and so comes before all in the line. Order comes after Ask and Need.
+func (t *Turn) Order(kind settings.Kinds, fence, follows bool) {
+	t.need |= needOrder
+	t.kind, t.fence, t.follows = kind, fence, follows
+}
+
+// Answers says that the turn is never asked for: the operation answers the peer.
+func (t *Turn) Answers() { t.need = needAnswer }
+
+// Over ends what Order and WhenOver began: the operation is over.
+func (t *Turn) Over(l *Link) {
+	if t.asked {
+		t.asked = false
+		l.fences.asksNext(l)
+	}
+	if t.counted {
+		t.counted = false
+		o := l.fences
+		o.flying[kindIndex(t.kind)]--
+		o.openLine(l)
+	}
+}
+
+func kindIndex(k settings.Kinds) int { return bits.TrailingZeros8(uint8(k)) }
+
+// Of makes m the member of an operation of ours, for which a fence waits; nil ends that.
+func (m *Member) Of(t *Turn) { m.turn = t }
+
+// demands is the part of the admission that few operations have: it returns what t has to
+// wait for, or refused.
+func (p *Peer) demands(t *Turn) trail.Reason {
+	if f := t.need & needFeature; f > 0 && !p.link.Can(wire.Feature(f-1)) {
+		return refused
+	}
+	if t.need&needOrder == 0 || t.counted {
+		return 0
+	}
+	if p.link.fences == nil {
+		p.link.fences = new(fences)
+	}
+	o := p.link.fences
+	o.waits = true
+	switch {
+	case o.begun > 0 && !t.follows:
+		return trail.ForArrival
+	case t.fence:
+		if m := p.link.oldestBefore(t); m != nil {
+			if !o.asked {
+				o.asked = true
+				o.ask.link, o.ask.use = p.link, m.use
+				p.env.Sh.Tell(m.Op, &o.ask)
+			}
+			return trail.ForArrival
+		}
+	case !t.follows && o.anyOf(p.env.Config.Order.Before(t.kind)): // the first part waited for all
+		return trail.ForArrival
+	}
+	if p.lineHead == nil || p.lineHead == t { // else the one that t passes by still waits
+		o.waits = false
+	}
+	if t.kind != 0 {
+		t.counted = true
+		o.flying[kindIndex(t.kind)]++
+	}
+	return 0
+}
+
+// anyOf reports whether operations of these kinds are under way.
+func (o *fences) anyOf(k settings.Kinds) bool {
+	for i, n := range o.flying {
+		if n > 0 && k&(1<<i) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// oldestBefore finds the oldest operation of ours that had its turn before t and is not over.
+func (l *Link) oldestBefore(t *Turn) (oldest *Member) {
+	for m := l.members; m != nil; m = m.next {
+		b := m.turn
+		if b != nil && b != t && !b.listed && !b.sent && b.need&needAnswer == 0 {
+			oldest = m
+		}
+	}
+	return oldest
+}
+
+// Waits says what an operation in the line waits for.
+func (t *Turn) Waits() string {
+	switch t.waits {
+	case trail.ForBackoff:
+		return "the end of back-off after RNR"
+	case trail.ForHandshake:
+		return "HANDSHAKE"
+	case trail.ForRoom:
+		return "room in the send queue"
+	case trail.ForArrival:
+		return "the arrival of messages far before it"
+	default:
+		return "its turn: others are before it in the peer's line"
+	}
 }
