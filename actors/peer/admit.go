@@ -22,7 +22,7 @@ type Turn struct {
 	Await bool // only once the peer's features are known
 	Span  uint64
 
-	need    uint8 // 1 more than the feature that the peer must have, 0: none; see order.go
+	need    uint8 // 1 more than the feature that the peer must have, 0: none; see needFeature
 	listed  bool  // the peer has it in its line
 	sent    bool  // Submit is under way
 	fence   bool  // it waits for all before it
@@ -54,10 +54,6 @@ func (t *Turn) Ask(noID, await bool) {
 // Need makes the operation end if the peer lacks f.
 func (t *Turn) Need(f wire.Feature) { t.Await, t.need = true, uint8(f)+1 }
 
-// InLine reports whether the turn is still to come: its peer has yet to answer
-// with Grant, Fail or Withdrawn, or the operation to see the Grant.
-func (t *Turn) InLine() bool { return t.owed }
-
 // Taken notes that the operation has seen the Grant.
 func (t *Turn) Taken() { t.owed = false }
 
@@ -75,69 +71,10 @@ func (l *Link) Submit(t *Turn) *device.Pke {
 	return pke
 }
 
-// Withdraw asks l's peer to take t out of its line, for the request id.
-func (t *Turn) Withdraw(l *Link, id uint64) {
-	l.env.Sh.Tell(l.Peer, &Withdraw{turn: t, use: t.use, id: id})
-}
-
 // SubmitLater asks for t's turn by a message: Grant, Refused or Fail follows in any case.
 func (l *Link) SubmitLater(t *Turn) {
 	t.owed, t.sent = true, true
 	l.env.Sh.Tell(l.Peer, &t.submit)
-}
-
-// turnAway ends an operation with a peer that takes nothing new.
-func (p *Peer) turnAway(t *Turn) *device.Pke {
-	t.owed = false
-	p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Closed()})
-	return nil
-}
-
-// notYet puts an operation that was not admitted into the line, or ends it.
-func (p *Peer) notYet(t *Turn, why trail.Reason) *device.Pke {
-	switch {
-	case why == refused:
-		if t.listed {
-			p.nextInLine()
-		}
-		p.refuse(t)
-	case t.listed:
-		p.waits(t, why)
-	default:
-		p.queueTurn(t, why)
-	}
-	return nil
-}
-
-// passesBy reports whether the turn comes before all in the line: it is of a part of an operation that
-// has had its turn.
-func (t *Turn) passesBy() bool { return t.follows && t.need&needOrder != 0 }
-
-// enterLine puts an operation that waits for why into the line.
-func (p *Peer) queueTurn(t *Turn, why trail.Reason) {
-	t.owed, t.waits, t.listed, t.next = true, 0, true, nil
-	switch {
-	case p.lineTail == nil:
-		p.lineHead, p.lineTail = t, t
-	case t.passesBy():
-		t.next, p.lineHead = p.lineHead, t
-	default:
-		p.lineTail.next, p.lineTail = t, t
-	}
-	p.waits(t, why)
-}
-
-// serveLine grants turns in order.
-func (p *Peer) serveLine() {
-	for t := p.lineHead; t != nil; t = p.lineHead {
-		if pke := p.admit(t); pke != nil {
-			p.nextInLine()
-			t.grant.Pke = pke
-			p.env.Sh.Call(t.Op, &t.grant)
-		} else if t.listed {
-			return
-		}
-	}
 }
 
 // refused is why an operation that cannot be carried out has no turn; no operation waits for that.
@@ -186,17 +123,57 @@ func (p *Peer) admit(t *Turn) *device.Pke {
 	return pke
 }
 
-// refuse ends an operation that the peer cannot take part in, as it lacks a feature.
-func (p *Peer) refuse(t *Turn) {
+// turnAway ends an operation with a peer that takes nothing new.
+func (p *Peer) turnAway(t *Turn) *device.Pke {
 	t.owed = false
-	p.env.Sh.Tell(t.Op, &Refused{Turn: t, Err: missing(wire.Feature(t.need&needFeature - 1))})
+	p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Closed()})
+	return nil
 }
 
-// waits notes what an operation in the line waits for.
-func (p *Peer) waits(t *Turn, why trail.Reason) {
-	if t.waits != why {
-		t.waits = why
-		p.env.Trail.Put(t.Span, trail.Waits, uint8(why), 0, 0)
+// notYet puts an operation that was not admitted into the line, or ends it.
+func (p *Peer) notYet(t *Turn, why trail.Reason) *device.Pke {
+	switch {
+	case why == refused:
+		if t.listed {
+			p.nextInLine()
+		}
+		p.refuse(t)
+	case t.listed:
+		p.waits(t, why)
+	default:
+		p.queueTurn(t, why)
+	}
+	return nil
+}
+
+// passesBy reports whether the turn comes before all in the line: it is of a part of an operation that
+// has had its turn.
+func (t *Turn) passesBy() bool { return t.follows && t.need&needOrder != 0 }
+
+// queueTurn puts an operation that waits for why into the line.
+func (p *Peer) queueTurn(t *Turn, why trail.Reason) {
+	t.owed, t.waits, t.listed, t.next = true, 0, true, nil
+	switch {
+	case p.lineTail == nil:
+		p.lineHead, p.lineTail = t, t
+	case t.passesBy():
+		t.next, p.lineHead = p.lineHead, t
+	default:
+		p.lineTail.next, p.lineTail = t, t
+	}
+	p.waits(t, why)
+}
+
+// serveLine grants turns in order.
+func (p *Peer) serveLine() {
+	for t := p.lineHead; t != nil; t = p.lineHead {
+		if pke := p.admit(t); pke != nil {
+			p.nextInLine()
+			t.grant.Pke = pke
+			p.env.Sh.Call(t.Op, &t.grant)
+		} else if t.listed {
+			return
+		}
 	}
 }
 
@@ -209,6 +186,40 @@ func (p *Peer) nextInLine() {
 	t.next, t.listed = nil, false
 }
 
+// refuse ends an operation that the peer cannot take part in, as it lacks a feature.
+func (p *Peer) refuse(t *Turn) {
+	t.owed = false
+	p.env.Sh.Tell(t.Op, &Refused{Turn: t, Err: missing(wire.Feature(t.need&needFeature - 1))})
+}
+
+func missing(f wire.Feature) error {
+	return fmt.Errorf("%w: the peer lacks %s", errno.ErrNotSupported, f)
+}
+
+// waits notes what an operation in the line waits for.
+func (p *Peer) waits(t *Turn, why trail.Reason) {
+	if t.waits != why {
+		t.waits = why
+		p.env.Trail.Put(t.Span, trail.Waits, uint8(why), 0, 0)
+	}
+}
+
+// Waits says what an operation in the line waits for.
+func (t *Turn) Waits() string {
+	switch t.waits {
+	case trail.ForBackoff:
+		return "the end of back-off after RNR"
+	case trail.ForHandshake:
+		return "HANDSHAKE"
+	case trail.ForRoom:
+		return "room in the send queue"
+	case trail.ForArrival:
+		return "the arrival of messages far before it"
+	default:
+		return "its turn: others are before it in the peer's line"
+	}
+}
+
 // ask makes the peer answer with HANDSHAKE unless something that it will answer
 // is under way.
 func (p *Peer) ask() {
@@ -218,8 +229,13 @@ func (p *Peer) ask() {
 	}
 }
 
-func missing(f wire.Feature) error {
-	return fmt.Errorf("%w: the peer lacks %s", errno.ErrNotSupported, f)
+// InLine reports whether the turn is still to come: its peer has yet to answer
+// with Grant, Fail or Withdrawn, or the operation to see the Grant.
+func (t *Turn) InLine() bool { return t.owed }
+
+// Withdraw asks l's peer to take t out of its line, for the request id.
+func (t *Turn) Withdraw(l *Link, id uint64) {
+	l.env.Sh.Tell(l.Peer, &Withdraw{turn: t, use: t.use, id: id})
 }
 
 // onWithdraw takes an operation out of the line if its turn has not come.
@@ -248,7 +264,7 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 	}
 }
 
-// onHold keeps an operation until packets may be posted again.
+// onBlocked keeps an operation until packets may be posted again.
 func (p *Peer) onBlocked(h *Hold) {
 	h.next = nil
 	if p.blockedTail == nil {
@@ -260,7 +276,7 @@ func (p *Peer) onBlocked(h *Hold) {
 	p.resume()
 }
 
-// resume tells the held operations that may go on.
+// resume tells the blocked operations that may go on.
 func (p *Peer) resume() {
 	var keep, tail *Hold
 	for h := p.blocked; h != nil; {
@@ -286,7 +302,7 @@ func (p *Peer) resume() {
 // after it wait, too. One with a fence waits for all earlier operations of this endpoint with
 // the peer, of whatever kind: the peer looks for the oldest of them among the operations in
 // progress, and asks that one to say when it is over. Under an order of the endpoint (package
-// settings) every operation is counted by its kind, and nobody has to be asked.
+// settings) every operation is counted by its kind, and no operation has to be asked.
 
 // What Turn.need holds beside a feature.
 const (
@@ -295,7 +311,7 @@ const (
 	needOrder   = 1 << 7
 )
 
-// order is what peers need that have had an operation with a fence or under an order.
+// fences is the state of a peer that has had an operation with a fence or under an order.
 type fences struct {
 	flying [4]int32 // under an order: of each kind, those that have had their turn and are not over
 	ask    WhenOver
@@ -339,7 +355,7 @@ func (w *WhenOver) Concerns(l *Link, m *Member) bool {
 // Asked notes that the operation is to call Over.
 func (t *Turn) Asked() { t.asked = true }
 
-// heard: the operation that was asked is over.
+// asksNext notes that the operation that was asked is over: another one may be.
 func (o *fences) asksNext(l *Link) {
 	o.asked = false
 	o.openLine(l)
@@ -440,20 +456,4 @@ func (l *Link) oldestBefore(t *Turn) (oldest *Member) {
 		}
 	}
 	return oldest
-}
-
-// Waits says what an operation in the line waits for.
-func (t *Turn) Waits() string {
-	switch t.waits {
-	case trail.ForBackoff:
-		return "the end of back-off after RNR"
-	case trail.ForHandshake:
-		return "HANDSHAKE"
-	case trail.ForRoom:
-		return "room in the send queue"
-	case trail.ForArrival:
-		return "the arrival of messages far before it"
-	default:
-		return "its turn: others are before it in the peer's line"
-	}
 }

@@ -33,7 +33,7 @@ type Env struct {
 	Weigh    bool // the endpoint is to look at what is held when the turn ends, since there is more of it
 	HostIDs  HostIDs
 	Log      *slog.Logger // never nil
-	Trail    *trail.Log   // nil: nobody follows what happens
+	Trail    *trail.Log   // nil: there is none
 
 	// Names gives what the address vector calls a handle, "" if it has no name; may be nil.
 	Names func(handle uint64) string
@@ -73,6 +73,63 @@ type OpTable interface {
 type Config = settings.InForce
 
 func (e *Env) now() clock.Time { return e.Sh.Now() }
+
+// URI is an address on one of the endpoint's paths.
+func (e *Env) URI(a *wire.RawAddr, path uint8) string {
+	if int(path) >= len(e.Paths) {
+		return a.String()
+	}
+	return a.URI(e.Paths[path].Kind)
+}
+
+func (e *Env) name(handle uint64) string {
+	if e.Names == nil || handle == Unlisted {
+		return ""
+	}
+	return e.Names(handle)
+}
+
+// LogOf is the endpoint's log for what concerns a peer, which every line names: its handle and
+// name if it is in the address vector, and its address. nil: of no peer. Not for the hot path.
+func (e *Env) LogOf(l *Link) *slog.Logger {
+	if l == nil {
+		return e.Log
+	}
+	args := []any{"address", e.URI(&l.Addr, l.Path)}
+	if l.Handle != Unlisted {
+		args = append(args, "peer", l.Handle)
+		if name := e.name(l.Handle); name != "" {
+			args = append(args, "name", name)
+		}
+	}
+	return e.Log.With(args...)
+}
+
+// complaints is how many BadPackets there were lately: a peer that sends garbage must not fill the
+// list of events.
+type complaints struct {
+	spent int
+	since clock.Time // when spent was counted
+}
+
+// There may be as many in a row, then one each complainEvery.
+const (
+	complainBurst = 8
+	complainEvery = time.Second
+)
+
+// Complain has the endpoint make an event of a packet of l's, or of no known peer's if that is nil,
+// which is dropped for err, unless there were many lately. Counters have them all.
+func (e *Env) Complain(l *Link, err error) {
+	c, now := &e.complaints, e.now()
+	if n := int(now.Sub(c.since) / complainEvery); n > 0 {
+		c.spent, c.since = max(c.spent-n, 0), now
+	}
+	if c.spent < complainBurst {
+		c.spent++
+		e.Sh.Tell(e.Endpoint, &BadPacket{Link: l, Err: err})
+	}
+}
 
 // Counters are an endpoint's, counted by its peers and operations, one writer
 // (the shard). Names of dropped input say what was wrong with it.
@@ -121,63 +178,6 @@ type Counters struct {
 	PeerDown       uint64 // from a peer that has failed
 	Refused        uint64 // an access to memory: the key, the range or the right was wrong
 	RefusedKeys    uint64 // of them, keys that name nothing
-}
-
-// URI is an address on one of the endpoint's paths.
-func (e *Env) URI(a *wire.RawAddr, path uint8) string {
-	if int(path) >= len(e.Paths) {
-		return a.String()
-	}
-	return a.URI(e.Paths[path].Kind)
-}
-
-func (e *Env) name(handle uint64) string {
-	if e.Names == nil || handle == Unlisted {
-		return ""
-	}
-	return e.Names(handle)
-}
-
-// LogOf is the endpoint's log for what concerns a peer, which every line names: its handle and
-// name if it is in the address vector, and its address. nil is nobody. Not for the hot path.
-func (e *Env) LogOf(l *Link) *slog.Logger {
-	if l == nil {
-		return e.Log
-	}
-	args := []any{"address", e.URI(&l.Addr, l.Path)}
-	if l.Handle != Unlisted {
-		args = append(args, "peer", l.Handle)
-		if name := e.name(l.Handle); name != "" {
-			args = append(args, "name", name)
-		}
-	}
-	return e.Log.With(args...)
-}
-
-// complaints is how many BadPackets there were lately: a peer that sends garbage must not fill the
-// list of events.
-type complaints struct {
-	spent int
-	since clock.Time // when spent was counted
-}
-
-// There may be as many in a row, then one each complainEvery.
-const (
-	complainBurst = 8
-	complainEvery = time.Second
-)
-
-// Complain has the endpoint make an event of a packet of l's, or of nobody's if that is nil,
-// which is dropped for err, unless there were many lately. Counters have them all.
-func (e *Env) Complain(l *Link, err error) {
-	c, now := &e.complaints, e.now()
-	if n := int(now.Sub(c.since) / complainEvery); n > 0 {
-		c.spent, c.since = max(c.spent-n, 0), now
-	}
-	if c.spent < complainBurst {
-		c.spent++
-		e.Sh.Tell(e.Endpoint, &BadPacket{Link: l, Err: err})
-	}
 }
 
 func (c *Counters) bad(err error) {

@@ -22,7 +22,7 @@ func (p *Peer) sendHandshakeIfQueued() {
 }
 
 // sendHandshake posts HANDSHAKE or waits for room or for the end of back-off. A
-// failure of the packet is nobody's error (§2.3).
+// failure of the packet is no error of an operation (§2.3).
 func (p *Peer) sendHandshake() {
 	if p.handshake != handshakeQueued || p.link.Err != nil || p.link.Backoff {
 		return
@@ -93,7 +93,11 @@ func (p *Peer) onHandshake(v *wire.View) {
 	p.serveLine()
 }
 
-// Try puts a peer that was just made on trial: it gets HANDSHAKE. Tried follows.
+// CheckConnID checks whether a peer that was just made is at its queue pair. ConnIDChecked
+// follows. It is asked for when a packet has another connid than that of the peer at its queue
+// pair: the packet is of a new endpoint there, or a late one of a former endpoint. The packet
+// does not say which, but the queue pair does: its Q_Key is the connid (§1.4), so HANDSHAKE,
+// which the new one gets anyway, arrives if it is there.
 func (l *Link) Try() {
 	l.checking = true
 	p := l.of
@@ -102,7 +106,8 @@ func (l *Link) Try() {
 	}
 }
 
-// tryEnds takes the end of a packet, which decides if it is HANDSHAKE of a peer on trial. Only
+// onChecked takes the end of a packet, which decides if it is HANDSHAKE to a peer whose connid
+// is being checked. Only
 // the device's word that no such queue pair is there speaks against the peer.
 func (p *Peer) onChecked(pke *device.Pke, s device.Status) {
 	if pke.Type() == uint8(wire.TypeHandshake) {

@@ -7,18 +7,29 @@ import (
 	"github.com/efactor/efactor/actors/trail"
 )
 
-// What a peer sent and nobody asked for is kept, and counted here. Nothing that its device
-// has acknowledged may be dropped, so what it begins is refused before it is acknowledged:
-// when the peer has used up PeerMemory, or all peers have used up TotalMemory and as much
-// again as is let in slowly (the endpoint's pressure). Where our device can hold one sender
-// back (device.Info's HoldsBack), its answers still get through.
+// Memory counts the bytes that an endpoint keeps for its peers: packets out of order and
+// unexpected messages. A packet that the peer's device has acknowledged may not be dropped,
+// so further messages are refused before they are acknowledged: when the peer has used up
+// PeerMemory, or all peers have used up TotalMemory and as much again as is let in slowly
+// (the endpoint's pressure). Where our device can hold one sender back (device.Info's
+// HoldsBack), that peer's answers still get through.
+type Memory struct {
+	Held int64 // bytes
+	Peak int64
+	// Strangers is bytes beside Charged, for peers in no address vector beyond those that may be.
+	Strangers int64
+	Early     int64 // packets that wait for their turn in the order of messages
+}
 
-// Full is the peers of an endpoint that are over a limit. The endpoint lets them go on, see
-// Relieve, and keeps in touch with them meanwhile: they get nothing through that says that we
-// live.
+// Total is the bytes that TotalMemory bounds.
+func (m *Memory) Total() int64 { return m.Held + m.Strangers }
+
+// HeldBack is the peers of an endpoint that are held back since a limit is exceeded. The
+// endpoint lets them go on, see Relieve, and keeps in touch with them meanwhile: they get
+// nothing through that says that we live.
 type Full struct{ links []*Link }
 
-// Hold accounts n bytes kept for the peer that nobody asked for, Release gives them back.
+// Charge adds n bytes that are kept for the peer. Uncharge takes them off.
 func (l *Link) Hold(n int) {
 	l.charged += int64(n)
 	l.env.Weigh = true
@@ -30,24 +41,24 @@ func (l *Link) Hold(n int) {
 	}
 }
 
-// Release gives back what Hold took.
+// Uncharge takes off n bytes that Charge added.
 func (l *Link) Release(n int) {
 	l.charged -= int64(n)
 	l.env.Mem.Held -= int64(n)
 }
 
-// Held is the number of bytes held for the peer.
+// Charged is the number of bytes kept for the peer.
 func (l *Link) Held() int64 { return l.charged }
 
 // maxLate is how much of a peer that is held back may arrive all the same: what was
 // under way, and parts of messages that had begun.
 const maxLate = 64 << 20
 
-// holdAgain is how much more of a peer that is held back arrives before the device, which may
+// holdBackStep is how much more of a peer that is held back arrives before the device, which may
 // have lost that, is asked for it once more.
 const holdBackStep = 1 << 20
 
-// overMemory holds the peer back. One that does not heed that has failed.
+// checkLimits holds the peer back if a limit is exceeded. A peer that goes on sending has failed.
 func (l *Link) checkLimits() {
 	if l.Err != nil {
 		return
@@ -65,7 +76,7 @@ func (l *Link) checkLimits() {
 	}
 }
 
-// hold holds the peer back, which its own messages are the reason of, or those of all.
+// holdBackFor holds the peer back, for its own messages or for those of all peers.
 func (l *Link) holdBackFor(own bool) {
 	e := l.env
 	if !l.heldBack {
@@ -85,7 +96,7 @@ func (l *Link) holdBackFor(own bool) {
 	}
 }
 
-// holdBack says it to our device. If that cannot, the endpoint's limit must do. Messages that
+// holdBack has our device hold the peer back, or ends that. If that cannot, the endpoint's limit must do. Messages that
 // have begun may go on: what is refused is later than all that came.
 func (l *Link) holdBack(on bool) {
 	if l.path().HoldsBack {
@@ -93,7 +104,7 @@ func (l *Link) holdBack(on bool) {
 	}
 }
 
-// letGo ends that the peer is held back.
+// endHoldBack lets a peer go on that was over a limit.
 func (l *Link) endHoldBack() {
 	l.heldBack = false
 	l.holdBack(l.noRoom)
@@ -130,9 +141,9 @@ func (f *Full) Tend() {
 	}
 }
 
-// leave takes a failed peer out: what comes in its place is another, which may be held back
+// remove takes a failed peer out: what comes in its place is another, which may be held back
 // itself.
-func (f *Full) leave(l *Link) {
+func (f *Full) remove(l *Link) {
 	if l.heldBack {
 		f.links = slices.DeleteFunc(f.links, func(x *Link) bool { return x == l })
 		l.endHoldBack()
@@ -141,6 +152,39 @@ func (f *Full) leave(l *Link) {
 				x.holdBack(true)
 			}
 		}
+	}
+}
+
+// HoldBackForRoom holds a peer back for which there is no room, until HasRoom, if its device
+// can do that. Messages up to upto come through: the turn of one that is here must not wait
+// for one that is refused.
+func (l *Link) Wait(upto uint32) {
+	l.noRoom = true
+	if l.path().HoldsBack {
+		_ = l.env.Q.QP().HoldBack(l.AH, l.QPN, true, upto+1) // as in holdBack
+	}
+}
+
+// HasRoom ends what HoldBackForRoom began.
+func (l *Link) Admitted() {
+	if l.noRoom {
+		if l.noRoom = false; !l.heldBack {
+			l.holdBack(false)
+		}
+	}
+}
+
+// TendHeldBack gives a peer that is held back a sign of life, and holds it back once more: its
+// packets may come by a new connection.
+func (l *Link) Waiting() {
+	l.holdBack(true)
+	l.Probe()
+}
+
+// HoldBackAgain holds a peer back that is to be, after another at its queue pair was let go.
+func (l *Link) HoldAgain() {
+	if l.noRoom || l.heldBack {
+		l.holdBack(true)
 	}
 }
 
@@ -183,51 +227,4 @@ func (b *blocks) put(p []byte) {
 	}
 	b.kept += cap(p)
 	b.free[c] = append(b.free[c], p)
-}
-
-// Memory counts what an endpoint holds that nobody asked for: packets out of
-// order and unexpected messages.
-type Memory struct {
-	Held int64 // bytes
-	Peak int64
-	// Strangers is bytes beside Held, for peers in no address vector beyond those that may be.
-	Strangers int64
-	Early     int64 // packets that wait for their turn in the order of messages
-}
-
-// Total is the bytes that TotalMemory bounds.
-func (m *Memory) Total() int64 { return m.Held + m.Strangers }
-
-// Wait holds a peer back for which there is no room until Admitted, if its device can do that.
-// What it sends up to the message upto has come, or comes through: the turn of one that is here
-// must not wait for one that is refused.
-func (l *Link) Wait(upto uint32) {
-	l.noRoom = true
-	if l.path().HoldsBack {
-		_ = l.env.Q.QP().HoldBack(l.AH, l.QPN, true, upto+1) // as in holdBack
-	}
-}
-
-// Waiting gives a peer that is held back a sign of life, and holds it back once more: its
-// packets may come by a new connection.
-func (l *Link) Waiting() {
-	l.holdBack(true)
-	l.Probe()
-}
-
-// Admitted ends what Wait began.
-func (l *Link) Admitted() {
-	if l.noRoom {
-		if l.noRoom = false; !l.heldBack {
-			l.holdBack(false)
-		}
-	}
-}
-
-// HoldAgain holds a peer back that is to be, after what held another back at its queue pair has
-// ended.
-func (l *Link) HoldAgain() {
-	if l.noRoom || l.heldBack {
-		l.holdBack(true)
-	}
 }

@@ -4,19 +4,19 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// rail is a way to the peer's host beside the path that its messages take.
+// multipathHandle is a way to the peer's host beside the path that its messages take.
 type multipathHandle struct {
 	path uint8
 	gid  device.GID
 	ah   device.AH
 }
 
-// railed is a queue pair over several devices, of which several may reach a GID.
+// multipathQP is a queue pair over several devices, of which several may reach a GID.
 type multipathQP interface {
 	CreateAHOn(path uint8, gid device.GID) (device.AH, error)
 }
 
-// Rails are those to one peer.
+// Multipath is the ways to one peer's host beside the path of its messages.
 type Rails struct{ list []multipathHandle }
 
 // Handle is that of gid, another GID of the peer's host, on a path of the queue pair. It is

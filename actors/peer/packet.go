@@ -24,7 +24,7 @@ type Header struct {
 }
 
 // Packet is a received packet, parsed. Its payload lies in the device's receive
-// slot until Own copies it; Free gives back whatever it holds.
+// slot until Own copies it; Free gives back its memory.
 type Packet struct {
 	Header
 
@@ -43,6 +43,22 @@ type Packet struct {
 	arrive    Arrive
 	deliver   Deliver
 	pool      *Pool
+}
+
+// Ext is what the packet of a read-based message, of remote memory access or of an
+// atomic has beside what all have.
+type Ext struct {
+	RMA    [wire.MaxIOV]wire.RMAIOV // memory of ours that the peer names (§3.3)
+	NRMA   int
+	Read   [wire.MaxIOV]wire.RMAIOV // memory of the peer's that we are to read (§4.1)
+	NRead  int
+	Runt   uint64 // bytes of the message that travel in packets (§4.5)
+	Window uint64 // of an RTR: bytes that the requester is ready for
+
+	Op       wire.AtomicOp
+	Datatype wire.Datatype
+
+	next *Ext
 }
 
 // Multi is a message that takes several REQ packets, known by its msg_id while
@@ -65,8 +81,27 @@ func (p *Packet) Deliver() *Deliver { return &p.deliver }
 // Whole reports whether the packet holds all of its message.
 func (p *Packet) Whole() bool { return uint64(len(p.Payload)) == p.Length }
 
+// multi reports whether further packets with the same msg_id belong to p's message.
+func (p *Packet) multi() bool {
+	switch p.Type {
+	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM, wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM,
+		wire.TypeRuntReadMsgRTM, wire.TypeRuntReadTagRTM:
+		return true
+	default:
+		return false
+	}
+}
+
+// span is how many bytes of p's message travel in packets with its msg_id.
+func (p *Packet) span() uint64 {
+	if p.Ext != nil && p.Ext.Runt > 0 {
+		return p.Ext.Runt
+	}
+	return p.Length
+}
+
 // Own copies the payload out of the receive slot, so that the device ring is not
-// held by what waits.
+// occupied by packets that wait.
 func (p *Packet) Own() {
 	if p.slot == nil {
 		return
@@ -83,7 +118,7 @@ func (p *Packet) Own() {
 	p.Link.Hold(p.charged)
 }
 
-// packetOverhead is what a held packet costs beside its payload.
+// packetOverhead is what a kept packet costs beside its payload.
 const packetOverhead = 320
 
 // Free gives the packet back.
@@ -101,7 +136,7 @@ func (p *Packet) Free() {
 	p.Next, p.pool.free = p.pool.free, p
 }
 
-// disown gives back what Own took.
+// uncharge gives back what Own took.
 func (p *Packet) uncharge() {
 	if p.own != nil {
 		p.pool.blocks.put(p.own)
@@ -125,6 +160,15 @@ func (p *Packet) freeRest() {
 		}
 		p.Multi = nil
 	}
+}
+
+// reset takes back what parse has made of a packet.
+func (p *Packet) reset() {
+	if p.Ext != nil {
+		p.pool.putExt(p.Ext)
+		p.Ext = nil
+	}
+	p.Header, p.Payload = Header{}, nil
 }
 
 // Pool is an endpoint's free packets and the memory for copied ones.
@@ -177,6 +221,20 @@ func (l *Pool) getMulti() *Multi {
 func (l *Pool) putMulti(m *Multi) {
 	m.Rx = shard.Ref{}
 	m.next, l.multis = l.multis, m
+}
+
+func (l *Pool) getExt() *Ext {
+	x := l.exts
+	if x == nil {
+		return new(Ext)
+	}
+	l.exts = x.next
+	return x
+}
+
+func (l *Pool) putExt(x *Ext) {
+	*x = Ext{next: l.exts}
+	l.exts = x
 }
 
 // parse reads the packet b, which v has opened, into p, whose Type is set already. It is no eager
@@ -248,25 +306,6 @@ func (p *Packet) setREQ(o *wire.Options, id uint32, tag uint64, payload []byte) 
 
 func (p *Packet) setOptions(o *wire.Options) { p.HasData, p.Data = o.HasCQData, o.CQData }
 
-// multi reports whether further packets with the same msg_id belong to p's message.
-func (p *Packet) multi() bool {
-	switch p.Type {
-	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM, wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM,
-		wire.TypeRuntReadMsgRTM, wire.TypeRuntReadTagRTM:
-		return true
-	default:
-		return false
-	}
-}
-
-// span is how many bytes of p's message travel in packets with its msg_id.
-func (p *Packet) span() uint64 {
-	if p.Ext != nil && p.Ext.Runt > 0 {
-		return p.Ext.Runt
-	}
-	return p.Length
-}
-
 // parseAnswer reads a packet that names an operation of ours.
 func (p *Packet) parseAnswer(v *wire.View, b []byte) error {
 	switch v.Type {
@@ -317,22 +356,6 @@ func checkLength(payload []byte, n uint64) error {
 		return wire.ErrLength
 	}
 	return nil
-}
-
-// Ext is what the packet of a read-based message, of remote memory access or of an
-// atomic holds beside what all have.
-type Ext struct {
-	RMA    [wire.MaxIOV]wire.RMAIOV // memory of ours that the peer names (§3.3)
-	NRMA   int
-	Read   [wire.MaxIOV]wire.RMAIOV // memory of the peer's that we are to read (§4.1)
-	NRead  int
-	Runt   uint64 // bytes of the message that travel in packets (§4.5)
-	Window uint64 // of an RTR: bytes that the requester is ready for
-
-	Op       wire.AtomicOp
-	Datatype wire.Datatype
-
-	next *Ext
 }
 
 // parseREQ reads the requests that have lists of memory (§3.3, §4.1, §4.5).
@@ -458,27 +481,4 @@ func sum(iov []wire.RMAIOV) (n uint64, ok bool) {
 		n += iov[i].Len
 	}
 	return n, true
-}
-
-func (l *Pool) getExt() *Ext {
-	x := l.exts
-	if x == nil {
-		return new(Ext)
-	}
-	l.exts = x.next
-	return x
-}
-
-func (l *Pool) putExt(x *Ext) {
-	*x = Ext{next: l.exts}
-	l.exts = x
-}
-
-// reset takes back what parse has made of a packet.
-func (p *Packet) reset() {
-	if p.Ext != nil {
-		p.pool.putExt(p.Ext)
-		p.Ext = nil
-	}
-	p.Header, p.Payload = Header{}, nil
 }

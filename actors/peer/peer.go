@@ -19,7 +19,7 @@ import (
 //     operations, grants to operations, and posts HANDSHAKE and probes itself.
 //   - It waits for room in the send queue, and for its timers; never blocks.
 //   - When it fails or is removed, everything in progress with it fails. If it may come
-//     back, its next packet takes it back (debts.go); else its packets are dropped.
+//     back, its next packet takes it back (life.go); else its packets are dropped.
 type Peer struct {
 	env  *Env
 	link *Link

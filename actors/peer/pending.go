@@ -8,17 +8,17 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// debts are the packets that a peer which failed will get first if it comes back: RECEIPT,
-// EOR and PEER_ERROR of operations that have ended.
+// pendingControl is the control packets that a failed peer gets first if it comes back:
+// RECEIPT, EOR and PEER_ERROR of operations that have ended.
 type pendingControl struct {
-	headers [][]byte // headers, the oldest first
+	headers [][]byte // the oldest first
 	sending bool     // the first of them is under way
 	lost    bool     // a msg_id of ours is lost, and nothing makes up for that
 	why     error    // the peer had failed; nil: it has not come back yet
 	room    device.SlotWait
 }
 
-// Owe keeps a packet for the peer, which has failed and may come back.
+// AddPending keeps a control packet for the peer, which has failed and may come back.
 func (l *Link) Owe(header []byte) {
 	if l.Err == nil || l.Away {
 		d := l.needPending()
@@ -26,6 +26,7 @@ func (l *Link) Owe(header []byte) {
 	}
 }
 
+// needPending returns the peer's pendingControl, which it makes if there is none.
 func (l *Link) needPending() *pendingControl {
 	p := l.of
 	if p.pending == nil {
@@ -34,8 +35,8 @@ func (l *Link) needPending() *pendingControl {
 	return p.pending
 }
 
-// pay posts the first debt to a peer that has come back, unless it is under way. When there
-// is none any more our direction is open.
+// send posts the first packet to a peer that has come back, unless it is under way. After the
+// last one our direction is open.
 func (d *pendingControl) send(p *Peer) {
 	l := p.link
 	switch {
@@ -70,7 +71,7 @@ func (d *pendingControl) send(p *Peer) {
 	}
 }
 
-// over takes the end of a packet of the peer's own: that of a debt, if it is one.
+// done takes the end of a packet that the peer actor sent itself, which may be one of these.
 func (d *pendingControl) done(p *Peer, t wire.Type, arrived bool) {
 	if d == nil || !d.sending || t == wire.TypeEagerRTW || t == wire.TypeHandshake {
 		return
@@ -85,19 +86,19 @@ func (d *pendingControl) done(p *Peer, t wire.Type, arrived bool) {
 	d.send(p)
 }
 
-// errUnpaid is why a peer that has come back fails again.
+// errPending is why a peer that has come back fails again.
 var errPending = fmt.Errorf("%w: what it was owed did not arrive", ErrPeerFailed)
 
-// untold is the ids of operations of ours that ended while the peer may have had something of
-// them, and for which no PEER_ERROR could be sent: by which id it knows them was not known
-// yet. It says that with CTS or READRSP, which PEER_ERROR answers.
+// orphans is the ids of operations of ours that ended while the peer may have had a part of
+// them. No PEER_ERROR could be sent for them, since the peer's own id of the operation was not
+// known yet. The peer names it in CTS or READRSP, which PEER_ERROR answers.
 type orphans struct{ ids []uint32 }
 
-// maxUntold is how many there may be. Of more the oldest are forgotten: their rest stays
+// maxOrphans is how many there may be. Of more the oldest are forgotten: their rest stays
 // with the peer until we are gone.
 const maxOrphans = 1024
 
-// Untold notes the id of one more.
+// AddOrphan notes the id of one more.
 func (l *Link) Untold(id uint32) {
 	if l.orphans == nil {
 		l.orphans = new(orphans)
@@ -109,12 +110,12 @@ func (l *Link) Untold(id uint32) {
 	u.ids = append(u.ids, id)
 }
 
-// Untold reports whether the packet, which names the operation id, is the peer's first word
+// OfOrphan reports whether the packet, which names the operation id, is the peer's first word
 // about it, after its end: then the endpoint answers. The operation may be there still, since
 // the peer's answer can overtake the acknowledgement of what it answers.
 func (p *Packet) Untold(id uint32) bool { return p.Link.orphans.first(p, id) }
 
-// take reports whether pkt is the first word about one of them, and forgets that one.
+// first reports whether pkt is the first word about one of them, and forgets that one.
 func (u *orphans) first(pkt *Packet, id uint32) bool {
 	if u == nil || pkt.Type != wire.TypeCTS && pkt.Type != wire.TypeREADRSP {
 		return false

@@ -1,5 +1,13 @@
 package peer
 
+// How a message is received, from the device to the outcome:
+//
+//  1. actors/device/poll.go: the queue takes a completion and calls the peer that sent it.
+//  2. actors/peer/recv.go: the peer parses the packet and puts the message into its order.
+//  3. actors/endpoint/match.go: the endpoint gives the message an rxe and matches it.
+//  4. actors/ope/rxe.go: the rxe begins, and has the receive, or keeps the data without one.
+//  5. actors/ope/rxe_data.go: onWhole copies a message that is whole and gives the outcome to the sink, in one step.
+
 import (
 	"fmt"
 	"slices"
@@ -66,21 +74,6 @@ func (p *Peer) outOfLine(pkt *Packet) {
 	}
 }
 
-// onOther takes a packet that has no place in the order of messages.
-func (p *Peer) onOther(r *device.RecvPkt) {
-	switch t := r.View.Type; {
-	case t == wire.TypeHandshake:
-		p.onHandshake(&r.View)
-		r.Release()
-	case t == wire.TypePeerError:
-		p.onPeerError(r)
-	case t.IsREQ():
-		p.onAccess(r)
-	default:
-		p.onAnswer(r)
-	}
-}
-
 // admits deals with a packet that cannot be read, that is another's, or that comes from a peer
 // which has failed. It reports whether the packet is to be handled; if not, it has seen to it.
 func (p *Peer) admits(r *device.RecvPkt) bool {
@@ -136,7 +129,24 @@ func (p *Peer) readOther(r *device.RecvPkt, pkt *Packet) bool {
 	return err == nil
 }
 
-// place processes a packet if it is its turn, and keeps it if that is to come.
+// unreadable drops a packet of which the headers cannot be read. Its sender takes it for
+// arrived. If it says which message it belongs to, that one ends alone: its turn is passed
+// over, or what has begun ends with ErrMalformed, so that the later ones are received.
+func (p *Peer) unreadable(r *device.RecvPkt, pkt *Packet, err error) {
+	p.env.Counters.bad(err)
+	p.env.Complain(p.link, err)
+	id, ok := r.View.MsgID()
+	if !ok || pkt.Nack {
+		pkt.Free()
+		return
+	}
+	pkt.reset()
+	pkt.MsgID, pkt.Type, pkt.Ref, pkt.Malformed = id, wire.TypePeerError, wire.RefMsgIDSkip, true
+	p.env.Counters.Malformed++
+	p.skip(pkt)
+}
+
+// reorder processes a packet if it is its turn, and keeps it if that is to come.
 func (p *Peer) reorder(pkt *Packet) {
 	switch p.window.Place(pkt) {
 	case InOrder:
@@ -163,7 +173,7 @@ func (p *Peer) keep(pkt *Packet) {
 	pkt.Own()
 }
 
-// goOn processes packets that had waited for their turn, which has come.
+// resumeOrder processes packets that had waited for their turn, which has come.
 func (p *Peer) resumeOrder(pkt *Packet) {
 	for ; pkt != nil; pkt = p.window.Advance() {
 		for q := pkt; q != nil; q = q.Next {
@@ -173,7 +183,7 @@ func (p *Peer) resumeOrder(pkt *Packet) {
 	}
 }
 
-// several processes the packets of one message whose turn it is.
+// handleChain processes the packets of one message whose turn it is.
 func (p *Peer) handleChain(pkt *Packet) {
 	for first := true; pkt != nil; first = false {
 		next := pkt.Next
@@ -197,7 +207,7 @@ func (p *Peer) multiOf(pkt *Packet) *Multi {
 	return p.multi[pkt.MsgID]
 }
 
-// begin hands the first packet of a message, or an atomic, to the endpoint, which
+// handToEndpoint hands the first packet of a message, or an atomic, to the endpoint, which
 // matches or executes it. Most packets get there by onArrived.
 func (p *Peer) handToEndpoint(pkt *Packet) {
 	if pkt.Aborted {
@@ -248,6 +258,21 @@ func (p *Peer) continueMulti(m *Multi, pkt *Packet) {
 	p.env.Sh.Call(m.Rx, pkt.Deliver())
 }
 
+// onOther takes a packet that has no place in the order of messages.
+func (p *Peer) onOther(r *device.RecvPkt) {
+	switch t := r.View.Type; {
+	case t == wire.TypeHandshake:
+		p.onHandshake(&r.View)
+		r.Release()
+	case t == wire.TypePeerError:
+		p.onPeerError(r)
+	case t.IsREQ():
+		p.onAccess(r)
+	default:
+		p.onAnswer(r)
+	}
+}
+
 // onAnswer hands a packet to the operation that it names, by the id that we gave
 // the peer.
 func (p *Peer) onAnswer(r *device.RecvPkt) {
@@ -296,6 +321,29 @@ func (p *Peer) onAccess(r *device.RecvPkt) {
 	p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 }
 
+// errorForm is which PEER_ERROR a peer sends. Between 2.6 and the next release upstream has
+// changed its fields more than once under the same packet type and feature, so that only the
+// length tells them apart.
+type errorForm uint8
+
+const (
+	errorNone  errorForm = iota // until 2.6: no such packet
+	errorRef                    // main of August 2026: 20 bytes, wire.PeerError
+	errorOther                  // a later one: its ids would be taken for others
+)
+
+// errorForm is the form of a PEER_ERROR of n bytes that the peer has sent.
+func (p *Peer) errorForm(n int) errorForm {
+	switch l := p.link; {
+	case l.Known() && !l.Can(wire.FeaturePeerError) && !l.otherErrors:
+		return errorNone
+	case n <= wire.PeerErrorLen: // a shorter one is none
+		return errorRef
+	default:
+		return errorOther
+	}
+}
+
 // onPeerError: the peer gives up an operation that both sides know by an id, or a
 // message of which we may have seen nothing (PEER_ERROR; after release 2.6).
 func (p *Peer) onPeerError(r *device.RecvPkt) {
@@ -325,6 +373,20 @@ func (p *Peer) onPeerError(r *device.RecvPkt) {
 	}
 }
 
+// onOtherError: the peer has given up something, and it cannot be known what. So all
+// operations with it end, and it gets no PEER_ERROR from here, which it would not understand.
+func (p *Peer) onOtherError(r *device.RecvPkt) {
+	l := p.link
+	p.env.Counters.BadLength++
+	l.otherErrors = true
+	l.Features.Clear(wire.FeaturePeerError)
+	p.env.Sh.Tell(l.Peer, &Remove{
+		Tell: true,
+		Err:  fmt.Errorf("%w: it sent a PEER_ERROR of %d bytes, a form that is not known", ErrPeerFailed, len(r.View.Bytes())),
+	})
+	r.Release()
+}
+
 // skip gives a message up by its msg_id: one that has begun ends, one whose turn
 // is to come is passed over when it comes.
 func (p *Peer) skip(pkt *Packet) {
@@ -345,9 +407,9 @@ func (p *Peer) skip(pkt *Packet) {
 		return
 	}
 	p.aborted = p.aborted.add(pkt.MsgID)
-	held := p.window.Kept()
+	kept := p.window.Kept()
 	q := p.window.Remove(pkt.MsgID)
-	p.env.Mem.Early -= int64(held - p.window.Kept())
+	p.env.Mem.Early -= int64(kept - p.window.Kept())
 	for q != nil {
 		next := q.Next
 		q.Next = nil
@@ -361,7 +423,7 @@ func (p *Peer) skip(pkt *Packet) {
 	p.reorder(pkt)
 }
 
-// takenBack is the msg_ids of the last messages that the peer took back, of which a
+// abortedIDs is the msg_ids of the last messages that the peer took back, of which a
 // packet may still come: one without an address handle goes by way of the endpoint, and
 // PEER_ERROR may overtake it there.
 type abortedIDs struct {
@@ -443,58 +505,4 @@ func (p *Peer) onRefused(r *device.Refused) {
 	}
 	p.env.Counters.Refused++
 	p.env.Sh.Tell(p.env.Endpoint, &Intruded{Link: p.link, Key: r.Key})
-}
-
-// errorForm is which PEER_ERROR a peer sends. Between 2.6 and the next release upstream has
-// changed its fields more than once under the same packet type and feature, so that only the
-// length tells them apart.
-type errorForm uint8
-
-const (
-	errorNone  errorForm = iota // until 2.6: no such packet
-	errorRef                    // main of August 2026: 20 bytes, wire.PeerError
-	errorOther                  // a later one: its ids would be taken for others
-)
-
-// errorForm is the form of a PEER_ERROR of n bytes that the peer has sent.
-func (p *Peer) errorForm(n int) errorForm {
-	switch l := p.link; {
-	case l.Known() && !l.Can(wire.FeaturePeerError) && !l.otherErrors:
-		return errorNone
-	case n <= wire.PeerErrorLen: // a shorter one is none
-		return errorRef
-	default:
-		return errorOther
-	}
-}
-
-// onOtherError: the peer has given up something, and it cannot be known what. So all
-// operations with it end, and it gets no PEER_ERROR from here, which it would not understand.
-func (p *Peer) onOtherError(r *device.RecvPkt) {
-	l := p.link
-	p.env.Counters.BadLength++
-	l.otherErrors = true
-	l.Features.Clear(wire.FeaturePeerError)
-	p.env.Sh.Tell(l.Peer, &Remove{
-		Tell: true,
-		Err:  fmt.Errorf("%w: it sent a PEER_ERROR of %d bytes, a form that is not known", ErrPeerFailed, len(r.View.Bytes())),
-	})
-	r.Release()
-}
-
-// unreadable drops a packet of which the headers cannot be read. Its sender takes it for
-// arrived. If it says which message it belongs to, that one ends alone: its turn is passed
-// over, or what has begun ends with ErrMalformed, so that the later ones are received.
-func (p *Peer) unreadable(r *device.RecvPkt, pkt *Packet, err error) {
-	p.env.Counters.bad(err)
-	p.env.Complain(p.link, err)
-	id, ok := r.View.MsgID()
-	if !ok || pkt.Nack {
-		pkt.Free()
-		return
-	}
-	pkt.reset()
-	pkt.MsgID, pkt.Type, pkt.Ref, pkt.Malformed = id, wire.TypePeerError, wire.RefMsgIDSkip, true
-	p.env.Counters.Malformed++
-	p.skip(pkt)
 }

@@ -27,7 +27,7 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 		pke.Resent = true
 		p.resend(pke)
 	default:
-		// An answer to somebody who has left is no reason to fail him: what he
+		// An answer to a peer that has left is no reason to fail it: packets that it
 		// sent before may still be under way here (§2.3).
 		answer := pke.Type() == uint8(wire.TypeHandshake)
 		p.sendFailed(pke, s)
@@ -40,7 +40,7 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 }
 
 // lastWord reports whether a packet is the last of a message, without which the peer would
-// wait for ever. It does no harm if it arrives twice.
+// wait forever. It does no harm if it arrives twice.
 func lastWord(pke *device.Pke) bool {
 	return pke.Kind() == device.WRSend && (pke.Type() == uint8(wire.TypeReceipt) || pke.Type() == uint8(wire.TypeEOR))
 }
@@ -97,7 +97,7 @@ func (p *Peer) beginBackoff() {
 	p.env.Trail.Put(p.link.Span, trail.BackoffBegin, 0, uint64(d), 0)
 }
 
-// leaveBackoff ends back-off, on its timer or because a packet got through.
+// endBackoff ends back-off, on its timer or because a packet got through.
 // What was refused goes first, in order, then the rest.
 func (p *Peer) endBackoff() {
 	if !p.link.Backoff {
@@ -158,8 +158,8 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 	p.env.Sh.Tell(pke.Owner, pke.Done())
 }
 
-// taken counts a packet that was put off and is over. What is to come after it would only
-// wait at the other side, so it is posted now.
+// putOffDone counts a packet that was put off and is over. Later packets would only wait at
+// the other side, so they are posted now.
 func (p *Peer) putOffDone(pke *device.Pke) {
 	if !pke.PutOff {
 		return
@@ -198,6 +198,18 @@ func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
 	p.pending.done(p, t, arrived)
 }
 
+func (p *Peer) statusError(s device.Status) error {
+	if p.link.Err != nil && s == device.StatusFlushed {
+		return p.link.Err
+	}
+	n, prov := errno.Of(s, p.link.Handshaken)
+	e := &StatusError{Status: s, Errno: n, Provider: prov, Peer: s.Gone()}
+	if s == device.StatusUnknownPeer || s == device.StatusMismatch {
+		e.Why = p.env.Q.QP().Why(p.link.AH)
+	}
+	return e
+}
+
 // Backoff computes how long to leave a peer alone that has no receive posted
 // (RNR): random at first, then twice as long each time, up to a limit.
 // Pure.
@@ -222,15 +234,3 @@ func (b *Backoff) Next(r *rand.Rand) time.Duration {
 
 // Reset forgets the past: a packet that had met RNR got through.
 func (b *Backoff) Reset() { b.wait = 0 }
-
-func (p *Peer) statusError(s device.Status) error {
-	if p.link.Err != nil && s == device.StatusFlushed {
-		return p.link.Err
-	}
-	n, prov := errno.Of(s, p.link.Handshaken)
-	e := &StatusError{Status: s, Errno: n, Provider: prov, Peer: s.Gone()}
-	if s == device.StatusUnknownPeer || s == device.StatusMismatch {
-		e.Why = p.env.Q.QP().Why(p.link.AH)
-	}
-	return e
-}

@@ -4,19 +4,19 @@ import (
 	"math/bits"
 )
 
-// reach is how far ahead of the oldest message that has not begun a loose window lets others
+// reach is how far ahead of the oldest message that has not begun a window that keeps no order lets others
 // begin. What comes from further ahead is kept until the window reaches it.
 const reach = 1 << 14
 
-// loose is what a window has that keeps no order: messages begin as they come, and it knows
-// which ids have begun, so that a duplicate does not begin another.
+// unordered is the part of a window that keeps no order: messages begin as they come, and
+// the window knows which ids have begun, so that a duplicate does not begin another.
 type unordered struct {
 	on    bool
 	bits  []uint64 // by id mod reach, of the ids after the one whose turn it is; nil: none yet
 	begun uint32   // of them
 }
 
-// Loosen makes the window keep no order, before anything was placed.
+// KeepNoOrder makes the window keep no order, before anything was placed.
 func (w *Window) KeepNoOrder() { w.backlog = &backlog{unordered: unordered{on: true}} }
 
 // Begun reports whether a message has begun before its turn.
@@ -24,7 +24,7 @@ func (w *Window) Begun(id uint32) bool {
 	return w.kept > 0 && id-w.exp < reach && w.backlog.unordered.has(id)
 }
 
-// begin notes that a message begins before its turn, unless it has begun already.
+// markBegun notes that a message begins before its turn, unless it has begun already.
 func (w *Window) markBegun(id uint32) Verdict {
 	l := &w.backlog.unordered
 	if l.has(id) {

@@ -9,17 +9,17 @@ import (
 // the next few and an overflow list for what is further ahead, which libfabric
 // before 2.0 answered with abort(). Pure; the zero value is not usable.
 type Window struct {
-	exp  uint32 // the msg_id whose turn it is
-	size uint32 // of the ring
-	at   uint32 // exp's place in the ring; ids wrap where the ring need not
-	kept uint32 // packets kept, and messages of which begun tells
+	exp     uint32   // the msg_id whose turn it is
+	size    uint32   // of the ring
+	at      uint32   // exp's place in the ring; ids wrap where the ring need not
+	kept    uint32   // packets kept, and messages that have begun before their turn
 	backlog *backlog // nil: none yet
 }
 
 // backlog is the packets that wait for their turn. Most windows never need one.
 type backlog struct {
-	ring []*Packet // chains of packets, for exp and the ids after it
-	over map[uint32]*Packet
+	ring      []*Packet // chains of packets, for exp and the ids after it
+	over      map[uint32]*Packet
 	unordered unordered
 }
 
@@ -32,7 +32,7 @@ const (
 	Kept                      // kept in the ring
 	Overflowed                // kept in the overflow list
 	Stale                     // its turn is over
-	Unordered                 // the window is loose: process it, its turn or not
+	Unordered                 // the window keeps no order: process it, its turn or not
 )
 
 // NewWindow makes a window of size messages (a power of two or not, 1 to
@@ -40,35 +40,6 @@ const (
 // overflow list.
 func NewWindow(size int, first uint32) Window {
 	return Window{exp: first, size: uint32(size)}
-}
-
-// Expected is the msg_id whose turn it is.
-func (w *Window) Expected() uint32 { return w.exp }
-
-// Last is the msg_id of the latest message of which anything is kept, or else the one whose
-// turn it is.
-func (w *Window) Last() uint32 {
-	var far uint32
-	if w.kept > 0 {
-		for d := range uint32(len(w.backlog.ring)) {
-			if w.backlog.ring[(w.at+d)%w.size] != nil {
-				far = d
-			}
-		}
-		for id := range w.backlog.over {
-			far = max(far, id-w.exp)
-		}
-		far = max(far, w.backlog.unordered.last(w.exp))
-	}
-	return w.exp + far
-}
-
-// Held is the number of packets kept.
-func (w *Window) Kept() int {
-	if w.kept == 0 {
-		return 0
-	}
-	return int(w.kept - w.backlog.unordered.begun)
 }
 
 // Place decides about a packet, and keeps it if its turn is still to come. Ids
@@ -104,24 +75,25 @@ func (w *Window) place(p *Packet) Verdict {
 	return Overflowed
 }
 
-// Take removes what is kept for an id whose turn has not come.
-func (w *Window) Remove(id uint32) *Packet {
-	d := id - w.exp
-	if w.kept == 0 || d == 0 {
-		return nil
+// chain appends p to the packets kept for one msg_id; their first knows the last.
+func (head *Packet) chain(p *Packet) *Packet {
+	p.Next, p.last = nil, nil
+	if head == nil {
+		p.last = p
+		return p
 	}
-	var p *Packet
-	if d < w.size {
-		slot := &w.backlog.ring[(w.at+d)%w.size]
-		p, *slot = *slot, nil
-	} else {
-		p = w.backlog.over[id]
-		delete(w.backlog.over, id)
+	head.last.Next = p
+	head.last = p
+	return head
+}
+
+func (w *Window) open() {
+	if w.backlog == nil {
+		w.backlog = new(backlog)
 	}
-	for q := p; q != nil; q = q.Next {
-		w.kept--
+	if w.backlog.ring == nil {
+		w.backlog.ring = make([]*Packet, w.size)
 	}
-	return p
 }
 
 // Advance moves on to the next msg_id and returns the packets kept for it, in
@@ -173,13 +145,53 @@ func (w *Window) step(n uint32) *Packet {
 	return p
 }
 
-func (w *Window) open() {
-	if w.backlog == nil {
-		w.backlog = new(backlog)
+// Expected is the msg_id whose turn it is.
+func (w *Window) Expected() uint32 { return w.exp }
+
+// Last is the msg_id of the latest message of which anything is kept, or else the one whose
+// turn it is.
+func (w *Window) Last() uint32 {
+	var far uint32
+	if w.kept > 0 {
+		for d := range uint32(len(w.backlog.ring)) {
+			if w.backlog.ring[(w.at+d)%w.size] != nil {
+				far = d
+			}
+		}
+		for id := range w.backlog.over {
+			far = max(far, id-w.exp)
+		}
+		far = max(far, w.backlog.unordered.last(w.exp))
 	}
-	if w.backlog.ring == nil {
-		w.backlog.ring = make([]*Packet, w.size)
+	return w.exp + far
+}
+
+// Kept is the number of packets kept.
+func (w *Window) Kept() int {
+	if w.kept == 0 {
+		return 0
 	}
+	return int(w.kept - w.backlog.unordered.begun)
+}
+
+// Remove takes out what is kept for an id whose turn has not come.
+func (w *Window) Remove(id uint32) *Packet {
+	d := id - w.exp
+	if w.kept == 0 || d == 0 {
+		return nil
+	}
+	var p *Packet
+	if d < w.size {
+		slot := &w.backlog.ring[(w.at+d)%w.size]
+		p, *slot = *slot, nil
+	} else {
+		p = w.backlog.over[id]
+		delete(w.backlog.over, id)
+	}
+	for q := p; q != nil; q = q.Next {
+		w.kept--
+	}
+	return p
 }
 
 // Drain takes everything out, in no particular order of messages but the same
@@ -215,18 +227,6 @@ func (w *Window) overflowIDs() []uint32 {
 	}
 	sortBySeq(ids, w.exp)
 	return ids
-}
-
-// chain appends p to the packets kept for one msg_id; their first knows the last.
-func (head *Packet) chain(p *Packet) *Packet {
-	p.Next, p.last = nil, nil
-	if head == nil {
-		p.last = p
-		return p
-	}
-	head.last.Next = p
-	head.last = p
-	return head
 }
 
 // sortBySeq orders ids by their distance from base, so that wrapped ids come

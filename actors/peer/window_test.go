@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -103,59 +102,6 @@ func TestDrainOrder(t *testing.T) {
 		w.Drain(func(p *Packet) { ids = append(ids, p.MsgID-0xfffffffe) })
 		require.Equal(t, []uint32{1, 2, 4, 4, 7, 9}, ids)
 	}
-}
-
-func TestBackoff(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	const us = time.Microsecond
-	fixed := Backoff{Initial: 100 * us, Max: 650 * us}
-	var got []time.Duration
-	for range 5 {
-		got = append(got, fixed.Next(rng))
-	}
-	fixed.Reset()
-	got = append(got, fixed.Next(rng), fixed.Next(rng))
-	require.Equal(t, []time.Duration{100 * us, 200 * us, 400 * us, 650 * us, 650 * us, 100 * us, 200 * us}, got)
-
-	// libfabric's draw: 40 us for a third of the time, else up to 119.
-	seen := map[time.Duration]int{}
-	for range 10000 {
-		b := Backoff{Max: time.Second}
-		d := b.Next(rng)
-		require.GreaterOrEqual(t, d, 40*us)
-		require.Less(t, d, 120*us)
-		require.Equal(t, 2*d, b.Next(rng))
-		seen[d]++
-	}
-	require.Len(t, seen, 80)
-	require.Greater(t, seen[40*us], 3000)
-
-	low := Backoff{Max: 10 * us}
-	require.Equal(t, 10*us, low.Next(rng), "the limit holds for the first draw too")
-}
-
-// TestBlocks: memory for copied packets is of the asked length, and comes back.
-func TestBlocks(t *testing.T) {
-	var b blocks
-	for _, n := range []int{1, 63, 64, 65, 8760, 1 << 16, 1<<16 + 1} {
-		p := b.get(n)
-		require.Len(t, p, n)
-		p[n-1] = 7
-		b.put(p)
-		if n <= 1<<16 {
-			again := b.get(n)
-			require.Same(t, &p[0], &again[0], "%d bytes", n)
-			b.put(again)
-		}
-	}
-	// What is kept is bounded.
-	for range 600 {
-		b.put(make([]byte, 1<<16))
-	}
-	require.LessOrEqual(t, b.kept, keepBytes)
-	before := b.kept
-	b.put(make([]byte, 100)) // not one of ours: no power of two
-	require.Equal(t, before, b.kept)
 }
 
 // TestWindowOrder offers packets of messages in random order, up to three of a
