@@ -88,14 +88,5 @@ func HasLeft(err error) bool {
 	return errors.As(err, &s) && s.Status == device.StatusBadDestQPN
 }
 
-func (p *Peer) statusError(s device.Status) error {
-	if p.link.Err != nil && s == device.StatusFlushed {
-		return p.link.Err
-	}
-	n, prov := errno.Of(s, p.link.Handshaken)
-	e := &StatusError{Status: s, Errno: n, Provider: prov, Peer: s.Gone()}
-	if s == device.StatusUnknownPeer || s == device.StatusMismatch {
-		e.Why = p.env.Q.QP().Why(p.link.AH)
-	}
-	return e
-}
+// ErrMalformed ends a message of which a packet came that cannot be read.
+var ErrMalformed = fmt.Errorf("%w: a packet of the message cannot be read", errno.ErrIO)

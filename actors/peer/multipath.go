@@ -1,21 +1,23 @@
 package peer
 
-import "github.com/efactor/efactor/actors/device"
+import (
+	"github.com/efactor/efactor/actors/device"
+)
 
-// rail is a way to the peer's host beside the path that its messages take.
-type rail struct {
+// multipathHandle is a way to the peer's host beside the path that its messages take.
+type multipathHandle struct {
 	path uint8
 	gid  device.GID
 	ah   device.AH
 }
 
-// railed is a queue pair over several devices, of which several may reach a GID.
-type railed interface {
+// multipathQP is a queue pair over several devices, of which several may reach a GID.
+type multipathQP interface {
 	CreateAHOn(path uint8, gid device.GID) (device.AH, error)
 }
 
-// Rails are those to one peer.
-type Rails struct{ list []rail }
+// Multipath is the ways to one peer's host beside the path of its messages.
+type Rails struct{ list []multipathHandle }
 
 // Handle is that of gid, another GID of the peer's host, on a path of the queue pair. It is
 // made at its first use, and kept as long as the peer.
@@ -25,13 +27,13 @@ func (r *Rails) Handle(on device.QP, path uint8, gid device.GID) (device.AH, err
 			return x.ah, nil
 		}
 	}
-	qp, ok := on.(railed)
+	qp, ok := on.(multipathQP)
 	if !ok {
 		return device.UnknownAH, device.ErrNotSupported
 	}
 	ah, err := qp.CreateAHOn(path, gid)
 	if err == nil {
-		r.list = append(r.list, rail{path, gid, ah})
+		r.list = append(r.list, multipathHandle{path, gid, ah})
 	}
 	return ah, err
 }

@@ -16,7 +16,7 @@ func TestLooseWindow(t *testing.T) {
 		size := rapid.IntRange(1, 9).Draw(t, "size")
 		first := rapid.SampledFrom([]uint32{0, 5, 0x7ffffffa, 0xfffffff0, 0xffffffff}).Draw(t, "first")
 		w := NewWindow(size, first)
-		w.Loosen()
+		w.KeepNoOrder()
 		exp, kept := first, 0
 		begun := make(map[uint32]bool)
 		waits := make(map[uint32]int)
@@ -60,20 +60,20 @@ func TestLooseWindow(t *testing.T) {
 				}
 				require.Equal(t, exp, w.Expected())
 			case d < reach:
-				require.Equal(t, Early, v)
+				require.Equal(t, Unordered, v)
 				begun[id] = true
 			default:
-				require.Contains(t, []Verdict{Held, Overflowed}, v)
+				require.Contains(t, []Verdict{Kept, Overflowed}, v)
 				waits[id]++
 				kept++
 			}
-			require.Equal(t, kept, w.Held())
+			require.Equal(t, kept, w.Kept())
 			require.Equal(t, exp+far(), w.Last())
 			require.Equal(t, begun[exp+3], w.Begun(exp+3))
 		}
 		out := 0
 		w.Drain(func(*Packet) { out++ })
 		require.Equal(t, kept, out)
-		require.Zero(t, w.Held())
+		require.Zero(t, w.Kept())
 	})
 }
