@@ -24,8 +24,7 @@ func (Base) RegisterDMABuf(int, uint64, int, Access) (MR, error) { return nil, E
 // RegisterForeign implements Device by a refusal.
 func (Base) RegisterForeign(int, uint64, int, Access) (MR, error) { return nil, ErrNotSupported }
 
-// QPBase is what a driver's queue pair embeds: it has one path, and refuses receives into
-// the caller's buffers and windows.
+// QPBase is what a driver's queue pair embeds: it has one path, and refuses windows.
 type QPBase struct{}
 
 // Paths implements QP: there is one.
@@ -36,9 +35,6 @@ func (QPBase) PathOf(AH) int { return 0 }
 
 // SetRNRRetry implements QP by a refusal.
 func (QPBase) SetRNRRetry(uint8) error { return ErrNotSupported }
-
-// PostRecvInto implements QP by a refusal.
-func (QPBase) PostRecvInto(*RecvWR) error { return ErrNotSupported }
 
 // Lend implements QP by a refusal.
 func (QPBase) Lend(uint8, uint32, []byte) (uint64, error) { return 0, ErrNotSupported }

@@ -9,7 +9,7 @@ const (
 	OpRecv
 	// OpWritten: the other side's WRWrite with immediate has put Len bytes into a
 	// region here. ID is the receive that it took, NoSlot if
-	// Info.UnsolicitedWrite; a slot or buffer is the caller's again, with nothing in it.
+	// Info.UnsolicitedWrite; the slot is the caller's again, with nothing in it.
 	OpWritten
 	// OpRefused is a software device's knowledge that it has refused an RDMA
 	// request of (AH, SrcQPN): a key, range or right was wrong. ID is the key.
@@ -31,7 +31,7 @@ const NoSlot = ^uint64(0)
 
 // Completion is one entry of the completion queue.
 type Completion struct {
-	ID     uint64 // OpSend: SendWR.ID; OpRecv, OpWritten: the slot, or RecvWR.ID; OpRefused: the key
+	ID     uint64 // OpSend: SendWR.ID; OpRecv, OpWritten: the slot; OpRefused: the key
 	Op     Op
 	Status Status
 	HasImm bool   // OpRecv; always of OpWritten
@@ -40,6 +40,6 @@ type Completion struct {
 	SrcQPN uint16 // of the other side; not OpSend
 	Imm    uint32 // if HasImm
 	QKey   uint32 // OpGone
-	Len    int    // OpRecv: bytes in the slot or buffer; OpWritten: bytes written
+	Len    int    // OpRecv: bytes in the slot; OpWritten: bytes written
 	SrcGID GID    // of the other side, set when AH is UnknownAH; not OpSend
 }

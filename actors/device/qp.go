@@ -23,9 +23,6 @@ type QPConfig struct {
 
 	// Type is the transport; UD takes Info.Datagram.
 	Type QPType
-	// UserRecv: packets are received into the caller's buffers, by PostRecvInto
-	// alone: RecvSlots is 0. It takes Info.UserRecv.
-	UserRecv bool
 
 	// ReadsPlain: this queue pair may be given leave to read memory of other processes that is
 	// in no region, by [QP.LendPlain], if the kernel lets this process. Its owner can do
@@ -85,8 +82,7 @@ type QP interface {
 	PostSend(wr *SendWR) error
 
 	// RecvSlots is the number of receive buffers; the driver owns their
-	// memory (each MTU bytes), numbered from 0. All begin unposted. It is 0 with
-	// QPConfig.UserRecv.
+	// memory (each MTU bytes), numbered from 0. All begin unposted.
 	RecvSlots() int
 	// RecvBytes is slot's memory, always the same. It holds a packet from the completion that
 	// names it until the slot is posted again. In shared memory the other
@@ -94,17 +90,6 @@ type QP interface {
 	RecvBytes(slot int) []byte
 	// PostRecv gives slots (back) to the device.
 	PostRecv(slots []int32)
-
-	// PostRecvInto posts one receive into the caller's buffer, which is the
-	// device's until the completion with wr.ID, or Close. ErrNotSupported without
-	// QPConfig.UserRecv, ErrQueueFull with RQDepth of them posted, ErrBadKey: wr.Mem
-	// does not lie in the region wr.LKey with LocalWrite, where Info.LocalKeys; a
-	// device that looks later completes the receive with StatusInvalidLKey.
-	//
-	// A packet takes the receive posted longest. One that is longer than the buffer
-	// ends that receive with StatusLocalBadLength; nothing of it need be there, and
-	// the send may have ended as any other.
-	PostRecvInto(wr *RecvWR) error
 
 	// Lend makes the bytes of mem, which lie in a region that this side knows as lkey on a
 	// path, readable by RDMA of others, until Return: a window with a key of its own.

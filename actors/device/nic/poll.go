@@ -49,9 +49,6 @@ func (q *QP) arrivals(events []device.Completion) (n int) {
 			if e.AH == device.UnknownAH {
 				q.stats.UnknownSenders++
 			}
-			if q.cfg.UserRecv {
-				q.landed(e)
-			}
 		} else if !q.onOther(e) {
 			continue
 		} else if q.dead {

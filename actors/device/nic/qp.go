@@ -32,7 +32,6 @@ type QP struct {
 	toldTo      []int      // of them, by address handle
 
 	slots      []slotState
-	into       recvInto
 	batch      []int32 // scratch of PostRecv
 	arrivalsAt bool    // which side the next Poll looks at first
 
@@ -74,9 +73,6 @@ func New(cfg Config) (*QP, error) {
 		waiting:  make([]uint32, 0, cfg.Depth),
 		slots:    make([]slotState, cfg.Slots),
 		batch:    make([]int32, 0, cfg.Slots),
-	}
-	if cfg.UserRecv {
-		q.into = newRecvInto(cfg.Slots)
 	}
 	q.holder, q.lending.ahs = holder{cfg.Holder, cfg.Explainer, &q.ahs}, &q.ahs
 	for i := requests - 1; i >= 0; i-- {

@@ -74,9 +74,6 @@ func (q *QP) onWritten(e *device.Completion) bool {
 	e.HasImm = true
 	q.findSource(e)
 	q.stats.Written++
-	if q.cfg.UserRecv && slot != device.NoSlot {
-		q.landed(e)
-	}
 	return true
 }
 

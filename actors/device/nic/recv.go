@@ -1,22 +1,13 @@
 package nic
 
 // RecvSlots implements device.QP.
-func (q *QP) RecvSlots() int {
-	if q.cfg.UserRecv {
-		return 0
-	}
-	return q.cfg.Slots
-}
+func (q *QP) RecvSlots() int { return q.cfg.Slots }
 
 // RecvBytes implements device.QP; nil for a slot that does not exist.
 func (q *QP) RecvBytes(slot int) []byte {
 	if uint(slot) >= uint(q.RecvSlots()) {
 		return nil
 	}
-	return q.slotBytes(slot)
-}
-
-func (q *QP) slotBytes(slot int) []byte {
 	at := slot * q.cfg.Stride
 	return q.cfg.Recv[at : at+q.cfg.MTU : at+q.cfg.MTU]
 }
@@ -25,10 +16,6 @@ func (q *QP) slotBytes(slot int) []byte {
 // counted and left alone: posted twice, they would take two packets.
 func (q *QP) PostRecv(slots []int32) {
 	if q.dead {
-		return
-	}
-	if q.cfg.UserRecv { // none is the caller's
-		q.stats.BadPosts += uint64(len(slots))
 		return
 	}
 	states := q.slots

@@ -88,7 +88,7 @@ func newQP(d *Device, qpn uint16, sq, rq int, cfg *device.QPConfig) (*QP, error)
 		MTU: mtu, CopiesAtPost: d.info.CopiesAtPost,
 		RDMARead: d.info.RDMARead, RDMAWrite: d.info.RDMAWrite, MaxRDMA: d.info.MaxRDMA,
 		LocalKeys: d.info.LocalKeys, UnsolicitedWrite: d.info.UnsolicitedWrite, Regions: d.regions,
-		Slots: rq, Recv: recv, Stride: mtu, UserRecv: cfg.UserRecv, Datagram: cfg.Type == device.UD,
+		Slots: rq, Recv: recv, Stride: mtu, Datagram: cfg.Type == device.UD,
 	}
 	if d.info.Windows {
 		ncfg.Windows = d.regions
