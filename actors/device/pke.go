@@ -1,6 +1,9 @@
 package device
 
-import "github.com/efactor/efactor/runtime/shard"
+import (
+	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
+)
 
 // MaxHeader is the room for a header in a packet entry: the largest mandatory
 // header with all optional ones (§3.1) and four rma_iov.
@@ -111,3 +114,28 @@ func (p *Pke) Type() uint8 { return p.hdr[0] }
 
 // Done is the message with which a peer hands a finished entry to its owner.
 func (p *Pke) Done() *SendDone { return &p.done }
+
+// Carry makes b the payload of an entry that has its header. It stays the caller's until the
+// completion.
+func (p *Pke) Carry(b []byte) {
+	p.wr.Payload = b
+	p.Bytes = len(b)
+}
+
+// Append copies b to the end of the payload, which is what Append made of it since Carry of
+// nothing.
+func (p *Pke) Append(b []byte) {
+	if p.Bytes == 0 {
+		p.bounce = p.bounce[:0]
+	}
+	p.bounce = append(p.bounce, b...)
+	p.wr.Payload, p.Bytes = p.bounce, len(p.bounce)
+}
+
+// begins has the types of packets that are of messages, which the receiver can put off.
+var begins = func() (t [256]bool) {
+	for i := range t {
+		t[i] = wire.Type(i).HasMsgID() && wire.Type(i).IsREQ()
+	}
+	return t
+}()

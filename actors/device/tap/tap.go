@@ -1,6 +1,9 @@
 package tap
 
 import (
+	"bytes"
+	"sync"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
@@ -157,4 +160,32 @@ func (q *tappedQP) record(c *device.Completion, kind device.WR, packet []byte) {
 		From: wire.MakeRawAddr(gid, c.SrcQPN, 0), To: q.selfOn(c.AH), Packet: packet,
 		Kind: kind, HasImm: c.HasImm, Imm: c.Imm, Len: c.Len,
 	})
+}
+
+// Recorder is a Sink that keeps everything, for tests.
+type Recorder struct {
+	clock.Clock
+
+	mu      sync.Mutex
+	records []Record
+}
+
+// NewRecorder returns an empty recorder.
+func NewRecorder(clk clock.Clock) *Recorder { return &Recorder{Clock: clk} }
+
+// Packet implements Sink.
+func (r *Recorder) Packet(rec Record) {
+	rec.Packet = bytes.Clone(rec.Packet) // nil stays nil
+	r.mu.Lock()
+	r.records = append(r.records, rec)
+	r.mu.Unlock()
+}
+
+// Take returns the records since the last call; their bytes are the caller's.
+func (r *Recorder) Take() []Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	recs := r.records
+	r.records = nil
+	return recs
 }

@@ -3,6 +3,7 @@ package tcp
 import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
+	"github.com/efactor/efactor/wire"
 )
 
 // laneState is the state of a connection.
@@ -269,4 +270,140 @@ func (l *lane) drained(n int) {
 		l.onSunk()
 		k.dst = nil
 	}
+}
+
+// newLane takes a place in the table of connections.
+func (p *port) newLane(state laneState, peer device.GID) *lane {
+	l := &lane{p: p, state: state, peer: peer, sock: noSocket, sink: sink{slot: -1}}
+	if n := len(p.free); n > 0 {
+		l.id, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		l.id = int32(len(p.conns))
+		p.conns = append(p.conns, place{})
+	}
+	c := &p.conns[l.id]
+	c.l = l
+	c.gen++
+	p.setTick(true)
+	return l
+}
+
+// wrap makes a stream of a lane's connected socket.
+func (p *port) wrap(l *lane, s socket) error {
+	c := conn{
+		dialed: l.state == laneConnecting, self: wire.MakeRawAddr(p.self.gid, p.self.qpn, p.qkey),
+		peer: l.peer, cfg: &p.dev.cfg,
+		ring: func() { p.bell.ring(l) }, running: &p.running,
+	}
+	if c.dialed {
+		c.peerQPN = l.s.r.at.qpn
+	}
+	l.sock = noSocket
+	st, err := p.net.stream(l, s, c)
+	if st != nil {
+		l.st = st
+	}
+	return err
+}
+
+// closeLane closes a connection. It does not deal with the requests on it.
+func (p *port) closeLane(l *lane) {
+	if l.state == laneClosed {
+		return
+	}
+	l.state = laneClosed
+	l.readable, l.writable = false, false
+	if l.sock != noSocket {
+		p.net.abandon(l)
+		l.sock = noSocket
+	}
+	if l.st != nil {
+		p.net.closeStream(l.st)
+	}
+	if l.sink.slot >= 0 {
+		p.inbox.giveBack(l.sink.slot)
+	}
+	l.sink = sink{slot: -1}
+	l.out.reset()
+	l.out, l.in = out{}, nil
+	p.conns[l.id].l = nil
+	p.free = append(p.free, l.id)
+	if l.guest {
+		p.door.leave(l)
+	}
+	if l.asked != nil {
+		l.asked.over.Store(true)
+		l.asked = nil
+	}
+}
+
+// A connection is checked this many times within Config.Timeout. Ticks are counted, not
+// timed: a process that was stopped, or could not run, does not take that for the
+// silence of others.
+const (
+	ticks     = 8
+	pingAfter = 2         // ticks of silence
+	lostAfter = ticks - 1 // one may have begun just before the silence
+)
+
+// onTick checks all connections.
+func (p *port) onTick() {
+	p.door.listenAgain()
+	n := 0
+	for i := range p.conns {
+		if l := p.conns[i].l; l != nil {
+			n++
+			l.onTick()
+		}
+	}
+	for at, r := range p.remotes {
+		if r.dialed != nil || r.accepted != nil {
+			continue
+		}
+		if r.idle++; r.idle > 2*ticks {
+			r.forgotten = true
+			delete(p.remotes, at)
+		}
+	}
+	if n == 0 && len(p.remotes) == 0 && !p.door.deaf {
+		p.setTick(false)
+	}
+}
+
+func (l *lane) onTick() {
+	p := l.p
+	if l.state != laneUp {
+		if l.age++; l.age > lostAfter {
+			p.broken(l, errSilent)
+		}
+		return
+	}
+	if l.heard || l.progressed() {
+		l.heard, l.pinged, l.silent = false, false, 0
+		return
+	}
+	// Silence does not matter while no answer is awaited.
+	if l.no != 0 && l.under == 0 && !l.s.leaving {
+		l.silent, l.pinged = 0, false
+		return
+	}
+	l.silent++
+	switch {
+	case l.silent >= lostAfter:
+		p.broken(l, errSilent)
+	case l.silent >= pingAfter && !l.pinged:
+		l.pinged = true
+		l.answer(&frame{kind: kindPing, token: l.s.num})
+	}
+}
+
+// progressed reports whether the other host has acknowledged bytes since the last tick, but
+// not all: a long transfer over a slow path delays a ping. That a ping itself was
+// acknowledged says nothing about the process that should answer.
+func (l *lane) progressed() bool {
+	left := l.st.unacked()
+	acked := l.sent - uint64(left)
+	more := acked > l.acked
+	l.acked = acked
+	return more && left+l.out.size > 0
 }
