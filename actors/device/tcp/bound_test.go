@@ -44,7 +44,7 @@ func TestSilentStranger(t *testing.T) {
 		a, b := newFoe(t, n, nil), newFoe(t, n, nil)
 		h := b.hello()
 		b.say(h.appendTo(nil)[:preambleLen-1])
-		until(t, "that they are in", func() bool { return n.port().door.guests == 2 }, n)
+		until(t, "that they are in", func() bool { return n.port().acceptor.accepted == 2 }, n)
 		for _, c := range n.port().conns {
 			require.Nil(t, c.l.in)
 		}
@@ -65,10 +65,10 @@ func TestFlood(t *testing.T) {
 	for range lots {
 		strangers = append(strangers, newFoe(t, n, nil))
 		n.poll()
-		require.LessOrEqual(t, n.port().door.guests, most+spareConn)
+		require.LessOrEqual(t, n.port().acceptor.accepted, most+spareConn)
 	}
 	until(t, "that all were seen", func() bool { return n.d.Stats().Accepted == 1+lots }, n)
-	require.Equal(t, most+spareConn, n.port().door.guests)
+	require.Equal(t, most+spareConn, n.port().acceptor.accepted)
 	for i, f := range strangers {
 		if f.hear(); i < lots+1-most-spareConn {
 			f.closed()
@@ -92,7 +92,7 @@ func TestFlood(t *testing.T) {
 		f.works()
 	}
 	require.NoError(t, good.c.Close())
-	until(t, "room", func() bool { return !n.port().door.full() }, n)
+	until(t, "room", func() bool { return !n.port().acceptor.full() }, n)
 	inside(t, n).works()
 }
 

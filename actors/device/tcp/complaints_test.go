@@ -26,7 +26,7 @@ func TestNotesOfPeers(t *testing.T) {
 		require.NoError(t, f.c.Close())
 		until(t, "loss", func() bool { return n.d.Stats().Broken == uint64(i+1) && len(n.gone) == i+1 }, n)
 	}
-	require.LessOrEqual(t, strings.Count(out.String(), "\n"), 3*mostComplaints)
+	require.LessOrEqual(t, strings.Count(out.String(), "\n"), 3*maxLogged)
 	require.Contains(t, out.String(), "session lost")
 }
 
@@ -35,11 +35,11 @@ func TestNotesOfPeers(t *testing.T) {
 func TestComplaints(t *testing.T) {
 	var out bytes.Buffer
 	var now clock.Manual
-	c := complaints{log: slog.New(slog.NewTextHandler(&out, nil)), clock: &now}
+	c := rateLimitedLog{log: slog.New(slog.NewTextHandler(&out, nil)), clock: &now}
 	for range 100 {
 		c.warn("tcp: impostor", "port", 1)
 	}
-	require.Equal(t, mostComplaints, strings.Count(out.String(), "impostor"))
+	require.Equal(t, maxLogged, strings.Count(out.String(), "impostor"))
 	now.Advance(time.Second)
 	out.Reset()
 	c.warn("tcp: accept", "port", 2)

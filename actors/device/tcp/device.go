@@ -20,11 +20,11 @@ var errBusy = errors.New("tcp: queue pairs are open")
 // attachment is a device: an address of this host.
 type attachment struct {
 	device.Base
-	cfg     Config
-	gid     device.GID
-	regions *nic.Regions
-	stats   counters
-	wards   wards
+	cfg      Config
+	gid      device.GID
+	regions  *nic.Regions
+	stats    counters
+	keyGuard keyGuard
 
 	mu     sync.Mutex
 	ports  map[*port]struct{}
@@ -44,8 +44,8 @@ func Open(cfg Config) (device.Device, error) {
 	}
 	return &attachment{
 		cfg: cfg, gid: GIDOf(cfg.Addr), regions: nic.NewRegions(nic.RegionsConfig{Key: nic.LongKeys()}),
-		wards: wards{clock: cfg.Clock},
-		ports: make(map[*port]struct{}),
+		keyGuard: keyGuard{clock: cfg.Clock},
+		ports:    make(map[*port]struct{}),
 	}, nil
 }
 
@@ -183,34 +183,34 @@ func (c *counters) read() Stats {
 
 // complaints limits what is logged of events that other hosts can cause at will: no more than a few per
 // second are written, and the next one says how many were dropped.
-type complaints struct {
+type rateLimitedLog struct {
 	log   *slog.Logger
 	clock clock.Clock
 
 	since   clock.Time // when the present second began
 	written int        // in it
-	left    int        // dropped since the last that was written
+	dropped int        // dropped since the last that was written
 }
 
 // mostComplaints is how many are written per second.
-const mostComplaints = 5
+const maxLogged = 5
 
-func (c *complaints) warn(msg string, args ...any) { c.say(slog.LevelWarn, msg, args) }
+func (c *rateLimitedLog) warn(msg string, args ...any) { c.say(slog.LevelWarn, msg, args) }
 
-func (c *complaints) info(msg string, args ...any) { c.say(slog.LevelInfo, msg, args) }
+func (c *rateLimitedLog) info(msg string, args ...any) { c.say(slog.LevelInfo, msg, args) }
 
-func (c *complaints) say(level slog.Level, msg string, args []any) {
+func (c *rateLimitedLog) say(level slog.Level, msg string, args []any) {
 	if now := c.clock.Now(); now.Sub(c.since) >= time.Second {
 		c.since, c.written = now, 0
 	}
-	if c.written == mostComplaints {
-		c.left++
+	if c.written == maxLogged {
+		c.dropped++
 		return
 	}
 	c.written++
-	if c.left > 0 {
-		args = append(args, "more of these or others", c.left)
-		c.left = 0
+	if c.dropped > 0 {
+		args = append(args, "more of these or others", c.dropped)
+		c.dropped = 0
 	}
 	c.log.Log(context.Background(), level, msg, args...)
 }

@@ -26,8 +26,8 @@ type dialer struct {
 // it at once. If the session is nil, the status is the reason.
 func (d *dialer) dial(r *remote, qkey uint32) (*session, device.Status) {
 	p := d.p
-	if p.mustWait(r.at.gid, r) {
-		return nil, mustWait.status()
+	if p.throttled(r.at.gid, r) {
+		return nil, hostThrottled.status()
 	}
 	p.endAll(r, device.StatusBadDestQPN) // what the other side has left, but not on all lanes
 	d.session++
@@ -101,11 +101,11 @@ func (d *dialer) connected(l *lane) {
 		p.broken(l, err)
 		return
 	}
-	if p.door.greets() {
-		l.state = laneKnocking
+	if p.acceptor.hasGreeting() {
+		l.state = laneAwaitingGreeting
 		return
 	}
-	d.ask(l)
+	d.sendPreamble(l)
 }
 
 // onPreamble handles the complete reply to our preamble.
@@ -144,7 +144,7 @@ func (d *dialer) onReply(l *lane, h *preamble) {
 		s.r.choose()
 		for no := uint8(1); no <= s.want; no++ {
 			if err := d.connect(s, no); err != nil {
-				p.complaints.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", err)
+				p.warnLog.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", err)
 			}
 		}
 	default:
@@ -160,7 +160,7 @@ func (l *lane) rise() {
 	l.state, l.age = laneUp, 0
 	l.p.refusals.forget(l.peer)
 	l.heard = true
-	l.p.turns.soil(l)
+	l.p.ready.queueWrite(l)
 }
 
 // failed handles a lane that was not established. Without lane 0 there is no
@@ -169,7 +169,7 @@ func (d *dialer) failed(l *lane, why error, st device.Status) {
 	p := d.p
 	s := l.s
 	if l.no != 0 {
-		p.complaints.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", why)
+		p.warnLog.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", why)
 		s.lanes[l.no] = nil
 		p.closeLane(l)
 		return
@@ -178,7 +178,7 @@ func (d *dialer) failed(l *lane, why error, st device.Status) {
 	if st == device.StatusUnknownPeer || st == device.StatusMismatch {
 		p.refusals.note(r.at.gid, why)
 	}
-	p.notes.info("tcp: no connection", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	p.infoLog.info("tcp: no connection", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 	p.end(s, st)
 	if r.cur != nil {
 		r.doubt = false

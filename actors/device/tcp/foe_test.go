@@ -242,7 +242,7 @@ func TestHalfFrames(t *testing.T) {
 		f.say(whole[:cut])
 		until(t, "that it was read", func() bool { return n.port().unread() == 0 }, n)
 		require.NoError(t, f.c.Close())
-		until(t, "the end of the session", func() bool { return n.port().door.guests == 0 }, n)
+		until(t, "the end of the session", func() bool { return n.port().acceptor.accepted == 0 }, n)
 		require.Len(t, n.recvs, min(cut/(sendLen+4), 1))
 		require.Empty(t, n.wrote)
 		in := &n.port().inbox

@@ -43,32 +43,32 @@ func TestGuesses(t *testing.T) {
 	neighbor.works()
 	key := uint64(0)
 	for wait := firstWait; wait <= 4*firstWait; wait *= 2 {
-		require.Equal(t, maxGuesses, guess(f, &key))
+		require.Equal(t, maxWrongKeys, guess(f, &key))
 		require.Equal(t, frame{kind: kindBye, status: device.StatusUnknownPeer}, f.answer())
 		f.closed()
 		now.Advance(wait - 1)
 		again := newFoe(t, n, f)
 		h := again.hello()
 		h.session += key
-		require.Equal(t, mustWait, again.reply(h).verdict)
+		require.Equal(t, hostThrottled, again.reply(h).verdict)
 		require.Equal(t, device.StatusUnknownPeer, n.status(n.send(f.at, "nor do we dial")))
 		now.Advance(1)
 		f = newFoe(t, n, f)
 		require.Equal(t, taken, f.reply(h).verdict)
 		neighbor.works()
 	}
-	require.EqualValues(t, 3*maxGuesses, n.d.Stats().Guesses)
+	require.EqualValues(t, 3*maxWrongKeys, n.d.Stats().Guesses)
 	require.EqualValues(t, 3, n.d.Stats().SentAway)
 	good.works()
 
 	// Neither a key that was good until lately nor the same mistake again is a guess.
 	key = mr.RKey()
 	require.NoError(t, mr.Close())
-	for range 2 * maxGuesses {
+	for range 2 * maxWrongKeys {
 		old.read(key)
 		old.read(7)
 	}
-	require.EqualValues(t, 3*maxGuesses+1, n.d.Stats().Guesses)
+	require.EqualValues(t, 3*maxWrongKeys+1, n.d.Stats().Guesses)
 	old.works()
 }
 
@@ -76,7 +76,7 @@ func TestGuesses(t *testing.T) {
 func TestGuessesOfQKeys(t *testing.T) {
 	n := newNode(t, Config{}, device.QPConfig{})
 	f := inside(t, n)
-	for i := range uint64(maxGuesses) {
+	for i := range uint64(maxWrongKeys) {
 		f.frame(frame{kind: kindSend, token: i, qkey: uint32(100 + i)})
 		require.Equal(t, device.StatusBadDestQPN, f.answer().status)
 	}
@@ -105,15 +105,15 @@ func TestGuessesOfMeant(t *testing.T) {
 			h.meant = meant
 			return f.reply(h)
 		}
-		for i := range uint32(maxGuesses) {
+		for i := range uint32(maxWrongKeys) {
 			r := try(100 + i)
 			require.Equal(t, taken, r.verdict)
 			require.False(t, r.keyed)
 		}
 		require.Equal(t, frame{kind: kindBye, status: device.StatusUnknownPeer}, f.answer())
 		f.closed()
-		require.Equal(t, mustWait, try(5).verdict)
-		require.EqualValues(t, maxGuesses, n.d.Stats().Guesses)
+		require.Equal(t, hostThrottled, try(5).verdict)
+		require.EqualValues(t, maxWrongKeys, n.d.Stats().Guesses)
 		require.EqualValues(t, 1, n.d.Stats().SentAway)
 		now.Advance(firstWait)
 		require.True(t, try(200).verdict == taken)

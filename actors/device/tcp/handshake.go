@@ -7,37 +7,37 @@ import (
 )
 
 // ask writes our preamble, of which the stream takes what it has room for.
-func (l *lane) ask() {
-	if len(l.asking) == 0 || !l.writable {
+func (l *lane) writePreamble() {
+	if len(l.unsentPreamble) == 0 || !l.writable {
 		return
 	}
-	n, err := l.st.writev([][]byte{l.asking})
+	n, err := l.st.writev([][]byte{l.unsentPreamble})
 	if err != nil {
 		l.cannotWrite(err)
 		return
 	}
-	l.asking = l.asking[n:]
-	l.writable = len(l.asking) == 0
+	l.unsentPreamble = l.unsentPreamble[n:]
+	l.writable = len(l.unsentPreamble) == 0
 }
 
 // readHello reads what comes before frames.
-func (l *lane) readHello() (n, asked int, err error) {
+func (l *lane) readHandshake() (n, asked int, err error) {
 	length := preambleLen
-	if l.state == laneKnocking {
+	if l.state == laneAwaitingGreeting {
 		length = greetingLen
 	}
-	rest := l.hello[l.helloN:length]
+	rest := l.handshake[l.handshakeN:length]
 	n, err = l.st.readv(nil, rest)
-	if l.helloN += n; l.helloN < length {
+	if l.handshakeN += n; l.handshakeN < length {
 		return n, len(rest), err
 	}
-	if l.state == laneKnocking {
+	if l.state == laneAwaitingGreeting {
 		l.p.dialer.onGreeting(l)
 		return n, len(rest), err
 	}
 	var h preamble
-	if err := h.parse(l.hello[:]); l.guest {
-		l.p.door.onPreamble(l, &h, err)
+	if err := h.parse(l.handshake[:]); l.accepted {
+		l.p.acceptor.onPreamble(l, &h, err)
 	} else {
 		l.p.dialer.onPreamble(l, &h, err)
 	}
@@ -51,38 +51,38 @@ func (l *lane) readHello() (n, asked int, err error) {
 // answer, nobody gets in. Config.AnyLocalUser lets everybody in.
 
 // greets reports whether connections begin with a greeting.
-func (d *door) greets() bool {
+func (d *acceptor) hasGreeting() bool {
 	return d.p.dev.cfg.Credentials == nil && d.p.dev.cfg.Addr.IsLoopback()
 }
 
 // vet has the owner of the other side's socket looked up. Nothing is read or written until
 // that is known.
-func (d *door) vet(l *lane, sockets sockPair) {
-	l.state = laneVetting
-	l.asked = &question{l: l, pair: sockets}
-	d.usher.ask(l.asked)
+func (d *acceptor) checkUID(l *lane, sockets sockPair) {
+	l.state = laneCheckingUID
+	l.uidQuery = &uidQuery{l: l, pair: sockets}
+	d.uids.ask(l.uidQuery)
 }
 
 // onVetted takes what was found out about a lane.
-func (d *door) onVetted(l *lane) {
-	p, why := d.p, l.asked.err
-	l.asked = nil
+func (d *acceptor) onUID(l *lane) {
+	p, why := d.p, l.uidQuery.err
+	l.uidQuery = nil
 	if errors.Is(why, errNoSocket) {
 		p.broken(l, connReset) // it was closed meanwhile
 		return
 	}
 	if why != nil {
 		p.dev.stats.otherUsers.Add(1)
-		p.complaints.warn("tcp: no connection within this host", "address", AddrOf(l.peer), "dialed", !l.guest, "why", why)
+		p.warnLog.warn("tcp: no connection within this host", "address", AddrOf(l.peer), "dialed", !l.accepted, "why", why)
 	}
 	switch {
-	case why == nil && l.guest:
-		d.greet(l, taken)
+	case why == nil && l.accepted:
+		d.sendGreeting(l, taken)
 	case why == nil:
-		p.dialer.ask(l)
-	case l.guest:
+		p.dialer.sendPreamble(l)
+	case l.accepted:
 		p.dev.stats.refused.Add(1)
-		d.greet(l, wrongUser)
+		d.sendGreeting(l, wrongUser)
 	default:
 		p.dialer.failed(l, why, wrongUser.status())
 	}
@@ -90,20 +90,20 @@ func (d *door) onVetted(l *lane) {
 
 // greet is the first word on a connection that was accepted on loopback. If it is a
 // refusal, it is the last one as well.
-func (d *door) greet(l *lane, v verdict) {
+func (d *acceptor) sendGreeting(l *lane, v verdict) {
 	l.out.buf = appendGreeting(l.out.buf, v)
 	l.out.add(greetingLen)
-	if l.state = laneStranger; v != taken {
+	if l.state = laneAccepted; v != taken {
 		l.state, l.age = laneClosing, 0
 	}
-	d.p.turns.soil(l)
+	d.p.ready.queueWrite(l)
 }
 
 // onGreeting lets a dialed connection go on, when the other side has accepted it.
 func (d *dialer) onGreeting(l *lane) {
 	p := d.p
-	v, err := parseGreeting(l.hello[:greetingLen])
-	l.helloN = 0
+	v, err := parseGreeting(l.handshake[:greetingLen])
+	l.handshakeN = 0
 	if err == nil && v != taken {
 		err = errRefused
 	}
@@ -111,8 +111,8 @@ func (d *dialer) onGreeting(l *lane) {
 		d.failed(l, err, greetingStatus(v, err))
 		return
 	}
-	if p.door.usher == nil {
-		d.ask(l)
+	if p.acceptor.uids == nil {
+		d.sendPreamble(l)
 		return
 	}
 	near, err := l.st.near()
@@ -120,24 +120,24 @@ func (d *dialer) onGreeting(l *lane) {
 		d.failed(l, err, statusOf(err))
 		return
 	}
-	p.door.vet(l, sockPair{near: l.s.r.at, far: near})
+	p.acceptor.checkUID(l, sockPair{near: l.s.r.at, far: near})
 }
 
 // ask sends the preamble.
-func (d *dialer) ask(l *lane) {
+func (d *dialer) sendPreamble(l *lane) {
 	p, s := d.p, l.s
 	hello := preamble{
 		lane: l.no, lanes: s.want, mtu: uint32(p.dev.cfg.MTU), session: s.num, from: p.self, to: s.r.at,
 		keyed: true, qkey: p.qkey, meant: s.meant, last: s.r.last, alive: s.r.accepted != nil && s.r.last != 0,
 	}
-	l.asking = hello.appendTo(nil)
-	l.state = laneAsking
+	l.unsentPreamble = hello.appendTo(nil)
+	l.state = laneAwaitingReply
 	l.writable = true
 	l.write()
 }
 
 // admitConn decides on an accepted connection, and adds it to its session.
-func (d *door) admitConn(l *lane, h *preamble) verdict {
+func (d *acceptor) admitConn(l *lane, h *preamble) verdict {
 	p := d.p
 	switch {
 	case h.to != p.self:
@@ -147,7 +147,7 @@ func (d *door) admitConn(l *lane, h *preamble) verdict {
 	}
 	if err := l.st.vouch(h.raw()); err != nil {
 		p.dev.stats.impostors.Add(1)
-		p.complaints.warn("tcp: impostor", "address", AddrOf(l.peer), "says", AddrOf(h.from.gid), "port", h.from.qpn, "why", err)
+		p.warnLog.warn("tcp: impostor", "address", AddrOf(l.peer), "says", AddrOf(h.from.gid), "port", h.from.qpn, "why", err)
 		return wrongPeer
 	}
 	if h.lane == 0 {
@@ -168,15 +168,15 @@ func (d *door) admitConn(l *lane, h *preamble) verdict {
 // admitSession begins a session that the other side dialed. The preamble's state
 // shows which of the earlier sessions have ended for it: their bytes are not taken
 // any more.
-func (d *door) admitSession(l *lane, h *preamble) verdict {
+func (d *acceptor) admitSession(l *lane, h *preamble) verdict {
 	p := d.p
 	if l.st.over() { // its dialer may be dead, and another process have the port: none ends it before it has the reply
 		return wrongSession
 	}
 	if r := p.remotes[h.from]; r == nil || r.accepted == nil { // it takes nobody's place
 		switch {
-		case p.mustWait(h.from.gid, r):
-			return mustWait
+		case p.throttled(h.from.gid, r):
+			return hostThrottled
 		case d.full():
 			return d.crowded()
 		}
@@ -209,16 +209,16 @@ func (d *door) admitSession(l *lane, h *preamble) verdict {
 }
 
 // full reports whether there are as many connections of sessions as there may be.
-func (d *door) full() bool { return d.guests-d.line.n >= d.p.dev.cfg.MaxConn }
+func (d *acceptor) full() bool { return d.accepted-d.idle.n >= d.p.dev.cfg.MaxConn }
 
-func (d *door) crowded() verdict {
+func (d *acceptor) crowded() verdict {
 	d.p.dev.stats.crowded.Add(1)
 	return tooMany
 }
 
 // join makes an accepted connection part of a session.
 func (l *lane) join(s *session, no uint8) {
-	l.p.door.line.remove(l)
+	l.p.acceptor.idle.remove(l)
 	l.s, l.no = s, no
 	s.lanes[no] = l
 	l.rise()
@@ -227,7 +227,7 @@ func (l *lane) join(s *session, no uint8) {
 // reply answers a preamble. A lane that was refused closes after it. Our Q_Key is
 // for a peer that has proved to be one: by credentials, by its user, or by knowing the key. For
 // others a reply shows whether they do, so that each is a guess.
-func (d *door) reply(l *lane, h *preamble, v verdict) {
+func (d *acceptor) reply(l *lane, h *preamble, v verdict) {
 	p := d.p
 	a := preamble{
 		reply: true, verdict: v, lane: h.lane, lanes: h.lanes, mtu: uint32(p.dev.cfg.MTU), session: h.session,
@@ -235,10 +235,10 @@ func (d *door) reply(l *lane, h *preamble, v verdict) {
 	}
 	switch {
 	case v != taken:
-	case p.dev.cfg.Credentials != nil || d.usher != nil || h.meant == p.qkey:
+	case p.dev.cfg.Credentials != nil || d.uids != nil || h.meant == p.qkey:
 		a.keyed, a.qkey = true, p.qkey
 	default:
-		l.guessed(uint64(h.meant))
+		l.wrongKey(uint64(h.meant))
 	}
 	if r := p.remotes[h.from]; v == taken && r.dialed != nil {
 		a.last = r.dialed.num
@@ -249,8 +249,8 @@ func (d *door) reply(l *lane, h *preamble, v verdict) {
 		p.dev.stats.refused.Add(1)
 		l.state, l.age = laneClosing, 0
 	}
-	p.turns.soil(l)
-	if l.tooCurious {
+	p.ready.queueWrite(l)
+	if l.tooManyWrongKeys {
 		p.sendAway(l.s.r)
 	}
 }

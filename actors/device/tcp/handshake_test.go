@@ -30,7 +30,7 @@ func TestTLSStrangers(t *testing.T) {
 	cfg := func() Config { return Config{Credentials: jobCreds(t, tlsSecret)} }
 	n, peer := newNode(t, cfg(), device.QPConfig{}), newNode(t, cfg(), device.QPConfig{})
 	require.Equal(t, device.StatusOK, n.status(n.send(peer.at(), "warm"), peer)) // the session and its lanes
-	until(t, "lanes", func() bool { return peer.port().door.guests == 2 }, n, peer)
+	until(t, "lanes", func() bool { return peer.port().acceptor.accepted == 2 }, n, peer)
 	before := descriptors(t)
 	const lots = 20
 	var foes []net.Conn
@@ -41,7 +41,7 @@ func TestTLSStrangers(t *testing.T) {
 		defer c.Close()
 		foes = append(foes, c)
 	}
-	until(t, "strangers", func() bool { return n.port().door.guests == lots }, n)
+	until(t, "strangers", func() bool { return n.port().acceptor.accepted == lots }, n)
 	require.LessOrEqual(t, descriptors(t), before+2*lots+1, "both ends are ours")
 
 	next := newNode(t, cfg(), device.QPConfig{})
@@ -54,12 +54,12 @@ func TestTLSStrangers(t *testing.T) {
 	st := next.status(id, n)
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
 	require.Equal(t, device.StatusOK, st)
-	require.GreaterOrEqual(t, n.port().door.line.n, lots-4, "no more give way than it needs")
+	require.GreaterOrEqual(t, n.port().acceptor.idle.n, lots-4, "no more give way than it needs")
 
 	for _, c := range foes {
 		require.NoError(t, c.Close())
 	}
-	until(t, "their end", func() bool { return n.port().door.line.n == 0 }, n, next, peer)
+	until(t, "their end", func() bool { return n.port().acceptor.idle.n == 0 }, n, next, peer)
 	for _, x := range []*node{n, peer, next} {
 		require.NoError(t, x.q.Close())
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // maxGuesses is how many keys that name nothing a host may try before it must wait.
-const maxGuesses = 32
+const maxWrongKeys = 32
 
 // Waits of hosts: each is twice the one before.
 const (
@@ -20,26 +20,26 @@ const (
 )
 
 // maxWards is how many hosts are remembered.
-const maxWards = 1024
+const maxGuardedHosts = 1024
 
 // wards are the hosts from which keys of a device's were guessed. Its queue pairs share
 // them; only an access that was refused, a new session and a dial take the lock.
-type wards struct {
+type keyGuard struct {
 	clock clock.Clock
 	mu    sync.Mutex
-	hosts map[device.GID]*ward
+	hosts map[device.GID]*guardedHost
 }
 
 // ward is such a host.
-type ward struct {
-	guesses int           // since it last had to wait
-	wait    time.Duration // the latest
-	until   clock.Time    // when it ends
-	latest  clock.Time    // guess
+type guardedHost struct {
+	wrong  int           // since it last had to wait
+	wait   time.Duration // the latest
+	until  clock.Time    // when it ends
+	latest clock.Time    // guess
 }
 
 // guess counts a guess, and reports whether the host has to wait now.
-func (w *wards) guess(gid device.GID) bool {
+func (w *keyGuard) countWrong(gid device.GID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.clock.Now()
@@ -51,16 +51,16 @@ func (w *wards) guess(gid device.GID) bool {
 	if h.until.Sub(now) > 0 {
 		return true
 	}
-	if h.guesses++; h.guesses < maxGuesses {
+	if h.wrong++; h.wrong < maxWrongKeys {
 		return false
 	}
-	h.guesses, h.wait = 0, min(max(2*h.wait, firstWait), maxWait)
+	h.wrong, h.wait = 0, min(max(2*h.wait, firstWait), maxWait)
 	h.until = now.Add(h.wait)
 	return true
 }
 
 // waits reports whether a host may not begin a session yet.
-func (w *wards) waits(gid device.GID) bool {
+func (w *keyGuard) throttled(gid device.GID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.hosts[gid]
@@ -69,9 +69,9 @@ func (w *wards) waits(gid device.GID) bool {
 
 // add makes room for a host: those that were good for long are forgotten, or else the one
 // whose latest guess is the oldest.
-func (w *wards) add(gid device.GID, now clock.Time) *ward {
+func (w *keyGuard) add(gid device.GID, now clock.Time) *guardedHost {
 	if w.hosts == nil {
-		w.hosts = map[device.GID]*ward{}
+		w.hosts = map[device.GID]*guardedHost{}
 	}
 	var oldest device.GID
 	for g, h := range w.hosts {
@@ -83,10 +83,10 @@ func (w *wards) add(gid device.GID, now clock.Time) *ward {
 			oldest = g
 		}
 	}
-	if len(w.hosts) >= maxWards {
+	if len(w.hosts) >= maxGuardedHosts {
 		delete(w.hosts, oldest)
 	}
-	h := &ward{}
+	h := &guardedHost{}
 	w.hosts[gid] = h
 	return h
 }
@@ -98,7 +98,7 @@ func (w *wards) add(gid device.GID, now clock.Time) *ward {
 
 var (
 	// errGuesses: the other side names keys that there are not.
-	errGuesses = errors.New("tcp: too many wrong keys")
+	errWrongKeys = errors.New("tcp: too many wrong keys")
 	// errSentAway: the other side thinks so of us.
 	errSentAway = errors.New("tcp: the other side wants no more of us, since we named too many wrong keys")
 )
@@ -106,20 +106,20 @@ var (
 // guessed counts a request that names a key that is none here, and was none lately. The
 // same one again teaches nobody anything: it is the mistake of an honest peer, who has many
 // requests under way.
-func (l *lane) guessed(key uint64) {
+func (l *lane) wrongKey(key uint64) {
 	r := l.s.r
-	if r.guessed && r.guess == key {
+	if r.hasWrongKey && r.wrongKey == key {
 		return
 	}
 	l.p.dev.stats.guesses.Add(1)
-	r.guess, r.guessed = key, true
-	l.tooCurious = l.p.dev.wards.guess(r.at.gid)
+	r.wrongKey, r.hasWrongKey = key, true
+	l.tooManyWrongKeys = l.p.dev.keyGuard.countWrong(r.at.gid)
 }
 
 // sendAway ends the sessions with a queue pair that guesses keys, and tells it so.
 func (p *port) sendAway(r *remote) {
 	p.dev.stats.sentAway.Add(1)
-	p.complaints.warn("tcp: sessions ended", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", errGuesses)
+	p.warnLog.warn("tcp: sessions ended", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", errWrongKeys)
 	for _, s := range [...]*session{r.dialed, r.accepted} {
 		if s == nil {
 			continue

@@ -10,27 +10,27 @@ import (
 type laneState uint8
 
 const (
-	laneConnecting laneState = iota // dialed; the stream is not there yet
-	laneKnocking                    // dialed; the other side has not greeted us yet
-	laneVetting                     // the other side's user is being looked up
-	laneAsking                      // dialed; our preamble is on its way, or was not answered yet
-	laneStranger                    // accepted; its preamble has not arrived yet
-	laneUp                          // part of a session
-	laneClosing                     // refused: to be closed when the reply is written
+	laneConnecting       laneState = iota // dialed; the stream is not there yet
+	laneAwaitingGreeting                  // dialed; the other side has not greeted us yet
+	laneCheckingUID                       // the other side's user is being looked up
+	laneAwaitingReply                     // dialed; our preamble is on its way, or was not answered yet
+	laneAccepted                          // accepted; its preamble has not arrived yet
+	laneUp                                // part of a session
+	laneClosing                           // refused: to be closed when the reply is written
 	laneClosed
 )
 
 // lane is one connection. It belongs to the port's shard.
 type lane struct {
-	p     *port
-	s     *session // nil: a stranger's
-	no    uint8    // in the session
-	id    int32    // in the port's table
-	state laneState
-	peer  device.GID // of the socket
-	guest bool       // accepted
-	line  inLine     // of those without a session
-	asked *question  // laneVetting
+	p        *port
+	s        *session // nil: a stranger's
+	no       uint8    // in the session
+	id       int32    // in the port's table
+	state    laneState
+	peer     device.GID // of the socket
+	accepted bool       // accepted
+	idle     idleLink   // of those without a session
+	uidQuery *uidQuery  // laneVetting
 
 	sock socket // while connecting
 	st   stream // afterwards
@@ -38,20 +38,20 @@ type lane struct {
 	// The state reported by the network, and found by reading and writing since.
 	readable, writable, ended bool
 	failed                    error // of writing
-	dirty, ready              bool  // in the port's list of that name
-	owes                      uint8 // statuses in out that may wait, while it is not dirty
-	owing                     bool  // in the port's list of that name
+	writeQueued, readQueued   bool  // in the port's list of that name
+	delayed                   uint8 // statuses in out that may wait, while it is not dirty
+	statusQueued              bool  // in the port's list of that name
 
-	hello  [preambleLen]byte // a preamble, or the reply to one, as far as it came
-	helloN int
-	asking []byte // the rest of our preamble, dialed
+	handshake      [preambleLen]byte // a preamble, or the reply to one, as far as it came
+	handshakeN     int
+	unsentPreamble []byte // the rest of our preamble, dialed
 
 	in   []byte // came and was not parsed: in[r:w]
 	r, w int
 	sink sink
 	out  out
 
-	tooCurious bool // it names keys that are none
+	tooManyWrongKeys bool // it names keys that are none
 
 	bye    bool  // the other side said bye, or closed after a bye on another lane
 	under  int   // own requests that are in progress on it
@@ -83,18 +83,18 @@ const (
 // write hands pending output to the stream as far as it has room.
 func (l *lane) write() {
 	switch l.state {
-	case laneAsking:
-		l.ask()
+	case laneAwaitingReply:
+		l.writePreamble()
 		return
-	case laneUp, laneStranger, laneClosing:
+	case laneUp, laneAccepted, laneClosing:
 	default:
 		return
 	}
 	p := l.p
-	l.owes = 0
+	l.delayed = 0
 	for i := 0; l.out.size > 0 && l.writable; i++ {
 		if i == writeTurns {
-			p.turns.soil(l) // others are waiting, too
+			p.ready.queueWrite(l) // others are waiting, too
 			return
 		}
 		vec, held, total := l.out.gather(p.vec[:0], p.held[:0], p.dev.regions, writeTurn)
@@ -124,12 +124,12 @@ func (l *lane) write() {
 // cannotWrite has what has arrived read first, perhaps the reason.
 func (l *lane) cannotWrite(err error) {
 	l.writable, l.readable, l.ended, l.failed = false, true, true, err
-	l.p.turns.awaken(l)
+	l.p.ready.queueRead(l)
 }
 
 // read takes the bytes that have arrived, within a budget.
 func (l *lane) read() {
-	for budget := readBudget; l.readable && budget > 0 && l.state != laneVetting; {
+	for budget := readBudget; l.readable && budget > 0 && l.state != laneCheckingUID; {
 		n, asked, err := l.readOnce()
 		budget -= n
 		switch {
@@ -150,8 +150,8 @@ func (l *lane) read() {
 			return
 		}
 	}
-	if l.readable && l.state != laneClosed && l.state != laneVetting {
-		l.p.turns.awaken(l)
+	if l.readable && l.state != laneClosed && l.state != laneCheckingUID {
+		l.p.ready.queueRead(l)
 	}
 }
 
@@ -163,7 +163,7 @@ func (l *lane) readOnce() (n, asked int, err error) {
 		n, err = l.st.readv(nil, l.p.trash[:])
 		return n, len(l.p.trash), err
 	default:
-		return l.readHello()
+		return l.readHandshake()
 	}
 	if l.in == nil {
 		l.in = make([]byte, inBytes+maxLen+l.p.dev.cfg.MTU)
@@ -279,7 +279,7 @@ func (p *port) newLane(state laneState, peer device.GID) *lane {
 		l.id, p.free = p.free[n-1], p.free[:n-1]
 	} else {
 		l.id = int32(len(p.conns))
-		p.conns = append(p.conns, place{})
+		p.conns = append(p.conns, connSlot{})
 	}
 	c := &p.conns[l.id]
 	c.l = l
@@ -328,12 +328,12 @@ func (p *port) closeLane(l *lane) {
 	l.out, l.in = out{}, nil
 	p.conns[l.id].l = nil
 	p.free = append(p.free, l.id)
-	if l.guest {
-		p.door.leave(l)
+	if l.accepted {
+		p.acceptor.forget(l)
 	}
-	if l.asked != nil {
-		l.asked.over.Store(true)
-		l.asked = nil
+	if l.uidQuery != nil {
+		l.uidQuery.over.Store(true)
+		l.uidQuery = nil
 	}
 }
 
@@ -348,7 +348,7 @@ const (
 
 // onTick checks all connections.
 func (p *port) onTick() {
-	p.door.listenAgain()
+	p.acceptor.resume()
 	n := 0
 	for i := range p.conns {
 		if l := p.conns[i].l; l != nil {
@@ -365,7 +365,7 @@ func (p *port) onTick() {
 			delete(p.remotes, at)
 		}
 	}
-	if n == 0 && len(p.remotes) == 0 && !p.door.deaf {
+	if n == 0 && len(p.remotes) == 0 && !p.acceptor.paused {
 		p.setTick(false)
 	}
 }

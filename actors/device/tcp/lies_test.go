@@ -107,7 +107,7 @@ func TestWordsThenSilence(t *testing.T) {
 	f := inside(t, n)
 	f.frame(frame{kind: kindSend, length: 3, token: 1, qkey: 5}, []byte("abc")...)
 	require.NoError(t, f.c.(*net.TCPConn).CloseWrite())
-	took := until(t, "packet, and end", func() bool { return len(n.recvs) == 1 && n.port().door.guests == 0 }, n)
+	took := until(t, "packet, and end", func() bool { return len(n.recvs) == 1 && n.port().acceptor.accepted == 0 }, n)
 	require.Less(t, took, 30*time.Second, "it need not be asked")
 }
 

@@ -102,7 +102,7 @@ func (n *network) look() {
 		e := &n.events[i]
 		switch e.Fd {
 		case listenerID:
-			p.door.accept()
+			p.acceptor.accept()
 		case tickID:
 			drainCounter(n.tick)
 			p.ticked = true
@@ -132,13 +132,13 @@ func (n *network) onEvent(l *lane, events uint32) {
 	}
 	if events&unix.EPOLLOUT != 0 && !l.writable {
 		l.writable = true
-		if l.out.size > 0 || len(l.asking) > 0 {
-			p.turns.soil(l)
+		if l.out.size > 0 || len(l.unsentPreamble) > 0 {
+			p.ready.queueWrite(l)
 		}
 	}
 	if events&^unix.EPOLLOUT != 0 {
 		l.readable = true
-		p.turns.awaken(l)
+		p.ready.queueRead(l)
 	}
 }
 
@@ -196,7 +196,7 @@ func (n *network) accept() (socket, address, error) {
 }
 
 // heed changes whether connections that wait make news, and reports whether it could.
-func (n *network) heed(on bool) bool {
+func (n *network) watchListener(on bool) bool {
 	events := uint32(0)
 	if on {
 		events = unix.EPOLLIN
@@ -207,7 +207,7 @@ func (n *network) heed(on bool) bool {
 // dial begins to connect a lane's socket. When that is over, look calls dialer.connected.
 func (n *network) dial(l *lane, to address) error {
 	fd, err := n.newSocket()
-	for noDescriptors(err) && n.p.door.dismiss() {
+	for noDescriptors(err) && n.p.acceptor.evictOldest() {
 		fd, err = n.newSocket()
 	}
 	if err != nil {

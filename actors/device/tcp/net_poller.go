@@ -20,7 +20,7 @@ type network struct {
 	p        *port
 	listener *net.TCPListener
 	accepted chan arrival  // by the goroutine that accepts
-	goOn     chan struct{} // after an error it waits for this
+	resume   chan struct{} // after an error it waits for this
 	halted   bool          // it does
 	over     context.Context
 	end      context.CancelFunc
@@ -104,7 +104,7 @@ func (n *network) listen(at address) (address, error) {
 	if err != nil {
 		return at, err
 	}
-	n.listener, n.accepted, n.goOn = l, make(chan arrival, maxAccepted), make(chan struct{}, 1)
+	n.listener, n.accepted, n.resume = l, make(chan arrival, maxAccepted), make(chan struct{}, 1)
 	n.running.Go(n.serve)
 	return addressAt(l.Addr()), nil
 }
@@ -128,7 +128,7 @@ func (n *network) serve() {
 		n.p.bell.note(func(n *news) { n.accept = true })
 		if a.err != nil {
 			select {
-			case <-n.goOn:
+			case <-n.resume:
 			case <-n.over.Done():
 				return
 			}
@@ -138,7 +138,7 @@ func (n *network) serve() {
 
 // accept takes a waiting connection; errNothing: there is none.
 func (n *network) accept() (socket, address, error) {
-	n.heed(true)
+	n.watchListener(true)
 	select {
 	case a := <-n.accepted:
 		if a.err != nil {
@@ -153,10 +153,10 @@ func (n *network) accept() (socket, address, error) {
 }
 
 // heed lets connections be accepted again after an error, and reports whether it could.
-func (n *network) heed(on bool) bool {
+func (n *network) watchListener(on bool) bool {
 	if on && n.halted {
 		n.halted = false
-		n.goOn <- struct{}{}
+		n.resume <- struct{}{}
 	}
 	return true
 }
@@ -164,7 +164,7 @@ func (n *network) heed(on bool) bool {
 // stream makes a stream of a connected socket, which belongs to it from now on, also after an error.
 func (n *network) stream(l *lane, s socket, c conn) (stream, error) {
 	l.readable, l.writable = true, true // so that readv and writev are called, and ask
-	n.p.turns.awaken(l)
+	n.p.ready.queueRead(l)
 	if creds := n.p.dev.cfg.Credentials; creds != nil {
 		return creds.wrap(s, c)
 	}
@@ -237,7 +237,7 @@ func (n *network) dialed(l *lane) error {
 	switch {
 	case !w.done:
 		return errNothing
-	case noDescriptors(w.err) && n.p.door.dismiss():
+	case noDescriptors(w.err) && n.p.acceptor.evictOldest():
 		_ = n.dial(l, l.s.r.at) // never fails
 		return errNothing
 	case w.err != nil:

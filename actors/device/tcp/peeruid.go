@@ -13,24 +13,26 @@ var errOtherUser = fmt.Errorf("%w: a process of another user (Config.AnyLocalUse
 // usher finds out whether the process at the other end of a connection within this host
 // belongs to our user. The system may take its time to answer, so a goroutine asks; it
 // exists while there are questions.
-type usher struct {
+type uidChecker struct {
 	bell *bell
 	uid  uint32
 
-	mu     sync.Mutex
-	owners *owners // the goroutine's
-	asked  []*question
-	busy   bool // the goroutine exists
-	over   bool
+	mu      sync.Mutex
+	owners  *socketOwners // the goroutine's
+	queries []*uidQuery
+	busy    bool // the goroutine exists
+	over    bool
 }
 
-func newUsher(b *bell) *usher { return &usher{bell: b, uid: uint32(os.Geteuid()), owners: newOwners()} }
+func newUIDChecker(b *bell) *uidChecker {
+	return &uidChecker{bell: b, uid: uint32(os.Geteuid()), owners: newSocketOwners()}
+}
 
 // ask puts a question, of which a lane has one at a time.
-func (u *usher) ask(q *question) {
+func (u *uidChecker) ask(q *uidQuery) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.asked = append(u.asked, q)
+	u.queries = append(u.queries, q)
 	if !u.busy {
 		u.busy = true
 		go u.run()
@@ -38,7 +40,7 @@ func (u *usher) ask(q *question) {
 }
 
 // run answers questions until there are none.
-func (u *usher) run() {
+func (u *uidChecker) run() {
 	for q := u.next(); q != nil; q = u.next() {
 		if q.over.Load() {
 			continue
@@ -53,23 +55,23 @@ func (u *usher) run() {
 }
 
 // next takes the next question; nil: there is none.
-func (u *usher) next() *question {
+func (u *uidChecker) next() *uidQuery {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.asked) == 0 || u.over {
+	if len(u.queries) == 0 || u.over {
 		if u.busy = false; u.over {
 			u.owners.close()
 		}
 		return nil
 	}
-	q := u.asked[0]
-	u.asked[0] = nil
-	u.asked = u.asked[1:]
+	q := u.queries[0]
+	u.queries[0] = nil
+	u.queries = u.queries[1:]
 	return q
 }
 
 // close ends it. The shard must not use it afterwards.
-func (u *usher) close() {
+func (u *uidChecker) close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.over = true; !u.busy {

@@ -15,7 +15,7 @@ import (
 
 // owners says which users sockets of this host belong to. The methods of one wait for
 // the system; one goroutine at a time may call them.
-type owners struct {
+type socketOwners struct {
 	diag  int    // a netlink socket; -1: the system has no such thing
 	knows bool   // diag has found a socket, so that one that it does not find is not there
 	tcp4  string // the file that has the same, should diag not answer
@@ -27,8 +27,8 @@ type owners struct {
 // thread, as that of the queue pair's sockets. The files are opened later, by a thread that runs
 // for all of the process, so a queue pair in a namespace of one thread of it depends on diag: it is
 // not found in the files of another, and nobody gets in.
-func newOwners() *owners {
-	o := &owners{diag: -1, tcp4: "/proc/thread-self/net/tcp", tcp6: "/proc/thread-self/net/tcp6"}
+func newSocketOwners() *socketOwners {
+	o := &socketOwners{diag: -1, tcp4: "/proc/thread-self/net/tcp", tcp6: "/proc/thread-self/net/tcp6"}
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return o
@@ -42,14 +42,14 @@ func newOwners() *owners {
 	return o
 }
 
-func (o *owners) close() {
+func (o *socketOwners) close() {
 	if o.diag >= 0 {
 		_ = unix.Close(o.diag)
 	}
 }
 
 // of returns the user whose socket is at p.near, connected to p.far.
-func (o *owners) of(p sockPair) (uid uint32, err error) {
+func (o *socketOwners) of(p sockPair) (uid uint32, err error) {
 	if o.diag >= 0 {
 		uid, err = o.ask(p)
 		o.knows = o.knows || err == nil
@@ -74,7 +74,7 @@ const (
 
 // ask asks for the socket of exactly this pair. An answer about anything else, as a
 // listening socket of that port, does not count.
-func (o *owners) ask(p sockPair) (uint32, error) {
+func (o *socketOwners) ask(p sockPair) (uint32, error) {
 	b := o.buf[:diagHeader+diagRequest]
 	clear(b)
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))
@@ -136,7 +136,7 @@ func (p sockPair) parse(b []byte) (uint32, error) {
 }
 
 // read looks the pair up in the system's list of connections.
-func (o *owners) read(p sockPair) (uint32, error) {
+func (o *socketOwners) read(p sockPair) (uint32, error) {
 	file := o.tcp6
 	if AddrOf(p.near.gid).Is4() {
 		file = o.tcp4

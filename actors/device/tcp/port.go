@@ -23,17 +23,17 @@ type port struct {
 	remotes map[address]*remote
 	routes  []route // by address handle
 
-	conns []place // connections by number
+	conns []connSlot // connections by number
 	free  []int32
 
-	turns turns
+	ready readyList
 	bell  *bell
 
 	dialer   dialer
-	door     door
+	acceptor acceptor
 	refusals refusals
 
-	complaints, notes complaints
+	warnLog, infoLog rateLimitedLog
 
 	outBytes, outSegs int // most that a lane may have to write: copies, and pieces
 
@@ -50,7 +50,7 @@ type port struct {
 }
 
 // place is one in the table of connections.
-type place struct {
+type connSlot struct {
 	l   *lane
 	gen int32
 }
@@ -83,10 +83,10 @@ func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error
 		outBytes: c.SQDepth*(a.cfg.MTU+maxLen) + maxDepth*2*baseLen + spareBytes,
 		outSegs:  2*c.SQDepth + 3*maxDepth,
 
-		complaints: complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
-		notes:      complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
+		warnLog: rateLimitedLog{log: a.cfg.Logger, clock: a.cfg.Clock},
+		infoLog: rateLimitedLog{log: a.cfg.Logger, clock: a.cfg.Clock},
 	}
-	p.door = door{p: p}
+	p.acceptor = acceptor{p: p}
 	p.dialer = dialer{p: p, session: firstSession()}
 	p.reqs = requests{list: make([]request, c.SQDepth), inbox: &p.inbox}
 	if err := p.open(c.QPN); err != nil {
@@ -103,10 +103,10 @@ func (p *port) open(qpn uint16) (err error) {
 	if err = p.net.open(p); err != nil {
 		return err
 	}
-	if p.door.greets() && !p.dev.cfg.AnyLocalUser {
-		p.door.usher = newUsher(p.bell)
+	if p.acceptor.hasGreeting() && !p.dev.cfg.AnyLocalUser {
+		p.acceptor.uids = newUIDChecker(p.bell)
 	}
-	p.self.qpn, err = p.door.listen(qpn)
+	p.self.qpn, err = p.acceptor.listen(qpn)
 	return err
 }
 
@@ -126,8 +126,8 @@ func (p *port) Unroute(device.AH) {}
 
 // Doorbell implements nic.Carrier: all output is written, one call per lane.
 func (p *port) Doorbell() {
-	if len(p.turns.dirty) > 0 {
-		p.turns.clean()
+	if len(p.ready.toWrite) > 0 {
+		p.ready.writeAll()
 	}
 }
 
@@ -150,9 +150,9 @@ func (p *port) Poll(c []device.Completion) int {
 func (p *port) Arm() bool {
 	p.skip, p.due = 0, false
 	p.progress()
-	p.turns.pay()
+	p.ready.flushStatuses()
 	p.Doorbell()
-	if p.due || len(p.turns.ready) > 0 || len(p.turns.dirty) > 0 || !p.inbox.polled() {
+	if p.due || len(p.ready.toRead) > 0 || len(p.ready.toWrite) > 0 || !p.inbox.polled() {
 		return false
 	}
 	p.armed = true
@@ -197,8 +197,8 @@ func (p *port) closeAll() {
 	if p.bell != nil {
 		p.bell.close()
 	}
-	if p.door.usher != nil {
-		p.door.usher.close()
+	if p.acceptor.uids != nil {
+		p.acceptor.uids.close()
 	}
 }
 
@@ -218,23 +218,23 @@ func (p *port) setTick(on bool) {
 // progress moves bytes: pending output, and if it is time for a check of the
 // sockets, input.
 func (p *port) progress() {
-	if len(p.turns.owing) > 0 {
-		if p.turns.polls++; p.turns.polls > owedPolls {
-			p.turns.pay()
+	if len(p.ready.statuses) > 0 {
+		if p.ready.polls++; p.ready.polls > delayedPolls {
+			p.ready.flushStatuses()
 		}
 	}
-	if len(p.turns.dirty) > 0 {
-		p.turns.clean()
+	if len(p.ready.toWrite) > 0 {
+		p.ready.writeAll()
 	}
 	if p.skip > 0 {
-		if p.skip--; len(p.turns.ready) == 0 {
+		if p.skip--; len(p.ready.toRead) == 0 {
 			return
 		}
 	}
 	p.net.look()
-	if len(p.turns.ready) > 0 {
+	if len(p.ready.toRead) > 0 {
 		p.idle, p.skip = 0, 0
-		p.turns.readAll()
+		p.ready.readAll()
 	} else {
 		p.idle = min(p.idle+1, maxSkip)
 		if p.skip = p.idle; p.reqs.under > 0 {
@@ -248,88 +248,88 @@ func (p *port) progress() {
 }
 
 // turns are the lanes that have something to do.
-type turns struct {
-	dirty []*lane // with output that nothing else makes them write
-	ready []*lane // with input, according to the network, or the budget was used up
-	spare []*lane // the second buffer of dirty, while one is iterated
+type readyList struct {
+	toWrite []*lane // with output that nothing else makes them write
+	toRead  []*lane // with input, according to the network, or the budget was used up
+	spare   []*lane // the second buffer of dirty, while one is iterated
 
-	owing []*lane // with statuses that may wait
-	polls int     // since there are any
+	statuses []*lane // with statuses that may wait
+	polls    int     // since there are any
 }
 
 const (
 	// maxOwed is how many statuses of a lane wait. A sender has far more packets under way
 	// before it must wait for one.
-	maxOwed = 16
+	maxDelayed = 16
 	// owedPolls is how many polls they wait for something to leave with: about as long
 	// as an application takes to answer at once, and less than a system call.
-	owedPolls = 8
+	delayedPolls = 8
 )
 
 // soil makes l write its output at the end of the turn.
-func (t *turns) soil(l *lane) {
-	if !l.dirty && l.writable {
-		l.dirty = true
-		t.dirty = append(t.dirty, l)
+func (t *readyList) queueWrite(l *lane) {
+	if !l.writeQueued && l.writable {
+		l.writeQueued = true
+		t.toWrite = append(t.toWrite, l)
 	}
 }
 
 // owe makes l write a status that was added to its output within owedPolls polls.
-func (t *turns) owe(l *lane) {
-	switch l.owes++; {
-	case l.owes >= maxOwed:
-		t.soil(l)
-	case !l.owing:
-		l.owing = true
-		t.owing = append(t.owing, l)
+func (t *readyList) delayStatus(l *lane) {
+	switch l.delayed++; {
+	case l.delayed >= maxDelayed:
+		t.queueWrite(l)
+	case !l.statusQueued:
+		l.statusQueued = true
+		t.statuses = append(t.statuses, l)
 	}
 }
 
 // pay has all that is owed written.
-func (t *turns) pay() {
-	for i, l := range t.owing {
-		t.owing[i] = nil
-		l.owing = false
-		if l.owes > 0 && l.state == laneUp {
-			t.soil(l)
+func (t *readyList) flushStatuses() {
+	for i, l := range t.statuses {
+		t.statuses[i] = nil
+		l.statusQueued = false
+		if l.delayed > 0 && l.state == laneUp {
+			t.queueWrite(l)
 		}
 	}
-	t.owing, t.polls = t.owing[:0], 0
+	t.statuses, t.polls = t.statuses[:0], 0
 }
 
 // clean writes pending output.
-func (t *turns) clean() {
-	list := t.dirty
-	t.dirty, t.spare = t.spare[:0], nil
+func (t *readyList) writeAll() {
+	list := t.toWrite
+	t.toWrite, t.spare = t.spare[:0], nil
 	for i, l := range list {
 		list[i] = nil
-		l.dirty = false
+		l.writeQueued = false
 		l.write()
 	}
 	t.spare = list[:0]
 }
 
 // awaken lets l be read.
-func (t *turns) awaken(l *lane) {
-	if !l.ready {
-		l.ready = true
-		t.ready = append(t.ready, l)
+func (t *readyList) queueRead(l *lane) {
+	if !l.readQueued {
+		l.readQueued = true
+		t.toRead = append(t.toRead, l)
 	}
 }
 
 // readAll reads from ready lanes. Lanes that are not done stay ready.
-func (t *turns) readAll() {
-	n := len(t.ready)
+func (t *readyList) readAll() {
+	n := len(t.toRead)
 	for i := range n {
-		l := t.ready[i]
-		l.ready = false
+		l := t.toRead[i]
+		l.readQueued = false
 		if l.state != laneClosed {
 			l.read()
 		}
 	}
-	k := copy(t.ready, t.ready[n:])
-	clear(t.ready[k:])
-	t.ready = t.ready[:k]
+	k := copy(t.toRead, t.toRead[n:])
+	clear(t.toRead[k:])
+	t.toRead = t.toRead[:k]
 }
 
 // bell is how goroutines that work for a queue pair tell the shard that there is news: an
@@ -403,29 +403,29 @@ func (p *port) onBell() {
 	n := p.bell.heard()
 	p.ticked, p.due = p.ticked || n.tick, p.due || n.wake
 	if n.accept {
-		p.door.accept()
+		p.acceptor.accept()
 	}
 	for _, l := range n.lanes {
 		switch l.state {
 		case laneClosed:
 		case laneConnecting:
 			p.dialer.connected(l)
-		case laneVetting:
+		case laneCheckingUID:
 			l.readable, l.writable = true, true // for later
-			if l.asked != nil && l.asked.answered.Load() {
-				p.door.onVetted(l)
+			if l.uidQuery != nil && l.uidQuery.answered.Load() {
+				p.acceptor.onUID(l)
 			}
-			p.turns.awaken(l)
+			p.ready.queueRead(l)
 		default:
 			l.readable, l.writable = true, true
-			p.turns.soil(l)
-			p.turns.awaken(l)
+			p.ready.queueWrite(l)
+			p.ready.queueRead(l)
 		}
 	}
 }
 
 // question is about the other side of a lane.
-type question struct {
+type uidQuery struct {
 	l        *lane
 	pair     sockPair
 	over     atomic.Bool // the lane was closed: nobody wants to know

@@ -28,16 +28,16 @@ type verdict uint8
 
 // Verdicts. Numbers never change.
 const (
-	taken        verdict = iota
-	wrongVersion         // of the preamble
-	wrongPlace           // the queue pair is not here
-	wrongMTU             // the fabric has another
-	wrongSession         // a lane of an unknown session, or one that the session has already
-	wrongPeer            // the connection does not vouch for the address
-	tooMany              // connections
-	wrongUser            // of this host
-	mustWait             // keys were guessed from the host
-	verdicts             // how many there are
+	taken         verdict = iota
+	wrongVersion          // of the preamble
+	wrongPlace            // the queue pair is not here
+	wrongMTU              // the fabric has another
+	wrongSession          // a lane of an unknown session, or one that the session has already
+	wrongPeer             // the connection does not vouch for the address
+	tooMany               // connections
+	wrongUser             // of this host
+	hostThrottled         // keys were guessed from the host
+	verdicts              // how many there are
 )
 
 var verdictText = [verdicts]string{
@@ -50,7 +50,7 @@ func (v verdict) status() device.Status {
 	switch v {
 	case wrongVersion, wrongMTU:
 		return device.StatusMismatch
-	case wrongPeer, wrongUser, mustWait:
+	case wrongPeer, wrongUser, hostThrottled:
 		return device.StatusUnknownPeer
 	case tooMany:
 		return device.StatusUnreachable

@@ -99,7 +99,7 @@ func (p *port) Send(wr *device.SendWR, token uint64) device.Status {
 	l.out.bytes(wr.Payload)
 	p.reqs.begin(l, token)
 	p.skip, p.idle = 0, 0
-	p.turns.soil(l)
+	p.ready.queueWrite(l)
 	if l.out.size >= earlyWrite {
 		l.write()
 	}
@@ -144,7 +144,7 @@ func (p *port) RDMA(wr *device.SendWR, token uint64) device.Status {
 	if r := p.reqs.begin(l, token); wr.Kind == device.WRRead && len(wr.Payload) > 0 {
 		r.dst = wr.Payload
 	}
-	p.turns.soil(l)
+	p.ready.queueWrite(l)
 	return nic.Pending
 }
 
@@ -171,8 +171,8 @@ func (l *lane) onFrame(f *frame, b []byte) error {
 		l.onBye()
 		return nil
 	}
-	if l.tooCurious {
-		return errGuesses
+	if l.tooManyWrongKeys {
+		return errWrongKeys
 	}
 	if len(l.out.buf)-l.out.head > l.p.outBytes || len(l.out.segs)-l.out.first > l.p.outSegs {
 		return fmt.Errorf("%w: more requests than a queue pair may have outstanding", errFrame)
@@ -184,7 +184,7 @@ func (l *lane) onFrame(f *frame, b []byte) error {
 // or Arm, perhaps together with a packet in the same direction.
 func (l *lane) answer(f *frame) {
 	l.out.frame(f)
-	l.p.turns.soil(l)
+	l.p.ready.queueWrite(l)
 }
 
 // status ends the request f of the other side.
@@ -195,19 +195,19 @@ func (l *lane) status(f *frame, st device.Status) {
 // taken ends a send of the other side whose packet lies in a receive. That needs no write
 // of its own as long as a packet in the same direction may come soon, and several leave
 // together.
-func (l *lane) taken(f *frame) {
+func (l *lane) acknowledge(f *frame) {
 	l.out.frame(&frame{kind: kindStatus, token: f.token, status: device.StatusOK})
-	l.p.turns.owe(l)
+	l.p.ready.delayStatus(l)
 }
 
 func (l *lane) onSend(f *frame, b []byte) {
 	l.s.used = true
 	if f.qkey != l.p.qkey {
-		l.guessed(uint64(f.qkey))
+		l.wrongKey(uint64(f.qkey))
 		l.status(f, device.StatusBadDestQPN)
 		return
 	}
-	if f.begins && l.s.r.held && int32(f.data-l.s.r.turn) >= 0 {
+	if f.begins && l.s.r.heldBack && int32(f.data-l.s.r.heldFrom) >= 0 {
 		l.status(f, device.StatusRNR)
 		return
 	}
@@ -219,7 +219,7 @@ func (l *lane) onSend(f *frame, b []byte) {
 	copy(l.p.inbox.slot(slot, len(b)), b)
 	c := l.p.inbox.arrival(device.OpRecv, &l.s.r.at)
 	c.ID, c.Len, c.HasImm, c.Imm = uint64(slot), len(b), f.imm, f.data
-	l.taken(f)
+	l.acknowledge(f)
 }
 
 // takeSlot takes a posted receive, see inbox.
@@ -229,14 +229,14 @@ func (l *lane) takeSlot() (int32, bool) { return l.p.inbox.take(l.s.r, len(l.p.r
 func (l *lane) admit(f *frame, a device.Access) device.Status {
 	l.s.used = true
 	if f.qkey != l.p.qkey {
-		l.guessed(uint64(f.qkey))
+		l.wrongKey(uint64(f.qkey))
 		return device.StatusBadDestQPN
 	}
 	r, _ := l.p.dev.regions.Hold(f.rkey, f.addr, f.length, a)
 	if r == nil {
 		l.p.inbox.refused(&l.s.r.at, f.rkey)
 		if !l.p.dev.regions.Knows(f.rkey) {
-			l.guessed(f.rkey)
+			l.wrongKey(f.rkey)
 		}
 		return device.StatusBadAddress
 	}
@@ -251,7 +251,7 @@ func (l *lane) onRead(f *frame) {
 		return
 	}
 	l.out.region(f.rkey, f.addr, f.length, f.token)
-	l.p.turns.soil(l)
+	l.p.ready.queueWrite(l)
 }
 
 // onWrite decides, before the bytes arrive, what to do with them.

@@ -27,16 +27,16 @@ type remote struct {
 	known bool
 	// doubt: a session broke without a bye, and the one that is being dialed will show
 	// whether the queue pair is still there. resets counts tries that began well.
-	doubt  bool
-	resets uint8
-	said   bool // bye: its end is reported when no session is left
+	doubt   bool
+	resets  uint8
+	saidBye bool // bye: its end is reported when no session is left
 
-	guessed bool   // keys
-	guess   uint64 // the latest
+	hasWrongKey bool   // keys
+	wrongKey    uint64 // the latest
 
-	slots uint32 // receives that packets of its take
-	held  bool   // back: messages from turn on are refused
-	turn  uint32
+	slots    uint32 // receives that packets of its take
+	heldBack bool   // back: messages from turn on are refused
+	heldFrom uint32
 
 	idle      uint8 // ticks without a session
 	forgotten bool
@@ -44,15 +44,15 @@ type remote struct {
 
 // session connects two queue pairs: lane 0, and for RDMA some more.
 type session struct {
-	r      *remote
-	num    uint64
-	dialed bool
-	lanes  [1 + maxLanes]*lane
-	want   uint8      // lanes that it should have beside lane 0
-	turn   int        // the last that bulk chose
-	tries  uint8      // connections that were closed before a reply
-	began  clock.Time // dialed
-	meant  uint32     // dialed: the Q_Key that the other side should have
+	r        *remote
+	num      uint64
+	dialed   bool
+	lanes    [1 + maxLanes]*lane
+	want     uint8      // lanes that it should have beside lane 0
+	lastBulk int        // the last that bulk chose
+	tries    uint8      // connections that were closed before a reply
+	began    clock.Time // dialed
+	meant    uint32     // dialed: the Q_Key that the other side should have
 
 	crossing uint64 // dialed: the one that the other side was dialing when it took this one; 0: none
 
@@ -79,8 +79,8 @@ func follows(num, last uint64) bool { return num>>32 != last>>32 || num > last }
 // bulk chooses a lane for RDMA.
 func (s *session) bulk() *lane {
 	for range maxLanes {
-		s.turn = s.turn%maxLanes + 1
-		if l := s.lanes[s.turn]; l != nil && l.state == laneUp && !l.bye {
+		s.lastBulk = s.lastBulk%maxLanes + 1
+		if l := s.lanes[s.lastBulk]; l != nil && l.state == laneUp && !l.bye {
 			return l
 		}
 	}
@@ -142,7 +142,7 @@ func (p *port) end(s *session, st device.Status) {
 	}
 	r.choose()
 	r.idle = 0
-	if r.said && r.dialed == nil && r.accepted == nil {
+	if r.saidBye && r.dialed == nil && r.accepted == nil {
 		p.reportLeft(r) // before the requests that fail of it
 	}
 	for _, l := range s.lanes {
@@ -191,8 +191,8 @@ func (p *port) meetDialed(s *session, h *preamble) {
 // mustWait reports whether a queue pair at a host, perhaps a known one, may not begin a
 // session yet, since keys were guessed from there. One that was there before and has
 // guessed none is not to suffer for others of its host.
-func (p *port) mustWait(host device.GID, r *remote) bool {
-	return (r == nil || !r.known || r.guessed) && p.dev.wards.waits(host)
+func (p *port) throttled(host device.GID, r *remote) bool {
+	return (r == nil || !r.known || r.hasWrongKey) && p.dev.keyGuard.throttled(host)
 }
 
 // reportGone reports that r is gone, once.
@@ -202,17 +202,17 @@ func (p *port) reportGone(r *remote) {
 		r.known = false
 		p.inbox.arrival(device.OpGone, &r.at).QKey = r.qkey
 		p.dev.stats.gone.Add(1)
-		p.notes.info("tcp: a queue pair is gone", "address", AddrOf(r.at.gid), "port", r.at.qpn)
+		p.infoLog.info("tcp: a queue pair is gone", "address", AddrOf(r.at.gid), "port", r.at.qpn)
 	}
 }
 
 // reportLeft reports that r was closed in order, if it has said so, once.
 func (p *port) reportLeft(r *remote) {
-	if r.said {
-		r.said = false
+	if r.saidBye {
+		r.saidBye = false
 		c := p.inbox.arrival(device.OpGone, &r.at)
 		c.QKey, c.Left = r.qkey, true
-		p.notes.info("tcp: a queue pair was closed", "address", AddrOf(r.at.gid), "port", r.at.qpn)
+		p.infoLog.info("tcp: a queue pair was closed", "address", AddrOf(r.at.gid), "port", r.at.qpn)
 	}
 }
 
@@ -220,7 +220,7 @@ func (p *port) reportLeft(r *remote) {
 // dialed once more: if nothing listens there, it is gone.
 func (p *port) broke(r *remote, why error) {
 	p.dev.stats.broken.Add(1)
-	p.notes.info("tcp: session lost", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	p.infoLog.info("tcp: session lost", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 	if p.endAll(r, statusOf(why)) && r.known {
 		r.doubt = true
 		if s, st := p.dialer.dial(r, r.qkey); s == nil {
@@ -279,7 +279,7 @@ func (l *lane) untrusted(why error) {
 		return
 	}
 	p.dev.stats.untrusted.Add(1)
-	p.complaints.warn("tcp: no TLS connection", "address", AddrOf(l.peer), "dialed", !l.guest, "why", why)
+	p.warnLog.warn("tcp: no TLS connection", "address", AddrOf(l.peer), "dialed", !l.accepted, "why", why)
 }
 
 // lost handles a session's lane that ended. Bytes that have arrived on the other
@@ -310,16 +310,16 @@ func (p *port) lost(l *lane, why error) {
 func (p *port) violated(l *lane, why error) {
 	r := l.s.r
 	switch {
-	case errors.Is(why, errGuesses):
+	case errors.Is(why, errWrongKeys):
 		p.sendAway(r)
 		return
 	case errors.Is(why, errSentAway):
-		p.complaints.warn("tcp: sent away", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+		p.warnLog.warn("tcp: sent away", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 		p.endAll(r, device.StatusUnknownPeer)
 		return
 	}
 	p.dev.stats.violations.Add(1)
-	p.complaints.warn("tcp: protocol violated", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	p.warnLog.warn("tcp: protocol violated", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 	p.endAll(r, device.StatusAbort)
 }
 
@@ -343,7 +343,7 @@ func (p *port) left(s *session) {
 		}
 	}
 	if s.r.known { // else nobody knows of whom this is
-		s.r.said = true
+		s.r.saidBye = true
 	}
 	s.r.known, s.r.doubt = false, false
 	p.end(s, device.StatusBadDestQPN)
@@ -409,6 +409,6 @@ type holder struct{ of *port }
 // HoldBack implements nic.Holder.
 func (h holder) HoldBack(from nic.Source, on bool, turn uint32) {
 	if r := h.of.remotes[address{from.GID, from.QPN}]; r != nil {
-		r.held, r.turn = on, turn
+		r.heldBack, r.heldFrom = on, turn
 	}
 }

@@ -28,7 +28,7 @@ func TestSetUpWithinTimeout(t *testing.T) {
 			ticksPass(h.n, early)
 			_, err := c.Write(appendGreeting(nil, taken))
 			require.NoError(h.t, err)
-			until(h.t, "a preamble", func() bool { return h.n.port().remotes[h.at].dialed.lanes[0].state == laneAsking }, h.n)
+			until(h.t, "a preamble", func() bool { return h.n.port().remotes[h.at].dialed.lanes[0].state == laneAwaitingReply }, h.n)
 		},
 		"late end": func(h *host) {
 			c := h.bare()
@@ -53,16 +53,16 @@ func TestSetUpWithinTimeout(t *testing.T) {
 // was long looked up.
 func TestStrangerWithinTimeout(t *testing.T) {
 	n := newNode(t, Config{Timeout: time.Hour}, device.QPConfig{})
-	u := n.port().door.usher
+	u := n.port().acceptor.uids
 	u.mu.Lock()
 	u.busy = true // it asks nobody yet
 	u.mu.Unlock()
 	f := newFoe(t, n, nil)
-	until(t, "that it is in", func() bool { return n.port().door.guests == 1 }, n)
+	until(t, "that it is in", func() bool { return n.port().acceptor.accepted == 1 }, n)
 	ticksPass(n, lostAfter-1)
 	go u.run()
 	until(t, "greeting", func() bool { f.hear(); return f.greeted }, n)
-	require.Equal(t, 1, n.port().door.guests)
+	require.Equal(t, 1, n.port().acceptor.accepted)
 	ticksPass(n, 2)
 	f.closed()
 }

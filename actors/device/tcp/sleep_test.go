@@ -45,7 +45,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	none.Cur = 3
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
 	n.poll()
-	deaf := p.door.deaf
+	deaf := p.acceptor.paused
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
 	require.True(t, deaf)
 	until(t, "connection", func() bool { return n.d.Stats().Accepted == 1 }, n)
@@ -64,8 +64,8 @@ func TestOutOfDescriptorsToStrangers(t *testing.T) {
 		until(t, "stranger", func() bool { return n.d.Stats().Accepted == uint64(i+2) }, n)
 	}
 	until(t, "that they are known to be of our user", func() bool {
-		for l := n.port().door.line.first; l != nil; l = l.line.behind {
-			if l.state != laneStranger {
+		for l := n.port().acceptor.idle.first; l != nil; l = l.idle.behind {
+			if l.state != laneAccepted {
 				return false
 			}
 		}
@@ -81,10 +81,10 @@ func TestOutOfDescriptorsToStrangers(t *testing.T) {
 	n.poll()
 	accepted := n.d.Stats().Accepted
 	n.send(other.at(), "x")
-	left := n.port().door.line.n
+	left := n.port().acceptor.idle.n
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
 	require.EqualValues(t, 6, accepted)
-	require.False(t, n.port().door.deaf)
+	require.False(t, n.port().acceptor.paused)
 	require.Equal(t, 3, left)
 	strangers[0].closed()
 	strangers[1].closed()

@@ -25,7 +25,7 @@ import (
 type relay struct {
 	c    conn
 	sock net.Conn
-	tls  *session13 // nil: without
+	tls  *relayTLS // nil: without
 	in   pipe
 	out  pipe
 
@@ -59,7 +59,7 @@ func newRelay(sock net.Conn, c conn, s *secured) *relay {
 	r.in.init(c.ring)
 	r.out.init(c.ring)
 	if s != nil {
-		r.tls = &session13{of: s, records: records{Conn: sock}}
+		r.tls = &relayTLS{of: s, records: records{Conn: sock}}
 	}
 	c.running.Go(r.read)
 	return r
@@ -228,7 +228,7 @@ func (s *secured) wrap(sock socket, c conn) (stream, error) { return newRelay(so
 
 // session13 is TLS 1.3 of a relay, whose goroutines call its methods, but vouch, which is the
 // shard's.
-type session13 struct {
+type relayTLS struct {
 	of      *secured
 	records records
 	conn    *tls.Conn
@@ -236,7 +236,7 @@ type session13 struct {
 }
 
 // shake makes the handshake. The shard gives one up that takes too long, by closing the socket.
-func (t *session13) shake(c *conn) error {
+func (t *relayTLS) shake(c *conn) error {
 	cred, err := t.of.of(c.self)
 	if err != nil {
 		return err
@@ -257,14 +257,14 @@ func (t *session13) shake(c *conn) error {
 	}
 }
 
-func (t *session13) vouch(who wire.RawAddr) error {
+func (t *relayTLS) vouch(who wire.RawAddr) error {
 	if err := t.cred.Verify(t.conn.ConnectionState(), who); err != nil {
 		return fmt.Errorf("%w: %w", errImpostor, err)
 	}
 	return nil
 }
 
-func (t *session13) Read(p []byte) (int, error) {
+func (t *relayTLS) Read(p []byte) (int, error) {
 	n, err := t.conn.Read(p)
 	if errors.Is(err, io.EOF) && t.records.eof.Load() || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errBrokenOff
@@ -273,7 +273,7 @@ func (t *session13) Read(p []byte) (int, error) {
 }
 
 // Write sends all records of p in one call.
-func (t *session13) Write(p []byte) (int, error) {
+func (t *relayTLS) Write(p []byte) (int, error) {
 	t.records.gather()
 	n, err := t.conn.Write(p)
 	if flushed := t.records.flush(); err == nil {

@@ -53,7 +53,7 @@ var _ stream = (*tlsStream)(nil)
 
 // wrap implements Credentials.
 func (s *secured) wrap(fd socket, c conn) (stream, error) {
-	t := &tlsStream{c: c, sock: tlsSocket{fd: fd, shake: newHandshake(c.ring)}}
+	t := &tlsStream{c: c, sock: tlsSocket{fd: fd, shake: newTLSHandshake(c.ring)}}
 	go t.handshake(s, t.sock.shake)
 	return t, nil
 }
@@ -69,7 +69,7 @@ func (t *tlsStream) rise() bool {
 	if t.up || t.fault != nil {
 		return t.fault == nil
 	}
-	over, err := t.sock.carry()
+	over, err := t.sock.exchange()
 	if !over {
 		return false
 	}
@@ -198,7 +198,7 @@ func (t *tlsStream) close() {
 }
 
 // handshake is a goroutine. The shard gives up a handshake that takes too long.
-func (t *tlsStream) handshake(s *secured, k *handshake) {
+func (t *tlsStream) handshake(s *secured, k *tlsHandshake) {
 	cred, err := s.of(t.c.self)
 	if err != nil {
 		k.finish(err)
@@ -240,10 +240,10 @@ const maxHeld = 4 * tlsChunk
 // never wait.
 type tlsSocket struct {
 	fd    int
-	shake *handshake // nil: it is over
-	early []byte     // came with the handshake's last bytes
-	held  []byte     // written, and not taken by the socket yet
-	eof   bool       // the connection is over; crypto/tls may call that an orderly end (RFC 8446, 6.1)
+	shake *tlsHandshake // nil: it is over
+	early []byte        // came with the handshake's last bytes
+	held  []byte        // written, and not taken by the socket yet
+	eof   bool          // the connection is over; crypto/tls may call that an orderly end (RFC 8446, 6.1)
 
 	rv [2]unix.Iovec
 	wv [maxIovecs]unix.Iovec
@@ -346,7 +346,7 @@ func (c *cursor) pass(n int) int {
 // handshake carries the bytes of a handshake between the goroutine that computes it and
 // the shard, which has the socket to itself: a connection costs one descriptor, and is closed
 // at once.
-type handshake struct {
+type tlsHandshake struct {
 	ring func() // tells the shard that there is output, room for input, or a result
 
 	mu     sync.Mutex
@@ -362,14 +362,14 @@ type handshake struct {
 // maxShake is how much input waits for the goroutine. A flight has a few KiB.
 const maxShake = 32 << 10
 
-func newHandshake(ring func()) *handshake {
-	k := &handshake{ring: ring}
+func newTLSHandshake(ring func()) *tlsHandshake {
+	k := &tlsHandshake{ring: ring}
 	k.news.L = &k.mu
 	return k
 }
 
 // read is the goroutine's; it waits for input.
-func (k *handshake) read(p []byte) (int, error) {
+func (k *tlsHandshake) read(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.in) == 0 && k.err == nil {
@@ -388,7 +388,7 @@ func (k *handshake) read(p []byte) (int, error) {
 }
 
 // write is the goroutine's; it does not wait.
-func (k *handshake) write(p []byte) (int, error) {
+func (k *tlsHandshake) write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.out)+len(p) > maxHeld {
@@ -400,7 +400,7 @@ func (k *handshake) write(p []byte) (int, error) {
 }
 
 // finish is the goroutine's last call.
-func (k *handshake) finish(err error) {
+func (k *tlsHandshake) finish(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.over, k.result = true, err
@@ -408,7 +408,7 @@ func (k *handshake) finish(err error) {
 }
 
 // end says that no more input will come.
-func (k *handshake) end(err error) {
+func (k *tlsHandshake) end(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.err = err
@@ -417,14 +417,14 @@ func (k *handshake) end(err error) {
 
 // room reports whether there is room for n bytes of input. If not, the bell rings when there
 // is.
-func (k *handshake) room(n int) bool {
+func (k *tlsHandshake) room(n int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.full = !k.over && k.err == nil && len(k.in)+n > maxShake
 	return !k.full && !k.over && k.err == nil
 }
 
-func (k *handshake) feed(b []byte) {
+func (k *tlsHandshake) feed(b []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.in = append(k.in, b...)
@@ -433,7 +433,7 @@ func (k *handshake) feed(b []byte) {
 
 // take moves the output so far to b. When the handshake is over, rest is input that came
 // after it.
-func (k *handshake) take(b []byte) (out, rest []byte, over bool, err error) {
+func (k *tlsHandshake) take(b []byte) (out, rest []byte, over bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	b = append(b, k.out...)
@@ -446,7 +446,7 @@ func (k *handshake) take(b []byte) (out, rest []byte, over bool, err error) {
 
 // carry moves the handshake's bytes from and to the socket, and reports whether it is over,
 // and how it ended.
-func (s *tlsSocket) carry() (over bool, err error) {
+func (s *tlsSocket) exchange() (over bool, err error) {
 	k := s.shake
 	b := make([]byte, 4<<10)
 	for k.room(len(b)) {

@@ -19,10 +19,10 @@ func hasEnded(net.Conn) bool { return false }
 
 // owners would say which users sockets of this host belong to. This system is not asked, and so
 // nobody gets in without credentials, unless Config.AnyLocalUser.
-type owners struct{}
+type socketOwners struct{}
 
-func newOwners() *owners { return &owners{} }
+func newSocketOwners() *socketOwners { return &socketOwners{} }
 
-func (*owners) close() {}
+func (*socketOwners) close() {}
 
-func (*owners) of(sockPair) (uid uint32, err error) { return 0, errNoOwners }
+func (*socketOwners) of(sockPair) (uid uint32, err error) { return 0, errNoOwners }

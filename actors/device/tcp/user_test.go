@@ -148,13 +148,13 @@ func TestOwners(t *testing.T) {
 		other.far.qpn++
 		listener := sockPair{near: p.far, far: address{gid: p.near.gid}}
 
-		diag, file := newOwners(), newOwners()
+		diag, file := newSocketOwners(), newSocketOwners()
 		defer diag.close()
 		require.GreaterOrEqual(t, file.diag, 0)
 		file.close()
 		file.diag = -1
 		diag.tcp4, diag.tcp6 = "/nonexistent", "/nonexistent"
-		for name, o := range map[string]*owners{"sock_diag": diag, "proc": file} {
+		for name, o := range map[string]*socketOwners{"sock_diag": diag, "proc": file} {
 			uid, err := o.of(p)
 			require.NoError(t, err, name)
 			require.EqualValues(t, os.Geteuid(), uid, name)
@@ -168,12 +168,12 @@ func TestOwners(t *testing.T) {
 		b, err := l.Accept()
 		require.NoError(t, err)
 		defer b.Close()
-		for name, o := range map[string]*owners{"sock_diag": diag, "proc": file} {
+		for name, o := range map[string]*socketOwners{"sock_diag": diag, "proc": file} {
 			uid, err := o.of(back)
 			require.NoError(t, err, name)
 			require.EqualValues(t, os.Geteuid(), uid, name)
 		}
-		none := &owners{diag: -1, tcp4: "/nonexistent", tcp6: "/nonexistent"}
+		none := &socketOwners{diag: -1, tcp4: "/nonexistent", tcp6: "/nonexistent"}
 		_, err = none.of(p)
 		require.ErrorIs(t, err, errNoOwners)
 	}
@@ -187,7 +187,7 @@ func addressIn(a net.Addr) address {
 // TestNobodyKnows: if the system does not say whose a socket is, nobody gets in.
 func TestNobodyKnows(t *testing.T) {
 	a, b := newNode(t, Config{}, device.QPConfig{}), newNode(t, Config{AnyLocalUser: true}, device.QPConfig{})
-	o := a.port().door.usher.owners
+	o := a.port().acceptor.uids.owners
 	o.close()
 	o.diag, o.tcp4 = -1, "/nonexistent"
 	require.Equal(t, device.StatusUnknownPeer, a.status(a.send(b.at(), "x"), b))
@@ -198,7 +198,7 @@ func TestNobodyKnows(t *testing.T) {
 // TestWithoutSockDiag: without it, the file is as good.
 func TestWithoutSockDiag(t *testing.T) {
 	a, b := newNode(t, Config{}, device.QPConfig{}), newNode(t, Config{}, device.QPConfig{})
-	o := a.port().door.usher.owners
+	o := a.port().acceptor.uids.owners
 	o.close()
 	o.diag = -1
 	require.Equal(t, device.StatusOK, a.status(a.send(b.at(), strconv.Itoa(1)), b))
