@@ -157,7 +157,7 @@ type Stats struct {
 	Untrusted  uint64 // connections, dialed or accepted, whose TLS handshake failed
 	OtherUsers uint64 // connections whose other side was not known to be our user
 	Guesses    uint64 // keys that others named and that are not, nor lately were, any here
-	SentAway   uint64 // peers whose sessions ended because of guesses
+	SentAway   uint64 // peers whose sessions ended because of wrong keys
 	Broken     uint64 // sessions that ended without a bye
 	Violations uint64 // sessions that ended because of an impossible frame
 	Gone       uint64 // queue pairs that were found to be gone
@@ -181,7 +181,7 @@ func (c *counters) read() Stats {
 	}
 }
 
-// complaints limits what is logged of events that other hosts can cause at will: no more than a few per
+// rateLimitedLog limits what is logged of events that other hosts can cause at will: no more than a few per
 // second are written, and the next one says how many were dropped.
 type rateLimitedLog struct {
 	log   *slog.Logger
@@ -192,7 +192,7 @@ type rateLimitedLog struct {
 	dropped int        // dropped since the last that was written
 }
 
-// mostComplaints is how many are written per second.
+// maxLogged is how many are written per second.
 const maxLogged = 5
 
 func (c *rateLimitedLog) warn(msg string, args ...any) { c.say(slog.LevelWarn, msg, args) }

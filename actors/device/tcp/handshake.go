@@ -2,60 +2,30 @@ package tcp
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/efactor/efactor/actors/device"
 )
 
-// ask writes our preamble, of which the stream takes what it has room for.
-func (l *lane) writePreamble() {
-	if len(l.unsentPreamble) == 0 || !l.writable {
-		return
-	}
-	n, err := l.st.writev([][]byte{l.unsentPreamble})
-	if err != nil {
-		l.cannotWrite(err)
-		return
-	}
-	l.unsentPreamble = l.unsentPreamble[n:]
-	l.writable = len(l.unsentPreamble) == 0
-}
-
-// readHello reads what comes before frames.
-func (l *lane) readHandshake() (n, asked int, err error) {
-	length := preambleLen
-	if l.state == laneAwaitingGreeting {
-		length = greetingLen
-	}
-	rest := l.handshake[l.handshakeN:length]
-	n, err = l.st.readv(nil, rest)
-	if l.handshakeN += n; l.handshakeN < length {
-		return n, len(rest), err
-	}
-	if l.state == laneAwaitingGreeting {
-		l.p.dialer.onGreeting(l)
-		return n, len(rest), err
-	}
-	var h preamble
-	if err := h.parse(l.handshake[:]); l.accepted {
-		l.p.acceptor.onPreamble(l, &h, err)
-	} else {
-		l.p.dialer.onPreamble(l, &h, err)
-	}
-	return n, len(rest), err
-}
-
-// Without credentials, the processes of this host that are to meet on loopback are those of
-// one user. The accepting side looks at the dialer's socket first, and then greets; the
-// dialer looks at the accepting one's socket when it is greeted, since a connection that was
+// What happens on a connection before frames, on both sides. The dialing side connects (dial.go)
+// and the accepting side accepts (listen.go); then
+//
+//	checkUID, sendGreeting -> onGreeting, checkUID     on loopback without credentials
+//	onPreamble, admitConn  <- sendPreamble
+//	reply                  -> onReply
+//
+// and the lane is part of a session. Without credentials, the processes of this host that are to meet on loopback are those of
+// one user. The accepting side looks at the dialer's socket first, and then sends its
+// greeting; the dialer looks at the accepting one's socket when it has that, since a connection that was
 // not accepted yet belongs to nobody; then it sends its preamble. If the system does not
 // answer, nobody gets in. Config.AnyLocalUser lets everybody in.
 
-// greets reports whether connections begin with a greeting.
+// hasGreeting reports whether connections begin with a greeting.
 func (d *acceptor) hasGreeting() bool {
 	return d.p.dev.cfg.Credentials == nil && d.p.dev.cfg.Addr.IsLoopback()
 }
 
-// vet has the owner of the other side's socket looked up. Nothing is read or written until
+// checkUID has the owner of the other side's socket looked up. Nothing is read or written until
 // that is known.
 func (d *acceptor) checkUID(l *lane, sockets sockPair) {
 	l.state = laneCheckingUID
@@ -63,7 +33,7 @@ func (d *acceptor) checkUID(l *lane, sockets sockPair) {
 	d.uids.ask(l.uidQuery)
 }
 
-// onVetted takes what was found out about a lane.
+// onUID takes what was found out about a lane.
 func (d *acceptor) onUID(l *lane) {
 	p, why := d.p, l.uidQuery.err
 	l.uidQuery = nil
@@ -88,7 +58,7 @@ func (d *acceptor) onUID(l *lane) {
 	}
 }
 
-// greet is the first word on a connection that was accepted on loopback. If it is a
+// sendGreeting is the first word on a connection that was accepted on loopback. If it is a
 // refusal, it is the last one as well.
 func (d *acceptor) sendGreeting(l *lane, v verdict) {
 	l.out.buf = appendGreeting(l.out.buf, v)
@@ -97,6 +67,30 @@ func (d *acceptor) sendGreeting(l *lane, v verdict) {
 		l.state, l.age = laneClosing, 0
 	}
 	d.p.ready.queueWrite(l)
+}
+
+// readHandshake reads what comes before frames.
+func (l *lane) readHandshake() (n, asked int, err error) {
+	length := preambleLen
+	if l.state == laneAwaitingGreeting {
+		length = greetingLen
+	}
+	rest := l.handshake[l.handshakeN:length]
+	n, err = l.st.readv(nil, rest)
+	if l.handshakeN += n; l.handshakeN < length {
+		return n, len(rest), err
+	}
+	if l.state == laneAwaitingGreeting {
+		l.p.dialer.onGreeting(l)
+		return n, len(rest), err
+	}
+	var h preamble
+	if err := h.parse(l.handshake[:]); l.accepted {
+		l.p.acceptor.onPreamble(l, &h, err)
+	} else {
+		l.p.dialer.onPreamble(l, &h, err)
+	}
+	return n, len(rest), err
 }
 
 // onGreeting lets a dialed connection go on, when the other side has accepted it.
@@ -123,7 +117,7 @@ func (d *dialer) onGreeting(l *lane) {
 	p.acceptor.checkUID(l, sockPair{near: l.s.r.at, far: near})
 }
 
-// ask sends the preamble.
+// sendPreamble sends the preamble.
 func (d *dialer) sendPreamble(l *lane) {
 	p, s := d.p, l.s
 	hello := preamble{
@@ -134,6 +128,34 @@ func (d *dialer) sendPreamble(l *lane) {
 	l.state = laneAwaitingReply
 	l.writable = true
 	l.write()
+}
+
+// writePreamble writes what is left of our preamble, as far as the stream has room.
+func (l *lane) writePreamble() {
+	if len(l.unsentPreamble) == 0 || !l.writable {
+		return
+	}
+	n, err := l.st.writev([][]byte{l.unsentPreamble})
+	if err != nil {
+		l.cannotWrite(err)
+		return
+	}
+	l.unsentPreamble = l.unsentPreamble[n:]
+	l.writable = len(l.unsentPreamble) == 0
+}
+
+// onPreamble handles the complete preamble of a connection.
+func (d *acceptor) onPreamble(l *lane, h *preamble, err error) {
+	switch {
+	case err != nil && !errors.Is(err, errVersion) || h.reply:
+		d.p.dev.stats.strangers.Add(1)
+		d.p.closeLane(l)
+	case err != nil:
+		d.p.warnLog.warn("tcp: not the same release", "address", AddrOf(l.peer), "why", err)
+		d.reply(l, &preamble{}, wrongVersion)
+	default:
+		d.reply(l, h, d.admitConn(l, h))
+	}
 }
 
 // admitConn decides on an accepted connection, and adds it to its session.
@@ -208,25 +230,9 @@ func (d *acceptor) admitSession(l *lane, h *preamble) verdict {
 	return taken
 }
 
-// full reports whether there are as many connections of sessions as there may be.
-func (d *acceptor) full() bool { return d.accepted-d.idle.n >= d.p.dev.cfg.MaxConn }
-
-func (d *acceptor) crowded() verdict {
-	d.p.dev.stats.crowded.Add(1)
-	return tooMany
-}
-
-// join makes an accepted connection part of a session.
-func (l *lane) join(s *session, no uint8) {
-	l.p.acceptor.idle.remove(l)
-	l.s, l.no = s, no
-	s.lanes[no] = l
-	l.rise()
-}
-
 // reply answers a preamble. A lane that was refused closes after it. Our Q_Key is
 // for a peer that has proved to be one: by credentials, by its user, or by knowing the key. For
-// others a reply shows whether they do, so that each is a guess.
+// others a reply shows whether they do, so that each counts as a wrong key.
 func (d *acceptor) reply(l *lane, h *preamble, v verdict) {
 	p := d.p
 	a := preamble{
@@ -252,5 +258,49 @@ func (d *acceptor) reply(l *lane, h *preamble, v verdict) {
 	p.ready.queueWrite(l)
 	if l.tooManyWrongKeys {
 		p.sendAway(l.s.r)
+	}
+}
+
+// onPreamble handles the complete reply to our preamble.
+func (d *dialer) onPreamble(l *lane, h *preamble, err error) {
+	switch {
+	case errors.Is(err, errVersion):
+		d.failed(l, err, device.StatusMismatch)
+	case err != nil:
+		d.failed(l, err, device.StatusBadDestQPN)
+	default:
+		d.onReply(l, h)
+	}
+}
+
+// onReply handles a reply to our preamble.
+func (d *dialer) onReply(l *lane, h *preamble) {
+	p := d.p
+	s := l.s
+	ours := h.reply && h.session == s.num && h.lane == l.no && h.from == s.r.at && h.to == p.self
+	switch {
+	case !ours:
+		d.failed(l, errPreamble, device.StatusBadDestQPN)
+	case h.verdict != taken:
+		d.failed(l, fmt.Errorf("%w: %s", errRefused, verdictText[h.verdict]), h.verdict.status())
+	case int(h.mtu) != p.dev.cfg.MTU:
+		d.failed(l, errRefused, device.StatusMismatch)
+	case !h.keyed && p.dev.cfg.Credentials != nil, l.no != 0 && h.keyed && h.qkey != s.r.qkey:
+		d.failed(l, errPreamble, device.StatusBadDestQPN)
+	case l.st.vouch(h.raw()) != nil:
+		p.dev.stats.impostors.Add(1)
+		d.failed(l, errImpostor, device.StatusUnknownPeer)
+	case l.no == 0:
+		l.rise()
+		s.up, s.crossing = true, h.last
+		p.meetDialed(s, h)
+		s.r.choose()
+		for no := uint8(1); no <= s.want; no++ {
+			if err := d.connect(s, no); err != nil {
+				p.warnLog.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", err)
+			}
+		}
+	default:
+		l.rise()
 	}
 }

@@ -1,6 +1,8 @@
 package tcp
 
 import (
+	"errors"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
 	"github.com/efactor/efactor/wire"
@@ -11,7 +13,7 @@ type laneState uint8
 
 const (
 	laneConnecting       laneState = iota // dialed; the stream is not there yet
-	laneAwaitingGreeting                  // dialed; the other side has not greeted us yet
+	laneAwaitingGreeting                  // dialed; the other side's greeting has not arrived
 	laneCheckingUID                       // the other side's user is being looked up
 	laneAwaitingReply                     // dialed; our preamble is on its way, or was not answered yet
 	laneAccepted                          // accepted; its preamble has not arrived yet
@@ -23,14 +25,14 @@ const (
 // lane is one connection. It belongs to the port's shard.
 type lane struct {
 	p        *port
-	s        *session // nil: a stranger's
+	s        *session // nil: it has none yet
 	no       uint8    // in the session
 	id       int32    // in the port's table
 	state    laneState
 	peer     device.GID // of the socket
-	accepted bool       // accepted
+	accepted bool       // false: dialed
 	idle     idleLink   // of those without a session
-	uidQuery *uidQuery  // laneVetting
+	uidQuery *uidQuery  // laneCheckingUID
 
 	sock socket // while connecting
 	st   stream // afterwards
@@ -38,9 +40,9 @@ type lane struct {
 	// The state reported by the network, and found by reading and writing since.
 	readable, writable, ended bool
 	failed                    error // of writing
-	writeQueued, readQueued   bool  // in the port's list of that name
-	delayed                   uint8 // statuses in out that may wait, while it is not dirty
-	statusQueued              bool  // in the port's list of that name
+	writeQueued, readQueued   bool  // in toWrite and toRead of the port's readyList
+	delayed                   uint8 // statuses in out that may wait, while writeQueued is false
+	statusQueued              bool  // in its statuses
 
 	handshake      [preambleLen]byte // a preamble, or the reply to one, as far as it came
 	handshakeN     int
@@ -73,59 +75,62 @@ type sink struct {
 	dst   []byte
 }
 
+// newLane takes a place in the table of connections.
+func (p *port) newLane(state laneState, peer device.GID) *lane {
+	l := &lane{p: p, state: state, peer: peer, sock: noSocket, sink: sink{slot: -1}}
+	if n := len(p.free); n > 0 {
+		l.id, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		l.id = int32(len(p.conns))
+		p.conns = append(p.conns, connSlot{})
+	}
+	c := &p.conns[l.id]
+	c.l = l
+	c.gen++
+	p.setTick(true)
+	return l
+}
+
+// wrap makes a stream of a lane's connected socket.
+func (p *port) wrap(l *lane, s socket) error {
+	c := conn{
+		dialed: l.state == laneConnecting, self: wire.MakeRawAddr(p.self.gid, p.self.qpn, p.qkey),
+		peer: l.peer, cfg: &p.dev.cfg,
+		ring: func() { p.bell.ring(l) }, running: &p.running,
+	}
+	if c.dialed {
+		c.peerQPN = l.s.r.at.qpn
+	}
+	l.sock = noSocket
+	st, err := p.net.stream(l, s, c)
+	if st != nil {
+		l.st = st
+	}
+	return err
+}
+
+// join makes an accepted connection part of a session.
+func (l *lane) join(s *session, no uint8) {
+	l.p.acceptor.idle.remove(l)
+	l.s, l.no = s, no
+	s.lanes[no] = l
+	l.rise()
+}
+
+// rise makes a lane part of its session.
+func (l *lane) rise() {
+	l.state, l.age = laneUp, 0
+	l.p.refusals.forget(l.peer)
+	l.heard = true
+	l.p.ready.queueWrite(l)
+}
+
 const (
 	inBytes    = 64 << 10  // read at once
 	readBudget = 512 << 10 // of one lane in one turn
 	writeTurn  = 512 << 10 // to one lane in one call
 	writeTurns = 4         // calls for one lane in one turn
 )
-
-// write hands pending output to the stream as far as it has room.
-func (l *lane) write() {
-	switch l.state {
-	case laneAwaitingReply:
-		l.writePreamble()
-		return
-	case laneUp, laneAccepted, laneClosing:
-	default:
-		return
-	}
-	p := l.p
-	l.delayed = 0
-	for i := 0; l.out.size > 0 && l.writable; i++ {
-		if i == writeTurns {
-			p.ready.queueWrite(l) // others are waiting, too
-			return
-		}
-		vec, held, total := l.out.gather(p.vec[:0], p.held[:0], p.dev.regions, writeTurn)
-		n, err := l.st.writev(vec)
-		for _, r := range held {
-			r.Release()
-		}
-		clear(vec)
-		clear(held)
-		if err != nil {
-			l.cannotWrite(err)
-			return
-		}
-		l.out.wrote(n)
-		l.sent += uint64(n)
-		if n < total {
-			l.writable = false
-		}
-	}
-	if l.out.size == 0 && l.state == laneClosing {
-		l.st.shut()
-		l.drain()
-		p.closeLane(l)
-	}
-}
-
-// cannotWrite has what has arrived read first, perhaps the reason.
-func (l *lane) cannotWrite(err error) {
-	l.writable, l.readable, l.ended, l.failed = false, true, true, err
-	l.p.ready.queueRead(l)
-}
 
 // read takes the bytes that have arrived, within a budget.
 func (l *lane) read() {
@@ -272,38 +277,85 @@ func (l *lane) drained(n int) {
 	}
 }
 
-// newLane takes a place in the table of connections.
-func (p *port) newLane(state laneState, peer device.GID) *lane {
-	l := &lane{p: p, state: state, peer: peer, sock: noSocket, sink: sink{slot: -1}}
-	if n := len(p.free); n > 0 {
-		l.id, p.free = p.free[n-1], p.free[:n-1]
-	} else {
-		l.id = int32(len(p.conns))
-		p.conns = append(p.conns, connSlot{})
+// write hands pending output to the stream as far as it has room.
+func (l *lane) write() {
+	switch l.state {
+	case laneAwaitingReply:
+		l.writePreamble()
+		return
+	case laneUp, laneAccepted, laneClosing:
+	default:
+		return
 	}
-	c := &p.conns[l.id]
-	c.l = l
-	c.gen++
-	p.setTick(true)
-	return l
+	p := l.p
+	l.delayed = 0
+	for i := 0; l.out.size > 0 && l.writable; i++ {
+		if i == writeTurns {
+			p.ready.queueWrite(l) // others are waiting, too
+			return
+		}
+		vec, held, total := l.out.gather(p.vec[:0], p.held[:0], p.dev.regions, writeTurn)
+		n, err := l.st.writev(vec)
+		for _, r := range held {
+			r.Release()
+		}
+		clear(vec)
+		clear(held)
+		if err != nil {
+			l.cannotWrite(err)
+			return
+		}
+		l.out.wrote(n)
+		l.sent += uint64(n)
+		if n < total {
+			l.writable = false
+		}
+	}
+	if l.out.size == 0 && l.state == laneClosing {
+		l.st.shut()
+		l.drain()
+		p.closeLane(l)
+	}
 }
 
-// wrap makes a stream of a lane's connected socket.
-func (p *port) wrap(l *lane, s socket) error {
-	c := conn{
-		dialed: l.state == laneConnecting, self: wire.MakeRawAddr(p.self.gid, p.self.qpn, p.qkey),
-		peer: l.peer, cfg: &p.dev.cfg,
-		ring: func() { p.bell.ring(l) }, running: &p.running,
+// cannotWrite has what has arrived read first, perhaps the reason.
+func (l *lane) cannotWrite(err error) {
+	l.writable, l.readable, l.ended, l.failed = false, true, true, err
+	l.p.ready.queueRead(l)
+}
+
+// drain reads and discards what has arrived: otherwise the kernel would answer it
+// with a reset, which could overtake the bye.
+func (l *lane) drain() {
+	for range 64 {
+		if n, err := l.st.readv(nil, l.p.trash[:]); n == 0 || err != nil {
+			return
+		}
 	}
-	if c.dialed {
-		c.peerQPN = l.s.r.at.qpn
+}
+
+// wrongKey counts a request that names a key that is none here, and was none lately. The
+// same one again teaches nobody anything: it is the mistake of an honest peer, who has many
+// requests under way.
+func (l *lane) wrongKey(key uint64) {
+	r := l.s.r
+	if r.hasWrongKey && r.wrongKey == key {
+		return
 	}
-	l.sock = noSocket
-	st, err := p.net.stream(l, s, c)
-	if st != nil {
-		l.st = st
+	l.p.dev.stats.guesses.Add(1)
+	r.wrongKey, r.hasWrongKey = key, true
+	l.tooManyWrongKeys = l.p.dev.keyGuard.countWrong(r.at.gid)
+}
+
+// untrusted tells the operator, on either side, of a connection that ended because of
+// credentials. The error of crypto/tls or crypto/x509 says what is wrong.
+func (l *lane) untrusted(why error) {
+	p := l.p
+	if p.dev.cfg.Credentials == nil || reset(why) || isErrno(why) || errors.Is(why, errSilent) || errors.Is(why, errBrokenOff) {
+		return
 	}
-	return err
+	p.dev.stats.untrusted.Add(1)
+	p.warnLog.warn("tcp: no TLS connection", "address", AddrOf(l.peer), "dialed", !l.accepted, "why", why)
 }
 
 // closeLane closes a connection. It does not deal with the requests on it.
@@ -334,39 +386,6 @@ func (p *port) closeLane(l *lane) {
 	if l.uidQuery != nil {
 		l.uidQuery.over.Store(true)
 		l.uidQuery = nil
-	}
-}
-
-// A connection is checked this many times within Config.Timeout. Ticks are counted, not
-// timed: a process that was stopped, or could not run, does not take that for the
-// silence of others.
-const (
-	ticks     = 8
-	pingAfter = 2         // ticks of silence
-	lostAfter = ticks - 1 // one may have begun just before the silence
-)
-
-// onTick checks all connections.
-func (p *port) onTick() {
-	p.acceptor.resume()
-	n := 0
-	for i := range p.conns {
-		if l := p.conns[i].l; l != nil {
-			n++
-			l.onTick()
-		}
-	}
-	for at, r := range p.remotes {
-		if r.dialed != nil || r.accepted != nil {
-			continue
-		}
-		if r.idle++; r.idle > 2*ticks {
-			r.forgotten = true
-			delete(p.remotes, at)
-		}
-	}
-	if n == 0 && len(p.remotes) == 0 && !p.acceptor.paused {
-		p.setTick(false)
 	}
 }
 

@@ -7,14 +7,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// acceptBatch is how many connections are accepted in one turn.
-const acceptBatch = 16
-
-// spareConn is how many accepted connections there may be beyond Config.MaxConn, so that a
-// queue pair that has so many can still tell others why they do not get in.
-const spareConn = 16
-
-// door takes the connections of others. It belongs to the port's shard.
+// acceptor takes the connections of others. It belongs to the port's shard.
 type acceptor struct {
 	p        *port
 	paused   bool     // nothing is accepted
@@ -40,6 +33,9 @@ func (d *acceptor) listen(qpn uint16) (uint16, error) {
 	return got.qpn, nil
 }
 
+// acceptBatch is how many connections are accepted in one turn.
+const acceptBatch = 16
+
 // accept takes waiting connections. Without a descriptor for one, the oldest of those that
 // have not identified themselves gives up its own.
 func (d *acceptor) accept() {
@@ -61,14 +57,11 @@ func (d *acceptor) accept() {
 	}
 }
 
-// listenAgain ends deafness.
-func (d *acceptor) resume() {
-	if d.paused {
-		d.paused = !d.p.net.watchListener(true)
-	}
-}
+// spareConn is how many accepted connections there may be beyond Config.MaxConn, so that a
+// queue pair that has so many can still tell others why they do not get in.
+const spareConn = 16
 
-// welcome makes a lane of a connection. With too many, the oldest that has not
+// addConn makes a lane of a connection. With too many, the oldest that has not
 // identified itself is closed.
 func (d *acceptor) addConn(s socket, from address) {
 	p := d.p
@@ -96,7 +89,15 @@ func (d *acceptor) addConn(s socket, from address) {
 	p.ready.queueRead(l)
 }
 
-// dismiss closes the oldest connection that has not identified itself; false: there is
+// full reports whether there are as many connections of sessions as there may be.
+func (d *acceptor) full() bool { return d.accepted-d.idle.n >= d.p.dev.cfg.MaxConn }
+
+func (d *acceptor) crowded() verdict {
+	d.p.dev.stats.crowded.Add(1)
+	return tooMany
+}
+
+// evictOldest closes the oldest connection that has not identified itself; false: there is
 // none.
 func (d *acceptor) evictOldest() bool {
 	l := d.idle.first
@@ -107,33 +108,26 @@ func (d *acceptor) evictOldest() bool {
 	return true
 }
 
-// leave forgets a connection that is closed.
+// forget forgets a connection that is closed.
 func (d *acceptor) forget(l *lane) {
 	d.idle.remove(l)
 	d.accepted--
 }
 
-// onPreamble handles the complete preamble of a connection.
-func (d *acceptor) onPreamble(l *lane, h *preamble, err error) {
-	switch {
-	case err != nil && !errors.Is(err, errVersion) || h.reply:
-		d.p.dev.stats.strangers.Add(1)
-		d.p.closeLane(l)
-	case err != nil:
-		d.p.warnLog.warn("tcp: not the same release", "address", AddrOf(l.peer), "why", err)
-		d.reply(l, &preamble{}, wrongVersion)
-	default:
-		d.reply(l, h, d.admitConn(l, h))
+// resume ends a pause.
+func (d *acceptor) resume() {
+	if d.paused {
+		d.paused = !d.p.net.watchListener(true)
 	}
 }
 
-// line is a list of lanes, the first of which came first.
+// idleList is a list of lanes, the first of which came first.
 type idleList struct {
 	first, last *lane
 	n           int
 }
 
-// inLine is a lane's place in a line.
+// idleLink is a lane's place in an idleList.
 type idleLink struct {
 	before, behind *lane
 	is             bool

@@ -195,7 +195,7 @@ func (n *network) accept() (socket, address, error) {
 	}
 }
 
-// heed changes whether connections that wait make news, and reports whether it could.
+// watchListener changes whether connections that wait make news, and reports whether it could.
 func (n *network) watchListener(on bool) bool {
 	events := uint32(0)
 	if on {

@@ -152,7 +152,7 @@ func (n *network) accept() (socket, address, error) {
 	}
 }
 
-// heed lets connections be accepted again after an error, and reports whether it could.
+// watchListener lets connections be accepted again after an error, and reports whether it could.
 func (n *network) watchListener(on bool) bool {
 	if on && n.halted {
 		n.halted = false

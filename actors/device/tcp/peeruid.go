@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 )
 
 // errOtherUser: the process at the other end belongs to another user.
 var errOtherUser = fmt.Errorf("%w: a process of another user (Config.AnyLocalUser)", errImpostor)
 
-// usher finds out whether the process at the other end of a connection within this host
+// uidChecker finds out whether the process at the other end of a connection within this host
 // belongs to our user. The system may take its time to answer, so a goroutine asks; it
 // exists while there are questions.
 type uidChecker struct {
@@ -85,10 +86,19 @@ type sockPair struct {
 	far  address // of ours
 }
 
-// Errors of owner.
+// Errors of socketOwners.of.
 var (
 	// errNoSocket: the system knows no such socket.
 	errNoSocket = errors.New("tcp: the other side's socket is not there")
 	// errNoOwners: the system does not tell whose sockets are.
 	errNoOwners = errors.New("tcp: the system does not say which user is at the other side (give a Secret or TLS, or set AnyLocalUser)")
 )
+
+// uidQuery is about the other side of a lane.
+type uidQuery struct {
+	l        *lane
+	pair     sockPair
+	over     atomic.Bool // the lane was closed: nobody wants to know
+	answered atomic.Bool
+	err      error // the answer; nil: it is our user
+}

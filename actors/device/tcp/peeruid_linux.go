@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// owners says which users sockets of this host belong to. The methods of one wait for
+// socketOwners says which users sockets of this host belong to. The methods of one wait for
 // the system; one goroutine at a time may call them.
 type socketOwners struct {
 	diag  int    // a netlink socket; -1: the system has no such thing
@@ -23,7 +23,7 @@ type socketOwners struct {
 	buf   [4096]byte
 }
 
-// newOwners opens what can be opened. The network namespace of diag is that of the calling
+// newSocketOwners opens what can be opened. The network namespace of diag is that of the calling
 // thread, as that of the queue pair's sockets. The files are opened later, by a thread that runs
 // for all of the process, so a queue pair in a namespace of one thread of it depends on diag: it is
 // not found in the files of another, and nobody gets in.

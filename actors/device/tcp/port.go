@@ -49,7 +49,7 @@ type port struct {
 	trash [64 << 10]byte
 }
 
-// place is one in the table of connections.
+// connSlot is one in the table of connections.
 type connSlot struct {
 	l   *lane
 	gen int32
@@ -124,15 +124,15 @@ func (p *port) Route(ah device.AH, gid device.GID) error {
 // Unroute implements nic.Carrier. Sessions do not depend on address handles.
 func (p *port) Unroute(device.AH) {}
 
+// PostRecv implements nic.Carrier.
+func (p *port) PostRecv(slots []int32) { p.inbox.post(slots) }
+
 // Doorbell implements nic.Carrier: all output is written, one call per lane.
 func (p *port) Doorbell() {
 	if len(p.ready.toWrite) > 0 {
 		p.ready.writeAll()
 	}
 }
-
-// PostRecv implements nic.Carrier.
-func (p *port) PostRecv(slots []int32) { p.inbox.post(slots) }
 
 // Poll implements nic.Carrier.
 func (p *port) Poll(c []device.Completion) int {
@@ -166,6 +166,110 @@ func (p *port) WakeAt(t clock.Time) bool {
 
 // FDs implements nic.Carrier.
 func (p *port) FDs() []int { return p.net.fds() }
+
+// progress moves bytes: pending output, and if it is time for a check of the
+// sockets, input.
+func (p *port) progress() {
+	if len(p.ready.statuses) > 0 {
+		if p.ready.polls++; p.ready.polls > delayedPolls {
+			p.ready.flushStatuses()
+		}
+	}
+	if len(p.ready.toWrite) > 0 {
+		p.ready.writeAll()
+	}
+	if p.skip > 0 {
+		if p.skip--; len(p.ready.toRead) == 0 {
+			return
+		}
+	}
+	p.net.look()
+	if len(p.ready.toRead) > 0 {
+		p.idle, p.skip = 0, 0
+		p.ready.readAll()
+	} else {
+		p.idle = min(p.idle+1, maxSkip)
+		if p.skip = p.idle; p.reqs.under > 0 {
+			p.skip = min(p.skip, busySkip)
+		}
+	}
+	if p.ticked { // what arrived before counts as heard
+		p.ticked = false
+		p.onTick()
+	}
+}
+
+// onBell handles news: those of lanes are an answer of the uidChecker, or of a stream.
+func (p *port) onBell() {
+	n := p.bell.heard()
+	p.ticked, p.due = p.ticked || n.tick, p.due || n.wake
+	if n.accept {
+		p.acceptor.accept()
+	}
+	for _, l := range n.lanes {
+		switch l.state {
+		case laneClosed:
+		case laneConnecting:
+			p.dialer.connected(l)
+		case laneCheckingUID:
+			l.readable, l.writable = true, true // for later
+			if l.uidQuery != nil && l.uidQuery.answered.Load() {
+				p.acceptor.onUID(l)
+			}
+			p.ready.queueRead(l)
+		default:
+			l.readable, l.writable = true, true
+			p.ready.queueWrite(l)
+			p.ready.queueRead(l)
+		}
+	}
+}
+
+// A connection is checked this many times within Config.Timeout. Ticks are counted, not
+// timed: a process that was stopped, or could not run, does not take that for the
+// silence of others.
+const (
+	ticks     = 8
+	pingAfter = 2         // ticks of silence
+	lostAfter = ticks - 1 // one may have begun just before the silence
+)
+
+// setTick starts or stops the ticks: they run while there are connections.
+func (p *port) setTick(on bool) {
+	if p.ticking == on {
+		return
+	}
+	p.ticking = on
+	if on {
+		p.net.setTick(p.dev.cfg.Timeout / ticks)
+	} else {
+		p.net.setTick(0)
+	}
+}
+
+// onTick checks all connections.
+func (p *port) onTick() {
+	p.acceptor.resume()
+	n := 0
+	for i := range p.conns {
+		if l := p.conns[i].l; l != nil {
+			n++
+			l.onTick()
+		}
+	}
+	for at, r := range p.remotes {
+		if r.dialed != nil || r.accepted != nil {
+			continue
+		}
+		if r.idle++; r.idle > 2*ticks {
+			r.forgotten = true
+			delete(p.remotes, at)
+		}
+	}
+	if n == 0 && len(p.remotes) == 0 && !p.acceptor.paused {
+		p.setTick(false)
+	}
+}
 
 // Close implements nic.Carrier.
 func (p *port) Close() error {
@@ -202,71 +306,26 @@ func (p *port) closeAll() {
 	}
 }
 
-// setTick starts or stops the ticks: they run while there are connections.
-func (p *port) setTick(on bool) {
-	if p.ticking == on {
-		return
-	}
-	p.ticking = on
-	if on {
-		p.net.setTick(p.dev.cfg.Timeout / ticks)
-	} else {
-		p.net.setTick(0)
-	}
-}
-
-// progress moves bytes: pending output, and if it is time for a check of the
-// sockets, input.
-func (p *port) progress() {
-	if len(p.ready.statuses) > 0 {
-		if p.ready.polls++; p.ready.polls > delayedPolls {
-			p.ready.flushStatuses()
-		}
-	}
-	if len(p.ready.toWrite) > 0 {
-		p.ready.writeAll()
-	}
-	if p.skip > 0 {
-		if p.skip--; len(p.ready.toRead) == 0 {
-			return
-		}
-	}
-	p.net.look()
-	if len(p.ready.toRead) > 0 {
-		p.idle, p.skip = 0, 0
-		p.ready.readAll()
-	} else {
-		p.idle = min(p.idle+1, maxSkip)
-		if p.skip = p.idle; p.reqs.under > 0 {
-			p.skip = min(p.skip, busySkip)
-		}
-	}
-	if p.ticked { // what arrived before counts as heard
-		p.ticked = false
-		p.onTick()
-	}
-}
-
-// turns are the lanes that have something to do.
+// readyList are the lanes that have something to do.
 type readyList struct {
 	toWrite []*lane // with output that nothing else makes them write
 	toRead  []*lane // with input, according to the network, or the budget was used up
-	spare   []*lane // the second buffer of dirty, while one is iterated
+	spare   []*lane // the second buffer of toWrite, while one is iterated
 
 	statuses []*lane // with statuses that may wait
 	polls    int     // since there are any
 }
 
 const (
-	// maxOwed is how many statuses of a lane wait. A sender has far more packets under way
+	// maxDelayed is how many statuses of a lane wait. A sender has far more packets under way
 	// before it must wait for one.
 	maxDelayed = 16
-	// owedPolls is how many polls they wait for something to leave with: about as long
+	// delayedPolls is how many polls they wait for something to leave with: about as long
 	// as an application takes to answer at once, and less than a system call.
 	delayedPolls = 8
 )
 
-// soil makes l write its output at the end of the turn.
+// queueWrite makes l write its output at the end of the turn.
 func (t *readyList) queueWrite(l *lane) {
 	if !l.writeQueued && l.writable {
 		l.writeQueued = true
@@ -274,7 +333,7 @@ func (t *readyList) queueWrite(l *lane) {
 	}
 }
 
-// owe makes l write a status that was added to its output within owedPolls polls.
+// delayStatus makes l write a status that was added to its output within delayedPolls polls.
 func (t *readyList) delayStatus(l *lane) {
 	switch l.delayed++; {
 	case l.delayed >= maxDelayed:
@@ -285,7 +344,7 @@ func (t *readyList) delayStatus(l *lane) {
 	}
 }
 
-// pay has all that is owed written.
+// flushStatuses has all statuses that wait written.
 func (t *readyList) flushStatuses() {
 	for i, l := range t.statuses {
 		t.statuses[i] = nil
@@ -297,7 +356,7 @@ func (t *readyList) flushStatuses() {
 	t.statuses, t.polls = t.statuses[:0], 0
 }
 
-// clean writes pending output.
+// writeAll writes pending output.
 func (t *readyList) writeAll() {
 	list := t.toWrite
 	t.toWrite, t.spare = t.spare[:0], nil
@@ -309,7 +368,7 @@ func (t *readyList) writeAll() {
 	t.spare = list[:0]
 }
 
-// awaken lets l be read.
+// queueRead lets l be read.
 func (t *readyList) queueRead(l *lane) {
 	if !l.readQueued {
 		l.readQueued = true
@@ -396,39 +455,4 @@ func (b *bell) close() {
 	if b.w != b.r {
 		_ = sys.CloseEvent(b.w)
 	}
-}
-
-// onBell handles news: those of lanes are an answer of the usher's, or of a stream's.
-func (p *port) onBell() {
-	n := p.bell.heard()
-	p.ticked, p.due = p.ticked || n.tick, p.due || n.wake
-	if n.accept {
-		p.acceptor.accept()
-	}
-	for _, l := range n.lanes {
-		switch l.state {
-		case laneClosed:
-		case laneConnecting:
-			p.dialer.connected(l)
-		case laneCheckingUID:
-			l.readable, l.writable = true, true // for later
-			if l.uidQuery != nil && l.uidQuery.answered.Load() {
-				p.acceptor.onUID(l)
-			}
-			p.ready.queueRead(l)
-		default:
-			l.readable, l.writable = true, true
-			p.ready.queueWrite(l)
-			p.ready.queueRead(l)
-		}
-	}
-}
-
-// question is about the other side of a lane.
-type uidQuery struct {
-	l        *lane
-	pair     sockPair
-	over     atomic.Bool // the lane was closed: nobody wants to know
-	answered atomic.Bool
-	err      error // the answer; nil: it is our user
 }

@@ -36,7 +36,7 @@ const (
 	wrongPeer             // the connection does not vouch for the address
 	tooMany               // connections
 	wrongUser             // of this host
-	hostThrottled         // keys were guessed from the host
+	hostThrottled         // the host named wrong keys
 	verdicts              // how many there are
 )
 

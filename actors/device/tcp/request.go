@@ -192,7 +192,7 @@ func (l *lane) status(f *frame, st device.Status) {
 	l.answer(&frame{kind: kindStatus, token: f.token, status: st})
 }
 
-// taken ends a send of the other side whose packet lies in a receive. That needs no write
+// acknowledge ends a send of the other side whose packet lies in a receive. That needs no write
 // of its own as long as a packet in the same direction may come soon, and several leave
 // together.
 func (l *lane) acknowledge(f *frame) {

@@ -29,13 +29,13 @@ type remote struct {
 	// whether the queue pair is still there. resets counts tries that began well.
 	doubt   bool
 	resets  uint8
-	saidBye bool // bye: its end is reported when no session is left
+	saidBye bool // its end is reported when no session is left
 
-	hasWrongKey bool   // keys
+	hasWrongKey bool   // it named one
 	wrongKey    uint64 // the latest
 
 	slots    uint32 // receives that packets of its take
-	heldBack bool   // back: messages from turn on are refused
+	heldBack bool   // its messages from heldFrom on are refused
 	heldFrom uint32
 
 	idle      uint8 // ticks without a session
@@ -76,27 +76,6 @@ func firstSession() uint64 {
 // reported as lost.
 func follows(num, last uint64) bool { return num>>32 != last>>32 || num > last }
 
-// bulk chooses a lane for RDMA.
-func (s *session) bulk() *lane {
-	for range maxLanes {
-		s.lastBulk = s.lastBulk%maxLanes + 1
-		if l := s.lanes[s.lastBulk]; l != nil && l.state == laneUp && !l.bye {
-			return l
-		}
-	}
-	return s.lanes[0]
-}
-
-// remoteAt finds the remote at an address, or makes it.
-func (p *port) remoteAt(at address) *remote {
-	r := p.remotes[at]
-	if r == nil {
-		r = &remote{at: at}
-		p.remotes[at] = r
-	}
-	return r
-}
-
 // reach returns the session for a request, which may have to be dialed; if it is nil,
 // the status says why.
 func (p *port) reach(wr *device.SendWR) (*session, device.Status) {
@@ -118,6 +97,16 @@ func (p *port) reach(wr *device.SendWR) (*session, device.Status) {
 	return p.dialer.dial(r, wr.QKey)
 }
 
+// remoteAt finds the remote at an address, or makes it.
+func (p *port) remoteAt(at address) *remote {
+	r := p.remotes[at]
+	if r == nil {
+		r = &remote{at: at}
+		p.remotes[at] = r
+	}
+	return r
+}
+
 // choose sets cur: a session that is up before one that is not.
 func (r *remote) choose() {
 	r.cur = nil
@@ -128,40 +117,15 @@ func (r *remote) choose() {
 	}
 }
 
-// end closes a session; requests in progress on it end with st.
-func (p *port) end(s *session, st device.Status) {
-	if s.over {
-		return
-	}
-	s.over = true
-	r := s.r
-	if r.dialed == s {
-		r.dialed = nil
-	} else if r.accepted == s {
-		r.accepted = nil
-	}
-	r.choose()
-	r.idle = 0
-	if r.saidBye && r.dialed == nil && r.accepted == nil {
-		p.reportLeft(r) // before the requests that fail of it
-	}
-	for _, l := range s.lanes {
-		if l != nil {
-			p.closeLane(l)
-			p.reqs.fail(l, st)
+// bulk chooses a lane for RDMA.
+func (s *session) bulk() *lane {
+	for range maxLanes {
+		s.lastBulk = s.lastBulk%maxLanes + 1
+		if l := s.lanes[s.lastBulk]; l != nil && l.state == laneUp && !l.bye {
+			return l
 		}
 	}
-}
-
-// endAll ends both sessions with r, and reports whether one had been used.
-func (p *port) endAll(r *remote, st device.Status) (used bool) {
-	for _, s := range [...]*session{r.dialed, r.accepted} {
-		if s != nil {
-			used = used || s.used
-			p.end(s, st)
-		}
-	}
-	return used
+	return s.lanes[0]
 }
 
 // meet notes that the queue pair at r has a Q_Key: if it had another one before, that
@@ -188,139 +152,11 @@ func (p *port) meetDialed(s *session, h *preamble) {
 	r.known, r.doubt, r.resets = false, false, 0
 }
 
-// mustWait reports whether a queue pair at a host, perhaps a known one, may not begin a
-// session yet, since keys were guessed from there. One that was there before and has
-// guessed none is not to suffer for others of its host.
+// throttled reports whether a queue pair at a host, perhaps a known one, may not begin a
+// session yet, since its host named wrong keys. A queue pair that was there before and has
+// named none is not to suffer for others of its host.
 func (p *port) throttled(host device.GID, r *remote) bool {
 	return (r == nil || !r.known || r.hasWrongKey) && p.dev.keyGuard.throttled(host)
-}
-
-// reportGone reports that r is gone, once.
-func (p *port) reportGone(r *remote) {
-	r.doubt = false
-	if r.known {
-		r.known = false
-		p.inbox.arrival(device.OpGone, &r.at).QKey = r.qkey
-		p.dev.stats.gone.Add(1)
-		p.infoLog.info("tcp: a queue pair is gone", "address", AddrOf(r.at.gid), "port", r.at.qpn)
-	}
-}
-
-// reportLeft reports that r was closed in order, if it has said so, once.
-func (p *port) reportLeft(r *remote) {
-	if r.saidBye {
-		r.saidBye = false
-		c := p.inbox.arrival(device.OpGone, &r.at)
-		c.QKey, c.Left = r.qkey, true
-		p.infoLog.info("tcp: a queue pair was closed", "address", AddrOf(r.at.gid), "port", r.at.qpn)
-	}
-}
-
-// broke: the sessions with r are lost. If something depends on it, the other side is
-// dialed once more: if nothing listens there, it is gone.
-func (p *port) broke(r *remote, why error) {
-	p.dev.stats.broken.Add(1)
-	p.infoLog.info("tcp: session lost", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
-	if p.endAll(r, statusOf(why)) && r.known {
-		r.doubt = true
-		if s, st := p.dialer.dial(r, r.qkey); s == nil {
-			p.judge(r, st)
-		}
-	}
-}
-
-// judge: the dialing of a remote in doubt failed with st.
-func (p *port) judge(r *remote, st device.Status) {
-	if r.doubt {
-		r.doubt = false
-		if st == device.StatusBadDestQPN {
-			p.reportGone(r)
-		}
-	}
-}
-
-// broken handles a connection that ended, or whose stream failed.
-func (p *port) broken(l *lane, why error) {
-	s := l.s
-	switch {
-	case l.state == laneClosed:
-	case s == nil:
-		l.untrusted(why)
-		p.closeLane(l)
-	case l.state != laneUp && p.dialer.again(l, why):
-	case l.state != laneUp:
-		l.untrusted(why)
-		p.dialer.failed(l, why, dialStatus(why))
-	case s.breaking:
-		p.closeLane(l)
-	default:
-		p.lost(l, why)
-	}
-}
-
-// dialStatus is the status of requests that waited for a connection that failed
-// with why.
-func dialStatus(why error) device.Status {
-	switch {
-	case reset(why):
-		return device.StatusBadDestQPN
-	case isErrno(why), errors.Is(why, errSilent):
-		return statusOf(why)
-	default: // credentials
-		return device.StatusUnknownPeer
-	}
-}
-
-// untrusted tells the operator, on either side, of a connection that ended because of
-// credentials. The error of crypto/tls or crypto/x509 says what is wrong.
-func (l *lane) untrusted(why error) {
-	p := l.p
-	if p.dev.cfg.Credentials == nil || reset(why) || isErrno(why) || errors.Is(why, errSilent) || errors.Is(why, errBrokenOff) {
-		return
-	}
-	p.dev.stats.untrusted.Add(1)
-	p.warnLog.warn("tcp: no TLS connection", "address", AddrOf(l.peer), "dialed", !l.accepted, "why", why)
-}
-
-// lost handles a session's lane that ended. Bytes that have arrived on the other
-// lanes still count: answers to requests, and a bye.
-func (p *port) lost(l *lane, why error) {
-	s := l.s
-	p.closeLane(l)
-	if !s.leaving {
-		s.breaking = true
-		for _, o := range s.lanes {
-			if o != nil && o.state == laneUp {
-				o.readable, o.ended = true, true
-				o.read()
-			}
-		}
-		s.breaking = false
-	}
-	switch {
-	case s.over:
-	case s.leaving:
-		p.left(s)
-	default:
-		p.broke(s.r, why)
-	}
-}
-
-// violated handles a frame from the other side after which there is no session.
-func (p *port) violated(l *lane, why error) {
-	r := l.s.r
-	switch {
-	case errors.Is(why, errWrongKeys):
-		p.sendAway(r)
-		return
-	case errors.Is(why, errSentAway):
-		p.warnLog.warn("tcp: sent away", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
-		p.endAll(r, device.StatusUnknownPeer)
-		return
-	}
-	p.dev.stats.violations.Add(1)
-	p.warnLog.warn("tcp: protocol violated", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
-	p.endAll(r, device.StatusAbort)
 }
 
 // onBye handles the closing of the other side's queue pair. Answers may still be on
@@ -366,13 +202,175 @@ func (s *session) sayBye(st device.Status) {
 	}
 }
 
-// drain reads and discards what has arrived: otherwise the kernel would answer it
-// with a reset, which could overtake the bye.
-func (l *lane) drain() {
-	for range 64 {
-		if n, err := l.st.readv(nil, l.p.trash[:]); n == 0 || err != nil {
-			return
+// broken handles a connection that ended, or whose stream failed.
+func (p *port) broken(l *lane, why error) {
+	s := l.s
+	switch {
+	case l.state == laneClosed:
+	case s == nil:
+		l.untrusted(why)
+		p.closeLane(l)
+	case l.state != laneUp && p.dialer.again(l, why):
+	case l.state != laneUp:
+		l.untrusted(why)
+		p.dialer.failed(l, why, dialStatus(why))
+	case s.breaking:
+		p.closeLane(l)
+	default:
+		p.lost(l, why)
+	}
+}
+
+// lost handles a session's lane that ended. Bytes that have arrived on the other
+// lanes still count: answers to requests, and a bye.
+func (p *port) lost(l *lane, why error) {
+	s := l.s
+	p.closeLane(l)
+	if !s.leaving {
+		s.breaking = true
+		for _, o := range s.lanes {
+			if o != nil && o.state == laneUp {
+				o.readable, o.ended = true, true
+				o.read()
+			}
 		}
+		s.breaking = false
+	}
+	switch {
+	case s.over:
+	case s.leaving:
+		p.left(s)
+	default:
+		p.broke(s.r, why)
+	}
+}
+
+// violated handles a frame from the other side after which there is no session.
+func (p *port) violated(l *lane, why error) {
+	r := l.s.r
+	switch {
+	case errors.Is(why, errWrongKeys):
+		p.sendAway(r)
+		return
+	case errors.Is(why, errSentAway):
+		p.warnLog.warn("tcp: sent away", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+		p.endAll(r, device.StatusUnknownPeer)
+		return
+	}
+	p.dev.stats.violations.Add(1)
+	p.warnLog.warn("tcp: protocol violated", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	p.endAll(r, device.StatusAbort)
+}
+
+// sendAway ends the sessions with a queue pair that named wrong keys, with a bye that says so.
+func (p *port) sendAway(r *remote) {
+	p.dev.stats.sentAway.Add(1)
+	p.warnLog.warn("tcp: sessions ended", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", errWrongKeys)
+	for _, s := range [...]*session{r.dialed, r.accepted} {
+		if s == nil {
+			continue
+		}
+		s.breaking = true // what happens while the bye is written has no consequences
+		s.sayBye(device.StatusUnknownPeer)
+		for _, l := range s.lanes {
+			if l != nil && l.state == laneUp {
+				l.drain()
+			}
+		}
+		p.end(s, device.StatusUnknownPeer)
+	}
+}
+
+// broke: the sessions with r are lost. If something depends on it, the other side is
+// dialed once more: if nothing listens there, it is gone.
+func (p *port) broke(r *remote, why error) {
+	p.dev.stats.broken.Add(1)
+	p.infoLog.info("tcp: session lost", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	if p.endAll(r, statusOf(why)) && r.known {
+		r.doubt = true
+		if s, st := p.dialer.dial(r, r.qkey); s == nil {
+			p.judge(r, st)
+		}
+	}
+}
+
+// judge: the dialing of a remote in doubt failed with st.
+func (p *port) judge(r *remote, st device.Status) {
+	if r.doubt {
+		r.doubt = false
+		if st == device.StatusBadDestQPN {
+			p.reportGone(r)
+		}
+	}
+}
+
+// reportGone reports that r is gone, once.
+func (p *port) reportGone(r *remote) {
+	r.doubt = false
+	if r.known {
+		r.known = false
+		p.inbox.arrival(device.OpGone, &r.at).QKey = r.qkey
+		p.dev.stats.gone.Add(1)
+		p.infoLog.info("tcp: a queue pair is gone", "address", AddrOf(r.at.gid), "port", r.at.qpn)
+	}
+}
+
+// reportLeft reports that r was closed in order, if it has said so, once.
+func (p *port) reportLeft(r *remote) {
+	if r.saidBye {
+		r.saidBye = false
+		c := p.inbox.arrival(device.OpGone, &r.at)
+		c.QKey, c.Left = r.qkey, true
+		p.infoLog.info("tcp: a queue pair was closed", "address", AddrOf(r.at.gid), "port", r.at.qpn)
+	}
+}
+
+// end closes a session; requests in progress on it end with st.
+func (p *port) end(s *session, st device.Status) {
+	if s.over {
+		return
+	}
+	s.over = true
+	r := s.r
+	if r.dialed == s {
+		r.dialed = nil
+	} else if r.accepted == s {
+		r.accepted = nil
+	}
+	r.choose()
+	r.idle = 0
+	if r.saidBye && r.dialed == nil && r.accepted == nil {
+		p.reportLeft(r) // before the requests that fail of it
+	}
+	for _, l := range s.lanes {
+		if l != nil {
+			p.closeLane(l)
+			p.reqs.fail(l, st)
+		}
+	}
+}
+
+// endAll ends both sessions with r, and reports whether one had been used.
+func (p *port) endAll(r *remote, st device.Status) (used bool) {
+	for _, s := range [...]*session{r.dialed, r.accepted} {
+		if s != nil {
+			used = used || s.used
+			p.end(s, st)
+		}
+	}
+	return used
+}
+
+// dialStatus is the status of requests that waited for a connection that failed
+// with why.
+func dialStatus(why error) device.Status {
+	switch {
+	case reset(why):
+		return device.StatusBadDestQPN
+	case isErrno(why), errors.Is(why, errSilent):
+		return statusOf(why)
+	default: // credentials
+		return device.StatusUnknownPeer
 	}
 }
 
@@ -407,8 +405,8 @@ func (r *refusals) Why(gid device.GID) error { return r.of[gid] }
 type holder struct{ of *port }
 
 // HoldBack implements nic.Holder.
-func (h holder) HoldBack(from nic.Source, on bool, turn uint32) {
+func (h holder) HoldBack(from nic.Source, on bool, msgID uint32) {
 	if r := h.of.remotes[address{from.GID, from.QPN}]; r != nil {
-		r.heldBack, r.heldFrom = on, turn
+		r.heldBack, r.heldFrom = on, msgID
 	}
 }

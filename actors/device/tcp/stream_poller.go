@@ -226,7 +226,7 @@ var errBrokenOff = fmt.Errorf("tcp: connection ended without a close notificatio
 // wrap implements Credentials.
 func (s *secured) wrap(sock socket, c conn) (stream, error) { return newRelay(sock.c, c, s), nil }
 
-// session13 is TLS 1.3 of a relay, whose goroutines call its methods, but vouch, which is the
+// relayTLS is TLS 1.3 of a relay, whose goroutines call its methods, but vouch, which is the
 // shard's.
 type relayTLS struct {
 	of      *secured

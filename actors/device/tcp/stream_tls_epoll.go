@@ -20,7 +20,7 @@ import (
 // tlsStream is a stream over TLS.
 //
 //	handshake   a goroutine of its own computes; the shard moves the bytes between it and
-//	            the socket (handshake)
+//	            the socket (tlsHandshake)
 //	afterwards  the shard, which encrypts and decrypts between its buffers and the
 //	            socket: crypto/tls takes EAGAIN of a read for a timeout, after which it
 //	            goes on where it was
@@ -343,7 +343,7 @@ func (c *cursor) pass(n int) int {
 	return n
 }
 
-// handshake carries the bytes of a handshake between the goroutine that computes it and
+// tlsHandshake carries the bytes of a handshake between the goroutine that computes it and
 // the shard, which has the socket to itself: a connection costs one descriptor, and is closed
 // at once.
 type tlsHandshake struct {
@@ -444,7 +444,7 @@ func (k *tlsHandshake) take(b []byte) (out, rest []byte, over bool, err error) {
 	return b, rest, k.over, k.result
 }
 
-// carry moves the handshake's bytes from and to the socket, and reports whether it is over,
+// exchange moves the handshake's bytes from and to the socket, and reports whether it is over,
 // and how it ended.
 func (s *tlsSocket) exchange() (over bool, err error) {
 	k := s.shake

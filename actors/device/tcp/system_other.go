@@ -17,7 +17,7 @@ func unackedOf(net.Conn) int { return 0 }
 // earlier was read, which not every system says.
 func hasEnded(net.Conn) bool { return false }
 
-// owners would say which users sockets of this host belong to. This system is not asked, and so
+// socketOwners would say which users sockets of this host belong to. This system is not asked, and so
 // nobody gets in without credentials, unless Config.AnyLocalUser.
 type socketOwners struct{}
 
