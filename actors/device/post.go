@@ -7,16 +7,6 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// GiveRoom tells those who wait for room that there is some, and returns how many. Poll
-// does that too, but who makes packets before Poll is called has to let them go first.
-func (q *Queue) GiveRoom() int {
-	q.gaveRoom = true
-	if q.waiters == 0 {
-		return 0
-	}
-	return q.wakeWaiters()
-}
-
 // Alloc takes a packet entry, or nil if the send queue is full: then wait with
 // AwaitSlot.
 func (q *Queue) Alloc() *Pke {
@@ -27,50 +17,6 @@ func (q *Queue) Alloc() *Pke {
 	q.free, p.Next = p.Next, nil
 	q.room--
 	return p
-}
-
-// Free gives an entry back. The packet must not be with the device.
-func (q *Queue) Free(p *Pke) {
-	p.Owner, p.Peer, p.Watch, p.Resent = shard.Ref{}, shard.Ref{}, false, false
-	p.wr.Header, p.wr.Payload = nil, nil
-	p.wr.Kind, p.wr.HasImm, p.wr.LKey = WRSend, false, 0
-	p.Next, q.free = q.free, p
-	q.room++
-	if p.parked {
-		q.unpark(p)
-	}
-}
-
-// FreePrompt is Free for a packet that was over when PostPrompt returned. Its entry has no owner and no peer yet,
-// and no more than To, Fill and From were called for it, so little has to be cleared.
-func (q *Queue) FreePrompt(p *Pke) {
-	p.wr.LKey, p.wr.Payload = 0, nil
-	p.Next, q.free = q.free, p
-	q.room++
-}
-
-// Room is how many entries Alloc would give.
-func (q *Queue) Room() int { return q.room }
-
-// Depth is the number of entries in all.
-func (q *Queue) Depth() int { return len(q.pkes) }
-
-// Header is the empty slice into which the packet's header is appended.
-func (p *Pke) Header() []byte { return p.hdr[:0:MaxHeader] }
-
-// Fill sets what the packet holds. The payload stays the caller's until the
-// completion.
-func (p *Pke) Fill(header, payload []byte) {
-	if len(header) == 0 {
-		p.hdr[0] = 0
-	}
-	p.wr.Header, p.wr.Payload = header, payload
-	p.Bytes = len(payload)
-}
-
-// To sets where the packet goes.
-func (p *Pke) To(ah AH, qpn uint16, qkey uint32) {
-	p.wr.AH, p.wr.QPN, p.wr.QKey = ah, qpn, qkey
 }
 
 // Post hands a filled entry to the device. There are as many entries as places in
@@ -131,6 +77,32 @@ func (q *Queue) unposted(p *Pke, err error) error {
 	return fmt.Errorf("post send: %w", err)
 }
 
+// Free gives an entry back. The packet must not be with the device.
+func (q *Queue) Free(p *Pke) {
+	p.Owner, p.Peer, p.Watch, p.Resent = shard.Ref{}, shard.Ref{}, false, false
+	p.wr.Header, p.wr.Payload = nil, nil
+	p.wr.Kind, p.wr.HasImm, p.wr.LKey = WRSend, false, 0
+	p.Next, q.free = q.free, p
+	q.room++
+	if p.parked {
+		q.unpark(p)
+	}
+}
+
+// FreePrompt is Free for a packet that was over when PostPrompt returned. Its entry has no owner and no peer yet,
+// and no more than To, Fill and From were called for it, so little has to be cleared.
+func (q *Queue) FreePrompt(p *Pke) {
+	p.wr.LKey, p.wr.Payload = 0, nil
+	p.Next, q.free = q.free, p
+	q.room++
+}
+
+// Room is how many entries Alloc would give.
+func (q *Queue) Room() int { return q.room }
+
+// Depth is the number of entries in all.
+func (q *Queue) Depth() int { return len(q.pkes) }
+
 // other counts what was posted and is RDMA, or a packet that is sent again.
 func (c *QueueCounters) other(p *Pke) {
 	if p.wr.Kind == WRSend {
@@ -181,6 +153,16 @@ func (q *Queue) AwaitSlot(w *SlotWait) {
 		l.tail.next = w
 	}
 	l.tail = w
+}
+
+// GiveRoom tells those who wait for room that there is some, and returns how many. Poll
+// does that too, but who makes packets before Poll is called has to let them go first.
+func (q *Queue) GiveRoom() int {
+	q.gaveRoom = true
+	if q.waiters == 0 {
+		return 0
+	}
+	return q.wakeWaiters()
 }
 
 // wakeWaiters tells as many waiters as there is room for. They take it at once, before
@@ -278,10 +260,6 @@ func (q *Queue) Park(p *Pke) {
 	r.parked++
 	q.room++
 }
-
-// Parked reports whether the packet has no place in the send queue. It may be posted when
-// there is room.
-func (p *Pke) Parked() bool { return p.parked }
 
 // unpark takes a place again.
 func (q *Queue) unpark(p *Pke) {

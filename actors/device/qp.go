@@ -3,16 +3,6 @@ package device
 // QPType is the transport of a queue pair.
 type QPType uint8
 
-// The transports of EFA.
-const (
-	// SRD is scalable reliable datagram: the contract of [QP].
-	SRD QPType = iota
-	// UD is unreliable datagram, for small packets that must not wait. It differs
-	// from SRD so: a packet may be lost; a send is complete when the packet has left
-	// and never ends with StatusRNR; there is no RDMA (ErrNotSupported).
-	UD
-)
-
 // QPConfig says what queue pair to open. Zero depths mean the device's default.
 type QPConfig struct {
 	SQDepth, RQDepth int
@@ -167,6 +157,16 @@ type Carried struct {
 	Writes, WriteBytes uint64 // RDMA writes posted
 }
 
+// The transports of EFA.
+const (
+	// SRD is scalable reliable datagram: the contract of [QP].
+	SRD QPType = iota
+	// UD is unreliable datagram, for small packets that must not wait. It differs
+	// from SRD so: a packet may be lost; a send is complete when the packet has left
+	// and never ends with StatusRNR; there is no RDMA (ErrNotSupported).
+	UD
+)
+
 // Posted counts a request that the device has taken.
 func (c *Carried) Posted(wr *SendWR) {
 	n := uint64(wr.Len())
@@ -189,11 +189,35 @@ func (c *Carried) Came(n int) {
 	c.RecvBytes += uint64(n)
 }
 
-// Carried is all that the queue counted, as of one device.
-func (c *QueueCounters) Carried() Carried {
-	return Carried{
-		Sends: c.SendPosted, SendBytes: c.SendBytes, Recvs: c.RecvDone, RecvBytes: c.RecvBytes,
-		Reads: c.RDMAReads, ReadBytes: c.RDMAReadBytes,
-		Writes: c.RDMAPosted - c.RDMAReads, WriteBytes: c.RDMABytes - c.RDMAReadBytes,
-	}
-}
+// QPBase is what a driver's queue pair embeds: it has one path, and refuses windows.
+type QPBase struct{}
+
+// Paths implements QP: there is one.
+func (QPBase) Paths() []Path { return nil }
+
+// PathOf implements QP.
+func (QPBase) PathOf(AH) int { return 0 }
+
+// SetRNRRetry implements QP by a refusal.
+func (QPBase) SetRNRRetry(uint8) error { return ErrNotSupported }
+
+// Lend implements QP by a refusal.
+func (QPBase) Lend(uint8, uint32, []byte) (uint64, error) { return 0, ErrNotSupported }
+
+// Return implements QP: there is nothing to return.
+func (QPBase) Return(uint8, uint64) {}
+
+// LendPlain implements QP by a refusal.
+func (QPBase) LendPlain(AH, uint16, []byte) (uint64, uint64, error) { return 0, 0, ErrNotSupported }
+
+// Relend implements QP by a refusal.
+func (QPBase) Relend(uint8, uint64, []byte) error { return ErrNotSupported }
+
+// Pulse implements QP: there is none.
+func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }
+
+// HoldBack implements QP by a refusal.
+func (QPBase) HoldBack(AH, uint16, bool, uint32) error { return ErrNotSupported }
+
+// Why implements QP: the device knows no reasons.
+func (QPBase) Why(AH) error { return nil }

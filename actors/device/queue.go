@@ -8,49 +8,6 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// Router finds the actor for a received packet by its source. It belongs to the
-// shard, like the queue.
-type Router interface {
-	// Route returns the peer at (ah, qpn), or the actor that deals with strangers.
-	Route(ah AH, qpn uint16) shard.Ref
-	// Deliver has the actor that Route names for r's source handle it, at once if nothing
-	// is ahead of it.
-	Deliver(r *RecvPkt)
-}
-
-// Lend makes memory readable by others under a key of its own, see [QP].
-func (q *Queue) Lend(path uint8, lkey uint32, mem []byte) (rkey uint64, err error) {
-	return q.qp.Lend(path, lkey, mem)
-}
-
-// Return ends what Lend began.
-func (q *Queue) Return(path uint8, rkey uint64) { q.qp.Return(path, rkey) }
-
-// LendPlain makes memory that is in no region readable by one queue pair, see [QP].
-func (q *Queue) LendPlain(ah AH, qpn uint16, mem []byte) (rkey, addr uint64, err error) {
-	return q.qp.LendPlain(ah, qpn, mem)
-}
-
-// Relend has it read from elsewhere.
-func (q *Queue) Relend(path uint8, rkey uint64, mem []byte) error {
-	return q.qp.Relend(path, rkey, mem)
-}
-
-// Pulse changes while the process of a queue pair runs, see [QP].
-func (q *Queue) Pulse(ah AH, qpn uint16) (uint32, bool) { return q.qp.Pulse(ah, qpn) }
-
-// QueueConfig is what a Queue needs.
-type QueueConfig struct {
-	Shard  *shard.Shard
-	QP     QP
-	SQ, RQ int // depths
-	Router Router
-	// Refill is how many receive slots are given back at once.
-	Refill int
-	// Kept: receive slots go to the device by Trickle alone.
-	Kept bool
-}
-
 // Queue is the actor that owns a queue pair.
 //
 //   - It owns the QP, the packet entries, the receive slots and the waiting list
@@ -69,9 +26,9 @@ type Queue struct {
 	entered, left uint64 // calls of PostSend; they differ if it panicked
 	broken        QP     // the driver's, after Break until Close
 
-	pkes []Pke
-	free *Pke
-	room int
+	pkes    []Pke
+	free    *Pke
+	room    int
 	reserve reserve
 
 	rx     []RecvPkt
@@ -96,19 +53,26 @@ type Queue struct {
 	Counters QueueCounters
 }
 
-// QueueCounters count a queue's traffic.
-type QueueCounters struct {
-	SendPosted, SendDone, SendProblem, RecvDone, RNR uint64
-	SendBytes, RecvBytes                             uint64
-	SlotWaits, Stalled                               uint64
-	RDMAPosted, RDMABytes, RDMARefused               uint64
+// QueueConfig is what a Queue needs.
+type QueueConfig struct {
+	Shard  *shard.Shard
+	QP     QP
+	SQ, RQ int // depths
+	Router Router
+	// Refill is how many receive slots are given back at once.
+	Refill int
+	// Kept: receive slots go to the device by Trickle alone.
+	Kept bool
+}
 
-	ResentTypes         [256]uint64 // of SendPosted, packets sent again after RNR, by type
-	Resent, ResentBytes uint64      // the same in all
-	RDMAReads           uint64      // of RDMAPosted, the rest are writes
-	RDMAReadBytes       uint64
-	RDMAReadsFailed     uint64
-	RDMAWritesFailed    uint64
+// Router finds the actor for a received packet by its source. It belongs to the
+// shard, like the queue.
+type Router interface {
+	// Route returns the peer at (ah, qpn), or the actor that deals with strangers.
+	Route(ah AH, qpn uint16) shard.Ref
+	// Deliver has the actor that Route names for r's source handle it, at once if nothing
+	// is ahead of it.
+	Deliver(r *RecvPkt)
 }
 
 // NewQueue makes the queue; register it with [Queue.Start].
@@ -144,30 +108,6 @@ func (q *Queue) Receive(ctx actor.Context) {
 		_ = q.Close() // nothing more to do about a driver that cannot close
 	}
 }
-
-// EachOut calls f for every packet that the device has or that waits for a
-// resend, on behalf of owner.
-func (q *Queue) EachOut(owner shard.Ref, f func(*Pke)) {
-	q.each(func(p *Pke) bool {
-		if p.Owner == owner {
-			f(p)
-		}
-		return true
-	})
-}
-
-// Holds reports whether packets to peer are with the device or wait for a resend.
-func (q *Queue) Holds(peer shard.Ref) bool {
-	found := false
-	q.each(func(p *Pke) bool {
-		found = p.Peer == peer
-		return !found
-	})
-	return found
-}
-
-// QP gives the queue pair, for address handles.
-func (q *Queue) QP() QP { return q.qp }
 
 // Poll takes completions from the device and tells the actors concerned. A
 // success is a message to the owner of the packet; any other status goes to the
@@ -280,6 +220,37 @@ func (q *Queue) onWritten(c *Completion) {
 	q.sh.Call(q.router.Route(c.AH, c.SrcQPN), w)
 }
 
+// onGone is not on the hot path: a process died, or closed its queue pair.
+func (q *Queue) onGone(c *Completion) {
+	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Gone{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, QKey: c.QKey, Left: c.Left})
+}
+
+// FlushDue implements [shard.Flusher].
+func (q *Queue) FlushDue() *bool { return &q.flushDue }
+
+// Flush ends a turn: receive slots go back in batches and the doorbell rings
+// once.
+func (q *Queue) Flush(*shard.Shard) {
+	q.flushDue = false
+	if len(q.repost) >= q.refill || q.refillNow {
+		q.GiveSlots()
+	}
+	if q.posted {
+		q.posted = false
+		q.qp.Doorbell()
+	}
+}
+
+// Arm gives back what receive slots there are, so that a sleeping queue has them
+// all, and asks the device for a notification.
+func (q *Queue) Arm() bool {
+	q.GiveSlots()
+	return q.qp.Arm()
+}
+
+// FDs are the device's.
+func (q *Queue) FDs() []int { return q.qp.FDs() }
+
 // Written tells a peer that its RDMA write of Len bytes with immediate data has
 // arrived. Its holder calls Free.
 type Written struct {
@@ -312,11 +283,6 @@ type Fatal struct {
 	Status Status
 }
 
-// onGone is not on the hot path: a process died, or closed its queue pair.
-func (q *Queue) onGone(c *Completion) {
-	q.sh.Tell(q.router.Route(c.AH, c.SrcQPN), &Gone{AH: c.AH, QPN: c.SrcQPN, GID: c.SrcGID, QKey: c.QKey, Left: c.Left})
-}
-
 // Gone says that the process behind a queue pair died, or that it has Left: closed it.
 type Gone struct {
 	shard.Message
@@ -327,53 +293,74 @@ type Gone struct {
 	Left bool
 }
 
-// FlushDue implements [shard.Flusher].
-func (q *Queue) FlushDue() *bool { return &q.flushDue }
+// QueueCounters count a queue's traffic.
+type QueueCounters struct {
+	SendPosted, SendDone, SendProblem, RecvDone, RNR uint64
+	SendBytes, RecvBytes                             uint64
+	SlotWaits, Stalled                               uint64
+	RDMAPosted, RDMABytes, RDMARefused               uint64
 
-// Flush ends a turn: receive slots go back in batches and the doorbell rings
-// once.
-func (q *Queue) Flush(*shard.Shard) {
-	q.flushDue = false
-	if len(q.repost) >= q.refill || q.refillNow {
-		q.GiveSlots()
+	ResentTypes         [256]uint64 // of SendPosted, packets sent again after RNR, by type
+	Resent, ResentBytes uint64      // the same in all
+	RDMAReads           uint64      // of RDMAPosted, the rest are writes
+	RDMAReadBytes       uint64
+	RDMAReadsFailed     uint64
+	RDMAWritesFailed    uint64
+}
+
+// Carried is all that the queue counted, as of one device.
+func (c *QueueCounters) Carried() Carried {
+	return Carried{
+		Sends: c.SendPosted, SendBytes: c.SendBytes, Recvs: c.RecvDone, RecvBytes: c.RecvBytes,
+		Reads: c.RDMAReads, ReadBytes: c.RDMAReadBytes,
+		Writes: c.RDMAPosted - c.RDMAReads, WriteBytes: c.RDMABytes - c.RDMAReadBytes,
 	}
-	if q.posted {
-		q.posted = false
-		q.qp.Doorbell()
-	}
 }
 
-// Arm gives back what receive slots there are, so that a sleeping queue has them
-// all, and asks the device for a notification.
-func (q *Queue) Arm() bool {
-	q.GiveSlots()
-	return q.qp.Arm()
+// EachOut calls f for every packet that the device has or that waits for a
+// resend, on behalf of owner.
+func (q *Queue) EachOut(owner shard.Ref, f func(*Pke)) {
+	q.each(func(p *Pke) bool {
+		if p.Owner == owner {
+			f(p)
+		}
+		return true
+	})
 }
 
-// FDs are the device's.
-func (q *Queue) FDs() []int { return q.qp.FDs() }
-
-// A driver that panics is not called again, but to close the queue pair: nobody knows in
-// what state it is.
-
-// brokenQP takes the place of its queue pair and refuses everything.
-type brokenQP struct {
-	QPBase
-	qpn uint16
+// Holds reports whether packets to peer are with the device or wait for a resend.
+func (q *Queue) Holds(peer shard.Ref) bool {
+	found := false
+	q.each(func(p *Pke) bool {
+		found = p.Peer == peer
+		return !found
+	})
+	return found
 }
 
-func (q brokenQP) QPN() uint16            { return q.qpn }
-func (brokenQP) CreateAH(GID) (AH, error) { return 0, ErrClosed }
-func (brokenQP) DestroyAH(AH) error       { return ErrClosed }
-func (brokenQP) PostSend(*SendWR) error   { return ErrClosed }
-func (brokenQP) RecvSlots() int           { return 0 }
-func (brokenQP) RecvBytes(int) []byte     { return nil }
-func (brokenQP) PostRecv([]int32)         {}
-func (brokenQP) Doorbell()                {}
-func (brokenQP) Poll([]Completion) int    { return 0 }
-func (brokenQP) Arm() bool                { return true }
-func (brokenQP) FDs() []int               { return nil }
-func (brokenQP) Close() error             { return nil }
+// QP gives the queue pair, for address handles.
+func (q *Queue) QP() QP { return q.qp }
+
+// Lend makes memory readable by others under a key of its own, see [QP].
+func (q *Queue) Lend(path uint8, lkey uint32, mem []byte) (rkey uint64, err error) {
+	return q.qp.Lend(path, lkey, mem)
+}
+
+// Return ends what Lend began.
+func (q *Queue) Return(path uint8, rkey uint64) { q.qp.Return(path, rkey) }
+
+// LendPlain makes memory that is in no region readable by one queue pair, see [QP].
+func (q *Queue) LendPlain(ah AH, qpn uint16, mem []byte) (rkey, addr uint64, err error) {
+	return q.qp.LendPlain(ah, qpn, mem)
+}
+
+// Relend has it read from elsewhere.
+func (q *Queue) Relend(path uint8, rkey uint64, mem []byte) error {
+	return q.qp.Relend(path, rkey, mem)
+}
+
+// Pulse changes while the process of a queue pair runs, see [QP].
+func (q *Queue) Pulse(ah AH, qpn uint16) (uint32, bool) { return q.qp.Pulse(ah, qpn) }
 
 // Broken reports whether PostSend of the driver has panicked.
 func (q *Queue) Broken() bool { return q.entered != q.left }
@@ -403,3 +390,36 @@ func Guard(call func() error) (err error) {
 	}()
 	return call()
 }
+
+// A driver that panics is not called again, but to close the queue pair: nobody knows in
+// what state it is.
+
+// brokenQP takes the place of its queue pair and refuses everything.
+type brokenQP struct {
+	QPBase
+	qpn uint16
+}
+
+func (q brokenQP) QPN() uint16 { return q.qpn }
+
+func (brokenQP) CreateAH(GID) (AH, error) { return 0, ErrClosed }
+
+func (brokenQP) DestroyAH(AH) error { return ErrClosed }
+
+func (brokenQP) PostSend(*SendWR) error { return ErrClosed }
+
+func (brokenQP) RecvSlots() int { return 0 }
+
+func (brokenQP) RecvBytes(int) []byte { return nil }
+
+func (brokenQP) PostRecv([]int32) {}
+
+func (brokenQP) Doorbell() {}
+
+func (brokenQP) Poll([]Completion) int { return 0 }
+
+func (brokenQP) Arm() bool { return true }
+
+func (brokenQP) FDs() []int { return nil }
+
+func (brokenQP) Close() error { return nil }
