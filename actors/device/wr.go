@@ -59,13 +59,6 @@ type Piece struct {
 	LKey uint32 // of the region that Mem lies in, if Info.LocalKeys or Info.SendKeys
 }
 
-// RecvWR is one receive into the caller's buffer, see [QP.PostRecvInto].
-type RecvWR struct {
-	ID   uint64 // echoed in the completion
-	Mem  []byte // a packet of at most so many bytes
-	LKey uint32 // of the region that Mem lies in, if Info.LocalKeys
-}
-
 // Len is the bytes of all pieces.
 func (wr *SendWR) Len() int {
 	n := len(wr.Header) + len(wr.Payload)

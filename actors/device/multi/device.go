@@ -97,7 +97,7 @@ func merge(infos []device.Info) (device.Info, error) {
 	}
 	// A receive of the caller's belongs to one queue pair, and memory that is not this
 	// process's to one device.
-	all.UserRecv, all.Foreign, all.DMABuf = false, false, false
+	all.Foreign, all.DMABuf = false, false
 	if !all.RDMARead && !all.RDMAWrite {
 		all.MaxRDMA = 0
 	}

@@ -84,7 +84,7 @@ func (a *attachment) Info() device.Info {
 	return device.Info{
 		Name: "shm:" + a.cfg.Dir, GID: a.folder.gid, MTU: a.cfg.MTU,
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP, MaxMR: maxRegions,
-		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Datagram: true, Foreign: true,
+		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, Datagram: true, Foreign: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true, Plain: true, Pulse: true, HoldsBack: true,
 		MinRead: minRead, MinReadWrite: minRead,
 	}
@@ -126,7 +126,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn(), Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, FindsAH: true,
-		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Plain: plain{p}, Pulser: p, Holder: holder{p}, Explainer: &p.mismatch, UserRecv: c.UserRecv,
+		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Plain: plain{p}, Pulser: p, Holder: holder{p}, Explainer: &p.mismatch,
 		Datagram: c.Type == device.UD,
 	})
 	if err != nil {

@@ -19,7 +19,7 @@
 //	          58 to QPN | 60 Q_Key of from | 64 latest session taken of to (alive: it goes on)
 //	          72 the Q_Key that to should have | 76 0
 //	frame     0 kind | 1 flags: 1 immediate, 2 of a message; status | 2 0 | 4 length | 8 token, then
-//	  send    16 qkey | 20 immediate, or the message's turn | 24 packet
+//	  send    16 qkey | 20 immediate, or the msg_id | 24 packet
 //	  read    16 qkey | 20 0 | 24 address | 32 rkey             data, unless refused; status
 //	  write   16 qkey | 20 immediate | 24 address | 32 rkey | 40 bytes
 //	  data    16 bytes

@@ -42,7 +42,7 @@
 //
 // # What is not here
 //
-// Receives into the caller's buffers, dma-buf regions as the local side of requests, writes that take no receive (a peer could overrun the completion queue with them), completion queues
+// Dma-buf regions as the local side of requests, writes that take no receive (a peer could overrun the completion queue with them), completion queues
 // in memory of the caller, inline RDMA writes, request ids of 64 bits, and service levels.
 // None of it has met real hardware: docs/efa-driver.md says what is proved.
 //

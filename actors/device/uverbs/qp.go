@@ -126,14 +126,6 @@ func (q *QP) PostRecv(slots []int32) {
 	}
 }
 
-// PostRecvInto implements device.QP by a refusal.
-func (q *QP) PostRecvInto(wr *device.RecvWR) error {
-	if q.closed {
-		return device.ErrClosed
-	}
-	return q.QPBase.PostRecvInto(wr)
-}
-
 // Doorbell implements device.QP.
 func (q *QP) Doorbell() {
 	if !q.closed && !q.failed {
