@@ -21,10 +21,9 @@ type Env struct {
 	Endpoint shard.Ref // gets Arrive, Stranger and Down
 	Acceptor Acceptor  // the endpoint
 	Ops      OpTable
-	Addr     wire.RawAddr     // this endpoint's own, on its first path
-	ConnID   uint32           // that of Addr
-	Paths    []Path           // all of them, best first
-	UserQP   *wire.UserRecvQP // for messages without headers; nil: there is none
+	Addr     wire.RawAddr // this endpoint's own, on its first path
+	ConnID   uint32       // that of Addr
+	Paths    []Path       // all of them, best first
 	MTU      int
 	Config   Config
 	Pool     *Pool

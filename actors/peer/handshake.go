@@ -41,9 +41,6 @@ func (p *Peer) sendHandshake() {
 		HasDeviceVersion: !e.NoDeviceVersion, DeviceVersion: p.link.path().DeviceID,
 		HasP2P: e.P2P, P2PSupported: e.P2P,
 	}
-	if u := p.env.UserQP; u != nil {
-		h.HasUserRecvQP, h.UserRecvQP = true, *u
-	}
 	if !p.post(pke, h.Append(pke.Header())) {
 		p.handshake = handshakeNone // the next packet is answered
 		p.endCheck(true)
