@@ -1,38 +1,15 @@
 package efa
 
 import (
-	"log/slog"
-	"sync/atomic"
-
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
-	"github.com/efactor/efactor/runtime/shard"
 )
-
-// intake hands requests that were checked over to the shard, and waits for the outcome of
-// blocking calls.
-type intake struct {
-	checker
-	outcomes
-	binding
-	followed
-
-	sh       *shard.Shard
-	act      atomic.Pointer[endpoint.Endpoint] // set by Enable, each time
-	log      *slog.Logger
-	lastID   atomic.Uint64
-	spare    call // of goroutines that run the shard, see newCall
-	injectTo ope.Sink
-	arrivals *Arrivals // nil: the endpoint counts none
-	news     news
-}
 
 // accept makes an operation of a request that has its place: it gets a sink and, if it is
 // injected, a copy of its bytes. It is to be handed to the shard then, which gives it an id unless it has one, or
 // refused.
-func (e *intake) accept(req *ope.Request, sink ope.Sink) {
+func (e *Endpoint) accept(req *ope.Request, sink ope.Sink) {
 	req.Sink = sink
 	if req.Flags&(ope.Inject|ope.Borrowed) == ope.Inject {
 		own(req)
@@ -43,7 +20,7 @@ func (e *intake) accept(req *ope.Request, sink ope.Sink) {
 const ownID = 1 << 63
 
 // traced makes a request that was accepted part of a span of the application, if there is one.
-func (e *intake) traced(req *ope.Request, parent trace.SpanContext) {
+func (e *Endpoint) traced(req *ope.Request, parent trace.SpanContext) {
 	if parent.IsValid() && req.Flags&ope.Traced == 0 {
 		if req.ID>>62 != ownID>>62 { // parents are kept by such ids
 			req.ID = ownID | e.lastID.Add(1)
@@ -55,14 +32,14 @@ func (e *intake) traced(req *ope.Request, parent trace.SpanContext) {
 
 // refuse takes back what accept did to a request that the shard had no room for, and its
 // place.
-func (e *intake) refuse(req *ope.Request) {
+func (e *Endpoint) refuse(req *ope.Request) {
 	disown(req)
 	putMore(req)
 	e.credits(req).release()
 }
 
 // credits is what bounds operations like req; nil: nothing does.
-func (e *outcomes) credits(req *ope.Request) *credits {
+func (e *Endpoint) credits(req *ope.Request) *credits {
 	switch req.Kind {
 	case ope.KindPeek, ope.KindClaim:
 		if req.Flags&ope.Discard == 0 {

@@ -32,7 +32,7 @@ import (
 // data that is not expected are reported as if nothing were counted. RemoteWriteCounter counts all.
 // All methods may be called by any number of goroutines.
 type Arrivals struct {
-	of     *intake
+	of     *Endpoint
 	layout DataLayout
 	ranges []counted // by their values
 
@@ -107,7 +107,7 @@ func byFirst(a, b Values) int {
 }
 
 // newArrivals makes those that an endpoint's configuration, which was checked, asks for.
-func newArrivals(of *intake) *Arrivals {
+func newArrivals(of *Endpoint) *Arrivals {
 	cfg := of.cfg.Arrivals
 	if cfg == nil {
 		return nil
@@ -127,7 +127,7 @@ func newArrivals(of *intake) *Arrivals {
 }
 
 // Arrivals counts the writes that peers make here; nil without EndpointConfig.Arrivals.
-func (e *intake) Arrivals() *Arrivals { return e.arrivals }
+func (e *Endpoint) Arrivals() *Arrivals { return e.arrivals }
 
 // place finds the count of a value.
 func (a *Arrivals) place(value uint32) (int, bool) {

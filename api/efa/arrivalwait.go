@@ -154,7 +154,7 @@ func (a *Arrivals) drop(w *arrivalWait) {
 }
 
 // watch sees that the waiter hears of the end of the endpoint and of these peers.
-func (w *waiter) watch(e *intake, peers []Addr) {
+func (w *waiter) watch(e *Endpoint, peers []Addr) {
 	onEnd := func(err error) {
 		w.ended.CompareAndSwap(nil, &err)
 		w.sig.Set()
@@ -178,7 +178,7 @@ func (w *waiter) watch(e *intake, peers []Addr) {
 }
 
 // unwatch lets go of what watch has begun.
-func (w *waiter) unwatch(e *intake) {
+func (w *waiter) unwatch(e *Endpoint) {
 	act := e.act.Load()
 	e.control(func() {
 		for _, x := range w.watches {
@@ -188,11 +188,11 @@ func (w *waiter) unwatch(e *intake) {
 }
 
 // waitError is the error of a wait for something of a peer's that has ended.
-func (o *outcomes) waitError(p Addr, err error) error {
+func (e *Endpoint) waitError(p Addr, err error) error {
 	q, r := ope.Request{Kind: ope.KindRecv, Peer: uint64(p)}, ope.Result{Err: err, Peer: uint64(p)}
-	err = o.opError(&q, &r)
-	if e := new(OpError); errors.As(err, &e) {
-		e.Op = "wait"
+	err = e.opError(&q, &r)
+	if x := new(OpError); errors.As(err, &x) {
+		x.Op = "wait"
 	}
 	return err
 }

@@ -30,7 +30,7 @@ type AtomicReq struct {
 	Parent  trace.SpanContext
 }
 
-func (r *AtomicReq) request(e *checker, req *ope.Request) (*span, error) {
+func (r *AtomicReq) request(e *Endpoint, req *ope.Request) (*span, error) {
 	return &r.Parent, e.atomicRequest(req, r)
 }
 
@@ -49,7 +49,7 @@ func (d *Domain) maxAtomic() int { return maxAtomic(d.fab.dev.Info().MTU) }
 func maxAtomic(mtu int) int { return max(ope.MaxAtomic(mtu), 0) }
 
 // atomicRequest checks an atomic and makes the request for the shard.
-func (e *checker) atomicRequest(req *ope.Request, r *AtomicReq) error {
+func (e *Endpoint) atomicRequest(req *ope.Request, r *AtomicReq) error {
 	if err := r.Level.check(); err != nil {
 		return err
 	}

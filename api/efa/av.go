@@ -178,7 +178,7 @@ func (r *removal) done() {
 }
 
 // removed makes the endpoint let go of a handle.
-func (e *intake) removed(r *removal) {
+func (e *Endpoint) removed(r *removal) {
 	if e.live() != nil {
 		r.done()
 		return

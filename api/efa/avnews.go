@@ -32,7 +32,7 @@ func (n *news) take() []Addr {
 }
 
 // inserted tells the endpoint of new handles.
-func (e *intake) inserted(hs []Addr) {
+func (e *Endpoint) inserted(hs []Addr) {
 	if e.live() != nil {
 		return
 	}
@@ -41,7 +41,7 @@ func (e *intake) inserted(hs []Addr) {
 }
 
 // tellNews passes on what the shard has not heard yet. Runs on the shard.
-func (e *intake) tellNews() {
+func (e *Endpoint) tellNews() {
 	if !e.news.any.Load() {
 		return
 	}

@@ -2,10 +2,6 @@ package efa
 
 import "github.com/efactor/efactor/actors/ope"
 
-// binding is where the completions of an endpoint go: its place in each of its queues, or nil
-// where it has none. They may be the same.
-type binding struct{ sendTo, recvTo *source }
-
 // bind enters the endpoint where others must know of it. After a failure unbind
 // takes it out again.
 func (e *Endpoint) bind() (err error) {
@@ -55,7 +51,7 @@ func (e *Endpoint) unbind() {
 // may post the next operation: places come first. It is not inlined: calls would not be inlined in it, then.
 //
 //go:noinline
-func (e *intake) flusher() func() {
+func (e *Endpoint) flusher() func() {
 	return func() {
 		if n := e.free[ope.KindSend]; n > 0 {
 			e.free[ope.KindSend] = 0
@@ -75,7 +71,7 @@ func (e *intake) flusher() func() {
 }
 
 // unread is how many completions wait for a reader.
-func (e *binding) unread() (n int64) {
+func (e *Endpoint) unread() (n int64) {
 	if e.sendTo != nil {
 		n = int64(e.sendTo.ring.Len())
 	}
@@ -86,7 +82,7 @@ func (e *binding) unread() (n int64) {
 }
 
 // readable is how many completions may wait for a reader. A queue of several endpoints counts for each.
-func (e *binding) readable() (n int64) {
+func (e *Endpoint) readable() (n int64) {
 	if e.sendTo != nil {
 		n = int64(e.sendTo.q.depth)
 	}
@@ -98,6 +94,6 @@ func (e *binding) readable() (n int64) {
 
 // writtenRoom takes the place for a [RemoteWrite] in the receive queue, if there is
 // one. It runs on the shard.
-func (e *binding) writtenRoom() bool {
+func (e *Endpoint) writtenRoom() bool {
 	return e.recvTo == nil || e.recvTo.Room()
 }

@@ -13,7 +13,7 @@ import (
 
 // call is a blocking call in progress.
 type call struct {
-	to   *outcomes // of its endpoint
+	to   *Endpoint // of its endpoint
 	sig  shard.Signal
 	over bool // it has its outcome, or none is due; the shard owner's
 	msg  Message
@@ -44,7 +44,7 @@ func (c *call) Done(q *ope.Request, r *ope.Result) {
 }
 
 // submit puts a request into the ring, however full it is.
-func (e *intake) submit(req *ope.Request) {
+func (e *Endpoint) submit(req *ope.Request) {
 	for !e.act.Load().Submit(req) {
 		e.date(req)
 		e.giveWay()
@@ -52,7 +52,7 @@ func (e *intake) submit(req *ope.Request) {
 }
 
 // giveWay has the shard empty a ring that is full.
-func (e *intake) giveWay() {
+func (e *Endpoint) giveWay() {
 	if e.dom.sim && e.sh.Adopt() { // nobody else runs at the same time
 		e.sh.Turn()
 		e.sh.Release()
@@ -64,11 +64,11 @@ func (e *intake) giveWay() {
 
 // control has f run on the shard, or, after the end of the endpoint, somewhere
 // else, where it finds nothing to do.
-func (e *intake) control(f func()) {
+func (e *Endpoint) control(f func()) {
 	e.submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: f}})
 }
 
-func (e *intake) cancel(id uint64) { e.submit(&ope.Request{Kind: ope.KindCancel, ID: id}) }
+func (e *Endpoint) cancel(id uint64) { e.submit(&ope.Request{Kind: ope.KindCancel, ID: id}) }
 
 // contextError is the error of an operation that ended with its context: both
 // ErrCanceled and the context's cause.

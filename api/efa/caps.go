@@ -71,7 +71,7 @@ func (c Caps) target(p ProtocolConfig) (ProtocolConfig, endpoint.Refusals) {
 }
 
 // may checks that the endpoint is enabled, and begins operations of a kind.
-func (e *checker) may(kind Caps) error {
+func (e *Endpoint) may(kind Caps) error {
 	if err := e.ready(); err != nil {
 		return err
 	}

@@ -2,20 +2,7 @@ package efa
 
 import (
 	"fmt"
-	"sync/atomic"
-
-	"github.com/efactor/efactor/actors/ope"
 )
-
-// checker refuses what an endpoint may not do, and makes requests for the shard of the
-// rest.
-type checker struct {
-	dom        *Domain
-	cfg        EndpointConfig
-	state      atomic.Uint32
-	mostInject int       // bytes
-	usual      ope.Flags // of an operation that leaves here if its caller asks for nothing else
-}
 
 // The states of an endpoint, in their order.
 const (
@@ -27,7 +14,7 @@ const (
 )
 
 // live checks that the endpoint is enabled.
-func (e *checker) live() error {
+func (e *Endpoint) live() error {
 	switch e.state.Load() {
 	case disabled:
 		return fmt.Errorf("%w: the endpoint is not enabled", ErrBadState)
@@ -39,7 +26,7 @@ func (e *checker) live() error {
 }
 
 // ready checks that the endpoint is enabled, and takes new operations that leave it.
-func (e *checker) ready() error {
+func (e *Endpoint) ready() error {
 	switch e.state.Load() {
 	case enabled, mute:
 		return nil

@@ -111,7 +111,7 @@ type Protocol = ope.Proto
 
 // fill makes a Completion of an outcome of an endpoint's, without allocating unless it failed.
 // Before that it is zero.
-func (c *Completion) fill(of *outcomes, q *ope.Request, r *ope.Result) {
+func (c *Completion) fill(of *Endpoint, q *ope.Request, r *ope.Result) {
 	f := q.Flags
 	k := kindOf(q.Kind, f)
 	c.Kind, c.ID, c.Token, c.Protocol = k, OpID(q.ID), q.Token, r.Proto

@@ -11,7 +11,7 @@ import (
 )
 
 // made is do for a request that was made aside, to which it gives an ID.
-func (e *intake) made(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
+func (e *Endpoint) made(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
 	if err := ctx.Err(); err != nil {
 		return contextError(ctx, err)
 	}
@@ -30,7 +30,7 @@ func (e *intake) made(ctx context.Context, req *ope.Request, places *credits, ms
 }
 
 // run carries out a blocking call of which nothing but an error comes back.
-func (e *intake) run(ctx context.Context, req *ope.Request) error {
+func (e *Endpoint) run(ctx context.Context, req *ope.Request) error {
 	if req.Flags&ope.Inject != 0 {
 		if !e.av.table.holds(req.Peer) { // what is injected is for one peer
 			putMore(req)
@@ -42,7 +42,7 @@ func (e *intake) run(ctx context.Context, req *ope.Request) error {
 }
 
 // withdraw cancels the operation of a call whose wait has ended, and waits for its outcome.
-func (e *intake) withdraw(ctx context.Context, c *call, id uint64, ended error) error {
+func (e *Endpoint) withdraw(ctx context.Context, c *call, id uint64, ended error) error {
 	if errors.Is(ended, shard.ErrClosed) {
 		return ErrClosed
 	}
@@ -55,7 +55,7 @@ func (e *intake) withdraw(ctx context.Context, c *call, id uint64, ended error) 
 
 // wait waits for a place, and returns the request, which is aside then: nobody waits with the
 // shard.
-func (e *intake) wait(ctx context.Context, req *ope.Request, places *credits) (*ope.Request, error) {
+func (e *Endpoint) wait(ctx context.Context, req *ope.Request, places *credits) (*ope.Request, error) {
 	req = e.act.Load().Aside(req)
 	e.date(req)
 	return req, places.wait(ctx, e.sh)

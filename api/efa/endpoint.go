@@ -3,8 +3,13 @@ package efa
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 
+	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/telemetry"
 	"github.com/efactor/efactor/internal/errtext"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -12,8 +17,38 @@ import (
 // Endpoint talks to other endpoints (fi_endpoint). All methods may be called by
 // any number of goroutines. It is created disabled.
 type Endpoint struct {
-	intake
-	inbox
+	dom        *Domain
+	cfg        EndpointConfig
+	state      atomic.Uint32
+	mostInject int       // bytes
+	usual      ope.Flags // of an operation that leaves here if its caller asks for nothing else
+
+	// What operations take at their beginning, and outcomes give back.
+	tx, rx credits
+	av     *AddressVector // has the names of peers
+	// Places that have become free since the last flush, in rows KindSend and KindRecv; the shard's, see flusher.
+	free [freeRows]int64
+	// plain is above the kinds that onlyPlace takes: 0 if there is something to count.
+	plain                          ope.Kind
+	sent, received, wrote, fetched *Counter // nil: they are not counted
+
+	// Where completions go: the endpoint's place in each of its queues, or nil where it has
+	// none. They may be the same.
+	sendTo, recvTo *source
+
+	tele *telemetry.Source // nil: the endpoint is not observed; set by Enable
+	last *telemetry.Sample // of the counters, when it has ended
+
+	sh       *shard.Shard
+	act      atomic.Pointer[endpoint.Endpoint] // set by Enable, each time
+	log      *slog.Logger
+	lastID   atomic.Uint64
+	spare    call // of goroutines that run the shard, see newCall
+	injectTo ope.Sink
+	arrivals *Arrivals // nil: the endpoint counts none
+	news     news
+
+	inbox  inbox // of Next
 	events events
 
 	mu      sync.Mutex // guards the changes of state
@@ -37,11 +72,11 @@ func (d *Domain) NewEndpoint(cfg EndpointConfig) (_ *Endpoint, err error) {
 	e.sh = cfg.home(d)
 	e.dom, e.cfg, e.log = d, cfg, d.fab.log
 	e.usual = e.flags(0, false, false)
-	e.injectTo, e.mostInject = injected{&e.intake}, maxInject(d.fab.dev.Info().MTU)
-	e.outcomes.init(&cfg)
-	e.spare.to, e.spare.over = &e.outcomes, true
-	e.arrivals = newArrivals(&e.intake)
-	e.inbox.init(&e.intake)
+	e.injectTo, e.mostInject = injected{e}, maxInject(d.fab.dev.Info().MTU)
+	e.initOutcomes(&cfg)
+	e.spare.to, e.spare.over = e, true
+	e.arrivals = newArrivals(e)
+	e.inbox.init(e)
 	e.events.init(cfg.EventBacklog, d.fab.paths)
 	if err := e.bind(); err != nil {
 		e.unbind()

@@ -52,7 +52,7 @@ var errsAgain, errsNoMessage = func() (again, none [len(opNames)]error) {
 // refused is the error of an operation that was not accepted, or whose caller's context has ended. One
 // that is an operation's error already stays as it is. It is no [OpError], so that a program can tell an
 // operation that has failed from one that was never begun.
-func (o *outcomes) refused(kind ope.Kind, to Addr, err error) error {
+func (e *Endpoint) refused(kind ope.Kind, to Addr, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -63,7 +63,7 @@ func (o *outcomes) refused(kind ope.Kind, to Addr, err error) error {
 	case errors.As(err, new(*OpError)), errors.As(err, new(*TooLongError)), errors.As(err, new(*errtext.Error)):
 		return err
 	}
-	return &errtext.Error{Package: "efa", Op: opAt(opName(kind), to, o.av.Name(to)), Err: err}
+	return &errtext.Error{Package: "efa", Op: opAt(opName(kind), to, e.av.Name(to)), Err: err}
 }
 
 // opAt is an operation and its peer, as errors have them.
@@ -79,9 +79,9 @@ func opAt(op string, p Addr, name string) string {
 }
 
 // refusedOf is refused for a request of the application's.
-func (o *outcomes) refusedOf(r Request, err error) error {
+func (e *Endpoint) refusedOf(r Request, err error) error {
 	kind, to := r.target()
-	return o.refused(kind, to, err)
+	return e.refused(kind, to, err)
 }
 
 func (r *SendReq) target() (ope.Kind, Addr)   { return ope.KindSend, r.To }

@@ -140,32 +140,32 @@ func (e *InsertError) Error() string {
 func (e *InsertError) Unwrap() error { return e.Err }
 
 // opError makes the public error of an outcome that is none.
-func (o *outcomes) opError(q *ope.Request, r *ope.Result) error {
+func (e *Endpoint) opError(q *ope.Request, r *ope.Result) error {
 	if errors.Is(r.Err, ErrNoMessage) {
 		return errsNoMessage[q.Kind] // who looks again and again allocates nothing
 	}
-	e := &OpError{Op: opName(q.Kind), Peer: Addr(q.Peer), Err: r.Err}
+	x := &OpError{Op: opName(q.Kind), Peer: Addr(q.Peer), Err: r.Err}
 	if receives(q) {
-		e.Peer = Addr(r.Peer)
+		x.Peer = Addr(r.Peer)
 	}
-	e.Name = o.av.Name(e.Peer)
+	x.Name = e.av.Name(x.Peer)
 	var s *peer.StatusError
 	if errors.As(r.Err, &s) {
-		e.Provider = s.Provider
+		x.Provider = s.Provider
 		if s.Status == device.StatusBadAddress {
-			e.Err = fmt.Errorf("%w: %w", ErrAccess, r.Err) // one error for all who may not
+			x.Err = fmt.Errorf("%w: %w", ErrAccess, r.Err) // one error for all who may not
 		}
 	}
 	var p *peer.RemoteError
 	if errors.As(r.Err, &p) {
-		e.Provider = p.Provider
+		x.Provider = p.Provider
 	}
 	var t *ope.Truncated
 	if errors.As(r.Err, &t) {
-		e.N, e.Lost = t.Placed, t.Lost
+		x.N, x.Lost = t.Placed, t.Lost
 	}
 	if errors.Is(r.Err, peer.ErrRemoved) {
-		e.Err = fmt.Errorf("%w: %w", ErrCanceled, r.Err)
+		x.Err = fmt.Errorf("%w: %w", ErrCanceled, r.Err)
 	}
-	return e
+	return x
 }

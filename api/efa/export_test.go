@@ -41,7 +41,7 @@ func (a *Arrivals) Arrive(data uint64) bool { return a.count(data) }
 
 // NewArrivals makes those of an endpoint that was never enabled.
 func NewArrivals(cfg *ArrivalsConfig) (*Arrivals, error) {
-	e := new(intake)
+	e := new(Endpoint)
 	e.cfg.Arrivals = cfg
 	return newArrivals(e), cfg.check()
 }

@@ -6,19 +6,6 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// outcomes takes back what operations had, and counts them. It belongs to the shard, but for
-// the places, which any goroutine takes.
-type outcomes struct {
-	tx, rx credits
-	av     *AddressVector // has the names of peers
-	// Places that have become free since the last flush, in rows KindSend and KindRecv; the shard's, see flusher.
-	free [freeRows]int64
-	// plain is above the kinds that onlyPlace takes: 0 if there is something to count.
-	plain ope.Kind
-
-	sent, received, wrote, fetched *Counter // nil: they are not counted
-}
-
 // freeRows is a power of two, so that no index needs a check.
 const freeRows = 4
 
@@ -26,7 +13,7 @@ const freeRows = 4
 // and Borrowed there are both or none in those that do not: the endpoint has no copy of their bytes.
 const notPlain = ope.Inject | ope.Borrowed | ope.Discard | ope.Multi | ope.Part | ope.Sized
 
-func (e *outcomes) init(cfg *EndpointConfig) {
+func (e *Endpoint) initOutcomes(cfg *EndpointConfig) {
 	e.av = cfg.AV
 	e.tx.init(cfg.TxDepth, 1024)
 	e.rx.init(cfg.RxDepth, 16384)
@@ -38,7 +25,7 @@ func (e *outcomes) init(cfg *EndpointConfig) {
 
 // onlyPlace gives back the place of an operation if it had nothing else, as most have. If not
 // it returns false, and finished does it.
-func (e *outcomes) onlyPlace(q *ope.Request) bool {
+func (e *Endpoint) onlyPlace(q *ope.Request) bool {
 	f := q.Flags & notPlain
 	if q.Kind >= e.plain || f != 0 && f != ope.Inject|ope.Borrowed || q.More != nil {
 		return false
@@ -49,7 +36,7 @@ func (e *outcomes) onlyPlace(q *ope.Request) bool {
 
 // finished does what outcomes need: what was fetched goes where it belongs,
 // copies and places are given back, and it is counted.
-func (e *outcomes) finished(q *ope.Request, r *ope.Result) {
+func (e *Endpoint) finished(q *ope.Request, r *ope.Result) {
 	switch q.Kind {
 	case ope.KindSend: // the others are below
 		if r.Err == nil && (q.More != nil || q.Flags&(ope.Inject|ope.Borrowed) == ope.Inject) {
@@ -100,7 +87,7 @@ func left(q *ope.Request, r *ope.Result) {
 }
 
 // counter is where an operation that began here, other than a message, is counted.
-func (e *outcomes) counter(q *ope.Request) *Counter {
+func (e *Endpoint) counter(q *ope.Request) *Counter {
 	switch {
 	case q.Kind == ope.KindWrite, q.Kind == ope.KindAtomic && q.Form == ope.AtomicWrite:
 		return e.wrote

@@ -11,7 +11,7 @@ import (
 
 // injected is the sink of what was injected: nobody waits for them, so a failure
 // goes to the send queue if there is one, and is counted in any case.
-type injected struct{ ep *intake }
+type injected struct{ ep *Endpoint }
 
 // Done implements ope.Sink, on the shard.
 func (s injected) Done(q *ope.Request, r *ope.Result) {
@@ -28,7 +28,7 @@ func (s injected) Done(q *ope.Request, r *ope.Result) {
 }
 
 // injectable checks a message of n bytes that is to be injected.
-func (e *intake) injectable(to Addr, n int) error {
+func (e *Endpoint) injectable(to Addr, n int) error {
 	if n > e.mostInject {
 		return tooLongToInject(n, e.mostInject)
 	}
@@ -40,7 +40,7 @@ func (e *intake) injectable(to Addr, n int) error {
 
 // inject hands a request over whose buffer is the caller's again when the call returns. Its peer
 // is in the address vector.
-func (e *intake) inject(ctx context.Context, req *ope.Request) error {
+func (e *Endpoint) inject(ctx context.Context, req *ope.Request) error {
 	if !e.tx.takeOne() && e.tx.take(1, false) == 0 {
 		var err error
 		if req, err = e.wait(ctx, req, &e.tx); err != nil {

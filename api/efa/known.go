@@ -9,7 +9,7 @@ import (
 // in any case. A call that does not wait for the outcome looks by itself first.
 
 // known checks that the handle of a request is one.
-func (e *checker) known(req *ope.Request) error {
+func (e *Endpoint) known(req *ope.Request) error {
 	if !aimed(req) || e.cfg.AV.table.holds(req.Peer) {
 		return nil
 	}
@@ -18,7 +18,7 @@ func (e *checker) known(req *ope.Request) error {
 
 // date notes which peer the handle of a request means, before the call waits: the handle may
 // be removed, and used again, meanwhile.
-func (e *checker) date(req *ope.Request) {
+func (e *Endpoint) date(req *ope.Request) {
 	if aimed(req) && req.Flags&ope.Aged == 0 {
 		req.SetAge(e.cfg.AV.table.get(req.Peer).age)
 	}

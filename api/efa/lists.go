@@ -57,7 +57,7 @@ func gathered(req *ope.Request) {
 
 // locateAll is locate for a request that may name several pieces of the peer's memory. After
 // an error the request has no lists.
-func (e *checker) locateAll(req *ope.Request, at Remote, ats []Remote) error {
+func (e *Endpoint) locateAll(req *ope.Request, at Remote, ats []Remote) error {
 	err := e.locatePieces(req, at, ats)
 	if err != nil {
 		req.PutLists()
@@ -65,7 +65,7 @@ func (e *checker) locateAll(req *ope.Request, at Remote, ats []Remote) error {
 	return err
 }
 
-func (e *checker) locatePieces(req *ope.Request, at Remote, ats []Remote) error {
+func (e *Endpoint) locatePieces(req *ope.Request, at Remote, ats []Remote) error {
 	n := req.Len()
 	switch {
 	case len(ats) == 0:

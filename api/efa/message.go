@@ -39,7 +39,7 @@ func (e *Endpoint) SendTag(ctx context.Context, to Addr, tag uint64, p []byte, o
 }
 
 // send does without a SendReq.
-func (e *intake) send(ctx context.Context, to Addr, p []byte, tagged bool, tag uint64, opts []OpOption) error {
+func (e *Endpoint) send(ctx context.Context, to Addr, p []byte, tagged bool, tag uint64, opts []OpOption) error {
 	if e.state.Load() != enabled {
 		if err := e.may(CapMessages); err != nil {
 			return err
@@ -104,7 +104,7 @@ func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOpt
 }
 
 // receives says from whom a call receives, if it may. Of its options only From means something.
-func (e *intake) receives(ctx context.Context, tagged bool, opts []OpOption) (from Addr, err error) {
+func (e *Endpoint) receives(ctx context.Context, tagged bool, opts []OpOption) (from Addr, err error) {
 	from = AnyAddr
 	for i := range opts {
 		if o := &opts[i]; o.kind == optFrom {
@@ -130,7 +130,7 @@ func (e *intake) receives(ctx context.Context, tagged bool, opts []OpOption) (fr
 // claimed is where a blocking call makes its request: in the endpoint, whose shard is the caller's
 // then until do or inject has handed the request over, or else aside, where it is no more than a
 // variable of the caller's. What the call may be refused for is checked before.
-func (e *intake) claimed() *ope.Request {
+func (e *Endpoint) claimed() *ope.Request {
 	if req := e.act.Load().Claim(); req != nil {
 		return req
 	}
@@ -140,7 +140,7 @@ func (e *intake) claimed() *ope.Request {
 // do runs a request to its end, for which it takes one of places unless that is nil; msg, if
 // it is not nil, describes the outcome. When ctx ends first the operation is canceled,
 // and the call returns as soon as its buffer is free.
-func (e *intake) do(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
+func (e *Endpoint) do(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
 	if places != nil && !places.takeOne() && places.take(1, false) == 0 {
 		var err error
 		if req, err = e.wait(ctx, req, places); err != nil {
@@ -188,12 +188,12 @@ func (e *intake) do(ctx context.Context, req *ope.Request, places *credits, msg 
 // endpoint keeps for goroutines that run its shard themselves. That belongs to the goroutine until it
 // has read the outcome and cleared the signal, after which the shard does not touch the call. If
 // the shard closes without an outcome the call stays with it.
-func (e *intake) newCall(owner bool) *call {
+func (e *Endpoint) newCall(owner bool) *call {
 	if c := &e.spare; owner && c.over && !c.sig.IsSet() {
 		c.over = false
 		return c
 	}
 	c := calls.Get().(*call)
-	c.to = &e.outcomes
+	c.to = e
 	return c
 }

@@ -13,7 +13,7 @@ const MultiRecvAlign = ope.MultiAlign
 var errMultiStart = fmt.Errorf("%w: a receive with Multi has many outcomes: they want a queue", ErrInvalid)
 
 // multiRequest goes on with the request of a receive with Multi.
-func (e *checker) multiRequest(req *ope.Request, r *RecvReq) error {
+func (e *Endpoint) multiRequest(req *ope.Request, r *RecvReq) error {
 	switch {
 	case e.cfg.Direct || e.cfg.ZeroCopyRecv:
 		return fmt.Errorf("%w: Multi on an endpoint with Direct or ZeroCopyRecv", ErrNotSupported)
@@ -34,7 +34,7 @@ func (e *checker) multiRequest(req *ope.Request, r *RecvReq) error {
 }
 
 // minMulti is EndpointConfig.MinMultiRecv in force.
-func (e *checker) minMulti() int {
+func (e *Endpoint) minMulti() int {
 	if n := e.cfg.MinMultiRecv; n > 0 {
 		return n
 	}
@@ -42,7 +42,7 @@ func (e *checker) minMulti() int {
 }
 
 // finishedMany is finished of receives that are not for one message of a known size.
-func (e *outcomes) finishedMany(q *ope.Request, r *ope.Result) {
+func (e *Endpoint) finishedMany(q *ope.Request, r *ope.Result) {
 	if q.Flags&ope.Part == 0 {
 		e.free[ope.KindRecv]++
 	}

@@ -16,7 +16,7 @@ import (
 // inbox receives messages of any size into buffers of its own. It owns the buffers, how many
 // bytes of them are lent, and the messages that were taken for calls whose context ended.
 type inbox struct {
-	of   *intake
+	of   *Endpoint
 	mtu  int
 	mem  budget
 	free [leaseClasses]sync.Pool
@@ -29,7 +29,7 @@ type inbox struct {
 
 const defaultNextMemory = 256 << 20
 
-func (b *inbox) init(e *intake) {
+func (b *inbox) init(e *Endpoint) {
 	b.of, b.mtu, b.mem.max = e, e.dom.fab.dev.Info().MTU, int64(e.cfg.NextMemory)
 	if b.mem.max == 0 {
 		b.mem.max = defaultNextMemory
@@ -64,27 +64,27 @@ func (e *TooLongError) Unwrap() error { return ErrMsgSize }
 // of a message (its peer failed, TooLongError) is of that message alone. Any number of
 // goroutines may call it; what one call after the other gets from a peer is in the order of
 // the sends. It allocates nothing for messages of up to a packet.
-func (b *inbox) Next(ctx context.Context, opts ...OpOption) (Delivery, error) {
-	d, _, err := b.next(ctx, Match{}, false, opts)
-	return d, b.of.refused(ope.KindRecv, NoAddr, err)
+func (e *Endpoint) Next(ctx context.Context, opts ...OpOption) (Delivery, error) {
+	d, _, err := e.inbox.next(ctx, Match{}, false, opts)
+	return d, e.refused(ope.KindRecv, NoAddr, err)
 }
 
 // NextTag is Next for the tagged messages that m takes.
-func (b *inbox) NextTag(ctx context.Context, m Match, opts ...OpOption) (Delivery, error) {
-	d, _, err := b.next(ctx, m, true, opts)
-	return d, b.of.refused(ope.KindRecv, NoAddr, err)
+func (e *Endpoint) NextTag(ctx context.Context, m Match, opts ...OpOption) (Delivery, error) {
+	d, _, err := e.inbox.next(ctx, m, true, opts)
+	return d, e.refused(ope.KindRecv, NoAddr, err)
 }
 
 // Messages calls Next again and again. Each message is released at the next step of the loop,
 // and at its end, unless [Delivery.Keep] was called. After the error of a single message the
 // loop may go on; an error that concerns all, as ErrClosed or that of ctx, is the last.
-func (b *inbox) Messages(ctx context.Context, opts ...OpOption) iter.Seq2[Delivery, error] {
-	return b.each(ctx, Match{}, false, opts)
+func (e *Endpoint) Messages(ctx context.Context, opts ...OpOption) iter.Seq2[Delivery, error] {
+	return e.inbox.each(ctx, Match{}, false, opts)
 }
 
 // MessagesTag is Messages for the tagged messages that m takes.
-func (b *inbox) MessagesTag(ctx context.Context, m Match, opts ...OpOption) iter.Seq2[Delivery, error] {
-	return b.each(ctx, m, true, opts)
+func (e *Endpoint) MessagesTag(ctx context.Context, m Match, opts ...OpOption) iter.Seq2[Delivery, error] {
+	return e.inbox.each(ctx, m, true, opts)
 }
 
 func (b *inbox) each(ctx context.Context, m Match, tagged bool, opts []OpOption) iter.Seq2[Delivery, error] {

@@ -10,7 +10,7 @@ import (
 // Request is what Start takes: *SendReq, *RecvReq, *WriteReq, *ReadReq or *AtomicReq.
 type Request interface {
 	// request makes the request for the shard of the caller's.
-	request(*checker, *ope.Request) (parent *span, err error)
+	request(*Endpoint, *ope.Request) (parent *span, err error)
 	target() (ope.Kind, Addr) // for errors
 }
 
@@ -29,7 +29,7 @@ type Op struct {
 // and Quiet has no meaning. It fails as PostSend does.
 func (e *Endpoint) Start(r Request) (*Op, error) {
 	var req ope.Request
-	parent, err := r.request(&e.checker, &req)
+	parent, err := r.request(e, &req)
 	if err != nil {
 		return nil, e.refusedOf(r, err)
 	}
@@ -63,7 +63,7 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 func (o *opSink) Done(q *ope.Request, r *ope.Result) {
 	op := (*Op)(o)
 	op.ep.finished(q, r)
-	op.res.fill(&op.ep.outcomes, q, r)
+	op.res.fill(op.ep, q, r)
 	op.sig.Set()
 	close(op.done)
 }

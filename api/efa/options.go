@@ -117,7 +117,7 @@ func (w *wishes) from() Addr {
 
 // leaving gives a request, which has the flags of one without options, what the options of a
 // message ask for.
-func (e *checker) leaving(req *ope.Request, w *wishes) {
+func (e *Endpoint) leaving(req *ope.Request, w *wishes) {
 	req.Token, req.Data = w.values[optToken], w.values[optData]
 	switch w.level() {
 	case Transmitted:
@@ -135,7 +135,7 @@ func (e *checker) leaving(req *ope.Request, w *wishes) {
 }
 
 // flags are those of a request with the given wishes.
-func (e *checker) flags(level Level, inject, quiet bool) ope.Flags {
+func (e *Endpoint) flags(level Level, inject, quiet bool) ope.Flags {
 	if level == 0 {
 		level = e.cfg.Level
 	}

@@ -30,7 +30,7 @@ func (e *Endpoint) PeekTag(ctx context.Context, m Match, opts ...OpOption) (Mess
 // its sender may be waiting.
 type Claimed struct {
 	Message Message // as Peek has it
-	e       *intake
+	e       *Endpoint
 	id      uint64 // of the claim
 }
 
@@ -50,7 +50,7 @@ func (e *Endpoint) ClaimTag(ctx context.Context, m Match, opts ...OpOption) (*Cl
 	return e.claim(ctx, m, true, opts)
 }
 
-func (e *intake) claim(ctx context.Context, m Match, tagged bool, opts []OpOption) (*Claimed, error) {
+func (e *Endpoint) claim(ctx context.Context, m Match, tagged bool, opts []OpOption) (*Claimed, error) {
 	msg, id, err := e.peek(ctx, ope.KindClaim, m, tagged, opts)
 	if err != nil {
 		return nil, e.refused(ope.KindClaim, NoAddr, err)
@@ -58,7 +58,7 @@ func (e *intake) claim(ctx context.Context, m Match, tagged bool, opts []OpOptio
 	return &Claimed{Message: msg, e: e, id: id}, nil
 }
 
-func (e *intake) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, opts []OpOption) (Message, uint64, error) {
+func (e *Endpoint) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool, opts []OpOption) (Message, uint64, error) {
 	var w wishes
 	if !w.read(opts) {
 		return Message{}, 0, w.err()

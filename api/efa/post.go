@@ -104,7 +104,7 @@ func (e *Endpoint) PostAtomic(r *AtomicReq) (OpID, error) {
 }
 
 // post hands a request over that was made aside, and whose outcome goes to a queue.
-func (e *intake) post(made *ope.Request, to *source, places *credits, parent *span) (OpID, error) {
+func (e *Endpoint) post(made *ope.Request, to *source, places *credits, parent *span) (OpID, error) {
 	err := e.known(made)
 	if to == nil {
 		err = errNoQueue
@@ -126,7 +126,7 @@ func (e *intake) post(made *ope.Request, to *source, places *credits, parent *sp
 // room takes what a posted operation needs: one of places, a slot of the queue for its outcome
 // unless it is quiet, and a request in the ring, to be filled in there. It returns nil if
 // something is missing.
-func (e *intake) room(to *source, places *credits, quiet bool) *ope.Request {
+func (e *Endpoint) room(to *source, places *credits, quiet bool) *ope.Request {
 	if !places.takeOne() && places.take(1, false) == 0 {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (q *Queue) reserveOne() bool {
 }
 
 // hand hands over a request that has its room.
-func (e *intake) hand(req *ope.Request, to *source, parent *span) (OpID, error) {
+func (e *Endpoint) hand(req *ope.Request, to *source, parent *span) (OpID, error) {
 	ticket := req.ID
 	if req.Flags&(ope.Multi|ope.Inject) != 0 || e.tele != nil {
 		if err := e.prepare(req, to, parent); err != nil {
@@ -166,7 +166,7 @@ func (e *intake) hand(req *ope.Request, to *source, parent *span) (OpID, error) 
 }
 
 // prepare does for a request what few need.
-func (e *intake) prepare(req *ope.Request, to *source, parent *span) error {
+func (e *Endpoint) prepare(req *ope.Request, to *source, parent *span) error {
 	if req.Flags&ope.Multi != 0 && !to.q.keepOne() {
 		e.giveUp(req, to, &e.rx, false)
 		return errsAgain[ope.KindRecv]
@@ -179,7 +179,7 @@ func (e *intake) prepare(req *ope.Request, to *source, parent *span) error {
 }
 
 // giveUp gives back the room of a request that is not to be; quiet as room was told.
-func (e *intake) giveUp(req *ope.Request, to *source, places *credits, quiet bool) {
+func (e *Endpoint) giveUp(req *ope.Request, to *source, places *credits, quiet bool) {
 	ticket := req.ID
 	req.Forget()
 	e.act.Load().Commit(ticket)

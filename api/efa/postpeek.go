@@ -65,7 +65,7 @@ func (e *Endpoint) PostPeek(r *PeekReq) (OpID, error) {
 }
 
 // postPeek is post for what takes no place.
-func (e *intake) postPeek(req *ope.Request) (OpID, error) {
+func (e *Endpoint) postPeek(req *ope.Request) (OpID, error) {
 	to := e.recvTo
 	if to == nil {
 		return 0, e.refused(req.Kind, peerOf(req), errNoQueue)
@@ -87,7 +87,7 @@ func (e *Endpoint) Claimed(c *Completion) *Claimed {
 	if c.Kind != Peeked || c.Err != nil {
 		return nil
 	}
-	return &Claimed{Message: c.Message, e: &e.intake, id: uint64(c.ID)}
+	return &Claimed{Message: c.Message, e: e, id: uint64(c.ID)}
 }
 
 // PostRecv is Recv as a posted operation: of r, the buffer, Quiet, Token and Parent count.

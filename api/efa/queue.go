@@ -96,7 +96,7 @@ func (q *Queue) bind(c *Endpoint) (*source, error) {
 			list = append(list, s)
 		}
 	}
-	s := &source{q: q, of: &c.intake, ring: ring.NewSPSC[Completion](q.depth)}
+	s := &source{q: q, of: c, ring: ring.NewSPSC[Completion](q.depth)}
 	s.core.Store(c)
 	list = append(list, s)
 	q.sources.Store(&list)

@@ -80,7 +80,7 @@ func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (_ *RecvPool, err error) {
 	e := new(Endpoint)
 	e.dom, e.sh, e.log = d, d.shard(), d.fab.log
 	e.cfg = EndpointConfig{AV: cfg.AV, RecvQueue: cfg.Queue, RxDepth: cfg.Depth}
-	e.outcomes.init(&e.cfg)
+	e.initOutcomes(&e.cfg)
 	p := &RecvPool{at: e}
 	if e.recvTo, err = cfg.Queue.bind(e); err != nil {
 		d.leave(&d.pools)
@@ -310,5 +310,5 @@ func (s *pooled) Done(q *ope.Request, r *ope.Result) {
 		to.quiet(q, r)
 		return
 	}
-	to.ring.Put().fill(&to.of.outcomes, q, r)
+	to.ring.Put().fill(to.of, q, r)
 }

@@ -15,7 +15,7 @@ import (
 //
 // If the sender has closed its endpoint, or another has taken its place since, p goes to nobody, and
 // the error is [ErrPeerFailed]; ErrNotConnected, if the message's From means another peer by now.
-func (e *intake) Reply(ctx context.Context, m Message, p []byte, opts ...OpOption) error {
+func (e *Endpoint) Reply(ctx context.Context, m Message, p []byte, opts ...OpOption) error {
 	to, fresh, err := e.sender(m)
 	if err != nil {
 		return callError("reply", err)
@@ -34,7 +34,7 @@ func (e *intake) Reply(ctx context.Context, m Message, p []byte, opts ...OpOptio
 //
 // ErrNotConnected: the handle was removed, and is another peer's now. ErrInvalid: the message
 // has no sender, since it was sent or is made up. ErrAddrNotAvail: the vector takes no such peers.
-func (e *intake) Sender(m Message) (Addr, error) {
+func (e *Endpoint) Sender(m Message) (Addr, error) {
 	to, _, err := e.sender(m)
 	if err != nil {
 		return NoAddr, callError("sender", err)
@@ -43,7 +43,7 @@ func (e *intake) Sender(m Message) (Addr, error) {
 }
 
 // sender reports, too, whether the handle is a new one.
-func (e *intake) sender(m Message) (to Addr, fresh bool, err error) {
+func (e *Endpoint) sender(m Message) (to Addr, fresh bool, err error) {
 	raw := m.Raw()
 	switch {
 	case raw == (RawAddr{}):

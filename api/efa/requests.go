@@ -65,18 +65,18 @@ type RecvReq struct {
 	Parent trace.SpanContext
 }
 
-func (r *SendReq) request(e *checker, req *ope.Request) (*span, error) {
+func (r *SendReq) request(e *Endpoint, req *ope.Request) (*span, error) {
 	return &r.Parent, e.sendRequest(req, r)
 }
 
-func (r *RecvReq) request(e *checker, req *ope.Request) (*span, error) {
+func (r *RecvReq) request(e *Endpoint, req *ope.Request) (*span, error) {
 	return &r.Parent, e.recvRequest(req, r)
 }
 
 var errBothBufs = fmt.Errorf("%w: a request has Buf or Bufs, not both", ErrInvalid)
 
 // sendRequest checks a send and makes the request for the shard of req, which is zero.
-func (e *checker) sendRequest(req *ope.Request, r *SendReq) error {
+func (e *Endpoint) sendRequest(req *ope.Request, r *SendReq) error {
 	if e.state.Load() != enabled {
 		if err := e.may(CapMessages); err != nil {
 			return err
@@ -86,7 +86,7 @@ func (e *checker) sendRequest(req *ope.Request, r *SendReq) error {
 }
 
 // fillSend makes the request of a send, of one that is zero but for its ID.
-func (e *checker) fillSend(req *ope.Request, r *SendReq) error {
+func (e *Endpoint) fillSend(req *ope.Request, r *SendReq) error {
 	f := e.usual
 	if r.Level != 0 || r.Inject || r.Quiet || r.Fence {
 		if err := r.Level.check(); err != nil {
@@ -121,7 +121,7 @@ func withData(req *ope.Request, has bool, data uint64) {
 }
 
 // outgoing checks the buffer, or the pieces, of what is to leave.
-func (e *checker) outgoing(req *ope.Request, pieces [][]byte) error {
+func (e *Endpoint) outgoing(req *ope.Request, pieces [][]byte) error {
 	if len(pieces) > 0 {
 		if err := pieced(req, pieces); err != nil {
 			return err
@@ -144,7 +144,7 @@ func tooLongToInject(n, most int) error {
 }
 
 // incoming sets up pieces to be filled.
-func (e *checker) incoming(req *ope.Request, pieces [][]byte) error {
+func (e *Endpoint) incoming(req *ope.Request, pieces [][]byte) error {
 	if len(pieces) == 0 {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (e *checker) incoming(req *ope.Request, pieces [][]byte) error {
 }
 
 // recvRequest checks a receive and makes the request for the shard of req, which is zero.
-func (e *checker) recvRequest(req *ope.Request, r *RecvReq) error {
+func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq) error {
 	from := r.from()
 	if err := e.receivable(from, r.Tagged); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (r *RecvReq) from() Addr {
 }
 
 // fillRecv makes the request of a receive that may be posted, of one that is zero but for its ID.
-func (e *checker) fillRecv(req *ope.Request, from Addr, r *RecvReq) error {
+func (e *Endpoint) fillRecv(req *ope.Request, from Addr, r *RecvReq) error {
 	receive(req, from, r.Buf, r.Tagged, Match{r.Tag, r.Ignore})
 	req.Token = r.Token
 	if r.Multi {
@@ -192,7 +192,7 @@ func (e *checker) fillRecv(req *ope.Request, from Addr, r *RecvReq) error {
 }
 
 // receivable checks whether the endpoint may receive such a message.
-func (e *checker) receivable(from Addr, tagged bool) error {
+func (e *Endpoint) receivable(from Addr, tagged bool) error {
 	if e.state.Load() != enabled {
 		if err := e.live(); err != nil {
 			return err
@@ -213,7 +213,7 @@ func receive(req *ope.Request, from Addr, p []byte, tagged bool, m Match) {
 }
 
 // receiving is both.
-func (e *checker) receiving(req *ope.Request, from Addr, p []byte, tagged bool, m Match) error {
+func (e *Endpoint) receiving(req *ope.Request, from Addr, p []byte, tagged bool, m Match) error {
 	if err := e.receivable(from, tagged); err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (e *checker) receiving(req *ope.Request, from Addr, p []byte, tagged bool, 
 const _ = -(uint64(AnyAddr) - uint64(match.AnySource))
 
 // matching says which messages a request takes.
-func (e *checker) matching(req *ope.Request, from Addr, tagged bool) error {
+func (e *Endpoint) matching(req *ope.Request, from Addr, tagged bool) error {
 	if err := e.matches(from, tagged); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (e *checker) matching(req *ope.Request, from Addr, tagged bool) error {
 }
 
 // matches checks whether messages may be asked for so.
-func (e *checker) matches(from Addr, tagged bool) error {
+func (e *Endpoint) matches(from Addr, tagged bool) error {
 	switch {
 	case e.cfg.ZeroCopyRecv && (tagged || from != AnyAddr):
 		return errZeroCopy

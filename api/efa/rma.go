@@ -46,16 +46,16 @@ type ReadReq struct {
 	Parent trace.SpanContext
 }
 
-func (r *WriteReq) request(e *checker, req *ope.Request) (*span, error) {
+func (r *WriteReq) request(e *Endpoint, req *ope.Request) (*span, error) {
 	return &r.Parent, e.writeRequest(req, r)
 }
 
-func (r *ReadReq) request(e *checker, req *ope.Request) (*span, error) {
+func (r *ReadReq) request(e *Endpoint, req *ope.Request) (*span, error) {
 	return &r.Parent, e.readRequest(req, r)
 }
 
 // writeRequest checks a write and makes the request for the shard.
-func (e *checker) writeRequest(req *ope.Request, r *WriteReq) error {
+func (e *Endpoint) writeRequest(req *ope.Request, r *WriteReq) error {
 	if err := r.Level.check(); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (e *checker) writeRequest(req *ope.Request, r *WriteReq) error {
 }
 
 // readRequest checks a read and makes the request for the shard.
-func (e *checker) readRequest(req *ope.Request, r *ReadReq) error {
+func (e *Endpoint) readRequest(req *ope.Request, r *ReadReq) error {
 	if err := e.may(CapRead); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (e *checker) readRequest(req *ope.Request, r *ReadReq) error {
 
 // locate says in req what the device that carries to the peer calls n bytes at at, and
 // checks that they are within it, before the peer does.
-func (e *checker) locate(req *ope.Request, at Remote, n int) (err error) {
+func (e *Endpoint) locate(req *ope.Request, at Remote, n int) (err error) {
 	if req.Addr, req.Key, err = at.on(e.cfg.AV.gid(req.Peer), n); err != nil || n < minStriped || !e.dom.fab.twins || req.Flags&ope.Pieced != 0 {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 type source struct {
 	q    *Queue
 	core atomic.Pointer[Endpoint] // nil once the endpoint was closed
-	of   *intake                  // the same, for good
+	of   *Endpoint                // the same, for good
 	ring *ring.SPSC[Completion]
 
 	// behind: the endpoint waits for room to tell of peers' writes.
@@ -35,7 +35,7 @@ const maxOverflow = 4096
 
 // Done implements ope.Sink, on the shard.
 func (s *source) Done(q *ope.Request, r *ope.Result) {
-	o := &s.of.outcomes
+	o := s.of
 	if !o.onlyPlace(q) {
 		o.finished(q, r)
 	}
@@ -50,7 +50,7 @@ func (s *source) Done(q *ope.Request, r *ope.Result) {
 // be silent goes elsewhere.
 func (s *source) quiet(q *ope.Request, r *ope.Result) {
 	if r.Err != nil {
-		s.q.overflow.add(&s.of.outcomes, q, r)
+		s.q.overflow.add(s.of, q, r)
 		s.q.wake()
 	}
 }
@@ -76,7 +76,7 @@ func (q *Queue) readmit(s *source) {
 	}
 }
 
-func (o *overflow) add(of *outcomes, q *ope.Request, r *ope.Result) {
+func (o *overflow) add(of *Endpoint, q *ope.Request, r *ope.Result) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.cs) == maxOverflow {

@@ -21,7 +21,7 @@ func twins(paths []fabricPath) bool {
 // stripes are the paths to the peer with a handle on which at names its memory, its own
 // first: our first device of the kind leads to the peer's first, the second to the second,
 // as far as both have them. nil: there are not several.
-func (e *checker) stripes(h uint64, at Remote) []ope.Stripe {
+func (e *Endpoint) stripes(h uint64, at Remote) []ope.Stripe {
 	x := e.cfg.AV.table.get(h)
 	if x.age == 0 || x.all == nil || at.names == nil || len(*at.names) < 2 {
 		return nil

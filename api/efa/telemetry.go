@@ -86,15 +86,9 @@ func (f *Fabric) FlushTelemetry() {
 	}
 }
 
-// followed is what observes an endpoint.
-type followed struct {
-	tele *telemetry.Source // nil: nobody observes; set by Enable
-	last *telemetry.Sample // of the counters, when it has ended
-}
-
 // follow begins to observe an endpoint that is about to be enabled, and returns where
 // its shard leaves records, if it is to.
-func (e *intake) follow() *trail.Log {
+func (e *Endpoint) follow() *trail.Log {
 	t := e.dom.fab.tele
 	if t == nil {
 		return nil
@@ -107,7 +101,7 @@ func (e *intake) follow() *trail.Log {
 }
 
 // unfollow ends that. ended: the endpoint was open, and its shard has done with it.
-func (e *followed) unfollow(ended bool) {
+func (e *Endpoint) unfollow(ended bool) {
 	switch {
 	case e.tele == nil:
 	case ended:
@@ -118,7 +112,7 @@ func (e *followed) unfollow(ended bool) {
 }
 
 // onEnd runs on the shard when the endpoint has ended.
-func (e *followed) onEnd(act *endpoint.Endpoint) {
+func (e *Endpoint) onEnd(act *endpoint.Endpoint) {
 	if e.tele != nil {
 		e.last = new(telemetry.Sample)
 		act.ReadSample(e.last)
@@ -126,7 +120,7 @@ func (e *followed) onEnd(act *endpoint.Endpoint) {
 }
 
 // sample asks the shard for the endpoint's counters.
-func (e *intake) sample(ctx context.Context, to *telemetry.Sample) error {
+func (e *Endpoint) sample(ctx context.Context, to *telemetry.Sample) error {
 	if err := e.live(); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ func (e *Endpoint) onWritten(w endpoint.Written) {
 	if s := e.recvTo; s != nil {
 		q := ope.Request{Kind: ope.KindWritten}
 		r := ope.Result{N: w.N, Peer: w.Handle, From: w.From, Data: w.Data, HasData: true}
-		s.ring.Put().fill(&e.outcomes, &q, &r)
+		s.ring.Put().fill(e, &q, &r)
 		return
 	}
 	ev := e.events.event(endpoint.Event{Kind: RemoteWritten, Handle: w.Handle, Addr: *w.From})
