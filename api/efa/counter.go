@@ -38,14 +38,6 @@ func (e *CounterError) Error() string {
 	return fmt.Sprintf("efa: wait: %d operations failed, %d succeeded", e.Failed, e.OK)
 }
 
-// NewCounter makes a counter at zero.
-func (d *Domain) NewCounter() *Counter { return &Counter{dom: d} }
-
-// NewByteCounter makes a counter at zero whose successes are the bytes of the operations
-// that succeeded (FI_CNTR_EVENTS_BYTES): payloads as their completions have them in N.
-// Failures count one each.
-func (d *Domain) NewByteCounter() *Counter { return &Counter{dom: d, bytes: true} }
-
 // Value returns the successes and the failures. From then on Wait takes these
 // failures as known.
 func (c *Counter) Value() (ok, failed uint64) {
@@ -158,4 +150,32 @@ func (c *Counter) forget(w *counterWait) {
 			return
 		}
 	}
+}
+
+// Add counts n successes more, as if operations had ended (fi_cntr_add).
+func (c *Counter) Add(n uint64) {
+	c.ok.Add(n)
+	c.notify()
+}
+
+// AddFailed counts n failures more (fi_cntr_adderr), of which Wait tells as of those of operations.
+func (c *Counter) AddFailed(n uint64) {
+	c.failed.Add(n)
+	c.notify()
+}
+
+// Set makes v the successes (fi_cntr_set). What operations count at the same time is counted
+// before or after that.
+func (c *Counter) Set(v uint64) {
+	c.ok.Store(v)
+	c.notify()
+}
+
+// SetFailed makes v the failures (fi_cntr_seterr). They are known, as after Value: a Wait
+// that is in progress ends with a *CounterError if v is another number than before, a later one only by
+// further failures.
+func (c *Counter) SetFailed(v uint64) {
+	c.seen.Store(v)
+	c.failed.Store(v)
+	c.notify()
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
-	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/internal/errtext"
 )
@@ -139,33 +137,30 @@ func (e *InsertError) Error() string {
 // Unwrap gives the cause.
 func (e *InsertError) Unwrap() error { return e.Err }
 
-// opError makes the public error of an outcome that is none.
-func (e *Endpoint) opError(q *ope.Request, r *ope.Result) error {
-	if errors.Is(r.Err, ErrNoMessage) {
-		return errsNoMessage[q.Kind] // who looks again and again allocates nothing
+// formed gives the error of a call the form of this package's errors, see [OpError]: "efa", the
+// operation, the cause. It is for defer, in calls that are not made for each message.
+func formed(op string, err *error) {
+	if *err != nil {
+		*err = callError(op, *err)
 	}
-	x := &OpError{Op: opName(q.Kind), Peer: Addr(q.Peer), Err: r.Err}
-	if receives(q) {
-		x.Peer = Addr(r.Peer)
+}
+
+// callError is formed for an error that is not nil.
+func callError(op string, err error) error {
+	if inner := new(errtext.Error); errors.As(err, &inner) && inner.Op == op {
+		return inner
 	}
-	x.Name = e.av.Name(x.Peer)
-	var s *peer.StatusError
-	if errors.As(r.Err, &s) {
-		x.Provider = s.Provider
-		if s.Status == device.StatusBadAddress {
-			x.Err = fmt.Errorf("%w: %w", ErrAccess, r.Err) // one error for all who may not
-		}
+	return &errtext.Error{Package: "efa", Op: op, Err: err}
+}
+
+// opAt is an operation and its peer, as errors have them.
+func opAt(op string, p Addr, name string) string {
+	switch {
+	case p >= NoAddr:
+		return op
+	case name != "":
+		return fmt.Sprintf("%s, peer %d (%s)", op, p, name)
+	default:
+		return fmt.Sprintf("%s, peer %d", op, p)
 	}
-	var p *peer.RemoteError
-	if errors.As(r.Err, &p) {
-		x.Provider = p.Provider
-	}
-	var t *ope.Truncated
-	if errors.As(r.Err, &t) {
-		x.N, x.Lost = t.Placed, t.Lost
-	}
-	if errors.Is(r.Err, peer.ErrRemoved) {
-		x.Err = fmt.Errorf("%w: %w", ErrCanceled, r.Err)
-	}
-	return x
 }

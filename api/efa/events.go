@@ -1,11 +1,10 @@
 package efa
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -142,14 +141,6 @@ func (v *events) close() {
 	v.wake()
 }
 
-// TryEvent returns the oldest event that was not read yet.
-func (e *Endpoint) TryEvent() (Event, bool) {
-	v := &e.events
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.pop()
-}
-
 func (v *events) pop() (Event, bool) {
 	if len(v.list) == 0 {
 		return Event{}, false
@@ -160,35 +151,42 @@ func (v *events) pop() (Event, bool) {
 	return ev, true
 }
 
-// NextEvent waits for the next event. When ctx ends it returns ctx's error, and
-// when the endpoint is closed and all events were read, ErrClosed. Each event goes
-// to one reader.
-func (e *Endpoint) NextEvent(ctx context.Context) (_ Event, err error) {
-	defer formed("next event", &err)
-	v := &e.events
-	var sig shard.Signal
-	v.mu.Lock()
-	v.waiting = append(v.waiting, &sig)
-	v.mu.Unlock()
-	defer func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.waiting = without(v.waiting, &sig)
-	}()
-	for {
-		v.mu.Lock()
-		ev, ok := v.pop()
-		done := v.done
-		sig.Reset()
-		v.mu.Unlock()
-		switch {
-		case ok:
-			return ev, nil
-		case done:
-			return Event{}, fmt.Errorf("%w: endpoint", ErrClosed)
-		}
-		if err := e.sh.Wait(ctx, &sig); err != nil {
-			return Event{}, contextError(ctx, err)
+// ofServed is what the endpoint's actor tells of peers' accesses; nil: nobody wants to know.
+func (v *events) ofServed(cfg *EndpointConfig) func(*endpoint.Served) {
+	if !cfg.RMAEvents && cfg.RemoteReadCounter == nil {
+		return nil
+	}
+	return func(s *endpoint.Served) { v.served(cfg, s) }
+}
+
+// served runs on the shard when a peer's access was carried out.
+func (v *events) served(cfg *EndpointConfig, s *endpoint.Served) {
+	read := s.Access == device.RemoteRead
+	c := cfg.RemoteWriteCounter
+	if read {
+		c = cfg.RemoteReadCounter
+	} else if s.HasData || !cfg.RMAEvents {
+		c = nil // onWritten counts it, or nobody
+	}
+	if c != nil {
+		c.count(s.N, nil)
+	}
+	if !cfg.RMAEvents {
+		return
+	}
+	for i, r := range s.Regions {
+		if !slices.Contains(s.Regions[:i], r) {
+			if served := r.OnServed.Load(); served != nil {
+				(*served)(read, s.N)
+			}
 		}
 	}
+	if s.HasData {
+		return
+	}
+	ev := v.event(endpoint.Event{Kind: RemoteServed, Handle: s.Handle, Addr: *s.From, Path: s.Path})
+	if ev.N, ev.Access = s.N, AccessRemoteWrite; read {
+		ev.Access = AccessRemoteRead
+	}
+	v.add(ev)
 }

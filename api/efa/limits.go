@@ -3,9 +3,11 @@ package efa
 import (
 	"math"
 
+	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/settings"
+	"github.com/efactor/efactor/api/efa/amo"
 )
 
 // Limits are what a domain's device grants (fi_domain_attr, fi_ep_attr). All are maxima
@@ -88,3 +90,17 @@ func limit(n int) int {
 	}
 	return n
 }
+
+// QueryAtomic reports whether there is the operation on elements of type t in a form,
+// and how many elements it takes at most (fi_query_atomic).
+func (d *Domain) QueryAtomic(op amo.Op, t amo.Type, form amo.Form) (most int, ok bool) {
+	if !atomics.Valid(op, t, form) {
+		return 0, false
+	}
+	return atomics.Count(t, form, d.maxAtomic()), true
+}
+
+// maxAtomic is the most bytes of operand and comparand.
+func (d *Domain) maxAtomic() int { return maxAtomic(d.fab.dev.Info().MTU) }
+
+func maxAtomic(mtu int) int { return max(ope.MaxAtomic(mtu), 0) }

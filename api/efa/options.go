@@ -2,8 +2,6 @@ package efa
 
 import (
 	"fmt"
-
-	"github.com/efactor/efactor/actors/ope"
 )
 
 // Level is how far what leaves from here must have come before its operation
@@ -115,43 +113,12 @@ func (w *wishes) from() Addr {
 	return AnyAddr
 }
 
-// leaving gives a request, which has the flags of one without options, what the options of a
-// message ask for.
-func (e *Endpoint) leaving(req *ope.Request, w *wishes) {
-	req.Token, req.Data = w.values[optToken], w.values[optData]
-	switch w.level() {
-	case Transmitted:
-		req.Flags &^= ope.Deliver
-	case Delivered:
-		req.Flags |= ope.Deliver
-	}
-	if w.has(optInject) {
-		req.Flags = req.Flags&^ope.Deliver | ope.Inject | ope.Quiet
-	}
-	if w.has(optData) {
-		req.Flags |= ope.HasData
-	}
-	fenced(req, w.has(optFence))
-}
+var levelNames = [...]string{"default", "transmitted", "delivered"}
 
-// flags are those of a request with the given wishes.
-func (e *Endpoint) flags(level Level, inject, quiet bool) ope.Flags {
-	if level == 0 {
-		level = e.cfg.Level
+// String gives the name in small letters, "default" of 0.
+func (l Level) String() string {
+	if int(l) < len(levelNames) {
+		return levelNames[l]
 	}
-	var f ope.Flags
-	if e.cfg.Order != 0 {
-		f = ope.Ordered
-	}
-	if level >= Delivered {
-		f |= ope.Deliver
-	}
-	if quiet {
-		f |= ope.Quiet
-	}
-	if inject {
-		f |= ope.Inject | ope.Quiet
-		f &^= ope.Deliver
-	}
-	return f
+	return fmt.Sprintf("Level(%d)", uint8(l))
 }
