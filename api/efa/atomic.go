@@ -37,11 +37,11 @@ type AtomicReq struct {
 }
 
 func (r *AtomicReq) request(e *Endpoint, req *ope.Request) (*span, error) {
-	return &r.Parent, e.atomicRequest(req, r)
+	return &r.Parent, r.fill(e, req)
 }
 
-// atomicRequest checks an atomic and makes the request for the shard.
-func (e *Endpoint) atomicRequest(req *ope.Request, r *AtomicReq) error {
+// fill checks the atomic and makes the request for the shard of req.
+func (r *AtomicReq) fill(e *Endpoint, req *ope.Request) error {
 	if err := r.Level.check(); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (c Cell[T]) Load(ctx context.Context) (T, error) {
 	var none T
 	o := ones.Get().(*one)
 	was := in(&o.result, none)
-	return end(o, was, c.Fetch(ctx, amo.Read, nil, was))
+	return end(was, o, c.Fetch(ctx, amo.Read, nil, was))
 }
 
 // Store sets the first element to v, see Update.
@@ -140,7 +140,7 @@ func (c Cell[T]) Swap(ctx context.Context, v T) (T, error) { return c.fetch(ctx,
 func (c Cell[T]) CompareSwap(ctx context.Context, old, v T) (T, error) {
 	o := ones.Get().(*one)
 	x, was := in(&o.operand, v), in(&o.result, old)
-	return end(o, was, c.Compare(ctx, amo.CompareSwap, was, x))
+	return end(was, o, c.Compare(ctx, amo.CompareSwap, was, x))
 }
 
 // Update performs op with each of the operands on the first elements, in memory that has
@@ -186,7 +186,7 @@ func (m Memory) atomic(ctx context.Context, r *AtomicReq, opts []OpOption) error
 	r.To, r.At, r.Token = m.to, m.at, w.values[optToken]
 	r.Inject, r.Level, r.Fence = w.has(optInject), w.level(), w.has(optFence)
 	var req ope.Request
-	if err := m.ep.atomicRequest(&req, r); err != nil {
+	if err := r.fill(m.ep, &req); err != nil {
 		return m.ep.refused(ope.KindAtomic, m.to, err)
 	}
 	if err := m.ep.run(ctx, &req); err != nil {
@@ -198,14 +198,14 @@ func (m Memory) atomic(ctx context.Context, r *AtomicReq, opts []OpOption) error
 func (c Cell[T]) update(ctx context.Context, op amo.Op, v T, opts []OpOption) error {
 	o := ones.Get().(*one)
 	x := in(&o.operand, v)
-	_, err := end(o, x, c.Update(ctx, op, x, opts...))
+	_, err := end(x, o, c.Update(ctx, op, x, opts...))
 	return err
 }
 
 func (c Cell[T]) fetch(ctx context.Context, op amo.Op, v T) (T, error) {
 	o := ones.Get().(*one)
 	x, was := in(&o.operand, v), in(&o.result, v)
-	return end(o, was, c.Fetch(ctx, op, x, was))
+	return end(was, o, c.Fetch(ctx, op, x, was))
 }
 
 // one is room for the operand and the result of an atomic on one element, of which the
@@ -221,9 +221,9 @@ func in[T Scalar](room *[2]uint64, v T) []T {
 	return p
 }
 
-// end gives the room back, and what the operation fetched. After an error it is
+// end returns what the operation fetched, and gives the room back. After an error the room is
 // left to the operation, which may still write to it.
-func end[T Scalar](o *one, was []T, err error) (T, error) {
+func end[T Scalar](was []T, o *one, err error) (T, error) {
 	if err != nil {
 		var none T
 		return none, err

@@ -80,24 +80,6 @@ type EndpointConfig struct {
 	// this endpoint receives; what its peers see follows from theirs.
 	Unordered bool
 
-	// ZeroCopyRecv: messages of peers that know how land in the receiver's buffers without a
-	// copy, at a queue pair of their own that the peers are told of (libfabric 1.22 to 2.5,
-	// FI_OPT_MAX_MSG_SIZE; 2.1.0 with ordinary options sends as ever). Such peers,
-	// this library's among them,
-	//
-	//   - send untagged messages of Limits.MTU bytes at most, with 32 bits of remote CQ data, and
-	//     complete them when the device has acknowledged them; anything else is an error there.
-	//     Writes, reads and atomics are as ever, except that libfabric has no atomics to such an endpoint.
-	//   - Their messages have no order. A message that is longer than its receive's buffer is lost, and the
-	//     error, ErrTruncated, does not say how long it was.
-	//
-	// Other peers, libfabric until 1.21 among them, send as ever: their messages are copied.
-	// Receives of this endpoint are untagged and from every peer (else ErrNotSupported), and
-	// there is no Peek. A buffer that the device wants registered and that is in no memory region
-	// is filled by a copy. NewEndpoint fails with ErrNotSupported on devices without such queue pairs
-	// (EFA cards among them at present), with Direct and with RecvPool.
-	ZeroCopyRecv bool
-
 	// Direct: the endpoint does without the protocol, as libfabric's efa-direct does (from
 	// 2.1 on), and so must its peers. A message is one packet, a write or read one request
 	// of the device, and the device's verdict is the outcome:
@@ -192,8 +174,6 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 	if err := cfg.RecvPool.check(d, cfg); err != nil {
 		errs = append(errs, err)
 	}
-	bad(cfg.ZeroCopyRecv && (cfg.Direct || cfg.Datagram || cfg.RecvPool != nil), ErrNotSupported, "ZeroCopyRecv with Direct or RecvPool")
-	bad(cfg.ZeroCopyRecv && !d.fab.dev.Info().UserRecv, ErrNotSupported, "ZeroCopyRecv on %s", d.fab.Name())
 	bad(cfg.Level > Delivered, ErrInvalid, "there is no completion level %d", cfg.Level)
 	bad(cfg.Order&^settings.AllOrders != 0, ErrInvalid, "there is no order %#x", uint16(cfg.Order&^settings.AllOrders))
 	bad(cfg.Order != 0 && (cfg.Direct || cfg.Datagram), ErrNotSupported, "an endpoint without the protocol has no Order")

@@ -3,6 +3,7 @@
 package efa_test
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,10 +11,9 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
-// TestDeliveredPlain: where plain memory could be read, but is not, a write that has to be
-// delivered asks whether the peer knows delivery complete all the same.
+// TestDeliveredPlain: where plain memory is not read, a write that has to be delivered asks whether the peer knows delivery complete all the same.
 func TestDeliveredPlain(t *testing.T) {
-	dev, err := efa.OpenDevice("shm:" + privateDir(t))
+	dev, err := efa.OpenDevice("shm:" + filepath.Join(t.TempDir(), "fabric"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, dev.Close()) })
 	dom := domainOn(t, dev, efa.DomainConfig{})

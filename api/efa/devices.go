@@ -143,7 +143,7 @@ func (d *discovery) run() ([]DeviceInfo, error) {
 		{"shm", func() { d.software("shm", false, func() (Device, error) { return shm.Open(shm.Config{}) }) }},
 		{"tcp", func() {
 			t := &d.hints.TCP
-			d.software("tcp", !t.private(), func() (Device, error) { return openTCP(t, slog.New(slog.DiscardHandler)) })
+			d.software("tcp", !t.private(), func() (Device, error) { return t.open(slog.New(slog.DiscardHandler)) })
 		}},
 		{"sim", func() { d.software("sim", false, openSim) }},
 	} {
@@ -289,17 +289,13 @@ func (d *discovery) ask(info *DeviceInfo) error {
 //	?files       memory is in the directory's files, for processes of several containers that
 //	             share it but not their process numbers. A process of the same user can cut a
 //	             file. Without this option memory is sealed, and found by the numbers.
-//	?plain       this process, as receiver, reads messages of 16 KiB and more from plain slices
-//	             where they lie, if the kernel lets it
-//	?anyreader   every process of the user may so read all memory of this one, where the Yama
-//	             security module would not let it
 //
 // An IP that is not loopback needs credentials, so it works with [Open] and its
 // Config.TCP only. What auto has found, and what not, Open tells its Logger and
 // Fabric.Devices; here the device's name alone says it.
 func OpenDevice(name string) (_ Device, err error) {
 	defer formed("open device", &err)
-	dev, _, err := openDevice(&Config{DeviceName: name}, defaultLog())
+	dev, _, err := (&Config{DeviceName: name}).open(defaultLog())
 	return dev, err
 }
 
@@ -335,7 +331,8 @@ func (c DeviceChoice) String() string {
 	return c.Name + ": not used: " + c.Why
 }
 
-func openDevice(cfg *Config, log *slog.Logger) (Device, []DeviceChoice, error) {
+// open opens the device that DeviceName names.
+func (cfg *Config) open(log *slog.Logger) (Device, []DeviceChoice, error) {
 	name := cfg.DeviceName
 	path, options, hasOptions := strings.Cut(name, "?")
 	driver, arg, hasArg := strings.Cut(path, ":")
@@ -362,11 +359,11 @@ func openDevice(cfg *Config, log *slog.Logger) (Device, []DeviceChoice, error) {
 		}
 		with := *cfg
 		with.DeviceName, with.TCP.Addr = driver, addr
-		return openDevice(&with, log)
+		return with.open(log)
 	case driver == "efa":
 		return openCards(arg, log)
 	case driver == "tcp":
-		dev, err = openTCP(&cfg.TCP, log)
+		dev, err = cfg.TCP.open(log)
 	case driver == "auto":
 		return newChooser(cfg, log).open()
 	default:
@@ -390,10 +387,6 @@ func shmOptions(c *shm.Config, options string) error {
 			return fmt.Errorf("unknown option %q", o)
 		case key == "files":
 			c.Files = true
-		case key == "plain":
-			c.PlainReads = true
-		case key == "anyreader":
-			c.AnyReader = true
 		default:
 			return fmt.Errorf("unknown option %q", o)
 		}
@@ -413,8 +406,8 @@ func openSim() (Device, error) {
 	return f.OpenDevice(sim.DeviceConfig{})
 }
 
-// openTCP opens the device that a configuration describes.
-func openTCP(c *TCPConfig, log *slog.Logger) (Device, error) {
+// open opens the device that a configuration describes.
+func (c *TCPConfig) open(log *slog.Logger) (Device, error) {
 	cfg := tcp.Config{Addr: c.Addr, Timeout: c.Timeout, Insecure: c.Insecure, AnyLocalUser: c.AnyLocalUser, Logger: log}
 	var err error
 	if cfg.Credentials, err = c.credentials(); err != nil {
@@ -546,7 +539,7 @@ func alike(a, b device.Info) error {
 }
 
 // openNIC opens an EFA device.
-func openNIC(n *NIC, log *slog.Logger) (Device, error) {
+func openNIC(n *sysfs.NIC, log *slog.Logger) (Device, error) {
 	d, err := uverbs.Open(uverbs.Config{Path: n.Uverbs, Name: n.Name, Logger: log})
 	if err != nil {
 		return nil, n.Explain(err)
@@ -555,7 +548,7 @@ func openNIC(n *NIC, log *slog.Logger) (Device, error) {
 }
 
 // queryEFA asks an EFA device for its limits.
-func queryEFA(n *NIC) (device.Info, error) {
+func queryEFA(n *sysfs.NIC) (device.Info, error) {
 	d, err := openNIC(n, defaultLog())
 	if err != nil {
 		return device.Info{}, err
@@ -584,7 +577,7 @@ func newChooser(cfg *Config, log *slog.Logger) *chooser {
 	return &chooser{
 		log:     log,
 		shm:     func() (Device, error) { return shm.Open(shm.Config{Logger: log}) },
-		tcp:     func() (Device, error) { return openTCP(t, log) },
+		tcp:     func() (Device, error) { return t.open(log) },
 		private: t.private(),
 		memlock: sysfs.Host{}.Memlock,
 		card:    func(n *NIC) (Device, error) { return openNIC(n, log) },

@@ -369,7 +369,7 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 	pool, sink := e.cfg.RecvPool.of(e)
 	_, err := endpoint.Open(endpoint.Config{
 		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions, Plain: e.dom.plain,
-		UserRecv: e.cfg.ZeroCopyRecv, Pool: pool, PoolSink: sink,
+		Pool: pool, PoolSink: sink,
 		Direct: e.cfg.Direct, Datagram: e.cfg.Datagram, ConnID: id, QPN: e.cfg.QPN,
 		After: was, Settings: force, Refuse: refuse,
 		OnOpen:  func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
@@ -523,4 +523,14 @@ func (e *Endpoint) readable() (n int64) {
 // one. It runs on the shard.
 func (e *Endpoint) writtenRoom() bool {
 	return e.recvTo == nil || e.recvTo.Room()
+}
+
+// waitError is the error of a wait for something of a peer's that has ended.
+func (e *Endpoint) waitError(p Addr, err error) error {
+	q, r := ope.Request{Kind: ope.KindRecv, Peer: uint64(p)}, ope.Result{Err: err, Peer: uint64(p)}
+	err = e.opError(&q, &r)
+	if x := new(OpError); errors.As(err, &x) {
+		x.Op = "wait"
+	}
+	return err
 }

@@ -98,7 +98,7 @@ func TestErrorForm(t *testing.T) {
 		"remote":            {func() error { return new(efa.Remote).UnmarshalBinary([]byte{9}) }, efa.ErrInvalid, "unmarshal remote: "},
 		"endpoint, options": {past, efa.ErrInvalid, "new endpoint: "},
 		"endpoint, domain":  {func() error { return second(a.dom.NewEndpoint(efa.EndpointConfig{AV: b.av})) }, efa.ErrDomain, "new endpoint: "},
-		"endpoint, direct":  {func() error { return second(a.dom.NewEndpoint(efa.EndpointConfig{Direct: true, ZeroCopyRecv: true})) }, efa.ErrNotSupported, "new endpoint: "},
+		"endpoint, direct":  {func() error { return second(a.dom.NewEndpoint(efa.EndpointConfig{Direct: true, Target: efa.CapRead})) }, efa.ErrNotSupported, "new endpoint: "},
 		"enable":            {func() error { return a.ep.Enable(ctx) }, efa.ErrBadState, "enable: "},
 		"enable closed":     {func() error { return gone.ep.Enable(ctx) }, efa.ErrClosed, "enable: "},
 		"snapshot":          {func() error { return second(idle.Snapshot(ctx)) }, efa.ErrBadState, "snapshot: "},

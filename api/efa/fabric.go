@@ -61,7 +61,7 @@ func Open(cfg Config) (_ *Fabric, err error) {
 		f.log = defaultLog()
 	}
 	if f.dev == nil {
-		dev, choices, err := openDevice(&cfg, f.log)
+		dev, choices, err := cfg.open(f.log)
 		if err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ func openHosts(t *testing.T, mode efa.Progress, wrap func(efa.Device) efa.Device
 	dir := filepath.Join(t.TempDir(), "fabric")
 	var sides []*side
 	for i, host := range []string{"a", "b"} {
-		d, err := shm.Open(shm.Config{Dir: dir, GID: shm.HostGID(host), PlainReads: true})
+		d, err := shm.Open(shm.Config{Dir: dir, GID: shm.HostGID(host)})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
 		devB = d
@@ -144,7 +144,7 @@ func TestHosts(t *testing.T) {
 			done(t, op)
 		}
 	}
-	for _, bad := range []string{name + "?host=", "sim?host=x", "sim?plain", "tcp?anyreader", "shm?host", "shm?", "shm?files=", name + "?plian", name + "??plain", "efa?files", "tcp:here", "auto:", "?host="} {
+	for _, bad := range []string{name + "?host=", "sim?host=x", "sim?files", "tcp?files", "shm?host", "shm?", "shm?files=", name + "?plain", name + "??files", "efa?files", "tcp:here", "auto:", "?host="} {
 		_, err := efa.OpenDevice(bad)
 		require.ErrorIs(t, err, efa.ErrInvalid, bad)
 	}

@@ -16,9 +16,9 @@ import (
 
 // lab describes two endpoints in two domains, each with a queue of its own.
 type lab struct {
-	shm   bool // else a simulated device like dev, or
-	tcp   bool // one of loopback
-	plain bool // shm: messages are read out of plain memory
+	shm   bool                        // else a simulated device like dev, or
+	tcp   bool                        // one of loopback
+	wrap  func(efa.Device) efa.Device // of the second endpoint, unless nil
 	dev   sim.DeviceConfig
 	other *sim.DeviceConfig // of the second endpoint, if not like dev
 	fab   sim.Config
@@ -39,30 +39,33 @@ func (l lab) open(t testing.TB) (a, b *side) {
 	default:
 		f = newFabric(t, l.fab)
 	}
-	mk := func(dev sim.DeviceConfig) *side {
+	mk := func(dev sim.DeviceConfig, second bool) *side {
 		var d efa.Device
 		var err error
 		switch {
 		case l.tcp:
 			d, err = efa.OpenDevice("tcp")
 		case l.shm:
-			d, err = shm.Open(shm.Config{Dir: dir, PlainReads: l.plain})
+			d, err = shm.Open(shm.Config{Dir: dir})
 		default:
 			d, err = f.OpenDevice(dev)
 		}
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		if second && l.wrap != nil {
+			d = l.wrap(d)
+		}
 		dom := domainOn(t, d, efa.DomainConfig{Progress: l.mode})
 		c := l.ep
 		c.SendQueue = newQueue(t, dom, l.depth)
 		c.RecvQueue = c.SendQueue
 		return newEndpoint(t, dom, c)
 	}
-	a = mk(l.dev)
+	a = mk(l.dev, false)
 	if l.other != nil {
 		l.dev = *l.other
 	}
-	b = mk(l.dev)
+	b = mk(l.dev, true)
 	introduce(t, a, b)
 	return a, b
 }

@@ -76,8 +76,8 @@ func (b *inbox) next(ctx context.Context, m Match, tagged bool, opts []OpOption)
 		return d, false, w.err()
 	}
 	e := b.of
-	if e.cfg.Direct || e.cfg.ZeroCopyRecv {
-		return d, false, fmt.Errorf("%w: Next on an endpoint with Direct or ZeroCopyRecv", ErrNotSupported)
+	if e.cfg.Direct {
+		return d, false, fmt.Errorf("%w: Next on an endpoint with Direct", ErrNotSupported)
 	}
 	var req ope.Request
 	if err := e.receiving(&req, w.from(), nil, tagged, m); err != nil {

@@ -24,11 +24,6 @@ import (
 // meet has it.
 const childEnv = "EFACTOR_TEST_CHILD_DIR"
 
-// plainEnv makes it plainRole, which is set where there is the device of shm.
-const plainEnv = "EFACTOR_TEST_CHILD_PLAIN"
-
-var plainRole func(dir string) error
-
 // directEnv makes the other process's endpoint do without the protocol.
 const directEnv = "EFACTOR_TEST_CHILD_DIRECT"
 
@@ -53,9 +48,6 @@ func init() {
 		}
 		if os.Getenv(closedEnv) != "" {
 			run = closedChild
-		}
-		if os.Getenv(plainEnv) != "" {
-			run = plainRole
 		}
 		if err := run(dir); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
@@ -140,13 +132,13 @@ func child(dir string) error {
 // directory, or "tcp".
 func meet(place string) (efa.Device, error) {
 	if dir, files := strings.CutPrefix(place, "files:"); files {
-		return shm.Open(shm.Config{Dir: dir, Files: true, PlainReads: true})
+		return shm.Open(shm.Config{Dir: dir, Files: true})
 	}
 	dir, both := strings.CutPrefix(place, "both:")
 	if place == "tcp" {
 		return efa.OpenDevice("tcp")
 	}
-	near, err := shm.Open(shm.Config{Dir: dir, PlainReads: true})
+	near, err := shm.Open(shm.Config{Dir: dir})
 	if err != nil || !both {
 		return near, err
 	}

@@ -16,7 +16,7 @@ import (
 // buffer takes many messages, see [RecvReq].
 func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 	from := r.from()
-	if e.state.Load() != enabled || e.cfg.ZeroCopyRecv || e.recvTo == nil || from != AnyAddr {
+	if e.state.Load() != enabled || e.recvTo == nil || from != AnyAddr {
 		if err := e.unreceivable(r, from); err != nil {
 			return 0, err
 		}
@@ -35,7 +35,7 @@ func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 
 // unreceivable says why PostRecv refuses a receive before there is a request, if it does.
 func (e *Endpoint) unreceivable(r *RecvReq, from Addr) error {
-	if err := e.receivable(from, r.Tagged); err != nil {
+	if err := e.receivable(from); err != nil {
 		return e.refused(ope.KindRecv, NoAddr, err)
 	}
 	switch {
@@ -109,7 +109,7 @@ var AnyTag = Match{Ignore: ^uint64(0)}
 // If ctx ends first, the receive is withdrawn; a message that has begun to arrive
 // for it is thrown away.
 func (e *Endpoint) Recv(ctx context.Context, p []byte, opts ...OpOption) (msg Message, err error) {
-	from, err := e.receives(ctx, false, opts)
+	from, err := e.receives(ctx, opts)
 	if err == nil {
 		req := e.claimed()
 		receive(req, from, p, false, Match{})
@@ -123,7 +123,7 @@ func (e *Endpoint) Recv(ctx context.Context, p []byte, opts ...OpOption) (msg Me
 
 // RecvTag receives the oldest tagged message that m takes, see Recv.
 func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOption) (msg Message, err error) {
-	from, err := e.receives(ctx, true, opts)
+	from, err := e.receives(ctx, opts)
 	if err == nil {
 		req := e.claimed()
 		receive(req, from, p, true, m)
@@ -136,7 +136,7 @@ func (e *Endpoint) RecvTag(ctx context.Context, m Match, p []byte, opts ...OpOpt
 }
 
 // receives says from whom a call receives, if it may. Of its options only From means something.
-func (e *Endpoint) receives(ctx context.Context, tagged bool, opts []OpOption) (from Addr, err error) {
+func (e *Endpoint) receives(ctx context.Context, opts []OpOption) (from Addr, err error) {
 	from = AnyAddr
 	for i := range opts {
 		if o := &opts[i]; o.kind == optFrom {
@@ -148,8 +148,8 @@ func (e *Endpoint) receives(ctx context.Context, tagged bool, opts []OpOption) (
 	if err != nil {
 		return from, err
 	}
-	if e.state.Load() != enabled || from == NoAddr || e.cfg.ZeroCopyRecv {
-		if err := e.receivable(from, tagged); err != nil {
+	if e.state.Load() != enabled || from == NoAddr {
+		if err := e.receivable(from); err != nil {
 			return from, err
 		}
 	}
@@ -198,7 +198,7 @@ func (e *Endpoint) incoming(req *ope.Request, pieces [][]byte) error {
 		return nil
 	}
 	err := pieced(req, pieces)
-	if plain := e.cfg.Direct || e.cfg.ZeroCopyRecv; err == nil && plain && req.Flags&ope.Pieced != 0 {
+	if err == nil && e.cfg.Direct && req.Flags&ope.Pieced != 0 {
 		n := req.Len()
 		req.PutLists()
 		req.More = &ope.More{Pieces: slices.Clone(pieces)}
@@ -210,7 +210,7 @@ func (e *Endpoint) incoming(req *ope.Request, pieces [][]byte) error {
 // recvRequest checks a receive and makes the request for the shard of req, which is zero.
 func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq) error {
 	from := r.from()
-	if err := e.receivable(from, r.Tagged); err != nil {
+	if err := e.receivable(from); err != nil {
 		return err
 	}
 	return e.fillRecv(req, from, r)
@@ -240,17 +240,14 @@ func (e *Endpoint) fillRecv(req *ope.Request, from Addr, r *RecvReq) error {
 	return nil
 }
 
-// receivable checks whether the endpoint may receive such a message.
-func (e *Endpoint) receivable(from Addr, tagged bool) error {
+// receivable checks whether the endpoint may receive messages from such a sender.
+func (e *Endpoint) receivable(from Addr) error {
 	if e.state.Load() != enabled {
 		if err := e.live(); err != nil {
 			return err
 		}
 	}
-	if from == NoAddr || e.cfg.ZeroCopyRecv {
-		return e.matches(from, tagged)
-	}
-	return nil
+	return from.sends()
 }
 
 // receive makes the request of a receive, of one that is zero but for its ID.
@@ -261,9 +258,9 @@ func receive(req *ope.Request, from Addr, p []byte, tagged bool, m Match) {
 	}
 }
 
-// receiving is both.
+// receiving checks a receive and makes its request, of one that is zero but for its ID.
 func (e *Endpoint) receiving(req *ope.Request, from Addr, p []byte, tagged bool, m Match) error {
-	if err := e.receivable(from, tagged); err != nil {
+	if err := e.receivable(from); err != nil {
 		return err
 	}
 	receive(req, from, p, tagged, m)
@@ -275,7 +272,7 @@ const _ = -(uint64(AnyAddr) - uint64(match.AnySource))
 
 // matching says which messages a request takes.
 func (e *Endpoint) matching(req *ope.Request, from Addr, tagged bool) error {
-	if err := e.matches(from, tagged); err != nil {
+	if err := from.sends(); err != nil {
 		return err
 	}
 	req.Peer = uint64(from)
@@ -285,19 +282,13 @@ func (e *Endpoint) matching(req *ope.Request, from Addr, tagged bool) error {
 	return nil
 }
 
-// matches checks whether messages may be asked for so.
-func (e *Endpoint) matches(from Addr, tagged bool) error {
-	switch {
-	case e.cfg.ZeroCopyRecv && (tagged || from != AnyAddr):
-		return errZeroCopy
-	case from == NoAddr:
-		return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, from)
-	default:
-		return nil
+// sends refuses NoAddr as the sender of a receive.
+func (a Addr) sends() error {
+	if a == NoAddr {
+		return fmt.Errorf("%w: receive from no peer (handle %d)", ErrInvalid, a)
 	}
+	return nil
 }
-
-var errZeroCopy = fmt.Errorf("%w: the receives of an endpoint with ZeroCopyRecv are untagged and from every peer", ErrNotSupported)
 
 // MultiRecvAlign is what Completion.Offset of each message in the buffer of a receive with
 // Multi is a multiple of. A message uses up its length, rounded up to it.
@@ -308,8 +299,8 @@ var errMultiStart = fmt.Errorf("%w: a receive with Multi has many outcomes: they
 // multiRequest goes on with the request of a receive with Multi.
 func (e *Endpoint) multiRequest(req *ope.Request, r *RecvReq) error {
 	switch {
-	case e.cfg.Direct || e.cfg.ZeroCopyRecv:
-		return fmt.Errorf("%w: Multi on an endpoint with Direct or ZeroCopyRecv", ErrNotSupported)
+	case e.cfg.Direct:
+		return fmt.Errorf("%w: Multi on an endpoint with Direct", ErrNotSupported)
 	case r.Bufs != nil || len(r.Buf) == 0 || r.MinLeft < 0:
 		return fmt.Errorf("%w: a receive with Multi has one buffer, of %d bytes, and MinLeft %d", ErrInvalid, len(r.Buf), r.MinLeft)
 	case e.cfg.RecvQueue != nil && e.cfg.RecvQueue.depth < 2:
@@ -385,9 +376,6 @@ func (e *Endpoint) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool
 	if err := e.live(); err != nil {
 		return Message{}, 0, err
 	}
-	if e.cfg.ZeroCopyRecv {
-		return Message{}, 0, errZeroCopy
-	}
 	req := ope.Request{Kind: kind, Tag: m.Tag, Ignore: m.Ignore}
 	if w.has(optWait) {
 		req.Flags |= ope.Await
@@ -460,9 +448,6 @@ func (e *Endpoint) PostPeek(r *PeekReq) (OpID, error) {
 	from := AnyAddr
 	if r.Directed {
 		from = r.From
-	}
-	if e.cfg.ZeroCopyRecv {
-		return 0, e.refused(ope.KindPeek, NoAddr, errZeroCopy)
 	}
 	if err := e.matching(&req, from, r.Tagged); err != nil {
 		return 0, e.refused(ope.KindPeek, NoAddr, err)

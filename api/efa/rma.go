@@ -137,7 +137,7 @@ func (e *Endpoint) PostRead(r *ReadReq) (OpID, error) {
 // PostAtomic starts an atomic, see PostSend and [Cell].
 func (e *Endpoint) PostAtomic(r *AtomicReq) (OpID, error) {
 	var req ope.Request
-	if err := e.atomicRequest(&req, r); err != nil {
+	if err := r.fill(e, &req); err != nil {
 		return 0, e.refused(ope.KindAtomic, r.To, err)
 	}
 	return e.post(&req, e.sendTo, &e.tx, &r.Parent)

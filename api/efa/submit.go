@@ -145,16 +145,6 @@ func (e *Endpoint) opError(q *ope.Request, r *ope.Result) error {
 	return x
 }
 
-// waitError is the error of a wait for something of a peer's that has ended.
-func (e *Endpoint) waitError(p Addr, err error) error {
-	q, r := ope.Request{Kind: ope.KindRecv, Peer: uint64(p)}, ope.Result{Err: err, Peer: uint64(p)}
-	err = e.opError(&q, &r)
-	if x := new(OpError); errors.As(err, &x) {
-		x.Op = "wait"
-	}
-	return err
-}
-
 // finishedMany is finished of receives that are not for one message of a known size.
 func (e *Endpoint) finishedMany(q *ope.Request, r *ope.Result) {
 	if q.Flags&ope.Part == 0 {
