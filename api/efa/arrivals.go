@@ -63,21 +63,6 @@ const MaxArrivalValues = 1 << 20
 // Values are those from First to Last, both included.
 type Values struct{ First, Last uint32 }
 
-// counted are the values of a range, the first of which has the count number at.
-type counted struct {
-	Values
-	at int
-}
-
-// arrivalWait is a Wait in progress.
-type arrivalWait struct {
-	Values
-	round uint32
-	// left is how many arrivals are missing, or fewer: then the waiter looks for nothing.
-	left atomic.Int64
-	waiter
-}
-
 func (c *ArrivalsConfig) check() error {
 	if c == nil {
 		return nil
@@ -110,9 +95,65 @@ func byFirst(a, b Values) int {
 	return 1
 }
 
-// newArrivals makes those that an endpoint's configuration, which was checked, asks for.
-func newArrivals(of *Endpoint) *Arrivals {
-	cfg := of.cfg.Arrivals
+// DataLayout says how the 32 bits of a write's data (its immediate, where a device writes)
+// are divided:
+//
+//	 31            ValueBits           0
+//	+---------------+-------------------+
+//	|  generation   |       value       |
+//	+---------------+-------------------+
+//
+// Both sides must use the same. The more bits the generation has, the later a write of an earlier
+// one may come and be known as that: with b bits up to 2^b - 2 generations, and with one bit
+// or none no write can come before its generation has begun. With none, all are counted for the
+// present one.
+type DataLayout struct {
+	// ValueBits is how many bits are the value's, 1 to 32. 0 means 24, which leaves 8 for the
+	// generation.
+	ValueBits int
+}
+
+const defaultValueBits = 24
+
+func (l DataLayout) bits() int {
+	if l.ValueBits == 0 {
+		return defaultValueBits
+	}
+	return l.ValueBits
+}
+
+// MaxValue is the highest value.
+func (l DataLayout) MaxValue() uint32 { return uint32(uint64(1)<<l.bits() - 1) }
+
+// generations is the mask of a generation's bits that the data has.
+func (l DataLayout) generations() uint32 { return uint32(uint64(1)<<(32-l.bits()) - 1) }
+
+// Data is the data of a write with this value, of which generation only the lower bits go
+// along. ErrInvalid says that the value has more bits than the layout gives it.
+func (l DataLayout) Data(value, generation uint32) (_ uint64, err error) {
+	defer formed("data layout", &err)
+	switch {
+	case l.ValueBits < 0 || l.ValueBits > 32:
+		return 0, fmt.Errorf("%w: a value of %d bits, at most 32", ErrInvalid, l.ValueBits)
+	case value > l.MaxValue():
+		return 0, fmt.Errorf("%w: value %d has more than %d bits", ErrInvalid, value, l.bits())
+	}
+	return uint64(generation&l.generations())<<l.bits()&math.MaxUint32 | uint64(value), nil
+}
+
+// split takes the lower 32 bits of data apart.
+func (l DataLayout) split(data uint64) (value, mark uint32) {
+	return uint32(data) & l.MaxValue(), uint32(uint64(uint32(data)) >> l.bits())
+}
+
+// counted are the values of a range, the first of which has the count number at.
+type counted struct {
+	Values
+	at int
+}
+
+// newArrivals makes the Arrivals of an endpoint by its configuration, which was checked.
+func newArrivals(cfg *ArrivalsConfig, of *Endpoint) *Arrivals {
 	if cfg == nil {
 		return nil
 	}
@@ -128,86 +169,6 @@ func newArrivals(of *Endpoint) *Arrivals {
 		a.counts[i] = make([]atomic.Uint64, n)
 	}
 	return a
-}
-
-// place finds the count of a value.
-func (a *Arrivals) place(value uint32) (int, bool) {
-	lo, hi := 0, len(a.ranges)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		switch r := &a.ranges[mid]; {
-		case value < r.First:
-			hi = mid
-		case value > r.Last:
-			lo = mid + 1
-		default:
-			return r.at + int(value-r.First), true
-		}
-	}
-	return 0, false
-}
-
-// count counts a write that has ended. False: it is none of those that are counted. It runs
-// on the shard, so one goroutine at a time changes counts.
-func (a *Arrivals) count(data uint64) bool {
-	value, mark := a.layout.split(data)
-	i, ok := a.place(value)
-	if data > math.MaxUint32 || !ok {
-		a.unexpected.Add(1)
-		return false
-	}
-	round := a.round.Load()
-	if mask := a.layout.generations(); mask > 0 {
-		switch (mark - round) & mask {
-		case 0:
-		case 1:
-			if mask == 1 { // the generation before has the same bit
-				a.late.Add(1)
-				return true
-			}
-			round++
-			a.early.Add(1)
-		default:
-			a.late.Add(1)
-			return true
-		}
-	}
-	c := &a.counts[round&1][i]
-	if was := c.Load(); uint32(was>>32) != round {
-		c.Store(uint64(round)<<32 | 1)
-	} else if uint32(was) < math.MaxUint32 {
-		c.Store(was + 1)
-	}
-	if list := a.waits.Load(); list != nil {
-		for _, w := range *list {
-			if w.round == round && w.First <= value && value <= w.Last && w.left.Add(-1) <= 0 {
-				w.sig.Set()
-			}
-		}
-	}
-	return true
-}
-
-// counter is what the endpoint's actor asks about each write with data.
-func (a *Arrivals) counter() func(int, uint64) bool {
-	if a == nil {
-		return nil
-	}
-	return func(n int, data uint64) bool {
-		counted := a.count(data)
-		if c := a.of.cfg.RemoteWriteCounter; counted && c != nil {
-			c.count(n, nil)
-		}
-		return counted
-	}
-}
-
-// waiter waits for something that peers do, and that may not happen any more once one of them
-// or the endpoint has ended.
-type waiter struct {
-	sig     shard.Signal
-	ended   atomic.Pointer[error] // of a peer, or of the endpoint
-	watches []*endpoint.Watch
 }
 
 // Wait returns when n writes with the value have arrived in this generation. It ends with the error of
@@ -316,6 +277,95 @@ func (a *Arrivals) sum(v Values, round uint32) (n uint64, err error) {
 	return n, nil
 }
 
+// counter is what the endpoint's actor asks about each write with data.
+func (a *Arrivals) counter() func(int, uint64) bool {
+	if a == nil {
+		return nil
+	}
+	return func(n int, data uint64) bool {
+		counted := a.count(data)
+		if c := a.of.cfg.RemoteWriteCounter; counted && c != nil {
+			c.count(n, nil)
+		}
+		return counted
+	}
+}
+
+// count counts a write that has ended. False: it is none of those that are counted. It runs
+// on the shard, so one goroutine at a time changes counts.
+func (a *Arrivals) count(data uint64) bool {
+	value, mark := a.layout.split(data)
+	i, ok := a.place(value)
+	if data > math.MaxUint32 || !ok {
+		a.unexpected.Add(1)
+		return false
+	}
+	round := a.round.Load()
+	if mask := a.layout.generations(); mask > 0 {
+		switch (mark - round) & mask {
+		case 0:
+		case 1:
+			if mask == 1 { // the generation before has the same bit
+				a.late.Add(1)
+				return true
+			}
+			round++
+			a.early.Add(1)
+		default:
+			a.late.Add(1)
+			return true
+		}
+	}
+	c := &a.counts[round&1][i]
+	if was := c.Load(); uint32(was>>32) != round {
+		c.Store(uint64(round)<<32 | 1)
+	} else if uint32(was) < math.MaxUint32 {
+		c.Store(was + 1)
+	}
+	if list := a.waits.Load(); list != nil {
+		for _, w := range *list {
+			if w.round == round && w.First <= value && value <= w.Last && w.left.Add(-1) <= 0 {
+				w.sig.Set()
+			}
+		}
+	}
+	return true
+}
+
+// place finds the count of a value.
+func (a *Arrivals) place(value uint32) (int, bool) {
+	lo, hi := 0, len(a.ranges)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		switch r := &a.ranges[mid]; {
+		case value < r.First:
+			hi = mid
+		case value > r.Last:
+			lo = mid + 1
+		default:
+			return r.at + int(value-r.First), true
+		}
+	}
+	return 0, false
+}
+
+// arrivalWait is a Wait in progress.
+type arrivalWait struct {
+	Values
+	round uint32
+	// left is how many arrivals are missing, or fewer: then the waiter looks for nothing.
+	left atomic.Int64
+	waiter
+}
+
+// waiter waits for something that peers do, and that may not happen any more once one of them
+// or the endpoint has ended.
+type waiter struct {
+	sig     shard.Signal
+	ended   atomic.Pointer[error] // of a peer, or of the endpoint
+	watches []*endpoint.Watch
+}
+
 func (a *Arrivals) add(w *arrivalWait) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -375,55 +425,4 @@ func (w *waiter) unwatch(e *Endpoint) {
 			act.EndWatch(x)
 		}
 	})
-}
-
-// DataLayout says how the 32 bits of a write's data (its immediate, where a device writes)
-// are divided:
-//
-//	 31            ValueBits           0
-//	+---------------+-------------------+
-//	|  generation   |       value       |
-//	+---------------+-------------------+
-//
-// Both sides must use the same. The more bits the generation has, the later a write of an earlier
-// one may come and be known as that: with b bits up to 2^b - 2 generations, and with one bit
-// or none no write can come before its generation has begun. With none, all are counted for the
-// present one.
-type DataLayout struct {
-	// ValueBits is how many bits are the value's, 1 to 32. 0 means 24, which leaves 8 for the
-	// generation.
-	ValueBits int
-}
-
-const defaultValueBits = 24
-
-func (l DataLayout) bits() int {
-	if l.ValueBits == 0 {
-		return defaultValueBits
-	}
-	return l.ValueBits
-}
-
-// MaxValue is the highest value.
-func (l DataLayout) MaxValue() uint32 { return uint32(uint64(1)<<l.bits() - 1) }
-
-// generations is the mask of a generation's bits that the data has.
-func (l DataLayout) generations() uint32 { return uint32(uint64(1)<<(32-l.bits()) - 1) }
-
-// Data is the data of a write with this value, of which generation only the lower bits go
-// along. ErrInvalid says that the value has more bits than the layout gives it.
-func (l DataLayout) Data(value, generation uint32) (_ uint64, err error) {
-	defer formed("data layout", &err)
-	switch {
-	case l.ValueBits < 0 || l.ValueBits > 32:
-		return 0, fmt.Errorf("%w: a value of %d bits, at most 32", ErrInvalid, l.ValueBits)
-	case value > l.MaxValue():
-		return 0, fmt.Errorf("%w: value %d has more than %d bits", ErrInvalid, value, l.bits())
-	}
-	return uint64(generation&l.generations())<<l.bits()&math.MaxUint32 | uint64(value), nil
-}
-
-// split takes the lower 32 bits of data apart.
-func (l DataLayout) split(data uint64) (value, mark uint32) {
-	return uint32(data) & l.MaxValue(), uint32(uint64(uint32(data)) >> l.bits())
 }

@@ -16,88 +16,6 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
-// AtomicReq is an atomic on a peer's memory, see [Cell].
-// The slices hold elements of Type as they are in memory here, as many in each; see
-// [Elements].
-type AtomicReq struct {
-	To      Addr
-	At      Remote
-	Op      amo.Op
-	Type    amo.Type
-	Form    amo.Form
-	Operand []byte
-	Compare []byte // amo.Compare
-	Result  []byte // amo.Fetch and amo.Compare: filled with what was there before
-	Inject  bool   // amo.Update: see [Inject]
-	Quiet   bool
-	Level   Level // amo.Update
-	Fence   bool  // see [Fence]
-	Token   uint64
-	Parent  trace.SpanContext
-}
-
-func (r *AtomicReq) request(e *Endpoint, req *ope.Request) (*span, error) {
-	return &r.Parent, r.fill(e, req)
-}
-
-// fill checks the atomic and makes the request for the shard of req.
-func (r *AtomicReq) fill(e *Endpoint, req *ope.Request) error {
-	if err := r.Level.check(); err != nil {
-		return err
-	}
-	if err := e.may(CapAtomic); err != nil {
-		return err
-	}
-	n, err := r.check(e.dom)
-	if err != nil {
-		return err
-	}
-	fetches := r.Form != amo.Update
-	*req = ope.Request{
-		Kind: ope.KindAtomic, Form: r.Form, Op: uint8(r.Op), Type: uint8(r.Type), Peer: uint64(r.To),
-		Buf: r.Operand, Token: r.Token, Flags: e.flags(r.Level, r.Inject && !fetches, r.Quiet),
-	}
-	fenced(req, r.Fence)
-	if err := e.locate(req, r.At, n); err != nil {
-		return err
-	}
-	toWire(&req.Buf, r.Type)
-	if fetches {
-		req.More = mores.Get().(*ope.More)
-		req.More.Compare, req.More.Result = r.Compare, r.Result
-		toWire(&req.More.Compare, r.Type)
-		return nil
-	}
-	return e.outgoing(req, nil)
-}
-
-// check returns how many bytes of memory the atomic is about.
-func (r *AtomicReq) check(d *Domain) (int, error) {
-	most, ok := d.QueryAtomic(r.Op, r.Type, r.Form)
-	if !ok {
-		return 0, fmt.Errorf("%w: atomic %v of %v in form %d", ErrNotSupported, r.Op, r.Type, r.Form)
-	}
-	n := len(r.Operand)
-	if r.Form != amo.Update {
-		n = len(r.Result)
-	}
-	size := r.Type.Size()
-	switch {
-	case n%size != 0,
-		len(r.Operand) != n && (r.Op != amo.Read || len(r.Operand) > 0),
-		r.Form == amo.Compare && len(r.Compare) != n,
-		r.Form != amo.Compare && len(r.Compare) > 0,
-		r.Form == amo.Update && len(r.Result) > 0:
-		return 0, fmt.Errorf("%w: atomic %v of %v: operand, comparand and result of %d, %d and %d bytes",
-			ErrInvalid, r.Op, r.Type, len(r.Operand), len(r.Compare), len(r.Result))
-	case n/size > most:
-		return 0, fmt.Errorf("%w: atomic of %d elements of %v, at most %d", ErrMsgSize, n/size, r.Type, most)
-	}
-	return n, nil
-}
-
-func (r *AtomicReq) target() (ope.Kind, Addr) { return ope.KindAtomic, r.To }
-
 // Cell is elements of type T in a peer's memory, one after the other: a handle like
 // [Memory]. Most of its methods are those of sync/atomic and work on the first element;
 // Update, Fetch and Compare do what else there is, on as many as they are given.
@@ -232,6 +150,88 @@ func end[T Scalar](was []T, o *one, err error) (T, error) {
 	ones.Put(o)
 	return v, nil
 }
+
+// AtomicReq is an atomic on a peer's memory, see [Cell].
+// The slices hold elements of Type as they are in memory here, as many in each; see
+// [Elements].
+type AtomicReq struct {
+	To      Addr
+	At      Remote
+	Op      amo.Op
+	Type    amo.Type
+	Form    amo.Form
+	Operand []byte
+	Compare []byte // amo.Compare
+	Result  []byte // amo.Fetch and amo.Compare: filled with what was there before
+	Inject  bool   // amo.Update: see [Inject]
+	Quiet   bool
+	Level   Level // amo.Update
+	Fence   bool  // see [Fence]
+	Token   uint64
+	Parent  trace.SpanContext
+}
+
+func (r *AtomicReq) request(e *Endpoint, req *ope.Request) (*span, error) {
+	return &r.Parent, r.fill(e, req)
+}
+
+// fill checks the atomic and makes the request for the shard of req.
+func (r *AtomicReq) fill(e *Endpoint, req *ope.Request) error {
+	if err := r.Level.check(); err != nil {
+		return err
+	}
+	if err := e.may(CapAtomic); err != nil {
+		return err
+	}
+	n, err := r.check(e.dom)
+	if err != nil {
+		return err
+	}
+	fetches := r.Form != amo.Update
+	*req = ope.Request{
+		Kind: ope.KindAtomic, Form: r.Form, Op: uint8(r.Op), Type: uint8(r.Type), Peer: uint64(r.To),
+		Buf: r.Operand, Token: r.Token, Flags: e.flags(r.Level, r.Inject && !fetches, r.Quiet),
+	}
+	fenced(req, r.Fence)
+	if err := e.locate(req, r.At, n); err != nil {
+		return err
+	}
+	toWire(&req.Buf, r.Type)
+	if fetches {
+		req.More = mores.Get().(*ope.More)
+		req.More.Compare, req.More.Result = r.Compare, r.Result
+		toWire(&req.More.Compare, r.Type)
+		return nil
+	}
+	return e.outgoing(req, nil)
+}
+
+// check returns how many bytes of memory the atomic is about.
+func (r *AtomicReq) check(d *Domain) (int, error) {
+	most, ok := d.QueryAtomic(r.Op, r.Type, r.Form)
+	if !ok {
+		return 0, fmt.Errorf("%w: atomic %v of %v in form %d", ErrNotSupported, r.Op, r.Type, r.Form)
+	}
+	n := len(r.Operand)
+	if r.Form != amo.Update {
+		n = len(r.Result)
+	}
+	size := r.Type.Size()
+	switch {
+	case n%size != 0,
+		len(r.Operand) != n && (r.Op != amo.Read || len(r.Operand) > 0),
+		r.Form == amo.Compare && len(r.Compare) != n,
+		r.Form != amo.Compare && len(r.Compare) > 0,
+		r.Form == amo.Update && len(r.Result) > 0:
+		return 0, fmt.Errorf("%w: atomic %v of %v: operand, comparand and result of %d, %d and %d bytes",
+			ErrInvalid, r.Op, r.Type, len(r.Operand), len(r.Compare), len(r.Result))
+	case n/size > most:
+		return 0, fmt.Errorf("%w: atomic of %d elements of %v, at most %d", ErrMsgSize, n/size, r.Type, most)
+	}
+	return n, nil
+}
+
+func (r *AtomicReq) target() (ope.Kind, Addr) { return ope.KindAtomic, r.To }
 
 // Scalar is what atomics know of Go's types. The others have a number in package amo only.
 type Scalar interface {

@@ -109,18 +109,6 @@ func Devices(h Hints) (_ []DeviceInfo, err error) {
 	return d.run()
 }
 
-// Memory in bytes that a process must be allowed to lock before a card is opened.
-const (
-	// endpointMemory is about what an endpoint with the default settings locks: a packet
-	// for each place of its queues, and its block for reads into plain memory. A card that is asked
-	// for by name opens with that, and later a region that is too much is an error.
-	endpointMemory = (256+256)*(9<<10) + 1<<20
-	// autoMemory is what auto wants in addition to that for regions: 8 MiB, which many
-	// kernels allow everybody, are for an endpoint alone, and would make calls fail that
-	// work without a card.
-	autoMemory = 64 << 20
-)
-
 // discovery makes the list of Devices.
 type discovery struct {
 	hints Hints
@@ -133,6 +121,18 @@ type discovery struct {
 	list []DeviceInfo
 	why  error // for which there is no EFA device
 }
+
+// Memory in bytes that a process must be allowed to lock before a card is opened.
+const (
+	// endpointMemory is about what an endpoint with the default settings locks: a packet
+	// for each place of its queues, and its block for reads into plain memory. A card that is asked
+	// for by name opens with that, and later a region that is too much is an error.
+	endpointMemory = (256+256)*(9<<10) + 1<<20
+	// autoMemory is what auto wants in addition to that for regions: 8 MiB, which many
+	// kernels allow everybody, are for an endpoint alone, and would make calls fail that
+	// work without a card.
+	autoMemory = 64 << 20
+)
 
 func (d *discovery) run() ([]DeviceInfo, error) {
 	for _, s := range []struct {
@@ -376,6 +376,10 @@ func (cfg *Config) open(log *slog.Logger) (Device, []DeviceChoice, error) {
 	return dev, []DeviceChoice{asked(dev)}, nil
 }
 
+func asked(d Device) DeviceChoice {
+	return DeviceChoice{Name: d.Info().Name, Used: true, Why: "it was asked for by name"}
+}
+
 // shmOptions sets what the options say, which question marks separate.
 func shmOptions(c *shm.Config, options string) error {
 	for o := range strings.SplitSeq(options, "?") {
@@ -394,16 +398,41 @@ func shmOptions(c *shm.Config, options string) error {
 	return nil
 }
 
-func asked(d Device) DeviceChoice {
-	return DeviceChoice{Name: d.Info().Name, Used: true, Why: "it was asked for by name"}
-}
-
 func openSim() (Device, error) {
 	f, err := sim.New(sim.Config{})
 	if err != nil {
 		return nil, err
 	}
 	return f.OpenDevice(sim.DeviceConfig{})
+}
+
+// TCPConfig says how the devices "tcp" and "auto" use sockets. The zero value binds to
+// the loopback interface and reaches the processes of this user on this host alone.
+type TCPConfig struct {
+	// Addr is the address of this host that others reach, and the endpoints' GID. The
+	// zero Addr: loopback, or with a Secret, a TLS or Insecure one of the host's own, as
+	// the log says. A device name with an address ("tcp:10.0.0.7") has the last word.
+	Addr netip.Addr
+	// Secret is shared by all processes of a job, at least 16 bytes, random: mutual TLS
+	// with certificates that follow from it.
+	Secret []byte
+	// TLS is used instead of Secret: it needs Certificates, RootCAs and ClientCAs. Each
+	// certificate must name the address that its owner states.
+	TLS *tls.Config
+	// Insecure allows an address other than loopback without Secret and TLS: anybody
+	// who reaches it can read and change what is sent.
+	Insecure bool
+	// AnyLocalUser lets processes of all users of this host connect on loopback without
+	// Secret and TLS. Otherwise these must be of the same user: the system is asked.
+	AnyLocalUser bool
+	// Timeout is how long a connection may be silent before it counts as dead; 0: the
+	// device's default.
+	Timeout time.Duration
+}
+
+// private reports whether the device does not leave this host.
+func (c *TCPConfig) private() bool {
+	return c.Addr.IsLoopback() || !c.Addr.IsValid() && c.TLS == nil && len(c.Secret) == 0 && !c.Insecure
 }
 
 // open opens the device that a configuration describes.
@@ -684,33 +713,4 @@ func (c *chooser) useNIC() {
 		}
 	}
 	c.use(d, "for peers that have EFA")
-}
-
-// TCPConfig says how the devices "tcp" and "auto" use sockets. The zero value binds to
-// the loopback interface and reaches the processes of this user on this host alone.
-type TCPConfig struct {
-	// Addr is the address of this host that others reach, and the endpoints' GID. The
-	// zero Addr: loopback, or with a Secret, a TLS or Insecure one of the host's own, as
-	// the log says. A device name with an address ("tcp:10.0.0.7") has the last word.
-	Addr netip.Addr
-	// Secret is shared by all processes of a job, at least 16 bytes, random: mutual TLS
-	// with certificates that follow from it.
-	Secret []byte
-	// TLS is used instead of Secret: it needs Certificates, RootCAs and ClientCAs. Each
-	// certificate must name the address that its owner states.
-	TLS *tls.Config
-	// Insecure allows an address other than loopback without Secret and TLS: anybody
-	// who reaches it can read and change what is sent.
-	Insecure bool
-	// AnyLocalUser lets processes of all users of this host connect on loopback without
-	// Secret and TLS. Otherwise these must be of the same user: the system is asked.
-	AnyLocalUser bool
-	// Timeout is how long a connection may be silent before it counts as dead; 0: the
-	// device's default.
-	Timeout time.Duration
-}
-
-// private reports whether the device does not leave this host.
-func (c *TCPConfig) private() bool {
-	return c.Addr.IsLoopback() || !c.Addr.IsValid() && c.TLS == nil && len(c.Secret) == 0 && !c.Insecure
 }

@@ -129,108 +129,26 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (_ *Domain, err error) {
 	return d, nil
 }
 
-// Fabric is the domain's.
-func (d *Domain) Fabric() *Fabric { return d.fab }
-
-// Progress is the mode in force.
-func (d *Domain) Progress() Progress { return d.shards[0].Mode() }
-
-// ProgressReason says why that mode is in force.
-func (d *Domain) ProgressReason() string { return d.shards[0].ModeReason() }
-
 // NewAddressVector makes an empty one.
-func (d *Domain) NewAddressVector() *AddressVector { return newAV(d) }
-
-// shard picks where the next endpoint lives.
-func (d *Domain) shard() *shard.Shard {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s := d.shards[d.next%len(d.shards)]
-	d.next++
-	return s
+func (d *Domain) NewAddressVector() *AddressVector {
+	av := &AddressVector{dom: d, byAddr: make(map[RawAddr]Addr)}
+	av.table.init()
+	return av
 }
 
-// enter counts an object of the domain.
-func (d *Domain) enter(n *int) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return fmt.Errorf("%w: the domain is closed", ErrClosed)
+// OpenAddressVector makes an address vector with settings. ErrInvalid: they leave no peer that could be
+// in it, or the fabric has only the shared memory that NoSharedMemory does without.
+func (d *Domain) OpenAddressVector(cfg AddressVectorConfig) (_ *AddressVector, err error) {
+	defer formed("open address vector", &err)
+	if cfg.LocalOnly && cfg.RemoteOnly {
+		return nil, fmt.Errorf("%w: an address vector with LocalOnly and RemoteOnly takes nobody", ErrInvalid)
 	}
-	*n++
-	return nil
-}
-
-func (d *Domain) leave(n *int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	*n--
-}
-
-// add notes an endpoint whose operations may use the domain's memory regions.
-func (d *Domain) add(c *Endpoint) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.eps = append(d.eps, c)
-}
-
-func (d *Domain) remove(c *Endpoint) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.eps = slices.DeleteFunc(d.eps, func(x *Endpoint) bool { return x == c })
-}
-
-// enabled lists the endpoints that may have operations in progress.
-func (d *Domain) enabled() []*Endpoint {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(d.eps), func(c *Endpoint) bool { return c.live() != nil })
-}
-
-// begun are the endpoints that have been enabled and have not ended, those that are about
-// to among them.
-func (d *Domain) begun() []*Endpoint {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(d.eps), func(c *Endpoint) bool { return c.state.Load() == disabled || c.act.Load() == nil })
-}
-
-// busy is a shard that has something to do, if there is one.
-func (d *Domain) busy() *shard.Shard {
-	if eps := d.enabled(); len(eps) > 0 {
-		return eps[0].sh
+	if cfg.NoSharedMemory && len(d.fab.paths) == 1 && d.fab.paths[0].scheme == sharedMemory {
+		return nil, fmt.Errorf("%w: NoSharedMemory on a fabric that is on %s alone", ErrInvalid, d.fab.Name())
 	}
-	return d.shards[0]
-}
-
-// Close fails with ErrBusy while endpoints or memory regions are open, then stops
-// the shards.
-func (d *Domain) Close() (err error) {
-	defer formed("close domain", &err)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil
-	}
-	if d.open > 0 {
-		return fmt.Errorf("%w: %d endpoints of the domain are open", ErrBusy, d.open)
-	}
-	if d.pools > 0 {
-		return fmt.Errorf("%w: %d receive pools of the domain are open", ErrBusy, d.pools)
-	}
-	if d.memory > 0 {
-		return fmt.Errorf("%w: %d memory regions of the domain are open", ErrBusy, d.memory)
-	}
-	d.closed = true
-	d.plain.Close()
-	var first error
-	for _, s := range d.shards {
-		if err := s.Close(); err != nil && first == nil {
-			first = err
-		}
-	}
-	d.fab.leave()
-	return first
+	av := d.NewAddressVector()
+	av.cfg = cfg
+	return av, nil
 }
 
 // NewQueue makes a queue for up to depth outstanding operations, see Limits; 0
@@ -297,6 +215,107 @@ func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (_ *RecvPool, err error) {
 	return p, nil
 }
 
+// Fabric is the domain's.
+func (d *Domain) Fabric() *Fabric { return d.fab }
+
+// Progress is the mode in force.
+func (d *Domain) Progress() Progress { return d.shards[0].Mode() }
+
+// ProgressReason says why that mode is in force.
+func (d *Domain) ProgressReason() string { return d.shards[0].ModeReason() }
+
+// Close fails with ErrBusy while endpoints or memory regions are open, then stops
+// the shards.
+func (d *Domain) Close() (err error) {
+	defer formed("close domain", &err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	if d.open > 0 {
+		return fmt.Errorf("%w: %d endpoints of the domain are open", ErrBusy, d.open)
+	}
+	if d.pools > 0 {
+		return fmt.Errorf("%w: %d receive pools of the domain are open", ErrBusy, d.pools)
+	}
+	if d.memory > 0 {
+		return fmt.Errorf("%w: %d memory regions of the domain are open", ErrBusy, d.memory)
+	}
+	d.closed = true
+	d.plain.Close()
+	var first error
+	for _, s := range d.shards {
+		if err := s.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	d.fab.leave()
+	return first
+}
+
+// shard picks where the next endpoint lives.
+func (d *Domain) shard() *shard.Shard {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.shards[d.next%len(d.shards)]
+	d.next++
+	return s
+}
+
+// enter counts an object of the domain.
+func (d *Domain) enter(n *int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return fmt.Errorf("%w: the domain is closed", ErrClosed)
+	}
+	*n++
+	return nil
+}
+
+func (d *Domain) leave(n *int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	*n--
+}
+
+// add notes an endpoint whose operations may use the domain's memory regions.
+func (d *Domain) add(c *Endpoint) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.eps = append(d.eps, c)
+}
+
+func (d *Domain) remove(c *Endpoint) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.eps = slices.DeleteFunc(d.eps, func(x *Endpoint) bool { return x == c })
+}
+
+// enabled lists the endpoints that may have operations in progress.
+func (d *Domain) enabled() []*Endpoint {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(d.eps), func(c *Endpoint) bool { return c.live() != nil })
+}
+
+// begun are the endpoints that have been enabled and have not ended, those that are about
+// to among them.
+func (d *Domain) begun() []*Endpoint {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(d.eps), func(c *Endpoint) bool { return c.state.Load() == disabled || c.act.Load() == nil })
+}
+
+// busy is a shard that has something to do, if there is one.
+func (d *Domain) busy() *shard.Shard {
+	if eps := d.enabled(); len(eps) > 0 {
+		return eps[0].sh
+	}
+	return d.shards[0]
+}
+
 func (d *Domain) addPool(p *RecvPool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -313,19 +332,4 @@ func (d *Domain) openPools() []*RecvPool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.shared)
-}
-
-// OpenAddressVector makes an address vector with settings. ErrInvalid: they leave no peer that could be
-// in it, or the fabric has only the shared memory that NoSharedMemory does without.
-func (d *Domain) OpenAddressVector(cfg AddressVectorConfig) (_ *AddressVector, err error) {
-	defer formed("open address vector", &err)
-	if cfg.LocalOnly && cfg.RemoteOnly {
-		return nil, fmt.Errorf("%w: an address vector with LocalOnly and RemoteOnly takes nobody", ErrInvalid)
-	}
-	if cfg.NoSharedMemory && len(d.fab.paths) == 1 && d.fab.paths[0].scheme == sharedMemory {
-		return nil, fmt.Errorf("%w: NoSharedMemory on a fabric that is on %s alone", ErrInvalid, d.fab.Name())
-	}
-	av := newAV(d)
-	av.cfg = cfg
-	return av, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/internal/errtext"
 )
@@ -164,3 +165,28 @@ func opAt(op string, p Addr, name string) string {
 		return fmt.Sprintf("%s, peer %d", op, p)
 	}
 }
+
+// opNames are what operations are called in errors.
+var opNames = [...]string{
+	ope.KindSend: "send", ope.KindRecv: "recv", ope.KindWrite: "write", ope.KindRead: "read",
+	ope.KindAtomic: "atomic", ope.KindPeek: "peek", ope.KindClaim: "claim", ope.KindTake: "recv",
+}
+
+// opName is what an operation is called in errors.
+func opName(k ope.Kind) string {
+	if int(k) < len(opNames) && opNames[k] != "" {
+		return opNames[k]
+	}
+	return "recv"
+}
+
+// The errors that a program meets again and again while nothing is wrong, so that they cost it
+// no allocation, by the kind of the operation.
+var errsAgain, errsNoMessage = func() (again, none [len(opNames)]error) {
+	for k := range opNames {
+		name := opName(ope.Kind(k))
+		again[k] = &errtext.Error{Package: "efa", Op: name, Err: ErrAgain}
+		none[k] = &errtext.Error{Package: "efa", Op: name, Err: ErrNoMessage}
+	}
+	return again, none
+}()

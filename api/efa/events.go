@@ -94,13 +94,6 @@ type events struct {
 	waiting []*shard.Signal
 }
 
-// wake makes all readers look again; under mu.
-func (v *events) wake() {
-	for _, s := range v.waiting {
-		s.Set()
-	}
-}
-
 func (v *events) init(n int, paths []fabricPath) {
 	if n <= 0 {
 		n = 256
@@ -121,42 +114,6 @@ func (v *events) event(ev endpoint.Event) Event {
 		x.Address = NewAddress(v.paths[ev.Path].scheme, ev.Addr)
 	}
 	return x
-}
-
-func (v *events) add(e Event) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.list) == v.max {
-		v.list = slices.Delete(v.list, 0, 1)
-		v.lost++
-	}
-	v.list = append(v.list, e)
-	v.wake()
-}
-
-func (v *events) close() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.done = true
-	v.wake()
-}
-
-func (v *events) pop() (Event, bool) {
-	if len(v.list) == 0 {
-		return Event{}, false
-	}
-	ev := v.list[0]
-	v.list = slices.Delete(v.list, 0, 1)
-	ev.Lost, v.lost = v.lost, 0
-	return ev, true
-}
-
-// ofServed is what the endpoint's actor tells of peers' accesses; nil: nobody wants to know.
-func (v *events) ofServed(cfg *EndpointConfig) func(*endpoint.Served) {
-	if !cfg.RMAEvents && cfg.RemoteReadCounter == nil {
-		return nil
-	}
-	return func(s *endpoint.Served) { v.served(cfg, s) }
 }
 
 // served runs on the shard when a peer's access was carried out.
@@ -189,4 +146,47 @@ func (v *events) served(cfg *EndpointConfig, s *endpoint.Served) {
 		ev.Access = AccessRemoteRead
 	}
 	v.add(ev)
+}
+
+// ofServed is what the endpoint's actor tells of peers' accesses; nil: nobody wants to know.
+func (v *events) ofServed(cfg *EndpointConfig) func(*endpoint.Served) {
+	if !cfg.RMAEvents && cfg.RemoteReadCounter == nil {
+		return nil
+	}
+	return func(s *endpoint.Served) { v.served(cfg, s) }
+}
+
+func (v *events) add(e Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.list) == v.max {
+		v.list = slices.Delete(v.list, 0, 1)
+		v.lost++
+	}
+	v.list = append(v.list, e)
+	v.wake()
+}
+
+func (v *events) pop() (Event, bool) {
+	if len(v.list) == 0 {
+		return Event{}, false
+	}
+	ev := v.list[0]
+	v.list = slices.Delete(v.list, 0, 1)
+	ev.Lost, v.lost = v.lost, 0
+	return ev, true
+}
+
+// wake makes all readers look again; under mu.
+func (v *events) wake() {
+	for _, s := range v.waiting {
+		s.Set()
+	}
+}
+
+func (v *events) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.done = true
+	v.wake()
 }

@@ -50,9 +50,6 @@ type Limits struct {
 	MinRead, MinReadWrite int
 }
 
-// directData is the bytes of an immediate.
-const directData = 4
-
 // Limits tells what may be asked for. Where the fabric has several devices it is what holds on
 // all of them.
 func (d *Domain) Limits() Limits { return limitsOf(d.fab.dev.Info()) }
@@ -82,6 +79,9 @@ func limitsOf(i device.Info) Limits {
 		RDMARead: i.RDMARead, RDMAWrite: i.RDMAWrite, MaxRDMA: i.MaxRDMA, MinRead: p.MinRead, MinReadWrite: p.MinReadWrite,
 	}
 }
+
+// directData is the bytes of an immediate.
+const directData = 4
 
 // limit is a device's limit; 0 is none.
 func limit(n int) int {

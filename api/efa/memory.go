@@ -40,6 +40,25 @@ const (
 	allAccess = AccessSend | AccessRecv | AccessRemoteRead | AccessRemoteWrite
 )
 
+var accessNames = []string{"send", "recv", "remote read", "remote write"}
+
+// String lists the rights: "send|remote read"; "none" of 0.
+func (a Access) String() string {
+	if a == 0 {
+		return "none"
+	}
+	var names []string
+	for i, n := range accessNames {
+		if a&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	if rest := a &^ allAccess; rest != 0 {
+		names = append(names, fmt.Sprintf("Access(%#x)", uint8(rest)))
+	}
+	return strings.Join(names, "|")
+}
+
 // rights gives what a is called by the device, and in the table of regions, which
 // peers are held to. A device without windows that is to read for a message needs the
 // right to read, which does not make a peer's reads legal.
@@ -211,25 +230,6 @@ func (m *MemoryRegion) Remote() Remote { return m.remote }
 // Access is what the region may be used for.
 func (m *MemoryRegion) Access() Access { return m.access }
 
-var accessNames = []string{"send", "recv", "remote read", "remote write"}
-
-// String lists the rights: "send|remote read"; "none" of 0.
-func (a Access) String() string {
-	if a == 0 {
-		return "none"
-	}
-	var names []string
-	for i, n := range accessNames {
-		if a&(1<<i) != 0 {
-			names = append(names, n)
-		}
-	}
-	if rest := a &^ allAccess; rest != 0 {
-		names = append(names, fmt.Sprintf("Access(%#x)", uint8(rest)))
-	}
-	return strings.Join(names, "|")
-}
-
 // CountRemote counts what peers do to the region: their reads of it, and atomics that fetch, in
 // reads, and writes with and without data, and other atomics, in writes; see EndpointConfig.RMAEvents, which
 // the endpoint must have. nil: they are not counted. An access of several regions counts in each, with
@@ -252,6 +252,91 @@ func (m *MemoryRegion) CountRemote(reads, writes *Counter) error {
 	}
 	m.region.OnServed.Store(&served)
 	return nil
+}
+
+// Export lets peers use a part of the region by a key of its own, until Unexport or Close of the
+// region. On each device such memory is reached by emulated operations, which copy once more
+// than RDMA, since devices draw the keys of RDMA themselves.
+//
+// ErrInvalid: the part is not in the region, or the rights are not its own. ErrNoKey: another
+// export of the domain has that key. ErrNoMR: the domain has 4,096 of them. ErrClosed.
+func (m *MemoryRegion) Export(x Export) (_ Remote, err error) {
+	defer formed("export", &err)
+	if x.Len == 0 && x.Off < len(m.mem) {
+		x.Len = len(m.mem) - x.Off
+	}
+	switch remote := AccessRemoteRead | AccessRemoteWrite; {
+	case x.Off < 0 || x.Len <= 0 || x.Off > len(m.mem)-x.Len:
+		return Remote{}, fmt.Errorf("%w: %d bytes from %d on, in a region of %d", ErrInvalid, x.Len, x.Off, len(m.mem))
+	case x.Access == 0 || x.Access&^remote != 0 || x.Access&^m.access != 0:
+		return Remote{}, fmt.Errorf("%w: access %v of a region with %v", ErrInvalid, x.Access, m.access)
+	case x.Key > MaxKey:
+		return Remote{}, fmt.Errorf("%w: key %#x is above MaxKey", ErrInvalid, x.Key)
+	}
+	_, table := x.Access.rights(m.dom.fab.dev)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state != regionOpen {
+		return Remote{}, fmt.Errorf("%w: a closed region", ErrClosed)
+	}
+	key, part := x.Key, m.mem[x.Off:x.Off+x.Len]
+	for {
+		if x.Key == 0 {
+			key = anyKey()
+		}
+		switch err := m.dom.regions.Export(m.region, part, key, table); {
+		case err == nil:
+			return KeyRemote(key, uint64(x.Len)), nil
+		case errors.Is(err, mr.ErrManyExport):
+			return Remote{}, fmt.Errorf("%w: %w", ErrNoMR, err)
+		case x.Key != 0:
+			return Remote{}, fmt.Errorf("%w: %#x: %w", ErrNoKey, key, err)
+		}
+	}
+}
+
+// Export is a part of a memory region under a key of its own, in which peers count bytes from
+// 0 on (FI_MR_PROV_KEY and FI_MR_VIRT_ADDR switched off, and sub-regions).
+type Export struct {
+	// Key is what peers call it, at most MaxKey. Programs that agree on keys need not
+	// exchange any, see [KeyRemote]; but then the memory is open to all who know the number, and the
+	// Export must come before the first access: a peer that names keys which are none is failed
+	// after some.
+	// 0: a key is drawn that nobody can guess.
+	Key uint64
+	// Off and Len are the bytes of the region; Len 0 means all from Off on.
+	Off, Len int
+	// Access is what peers may do: AccessRemoteRead and AccessRemoteWrite, which the region
+	// must have, too.
+	Access Access
+}
+
+// MaxKey is the highest key of an [Export].
+const MaxKey = 1<<62 - 1
+
+// Unexport ends an export of the region, of which r was returned: its key is free, and what a
+// peer asks for by it from now on is refused. Operations that have begun go on. ErrNoKey: there
+// is no such export.
+func (m *MemoryRegion) Unexport(r Remote) (err error) {
+	defer formed("unexport", &err)
+	if addr, key := r.Raw(); addr&mr.ByOffset != 0 && m.dom.regions.Unexport(m.region, key) {
+		return nil
+	}
+	return fmt.Errorf("%w: no export of the region has it", ErrNoKey)
+}
+
+// KeyRemote names n bytes of a peer's [Export] by its key, from byte 0 of it on. Slice gives
+// parts of it. Nothing is looked up: an access with a key that the peer does not have, or beyond
+// the bytes of the export, is refused there, as with any other Remote.
+func KeyRemote(key, n uint64) Remote {
+	return Remote{names: &[]remoteName{{addr: mr.ByOffset, key: key&MaxKey | mr.EmulatedOnly}}, n: n}
+}
+
+// anyKey is a key that nobody can guess, not 0.
+func anyKey() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])%MaxKey + 1
 }
 
 // Close takes the region from the device and from its peers, and gives memory of
@@ -369,91 +454,6 @@ func (m *MemoryRegion) unpin() {
 		p.Unpin()
 		delete(pins.of, m)
 	}
-}
-
-// MaxKey is the highest key of an [Export].
-const MaxKey = 1<<62 - 1
-
-// Export is a part of a memory region under a key of its own, in which peers count bytes from
-// 0 on (FI_MR_PROV_KEY and FI_MR_VIRT_ADDR switched off, and sub-regions).
-type Export struct {
-	// Key is what peers call it, at most MaxKey. Programs that agree on keys need not
-	// exchange any, see [KeyRemote]; but then the memory is open to all who know the number, and the
-	// Export must come before the first access: a peer that names keys which are none is failed
-	// after some.
-	// 0: a key is drawn that nobody can guess.
-	Key uint64
-	// Off and Len are the bytes of the region; Len 0 means all from Off on.
-	Off, Len int
-	// Access is what peers may do: AccessRemoteRead and AccessRemoteWrite, which the region
-	// must have, too.
-	Access Access
-}
-
-// Export lets peers use a part of the region by a key of its own, until Unexport or Close of the
-// region. On each device such memory is reached by emulated operations, which copy once more
-// than RDMA, since devices draw the keys of RDMA themselves.
-//
-// ErrInvalid: the part is not in the region, or the rights are not its own. ErrNoKey: another
-// export of the domain has that key. ErrNoMR: the domain has 4,096 of them. ErrClosed.
-func (m *MemoryRegion) Export(x Export) (_ Remote, err error) {
-	defer formed("export", &err)
-	if x.Len == 0 && x.Off < len(m.mem) {
-		x.Len = len(m.mem) - x.Off
-	}
-	switch remote := AccessRemoteRead | AccessRemoteWrite; {
-	case x.Off < 0 || x.Len <= 0 || x.Off > len(m.mem)-x.Len:
-		return Remote{}, fmt.Errorf("%w: %d bytes from %d on, in a region of %d", ErrInvalid, x.Len, x.Off, len(m.mem))
-	case x.Access == 0 || x.Access&^remote != 0 || x.Access&^m.access != 0:
-		return Remote{}, fmt.Errorf("%w: access %v of a region with %v", ErrInvalid, x.Access, m.access)
-	case x.Key > MaxKey:
-		return Remote{}, fmt.Errorf("%w: key %#x is above MaxKey", ErrInvalid, x.Key)
-	}
-	_, table := x.Access.rights(m.dom.fab.dev)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.state != regionOpen {
-		return Remote{}, fmt.Errorf("%w: a closed region", ErrClosed)
-	}
-	key, part := x.Key, m.mem[x.Off:x.Off+x.Len]
-	for {
-		if x.Key == 0 {
-			key = anyKey()
-		}
-		switch err := m.dom.regions.Export(m.region, part, key, table); {
-		case err == nil:
-			return KeyRemote(key, uint64(x.Len)), nil
-		case errors.Is(err, mr.ErrManyExport):
-			return Remote{}, fmt.Errorf("%w: %w", ErrNoMR, err)
-		case x.Key != 0:
-			return Remote{}, fmt.Errorf("%w: %#x: %w", ErrNoKey, key, err)
-		}
-	}
-}
-
-// Unexport ends an export of the region, of which r was returned: its key is free, and what a
-// peer asks for by it from now on is refused. Operations that have begun go on. ErrNoKey: there
-// is no such export.
-func (m *MemoryRegion) Unexport(r Remote) (err error) {
-	defer formed("unexport", &err)
-	if addr, key := r.Raw(); addr&mr.ByOffset != 0 && m.dom.regions.Unexport(m.region, key) {
-		return nil
-	}
-	return fmt.Errorf("%w: no export of the region has it", ErrNoKey)
-}
-
-// KeyRemote names n bytes of a peer's [Export] by its key, from byte 0 of it on. Slice gives
-// parts of it. Nothing is looked up: an access with a key that the peer does not have, or beyond
-// the bytes of the export, is refused there, as with any other Remote.
-func KeyRemote(key, n uint64) Remote {
-	return Remote{names: &[]remoteName{{addr: mr.ByOffset, key: key&MaxKey | mr.EmulatedOnly}}, n: n}
-}
-
-// anyKey is a key that nobody can guess, not 0.
-func anyKey() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return binary.LittleEndian.Uint64(b[:])%MaxKey + 1
 }
 
 // Remote names memory of another process: a MemoryRegion or a part of one, for its
@@ -597,4 +597,13 @@ func (r *Remote) UnmarshalBinary(b []byte) (err error) {
 	}
 	*r = x
 	return nil
+}
+
+// remoteOf names a whole region of a fabric's devices.
+func (f *Fabric) remoteOf(r *mr.Region) Remote {
+	names := make([]remoteName, r.Paths())
+	for i := range names {
+		names[i] = remoteName{f.paths[i].gid, r.Addr(uint8(i)), r.Key(uint8(i))}
+	}
+	return Remote{names: &names, n: uint64(len(r.Bytes()))}
 }

@@ -15,6 +15,55 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
+// Delivery is a message of any size, in a buffer that the endpoint has lent the caller.
+type Delivery struct {
+	Message
+	Body []byte // all of it, to be read and written until Release
+
+	from *lease
+	use  uint64
+}
+
+// Release gives the buffer back: Body must not be touched any more. A second call does
+// nothing. Any goroutine may call it, also after Close.
+func (d Delivery) Release() {
+	if d.from != nil && (d.from.state.CompareAndSwap(d.use, d.use+nextLease) ||
+		d.from.state.CompareAndSwap(d.use|keptLease, d.use+nextLease)) {
+		d.from.back()
+	}
+}
+
+// Keep has a message of [Endpoint.Messages] outlive the step of its loop: the caller is to
+// Release it.
+func (d Delivery) Keep() {
+	if d.from != nil {
+		d.from.state.CompareAndSwap(d.use, d.use|keptLease)
+	}
+}
+
+// unlessKept is Release, but for what Keep was called of.
+func (d Delivery) unlessKept() {
+	if d.from.state.CompareAndSwap(d.use, d.use+nextLease) {
+		d.from.back()
+	}
+}
+
+// TooLongError is the error of Next for a message that is longer than EndpointConfig's
+// NextMemory. The message is taken out of matching, and waits in Claimed to be received into
+// memory of the caller's, or discarded; one of the two must be done.
+type TooLongError struct {
+	Claimed *Claimed
+	Most    int // NextMemory
+}
+
+// Error gives both lengths.
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("efa: recv: a message of %d bytes for Next, which lends %d", e.Claimed.Message.N, e.Most)
+}
+
+// Unwrap is ErrMsgSize.
+func (e *TooLongError) Unwrap() error { return ErrMsgSize }
+
 // inbox receives messages of any size into buffers of its own. It owns the buffers, how many
 // bytes of them are lent, and the messages that were taken for calls whose context ended.
 type inbox struct {
@@ -37,22 +86,6 @@ func (b *inbox) init(e *Endpoint) {
 		b.mem.max = defaultNextMemory
 	}
 }
-
-// TooLongError is the error of Next for a message that is longer than EndpointConfig's
-// NextMemory. The message is taken out of matching, and waits in Claimed to be received into
-// memory of the caller's, or discarded; one of the two must be done.
-type TooLongError struct {
-	Claimed *Claimed
-	Most    int // NextMemory
-}
-
-// Error gives both lengths.
-func (e *TooLongError) Error() string {
-	return fmt.Sprintf("efa: recv: a message of %d bytes for Next, which lends %d", e.Claimed.Message.N, e.Most)
-}
-
-// Unwrap is ErrMsgSize.
-func (e *TooLongError) Unwrap() error { return ErrMsgSize }
 
 func (b *inbox) each(ctx context.Context, m Match, tagged bool, opts []OpOption) iter.Seq2[Delivery, error] {
 	step := func(yield func(Delivery, error) bool) bool {
@@ -116,10 +149,6 @@ func (b *inbox) next(ctx context.Context, m Match, tagged bool, opts []OpOption)
 			return b.finish(ctx, &taking{to: b, act: act, id: req.ID, msg: msg}, &want)
 		}
 	}
-}
-
-func (l *lease) deliver(m Message) Delivery {
-	return Delivery{Message: m, Body: l.buf[:m.N:m.N], from: l, use: l.state.Load()}
 }
 
 // taking is a message that does not come in one packet, on its way into a buffer of its size.
@@ -284,39 +313,6 @@ func (b *inbox) lost(t *taking) bool {
 	return true
 }
 
-// Delivery is a message of any size, in a buffer that the endpoint has lent the caller.
-type Delivery struct {
-	Message
-	Body []byte // all of it, to be read and written until Release
-
-	from *lease
-	use  uint64
-}
-
-// Release gives the buffer back: Body must not be touched any more. A second call does
-// nothing. Any goroutine may call it, also after Close.
-func (d Delivery) Release() {
-	if d.from != nil && (d.from.state.CompareAndSwap(d.use, d.use+nextLease) ||
-		d.from.state.CompareAndSwap(d.use|keptLease, d.use+nextLease)) {
-		d.from.back()
-	}
-}
-
-// Keep has a message of [Endpoint.Messages] outlive the step of its loop: the caller is to
-// Release it.
-func (d Delivery) Keep() {
-	if d.from != nil {
-		d.from.state.CompareAndSwap(d.use, d.use|keptLease)
-	}
-}
-
-// unlessKept is Release, but for what Keep was called of.
-func (d Delivery) unlessKept() {
-	if d.from.state.CompareAndSwap(d.use, d.use+nextLease) {
-		d.from.back()
-	}
-}
-
 // lease is a buffer that is lent again and again. Its state says how often, and whether the
 // present message is kept.
 type lease struct {
@@ -325,6 +321,10 @@ type lease struct {
 	class int // of buffers that are used again; else -1
 	cost  int64
 	state atomic.Uint64
+}
+
+func (l *lease) deliver(m Message) Delivery {
+	return Delivery{Message: m, Body: l.buf[:m.N:m.N], from: l, use: l.state.Load()}
 }
 
 const (

@@ -19,14 +19,6 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// TryEvent returns the oldest event that was not read yet.
-func (e *Endpoint) TryEvent() (Event, bool) {
-	v := &e.events
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.pop()
-}
-
 // NextEvent waits for the next event. When ctx ends it returns ctx's error, and
 // when the endpoint is closed and all events were read, ErrClosed. Each event goes
 // to one reader.
@@ -58,6 +50,103 @@ func (e *Endpoint) NextEvent(ctx context.Context) (_ Event, err error) {
 			return Event{}, contextError(ctx, err)
 		}
 	}
+}
+
+// TryEvent returns the oldest event that was not read yet.
+func (e *Endpoint) TryEvent() (Event, bool) {
+	v := &e.events
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.pop()
+}
+
+// Stats returns the endpoint's counters by name: packets by type
+// ("PacketsSent.CTS"), what was dropped and why ("BadShort"), RNR and back-off,
+// the device queue ("Queue.RNR"), the steps of the protocol machines
+// ("tx.TXE_REQ posted"), memory for unexpected messages. Names may change between
+// releases. It asks the endpoint's shard, so it is not for the hot path.
+func (e *Endpoint) Stats(ctx context.Context) (_ map[string]uint64, err error) {
+	defer formed("stats", &err)
+	if err := e.live(); err != nil {
+		return nil, err
+	}
+	stats := make(map[string]uint64)
+	var sig shard.Signal
+	e.control(func() {
+		e.act.Load().EachStat(func(name string, n uint64) { stats[name] = n })
+		sig.Set()
+	})
+	if err := e.sh.Wait(ctx, &sig); err != nil {
+		return nil, contextError(ctx, err)
+	}
+	return stats, nil
+}
+
+// Snapshot is what an endpoint is doing at one moment: peers, operations in progress
+// and what each waits for, queues, counters. It can be marshaled as JSON.
+type Snapshot = endpoint.Snapshot
+
+// maxSnapshot is how many operations a Snapshot lists.
+const maxSnapshot = 1000
+
+// Snapshot says what the endpoint is doing right now; of its operations it lists the
+// 1,000 oldest. It asks the endpoint's shard, which answers also while all operations
+// are stuck, and takes about a microsecond for each peer and operation of its time.
+func (e *Endpoint) Snapshot(ctx context.Context) (_ *Snapshot, err error) {
+	defer formed("snapshot", &err)
+	if err := e.live(); err != nil {
+		return nil, err
+	}
+	var s *Snapshot
+	var sig shard.Signal
+	e.control(func() {
+		s = e.act.Load().ReadSnapshot(maxSnapshot)
+		sig.Set()
+	})
+	if err := e.sh.Wait(ctx, &sig); err != nil {
+		return nil, contextError(ctx, err)
+	}
+	s.Taken, s.Address = clock.Wall(), e.Address().String()
+	return s, nil
+}
+
+// Setting is one of the protocol's settings (fi_getparams).
+type Setting struct {
+	Name    string // of the field of ProtocolConfig
+	EFA     string // the EFA provider's variable of the same meaning; "" if there is none
+	Type    string // Go's
+	Default any    // on the endpoint's device
+	Value   any    // in force
+}
+
+// variables are the EFA provider's names of settings.
+var variables = map[string]string{
+	"SendQueue": "FI_EFA_TX_SIZE", "RecvQueue": "FI_EFA_RX_SIZE", "Refill": "FI_EFA_INTERNAL_RX_REFILL_THRESHOLD",
+	"MaxMedium": "FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE", "MinRead": "FI_EFA_INTER_MIN_READ_MESSAGE_SIZE",
+	"MinReadWrite": "FI_EFA_INTER_MIN_READ_WRITE_SIZE", "MaxCopy": "FI_EFA_MAX_MEMCPY_SIZE", "ReadSegment": "FI_EFA_READ_SEGMENT_SIZE",
+	"RuntSize": "FI_EFA_RUNT_SIZE", "Credits": "FI_EFA_TX_MIN_CREDITS", "RecvWindow": "FI_EFA_RECVWIN_SIZE",
+	"RNRRetry": "FI_EFA_RNR_RETRY", "RNRInitial": "FI_EFA_TIMEOUT_INTERVAL", "RNRMax": "FI_EFA_MAX_TIMEOUT",
+	"NoRDMARead": "FI_EFA_USE_DEVICE_RDMA", "NoRDMAWrite": "FI_EFA_USE_DEVICE_RDMA", "Homogeneous": "FI_OPT_EFA_HOMOGENEOUS_PEERS",
+}
+
+// Settings lists the settings of an endpoint's protocol, in the order of ProtocolConfig's fields:
+// what each would be by default, and what is in force. Before Enable the values are those that
+// NewEndpoint was given.
+func (e *Endpoint) Settings() []Setting {
+	info := e.dom.fab.dev.Info()
+	usual := reflect.ValueOf(settings.New(ProtocolConfig{}, &info).On(&info).Settings)
+	now := reflect.ValueOf(e.Config().Protocol)
+	var list []Setting
+	for i := range now.NumField() {
+		f := now.Type().Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		list = append(list, Setting{
+			Name: f.Name, EFA: variables[f.Name], Type: f.Type.String(), Default: usual.Field(i).Interface(), Value: now.Field(i).Interface(),
+		})
+	}
+	return list
 }
 
 // Telemetry says what the endpoints on a Fabric tell OpenTelemetry. The zero value:
@@ -181,91 +270,24 @@ func (e *Endpoint) sample(ctx context.Context, to *telemetry.Sample) error {
 	return nil
 }
 
-// Stats returns the endpoint's counters by name: packets by type
-// ("PacketsSent.CTS"), what was dropped and why ("BadShort"), RNR and back-off,
-// the device queue ("Queue.RNR"), the steps of the protocol machines
-// ("tx.TXE_REQ posted"), memory for unexpected messages. Names may change between
-// releases. It asks the endpoint's shard, so it is not for the hot path.
-func (e *Endpoint) Stats(ctx context.Context) (_ map[string]uint64, err error) {
-	defer formed("stats", &err)
-	if err := e.live(); err != nil {
-		return nil, err
+// unread is how many completions wait for a reader.
+func (e *Endpoint) unread() (n int64) {
+	if e.sendTo != nil {
+		n = int64(e.sendTo.ring.Len())
 	}
-	stats := make(map[string]uint64)
-	var sig shard.Signal
-	e.control(func() {
-		e.act.Load().EachStat(func(name string, n uint64) { stats[name] = n })
-		sig.Set()
-	})
-	if err := e.sh.Wait(ctx, &sig); err != nil {
-		return nil, contextError(ctx, err)
+	if e.recvTo != nil && e.recvTo != e.sendTo {
+		n += int64(e.recvTo.ring.Len())
 	}
-	return stats, nil
+	return n
 }
 
-// Snapshot is what an endpoint is doing at one moment: peers, operations in progress
-// and what each waits for, queues, counters. It can be marshaled as JSON.
-type Snapshot = endpoint.Snapshot
-
-// maxSnapshot is how many operations a Snapshot lists.
-const maxSnapshot = 1000
-
-// Snapshot says what the endpoint is doing right now; of its operations it lists the
-// 1,000 oldest. It asks the endpoint's shard, which answers also while all operations
-// are stuck, and takes about a microsecond for each peer and operation of its time.
-func (e *Endpoint) Snapshot(ctx context.Context) (_ *Snapshot, err error) {
-	defer formed("snapshot", &err)
-	if err := e.live(); err != nil {
-		return nil, err
+// readable is how many completions may wait for a reader. A queue of several endpoints counts for each.
+func (e *Endpoint) readable() (n int64) {
+	if e.sendTo != nil {
+		n = int64(e.sendTo.q.depth)
 	}
-	var s *Snapshot
-	var sig shard.Signal
-	e.control(func() {
-		s = e.act.Load().ReadSnapshot(maxSnapshot)
-		sig.Set()
-	})
-	if err := e.sh.Wait(ctx, &sig); err != nil {
-		return nil, contextError(ctx, err)
+	if e.recvTo != nil && e.recvTo != e.sendTo {
+		n += int64(e.recvTo.q.depth)
 	}
-	s.Taken, s.Address = clock.Wall(), e.Address().String()
-	return s, nil
-}
-
-// Setting is one of the protocol's settings (fi_getparams).
-type Setting struct {
-	Name    string // of the field of ProtocolConfig
-	EFA     string // the EFA provider's variable of the same meaning; "" if there is none
-	Type    string // Go's
-	Default any    // on the endpoint's device
-	Value   any    // in force
-}
-
-// variables are the EFA provider's names of settings.
-var variables = map[string]string{
-	"SendQueue": "FI_EFA_TX_SIZE", "RecvQueue": "FI_EFA_RX_SIZE", "Refill": "FI_EFA_INTERNAL_RX_REFILL_THRESHOLD",
-	"MaxMedium": "FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE", "MinRead": "FI_EFA_INTER_MIN_READ_MESSAGE_SIZE",
-	"MinReadWrite": "FI_EFA_INTER_MIN_READ_WRITE_SIZE", "MaxCopy": "FI_EFA_MAX_MEMCPY_SIZE", "ReadSegment": "FI_EFA_READ_SEGMENT_SIZE",
-	"RuntSize": "FI_EFA_RUNT_SIZE", "Credits": "FI_EFA_TX_MIN_CREDITS", "RecvWindow": "FI_EFA_RECVWIN_SIZE",
-	"RNRRetry": "FI_EFA_RNR_RETRY", "RNRInitial": "FI_EFA_TIMEOUT_INTERVAL", "RNRMax": "FI_EFA_MAX_TIMEOUT",
-	"NoRDMARead": "FI_EFA_USE_DEVICE_RDMA", "NoRDMAWrite": "FI_EFA_USE_DEVICE_RDMA", "Homogeneous": "FI_OPT_EFA_HOMOGENEOUS_PEERS",
-}
-
-// Settings lists the settings of an endpoint's protocol, in the order of ProtocolConfig's fields:
-// what each would be by default, and what is in force. Before Enable the values are those that
-// NewEndpoint was given.
-func (e *Endpoint) Settings() []Setting {
-	info := e.dom.fab.dev.Info()
-	usual := reflect.ValueOf(settings.New(ProtocolConfig{}, &info).On(&info).Settings)
-	now := reflect.ValueOf(e.Config().Protocol)
-	var list []Setting
-	for i := range now.NumField() {
-		f := now.Type().Field(i)
-		if !f.IsExported() {
-			continue
-		}
-		list = append(list, Setting{
-			Name: f.Name, EFA: variables[f.Name], Type: f.Type.String(), Default: usual.Field(i).Interface(), Value: now.Field(i).Interface(),
-		})
-	}
-	return list
+	return n
 }

@@ -25,6 +25,16 @@ const (
 	Delivered
 )
 
+var levelNames = [...]string{"default", "transmitted", "delivered"}
+
+// String gives the name in small letters, "default" of 0.
+func (l Level) String() string {
+	if int(l) < len(levelNames) {
+		return levelNames[l]
+	}
+	return fmt.Sprintf("Level(%d)", uint8(l))
+}
+
 // check refuses a level that there is not.
 func (l Level) check() error {
 	if l > Delivered {
@@ -111,14 +121,4 @@ func (w *wishes) from() Addr {
 		return Addr(w.values[optFrom])
 	}
 	return AnyAddr
-}
-
-var levelNames = [...]string{"default", "transmitted", "delivered"}
-
-// String gives the name in small letters, "default" of 0.
-func (l Level) String() string {
-	if int(l) < len(levelNames) {
-		return levelNames[l]
-	}
-	return fmt.Sprintf("Level(%d)", uint8(l))
 }

@@ -96,6 +96,44 @@ func (m Message) Raw() RawAddr {
 	return *m.raw
 }
 
+// String is one line: the bytes, the sender, and the tag and the data if there are any. A
+// sender that is in no address vector is named by its address.
+func (m Message) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d bytes from %s", m.N, m.sender())
+	if m.Tagged {
+		fmt.Fprintf(&b, ", tag %#x", m.Tag)
+	}
+	if m.HasData {
+		fmt.Fprintf(&b, ", data %#x", m.Data)
+	}
+	return b.String()
+}
+
+// sender is what a message's sender is called.
+func (m Message) sender() string {
+	switch {
+	case m.From < NoAddr:
+		return "peer " + m.From.String()
+	case m.raw != nil:
+		return "stranger " + m.raw.String()
+	default:
+		return "nobody"
+	}
+}
+
+// fill describes what r is the outcome of. Before that no message of a peer's was described.
+func (m *Message) fill(k Kind, q *ope.Request, r *ope.Result) {
+	f := q.Flags
+	m.N, m.Tagged = r.N, f&ope.Tagged != 0
+	if ofOurs>>(k%64)&1 != 0 {
+		m.From, m.Tag, m.Data, m.HasData = Addr(q.Peer), q.Tag, q.Data, f&ope.HasData != 0
+		return
+	}
+	m.From, m.raw = Addr(r.Peer), r.From
+	m.Tag, m.Data, m.HasData = r.Tag, r.Data, r.HasData
+}
+
 // Completion is the outcome of one operation. A failed one stands in the queue in
 // its place, with Err set.
 type Completion struct {
@@ -117,6 +155,29 @@ type Completion struct {
 // Protocol is a subprotocol of Table 1.1.
 type Protocol = ope.Proto
 
+// String is one line: what has ended, how, and its message.
+func (c Completion) String() string {
+	var b strings.Builder
+	b.WriteString(c.Kind.String())
+	if c.ID != 0 {
+		fmt.Fprintf(&b, " (operation %d)", uint64(c.ID))
+	}
+	if c.Err != nil {
+		fmt.Fprintf(&b, ": %v", c.Err)
+		return b.String()
+	}
+	switch c.Kind {
+	case Received, RemoteWrite, Peeked:
+		b.WriteString(": " + c.Message.String())
+	default: // the peer is the one to which it went
+		fmt.Fprintf(&b, ": %d bytes", c.N)
+		if c.From < NoAddr {
+			b.WriteString(", peer " + c.From.String())
+		}
+	}
+	return b.String()
+}
+
 // fill makes a Completion of an outcome of an endpoint's, without allocating unless it failed.
 // Before that it is zero.
 func (c *Completion) fill(of *Endpoint, q *ope.Request, r *ope.Result) {
@@ -134,18 +195,6 @@ func (c *Completion) fill(of *Endpoint, q *ope.Request, r *ope.Result) {
 
 // ofOurs are the kinds of completion that have no message of a peer's.
 const ofOurs uint64 = 1<<Sent | 1<<Wrote | 1<<Fetched | 1<<Updated | 1<<Released
-
-// fill describes what r is the outcome of. Before that no message of a peer's was described.
-func (m *Message) fill(k Kind, q *ope.Request, r *ope.Result) {
-	f := q.Flags
-	m.N, m.Tagged = r.N, f&ope.Tagged != 0
-	if ofOurs>>(k%64)&1 != 0 {
-		m.From, m.Tag, m.Data, m.HasData = Addr(q.Peer), q.Tag, q.Data, f&ope.HasData != 0
-		return
-	}
-	m.From, m.raw = Addr(r.Peer), r.From
-	m.Tag, m.Data, m.HasData = r.Tag, r.Data, r.HasData
-}
 
 // Queue collects completions of posted operations (fi_cq). Any number of
 // goroutines may read it, one at a time: while one waits in Read others wait their
@@ -175,139 +224,6 @@ const (
 	maxDepth     = 1 << 20
 )
 
-// reserve takes slots for the completions of up to n operations, and returns how many.
-func (q *Queue) reserve(n int) int {
-	depth := int64(q.depth)
-	if q.many.Load() > 0 {
-		depth--
-	}
-	return q.reserveOf(depth, n)
-}
-
-func (q *Queue) reserveOf(depth int64, n int) int {
-	for used := q.used.Load(); used < depth; used = q.used.Load() {
-		got := min(int64(n), depth-used)
-		if q.used.CompareAndSwap(used, used+got) {
-			return int(got)
-		}
-	}
-	return 0
-}
-
-// unreserve gives back the slots of n operations that did not begin. Meanwhile a peer's write
-// may have found the queue full.
-func (q *Queue) unreserve(n int) {
-	q.used.Add(-int64(n))
-	q.madeRoom(*q.sources.Load())
-}
-
-// bind adds an endpoint, and forgets those that were closed and have nothing left
-// to read.
-func (q *Queue) bind(c *Endpoint) (*source, error) {
-	q.bindMu.Lock()
-	defer q.bindMu.Unlock()
-	if q.closed.Load() {
-		return nil, fmt.Errorf("%w: the queue", ErrClosed)
-	}
-	var list []*source
-	for _, s := range *q.sources.Load() {
-		if s.core.Load() == c {
-			return s, nil
-		}
-		if s.core.Load() != nil || s.ring.Len() > 0 {
-			list = append(list, s)
-		}
-	}
-	s := &source{q: q, of: c, ring: ring.NewSPSC[Completion](q.depth)}
-	s.core.Store(c)
-	list = append(list, s)
-	q.sources.Store(&list)
-	q.bound.Store(true)
-	return s, nil
-}
-
-// unbind lets go of an endpoint that was closed, but not of its completions.
-func (q *Queue) unbind(c *Endpoint) {
-	for _, s := range *q.sources.Load() {
-		s.core.CompareAndSwap(c, nil)
-	}
-	q.wake()
-}
-
-// wake has a reader that waits look again. It is short enough to be inlined.
-func (q *Queue) wake() {
-	if q.waiting.Load() {
-		q.wakeReader()
-	}
-}
-
-//go:noinline
-func (q *Queue) wakeReader() { q.signal.Set() }
-
-// Close fails with ErrBusy while endpoints use the queue. Readers get ErrClosed.
-func (q *Queue) Close() (err error) {
-	defer formed("close queue", &err)
-	q.bindMu.Lock()
-	defer q.bindMu.Unlock()
-	for _, s := range *q.sources.Load() {
-		if s.core.Load() != nil {
-			return fmt.Errorf("%w: an endpoint uses the queue", ErrBusy)
-		}
-	}
-	q.closed.Store(true)
-	q.wake()
-	return nil
-}
-
-// keepOne sees to it that a slot is left which posted operations do not reserve, so that
-// the messages of a receive with Multi, whose own slot is reserved, come out one by one at least.
-// It reports whether there is one; leaveOne ends it with the receive.
-func (q *Queue) keepOne() bool {
-	q.many.Add(1)
-	if q.used.Load() < int64(q.depth) {
-		return true
-	}
-	q.many.Add(-1)
-	return false
-}
-
-func (q *Queue) leaveOne() { q.many.Add(-1) }
-
-// Room implements ope.Many: it takes the place for one more completion. If there is none, the
-// endpoint gets a turn when the queue was read.
-func (s *source) Room() bool {
-	if s.q.reserveOf(int64(s.q.depth), 1) > 0 {
-		return true
-	}
-	s.behind.Store(true)
-	return s.q.reserveOf(int64(s.q.depth), 1) > 0 // who read meanwhile did not know
-}
-
-// madeRoom lets the endpoints go on that found the queue full.
-func (q *Queue) madeRoom(list []*source) {
-	for _, s := range list {
-		if s.behind.Load() {
-			s.goOn()
-		}
-	}
-}
-
-// goOn has the endpoint look again whether there is room for completions.
-func (s *source) goOn() {
-	if s.behind.CompareAndSwap(true, false) && s.of.live() == nil {
-		// A turn, at whose end it tries again. If the ring is full one is due anyway, and the
-		// shard itself, which may be here, must not wait for room in it.
-		s.of.act.Load().Submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: func() {}}})
-	}
-}
-
-// reserveOne takes a slot, unless that needs a closer look: then reserve may. It is short enough to
-// be inlined.
-func (q *Queue) reserveOne() bool {
-	used := q.used.Load()
-	return used < int64(q.depth) && q.many.Load() == 0 && q.used.CompareAndSwap(used, used+1)
-}
-
 // TryRead moves completions that are there into dst and returns how many. With
 // manual progress it also lets a shard that nobody runs do some work, so that
 // polling alone makes progress.
@@ -318,6 +234,44 @@ func (q *Queue) TryRead(dst []Completion) int {
 		n = q.take(dst)
 	}
 	return n
+}
+
+// Read waits until there are completions, moves them into dst and returns how
+// many, at least one unless the error says why not: that of ctx, ErrClosed when
+// everything was read and the queue or all its endpoints are closed, ErrBadState
+// if no endpoint uses it yet.
+func (q *Queue) Read(ctx context.Context, dst []Completion) (int, error) {
+	if len(dst) == 0 {
+		return 0, callError("read queue", fmt.Errorf("%w: no room for a completion", ErrInvalid))
+	}
+	if err := q.readers.enter(ctx); err != nil {
+		return 0, callError("read queue", err)
+	}
+	defer q.readers.leave()
+	return q.read(ctx, dst)
+}
+
+// ReadN waits until there are n completions, and moves them to the beginning of dst; it never
+// takes more than n. If it ends before, the error says why, as that of Read does, and those that
+// it has taken by then, which are as many as it returns, are in dst. ErrInvalid: n is not
+// from 1 to len(dst).
+//
+// n may be more than the queue's depth: ReadN takes completions as they come. Other readers
+// wait meanwhile, but a TryRead may take some before ReadN does.
+func (q *Queue) ReadN(ctx context.Context, dst []Completion, n int) (int, error) {
+	if n < 1 || n > len(dst) {
+		return 0, callError("read queue", fmt.Errorf("%w: %d completions into room for %d", ErrInvalid, n, len(dst)))
+	}
+	if err := q.readers.enter(ctx); err != nil {
+		return 0, callError("read queue", err)
+	}
+	defer q.readers.leave()
+	for got := 0; ; {
+		k, err := q.read(ctx, dst[got:n])
+		if got += k; err != nil || got == n {
+			return got, err
+		}
+	}
 }
 
 func (q *Queue) take(dst []Completion) int {
@@ -374,21 +328,6 @@ func (q *Queue) progress() {
 	}
 }
 
-// Read waits until there are completions, moves them into dst and returns how
-// many, at least one unless the error says why not: that of ctx, ErrClosed when
-// everything was read and the queue or all its endpoints are closed, ErrBadState
-// if no endpoint uses it yet.
-func (q *Queue) Read(ctx context.Context, dst []Completion) (int, error) {
-	if len(dst) == 0 {
-		return 0, callError("read queue", fmt.Errorf("%w: no room for a completion", ErrInvalid))
-	}
-	if err := q.readers.enter(ctx); err != nil {
-		return 0, callError("read queue", err)
-	}
-	defer q.readers.leave()
-	return q.read(ctx, dst)
-}
-
 // read is Read of the one reader whose turn it is.
 func (q *Queue) read(ctx context.Context, dst []Completion) (int, error) {
 	for {
@@ -437,26 +376,127 @@ func (q *Queue) shardToRun() (*shard.Shard, error) {
 	}
 }
 
-// ReadN waits until there are n completions, and moves them to the beginning of dst; it never
-// takes more than n. If it ends before, the error says why, as that of Read does, and those that
-// it has taken by then, which are as many as it returns, are in dst. ErrInvalid: n is not
-// from 1 to len(dst).
-//
-// n may be more than the queue's depth: ReadN takes completions as they come. Other readers
-// wait meanwhile, but a TryRead may take some before ReadN does.
-func (q *Queue) ReadN(ctx context.Context, dst []Completion, n int) (int, error) {
-	if n < 1 || n > len(dst) {
-		return 0, callError("read queue", fmt.Errorf("%w: %d completions into room for %d", ErrInvalid, n, len(dst)))
+// wake has a reader that waits look again. It is short enough to be inlined.
+func (q *Queue) wake() {
+	if q.waiting.Load() {
+		q.wakeReader()
 	}
-	if err := q.readers.enter(ctx); err != nil {
-		return 0, callError("read queue", err)
-	}
-	defer q.readers.leave()
-	for got := 0; ; {
-		k, err := q.read(ctx, dst[got:n])
-		if got += k; err != nil || got == n {
-			return got, err
+}
+
+//go:noinline
+func (q *Queue) wakeReader() { q.signal.Set() }
+
+// Close fails with ErrBusy while endpoints use the queue. Readers get ErrClosed.
+func (q *Queue) Close() (err error) {
+	defer formed("close queue", &err)
+	q.bindMu.Lock()
+	defer q.bindMu.Unlock()
+	for _, s := range *q.sources.Load() {
+		if s.core.Load() != nil {
+			return fmt.Errorf("%w: an endpoint uses the queue", ErrBusy)
 		}
+	}
+	q.closed.Store(true)
+	q.wake()
+	return nil
+}
+
+// reserveOne takes a slot, unless that needs a closer look: then reserve may. It is short enough to
+// be inlined.
+func (q *Queue) reserveOne() bool {
+	used := q.used.Load()
+	return used < int64(q.depth) && q.many.Load() == 0 && q.used.CompareAndSwap(used, used+1)
+}
+
+// reserve takes slots for the completions of up to n operations, and returns how many.
+func (q *Queue) reserve(n int) int {
+	depth := int64(q.depth)
+	if q.many.Load() > 0 {
+		depth--
+	}
+	return q.reserveOf(depth, n)
+}
+
+func (q *Queue) reserveOf(depth int64, n int) int {
+	for used := q.used.Load(); used < depth; used = q.used.Load() {
+		got := min(int64(n), depth-used)
+		if q.used.CompareAndSwap(used, used+got) {
+			return int(got)
+		}
+	}
+	return 0
+}
+
+// unreserve gives back the slots of n operations that did not begin. Meanwhile a peer's write
+// may have found the queue full.
+func (q *Queue) unreserve(n int) {
+	q.used.Add(-int64(n))
+	q.madeRoom(*q.sources.Load())
+}
+
+// keepOne sees to it that a slot is left which posted operations do not reserve, so that
+// the messages of a receive with Multi, whose own slot is reserved, come out one by one at least.
+// It reports whether there is one; leaveOne ends it with the receive.
+func (q *Queue) keepOne() bool {
+	q.many.Add(1)
+	if q.used.Load() < int64(q.depth) {
+		return true
+	}
+	q.many.Add(-1)
+	return false
+}
+
+func (q *Queue) leaveOne() { q.many.Add(-1) }
+
+// madeRoom lets the endpoints go on that found the queue full.
+func (q *Queue) madeRoom(list []*source) {
+	for _, s := range list {
+		if s.behind.Load() {
+			s.goOn()
+		}
+	}
+}
+
+// bind adds an endpoint, and forgets those that were closed and have nothing left
+// to read.
+func (q *Queue) bind(c *Endpoint) (*source, error) {
+	q.bindMu.Lock()
+	defer q.bindMu.Unlock()
+	if q.closed.Load() {
+		return nil, fmt.Errorf("%w: the queue", ErrClosed)
+	}
+	var list []*source
+	for _, s := range *q.sources.Load() {
+		if s.core.Load() == c {
+			return s, nil
+		}
+		if s.core.Load() != nil || s.ring.Len() > 0 {
+			list = append(list, s)
+		}
+	}
+	s := &source{q: q, of: c, ring: ring.NewSPSC[Completion](q.depth)}
+	s.core.Store(c)
+	list = append(list, s)
+	q.sources.Store(&list)
+	q.bound.Store(true)
+	return s, nil
+}
+
+// unbind lets go of an endpoint that was closed, but not of its completions.
+func (q *Queue) unbind(c *Endpoint) {
+	for _, s := range *q.sources.Load() {
+		s.core.CompareAndSwap(c, nil)
+	}
+	q.wake()
+}
+
+// readmit takes a source up again that was perhaps forgotten.
+func (q *Queue) readmit(s *source) {
+	q.bindMu.Lock()
+	defer q.bindMu.Unlock()
+	if list := *q.sources.Load(); !slices.Contains(list, s) {
+		list = append(list[:len(list):len(list)], s)
+		q.sources.Store(&list)
 	}
 }
 
@@ -471,18 +511,6 @@ type source struct {
 	// behind: the endpoint waits for room to tell of peers' writes.
 	behind atomic.Bool
 }
-
-// overflow holds what has no reserved slot: failures of operations that were to
-// be silent, at most maxOverflow of them.
-type overflow struct {
-	n  atomic.Int64
-	mu sync.Mutex
-	cs []Completion
-}
-
-// maxOverflow is for applications that never read the queue of silent operations.
-// Counters count those beyond it all the same.
-const maxOverflow = 4096
 
 // Done implements ope.Sink, on the shard.
 func (s *source) Done(q *ope.Request, r *ope.Result) {
@@ -517,15 +545,36 @@ func (s *source) publish() {
 	s.q.wake()
 }
 
-// readmit takes a source up again that was perhaps forgotten.
-func (q *Queue) readmit(s *source) {
-	q.bindMu.Lock()
-	defer q.bindMu.Unlock()
-	if list := *q.sources.Load(); !slices.Contains(list, s) {
-		list = append(list[:len(list):len(list)], s)
-		q.sources.Store(&list)
+// Room implements ope.Many: it takes the place for one more completion. If there is none, the
+// endpoint gets a turn when the queue was read.
+func (s *source) Room() bool {
+	if s.q.reserveOf(int64(s.q.depth), 1) > 0 {
+		return true
+	}
+	s.behind.Store(true)
+	return s.q.reserveOf(int64(s.q.depth), 1) > 0 // who read meanwhile did not know
+}
+
+// goOn has the endpoint look again whether there is room for completions.
+func (s *source) goOn() {
+	if s.behind.CompareAndSwap(true, false) && s.of.live() == nil {
+		// A turn, at whose end it tries again. If the ring is full one is due anyway, and the
+		// shard itself, which may be here, must not wait for room in it.
+		s.of.act.Load().Submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: func() {}}})
 	}
 }
+
+// overflow holds what has no reserved slot: failures of operations that were to
+// be silent, at most maxOverflow of them.
+type overflow struct {
+	n  atomic.Int64
+	mu sync.Mutex
+	cs []Completion
+}
+
+// maxOverflow is for applications that never read the queue of silent operations.
+// Counters count those beyond it all the same.
+const maxOverflow = 4096
 
 func (o *overflow) add(of *Endpoint, q *ope.Request, r *ope.Result) {
 	o.mu.Lock()
@@ -546,53 +595,4 @@ func (o *overflow) take(dst []Completion) int {
 	o.cs = append(o.cs[:0], o.cs[n:]...)
 	o.n.Store(int64(len(o.cs)))
 	return n
-}
-
-// String is one line: the bytes, the sender, and the tag and the data if there are any. A
-// sender that is in no address vector is named by its address.
-func (m Message) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d bytes from %s", m.N, m.sender())
-	if m.Tagged {
-		fmt.Fprintf(&b, ", tag %#x", m.Tag)
-	}
-	if m.HasData {
-		fmt.Fprintf(&b, ", data %#x", m.Data)
-	}
-	return b.String()
-}
-
-// sender is what a message's sender is called.
-func (m Message) sender() string {
-	switch {
-	case m.From < NoAddr:
-		return "peer " + m.From.String()
-	case m.raw != nil:
-		return "stranger " + m.raw.String()
-	default:
-		return "nobody"
-	}
-}
-
-// String is one line: what has ended, how, and its message.
-func (c Completion) String() string {
-	var b strings.Builder
-	b.WriteString(c.Kind.String())
-	if c.ID != 0 {
-		fmt.Fprintf(&b, " (operation %d)", uint64(c.ID))
-	}
-	if c.Err != nil {
-		fmt.Fprintf(&b, ": %v", c.Err)
-		return b.String()
-	}
-	switch c.Kind {
-	case Received, RemoteWrite, Peeked:
-		b.WriteString(": " + c.Message.String())
-	default: // the peer is the one to which it went
-		fmt.Fprintf(&b, ": %d bytes", c.N)
-		if c.From < NoAddr {
-			b.WriteString(", peer " + c.From.String())
-		}
-	}
-	return b.String()
 }

@@ -12,96 +12,39 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// PostRecv posts a receive, whose outcome goes to the RecvQueue; see PostSend. With Multi its
-// buffer takes many messages, see [RecvReq].
-func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
-	from := r.from()
-	if e.state.Load() != enabled || e.recvTo == nil || from != AnyAddr {
-		if err := e.unreceivable(r, from); err != nil {
-			return 0, err
-		}
-	}
-	quiet := r.Quiet && !r.Multi
-	req := e.room(e.recvTo, &e.rx, quiet)
-	if req == nil {
-		return 0, errsAgain[ope.KindRecv]
-	}
-	if err := e.fillRecv(req, from, r); err != nil {
-		e.giveUp(req, e.recvTo, &e.rx, quiet)
-		return 0, e.refused(ope.KindRecv, NoAddr, err)
-	}
-	return e.hand(req, e.recvTo, &r.Parent)
-}
-
-// unreceivable says why PostRecv refuses a receive before there is a request, if it does.
-func (e *Endpoint) unreceivable(r *RecvReq, from Addr) error {
-	if err := e.receivable(from); err != nil {
-		return e.refused(ope.KindRecv, NoAddr, err)
-	}
-	switch {
-	case e.recvTo == nil:
-		return e.refused(ope.KindRecv, from, errNoQueue)
-	case from != AnyAddr && !e.av.table.holds(uint64(from)):
-		return e.refused(ope.KindRecv, from, errNoPeer(from))
-	}
-	return nil
-}
-
-// PostRecvs posts receives in their order until one is refused, see PostSends.
-func (e *Endpoint) PostRecvs(rs []RecvReq) (int, error) {
-	b := batch{e: e, to: e.recvTo, places: &e.rx}
-	for i := range rs {
-		r := &rs[i]
-		if !b.begin(len(rs)-i) || !b.made(e.recvRequest(&b.req, r)) || !b.push(&r.Parent) {
-			break
-		}
-	}
-	return b.end()
-}
-
-func (r *RecvReq) target() (ope.Kind, Addr) { return ope.KindRecv, NoAddr }
-
-// Next receives the next untagged message, whatever its size, into a buffer of the endpoint's,
-// which the caller gives back by [Delivery.Release]. [From] is obeyed.
-//
-// At most EndpointConfig.NextMemory bytes are lent at a time, for a message at least an MTU,
-// plus an MTU for each call that waits; when they are used up Next waits for a Release, and
-// messages stay with the endpoint as those do that nobody receives, or with their senders. A
-// longer message than that is a [TooLongError].
-//
-// If ctx ends first, no message is lost: what the call had taken is for another one. An error
-// of a message (its peer failed, TooLongError) is of that message alone. Any number of
-// goroutines may call it; what one call after the other gets from a peer is in the order of
-// the sends. It allocates nothing for messages of up to a packet.
-func (e *Endpoint) Next(ctx context.Context, opts ...OpOption) (Delivery, error) {
-	d, _, err := e.inbox.next(ctx, Match{}, false, opts)
-	return d, e.refused(ope.KindRecv, NoAddr, err)
-}
-
-// NextTag is Next for the tagged messages that m takes.
-func (e *Endpoint) NextTag(ctx context.Context, m Match, opts ...OpOption) (Delivery, error) {
-	d, _, err := e.inbox.next(ctx, m, true, opts)
-	return d, e.refused(ope.KindRecv, NoAddr, err)
-}
-
-// Messages calls Next again and again. Each message is released at the next step of the loop,
-// and at its end, unless [Delivery.Keep] was called. After the error of a single message the
-// loop may go on; an error that concerns all, as ErrClosed or that of ctx, is the last.
-func (e *Endpoint) Messages(ctx context.Context, opts ...OpOption) iter.Seq2[Delivery, error] {
-	return e.inbox.each(ctx, Match{}, false, opts)
-}
-
-// MessagesTag is Messages for the tagged messages that m takes.
-func (e *Endpoint) MessagesTag(ctx context.Context, m Match, opts ...OpOption) iter.Seq2[Delivery, error] {
-	return e.inbox.each(ctx, m, true, opts)
-}
-
 // Match is which tagged messages a receive takes: those whose tag equals Tag in
 // all bits that Ignore does not have.
 type Match struct{ Tag, Ignore uint64 }
 
 // AnyTag takes every tagged message.
 var AnyTag = Match{Ignore: ^uint64(0)}
+
+// RecvReq is a receive to post.
+type RecvReq struct {
+	// From is the only sender to receive from, or AnyAddr; it counts if Directed is
+	// set, otherwise messages of all are taken.
+	From     Addr
+	Directed bool
+	Buf      []byte
+	Bufs     [][]byte // instead of Buf: at most IOVLimit pieces, filled one after the other
+	Tagged   bool
+	Tag      uint64
+	Ignore   uint64 // bits of Tag that do not matter
+	// Multi: Buf takes message after message, each at a multiple of [MultiRecvAlign], until less
+	// than MinLeft bytes of it are left; 0 means EndpointConfig.MinMultiRecv. A message that is
+	// longer than what is left goes to the next receive that takes it, and Buf is released;
+	// only if nothing was in Buf yet the message is cut off (ErrTruncated). Each message has a
+	// completion, for which the queue must have room: without it the message waits as if nobody
+	// received it. The last completion is [Released]. Cancel releases the buffer after the
+	// messages that have their place in it. Bufs is ErrInvalid, and so is Start.
+	Multi   bool
+	MinLeft int
+	// Quiet: report failure only. Of a Multi its messages are quiet; that the buffer is
+	// released is reported always.
+	Quiet  bool
+	Token  uint64
+	Parent trace.SpanContext
+}
 
 // Recv receives the next untagged message into p. A message that is longer than p
 // is cut off: the error then is ErrTruncated, and [OpError] has both lengths.
@@ -159,52 +102,65 @@ func (e *Endpoint) receives(ctx context.Context, opts []OpOption) (from Addr, er
 	return from, nil
 }
 
-// RecvReq is a receive to post.
-type RecvReq struct {
-	// From is the only sender to receive from, or AnyAddr; it counts if Directed is
-	// set, otherwise messages of all are taken.
-	From     Addr
-	Directed bool
-	Buf      []byte
-	Bufs     [][]byte // instead of Buf: at most IOVLimit pieces, filled one after the other
-	Tagged   bool
-	Tag      uint64
-	Ignore   uint64 // bits of Tag that do not matter
-	// Multi: Buf takes message after message, each at a multiple of [MultiRecvAlign], until less
-	// than MinLeft bytes of it are left; 0 means EndpointConfig.MinMultiRecv. A message that is
-	// longer than what is left goes to the next receive that takes it, and Buf is released;
-	// only if nothing was in Buf yet the message is cut off (ErrTruncated). Each message has a
-	// completion, for which the queue must have room: without it the message waits as if nobody
-	// received it. The last completion is [Released]. Cancel releases the buffer after the
-	// messages that have their place in it. Bufs is ErrInvalid, and so is Start.
-	Multi   bool
-	MinLeft int
-	// Quiet: report failure only. Of a Multi its messages are quiet; that the buffer is
-	// released is reported always.
-	Quiet  bool
-	Token  uint64
-	Parent trace.SpanContext
+// PostRecv posts a receive, whose outcome goes to the RecvQueue; see PostSend. With Multi its
+// buffer takes many messages, see [RecvReq].
+func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
+	from := r.from()
+	if e.state.Load() != enabled || e.recvTo == nil || from != AnyAddr {
+		if err := e.unreceivable(r, from); err != nil {
+			return 0, err
+		}
+	}
+	quiet := r.Quiet && !r.Multi
+	req := e.room(e.recvTo, &e.rx, quiet)
+	if req == nil {
+		return 0, errsAgain[ope.KindRecv]
+	}
+	if err := e.fillRecv(req, from, r); err != nil {
+		e.giveUp(req, e.recvTo, &e.rx, quiet)
+		return 0, e.refused(ope.KindRecv, NoAddr, err)
+	}
+	return e.hand(req, e.recvTo, &r.Parent)
+}
+
+// unreceivable says why PostRecv refuses a receive before there is a request, if it does.
+func (e *Endpoint) unreceivable(r *RecvReq, from Addr) error {
+	if err := e.receivable(from); err != nil {
+		return e.refused(ope.KindRecv, NoAddr, err)
+	}
+	switch {
+	case e.recvTo == nil:
+		return e.refused(ope.KindRecv, from, errNoQueue)
+	case from != AnyAddr && !e.av.table.holds(uint64(from)):
+		return e.refused(ope.KindRecv, from, errNoPeer(from))
+	}
+	return nil
+}
+
+// PostRecvs posts receives in their order until one is refused, see PostSends.
+func (e *Endpoint) PostRecvs(rs []RecvReq) (int, error) {
+	b := batch{e: e, to: e.recvTo, places: &e.rx}
+	for i := range rs {
+		r := &rs[i]
+		if !b.begin(len(rs)-i) || !b.made(e.recvRequest(&b.req, r)) || !b.push(&r.Parent) {
+			break
+		}
+	}
+	return b.end()
 }
 
 func (r *RecvReq) request(e *Endpoint, req *ope.Request) (*span, error) {
 	return &r.Parent, e.recvRequest(req, r)
 }
 
-var errBothBufs = fmt.Errorf("%w: a request has Buf or Bufs, not both", ErrInvalid)
+func (r *RecvReq) target() (ope.Kind, Addr) { return ope.KindRecv, NoAddr }
 
-// incoming sets up pieces to be filled.
-func (e *Endpoint) incoming(req *ope.Request, pieces [][]byte) error {
-	if len(pieces) == 0 {
-		return nil
+// from is the only sender to receive from, or AnyAddr.
+func (r *RecvReq) from() Addr {
+	if r.Directed {
+		return r.From
 	}
-	err := pieced(req, pieces)
-	if err == nil && e.cfg.Direct && req.Flags&ope.Pieced != 0 {
-		n := req.Len()
-		req.PutLists()
-		req.More = &ope.More{Pieces: slices.Clone(pieces)}
-		req.Buf = make([]byte, n)
-	}
-	return err
+	return AnyAddr
 }
 
 // recvRequest checks a receive and makes the request for the shard of req, which is zero.
@@ -216,12 +172,14 @@ func (e *Endpoint) recvRequest(req *ope.Request, r *RecvReq) error {
 	return e.fillRecv(req, from, r)
 }
 
-// from is the only sender to receive from, or AnyAddr.
-func (r *RecvReq) from() Addr {
-	if r.Directed {
-		return r.From
+// receivable checks whether the endpoint may receive messages from such a sender.
+func (e *Endpoint) receivable(from Addr) error {
+	if e.state.Load() != enabled {
+		if err := e.live(); err != nil {
+			return err
+		}
 	}
-	return AnyAddr
+	return from.sends()
 }
 
 // fillRecv makes the request of a receive that may be posted, of one that is zero but for its ID.
@@ -238,16 +196,6 @@ func (e *Endpoint) fillRecv(req *ope.Request, from Addr, r *RecvReq) error {
 		return e.incoming(req, r.Bufs)
 	}
 	return nil
-}
-
-// receivable checks whether the endpoint may receive messages from such a sender.
-func (e *Endpoint) receivable(from Addr) error {
-	if e.state.Load() != enabled {
-		if err := e.live(); err != nil {
-			return err
-		}
-	}
-	return from.sends()
 }
 
 // receive makes the request of a receive, of one that is zero but for its ID.
@@ -267,21 +215,6 @@ func (e *Endpoint) receiving(req *ope.Request, from Addr, p []byte, tagged bool,
 	return nil
 }
 
-// The matcher's number for every sender is the same; else this does not compile.
-const _ = -(uint64(AnyAddr) - uint64(match.AnySource))
-
-// matching says which messages a request takes.
-func (e *Endpoint) matching(req *ope.Request, from Addr, tagged bool) error {
-	if err := from.sends(); err != nil {
-		return err
-	}
-	req.Peer = uint64(from)
-	if tagged {
-		req.Flags |= ope.Tagged
-	}
-	return nil
-}
-
 // sends refuses NoAddr as the sender of a receive.
 func (a Addr) sends() error {
 	if a == NoAddr {
@@ -289,6 +222,26 @@ func (a Addr) sends() error {
 	}
 	return nil
 }
+
+var errBothBufs = fmt.Errorf("%w: a request has Buf or Bufs, not both", ErrInvalid)
+
+// incoming sets up pieces to be filled.
+func (e *Endpoint) incoming(req *ope.Request, pieces [][]byte) error {
+	if len(pieces) == 0 {
+		return nil
+	}
+	err := pieced(req, pieces)
+	if err == nil && e.cfg.Direct && req.Flags&ope.Pieced != 0 {
+		n := req.Len()
+		req.PutLists()
+		req.More = &ope.More{Pieces: slices.Clone(pieces)}
+		req.Buf = make([]byte, n)
+	}
+	return err
+}
+
+// receives reports whether a request is a receive.
+func receives(req *ope.Request) bool { return req.Kind == ope.KindRecv || req.Kind == ope.KindTake }
 
 // MultiRecvAlign is what Completion.Offset of each message in the buffer of a receive with
 // Multi is a multiple of. A message uses up its length, rounded up to it.
@@ -317,6 +270,65 @@ func (e *Endpoint) multiRequest(req *ope.Request, r *RecvReq) error {
 	return nil
 }
 
+// minMulti is EndpointConfig.MinMultiRecv in force.
+func (e *Endpoint) minMulti() int {
+	if n := e.cfg.MinMultiRecv; n > 0 {
+		return n
+	}
+	return e.dom.fab.dev.Info().MTU
+}
+
+// finishedMany is finished of receives that are not for one message of a known size.
+func (e *Endpoint) finishedMany(q *ope.Request, r *ope.Result) {
+	if q.Flags&ope.Part == 0 {
+		e.free[ope.KindRecv]++
+	}
+	if s, ok := q.Sink.(*source); ok && q.Flags&ope.Multi != 0 {
+		s.q.leaveOne()
+	}
+	switch {
+	case e.received == nil:
+	case r.Err == nil && (q.Flags&ope.Multi != 0 || r.N < 0): // no message has been received by that
+	default:
+		e.received.count(r.N, r.Err)
+	}
+}
+
+// Next receives the next untagged message, whatever its size, into a buffer of the endpoint's,
+// which the caller gives back by [Delivery.Release]. [From] is obeyed.
+//
+// At most EndpointConfig.NextMemory bytes are lent at a time, for a message at least an MTU,
+// plus an MTU for each call that waits; when they are used up Next waits for a Release, and
+// messages stay with the endpoint as those do that nobody receives, or with their senders. A
+// longer message than that is a [TooLongError].
+//
+// If ctx ends first, no message is lost: what the call had taken is for another one. An error
+// of a message (its peer failed, TooLongError) is of that message alone. Any number of
+// goroutines may call it; what one call after the other gets from a peer is in the order of
+// the sends. It allocates nothing for messages of up to a packet.
+func (e *Endpoint) Next(ctx context.Context, opts ...OpOption) (Delivery, error) {
+	d, _, err := e.inbox.next(ctx, Match{}, false, opts)
+	return d, e.refused(ope.KindRecv, NoAddr, err)
+}
+
+// NextTag is Next for the tagged messages that m takes.
+func (e *Endpoint) NextTag(ctx context.Context, m Match, opts ...OpOption) (Delivery, error) {
+	d, _, err := e.inbox.next(ctx, m, true, opts)
+	return d, e.refused(ope.KindRecv, NoAddr, err)
+}
+
+// Messages calls Next again and again. Each message is released at the next step of the loop,
+// and at its end, unless [Delivery.Keep] was called. After the error of a single message the
+// loop may go on; an error that concerns all, as ErrClosed or that of ctx, is the last.
+func (e *Endpoint) Messages(ctx context.Context, opts ...OpOption) iter.Seq2[Delivery, error] {
+	return e.inbox.each(ctx, Match{}, false, opts)
+}
+
+// MessagesTag is Messages for the tagged messages that m takes.
+func (e *Endpoint) MessagesTag(ctx context.Context, m Match, opts ...OpOption) iter.Seq2[Delivery, error] {
+	return e.inbox.each(ctx, m, true, opts)
+}
+
 // Peek describes the untagged message that Recv would take now, and leaves it where
 // it is. ErrNoMessage means that none has come; with [Wait], Peek waits for one, and if ctx
 // ends first the error is ErrCanceled. N is the length of the message, all of which need not
@@ -335,15 +347,6 @@ func (e *Endpoint) PeekTag(ctx context.Context, m Match, opts ...OpOption) (Mess
 	return msg, e.refused(ope.KindPeek, NoAddr, err)
 }
 
-// Claimed is a message that was taken away from all other receives, to be received
-// into a buffer of the right size, or thrown away. Until then it holds memory, and
-// its sender may be waiting.
-type Claimed struct {
-	Message Message // as Peek has it
-	e       *Endpoint
-	id      uint64 // of the claim
-}
-
 // Claim is Peek, and takes the message away from all other receives. With [Wait], it is how
 // to receive what nobody knows the length of:
 //
@@ -358,6 +361,15 @@ func (e *Endpoint) Claim(ctx context.Context, opts ...OpOption) (*Claimed, error
 // ClaimTag is Claim for the tagged message that RecvTag would take.
 func (e *Endpoint) ClaimTag(ctx context.Context, m Match, opts ...OpOption) (*Claimed, error) {
 	return e.claim(ctx, m, true, opts)
+}
+
+// Claimed is a message that was taken away from all other receives, to be received
+// into a buffer of the right size, or thrown away. Until then it holds memory, and
+// its sender may be waiting.
+type Claimed struct {
+	Message Message // as Peek has it
+	e       *Endpoint
+	id      uint64 // of the claim
 }
 
 func (e *Endpoint) claim(ctx context.Context, m Match, tagged bool, opts []OpOption) (*Claimed, error) {
@@ -387,6 +399,21 @@ func (e *Endpoint) peek(ctx context.Context, kind ope.Kind, m Match, tagged bool
 	err := e.made(ctx, &req, nil, &msg)
 	return msg, req.ID, err
 }
+
+// matching says which messages a request takes.
+func (e *Endpoint) matching(req *ope.Request, from Addr, tagged bool) error {
+	if err := from.sends(); err != nil {
+		return err
+	}
+	req.Peer = uint64(from)
+	if tagged {
+		req.Flags |= ope.Tagged
+	}
+	return nil
+}
+
+// The matcher's number for every sender is the same; else this does not compile.
+const _ = -(uint64(AnyAddr) - uint64(match.AnySource))
 
 // Recv receives the message into p, as Endpoint.Recv does. It, or Discard, is
 // called once; a second call is ErrInvalid, unless ctx had ended before the first.

@@ -51,98 +51,6 @@ type ReadReq struct {
 	Parent trace.SpanContext
 }
 
-func (r *WriteReq) request(e *Endpoint, req *ope.Request) (*span, error) {
-	return &r.Parent, e.writeRequest(req, r)
-}
-
-func (r *ReadReq) request(e *Endpoint, req *ope.Request) (*span, error) {
-	return &r.Parent, e.readRequest(req, r)
-}
-
-// writeRequest checks a write and makes the request for the shard.
-func (e *Endpoint) writeRequest(req *ope.Request, r *WriteReq) error {
-	if err := r.Level.check(); err != nil {
-		return err
-	}
-	if err := e.may(CapWrite); err != nil {
-		return err
-	}
-	*req = ope.Request{
-		Kind: ope.KindWrite, Peer: uint64(r.To), Buf: r.Buf, Token: r.Token, Flags: e.flags(r.Level, r.Inject, r.Quiet),
-	}
-	withData(req, r.HasData, r.Data)
-	fenced(req, r.Fence)
-	if err := e.outgoing(req, r.Bufs); err != nil {
-		return err
-	}
-	return e.locateAll(req, r.At, r.Ats)
-}
-
-// readRequest checks a read and makes the request for the shard.
-func (e *Endpoint) readRequest(req *ope.Request, r *ReadReq) error {
-	if err := e.may(CapRead); err != nil {
-		return err
-	}
-	*req = ope.Request{Kind: ope.KindRead, Peer: uint64(r.From), Buf: r.Buf, Token: r.Token}
-	if r.Quiet {
-		req.Flags |= ope.Quiet
-	}
-	if e.cfg.Order != 0 {
-		req.Flags |= ope.Ordered
-	}
-	fenced(req, r.Fence)
-	if err := e.incoming(req, r.Bufs); err != nil {
-		return err
-	}
-	return e.locateAll(req, r.At, r.Ats)
-}
-
-// locate says in req what the device that carries to the peer calls n bytes at at, and
-// checks that they are within it, before the peer does.
-func (e *Endpoint) locate(req *ope.Request, at Remote, n int) (err error) {
-	if req.Addr, req.Key, err = at.on(e.cfg.AV.gid(req.Peer), n); err != nil || n < minStriped || !e.dom.fab.twins || req.Flags&ope.Pieced != 0 {
-		return err
-	}
-	if ss := e.stripes(req.Peer, at); ss != nil {
-		if req.More == nil {
-			req.More = new(ope.More)
-		}
-		req.More.Stripes = ss
-	}
-	return nil
-}
-
-func (r *WriteReq) target() (ope.Kind, Addr) { return ope.KindWrite, r.To }
-
-func (r *ReadReq) target() (ope.Kind, Addr) { return ope.KindRead, r.From }
-
-// PostWrite starts to write to a peer's memory, see PostSend and [Memory.Write].
-func (e *Endpoint) PostWrite(r *WriteReq) (OpID, error) {
-	var req ope.Request
-	if err := e.writeRequest(&req, r); err != nil {
-		return 0, e.refused(ope.KindWrite, r.To, err)
-	}
-	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
-}
-
-// PostRead starts to read a peer's memory, see PostSend and [Memory.Read].
-func (e *Endpoint) PostRead(r *ReadReq) (OpID, error) {
-	var req ope.Request
-	if err := e.readRequest(&req, r); err != nil {
-		return 0, e.refused(ope.KindRead, r.From, err)
-	}
-	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
-}
-
-// PostAtomic starts an atomic, see PostSend and [Cell].
-func (e *Endpoint) PostAtomic(r *AtomicReq) (OpID, error) {
-	var req ope.Request
-	if err := r.fill(e, &req); err != nil {
-		return 0, e.refused(ope.KindAtomic, r.To, err)
-	}
-	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
-}
-
 // Memory is memory of a peer, as one endpoint reaches it: a handle, made by
 // [Endpoint.Memory] at no cost and copied at will. It holds nothing and needs no Close.
 type Memory struct {
@@ -212,6 +120,98 @@ func (m Memory) Read(ctx context.Context, p []byte, opts ...OpOption) error {
 	return nil
 }
 
+// PostWrite starts to write to a peer's memory, see PostSend and [Memory.Write].
+func (e *Endpoint) PostWrite(r *WriteReq) (OpID, error) {
+	var req ope.Request
+	if err := e.writeRequest(&req, r); err != nil {
+		return 0, e.refused(ope.KindWrite, r.To, err)
+	}
+	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
+}
+
+// PostRead starts to read a peer's memory, see PostSend and [Memory.Read].
+func (e *Endpoint) PostRead(r *ReadReq) (OpID, error) {
+	var req ope.Request
+	if err := e.readRequest(&req, r); err != nil {
+		return 0, e.refused(ope.KindRead, r.From, err)
+	}
+	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
+}
+
+// PostAtomic starts an atomic, see PostSend and [Cell].
+func (e *Endpoint) PostAtomic(r *AtomicReq) (OpID, error) {
+	var req ope.Request
+	if err := r.fill(e, &req); err != nil {
+		return 0, e.refused(ope.KindAtomic, r.To, err)
+	}
+	return e.post(&req, e.sendTo, &e.tx, &r.Parent)
+}
+
+func (r *WriteReq) request(e *Endpoint, req *ope.Request) (*span, error) {
+	return &r.Parent, e.writeRequest(req, r)
+}
+
+func (r *ReadReq) request(e *Endpoint, req *ope.Request) (*span, error) {
+	return &r.Parent, e.readRequest(req, r)
+}
+
+func (r *WriteReq) target() (ope.Kind, Addr) { return ope.KindWrite, r.To }
+
+func (r *ReadReq) target() (ope.Kind, Addr) { return ope.KindRead, r.From }
+
+// writeRequest checks a write and makes the request for the shard.
+func (e *Endpoint) writeRequest(req *ope.Request, r *WriteReq) error {
+	if err := r.Level.check(); err != nil {
+		return err
+	}
+	if err := e.may(CapWrite); err != nil {
+		return err
+	}
+	*req = ope.Request{
+		Kind: ope.KindWrite, Peer: uint64(r.To), Buf: r.Buf, Token: r.Token, Flags: e.flags(r.Level, r.Inject, r.Quiet),
+	}
+	withData(req, r.HasData, r.Data)
+	fenced(req, r.Fence)
+	if err := e.outgoing(req, r.Bufs); err != nil {
+		return err
+	}
+	return e.locateAll(req, r.At, r.Ats)
+}
+
+// readRequest checks a read and makes the request for the shard.
+func (e *Endpoint) readRequest(req *ope.Request, r *ReadReq) error {
+	if err := e.may(CapRead); err != nil {
+		return err
+	}
+	*req = ope.Request{Kind: ope.KindRead, Peer: uint64(r.From), Buf: r.Buf, Token: r.Token}
+	if r.Quiet {
+		req.Flags |= ope.Quiet
+	}
+	if e.cfg.Order != 0 {
+		req.Flags |= ope.Ordered
+	}
+	fenced(req, r.Fence)
+	if err := e.incoming(req, r.Bufs); err != nil {
+		return err
+	}
+	return e.locateAll(req, r.At, r.Ats)
+}
+
+// locate says in req what the device that carries to the peer calls n bytes at at, and
+// checks that they are within it, before the peer does.
+func (e *Endpoint) locate(req *ope.Request, at Remote, n int) (err error) {
+	if req.Addr, req.Key, err = at.on(e.cfg.AV.gid(req.Peer), n); err != nil || n < minStriped || !e.dom.fab.twins || req.Flags&ope.Pieced != 0 {
+		return err
+	}
+	if ss := e.stripes(req.Peer, at); ss != nil {
+		if req.More == nil {
+			req.More = new(ope.More)
+		}
+		req.More.Stripes = ss
+	}
+	return nil
+}
+
 // How many pieces of memory an operation may name. More are refused with ErrInvalid.
 const (
 	// IOVLimit is the most pieces of a request's own memory (Bufs). Packets take them from where
@@ -222,43 +222,6 @@ const (
 	// of them, a request of a device one: the operation is cut.
 	RMAIOVLimit = 1024
 )
-
-// pieced gives a request a list of pieces of its own memory.
-func pieced(req *ope.Request, pieces [][]byte) error {
-	switch {
-	case req.Buf != nil:
-		return errBothBufs
-	case len(pieces) > IOVLimit:
-		return fmt.Errorf("%w: %d pieces, at most %d", ErrInvalid, len(pieces), IOVLimit)
-	}
-	l := req.TakeLists()
-	req.Flags |= ope.Pieced
-	for _, p := range pieces {
-		if !l.AddLocal(p) {
-			req.PutLists()
-			return fmt.Errorf("%w: pieces of more bytes than an int counts", ErrMsgSize)
-		}
-	}
-	if len(l.Local) < 2 {
-		if len(l.Local) == 1 {
-			req.Buf = l.Local[0]
-		}
-		req.PutLists()
-	}
-	return nil
-}
-
-// gathered makes one buffer of a request's pieces, for an endpoint that does without the
-// protocol: there a message is one packet, and a write one request of the device.
-func gathered(req *ope.Request) {
-	if req.Flags&ope.Pieced == 0 {
-		return
-	}
-	b := make([]byte, req.Len())
-	req.Gather(b)
-	req.PutLists()
-	req.Buf = b
-}
 
 // locateAll is locate for a request that may name several pieces of the peer's memory. After
 // an error the request has no lists.
@@ -310,6 +273,43 @@ func (e *Endpoint) locatePieces(req *ope.Request, at Remote, ats []Remote) error
 		l.Remote = append(l.Remote, wire.RMAIOV{Addr: addr, Len: ats[i].n, Key: key})
 	}
 	return nil
+}
+
+// pieced gives a request a list of pieces of its own memory.
+func pieced(req *ope.Request, pieces [][]byte) error {
+	switch {
+	case req.Buf != nil:
+		return errBothBufs
+	case len(pieces) > IOVLimit:
+		return fmt.Errorf("%w: %d pieces, at most %d", ErrInvalid, len(pieces), IOVLimit)
+	}
+	l := req.TakeLists()
+	req.Flags |= ope.Pieced
+	for _, p := range pieces {
+		if !l.AddLocal(p) {
+			req.PutLists()
+			return fmt.Errorf("%w: pieces of more bytes than an int counts", ErrMsgSize)
+		}
+	}
+	if len(l.Local) < 2 {
+		if len(l.Local) == 1 {
+			req.Buf = l.Local[0]
+		}
+		req.PutLists()
+	}
+	return nil
+}
+
+// gathered makes one buffer of a request's pieces, for an endpoint that does without the
+// protocol: there a message is one packet, and a write one request of the device.
+func gathered(req *ope.Request) {
+	if req.Flags&ope.Pieced == 0 {
+		return
+	}
+	b := make([]byte, req.Len())
+	req.Gather(b)
+	req.PutLists()
+	req.Buf = b
 }
 
 // minStriped is from how many bytes on a read or write of memory goes over all paths of a

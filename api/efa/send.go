@@ -33,10 +33,6 @@ type SendReq struct {
 	Parent trace.SpanContext
 }
 
-func (r *SendReq) request(e *Endpoint, req *ope.Request) (*span, error) {
-	return &r.Parent, e.sendRequest(req, r)
-}
-
 // Send sends p to the peer and returns when it may be used again: by default
 // when the peer's device has acknowledged all of it. Messages to one peer arrive
 // in the order of the calls.
@@ -143,6 +139,12 @@ func (e *Endpoint) PostSends(rs []SendReq) (int, error) {
 	return b.end()
 }
 
+func (r *SendReq) request(e *Endpoint, req *ope.Request) (*span, error) {
+	return &r.Parent, e.sendRequest(req, r)
+}
+
+func (r *SendReq) target() (ope.Kind, Addr) { return ope.KindSend, r.To }
+
 // sendRequest checks a send and makes the request for the shard of req, which is zero.
 func (e *Endpoint) sendRequest(req *ope.Request, r *SendReq) error {
 	if e.state.Load() != enabled {
@@ -207,31 +209,6 @@ func (e *Endpoint) outgoing(req *ope.Request, pieces [][]byte) error {
 	return nil
 }
 
-func tooLongToInject(n, most int) error {
-	return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, n, most)
-}
-
-func (r *SendReq) target() (ope.Kind, Addr) { return ope.KindSend, r.To }
-
-// leaving gives a request, which has the flags of one without options, what the options of a
-// message ask for.
-func (e *Endpoint) leaving(req *ope.Request, w *wishes) {
-	req.Token, req.Data = w.values[optToken], w.values[optData]
-	switch w.level() {
-	case Transmitted:
-		req.Flags &^= ope.Deliver
-	case Delivered:
-		req.Flags |= ope.Deliver
-	}
-	if w.has(optInject) {
-		req.Flags = req.Flags&^ope.Deliver | ope.Inject | ope.Quiet
-	}
-	if w.has(optData) {
-		req.Flags |= ope.HasData
-	}
-	fenced(req, w.has(optFence))
-}
-
 // flags are those of a request with the given wishes.
 func (e *Endpoint) flags(level Level, inject, quiet bool) ope.Flags {
 	if level == 0 {
@@ -254,22 +231,23 @@ func (e *Endpoint) flags(level Level, inject, quiet bool) ope.Flags {
 	return f
 }
 
-// injected is the sink of what was injected: nobody waits for them, so a failure
-// goes to the send queue if there is one, and is counted in any case.
-type injected struct{ ep *Endpoint }
-
-// Done implements ope.Sink, on the shard.
-func (s injected) Done(q *ope.Request, r *ope.Result) {
-	if to := s.ep.sendTo; to != nil {
-		to.Done(q, r)
-		return
+// leaving gives a request, which has the flags of one without options, what the options of a
+// message ask for.
+func (e *Endpoint) leaving(req *ope.Request, w *wishes) {
+	req.Token, req.Data = w.values[optToken], w.values[optData]
+	switch w.level() {
+	case Transmitted:
+		req.Flags &^= ope.Deliver
+	case Delivered:
+		req.Flags |= ope.Deliver
 	}
-	if !s.ep.onlyPlace(q) {
-		s.ep.finished(q, r)
+	if w.has(optInject) {
+		req.Flags = req.Flags&^ope.Deliver | ope.Inject | ope.Quiet
 	}
-	if r.Err != nil {
-		s.ep.log.Warn("injected operation failed", "op", opName(q.Kind), "peer", q.Peer, "name", s.ep.av.Name(Addr(q.Peer)), "err", r.Err)
+	if w.has(optData) {
+		req.Flags |= ope.HasData
 	}
+	fenced(req, w.has(optFence))
 }
 
 // injectable checks a message of n bytes that is to be injected.
@@ -316,12 +294,34 @@ func (e *Endpoint) inject(ctx context.Context, req *ope.Request) error {
 // that injects looks after them.
 const fewInjected = 8
 
+// injected is the sink of what was injected: nobody waits for them, so a failure
+// goes to the send queue if there is one, and is counted in any case.
+type injected struct{ ep *Endpoint }
+
+// Done implements ope.Sink, on the shard.
+func (s injected) Done(q *ope.Request, r *ope.Result) {
+	if to := s.ep.sendTo; to != nil {
+		to.Done(q, r)
+		return
+	}
+	if !s.ep.onlyPlace(q) {
+		s.ep.finished(q, r)
+	}
+	if r.Err != nil {
+		s.ep.log.Warn("injected operation failed", "op", opName(q.Kind), "peer", q.Peer, "name", s.ep.av.Name(Addr(q.Peer)), "err", r.Err)
+	}
+}
+
 // injectMost is the most that is injected on any device.
 const injectMost = 4096
 
 // maxInject is libfabric's limit: a packet less the largest header, and no more
 // than injectMost.
 func maxInject(mtu int) int { return max(min(mtu-168, injectMost), 0) }
+
+func tooLongToInject(n, most int) error {
+	return fmt.Errorf("%w: inject of %d bytes, at most %d", ErrMsgSize, n, most)
+}
 
 // copies are the buffers of injected messages.
 var copies = sync.Pool{New: func() any { return new([injectMost]byte) }}

@@ -17,6 +17,22 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
+// A request struct and the lists in it, Bufs and Ats, are copied at the call and may be used
+// again at once; the memory that they name is lent until the completion.
+
+// span is what an operation may be part of, see [Telemetry].
+type span = trace.SpanContext
+
+// claimed is where a blocking call makes its request: in the endpoint, whose shard is the caller's
+// then until do or inject has handed the request over, or else aside, where it is no more than a
+// variable of the caller's. What the call may be refused for is checked before.
+func (e *Endpoint) claimed() *ope.Request {
+	if req := e.act.Load().Claim(); req != nil {
+		return req
+	}
+	return new(ope.Request)
+}
+
 // do runs a request to its end, for which it takes one of places unless that is nil; msg, if
 // it is not nil, describes the outcome. When ctx ends first the operation is canceled,
 // and the call returns as soon as its buffer is free.
@@ -78,142 +94,99 @@ func (e *Endpoint) newCall(owner bool) *call {
 	return c
 }
 
-// claimed is where a blocking call makes its request: in the endpoint, whose shard is the caller's
-// then until do or inject has handed the request over, or else aside, where it is no more than a
-// variable of the caller's. What the call may be refused for is checked before.
-func (e *Endpoint) claimed() *ope.Request {
-	if req := e.act.Load().Claim(); req != nil {
-		return req
-	}
-	return new(ope.Request)
+// call is a blocking call in progress.
+type call struct {
+	to   *Endpoint // of its endpoint
+	sig  shard.Signal
+	over bool // it has its outcome, or none is due; the shard owner's
+	msg  Message
+	err  error // nil before the outcome
 }
 
-// refused is the error of an operation that was not accepted, or whose caller's context has ended. One
-// that is an operation's error already stays as it is. It is no [OpError], so that a program can tell an
-// operation that has failed from one that was never begun.
-func (e *Endpoint) refused(kind ope.Kind, to Addr, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, ErrAgain):
-		return errsAgain[kind]
-	case errors.Is(err, ErrNoMessage):
-		return errsNoMessage[kind]
-	case errors.As(err, new(*OpError)), errors.As(err, new(*TooLongError)), errors.As(err, new(*errtext.Error)):
-		return err
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// Done implements ope.Sink, on the shard.
+func (c *call) Done(q *ope.Request, r *ope.Result) {
+	if !c.to.onlyPlace(q) {
+		c.to.finished(q, r)
 	}
-	return &errtext.Error{Package: "efa", Op: opAt(opName(kind), to, e.av.Name(to)), Err: err}
+	c.msg.fill(kindOf(q.Kind, q.Flags), q, r)
+	c.over = true
+	if r.Err != nil {
+		c.err = c.to.opError(q, r)
+		c.sig.Set() // what comes too late is refused by goroutines that do not run the shard
+		return
+	}
+	c.sig.SetByOwner()
 }
 
-// refusedOf is refused for a request of the application's.
-func (e *Endpoint) refusedOf(r Request, err error) error {
-	kind, to := r.target()
-	return e.refused(kind, to, err)
+// putOther takes back a call that no endpoint keeps.
+func (c *call) putOther() {
+	c.to, c.msg = nil, Message{}
+	calls.Put(c)
 }
 
-// peer is the one of the request that was refused, if it was made.
-func (b *batch) peer() Addr { return peerOf(&b.req) }
-
-// opError makes the public error of an outcome that is none.
-func (e *Endpoint) opError(q *ope.Request, r *ope.Result) error {
-	if errors.Is(r.Err, ErrNoMessage) {
-		return errsNoMessage[q.Kind] // who looks again and again allocates nothing
+// made is do for a request that was made aside, to which it gives an ID.
+func (e *Endpoint) made(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
+	if err := ctx.Err(); err != nil {
+		return contextError(ctx, err)
 	}
-	x := &OpError{Op: opName(q.Kind), Peer: Addr(q.Peer), Err: r.Err}
-	if receives(q) {
-		x.Peer = Addr(r.Peer)
+	if e.tele != nil {
+		e.traced(req, trace.SpanContextFromContext(ctx))
 	}
-	x.Name = e.av.Name(x.Peer)
-	var s *peer.StatusError
-	if errors.As(r.Err, &s) {
-		x.Provider = s.Provider
-		if s.Status == device.StatusBadAddress {
-			x.Err = fmt.Errorf("%w: %w", ErrAccess, r.Err) // one error for all who may not
+	to := req
+	if claimed := e.act.Load().Claim(); claimed != nil {
+		to = claimed
+		if req.ID == 0 {
+			req.ID = to.ID
 		}
+		*to = *req
 	}
-	var p *peer.RemoteError
-	if errors.As(r.Err, &p) {
-		x.Provider = p.Provider
-	}
-	var t *ope.Truncated
-	if errors.As(r.Err, &t) {
-		x.N, x.Lost = t.Placed, t.Lost
-	}
-	if errors.Is(r.Err, peer.ErrRemoved) {
-		x.Err = fmt.Errorf("%w: %w", ErrCanceled, r.Err)
-	}
-	return x
+	return e.do(ctx, to, places, msg)
 }
 
-// finishedMany is finished of receives that are not for one message of a known size.
-func (e *Endpoint) finishedMany(q *ope.Request, r *ope.Result) {
-	if q.Flags&ope.Part == 0 {
-		e.free[ope.KindRecv]++
+// run carries out a blocking call of which nothing but an error comes back.
+func (e *Endpoint) run(ctx context.Context, req *ope.Request) error {
+	if req.Flags&ope.Inject != 0 {
+		if !e.av.table.holds(req.Peer) { // what is injected is for one peer
+			putMore(req)
+			return errNoPeer(Addr(req.Peer))
+		}
+		return e.inject(ctx, req)
 	}
-	if s, ok := q.Sink.(*source); ok && q.Flags&ope.Multi != 0 {
-		s.q.leaveOne()
-	}
-	switch {
-	case e.received == nil:
-	case r.Err == nil && (q.Flags&ope.Multi != 0 || r.N < 0): // no message has been received by that
-	default:
-		e.received.count(r.N, r.Err)
-	}
+	return e.made(ctx, req, &e.tx, nil)
 }
 
-// A request struct and the lists in it, Bufs and Ats, are copied at the call and may be used
-// again at once; the memory that they name is lent until the completion.
-
-// span is what an operation may be part of, see [Telemetry].
-type span = trace.SpanContext
-
-var noSpan span
-
-var errNoQueue = fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
-
-// peerOf is the peer of a request that has one.
-func peerOf(req *ope.Request) Addr {
-	if aimed(req) {
-		return Addr(req.Peer)
-	}
-	return NoAddr
+// wait waits for a place, and returns the request, which is aside then: nobody waits with the
+// shard.
+func (e *Endpoint) wait(ctx context.Context, req *ope.Request, places *credits) (*ope.Request, error) {
+	req = e.act.Load().Aside(req)
+	e.date(req)
+	return req, places.wait(ctx, e.sh)
 }
 
-// opNames are what operations are called in errors.
-var opNames = [...]string{
-	ope.KindSend: "send", ope.KindRecv: "recv", ope.KindWrite: "write", ope.KindRead: "read",
-	ope.KindAtomic: "atomic", ope.KindPeek: "peek", ope.KindClaim: "claim", ope.KindTake: "recv",
+// withdraw cancels the operation of a call whose wait has ended, and waits for its outcome.
+func (e *Endpoint) withdraw(ctx context.Context, c *call, id uint64, ended error) error {
+	if errors.Is(ended, shard.ErrClosed) {
+		return ErrClosed
+	}
+	e.cancel(id)
+	if err := e.sh.Wait(context.WithoutCancel(ctx), &c.sig); err != nil {
+		return ErrClosed
+	}
+	return nil
 }
 
-// opName is what an operation is called in errors.
-func opName(k ope.Kind) string {
-	if int(k) < len(opNames) && opNames[k] != "" {
-		return opNames[k]
+// contextError is the error of an operation that ended with its context: both
+// ErrCanceled and the context's cause.
+func contextError(ctx context.Context, err error) error {
+	if errors.Is(err, shard.ErrClosed) {
+		return ErrClosed
 	}
-	return "recv"
-}
-
-// receives reports whether a request is a receive.
-func receives(req *ope.Request) bool { return req.Kind == ope.KindRecv || req.Kind == ope.KindTake }
-
-// post hands a request over that was made aside, and whose outcome goes to a queue.
-func (e *Endpoint) post(made *ope.Request, to *source, places *credits, parent *span) (OpID, error) {
-	err := e.known(made)
-	if to == nil {
-		err = errNoQueue
+	if cause := context.Cause(ctx); cause != nil {
+		return fmt.Errorf("%w: %w", ErrCanceled, cause)
 	}
-	if err != nil {
-		putMore(made)
-		return 0, e.refused(made.Kind, peerOf(made), err)
-	}
-	req := e.room(to, places, made.Flags&ope.Quiet != 0)
-	if req == nil {
-		putMore(made)
-		return 0, errsAgain[made.Kind]
-	}
-	made.ID = req.ID
-	*req = *made
-	return e.hand(req, to, parent)
+	return err
 }
 
 // room takes what a posted operation needs: one of places, a slot of the queue for its outcome
@@ -275,16 +248,27 @@ func (e *Endpoint) giveUp(req *ope.Request, to *source, places *credits, quiet b
 	places.release()
 }
 
-// Cancel asks for the end of an operation. Its outcome comes as always, with
-// ErrCanceled unless it was too late. To cancel what has ended does nothing.
-func (e *Endpoint) Cancel(id OpID) (err error) {
-	defer formed("cancel", &err)
-	if err := e.live(); err != nil {
-		return err
+// post hands a request over that was made aside, and whose outcome goes to a queue.
+func (e *Endpoint) post(made *ope.Request, to *source, places *credits, parent *span) (OpID, error) {
+	err := e.known(made)
+	if to == nil {
+		err = errNoQueue
 	}
-	e.cancel(uint64(id))
-	return nil
+	if err != nil {
+		putMore(made)
+		return 0, e.refused(made.Kind, peerOf(made), err)
+	}
+	req := e.room(to, places, made.Flags&ope.Quiet != 0)
+	if req == nil {
+		putMore(made)
+		return 0, errsAgain[made.Kind]
+	}
+	made.ID = req.ID
+	*req = *made
+	return e.hand(req, to, parent)
 }
+
+var noSpan span
 
 // batch is requests of one kind on their way to the shard. Their places, and the slots of
 // their completions, are taken in one step.
@@ -386,6 +370,9 @@ func (b *batch) end() (int, error) {
 	return b.n, b.err
 }
 
+// peer is the one of the request that was refused, if it was made.
+func (b *batch) peer() Addr { return peerOf(&b.req) }
+
 // Request is what Start takes: *SendReq, *RecvReq, *WriteReq, *ReadReq or *AtomicReq.
 type Request interface {
 	// request makes the request for the shard of the caller's.
@@ -438,6 +425,8 @@ func (e *Endpoint) Start(r Request) (*Op, error) {
 	return op, nil
 }
 
+type opSink Op
+
 // Done implements ope.Sink, on the shard.
 func (o *opSink) Done(q *ope.Request, r *ope.Result) {
 	op := (*Op)(o)
@@ -446,8 +435,6 @@ func (o *opSink) Done(q *ope.Request, r *ope.Result) {
 	op.sig.Set()
 	close(op.done)
 }
-
-type opSink Op
 
 // ID names the operation.
 func (o *Op) ID() OpID { return o.id }
@@ -477,87 +464,23 @@ func (o *Op) Wait(ctx context.Context) (Completion, error) {
 // Cancel asks for the end of the operation; its outcome comes as always.
 func (o *Op) Cancel() { o.ep.cancel(uint64(o.id)) }
 
-// made is do for a request that was made aside, to which it gives an ID.
-func (e *Endpoint) made(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
-	if err := ctx.Err(); err != nil {
-		return contextError(ctx, err)
+// Cancel asks for the end of an operation. Its outcome comes as always, with
+// ErrCanceled unless it was too late. To cancel what has ended does nothing.
+func (e *Endpoint) Cancel(id OpID) (err error) {
+	defer formed("cancel", &err)
+	if err := e.live(); err != nil {
+		return err
 	}
-	if e.tele != nil {
-		e.traced(req, trace.SpanContextFromContext(ctx))
-	}
-	to := req
-	if claimed := e.act.Load().Claim(); claimed != nil {
-		to = claimed
-		if req.ID == 0 {
-			req.ID = to.ID
-		}
-		*to = *req
-	}
-	return e.do(ctx, to, places, msg)
-}
-
-// run carries out a blocking call of which nothing but an error comes back.
-func (e *Endpoint) run(ctx context.Context, req *ope.Request) error {
-	if req.Flags&ope.Inject != 0 {
-		if !e.av.table.holds(req.Peer) { // what is injected is for one peer
-			putMore(req)
-			return errNoPeer(Addr(req.Peer))
-		}
-		return e.inject(ctx, req)
-	}
-	return e.made(ctx, req, &e.tx, nil)
-}
-
-// withdraw cancels the operation of a call whose wait has ended, and waits for its outcome.
-func (e *Endpoint) withdraw(ctx context.Context, c *call, id uint64, ended error) error {
-	if errors.Is(ended, shard.ErrClosed) {
-		return ErrClosed
-	}
-	e.cancel(id)
-	if err := e.sh.Wait(context.WithoutCancel(ctx), &c.sig); err != nil {
-		return ErrClosed
-	}
+	e.cancel(uint64(id))
 	return nil
 }
 
-// wait waits for a place, and returns the request, which is aside then: nobody waits with the
-// shard.
-func (e *Endpoint) wait(ctx context.Context, req *ope.Request, places *credits) (*ope.Request, error) {
-	req = e.act.Load().Aside(req)
-	e.date(req)
-	return req, places.wait(ctx, e.sh)
-}
+func (e *Endpoint) cancel(id uint64) { e.submit(&ope.Request{Kind: ope.KindCancel, ID: id}) }
 
-// call is a blocking call in progress.
-type call struct {
-	to   *Endpoint // of its endpoint
-	sig  shard.Signal
-	over bool // it has its outcome, or none is due; the shard owner's
-	msg  Message
-	err  error // nil before the outcome
-}
-
-var calls = sync.Pool{New: func() any { return new(call) }}
-
-// putOther takes back a call that no endpoint keeps.
-func (c *call) putOther() {
-	c.to, c.msg = nil, Message{}
-	calls.Put(c)
-}
-
-// Done implements ope.Sink, on the shard.
-func (c *call) Done(q *ope.Request, r *ope.Result) {
-	if !c.to.onlyPlace(q) {
-		c.to.finished(q, r)
-	}
-	c.msg.fill(kindOf(q.Kind, q.Flags), q, r)
-	c.over = true
-	if r.Err != nil {
-		c.err = c.to.opError(q, r)
-		c.sig.Set() // what comes too late is refused by goroutines that do not run the shard
-		return
-	}
-	c.sig.SetByOwner()
+// control has f run on the shard, or, after the end of the endpoint, somewhere
+// else, where it finds nothing to do.
+func (e *Endpoint) control(f func()) {
+	e.submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: f}})
 }
 
 // submit puts a request into the ring, however full it is.
@@ -577,26 +500,6 @@ func (e *Endpoint) giveWay() {
 	}
 	e.sh.Drive()
 	runtime.Gosched()
-}
-
-// control has f run on the shard, or, after the end of the endpoint, somewhere
-// else, where it finds nothing to do.
-func (e *Endpoint) control(f func()) {
-	e.submit(&ope.Request{Kind: ope.KindControl, More: &ope.More{Run: f}})
-}
-
-func (e *Endpoint) cancel(id uint64) { e.submit(&ope.Request{Kind: ope.KindCancel, ID: id}) }
-
-// contextError is the error of an operation that ended with its context: both
-// ErrCanceled and the context's cause.
-func contextError(ctx context.Context, err error) error {
-	if errors.Is(err, shard.ErrClosed) {
-		return ErrClosed
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("%w: %w", ErrCanceled, cause)
-	}
-	return err
 }
 
 // accept makes an operation of a request that has its place: it gets a sink and, if it is
@@ -677,14 +580,12 @@ func aimed(req *ope.Request) bool {
 	}
 }
 
-// holds reports whether a handle is in use: get without the copy.
-func (t *avTable) holds(h uint64) bool {
-	pages := *t.pages.Load()
-	if h/pageSize >= uint64(len(pages)) {
-		return false
+// peerOf is the peer of a request that has one.
+func peerOf(req *ope.Request) Addr {
+	if aimed(req) {
+		return Addr(req.Peer)
 	}
-	x := pages[h/pageSize][h%pageSize].Load()
-	return x != nil && x != leaving
+	return NoAddr
 }
 
 // freeRows is a power of two, so that no index needs a check.
@@ -767,16 +668,6 @@ func left(q *ope.Request, r *ope.Result) {
 	disown(q)
 }
 
-// counter is where an operation that began here, other than a message, is counted.
-func (e *Endpoint) counter(q *ope.Request) *Counter {
-	switch {
-	case q.Kind == ope.KindWrite, q.Kind == ope.KindAtomic && q.Form == ope.AtomicWrite:
-		return e.wrote
-	default:
-		return e.fetched
-	}
-}
-
 // scatter fills the pieces of a request with what came.
 func scatter(q *ope.Request, r *ope.Result) {
 	if q.More.Pieces == nil {
@@ -785,6 +676,16 @@ func scatter(q *ope.Request, r *ope.Result) {
 	data := q.Buf[:r.N]
 	for _, p := range q.More.Pieces {
 		data = data[copy(p, data):]
+	}
+}
+
+// counter is where an operation that began here, other than a message, is counted.
+func (e *Endpoint) counter(q *ope.Request) *Counter {
+	switch {
+	case q.Kind == ope.KindWrite, q.Kind == ope.KindAtomic && q.Form == ope.AtomicWrite:
+		return e.wrote
+	default:
+		return e.fetched
 	}
 }
 
@@ -802,13 +703,58 @@ func putMore(q *ope.Request) {
 	}
 }
 
-// The errors that a program meets again and again while nothing is wrong, so that they cost it
-// no allocation, by the kind of the operation.
-var errsAgain, errsNoMessage = func() (again, none [len(opNames)]error) {
-	for k := range opNames {
-		name := opName(ope.Kind(k))
-		again[k] = &errtext.Error{Package: "efa", Op: name, Err: ErrAgain}
-		none[k] = &errtext.Error{Package: "efa", Op: name, Err: ErrNoMessage}
+// opError makes the public error of an outcome that is none.
+func (e *Endpoint) opError(q *ope.Request, r *ope.Result) error {
+	if errors.Is(r.Err, ErrNoMessage) {
+		return errsNoMessage[q.Kind] // who looks again and again allocates nothing
 	}
-	return again, none
-}()
+	x := &OpError{Op: opName(q.Kind), Peer: Addr(q.Peer), Err: r.Err}
+	if receives(q) {
+		x.Peer = Addr(r.Peer)
+	}
+	x.Name = e.av.Name(x.Peer)
+	var s *peer.StatusError
+	if errors.As(r.Err, &s) {
+		x.Provider = s.Provider
+		if s.Status == device.StatusBadAddress {
+			x.Err = fmt.Errorf("%w: %w", ErrAccess, r.Err) // one error for all who may not
+		}
+	}
+	var p *peer.RemoteError
+	if errors.As(r.Err, &p) {
+		x.Provider = p.Provider
+	}
+	var t *ope.Truncated
+	if errors.As(r.Err, &t) {
+		x.N, x.Lost = t.Placed, t.Lost
+	}
+	if errors.Is(r.Err, peer.ErrRemoved) {
+		x.Err = fmt.Errorf("%w: %w", ErrCanceled, r.Err)
+	}
+	return x
+}
+
+// refused is the error of an operation that was not accepted, or whose caller's context has ended. One
+// that is an operation's error already stays as it is. It is no [OpError], so that a program can tell an
+// operation that has failed from one that was never begun.
+func (e *Endpoint) refused(kind ope.Kind, to Addr, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrAgain):
+		return errsAgain[kind]
+	case errors.Is(err, ErrNoMessage):
+		return errsNoMessage[kind]
+	case errors.As(err, new(*OpError)), errors.As(err, new(*TooLongError)), errors.As(err, new(*errtext.Error)):
+		return err
+	}
+	return &errtext.Error{Package: "efa", Op: opAt(opName(kind), to, e.av.Name(to)), Err: err}
+}
+
+// refusedOf is refused for a request of the application's.
+func (e *Endpoint) refusedOf(r Request, err error) error {
+	kind, to := r.target()
+	return e.refused(kind, to, err)
+}
+
+var errNoQueue = fmt.Errorf("%w: the endpoint has no queue for the outcome", ErrNoCQ)
