@@ -285,7 +285,7 @@ func (a *Arrivals) counter() func(int, uint64) bool {
 	return func(n int, data uint64) bool {
 		counted := a.count(data)
 		if c := a.of.cfg.RemoteWriteCounter; counted && c != nil {
-			c.count(n, nil)
+			c.count(nil)
 		}
 		return counted
 	}

@@ -38,9 +38,8 @@ type EndpointConfig struct {
 	// RemoteReadCounter counts peers' reads, and atomics that fetch; see RMAEvents.
 	RemoteReadCounter *Counter
 	// RMAEvents: the endpoint tells of what peers do to memory here also where they did not
-	// ask for it (FI_RMA_EVENT): by the counters above, by those of the region
-	// ([MemoryRegion.CountRemote]), and by an event [RemoteServed] for each access but
-	// writes with data, which are told of as always. That is so for accesses that the
+	// ask for it (FI_RMA_EVENT): by the counters above, and by an event [RemoteServed] for each
+	// access but writes with data, which are told of as always. That is so for accesses that the
 	// endpoint carries out: all atomics, and emulated writes and reads. What a device does by
 	// itself (RDMA; see [Completion].Protocol at the side that began it) nobody here hears
 	// of, so a program that must know of all writes has its peers send data with them.

@@ -13,7 +13,6 @@ import (
 // It counts Quiet and injected operations too.
 type Counter struct {
 	dom        *Domain
-	bytes      bool // successes are counted in bytes
 	ok, failed atomic.Uint64
 	seen       atomic.Uint64 // failures that the application knows of
 
@@ -125,14 +124,11 @@ func (c *Counter) SetFailed(v uint64) {
 	c.notify()
 }
 
-// count counts the outcome of an operation of n bytes.
-func (c *Counter) count(n int, err error) {
-	switch {
-	case err != nil:
+// count counts the outcome of an operation.
+func (c *Counter) count(err error) {
+	if err != nil {
 		c.failed.Add(1)
-	case c.bytes:
-		c.ok.Add(uint64(n))
-	default:
+	} else {
 		c.ok.Add(1)
 	}
 	c.notify()

@@ -170,11 +170,6 @@ func (d *Domain) NewQueue(depth int) (_ *Queue, err error) {
 // NewCounter makes a counter at zero.
 func (d *Domain) NewCounter() *Counter { return &Counter{dom: d} }
 
-// NewByteCounter makes a counter at zero whose successes are the bytes of the operations
-// that succeeded (FI_CNTR_EVENTS_BYTES): payloads as their completions have them in N.
-// Failures count one each.
-func (d *Domain) NewByteCounter() *Counter { return &Counter{dom: d, bytes: true} }
-
 // NewRecvPool makes a pool of receives. Its shard is the next one in turn, as an endpoint's is.
 // Errors: ErrNoCQ without a queue, ErrDomain if the queue or the address vector is another domain's,
 // ErrInvalid of a depth that cannot be, ErrClosed of a closed domain.

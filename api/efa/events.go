@@ -126,17 +126,10 @@ func (v *events) served(cfg *EndpointConfig, s *endpoint.Served) {
 		c = nil // onWritten counts it, or nobody
 	}
 	if c != nil {
-		c.count(s.N, nil)
+		c.count(nil)
 	}
 	if !cfg.RMAEvents {
 		return
-	}
-	for i, r := range s.Regions {
-		if !slices.Contains(s.Regions[:i], r) {
-			if served := r.OnServed.Load(); served != nil {
-				(*served)(read, s.N)
-			}
-		}
 	}
 	if s.HasData {
 		return

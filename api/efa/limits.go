@@ -50,22 +50,9 @@ type Limits struct {
 	MinRead, MinReadWrite int
 }
 
-// Limits tells what may be asked for. Where the fabric has several devices it is what holds on
+// Limits says what may be asked for. Where the fabric has several devices it is what holds on
 // all of them.
 func (d *Domain) Limits() Limits { return limitsOf(d.fab.dev.Info()) }
-
-// DeviceLimits are the Limits of each of the fabric's devices, in the order of Fabric.Devices.
-func (d *Domain) DeviceLimits() []Limits {
-	devs := d.fab.dev.Devices()
-	if devs == nil {
-		return []Limits{d.Limits()}
-	}
-	all := make([]Limits, len(devs))
-	for i, x := range devs {
-		all[i] = limitsOf(x.Info())
-	}
-	return all
-}
 
 func limitsOf(i device.Info) Limits {
 	p := settings.InForce{}.On(&i)

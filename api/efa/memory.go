@@ -230,30 +230,6 @@ func (m *MemoryRegion) Remote() Remote { return m.remote }
 // Access is what the region may be used for.
 func (m *MemoryRegion) Access() Access { return m.access }
 
-// CountRemote counts what peers do to the region: their reads of it, and atomics that fetch, in
-// reads, and writes with and without data, and other atomics, in writes; see EndpointConfig.RMAEvents, which
-// the endpoint must have. nil: they are not counted. An access of several regions counts in each, with
-// all of its bytes. The counters must be of the region's domain, else the error is ErrDomain.
-// Counter.Wait works as long as some endpoint uses the counter as well.
-func (m *MemoryRegion) CountRemote(reads, writes *Counter) error {
-	for _, c := range []*Counter{reads, writes} {
-		if c != nil && c.dom != m.dom {
-			return ErrDomain
-		}
-	}
-	served := func(read bool, n int) {
-		c := writes
-		if read {
-			c = reads
-		}
-		if c != nil {
-			c.count(n, nil)
-		}
-	}
-	m.region.OnServed.Store(&served)
-	return nil
-}
-
 // Export lets peers use a part of the region by a key of its own, until Unexport or Close of the
 // region. On each device such memory is reached by emulated operations, which copy once more
 // than RDMA, since devices draw the keys of RDMA themselves.

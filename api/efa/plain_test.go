@@ -122,33 +122,6 @@ func plainCanceled(t *testing.T, l lab, size, limit int) {
 	require.True(t, bytes.Equal(pattern(size), dst))
 }
 
-// TestRegisteredPlain: a message from registered memory is read as one from a slice, if the memory is for
-// messages. To close the region does not wait for the peer.
-func TestRegisteredPlain(t *testing.T) {
-	const size = 300_000
-	a, b := lab{tcp: true, depth: 16, ep: efa.EndpointConfig{Protocol: efa.ProtocolConfig{DetachLimit: size}}}.open(t)
-	marker(t, a, b)
-	marker(t, b, a)
-	dst := make([]byte, size)
-	m, err := a.dom.Register(pattern(size), efa.AccessSend)
-	require.NoError(t, err)
-	for range 2 {
-		clear(dst)
-		recv := start(t, b, &efa.RecvReq{Buf: dst})
-		require.Equal(t, "long-read", done(t, start(t, a, &efa.SendReq{To: a.peer, Buf: m.Bytes()})).Protocol.String())
-		done(t, recv)
-		require.True(t, bytes.Equal(pattern(size), dst))
-	}
-	send := start(t, a, &efa.SendReq{To: a.peer, Buf: m.Bytes()})
-	require.NoError(t, m.Close())
-	_, err = send.Wait(testContext(t))
-	require.ErrorIs(t, err, efa.ErrCanceled)
-	clear(m.Bytes())
-	clear(dst)
-	done(t, start(t, b, &efa.RecvReq{Buf: dst}))
-	require.True(t, bytes.Equal(pattern(size), dst), "a copy went")
-}
-
 // TestPlainAllocatesNothing: nor does it if the message is longer than one read.
 func TestPlainAllocatesNothing(t *testing.T) {
 	if raceEnabled {

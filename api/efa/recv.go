@@ -290,7 +290,7 @@ func (e *Endpoint) finishedMany(q *ope.Request, r *ope.Result) {
 	case e.received == nil:
 	case r.Err == nil && (q.Flags&ope.Multi != 0 || r.N < 0): // no message has been received by that
 	default:
-		e.received.count(r.N, r.Err)
+		e.received.count(r.Err)
 	}
 }
 

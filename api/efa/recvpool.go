@@ -233,7 +233,7 @@ func (s *pooled) Took(q *ope.Request) {
 func (s *pooled) Done(q *ope.Request, r *ope.Result) {
 	s.pool.at.finished(q, r)
 	if c := s.e.received; c != nil {
-		c.count(r.N, r.Err)
+		c.count(r.Err)
 	}
 	to := s.to()
 	if q.Flags&ope.Quiet != 0 {

@@ -377,7 +377,7 @@ func (r Remote) exactly(gid GID) *remoteName {
 // onWritten runs on the shard when a peer has written here with data.
 func (e *Endpoint) onWritten(w endpoint.Written) {
 	if c := e.cfg.RemoteWriteCounter; c != nil {
-		c.count(w.N, nil)
+		c.count(nil)
 	}
 	if s := e.recvTo; s != nil {
 		q := ope.Request{Kind: ope.KindWritten}

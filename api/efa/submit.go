@@ -626,7 +626,7 @@ func (e *Endpoint) finished(q *ope.Request, r *ope.Result) {
 		}
 		e.free[ope.KindSend]++
 		if e.sent != nil {
-			e.sent.count(r.N, r.Err)
+			e.sent.count(r.Err)
 		}
 	case ope.KindPeek, ope.KindClaim:
 		if q.Flags&ope.Discard != 0 {
@@ -643,7 +643,7 @@ func (e *Endpoint) finished(q *ope.Request, r *ope.Result) {
 		}
 		e.free[ope.KindRecv]++
 		if e.received != nil && q.Flags&ope.Discard == 0 {
-			e.received.count(r.N, r.Err)
+			e.received.count(r.Err)
 		}
 		return
 	default:
@@ -652,7 +652,7 @@ func (e *Endpoint) finished(q *ope.Request, r *ope.Result) {
 		}
 		e.free[ope.KindSend]++
 		if c := e.counter(q); c != nil {
-			c.count(r.N, r.Err)
+			c.count(r.Err)
 		}
 	}
 }
