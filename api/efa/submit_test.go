@@ -2,8 +2,11 @@ package efa_test
 
 import (
 	"context"
+	"encoding/binary"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device/sim"
@@ -150,4 +153,84 @@ func TestPostSends(t *testing.T) {
 	n, err = s.ep.PostSends(reqs)
 	require.Zero(t, n)
 	require.ErrorIs(t, err, efa.ErrClosed)
+}
+
+// TestRefusedPostsHaveNoPlace: a posted operation that is refused for what it asks gives back all that was
+// taken for it, its slot in the queue if it had one, its place and its request in the ring.
+func TestRefusedPostsHaveNoPlace(t *testing.T) {
+	const depth = 4
+	a, b := lab{dev: sim.DeviceConfig{}, mode: efa.ProgressManual, depth: depth}.open(t)
+	buf, into, ctx := make([]byte, 8), make([]byte, 8), testContext(t)
+	long := make([]byte, 1<<16)
+	refused := map[string]func() error{
+		"level": func() error { return second(a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: buf, Level: 99})) },
+		"quiet, level": func() error {
+			return second(a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: buf, Level: 99, Quiet: true}))
+		},
+		"inject, level": func() error {
+			return second(a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: buf, Level: 99, Inject: true}))
+		},
+		"inject":      func() error { return second(a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: long, Inject: true})) },
+		"multi":       func() error { return second(a.ep.PostRecv(&efa.RecvReq{Multi: true})) },
+		"quiet multi": func() error { return second(a.ep.PostRecv(&efa.RecvReq{Multi: true, Quiet: true})) },
+	}
+	for name, post := range refused {
+		for range 2000 { // more often than there are places
+			err := post()
+			require.Error(t, err, name)
+			require.NotErrorIs(t, err, efa.ErrAgain, name)
+			a.ep.SendQueue().TryRead(make([]efa.Completion, 1)) // has the shard look at the ring
+		}
+		for range depth {
+			require.NoError(t, second(b.ep.PostRecv(&efa.RecvReq{Buf: into})), name)
+			require.NoError(t, second(a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: buf})), name)
+		}
+		require.ErrorIs(t, second(a.ep.PostSend(&efa.SendReq{To: a.peer, Buf: buf})), efa.ErrAgain, name)
+		for _, s := range []*side{a, b} {
+			for n := 0; n < depth; {
+				var cs [depth]efa.Completion
+				k, err := s.ep.SendQueue().Read(ctx, cs[:])
+				require.NoError(t, err, name)
+				n += k
+			}
+		}
+	}
+}
+
+// TestBlockingCallsSideBySide: goroutines that block in calls of one endpoint each get their own
+// outcome, whichever of them has the call that the endpoint keeps.
+func TestBlockingCallsSideBySide(t *testing.T) {
+	a, b := newPair(t, efa.DomainConfig{})
+	ctx := testContext(t)
+	const callers, rounds = 4, 50
+	var wg sync.WaitGroup
+	for tag := range uint64(callers) {
+		wg.Go(func() { sideBySide(ctx, t, tag, rounds, a) })
+		wg.Go(func() {
+			for i := range uint64(rounds) {
+				buf := make([]byte, 8)
+				m, err := b.ep.RecvTag(ctx, efa.Match{Tag: tag}, buf)
+				if !assert.NoError(t, err) {
+					return
+				}
+				assert.Equal(t, 8, m.N)
+				assert.Equal(t, tag, m.Tag)
+				assert.Equal(t, tag<<32|i, binary.NativeEndian.Uint64(buf))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// sideBySide sends numbered messages with one tag, injected and not.
+func sideBySide(ctx context.Context, t *testing.T, tag, rounds uint64, from *side) {
+	for i := range rounds {
+		var opts []efa.OpOption
+		if i%3 == 0 {
+			opts = append(opts, efa.Inject)
+		}
+		if !assert.NoError(t, from.ep.SendTag(ctx, from.peer, tag, binary.NativeEndian.AppendUint64(nil, tag<<32|i), opts...)) {
+			return
+		}
+	}
 }

@@ -237,3 +237,98 @@ func arrivesAsleep(t *testing.T, mode efa.Progress, wait time.Duration) bool {
 	}
 	return true
 }
+
+// TestProgressWithoutCalls: ofiwg/libfabric#7313 in real time. In each mode of progress a
+// receiver whose program makes no call after it posted a receive answers HANDSHAKE,
+// receives, and serves what others write and read.
+func TestProgressWithoutCalls(t *testing.T) {
+	for _, mode := range []efa.Progress{efa.ProgressPinned, efa.ProgressManual, efa.ProgressCooperative} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			ctx := testContext(t)
+			f := newFabric(t, sim.Config{})
+			a := open(t, newDevice(t, f), efa.DomainConfig{})
+			dom := domainOn(t, newDevice(t, f), efa.DomainConfig{Progress: mode})
+			b := newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: newQueue(t, dom, 8)})
+			introduce(t, a, b)
+			m, err := b.dom.Alloc(100_000, efa.AccessRemoteRead|efa.AccessRemoteWrite)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, m.Close()) }()
+			_, err = b.ep.PostRecv(&efa.RecvReq{Buf: make([]byte, 100_000)})
+			require.NoError(t, err)
+
+			require.NoError(t, a.ep.Send(ctx, a.peer, make([]byte, 100_000), efa.Complete(efa.Delivered)))
+			at := a.ep.Memory(a.peer, m.Remote())
+			require.NoError(t, at.Write(ctx, make([]byte, 100_000), efa.Complete(efa.Delivered)))
+			require.NoError(t, at.Read(ctx, make([]byte, 100_000)))
+		})
+	}
+}
+
+// TestFootprint: bytes of heap for an address that is never used, for a peer that
+// is idle, and for a receive that waits.
+func TestFootprint(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector has its own idea of memory")
+	}
+	// Many peers, so that the tables of actors are neither all full nor all half
+	// empty.
+	const addresses, peers = 50_000, 12_000
+	dom := openDomain(t, newFabric(t, sim.Config{}), efa.DomainConfig{})
+	q := newQueue(t, dom, peers)
+	s := newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: q})
+	cs := make([]efa.Completion, peers)
+	buf := make([]byte, 8)
+	settle := func(from, to efa.Addr) { // post to each, cancel, read
+		for h := from; h < to; h++ {
+			id, err := s.ep.PostRecv(&efa.RecvReq{From: h, Directed: true, Buf: buf})
+			require.NoError(t, err)
+			require.NoError(t, s.ep.Cancel(id))
+			n, err := q.Read(context.Background(), cs)
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			require.ErrorIs(t, cs[0].Err, efa.ErrCanceled)
+			cs[0] = efa.Completion{}
+		}
+	}
+	_, err := s.av.Insert(simAddress(addresses))
+	require.NoError(t, err)
+	settle(0, 1) // what comes once
+
+	insert := func() {
+		for i := range uint32(addresses) {
+			if _, err := s.av.Insert(simAddress(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check := func(what string, n, most int, f func()) {
+		before := heap()
+		f()
+		each := (heap() - before) / n
+		t.Logf("%s: %d B", what, each)
+		require.Positive(t, each)
+		require.LessOrEqual(t, each, most, what)
+	}
+	check("address never used", addresses, 192, insert)
+	check("idle peer", peers, 1344, func() { settle(1, 1+peers) })
+	check("posted receive", peers, 1024, func() {
+		for n := 0; n < peers; {
+			if _, err := s.ep.PostRecv(&efa.RecvReq{Buf: buf}); err == nil {
+				n++
+				continue
+			}
+			runtime.Gosched() // the way to the shard is full
+		}
+		_, err := s.ep.Stats(testContext(t)) // comes after them
+		require.NoError(t, err)
+	})
+	runtime.KeepAlive(cs)
+}
+
+func heap() int {
+	runtime.GC()
+	runtime.GC() // what sync.Pool kept
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
