@@ -35,7 +35,7 @@ type Endpoint struct {
 	// What operations take at their beginning, and outcomes give back.
 	tx, rx credits
 	av     *AddressVector // has the names of peers
-	// Places that have become free since the last flush, in rows KindSend and KindRecv; the shard's, see flusher.
+	// Places that have become free since the last flush, in rows KindSend and KindRecv; the shard's, see flush.
 	free [freeRows]int64
 	// plain is above the kinds that onlyPlace takes: 0 if there is something to count.
 	plain                          ope.Kind
@@ -184,7 +184,7 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 		Direct: e.cfg.Direct, Datagram: e.cfg.Datagram, ConnID: id, QPN: e.cfg.QPN,
 		After: was, Settings: force, Refuse: refuse,
 		OnOpen:  func(act *endpoint.Endpoint) { e.opened(act, was != nil) },
-		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.flusher(), OnEnd: e.onEnd,
+		OnEvent: e.events.on, OnWritten: e.onWritten, WrittenRoom: e.writtenRoom, OnFlush: e.flush, OnEnd: e.onEnd,
 		OnCounted: e.arrivals.counter(), OnServed: e.events.ofServed(&e.cfg), News: e.tellNews,
 		Log: e.log, Trail: e.follow(),
 	})
@@ -346,26 +346,22 @@ func (e *Endpoint) RecvQueue() *Queue { return e.cfg.RecvQueue }
 // Arrivals counts the writes that peers make here; nil without EndpointConfig.Arrivals.
 func (e *Endpoint) Arrivals() *Arrivals { return e.arrivals }
 
-// flusher returns what runs on the shard at the end of a turn. A program that reads a completion
-// may post the next operation: places come first. It is not inlined: calls would not be inlined in it, then.
-//
-//go:noinline
-func (e *Endpoint) flusher() func() {
-	return func() {
-		if n := e.free[ope.KindSend]; n > 0 {
-			e.free[ope.KindSend] = 0
-			e.tx.settle(-n)
-		}
-		if n := e.free[ope.KindRecv]; n > 0 {
-			e.free[ope.KindRecv] = 0
-			e.rx.settle(-n)
-		}
-		if e.sendTo != nil {
-			e.sendTo.publish()
-		}
-		if e.recvTo != nil && e.recvTo != e.sendTo {
-			e.recvTo.publish()
-		}
+// flush runs on the shard at the end of a turn. A program that reads a completion may post the
+// next operation, so places come first.
+func (e *Endpoint) flush() {
+	if n := e.free[ope.KindSend]; n > 0 {
+		e.free[ope.KindSend] = 0
+		e.tx.settle(-n)
+	}
+	if n := e.free[ope.KindRecv]; n > 0 {
+		e.free[ope.KindRecv] = 0
+		e.rx.settle(-n)
+	}
+	if e.sendTo != nil {
+		e.sendTo.publish()
+	}
+	if e.recvTo != nil && e.recvTo != e.sendTo {
+		e.recvTo.publish()
 	}
 }
 

@@ -99,7 +99,7 @@ type wishes struct {
 }
 
 // read reads the options of a call, and reports whether there are such values; else err says
-// what is wrong. There is no choice in its loop, so that it is inlined.
+// what is wrong.
 func (w *wishes) read(opts []OpOption) bool {
 	for i := range opts {
 		k := opts[i].kind % optKinds

@@ -376,15 +376,12 @@ func (q *Queue) shardToRun() (*shard.Shard, error) {
 	}
 }
 
-// wake has a reader that waits look again. It is short enough to be inlined.
+// wake has a reader that waits look again.
 func (q *Queue) wake() {
 	if q.waiting.Load() {
-		q.wakeReader()
+		q.signal.Set()
 	}
 }
-
-//go:noinline
-func (q *Queue) wakeReader() { q.signal.Set() }
 
 // Close fails with ErrBusy while endpoints use the queue. Readers get ErrClosed.
 func (q *Queue) Close() (err error) {
@@ -401,8 +398,7 @@ func (q *Queue) Close() (err error) {
 	return nil
 }
 
-// reserveOne takes a slot, unless that needs a closer look: then reserve may. It is short enough to
-// be inlined.
+// reserveOne takes a slot, unless that needs a closer look: then reserve may.
 func (q *Queue) reserveOne() bool {
 	used := q.used.Load()
 	return used < int64(q.depth) && q.many.Load() == 0 && q.used.CompareAndSwap(used, used+1)

@@ -45,8 +45,7 @@ func (c *credits) take(n int, next bool) int {
 	return 0
 }
 
-// takeOne takes a place, unless somebody waits or takes one at the same time: then take may. It
-// is short enough to be inlined.
+// takeOne takes a place, unless somebody waits or takes one at the same time: then take may.
 func (c *credits) takeOne() bool {
 	used := c.used.Load()
 	return used < c.max && c.waiting.Load() == 0 && c.used.CompareAndSwap(used, used+1)
@@ -100,8 +99,7 @@ func without(list []*shard.Signal, sig *shard.Signal) []*shard.Signal {
 // release gives a place back.
 func (c *credits) release() { c.settle(-1) }
 
-// settle changes how many places are taken, by a number below 0. It is short enough to be
-// inlined.
+// settle changes how many places are taken, by a number below 0.
 func (c *credits) settle(change int64) {
 	if c.used.Add(change); c.waiting.Load() > 0 {
 		c.wakeFirst()
