@@ -2,6 +2,7 @@ package coll
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -112,3 +113,120 @@ func (c *Comm) ID() int { return int(c.id) }
 
 // Endpoint is the endpoint that carries the group's messages.
 func (c *Comm) Endpoint() *efa.Endpoint { return c.ep }
+
+// Chosen is the name of the algorithm for a collective, as in spans: the one that [Use]
+// requests in the options, or the one that fits. bytes is a rank's contribution; for
+// Bcast and the reductions the whole buffer, for Gather, Scatter and Allgather a rank's
+// part, for Allgatherv and Alltoall all parts. It is empty if there is no such
+// collective.
+func (c *Comm) Chosen(collective string, bytes int, opts ...Option) string {
+	k := slices.Index(kindNames[:], collective)
+	if k <= 0 {
+		return ""
+	}
+	x := &call{group: c.group, kind: kind(k), set: c.set, bytes: bytes}
+	x.set.apply(opts)
+	return x.choose().name
+}
+
+// Close ends the group. All ranks call it: it returns when they have, so that a
+// rank may then end its program without an error at the others; the endpoint is
+// best ended by its Shutdown. It waits for collectives in progress.
+//
+// In a group that has failed, Close waits until the other ranks know of that or are
+// dead: from then on buffers that were lent to its collectives are not read any more.
+// With a ctx that has ended it cannot wait, and promises nothing about them. Even with
+// an error, the group is closed.
+//
+// With the last group that came from a New, memory of Alloc goes.
+func (c *Comm) Close(ctx context.Context) (err error) {
+	defer errtext.Wrap("coll", "close", &err)
+	g := c.group
+	if !g.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	g.mu.Lock()
+	open := make([]*Request, 0, len(g.pending))
+	for r := range g.pending {
+		open = append(open, r)
+	}
+	g.mu.Unlock()
+
+	for _, r := range open {
+		if errors.Is(r.Wait(ctx), efa.ErrCanceled) && ctx.Err() != nil {
+			_ = g.fail(&RankError{g.rank, givenUp(ctx)})
+			_ = r.Wait(context.WithoutCancel(ctx))
+		}
+	}
+	well := g.claim.Load() == nil
+	x := newCall(c, kindClose, nil)
+	typed[byte](x)
+	err = x.run(ctx)
+	g.revocations.stop()
+	switch {
+	case err == nil:
+		g.ids.free(g.id)
+	case !well:
+		g.quiesce(ctx)
+	}
+
+	g.family.mu.Lock()
+	g.alive--
+	last := g.alive == 0
+	g.family.mu.Unlock()
+	if last {
+		err = errors.Join(err, g.memory.close())
+	}
+	return err
+}
+
+// Option changes how a collective is done: given to a call it holds for that call,
+// given to Comm.With for a view of the group, in Config for all. It must be the
+// same on all ranks.
+type Option struct {
+	kind  optionKind
+	name  string
+	bytes int
+}
+
+type optionKind uint8
+
+const (
+	optUse optionKind = iota + 1
+	optNonCommutative
+	optSegment
+)
+
+// NonCommutative has the operator applied in the order of the ranks, see [Op].
+var NonCommutative = Option{kind: optNonCommutative}
+
+// Use names the algorithm to take instead of the one that fits: for tests and
+// measurements. Collectives that have no algorithm of this name, or cannot use
+// it (not every one is for every number of ranks, or for operators that do not
+// commute), take no notice. [Algorithms] lists the names.
+func Use(algorithm string) Option { return Option{kind: optUse, name: algorithm} }
+
+// Segment is how many bytes go in one piece where long messages are cut into
+// pieces, so that the next one moves while this one is worked upon; at least 64
+// KiB, 0: a size that stays in cache.
+func Segment(bytes int) Option { return Option{kind: optSegment, bytes: bytes} }
+
+// settings are options put together.
+type settings struct {
+	use     string
+	ordered bool
+	segment int
+}
+
+func (s *settings) apply(opts []Option) {
+	for i := range opts {
+		switch o := &opts[i]; o.kind {
+		case optUse:
+			s.use = o.name
+		case optNonCommutative:
+			s.ordered = true
+		case optSegment:
+			s.segment = o.bytes
+		}
+	}
+}

@@ -2,6 +2,7 @@ package coll
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -88,4 +89,99 @@ func (f *family) newGroup(id uint64, rank int, peers []efa.Addr, nonce uint64) (
 	f.alive++
 	f.mu.Unlock()
 	return g, nil
+}
+
+// signal is given by one goroutine to another, which waits for it, once. In a
+// simulation a program may only wait by calling package efa: there an operation
+// that is canceled stands for it.
+type signal struct {
+	done chan struct{}
+	op   *efa.Op
+}
+
+func (f *family) newSignal(s *signal) error {
+	s.done = make(chan struct{})
+	if !f.simulated() {
+		return nil
+	}
+	var err error
+	s.op, err = f.ep.Start(&efa.RecvReq{
+		From: f.cfg.Peers[f.cfg.Rank], Directed: true,
+		Tagged: true, Tag: ^uint64(0), // which is never sent
+	})
+	return err
+}
+
+func (s *signal) set() {
+	close(s.done)
+	if s.op != nil {
+		s.op.Cancel()
+	}
+}
+
+func (s *signal) wait(ctx context.Context) error {
+	if s.op != nil {
+		_, _ = s.op.Wait(ctx) // the outcome of the canceled operation does not matter
+		select {
+		case <-s.done:
+			return nil
+		default:
+			return fmt.Errorf("%w: %w", efa.ErrCanceled, context.Cause(ctx))
+		}
+	}
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", efa.ErrCanceled, context.Cause(ctx))
+	}
+}
+
+// contexts are the context ids that are free in this process, one bit each.
+type contexts struct {
+	mu   sync.Mutex
+	bits [maxContexts / 64]uint64
+}
+
+func (c *contexts) init() {
+	for i := range c.bits {
+		c.bits[i] = ^uint64(0)
+	}
+	c.take(rootContext)
+	c.take(maxContexts - 1) // tags of its revocations would be the tag of signals
+}
+
+// all gives a copy of the bitmap.
+func (c *contexts) all(to []uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	copy(to, c.bits[:])
+}
+
+// take reports whether the id was free; it is no longer.
+func (c *contexts) take(id uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bit := uint64(1) << (id % 64)
+	was := c.bits[id/64]&bit != 0
+	c.bits[id/64] &^= bit
+	return was
+}
+
+// free gives an id back.
+func (c *contexts) free(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bits[id/64] |= 1 << (id % 64)
+}
+
+// pick finds a free id in a bitmap, looking from start on. false: there is none.
+func pick(bits []uint64, start uint64) (id uint64, ok bool) {
+	for i := range uint64(maxContexts) {
+		id = (start + i) % maxContexts
+		if bits[id/64]>>(id%64)&1 != 0 {
+			return id, true
+		}
+	}
+	return 0, false
 }

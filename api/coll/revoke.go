@@ -6,9 +6,47 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/errtext"
 )
+
+// Errors of collectives, besides those of package efa: ErrInvalid for arguments,
+// ErrClosed after Close.
+var (
+	// ErrMismatch: the ranks did not call the same collective with arguments that
+	// fit together.
+	ErrMismatch = errors.New("coll: the ranks' calls do not fit together")
+	// ErrAborted: a rank gave up, since its context ended or it called Abort.
+	ErrAborted = errors.New("coll: given up")
+	// ErrNoContext: there are as many groups as there can be at a time.
+	ErrNoContext = errors.New("coll: no context id is free")
+)
+
+// RankError is the error of all collectives of a group after one of its ranks has
+// failed: because it died (Err is efa.ErrPeerFailed), gave up (ErrAborted) or
+// called another collective than others did (ErrMismatch). All ranks that live get
+// it.
+type RankError struct {
+	Rank int // in the group that the collective was called on
+	Err  error
+}
+
+// Error names the rank and the cause.
+func (e *RankError) Error() string {
+	return fmt.Sprintf("coll: rank %d: %s", e.Rank, errtext.Cause(e.Err))
+}
+
+// refused frees a call and gives its error the collective's name.
+func (x *call) refused(err error) error {
+	err = &errtext.Error{Package: "coll", Op: x.kind.String(), Err: err}
+	x.free()
+	return err
+}
+
+// Unwrap gives the cause.
+func (e *RankError) Unwrap() error { return e.Err }
 
 // A group fails as a whole. The first call that meets an error claims the group's
 // failure, sends all other ranks a revocation for which each has a receive posted,
@@ -168,4 +206,104 @@ func (g *group) quiesce(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// revocationListener is a group's receive for revocations, and its listener.
+type revocationListener struct {
+	mu      sync.Mutex
+	op      *efa.Op
+	stopped bool
+	deaf    signal // given when the listener has ended
+	from    int    // the sender of the revocation, once deaf
+	buf     [revocationMost]byte
+}
+
+// listen posts the receive.
+func (g *group) listen() error {
+	e := &g.revocations
+	e.from = -1
+	if err := e.post(g); err != nil {
+		return err
+	}
+	if err := g.newSignal(&e.deaf); err != nil {
+		e.op.Cancel()
+		return err
+	}
+	g.spawn(func() {
+		e.listen(g)
+		e.deaf.set()
+	})
+	return nil
+}
+
+// post posts the receive, unless it is over with listening.
+func (e *revocationListener) post(g *group) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	op, err := g.ep.Start(&efa.RecvReq{
+		Tagged: true, Tag: revokeTag(g.id), Ignore: tagIgnore,
+		Buf: e.buf[:],
+	})
+	if err != nil {
+		return err
+	}
+	if e.op = op; e.stopped {
+		op.Cancel()
+	}
+	return nil
+}
+
+func (e *revocationListener) listen(g *group) {
+	for {
+		op := e.op
+		if !g.simulated() {
+			<-op.Done()
+		}
+		c, err := op.Wait(context.Background())
+		if err == nil {
+			if told, ok := g.decode(e.buf[:c.N]); ok {
+				e.from = slices.Index(g.peers, c.From)
+				_ = g.fail(told)
+				return
+			}
+			// Of an earlier group with the same id.
+			if err = e.post(g); err != nil { // deaf, it could wait for ever
+				_ = g.fail(&RankError{g.rank, err})
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// heardOf is the revocation that was received, whether or not the listener has run
+// since.
+func (e *revocationListener) heardOf(g *group) *RankError {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-e.op.Done():
+		if c, err := e.op.Wait(context.Background()); err == nil {
+			if told, ok := g.decode(e.buf[:c.N]); ok {
+				return told
+			}
+		}
+	default:
+	}
+	return nil
+}
+
+// cancel ends listening soon.
+func (e *revocationListener) cancel() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped = true
+	e.op.Cancel()
+}
+
+// stop ends listening, and returns when it has ended.
+func (e *revocationListener) stop() {
+	e.cancel()
+	_ = e.deaf.wait(context.Background())
 }

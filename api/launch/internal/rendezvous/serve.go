@@ -1,10 +1,12 @@
 package rendezvous
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -245,5 +247,148 @@ func (s *server) dismiss() {
 		if m != nil && !m.left() {
 			_ = m.conn.SetReadDeadline(clock.Deadline(s.cfg.linger))
 		}
+	}
+}
+
+// listen opens rank 0's port. While it is in use it queries the listener: another
+// process that claims to be rank 0, or a job that will end.
+func listen(ctx context.Context, cfg *Config) (net.Listener, error) {
+	where, err := listenAddr(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	for pause, warned := firstPause, false; ; pause = min(2*pause, longestPause) {
+		lc := net.ListenConfig{KeepAliveConfig: keepAlive, Control: cfg.control}
+		l, err := lc.Listen(ctx, "tcp", where)
+		if err == nil {
+			return l, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("rank 0: %w", err)
+		}
+		if f := occupied(ctx, cfg); f != nil {
+			return nil, f
+		}
+		if !warned {
+			warned = true
+			cfg.Logger.Warn("launch: the port of the rendezvous is in use, waiting", "addr", where)
+		}
+		t := clock.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, fmt.Errorf("rank 0 could not open the rendezvous: %w (%w)", context.Cause(ctx), err)
+		}
+	}
+}
+
+// occupied queries the listener of the port; not nil if it is this very job.
+func occupied(ctx context.Context, cfg *Config) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	conn, err := attempt(ctx, cfg)
+	if err == nil { // rank 0 would have said that it is rank 0
+		_ = conn.Close()
+		return nil
+	}
+	var f *board.Failure
+	if errors.As(err, &f) && f.Kind == board.Mistake {
+		return f
+	}
+	return nil
+}
+
+// listenAddr is where to listen: all addresses of this host, unless it is only for this
+// host. Names are not looked up if they need not be, since a host may know itself by a
+// name that leads others elsewhere, 127.0.1.1 for one.
+func listenAddr(ctx context.Context, cfg *Config) (string, error) {
+	host, port, err := net.SplitHostPort(cfg.Addr)
+	if err != nil {
+		return "", fmt.Errorf("rendezvous: %w", err)
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case ip != nil && ip.IsLoopback(), host == "localhost":
+		return cfg.Addr, nil
+	case cfg.beyond():
+		return net.JoinHostPort("", port), nil
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNotLocal, err)
+	}
+	for _, ip := range ips {
+		if ip.IsLoopback() {
+			return net.JoinHostPort(ip.Unmap().String(), port), nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s", ErrNotLocal, cfg.Addr)
+}
+
+// maxStrangers is how many connections may be open without a valid HELLO, besides one for
+// each rank that is missing.
+const maxStrangers = 256
+
+// errCrowded is why a stranger was dropped.
+var errCrowded = errors.New("it did not say who it is before many others called")
+
+// strangers are the connections that have not said yet who they are, oldest first. When
+// there are too many the oldest goes: a rank says HELLO within a round trip, and calls again
+// if it was dropped.
+type strangers struct {
+	mu     sync.Mutex
+	list   []net.Conn
+	closed bool
+}
+
+// add keeps a connection in mind, and drops the oldest if there are more than most.
+func (s *strangers) add(conn net.Conn, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, conn)
+	if s.closed {
+		_ = conn.Close()
+	} else if len(s.list) > most {
+		s.dropLocked(len(s.list) - most)
+	}
+}
+
+// remove forgets a connection, and reports whether it was dropped before.
+func (s *strangers) remove(conn net.Conn) (dropped bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.list, conn)
+	if i < 0 {
+		return true
+	}
+	s.list = slices.Delete(s.list, i, i+1)
+	return false
+}
+
+// dropHalf makes room for a process that is out of descriptors, and reports whether there
+// was one to drop.
+func (s *strangers) dropHalf() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := (len(s.list) + 1) / 2
+	s.dropLocked(n)
+	return n > 0
+}
+
+func (s *strangers) dropLocked(n int) {
+	for _, conn := range s.list[:n] {
+		_ = conn.Close()
+	}
+	s.list = slices.Delete(s.list, 0, n)
+}
+
+// close ends all, and all that come later.
+func (s *strangers) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, conn := range s.list {
+		_ = conn.Close()
 	}
 }
