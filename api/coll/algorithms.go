@@ -228,26 +228,3 @@ func choose(k kind, bytes, ranks int, ordered bool) string {
 		return ""
 	}
 }
-
-// choose is the algorithm of the call: the one that was asked for, if it can be.
-func (x *call) choose() *algorithm {
-	all := algorithms[x.kind]
-	if len(all) == 1 {
-		return &all[0]
-	}
-	name := ""
-	if x.set.use != "" {
-		name = x.set.use
-	}
-	for pass := range 2 {
-		if pass == 1 || name == "" {
-			name = choose(x.kind, x.bytes, len(x.peers), x.set.ordered)
-		}
-		for i := range all {
-			if a := &all[i]; a.name == name && (a.fits == nil || a.fits(len(x.peers), x.set.ordered)) {
-				return a
-			}
-		}
-	}
-	return &all[0]
-}

@@ -2,15 +2,13 @@ package coll
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Barrier returns when all ranks have called it.
 func Barrier(ctx context.Context, c *Comm, opts ...Option) error {
-	return newBarrier(c, opts).run(ctx)
+	return c.newBarrier(opts).run(ctx)
 }
 
 // Bcast gives all ranks what is in buf on root. All bring the same length.
@@ -103,7 +101,7 @@ func Exscan[T any](ctx context.Context, c *Comm, in, out []T, op Op[T], opts ...
 
 // Ibarrier begins a Barrier, see [Request].
 func Ibarrier(ctx context.Context, c *Comm, opts ...Option) (*Request, error) {
-	return newBarrier(c, opts).start(ctx)
+	return c.newBarrier(opts).start(ctx)
 }
 
 // Ibcast begins a [Bcast].
@@ -185,35 +183,6 @@ type Request struct {
 	err  error
 }
 
-// start does the collective beside the caller.
-func (x *call) start(ctx context.Context) (*Request, error) {
-	if err := x.begin(ctx); err != nil {
-		return nil, x.refused(err)
-	}
-	g := x.group
-	r := new(Request)
-	if err := g.newSignal(&r.over); err != nil {
-		// The others have to do without us.
-		err = g.fail(&RankError{g.rank, err})
-		return nil, x.refused(err)
-	}
-	g.mu.Lock()
-	g.pending[r] = struct{}{}
-	g.mu.Unlock()
-	g.spawn(func() {
-		if r.err = x.work(); r.err != nil {
-			r.err = x.refused(r.err)
-		} else {
-			x.free()
-		}
-		g.mu.Lock()
-		delete(g.pending, r)
-		g.mu.Unlock()
-		r.over.set()
-	})
-	return r, nil
-}
-
 // Wait waits for the end of the collective and returns its error. The end of ctx
 // ends the wait, not the collective; the error then is efa.ErrCanceled.
 func (r *Request) Wait(ctx context.Context) error {
@@ -240,26 +209,35 @@ func WaitAll(ctx context.Context, rs ...*Request) error {
 	return first
 }
 
-// The constructors of calls: they check arguments, so that a mistake is reported
-// before anything is sent.
-
-func newBarrier(c *Comm, opts []Option) *call {
-	x := newCall(c, kindBarrier, opts)
-	typed[byte](x)
+// newCall returns a call of the collective. The one that the group had last is used again:
+// with the same options, which are those of c if there are none, it knows them already.
+func newCall[T any](c *Comm, k kind, opts []Option) *call {
+	x := c.spare.Swap(nil)
+	if x == nil || x.view != c || len(opts) > 0 {
+		x = x.of(c, opts)
+	}
+	x.kind = k
+	if _, same := x.elem.(*T); !same {
+		n, err := sizeOf[T]()
+		x.retype((*T)(nil), n, err)
+	}
 	return x
 }
 
+// The constructors of calls: they check arguments, so that a mistake is reported
+// before anything is sent.
+
+func (c *Comm) newBarrier(opts []Option) *call { return newCall[byte](c, kindBarrier, opts) }
+
 func newBcast[T any](c *Comm, buf []T, root int, opts []Option) *call {
-	x := newCall(c, kindBcast, opts)
-	typed[T](x)
+	x := newCall[T](c, kindBcast, opts)
 	x.rooted(root)
 	x.in, x.out = bytesOf(buf), bytesOf(buf)
 	return x.sized(len(x.in))
 }
 
 func newGather[T any](c *Comm, in, out []T, root int, opts []Option) *call {
-	x := newCall(c, kindGather, opts)
-	typed[T](x)
+	x := newCall[T](c, kindGather, opts)
 	x.in = bytesOf(in)
 	x.lay.q = len(in)
 	if x.rooted(root) {
@@ -271,8 +249,7 @@ func newGather[T any](c *Comm, in, out []T, root int, opts []Option) *call {
 }
 
 func newGatherv[T any](c *Comm, in, out []T, counts []int, root int, opts []Option) *call {
-	x := newCall(c, kindGatherv, opts)
-	typed[T](x)
+	x := newCall[T](c, kindGatherv, opts)
 	x.in = bytesOf(in)
 	if x.rooted(root) {
 		x.out = bytesOf(out)
@@ -284,8 +261,7 @@ func newGatherv[T any](c *Comm, in, out []T, counts []int, root int, opts []Opti
 }
 
 func newScatter[T any](c *Comm, in, out []T, root int, opts []Option) *call {
-	x := newCall(c, kindScatter, opts)
-	typed[T](x)
+	x := newCall[T](c, kindScatter, opts)
 	x.out = bytesOf(out)
 	x.lay.q = len(out)
 	if x.rooted(root) {
@@ -297,8 +273,7 @@ func newScatter[T any](c *Comm, in, out []T, root int, opts []Option) *call {
 }
 
 func newScatterv[T any](c *Comm, in []T, counts []int, out []T, root int, opts []Option) *call {
-	x := newCall(c, kindScatterv, opts)
-	typed[T](x)
+	x := newCall[T](c, kindScatterv, opts)
 	x.out = bytesOf(out)
 	if x.rooted(root) {
 		x.in = bytesOf(in)
@@ -310,8 +285,7 @@ func newScatterv[T any](c *Comm, in []T, counts []int, out []T, root int, opts [
 }
 
 func newAllgather[T any](c *Comm, in, out []T, opts []Option) *call {
-	x := newCall(c, kindAllgather, opts)
-	typed[T](x)
+	x := newCall[T](c, kindAllgather, opts)
 	x.in, x.out = bytesOf(in), bytesOf(out)
 	x.lay.q = len(in)
 	x.times("out", len(out), "in", len(in))
@@ -320,8 +294,7 @@ func newAllgather[T any](c *Comm, in, out []T, opts []Option) *call {
 }
 
 func newAllgatherv[T any](c *Comm, in, out []T, counts []int, opts []Option) *call {
-	x := newCall(c, kindAllgatherv, opts)
-	typed[T](x)
+	x := newCall[T](c, kindAllgatherv, opts)
 	x.in, x.out = bytesOf(in), bytesOf(out)
 	x.counted(&x.lay, counts, len(out))
 	x.part("in", len(in), &x.lay)
@@ -330,8 +303,7 @@ func newAllgatherv[T any](c *Comm, in, out []T, counts []int, opts []Option) *ca
 }
 
 func newAlltoall[T any](c *Comm, in, out []T, opts []Option) *call {
-	x := newCall(c, kindAlltoall, opts)
-	typed[T](x)
+	x := newCall[T](c, kindAlltoall, opts)
 	x.in, x.out = bytesOf(in), bytesOf(out)
 	x.lay.q = len(in) / len(c.peers)
 	x.recvs.q, x.recvs.offs = x.lay.q, nil
@@ -342,8 +314,7 @@ func newAlltoall[T any](c *Comm, in, out []T, opts []Option) *call {
 }
 
 func newAlltoallv[T any](c *Comm, in []T, sends []int, out []T, receives []int, opts []Option) *call {
-	x := newCall(c, kindAlltoallv, opts)
-	typed[T](x)
+	x := newCall[T](c, kindAlltoallv, opts)
 	x.in, x.out = bytesOf(in), bytesOf(out)
 	x.counted(&x.lay, sends, len(in))
 	x.recvs.elem = x.lay.elem
@@ -361,9 +332,8 @@ func newAlltoallv[T any](c *Comm, in []T, sends []int, out []T, receives []int, 
 }
 
 func newReduce[T any](c *Comm, in, out []T, op Op[T], root int, opts []Option) *call {
-	x := newCall(c, kindReduce, opts)
-	typed[T](x)
-	combining(x, op)
+	x := newCall[T](c, kindReduce, opts)
+	x.combining(op, op != nil)
 	x.in = bytesOf(in)
 	if x.rooted(root) {
 		x.out = bytesOf(out)
@@ -380,9 +350,8 @@ func newAllreduce[T any](c *Comm, in, out []T, op Op[T], opts []Option) *call {
 
 // newScan is for collectives with one buffer in and one of the same length out.
 func newScan[T any](c *Comm, k kind, in, out []T, op Op[T], opts []Option) *call {
-	x := newCall(c, k, opts)
-	typed[T](x)
-	combining(x, op)
+	x := newCall[T](c, k, opts)
+	x.combining(op, op != nil)
 	x.in, x.out = bytesOf(in), bytesOf(out)
 	x.lay.q = len(in)
 	x.as("out", len(out), "in", len(in))
@@ -391,9 +360,8 @@ func newScan[T any](c *Comm, k kind, in, out []T, op Op[T], opts []Option) *call
 }
 
 func newReduceScatter[T any](c *Comm, in, out []T, counts []int, op Op[T], opts []Option) *call {
-	x := newCall(c, kindReduceScatter, opts)
-	typed[T](x)
-	combining(x, op)
+	x := newCall[T](c, kindReduceScatter, opts)
+	x.combining(op, op != nil)
 	x.in, x.out = bytesOf(in), bytesOf(out)
 	if counts == nil {
 		x.lay.q = len(out)
@@ -406,101 +374,4 @@ func newReduceScatter[T any](c *Comm, in, out []T, counts []int, op Op[T], opts 
 		x.apart(x.out, x.in, x.rank)
 	}
 	return x.sized(len(x.in))
-}
-
-// typed sets the element type.
-func typed[T any](x *call) {
-	if _, same := x.elem.(*T); !same {
-		retype[T](x)
-	}
-}
-
-func retype[T any](x *call) {
-	n, err := sizeOf[T]()
-	if x.elem = (*T)(nil); err != nil {
-		x.refuse(err)
-		x.elem, n = nil, 1
-	}
-	x.lay.elem, x.recvs.elem = n, n
-}
-
-var errNoOperator = fmt.Errorf("%w: no operator", efa.ErrInvalid)
-
-func combining[T any](x *call, op Op[T]) {
-	if op == nil {
-		x.refuse(errNoOperator)
-	}
-	x.op = op
-}
-
-// refuse keeps the first mistake.
-func (x *call) refuse(err error) {
-	if x.err == nil {
-		x.err = err
-	}
-}
-
-// sized sets the number of bytes by which choose decides.
-func (x *call) sized(n int) *call {
-	x.bytes = n
-	return x
-}
-
-// rooted checks the root and reports whether this rank is it.
-func (x *call) rooted(root int) bool {
-	if root < 0 || root >= len(x.peers) {
-		x.refuse(fmt.Errorf("%w: root %d of %d ranks", efa.ErrInvalid, root, len(x.peers)))
-	}
-	x.root = root
-	return root == x.rank
-}
-
-func (x *call) counted(l *layout, counts []int, n int) {
-	if err := l.setCounts(counts, len(x.peers), n); err != nil {
-		x.refuse(err)
-	}
-}
-
-// part checks that a buffer is as long as the layout has it for this rank.
-func (x *call) part(name string, n int, l *layout) {
-	if x.err == nil && n*l.elem != l.size(x.rank) {
-		x.refuse(fmt.Errorf("%w: %s has %d elements, counts say %d", efa.ErrInvalid, name, n, l.size(x.rank)/l.elem))
-	}
-}
-
-// times checks that a buffer is size times as long as another.
-func (x *call) times(long string, n int, short string, m int) {
-	if p := len(x.peers); n%p != 0 || n/p != m {
-		x.refuse(fmt.Errorf("%w: %s has %d elements, which is not %d for each of %d ranks as %s has it", efa.ErrInvalid, long, n, m, p, short))
-	}
-}
-
-func (x *call) as(name string, n int, other string, m int) {
-	if n != m {
-		x.unlike(name, n, other, m)
-	}
-}
-
-func (x *call) unlike(name string, n int, other string, m int) {
-	x.refuse(fmt.Errorf("%w: %s has %d elements, %s %d", efa.ErrInvalid, name, n, other, m))
-}
-
-// apart checks that two buffers are the same, have nothing in common, or that
-// one is its part of the other, if there is a rank to have one.
-func (x *call) apart(part, whole []byte, rank int) {
-	if overlap(part, whole) {
-		x.within(part, whole, rank)
-	}
-}
-
-func (x *call) within(part, whole []byte, rank int) {
-	if x.err != nil {
-		return
-	}
-	if rank >= 0 {
-		whole = x.lay.block(whole, rank)
-	}
-	if !same(part, whole) {
-		x.refuse(fmt.Errorf("%w: in and out overlap", efa.ErrInvalid))
-	}
 }

@@ -28,7 +28,7 @@ func Alloc[T any](c *Comm, n int) (_ []T, err error) {
 	case n == 0:
 		return []T{}, nil
 	}
-	b, err := c.memory.alloc(n * size)
+	b, err := c.family.memory.alloc(n * size)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func Alloc[T any](c *Comm, n int) (_ []T, err error) {
 // Free gives memory of Alloc back: s is all of it.
 func Free[T any](c *Comm, s []T) (err error) {
 	defer errtext.Wrap("coll", "free", &err)
-	return c.memory.release(bytesOf(s))
+	return c.family.memory.release(bytesOf(s))
 }
 
 // memory is the regions that a family has.
@@ -140,7 +140,7 @@ func (m *memory) close() error {
 type stage struct {
 	region *efa.MemoryRegion
 	mem    []byte
-	stageSize
+	size   stageSize
 }
 
 // stageSize is the room of a stage.
@@ -163,7 +163,7 @@ func (m *memory) stage(n stageSize) *stage {
 	if err != nil {
 		return nil
 	}
-	return &stage{region: r, mem: r.Bytes(), stageSize: n}
+	return &stage{region: r, mem: r.Bytes(), size: n}
 }
 
 // unstage takes a stage back; unless it is clean, a peer may be reading it.
@@ -177,12 +177,12 @@ func (m *memory) unstage(s *stage, clean bool) {
 	if m.stages == nil {
 		m.stages = map[stageSize][]*stage{}
 	}
-	m.stages[s.stageSize] = append(m.stages[s.stageSize], s)
+	m.stages[s.size] = append(m.stages[s.size], s)
 }
 
 // put copies a segment to one of the places, and returns its remote address.
 func (s *stage) put(place int, seg []byte) efa.Remote {
-	off := place * s.segment
+	off := place * s.size.segment
 	n := copy(s.mem[off:], seg)
 	return s.region.Remote().Slice(uint64(off), uint64(n))
 }

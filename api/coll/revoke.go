@@ -38,13 +38,6 @@ func (e *RankError) Error() string {
 	return fmt.Sprintf("coll: rank %d: %s", e.Rank, errtext.Cause(e.Err))
 }
 
-// refused frees a call and gives its error the collective's name.
-func (x *call) refused(err error) error {
-	err = &errtext.Error{Package: "coll", Op: x.kind.String(), Err: err}
-	x.free()
-	return err
-}
-
 // Unwrap gives the cause.
 func (e *RankError) Unwrap() error { return e.Err }
 
@@ -58,7 +51,7 @@ func (g *group) fail(e *RankError) error {
 	if !g.claim.CompareAndSwap(nil, e) {
 		return g.failed()
 	}
-	if l := g.cfg.Logger; l != nil {
+	if l := g.family.cfg.Logger; l != nil {
 		l.Warn("group of ranks failed", "context", g.id, "rank", e.Rank, "err", e.Err)
 	}
 	g.tell(e)
@@ -80,7 +73,7 @@ func (g *group) tell(e *RankError) {
 	for r, peer := range g.peers {
 		if r != g.rank {
 			// A rank that cannot be reached is dead, or its endpoint is.
-			_ = g.ep.SendTag(context.Background(), peer, revokeTag(g.id), msg, efa.Inject)
+			_ = g.family.ep.SendTag(context.Background(), peer, revokeTag(g.id), msg, efa.Inject)
 		}
 	}
 }
@@ -88,7 +81,7 @@ func (g *group) tell(e *RankError) {
 // failed is the failure of a group whose failure is claimed, once all have been
 // informed.
 func (g *group) failed() error {
-	if !g.simulated() {
+	if !g.family.simulated() {
 		<-g.gone
 	}
 	return g.claim.Load()
@@ -113,29 +106,6 @@ func ours(err error) bool {
 	return slices.ContainsFunc([]error{
 		efa.ErrClosed, efa.ErrIO, efa.ErrBadState, efa.ErrAgain, efa.ErrNoMemory, efa.ErrNotSupported,
 	}, func(e error) bool { return errors.Is(err, e) })
-}
-
-// verdict determines the rank at fault for an error of an algorithm.
-func (x *call) verdict(err error) *RankError {
-	var at *peerError
-	switch {
-	case x.parent.Err() != nil:
-		return &RankError{x.rank, givenUp(x.parent)}
-	case !errors.As(err, &at) || ours(err):
-		return &RankError{x.rank, err}
-	case errors.Is(err, efa.ErrPeerAborted), errors.Is(err, efa.ErrAccess), errors.Is(err, efa.ErrNoKey):
-		// It has given up its part with us, and will send the reason. This receive
-		// takes nothing: it ends when the revocation arrives, or the peer dies.
-		never := efa.Match{Tag: revokeTag(x.id) | tagAck}
-		_, _ = x.ep.RecvTag(x, never, nil, efa.From(x.peers[at.rank]))
-	}
-	if e := x.revocations.heardOf(x.group); e != nil {
-		return e
-	}
-	if !errors.Is(err, ErrMismatch) && !died(err) {
-		err = fmt.Errorf("%w: %w", efa.ErrPeerFailed, err) // it is nowhere any more
-	}
-	return &RankError{at.rank, err}
 }
 
 // Causes as a revocation has them.
@@ -174,7 +144,7 @@ func (g *group) encode(e *RankError) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, g.nonce)
 	b = binary.LittleEndian.AppendUint32(b, uint32(e.Rank))
 	b = append(append(b, cause), e.Err.Error()...)
-	return b[:min(len(b), revocationMost, g.limits.MaxInject)]
+	return b[:min(len(b), revocationMost, g.family.limits.MaxInject)]
 }
 
 // decode reads a revocation. ok is false if it is not one of this group's.
@@ -200,7 +170,7 @@ func (g *group) quiesce(ctx context.Context) {
 		var b [revocationMost]byte
 		m := efa.Match{Tag: revokeTag(g.id), Ignore: tagIgnore}
 		for {
-			got, err := g.ep.RecvTag(ctx, m, b[:], efa.From(peer))
+			got, err := g.family.ep.RecvTag(ctx, m, b[:], efa.From(peer))
 			if _, ours := g.decode(b[:got.N]); ours || err != nil {
 				break
 			}
@@ -225,11 +195,11 @@ func (g *group) listen() error {
 	if err := e.post(g); err != nil {
 		return err
 	}
-	if err := g.newSignal(&e.deaf); err != nil {
+	if err := g.family.newSignal(&e.deaf); err != nil {
 		e.op.Cancel()
 		return err
 	}
-	g.spawn(func() {
+	g.family.spawn(func() {
 		e.listen(g)
 		e.deaf.set()
 	})
@@ -240,7 +210,7 @@ func (g *group) listen() error {
 func (e *revocationListener) post(g *group) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	op, err := g.ep.Start(&efa.RecvReq{
+	op, err := g.family.ep.Start(&efa.RecvReq{
 		Tagged: true, Tag: revokeTag(g.id), Ignore: tagIgnore,
 		Buf: e.buf[:],
 	})
@@ -256,7 +226,7 @@ func (e *revocationListener) post(g *group) error {
 func (e *revocationListener) listen(g *group) {
 	for {
 		op := e.op
-		if !g.simulated() {
+		if !g.family.simulated() {
 			<-op.Done()
 		}
 		c, err := op.Wait(context.Background())

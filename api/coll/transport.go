@@ -36,7 +36,7 @@ func sureOf(ep *efa.Endpoint, limits *efa.Limits) int {
 
 // send sends b to a rank.
 func (x *call) send(to, step int, b []byte) error {
-	if len(b) > x.sure || x.tooFar(to, len(b)) {
+	if len(b) > x.family.sure || x.tooFar(to, len(b)) {
 		return x.exchange(to, b, -1, nil, step)
 	}
 	return x.eager(to, x.at(step, len(b)), b)
@@ -44,7 +44,7 @@ func (x *call) send(to, step int, b []byte) error {
 
 // eager sends a message that is short.
 func (x *call) eager(to int, tag uint64, b []byte) error {
-	if err := x.ep.SendTag(x, x.peers[to], tag, b, x.how(len(b))); err != nil {
+	if err := x.family.ep.SendTag(x, x.peers[to], tag, b, x.family.how(len(b))); err != nil {
 		return &peerError{to, err}
 	}
 	return nil
@@ -52,7 +52,7 @@ func (x *call) eager(to int, tag uint64, b []byte) error {
 
 // recv fills b with a rank's message.
 func (x *call) recv(from, step int, b []byte) error {
-	if x.long(len(b)) {
+	if x.family.long(len(b)) {
 		return x.exchange(-1, nil, from, b, step)
 	}
 	tag := x.at(step, len(b))
@@ -73,7 +73,7 @@ func (x *call) whole(from int, tag uint64, m *efa.Message, b []byte) error {
 	switch {
 	case m.Tag&tagOffer == 0 && m.N == len(b):
 		return nil
-	case m.Tag&tagOffer == 0 || len(b) <= x.limits.MaxInject:
+	case m.Tag&tagOffer == 0 || len(b) <= x.family.limits.MaxInject:
 		return mismatch(from, len(b), m.N)
 	}
 	in := inflow{x: x, from: from, tag: tag, left: len(b)}
@@ -86,7 +86,7 @@ func (x *call) whole(from int, tag uint64, m *efa.Message, b []byte) error {
 
 // message receives one message, and checks that its sender means what we do.
 func (x *call) message(from int, tag uint64, b []byte) (efa.Message, error) {
-	m, err := x.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, b, efa.From(x.peers[from]))
+	m, err := x.family.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, b, efa.From(x.peers[from]))
 	if err != nil || (m.Tag^tag)&tagAgree != 0 {
 		return m, x.unfit(from, err)
 	}
@@ -154,11 +154,11 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 	if x.span != nil {
 		x.round(to, len(sb), from, len(rb), step)
 	}
-	if len(sb) > x.sure || x.long(len(rb)) || to >= 0 && to != from && x.tooFar(to, len(sb)) {
+	if len(sb) > x.family.sure || x.family.long(len(rb)) || to >= 0 && to != from && x.tooFar(to, len(sb)) {
 		return x.exchangeLong(to, sb, from, rb, src, lower, step)
 	}
 	if to >= 0 {
-		if err := x.ep.SendTag(x, x.peers[to], x.at(step, len(sb)), sb, x.how(len(sb))); err != nil {
+		if err := x.family.ep.SendTag(x, x.peers[to], x.at(step, len(sb)), sb, x.family.how(len(sb))); err != nil {
 			return &peerError{to, err}
 		}
 	}
@@ -170,7 +170,7 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 		into = x.temps.get(len(rb))
 	}
 	tag := x.at(step, len(rb))
-	m, err := x.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, into, efa.From(x.peers[from]))
+	m, err := x.family.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, into, efa.From(x.peers[from]))
 	switch {
 	case err != nil || (m.Tag^tag)&tagAgree != 0:
 		return x.unfit(from, err)
@@ -223,7 +223,7 @@ func (x *call) parentSpan() trace.SpanContext {
 //	+---+----------+--------------+-----+------------+-------+--------------+
 //
 // context is the group, sequence the collective among those called on it; ack
-// answers an offer (see flow.go). Receives take any message with these: those of one
+// answers an offer (see flow). Receives take any message with these: those of one
 // rank arrive in the order in which they were sent, which is that in which they are
 // wanted. step, the message among those of the collective, and signature, a hash of
 // the sender's collective, are compared when it has arrived, so that calls that do
@@ -286,7 +286,7 @@ func sign(k kind, algorithm, root, bytes int) uint64 {
 //   - plain: a segment sent as a message, if the device cannot read memory of peers.
 //     Such messages keep places of the endpoint until they are received, so before the
 //     first one the receiver is asked whether it is there, by an offer of nothing which it
-//     acks, if there are many already (pace.go).
+//     acks, if there are many already (mostPaced).
 //
 // The receiver takes all three, as they come.
 
@@ -378,7 +378,7 @@ type outflow struct {
 func (o *outflow) next() error {
 	if !o.began {
 		o.began = true
-		if len(o.b) <= o.x.sure {
+		if len(o.b) <= o.x.family.sure {
 			o.over = true
 			if o.x.tooFar(o.to, len(o.b)) {
 				return o.paced()
@@ -389,9 +389,9 @@ func (o *outflow) next() error {
 			return err
 		}
 		if len(o.b) <= eagerMost {
-			o.stage = o.x.memory.stage(stageSize{eagerMost, 1})
+			o.stage = o.x.family.memory.stage(stageSize{eagerMost, 1})
 		} else {
-			o.stage = o.x.memory.stage(stageSize{o.x.segment(), window})
+			o.stage = o.x.family.memory.stage(stageSize{o.x.segment(), window})
 		}
 		if o.acks = o.stage != nil; !o.acks && !o.reserve(window) {
 			o.asked = true
@@ -421,8 +421,8 @@ func (o *outflow) next() error {
 
 // lend offers all at once if it lies in memory of Alloc.
 func (o *outflow) lend() (bool, error) {
-	at, ok := o.x.memory.find(o.b)
-	if !ok || !o.x.limits.RDMARead {
+	at, ok := o.x.family.memory.find(o.b)
+	if !ok || !o.x.family.limits.RDMARead {
 		return false, nil
 	}
 	o.sent, o.over, o.acks = 1, true, true
@@ -450,7 +450,7 @@ func (o *outflow) give(seg []byte) error {
 		level = efa.Delivered
 	}
 	for {
-		op, err := o.x.ep.Start(&efa.SendReq{
+		op, err := o.x.family.ep.Start(&efa.SendReq{
 			To: o.x.peers[o.to], Buf: seg, Tagged: true, Tag: o.tag, Level: level, Parent: o.x.parentSpan(),
 		})
 		switch {
@@ -494,10 +494,10 @@ func (o *outflow) settle(err error) error {
 	for err == nil && o.acked < o.sent {
 		err = o.await()
 	}
-	o.x.pacing.Add(-o.places)
+	o.x.family.pacing.Add(-o.places)
 	if o.stage != nil {
 		// The peer may yet read the offered segment: the memory is not reused.
-		o.x.memory.unstage(o.stage, err == nil)
+		o.x.family.memory.unstage(o.stage, err == nil)
 		return err
 	}
 	for _, op := range o.ops {
@@ -568,7 +568,7 @@ func (i *inflow) take(buf []byte) (int, error) {
 		return 0, nil
 	}
 	n := int(min(uint64(len(buf)), i.at.Len()))
-	if err := i.x.ep.Memory(i.x.peers[i.from], i.at).Read(i.x, buf[:n]); err != nil {
+	if err := i.x.family.ep.Memory(i.x.peers[i.from], i.at).Read(i.x, buf[:n]); err != nil {
 		return 0, &peerError{i.from, err}
 	}
 	i.at = i.at.Slice(uint64(n), i.at.Len()-uint64(n))
@@ -608,15 +608,15 @@ const (
 // tooFar counts n bytes that are to go to a rank at once, and reports whether these are
 // too many. Those of Close are not: their receiver may end its endpoint.
 func (x *call) tooFar(to, n int) bool {
-	return x.ahead[to].Add(int64(n)+aheadEach) > aheadMost && x.kind != kindClose
+	return x.group.ahead[to].Add(int64(n)+aheadEach) > aheadMost && x.kind != kindClose
 }
 
 // heard notes that a rank has sent something, or has received what was paced: it has
 // received all that was sent to it in earlier collectives. In later ones, where this is
 // not the last that was begun, it need not have.
 func (x *call) heard(from int) {
-	a := &x.ahead[from]
-	if n := a.Load(); n != 0 && x.tag>>seqShift&seqMask == (x.seq.Load()-1)%seqRevoke {
+	a := &x.group.ahead[from]
+	if n := a.Load(); n != 0 && x.tag>>seqShift&seqMask == (x.group.seq.Load()-1)%seqRevoke {
 		a.CompareAndSwap(n, 0)
 	}
 }
@@ -628,7 +628,7 @@ func (o *outflow) paced() error {
 	if !o.reserve(1) { // the next one then
 		return x.eager(o.to, o.tag, o.b)
 	}
-	op, err := x.ep.Start(&efa.SendReq{
+	op, err := x.family.ep.Start(&efa.SendReq{
 		To: x.peers[o.to], Buf: o.b, Tagged: true, Tag: o.tag, Level: efa.Delivered, Parent: x.parentSpan(),
 	})
 	if err == nil {
@@ -643,8 +643,8 @@ func (o *outflow) paced() error {
 
 // reserve takes n of mostPaced until the flow is over; false: there are no more.
 func (o *outflow) reserve(n int64) bool {
-	if o.x.pacing.Add(n) > mostPaced {
-		o.x.pacing.Add(-n)
+	if o.x.family.pacing.Add(n) > mostPaced {
+		o.x.family.pacing.Add(-n)
 		return false
 	}
 	o.places = n

@@ -17,7 +17,7 @@ type family struct {
 	sure   int // bytes of a message that needs no receive to be over, see sureOf
 	ids    contexts
 	memory memory
-	pacing atomic.Int64 // messages that wait, see pace.go
+	pacing atomic.Int64 // messages that wait, see outflow.paced
 
 	mu    sync.Mutex
 	alive int // groups that are open
@@ -53,52 +53,6 @@ func (f *family) spawn(fn func()) {
 // simulated: nothing may wait but by calling package efa.
 func (f *family) simulated() bool { return f.cfg.Go != nil }
 
-// group is a Comm without its options.
-type group struct {
-	*family
-	id    uint64     // context id
-	nonce uint64     // distinguishes it from earlier groups with its id
-	rank  int        // ours
-	peers []efa.Addr // by rank
-
-	seq    atomic.Uint64        // collectives called
-	ahead  []atomic.Int64       // by rank, see pace.go
-	spare  atomic.Pointer[call] // the last of them that is over
-	closed atomic.Bool
-
-	// The group's failure, see revoke.go: claimed by the first call that meets it,
-	// and once all other ranks were informed, its fate.
-	claim, fate atomic.Pointer[RankError]
-	gone        chan struct{} // closed at fate: all in progress is to end
-	revocations revocationListener
-
-	mu      sync.Mutex
-	merged  map[*call]context.CancelFunc // whose contexts are watched
-	pending map[*Request]struct{}        // not over
-}
-
-func (f *family) newGroup(id uint64, rank int, peers []efa.Addr, nonce uint64) (*group, error) {
-	g := &group{
-		family: f, id: id, nonce: nonce, rank: rank, peers: peers, ahead: make([]atomic.Int64, len(peers)),
-		gone: make(chan struct{}), merged: map[*call]context.CancelFunc{}, pending: map[*Request]struct{}{},
-	}
-	if err := g.listen(); err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	f.alive++
-	f.mu.Unlock()
-	return g, nil
-}
-
-// signal is given by one goroutine to another, which waits for it, once. In a
-// simulation a program may only wait by calling package efa: there an operation
-// that is canceled stands for it.
-type signal struct {
-	done chan struct{}
-	op   *efa.Op
-}
-
 func (f *family) newSignal(s *signal) error {
 	s.done = make(chan struct{})
 	if !f.simulated() {
@@ -110,6 +64,14 @@ func (f *family) newSignal(s *signal) error {
 		Tagged: true, Tag: ^uint64(0), // which is never sent
 	})
 	return err
+}
+
+// signal is given by one goroutine to another, which waits for it, once. In a
+// simulation a program may only wait by calling package efa: there an operation
+// that is canceled stands for it.
+type signal struct {
+	done chan struct{}
+	op   *efa.Op
 }
 
 func (s *signal) set() {
