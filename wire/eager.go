@@ -88,8 +88,6 @@ func (p *EagerRTM) Append(b []byte) []byte {
 }
 
 // grow makes room for any headers behind b.
-//
-//go:noinline // it is rare
 func grow(b []byte) []byte { return slices.Grow(b, MaxAppendLen) }
 
 // Parse reads the headers at the start of b; the data is b[n:].

@@ -43,16 +43,8 @@ func (p *LongReadRTM) Len() int { return reqLen(p.Type(), &p.Options, p.ReadIOVC
 //
 // Preconditions: ReadIOVCount <= MaxIOV.
 func (p *LongReadRTM) Append(b []byte) []byte {
-	b = appendBase(b, p.Type(), p.rtmFlags(p.Tagged))
-	b = le.AppendUint32(b, p.MsgID)
-	b = le.AppendUint64(b, p.MsgLength)
-	b = le.AppendUint32(b, p.SendID)
-	b = le.AppendUint32(b, p.ReadIOVCount)
-	if p.Tagged {
-		b = le.AppendUint64(b, p.Tag)
-	}
-	b = p.appendOptions(b)
-	return appendIOV(b, &p.ReadIOV, p.ReadIOVCount)
+	b = p.appendReadREQ(b, p.Type(), p.Tagged, p.MsgID, p.MsgLength, p.SendID, p.ReadIOVCount)
+	return p.appendReadIOV(b, p.Tagged, p.Tag, &p.ReadIOV, p.ReadIOVCount)
 }
 
 // Parse reads the packet at the start of b.
@@ -77,11 +69,7 @@ func (p *LongReadRTM) Read(v *View) (n int, err error) {
 		ReadIOVCount: le.Uint32(b[20:]),
 		Tagged:       v.Type.IsTagged(),
 	}
-	if q.Tagged {
-		q.Tag = v.tag()
-	}
-	v.options(&q.Options)
-	if n, err = parseReadIOV(v.Type, b, n, &q.ReadIOV, q.ReadIOVCount); err != nil {
+	if n, err = v.readREQ(n, &q.Options, &q.Tag, &q.ReadIOV, q.ReadIOVCount); err != nil {
 		return 0, err
 	}
 	*p = q
@@ -150,18 +138,10 @@ func (p *RuntReadRTM) Len() int { return reqLen(p.Type(), &p.Options, p.ReadIOVC
 //
 // Preconditions: ReadIOVCount <= MaxIOV.
 func (p *RuntReadRTM) Append(b []byte) []byte {
-	b = appendBase(b, p.Type(), p.rtmFlags(p.Tagged))
-	b = le.AppendUint32(b, p.MsgID)
-	b = le.AppendUint64(b, p.MsgLength)
-	b = le.AppendUint32(b, p.SendID)
-	b = le.AppendUint32(b, p.ReadIOVCount)
+	b = p.appendReadREQ(b, p.Type(), p.Tagged, p.MsgID, p.MsgLength, p.SendID, p.ReadIOVCount)
 	b = le.AppendUint64(b, p.SegOffset)
 	b = le.AppendUint64(b, p.RuntLength)
-	if p.Tagged {
-		b = le.AppendUint64(b, p.Tag)
-	}
-	b = p.appendOptions(b)
-	return appendIOV(b, &p.ReadIOV, p.ReadIOVCount)
+	return p.appendReadIOV(b, p.Tagged, p.Tag, &p.ReadIOV, p.ReadIOVCount)
 }
 
 // Parse reads the headers at the start of b; the data is b[n:].
@@ -188,11 +168,7 @@ func (p *RuntReadRTM) Read(v *View) (n int, err error) {
 		RuntLength:   le.Uint64(b[32:]),
 		Tagged:       v.Type.IsTagged(),
 	}
-	if q.Tagged {
-		q.Tag = v.tag()
-	}
-	v.options(&q.Options)
-	if n, err = parseReadIOV(v.Type, b, n, &q.ReadIOV, q.ReadIOVCount); err != nil {
+	if n, err = v.readREQ(n, &q.Options, &q.Tag, &q.ReadIOV, q.ReadIOVCount); err != nil {
 		return 0, err
 	}
 	*p = q
@@ -210,6 +186,37 @@ func (p *RuntReadRTM) fields(l *line) {
 	}
 	p.Options.fields(l)
 	l.iov("read_iov", p.ReadIOV[:p.ReadIOVCount])
+}
+
+// appendReadREQ adds the fields with which LONGREAD and RUNTREAD messages begin.
+func (o *Options) appendReadREQ(b []byte, t Type, tagged bool, msgID uint32, length uint64, sendID, iovCount uint32) []byte {
+	b = appendBase(b, t, o.rtmFlags(tagged))
+	b = le.AppendUint32(b, msgID)
+	b = le.AppendUint64(b, length)
+	b = le.AppendUint32(b, sendID)
+	return le.AppendUint32(b, iovCount)
+}
+
+// appendReadIOV adds the headers with which they end.
+//
+// Preconditions: count <= MaxIOV.
+func (o *Options) appendReadIOV(b []byte, tagged bool, tag uint64, iov *[MaxIOV]RMAIOV, count uint32) []byte {
+	if tagged {
+		b = le.AppendUint64(b, tag)
+	}
+	b = o.appendOptions(b)
+	return appendIOV(b, iov, count)
+}
+
+// readREQ reads the headers with which they end, of which read_iov is at n.
+//
+// Preconditions: v.header has succeeded, and o and tag are zero.
+func (v *View) readREQ(n int, o *Options, tag *uint64, iov *[MaxIOV]RMAIOV, count uint32) (int, error) {
+	if v.Type.IsTagged() {
+		*tag = v.tag()
+	}
+	v.options(o)
+	return parseReadIOV(v.Type, v.b, n, iov, count)
 }
 
 // LongReadRTWLen is the size of LONGREAD_RTW's mandatory header without rma_iov.

@@ -71,8 +71,6 @@ func (v *View) Open(b []byte) error {
 }
 
 // unopened is Open of a packet that is to be dropped, for that reason.
-//
-//go:noinline // it is rare
 func (v *View) unopened(b []byte, err error) error {
 	*v = View{b: b}
 	return err

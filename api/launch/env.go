@@ -37,7 +37,7 @@ const maxSecretFile = 64 << 10
 
 // environment is a Config whose gaps the environment has filled, and the environment.
 type environment struct {
-	Config
+	cfg Config
 	get func(string) string
 }
 
@@ -47,16 +47,16 @@ func (cfg Config) resolve() (*environment, error) {
 	if e.get == nil {
 		e.get = os.Getenv
 	}
-	if e.terminal == nil {
-		e.terminal = onTerminal
+	if e.cfg.terminal == nil {
+		e.cfg.terminal = onTerminal
 	}
-	if e.Logger == nil {
-		e.Logger = slog.Default()
+	if e.cfg.Logger == nil {
+		e.cfg.Logger = slog.Default()
 	}
-	e.fill(&e.Launcher, envLauncher)
-	e.fill(&e.Rendezvous, envRendezvous)
-	e.fill(&e.Job, envJob)
-	e.fill(&e.Fabric.DeviceName, envDevice)
+	e.fill(&e.cfg.Launcher, envLauncher)
+	e.fill(&e.cfg.Rendezvous, envRendezvous)
+	e.fill(&e.cfg.Job, envJob)
+	e.fill(&e.cfg.Fabric.DeviceName, envDevice)
 	for _, read := range []func() error{e.readInsecure, e.readTimeout, e.readAddr, e.readSecret, e.readLocal} {
 		if err := read(); err != nil {
 			return e, err
@@ -75,7 +75,7 @@ func (e *environment) readInsecure() error {
 	switch s := e.get(envInsecure); s {
 	case "", "0", "false":
 	case "1", "true":
-		e.Insecure = true
+		e.cfg.Insecure = true
 	default: // ambiguous variables are an error
 		return bad("%s=%q: 1 or 0", envInsecure, s)
 	}
@@ -83,35 +83,35 @@ func (e *environment) readInsecure() error {
 }
 
 func (e *environment) readTimeout() error {
-	if s := e.get(envTimeout); e.Timeout == 0 && s != "" {
+	if s := e.get(envTimeout); e.cfg.Timeout == 0 && s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil {
 			return bad("%s=%q: want a duration as in 90s or 5m", envTimeout, s)
 		}
-		e.Timeout = d
+		e.cfg.Timeout = d
 	}
-	if e.Timeout == 0 {
-		e.Timeout = DefaultTimeout
+	if e.cfg.Timeout == 0 {
+		e.cfg.Timeout = DefaultTimeout
 	}
-	if e.Timeout < 0 {
-		return bad("timeout %v", e.Timeout)
+	if e.cfg.Timeout < 0 {
+		return bad("timeout %v", e.cfg.Timeout)
 	}
 	return nil
 }
 
 func (e *environment) readAddr() error {
-	if s := e.get(envAddr); !e.Addr.IsValid() && s != "" {
+	if s := e.get(envAddr); !e.cfg.Addr.IsValid() && s != "" {
 		a, err := netip.ParseAddr(s)
 		if err != nil {
 			return bad("%s=%q: want an IP address", envAddr, s)
 		}
-		e.Addr = a
+		e.cfg.Addr = a
 	}
 	return nil
 }
 
 func (e *environment) readSecret() error {
-	if len(e.Secret) > 0 {
+	if len(e.cfg.Secret) > 0 {
 		return nil
 	}
 	text, path := e.get(envSecret), e.get(envSecretFile)
@@ -119,13 +119,13 @@ func (e *environment) readSecret() error {
 	case text != "" && path != "":
 		return bad("both %s and %s are set", envSecret, envSecretFile)
 	case text != "":
-		e.Secret = []byte(text)
+		e.cfg.Secret = []byte(text)
 	case path != "":
 		secret, err := readSecretFile(path)
 		if err != nil {
 			return bad("%s: %w", envSecretFile, err)
 		}
-		e.Secret = secret
+		e.cfg.Secret = secret
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func readSecretFile(path string) ([]byte, error) {
 }
 
 func (e *environment) readLocal() error {
-	if e.LocalSize != 0 {
+	if e.cfg.LocalSize != 0 {
 		return nil
 	}
 	n, ok, err := e.number(envLocalSize, 1, MaxSize)
@@ -163,7 +163,7 @@ func (e *environment) readLocal() error {
 	if err != nil {
 		return err
 	}
-	e.LocalRank, e.LocalSize = r, n
+	e.cfg.LocalRank, e.cfg.LocalSize = r, n
 	return nil
 }
 
@@ -244,7 +244,7 @@ func (e *environment) find() (*place, error) {
 	var names []string
 	for _, l := range launchers {
 		names = append(names, l.name)
-		if e.Launcher != "" && e.Launcher != l.name {
+		if e.cfg.Launcher != "" && e.cfg.Launcher != l.name {
 			continue
 		}
 		p, err := l.find(e)
@@ -255,28 +255,28 @@ func (e *environment) find() (*place, error) {
 			return p, e.agree(p, l.name)
 		}
 	}
-	if e.Launcher != "" {
-		return nil, bad("launcher %q: there is no trace of it, or no such launcher; those known: %s", e.Launcher, strings.Join(names, ", "))
+	if e.cfg.Launcher != "" {
+		return nil, bad("launcher %q: there is no trace of it, or no such launcher; those known: %s", e.cfg.Launcher, strings.Join(names, ", "))
 	}
 	return nil, nil // not reached: findNothing finds
 }
 
 // agree fills in and checks what the environment may say besides.
 func (e *environment) agree(p *place, name string) error {
-	if name == aloneName && e.Launcher == name { // inherited variables are ignored
+	if name == aloneName && e.cfg.Launcher == name { // inherited variables are ignored
 		return nil
 	}
-	if e.LocalSize > 0 {
-		if e.LocalRank < 0 || e.LocalRank >= e.LocalSize {
-			return bad("local rank %d of %d", e.LocalRank, e.LocalSize)
+	if e.cfg.LocalSize > 0 {
+		if e.cfg.LocalRank < 0 || e.cfg.LocalRank >= e.cfg.LocalSize {
+			return bad("local rank %d of %d", e.cfg.LocalRank, e.cfg.LocalSize)
 		}
-		if p.size > 0 && e.LocalSize > p.size {
-			return bad("%d ranks on this host, but %s says that there are %d in all", e.LocalSize, p.launcher, p.size)
+		if p.size > 0 && e.cfg.LocalSize > p.size {
+			return bad("%d ranks on this host, but %s says that there are %d in all", e.cfg.LocalSize, p.launcher, p.size)
 		}
-		p.localRank, p.localSize = e.LocalRank, e.LocalSize
+		p.localRank, p.localSize = e.cfg.LocalRank, e.cfg.LocalSize
 	}
-	if e.Job == "" {
-		e.Job = p.job
+	if e.cfg.Job == "" {
+		e.cfg.Job = p.job
 	}
 	if name == "explicit" || p.size == 0 { // with PMI_PORT it is known later
 		return nil
@@ -320,36 +320,36 @@ const defaultDevice = "auto"
 
 // device fills in the device's settings that the caller has left out.
 func (e *environment) device(j *Job) {
-	f := &e.Fabric
+	f := &e.cfg.Fabric
 	if f.Logger == nil {
-		f.Logger = e.Logger
+		f.Logger = e.cfg.Logger
 		if j.LocalRank > 0 { // one per host is sufficient
-			f.Logger = slog.New(warnings{e.Logger.Handler()})
+			f.Logger = slog.New(warnings{e.cfg.Logger.Handler()})
 		}
 	}
 	if f.DeviceName == "" {
 		f.DeviceName = defaultDevice
 	}
 	if f.TCP.TLS == nil && len(f.TCP.Secret) == 0 {
-		f.TCP.Secret = e.Secret
+		f.TCP.Secret = e.cfg.Secret
 	}
-	f.TCP.Insecure = f.TCP.Insecure || e.Insecure
+	f.TCP.Insecure = f.TCP.Insecure || e.cfg.Insecure
 	if f.TCP.Addr.IsValid() {
 		return
 	}
-	f.TCP.Addr = e.Addr
+	f.TCP.Addr = e.cfg.Addr
 	// The way to the rendezvous is one that the others have, too, unless it is only this
 	// host's name for itself. Otherwise the device chooses: loopback, or with a secret
 	// (or leave to do without) an address of an interface.
 	here := j.at.Local()
-	if !e.Addr.IsValid() && here.IsValid() && !here.IsLinkLocalUnicast() && (!here.IsLoopback() || j.hosts == 1) {
+	if !e.cfg.Addr.IsValid() && here.IsValid() && !here.IsLinkLocalUnicast() && (!here.IsLoopback() || j.hosts == 1) {
 		f.TCP.Addr = here
 	}
 }
 
 // hint suggests a remedy if a rank cannot be reached.
 func (e *environment) hint(j *Job) string {
-	if j.hosts > 1 && len(e.Fabric.TCP.Secret) == 0 && e.Fabric.TCP.TLS == nil && !e.Fabric.TCP.Insecure {
+	if j.hosts > 1 && len(e.cfg.Fabric.TCP.Secret) == 0 && e.cfg.Fabric.TCP.TLS == nil && !e.cfg.Fabric.TCP.Insecure {
 		return fmt.Sprintf(" (the ranks are on %d hosts, and there is neither a job secret, %s or %s, nor %s=1)",
 			j.hosts, envSecret, envSecretFile, envInsecure)
 	}

@@ -133,7 +133,7 @@ func TestSlurmClusters(t *testing.T) {
 		require.NoError(t, err)
 		_, err = e.find()
 		require.NoError(t, err)
-		names[e.Job] = true
+		names[e.cfg.Job] = true
 	}
 	assert.Len(t, names, 3)
 	assert.Contains(t, names, "slurm-a-42.3")
@@ -151,9 +151,9 @@ func TestConfigFirst(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "explicit configuration, rendezvous at a:1", p.launcher)
 	assert.Equal(t, []int{1, 2, 1, 2}, []int{p.rank, p.size, p.localRank, p.localSize})
-	assert.Equal(t, "mine", string(e.Secret))
-	assert.Equal(t, time.Second, e.Timeout)
-	assert.Equal(t, netip.MustParseAddr("10.0.0.1"), e.Addr)
+	assert.Equal(t, "mine", string(e.cfg.Secret))
+	assert.Equal(t, time.Second, e.cfg.Timeout)
+	assert.Equal(t, netip.MustParseAddr("10.0.0.1"), e.cfg.Addr)
 	for _, bad := range []Config{{Size: -1}, {Size: MaxSize + 1}, {Size: 2, Rank: 2}, {Size: 2, Rank: -1}, {Size: 2}, {Timeout: -1}} {
 		bad.getenv = with("")
 		e, err := bad.resolve()
@@ -173,7 +173,7 @@ func TestSecretFile(t *testing.T) {
 	}
 	e, err := Config{getenv: with("EFACTOR_JOB_SECRET_FILE=" + write("good", "a secret \r\n"))}.resolve()
 	require.NoError(t, err)
-	assert.Equal(t, "a secret ", string(e.Secret))
+	assert.Equal(t, "a secret ", string(e.cfg.Secret))
 	for _, path := range []string{write("empty", "\n"), write("huge", strings.Repeat("a", maxSecretFile+1)), dir} {
 		_, err := Config{getenv: with("EFACTOR_JOB_SECRET_FILE=" + path)}.resolve()
 		assert.ErrorIs(t, err, ErrConfig, path)
@@ -252,13 +252,13 @@ func TestDevice(t *testing.T) {
 		e, err := Config{getenv: with(c.vars), Logger: slog.New(slog.DiscardHandler)}.resolve()
 		require.NoError(t, err)
 		e.device(&Job{at: here{addr: c.local}, hosts: c.hosts})
-		assert.Equal(t, c.addr, e.Fabric.TCP.Addr.String(), "%+v", c)
-		assert.Equal(t, "auto", e.Fabric.DeviceName)
+		assert.Equal(t, c.addr, e.cfg.Fabric.TCP.Addr.String(), "%+v", c)
+		assert.Equal(t, "auto", e.cfg.Fabric.DeviceName)
 	}
 	e, err := Config{getenv: with("EFACTOR_JOB_SECRET=s EFACTOR_INSECURE=1 EFACTOR_DEVICE=tcp")}.resolve()
 	require.NoError(t, err)
 	e.device(&Job{at: alone{}, hosts: 2, LocalRank: 1})
-	assert.Equal(t, []any{"s", true, "tcp"}, []any{string(e.Fabric.TCP.Secret), e.Fabric.TCP.Insecure, e.Fabric.DeviceName})
+	assert.Equal(t, []any{"s", true, "tcp"}, []any{string(e.cfg.Fabric.TCP.Secret), e.cfg.Fabric.TCP.Insecure, e.cfg.Fabric.DeviceName})
 	assert.Empty(t, e.hint(&Job{hosts: 2}))
 	none, err := Config{getenv: with("")}.resolve()
 	require.NoError(t, err)

@@ -45,7 +45,7 @@ func Join(ctx context.Context, cfg Config) (_ *Job, err error) {
 		e.breakOff(ctx)
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
 	return e.meet(ctx)
 }
@@ -55,7 +55,7 @@ func (e *environment) meet(ctx context.Context) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Logger.Debug("launch: found", "launcher", p.launcher)
+	e.cfg.Logger.Debug("launch: found", "launcher", p.launcher)
 	at, err := p.join(ctx, e, p)
 	if err != nil {
 		return nil, public(p.launcher, err)
@@ -72,7 +72,7 @@ func (e *environment) meet(ctx context.Context) (*Job, error) {
 	if j.Rank == 0 {
 		level = slog.LevelInfo
 	}
-	e.Logger.Log(ctx, level, "launch: all ranks have met", "launcher", j.Launcher, "rank", j.Rank, "size", j.Size,
+	e.cfg.Logger.Log(ctx, level, "launch: all ranks have met", "launcher", j.Launcher, "rank", j.Rank, "size", j.Size,
 		"local rank", j.LocalRank, "local size", j.LocalSize)
 	return j, nil
 }
@@ -205,10 +205,10 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // joinRendezvous meets the others where rank 0 is.
 func joinRendezvous(ctx context.Context, e *environment, p *place, addr string) (carrier, error) {
 	cfg := rendezvous.Config{
-		Rank: p.rank, Size: p.size, Job: e.Job, Addr: addr, Insecure: e.Insecure, Logger: e.Logger,
+		Rank: p.rank, Size: p.size, Job: e.cfg.Job, Addr: addr, Insecure: e.cfg.Insecure, Logger: e.cfg.Logger,
 	}
-	if len(e.Secret) > 0 {
-		a, err := jobcert.FromSecret(e.Secret)
+	if len(e.cfg.Secret) > 0 {
+		a, err := jobcert.FromSecret(e.cfg.Secret)
 		if err != nil {
 			return nil, bad("job secret: %w", err)
 		}

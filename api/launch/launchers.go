@@ -15,15 +15,15 @@ import (
 // findExplicit: the caller says it all.
 func (e *environment) findExplicit() (*place, error) {
 	switch {
-	case e.Size == 0:
+	case e.cfg.Size == 0:
 		return nil, nil
-	case e.Size < 0 || e.Size > MaxSize:
-		return nil, bad("%d ranks, 1 to %d", e.Size, MaxSize)
-	case e.Rank < 0 || e.Rank >= e.Size:
-		return nil, bad("rank %d of %d", e.Rank, e.Size)
+	case e.cfg.Size < 0 || e.cfg.Size > MaxSize:
+		return nil, bad("%d ranks, 1 to %d", e.cfg.Size, MaxSize)
+	case e.cfg.Rank < 0 || e.cfg.Rank >= e.cfg.Size:
+		return nil, bad("rank %d of %d", e.cfg.Rank, e.cfg.Size)
 	}
-	p := &place{launcher: "explicit configuration", rank: e.Rank, size: e.Size}
-	return p, e.meetAt(p, e.Rendezvous, "Config.Rendezvous (or "+envRendezvous+")")
+	p := &place{launcher: "explicit configuration", rank: e.cfg.Rank, size: e.cfg.Size}
+	return p, e.meetAt(p, e.cfg.Rendezvous, "Config.Rendezvous (or "+envRendezvous+")")
 }
 
 // findOwn: the variables of this package.
@@ -36,7 +36,7 @@ func (e *environment) findOwn() (*place, error) {
 		return nil, err
 	}
 	p := &place{launcher: "env: EFACTOR_ variables", rank: rank, size: size}
-	if err := e.meetAt(p, e.Rendezvous, envRendezvous); err != nil {
+	if err := e.meetAt(p, e.cfg.Rendezvous, envRendezvous); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -126,7 +126,7 @@ func (e *environment) torchrun(name string) (*place, error) {
 	if id := e.get("TORCHELASTIC_RUN_ID"); id != "" { // the agent starts anew after a failure
 		p.job = "torchrun-" + clip(id) + "-" + clip(e.get("TORCHELASTIC_RESTART_COUNT"))
 	}
-	addr := e.Rendezvous
+	addr := e.cfg.Rendezvous
 	if addr == "" && size > 1 {
 		if addr, err = e.torchrunRendezvous(); err != nil {
 			return nil, err
@@ -166,7 +166,7 @@ func (e *environment) findKubernetes() (*place, error) {
 		return nil, bad("kubernetes: an indexed Job does not tell its completions: %w", err)
 	}
 	p := &place{launcher: "kubernetes: indexed Job", rank: rank, size: size}
-	addr := e.Rendezvous
+	addr := e.cfg.Rendezvous
 	if addr != "" && !strings.Contains(addr, ":") {
 		addr = net.JoinHostPort(addr, strconv.Itoa(kubernetesPort))
 	}
@@ -196,7 +196,7 @@ func (e *environment) findOpenMPI() (*place, error) {
 			break
 		}
 	}
-	addr := e.Rendezvous
+	addr := e.cfg.Rendezvous
 	if addr == "" && p.localSize == p.size && p.job != "" { // all on this host
 		addr = net.JoinHostPort("127.0.0.1", itoa(portOf(p.job)))
 	}
@@ -223,7 +223,7 @@ func (e *environment) findSlurm() (*place, error) {
 	id := e.get("SLURM_JOB_ID") + "." + step
 	job := "slurm-" + clip(e.get("SLURM_CLUSTER_NAME")) + "-" + id // clusters may share a host, and all count from 1
 	p := &place{launcher: "slurm: step " + id, rank: rank, size: size, job: job}
-	addr := e.Rendezvous
+	addr := e.cfg.Rendezvous
 	if addr == "" && size > 1 {
 		if addr, err = e.slurmRendezvous(p.job); err != nil {
 			return nil, err
@@ -267,7 +267,7 @@ const firstSpecialStep = 0xfffffff0
 // that the variables describe, and not as a task of it. Then Slurm is ignored, or there
 // is an error if the step has other tasks: it is unknown whether they will call Init.
 func (e *environment) slurmByHand(launcher, sizeName string) (skip bool, err error) {
-	if e.Launcher == launcher {
+	if e.cfg.Launcher == launcher {
 		return false, nil // the user has set the launcher
 	}
 	step := e.get("SLURM_STEP_ID")
@@ -276,7 +276,7 @@ func (e *environment) slurmByHand(launcher, sizeName string) (skip bool, err err
 	}
 	// srun --pty is the only way by which a task has a terminal. Its variables go on to
 	// steps that are started from there, whose tasks have none.
-	if e.get("SLURM_PTY_PORT") == "" || e.get("SLURM_TASK_PID") == strconv.Itoa(os.Getpid()) || !e.terminal() {
+	if e.get("SLURM_PTY_PORT") == "" || e.get("SLURM_TASK_PID") == strconv.Itoa(os.Getpid()) || !e.cfg.terminal() {
 		return false, nil
 	}
 	size, err := e.needed(sizeName, 1, MaxSize)

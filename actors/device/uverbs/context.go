@@ -372,3 +372,13 @@ func roundUp(n int) int {
 	}
 	return p
 }
+
+func (c *context) modify(m *abi.ModifyQP) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cmd.write(abi.CmdModifyQP, m.Append(nil))
+	if err := c.cmd.run(c.file); err != nil {
+		return fmt.Errorf("uverbs: queue pair to %v: %w", m.State, err)
+	}
+	return nil
+}

@@ -198,7 +198,7 @@ func (b *Board) result(f frame, number uint32) error {
 		}
 		b.failed = why
 		if b.server != nil {
-			b.server.tellAll()
+			b.server.hub.tellAll()
 		}
 		return why
 	}
@@ -269,7 +269,7 @@ func (b *Board) Abort(text string) {
 		f := board.Failed(b.cfg.Rank, board.GivenUp, "rank %d gave up: %s", b.cfg.Rank, text)
 		b.failed = f
 		if b.server != nil {
-			b.server.fail(f)
+			b.server.hub.fail(f)
 		} else {
 			_, _ = b.send(context.Background(), abortFrame(f)) // else they hear of the end
 		}

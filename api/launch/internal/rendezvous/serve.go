@@ -16,7 +16,7 @@ import (
 
 // server accepts connections for a hub.
 type server struct {
-	*hub
+	hub   *hub
 	l     net.Listener
 	conns sync.WaitGroup // and the acceptor
 
@@ -45,7 +45,7 @@ func (s *server) accept() {
 			return
 		}
 		if err != nil { // out of descriptors, or the caller has gone: both pass
-			s.complain("launch: accept", "error", err)
+			s.hub.complain("launch: accept", "error", err)
 			full := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 			if full && s.strangers.dropHalf() {
 				continue
@@ -55,10 +55,10 @@ func (s *server) accept() {
 			}
 			continue
 		}
-		s.strangers.add(conn, maxStrangers+s.missing())
+		s.strangers.add(conn, maxStrangers+s.hub.missing())
 		s.conns.Go(func() {
 			if m := s.greet(conn); m != nil {
-				s.attend(m)
+				s.hub.attend(m)
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func (s *server) greet(raw net.Conn) *member {
 	from := raw.RemoteAddr().String()
 	conn, hi, err := s.hear(raw, from)
 	if s.strangers.remove(raw) {
-		s.refuse(from, errCrowded)
+		s.hub.refuse(from, errCrowded)
 		return nil
 	}
 	if err == nil {
@@ -91,15 +91,15 @@ func (s *server) greet(raw net.Conn) *member {
 		m := newMember(int(hi.rank), from, conn)
 		if s.returns(m.rank) {
 			err = errEarly
-		} else if err = s.enter(m); err == nil {
+		} else if err = s.hub.enter(m); err == nil {
 			return m
 		}
-		_ = conn.SetDeadline(clock.Deadline(s.cfg.greet))
+		_ = conn.SetDeadline(clock.Deadline(s.hub.cfg.greet))
 	}
 	if errors.Is(err, errEarly) { // it does nothing wrong
-		s.complain("launch: a rank waits for the next board", "from", from, "reason", err)
+		s.hub.complain("launch: a rank waits for the next board", "from", from, "reason", err)
 	} else {
-		s.refuse(from, refusal(err))
+		s.hub.refuse(from, refusal(err))
 	}
 	s.answer(raw, conn, err)
 	_ = conn.Close()
@@ -109,7 +109,7 @@ func (s *server) greet(raw net.Conn) *member {
 // returns reports whether a rank that connects has taken leave of this board: it is early for
 // the job's next one. Its BYE came by another connection and may be a little behind.
 func (s *server) returns(rank int) bool {
-	was := s.former(rank)
+	was := s.hub.former(rank)
 	if was == nil {
 		return false
 	}
@@ -117,7 +117,7 @@ func (s *server) returns(rank int) bool {
 	defer bound.Stop()
 	select {
 	case <-was.gone:
-		return s.former(rank) != nil // and the job has not failed by that
+		return s.hub.former(rank) != nil // and the job has not failed by that
 	case <-bound.C:
 		return false
 	}
@@ -129,13 +129,13 @@ func (s *server) hear(raw net.Conn, from string) (net.Conn, hello, error) {
 	if t, ok := raw.(*net.TCPConn); ok {
 		_ = t.SetKeepAliveConfig(keepAlive)
 	}
-	if !s.cfg.beyond() && !loopback(from) { // only if the listener was given
+	if !s.hub.cfg.beyond() && !loopback(from) { // only if the listener was given
 		return raw, hello{}, ErrNotLocal
 	}
-	_ = raw.SetDeadline(clock.Deadline(s.cfg.greet))
+	_ = raw.SetDeadline(clock.Deadline(s.hub.cfg.greet))
 	conn := raw
-	if s.cfg.Server != nil {
-		conn = tls.Server(raw, s.cfg.Server)
+	if s.hub.cfg.Server != nil {
+		conn = tls.Server(raw, s.hub.cfg.Server)
 	}
 	hi, err := readHello(conn)
 	return conn, hi, err
@@ -174,7 +174,7 @@ func (s *server) answer(raw, conn net.Conn, err error) {
 	case errors.Is(err, errFrame):
 		_, _ = conn.Write(abortFrame(board.Failed(board.Nobody, board.Mistake, "rank 0 does not understand this process: %v", err)))
 	case errors.Is(err, errOther), errors.Is(err, errEarly):
-		_, _ = conn.Write(newFrame(typeRefused, []byte(s.cfg.Job)))
+		_, _ = conn.Write(newFrame(typeRefused, []byte(s.hub.cfg.Job)))
 	case errors.As(err, &f):
 		_, _ = conn.Write(abortFrame(f))
 	}
@@ -188,21 +188,21 @@ func (s *server) misfit(hi hello, from string) error {
 	switch {
 	case hi.version != version:
 		return board.Failed(board.Nobody, board.Mistake, "a process at %s speaks version %d of the rendezvous, rank 0 version %d: not the same program?", from, hi.version, version)
-	case hi.job != s.cfg.Job:
-		return fmt.Errorf("%w: %q, this is %q", errOther, printable([]byte(hi.job)), s.cfg.Job)
-	case int64(hi.size) != int64(s.cfg.Size):
+	case hi.job != s.hub.cfg.Job:
+		return fmt.Errorf("%w: %q, this is %q", errOther, printable([]byte(hi.job)), s.hub.cfg.Job)
+	case int64(hi.size) != int64(s.hub.cfg.Size):
 		of := board.Nobody // known here
-		if int64(hi.rank) < int64(s.cfg.Size) {
+		if int64(hi.rank) < int64(s.hub.cfg.Size) {
 			of = int(hi.rank)
 		}
-		f = board.Failed(of, board.Mistake, "rank %d at %s says that there are %d ranks, rank 0 that there are %d", hi.rank, from, hi.size, s.cfg.Size)
+		f = board.Failed(of, board.Mistake, "rank %d at %s says that there are %d ranks, rank 0 that there are %d", hi.rank, from, hi.size, s.hub.cfg.Size)
 	case hi.rank >= hi.size:
 		f = board.Failed(board.Nobody, board.Mistake, "a process at %s says that it is rank %d of %d", from, hi.rank, hi.size)
 	default:
 		return nil
 	}
-	if s.cfg.Server != nil {
-		s.fail(f)
+	if s.hub.cfg.Server != nil {
+		s.hub.fail(f)
 	}
 	return f
 }
@@ -219,11 +219,11 @@ func (s *server) found(a net.Addr) {
 // close waits a while for the others to say BYE, and for late ones to get the reason of
 // a failure; then it ends every connection.
 func (s *server) close() {
-	bound := clock.NewTimer(s.cfg.linger)
+	bound := clock.NewTimer(s.hub.cfg.linger)
 	defer bound.Stop()
-	for s.lingers() {
+	for s.hub.lingers() {
 		select {
-		case <-s.changed:
+		case <-s.hub.changed:
 			continue
 		case <-bound.C:
 		}
@@ -236,16 +236,16 @@ func (s *server) close() {
 	_ = s.l.Close()
 	s.dismiss()
 	s.conns.Wait()
-	s.complainOfRest()
+	s.hub.complainOfRest()
 }
 
 // dismiss bounds how long members take their leave.
 func (s *server) dismiss() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
-	for _, m := range s.members {
+	for _, m := range s.hub.members {
 		if m != nil && !m.left() {
-			_ = m.conn.SetReadDeadline(clock.Deadline(s.cfg.linger))
+			_ = m.conn.SetReadDeadline(clock.Deadline(s.hub.cfg.linger))
 		}
 	}
 }
