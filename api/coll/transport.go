@@ -11,6 +11,67 @@ import (
 	"github.com/efactor/efactor/api/efa"
 )
 
+// The tag of a message says all that it is about:
+//
+//	 63  62      52 51          28 27   26         13 12     11            0
+//	+---+----------+--------------+-----+------------+-------+--------------+
+//	| 1 | context  | sequence     | ack | step       | offer | signature    |
+//	+---+----------+--------------+-----+------------+-------+--------------+
+//
+// context is the group, sequence the collective among those called on it; ack
+// answers an offer (see flow). Receives take any message with these: those of one
+// rank arrive in the order in which they were sent, which is that in which they are
+// wanted. step, the message among those of the collective, and signature, a hash of
+// the sender's collective, are compared when it has arrived, so that calls that do
+// not fit together fail instead of waiting for each other. offer says that the
+// message is not the data but where to read it.
+const (
+	tagOurs      = 1 << 63
+	contextShift = 52
+	seqShift     = 28
+	seqMask      = 1<<24 - 1
+	tagAck       = 1 << 27
+	stepShift    = 13
+	stepMask     = 1<<14 - 1
+	tagOffer     = 1 << 12
+	signMask     = 1<<12 - 1
+	tagAgree     = stepMask<<stepShift | signMask
+	tagIgnore    = tagOffer | tagAgree
+
+	maxContexts = 1 << 11
+	rootContext = 0
+
+	// seqRevoke is the sequence of no collective, but of revocations.
+	seqRevoke = seqMask
+)
+
+// tagOf is the tag of a group's collective, without a step.
+func tagOf(id, seq uint64) uint64 {
+	return tagOurs | id<<contextShift | seq%seqRevoke<<seqShift
+}
+
+// revokeTag is the tag of a group's revocations.
+func revokeTag(id uint64) uint64 { return tagOurs | id<<contextShift | seqRevoke<<seqShift }
+
+// spread is odd, and spreads bits to the upper ones.
+const spread = 0x9e3779b97f4a7c15
+
+// sign makes the signature of the values about which all ranks must agree.
+func sign(k kind, algorithm, root, bytes int) uint64 {
+	h := uint64(k)<<16 | uint64(algorithm)<<8
+	h = (h + uint64(root)) * spread
+	h = (h ^ h>>29 ^ uint64(bytes)) * spread
+	return h >> 52
+}
+
+// at is the tag of a step. Steps beyond the field begin anew.
+//
+// n is how long what is sent is, which both sides must agree about, too: where ranks have
+// counts of their own the signature of the collective does not say it.
+func (x *call) at(step, n int) uint64 {
+	return (x.tag | uint64(step)&stepMask<<stepShift) ^ uint64(n)*spread>>52
+}
+
 // The communication of algorithms with other ranks. b has the same length on both
 // sides; zero bytes are a message, too. All calls return when the buffers may be
 // used again.
@@ -34,20 +95,16 @@ func sureOf(ep *efa.Endpoint, limits *efa.Limits) int {
 	return max(sure, limits.MaxInject)
 }
 
+// long reports whether a message of n bytes comes by a flow, or may come as an offer that
+// is longer.
+func (f *family) long(n int) bool { return n > eagerMost || n > f.limits.MaxInject && n < offerMost }
+
 // send sends b to a rank.
 func (x *call) send(to, step int, b []byte) error {
 	if len(b) > x.family.sure || x.tooFar(to, len(b)) {
 		return x.exchange(to, b, -1, nil, step)
 	}
 	return x.eager(to, x.at(step, len(b)), b)
-}
-
-// eager sends a message that is short.
-func (x *call) eager(to int, tag uint64, b []byte) error {
-	if err := x.family.ep.SendTag(x, x.peers[to], tag, b, x.family.how(len(b))); err != nil {
-		return &peerError{to, err}
-	}
-	return nil
 }
 
 // recv fills b with a rank's message.
@@ -63,53 +120,6 @@ func (x *call) recv(from, step int, b []byte) error {
 	return x.whole(from, tag, &m, b)
 }
 
-// long reports whether a message of n bytes comes by a flow, or may come as an offer that
-// is longer.
-func (f *family) long(n int) bool { return n > eagerMost || n > f.limits.MaxInject && n < offerMost }
-
-// whole makes sure that the message that came into b is all of what has to come, and takes
-// it up if it is an offer.
-func (x *call) whole(from int, tag uint64, m *efa.Message, b []byte) error {
-	switch {
-	case m.Tag&tagOffer == 0 && m.N == len(b):
-		return nil
-	case m.Tag&tagOffer == 0 || len(b) <= x.family.limits.MaxInject:
-		return mismatch(from, len(b), m.N)
-	}
-	in := inflow{x: x, from: from, tag: tag, left: len(b)}
-	err := in.offered(b[:m.N])
-	for err == nil && !in.over {
-		_, err = in.next(b[len(b)-in.left:])
-	}
-	return err
-}
-
-// message receives one message, and checks that its sender means what we do.
-func (x *call) message(from int, tag uint64, b []byte) (efa.Message, error) {
-	m, err := x.family.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, b, efa.From(x.peers[from]))
-	if err != nil || (m.Tag^tag)&tagAgree != 0 {
-		return m, x.unfit(from, err)
-	}
-	x.heard(from)
-	return m, nil
-}
-
-// unfit is the error of a receive that failed, or of one that did not and took what
-// was not meant.
-func (x *call) unfit(from int, err error) error {
-	switch {
-	case err == nil:
-		err = fmt.Errorf("%w: it called another collective than %v, or with other arguments or counts", ErrMismatch, x.kind)
-	case errors.Is(err, efa.ErrTruncated):
-		err = fmt.Errorf("%w: %w", ErrMismatch, err)
-	}
-	return &peerError{from, err}
-}
-
-func mismatch(rank, want, got int) error {
-	return &peerError{rank, fmt.Errorf("%w: %d bytes instead of %d", ErrMismatch, got, want)}
-}
-
 // exchange sends sb to one rank and fills rb with another's message. A negative
 // rank means none.
 func (x *call) exchange(to int, sb []byte, from int, rb []byte, step int) error {
@@ -123,28 +133,6 @@ func (x *call) combine(from int, acc, src []byte, lower bool, step int) error {
 		src = acc
 	}
 	return x.exchangeCombine(-1, nil, from, acc, src, lower, step)
-}
-
-// direct reports whether a message may be received into acc, before it is combined
-// with src: then nothing has to be copied.
-func (x *call) direct(acc, src []byte, lower bool) bool {
-	return src != nil && !(x.set.ordered && lower) && !overlap(acc, src)
-}
-
-// merge leaves in acc what came and src make, in the order of their ranks. It may
-// change what came; that may be acc, if it is direct.
-func (x *call) merge(came, acc, src []byte, lower bool) {
-	switch {
-	case same(came, acc):
-		x.op.combine(src, acc)
-		return
-	case x.set.ordered && !lower:
-		x.op.combine(src, came)
-		copy(acc, came)
-		return
-	}
-	move(acc, src)
-	x.op.combine(came, acc)
 }
 
 // exchangeCombine is combine, and sends sb meanwhile, which may be acc. Without src it
@@ -192,6 +180,79 @@ func (x *call) exchangeCombine(to int, sb []byte, from int, rb, src []byte, lowe
 	return nil
 }
 
+// eager sends a message that is short.
+func (x *call) eager(to int, tag uint64, b []byte) error {
+	if err := x.family.ep.SendTag(x, x.peers[to], tag, b, x.family.how(len(b))); err != nil {
+		return &peerError{to, err}
+	}
+	return nil
+}
+
+// whole makes sure that the message that came into b is all of what has to come, and takes
+// it up if it is an offer.
+func (x *call) whole(from int, tag uint64, m *efa.Message, b []byte) error {
+	switch {
+	case m.Tag&tagOffer == 0 && m.N == len(b):
+		return nil
+	case m.Tag&tagOffer == 0 || len(b) <= x.family.limits.MaxInject:
+		return mismatch(from, len(b), m.N)
+	}
+	in := inflow{x: x, from: from, tag: tag, left: len(b)}
+	err := in.offered(b[:m.N])
+	for err == nil && !in.over {
+		_, err = in.next(b[len(b)-in.left:])
+	}
+	return err
+}
+
+// message receives one message, and checks that its sender means what we do.
+func (x *call) message(from int, tag uint64, b []byte) (efa.Message, error) {
+	m, err := x.family.ep.RecvTag(x, efa.Match{Tag: tag, Ignore: tagIgnore}, b, efa.From(x.peers[from]))
+	if err != nil || (m.Tag^tag)&tagAgree != 0 {
+		return m, x.unfit(from, err)
+	}
+	x.heard(from)
+	return m, nil
+}
+
+// unfit is the error of a receive that failed, or of one that did not and took what
+// was not meant.
+func (x *call) unfit(from int, err error) error {
+	switch {
+	case err == nil:
+		err = fmt.Errorf("%w: it called another collective than %v, or with other arguments or counts", ErrMismatch, x.kind)
+	case errors.Is(err, efa.ErrTruncated):
+		err = fmt.Errorf("%w: %w", ErrMismatch, err)
+	}
+	return &peerError{from, err}
+}
+
+func mismatch(rank, want, got int) error {
+	return &peerError{rank, fmt.Errorf("%w: %d bytes instead of %d", ErrMismatch, got, want)}
+}
+
+// direct reports whether a message may be received into acc, before it is combined
+// with src: then nothing has to be copied.
+func (x *call) direct(acc, src []byte, lower bool) bool {
+	return src != nil && !(x.set.ordered && lower) && !overlap(acc, src)
+}
+
+// merge leaves in acc what came and src make, in the order of their ranks. It may
+// change what came; that may be acc, if it is direct.
+func (x *call) merge(came, acc, src []byte, lower bool) {
+	switch {
+	case same(came, acc):
+		x.op.combine(src, acc)
+		return
+	case x.set.ordered && !lower:
+		x.op.combine(src, came)
+		copy(acc, came)
+		return
+	}
+	move(acc, src)
+	x.op.combine(came, acc)
+}
+
 // exchangeLong is exchangeCombine of messages that do not go at once.
 func (x *call) exchangeLong(to int, sb []byte, from int, rb, src []byte, lower bool, step int) error {
 	if src == nil || !overlap(sb, rb) {
@@ -213,67 +274,6 @@ func (x *call) parentSpan() trace.SpanContext {
 		return trace.SpanContext{}
 	}
 	return x.span.SpanContext()
-}
-
-// The tag of a message says all that it is about:
-//
-//	 63  62      52 51          28 27   26         13 12     11            0
-//	+---+----------+--------------+-----+------------+-------+--------------+
-//	| 1 | context  | sequence     | ack | step       | offer | signature    |
-//	+---+----------+--------------+-----+------------+-------+--------------+
-//
-// context is the group, sequence the collective among those called on it; ack
-// answers an offer (see flow). Receives take any message with these: those of one
-// rank arrive in the order in which they were sent, which is that in which they are
-// wanted. step, the message among those of the collective, and signature, a hash of
-// the sender's collective, are compared when it has arrived, so that calls that do
-// not fit together fail instead of waiting for each other. offer says that the
-// message is not the data but where to read it.
-const (
-	tagOurs      = 1 << 63
-	contextShift = 52
-	seqShift     = 28
-	seqMask      = 1<<24 - 1
-	tagAck       = 1 << 27
-	stepShift    = 13
-	stepMask     = 1<<14 - 1
-	tagOffer     = 1 << 12
-	signMask     = 1<<12 - 1
-	tagAgree     = stepMask<<stepShift | signMask
-	tagIgnore    = tagOffer | tagAgree
-
-	maxContexts = 1 << 11
-	rootContext = 0
-
-	// seqRevoke is the sequence of no collective, but of revocations.
-	seqRevoke = seqMask
-)
-
-// tagOf is the tag of a group's collective, without a step.
-func tagOf(id, seq uint64) uint64 {
-	return tagOurs | id<<contextShift | seq%seqRevoke<<seqShift
-}
-
-// revokeTag is the tag of a group's revocations.
-func revokeTag(id uint64) uint64 { return tagOurs | id<<contextShift | seqRevoke<<seqShift }
-
-// at is the tag of a step. Steps beyond the field begin anew.
-//
-// n is how long what is sent is, which both sides must agree about, too: where ranks have
-// counts of their own the signature of the collective does not say it.
-func (x *call) at(step, n int) uint64 {
-	return (x.tag | uint64(step)&stepMask<<stepShift) ^ uint64(n)*spread>>52
-}
-
-// spread is odd, and spreads bits to the upper ones.
-const spread = 0x9e3779b97f4a7c15
-
-// sign makes the signature of the values about which all ranks must agree.
-func sign(k kind, algorithm, root, bytes int) uint64 {
-	h := uint64(k)<<16 | uint64(algorithm)<<8
-	h = (h + uint64(root)) * spread
-	h = (h ^ h>>29 ^ uint64(bytes)) * spread
-	return h >> 52
 }
 
 // A long message is a flow of frames. Its sender chooses what a frame is:

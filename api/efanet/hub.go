@@ -39,7 +39,7 @@ type peer struct {
 	text   string // its address
 	conns  int
 	on     map[*Conn]struct{}    // of these, those that are open
-	mine   uint64                // the epoch that we have told it, see alive.go
+	mine   uint64                // the epoch that we have told it, see hub.watch
 	theirs uint64                // the one that it has told us; 0: none yet
 	failed atomic.Pointer[error] // why nothing reaches it any more
 }

@@ -77,6 +77,36 @@ func (e *environment) meet(ctx context.Context) (*Job, error) {
 	return j, nil
 }
 
+// joinRendezvous meets the others where rank 0 is.
+func joinRendezvous(ctx context.Context, e *environment, p *place, addr string) (carrier, error) {
+	cfg := rendezvous.Config{
+		Rank: p.rank, Size: p.size, Job: e.cfg.Job, Addr: addr, Insecure: e.cfg.Insecure, Logger: e.cfg.Logger,
+	}
+	if len(e.cfg.Secret) > 0 {
+		a, err := jobcert.FromSecret(e.cfg.Secret)
+		if err != nil {
+			return nil, bad("job secret: %w", err)
+		}
+		if cfg.Server, cfg.Client, err = a.Launch(); err != nil {
+			return nil, err
+		}
+	}
+	if p.rank == 0 {
+		var err error
+		if cfg.Listener, err = e.inherited(); err != nil {
+			return nil, err
+		}
+	}
+	b, err := rendezvous.Join(ctx, cfg)
+	if err != nil { // else a nil *Board would be a carrier
+		if cfg.Listener != nil {
+			_ = cfg.Listener.Close() // as a rule it is closed already
+		}
+		return nil, err
+	}
+	return b, nil
+}
+
 // Put puts a value of at most 64 KiB on the board. Others see it after the next Fence; a
 // key is put once, by one rank. Keys are 1 to 32 letters, digits, '.', '-' and '_'.
 func (j *Job) Put(ctx context.Context, key string, value []byte) (err error) {
@@ -202,36 +232,6 @@ func (j *Job) share(ctx context.Context, text string, failed error) ([]string, e
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// joinRendezvous meets the others where rank 0 is.
-func joinRendezvous(ctx context.Context, e *environment, p *place, addr string) (carrier, error) {
-	cfg := rendezvous.Config{
-		Rank: p.rank, Size: p.size, Job: e.cfg.Job, Addr: addr, Insecure: e.cfg.Insecure, Logger: e.cfg.Logger,
-	}
-	if len(e.cfg.Secret) > 0 {
-		a, err := jobcert.FromSecret(e.cfg.Secret)
-		if err != nil {
-			return nil, bad("job secret: %w", err)
-		}
-		if cfg.Server, cfg.Client, err = a.Launch(); err != nil {
-			return nil, err
-		}
-	}
-	if p.rank == 0 {
-		var err error
-		if cfg.Listener, err = e.inherited(); err != nil {
-			return nil, err
-		}
-	}
-	b, err := rendezvous.Join(ctx, cfg)
-	if err != nil { // else a nil *Board would be a carrier
-		if cfg.Listener != nil {
-			_ = cfg.Listener.Close() // as a rule it is closed already
-		}
-		return nil, err
-	}
-	return b, nil
-}
-
 // alone is the board of the only rank.
 type alone map[string][]byte
 
@@ -251,9 +251,12 @@ func (a alone) Get(_ context.Context, key string) ([]byte, bool, error) {
 }
 
 func (alone) Fence(ctx context.Context) error { return ctx.Err() }
-func (alone) Abort(string)                    {}
-func (alone) Close() error                    { return nil }
-func (alone) Local() netip.Addr               { return netip.Addr{} }
+
+func (alone) Abort(string) {}
+
+func (alone) Close() error { return nil }
+
+func (alone) Local() netip.Addr { return netip.Addr{} }
 
 // greetVersion is the version of the ranks' greetings.
 const greetVersion = 1

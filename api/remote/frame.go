@@ -10,7 +10,7 @@ import (
 )
 
 // A frame is one tagged message. Its first byte says what it is, the next eight are a session, most
-// often the receiver's, see connect.go.
+// often the receiver's, see link.ask.
 //
 //	0      1         9
 //	+------+---------+----------+

@@ -10,8 +10,33 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 )
 
-// maxRNRRetry is the number of resends that has no end.
-const maxRNRRetry = 7
+// QP is a queue pair with its completion queue; it implements [device.QP].
+type QP struct {
+	device.QPBase
+	dev    *Device
+	res    *resources
+	number uint16
+	mtu    int
+
+	datagram bool // UD
+
+	sq    sendQueue
+	rq    recvQueue
+	cq    *completionQueue
+	peers peers
+	fds   []int
+
+	armed  bool   // since the last Poll
+	empty  uint16 // polls that found nothing, modulo
+	failed bool   // OpFatal is to be told, or was
+	told   bool   // OpFatal was told
+	status device.Status
+	closed bool
+
+	stale uint64 // completions of queue pairs that are gone
+}
+
+var _ device.QP = (*QP)(nil)
 
 // OpenQP implements device.Device. A device that does not let RNRRetry be set resends for
 // as long as it likes.
@@ -55,6 +80,9 @@ func (d *Device) check(c *device.QPConfig) error {
 	}
 	return nil
 }
+
+// maxRNRRetry is the number of resends that has no end.
+const maxRNRRetry = 7
 
 // geometry is the shape of the rings for the depths in c.
 func (d *Device) geometry(c *device.QPConfig) geometry {
@@ -130,34 +158,6 @@ func (q *QP) build(c *device.QPConfig) error {
 	}
 	return nil
 }
-
-// QP is a queue pair with its completion queue; it implements [device.QP].
-type QP struct {
-	device.QPBase
-	dev    *Device
-	res    *resources
-	number uint16
-	mtu    int
-
-	datagram bool // UD
-
-	sq    sendQueue
-	rq    recvQueue
-	cq    *completionQueue
-	peers peers
-	fds   []int
-
-	armed  bool   // since the last Poll
-	empty  uint16 // polls that found nothing, modulo
-	failed bool   // OpFatal is to be told, or was
-	told   bool   // OpFatal was told
-	status device.Status
-	closed bool
-
-	stale uint64 // completions of queue pairs that are gone
-}
-
-var _ device.QP = (*QP)(nil)
 
 // QPN implements device.QP.
 func (q *QP) QPN() uint16 { return q.number }

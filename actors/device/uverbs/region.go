@@ -15,62 +15,6 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 )
 
-// registration is memory that the device knows.
-type registration struct {
-	handle uint32
-	lkey   uint32
-	rkey   uint32
-}
-
-// rights are the access bits for a: those that the device has no use for, a kernel refuses.
-func (c *context) rights(a device.Access) uint32 {
-	var bits uint32
-	if a&(device.LocalWrite|device.RemoteWrite) != 0 {
-		bits |= abi.AccessLocalWrite
-	}
-	if a&device.RemoteWrite != 0 && c.can(abi.DeviceRDMAWrite) {
-		bits |= abi.AccessRemoteWrite
-	}
-	if a&device.RemoteRead != 0 && c.can(abi.DeviceRDMARead) {
-		bits |= abi.AccessRemoteRead
-	}
-	return bits
-}
-
-// can reports whether the device has an ability, one of abi.Device....
-func (c *context) can(ability uint32) bool { return c.efa.Caps&ability != 0 }
-
-// register pins mem and tells the device of it.
-func (c *context) register(mem []byte, a device.Access) (registration, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := addressOf(mem)
-	in := abi.RegMR{Start: at, Length: uint64(len(mem)), IOVA: at, PD: c.pd, Access: c.rights(a)}
-	var b [abi.RegMRLen]byte // not to be allocated for each message that is registered
-	c.cmd.write(abi.CmdRegMR, in.Append(b[:0]))
-	out := c.cmd.out(abi.InvokeCoreOut, abi.RegMRRespLen)
-	if err := c.cmd.run(c.file); err != nil {
-		return registration{}, registerError(len(mem), err)
-	}
-	var r abi.RegMRResp
-	_ = r.Parse(out)
-	return registration{handle: r.Handle, lkey: r.LKey & abi.LKeyMask, rkey: r.RKey}, nil
-}
-
-func registerError(n int, err error) error {
-	switch {
-	case errors.Is(err, unix.ENOMEM):
-		return fmt.Errorf("%w: %d bytes: %w (more than ulimit -l allows to lock, or too many regions)", device.ErrNoMemory, n, err)
-	case errors.Is(err, unix.EPERM):
-		return fmt.Errorf("%w: %d bytes: %w (ulimit -l is 0)", device.ErrNoMemory, n, err)
-	}
-	return fmt.Errorf("uverbs: register %d bytes: %w", n, err)
-}
-
-func (c *context) deregister(r registration) error {
-	return c.destroy("memory region", abi.ObjectMR, abi.MRDestroy, r.handle, 0)
-}
-
 // region is a memory region of a user; it implements device.MR.
 type region struct {
 	device.MRBase
@@ -130,6 +74,62 @@ func (r *region) open(mem []byte, a device.Access) error {
 	}
 	r.mem, r.addr, r.reg = mem, addressOf(mem), reg
 	return nil
+}
+
+// registration is memory that the device knows.
+type registration struct {
+	handle uint32
+	lkey   uint32
+	rkey   uint32
+}
+
+// rights are the access bits for a: those that the device has no use for, a kernel refuses.
+func (c *context) rights(a device.Access) uint32 {
+	var bits uint32
+	if a&(device.LocalWrite|device.RemoteWrite) != 0 {
+		bits |= abi.AccessLocalWrite
+	}
+	if a&device.RemoteWrite != 0 && c.can(abi.DeviceRDMAWrite) {
+		bits |= abi.AccessRemoteWrite
+	}
+	if a&device.RemoteRead != 0 && c.can(abi.DeviceRDMARead) {
+		bits |= abi.AccessRemoteRead
+	}
+	return bits
+}
+
+// can reports whether the device has an ability, one of abi.Device....
+func (c *context) can(ability uint32) bool { return c.efa.Caps&ability != 0 }
+
+// register pins mem and tells the device of it.
+func (c *context) register(mem []byte, a device.Access) (registration, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := addressOf(mem)
+	in := abi.RegMR{Start: at, Length: uint64(len(mem)), IOVA: at, PD: c.pd, Access: c.rights(a)}
+	var b [abi.RegMRLen]byte // not to be allocated for each message that is registered
+	c.cmd.write(abi.CmdRegMR, in.Append(b[:0]))
+	out := c.cmd.out(abi.InvokeCoreOut, abi.RegMRRespLen)
+	if err := c.cmd.run(c.file); err != nil {
+		return registration{}, registerError(len(mem), err)
+	}
+	var r abi.RegMRResp
+	_ = r.Parse(out)
+	return registration{handle: r.Handle, lkey: r.LKey & abi.LKeyMask, rkey: r.RKey}, nil
+}
+
+func registerError(n int, err error) error {
+	switch {
+	case errors.Is(err, unix.ENOMEM):
+		return fmt.Errorf("%w: %d bytes: %w (more than ulimit -l allows to lock, or too many regions)", device.ErrNoMemory, n, err)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%w: %d bytes: %w (ulimit -l is 0)", device.ErrNoMemory, n, err)
+	}
+	return fmt.Errorf("uverbs: register %d bytes: %w", n, err)
+}
+
+func (c *context) deregister(r registration) error {
+	return c.destroy("memory region", abi.ObjectMR, abi.MRDestroy, r.handle, 0)
 }
 
 // Bytes implements device.MR.
