@@ -44,3 +44,23 @@ func TestSystemMovesOn(t *testing.T) {
 	}
 	require.Greater(t, clock.System.Now(), a)
 }
+
+func TestAlarm(t *testing.T) {
+	rang := make(chan struct{}, 100)
+	a := clock.NewAlarm(func() { rang <- struct{}{} })
+	defer a.Stop()
+	a.Once(time.Hour)
+	a.Once(time.Microsecond) // instead
+	<-rang
+	a.Every(time.Microsecond)
+	for range 5 {
+		<-rang
+	}
+	a.Every(0)
+	for len(rang) > 0 { // one call may still be under way
+		<-rang
+	}
+	a.Once(time.Millisecond)
+	<-rang
+	require.LessOrEqual(t, len(rang), 1)
+}

@@ -70,9 +70,9 @@ func TestOneActorSystem(t *testing.T) {
 	require.NoError(t, err)
 	require.Same(t, a.root.system, b.root.system)
 	require.NoError(t, a.Close())
-	require.NotNil(t, hidden.system)
+	require.NotNil(t, sharedSystem.system)
 	require.NoError(t, b.Close())
-	require.Nil(t, hidden.system)
+	require.Nil(t, sharedSystem.system)
 }
 
 func TestRingGrowsInOrder(t *testing.T) {
