@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // errDenied: the kernel denies access to another process's memory.
@@ -46,27 +44,6 @@ func (d *denials) add(what string, err error) {
 	}
 	d.log.Warn(what, "error", err)
 }
-
-// note logs what was found, the first time that it is.
-func (d *denials) note(what string, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if slices.Contains(d.told, what) {
-		return
-	}
-	d.told = append(d.told, what)
-	hint := ""
-	switch {
-	case errors.Is(err, unix.ENOSYS):
-		hint = " (the kernel, or a sandbox in its place, does not have process_vm_readv)"
-	case errors.Is(err, errDenied):
-		hint = ptraceScope()
-	}
-	d.log.Info(what, "why", fmt.Errorf("%w%s", err, hint))
-}
-
-// errOtherSpace: what the number of a process says there it does not say here.
-var errOtherSpace = errors.New("shm: the process is in another namespace of process numbers, as of another container")
 
 // ptraceScope describes the setting of the Yama security module.
 func ptraceScope() string {

@@ -42,9 +42,6 @@ func Open(cfg Config) (device.Device, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if cfg.AnyReader {
-		letBeRead()
-	}
 	if cfg.Dir == "" {
 		var err error
 		if cfg.Dir, err = defaultDir(defaultParent()); err != nil {
@@ -85,7 +82,7 @@ func (a *attachment) Info() device.Info {
 		Name: "shm:" + a.cfg.Dir, GID: a.folder.gid, MTU: a.cfg.MTU,
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP, MaxMR: maxRegions,
 		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Datagram: true, Foreign: true,
-		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true, Plain: true, Pulse: true, HoldsBack: true,
+		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true, Pulse: true, HoldsBack: true,
 		MinRead: minRead, MinReadWrite: minRead,
 	}
 }
@@ -126,7 +123,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn(), Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, FindsAH: true,
-		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Plain: plain{p}, Pulser: p, Holder: holder{p}, Explainer: &p.mismatch, UserRecv: c.UserRecv,
+		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Pulser: p, Holder: p, Explainer: &p.mismatch, UserRecv: c.UserRecv,
 		Datagram: c.Type == device.UD,
 	})
 	if err != nil {

@@ -2,11 +2,8 @@ package shm
 
 import "github.com/efactor/efactor/actors/device/nic"
 
-// holder holds senders back.
-type holder struct{ *port }
-
 // HoldBack implements nic.Holder: senders look at the flag before they claim a receive.
-func (p holder) HoldBack(from nic.Source, on bool, turn uint32) {
+func (p *port) HoldBack(from nic.Source, on bool, turn uint32) {
 	_ = p.safely(func() {
 		for i := range p.rx.senders {
 			s := &p.rx.senders[i]

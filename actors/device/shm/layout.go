@@ -52,8 +52,6 @@ type header struct {
 	qkey    uint32
 	dom     uint64 // of the device, as its regions have it
 	sealed  sealedAt
-	process processID // the owner; zero if it does not know itself
-	at      uint64    // where the segment begins in its memory
 }
 
 var _ [headerBytes - unsafe.Sizeof(header{})]byte // it fits
@@ -87,9 +85,8 @@ type sender struct {
 
 // The flags of a sender.
 const (
-	bye        uint32 = 1 << iota // its own: it has left in order, its end is not reported as a death
-	heldBack                      // the receiver's: messages from its place in turns on are refused for now
-	readsPlain                    // its own: it can read the memory of the receiver's process
+	bye      uint32 = 1 << iota // its own: it has left in order, its end is not reported as a death
+	heldBack                    // the receiver's: messages from its place in turns on are refused for now
 )
 
 // origin is the GID of the sender at the same place of the sender table, written

@@ -9,9 +9,8 @@ import (
 
 // lent is the owner's own record of its windows, the only one it relies on.
 type lent struct {
-	keys  [maxWindows]uint64 // 0: the place is free
-	draw  nic.Keys           // 32 bits, since EFA's requests, which the emulator carries here, have no more
-	plain uint64             // windows of plain memory that there were
+	keys [maxWindows]uint64 // 0: the place is free
+	draw nic.Keys           // 32 bits, since EFA's requests, which the emulator carries here, have no more
 }
 
 // Lend implements nic.Lender.
@@ -21,11 +20,6 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint64, error) {
 		return 0, device.ErrBadKey
 	}
 	defer r.Release()
-	return newWindow(p, r.RKey(), addr, len(mem))
-}
-
-// newWindow makes a window.
-func newWindow(p *port, region, addr uint64, size int) (uint64, error) {
 	if p.lent == nil {
 		p.lent = new(lent)
 	}
@@ -34,15 +28,11 @@ func newWindow(p *port, region, addr uint64, size int) (uint64, error) {
 		if key == 0 || p.lent.keys[key%maxWindows] != 0 {
 			continue
 		}
-		if region == plainMemory { // no emulator has such keys, so there is room for a generation
-			p.lent.plain++
-			key |= p.lent.plain << 32 &^ (1<<63 | 1<<62) // which are the protocol's
-		}
 		w := &p.rx.windows[key%maxWindows]
 		_ = p.safely(func() { // a queue pair that is cut is found by Poll
-			w.region.Store(region)
+			w.region.Store(r.RKey())
 			w.addr.Store(addr)
-			w.size.Store(uint64(size))
+			w.size.Store(uint64(len(mem)))
 			w.key.Store(key)
 		}, nil)
 		p.lent.keys[key%maxWindows] = key
@@ -77,9 +67,6 @@ func (l *link) grantOf(wr *device.SendWR) (region uint64, g grant) {
 		return wr.RKey, g
 	}
 	region, from, size := w.region.Load(), w.addr.Load(), w.size.Load()
-	if region == plainMemory {
-		from = plainAddr
-	}
 	off := wr.Remote - from
 	if off > size || uint64(len(wr.Payload)) > size-off {
 		return wr.RKey, g

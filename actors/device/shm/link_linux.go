@@ -19,11 +19,6 @@ type link struct {
 	bell int
 	mem  []byte
 
-	of    *proc  // its process, if this one can read plain memory of it
-	at    uint64 // where that has its segment, as the generation gen says
-	gen   uint64
-	entry int // where it was last in our sender table
-
 	broken bool // the memory was cut
 }
 
@@ -182,10 +177,6 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	p.dev.watch.follow(p, l.id, s.fd)
 	s.fd = -1 // the watcher's now
 	p.links.set(qpn, l)
-	plain{p}.try(l, h)
-	if p.links.get(qpn) != l { // it was found to be cut
-		return nil, device.StatusBadDestQPN
-	}
 	return l, device.StatusOK
 }
 
@@ -205,10 +196,6 @@ func (p *port) disconnect(l *link) {
 		return // it was found to be cut, and lost by that
 	}
 	p.links.set(l.id.qpn(), nil)
-	if l.of != nil {
-		l.of.release()
-		l.of = nil
-	}
 	_ = release(l.mem)
 	_ = unix.Close(l.bell)
 }

@@ -35,8 +35,6 @@ type port struct {
 
 	mismatch mismatch
 
-	readsPlain bool // see device.QPConfig
-
 	note      [noteBytes]byte // scratch of RDMA
 	bad       uint64          // places whose words were invalid
 	reclaimed uint64          // claims of dead senders that were taken back
@@ -67,7 +65,7 @@ func (a *attachment) newPort(g geometry, c device.QPConfig) (*port, error) {
 		dev: a, seg: s, self: s.hdr.ident(), gid: a.folder.gid, rx: newReceiver(newRing(s.mem, g)),
 		heard: new([maxSenders]voice), known: make(map[ident]acquaintance),
 		handles: make(map[device.GID]device.AH),
-		timer:   timer, fds: []int{s.bell, timer}, readsPlain: c.ReadsPlain,
+		timer:   timer, fds: []int{s.bell, timer},
 	}
 	p.exposed.some = !s.isSealed()
 	a.watch.add(p)

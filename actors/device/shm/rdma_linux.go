@@ -36,9 +36,6 @@ func (p *port) rdma(wr *device.SendWR) device.Status {
 // carry moves the data of a WRRead or WRWrite.
 func (p *port) carry(wr *device.SendWR, l *link) device.Status {
 	region, g := l.grantOf(wr)
-	if region == plainMemory && g.window != nil {
-		return plain{p}.read(wr, l, &g)
-	}
 	return p.dev.views.carry(wr, region, g)
 }
 

@@ -154,7 +154,7 @@ func (f *folder) createOnce(g geometry, qpn uint16, qkey uint32) (_ *segment, er
 func (s *segment) fill(f *folder, g geometry, gen uint64, qkey uint32) error {
 	s.hdr = header{
 		magic: magic, version: version, gen: gen, gid: f.gid,
-		mtu: uint32(g.mtu), slots: uint32(g.slots), qkey: qkey, dom: f.dom, process: thisProcess(),
+		mtu: uint32(g.mtu), slots: uint32(g.slots), qkey: qkey, dom: f.dom,
 	}
 	size := headerBytes
 	if !f.files {
@@ -173,7 +173,6 @@ func (s *segment) fill(f *folder, g geometry, gen uint64, qkey uint32) error {
 	if err != nil {
 		return err
 	}
-	s.hdr.at = placeOf(s.mem)
 	s.copyHeader()
 	s.bell, err = f.makeBell(gen)
 	return err

@@ -10,23 +10,16 @@ import (
 // low bits of its key name, so keys are drawn until that place is free.
 const maxWindows = 1 << 10
 
-// windowEntry is an entry of a segment's table of windows: bytes of a region, or of the owner's
-// memory elsewhere, that may be read by a key of their own, through this queue pair. The owner
+// windowEntry is an entry of a segment's table of windows: bytes of a region that
+// may be read by a key of their own, through this queue pair. The owner
 // writes the key last, and takes it out first; a reader that finds it unchanged after its copy
 // has read what was lent.
 type windowEntry struct {
 	key    atomic.Uint64 // 0: there is none
-	region atomic.Uint64 // the key of the region, or plainMemory
-	addr   atomic.Uint64 // remote address of the first byte; of plain memory its place in the owner's
+	region atomic.Uint64 // the key of the region
+	addr   atomic.Uint64 // remote address of the first byte
 	size   atomic.Uint64
 }
-
-const (
-	// plainMemory stands in a window for the region of memory that is in none, which no key is.
-	plainMemory = 1 << 63
-	// plainAddr is what requests call the first byte of such memory.
-	plainAddr = 1 << 12
-)
 
 // grant is why an RDMA request may use a region.
 type grant struct {
