@@ -272,7 +272,7 @@ func TestOtherNamespace(t *testing.T) {
 	c = newCutter(t, false)
 	v.process = startWith(t, attr, "cut", c.dir, false)
 	require.Equal(t, device.StatusBadDestQPN, c.do(device.SendWR{QPN: v.qpn, Payload: []byte("hello")}))
-	s, err := c.d.(*attachment).folder.find(segmentName(v.qpn))
+	s, err := c.d.(*attachment).directory.find(segmentName(v.qpn))
 	require.NoError(t, err)
 	defer s.close()
 	require.NotEqual(t, c.d.Info().GID, s.hdr.gid)

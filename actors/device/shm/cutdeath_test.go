@@ -43,12 +43,12 @@ func TestCutIsClosedOnce(t *testing.T) {
 	number, err := unix.FcntlInt(uintptr(pipe[1]), unix.F_DUPFD_CLOEXEC, 500)
 	require.NoError(t, err)
 	require.NoError(t, unix.Close(pipe[1]))
-	require.NoError(t, unix.Close(l.bell))
-	l.bell = number
+	require.NoError(t, unix.Close(l.doorbell))
+	l.doorbell = number
 
 	require.True(t, cut(filepath.Join(c.dir, segmentName(v.qpn))))
 	done := make(chan struct{})
-	p.news.mu.Lock() // which stops it when the bell is closed
+	p.deaths.mu.Lock() // which stops it when the doorbell is closed
 	go func() {
 		defer close(done)
 		p.disconnect(l)
@@ -58,7 +58,7 @@ func TestCutIsClosedOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.NoError(t, unix.Dup3(pipe[0], number, unix.O_CLOEXEC))
-	p.news.mu.Unlock()
+	p.deaths.mu.Unlock()
 	<-done
 	_, err = unix.FcntlInt(uintptr(number), unix.F_GETFD, 0)
 	require.NoError(t, err, "closed twice")

@@ -20,7 +20,7 @@ func TestCutOwnMemory(t *testing.T) {
 	mr, err := c.d.Alloc(100_000, device.LocalWrite)
 	require.NoError(t, err)
 	require.True(t, cut(filepath.Join(c.dir, regionName(mr.RKey()))))
-	theirs := (*c.d.(*attachment).views.byKey.Load())[v.key]
+	theirs := (*c.d.(*attachment).mappings.byKey.Load())[v.key]
 	for _, kind := range []device.WR{device.WRRead, device.WRWrite} {
 		wr := v.rdma(kind)
 		wr.AH, wr.QKey, wr.Payload = c.ah, testQKey, mr.Bytes()

@@ -160,7 +160,7 @@ func TestForeignLeaks(t *testing.T) {
 			require.NotContains(t, names(t, c.dir), regionName(c.mr.RKey()))
 		}
 		c.devA().watch.look()
-		require.Zero(t, c.devA().views.size())
+		require.Zero(t, c.devA().mappings.size())
 	}
 	turn(20)
 	files, mappings := countFiles(t), countMappings(t)
@@ -175,11 +175,11 @@ func TestForeignLeaks(t *testing.T) {
 		c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
 		keep = append(keep, c.mr)
 	}
-	require.Equal(t, 50, c.devA().views.size())
+	require.Equal(t, 50, c.devA().mappings.size())
 	require.Equal(t, pidfds+1, countPidfds(t))
-	require.Len(t, c.devA().views.procs, 1)
+	require.Len(t, c.devA().mappings.procs, 1)
 
-	// When the process ends, each view goes as it is met, and the descriptor with
+	// When the process ends, each mapping goes as it is met, and the descriptor with
 	// the last.
 	v.end()
 	for _, mr := range keep {
@@ -188,14 +188,14 @@ func TestForeignLeaks(t *testing.T) {
 			c.ends(c.wr(device.WRRead, local[:10], 0), device.StatusBadAddress)
 		}
 	}
-	require.Zero(t, c.devA().views.size())
+	require.Zero(t, c.devA().mappings.size())
 	require.Equal(t, pidfds-1, countPidfds(t), "os/exec had one, too")
 	other := startProgram(t, size, "open")
 	c.register(other, size, remoteAll)
 	c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
-	require.Len(t, c.devA().views.procs, 1, "the other is forgotten")
+	require.Len(t, c.devA().mappings.procs, 1, "the other is forgotten")
 	c.devA().watch.look()
-	require.Equal(t, 1, c.devA().views.size())
+	require.Equal(t, 1, c.devA().mappings.size())
 	require.Zero(t, c.devA().Stats().Denied)
 }
 
@@ -212,7 +212,7 @@ func TestForeignFile(t *testing.T) {
 	require.Equal(t, pattern(5000), local)
 	c.ends(c.wr(device.WRWrite, local, 0), device.StatusBadAddress)
 	c.ends(c.wr(device.WRRead, local[:2], 4999), device.StatusBadAddress)
-	hdr := (*c.devA().views.byKey.Load())[c.mr.RKey()].hdr
+	hdr := (*c.devA().mappings.byKey.Load())[c.mr.RKey()].hdr
 	start, err := startOf(v.pid())
 	require.NoError(t, err)
 	require.Equal(t, processID{pid: uint32(v.pid()), start: start, space: pidSpace()}, hdr.process)
@@ -254,7 +254,7 @@ func TestKillRegistrar(t *testing.T) {
 		for range orphanRounds + 1 {
 			portBehind(q).dev.watch.look()
 		}
-		require.Zero(t, portBehind(q).dev.views.size())
+		require.Zero(t, portBehind(q).dev.mappings.size())
 		require.Len(t, names(t, dir), 2, "our own")
 	}
 	require.Equal(t, pattern(size), v.peek(t, size))
@@ -445,13 +445,13 @@ func TestForeignCloseWaits(t *testing.T) {
 			c.devB().foreignWait = 5 * time.Millisecond
 		}
 		c.register(v, 100, remoteAll)
-		view, _, err := c.devA().views.hold(c.mr.RKey())
+		mapping, _, err := c.devA().mappings.get(c.mr.RKey())
 		require.NoError(t, err)
-		ctl := view.control()
-		ctl.enter()
+		ctl := mapping.control()
+		ctl.addLease()
 		closed := make(chan error)
 		go func() { closed <- c.mr.Close() }()
-		for ctl.holds() {
+		for ctl.open() {
 			runtime.Gosched()
 		}
 		if ends {
@@ -463,11 +463,11 @@ func TestForeignCloseWaits(t *testing.T) {
 				default:
 				}
 			}
-			ctl.leave()
+			ctl.dropLease()
 		}
 		require.NoError(t, <-closed)
 		require.Equal(t, !ends, c.devB().Stats().Abandoned == 1)
-		view.release()
+		mapping.release()
 	}
 }
 
@@ -488,7 +488,7 @@ func TestForeignGarbage(t *testing.T) {
 	files := countFiles(t)
 	for at := range int(unsafe.Sizeof(regionHeader{})) {
 		for _, flip := range []byte{1, 0x80, 0xff} {
-			c.devA().views.clear()
+			c.devA().mappings.clear()
 			page[at] ^= flip
 			wr := c.wr(device.WRRead, local, 0)
 			st := statusOf(t, c.a, wr)
@@ -506,10 +506,10 @@ func TestForeignGarbage(t *testing.T) {
 		"another of the name": func() { h.process.start++ },
 		"another host's":      func() { h.process.space++ },
 	} {
-		c.devA().views.clear()
+		c.devA().mappings.clear()
 		spoil()
 		c.ends(c.wr(device.WRRead, local, 0), device.StatusBadAddress)
-		require.Zero(t, c.devA().views.size(), name)
+		require.Zero(t, c.devA().mappings.size(), name)
 		copy(page, good)
 	}
 	settles(t, files+2, countFiles, "files; the runtime may open one")

@@ -31,7 +31,7 @@ func TestGarbage(t *testing.T) {
 			case 1:
 				ring.ctl.posted.Store(rng.Uint64())
 			case 2:
-				ring.ctl.bell.Store(uint32(rng.IntN(6)))
+				ring.ctl.state.Store(uint32(rng.IntN(6)))
 			case 3:
 				ring.post(uint64(rng.IntN(ring.cells))).Store(rng.Uint64())
 			case 4:
@@ -39,8 +39,8 @@ func TestGarbage(t *testing.T) {
 				ring.post(uint64(rng.IntN(ring.cells))).Store(uint64(makeWord(k, ring.lap(p.rx.head), 0, uint16(rng.IntN(8)), rng.IntN(2))))
 			case 5:
 				k := kind(rng.IntN(4))
-				marks := word(rng.Uint32()) & (written | withImm)
-				ring.cell[rng.IntN(ring.cells)].word.Store(uint64(marks | makeWord(k, ring.lap(p.rx.head), uint16(rng.IntN(1<<16)), uint16(rng.IntN(8)), rng.IntN(2))))
+				flags := word(rng.Uint32()) & (written | withImm)
+				ring.cell[rng.IntN(ring.cells)].word.Store(uint64(flags | makeWord(k, ring.lap(p.rx.head), uint16(rng.IntN(1<<16)), uint16(rng.IntN(8)), rng.IntN(2))))
 			case 6:
 				ring.senders[rng.IntN(3)].who.Store(rng.Uint64())
 			case 7:
@@ -78,8 +78,8 @@ func TestGarbage(t *testing.T) {
 			}
 		}
 		posts := len(p.rx.later)
-		for i := range p.rx.places {
-			if p.rx.places[i].holds() {
+		for i := range p.rx.own {
+			if p.rx.own[i].hasSlot() {
 				posts++
 			}
 		}
@@ -121,7 +121,7 @@ func TestWakeLost(t *testing.T) {
 	require.True(t, q.Arm())
 	p.dev.watch.look()
 	require.False(t, readable(t, q.FDs()))
-	require.True(t, p.rx.ctl.bell.CompareAndSwap(parked, running))
+	require.True(t, p.rx.ctl.state.CompareAndSwap(parked, running))
 	require.False(t, readable(t, q.FDs()))
 	p.dev.watch.look()
 	require.True(t, readable(t, q.FDs()))

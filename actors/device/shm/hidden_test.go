@@ -103,7 +103,7 @@ func TestMayHide(t *testing.T) {
 // TestRootsWithOtherCapabilities: processes of root that cannot open each other's memory do not
 // take each other for processes of one host.
 func TestRootsWithOtherCapabilities(t *testing.T) {
-	f := &folder{}
+	f := &directory{}
 	require.NotEqual(t, f.gidWithin(1, 2, 3), f.gidWithin(1, 2, 4))
 	require.NotEqual(t, f.gidWithin(1, 2, 3), f.gidWithin(1, 3, 3))
 	require.Equal(t, f.gidWithin(1, 2, 3), f.gidWithin(1, 2, 3))

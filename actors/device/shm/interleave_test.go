@@ -176,8 +176,8 @@ func (e *explorer) check(w *tableau) error {
 		}
 	}
 	slots := len(end.free)
-	for _, p := range end.rx.places {
-		if p.holds() {
+	for _, p := range end.rx.own {
+		if p.hasSlot() {
 			slots++
 		}
 	}

@@ -162,8 +162,8 @@ func TestKillSenders(t *testing.T) {
 	}
 	require.Empty(t, port.rx.later)
 	posts := 0
-	for _, p := range port.rx.places {
-		if p.holds() {
+	for _, p := range port.rx.own {
+		if p.hasSlot() {
 			posts++
 		}
 	}
@@ -285,7 +285,7 @@ func TestKillAtStep(t *testing.T) {
 			p := portBehind(q)
 			require.True(t, q.Arm())
 			other := start(t, "stand", dir, at)
-			drain(p.seg.bell) // it rang when it entered, and we slept again
+			drain(p.seg.doorbell) // it rang when it entered, and we slept again
 			p.stirred.Store(true)
 			p.dev.watch.wake()
 			other.kill()

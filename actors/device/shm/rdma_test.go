@@ -99,7 +99,7 @@ func TestReadWrite(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, c.mr.Bytes(), "nothing beside what was written")
-	require.Equal(t, 1, c.devA().views.size())
+	require.Equal(t, 1, c.devA().mappings.size())
 	require.ErrorIs(t, c.a.PostSend(c.wr(device.WRRead, make([]byte, maxRDMA+1), 0)), device.ErrTooLong)
 }
 
@@ -242,7 +242,7 @@ func TestReadOnly(t *testing.T) {
 	require.Equal(t, []string{"rw-s"}, mappingsOf(t, name))
 	c.ends(c.wr(device.WRRead, make([]byte, 10), 0), device.StatusOK)
 	require.ElementsMatch(t, []string{"rw-s", "rw-s", "r--s"}, mappingsOf(t, name), "owner, first page, data")
-	v := (*c.devA().views.byKey.Load())[c.mr.RKey()]
+	v := (*c.devA().mappings.byKey.Load())[c.mr.RKey()]
 	require.ErrorIs(t, unix.Mprotect(v.data, unix.PROT_READ|unix.PROT_WRITE), unix.EACCES)
 
 	c.mr = c.alloc(1000, device.RemoteWrite)

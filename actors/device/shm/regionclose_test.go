@@ -26,14 +26,14 @@ func TestRegionClose(t *testing.T) {
 	require.NoError(t, c.mr.Close())
 	require.NotContains(t, names(t, c.dir), regionName(c.mr.RKey()))
 	require.LessOrEqual(t, blocks(t, f), 1, "the first page, for those who have it mapped")
-	require.Equal(t, 1, c.devA().views.size())
+	require.Equal(t, 1, c.devA().mappings.size())
 	for _, kind := range []device.WR{device.WRRead, device.WRWrite} {
 		wr := c.wr(kind, make([]byte, 6), 0)
 		c.ends(wr, device.StatusBadAddress)
 		wr.AH = ah
 		require.Equal(t, device.StatusBadAddress, statusOf(t, other, wr))
 	}
-	require.Zero(t, c.devA().views.size())
+	require.Zero(t, c.devA().mappings.size())
 	require.Equal(t, make([]byte, size), c.mr.Bytes())
 	c.mr.Bytes()[0] = 1 // wrong, but no reason to crash
 	require.ErrorIs(t, c.mr.Close(), device.ErrClosed)
@@ -42,10 +42,10 @@ func TestRegionClose(t *testing.T) {
 	c.mr = c.alloc(size, remoteAll)
 	c.ends(c.wr(device.WRRead, make([]byte, 6), 0), device.StatusOK)
 	c.devA().watch.look()
-	require.Equal(t, 1, c.devA().views.size())
+	require.Equal(t, 1, c.devA().mappings.size())
 	require.NoError(t, c.mr.Close())
 	c.devA().watch.look()
-	require.Zero(t, c.devA().views.size())
+	require.Zero(t, c.devA().mappings.size())
 }
 
 // A device with regions cannot be closed.
@@ -72,12 +72,12 @@ func TestDeviceCloseWithRegion(t *testing.T) {
 func TestCloseWaits(t *testing.T) {
 	c := newCouple(t, 1000, remoteAll)
 	c.devB().leaseWait = time.Minute
-	v, _, err := c.devA().views.hold(c.mr.RKey())
+	v, _, err := c.devA().mappings.get(c.mr.RKey())
 	require.NoError(t, err)
 	defer v.release()
 	ctl := v.control()
-	ctl.enter()
-	require.True(t, ctl.holds())
+	ctl.addLease()
+	require.True(t, ctl.open())
 	var returned atomic.Bool
 	var wait sync.WaitGroup
 	wait.Go(func() {
@@ -86,7 +86,7 @@ func TestCloseWaits(t *testing.T) {
 		}
 		returned.Store(true)
 	})
-	for ctl.holds() {
+	for ctl.open() {
 		runtime.Gosched()
 	}
 	for range 1000 {
@@ -95,7 +95,7 @@ func TestCloseWaits(t *testing.T) {
 	}
 	v.data[0] = 1 // the owner's memory is still there, though its contents do not matter
 	require.Equal(t, byte(1), c.mr.Bytes()[0])
-	ctl.leave()
+	ctl.dropLease()
 	wait.Wait()
 	require.Zero(t, c.devB().abandoned.Load())
 }
@@ -105,9 +105,9 @@ func TestCloseAbandons(t *testing.T) {
 	const size = 50_000
 	c := newCouple(t, size, remoteAll)
 	copy(c.mr.Bytes(), "old")
-	v, _, err := c.devA().views.hold(c.mr.RKey())
+	v, _, err := c.devA().mappings.get(c.mr.RKey())
 	require.NoError(t, err)
-	v.control().enter()
+	v.control().addLease()
 	f := c.file(c.mr)
 	full := blocks(t, f)
 	require.NoError(t, c.mr.Close())
@@ -117,8 +117,8 @@ func TestCloseAbandons(t *testing.T) {
 	require.Equal(t, make([]byte, size), c.mr.Bytes(), "the owner sees nothing of it")
 	require.Equal(t, full, blocks(t, f))
 	require.NotContains(t, names(t, c.dir), regionName(c.mr.RKey()))
-	require.False(t, v.control().holds())
-	v.control().leave()
+	require.False(t, v.control().open())
+	v.control().dropLease()
 	v.release()
 }
 

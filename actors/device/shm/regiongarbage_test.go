@@ -43,7 +43,7 @@ func TestRegionGarbage(t *testing.T) {
 	refused := 0
 	for i := range 3000 {
 		if i%2 == 0 {
-			c.devA().views.clear()
+			c.devA().mappings.clear()
 		}
 		at := rng.IntN(words)
 		if rng.IntN(2) == 0 {
@@ -90,7 +90,7 @@ func TestForeignRegions(t *testing.T) {
 		st := statusOf(t, c.a, wr)
 		require.True(t, st == device.StatusBadAddress || st == device.StatusQPInternal, "%d: %v", key, st)
 	}
-	require.Zero(t, c.devA().views.size())
+	require.Zero(t, c.devA().mappings.size())
 	for _, name := range []string{"r", "r1", "r00000000", "r0000000x", "R00000001", "r000000001"} {
 		require.False(t, isRegion(name), name)
 	}

@@ -126,7 +126,7 @@ func TestKillOwner(t *testing.T) {
 			w.look()
 		}
 		require.Len(t, names(t, dir), 2, "our own")
-		require.Zero(t, portBehind(q).dev.views.size())
+		require.Zero(t, portBehind(q).dev.mappings.size())
 		require.True(t, statusOf(t, q, wr).Gone())
 	}
 }
@@ -139,12 +139,12 @@ func pull(args []string) error {
 	if err != nil {
 		return err
 	}
-	v, _, err := d.(*attachment).views.hold(key)
+	v, _, err := d.(*attachment).mappings.get(key)
 	if err != nil {
 		return err
 	}
-	v.control().enter()
-	if !v.control().holds() {
+	v.control().addLease()
+	if !v.control().open() {
 		return errNoRegion
 	}
 	say(q.QPN())
@@ -183,7 +183,7 @@ func TestStaleRegions(t *testing.T) {
 	p := startOwner(t, dir, 1000, remoteAll)
 	require.Len(t, names(t, dir), 5)
 	p.kill()
-	_, _, err := portBehind(q).dev.views.hold(p.key)
-	require.Equal(t, device.StatusBadAddress, portBehind(q).dev.views.statusOf(err))
+	_, _, err := portBehind(q).dev.mappings.get(p.key)
+	require.Equal(t, device.StatusBadAddress, portBehind(q).dev.mappings.statusOf(err))
 	require.NotContains(t, names(t, dir), regionName(p.key))
 }

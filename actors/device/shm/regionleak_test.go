@@ -78,7 +78,7 @@ func TestRegionLeaks(t *testing.T) {
 	settles(t, files+2, countFiles, "files; the runtime may open one")
 	settles(t, mappings+100, countMappings, "mappings")
 	const classes = 7 // of lengths that occur
-	require.LessOrEqual(t, len(c.devB().ranges.all), classes*(restFor+7))
+	require.LessOrEqual(t, len(c.devB().ranges.all), classes*(reuseAfter+7))
 	for _, mr := range live {
 		require.NoError(t, mr.Close())
 	}
@@ -87,32 +87,32 @@ func TestRegionLeaks(t *testing.T) {
 // A range rests before it is used again.
 func TestRanges(t *testing.T) {
 	var r ranges
-	first, err := r.take(5000)
+	first, err := r.get(5000)
 	require.NoError(t, err)
 	require.Len(t, first, 8192)
 	require.NoError(t, blank(first))
 	first[0] = 1
-	r.rest(first)
-	for range restFor {
-		mem, err := r.take(8192)
+	r.put(first)
+	for range reuseAfter {
+		mem, err := r.get(8192)
 		require.NoError(t, err)
 		require.NotSame(t, &first[0], &mem[0])
-		defer r.rest(mem)
+		defer r.put(mem)
 	}
 	var rest [][]byte
-	for range restFor {
-		mem, err := r.take(4097)
+	for range reuseAfter {
+		mem, err := r.get(4097)
 		require.NoError(t, err)
 		rest = append(rest, mem)
 	}
 	for _, mem := range rest {
-		r.rest(mem)
+		r.put(mem)
 	}
-	again, err := r.take(8192)
+	again, err := r.get(8192)
 	require.NoError(t, err)
 	require.Same(t, &first[0], &again[0])
 	require.NoError(t, r.close())
-	_, err = r.take(1)
+	_, err = r.get(1)
 	require.ErrorIs(t, err, device.ErrClosed)
 	require.ErrorIs(t, unix.Msync(unsafe.Slice(&again[0], pageBytes), unix.MS_ASYNC), unix.ENOMEM, "unmapped")
 }
@@ -123,7 +123,7 @@ func TestViewsBounded(t *testing.T) {
 	local := make([]byte, 1)
 	first := c.mr
 	var all []device.MR
-	for i := range maxViews + 10 {
+	for i := range maxMappings + 10 {
 		c.mr = c.alloc(1, remoteAll)
 		c.mr.Bytes()[0] = byte(i)
 		c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
@@ -132,8 +132,8 @@ func TestViewsBounded(t *testing.T) {
 		c.mr = first // always the latest
 		c.ends(c.wr(device.WRRead, local, 0), device.StatusOK)
 	}
-	vs := c.devA().views
-	require.Equal(t, maxViews, vs.size())
+	vs := c.devA().mappings
+	require.Equal(t, maxMappings, vs.size())
 	require.Contains(t, *vs.byKey.Load(), first.RKey())
 	require.NotContains(t, *vs.byKey.Load(), all[0].RKey())
 	c.mr = all[0]

@@ -51,7 +51,7 @@ func TestRingModel(t *testing.T) {
 					continue
 				}
 				require.True(t, w.rx.lookNext(&p))
-				require.Equal(t, packet{slot: p.slot, verdict: verdict{makeWord(ready, w.rx.lap(w.rx.head-1), uint16(len(queue[0])), uint16(p.slot), 0), out.self}}, p)
+				require.Equal(t, packet{slot: p.slot, slotState: slotState{makeWord(ready, w.rx.lap(w.rx.head-1), uint16(len(queue[0])), uint16(p.slot), 0), out.self}}, p)
 				require.Equal(t, queue[0], w.rx.slotBytes(int(p.slot))[:p.w.length()])
 				queue, w.free = queue[1:], append(w.free, p.slot)
 			}
@@ -232,8 +232,8 @@ func TestRingGarbage(t *testing.T) {
 		drain()
 	}
 	outstanding := len(w.rx.later)
-	for _, p := range w.rx.places {
-		if p.holds() {
+	for _, p := range w.rx.own {
+		if p.hasSlot() {
 			outstanding++
 		}
 	}

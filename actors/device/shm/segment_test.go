@@ -147,7 +147,7 @@ func TestStaleFiles(t *testing.T) {
 	// One that died before it was complete, and one before it had its number.
 	require.NoError(t, os.WriteFile(filepath.Join(dir, segmentName(9)), []byte("x"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, newName(77)), make([]byte, 5000), 0o600))
-	require.NoError(t, unix.Mkfifo(filepath.Join(dir, bellName(77)), 0o600))
+	require.NoError(t, unix.Mkfifo(filepath.Join(dir, doorbellName(77)), 0o600))
 	d2, err := Open(Config{Dir: dir})
 	require.NoError(t, err)
 	require.Empty(t, names(t, dir))
@@ -159,7 +159,7 @@ func TestStaleFiles(t *testing.T) {
 }
 
 // A file with a copy of another's header, whose lock is free, is removed, and the other one
-// keeps its bell: new senders reach it.
+// keeps its doorbell: new senders reach it.
 func TestCopiedHeader(t *testing.T) {
 	dir := fabricDir(t)
 	victim, _ := mustAttach(t, dir, device.QPConfig{QPN: testQPN})
@@ -240,7 +240,7 @@ func TestComingAndGoing(t *testing.T) {
 					t.Errorf("alloc: %v", err)
 					return
 				}
-				if v, err := d.(*attachment).folder.mapRegion(mr.RKey()); err != nil {
+				if v, err := d.(*attachment).directory.mapRegion(mr.RKey()); err != nil {
 					t.Errorf("own region: %v", err)
 				} else {
 					v.release()
@@ -248,7 +248,7 @@ func TestComingAndGoing(t *testing.T) {
 				q, err := d.OpenQP(device.QPConfig{RQDepth: 4, QPN: uint16(i % 2 * 21)})
 				if err == nil {
 					p := d.(*attachment)
-					s, err := p.folder.find(segmentName(q.QPN()))
+					s, err := p.directory.find(segmentName(q.QPN()))
 					if err != nil || !s.alive() {
 						t.Errorf("own segment: %v", err)
 					} else {

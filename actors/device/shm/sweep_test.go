@@ -18,7 +18,7 @@ func TestNumberBeingSwept(t *testing.T) {
 	d, err := Open(Config{Dir: dir})
 	require.NoError(t, err)
 	defer d.Close()
-	f := d.(*attachment).folder
+	f := d.(*attachment).directory
 	g, err := newGeometry(256, 4)
 	require.NoError(t, err)
 	start(t, "hold", dir, 1).kill()
@@ -49,7 +49,7 @@ func TestNumberBeingSwept(t *testing.T) {
 	})
 }
 
-func mustFind(t *testing.T, f *folder) *segment {
+func mustFind(t *testing.T, f *directory) *segment {
 	s, err := f.find(segmentName(testQPN))
 	require.NoError(t, err)
 	t.Cleanup(s.close)

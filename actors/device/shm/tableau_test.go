@@ -19,17 +19,17 @@ type tableau struct {
 	free    []int32 // slots with the receiver's owner
 	asleep  bool
 	arming  bool // parked, but not looked yet
-	rung    int  // bytes in the bell
+	rung    int  // bytes in the doorbell
 	got     []uint16
 	arms    int // how often the receiver may still go to sleep
 }
 
 // stepper is a sender and the packet it is at.
 type stepper struct {
-	out    outlet
+	out    sender
 	op     sendOp
 	busy   bool
-	ringer bool // must ring the bell
+	ringer bool // must ring the doorbell
 	sent   int
 	todo   int
 	dead   bool
@@ -47,8 +47,8 @@ func newTableau(slots, senders, packets int) *tableau {
 		w.free = append(w.free, int32(i))
 	}
 	for i := range senders {
-		s := stepper{todo: packets, out: outlet{ring: w.rx.ring, self: makeIdent(uint16(i+1), 99)}}
-		s.out.enter(uint32(i), device.GID{byte(i + 1)})
+		s := stepper{todo: packets, out: sender{ring: w.rx.ring, self: makeIdent(uint16(i+1), 99)}}
+		s.out.register(uint32(i), device.GID{byte(i + 1)})
 		s.out.aim(0)
 		w.senders = append(w.senders, s)
 	}
@@ -63,13 +63,13 @@ func (w *tableau) copyTo(to *tableau) {
 	copy(to.mem[:sendersAt+64], w.mem)
 	copy(to.mem[postsAt:], w.mem[postsAt:])
 	r := newRing(to.mem, w.rx.geometry)
-	places, aside := append(to.rx.places[:0], w.rx.places...), append(to.rx.aside[:0], w.rx.aside...)
+	places, aside := append(to.rx.own[:0], w.rx.own...), append(to.rx.aside[:0], w.rx.aside...)
 	mem, senders := to.mem, append(to.senders[:0], w.senders...)
 	later := append(to.rx.later[:0], w.rx.later...)
 	free, got := append(to.free[:0], w.free...), append(to.got[:0], w.got...)
 	*to = *w
 	to.mem, to.senders, to.free, to.got = mem, senders, free, got
-	to.rx.ring, to.rx.places, to.rx.aside, to.rx.later = r, places, aside, later
+	to.rx.ring, to.rx.own, to.rx.aside, to.rx.later = r, places, aside, later
 	to.rx.lay()
 	for i := range to.senders {
 		out := &to.senders[i].out
@@ -106,7 +106,7 @@ func (w *tableau) key() uint64 {
 	for _, l := range w.rx.later {
 		put(uint64(l))
 	}
-	for _, p := range w.rx.places {
+	for _, p := range w.rx.own {
 		put(p.pos, uint64(p.want))
 	}
 	for _, a := range w.rx.aside {
@@ -268,7 +268,7 @@ func (w *tableau) order() error {
 	}
 	for pos := r.head; pos != r.end && int64(r.ctl.tail.Load()-pos) > 0; pos++ {
 		i := pos & r.mask
-		if r.places[i].pos == pos && r.places[i].holds() && r.judge(i, true).w.kind() == posted {
+		if r.own[i].pos == pos && r.own[i].hasSlot() && r.readState(i, true).w.kind() == posted {
 			return fmt.Errorf("the post at %d was skipped, the tail is %d", pos, r.ctl.tail.Load())
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/efactor/efactor/actors/device/nic"
 )
 
-// lent is the owner's own record of its windows, the only one it relies on.
-type lent struct {
+// ownWindows is the owner's own record of its windows, the only one it relies on.
+type ownWindows struct {
 	keys [maxWindows]uint64 // 0: the place is free
 	draw nic.Keys           // 32 bits, since EFA's requests, which the emulator carries here, have no more
 }
@@ -20,12 +20,12 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint64, error) {
 		return 0, device.ErrBadKey
 	}
 	defer r.Release()
-	if p.lent == nil {
-		p.lent = new(lent)
+	if p.windows == nil {
+		p.windows = new(ownWindows)
 	}
 	for range keyTries {
-		key := p.lent.draw.Draw()
-		if key == 0 || p.lent.keys[key%maxWindows] != 0 {
+		key := p.windows.draw.Draw()
+		if key == 0 || p.windows.keys[key%maxWindows] != 0 {
 			continue
 		}
 		w := &p.rx.windows[key%maxWindows]
@@ -35,7 +35,7 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint64, error) {
 			w.size.Store(uint64(len(mem)))
 			w.key.Store(key)
 		}, nil)
-		p.lent.keys[key%maxWindows] = key
+		p.windows.keys[key%maxWindows] = key
 		return key, nil
 	}
 	return 0, fmt.Errorf("%w: no free window", device.ErrNoMemory)
@@ -44,17 +44,19 @@ func (p *port) Lend(lkey uint32, mem []byte) (uint64, error) {
 // Return implements nic.Lender. With the queue pair closed there is nothing to end: its
 // segment is.
 func (p *port) Return(key uint64) {
-	if !p.lent.has(key) {
+	if !p.windows.has(key) {
 		return
 	}
-	p.lent.keys[key%maxWindows] = 0
+	p.windows.keys[key%maxWindows] = 0
 	if p.seg.mem != nil {
 		_ = p.safely(func() { p.rx.windows[key%maxWindows].key.Store(0) }, nil)
 	}
 }
 
 // has reports whether the key is that of a window.
-func (l *lent) has(key uint64) bool { return l != nil && key != 0 && l.keys[key%maxWindows] == key }
+func (l *ownWindows) has(key uint64) bool {
+	return l != nil && key != 0 && l.keys[key%maxWindows] == key
+}
 
 // grantOf finds out which region a request is for.
 func (l *link) grantOf(wr *device.SendWR) (region uint64, g grant) {
