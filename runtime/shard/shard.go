@@ -212,7 +212,7 @@ func (o *owner) free() bool { return o.g.Load() == 0 }
 // acquire makes the calling goroutine the owner if there is none.
 func (o *owner) acquire() bool { return o.g.Load() == 0 && o.g.CompareAndSwap(0, getg()) }
 
-// set makes the calling goroutine the owner of a shard that nobody else can own.
+// set makes the calling goroutine the owner of a shard that no other goroutine can own.
 func (o *owner) set() { o.g.Store(getg()) }
 
 // release ends the ownership. Owner only.

@@ -36,7 +36,7 @@ const (
 // Reset makes the signal ready for another wait. No goroutine may be waiting.
 func (g *Signal) Reset() { g.state.Store(sigUnset) }
 
-// Clear is Reset, without a barrier, of a signal that nobody else knows until it is handed out again.
+// Clear is Reset, without a barrier, of a signal that no other goroutine knows until it is handed out again.
 func (g *Signal) Clear() { sys.StoreRelease(&g.state, sigUnset) }
 
 // IsSet reports whether Set was called since Reset.

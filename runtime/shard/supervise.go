@@ -263,7 +263,7 @@ func (r *restarts) exhausted(child *actor.PID, limit int, within time.Duration, 
 // forget is for an actor that has stopped.
 func (r *restarts) forget(child *actor.PID) { delete(r.times, child) }
 
-// rescue makes a panic that nothing below the turn has rescued the failure of the actor at work: nobody
+// rescue makes a panic that nothing below the turn has rescued the failure of the actor at work: no actor
 // is at work then. A nil reason is none.
 func (s *Shard) rescue(reason any) {
 	if reason != nil {

@@ -24,7 +24,7 @@ import (
 //     a turn, and owns nothing while it sleeps.
 //
 // A goroutine that polls instead of waiting calls Drive. One that has something to do
-// on a shard that nobody owns claims the shard, has one poller do the work, and leaves
+// on a shard without an owner claims the shard, has one poller do the work, and leaves
 // or waits: Claim, then Run and Release, or RunAndWait.
 //
 // A pinned shard that is lent follows the same rules. Its helper is the pinned thread, which

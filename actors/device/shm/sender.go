@@ -98,7 +98,7 @@ func (o *sender) fill(c *cell, w word, wr *device.SendWR, flags word) {
 func (c *cell) publish(w word) { sys.StoreRelease(&c.word, uint64(w)) }
 
 // pass tells others where to look. It is not a release: publishing must come before the look at
-// the doorbell, as parking comes before the receiver's last look at the cells.
+// the receiver's state, as parking comes before the receiver's last look at the cells.
 func (o *sender) pass(pos uint64) {
 	o.aim(pos + 1)
 	o.ctl.tail.Store(pos + 1)

@@ -8,6 +8,10 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
+// Another process can cut a file that we have mapped: touching what is not there any more
+// is a fault (SIGBUS), which would end this process. A guard makes it the end of that
+// mapping's use, and nothing else.
+
 // cutMemory is what a port knows of memory in files, which can be cut: its own, and that of
 // others. As long as there is none, nothing is guarded and nothing costs time.
 type cutMemory struct {
@@ -71,10 +75,6 @@ func (p *port) pollSafely(c []device.Completion) (n int) {
 	c[0] = device.Completion{Op: device.OpFatal, Status: device.StatusQPInternal}
 	return 1
 }
-
-// Another process can cut a file that we have mapped: touching what is not there any more
-// is a fault (SIGBUS), which would end this process. A guard makes it the end of that
-// mapping's use, and nothing else.
 
 // fault is a mapping that has lost its file.
 type fault struct{ addr uintptr }

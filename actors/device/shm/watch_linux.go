@@ -211,7 +211,7 @@ func (w *watcher) sleepIfIdle() {
 }
 
 // idle reports whether no queue pair or region of others is known, and all of our queue pairs
-// sleep. Who enters the sender table of one that sleeps rings, and does nothing else before
+// sleep. A sender that enters the table of one that sleeps rings, and does nothing else before
 // that would need us if it died.
 func (w *watcher) idle() bool {
 	return len(w.peers) == 0 && w.mappings.size() == 0 && w.directory.roundsLeft.Load() == 0 && !w.stirred()

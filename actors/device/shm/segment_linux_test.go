@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -333,4 +334,67 @@ func TestSuccessor(t *testing.T) {
 	require.NoError(t, a.Close())
 	require.NoError(t, mr.Close())
 	require.NoError(t, d.Close())
+}
+
+// A process that is started again at the number of one that was killed gets it also if a third
+// one is removing the dead one's files at that moment.
+func TestNumberBeingSwept(t *testing.T) {
+	dir := fabricDir(t)
+	d, err := Open(Config{Dir: dir})
+	require.NoError(t, err)
+	defer d.Close()
+	f := d.(*attachment).directory
+	g, err := newGeometry(256, 4)
+	require.NoError(t, err)
+	start(t, "hold", dir, 1).kill()
+	third, err := f.find(segmentName(testQPN))
+	require.NoError(t, err)
+	defer third.close()
+	locked, err := trySweep(third.fd)
+	require.NoError(t, err)
+	require.True(t, locked)
+	require.False(t, third.alive())
+	synctest.Test(t, func(t *testing.T) {
+		_, err := f.create(g, testQPN, 1) // the third one does not get on with it
+		require.ErrorIs(t, err, device.ErrQPNInUse)
+		made := make(chan *segment)
+		go func() {
+			s, err := f.create(g, testQPN, 1)
+			if err != nil {
+				t.Error(err)
+			}
+			made <- s
+		}()
+		synctest.Wait()
+		third.close()
+		s := <-made
+		require.True(t, s != nil && lockedByOther(mustFind(t, f).fd))
+		f.remove(s.fd, segmentName(testQPN), s.hdr.gen)
+		s.close()
+	})
+}
+
+func mustFind(t *testing.T, f *directory) *segment {
+	s, err := f.find(segmentName(testQPN))
+	require.NoError(t, err)
+	t.Cleanup(s.close)
+	return s
+}
+
+// TestFullFileSystem: memory that a file system has not got is an error of the reservation, which says what
+// to do on one line. More than all of /dev/shm is asked for, and so nothing is taken from others.
+func TestFullFileSystem(t *testing.T) {
+	var fs unix.Statfs_t
+	require.NoError(t, unix.Statfs("/dev/shm", &fs))
+	f, err := os.CreateTemp("/dev/shm", "efactor-full-*")
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, os.Remove(f.Name()))
+	require.NotZero(t, fs.Blocks, "/dev/shm has a limit")
+	err = reserve(int(f.Fd()), int((fs.Blocks+1)*uint64(fs.Bsize)))
+	require.ErrorIs(t, err, device.ErrNoMemory)
+	require.ErrorIs(t, err, unix.ENOSPC)
+	require.ErrorContains(t, err, "--shm-size=")
+	require.NotContains(t, err.Error(), "\n")
+	require.NoError(t, reserve(int(f.Fd()), 4096))
 }
