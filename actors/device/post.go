@@ -254,7 +254,7 @@ func (q *Queue) Park(p *Pke) {
 		}
 		slab := make([]Pke, depth)
 		r.slabs = append(r.slabs, slab)
-		q.enter(slab, len(r.slabs)*depth)
+		q.addEntries(slab, len(r.slabs)*depth)
 	}
 	p.parked = true
 	r.parked++
@@ -269,7 +269,7 @@ func (q *Queue) unpark(p *Pke) {
 }
 
 // enter puts entries into the pool, of which the first has the number base.
-func (q *Queue) enter(slab []Pke, base int) {
+func (q *Queue) addEntries(slab []Pke, base int) {
 	for i := len(slab) - 1; i >= 0; i-- {
 		p := &slab[i]
 		p.queue = q

@@ -42,7 +42,7 @@ type Queue struct {
 	posted    bool // since the last doorbell
 	flushDue  bool // posted or refillNow is set, or a batch of repost is full
 	throttled bool
-	held      []int32 // slots kept back while throttled
+	kept      []int32 // slots kept back while throttled
 	written   *Written
 	refillNow bool
 	gaveRoom  bool // since the last Poll
@@ -82,9 +82,9 @@ func NewQueue(c QueueConfig) *Queue {
 		pkes: make([]Pke, c.SQ), room: c.SQ,
 		rx: make([]RecvPkt, c.QP.RecvSlots()),
 	}
-	q.enter(q.pkes, 0)
+	q.addEntries(q.pkes, 0)
 	q.refill = min(q.refill, max(len(q.rx)/2, 1))
-	q.held = make([]int32, 0, len(q.rx))
+	q.kept = make([]int32, 0, len(q.rx))
 	q.repost = make([]int32, 0, len(q.rx))
 	for i := range q.rx {
 		q.rx[i].queue, q.rx[i].slot = q, int32(i)
@@ -93,7 +93,7 @@ func NewQueue(c QueueConfig) *Queue {
 		q.repost = append(q.repost, int32(i))
 	}
 	if c.Kept {
-		q.throttled, q.held, q.repost = true, q.repost, q.held
+		q.throttled, q.kept, q.repost = true, q.repost, q.kept
 	}
 	return q
 }

@@ -26,8 +26,8 @@ type QP struct {
 	waiting     []uint32   // requests that wait to be sent again, oldest first
 	due         clock.Time // of the earliest in waiting
 	spare       [][]byte   // MTU-sized buffers of requests that ended
-	told        int        // datagrams that are over for the caller, and not for the carrier
-	toldTo      []int      // of them, by address handle
+	completed   int        // datagrams that are over for the caller, and not for the carrier
+	completedTo []int      // of them, by address handle
 
 	slots      []slotState
 	batch      []int32 // scratch of PostRecv
