@@ -15,7 +15,7 @@ import (
 //   - Actors of its shard post to it by a call, because room in the send queue
 //     must be known at once; drivers reach it through Poll.
 //   - It sends SendDone to the owner of a packet, SendProblem to its peer,
-//     Arrived to the peer that the router names, SlotFree to waiters.
+//     Arrived to the peer that the router names, SlotWait to those that wait for room.
 //   - It waits for nothing.
 //   - It stops with its endpoint: the QP is closed, entries are dropped.
 type Queue struct {
@@ -75,7 +75,7 @@ type Router interface {
 	Deliver(r *RecvPkt)
 }
 
-// NewQueue makes the queue; register it with [Queue.Start].
+// NewQueue makes the queue, an actor of c.Shard, which also polls it (AddPoller).
 func NewQueue(c QueueConfig) *Queue {
 	q := &Queue{
 		sh: c.Shard, qp: c.QP, router: c.Router, refill: max(c.Refill, 1),
@@ -391,8 +391,8 @@ func Guard(call func() error) (err error) {
 	return call()
 }
 
-// A driver that panics is not called again, but to close the queue pair: nobody knows in
-// what state it is.
+// A driver that panics is not called again, but to close the queue pair: its state
+// is unknown.
 
 // brokenQP takes the place of its queue pair and refuses everything.
 type brokenQP struct {

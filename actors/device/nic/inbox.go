@@ -34,7 +34,7 @@ type Inbox struct {
 	single bool
 
 	unsolicited bool
-	limit       int // of loose
+	limit       int // of slotless
 
 	ownArm bool          // the owner's: armed since its last Poll
 	ready  atomic.Uint64 // 1: events is not empty; stored with the lock held, and looked at without
@@ -149,7 +149,7 @@ func (b *Inbox) RDMA(from *Source, wr *device.SendWR, regions *Regions) device.S
 }
 
 // reserve takes a place for the completion of a write with immediate: a slot, or
-// room among the loose ones.
+// room among those without a slot.
 func (b *Inbox) reserve() (uint64, device.Status) {
 	b.lock()
 	defer b.unlock()
@@ -253,7 +253,7 @@ func (b *Inbox) Poll(c []device.Completion) int {
 	return n
 }
 
-// countLoose notes that c was polled.
+// countSlotless notes that c was polled.
 func (b *Inbox) countSlotless(c []device.Completion) {
 	for i := range c {
 		if op := c[i].Op; op == device.OpRefused || op == device.OpWritten && c[i].ID == device.NoSlot {
@@ -331,7 +331,7 @@ func (b *Inbox) unlock() {
 	}
 }
 
-// take takes a posted slot. Preconditions: there is one, and b is locked.
+// takeSlot takes a posted slot. Preconditions: there is one, and b is locked.
 func (b *Inbox) takeSlot() int32 {
 	slot := b.posted[b.head&uint32(len(b.posted)-1)]
 	b.head++
@@ -393,7 +393,7 @@ func (b *Inbox) publish() {
 	sys.StoreRelease(&b.ready, 1)
 	notify := b.disarm()
 	if !b.single {
-		b.mu.Unlock() // as unlock does, which would be a call in this place
+		b.mu.Unlock()
 	}
 	if notify {
 		b.notify()

@@ -16,8 +16,8 @@ type QP struct {
 
 	ahs ahTable
 
-	// Invariant: outstanding = len(done) + Pending requests - told + waiting resends,
-	// and outstanding and told <= cfg.Depth.
+	// Invariant: outstanding = len(done) + Pending requests - completed + waiting resends,
+	// and outstanding and completed <= cfg.Depth.
 	outstanding int
 	done        ring       // completed sends that were not polled
 	reqs        []request  // sends whose status is not known yet

@@ -38,7 +38,7 @@ func (q *QP) SetRNRRetry(n uint8) error {
 // token names this use of the request with index i to the carrier.
 func (r *request) token(i uint32) uint64 { return uint64(r.gen)<<32 | uint64(i) }
 
-// hold takes request i, the newest free one, for wr. If the caller may change the
+// keepRequest takes request i, the newest free one, for wr. If the caller may change the
 // bytes before a resend, they are copied when the first refusal is known; a carrier
 // that answers later keeps no copy, so then they are copied now. The local side of
 // RDMA stays the device's until the completion.
