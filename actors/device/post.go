@@ -7,6 +7,10 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
+// The way of an outgoing packet: Alloc takes an entry, its owner fills it (pke.go), Post gives it
+// to the device, and the actor that learns of its end frees it. Without room, actors wait by a
+// SlotWait, and a packet that was refused parks.
+
 // Alloc takes a packet entry, or nil if the send queue is full: then wait with
 // AwaitSlot.
 func (q *Queue) Alloc() *Pke {
@@ -254,7 +258,7 @@ func (q *Queue) Park(p *Pke) {
 		}
 		slab := make([]Pke, depth)
 		r.slabs = append(r.slabs, slab)
-		q.enter(slab, len(r.slabs)*depth)
+		q.addEntries(slab, len(r.slabs)*depth)
 	}
 	p.parked = true
 	r.parked++
@@ -268,8 +272,8 @@ func (q *Queue) unpark(p *Pke) {
 	q.room--
 }
 
-// enter puts entries into the pool, of which the first has the number base.
-func (q *Queue) enter(slab []Pke, base int) {
+// addEntries puts entries into the pool, of which the first has the number base.
+func (q *Queue) addEntries(slab []Pke, base int) {
 	for i := len(slab) - 1; i >= 0; i-- {
 		p := &slab[i]
 		p.queue = q

@@ -15,7 +15,7 @@ import (
 //   - Actors of its shard post to it by a call, because room in the send queue
 //     must be known at once; drivers reach it through Poll.
 //   - It sends SendDone to the owner of a packet, SendProblem to its peer,
-//     Arrived to the peer that the router names, SlotFree to waiters.
+//     Arrived to the peer that the router names, SlotWait to those that wait for room.
 //   - It waits for nothing.
 //   - It stops with its endpoint: the QP is closed, entries are dropped.
 type Queue struct {
@@ -42,7 +42,7 @@ type Queue struct {
 	posted    bool // since the last doorbell
 	flushDue  bool // posted or refillNow is set, or a batch of repost is full
 	throttled bool
-	held      []int32 // slots kept back while throttled
+	kept      []int32 // slots kept back while throttled
 	written   *Written
 	refillNow bool
 	gaveRoom  bool // since the last Poll
@@ -75,16 +75,16 @@ type Router interface {
 	Deliver(r *RecvPkt)
 }
 
-// NewQueue makes the queue; register it with [Queue.Start].
+// NewQueue makes the queue, an actor of c.Shard, which also polls it (AddPoller).
 func NewQueue(c QueueConfig) *Queue {
 	q := &Queue{
 		sh: c.Shard, qp: c.QP, router: c.Router, refill: max(c.Refill, 1),
 		pkes: make([]Pke, c.SQ), room: c.SQ,
 		rx: make([]RecvPkt, c.QP.RecvSlots()),
 	}
-	q.enter(q.pkes, 0)
+	q.addEntries(q.pkes, 0)
 	q.refill = min(q.refill, max(len(q.rx)/2, 1))
-	q.held = make([]int32, 0, len(q.rx))
+	q.kept = make([]int32, 0, len(q.rx))
 	q.repost = make([]int32, 0, len(q.rx))
 	for i := range q.rx {
 		q.rx[i].queue, q.rx[i].slot = q, int32(i)
@@ -93,7 +93,7 @@ func NewQueue(c QueueConfig) *Queue {
 		q.repost = append(q.repost, int32(i))
 	}
 	if c.Kept {
-		q.throttled, q.held, q.repost = true, q.repost, q.held
+		q.throttled, q.kept, q.repost = true, q.repost, q.kept
 	}
 	return q
 }
@@ -391,8 +391,8 @@ func Guard(call func() error) (err error) {
 	return call()
 }
 
-// A driver that panics is not called again, but to close the queue pair: nobody knows in
-// what state it is.
+// A driver that panics is not called again, but to close the queue pair: its state
+// is unknown.
 
 // brokenQP takes the place of its queue pair and refuses everything.
 type brokenQP struct {

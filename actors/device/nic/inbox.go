@@ -34,7 +34,7 @@ type Inbox struct {
 	single bool
 
 	unsolicited bool
-	limit       int // of loose
+	limit       int // of slotless
 
 	ownArm bool          // the owner's: armed since its last Poll
 	ready  atomic.Uint64 // 1: events is not empty; stored with the lock held, and looked at without
@@ -45,7 +45,7 @@ type Inbox struct {
 	head, tail uint32
 	events     []device.Completion
 	next       int // first of events that was not polled
-	loose      int // of those that were not polled: arrivals without a slot
+	slotless   int // of those that were not polled: arrivals without a slot
 	armed      bool
 	closed     bool
 	held       map[Source]uint32 // senders that are held back, from which turn on
@@ -100,7 +100,7 @@ func (b *Inbox) Place(from *Source, wr *device.SendWR) device.Status {
 		b.unlock()
 		return device.StatusRNR
 	}
-	slot := uint64(b.take())
+	slot := uint64(b.takeSlot())
 	if buf := b.slot(slot); len(buf) < ShortRoom || !PutShort((*[ShortRoom]byte)(buf), wr) {
 		copy(buf[copy(buf, wr.Header):], wr.Payload)
 	}
@@ -149,20 +149,20 @@ func (b *Inbox) RDMA(from *Source, wr *device.SendWR, regions *Regions) device.S
 }
 
 // reserve takes a place for the completion of a write with immediate: a slot, or
-// room among the loose ones.
+// room among those without a slot.
 func (b *Inbox) reserve() (uint64, device.Status) {
 	b.lock()
 	defer b.unlock()
 	switch {
 	case b.closed:
 		return 0, device.StatusBadDestQPN
-	case b.unsolicited && b.loose >= b.limit, !b.unsolicited && b.head == b.tail:
+	case b.unsolicited && b.slotless >= b.limit, !b.unsolicited && b.head == b.tail:
 		return 0, device.StatusRNR
 	case b.unsolicited:
-		b.loose++
+		b.slotless++
 		return device.NoSlot, device.StatusOK
 	}
-	return uint64(b.take()), device.StatusOK
+	return uint64(b.takeSlot()), device.StatusOK
 }
 
 // written reports a write with immediate whose bytes are in place.
@@ -184,11 +184,11 @@ func (b *Inbox) written(from *Source, wr *device.SendWR, slot uint64) device.Sta
 // reports wait already.
 func (b *Inbox) refuse(from *Source, key uint64) {
 	b.lock()
-	if b.closed || b.loose >= b.limit {
+	if b.closed || b.slotless >= b.limit {
 		b.unlock()
 		return
 	}
-	b.loose++
+	b.slotless++
 	e := b.add()
 	e.Op, e.ID = device.OpRefused, key
 	sign(e, from)
@@ -242,8 +242,8 @@ func (b *Inbox) Poll(c []device.Completion) int {
 	b.armed = false
 	n := copy(c, b.events[b.next:])
 	b.next += n
-	if b.loose > 0 {
-		b.countLoose(c[:n])
+	if b.slotless > 0 {
+		b.countSlotless(c[:n])
 	}
 	if b.next == len(b.events) {
 		b.events, b.next = b.events[:0], 0
@@ -253,11 +253,11 @@ func (b *Inbox) Poll(c []device.Completion) int {
 	return n
 }
 
-// countLoose notes that c was polled.
-func (b *Inbox) countLoose(c []device.Completion) {
+// countSlotless notes that c was polled.
+func (b *Inbox) countSlotless(c []device.Completion) {
 	for i := range c {
 		if op := c[i].Op; op == device.OpRefused || op == device.OpWritten && c[i].ID == device.NoSlot {
-			b.loose--
+			b.slotless--
 		}
 	}
 }
@@ -313,7 +313,7 @@ func (b *Inbox) Wake() {
 func (b *Inbox) Close() {
 	b.lock()
 	b.closed, b.armed = true, false
-	b.events, b.next, b.loose = nil, 0, 0
+	b.events, b.next, b.slotless = nil, 0, 0
 	b.head = b.tail
 	sys.StoreRelease(&b.ready, 0)
 	b.unlock()
@@ -331,8 +331,8 @@ func (b *Inbox) unlock() {
 	}
 }
 
-// take takes a posted slot. Preconditions: there is one, and b is locked.
-func (b *Inbox) take() int32 {
+// takeSlot takes a posted slot. Preconditions: there is one, and b is locked.
+func (b *Inbox) takeSlot() int32 {
 	slot := b.posted[b.head&uint32(len(b.posted)-1)]
 	b.head++
 	return slot
@@ -393,7 +393,7 @@ func (b *Inbox) publish() {
 	sys.StoreRelease(&b.ready, 1)
 	notify := b.disarm()
 	if !b.single {
-		b.mu.Unlock() // as unlock does, which would be a call in this place
+		b.mu.Unlock()
 	}
 	if notify {
 		b.notify()

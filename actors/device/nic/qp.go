@@ -16,8 +16,8 @@ type QP struct {
 
 	ahs ahTable
 
-	// Invariant: outstanding = len(done) + Pending requests - told + waiting resends,
-	// and outstanding and told <= cfg.Depth.
+	// Invariant: outstanding = len(done) + Pending requests - completed + waiting resends,
+	// and outstanding and completed <= cfg.Depth.
 	outstanding int
 	done        ring       // completed sends that were not polled
 	reqs        []request  // sends whose status is not known yet
@@ -26,8 +26,8 @@ type QP struct {
 	waiting     []uint32   // requests that wait to be sent again, oldest first
 	due         clock.Time // of the earliest in waiting
 	spare       [][]byte   // MTU-sized buffers of requests that ended
-	told        int        // datagrams that are over for the caller, and not for the carrier
-	toldTo      []int      // of them, by address handle
+	completed   int        // datagrams that are over for the caller, and not for the carrier
+	completedTo []int      // of them, by address handle
 
 	slots      []slotState
 	batch      []int32 // scratch of PostRecv

@@ -147,7 +147,7 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 	}
 	r := &Region{
 		table: t, bytes: m.Bytes, addr: addr, key: key,
-		access: m.Access, remote: !m.Local, give: m.Release, size: uint64(m.Foreign),
+		access: m.Access, remote: !m.Local, free: m.Release, size: uint64(m.Foreign),
 	}
 	t.open++
 	t.insert(r)
@@ -263,7 +263,7 @@ type Region struct {
 	access device.Access
 	remote bool
 	size   uint64       // of memory of another process, where bytes is nil
-	give   func() error // releases the memory in the end; may be nil
+	free   func() error // releases the memory in the end; may be nil
 	parent *Region      // of a window: what it lies in
 
 	// A copy holds mu for reading. Close locks it for good, so that it
@@ -298,8 +298,8 @@ func (r *Region) Close() error {
 	}
 	r.mu.Lock()
 	var err error
-	if r.give != nil {
-		err = r.give()
+	if r.free != nil {
+		err = r.free()
 	}
 	r.table.gone()
 	return err

@@ -65,11 +65,11 @@ func (q *QP) posted(wr, whole *device.SendWR, st device.Status) {
 	i := uint32(q.token)
 	switch {
 	case st == Pending:
-		q.hold(i, whole)
+		q.keepRequest(i, whole)
 		q.reqs[i].state = reqPending
 		return
 	case st == device.StatusRNR && q.cfg.RNRRetry > 0:
-		q.hold(i, whole)
+		q.keepRequest(i, whole)
 		q.resendLater(i)
 		return
 	case st == device.StatusOK && wr.Prompt:
@@ -222,25 +222,25 @@ func (c *Config) asDatagram() {
 // postDatagram posts a packet that was checked, as whole.
 func (q *QP) postDatagram(wr, whole *device.SendWR) {
 	i := uint32(q.token)
-	for len(q.toldTo) <= int(wr.AH) {
-		q.toldTo = append(q.toldTo, 0)
+	for len(q.completedTo) <= int(wr.AH) {
+		q.completedTo = append(q.completedTo, 0)
 	}
 	st := device.StatusOK
-	if q.told == q.cfg.Depth || q.toldTo[wr.AH] >= max(q.cfg.Depth/4, 1) {
+	if q.completed == q.cfg.Depth || q.completedTo[wr.AH] >= max(q.cfg.Depth/4, 1) {
 		q.stats.Lost++
 	} else {
 		st = q.launch(whole, q.token)
 	}
 	switch {
 	case st == Pending:
-		q.hold(i, whole)
+		q.keepRequest(i, whole)
 		r := &q.reqs[i]
 		r.state = reqPending
-		if r.told = q.cfg.CopiesAtPost; !r.told {
+		if r.completed = q.cfg.CopiesAtPost; !r.completed {
 			return
 		}
-		q.told++
-		q.toldTo[wr.AH]++
+		q.completed++
+		q.completedTo[wr.AH]++
 	case len(wr.More) > 0:
 		q.dropOwn(&q.reqs[i])
 	}
