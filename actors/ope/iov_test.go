@@ -69,9 +69,17 @@ func threePieces() *Request {
 func TestIOVAt(t *testing.T) {
 	local := []string{"abc", "bc", "c", "defgh", "efgh", "fgh", "gh", "h", "ij", "j", ""}
 	remote := []wire.RMAIOV{
-		{Addr: 1000, Len: 4, Key: 1}, {Addr: 1001, Len: 3, Key: 1}, {Addr: 1002, Len: 2, Key: 1}, {Addr: 1003, Len: 1, Key: 1},
-		{Addr: 2000, Len: 6, Key: 2}, {Addr: 2001, Len: 5, Key: 2}, {Addr: 2002, Len: 4, Key: 2}, {Addr: 2003, Len: 3, Key: 2},
-		{Addr: 2004, Len: 2, Key: 2}, {Addr: 2005, Len: 1, Key: 2}, {},
+		{Addr: 1000, Len: 4, Key: 1},
+		{Addr: 1001, Len: 3, Key: 1},
+		{Addr: 1002, Len: 2, Key: 1},
+		{Addr: 1003, Len: 1, Key: 1},
+		{Addr: 2000, Len: 6, Key: 2},
+		{Addr: 2001, Len: 5, Key: 2},
+		{Addr: 2002, Len: 4, Key: 2},
+		{Addr: 2003, Len: 3, Key: 2},
+		{Addr: 2004, Len: 2, Key: 2},
+		{Addr: 2005, Len: 1, Key: 2},
+		{},
 	}
 	for name, offs := range map[string][]uint64{
 		"up":      {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10},

@@ -289,12 +289,12 @@ var requestKinds = map[trail.Role]string{
 var lookKinds = map[Kind]string{KindPeek: "peek", KindClaim: "claim"}
 
 // describe fills in what a request says that was accepted at born.
-func (q *Request) describe(s *Snapshot, born, now clock.Time) {
-	s.Kind, s.ID = requestKinds[q.role()], q.ID
+func (r *Request) describe(s *Snapshot, born, now clock.Time) {
+	s.Kind, s.ID = requestKinds[r.role()], r.ID
 	s.Age = now.Sub(born)
-	if q.Flags&Tagged != 0 {
+	if r.Flags&Tagged != 0 {
 		s.Tag = new(uint64)
-		*s.Tag = q.Tag
+		*s.Tag = r.Tag
 	}
 }
 

@@ -88,12 +88,12 @@ func TestRole(t *testing.T) {
 		require.NotEmpty(t, requestKinds[r.role()], "a name for people")
 	}
 	for flags, want := range map[Flags]uint32{
-		0:                             0,
-		Tagged:                        trail.FlagTagged,
-		HasData | Deliver:             trail.FlagData | trail.FlagDeliver,
-		Inject | Quiet:                trail.FlagInject,
-		Borrowed | Fence | Ordered:    0,
-		Tagged | HasData | Inject | 0: trail.FlagTagged | trail.FlagData | trail.FlagInject,
+		0:                          0,
+		Tagged:                     trail.FlagTagged,
+		HasData | Deliver:          trail.FlagData | trail.FlagDeliver,
+		Inject | Quiet:             trail.FlagInject,
+		Borrowed | Fence | Ordered: 0,
+		Tagged | HasData | Inject:  trail.FlagTagged | trail.FlagData | trail.FlagInject,
 	} {
 		require.Equal(t, want, (&Request{Flags: flags}).flags(), "%b", flags)
 	}

@@ -52,16 +52,16 @@ func (f *Facts) splits(q *Request) (last uint64, ok bool) {
 // split makes the request, which an operation has already begun to carry out, the first part of
 // itself.
 // last is where the part with data has to begin, 0 if that does not matter.
-func (q *Request) split(p *Pools, l *peer.Link, last uint64) {
+func (r *Request) split(p *Pools, l *peer.Link, last uint64) {
 	g := p.parts
 	if g == nil {
 		g = &parts{pools: p}
 	} else {
 		p.parts = g.free
 	}
-	g.free, g.link, g.req, g.last = nil, l, *q, last
+	g.free, g.link, g.req, g.last = nil, l, *r, last
 	l.Begin()
-	g.cutNext(q)
+	g.cutNext(r)
 	g.req.Flags = g.req.Flags&^Fence | Follows // the first part had its turn
 }
 
@@ -223,16 +223,16 @@ const stripeAlign = 4096
 
 // stripeSize is how many bytes of the request each path moves at a time; 0: one path carries it
 // all. A write with data is one request by nature.
-func (q *Request) stripeSize(p *Pools) int {
-	if q.More == nil || len(q.More.Stripes) < 2 || q.Flags&HasData != 0 {
+func (r *Request) stripeSize(p *Pools) int {
+	if r.More == nil || len(r.More.Stripes) < 2 || r.Flags&HasData != 0 {
 		return 0
 	}
-	n := len(q.More.Stripes)
-	size := ((len(q.Buf)+n-1)/n + stripeAlign - 1) / stripeAlign * stripeAlign
-	for i := range q.More.Stripes {
-		s := &q.More.Stripes[i]
+	n := len(r.More.Stripes)
+	size := ((len(r.Buf)+n-1)/n + stripeAlign - 1) / stripeAlign * stripeAlign
+	for i := range r.More.Stripes {
+		s := &r.More.Stripes[i]
 		info := &p.Infos[s.Path]
-		if q.Kind == KindRead && !info.RDMARead || q.Kind == KindWrite && !info.RDMAWrite || s.Key&(mr.EmulatedOnly|mr.EmulatedRead) != 0 {
+		if r.Kind == KindRead && !info.RDMARead || r.Kind == KindWrite && !info.RDMAWrite || s.Key&(mr.EmulatedOnly|mr.EmulatedRead) != 0 {
 			return 0
 		}
 		size = min(size, p.Paths[s.Path].ReadSegment)
@@ -245,12 +245,12 @@ func (q *Request) stripeSize(p *Pools) int {
 
 // spread makes the entry, an RDMA request at off that begins a stripe, go by the path that is
 // next. A path on which the peer has no handle leaves it to the peer's own.
-func (q *Request) spread(p *Pools, e *device.Pke, l *peer.Link, off uint64, r *mr.Region) {
-	size := q.stripeSize(p)
+func (r *Request) spread(p *Pools, e *device.Pke, l *peer.Link, off uint64, from *mr.Region) {
+	size := r.stripeSize(p)
 	if size == 0 {
 		return
 	}
-	s := &q.More.Stripes[off/uint64(size)%uint64(len(q.More.Stripes))]
+	s := &r.More.Stripes[off/uint64(size)%uint64(len(r.More.Stripes))]
 	if s.Path == l.Path {
 		return
 	}
@@ -259,8 +259,8 @@ func (q *Request) spread(p *Pools, e *device.Pke, l *peer.Link, off uint64, r *m
 		return
 	}
 	var lkey uint32
-	if r != nil {
-		lkey = r.LKey(s.Path)
+	if from != nil {
+		lkey = from.LKey(s.Path)
 	}
 	e.FillRDMA(e.Kind(), e.Local(), lkey, s.Addr+off, mr.DeviceKey(s.Key))
 	e.To(ah, s.To.QPN(), s.To.ConnID())
