@@ -77,6 +77,18 @@ func (l *Link) SubmitLater(t *Turn) {
 	l.env.Sh.Tell(l.Peer, &t.submit)
 }
 
+// Takes reports whether the peer of l is open for what is new, as Closed says why not.
+func (l *Link) Takes() bool { return l.Err == nil && l.of.pending == nil }
+
+// Closed is why nothing new goes to the peer: it has failed, or is back and is still owed
+// something; else nil.
+func (l *Link) Closed() error {
+	if l.Err == nil && l.of.pending != nil {
+		return l.of.pending.why
+	}
+	return l.Err
+}
+
 // refused is why an operation that cannot be carried out has no turn; no operation waits for that.
 const refused = trail.Reason(math.MaxUint8)
 

@@ -246,18 +246,6 @@ func (p *Peer) onAllNotified() {
 	p.reached = false
 }
 
-// Closed is why nothing new goes to the peer: it has failed, or is back and is still owed
-// something; else nil.
-func (l *Link) Closed() error {
-	if l.Err == nil && l.of.pending != nil {
-		return l.of.pending.why
-	}
-	return l.Err
-}
-
-// Takes reports whether the peer of l is open for what is new, as Closed says why not.
-func (l *Link) Takes() bool { return l.Err == nil && l.of.pending == nil }
-
 // Knock probes a peer that has failed and may come back, once in ProbeAfter: it may have
 // failed us as well, and then neither would speak again.
 func (l *Link) Knock() {

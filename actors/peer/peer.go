@@ -41,7 +41,7 @@ type Peer struct {
 	rnrTail     *device.Pke
 	backoff     Backoff
 	backingOff  *backoffOver    // made at the first back-off
-	pending     *pendingControl // made with the first of them, gone with the last
+	pending     *pendingControl // nil: there are none
 
 	// Receiving.
 	window Window
