@@ -282,7 +282,7 @@ func (a *Arrivals) counter() func(int, uint64) bool {
 	if a == nil {
 		return nil
 	}
-	return func(n int, data uint64) bool {
+	return func(_ int, data uint64) bool {
 		counted := a.count(data)
 		if c := a.of.cfg.RemoteWriteCounter; counted && c != nil {
 			c.count(nil)

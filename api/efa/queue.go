@@ -214,7 +214,7 @@ type Queue struct {
 	overflow overflow
 
 	bindMu  sync.Mutex // of those who change sources
-	readers turnstile  // of those who wait in Read
+	readers ctxMutex   // of those who wait in Read
 	bound   atomic.Bool
 	closed  atomic.Bool
 }
@@ -244,10 +244,10 @@ func (q *Queue) Read(ctx context.Context, dst []Completion) (int, error) {
 	if len(dst) == 0 {
 		return 0, callError("read queue", fmt.Errorf("%w: no room for a completion", ErrInvalid))
 	}
-	if err := q.readers.enter(ctx); err != nil {
+	if err := q.readers.lock(ctx); err != nil {
 		return 0, callError("read queue", err)
 	}
-	defer q.readers.leave()
+	defer q.readers.unlock()
 	return q.read(ctx, dst)
 }
 
@@ -262,10 +262,10 @@ func (q *Queue) ReadN(ctx context.Context, dst []Completion, n int) (int, error)
 	if n < 1 || n > len(dst) {
 		return 0, callError("read queue", fmt.Errorf("%w: %d completions into room for %d", ErrInvalid, n, len(dst)))
 	}
-	if err := q.readers.enter(ctx); err != nil {
+	if err := q.readers.lock(ctx); err != nil {
 		return 0, callError("read queue", err)
 	}
-	defer q.readers.leave()
+	defer q.readers.unlock()
 	for got := 0; ; {
 		k, err := q.read(ctx, dst[got:n])
 		if got += k; err != nil || got == n {
@@ -448,7 +448,7 @@ func (q *Queue) leaveOne() { q.many.Add(-1) }
 func (q *Queue) madeRoom(list []*source) {
 	for _, s := range list {
 		if s.behind.Load() {
-			s.goOn()
+			s.resume()
 		}
 	}
 }
@@ -551,8 +551,8 @@ func (s *source) Room() bool {
 	return s.q.reserveOf(int64(s.q.depth), 1) > 0 // who read meanwhile did not know
 }
 
-// goOn has the endpoint look again whether there is room for completions.
-func (s *source) goOn() {
+// resume has the endpoint look again whether there is room for completions.
+func (s *source) resume() {
 	if s.behind.CompareAndSwap(true, false) && s.of.live() == nil {
 		// A turn, at whose end it tries again. If the ring is full one is due anyway, and the
 		// shard itself, which may be here, must not wait for room in it.

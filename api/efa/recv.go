@@ -107,7 +107,7 @@ func (e *Endpoint) receives(ctx context.Context, opts []OpOption) (from Addr, er
 func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 	from := r.from()
 	if e.state.Load() != enabled || e.recvTo == nil || from != AnyAddr {
-		if err := e.unreceivable(r, from); err != nil {
+		if err := e.unreceivable(from); err != nil {
 			return 0, err
 		}
 	}
@@ -124,7 +124,7 @@ func (e *Endpoint) PostRecv(r *RecvReq) (OpID, error) {
 }
 
 // unreceivable says why PostRecv refuses a receive before there is a request, if it does.
-func (e *Endpoint) unreceivable(r *RecvReq, from Addr) error {
+func (e *Endpoint) unreceivable(from Addr) error {
 	if err := e.receivable(from); err != nil {
 		return e.refused(ope.KindRecv, NoAddr, err)
 	}

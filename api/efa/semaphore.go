@@ -253,17 +253,16 @@ func (b *budget) close() {
 	b.wakeAll()
 }
 
-// turnstile lets one goroutine through at a time; unlike at a mutex the others
-// wait for their context too.
-type turnstile struct {
+// ctxMutex is a mutex whose lock can be given up: it waits for a context too.
+type ctxMutex struct {
 	mu      sync.Mutex
 	waiting atomic.Int64
-	left    chan struct{} // somebody left while others waited
+	left    chan struct{} // gets a token when the mutex is unlocked while others wait
 }
 
-func (t *turnstile) init() { t.left = make(chan struct{}, 1) }
+func (t *ctxMutex) init() { t.left = make(chan struct{}, 1) }
 
-func (t *turnstile) enter(ctx context.Context) error {
+func (t *ctxMutex) lock(ctx context.Context) error {
 	if t.mu.TryLock() {
 		return nil
 	}
@@ -279,12 +278,12 @@ func (t *turnstile) enter(ctx context.Context) error {
 	return nil
 }
 
-func (t *turnstile) leave() {
+func (t *ctxMutex) unlock() {
 	t.mu.Unlock()
 	if t.waiting.Load() > 0 {
 		select {
 		case t.left <- struct{}{}:
-		default: // the others have been told
+		default: // there is one already
 		}
 	}
 }
