@@ -125,14 +125,14 @@ var ErrBusy = errors.New("device: queue pairs or regions are open")
 
 // Users counts the queue pairs and regions that are open on a device, which closes only when
 // there are none. The zero value is that of a new device. Any goroutine.
-type Users struct {
+type RefCount struct {
 	mu     sync.Mutex
 	open   int
 	closed bool
 }
 
 // Enter counts one more; ErrClosed if the device is closed.
-func (u *Users) Enter() error {
+func (u *RefCount) Acquire() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {
@@ -143,7 +143,7 @@ func (u *Users) Enter() error {
 }
 
 // Leave ends what Enter began.
-func (u *Users) Leave() {
+func (u *RefCount) Release() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.open--
@@ -151,7 +151,7 @@ func (u *Users) Leave() {
 
 // Close has Enter fail from now on and calls end, once: later calls return ErrClosed. While
 // there are users it does nothing but return ErrBusy.
-func (u *Users) Close(end func() error) error {
+func (u *RefCount) Close(end func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed {

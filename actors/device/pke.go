@@ -22,7 +22,7 @@ type Pke struct {
 	// PutOff: the receiver holds us back, the packet is counted by the peer.
 	PutOff bool
 	// Turn is the msg_id of a message's packet.
-	Turn uint32
+	MsgID uint32
 	// Resent is libfabric's RNR_RETRANSMIT flag: RNR came once already.
 	Resent bool
 

@@ -48,7 +48,7 @@ func (q *Queue) post(p *Pke) (over bool, err error) {
 		return false, nil
 	}
 	wr := &p.wr
-	wr.Over, wr.Turn, wr.Begins = false, p.Turn, begins[p.hdr[0]]
+	wr.Over, wr.MsgID, wr.Begins = false, p.MsgID, begins[p.hdr[0]]
 	if wr.HasImm {
 		wr.Begins = false
 	}

@@ -142,7 +142,7 @@ type Path struct {
 	QPN  uint16
 	// Carried is what went over the path so far. It changes with the calls of the queue pair, and
 	// is read by its owner.
-	Carried Carried
+	Stats PathStats
 }
 
 // MaxPaths bounds the devices of one queue pair, see [QP.Paths].
@@ -150,7 +150,7 @@ const MaxPaths = 8
 
 // Carried counts what a queue pair has sent and received over one device, as
 // [QueueCounters] do over all of them.
-type Carried struct {
+type PathStats struct {
 	Sends, SendBytes   uint64 // packets posted, those sent again included
 	Recvs, RecvBytes   uint64 // packets received
 	Reads, ReadBytes   uint64 // RDMA reads posted
@@ -168,7 +168,7 @@ const (
 )
 
 // Posted counts a request that the device has taken.
-func (c *Carried) Posted(wr *SendWR) {
+func (c *PathStats) Posted(wr *SendWR) {
 	n := uint64(wr.Len())
 	switch wr.Kind {
 	case WRSend:
@@ -184,7 +184,7 @@ func (c *Carried) Posted(wr *SendWR) {
 }
 
 // Came counts a packet that was received.
-func (c *Carried) Came(n int) {
+func (c *PathStats) Received(n int) {
 	c.Recvs++
 	c.RecvBytes += uint64(n)
 }

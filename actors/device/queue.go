@@ -233,7 +233,7 @@ func (q *Queue) FlushDue() *bool { return &q.flushDue }
 func (q *Queue) Flush(*shard.Shard) {
 	q.flushDue = false
 	if len(q.repost) >= q.refill || q.refillNow {
-		q.GiveSlots()
+		q.PostSlots()
 	}
 	if q.posted {
 		q.posted = false
@@ -244,7 +244,7 @@ func (q *Queue) Flush(*shard.Shard) {
 // Arm gives back what receive slots there are, so that a sleeping queue has them
 // all, and asks the device for a notification.
 func (q *Queue) Arm() bool {
-	q.GiveSlots()
+	q.PostSlots()
 	return q.qp.Arm()
 }
 
@@ -309,8 +309,8 @@ type QueueCounters struct {
 }
 
 // Carried is all that the queue counted, as of one device.
-func (c *QueueCounters) Carried() Carried {
-	return Carried{
+func (c *QueueCounters) PathStats() PathStats {
+	return PathStats{
 		Sends: c.SendPosted, SendBytes: c.SendBytes, Recvs: c.RecvDone, RecvBytes: c.RecvBytes,
 		Reads: c.RDMAReads, ReadBytes: c.RDMAReadBytes,
 		Writes: c.RDMAPosted - c.RDMAReads, WriteBytes: c.RDMABytes - c.RDMAReadBytes,

@@ -88,7 +88,7 @@ func (q *Queue) Imm() (data uint32, has bool) {
 
 // GiveSlots gives the device what Trickle has let go, which Flush would do at the end of the
 // turn.
-func (q *Queue) GiveSlots() {
+func (q *Queue) PostSlots() {
 	if len(q.repost) > 0 {
 		q.qp.PostRecv(q.repost)
 		q.repost, q.refillNow = q.repost[:0], false

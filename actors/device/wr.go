@@ -40,7 +40,7 @@ type SendWR struct {
 	Prompt  bool // by the caller: PostSend may set Over in place of a completion
 	Over    bool // by the device, if Prompt; false before PostSend. EFA never knows so early
 	Imm     uint32
-	Turn    uint32
+	MsgID   uint32
 	Header  []byte // WRSend
 	Payload []byte // WRRead, WRWrite: the local side
 

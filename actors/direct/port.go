@@ -247,7 +247,7 @@ func (p *Port) begin(r *ope.Request, to *remote) *op {
 	p.inUse++
 	o.req, o.to, o.born, o.state = *r, to, p.cfg.Shard.Now(), waits
 	if l := p.cfg.Trail; l != nil {
-		x := ope.Order{Req: *r}
+		x := ope.Entry{Req: *r}
 		x.Follow(l, nil)
 		o.span = x.Span
 	}
@@ -358,7 +358,7 @@ func (p *Port) Each(f func(ope.Snapshot)) {
 		if o.state == idle {
 			continue
 		}
-		x := ope.Order{Req: o.req, Born: o.born}
+		x := ope.Entry{Req: o.req, Born: o.born}
 		s := x.Snapshot(now)
 		s.State = stateNames[o.state]
 		if o.to != nil {

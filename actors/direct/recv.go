@@ -69,6 +69,6 @@ func (p *Port) Flush() {
 	given := p.q.Slots() - p.q.Kept() - len(p.early)
 	if n := p.receives.n - given; n > 0 {
 		p.q.Trickle(n)
-		p.q.GiveSlots()
+		p.q.PostSlots()
 	}
 }

@@ -112,7 +112,7 @@ func (p *peers) newPeer(addr wire.RawAddr, ah device.AH, handle, age uint64) *pe
 func (p *peers) install(l *peer.Link) {
 	rest, rested := p.evicted.remove(qpAddrOf(l.Addr), p.qp())
 	if rested = rested && rest.QKey == l.QKey; rested {
-		l.Restore(&rest.Rest)
+		l.Restore(&rest.Evicted)
 	}
 	if former := p.routes.set(l); former != nil {
 		p.env.Trail.Put(l.Span, trail.Replaces, 0, former.Span, 0)
@@ -151,7 +151,7 @@ func (p *peers) reap() {
 		p.env.Sh.Stop(l.Peer)
 		l.ForgetHostID()
 		_ = p.qp().DestroyAH(l.AH) // it was created by us, so this does not fail
-		l.Rails.Drop(p.qp())
+		l.Multipath.Drop(p.qp())
 	}
 	clear(p.replaced[len(keep):])
 	p.replaced = keep
@@ -274,7 +274,7 @@ func (e *Endpoint) Remove(handle uint64) {
 		e.port.Remove(handle)
 		return
 	}
-	e.failReceives(func(p *ope.Order) bool { return p.Req.Peer != handle }, peer.ErrRemoved)
+	e.failReceives(func(p *ope.Entry) bool { return p.Req.Peer != handle }, peer.ErrRemoved)
 	l := e.peers.remove(handle)
 	if l == nil {
 		return
@@ -302,7 +302,7 @@ func (p *peers) bind(l *peer.Link, handle uint64) {
 		p.table.Rekey(m, match.Source(handle))
 		// A receive that names the handle may have waited for this message.
 		if r := p.table.Arrive(m.Kind, m.Tag, match.Source(handle)); r != nil {
-			p.multi.match(p.pools.Rxe(m.Owner), p.pools.Orders.At(r.Owner), m)
+			p.multi.match(p.pools.Rxe(m.Owner), p.pools.Entries.At(r.Owner), m)
 		}
 	}
 }
@@ -357,7 +357,7 @@ func (p *peers) unexpected(l *peer.Link) []*match.Msg {
 
 // outdated reports whether the handle of a request that is Aged is not that peer's any more
 // which the caller meant.
-func (e *Endpoint) outdated(r *ope.Request) bool { return e.cfg.Book.Age(r.Peer) != r.Age() }
+func (e *Endpoint) outdated(r *ope.Request) bool { return e.cfg.Book.Age(r.Peer) != r.Generation() }
 
 // routes finds the peer of a received packet by the queue pair that sent it (libfabric's
 // reverse address vector, §4.4). The device queue looks packets up in it, peers writes it;
@@ -579,13 +579,13 @@ func (w *Watch) over() {
 type watches struct{ list []*Watch }
 
 // fail ends those that keep does not want; it is asked about a receive from the peer.
-func (s *watches) fail(keep func(*ope.Order) bool, err error) {
+func (s *watches) fail(keep func(*ope.Entry) bool, err error) {
 	if len(s.list) == 0 {
 		return
 	}
 	var kept, doomed []*Watch
 	for _, w := range s.list {
-		o := ope.Order{Req: ope.Request{Peer: w.Peer}}
+		o := ope.Entry{Req: ope.Request{Peer: w.Peer}}
 		if keep(&o) {
 			kept = append(kept, w)
 		} else {

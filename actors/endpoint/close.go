@@ -94,7 +94,7 @@ func (c *closing) step() {
 		c.failAll()
 		c.lingerEnd, c.lingerStep = sh.TurnTime().Add(lingerMost), lingerFirst
 	case failing:
-		if c.cause == nil && c.e.pools.Owes() && sh.TurnTime() < c.lingerEnd {
+		if c.cause == nil && c.e.pools.HasPending() && sh.TurnTime() < c.lingerEnd {
 			sh.StartTimer(&c.linger, c.lingerStep, c.e.ref, &c.lingerM)
 			c.lingerStep = min(2*c.lingerStep, lingerLast)
 			return
@@ -116,12 +116,12 @@ func (c *closing) failAll() {
 	e, err := c.e, c.err()
 	e.pools.Closing = true
 	if e.port != nil {
-		e.watches.fail(func(*ope.Order) bool { return false }, err)
+		e.watches.fail(func(*ope.Entry) bool { return false }, err)
 		e.port.Fail(err)
 		return
 	}
 	e.multi.drop()
-	e.failReceives(func(*ope.Order) bool { return false }, err)
+	e.failReceives(func(*ope.Entry) bool { return false }, err)
 	e.srx.leave()
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
@@ -257,7 +257,7 @@ func (c *closing) crashed() {
 		e.port.Abandon(c.cause)
 	}
 	e.multi.drop()
-	e.failReceives(func(*ope.Order) bool { return false }, c.cause)
+	e.failReceives(func(*ope.Entry) bool { return false }, c.cause)
 	e.srx.leave()
 	e.pools.EachTx(func(t *ope.Txe) { t.Abort(c.cause) })
 	e.pools.EachRx(func(r *ope.Rxe) { r.Abort(c.cause) })

@@ -27,8 +27,8 @@ type Config struct {
 
 	// Pool has receives for messages that none of the endpoint's own takes; nil: there is none.
 	// It lives on the same shard. PoolSink takes their outcomes.
-	Pool     *Pool
-	PoolSink PoolSink
+	SRX     *SRX
+	SRXSink SRXSink
 
 	// Direct: the endpoint speaks no protocol, see package direct.
 	Direct bool

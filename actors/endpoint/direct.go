@@ -100,7 +100,7 @@ func (p directPoller) Poll(*shard.Shard) int {
 
 func (e *Endpoint) handleDirect(r *ope.Request) {
 	switch {
-	case r.Flags&ope.Aged != 0 && e.outdated(r):
+	case r.Flags&ope.HasGeneration != 0 && e.outdated(r):
 		e.reject(r, peer.ErrRemoved)
 	case r.Kind == ope.KindNone: // it was given up
 	case !e.port.Handle(r):

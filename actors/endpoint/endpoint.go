@@ -101,8 +101,8 @@ func Open(cfg Config) (*Endpoint, error) {
 	if set.Steps != nil {
 		set.Steps(&e.pools.Steps)
 	}
-	if cfg.Pool != nil {
-		e.pools.Orders = cfg.Pool.orders
+	if cfg.SRX != nil {
+		e.pools.Entries = cfg.SRX.orders
 	}
 	e.pools.OnPaths(on)
 	e.pools.Unlist = e.unlist
@@ -240,7 +240,7 @@ func (e *Endpoint) assemble() {
 	e.closing.e = e
 	e.peers = peers{
 		env: e.env, pools: e.pools, closing: &e.closing, book: e.cfg.Book,
-		spawn: e.spawn, event: e.cfg.OnEvent, multi: &e.multi, most: e.env.Config.MaxStrangers,
+		spawn: e.spawn, event: e.cfg.OnEvent, multi: &e.multi, most: e.env.Config.MaxUnlistedPeers,
 	}
 	e.peers.overflow.env, e.peers.overflow.peers = e.env, &e.peers
 	e.peers.checks.peers = &e.peers
@@ -273,8 +273,8 @@ func (e *Endpoint) start() {
 	}
 	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
 	e.peers.table, e.claims.table, e.multi.table = e.table, e.table, e.table
-	if e.cfg.Pool != nil {
-		e.srx = e.cfg.Pool.join(e, e.cfg.PoolSink)
+	if e.cfg.SRX != nil {
+		e.srx = e.cfg.SRX.join(e, e.cfg.SRXSink)
 	}
 	e.pressure.span = e.span
 	e.pressure.begin()
@@ -317,15 +317,15 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 		e.peers.forget(m.Link)
 	case *device.Gone:
 		e.peers.onGone(m)
-	case *peer.Crowded:
+	case *peer.OverLimit:
 		e.cfg.OnEvent(Event{Kind: PeerPressure, Handle: m.Link.Handle, Addr: m.Link.Addr, Path: m.Link.Path})
-	case *peer.Relieved:
+	case *peer.WithinLimit:
 		e.cfg.OnEvent(Event{Kind: PeerRelieved, Handle: m.Link.Handle, Addr: m.Link.Addr, Path: m.Link.Path})
 	case *peer.BadPacket:
 		e.onBadPacket(m)
 	case *trickleMsg:
 		e.pressure.onTick()
-	case *peer.Tried:
+	case *peer.ConnIDChecked:
 		e.peers.checks.onResult(m)
 	case *overflowTick:
 		e.peers.overflow.onTick()
@@ -377,7 +377,7 @@ func (e *Endpoint) onDown(m *peer.Down) {
 	}
 	if l.Handle != peer.Unlisted {
 		h := l.Handle
-		e.failReceives(func(p *ope.Order) bool { return p.Req.Peer != h }, err)
+		e.failReceives(func(p *ope.Entry) bool { return p.Req.Peer != h }, err)
 	}
 	if !m.Again {
 		e.cfg.OnEvent(Event{Kind: endKind(err), Handle: l.Handle, Addr: l.Addr, Path: l.Path, Err: err})

@@ -240,7 +240,7 @@ func (p *peers) mayReplace(ah device.AH, qpn uint16) bool {
 	for _, l := range p.replaced {
 		if l.AH == ah && l.QPN == qpn {
 			left++
-			held += l.Held()
+			held += l.Charged()
 		}
 	}
 	return left < maxReplaced && held <= p.env.Config.PeerMemory
@@ -396,7 +396,7 @@ func (c *overflow) add(l *peer.Link, upto uint32) {
 	c.env.Counters.StrangersHeld++
 	c.env.Mem.Strangers += unlistedCost
 	c.env.Weigh = true
-	l.Wait(upto)
+	l.HoldBackForRoom(upto)
 	if !c.reported {
 		c.reported, c.tended = true, c.env.Sh.Now()
 		c.peers.event(Event{Kind: StrangersCrowded, Handle: peer.Unlisted})
@@ -413,7 +413,7 @@ func (c *overflow) remove(l *peer.Link) {
 	c.order.Remove(e)
 	delete(c.entries, l)
 	c.env.Mem.Strangers -= unlistedCost
-	l.Admitted()
+	l.HasRoom()
 	if len(c.entries) == 0 {
 		c.empty = c.env.Sh.Now()
 	}
@@ -449,7 +449,7 @@ func (c *overflow) onTick() {
 		default:
 			room = room && c.peers.implicit.size() < c.peers.most // else none can be evicted
 			if care {
-				l.Waiting()
+				l.TendHeldBack()
 			}
 		}
 	}
@@ -478,7 +478,7 @@ type eviction struct {
 
 // evictedPeer is what is remembered of an evicted peer.
 type evictedPeer struct {
-	peer.Rest
+	peer.Evicted
 	ah    device.AH
 	hasAH bool
 	seq   uint64
@@ -624,16 +624,16 @@ func (p *peers) evict(l *peer.Link) bool {
 	if p.evicted.full() {
 		return false
 	}
-	r, ok := l.LetGo()
+	r, ok := l.Evict()
 	if !ok {
 		return false
 	}
 	p.removeUnlisted(l)
 	l.ForgetHostID()
 	p.routes.vacate(l)
-	p.evicted.add(qpAddrOf(l.Addr), evictedPeer{Rest: r, ah: l.AH, hasAH: true})
+	p.evicted.add(qpAddrOf(l.Addr), evictedPeer{Evicted: r, ah: l.AH, hasAH: true})
 	p.env.Sh.Stop(l.Peer)
-	l.Rails.Drop(p.qp())
+	l.Multipath.Drop(p.qp())
 	p.env.Counters.StrangersRested++
 	return true
 }
@@ -746,7 +746,7 @@ func (t *connidChecks) keep(x *connidCheck, r *device.RecvPkt) {
 		x.upto, x.began = id, true
 	}
 	if len(x.pkts) >= checkPackets && x.began && (!x.held || x.upto != x.heldAt) {
-		x.link.Wait(x.upto)
+		x.link.HoldBackForRoom(x.upto)
 		x.held, x.heldAt = true, x.upto
 	}
 }
@@ -775,7 +775,7 @@ func (t *connidChecks) start(addr wire.RawAddr) *connidCheck {
 	}
 	x := &connidCheck{link: p.newPeer(addr, ah, peer.Unlisted, p.book.Now())}
 	t.byAddr[qpAddrOf(addr)] = x
-	x.link.Try()
+	x.link.CheckConnID()
 	return x
 }
 
@@ -787,15 +787,15 @@ func (p *peers) dropUntrusted(r *device.RecvPkt, addr wire.RawAddr) {
 }
 
 // onResult ends a check: the newcomer replaces the peer at its queue pair, or its packets were late.
-func (t *connidChecks) onResult(m *peer.Tried) {
+func (t *connidChecks) onResult(m *peer.ConnIDChecked) {
 	p, l, at := t.peers, m.Link, qpAddrOf(m.Link.Addr)
 	tried := t.byAddr[at]
 	delete(t.byAddr, at)
 	x := p.routes.get(l.AH, l.QPN)
 	if tried.held { // packets of the peer there were refused, too
-		l.Admitted()
+		l.HasRoom()
 		if x != nil && x.cur != nil {
-			x.cur.HoldAgain()
+			x.cur.HoldBackAgain()
 		}
 	}
 	twin := x != nil && x.cur != nil && x.cur.QKey == l.QKey // it was inserted meanwhile

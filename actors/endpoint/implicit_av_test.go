@@ -59,7 +59,7 @@ func TestPlaceHasItsShare(t *testing.T) {
 // TestHostHasItsShare: strangers of one host do not take the places of others'. What those that
 // are beyond its share have sent is received all the same.
 func TestHostHasItsShare(t *testing.T) {
-	r, err := script.Start(script.Config{Endpoint: set(settings.Settings{MaxStrangers: 16}), Info: device.Info{HoldsBack: true}})
+	r, err := script.Start(script.Config{Endpoint: set(settings.Settings{MaxUnlistedPeers: 16}), Info: device.Info{HoldsBack: true}})
 	require.NoError(t, err)
 	r.Auto = true
 	c := r.EP.Counters()
@@ -122,7 +122,7 @@ func TestStrangersWhoLeft(t *testing.T) {
 // TestShareOfThoseWhoLeft: a host's share that those have who left at once is free again when
 // more of that host come, and nobody else.
 func TestShareOfThoseWhoLeft(t *testing.T) {
-	set := settings.InForce{Settings: settings.Settings{PeerTimeout: 3 * time.Second, MaxStrangers: 16}}
+	set := settings.InForce{Settings: settings.Settings{PeerTimeout: 3 * time.Second, MaxUnlistedPeers: 16}}
 	r, err := script.Start(script.Config{Endpoint: endpoint.Config{Settings: set}})
 	require.NoError(t, err)
 	left := func() {
@@ -160,7 +160,7 @@ func TestShareOfThoseWhoLeft(t *testing.T) {
 // TestRoomIsMadeOnce: one stranger that is away makes room for one other, also if more come in
 // the same turn.
 func TestRoomIsMadeOnce(t *testing.T) {
-	r, err := script.Start(script.Config{Endpoint: endpoint.Config{Settings: settings.InForce{Settings: settings.Settings{MaxStrangers: 4}}}})
+	r, err := script.Start(script.Config{Endpoint: endpoint.Config{Settings: settings.InForce{Settings: settings.Settings{MaxUnlistedPeers: 4}}}})
 	require.NoError(t, err)
 	c := r.EP.Counters()
 	r.Recv(nil, 8, 0, 0, 0)

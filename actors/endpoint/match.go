@@ -27,7 +27,7 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		return
 	}
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(l.Handle)); r != nil {
-		o := e.pools.Orders.At(r.Owner)
+		o := e.pools.Entries.At(r.Owner)
 		if o.Req.Flags&multiFlags == 0 {
 			rxe.MatchLast(o)
 			return
@@ -74,7 +74,7 @@ func (e *Endpoint) handleSpecial(pkt *peer.Packet) bool {
 // noRoom ends a peer for whose message there is no rxe, since there are MaxOps: its message
 // cannot be kept, nor lost.
 func (e *Endpoint) noRoom(pkt *peer.Packet) {
-	e.cfg.Shard.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
+	e.cfg.Shard.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrOverMemory, Tell: true})
 	pkt.Free()
 }
 
@@ -100,7 +100,7 @@ func (e *Endpoint) unpark(l *peer.Link) {
 		}
 		kind, tag, from := r.Unpark()
 		o := e.table.Arrive(kind, tag, from)
-		taken := o != nil && e.multi.match(r, e.pools.Orders.At(o.Owner), nil)
+		taken := o != nil && e.multi.match(r, e.pools.Entries.At(o.Owner), nil)
 		if !taken && (e.srx == nil || !e.srx.arrive(r, kind, tag)) {
 			e.table.AddMsg(r.List())
 		}
@@ -126,14 +126,14 @@ func anyParked(p *ope.Pools, l *peer.Link) bool {
 }
 
 // failReceives ends the posted receives that keep does not want.
-func (e *Endpoint) failReceives(keep func(*ope.Order) bool, err error) {
+func (e *Endpoint) failReceives(keep func(*ope.Entry) bool, err error) {
 	e.watches.fail(keep, err)
 	if e.table == nil {
 		return
 	}
-	var doomed []*ope.Order
+	var doomed []*ope.Entry
 	e.table.EachRecv(func(r *match.Recv) bool {
-		if p := e.pools.Orders.At(r.Owner); !keep(p) {
+		if p := e.pools.Entries.At(r.Owner); !keep(p) {
 			doomed = append(doomed, p)
 		}
 		return true

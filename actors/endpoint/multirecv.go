@@ -15,7 +15,7 @@ type multiRecvs struct {
 	pools  *ope.Pools
 	table  *match.Table // from the endpoint's start
 	claims *claims
-	end    func(*ope.Order, error)
+	end    func(*ope.Entry, error)
 
 	placed []placedMsg // oldest first
 	first  int         // those before it are done with
@@ -25,7 +25,7 @@ type multiRecvs struct {
 // placedMsg is a message that has its place in a buffer, and no place for its outcome yet.
 type placedMsg struct {
 	claim
-	part  *ope.Order
+	part  *ope.Entry
 	multi *ope.MultiRecv
 }
 
@@ -36,7 +36,7 @@ const multiFlags = ope.Multi | ope.Sized
 // little room left, to the next that takes it: that buffer is given back. m is the message's
 // entry in the matcher, nil if it is not there. False: no receive takes it now, and nothing
 // has happened to it.
-func (c *multiRecvs) match(x *ope.Rxe, o *ope.Order, m *match.Msg) bool {
+func (c *multiRecvs) match(x *ope.Rxe, o *ope.Entry, m *match.Msg) bool {
 	for o.Multi != nil && !o.Multi.Fits(x.Size()) {
 		c.table.RemoveRecv(&o.Recv)
 		o.Multi.Close(nil)
@@ -44,7 +44,7 @@ func (c *multiRecvs) match(x *ope.Rxe, o *ope.Order, m *match.Msg) bool {
 		if r == nil {
 			return false
 		}
-		o = c.pools.Orders.At(r.Owner)
+		o = c.pools.Entries.At(r.Owner)
 	}
 	if m != nil {
 		c.table.RemoveMsg(m)
@@ -61,7 +61,7 @@ func (c *multiRecvs) match(x *ope.Rxe, o *ope.Order, m *match.Msg) bool {
 }
 
 // post begins a receive with one of multiFlags. False: it has ended.
-func (c *multiRecvs) post(o *ope.Order) bool {
+func (c *multiRecvs) post(o *ope.Entry) bool {
 	if c.recalled(&o.Req) {
 		c.endRecalled(o)
 		return false
@@ -72,13 +72,13 @@ func (c *multiRecvs) post(o *ope.Order) bool {
 
 // open begins a receive of many messages, and gives it those that wait for it. False: it has
 // ended.
-func (c *multiRecvs) open(o *ope.Order) bool {
-	sink, ok := o.Req.Sink.(ope.Many)
+func (c *multiRecvs) open(o *ope.Entry) bool {
+	sink, ok := o.Req.Sink.(ope.MultiRecvSink)
 	if !ok {
 		c.end(o, errno.ErrInvalid)
 		return false
 	}
-	ope.NewMulti(c.pools, o, sink)
+	ope.NewMultiRecv(c.pools, o, sink)
 	for {
 		m := c.table.Find(o.Recv.Kind, o.Recv.Tag, o.Recv.Ignore, o.Recv.Source)
 		if m == nil {
@@ -98,7 +98,7 @@ func (c *multiRecvs) open(o *ope.Order) bool {
 
 // place gives a message, which is in the matcher no more, its place in o's buffer. True: the
 // buffer takes no more.
-func (c *multiRecvs) place(x *ope.Rxe, o *ope.Order) (full bool) {
+func (c *multiRecvs) place(x *ope.Rxe, o *ope.Entry) (full bool) {
 	multi := o.Multi
 	part, full := multi.Place(x.Size())
 	if full {
@@ -154,7 +154,7 @@ func (c *multiRecvs) revoke(r *mr.Region) {
 }
 
 // matchSized gives a message to a receive with the flag Sized.
-func (c *multiRecvs) matchSized(x *ope.Rxe, o *ope.Order) {
+func (c *multiRecvs) matchSized(x *ope.Rxe, o *ope.Entry) {
 	if x.IsHere(len(o.Req.Buf)) {
 		x.Match(o)
 		return
@@ -173,7 +173,7 @@ func (c *multiRecvs) matchSized(x *ope.Rxe, o *ope.Order) {
 func (c *multiRecvs) recalled(r *ope.Request) bool { return r.Flags&ope.Sized != 0 && r.Data < c.round }
 
 // endRecalled ends a receive that is recalled, and not in the matcher.
-func (c *multiRecvs) endRecalled(o *ope.Order) {
+func (c *multiRecvs) endRecalled(o *ope.Entry) {
 	res := &c.claims.result
 	*res = ope.Result{N: ope.Recalled, Peer: o.Req.Peer}
 	c.pools.Hand(o, res)

@@ -53,7 +53,7 @@ func (e *Endpoint) ReadSnapshot(most int) *Snapshot {
 		Progress: e.cfg.Shard.Mode().String() + ": " + e.cfg.Shard.ModeReason(),
 		Queues: Queues{
 			SendDepth: e.queue.Depth(), SendUsed: e.queue.Depth() - e.queue.Room(),
-			HeldBytes: e.env.Mem.Held, HeldLimit: e.env.Config.TotalMemory,
+			HeldBytes: e.env.Mem.Charged, HeldLimit: e.env.Config.TotalMemory,
 		},
 		Counters: map[string]uint64{},
 	}
@@ -87,7 +87,7 @@ func (s *Snapshot) addProtocol(e *Endpoint, now clock.Time) {
 	e.pools.EachTx(func(t *ope.Txe) { s.Operations = append(s.Operations, t.Snapshot()) })
 	e.pools.EachRx(func(r *ope.Rxe) { s.Operations = append(s.Operations, r.Snapshot()) })
 	e.table.EachRecv(func(r *match.Recv) bool {
-		s.Operations = append(s.Operations, e.pools.Orders.At(r.Owner).Snapshot(now))
+		s.Operations = append(s.Operations, e.pools.Entries.At(r.Owner).Snapshot(now))
 		return true
 	})
 	for _, o := range e.claims.waits.list {
@@ -107,7 +107,7 @@ type Sample struct {
 
 // PathSample is what went over one of the endpoint's devices.
 type PathSample struct {
-	device.Carried
+	device.PathStats
 	Peers int64 // on it, that have not failed
 }
 
@@ -135,12 +135,12 @@ func (e *Endpoint) ReadSample(to *Sample) {
 	to.Counters, to.Queue, to.Mix, to.Tally = e.env.Counters, e.queue.Counters, e.pools.Mix, e.pools.Tally
 	to.Tally.Errors = maps.Clone(e.pools.Tally.Errors)
 	to.Depths = Depths{
-		SendQueue: int64(e.queue.Depth() - e.queue.Room()), Held: e.env.Mem.Held, Early: e.env.Mem.Early,
+		SendQueue: int64(e.queue.Depth() - e.queue.Room()), Held: e.env.Mem.Charged, Early: e.env.Mem.Early,
 		Most: Most{SendQueue: int64(e.queue.Depth()), Held: e.env.Config.TotalMemory},
 	}
-	to.Paths = [device.MaxPaths]PathSample{{Carried: to.Queue.Carried()}}
+	to.Paths = [device.MaxPaths]PathSample{{PathStats: to.Queue.PathStats()}}
 	for i := range e.devicePaths {
-		to.Paths[i].Carried = e.devicePaths[i].Carried
+		to.Paths[i].PathStats = e.devicePaths[i].Stats
 	}
 	if e.port != nil {
 		posted, others := e.port.Depths()
@@ -176,7 +176,7 @@ func (e *Endpoint) EachStat(f func(name string, n uint64)) {
 	e.pools.EachRx(func(*ope.Rxe) { rx++ })
 	f("TxInUse", tx)
 	f("RxInUse", rx)
-	f("MemoryHeld", uint64(e.env.Mem.Held))
+	f("MemoryHeld", uint64(e.env.Mem.Charged))
 	f("MemoryPeak", uint64(e.env.Mem.Peak))
 	if c := e.cfg.Plain; c != nil {
 		s := c.Stats()

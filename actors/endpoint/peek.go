@@ -75,7 +75,7 @@ func (c *claims) found(r *ope.Request, m *match.Msg) {
 	switch {
 	case r.Flags&ope.Discard != 0:
 		c.table.RemoveMsg(m)
-		o := c.pools.Orders.Get(r, c.env.Sh.Now())
+		o := c.pools.Entries.Get(r, c.env.Sh.Now())
 		o.Req.Kind, o.Req.Flags = ope.KindTake, r.Flags&^ope.Await
 		o.Follow(c.env.Trail, x.Link())
 		x.Match(o)
@@ -110,7 +110,7 @@ func (c *claims) receive(r *ope.Request) {
 	case !x.rxe.Is(x.use): // it failed with a part of the message yet to come
 		c.reject(r, x.lost())
 	default:
-		o := c.pools.Orders.Get(r, c.env.Sh.Now())
+		o := c.pools.Entries.Get(r, c.env.Sh.Now())
 		o.Follow(c.env.Trail, x.link)
 		x.rxe.Match(o)
 	}
@@ -120,7 +120,7 @@ func (c *claims) receive(r *ope.Request) {
 // (ope.Await), oldest first. It belongs to claims. A message that no receive has matched is
 // offered to them before it waits for a receive.
 type peekWaits struct {
-	list  []*ope.Order
+	list  []*ope.Entry
 	peers *peers
 }
 
@@ -130,7 +130,7 @@ func (a *peekWaits) add(c *claims, r *ope.Request, from *peer.Link) {
 		c.reject(r, from.Err)
 		return
 	}
-	o := c.pools.Orders.Get(r, c.env.Sh.Now())
+	o := c.pools.Entries.Get(r, c.env.Sh.Now())
 	if from != nil {
 		o.Await(from)
 	}
@@ -157,14 +157,14 @@ func (a *peekWaits) offer(c *claims) {
 		}
 		a.list = slices.Delete(a.list, i, i+1)
 		c.found(&o.Req, m)
-		c.pools.Orders.Put(o)
+		c.pools.Entries.Put(o)
 	}
 }
 
 // fail ends those that keep does not want.
-func (a *peekWaits) fail(c *claims, keep func(*ope.Order) bool, err error) {
-	var doomed []*ope.Order
-	a.list = slices.DeleteFunc(a.list, func(o *ope.Order) bool {
+func (a *peekWaits) fail(c *claims, keep func(*ope.Entry) bool, err error) {
+	var doomed []*ope.Entry
+	a.list = slices.DeleteFunc(a.list, func(o *ope.Entry) bool {
 		if !keep(o) {
 			doomed = append(doomed, o)
 			return true
@@ -173,13 +173,13 @@ func (a *peekWaits) fail(c *claims, keep func(*ope.Order) bool, err error) {
 	})
 	for _, o := range doomed {
 		c.reject(&o.Req, err)
-		c.pools.Orders.Put(o)
+		c.pools.Entries.Put(o)
 	}
 }
 
 // cancel ends the one with an id, if it is there.
 func (a *peekWaits) cancel(c *claims, id uint64) {
 	if len(a.list) > 0 {
-		a.fail(c, func(o *ope.Order) bool { return o.Req.ID != id }, errno.ErrCanceled)
+		a.fail(c, func(o *ope.Entry) bool { return o.Req.ID != id }, errno.ErrCanceled)
 	}
 }

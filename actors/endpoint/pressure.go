@@ -69,7 +69,7 @@ func (p *pressure) check() {
 		p.env.Trail.Put(p.span, trail.Relieved, 0, uint64(held), 0)
 		p.event(Event{Kind: MemoryRelieved})
 	}
-	p.env.Full.Relieve()
+	p.env.HeldBack.Relieve()
 	if p.holding() && !p.keepalive.Active() {
 		p.startKeepalive()
 	}
@@ -81,7 +81,7 @@ func (p *pressure) calm() bool {
 }
 
 // holding reports whether peers may get nothing through.
-func (p *pressure) holding() bool { return p.on || p.env.Full.Len() > 0 }
+func (p *pressure) holding() bool { return p.on || p.env.HeldBack.Len() > 0 }
 
 func (p *pressure) onTick() {
 	if p.check(); !p.on {
@@ -105,7 +105,7 @@ func (p *pressure) onKeepalive() {
 	if p.on {
 		p.peers.probeAll()
 	}
-	p.env.Full.Tend()
+	p.env.HeldBack.Tend()
 	p.startKeepalive()
 }
 

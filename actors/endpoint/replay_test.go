@@ -345,13 +345,13 @@ func (o *operation) cut(req *ope.Request) {
 		return
 	}
 	if n := o.n / 2; o.flags["iov2"] && n > 0 {
-		l := req.TakeLists()
+		l := req.GetIOV()
 		l.AddLocal(req.Buf[:n])
 		l.AddLocal(req.Buf[n:])
-		req.Buf, req.Flags = nil, req.Flags|ope.Pieced
+		req.Buf, req.Flags = nil, req.Flags|ope.HasIOV
 	}
 	if n := uint64(o.n) / 3; o.flags["riov2"] && n > 0 {
-		l := req.TakeLists()
+		l := req.GetIOV()
 		l.Remote = append(l.Remote, wire.RMAIOV{Addr: req.Addr, Len: n, Key: req.Key},
 			wire.RMAIOV{Addr: req.Addr + n, Len: uint64(o.n) - n, Key: req.Key})
 	}

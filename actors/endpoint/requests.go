@@ -114,7 +114,7 @@ func (e *Endpoint) handle(r *ope.Request) {
 
 // live returns the peer of a request that can be taken at once; nil if checked is to look closer.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
-	if h := e.peers.byHandle; e.closing.state == open && r.Flags&ope.Aged == 0 && r.Peer < uint64(len(h)) {
+	if h := e.peers.byHandle; e.closing.state == open && r.Flags&ope.HasGeneration == 0 && r.Peer < uint64(len(h)) {
 		if l := h[r.Peer]; l != nil && l.Takes() {
 			return l
 		}
@@ -129,7 +129,7 @@ func (e *Endpoint) checked(r *ope.Request) *peer.Link {
 	switch {
 	case e.closing.state != open:
 		err = e.closing.err()
-	case r.Flags&ope.Aged != 0 && e.outdated(r):
+	case r.Flags&ope.HasGeneration != 0 && e.outdated(r):
 		l, err = nil, peer.ErrRemoved
 	case l == nil:
 		if l, err = e.peers.link(r.Peer); err == nil {
@@ -172,13 +172,13 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
-		if from = e.peers.lookup(r.Peer); from == nil || r.Flags&ope.Aged != 0 {
+		if from = e.peers.lookup(r.Peer); from == nil || r.Flags&ope.HasGeneration != 0 {
 			if from = e.source(r); from == nil {
 				return
 			}
 		}
 	}
-	p := e.pools.Orders.Take(r)
+	p := e.pools.Entries.Take(r)
 	p.Born = e.cfg.Shard.Now()
 	if e.env.Trail != nil {
 		p.Follow(e.env.Trail, from)
@@ -207,7 +207,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 // source returns the peer from which alone a receive takes a message, as far as it is to be
 // looked for, or rejects the receive.
 func (e *Endpoint) source(r *ope.Request) *peer.Link {
-	if r.Flags&ope.Aged != 0 && e.outdated(r) {
+	if r.Flags&ope.HasGeneration != 0 && e.outdated(r) {
 		e.reject(r, peer.ErrRemoved)
 		return nil
 	}
@@ -222,9 +222,9 @@ func (e *Endpoint) source(r *ope.Request) *peer.Link {
 // onCancel ends the operation id if it has not ended: a posted receive at once, an
 // operation in progress as it can.
 func (e *Endpoint) onCancel(id uint64) {
-	var found *ope.Order
+	var found *ope.Entry
 	e.table.EachRecv(func(r *match.Recv) bool {
-		if p := e.pools.Orders.At(r.Owner); p.Req.ID == id {
+		if p := e.pools.Entries.At(r.Owner); p.Req.ID == id {
 			found = p
 		}
 		return found == nil
@@ -271,7 +271,7 @@ func (e *Endpoint) Revoke(r *mr.Region) {
 	if mem := r.Bytes(); mem != nil {
 		e.pools.CancelParts(0, mem, ope.ErrRegionClosed)
 	}
-	e.failReceives(func(o *ope.Order) bool { return !o.Req.Touches(r.Bytes()) }, ope.ErrRegionClosed)
+	e.failReceives(func(o *ope.Entry) bool { return !o.Req.Touches(r.Bytes()) }, ope.ErrRegionClosed)
 	if r.Access()&(device.RemoteRead|device.RemoteWrite) == 0 {
 		return
 	}
@@ -288,9 +288,9 @@ func (e *Endpoint) Recall(round uint64) {
 	}
 	c := &e.multi
 	c.round = max(c.round, round)
-	var found []*ope.Order
+	var found []*ope.Entry
 	e.table.EachRecv(func(r *match.Recv) bool {
-		if o := e.pools.Orders.At(r.Owner); c.recalled(&o.Req) {
+		if o := e.pools.Entries.At(r.Owner); c.recalled(&o.Req) {
 			found = append(found, o)
 		}
 		return true
@@ -306,7 +306,7 @@ func (e *Endpoint) reject(r *ope.Request, err error) {
 	if r.Kind != ope.KindPeek && r.Kind != ope.KindClaim {
 		e.pools.Tally.Count(r.Kind, 0, err)
 		if l := e.env.Trail; l != nil {
-			o := ope.Order{Req: *r}
+			o := ope.Entry{Req: *r}
 			o.Follow(l, nil)
 			l.Outcome(o.Span, trail.Told, 0, err)
 			l.Outcome(o.Span, trail.End, 0, err)
@@ -316,7 +316,7 @@ func (e *Endpoint) reject(r *ope.Request, err error) {
 }
 
 // end ends a posted receive that nothing has matched.
-func (e *Endpoint) end(o *ope.Order, err error) {
+func (e *Endpoint) end(o *ope.Entry, err error) {
 	if o.Multi != nil {
 		o.Multi.Close(err)
 		return
@@ -325,14 +325,14 @@ func (e *Endpoint) end(o *ope.Order, err error) {
 	e.env.Trail.Outcome(o.Span, trail.End, 0, err)
 	e.pools.Tally.Count(o.Req.Kind, 0, err)
 	complete(&o.Req, err)
-	e.pools.Orders.Put(o)
+	e.pools.Entries.Put(o)
 }
 
 func complete(r *ope.Request, err error) {
 	if s := r.Sink; s != nil {
 		s.Done(r, &ope.Result{Err: err, Peer: r.Peer})
 	}
-	r.PutLists()
+	r.PutIOV()
 }
 
 // A request is made where the shard will handle it: in the endpoint's ring, or, by a goroutine

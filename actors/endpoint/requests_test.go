@@ -29,7 +29,7 @@ func start(t *testing.T, cfg script.Config) (*script.Rig, *script.Remote) {
 		require.NoError(t, r.Close())
 		require.Empty(t, r.Ends())
 		require.Empty(t, r.QP.Faults)
-		require.Zero(t, r.EP.Memory().Held)
+		require.Zero(t, r.EP.Memory().Charged)
 	})
 	a := addPeer(t, r, "a", 1)
 	return r, a

@@ -44,7 +44,7 @@ func (w *writeEvents) add(l *peer.Link, n int, data uint64) {
 	if !w.note(&x) {
 		return
 	}
-	l.Hold(pendingCost)
+	l.Charge(pendingCost)
 }
 
 // onUnlisted takes an RDMA write with data by a queue pair for which the device has no
@@ -67,8 +67,8 @@ func (w *writeEvents) addFrom(handle uint64, from *wire.RawAddr, n int, data uin
 		return
 	}
 	x := pendingWrite{Written{Handle: handle, From: from, N: n, Data: data}, nil}
-	if w.env.Mem.Held <= w.env.Config.TotalMemory && w.note(&x) {
-		w.env.Mem.Held += pendingCost
+	if w.env.Mem.Charged <= w.env.Config.TotalMemory && w.note(&x) {
+		w.env.Mem.Charged += pendingCost
 	}
 }
 
@@ -104,9 +104,9 @@ func (w *writeEvents) flush() {
 	n := 0
 	for n < len(w.pending) && w.report(&w.pending[n]) {
 		if l := w.pending[n].link; l != nil {
-			l.Release(pendingCost)
+			l.Uncharge(pendingCost)
 		} else {
-			w.env.Mem.Held -= pendingCost
+			w.env.Mem.Charged -= pendingCost
 		}
 		n++
 	}

@@ -198,7 +198,7 @@ func flags(d *datadriven.TestData) ope.Flags {
 //
 //	write a to=(buf+0:100,far+50:10)
 func (s *scenario) remotePieces(req *ope.Request, places []string) (n int) {
-	l := req.TakeLists()
+	l := req.GetIOV()
 	for _, p := range places {
 		e, err := s.rig.Place(p)
 		require.NoError(s.t, err)
@@ -218,8 +218,8 @@ func (s *scenario) localPieces(d *datadriven.TestData, req *ope.Request) {
 		return
 	}
 	data, whole := req.Buf, len(req.Buf)
-	l := req.TakeLists()
-	req.Buf, req.Flags = nil, req.Flags|ope.Pieced
+	l := req.GetIOV()
+	req.Buf, req.Flags = nil, req.Flags|ope.HasIOV
 	for _, v := range a.Vals {
 		name, rest, _ := strings.Cut(v, "+")
 		var p []byte

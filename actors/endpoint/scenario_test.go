@@ -456,7 +456,7 @@ func (s *scenario) open(d *datadriven.TestData) {
 			Settings: settings.InForce{
 				MsgIDBase: uint32(num(d, "base")), WaitHandshake: d.HasArg("wait"),
 				Settings: settings.Settings{
-					MaxStrangers: num(d, "strangers"), SendQueue: num(d, "sq"), RecvQueue: num(d, "rq"), DetachLimit: num(d, "detach"),
+					MaxUnlistedPeers: num(d, "strangers"), SendQueue: num(d, "sq"), RecvQueue: num(d, "rq"), DetachLimit: num(d, "detach"),
 					MaxMedium: num(d, "medium"), Credits: num(d, "credits"), MinRead: num(d, "minread"),
 					MinReadWrite: num(d, "minwrite"), RuntSize: num(d, "runt"), ReadSegment: num(d, "segment"),
 					RecvWindow: num(d, "window"), Homogeneous: d.HasArg("homogeneous"),

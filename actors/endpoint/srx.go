@@ -27,12 +27,12 @@ import (
 //     had been posted there. Outcomes of receives that no message took go to their sinks.
 //   - It waits for nothing.
 //   - Close ends the receives that wait, and it; by then no endpoint has it.
-type Pool struct {
-	cfg     PoolConfig
+type SRX struct {
+	cfg     SRXConfig
 	ref     shard.Ref
 	reqs    *ring.MPSC[ope.Request]
 	posted  *match.Table // receives only
-	orders  *ope.Orders  // of the pool and of its endpoints
+	orders  *ope.Entries // of the pool and of its endpoints
 	members srxMembers
 	ending  srxEnd
 
@@ -40,7 +40,7 @@ type Pool struct {
 }
 
 // PoolConfig has what an SRX uses.
-type PoolConfig struct {
+type SRXConfig struct {
 	Shard *shard.Shard
 	Depth int // requests that fit the ring
 	// OnFlush is called on the shard at the end of a turn; may be nil.
@@ -49,7 +49,7 @@ type PoolConfig struct {
 
 // PoolSink takes the outcomes of those of an SRX's receives that messages to one endpoint
 // took. Its methods are called on the shard.
-type PoolSink interface {
+type SRXSink interface {
 	ope.Sink
 	// Room takes the place of one more outcome, and reports whether there was one. If not,
 	// the shard runs a turn when there is.
@@ -74,8 +74,8 @@ type (
 )
 
 // OpenPool makes an SRX. Any goroutine.
-func OpenPool(cfg PoolConfig) (*Pool, error) {
-	p := &Pool{cfg: cfg, reqs: ring.NewMPSC[ope.Request](cfg.Depth), posted: match.New(), orders: new(ope.Orders)}
+func OpenSRX(cfg SRXConfig) (*SRX, error) {
+	p := &SRX{cfg: cfg, reqs: ring.NewMPSC[ope.Request](cfg.Depth), posted: match.New(), orders: new(ope.Entries)}
 	var err error
 	if p.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return p }); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func OpenPool(cfg PoolConfig) (*Pool, error) {
 
 // Submit copies a request into the pool's ring, and reports whether there was room. Any
 // goroutine.
-func (p *Pool) Submit(r *ope.Request) bool {
+func (p *SRX) Submit(r *ope.Request) bool {
 	if !p.reqs.Push(r, nil) {
 		return false
 	}
@@ -100,7 +100,7 @@ func (p *Pool) Submit(r *ope.Request) bool {
 
 // Close ends every receive that no message has taken with ErrClosed. The pool has no
 // endpoint any more. Any goroutine.
-func (p *Pool) Close(ctx context.Context) error {
+func (p *SRX) Close(ctx context.Context) error {
 	p.cfg.Shard.Post(p.ref, &srxClose{})
 	if err := p.cfg.Shard.Wait(ctx, &p.ending.closed); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (p *Pool) Close(ctx context.Context) error {
 }
 
 // Receive is the pool's message switch.
-func (p *Pool) Receive(ctx actor.Context) {
+func (p *SRX) Receive(ctx actor.Context) {
 	switch ctx.Message().(type) {
 	case *srxBegin:
 		p.cfg.Shard.AddPoller(p.ref, p)
@@ -122,7 +122,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 }
 
 // Poll takes requests from the application.
-func (p *Pool) Poll(*shard.Shard) int {
+func (p *SRX) Poll(*shard.Shard) int {
 	n := p.members.retry()
 	for n < batch {
 		r := p.reqs.Peek()
@@ -139,24 +139,24 @@ func (p *Pool) Poll(*shard.Shard) int {
 }
 
 // Flush ends a turn.
-func (p *Pool) Flush(*shard.Shard) {
+func (p *SRX) Flush(*shard.Shard) {
 	if p.cfg.OnFlush != nil {
 		p.cfg.OnFlush()
 	}
 }
 
 // Arm is asked before the shard sleeps, which it has announced.
-func (p *Pool) Arm() bool { return p.reqs.Idle() }
+func (p *SRX) Arm() bool { return p.reqs.Idle() }
 
 // FDs has nothing to add to the devices'.
-func (p *Pool) FDs() []int { return nil }
+func (p *SRX) FDs() []int { return nil }
 
-func (p *Pool) drop(r *ope.Request) {
+func (p *SRX) drop(r *ope.Request) {
 	r.Forget()
 	p.reqs.Drop()
 }
 
-func (p *Pool) handle(r *ope.Request) {
+func (p *SRX) handle(r *ope.Request) {
 	switch {
 	case r.Kind == ope.KindControl:
 		r.More.Run()
@@ -173,7 +173,7 @@ func (p *Pool) handle(r *ope.Request) {
 
 // onRecv gives a receive to the endpoint whose turn it is among those with a message that
 // the receive takes, and posts it if there is none.
-func (p *Pool) onRecv(r *ope.Request) {
+func (p *SRX) onRecv(r *ope.Request) {
 	o := p.orders.Get(r, p.cfg.Shard.Now())
 	o.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	o.Recv.Tag, o.Recv.Ignore, o.Recv.Source = r.Tag, r.Ignore, match.AnySource
@@ -183,8 +183,8 @@ func (p *Pool) onRecv(r *ope.Request) {
 }
 
 // onCancel ends the receive id if it has not ended.
-func (p *Pool) onCancel(id uint64) {
-	found := p.failReceives(func(o *ope.Order) bool { return o.Req.ID == id }, errno.ErrCanceled)
+func (p *SRX) onCancel(id uint64) {
+	found := p.failReceives(func(o *ope.Entry) bool { return o.Req.ID == id }, errno.ErrCanceled)
 	if found {
 		return
 	}
@@ -199,17 +199,17 @@ func (p *Pool) onCancel(id uint64) {
 
 // Revoke ends the receives whose buffer lies in a region that is being closed, also those that
 // endpoints have taken since they were asked to. Runs on the shard.
-func (p *Pool) Revoke(r *mr.Region) {
+func (p *SRX) Revoke(r *mr.Region) {
 	defer func() {
 		for _, s := range p.members.all {
 			s.e.Revoke(r)
 		}
 	}()
-	p.failReceives(func(o *ope.Order) bool { return o.Req.Touches(r.Bytes()) }, ope.ErrRegionClosed)
+	p.failReceives(func(o *ope.Entry) bool { return o.Req.Touches(r.Bytes()) }, ope.ErrRegionClosed)
 }
 
 // failReceives ends the posted receives that which selects, and reports whether there were some.
-func (p *Pool) failReceives(which func(*ope.Order) bool, err error) (found bool) {
+func (p *SRX) failReceives(which func(*ope.Entry) bool, err error) (found bool) {
 	p.posted.EachRecv(func(r *match.Recv) bool {
 		o := p.orders.At(r.Owner)
 		if !which(o) {
@@ -226,17 +226,17 @@ func (p *Pool) failReceives(which func(*ope.Order) bool, err error) (found bool)
 }
 
 // fail ends the receives, and those that come.
-func (p *Pool) fail(err error) {
+func (p *SRX) fail(err error) {
 	if p.ending.err == nil {
 		p.ending.err = err
 	}
 	p.drain()
-	p.failReceives(func(*ope.Order) bool { return true }, p.ending.err)
+	p.failReceives(func(*ope.Entry) bool { return true }, p.ending.err)
 	p.Flush(p.cfg.Shard)
 }
 
 // end does that, and ends the actor.
-func (p *Pool) end(err error) {
+func (p *SRX) end(err error) {
 	if p.ending.closed.IsSet() {
 		return
 	}
@@ -249,7 +249,7 @@ func (p *Pool) end(err error) {
 
 // crashed ends the receives after a panic in the pool. What endpoints have taken goes on there, and
 // its outcomes go out by Flush.
-func (p *Pool) crashed() {
+func (p *SRX) crashed() {
 	if p.handling {
 		r := p.reqs.Peek()
 		if r.Kind == ope.KindRecv && !p.has(r.ID) {
@@ -262,13 +262,13 @@ func (p *Pool) crashed() {
 }
 
 // giveUp ends the request that was being handled when the pool crashed.
-func (p *Pool) giveUp(r *ope.Request) {
+func (p *SRX) giveUp(r *ope.Request) {
 	defer func() { _ = recover() }() // its sink may have caused the panic
 	complete(r, errno.ErrIO)
 }
 
 // has reports whether the receive id waits, or an endpoint has it.
-func (p *Pool) has(id uint64) (found bool) {
+func (p *SRX) has(id uint64) (found bool) {
 	p.posted.EachRecv(func(r *match.Recv) bool {
 		found = p.orders.At(r.Owner).Req.ID == id
 		return !found
@@ -280,14 +280,14 @@ func (p *Pool) has(id uint64) (found bool) {
 }
 
 // refuse ends what was submitted after the pool took its last request; see closing.refuse.
-func (p *Pool) refuse() {
+func (p *SRX) refuse() {
 	p.ending.late.Lock()
 	defer p.ending.late.Unlock()
 	p.drain()
 	p.Flush(p.cfg.Shard)
 }
 
-func (p *Pool) drain() {
+func (p *SRX) drain() {
 	for r := p.reqs.Rest(); r != nil; r = p.reqs.Rest() {
 		switch r.Kind {
 		case ope.KindControl:
@@ -303,7 +303,7 @@ func (p *Pool) drain() {
 // srxMember is an endpoint that has an SRX.
 type srxMember struct {
 	e    *Endpoint
-	sink PoolSink
+	sink SRXSink
 
 	prev, next *srxMember // ring of those with messages that wait; nil: it is not in it
 	// blocked: there was no room for an outcome, and messages wait that posted receives take.
@@ -321,7 +321,7 @@ type srxMembers struct {
 }
 
 // join makes e a member, whose outcomes sink takes. Runs on the shard.
-func (p *Pool) join(e *Endpoint, sink PoolSink) *srxMember {
+func (p *SRX) join(e *Endpoint, sink SRXSink) *srxMember {
 	s := &srxMember{e: e, sink: sink}
 	p.members.all = append(p.members.all, s)
 	return s
@@ -333,7 +333,7 @@ func (s *srxMember) leave() {
 	if s == nil || s.e.srx == nil {
 		return
 	}
-	q := &s.e.cfg.Pool.members
+	q := &s.e.cfg.SRX.members
 	q.removeWaiting(s)
 	q.setBlocked(s, false)
 	q.all = slices.DeleteFunc(q.all, func(x *srxMember) bool { return x == s })
@@ -343,7 +343,7 @@ func (s *srxMember) leave() {
 // arrive gives a message, which none of the endpoint's own receives takes, one of the SRX's. If
 // there is none it returns false, and the message is to be added to the endpoint's table.
 func (s *srxMember) arrive(r *ope.Rxe, k match.Kind, tag uint64) bool {
-	p := s.e.cfg.Pool
+	p := s.e.cfg.SRX
 	if s.blocked || p.posted.Recvs() == 0 {
 		p.members.addWaiting(s)
 		return false
@@ -364,14 +364,14 @@ func (s *srxMember) arrive(r *ope.Rxe, k match.Kind, tag uint64) bool {
 }
 
 // pair makes a receive of the SRX's, for which Room was called, the endpoint's.
-func (s *srxMember) pair(r *ope.Rxe, o *ope.Order) {
+func (s *srxMember) pair(r *ope.Rxe, o *ope.Entry) {
 	s.sink.Took(&o.Req)
 	o.Req.Sink = s.sink
 	r.Match(o)
 }
 
 // serve gives the receive o the endpoint's oldest message that it takes, if there is one.
-func (s *srxMember) serve(o *ope.Order) bool {
+func (s *srxMember) serve(o *ope.Entry) bool {
 	if s.blocked {
 		return false
 	}
@@ -380,7 +380,7 @@ func (s *srxMember) serve(o *ope.Order) bool {
 		return false
 	}
 	if !s.sink.Room() {
-		s.e.cfg.Pool.members.setBlocked(s, true)
+		s.e.cfg.SRX.members.setBlocked(s, true)
 		return false
 	}
 	s.e.table.RemoveMsg(m)
@@ -390,7 +390,7 @@ func (s *srxMember) serve(o *ope.Order) bool {
 
 // retry gives posted receives to messages that had to wait for room, as far as there is some.
 func (s *srxMember) retry() (n int) {
-	p := s.e.cfg.Pool
+	p := s.e.cfg.SRX
 	stuck := false
 	s.e.table.EachMsg(func(m *match.Msg) bool {
 		if p.posted.Recvs() == 0 {
@@ -428,7 +428,7 @@ func (q *srxMembers) retry() (n int) {
 
 // serve gives a receive to the first endpoint, from the one whose turn it is on, that has a
 // message for it. Then it is the next one's turn.
-func (q *srxMembers) serve(o *ope.Order) bool {
+func (q *srxMembers) serve(o *ope.Entry) bool {
 	q.retry()
 	s := q.first
 	for range q.waiting {

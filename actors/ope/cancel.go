@@ -148,11 +148,11 @@ func (t *Txe) copyRest() {
 	if t.x.moves {
 		t.base = 0 // the peer has an address of the whole
 	}
-	if q.Flags&Pieced != 0 {
+	if q.Flags&HasIOV != 0 {
 		whole := make([]byte, q.Len())
 		q.Gather(whole)
 		rest = whole[min(t.m.Sent, uint64(len(whole))):]
-		q.PutLists()
+		q.PutIOV()
 	} else {
 		rest = append(rest, q.Buf[min(t.base, uint64(len(q.Buf))):]...)
 	}
@@ -326,7 +326,7 @@ func (t *Txe) giveUp() {
 	}
 	if !t.marks.spent && !t.marks.hasPeer {
 		if protos[t.m.Proto].cts && t.m.Sent > 0 {
-			l.Untold(t.id) // it has begun there, perhaps
+			l.AddOrphan(t.id) // it has begun there, perhaps
 		}
 		return
 	}
@@ -353,7 +353,7 @@ func (t *Txe) lostError() {
 			Err: fmt.Errorf("%w: PEER_ERROR is lost: %w", peer.ErrPeerFailed, t.err), Tell: true,
 		})
 	}
-	l.Owe(t.responseHeader(nil))
+	l.AddPending(t.responseHeader(nil))
 }
 
 // notUnderstood: the peer's HANDSHAKE says that it does not know PEER_ERROR. It would wait for
@@ -405,7 +405,7 @@ func (t *Txe) sendAborted(ref wire.RefKind, id uint32) {
 }
 
 // Owes reports it of one operation.
-func (t *Txe) Owes() bool {
+func (t *Txe) HasPending() bool {
 	if !t.busy || t.link.Err != nil {
 		return false
 	}

@@ -44,9 +44,9 @@ func TestPending(t *testing.T) {
 		{"a peer that has failed", Txe{busy: true, link: dead, m: Tx{Proto: ReceiptOnly}}, false},
 		{"not in use", Txe{m: Tx{Proto: ReceiptOnly}}, false},
 	} {
-		require.Equal(t, c.want, c.tx.Owes(), c.name)
+		require.Equal(t, c.want, c.tx.HasPending(), c.name)
 		p := &Pools{tx: []*Txe{{}, &c.tx}}
-		require.Equal(t, c.want, p.Owes(), c.name)
+		require.Equal(t, c.want, p.HasPending(), c.name)
 	}
 	for _, c := range []struct {
 		name string
@@ -60,9 +60,9 @@ func TestPending(t *testing.T) {
 		{"a peer that has failed", Rxe{busy: true, link: dead, m: Rx{State: RxAnswer}}, false},
 		{"not in use", Rxe{m: Rx{State: RxAnswer}}, false},
 	} {
-		require.Equal(t, c.want, c.rx.Owes(), c.name)
+		require.Equal(t, c.want, c.rx.HasPending(), c.name)
 		p := &Pools{rx: []*Rxe{&c.rx, {}}}
-		require.Equal(t, c.want, p.Owes(), c.name)
+		require.Equal(t, c.want, p.HasPending(), c.name)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestCopyRest(t *testing.T) {
 			require.False(t, Overlap(was, tx.q.Buf), "the buffer is the caller's")
 			require.Equal(t, c.base, tx.base)
 			require.EqualValues(t, len(c.want), p.detached)
-			require.Zero(t, tx.q.Flags&Pieced)
+			require.Zero(t, tx.q.Flags&HasIOV)
 		})
 	}
 	cmp := &Request{Kind: KindAtomic, Buf: []byte("ab"), More: &More{Compare: []byte("cd"), Result: make([]byte, 2)}}
@@ -146,7 +146,7 @@ func TestDrops(t *testing.T) {
 		CallerLeaving: true, CallerDetached: true, CallerEnding: true, CallerTold: true,
 	} {
 		require.Equal(t, want, (&Rxe{c: Caller{state: s}}).drops(), s)
-		require.Equal(t, want, (&Rxe{c: Caller{state: s}, entry: new(Order)}).drops(), s)
-		require.True(t, (&Rxe{c: Caller{state: s}, entry: &Order{Req: Request{Flags: Discard}}}).drops(), s)
+		require.Equal(t, want, (&Rxe{c: Caller{state: s}, entry: new(Entry)}).drops(), s)
+		require.True(t, (&Rxe{c: Caller{state: s}, entry: &Entry{Req: Request{Flags: Discard}}}).drops(), s)
 	}
 }

@@ -47,7 +47,7 @@ func (r *Rxe) onMatched() {
 // its one packet holds all of it.
 func (r *Rxe) onWhole() {
 	p := r.head
-	if o := &r.entry.Req; o.Flags&(Discard|Pieced) == 0 {
+	if o := &r.entry.Req; o.Flags&(Discard|HasIOV) == 0 {
 		r.pools.env.Counters.Copied += uint64(len(p.Payload))
 		copy(o.Buf, p.Payload)
 	} else {
@@ -69,7 +69,7 @@ func (r *Rxe) onWhole() {
 		return
 	}
 	r.handReceived()
-	r.pools.Orders.Put(r.entry)
+	r.pools.Entries.Put(r.entry)
 	r.freeRx() // since nothing is under way, nor was
 }
 
@@ -96,7 +96,7 @@ func (r *Rxe) onUnexpected() {
 	}
 	r.note(trail.Unexpected, 0, 0, 0)
 	r.charged = true
-	r.link.Hold(unexpectedCost)
+	r.link.Charge(unexpectedCost)
 	for p := r.head; p != nil; p = p.Next {
 		p.Own()
 	}
@@ -110,7 +110,7 @@ const unexpectedCost = 1536
 func (r *Rxe) discharge() {
 	if r.charged {
 		r.charged = false
-		r.link.Release(unexpectedCost)
+		r.link.Uncharge(unexpectedCost)
 	}
 }
 
@@ -127,7 +127,7 @@ func (r *Rxe) Write(pkt *peer.Packet, to []Target) {
 		x.ndst++
 	}
 	x.charged = responseCost
-	pkt.Link.Hold(x.charged)
+	pkt.Link.Charge(x.charged)
 	r.Match(nil)
 }
 
@@ -147,7 +147,7 @@ func (r *Rxe) dropWrite(pkt *peer.Packet) {
 // replacement of a refused message, or PEER_ERROR.
 func (r *Rxe) onPacket(p *peer.Packet) {
 	if !r.busy || p.Link != r.link || r.m.State.over() {
-		if r.busy && p.Link == r.link && p.Untold(r.id) {
+		if r.busy && p.Link == r.link && p.OfOrphan(r.id) {
 			r.pools.env.Sh.Call(r.pools.env.Endpoint, p.Arrive())
 			return
 		}
@@ -211,7 +211,7 @@ func (r *Rxe) storePacket(p *peer.Packet) bool {
 	}
 	if !r.drops() {
 		r.pools.env.Counters.Copied += n
-		if o := r.entry; o == nil || o.Req.Flags&Pieced != 0 {
+		if o := r.entry; o == nil || o.Req.Flags&HasIOV != 0 {
 			r.store(p.Offset, p.Payload)
 		} else if b := o.Req.Buf; p.Offset < uint64(len(b)) {
 			copy(b[p.Offset:], p.Payload)
@@ -299,7 +299,7 @@ func (r *Rxe) gotData() {
 func (r *Rxe) setPendingAnswer() bool {
 	switch {
 	case r.link.Away:
-		r.link.Owe(r.packet(nil, pendingAnswer, 0))
+		r.link.AddPending(r.packet(nil, pendingAnswer, 0))
 		return false
 	case r.link.Err != nil:
 		return false
@@ -456,14 +456,14 @@ func (r *Rxe) lostPacket(t wire.Type, err error) {
 		Err: fmt.Errorf("%w: a control packet is lost: %w", peer.ErrPeerFailed, err), Tell: true,
 	})
 	if t == wire.TypeReceipt || t == wire.TypeEOR {
-		r.link.Owe(r.packet(nil, pendingAnswer, 0))
+		r.link.AddPending(r.packet(nil, pendingAnswer, 0))
 		r.pending &^= pendingAnswer
 	} else if r.link.Err == nil && r.awaited() {
 		id, own := r.pools.connID()
 		h := wire.PeerError{
 			HasConnID: id, ConnID: own, OpID: r.first.SendID, RefKind: wire.RefOpe, ProvErrno: uint32(errno.ProvPeerAborted),
 		}
-		r.link.Owe(h.Append(nil))
+		r.link.AddPending(h.Append(nil))
 	}
 	r.fail(err)
 }

@@ -23,7 +23,7 @@ func TestStore(t *testing.T) {
 		{8, "XYZ", "abc|defgh|XY"},
 	} {
 		q := threePieces()
-		recv := &Rxe{entry: &Order{Req: *q}}
+		recv := &Rxe{entry: &Entry{Req: *q}}
 		recv.store(c.off, []byte(c.data))
 		require.Equal(t, c.want, join(q.More.Local), "a receive: %q at %d", c.data, c.off)
 

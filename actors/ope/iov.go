@@ -14,7 +14,7 @@ const mostKept = 1024
 var iovPool = sync.Pool{New: func() any { return new(More) }}
 
 // TakeLists gives a request empty lists of pieces.
-func (r *Request) TakeLists() *More {
+func (r *Request) GetIOV() *More {
 	if r.More == nil {
 		r.More = iovPool.Get().(*More)
 	}
@@ -34,12 +34,12 @@ func (l *More) AddLocal(p []byte) bool {
 }
 
 // PutLists takes the lists of a request that has ended, if it has some.
-func (r *Request) PutLists() {
+func (r *Request) PutIOV() {
 	m := r.More
-	if m == nil || r.Flags&Pieced == 0 && len(m.Remote) == 0 {
+	if m == nil || r.Flags&HasIOV == 0 && len(m.Remote) == 0 {
 		return
 	}
-	r.More, r.Flags = nil, r.Flags&^Pieced
+	r.More, r.Flags = nil, r.Flags&^HasIOV
 	clear(m.Local)
 	l := More{Local: m.Local[:0], Remote: m.Remote[:0]}
 	if cap(l.Local) > mostKept {
@@ -54,7 +54,7 @@ func (r *Request) PutLists() {
 
 // Len is the bytes of the request's own memory.
 func (r *Request) Len() int {
-	if r.Flags&Pieced != 0 {
+	if r.Flags&HasIOV != 0 {
 		return int(r.More.Total)
 	}
 	return len(r.Buf)
@@ -62,12 +62,12 @@ func (r *Request) Len() int {
 
 // hasIOVs reports whether the request has several pieces of memory on a side.
 func (r *Request) hasIOVs() bool {
-	return r.Flags&Pieced != 0 || r.More != nil && len(r.More.Remote) > 0
+	return r.Flags&HasIOV != 0 || r.More != nil && len(r.More.Remote) > 0
 }
 
 // locals are the pieces of the request's own memory.
 func (r *Request) locals(one *[1][]byte) [][]byte {
-	if r.Flags&Pieced != 0 {
+	if r.Flags&HasIOV != 0 {
 		return r.More.Local
 	}
 	one[0] = r.Buf
@@ -90,7 +90,7 @@ type iovPos struct {
 
 // from is the request's memory from byte off on, up to the end of its piece.
 func (r *Request) from(off uint64) []byte {
-	if r.Flags&Pieced == 0 {
+	if r.Flags&HasIOV == 0 {
 		return r.Buf[off:]
 	}
 	l := r.More

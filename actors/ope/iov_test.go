@@ -18,8 +18,8 @@ import (
 func TestLists(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 9), 1, 20).Draw(t, "pieces")
-		req := Request{Kind: KindSend, Flags: Pieced}
-		l := req.TakeLists()
+		req := Request{Kind: KindSend, Flags: HasIOV}
+		l := req.GetIOV()
 		for _, p := range pieces {
 			require.True(t, l.AddLocal(p))
 		}
@@ -32,10 +32,10 @@ func TestLists(t *testing.T) {
 			require.Equal(t, len(p) > 0, req.Touches(p))
 		}
 		require.False(t, req.Touches(b))
-		req.PutLists()
+		req.PutIOV()
 		require.Nil(t, req.More)
 		require.Zero(t, req.Len())
-		req.PutLists()
+		req.PutIOV()
 	})
 }
 
@@ -55,8 +55,8 @@ func TestListsOverflow(t *testing.T) {
 // threePieces is a request whose memory is "abc", "defgh" and "ij", and whose target lies in pieces
 // of 4 and 6 bytes.
 func threePieces() *Request {
-	r := &Request{Kind: KindWrite, Flags: Pieced}
-	l := r.TakeLists()
+	r := &Request{Kind: KindWrite, Flags: HasIOV}
+	l := r.GetIOV()
 	for _, p := range []string{"abc", "defgh", "ij"} {
 		l.AddLocal([]byte(p))
 	}

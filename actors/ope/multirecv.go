@@ -30,7 +30,7 @@ const Recalled = math.MinInt
 const MultiAlign = 8
 
 // Many is the sink of a receive of many messages.
-type Many interface {
+type MultiRecvSink interface {
 	Sink
 	// Room takes the place for the outcome of one more message, and reports whether there
 	// was one. If not, the endpoint gets a request of some kind when there may be.
@@ -42,9 +42,9 @@ type Many interface {
 // more, and all messages in it have ended, the buffer is given back, by the outcome of the
 // request that posted it.
 type MultiRecv struct {
-	order  *Order
+	order  *Entry
 	pools  *Pools
-	sink   Many
+	sink   MultiRecvSink
 	at     int // where the next message goes
 	out    int // messages with a place in it and without an outcome
 	closed bool
@@ -53,7 +53,7 @@ type MultiRecv struct {
 }
 
 // NewMulti begins a receive of many messages.
-func NewMulti(p *Pools, o *Order, sink Many) {
+func NewMultiRecv(p *Pools, o *Entry, sink MultiRecvSink) {
 	m := p.multis
 	if m == nil {
 		m = new(MultiRecv)
@@ -71,10 +71,10 @@ func (m *MultiRecv) Fits(n uint64) bool {
 }
 
 // Place makes the receive of a message of n bytes, which fits. full: it is the last one.
-func (m *MultiRecv) Place(n uint64) (part *Order, full bool) {
+func (m *MultiRecv) Place(n uint64) (part *Entry, full bool) {
 	q := &m.order.Req
 	end := m.at + int(min(n, uint64(len(q.Buf)-m.at)))
-	part = m.pools.Orders.Get(q, m.pools.env.Sh.Now())
+	part = m.pools.Entries.Get(q, m.pools.env.Sh.Now())
 	p := &part.Req
 	p.Flags = q.Flags&^(Multi|QuietParts|Traced) | Part
 	if q.Flags&QuietParts != 0 {
@@ -98,9 +98,9 @@ func (m *MultiRecv) Done(q *Request, r *Result) {
 }
 
 // Forget ends the receive of a message without an outcome, since the endpoint ends.
-func (m *MultiRecv) Forget(part *Order) {
+func (m *MultiRecv) Forget(part *Entry) {
 	drop(m.pools.env.Trail, part)
-	m.pools.Orders.Put(part)
+	m.pools.Entries.Put(part)
 	m.left()
 }
 
@@ -133,7 +133,7 @@ func (m *MultiRecv) settle() {
 		drop(p.env.Trail, o) // its messages are operations of their own
 	}
 	m.sink.Done(q, res)
-	p.Orders.Put(o)
+	p.Entries.Put(o)
 	*m = MultiRecv{next: p.multis}
 	p.multis = m
 }

@@ -26,8 +26,8 @@ func (s *manySink) Room() bool {
 // beginMulti posts a buffer of n bytes that takes messages until less than least bytes are left.
 func beginMulti(t *testing.T, n, least int, flags Flags) (*MultiRecv, *manySink) {
 	p, s := newPools(t), &manySink{places: 2}
-	o := p.Orders.Get(&Request{Kind: KindRecv, Flags: Multi | flags, Buf: make([]byte, n), Data: uint64(least), Sink: s}, 0)
-	NewMulti(p, o, s)
+	o := p.Entries.Get(&Request{Kind: KindRecv, Flags: Multi | flags, Buf: make([]byte, n), Data: uint64(least), Sink: s}, 0)
+	NewMultiRecv(p, o, s)
 	return o.Multi, s
 }
 
@@ -78,27 +78,27 @@ func TestMultiEnds(t *testing.T) {
 	failed := errors.New("the endpoint was closed")
 	for _, c := range []struct {
 		name string
-		end  func(m *MultiRecv, a, b *Order)
+		end  func(m *MultiRecv, a, b *Entry)
 		want []int // outcomes: of messages, then how much of the buffer was used, up to the alignment
 		err  error
 	}{
-		{"closed last", func(m *MultiRecv, a, b *Order) {
+		{"closed last", func(m *MultiRecv, a, b *Entry) {
 			m.Done(&a.Req, &Result{N: 10})
 			m.Done(&b.Req, &Result{N: 4})
 			m.Close(nil)
 		}, []int{10, 4, 24}, nil},
-		{"closed first", func(m *MultiRecv, a, b *Order) {
+		{"closed first", func(m *MultiRecv, a, b *Entry) {
 			m.Close(nil)
 			m.Done(&b.Req, &Result{N: 4})
 			m.Done(&a.Req, &Result{N: 10})
 		}, []int{4, 10, 24}, nil},
-		{"closed twice, with an error", func(m *MultiRecv, a, b *Order) {
+		{"closed twice, with an error", func(m *MultiRecv, a, b *Entry) {
 			m.Done(&a.Req, &Result{N: 10})
 			m.Close(failed)
 			m.Close(nil)
 			m.Done(&b.Req, &Result{N: 4})
 		}, []int{10, 4, 24}, failed},
-		{"a message without an outcome", func(m *MultiRecv, a, b *Order) {
+		{"a message without an outcome", func(m *MultiRecv, a, b *Entry) {
 			m.Done(&a.Req, &Result{N: 10})
 			m.Close(nil)
 			m.Forget(b)

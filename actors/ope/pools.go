@@ -52,7 +52,7 @@ type Pools struct {
 	// Unlist takes an unexpected message that failed out of the matcher.
 	Unlist func(*Rxe)
 
-	Orders *Orders // of this endpoint, or of all that share a pool of receives
+	Entries *Entries // of this endpoint, or of all that share a pool of receives
 
 	res    Result // scratch for outcomes, which a Sink must not keep
 	sent   Result // the same of a txe's, in which what describes a received message is never set
@@ -88,7 +88,7 @@ type Pools struct {
 
 // NewPools makes empty pools for the settings of env. spawn makes an actor of the endpoint's.
 func NewPools(env *peer.Env, spawn func(actor.Producer) shard.Ref) *Pools {
-	p := &Pools{env: env, Policy: &env.Config, Spawn: spawn, Orders: new(Orders)}
+	p := &Pools{env: env, Policy: &env.Config, Spawn: spawn, Entries: new(Entries)}
 	p.OnPaths([]Policy{env.Config})
 	p.follows = env.Trail != nil
 	p.prepares = p.follows || env.Config.Era.ReadWaits
@@ -180,7 +180,7 @@ func (p *Pools) Read(q *Request, l *peer.Link) bool {
 	if r == nil {
 		return false
 	}
-	r.ask(p.Orders.Get(q, p.env.Sh.Now()), l)
+	r.ask(p.Entries.Get(q, p.env.Sh.Now()), l)
 	r.x.submit()
 	return true
 }
@@ -279,7 +279,7 @@ func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 		p.env.Pool.PutBlock(x.block)
 	}
 	if x.charged > 0 {
-		l.Release(x.charged)
+		l.Uncharge(x.charged)
 	}
 	x.runtOver(l, x.runt)
 	*x = txExt{next: p.txExts, iovs: x.iovs, used: x.used}
@@ -289,7 +289,7 @@ func (p *Pools) putTxExt(x *txExt, l *peer.Link) {
 func (p *Pools) putRxExt(x *rxExt, l *peer.Link) {
 	x.used.release()
 	if x.charged > 0 {
-		l.Release(x.charged)
+		l.Uncharge(x.charged)
 	}
 	turn := x.ticket.Again()
 	*x = rxExt{next: p.rxExts, used: x.used}
@@ -340,16 +340,16 @@ func (p *Pools) CancelParts(id uint64, mem []byte, err error) {
 // and with which the device or the peer's back-off is not done: RECEIPT, EOR, ATOMRSP or
 // PEER_ERROR. An endpoint that closes sends them yet, as libfabric's does. The answer to
 // a read is not one of them: its length is up to the requester.
-func (p *Pools) Owes() bool {
-	return slices.ContainsFunc(p.tx, (*Txe).Owes) || slices.ContainsFunc(p.rx, (*Rxe).Owes)
+func (p *Pools) HasPending() bool {
+	return slices.ContainsFunc(p.tx, (*Txe).HasPending) || slices.ContainsFunc(p.rx, (*Rxe).HasPending)
 }
 
 // Hand gives a receive with the flag Sized the outcome that its message was claimed, or that it is
 // recalled.
-func (p *Pools) Hand(o *Order, res *Result) {
+func (p *Pools) Hand(o *Entry, res *Result) {
 	drop(p.env.Trail, o) // the claimed message is received by a request of its own
 	o.Req.Sink.Done(&o.Req, res)
-	p.Orders.Put(o)
+	p.Entries.Put(o)
 }
 
 // connID is what packets that are no requests say of their sender.

@@ -8,7 +8,7 @@ import (
 
 // Order is an accepted request: from the ring until its operation is over. One
 // that receives waits in the matcher by its Recv.
-type Order struct {
+type Entry struct {
 	Recv match.Recv
 	Req  Request
 	Born clock.Time // when it was accepted
@@ -16,18 +16,18 @@ type Order struct {
 	// Multi is the state of a receive of many messages.
 	Multi *MultiRecv
 	from  *peer.Link // the only one that can satisfy it; nil: anybody
-	next  *Order
+	next  *Entry
 }
 
 // Await notes that only l's messages can satisfy the receive, so that l is watched
 // while it waits.
-func (o *Order) Await(l *peer.Link) {
+func (o *Entry) Await(l *peer.Link) {
 	o.from = l
 	l.Await()
 }
 
 // settled ends Await.
-func (o *Order) settled() {
+func (o *Entry) settled() {
 	if o.from != nil {
 		o.from.Awaited()
 		o.from = nil
@@ -36,22 +36,22 @@ func (o *Order) settled() {
 
 // Orders keeps an endpoint's orders by index, since that is what the matcher
 // returns (match.Recv.Owner).
-type Orders struct {
-	slabs []*[orderSlab]Order
-	free  *Order
+type Entries struct {
+	slabs []*[orderSlab]Entry
+	free  *Entry
 }
 
 const orderSlab = 64
 
 // Get takes an order for a copy of r.
-func (p *Orders) Get(r *Request, now clock.Time) *Order {
+func (p *Entries) Get(r *Request, now clock.Time) *Entry {
 	o := p.Take(r)
 	o.Born = now
 	return o
 }
 
 // Take is Get for a caller that sets Born.
-func (p *Orders) Take(r *Request) *Order {
+func (p *Entries) Take(r *Request) *Entry {
 	if p.free == nil {
 		p.grow()
 	}
@@ -62,8 +62,8 @@ func (p *Orders) Take(r *Request) *Order {
 }
 
 // grow makes free orders.
-func (p *Orders) grow() {
-	s := new([orderSlab]Order)
+func (p *Entries) grow() {
+	s := new([orderSlab]Entry)
 	for i := orderSlab - 1; i >= 0; i-- {
 		s[i].Recv.Owner = int32(len(p.slabs)*orderSlab + i)
 		s[i].next, p.free = p.free, &s[i]
@@ -72,10 +72,10 @@ func (p *Orders) grow() {
 }
 
 // At returns the order with the given index.
-func (p *Orders) At(i int32) *Order { return &p.slabs[uint32(i)/orderSlab][uint32(i)%orderSlab] }
+func (p *Entries) At(i int32) *Entry { return &p.slabs[uint32(i)/orderSlab][uint32(i)%orderSlab] }
 
 // Put gives an order back.
-func (p *Orders) Put(o *Order) {
+func (p *Entries) Put(o *Entry) {
 	if o.from != nil {
 		o.settled()
 	}

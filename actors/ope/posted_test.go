@@ -11,10 +11,10 @@ import (
 
 // TestOrders: each entry is found by its index, across slabs, and comes back as new.
 func TestOrders(t *testing.T) {
-	var all Orders
+	var all Entries
 	const n = 2*orderSlab + 1
 	seen := map[int32]bool{}
-	var got []*Order
+	var got []*Entry
 	for i := range n {
 		o := all.Get(&Request{Kind: KindRecv, ID: uint64(i)}, clock.Time(i))
 		require.False(t, seen[o.Recv.Owner])

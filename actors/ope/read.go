@@ -56,7 +56,7 @@ func (r *Rxe) ext() *rxExt {
 }
 
 // ask arms the rxe for a read and sets what it asks of the peer's line.
-func (r *Rxe) ask(entry *Order, l *peer.Link) {
+func (r *Rxe) ask(entry *Entry, l *peer.Link) {
 	r.arm(l)
 	r.entry = entry
 	r.m.Begin(RxAsk, ProtoNone, uint64(entry.Req.Len()), 0)
@@ -370,7 +370,7 @@ func (d *rxExt) local(off, most uint64) ([]byte, uint32) {
 		return p[:min(most, bounceSize)], device.Part(b.mr, r.link.Path).LKey()
 	}
 	if r.entry != nil {
-		if q := &r.entry.Req; q.Flags&Pieced != 0 {
+		if q := &r.entry.Req; q.Flags&HasIOV != 0 {
 			return d.targetIOV(q, off, most)
 		}
 		return r.entry.Req.Buf[off : off+most], d.lkey

@@ -25,7 +25,7 @@ func TestReadSource(t *testing.T) {
 		require.Equal(t, c.at, at, "byte %d", c.off)
 	}
 	// A read of ours finds it in the request.
-	d.r.m.Proto, d.r.m.Total, d.r.entry = DirectRead, 10, &Order{Req: *threePieces()}
+	d.r.m.Proto, d.r.m.Total, d.r.entry = DirectRead, 10, &Entry{Req: *threePieces()}
 	got, at := d.source(5)
 	require.Equal(t, wire.RMAIOV{Addr: 2001, Len: 5, Key: 2}, got)
 	require.Zero(t, at)
@@ -36,8 +36,8 @@ func TestReadTarget(t *testing.T) {
 	write := &Rxe{m: Rx{Proto: LongReadWrite}, x: &rxExt{ndst: 3}}
 	copy(write.x.dst[:], threePieces().More.Local)
 	write.x.lkeys = [wire.MaxIOV]uint32{11, 12, 13}
-	pieces := &Rxe{entry: &Order{Req: *threePieces()}, x: new(rxExt)}
-	buffer := &Rxe{entry: &Order{Req: Request{Buf: []byte("abcdefghij")}}, x: &rxExt{lkey: 10}}
+	pieces := &Rxe{entry: &Entry{Req: *threePieces()}, x: new(rxExt)}
+	buffer := &Rxe{entry: &Entry{Req: Request{Buf: []byte("abcdefghij")}}, x: &rxExt{lkey: 10}}
 	for _, c := range []struct {
 		name      string
 		r         *Rxe
@@ -124,6 +124,6 @@ func TestAwaited(t *testing.T) {
 // messages is not to cancel the messages in it.
 func TestRequestID(t *testing.T) {
 	require.Zero(t, new(Rxe).RequestID(), "a peer's write")
-	require.EqualValues(t, 7, (&Rxe{entry: &Order{Req: Request{ID: 7}}}).RequestID())
-	require.NotEqualValues(t, 7, (&Rxe{entry: &Order{Req: Request{ID: 7, Flags: Part}}}).RequestID())
+	require.EqualValues(t, 7, (&Rxe{entry: &Entry{Req: Request{ID: 7}}}).RequestID())
+	require.NotEqualValues(t, 7, (&Rxe{entry: &Entry{Req: Request{ID: 7, Flags: Part}}}).RequestID())
 }

@@ -19,7 +19,7 @@ import (
 
 // Follow begins the trail of a request with its kind, its length and its peer, which is
 // nil of a receive from any peer.
-func (o *Order) Follow(l *trail.Log, with *peer.Link) {
+func (o *Entry) Follow(l *trail.Log, with *peer.Link) {
 	if l != nil {
 		o.Span = follow(l, &o.Req, with)
 	}
@@ -41,7 +41,7 @@ func follow(l *trail.Log, q *Request, with *peer.Link) uint64 {
 }
 
 // drop ends a trail without an outcome, since other operations report what the request did.
-func drop(l *trail.Log, o *Order) {
+func drop(l *trail.Log, o *Entry) {
 	if o.Span != 0 {
 		l.Put(o.Span, trail.Dropped, 0, 0, 0)
 	}
@@ -299,7 +299,7 @@ func (r *Request) describe(s *Snapshot, born, now clock.Time) {
 }
 
 // Snapshot describes a receive that nothing has matched yet.
-func (o *Order) Snapshot(now clock.Time) Snapshot {
+func (o *Entry) Snapshot(now clock.Time) Snapshot {
 	s := Snapshot{Bytes: uint64(o.Req.Len()), Waits: "a message that matches"}
 	o.Req.describe(&s, o.Born, now)
 	if name, ok := lookKinds[o.Req.Kind]; ok {
@@ -504,7 +504,7 @@ var causes = []struct {
 	{peer.ErrDied, "peer_died"},
 	{peer.ErrSilent, "peer_silent"},
 	{peer.ErrReplaced, "peer_replaced"},
-	{peer.ErrHoard, "peer_over_memory"},
+	{peer.ErrOverMemory, "peer_over_memory"},
 	{peer.ErrIntruder, "peer_intruder"},
 	{peer.ErrRemoved, "peer_removed"},
 	{peer.ErrAborted, "peer_aborted"},

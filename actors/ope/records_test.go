@@ -168,7 +168,7 @@ func TestOrderSnapshot(t *testing.T) {
 		{Request{Kind: KindPeek}, Snapshot{Kind: "peek"}},
 		{Request{Kind: KindClaim}, Snapshot{Kind: "claim"}},
 	} {
-		o := &Order{Req: c.req, Born: clock.Time(100)}
+		o := &Entry{Req: c.req, Born: clock.Time(100)}
 		c.want.Waits, c.want.Age, c.want.Still = "a message that matches", 50, 50
 		require.Equal(t, c.want, o.Snapshot(clock.Time(150)))
 	}

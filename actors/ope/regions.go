@@ -220,7 +220,7 @@ func (u *inUse) release() {
 
 // useSource sees that the device, or that of the peer, may read the buffer.
 func (t *Txe) useSource(p Proto) bool {
-	if t.q.Flags&Pieced != 0 {
+	if t.q.Flags&HasIOV != 0 {
 		return t.useIOVs(p.readBased())
 	}
 	r := t.pools.Regions.Find(t.q.Buf)
@@ -384,7 +384,7 @@ func (t *Txe) gather() {
 		t.m.Proto == LongRead || t.m.Proto == LongReadWrite {
 		return
 	}
-	if t.q.Flags&Pieced != 0 {
+	if t.q.Flags&HasIOV != 0 {
 		if !t.gatherIOVs() {
 			return
 		}
@@ -433,7 +433,7 @@ func (t *Txe) gatherFrom(p *device.Pke) {
 	if p.Kind() != device.WRSend {
 		return
 	}
-	if t.m.Proto == Eager && t.q.Flags&Pieced != 0 {
+	if t.m.Proto == Eager && t.q.Flags&HasIOV != 0 {
 		t.q.pack(p, 0, t.m.Total)
 	}
 	if t.x == nil || t.marks.gathers&gathersMemory == 0 {
@@ -450,7 +450,7 @@ func (t *Txe) copied() bool { return t.pools.Info.CopiesAtPost && t.marks.gather
 
 // useTarget sees that the device may put n bytes into the request's memory.
 func (d *rxExt) useTarget(q *Request, n uint64) bool {
-	if q.Flags&Pieced != 0 {
+	if q.Flags&HasIOV != 0 {
 		return d.useTargetIOVs(q, n)
 	}
 	return d.useTargetBuf(q.Buf[:n])

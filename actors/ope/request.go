@@ -41,19 +41,19 @@ type Flags uint32
 
 // The flags.
 const (
-	Tagged   Flags = 1 << iota
-	HasData        // remote CQ data travels with the message
-	Inject         // the buffer was copied already
-	Quiet          // no completion unless it fails
-	Deliver        // complete when the data is where it belongs (delivery complete, §4.2)
-	Discard        // KindTake, KindPeek: throw the message away
-	Traced         // a span of the application's can be found by ID
-	Borrowed       // Buf is the caller's again when the call that hands the request over returns
-	Fence          // it begins when all earlier operations with the peer are over
-	Ordered        // the endpoint has an order (settings.Order)
-	Pieced         // More.Local is in place of Buf
-	Follows        // it is a part of a request that has begun, see parts
-	Aged           // it says which peer the handle meant when it was made, see SetAge
+	Tagged        Flags = 1 << iota
+	HasData             // remote CQ data travels with the message
+	Inject              // the buffer was copied already
+	Quiet               // no completion unless it fails
+	Deliver             // complete when the data is where it belongs (delivery complete, §4.2)
+	Discard             // KindTake, KindPeek: throw the message away
+	Traced              // a span of the application's can be found by ID
+	Borrowed            // Buf is the caller's again when the call that hands the request over returns
+	Fence               // it begins when all earlier operations with the peer are over
+	Ordered             // the endpoint has an order (settings.Order)
+	HasIOV              // More.Local is in place of Buf
+	Follows             // it is a part of a request that has begun, see parts
+	HasGeneration       // it says which peer the handle meant when it was made, see SetAge
 )
 
 // Await is Deliver of KindPeek and KindClaim, to which that means nothing: they wait until
@@ -110,8 +110,8 @@ func (r *Request) AtomicSize() int {
 // is another one after each insertion.
 
 // SetAge notes the age of the handle Peer. Requests without a peer have none.
-func (r *Request) SetAge(age uint64) {
-	r.Flags |= Aged
+func (r *Request) SetGeneration(age uint64) {
+	r.Flags |= HasGeneration
 	if r.Kind == KindRecv {
 		r.Key = age // no receive has a key, and what leaves ignores no bits of a tag
 	} else {
@@ -120,7 +120,7 @@ func (r *Request) SetAge(age uint64) {
 }
 
 // Age is what SetAge has noted. Precondition: Aged is set.
-func (r *Request) Age() uint64 {
+func (r *Request) Generation() uint64 {
 	if r.Kind == KindRecv {
 		return r.Key
 	}

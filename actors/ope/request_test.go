@@ -14,9 +14,9 @@ import (
 func TestAge(t *testing.T) {
 	for _, k := range []Kind{KindSend, KindRecv, KindWrite, KindRead, KindAtomic} {
 		r := &Request{Kind: k, Peer: 1, Tag: 2, Addr: 4, Ignore: 5, Key: 6}
-		r.SetAge(99)
-		require.NotZero(t, r.Flags&Aged)
-		require.EqualValues(t, 99, r.Age())
+		r.SetGeneration(99)
+		require.NotZero(t, r.Flags&HasGeneration)
+		require.EqualValues(t, 99, r.Generation())
 		if k == KindRecv {
 			require.EqualValues(t, 5, r.Ignore, "a receive is matched by it")
 		} else {

@@ -20,7 +20,7 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 		p.env.Counters.NoRoom++
 		return nil
 	}
-	t.entry = p.Orders.Get(&Request{}, p.env.Sh.Now())
+	t.entry = p.Entries.Get(&Request{}, p.env.Sh.Now())
 	t.q, t.link = &t.entry.Req, l
 	t.lastProgress = p.env.Sh.Now()
 	t.c.Start(false)
@@ -31,7 +31,7 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 	t.peerID, t.marks.hasPeer = id, true
 	x := t.ext()
 	x.charged = responseCost + hold
-	l.Hold(x.charged)
+	l.Charge(x.charged)
 	return t
 }
 
@@ -140,7 +140,7 @@ func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool 
 	if l.Err != nil {
 		has, own := p.connID()
 		h := wire.PeerError{HasConnID: has, ConnID: own, OpID: id, RefKind: ref, ProvErrno: prov}
-		l.Owe(h.Append(nil))
+		l.AddPending(h.Append(nil))
 		return true
 	}
 	t := p.response(l, id, 0)

@@ -47,7 +47,7 @@ type Rxe struct {
 	underWay     int32      // messages to it that are under way
 	flying       int32      // packets with the device, RDMA reads not counted
 
-	entry    *Order   // nil until a receive matched, and of a peer's write
+	entry    *Entry   // nil until a receive matched, and of a peer's write
 	wait     *waiting // its entry in the matcher while unexpected
 	link     *peer.Link
 	m        Rx
@@ -64,7 +64,7 @@ type Rxe struct {
 	gotPackets   uint32
 	gotType      wire.Type // of the first
 
-	blocked peer.Hold
+	blocked peer.Blocked
 	slot    device.SlotWait
 	member  peer.Member
 
@@ -171,7 +171,7 @@ func (r *Rxe) keepIfNew() {
 
 // Match gives the rxe the request that receives its message, nil if that goes to registered
 // memory, and has it go on. A panic is no failure of the caller, which goes on, too.
-func (r *Rxe) Match(entry *Order) {
+func (r *Rxe) Match(entry *Entry) {
 	if entry != nil {
 		r.unlisted()
 		entry.settled()
@@ -200,7 +200,7 @@ func (r *Rxe) Match(entry *Order) {
 // MatchLast is Match of a message that has just come, for callers that have nothing left to do,
 // nor have their own callers. A panic needs no rescue of its own then: it unwinds the stack up to
 // where the turn or a message is rescued, and is the failure of the rxe all the same.
-func (r *Rxe) MatchLast(entry *Order) {
+func (r *Rxe) MatchLast(entry *Entry) {
 	if r.entry = entry; entry.Span != 0 {
 		r.followBy(entry)
 	}
@@ -221,13 +221,13 @@ func (r *Rxe) MatchLast(entry *Order) {
 }
 
 // followBy has the receive's trail go on with what happens to the message.
-func (r *Rxe) followBy(entry *Order) {
+func (r *Rxe) followBy(entry *Entry) {
 	r.pools.env.Trail.Put(entry.Span, trail.Matched, 0, r.span, 0)
 	r.span = entry.Span
 }
 
 // matchLaterBy is matchLater for an order that has just been found.
-func (r *Rxe) matchLaterBy(entry *Order) {
+func (r *Rxe) matchLaterBy(entry *Entry) {
 	entry.settled()
 	r.matchLater()
 }
@@ -285,7 +285,7 @@ func (r *Rxe) Receive(ctx actor.Context) {
 	case *peer.SendFailed:
 		r.onLost(m)
 	case *peer.Fail:
-		if m.Concerns(r.link, &r.member) && (m.Link != nil || !r.Owes()) {
+		if m.Concerns(r.link, &r.member) && (m.Link != nil || !r.HasPending()) {
 			r.fail(m.Err)
 		}
 	case *peer.Withdrawn:
@@ -321,7 +321,7 @@ func (r *Rxe) fail(err error) {
 	}
 	if r.m.State == RxAnswer { // the outcome was given, and no peer is there to answer
 		if r.pending&pendingAnswer != 0 {
-			r.link.Owe(r.packet(nil, pendingAnswer, 0))
+			r.link.AddPending(r.packet(nil, pendingAnswer, 0))
 		}
 		r.pending = 0
 		r.step(RxAnswered)
@@ -342,7 +342,7 @@ func (r *Rxe) end(err error) {
 	if r.asks() && r.rsp || r.link.Err != nil && r.awaited() { // the peer waits for CTS, RECEIPT or EOR
 		r.sendError(uint32(errno.ProvPeerAborted))
 	} else if r.m.Proto == LongCTSRead && r.m.State == RxMatched && (r.link.Err == nil || r.link.Away) {
-		r.link.Untold(r.id)
+		r.link.AddOrphan(r.id)
 	}
 	if r.step(RxFail) {
 		r.ended(err)
@@ -458,7 +458,7 @@ func (r *Rxe) handLess(res *Result) {
 	p.Tally.Count(q.Kind, uint64(res.N), res.Err)
 	q.Sink.Done(q, res)
 	if q.More != nil {
-		q.PutLists()
+		q.PutIOV()
 		q.More = nil
 	}
 }
@@ -481,7 +481,7 @@ func (r *Rxe) release() {
 	}
 	r.member.Leave()
 	if r.entry != nil {
-		r.pools.Orders.Put(r.entry)
+		r.pools.Entries.Put(r.entry)
 	}
 	r.err, r.canceled = nil, nil
 	r.freeRx()
@@ -669,6 +669,6 @@ func (r *Rxe) unlisted() {
 
 // Owes reports it of one operation. What flies when it is over can be a CTS as well, which
 // the device is done with soon.
-func (r *Rxe) Owes() bool {
+func (r *Rxe) HasPending() bool {
 	return r.busy && r.link.Err == nil && (r.m.State == RxAnswer || r.m.State == RxDone && r.flying > 0)
 }

@@ -26,7 +26,7 @@ func (t *Txe) onGrant(p *device.Pke) {
 	q, l := t.q, t.link
 	t.rawAddr, t.connID = l.HasRawAddr, l.HasConnID
 	n := len(q.Buf)
-	if q.Kind == KindSend && q.Flags&(Deliver|Pieced) == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
+	if q.Kind == KindSend && q.Flags&(Deliver|HasIOV) == 0 && n+eagerHeaders(q.Flags) <= int(l.Room) && !t.pools.mayRead(l, n) {
 		// The common case, for which Choose has the same answer: a message that fits one packet.
 		t.m.StartEager(n)
 		t.chose(Eager)
@@ -67,7 +67,7 @@ func eagerHeaders(f Flags) int {
 func (t *Txe) sendEager(p *device.Pke) {
 	env, q, l := t.pools.env, t.q, t.link
 	p.To(l.AH, l.QPN, l.QKey)
-	p.Turn, p.Watch = t.ticket.MsgID, l.Backoff
+	p.MsgID, p.Watch = t.ticket.MsgID, l.Backoff
 	h := p.Header()
 	if !t.rawAddr && q.Flags&HasData == 0 {
 		n := wire.PutEager((*[wire.EagerRoom]byte)(h[:wire.EagerRoom]), t.ticket.MsgID, q.Flags&Tagged != 0, q.Tag, t.connID, env.ConnID)
@@ -298,7 +298,7 @@ const ctsDataHeader = 32
 // one of an operation may.
 func (t *Txe) post(p *device.Pke, seg Segment) (over bool, err error) {
 	env, l := t.pools.env, t.link
-	p.Off, p.Span, p.Turn = seg.Off, t.ticket.Span, t.ticket.MsgID
+	p.Off, p.Span, p.MsgID = seg.Off, t.ticket.Span, t.ticket.MsgID
 	p.Owner, p.Peer, p.Watch = t.ref, l.Peer, l.Backoff
 	p.To(l.AH, l.QPN, l.QKey)
 	seg = t.fill(p, seg)
@@ -348,7 +348,7 @@ func (t *Txe) fill(p *device.Pke, seg Segment) Segment {
 	case Headerless:
 		p.To(t.link.AH, uint16(t.link.UserQP.QPN), t.link.UserQP.QKey)
 		p.Fill(nil, q.Buf)
-		if q.Flags&Pieced != 0 {
+		if q.Flags&HasIOV != 0 {
 			q.pack(p, 0, seg.Len)
 		}
 		if q.Flags&HasData != 0 {
@@ -357,10 +357,10 @@ func (t *Txe) fill(p *device.Pke, seg Segment) Segment {
 	default:
 		h := t.header(p.Header(), seg)
 		var payload []byte
-		if seg.Len > 0 && q.Flags&Pieced == 0 {
+		if seg.Len > 0 && q.Flags&HasIOV == 0 {
 			payload = q.Buf[seg.Off-t.base:][:seg.Len]
 		}
-		if p.Fill(h, payload); q.Flags&Pieced != 0 {
+		if p.Fill(h, payload); q.Flags&HasIOV != 0 {
 			q.pack(p, seg.Off, seg.Len)
 		}
 	}
@@ -411,7 +411,7 @@ func (t *Txe) endAtPiece(seg *Segment) {
 	switch {
 	case t.m.Proto == ReadResponse:
 		pieces = t.x.src[:t.x.nsrc]
-	case t.q.Kind == KindSend && t.q.Flags&Pieced != 0:
+	case t.q.Kind == KindSend && t.q.Flags&HasIOV != 0:
 		pieces = t.q.More.Local
 	}
 	end := uint64(0)
@@ -539,7 +539,7 @@ func (t *Txe) atomicHeader(b []byte, o wire.Options) []byte {
 
 // readFrom says where the peer reads the whole of the buffer (§4.1).
 func (t *Txe) readFrom() (iov [wire.MaxIOV]wire.RMAIOV, n uint32) {
-	if t.q.Flags&Pieced != 0 {
+	if t.q.Flags&HasIOV != 0 {
 		return t.x.iovs.iov, t.x.iovs.n
 	}
 	iov[0] = wire.RMAIOV{Addr: t.x.addr, Len: t.m.Total, Key: t.x.key}
@@ -565,7 +565,7 @@ func (t *Txe) onPacket(pkt *peer.Packet) {
 		pkt.Free()
 		return
 	}
-	if t.m.State == TxErr && pkt.Untold(t.id) {
+	if t.m.State == TxErr && pkt.OfOrphan(t.id) {
 		t.pools.env.Sh.Call(t.pools.env.Endpoint, pkt.Arrive())
 		return
 	}

@@ -91,7 +91,7 @@ func TestReadFrom(t *testing.T) {
 	tx := &Txe{q: new(Request), m: Tx{Total: 100}, x: &txExt{key: 7, addr: 5000}}
 	iov, n := tx.readFrom()
 	require.Equal(t, []wire.RMAIOV{{Addr: 5000, Len: 100, Key: 7}}, iov[:n])
-	tx.q.Flags |= Pieced
+	tx.q.Flags |= HasIOV
 	want := []wire.RMAIOV{{Addr: 1, Len: 60, Key: 2}, {Addr: 3, Len: 40, Key: 4}}
 	tx.x.iovs = &lentIOVs{n: 2}
 	copy(tx.x.iovs.iov[:], want)

@@ -88,7 +88,7 @@ func (g *parts) cutNext(q *Request) {
 	from, to, total := g.next, g.end(), uint64(g.req.Len())
 	*q = g.req
 	q.Sink, q.More, q.Buf = g, nil, nil
-	q.Flags &^= Pieced | Inject
+	q.Flags &^= HasIOV | Inject
 	if to < total && q.Flags&HasData != 0 {
 		q.Flags &^= HasData
 		if g.link.Can(wire.FeatureDeliveryComplete) {
@@ -99,8 +99,8 @@ func (g *parts) cutNext(q *Request) {
 	if b := g.req.from(from); uint64(len(b)) >= to-from {
 		q.Buf = b[:to-from]
 	} else {
-		l := q.TakeLists()
-		q.Flags |= Pieced
+		l := q.GetIOV()
+		q.Flags |= HasIOV
 		for off := from; off < to; {
 			b := g.req.from(off)
 			b = b[:min(uint64(len(b)), to-off)]
@@ -109,7 +109,7 @@ func (g *parts) cutNext(q *Request) {
 		}
 	}
 	if q.Addr, q.Key = first.Addr, first.Key; first.Len < to-from {
-		l := q.TakeLists()
+		l := q.GetIOV()
 		for off := from; off < to; {
 			x := g.req.at(off, total)
 			x.Len = min(x.Len, to-off)
@@ -156,7 +156,7 @@ func (g *parts) start() {
 		}
 		if !begun {
 			g.flying--
-			g.part.PutLists()
+			g.part.PutIOV()
 			g.ends(errno.ErrAgain)
 			break
 		}
@@ -198,7 +198,7 @@ func (g *parts) over() {
 		res.N = 0
 	}
 	g.req.Sink.Done(&g.req, res)
-	g.req.PutLists()
+	g.req.PutIOV()
 	p := g.pools
 	*g = parts{pools: p, free: p.parts}
 	p.parts = g
@@ -254,7 +254,7 @@ func (r *Request) spread(p *Pools, e *device.Pke, l *peer.Link, off uint64, from
 	if s.Path == l.Path {
 		return
 	}
-	ah, err := l.Rails.Handle(p.env.Q.QP(), s.Path, s.To.GID())
+	ah, err := l.Multipath.Handle(p.env.Q.QP(), s.Path, s.To.GID())
 	if err != nil {
 		return
 	}

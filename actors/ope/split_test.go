@@ -16,7 +16,7 @@ import (
 // one another.
 func remotes(kind Kind, total, n int) *Request {
 	r := &Request{Kind: kind, Buf: make([]byte, total)}
-	l := r.TakeLists()
+	l := r.GetIOV()
 	for i := range n {
 		size := total / n
 		l.Remote = append(l.Remote, wire.RMAIOV{Addr: uint64(1000 + i*100), Len: uint64(size), Key: uint64(i)})
@@ -131,12 +131,12 @@ func TestPartOfPieces(t *testing.T) {
 	q := threePieces() // abc defgh ij, to pieces of 4 and 6 bytes
 	g := &parts{req: *q, last: 8, link: new(peer.Link)}
 	g.cutNext(&g.part)
-	require.NotZero(t, g.part.Flags&Pieced)
+	require.NotZero(t, g.part.Flags&HasIOV)
 	require.Len(t, g.part.More.Local, 2)
 	require.Equal(t, []wire.RMAIOV{{Addr: 1000, Len: 4, Key: 1}, {Addr: 2000, Len: 4, Key: 2}}, g.part.More.Remote)
 	var second Request
 	g.cutNext(&second)
-	require.Zero(t, second.Flags&Pieced)
+	require.Zero(t, second.Flags&HasIOV)
 	require.Equal(t, "ij", string(second.Buf))
 	require.Equal(t, uint64(2004), second.Addr)
 	require.EqualValues(t, 2, second.Key)

@@ -49,7 +49,7 @@ type Txe struct {
 	lastProgress clock.Time
 
 	q     *Request // the caller's until the operation waits, then its entry's
-	entry *Order   // nil as long as it has not had to wait, and between uses
+	entry *Entry   // nil as long as it has not had to wait, and between uses
 	base  uint64   // of a caller that has gone: where in the message q.Buf begins
 	link  *peer.Link
 	m     Tx
@@ -58,7 +58,7 @@ type Txe struct {
 	x     *txExt // nil of most operations
 
 	ticket  peer.Turn
-	blocked peer.Hold
+	blocked peer.Blocked
 	slot    device.SlotWait
 	member  peer.Member
 
@@ -161,7 +161,7 @@ func (t *Txe) keepIfBusy() {
 // peer knows of it.
 func (t *Txe) keep() {
 	t.lastProgress = t.pools.env.Sh.Now()
-	t.entry = t.pools.Orders.Get(t.q, t.lastProgress)
+	t.entry = t.pools.Entries.Get(t.q, t.lastProgress)
 	t.q = &t.entry.Req
 	t.m.Expect(uint64(t.q.Len()))
 	t.link.Join(&t.member, t.ref)
@@ -199,7 +199,7 @@ func (t *Txe) Receive(ctx actor.Context) {
 	case *peer.SendFailed:
 		t.onLost(m)
 	case *peer.Fail:
-		if m.Concerns(t.link, &t.member) && (m.Link != nil || !t.Owes() && !t.lent()) {
+		if m.Concerns(t.link, &t.member) && (m.Link != nil || !t.HasPending() && !t.lent()) {
 			t.fail(m.Err)
 		}
 	case *peer.Withdrawn:
@@ -447,10 +447,10 @@ func (t *Txe) giveBack() {
 		t.pools.detached -= uint64(len(t.q.Buf))
 	}
 	if t.marks.gathers != 0 {
-		t.q.PutLists()
+		t.q.PutIOV()
 	}
 	if t.entry != nil {
-		t.pools.Orders.Put(t.entry)
+		t.pools.Entries.Put(t.entry)
 		t.entry = nil
 	}
 }

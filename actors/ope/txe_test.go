@@ -32,7 +32,7 @@ func TestViolation(t *testing.T) {
 	got = nil
 	rx := p.GetRx()
 	rx.arm(link)
-	rx.entry = p.Orders.Get(&Request{Kind: KindRecv, Sink: &got, Buf: make([]byte, 10)}, sh.Now())
+	rx.entry = p.Entries.Get(&Request{Kind: KindRecv, Sink: &got, Buf: make([]byte, 10)}, sh.Now())
 	rx.m.Begin(RxMatched, LongCTS, 10, 10)
 	require.False(t, rx.step(RxAsked))
 	require.Len(t, got, 1)

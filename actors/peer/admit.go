@@ -277,7 +277,7 @@ func (p *Peer) onWithdraw(w *Withdraw) {
 }
 
 // onBlocked keeps an operation until packets may be posted again.
-func (p *Peer) onBlocked(h *Hold) {
+func (p *Peer) onBlocked(h *Blocked) {
 	h.next = nil
 	if p.blockedTail == nil {
 		p.blocked = h
@@ -290,7 +290,7 @@ func (p *Peer) onBlocked(h *Hold) {
 
 // resume tells the blocked operations that may go on.
 func (p *Peer) resume() {
-	var keep, tail *Hold
+	var keep, tail *Blocked
 	for h := p.blocked; h != nil; {
 		next := h.next
 		h.next = nil

@@ -28,7 +28,7 @@ type Env struct {
 	Config   Config
 	Pool     *Pool
 	Mem      Memory
-	Full     Full
+	HeldBack HeldBack
 	Weigh    bool // the endpoint is to look at what is held when the turn ends, since there is more of it
 	HostIDs  HostIDs
 	Log      *slog.Logger // never nil

@@ -16,7 +16,7 @@ var (
 	ErrDied       = fmt.Errorf("%w: its process died", ErrPeerFailed)
 	ErrLeft       = fmt.Errorf("%w: it has closed its endpoint", ErrPeerFailed)
 	ErrSilent     = fmt.Errorf("%w: nothing was heard of it for the whole PeerTimeout", ErrPeerFailed)
-	ErrHoard      = fmt.Errorf("%w: it sent more than PeerMemory that nobody asked for", ErrPeerFailed)
+	ErrOverMemory = fmt.Errorf("%w: it sent more than PeerMemory that nobody asked for", ErrPeerFailed)
 	ErrIntruder   = fmt.Errorf("%w: it used too many keys that name no memory here", ErrPeerFailed)
 	ErrRestarted  = fmt.Errorf("%w: the actor of the peer was restarted", ErrPeerFailed)
 	ErrStopped    = errors.New("endpoint closed")

@@ -95,7 +95,7 @@ func (p *Peer) onHandshake(v *wire.View) {
 // pair: the packet is of a new endpoint there, or a late one of a former endpoint. The packet
 // does not say which, but the queue pair does: its Q_Key is the connid (§1.4), so HANDSHAKE,
 // which the new one gets anyway, arrives if it is there.
-func (l *Link) Try() {
+func (l *Link) CheckConnID() {
 	l.checking = true
 	p := l.of
 	if p.answer(); p.handshake == handshakeNone {
@@ -115,6 +115,6 @@ func (p *Peer) onChecked(pke *device.Pke, s device.Status) {
 func (p *Peer) endCheck(ok bool) {
 	if p.link.checking {
 		p.link.checking = false
-		p.env.Sh.Tell(p.env.Endpoint, &Tried{Link: p.link, OK: ok})
+		p.env.Sh.Tell(p.env.Endpoint, &ConnIDChecked{Link: p.link, OK: ok})
 	}
 }

@@ -184,7 +184,7 @@ func (p *Peer) fail(err error, tell bool) {
 	}
 	again := p.link.Closed() != nil
 	p.link.Err, p.link.Away = err, mayReturn(err)
-	p.env.Full.remove(p.link)
+	p.env.HeldBack.remove(p.link)
 	p.link.watched = false
 	sh := p.env.Sh
 	if p.backingOff != nil {
@@ -229,7 +229,7 @@ func (p *Peer) fail(err error, tell bool) {
 // mayReturn reports whether a peer that failed for that reason may come back under its
 // connid.
 func mayReturn(err error) bool {
-	for _, final := range []error{ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrHoard, ErrIntruder, ErrRestarted, ErrStopped} {
+	for _, final := range []error{ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrOverMemory, ErrIntruder, ErrRestarted, ErrStopped} {
 		if errors.Is(err, final) {
 			return false
 		}
@@ -328,7 +328,7 @@ const forgiven = 1024
 // Evicted is what is remembered of an idle peer that was evicted, so that it goes on where it
 // was when it is heard again: only this endpoint knows the msg_ids of the two directions, and
 // the peer sends HANDSHAKE once.
-type Rest struct {
+type Evicted struct {
 	QKey     uint32 // its connid
 	Gone     bool   // its process is dead: what comes is late
 	expected uint32 // the msg_id whose turn it is
@@ -362,16 +362,16 @@ func (l *Link) LastHeard() clock.Time { return l.heard }
 
 // Evict returns what is to be remembered of a peer if it is idle, and no message is under way
 // to its actor, nor to the endpoint, which may be its own. Then the caller stops that in the same step.
-func (l *Link) LetGo() (Rest, bool) {
+func (l *Link) Evict() (Evicted, bool) {
 	sh := l.env.Sh
 	if !l.Idle() || !sh.Unburdened(l.Peer) || shard.Pending(l.env.Endpoint) > 0 {
-		return Rest{}, false
+		return Evicted{}, false
 	}
-	l.Admitted()
+	l.HasRoom()
 	sh.StopTimer(&l.of.watchMsg.timer)
 	l.env.Trail.Outcome(l.Span, trail.PeerEnd, 0, nil)
 	p := l.of
-	return Rest{
+	return Evicted{
 		QKey: l.QKey, expected: p.window.Expected(), next: p.nextID,
 		features: l.Features, userQP: l.UserQP, family: l.Family, heard: l.heard,
 		keysWrong: l.keysWrong, unknown: l.UnknownAborts, hostID: l.HostID(),
@@ -380,7 +380,7 @@ func (l *Link) LetGo() (Rest, bool) {
 }
 
 // Restore has a peer that was just made go on where r was evicted.
-func (l *Link) Restore(r *Rest) {
+func (l *Link) Restore(r *Evicted) {
 	p := l.of
 	p.window = NewWindow(l.env.Config.RecvWindow, r.expected)
 	if l.env.Config.Unordered {

@@ -55,14 +55,14 @@ type Link struct {
 
 	beat       uint32
 	UserQP     wire.UserRecvQP
-	Family     uint32 // device_version of HANDSHAKE
-	keysWrong  int32  // accesses with keys that name nothing
-	out        int32  // requests with a msg_id under way
-	putOff     int32  // packets under way that it has put off: it holds us back
-	floor      uint32 // before this msg_id everything has arrived
-	holdBackAt int32  // of charged, in units of holdBackStep: where to ask the device again
-	Runt       int    // bytes of runting reads under way; operations write it
-	Rails      Rails  // operations make them
+	Family     uint32    // device_version of HANDSHAKE
+	keysWrong  int32     // accesses with keys that name nothing
+	out        int32     // requests with a msg_id under way
+	putOff     int32     // packets under way that it has put off: it holds us back
+	floor      uint32    // before this msg_id everything has arrived
+	holdBackAt int32     // of charged, in units of holdBackStep: where to ask the device again
+	Runt       int       // bytes of runting reads under way; operations write it
+	Multipath  Multipath // operations make them
 
 	env     *Env
 	of      *Peer

@@ -14,41 +14,41 @@ import (
 // (the endpoint's pressure). Where our device can hold one sender back (device.Info's
 // HoldsBack), that peer's answers still get through.
 type Memory struct {
-	Held int64 // bytes
-	Peak int64
+	Charged int64 // bytes
+	Peak    int64
 	// Strangers is bytes beside Charged, for peers in no address vector beyond those that may be.
 	Strangers int64
 	Early     int64 // packets that wait for their turn in the order of messages
 }
 
 // Total is the bytes that TotalMemory bounds.
-func (m *Memory) Total() int64 { return m.Held + m.Strangers }
+func (m *Memory) Total() int64 { return m.Charged + m.Strangers }
 
 // HeldBack is the peers of an endpoint that are held back since a limit is exceeded. The
 // endpoint lets them go on, see Relieve, and keeps in touch with them meanwhile: they get
 // nothing through that says that we live.
-type Full struct{ links []*Link }
+type HeldBack struct{ links []*Link }
 
 // Charge adds n bytes that are kept for the peer. Uncharge takes them off.
-func (l *Link) Hold(n int) {
+func (l *Link) Charge(n int) {
 	l.charged += int64(n)
 	l.env.Weigh = true
 	m := &l.env.Mem
-	m.Held += int64(n)
-	m.Peak = max(m.Peak, m.Held)
-	if l.charged > l.env.Config.PeerMemory || m.Held > l.env.Config.Hard() {
+	m.Charged += int64(n)
+	m.Peak = max(m.Peak, m.Charged)
+	if l.charged > l.env.Config.PeerMemory || m.Charged > l.env.Config.Hard() {
 		l.checkLimits()
 	}
 }
 
 // Uncharge takes off n bytes that Charge added.
-func (l *Link) Release(n int) {
+func (l *Link) Uncharge(n int) {
 	l.charged -= int64(n)
-	l.env.Mem.Held -= int64(n)
+	l.env.Mem.Charged -= int64(n)
 }
 
 // Charged is the number of bytes kept for the peer.
-func (l *Link) Held() int64 { return l.charged }
+func (l *Link) Charged() int64 { return l.charged }
 
 // maxLate is how much of a peer that is held back may arrive all the same: what was
 // under way, and parts of messages that had begun.
@@ -66,13 +66,13 @@ func (l *Link) checkLimits() {
 	e := l.env
 	can, most := l.path().HoldsBack, e.Config.PeerMemory
 	own := l.charged > most
-	if own || can && e.Mem.Held > e.Config.Hard() {
+	if own || can && e.Mem.Charged > e.Config.Hard() {
 		l.holdBackFor(own)
 	}
 	early := min(l.charged, int64(l.of.window.Kept())*int64(e.MTU)) // at most: packets that wait for their turn
 	if early > most+maxLate || can && l.charged > 2*most+maxLate {
 		e.Counters.PeerOverMemory++
-		e.Sh.Tell(l.Peer, &Remove{Err: ErrHoard, Tell: true})
+		e.Sh.Tell(l.Peer, &Remove{Err: ErrOverMemory, Tell: true})
 	}
 }
 
@@ -81,7 +81,7 @@ func (l *Link) holdBackFor(own bool) {
 	e := l.env
 	if !l.heldBack {
 		l.heldBack = true
-		e.Full.links = append(e.Full.links, l)
+		e.HeldBack.links = append(e.HeldBack.links, l)
 		l.holdBack(true)
 		l.holdBackAt = int32(l.charged/holdBackStep) + 1
 	} else if l.charged/holdBackStep >= int64(l.holdBackAt) {
@@ -92,7 +92,7 @@ func (l *Link) holdBackFor(own bool) {
 		l.overLimit = true
 		e.Counters.PeersCrowded++
 		e.Trail.Put(l.Span, trail.Pressure, 0, uint64(l.charged), 0)
-		e.Sh.Tell(e.Endpoint, &Crowded{Link: l})
+		e.Sh.Tell(e.Endpoint, &OverLimit{Link: l})
 	}
 }
 
@@ -111,16 +111,16 @@ func (l *Link) endHoldBack() {
 	if l.overLimit {
 		l.overLimit = false
 		l.env.Trail.Put(l.Span, trail.Relieved, 0, uint64(l.charged), 0)
-		l.env.Sh.Tell(l.env.Endpoint, &Relieved{Link: l})
+		l.env.Sh.Tell(l.env.Endpoint, &WithinLimit{Link: l})
 	}
 }
 
 // Relieve lets those go on that are at three quarters of PeerMemory or below, once all
 // together are within TotalMemory. Peers that have failed have left by themselves.
-func (f *Full) Relieve() {
+func (f *HeldBack) Relieve() {
 	f.links = slices.DeleteFunc(f.links, func(l *Link) bool {
 		c, m := &l.env.Config, &l.env.Mem
-		if l.charged > c.PeerMemory-c.PeerMemory/4 || m.Held > c.TotalMemory {
+		if l.charged > c.PeerMemory-c.PeerMemory/4 || m.Charged > c.TotalMemory {
 			return false
 		}
 		l.endHoldBack()
@@ -130,11 +130,11 @@ func (f *Full) Relieve() {
 }
 
 // Len is how many there are.
-func (f *Full) Len() int { return len(f.links) }
+func (f *HeldBack) Len() int { return len(f.links) }
 
 // Tend tells them that we live. It holds them back once more: their packets may come by a new
 // connection of which our device did not know.
-func (f *Full) Tend() {
+func (f *HeldBack) Tend() {
 	for _, l := range f.links {
 		l.holdBack(true)
 		l.Probe()
@@ -143,7 +143,7 @@ func (f *Full) Tend() {
 
 // remove takes a failed peer out: what comes in its place is another, which may be held back
 // itself.
-func (f *Full) remove(l *Link) {
+func (f *HeldBack) remove(l *Link) {
 	if l.heldBack {
 		f.links = slices.DeleteFunc(f.links, func(x *Link) bool { return x == l })
 		l.endHoldBack()
@@ -158,7 +158,7 @@ func (f *Full) remove(l *Link) {
 // HoldBackForRoom holds a peer back for which there is no room, until HasRoom, if its device
 // can do that. Messages up to upto come through: the turn of one that is here must not wait
 // for one that is refused.
-func (l *Link) Wait(upto uint32) {
+func (l *Link) HoldBackForRoom(upto uint32) {
 	l.noRoom = true
 	if l.path().HoldsBack {
 		_ = l.env.Q.QP().HoldBack(l.AH, l.QPN, true, upto+1) // as in holdBack
@@ -166,7 +166,7 @@ func (l *Link) Wait(upto uint32) {
 }
 
 // HasRoom ends what HoldBackForRoom began.
-func (l *Link) Admitted() {
+func (l *Link) HasRoom() {
 	if l.noRoom {
 		if l.noRoom = false; !l.heldBack {
 			l.holdBack(false)
@@ -176,13 +176,13 @@ func (l *Link) Admitted() {
 
 // TendHeldBack gives a peer that is held back a sign of life, and holds it back once more: its
 // packets may come by a new connection.
-func (l *Link) Waiting() {
+func (l *Link) TendHeldBack() {
 	l.holdBack(true)
 	l.Probe()
 }
 
 // HoldBackAgain holds a peer back that is to be, after another at its queue pair was let go.
-func (l *Link) HoldAgain() {
+func (l *Link) HoldBackAgain() {
 	if l.noRoom || l.heldBack {
 		l.holdBack(true)
 	}

@@ -50,18 +50,18 @@ func TestCharge(t *testing.T) {
 			env.Mem.Strangers = 5
 			l := &Link{env: env}
 			for _, n := range x.charge {
-				l.Hold(n)
+				l.Charge(n)
 			}
 			for _, n := range x.uncharge {
-				l.Release(n)
+				l.Uncharge(n)
 			}
 			require.Equal(t, len(x.charge) > 0, env.Weigh)
-			require.Equal(t, x.left, l.Held())
-			require.Equal(t, x.left, env.Mem.Held)
+			require.Equal(t, x.left, l.Charged())
+			require.Equal(t, x.left, env.Mem.Charged)
 			require.Equal(t, x.peak, env.Mem.Peak)
 			require.Equal(t, x.total, env.Mem.Total())
 			require.False(t, l.heldBack)
-			require.Zero(t, env.Full.Len())
+			require.Zero(t, env.HeldBack.Len())
 		})
 	}
 }
@@ -79,11 +79,11 @@ func TestRelieve(t *testing.T) {
 	} {
 		env := &Env{}
 		env.Config.PeerMemory, env.Config.TotalMemory = 1000, 2000
-		env.Mem.Held = x.all
+		env.Mem.Charged = x.all
 		l := &Link{env: env, charged: x.peer, heldBack: true}
-		env.Full.links = []*Link{l}
-		env.Full.Relieve()
+		env.HeldBack.links = []*Link{l}
+		env.HeldBack.Relieve()
 		require.True(t, l.heldBack, "%+v", x)
-		require.Equal(t, 1, env.Full.Len())
+		require.Equal(t, 1, env.HeldBack.Len())
 	}
 }

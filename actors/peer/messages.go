@@ -47,11 +47,11 @@ type Withdrawn struct {
 
 // Blocked asks the peer to say when the link is open (operation -> peer): embedded
 // in operations.
-type Hold struct {
+type Blocked struct {
 	shard.Message
 	Op     shard.Ref
 	resume Resume
-	next   *Hold
+	next   *Blocked
 	AnyOf  bool // control packets need no HANDSHAKE
 	queued bool
 }
@@ -61,7 +61,7 @@ type Resume struct{ shard.Message }
 
 // Await asks l's peer to resume op when packets may be posted: data once
 // HANDSHAKE came and back-off is over, control packets after back-off alone.
-func (h *Hold) Await(l *Link, op shard.Ref, control bool) {
+func (h *Blocked) Await(l *Link, op shard.Ref, control bool) {
 	if h.queued {
 		return
 	}
@@ -70,10 +70,10 @@ func (h *Hold) Await(l *Link, op shard.Ref, control bool) {
 }
 
 // Queued reports whether a Resume is still to come.
-func (h *Hold) Queued() bool { return h.queued }
+func (h *Blocked) Queued() bool { return h.queued }
 
 // Resumed notes that the operation has seen the Resume.
-func (h *Hold) Resumed() { h.queued = false }
+func (h *Blocked) Resumed() { h.queued = false }
 
 // Arrive hands an RTM in its turn to the endpoint (peer -> endpoint).
 type Arrive struct {
@@ -97,7 +97,7 @@ type Stranger struct {
 }
 
 // ConnIDChecked says whether the peer is at its queue pair (peer -> endpoint).
-type Tried struct {
+type ConnIDChecked struct {
 	shard.Message
 	Link *Link
 	OK   bool
@@ -206,13 +206,13 @@ type Remove struct {
 }
 
 // OverLimit says that a peer is over PeerMemory (peer -> endpoint).
-type Crowded struct {
+type OverLimit struct {
 	shard.Message
 	Link *Link
 }
 
 // WithinLimit says that a peer is well below it again (peer -> endpoint).
-type Relieved struct {
+type WithinLimit struct {
 	shard.Message
 	Link *Link
 }

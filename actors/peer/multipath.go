@@ -17,11 +17,11 @@ type multipathQP interface {
 }
 
 // Multipath is the ways to one peer's host beside the path of its messages.
-type Rails struct{ list []multipathHandle }
+type Multipath struct{ list []multipathHandle }
 
 // Handle is that of gid, another GID of the peer's host, on a path of the queue pair. It is
 // made at its first use, and kept as long as the peer.
-func (r *Rails) Handle(on device.QP, path uint8, gid device.GID) (device.AH, error) {
+func (r *Multipath) Handle(on device.QP, path uint8, gid device.GID) (device.AH, error) {
 	for i := range r.list {
 		if x := &r.list[i]; x.path == path && x.gid == gid {
 			return x.ah, nil
@@ -39,7 +39,7 @@ func (r *Rails) Handle(on device.QP, path uint8, gid device.GID) (device.AH, err
 }
 
 // Drop gives the handles back, when no request uses them any more.
-func (r *Rails) Drop(qp device.QP) {
+func (r *Multipath) Drop(qp device.QP) {
 	for _, x := range r.list {
 		_ = qp.DestroyAH(x.ah) // it was created by us, so this does not fail
 	}

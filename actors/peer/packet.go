@@ -115,7 +115,7 @@ func (p *Packet) Own() {
 	p.slot.Release()
 	p.slot = nil
 	p.charged = cap(p.own) + packetOverhead
-	p.Link.Hold(p.charged)
+	p.Link.Charge(p.charged)
 }
 
 // packetOverhead is what a kept packet costs beside its payload.
@@ -143,7 +143,7 @@ func (p *Packet) uncharge() {
 		p.own = nil
 	}
 	if p.charged > 0 {
-		p.Link.Release(p.charged)
+		p.Link.Uncharge(p.charged)
 		p.charged = 0
 	}
 }

@@ -32,9 +32,9 @@ func TestFreeClears(t *testing.T) {
 	p.Payload, p.Aborted, p.charged = p.own[:7], true, 100
 	p.Ext, p.Multi = env.Pool.getExt(), env.Pool.getMulti()
 	p.Multi.packets = 1
-	link.Hold(100)
+	link.Charge(100)
 	p.Free()
-	require.Zero(t, link.Held())
+	require.Zero(t, link.Charged())
 	require.Same(t, p, env.Pool.Get(nil, nil))
 	require.Equal(t, fresh, *p)
 }

@@ -34,8 +34,8 @@ type Peer struct {
 	lineHead    *Turn
 	lineTail    *Turn
 	slotWait    device.SlotWait
-	blocked     *Hold
-	blockedTail *Hold
+	blocked     *Blocked
+	blockedTail *Blocked
 	hsWait      device.SlotWait
 	rnrHead     *device.Pke
 	rnrTail     *device.Pke
@@ -106,7 +106,7 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.onProblem(m.Pke, m.Status)
 	case *device.SlotWait:
 		p.onRoom(m)
-	case *Hold:
+	case *Blocked:
 		p.onBlocked(m)
 	case *backoffOver:
 		p.endBackoff()

@@ -19,7 +19,7 @@ type pendingControl struct {
 }
 
 // AddPending keeps a control packet for the peer, which has failed and may come back.
-func (l *Link) Owe(header []byte) {
+func (l *Link) AddPending(header []byte) {
 	if l.Err == nil || l.Away {
 		d := l.needPending()
 		d.headers = append(d.headers, header)
@@ -99,7 +99,7 @@ type orphans struct{ ids []uint32 }
 const maxOrphans = 1024
 
 // AddOrphan notes the id of one more.
-func (l *Link) Untold(id uint32) {
+func (l *Link) AddOrphan(id uint32) {
 	if l.orphans == nil {
 		l.orphans = new(orphans)
 	}
@@ -113,7 +113,7 @@ func (l *Link) Untold(id uint32) {
 // OfOrphan reports whether the packet, which names the operation id, is the peer's first word
 // about it, after its end: then the endpoint answers. The operation may be there still, since
 // the peer's answer can overtake the acknowledgement of what it answers.
-func (p *Packet) Untold(id uint32) bool { return p.Link.orphans.first(p, id) }
+func (p *Packet) OfOrphan(id uint32) bool { return p.Link.orphans.first(p, id) }
 
 // first reports whether pkt is the first word about one of them, and forgets that one.
 func (u *orphans) first(pkt *Packet, id uint32) bool {

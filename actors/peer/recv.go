@@ -295,7 +295,7 @@ func (p *Peer) deliver(pkt *Packet, id uint32) {
 		p.env.Sh.Call(op, pkt.Deliver())
 		return
 	}
-	if pkt.Untold(id) {
+	if pkt.OfOrphan(id) {
 		p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 		return
 	}

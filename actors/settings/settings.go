@@ -84,7 +84,7 @@ type Settings struct {
 	// that they go on where they were. If none is idle further ones are held back until one is,
 	// and an event tells of it; nothing is lost. An EFA card holds nobody back: there they count
 	// as memory, up to TotalMemory. A host has three quarters of the places at most.
-	MaxStrangers int
+	MaxUnlistedPeers int
 	// DetachLimit is the most bytes copied for a send whose context ended; 0: 1 MiB.
 	DetachLimit int
 

@@ -200,7 +200,7 @@ func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (_ *RecvPool, err error) {
 		d.leave(&d.pools)
 		return nil, err
 	}
-	if p.act, err = endpoint.OpenPool(endpoint.PoolConfig{Shard: e.sh, Depth: poolRing, OnFlush: e.flush}); err != nil {
+	if p.act, err = endpoint.OpenSRX(endpoint.SRXConfig{Shard: e.sh, Depth: poolRing, OnFlush: e.flush}); err != nil {
 		cfg.Queue.unbind(e)
 		d.leave(&d.pools)
 		return nil, err

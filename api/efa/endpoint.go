@@ -180,7 +180,7 @@ func (e *Endpoint) enable(was *endpoint.Endpoint) error {
 	pool, sink := e.cfg.RecvPool.of(e)
 	_, err := endpoint.Open(endpoint.Config{
 		Shard: e.sh, Device: e.dom.fab.dev, Book: book{e.cfg.AV}, Regions: &e.dom.regions, Plain: e.dom.plain,
-		Pool: pool, PoolSink: sink,
+		SRX: pool, SRXSink: sink,
 		Direct: e.cfg.Direct, Datagram: e.cfg.Datagram, ConnID: id, QPN: e.cfg.QPN,
 		After: was, Settings: force, Refuse: refuse,
 		OnOpen:  func(act *endpoint.Endpoint) { e.opened(act, was != nil) },

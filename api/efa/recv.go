@@ -231,9 +231,9 @@ func (e *Endpoint) incoming(req *ope.Request, pieces [][]byte) error {
 		return nil
 	}
 	err := pieced(req, pieces)
-	if err == nil && e.cfg.Direct && req.Flags&ope.Pieced != 0 {
+	if err == nil && e.cfg.Direct && req.Flags&ope.HasIOV != 0 {
 		n := req.Len()
-		req.PutLists()
+		req.PutIOV()
 		req.More = &ope.More{Pieces: slices.Clone(pieces)}
 		req.Buf = make([]byte, n)
 	}

@@ -46,7 +46,7 @@ type RecvPoolConfig struct {
 type RecvPool struct {
 	// at has what a queue and the checks of requests want of an endpoint. It is never enabled.
 	at  *Endpoint
-	act *endpoint.Pool
+	act *endpoint.SRX
 
 	mu   sync.Mutex
 	eps  []*Endpoint
@@ -190,7 +190,7 @@ type pooled struct {
 }
 
 // of is what an endpoint with the pool uses of it; nothing without one.
-func (p *RecvPool) of(e *Endpoint) (*endpoint.Pool, endpoint.PoolSink) {
+func (p *RecvPool) of(e *Endpoint) (*endpoint.SRX, endpoint.SRXSink) {
 	if p == nil {
 		return nil, nil
 	}

@@ -200,7 +200,7 @@ func (e *Endpoint) readRequest(req *ope.Request, r *ReadReq) error {
 // locate says in req what the device that carries to the peer calls n bytes at at, and
 // checks that they are within it, before the peer does.
 func (e *Endpoint) locate(req *ope.Request, at Remote, n int) (err error) {
-	if req.Addr, req.Key, err = at.on(e.cfg.AV.gid(req.Peer), n); err != nil || n < minStriped || !e.dom.fab.twins || req.Flags&ope.Pieced != 0 {
+	if req.Addr, req.Key, err = at.on(e.cfg.AV.gid(req.Peer), n); err != nil || n < minStriped || !e.dom.fab.twins || req.Flags&ope.HasIOV != 0 {
 		return err
 	}
 	if ss := e.stripes(req.Peer, at); ss != nil {
@@ -228,7 +228,7 @@ const (
 func (e *Endpoint) locateAll(req *ope.Request, at Remote, ats []Remote) error {
 	err := e.locatePieces(req, at, ats)
 	if err != nil {
-		req.PutLists()
+		req.PutIOV()
 	}
 	return err
 }
@@ -260,7 +260,7 @@ func (e *Endpoint) locatePieces(req *ope.Request, at Remote, ats []Remote) error
 	case e.cfg.Direct:
 		return fmt.Errorf("%w: several pieces of remote memory in one request of the device", ErrNotSupported)
 	}
-	l, gid := req.TakeLists(), e.cfg.AV.gid(req.Peer)
+	l, gid := req.GetIOV(), e.cfg.AV.gid(req.Peer)
 	for i := range ats {
 		if ats[i].n == 0 {
 			continue
@@ -283,11 +283,11 @@ func pieced(req *ope.Request, pieces [][]byte) error {
 	case len(pieces) > IOVLimit:
 		return fmt.Errorf("%w: %d pieces, at most %d", ErrInvalid, len(pieces), IOVLimit)
 	}
-	l := req.TakeLists()
-	req.Flags |= ope.Pieced
+	l := req.GetIOV()
+	req.Flags |= ope.HasIOV
 	for _, p := range pieces {
 		if !l.AddLocal(p) {
-			req.PutLists()
+			req.PutIOV()
 			return fmt.Errorf("%w: pieces of more bytes than an int counts", ErrMsgSize)
 		}
 	}
@@ -295,7 +295,7 @@ func pieced(req *ope.Request, pieces [][]byte) error {
 		if len(l.Local) == 1 {
 			req.Buf = l.Local[0]
 		}
-		req.PutLists()
+		req.PutIOV()
 	}
 	return nil
 }
@@ -303,12 +303,12 @@ func pieced(req *ope.Request, pieces [][]byte) error {
 // gathered makes one buffer of a request's pieces, for an endpoint that does without the
 // protocol: there a message is one packet, and a write one request of the device.
 func gathered(req *ope.Request) {
-	if req.Flags&ope.Pieced == 0 {
+	if req.Flags&ope.HasIOV == 0 {
 		return
 	}
 	b := make([]byte, req.Len())
 	req.Gather(b)
-	req.PutLists()
+	req.PutIOV()
 	req.Buf = b
 }
 

@@ -202,7 +202,7 @@ func (e *Endpoint) outgoing(req *ope.Request, pieces [][]byte) error {
 	}
 	if req.Flags&ope.Inject != 0 {
 		if n := req.Len(); n > e.mostInject {
-			req.PutLists()
+			req.PutIOV()
 			return tooLongToInject(n, e.mostInject)
 		}
 	}
@@ -331,8 +331,8 @@ func own(req *ope.Request) {
 	if n := req.Len(); req.Flags&(ope.Inject|ope.Borrowed) == ope.Inject && n > 0 {
 		b := copies.Get().(*[injectMost]byte)
 		req.Gather(b[:n])
-		req.Buf, req.Flags = b[:n], req.Flags&^ope.Pieced
-		req.PutLists()
+		req.Buf, req.Flags = b[:n], req.Flags&^ope.HasIOV
+		req.PutIOV()
 	}
 }
 

@@ -337,7 +337,7 @@ func (b *batch) push(parent *span) bool {
 			b.to.q.leaveOne()
 		}
 		disown(&b.req)
-		b.req.PutLists()
+		b.req.PutIOV()
 		b.err = ErrAgain
 		return false
 	}
@@ -563,8 +563,8 @@ func (e *Endpoint) known(req *ope.Request) error {
 // date notes which peer the handle of a request means, before the call waits: the handle may
 // be removed, and used again, meanwhile.
 func (e *Endpoint) date(req *ope.Request) {
-	if aimed(req) && req.Flags&ope.Aged == 0 {
-		req.SetAge(e.cfg.AV.table.get(req.Peer).age)
+	if aimed(req) && req.Flags&ope.HasGeneration == 0 {
+		req.SetGeneration(e.cfg.AV.table.get(req.Peer).age)
 	}
 }
 
@@ -695,7 +695,7 @@ var mores = sync.Pool{New: func() any { return new(ope.More) }}
 // putMore takes back what an atomic, or an operation with lists, has beyond other requests,
 // when nobody will look at it again.
 func putMore(q *ope.Request) {
-	q.PutLists()
+	q.PutIOV()
 	if q.Kind == ope.KindAtomic && q.More != nil {
 		*q.More = ope.More{}
 		mores.Put(q.More)

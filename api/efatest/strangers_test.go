@@ -124,7 +124,7 @@ func moreStrangers(t *testing.T, seed uint64, noHold bool) {
 	const senders, each, rounds = 40, 6, 3
 	w := newWorld(t, efatest.Config{Seed: seed})
 	bob := seatOn(t, deviceOf(t, w, sim.DeviceConfig{NoHoldBack: noHold}), efa.EndpointConfig{
-		Protocol: efa.ProtocolConfig{MaxStrangers: 8},
+		Protocol: efa.ProtocolConfig{MaxUnlistedPeers: 8},
 	})
 	for i := range senders {
 		s := seatOn(t, deviceOf(t, w, sim.DeviceConfig{}), efa.EndpointConfig{})

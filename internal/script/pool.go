@@ -13,10 +13,10 @@ const poolDepth = 64
 
 // openPool gives the endpoint a pool of receives, whose outcomes go where all others go.
 func (r *Rig) openPool(cfg *endpoint.Config) (err error) {
-	if r.Pool, err = endpoint.OpenPool(endpoint.PoolConfig{Shard: r.Shard, Depth: poolDepth}); err != nil {
+	if r.Pool, err = endpoint.OpenSRX(endpoint.SRXConfig{Shard: r.Shard, Depth: poolDepth}); err != nil {
 		return fmt.Errorf("script: open the pool: %w", err)
 	}
-	cfg.Pool, cfg.PoolSink = r.Pool, r
+	cfg.SRX, cfg.SRXSink = r.Pool, r
 	return nil
 }
 

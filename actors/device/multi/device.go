@@ -23,7 +23,7 @@ type Device struct {
 	infos []device.Info
 	info  device.Info
 
-	users device.Users
+	users device.RefCount
 }
 
 var _ device.Device = (*Device)(nil)

@@ -44,7 +44,7 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 	if err := device.Check(d.info, c); err != nil {
 		return nil, err
 	}
-	if err := d.users.Enter(); err != nil {
+	if err := d.users.Acquire(); err != nil {
 		return nil, err
 	}
 	q := &QP{dev: d}
@@ -55,7 +55,7 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 		qp, err := x.OpenQP(c)
 		if err != nil {
 			err = errors.Join(err, q.closeSubs())
-			d.users.Leave()
+			d.users.Release()
 			return nil, err
 		}
 		n := qp.RecvSlots()
@@ -98,7 +98,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	if err != nil {
 		return err
 	}
-	q.paths[h.path].Carried.Posted(wr)
+	q.paths[h.path].Stats.Posted(wr)
 	if !wr.Over {
 		s.posted = true
 	}
@@ -223,7 +223,7 @@ func (q *QP) Poll(c []device.Completion) int {
 	s := &q.subs[0]
 	n := s.Poll(c)
 	if q.alone -= 1 + n; n > 0 {
-		n, q.dead = s.translate(c[:n], &q.paths[0].Carried)
+		n, q.dead = s.translate(c[:n], &q.paths[0].Stats)
 	}
 	return n
 }
@@ -237,7 +237,7 @@ func (q *QP) pollAll(c []device.Completion) int {
 			s.rest -= 1 + n
 		case n < len(c): // without room nothing is known; the path is the first soon
 			if got := s.Poll(c[n:]); got > 0 {
-				got, q.dead = s.translate(c[n:n+got], &q.paths[i].Carried)
+				got, q.dead = s.translate(c[n:n+got], &q.paths[i].Stats)
 				if n += got; q.dead {
 					return n
 				}
@@ -273,7 +273,7 @@ func (s *sub) foundNothing() {
 
 // translate converts a path's completions to our numbers, up to the one that says that it has
 // failed, if it has. It returns how many that are, and counts the packets among them.
-func (s *sub) translate(c []device.Completion, count *device.Carried) (n int, failed bool) {
+func (s *sub) translate(c []device.Completion, count *device.PathStats) (n int, failed bool) {
 	for i := range c {
 		e := &c[i]
 		if e.Op == device.OpSend {
@@ -286,7 +286,7 @@ func (s *sub) translate(c []device.Completion, count *device.Carried) (n int, fa
 		case e.ID < uint64(s.slots):
 			e.ID += uint64(s.base)
 			if e.Op == device.OpRecv && e.Status == device.StatusOK && e.Len >= 0 {
-				count.Came(e.Len)
+				count.Received(e.Len)
 			}
 		default:
 			e.ID = device.NoSlot // of a receive: the driver's fault, and not a slot
@@ -324,7 +324,7 @@ func (q *QP) Close() error {
 	}
 	q.closed = true
 	err := q.closeSubs()
-	q.dev.users.Leave()
+	q.dev.users.Release()
 	return err
 }
 

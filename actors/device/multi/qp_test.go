@@ -313,8 +313,8 @@ func TestCarried(t *testing.T) {
 	}
 	var c [8]device.Completion
 	require.Equal(t, 4, qp.Poll(c[:]))
-	require.Equal(t, device.Carried{Writes: 1, WriteBytes: 11}, qp.Paths()[0].Carried)
-	require.Equal(t, device.Carried{Sends: 1, SendBytes: 100, Reads: 1, ReadBytes: 7, Recvs: 1, RecvBytes: 50}, qp.Paths()[1].Carried)
+	require.Equal(t, device.PathStats{Writes: 1, WriteBytes: 11}, qp.Paths()[0].Stats)
+	require.Equal(t, device.PathStats{Sends: 1, SendBytes: 100, Reads: 1, ReadBytes: 7, Recvs: 1, RecvBytes: 50}, qp.Paths()[1].Stats)
 	require.NoError(t, qp.Close())
 	require.NoError(t, d.Close())
 }

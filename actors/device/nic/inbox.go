@@ -96,7 +96,7 @@ func (b *Inbox) Place(from *Source, wr *device.SendWR) device.Status {
 	case len(wr.Header)+len(wr.Payload) > b.mtu:
 		b.unlock()
 		return device.StatusRemoteBadLength
-	case b.head == b.tail, wr.Begins && len(b.held) > 0 && b.holds(from, wr.Turn):
+	case b.head == b.tail, wr.Begins && len(b.held) > 0 && b.holds(from, wr.MsgID):
 		b.unlock()
 		return device.StatusRNR
 	}

@@ -65,7 +65,7 @@ func (o *sender) isHeldBack() bool { return o.entry.flags.Load()&heldBack != 0 }
 // mustWait reports whether the receiver holds us back from a message on that is not later than
 // the one that the packet begins.
 func (o *sender) mustWait(wr *device.SendWR) bool {
-	return o.isHeldBack() && int32(wr.Turn-o.heldFrom[o.me].Load()) >= 0 && !wr.HasImm
+	return o.isHeldBack() && int32(wr.MsgID-o.heldFrom[o.me].Load()) >= 0 && !wr.HasImm
 }
 
 // open reports whether w, which a post of its lap says, may be claimed: it names a slot.

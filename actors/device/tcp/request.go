@@ -92,7 +92,7 @@ func (p *port) Send(wr *device.SendWR, token uint64) device.Status {
 	case wr.HasImm:
 		f.data = wr.Imm
 	case wr.Begins:
-		f.begins, f.data = true, wr.Turn
+		f.begins, f.data = true, wr.MsgID
 	}
 	l.out.frame(&f)
 	l.out.bytes(wr.Header)

@@ -50,13 +50,13 @@ func (d *Device) OpenQP(cfg device.QPConfig) (device.QP, error) {
 	if err := d.check(&cfg); err != nil {
 		return nil, err
 	}
-	if err := d.users.Enter(); err != nil {
+	if err := d.users.Acquire(); err != nil {
 		return nil, err
 	}
 	q := &QP{dev: d, res: newResources(d.ctx), peers: peers{all: &d.ahs}, mtu: d.info.MTU}
 	if err := q.build(&cfg); err != nil {
 		err = errors.Join(err, q.res.close())
-		d.users.Leave()
+		d.users.Release()
 		return nil, err
 	}
 	return q, nil
@@ -265,6 +265,6 @@ func (q *QP) Close() error {
 	q.sq.llq, q.sq.copies, q.rq.descs, q.rq.mem, q.cq, q.fds = nil, nil, nil, nil, nil, nil
 	q.rq.with = nil
 	err := errors.Join(q.res.close(), q.peers.close())
-	q.dev.users.Leave()
+	q.dev.users.Release()
 	return err
 }

@@ -64,12 +64,12 @@ func (r *region) open(mem []byte, a device.Access) error {
 	if len(mem) == 0 || a&^allAccess != 0 {
 		return fmt.Errorf("%w: %d bytes with access %#x", ErrConfig, len(mem), a)
 	}
-	if err := r.dev.users.Enter(); err != nil {
+	if err := r.dev.users.Acquire(); err != nil {
 		return err
 	}
 	reg, err := r.dev.ctx.register(mem, a)
 	if err != nil {
-		r.dev.users.Leave()
+		r.dev.users.Release()
 		return err
 	}
 	r.mem, r.addr, r.reg = mem, addressOf(mem), reg
@@ -153,7 +153,7 @@ func (r *region) Close() error {
 	if r.closed.Swap(true) {
 		return device.ErrClosed
 	}
-	defer r.dev.users.Leave()
+	defer r.dev.users.Release()
 	err := r.dev.ctx.deregister(r.reg)
 	switch {
 	case err != nil && r.owned:
@@ -195,13 +195,13 @@ func (d *Device) RegisterDMABuf(fd int, off uint64, n int, a device.Access) (dev
 	if fd < 0 || fd > math.MaxInt32 || n <= 0 || off+uint64(n) < off || a&^allAccess != 0 {
 		return nil, fmt.Errorf("%w: %d bytes from %d on of dma-buf %d with access %#x", ErrConfig, n, off, fd, a)
 	}
-	if err := d.users.Enter(); err != nil {
+	if err := d.users.Acquire(); err != nil {
 		return nil, err
 	}
 	addr := d.bufferAddress(off, uint64(n))
 	reg, err := d.ctx.registerBuffer(fd, off, uint64(n), addr, a)
 	if err != nil {
-		d.users.Leave()
+		d.users.Release()
 		return nil, err
 	}
 	return &region{dev: d, addr: addr, reg: reg}, nil
