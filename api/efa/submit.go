@@ -126,7 +126,7 @@ func (c *call) putOther() {
 	calls.Put(c)
 }
 
-// made is do for a request that was made aside, to which it gives an ID.
+// made runs a request that was made aside to its end, as do does, and gives it an ID.
 func (e *Endpoint) made(ctx context.Context, req *ope.Request, places *credits, msg *Message) error {
 	if err := ctx.Err(); err != nil {
 		return contextError(ctx, err)
