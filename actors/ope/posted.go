@@ -34,7 +34,7 @@ func (o *Order) settled() {
 	}
 }
 
-// Orders keeps an endpoint's orders by index, since that is what the matcher
+// Orders keeps an endpoint's posted entries by index, since that is what the matcher
 // returns (match.Recv.Owner).
 type Orders struct {
 	slabs []*[orderSlab]Order
@@ -43,7 +43,7 @@ type Orders struct {
 
 const orderSlab = 64
 
-// Get takes an order for a copy of r.
+// Get takes an entry for a copy of r.
 func (p *Orders) Get(r *Request, now clock.Time) *Order {
 	o := p.Take(r)
 	o.Born = now
@@ -61,7 +61,7 @@ func (p *Orders) Take(r *Request) *Order {
 	return o
 }
 
-// grow makes free orders.
+// grow makes free entries.
 func (p *Orders) grow() {
 	s := new([orderSlab]Order)
 	for i := orderSlab - 1; i >= 0; i-- {
@@ -71,10 +71,10 @@ func (p *Orders) grow() {
 	p.slabs = append(p.slabs, s)
 }
 
-// At returns the order with the given index.
+// At returns the entry with the given index.
 func (p *Orders) At(i int32) *Order { return &p.slabs[uint32(i)/orderSlab][uint32(i)%orderSlab] }
 
-// Put gives an order back.
+// Put gives an entry back.
 func (p *Orders) Put(o *Order) {
 	if o.from != nil {
 		o.settled()

@@ -226,7 +226,7 @@ func (r *Rxe) followBy(entry *Order) {
 	r.span = entry.Span
 }
 
-// matchLaterBy is matchLater for an order that has just been found.
+// matchLaterBy is matchLater for an entry that has just been found.
 func (r *Rxe) matchLaterBy(entry *Order) {
 	entry.settled()
 	r.matchLater()
