@@ -288,6 +288,17 @@ func TestRunts(t *testing.T) {
 	}
 }
 
+// TestDataByOneWrite: remote CQ data goes with an RDMA write only if that is the only one.
+func TestDataByOneWrite(t *testing.T) {
+	p := policyOf(settings.Settings{})
+	for cuts, want := range map[int]Proto{0: DirectWrite, 1: DirectWrite, 2: EagerWrite} {
+		f := able(Facts{Kind: KindWrite, CanWrite: true, HasData: true, SameUnsolicited: true, Total: 100, Pieces: 2, Cuts: cuts})
+		s, err := f.Choose(&p)
+		require.NoError(t, err)
+		require.Equal(t, want.String(), s.Proto.String(), "%d RDMA writes", cuts)
+	}
+}
+
 // TestNoChoice: what is no operation with data has no subprotocol.
 func TestNoChoice(t *testing.T) {
 	p := policyOf(settings.Settings{})

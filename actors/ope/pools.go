@@ -366,3 +366,12 @@ func (p *Pools) violation(l *peer.Link, err error) error {
 	p.env.LogOf(l).Error("a step that its machine does not have", "err", err)
 	return fmt.Errorf("%w: %w", ErrInternal, err)
 }
+
+// mayRead reports whether a message of n bytes to the peer might go read-based.
+func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && p.longEnough(l, n) }
+
+// longEnough is the rest of mayRead, for a message that may be read on some path.
+func (p *Pools) longEnough(l *peer.Link, n int) bool {
+	least := p.Paths[l.Path].MinRead
+	return n >= least && least > 0 && p.mayRDMARead(l)
+}

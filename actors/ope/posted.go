@@ -34,7 +34,7 @@ func (o *Entry) settled() {
 	}
 }
 
-// Orders keeps an endpoint's orders by index, since that is what the matcher
+// Entries keeps an endpoint's posted entries by index, since that is what the matcher
 // returns (match.Recv.Owner).
 type Entries struct {
 	slabs []*[orderSlab]Entry
@@ -43,7 +43,7 @@ type Entries struct {
 
 const orderSlab = 64
 
-// Get takes an order for a copy of r.
+// Get takes an entry for a copy of r.
 func (p *Entries) Get(r *Request, now clock.Time) *Entry {
 	o := p.Take(r)
 	o.Born = now
@@ -61,7 +61,7 @@ func (p *Entries) Take(r *Request) *Entry {
 	return o
 }
 
-// grow makes free orders.
+// grow makes free entries.
 func (p *Entries) grow() {
 	s := new([orderSlab]Entry)
 	for i := orderSlab - 1; i >= 0; i-- {
@@ -71,10 +71,10 @@ func (p *Entries) grow() {
 	p.slabs = append(p.slabs, s)
 }
 
-// At returns the order with the given index.
+// At returns the entry with the given index.
 func (p *Entries) At(i int32) *Entry { return &p.slabs[uint32(i)/orderSlab][uint32(i)%orderSlab] }
 
-// Put gives an order back.
+// Put gives an entry back.
 func (p *Entries) Put(o *Entry) {
 	if o.from != nil {
 		o.settled()

@@ -104,15 +104,6 @@ func reachable(k Kind, key uint64) bool {
 // writable reports whether the device may put what it reads into the region.
 func writable(r *mr.Region) bool { return r.Access()&device.LocalWrite != 0 }
 
-// mayRead reports whether a message of n bytes to the peer might go read-based.
-func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && p.longEnough(l, n) }
-
-// longEnough is the rest of mayRead, for a message that may be read on some path.
-func (p *Pools) longEnough(l *peer.Link, n int) bool {
-	least := p.Paths[l.Path].MinRead
-	return n >= least && least > 0 && p.mayRDMARead(l)
-}
-
 // mayRDMARead reports whether RDMA reads are possible on the peer's path, and allowed.
 func (p *Pools) mayRDMARead(l *peer.Link) bool { return p.info(l).RDMARead && !p.Policy.NoRDMARead }
 

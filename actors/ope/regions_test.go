@@ -187,3 +187,56 @@ func TestBounce(t *testing.T) {
 	require.Same(t, one, b.next())
 	require.Nil(t, b.next())
 }
+
+// TestIOVFacts: memory in several pieces is fit for what all of its pieces are fit for.
+func TestIOVFacts(t *testing.T) {
+	sends, writes, neither := mr.Send, device.LocalWrite, mr.Access(0)
+	both := sends | writes
+	for _, c := range []struct {
+		name          string
+		kind          Kind
+		pieces        []*mr.Access // of the regions that they lie in; nil: in none
+		keys          []uint64     // of the peer's pieces
+		keyed         bool
+		local, source bool
+		target        bool
+	}{
+		{"all in regions", KindSend, []*mr.Access{&both, &sends}, nil, true, true, true, true},
+		{"one is not for sending", KindSend, []*mr.Access{&both, &neither}, nil, true, true, false, true},
+		{"one is in none", KindSend, []*mr.Access{&both, nil}, nil, true, false, false, true},
+		{"one is in none, without keys", KindWrite, []*mr.Access{&both, nil}, nil, false, true, false, true},
+		{"a read into regions", KindRead, []*mr.Access{&both, &writes}, nil, true, true, false, true},
+		{"a read into one that is not written", KindRead, []*mr.Access{&both, &sends}, nil, true, false, true, true},
+		{"a write from it", KindWrite, []*mr.Access{&both, &sends}, nil, true, true, true, true},
+		{"the peer's pieces", KindWrite, []*mr.Access{&both}, []uint64{1, 2}, true, true, true, true},
+		{"one of them is not reached", KindWrite, []*mr.Access{&both}, []uint64{1, 2 | mr.EmulatedOnly, 3}, true, true, true, false},
+		{"one of them is not read", KindRead, []*mr.Access{&both}, []uint64{1 | mr.EmulatedRead, 2}, true, true, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			on := policyOf(settings.Settings{})
+			on.MinRegister = 0
+			p := &Pools{Policy: &on, Regions: new(mr.Table)}
+			p.OnPaths([]Policy{on})
+			p.Infos = []device.Info{{LocalKeys: c.keyed, RDMARead: true}}
+			q := &Request{Kind: c.kind, Flags: Pieced}
+			l := q.TakeLists()
+			for i, a := range c.pieces {
+				mem := make([]byte, 10)
+				if a != nil {
+					p.Regions.Add(&testMR{mem: mem, key: uint64(i)}, *a)
+				}
+				l.AddLocal(mem)
+			}
+			for _, k := range c.keys {
+				l.Remote = append(l.Remote, wire.RMAIOV{Len: 10, Key: k})
+			}
+			f := Facts{Kind: c.kind, Total: q.Len(), Target: true, MaxRDMA: 100}
+			p.iovFacts(&f, new(peer.Link), q)
+			require.Equal(t, c.local, f.Local, "Local")
+			require.Equal(t, c.source, f.Source, "Source")
+			require.Equal(t, c.target, f.Target, "Target")
+			require.Equal(t, len(c.pieces), f.Pieces)
+			require.Equal(t, max(1, len(c.keys)), f.Remotes)
+		})
+	}
+}

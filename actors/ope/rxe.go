@@ -226,7 +226,7 @@ func (r *Rxe) followBy(entry *Entry) {
 	r.span = entry.Span
 }
 
-// matchLaterBy is matchLater for an order that has just been found.
+// matchLaterBy is matchLater for an entry that has just been found.
 func (r *Rxe) matchLaterBy(entry *Entry) {
 	entry.settled()
 	r.matchLater()

@@ -13,6 +13,12 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
+// arm fills the txe for a request to l.
+func (t *Txe) arm(q *Request, l *peer.Link) {
+	t.q, t.link = q, l
+	t.ticket.Ask(false, false)
+}
+
 // onGrant: it is this operation's turn. Choose the subprotocol and post what may
 // go.
 func (t *Txe) onGrant(p *device.Pke) {

@@ -4,7 +4,7 @@ package ope
 //
 //  1. api/efa/message.go: Send makes the request, takes its place and hands it over.
 //  2. actors/endpoint/requests.go: the endpoint takes it and finds the peer.
-//  3. actors/ope/pools.go, txe.go: a txe is armed with it and submits itself to the peer.
+//  3. actors/ope/pools.go: a txe is armed with it and submits itself to the peer.
 //  4. actors/peer/send.go: admit gives it a msg_id and a packet entry if it waits for nothing.
 //  5. actors/ope/send.go: the txe builds and posts the eager packet, or begins what else there is.
 
@@ -112,12 +112,6 @@ type lateMsg struct {
 }
 
 type continueMsg struct{ shard.Message }
-
-// arm fills the txe for a request to l.
-func (t *Txe) arm(q *Request, l *peer.Link) {
-	t.q, t.link = q, l
-	t.ticket.Ask(false, false)
-}
 
 // prepare is what has to be seen to, beside its turn, of an operation that is more than a plain
 // message, or of every one in an endpoint that follows what happens.
