@@ -76,7 +76,7 @@ func (o *op) wait(r trail.Reason, at clock.Time) {
 		return
 	}
 	if o.proto == ope.ProtoNone {
-		o.goOn(0, at)
+		o.resume(0, at)
 	}
 	if o.waits&(1<<r) == 0 {
 		o.waits |= 1 << r
@@ -85,9 +85,9 @@ func (o *op) wait(r trail.Reason, at clock.Time) {
 	}
 }
 
-// goOn ends a wait. Reason 0 ends all waits that the peer's state caused or, while
+// resume ends a wait. Reason 0 ends all waits that the peer's state caused or, while
 // the operation is in its peer's queue, all waits.
-func (o *op) goOn(r trail.Reason, at clock.Time) {
+func (o *op) resume(r trail.Reason, at clock.Time) {
 	for i := trail.ForTurn; i < trail.NumReasons; i++ {
 		switch {
 		case o.waits&(1<<i) == 0:
@@ -108,7 +108,7 @@ func (o *op) endWait(r trail.Reason, at clock.Time) {
 
 // chosen notes the subprotocol; every wait before it was in the peer's queue.
 func (o *op) chosen(p ope.Proto, k Key, at clock.Time) {
-	o.goOn(0, at)
+	o.resume(0, at)
 	o.proto = p
 	if !k.IsZero() {
 		o.key = k

@@ -99,7 +99,7 @@ func (s *Source) begin(r *trail.Record) {
 	if o := s.ops[r.Span]; o != nil { // no Log does that
 		s.finish(o, r.At)
 	}
-	if s.c.open >= s.c.cfg.MaxOpen && !s.c.letGo(s) {
+	if s.c.open >= s.c.cfg.MaxOpen && !s.c.dropOldest(s) {
 		return
 	}
 	o := s.c.free.get()
@@ -149,7 +149,7 @@ func (s *Source) operation(o *op, k trail.Kind, r *trail.Record) {
 	case trail.Waits:
 		o.wait(trail.Reason(r.Code), r.At)
 	case trail.GoesOn:
-		o.goOn(trail.Reason(r.Code), r.At)
+		o.resume(trail.Reason(r.Code), r.At)
 	case trail.Chosen:
 		s.chosen(o, r)
 	case trail.Matched:

@@ -54,7 +54,7 @@ func (g *group) fail(e *RankError) error {
 	if l := g.family.cfg.Logger; l != nil {
 		l.Warn("group of ranks failed", "context", g.id, "rank", e.Rank, "err", e.Err)
 	}
-	g.tell(e)
+	g.notify(e)
 	g.fate.Store(e)
 	close(g.gone)
 	g.mu.Lock()
@@ -66,9 +66,9 @@ func (g *group) fail(e *RankError) error {
 	return e
 }
 
-// tell sends e to all others: also to those that are thought to be dead, since they may
+// notify sends e to all other ranks: also to those that are thought to be dead, since they may
 // only have been out of reach.
-func (g *group) tell(e *RankError) {
+func (g *group) notify(e *RankError) {
 	msg := g.encode(e)
 	for r, peer := range g.peers {
 		if r != g.rank {
@@ -119,14 +119,14 @@ const (
 
 var causes = [numCauses]error{causeDied: efa.ErrPeerFailed, causeAborted: ErrAborted, causeMismatch: ErrMismatch}
 
-// toldError is the cause of a failure as another rank reported it.
-type toldError struct {
+// reportedError is the cause of a failure as another rank reported it.
+type reportedError struct {
 	text  string
 	cause error
 }
 
-func (e *toldError) Error() string { return e.text }
-func (e *toldError) Unwrap() error { return e.cause }
+func (e *reportedError) Error() string { return e.text }
+func (e *reportedError) Unwrap() error { return e.cause }
 
 // revocation is a message of nonce, rank, cause and text.
 const (
@@ -156,7 +156,7 @@ func (g *group) decode(b []byte) (e *RankError, ok bool) {
 	if uint64(rank) >= uint64(len(g.peers)) || cause >= numCauses {
 		return nil, false
 	}
-	return &RankError{int(rank), &toldError{string(b[revocationHead:]), causes[cause]}}, true
+	return &RankError{int(rank), &reportedError{string(b[revocationHead:]), causes[cause]}}, true
 }
 
 // quiesce waits until every rank has said that it knows of the group's failure, or

@@ -198,7 +198,7 @@ func (b *Board) result(f frame, number uint32) error {
 		}
 		b.failed = why
 		if b.server != nil {
-			b.server.hub.tellAll()
+			b.server.hub.notifyAll()
 		}
 		return why
 	}

@@ -185,9 +185,9 @@ func (h *hub) failLocked(f *board.Failure) {
 	h.tick()
 }
 
-// tellAll waits until all members have received the hub's failure, but not for long: this
+// notifyAll waits until all members have received the hub's failure, but not for long: this
 // process may end right after.
-func (h *hub) tellAll() {
+func (h *hub) notifyAll() {
 	h.mu.Lock()
 	members := slices.Clone(h.members)
 	h.mu.Unlock()
