@@ -123,7 +123,7 @@ func (g GID) String() string {
 // ErrBusy is what Close of a device returns while queue pairs or regions of it are open.
 var ErrBusy = errors.New("device: queue pairs or regions are open")
 
-// Users counts the queue pairs and regions that are open on a device, which closes only when
+// RefCount counts the queue pairs and regions that are open on a device, which closes only when
 // there are none. The zero value is that of a new device. Any goroutine.
 type RefCount struct {
 	mu     sync.Mutex
@@ -131,7 +131,7 @@ type RefCount struct {
 	closed bool
 }
 
-// Enter counts one more; ErrClosed if the device is closed.
+// Acquire counts one more; ErrClosed if the device is closed.
 func (u *RefCount) Acquire() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -142,7 +142,7 @@ func (u *RefCount) Acquire() error {
 	return nil
 }
 
-// Leave ends what Enter began.
+// Release ends what Acquire began.
 func (u *RefCount) Release() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -148,7 +148,7 @@ type Path struct {
 // MaxPaths bounds the devices of one queue pair, see [QP.Paths].
 const MaxPaths = 8
 
-// Carried counts what a queue pair has sent and received over one device, as
+// PathStats counts what a queue pair has sent and received over one device, as
 // [QueueCounters] do over all of them.
 type PathStats struct {
 	Sends, SendBytes   uint64 // packets posted, those sent again included
@@ -183,7 +183,7 @@ func (c *PathStats) Posted(wr *SendWR) {
 	}
 }
 
-// Came counts a packet that was received.
+// Received counts a packet that was received.
 func (c *PathStats) Received(n int) {
 	c.Recvs++
 	c.RecvBytes += uint64(n)

@@ -308,7 +308,7 @@ type QueueCounters struct {
 	RDMAWritesFailed    uint64
 }
 
-// Carried is all that the queue counted, as of one device.
+// PathStats is all that the queue counted, as of one device.
 func (c *QueueCounters) PathStats() PathStats {
 	return PathStats{
 		Sends: c.SendPosted, SendBytes: c.SendBytes, Recvs: c.RecvDone, RecvBytes: c.RecvBytes,

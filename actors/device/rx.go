@@ -86,7 +86,7 @@ func (q *Queue) Imm() (data uint32, has bool) {
 	return c.Imm, c.HasImm
 }
 
-// GiveSlots gives the device what Trickle has let go, which Flush would do at the end of the
+// PostSlots gives the device what Trickle has let go, which Flush would do at the end of the
 // turn.
 func (q *Queue) PostSlots() {
 	if len(q.repost) > 0 {

@@ -26,7 +26,7 @@ type Config struct {
 	Refuse Refusals
 
 	// Pool has receives for messages that none of the endpoint's own takes; nil: there is none.
-	// It lives on the same shard. PoolSink takes their outcomes.
+	// It lives on the same shard. SRXSink takes their outcomes.
 	SRX     *SRX
 	SRXSink SRXSink
 
@@ -135,7 +135,7 @@ const (
 	// BadPacket: a packet was dropped that its sender takes for arrived: it cannot be read, or
 	// may not be taken. Err says why. Of many at a time only some are reported.
 	BadPacket
-	// StrangersCrowded: there are more peers in no address vector than MaxStrangers that
+	// StrangersCrowded: there are more peers in no address vector than MaxUnlistedPeers that
 	// cannot be evicted. Further ones are held back.
 	StrangersCrowded
 	// StrangersRelieved: StrangersCrowded has ended.

@@ -16,7 +16,7 @@ import (
 
 // Peers that are in no address vector, which libfabric keeps in its implicit address vector
 // (FI_EFA_IMPLICIT_AV_SIZE). A packet from an unknown queue pair makes an unlisted peer, as far
-// as mayAdd permits it. The implicit AV has at most MaxStrangers of them, in LRU order: for a
+// as mayAdd permits it. The implicit AV has at most MaxUnlistedPeers of them, in LRU order: for a
 // further one an idle peer is evicted and remembered, so that it can resume (evictedPeers). If
 // no peer is idle the new one waits (overflow). A packet with another connid than the peer's
 // is believed only after a connid check.

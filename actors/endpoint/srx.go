@@ -16,7 +16,7 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// Pool is the actor of a shared receive context (SRX, fi_srx_context): receives that messages
+// SRX is the actor of a shared receive context (SRX, fi_srx_context): receives that messages
 // to several endpoints take.
 //
 //   - It owns the posted receives, and the order in which endpoints are served that have
@@ -39,7 +39,7 @@ type SRX struct {
 	handling bool // the request at the head of the ring
 }
 
-// PoolConfig has what an SRX uses.
+// SRXConfig has what an SRX uses.
 type SRXConfig struct {
 	Shard *shard.Shard
 	Depth int // requests that fit the ring
@@ -47,7 +47,7 @@ type SRXConfig struct {
 	OnFlush func()
 }
 
-// PoolSink takes the outcomes of those of an SRX's receives that messages to one endpoint
+// SRXSink takes the outcomes of those of an SRX's receives that messages to one endpoint
 // took. Its methods are called on the shard.
 type SRXSink interface {
 	ope.Sink
@@ -73,7 +73,7 @@ type (
 	srxClose struct{ shard.Message }
 )
 
-// OpenPool makes an SRX. Any goroutine.
+// OpenSRX makes an SRX. Any goroutine.
 func OpenSRX(cfg SRXConfig) (*SRX, error) {
 	p := &SRX{cfg: cfg, reqs: ring.NewMPSC[ope.Request](cfg.Depth), posted: match.New(), orders: new(ope.Entries)}
 	var err error

@@ -404,7 +404,7 @@ func (t *Txe) sendAborted(ref wire.RefKind, id uint32) {
 	}
 }
 
-// Owes reports it of one operation.
+// HasPending reports it of one operation.
 func (t *Txe) HasPending() bool {
 	if !t.busy || t.link.Err != nil {
 		return false

@@ -13,7 +13,7 @@ const mostKept = 1024
 
 var iovPool = sync.Pool{New: func() any { return new(More) }}
 
-// TakeLists gives a request empty lists of pieces.
+// GetIOV gives a request empty lists of pieces.
 func (r *Request) GetIOV() *More {
 	if r.More == nil {
 		r.More = iovPool.Get().(*More)
@@ -33,7 +33,7 @@ func (l *More) AddLocal(p []byte) bool {
 	return true
 }
 
-// PutLists takes the lists of a request that has ended, if it has some.
+// PutIOV takes the lists of a request that has ended, if it has some.
 func (r *Request) PutIOV() {
 	m := r.More
 	if m == nil || r.Flags&HasIOV == 0 && len(m.Remote) == 0 {

@@ -29,7 +29,7 @@ const Recalled = math.MinInt
 // MultiAlign is what the offset of each message in a buffer for many is a multiple of.
 const MultiAlign = 8
 
-// Many is the sink of a receive of many messages.
+// MultiRecvSink is the sink of a receive of many messages.
 type MultiRecvSink interface {
 	Sink
 	// Room takes the place for the outcome of one more message, and reports whether there
@@ -52,7 +52,7 @@ type MultiRecv struct {
 	next   *MultiRecv
 }
 
-// NewMulti begins a receive of many messages.
+// NewMultiRecv begins a receive of many messages.
 func NewMultiRecv(p *Pools, o *Entry, sink MultiRecvSink) {
 	m := p.multis
 	if m == nil {

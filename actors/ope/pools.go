@@ -336,7 +336,7 @@ func (p *Pools) CancelParts(id uint64, mem []byte, err error) {
 	})
 }
 
-// Owes reports whether a peer waits for packets of ours by which its own operations end,
+// HasPending reports whether a peer waits for packets of ours by which its own operations end,
 // and with which the device or the peer's back-off is not done: RECEIPT, EOR, ATOMRSP or
 // PEER_ERROR. An endpoint that closes sends them yet, as libfabric's does. The answer to
 // a read is not one of them: its length is up to the requester.

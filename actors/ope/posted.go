@@ -6,7 +6,7 @@ import (
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// Order is an accepted request: from the ring until its operation is over. One
+// Entry is an accepted request: from the ring until its operation is over. One
 // that receives waits in the matcher by its Recv.
 type Entry struct {
 	Recv match.Recv

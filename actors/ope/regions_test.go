@@ -218,8 +218,8 @@ func TestIOVFacts(t *testing.T) {
 			p := &Pools{Policy: &on, Regions: new(mr.Table)}
 			p.OnPaths([]Policy{on})
 			p.Infos = []device.Info{{LocalKeys: c.keyed, RDMARead: true}}
-			q := &Request{Kind: c.kind, Flags: Pieced}
-			l := q.TakeLists()
+			q := &Request{Kind: c.kind, Flags: HasIOV}
+			l := q.GetIOV()
 			for i, a := range c.pieces {
 				mem := make([]byte, 10)
 				if a != nil {

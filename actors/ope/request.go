@@ -53,7 +53,7 @@ const (
 	Ordered             // the endpoint has an order (settings.Order)
 	HasIOV              // More.Local is in place of Buf
 	Follows             // it is a part of a request that has begun, see parts
-	HasGeneration       // it says which peer the handle meant when it was made, see SetAge
+	HasGeneration       // it says which peer the handle meant when it was made, see SetGeneration
 )
 
 // Await is Deliver of KindPeek and KindClaim, to which that means nothing: they wait until
@@ -109,7 +109,7 @@ func (r *Request) AtomicSize() int {
 // before it could hand it over says which of the two it means: by the age of the handle, which
 // is another one after each insertion.
 
-// SetAge notes the age of the handle Peer. Requests without a peer have none.
+// SetGeneration notes the age of the handle Peer. Requests without a peer have none.
 func (r *Request) SetGeneration(age uint64) {
 	r.Flags |= HasGeneration
 	if r.Kind == KindRecv {
@@ -119,7 +119,7 @@ func (r *Request) SetGeneration(age uint64) {
 	}
 }
 
-// Age is what SetAge has noted. Precondition: Aged is set.
+// Generation is what SetGeneration has noted. Precondition: HasGeneration is set.
 func (r *Request) Generation() uint64 {
 	if r.Kind == KindRecv {
 		return r.Key
@@ -138,9 +138,9 @@ type More struct {
 	// The pieces of memory of KindSend, KindRecv, KindRead and KindWrite, where there is more
 	// than one on a side. Packets take their payload from where the pieces lie, or are
 	// scattered into them; an access by RDMA is cut wherever a piece ends on either side. The
-	// slices are the request's own copy, which [Request.PutLists] takes back with the outcome;
+	// slices are the request's own copy, which [Request.PutIOV] takes back with the outcome;
 	// the memory is the caller's, lent until then.
-	Local  [][]byte      // instead of Buf, if the request is Pieced; none is empty
+	Local  [][]byte      // instead of Buf, if the request has HasIOV; none is empty
 	Remote []wire.RMAIOV // instead of Addr and Key, if there are any; none is empty
 	Total  uint64        // bytes of Local
 

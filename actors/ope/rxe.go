@@ -667,7 +667,7 @@ func (r *Rxe) unlisted() {
 	}
 }
 
-// Owes reports it of one operation. What flies when it is over can be a CTS as well, which
+// HasPending reports it of one operation. What flies when it is over can be a CTS as well, which
 // the device is done with soon.
 func (r *Rxe) HasPending() bool {
 	return r.busy && r.link.Err == nil && (r.m.State == RxAnswer || r.m.State == RxDone && r.flying > 0)

@@ -90,7 +90,7 @@ func (f InForce) On(i *device.Info) InForce {
 const (
 	// MaxCredits keeps a window, in bytes, far from the end of 64 bits.
 	MaxCredits = 1 << 20
-	// MaxStrangers keeps multiples of it in an int.
+	// MaxUnlistedPeers keeps multiples of it in an int.
 	MaxUnlistedPeers = 1 << 24
 	// MaxRecvWindow bounds the ring that a peer ahead of its turn can make us keep;
 	// libfabric's largest is 16384.

@@ -171,7 +171,7 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 		{"Protocol.RecvQueue", p.RecvQueue, limits.MaxRQ},
 		{"Protocol.Refill", p.Refill, max(cmp.Or(p.RecvQueue, min(defaultRQ, limits.MaxRQ))/2, 1)},
 		{"Protocol.Credits", p.Credits, settings.MaxCredits},
-		{"Protocol.MaxStrangers", p.MaxUnlistedPeers, settings.MaxUnlistedPeers},
+		{"Protocol.MaxUnlistedPeers", p.MaxUnlistedPeers, settings.MaxUnlistedPeers},
 		{"Protocol.RecvWindow", p.RecvWindow, settings.MaxRecvWindow},
 		{"Protocol.DetachLimit", p.DetachLimit, math.MaxInt},
 		{"Protocol.ReadSegment", p.ReadSegment, cmp.Or(limits.MaxRDMA, math.MaxInt)},

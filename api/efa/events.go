@@ -34,7 +34,7 @@ const (
 	// them there is one a second; Stats has all.
 	BadPacket = endpoint.BadPacket
 	// StrangersCrowded: of the peers that are in no address vector more than
-	// ProtocolConfig.MaxStrangers have messages here that nobody has received, or operations
+	// ProtocolConfig.MaxUnlistedPeers have messages here that nobody has received, or operations
 	// in progress. What further ones have sent is kept, as part of TotalMemory, and they are
 	// held back until there is room. An EFA card cannot do that: there they go on until all
 	// memory is used. StrangersRelieved ends it.

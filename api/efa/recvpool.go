@@ -208,17 +208,17 @@ func (s *pooled) to() *source {
 // apart reports whether the place in the pool's queue is of no use.
 func (s *pooled) apart() bool { return s.e.recvTo != nil && s.e.recvTo.q != s.pool.at.recvTo.q }
 
-// Room implements endpoint.PoolSink.
+// Room implements endpoint.SRXSink.
 func (s *pooled) Room() bool { return !s.apart() || s.e.writtenRoom() }
 
-// Waive implements endpoint.PoolSink.
+// Waive implements endpoint.SRXSink.
 func (s *pooled) Waive() {
 	if s.apart() {
 		s.e.recvTo.q.unreserve(1)
 	}
 }
 
-// Took implements endpoint.PoolSink.
+// Took implements endpoint.SRXSink.
 func (s *pooled) Took(q *ope.Request) {
 	switch {
 	case !s.apart():

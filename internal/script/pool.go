@@ -41,12 +41,12 @@ func (r *Rig) SubmitPool(req ope.Request) *Op {
 	return op
 }
 
-// Waive implements endpoint.PoolSink: a place that Room took is free again.
+// Waive implements endpoint.SRXSink: a place that Room took is free again.
 func (r *Rig) Waive() {
 	if r.Rooms >= 0 {
 		r.Rooms++
 	}
 }
 
-// Took implements endpoint.PoolSink.
+// Took implements endpoint.SRXSink.
 func (r *Rig) Took(*ope.Request) {}
