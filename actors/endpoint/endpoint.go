@@ -65,6 +65,9 @@ type Endpoint struct {
 // Open makes the queue pair and the actors. Any goroutine.
 func Open(cfg Config) (*Endpoint, error) {
 	cfg.setDefaults()
+	if other := cfg.Settings.Device; other != nil && !cfg.Direct {
+		cfg.Device = other(cfg.Device)
+	}
 	if cfg.Direct {
 		if err := cfg.setDirect(); err != nil {
 			return nil, err
@@ -210,7 +213,7 @@ func settingsOn(s *settings.InForce, paths []device.Path) []settings.InForce {
 	for i := range paths {
 		on[i] = s.On(&paths[i].Info)
 		if len(paths) > 1 {
-			on[i].Features = on[i].Era.Knows(on[i].Settings.Features(&paths[i].Info))
+			on[i].Features = on[i].Habits.Knows(on[i].Settings.Features(&paths[i].Info))
 		}
 	}
 	return on

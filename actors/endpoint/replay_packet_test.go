@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/internal/era"
 	"github.com/efactor/efactor/internal/golden"
 	"github.com/efactor/efactor/internal/script"
 	"github.com/efactor/efactor/wire"

@@ -12,9 +12,10 @@ import (
 	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
-	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/settings"
+	"github.com/efactor/efactor/internal/era"
+	"github.com/efactor/efactor/internal/eratest"
 	"github.com/efactor/efactor/internal/golden"
 	"github.com/efactor/efactor/internal/script"
 	"github.com/efactor/efactor/wire"
@@ -180,12 +181,12 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 	talk, ok := era.Of(s.Release(side))
 	require.True(t, ok, s.Libfabric)
 	var err error
-	r.rig, err = script.Start(script.Config{
+	cfg := script.Config{
 		Info: info,
 		Endpoint: endpoint.Config{
 			ConnID: me.ConnID(), QPN: me.QPN(),
 			Settings: settings.InForce{
-				Features: r.features(&info), HostID: host, Era: talk,
+				Features: r.features(&info), HostID: host,
 				WaitHandshake: slices.Contains(s.Args, "-Z") && talk.Has(wire.FeatureUserRecvQP),
 				Settings: settings.Settings{
 					MaxMedium:    r.env("FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE", 0),
@@ -197,7 +198,9 @@ func newReplay(t *testing.T, s *golden.Scenario, side string) *replay {
 				},
 			},
 		},
-	})
+	}
+	eratest.Adopt(&cfg.Endpoint.Settings, &talk)
+	r.rig, err = script.Start(cfg)
 	require.NoError(t, err)
 	r.rig.Auto = true
 	r.other = &script.Remote{Name: r.peer(), Addr: r.addr(r.peer())}

@@ -16,9 +16,10 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
-	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/settings"
+	"github.com/efactor/efactor/internal/era"
+	"github.com/efactor/efactor/internal/eratest"
 	"github.com/efactor/efactor/internal/script"
 	"github.com/efactor/efactor/wire"
 )
@@ -478,7 +479,7 @@ func (s *scenario) open(d *datadriven.TestData) {
 	if a, ok := d.Arg("era"); ok {
 		talk, ok := era.Of(a.Vals[0])
 		require.True(s.t, ok, d.Pos)
-		cfg.Endpoint.Settings.Era = talk
+		eratest.Adopt(&cfg.Endpoint.Settings, &talk)
 	}
 	ours := wire.MakeFeatures(wire.FeatureConnIDHeader)
 	if d.HasArg("all") {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/wire"
@@ -38,7 +37,6 @@ type Facts struct {
 	SameUnsolicited   bool // both sides treat a write with immediate alike, and the data fits one
 	UserQP            bool // the peer takes data without headers only
 	Runt              int  // bytes that may go as runt now; 0: none
-	MediumFirst       bool // as 1.13 chose
 	MaxRDMA           int  // bytes of one RDMA request
 
 	// Pieces and Remotes are how many pieces the memory here and the peer's is in, Cuts how many
@@ -115,8 +113,7 @@ func (f *Facts) message(p *Policy) (Shape, error) {
 		}
 	}
 	short := f.Total <= f.room(h[0])
-	if f.Source && f.CanRead && p.MinRead > 0 && f.Total >= p.MinRead &&
-		!(f.MediumFirst && (short || f.Total <= p.MaxMedium)) {
+	if f.Source && f.CanRead && p.MinRead > 0 && f.Total >= p.MinRead {
 		return f.readBased(p), nil
 	}
 	switch {
@@ -185,7 +182,7 @@ func (f *Facts) read(p *Policy) Shape {
 	default:
 		s.Proto = LongCTSRead
 		// At least what a READRSP holds: responders put that much into it.
-		s.Window = min(s.Total, uint64(max(p.Credits*(f.MTU-ctsDataHeader), f.MTU-wire.READRSPLen)), maxRTRWindow)
+		s.Window = min(s.Total, uint64(max(p.ReadCredits*(f.MTU-ctsDataHeader), f.MTU-wire.READRSPLen)), maxRTRWindow)
 	}
 	return s
 }
@@ -213,13 +210,13 @@ func (f *Facts) atomic() (Shape, error) {
 func MaxAtomic(mtu int) int { return mtu - 152 }
 
 // Rounding is how a medium message is cut (§3.2; releases differ).
-type Rounding = era.Rounding
+type Rounding = settings.Rounding
 
 // The ways to cut.
 const (
-	RoundDown = era.Down // libfabric 2.x: even parts rounded down, the last takes the rest
-	RoundUp   = era.Up   // 1.17: even parts rounded up, the last is the smallest
-	Fill      = era.Fill // 1.13: full packets, the last takes the rest
+	RoundDown = settings.RoundDown // libfabric 2.x: even parts rounded down, the last takes the rest
+	RoundUp   = settings.RoundUp   // 1.17: even parts rounded up, the last is the smallest
+	Fill      = settings.Fill      // 1.13: full packets, the last takes the rest
 )
 
 // Policy is how operations are sent on one path: the settings in force there. The receiving

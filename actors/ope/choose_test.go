@@ -96,7 +96,6 @@ func TestChooseBySettings(t *testing.T) {
 	}{
 		{settings.Settings{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true}, "eager long-read long-read"},
 		{settings.Settings{MinRead: -1}, Facts{Kind: KindSend, CanRead: true}, "eager eager eager"},
-		{settings.Settings{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true, MediumFirst: true}, "eager eager eager"},
 		{settings.Settings{MinRead: 1000, RuntSize: 64}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 64}, "eager runting read runting read"},
 		{settings.Settings{MinRead: 1000, RuntSize: 64}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 7}, "eager long-read long-read"},
 		{settings.Settings{MinRead: 1000}, Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: 64, Deliver: true}, "DC eager long-read long-read"},

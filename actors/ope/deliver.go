@@ -425,20 +425,20 @@ func (r *Rxe) control(what pendingSet, n uint64) bool {
 }
 
 func (r *Rxe) packet(b []byte, what pendingSet, n uint64) []byte {
-	has, id := r.pools.connID()
+	id := r.pools.env.ConnID
 	switch {
 	case what == pendingNACK:
-		h := wire.ReadNACK{HasConnID: has, ConnID: id, SendID: r.first.SendID, RecvID: r.id}
+		h := wire.ReadNACK{HasConnID: true, ConnID: id, SendID: r.first.SendID, RecvID: r.id}
 		return h.Append(b)
 	case what == pendingAnswer && r.m.Proto.dc():
-		h := wire.Receipt{HasConnID: has, ConnID: id, TxID: r.first.SendID, MsgID: r.first.MsgID}
+		h := wire.Receipt{HasConnID: true, ConnID: id, TxID: r.first.SendID, MsgID: r.first.MsgID}
 		return h.Append(b)
 	case what == pendingAnswer:
-		h := wire.EOR{HasConnID: has, ConnID: id, SendID: r.first.SendID, RecvID: r.id, Short: r.pools.env.Config.Era.ShortEOR}
+		h := wire.EOR{HasConnID: true, ConnID: id, SendID: r.first.SendID, RecvID: r.id}
 		return h.Append(b)
 	default:
 		h := wire.CTS{
-			HasConnID: has, ConnID: id, EmulatedRead: r.asks(),
+			HasConnID: true, ConnID: id, EmulatedRead: r.asks(),
 			SendID: r.first.SendID, RecvID: r.id, RecvLength: n,
 		}
 		return h.Append(b)
@@ -459,9 +459,8 @@ func (r *Rxe) lostPacket(t wire.Type, err error) {
 		r.link.AddPending(r.packet(nil, pendingAnswer, 0))
 		r.pending &^= pendingAnswer
 	} else if r.link.Err == nil && r.awaited() {
-		id, own := r.pools.connID()
 		h := wire.PeerError{
-			HasConnID: id, ConnID: own, OpID: r.first.SendID, RefKind: wire.RefOpe, ProvErrno: uint32(errno.ProvPeerAborted),
+			HasConnID: true, ConnID: r.pools.env.ConnID, OpID: r.first.SendID, RefKind: wire.RefOpe, ProvErrno: uint32(errno.ProvPeerAborted),
 		}
 		r.link.AddPending(h.Append(nil))
 	}

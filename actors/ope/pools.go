@@ -10,6 +10,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -67,6 +68,13 @@ type Pools struct {
 	minRead   int  // least bytes of a message that may go read-based on some path
 	maxData   int  // bytes that a CTSDATA packet carries
 
+	// What waits for the peer's HANDSHAKE: messages that may be read, writes and reads, and delivery
+	// complete.
+	waits struct{ reads, rma, deliver bool }
+	// byPacket are the flags of writes that go as packets, also where the device writes.
+	byPacket     Flags
+	cutsAtPieces bool // a CTSDATA packet ends where a piece of the memory does
+
 	waiting *waiting   // free entries for the matcher
 	multis  *MultiRecv // free ones
 	txExts  *txExt
@@ -91,12 +99,22 @@ func NewPools(env *peer.Env, spawn func(actor.Producer) shard.Ref) *Pools {
 	p := &Pools{env: env, Policy: &env.Config, Spawn: spawn, Entries: new(Entries)}
 	p.OnPaths([]Policy{env.Config})
 	p.follows = env.Trail != nil
-	p.prepares = p.follows || env.Config.Era.ReadWaits
 	p.maxData = env.MTU - ctsDataHeader
-	if n := env.Config.Era.DataHeader; n > 0 {
-		p.maxData = env.MTU - n
-	}
+	p.adopt(&env.Config.Habits)
+	p.prepares = p.follows || p.waits.reads
 	return p
+}
+
+// adopt takes over the habits of the release that the endpoint talks like.
+func (p *Pools) adopt(h *settings.Habits) {
+	if h.DataHeader > 0 {
+		p.maxData = p.env.MTU - h.DataHeader
+	}
+	if h.InjectsPackets {
+		p.byPacket = Inject
+	}
+	p.waits.reads, p.waits.rma, p.waits.deliver = h.ReadWaits, !h.RMANoWait, !h.DCUnasked
+	p.cutsAtPieces = h.EndsAtPieces
 }
 
 // OnPaths sets the settings in force on each path.
@@ -350,14 +368,6 @@ func (p *Pools) Hand(o *Entry, res *Result) {
 	drop(p.env.Trail, o) // the claimed message is received by a request of its own
 	o.Req.Sink.Done(&o.Req, res)
 	p.Entries.Put(o)
-}
-
-// connID is what packets that are no requests say of their sender.
-func (p *Pools) connID() (has bool, id uint32) {
-	if p.env.Config.Era.NoConnID {
-		return false, 0
-	}
-	return true, p.env.ConnID
 }
 
 // violation counts a step that no table has, of an operation with l, and returns the error of its operation.

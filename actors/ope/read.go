@@ -67,7 +67,7 @@ func (r *Rxe) ask(entry *Entry, l *peer.Link) {
 	r.member.BoundInLine(l)
 	t := &r.ext().ticket
 	t.Span = r.span
-	t.Ask(true, !r.pools.env.Config.Era.RMANoWait)
+	t.Ask(true, r.pools.waits.rma)
 	r.member.Of(t)
 	if entry.Req.Flags&(Fence|Ordered|Follows) != 0 {
 		awaitEarlier(t, &entry.Req)
@@ -128,9 +128,6 @@ func (d *rxExt) onGrant(p *device.Pke) {
 		return
 	}
 	r.m.Begin(RxMatched, s.Proto, s.Total, s.Total)
-	if r.pools.env.Config.Era.RTRWhole {
-		s.Window = min(s.Total, maxRTRWindow)
-	}
 	r.m.Granted(s.Window)
 	h := wire.RTR{
 		MsgLength: s.Total, RecvID: r.id, RecvLength: uint32(s.Window), LongCTS: s.Proto == LongCTSRead,

@@ -22,10 +22,9 @@ func (p *Pools) facts(f *Facts, l *peer.Link, q *Request) {
 	if q.Kind == KindSend && !p.mayRead(l, f.Total) {
 		return
 	}
-	f.MediumFirst = p.env.Config.Era.MediumFirst
 	f.CanRead = p.mayRDMARead(l) && l.CanRDMA(wire.FeatureRDMARead)
 	f.CanWrite = p.info(l).RDMAWrite && !p.Policy.NoRDMAWrite && l.CanRDMA(wire.FeatureRDMAWrite) &&
-		(q.Flags&Inject == 0 || !p.env.Config.Era.InjectsPackets)
+		q.Flags&p.byPacket == 0
 	if f.MaxRDMA = q.stripeSize(p); f.MaxRDMA == 0 {
 		f.MaxRDMA = p.maxRDMA(l)
 	}

@@ -138,8 +138,7 @@ func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool 
 		return false
 	}
 	if l.Err != nil {
-		has, own := p.connID()
-		h := wire.PeerError{HasConnID: has, ConnID: own, OpID: id, RefKind: ref, ProvErrno: prov}
+		h := wire.PeerError{HasConnID: true, ConnID: p.env.ConnID, OpID: id, RefKind: ref, ProvErrno: prov}
 		l.AddPending(h.Append(nil))
 		return true
 	}
@@ -154,16 +153,16 @@ func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool 
 }
 
 func (t *Txe) responseHeader(b []byte) []byte {
-	has, id := t.pools.connID()
+	id := t.pools.env.ConnID
 	switch t.m.Proto {
 	case AtomicResponse:
-		h := wire.ATOMRSP{HasConnID: has, ConnID: id, RecvID: t.peerID, SegLength: t.m.Total}
+		h := wire.ATOMRSP{HasConnID: true, ConnID: id, RecvID: t.peerID, SegLength: t.m.Total}
 		return h.Append(b)
 	case ReceiptOnly:
-		h := wire.Receipt{HasConnID: has, ConnID: id, TxID: t.peerID}
+		h := wire.Receipt{HasConnID: true, ConnID: id, TxID: t.peerID}
 		return h.Append(b)
 	default:
-		h := wire.PeerError{HasConnID: has, ConnID: id, OpID: t.peerID, RefKind: t.x.ref, ProvErrno: t.x.errno}
+		h := wire.PeerError{HasConnID: true, ConnID: id, OpID: t.peerID, RefKind: t.x.ref, ProvErrno: t.x.errno}
 		return h.Append(b)
 	}
 }
@@ -174,8 +173,7 @@ func (t *Txe) fillResponse(p *device.Pke, seg Segment) {
 	if seg.Data {
 		h = t.header(p.Header(), seg)
 	} else {
-		has, id := t.pools.connID()
-		rsp := wire.READRSP{HasConnID: has, ConnID: id, RecvID: t.peerID, SendID: t.id, SegLength: seg.Len}
+		rsp := wire.READRSP{HasConnID: true, ConnID: t.pools.env.ConnID, RecvID: t.peerID, SendID: t.id, SegLength: seg.Len}
 		h = rsp.Append(p.Header())
 	}
 	var pieces [wire.MaxIOV][]byte

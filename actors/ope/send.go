@@ -228,7 +228,7 @@ func (t *Txe) pump(p *device.Pke) {
 		if !ok {
 			break
 		}
-		if seg.Data && env.Config.Era.EndsAtPieces {
+		if seg.Data && (t.q.Flags&HasIOV != 0 || t.m.Proto == ReadResponse) && t.pools.cutsAtPieces {
 			t.endAtPiece(&seg)
 		}
 		if !t.mayPost(&sent, seg, p != nil, n) {
@@ -486,9 +486,6 @@ func (t *Txe) header(b []byte, seg Segment) []byte {
 func (t *Txe) options(o *wire.Options) {
 	if q := t.q; q.Flags&HasData != 0 {
 		o.HasCQData, o.CQData = true, q.Data
-		if q.Flags&Tagged != 0 && t.pools.env.Config.Era.CQData32 {
-			o.CQData = uint64(uint32(o.CQData))
-		}
 	}
 	t.link.Options(o, t.rawAddr, t.connID)
 }
@@ -554,12 +551,7 @@ func (t *Txe) readFrom() (iov [wire.MaxIOV]wire.RMAIOV, n uint32) {
 
 // credits is how many packets a long-CTS request asks for at a time.
 func (t *Txe) credits() uint32 {
-	env, n := t.pools.env, uint64(t.pools.Policy.Credits)
-	if env.Config.Era.CreditsAsked {
-		room := uint64(env.MTU - wire.CTSDataLen) // whatever else is in its CTSDATA
-		n = min(max(n, (t.m.Total+room-1)/room), 1<<31)
-	}
-	return uint32(n)
+	return uint32(t.pools.Policy.Credits)
 }
 
 // onPacket takes what the other side sends for the operation. An answer that does

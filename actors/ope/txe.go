@@ -123,15 +123,14 @@ func (t *Txe) prepare() {
 	if env.Trail != nil {
 		t.ticket.Span = follow(env.Trail, q, l)
 	}
-	era := &env.Config.Era
 	switch q.Kind {
 	case KindSend:
-		if era.ReadWaits {
+		if t.pools.waits.reads {
 			t.ticket.Await = t.pools.mayRead(l, q.Len())
 		}
 	case KindWrite:
 		t.member.BoundInLine(l)
-		t.ticket.Ask(true, !era.RMANoWait || q.Flags&Deliver != 0)
+		t.ticket.Ask(true, t.pools.waits.rma || q.Flags&Deliver != 0)
 	default:
 		t.member.BoundInLine(l)
 	}
@@ -142,7 +141,7 @@ func (t *Txe) prepare() {
 
 // unasked reports whether delivery complete goes to a peer that has not said what it
 // knows.
-func (t *Txe) unasked() bool { return t.pools.env.Config.Era.DCUnasked && !t.link.Known() }
+func (t *Txe) unasked() bool { return !t.pools.waits.deliver && !t.link.Known() }
 
 // keepIfBusy has an operation wait that is not over.
 func (t *Txe) keepIfBusy() {

@@ -33,13 +33,11 @@ func (p *Peer) sendHandshake() {
 		return
 	}
 	c := &p.env.Config
-	e := &c.Era
 	h := wire.Handshake{
 		Features:  p.link.path().Features,
-		HasConnID: !e.NoConnID, ConnID: p.env.Addr.ConnID(),
-		HasHostID: c.HostID != 0 && !e.NoHostID, HostID: c.HostID,
-		HasDeviceVersion: !e.NoDeviceVersion, DeviceVersion: p.link.path().DeviceID,
-		HasP2P: e.P2P, P2PSupported: e.P2P,
+		HasConnID: true, ConnID: p.env.Addr.ConnID(),
+		HasHostID: c.HostID != 0, HostID: c.HostID,
+		HasDeviceVersion: true, DeviceVersion: p.link.path().DeviceID,
 	}
 	if !p.post(pke, h.Append(pke.Header())) {
 		p.handshake = handshakeNone // the next packet is answered
@@ -64,7 +62,7 @@ func (p *Peer) onHandshake(v *wire.View) {
 		return
 	}
 	l := p.link
-	l.Features = p.env.Config.Era.Knows(h.Features)
+	l.Features = h.Features
 	if l.UserQP = h.UserRecvQP; !h.HasUserRecvQP {
 		l.Features.Clear(wire.FeatureUserRecvQP)
 	}

@@ -80,7 +80,7 @@ type Link struct {
 // connid if it asked for that (§4.4).
 func (l *Link) chooseHeaders() {
 	l.HasRawAddr = !l.Handshaken || l.Features.Has(wire.FeatureConstantHeader)
-	l.HasConnID = !l.HasRawAddr && (l.WantsConnID() || l.env.Config.Era.AlwaysConnID)
+	l.HasConnID = !l.HasRawAddr && (l.WantsConnID() || l.env.Config.Habits.AlwaysConnID)
 	l.Room = int32(l.env.MTU)
 	if l.HasRawAddr {
 		l.Room -= wire.RawAddrHdrLen
@@ -98,7 +98,7 @@ func (l *Link) chooseHeaders() {
 func (l *Link) Options(o *wire.Options, rawAddr, connID bool) {
 	o.HasRawAddr, o.HasConnID = rawAddr, connID
 	if rawAddr {
-		o.RawAddr, o.ShortAddr = l.path().Addr, l.env.Config.Era.ShortAddr
+		o.RawAddr = l.path().Addr
 	}
 	if connID {
 		o.ConnID = l.env.ConnID

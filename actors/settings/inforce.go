@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/actors/era"
-	"github.com/efactor/efactor/internal/testknobs"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -17,10 +15,12 @@ type InForce struct {
 	Features wire.Features // what HANDSHAKE advertises (§2.1)
 	DeviceID uint32        // device_version in HANDSHAKE; 0: the device's
 	HostID   uint64        // host_id in HANDSHAKE; 0: none
-	// Era is how the endpoint talks, if not as this project does.
-	Era era.Profile
-	// Rounding is how a medium message is cut; 0: the era's way.
-	Rounding era.Rounding
+	// Habits are those of the release that the endpoint talks like, if not as this project does.
+	Habits Habits
+	// Rounding is how a medium message is cut; 0: as the habits have it.
+	Rounding Rounding
+	// Device returns the device that the endpoint gets in place of its own; nil: its own.
+	Device func(device.Device) device.Device
 	// MsgIDBase is the first msg_id of each direction; both sides must agree.
 	MsgIDBase uint32
 	// FirstUse is the generation of the first ids of operations.
@@ -34,17 +34,19 @@ type InForce struct {
 	Unordered bool
 
 	// Steps gets the counters of the operations' machines; nil: nobody does.
-	Steps func(testknobs.Steps)
+	Steps func(Steps)
 
 	Requests int // places in the request ring; 0: 2048
+
+	// ReadCredits is Credits for the first window of a read.
+	ReadCredits int
 }
 
 // New returns what s comes to on a device, before the defaults.
 func New(s Settings, i *device.Info) InForce {
 	k := &s.knobs
-	talk, _ := era.ByName(k.Era) // no name: as this project does
 	return InForce{
-		Settings: s, Features: s.Features(i), HostID: k.HostID, Era: talk, Rounding: k.Rounding,
+		Settings: s, Features: s.Features(i), HostID: k.HostID, Habits: k.Habits, Rounding: k.Rounding, Device: k.Device,
 		MsgIDBase: k.FirstMsgID, FirstUse: k.FirstUse, WaitHandshake: k.WaitHandshake, Steps: k.Steps,
 	}
 }
@@ -66,7 +68,8 @@ func (f InForce) On(i *device.Info) InForce {
 	}
 	f.ReadSegment = min(f.ReadSegment, i.MaxRDMA) // of the devices at hand one may do less than the first
 	def(&f.Credits, 32, 0)
-	def(&f.RecvWindow, or(f.Era.RecvWindow, 16), 0)
+	f.ReadCredits = f.Credits
+	def(&f.RecvWindow, or(f.Habits.RecvWindow, 16), 0)
 	def(&f.RNRRetry, 3, 0)
 	def(&f.RNRMax, time.Second, 0)
 	def(&f.ProbeAfter, time.Second, 0)
@@ -79,17 +82,30 @@ func (f InForce) On(i *device.Info) InForce {
 	if f.DeviceID == 0 {
 		f.DeviceID = i.PartID
 	}
-	if f.Rounding == 0 {
-		f.Rounding = f.Era.Rounding
-	}
-	f.Features = f.Era.Knows(f.Features)
+	f.Features = f.Habits.Knows(f.Features)
+	f.adopt(&f.Habits, i.MTU)
 	return f
+}
+
+// adopt has the switch points be as another release's habits make them.
+func (f *InForce) adopt(h *Habits, mtu int) {
+	if f.Rounding == 0 {
+		f.Rounding = h.Rounding
+	}
+	if h.MediumFirst && f.MinRead > 0 {
+		f.MinRead = max(f.MinRead, f.MaxMedium+1, mtu)
+	}
+	if h.RTRWhole {
+		f.ReadCredits = MaxReadCredits
+	}
 }
 
 // Limits of settings that no device sets.
 const (
 	// MaxCredits keeps a window, in bytes, far from the end of 64 bits.
 	MaxCredits = 1 << 20
+	// MaxReadCredits makes the first window of a read as large as its packet can say.
+	MaxReadCredits = 1 << 31
 	// MaxUnlistedPeers keeps multiples of it in an int.
 	MaxUnlistedPeers = 1 << 24
 	// MaxRecvWindow bounds the ring that a peer ahead of its turn can make us keep;

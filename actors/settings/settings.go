@@ -2,8 +2,6 @@ package settings
 
 import (
 	"time"
-
-	"github.com/efactor/efactor/internal/testknobs"
 )
 
 // Settings are the switch points and times of the protocol. The zero value of a field means
@@ -96,8 +94,8 @@ type Settings struct {
 	// FI_OPT_EFA_HOMOGENEOUS_PEERS).
 	Homogeneous bool
 
-	knobs testknobs.Knobs
+	knobs Knobs
 }
 
 // Knobs returns what only tests set. It is no method, so that programs do not meet it.
-func (s *Settings) Knobs() *testknobs.Knobs { return &s.knobs }
+func (s *Settings) Knobs() *Knobs { return &s.knobs }

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/efactor/efactor/actors/endpoint"
-	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/errtext"
@@ -130,7 +129,7 @@ func printable(name string) bool {
 }
 
 func (cfg *EndpointConfig) check(d *Domain) error {
-	p, knobs := &cfg.Protocol, cfg.Protocol.Knobs()
+	p := &cfg.Protocol
 	var errs []error
 	bad := func(cond bool, err error, format string, args ...any) {
 		if cond {
@@ -188,8 +187,6 @@ func (cfg *EndpointConfig) check(d *Domain) error {
 	}
 	bad(p.RNRRetry > 7, ErrInvalid, "Protocol.RNRRetry is %d, at most 7", p.RNRRetry)
 	cfg.checkCaps(bad)
-	_, known := era.ByName(knobs.Era)
-	bad(knobs.Era != "" && !known, ErrInvalid, "Era is %q, which is no release", knobs.Era)
 	return errtext.Join(errs...)
 }
 

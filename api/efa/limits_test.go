@@ -10,6 +10,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest"
+	"github.com/efactor/efactor/internal/eratest"
 )
 
 // TestConfigLimits: each setting is accepted at its limit and refused beyond it,
@@ -24,7 +25,7 @@ func TestConfigLimits(t *testing.T) {
 		{TxDepth: 1, RxDepth: 1, EventBacklog: 1, Protocol: proto{SendQueue: 1, RecvQueue: 1, Credits: 1, RecvWindow: 1, DetachLimit: 1}},
 		{TxDepth: l.MaxOps, RxDepth: l.MaxOps, Protocol: proto{SendQueue: l.MaxSQ, RecvQueue: l.MaxRQ, RNRRetry: 7}},
 		{Protocol: proto{RNRRetry: -1, MaxMedium: -1, MinRead: -1, MinReadWrite: -1}},
-		{Protocol: ofEra("2.6", proto{})},
+		{Protocol: ofEra(t, "2.6", proto{})},
 		{Level: efa.Delivered, Protocol: proto{ReadSegment: 1, RuntSize: 1, Homogeneous: true}},
 	} {
 		cfg.AV = av
@@ -47,7 +48,6 @@ func TestConfigLimits(t *testing.T) {
 		"Protocol.TotalMemory is": {efa.EndpointConfig{Protocol: proto{TotalMemory: -1}}, efa.ErrInvalid},
 		"Protocol.ReadSegment is": {efa.EndpointConfig{Protocol: proto{ReadSegment: -1}}, efa.ErrInvalid},
 		"Protocol.RuntSize is":    {efa.EndpointConfig{Protocol: proto{RuntSize: -1}}, efa.ErrInvalid},
-		`Era is "1.9"`:            {efa.EndpointConfig{Protocol: ofEra("1.9", proto{})}, efa.ErrInvalid},
 		"completion level 3":      {efa.EndpointConfig{Level: efa.Delivered + 1}, efa.ErrInvalid},
 		"the address vector is":   {efa.EndpointConfig{AV: other.NewAddressVector()}, efa.ErrDomain},
 		"the queue is":            {efa.EndpointConfig{SendQueue: newQueue(t, other, 0)}, efa.ErrDomain},
@@ -114,9 +114,11 @@ func TestEnable(t *testing.T) {
 	require.NoError(t, q.Close())
 }
 
-// ofEra has an endpoint talk like a release of libfabric.
-func ofEra(name string, p efa.ProtocolConfig) efa.ProtocolConfig {
-	efatest.KnobsOf(&p).Era = name
+// ofEra has an endpoint talk like a release of libfabric; "": as efactor does.
+func ofEra(t *testing.T, name string, p efa.ProtocolConfig) efa.ProtocolConfig {
+	if name != "" {
+		require.NoError(t, eratest.TalkLike(efatest.KnobsOf(&p), name))
+	}
 	return p
 }
 

@@ -172,7 +172,7 @@ func TestDeliveredPlain(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, dev.Close()) })
 	dom := domainOn(t, dev, efa.DomainConfig{})
 	ours := newEndpoint(t, dom, efa.EndpointConfig{})
-	theirs := newEndpoint(t, dom, efa.EndpointConfig{Protocol: ofEra("1.10", efa.ProtocolConfig{})})
+	theirs := newEndpoint(t, dom, efa.EndpointConfig{Protocol: ofEra(t, "1.10", efa.ProtocolConfig{})})
 	introduce(t, ours, theirs)
 	for _, n := range []int{100, 12_000, 65_536, 1 << 20} {
 		there := alloc(t, theirs, n, remote)

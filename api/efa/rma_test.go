@@ -15,9 +15,9 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
-	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efa/amo"
+	"github.com/efactor/efactor/internal/era"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -391,7 +391,7 @@ func TestEras(t *testing.T) {
 				require.NoError(t, err)
 				dom := domainOn(t, d, efa.DomainConfig{})
 				q := newQueue(t, dom, 0)
-				return newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: q, SendQueue: q, Protocol: ofEra(name, efa.ProtocolConfig{
+				return newEndpoint(t, dom, efa.EndpointConfig{RecvQueue: q, SendQueue: q, Protocol: ofEra(t, name, efa.ProtocolConfig{
 					PeerTimeout: 20 * time.Second, ProbeAfter: 50 * time.Millisecond,
 				})})
 			}
@@ -439,7 +439,7 @@ func TestEras(t *testing.T) {
 // TestOldPeerRefuses: a peer that has no word for refusal leaves the requester to its
 // PeerTimeout; the peer lives on.
 func TestOldPeerRefuses(t *testing.T) {
-	a, b := lab{ep: efa.EndpointConfig{Protocol: ofEra("1.18", efa.ProtocolConfig{PeerTimeout: 5 * time.Second, ProbeAfter: 50 * time.Millisecond})}}.open(t)
+	a, b := lab{ep: efa.EndpointConfig{Protocol: ofEra(t, "1.18", efa.ProtocolConfig{PeerTimeout: 5 * time.Second, ProbeAfter: 50 * time.Millisecond})}}.open(t)
 	ctx := testContext(t)
 	m := alloc(t, b, 100, efa.AccessRemoteWrite)
 	read := make(chan error, 1)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/wire"
@@ -85,15 +84,14 @@ func (r *run) wrote(a *access, raw efa.RawAddr) bool {
 // mismatch reports whether an endpoint, of a release that does not know of writes without a
 // receive, would write to one that asks its device for that, which its own device refuses.
 func (p *plan) mismatch(from, to int) bool {
-	release, ok := era.ByName(p.nodes[from].knobs().Era)
-	return ok && !release.Has(wire.FeatureUnsolicitedWrite) && p.at(to).dev.UnsolicitedWrite
+	return !p.knows(from, wire.FeatureUnsolicitedWrite) && p.at(to).dev.UnsolicitedWrite
 }
 
 // dropUnsolicited takes writes without a receive from hosts with an endpoint of a release that
 // has never asked its device for that, and does not say so in HANDSHAKE either.
 func (p *plan) dropUnsolicited() {
 	for _, np := range p.nodes {
-		if release, ok := era.ByName(np.knobs().Era); ok && !release.Has(wire.FeatureUnsolicitedWrite) {
+		if np.era != nil && !np.era.Has(wire.FeatureUnsolicitedWrite) {
 			p.hosts[np.host].dev.UnsolicitedWrite = false
 		}
 	}

@@ -3,8 +3,8 @@ package efatest
 import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/internal/testknobs"
 )
 
 // The fabric of a world: its behaviour and its faults.
@@ -70,9 +70,9 @@ const (
 func NewFabric(cfg FabricConfig) (*Fabric, error) { return sim.New(cfg) }
 
 // Knobs are settings of the protocol that only tests make.
-type Knobs = testknobs.Knobs
+type Knobs = settings.Knobs
 
 // KnobsOf returns those of a configuration, to be read and set:
 //
-//	efatest.KnobsOf(&cfg.Protocol).Era = "1.18"
+//	efatest.KnobsOf(&cfg.Protocol).FirstMsgID = 1<<32 - 100
 func KnobsOf(p *efa.ProtocolConfig) *Knobs { return p.Knobs() }

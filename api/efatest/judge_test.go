@@ -3,7 +3,6 @@ package efatest_test
 import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
-	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/internal/eratest"
 	"github.com/efactor/efactor/wire"
@@ -20,7 +19,6 @@ type judged struct {
 
 // judgeOf puts a judge beside an endpoint if it is of a former era.
 func (r *run) judgeOf(n *node) {
-	talk, old := era.ByName(n.plan.knobs().Era)
 	if r.raws == nil {
 		r.raws = make(map[sim.Endpoint]efa.RawAddr)
 	}
@@ -28,11 +26,11 @@ func (r *run) judgeOf(n *node) {
 		at := sim.Endpoint{GID: raw.GID(), QPN: raw.QPN()}
 		r.raws[at] = raw
 		delete(r.judges, at)
-		if old {
+		if n.plan.era != nil {
 			if r.judges == nil {
 				r.judges = make(judges)
 			}
-			r.judges[at] = &judged{n, eratest.NewJudge(talk, r.p.fabric.MTU)}
+			r.judges[at] = &judged{n, eratest.NewJudge(*n.plan.era, r.p.fabric.MTU)}
 		}
 	}
 }

@@ -226,7 +226,7 @@ func (p *plan) drawRights() {
 // takenForGranted reports whether a peer may take an endpoint's features for granted, or cannot
 // learn that it was refused.
 func (p *plan) takenForGranted() bool {
-	return slices.ContainsFunc(p.nodes, func(np *nodePlan) bool { return np.cfg.Protocol.Homogeneous || np.knobs().Era != "" })
+	return slices.ContainsFunc(p.nodes, func(np *nodePlan) bool { return np.cfg.Protocol.Homogeneous || np.era != nil })
 }
 
 // lacking draws rights without one or two of those to reads, writes and atomics.

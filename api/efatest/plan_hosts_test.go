@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/actors/device/sim"
-	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest"
+	"github.com/efactor/efactor/internal/era"
+	"github.com/efactor/efactor/internal/eratest"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -28,7 +29,8 @@ type hostPlan struct {
 type nodePlan struct {
 	host     int // the node that it lives with, or itself
 	cfg      efa.EndpointConfig
-	sendQ    int // depths of its queues
+	era      *era.Profile // that it talks like; nil: as efactor does
+	sendQ    int          // depths of its queues
 	recvQ    int
 	know     bool // inserts all addresses at the beginning
 	loose    bool // posts receives at random, and what takes everything else at the end
@@ -80,7 +82,7 @@ func (p *plan) drawNodes(d draw, n int) {
 		}
 		p.drawRDMA(d, &np.cfg.Protocol)
 		if eras != nil && d.chance(.6) {
-			knobs.Era = eras[d.IntN(len(eras))].Name
+			np.talkLike(&eras[d.IntN(len(eras))])
 			np.cfg.Protocol.RecvWindow, knobs.Rounding = 0, 0 // its own
 		}
 		p.drawLimits(d, np)
@@ -90,6 +92,14 @@ func (p *plan) drawNodes(d draw, n int) {
 
 // knobs are the settings of the endpoint that only tests make.
 func (np *nodePlan) knobs() *efatest.Knobs { return efatest.KnobsOf(&np.cfg.Protocol) }
+
+// talkLike has the endpoint talk like a release.
+func (np *nodePlan) talkLike(e *era.Profile) {
+	np.era = e
+	if err := eratest.TalkLike(np.knobs(), e.Name); err != nil {
+		panic(err) // it is one of era.All
+	}
+}
 
 // drawEras draws the releases of a seed. Those that send a connid without a request
 // for it are not compatible with the oldest.
@@ -142,7 +152,7 @@ func (p *plan) drawHosts(d draw) {
 	model, alike, homogeneous := device(), d.chance(.3), d.chance(.3)
 	p.hosts = make([]*hostPlan, len(p.nodes))
 	for i, np := range p.nodes {
-		homogeneous = homogeneous && alike && np.knobs().Era == ""
+		homogeneous = homogeneous && alike && np.era == nil
 		if maxRDMA > 0 { // more is refused
 			np.cfg.Protocol.ReadSegment = min(np.cfg.Protocol.ReadSegment, maxRDMA)
 		}

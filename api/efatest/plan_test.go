@@ -9,7 +9,6 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
-	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/wire"
 )
@@ -152,8 +151,8 @@ func (p *plan) String() string {
 		if near := p.at(i).near; near > 0 {
 			s += fmt.Sprintf(", %d is on network %d", i, near)
 		}
-		if e := np.knobs().Era; e != "" {
-			s += fmt.Sprintf(", %d is of %s", i, e)
+		if np.era != nil {
+			s += fmt.Sprintf(", %d is of %s", i, np.era.Name)
 		}
 	}
 	return s
@@ -189,8 +188,7 @@ func (p *plan) drawFabric(d draw) {
 
 // knows reports whether an endpoint has a word for a feature.
 func (p *plan) knows(i int, f wire.Feature) bool {
-	talk, _ := era.ByName(p.nodes[i].knobs().Era)
-	return talk.Has(f)
+	return p.nodes[i].era == nil || p.nodes[i].era.Has(f)
 }
 
 // both reports whether two endpoints have a word for a feature.
@@ -199,15 +197,14 @@ func (p *plan) both(i, k int, f wire.Feature) bool { return p.knows(i, f) && p.k
 // cutsData reports whether an endpoint sends 32 bits of remote CQ data in tagged
 // messages.
 func (p *plan) cutsData(i int) bool {
-	talk, _ := era.ByName(p.nodes[i].knobs().Era)
-	return talk.CQData32
+	return p.nodes[i].era != nil && p.nodes[i].era.CQData32
 }
 
 // updates are the operations that change memory. Differences are efactor's alone, so they are
 // left out where a node behaves as a libfabric.
 func (p *plan) updates() []amo.Op {
 	for i := range p.nodes {
-		if p.nodes[i].knobs().Era != "" {
+		if p.nodes[i].era != nil {
 			return updates
 		}
 	}

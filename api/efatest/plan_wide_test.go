@@ -20,7 +20,7 @@ const wideShift = 60
 // choke on them. All other draws are independent of it.
 func (p *plan) drawUnusual(c *cells, host, number int) {
 	d := draw{rand.New(rand.NewPCG(p.seed, 0x128f+uint64(host<<8+number)))}
-	if !d.chance(.25) || slices.ContainsFunc(p.nodes, func(np *nodePlan) bool { return np.knobs().Era != "" }) {
+	if !d.chance(.25) || slices.ContainsFunc(p.nodes, func(np *nodePlan) bool { return np.era != nil }) {
 		return
 	}
 	c.typ = pick(d, wire.DatatypeInt128, wire.DatatypeUint128, wire.DatatypeFloat16, wire.DatatypeBFloat16)

@@ -110,7 +110,7 @@ func newRun(p *plan, log io.Writer) (*run, error) {
 	var err error
 	fabric := p.fabric
 	for _, np := range p.nodes {
-		if np.knobs().Era != "" || r.logs || p.compared {
+		if np.era != nil || r.logs || p.compared {
 			fabric.Hook = r.observe
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest"
-	"github.com/efactor/efactor/internal/testknobs"
 )
 
 // seam is the device of one side. It looks at the counters of the side's machines in each
@@ -14,7 +14,7 @@ import (
 type seam struct {
 	efa.Device
 	sim   *efatest.Device
-	steps testknobs.Steps
+	steps settings.Steps
 	look  func() // called at every point
 	held  bool   // the process is stopped: nothing leaves, nothing comes
 

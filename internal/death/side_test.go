@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest"
-	"github.com/efactor/efactor/internal/testknobs"
 )
 
 // side is one endpoint of a run, in a process of its own.
@@ -83,7 +83,7 @@ func (r *run) open(name string, at efa.RawAddr) *side {
 	s.av = s.dom.NewAddressVector()
 	cfg := efa.EndpointConfig{AV: s.av, SendQueue: s.q, RecvQueue: s.q, QPN: at.QPN()}
 	cfg.Protocol = r.play.protocol(probe, patience)
-	efatest.KnobsOf(&cfg.Protocol).Steps = func(c testknobs.Steps) { s.seam.steps = c }
+	efatest.KnobsOf(&cfg.Protocol).Steps = func(c settings.Steps) { s.seam.steps = c }
 	s.ep, err = s.dom.NewEndpoint(cfg)
 	must(err)
 	must(s.ep.Enable(context.Background()))

@@ -3,7 +3,7 @@ package eratest
 import (
 	"errors"
 
-	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/internal/era"
 	"github.com/efactor/efactor/wire"
 )
 

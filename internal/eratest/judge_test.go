@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/internal/era"
 	"github.com/efactor/efactor/internal/golden"
 	"github.com/efactor/efactor/wire"
 )

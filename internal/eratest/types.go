@@ -1,7 +1,7 @@
 package eratest
 
 import (
-	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/internal/era"
 	"github.com/efactor/efactor/wire"
 )
 

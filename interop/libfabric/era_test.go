@@ -5,7 +5,10 @@ package libfabric_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/efactor/efactor/api/efatest"
+	"github.com/efactor/efactor/internal/eratest"
 )
 
 // eras are the releases that efactor can behave like, from the first one on that
@@ -21,7 +24,7 @@ func TestEras(t *testing.T) {
 	}
 	for i, era := range eras {
 		e := settings[i%2].shuffled(uint64(i))
-		efatest.KnobsOf(&e.protocol).Era = era
+		require.NoError(t, eratest.TalkLike(efatest.KnobsOf(&e.protocol), era))
 		t.Run(era+", "+e.title(), func(t *testing.T) {
 			w := newWorld(t, e)
 			defer w.end(t)

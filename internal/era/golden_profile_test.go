@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/golden"
 	"github.com/efactor/efactor/wire"
 )
@@ -159,7 +160,7 @@ func TestGoldenRounding(t *testing.T) {
 		even := (c.runt + n - 1) / n
 		up := (even + 7) / 8 * 8
 		down := even / 8 * 8
-		size := map[Rounding]uint64{Down: down, Up: up}[e.Rounding]
+		size := map[settings.Rounding]uint64{settings.RoundDown: down, settings.RoundUp: up}[e.Rounding]
 		for i, got := range parts[c] {
 			want := size
 			if i == int(n)-1 {

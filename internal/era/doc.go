@@ -1,6 +1,6 @@
 // Package era holds how the releases of libfabric's EFA provider differ on the
-// wire, as data ([Profile]) with which an endpoint can behave like such a release.
-// Package internal/eratest finds the packets that such an endpoint would fail on.
+// wire, as data ([Profile]). Package internal/eratest has an endpoint talk like such a release,
+// and finds the packets that it would fail on.
 //
 // Four releases were captured, 1.13.2, 1.17.0, 2.3.1 and main (package internal/golden).
 // Endpoints with their profiles replay the captures (TestGolden of actors/endpoint), and
@@ -10,5 +10,5 @@
 // changed when, but not everything: where a behaviour changed somewhere between two
 // known releases, a comment in the profile says what was assumed.
 //
-// The package is pure: data and functions, no actors, no clock.
+// The package is pure: data and functions, no actors, no clock. It is for tests.
 package era
