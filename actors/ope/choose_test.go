@@ -135,6 +135,14 @@ func TestChooseWindows(t *testing.T) {
 	require.Equal(t, LongCTSRead, s.Proto)
 	require.EqualValues(t, 8736, s.Window, "never more than the message")
 
+	// As old releases have it: all of the message at once.
+	whole := p
+	whole.ReadCredits = settings.MaxReadCredits
+	f.Total = 1 << 30
+	s, err = f.Choose(&whole)
+	require.NoError(t, err)
+	require.EqualValues(t, 1<<30, s.Window)
+
 	// recv_length has 32 bits, and a grant in CTS must not wrap around either.
 	huge := policyOf(settings.Settings{Credits: settings.MaxCredits})
 	f.Total = 1 << 40
