@@ -46,6 +46,24 @@ func TestEverySizeChecked(t *testing.T) {
 	}
 }
 
+// TestAsManyAsSuit: the sides agree on how many messages there are, if nobody says it.
+func TestAsManyAsSuit(t *testing.T) {
+	cfg := Config{Check: true, Sizes: []int{1, 1 << 20}}
+	results, errs := match(t, within(t), cfg, cfg)
+	require.Equal(t, [2]error{}, errs)
+	for i, client := range results[1] {
+		server := results[0][i]
+		require.Equal(t, client.Sent, server.Sent)
+		require.Equal(t, client.Sent, client.Acked)
+		require.GreaterOrEqual(t, client.Sent, fewestRounds)
+		require.LessOrEqual(t, client.Sent, mostRounds)
+		require.GreaterOrEqual(t, len(client.rounds), min(client.Sent, timedRounds/2), "evenly spread")
+		require.LessOrEqual(t, len(client.rounds), timedRounds)
+		require.LessOrEqual(t, client.Percentile(50), client.Percentile(99))
+		require.Positive(t, server.Percentile(50))
+	}
+}
+
 // TestDisagreement has partners that were started with different flags: both end
 // soon, and at least one reports the reason.
 func TestDisagreement(t *testing.T) {
