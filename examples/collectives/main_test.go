@@ -10,6 +10,7 @@ import (
 
 	"github.com/efactor/efactor/api/coll"
 	"github.com/efactor/efactor/internal/launchers"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 func build(t *testing.T) string {
@@ -43,7 +44,7 @@ func wantAll(t *testing.T, env []string, name string, args ...string) (out strin
 func TestOwnProcesses(t *testing.T) {
 	exe := build(t)
 	for _, n := range []string{"4", "3", "1"} {
-		if testing.Short() && n != "4" {
+		if testenv.Short() && n != "4" {
 			continue
 		}
 		require.Contains(t, wantAll(t, launchers.CleanEnv(), exe, "-n", n), n+" ranks, ")
@@ -68,7 +69,7 @@ func TestUnderSrun(t *testing.T) {
 	exe := build(t)
 	out := wantAll(t, s.Env(), "srun", "-n", "4", "--mpi=pmi2", exe)
 	require.Contains(t, out, "4 ranks, slurm: PMI-2")
-	if testing.Short() {
+	if testenv.Short() {
 		return
 	}
 	out = wantAll(t, s.Env(), "srun", "-N", "1", "-n", "4", exe) // MpiDefault is none

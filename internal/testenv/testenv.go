@@ -1,0 +1,52 @@
+// Package testenv decides how much of the tests runs, for all packages alike.
+//
+//	go test ./...                       the same everywhere: nothing but Go and this kernel, tables in their short form
+//	EFACTOR_TEST_ALL=1 go test ./...    everything, as make test-all does: also with other people's programs, with
+//	                                    networks of namespaces, with the whole of each table, and with real seconds
+//
+// CI=true means everything as well, and that whatever is missing on the machine is a failure.
+// With -short the tables are in their short form in any case.
+//
+// Start reading at [All].
+package testenv
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// Variable, set to 1, asks for all tests.
+const Variable = "EFACTOR_TEST_ALL"
+
+// Hang is after how long a test that still waits for something hangs. Machines are busy: nothing that
+// takes milliseconds on a quiet one may be expected within less.
+const Hang = 2 * time.Minute
+
+// All reports whether all tests are to run.
+func All() bool { return os.Getenv(Variable) == "1" || complete() }
+
+// Short reports whether a short form of the tests is sufficient: that is the default, and what -short means.
+func Short() bool { return testing.Short() || !All() }
+
+// complete reports whether nothing may be missing on this machine.
+func complete() bool { return os.Getenv("CI") == "true" }
+
+// NeedAll skips a test that belongs to the whole alone, since it needs something: another program's name,
+// a network, much time.
+func NeedAll(t testing.TB, something string) {
+	t.Helper()
+	if !All() {
+		t.Skipf("it needs %s: make test-all runs it (%s=1)", something, Variable)
+	}
+}
+
+// Missing ends a test that can't run because the machine lacks something: it skips the test, but fails
+// where nothing may be missing.
+func Missing(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if complete() {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
