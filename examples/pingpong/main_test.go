@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -24,30 +23,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
-// program is the built example.
-var program string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "pingpong")
-	if err != nil {
-		panic(err)
-	}
-	program = filepath.Join(dir, "pingpong")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("go build: %v\n%s", err, out))
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testenv.Main(m, main) }
 
 // start runs the program with a fabric of its own, until the test ends.
 func start(t *testing.T, fabric string, args ...string) (cmd *exec.Cmd, out, log *bytes.Buffer) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*testenv.Hang)
 	t.Cleanup(cancel)
-	cmd = exec.CommandContext(ctx, program, append([]string{"-device", "shm:" + fabric}, args...)...)
+	cmd = exec.CommandContext(ctx, testenv.Program(t), append([]string{"-device", "shm:" + fabric}, args...)...)
 	out, log = new(bytes.Buffer), new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = out, log
 	return cmd, out, log

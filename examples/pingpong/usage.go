@@ -7,7 +7,7 @@ const usage = `Usage:
 
 As fi_pingpong's; -I, -S, -c, -m, -f and -e must be the same on both sides:
   -I n         messages each way for each size (10; with both processes on this host
-               as many as take a quarter of a second, 10,000 at most, after a warm-up)
+               as many as take a tenth of a second, 10,000 at most, after a warm-up)
   -S size      bytes of a message: 8, 64k, 1m...; "all" for 1 to 16m; "tool" for what
                fi_pingpong means by all, 0 to 6m (64, 256, 1k, 4k, 64k and 1m)
   -c           check every byte, while the clock runs

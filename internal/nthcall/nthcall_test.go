@@ -41,15 +41,18 @@ func TestNthCall(t *testing.T) {
 	case *long:
 		how = effort{each: 40, errnos: true}
 	case testenv.Short():
-		how = effort{each: 1}
+		how = effort{each: 1, third: true}
 	}
-	for _, k := range kinds {
+	for n, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "fabric")
 			x := &runner{arg: k.name + "=" + dir}
 			defer x.close()
 			tab := newTable(k.name)
-			for _, r := range how.rows(tab.seen(t, x)) {
+			for i, r := range how.rows(tab.seen(t, x)) {
+				if how.third && *only == "" && (i+n)%3 > 0 {
+					continue // another kind has it
+				}
 				if *only == "" || *only == callName(r.NR) || *only == r.Method {
 					tab.add(t, x, r)
 				}

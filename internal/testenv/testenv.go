@@ -41,6 +41,14 @@ func NeedAll(t testing.TB, something string) {
 	}
 }
 
+// Long skips a test that the short form leaves out as a whole, since it is long.
+func Long(t testing.TB, why string) {
+	t.Helper()
+	if Short() {
+		t.Skipf("it is long (%s): make test-all runs it (%s=1)", why, Variable)
+	}
+}
+
 // Missing ends a test that can't run because the machine lacks something: it skips the test, but fails
 // where nothing may be missing.
 func Missing(t testing.TB, format string, args ...any) {

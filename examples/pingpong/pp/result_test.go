@@ -93,15 +93,15 @@ func TestSuitable(t *testing.T) {
 		want    int
 	}{
 		{1000, time.Millisecond, mostRounds},
-		{1000, 200 * time.Millisecond, 1250},
-		{10, 70 * time.Millisecond, 35},
+		{1000, 200 * time.Millisecond, 500},
+		{20, 70 * time.Millisecond, 28},
 		{10, time.Minute, fewestRounds},
 		{1, 1, mostRounds},
 	} {
 		require.Equal(t, c.want, Result{Sent: c.sent, Elapsed: c.elapsed}.suitable())
 	}
 	var c Config
-	require.Equal(t, []int{1000, 1000, 1000, 500, 10, 10}, []int{c.warmup(0), c.warmup(1), c.warmup(4096), c.warmup(8192), c.warmup(1 << 20), c.warmup(16 << 20)})
+	require.Equal(t, []int{1000, 1000, 1000, 500, 20, 20}, []int{c.warmup(0), c.warmup(1), c.warmup(4096), c.warmup(8192), c.warmup(1 << 20), c.warmup(16 << 20)})
 	c = Config{Iterations: 5, Warmup: 3}
 	require.Equal(t, 3, c.warmup(1))
 }

@@ -52,12 +52,12 @@ func (s *Side) Run(ctx context.Context, conn *ctrl.Conn, report func(Result) err
 	return g.finish(ctx)
 }
 
-// A round whose length is not given takes about roundTime, which lets all 48 sizes pass in 15 s on a
+// A round whose length is not given takes about roundTime, which lets all 48 sizes pass in 10 s on a
 // machine that is busy with other things. On one that isn't, mostRounds end most of them sooner.
 const (
-	roundTime    = 250 * time.Millisecond
+	roundTime    = 100 * time.Millisecond
 	mostRounds   = 10_000
-	fewestRounds = 10
+	fewestRounds = 20
 )
 
 // warmup is how many messages of a size go before those that count.
