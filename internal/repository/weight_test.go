@@ -1,4 +1,4 @@
-package efactor_test
+package repository_test
 
 import (
 	"bytes"
@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var writeImports = flag.Bool("write-imports", false, "write testdata/imports.txt anew")
+var writeImports = flag.Bool("write-imports", false, "write internal/repository/testdata/imports.txt anew")
 
-// TestWeight: importing api/efa brings the packages in testdata/imports.txt and no others: all of
+// TestWeight: importing api/efa brings the packages in internal/repository/testdata/imports.txt and no others: all of
 // other modules, and those of the standard library that a package outside of it imports, which
 // does not depend on the version of Go. docs/weight.md says what they cost.
 func TestWeight(t *testing.T) {
-	const file = "testdata/imports.txt"
+	const file = "internal/repository/testdata/imports.txt"
 	got := brings(t, "./api/efa")
 	require.Contains(t, got, "github.com/asynkron/protoactor-go/actor")
 	require.Contains(t, got, "crypto/tls")
@@ -32,7 +32,7 @@ func TestWeight(t *testing.T) {
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, string(want), text,
-		"importing api/efa brings something else than before: see docs/weight.md, then go test . -run TestWeight -write-imports")
+		"importing api/efa brings something else than before: see docs/weight.md, then go test ./internal/repository -run TestWeight -write-imports")
 }
 
 // brings lists what a package of ours brings on linux/amd64, sorted. Ours are left out, as are

@@ -1,6 +1,4 @@
-// Package efactor_test holds the rules of this repository that a linter does not
-// know: CONTRIBUTING.md gives them in words.
-package efactor_test
+package repository_test
 
 import (
 	"go/ast"
@@ -15,31 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-const (
-	maxSourceLines  = 400
-	maxTestLines    = 700
-	maxDocLines     = 80
-	maxExampleLines = 150
-)
-
-// Small files are what makes a protocol with thirty packet types findable.
-func TestFilesAreShort(t *testing.T) {
-	for _, f := range goFiles(t) {
-		limit := maxSourceLines
-		switch {
-		case f.generated():
-			continue
-		case f.isTest():
-			limit = maxTestLines
-		case path.Base(f.path) == "doc.go":
-			limit = maxDocLines
-		case strings.HasPrefix(f.path, "examples/") && f.ast.Name.Name == "main":
-			limit = maxExampleLines
-		}
-		assert.LessOrEqual(t, f.lines(), limit, "%s: lines", f.path)
-	}
-}
 
 // Every package says in one place what it is: doc.go, if it has more files than
 // one, or main.go of a command.

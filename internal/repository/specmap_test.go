@@ -1,4 +1,4 @@
-package efactor_test
+package repository_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package efactor_test
+package repository_test
 
 import (
 	"os"
@@ -36,7 +36,7 @@ var phrases = []phrase{
 
 // The places that the editor has not come to yet: folders of Go files, and documents. No
 // line may be added.
-const phrasesPending = "testdata/phrases-pending.txt"
+const phrasesPending = "internal/repository/testdata/phrases-pending.txt"
 
 // TestPhrases keeps comments and documents in plain English.
 func TestPhrases(t *testing.T) {
@@ -55,7 +55,7 @@ func TestPhrases(t *testing.T) {
 		}
 	}
 	for _, f := range goFiles(t) {
-		if f.path == "phrases_test.go" {
+		if f.path == "internal/repository/phrases_test.go" {
 			continue // it has them all
 		}
 		for _, g := range f.ast.Comments {

@@ -1,4 +1,4 @@
-package efactor_test
+package repository_test
 
 import (
 	"bytes"
@@ -83,7 +83,7 @@ var section = regexp.MustCompile(`§\s?([0-9]+(?:\.[0-9]+)*)`)
 // specSections returns the numbers of the specification's sections.
 func specSections(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("testdata/spec-sections.txt")
+	text, err := os.ReadFile("internal/repository/testdata/spec-sections.txt")
 	require.NoError(t, err)
 	sections := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
@@ -92,4 +92,23 @@ func specSections(t *testing.T) map[string]bool {
 		}
 	}
 	return sections
+}
+
+// receiver is the name of a method's type.
+func receiver(fn *ast.FuncDecl) string {
+	typ := fn.Recv.List[0].Type
+	for {
+		switch x := typ.(type) {
+		case *ast.StarExpr:
+			typ = x.X
+		case *ast.IndexExpr:
+			typ = x.X
+		case *ast.IndexListExpr:
+			typ = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
 }
