@@ -30,12 +30,12 @@ const ctl = 3
 // slow is too long for a round in which one thing fails, without the time in which the machine
 // did not run it. On an idle machine it takes as long as a peer takes to be given up, and
 // Close a second at each end. Only a whole run judges it in seconds.
-var slow = func() time.Duration {
-	if testenv.Short() {
-		return testenv.Hang
+func slow() time.Duration {
+	if testenv.All() {
+		return 20 * time.Second
 	}
-	return 20 * time.Second
-}()
+	return testenv.Hang
+}
 
 // report is what a child has to say of a round.
 type report struct {
@@ -122,7 +122,7 @@ func (k *kind) play(dir string, r row, idle *lag) (*report, error) {
 	mark(markEnd)
 	rep := &report{Took: clock.System.Now().Sub(begin) - (idle.read() - idled)}
 	rep.Methods, rep.Hit = f.seen()
-	if rep.Took > slow {
+	if rep.Took > slow() {
 		rep.Bad = append(rep.Bad, fmt.Sprintf("takes %v", rep.Took))
 	}
 	for _, e := range rd.errs {
