@@ -54,5 +54,7 @@
 // parsing one gives ErrNotSupported.
 //
 // Start reading at types.go, then cts.go for a small packet, options.go and
-// eager.go for a REQ packet, and decode.go for the dispatch.
+// eager.go for a REQ packet, and view.go for how a packet is opened and decoded. A file
+// has the packets of one subprotocol: eager.go, medium.go, longcts.go, longread.go (with
+// runting read), rtr.go (emulated reads), rta.go (atomics).
 package wire

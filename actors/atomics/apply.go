@@ -49,13 +49,13 @@ func Apply(op wire.AtomicOp, t wire.Datatype, f Form, target, operand, compare, 
 func (a *args) run(t wire.Datatype) {
 	switch t {
 	case wire.DatatypeInt8:
-		locked(a, integer[int8, uint8])
+		step[uint8](integer[int8, uint8]).locked(a)
 	case wire.DatatypeUint8:
-		locked(a, integer[uint8, uint8])
+		step[uint8](integer[uint8, uint8]).locked(a)
 	case wire.DatatypeInt16:
-		locked(a, integer[int16, uint16])
+		step[uint16](integer[int16, uint16]).locked(a)
 	case wire.DatatypeUint16:
-		locked(a, integer[uint16, uint16])
+		step[uint16](integer[uint16, uint16]).locked(a)
 	case wire.DatatypeInt32:
 		a.words32(integer[int32, uint32], true)
 	case wire.DatatypeUint32:
@@ -72,16 +72,16 @@ func (a *args) run(t wire.Datatype) {
 		if !bigEndian && aligned(a.target, 8) {
 			a.words64(complexWord, false)
 		} else {
-			lockedPairs(a, complexPair[float32, uint32])
+			pairStep[uint32](complexPair[float32, uint32]).locked(a)
 		}
 	case wire.DatatypeDoubleComplex:
-		lockedPairs(a, complexPair[float64, uint64])
+		pairStep[uint64](complexPair[float64, uint64]).locked(a)
 	case wire.DatatypeInt128, wire.DatatypeUint128:
 		a.lockedWide(t == wire.DatatypeInt128)
 	case wire.DatatypeFloat16:
-		locked(a, binary16.step)
+		step[uint16](binary16.step).locked(a)
 	case wire.DatatypeBFloat16:
-		locked(a, bfloat16.step)
+		step[uint16](bfloat16.step).locked(a)
 	default: // of Valid's only the long doubles are left
 		a.lockedBytes(t.Size())
 	}

@@ -5,6 +5,9 @@ import "github.com/efactor/efactor/wire"
 // pair holds the bits of a complex number, in the order of memory.
 type pair[U unsigned] struct{ re, im U }
 
+// pairStep is the arithmetic of one complex number.
+type pairStep[U unsigned] func(op wire.AtomicOp, old, operand, compare pair[U]) pair[U]
+
 // complexPair is the step of the complex numbers.
 func complexPair[F float, U unsigned](op wire.AtomicOp, old, operand, compare pair[U]) pair[U] {
 	tr, ti := as[F](old.re), as[F](old.im)

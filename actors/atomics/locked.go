@@ -1,10 +1,40 @@
 package atomics
 
 import (
+	"sync"
 	"unsafe"
 
 	"github.com/efactor/efactor/wire"
 )
+
+const (
+	numLocks = 256 // power of two
+	lineSize = 64  // bytes of memory that share a lock
+)
+
+// stripe is a lock on a cache line of its own.
+type stripe struct {
+	sync.Mutex
+	_ [lineSize - unsafe.Sizeof(sync.Mutex{})]byte
+}
+
+// stripes are the locks of all the memory in this process: an element belongs to one
+// of them by the line that it begins in. They are held for a few instructions, one
+// at a time.
+var stripes [numLocks]stripe
+
+// lockOf is the lock of the element that p begins with.
+func lockOf(p []byte) *stripe { return &stripes[address(p)/lineSize%numLocks] }
+
+// address returns where p begins. Memory that several shards use does not move.
+func address(p []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(p))) }
+
+// run returns how many bytes of p belong to elements that begin in the same line as p
+// does.
+func run(p []byte, size int) int {
+	left := lineSize - int(address(p)%lineSize)
+	return min((left+size-1)/size*size, len(p))
+}
 
 // maxSize is the size of the largest element, a complex long double.
 const maxSize = 32
@@ -24,7 +54,7 @@ func eachRun(target []byte, size int, update func(from, to int)) {
 }
 
 // locked updates elements of 1, 2, 4 or 8 bytes at any address.
-func locked[U unsigned](a *args, f step[U]) {
+func (f step[U]) locked(a *args) {
 	eachRun(a.target, int(unsafe.Sizeof(U(0))), func(from, to int) {
 		target := a.target[from:to]
 		old := native[U](target)
@@ -38,8 +68,8 @@ func locked[U unsigned](a *args, f step[U]) {
 	})
 }
 
-// lockedPairs updates complex numbers, of twice the size of U.
-func lockedPairs[U unsigned](a *args, f func(op wire.AtomicOp, old, operand, compare pair[U]) pair[U]) {
+// locked updates complex numbers, of twice the size of U.
+func (f pairStep[U]) locked(a *args) {
 	half := int(unsafe.Sizeof(U(0)))
 	eachRun(a.target, 2*half, func(from, to int) {
 		target, mid := a.target[from:to], from+half

@@ -76,13 +76,13 @@ func TestLockHeld(t *testing.T) {
 			a.words32(func(_ wire.AtomicOp, old, _, _ uint32) uint32 { seen(); return old }, true)
 		})
 		check("2 bytes", 2, shift, true, func(a *args, seen func()) {
-			locked(a, func(_ wire.AtomicOp, old, _, _ uint16) uint16 { seen(); return old })
+			step[uint16](func(_ wire.AtomicOp, old, _, _ uint16) uint16 { seen(); return old }).locked(a)
 		})
 		check("1 byte", 1, shift, true, func(a *args, seen func()) {
-			locked(a, func(_ wire.AtomicOp, old, _, _ uint8) uint8 { seen(); return old })
+			step[uint8](func(_ wire.AtomicOp, old, _, _ uint8) uint8 { seen(); return old }).locked(a)
 		})
 		check("pairs", 16, shift, true, func(a *args, seen func()) {
-			lockedPairs(a, func(_ wire.AtomicOp, old, _, _ pair[uint64]) pair[uint64] { seen(); return old })
+			pairStep[uint64](func(_ wire.AtomicOp, old, _, _ pair[uint64]) pair[uint64] { seen(); return old }).locked(a)
 		})
 	}
 }

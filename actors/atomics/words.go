@@ -15,7 +15,7 @@ func aligned(p []byte, size uintptr) bool { return address(p)%size == 0 }
 // integers, the most frequent operation, need no loop.
 func (a *args) words64(f step[uint64], integers bool) {
 	if !aligned(a.target, 8) {
-		locked(a, f)
+		f.locked(a)
 		return
 	}
 	le, sum := binary.LittleEndian, integers && a.op == wire.OpSum
@@ -43,7 +43,7 @@ func (a *args) words64(f step[uint64], integers bool) {
 // words32 is words64 for 32 bits.
 func (a *args) words32(f step[uint32], integers bool) {
 	if !aligned(a.target, 4) {
-		locked(a, f)
+		f.locked(a)
 		return
 	}
 	le, sum := binary.LittleEndian, integers && a.op == wire.OpSum

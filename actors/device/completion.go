@@ -1,5 +1,9 @@
 package device
 
+import (
+	"fmt"
+)
+
 // Op is the kind of a completion.
 type Op uint8
 
@@ -9,7 +13,7 @@ const (
 	OpRecv
 	// OpWritten: the other side's WRWrite with immediate has put Len bytes into a
 	// region here. ID is the receive that it took, NoSlot if
-	// Info.UnsolicitedWrite; a slot or buffer is the caller's again, with nothing in it.
+	// Info.UnsolicitedWrite; the slot is the caller's again, with nothing in it.
 	OpWritten
 	// OpRefused is a software device's knowledge that it has refused an RDMA
 	// request of (AH, SrcQPN): a key, range or right was wrong. ID is the key.
@@ -31,7 +35,7 @@ const NoSlot = ^uint64(0)
 
 // Completion is one entry of the completion queue.
 type Completion struct {
-	ID     uint64 // OpSend: SendWR.ID; OpRecv, OpWritten: the slot, or RecvWR.ID; OpRefused: the key
+	ID     uint64 // OpSend: SendWR.ID; OpRecv, OpWritten: the slot; OpRefused: the key
 	Op     Op
 	Status Status
 	HasImm bool   // OpRecv; always of OpWritten
@@ -40,6 +44,69 @@ type Completion struct {
 	SrcQPN uint16 // of the other side; not OpSend
 	Imm    uint32 // if HasImm
 	QKey   uint32 // OpGone
-	Len    int    // OpRecv: bytes in the slot or buffer; OpWritten: bytes written
+	Len    int    // OpRecv: bytes in the slot; OpWritten: bytes written
 	SrcGID GID    // of the other side, set when AH is UnknownAH; not OpSend
+}
+
+// Status is the device's verdict on one work request. The numbers are EFA's.
+type Status uint8
+
+// EFA's completion status codes.
+const (
+	StatusOK              Status = 0
+	StatusFlushed         Status = 1
+	StatusQPInternal      Status = 2
+	StatusUnsupportedOp   Status = 3
+	StatusInvalidAH       Status = 4
+	StatusInvalidLKey     Status = 5
+	StatusLocalBadLength  Status = 6
+	StatusBadAddress      Status = 7 // remote key, range or right
+	StatusAbort           Status = 8 // the remote side was reset
+	StatusBadDestQPN      Status = 9
+	StatusRNR             Status = 10 // receiver not ready: no receive posted
+	StatusRemoteBadLength Status = 11
+	StatusBadStatus       Status = 12
+	StatusUnresponsive    Status = 13
+	StatusUnknownPeer     Status = 14 // the responder has no address handle for us
+	StatusUnreachable     Status = 15
+	StatusMismatch        Status = 18
+)
+
+var statusText = map[Status]string{
+	StatusOK:              "ok",
+	StatusFlushed:         "flushed at queue pair destroy",
+	StatusQPInternal:      "local queue pair internal error",
+	StatusUnsupportedOp:   "operation not supported",
+	StatusInvalidAH:       "invalid address handle",
+	StatusInvalidLKey:     "invalid local key",
+	StatusLocalBadLength:  "message too long",
+	StatusBadAddress:      "bad remote address or key",
+	StatusAbort:           "remote connection was reset",
+	StatusBadDestQPN:      "no such queue pair at the destination",
+	StatusRNR:             "receiver not ready",
+	StatusRemoteBadLength: "receive buffer too small",
+	StatusBadStatus:       "bad status from the remote side",
+	StatusUnresponsive:    "remote side does not respond",
+	StatusUnknownPeer:     "remote side does not know us",
+	StatusUnreachable:     "no path to the remote side",
+	StatusMismatch:        "feature mismatch",
+}
+
+// String gives the text that an operator sees.
+func (s Status) String() string {
+	if t, ok := statusText[s]; ok {
+		return t
+	}
+	return fmt.Sprintf("status %d", uint8(s))
+}
+
+// Gone reports whether the status means that the other side is not there: closed,
+// restarted, dead, out of reach or of another kind (protocol-wise the peer may be failed).
+func (s Status) Gone() bool {
+	switch s {
+	case StatusAbort, StatusBadDestQPN, StatusUnresponsive, StatusUnknownPeer, StatusUnreachable, StatusMismatch:
+		return true
+	default:
+		return false
+	}
 }

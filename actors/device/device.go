@@ -1,6 +1,13 @@
 package device
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/shard"
+)
 
 // GID is the 16-byte address of a port, in network order (§1.4).
 type GID [16]byte
@@ -72,4 +79,87 @@ type Device interface {
 
 	// Close fails with an error while queue pairs or regions are open.
 	Close() error
+}
+
+// Base is what a driver of a single device embeds: it reaches every GID, runs in real
+// time, and refuses the kinds of memory that few devices have.
+type Base struct{}
+
+// Devices implements Device: it joins none.
+func (Base) Devices() []Device { return nil }
+
+// Reaches implements Device: it reaches every GID.
+func (Base) Reaches(GID) bool { return true }
+
+// Environment implements Device: real time.
+func (Base) Environment() Environment { return nil }
+
+// RegisterDMABuf implements Device by a refusal.
+func (Base) RegisterDMABuf(int, uint64, int, Access) (MR, error) { return nil, ErrNotSupported }
+
+// RegisterForeign implements Device by a refusal.
+func (Base) RegisterForeign(int, uint64, int, Access) (MR, error) { return nil, ErrNotSupported }
+
+// Environment is what a simulated device brings along for those who run on it: its own
+// time, and a way to wait in it.
+type Environment interface {
+	Clock() clock.Clock
+	Waiter() shard.Waiter
+	Seed() uint64
+	Random() uint32
+	// Attach receives each shard, which the environment runs.
+	Attach(*shard.Shard)
+}
+
+// String prints the GID as an IPv6 address in its full form without brackets.
+func (g GID) String() string {
+	return fmt.Sprintf("%x:%x:%x:%x:%x:%x:%x:%x",
+		uint16(g[0])<<8|uint16(g[1]), uint16(g[2])<<8|uint16(g[3]),
+		uint16(g[4])<<8|uint16(g[5]), uint16(g[6])<<8|uint16(g[7]),
+		uint16(g[8])<<8|uint16(g[9]), uint16(g[10])<<8|uint16(g[11]),
+		uint16(g[12])<<8|uint16(g[13]), uint16(g[14])<<8|uint16(g[15]))
+}
+
+// ErrBusy is what Close of a device returns while queue pairs or regions of it are open.
+var ErrBusy = errors.New("device: queue pairs or regions are open")
+
+// RefCount counts the queue pairs and regions that are open on a device, which closes only when
+// there are none. The zero value is that of a new device. Any goroutine.
+type RefCount struct {
+	mu     sync.Mutex
+	open   int
+	closed bool
+}
+
+// Acquire counts one more; ErrClosed if the device is closed.
+func (u *RefCount) Acquire() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return ErrClosed
+	}
+	u.open++
+	return nil
+}
+
+// Release ends what Acquire began.
+func (u *RefCount) Release() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.open--
+}
+
+// Close has Enter fail from now on and calls end, once: later calls return ErrClosed. While
+// there are users it does nothing but return ErrBusy.
+func (u *RefCount) Close(end func() error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.closed {
+		return ErrClosed
+	}
+	if u.open > 0 {
+		return fmt.Errorf("%w: %d", ErrBusy, u.open)
+	}
+	u.closed = true
+	return end()
 }

@@ -31,8 +31,8 @@ type Info struct {
 	// RDMARead, RDMAWrite: WRRead and WRWrite work, up to MaxRDMA bytes each.
 	RDMARead, RDMAWrite bool
 	MaxRDMA             int
-	// LocalKeys: the local side of RDMA, and a buffer of PostRecvInto, must lie in a
-	// region, named by LKey. Otherwise any memory will do.
+	// LocalKeys: the local side of RDMA must lie in a region, named by LKey. Otherwise any
+	// memory will do.
 	LocalKeys bool
 	// SendKeys: so must all pieces of a WRSend, Header among them. EFA has both.
 	SendKeys bool
@@ -58,9 +58,6 @@ type Info struct {
 	// HoldsBack: QP.HoldBack works. EFA cards know only receives that are posted or not.
 	HoldsBack bool
 
-	// UserRecv: there are queue pairs that receive into the caller's buffers
-	// (QPConfig.UserRecv).
-	UserRecv bool
 	// Datagram: there are unreliable datagram queue pairs (QPConfig.Type UD).
 	Datagram bool
 	// DMABuf: RegisterDMABuf works.
@@ -91,11 +88,8 @@ func KindOf(name string) string {
 // Check is what every OpenQP does first: it refuses with ErrNotSupported a kind of queue
 // pair that i does not list.
 func Check(i Info, c QPConfig) error {
-	switch {
-	case c.Type > UD || c.Type == UD && !i.Datagram:
+	if c.Type > UD || c.Type == UD && !i.Datagram {
 		return fmt.Errorf("%w: queue pair of type %d on %s", ErrNotSupported, c.Type, i.Name)
-	case c.UserRecv && !i.UserRecv:
-		return fmt.Errorf("%w: receives into the caller's buffers on %s", ErrNotSupported, i.Name)
 	}
 	return nil
 }

@@ -70,3 +70,9 @@ func Part(mr MR, path uint8) MR {
 	}
 	return mr
 }
+
+// MRBase is what a driver's memory region embeds: it is one region.
+type MRBase struct{}
+
+// Parts implements MR: there are none.
+func (MRBase) Parts() []MR { return nil }

@@ -1,6 +1,9 @@
 package device
 
-import "github.com/efactor/efactor/runtime/shard"
+import (
+	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
+)
 
 // MaxHeader is the room for a header in a packet entry: the largest mandatory
 // header with all optional ones (§3.1) and four rma_iov.
@@ -19,7 +22,7 @@ type Pke struct {
 	// PutOff: the receiver holds us back, the packet is counted by the peer.
 	PutOff bool
 	// Turn is the msg_id of a message's packet.
-	Turn uint32
+	MsgID uint32
 	// Resent is libfabric's RNR_RETRANSMIT flag: RNR came once already.
 	Resent bool
 
@@ -40,42 +43,40 @@ type Pke struct {
 	queue   *Queue
 }
 
-// SendDone says that a packet reached the other side. The receiver of this
-// message frees the entry.
-type SendDone struct {
-	shard.Message
-	Pke *Pke
+// Header is the empty slice into which the packet's header is appended.
+func (p *Pke) Header() []byte { return p.hdr[:0:MaxHeader] }
+
+// To sets where the packet goes.
+func (p *Pke) To(ah AH, qpn uint16, qkey uint32) {
+	p.wr.AH, p.wr.QPN, p.wr.QKey = ah, qpn, qkey
 }
 
-// SendProblem says that a packet did not reach the other side, or that one which
-// is watched did (StatusOK). The peer resends it or passes it on as SendFailed.
-type SendProblem struct {
-	shard.Message
-	Pke    *Pke
-	Status Status
+// Fill sets what the packet holds. The payload stays the caller's until the
+// completion.
+func (p *Pke) Fill(header, payload []byte) {
+	if len(header) == 0 {
+		p.hdr[0] = 0
+	}
+	p.wr.Header, p.wr.Payload = header, payload
+	p.Bytes = len(payload)
 }
 
-// FillRDMA makes the entry an RDMA request: a WRRead into local or a WRWrite of
-// it, with lkey naming its region where the device wants that. Len bytes of the
-// message are in it, like in a packet.
-func (p *Pke) FillRDMA(kind WR, local []byte, lkey uint32, remote, rkey uint64) {
-	p.hdr[0] = 0
-	p.wr.Kind, p.wr.Header, p.wr.Payload = kind, nil, local
-	p.wr.LKey, p.wr.Remote, p.wr.RKey = lkey, remote, rkey
-	p.Bytes = len(local)
+// Carry makes b the payload of an entry that has its header. It stays the caller's until the
+// completion.
+func (p *Pke) Carry(b []byte) {
+	p.wr.Payload = b
+	p.Bytes = len(b)
 }
 
-// SetImm adds remote CQ data to what the entry holds.
-func (p *Pke) SetImm(v uint32) { p.wr.HasImm, p.wr.Imm = true, v }
-
-// Begins reports whether the packet is of a message, which the receiver can put off.
-func (p *Pke) Begins() bool { return p.wr.Begins }
-
-// Kind is what the entry holds.
-func (p *Pke) Kind() WR { return p.wr.Kind }
-
-// Local is the payload of a packet, or the local side of RDMA.
-func (p *Pke) Local() []byte { return p.wr.Payload }
+// Append copies b to the end of the payload, which is what Append made of it since Carry of
+// nothing.
+func (p *Pke) Append(b []byte) {
+	if p.Bytes == 0 {
+		p.bounce = p.bounce[:0]
+	}
+	p.bounce = append(p.bounce, b...)
+	p.wr.Payload, p.Bytes = p.bounce, len(p.bounce)
+}
 
 // Gather makes pieces the payload, copied one after the other.
 func (p *Pke) Gather(header []byte, pieces ...[]byte) {
@@ -103,11 +104,60 @@ func (p *Pke) Detach() {
 // From has a device that gathers take the payload from its place, in the region lkey.
 func (p *Pke) From(lkey uint32) { p.wr.LKey = lkey }
 
+// SetImm adds remote CQ data to what the entry holds.
+func (p *Pke) SetImm(v uint32) { p.wr.HasImm, p.wr.Imm = true, v }
+
+// FillRDMA makes the entry an RDMA request: a WRRead into local or a WRWrite of
+// it, with lkey naming its region where the device wants that. Len bytes of the
+// message are in it, like in a packet.
+func (p *Pke) FillRDMA(kind WR, local []byte, lkey uint32, remote, rkey uint64) {
+	p.hdr[0] = 0
+	p.wr.Kind, p.wr.Header, p.wr.Payload = kind, nil, local
+	p.wr.LKey, p.wr.Remote, p.wr.RKey = lkey, remote, rkey
+	p.Bytes = len(local)
+}
+
+// Begins reports whether the packet is of a message, which the receiver can put off.
+func (p *Pke) Begins() bool { return p.wr.Begins }
+
+// Kind is what the entry holds.
+func (p *Pke) Kind() WR { return p.wr.Kind }
+
+// Local is the payload of a packet, or the local side of RDMA.
+func (p *Pke) Local() []byte { return p.wr.Payload }
+
 // Len is the packet's whole length.
 func (p *Pke) Len() int { return len(p.wr.Header) + len(p.wr.Payload) }
 
 // Type is the packet's type byte; 0 of an RDMA request, and without a header.
 func (p *Pke) Type() uint8 { return p.hdr[0] }
 
+// Parked reports whether the packet has no place in the send queue. It may be posted when
+// there is room.
+func (p *Pke) Parked() bool { return p.parked }
+
 // Done is the message with which a peer hands a finished entry to its owner.
 func (p *Pke) Done() *SendDone { return &p.done }
+
+// SendDone says that a packet reached the other side. The receiver of this
+// message frees the entry.
+type SendDone struct {
+	shard.Message
+	Pke *Pke
+}
+
+// SendProblem says that a packet did not reach the other side, or that one which
+// is watched did (StatusOK). The peer resends it or passes it on as SendFailed.
+type SendProblem struct {
+	shard.Message
+	Pke    *Pke
+	Status Status
+}
+
+// begins has the types of packets that are of messages, which the receiver can put off.
+var begins = func() (t [256]bool) {
+	for i := range t {
+		t[i] = wire.Type(i).HasMsgID() && wire.Type(i).IsREQ()
+	}
+	return t
+}()

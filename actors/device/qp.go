@@ -3,16 +3,6 @@ package device
 // QPType is the transport of a queue pair.
 type QPType uint8
 
-// The transports of EFA.
-const (
-	// SRD is scalable reliable datagram: the contract of [QP].
-	SRD QPType = iota
-	// UD is unreliable datagram, for small packets that must not wait. It differs
-	// from SRD so: a packet may be lost; a send is complete when the packet has left
-	// and never ends with StatusRNR; there is no RDMA (ErrNotSupported).
-	UD
-)
-
 // QPConfig says what queue pair to open. Zero depths mean the device's default.
 type QPConfig struct {
 	SQDepth, RQDepth int
@@ -23,9 +13,6 @@ type QPConfig struct {
 
 	// Type is the transport; UD takes Info.Datagram.
 	Type QPType
-	// UserRecv: packets are received into the caller's buffers, by PostRecvInto
-	// alone: RecvSlots is 0. It takes Info.UserRecv.
-	UserRecv bool
 
 	// ReadsPlain: this queue pair may be given leave to read memory of other processes that is
 	// in no region, by [QP.LendPlain], if the kernel lets this process. Its owner can do
@@ -85,8 +72,7 @@ type QP interface {
 	PostSend(wr *SendWR) error
 
 	// RecvSlots is the number of receive buffers; the driver owns their
-	// memory (each MTU bytes), numbered from 0. All begin unposted. It is 0 with
-	// QPConfig.UserRecv.
+	// memory (each MTU bytes), numbered from 0. All begin unposted.
 	RecvSlots() int
 	// RecvBytes is slot's memory, always the same. It holds a packet from the completion that
 	// names it until the slot is posted again. In shared memory the other
@@ -94,17 +80,6 @@ type QP interface {
 	RecvBytes(slot int) []byte
 	// PostRecv gives slots (back) to the device.
 	PostRecv(slots []int32)
-
-	// PostRecvInto posts one receive into the caller's buffer, which is the
-	// device's until the completion with wr.ID, or Close. ErrNotSupported without
-	// QPConfig.UserRecv, ErrQueueFull with RQDepth of them posted, ErrBadKey: wr.Mem
-	// does not lie in the region wr.LKey with LocalWrite, where Info.LocalKeys; a
-	// device that looks later completes the receive with StatusInvalidLKey.
-	//
-	// A packet takes the receive posted longest. One that is longer than the buffer
-	// ends that receive with StatusLocalBadLength; nothing of it need be there, and
-	// the send may have ended as any other.
-	PostRecvInto(wr *RecvWR) error
 
 	// Lend makes the bytes of mem, which lie in a region that this side knows as lkey on a
 	// path, readable by RDMA of others, until Return: a window with a key of its own.
@@ -167,5 +142,82 @@ type Path struct {
 	QPN  uint16
 	// Carried is what went over the path so far. It changes with the calls of the queue pair, and
 	// is read by its owner.
-	Carried Carried
+	Stats PathStats
 }
+
+// MaxPaths bounds the devices of one queue pair, see [QP.Paths].
+const MaxPaths = 8
+
+// PathStats counts what a queue pair has sent and received over one device, as
+// [QueueCounters] do over all of them.
+type PathStats struct {
+	Sends, SendBytes   uint64 // packets posted, those sent again included
+	Recvs, RecvBytes   uint64 // packets received
+	Reads, ReadBytes   uint64 // RDMA reads posted
+	Writes, WriteBytes uint64 // RDMA writes posted
+}
+
+// The transports of EFA.
+const (
+	// SRD is scalable reliable datagram: the contract of [QP].
+	SRD QPType = iota
+	// UD is unreliable datagram, for small packets that must not wait. It differs
+	// from SRD so: a packet may be lost; a send is complete when the packet has left
+	// and never ends with StatusRNR; there is no RDMA (ErrNotSupported).
+	UD
+)
+
+// Posted counts a request that the device has taken.
+func (c *PathStats) Posted(wr *SendWR) {
+	n := uint64(wr.Len())
+	switch wr.Kind {
+	case WRSend:
+		c.Sends++
+		c.SendBytes += n
+	case WRRead:
+		c.Reads++
+		c.ReadBytes += n
+	case WRWrite:
+		c.Writes++
+		c.WriteBytes += n
+	}
+}
+
+// Received counts a packet that was received.
+func (c *PathStats) Received(n int) {
+	c.Recvs++
+	c.RecvBytes += uint64(n)
+}
+
+// QPBase is what a driver's queue pair embeds: it has one path, and refuses windows.
+type QPBase struct{}
+
+// Paths implements QP: there is one.
+func (QPBase) Paths() []Path { return nil }
+
+// PathOf implements QP.
+func (QPBase) PathOf(AH) int { return 0 }
+
+// SetRNRRetry implements QP by a refusal.
+func (QPBase) SetRNRRetry(uint8) error { return ErrNotSupported }
+
+// Lend implements QP by a refusal.
+func (QPBase) Lend(uint8, uint32, []byte) (uint64, error) { return 0, ErrNotSupported }
+
+// Return implements QP: there is nothing to return.
+func (QPBase) Return(uint8, uint64) {}
+
+// LendPlain implements QP by a refusal.
+func (QPBase) LendPlain(AH, uint16, []byte) (uint64, uint64, error) { return 0, 0, ErrNotSupported }
+
+// Relend implements QP by a refusal.
+func (QPBase) Relend(uint8, uint64, []byte) error { return ErrNotSupported }
+
+// Pulse implements QP: there is none.
+func (QPBase) Pulse(AH, uint16) (uint32, bool) { return 0, false }
+
+// HoldBack implements QP by a refusal.
+func (QPBase) HoldBack(AH, uint16, bool, uint32) error { return ErrNotSupported }
+
+// Why implements QP: the device knows no reasons.
+func (QPBase) Why(AH) error { return nil }

@@ -42,7 +42,7 @@ func (r *RecvPkt) Release() { r.queue.Release(r) }
 // keeps it while the queue is throttled.
 func (q *Queue) Release(r *RecvPkt) {
 	if q.throttled {
-		q.held = append(q.held, r.slot)
+		q.kept = append(q.kept, r.slot)
 		return
 	}
 	q.repost = append(q.repost, r.slot)
@@ -57,7 +57,7 @@ func (q *Queue) Release(r *RecvPkt) {
 func (q *Queue) Throttle(on bool) {
 	q.throttled = on
 	if !on {
-		q.Trickle(len(q.held))
+		q.Trickle(len(q.kept))
 	}
 }
 
@@ -65,16 +65,16 @@ func (q *Queue) Throttle(on bool) {
 // slots belong to paths, one that is flooded must not get its own back time and again
 // while another has none.
 func (q *Queue) Trickle(n int) {
-	n = min(n, len(q.held))
-	q.repost = append(q.repost, q.held[:n]...)
-	q.held = q.held[:copy(q.held, q.held[n:])]
+	n = min(n, len(q.kept))
+	q.repost = append(q.repost, q.kept[:n]...)
+	q.kept = q.kept[:copy(q.kept, q.kept[n:])]
 	q.refillNow = n > 0
 	q.flushDue = true
 }
 
 // Kept is the number of receive slots that are kept back: what Trickle could give to the
 // device.
-func (q *Queue) Kept() int { return len(q.held) }
+func (q *Queue) Kept() int { return len(q.kept) }
 
 // Slots is the number of receive slots in all.
 func (q *Queue) Slots() int { return len(q.rx) }
@@ -86,9 +86,9 @@ func (q *Queue) Imm() (data uint32, has bool) {
 	return c.Imm, c.HasImm
 }
 
-// GiveSlots gives the device what Trickle has let go, which Flush would do at the end of the
+// PostSlots gives the device what Trickle has let go, which Flush would do at the end of the
 // turn.
-func (q *Queue) GiveSlots() {
+func (q *Queue) PostSlots() {
 	if len(q.repost) > 0 {
 		q.qp.PostRecv(q.repost)
 		q.repost, q.refillNow = q.repost[:0], false

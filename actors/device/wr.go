@@ -40,7 +40,7 @@ type SendWR struct {
 	Prompt  bool // by the caller: PostSend may set Over in place of a completion
 	Over    bool // by the device, if Prompt; false before PostSend. EFA never knows so early
 	Imm     uint32
-	Turn    uint32
+	MsgID   uint32
 	Header  []byte // WRSend
 	Payload []byte // WRRead, WRWrite: the local side
 
@@ -57,13 +57,6 @@ type SendWR struct {
 type Piece struct {
 	Mem  []byte
 	LKey uint32 // of the region that Mem lies in, if Info.LocalKeys or Info.SendKeys
-}
-
-// RecvWR is one receive into the caller's buffer, see [QP.PostRecvInto].
-type RecvWR struct {
-	ID   uint64 // echoed in the completion
-	Mem  []byte // a packet of at most so many bytes
-	LKey uint32 // of the region that Mem lies in, if Info.LocalKeys
 }
 
 // Len is the bytes of all pieces.

@@ -3,12 +3,12 @@
 // efa-direct). A device of any kind will do, and a libfabric that speaks efa-direct is a
 // peer like any other.
 //
-//	requests --> Port --> line of operations --> device.Queue      send.go, rma.go
+//	requests --> Port --> line of operations --> device.Queue      send.go
 //	packets  --> Port --> receives, first come first served        recv.go
 //
-// A Port has operations (op.go) and a directory of the addresses in the address vector
-// (places.go). What it cannot do it refuses: refuse.go. How operations end before the device
-// says so is in end.go.
+// Start reading at port.go: the Port, its operations, and how they end before the device says
+// so. av.go is its directory of the addresses in the address vector. send.go also says which
+// requests a Port refuses, since a device has no request for them.
 //
 // Invariant: the device has no more receive slots than receives wait for a message, but for
 // those of receives that were canceled.

@@ -5,8 +5,8 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 )
 
-// receive posts a receive. A message that waits for one is received at once.
-func (p *Port) receive(r *ope.Request) {
+// postRecv posts a receive. A message that waits for one is received at once.
+func (p *Port) postRecv(r *ope.Request) {
 	err := p.err
 	if err == nil {
 		err = p.refuse(r)
@@ -22,7 +22,7 @@ func (p *Port) receive(r *ope.Request) {
 	}
 	pkt := p.early[0]
 	p.early = append(p.early[:0], p.early[1:]...)
-	p.take(o, pkt)
+	p.deliver(o, pkt)
 }
 
 // onPacket gives a message to the receive that was posted first. If none waits, one was
@@ -33,17 +33,17 @@ func (p *Port) onPacket(pkt *device.RecvPkt) {
 		return
 	}
 	if o := p.receives.pop(); o != nil {
-		p.take(o, pkt)
+		p.deliver(o, pkt)
 		return
 	}
 	p.early = append(p.early, pkt)
 }
 
-// take ends a receive with a message.
-func (p *Port) take(o *op, pkt *device.RecvPkt) {
+// deliver ends a receive with a message.
+func (p *Port) deliver(o *op, pkt *device.RecvPkt) {
 	n := copy(o.req.Buf, pkt.View.Bytes())
 	res := ope.Result{N: n, Lost: len(pkt.View.Bytes()) - n, HasData: pkt.HasImm, Data: uint64(pkt.Imm)}
-	res.Peer, res.From = p.places.source(pkt.AH, pkt.QPN, pkt.GID)
+	res.Peer, res.From = p.dir.source(pkt.AH, pkt.QPN, pkt.GID)
 	if res.Lost > 0 {
 		res.Err = &ope.Truncated{Placed: n, Lost: res.Lost}
 	}
@@ -54,7 +54,7 @@ func (p *Port) take(o *op, pkt *device.RecvPkt) {
 // onWritten: a peer has written here with data. If that took a receive slot, Flush gives the
 // device another one: receives of the application's are for messages.
 func (p *Port) onWritten(m *device.Written) {
-	handle, from := p.places.source(m.AH, m.QPN, m.GID)
+	handle, from := p.dir.source(m.AH, m.QPN, m.GID)
 	n, imm := m.Len, m.Imm
 	m.Free()
 	p.cfg.Written(handle, from, n, uint64(imm))
@@ -69,6 +69,6 @@ func (p *Port) Flush() {
 	given := p.q.Slots() - p.q.Kept() - len(p.early)
 	if n := p.receives.n - given; n > 0 {
 		p.q.Trickle(n)
-		p.q.GiveSlots()
+		p.q.PostSlots()
 	}
 }

@@ -2,9 +2,12 @@ package direct
 
 import (
 	"bytes"
+	"fmt"
+	"math"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
@@ -18,7 +21,7 @@ func (p *Port) submit(r *ope.Request) {
 	}
 	var to *remote
 	if err == nil {
-		to, err = p.places.remote(r.Peer)
+		to, err = p.dir.remote(r.Peer)
 	}
 	if err != nil {
 		p.cfg.Reject(r, err)
@@ -61,7 +64,7 @@ func (p *Port) post(o *op, pke *device.Pke) {
 	pke.To(o.to.ah, o.to.addr.QPN(), o.to.addr.ConnID())
 	borrowed := o.req.Flags&ope.Borrowed != 0
 	o.state = posted
-	o.to.out++
+	o.to.inFlight++
 	if borrowed && !p.info.CopiesAtPost {
 		pke.Detach()
 	}
@@ -115,8 +118,8 @@ func (p *Port) onProblem(pke *device.Pke, s device.Status) {
 
 // finish ends an operation that the device is done with.
 func (p *Port) finish(o *op, err error) {
-	o.to.out--
-	p.places.drop(o.to)
+	o.to.inFlight--
+	p.dir.drop(o.to)
 	res := ope.Result{Err: err, Peer: o.req.Peer}
 	switch {
 	case err != nil:
@@ -129,4 +132,136 @@ func (p *Port) finish(o *op, err error) {
 		res.N = len(o.req.Buf)
 	}
 	p.end(o, &res)
+}
+
+// local is the buffer of an RDMA request, and its key where the device wants one. A buffer
+// in no region gets one of its own for the time of the request; no bytes lie in a region that
+// the port has for that.
+func (p *Port) local(o *op) (mem []byte, lkey uint32, err error) {
+	r := &o.req
+	if !p.info.LocalKeys {
+		return r.Buf, 0, nil
+	}
+	if len(r.Buf) == 0 {
+		return p.noBytes()
+	}
+	if x := p.cfg.Regions.Find(r.Buf); x != nil && (r.Kind == ope.KindWrite || writable(x)) && x.Use() {
+		o.used = x
+		return r.Buf, x.LKey(0), nil
+	}
+	access := device.LocalWrite
+	if r.Kind == ope.KindWrite {
+		access = 0
+	}
+	if o.own, err = p.register(func() (device.MR, error) { return p.cfg.Device.Register(r.Buf, access) }); err != nil {
+		return nil, 0, err
+	}
+	return r.Buf, o.own.LKey(), nil
+}
+
+func writable(x *mr.Region) bool { return x.Access()&(device.LocalWrite|device.RemoteWrite) != 0 }
+
+// noBytes is no bytes of registered memory.
+func (p *Port) noBytes() (mem []byte, lkey uint32, err error) {
+	if p.empty == nil {
+		if p.empty, err = p.register(func() (device.MR, error) { return p.cfg.Device.Alloc(1, device.LocalWrite) }); err != nil {
+			return nil, 0, err
+		}
+	}
+	return p.empty.Bytes()[:0], p.empty.LKey(), nil
+}
+
+func (p *Port) register(by func() (device.MR, error)) (m device.MR, err error) {
+	if err = device.Guard(func() (err error) { m, err = by(); return err }); err != nil {
+		return nil, fmt.Errorf("%w: register the buffer: %w", errno.ErrNoMR, err)
+	}
+	return m, nil
+}
+
+// unregister ends what register began; nil is nothing.
+func (p *Port) unregister(m device.MR) {
+	if m == nil {
+		return
+	}
+	if err := device.Guard(m.Close); err != nil {
+		p.cfg.Log.Warn("close the region of a request", "err", err)
+	}
+}
+
+// refuse says why there is no request of the device for a request of the application's;
+// nil: there is.
+func (p *Port) refuse(r *ope.Request) error {
+	switch r.Kind {
+	case ope.KindSend:
+		return p.refuseSend(r)
+	case ope.KindWrite, ope.KindRead:
+		return p.refuseRDMA(r)
+	case ope.KindRecv:
+		return refuseRecv(r)
+	case ope.KindAtomic:
+		return unsupported("atomics")
+	case ope.KindPeek, ope.KindClaim, ope.KindTake:
+		return unsupported("peek and claim")
+	default:
+		return errno.ErrInvalid
+	}
+}
+
+func unsupported(what string) error {
+	return fmt.Errorf("%w: an endpoint with Direct has no %s", errno.ErrNotSupported, what)
+}
+
+func (p *Port) refuseSend(r *ope.Request) error {
+	switch {
+	case r.Flags&ope.Fence != 0:
+		return unsupported("fences")
+	case r.Flags&ope.Tagged != 0:
+		return unsupported("tagged messages")
+	case r.Flags&ope.Deliver != 0:
+		return unsupported("completion level Delivered for messages")
+	case len(r.Buf) > p.info.MTU:
+		return fmt.Errorf("%w: %d bytes, and without the protocol a message is a packet of %d at most",
+			errno.ErrMsgSize, len(r.Buf), p.info.MTU)
+	default:
+		return refuseData(r)
+	}
+}
+
+func refuseRecv(r *ope.Request) error {
+	switch {
+	case r.Flags&ope.Tagged != 0:
+		return unsupported("tagged messages")
+	case r.Peer != uint64(match.AnySource):
+		return unsupported("receives from one peer")
+	default:
+		return nil
+	}
+}
+
+// refuseRDMA: what the other side refuses shows as a status.
+func (p *Port) refuseRDMA(r *ope.Request) error {
+	switch {
+	case r.Flags&ope.Fence != 0:
+		return unsupported("fences")
+	case r.Kind == ope.KindRead && !p.info.RDMARead:
+		return fmt.Errorf("%w: %s does not read peers' memory", errno.ErrNotSupported, p.info.Name)
+	case r.Kind == ope.KindWrite && !p.info.RDMAWrite:
+		return fmt.Errorf("%w: %s does not write peers' memory", errno.ErrNotSupported, p.info.Name)
+	case r.Key&mr.EmulatedOnly != 0:
+		return fmt.Errorf("%w: the peer's memory is none that devices reach", errno.ErrNotSupported)
+	case r.Kind == ope.KindRead && r.Key&mr.EmulatedRead != 0:
+		return fmt.Errorf("%w: the peer's memory is not to be read", errno.ErrAccess)
+	case len(r.Buf) > p.info.MaxRDMA:
+		return fmt.Errorf("%w: %d bytes, and %s moves %d in one request", errno.ErrMsgSize, len(r.Buf), p.info.Name, p.info.MaxRDMA)
+	default:
+		return refuseData(r)
+	}
+}
+
+// refuseData: the device carries 32 bits of data.
+func refuseData(r *ope.Request) error {
+	if r.Flags&ope.HasData != 0 && r.Data > math.MaxUint32 {
+		return unsupported("remote CQ data of more than 32 bits")
+	}
+	return nil
 }

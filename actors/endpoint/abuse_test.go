@@ -80,7 +80,7 @@ func abuse(t *testing.T, data []byte) {
 			Settings: settings.InForce{
 				WaitHandshake: k&6 == 0,
 				Settings: settings.Settings{
-					MaxStrangers: 3, SendQueue: 4 + k%8, RecvQueue: 64, MaxMedium: 1000, Credits: 1 + k%3, RecvWindow: 4,
+					MaxUnlistedPeers: 3, SendQueue: 4 + k%8, RecvQueue: 64, MaxMedium: 1000, Credits: 1 + k%3, RecvWindow: 4,
 					PeerTimeout: 3 * time.Second, PeerMemory: 40000, TotalMemory: 60000,
 				},
 			},
@@ -109,7 +109,7 @@ func abuse(t *testing.T, data []byte) {
 	require.Empty(t, rig.Ends())
 	require.Empty(t, rig.QP.Faults)
 	require.Zero(t, rig.Shard.Stats().Failures, "panics")
-	require.Zero(t, rig.EP.Memory().Held, "memory for what nobody asked for")
+	require.Zero(t, rig.EP.Memory().Charged, "memory for what nobody asked for")
 }
 
 // settle lets everything under way succeed, and checks that nothing was lost.
@@ -119,7 +119,7 @@ func (a *abuser) settle(t *testing.T) {
 	a.rig.Advance(3 * time.Second) // back-off ends
 	free, depth := a.rig.EP.Room()
 	require.Equal(t, depth, free, "packet entries")
-	if a.rig.EP.Memory().Held < 30000 { // not throttled
+	if a.rig.EP.Memory().Charged < 30000 { // not throttled
 		a.rig.Advance(5 * time.Millisecond)
 		a.rig.EP.GiveBackSlots()
 		require.Equal(t, a.rig.QP.RecvSlots(), a.rig.QP.Posted(), "receive slots")

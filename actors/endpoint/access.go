@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -39,14 +41,14 @@ var errDevice = errors.New("refused by the device: key, range or right")
 func (a *access) onRequest(pkt *peer.Packet) {
 	switch t := pkt.Type; {
 	case t == wire.TypePeerError:
-		abortReceive(a.env, a.pools, pkt)
+		a.abortReceive(pkt)
 	case t == wire.TypeCTS:
 		a.over(pkt, pkt.RecvID)
 	case t == wire.TypeREADRSP:
 		a.over(pkt, pkt.SendID)
 	case a.closing.state != open || pkt.Link.Err != nil:
 		pkt.Free()
-	case a.forbidden(pkt):
+	case a.forbids(pkt):
 		pkt.Free()
 	case t.IsRTW():
 		a.onWrite(pkt)
@@ -61,12 +63,35 @@ func (a *access) onRequest(pkt *peer.Packet) {
 	}
 }
 
-// over tells a peer that an operation has ended which it knows by an id of its own.
-func (a *access) over(pkt *peer.Packet, id uint32) {
-	if !a.pools.SendError(pkt.Link, wire.RefOpe, id, uint32(errno.ProvPeerAborted)) {
-		a.env.Counters.BadID++
+// Refusals are the accesses that peers may not make through an endpoint, whatever the rights
+// of the memory that they name.
+type Refusals uint8
+
+// The accesses.
+const (
+	RefuseReads Refusals = 1 << iota
+	RefuseWrites
+	RefuseAtomics
+)
+
+// forbids reports whether a request is one that the endpoint refuses, and refuses it. One that
+// names no memory and has no data does nothing.
+func (a *access) forbids(pkt *peer.Packet) bool {
+	if a.refuse == 0 || pkt.Ext.NRMA == 0 && !pkt.HasData {
+		return false
 	}
-	pkt.Free()
+	kind := RefuseAtomics
+	switch {
+	case pkt.Type.IsRTR():
+		kind = RefuseReads
+	case pkt.Type.IsRTW():
+		kind = RefuseWrites
+	}
+	if a.refuse&kind == 0 {
+		return false
+	}
+	a.deny(pkt, fmt.Errorf("%w: the endpoint is no target of it", mr.ErrRight), errno.ProvRMAAddr)
+	return true
 }
 
 // onWrite begins an emulated write: the rxe takes its data.
@@ -98,6 +123,138 @@ func (a *access) resolve(pkt *peer.Packet, want mr.Access) ([]ope.Target, bool) 
 	}
 	return a.targets[:x.NRMA], true
 }
+
+// onAtomic carries out an atomic on each piece of memory that it names, and answers. It is
+// called in the order of the messages.
+func (a *access) onAtomic(pkt *peer.Packet) {
+	x, form := pkt.Ext, atomics.FormOf(pkt.Type)
+	to, ok := a.resolve(pkt, atomicNeeds(form, x.Op))
+	if !ok {
+		return
+	}
+	ran := false // else there was no place for the answer
+	run := func(result []byte) error {
+		ran = true
+		return apply(pkt, form, to, result)
+	}
+	var err error
+	switch {
+	case !atomics.Valid(x.Op, x.Datatype, form):
+		err = fmt.Errorf("%w: %s on %s", errno.ErrNotSupported, x.Op, x.Datatype)
+	case form != atomics.Write:
+		if pkt.Length > uint64(a.env.MTU-wire.ATOMRSPLen) {
+			err = errno.ErrMsgSize
+			break
+		}
+		err = a.pools.RespondAtomic(pkt, int(pkt.Length), run)
+	default:
+		span := a.followAtomic(pkt)
+		if err = run(nil); err == nil && pkt.Type.IsDC() {
+			a.env.Trail.Put(span, trail.Answer, uint8(wire.TypeReceipt), 0, 0)
+			a.pools.SendReceipt(pkt.Link, pkt.SendID)
+		}
+		a.env.Trail.Outcome(span, trail.End, pkt.Length, err)
+	}
+	if err != nil {
+		a.deny(pkt, err, errno.ProvInvalidDatatype)
+		return
+	}
+	if ran {
+		a.reportAtomic(pkt, form, to)
+	}
+}
+
+// atomicNeeds gives the rights that an atomic needs: to change memory, and to learn what is
+// in it.
+func atomicNeeds(form atomics.Form, op wire.AtomicOp) mr.Access {
+	switch {
+	case form == atomics.Write:
+		return device.RemoteWrite
+	case op == wire.OpRead:
+		return device.RemoteRead
+	default:
+		return device.RemoteRead | device.RemoteWrite
+	}
+}
+
+// followAtomic begins the records of a peer's atomic that fetches nothing, and returns
+// their span.
+func (a *access) followAtomic(pkt *peer.Packet) uint64 {
+	proto := ope.WriteAtomic
+	if pkt.Type.IsDC() {
+		proto = ope.DCWriteAtomic
+	}
+	a.pools.Mix.Served[proto]++
+	l := a.env.Trail
+	if l == nil {
+		return 0
+	}
+	span := l.Next()
+	l.Put(span, trail.Begin, uint8(trail.TargetAtomic), pkt.Length, 0)
+	l.Put(span, trail.With, 0, pkt.Link.Span, 0)
+	l.Put(span, trail.Chosen, uint8(proto), trail.Connids(pkt.Link.QKey, a.env.Addr.ConnID()), pkt.MsgID)
+	return span
+}
+
+// apply carries out an atomic on memory, piece by piece. A fetch that only reads may come
+// without an operand.
+func apply(pkt *peer.Packet, form atomics.Form, to []ope.Target, result []byte) error {
+	x, operand := pkt.Ext, pkt.Payload
+	var compare []byte
+	if form == atomics.Compare {
+		half := len(operand) / 2
+		operand, compare = operand[:half], operand[half:]
+	}
+	for _, t := range to {
+		n := len(t.Mem)
+		cut := func(b []byte) []byte { return b[:min(n, len(b))] }
+		if !t.Region.Use() {
+			return mr.ErrKey
+		}
+		err := atomics.Apply(x.Op, x.Datatype, form, t.Mem, cut(operand), cut(compare), cut(result))
+		t.Region.Done()
+		if err != nil {
+			return err
+		}
+		operand, compare, result = operand[len(cut(operand)):], compare[len(cut(compare)):], result[len(cut(result)):]
+	}
+	return nil
+}
+
+// over tells a peer that an operation has ended which it knows by an id of its own.
+func (a *access) over(pkt *peer.Packet, id uint32) {
+	if !a.pools.SendError(pkt.Link, wire.RefOpe, id, uint32(errno.ProvPeerAborted)) {
+		a.env.Counters.BadID++
+	}
+	pkt.Free()
+}
+
+// abortReceive takes a PEER_ERROR by which a peer takes a message back of which the first
+// packet was received. It looks for the message among the operations in progress, which is
+// slow, but rare.
+func (a *access) abortReceive(pkt *peer.Packet) {
+	l := pkt.Link
+	if l.UnknownAborts > maxUnknownAborts {
+		pkt.Free()
+		return
+	}
+	var found *ope.Rxe
+	a.pools.EachRx(func(r *ope.Rxe) {
+		if r.Link() == l && r.MsgID() == pkt.MsgID && r.IsMessage() {
+			found = r
+		}
+	})
+	if found == nil { // it was complete
+		l.UnknownAborts++
+		pkt.Free()
+		return
+	}
+	a.env.Sh.Tell(found.Ref(), pkt.Deliver())
+}
+
+// maxUnknownAborts is the number of a peer's PEER_ERRORs for messages that are not in progress,
+// from which on those that name a msg_id are ignored: each costs a search.
+const maxUnknownAborts = 1000
 
 // deny refuses a request: it counts it, reports it as an event, and tells a requester
 // that waits and knows PEER_ERROR. A peer that tries too many wrong keys is failed.
@@ -138,9 +295,9 @@ func (a *access) onIntruded(m *peer.Intruded) {
 	a.report(m.Link, errDevice)
 }
 
-// onStrangersRefusal takes the device's report that it refused an access by a queue pair
+// onUnlistedRefused takes the device's report that it refused an access by a queue pair
 // for which it has no address handle.
-func (a *access) onStrangersRefusal(m *device.Refused) {
+func (a *access) onUnlistedRefused(m *device.Refused) {
 	if l := a.peers.at(m.GID, m.QPN); l != nil {
 		a.env.Sh.Tell(l.Peer, m)
 		return

@@ -20,16 +20,16 @@ import (
 // operations, the queue pair, late requests, the actor. The other parts read its state and
 // call err. Fields are the shard's unless they say otherwise.
 type closing struct {
-	e     *Endpoint
-	state state
-	cause error // why the endpoint ended, if not by Close
-	shut  error // of closing the queue pair; any goroutine once closed is set
+	e        *Endpoint
+	state    state
+	cause    error // why the endpoint ended, if not by Close
+	closeErr error // of closing the queue pair; any goroutine once closed is set
 
-	ended  atomic.Bool  // no more requests are taken; any goroutine
-	closed shard.Signal // all has ended; any goroutine
-	late   sync.Mutex   // held by the goroutine that refuses requests once closed is set
+	ended    atomic.Bool  // no more requests are taken; any goroutine
+	closed   shard.Signal // all has ended; any goroutine
+	refusing sync.Mutex   // held by the goroutine that refuses requests once closed is set
 
-	next *Endpoint // has the ring of requests now, nil: nobody; under late
+	successor *Endpoint // has the ring of requests now, nil: none; under refusing
 
 	linger     shard.Timer // of a Close that waits until peers got their last packets
 	lingerM    closeStep
@@ -41,10 +41,14 @@ type state uint8
 
 const (
 	open     state = iota
-	failing        // operations were told to fail; peers get their last packets
+	failing        // operations are failing; peers get their last packets
 	flushing       // the queue pair is closed; operations end
 	stopped
 )
+
+func (s state) String() string { return stateNames[s] }
+
+var stateNames = [...]string{open: "open", failing: "closing", flushing: "closing", stopped: "closed"}
 
 type closeStep struct{ shard.Message }
 
@@ -66,8 +70,8 @@ func (c *closing) wait(ctx context.Context) error {
 		return err
 	}
 	c.refuse()
-	if c.shut != nil {
-		return fmt.Errorf("close the queue pair: %w", c.shut)
+	if c.closeErr != nil {
+		return fmt.Errorf("close the queue pair: %w", c.closeErr)
 	}
 	return nil
 }
@@ -90,7 +94,7 @@ func (c *closing) step() {
 		c.failAll()
 		c.lingerEnd, c.lingerStep = sh.TurnTime().Add(lingerMost), lingerFirst
 	case failing:
-		if c.cause == nil && c.e.pools.Owes() && sh.TurnTime() < c.lingerEnd {
+		if c.cause == nil && c.e.pools.HasPending() && sh.TurnTime() < c.lingerEnd {
 			sh.StartTimer(&c.linger, c.lingerStep, c.e.ref, &c.lingerM)
 			c.lingerStep = min(2*c.lingerStep, lingerLast)
 			return
@@ -112,14 +116,13 @@ func (c *closing) failAll() {
 	e, err := c.e, c.err()
 	e.pools.Closing = true
 	if e.port != nil {
-		e.watches.fail(func(*ope.Order) bool { return false }, err)
+		e.watches.fail(func(*ope.Entry) bool { return false }, err)
 		e.port.Fail(err)
 		return
 	}
-	e.many.drop()
-	e.failReceives(func(*ope.Order) bool { return false }, err)
-	e.leave()
-	e.user.stop(err)
+	e.multi.drop()
+	e.failReceives(func(*ope.Entry) bool { return false }, err)
+	e.srx.leave()
 	e.pools.EachTx(func(t *ope.Txe) { e.cfg.Shard.Tell(t.Ref(), &peer.Fail{Err: err}) })
 	e.pools.EachRx(func(r *ope.Rxe) { e.cfg.Shard.Tell(r.Ref(), &peer.Fail{Err: err}) })
 }
@@ -131,8 +134,8 @@ func (c *closing) closeQueue() {
 	c.drain()
 	sh.RemovePoller(e.queue)
 	e.pressure.stop()
-	sh.StopTimer(&e.peers.crowd.timer)
-	c.shut = e.queue.Close()
+	sh.StopTimer(&e.peers.overflow.timer)
+	c.closeErr = e.queue.Close()
 	e.pools.CloseMemory()
 	err := c.err()
 	if e.port != nil {
@@ -148,14 +151,14 @@ func (c *closing) finish() {
 	c.drain()
 	c.atEnd()
 	e.Flush(sh)
-	sh.RemovePoller(e.pollerOf())
+	sh.RemovePoller(e.poller())
 	sh.Stop(e.ref)
 	c.closed.Set()
 	c.refuse()
 }
 
 // refuse ends what was submitted after the endpoint took its last request. Submit reads
-// closed after it has claimed a place, and the goroutine that closes reads the ring after it set
+// closed after it has claimed an entry, and the goroutine that closes reads the ring after it set
 // closed and waits for what was claimed, so one of them finds the request. If the ring is a successor's by now, so is that.
 func (c *closing) refuse() {
 	if next := c.refuseOwn(); next != nil {
@@ -165,13 +168,13 @@ func (c *closing) refuse() {
 
 // refuseOwn returns the successor if there is one.
 func (c *closing) refuseOwn() *Endpoint {
-	c.late.Lock()
-	defer c.late.Unlock()
-	if c.next == nil {
+	c.refusing.Lock()
+	defer c.refusing.Unlock()
+	if c.successor == nil {
 		c.drain()
 		c.e.Flush(c.e.cfg.Shard)
 	}
-	return c.next
+	return c.successor
 }
 
 // drain ends what was submitted too late.
@@ -218,4 +221,80 @@ func (c *closing) onDeviceDown(err error) {
 	c.cause = fmt.Errorf("%w: %w", errno.ErrIO, err)
 	c.e.cfg.OnEvent(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: c.cause})
 	c.step()
+}
+
+type deviceDown struct {
+	shard.Message
+	err error
+}
+
+// crashed ends the endpoint after a panic in itself: protoactor is about to stop its
+// children, so nothing else would ever end what is in progress. Every operation has its
+// outcome before crashed returns.
+func (c *closing) crashed() {
+	if c.state == stopped {
+		return
+	}
+	e, sh := c.e, c.e.cfg.Shard
+	c.ended.Store(true)
+	c.cause = fmt.Errorf("%w: panic in the endpoint", errno.ErrIO)
+	c.state = stopped
+	sh.RemovePoller(e.queue)
+	sh.RemovePoller(e.poller())
+	e.pressure.stop()
+	sh.StopTimer(&c.linger)
+	_ = e.queue.Close() // nothing can be done about an error
+	e.pools.CloseMemory()
+	switch {
+	case e.unqueued.Kind != 0:
+		c.giveUp(&e.unqueued)
+		e.unqueued.Forget()
+	case e.handling:
+		c.giveUp(e.reqs.Peek())
+		e.drop(e.reqs.Peek())
+	}
+	if e.port != nil {
+		e.port.Abandon(c.cause)
+	}
+	e.multi.drop()
+	e.failReceives(func(*ope.Entry) bool { return false }, c.cause)
+	e.srx.leave()
+	e.pools.EachTx(func(t *ope.Txe) { t.Abort(c.cause) })
+	e.pools.EachRx(func(r *ope.Rxe) { r.Abort(c.cause) })
+	e.cfg.OnEvent(Event{Kind: DeviceFailed, Handle: peer.Unlisted, Err: c.cause})
+	e.env.Trail.Put(e.span, trail.Restarted, 0, 0, 0)
+	c.atEnd()
+	c.closed.Set()
+	c.refuse()
+	sh.Stop(e.ref)
+}
+
+// giveUp ends the request that was being handled when the endpoint crashed, unless it had
+// become an operation. The request may have caused the panic, so it is only rejected.
+func (c *closing) giveUp(r *ope.Request) {
+	defer func() { _ = recover() }() // its sink may have caused the panic
+	if r.Kind == ope.KindNone || r.Kind == ope.KindControl || r.Kind == ope.KindCancel || c.e.port != nil && c.e.port.Has(r.ID) {
+		return
+	}
+	c.e.reject(r, c.cause)
+}
+
+// An endpoint that its device has ended can be followed by another one, see Config.After.
+// It has another connid, since it begins to count messages anew: its peers must not take its
+// messages for ones that they have had.
+
+// Await waits until e, which has [Endpoint.Ended], has given every operation its outcome.
+// Any goroutine.
+func Await(ctx context.Context, e *Endpoint) error {
+	return e.cfg.Shard.Wait(ctx, &e.closing.closed)
+}
+
+// handOver makes the ring of requests the new endpoint's, which has handled nothing yet. Its ids
+// go on where those of the former one ended: a Cancel that comes late is of none of its requests.
+func (c *closing) handOver(to *Endpoint) {
+	c.refusing.Lock()
+	defer c.refusing.Unlock()
+	c.successor = to
+	to.reqs, to.lastUnqueued = c.e.reqs, c.e.lastUnqueued
+	to.cfg.After = nil
 }

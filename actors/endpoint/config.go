@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/efactor/efactor/actors/device"
@@ -25,13 +26,9 @@ type Config struct {
 	Refuse Refusals
 
 	// Pool has receives for messages that none of the endpoint's own takes; nil: there is none.
-	// It lives on the same shard. PoolSink takes their outcomes.
-	Pool     *Pool
-	PoolSink PoolSink
-
-	// UserRecv: receives go to a queue pair of their own, at which peers that know of it send
-	// messages without headers (user_recv_qp).
-	UserRecv bool
+	// It lives on the same shard. SRXSink takes their outcomes.
+	SRX     *SRX
+	SRXSink SRXSink
 
 	// Direct: the endpoint speaks no protocol, see package direct.
 	Direct bool
@@ -47,9 +44,8 @@ type Config struct {
 	// Settings need not have their defaults: the endpoint fills them in.
 	Settings settings.InForce
 
-	// News calls Insert for what was inserted into the address vector and the endpoint has not
-	// been told of: before the endpoint says that something came from nobody in the vector. May
-	// be nil.
+	// News calls Insert for addresses that were inserted into the vector and that the endpoint has not
+	// handled yet, before the endpoint treats a sender as unlisted. May be nil.
 	News func()
 	// OnOpen is called before the endpoint handles its first request; may be nil.
 	OnOpen  func(*Endpoint)
@@ -70,6 +66,24 @@ type Config struct {
 	Log         *slog.Logger
 	// Trail takes records of what happens to each operation; may be nil.
 	Trail *trail.Log
+}
+
+func (c *Config) setDefaults() {
+	if c.Regions == nil {
+		c.Regions = new(mr.Table)
+	}
+	if c.News == nil {
+		c.News = func() {}
+	}
+	if c.OnEvent == nil {
+		c.OnEvent = func(Event) {}
+	}
+	if c.OnFlush == nil {
+		c.OnFlush = func() {}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
 }
 
 // AddressBook is the address vector as an endpoint sees it. Any goroutine may call it.
@@ -119,17 +133,44 @@ const (
 	// EnabledAgain: what the caller reports after Open with After; Addr is the new address.
 	EnabledAgain
 	// BadPacket: a packet was dropped that its sender takes for arrived: it cannot be read, or
-	// may not be taken. Err says why. Of many at a time only some are told.
+	// may not be taken. Err says why. Of many at a time only some are reported.
 	BadPacket
-	// StrangersCrowded: there are more peers in no address vector than MaxStrangers that
-	// cannot be let go. Further ones are held back.
+	// StrangersCrowded: there are more peers in no address vector than MaxUnlistedPeers that
+	// cannot be evicted. Further ones are held back.
 	StrangersCrowded
 	// StrangersRelieved: StrangersCrowded has ended.
 	StrangersRelieved
 	// PeerClosed: a peer has closed its endpoint; what was in progress with it has failed.
-	// It is not told by all devices, and may follow PeerFailed.
+	// Not all devices report it, and it may follow PeerFailed.
 	PeerClosed
 )
+
+// String gives the name in small letters, "none" of 0.
+func (k EventKind) String() string {
+	if int(k) < len(eventNames) {
+		return eventNames[k]
+	}
+	return fmt.Sprintf("EventKind(%d)", uint8(k))
+}
+
+var eventNames = [...]string{
+	0:                 "none",
+	PeerFailed:        "peer failed",
+	MemoryPressure:    "memory pressure",
+	MemoryRelieved:    "memory relieved",
+	DeviceFailed:      "device failed",
+	NewPeer:           "new peer",
+	AccessRefused:     "access refused",
+	PeerPressure:      "peer pressure",
+	PeerRelieved:      "peer relieved",
+	RemoteWritten:     "remote written",
+	RemoteServed:      "remote served",
+	EnabledAgain:      "enabled again",
+	BadPacket:         "bad packet",
+	StrangersCrowded:  "strangers crowded",
+	StrangersRelieved: "strangers relieved",
+	PeerClosed:        "peer closed",
+}
 
 // Written is a peer's write with remote CQ data that has ended.
 type Written struct {
@@ -146,26 +187,4 @@ type Event struct {
 	Addr   wire.RawAddr
 	Path   uint8 // that Addr is on
 	Err    error
-}
-
-// Settings returns the settings in force. Where the device is several they are those for
-// all of it.
-func (e *Endpoint) Settings() *settings.InForce { return &e.env.Config }
-
-func (c *Config) setDefaults() {
-	if c.Regions == nil {
-		c.Regions = new(mr.Table)
-	}
-	if c.News == nil {
-		c.News = func() {}
-	}
-	if c.OnEvent == nil {
-		c.OnEvent = func(Event) {}
-	}
-	if c.OnFlush == nil {
-		c.OnFlush = func() {}
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/ring"
 	"github.com/efactor/efactor/runtime/shard"
@@ -39,24 +40,23 @@ type Endpoint struct {
 	pools *ope.Pools
 	reqs  *ring.MPSC[ope.Request]
 
-	table *match.Table  // nil without the protocol
-	seat  *seat         // nil without a pool
-	user  *userRecv     // nil: all receives wait in the table
-	port  *direct.Port  // nil with it
-	span  uint64        // in the trail
-	ways  []device.Path // of several devices; what each has carried changes
-	polls *shard.Polled // nil before it has begun
+	table       *match.Table  // nil without the protocol
+	srx         *srxMember    // nil without an SRX
+	port        *direct.Port  // nil with it
+	span        uint64        // in the trail
+	devicePaths []device.Path // of several devices; what each has carried changes
+	polls       *shard.Polled // nil before it has begun
 
-	handling bool        // direct, or else the request at the head of the ring
-	direct   ope.Request // came without the ring; its Kind is 0 if there is none
+	handling bool        // unqueued, or else the request at the head of the ring
+	unqueued ope.Request // the request that came without the ring; its Kind is 0 if there is none
 
-	lastDirect uint64 // how many came so and got their id here
+	lastUnqueued uint64 // how many came so and got their id here
 
 	peers    peers
 	access   access
 	claims   claims
-	many     many
-	writes   writes
+	multi    multiRecvs
+	writes   writeEvents
 	watches  watches
 	pressure pressure
 	closing  closing
@@ -77,9 +77,9 @@ func Open(cfg Config) (*Endpoint, error) {
 		return nil, fmt.Errorf("open queue pair on %s: %w", info.Name, err)
 	}
 	e := &Endpoint{
-		cfg:  cfg,
-		reqs: ring.NewMPSC[ope.Request](set.Requests),
-		ways: qp.Paths(),
+		cfg:         cfg,
+		reqs:        ring.NewMPSC[ope.Request](set.Requests),
+		devicePaths: qp.Paths(),
 	}
 	paths := pathsOf(qp, &info)
 	on := settingsOn(&cfg.Settings, paths)
@@ -93,7 +93,7 @@ func Open(cfg Config) (*Endpoint, error) {
 		Shard: cfg.Shard, QP: qp, SQ: set.SendQueue, RQ: set.RecvQueue, Router: e, Refill: set.Refill,
 	}
 	if cfg.Direct {
-		e.port = newPort(e)
+		e.port = newDirectPort(e)
 		queue.Router, queue.Kept = e.port, true
 	}
 	e.queue = device.NewQueue(queue)
@@ -101,31 +101,22 @@ func Open(cfg Config) (*Endpoint, error) {
 	if set.Steps != nil {
 		set.Steps(&e.pools.Steps)
 	}
-	if cfg.Pool != nil {
-		e.pools.Orders = cfg.Pool.orders
+	if cfg.SRX != nil {
+		e.pools.Entries = cfg.SRX.orders
 	}
 	e.pools.OnPaths(on)
 	e.pools.Unlist = e.unlist
 	e.pools.Info, e.pools.Infos, e.pools.Device = info, infosOf(paths), cfg.Device
 	e.pools.Regions, e.pools.Plain = cfg.Regions, cfg.Plain
 	e.pools.OnWritten = e.writes.add
-	e.pools.OnServed = e.access.reports(cfg.OnServed)
+	e.pools.OnServed = e.access.servedReporter(cfg.OnServed)
 	if !cfg.Direct {
-		e.reserve(paths)
-	}
-	if cfg.UserRecv {
-		if err := openUser(e, &info, set.RecvQueue); err != nil {
-			_ = device.Guard(qp.Close) // the first error says what is wrong
-			e.pools.CloseMemory()
-			return nil, err
-		}
-		e.env.Config.WaitHandshake = true // a libfabric that does the same takes nothing before
+		e.reserveBounce(paths)
 	}
 	e.env.Ops = e.pools
 	e.assemble()
 	if e.ref, err = cfg.Shard.Spawn("", func() actor.Actor { return e }); err != nil {
 		_ = qp.Close() // the shard's error says more
-		e.user.stop(err)
 		e.pools.CloseMemory()
 		return nil, err
 	}
@@ -139,13 +130,162 @@ func Open(cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// Ended reports whether the endpoint takes no more requests. Any goroutine.
-func (e *Endpoint) Ended() bool { return e.closing.ended.Load() }
+// openQP makes the queue pair.
+func (c *Config) openQP() (qp device.QP, err error) {
+	info := c.Device.Info()
+	set := c.Settings.On(&info)
+	qpn, qpns := c.numbers()
+	var transport device.QPType
+	if c.Datagram {
+		transport = device.UD
+	}
+	open := func() (err error) {
+		qp, err = c.Device.OpenQP(device.QPConfig{
+			SQDepth: set.SendQueue, RQDepth: set.RecvQueue, QPN: qpn, QPNs: qpns, QKey: c.ConnID,
+			RNRRetry: set.Retries(), Notify: c.Shard.Wake, Type: transport,
+			ReadsPlain: !c.Direct && !set.NoRDMARead && set.Features.Has(wire.FeatureReadNACK),
+		})
+		return err
+	}
+	err = device.Guard(open)
+	if errors.Is(err, device.ErrNoMemory) && c.Plain != nil && c.Plain.Drop() {
+		err = device.Guard(open)
+	}
+	return qp, err
+}
 
-// Close ends every operation with ErrClosed and stops the endpoint, after peers were sent
-// what they still need to complete messages that arrived, see [ope.Pools.Owes]. After it
-// has returned nothing touches the application's buffers. Any goroutine.
-func (e *Endpoint) Close(ctx context.Context) error { return e.closing.wait(ctx) }
+// numbers are the queue pair's numbers to ask for: of one device, or by device.
+func (c *Config) numbers() (qpn uint16, qpns []uint16) {
+	if c.After == nil {
+		return c.QPN, nil
+	}
+	was := c.After
+	for i := range was.env.Paths {
+		n := was.env.Paths[i].Addr.QPN()
+		if was.pools.Infos[i].OwnQPN {
+			n = 0
+		}
+		qpns = append(qpns, n)
+	}
+	if len(qpns) == 1 {
+		return qpns[0], nil
+	}
+	return 0, qpns
+}
+
+// pathsOf lists the paths of a queue pair: one, unless it is over several devices.
+func pathsOf(qp device.QP, info *device.Info) []device.Path {
+	if ps := qp.Paths(); ps != nil {
+		return ps
+	}
+	return []device.Path{{Info: *info, QPN: qp.QPN()}}
+}
+
+// infosOf are the devices' own abilities, by path.
+func infosOf(paths []device.Path) []device.Info {
+	infos := make([]device.Info, len(paths))
+	for i := range paths {
+		infos[i] = paths[i].Info
+	}
+	return infos
+}
+
+// peerPaths are the paths as peers know them.
+func peerPaths(paths []device.Path, on []settings.InForce, connid uint32) []peer.Path {
+	ps := make([]peer.Path, len(paths))
+	for i := range paths {
+		p := &paths[i]
+		ps[i] = peer.Path{
+			Addr: wire.MakeRawAddr(p.Info.GID, p.QPN, connid), Device: p.Info.Name, Kind: p.Info.Kind(), Pulse: p.Info.Pulse,
+			Features: on[i].Features, DeviceID: on[i].DeviceID, HoldsBack: p.Info.HoldsBack,
+		}
+	}
+	return ps
+}
+
+// settingsOn returns the settings in force on each path. Of several devices each tells its
+// own peers what RDMA it has.
+func settingsOn(s *settings.InForce, paths []device.Path) []settings.InForce {
+	on := make([]settings.InForce, len(paths))
+	for i := range paths {
+		on[i] = s.On(&paths[i].Info)
+		if len(paths) > 1 {
+			on[i].Features = on[i].Era.Knows(on[i].Settings.Features(&paths[i].Info))
+		}
+	}
+	return on
+}
+
+// reserveBounce takes the memory that reads into plain memory go by way of, where a path's device
+// wants registered memory. Without it no such path can say that it reads.
+func (e *Endpoint) reserveBounce(paths []device.Path) {
+	var err error
+	for i := range paths {
+		f := &e.env.Paths[i].Features
+		if !paths[i].Info.LocalKeys || !f.Has(wire.FeatureRDMARead) {
+			continue
+		}
+		if err = e.pools.Reserve(); err != nil {
+			f.Clear(wire.FeatureRDMARead)
+		}
+	}
+	if err != nil {
+		e.cfg.Log.Warn("no RDMA read: its memory was refused", "err", err)
+	}
+}
+
+// assemble gives the endpoint's parts what they use of it and of each other. The matcher and
+// the span are made on the shard: start passes them on.
+func (e *Endpoint) assemble() {
+	e.closing.e = e
+	e.peers = peers{
+		env: e.env, pools: e.pools, closing: &e.closing, book: e.cfg.Book,
+		spawn: e.spawn, event: e.cfg.OnEvent, multi: &e.multi, most: e.env.Config.MaxUnlistedPeers,
+	}
+	e.peers.overflow.env, e.peers.overflow.peers = e.env, &e.peers
+	e.peers.checks.peers = &e.peers
+	e.peers.evicted.most = evictedPerPeer * e.peers.most
+	e.access = access{
+		refuse: e.cfg.Refuse,
+		env:    e.env, pools: e.pools, regions: e.cfg.Regions, peers: &e.peers, closing: &e.closing, event: e.cfg.OnEvent,
+	}
+	e.claims = claims{env: e.env, pools: e.pools, closing: &e.closing, reject: e.reject, waits: peekWaits{peers: &e.peers}}
+	e.multi = multiRecvs{pools: e.pools, claims: &e.claims, end: e.end}
+	e.writes = writeEvents{
+		env: e.env, peers: &e.peers, closing: &e.closing, deliver: e.cfg.OnWritten, room: e.cfg.WrittenRoom,
+		counted: e.cfg.OnCounted,
+	}
+	e.pressure = pressure{env: e.env, peers: &e.peers, event: e.cfg.OnEvent}
+}
+
+// begin makes the actor spawn its children and start to poll.
+type begin struct{ shard.Message }
+
+// start spawns the device queue and begins to poll.
+func (e *Endpoint) start() {
+	e.span = e.env.Trail.Next()
+	e.env.Trail.Put(e.span, trail.EndpointBegin, 0, 0, 0)
+	e.env.Trail.Locate(e.span, 0, &e.env.Addr)
+	e.env.Endpoint, e.env.Acceptor = e.ref, e
+	if e.port != nil {
+		e.startDirect()
+		return
+	}
+	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
+	e.peers.table, e.claims.table, e.multi.table = e.table, e.table, e.table
+	if e.cfg.SRX != nil {
+		e.srx = e.cfg.SRX.join(e, e.cfg.SRXSink)
+	}
+	e.pressure.span = e.span
+	e.pressure.begin()
+	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
+	// Requests come first: a packet that a receive waits for by then is received at once.
+	e.polls = e.cfg.Shard.AddPoller(e.ref, e.poller())
+	e.cfg.Shard.AddPoller(e.qref, e.queue)
+}
+
+// spawn makes a child of the endpoint: a peer or a slab's operation.
+func (e *Endpoint) spawn(p actor.Producer) shard.Ref { return e.cfg.Shard.SpawnChild(e.ctx, "", p) }
 
 // Receive is the endpoint's message switch.
 func (e *Endpoint) Receive(ctx actor.Context) {
@@ -154,43 +294,43 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	case *peer.Arrive:
 		e.Accept(m.Pkt)
 	case *device.Arrived:
-		e.peers.onStranger(m.Pkt)
+		e.peers.onUnlisted(m.Pkt)
 	case *peer.Stranger:
 		e.peers.onOtherConnID(m)
 	case *peer.Wrote:
-		e.hearOf(m.Link)
+		e.learnHandle(m.Link)
 		e.writes.add(m.Link, m.Len, uint64(m.Data))
 		m.Free()
 	case *device.Written:
-		e.writes.onStranger(m)
+		e.writes.onUnlisted(m)
 	case *device.Refused:
-		e.access.onStrangersRefusal(m)
+		e.access.onUnlistedRefused(m)
 	case *peer.Intruded:
 		e.access.onIntruded(m)
 	case *peer.Down:
 		e.onDown(m)
 	case *peer.Up:
-		e.peers.returned(m.Link)
+		e.peers.onReturn(m.Link)
 		e.unpark(m.Link)
 	case *peer.Buried:
 		e.unpark(m.Link)
 		e.peers.forget(m.Link)
 	case *device.Gone:
 		e.peers.onGone(m)
-	case *peer.Crowded:
+	case *peer.OverLimit:
 		e.cfg.OnEvent(Event{Kind: PeerPressure, Handle: m.Link.Handle, Addr: m.Link.Addr, Path: m.Link.Path})
-	case *peer.Relieved:
+	case *peer.WithinLimit:
 		e.cfg.OnEvent(Event{Kind: PeerRelieved, Handle: m.Link.Handle, Addr: m.Link.Addr, Path: m.Link.Path})
 	case *peer.BadPacket:
 		e.onBadPacket(m)
 	case *trickleMsg:
 		e.pressure.onTick()
-	case *peer.Tried:
-		e.peers.trials.onTried(m)
-	case *crowdTick:
-		e.peers.crowd.onTick()
-	case *careMsg:
-		e.pressure.onCare()
+	case *peer.ConnIDChecked:
+		e.peers.checks.onResult(m)
+	case *overflowTick:
+		e.peers.overflow.onTick()
+	case *keepaliveMsg:
+		e.pressure.onKeepalive()
 	case *closeStep:
 		e.closing.step()
 	case *device.Fatal:
@@ -204,41 +344,9 @@ func (e *Endpoint) Receive(ctx actor.Context) {
 	}
 }
 
-// begin makes the actor spawn its children and start to poll.
-type begin struct{ shard.Message }
-
-// start spawns the device queue and begins to poll.
-func (e *Endpoint) start() {
-	e.span = e.env.Trail.Next()
-	e.env.Trail.Put(e.span, trail.EndpointBegin, 0, 0, 0)
-	e.env.Trail.Locate(e.span, 0, &e.env.Addr)
-	e.env.Endpoint, e.env.Acceptor = e.ref, e
-	if e.port != nil {
-		e.startPort()
-		return
-	}
-	e.table = match.NewSeeded(e.cfg.Shard.Rand().Uint64())
-	e.peers.table, e.claims.table, e.many.table = e.table, e.table, e.table
-	if e.cfg.Pool != nil {
-		e.seat = e.join()
-	}
-	e.pressure.span = e.span
-	e.pressure.begin()
-	e.qref = e.cfg.Shard.SpawnChild(e.ctx, "queue", func() actor.Actor { return e.queue })
-	// Requests come first: a packet that a receive waits for by then is received at once.
-	e.polls = e.cfg.Shard.AddPoller(e.ref, e.pollerOf())
-	e.cfg.Shard.AddPoller(e.qref, e.queue)
-	if e.user != nil {
-		e.cfg.Shard.AddPoller(e.ref, e.user)
-	}
-}
-
-// spawn makes a child of the endpoint: a peer or a slab's operation.
-func (e *Endpoint) spawn(p actor.Producer) shard.Ref { return e.cfg.Shard.SpawnChild(e.ctx, "", p) }
-
 // Deliver implements device.Router.
 func (e *Endpoint) Deliver(r *device.RecvPkt) {
-	if l := e.peers.routes.lately(r.AH, r.QPN); l != nil {
+	if l := e.peers.routes.cached(r.AH, r.QPN); l != nil {
 		if sh := e.cfg.Shard; sh.Enter(l.Peer) {
 			l.Deliver(r)
 			sh.Exit()
@@ -269,7 +377,7 @@ func (e *Endpoint) onDown(m *peer.Down) {
 	}
 	if l.Handle != peer.Unlisted {
 		h := l.Handle
-		e.failReceives(func(p *ope.Order) bool { return p.Req.Peer != h }, err)
+		e.failReceives(func(p *ope.Entry) bool { return p.Req.Peer != h }, err)
 	}
 	if !m.Again {
 		e.cfg.OnEvent(Event{Kind: endKind(err), Handle: l.Handle, Addr: l.Addr, Path: l.Path, Err: err})
@@ -284,3 +392,52 @@ func endKind(err error) EventKind {
 	}
 	return PeerFailed
 }
+
+// onBadPacket tells of a packet that was dropped.
+func (e *Endpoint) onBadPacket(m *peer.BadPacket) {
+	ev := Event{Kind: BadPacket, Handle: peer.Unlisted, Err: m.Err}
+	if l := m.Link; l != nil {
+		ev.Handle, ev.Addr, ev.Path = l.Handle, l.Addr, l.Path
+	}
+	e.cfg.OnEvent(ev)
+}
+
+// HandleFailure is the endpoint's supervision: a panic in an operation ends that
+// operation, in a peer that peer, in the device queue or the driver the endpoint.
+func (e *Endpoint) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
+	_ *actor.RestartStatistics, reason, message any,
+) {
+	e.env.LogOf(e.peers.byPID(child)).Error("panic in an actor", "actor", child.Id, "reason", reason, "message", fmt.Sprintf("%T", message))
+	queue := child.Equal(e.qref.PID()) || e.port != nil // a port is of no use after a panic, either
+	if queue || e.queue.Broken() {
+		e.queue.Break()
+		e.cfg.Shard.Tell(e.ref, &deviceDown{err: fmt.Errorf("panic in %s: %v", child.Id, reason)})
+	}
+	if queue {
+		sup.StopChildren(child)
+		return
+	}
+	// An actor learns from Restarting that it panicked; see its Receive.
+	sup.RestartChildren(child)
+}
+
+// Addrs returns the endpoint's raw addresses, one for each path, best first.
+func (e *Endpoint) Addrs() []wire.RawAddr {
+	as := make([]wire.RawAddr, len(e.env.Paths))
+	for i := range as {
+		as[i] = e.env.Paths[i].Addr
+	}
+	return as
+}
+
+// Settings returns the settings in force. Where the device is several they are those for
+// all of it.
+func (e *Endpoint) Settings() *settings.InForce { return &e.env.Config }
+
+// Ended reports whether the endpoint takes no more requests. Any goroutine.
+func (e *Endpoint) Ended() bool { return e.closing.ended.Load() }
+
+// Close ends every operation with ErrClosed and stops the endpoint, after peers were sent
+// what they still need to complete messages that arrived, see [ope.Pools.Owes]. After it
+// has returned nothing touches the application's buffers. Any goroutine.
+func (e *Endpoint) Close(ctx context.Context) error { return e.closing.wait(ctx) }

@@ -35,7 +35,7 @@ func (e *Endpoint) Operations() []string {
 		out = append(out, fmt.Sprintf("rxe %s %s total=%d got=%d window=%d", m.Proto, m.State, m.Total, m.Got, m.Window))
 	})
 	return append(out, fmt.Sprintf("posted=%d unexpected=%d held=%d",
-		e.table.Recvs(), e.table.Msgs(), e.env.Mem.Held))
+		e.table.Recvs(), e.table.Msgs(), e.env.Mem.Charged))
 }
 
 // PoisonPeers makes the peers' next look-up of an operation panic.

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"slices"
+
 	"github.com/efactor/efactor/actors/match"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
@@ -11,12 +13,12 @@ import (
 // after it.
 func (e *Endpoint) Accept(pkt *peer.Packet) {
 	l := pkt.Link
-	e.hearOf(l)
+	e.learnHandle(l)
 	if !pkt.Type.IsRTM() {
 		e.access.onRequest(pkt)
 		return
 	}
-	if (pkt.Multi != nil || l.Err != nil || e.closing.state != open) && e.isDealtWith(pkt) {
+	if (pkt.Multi != nil || l.Err != nil || e.closing.state != open) && e.handleSpecial(pkt) {
 		return
 	}
 	rxe := e.pools.Begin(pkt)
@@ -25,36 +27,36 @@ func (e *Endpoint) Accept(pkt *peer.Packet) {
 		return
 	}
 	if r := e.table.Arrive(match.KindOf(pkt.Tagged), pkt.Tag, match.Source(l.Handle)); r != nil {
-		o := e.pools.Orders.At(r.Owner)
-		if o.Req.Flags&special == 0 {
+		o := e.pools.Entries.At(r.Owner)
+		if o.Req.Flags&multiFlags == 0 {
 			rxe.MatchLast(o)
 			return
 		}
-		if e.many.give(rxe, o, nil) {
+		if e.multi.match(rxe, o, nil) {
 			return
 		}
 	}
-	if e.seat != nil && e.seat.take(rxe, match.KindOf(pkt.Tagged), pkt.Tag) {
+	if e.srx != nil && e.srx.arrive(rxe, match.KindOf(pkt.Tagged), pkt.Tag) {
 		return
 	}
 	e.env.Counters.Unexpected++
 	e.table.AddMsg(rxe.List())
 	rxe.Unexpected()
-	if len(e.claims.awaited.list) > 0 {
-		e.claims.awaited.offer(&e.claims)
+	if len(e.claims.waits.list) > 0 {
+		e.claims.waits.offer(&e.claims)
 	}
 }
 
-// isDealtWith looks at a message that is a part, or comes when not every message is taken. It
+// handleSpecial looks at a message that is a part, or comes when not every message is taken. It
 // reports false if it begins like others.
-func (e *Endpoint) isDealtWith(pkt *peer.Packet) bool {
+func (e *Endpoint) handleSpecial(pkt *peer.Packet) bool {
 	if pkt.Multi != nil && !pkt.Multi.Rx.IsZero() {
 		e.cfg.Shard.Call(pkt.Multi.Rx, pkt.Deliver())
 		return true
 	}
 	away := pkt.Link.Away && (!pkt.Whole() || anyParked(e.pools, pkt.Link)) // it is a part, or behind one
 	if e.closing.state != open || pkt.Link.Err != nil && !away && !pkt.Whole() {
-		pkt.Free() // nobody would ever end what this begins
+		pkt.Free() // it would begin an operation that never ends
 		return true
 	}
 	if !away {
@@ -72,21 +74,66 @@ func (e *Endpoint) isDealtWith(pkt *peer.Packet) bool {
 // noRoom ends a peer for whose message there is no rxe, since there are MaxOps: its message
 // cannot be kept, nor lost.
 func (e *Endpoint) noRoom(pkt *peer.Packet) {
-	e.cfg.Shard.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrHoard, Tell: true})
+	e.cfg.Shard.Tell(pkt.Link.Peer, &peer.Remove{Err: peer.ErrOverMemory, Tell: true})
 	pkt.Free()
 }
 
 func (e *Endpoint) unlist(r *ope.Rxe) { e.table.RemoveMsg(r.Listed()) }
 
+// park takes out of the matcher what comes after a message that is parked itself: its peer
+// has failed, and if it comes back they are to be received in their order.
+func (e *Endpoint) park(l *peer.Link) {
+	behind := false
+	for _, r := range waiting(e.pools, l) {
+		if behind = behind || r.Parked(); behind {
+			r.Park()
+		}
+	}
+}
+
+// unpark puts what was parked into the matcher again: its peer is back, or never comes back
+// and these are whole. A receive that was posted since may take one.
+func (e *Endpoint) unpark(l *peer.Link) {
+	for _, r := range waiting(e.pools, l) {
+		if !r.Parked() {
+			continue
+		}
+		kind, tag, from := r.Unpark()
+		o := e.table.Arrive(kind, tag, from)
+		taken := o != nil && e.multi.match(r, e.pools.Entries.At(o.Owner), nil)
+		if !taken && (e.srx == nil || !e.srx.arrive(r, kind, tag)) {
+			e.table.AddMsg(r.List())
+		}
+	}
+	e.claims.waits.offer(&e.claims)
+}
+
+// waiting lists a peer's messages that wait for a receive, or are parked, in their order.
+func waiting(p *ope.Pools, l *peer.Link) []*ope.Rxe {
+	var list []*ope.Rxe
+	p.EachRx(func(r *ope.Rxe) {
+		if r.Link() == l && r.Waits() {
+			list = append(list, r)
+		}
+	})
+	slices.SortFunc(list, func(a, b *ope.Rxe) int { return int(int32(a.MsgID() - b.MsgID())) })
+	return list
+}
+
+// anyParked reports whether a message of the peer's is parked.
+func anyParked(p *ope.Pools, l *peer.Link) bool {
+	return slices.ContainsFunc(waiting(p, l), (*ope.Rxe).Parked)
+}
+
 // failReceives ends the posted receives that keep does not want.
-func (e *Endpoint) failReceives(keep func(*ope.Order) bool, err error) {
+func (e *Endpoint) failReceives(keep func(*ope.Entry) bool, err error) {
 	e.watches.fail(keep, err)
 	if e.table == nil {
 		return
 	}
-	var doomed []*ope.Order
+	var doomed []*ope.Entry
 	e.table.EachRecv(func(r *match.Recv) bool {
-		if p := e.pools.Orders.At(r.Owner); !keep(p) {
+		if p := e.pools.Entries.At(r.Owner); !keep(p) {
 			doomed = append(doomed, p)
 		}
 		return true
@@ -95,5 +142,5 @@ func (e *Endpoint) failReceives(keep func(*ope.Order) bool, err error) {
 		e.table.RemoveRecv(&p.Recv)
 		e.end(p, err)
 	}
-	e.claims.awaited.fail(&e.claims, keep, err)
+	e.claims.waits.fail(&e.claims, keep, err)
 }

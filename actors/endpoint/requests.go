@@ -3,8 +3,10 @@ package endpoint
 import (
 	"context"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
@@ -18,23 +20,23 @@ const batch = 64
 // it, which came later.
 func (e *Endpoint) Poll(*shard.Shard) int {
 	n := 0
-	if e.direct.Kind != ope.KindNone {
+	if e.unqueued.Kind != ope.KindNone {
 		n = 1 + e.queue.GiveRoom() // waiters take it before new packets do
 		e.handling = true
-		e.handle(&e.direct)
+		e.handle(&e.unqueued)
 		e.handling = false
-		e.direct.Forget()
+		e.unqueued.Forget()
 	} else if r := e.reqs.Peek(); r != nil {
-		n = e.takeBatch(r)
+		n = e.handleBatch(r)
 	}
-	if len(e.many.bound) > 0 {
-		e.many.goOn()
+	if len(e.multi.placed) > 0 {
+		e.multi.resume()
 	}
 	return n
 }
 
-// takeBatch handles requests that are in the ring, of which r is the first.
-func (e *Endpoint) takeBatch(r *ope.Request) int {
+// handleBatch handles requests that are in the ring, of which r is the first.
+func (e *Endpoint) handleBatch(r *ope.Request) int {
 	given, n := 0, 0
 	if e.closing.state == open {
 		given = e.queue.GiveRoom()
@@ -71,7 +73,7 @@ func (e *Endpoint) weigh() {
 		e.pressure.check()
 	}
 	e.env.Trail.Flush()
-	e.env.Weigh = e.env.Trail != nil || len(e.writes.waiting) > 0 || !e.pressure.calm()
+	e.env.Weigh = e.env.Trail != nil || len(e.writes.pending) > 0 || !e.pressure.calm()
 }
 
 // Arm is asked before the shard sleeps, which it has announced.
@@ -103,51 +105,16 @@ func (e *Endpoint) handle(r *ope.Request) {
 	case ope.KindPeek, ope.KindClaim:
 		e.claims.find(r)
 	case ope.KindTake:
-		e.claims.take(r)
+		e.claims.receive(r)
 	case ope.KindNone: // it was given up
-	case ope.KindWritten: // nobody asks for that
+	case ope.KindWritten: // it is no request
 		e.reject(r, errno.ErrInvalid)
 	}
 }
 
-// reject ends a request that never became an operation.
-func (e *Endpoint) reject(r *ope.Request, err error) {
-	if r.Kind != ope.KindPeek && r.Kind != ope.KindClaim {
-		e.pools.Tally.Count(r.Kind, 0, err)
-		if l := e.env.Trail; l != nil {
-			o := ope.Order{Req: *r}
-			o.Follow(l, nil)
-			l.Outcome(o.Span, trail.Told, 0, err)
-			l.Outcome(o.Span, trail.End, 0, err)
-		}
-	}
-	tell(r, err)
-}
-
-// end ends a posted receive that nothing has matched.
-func (e *Endpoint) end(o *ope.Order, err error) {
-	if o.Multi != nil {
-		o.Multi.Close(err)
-		return
-	}
-	e.env.Trail.Outcome(o.Span, trail.Told, 0, err)
-	e.env.Trail.Outcome(o.Span, trail.End, 0, err)
-	e.pools.Tally.Count(o.Req.Kind, 0, err)
-	tell(&o.Req, err)
-	e.pools.Orders.Put(o)
-}
-
-func tell(r *ope.Request, err error) {
-	if s := r.Sink; s != nil {
-		s.Done(r, &ope.Result{Err: err, Peer: r.Peer})
-	}
-	r.PutLists()
-}
-
-// live returns the peer of a request that can be taken at once; nil if checked is to look closer. It
-// is short enough to be inlined.
+// live returns the peer of a request that can be taken at once; nil if checked is to look closer.
 func (e *Endpoint) live(r *ope.Request) *peer.Link {
-	if h := e.peers.byHandle; e.closing.state == open && r.Flags&ope.Aged == 0 && r.Peer < uint64(len(h)) {
+	if h := e.peers.byHandle; e.closing.state == open && r.Flags&ope.HasGeneration == 0 && r.Peer < uint64(len(h)) {
 		if l := h[r.Peer]; l != nil && l.Takes() {
 			return l
 		}
@@ -157,12 +124,12 @@ func (e *Endpoint) live(r *ope.Request) *peer.Link {
 
 // checked returns the peer of a request that cannot be taken at once, or rejects the request.
 func (e *Endpoint) checked(r *ope.Request) *peer.Link {
-	l := e.peers.made(r.Peer)
+	l := e.peers.lookup(r.Peer)
 	var err error
 	switch {
 	case e.closing.state != open:
 		err = e.closing.err()
-	case r.Flags&ope.Aged != 0 && e.outdated(r):
+	case r.Flags&ope.HasGeneration != 0 && e.outdated(r):
 		l, err = nil, peer.ErrRemoved
 	case l == nil:
 		if l, err = e.peers.link(r.Peer); err == nil {
@@ -205,20 +172,20 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 	}
 	var from *peer.Link
 	if r.Peer < uint64(match.NotAvail) {
-		if from = e.peers.made(r.Peer); from == nil || r.Flags&ope.Aged != 0 {
+		if from = e.peers.lookup(r.Peer); from == nil || r.Flags&ope.HasGeneration != 0 {
 			if from = e.source(r); from == nil {
 				return
 			}
 		}
 	}
-	p := e.pools.Orders.Take(r)
+	p := e.pools.Entries.Take(r)
 	p.Born = e.cfg.Shard.Now()
 	if e.env.Trail != nil {
 		p.Follow(e.env.Trail, from)
 	}
 	p.Recv.Kind = match.KindOf(r.Flags&ope.Tagged != 0)
 	p.Recv.Tag, p.Recv.Ignore, p.Recv.Source = r.Tag, r.Ignore, match.Source(r.Peer)
-	if r.Flags&special != 0 && !e.many.begin(p) {
+	if r.Flags&multiFlags != 0 && !e.multi.post(p) {
 		return
 	}
 	switch m := e.table.Post(&p.Recv); {
@@ -226,7 +193,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 		if x := e.pools.Rxe(m.Owner); r.Flags&ope.Sized == 0 {
 			x.Match(p)
 		} else {
-			e.many.size(x, p)
+			e.multi.matchSized(x, p)
 		}
 	case from == nil:
 	case from.Err != nil: // and nothing of its had come before that
@@ -240,7 +207,7 @@ func (e *Endpoint) onRecv(r *ope.Request) {
 // source returns the peer from which alone a receive takes a message, as far as it is to be
 // looked for, or rejects the receive.
 func (e *Endpoint) source(r *ope.Request) *peer.Link {
-	if r.Flags&ope.Aged != 0 && e.outdated(r) {
+	if r.Flags&ope.HasGeneration != 0 && e.outdated(r) {
 		e.reject(r, peer.ErrRemoved)
 		return nil
 	}
@@ -251,6 +218,176 @@ func (e *Endpoint) source(r *ope.Request) *peer.Link {
 	}
 	return l
 }
+
+// onCancel ends the operation id if it has not ended: a posted receive at once, an
+// operation in progress as it can.
+func (e *Endpoint) onCancel(id uint64) {
+	var found *ope.Entry
+	e.table.EachRecv(func(r *match.Recv) bool {
+		if p := e.pools.Entries.At(r.Owner); p.Req.ID == id {
+			found = p
+		}
+		return found == nil
+	})
+	if found != nil {
+		e.table.RemoveRecv(&found.Recv)
+		e.end(found, errno.ErrCanceled)
+		return
+	}
+	e.pools.CancelParts(id, nil, errno.ErrCanceled)
+	e.claims.waits.cancel(&e.claims, id)
+	cancel := func(to shard.Ref, its uint64) {
+		if its == id {
+			e.cfg.Shard.Tell(to, &ope.Cancel{ID: id, Err: errno.ErrCanceled})
+		}
+	}
+	e.pools.EachTx(func(t *ope.Txe) { cancel(t.Ref(), t.Request().ID) })
+	e.pools.EachRx(func(r *ope.Rxe) { cancel(r.Ref(), r.RequestID()) })
+}
+
+// Revoke ends the operations that use a region which is being closed, or whose buffer lies
+// in it. They have it in use until they have ended; the caller has it in use until Revoke
+// returns. Runs on the shard.
+func (e *Endpoint) Revoke(r *mr.Region) {
+	if e.closing.state == stopped {
+		return
+	}
+	if e.port != nil {
+		e.port.Revoke(r)
+		return
+	}
+	sh := e.cfg.Shard
+	e.pools.EachTx(func(t *ope.Txe) {
+		if t.Concerns(r) {
+			sh.Tell(t.Ref(), &ope.Revoke{Region: r})
+		}
+	})
+	e.pools.EachRx(func(x *ope.Rxe) {
+		if x.Concerns(r) {
+			sh.Tell(x.Ref(), &ope.Revoke{Region: r})
+		}
+	})
+	e.multi.revoke(r)
+	if mem := r.Bytes(); mem != nil {
+		e.pools.CancelParts(0, mem, ope.ErrRegionClosed)
+	}
+	e.failReceives(func(o *ope.Entry) bool { return !o.Req.Touches(r.Bytes()) }, ope.ErrRegionClosed)
+	if r.Access()&(device.RemoteRead|device.RemoteWrite) == 0 {
+		return
+	}
+	for l := range e.peers.routes.all() {
+		l.ForgiveKeys()
+	}
+}
+
+// Recall ends the posted receives with the flag Sized that were made before somebody left message
+// number round for them. On the shard.
+func (e *Endpoint) Recall(round uint64) {
+	if e.closing.state != open || e.table == nil {
+		return
+	}
+	c := &e.multi
+	c.round = max(c.round, round)
+	var found []*ope.Entry
+	e.table.EachRecv(func(r *match.Recv) bool {
+		if o := e.pools.Entries.At(r.Owner); c.recalled(&o.Req) {
+			found = append(found, o)
+		}
+		return true
+	})
+	for _, o := range found {
+		e.table.RemoveRecv(&o.Recv)
+		c.endRecalled(o)
+	}
+}
+
+// reject ends a request that never became an operation.
+func (e *Endpoint) reject(r *ope.Request, err error) {
+	if r.Kind != ope.KindPeek && r.Kind != ope.KindClaim {
+		e.pools.Tally.Count(r.Kind, 0, err)
+		if l := e.env.Trail; l != nil {
+			o := ope.Entry{Req: *r}
+			o.Follow(l, nil)
+			l.Outcome(o.Span, trail.Told, 0, err)
+			l.Outcome(o.Span, trail.End, 0, err)
+		}
+	}
+	complete(r, err)
+}
+
+// end ends a posted receive that nothing has matched.
+func (e *Endpoint) end(o *ope.Entry, err error) {
+	if o.Multi != nil {
+		o.Multi.Close(err)
+		return
+	}
+	e.env.Trail.Outcome(o.Span, trail.Told, 0, err)
+	e.env.Trail.Outcome(o.Span, trail.End, 0, err)
+	e.pools.Tally.Count(o.Req.Kind, 0, err)
+	complete(&o.Req, err)
+	e.pools.Entries.Put(o)
+}
+
+func complete(r *ope.Request, err error) {
+	if s := r.Sink; s != nil {
+		s.Done(r, &ope.Result{Err: err, Peer: r.Peer})
+	}
+	r.PutIOV()
+}
+
+// A request is made where the shard will handle it: in the endpoint's ring, or, by a goroutine
+// that can run the shard itself, in the endpoint (Claim).
+
+// Reserve takes an entry of the ring and returns the request there, which is zero but for an ID of
+// which the uppermost bit is 0; nil if the ring is full. The caller fills the request in and
+// calls Commit, at once: what comes later waits for that. Any goroutine.
+func (e *Endpoint) Reserve() *ope.Request {
+	r, ticket := e.reqs.Claim()
+	if r != nil {
+		r.ID = ticket
+	}
+	return r
+}
+
+// Commit submits the request that was reserved with this ID, whatever ID it has by now: the shard has
+// it from now on. One of [ope.KindNone] is passed over.
+func (e *Endpoint) Commit(ticket uint64) {
+	e.reqs.Publish(ticket)
+	if e.closing.closed.IsSet() {
+		e.closing.refuse()
+		return
+	}
+	e.cfg.Shard.Wake()
+}
+
+// Submit copies a request into the ring, and reports whether there was room for
+// it. A request without an ID gets one, of which the uppermost bit is 0. Any goroutine.
+func (e *Endpoint) Submit(r *ope.Request) bool {
+	if !e.Push(r) {
+		return false
+	}
+	e.Pushed()
+	return true
+}
+
+// Push is Submit for callers that call Pushed after the last of several requests.
+func (e *Endpoint) Push(r *ope.Request) bool {
+	if r.ID != 0 {
+		return e.reqs.Push(r, nil)
+	}
+	return e.reqs.Push(r, &r.ID)
+}
+
+// Pushed has the shard look at the requests.
+func (e *Endpoint) Pushed() {
+	if e.closing.closed.IsSet() {
+		e.closing.refuse()
+		return
+	}
+	e.cfg.Shard.Wake()
+}
+
+const unqueuedID = 3 << 62
 
 // A goroutine that can run the shard itself needs no ring to hand a request over.
 
@@ -264,21 +401,19 @@ func (e *Endpoint) Claim() *ope.Request {
 	if !sh.Claim() {
 		return nil
 	}
-	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.direct.Kind != ope.KindNone {
+	if e.polls == nil || e.closing.state != open || !e.reqs.Idle() || e.unqueued.Kind != ope.KindNone {
 		sh.Release()
 		return nil
 	}
-	e.lastDirect++ // by the shard's owner, and not in the ring's way
-	e.direct.ID = directID | e.lastDirect
-	return &e.direct
+	e.lastUnqueued++ // by the shard's owner, and not in the ring's way
+	e.unqueued.ID = unqueuedID | e.lastUnqueued
+	return &e.unqueued
 }
 
-const directID = 3 << 62
-
 // Claimed reports whether a request is the one that Claim has returned to the caller.
-func (e *Endpoint) Claimed(r *ope.Request) bool { return r == &e.direct }
+func (e *Endpoint) Claimed(r *ope.Request) bool { return r == &e.unqueued }
 
-// Aside is the request at a place of its own: one that was claimed is moved there, and the shard
+// Aside is the request in memory of its own: one that was claimed is moved there, and the shard
 // given back.
 func (e *Endpoint) Aside(r *ope.Request) *ope.Request {
 	if e.Claimed(r) {
@@ -301,8 +436,8 @@ func (e *Endpoint) Do(ctx context.Context, sig *shard.Signal) error {
 func (e *Endpoint) Begin() (left *ope.Request) {
 	sh := e.cfg.Shard
 	sh.Run(e.polls)
-	if e.direct.Kind != ope.KindNone && !e.handling {
-		left = e.direct.Moved()
+	if e.unqueued.Kind != ope.KindNone && !e.handling {
+		left = e.unqueued.Moved()
 	}
 	sh.Release()
 	return left

@@ -53,5 +53,8 @@
 //   - No posted receive matches an unexpected message, as long as a caller lets
 //     AddMsg follow only a missed Arrive, and offers rekeyed messages again.
 //
-// Start reading at [Table.Arrive] and [Table.Post].
+// Start reading at [Table.Arrive] and [Table.Post], in table.go, which also has the classes and
+// the two spaces of a table. recv.go has the posted receives, unexpected.go the messages and
+// index.go the index of those; match.go has the terms, each.go the walk over a table that
+// changes meanwhile.
 package match

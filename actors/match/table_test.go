@@ -1,6 +1,7 @@
 package match
 
 import (
+	"math/bits"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -329,4 +330,95 @@ func TestEachWhileChanging(t *testing.T) {
 			return true
 		}))
 	})
+}
+
+// TestManyStaysFirst: a receive of many messages takes every message that matches, before
+// younger receives and after older ones, until it is removed.
+func TestManyStaysFirst(t *testing.T) {
+	table := New()
+	older := &Recv{Kind: Tagged, Tag: 5, Source: AnySource}
+	many := &Recv{Kind: Tagged, Many: true, Ignore: all, Source: AnySource}
+	next := &Recv{Kind: Tagged, Many: true, Ignore: all, Source: AnySource}
+	younger := &Recv{Kind: Tagged, Tag: 5, Source: 1}
+	for _, r := range []*Recv{older, many, next, younger} {
+		require.Nil(t, table.Post(r))
+	}
+	require.Same(t, older, table.Arrive(Tagged, 5, 1))
+	for tag := range uint64(100) {
+		require.Same(t, many, table.Arrive(Tagged, tag, 1))
+	}
+	require.Nil(t, table.Arrive(Untagged, 0, 1))
+	require.Equal(t, 3, table.Recvs())
+	require.True(t, table.RemoveRecv(many))
+	require.Same(t, next, table.Arrive(Tagged, 5, 1))
+	require.True(t, table.RemoveRecv(next))
+	require.Same(t, younger, table.Arrive(Tagged, 5, 1))
+	require.Zero(t, table.Recvs())
+}
+
+// TestManyTakesWhatWaits: posted again and again it gets the messages that wait, oldest first,
+// and stands in the table when there is none left.
+func TestManyTakesWhatWaits(t *testing.T) {
+	table := New()
+	msgs := make([]Msg, 50)
+	for i := range msgs {
+		msgs[i] = Msg{Kind: Tagged, Tag: uint64(i % 2), Source: 1}
+		table.AddMsg(&msgs[i])
+	}
+	r := &Recv{Kind: Tagged, Many: true, Tag: 1, Source: AnySource}
+	for i := 1; i < len(msgs); i += 2 {
+		require.Same(t, &msgs[i], table.Post(r))
+	}
+	require.Nil(t, table.Post(r))
+	require.Equal(t, 1, table.Recvs())
+	require.Equal(t, 25, table.Msgs())
+	require.Zero(t, testing.AllocsPerRun(100, func() { table.Arrive(Tagged, 1, 1) }))
+}
+
+// TestNoAllocation runs a mixed load once to warm up, and then without a single
+// allocation: receives of 64 classes and beyond them, and a long queue of messages
+// with seven indexes.
+func TestNoAllocation(t *testing.T) {
+	const n = 2000
+	table := New()
+	recvs, msgs := make([]Recv, n), make([]Msg, n)
+	find := func(tag uint64) {
+		table.Find(Tagged, tag, 0, AnySource)
+		for ignore := range uint64(6) {
+			table.Find(Tagged, tag, ignore, 1)
+		}
+	}
+	load := func() {
+		for i := range recvs {
+			recvs[i] = Recv{Kind: Tagged, Tag: uint64(i), Ignore: uint64(i % 40), Source: AnySource}
+			if i/40%2 == 0 {
+				recvs[i].Source = 1
+			}
+			table.Post(&recvs[i])
+		}
+		for i := range recvs {
+			table.Arrive(Tagged, uint64(n-1-i), 1) // from the end, so that the receives are filed
+		}
+		for i := range recvs {
+			table.RemoveRecv(&recvs[i])
+		}
+		for i := range msgs {
+			msgs[i] = Msg{Kind: Tagged, Tag: uint64(i), Source: NotAvail}
+			table.AddMsg(&msgs[i])
+			table.Rekey(&msgs[i], 1)
+			find(all)
+		}
+		for i := range msgs {
+			table.RemoveMsg(&msgs[i])
+			table.AddMsg(&msgs[i])
+			find(uint64(i))
+		}
+		table.EachMsg(func(m *Msg) bool { return table.RemoveMsg(m) })
+	}
+	load()
+	require.Equal(t, 7, bits.OnesCount64(table.spaces[Tagged].indexed))
+	require.Len(t, table.spaces[Tagged].classes, maxClasses)
+	require.Zero(t, testing.AllocsPerRun(3, load))
+	require.Zero(t, table.Recvs()+table.Msgs())
+	require.NoError(t, table.verify())
 }

@@ -7,13 +7,20 @@ import (
 
 	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/era"
 	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/wire"
 )
 
 // Facts are what the choice of a subprotocol depends on. Sizes are in bytes.
 type Facts struct {
-	Headers
+	// The MTU, and the optional headers of the requests that share it.
+	MTU     int
+	RawAddr bool
+	ConnID  bool
+	HasData bool
+
 	Kind    Kind
 	Form    atomics.Form
 	Total   int
@@ -39,14 +46,6 @@ type Facts struct {
 	Pieces, Remotes, Cuts int
 }
 
-// Headers are the optional headers of the requests, and the MTU that they share.
-type Headers struct {
-	MTU     int
-	RawAddr bool
-	ConnID  bool
-	HasData bool
-}
-
 // Why an operation has no subprotocol.
 var (
 	errTooLong = fmt.Errorf("%w: longer than a packet", errno.ErrMsgSize)
@@ -57,21 +56,21 @@ var (
 )
 
 // room is what a request with the given mandatory header can carry.
-func (h *Headers) room(header int) int {
-	n := h.MTU - header
-	if h.RawAddr {
+func (f *Facts) room(header int) int {
+	n := f.MTU - header
+	if f.RawAddr {
 		n -= wire.RawAddrHdrLen
 	}
-	if h.ConnID {
+	if f.ConnID {
 		n -= wire.ConnIDHdrLen
 	}
-	if h.HasData {
+	if f.HasData {
 		n -= wire.CQDataHdrLen
 	}
 	return n
 }
 
-// Choose picks the subprotocol for what is to be sent, in libfabric's order
+// Choose picks the subprotocol for an operation, in libfabric's order
 // (§3.2, §3.3, §4), and how it is cut.
 func (f *Facts) Choose(p *Policy) (Shape, error) {
 	switch f.Kind {
@@ -209,18 +208,45 @@ func (f *Facts) atomic() (Shape, error) {
 	return whole(p, n)
 }
 
-// AtomicSize is what an atomic carries in its longer direction, in bytes.
-func (r *Request) AtomicSize() int {
-	switch r.Form {
-	case AtomicCompare:
-		return max(len(r.Buf)+len(r.More.Compare), len(r.More.Result))
-	case AtomicFetch:
-		return max(len(r.Buf), len(r.More.Result))
-	default:
-		return len(r.Buf)
-	}
-}
-
 // MaxAtomic is the most bytes of operand, or of operand and comparand, that an
 // atomic carries (libfabric's figure: a packet less the largest headers).
 func MaxAtomic(mtu int) int { return mtu - 152 }
+
+// Rounding is how a medium message is cut (§3.2; releases differ).
+type Rounding = era.Rounding
+
+// The ways to cut.
+const (
+	RoundDown = era.Down // libfabric 2.x: even parts rounded down, the last takes the rest
+	RoundUp   = era.Up   // 1.17: even parts rounded up, the last is the smallest
+	Fill      = era.Fill // 1.13: full packets, the last takes the rest
+)
+
+// Policy is how operations are sent on one path: the settings in force there. The receiving
+// side takes anything.
+type Policy = settings.InForce
+
+// align is the alignment of the parts of a medium message in host memory.
+const align = 8
+
+// Cut divides total bytes into packets of at most room: parts of size each, the
+// last taking the rest. n is their number. total and room are above 0.
+func Cut(r Rounding, total, room int) (size, n int) {
+	if r == Fill || total <= room {
+		return room, (total + room - 1) / room
+	}
+	parts := (total + room - 1) / room
+	size = (total + parts - 1) / parts
+	if r == RoundUp {
+		size = min((size+align-1)/align*align, room)
+		return size, (total + size - 1) / size
+	}
+	if size -= size % align; size == 0 {
+		return room, parts
+	}
+	n = total / size
+	if rest := total - n*size; size+rest > room {
+		n++
+	}
+	return size, n
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/settings"
+	"github.com/efactor/efactor/wire"
 )
 
 // The boundaries below are worked out by hand for MTU 8760 (§3.2, §3.3, §4): what a
@@ -102,8 +103,8 @@ func TestChooseBySettings(t *testing.T) {
 		{settings.Settings{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true}, "eager write long-read write long-read write"},
 		{settings.Settings{MinReadWrite: -1}, Facts{Kind: KindWrite, CanRead: true}, "eager write eager write eager write"},
 		{settings.Settings{MinReadWrite: 1000}, Facts{Kind: KindWrite, CanRead: true, CanWrite: true}, "direct write direct write direct write"},
-		{settings.Settings{}, Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}}, "eager write eager write eager write"},
-		{settings.Settings{}, Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}, SameUnsolicited: true}, "direct write direct write direct write"},
+		{settings.Settings{}, Facts{Kind: KindWrite, CanWrite: true, HasData: true}, "eager write eager write eager write"},
+		{settings.Settings{}, Facts{Kind: KindWrite, CanWrite: true, HasData: true, SameUnsolicited: true}, "direct write direct write direct write"},
 	} {
 		f, p := able(c.facts), policyOf(c.policy)
 		got := ""
@@ -115,7 +116,7 @@ func TestChooseBySettings(t *testing.T) {
 		}
 		require.Equal(t, c.want, got[1:], "%+v", c)
 	}
-	f, p := Facts{Headers: Headers{MTU: 1000}, Kind: KindSend, Total: 2000}, policyOf(settings.Settings{MaxMedium: -1})
+	f, p := Facts{MTU: 1000, Kind: KindSend, Total: 2000}, policyOf(settings.Settings{MaxMedium: -1})
 	s, err := f.Choose(&p)
 	require.NoError(t, err)
 	require.Equal(t, LongCTS, s.Proto, "no medium")
@@ -151,7 +152,7 @@ func TestChooseWindows(t *testing.T) {
 		require.Equal(t, c.parts, s.Parts, "%d bytes", c.total)
 	}
 	// Immediate data travels with one request only.
-	f = able(Facts{Kind: KindWrite, CanWrite: true, Headers: Headers{HasData: true}, SameUnsolicited: true, Total: 1001})
+	f = able(Facts{Kind: KindWrite, CanWrite: true, HasData: true, SameUnsolicited: true, Total: 1001})
 	f.MaxRDMA = 1000
 	s, err = f.Choose(&p)
 	require.NoError(t, err)
@@ -201,4 +202,109 @@ func TestChooseHeaderless(t *testing.T) {
 func policyOf(s settings.Settings) Policy {
 	i := new(device.Info)
 	return settings.New(s, i).On(i)
+}
+
+// TestChoosePieces: each piece that a header names leaves 24 bytes less for data, and many pieces
+// more RDMA requests than their length makes.
+func TestChoosePieces(t *testing.T) {
+	const iov = 24
+	for _, c := range []struct {
+		name  string
+		facts Facts
+		last  int
+		upTo  Proto
+		then  Proto
+	}{
+		{"eager write to one piece", plain(Facts{Kind: KindWrite, Remotes: 1}), 8760 - 8 - iov, EagerWrite, LongCTSWrite},
+		{"eager write to three", plain(Facts{Kind: KindWrite, Remotes: 3}), 8760 - 8 - 3*iov, EagerWrite, LongCTSWrite},
+		{"DC eager write to three", plain(Facts{Kind: KindWrite, Remotes: 3, Deliver: true}), 8760 - 16 - 3*iov, DCEagerWrite, DCLongCTSWrite},
+		{"long-read write of a piece each", able(Facts{Kind: KindWrite, CanRead: true, Pieces: 1, Remotes: 1}), 65535, LongCTSWrite, LongReadWrite},
+		{"direct write of many", able(Facts{Kind: KindWrite, CanWrite: true, Pieces: 50, Remotes: 50, Cuts: 99}), 8760, DirectWrite, DirectWrite},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := policyOf(settings.Settings{})
+			for n, want := range map[int]Proto{c.last: c.upTo, c.last + 1: c.then} {
+				f := c.facts
+				f.Total = n
+				s, err := f.Choose(&p)
+				require.NoError(t, err)
+				require.Equal(t, want.String(), s.Proto.String(), "%d bytes", n)
+				if want == DirectWrite {
+					require.Equal(t, 99, s.Parts)
+				}
+			}
+		})
+	}
+}
+
+// TestFits: a long-read write names the pieces of both sides in one header.
+func TestFits(t *testing.T) {
+	fits := 0
+	for pieces := range wire.MaxIOV + 1 {
+		for remotes := range wire.MaxIOV + 1 {
+			f := able(Facts{Kind: KindWrite, CanRead: true, Total: 1 << 20, Pieces: pieces, Remotes: remotes})
+			named := max(1, pieces) + max(1, remotes)
+			want := wire.LongReadRTWLen+24*named+40+4+8 <= device.MaxHeader
+			require.Equal(t, want, f.fits(), "%d pieces here, %d there", pieces, remotes)
+			p := policyOf(settings.Settings{})
+			s, err := f.Choose(&p)
+			require.NoError(t, err)
+			require.Equal(t, want, s.Proto == LongReadWrite, "%d pieces here, %d there", pieces, remotes)
+			if want {
+				fits++
+			}
+		}
+	}
+	require.NotZero(t, fits)
+}
+
+// TestRunts: what goes at once of a message that is read is a multiple of 8 bytes, and fits packets
+// whose headers name the pieces of the message.
+func TestRunts(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		total, runt int
+		pieces      int
+		end         uint64
+		parts       int
+	}{
+		{"a packet", 1 << 20, 4096, 1, 4096, 1},
+		{"rounded down", 1 << 20, 4103, 1, 4096, 1},
+		{"no more than the message", 1 << 20, 1 << 30, 1, 1 << 20, 122},
+		{"packet full", 1 << 20, 8760 - 40 - 24, 1, 8696, 1},
+		{"one packet more", 1 << 20, 8760 - 40 - 24 + 8, 1, 8704, 2},
+		{"a second piece takes its room", 1 << 20, 8760 - 40 - 24, 2, 8696, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := able(Facts{Kind: KindSend, CanRead: true, CanRunt: true, Runt: c.runt, Total: c.total, Pieces: c.pieces})
+			p := policyOf(settings.Settings{})
+			s, err := f.Choose(&p)
+			require.NoError(t, err)
+			require.Equal(t, RuntRead, s.Proto)
+			require.Equal(t, c.end, s.End)
+			require.Equal(t, c.parts, s.Parts)
+			require.EqualValues(t, c.total, s.Total)
+		})
+	}
+}
+
+// TestDataByOneWrite: remote CQ data goes with an RDMA write only if that is the only one.
+func TestDataByOneWrite(t *testing.T) {
+	p := policyOf(settings.Settings{})
+	for cuts, want := range map[int]Proto{0: DirectWrite, 1: DirectWrite, 2: EagerWrite} {
+		f := able(Facts{Kind: KindWrite, CanWrite: true, HasData: true, SameUnsolicited: true, Total: 100, Pieces: 2, Cuts: cuts})
+		s, err := f.Choose(&p)
+		require.NoError(t, err)
+		require.Equal(t, want.String(), s.Proto.String(), "%d RDMA writes", cuts)
+	}
+}
+
+// TestNoChoice: what is no operation with data has no subprotocol.
+func TestNoChoice(t *testing.T) {
+	p := policyOf(settings.Settings{})
+	for _, k := range []Kind{KindNone, KindRecv, KindCancel, KindControl, KindPeek, KindTake, KindWritten} {
+		f := able(Facts{Kind: k, Total: 10})
+		_, err := f.Choose(&p)
+		require.ErrorIs(t, err, errNoChoice)
+	}
 }

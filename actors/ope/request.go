@@ -41,19 +41,19 @@ type Flags uint32
 
 // The flags.
 const (
-	Tagged   Flags = 1 << iota
-	HasData        // remote CQ data travels with the message
-	Inject         // the buffer was copied already
-	Quiet          // no completion unless it fails
-	Deliver        // complete when the data is where it belongs (delivery complete, §4.2)
-	Discard        // KindTake, KindPeek: throw the message away
-	Traced         // a span of the application's can be found by ID
-	Borrowed       // Buf is the caller's again when the call that hands the request over returns
-	Fence          // it begins when all earlier operations with the peer are over
-	Ordered        // the endpoint has an order (settings.Order)
-	Pieced         // More.Local is in place of Buf
-	Follows        // it is a part of a request that has begun, see parts
-	Aged           // it says which peer the handle meant when it was made, see SetAge
+	Tagged        Flags = 1 << iota
+	HasData             // remote CQ data travels with the message
+	Inject              // the buffer was copied already
+	Quiet               // no completion unless it fails
+	Deliver             // complete when the data is where it belongs (delivery complete, §4.2)
+	Discard             // KindTake, KindPeek: throw the message away
+	Traced              // a span of the application's can be found by ID
+	Borrowed            // Buf is the caller's again when the call that hands the request over returns
+	Fence               // it begins when all earlier operations with the peer are over
+	Ordered             // the endpoint has an order (settings.Order)
+	HasIOV              // More.Local is in place of Buf
+	Follows             // it is a part of a request that has begun, see parts
+	HasGeneration       // it says which peer the handle meant when it was made, see SetGeneration
 )
 
 // Await is Deliver of KindPeek and KindClaim, to which that means nothing: they wait until
@@ -82,7 +82,7 @@ type Request struct {
 }
 
 // Forget makes it the zero request: the memory that it refers to is free although the struct is
-// used again, and who fills the struct next sets only what is not zero.
+// used again, and the next user of the struct sets only the fields that are not zero.
 func (r *Request) Forget() { *r = Request{} }
 
 // Moved is the request at another place; where it was there is none any more.
@@ -93,12 +93,38 @@ func (r *Request) Moved() *Request {
 	return x
 }
 
-// AtomicBytes is what an atomic sends: operand and comparand.
-func (r *Request) AtomicBytes() int {
-	if r.Form == AtomicCompare {
-		return 2 * len(r.Buf)
+// AtomicSize is what an atomic carries in its longer direction, in bytes.
+func (r *Request) AtomicSize() int {
+	switch r.Form {
+	case AtomicCompare:
+		return max(len(r.Buf)+len(r.More.Compare), len(r.More.Result))
+	case AtomicFetch:
+		return max(len(r.Buf), len(r.More.Result))
+	default:
+		return len(r.Buf)
 	}
-	return len(r.Buf)
+}
+
+// A handle that was removed may be another peer's soon. A request whose caller had to wait
+// before it could hand it over says which of the two it means: by the age of the handle, which
+// is another one after each insertion.
+
+// SetGeneration notes the age of the handle Peer. Requests without a peer have none.
+func (r *Request) SetGeneration(age uint64) {
+	r.Flags |= HasGeneration
+	if r.Kind == KindRecv {
+		r.Key = age // no receive has a key, and what leaves ignores no bits of a tag
+	} else {
+		r.Ignore = age
+	}
+}
+
+// Generation is what SetGeneration has noted. Precondition: HasGeneration is set.
+func (r *Request) Generation() uint64 {
+	if r.Kind == KindRecv {
+		return r.Key
+	}
+	return r.Ignore
 }
 
 // More is what few requests have.
@@ -109,7 +135,16 @@ type More struct {
 	// Stripes are the paths that KindRead and KindWrite may go by, if there are several.
 	Stripes []Stripe
 
-	Lists // KindSend, KindRecv, KindRead and KindWrite, of several pieces
+	// The pieces of memory of KindSend, KindRecv, KindRead and KindWrite, where there is more
+	// than one on a side. Packets take their payload from where the pieces lie, or are
+	// scattered into them; an access by RDMA is cut wherever a piece ends on either side. The
+	// slices are the request's own copy, which [Request.PutIOV] takes back with the outcome;
+	// the memory is the caller's, lent until then.
+	Local  [][]byte      // instead of Buf, if the request has HasIOV; none is empty
+	Remote []wire.RMAIOV // instead of Addr and Key, if there are any; none is empty
+	Total  uint64        // bytes of Local
+
+	localAt, remoteAt iovPos // where the last search ended, since the next goes on there
 
 	Compare []byte // KindAtomic: as long as the operand
 	Result  []byte // KindAtomic: where what was fetched goes; as long as the target

@@ -20,18 +20,18 @@ func (p *Pools) response(l *peer.Link, id uint32, hold int) *Txe {
 		p.env.Counters.NoRoom++
 		return nil
 	}
-	t.ord = p.Orders.Get(&Request{}, p.env.Sh.Now())
-	t.q, t.link = &t.ord.Req, l
-	t.moved = p.env.Sh.Now()
+	t.entry = p.Entries.Get(&Request{}, p.env.Sh.Now())
+	t.q, t.link = &t.entry.Req, l
+	t.lastProgress = p.env.Sh.Now()
 	t.c.Start(false)
-	t.turn.Answers()
+	t.ticket.Answers()
 	l.Join(&t.member, t.ref)
 	t.slot.Control = true
 	t.rawAddr, t.connID = false, false
-	t.peerID, t.hasPeer = id, true
+	t.peerID, t.marks.hasPeer = id, true
 	x := t.ext()
-	x.held = responseCost + hold
-	l.Hold(x.held)
+	x.charged = responseCost + hold
+	l.Charge(x.charged)
 	return t
 }
 
@@ -40,8 +40,8 @@ func (t *Txe) respond(s *Shape) {
 	t.m.Start(s)
 	sh := t.pools.env.Sh
 	if !sh.Enter(t.ref) {
-		t.moreQueued = true
-		sh.Tell(t.ref, &t.more)
+		t.marks.resumeQueued = true
+		sh.Tell(t.ref, &t.resumeMsg)
 		return
 	}
 	defer sh.Leave(t.ref)
@@ -55,7 +55,7 @@ type Target struct {
 	Mem    []byte
 }
 
-// RespondRead answers an RTR with what is in memory: READRSP, then CTSDATA in
+// RespondRead answers an RTR with the contents of the memory: READRSP, then CTSDATA in
 // windows of which the first is the request's (§3.3).
 func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 	window := pkt.Length
@@ -71,7 +71,7 @@ func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 		return
 	}
 	for _, f := range from {
-		if !t.x.use(f.Region) {
+		if !t.x.used.use(f.Region) {
 			t.abandonResponse()
 			p.SendError(pkt.Link, wire.RefOpe, pkt.RecvID, uint32(errno.ProvRMAAddr))
 			return
@@ -80,7 +80,7 @@ func (p *Pools) RespondRead(pkt *peer.Packet, from []Target) {
 		t.x.nsrc++
 	}
 	if pkt.Length > uint64(p.Paths[pkt.Link.Path].MaxCopy) {
-		t.gathers = gathersMemory
+		t.marks.gathers = gathersMemory
 	}
 	proto := ShortRead
 	if pkt.Type == wire.TypeLongCTSRTR {
@@ -140,27 +140,20 @@ func (p *Pools) SendError(l *peer.Link, ref wire.RefKind, id, prov uint32) bool 
 	if l.Err != nil {
 		has, own := p.connID()
 		h := wire.PeerError{HasConnID: has, ConnID: own, OpID: id, RefKind: ref, ProvErrno: prov}
-		l.Owe(h.Append(nil))
+		l.AddPending(h.Append(nil))
 		return true
 	}
 	t := p.response(l, id, 0)
 	if t == nil {
 		return false
 	}
-	t.hasPeer = false // a PEER_ERROR that fails is not reported in turn
+	t.marks.hasPeer = false // a PEER_ERROR that fails is not reported in turn
 	t.x.ref, t.x.errno = ref, prov
 	t.respond(&Shape{Proto: ErrorOnly, Parts: 1})
 	return true
 }
 
-// sendError reports the rxe's end to the peer.
-func (r *incoming) sendError(prov uint32) {
-	if r.pools.SendError(r.link, wire.RefOpe, r.says.SendID, prov) {
-		r.note(trail.Answer, uint8(wire.TypePeerError), 0, 0)
-	}
-}
-
-func (t *outgoing) responseHeader(b []byte) []byte {
+func (t *Txe) responseHeader(b []byte) []byte {
 	has, id := t.pools.connID()
 	switch t.m.Proto {
 	case AtomicResponse:
@@ -176,7 +169,7 @@ func (t *outgoing) responseHeader(b []byte) []byte {
 }
 
 // fillResponse makes the entry a READRSP, or CTSDATA of one.
-func (t *outgoing) fillResponse(p *device.Pke, seg Segment) {
+func (t *Txe) fillResponse(p *device.Pke, seg Segment) {
 	var h []byte
 	if seg.Data {
 		h = t.header(p.Header(), seg)
@@ -186,7 +179,7 @@ func (t *outgoing) fillResponse(p *device.Pke, seg Segment) {
 		h = rsp.Append(p.Header())
 	}
 	var pieces [wire.MaxIOV][]byte
-	n := slicePieces(&pieces, t.x.src[:t.x.nsrc], seg.Off, seg.Len)
+	n := sliceIOVs(&pieces, t.x.src[:t.x.nsrc], seg.Off, seg.Len)
 	if n == 1 {
 		p.Fill(h, pieces[0])
 		return

@@ -1,11 +1,15 @@
 package ope
 
 import (
+	"errors"
 	"math"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/match"
+	"github.com/efactor/efactor/actors/mr"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
@@ -27,7 +31,42 @@ import (
 //   - It is never stopped alone; when its endpoint stops, the endpoint has ended
 //     it before.
 type Rxe struct {
-	incoming
+	pools *Pools
+	ref   shard.Ref
+	id    uint32 // recv_id
+
+	busy         bool
+	fresh        bool // it has not had to wait yet, see keep
+	target       bool // a peer's write into our memory
+	rsp          bool // of our read: the READRSP came
+	parked       bool // its peer has failed and may come back, so no receive can match it
+	charged      bool // unexpectedCost
+	slotWaits    bool
+	resumeQueued bool       // a continueMsg is under way
+	pending      pendingSet // packets that are to be posted
+	underWay     int32      // messages to it that are under way
+	flying       int32      // packets with the device, RDMA reads not counted
+
+	entry    *Entry   // nil until a receive matched, and of a peer's write
+	wait     *waiting // its entry in the matcher while unexpected
+	link     *peer.Link
+	m        Rx
+	c        Caller
+	err      error
+	canceled error // of the caller's context
+	x        *rxExt
+
+	first        wire.Eager // the first packet of a message or write; of a read of ours, SendID alone
+	born         clock.Time // set, like lastProgress, only once it had to wait
+	lastProgress clock.Time
+	span         uint64 // in the trail: the message's, then that of the receive
+	got          uint64 // bytes in gotPackets, of which the trail has no record yet
+	gotPackets   uint32
+	gotType      wire.Type // of the first
+
+	blocked peer.Blocked
+	slot    device.SlotWait
+	member  peer.Member
 
 	next   *Rxe
 	stored uint64
@@ -35,59 +74,25 @@ type Rxe struct {
 	head *peer.Packet // not copied yet
 	tail *peer.Packet // the last of them, nil if there are fewer than two
 
-	again   continueMsg
-	matched Matched
-	unexp   Unexpected
+	resumeMsg continueMsg
+	matched   Matched
+	unexp     Unexpected
 }
 
-// incoming is what an operation that receives consists of, and what can be said and built
-// from that. The rxe and its reader are the only writers.
-type incoming struct {
-	pools *Pools
-	ref   shard.Ref
-	id    uint32 // recv_id
-
-	busy      bool
-	unkept    bool // it has not had to wait yet, see keep
-	target    bool // a peer's write into our memory
-	rsp       bool // of our read: the READRSP came
-	parked    bool // its peer has failed and may come back, so nobody can receive it
-	charged   bool // unexpectedCost
-	slotWaits bool
-	more      bool  // a continueMsg is under way
-	owes      owed  // packets that are to be posted
-	told      int32 // messages to it that are under way
-	flying    int32 // packets with the device, RDMA reads not counted
-
-	ord      *Order   // nil until a receive matched, and of a peer's write
-	wait     *waiting // its entry in the matcher while unexpected
-	link     *peer.Link
-	m        Rx
-	c        Caller
-	err      error
-	canceled error // what the caller's context said
-	x        *rxExt
-
-	says       wire.Eager // the first packet of a message or write; of a read of ours, SendID alone
-	born       clock.Time // set as moved is from when it had to wait
-	moved      clock.Time // when it last got on
-	span       uint64     // in the trail: the message's, then that of the receive
-	got        uint64     // bytes in gotPackets, of which the trail has no record yet
-	gotPackets uint32
-	gotType    wire.Type // of the first
-
-	hold   peer.Hold
-	slot   device.SlotWait
-	member peer.Member
-}
-
-// owed are packets that an rxe has to post.
-type owed uint8
+// pendingSet are the control packets that an rxe has to post.
+type pendingSet uint8
 
 const (
-	owesAnswer owed = 1 << iota // RECEIPT or EOR
-	owesNACK
+	pendingAnswer pendingSet = 1 << iota // RECEIPT or EOR
+	pendingNACK
 )
+
+// waiting is an unexpected message's entry in the matcher. Few messages need one,
+// so it is no part of the rxe.
+type waiting struct {
+	msg  match.Msg
+	next *waiting
+}
 
 // Matched tells an rxe that there is a place for its data (endpoint -> rxe): a
 // receive was found, and the request is in it already, or registered memory.
@@ -103,28 +108,11 @@ type Unexpected struct {
 	Rxe *Rxe
 }
 
-// Begin takes an rxe for the message or write whose first packet is pkt; nil if there are MaxOps
-// of them in use.
-func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
-	r := p.rxFree
-	if r == nil {
-		if !p.growRx() {
-			return nil
-		}
-		return p.Begin(pkt)
-	}
-	p.rxFree, r.busy = r.next, true
-	r.arm(pkt.Link)
-	proto := protoOf[pkt.Type]
-	r.m.Begin(RxInit, proto, pkt.Length, pkt.Length)
-	r.stored = uint64(len(pkt.Payload))
-	r.says = pkt.Eager
-	r.head = pkt
-	p.Mix.Served[proto]++
-	if pkt.Ext != nil || pkt.Multi != nil || p.follows {
-		r.beginMore(pkt)
-	}
-	return r
+func (r *Rxe) arm(l *peer.Link) {
+	r.link = l
+	r.c.Start(true)
+	r.rsp, r.target, r.parked = false, false, false // the rest is as release left it
+	r.fresh = true
 }
 
 // beginMore is the rest of Begin for a message that is more than one packet, for a write, and for
@@ -143,21 +131,6 @@ func (r *Rxe) beginMore(pkt *peer.Packet) {
 	if pkt.Multi != nil {
 		pkt.Multi.Rx = r.ref
 	}
-}
-
-func (r *incoming) arm(l *peer.Link) {
-	r.link = l
-	r.c.Start(true)
-	r.rsp, r.target, r.parked = false, false, false // the rest is as release left it
-	r.unkept = true
-}
-
-// keep makes the operation one that waits: the peer knows of it.
-func (r *Rxe) keep() {
-	r.unkept = false
-	r.born = r.pools.env.Sh.Now()
-	r.moved = r.born
-	r.link.Join(&r.member, r.ref)
 }
 
 // protoOf is the subprotocol that a packet of each type begins.
@@ -181,14 +154,29 @@ var protoOf = func() (of [math.MaxUint8 + 1]Proto) {
 	return of
 }()
 
+// keep makes the operation one that waits: the peer knows of it.
+func (r *Rxe) keep() {
+	r.fresh = false
+	r.born = r.pools.env.Sh.Now()
+	r.lastProgress = r.born
+	r.link.Join(&r.member, r.ref)
+}
+
+// keepIfNew has an operation wait that has just begun and is not over.
+func (r *Rxe) keepIfNew() {
+	if r.fresh {
+		r.keep()
+	}
+}
+
 // Match gives the rxe the request that receives its message, nil if that goes to registered
 // memory, and has it go on. A panic is no failure of the caller, which goes on, too.
-func (r *Rxe) Match(ord *Order) {
-	if ord != nil {
+func (r *Rxe) Match(entry *Entry) {
+	if entry != nil {
 		r.unlisted()
-		ord.settled()
-		if r.ord = ord; ord.Span != 0 {
-			r.followBy(ord)
+		entry.settled()
+		if r.entry = entry; entry.Span != 0 {
+			r.followBy(entry)
 		}
 	}
 	sh := r.pools.env.Sh
@@ -210,12 +198,11 @@ func (r *Rxe) Match(ord *Order) {
 }
 
 // MatchLast is Match of a message that has just come, for callers that have nothing left to do,
-// nor have those that called them. A panic needs no rescue of its own then: it ends what is on
-// the stack, up to where the turn or a message is rescued, and is the failure of the rxe all the
-// same.
-func (r *Rxe) MatchLast(ord *Order) {
-	if r.ord = ord; ord.Span != 0 {
-		r.followBy(ord)
+// nor have their own callers. A panic needs no rescue of its own then: it unwinds the stack up to
+// where the turn or a message is rescued, and is the failure of the rxe all the same.
+func (r *Rxe) MatchLast(entry *Entry) {
+	if r.entry = entry; entry.Span != 0 {
+		r.followBy(entry)
 	}
 	sh := r.pools.env.Sh
 	if sh.Enter(r.ref) {
@@ -224,77 +211,47 @@ func (r *Rxe) MatchLast(ord *Order) {
 			sh.Exit()
 			return
 		}
-		ord.settled()
+		entry.settled()
 		r.onMatched()
 		sh.Exit()
 		r.keepIfNew()
 		return
 	}
-	r.matchLaterBy(ord)
+	r.matchLaterBy(entry)
 }
 
 // followBy has the receive's trail go on with what happens to the message.
-func (r *Rxe) followBy(ord *Order) {
-	r.pools.env.Trail.Put(ord.Span, trail.Matched, 0, r.span, 0)
-	r.span = ord.Span
+func (r *Rxe) followBy(entry *Entry) {
+	r.pools.env.Trail.Put(entry.Span, trail.Matched, 0, r.span, 0)
+	r.span = entry.Span
 }
 
-// matchLaterBy is matchLater for an order that has just been found.
-func (r *Rxe) matchLaterBy(ord *Order) {
-	ord.settled()
+// matchLaterBy is matchLater for an entry that has just been found.
+func (r *Rxe) matchLaterBy(entry *Entry) {
+	entry.settled()
 	r.matchLater()
 }
 
 // matchLater has a message say what Match does.
 func (r *Rxe) matchLater() {
-	r.told++
+	r.underWay++
 	r.pools.env.Sh.Tell(r.ref, &r.matched)
 	r.keepIfNew()
-}
-
-// keepIfNew has an operation wait that has just begun and is not over.
-func (r *Rxe) keepIfNew() {
-	if r.unkept {
-		r.keep()
-	}
 }
 
 // Unexpected tells the rxe that its message is in the matcher, since no receive is
 // posted for it.
 func (r *Rxe) Unexpected() {
 	r.keep()
-	r.told++
+	r.underWay++
 	r.pools.env.Sh.Call(r.ref, &r.unexp)
 }
-
-// Ref is the actor's.
-func (r *incoming) Ref() shard.Ref { return r.ref }
-
-// Link is its peer's.
-func (r *incoming) Link() *peer.Link { return r.link }
-
-// MsgID is its message's.
-func (r *incoming) MsgID() uint32 { return r.says.MsgID }
-
-// RequestID is that of the request that it carries out, 0 if there is none.
-func (r *incoming) RequestID() uint64 {
-	if r.ord == nil {
-		return 0
-	}
-	if r.ord.Req.Flags&Part != 0 {
-		return ^r.ord.Req.ID // to cancel the buffer is not to cancel the messages in it
-	}
-	return r.ord.Req.ID
-}
-
-// Machine gives the state, for snapshots.
-func (r *incoming) Machine() Rx { return r.m }
 
 // Receive is the rxe's message switch.
 func (r *Rxe) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *Matched:
-		r.told--
+		r.underWay--
 		r.onMatched()
 	case *Unexpected:
 		r.onUnexpected()
@@ -305,30 +262,30 @@ func (r *Rxe) Receive(ctx actor.Context) {
 	case *device.SlotWait:
 		r.slotWaits = false
 		r.note(trail.GoesOn, uint8(trail.ForRoom), 0, 0)
-		r.goOn()
+		r.resume()
 	case *peer.Resume:
-		r.hold.Resumed()
+		r.blocked.Resumed()
 		r.note(trail.GoesOn, 0, 0, 0)
 		if r.x != nil && r.x.broken != 0 {
 			r.x.onBroken()
 			return
 		}
-		r.goOn()
+		r.resume()
 	case *continueMsg:
-		r.more = false
-		r.goOn()
+		r.resumeQueued = false
+		r.resume()
 	case *peer.Grant:
 		r.x.onGrant(m.Pke)
 	case *peer.Refused:
 		r.fail(m.Err)
 	case *peer.WhenOver:
 		if m.Concerns(r.link, &r.member) {
-			r.ext().turn.Asked()
+			r.ext().ticket.Asked()
 		}
 	case *peer.SendFailed:
 		r.onLost(m)
 	case *peer.Fail:
-		if m.Concerns(r.link, &r.member) && (m.Link != nil || !r.Owes()) {
+		if m.Concerns(r.link, &r.member) && (m.Link != nil || !r.HasPending()) {
 			r.fail(m.Err)
 		}
 	case *peer.Withdrawn:
@@ -346,4 +303,372 @@ func (r *Rxe) Receive(ctx actor.Context) {
 			r.fail(ErrInternal)
 		}
 	}
+}
+
+// fail ends the operation. If a receive has matched it, that gets the error. A
+// message that is here in full can still be received although its sender is gone.
+func (r *Rxe) fail(err error) {
+	if !r.busy || r.m.State.over() {
+		r.settle()
+		return
+	}
+	if r.m.State < RxAsk && r.stored == r.m.Total {
+		return
+	}
+	if r.m.State < RxAsk && r.link.Away && errors.Is(err, r.link.Err) && (r.entry != nil || r.wait != nil || r.parked) {
+		r.Park()
+		return
+	}
+	if r.m.State == RxAnswer { // the outcome was given, and no peer is there to answer
+		if r.pending&pendingAnswer != 0 {
+			r.link.AddPending(r.packet(nil, pendingAnswer, 0))
+		}
+		r.pending = 0
+		r.step(RxAnswered)
+		r.settle()
+		return
+	}
+	r.end(err)
+}
+
+// awaited reports whether the peer waits for us to go on with what it sends.
+func (r *Rxe) awaited() bool {
+	return (r.m.State == RxMatched || r.m.State < RxAsk) && (r.m.Proto.dc() || protos[r.m.Proto].cts || r.m.Proto.readBased()) && !r.asks() &&
+		r.m.Proto != DirectRead
+}
+
+// end ends the operation with err.
+func (r *Rxe) end(err error) {
+	if r.asks() && r.rsp || r.link.Err != nil && r.awaited() { // the peer waits for CTS, RECEIPT or EOR
+		r.sendError(uint32(errno.ProvPeerAborted))
+	} else if r.m.Proto == LongCTSRead && r.m.State == RxMatched && (r.link.Err == nil || r.link.Away) {
+		r.link.AddOrphan(r.id)
+	}
+	if r.step(RxFail) {
+		r.ended(err)
+	}
+}
+
+// ended gives back what an operation that has failed holds.
+func (r *Rxe) ended(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+	r.pending = 0
+	r.discharge()
+	for r.head != nil {
+		p := r.head
+		r.head = p.Next
+		p.Free()
+	}
+	r.tail = nil
+	if r.wait != nil {
+		r.pools.Unlist(r)
+		r.unlisted()
+	}
+	if x := r.x; x != nil && x.ticket.InLine() && r.link.Err == nil && !r.pools.Closing {
+		x.ticket.Withdraw(r.link, r.RequestID())
+	}
+	if r.x != nil && (r.x.nacked || r.x.refusing) && r.entry != nil {
+		r.pools.env.Sh.Tell(r.link.Peer, &peer.Nacked{MsgID: r.first.MsgID})
+	}
+	r.settle()
+}
+
+// onAbandon: the queue pair is closed. Nothing that is under way ever ends, and no
+// receive will come for a message that waits.
+func (r *Rxe) onAbandon(err error) {
+	r.flying, r.pending = 0, 0
+	if !r.busy {
+		return
+	}
+	over := r.m.State.over()
+	if !r.must(r.m.Abandon()) {
+		return
+	}
+	if over {
+		r.settle()
+		return
+	}
+	r.ended(err)
+}
+
+// settle gives the outcome if there is one, and frees the rxe once nothing refers
+// to it any more. While the device writes to the application's buffer it is not
+// given back.
+func (r *Rxe) settle() {
+	if !r.busy || !r.m.State.over() || r.m.reading > 0 {
+		return
+	}
+	r.complete()
+	if r.x != nil {
+		r.x.used.release()
+	}
+	if r.flying|r.underWay != 0 || r.slotWaits || r.resumeQueued || r.pending != 0 || r.blocked.Queued() || r.x != nil && r.x.ticket.InLine() {
+		return
+	}
+	r.release()
+}
+
+// complete gives the outcome, once.
+func (r *Rxe) complete() {
+	if r.c.Told() {
+		return
+	}
+	if !r.c.move(CallerOutcome) {
+		r.violated(noEdge(CallerOutcome, r.c.state))
+		return
+	}
+	if r.entry == nil {
+		r.notifyWritten()
+		return
+	}
+	q := &r.entry.Req
+	r.handReceived()
+	q.Buf = nil // it is the caller's, although the operation may go on
+}
+
+// handReceived counts the outcome and gives it to the sink.
+func (r *Rxe) handReceived() {
+	q, p := &r.entry.Req, r.pools
+	res := &p.res
+	r.Describe(res)
+	if r.err != nil || r.span != 0 || q.More != nil || res.N > len(q.Buf) {
+		r.handLess(res)
+		return
+	}
+	p.Tally.succeed(q.Kind, uint64(res.N))
+	q.Sink.Done(q, res)
+}
+
+// handLess is the rest of handReceived for an outcome that has something unusual: it may be less than
+// the message.
+func (r *Rxe) handLess(res *Result) {
+	q, p := &r.entry.Req, r.pools
+	if r.err != nil {
+		res.Err, res.N = r.err, 0
+	} else if room := q.Len(); res.N > room && q.Flags&Discard == 0 { // else all of it is there, or gone
+		res.N, res.Lost = room, res.N-room
+		res.Err = &Truncated{Placed: res.N, Lost: res.Lost}
+	}
+	if r.span != 0 {
+		r.noteReceived()
+		p.env.Trail.Outcome(r.span, trail.Told, uint64(res.N), res.Err)
+	}
+	p.Tally.Count(q.Kind, uint64(res.N), res.Err)
+	q.Sink.Done(q, res)
+	if q.More != nil {
+		q.PutIOV()
+		q.More = nil
+	}
+}
+
+// notifyWritten reports a peer's write, which has no request here.
+func (r *Rxe) notifyWritten() {
+	if r.span != 0 {
+		r.noteReceived()
+	}
+	r.servedWrite()
+	if p := r.pools; r.err == nil && r.first.HasData && p.OnWritten != nil {
+		p.OnWritten(r.link, int(r.m.Total), r.first.Data)
+	}
+}
+
+// release gives the rxe back, for its next use.
+func (r *Rxe) release() {
+	if r.span != 0 || r.x != nil {
+		r.endRest()
+	}
+	r.member.Leave()
+	if r.entry != nil {
+		r.pools.Entries.Put(r.entry)
+	}
+	r.err, r.canceled = nil, nil
+	r.freeRx()
+}
+
+// endRest ends what only few have: a span, an extension.
+func (r *Rxe) endRest() {
+	if r.span != 0 {
+		r.noteReceived()
+		r.pools.env.Trail.Outcome(r.span, trail.End, min(r.m.Got+r.m.read, r.m.Total), r.err)
+		r.span = 0
+	}
+	if x := r.x; x != nil {
+		r.x = nil
+		x.ticket.Over(r.link)
+		r.member.Of(nil)
+		r.pools.putRxExt(x, r.link)
+	}
+}
+
+// freeRx makes the rxe ready for its next use.
+func (r *Rxe) freeRx() {
+	p := r.pools
+	r.id = nextID(r.id)
+	r.busy, r.fresh = false, false
+	r.entry, r.link, r.next, p.rxFree = nil, nil, p.rxFree, r
+}
+
+// step moves the machine; see must.
+func (r *Rxe) step(e RxEvent) bool { return r.m.move(e) || r.noStep(e) }
+
+// noStep ends an operation that was to take a step which its machine does not have.
+func (r *Rxe) noStep(e RxEvent) bool {
+	r.violated(noEdge(e, r.m.State))
+	return false
+}
+
+// must reports whether a step was in its machine's table, see Txe.must.
+func (r *Rxe) must(err error) bool {
+	if err != nil {
+		r.violated(err)
+	}
+	return err == nil
+}
+
+func (r *Rxe) violated(err error) {
+	err = r.pools.violation(r.link, err)
+	if r.m.State.over() {
+		r.settle()
+		return
+	}
+	r.end(err)
+}
+
+// Ref is the actor's.
+func (r *Rxe) Ref() shard.Ref { return r.ref }
+
+// Link is its peer's.
+func (r *Rxe) Link() *peer.Link { return r.link }
+
+// MsgID is its message's.
+func (r *Rxe) MsgID() uint32 { return r.first.MsgID }
+
+// RequestID is that of the request that it carries out, 0 if there is none.
+func (r *Rxe) RequestID() uint64 {
+	if r.entry == nil {
+		return 0
+	}
+	if r.entry.Req.Flags&Part != 0 {
+		return ^r.entry.Req.ID // to cancel the buffer is not to cancel the messages in it
+	}
+	return r.entry.Req.ID
+}
+
+// Machine gives the state, for snapshots.
+func (r *Rxe) Machine() Rx { return r.m }
+
+// Describe says what message it is, as an outcome has it.
+func (r *Rxe) Describe(res *Result) {
+	// Every field is set, and none twice.
+	l := r.link
+	res.N, res.Lost, res.Proto, res.Peer = int(r.m.Total), 0, r.m.Proto, l.Handle
+	res.Tag, res.Data, res.HasData = r.first.Tag, r.first.Data, r.first.HasData
+	res.Err, res.From = nil, &l.Addr
+}
+
+// Claim notes that the message is in the matcher no more, and returns the id of
+// this use.
+func (r *Rxe) Claim() uint32 {
+	r.unlisted()
+	return r.id
+}
+
+// Is reports whether the rxe still has the use id.
+func (r *Rxe) Is(id uint32) bool { return r.busy && r.id == id && !r.m.State.over() }
+
+// IsMessage reports whether it receives a message.
+func (r *Rxe) IsMessage() bool { return !r.target && (r.entry == nil || r.entry.Req.Kind != KindRead) }
+
+// Concerns reports whether the operation has to do with a region that is being
+// closed, see Txe.Concerns.
+func (r *Rxe) Concerns(m *mr.Region) bool {
+	if r.UsesRegion(m) {
+		return true
+	}
+	if r.entry == nil || r.c.Told() || !r.entry.Req.Touches(m.Bytes()) {
+		return false
+	}
+	r.ext().used.share(m)
+	return true
+}
+
+// UsesRegion reports whether the operation has m in use.
+func (r *Rxe) UsesRegion(m *mr.Region) bool { return r.x != nil && r.x.used.uses(m) }
+
+// Park takes a message of which a part is here out of the matcher, since its peer has
+// failed: the rest comes only if the peer comes back, and no receive is to wait for that.
+func (r *Rxe) Park() {
+	if r.entry != nil {
+		return // a receive has matched it, and ends when it sees that the peer has failed
+	}
+	r.parked = true
+	if r.wait != nil {
+		r.pools.Unlist(r)
+		r.unlisted()
+	}
+}
+
+// Waits reports whether the message is in the matcher or parked.
+func (r *Rxe) Waits() bool {
+	return r.busy && r.entry == nil && r.m.State < RxAsk && (r.wait != nil || r.parked)
+}
+
+// Parked reports whether it is parked.
+func (r *Rxe) Parked() bool { return r.parked }
+
+// Unpark notes that the message's peer is back, and returns what it is to be matched by.
+func (r *Rxe) Unpark() (match.Kind, uint64, match.Source) {
+	r.parked = false
+	return match.KindOf(r.first.Tagged), r.first.Tag, match.Source(r.link.Handle)
+}
+
+// Size is the length of the message.
+func (r *Rxe) Size() uint64 { return r.m.Total }
+
+// IsHere reports whether all of the message came in its first packets, and fits into n bytes.
+func (r *Rxe) IsHere(n int) bool { return r.stored == r.m.Total && r.m.Total <= uint64(n) }
+
+// Fresh reports whether the message has come just now, and nothing keeps it yet.
+func (r *Rxe) Fresh() bool { return r.fresh }
+
+// Key is what the message is matched by.
+func (r *Rxe) Key() (match.Kind, uint64, match.Source) {
+	return match.KindOf(r.first.Tagged), r.first.Tag, match.Source(r.link.Handle)
+}
+
+// List returns the rxe's entry for the matcher, made for the endpoint to add.
+func (r *Rxe) List() *match.Msg {
+	w := r.pools.waiting
+	if w == nil {
+		w = new(waiting)
+	}
+	r.pools.waiting, w.next = w.next, nil
+	w.msg.Kind = match.KindOf(r.first.Tagged)
+	w.msg.Tag, w.msg.Source, w.msg.Owner = r.first.Tag, match.Source(r.link.Handle), int32(r.id&indexMask)
+	r.wait = w
+	return &w.msg
+}
+
+// Listed returns the rxe's entry in the matcher, nil if it has none.
+func (r *Rxe) Listed() *match.Msg {
+	if r.wait == nil {
+		return nil
+	}
+	return &r.wait.msg
+}
+
+// unlisted gives the entry back; the matcher has it no more.
+func (r *Rxe) unlisted() {
+	if w := r.wait; w != nil {
+		r.wait = nil
+		w.next, r.pools.waiting = r.pools.waiting, w
+	}
+}
+
+// HasPending reports it of one operation. What flies when it is over can be a CTS as well, which
+// the device is done with soon.
+func (r *Rxe) HasPending() bool {
+	return r.busy && r.link.Err == nil && (r.m.State == RxAnswer || r.m.State == RxDone && r.flying > 0)
 }

@@ -16,7 +16,7 @@ var (
 	ErrDied       = fmt.Errorf("%w: its process died", ErrPeerFailed)
 	ErrLeft       = fmt.Errorf("%w: it has closed its endpoint", ErrPeerFailed)
 	ErrSilent     = fmt.Errorf("%w: nothing was heard of it for the whole PeerTimeout", ErrPeerFailed)
-	ErrHoard      = fmt.Errorf("%w: it sent more than PeerMemory that nobody asked for", ErrPeerFailed)
+	ErrOverMemory = fmt.Errorf("%w: it sent more than PeerMemory that nobody asked for", ErrPeerFailed)
 	ErrIntruder   = fmt.Errorf("%w: it used too many keys that name no memory here", ErrPeerFailed)
 	ErrRestarted  = fmt.Errorf("%w: the actor of the peer was restarted", ErrPeerFailed)
 	ErrStopped    = errors.New("endpoint closed")
@@ -88,14 +88,5 @@ func HasLeft(err error) bool {
 	return errors.As(err, &s) && s.Status == device.StatusBadDestQPN
 }
 
-func (p *Peer) statusError(s device.Status) error {
-	if p.link.Err != nil && s == device.StatusFlushed {
-		return p.link.Err
-	}
-	n, prov := errno.Of(s, p.link.Handshaken)
-	e := &StatusError{Status: s, Errno: n, Provider: prov, Peer: s.Gone()}
-	if s == device.StatusUnknownPeer || s == device.StatusMismatch {
-		e.Why = p.env.Q.QP().Why(p.link.AH)
-	}
-	return e
-}
+// ErrMalformed ends a message of which a packet came that cannot be read.
+var ErrMalformed = fmt.Errorf("%w: a packet of the message cannot be read", errno.ErrIO)

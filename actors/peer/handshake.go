@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
@@ -21,7 +22,7 @@ func (p *Peer) sendHandshakeIfQueued() {
 }
 
 // sendHandshake posts HANDSHAKE or waits for room or for the end of back-off. A
-// failure of the packet is nobody's error (§2.3).
+// failure of the packet is no error of an operation (§2.3).
 func (p *Peer) sendHandshake() {
 	if p.handshake != handshakeQueued || p.link.Err != nil || p.link.Backoff {
 		return
@@ -40,12 +41,9 @@ func (p *Peer) sendHandshake() {
 		HasDeviceVersion: !e.NoDeviceVersion, DeviceVersion: p.link.path().DeviceID,
 		HasP2P: e.P2P, P2PSupported: e.P2P,
 	}
-	if u := p.env.UserQP; u != nil {
-		h.HasUserRecvQP, h.UserRecvQP = true, *u
-	}
 	if !p.post(pke, h.Append(pke.Header())) {
 		p.handshake = handshakeNone // the next packet is answered
-		p.endTrial(true)
+		p.endCheck(true)
 		return
 	}
 	p.handshake = handshakeSent
@@ -87,7 +85,36 @@ func (p *Peer) onHandshake(v *wire.View) {
 	}
 	p.env.Trail.Put(l.Span, trail.HandshakeReceived, 0, h.Features[0], h.DeviceVersion)
 	l.known()
-	p.debts.pay(p)
+	p.pending.send(p)
 	p.resume()
 	p.serveLine()
+}
+
+// CheckConnID checks whether a peer that was just made is at its queue pair. ConnIDChecked
+// follows. It is asked for when a packet has another connid than that of the peer at its queue
+// pair: the packet is of a new endpoint there, or a late one of a former endpoint. The packet
+// does not say which, but the queue pair does: its Q_Key is the connid (§1.4), so HANDSHAKE,
+// which the new one gets anyway, arrives if it is there.
+func (l *Link) CheckConnID() {
+	l.checking = true
+	p := l.of
+	if p.answer(); p.handshake == handshakeNone {
+		p.endCheck(true)
+	}
+}
+
+// onChecked takes the end of a packet, which decides if it is HANDSHAKE to a peer whose connid
+// is being checked. Only
+// the device's word that no such queue pair is there speaks against the peer.
+func (p *Peer) onChecked(pke *device.Pke, s device.Status) {
+	if pke.Type() == uint8(wire.TypeHandshake) {
+		p.endCheck(s != device.StatusBadDestQPN)
+	}
+}
+
+func (p *Peer) endCheck(ok bool) {
+	if p.link.checking {
+		p.link.checking = false
+		p.env.Sh.Tell(p.env.Endpoint, &ConnIDChecked{Link: p.link, OK: ok})
+	}
 }

@@ -6,26 +6,10 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
-
-// heardFrom notes a sign of life: a packet from the peer.
-func (p *Peer) heardFrom() { p.link.heard = p.env.now() }
-
-// listen takes what our device has completed as a sign of the peer's life: of its device
-// at least, and where requests complete without that (device.Info's Pulse), if the peer's
-// process was seen to run since the last time. What our own device has copied says nothing
-// by itself.
-func (l *Link) listen() {
-	if l.path().Pulse {
-		beat, ok := l.env.Q.Pulse(l.AH, l.QPN)
-		if !ok || beat == l.beat {
-			return
-		}
-		l.beat = beat
-	}
-	l.heard = max(l.heard, l.reached)
-}
 
 // startWatch begins to look after a peer with operations in progress: one whose
 // device does not answer for PeerTimeout has failed.
@@ -77,6 +61,24 @@ func (p *Peer) onWatch() {
 	}
 	next := min(c.ProbeAfter, max(c.PeerTimeout-silent, 1))
 	p.watchAgain(next)
+}
+
+// heardFrom notes a sign of life: a packet from the peer.
+func (p *Peer) heardFrom() { p.link.heard = p.env.now() }
+
+// listen takes what our device has completed as a sign of the peer's life: of its device
+// at least, and where requests complete without that (device.Info's Pulse), if the peer's
+// process was seen to run since the last time. What our own device has copied says nothing
+// by itself.
+func (l *Link) listen() {
+	if l.path().Pulse {
+		beat, ok := l.env.Q.Pulse(l.AH, l.QPN)
+		if !ok || beat == l.beat {
+			return
+		}
+		l.beat = beat
+	}
+	l.heard = max(l.heard, l.reached)
 }
 
 // solicit makes the peer answer with HANDSHAKE: a write of nothing to nowhere,
@@ -157,7 +159,6 @@ func (l *Link) Heard() {
 	}
 }
 
-//go:noinline // so that Heard is
 func (l *Link) cutBackoff() { l.env.Sh.Tell(l.Peer, &through) }
 
 // onGone: the device knows that the peer's process is dead, or has closed its queue pair.
@@ -173,7 +174,7 @@ func (p *Peer) onGone(g *device.Gone) {
 
 func (p *Peer) failStatus(s device.Status) { p.fail(p.statusError(s), true) }
 
-// fail ends everything with the peer: the line, what is held, what is in progress, and
+// fail ends everything with the peer: the line, the blocked operations, what is in progress, and
 // what waits for its turn to be received unless the peer may come back. The endpoint
 // hears of it unless it asked for it.
 func (p *Peer) fail(err error, tell bool) {
@@ -183,7 +184,7 @@ func (p *Peer) fail(err error, tell bool) {
 	}
 	again := p.link.Closed() != nil
 	p.link.Err, p.link.Away = err, mayReturn(err)
-	p.env.Full.leave(p.link)
+	p.env.HeldBack.remove(p.link)
 	p.link.watched = false
 	sh := p.env.Sh
 	if p.backingOff != nil {
@@ -209,7 +210,7 @@ func (p *Peer) fail(err error, tell bool) {
 	p.resume()
 	if p.link.Away {
 		p.failing = true
-		sh.Tell(p.link.Peer, &toldAll)
+		sh.Tell(p.link.Peer, &allNotified)
 	} else {
 		p.bury(err)
 	}
@@ -223,4 +224,175 @@ func (p *Peer) fail(err error, tell bool) {
 		}
 		sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err, Again: again})
 	}
+}
+
+// mayReturn reports whether a peer that failed for that reason may come back under its
+// connid.
+func mayReturn(err error) bool {
+	for _, final := range []error{ErrDied, ErrLeft, ErrRemoved, ErrReplaced, ErrOverMemory, ErrIntruder, ErrRestarted, ErrStopped} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
+	return true
+}
+
+// onAllNotified takes failNotified.
+func (p *Peer) onAllNotified() {
+	p.failing = false
+	if p.reached && p.link.Away {
+		p.comeBack()
+	}
+	p.reached = false
+}
+
+// Knock probes a peer that has failed and may come back, once in ProbeAfter: it may have
+// failed us as well, and then neither would speak again.
+func (l *Link) Knock() {
+	if now := l.env.now(); l.Away && now >= l.of.watchMsg.due {
+		l.of.watchMsg.due = now.Add(l.env.Config.ProbeAfter)
+		l.env.Sh.Tell(l.Peer, &knock)
+	}
+}
+
+// comeBack takes the peer back: it is heard although it has failed.
+func (p *Peer) comeBack() {
+	l := p.link
+	if d := p.pending; d != nil {
+		d.why = l.Err
+	}
+	l.Err, l.Away = nil, false
+	l.Span = p.env.Trail.Next()
+	p.env.Trail.Put(l.Span, trail.PeerBegin, 0, 0, 0)
+	p.env.Trail.Locate(l.Span, l.Path, &l.Addr)
+	p.env.Counters.PeersReturned++
+	p.heardFrom()
+	if p.asked = p.probing; l.Busy() {
+		l.watch()
+	}
+	p.sendHandshakeIfQueued()
+	p.env.Sh.Tell(p.env.Endpoint, &Up{Link: l})
+	p.pending.send(p)
+}
+
+// bury gives up what was kept of a peer that might have come back.
+func (p *Peer) bury(err error) {
+	l := p.link
+	l.Err, l.Away = err, false
+	p.pending = nil
+	l.orphans = nil
+	p.env.Mem.Early -= int64(p.window.Kept())
+	p.window.Drain((*Packet).Free)
+	clear(p.nacked)
+	for id, m := range p.multi {
+		delete(p.multi, id)
+		if m.missing = 0; m.packets == 0 {
+			p.env.Pool.putMulti(m)
+		}
+	}
+}
+
+// buryLater is bury of a peer that failed before.
+func (p *Peer) buryLater(err error) {
+	if !p.link.Away || mayReturn(err) {
+		return
+	}
+	p.bury(err)
+	p.link.failMembers(err)
+	p.env.Sh.Tell(p.env.Endpoint, &Buried{Link: p.link})
+	if errors.Is(err, ErrLeft) { // which it failed of, or what its end is in any case
+		p.env.Sh.Tell(p.env.Endpoint, &Down{Link: p.link, Err: err})
+	}
+}
+
+// maxWrongKeys is how many keys a peer may try that name nothing: on most devices
+// 32 bits are all that protects memory.
+const maxWrongKeys = 16
+
+// WrongKey counts a request of the peer's with a key that names nothing here, and
+// fails the peer if there were too many.
+func (l *Link) WrongKey() {
+	l.env.Counters.RefusedKeys++
+	if l.keysWrong++; l.keysWrong == maxWrongKeys && l.Err == nil {
+		l.env.Sh.Tell(l.Peer, &Remove{Err: ErrIntruder, Tell: true})
+	}
+}
+
+// ForgiveKeys allows for refusals that are not the peer's fault: we close memory that
+// it may use, and its requests are under way.
+func (l *Link) ForgiveKeys() { l.keysWrong = -forgiven }
+
+// forgiven is more than the requests that a peer has under way at a time.
+const forgiven = 1024
+
+// Evicted is what is remembered of an idle peer that was evicted, so that it goes on where it
+// was when it is heard again: only this endpoint knows the msg_ids of the two directions, and
+// the peer sends HANDSHAKE once.
+type Evicted struct {
+	QKey     uint32 // its connid
+	Gone     bool   // its process is dead: what comes is late
+	expected uint32 // the msg_id whose turn it is
+	next     uint32 // msg_id of ours
+
+	features  wire.Features
+	userQP    wire.UserRecvQP
+	family    uint32
+	heard     clock.Time
+	keysWrong int32
+	unknown   int32 // Link.UnknownAborts
+	hostID    uint64
+
+	handshake                          handshakeState
+	handshaken, hasFamily, otherErrors bool
+}
+
+// Idle reports whether nothing is in progress with the peer, nothing of its is kept here, and
+// nothing under way to it: then it can be evicted.
+func (l *Link) Idle() bool {
+	p := l.of
+	return l.Err == nil && !l.Away && !l.Busy() && l.charged == 0 && !l.Backoff && l.out == 0 && l.Runt == 0 && l.putOff == 0 &&
+		!l.heldBack && (l.orphans == nil || len(l.orphans.ids) == 0) &&
+		p.lineHead == nil && p.rnrHead == nil && p.blocked == nil && p.pending == nil && !p.probing && !p.failing &&
+		p.handshake != handshakeQueued && p.window.kept == 0 && len(p.multi) == 0 && len(p.nacked) == 0 &&
+		!l.env.Q.Holds(l.Peer)
+}
+
+// LastHeard is when the peer was last heard.
+func (l *Link) LastHeard() clock.Time { return l.heard }
+
+// Evict returns what is to be remembered of a peer if it is idle, and no message is under way
+// to its actor, nor to the endpoint, which may be its own. Then the caller stops that in the same step.
+func (l *Link) Evict() (Evicted, bool) {
+	sh := l.env.Sh
+	if !l.Idle() || !sh.Unburdened(l.Peer) || shard.Pending(l.env.Endpoint) > 0 {
+		return Evicted{}, false
+	}
+	l.HasRoom()
+	sh.StopTimer(&l.of.watchMsg.timer)
+	l.env.Trail.Outcome(l.Span, trail.PeerEnd, 0, nil)
+	p := l.of
+	return Evicted{
+		QKey: l.QKey, expected: p.window.Expected(), next: p.nextID,
+		features: l.Features, userQP: l.UserQP, family: l.Family, heard: l.heard,
+		keysWrong: l.keysWrong, unknown: l.UnknownAborts, hostID: l.HostID(),
+		handshake: p.handshake, handshaken: l.Handshaken, hasFamily: l.hasFamily, otherErrors: l.otherErrors,
+	}, true
+}
+
+// Restore has a peer that was just made go on where r was evicted.
+func (l *Link) Restore(r *Evicted) {
+	p := l.of
+	p.window = NewWindow(l.env.Config.RecvWindow, r.expected)
+	if l.env.Config.Unordered {
+		p.window.KeepNoOrder()
+	}
+	if r.hostID != 0 {
+		l.noteHostID(r.hostID)
+	}
+	p.nextID, l.floor = r.next, r.next
+	p.handshake = r.handshake
+	l.Features, l.UserQP, l.Family, l.hasFamily = r.features, r.userQP, r.family, r.hasFamily
+	l.Handshaken, l.otherErrors, l.heard = r.handshaken, r.otherErrors, r.heard
+	l.keysWrong, l.UnknownAborts = r.keysWrong, r.unknown
+	l.chooseHeaders()
 }

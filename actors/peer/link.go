@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"time"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
@@ -40,37 +42,37 @@ type Link struct {
 	Self        bool  // it is this endpoint
 	Away        bool  // it has failed and may come back
 	hasFamily   bool
-	heldUp      bool  // the line waits for requests that are under way
+	lineStalled bool  // the line waits for requests that are under way
 	watched     bool  // the peer looks after operations in progress
 	otherErrors bool  // it sends a PEER_ERROR that cannot be read
-	overfull    bool  // it is in Env.Full
-	crowded     bool  // it is over PeerMemory, or was and is not yet well below
-	waits       bool  // it is held back for want of room, see Wait
-	tried       bool  // it is on trial, see Try
+	heldBack    bool  // it is in Env.HeldBack
+	overLimit   bool  // it is over PeerMemory, or was and is not yet well below
+	noRoom      bool  // it is held back for want of room, see HoldBackForRoom
+	checking    bool  // its connid is being checked, see CheckConnID
 	Err         error // not nil: the peer has failed, and why
 
 	UnknownAborts int32 // PEER_ERRORs for messages that are complete; the endpoint writes it
 
-	beat      uint32
-	UserQP    wire.UserRecvQP
-	Family    uint32 // device_version of HANDSHAKE
-	keysWrong int32  // accesses with keys that name nothing
-	out       int32  // requests with a msg_id under way
-	putOff    int32  // packets under way that it has put off: it holds us back
-	floor     uint32 // before this msg_id everything has arrived
-	next      int32  // of held, in units of holdAgain
-	Runt      int    // bytes of runting reads under way; operations write it
-	Rails     Rails  // operations make them
+	beat       uint32
+	UserQP     wire.UserRecvQP
+	Family     uint32    // device_version of HANDSHAKE
+	keysWrong  int32     // accesses with keys that name nothing
+	out        int32     // requests with a msg_id under way
+	putOff     int32     // packets under way that it has put off: it holds us back
+	floor      uint32    // before this msg_id everything has arrived
+	holdBackAt int32     // of charged, in units of holdBackStep: where to ask the device again
+	Runt       int       // bytes of runting reads under way; operations write it
+	Multipath  Multipath // operations make them
 
 	env     *Env
 	of      *Peer
 	heard   clock.Time // last sign of life
 	reached clock.Time // when our device last completed something; see listen, which keeps beat
-	held    int64      // bytes held for this peer
+	charged int64      // bytes kept for this peer
 	members *Member    // operations in progress
-	untold  *untold    // made at the first operation that ends so
+	orphans *orphans   // made at the first operation that ends so
 	awaited int        // posted receives that only this peer can satisfy
-	order   *order     // made at the first operation that waits for others
+	fences  *fences    // made at the first operation that waits for others
 }
 
 // chooseHeaders says which optional headers a REQ packet has: the raw address until
@@ -103,36 +105,14 @@ func (l *Link) Options(o *wire.Options, rawAddr, connID bool) {
 	}
 }
 
-// maxAhead is how many messages a sender may run ahead of one that has not arrived:
-// libfabric until 1.22 ends its process when one comes that is 16384 ahead of the
-// one whose turn it is, for instance since that one meets RNR again and again.
-const maxAhead = 8192
-
-// Posted counts a request with a msg_id that goes out, Arrived one that got there.
-func (l *Link) Posted() { l.out++ }
-
-// Arrived counts a request with a msg_id that got there.
-func (l *Link) Arrived() {
-	if l.out--; l.out == 0 && l.heldUp {
-		l.freeLine()
-	}
+// Address makes p go to the peer, with ref as owner.
+func (l *Link) Address(p *device.Pke, owner shard.Ref) {
+	p.Owner, p.Peer, p.Watch = owner, l.Peer, l.Backoff
+	p.To(l.AH, l.QPN, l.QKey)
 }
 
-//go:noinline // so that Arrived is
-func (l *Link) freeLine() {
-	l.heldUp = false
-	l.env.Sh.Tell(l.Peer, &lineFree)
-}
-
-// mayRun reports whether id may be given out, which is maxAhead or more ahead of the floor.
-func (l *Link) mayRun(id uint32) bool {
-	if l.out > 0 && !l.Can(wire.FeaturePeerError) {
-		l.heldUp = true
-		return false
-	}
-	l.floor = id
-	return true
-}
+// Deliver has the peer handle a packet of its. Precondition: the caller has entered the peer.
+func (l *Link) Deliver(r *device.RecvPkt) { l.of.onArrived(r) }
 
 // Known reports whether the peer's features are known: from its HANDSHAKE, or since
 // all peers are said to be alike.
@@ -166,17 +146,66 @@ func (l *Link) WantsConnID() bool {
 // for the end of back-off.
 func (l *Link) Open() bool { return l.Handshaken && !l.Backoff }
 
+// Posted counts a request with a msg_id that goes out, Arrived one that got there.
+func (l *Link) Posted() { l.out++ }
+
+// Arrived counts a request with a msg_id that got there.
+func (l *Link) Arrived() {
+	if l.out--; l.out == 0 && l.lineStalled {
+		l.freeLine()
+	}
+}
+
+func (l *Link) freeLine() {
+	l.lineStalled = false
+	l.env.Sh.Tell(l.Peer, &lineFree)
+}
+
+// maxAhead is how many messages a sender may run ahead of one that has not arrived:
+// libfabric until 1.22 ends its process when one comes that is 16384 ahead of the
+// one whose turn it is, for instance since that one meets RNR again and again.
+const maxAhead = 8192
+
+// mayRun reports whether id may be given out, which is maxAhead or more ahead of the floor.
+func (l *Link) mayRun(id uint32) bool {
+	if l.out > 0 && !l.Can(wire.FeaturePeerError) {
+		l.lineStalled = true
+		return false
+	}
+	l.floor = id
+	return true
+}
+
 // path is where the peer reaches this endpoint.
 func (l *Link) path() *Path { return &l.env.Paths[l.Path] }
 
 // Env is the endpoint's.
 func (l *Link) Env() *Env { return l.env }
 
-// Address makes p go to the peer, with ref as owner.
-func (l *Link) Address(p *device.Pke, owner shard.Ref) {
-	p.Owner, p.Peer, p.Watch = owner, l.Peer, l.Backoff
-	p.To(l.AH, l.QPN, l.QKey)
+// URI is the peer's address as efa.Address has it. Its scheme is the kind of the device that
+// leads to the peer.
+func (l *Link) URI() string { return l.env.URI(&l.Addr, l.Path) }
+
+// NameOf is what the address vector calls the peer, "" if it is not in it or has no name.
+func (l *Link) NameOf() string { return l.env.name(l.Handle) }
+
+// HostIDs are the host_ids of the peers that have sent one (§2.1.1), apart from their links:
+// most send none. It belongs to the endpoint's shard.
+type HostIDs map[*Link]uint64
+
+// HostID is the host_id in the peer's HANDSHAKE, 0 if there was none.
+func (l *Link) HostID() uint64 { return l.env.HostIDs[l] }
+
+// noteHostID keeps what HANDSHAKE said.
+func (l *Link) noteHostID(id uint64) {
+	if l.env.HostIDs == nil {
+		l.env.HostIDs = make(HostIDs)
+	}
+	l.env.HostIDs[l] = id
 }
+
+// ForgetHostID drops what is known of a peer that is stopped.
+func (l *Link) ForgetHostID() { delete(l.env.HostIDs, l) }
 
 // Member is an operation's entry in the list of those in progress with a peer;
 // they fail with it.
@@ -226,22 +255,6 @@ func (l *Link) Join(m *Member, op shard.Ref) {
 	l.watch()
 }
 
-func (l *Link) watch() {
-	if !l.watched {
-		l.of.startWatch()
-	}
-}
-
-// Await counts a posted receive that names the peer: it ends with it, so the peer
-// is watched. Awaited takes it back.
-func (l *Link) Await() {
-	l.awaited++
-	l.watch()
-}
-
-// Awaited ends what Await began.
-func (l *Link) Awaited() { l.awaited-- }
-
 // Leave takes m out of the list it is in, if any.
 func (m *Member) Leave() {
 	m.since = 0
@@ -260,6 +273,25 @@ func (m *Member) Leave() {
 	m.link, m.prev, m.next = nil, nil, nil
 }
 
+func (l *Link) watch() {
+	if !l.watched {
+		l.of.startWatch()
+	}
+}
+
+// Await counts a posted receive that names the peer: it ends with it, so the peer
+// is watched. Awaited takes it back.
+func (l *Link) Await() {
+	l.awaited++
+	l.watch()
+}
+
+// Awaited ends what Await began.
+func (l *Link) Awaited() { l.awaited-- }
+
+// Busy reports whether operations are in progress or wait for the peer.
+func (l *Link) Busy() bool { return l.members != nil || l.awaited > 0 }
+
 // failMembers tells every operation in progress that the peer has failed, the newest first.
 func (l *Link) failMembers(err error) {
 	for m := l.members; m != nil; m = m.next {
@@ -267,5 +299,94 @@ func (l *Link) failMembers(err error) {
 	}
 }
 
-// Busy reports whether operations are in progress or wait for the peer.
-func (l *Link) Busy() bool { return l.members != nil || l.awaited > 0 }
+// Snapshot is a remote endpoint at one moment. As JSON, durations are nanoseconds.
+type Snapshot struct {
+	Address    string        `json:"address"`        // as efa.Address has it, on Device
+	Name       string        `json:"name,omitempty"` // in the address vector
+	Device     string        `json:"device"`         // that carries to it
+	Handle     *uint64       `json:"handle"`         // in the address vector, null: not in it
+	State      string        `json:"state"`          // "new", "ready", "backing off", "failed"
+	Handshake  string        `json:"handshake"`      // "none", "sent", "received", "both"
+	Features   []string      `json:"features,omitempty"`
+	HostID     uint64        `json:"host_id,omitempty,string"` // as its HANDSHAKE has it; 0: it sent none
+	Silent     time.Duration `json:"silent"`                   // since it last gave a sign of life
+	BackingOff time.Duration `json:"backing_off,omitempty"`
+	Operations int           `json:"operations"` // in progress
+	InLine     int           `json:"in_line"`    // that wait for their turn
+	Resends    int           `json:"resends"`    // packets that wait for the end of back-off
+	NextID     uint32        `json:"next_msg_id"`
+	ExpectedID uint32        `json:"expected_msg_id"`
+	OutOfOrder int           `json:"out_of_order"` // packets that wait for it
+	HeldBytes  int64         `json:"held_bytes"`
+	Err        string        `json:"error,omitempty"`
+}
+
+// Snapshot describes the peer.
+func (l *Link) Snapshot() Snapshot {
+	p, now := l.of, l.env.now()
+	s := Snapshot{
+		Address: l.URI(), Name: l.NameOf(), Device: l.path().Device, State: l.state(), Handshake: l.shaken(), Silent: l.silent(now),
+		HostID: l.HostID(), NextID: p.nextID, ExpectedID: p.window.Expected(), OutOfOrder: p.window.Kept(), HeldBytes: l.charged,
+	}
+	if l.Handle != Unlisted {
+		h := l.Handle
+		s.Handle = &h
+	}
+	if l.Handshaken {
+		for _, f := range l.Features.List() {
+			s.Features = append(s.Features, f.String())
+		}
+	}
+	if l.Backoff {
+		s.BackingOff = now.Sub(p.backingOff.since)
+	}
+	for m := l.members; m != nil; m = m.next {
+		s.Operations++
+	}
+	for t := p.lineHead; t != nil; t = t.next {
+		s.InLine++
+	}
+	for pke := p.rnrHead; pke != nil; pke = pke.Next {
+		s.Resends++
+	}
+	if l.Err != nil {
+		s.Err = l.Err.Error()
+	}
+	return s
+}
+
+func (l *Link) state() string {
+	switch {
+	case l.Err != nil:
+		return "failed"
+	case l.putOff > 0:
+		return "holds us back"
+	case l.Backoff:
+		return "backing off"
+	case l.Known():
+		return "ready"
+	default:
+		return "new"
+	}
+}
+
+func (l *Link) shaken() string {
+	switch sent := l.of.handshake == handshakeSent; {
+	case sent && l.Handshaken:
+		return "both"
+	case sent:
+		return "sent"
+	case l.Handshaken:
+		return "received"
+	default:
+		return "none"
+	}
+}
+
+// silent is for how long nothing was heard of the peer.
+func (l *Link) silent(now clock.Time) time.Duration {
+	if l.path().Pulse {
+		return now.Sub(l.heard)
+	}
+	return now.Sub(max(l.heard, l.reached))
+}

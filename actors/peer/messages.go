@@ -28,15 +28,6 @@ type Refused struct {
 	Err  error
 }
 
-// Nacked tells the peer that a read-based message was refused with READ_NACK: the
-// long-CTS packet with the same msg_id goes to Rx, or to nobody if that is zero
-// (rxe -> peer, §4.7).
-type Nacked struct {
-	shard.Message
-	MsgID uint32
-	Rx    shard.Ref
-}
-
 // Withdraw asks the peer to take an operation out of its line (endpoint -> peer).
 // The peer answers the operation with Withdrawn.
 type Withdraw struct {
@@ -54,13 +45,13 @@ type Withdrawn struct {
 	OK bool
 }
 
-// Hold asks the peer to say when the link is open (operation -> peer): embedded
+// Blocked asks the peer to say when the link is open (operation -> peer): embedded
 // in operations.
-type Hold struct {
+type Blocked struct {
 	shard.Message
 	Op     shard.Ref
 	resume Resume
-	next   *Hold
+	next   *Blocked
 	AnyOf  bool // control packets need no HANDSHAKE
 	queued bool
 }
@@ -70,7 +61,7 @@ type Resume struct{ shard.Message }
 
 // Await asks l's peer to resume op when packets may be posted: data once
 // HANDSHAKE came and back-off is over, control packets after back-off alone.
-func (h *Hold) Await(l *Link, op shard.Ref, control bool) {
+func (h *Blocked) Await(l *Link, op shard.Ref, control bool) {
 	if h.queued {
 		return
 	}
@@ -79,34 +70,10 @@ func (h *Hold) Await(l *Link, op shard.Ref, control bool) {
 }
 
 // Queued reports whether a Resume is still to come.
-func (h *Hold) Queued() bool { return h.queued }
+func (h *Blocked) Queued() bool { return h.queued }
 
 // Resumed notes that the operation has seen the Resume.
-func (h *Hold) Resumed() { h.queued = false }
-
-// Fail tells an operation that its peer has failed (peer -> operation), or that
-// its endpoint closes (endpoint -> operation).
-type Fail struct {
-	shard.Message
-	Link *Link  // of the peer; an operation with another is a later use. nil: the endpoint closes
-	use  uint32 // of the operation's Member that it is for; 0: of no certain one
-	Err  error
-}
-
-// Concerns reports whether the message is for the present use of the operation with l and m,
-// which may have ended and begun again since the message was sent.
-func (f *Fail) Concerns(l *Link, m *Member) bool {
-	return f.Link == nil || f.Link == l && (f.use == 0 || f.use == m.use)
-}
-
-// SendFailed tells the owner of a packet that it will never arrive
-// (peer -> operation). The owner frees the entry.
-type SendFailed struct {
-	shard.Message
-	Pke    *device.Pke
-	Status device.Status
-	Err    error
-}
+func (h *Blocked) Resumed() { h.queued = false }
 
 // Arrive hands an RTM in its turn to the endpoint (peer -> endpoint).
 type Arrive struct {
@@ -127,6 +94,13 @@ type Stranger struct {
 	shard.Message
 	Pkt  *device.RecvPkt
 	Link *Link
+}
+
+// ConnIDChecked says whether the peer is at its queue pair (peer -> endpoint).
+type ConnIDChecked struct {
+	shard.Message
+	Link *Link
+	OK   bool
 }
 
 // Wrote tells the endpoint of an RDMA write with immediate data (peer ->
@@ -161,12 +135,65 @@ type Intruded struct {
 	Key  uint64
 }
 
+// BadPacket says that a packet was dropped which no endpoint sends, or which may not be taken
+// for reasons of trust (peer -> endpoint).
+type BadPacket struct {
+	shard.Message
+	Link *Link // nil: of no peer that is known
+	Err  error
+}
+
+// Nacked tells the peer that a read-based message was refused with READ_NACK: the
+// long-CTS packet with the same msg_id goes to Rx, or is dropped if that is zero
+// (rxe -> peer, §4.7).
+type Nacked struct {
+	shard.Message
+	MsgID uint32
+	Rx    shard.Ref
+}
+
+// Fail tells an operation that its peer has failed (peer -> operation), or that
+// its endpoint closes (endpoint -> operation).
+type Fail struct {
+	shard.Message
+	Link *Link  // of the peer; an operation with another is a later use. nil: the endpoint closes
+	use  uint32 // of the operation's Member that it is for; 0: of no certain one
+	Err  error
+}
+
+// Concerns reports whether the message is for the present use of the operation with l and m,
+// which may have ended and begun again since the message was sent.
+func (f *Fail) Concerns(l *Link, m *Member) bool {
+	return f.Link == nil || f.Link == l && (f.use == 0 || f.use == m.use)
+}
+
+// SendFailed tells the owner of a packet that it will never arrive
+// (peer -> operation). The owner frees the entry.
+type SendFailed struct {
+	shard.Message
+	Pke    *device.Pke
+	Status device.Status
+	Err    error
+}
+
 // Down tells the endpoint that a peer has failed (peer -> endpoint).
 type Down struct {
 	shard.Message
 	Link  *Link
 	Err   error
 	Again bool // it was told before, and our direction has not been open since
+}
+
+// Up tells the endpoint that a peer that had failed is back (peer -> endpoint).
+type Up struct {
+	shard.Message
+	Link *Link
+}
+
+// Buried tells the endpoint that a peer which failed will not come back (peer -> endpoint).
+type Buried struct {
+	shard.Message
+	Link *Link
 }
 
 // Remove ends a peer: what is in progress with it fails (endpoint -> peer).
@@ -176,6 +203,18 @@ type Remove struct {
 	Tell bool // the endpoint is to hear of it, with Down
 	Lost bool // for a msg_id of ours that is lost
 	Away bool // only if the peer has failed and is not back
+}
+
+// OverLimit says that a peer is over PeerMemory (peer -> endpoint).
+type OverLimit struct {
+	shard.Message
+	Link *Link
+}
+
+// WithinLimit says that a peer is well below it again (peer -> endpoint).
+type WithinLimit struct {
+	shard.Message
+	Link *Link
 }
 
 // backoffOver ends a back-off that began at since.
@@ -202,3 +241,14 @@ var through gotThrough
 type lineOpen struct{ shard.Message }
 
 var lineFree lineOpen
+
+// failNotified comes back to a peer that has failed when all its operations have heard of that:
+// before, nothing may take it back, or they would not know that there was a failure.
+type failNotified struct{ shard.Message }
+
+var allNotified failNotified
+
+// knocks asks the peer to probe (endpoint -> peer).
+type knocks struct{ shard.Message }
+
+var knock knocks

@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"math"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
@@ -22,7 +24,7 @@ type Header struct {
 }
 
 // Packet is a received packet, parsed. Its payload lies in the device's receive
-// slot until Own copies it; Free gives back whatever it holds.
+// slot until Own copies it; Free gives back its memory.
 type Packet struct {
 	Header
 
@@ -37,10 +39,26 @@ type Packet struct {
 	Malformed bool // of a message of which a packet cannot be read; Type is PEER_ERROR
 	slot      *device.RecvPkt
 	own       []byte // block that Payload lies in after Own
-	held      int    // bytes accounted to the link
+	charged   int    // bytes accounted to the link
 	arrive    Arrive
 	deliver   Deliver
 	pool      *Pool
+}
+
+// Ext is what the packet of a read-based message, of remote memory access or of an
+// atomic has beside what all have.
+type Ext struct {
+	RMA    [wire.MaxIOV]wire.RMAIOV // memory of ours that the peer names (§3.3)
+	NRMA   int
+	Read   [wire.MaxIOV]wire.RMAIOV // memory of the peer's that we are to read (§4.1)
+	NRead  int
+	Runt   uint64 // bytes of the message that travel in packets (§4.5)
+	Window uint64 // of an RTR: bytes that the requester is ready for
+
+	Op       wire.AtomicOp
+	Datatype wire.Datatype
+
+	next *Ext
 }
 
 // Multi is a message that takes several REQ packets, known by its msg_id while
@@ -63,8 +81,27 @@ func (p *Packet) Deliver() *Deliver { return &p.deliver }
 // Whole reports whether the packet holds all of its message.
 func (p *Packet) Whole() bool { return uint64(len(p.Payload)) == p.Length }
 
+// multi reports whether further packets with the same msg_id belong to p's message.
+func (p *Packet) multi() bool {
+	switch p.Type {
+	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM, wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM,
+		wire.TypeRuntReadMsgRTM, wire.TypeRuntReadTagRTM:
+		return true
+	default:
+		return false
+	}
+}
+
+// span is how many bytes of p's message travel in packets with its msg_id.
+func (p *Packet) span() uint64 {
+	if p.Ext != nil && p.Ext.Runt > 0 {
+		return p.Ext.Runt
+	}
+	return p.Length
+}
+
 // Own copies the payload out of the receive slot, so that the device ring is not
-// held by what waits.
+// occupied by packets that wait.
 func (p *Packet) Own() {
 	if p.slot == nil {
 		return
@@ -77,11 +114,11 @@ func (p *Packet) Own() {
 	}
 	p.slot.Release()
 	p.slot = nil
-	p.held = cap(p.own) + packetOverhead
-	p.Link.Hold(p.held)
+	p.charged = cap(p.own) + packetOverhead
+	p.Link.Charge(p.charged)
 }
 
-// packetOverhead is what a held packet costs beside its payload.
+// packetOverhead is what a kept packet costs beside its payload.
 const packetOverhead = 320
 
 // Free gives the packet back.
@@ -89,7 +126,7 @@ func (p *Packet) Free() {
 	if p.slot != nil {
 		p.slot.Release()
 	} else {
-		p.disown()
+		p.uncharge()
 	}
 	if p.Ext != nil || p.Multi != nil {
 		p.freeRest()
@@ -99,15 +136,15 @@ func (p *Packet) Free() {
 	p.Next, p.pool.free = p.pool.free, p
 }
 
-// disown gives back what Own took.
-func (p *Packet) disown() {
+// uncharge gives back what Own took.
+func (p *Packet) uncharge() {
 	if p.own != nil {
 		p.pool.blocks.put(p.own)
 		p.own = nil
 	}
-	if p.held > 0 {
-		p.Link.Release(p.held)
-		p.held = 0
+	if p.charged > 0 {
+		p.Link.Uncharge(p.charged)
+		p.charged = 0
 	}
 }
 
@@ -123,6 +160,15 @@ func (p *Packet) freeRest() {
 		}
 		p.Multi = nil
 	}
+}
+
+// reset takes back what parse has made of a packet.
+func (p *Packet) reset() {
+	if p.Ext != nil {
+		p.pool.putExt(p.Ext)
+		p.Ext = nil
+	}
+	p.Header, p.Payload = Header{}, nil
 }
 
 // Pool is an endpoint's free packets and the memory for copied ones.
@@ -175,4 +221,264 @@ func (l *Pool) getMulti() *Multi {
 func (l *Pool) putMulti(m *Multi) {
 	m.Rx = shard.Ref{}
 	m.next, l.multis = l.multis, m
+}
+
+func (l *Pool) getExt() *Ext {
+	x := l.exts
+	if x == nil {
+		return new(Ext)
+	}
+	l.exts = x.next
+	return x
+}
+
+func (l *Pool) putExt(x *Ext) {
+	*x = Ext{next: l.exts}
+	l.exts = x
+}
+
+// parse reads the packet b, which v has opened, into p, whose Type is set already. It is no eager
+// message.
+func (p *Packet) parse(v *wire.View, b []byte) error {
+	t := v.Type
+	p.Tagged = t.IsTagged()
+	switch t {
+	case wire.TypeMediumMsgRTM, wire.TypeMediumTagRTM, wire.TypeDCMediumMsgRTM, wire.TypeDCMediumTagRTM:
+		var h wire.MediumRTM
+		n, err := h.Read(v)
+		if err != nil {
+			return err
+		}
+		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
+		p.Length, p.Offset, p.SendID = h.MsgLength, h.SegOffset, h.SendID
+	case wire.TypeLongCTSMsgRTM, wire.TypeLongCTSTagRTM, wire.TypeDCLongCTSMsgRTM, wire.TypeDCLongCTSTagRTM:
+		var h wire.LongCTSRTM
+		n, err := h.Read(v)
+		if err != nil {
+			return err
+		}
+		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
+		p.Length, p.SendID, p.Nack = h.MsgLength, h.SendID, h.ReadNACK
+	case wire.TypeCTSData:
+		return p.parseCTSData(v, b)
+	case wire.TypeCTS:
+		var h wire.CTS
+		if _, err := h.Read(v); err != nil {
+			return err
+		}
+		p.SendID, p.RecvID, p.Granted = h.SendID, h.RecvID, h.RecvLength
+		return nil
+	default:
+		if t.IsREQ() {
+			return p.parseREQ(v, b)
+		}
+		return p.parseAnswer(v, b)
+	}
+	if n := uint64(len(p.Payload)); p.Length > math.MaxInt64 || p.Offset > p.Length || n > p.Length-p.Offset {
+		return wire.ErrLength
+	}
+	return nil
+}
+
+// setEager completes an eager message, of which the data is behind the n bytes of the headers.
+func (p *Packet) setEager(v *wire.View, n int) {
+	p.Type, p.Payload = v.Type, v.Bytes()[n:]
+	p.Length = uint64(len(p.Payload))
+}
+
+func (p *Packet) parseCTSData(v *wire.View, b []byte) error {
+	var h wire.CTSData
+	n, err := h.Read(v)
+	if err != nil {
+		return err
+	}
+	p.RecvID, p.Offset, p.Payload = h.RecvID, h.SegOffset, b[n:]
+	if uint64(len(p.Payload)) != h.SegLength {
+		return wire.ErrLength
+	}
+	return nil
+}
+
+func (p *Packet) setREQ(o *wire.Options, id uint32, tag uint64, payload []byte) {
+	p.MsgID, p.Tag, p.Payload = id, tag, payload
+	p.setOptions(o)
+}
+
+func (p *Packet) setOptions(o *wire.Options) { p.HasData, p.Data = o.HasCQData, o.CQData }
+
+// parseAnswer reads a packet that names an operation of ours.
+func (p *Packet) parseAnswer(v *wire.View, b []byte) error {
+	switch v.Type {
+	case wire.TypeREADRSP:
+		var h wire.READRSP
+		n, err := h.Read(v)
+		if err != nil {
+			return err
+		}
+		p.RecvID, p.SendID, p.Payload = h.RecvID, h.SendID, b[n:]
+		return checkLength(p.Payload, h.SegLength)
+	case wire.TypeATOMRSP:
+		var h wire.ATOMRSP
+		n, err := h.Read(v)
+		if err != nil {
+			return err
+		}
+		p.RecvID, p.Payload = h.RecvID, b[n:]
+		return checkLength(p.Payload, h.SegLength)
+	case wire.TypeEOR:
+		var h wire.EOR
+		_, err := h.Read(v)
+		p.SendID, p.RecvID = h.SendID, h.RecvID
+		return err
+	case wire.TypeReadNACK:
+		var h wire.ReadNACK
+		_, err := h.Read(v)
+		p.SendID, p.RecvID = h.SendID, h.RecvID
+		return err
+	case wire.TypeReceipt:
+		var h wire.Receipt
+		_, err := h.Read(v)
+		p.SendID, p.MsgID = h.TxID, h.MsgID
+		return err
+	case wire.TypePeerError:
+		var h wire.PeerError
+		_, err := h.Read(v)
+		p.SendID, p.RecvID, p.MsgID = h.OpID, h.OpID, h.OpID
+		p.Ref, p.Errno = h.RefKind, h.ProvErrno
+		return err
+	default:
+		return wire.ErrType
+	}
+}
+
+func checkLength(payload []byte, n uint64) error {
+	if uint64(len(payload)) != n {
+		return wire.ErrLength
+	}
+	return nil
+}
+
+// parseREQ reads the requests that have lists of memory (§3.3, §4.1, §4.5).
+func (p *Packet) parseREQ(v *wire.View, b []byte) error {
+	x, t := p.pool.getExt(), v.Type
+	p.Ext = x
+	switch {
+	case t.IsRTA():
+		return p.parseRTA(v, b, x)
+	case t.IsRTR():
+		var h wire.RTR
+		if _, err := h.Read(v); err != nil {
+			return err
+		}
+		p.setOptions(&h.Options)
+		p.RecvID, p.Length = h.RecvID, h.MsgLength
+		x.RMA, x.NRMA, x.Window = h.RMAIOV, int(h.RMAIOVCount), uint64(h.RecvLength)
+		return p.checkTarget(x)
+	case t.IsRTW():
+		return p.parseRTW(v, b, x)
+	}
+	switch t {
+	case wire.TypeLongReadMsgRTM, wire.TypeLongReadTagRTM:
+		var h wire.LongReadRTM
+		n, err := h.Read(v)
+		if err != nil {
+			return err
+		}
+		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:n])
+		p.Length, p.SendID = h.MsgLength, h.SendID
+		x.Read, x.NRead = h.ReadIOV, int(h.ReadIOVCount)
+	case wire.TypeRuntReadMsgRTM, wire.TypeRuntReadTagRTM:
+		var h wire.RuntReadRTM
+		n, err := h.Read(v)
+		if err != nil {
+			return err
+		}
+		p.setREQ(&h.Options, h.MsgID, h.Tag, b[n:])
+		p.Length, p.SendID, p.Offset = h.MsgLength, h.SendID, h.SegOffset
+		x.Read, x.NRead, x.Runt = h.ReadIOV, int(h.ReadIOVCount), h.RuntLength
+		n64 := uint64(len(p.Payload))
+		if x.Runt == 0 || x.Runt > p.Length || p.Offset > x.Runt || n64 > x.Runt-p.Offset {
+			return wire.ErrLength
+		}
+	default:
+		return wire.ErrType
+	}
+	return checkSum(x.Read[:x.NRead], p.Length)
+}
+
+func (p *Packet) parseRTA(v *wire.View, b []byte, x *Ext) error {
+	var h wire.RTA
+	n, err := h.Read(v)
+	if err != nil {
+		return err
+	}
+	p.setREQ(&h.Options, h.MsgID, 0, b[n:])
+	p.SendID, p.RecvID = h.SendID, h.RecvID
+	x.RMA, x.NRMA, x.Op, x.Datatype = h.RMAIOV, int(h.RMAIOVCount), h.Op, h.Datatype
+	var ok bool
+	if p.Length, ok = sum(x.RMA[:x.NRMA]); !ok {
+		return wire.ErrLength
+	}
+	return nil
+}
+
+func (p *Packet) parseRTW(v *wire.View, b []byte, x *Ext) error {
+	switch v.Type {
+	case wire.TypeEagerRTW, wire.TypeDCEagerRTW:
+		var h wire.EagerRTW
+		n, err := h.Read(v)
+		if err != nil {
+			return err
+		}
+		p.setOptions(&h.Options)
+		p.Payload, p.SendID = b[n:], h.SendID
+		p.Length = uint64(len(p.Payload))
+		x.RMA, x.NRMA = h.RMAIOV, int(h.RMAIOVCount)
+	case wire.TypeLongCTSRTW, wire.TypeDCLongCTSRTW:
+		var h wire.LongCTSRTW
+		n, err := h.Read(v)
+		if err != nil {
+			return err
+		}
+		p.setOptions(&h.Options)
+		p.Payload, p.SendID, p.Length = b[n:], h.SendID, h.MsgLength
+		x.RMA, x.NRMA = h.RMAIOV, int(h.RMAIOVCount)
+		if uint64(len(p.Payload)) > p.Length {
+			return wire.ErrLength
+		}
+	default:
+		var h wire.LongReadRTW
+		if _, err := h.Read(v); err != nil {
+			return err
+		}
+		p.setOptions(&h.Options)
+		p.SendID, p.Length = h.SendID, h.MsgLength
+		x.RMA, x.NRMA = h.RMAIOV, int(h.RMAIOVCount)
+		x.Read, x.NRead = h.ReadIOV, int(h.ReadIOVCount)
+		if err := checkSum(x.Read[:x.NRead], p.Length); err != nil {
+			return err
+		}
+	}
+	return p.checkTarget(x)
+}
+
+// checkTarget: the memory that is named must be as long as the message.
+func (p *Packet) checkTarget(x *Ext) error { return checkSum(x.RMA[:x.NRMA], p.Length) }
+
+func checkSum(iov []wire.RMAIOV, want uint64) error {
+	if n, ok := sum(iov); !ok || n != want {
+		return wire.ErrLength
+	}
+	return nil
+}
+
+// sum adds the lengths up; false if they are more than memory can be.
+func sum(iov []wire.RMAIOV) (n uint64, ok bool) {
+	for i := range iov {
+		if iov[i].Len > math.MaxInt64-n {
+			return 0, false
+		}
+		n += iov[i].Len
+	}
+	return n, true
 }

@@ -19,36 +19,36 @@ import (
 //     operations, grants to operations, and posts HANDSHAKE and probes itself.
 //   - It waits for room in the send queue, and for its timers; never blocks.
 //   - When it fails or is removed, everything in progress with it fails. If it may come
-//     back, its next packet takes it back (debts.go); else its packets are dropped.
+//     back, its next packet takes it back (life.go); else its packets are dropped.
 type Peer struct {
 	env  *Env
 	link *Link
 
 	// Sending.
-	nextID     uint32
-	handshake  handshakeState
-	asked      bool // for HANDSHAKE, on behalf of the line
-	probing    bool
-	failing    bool // it has failed, and not all operations have heard of that
-	reached    bool // meanwhile a packet got through
-	lineHead   *Turn
-	lineTail   *Turn
-	slotWait   device.SlotWait
-	holds      *Hold
-	holdsTail  *Hold
-	hsWait     device.SlotWait
-	rnrHead    *device.Pke
-	rnrTail    *device.Pke
-	backoff    Backoff
-	backingOff *backoffOver // made at the first back-off
-	debts      *debts       // made with the first of them, gone with the last
+	nextID      uint32
+	handshake   handshakeState
+	asked       bool // for HANDSHAKE, on behalf of the line
+	probing     bool
+	failing     bool // it has failed, and not all operations have heard of that
+	reached     bool // meanwhile a packet got through
+	lineHead    *Turn
+	lineTail    *Turn
+	slotWait    device.SlotWait
+	blocked     *Blocked
+	blockedTail *Blocked
+	hsWait      device.SlotWait
+	rnrHead     *device.Pke
+	rnrTail     *device.Pke
+	backoff     Backoff
+	backingOff  *backoffOver    // made at the first back-off
+	pending     *pendingControl // nil: there are none
 
 	// Receiving.
 	window Window
 	multi  map[uint32]*Multi
 	nacked map[uint32]shard.Ref // by msg_id: the operation that waits for a replacement
 
-	tookBack *takenBack // made at the first PEER_ERROR for a message
+	aborted *abortedIDs // made at the first PEER_ERROR for a message
 
 	// Watching.
 	watchMsg watchTick
@@ -86,7 +86,7 @@ func newPeer(env *Env, l *Link) *Peer {
 		backoff: Backoff{Initial: env.Config.RNRInitial, Max: env.Config.RNRMax},
 	}
 	if env.Config.Unordered {
-		l.of.window.Loosen()
+		l.of.window.KeepNoOrder()
 	}
 	return l.of
 }
@@ -106,14 +106,14 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.onProblem(m.Pke, m.Status)
 	case *device.SlotWait:
 		p.onRoom(m)
-	case *Hold:
-		p.onHold(m)
+	case *Blocked:
+		p.onBlocked(m)
 	case *backoffOver:
-		p.leaveBackoff()
+		p.endBackoff()
 	case *lineOpen:
 		p.serveLine()
 	case *gotThrough:
-		p.leaveBackoff()
+		p.endBackoff()
 	case *watchTick:
 		p.onWatch()
 	case *knocks:
@@ -126,14 +126,14 @@ func (p *Peer) Receive(ctx actor.Context) {
 		p.onWritten(m)
 	case *device.Refused:
 		p.onRefused(m)
-	case *failTold:
-		p.allTold()
+	case *failNotified:
+		p.onAllNotified()
 	case *Remove:
 		if m.Away && !p.link.Away {
 			return
 		}
 		if m.Lost {
-			p.indebted().lost = true
+			p.link.needPending().lost = true
 		}
 		p.fail(m.Err, m.Tell)
 	case *device.Gone:
@@ -145,4 +145,34 @@ func (p *Peer) Receive(ctx actor.Context) {
 	case *actor.Stopped:
 		p.fail(ErrStopped, false)
 	}
+}
+
+// onRoom: the send queue has room again, for the line or for HANDSHAKE.
+func (p *Peer) onRoom(w *device.SlotWait) {
+	if w == &p.hsWait {
+		p.sendHandshake()
+		return
+	}
+	if d := p.pending; d != nil && w == &d.room {
+		d.send(p)
+		return
+	}
+	p.resendRefused()
+	p.pending.send(p) // it may have waited for a probe
+	p.serveLine()
+}
+
+// post gives a packet of the peer's own to the device.
+func (p *Peer) post(pke *device.Pke, header []byte) bool {
+	pke.Fill(header, nil)
+	pke.Span = p.link.Span
+	p.link.Address(pke, shard.Ref{})
+	pke.Watch = true // its end is a sign of life
+	p.env.Counters.PacketsSent[header[0]]++
+	if err := p.env.Q.Post(pke); err != nil {
+		p.env.LogOf(p.link).Warn("post", "err", err)
+		p.env.Q.Free(pke)
+		return false
+	}
+	return true
 }

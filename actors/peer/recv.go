@@ -9,14 +9,13 @@ package peer
 //  5. actors/ope/rxe_data.go: onWhole copies a message that is whole and gives the outcome to the sink, in one step.
 
 import (
-	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
-
-// Deliver has the peer handle a packet of its. Precondition: the caller has entered the peer.
-func (l *Link) Deliver(r *device.RecvPkt) { l.of.onArrived(r) }
 
 // onArrived takes a packet from the device: whose is it, what is it, whose turn
 // is it. Nothing that a peer sends may do more than end its own operations.
@@ -50,7 +49,7 @@ func (p *Peer) onArrived(r *device.RecvPkt) {
 		p.onReplaced(pkt)
 		return
 	}
-	if pkt.MsgID != p.window.exp || p.window.held != 0 {
+	if pkt.MsgID != p.window.exp || p.window.kept != 0 {
 		p.outOfLine(pkt)
 		return
 	}
@@ -71,22 +70,7 @@ func (p *Peer) outOfLine(pkt *Packet) {
 	if m := p.multiOf(pkt); m != nil {
 		p.continueMulti(m, pkt)
 	} else {
-		p.place(pkt)
-	}
-}
-
-// onOther takes a packet that has no place in the order of messages.
-func (p *Peer) onOther(r *device.RecvPkt) {
-	switch t := r.View.Type; {
-	case t == wire.TypeHandshake:
-		p.onHandshake(&r.View)
-		r.Release()
-	case t == wire.TypePeerError:
-		p.onPeerError(r)
-	case t.IsREQ():
-		p.onAccess(r)
-	default:
-		p.onAnswer(r)
+		p.reorder(pkt)
 	}
 }
 
@@ -145,23 +129,40 @@ func (p *Peer) readOther(r *device.RecvPkt, pkt *Packet) bool {
 	return err == nil
 }
 
-// place processes a packet if it is its turn, and keeps it if that is to come.
-func (p *Peer) place(pkt *Packet) {
+// unreadable drops a packet of which the headers cannot be read. Its sender takes it for
+// arrived. If it says which message it belongs to, that one ends alone: its turn is passed
+// over, or what has begun ends with ErrMalformed, so that the later ones are received.
+func (p *Peer) unreadable(r *device.RecvPkt, pkt *Packet, err error) {
+	p.env.Counters.bad(err)
+	p.env.Complain(p.link, err)
+	id, ok := r.View.MsgID()
+	if !ok || pkt.Nack {
+		pkt.Free()
+		return
+	}
+	pkt.reset()
+	pkt.MsgID, pkt.Type, pkt.Ref, pkt.Malformed = id, wire.TypePeerError, wire.RefMsgIDSkip, true
+	p.env.Counters.Malformed++
+	p.skip(pkt)
+}
+
+// reorder processes a packet if it is its turn, and keeps it if that is to come.
+func (p *Peer) reorder(pkt *Packet) {
 	switch p.window.Place(pkt) {
 	case InOrder:
-		p.several(pkt)
+		p.handleChain(pkt)
 		if next := p.window.Advance(); next != nil {
-			p.goOn(next)
+			p.resumeOrder(next)
 		}
 	case Stale:
-		p.tookBack.drop(pkt)
+		p.aborted.drop(pkt)
 	case Overflowed:
 		p.env.Counters.Overflow++
 		p.keep(pkt)
-	case Held:
+	case Kept:
 		p.keep(pkt)
-	case Early:
-		p.begin(pkt)
+	case Unordered:
+		p.handToEndpoint(pkt)
 	}
 }
 
@@ -172,27 +173,27 @@ func (p *Peer) keep(pkt *Packet) {
 	pkt.Own()
 }
 
-// goOn processes packets that had waited for their turn, which has come.
-func (p *Peer) goOn(pkt *Packet) {
+// resumeOrder processes packets that had waited for their turn, which has come.
+func (p *Peer) resumeOrder(pkt *Packet) {
 	for ; pkt != nil; pkt = p.window.Advance() {
 		for q := pkt; q != nil; q = q.Next {
 			p.env.Mem.Early--
 		}
-		p.several(pkt)
+		p.handleChain(pkt)
 	}
 }
 
-// several processes the packets of one message whose turn it is.
-func (p *Peer) several(pkt *Packet) {
+// handleChain processes the packets of one message whose turn it is.
+func (p *Peer) handleChain(pkt *Packet) {
 	for first := true; pkt != nil; first = false {
 		next := pkt.Next
 		pkt.Next = nil
 		if m := p.multiOf(pkt); m != nil {
 			p.continueMulti(m, pkt)
 		} else if first {
-			p.begin(pkt)
+			p.handToEndpoint(pkt)
 		} else { // its message is complete without it
-			p.tookBack.drop(pkt)
+			p.aborted.drop(pkt)
 		}
 		pkt = next
 	}
@@ -206,9 +207,9 @@ func (p *Peer) multiOf(pkt *Packet) *Multi {
 	return p.multi[pkt.MsgID]
 }
 
-// begin hands the first packet of a message, or an atomic, to the endpoint, which
+// handToEndpoint hands the first packet of a message, or an atomic, to the endpoint, which
 // matches or executes it. Most packets get there by onArrived.
-func (p *Peer) begin(pkt *Packet) {
+func (p *Peer) handToEndpoint(pkt *Packet) {
 	if pkt.Aborted {
 		pkt.Free()
 		return
@@ -257,6 +258,21 @@ func (p *Peer) continueMulti(m *Multi, pkt *Packet) {
 	p.env.Sh.Call(m.Rx, pkt.Deliver())
 }
 
+// onOther takes a packet that has no place in the order of messages.
+func (p *Peer) onOther(r *device.RecvPkt) {
+	switch t := r.View.Type; {
+	case t == wire.TypeHandshake:
+		p.onHandshake(&r.View)
+		r.Release()
+	case t == wire.TypePeerError:
+		p.onPeerError(r)
+	case t.IsREQ():
+		p.onAccess(r)
+	default:
+		p.onAnswer(r)
+	}
+}
+
 // onAnswer hands a packet to the operation that it names, by the id that we gave
 // the peer.
 func (p *Peer) onAnswer(r *device.RecvPkt) {
@@ -279,7 +295,7 @@ func (p *Peer) deliver(pkt *Packet, id uint32) {
 		p.env.Sh.Call(op, pkt.Deliver())
 		return
 	}
-	if pkt.Untold(id) {
+	if pkt.OfOrphan(id) {
 		p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 		return
 	}
@@ -298,22 +314,195 @@ func (p *Peer) onAccess(r *device.RecvPkt) {
 	if pkt.Ext.NRMA == 0 && pkt.Type == wire.TypeEagerRTW && pkt.Length == 0 && !pkt.HasData {
 		pkt.Free()
 		if p.link.putOff > 0 { // perhaps it takes more now
-			p.leaveBackoff()
+			p.endBackoff()
 		}
 		return
 	}
 	p.env.Sh.Call(p.env.Endpoint, pkt.Arrive())
 }
 
-func (c *Counters) bad(err error) {
-	switch {
-	case errors.Is(err, wire.ErrVersion):
-		c.BadVersion++
-	case errors.Is(err, wire.ErrType), errors.Is(err, wire.ErrNotSupported):
-		c.BadType++
-	case errors.Is(err, wire.ErrShort):
-		c.BadShort++
+// errorForm is which PEER_ERROR a peer sends. Between 2.6 and the next release upstream has
+// changed its fields more than once under the same packet type and feature, so that only the
+// length tells them apart.
+type errorForm uint8
+
+const (
+	errorNone  errorForm = iota // until 2.6: no such packet
+	errorRef                    // main of August 2026: 20 bytes, wire.PeerError
+	errorOther                  // a later one: its ids would be taken for others
+)
+
+// errorForm is the form of a PEER_ERROR of n bytes that the peer has sent.
+func (p *Peer) errorForm(n int) errorForm {
+	switch l := p.link; {
+	case l.Known() && !l.Can(wire.FeaturePeerError) && !l.otherErrors:
+		return errorNone
+	case n <= wire.PeerErrorLen: // a shorter one is none
+		return errorRef
 	default:
-		c.BadLength++
+		return errorOther
 	}
+}
+
+// onPeerError: the peer gives up an operation that both sides know by an id, or a
+// message of which we may have seen nothing (PEER_ERROR; after release 2.6).
+func (p *Peer) onPeerError(r *device.RecvPkt) {
+	switch p.errorForm(len(r.View.Bytes())) {
+	case errorNone:
+		p.env.Counters.BadType++
+		r.Release()
+		return
+	case errorOther:
+		p.onOtherError(r)
+		return
+	case errorRef:
+	}
+	pkt := p.read(r)
+	if pkt == nil {
+		return
+	}
+	p.env.Counters.PeerErrorsRecv++
+	switch pkt.Ref {
+	case wire.RefOpe:
+		p.deliver(pkt, pkt.RecvID)
+	case wire.RefMsgID, wire.RefMsgIDSkip:
+		p.skip(pkt)
+	default:
+		p.env.Counters.BadID++
+		pkt.Free()
+	}
+}
+
+// onOtherError: the peer has given up something, and it cannot be known what. So all
+// operations with it end, and it gets no PEER_ERROR from here, which it would not understand.
+func (p *Peer) onOtherError(r *device.RecvPkt) {
+	l := p.link
+	p.env.Counters.BadLength++
+	l.otherErrors = true
+	l.Features.Clear(wire.FeaturePeerError)
+	p.env.Sh.Tell(l.Peer, &Remove{
+		Tell: true,
+		Err:  fmt.Errorf("%w: it sent a PEER_ERROR of %d bytes, a form that is not known", ErrPeerFailed, len(r.View.Bytes())),
+	})
+	r.Release()
+}
+
+// skip gives a message up by its msg_id: one that has begun ends, one whose turn
+// is to come is passed over when it comes.
+func (p *Peer) skip(pkt *Packet) {
+	if int32(pkt.MsgID-p.window.Expected()) < 0 || p.window.Begun(pkt.MsgID) {
+		m := p.multi[pkt.MsgID]
+		if pkt.Ref == wire.RefMsgIDSkip && m == nil {
+			pkt.Free() // it was seen after all, and whole
+			return
+		}
+		p.aborted = p.aborted.add(pkt.MsgID)
+		if m != nil {
+			delete(p.multi, pkt.MsgID)
+			if m.missing = 0; m.packets == 0 {
+				p.env.Pool.putMulti(m)
+			}
+		}
+		p.env.Sh.Tell(p.env.Endpoint, pkt.Arrive())
+		return
+	}
+	p.aborted = p.aborted.add(pkt.MsgID)
+	kept := p.window.Kept()
+	q := p.window.Remove(pkt.MsgID)
+	p.env.Mem.Early -= int64(kept - p.window.Kept())
+	for q != nil {
+		next := q.Next
+		q.Next = nil
+		q.Free()
+		q = next
+	}
+	if !pkt.Malformed {
+		p.env.Counters.Aborted++
+	}
+	pkt.Aborted = true
+	p.reorder(pkt)
+}
+
+// abortedIDs is the msg_ids of the last messages that the peer took back, of which a
+// packet may still come: one without an address handle goes by way of the endpoint, and
+// PEER_ERROR may overtake it there.
+type abortedIDs struct {
+	ids [16]uint32
+	n   int // of them, all that there were
+}
+
+// add notes one more, and returns b, which it makes if there is none.
+func (b *abortedIDs) add(id uint32) *abortedIDs {
+	if b == nil {
+		b = new(abortedIDs)
+	}
+	b.ids[b.n%len(b.ids)] = id
+	b.n++
+	return b
+}
+
+func (b *abortedIDs) has(id uint32) bool {
+	return b != nil && slices.Contains(b.ids[:min(b.n, len(b.ids))], id)
+}
+
+// drop drops a packet of a message that is over.
+func (b *abortedIDs) drop(pkt *Packet) {
+	c := &pkt.Link.env.Counters
+	if b.has(pkt.MsgID) {
+		c.AbortedLate++
+	} else {
+		c.StaleMsgID++
+	}
+	pkt.Free()
+}
+
+// onNacked notes who waits for the replacement of a refused message.
+func (p *Peer) onNacked(n *Nacked) {
+	if n.Rx.IsZero() || p.link.Err != nil && !p.link.Away {
+		delete(p.nacked, n.MsgID)
+		return
+	}
+	if p.nacked == nil {
+		p.nacked = make(map[uint32]shard.Ref)
+	}
+	p.nacked[n.MsgID] = n.Rx
+}
+
+// onReplaced: a long-CTS packet in place of a message that we refused to read.
+func (p *Peer) onReplaced(pkt *Packet) {
+	rx, ok := p.nacked[pkt.MsgID]
+	if !ok {
+		p.env.Counters.BadID++
+		pkt.Free()
+		return
+	}
+	delete(p.nacked, pkt.MsgID)
+	p.env.Sh.Tell(rx, pkt.Deliver())
+}
+
+// onWritten: the device has carried out a write of the peer's with immediate
+// data (§4.6). That is no packet: it neither is answered with HANDSHAKE nor has an
+// order.
+func (p *Peer) onWritten(w *device.Written) {
+	if p.link.Err != nil {
+		if !p.link.Away {
+			w.Free()
+			return
+		}
+		p.comeBack()
+	}
+	p.heardFrom()
+	x := p.env.Pool.getWrote()
+	x.Link, x.Len, x.Data = p.link, w.Len, w.Imm
+	w.Free()
+	p.env.Sh.Tell(p.env.Endpoint, x)
+}
+
+// onRefused: the device itself refused an RDMA request of the peer's.
+func (p *Peer) onRefused(r *device.Refused) {
+	if p.link.Err != nil {
+		return
+	}
+	p.env.Counters.Refused++
+	p.env.Sh.Tell(p.env.Endpoint, &Intruded{Link: p.link, Key: r.Key})
 }

@@ -1,15 +1,19 @@
 package peer
 
 import (
+	"math/rand/v2"
+	"time"
+
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/wire"
 )
 
 // onProblem deals with a packet whose send did not simply succeed.
 func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
-	if p.link.tried {
-		p.tryEnds(pke, s)
+	if p.link.checking {
+		p.onChecked(pke, s)
 	}
 	switch {
 	case s == device.StatusOK:
@@ -23,7 +27,7 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 		pke.Resent = true
 		p.resend(pke)
 	default:
-		// An answer to somebody who has left is no reason to fail him: what he
+		// An answer to a peer that has left is no reason to fail it: packets that it
 		// sent before may still be under way here (§2.3).
 		answer := pke.Type() == uint8(wire.TypeHandshake)
 		p.sendFailed(pke, s)
@@ -36,7 +40,7 @@ func (p *Peer) onProblem(pke *device.Pke, s device.Status) {
 }
 
 // lastWord reports whether a packet is the last of a message, without which the peer would
-// wait for ever. It does no harm if it arrives twice.
+// wait forever. It does no harm if it arrives twice.
 func lastWord(pke *device.Pke) bool {
 	return pke.Kind() == device.WRSend && (pke.Type() == uint8(wire.TypeReceipt) || pke.Type() == uint8(wire.TypeEOR))
 }
@@ -55,7 +59,7 @@ func (p *Peer) onRNR(pke *device.Pke) {
 		return
 	}
 	if pke.Resent && !p.link.Backoff {
-		p.enterBackoff()
+		p.beginBackoff()
 	}
 	pke.Resent = true
 	pke.Next = nil
@@ -80,7 +84,7 @@ func (p *Peer) resend(pke *device.Pke) (posted bool) {
 	return true
 }
 
-func (p *Peer) enterBackoff() {
+func (p *Peer) beginBackoff() {
 	p.link.Backoff = true
 	p.env.Counters.Backoffs++
 	if p.backingOff == nil {
@@ -93,9 +97,9 @@ func (p *Peer) enterBackoff() {
 	p.env.Trail.Put(p.link.Span, trail.BackoffBegin, 0, uint64(d), 0)
 }
 
-// leaveBackoff ends back-off, on its timer or because a packet got through.
+// endBackoff ends back-off, on its timer or because a packet got through.
 // What was refused goes first, in order, then the rest.
-func (p *Peer) leaveBackoff() {
+func (p *Peer) endBackoff() {
 	if !p.link.Backoff {
 		return
 	}
@@ -106,7 +110,7 @@ func (p *Peer) leaveBackoff() {
 	p.env.Trail.Put(p.link.Span, trail.BackoffEnd, 0, lasted, 0)
 	p.resendRefused()
 	p.sendHandshakeIfQueued()
-	p.debts.pay(p)
+	p.pending.send(p)
 	p.resume()
 	p.serveLine()
 }
@@ -140,10 +144,10 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 		p.backoff.Reset()
 	}
 	pke.Watch, pke.Resent = false, false
-	p.taken(pke)
+	p.putOffDone(pke)
 	if p.link.Backoff {
 		p.env.Counters.BackoffsCut++
-		p.leaveBackoff()
+		p.endBackoff()
 	} else {
 		p.resendRefused()
 	}
@@ -154,9 +158,9 @@ func (p *Peer) onWatchedSuccess(pke *device.Pke) {
 	p.env.Sh.Tell(pke.Owner, pke.Done())
 }
 
-// taken counts a packet that was put off and is over. What is to come after it would only
-// wait at the other side, so it is posted now.
-func (p *Peer) taken(pke *device.Pke) {
+// putOffDone counts a packet that was put off and is over. Later packets would only wait at
+// the other side, so they are posted now.
+func (p *Peer) putOffDone(pke *device.Pke) {
 	if !pke.PutOff {
 		return
 	}
@@ -170,7 +174,7 @@ func (p *Peer) taken(pke *device.Pke) {
 // probes have none, and their failure alone is no error (§2.3).
 func (p *Peer) sendFailed(pke *device.Pke, s device.Status) {
 	pke.Watch, pke.Resent = false, false
-	p.taken(pke)
+	p.putOffDone(pke)
 	if pke.Owner.IsZero() {
 		p.onOwnDone(pke, false)
 		return
@@ -191,5 +195,42 @@ func (p *Peer) onOwnDone(pke *device.Pke, arrived bool) {
 			p.comeBack()
 		}
 	}
-	p.debts.over(p, t, arrived)
+	p.pending.done(p, t, arrived)
 }
+
+func (p *Peer) statusError(s device.Status) error {
+	if p.link.Err != nil && s == device.StatusFlushed {
+		return p.link.Err
+	}
+	n, prov := errno.Of(s, p.link.Handshaken)
+	e := &StatusError{Status: s, Errno: n, Provider: prov, Peer: s.Gone()}
+	if s == device.StatusUnknownPeer || s == device.StatusMismatch {
+		e.Why = p.env.Q.QP().Why(p.link.AH)
+	}
+	return e
+}
+
+// Backoff computes how long to leave a peer alone that has no receive posted
+// (RNR): random at first, then twice as long each time, up to a limit.
+// Pure.
+type Backoff struct {
+	Initial, Max time.Duration
+	wait         time.Duration
+}
+
+// Next is the next interval.
+func (b *Backoff) Next(r *rand.Rand) time.Duration {
+	switch {
+	case b.wait > 0:
+		b.wait = min(2*b.wait, b.Max)
+	case b.Initial > 0:
+		b.wait = min(b.Initial, b.Max)
+	default:
+		// As libfabric draws it: 40 us at least, below 120.
+		b.wait = min(time.Duration(max(40, r.IntN(120)))*time.Microsecond, b.Max)
+	}
+	return b.wait
+}
+
+// Reset forgets the past: a packet that had met RNR got through.
+func (b *Backoff) Reset() { b.wait = 0 }

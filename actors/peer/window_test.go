@@ -1,10 +1,10 @@
 package peer
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -30,7 +30,7 @@ func (w *slowWindow) place(p *Packet) Verdict {
 	}
 	w.kept = append(w.kept, p)
 	if d < int64(w.size) {
-		return Held
+		return Kept
 	}
 	return Overflowed
 }
@@ -73,13 +73,13 @@ func TestWindow(t *testing.T) {
 					break
 				}
 			}
-			if w.Held() != len(slow.kept) || w.Expected() != slow.exp {
-				t.Fatalf("holds %d and expects %d, want %d and %d", w.Held(), w.Expected(), len(slow.kept), slow.exp)
+			if w.Kept() != len(slow.kept) || w.Expected() != slow.exp {
+				t.Fatalf("holds %d and expects %d, want %d and %d", w.Kept(), w.Expected(), len(slow.kept), slow.exp)
 			}
 		}
 		var drained []*Packet
 		w.Drain(func(p *Packet) { drained = append(drained, p) })
-		if len(drained) != len(slow.kept) || w.Held() != 0 {
+		if len(drained) != len(slow.kept) || w.Kept() != 0 {
 			t.Fatalf("drained %d of %d", len(drained), len(slow.kept))
 		}
 		for _, p := range slow.kept {
@@ -104,55 +104,82 @@ func TestDrainOrder(t *testing.T) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	const us = time.Microsecond
-	fixed := Backoff{Initial: 100 * us, Max: 650 * us}
-	var got []time.Duration
-	for range 5 {
-		got = append(got, fixed.Next(rng))
-	}
-	fixed.Reset()
-	got = append(got, fixed.Next(rng), fixed.Next(rng))
-	require.Equal(t, []time.Duration{100 * us, 200 * us, 400 * us, 650 * us, 650 * us, 100 * us, 200 * us}, got)
-
-	// libfabric's draw: 40 us for a third of the time, else up to 119.
-	seen := map[time.Duration]int{}
-	for range 10000 {
-		b := Backoff{Max: time.Second}
-		d := b.Next(rng)
-		require.GreaterOrEqual(t, d, 40*us)
-		require.Less(t, d, 120*us)
-		require.Equal(t, 2*d, b.Next(rng))
-		seen[d]++
-	}
-	require.Len(t, seen, 80)
-	require.Greater(t, seen[40*us], 3000)
-
-	low := Backoff{Max: 10 * us}
-	require.Equal(t, 10*us, low.Next(rng), "the limit holds for the first draw too")
-}
-
-// TestBlocks: memory for copied packets is of the asked length, and comes back.
-func TestBlocks(t *testing.T) {
-	var b blocks
-	for _, n := range []int{1, 63, 64, 65, 8760, 1 << 16, 1<<16 + 1} {
-		p := b.get(n)
-		require.Len(t, p, n)
-		p[n-1] = 7
-		b.put(p)
-		if n <= 1<<16 {
-			again := b.get(n)
-			require.Same(t, &p[0], &again[0], "%d bytes", n)
-			b.put(again)
+// TestWindowOrder offers packets of messages in random order, up to three of a
+// message, to windows of all kinds of sizes, beginning before the ids wrap.
+func TestWindowOrder(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 13, 16, 100, 4096} {
+		for _, first := range []uint32{0, 1, 1<<32 - 1, 1<<32 - 20, 1 << 31} {
+			t.Run(fmt.Sprintf("size=%d/first=%d", size, first), func(t *testing.T) {
+				testWindow(t, size, first, rand.New(rand.NewPCG(uint64(size), uint64(first))))
+			})
 		}
 	}
-	// What is kept is bounded.
-	for range 600 {
-		b.put(make([]byte, 1<<16))
+}
+
+func testWindow(t *testing.T, size int, first uint32, rng *rand.Rand) {
+	const messages = 200
+	w := NewWindow(size, first)
+	var all []*Packet
+	want := make(map[uint32]int)
+	for i := range uint32(messages) {
+		for range 1 + rng.IntN(3) {
+			all = append(all, &Packet{Header: Header{Eager: wire.Eager{MsgID: first + i}}})
+			want[first+i]++
+		}
 	}
-	require.LessOrEqual(t, b.kept, keepBytes)
-	before := b.kept
-	b.put(make([]byte, 100)) // not one of ours: no power of two
-	require.Equal(t, before, b.kept)
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	next, held, late := first, 0, 0
+	got := make(map[uint32]int)
+	// What the peer does: a message's turn begins with its first packet, further
+	// ones then go past the window.
+	begin := func(p *Packet) {
+		for p != nil {
+			for ; p != nil; p = p.Next {
+				require.Equal(t, next, p.MsgID)
+				got[next]++
+			}
+			held = w.Kept()
+			next++
+			p = w.Advance()
+			require.Equal(t, next, w.Expected())
+		}
+	}
+	for _, p := range all {
+		before := w.Kept()
+		switch v := w.Place(p); v {
+		case InOrder:
+			require.Equal(t, next, p.MsgID)
+			begin(p)
+		case Stale:
+			require.Positive(t, int32(next-p.MsgID))
+			got[p.MsgID]++
+			late++
+		case Kept, Overflowed:
+			require.Equal(t, v == Overflowed, p.MsgID-next >= uint32(size))
+			require.Equal(t, before+1, w.Kept())
+		}
+	}
+	require.Equal(t, first+messages, next)
+	require.Equal(t, want, got)
+	require.Zero(t, w.Kept(), "held before the last turn: %d", held)
+	require.Positive(t, late)
+}
+
+// TestWindowDrain: everything comes out, the ring's packets and then those beyond
+// it by id.
+func TestWindowDrain(t *testing.T) {
+	const first uint32 = 1<<32 - 3
+	w := NewWindow(4, first)
+	for _, d := range []uint32{9, 2, 7, 1, 2} {
+		w.Place(&Packet{Header: Header{Eager: wire.Eager{MsgID: first + d}}})
+	}
+	require.Equal(t, 5, w.Kept())
+	var out []uint32
+	w.Drain(func(p *Packet) {
+		require.Nil(t, p.Next)
+		out = append(out, p.MsgID-first)
+	})
+	require.Equal(t, []uint32{1, 2, 2, 7, 9}, out)
+	require.Zero(t, w.Kept())
+	require.Equal(t, InOrder, w.Place(&Packet{Header: Header{Eager: wire.Eager{MsgID: first}}}))
 }

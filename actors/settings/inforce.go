@@ -75,7 +75,7 @@ func (f InForce) On(i *device.Info) InForce {
 	def(&f.TotalMemory, 1<<30, 0)
 	def(&f.DetachLimit, 1<<20, 0)
 	def(&f.Requests, 2048, 0)
-	def(&f.MaxStrangers, 4096, 0)
+	def(&f.MaxUnlistedPeers, 4096, 0)
 	if f.DeviceID == 0 {
 		f.DeviceID = i.PartID
 	}
@@ -90,8 +90,8 @@ func (f InForce) On(i *device.Info) InForce {
 const (
 	// MaxCredits keeps a window, in bytes, far from the end of 64 bits.
 	MaxCredits = 1 << 20
-	// MaxStrangers keeps multiples of it in an int.
-	MaxStrangers = 1 << 24
+	// MaxUnlistedPeers keeps multiples of it in an int.
+	MaxUnlistedPeers = 1 << 24
 	// MaxRecvWindow bounds the ring that a peer ahead of its turn can make us keep;
 	// libfabric's largest is 16384.
 	MaxRecvWindow = 1 << 20

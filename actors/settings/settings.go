@@ -78,13 +78,13 @@ type Settings struct {
 	// all peers are held back but for a slow flow, which ends at a quarter more, or 64
 	// MiB if that is more.
 	TotalMemory int64
-	// MaxStrangers is how many peers that are in no address vector are kept ready at a time
+	// MaxUnlistedPeers is how many peers that are in no address vector are kept ready at a time
 	// (FI_EFA_IMPLICIT_AV_SIZE); 0: 4096. Beyond it those that are idle go, about the one first
 	// that was not heard for longest, and 16 times as many are remembered, in 100 bytes each, so
 	// that they go on where they were. If none is idle further ones are held back until one is,
 	// and an event tells of it; nothing is lost. An EFA card holds nobody back: there they count
 	// as memory, up to TotalMemory. A host has three quarters of the places at most.
-	MaxStrangers int
+	MaxUnlistedPeers int
 	// DetachLimit is the most bytes copied for a send whose context ended; 0: 1 MiB.
 	DetachLimit int
 

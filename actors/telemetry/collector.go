@@ -176,8 +176,8 @@ func (c *Collector) Drain() int {
 	return n
 }
 
-// letGo drops the oldest operation in progress, of s if it has one, to make room.
-func (c *Collector) letGo(s *Source) bool {
+// dropOldest drops the oldest operation in progress, of s if it has one, to make room.
+func (c *Collector) dropOldest(s *Source) bool {
 	o := s.oldest
 	if o == nil {
 		return false

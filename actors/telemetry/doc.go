@@ -20,6 +20,7 @@
 // Metrics come from plain counters on the shard, copied once per collection. Only the
 // duration of operations comes from the records.
 //
-// Start reading at source.go; names.go has every exported name, as documented in
+// Start reading at source.go, then op.go (an operation's events), span.go and life.go (spans
+// of operations, of peers and of the endpoint), metrics.go and instruments.go; names.go has every exported name, as documented in
 // docs/telemetry.md.
 package telemetry

@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"sync"
+
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/efactor/efactor/actors/ope"
@@ -97,7 +99,7 @@ func (s *Source) begin(r *trail.Record) {
 	if o := s.ops[r.Span]; o != nil { // no Log does that
 		s.finish(o, r.At)
 	}
-	if s.c.open >= s.c.cfg.MaxOpen && !s.c.letGo(s) {
+	if s.c.open >= s.c.cfg.MaxOpen && !s.c.dropOldest(s) {
 		return
 	}
 	o := s.c.free.get()
@@ -147,7 +149,7 @@ func (s *Source) operation(o *op, k trail.Kind, r *trail.Record) {
 	case trail.Waits:
 		o.wait(trail.Reason(r.Code), r.At)
 	case trail.GoesOn:
-		o.goOn(trail.Reason(r.Code), r.At)
+		o.resume(trail.Reason(r.Code), r.At)
 	case trail.Chosen:
 		s.chosen(o, r)
 	case trail.Matched:
@@ -306,4 +308,55 @@ func (s *Source) endOps() {
 		o.incomplete = o.incomplete || !o.wasTold
 		s.finish(o, s.at)
 	}
+}
+
+// parents holds the application's spans that operations are part of, by the IDs of
+// the requests. Posting goroutines put them in, the reader of the records takes them
+// out. A newer span replaces one that was not taken in time.
+type parents struct {
+	mu    sync.Mutex
+	slots []parent
+}
+
+type parent struct {
+	id uint64
+	sc trace.SpanContext
+}
+
+func (p *parents) put(id uint64, sc trace.SpanContext, slots int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.slots == nil {
+		p.slots = make([]parent, slots)
+	}
+	p.slots[id%uint64(len(p.slots))] = parent{id, sc}
+}
+
+func (p *parents) take(id uint64) (sc trace.SpanContext) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.slots == nil {
+		return sc
+	}
+	if x := &p.slots[id%uint64(len(p.slots))]; x.id == id {
+		sc, *x = x.sc, parent{}
+	}
+	return sc
+}
+
+// pool keeps operations for use again, with the room for their events.
+type pool struct{ list *op }
+
+func (p *pool) get() *op {
+	o := p.list
+	if o == nil {
+		return new(op)
+	}
+	p.list, o.newer = o.newer, nil
+	return o
+}
+
+func (p *pool) put(o *op) {
+	o.reset()
+	o.newer, p.list = p.list, o
 }

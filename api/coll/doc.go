@@ -14,7 +14,7 @@
 //
 // # Algorithms
 //
-// Each collective has several, one a file or two; [Algorithms] lists them.
+// Each collective has several; [Algorithms] lists them.
 //
 //	tree       binomial: log p rounds, everything in each; short Bcast, Reduce, Gather, Scatter
 //	doubling   recursive doubling, Bruck, dissemination: log p rounds with partners 1, 2, 4... away
@@ -37,7 +37,7 @@
 // Messages of a group carry its context id, which Split agrees upon so that no two
 // groups with a rank in common have the same, and the sequence number that a
 // collective takes when it is called: concurrent messages of several groups or
-// non-blocking collectives do not mix. See tag.go.
+// non-blocking collectives do not mix. See tagOf.
 //
 // # When something fails
 //
@@ -57,8 +57,18 @@
 // devices read by themselves where they can, so that long messages are copied once;
 // others go through a small window of such memory.
 //
-// Messages to a rank that is far behind are held up after a few MiB (pace.go).
+// Messages to a rank that is far behind wait after a few MiB (transport.go, mostPaced).
 //
-// Start reading at call.go (one collective), transport.go and flow.go (messages),
-// then an algorithm, say allreduce.go; revoke.go is failure.
+// Start reading at comm.go (a group), then
+//
+//	collectives.go  the functions for users, blocking and not, which check arguments
+//	call.go         one collective, from its arguments to its end
+//	algorithms.go   which algorithms there are, and which one is chosen
+//	movement.go     algorithms that move data: Bcast, Gather, Scatter, Allgather, Alltoall, Barrier
+//	reductions.go   algorithms that combine data: Reduce, Allreduce, ReduceScatter, Scan
+//	transport.go    the messages of algorithms: tags, flows of long messages, pacing
+//	revoke.go       failure of a group
+//	family.go       what all groups of one New share
+//	ranks.go        sets of ranks
+//	op.go, buffers.go, memory.go  operators; elements and layouts; Alloc and temporary buffers
 package coll

@@ -132,3 +132,29 @@ func ExampleRanks() {
 	})
 	// Output: rank 0 of 2
 }
+
+// Several collectives that go on at the same time.
+func ExampleWaitAll() {
+	ranks(3, func(ctx context.Context, c *coll.Comm) {
+		all, sum, word := make([]int, 3), make([]int, 1), make([]byte, 5)
+		if c.Rank() == 0 {
+			copy(word, "hello")
+		}
+		gather, err := coll.Iallgather(ctx, c, []int{c.Rank()}, all)
+		if err != nil {
+			log.Fatal(err)
+		}
+		scan, err := coll.Iscan(ctx, c, []int{c.Rank()}, sum, coll.Sum)
+		if err != nil {
+			log.Fatal(err)
+		}
+		bcast, err := coll.Ibcast(ctx, c, word, 0)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := coll.WaitAll(ctx, gather, scan, bcast); err == nil && c.Rank() == 2 {
+			fmt.Println(all, sum, string(word))
+		}
+	})
+	// Output: [0 1 2] [3] hello
+}

@@ -3,8 +3,8 @@ package coll
 // LeaveContexts has all but n of the free context ids taken in this process.
 func LeaveContexts(c *Comm, n int) {
 	for id := range uint64(maxContexts) {
-		if c.ids.take(id) && n > 0 {
-			c.ids.free(id)
+		if c.family.ids.take(id) && n > 0 {
+			c.family.ids.free(id)
 			n--
 		}
 	}

@@ -3,9 +3,11 @@ package coll
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/internal/errtext"
@@ -26,7 +28,7 @@ func Alloc[T any](c *Comm, n int) (_ []T, err error) {
 	case n == 0:
 		return []T{}, nil
 	}
-	b, err := c.memory.alloc(n * size)
+	b, err := c.family.memory.alloc(n * size)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +38,7 @@ func Alloc[T any](c *Comm, n int) (_ []T, err error) {
 // Free gives memory of Alloc back: s is all of it.
 func Free[T any](c *Comm, s []T) (err error) {
 	defer errtext.Wrap("coll", "free", &err)
-	return c.memory.release(bytesOf(s))
+	return c.family.memory.release(bytesOf(s))
 }
 
 // memory is the regions that a family has.
@@ -138,7 +140,7 @@ func (m *memory) close() error {
 type stage struct {
 	region *efa.MemoryRegion
 	mem    []byte
-	stageSize
+	size   stageSize
 }
 
 // stageSize is the room of a stage.
@@ -161,7 +163,7 @@ func (m *memory) stage(n stageSize) *stage {
 	if err != nil {
 		return nil
 	}
-	return &stage{region: r, mem: r.Bytes(), stageSize: n}
+	return &stage{region: r, mem: r.Bytes(), size: n}
 }
 
 // unstage takes a stage back; unless it is clean, a peer may be reading it.
@@ -175,12 +177,72 @@ func (m *memory) unstage(s *stage, clean bool) {
 	if m.stages == nil {
 		m.stages = map[stageSize][]*stage{}
 	}
-	m.stages[s.stageSize] = append(m.stages[s.stageSize], s)
+	m.stages[s.size] = append(m.stages[s.size], s)
 }
 
 // put copies a segment to one of the places, and returns its remote address.
 func (s *stage) put(place int, seg []byte) efa.Remote {
-	off := place * s.segment
+	off := place * s.size.segment
 	n := copy(s.mem[off:], seg)
 	return s.region.Remote().Slice(uint64(off), uint64(n))
 }
+
+// temps are the buffers that an algorithm needs beside those of its caller. Short
+// ones lie in the call, others are kept for the next one; all are aligned for any
+// element.
+type temps struct {
+	small [64]uint64
+	used  int        // words of small
+	large [][]uint64 // given out, or to be given back
+}
+
+// get returns a buffer of n bytes, with anything in it.
+func (t *temps) get(n int) []byte {
+	words := (n + 7) / 8
+	if words <= len(t.small)-t.used {
+		b := t.small[t.used : t.used+words]
+		t.used += words
+		return bytesOf(b)[:n]
+	}
+	class := bits.Len(uint(words - 1))
+	var w []uint64
+	if v, ok := spare[class].Get().(*uint64); ok {
+		w = unsafe.Slice(v, 1<<class)
+	} else {
+		w = make([]uint64, 1<<class)
+	}
+	t.large = append(t.large, w)
+	return bytesOf(w)[:n]
+}
+
+// put gives the latest buffer back, if it is that.
+func (t *temps) put(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	if n := len(t.large); n > 0 && addressOf(bytesOf(t.large[n-1])) == addressOf(b) {
+		keep(t.large[n-1])
+		t.large[n-1] = nil
+		t.large = t.large[:n-1]
+		return
+	}
+	words := (len(b) + 7) / 8
+	if t.used >= words && addressOf(bytesOf(t.small[t.used-words:])) == addressOf(b) {
+		t.used -= words
+	}
+}
+
+// free gives all back.
+func (t *temps) free() {
+	for i, w := range t.large {
+		keep(w)
+		t.large[i] = nil
+	}
+	t.large, t.used = t.large[:0], 0
+}
+
+// spare are unused buffers of 1<<class words. The garbage collector takes those
+// that are not used for long.
+var spare [64]sync.Pool
+
+func keep(w []uint64) { spare[bits.Len(uint(len(w)-1))].Put(unsafe.SliceData(w)) }

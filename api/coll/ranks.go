@@ -1,7 +1,6 @@
 package coll
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -107,22 +106,4 @@ func (s *Ranks) where(keep func(int) bool) *Ranks {
 		}
 	}
 	return u
-}
-
-// Group makes a group of the ranks of c in the set, which have their places in it as ranks
-// there; a rank that is not in the set gets none: nil. All ranks of c call it with the same
-// set, or with sets that have no rank in common, each of which becomes a group. A rank that
-// c has not is an error, before anything is sent.
-func (c *Comm) Group(ctx context.Context, s *Ranks) (_ *Comm, err error) {
-	defer errtext.Wrap("coll", "group", &err)
-	for _, r := range s.list {
-		if r < 0 || r >= c.Size() {
-			return nil, fmt.Errorf("%w: a set has rank %d, the group %d ranks", efa.ErrInvalid, r, c.Size())
-		}
-	}
-	i := s.Index(c.Rank())
-	if i < 0 {
-		return c.Split(ctx, -1, 0)
-	}
-	return c.Split(ctx, slices.Min(s.list), i) // sets without a common rank have different least ones
 }

@@ -6,9 +6,40 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/errtext"
 )
+
+// Errors of collectives, besides those of package efa: ErrInvalid for arguments,
+// ErrClosed after Close.
+var (
+	// ErrMismatch: the ranks did not call the same collective with arguments that
+	// fit together.
+	ErrMismatch = errors.New("coll: the ranks' calls do not fit together")
+	// ErrAborted: a rank gave up, since its context ended or it called Abort.
+	ErrAborted = errors.New("coll: given up")
+	// ErrNoContext: there are as many groups as there can be at a time.
+	ErrNoContext = errors.New("coll: no context id is free")
+)
+
+// RankError is the error of all collectives of a group after one of its ranks has
+// failed: because it died (Err is efa.ErrPeerFailed), gave up (ErrAborted) or
+// called another collective than others did (ErrMismatch). All ranks that live get
+// it.
+type RankError struct {
+	Rank int // in the group that the collective was called on
+	Err  error
+}
+
+// Error names the rank and the cause.
+func (e *RankError) Error() string {
+	return fmt.Sprintf("coll: rank %d: %s", e.Rank, errtext.Cause(e.Err))
+}
+
+// Unwrap gives the cause.
+func (e *RankError) Unwrap() error { return e.Err }
 
 // A group fails as a whole. The first call that meets an error claims the group's
 // failure, sends all other ranks a revocation for which each has a receive posted,
@@ -20,10 +51,10 @@ func (g *group) fail(e *RankError) error {
 	if !g.claim.CompareAndSwap(nil, e) {
 		return g.failed()
 	}
-	if l := g.cfg.Logger; l != nil {
+	if l := g.family.cfg.Logger; l != nil {
 		l.Warn("group of ranks failed", "context", g.id, "rank", e.Rank, "err", e.Err)
 	}
-	g.tell(e)
+	g.notify(e)
 	g.fate.Store(e)
 	close(g.gone)
 	g.mu.Lock()
@@ -35,14 +66,14 @@ func (g *group) fail(e *RankError) error {
 	return e
 }
 
-// tell sends e to all others: also to those that are thought to be dead, since they may
+// notify sends e to all other ranks: also to those that are thought to be dead, since they may
 // only have been out of reach.
-func (g *group) tell(e *RankError) {
+func (g *group) notify(e *RankError) {
 	msg := g.encode(e)
 	for r, peer := range g.peers {
 		if r != g.rank {
 			// A rank that cannot be reached is dead, or its endpoint is.
-			_ = g.ep.SendTag(context.Background(), peer, revokeTag(g.id), msg, efa.Inject)
+			_ = g.family.ep.SendTag(context.Background(), peer, revokeTag(g.id), msg, efa.Inject)
 		}
 	}
 }
@@ -50,7 +81,7 @@ func (g *group) tell(e *RankError) {
 // failed is the failure of a group whose failure is claimed, once all have been
 // informed.
 func (g *group) failed() error {
-	if !g.simulated() {
+	if !g.family.simulated() {
 		<-g.gone
 	}
 	return g.claim.Load()
@@ -77,29 +108,6 @@ func ours(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// verdict determines the rank at fault for an error of an algorithm.
-func (x *call) verdict(err error) *RankError {
-	var at *peerError
-	switch {
-	case x.parent.Err() != nil:
-		return &RankError{x.rank, givenUp(x.parent)}
-	case !errors.As(err, &at) || ours(err):
-		return &RankError{x.rank, err}
-	case errors.Is(err, efa.ErrPeerAborted), errors.Is(err, efa.ErrAccess), errors.Is(err, efa.ErrNoKey):
-		// It has given up its part with us, and will send the reason. This receive
-		// takes nothing: it ends when the revocation arrives, or the peer dies.
-		never := efa.Match{Tag: revokeTag(x.id) | tagAck}
-		_, _ = x.ep.RecvTag(x, never, nil, efa.From(x.peers[at.rank]))
-	}
-	if e := x.revocations.heardOf(x.group); e != nil {
-		return e
-	}
-	if !errors.Is(err, ErrMismatch) && !died(err) {
-		err = fmt.Errorf("%w: %w", efa.ErrPeerFailed, err) // it is nowhere any more
-	}
-	return &RankError{at.rank, err}
-}
-
 // Causes as a revocation has them.
 const (
 	causeOther = iota
@@ -111,14 +119,14 @@ const (
 
 var causes = [numCauses]error{causeDied: efa.ErrPeerFailed, causeAborted: ErrAborted, causeMismatch: ErrMismatch}
 
-// toldError is the cause of a failure as another rank reported it.
-type toldError struct {
+// reportedError is the cause of a failure as another rank reported it.
+type reportedError struct {
 	text  string
 	cause error
 }
 
-func (e *toldError) Error() string { return e.text }
-func (e *toldError) Unwrap() error { return e.cause }
+func (e *reportedError) Error() string { return e.text }
+func (e *reportedError) Unwrap() error { return e.cause }
 
 // revocation is a message of nonce, rank, cause and text.
 const (
@@ -136,7 +144,7 @@ func (g *group) encode(e *RankError) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, g.nonce)
 	b = binary.LittleEndian.AppendUint32(b, uint32(e.Rank))
 	b = append(append(b, cause), e.Err.Error()...)
-	return b[:min(len(b), revocationMost, g.limits.MaxInject)]
+	return b[:min(len(b), revocationMost, g.family.limits.MaxInject)]
 }
 
 // decode reads a revocation. ok is false if it is not one of this group's.
@@ -148,7 +156,7 @@ func (g *group) decode(b []byte) (e *RankError, ok bool) {
 	if uint64(rank) >= uint64(len(g.peers)) || cause >= numCauses {
 		return nil, false
 	}
-	return &RankError{int(rank), &toldError{string(b[revocationHead:]), causes[cause]}}, true
+	return &RankError{int(rank), &reportedError{string(b[revocationHead:]), causes[cause]}}, true
 }
 
 // quiesce waits until every rank has said that it knows of the group's failure, or
@@ -162,10 +170,110 @@ func (g *group) quiesce(ctx context.Context) {
 		var b [revocationMost]byte
 		m := efa.Match{Tag: revokeTag(g.id), Ignore: tagIgnore}
 		for {
-			got, err := g.ep.RecvTag(ctx, m, b[:], efa.From(peer))
+			got, err := g.family.ep.RecvTag(ctx, m, b[:], efa.From(peer))
 			if _, ours := g.decode(b[:got.N]); ours || err != nil {
 				break
 			}
 		}
 	}
+}
+
+// revocationListener is a group's receive for revocations, and its listener.
+type revocationListener struct {
+	mu      sync.Mutex
+	op      *efa.Op
+	stopped bool
+	deaf    signal // given when the listener has ended
+	from    int    // the sender of the revocation, once deaf
+	buf     [revocationMost]byte
+}
+
+// listen posts the receive.
+func (g *group) listen() error {
+	e := &g.revocations
+	e.from = -1
+	if err := e.post(g); err != nil {
+		return err
+	}
+	if err := g.family.newSignal(&e.deaf); err != nil {
+		e.op.Cancel()
+		return err
+	}
+	g.family.spawn(func() {
+		e.listen(g)
+		e.deaf.set()
+	})
+	return nil
+}
+
+// post posts the receive, unless it is over with listening.
+func (e *revocationListener) post(g *group) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	op, err := g.family.ep.Start(&efa.RecvReq{
+		Tagged: true, Tag: revokeTag(g.id), Ignore: tagIgnore,
+		Buf: e.buf[:],
+	})
+	if err != nil {
+		return err
+	}
+	if e.op = op; e.stopped {
+		op.Cancel()
+	}
+	return nil
+}
+
+func (e *revocationListener) listen(g *group) {
+	for {
+		op := e.op
+		if !g.family.simulated() {
+			<-op.Done()
+		}
+		c, err := op.Wait(context.Background())
+		if err == nil {
+			if told, ok := g.decode(e.buf[:c.N]); ok {
+				e.from = slices.Index(g.peers, c.From)
+				_ = g.fail(told)
+				return
+			}
+			// Of an earlier group with the same id.
+			if err = e.post(g); err != nil { // deaf, it could wait for ever
+				_ = g.fail(&RankError{g.rank, err})
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// heardOf is the revocation that was received, whether or not the listener has run
+// since.
+func (e *revocationListener) heardOf(g *group) *RankError {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	select {
+	case <-e.op.Done():
+		if c, err := e.op.Wait(context.Background()); err == nil {
+			if told, ok := g.decode(e.buf[:c.N]); ok {
+				return told
+			}
+		}
+	default:
+	}
+	return nil
+}
+
+// cancel ends listening soon.
+func (e *revocationListener) cancel() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped = true
+	e.op.Cancel()
+}
+
+// stop ends listening, and returns when it has ended.
+func (e *revocationListener) stop() {
+	e.cancel()
+	_ = e.deaf.wait(context.Background())
 }

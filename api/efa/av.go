@@ -4,14 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math/bits"
+	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/internal/errtext"
 	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
 )
 
 // Addr is the handle of a peer in an address vector: an index from 0 in the order
@@ -25,6 +31,20 @@ const (
 	// Insert has refused.
 	NoAddr = Addr(peer.Unlisted)
 )
+
+// What is in logs and error texts; see also Kind, Caps and the types that are aliases.
+
+// String gives the handle as a number, "any" of AnyAddr and "none" of NoAddr.
+func (a Addr) String() string {
+	switch a {
+	case AnyAddr:
+		return "any"
+	case NoAddr:
+		return "none"
+	default:
+		return strconv.FormatUint(uint64(a), 10)
+	}
+}
 
 // AddressVector maps addresses to handles. Handles are looked up without locks;
 // it may be used by any number of goroutines and by all endpoints of its domain.
@@ -42,11 +62,38 @@ type AddressVector struct {
 	closed bool
 }
 
-func newAV(d *Domain) *AddressVector {
-	av := &AddressVector{dom: d, byAddr: make(map[RawAddr]Addr)}
-	av.table.init()
-	return av
+// AddressVectorConfig says which peers an address vector takes, and by which devices its
+// endpoints reach them. The zero value takes all, by the best device for each.
+type AddressVectorConfig struct {
+	// NoSharedMemory keeps shared memory from being used for peers of this host where the
+	// Fabric is on other devices, too, as "auto" is (FI_OPT_SHARED_MEMORY_PERMITTED):
+	// packets go by the first other device that reaches them. The Address of an endpoint
+	// with such a vector leaves shared memory out, so that its peers take the same path.
+	NoSharedMemory bool
+	// LocalOnly refuses peers of other hosts, RemoteOnly those of this host (FI_LOCAL_COMM,
+	// FI_REMOTE_COMM), with ErrAddrNotAvail. A peer is of this host if it is in shared memory
+	// that the device reaches, or if its address has the GID of a device of the Fabric.
+	LocalOnly, RemoteOnly bool
 }
+
+// allows reports whether a peer at gid may be reached by p.
+func (c *AddressVectorConfig) allows(p *fabricPath, gid device.GID) bool {
+	switch {
+	case c.NoSharedMemory && p.scheme == sharedMemory:
+		return false
+	case c.LocalOnly:
+		return p.isLocal(gid)
+	}
+	return true
+}
+
+// tells reports whether an endpoint's address names one of its n paths.
+func (c *AddressVectorConfig) tells(p *fabricPath, n int) bool {
+	return n == 1 || !c.NoSharedMemory || p.scheme != sharedMemory
+}
+
+// sharedMemory is the scheme of addresses in shared memory.
+const sharedMemory = "shm"
 
 // Insert adds one address and returns its handle. An address that is in the
 // vector already keeps its handle. A peer that sent before its address was
@@ -86,6 +133,20 @@ func tellAll(eps []*Endpoint, handles []Addr) {
 	}
 }
 
+// InsertNamed is Insert, and names the peer in the same step, see SetName. A peer that is in
+// the vector already gets the name instead of what it had, but for "".
+func (av *AddressVector) InsertNamed(a Address, name string) (_ Addr, err error) {
+	defer formed("insert", &err)
+	av.mu.Lock()
+	hs, eps, err := av.insertLocked([]Address{a}, nil, name)
+	if len(hs) > 0 && hs[0] < NoAddr && name != "" {
+		av.table.setName(uint64(hs[0]), name)
+	}
+	av.mu.Unlock()
+	tellAll(eps, hs)
+	return first(hs, err)
+}
+
 func (av *AddressVector) insert(as []Address) ([]Addr, []*Endpoint, error) {
 	av.mu.Lock()
 	defer av.mu.Unlock()
@@ -122,6 +183,26 @@ func (av *AddressVector) insertLocked(as []Address, value any, name string) ([]A
 		handles[i] = h
 	}
 	return handles, slices.Clone(av.eps), errtext.Join(errs...)
+}
+
+// meet is the handle of an address, which is inserted if it may be and is not there yet. fresh
+// reports whether it was.
+func (av *AddressVector) meet(raw RawAddr, may bool) (h Addr, fresh bool, err error) {
+	av.mu.Lock()
+	h, known := av.byAddr[raw]
+	if known {
+		av.mu.Unlock()
+		return h, false, nil
+	}
+	if !may {
+		av.mu.Unlock()
+		return NoAddr, false, fmt.Errorf("%w: it was removed from the address vector after the message came", ErrNotConnected)
+	}
+	hs, eps, err := av.insertLocked([]Address{av.dom.fab.addressOf(raw)}, nil, "")
+	av.mu.Unlock()
+	tellAll(eps, hs)
+	h, err = first(hs, err)
+	return h, err == nil, err
 }
 
 // Remove takes a handle out. It returns when no endpoint uses it any more:
@@ -177,18 +258,6 @@ func (r *removal) done() {
 	r.sig.Set()
 }
 
-// removed makes the endpoint let go of a handle.
-func (e *intake) removed(r *removal) {
-	if e.live() != nil {
-		r.done()
-		return
-	}
-	e.control(func() {
-		e.act.Load().Remove(uint64(r.h))
-		r.done()
-	})
-}
-
 // Lookup returns the address of a handle, with all its paths, as it was inserted.
 func (av *AddressVector) Lookup(h Addr) (_ Address, err error) {
 	defer formed("lookup", &err)
@@ -213,13 +282,106 @@ func (av *AddressVector) Device(h Addr) (_ string, err error) {
 	return av.dom.fab.paths[x.path].name, nil
 }
 
-func errNoPeer(h Addr) error { return fmt.Errorf("%w: no peer has the handle %d", ErrInvalid, h) }
-
 // Len is the number of addresses.
 func (av *AddressVector) Len() int {
 	av.mu.RLock()
 	defer av.mu.RUnlock()
 	return len(av.byAddr)
+}
+
+// SetName says what a peer is called in errors and logs, "rank 3 on node7" for instance, in
+// place of what it was called before; "": nothing but its handle. Nothing is ever looked up by
+// a name, and two peers may have the same one. It is gone with the handle.
+func (av *AddressVector) SetName(h Addr, name string) (err error) {
+	defer formed("set name", &err)
+	av.mu.Lock()
+	defer av.mu.Unlock()
+	if _, ok := av.lookup(h); !ok {
+		return errNoPeer(h)
+	}
+	av.table.setName(uint64(h), name)
+	return nil
+}
+
+// Name is what a peer is called; "" of a peer without a name, and of a handle that was removed
+// or is none. It takes no lock and allocates nothing.
+func (av *AddressVector) Name(h Addr) string { return av.table.get(uint64(h)).name }
+
+// who gives the handle and name of the peer at an address on this fabric.
+func (av *AddressVector) who(a wire.RawAddr) (handle uint64, name string, ok bool) {
+	h, ok := book{av}.Handle(a)
+	if !ok {
+		return 0, "", false
+	}
+	return h, av.Name(Addr(h)), true
+}
+
+// InsertValue is Insert, and attaches a value to the peer in the same step, so that no
+// message is known by the handle before it has the value. A peer that is in the vector
+// already gets the value instead of what it had, but for nil.
+func (av *AddressVector) InsertValue(a Address, v any) (_ Addr, err error) {
+	defer formed("insert", &err)
+	av.mu.Lock()
+	hs, eps, err := av.insertLocked([]Address{a}, v, "")
+	av.mu.Unlock()
+	tellAll(eps, hs)
+	return first(hs, err)
+}
+
+// SetValue attaches a value to a peer (fi_av_set_user_id), in place of the one that it had;
+// nil: none. It is gone with the handle.
+func (av *AddressVector) SetValue(h Addr, v any) (err error) {
+	defer formed("set value", &err)
+	av.mu.Lock()
+	defer av.mu.Unlock()
+	if _, ok := av.lookup(h); !ok {
+		return errNoPeer(h)
+	}
+	av.table.setValue(uint64(h), v)
+	return nil
+}
+
+// Value is what the application has attached to a peer: av.Value(c.From) with a completion,
+// or av.Value(m.From) with a message. It is nil of a peer without a value, and of a handle
+// that was removed or is none, [NoAddr] among them. It takes no lock and allocates nothing. As
+// with the handle itself, a completion from before Remove may be read after the handle has
+// become another peer's.
+func (av *AddressVector) Value(h Addr) any { return av.table.value(uint64(h)) }
+
+// Address exchange is the caller's business: an [Address] is one line of text. For
+// programs that have nothing better, Serve and Resolve pass addresses over TCP.
+
+// maxAddressText bounds what Resolve reads from the other side.
+const maxAddressText = 4096
+
+// Resolve asks the program that Serves at the given TCP address, and inserts the
+// address that it answers.
+func (av *AddressVector) Resolve(ctx context.Context, hostport string) (_ Addr, err error) {
+	defer formed("resolve "+hostport, &err)
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", hostport)
+	if err != nil {
+		return NoAddr, err
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	text, err := io.ReadAll(io.LimitReader(c, maxAddressText))
+	if err != nil {
+		if ctx.Err() != nil {
+			err = contextError(ctx, ctx.Err())
+		}
+		return NoAddr, err
+	}
+	n := len(text)
+	if n == 0 || text[n-1] != '\n' {
+		return NoAddr, fmt.Errorf("%w: it did not answer with an address", ErrInvalid)
+	}
+	a, err := ParseAddress(string(text[:n-1]))
+	if err != nil {
+		return NoAddr, err
+	}
+	return av.Insert(a)
 }
 
 // Close fails with ErrBusy while endpoints use the vector.
@@ -259,4 +421,183 @@ func (av *AddressVector) lookup(h Addr) (RawAddr, bool) {
 func (av *AddressVector) gid(h uint64) device.GID {
 	x := av.table.get(h)
 	return x.raw.GID()
+}
+
+func errNoPeer(h Addr) error { return fmt.Errorf("%w: no peer has the handle %d", ErrInvalid, h) }
+
+// avEntry is an address and when it was inserted, counted from 1. Entries are
+// never changed.
+type avEntry struct {
+	raw     RawAddr // of the path that was chosen
+	age     uint64
+	all     *Address // as it was inserted, if it has more paths than that
+	path    uint8    // of Fabric.paths
+	leaving bool     // removed, but not all endpoints have been told; age is 0
+	value   any      // of the application's
+	name    string   // what errors and logs call the peer, or ""
+}
+
+// pageSize is how many handles a page has.
+const pageSize = 256
+
+type avPage [pageSize]atomic.Pointer[avEntry]
+
+// avTable is the entries by handle, read without a lock. One goroutine at a time
+// writes.
+type avTable struct {
+	pages atomic.Pointer[[]*avPage]
+	n     uint64 // handles that were ever used
+
+	free   []uint64 // bitmap of handles below n that may be used again
+	lowest int      // no word before this one has a bit
+}
+
+func (t *avTable) init() { t.pages.Store(new([]*avPage)) }
+
+// get is the entry of a handle; its age is 0 if the handle is not in use.
+func (t *avTable) get(h uint64) avEntry {
+	pages, size := *t.pages.Load(), uint64(len(avPage{}))
+	if h/size >= uint64(len(pages)) {
+		return avEntry{}
+	}
+	if x := pages[h/size][h%size].Load(); x != nil {
+		return *x
+	}
+	return avEntry{}
+}
+
+// holds reports whether a handle is in use: get without the copy.
+func (t *avTable) holds(h uint64) bool {
+	pages := *t.pages.Load()
+	if h/pageSize >= uint64(len(pages)) {
+		return false
+	}
+	x := pages[h/pageSize][h%pageSize].Load()
+	return x != nil && x != leaving
+}
+
+// value is what the application has attached to a handle.
+func (t *avTable) value(h uint64) any {
+	pages, size := *t.pages.Load(), uint64(len(avPage{}))
+	if h/size >= uint64(len(pages)) {
+		return nil
+	}
+	if x := pages[h/size][h%size].Load(); x != nil {
+		return x.value
+	}
+	return nil
+}
+
+// setValue attaches a value to a handle that is in use.
+func (t *avTable) setValue(h uint64, v any) {
+	x := t.get(h)
+	x.value = v
+	t.put(h, &x)
+}
+
+// setName names a handle that is in use.
+func (t *avTable) setName(h uint64, name string) {
+	x := t.get(h)
+	x.name = name
+	t.put(h, &x)
+}
+
+// add puts an entry at the lowest free handle.
+func (t *avTable) add(x avEntry) uint64 {
+	h, again := t.takeFree()
+	if !again {
+		h = t.n
+		t.n++
+	}
+	pages, size := *t.pages.Load(), uint64(len(avPage{}))
+	if h/size == uint64(len(pages)) {
+		pages = append(pages, new(avPage))
+		t.pages.Store(&pages)
+	}
+	t.put(h, &x)
+	return h
+}
+
+var leaving = &avEntry{leaving: true}
+
+// remove takes an entry out. Its handle is not used again before release.
+func (t *avTable) remove(h uint64) { t.put(h, leaving) }
+
+func (t *avTable) put(h uint64, x *avEntry) {
+	size := uint64(len(avPage{}))
+	(*t.pages.Load())[h/size][h%size].Store(x)
+}
+
+// release makes a handle free.
+func (t *avTable) release(h uint64) {
+	t.put(h, nil)
+	w := int(h / 64)
+	for w >= len(t.free) {
+		t.free = append(t.free, 0)
+	}
+	t.free[w] |= 1 << (h % 64)
+	t.lowest = min(t.lowest, w)
+}
+
+func (t *avTable) takeFree() (uint64, bool) {
+	for ; t.lowest < len(t.free); t.lowest++ {
+		if w := t.free[t.lowest]; w != 0 {
+			t.free[t.lowest] = w & (w - 1)
+			return uint64(t.lowest*64 + bits.TrailingZeros64(w)), true
+		}
+	}
+	return 0, false
+}
+
+// news is the handles that were inserted and that the shard has not heard of yet. It hears of
+// them by a request, which comes too late for a turn that has looked for requests already, and
+// then takes up a packet that was sent after Insert had returned. So the shard looks here, too,
+// before it says that a packet is of nobody in the address vector.
+type news struct {
+	any     atomic.Bool
+	mu      sync.Mutex
+	handles []Addr
+}
+
+func (n *news) add(hs []Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.handles = append(n.handles, hs...)
+	n.any.Store(true)
+}
+
+func (n *news) take() []Addr {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	hs := n.handles
+	n.handles = nil
+	n.any.Store(false)
+	return hs
+}
+
+// book is the vector as an endpoint sees it (endpoint.AddressBook).
+type book struct{ av *AddressVector }
+
+func (b book) Address(h uint64) (wire.RawAddr, error) {
+	switch x := b.av.table.get(h); {
+	case x.leaving:
+		return wire.RawAddr{}, peer.ErrRemoved
+	case x.age == 0:
+		return wire.RawAddr{}, errNoPeer(Addr(h))
+	default:
+		return x.raw, nil
+	}
+}
+
+func (b book) Name(h uint64) string { return b.av.Name(Addr(h)) }
+
+func (b book) Age(h uint64) uint64 { return b.av.table.get(h).age }
+
+func (b book) Now() uint64 { return b.av.age.Load() }
+
+func (b book) Handle(a wire.RawAddr) (uint64, bool) {
+	b.av.mu.RLock()
+	defer b.av.mu.RUnlock()
+	h, ok := b.av.byAddr[a]
+	return uint64(h), ok
 }

@@ -1,6 +1,20 @@
 package efa
 
-import "github.com/efactor/efactor/actors/settings"
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/actors/ope"
+	"github.com/efactor/efactor/actors/settings"
+	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/runtime/shard"
+)
 
 // EndpointConfig says what endpoint to make. Its zero value works.
 type EndpointConfig struct {
@@ -24,9 +38,8 @@ type EndpointConfig struct {
 	// RemoteReadCounter counts peers' reads, and atomics that fetch; see RMAEvents.
 	RemoteReadCounter *Counter
 	// RMAEvents: the endpoint tells of what peers do to memory here also where they did not
-	// ask for it (FI_RMA_EVENT): by the counters above, by those of the region
-	// ([MemoryRegion.CountRemote]), and by an event [RemoteServed] for each access but
-	// writes with data, which are told of as always. That is so for accesses that the
+	// ask for it (FI_RMA_EVENT): by the counters above, and by an event [RemoteServed] for each
+	// access but writes with data, which are told of as always. That is so for accesses that the
 	// endpoint carries out: all atomics, and emulated writes and reads. What a device does by
 	// itself (RDMA; see [Completion].Protocol at the side that began it) nobody here hears
 	// of, so a program that must know of all writes has its peers send data with them.
@@ -66,24 +79,6 @@ type EndpointConfig struct {
 	// this endpoint receives; what its peers see follows from theirs.
 	Unordered bool
 
-	// ZeroCopyRecv: messages of peers that know how land in the receiver's buffers without a
-	// copy, at a queue pair of their own that the peers are told of (libfabric 1.22 to 2.5,
-	// FI_OPT_MAX_MSG_SIZE; 2.1.0 with ordinary options sends as ever). Such peers,
-	// this library's among them,
-	//
-	//   - send untagged messages of Limits.MTU bytes at most, with 32 bits of remote CQ data, and
-	//     complete them when the device has acknowledged them; anything else is an error there.
-	//     Writes, reads and atomics are as ever, except that libfabric has no atomics to such an endpoint.
-	//   - Their messages have no order. A message that is longer than its receive's buffer is lost, and the
-	//     error, ErrTruncated, does not say how long it was.
-	//
-	// Other peers, libfabric until 1.21 among them, send as ever: their messages are copied.
-	// Receives of this endpoint are untagged and from every peer (else ErrNotSupported), and
-	// there is no Peek. A buffer that the device wants registered and that is in no memory region
-	// is filled by a copy. NewEndpoint fails with ErrNotSupported on devices without such queue pairs
-	// (EFA cards among them at present), with Direct and with RecvPool.
-	ZeroCopyRecv bool
-
 	// Direct: the endpoint does without the protocol, as libfabric's efa-direct does (from
 	// 2.1 on), and so must its peers. A message is one packet, a write or read one request
 	// of the device, and the device's verdict is the outcome:
@@ -122,9 +117,223 @@ type EndpointConfig struct {
 // default, which [Endpoint.Config] returns.
 type ProtocolConfig = settings.Settings
 
+// defaultRQ is the default of ProtocolConfig.RecvQueue.
+const defaultRQ = 256
+
+// maxName is the most bytes of EndpointConfig.Name.
+const maxName = 64
+
+// printable reports whether an endpoint may have the name.
+func printable(name string) bool {
+	return len(name) <= maxName && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+func (cfg *EndpointConfig) check(d *Domain) error {
+	p, knobs := &cfg.Protocol, cfg.Protocol.Knobs()
+	var errs []error
+	bad := func(cond bool, err error, format string, args ...any) {
+		if cond {
+			errs = append(errs, fmt.Errorf("%w: %s", err, fmt.Sprintf(format, args...)))
+		}
+	}
+	bad(!printable(cfg.Name), ErrInvalid, "Name is %q, want at most %d bytes of UTF-8 that print", cfg.Name, maxName)
+	bad(cfg.AV != nil && cfg.AV.dom != d, ErrDomain, "the address vector is another domain's")
+	for _, q := range []*Queue{cfg.SendQueue, cfg.RecvQueue} {
+		bad(q != nil && q.dom != d, ErrDomain, "the queue is another domain's")
+	}
+	for _, n := range cfg.counters() {
+		bad(n != nil && n.dom != d, ErrDomain, "the counter is another domain's")
+	}
+	if err := cfg.Arrivals.check(); err != nil {
+		errs = append(errs, err)
+	}
+	bad(cfg.Datagram && cfg.Arrivals != nil, ErrNotSupported, "Arrivals with Datagram, which has no writes")
+	bad((cfg.Direct || cfg.Datagram) && (cfg.RMAEvents || cfg.RemoteReadCounter != nil), ErrNotSupported,
+		"RMAEvents and RemoteReadCounter with Direct: the devices carry out all accesses")
+	if err := cfg.RecvPool.check(d, cfg); err != nil {
+		errs = append(errs, err)
+	}
+	bad(cfg.Level > Delivered, ErrInvalid, "there is no completion level %d", cfg.Level)
+	bad(cfg.Order&^settings.AllOrders != 0, ErrInvalid, "there is no order %#x", uint16(cfg.Order&^settings.AllOrders))
+	bad(cfg.Order != 0 && (cfg.Direct || cfg.Datagram), ErrNotSupported, "an endpoint without the protocol has no Order")
+	limits := d.Limits()
+	for _, x := range []struct {
+		name    string
+		v, most int
+	}{
+		{"TxDepth", cfg.TxDepth, limits.MaxOps},
+		{"RxDepth", cfg.RxDepth, limits.MaxOps},
+		{"EventBacklog", cfg.EventBacklog, math.MaxInt},
+		{"MinMultiRecv", cfg.MinMultiRecv, math.MaxInt},
+		{"NextMemory", cfg.NextMemory, math.MaxInt},
+		{"Protocol.SendQueue", p.SendQueue, limits.MaxSQ},
+		{"Protocol.RecvQueue", p.RecvQueue, limits.MaxRQ},
+		{"Protocol.Refill", p.Refill, max(cmp.Or(p.RecvQueue, min(defaultRQ, limits.MaxRQ))/2, 1)},
+		{"Protocol.Credits", p.Credits, settings.MaxCredits},
+		{"Protocol.MaxUnlistedPeers", p.MaxUnlistedPeers, settings.MaxUnlistedPeers},
+		{"Protocol.RecvWindow", p.RecvWindow, settings.MaxRecvWindow},
+		{"Protocol.DetachLimit", p.DetachLimit, math.MaxInt},
+		{"Protocol.ReadSegment", p.ReadSegment, cmp.Or(limits.MaxRDMA, math.MaxInt)},
+		{"Protocol.RuntSize", p.RuntSize, math.MaxInt},
+		{"Protocol.PeerMemory", int(p.PeerMemory), settings.MaxMemory},
+		{"Protocol.TotalMemory", int(p.TotalMemory), settings.MaxMemory},
+		{"Protocol.RNRInitial", int(p.RNRInitial), math.MaxInt},
+		{"Protocol.RNRMax", int(p.RNRMax), math.MaxInt},
+		{"Protocol.ProbeAfter", int(p.ProbeAfter), math.MaxInt},
+		{"Protocol.PeerTimeout", int(p.PeerTimeout), math.MaxInt},
+	} {
+		bad(x.v < 0, ErrInvalid, "%s is %d, must not be negative", x.name, x.v)
+		bad(x.v > x.most, ErrInvalid, "%s is %d, at most %d", x.name, x.v, x.most)
+	}
+	bad(p.RNRRetry > 7, ErrInvalid, "Protocol.RNRRetry is %d, at most 7", p.RNRRetry)
+	cfg.checkCaps(bad)
+	_, known := era.ByName(knobs.Era)
+	bad(knobs.Era != "" && !known, ErrInvalid, "Era is %q, which is no release", knobs.Era)
+	return errtext.Join(errs...)
+}
+
+func (cfg *EndpointConfig) checkCaps(bad func(cond bool, err error, format string, args ...any)) {
+	for name, c := range map[string]Caps{"Initiate": cfg.Initiate, "Target": cfg.Target} {
+		bad(c&^capsConfig != 0, ErrInvalid, "%s has %v, which is nothing to ask for", name, c&^capsConfig)
+		bad(c&CapNothing != 0 && c != CapNothing, ErrInvalid, "%s is %v: nothing and something", name, c)
+	}
+	bad((cfg.Direct || cfg.Datagram) && cfg.Target != 0, ErrNotSupported, "Target of a direct endpoint, whose device does what the keys allow")
+}
+
 // counters are all that the endpoint counts in, some of them nil.
 func (cfg *EndpointConfig) counters() [6]*Counter {
 	return [...]*Counter{
 		cfg.SendCounter, cfg.RecvCounter, cfg.WriteCounter, cfg.ReadCounter, cfg.RemoteWriteCounter, cfg.RemoteReadCounter,
 	}
+}
+
+// home is the shard of an endpoint, which has the pool's address vector if it has a pool.
+func (cfg *EndpointConfig) home(d *Domain) *shard.Shard {
+	if p := cfg.RecvPool; p != nil {
+		cfg.AV = p.at.cfg.AV
+		return p.at.sh
+	}
+	if cfg.AV == nil {
+		cfg.AV = d.NewAddressVector()
+	}
+	return d.shard()
+}
+
+// Order is a set of orders, combined by |, for EndpointConfig: SendAfterWrite|WriteAfterWrite.
+// They hold for what goes to one peer, whatever its size. The later operation waits for the
+// earlier one as behind a [Fence]; writes and atomics that fetch nothing have the level
+// Delivered then, if the peer knows it. Messages after messages, and atomics after atomics
+// and messages, are in order always, at receivers that are not Unordered; those
+// need no wait.
+type Order = settings.Order
+
+// The orders (FI_ORDER_...). An atomic is a write and a read.
+const (
+	SendAfterWrite  = settings.SendAfterWrite  // a message is seen after the bytes of earlier writes (SAW)
+	SendAfterRead   = settings.SendAfterRead   // a message goes out after earlier reads have their data (SAR)
+	WriteAfterSend  = settings.WriteAfterSend  // a write begins when earlier messages are complete (WAS)
+	WriteAfterWrite = settings.WriteAfterWrite // writes land in order (WAW)
+	WriteAfterRead  = settings.WriteAfterRead  // a read does not see later writes (WAR)
+	ReadAfterSend   = settings.ReadAfterSend   // a read begins when earlier messages are complete (RAS)
+	ReadAfterWrite  = settings.ReadAfterWrite  // a read sees earlier writes (RAW)
+	ReadAfterRead   = settings.ReadAfterRead   // reads take place in order (RAR)
+)
+
+// MaxOrdered is up to how many bytes operations are in all the given orders on an endpoint with
+// the configuration (max_order_raw_size and so on): math.MaxInt, or 0 if it lacks one. Among
+// atomics alone, which have at most Limits.MaxAtomic bytes, order is not asked for.
+func (cfg *EndpointConfig) MaxOrdered(o Order) int {
+	if cfg.Order&o != o {
+		return 0
+	}
+	return math.MaxInt
+}
+
+// Fence makes a message, a write, a read or an atomic begin when all earlier operations of
+// this endpoint with the same peer are over (FI_FENCE). Nothing of it leaves before that, and
+// what comes to the peer after it waits behind it. So a program that sees that it has
+// happened sees all of them:
+//
+//   - Writes and atomics have changed the peer's memory, reads have their data.
+//   - Short messages are in the peer's receive buffers or its queue of unexpected messages, in
+//     front of what is fenced. Messages for which the peer must have posted a
+//     receive (longer than Limits.MaxMedium, or with the level Delivered) have been received;
+//     until then the fence waits.
+//
+// An operation that failed or was canceled is over as well: that is known by its own completion.
+// A fence that is canceled while it waits ends at once. If the peer fails, it ends like those
+// before it, with ErrPeerFailed; and Close ends it with ErrClosed. It waits for injected and
+// Quiet operations, too. It costs the time until the last answer is here, and after writes or
+// atomics that a packet carried at the level Transmitted, fenced writes and reads go by
+// packets, too. Operations of other endpoints and peers are not waited for.
+var Fence = OpOption{kind: optFence}
+
+func fenced(req *ope.Request, fence bool) {
+	if fence {
+		req.Flags |= ope.Fence
+	}
+}
+
+// Caps are kinds of operations (fi_getinfo's capabilities), for
+// [EndpointConfig].Initiate and Target and [Limits].Caps.
+type Caps uint16
+
+// The kinds.
+const (
+	CapMessages Caps = 1 << iota // messages, tagged and not (FI_MSG, FI_TAGGED)
+	CapRead                      // reads of a peer's memory (FI_RMA with FI_READ, FI_REMOTE_READ)
+	CapWrite                     // writes to it (FI_RMA with FI_WRITE, FI_REMOTE_WRITE)
+	CapAtomic                    // atomics on it (FI_ATOMIC)
+	CapDirected                  // receives from one peer (FI_DIRECTED_RECV); of Limits only
+	CapSource                    // messages tell their sender (FI_SOURCE); of Limits only
+	CapNothing                   // none of them, since 0 means all; of an EndpointConfig only
+
+	capsAll    = CapMessages | CapRead | CapWrite | CapAtomic
+	capsConfig = capsAll | CapNothing
+)
+
+var capNames = []string{"messages", "read", "write", "atomic", "directed", "source", "nothing"}
+
+// String lists the kinds: "messages|read".
+func (c Caps) String() string {
+	var names []string
+	for i, n := range capNames {
+		if c&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	if c >>= len(capNames); c != 0 {
+		names = append(names, fmt.Sprintf("%#x", uint16(c)<<len(capNames)))
+	}
+	return strings.Join(names, "|")
+}
+
+// has reports whether a setting allows a kind.
+func (c Caps) has(kind Caps) bool { return c == 0 || c&kind != 0 }
+
+// begins is the state of an endpoint that is enabled.
+func (c Caps) begins() uint32 {
+	if c.has(CapMessages) {
+		return enabled
+	}
+	return mute
+}
+
+// target is what the setting Target comes to: the protocol's settings, and what peers may not
+// do.
+func (c Caps) target(p ProtocolConfig) (ProtocolConfig, endpoint.Refusals) {
+	var r endpoint.Refusals
+	if !c.has(CapRead) {
+		p.NoRDMARead = true
+		r |= endpoint.RefuseReads
+	}
+	if !c.has(CapWrite) {
+		p.NoRDMAWrite = true
+		r |= endpoint.RefuseWrites
+	}
+	if !c.has(CapAtomic) {
+		r |= endpoint.RefuseAtomics
+	}
+	return p, r
 }

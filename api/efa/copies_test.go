@@ -17,17 +17,15 @@ func TestCopies(t *testing.T) {
 	const size = 1 << 20
 	for _, c := range []struct {
 		name   string
-		plain  bool
 		buffer func(*testing.T, *side) []byte
 		want   string
 		copies float64
 	}{
-		{"plain slices", false, func(*testing.T, *side) []byte { return make([]byte, size) }, "long-CTS", 2},
-		{"plain slices that are read", true, func(*testing.T, *side) []byte { return make([]byte, size) }, "long-read", 1},
-		{"Alloc", false, func(t *testing.T, s *side) []byte { return alloc(t, s, size, 0).Bytes() }, "long-read", 1},
+		{"plain slices", func(*testing.T, *side) []byte { return make([]byte, size) }, "long-CTS", 2},
+		{"Alloc", func(t *testing.T, s *side) []byte { return alloc(t, s, size, 0).Bytes() }, "long-read", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a, b := lab{shm: true, plain: c.plain, depth: 16}.open(t)
+			a, b := lab{shm: true, depth: 16}.open(t)
 			marker(t, a, b)
 			marker(t, b, a) // each has the other's HANDSHAKE
 			src, dst := c.buffer(t, a), c.buffer(t, b)

@@ -3,16 +3,23 @@
 package efa_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/uverbs/sysfs"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/internal/fakesysfs"
@@ -252,4 +259,239 @@ func TestDevicesOfThisHost(t *testing.T) {
 		require.Contains(t, driversOf(list), "shm")
 	}
 	require.NoError(t, os.Unsetenv("SYSFS_PATH"))
+}
+
+// page is a log that several goroutines write.
+type page struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (p *page) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.b.Write(b)
+}
+
+func (p *page) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.b.String()
+}
+
+// TestAutoDevice: auto is shared memory and sockets; it says so, and which of them a
+// peer has got.
+func TestAutoDevice(t *testing.T) {
+	var log page
+	fab, err := efa.Open(efa.Config{
+		DeviceName: "auto",
+		TCP:        efa.TCPConfig{Secret: []byte("of the job, and not this one"), Addr: netip.MustParseAddr("127.0.0.1")},
+		Logger:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, fab.Close()) })
+	require.Regexp(t, `^multi\(shm:\S+, tcp:127\.0\.0\.1\)$`, fab.Name())
+	var used []string
+	for _, c := range fab.Devices() {
+		if c.Used {
+			used = append(used, c.Name)
+		}
+		require.Contains(t, log.String(), c.Name)
+	}
+	require.Len(t, used, 2)
+	dom, err := fab.OpenDomain(efa.DomainConfig{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, dom.Close()) })
+	a, b := newEndpoint(t, dom, efa.EndpointConfig{}), newEndpoint(t, dom, efa.EndpointConfig{})
+	require.Regexp(t, `^shm://\S+;tcp://\[::ffff:127\.0\.0\.1\]:\d+:\d+$`, a.ep.Address().String())
+	introduce(t, a, b)
+	require.Contains(t, log.String(), `msg="efa: device for a peer"`)
+	paths := strings.Split(b.ep.Address().String(), ";")
+	tcpAlone, err := efa.ParseAddress(paths[1])
+	require.NoError(t, err)
+	name, err := a.av.Device(a.peer)
+	require.NoError(t, err)
+	require.Equal(t, used[0], name)
+	op := start(t, a, &efa.SendReq{To: a.peer, Buf: []byte("x")})
+	_, err = b.ep.Recv(testContext(t), make([]byte, 1))
+	require.NoError(t, err)
+	done(t, op)
+
+	c := newEndpoint(t, dom, efa.EndpointConfig{})
+	c.peer, err = c.av.Insert(tcpAlone)
+	require.NoError(t, err)
+	name, err = c.av.Device(c.peer)
+	require.NoError(t, err)
+	require.Equal(t, used[1], name)
+	op = start(t, c, &efa.SendReq{To: c.peer, Buf: []byte("x")})
+	_, err = b.ep.Recv(testContext(t), make([]byte, 1))
+	require.NoError(t, err)
+	done(t, op)
+}
+
+// TestTCPNames: what may be said of sockets, and what not.
+func TestTCPNames(t *testing.T) {
+	for _, c := range []struct {
+		cfg  efa.Config
+		want string
+		err  string
+	}{
+		{cfg: efa.Config{DeviceName: "tcp"}, want: "tcp:127.0.0.1"},
+		{cfg: efa.Config{DeviceName: "tcp:127.0.0.3"}, want: "tcp:127.0.0.3"},
+		{cfg: efa.Config{DeviceName: "tcp", TCP: efa.TCPConfig{Addr: netip.MustParseAddr("127.0.0.4")}}, want: "tcp:127.0.0.4"},
+		{cfg: efa.Config{DeviceName: "tcp:127.0.0.5", TCP: efa.TCPConfig{Addr: netip.MustParseAddr("127.0.0.4")}}, want: "tcp:127.0.0.5"},
+		{cfg: efa.Config{DeviceName: "tcp:192.0.2.1"}, err: "Insecure"},
+		{cfg: efa.Config{DeviceName: "auto:192.0.2.1"}, err: "Insecure"},
+		{cfg: efa.Config{DeviceName: "tcp:0.0.0.0"}, err: "0.0.0.0"},
+		{cfg: efa.Config{DeviceName: "tcp:::1?host=x"}, err: "for shm"},
+		{cfg: efa.Config{DeviceName: "tcp:"}, err: "device"},
+		{cfg: efa.Config{DeviceName: "tcp", TCP: efa.TCPConfig{Timeout: -1}}, err: "timeout"},
+		{cfg: efa.Config{DeviceName: "tcp", TCP: efa.TCPConfig{Secret: make([]byte, 16), TLS: new(tls.Config)}}, err: "both TLS and Secret"},
+		{cfg: efa.Config{DeviceName: "tcp:localhost"}, err: "localhost"},
+		{cfg: efa.Config{DeviceName: "tcp", TCP: efa.TCPConfig{Secret: []byte("short")}}, err: "secret"},
+		{cfg: efa.Config{DeviceName: "auto", TCP: efa.TCPConfig{Secret: []byte("short")}}, err: "secret"},
+	} {
+		fab, err := efa.Open(c.cfg)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, c.want, fab.Name())
+		require.NoError(t, fab.Close())
+	}
+}
+
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// foreigner is a device whose Alloc gives memory that it reaches as another process's
+// only; here it happens to be our own.
+type foreigner struct{ efa.Device }
+
+type foreignRegion struct {
+	device.MR
+	mem []byte
+}
+
+func (r foreignRegion) Bytes() []byte { return r.mem }
+
+func (d foreigner) Alloc(n int, a device.Access) (device.MR, error) {
+	mem := make([]byte, n)
+	mr, err := d.Device.RegisterForeign(os.Getpid(), addressOf(mem), n, a)
+	return foreignRegion{mr, mem}, err
+}
+
+// openHosts opens two endpoints on the device of shm, on hosts of their own.
+func openHosts(t *testing.T, mode efa.Progress, wrap func(efa.Device) efa.Device) (a, b *side, devB efa.Device) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "fabric")
+	var sides []*side
+	for i, host := range []string{"a", "b"} {
+		d, err := shm.Open(shm.Config{Dir: dir, GID: shm.HostGID(host)})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		devB = d
+		if i > 0 && wrap != nil {
+			d = wrap(d)
+		}
+		dom := domainOn(t, d, efa.DomainConfig{Progress: mode})
+		q := newQueue(t, dom, 0)
+		sides = append(sides, newEndpoint(t, dom, efa.EndpointConfig{SendQueue: q, RecvQueue: q}))
+	}
+	introduce(t, sides[0], sides[1])
+	return sides[0], sides[1], devB
+}
+
+// TestForeignMemory: a peer's memory may be another process's. Its device has no bytes
+// of it, and nobody here asks for them: messages are read from it, writes and reads go
+// straight to it.
+func TestForeignMemory(t *testing.T) {
+	for _, mode := range some(t, modes) {
+		t.Run(mode.String(), func(t *testing.T) {
+			const size = 3 << 20
+			ctx := testContext(t)
+			a, b, _ := openHosts(t, mode, func(d efa.Device) efa.Device { return foreigner{d} })
+			marker(t, a, b)
+			marker(t, b, a)
+			src, dst := alloc(t, b, size, remote|efa.AccessSend), alloc(t, a, size, 0)
+			for _, to := range [][]byte{dst.Bytes(), make([]byte, size)} {
+				clear(to)
+				r := start(t, a, &efa.RecvReq{Buf: to})
+				s := start(t, b, &efa.SendReq{To: b.peer, Buf: src.Bytes()})
+				require.Equal(t, size, done(t, r).N)
+				require.True(t, bytes.Equal(pattern(size), to))
+				require.Equal(t, "long-read", done(t, s).Protocol.String())
+			}
+			clear(src.Bytes())
+			w := start(t, a, &efa.WriteReq{To: a.peer, At: src.Remote().Slice(11, size-20), Buf: pattern(size)[:size-20], Level: efa.Delivered})
+			require.Equal(t, "direct write", done(t, w).Protocol.String())
+			require.True(t, bytes.Equal(pattern(size)[:size-20], src.Bytes()[11:size-9]))
+			require.NoError(t, a.ep.Memory(a.peer, src.Remote().Slice(11, size-20)).Read(ctx, dst.Bytes()[:size-20]))
+			require.True(t, bytes.Equal(pattern(size)[:size-20], dst.Bytes()[:size-20]))
+		})
+	}
+}
+
+// TestForeignRegion: the region need not be known to the endpoint at all, as that of an
+// emulated device is not. When it is closed, requests are refused.
+func TestForeignRegion(t *testing.T) {
+	const size = 300_000
+	ctx := testContext(t)
+	a, _, devB := openHosts(t, efa.ProgressAuto, nil)
+	mem := pattern(size)
+	mr, err := devB.RegisterForeign(os.Getpid(), addressOf(mem), size, device.RemoteRead|device.RemoteWrite)
+	require.NoError(t, err)
+	require.Nil(t, mr.Bytes())
+	at := efa.RawRemote(mr.Addr(), size, mr.RKey())
+	got := make([]byte, size)
+	require.NoError(t, a.ep.Memory(a.peer, at).Read(ctx, got))
+	require.True(t, bytes.Equal(pattern(size), got))
+	clear(got)
+	require.NoError(t, a.ep.Memory(a.peer, at.Slice(5, 100_000)).Write(ctx, got[:100_000], efa.Complete(efa.Delivered)))
+	require.Equal(t, pattern(size)[:5], mem[:5])
+	require.Equal(t, make([]byte, 100_000), mem[5:100_005])
+	require.True(t, bytes.Equal(pattern(size)[100_005:], mem[100_005:]))
+	require.NoError(t, mr.Close())
+	err = a.ep.Memory(a.peer, at).Read(ctx, got)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, efa.ErrPeerFailed)
+}
+
+// TestHosts: a device may be opened as if it were on a host of that name.
+func TestHosts(t *testing.T) {
+	name := "shm:" + filepath.Join(t.TempDir(), "fabric")
+	gids := map[string][16]byte{}
+	var sides []*side
+	for _, host := range []string{"", "?host=one", "?host=two", "?host=one"} {
+		dev, err := efa.OpenDevice(name + host)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, dev.Close()) })
+		gid := dev.Info().GID
+		if old, ok := gids[host]; ok {
+			require.EqualValues(t, old, gid)
+		}
+		gids[host] = gid
+		sides = append(sides, open(t, dev, efa.DomainConfig{}))
+	}
+	require.NotEqual(t, gids["?host=one"], gids["?host=two"])
+	require.NotEqual(t, gids["?host=one"], gids[""])
+	for i, a := range sides {
+		for j, b := range sides {
+			if i == j {
+				continue
+			}
+			introduce(t, a, b)
+			op := start(t, a, &efa.SendReq{To: a.peer, Buf: []byte{byte(i), byte(j)}})
+			buf := make([]byte, 2)
+			m, err := b.ep.Recv(testContext(t), buf)
+			require.NoError(t, err)
+			require.Equal(t, b.peer, m.From, "from %d to %d", i, j)
+			require.Equal(t, []byte{byte(i), byte(j)}, buf)
+			done(t, op)
+		}
+	}
+	for _, bad := range []string{name + "?host=", "sim?host=x", "sim?files", "tcp?files", "shm?host", "shm?", "shm?files=", name + "?plain", name + "??files", "efa?files", "tcp:here", "auto:", "?host="} {
+		_, err := efa.OpenDevice(bad)
+		require.ErrorIs(t, err, efa.ErrInvalid, bad)
+	}
 }

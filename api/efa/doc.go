@@ -15,25 +15,23 @@
 //	n, err := ep.SendQueue().Read(ctx, completions)
 //	for msg, err := range ep.Messages(ctx) {        // of any size, in buffers that ep lends
 //
-// There are two ways to wait. Blocking calls ([Endpoint.Send], [Endpoint.Recv],
-// [Memory.Write], [Cell.FetchAdd]...) return when the operation is over, take a context,
-// and say what else they wish by options. Posted operations ([Endpoint.PostSend] and so
-// on) are described by a struct, return at once and report to a [Queue]; a library that
-// has no queue of its own on an endpoint uses [Endpoint.Start]. A [Counter] counts both.
+// There are two ways to wait. Blocking calls ([Endpoint.Send], [Memory.Write], [Cell.FetchAdd]...)
+// take a context and options, and return when the operation is over. Posted operations
+// ([Endpoint.PostSend] and so on) are described by a struct, return at once and report to a
+// [Queue], or, for libraries without a queue, to an [Op]. A [Counter] counts both.
 //
 // The objects behind it are libfabric's, in Go's manner: a [Fabric] is an open device, a
-// [Domain] its memory and the shards that run endpoints, an [AddressVector] maps
-// addresses to small handles, an [Endpoint] talks. OpenEndpoint makes one of each; those
-// who want several endpoints call [Open], [Fabric.OpenDomain], [Domain.NewEndpoint] and
-// [Endpoint.Enable]. Everything is configured by a struct whose zero value works.
+// [Domain] its memory and the shards that run endpoints, an [AddressVector] maps addresses to
+// small handles, an [Endpoint] talks. OpenEndpoint makes one of each; for several endpoints there
+// are [Open], [Fabric.OpenDomain], [Domain.NewEndpoint] and [Endpoint.Enable]. A struct whose zero
+// value works configures each.
 //
 // # Devices
 //
-// [Devices] lists what there is, best first. An endpoint lives on one device, or on several
-// at once: DeviceName "auto" in [Config] is shared memory for peers on this host and
-// sockets (Config.TCP) for all others. [Endpoint.Address] then has a path for each, and
-// all of it is what peers insert: both sides take the first that both have.
-// [Fabric.Devices] says what was opened, [AddressVector.Device] which one a peer has got.
+// [Devices] lists the devices, best first. An endpoint lives on one device or on several:
+// DeviceName "auto" in [Config] is shared memory for peers on this host and sockets (Config.TCP)
+// for all others. [Endpoint.Address] then has a path for each device, and both sides take the first
+// that both have. [Fabric.Devices] says what was opened, [AddressVector.Device] what a peer uses.
 //
 // # Memory of others
 //
@@ -47,24 +45,21 @@
 //	err = there.Slice(4096, 512).Read(ctx, buf)
 //	n, err := efa.NewCell[uint64](there).FetchAdd(ctx, 1)
 //
-// Nothing need run at the other side for that but its progress. Where both devices can,
-// they write and read by themselves; otherwise the endpoints do it with packets
-// ([Completion.Protocol]). Memory of Alloc is reached best. Messages of MinRead bytes and
-// more in it are read by the receiver's device; their send is over once there is a receive.
-// Over tcp so are those from any other memory, in shared memory where it was asked for and the
-// kernel lets the receiver.
+// The other program makes no call for that; its endpoint makes progress by itself. Where both
+// devices can, they write and read by themselves; otherwise the endpoints do it with packets
+// ([Completion.Protocol]). Memory of Alloc is reached best: messages of MinRead bytes and more
+// in it, over tcp in any memory, are read by the receiver's device, and their send is over once
+// there is a receive.
 //
-// Go code at the other side may look at memory after something has told it that the
-// write is complete: a message of the writer's sent afterwards, a [RemoteWrite]
-// completion, an atomic. In between only aligned words of 32 and 64 bits may be shared,
-// by atomics there and sync/atomic here.
+// Go code at the other side may look at memory once it knows that the write is complete: by a
+// message that the writer sent afterwards, a [RemoteWrite] completion or an atomic. Before that
+// only aligned words of 32 and 64 bits may be shared, by atomics there and sync/atomic here.
 //
 // # Watching it
 //
-// With a TracerProvider in [Config].Telemetry each operation has an OpenTelemetry span on
-// either side, and both are in one trace although nothing is added to the wire; with a
-// MeterProvider there are metrics. [Endpoint.Snapshot] says what everything in progress
-// waits for, [Endpoint.Stats] has all counters.
+// [Config].Telemetry has OpenTelemetry spans made of each operation on either side, in one trace
+// although nothing is added to the wire, and metrics. [Endpoint.Snapshot] says what everything in
+// progress waits for, [Endpoint.Stats] has all counters.
 //
 // # What holds
 //
@@ -78,3 +73,8 @@
 //     otherwise after PeerTimeout.
 //   - Errors keep libfabric's numbers ([Errno]); errors.Is and errors.As ([OpError]) work.
 package efa
+
+// Read endpoint.go first (the life of an endpoint), then submit.go (how a request gets to the shard,
+// and its outcome back), send.go, recv.go, next.go, rma.go and atomic.go. Outcomes go to queue.go and
+// counter.go; events.go, observe.go and arrivals.go say what else happens; fabric.go, devices.go,
+// domain.go, memory.go, av.go and recvpool.go have the objects around it.

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/mr"
+	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/runtime/sys"
 )
@@ -127,6 +129,87 @@ func (f *Fabric) OpenDomain(cfg DomainConfig) (_ *Domain, err error) {
 	return d, nil
 }
 
+// NewAddressVector makes an empty one.
+func (d *Domain) NewAddressVector() *AddressVector {
+	av := &AddressVector{dom: d, byAddr: make(map[RawAddr]Addr)}
+	av.table.init()
+	return av
+}
+
+// OpenAddressVector makes an address vector with settings. ErrInvalid: they leave no peer that could be
+// in it, or the fabric has only the shared memory that NoSharedMemory does without.
+func (d *Domain) OpenAddressVector(cfg AddressVectorConfig) (_ *AddressVector, err error) {
+	defer formed("open address vector", &err)
+	if cfg.LocalOnly && cfg.RemoteOnly {
+		return nil, fmt.Errorf("%w: an address vector with LocalOnly and RemoteOnly takes nobody", ErrInvalid)
+	}
+	if cfg.NoSharedMemory && len(d.fab.paths) == 1 && d.fab.paths[0].scheme == sharedMemory {
+		return nil, fmt.Errorf("%w: NoSharedMemory on a fabric that is on %s alone", ErrInvalid, d.fab.Name())
+	}
+	av := d.NewAddressVector()
+	av.cfg = cfg
+	return av, nil
+}
+
+// NewQueue makes a queue for up to depth outstanding operations, see Limits; 0
+// means 1024.
+func (d *Domain) NewQueue(depth int) (_ *Queue, err error) {
+	defer formed("new queue", &err)
+	if depth < 0 || depth > maxDepth {
+		return nil, fmt.Errorf("%w: queue depth %d, at most %d", ErrInvalid, depth, maxDepth)
+	}
+	if depth == 0 {
+		depth = defaultDepth
+	}
+	q := &Queue{dom: d, depth: depth}
+	q.readers.init()
+	q.sources.Store(new([]*source))
+	return q, nil
+}
+
+// NewCounter makes a counter at zero.
+func (d *Domain) NewCounter() *Counter { return &Counter{dom: d} }
+
+// NewRecvPool makes a pool of receives. Its shard is the next one in turn, as an endpoint's is.
+// Errors: ErrNoCQ without a queue, ErrDomain if the queue or the address vector is another domain's,
+// ErrInvalid of a depth that cannot be, ErrClosed of a closed domain.
+func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (_ *RecvPool, err error) {
+	defer formed("new receive pool", &err)
+	switch {
+	case cfg.AV != nil && cfg.AV.dom != d:
+		return nil, fmt.Errorf("%w: the address vector is another domain's", ErrDomain)
+	case cfg.Queue == nil:
+		return nil, fmt.Errorf("%w: a pool of receives needs a queue", ErrNoCQ)
+	case cfg.Queue.dom != d:
+		return nil, fmt.Errorf("%w: the queue is another domain's", ErrDomain)
+	case cfg.Depth < 0 || cfg.Depth > ope.MaxOps:
+		return nil, fmt.Errorf("%w: depth %d of a pool, at most %d", ErrInvalid, cfg.Depth, ope.MaxOps)
+	}
+	if err := d.enter(&d.pools); err != nil {
+		return nil, err
+	}
+	if cfg.AV == nil {
+		cfg.AV = d.NewAddressVector()
+	}
+	e := new(Endpoint)
+	e.dom, e.sh, e.log = d, d.shard(), d.fab.log
+	e.cfg = EndpointConfig{AV: cfg.AV, RecvQueue: cfg.Queue, RxDepth: cfg.Depth}
+	e.initOutcomes(&e.cfg)
+	p := &RecvPool{at: e}
+	if e.recvTo, err = cfg.Queue.bind(e); err != nil {
+		d.leave(&d.pools)
+		return nil, err
+	}
+	if p.act, err = endpoint.OpenSRX(endpoint.SRXConfig{Shard: e.sh, Depth: poolRing, OnFlush: e.flush}); err != nil {
+		cfg.Queue.unbind(e)
+		d.leave(&d.pools)
+		return nil, err
+	}
+	e.state.Store(enabled)
+	d.addPool(p)
+	return p, nil
+}
+
 // Fabric is the domain's.
 func (d *Domain) Fabric() *Fabric { return d.fab }
 
@@ -136,8 +219,35 @@ func (d *Domain) Progress() Progress { return d.shards[0].Mode() }
 // ProgressReason says why that mode is in force.
 func (d *Domain) ProgressReason() string { return d.shards[0].ModeReason() }
 
-// NewAddressVector makes an empty one.
-func (d *Domain) NewAddressVector() *AddressVector { return newAV(d) }
+// Close fails with ErrBusy while endpoints or memory regions are open, then stops
+// the shards.
+func (d *Domain) Close() (err error) {
+	defer formed("close domain", &err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	if d.open > 0 {
+		return fmt.Errorf("%w: %d endpoints of the domain are open", ErrBusy, d.open)
+	}
+	if d.pools > 0 {
+		return fmt.Errorf("%w: %d receive pools of the domain are open", ErrBusy, d.pools)
+	}
+	if d.memory > 0 {
+		return fmt.Errorf("%w: %d memory regions of the domain are open", ErrBusy, d.memory)
+	}
+	d.closed = true
+	d.plain.Close()
+	var first error
+	for _, s := range d.shards {
+		if err := s.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	d.fab.leave()
+	return first
+}
 
 // shard picks where the next endpoint lives.
 func (d *Domain) shard() *shard.Shard {
@@ -201,32 +311,20 @@ func (d *Domain) busy() *shard.Shard {
 	return d.shards[0]
 }
 
-// Close fails with ErrBusy while endpoints or memory regions are open, then stops
-// the shards.
-func (d *Domain) Close() (err error) {
-	defer formed("close domain", &err)
+func (d *Domain) addPool(p *RecvPool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return nil
-	}
-	if d.open > 0 {
-		return fmt.Errorf("%w: %d endpoints of the domain are open", ErrBusy, d.open)
-	}
-	if d.pools > 0 {
-		return fmt.Errorf("%w: %d receive pools of the domain are open", ErrBusy, d.pools)
-	}
-	if d.memory > 0 {
-		return fmt.Errorf("%w: %d memory regions of the domain are open", ErrBusy, d.memory)
-	}
-	d.closed = true
-	d.plain.Close()
-	var first error
-	for _, s := range d.shards {
-		if err := s.Close(); err != nil && first == nil {
-			first = err
-		}
-	}
-	d.fab.leave()
-	return first
+	d.shared = append(d.shared, p)
+}
+
+func (d *Domain) removePool(p *RecvPool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shared = slices.DeleteFunc(d.shared, func(x *RecvPool) bool { return x == p })
+}
+
+func (d *Domain) openPools() []*RecvPool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.shared)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
@@ -139,33 +138,55 @@ func (e *InsertError) Error() string {
 // Unwrap gives the cause.
 func (e *InsertError) Unwrap() error { return e.Err }
 
-// opError makes the public error of an outcome that is none.
-func (o *outcomes) opError(q *ope.Request, r *ope.Result) error {
-	if errors.Is(r.Err, ErrNoMessage) {
-		return errsNoMessage[q.Kind] // who looks again and again allocates nothing
+// formed gives the error of a call the form of this package's errors, see [OpError]: "efa", the
+// operation, the cause. It is for defer, in calls that are not made for each message.
+func formed(op string, err *error) {
+	if *err != nil {
+		*err = callError(op, *err)
 	}
-	e := &OpError{Op: opName(q.Kind), Peer: Addr(q.Peer), Err: r.Err}
-	if receives(q) {
-		e.Peer = Addr(r.Peer)
-	}
-	e.Name = o.av.Name(e.Peer)
-	var s *peer.StatusError
-	if errors.As(r.Err, &s) {
-		e.Provider = s.Provider
-		if s.Status == device.StatusBadAddress {
-			e.Err = fmt.Errorf("%w: %w", ErrAccess, r.Err) // one error for all who may not
-		}
-	}
-	var p *peer.RemoteError
-	if errors.As(r.Err, &p) {
-		e.Provider = p.Provider
-	}
-	var t *ope.Truncated
-	if errors.As(r.Err, &t) {
-		e.N, e.Lost = t.Placed, t.Lost
-	}
-	if errors.Is(r.Err, peer.ErrRemoved) {
-		e.Err = fmt.Errorf("%w: %w", ErrCanceled, r.Err)
-	}
-	return e
 }
+
+// callError is formed for an error that is not nil.
+func callError(op string, err error) error {
+	if inner := new(errtext.Error); errors.As(err, &inner) && inner.Op == op {
+		return inner
+	}
+	return &errtext.Error{Package: "efa", Op: op, Err: err}
+}
+
+// opAt is an operation and its peer, as errors have them.
+func opAt(op string, p Addr, name string) string {
+	switch {
+	case p >= NoAddr:
+		return op
+	case name != "":
+		return fmt.Sprintf("%s, peer %d (%s)", op, p, name)
+	default:
+		return fmt.Sprintf("%s, peer %d", op, p)
+	}
+}
+
+// opNames are what operations are called in errors.
+var opNames = [...]string{
+	ope.KindSend: "send", ope.KindRecv: "recv", ope.KindWrite: "write", ope.KindRead: "read",
+	ope.KindAtomic: "atomic", ope.KindPeek: "peek", ope.KindClaim: "claim", ope.KindTake: "recv",
+}
+
+// opName is what an operation is called in errors.
+func opName(k ope.Kind) string {
+	if int(k) < len(opNames) && opNames[k] != "" {
+		return opNames[k]
+	}
+	return "recv"
+}
+
+// The errors that a program meets again and again while nothing is wrong, so that they cost it
+// no allocation, by the kind of the operation.
+var errsAgain, errsNoMessage = func() (again, none [len(opNames)]error) {
+	for k := range opNames {
+		name := opName(ope.Kind(k))
+		again[k] = &errtext.Error{Package: "efa", Op: name, Err: ErrAgain}
+		none[k] = &errtext.Error{Package: "efa", Op: name, Err: ErrNoMessage}
+	}
+	return again, none
+}()

@@ -1,11 +1,10 @@
 package efa
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -35,7 +34,7 @@ const (
 	// them there is one a second; Stats has all.
 	BadPacket = endpoint.BadPacket
 	// StrangersCrowded: of the peers that are in no address vector more than
-	// ProtocolConfig.MaxStrangers have messages here that nobody has received, or operations
+	// ProtocolConfig.MaxUnlistedPeers have messages here that nobody has received, or operations
 	// in progress. What further ones have sent is kept, as part of TotalMemory, and they are
 	// held back until there is room. An EFA card cannot do that: there they go on until all
 	// memory is used. StrangersRelieved ends it.
@@ -95,13 +94,6 @@ type events struct {
 	waiting []*shard.Signal
 }
 
-// wake makes all readers look again; under mu.
-func (v *events) wake() {
-	for _, s := range v.waiting {
-		s.Set()
-	}
-}
-
 func (v *events) init(n int, paths []fabricPath) {
 	if n <= 0 {
 		n = 256
@@ -124,6 +116,39 @@ func (v *events) event(ev endpoint.Event) Event {
 	return x
 }
 
+// served runs on the shard when a peer's access was carried out.
+func (v *events) served(cfg *EndpointConfig, s *endpoint.Served) {
+	read := s.Access == device.RemoteRead
+	c := cfg.RemoteWriteCounter
+	if read {
+		c = cfg.RemoteReadCounter
+	} else if s.HasData || !cfg.RMAEvents {
+		c = nil // onWritten counts it, or nobody
+	}
+	if c != nil {
+		c.count(nil)
+	}
+	if !cfg.RMAEvents {
+		return
+	}
+	if s.HasData {
+		return
+	}
+	ev := v.event(endpoint.Event{Kind: RemoteServed, Handle: s.Handle, Addr: *s.From, Path: s.Path})
+	if ev.N, ev.Access = s.N, AccessRemoteWrite; read {
+		ev.Access = AccessRemoteRead
+	}
+	v.add(ev)
+}
+
+// ofServed is what the endpoint's actor tells of peers' accesses; nil: nobody wants to know.
+func (v *events) ofServed(cfg *EndpointConfig) func(*endpoint.Served) {
+	if !cfg.RMAEvents && cfg.RemoteReadCounter == nil {
+		return nil
+	}
+	return func(s *endpoint.Served) { v.served(cfg, s) }
+}
+
 func (v *events) add(e Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -133,21 +158,6 @@ func (v *events) add(e Event) {
 	}
 	v.list = append(v.list, e)
 	v.wake()
-}
-
-func (v *events) close() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.done = true
-	v.wake()
-}
-
-// TryEvent returns the oldest event that was not read yet.
-func (e *Endpoint) TryEvent() (Event, bool) {
-	v := &e.events
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.pop()
 }
 
 func (v *events) pop() (Event, bool) {
@@ -160,35 +170,16 @@ func (v *events) pop() (Event, bool) {
 	return ev, true
 }
 
-// NextEvent waits for the next event. When ctx ends it returns ctx's error, and
-// when the endpoint is closed and all events were read, ErrClosed. Each event goes
-// to one reader.
-func (e *Endpoint) NextEvent(ctx context.Context) (_ Event, err error) {
-	defer formed("next event", &err)
-	v := &e.events
-	var sig shard.Signal
-	v.mu.Lock()
-	v.waiting = append(v.waiting, &sig)
-	v.mu.Unlock()
-	defer func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		v.waiting = without(v.waiting, &sig)
-	}()
-	for {
-		v.mu.Lock()
-		ev, ok := v.pop()
-		done := v.done
-		sig.Reset()
-		v.mu.Unlock()
-		switch {
-		case ok:
-			return ev, nil
-		case done:
-			return Event{}, fmt.Errorf("%w: endpoint", ErrClosed)
-		}
-		if err := e.sh.Wait(ctx, &sig); err != nil {
-			return Event{}, contextError(ctx, err)
-		}
+// wake makes all readers look again; under mu.
+func (v *events) wake() {
+	for _, s := range v.waiting {
+		s.Set()
 	}
+}
+
+func (v *events) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.done = true
+	v.wake()
 }

@@ -41,9 +41,9 @@ func (a *Arrivals) Arrive(data uint64) bool { return a.count(data) }
 
 // NewArrivals makes those of an endpoint that was never enabled.
 func NewArrivals(cfg *ArrivalsConfig) (*Arrivals, error) {
-	e := new(intake)
+	e := new(Endpoint)
 	e.cfg.Arrivals = cfg
-	return newArrivals(e), cfg.check()
+	return newArrivals(cfg, e), cfg.check()
 }
 
 // Used is how many places of the queue are taken, also by completions not yet to be seen.

@@ -3,9 +3,11 @@ package efa
 import (
 	"math"
 
+	"github.com/efactor/efactor/actors/atomics"
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/settings"
+	"github.com/efactor/efactor/api/efa/amo"
 )
 
 // Limits are what a domain's device grants (fi_domain_attr, fi_ep_attr). All are maxima
@@ -48,25 +50,9 @@ type Limits struct {
 	MinRead, MinReadWrite int
 }
 
-// directData is the bytes of an immediate.
-const directData = 4
-
-// Limits tells what may be asked for. Where the fabric has several devices it is what holds on
+// Limits says what may be asked for. Where the fabric has several devices it is what holds on
 // all of them.
 func (d *Domain) Limits() Limits { return limitsOf(d.fab.dev.Info()) }
-
-// DeviceLimits are the Limits of each of the fabric's devices, in the order of Fabric.Devices.
-func (d *Domain) DeviceLimits() []Limits {
-	devs := d.fab.dev.Devices()
-	if devs == nil {
-		return []Limits{d.Limits()}
-	}
-	all := make([]Limits, len(devs))
-	for i, x := range devs {
-		all[i] = limitsOf(x.Info())
-	}
-	return all
-}
 
 func limitsOf(i device.Info) Limits {
 	p := settings.InForce{}.On(&i)
@@ -81,6 +67,9 @@ func limitsOf(i device.Info) Limits {
 	}
 }
 
+// directData is the bytes of an immediate.
+const directData = 4
+
 // limit is a device's limit; 0 is none.
 func limit(n int) int {
 	if n == 0 {
@@ -88,3 +77,17 @@ func limit(n int) int {
 	}
 	return n
 }
+
+// QueryAtomic reports whether there is the operation on elements of type t in a form,
+// and how many elements it takes at most (fi_query_atomic).
+func (d *Domain) QueryAtomic(op amo.Op, t amo.Type, form amo.Form) (most int, ok bool) {
+	if !atomics.Valid(op, t, form) {
+		return 0, false
+	}
+	return atomics.Count(t, form, d.maxAtomic()), true
+}
+
+// maxAtomic is the most bytes of operand and comparand.
+func (d *Domain) maxAtomic() int { return maxAtomic(d.fab.dev.Info().MTU) }
+
+func maxAtomic(mtu int) int { return max(ope.MaxAtomic(mtu), 0) }

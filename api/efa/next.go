@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -13,26 +15,36 @@ import (
 	"github.com/efactor/efactor/runtime/shard"
 )
 
-// inbox receives messages of any size into buffers of its own. It owns the buffers, how many
-// bytes of them are lent, and the messages that were taken for calls whose context ended.
-type inbox struct {
-	of   *intake
-	mtu  int
-	mem  budget
-	free [leaseClasses]sync.Pool
+// Delivery is a message of any size, in a buffer that the endpoint has lent the caller.
+type Delivery struct {
+	Message
+	Body []byte // all of it, to be read and written until Release
 
-	mu    sync.Mutex
-	left  []*taking // oldest first
-	kept  atomic.Int32
-	round atomic.Uint64 // counts those that were left
+	from *lease
+	use  uint64
 }
 
-const defaultNextMemory = 256 << 20
+// Release gives the buffer back: Body must not be touched any more. A second call does
+// nothing. Any goroutine may call it, also after Close.
+func (d Delivery) Release() {
+	if d.from != nil && (d.from.state.CompareAndSwap(d.use, d.use+nextLease) ||
+		d.from.state.CompareAndSwap(d.use|keptLease, d.use+nextLease)) {
+		d.from.back()
+	}
+}
 
-func (b *inbox) init(e *intake) {
-	b.of, b.mtu, b.mem.max = e, e.dom.fab.dev.Info().MTU, int64(e.cfg.NextMemory)
-	if b.mem.max == 0 {
-		b.mem.max = defaultNextMemory
+// Keep has a message of [Endpoint.Messages] outlive the step of its loop: the caller is to
+// Release it.
+func (d Delivery) Keep() {
+	if d.from != nil {
+		d.from.state.CompareAndSwap(d.use, d.use|keptLease)
+	}
+}
+
+// unlessKept is Release, but for what Keep was called of.
+func (d Delivery) unlessKept() {
+	if d.from.state.CompareAndSwap(d.use, d.use+nextLease) {
+		d.from.back()
 	}
 }
 
@@ -52,39 +64,27 @@ func (e *TooLongError) Error() string {
 // Unwrap is ErrMsgSize.
 func (e *TooLongError) Unwrap() error { return ErrMsgSize }
 
-// Next receives the next untagged message, whatever its size, into a buffer of the endpoint's,
-// which the caller gives back by [Delivery.Release]. [From] is obeyed.
-//
-// At most EndpointConfig.NextMemory bytes are lent at a time, for a message at least an MTU,
-// plus an MTU for each call that waits; when they are used up Next waits for a Release, and
-// messages stay with the endpoint as those do that nobody receives, or with their senders. A
-// longer message than that is a [TooLongError].
-//
-// If ctx ends first, no message is lost: what the call had taken is for another one. An error
-// of a message (its peer failed, TooLongError) is of that message alone. Any number of
-// goroutines may call it; what one call after the other gets from a peer is in the order of
-// the sends. It allocates nothing for messages of up to a packet.
-func (b *inbox) Next(ctx context.Context, opts ...OpOption) (Delivery, error) {
-	d, _, err := b.next(ctx, Match{}, false, opts)
-	return d, b.of.refused(ope.KindRecv, NoAddr, err)
+// inbox receives messages of any size into buffers of its own. It owns the buffers, how many
+// bytes of them are lent, and the messages that were taken for calls whose context ended.
+type inbox struct {
+	of   *Endpoint
+	mtu  int
+	mem  budget
+	free [leaseClasses]sync.Pool
+
+	mu    sync.Mutex
+	left  []*taking // oldest first
+	kept  atomic.Int32
+	round atomic.Uint64 // counts those that were left
 }
 
-// NextTag is Next for the tagged messages that m takes.
-func (b *inbox) NextTag(ctx context.Context, m Match, opts ...OpOption) (Delivery, error) {
-	d, _, err := b.next(ctx, m, true, opts)
-	return d, b.of.refused(ope.KindRecv, NoAddr, err)
-}
+const defaultNextMemory = 256 << 20
 
-// Messages calls Next again and again. Each message is released at the next step of the loop,
-// and at its end, unless [Delivery.Keep] was called. After the error of a single message the
-// loop may go on; an error that concerns all, as ErrClosed or that of ctx, is the last.
-func (b *inbox) Messages(ctx context.Context, opts ...OpOption) iter.Seq2[Delivery, error] {
-	return b.each(ctx, Match{}, false, opts)
-}
-
-// MessagesTag is Messages for the tagged messages that m takes.
-func (b *inbox) MessagesTag(ctx context.Context, m Match, opts ...OpOption) iter.Seq2[Delivery, error] {
-	return b.each(ctx, m, true, opts)
+func (b *inbox) init(e *Endpoint) {
+	b.of, b.mtu, b.mem.max = e, e.dom.fab.dev.Info().MTU, int64(e.cfg.NextMemory)
+	if b.mem.max == 0 {
+		b.mem.max = defaultNextMemory
+	}
 }
 
 func (b *inbox) each(ctx context.Context, m Match, tagged bool, opts []OpOption) iter.Seq2[Delivery, error] {
@@ -109,8 +109,8 @@ func (b *inbox) next(ctx context.Context, m Match, tagged bool, opts []OpOption)
 		return d, false, w.err()
 	}
 	e := b.of
-	if e.cfg.Direct || e.cfg.ZeroCopyRecv {
-		return d, false, fmt.Errorf("%w: Next on an endpoint with Direct or ZeroCopyRecv", ErrNotSupported)
+	if e.cfg.Direct {
+		return d, false, fmt.Errorf("%w: Next on an endpoint with Direct", ErrNotSupported)
 	}
 	var req ope.Request
 	if err := e.receiving(&req, w.from(), nil, tagged, m); err != nil {
@@ -149,10 +149,6 @@ func (b *inbox) next(ctx context.Context, m Match, tagged bool, opts []OpOption)
 			return b.finish(ctx, &taking{to: b, act: act, id: req.ID, msg: msg}, &want)
 		}
 	}
-}
-
-func (l *lease) deliver(m Message) Delivery {
-	return Delivery{Message: m, Body: l.buf[:m.N:m.N], from: l, use: l.state.Load()}
 }
 
 // taking is a message that does not come in one packet, on its way into a buffer of its size.
@@ -232,4 +228,150 @@ func (b *inbox) receive(ctx context.Context, t *taking, w *wanted) error {
 	e.accept(&req, t)
 	e.submit(&req)
 	return nil
+}
+
+// wanted is which messages a call of Next takes.
+type wanted struct {
+	Match
+	tagged bool
+	from   Addr
+}
+
+func (w *wanted) takes(m *Message) bool {
+	return m.Tagged == w.tagged && (!w.tagged || (m.Tag^w.Tag)&^w.Ignore == 0) && (w.from == AnyAddr || w.from == m.From)
+}
+
+// leave keeps a message for another call, also for one that waits.
+func (b *inbox) leave(t *taking) {
+	b.mu.Lock()
+	if b.lost(t) {
+		b.mu.Unlock()
+		return
+	}
+	b.left = append(b.left, t)
+	b.kept.Add(1)
+	b.mu.Unlock()
+	round := b.round.Add(1)
+	b.mem.wakeAll()
+	if e := b.of; e.state.Load() != closed {
+		e.control(func() { e.act.Load().Recall(round) })
+	}
+}
+
+// find returns where in left the oldest message is that w takes, -1 if there is none. held: it has
+// memory already.
+func (b *inbox) find(w *wanted, held bool) int {
+	return slices.IndexFunc(b.left, func(t *taking) bool { return w.takes(&t.msg) && (!held || t.lease != nil) })
+}
+
+// has reports whether resume would find a message.
+func (b *inbox) has(w *wanted, held bool) bool {
+	if b.kept.Load() == 0 {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.find(w, held) >= 0
+}
+
+// resume takes the oldest message of those that were left which w takes.
+func (b *inbox) resume(w *wanted, held bool) *taking {
+	if b.kept.Load() == 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := b.find(w, held)
+	if i < 0 {
+		return nil
+	}
+	t := b.left[i]
+	b.left = slices.Delete(b.left, i, i+1)
+	b.kept.Add(-1)
+	return t
+}
+
+// renew forgets what was left of the endpoint that has failed, but not messages that have arrived.
+func (b *inbox) renew() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left = slices.DeleteFunc(b.left, b.lost)
+	b.kept.Store(int32(len(b.left)))
+}
+
+// lost reports whether a message went with the endpoint that had it, and gives its memory back.
+func (b *inbox) lost(t *taking) bool {
+	switch {
+	case t.act == b.of.act.Load():
+		return false
+	case t.lease == nil:
+		return true
+	case !t.sig.IsSet() || t.err == nil:
+		return false
+	}
+	t.lease.back()
+	return true
+}
+
+// lease is a buffer that is lent again and again. Its state says how often, and whether the
+// present message is kept.
+type lease struct {
+	to    *inbox
+	buf   []byte
+	class int // of buffers that are used again; else -1
+	cost  int64
+	state atomic.Uint64
+}
+
+func (l *lease) deliver(m Message) Delivery {
+	return Delivery{Message: m, Body: l.buf[:m.N:m.N], from: l, use: l.state.Load()}
+}
+
+const (
+	keptLease = 1
+	nextLease = 2
+)
+
+// Buffers of up to 1 MiB are used again, the smallest of which have the device's MTU.
+const (
+	leaseShift   = 16 // buffers of the next class, in powers of two
+	leaseClasses = 6
+)
+
+// classOf is the class of buffers for n bytes, and how many they have.
+func (b *inbox) classOf(n int) (class, size int) {
+	if n <= b.mtu {
+		return 0, b.mtu
+	}
+	c := max(bits.Len(uint(n-1)), leaseShift) - leaseShift + 1
+	if c >= leaseClasses {
+		return -1, n
+	}
+	return c, 1 << (c - 1 + leaseShift)
+}
+
+// lend gets a buffer of a class, or of size bytes.
+func (b *inbox) lend(class, size int) *lease {
+	if class >= 0 {
+		if l, _ := b.free[class].Get().(*lease); l != nil {
+			return l
+		}
+	}
+	return &lease{to: b, buf: make([]byte, size), class: class, cost: int64(size)}
+}
+
+// back takes the buffer back that a message was in.
+func (l *lease) back() {
+	b, cost := l.to, l.cost
+	b.unused(l)
+	b.mem.give(cost)
+}
+
+// unused takes a buffer back that counts for nothing.
+func (b *inbox) unused(l *lease) {
+	if l.class >= 0 {
+		b.free[l.class].Put(l)
+	} else {
+		l.buf = nil
+	}
 }

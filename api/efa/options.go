@@ -2,8 +2,6 @@ package efa
 
 import (
 	"fmt"
-
-	"github.com/efactor/efactor/actors/ope"
 )
 
 // Level is how far what leaves from here must have come before its operation
@@ -26,6 +24,16 @@ const (
 	// wire). A peer that refuses says so.
 	Delivered
 )
+
+var levelNames = [...]string{"default", "transmitted", "delivered"}
+
+// String gives the name in small letters, "default" of 0.
+func (l Level) String() string {
+	if int(l) < len(levelNames) {
+		return levelNames[l]
+	}
+	return fmt.Sprintf("Level(%d)", uint8(l))
+}
 
 // check refuses a level that there is not.
 func (l Level) check() error {
@@ -91,7 +99,7 @@ type wishes struct {
 }
 
 // read reads the options of a call, and reports whether there are such values; else err says
-// what is wrong. There is no choice in its loop, so that it is inlined.
+// what is wrong.
 func (w *wishes) read(opts []OpOption) bool {
 	for i := range opts {
 		k := opts[i].kind % optKinds
@@ -113,45 +121,4 @@ func (w *wishes) from() Addr {
 		return Addr(w.values[optFrom])
 	}
 	return AnyAddr
-}
-
-// leaving gives a request, which has the flags of one without options, what the options of a
-// message ask for.
-func (e *checker) leaving(req *ope.Request, w *wishes) {
-	req.Token, req.Data = w.values[optToken], w.values[optData]
-	switch w.level() {
-	case Transmitted:
-		req.Flags &^= ope.Deliver
-	case Delivered:
-		req.Flags |= ope.Deliver
-	}
-	if w.has(optInject) {
-		req.Flags = req.Flags&^ope.Deliver | ope.Inject | ope.Quiet
-	}
-	if w.has(optData) {
-		req.Flags |= ope.HasData
-	}
-	fenced(req, w.has(optFence))
-}
-
-// flags are those of a request with the given wishes.
-func (e *checker) flags(level Level, inject, quiet bool) ope.Flags {
-	if level == 0 {
-		level = e.cfg.Level
-	}
-	var f ope.Flags
-	if e.cfg.Order != 0 {
-		f = ope.Ordered
-	}
-	if level >= Delivered {
-		f |= ope.Deliver
-	}
-	if quiet {
-		f |= ope.Quiet
-	}
-	if inject {
-		f |= ope.Inject | ope.Quiet
-		f &^= ope.Deliver
-	}
-	return f
 }

@@ -46,7 +46,7 @@ type RecvPoolConfig struct {
 type RecvPool struct {
 	// at has what a queue and the checks of requests want of an endpoint. It is never enabled.
 	at  *Endpoint
-	act *endpoint.Pool
+	act *endpoint.SRX
 
 	mu   sync.Mutex
 	eps  []*Endpoint
@@ -55,46 +55,6 @@ type RecvPool struct {
 
 // poolID marks the ids of a pool's operations, so that they are none of its endpoints'.
 const poolID = 1 << 62
-
-// NewRecvPool makes a pool of receives. Its shard is the next one in turn, as an endpoint's is.
-// Errors: ErrNoCQ without a queue, ErrDomain if the queue or the address vector is another domain's,
-// ErrInvalid of a depth that cannot be, ErrClosed of a closed domain.
-func (d *Domain) NewRecvPool(cfg RecvPoolConfig) (_ *RecvPool, err error) {
-	defer formed("new receive pool", &err)
-	switch {
-	case cfg.AV != nil && cfg.AV.dom != d:
-		return nil, fmt.Errorf("%w: the address vector is another domain's", ErrDomain)
-	case cfg.Queue == nil:
-		return nil, fmt.Errorf("%w: a pool of receives needs a queue", ErrNoCQ)
-	case cfg.Queue.dom != d:
-		return nil, fmt.Errorf("%w: the queue is another domain's", ErrDomain)
-	case cfg.Depth < 0 || cfg.Depth > ope.MaxOps:
-		return nil, fmt.Errorf("%w: depth %d of a pool, at most %d", ErrInvalid, cfg.Depth, ope.MaxOps)
-	}
-	if err := d.enter(&d.pools); err != nil {
-		return nil, err
-	}
-	if cfg.AV == nil {
-		cfg.AV = d.NewAddressVector()
-	}
-	e := new(Endpoint)
-	e.dom, e.sh, e.log = d, d.shard(), d.fab.log
-	e.cfg = EndpointConfig{AV: cfg.AV, RecvQueue: cfg.Queue, RxDepth: cfg.Depth}
-	e.outcomes.init(&e.cfg)
-	p := &RecvPool{at: e}
-	if e.recvTo, err = cfg.Queue.bind(e); err != nil {
-		d.leave(&d.pools)
-		return nil, err
-	}
-	if p.act, err = endpoint.OpenPool(endpoint.PoolConfig{Shard: e.sh, Depth: poolRing, OnFlush: e.flusher()}); err != nil {
-		cfg.Queue.unbind(e)
-		d.leave(&d.pools)
-		return nil, err
-	}
-	e.state.Store(enabled)
-	d.addPool(p)
-	return p, nil
-}
 
 // poolRing is how many requests may be on their way to the shard.
 const poolRing = 1024
@@ -190,24 +150,6 @@ func (p *RecvPool) Close() (err error) {
 	return err
 }
 
-func (d *Domain) addPool(p *RecvPool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.shared = append(d.shared, p)
-}
-
-func (d *Domain) removePool(p *RecvPool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.shared = slices.DeleteFunc(d.shared, func(x *RecvPool) bool { return x == p })
-}
-
-func (d *Domain) openPools() []*RecvPool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.shared)
-}
-
 // bind makes e one of the pool's endpoints.
 func (p *RecvPool) bind(e *Endpoint) error {
 	p.mu.Lock()
@@ -223,18 +165,6 @@ func (p *RecvPool) unbind(e *Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.eps = slices.DeleteFunc(p.eps, func(x *Endpoint) bool { return x == e })
-}
-
-// home is the shard of an endpoint, which has the pool's address vector if it has a pool.
-func (cfg *EndpointConfig) home(d *Domain) *shard.Shard {
-	if p := cfg.RecvPool; p != nil {
-		cfg.AV = p.at.cfg.AV
-		return p.at.sh
-	}
-	if cfg.AV == nil {
-		cfg.AV = d.NewAddressVector()
-	}
-	return d.shard()
 }
 
 // check refuses endpoints that the pool cannot have.
@@ -260,7 +190,7 @@ type pooled struct {
 }
 
 // of is what an endpoint with the pool uses of it; nothing without one.
-func (p *RecvPool) of(e *Endpoint) (*endpoint.Pool, endpoint.PoolSink) {
+func (p *RecvPool) of(e *Endpoint) (*endpoint.SRX, endpoint.SRXSink) {
 	if p == nil {
 		return nil, nil
 	}
@@ -278,17 +208,17 @@ func (s *pooled) to() *source {
 // apart reports whether the place in the pool's queue is of no use.
 func (s *pooled) apart() bool { return s.e.recvTo != nil && s.e.recvTo.q != s.pool.at.recvTo.q }
 
-// Room implements endpoint.PoolSink.
+// Room implements endpoint.SRXSink.
 func (s *pooled) Room() bool { return !s.apart() || s.e.writtenRoom() }
 
-// Waive implements endpoint.PoolSink.
+// Waive implements endpoint.SRXSink.
 func (s *pooled) Waive() {
 	if s.apart() {
 		s.e.recvTo.q.unreserve(1)
 	}
 }
 
-// Took implements endpoint.PoolSink.
+// Took implements endpoint.SRXSink.
 func (s *pooled) Took(q *ope.Request) {
 	switch {
 	case !s.apart():
@@ -303,12 +233,12 @@ func (s *pooled) Took(q *ope.Request) {
 func (s *pooled) Done(q *ope.Request, r *ope.Result) {
 	s.pool.at.finished(q, r)
 	if c := s.e.received; c != nil {
-		c.count(r.N, r.Err)
+		c.count(r.Err)
 	}
 	to := s.to()
 	if q.Flags&ope.Quiet != 0 {
 		to.quiet(q, r)
 		return
 	}
-	to.ring.Put().fill(&to.of.outcomes, q, r)
+	to.ring.Put().fill(to.of, q, r)
 }

@@ -12,5 +12,7 @@
 // All connections of a listener are on one endpoint, and those that a process dials on another.
 // docs/efanet.md has the protocol between the two sides, and what it promises.
 //
-// Start reading at conn.go, then frame.go for what goes between two sides, reader.go and writer.go.
+// Start reading at conn.go, then frame.go for the frames between two sides, reader.go and
+// writer.go for the two directions of a connection, and hub.go for the connections of an
+// endpoint and the watch over its peers.
 package efanet

@@ -159,7 +159,7 @@ func parse(l lane, m *efa.Message) (frame, error) {
 //	+--------+--------+
 type accepted struct {
 	window int
-	epoch  uint64 // the sender's, see alive.go
+	epoch  uint64 // the sender's, see hub.watch
 }
 
 // open is the body of an OPEN: what the other side must know to answer.

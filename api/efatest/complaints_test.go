@@ -317,3 +317,260 @@ func TestMoreMessagesAheadThanTheWindow(t *testing.T) {
 		require.Greater(t, bob.counter("Overflow"), uint64(messages/2), "the window was hardly exceeded")
 	})
 }
+
+// forSeeds plays a scenario in some orders.
+func forSeeds(t *testing.T, play func(t *testing.T, seed uint64)) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed=", seed+1), func(t *testing.T) { play(t, seed+1) })
+	}
+}
+
+// seat is an endpoint of a scenario, with everything that it needs.
+type seat struct {
+	t   *testing.T
+	dev efa.Device
+	dom *efa.Domain
+	av  *efa.AddressVector
+	ep  *efa.Endpoint
+	to  []efa.Addr // the seats, itself included
+}
+
+// seatOn opens an endpoint on a device.
+func seatOn(t *testing.T, dev efa.Device, cfg efa.EndpointConfig) *seat {
+	t.Helper()
+	fab, err := efa.Open(efa.Config{Device: dev})
+	require.NoError(t, err)
+	dom, err := fab.OpenDomain(efa.DomainConfig{})
+	require.NoError(t, err)
+	s := &seat{t: t, dev: dev, dom: dom, av: dom.NewAddressVector()}
+	cfg.AV = s.av
+	if cfg.RecvQueue == nil {
+		cfg.RecvQueue, err = dom.NewQueue(4096)
+		require.NoError(t, err)
+	}
+	s.ep, err = dom.NewEndpoint(cfg)
+	require.NoError(t, err)
+	require.NoError(t, s.ep.Enable(context.Background()))
+	return s
+}
+
+func deviceOf(t *testing.T, w *efatest.World, dc sim.DeviceConfig) *efatest.Device {
+	t.Helper()
+	dev, err := w.Device(dc)
+	require.NoError(t, err)
+	return dev
+}
+
+// seats opens n endpoints that know each other, each on a device of its own.
+func seats(t *testing.T, w *efatest.World, n int, dc sim.DeviceConfig, cfg efa.EndpointConfig) []*seat {
+	t.Helper()
+	var all []*seat
+	for range n {
+		all = append(all, seatOn(t, deviceOf(t, w, dc), cfg))
+	}
+	acquaint(all)
+	return all
+}
+
+// acquaint gives every seat the handles of all.
+func acquaint(all []*seat) {
+	for _, s := range all {
+		s.to = nil
+		for _, o := range all {
+			s.to = append(s.to, s.knows(o))
+		}
+	}
+}
+
+func (s *seat) knows(o *seat) efa.Addr {
+	to, err := s.av.Insert(o.ep.Address())
+	require.NoError(s.t, err)
+	return to
+}
+
+// place is where the endpoint is on the fabric.
+func (s *seat) place() sim.Endpoint {
+	raw, ok := s.ep.Address().Raw("sim")
+	require.True(s.t, ok)
+	return sim.Endpoint{GID: raw.GID(), QPN: raw.QPN()}
+}
+
+// window is memory of n bytes that others may read and write.
+func (s *seat) window(n int) *efa.MemoryRegion {
+	m, err := s.dom.Alloc(n, efa.AccessRemoteRead|efa.AccessRemoteWrite|efa.AccessSend|efa.AccessRecv)
+	require.NoError(s.t, err)
+	return m
+}
+
+// counter reads one of the endpoint's counters.
+func (s *seat) counter(name string) uint64 {
+	s.t.Helper()
+	stats, err := s.ep.Stats(context.Background())
+	require.NoError(s.t, err)
+	n, ok := stats[name]
+	require.True(s.t, ok, "no counter %s", name)
+	return n
+}
+
+// strike adds a fault of packets of these types.
+func strike(t *testing.T, w *efatest.World, r efatest.Rule, types ...wire.Type) *efatest.Rule {
+	t.Helper()
+	for _, typ := range types {
+		r.Types = append(r.Types, byte(typ))
+	}
+	rule, err := w.Fabric().AddRule(r)
+	require.NoError(t, err)
+	return rule
+}
+
+// fill is content that tells who wrote it, and where.
+func fill(n int, who byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = who ^ byte(i*7)
+	}
+	return b
+}
+
+// end ends an endpoint and its process in order, or as if its host had lost power.
+func (s *seat) end(kill bool) {
+	if kill {
+		s.dev.(*efatest.Device).Kill()
+		return
+	}
+	require.NoError(s.t, s.ep.Close())
+}
+
+// again opens an endpoint with the GID and number that another had.
+func again(t *testing.T, w *efatest.World, at sim.Endpoint) *seat {
+	t.Helper()
+	return seatOn(t, deviceOf(t, w, sim.DeviceConfig{GID: at.GID}), efa.EndpointConfig{QPN: at.QPN})
+}
+
+// TestRestartedPeerIsReached: ofiwg/libfabric#5894. A peer that was started again at the same
+// address was never reached any more, since what was known of the former one was kept.
+func TestRestartedPeerIsReached(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		for _, kill := range []bool{false, true} {
+			t.Run(fmt.Sprintf("killed=%v", kill), func(t *testing.T) {
+				w := newWorld(t, efatest.Config{Seed: seed, Fabric: efatest.FabricConfig{ReportGone: kill}})
+				alice := seatOn(t, deviceOf(t, w, sim.DeviceConfig{}), efa.EndpointConfig{})
+				bob := seatOn(t, deviceOf(t, w, sim.DeviceConfig{}), efa.EndpointConfig{})
+				at := bob.place()
+				talk := func(life int) {
+					toBob, toAlice := alice.knows(bob), bob.knows(alice)
+					exchange := func(s *seat, to efa.Addr) {
+						w.Go(fmt.Sprintf("life %d at %v", life, to), func(ctx context.Context) error {
+							for i := range 3 {
+								for _, n := range []int{8, 100_000} {
+									op, err := s.ep.Start(&efa.SendReq{To: to, Buf: fill(n, byte(life+i)), Level: efa.Delivered})
+									if err != nil {
+										return err
+									}
+									buf := make([]byte, n)
+									m, err := s.ep.Recv(ctx, buf, efa.From(to))
+									if err != nil {
+										return err
+									}
+									require.Equal(t, fill(n, byte(life+i)), buf[:m.N])
+									if _, err := op.Wait(ctx); err != nil {
+										return err
+									}
+								}
+							}
+							return nil
+						})
+					}
+					exchange(alice, toBob)
+					exchange(bob, toAlice)
+					require.NoError(t, w.Run())
+				}
+				for life := range 4 {
+					talk(life)
+					former := alice.knows(bob)
+					bob.end(kill)
+					w.Go("to the former one", func(ctx context.Context) error {
+						_ = alice.ep.Send(ctx, former, fill(8, 9)) // it ends, one way or the other
+						return w.Sleep(time.Second)
+					})
+					require.NoError(t, w.Run())
+					bob = again(t, w, at)
+				}
+				talk(4)
+			})
+		}
+	})
+}
+
+// TestStalePacketsOfAFormerEndpoint: ofiwg/libfabric#6793. A queue pair's number is used again,
+// and packets of its former owner that arrive late were taken for the successor's.
+func TestStalePacketsOfAFormerEndpoint(t *testing.T) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		const messages = 20
+		var posted, successor uint64 // numbers of requests
+		stale := 0
+		w := newWorld(t, efatest.Config{Seed: seed, Fabric: efatest.FabricConfig{Hook: func(e efatest.Event) {
+			switch e.Kind {
+			case sim.EventPost:
+				posted = e.Seq
+			case sim.EventArrive:
+				if t, ok := e.Type(); ok && successor > 0 && e.Seq <= successor && t == byte(wire.TypeEagerMsgRTM) {
+					stale++
+				}
+			}
+		}}})
+		alice := seatOn(t, deviceOf(t, w, sim.DeviceConfig{}), efa.EndpointConfig{})
+		bob := seatOn(t, deviceOf(t, w, sim.DeviceConfig{}), efa.EndpointConfig{})
+		at := bob.place()
+		send := func(s *seat, who byte, opts ...efa.OpOption) {
+			to := s.knows(alice)
+			w.Go(fmt.Sprintf("sender %d", who), func(ctx context.Context) error {
+				for i := range messages {
+					if err := s.ep.Send(ctx, to, []byte{who, byte(i)}, opts...); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		receive := func(from efa.Addr, who byte) {
+			w.Go(fmt.Sprintf("receiver of %d", who), func(ctx context.Context) error {
+				buf := make([]byte, 2)
+				for i := range messages {
+					if _, err := alice.ep.Recv(ctx, buf, efa.From(from)); err != nil {
+						return err
+					}
+					require.Equal(t, []byte{who, byte(i)}, buf)
+				}
+				return nil
+			})
+		}
+		send(bob, 1)
+		receive(alice.knows(bob), 1)
+		require.NoError(t, w.Run())
+
+		late := strike(t, w, efatest.Rule{Fault: efatest.FaultDelay, Delay: 10 * time.Millisecond, From: at}, wire.TypeEagerMsgRTM)
+		send(bob, 1, efa.Inject) // it does not wait for them
+		w.Go("a moment", func(context.Context) error { return w.Sleep(time.Microsecond) })
+		require.NoError(t, w.Run())
+		bob.end(true)
+		w.Fabric().RemoveRule(late)
+
+		bob = again(t, w, at)
+		successor = posted
+		send(bob, 2)
+		receive(alice.knows(bob), 2)
+		require.NoError(t, w.Run())
+		w.Go("the rest", func(context.Context) error { return w.Sleep(time.Second) })
+		require.NoError(t, w.Run())
+		require.Positive(t, stale, "no packet of the former endpoint came late")
+		send(bob, 3)
+		receive(alice.knows(bob), 3)
+		require.NoError(t, w.Run())
+		require.Positive(t, alice.counter("StaleConnID"))
+	})
+}

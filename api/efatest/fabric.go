@@ -3,6 +3,8 @@ package efatest
 import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testknobs"
 )
 
 // The fabric of a world: its behaviour and its faults.
@@ -66,3 +68,11 @@ const (
 // NewFabric makes a fabric outside of a world, in real time unless cfg.Virtual. Its
 // devices are for the endpoints of one process ([efa.Config].Device).
 func NewFabric(cfg FabricConfig) (*Fabric, error) { return sim.New(cfg) }
+
+// Knobs are settings of the protocol that only tests make.
+type Knobs = testknobs.Knobs
+
+// KnobsOf returns those of a configuration, to be read and set:
+//
+//	efatest.KnobsOf(&cfg.Protocol).Era = "1.18"
+func KnobsOf(p *efa.ProtocolConfig) *Knobs { return p.Knobs() }

@@ -1,6 +1,7 @@
 package efatest_test
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
@@ -174,4 +175,90 @@ func (p *plan) drawMemory(d draw, at, to int) memory {
 		m = doomed
 	}
 	return m
+}
+
+// Some accesses go between lists: what they move is cut into pieces that lie in one order here
+// and in the same at the peer, but not in that of their addresses. For the model nothing is
+// new: all of it is one write, or one read, with one outcome, and its data comes after all of
+// its bytes.
+
+// listed is of how many pieces the lists of an access are; 0: it has none.
+func (a *access) listed() int {
+	if a.slot == nil || a.wrong != right || a.n == 0 || a.style != posted && a.style != started || a.id%3 != 0 {
+		return 0
+	}
+	return 2 + a.id/3%13
+}
+
+// lists cuts both sides of an access: with an odd id at the same places, else at different
+// ones in the order of their addresses.
+func (a *access) lists(r efa.Remote, b []byte) (here [][]byte, there []efa.Remote) {
+	n := a.listed()
+	if a.id%2 == 0 {
+		return pieces(b, 1+a.id/2%5), remotePieces(r, a.n, n)
+	}
+	here, there = pieces(b, n), remotePieces(r, a.n, n)
+	for i := range n {
+		j := (i*a.id + a.id/7) % n
+		here[i], here[j] = here[j], here[i]
+		there[i], there[j] = there[j], there[i]
+	}
+	return here, there
+}
+
+// remotePieces cuts size bytes at r into n parts.
+func remotePieces(r efa.Remote, size, n int) (list []efa.Remote) {
+	for i := range n {
+		from, to := size*i/n, size*(i+1)/n
+		list = append(list, r.Slice(uint64(from), uint64(to-from)))
+	}
+	return list
+}
+
+// mayHear reports whether the target may be told that the write was of n bytes: one in pieces
+// may go in several parts, of which the last has the data.
+func (a *access) mayHear(n int) bool {
+	if a.listed() > 0 || a.pieces > 1 {
+		return n <= a.n && (n > 0 || a.n == 0)
+	}
+	return n == a.n
+}
+
+// restStyle is how a loose receiver receives what its other receives have left.
+type restStyle uint8
+
+const (
+	restOne   restStyle = iota // receives of one message, one after the other
+	restMulti                  // buffers for many
+	restNext                   // Next
+)
+
+// drawMulti decides how loose receivers receive the rest. It has a randomness of its own.
+func (p *plan) drawMulti() {
+	d := draw{rand.New(rand.NewPCG(p.seed, 0x3417))}
+	for _, np := range p.nodes {
+		np.rest = pick(d, restOne, restMulti, restMulti, restNext)
+		np.cfg.NextMemory = pick(d, 0, 0, 20_000, 1<<20)
+		if np.rest == restMulti {
+			np.recvQ += d.IntN(3) // so that one place for all messages is left, or few
+		}
+	}
+}
+
+// drawRest draws the buffer for many that a node posts as its k-th.
+func (n *node) drawRest(k int, rc *receive) (minLeft int) {
+	p := n.run.p
+	d := draw{rand.New(rand.NewPCG(p.seed, uint64(n.id)<<32|uint64(k)))}
+	most := min(max(n.plan.maxBytes, 64), maxSize)
+	rc.size = pick(d, most, 8*d.log(1, most/8), d.log(1, most))
+	rc.mem = pick(d, plain, plain, pooled, own)
+	if p.flavor == fickle && d.chance(.3) {
+		rc.timeout = d.upTo(300*time.Microsecond) + 1
+	}
+	return pick(d, 0, 1, 1, d.log(1, rc.size))
+}
+
+// multiReq makes a request one of a buffer for many.
+func multiReq(req *efa.RecvReq, minLeft int) {
+	req.Multi, req.MinLeft = true, minLeft
 }

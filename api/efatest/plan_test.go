@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/era"
+	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -199,4 +201,15 @@ func (p *plan) both(i, k int, f wire.Feature) bool { return p.knows(i, f) && p.k
 func (p *plan) cutsData(i int) bool {
 	talk, _ := era.ByName(p.nodes[i].knobs().Era)
 	return talk.CQData32
+}
+
+// updates are the operations that change memory. Differences are efactor's alone, so they are
+// left out where a node behaves as a libfabric.
+func (p *plan) updates() []amo.Op {
+	for i := range p.nodes {
+		if p.nodes[i].knobs().Era != "" {
+			return updates
+		}
+	}
+	return append(slices.Clip(updates), amo.Diff)
 }

@@ -35,5 +35,6 @@
 // the same job ends the others' Init with an error that names it, as far as the launcher
 // reveals it.
 //
-// Where to start reading: find.go (which launcher), job.go (the board), group.go (Init).
+// Where to start reading: group.go (Init), then env.go (which launcher; launchers.go and
+// pmi.go have them one by one) and job.go (the board, and how its ranks meet).
 package launch

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/efactor/efactor/internal/errtext"
 )
 
 // The variables of this package's own.
@@ -34,7 +37,7 @@ const maxSecretFile = 64 << 10
 
 // environment is a Config whose gaps the environment has filled, and the environment.
 type environment struct {
-	Config
+	cfg Config
 	get func(string) string
 }
 
@@ -44,16 +47,16 @@ func (cfg Config) resolve() (*environment, error) {
 	if e.get == nil {
 		e.get = os.Getenv
 	}
-	if e.terminal == nil {
-		e.terminal = onTerminal
+	if e.cfg.terminal == nil {
+		e.cfg.terminal = onTerminal
 	}
-	if e.Logger == nil {
-		e.Logger = slog.Default()
+	if e.cfg.Logger == nil {
+		e.cfg.Logger = slog.Default()
 	}
-	e.fill(&e.Launcher, envLauncher)
-	e.fill(&e.Rendezvous, envRendezvous)
-	e.fill(&e.Job, envJob)
-	e.fill(&e.Fabric.DeviceName, envDevice)
+	e.fill(&e.cfg.Launcher, envLauncher)
+	e.fill(&e.cfg.Rendezvous, envRendezvous)
+	e.fill(&e.cfg.Job, envJob)
+	e.fill(&e.cfg.Fabric.DeviceName, envDevice)
 	for _, read := range []func() error{e.readInsecure, e.readTimeout, e.readAddr, e.readSecret, e.readLocal} {
 		if err := read(); err != nil {
 			return e, err
@@ -72,7 +75,7 @@ func (e *environment) readInsecure() error {
 	switch s := e.get(envInsecure); s {
 	case "", "0", "false":
 	case "1", "true":
-		e.Insecure = true
+		e.cfg.Insecure = true
 	default: // ambiguous variables are an error
 		return bad("%s=%q: 1 or 0", envInsecure, s)
 	}
@@ -80,35 +83,35 @@ func (e *environment) readInsecure() error {
 }
 
 func (e *environment) readTimeout() error {
-	if s := e.get(envTimeout); e.Timeout == 0 && s != "" {
+	if s := e.get(envTimeout); e.cfg.Timeout == 0 && s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil {
 			return bad("%s=%q: want a duration as in 90s or 5m", envTimeout, s)
 		}
-		e.Timeout = d
+		e.cfg.Timeout = d
 	}
-	if e.Timeout == 0 {
-		e.Timeout = DefaultTimeout
+	if e.cfg.Timeout == 0 {
+		e.cfg.Timeout = DefaultTimeout
 	}
-	if e.Timeout < 0 {
-		return bad("timeout %v", e.Timeout)
+	if e.cfg.Timeout < 0 {
+		return bad("timeout %v", e.cfg.Timeout)
 	}
 	return nil
 }
 
 func (e *environment) readAddr() error {
-	if s := e.get(envAddr); !e.Addr.IsValid() && s != "" {
+	if s := e.get(envAddr); !e.cfg.Addr.IsValid() && s != "" {
 		a, err := netip.ParseAddr(s)
 		if err != nil {
 			return bad("%s=%q: want an IP address", envAddr, s)
 		}
-		e.Addr = a
+		e.cfg.Addr = a
 	}
 	return nil
 }
 
 func (e *environment) readSecret() error {
-	if len(e.Secret) > 0 {
+	if len(e.cfg.Secret) > 0 {
 		return nil
 	}
 	text, path := e.get(envSecret), e.get(envSecretFile)
@@ -116,13 +119,13 @@ func (e *environment) readSecret() error {
 	case text != "" && path != "":
 		return bad("both %s and %s are set", envSecret, envSecretFile)
 	case text != "":
-		e.Secret = []byte(text)
+		e.cfg.Secret = []byte(text)
 	case path != "":
 		secret, err := readSecretFile(path)
 		if err != nil {
 			return bad("%s: %w", envSecretFile, err)
 		}
-		e.Secret = secret
+		e.cfg.Secret = secret
 	}
 	return nil
 }
@@ -149,7 +152,7 @@ func readSecretFile(path string) ([]byte, error) {
 }
 
 func (e *environment) readLocal() error {
-	if e.LocalSize != 0 {
+	if e.cfg.LocalSize != 0 {
 		return nil
 	}
 	n, ok, err := e.number(envLocalSize, 1, MaxSize)
@@ -160,7 +163,7 @@ func (e *environment) readLocal() error {
 	if err != nil {
 		return err
 	}
-	e.LocalRank, e.LocalSize = r, n
+	e.cfg.LocalRank, e.cfg.LocalSize = r, n
 	return nil
 }
 
@@ -193,4 +196,170 @@ func (e *environment) rankOf(rankName, sizeName string) (rank, size int, err err
 	}
 	rank, err = e.needed(rankName, 0, size-1)
 	return rank, size, err
+}
+
+// place is a launcher's description of this process.
+type place struct {
+	launcher             string // for people
+	rank, size           int
+	localRank, localSize int // localSize 0: not said
+	job                  string
+	join                 func(context.Context, *environment, *place) (carrier, error)
+	// stays: the launcher expects the process to sign off at its end.
+	stays bool
+}
+
+// carrier carries a Job's board.
+type carrier interface {
+	Put(ctx context.Context, key string, value []byte) error
+	Fence(ctx context.Context) error
+	Get(ctx context.Context, key string) (value []byte, ok bool, err error)
+	Abort(text string)
+	Close() error
+	// Local is this host's address as the launcher's connections show it, if they do.
+	Local() netip.Addr
+}
+
+// launchers are all there are, in the order of the package comment. Each returns nil if
+// it has left no traces. A process that torchrun started under mpiexec or srun sees the
+// traces of both and belongs to torchrun; mpirun under srun likewise leaves those of
+// Slurm.
+var launchers = []struct {
+	name string
+	find func(*environment) (*place, error)
+}{
+	{"explicit", (*environment).findExplicit},
+	{"env", (*environment).findOwn},
+	{"torchrun", (*environment).findTorchrun},
+	{"pmi", (*environment).findPMI},
+	{"openmpi", (*environment).findOpenMPI},
+	{"slurm", (*environment).findSlurm},
+	{"torchrun", (*environment).findLikeTorchrun},
+	{"kubernetes", (*environment).findKubernetes},
+	{aloneName, (*environment).findNothing},
+}
+
+// find asks the launchers in turn.
+func (e *environment) find() (*place, error) {
+	var names []string
+	for _, l := range launchers {
+		names = append(names, l.name)
+		if e.cfg.Launcher != "" && e.cfg.Launcher != l.name {
+			continue
+		}
+		p, err := l.find(e)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			return p, e.agree(p, l.name)
+		}
+	}
+	if e.cfg.Launcher != "" {
+		return nil, bad("launcher %q: there is no trace of it, or no such launcher; those known: %s", e.cfg.Launcher, strings.Join(names, ", "))
+	}
+	return nil, nil // not reached: findNothing finds
+}
+
+// agree fills in and checks what the environment may say besides.
+func (e *environment) agree(p *place, name string) error {
+	if name == aloneName && e.cfg.Launcher == name { // inherited variables are ignored
+		return nil
+	}
+	if e.cfg.LocalSize > 0 {
+		if e.cfg.LocalRank < 0 || e.cfg.LocalRank >= e.cfg.LocalSize {
+			return bad("local rank %d of %d", e.cfg.LocalRank, e.cfg.LocalSize)
+		}
+		if p.size > 0 && e.cfg.LocalSize > p.size {
+			return bad("%d ranks on this host, but %s says that there are %d in all", e.cfg.LocalSize, p.launcher, p.size)
+		}
+		p.localRank, p.localSize = e.cfg.LocalRank, e.cfg.LocalSize
+	}
+	if e.cfg.Job == "" {
+		e.cfg.Job = p.job
+	}
+	if name == "explicit" || p.size == 0 { // with PMI_PORT it is known later
+		return nil
+	}
+	n, ok, err := e.number(envSize, 1, MaxSize)
+	switch {
+	case err != nil || !ok || n == p.size:
+	case name == aloneName:
+		err = bad("%s=%d, but there is neither %s nor a trace of a launcher", envSize, n, envRank)
+	default:
+		err = bad("%s says that there are %d ranks, but %s=%d", p.launcher, p.size, envSize, n)
+	}
+	return err
+}
+
+const aloneName = "alone"
+
+const aloneText = "none: this process is alone"
+
+func (*environment) findNothing() (*place, error) {
+	return &place{launcher: aloneText, size: 1, join: joinAlone}, nil
+}
+
+// Found returns the launcher that Init would take by default, and reports whether
+// there is one: false means that this process would be alone. The error is Init's.
+func Found() (launcher string, ok bool, err error) {
+	defer errtext.Wrap("launch", "find", &err)
+	e, err := Config{}.resolve()
+	if err != nil {
+		return "", false, err
+	}
+	p, err := e.find()
+	if err != nil {
+		return "", false, err
+	}
+	return p.launcher, p.launcher != aloneText, nil
+}
+
+// defaultDevice is the device that Init opens by default.
+const defaultDevice = "auto"
+
+// device fills in the device's settings that the caller has left out.
+func (e *environment) device(j *Job) {
+	f := &e.cfg.Fabric
+	if f.Logger == nil {
+		f.Logger = e.cfg.Logger
+		if j.LocalRank > 0 { // one per host is sufficient
+			f.Logger = slog.New(warnings{e.cfg.Logger.Handler()})
+		}
+	}
+	if f.DeviceName == "" {
+		f.DeviceName = defaultDevice
+	}
+	if f.TCP.TLS == nil && len(f.TCP.Secret) == 0 {
+		f.TCP.Secret = e.cfg.Secret
+	}
+	f.TCP.Insecure = f.TCP.Insecure || e.cfg.Insecure
+	if f.TCP.Addr.IsValid() {
+		return
+	}
+	f.TCP.Addr = e.cfg.Addr
+	// The way to the rendezvous is one that the others have, too, unless it is only this
+	// host's name for itself. Otherwise the device chooses: loopback, or with a secret
+	// (or leave to do without) an address of an interface.
+	here := j.at.Local()
+	if !e.cfg.Addr.IsValid() && here.IsValid() && !here.IsLinkLocalUnicast() && (!here.IsLoopback() || j.hosts == 1) {
+		f.TCP.Addr = here
+	}
+}
+
+// hint suggests a remedy if a rank cannot be reached.
+func (e *environment) hint(j *Job) string {
+	if j.hosts > 1 && len(e.cfg.Fabric.TCP.Secret) == 0 && e.cfg.Fabric.TCP.TLS == nil && !e.cfg.Fabric.TCP.Insecure {
+		return fmt.Sprintf(" (the ranks are on %d hosts, and there is neither a job secret, %s or %s, nor %s=1)",
+			j.hosts, envSecret, envSecretFile, envInsecure)
+	}
+	return ""
+}
+
+// warnings lets nothing below a warning through.
+type warnings struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
 }

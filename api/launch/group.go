@@ -47,7 +47,7 @@ func (cfg Config) Init(ctx context.Context) (_ *Group, err error) {
 		e.breakOff(ctx)
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
 	j, err := e.meet(ctx)
 	if err != nil {
@@ -85,23 +85,23 @@ func (g *Group) form(ctx context.Context, e *environment) error {
 // open opens everything up to the enabled endpoint.
 func (g *Group) open(ctx context.Context, e *environment) (err error) {
 	e.device(g.job)
-	if g.Fabric, err = efa.Open(e.Fabric); err != nil {
+	if g.Fabric, err = efa.Open(e.cfg.Fabric); err != nil {
 		return err
 	}
-	domain := e.Domain
+	domain := e.cfg.Domain
 	if domain.Spin == 0 && domain.Yield == 0 && g.LocalSize > runtime.NumCPU() {
 		domain.Yield = crowdedYield
 	}
 	if g.Domain, err = g.Fabric.OpenDomain(domain); err != nil {
 		return err
 	}
-	cfg := e.Endpoint
+	cfg := e.cfg.Endpoint
 	if cfg.AV == nil {
 		cfg.AV = g.Domain.NewAddressVector()
 	}
 	g.AddressVector = cfg.AV
-	if e.Prepare != nil {
-		if err := e.Prepare(g.Domain, &cfg); err != nil {
+	if e.cfg.Prepare != nil {
+		if err := e.cfg.Prepare(g.Domain, &cfg); err != nil {
 			return err
 		}
 	}

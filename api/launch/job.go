@@ -2,12 +2,19 @@ package launch
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
 
 	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/api/launch/internal/rendezvous"
 	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/internal/jobcert"
 )
 
 // Job is this process as a member of a job, with a board for byte strings and without
@@ -38,7 +45,7 @@ func Join(ctx context.Context, cfg Config) (_ *Job, err error) {
 		e.breakOff(ctx)
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
 	return e.meet(ctx)
 }
@@ -48,7 +55,7 @@ func (e *environment) meet(ctx context.Context) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Logger.Debug("launch: found", "launcher", p.launcher)
+	e.cfg.Logger.Debug("launch: found", "launcher", p.launcher)
 	at, err := p.join(ctx, e, p)
 	if err != nil {
 		return nil, public(p.launcher, err)
@@ -65,9 +72,39 @@ func (e *environment) meet(ctx context.Context) (*Job, error) {
 	if j.Rank == 0 {
 		level = slog.LevelInfo
 	}
-	e.Logger.Log(ctx, level, "launch: all ranks have met", "launcher", j.Launcher, "rank", j.Rank, "size", j.Size,
+	e.cfg.Logger.Log(ctx, level, "launch: all ranks have met", "launcher", j.Launcher, "rank", j.Rank, "size", j.Size,
 		"local rank", j.LocalRank, "local size", j.LocalSize)
 	return j, nil
+}
+
+// joinRendezvous meets the others where rank 0 is.
+func joinRendezvous(ctx context.Context, e *environment, p *place, addr string) (carrier, error) {
+	cfg := rendezvous.Config{
+		Rank: p.rank, Size: p.size, Job: e.cfg.Job, Addr: addr, Insecure: e.cfg.Insecure, Logger: e.cfg.Logger,
+	}
+	if len(e.cfg.Secret) > 0 {
+		a, err := jobcert.FromSecret(e.cfg.Secret)
+		if err != nil {
+			return nil, bad("job secret: %w", err)
+		}
+		if cfg.Server, cfg.Client, err = a.Launch(); err != nil {
+			return nil, err
+		}
+	}
+	if p.rank == 0 {
+		var err error
+		if cfg.Listener, err = e.inherited(); err != nil {
+			return nil, err
+		}
+	}
+	b, err := rendezvous.Join(ctx, cfg)
+	if err != nil { // else a nil *Board would be a carrier
+		if cfg.Listener != nil {
+			_ = cfg.Listener.Close() // as a rule it is closed already
+		}
+		return nil, err
+	}
+	return b, nil
 }
 
 // Put puts a value of at most 64 KiB on the board. Others see it after the next Fence; a
@@ -158,4 +195,156 @@ func (j *Job) Close() (err error) {
 	}
 	j.closed = true
 	return j.at.Close()
+}
+
+// Prefixes of share's texts: success, or failure with the text as reason.
+const (
+	wentWell = "1 "
+	wentBad  = "0 "
+)
+
+// share is Allgather of texts, in which a rank may have an error instead. Then all ranks
+// get an error: that of the lowest of those ranks, or their own.
+func (j *Job) share(ctx context.Context, text string, failed error) ([]string, error) {
+	value := wentWell + text
+	if failed != nil {
+		s := errtext.Cause(failed)
+		value = wentBad + s[:min(len(s), 1000)]
+	}
+	all, err := j.Allgather(ctx, []byte(value))
+	if failed != nil { // whether or not the others could be informed
+		return nil, fmt.Errorf("launch: %w", failed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(all))
+	for r, b := range all {
+		s, ok := strings.CutPrefix(string(b), wentWell)
+		if !ok {
+			reason := strings.TrimPrefix(string(b), wentBad)
+			return nil, fmt.Errorf("launch: %w", &RankError{Rank: r, Reason: fmt.Sprintf("rank %d failed: %s", r, strconv.Quote(reason))})
+		}
+		texts[r] = s
+	}
+	return texts, nil
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// alone is the board of the only rank.
+type alone map[string][]byte
+
+func joinAlone(context.Context, *environment, *place) (carrier, error) { return alone{}, nil }
+
+func (a alone) Put(_ context.Context, key string, value []byte) error {
+	if err := board.Check(key, len(value)); err != nil {
+		return err
+	}
+	a[key] = append([]byte(nil), value...)
+	return nil
+}
+
+func (a alone) Get(_ context.Context, key string) ([]byte, bool, error) {
+	v, ok := a[key]
+	return v, ok, nil
+}
+
+func (alone) Fence(ctx context.Context) error { return ctx.Err() }
+
+func (alone) Abort(string) {}
+
+func (alone) Close() error { return nil }
+
+func (alone) Local() netip.Addr { return netip.Addr{} }
+
+// greetVersion is the version of the ranks' greetings.
+const greetVersion = 1
+
+// greeting is the first message of each rank to the others.
+type greeting struct {
+	Version   int    `json:"version"`
+	Rank      int    `json:"rank"`
+	Size      int    `json:"size"`
+	LocalRank int    `json:"localRank"`
+	LocalSize int    `json:"localSize,omitempty"` // 0: its launcher did not say
+	Host      string `json:"host"`
+}
+
+// greet exchanges greetings: it finds ranks that do not fit together, and counts those of
+// this host if the launcher has not.
+func (j *Job) greet(ctx context.Context) error {
+	mine, err := json.Marshal(greeting{greetVersion, j.Rank, j.Size, j.LocalRank, j.LocalSize, hostID()})
+	if err != nil {
+		return err
+	}
+	all, err := j.Allgather(ctx, mine)
+	if err != nil {
+		return err
+	}
+	greetings := make([]greeting, len(all))
+	for r, text := range all {
+		g := &greetings[r]
+		if err := json.Unmarshal(text, g); err != nil {
+			return public(j.Launcher, board.Failed(r, board.Mistake, "rank %d sent an invalid greeting: %v", r, err))
+		}
+		switch {
+		case g.Version != greetVersion:
+			return public(j.Launcher, board.Failed(r, board.Mistake, "rank %d speaks version %d, rank %d version %d", r, g.Version, j.Rank, greetVersion))
+		case g.Rank != r || g.Size != j.Size:
+			return public(j.Launcher, board.Failed(r, board.Mistake, "rank %d says that it is rank %d of %d, rank %d that there are %d", r, g.Rank, g.Size, j.Rank, j.Size))
+		}
+	}
+	hosts := make(map[string]bool)
+	for _, g := range greetings {
+		hosts[g.Host] = true
+	}
+	j.hosts = len(hosts)
+	j.names = rankNames(greetings)
+	if j.LocalSize == 0 {
+		j.LocalRank, j.LocalSize = neighbors(greetings, j.Rank)
+	}
+	return nil
+}
+
+// rankNames is what errors and logs call the ranks. A host name that is not one is left out.
+func rankNames(all []greeting) []string {
+	names := make([]string, len(all))
+	for r, g := range all {
+		names[r] = "rank " + itoa(r)
+		if host, _, _ := strings.Cut(g.Host, " "); isHostName(host) {
+			names[r] += " on " + host
+		}
+	}
+	return names
+}
+
+// isHostName keeps from the logs what another process could have made up: RFC 1123 has
+// letters, digits, dots and hyphens, and some hosts have underscores.
+func isHostName(s string) bool {
+	return s != "" && len(s) <= 253 && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '-' && c != '_'
+	})
+}
+
+// neighbors counts the ranks of one host.
+func neighbors(all []greeting, rank int) (localRank, localSize int) {
+	for r, g := range all {
+		if g.Host != all[rank].Host {
+			continue
+		}
+		if r < rank {
+			localRank++
+		}
+		localSize++
+	}
+	return localRank, localSize
+}
+
+// hostID is the same for processes of one host, and for no others: names alone need not
+// be.
+func hostID() string {
+	name, _ := os.Hostname() // "" is as good as any
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return name + " " + strings.TrimSpace(string(boot))
 }

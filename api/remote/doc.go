@@ -19,5 +19,6 @@
 // was under way to a process that dies is lost without one, but futures that wait for its answers end
 // the same way, and watchers of its actors get Terminated with AddressTerminated. docs/remote.md has the protocol between two processes.
 //
-// Start reading at link.go, then connect.go and envelope.go.
+// Start reading at remote.go, then link.go (the way to one address), frame.go (frames and
+// their envelopes) and receive.go; watch.go and spawn.go are watching and remote spawning.
 package remote

@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -173,4 +175,59 @@ func (r *Remote) undeliverable(target *actor.PID, message any, err error) {
 func (r *Remote) dead(x letter) {
 	r.counts.dead.Add(1)
 	r.system.DeadLetter.SendUserMessage(x.target, x.message)
+}
+
+// reset answers a frame of an unknown session by the number that the frame had.
+func (r *Remote) reset(at efa.Addr, session uint64) {
+	_ = r.tell(at, appendHead(nil, kindReset, session)) // the next frame is answered again
+}
+
+// hello looks who it is that says HELLO, and answers.
+func (r *Remote) hello(m *efa.Message, session uint64, body []byte) {
+	var h hello
+	if err := h.parse(body); err != nil {
+		r.counts.malformed.Add(1)
+		return
+	}
+	if session == 0 || !isFrom(m, h.address) || h.name == r.name {
+		r.counts.malformed.Add(1)
+		return
+	}
+	l := r.link(h.name)
+	if l == nil {
+		return
+	}
+	if at, err := efa.ParseAddress(h.name); err == nil {
+		if at.Equal(h.address) {
+			l.accept(h.address, session)
+		}
+		return
+	}
+	select { // a process with another name is asked for there, by another goroutine
+	case r.verifying <- struct{}{}:
+	default:
+		return // HELLO comes again
+	}
+	r.served.Go(func() {
+		defer func() { <-r.verifying }()
+		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timeout)
+		defer cancel()
+		at, err := r.resolve(ctx, h.name)
+		if err != nil || !at.Equal(h.address) {
+			r.log.Warn("remote: a process is not where its name leads", slog.String("name", h.name), slog.Any("err", err))
+			return
+		}
+		l.accept(h.address, session)
+	})
+}
+
+// welcome takes a WELCOME.
+func (r *Remote) welcome(l *link, mine uint64, body []byte) {
+	if l == nil || len(body) != frameHead || !bytes.Equal(body[:1], []byte{byte(kindWelcome)}) {
+		r.counts.malformed.Add(1)
+		return
+	}
+	if theirs := session(body); theirs != 0 {
+		l.welcomed(mine, theirs)
+	}
 }

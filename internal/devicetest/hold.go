@@ -17,7 +17,7 @@ func (f *Fabric) holdsBack() bool { return f.Devices[0].Info().HoldsBack }
 func (n *node) begin(ah device.AH, to *node, turn uint32, data string) uint64 {
 	n.w.Helper()
 	wr := n.wr(ah, to, []byte(data), nil)
-	wr.Begins, wr.Turn = true, turn
+	wr.Begins, wr.MsgID = true, turn
 	require.NoError(n.w, n.PostSend(wr))
 	n.Doorbell()
 	return wr.ID

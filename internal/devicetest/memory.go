@@ -92,13 +92,6 @@ func (n *node) takeWritten(c *device.Completion) error {
 		}
 		return nil
 	}
-	if n.bufs != nil {
-		if _, ok := n.bufs[c.ID]; !ok {
-			return fmt.Errorf("a write took receive %d", c.ID)
-		}
-		delete(n.bufs, c.ID)
-		return nil
-	}
 	if c.ID >= uint64(n.RecvSlots()) {
 		return fmt.Errorf("a write took slot %d", c.ID)
 	}

@@ -57,8 +57,6 @@ type node struct {
 	landed     []device.Completion // OpWritten
 	denied     []device.Completion // OpRefused
 	nextID     uint64
-
-	bufs map[uint64][]byte // buffers of PostRecvInto; nil: receives are in slots
 }
 
 // packet is the result of a receive.
@@ -163,9 +161,6 @@ func (n *node) poll() {
 func (n *node) take(c *device.Completion) error {
 	switch c.Op {
 	case device.OpRecv:
-		if n.bufs != nil {
-			return n.takeOwn(c)
-		}
 		if c.ID >= uint64(n.RecvSlots()) || c.Len < 0 || c.Len > n.mtu {
 			return fmt.Errorf("impossible receive %+v", *c)
 		}
@@ -189,17 +184,6 @@ func (n *node) take(c *device.Completion) error {
 	default:
 		return fmt.Errorf("completion of an unknown kind %+v", *c)
 	}
-	return nil
-}
-
-// takeOwn takes a packet that lies in a buffer of ours.
-func (n *node) takeOwn(c *device.Completion) error {
-	b, ok := n.bufs[c.ID]
-	if !ok || uint(c.Len) > uint(len(b)) {
-		return fmt.Errorf("impossible receive %+v", *c)
-	}
-	delete(n.bufs, c.ID)
-	n.recvs = append(n.recvs, packet{*c, append([]byte{}, b[:c.Len]...)})
 	return nil
 }
 

@@ -27,11 +27,6 @@ func (w *world) notOffered() {
 	if !info.Datagram {
 		refused(device.QPConfig{Type: device.UD})
 	}
-	if !info.UserRecv {
-		refused(device.QPConfig{UserRecv: true})
-		qp := w.openBare(0, device.QPConfig{})
-		require.ErrorIs(w, qp.PostRecvInto(&device.RecvWR{Mem: make([]byte, 1)}), device.ErrNotSupported)
-	}
 	if !info.DMABuf {
 		_, err := d.RegisterDMABuf(0, 0, 4096, device.RemoteRead)
 		require.ErrorIs(w, err, device.ErrNotSupported)

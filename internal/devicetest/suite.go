@@ -110,14 +110,14 @@ func runCases(t *testing.T, factory Factory, cases []testCase) {
 
 func allCases() []testCase {
 	return slices.Concat(
-		offerCases, dataCases, pieceCases, userRecvCases, datagramCases, queueCases, rnrCases, slotCases, addressCases, refusalCases,
+		offerCases, dataCases, pieceCases, datagramCases, queueCases, rnrCases, slotCases, addressCases, refusalCases,
 		loadCases, armCases, closeCases, leftCases, allocCases, deathCases, holdCases, memoryCases(),
 	)
 }
 
 func memoryCases() []testCase {
 	return slices.Concat(
-		regionCases, userRecvCases[3:], immCases, rdmaCases, rdmaRefusalCases, rightCases, rdmaLoadCases, rdmaEndCases, foreignCases(),
+		regionCases, immCases, rdmaCases, rdmaRefusalCases, rightCases, rdmaLoadCases, rdmaEndCases, foreignCases(),
 	)
 }
 

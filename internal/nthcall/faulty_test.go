@@ -230,13 +230,6 @@ func (q *faultyQP) Poll(c []device.Completion) int {
 // Arm keeps the shard awake for them.
 func (q *faultyQP) Arm() bool { return len(q.failed) == 0 && q.QP.Arm() }
 
-func (q *faultyQP) PostRecvInto(wr *device.RecvWR) error {
-	if err := q.f.fail("QP.PostRecvInto"); err != nil {
-		return err
-	}
-	return q.QP.PostRecvInto(wr)
-}
-
 func (q *faultyQP) Close() error {
 	err := q.f.fail("QP.Close")
 	if bad := q.QP.Close(); bad != nil {

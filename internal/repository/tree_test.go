@@ -93,22 +93,3 @@ func specSections(t *testing.T) map[string]bool {
 	}
 	return sections
 }
-
-// receiver is the name of a method's type.
-func receiver(fn *ast.FuncDecl) string {
-	typ := fn.Recv.List[0].Type
-	for {
-		switch x := typ.(type) {
-		case *ast.StarExpr:
-			typ = x.X
-		case *ast.IndexExpr:
-			typ = x.X
-		case *ast.IndexListExpr:
-			typ = x.X
-		case *ast.Ident:
-			return x.Name
-		default:
-			return ""
-		}
-	}
-}

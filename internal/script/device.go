@@ -17,7 +17,6 @@ type Device struct {
 	device.Base
 	info    device.Info
 	qp      *QP
-	user    *userQP // nil: there is none
 	regions *nic.Regions
 	keys    uint64 // this many were given out
 }
@@ -66,12 +65,8 @@ func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
 	return d.regions.Alloc(n, a)
 }
 
-// OpenQP implements device.Device: there is one queue pair, and one for receives beside it.
+// OpenQP implements device.Device: there is one queue pair.
 func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
-	if c.UserRecv && d.qp != nil && d.user == nil {
-		d.user = &userQP{QP: d.qp, qkey: c.QKey, depth: c.RQDepth}
-		return d.user, nil
-	}
 	if d.qp != nil {
 		return nil, device.ErrQPNInUse
 	}

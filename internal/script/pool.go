@@ -13,10 +13,10 @@ const poolDepth = 64
 
 // openPool gives the endpoint a pool of receives, whose outcomes go where all others go.
 func (r *Rig) openPool(cfg *endpoint.Config) (err error) {
-	if r.Pool, err = endpoint.OpenPool(endpoint.PoolConfig{Shard: r.Shard, Depth: poolDepth}); err != nil {
+	if r.Pool, err = endpoint.OpenSRX(endpoint.SRXConfig{Shard: r.Shard, Depth: poolDepth}); err != nil {
 		return fmt.Errorf("script: open the pool: %w", err)
 	}
-	cfg.Pool, cfg.PoolSink = r.Pool, r
+	cfg.SRX, cfg.SRXSink = r.Pool, r
 	return nil
 }
 
@@ -41,12 +41,12 @@ func (r *Rig) SubmitPool(req ope.Request) *Op {
 	return op
 }
 
-// Waive implements endpoint.PoolSink: a place that Room took is free again.
+// Waive implements endpoint.SRXSink: a place that Room took is free again.
 func (r *Rig) Waive() {
 	if r.Rooms >= 0 {
 		r.Rooms++
 	}
 }
 
-// Took implements endpoint.PoolSink.
+// Took implements endpoint.SRXSink.
 func (r *Rig) Took(*ope.Request) {}

@@ -31,7 +31,7 @@ type Rig struct {
 	Shard *shard.Shard
 	EP    *endpoint.Endpoint
 	QP    *QP
-	Pool  *endpoint.Pool // nil without Config.Pool
+	Pool  *endpoint.SRX // nil without Config.Pool
 	Book  Book
 	// Regions are those of the domain.
 	Regions mr.Table

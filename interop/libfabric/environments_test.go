@@ -28,7 +28,6 @@ type environment struct {
 	reference bool   // libfabric on both sides
 	direct    bool   // without the protocol on both sides
 	card      bool   // efactor has a device of the same kind, in this process, in place of shared memory
-	zeroCopy  bool   // efactor receives without headers
 	only      string // nothing but the scenarios that name it
 	since     release
 }

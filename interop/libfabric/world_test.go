@@ -74,7 +74,7 @@ func bareWorld(t *testing.T, ctx context.Context, e environment) *world {
 		w.own = w.other
 		return w
 	}
-	cfg := native.Config{Device: "shm:" + w.dir, Protocol: e.protocol, Direct: e.direct, ZeroCopy: e.zeroCopy, Tap: w.tap, SameQPN: true}
+	cfg := native.Config{Device: "shm:" + w.dir, Protocol: e.protocol, Direct: e.direct, Tap: w.tap, SameQPN: true}
 	if e.card {
 		cfg.Open, cfg.SameQPN = w.openCard(t), false
 	}

@@ -1,7 +1,6 @@
 // Package arena supplies memory outside the Go heap: it has a stable address, so
 // that a device may read and write it, and the garbage collector doesn't look at
-// it. An Arena is one page-aligned slab; a Pool is a slab cut into blocks of one
-// size.
+// it. An Arena is one page-aligned slab.
 //
 // With the race detector slabs lie on the Go heap, still page-aligned, where the
 // detector observes accesses.

@@ -30,27 +30,24 @@
 // (manual), a goroutine of the shard (cooperative), or, with Config.External, a
 // simulation. In each a shard makes progress by itself, except the external one, and
 // sleeps when there is nothing to do: in ppoll over an eventfd and the descriptors of
-// its pollers. manual.go has the rules of handing a lent shard over.
+// its pollers. wait.go has the rules of handing a lent shard over.
 //
 // Shard is the public face and wires the parts together. Each part has its state and
 // says which goroutine may use it:
 //
-//	owner       which goroutine owns the shard
-//	parking     whether a goroutine sleeps for it
-//	inbox       messages from other goroutines
-//	delivery    the rings, and the handlers on the stack (callStack)
-//	scheduler   the present turn
-//	shardClock  the shard's time and the clock budget
-//	pollers     sources of work
-//	wheel       timers
-//	idling      how long the owner spins before it sleeps
-//	sleeper     sleeping and waking
-//	waiters     goroutines parked on a manual shard; wait is one call of Wait
-//	helper      the goroutine of a manual shard; loop is that of other modes
-//	spawner     spawning
-//	root        supervision
-//	faults      what went wrong
-//	lifetime    start and Close
+//	shard.go      Shard; owner: which goroutine owns the shard; lifetime: start and Close
+//	config.go     Config and Mode
+//	turn.go       scheduler: the present turn; pollers: sources of work; shardClock: the time and its budget
+//	message.go    Msg, Ref, Tell, Call; callStack: the handlers on the stack; delivery: the rings
+//	mailbox.go    mailbox: an actor's place on the shard; refContext: the context of the Ref lane
+//	inbox.go      inbox: messages from other goroutines
+//	supervise.go  spawner: spawning; root, oneForOne: supervision and stopping; faults: what went wrong
+//	wait.go       wait: one call of Wait; waiters: goroutines parked on a manual shard; Drive, Claim
+//	signal.go     Signal; notifier: wakes goroutines for a pinned shard
+//	loop.go       loop and helper: the goroutines of a shard; idling: how long they spin before they sleep
+//	sleep.go      sleeper: sleeping and waking; parking: whether a goroutine sleeps for the shard
+//	wheel.go      Timer and the timing wheel
+//	affinity.go   the CPU of a pinned shard
 //
 // Invariants:
 //
@@ -71,5 +68,5 @@
 // The build tag purego, and any architecture but amd64 and arm64, go without the
 // assembly that names the calling goroutine: every message then takes the inbox.
 //
-// The package needs Linux. Start reading at turn.go and its function turn in call.go, then deliver.go.
+// Start reading at Shard.Turn and Shard.step in turn.go, then Tell, Call and delivery in message.go.
 package shard

@@ -100,7 +100,7 @@ func (q *inbox) spill(m *mailbox, msg any, l lane) {
 // pop takes the next entry; consumer only. It reports false if there is none now.
 func (q *inbox) pop() (entry, bool) {
 	if q.taken == nil && q.spilled.Load() {
-		q.take()
+		q.takeSpilled()
 	}
 	return q.fetch()
 }
@@ -122,9 +122,9 @@ func (q *inbox) fetch() (entry, bool) {
 	return e, true
 }
 
-// take fetches the spilled list, or clears the flag if there is none. A pinned
+// takeSpilled fetches the spilled list, or clears the flag if there is none. A pinned
 // owner must not wait for a mutex: if a producer holds it, the next pop tries again.
-func (q *inbox) take() {
+func (q *inbox) takeSpilled() {
 	if !q.mu.TryLock() {
 		return
 	}

@@ -190,7 +190,7 @@ func TestInboxInterleavings(t *testing.T) {
 				if w.q.taken == nil && w.q.spilled.Load() {
 					spills++
 					next := w.clone()
-					next.q.take()
+					next.q.takeSpilled()
 					visit(next)
 				}
 				next := w.clone()

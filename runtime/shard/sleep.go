@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -40,14 +42,6 @@ func (z *sleeper) init(s *Shard) {
 	z.alarm.Stop()
 }
 
-// Wake makes the shard look at its pollers soon, if it sleeps. Any goroutine may
-// call it.
-func (s *Shard) Wake() {
-	if !s.parking.isAwake() {
-		s.sleeper.wake()
-	}
-}
-
 // wake ends a sleep, or, once the shard is closed, cancels what was posted.
 func (z *sleeper) wake() {
 	s := z.s
@@ -77,11 +71,11 @@ func (z *sleeper) sleep(release bool) bool {
 	z.parks.Add(1)
 	s.clock.expire() // time goes on
 	if release {
-		s.leave()
+		s.makeWay()
 	}
 	z.wait(timeout)
 	s.parking.end()
-	if release && !s.owner.take() {
+	if release && !s.owner.acquire() {
 		return false
 	}
 	s.clock.expire()
@@ -165,4 +159,76 @@ func (z *sleeper) wakeHelper() {
 	case z.handover <- struct{}{}:
 	default:
 	}
+}
+
+// parking says whether a goroutine sleeps for the shard, so that one that brings work
+// knows whether to wake it. Any goroutine may use it.
+type parking struct{ state atomic.Uint32 }
+
+// States of parking.
+const (
+	awake  uint32 = iota
+	asleep        // the goroutine that brings work makes it awake and rings the bell
+	closed        // the goroutine that brings work cancels it
+)
+
+func (p *parking) isAwake() bool { return p.state.Load() == awake }
+
+func (p *parking) isClosed() bool { return p.state.Load() == closed }
+
+// announce says that the owner is about to sleep. Owner only.
+func (p *parking) announce() { p.state.Store(asleep) }
+
+// end makes it awake, and reports whether it was asleep.
+func (p *parking) end() bool { return p.state.CompareAndSwap(asleep, awake) }
+
+// close is the end of the shard. Owner only.
+func (p *parking) close() { p.state.Store(closed) }
+
+// eventFD is a descriptor that any goroutine may make readable, also while
+// another one closes it.
+type eventFD struct {
+	fd     int // its readable end
+	w      int // the other one, perhaps the same
+	users  atomic.Int32
+	closed atomic.Bool
+}
+
+func (e *eventFD) open() error {
+	var err error
+	if e.fd, e.w, err = sys.OpenEvent(); err != nil {
+		return fmt.Errorf("shard: eventfd: %w", err)
+	}
+	return nil
+}
+
+// signal makes the descriptor readable. It reports false if it is closed.
+func (e *eventFD) signal() bool {
+	e.users.Add(1)
+	defer e.users.Add(-1)
+	if e.closed.Load() {
+		return false
+	}
+	sys.SignalEvent(e.w)
+	return true
+}
+
+// drain makes the descriptor unreadable again.
+func (e *eventFD) drain() { sys.DrainEvent(e.fd) }
+
+// seal makes further calls of signal fail and waits for those under way, so that
+// none of them writes to a descriptor that has been opened anew.
+func (e *eventFD) seal() {
+	e.closed.Store(true)
+	for e.users.Load() != 0 {
+		runtime.Gosched()
+	}
+	if e.w != e.fd {
+		_ = sys.CloseEvent(e.w)
+	}
+}
+
+func (e *eventFD) close() {
+	e.seal()
+	_ = sys.CloseEvent(e.fd)
 }

@@ -3,25 +3,37 @@ package shard
 import (
 	"context"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/efactor/efactor/runtime/clock"
 )
 
-// Waiter waits for a signal in place of the built-in way: a simulation's runs
-// other coroutines until it is set. It returns nil when sig is set, the context's
-// cause, or ErrClosed.
-type Waiter interface {
-	Wait(ctx context.Context, s *Shard, sig *Signal) error
-}
-
-// watchSpin is how long a goroutine that cannot run the shard polls its signal
-// before it parks: waking it takes about as long.
-const watchSpin = 20 * time.Microsecond
+// A manual shard belongs to the goroutine that waits. The rules:
+//
+//   - A waiter that can adopt the shard drives it: it turns the shard until its signal
+//     is set.
+//   - One that cannot polls its signal, then parks in the list of waiters.
+//   - A driver that leaves wakes a parked waiter to drive. With none, it wakes the
+//     helper if the helper sleeps without a time limit.
+//   - A driver that finds nothing to do for Config.Spin parks like the others and hands
+//     the shard to the helper at once, which sleeps on the descriptors for all.
+//   - The helper takes a shard that was neither owned nor driven during one of its
+//     intervals, which get longer while others drive. It gives way to a waiter within
+//     a turn, and owns nothing while it sleeps.
+//
+// A goroutine that polls instead of waiting calls Drive. One that has something to do
+// on a shard without an owner claims the shard, has one poller do the work, and leaves
+// or waits: Claim, then Run and Release, or RunAndWait.
+//
+// A pinned shard that is lent follows the same rules. Its helper is the pinned thread, which
+// has the shard unless a goroutine waits or polls.
 
 // Wait waits for sig. It returns nil once sig is set, the cause of ctx if that
 // ended first, and ErrClosed if the shard closed without setting sig. On a manual
-// shard, and a pinned one that is lent, the caller runs the shard meanwhile. It does not allocate unless it parks.
+// shard, and a pinned one that is lent, the caller runs the shard meanwhile. It does not
+// allocate unless it parks.
 func (s *Shard) Wait(ctx context.Context, sig *Signal) error {
 	w := wait{s, ctx, sig}
 	switch {
@@ -40,11 +52,107 @@ func (s *Shard) Wait(ctx context.Context, sig *Signal) error {
 	return w.park()
 }
 
+// Waiter waits for a signal in place of the built-in way: a simulation's runs
+// other coroutines until it is set. It returns nil when sig is set, the context's
+// cause, or ErrClosed.
+type Waiter interface {
+	Wait(ctx context.Context, s *Shard, sig *Signal) error
+}
+
 // wait is one call of Wait. It lives on the stack of the goroutine that waits.
 type wait struct {
 	s   *Shard
 	ctx context.Context
 	sig *Signal
+}
+
+// watchSpin is how long a goroutine that cannot run the shard polls its signal
+// before it parks: waking it takes about as long.
+const watchSpin = 20 * time.Microsecond
+
+// manual waits on a manual shard, which the caller owns already if mine is set.
+func (w *wait) manual(mine bool) error {
+	s := w.s
+	if !mine && s.OnShard() {
+		return w.asOwner()
+	}
+	for {
+		switch {
+		case !mine && s.closing.Load(): // the helper ends the actors, which may set the signal
+			return w.park()
+		case mine || s.owner.acquire():
+			if !mine {
+				s.clock.spend(adoptCost)
+			}
+			mine = false
+			parked, err := w.drive()
+			if !parked {
+				return err
+			}
+		case w.watch(true):
+			return nil
+		case s.owner.free():
+			continue
+		case !s.waiters.add(w.sig, s):
+			return nil
+		default:
+			// Ask for the shard, then look once more: an owner that releases the shard
+			// looks for waiters after that.
+			s.waiters.want()
+			if s.owner.free() && w.sig.unpark() {
+				s.waiters.remove(w.sig)
+				continue
+			}
+		}
+		again, err := w.blocked()
+		s.waiters.remove(w.sig)
+		if !again {
+			return err
+		}
+	}
+}
+
+// drive runs the shard, which the caller has adopted, and gives it up. parked
+// means that there was nothing to do, so that the caller is to wait for a token.
+func (w *wait) drive() (parked bool, err error) {
+	s := w.s
+	s.drives++
+	w.sig.here = true
+	s.idling.reset()
+	for i := 1; ; i++ {
+		n := s.idling.turn(s)
+		switch {
+		case w.sig.IsSet():
+			w.release()
+			return false, nil
+		case s.closing.Load():
+			w.release()
+			return false, w.park()
+		case i%32 == 0 && w.ctx.Err() != nil:
+			w.release()
+			return false, context.Cause(w.ctx)
+		case n > 0:
+			s.idling.reset()
+		case s.idling.longEnough(&s.clock):
+			w.sig.here = false // others may take the shard, and set it
+			if !s.waiters.add(w.sig, s) {
+				s.Release()
+				return false, nil
+			}
+			s.waiters.handed.Store(1)
+			s.makeWay()
+			s.sleeper.wakeHelper()
+			return true, nil
+		default:
+			s.idling.relax(&s.clock)
+		}
+	}
+}
+
+// release gives up the shard, which the caller has run.
+func (w *wait) release() {
+	w.sig.here = false
+	w.s.Release()
 }
 
 // watch polls the signal for a short while, and reports whether it was set. With adopt
@@ -122,4 +230,165 @@ func (w *wait) asOwner() error {
 			runtime.Gosched()
 		}
 	}
+}
+
+// Drive runs one turn of a manual shard that has no owner and returns how much was
+// done: progress for a goroutine that polls instead of waiting. If the helper has the
+// shard it is asked to make way, so the next call may get it. On shards of other modes,
+// and on one that the caller owns, it does nothing.
+func (s *Shard) Drive() int {
+	if !s.lent {
+		return 0
+	}
+	if !s.owner.acquire() {
+		if !s.OnShard() {
+			s.waiters.want()
+		}
+		return 0
+	}
+	s.drives++
+	s.clock.spend(adoptCost)
+	n := s.Turn()
+	s.Release()
+	return n
+}
+
+// Claim adopts a lent shard: a manual one, or a pinned one where processors are few. It
+// reports false if the shard has an owner, is closing, or is not lent. Run and Release come
+// then, or RunAndWait. What follows Release is left to the helper if no goroutine waits.
+func (s *Shard) Claim() bool {
+	return s.claims.Load() && s.owner.g.Load() == 0 && s.owner.g.CompareAndSwap(0, getg())
+}
+
+// Run polls p on a shard that was claimed, and no other poller; then it ends the turn, for
+// all of them.
+func (s *Shard) Run(p *Polled) {
+	if !s.sched.over {
+		s.clock.left -= adoptCost
+		if s.step(p, phaseDeliver) < 0 {
+			s.resumeTurn(p)
+		}
+	}
+}
+
+// RunAndWait polls p first on a shard that was claimed, in a turn that polls all others, too.
+// Then it waits for sig as Wait does, and leaves the shard.
+func (s *Shard) RunAndWait(ctx context.Context, sig *Signal, p *Polled) error {
+	sig.here = true
+	if !s.sched.over {
+		s.clock.left -= adoptCost
+		if s.step(p, phaseInbox) < 0 {
+			s.resumeTurn(p)
+		}
+	}
+	if !sig.IsSet() {
+		w := wait{s, ctx, sig}
+		return w.manual(true)
+	}
+	s.drives++
+	sig.here = false
+	s.Release()
+	return nil
+}
+
+// makeWay ends the caller's ownership for a waiter that asked for the shard, if any. The
+// caller knows that the helper looks after the shard otherwise.
+func (s *Shard) makeWay() {
+	s.owner.release()
+	if s.waiters.takeWant() {
+		s.waiters.wakeOne()
+	}
+}
+
+// handOver finds a goroutine to look after a shard that its driver has left.
+func (s *Shard) handOver() {
+	if s.waiters.parked.Load() != 0 && s.waiters.wakeOne() {
+		return
+	}
+	s.Wake()
+}
+
+// Wake makes the shard look at its pollers soon, if it sleeps. Any goroutine may
+// call it.
+func (s *Shard) Wake() {
+	if !s.parking.isAwake() {
+		s.sleeper.wake()
+	}
+}
+
+// waiters are the goroutines that wait on a manual shard. Any goroutine may use it;
+// the list is under mu.
+type waiters struct {
+	wanted atomic.Uint32 // 1: a waiter asks the owner to make way
+	handed atomic.Uint32 // 1: a waiter left the shard to the helper, for want of work
+	parked atomic.Uint32 // length of the list
+
+	mu          sync.Mutex
+	first, last *Signal
+}
+
+// want asks the owner to make way.
+func (w *waiters) want() { w.wanted.Store(1) }
+
+// takeWant reports whether a waiter asked for the shard, and forgets that.
+func (w *waiters) takeWant() bool { return w.wanted.Load() != 0 && w.wanted.Swap(0) != 0 }
+
+// add parks g at the end of the list. It reports false if g is set.
+func (w *waiters) add(g *Signal, s *Shard) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !g.park(s) {
+		return false
+	}
+	g.before, g.after, g.listed = w.last, nil, true
+	if w.last == nil {
+		w.first = g
+	} else {
+		w.last.after = g
+	}
+	w.last = g
+	w.parked.Add(1)
+	return true
+}
+
+// remove takes g out of the list if it is there.
+func (w *waiters) remove(g *Signal) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unlink(g)
+}
+
+// unlink is remove under the mutex.
+func (w *waiters) unlink(g *Signal) {
+	if !g.listed {
+		return
+	}
+	if g.before == nil {
+		w.first = g.after
+	} else {
+		g.before.after = g.after
+	}
+	if g.after == nil {
+		w.last = g.before
+	} else {
+		g.after.before = g.before
+	}
+	g.before, g.after, g.listed = nil, nil, false
+	w.parked.Add(^uint32(0))
+}
+
+// wakeOne wakes the waiter that has been parked longest, to drive the shard. It
+// reports false if no waiter is parked whose signal is not set.
+func (w *waiters) wakeOne() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.first != nil {
+		g := w.first
+		w.unlink(g)
+		if g.unpark() {
+			g.token()
+			return true
+		}
+	}
+	return false
 }

@@ -3,13 +3,17 @@ package shard_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
+	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 )
 
@@ -248,4 +252,252 @@ func TestIdle(t *testing.T) {
 		}
 		require.Less(t, used, 10*time.Millisecond)
 	})
+}
+
+// TestDrive: a goroutine that polls gets its work done by its own turns, also
+// when the helper slept for the shard before.
+func TestDrive(t *testing.T) {
+	s := newShard(t, shard.Config{Mode: shard.Manual})
+	ref := spawn(t, s, "setter", setter())
+	ctx := soon(t)
+	for range 20 {
+		parked(t, s)
+		for range 100 {
+			var p ping
+			s.Post(ref, &p)
+			for !p.sig.IsSet() {
+				require.NoError(t, ctx.Err())
+				s.Drive()
+			}
+		}
+	}
+	for !s.Adopt() { // the helper may have it for a moment
+	}
+	require.Zero(t, s.Drive(), "it is ours")
+	s.Release()
+	other := newShard(t, shard.Config{Mode: shard.Cooperative})
+	require.Zero(t, other.Drive())
+}
+
+// served is a poller that counts what it was given.
+type served struct {
+	given atomic.Int64
+	taken int
+}
+
+func (p *served) Poll(*shard.Shard) int {
+	n := int(p.given.Swap(0))
+	p.taken += n
+	return n
+}
+func (p *served) Flush(*shard.Shard) {}
+func (p *served) Arm() bool          { return p.given.Load() == 0 }
+func (p *served) FDs() []int         { return nil }
+
+// TestClaim: what a poller was given is done when Run returns, unless another goroutine
+// owns the shard.
+func TestClaim(t *testing.T) {
+	s := newShard(t, shard.Config{Mode: shard.Manual})
+	ref := spawn(t, s, "served", setter())
+	var p served
+	polled := s.AddPoller(ref, &p)
+	for !s.Adopt() { // the helper may have it for a moment
+	}
+	p.given.Store(1)
+	require.False(t, s.Claim(), "it is ours")
+	s.Release()
+	for !s.Claim() { // the helper may have it for a moment
+	}
+	s.Run(polled)
+	require.Equal(t, 1, p.taken)
+	s.Release()
+
+	pinned := newShard(t, shard.Config{Mode: shard.Cooperative})
+	require.False(t, pinned.Claim())
+}
+
+// TestRunAndWait: what a poller was given is done first, its turn is ended once, and the
+// shard is free when the signal is set.
+func TestRunAndWait(t *testing.T) {
+	s := newShard(t, shard.Config{Mode: shard.Manual})
+	var sig shard.Signal
+	p := once{sig: &sig}
+	ref := spawn(t, s, "poller", setter())
+	polled := s.AddPoller(ref, &p)
+	for !s.Claim() { // the helper may have it for a moment
+	}
+	p.polls, p.flushes = 0, nil
+	sig.Reset()
+	require.NoError(t, s.RunAndWait(t.Context(), &sig, polled))
+	s.RemovePoller(&p) // the helper may have polled it meanwhile
+	require.Equal(t, []int{1}, p.flushes, "it is polled once, and flushed in the same turn")
+}
+
+// TestRunPanic: a panic in the poller that was given work is the failure of its actor, and the
+// turn goes on to its end.
+func TestRunPanic(t *testing.T) {
+	s := newShard(t, shard.Config{Mode: shard.Manual})
+	var p panics
+	bad := s.AddPoller(spawn(t, s, "bad", setter()), &p)
+	var sig shard.Signal
+	good := once{sig: &sig}
+	s.AddPoller(spawn(t, s, "good", setter()), &good)
+	for !s.Claim() { // the helper may have it for a moment
+	}
+	p, good.polls, good.flushes = true, 0, nil
+	s.Run(bad)
+	require.EqualValues(t, 1, s.Stats().Failures)
+	require.Equal(t, []int{0}, good.flushes, "it is not polled, and flushed")
+	require.NoError(t, s.RunAndWait(t.Context(), &sig, bad), "the shard goes on")
+}
+
+// panics is a poller that fails once when it is true.
+type panics bool
+
+func (p *panics) Poll(*shard.Shard) int {
+	if *p {
+		*p = false
+		panic("poll")
+	}
+	return 0
+}
+func (p *panics) Flush(*shard.Shard) {}
+func (p *panics) Arm() bool          { return true }
+func (p *panics) FDs() []int         { return nil }
+
+// once sets a signal when it is polled first, and lists how often it had been at each flush.
+type once struct {
+	sig     *shard.Signal
+	polls   int
+	flushes []int
+}
+
+func (p *once) Poll(*shard.Shard) int {
+	if p.polls++; p.polls > 1 {
+		return 0
+	}
+	p.sig.Set()
+	return 1
+}
+
+func (p *once) Flush(*shard.Shard) { p.flushes = append(p.flushes, p.polls) }
+func (p *once) Arm() bool          { return true }
+func (p *once) FDs() []int         { return nil }
+
+// TestHandOver: eight goroutines wait for signals that are set in each other's
+// turns: a ping goes to a random actor, which passes it on a few times, so that
+// it is often another's turn. With a Grace of an hour the helper repairs nothing:
+// the test hangs if a hand-over is lost.
+func TestHandOver(t *testing.T) {
+	rounds := 12500
+	if raceEnabled || testing.Short() {
+		rounds = 2500
+	}
+	s := newShard(t, shard.Config{Mode: shard.Manual, Grace: time.Hour})
+	handOver(t, s, 8, rounds)
+}
+
+// TestHandOverElsewhere does the same in the modes with a loop of their own, and with
+// a helper that takes the shard often.
+func TestHandOverElsewhere(t *testing.T) {
+	for _, cfg := range []shard.Config{
+		{Mode: shard.Manual, Grace: time.Microsecond, Spin: time.Microsecond},
+		{Mode: shard.Manual, Grace: time.Hour, Spin: time.Microsecond},
+		{Mode: shard.Cooperative},
+		{Mode: shard.Pinned, Spin: time.Microsecond},
+	} {
+		t.Run(cfg.Mode.String(), func(t *testing.T) {
+			handOver(t, newShard(t, cfg), 8, 500)
+		})
+	}
+}
+
+type relay struct {
+	shard.Message
+	hops int
+	sig  shard.Signal
+}
+
+func handOver(t *testing.T, s *shard.Shard, waiters, rounds int) {
+	refs := make([]shard.Ref, 4)
+	for i := range refs {
+		refs[i] = spawn(t, s, "", func() actor.Actor {
+			return actor.ReceiveFunc(func(ctx actor.Context) {
+				m, ok := ctx.Message().(*relay)
+				if !ok {
+					return
+				}
+				if m.hops--; m.hops > 0 {
+					s.Tell(refs[s.Rand().IntN(len(refs))], m)
+					return
+				}
+				m.sig.SetByOwner()
+			})
+		})
+	}
+	ctx := soon(t)
+	var wg sync.WaitGroup
+	for w := range waiters {
+		wg.Go(func() {
+			m := &relay{}
+			for i := range rounds {
+				m.sig.Reset()
+				m.hops = 1 + (i*7+w)%40
+				s.Post(refs[(i+w)%len(refs)], m)
+				if err := s.Wait(ctx, &m.sig); err != nil {
+					t.Errorf("waiter %d, round %d: %v", w, i, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestAdoptByHand: an application that adopts a manual shard itself, and leaves
+// it with work undone.
+func TestAdoptByHand(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	s, err := shard.New(shard.Config{Mode: shard.Manual})
+	require.NoError(t, err)
+	ref := spawn(t, s, "", setter())
+	for range 100 {
+		for !s.Adopt() {
+		}
+		require.False(t, s.Adopt())
+		var p ping
+		s.Tell(ref, &p)
+		require.NoError(t, s.Wait(soon(t), &p.sig))
+		done := make(chan struct{})
+		s.Tell(ref, &note{do: func(actor.Context) { close(done) }})
+		s.Release()
+		<-done
+	}
+	require.NoError(t, s.Close())
+}
+
+// TestGrace: the helper takes a shard whose driver has just left within a few times
+// Grace, in an idle process too. Machines are busy at times, so a quarter of the times
+// is enough, in one try of many.
+func TestGrace(t *testing.T) {
+	s := newShard(t, shard.Config{Mode: shard.Manual})
+	ref := spawn(t, s, "setter", setter())
+	quarter := func() time.Duration {
+		var took []time.Duration
+		for range 100 {
+			parked(t, s)
+			s.Drive() // so that the helper stands by
+			began, done := clock.System.Now(), make(chan struct{})
+			s.Post(ref, &note{do: func(actor.Context) { close(done) }})
+			<-done
+			took = append(took, clock.System.Now().Sub(began))
+		}
+		slices.Sort(took)
+		return took[len(took)/4]
+	}
+	least := quarter()
+	for try := 1; try < 20 && least >= time.Millisecond; try++ {
+		least = min(least, quarter())
+	}
+	require.Less(t, least, time.Millisecond)
 }

@@ -7,6 +7,7 @@
 //	waiting   Ppoll
 //	CPUs      CPUSet, SchedGetaffinity, SchedSetaffinity, Yield
 //	processes ReadProcess, WriteProcess: memory of another process
+//	copying   CopyOut, StoreRelease: between cores; copy_amd64.go and copy_other.go
 //	the heap  InGoHeap
 //
 // Drivers that exist on Linux alone (shm, tcp) call golang.org/x/sys/unix for their own

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -75,3 +76,5 @@ func TestProcess(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EFAULT)
 	require.Zero(t, testing.AllocsPerRun(10, func() { _, _ = sys.ReadProcess(os.Getpid(), got, 1) }))
 }
+
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -23,7 +23,7 @@ type Device struct {
 	infos []device.Info
 	info  device.Info
 
-	users device.Users
+	users device.RefCount
 }
 
 var _ device.Device = (*Device)(nil)
@@ -97,7 +97,7 @@ func merge(infos []device.Info) (device.Info, error) {
 	}
 	// A receive of the caller's belongs to one queue pair, and memory that is not this
 	// process's to one device.
-	all.UserRecv, all.Foreign, all.DMABuf = false, false, false
+	all.Foreign, all.DMABuf = false, false
 	if !all.RDMARead && !all.RDMAWrite {
 		all.MaxRDMA = 0
 	}

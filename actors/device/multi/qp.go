@@ -2,6 +2,7 @@ package multi
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/efactor/efactor/actors/device"
 )
@@ -43,7 +44,7 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 	if err := device.Check(d.info, c); err != nil {
 		return nil, err
 	}
-	if err := d.users.Enter(); err != nil {
+	if err := d.users.Acquire(); err != nil {
 		return nil, err
 	}
 	q := &QP{dev: d}
@@ -54,7 +55,7 @@ func (d *Device) OpenQP(c device.QPConfig) (device.QP, error) {
 		qp, err := x.OpenQP(c)
 		if err != nil {
 			err = errors.Join(err, q.closeSubs())
-			d.users.Leave()
+			d.users.Release()
 			return nil, err
 		}
 		n := qp.RecvSlots()
@@ -97,7 +98,7 @@ func (q *QP) PostSend(wr *device.SendWR) error {
 	if err != nil {
 		return err
 	}
-	q.paths[h.path].Carried.Posted(wr)
+	q.paths[h.path].Stats.Posted(wr)
 	if !wr.Over {
 		s.posted = true
 	}
@@ -222,7 +223,7 @@ func (q *QP) Poll(c []device.Completion) int {
 	s := &q.subs[0]
 	n := s.Poll(c)
 	if q.alone -= 1 + n; n > 0 {
-		n, q.dead = s.translate(c[:n], &q.paths[0].Carried)
+		n, q.dead = s.translate(c[:n], &q.paths[0].Stats)
 	}
 	return n
 }
@@ -236,7 +237,7 @@ func (q *QP) pollAll(c []device.Completion) int {
 			s.rest -= 1 + n
 		case n < len(c): // without room nothing is known; the path is the first soon
 			if got := s.Poll(c[n:]); got > 0 {
-				got, q.dead = s.translate(c[n:n+got], &q.paths[i].Carried)
+				got, q.dead = s.translate(c[n:n+got], &q.paths[i].Stats)
 				if n += got; q.dead {
 					return n
 				}
@@ -272,7 +273,7 @@ func (s *sub) foundNothing() {
 
 // translate converts a path's completions to our numbers, up to the one that says that it has
 // failed, if it has. It returns how many that are, and counts the packets among them.
-func (s *sub) translate(c []device.Completion, count *device.Carried) (n int, failed bool) {
+func (s *sub) translate(c []device.Completion, count *device.PathStats) (n int, failed bool) {
 	for i := range c {
 		e := &c[i]
 		if e.Op == device.OpSend {
@@ -285,7 +286,7 @@ func (s *sub) translate(c []device.Completion, count *device.Carried) (n int, fa
 		case e.ID < uint64(s.slots):
 			e.ID += uint64(s.base)
 			if e.Op == device.OpRecv && e.Status == device.StatusOK && e.Len >= 0 {
-				count.Came(e.Len)
+				count.Received(e.Len)
 			}
 		default:
 			e.ID = device.NoSlot // of a receive: the driver's fault, and not a slot
@@ -323,7 +324,7 @@ func (q *QP) Close() error {
 	}
 	q.closed = true
 	err := q.closeSubs()
-	q.dev.users.Leave()
+	q.dev.users.Release()
 	return err
 }
 
@@ -333,4 +334,103 @@ func (q *QP) closeSubs() error {
 		errs = append(errs, q.subs[i].QP.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// handles are a queue pair's address handles: numbers of our own, dense, the lowest
+// free one first, each for a handle of one path.
+type handles struct {
+	list []handle
+	free int // entries without users
+}
+
+// handle is an address handle of a path's queue pair.
+type handle struct {
+	sub  device.AH
+	path uint8
+	refs int
+}
+
+// get returns the handle of ah, nil if there is none.
+func (t *handles) get(ah device.AH) *handle {
+	if int(ah) < len(t.list) && t.list[ah].refs > 0 {
+		return &t.list[ah]
+	}
+	return nil
+}
+
+// next is the number that the next handle gets, UnknownAH if all are taken.
+func (t *handles) next() device.AH {
+	if t.free > 0 {
+		return device.AH(slices.IndexFunc(t.list, func(h handle) bool { return h.refs == 0 }))
+	}
+	if len(t.list) >= int(device.UnknownAH) {
+		return device.UnknownAH
+	}
+	t.list = append(t.list, handle{})
+	t.free++
+	return device.AH(len(t.list) - 1)
+}
+
+// CreateAH implements device.QP. The path is that of the first device that reaches gid.
+// A GID that none reaches goes to the last device, which has the widest reach and
+// refuses it.
+func (q *QP) CreateAH(gid device.GID) (device.AH, error) {
+	i := q.dev.reaching(gid)
+	if i < 0 {
+		i = len(q.subs) - 1
+	}
+	return q.CreateAHOn(uint8(i), gid)
+}
+
+// CreateAHOn is CreateAH on a path of the caller's choice.
+func (q *QP) CreateAHOn(path uint8, gid device.GID) (device.AH, error) {
+	s := &q.subs[path]
+	ah, err := s.CreateAH(gid)
+	if err != nil {
+		return device.UnknownAH, err
+	}
+	for int(ah) >= len(s.own) {
+		s.own = append(s.own, device.UnknownAH)
+	}
+	if own := s.own[ah]; own != device.UnknownAH {
+		q.ahs.list[own].refs++
+		return own, nil
+	}
+	own := q.ahs.next()
+	if own == device.UnknownAH {
+		_ = s.DestroyAH(ah) // it was made just now
+		return own, device.ErrNoMemory
+	}
+	q.ahs.list[own] = handle{sub: ah, path: path, refs: 1}
+	q.ahs.free--
+	s.own[ah] = own
+	return own, nil
+}
+
+// DestroyAH implements device.QP.
+func (q *QP) DestroyAH(ah device.AH) error {
+	h := q.ahs.get(ah)
+	if h == nil {
+		if q.closed {
+			return device.ErrClosed
+		}
+		return device.ErrBadAH
+	}
+	s := &q.subs[h.path]
+	if err := s.DestroyAH(h.sub); err != nil {
+		return err
+	}
+	if h.refs--; h.refs == 0 {
+		s.own[h.sub] = device.UnknownAH
+		q.ahs.free++
+	}
+	return nil
+}
+
+// PathOf implements device.QP.
+func (q *QP) PathOf(ah device.AH) int {
+	if h := q.ahs.get(ah); h != nil {
+		return int(h.path)
+	}
+	return 0
 }

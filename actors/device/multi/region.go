@@ -28,7 +28,7 @@ func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
 }
 
 func (d *Device) newRegion(a device.Access, first func() (device.MR, error)) (device.MR, error) {
-	if err := d.users.Enter(); err != nil {
+	if err := d.users.Acquire(); err != nil {
 		return nil, err
 	}
 	r := &region{dev: d}
@@ -42,7 +42,7 @@ func (d *Device) newRegion(a device.Access, first func() (device.MR, error)) (de
 		}
 		if err != nil {
 			err = errors.Join(fmt.Errorf("%s: %w", d.infos[i].Name, err), r.undo())
-			d.users.Leave()
+			d.users.Release()
 			return nil, err
 		}
 		r.parts = append(r.parts, m)
@@ -74,7 +74,7 @@ func (r *region) Close() error {
 		return device.ErrClosed
 	}
 	err := r.undo()
-	r.dev.users.Leave()
+	r.dev.users.Release()
 	return err
 }
 

@@ -78,3 +78,34 @@ type Carrier interface {
 	// with StatusBadDestQPN and no memory of it is touched.
 	Close() error
 }
+
+// Interfaces of what only some carriers can do, see Config.
+type (
+	// Lender makes the memory windows of a queue pair, see device.QP's Lend.
+	Lender interface {
+		Lend(lkey uint32, mem []byte) (rkey uint64, err error)
+		Return(rkey uint64)
+	}
+
+	// PlainLender lends memory that is in no region, see device.QP's LendPlain.
+	PlainLender interface {
+		LendPlain(to Source, mem []byte) (rkey, addr uint64, err error)
+		Relend(rkey uint64, mem []byte) error
+	}
+
+	// Pulser is device.QP's Pulse.
+	Pulser interface {
+		Pulse(ah device.AH, qpn uint16) (uint32, bool)
+	}
+
+	// Holder refuses packets of a queue pair's messages from a turn on (device.QP's HoldBack),
+	// or takes them again. If it knows nothing of that queue pair it does nothing.
+	Holder interface {
+		HoldBack(from Source, on bool, turn uint32)
+	}
+
+	// Explainer is a carrier that knows why it does not reach a device (device.QP's Why).
+	Explainer interface {
+		Why(gid device.GID) error
+	}
+)

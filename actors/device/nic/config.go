@@ -70,9 +70,6 @@ type Config struct {
 	Stride int
 	// Datagram is whether device.QPConfig's Type is UD.
 	Datagram bool
-	// UserRecv is device.QPConfig's: the slots are where packets lie until they are
-	// copied to the caller's buffers.
-	UserRecv bool
 }
 
 // ErrConfig is returned for a Config that makes no sense.

@@ -33,5 +33,7 @@
 // StatusRNR; after Close nothing completes. The memory of a region is accessed only
 // under a hold, and Region.Close returns when there is none.
 //
-// Start reading at carrier.go, then qp.go; for memory at regions.go.
+// Start reading at carrier.go, then qp.go; send.go posts, poll.go completes and receives,
+// retry.go sends again after RNR, ah.go has the address handles. inbox.go is the receiving side
+// for carriers inside one process. For memory start at regions.go, then window.go.
 package nic

@@ -1,6 +1,10 @@
 package nic
 
-import "github.com/efactor/efactor/actors/device"
+import (
+	"math"
+
+	"github.com/efactor/efactor/actors/device"
+)
 
 // Poll implements device.QP.
 func (q *QP) Poll(c []device.Completion) int {
@@ -48,9 +52,6 @@ func (q *QP) arrivals(events []device.Completion) (n int) {
 			}
 			if e.AH == device.UnknownAH {
 				q.stats.UnknownSenders++
-			}
-			if q.cfg.UserRecv {
-				q.landed(e)
 			}
 		} else if !q.onOther(e) {
 			continue
@@ -100,4 +101,85 @@ func (q *QP) onOther(e *device.Completion) bool {
 		q.stats.Refused++
 		return false
 	}
+}
+
+// onWritten checks a write with immediate that arrived, and finds its requester.
+func (q *QP) onWritten(e *device.Completion) bool {
+	slot := e.ID
+	if (slot == device.NoSlot) != q.cfg.UnsolicitedWrite || uint64(e.Len) > math.MaxUint32 ||
+		slot != device.NoSlot && (slot >= uint64(len(q.slots)) || q.slots[slot] != slotPosted) {
+		q.stats.Refused++
+		return false
+	}
+	if slot != device.NoSlot {
+		q.slots[slot] = slotOwned
+	}
+	e.HasImm = true
+	q.findSource(e)
+	q.stats.Written++
+	return true
+}
+
+// onRefused takes a carrier's event that it refused a request of another queue
+// pair.
+func (q *QP) onRefused(e *device.Completion) bool {
+	q.findSource(e)
+	q.stats.Denied++
+	return true
+}
+
+// findSource replaces SrcGID in e by its address handle if there is one.
+func (q *QP) findSource(e *device.Completion) {
+	if e.AH == device.UnknownAH {
+		return
+	}
+	if e.AH = q.ahs.find(&e.SrcGID); e.AH != device.UnknownAH {
+		e.SrcGID = device.GID{}
+	}
+}
+
+// RecvSlots implements device.QP.
+func (q *QP) RecvSlots() int { return q.cfg.Slots }
+
+// RecvBytes implements device.QP; nil for a slot that does not exist.
+func (q *QP) RecvBytes(slot int) []byte {
+	if uint(slot) >= uint(q.RecvSlots()) {
+		return nil
+	}
+	at := slot * q.cfg.Stride
+	return q.cfg.Recv[at : at+q.cfg.MTU : at+q.cfg.MTU]
+}
+
+// PostRecv implements device.QP. Slots that the caller does not have are
+// counted and left alone: posted twice, they would take two packets.
+func (q *QP) PostRecv(slots []int32) {
+	if q.dead {
+		return
+	}
+	states := q.slots
+	for i, s := range slots {
+		slot := uint(uint32(s)) // a negative one is too large
+		if slot >= uint(len(states)) || states[slot] != slotOwned {
+			slots = q.without(slots, i)
+			break
+		}
+		states[slot] = slotPosted
+	}
+	if len(slots) > 0 {
+		q.carrier.PostRecv(slots)
+	}
+}
+
+// without is slots without those from i on that are not the caller's; the first i are.
+func (q *QP) without(slots []int32, i int) []int32 {
+	b := append(q.batch[:0], slots[:i]...)
+	for _, s := range slots[i:] {
+		if uint(s) >= uint(len(q.slots)) || q.slots[s] != slotOwned {
+			q.stats.BadPosts++
+			continue
+		}
+		q.slots[s] = slotPosted
+		b = append(b, s)
+	}
+	return b
 }

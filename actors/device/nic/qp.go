@@ -8,9 +8,7 @@ import (
 // QP is a queue pair of a software device over a Carrier; it implements
 // device.QP. One shard calls its methods.
 type QP struct {
-	lending
-	pulse
-	holder
+	device.QPBase
 	carrier Carrier
 	cfg     Config
 	closed  bool
@@ -18,8 +16,8 @@ type QP struct {
 
 	ahs ahTable
 
-	// Invariant: outstanding = len(done) + Pending requests - told + waiting resends,
-	// and outstanding and told <= cfg.Depth.
+	// Invariant: outstanding = len(done) + Pending requests - completed + waiting resends,
+	// and outstanding and completed <= cfg.Depth.
 	outstanding int
 	done        ring       // completed sends that were not polled
 	reqs        []request  // sends whose status is not known yet
@@ -28,26 +26,15 @@ type QP struct {
 	waiting     []uint32   // requests that wait to be sent again, oldest first
 	due         clock.Time // of the earliest in waiting
 	spare       [][]byte   // MTU-sized buffers of requests that ended
-	told        int        // datagrams that are over for the caller, and not for the carrier
-	toldTo      []int      // of them, by address handle
+	completed   int        // datagrams that are over for the caller, and not for the carrier
+	completedTo []int      // of them, by address handle
 
 	slots      []slotState
-	into       recvInto
 	batch      []int32 // scratch of PostRecv
 	arrivalsAt bool    // which side the next Poll looks at first
 
 	stats Stats
 }
-
-// slotState says who owns a receive slot.
-type slotState uint8
-
-const (
-	slotOwned  slotState = iota // with the caller
-	slotPosted                  // with the carrier
-)
-
-var _ device.QP = (*QP)(nil)
 
 // New returns a queue pair that is ready to use.
 func New(cfg Config) (*QP, error) {
@@ -63,8 +50,6 @@ func New(cfg Config) (*QP, error) {
 		requests *= 2
 	}
 	q := &QP{
-		lending:  lending{lender: cfg.Windows, plain: cfg.Plain},
-		pulse:    pulse{cfg.Pulser},
 		carrier:  cfg.Carrier,
 		cfg:      cfg,
 		ahs:      newAHTable(),
@@ -75,10 +60,6 @@ func New(cfg Config) (*QP, error) {
 		slots:    make([]slotState, cfg.Slots),
 		batch:    make([]int32, 0, cfg.Slots),
 	}
-	if cfg.UserRecv {
-		q.into = newRecvInto(cfg.Slots)
-	}
-	q.holder, q.lending.ahs = holder{cfg.Holder, cfg.Explainer, &q.ahs}, &q.ahs
 	for i := requests - 1; i >= 0; i-- {
 		q.freeReqs = append(q.freeReqs, uint32(i))
 	}
@@ -86,114 +67,18 @@ func New(cfg Config) (*QP, error) {
 	return q, nil
 }
 
+// slotState says who owns a receive slot.
+type slotState uint8
+
+const (
+	slotOwned  slotState = iota // with the caller
+	slotPosted                  // with the carrier
+)
+
+var _ device.QP = (*QP)(nil)
+
 // QPN implements device.QP.
 func (q *QP) QPN() uint16 { return q.cfg.QPN }
-
-// PostSend implements device.QP.
-func (q *QP) PostSend(wr *device.SendWR) error {
-	if wr.Kind != device.WRSend || len(wr.More) > 0 || q.cfg.Datagram {
-		return q.postOther(wr)
-	}
-	if q.dead || len(wr.Header)+len(wr.Payload) > q.cfg.MTU || !q.ahs.valid(wr.AH) || q.outstanding >= q.cfg.Depth {
-		return q.refuse(wr)
-	}
-	q.stats.Sends++
-	st := q.carrier.Send(wr, q.token)
-	if st == device.StatusOK && wr.Prompt {
-		wr.Over = true
-		return nil
-	}
-	q.outstanding++
-	q.posted(wr, wr, st)
-	return nil
-}
-
-// refuse is the error of PostSend for a request that cannot be posted, nil if there is none.
-func (q *QP) refuse(wr *device.SendWR) error {
-	if q.dead {
-		return device.ErrClosed
-	}
-	if err := q.cfg.check(wr); err != nil {
-		return err
-	}
-	switch {
-	case !q.ahs.valid(wr.AH):
-		return device.ErrBadAH
-	case q.outstanding >= q.cfg.Depth:
-		q.stats.QueueFull++
-		return device.ErrQueueFull
-	}
-	return nil
-}
-
-// postOther is PostSend for what is not a packet in one or two pieces, or is a datagram.
-func (q *QP) postOther(wr *device.SendWR) error {
-	if err := q.refuse(wr); err != nil {
-		return err
-	}
-	q.stats.Sends++
-	q.outstanding++
-	whole := wr
-	if len(wr.More) > 0 {
-		whole = q.gather(uint32(q.token), wr)
-	}
-	if q.cfg.Datagram {
-		q.postDatagram(wr, whole)
-	} else {
-		q.posted(wr, whole, q.launch(whole, q.token))
-	}
-	return nil
-}
-
-// posted settles what became of a request, which the carrier had as whole.
-func (q *QP) posted(wr, whole *device.SendWR, st device.Status) {
-	i := uint32(q.token)
-	switch {
-	case st == Pending:
-		q.hold(i, whole)
-		q.reqs[i].state = reqPending
-		return
-	case st == device.StatusRNR && q.cfg.RNRRetry > 0:
-		q.hold(i, whole)
-		q.resendLater(i)
-		return
-	case st == device.StatusOK && wr.Prompt:
-		wr.Over = true
-		q.outstanding--
-	default:
-		q.finish(wr.ID, st)
-	}
-	if len(wr.More) > 0 {
-		q.dropOwn(&q.reqs[i])
-	}
-}
-
-// finish completes a send without a request.
-func (q *QP) finish(id uint64, st device.Status) {
-	q.done.push(sendDone{id: id, status: st})
-	q.countError(st)
-}
-
-func (q *QP) countError(st device.Status) {
-	if st == device.StatusOK {
-		return
-	}
-	q.stats.SendErrors++
-	if st == device.StatusRNR {
-		q.stats.RNRs++
-	}
-}
-
-// Doorbell implements device.QP.
-func (q *QP) Doorbell() {
-	if q.dead {
-		return
-	}
-	if len(q.waiting) > 0 {
-		q.resend()
-	}
-	q.carrier.Doorbell()
-}
 
 // Arm implements device.QP.
 func (q *QP) Arm() bool {
@@ -217,8 +102,139 @@ func (q *QP) Close() error {
 	if q.closed {
 		return device.ErrClosed
 	}
-	q.closed, q.dead, q.over = true, true, true
+	q.closed, q.dead = true, true
 	err := q.carrier.Close()
 	q.reqs, q.waiting, q.spare = nil, nil, nil // nothing of the caller's is kept
 	return err
+}
+
+// Stats returns the counters so far. Only the owner may call it.
+func (q *QP) Stats() Stats { return q.stats }
+
+// Outstanding returns the number of sends that were not polled yet.
+func (q *QP) Outstanding() int { return q.outstanding }
+
+// AHs returns the number of address handles in use.
+func (q *QP) AHs() int { return len(q.ahs.byGID) }
+
+// Stats counts the events of a queue pair.
+type Stats struct {
+	Sends          uint64 // accepted by PostSend
+	SendErrors     uint64 // completed with another status than ok
+	QueueFull      uint64 // refused by PostSend: queue full
+	RNRs           uint64 // refusals of a receiver that had nothing posted
+	Resends        uint64 // device resends after one
+	Recvs          uint64 // packets that arrived
+	UnknownSenders uint64 // of them, without address handle
+	Written        uint64 // writes with immediate that others made
+	Denied         uint64 // RDMA requests of others that were refused
+	BadPosts       uint64 // slots posted by a caller that did not own them
+	Refused        uint64 // entries of the carrier that were impossible
+	Lost           uint64 // datagrams of which it is known that they did not arrive
+}
+
+// What only some carriers can do follows; Config says what they can.
+
+// Lend implements device.QP.
+func (q *QP) Lend(_ uint8, lkey uint32, mem []byte) (uint64, error) {
+	switch {
+	case q.cfg.Windows == nil:
+		return 0, device.ErrNotSupported
+	case q.closed:
+		return 0, device.ErrClosed
+	}
+	return q.cfg.Windows.Lend(lkey, mem)
+}
+
+// Return implements device.QP.
+func (q *QP) Return(_ uint8, rkey uint64) {
+	if q.cfg.Windows != nil {
+		q.cfg.Windows.Return(rkey)
+	}
+}
+
+// LendPlain implements device.QP.
+func (q *QP) LendPlain(ah device.AH, qpn uint16, mem []byte) (rkey, addr uint64, err error) {
+	switch {
+	case q.cfg.Plain == nil:
+		return 0, 0, device.ErrNotSupported
+	case q.closed:
+		return 0, 0, device.ErrClosed
+	case !q.ahs.valid(ah):
+		return 0, 0, device.ErrBadAH
+	}
+	return q.cfg.Plain.LendPlain(Source{GID: q.ahs.entries[ah].gid, QPN: qpn}, mem)
+}
+
+// Relend implements device.QP.
+func (q *QP) Relend(_ uint8, rkey uint64, mem []byte) error {
+	if q.cfg.Plain == nil {
+		return device.ErrNotSupported
+	}
+	return q.cfg.Plain.Relend(rkey, mem)
+}
+
+// Pulse implements device.QP.
+func (q *QP) Pulse(ah device.AH, qpn uint16) (uint32, bool) {
+	if q.cfg.Pulser == nil {
+		return 0, false
+	}
+	return q.cfg.Pulser.Pulse(ah, qpn)
+}
+
+// HoldBack implements device.QP.
+func (q *QP) HoldBack(ah device.AH, qpn uint16, on bool, turn uint32) error {
+	switch {
+	case q.cfg.Holder == nil:
+		return device.ErrNotSupported
+	case !q.ahs.valid(ah):
+		return device.ErrBadAH
+	}
+	q.cfg.Holder.HoldBack(Source{GID: q.ahs.entries[ah].gid, QPN: qpn}, on, turn)
+	return nil
+}
+
+// Why implements device.QP.
+func (q *QP) Why(ah device.AH) error {
+	if q.cfg.Explainer == nil || !q.ahs.valid(ah) {
+		return nil
+	}
+	return q.cfg.Explainer.Why(q.ahs.entries[ah].gid)
+}
+
+// sendDone is a completed send.
+type sendDone struct {
+	id     uint64
+	status device.Status
+}
+
+// ring is the completion ring of the send queue. Invariant: never more entries
+// than the queue has depth, so push needs no check.
+type ring struct {
+	buf        []sendDone
+	mask       uint32
+	head, tail uint32
+}
+
+func newRing(depth int) ring {
+	size := uint32(1)
+	for int(size) < depth {
+		size <<= 1
+	}
+	return ring{buf: make([]sendDone, size), mask: size - 1}
+}
+
+func (r *ring) empty() bool { return r.head == r.tail }
+
+func (r *ring) drop() { r.head = r.tail }
+
+func (r *ring) push(d sendDone) {
+	r.buf[r.tail&r.mask] = d
+	r.tail++
+}
+
+func (r *ring) pop() sendDone {
+	d := r.buf[r.head&r.mask]
+	r.head++
+	return d
 }

@@ -1,11 +1,14 @@
 package nic
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/arena"
@@ -144,7 +147,7 @@ func (t *Regions) Add(m Memory) (*Region, error) {
 	}
 	r := &Region{
 		table: t, bytes: m.Bytes, addr: addr, key: key,
-		access: m.Access, remote: !m.Local, give: m.Release, size: uint64(m.Foreign),
+		access: m.Access, remote: !m.Local, free: m.Release, size: uint64(m.Foreign),
 	}
 	t.open++
 	t.insert(r)
@@ -249,3 +252,256 @@ func (t *Regions) Close() error {
 	t.closed = true
 	return nil
 }
+
+// Region is memory that a device knows, made by Regions. It implements device.MR.
+type Region struct {
+	device.MRBase
+	table  *Regions
+	bytes  []byte
+	addr   uint64
+	key    uint64
+	access device.Access
+	remote bool
+	size   uint64       // of memory of another process, where bytes is nil
+	free   func() error // releases the memory in the end; may be nil
+	parent *Region      // of a window: what it lies in
+
+	// A copy holds mu for reading. Close locks it for good, so that it
+	// returns when the last copy has ended and no later one begins.
+	mu sync.RWMutex
+}
+
+var _ device.MR = (*Region)(nil)
+
+// Bytes implements device.MR. It is nil for foreign memory.
+func (r *Region) Bytes() []byte { return r.bytes }
+
+// Addr implements device.MR.
+func (r *Region) Addr() uint64 { return r.addr }
+
+// LKey implements device.MR.
+func (r *Region) LKey() uint32 { return uint32(r.key) }
+
+// RKey implements device.MR.
+func (r *Region) RKey() uint64 { return r.key }
+
+// Remote implements device.MR.
+func (r *Region) Remote() bool { return r.remote }
+
+// Access returns the rights, LocalWrite included where RemoteWrite implies it.
+func (r *Region) Access() device.Access { return r.access }
+
+// Close implements device.MR. It waits for copies in progress; no new one begins.
+func (r *Region) Close() error {
+	if !r.table.remove(r) {
+		return device.ErrClosed
+	}
+	r.mu.Lock()
+	var err error
+	if r.free != nil {
+		err = r.free()
+	}
+	r.table.gone()
+	return err
+}
+
+// hold keeps Close from returning until Release. It never waits: it fails once
+// Close has begun.
+func (r *Region) hold() bool { return r.mu.TryRLock() }
+
+// Release ends what Regions.Hold or HoldLocal began.
+func (r *Region) Release() {
+	parent := r.parent
+	r.mu.RUnlock()
+	if parent != nil {
+		parent.mu.RUnlock()
+	}
+}
+
+// at returns the n bytes at the remote address addr; nil and false if they do not
+// lie in the region. Zero bytes lie everywhere up to its end.
+func (r *Region) at(addr uint64, n int) ([]byte, bool) {
+	off, size := addr-r.addr, uint64(len(r.bytes))
+	if r.bytes == nil || addr < r.addr || off > size || n < 0 || uint64(n) > size-off {
+		return nil, false
+	}
+	return r.bytes[off : off+uint64(n) : off+uint64(n)], true
+}
+
+// contains reports whether b lies in the region.
+func (r *Region) contains(b []byte) bool {
+	base, at := address(r.bytes), address(b)
+	return r.bytes != nil && at >= base && at-base <= uint64(len(r.bytes)) && uint64(len(b)) <= uint64(len(r.bytes))-(at-base)
+}
+
+// lies returns the remote address of b, bytes of the region; false if they lie elsewhere.
+// Memory of another process has the addresses that it has there.
+func (r *Region) lies(b []byte) (uint64, bool) {
+	if r.bytes != nil {
+		return r.addr + address(b) - address(r.bytes), r.contains(b)
+	}
+	off := address(b) - r.addr
+	return address(b), address(b) >= r.addr && off <= r.size && uint64(len(b)) <= r.size-off
+}
+
+// allows reports whether the region may be used for all of a.
+func (r *Region) allows(a device.Access) bool {
+	const others = device.RemoteRead | device.RemoteWrite
+	return r.access&a == a && (r.remote || a&others == 0)
+}
+
+// address is where b begins in this process.
+func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// regionTable finds regions by key: open addressing with linear probing. Readers
+// use no lock; writers hold Regions.mu. A table never grows, a larger one replaces
+// it. A reader that still uses an old one may find a region that was closed
+// meanwhile, which cannot be held any more.
+type regionTable struct {
+	slots []atomic.Pointer[Region] // len is a power of two
+	used  int                      // slots that hold or held something
+	live  int
+}
+
+// minRegionSlots is the size of a table without regions.
+const minRegionSlots = 16
+
+// removed marks the slot of a closed region, so that probing goes on.
+var removed = new(Region)
+
+// newRegionTable makes a table that is a quarter full with that many regions.
+func newRegionTable(live int) *regionTable {
+	size := minRegionSlots
+	for size < 4*live {
+		size <<= 1
+	}
+	return &regionTable{slots: make([]atomic.Pointer[Region], size)}
+}
+
+// slot returns the place where looking for key begins. Keys are random, so any
+// bits of them can be used.
+func (t *regionTable) slot(key uint64) int { return int(key) & (len(t.slots) - 1) }
+
+func (t *regionTable) get(key uint64) *Region {
+	mask := len(t.slots) - 1
+	for i := t.slot(key); ; i = (i + 1) & mask { // ends, since a slot is free
+		r := t.slots[i].Load()
+		if r == nil {
+			return nil
+		}
+		if r != removed && r.key == key {
+			return r
+		}
+	}
+}
+
+// local finds the region with an lkey, the low half of the key. All keys with that half are
+// looked for from the same slot, since a table has fewer than 1<<32.
+func (t *regionTable) local(lkey uint32) *Region {
+	mask := len(t.slots) - 1
+	for i := t.slot(uint64(lkey)); ; i = (i + 1) & mask {
+		r := t.slots[i].Load()
+		if r == nil {
+			return nil
+		}
+		if r != removed && uint32(r.key) == lkey {
+			return r
+		}
+	}
+}
+
+func (t *regionTable) put(r *Region) {
+	mask := len(t.slots) - 1
+	for i := t.slot(r.key); ; i = (i + 1) & mask {
+		old := t.slots[i].Load()
+		if old != nil && old != removed {
+			continue
+		}
+		if old == nil {
+			t.used++
+		}
+		t.slots[i].Store(r)
+		t.live++
+		return
+	}
+}
+
+// drop takes r out and reports whether it was in.
+func (t *regionTable) drop(r *Region) bool {
+	mask := len(t.slots) - 1
+	for i := t.slot(r.key); ; i = (i + 1) & mask {
+		switch t.slots[i].Load() {
+		case nil:
+			return false
+		case r:
+			t.slots[i].Store(removed)
+			t.live--
+			return true
+		}
+	}
+}
+
+// insert adds r, to a new table if this one is three quarters used.
+// Preconditions: t.mu is locked.
+func (t *Regions) insert(r *Region) {
+	now := t.find.Load()
+	if 4*(now.used+1) > 3*len(now.slots) {
+		bigger := newRegionTable(now.live + 1)
+		for i := range now.slots {
+			if o := now.slots[i].Load(); o != nil && o != removed {
+				bigger.put(o)
+			}
+		}
+		bigger.put(r)
+		t.find.Store(bigger)
+		return
+	}
+	now.put(r)
+}
+
+// remove takes r out; false: that was done already.
+func (t *Regions) remove(r *Region) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.find.Load().drop(r) {
+		return false
+	}
+	t.past[t.npast%maxPast] = r.key
+	t.npast++
+	return true
+}
+
+// gone notes that a region's memory is not in use here any more.
+func (t *Regions) gone() {
+	t.mu.Lock()
+	t.open--
+	t.mu.Unlock()
+}
+
+// Keys draws keys that cannot be guessed, many at a time, so that one costs little. One
+// goroutine at a time may use it.
+type Keys struct {
+	// Long makes keys that cannot be found by trying either, of 62 bits instead of 32: the
+	// highest two belong to the protocol (mr.DeviceKey).
+	Long bool
+
+	drawn [256]byte
+	left  int // of drawn that nobody has, its beginning
+}
+
+// Draw returns the next.
+func (k *Keys) Draw() uint64 {
+	if k.left == 0 {
+		_, _ = rand.Read(k.drawn[:]) // never fails
+		k.left = len(k.drawn)
+	}
+	k.left -= 8
+	key := binary.LittleEndian.Uint64(k.drawn[k.left:])
+	if k.Long {
+		return key >> 2
+	}
+	return key >> 32
+}
+
+// LongKeys is RegionsConfig.Key for keys of 62 bits.
+func LongKeys() func() uint64 { return (&Keys{Long: true}).Draw }

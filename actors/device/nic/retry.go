@@ -8,14 +8,14 @@ import (
 // request is an outstanding send whose status is not known, or which waits to
 // be sent again because the receiver had nothing posted.
 type request struct {
-	wr    device.SendWR
-	own   []byte // the packet's bytes if the caller's are gone
-	gen   uint32 // tells this use from earlier ones, in the token
-	tries uint32 // resends so far
-	state reqState
-	last  bool // the address handle is gone: no resend
-	told  bool // a datagram that is over for the caller
-	due   clock.Time
+	wr        device.SendWR
+	own       []byte // the packet's bytes if the caller's are gone
+	gen       uint32 // tells this use from earlier ones, in the token
+	tries     uint32 // resends so far
+	state     reqState
+	last      bool // the address handle is gone: no resend
+	completed bool // a datagram that is over for the caller
+	due       clock.Time
 }
 
 type reqState uint8
@@ -38,15 +38,15 @@ func (q *QP) SetRNRRetry(n uint8) error {
 // token names this use of the request with index i to the carrier.
 func (r *request) token(i uint32) uint64 { return uint64(r.gen)<<32 | uint64(i) }
 
-// hold takes request i, the newest free one, for wr. If the caller may change the
+// keepRequest takes request i, the newest free one, for wr. If the caller may change the
 // bytes before a resend, they are copied when the first refusal is known; a carrier
 // that answers later keeps no copy, so then they are copied now. The local side of
 // RDMA stays the device's until the completion.
-func (q *QP) hold(i uint32, wr *device.SendWR) {
+func (q *QP) keepRequest(i uint32, wr *device.SendWR) {
 	q.freeReqs = q.freeReqs[:len(q.freeReqs)-1]
 	q.freed()
 	r := &q.reqs[i]
-	r.wr, r.tries, r.last, r.told = *wr, 0, false, false
+	r.wr, r.tries, r.last, r.completed = *wr, 0, false, false
 	if r.own != nil || !q.cfg.CopiesAtPost || wr.Kind != device.WRSend { // own: of several pieces
 		return
 	}
@@ -92,9 +92,9 @@ func (q *QP) onStatus(e *device.Completion) bool {
 	if q.cfg.Datagram {
 		e.Status = q.departed(e.Status)
 	}
-	if r.told {
-		q.told--
-		q.toldTo[r.wr.AH]--
+	if r.completed {
+		q.completed--
+		q.completedTo[r.wr.AH]--
 		q.release(i)
 		return false
 	}

@@ -8,39 +8,6 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// Lender makes the memory windows of a queue pair, see device.QP's Lend.
-type Lender interface {
-	Lend(lkey uint32, mem []byte) (rkey uint64, err error)
-	Return(rkey uint64)
-}
-
-// lending is the part of a queue pair that makes windows.
-type lending struct {
-	device.QPBase
-	lender Lender      // nil: there are none
-	plain  PlainLender // nil: of memory in no region there are none
-	ahs    *ahTable
-	over   bool // the queue pair is closed
-}
-
-// Lend implements device.QP.
-func (l *lending) Lend(_ uint8, lkey uint32, mem []byte) (uint64, error) {
-	switch {
-	case l.lender == nil:
-		return 0, device.ErrNotSupported
-	case l.over:
-		return 0, device.ErrClosed
-	}
-	return l.lender.Lend(lkey, mem)
-}
-
-// Return implements device.QP.
-func (l *lending) Return(_ uint8, rkey uint64) {
-	if l.lender != nil {
-		l.lender.Return(rkey)
-	}
-}
-
 // windowSlots bounds the windows of a table. A window is found at the place that the low
 // bits of its key name, so keys are drawn until that place is free.
 const windowSlots = 1 << 10

@@ -77,17 +77,6 @@ type Config struct {
 	// Otherwise it is memory that no process can cut. See the package's documentation on trust.
 	Files bool
 
-	// PlainReads has this process read messages of 16 KiB and more out of plain memory of others by
-	// process_vm_readv, if the kernel lets it. That is one copy instead of two, which leaves the sender
-	// a processor to use; as measured, it takes longer than packets, which both sides copy at once
-	// (docs/performance.md). A sandbox may end processes that make the call.
-	PlainReads bool
-
-	// AnyReader lets every process of the user read the memory of this one, for as long as it runs,
-	// where the Yama security module would let its ancestors alone (PR_SET_PTRACER_ANY). Then
-	// they can read messages out of plain memory, and whatever else is in it.
-	AnyReader bool
-
 	// RNRDelay is the time before the first device resend; it doubles for the
 	// following ones. 0: nic.DefaultRNRDelay.
 	RNRDelay time.Duration
@@ -132,4 +121,21 @@ func (c Config) validate() error {
 		return fmt.Errorf("%w: rnr delay %v", ErrConfig, c.RNRDelay)
 	}
 	return nil
+}
+
+// Stats has counters of the memory regions of a device, and of requests to those of
+// others.
+type Stats struct {
+	// Abandoned regions were closed during a copy that did not end.
+	Abandoned uint64
+	// Denied counts our requests that ended with StatusBadAddress or StatusUnreachable
+	// since the kernel does not let this process access the other one's memory. Denial
+	// explains the first.
+	Denied uint64
+	Denial error
+}
+
+// Counter is implemented by the devices of Open beside device.Device.
+type Counter interface {
+	Stats() Stats
 }

@@ -17,10 +17,10 @@ var errBusy = errors.New("shm: queue pairs are open")
 // attachment is a device: a process's attachment to a directory.
 type attachment struct {
 	device.Base
-	cfg    Config
-	folder *folder
-	watch  *watcher
-	views  *views // regions that are mapped to be copied
+	cfg       Config
+	directory *directory
+	watch     *watcher
+	mappings  *mappings // regions that are mapped to be copied
 
 	regions     *nic.Regions
 	ranges      ranges        // where own regions are mapped
@@ -42,9 +42,6 @@ func Open(cfg Config) (device.Device, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if cfg.AnyReader {
-		letBeRead()
-	}
 	if cfg.Dir == "" {
 		var err error
 		if cfg.Dir, err = defaultDir(defaultParent()); err != nil {
@@ -54,7 +51,7 @@ func Open(cfg Config) (device.Device, error) {
 			cfg.Logger.Warn("shm: other users can keep processes from meeting", "why", err)
 		}
 	}
-	f, err := openFolder(cfg.Dir)
+	f, err := openDirectory(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -68,13 +65,13 @@ func Open(cfg Config) (device.Device, error) {
 	case !cfg.Files:
 		f.gid = f.gidWithin(pidSpace(), namespace("user"), rootCapabilities())
 	}
-	vs := newViews(f, cfg.Logger)
+	vs := newMappings(f, cfg.Logger)
 	w, err := f.startWatcher(vs)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
 	return &attachment{
-		cfg: cfg, folder: f, watch: w, views: vs,
+		cfg: cfg, directory: f, watch: w, mappings: vs,
 		regions: nic.NewRegions(nic.RegionsConfig{Max: maxRegions}), leaseWait: leaseWait, foreignWait: foreignWait,
 	}, nil
 }
@@ -82,21 +79,21 @@ func Open(cfg Config) (device.Device, error) {
 // Info implements device.Device.
 func (a *attachment) Info() device.Info {
 	return device.Info{
-		Name: "shm:" + a.cfg.Dir, GID: a.folder.gid, MTU: a.cfg.MTU,
+		Name: "shm:" + a.cfg.Dir, GID: a.directory.gid, MTU: a.cfg.MTU,
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP, MaxMR: maxRegions,
-		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Datagram: true, Foreign: true,
-		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true, Plain: true, Pulse: true, HoldsBack: true,
+		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, Datagram: true, Foreign: true,
+		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true, Pulse: true, HoldsBack: true,
 		MinRead: minRead, MinReadWrite: minRead,
 	}
 }
 
 // Reaches implements device.Device: a GID stands for a directory of this host, or
 // with Config.GID for a host that the directory simulates.
-func (a *attachment) Reaches(gid device.GID) bool { return gid == a.folder.gid }
+func (a *attachment) Reaches(gid device.GID) bool { return gid == a.directory.gid }
 
 // Stats implements Counter.
 func (a *attachment) Stats() Stats {
-	n, err := a.views.denials.read()
+	n, err := a.mappings.denials.read()
 	return Stats{Abandoned: a.abandoned.Load(), Denied: n, Denial: err}
 }
 
@@ -126,7 +123,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn(), Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, FindsAH: true,
-		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Plain: plain{p}, Pulser: p, Holder: holder{p}, Explainer: &p.mismatch, UserRecv: c.UserRecv,
+		Slots: g.slots, Recv: p.rx.slot, Stride: g.stride, Windows: p, Pulser: p, Holder: p, Explainer: &p.mismatch,
 		Datagram: c.Type == device.UD,
 	})
 	if err != nil {
@@ -163,12 +160,12 @@ func (a *attachment) Close() error {
 	}
 	a.closed = true
 	a.watch.stop()
-	a.views.clear()
+	a.mappings.clear()
 	errs := []error{a.ranges.close()}
 	for _, mem := range a.old {
 		errs = append(errs, release(mem))
 	}
-	return errors.Join(append(errs, a.folder.close())...)
+	return errors.Join(append(errs, a.directory.close())...)
 }
 
 // recede keeps the addresses of a closed queue pair's memory valid until the device

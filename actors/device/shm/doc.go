@@ -16,13 +16,13 @@
 // # Death of processes
 //
 // Every word that two sides write changes by one CAS or one store that says all of
-// it (word.go), so there is no instruction at which a sender's death stops others:
+// it (layout.go), so there is no instruction at which a sender's death stops others:
 // it leaves at most one claimed post, which the receiver puts aside and takes back
-// when it knows of the death. Each step is one access (sendop.go), an ordinary packet takes them in a
-// row (outlet.go); a test runs every interleaving of them with a death after each.
+// when it knows of the death. Each step is one access, and an ordinary packet takes them in a
+// row (both in sender.go); a test runs every interleaving of them with a death after each.
 //
 // Liveness is a lock on the segment file that the kernel drops with its holder,
-// never a process id (lock_linux.go). Each device checks the locks of the queue
+// never a process id (file_linux.go). Each device checks the locks of the queue
 // pairs that it communicates with every 100 ms (watch_linux.go); a death is
 // reported, as OpGone after the last packet of the dead, at the first or second
 // check: within 200 ms on a machine that schedules. A process that finds a lock free
@@ -39,9 +39,9 @@
 // Memory of Alloc is a file that others map, so that an RDMA request is one copy inside
 // the requester's PostSend; a lease in shared memory keeps the owner informed, and
 // region.go says which side may die when. What a queue pair lends (QP.Lend) stands in its
-// segment, window.go. Memory of Register lies in one process: MR.Remote is false; like any, it
-// is lent to those that the kernel lets read it, plain_linux.go. Memory of another program
-// (RegisterForeign) is copied by the kernel, process_linux.go; the region's file names it.
+// segment, window_linux.go. Memory of Register lies in one process: MR.Remote is false. Memory of
+// another program (RegisterForeign) is copied by the kernel, process_linux.go; the region's file
+// names it.
 //
 // # Trust
 //
@@ -50,8 +50,8 @@
 // its own record of posted slots; words are read once, then checked, and a place that makes no
 // sense is posted to the device again. Wrong hints are corrected. Memory is sealed, so that
 // nobody can cut it under those that have it mapped (sealed_linux.go). In files (Config.Files,
-// hidden_linux.go, maxSealed) it can be cut: this process survives, and ends what it had there
-// alone (guard.go), unless a packet is being read at that moment, or a region of its own is cut
+// ptrace_linux.go, maxSealed) it can be cut: this process survives, and ends what it had there
+// alone (sigbus_linux.go), unless a packet is being read at that moment, or a region of its own is cut
 // and touched: by the application, another device, or as the bytes of a request.
 //
 // # Differences from a plain queue
@@ -73,8 +73,7 @@
 // the device is closed. A segment allocates its memory when it is made, 2.3 MB with
 // the default depth and MTU, so too little memory is ErrNoMemory and not a SIGBUS.
 //
-// Start reading at layout.go and word.go, then sendop.go, outlet.go and receiver.go for the
-// ring, port_linux.go for the queue pair, segment_linux.go for files; region.go, then
-// region_linux.go and views_linux.go for the two sides of RDMA, foreign_linux.go and
-// process_linux.go and plain_linux.go for memory of other processes.
+// Start reading at layout.go, then sender.go and receiver.go for the ring; qp_linux.go, link_linux.go
+// and watch_linux.go for the queue pair, its destinations and deaths; segment_linux.go, dir_linux.go,
+// sweep_linux.go for files; region.go, region_linux.go and mapping_linux.go for the two sides of RDMA.
 package shm

@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"unsafe"
 
@@ -23,7 +24,7 @@ var (
 )
 
 // openOwn opens the file name if it is a regular file of ours.
-func (f *folder) openOwn(name string, mode int) (fd int, st unix.Stat_t, err error) {
+func (f *directory) openOwn(name string, mode int) (fd int, st unix.Stat_t, err error) {
 	fd, err = unix.Openat(f.fd, name, mode|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, st, fmt.Errorf("shm: open %s: %w", name, err)
@@ -82,4 +83,41 @@ func blank(mem []byte) error {
 		return fmt.Errorf("shm: unmap: %w", err)
 	}
 	return nil
+}
+
+// Liveness is a lock on the whole of a segment file, held from before the segment
+// has a name. It belongs to the open file (an OFD lock), so the kernel drops it
+// when the process ends, however it ends, and two devices of one process see each
+// other's. Testing the lock does not take it, so tests do not disturb each other.
+
+func wholeFile() *unix.Flock_t { return &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart} }
+
+// sweepers is the lock of a process that removes a dead one's file. It excludes all others, and
+// its length tells it from an owner's, which has no end.
+func sweepers() *unix.Flock_t {
+	l := wholeFile()
+	l.Len = 1 << 62
+	return l
+}
+
+// tryLock takes fd's lock as its owner, unless another open file has it.
+func tryLock(fd int) (bool, error) { return try(fd, wholeFile()) }
+
+// trySweep takes fd's lock to remove the file, unless another open file has it.
+func trySweep(fd int) (bool, error) { return try(fd, sweepers()) }
+
+func try(fd int, l *unix.Flock_t) (bool, error) {
+	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, l)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// lockedByOther reports whether another open file has the lock as its owner. An error counts
+// as yes: it must not declare a process dead.
+func lockedByOther(fd int) bool {
+	l := wholeFile()
+	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, l)
+	return err != nil || l.Type != unix.F_UNLCK && l.Len == 0
 }

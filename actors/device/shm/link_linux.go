@@ -10,19 +10,14 @@ import (
 
 // link is another queue pair as a destination: its segment, mapped.
 type link struct {
-	outlet
-	id   ident
-	qkey uint32
-	gid  device.GID
-	ah   device.AH // by which that gid was reached lately; UnknownAH: none, or none any more
-	dom  uint64    // of the device it belongs to
-	bell int
-	mem  []byte
-
-	of    *proc  // its process, if this one can read plain memory of it
-	at    uint64 // where that has its segment, as the generation gen says
-	gen   uint64
-	entry int // where it was last in our sender table
+	sender
+	id       ident
+	qkey     uint32
+	gid      device.GID
+	ah       device.AH // by which that gid was reached lately; UnknownAH: none, or none any more
+	dom      uint64    // of the device it belongs to
+	doorbell int
+	mem      []byte
 
 	broken bool // the memory was cut
 }
@@ -86,13 +81,13 @@ func (p *port) linkTo(wr *device.SendWR) (*link, device.Status) {
 // reach is linkTo for a link whose other end exists, as far as can be seen. When
 // one was closed or has died, another may have its number by now.
 func (p *port) reach(wr *device.SendWR) (*link, device.Status) {
-	if p.news.some.Load() {
-		p.takeNews()
+	if p.deaths.any.Load() {
+		p.takeDeaths()
 	}
 	l, st := p.linkTo(wr)
-	if st == device.StatusOK && l.over() {
+	if st == device.StatusOK && l.ended() {
 		p.lose(l)
-		if l, st = p.linkTo(wr); st == device.StatusOK && l.over() {
+		if l, st = p.linkTo(wr); st == device.StatusOK && l.ended() {
 			st = p.lose(l)
 		}
 	}
@@ -102,7 +97,7 @@ func (p *port) reach(wr *device.SendWR) (*link, device.Status) {
 // lose drops a link whose other end is closed or dead.
 func (p *port) lose(l *link) device.Status {
 	p.disconnect(l)
-	p.news.put(l.id)
+	p.deaths.put(l.id)
 	return device.StatusBadDestQPN
 }
 
@@ -112,7 +107,7 @@ func (p *port) lose(l *link) device.Status {
 func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	qpn, qkey, gid := wr.QPN, wr.QKey, p.routes[wr.AH]
 	name := segmentName(qpn)
-	s, err := p.dev.folder.find(name)
+	s, err := p.dev.directory.find(name)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, errNoSegment) {
 		return nil, device.StatusBadDestQPN
 	}
@@ -125,12 +120,12 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 			return nil, device.StatusBadDestQPN // the GID or the Q_Key is wrong
 		}
 		p.disconnect(old)
-		p.news.put(old.id)
+		p.deaths.put(old.id)
 	}
 	h := &s.hdr
 	switch {
 	case !s.alive():
-		p.dev.folder.remove(s.fd, name, h.gen)
+		p.dev.directory.remove(s.fd, name, h.gen)
 		p.dev.watch.orphans()
 		return nil, device.StatusBadDestQPN
 	case s.layout != 0:
@@ -142,7 +137,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	}
 	r, err := s.mapRing()
 	if errors.Is(err, errElsewhere) || errors.Is(err, errHidden) {
-		p.dev.views.denials.add("a queue pair is unreachable", err)
+		p.dev.mappings.denials.add("a queue pair is unreachable", err)
 		return nil, device.StatusUnreachable
 	}
 	if gone := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH); err != nil && !gone && errors.As(err, new(unix.Errno)) {
@@ -151,15 +146,15 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	if err != nil {
 		return nil, device.StatusBadDestQPN
 	}
-	p.exposed.some = p.exposed.some || !s.isSealed()
+	p.cut.possible = p.cut.possible || !s.isSealed()
 	l := &link{
 		id: h.ident(), qkey: h.qkey, gid: h.gid, ah: wr.AH, dom: h.dom,
-		outlet: outlet{ring: r, self: p.self},
+		sender: sender{ring: r, self: p.self},
 	}
 	var same, entered bool
 	if !p.safely(func() {
 		if same = s.same(); same {
-			entered = l.enter(p.seg.hdr.qkey, p.gid)
+			entered = l.register(p.seg.hdr.qkey, p.gid)
 			l.aim(l.ctl.tail.Load())
 		}
 	}, s.mem) || !same {
@@ -168,7 +163,7 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	if !entered {
 		return nil, device.StatusUnreachable // more senders than its table holds
 	}
-	l.bell, err = p.dev.folder.openBell(h.gen, unix.O_WRONLY)
+	l.doorbell, err = p.dev.directory.openDoorbell(h.gen, unix.O_WRONLY)
 	switch {
 	case err == nil:
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENXIO), errors.Is(err, errNoSegment):
@@ -176,16 +171,12 @@ func (p *port) connect(wr *device.SendWR) (*link, device.Status) {
 	default:
 		return nil, device.StatusQPInternal
 	}
-	ringBell(l.bell) // so that its watcher knows of us, before we claim anything
+	ringDoorbell(l.doorbell) // so that its watcher knows of us, before we claim anything
 	l.mem, s.mem = s.mem, nil
-	p.known[l.id] = acquaintance{qkey: l.qkey, gid: l.gid}
+	p.known[l.id] = knownPeer{qkey: l.qkey, gid: l.gid}
 	p.dev.watch.follow(p, l.id, s.fd)
 	s.fd = -1 // the watcher's now
 	p.links.set(qpn, l)
-	plain{p}.try(l, h)
-	if p.links.get(qpn) != l { // it was found to be cut
-		return nil, device.StatusBadDestQPN
-	}
 	return l, device.StatusOK
 }
 
@@ -195,7 +186,7 @@ func (p *port) disconnect(l *link) {
 		return // it was lost meanwhile
 	}
 	left := false
-	if !l.broken && p.safely(func() { left = l.left() }, nil) && left {
+	if !l.broken && p.safely(func() { left = l.closedInOrder() }, nil) && left {
 		if a, ok := p.known[l.id]; ok {
 			a.left = true
 			p.known[l.id] = a
@@ -205,10 +196,6 @@ func (p *port) disconnect(l *link) {
 		return // it was found to be cut, and lost by that
 	}
 	p.links.set(l.id.qpn(), nil)
-	if l.of != nil {
-		l.of.release()
-		l.of = nil
-	}
 	_ = release(l.mem)
-	_ = unix.Close(l.bell)
+	_ = unix.Close(l.doorbell)
 }

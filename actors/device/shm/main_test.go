@@ -109,7 +109,7 @@ func orphaned() <-chan struct{} {
 
 // attach opens a device and one queue pair with all its receives posted.
 func attach(dir string, qc device.QPConfig) (device.Device, device.QP, device.AH, error) {
-	d, err := Open(Config{Dir: dir, PlainReads: qc.ReadsPlain})
+	d, err := Open(Config{Dir: dir})
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -10,10 +10,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
 	"github.com/efactor/efactor/runtime/sys"
 )
 
@@ -36,7 +38,7 @@ var (
 	errFault = errors.New("shm: bad address")
 )
 
-// proc is a process whose memory regions are mapped as views.
+// proc is a process in whose memory regions lie.
 type proc struct {
 	id    processID
 	fd    int // readable when it has ended
@@ -173,3 +175,29 @@ func namespace(kind string) uint64 {
 	}
 	return x.Ino
 }
+
+// RegisterForeign implements device.Device. The region is a file of one page that
+// names the process; each requester needs the kernel's permission to access it (see
+// Config.Logger).
+func (a *attachment) RegisterForeign(pid int, addr uint64, n int, access device.Access) (device.MR, error) {
+	if n <= 0 || addr == 0 {
+		return nil, fmt.Errorf("%w: region of %d bytes at %#x", device.ErrNotSupported, n, addr)
+	}
+	if uint64(n) > maxRegion {
+		return nil, fmt.Errorf("%w: region of %d bytes", device.ErrNoMemory, n)
+	}
+	p, err := openProcess(pid, startOf)
+	if err != nil {
+		return nil, err
+	}
+	p.release()
+	return a.newRegion(pageBytes, func([]byte) (nic.Memory, regionHeader) {
+		return nic.Memory{Foreign: n, Addr: addr, Access: access},
+			regionHeader{size: uint64(n), kind: kindProcess, process: p.id}
+	})
+}
+
+// foreignWait is leaseWait for memory of other processes. A late copy there writes to
+// memory which is in use again, and no blank memory can be put in its place, so the
+// wait is longer.
+const foreignWait = time.Second

@@ -7,32 +7,6 @@ import (
 	"github.com/efactor/efactor/runtime/sys"
 )
 
-// place is the receiver's own record of a post, the only one it relies on.
-type place struct {
-	pos  uint64
-	want word // what the cell says when the packet is there, as to postBits; never: no receive is posted here
-
-	// Where these lie is the same for ever.
-	post *atomic.Uint64
-	cell *cell
-}
-
-// never is the want of no post: it has bits outside postBits.
-const never = ^word(0)
-
-// holds reports whether a receive is posted there, of slot.
-func (p *place) holds() bool { return p.want != never }
-func (p *place) slot() int32 { return int32(p.want.slot()) }
-
-// patience is the number of looks at an empty place after which the receiver also
-// looks whether its post is claimed, that is, whether there may be packets behind
-// it. A look costs a sender the post's cache line. With one sender there is nothing
-// behind unless an earlier one has died.
-const (
-	patienceOne  = 1024
-	patienceMany = 32
-)
-
 // receiver is the owner's end of a ring. It posts slots at increasing positions and
 // takes packets from head on. A post that it finds claimed is put aside and checked
 // again later, so a sender that stops between claiming and publishing costs one
@@ -44,24 +18,24 @@ const (
 type receiver struct {
 	ring
 	head, end uint64
-	places    []place
+	own       []ownPost
 	aside     []uint32 // places that head has passed while they were claimed
 	later     []int32  // slots for which there is no place before head moves
 
-	first           *place // the one at head
-	at              *cell  // its cell
-	want            word   // what that says when its packet is there, never: search must see
+	first           *ownPost // the one at head
+	at              *cell    // its cell
+	want            word     // what that says when its packet is there, never: search must see
 	looks, patience int
 }
 
 func newReceiver(r ring) receiver {
 	rc := receiver{
-		ring: r, places: make([]place, r.cells), aside: make([]uint32, 0, r.cells),
+		ring: r, own: make([]ownPost, r.cells), aside: make([]uint32, 0, r.cells),
 		later:    make([]int32, 0, r.slots),
 		patience: patienceOne,
 	}
-	for i := range rc.places {
-		rc.places[i].want = never
+	for i := range rc.own {
+		rc.own[i].want = never
 	}
 	rc.lay()
 	return rc
@@ -69,19 +43,61 @@ func newReceiver(r ring) receiver {
 
 // lay gives the places their posts and cells.
 func (r *receiver) lay() {
-	for i := range r.places {
-		r.places[i].post, r.places[i].cell = r.post(uint64(i)), &r.cell[i]
+	for i := range r.own {
+		r.own[i].post, r.own[i].cell = r.post(uint64(i)), &r.cell[i]
 	}
 	r.aim()
 }
+
+// ownPost is the receiver's own record of a post, the only one it relies on.
+type ownPost struct {
+	pos  uint64
+	want word // what the cell says when the packet is there, as to postBits; never: no receive is posted here
+
+	// Where these lie is the same for ever.
+	post *atomic.Uint64
+	cell *cell
+}
+
+// never is the want of no post: it has bits outside postBits.
+const never = ^word(0)
+
+// hasSlot reports whether a receive is posted there, of slot.
+func (p *ownPost) hasSlot() bool { return p.want != never }
+
+func (p *ownPost) slot() int32 { return int32(p.want.slot()) }
+
+// packet is what was found at a place. Unless its kind is ready there is a slot,
+// but no packet in it: the words were invalid or a claim was taken back.
+type packet struct {
+	slotState
+	slot int32
+	imm  uint32 // if the packet has one
+}
+
+// slotState is the result of reading the words of a place, each read once and
+// checked: what the cell or the post says, 0 if that cannot be, and the sender that it names.
+type slotState struct {
+	w   word
+	who ident
+}
+
+// patience is the number of looks at an empty place after which the receiver also
+// looks whether its post is claimed, that is, whether there may be packets behind
+// it. A look costs a sender the post's cache line. With one sender there is nothing
+// behind unless an earlier one has died.
+const (
+	patienceOne  = 1024
+	patienceMany = 32
+)
 
 // postSlots makes slots receivable; flush publishes them to senders.
 func (r *receiver) postSlots(slots []int32) {
 	full := r.head + uint64(r.cells)
 	for _, slot := range slots {
 		pos := r.end
-		pl := &r.places[pos&r.mask]
-		if pl.holds() || pos == full {
+		pl := &r.own[pos&r.mask]
+		if pl.hasSlot() || pos == full {
 			r.postPast(slot)
 			continue
 		}
@@ -101,7 +117,7 @@ func (r *receiver) postSlot(slot int32) { r.postSlots([]int32{slot}) }
 // postPast is postSlot if the next place is not free: the position is passed over.
 func (r *receiver) postPast(slot int32) {
 	for r.end-r.head < uint64(r.cells) {
-		if !r.places[r.end&r.mask].holds() {
+		if !r.own[r.end&r.mask].hasSlot() {
 			r.postSlot(slot)
 			return
 		}
@@ -125,7 +141,7 @@ func (r *receiver) catchUp() {
 // aim notes what the cell at head is to say: in the common case a place with a post is at head, so
 // that search would look at nothing but its cell.
 func (r *receiver) aim() {
-	pl, want := &r.places[r.head&r.mask], never
+	pl, want := &r.own[r.head&r.mask], never
 	if pl.pos == r.head && len(r.later) == 0 {
 		want = pl.want
 	}
@@ -144,13 +160,13 @@ func (r *receiver) nothing(w word) bool {
 	return true
 }
 
-// short reports whether w, which the cell at head said, is of a short packet without marks.
+// short reports whether w, which the cell at head said, is of a short packet without flags.
 func (r *receiver) short(w word) bool {
 	return w&(postBits|withImm|written) == r.want && w.length() <= lineMax
 }
 
-// takeShort takes the packet at head, whose cell said w, if its sender is known and it is short. The caller goes
-// on with pass and fetch: all in one function would be too much to be inlined.
+// takeShort takes the packet at head, whose cell said w, if its sender is known and it is short.
+// The caller goes on with pass and fetch.
 func (r *receiver) takeShort(w word) {
 	line := *(*[lineMax]byte)(r.at.inline[:]) // a variable of its own: a copy between places that might overlap is a call
 	*r.lineOf(w.slot()) = line
@@ -165,7 +181,7 @@ func (r *receiver) next(w word, p *packet) bool {
 		r.takeShort(w)
 	case who != 0 && w&postBits == r.want && w.length() <= r.mtu:
 		p.w, p.who = w, who
-		r.take(&r.places[r.head&r.mask], p)
+		r.take(&r.own[r.head&r.mask], p)
 	case !r.search(p):
 		return false
 	}
@@ -190,8 +206,8 @@ func (r *receiver) search(p *packet) bool {
 	deep := r.looks >= r.patience
 	v, found := r.advance(deep)
 	if found {
-		p.verdict = v
-		r.take(&r.places[r.head&r.mask], p)
+		p.slotState = v
+		r.take(&r.own[r.head&r.mask], p)
 		return true
 	}
 	if r.looks++; deep {
@@ -204,10 +220,10 @@ func (r *receiver) search(p *packet) bool {
 // nextAside takes a packet that was put aside and has been published since.
 func (r *receiver) nextAside(p *packet) bool {
 	for n, i := range r.aside {
-		if v := r.judge(uint64(i), true); v.w.kind() != claimed {
+		if v := r.readState(uint64(i), true); v.w.kind() != claimed {
 			r.dropAside(n)
-			p.verdict = v
-			r.take(&r.places[i], p)
+			p.slotState = v
+			r.take(&r.own[i], p)
 			return true
 		}
 	}
@@ -218,10 +234,10 @@ func (r *receiver) nextAside(p *packet) bool {
 // had claimed; false if there is no more.
 func (r *receiver) reclaim(dead int, p *packet) bool {
 	for n, i := range r.aside {
-		if v := r.judge(uint64(i), true); v.w.kind() == claimed && v.w.sender() == dead {
+		if v := r.readState(uint64(i), true); v.w.kind() == claimed && v.w.sender() == dead {
 			r.dropAside(n)
-			p.verdict = v
-			r.take(&r.places[i], p)
+			p.slotState = v
+			r.take(&r.own[i], p)
 			return true
 		}
 	}
@@ -236,7 +252,7 @@ func (r *receiver) dropAside(n int) {
 
 // advance moves head to the next place that can be taken; false if there is none.
 // If deep, it goes past what is claimed, putting it aside.
-func (r *receiver) advance(deep bool) (verdict, bool) {
+func (r *receiver) advance(deep bool) (slotState, bool) {
 	v, ok := r.walk(deep)
 	if len(r.later) > 0 {
 		r.catchUp()
@@ -245,13 +261,13 @@ func (r *receiver) advance(deep bool) (verdict, bool) {
 	return v, ok
 }
 
-func (r *receiver) walk(deep bool) (verdict, bool) {
+func (r *receiver) walk(deep bool) (slotState, bool) {
 	for r.head != r.end {
 		i := r.head & r.mask
-		if pl := &r.places[i]; pl.pos == r.head && pl.holds() {
-			v := r.judge(i, deep)
+		if pl := &r.own[i]; pl.pos == r.head && pl.hasSlot() {
+			v := r.readState(i, deep)
 			if v.w.kind() == posted {
-				return verdict{}, deep && r.skipped(i)
+				return slotState{}, deep && r.skipped(i)
 			}
 			if v.w.kind() != claimed {
 				return v, true
@@ -260,7 +276,7 @@ func (r *receiver) walk(deep bool) (verdict, bool) {
 		}
 		r.head++
 	}
-	return verdict{}, false
+	return slotState{}, false
 }
 
 // skipped reports whether senders have gone past the post at head without claiming
@@ -268,7 +284,7 @@ func (r *receiver) walk(deep bool) (verdict, bool) {
 // in order; but then head would wait for a post that no sender sees.
 func (r *receiver) skipped(i uint64) bool {
 	ahead := r.ctl.tail.Load() - r.head
-	return ahead-1 < uint64(r.cells) && r.judge(i, true).w.kind() == posted
+	return ahead-1 < uint64(r.cells) && r.readState(i, true).w.kind() == posted
 }
 
 // mend repairs the words that senders read and only the receiver knows.
@@ -278,8 +294,8 @@ func (r *receiver) mend() {
 	}
 }
 
-// take empties the place pl, whose verdict p has. The slot is the caller's from now on.
-func (r *receiver) take(pl *place, p *packet) {
+// take empties the place pl, whose state p has. The slot is the caller's from now on.
+func (r *receiver) take(pl *ownPost, p *packet) {
 	p.slot = pl.slot()
 	pl.want = never
 	switch w := p.w; {
@@ -308,7 +324,7 @@ func (r *receiver) pending() bool {
 		return true
 	}
 	for _, i := range r.aside {
-		if r.judge(uint64(i), true).w.kind() != claimed {
+		if r.readState(uint64(i), true).w.kind() != claimed {
 			return true
 		}
 	}
@@ -317,5 +333,46 @@ func (r *receiver) pending() bool {
 
 // park announces that the receiver sleeps; it must look for packets once more after
 // that. unpark withdraws it, and returns false if a sender has rung.
-func (r *receiver) park()        { r.ctl.bell.Store(parked) }
-func (r *receiver) unpark() bool { return r.ctl.bell.CompareAndSwap(parked, running) }
+func (r *receiver) park() { r.ctl.state.Store(parked) }
+
+func (r *receiver) unpark() bool { return r.ctl.state.CompareAndSwap(parked, running) }
+
+// readState looks whether a packet has arrived at place i, and if not and deep, whether
+// its post is claimed. Without deep, posted stands for both.
+func (r *receiver) readState(i uint64, deep bool) slotState {
+	pl := &r.own[i]
+	lap := r.lap(pl.pos)
+	w := word(pl.cell.word.Load())
+	if !w.is(ready, lap) {
+		if !deep {
+			return slotState{w: word(posted)}
+		}
+		w = word(pl.post.Load())
+		if w.lap() != lap || w.kind() == ready {
+			return slotState{}
+		}
+	}
+	return r.checked(pl, w)
+}
+
+// checked is the state that w, a word of this lap, describes; the zero state if it cannot be.
+func (r *receiver) checked(pl *ownPost, w word) slotState {
+	who := r.whose(w)
+	if !r.fits(pl, w) || who == 0 && w.kind() != posted {
+		return slotState{}
+	}
+	return slotState{w, who}
+}
+
+// fits reports whether w can be of the post at a place.
+func (r *receiver) fits(pl *ownPost, w word) bool {
+	return w.slot() == pl.want.slot() && w.length() <= r.mtu
+}
+
+// whose is the queue pair behind a word that a sender wrote; 0 if it names none.
+func (r *receiver) whose(w word) ident {
+	if who := ident(r.senders[w.sender()].who.Load()); who.valid() {
+		return who
+	}
+	return 0
+}

@@ -15,7 +15,7 @@ import (
 // first page, writable, and all of it, as the owner's rights allow.
 //
 //	0      header   written before the key is known, then constant
-//	128    state    running, closed or dead, as a segment's bell
+//	128    state    running, closed or dead, as in control.state
 //	256    leases   number of copies in progress
 //	page   data     rounded up to pages
 //
@@ -28,14 +28,14 @@ import (
 //	+--------+-----------------+      first page: read and write
 //	| header | data            |      all: read, and write if the owner's
 //	| state  |                 |            rights allow it, as the kernel
-//	| leases |                 |            enforces (view_linux.go)
+//	| leases |                 |            enforces (mapping_linux.go)
 //	+--------+-----------------+
 //
 // A copier counts itself among the leases, checks that the region is open, copies,
 // checks again and leaves (region.go). The owner's Close says closed, removes the
 // name and waits until there is no lease; then it releases the memory and puts blank
 // memory at its addresses, where they stay until the device is closed or many others
-// of the size have been used (ranges_linux.go). A request that finds the region
+// of the size have been used (region_linux.go). A request that finds the region
 // closed after its copy ends with StatusBadAddress, since what it has copied is
 // undefined.
 //
@@ -113,19 +113,19 @@ type regionControl struct {
 	leases atomic.Int64
 }
 
-// A copier does enter, holds, copy, holds, leave; the owner's Close stores closed
+// A copier does addLease, open, copy, open, dropLease; the owner's Close stores closed
 // and then waits until there is no lease. Each is one access, and these are totally
 // ordered: either Close sees the lease, or the copier sees that the region is
 // closed before it touches the data.
 
-// enter takes a lease, whether the region is open or not.
-func (c *regionControl) enter() { c.leases.Add(1) }
+// addLease takes a lease, whether the region is open or not.
+func (c *regionControl) addLease() { c.leases.Add(1) }
 
-// holds reports whether the region is open.
-func (c *regionControl) holds() bool { return c.state.Load() == running }
+// open reports whether the region is open.
+func (c *regionControl) open() bool { return c.state.Load() == running }
 
-// leave drops the lease.
-func (c *regionControl) leave() { c.leases.Add(-1) }
+// dropLease ends it.
+func (c *regionControl) dropLease() { c.leases.Add(-1) }
 
 // pageBytes is the unit of mappings.
 var pageBytes = os.Getpagesize()

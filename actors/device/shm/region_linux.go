@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"runtime"
 	"sync"
 	"time"
@@ -82,7 +83,7 @@ func (a *attachment) newRegion(file int, of func([]byte) (nic.Memory, regionHead
 // newRegionOnce reserves addresses; with the memory there is a key, which names the
 // file.
 func (a *attachment) newRegionOnce(file int, of func([]byte) (nic.Memory, regionHeader)) (*nic.Region, error) {
-	whole, err := a.ranges.take(pageBytes + file)
+	whole, err := a.ranges.get(pageBytes + file)
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +95,11 @@ func (a *attachment) newRegionOnce(file int, of func([]byte) (nic.Memory, region
 	m.Release = o.close
 	r, err := a.regions.Add(m)
 	if err != nil {
-		a.ranges.rest(whole)
+		a.ranges.put(whole)
 		return nil, err
 	}
 	o.key = r.RKey()
-	h.magic, h.version, h.dom = regionMagic, regionVersion, a.folder.dom
+	h.magic, h.version, h.dom = regionMagic, regionVersion, a.directory.dom
 	h.key, h.addr, h.access = uint32(o.key), r.Addr(), uint32(r.Access())
 	if err = o.create(h); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -109,7 +110,7 @@ func (a *attachment) newRegionOnce(file int, of func([]byte) (nic.Memory, region
 // create makes the file and the memory, and maps them. The lock is taken before anything
 // else and belongs to the open file, which the mapping of a page keeps open.
 func (o *ownRegion) create(h regionHeader) (err error) {
-	f, name := o.dev.folder, regionName(o.key)
+	f, name := o.dev.directory, regionName(o.key)
 	fd, err := unix.Openat(f.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fmt.Errorf("shm: create %s: %w", name, err)
@@ -193,7 +194,7 @@ func (o *ownRegion) close() error {
 		c := regionControlOf(o.region())
 		idle := false
 		cut := !guarded(func() { c.state.Store(closed) }, o.cut)
-		_ = unix.Unlinkat(o.dev.folder.fd, regionName(o.key), 0)
+		_ = unix.Unlinkat(o.dev.directory.fd, regionName(o.key), 0)
 		if !cut {
 			cut = !guarded(func() { idle = o.awaitLeases(c) }, o.cut)
 		}
@@ -208,7 +209,7 @@ func (o *ownRegion) close() error {
 			return err
 		}
 	}
-	o.dev.ranges.rest(o.whole)
+	o.dev.ranges.put(o.whole)
 	return nil
 }
 
@@ -228,4 +229,62 @@ func (o *ownRegion) awaitLeases(c *regionControl) bool {
 		_ = unix.Nanosleep(&nap, nil) // the copier may need this processor
 	}
 	return true
+}
+
+// reuseAfter is how many later ranges of its class must have been returned before a
+// range is used again.
+const reuseAfter = 16
+
+// ranges hands out address ranges in which regions are mapped. A returned range
+// keeps blank memory at its addresses and rests, so that late readers of a closed
+// region read zeroes, and not another region's data. The lengths are powers of two:
+// however many regions come and go, there are no more ranges than were in use at
+// one time, and those that rest.
+type ranges struct {
+	mu       sync.Mutex
+	closed   bool
+	all      [][]byte
+	returned [bits.UintSize][][]byte // by the logarithm of the length; oldest first
+}
+
+// get returns a range of at least n bytes with undefined contents.
+func (r *ranges) get(n int) ([]byte, error) {
+	class := bits.Len(uint(n - 1))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, device.ErrClosed
+	}
+	if old := r.returned[class]; len(old) > reuseAfter {
+		r.returned[class] = old[1:]
+		return old[0], nil
+	}
+	mem, err := addresses(1<<class, largePage-pageBytes) // before the file there is a page for its lock
+	if err != nil {
+		return nil, err
+	}
+	r.all = append(r.all, mem)
+	return mem, nil
+}
+
+// put takes a range back, after it was made blank.
+func (r *ranges) put(mem []byte) {
+	class := bits.Len(uint(len(mem) - 1))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.returned[class] = append(r.returned[class], mem)
+}
+
+// close releases the addresses.
+func (r *ranges) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	var errs []error
+	for _, mem := range r.all {
+		errs = append(errs, release(mem))
+	}
+	r.all = nil
+	clear(r.returned[:])
+	return errors.Join(errs...)
 }

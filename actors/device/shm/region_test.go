@@ -171,18 +171,18 @@ func (w *leaseWorld) step(who int) error {
 	}
 	switch {
 	case at == 0:
-		w.c.enter()
+		w.c.addLease()
 	case at == 1:
-		w.out[who] = !w.c.holds()
+		w.out[who] = !w.c.open()
 	case at == 2 && !w.out[who] && w.gone:
 		return fmt.Errorf("copier %d touches what was given back", who)
-	case at == 3 && !w.out[who] && w.c.holds():
+	case at == 3 && !w.out[who] && w.c.open():
 		if w.gone {
 			return fmt.Errorf("copier %d believes what it has read", who)
 		}
 		w.believed++
 	case at == 4:
-		w.c.leave()
+		w.c.dropLease()
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 // fabric's directory is what has the name and the lock, and says where the memory is.
 //
 // Where others cannot do that, as without /proc, the memory is in the file, as it is for
-// Config.Files (hidden_linux.go). A process of another namespace of process numbers finds no way to sealed
+// Config.Files (ptrace_linux.go). A process of another namespace of process numbers finds no way to sealed
 // memory: there all processes need Config.Files.
 
 // sealedName begins the name of such memory, which /proc shows; the file's name follows.
@@ -90,14 +90,14 @@ func (at *sealedAt) open(mode int) (int, error) {
 	// The number may be another process's by now, or another file's: look before opening.
 	target, err := os.Readlink(path)
 	if err != nil {
-		return -1, fmt.Errorf("shm: %w", hidden(err))
+		return -1, fmt.Errorf("shm: %w", withPtrace(err))
 	}
 	if !strings.HasPrefix(target, "/memfd:"+sealedName) {
 		return -1, fmt.Errorf("%w: %s", errNotSealed, target)
 	}
 	fd, err := unix.Open(path, mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, fmt.Errorf("shm: open %s: %w", path, hidden(err))
+		return -1, fmt.Errorf("shm: open %s: %w", path, withPtrace(err))
 	}
 	var st unix.Stat_t
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)

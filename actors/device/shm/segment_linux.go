@@ -17,12 +17,12 @@ import (
 // segment is an open segment file: our own, with its memory and the lock, or
 // another queue pair's.
 type segment struct {
-	fd     int
-	hdr    header // a copy, checked
-	mem    []byte // nil until mapped
-	bell   int    // -1 until opened
-	sealed int    // our own's: the memory, -1 if that is in the file
-	layout uint32 // the version of another release's; 0: it is ours, or no segment
+	fd       int
+	hdr      header // a copy, checked
+	mem      []byte // nil until mapped
+	doorbell int    // -1 until opened
+	sealed   int    // our own's: the memory, -1 if that is in the file
+	layout   uint32 // the version of another release's; 0: it is ours, or no segment
 }
 
 func (h *header) ident() ident { return makeIdent(uint16(h.qpn), h.gen) }
@@ -35,9 +35,9 @@ func (s *segment) close() {
 		_ = release(s.mem)
 		s.mem = nil
 	}
-	if s.bell >= 0 {
-		_ = unix.Close(s.bell)
-		s.bell = -1
+	if s.doorbell >= 0 {
+		_ = unix.Close(s.doorbell)
+		s.doorbell = -1
 	}
 	for _, fd := range []*int{&s.sealed, &s.fd} {
 		if *fd >= 0 {
@@ -49,12 +49,12 @@ func (s *segment) close() {
 
 // find opens the file name, if it is a regular file of ours, and reads its header.
 // An invalid header is left zero.
-func (f *folder) find(name string) (*segment, error) {
+func (f *directory) find(name string) (*segment, error) {
 	fd, _, err := f.openOwn(name, unix.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
-	s := &segment{fd: fd, bell: -1, sealed: -1}
+	s := &segment{fd: fd, doorbell: -1, sealed: -1}
 	var b [headerBytes]byte
 	n, err := unix.Pread(fd, b[:], 0)
 	if err != nil {
@@ -110,9 +110,9 @@ func (s *segment) isSealed() bool { return s.hdr.sealed.fd != 0 }
 // may be another's by now.
 func (s *segment) same() bool { return *headerOf(s.mem) == s.hdr }
 
-// create makes the segment of a new queue pair, with its bell, under the number
+// create makes the segment of a new queue pair, with its doorbell, under the number
 // qpn or, if that is 0, any free one.
-func (f *folder) create(g geometry, qpn uint16, qkey uint32) (*segment, error) {
+func (f *directory) create(g geometry, qpn uint16, qkey uint32) (*segment, error) {
 	for {
 		s, err := f.createOnce(g, qpn, qkey)
 		if !errors.Is(err, errSwept) {
@@ -121,7 +121,7 @@ func (f *folder) create(g geometry, qpn uint16, qkey uint32) (*segment, error) {
 	}
 }
 
-func (f *folder) createOnce(g geometry, qpn uint16, qkey uint32) (_ *segment, err error) {
+func (f *directory) createOnce(g geometry, qpn uint16, qkey uint32) (_ *segment, err error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	gen := binary.NativeEndian.Uint64(b[:])&maxGen | 1
@@ -130,10 +130,10 @@ func (f *folder) createOnce(g geometry, qpn uint16, qkey uint32) (_ *segment, er
 	if err != nil {
 		return nil, fmt.Errorf("shm: create %s: %w", name, err)
 	}
-	s := &segment{fd: fd, bell: -1, sealed: -1}
+	s := &segment{fd: fd, doorbell: -1, sealed: -1}
 	defer func() {
 		if err != nil {
-			_ = unix.Unlinkat(f.fd, bellName(gen), 0)
+			_ = unix.Unlinkat(f.fd, doorbellName(gen), 0)
 			s.close()
 		}
 		_ = unix.Unlinkat(f.fd, name, 0)
@@ -151,10 +151,10 @@ func (f *folder) createOnce(g geometry, qpn uint16, qkey uint32) (_ *segment, er
 }
 
 // fill gives a new segment its memory, header and bell.
-func (s *segment) fill(f *folder, g geometry, gen uint64, qkey uint32) error {
+func (s *segment) fill(f *directory, g geometry, gen uint64, qkey uint32) error {
 	s.hdr = header{
 		magic: magic, version: version, gen: gen, gid: f.gid,
-		mtu: uint32(g.mtu), slots: uint32(g.slots), qkey: qkey, dom: f.dom, process: thisProcess(),
+		mtu: uint32(g.mtu), slots: uint32(g.slots), qkey: qkey, dom: f.dom,
 	}
 	size := headerBytes
 	if !f.files {
@@ -173,9 +173,8 @@ func (s *segment) fill(f *folder, g geometry, gen uint64, qkey uint32) error {
 	if err != nil {
 		return err
 	}
-	s.hdr.at = placeOf(s.mem)
 	s.copyHeader()
-	s.bell, err = f.makeBell(gen)
+	s.doorbell, err = f.makeDoorbell(gen)
 	return err
 }
 
@@ -193,7 +192,7 @@ const sweepTries = 2000
 // claimTries bounds the search for a free number; beyond it the directory is full.
 const claimTries = 2 * maxQP
 
-func (f *folder) claimAny(s *segment) error {
+func (f *directory) claimAny(s *segment) error {
 	qpn := uint16(s.hdr.gen >> 1) // anywhere, so that a number rests before its next use
 	for range claimTries {
 		if qpn++; qpn == 0 {
@@ -209,7 +208,7 @@ func (f *folder) claimAny(s *segment) error {
 // claim links the segment to its number. The file appears under its name complete
 // and locked, so a process that finds a name with a free lock knows that its owner
 // is dead. If another process is removing such a file, claim looks again, tries times.
-func (f *folder) claim(s *segment, qpn uint16, tries int) error {
+func (f *directory) claim(s *segment, qpn uint16, tries int) error {
 	s.hdr.qpn = uint32(qpn)
 	s.copyHeader()
 	if err := writeHeader(s.fd, &s.hdr); err != nil {
@@ -241,6 +240,58 @@ func (f *folder) claim(s *segment, qpn uint16, tries int) error {
 		if !removed {
 			tries--
 			<-clock.NewTimer(time.Millisecond).C
+		}
+	}
+}
+
+// A doorbell is a FIFO beside the segment: a byte in it ends the owner's ppoll.
+
+// makeDoorbell makes the FIFO of an own segment. The owner opens both ends, so that it
+// never reads an end of file.
+func (f *directory) makeDoorbell(gen uint64) (int, error) {
+	if err := unix.Mkfifoat(f.fd, doorbellName(gen), 0o600); err != nil {
+		return -1, fmt.Errorf("shm: mkfifo: %w", err)
+	}
+	return f.openDoorbell(gen, unix.O_RDWR)
+}
+
+func (f *directory) openDoorbell(gen uint64, mode int) (int, error) {
+	fd, err := unix.Openat(f.fd, doorbellName(gen), mode|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("shm: open bell: %w", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("shm: stat bell: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFIFO {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("%w: the doorbell is not a fifo", errNoSegment)
+	}
+	return fd, nil
+}
+
+// ringDoorbell wakes the owner. A full FIFO is readable anyway, and one without a reader
+// belongs to a dead process.
+func ringDoorbell(fd int) {
+	for {
+		if _, err := unix.Write(fd, []byte{1}); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// drain empties a non-blocking descriptor: the doorbell, or the timer.
+func drain(fd int) {
+	var b [64]byte
+	for {
+		n, err := unix.Read(fd, b[:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n < len(b) {
+			return
 		}
 	}
 }

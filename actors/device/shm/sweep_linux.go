@@ -10,7 +10,7 @@ import (
 
 // sweep removes the files of dead processes and compares the MTU of the living ones
 // with ours.
-func (f *folder) sweep(mtu int) error {
+func (f *directory) sweep(mtu int) error {
 	names, err := f.names()
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (f *folder) sweep(mtu int) error {
 
 // sweepName removes the file name, unless it is not ours or its owner lives. It returns the
 // header of a segment whose owner does.
-func (f *folder) sweepName(name string) (h header) {
+func (f *directory) sweepName(name string) (h header) {
 	if isRegion(name) {
 		f.sweepRegion(name)
 		return h
@@ -50,12 +50,12 @@ func (f *folder) sweepName(name string) (h header) {
 	return h
 }
 
-// remove deletes the file name, open as fd, and its bell, unless its owner lives.
+// remove deletes the file name, open as fd, and its doorbell, unless its owner lives.
 // The lock is held meanwhile, so that no other process does it; one that took the
 // lock too late finds another file, or none, behind the name. If the memory is in the file,
 // remove marks the segment dead for those that have it mapped; others find that out by the lock.
 // It reports whether the name is no more that of the file.
-func (f *folder) remove(fd int, name string, gen uint64) bool {
+func (f *directory) remove(fd int, name string, gen uint64) bool {
 	if locked, err := trySweep(fd); err != nil || !locked {
 		return false
 	}
@@ -68,7 +68,7 @@ func (f *folder) remove(fd int, name string, gen uint64) bool {
 	}
 	err := unix.Fstatat(f.fd, name, &named, unix.AT_SYMLINK_NOFOLLOW)
 	if err == nil && named.Ino == own.Ino && named.Dev == own.Dev {
-		_ = unix.Unlinkat(f.fd, bellName(gen), 0)
+		_ = unix.Unlinkat(f.fd, doorbellName(gen), 0)
 		_ = unix.Unlinkat(f.fd, name, 0)
 	}
 	return err == nil || errors.Is(err, unix.ENOENT)
@@ -88,7 +88,7 @@ func markDead(fd int, at int64) {
 }
 
 // sweepRegion removes the file name, a region's, unless its owner lives.
-func (f *folder) sweepRegion(name string) {
+func (f *directory) sweepRegion(name string) {
 	fd, _, err := f.openOwn(name, unix.O_RDWR)
 	if err != nil {
 		return
@@ -100,7 +100,7 @@ func (f *folder) sweepRegion(name string) {
 }
 
 // removeRegion is remove for a region.
-func (f *folder) removeRegion(fd int, name string) {
+func (f *directory) removeRegion(fd int, name string) {
 	if locked, err := trySweep(fd); err != nil || !locked {
 		return
 	}
@@ -122,11 +122,11 @@ func (f *folder) removeRegion(fd int, name string) {
 const orphanRounds = 3
 
 // expectOrphans makes the watcher look for the files of dead processes.
-func (f *folder) expectOrphans() { f.roundsLeft.Store(orphanRounds) }
+func (f *directory) expectOrphans() { f.roundsLeft.Store(orphanRounds) }
 
 // lookForOrphans removes the files of dead processes, if one has died lately; false: none
 // has.
-func (f *folder) lookForOrphans() bool {
+func (f *directory) lookForOrphans() bool {
 	if f.roundsLeft.Load() == 0 {
 		return false
 	}

@@ -62,7 +62,7 @@ func (f *Fabric) OpenDevice(cfg DeviceConfig) (*Device, error) {
 		Name: cfg.Name, GID: gid, MTU: f.cfg.MTU,
 		MaxSQ: f.cfg.MaxSQ, MaxRQ: f.cfg.MaxRQ, MaxQP: f.cfg.MaxQP, MaxMR: cmp.Or(cfg.MaxRegions, nic.DefaultMaxRegions),
 		CopiesAtPost: !f.cfg.CopyLate, Gathers: cfg.Gathers && f.cfg.Virtual, MinRegister: cfg.MinRegister,
-		MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Datagram: true,
+		MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, Datagram: true,
 		RDMARead: cfg.RDMARead, RDMAWrite: cfg.RDMAWrite,
 		Windows:   cfg.RDMARead && !cfg.NoWindows,
 		HoldsBack: !cfg.NoHoldBack,

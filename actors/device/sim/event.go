@@ -134,12 +134,3 @@ func kindText(k device.WR) string {
 func TextLog(w io.Writer) func(Event) {
 	return func(e Event) { fmt.Fprintln(w, e) }
 }
-
-// hook calls the hook, if there is one. The fabric is locked, which puts the calls
-// in order.
-func (f *Fabric) hook(e Event) {
-	if f.cfg.Hook != nil {
-		e.Time = f.clk.Now()
-		f.cfg.Hook(e)
-	}
-}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/nic"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -140,5 +141,38 @@ func (f *Fabric) Step() bool {
 func (f *Fabric) AdvanceTo(t clock.Time) {
 	if f.virtual != nil {
 		f.virtual.advanceTo(t)
+	}
+}
+
+// Clock is the time of a virtual fabric: it moves by Step and Fabric.AdvanceTo.
+type Clock struct{ now atomic.Int64 }
+
+// Now implements clock.Clock.
+func (c *Clock) Now() clock.Time { return clock.Time(c.now.Load()) }
+
+// advanceTo never goes back.
+func (c *Clock) advanceTo(t clock.Time) {
+	if t > c.Now() {
+		c.now.Store(int64(t))
+	}
+}
+
+// newRegions makes the table of the device that was opened last. In virtual time
+// keys come from the seed and addresses are numbers, different ones for each
+// device.
+func (f *Fabric) newRegions(limit int) *nic.Regions {
+	cfg := nic.RegionsConfig{Max: limit}
+	if f.virtual != nil {
+		cfg.Key, cfg.Base = func() uint64 { return uint64(f.rng.Uint32()) }, uint64(f.opened)<<40
+	}
+	return nic.NewRegions(cfg)
+}
+
+// hook calls the hook, if there is one. The fabric is locked, which puts the calls
+// in order.
+func (f *Fabric) hook(e Event) {
+	if f.cfg.Hook != nil {
+		e.Time = f.clk.Now()
+		f.cfg.Hook(e)
 	}
 }

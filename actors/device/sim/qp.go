@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
@@ -88,7 +89,7 @@ func newQP(d *Device, qpn uint16, sq, rq int, cfg *device.QPConfig) (*QP, error)
 		MTU: mtu, CopiesAtPost: d.info.CopiesAtPost,
 		RDMARead: d.info.RDMARead, RDMAWrite: d.info.RDMAWrite, MaxRDMA: d.info.MaxRDMA,
 		LocalKeys: d.info.LocalKeys, UnsolicitedWrite: d.info.UnsolicitedWrite, Regions: d.regions,
-		Slots: rq, Recv: recv, Stride: mtu, UserRecv: cfg.UserRecv, Datagram: cfg.Type == device.UD,
+		Slots: rq, Recv: recv, Stride: mtu, Datagram: cfg.Type == device.UD,
 	}
 	if d.info.Windows {
 		ncfg.Windows = d.regions
@@ -210,4 +211,120 @@ func (c *qp) Close() error {
 		}
 	}
 	return nil
+}
+
+// Send implements nic.Carrier.
+func (c *qp) Send(wr *device.SendWR, token uint64) device.Status {
+	if c.gathers(wr) {
+		r := c.dev.regions.HoldLocal(wr.LKey, wr.Payload, 0)
+		if r == nil {
+			return device.StatusInvalidLKey
+		}
+		r.Release()
+	}
+	dst := c.near(wr)
+	if dst == nil {
+		if dst = c.seek(wr); dst == nil {
+			c.fab.send(c, wr, token)
+			return nic.Pending
+		}
+	}
+	return dst.inbox.Place(&c.src, wr)
+}
+
+// gathers reports whether the payload of a packet is read from its place.
+func (c *qp) gathers(wr *device.SendWR) bool {
+	return wr.Kind == device.WRSend && wr.LKey != 0 && c.dev.info.Gathers
+}
+
+// direct reports whether packets of c may be delivered directly.
+func (c *qp) direct() bool { return c.fab.direct.Load() && !c.vanished.Load() }
+
+// near returns the receiver of wr if it may be delivered directly, and is where it was the last time.
+func (c *qp) near(wr *device.SendWR) *qp {
+	if dst := c.routes[wr.AH].qp; dst != nil && dst.qpn == wr.QPN && !dst.left.Load() && c.direct() {
+		return dst
+	}
+	return nil
+}
+
+// seek returns the receiver of wr, wherever it is, if it may be delivered directly.
+func (c *qp) seek(wr *device.SendWR) *qp {
+	if !c.direct() {
+		return nil
+	}
+	r := &c.routes[wr.AH]
+	r.qp = c.fab.find(c, Endpoint{r.gid, wr.QPN})
+	return r.qp
+}
+
+func (c *qp) queueFull(wr *device.SendWR) bool {
+	f := c.fab
+	f.lock()
+	defer f.unlock()
+	if len(f.rules[FaultQueueFull]) == 0 || int(wr.AH) >= len(c.routes) {
+		return false
+	}
+	ev := requestEvent(EventPost, 0, c, Endpoint{c.routes[wr.AH].gid, wr.QPN}, wr)
+	return f.strike(FaultQueueFull, &ev) != nil
+}
+
+// Register implements device.Device.
+func (d *Device) Register(mem []byte, a device.Access) (device.MR, error) {
+	d.fab.lock()
+	defer d.fab.unlock()
+	if err := d.admitRegion(); err != nil {
+		return nil, err
+	}
+	return d.regions.Register(mem, a)
+}
+
+// Alloc implements device.Device.
+func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
+	d.fab.lock()
+	defer d.fab.unlock()
+	if err := d.admitRegion(); err != nil {
+		return nil, err
+	}
+	return d.regions.Alloc(n, a)
+}
+
+func (d *Device) admitRegion() error {
+	switch {
+	case d.closed || d.killed:
+		return device.ErrClosed
+	case d.fab.strike(FaultRefuseMR, &Event{From: Endpoint{GID: d.port.gid}}) != nil:
+		return fmt.Errorf("%w: by a rule", device.ErrNoMemory)
+	}
+	return nil
+}
+
+// RDMA implements nic.Carrier.
+func (c *qp) RDMA(wr *device.SendWR, token uint64) device.Status {
+	if dst := c.near(wr); dst != nil {
+		return c.access(dst, &c.src, wr)
+	}
+	c.fab.send(c, wr, token)
+	return nic.Pending
+}
+
+// access performs c's request at dst.
+func (c *qp) access(dst *qp, from *nic.Source, wr *device.SendWR) device.Status {
+	mine, theirs := &c.dev.info, &dst.dev.info
+	switch {
+	case wr.Kind == device.WRRead && !theirs.RDMARead,
+		wr.Kind == device.WRWrite && !theirs.RDMAWrite,
+		wr.HasImm && mine.UnsolicitedWrite != theirs.UnsolicitedWrite:
+		return device.StatusMismatch
+	case len(wr.Payload) > theirs.MaxRDMA:
+		return device.StatusRemoteBadLength
+	}
+	if mine.LocalKeys {
+		r := c.dev.regions.HoldLocal(wr.LKey, wr.Payload, nic.LocalAccess(wr.Kind))
+		if r == nil { // closed since the post
+			return device.StatusInvalidLKey
+		}
+		defer r.Release()
+	}
+	return dst.inbox.RDMA(from, wr, dst.dev.regions)
 }

@@ -1,6 +1,9 @@
 package tap
 
 import (
+	"bytes"
+	"sync"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
@@ -64,7 +67,6 @@ func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) {
 			t.self = append(t.self, wire.MakeRawAddr(x.Info.GID, x.QPN, cfg.QKey))
 		}
 	}
-	t.user = cfg.UserRecv
 	return t, nil
 }
 
@@ -72,12 +74,9 @@ func (d *tapped) OpenQP(cfg device.QPConfig) (device.QP, error) {
 type tappedQP struct {
 	device.QP
 	sink    Sink
-	self    []wire.RawAddr  // by path
-	gids    []device.GID    // by address handle
-	scratch []byte          // for a packet of several pieces
-	user    bool            // receives are those of PostRecvInto, not in slots
-	into    []device.RecvWR // of PostRecvInto; the number is the ID for the device
-	free    []uint64        // numbers of into
+	self    []wire.RawAddr // by path
+	gids    []device.GID   // by address handle
+	scratch []byte         // for a packet of several pieces
 }
 
 // CreateAH implements device.QP. The GID is kept after DestroyAH, for packets
@@ -130,23 +129,6 @@ func (q *tappedQP) PostSend(wr *device.SendWR) error {
 	return nil
 }
 
-// PostRecvInto implements device.QP. The caller's IDs need not differ, so the device gets ours.
-func (q *tappedQP) PostRecvInto(wr *device.RecvWR) error {
-	if len(q.free) == 0 {
-		q.free = append(q.free, uint64(len(q.into)))
-		q.into = append(q.into, device.RecvWR{})
-	}
-	k, id := q.free[len(q.free)-1], wr.ID
-	wr.ID = k
-	err := q.QP.PostRecvInto(wr)
-	wr.ID = id
-	if err == nil {
-		q.into[k] = *wr
-		q.free = q.free[:len(q.free)-1]
-	}
-	return err
-}
-
 // Poll implements device.QP.
 func (q *tappedQP) Poll(c []device.Completion) int {
 	n := q.QP.Poll(c)
@@ -155,7 +137,7 @@ func (q *tappedQP) Poll(c []device.Completion) int {
 		if e.Op != device.OpRecv && e.Op != device.OpWritten {
 			continue
 		}
-		buf := q.took(e)
+		buf := q.RecvBytes(int(e.ID))
 		switch {
 		case e.Status != device.StatusOK:
 		case e.Op == device.OpWritten:
@@ -165,22 +147,6 @@ func (q *tappedQP) Poll(c []device.Completion) int {
 		}
 	}
 	return n
-}
-
-// took returns the memory that an arrival took, and gives the caller its own ID.
-func (q *tappedQP) took(c *device.Completion) []byte {
-	if !q.user {
-		return q.RecvBytes(int(c.ID))
-	}
-	if c.ID >= uint64(len(q.into)) {
-		return nil
-	}
-	k := c.ID
-	wr := q.into[k]
-	q.into[k] = device.RecvWR{}
-	q.free = append(q.free, k)
-	c.ID = wr.ID
-	return wr.Mem
 }
 
 // record hands an arrival to the sink.
@@ -194,4 +160,32 @@ func (q *tappedQP) record(c *device.Completion, kind device.WR, packet []byte) {
 		From: wire.MakeRawAddr(gid, c.SrcQPN, 0), To: q.selfOn(c.AH), Packet: packet,
 		Kind: kind, HasImm: c.HasImm, Imm: c.Imm, Len: c.Len,
 	})
+}
+
+// Recorder is a Sink that keeps everything, for tests.
+type Recorder struct {
+	clock.Clock
+
+	mu      sync.Mutex
+	records []Record
+}
+
+// NewRecorder returns an empty recorder.
+func NewRecorder(clk clock.Clock) *Recorder { return &Recorder{Clock: clk} }
+
+// Packet implements Sink.
+func (r *Recorder) Packet(rec Record) {
+	rec.Packet = bytes.Clone(rec.Packet) // nil stays nil
+	r.mu.Lock()
+	r.records = append(r.records, rec)
+	r.mu.Unlock()
+}
+
+// Take returns the records since the last call; their bytes are the caller's.
+func (r *Recorder) Take() []Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	recs := r.records
+	r.records = nil
+	return recs
 }

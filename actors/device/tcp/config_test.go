@@ -84,7 +84,7 @@ func TestLanes(t *testing.T) {
 	a, b := newNode(t, Config{Lanes: 3}, device.QPConfig{}), newNode(t, Config{}, device.QPConfig{})
 	require.Equal(t, device.StatusOK, a.status(a.send(b.at(), "x"), b))
 	s := a.port().remotes[b.at()].dialed
-	until(t, "lanes", func() bool { return b.port().door.guests == 4 && s.lanes[3].state == laneUp }, a, b)
+	until(t, "lanes", func() bool { return b.port().acceptor.accepted == 4 && s.lanes[3].state == laneUp }, a, b)
 	mr, err := b.d.Alloc(100_000, device.RemoteRead)
 	require.NoError(t, err)
 	defer mr.Close()

@@ -1,12 +1,17 @@
 package tcp
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
+	"github.com/efactor/efactor/runtime/clock"
 )
 
 // errBusy is returned by Close while queue pairs are open.
@@ -15,11 +20,11 @@ var errBusy = errors.New("tcp: queue pairs are open")
 // attachment is a device: an address of this host.
 type attachment struct {
 	device.Base
-	cfg     Config
-	gid     device.GID
-	regions *nic.Regions
-	stats   counters
-	wards   wards
+	cfg      Config
+	gid      device.GID
+	regions  *nic.Regions
+	stats    counters
+	keyGuard keyGuard
 
 	mu     sync.Mutex
 	ports  map[*port]struct{}
@@ -39,8 +44,8 @@ func Open(cfg Config) (device.Device, error) {
 	}
 	return &attachment{
 		cfg: cfg, gid: GIDOf(cfg.Addr), regions: nic.NewRegions(nic.RegionsConfig{Key: nic.LongKeys()}),
-		wards: wards{clock: cfg.Clock},
-		ports: make(map[*port]struct{}),
+		keyGuard: keyGuard{clock: cfg.Clock},
+		ports:    make(map[*port]struct{}),
 	}, nil
 }
 
@@ -49,7 +54,7 @@ func (a *attachment) Info() device.Info {
 	return device.Info{
 		Name: "tcp:" + a.cfg.Addr.String(), GID: a.gid, MTU: a.cfg.MTU,
 		MaxSQ: maxDepth, MaxRQ: maxDepth, MaxQP: maxQP, MaxMR: nic.DefaultMaxRegions,
-		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, UserRecv: true, Datagram: true,
+		CopiesAtPost: true, MaxPieces: nic.MaxPieces, MaxRDMAPieces: 1, Datagram: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA, Windows: true, Plain: true, HoldsBack: true,
 		MinRead: minRead, MinReadWrite: minRead,
 	}
@@ -98,7 +103,7 @@ func (a *attachment) OpenQP(c device.QPConfig) (device.QP, error) {
 		Carrier: p, Clock: a.cfg.Clock, QPN: p.self.qpn, Depth: c.SQDepth,
 		RNRRetry: c.RNRRetry, RNRDelay: a.cfg.RNRDelay, MTU: a.cfg.MTU, CopiesAtPost: true,
 		RDMARead: true, RDMAWrite: true, MaxRDMA: maxRDMA,
-		Slots: c.RQDepth, Recv: recv, Stride: a.stride(), Regions: a.regions, Windows: a.regions, Plain: a.regions, Holder: holder{p}, Explainer: &p.refusals, UserRecv: c.UserRecv,
+		Slots: c.RQDepth, Recv: recv, Stride: a.stride(), Regions: a.regions, Windows: a.regions, Plain: a.regions, Holder: holder{p}, Explainer: &p.refusals,
 		Datagram: c.Type == device.UD,
 	})
 	if err != nil {
@@ -140,4 +145,72 @@ func (a *attachment) Close() error {
 	}
 	a.closed = true
 	return nil
+}
+
+// Stats counts the events on a device's connections.
+type Stats struct {
+	Accepted   uint64 // connections of others
+	Refused    uint64 // of them, refused: wrong place, mtu, version...
+	Strangers  uint64 // of them, without a valid preamble
+	Impostors  uint64 // connections that did not vouch for the address they stated
+	Crowded    uint64 // times there were too many connections
+	Untrusted  uint64 // connections, dialed or accepted, whose TLS handshake failed
+	OtherUsers uint64 // connections whose other side was not known to be our user
+	Guesses    uint64 // keys that others named and that are not, nor lately were, any here
+	SentAway   uint64 // peers whose sessions ended because of wrong keys
+	Broken     uint64 // sessions that ended without a bye
+	Violations uint64 // sessions that ended because of an impossible frame
+	Gone       uint64 // queue pairs that were found to be gone
+}
+
+// Counter is implemented by the devices of Open beside device.Device.
+type Counter interface {
+	Stats() Stats
+}
+
+type counters struct {
+	accepted, refused, strangers, impostors, crowded, untrusted, otherUsers, guesses, sentAway, broken, violations, gone atomic.Uint64
+}
+
+func (c *counters) read() Stats {
+	return Stats{
+		Accepted: c.accepted.Load(), Refused: c.refused.Load(), Strangers: c.strangers.Load(),
+		Impostors: c.impostors.Load(), Crowded: c.crowded.Load(), Untrusted: c.untrusted.Load(),
+		OtherUsers: c.otherUsers.Load(), Guesses: c.guesses.Load(), SentAway: c.sentAway.Load(), Broken: c.broken.Load(),
+		Violations: c.violations.Load(), Gone: c.gone.Load(),
+	}
+}
+
+// rateLimitedLog limits what is logged of events that other hosts can cause at will: no more than a few per
+// second are written, and the next one says how many were dropped.
+type rateLimitedLog struct {
+	log   *slog.Logger
+	clock clock.Clock
+
+	since   clock.Time // when the present second began
+	written int        // in it
+	dropped int        // dropped since the last that was written
+}
+
+// maxLogged is how many are written per second.
+const maxLogged = 5
+
+func (c *rateLimitedLog) warn(msg string, args ...any) { c.say(slog.LevelWarn, msg, args) }
+
+func (c *rateLimitedLog) info(msg string, args ...any) { c.say(slog.LevelInfo, msg, args) }
+
+func (c *rateLimitedLog) say(level slog.Level, msg string, args []any) {
+	if now := c.clock.Now(); now.Sub(c.since) >= time.Second {
+		c.since, c.written = now, 0
+	}
+	if c.written == maxLogged {
+		c.dropped++
+		return
+	}
+	c.written++
+	if c.dropped > 0 {
+		args = append(args, "more of these or others", c.dropped)
+		c.dropped = 0
+	}
+	c.log.Log(context.Background(), level, msg, args...)
 }

@@ -2,19 +2,11 @@ package tcp
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 
 	"github.com/efactor/efactor/actors/device"
 )
-
-// maxResets bounds the connections to a queue pair in doubt that are accepted and
-// then reset, which happens with a process that is about to end.
-const maxResets = 4
-
-// errSilent: nothing was received for Config.Timeout.
-var errSilent = errors.New("tcp: nothing was heard within the timeout")
 
 // dialer connects a queue pair to others. It belongs to the port's shard.
 type dialer struct {
@@ -26,8 +18,8 @@ type dialer struct {
 // it at once. If the session is nil, the status is the reason.
 func (d *dialer) dial(r *remote, qkey uint32) (*session, device.Status) {
 	p := d.p
-	if p.mustWait(r.at.gid, r) {
-		return nil, mustWait.status()
+	if p.throttled(r.at.gid, r) {
+		return nil, hostThrottled.status()
 	}
 	p.endAll(r, device.StatusBadDestQPN) // what the other side has left, but not on all lanes
 	d.session++
@@ -45,33 +37,6 @@ func (d *dialer) connect(s *session, no uint8) error {
 	_, err := d.open(s, no)
 	return err
 }
-
-// again dials a lane once more that was closed before there was a reply: the other side may
-// have been short of connections or descriptors. What is to be sent waits for the reply. The
-// session begins anew, since the other side may have taken the first one.
-func (d *dialer) again(l *lane, why error) bool {
-	s := l.s
-	if !reset(why) || s.r.doubt || s.tries == maxTries || d.p.dev.cfg.Clock.Now().Sub(s.began) > d.p.dev.cfg.Timeout {
-		return false
-	}
-	s.tries++
-	if l.no == 0 {
-		d.session++
-		s.num = d.session
-	}
-	next, err := d.open(s, l.no)
-	if err != nil {
-		return false
-	}
-	next.age = l.age // one timeout for all of them
-	next.out, l.out = l.out, out{}
-	d.p.reqs.move(l, next)
-	d.p.closeLane(l)
-	return true
-}
-
-// maxTries is how many connections of a session may be closed so, within Config.Timeout.
-const maxTries = 16
 
 // open begins to connect a lane.
 func (d *dialer) open(s *session, no uint8) (*lane, error) {
@@ -101,67 +66,39 @@ func (d *dialer) connected(l *lane) {
 		p.broken(l, err)
 		return
 	}
-	if p.door.greets() {
-		l.state = laneKnocking
+	if p.acceptor.hasGreeting() {
+		l.state = laneAwaitingGreeting
 		return
 	}
-	d.ask(l)
+	d.sendPreamble(l)
 }
 
-// onPreamble handles the complete reply to our preamble.
-func (d *dialer) onPreamble(l *lane, h *preamble, err error) {
-	switch {
-	case errors.Is(err, errVersion):
-		d.failed(l, err, device.StatusMismatch)
-	case err != nil:
-		d.failed(l, err, device.StatusBadDestQPN)
-	default:
-		d.onReply(l, h)
-	}
-}
-
-// onReply handles a reply to our preamble.
-func (d *dialer) onReply(l *lane, h *preamble) {
-	p := d.p
+// again dials a lane once more that was closed before there was a reply: the other side may
+// have been short of connections or descriptors. What is to be sent waits for the reply. The
+// session begins anew, since the other side may have taken the first one.
+func (d *dialer) again(l *lane, why error) bool {
 	s := l.s
-	ours := h.reply && h.session == s.num && h.lane == l.no && h.from == s.r.at && h.to == p.self
-	switch {
-	case !ours:
-		d.failed(l, errPreamble, device.StatusBadDestQPN)
-	case h.verdict != taken:
-		d.failed(l, fmt.Errorf("%w: %s", errRefused, verdictText[h.verdict]), h.verdict.status())
-	case int(h.mtu) != p.dev.cfg.MTU:
-		d.failed(l, errRefused, device.StatusMismatch)
-	case !h.keyed && p.dev.cfg.Credentials != nil, l.no != 0 && h.keyed && h.qkey != s.r.qkey:
-		d.failed(l, errPreamble, device.StatusBadDestQPN)
-	case l.st.vouch(h.raw()) != nil:
-		p.dev.stats.impostors.Add(1)
-		d.failed(l, errImpostor, device.StatusUnknownPeer)
-	case l.no == 0:
-		l.rise()
-		s.up, s.crossing = true, h.last
-		p.meetDialed(s, h)
-		s.r.choose()
-		for no := uint8(1); no <= s.want; no++ {
-			if err := d.connect(s, no); err != nil {
-				p.complaints.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", err)
-			}
-		}
-	default:
-		l.rise()
+	if !reset(why) || s.r.doubt || s.tries == maxTries || d.p.dev.cfg.Clock.Now().Sub(s.began) > d.p.dev.cfg.Timeout {
+		return false
 	}
+	s.tries++
+	if l.no == 0 {
+		d.session++
+		s.num = d.session
+	}
+	next, err := d.open(s, l.no)
+	if err != nil {
+		return false
+	}
+	next.age = l.age // one timeout for all of them
+	next.out, l.out = l.out, out{}
+	d.p.reqs.move(l, next)
+	d.p.closeLane(l)
+	return true
 }
 
-// errRefused: the other side refused the connection.
-var errRefused = errors.New("tcp: refused")
-
-// rise makes a lane part of its session.
-func (l *lane) rise() {
-	l.state, l.age = laneUp, 0
-	l.p.refusals.forget(l.peer)
-	l.heard = true
-	l.p.turns.soil(l)
-}
+// maxTries is how many connections of a session may be closed so, within Config.Timeout.
+const maxTries = 16
 
 // failed handles a lane that was not established. Without lane 0 there is no
 // session.
@@ -169,7 +106,7 @@ func (d *dialer) failed(l *lane, why error, st device.Status) {
 	p := d.p
 	s := l.s
 	if l.no != 0 {
-		p.complaints.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", why)
+		p.warnLog.warn("tcp: lane", "address", AddrOf(s.r.at.gid), "port", s.r.at.qpn, "why", why)
 		s.lanes[l.no] = nil
 		p.closeLane(l)
 		return
@@ -178,7 +115,7 @@ func (d *dialer) failed(l *lane, why error, st device.Status) {
 	if st == device.StatusUnknownPeer || st == device.StatusMismatch {
 		p.refusals.note(r.at.gid, why)
 	}
-	p.notes.info("tcp: no connection", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
+	p.infoLog.info("tcp: no connection", "address", AddrOf(r.at.gid), "port", r.at.qpn, "why", why)
 	p.end(s, st)
 	if r.cur != nil {
 		r.doubt = false
@@ -194,6 +131,16 @@ func (d *dialer) failed(l *lane, why error, st device.Status) {
 	}
 	p.judge(r, st)
 }
+
+// maxResets bounds the connections to a queue pair in doubt that are accepted and
+// then reset, which happens with a process that is about to end.
+const maxResets = 4
+
+// errSilent: nothing was received for Config.Timeout.
+var errSilent = errors.New("tcp: nothing was heard within the timeout")
+
+// errRefused: the other side refused the connection.
+var errRefused = errors.New("tcp: refused")
 
 // reset reports whether a connection was accepted and then reset.
 func reset(err error) bool {

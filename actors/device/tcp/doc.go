@@ -19,7 +19,7 @@
 //	          58 to QPN | 60 Q_Key of from | 64 latest session taken of to (alive: it goes on)
 //	          72 the Q_Key that to should have | 76 0
 //	frame     0 kind | 1 flags: 1 immediate, 2 of a message; status | 2 0 | 4 length | 8 token, then
-//	  send    16 qkey | 20 immediate, or the message's turn | 24 packet
+//	  send    16 qkey | 20 immediate, or the msg_id | 24 packet
 //	  read    16 qkey | 20 0 | 24 address | 32 rkey             data, unless refused; status
 //	  write   16 qkey | 20 immediate | 24 address | 32 rkey | 40 bytes
 //	  data    16 bytes
@@ -49,13 +49,13 @@
 // # Who gets in
 //
 // With credentials, certificates say who a peer is; without them, on loopback, the system says
-// whose socket it has (vet.go). A host that guesses keys is cut off (guess.go).
+// whose socket it has (peeruid.go). A host that names wrong keys is cut off (keyguard.go).
 // Connections without a session give way to new ones, the oldest first (listen.go).
 //
 // # Design choices
 //
 //   - On Linux the shard makes all system calls itself, none of which waits, so Go's scheduler takes
-//     no part; elsewhere, and with the build tag netpoll, goroutines make them (net_poller.go, relay.go). An idle Poll checks the sockets (0.2 us) once in 32 calls, once in 4 while
+//     no part; elsewhere, and with the build tag netpoll, goroutines make them (net_poller.go, stream_poller.go). An idle Poll checks the sockets (0.2 us) once in 32 calls, once in 4 while
 //     requests are in progress.
 //   - Packets are copied at post (CopiesAtPost), so that their buffers are free and a
 //     doorbell is one writev; RDMA is not copied. Regions are held during a call only, so
@@ -74,7 +74,7 @@
 // bytes one way 6 to 8 us; packets 1.0 us each of 8 bytes, 1.4 to 3 GB/s of 8760; RDMA as
 // fast as a bare socket; a Poll that finds nothing 17 ns.
 //
-// Start reading at frame.go and preamble.go; then port.go, progress.go and lane.go for how
-// bytes move, request.go and serve.go for the two sides of a request, remote.go, dial.go,
-// listen.go, end.go for sessions, net_epoll.go and net_poller.go for what the system does.
+// Start reading at frame.go and preamble.go; then port.go and lane.go for how bytes move,
+// request.go for the two sides of a request, dial.go, listen.go, handshake.go and session.go for
+// sessions, net_epoll.go and net_poller.go for what the system does.
 package tcp

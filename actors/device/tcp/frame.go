@@ -55,7 +55,7 @@ type frame struct {
 	qkey   uint32 // of the queue pair that the request is for
 	rkey   uint64
 	addr   uint64
-	data   uint32 // the immediate, or the turn
+	data   uint32 // the immediate, or the msg_id
 }
 
 // errFrame: the other side sent an impossible frame.

@@ -1,35 +1,38 @@
 package tcp
 
 import (
+	"errors"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
+	"github.com/efactor/efactor/wire"
 )
 
 // laneState is the state of a connection.
 type laneState uint8
 
 const (
-	laneConnecting laneState = iota // dialed; the stream is not there yet
-	laneKnocking                    // dialed; the other side has not greeted us yet
-	laneVetting                     // the other side's user is being looked up
-	laneAsking                      // dialed; our preamble is on its way, or was not answered yet
-	laneStranger                    // accepted; its preamble has not arrived yet
-	laneUp                          // part of a session
-	laneClosing                     // refused: to be closed when the reply is written
+	laneConnecting       laneState = iota // dialed; the stream is not there yet
+	laneAwaitingGreeting                  // dialed; the other side's greeting has not arrived
+	laneCheckingUID                       // the other side's user is being looked up
+	laneAwaitingReply                     // dialed; our preamble is on its way, or was not answered yet
+	laneAccepted                          // accepted; its preamble has not arrived yet
+	laneUp                                // part of a session
+	laneClosing                           // refused: to be closed when the reply is written
 	laneClosed
 )
 
 // lane is one connection. It belongs to the port's shard.
 type lane struct {
-	p     *port
-	s     *session // nil: a stranger's
-	no    uint8    // in the session
-	id    int32    // in the port's table
-	state laneState
-	peer  device.GID // of the socket
-	guest bool       // accepted
-	line  inLine     // of those without a session
-	asked *question  // laneVetting
+	p        *port
+	s        *session // nil: it has none yet
+	no       uint8    // in the session
+	id       int32    // in the port's table
+	state    laneState
+	peer     device.GID // of the socket
+	accepted bool       // false: dialed
+	idle     idleLink   // of those without a session
+	uidQuery *uidQuery  // laneCheckingUID
 
 	sock socket // while connecting
 	st   stream // afterwards
@@ -37,20 +40,20 @@ type lane struct {
 	// The state reported by the network, and found by reading and writing since.
 	readable, writable, ended bool
 	failed                    error // of writing
-	dirty, ready              bool  // in the port's list of that name
-	owes                      uint8 // statuses in out that may wait, while it is not dirty
-	owing                     bool  // in the port's list of that name
+	writeQueued, readQueued   bool  // in toWrite and toRead of the port's readyList
+	delayed                   uint8 // statuses in out that may wait, while writeQueued is false
+	statusQueued              bool  // in its statuses
 
-	hello  [preambleLen]byte // a preamble, or the reply to one, as far as it came
-	helloN int
-	asking []byte // the rest of our preamble, dialed
+	handshake      [preambleLen]byte // a preamble, or the reply to one, as far as it came
+	handshakeN     int
+	unsentPreamble []byte // the rest of our preamble, dialed
 
 	in   []byte // came and was not parsed: in[r:w]
 	r, w int
 	sink sink
 	out  out
 
-	tooCurious bool // it names keys that are none
+	tooManyWrongKeys bool // it names keys that are none
 
 	bye    bool  // the other side said bye, or closed after a bye on another lane
 	under  int   // own requests that are in progress on it
@@ -72,6 +75,56 @@ type sink struct {
 	dst   []byte
 }
 
+// newLane takes a place in the table of connections.
+func (p *port) newLane(state laneState, peer device.GID) *lane {
+	l := &lane{p: p, state: state, peer: peer, sock: noSocket, sink: sink{slot: -1}}
+	if n := len(p.free); n > 0 {
+		l.id, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		l.id = int32(len(p.conns))
+		p.conns = append(p.conns, connSlot{})
+	}
+	c := &p.conns[l.id]
+	c.l = l
+	c.gen++
+	p.setTick(true)
+	return l
+}
+
+// wrap makes a stream of a lane's connected socket.
+func (p *port) wrap(l *lane, s socket) error {
+	c := conn{
+		dialed: l.state == laneConnecting, self: wire.MakeRawAddr(p.self.gid, p.self.qpn, p.qkey),
+		peer: l.peer, cfg: &p.dev.cfg,
+		ring: func() { p.bell.ring(l) }, running: &p.running,
+	}
+	if c.dialed {
+		c.peerQPN = l.s.r.at.qpn
+	}
+	l.sock = noSocket
+	st, err := p.net.stream(l, s, c)
+	if st != nil {
+		l.st = st
+	}
+	return err
+}
+
+// join makes an accepted connection part of a session.
+func (l *lane) join(s *session, no uint8) {
+	l.p.acceptor.idle.remove(l)
+	l.s, l.no = s, no
+	s.lanes[no] = l
+	l.rise()
+}
+
+// rise makes a lane part of its session.
+func (l *lane) rise() {
+	l.state, l.age = laneUp, 0
+	l.p.refusals.forget(l.peer)
+	l.heard = true
+	l.p.ready.queueWrite(l)
+}
+
 const (
 	inBytes    = 64 << 10  // read at once
 	readBudget = 512 << 10 // of one lane in one turn
@@ -79,56 +132,9 @@ const (
 	writeTurns = 4         // calls for one lane in one turn
 )
 
-// write hands pending output to the stream as far as it has room.
-func (l *lane) write() {
-	switch l.state {
-	case laneAsking:
-		l.ask()
-		return
-	case laneUp, laneStranger, laneClosing:
-	default:
-		return
-	}
-	p := l.p
-	l.owes = 0
-	for i := 0; l.out.size > 0 && l.writable; i++ {
-		if i == writeTurns {
-			p.turns.soil(l) // others are waiting, too
-			return
-		}
-		vec, held, total := l.out.gather(p.vec[:0], p.held[:0], p.dev.regions, writeTurn)
-		n, err := l.st.writev(vec)
-		for _, r := range held {
-			r.Release()
-		}
-		clear(vec)
-		clear(held)
-		if err != nil {
-			l.cannotWrite(err)
-			return
-		}
-		l.out.wrote(n)
-		l.sent += uint64(n)
-		if n < total {
-			l.writable = false
-		}
-	}
-	if l.out.size == 0 && l.state == laneClosing {
-		l.st.shut()
-		l.drain()
-		p.closeLane(l)
-	}
-}
-
-// cannotWrite has what has arrived read first, perhaps the reason.
-func (l *lane) cannotWrite(err error) {
-	l.writable, l.readable, l.ended, l.failed = false, true, true, err
-	l.p.turns.awaken(l)
-}
-
 // read takes the bytes that have arrived, within a budget.
 func (l *lane) read() {
-	for budget := readBudget; l.readable && budget > 0 && l.state != laneVetting; {
+	for budget := readBudget; l.readable && budget > 0 && l.state != laneCheckingUID; {
 		n, asked, err := l.readOnce()
 		budget -= n
 		switch {
@@ -149,8 +155,8 @@ func (l *lane) read() {
 			return
 		}
 	}
-	if l.readable && l.state != laneClosed && l.state != laneVetting {
-		l.p.turns.awaken(l)
+	if l.readable && l.state != laneClosed && l.state != laneCheckingUID {
+		l.p.ready.queueRead(l)
 	}
 }
 
@@ -162,7 +168,7 @@ func (l *lane) readOnce() (n, asked int, err error) {
 		n, err = l.st.readv(nil, l.p.trash[:])
 		return n, len(l.p.trash), err
 	default:
-		return l.readHello()
+		return l.readHandshake()
 	}
 	if l.in == nil {
 		l.in = make([]byte, inBytes+maxLen+l.p.dev.cfg.MTU)
@@ -269,4 +275,154 @@ func (l *lane) drained(n int) {
 		l.onSunk()
 		k.dst = nil
 	}
+}
+
+// write hands pending output to the stream as far as it has room.
+func (l *lane) write() {
+	switch l.state {
+	case laneAwaitingReply:
+		l.writePreamble()
+		return
+	case laneUp, laneAccepted, laneClosing:
+	default:
+		return
+	}
+	p := l.p
+	l.delayed = 0
+	for i := 0; l.out.size > 0 && l.writable; i++ {
+		if i == writeTurns {
+			p.ready.queueWrite(l) // others are waiting, too
+			return
+		}
+		vec, held, total := l.out.gather(p.vec[:0], p.held[:0], p.dev.regions, writeTurn)
+		n, err := l.st.writev(vec)
+		for _, r := range held {
+			r.Release()
+		}
+		clear(vec)
+		clear(held)
+		if err != nil {
+			l.cannotWrite(err)
+			return
+		}
+		l.out.wrote(n)
+		l.sent += uint64(n)
+		if n < total {
+			l.writable = false
+		}
+	}
+	if l.out.size == 0 && l.state == laneClosing {
+		l.st.shut()
+		l.drain()
+		p.closeLane(l)
+	}
+}
+
+// cannotWrite has what has arrived read first, perhaps the reason.
+func (l *lane) cannotWrite(err error) {
+	l.writable, l.readable, l.ended, l.failed = false, true, true, err
+	l.p.ready.queueRead(l)
+}
+
+// drain reads and discards what has arrived: otherwise the kernel would answer it
+// with a reset, which could overtake the bye.
+func (l *lane) drain() {
+	for range 64 {
+		if n, err := l.st.readv(nil, l.p.trash[:]); n == 0 || err != nil {
+			return
+		}
+	}
+}
+
+// wrongKey counts a request that names a key that is none here, and was none lately. The
+// same one again teaches nobody anything: it is the mistake of an honest peer, who has many
+// requests under way.
+func (l *lane) wrongKey(key uint64) {
+	r := l.s.r
+	if r.hasWrongKey && r.wrongKey == key {
+		return
+	}
+	l.p.dev.stats.guesses.Add(1)
+	r.wrongKey, r.hasWrongKey = key, true
+	l.tooManyWrongKeys = l.p.dev.keyGuard.countWrong(r.at.gid)
+}
+
+// untrusted tells the operator, on either side, of a connection that ended because of
+// credentials. The error of crypto/tls or crypto/x509 says what is wrong.
+func (l *lane) untrusted(why error) {
+	p := l.p
+	if p.dev.cfg.Credentials == nil || reset(why) || isErrno(why) || errors.Is(why, errSilent) || errors.Is(why, errBrokenOff) {
+		return
+	}
+	p.dev.stats.untrusted.Add(1)
+	p.warnLog.warn("tcp: no TLS connection", "address", AddrOf(l.peer), "dialed", !l.accepted, "why", why)
+}
+
+// closeLane closes a connection. It does not deal with the requests on it.
+func (p *port) closeLane(l *lane) {
+	if l.state == laneClosed {
+		return
+	}
+	l.state = laneClosed
+	l.readable, l.writable = false, false
+	if l.sock != noSocket {
+		p.net.abandon(l)
+		l.sock = noSocket
+	}
+	if l.st != nil {
+		p.net.closeStream(l.st)
+	}
+	if l.sink.slot >= 0 {
+		p.inbox.giveBack(l.sink.slot)
+	}
+	l.sink = sink{slot: -1}
+	l.out.reset()
+	l.out, l.in = out{}, nil
+	p.conns[l.id].l = nil
+	p.free = append(p.free, l.id)
+	if l.accepted {
+		p.acceptor.forget(l)
+	}
+	if l.uidQuery != nil {
+		l.uidQuery.over.Store(true)
+		l.uidQuery = nil
+	}
+}
+
+func (l *lane) onTick() {
+	p := l.p
+	if l.state != laneUp {
+		if l.age++; l.age > lostAfter {
+			p.broken(l, errSilent)
+		}
+		return
+	}
+	if l.heard || l.progressed() {
+		l.heard, l.pinged, l.silent = false, false, 0
+		return
+	}
+	// Silence does not matter while no answer is awaited.
+	if l.no != 0 && l.under == 0 && !l.s.leaving {
+		l.silent, l.pinged = 0, false
+		return
+	}
+	l.silent++
+	switch {
+	case l.silent >= lostAfter:
+		p.broken(l, errSilent)
+	case l.silent >= pingAfter && !l.pinged:
+		l.pinged = true
+		l.answer(&frame{kind: kindPing, token: l.s.num})
+	}
+}
+
+// progressed reports whether the other host has acknowledged bytes since the last tick, but
+// not all: a long transfer over a slow path delays a ping. That a ping itself was
+// acknowledged says nothing about the process that should answer.
+func (l *lane) progressed() bool {
+	left := l.st.unacked()
+	acked := l.sent - uint64(left)
+	more := acked > l.acked
+	l.acked = acked
+	return more && left+l.out.size > 0
 }

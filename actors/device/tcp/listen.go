@@ -7,27 +7,20 @@ import (
 	"github.com/efactor/efactor/actors/device"
 )
 
-// acceptBatch is how many connections are accepted in one turn.
-const acceptBatch = 16
-
-// spareConn is how many accepted connections there may be beyond Config.MaxConn, so that a
-// queue pair that has so many can still tell others why they do not get in.
-const spareConn = 16
-
-// door takes the connections of others. It belongs to the port's shard.
-type door struct {
-	p      *port
-	deaf   bool // nothing is accepted
-	guests int  // accepted connections
-	line   line // those of them that have no session yet
-	usher  *usher
+// acceptor takes the connections of others. It belongs to the port's shard.
+type acceptor struct {
+	p        *port
+	paused   bool     // nothing is accepted
+	accepted int      // accepted connections
+	idle     idleList // those of them that have no session yet
+	uids     *uidChecker
 }
 
 // errNothing: there is nothing to take now.
 var errNothing = errors.New("tcp: nothing")
 
 // listen begins to listen, on a port that is the queue pair's number.
-func (d *door) listen(qpn uint16) (uint16, error) {
+func (d *acceptor) listen(qpn uint16) (uint16, error) {
 	at := address{d.p.self.gid, qpn}
 	got, err := d.p.net.listen(at)
 	switch {
@@ -40,66 +33,74 @@ func (d *door) listen(qpn uint16) (uint16, error) {
 	return got.qpn, nil
 }
 
+// acceptBatch is how many connections are accepted in one turn.
+const acceptBatch = 16
+
 // accept takes waiting connections. Without a descriptor for one, the oldest of those that
 // have not identified themselves gives up its own.
-func (d *door) accept() {
+func (d *acceptor) accept() {
 	for range acceptBatch {
 		s, from, err := d.p.net.accept()
 		switch {
 		case err == nil:
-			d.welcome(s, from)
+			d.addConn(s, from)
 		case errors.Is(err, errNothing):
 			return
-		case d.dismiss():
-			d.p.complaints.warn("tcp: accept: a connection without a session was closed", "why", err)
+		case d.evictOldest():
+			d.p.warnLog.warn("tcp: accept: a connection without a session was closed", "why", err)
 		default: // look again at the next tick
-			d.p.complaints.warn("tcp: accept", "why", err)
-			d.deaf = d.p.net.heed(false)
+			d.p.warnLog.warn("tcp: accept", "why", err)
+			d.paused = d.p.net.watchListener(false)
 			d.p.setTick(true)
 			return
 		}
 	}
 }
 
-// listenAgain ends deafness.
-func (d *door) listenAgain() {
-	if d.deaf {
-		d.deaf = !d.p.net.heed(true)
-	}
-}
+// spareConn is how many accepted connections there may be beyond Config.MaxConn, so that a
+// queue pair that has so many can still tell others why they do not get in.
+const spareConn = 16
 
-// welcome makes a lane of a connection. With too many, the oldest that has not
+// addConn makes a lane of a connection. With too many, the oldest that has not
 // identified itself is closed.
-func (d *door) welcome(s socket, from address) {
+func (d *acceptor) addConn(s socket, from address) {
 	p := d.p
 	p.dev.stats.accepted.Add(1)
-	if d.guests >= p.dev.cfg.MaxConn+spareConn {
+	if d.accepted >= p.dev.cfg.MaxConn+spareConn {
 		p.dev.stats.crowded.Add(1)
-		d.dismiss()
+		d.evictOldest()
 	}
-	l := p.newLane(laneStranger, from.gid)
-	l.guest = true
-	d.guests++
-	d.line.add(l)
+	l := p.newLane(laneAccepted, from.gid)
+	l.accepted = true
+	d.accepted++
+	d.idle.add(l)
 	if err := p.wrap(l, s); err != nil {
-		p.complaints.warn("tcp: accept", "why", err)
+		p.warnLog.warn("tcp: accept", "why", err)
 		p.closeLane(l)
 		return
 	}
 	l.writable, l.readable = true, true
 	switch {
-	case d.usher != nil:
-		d.vet(l, sockPair{near: from, far: p.self})
-	case d.greets():
-		d.greet(l, taken)
+	case d.uids != nil:
+		d.checkUID(l, sockPair{near: from, far: p.self})
+	case d.hasGreeting():
+		d.sendGreeting(l, taken)
 	}
-	p.turns.awaken(l)
+	p.ready.queueRead(l)
 }
 
-// dismiss closes the oldest connection that has not identified itself; false: there is
+// full reports whether there are as many connections of sessions as there may be.
+func (d *acceptor) full() bool { return d.accepted-d.idle.n >= d.p.dev.cfg.MaxConn }
+
+func (d *acceptor) crowded() verdict {
+	d.p.dev.stats.crowded.Add(1)
+	return tooMany
+}
+
+// evictOldest closes the oldest connection that has not identified itself; false: there is
 // none.
-func (d *door) dismiss() bool {
-	l := d.line.first
+func (d *acceptor) evictOldest() bool {
+	l := d.idle.first
 	if l == nil {
 		return false
 	}
@@ -107,22 +108,58 @@ func (d *door) dismiss() bool {
 	return true
 }
 
-// leave forgets a connection that is closed.
-func (d *door) leave(l *lane) {
-	d.line.remove(l)
-	d.guests--
+// forget forgets a connection that is closed.
+func (d *acceptor) forget(l *lane) {
+	d.idle.remove(l)
+	d.accepted--
 }
 
-// onPreamble handles the complete preamble of a connection.
-func (d *door) onPreamble(l *lane, h *preamble, err error) {
-	switch {
-	case err != nil && !errors.Is(err, errVersion) || h.reply:
-		d.p.dev.stats.strangers.Add(1)
-		d.p.closeLane(l)
-	case err != nil:
-		d.p.complaints.warn("tcp: not the same release", "address", AddrOf(l.peer), "why", err)
-		d.reply(l, &preamble{}, wrongVersion)
-	default:
-		d.reply(l, h, d.admitConn(l, h))
+// resume ends a pause.
+func (d *acceptor) resume() {
+	if d.paused {
+		d.paused = !d.p.net.watchListener(true)
 	}
+}
+
+// idleList is a list of lanes, the first of which came first.
+type idleList struct {
+	first, last *lane
+	n           int
+}
+
+// idleLink is a lane's place in an idleList.
+type idleLink struct {
+	before, behind *lane
+	is             bool
+}
+
+func (q *idleList) add(l *lane) {
+	l.idle = idleLink{before: q.last, is: true}
+	if q.last == nil {
+		q.first = l
+	} else {
+		q.last.idle.behind = l
+	}
+	q.last = l
+	q.n++
+}
+
+// remove takes l out, if it is there.
+func (q *idleList) remove(l *lane) {
+	at := l.idle
+	if !at.is {
+		return
+	}
+	if at.before == nil {
+		q.first = at.behind
+	} else {
+		at.before.idle.behind = at.behind
+	}
+	if at.behind == nil {
+		q.last = at.before
+	} else {
+		at.behind.idle.before = at.before
+	}
+	l.idle = idleLink{}
+	q.n--
 }

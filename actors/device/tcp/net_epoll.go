@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/actors/device"
 )
 
 // network is the sockets of a queue pair and its timers, watched by one epoll descriptor. The
@@ -100,7 +102,7 @@ func (n *network) look() {
 		e := &n.events[i]
 		switch e.Fd {
 		case listenerID:
-			p.door.accept()
+			p.acceptor.accept()
 		case tickID:
 			drainCounter(n.tick)
 			p.ticked = true
@@ -130,13 +132,13 @@ func (n *network) onEvent(l *lane, events uint32) {
 	}
 	if events&unix.EPOLLOUT != 0 && !l.writable {
 		l.writable = true
-		if l.out.size > 0 || len(l.asking) > 0 {
-			p.turns.soil(l)
+		if l.out.size > 0 || len(l.unsentPreamble) > 0 {
+			p.ready.queueWrite(l)
 		}
 	}
 	if events&^unix.EPOLLOUT != 0 {
 		l.readable = true
-		p.turns.awaken(l)
+		p.ready.queueRead(l)
 	}
 }
 
@@ -193,8 +195,8 @@ func (n *network) accept() (socket, address, error) {
 	}
 }
 
-// heed changes whether connections that wait make news, and reports whether it could.
-func (n *network) heed(on bool) bool {
+// watchListener changes whether connections that wait make news, and reports whether it could.
+func (n *network) watchListener(on bool) bool {
 	events := uint32(0)
 	if on {
 		events = unix.EPOLLIN
@@ -205,7 +207,7 @@ func (n *network) heed(on bool) bool {
 // dial begins to connect a lane's socket. When that is over, look calls dialer.connected.
 func (n *network) dial(l *lane, to address) error {
 	fd, err := n.newSocket()
-	for noDescriptors(err) && n.p.door.dismiss() {
+	for noDescriptors(err) && n.p.acceptor.evictOldest() {
 		fd, err = n.newSocket()
 	}
 	if err != nil {
@@ -308,4 +310,52 @@ func (n *network) tune(fd socket) {
 func drainCounter(fd int) {
 	var b [8]byte
 	_, _ = unix.Read(fd, b[:])
+}
+
+// family is the address family of an address' sockets.
+func family(a address) int {
+	if AddrOf(a.gid).Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+// sockaddr converts an address for the kernel.
+func sockaddr(a address) unix.Sockaddr {
+	ip := AddrOf(a.gid)
+	if ip.Is4() {
+		return &unix.SockaddrInet4{Port: int(a.qpn), Addr: ip.As4()}
+	}
+	return &unix.SockaddrInet6{Port: int(a.qpn), Addr: ip.As16()}
+}
+
+// addressOf converts an address from the kernel.
+func addressOf(sa unix.Sockaddr) address {
+	switch s := sa.(type) {
+	case *unix.SockaddrInet4:
+		var a address
+		a.gid[10], a.gid[11] = 0xff, 0xff
+		copy(a.gid[12:], s.Addr[:])
+		a.qpn = uint16(s.Port)
+		return a
+	case *unix.SockaddrInet6:
+		return address{device.GID(s.Addr), uint16(s.Port)}
+	default:
+		return address{}
+	}
+}
+
+// nearOf is a socket's own address.
+func nearOf(s socket) (address, error) {
+	sa, err := unix.Getsockname(s)
+	if err != nil {
+		return address{}, err
+	}
+	return addressOf(sa), nil
+}
+
+// isOver reports whether the other side was seen to have ended a connection.
+func isOver(s socket) bool {
+	info, err := unix.GetsockoptTCPInfo(s, unix.IPPROTO_TCP, unix.TCP_INFO)
+	return err != nil || info.State != established
 }

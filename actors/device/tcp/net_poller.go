@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ type network struct {
 	p        *port
 	listener *net.TCPListener
 	accepted chan arrival  // by the goroutine that accepts
-	goOn     chan struct{} // after an error it waits for this
+	resume   chan struct{} // after an error it waits for this
 	halted   bool          // it does
 	over     context.Context
 	end      context.CancelFunc
@@ -103,7 +104,7 @@ func (n *network) listen(at address) (address, error) {
 	if err != nil {
 		return at, err
 	}
-	n.listener, n.accepted, n.goOn = l, make(chan arrival, maxAccepted), make(chan struct{}, 1)
+	n.listener, n.accepted, n.resume = l, make(chan arrival, maxAccepted), make(chan struct{}, 1)
 	n.running.Go(n.serve)
 	return addressAt(l.Addr()), nil
 }
@@ -127,7 +128,7 @@ func (n *network) serve() {
 		n.p.bell.note(func(n *news) { n.accept = true })
 		if a.err != nil {
 			select {
-			case <-n.goOn:
+			case <-n.resume:
 			case <-n.over.Done():
 				return
 			}
@@ -137,7 +138,7 @@ func (n *network) serve() {
 
 // accept takes a waiting connection; errNothing: there is none.
 func (n *network) accept() (socket, address, error) {
-	n.heed(true)
+	n.watchListener(true)
 	select {
 	case a := <-n.accepted:
 		if a.err != nil {
@@ -151,11 +152,11 @@ func (n *network) accept() (socket, address, error) {
 	}
 }
 
-// heed lets connections be accepted again after an error, and reports whether it could.
-func (n *network) heed(on bool) bool {
+// watchListener lets connections be accepted again after an error, and reports whether it could.
+func (n *network) watchListener(on bool) bool {
 	if on && n.halted {
 		n.halted = false
-		n.goOn <- struct{}{}
+		n.resume <- struct{}{}
 	}
 	return true
 }
@@ -163,7 +164,7 @@ func (n *network) heed(on bool) bool {
 // stream makes a stream of a connected socket, which belongs to it from now on, also after an error.
 func (n *network) stream(l *lane, s socket, c conn) (stream, error) {
 	l.readable, l.writable = true, true // so that readv and writev are called, and ask
-	n.p.turns.awaken(l)
+	n.p.ready.queueRead(l)
 	if creds := n.p.dev.cfg.Credentials; creds != nil {
 		return creds.wrap(s, c)
 	}
@@ -179,4 +180,103 @@ func (n *network) tune(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetKeepAlivePeriod(max(n.p.dev.cfg.Timeout/2, time.Second))
 	}
+}
+
+// dialing is the connecting of a lane's socket, and what came of it.
+type dialing struct {
+	stop context.CancelFunc
+
+	mu     sync.Mutex
+	done   bool
+	nobody bool // cares any more
+	c      net.Conn
+	err    error
+}
+
+// dial begins to connect a lane's socket. When that is over, look calls dialer.connected.
+func (n *network) dial(l *lane, to address) error {
+	ctx, stop := context.WithTimeout(n.over, n.p.dev.cfg.Timeout)
+	w := &dialing{stop: stop}
+	l.sock = w
+	self := n.p.self
+	n.running.Go(func() {
+		defer stop()
+		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(AddrOf(self.gid), 0)), KeepAlive: -1}
+		c, err := d.DialContext(ctx, to.family(), to.addrPort().String())
+		switch {
+		case err == nil && addressAt(c.LocalAddr()) == to: // connected to itself (RFC 9293, 3.5)
+			_ = c.Close()
+			err = connRefused
+		case errors.Is(err, context.DeadlineExceeded):
+			err = timedOut
+		}
+		w.finish(n.p.bell, l, c, err)
+	})
+	return nil
+}
+
+// finish hands the result over.
+func (w *dialing) finish(b *bell, l *lane, c net.Conn, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.nobody {
+		if err == nil {
+			_ = c.Close()
+		}
+		return
+	}
+	w.c, w.err, w.done = c, err, true
+	b.ring(l)
+}
+
+// dialed reports how the connecting of a lane's socket ended; errNothing: it did not.
+func (n *network) dialed(l *lane) error {
+	w := l.sock
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case !w.done:
+		return errNothing
+	case noDescriptors(w.err) && n.p.acceptor.evictOldest():
+		_ = n.dial(l, l.s.r.at) // never fails
+		return errNothing
+	case w.err != nil:
+		return w.err
+	}
+	n.tune(w.c)
+	return nil
+}
+
+// abandon closes a lane's socket that has no stream.
+func (n *network) abandon(l *lane) {
+	w := l.sock
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.nobody = true
+	if w.stop != nil {
+		w.stop()
+	}
+	if w.err == nil && w.c != nil {
+		_ = w.c.Close()
+	}
+}
+
+// family is the name of the address family of an address' sockets, for package net.
+func (a address) family() string {
+	if AddrOf(a.gid).Is4() {
+		return "tcp4"
+	}
+	return "tcp6"
+}
+
+func (a address) addrPort() netip.AddrPort { return netip.AddrPortFrom(AddrOf(a.gid), a.qpn) }
+
+// addressAt converts an address of package net.
+func addressAt(a net.Addr) address {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return address{}
+	}
+	ip := t.AddrPort()
+	return address{GIDOf(ip.Addr().Unmap()), ip.Port()}
 }

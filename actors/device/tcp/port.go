@@ -1,11 +1,14 @@
 package tcp
 
 import (
+	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
 	"github.com/efactor/efactor/runtime/clock"
+	"github.com/efactor/efactor/runtime/sys"
 )
 
 // port is one queue pair: its listening socket and all connections. It is a nic.Carrier
@@ -20,17 +23,17 @@ type port struct {
 	remotes map[address]*remote
 	routes  []route // by address handle
 
-	conns []place // connections by number
+	conns []connSlot // connections by number
 	free  []int32
 
-	turns turns
+	ready readyList
 	bell  *bell
 
 	dialer   dialer
-	door     door
+	acceptor acceptor
 	refusals refusals
 
-	complaints, notes complaints
+	warnLog, infoLog rateLimitedLog
 
 	outBytes, outSegs int // most that a lane may have to write: copies, and pieces
 
@@ -46,8 +49,8 @@ type port struct {
 	trash [64 << 10]byte
 }
 
-// place is one in the table of connections.
-type place struct {
+// connSlot is one in the table of connections.
+type connSlot struct {
 	l   *lane
 	gen int32
 }
@@ -80,10 +83,10 @@ func (a *attachment) newPort(slots int, c device.QPConfig) (*port, []byte, error
 		outBytes: c.SQDepth*(a.cfg.MTU+maxLen) + maxDepth*2*baseLen + spareBytes,
 		outSegs:  2*c.SQDepth + 3*maxDepth,
 
-		complaints: complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
-		notes:      complaints{log: a.cfg.Logger, clock: a.cfg.Clock},
+		warnLog: rateLimitedLog{log: a.cfg.Logger, clock: a.cfg.Clock},
+		infoLog: rateLimitedLog{log: a.cfg.Logger, clock: a.cfg.Clock},
 	}
-	p.door = door{p: p}
+	p.acceptor = acceptor{p: p}
 	p.dialer = dialer{p: p, session: firstSession()}
 	p.reqs = requests{list: make([]request, c.SQDepth), inbox: &p.inbox}
 	if err := p.open(c.QPN); err != nil {
@@ -100,10 +103,10 @@ func (p *port) open(qpn uint16) (err error) {
 	if err = p.net.open(p); err != nil {
 		return err
 	}
-	if p.door.greets() && !p.dev.cfg.AnyLocalUser {
-		p.door.usher = newUsher(p.bell)
+	if p.acceptor.hasGreeting() && !p.dev.cfg.AnyLocalUser {
+		p.acceptor.uids = newUIDChecker(p.bell)
 	}
-	p.self.qpn, err = p.door.listen(qpn)
+	p.self.qpn, err = p.acceptor.listen(qpn)
 	return err
 }
 
@@ -121,15 +124,15 @@ func (p *port) Route(ah device.AH, gid device.GID) error {
 // Unroute implements nic.Carrier. Sessions do not depend on address handles.
 func (p *port) Unroute(device.AH) {}
 
-// Doorbell implements nic.Carrier: all output is written, one call per lane.
-func (p *port) Doorbell() {
-	if len(p.turns.dirty) > 0 {
-		p.turns.clean()
-	}
-}
-
 // PostRecv implements nic.Carrier.
 func (p *port) PostRecv(slots []int32) { p.inbox.post(slots) }
+
+// Doorbell implements nic.Carrier: all output is written, one call per lane.
+func (p *port) Doorbell() {
+	if len(p.ready.toWrite) > 0 {
+		p.ready.writeAll()
+	}
+}
 
 // Poll implements nic.Carrier.
 func (p *port) Poll(c []device.Completion) int {
@@ -147,9 +150,9 @@ func (p *port) Poll(c []device.Completion) int {
 func (p *port) Arm() bool {
 	p.skip, p.due = 0, false
 	p.progress()
-	p.turns.pay()
+	p.ready.flushStatuses()
 	p.Doorbell()
-	if p.due || len(p.turns.ready) > 0 || len(p.turns.dirty) > 0 || !p.inbox.polled() {
+	if p.due || len(p.ready.toRead) > 0 || len(p.ready.toWrite) > 0 || !p.inbox.polled() {
 		return false
 	}
 	p.armed = true
@@ -163,6 +166,110 @@ func (p *port) WakeAt(t clock.Time) bool {
 
 // FDs implements nic.Carrier.
 func (p *port) FDs() []int { return p.net.fds() }
+
+// progress moves bytes: pending output, and if it is time for a check of the
+// sockets, input.
+func (p *port) progress() {
+	if len(p.ready.statuses) > 0 {
+		if p.ready.polls++; p.ready.polls > delayedPolls {
+			p.ready.flushStatuses()
+		}
+	}
+	if len(p.ready.toWrite) > 0 {
+		p.ready.writeAll()
+	}
+	if p.skip > 0 {
+		if p.skip--; len(p.ready.toRead) == 0 {
+			return
+		}
+	}
+	p.net.look()
+	if len(p.ready.toRead) > 0 {
+		p.idle, p.skip = 0, 0
+		p.ready.readAll()
+	} else {
+		p.idle = min(p.idle+1, maxSkip)
+		if p.skip = p.idle; p.reqs.under > 0 {
+			p.skip = min(p.skip, busySkip)
+		}
+	}
+	if p.ticked { // what arrived before counts as heard
+		p.ticked = false
+		p.onTick()
+	}
+}
+
+// onBell handles news: those of lanes are an answer of the uidChecker, or of a stream.
+func (p *port) onBell() {
+	n := p.bell.heard()
+	p.ticked, p.due = p.ticked || n.tick, p.due || n.wake
+	if n.accept {
+		p.acceptor.accept()
+	}
+	for _, l := range n.lanes {
+		switch l.state {
+		case laneClosed:
+		case laneConnecting:
+			p.dialer.connected(l)
+		case laneCheckingUID:
+			l.readable, l.writable = true, true // for later
+			if l.uidQuery != nil && l.uidQuery.answered.Load() {
+				p.acceptor.onUID(l)
+			}
+			p.ready.queueRead(l)
+		default:
+			l.readable, l.writable = true, true
+			p.ready.queueWrite(l)
+			p.ready.queueRead(l)
+		}
+	}
+}
+
+// A connection is checked this many times within Config.Timeout. Ticks are counted, not
+// timed: a process that was stopped, or could not run, does not take that for the
+// silence of others.
+const (
+	ticks     = 8
+	pingAfter = 2         // ticks of silence
+	lostAfter = ticks - 1 // one may have begun just before the silence
+)
+
+// setTick starts or stops the ticks: they run while there are connections.
+func (p *port) setTick(on bool) {
+	if p.ticking == on {
+		return
+	}
+	p.ticking = on
+	if on {
+		p.net.setTick(p.dev.cfg.Timeout / ticks)
+	} else {
+		p.net.setTick(0)
+	}
+}
+
+// onTick checks all connections.
+func (p *port) onTick() {
+	p.acceptor.resume()
+	n := 0
+	for i := range p.conns {
+		if l := p.conns[i].l; l != nil {
+			n++
+			l.onTick()
+		}
+	}
+	for at, r := range p.remotes {
+		if r.dialed != nil || r.accepted != nil {
+			continue
+		}
+		if r.idle++; r.idle > 2*ticks {
+			r.forgotten = true
+			delete(p.remotes, at)
+		}
+	}
+	if n == 0 && len(p.remotes) == 0 && !p.acceptor.paused {
+		p.setTick(false)
+	}
+}
 
 // Close implements nic.Carrier.
 func (p *port) Close() error {
@@ -194,20 +301,158 @@ func (p *port) closeAll() {
 	if p.bell != nil {
 		p.bell.close()
 	}
-	if p.door.usher != nil {
-		p.door.usher.close()
+	if p.acceptor.uids != nil {
+		p.acceptor.uids.close()
 	}
 }
 
-// setTick starts or stops the ticks: they run while there are connections.
-func (p *port) setTick(on bool) {
-	if p.ticking == on {
+// readyList are the lanes that have something to do.
+type readyList struct {
+	toWrite []*lane // with output that nothing else makes them write
+	toRead  []*lane // with input, according to the network, or the budget was used up
+	spare   []*lane // the second buffer of toWrite, while one is iterated
+
+	statuses []*lane // with statuses that may wait
+	polls    int     // since there are any
+}
+
+const (
+	// maxDelayed is how many statuses of a lane wait. A sender has far more packets under way
+	// before it must wait for one.
+	maxDelayed = 16
+	// delayedPolls is how many polls they wait for something to leave with: about as long
+	// as an application takes to answer at once, and less than a system call.
+	delayedPolls = 8
+)
+
+// queueWrite makes l write its output at the end of the turn.
+func (t *readyList) queueWrite(l *lane) {
+	if !l.writeQueued && l.writable {
+		l.writeQueued = true
+		t.toWrite = append(t.toWrite, l)
+	}
+}
+
+// delayStatus makes l write a status that was added to its output within delayedPolls polls.
+func (t *readyList) delayStatus(l *lane) {
+	switch l.delayed++; {
+	case l.delayed >= maxDelayed:
+		t.queueWrite(l)
+	case !l.statusQueued:
+		l.statusQueued = true
+		t.statuses = append(t.statuses, l)
+	}
+}
+
+// flushStatuses has all statuses that wait written.
+func (t *readyList) flushStatuses() {
+	for i, l := range t.statuses {
+		t.statuses[i] = nil
+		l.statusQueued = false
+		if l.delayed > 0 && l.state == laneUp {
+			t.queueWrite(l)
+		}
+	}
+	t.statuses, t.polls = t.statuses[:0], 0
+}
+
+// writeAll writes pending output.
+func (t *readyList) writeAll() {
+	list := t.toWrite
+	t.toWrite, t.spare = t.spare[:0], nil
+	for i, l := range list {
+		list[i] = nil
+		l.writeQueued = false
+		l.write()
+	}
+	t.spare = list[:0]
+}
+
+// queueRead lets l be read.
+func (t *readyList) queueRead(l *lane) {
+	if !l.readQueued {
+		l.readQueued = true
+		t.toRead = append(t.toRead, l)
+	}
+}
+
+// readAll reads from ready lanes. Lanes that are not done stay ready.
+func (t *readyList) readAll() {
+	n := len(t.toRead)
+	for i := range n {
+		l := t.toRead[i]
+		l.readQueued = false
+		if l.state != laneClosed {
+			l.read()
+		}
+	}
+	k := copy(t.toRead, t.toRead[n:])
+	clear(t.toRead[k:])
+	t.toRead = t.toRead[:k]
+}
+
+// bell is how goroutines that work for a queue pair tell the shard that there is news: an
+// event, and what it is about.
+type bell struct {
+	r, w int // ends of the event
+
+	any   atomic.Bool // there is news; for a shard that looks often
+	mu    sync.Mutex
+	news  news
+	spare []*lane
+	over  bool
+}
+
+// news is what has happened since the shard last heard.
+type news struct {
+	lanes              []*lane // which may be closed by then
+	tick, wake, accept bool
+}
+
+func newBell() (*bell, error) {
+	r, w, err := sys.OpenEvent()
+	if err != nil {
+		return nil, fmt.Errorf("tcp: event: %w", err)
+	}
+	return &bell{r: r, w: w}, nil
+}
+
+// ring says that there is news for a lane. Any goroutine may call it.
+func (b *bell) ring(l *lane) { b.note(func(n *news) { n.lanes = append(n.lanes, l) }) }
+
+// note adds to the news. Any goroutine may call it.
+func (b *bell) note(add func(*news)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
 		return
 	}
-	p.ticking = on
-	if on {
-		p.net.setTick(p.dev.cfg.Timeout / ticks)
-	} else {
-		p.net.setTick(0)
+	add(&b.news)
+	if !b.any.Load() {
+		b.any.Store(true)
+		sys.SignalEvent(b.w)
+	}
+}
+
+// heard takes the news. It is the shard's until it calls heard again.
+func (b *bell) heard() news {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sys.DrainEvent(b.r)
+	n := b.news
+	b.any.Store(false)
+	clear(b.spare)
+	b.news, b.spare = news{lanes: b.spare[:0]}, n.lanes
+	return n
+}
+
+func (b *bell) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over = true
+	b.news = news{}
+	_ = sys.CloseEvent(b.r)
+	if b.w != b.r {
+		_ = sys.CloseEvent(b.w)
 	}
 }

@@ -28,16 +28,16 @@ type verdict uint8
 
 // Verdicts. Numbers never change.
 const (
-	taken        verdict = iota
-	wrongVersion         // of the preamble
-	wrongPlace           // the queue pair is not here
-	wrongMTU             // the fabric has another
-	wrongSession         // a lane of an unknown session, or one that the session has already
-	wrongPeer            // the connection does not vouch for the address
-	tooMany              // connections
-	wrongUser            // of this host
-	mustWait             // keys were guessed from the host
-	verdicts             // how many there are
+	taken         verdict = iota
+	wrongVersion          // of the preamble
+	wrongPlace            // the queue pair is not here
+	wrongMTU              // the fabric has another
+	wrongSession          // a lane of an unknown session, or one that the session has already
+	wrongPeer             // the connection does not vouch for the address
+	tooMany               // connections
+	wrongUser             // of this host
+	hostThrottled         // the host named wrong keys
+	verdicts              // how many there are
 )
 
 var verdictText = [verdicts]string{
@@ -50,7 +50,7 @@ func (v verdict) status() device.Status {
 	switch v {
 	case wrongVersion, wrongMTU:
 		return device.StatusMismatch
-	case wrongPeer, wrongUser, mustWait:
+	case wrongPeer, wrongUser, hostThrottled:
 		return device.StatusUnknownPeer
 	case tooMany:
 		return device.StatusUnreachable
@@ -155,4 +155,34 @@ func (p *preamble) parse(b []byte) error {
 		return fmt.Errorf("%w: no session or queue pair", errPreamble)
 	}
 	return nil
+}
+
+// greetingLen is the length of a greeting.
+const greetingLen = 8
+
+func appendGreeting(b []byte, v verdict) []byte {
+	b = append(b, magic[:]...)
+	b = binary.LittleEndian.AppendUint16(b, version)
+	return append(b, uint8(v), 0)
+}
+
+func parseGreeting(b []byte) (verdict, error) {
+	switch {
+	case len(b) != greetingLen || [4]byte(b) != magic:
+		return 0, fmt.Errorf("%w: no magic", errPreamble)
+	case binary.LittleEndian.Uint16(b[4:]) != version:
+		return wrongVersion, otherVersion(b)
+	case b[6] >= uint8(verdicts) || b[7] != 0:
+		return 0, fmt.Errorf("%w: greeting %x", errPreamble, b[6:])
+	}
+	return verdict(b[6]), nil
+}
+
+// greetingStatus is the status of the dialer's requests after a greeting that ends the
+// connection.
+func greetingStatus(v verdict, err error) device.Status {
+	if errors.Is(err, errPreamble) {
+		return device.StatusBadDestQPN
+	}
+	return v.status()
 }

@@ -1,6 +1,8 @@
 package tcp
 
 import (
+	"fmt"
+
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
 )
@@ -90,14 +92,14 @@ func (p *port) Send(wr *device.SendWR, token uint64) device.Status {
 	case wr.HasImm:
 		f.data = wr.Imm
 	case wr.Begins:
-		f.begins, f.data = true, wr.Turn
+		f.begins, f.data = true, wr.MsgID
 	}
 	l.out.frame(&f)
 	l.out.bytes(wr.Header)
 	l.out.bytes(wr.Payload)
 	p.reqs.begin(l, token)
 	p.skip, p.idle = 0, 0
-	p.turns.soil(l)
+	p.ready.queueWrite(l)
 	if l.out.size >= earlyWrite {
 		l.write()
 	}
@@ -142,6 +144,179 @@ func (p *port) RDMA(wr *device.SendWR, token uint64) device.Status {
 	if r := p.reqs.begin(l, token); wr.Kind == device.WRRead && len(wr.Payload) > 0 {
 		r.dst = wr.Payload
 	}
-	p.turns.soil(l)
+	p.ready.queueWrite(l)
 	return nic.Pending
+}
+
+// onFrame handles a frame; b begins after its header.
+func (l *lane) onFrame(f *frame, b []byte) error {
+	switch f.kind {
+	case kindSend:
+		l.onSend(f, b[:f.length])
+	case kindRead:
+		l.onRead(f)
+	case kindWrite:
+		l.onWrite(f)
+	case kindData:
+		return l.onData(f)
+	case kindStatus:
+		return l.onStatus(f)
+	case kindPing:
+		l.answer(&frame{kind: kindPong, token: f.token})
+	case kindPong: // it only counts as heard
+	case kindBye:
+		if f.status != device.StatusOK {
+			return errSentAway
+		}
+		l.onBye()
+		return nil
+	}
+	if l.tooManyWrongKeys {
+		return errWrongKeys
+	}
+	if len(l.out.buf)-l.out.head > l.p.outBytes || len(l.out.segs)-l.out.first > l.p.outSegs {
+		return fmt.Errorf("%w: more requests than a queue pair may have outstanding", errFrame)
+	}
+	return nil
+}
+
+// answer appends a frame to the output. It is written with the next Poll, Doorbell
+// or Arm, perhaps together with a packet in the same direction.
+func (l *lane) answer(f *frame) {
+	l.out.frame(f)
+	l.p.ready.queueWrite(l)
+}
+
+// status ends the request f of the other side.
+func (l *lane) status(f *frame, st device.Status) {
+	l.answer(&frame{kind: kindStatus, token: f.token, status: st})
+}
+
+// acknowledge ends a send of the other side whose packet lies in a receive. That needs no write
+// of its own as long as a packet in the same direction may come soon, and several leave
+// together.
+func (l *lane) acknowledge(f *frame) {
+	l.out.frame(&frame{kind: kindStatus, token: f.token, status: device.StatusOK})
+	l.p.ready.delayStatus(l)
+}
+
+func (l *lane) onSend(f *frame, b []byte) {
+	l.s.used = true
+	if f.qkey != l.p.qkey {
+		l.wrongKey(uint64(f.qkey))
+		l.status(f, device.StatusBadDestQPN)
+		return
+	}
+	if f.begins && l.s.r.heldBack && int32(f.data-l.s.r.heldFrom) >= 0 {
+		l.status(f, device.StatusRNR)
+		return
+	}
+	slot, ok := l.takeSlot()
+	if !ok {
+		l.status(f, device.StatusRNR)
+		return
+	}
+	copy(l.p.inbox.slot(slot, len(b)), b)
+	c := l.p.inbox.arrival(device.OpRecv, &l.s.r.at)
+	c.ID, c.Len, c.HasImm, c.Imm = uint64(slot), len(b), f.imm, f.data
+	l.acknowledge(f)
+}
+
+// takeSlot takes a posted receive, see inbox.
+func (l *lane) takeSlot() (int32, bool) { return l.p.inbox.take(l.s.r, len(l.p.remotes) > 1) }
+
+// admit checks a request for n bytes of a region.
+func (l *lane) admit(f *frame, a device.Access) device.Status {
+	l.s.used = true
+	if f.qkey != l.p.qkey {
+		l.wrongKey(uint64(f.qkey))
+		return device.StatusBadDestQPN
+	}
+	r, _ := l.p.dev.regions.Hold(f.rkey, f.addr, f.length, a)
+	if r == nil {
+		l.p.inbox.refused(&l.s.r.at, f.rkey)
+		if !l.p.dev.regions.Knows(f.rkey) {
+			l.wrongKey(f.rkey)
+		}
+		return device.StatusBadAddress
+	}
+	r.Release()
+	return device.StatusOK
+}
+
+func (l *lane) onRead(f *frame) {
+	st := l.admit(f, device.RemoteRead)
+	if st != device.StatusOK || f.length == 0 {
+		l.status(f, st)
+		return
+	}
+	l.out.region(f.rkey, f.addr, f.length, f.token)
+	l.p.ready.queueWrite(l)
+}
+
+// onWrite decides, before the bytes arrive, what to do with them.
+func (l *lane) onWrite(f *frame) {
+	st := l.admit(f, device.RemoteWrite)
+	slot := int32(-1)
+	if st == device.StatusOK && f.imm {
+		var ok bool
+		if slot, ok = l.takeSlot(); !ok {
+			slot, st = -1, device.StatusRNR
+		}
+	}
+	l.sink = sink{left: f.length, kind: kindWrite, frame: *f, slot: slot, ok: st == device.StatusOK}
+	l.sink.frame.status = st
+	if f.length == 0 {
+		l.onSunk()
+	}
+}
+
+// onSunk: all bytes of a write, or of the answer to a read, have arrived.
+func (l *lane) onSunk() {
+	k := &l.sink
+	if k.kind != kindWrite {
+		return
+	}
+	slot := k.slot
+	k.slot = -1
+	st := k.frame.status
+	if st == device.StatusOK && !k.ok {
+		st = device.StatusBadAddress
+		l.p.inbox.refused(&l.s.r.at, k.frame.rkey)
+	}
+	switch {
+	case slot >= 0 && st == device.StatusOK:
+		c := l.p.inbox.arrival(device.OpWritten, &l.s.r.at)
+		c.ID, c.Len, c.HasImm, c.Imm = uint64(slot), k.frame.length, true, k.frame.data
+	case slot >= 0:
+		l.p.inbox.giveBack(slot)
+	}
+	l.status(&k.frame, st)
+}
+
+// onData: the answer to a read of ours begins.
+func (l *lane) onData(f *frame) error {
+	r := l.p.reqs.find(f.token)
+	if r == nil || r.lane != l || r.data || f.length == 0 || f.length != len(r.dst) {
+		return fmt.Errorf("%w: %d bytes that were not requested", errFrame, f.length)
+	}
+	r.data = true
+	l.sink = sink{left: f.length, kind: kindData, dst: r.dst, slot: -1}
+	return nil
+}
+
+// onStatus: a request of ours has ended.
+func (l *lane) onStatus(f *frame) error {
+	r := l.p.reqs.find(f.token)
+	if r == nil || r.lane != l {
+		return fmt.Errorf("%w: status of a request that is not under way", errFrame)
+	}
+	if f.status == device.StatusOK && r.dst != nil && !r.data {
+		return fmt.Errorf("%w: a read ended well without data", errFrame)
+	}
+	if l.sent < r.end { // for a write, the caller's memory would be left to be written
+		return fmt.Errorf("%w: a request ended before it was sent", errFrame)
+	}
+	l.p.reqs.finish(r, f.status)
+	return nil
 }

@@ -187,7 +187,7 @@ func TestLostForGood(t *testing.T) {
 	quiet := newFoe(t, n, nil)
 	quiet.reply(quiet.hello())
 	require.NoError(t, quiet.c.Close())
-	until(t, "no connections", func() bool { return n.port().door.guests == 0 }, n)
+	until(t, "no connections", func() bool { return n.port().acceptor.accepted == 0 }, n)
 	require.Len(t, n.gone, 1)
 }
 
@@ -337,7 +337,7 @@ func TestLateConnection(t *testing.T) {
 	late.session, late.qkey = 1<<40, 10
 	dead.say(late.appendTo(nil))
 	require.NoError(t, dead.c.Close())
-	until(t, "that it is refused", func() bool { return n.d.Stats().Refused == 1 && n.port().door.guests == 1 }, n)
+	until(t, "that it is refused", func() bool { return n.d.Stats().Refused == 1 && n.port().acceptor.accepted == 1 }, n)
 	now.works()
 	require.Empty(t, n.gone)
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +20,7 @@ import (
 // tlsStream is a stream over TLS.
 //
 //	handshake   a goroutine of its own computes; the shard moves the bytes between it and
-//	            the socket (handshake)
+//	            the socket (tlsHandshake)
 //	afterwards  the shard, which encrypts and decrypts between its buffers and the
 //	            socket: crypto/tls takes EAGAIN of a read for a timeout, after which it
 //	            goes on where it was
@@ -51,7 +53,7 @@ var _ stream = (*tlsStream)(nil)
 
 // wrap implements Credentials.
 func (s *secured) wrap(fd socket, c conn) (stream, error) {
-	t := &tlsStream{c: c, sock: tlsSocket{fd: fd, shake: newHandshake(c.ring)}}
+	t := &tlsStream{c: c, sock: tlsSocket{fd: fd, shake: newTLSHandshake(c.ring)}}
 	go t.handshake(s, t.sock.shake)
 	return t, nil
 }
@@ -67,7 +69,7 @@ func (t *tlsStream) rise() bool {
 	if t.up || t.fault != nil {
 		return t.fault == nil
 	}
-	over, err := t.sock.carry()
+	over, err := t.sock.exchange()
 	if !over {
 		return false
 	}
@@ -196,7 +198,7 @@ func (t *tlsStream) close() {
 }
 
 // handshake is a goroutine. The shard gives up a handshake that takes too long.
-func (t *tlsStream) handshake(s *secured, k *handshake) {
+func (t *tlsStream) handshake(s *secured, k *tlsHandshake) {
 	cred, err := s.of(t.c.self)
 	if err != nil {
 		k.finish(err)
@@ -216,4 +218,257 @@ func (t *tlsStream) handshake(s *secured, k *handshake) {
 	default:
 		k.finish(fmt.Errorf("tcp: TLS handshake with %v: %w", AddrOf(t.c.peer), err))
 	}
+}
+
+// errBrokenOff: the connection ended without a close notification. That is not io.EOF,
+// by which the other side says that it has no more.
+var errBrokenOff = fmt.Errorf("tcp: connection ended without a close notification of TLS: %w", unix.ECONNRESET)
+
+// errAgain is a timeout to crypto/tls (a net.Error that is temporary): it keeps its
+// part of a record.
+var errAgain error = unix.EAGAIN
+
+// errHeld: the other side requests answers and does not read them.
+var errHeld = errors.New("tcp: too much is held back")
+
+// maxHeld bounds the output that waits for room in the socket: a chunk with its
+// overhead, and a few answers to requests of TLS itself.
+const maxHeld = 4 * tlsChunk
+
+// tlsSocket is the socket as crypto/tls needs it. During the handshake another goroutine
+// calls Read and Write, which leave the socket alone; afterwards the shard does, and they
+// never wait.
+type tlsSocket struct {
+	fd    int
+	shake *tlsHandshake // nil: it is over
+	early []byte        // came with the handshake's last bytes
+	held  []byte        // written, and not taken by the socket yet
+	eof   bool          // the connection is over; crypto/tls may call that an orderly end (RFC 8446, 6.1)
+
+	rv [2]unix.Iovec
+	wv [maxIovecs]unix.Iovec
+	v  [1][]byte
+}
+
+func (s *tlsSocket) Read(p []byte) (int, error) {
+	if s.shake != nil {
+		n, err := s.shake.read(p)
+		s.eof = s.eof || errors.Is(err, io.EOF)
+		return n, err
+	}
+	if len(s.early) > 0 {
+		n := copy(p, s.early)
+		s.early = s.early[n:]
+		return n, nil
+	}
+	n, err := rawRead(s.fd, &s.rv, p, nil)
+	switch {
+	case err == unix.EAGAIN: //nolint:errorlint // a bare errno, on the hot path
+		return 0, errAgain
+	case err != nil:
+		return 0, err
+	case n == 0:
+		s.eof = true
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (s *tlsSocket) Write(p []byte) (int, error) {
+	if s.shake != nil {
+		return s.shake.write(p)
+	}
+	if len(s.held)+len(p) > maxHeld {
+		return 0, errHeld
+	}
+	s.held = append(s.held, p...)
+	return len(p), nil
+}
+
+// flush writes held output, as much as the socket takes.
+func (s *tlsSocket) flush() error {
+	for len(s.held) > 0 {
+		s.v[0] = s.held
+		n, err := rawWrite(s.fd, &s.wv, s.v[:])
+		s.v[0] = nil
+		if err == unix.EAGAIN { //nolint:errorlint // a bare errno, on the hot path
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.held = s.held[:copy(s.held, s.held[n:])]
+	}
+	return nil
+}
+
+// Close and the deadlines implement net.Conn for crypto/tls, which does not need
+// them here.
+func (*tlsSocket) Close() error                     { return nil }
+func (*tlsSocket) LocalAddr() net.Addr              { return nil }
+func (*tlsSocket) RemoteAddr() net.Addr             { return nil }
+func (*tlsSocket) SetDeadline(time.Time) error      { return nil }
+func (*tlsSocket) SetReadDeadline(time.Time) error  { return nil }
+func (*tlsSocket) SetWriteDeadline(time.Time) error { return nil }
+
+// cursor iterates over buffers.
+type cursor struct {
+	bufs [][]byte
+	at   int // in the first
+}
+
+// skip passes n bytes, and returns how many there were.
+func (c *cursor) skip(n int) int {
+	done := 0
+	for done < n && len(c.bufs) > 0 {
+		done += c.pass(min(n-done, len(c.bufs[0])-c.at))
+	}
+	return done
+}
+
+// gather appends bytes until dst has limit.
+func (c *cursor) gather(dst []byte, limit int) []byte {
+	for len(dst) < limit && len(c.bufs) > 0 {
+		k := min(limit-len(dst), len(c.bufs[0])-c.at)
+		dst = append(dst, c.bufs[0][c.at:c.at+k]...)
+		c.pass(k)
+	}
+	return dst
+}
+
+func (c *cursor) pass(n int) int {
+	if c.at += n; c.at == len(c.bufs[0]) {
+		c.bufs, c.at = c.bufs[1:], 0
+	}
+	return n
+}
+
+// tlsHandshake carries the bytes of a handshake between the goroutine that computes it and
+// the shard, which has the socket to itself: a connection costs one descriptor, and is closed
+// at once.
+type tlsHandshake struct {
+	ring func() // tells the shard that there is output, room for input, or a result
+
+	mu     sync.Mutex
+	news   sync.Cond // for the goroutine
+	in     []byte    // received, not yet read
+	out    []byte    // written, not yet taken
+	err    error     // why no more input will come
+	full   bool      // input was left in the socket
+	over   bool      // the goroutine is done,
+	result error     // with this
+}
+
+// maxShake is how much input waits for the goroutine. A flight has a few KiB.
+const maxShake = 32 << 10
+
+func newTLSHandshake(ring func()) *tlsHandshake {
+	k := &tlsHandshake{ring: ring}
+	k.news.L = &k.mu
+	return k
+}
+
+// read is the goroutine's; it waits for input.
+func (k *tlsHandshake) read(p []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.in) == 0 && k.err == nil {
+		k.news.Wait()
+	}
+	if len(k.in) == 0 {
+		return 0, k.err
+	}
+	n := copy(p, k.in)
+	k.in = k.in[:copy(k.in, k.in[n:])]
+	if k.full {
+		k.full = false
+		k.ring()
+	}
+	return n, nil
+}
+
+// write is the goroutine's; it does not wait.
+func (k *tlsHandshake) write(p []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.out)+len(p) > maxHeld {
+		return 0, errHeld
+	}
+	k.out = append(k.out, p...)
+	k.ring()
+	return len(p), nil
+}
+
+// finish is the goroutine's last call.
+func (k *tlsHandshake) finish(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.over, k.result = true, err
+	k.ring()
+}
+
+// end says that no more input will come.
+func (k *tlsHandshake) end(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err = err
+	k.news.Signal()
+}
+
+// room reports whether there is room for n bytes of input. If not, the bell rings when there
+// is.
+func (k *tlsHandshake) room(n int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.full = !k.over && k.err == nil && len(k.in)+n > maxShake
+	return !k.full && !k.over && k.err == nil
+}
+
+func (k *tlsHandshake) feed(b []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.in = append(k.in, b...)
+	k.news.Signal()
+}
+
+// take moves the output so far to b. When the handshake is over, rest is input that came
+// after it.
+func (k *tlsHandshake) take(b []byte) (out, rest []byte, over bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	b = append(b, k.out...)
+	k.out = k.out[:0]
+	if k.over {
+		rest = k.in
+	}
+	return b, rest, k.over, k.result
+}
+
+// exchange moves the handshake's bytes from and to the socket, and reports whether it is over,
+// and how it ended.
+func (s *tlsSocket) exchange() (over bool, err error) {
+	k := s.shake
+	b := make([]byte, 4<<10)
+	for k.room(len(b)) {
+		n, err := rawRead(s.fd, &s.rv, b, nil)
+		if err == unix.EAGAIN { //nolint:errorlint // a bare errno
+			break
+		}
+		if err == nil && n == 0 {
+			err = io.EOF
+		}
+		if err != nil {
+			k.end(err)
+			break
+		}
+		k.feed(b[:n])
+	}
+	s.held, s.early, over, err = k.take(s.held)
+	if flushed := s.flush(); err == nil {
+		err = flushed
+	}
+	if over {
+		s.shake = nil
+	}
+	return over || err != nil, err
 }

@@ -3,10 +3,17 @@
 package tcp
 
 import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"io"
-	"math/rand/v2"
+	"log/slog"
+	mathrand "math/rand/v2"
 	"net"
+	"net/netip"
+	"os"
 	"runtime"
 	"sync"
 	"testing"
@@ -14,12 +21,241 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/internal/devicetest"
 	"github.com/efactor/efactor/internal/jobcert"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )
+
+var (
+	tlsSecret = []byte("the secret of these tests")
+
+	// Both on loopback, so that the sockets' addresses agree.
+	tlsA = wire.MakeRawAddr(GIDOf(netip.MustParseAddr("127.0.0.1")), 7001, 0xa)
+	tlsB = wire.MakeRawAddr(GIDOf(netip.MustParseAddr("127.0.0.1")), 7002, 0xb)
+)
+
+// end is a stream and its bell, which is watched as a shard does.
+type end struct {
+	t *testing.T
+	stream
+	ep    int // becomes readable at an edge
+	bell  *bell
+	other *end // whose shard is at work, too; nil: nobody need care
+
+	running sync.WaitGroup
+	closed  bool
+}
+
+func (e *end) close() {
+	if !e.closed {
+		e.closed = true
+		e.stream.close()
+		e.running.Wait()
+		e.bell.close()
+		e.unwatch()
+	}
+}
+
+// wait is until an edge comes.
+func (e *end) wait() {
+	e.t.Helper()
+	deadline := clock.System.Now().Add(time.Minute)
+	for clock.System.Now() < deadline {
+		patience := 1000
+		if e.other != nil && !e.other.closed {
+			_, _ = e.other.readv(nil, nil)
+			patience = 1
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(e.ep), Events: unix.POLLIN}}, patience)
+		e.look()
+		if news := e.bell.heard(); n > 0 || len(news.lanes) > 0 {
+			return
+		}
+		if err != nil && err != unix.EINTR {
+			require.NoError(e.t, err)
+		}
+	}
+	require.Fail(e.t, "no edge")
+}
+
+// readSome waits for the next bytes, or an error.
+func (e *end) readSome(p []byte) (int, error) {
+	e.t.Helper()
+	for {
+		n, err := e.readv(p[:len(p)/2], p[len(p)/2:])
+		if n > 0 || err != nil {
+			return n, err
+		}
+		e.wait()
+	}
+}
+
+// readErr reads until the error comes.
+func (e *end) readErr() error {
+	e.t.Helper()
+	p := make([]byte, 4096)
+	for {
+		if _, err := e.readSome(p); err != nil {
+			return err
+		}
+	}
+}
+
+// sendAll waits for room as long as it must.
+func (e *end) sendAll(p []byte) error {
+	e.t.Helper()
+	for {
+		half := len(p) / 2
+		n, err := e.writev([][]byte{p[:half], nil, p[half:]})
+		if err != nil {
+			return err
+		}
+		if p = p[n:]; len(p) == 0 {
+			return nil
+		}
+		e.wait()
+	}
+}
+
+// socks are both sides of a connection over loopback.
+func socks(t *testing.T) (dialed, accepted *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	b, err := l.Accept()
+	require.NoError(t, err)
+	return a.(*net.TCPConn), b.(*net.TCPConn)
+}
+
+func jobCreds(t *testing.T, secret []byte) Credentials {
+	t.Helper()
+	c, err := JobSecret(secret)
+	require.NoError(t, err)
+	return c
+}
+
+func tlsConn(dialed bool) conn {
+	cfg := Config{Timeout: tlsTimeout}.withDefaults()
+	c := conn{dialed: dialed, self: tlsB, peer: tlsA.GID(), cfg: &cfg}
+	if dialed {
+		c.self, c.peer, c.peerQPN = tlsA, tlsB.GID(), tlsB.QPN()
+	}
+	return c
+}
+
+// tlsEnd makes a stream of one side.
+func tlsEnd(t *testing.T, sock *net.TCPConn, creds Credentials, c conn) *end {
+	t.Helper()
+	bell, err := newBell()
+	require.NoError(t, err)
+	e := &end{t: t, bell: bell}
+	c.ring, c.running = func() { bell.ring(nil) }, &e.running
+	e.stream, err = creds.wrap(socketOf(t, sock), c)
+	require.NoError(t, err)
+	e.watch()
+	t.Cleanup(e.close)
+	return e
+}
+
+// tlsPair are two streams of one job.
+func tlsPair(t *testing.T) (a, b *end) {
+	t.Helper()
+	a, b = tlsBegin(t)
+	meet(t, a, b)
+	return a, b
+}
+
+// tlsBegin are two streams of one job, before their handshake.
+func tlsBegin(t *testing.T) (a, b *end) {
+	t.Helper()
+	x, y := socks(t)
+	return tlsEnd(t, x, jobCreds(t, tlsSecret), tlsConn(true)),
+		tlsEnd(t, y, jobCreds(t, tlsSecret), tlsConn(false))
+}
+
+// meet brings a handshake to its end.
+func meet(t *testing.T, a, b *end) {
+	t.Helper()
+	a.other, b.other = b, a
+	for _, e := range []*end{a, b} {
+		for {
+			_, err := e.readv(nil, nil)
+			require.NoError(t, err)
+			if e.isUp() {
+				break
+			}
+			e.wait()
+		}
+	}
+	a.other, b.other = nil, nil
+}
+
+// noGoroutines waits until those that have nothing more to do have ended.
+func noGoroutines(t *testing.T) {
+	t.Helper()
+	var err error
+	for begin := clock.System.Now(); clock.System.Now().Sub(begin) < time.Minute; {
+		if err = goleak.Find(); err == nil { // which waits for a moment itself
+			return
+		}
+	}
+	require.NoError(t, err)
+}
+
+// descriptors is how many this process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	d, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(d)
+}
+
+// company is an authority of a caller's.
+type company struct {
+	cert *x509.Certificate
+	key  ed25519.PrivateKey
+	pool *x509.CertPool
+}
+
+func newCompany(t *testing.T) *company {
+	t.Helper()
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		NotAfter: clock.Wall().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, pub, key)
+	require.NoError(t, err)
+	c := &company{key: key, pool: x509.NewCertPool()}
+	c.cert, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
+	c.pool.AddCert(c.cert)
+	return c
+}
+
+func (c *company) credentials(t *testing.T, ip net.IP) Credentials {
+	t.Helper()
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		NotAfter: clock.Wall().Add(time.Hour), IPAddresses: []net.IP{ip}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, c.cert, pub, c.key)
+	require.NoError(t, err)
+	creds, err := Certificates(&tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: c.pool,
+	})
+	require.NoError(t, err)
+	return creds
+}
 
 const (
 	tlsTimeout = 20 * time.Second
@@ -43,7 +279,7 @@ func TestTLSStreamCarries(t *testing.T) {
 	var wg sync.WaitGroup
 	for i, e := range []*end{a, b} {
 		wg.Go(func() { // one goroutine an end, as a shard
-			rnd := rand.New(rand.NewPCG(uint64(i), 7))
+			rnd := mathrand.New(mathrand.NewPCG(uint64(i), 7))
 			sent, got := 0, 0
 			buf := make([]byte, 128<<10)
 			for sent < total || got < total {
@@ -306,4 +542,198 @@ func TestSecuredCache(t *testing.T) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(s.byQP), maxQP)
 	}
+}
+
+// TestConformanceTLS: the whole contract again, over streams of a job secret.
+func TestConformanceTLS(t *testing.T) {
+	creds := jobCreds(t, tlsSecret)
+	devicetest.Run(t, func(tb testing.TB, devices int) *devicetest.Fabric {
+		f := factoryOf(func() Config { return Config{Credentials: creds} })(tb, devices)
+		f.Allocates = true
+		serve := f.Progress
+		f.Progress = func() {
+			serve()
+			runtime.Gosched() // the streams' goroutines have as many processors as this case leaves
+		}
+		return f
+	})
+}
+
+// TestTLSSilence: a handshake that does not go on is given up, on either side.
+func TestTLSSilence(t *testing.T) {
+	inTime(t, func() {
+		n := newNode(t, Config{Timeout: shortly, Credentials: jobCreds(t, tlsSecret)}, device.QPConfig{})
+		f := newFoe(t, n, nil)
+		f.closed()
+		h := newHost(t, n)
+		require.Equal(t, device.StatusUnresponsive, n.status(n.send(h.at, "hello?")))
+	})
+}
+
+// TestTLSStrangers: a connection within its handshake costs one descriptor and nothing after
+// its end, and gives way where there is none for a new one.
+func TestTLSStrangers(t *testing.T) {
+	skipPoller(t)
+	cfg := func() Config { return Config{Credentials: jobCreds(t, tlsSecret)} }
+	n, peer := newNode(t, cfg(), device.QPConfig{}), newNode(t, cfg(), device.QPConfig{})
+	require.Equal(t, device.StatusOK, n.status(n.send(peer.at(), "warm"), peer)) // the session and its lanes
+	until(t, "lanes", func() bool { return peer.port().acceptor.accepted == 2 }, n, peer)
+	before := descriptors(t)
+	const lots = 20
+	var foes []net.Conn
+	to := net.TCPAddr{IP: AddrOf(n.at().gid).AsSlice(), Port: int(n.at().qpn)}
+	for range lots {
+		c, err := net.DialTCP("tcp", nil, &to)
+		require.NoError(t, err)
+		defer c.Close()
+		foes = append(foes, c)
+	}
+	until(t, "strangers", func() bool { return n.port().acceptor.accepted == lots }, n)
+	require.LessOrEqual(t, descriptors(t), before+2*lots+1, "both ends are ours")
+
+	next := newNode(t, cfg(), device.QPConfig{})
+	id := next.send(n.at(), "let me in")
+	var was unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
+	none := was
+	none.Cur = lowestFree(t)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	st := next.status(id, n)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
+	require.Equal(t, device.StatusOK, st)
+	require.GreaterOrEqual(t, n.port().acceptor.idle.n, lots-4, "no more give way than it needs")
+
+	for _, c := range foes {
+		require.NoError(t, c.Close())
+	}
+	until(t, "their end", func() bool { return n.port().acceptor.idle.n == 0 }, n, next, peer)
+	for _, x := range []*node{n, peer, next} {
+		require.NoError(t, x.q.Close())
+	}
+	noGoroutines(t)
+}
+
+// issue is a certificate of the company's for an address, valid until a time.
+func (c *company) issue(t *testing.T, ip net.IP, until time.Time) Credentials {
+	t.Helper()
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		NotAfter: until, IPAddresses: []net.IP{ip}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, c.cert, pub, c.key)
+	require.NoError(t, err)
+	creds, err := Certificates(&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: c.pool})
+	require.NoError(t, err)
+	return creds
+}
+
+// TestUntrustedIsWarnedOf: both sides of a connection that TLS refuses warn of it, name each other's
+// host, and count it. The side that refused has the reason of x509, the other one TLS's alert.
+func TestUntrustedIsWarnedOf(t *testing.T) {
+	host := nextHost()
+	home := net.IP(host.AsSlice())
+	ours, theirs := newCompany(t), newCompany(t)
+	later, past := clock.Wall().Add(time.Hour), clock.Wall().Add(-time.Hour)
+	for name, c := range map[string]struct {
+		dialer, accepter Credentials
+		dialed, accepted string // of the warnings
+	}{
+		"wrong secret": {
+			jobCreds(t, tlsSecret), jobCreds(t, []byte("quite another secret")),
+			"certificate signed by unknown authority", "remote error: tls",
+		},
+		"other CA": {
+			ours.issue(t, home, later), theirs.issue(t, home, later),
+			"certificate signed by unknown authority", "remote error: tls",
+		},
+		"missing name": {
+			ours.issue(t, home, later), ours.issue(t, net.IPv4(192, 0, 2, 1), later),
+			"certificate is of another address", "remote error: tls",
+		},
+		"expired": {
+			ours.issue(t, home, later), ours.issue(t, home, past),
+			"certificate has expired", "remote error: tls",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var a, b bytes.Buffer
+			x := newNode(t, Config{Addr: host, Credentials: c.dialer, Logger: slog.New(slog.NewTextHandler(&a, nil))}, device.QPConfig{})
+			y := newNode(t, Config{Addr: host, Credentials: c.accepter, Logger: slog.New(slog.NewTextHandler(&b, nil))}, device.QPConfig{})
+			require.Equal(t, device.StatusUnknownPeer, x.status(x.send(y.at(), "hello?"), y))
+			until(t, "the accepting side's warning", func() bool { return y.d.Stats().Untrusted > 0 }, x, y)
+			require.NotZero(t, x.d.Stats().Untrusted)
+			require.Contains(t, a.String(), c.dialed)
+			require.Contains(t, a.String(), AddrOf(y.at().gid).String())
+			require.Contains(t, b.String(), c.accepted)
+			require.Contains(t, b.String(), AddrOf(x.at().gid).String())
+			for _, said := range []string{a.String(), b.String()} {
+				require.Contains(t, said, "level=WARN msg=\"tcp: no TLS connection\"")
+			}
+		})
+	}
+}
+
+// TestPlainTextIsWarnedOf: somebody who speaks another protocol on a port of TLS is warned of, too.
+func TestPlainTextIsWarnedOf(t *testing.T) {
+	var out bytes.Buffer
+	n := newNode(t, Config{Credentials: jobCreds(t, tlsSecret), Logger: slog.New(slog.NewTextHandler(&out, nil))}, device.QPConfig{})
+	c, err := net.DialTCP("tcp", nil, &net.TCPAddr{IP: AddrOf(n.at().gid).AsSlice(), Port: int(n.at().qpn)})
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+	require.NoError(t, err)
+	until(t, "a warning", func() bool { return n.d.Stats().Untrusted == 1 }, n)
+	require.Contains(t, out.String(), "first record does not look like a TLS handshake")
+}
+
+// TestTLSErrorsAreWrapped: the stream's error is that of x509 or tls, for errors.As.
+func TestTLSErrorsAreWrapped(t *testing.T) {
+	home := net.IPv4(127, 0, 0, 1)
+	ours, theirs := newCompany(t), newCompany(t)
+	good := ours.issue(t, home, clock.Wall().Add(time.Hour))
+	refused := func(t *testing.T, other Credentials) (dialed, accepted error) {
+		t.Helper()
+		x, y := socks(t)
+		a, b := tlsEnd(t, x, good, tlsConn(true)), tlsEnd(t, y, other, tlsConn(false))
+		a.other = b
+		dialed = a.readErr()
+		return dialed, b.readErr()
+	}
+	alerted := func(t *testing.T, err error) {
+		t.Helper()
+		var alert *net.OpError // as crypto/tls returns what the other side says
+		require.ErrorAs(t, err, &alert)
+		require.Equal(t, "remote error", alert.Op)
+		require.ErrorContains(t, err, "127.0.0.1")
+	}
+	t.Run("other CA", func(t *testing.T) {
+		err, theirErr := refused(t, theirs.issue(t, home, clock.Wall().Add(time.Hour)))
+		var unknown x509.UnknownAuthorityError
+		require.ErrorAs(t, err, &unknown)
+		alerted(t, theirErr)
+	})
+	t.Run("expired", func(t *testing.T) {
+		err, theirErr := refused(t, ours.issue(t, home, clock.Wall().Add(-time.Hour)))
+		var invalid x509.CertificateInvalidError
+		require.ErrorAs(t, err, &invalid)
+		require.Equal(t, x509.Expired, invalid.Reason)
+		alerted(t, theirErr)
+	})
+	t.Run("missing name", func(t *testing.T) {
+		err, theirErr := refused(t, ours.issue(t, net.IPv4(192, 0, 2, 1), clock.Wall().Add(time.Hour)))
+		require.ErrorIs(t, err, jobcert.ErrAddress)
+		var name x509.HostnameError
+		require.ErrorAs(t, err, &name)
+		require.ErrorContains(t, err, "certificate is valid for 192.0.2.1, not 127.0.0.1")
+		alerted(t, theirErr)
+	})
+	t.Run("plain text", func(t *testing.T) {
+		x, y := socks(t)
+		_, err := y.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		require.NoError(t, err)
+		defer y.Close()
+		var record tls.RecordHeaderError
+		require.ErrorAs(t, tlsEnd(t, x, good, tlsConn(true)).readErr(), &record)
+	})
 }

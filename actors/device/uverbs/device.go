@@ -54,7 +54,7 @@ type Device struct {
 	log    *slog.Logger
 	ahs    handles
 
-	users  device.Users
+	users  device.RefCount
 	opened atomic.Int64 // queue pairs so far
 
 	buffers atomic.Uint64 // addresses that regions of dma-bufs have taken

@@ -42,9 +42,10 @@
 //
 // # What is not here
 //
-// Receives into the caller's buffers, dma-buf regions as the local side of requests, writes that take no receive (a peer could overrun the completion queue with them), completion queues
+// Dma-buf regions as the local side of requests, writes that take no receive (a peer could overrun the completion queue with them), completion queues
 // in memory of the caller, inline RDMA writes, request ids of 64 bits, and service levels.
 // None of it has met real hardware: docs/efa-driver.md says what is proved.
 //
-// Start reading at device.go and openqp.go, then sendqueue.go, recvqueue.go and poll.go.
+// Start reading at device.go and qp.go, then workqueue.go, cq.go and poll.go. context.go has
+// the commands to the kernel.
 package uverbs

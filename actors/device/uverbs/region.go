@@ -5,6 +5,8 @@ package uverbs
 import (
 	"errors"
 	"fmt"
+	"math"
+	"os"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +14,67 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 )
+
+// region is a memory region of a user; it implements device.MR.
+type region struct {
+	device.MRBase
+	dev    *Device
+	mem    []byte // also a reference: the garbage collector leaves it alone; nil of a dma-buf
+	addr   uint64
+	owned  bool // it came from Alloc
+	reg    registration
+	closed atomic.Bool
+}
+
+// allAccess are the rights that there are.
+const allAccess = device.LocalWrite | device.RemoteWrite | device.RemoteRead
+
+// Register implements device.Device. The memory is pinned: it counts against the limit of
+// locked memory, page by page, each time.
+func (d *Device) Register(mem []byte, a device.Access) (device.MR, error) {
+	return d.newRegion(mem, a, false)
+}
+
+// Alloc implements device.Device.
+func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
+	if n <= 0 || a&^allAccess != 0 {
+		return nil, fmt.Errorf("%w: %d bytes with access %#x", ErrConfig, n, a)
+	}
+	mem, err := d.ctx.kernel.Map(n)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %d bytes: %w", device.ErrNoMemory, n, err)
+	}
+	mr, err := d.newRegion(mem, a, true)
+	if err != nil {
+		return nil, errors.Join(err, d.ctx.kernel.Unmap(mem))
+	}
+	return mr, nil
+}
+
+func (d *Device) newRegion(mem []byte, a device.Access, owned bool) (device.MR, error) {
+	r := &region{dev: d, owned: owned}
+	if err := r.open(mem, a); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// open registers mem. Precondition: the region is new, or closed.
+func (r *region) open(mem []byte, a device.Access) error {
+	if len(mem) == 0 || a&^allAccess != 0 {
+		return fmt.Errorf("%w: %d bytes with access %#x", ErrConfig, len(mem), a)
+	}
+	if err := r.dev.users.Acquire(); err != nil {
+		return err
+	}
+	reg, err := r.dev.ctx.register(mem, a)
+	if err != nil {
+		r.dev.users.Release()
+		return err
+	}
+	r.mem, r.addr, r.reg = mem, addressOf(mem), reg
+	return nil
+}
 
 // registration is memory that the device knows.
 type registration struct {
@@ -69,67 +132,6 @@ func (c *context) deregister(r registration) error {
 	return c.destroy("memory region", abi.ObjectMR, abi.MRDestroy, r.handle, 0)
 }
 
-// region is a memory region of a user; it implements device.MR.
-type region struct {
-	device.MRBase
-	dev    *Device
-	mem    []byte // also a reference: the garbage collector leaves it alone; nil of a dma-buf
-	addr   uint64
-	owned  bool // it came from Alloc
-	reg    registration
-	closed atomic.Bool
-}
-
-// allAccess are the rights that there are.
-const allAccess = device.LocalWrite | device.RemoteWrite | device.RemoteRead
-
-// Register implements device.Device. The memory is pinned: it counts against the limit of
-// locked memory, page by page, each time.
-func (d *Device) Register(mem []byte, a device.Access) (device.MR, error) {
-	return d.newRegion(mem, a, false)
-}
-
-// Alloc implements device.Device.
-func (d *Device) Alloc(n int, a device.Access) (device.MR, error) {
-	if n <= 0 || a&^allAccess != 0 {
-		return nil, fmt.Errorf("%w: %d bytes with access %#x", ErrConfig, n, a)
-	}
-	mem, err := d.ctx.kernel.Map(n)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %d bytes: %w", device.ErrNoMemory, n, err)
-	}
-	mr, err := d.newRegion(mem, a, true)
-	if err != nil {
-		return nil, errors.Join(err, d.ctx.kernel.Unmap(mem))
-	}
-	return mr, nil
-}
-
-func (d *Device) newRegion(mem []byte, a device.Access, owned bool) (device.MR, error) {
-	r := &region{dev: d, owned: owned}
-	if err := r.open(mem, a); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// open registers mem. Precondition: the region is new, or closed.
-func (r *region) open(mem []byte, a device.Access) error {
-	if len(mem) == 0 || a&^allAccess != 0 {
-		return fmt.Errorf("%w: %d bytes with access %#x", ErrConfig, len(mem), a)
-	}
-	if err := r.dev.users.Enter(); err != nil {
-		return err
-	}
-	reg, err := r.dev.ctx.register(mem, a)
-	if err != nil {
-		r.dev.users.Leave()
-		return err
-	}
-	r.mem, r.addr, r.reg = mem, addressOf(mem), reg
-	return nil
-}
-
 // Bytes implements device.MR.
 func (r *region) Bytes() []byte { return r.mem }
 
@@ -151,7 +153,7 @@ func (r *region) Close() error {
 	if r.closed.Swap(true) {
 		return device.ErrClosed
 	}
-	defer r.dev.users.Leave()
+	defer r.dev.users.Release()
 	err := r.dev.ctx.deregister(r.reg)
 	switch {
 	case err != nil && r.owned:
@@ -180,4 +182,60 @@ func (r *region) Renew(mem []byte, a device.Access) error {
 	}
 	r.closed.Store(false)
 	return nil
+}
+
+// bufferBase is the address of the first dma-buf region. This process has no memory at the
+// addresses from there on, for far more bytes than dma-bufs have.
+const bufferBase = 1 << 44
+
+// RegisterDMABuf implements device.Device. ErrNotSupported: the kernel or the driver of the
+// device whose memory it is does not do that; fs.ErrInvalid: fd is no dma-buf, or ends before
+// the region does.
+func (d *Device) RegisterDMABuf(fd int, off uint64, n int, a device.Access) (device.MR, error) {
+	if fd < 0 || fd > math.MaxInt32 || n <= 0 || off+uint64(n) < off || a&^allAccess != 0 {
+		return nil, fmt.Errorf("%w: %d bytes from %d on of dma-buf %d with access %#x", ErrConfig, n, off, fd, a)
+	}
+	if err := d.users.Acquire(); err != nil {
+		return nil, err
+	}
+	addr := d.bufferAddress(off, uint64(n))
+	reg, err := d.ctx.registerBuffer(fd, off, uint64(n), addr, a)
+	if err != nil {
+		d.users.Release()
+		return nil, err
+	}
+	return &region{dev: d, addr: addr, reg: reg}, nil
+}
+
+// bufferAddress takes n addresses, of which the first has off's place in a page, as the
+// kernel wants it.
+func (d *Device) bufferAddress(off, n uint64) uint64 {
+	page := uint64(os.Getpagesize())
+	in := off % page
+	size := (in+n+page-1)&^(page-1) + page
+	return bufferBase + d.buffers.Add(size) - size + in
+}
+
+func (c *context) registerBuffer(fd int, off, n, addr uint64, a device.Access) (registration, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cmd.begin(abi.ObjectMR, abi.MRRegDMABuf)
+	made := c.cmd.made(abi.DMABufHandle)
+	c.cmd.object(abi.DMABufPD, uint64(c.pd))
+	c.cmd.u64(abi.DMABufOffset, off)
+	c.cmd.u64(abi.DMABufLength, n)
+	c.cmd.u64(abi.DMABufIOVA, addr)
+	c.cmd.u32(abi.DMABufFD, uint32(fd))
+	c.cmd.u32(abi.DMABufAccess, c.rights(a))
+	lkey, rkey := c.cmd.out(abi.DMABufLKey, 4), c.cmd.out(abi.DMABufRKey, 4)
+	err := c.cmd.run(c.file)
+	switch {
+	case err == nil:
+		return registration{handle: uint32(made()), lkey: le.Uint32(lkey) & abi.LKeyMask, rkey: le.Uint32(rkey)}, nil
+	case errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.ENOTTY):
+		return registration{}, fmt.Errorf("%w: dma-buf %d: %w", device.ErrNotSupported, fd, err)
+	case errors.Is(err, unix.ENOMEM):
+		return registration{}, fmt.Errorf("%w: dma-buf %d: %w", device.ErrNoMemory, fd, err)
+	}
+	return registration{}, fmt.Errorf("uverbs: dma-buf %d: %w", fd, err)
 }

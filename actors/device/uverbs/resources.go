@@ -201,15 +201,5 @@ func (r *resources) start(qkey uint32, rnrRetry uint8, datagram bool) error {
 	return nil
 }
 
-func (c *context) modify(m *abi.ModifyQP) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cmd.write(abi.CmdModifyQP, m.Append(nil))
-	if err := c.cmd.run(c.file); err != nil {
-		return fmt.Errorf("uverbs: queue pair to %v: %w", m.State, err)
-	}
-	return nil
-}
-
 // logOf is the logarithm of a power of two.
 func logOf(n int) uint8 { return uint8(bits.TrailingZeros(uint(n))) }

@@ -21,7 +21,6 @@ type Config struct {
 	Open     efa.Device // in place of Device; the node closes it
 	Protocol efa.ProtocolConfig
 	Direct   bool     // without the protocol
-	ZeroCopy bool     // efa.EndpointConfig.ZeroCopyRecv
 	Tap      tap.Sink // gets every packet; may be nil
 	// SameQPN has Open after Close ask for the number that the endpoint had.
 	SameQPN bool
@@ -130,7 +129,7 @@ func (n *Node) Open(ctx context.Context) error {
 		l.counters[i] = n.dom.NewCounter()
 	}
 	cfg := efa.EndpointConfig{
-		AV: l.av, RecvQueue: l.queue, Direct: n.cfg.Direct, ZeroCopyRecv: n.cfg.ZeroCopy, Protocol: n.cfg.Protocol,
+		AV: l.av, RecvQueue: l.queue, Direct: n.cfg.Direct, Protocol: n.cfg.Protocol,
 		SendCounter: l.counters[0], RecvCounter: l.counters[1], WriteCounter: l.counters[2],
 		ReadCounter: l.counters[3], RemoteWriteCounter: l.counters[4],
 		Arrivals: &efa.ArrivalsConfig{Expected: []efa.Values{Counted}},

@@ -21,7 +21,7 @@
 //	address handle    write command CmdCreateAH        CreateAH, u32 handle      -, CreateAHResp
 //
 // Data, in mapped memory: work requests in the send queue, receive descriptors,
-// completions and doorbells (wqe.go, rxdesc.go, cqe.go, doorbell.go).
+// completions and doorbells (wqe.go, cq.go).
 //
 // A type T has its size in bytes as TLen, Append, which adds that many bytes, and
 // Parse, which reads them from the start of a slice and leaves T alone if the slice

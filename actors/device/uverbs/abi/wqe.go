@@ -1,5 +1,10 @@
 package abi
 
+import (
+	"math/bits"
+	"strings"
+)
+
 // Sizes of the entries of a send queue, and what they hold.
 const (
 	WQELen     = 64  // 32 bytes of meta data, 32 of body
@@ -231,4 +236,131 @@ func zero(b []byte) bool {
 		}
 	}
 	return true
+}
+
+// Immediate is the number in a WQE or CQE for immediate data n as libfabric means it, and the
+// other way round. Verbs' immediate data is big-endian, and rdma-core turns it for the device;
+// libfabric gives verbs its n as it is, so that for EFA n lies there the wrong way round. A
+// driver that did not do so would show libfabric's peers other numbers than they sent.
+func Immediate(n uint32) uint32 { return bits.ReverseBytes32(n) }
+
+// WQEReserved is the set of parts of a WQE that are not 0 though they should be.
+type WQEReserved uint8
+
+// The parts.
+const (
+	ReservedCtrl1 WQEReserved = 1 << iota // byte 2
+	ReservedCtrl2                         // byte 3
+	ReservedCtrl3                         // byte 14, without the hint
+	ReservedMeta                          // the bytes 15 and 20 to 25
+	ReservedImm                           // immediate data of a request that has none
+	ReservedLKey                          // of an SGE, above its 24 bits
+	ReservedBody                          // what the body leaves unused
+)
+
+var reservedNames = [...]string{"ctrl1", "ctrl2", "ctrl3", "meta", "immediate", "lkey", "body"}
+
+func (r *WQEReserved) set(on bool, part WQEReserved) {
+	if on {
+		*r |= part
+	}
+}
+
+// String names the parts.
+func (r WQEReserved) String() string {
+	var names []string
+	for i, name := range reservedNames {
+		if r&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// RxDescLen is the size of a receive descriptor.
+const RxDescLen = 16
+
+// RxDesc is one buffer of a receive, in a ring in ordinary memory. A receive takes
+// as many in a row as it has buffers, and counts as that many in the doorbell.
+//
+//	0         4         8       10       12                     16
+//	+---------+---------+-------+--------+----------------------+
+//	| addr_lo | addr_hi | reqid | length | lkey 24, first, last |
+//	+---------+---------+-------+--------+----------------------+
+type RxDesc struct {
+	Addr   uint64
+	ReqID  uint16 // of the first
+	Length uint16
+	LKey   uint32 // 24 bits
+	First  bool
+	Last   bool
+
+	Reserved bool // Parse: the bits between are not 0
+}
+
+const (
+	rxFirst    = 1 << 30
+	rxLast     = 1 << 31
+	rxReserved = 0x3f << 24
+)
+
+// Append adds the descriptor.
+func (d *RxDesc) Append(b []byte) []byte {
+	b = le.AppendUint64(b, d.Addr)
+	b = le.AppendUint16(b, d.ReqID)
+	b = le.AppendUint16(b, d.Length)
+	return le.AppendUint32(b, d.LKey&lkeyMask|bit[uint32](d.First, rxFirst)|bit[uint32](d.Last, rxLast))
+}
+
+// Parse reads the descriptor at the start of b.
+func (d *RxDesc) Parse(b []byte) error {
+	if err := need(b, RxDescLen); err != nil {
+		return err
+	}
+	ctrl := le.Uint32(b[12:])
+	*d = RxDesc{
+		Addr: le.Uint64(b), ReqID: le.Uint16(b[8:]), Length: le.Uint16(b[10:]),
+		LKey: ctrl & lkeyMask, First: ctrl&rxFirst != 0, Last: ctrl&rxLast != 0,
+		Reserved: ctrl&rxReserved != 0,
+	}
+	return nil
+}
+
+// Doorbells are words of 32 bits, each written with one store.
+
+// WorkDoorbell is the doorbell of a send or receive queue: all entries below the
+// free-running count pc are valid. A send queue counts WQEs, a receive queue
+// descriptors.
+func WorkDoorbell(pc uint16) uint32 { return uint32(pc) }
+
+// ParseWorkDoorbell returns the count; reserved reports whether the other bits are not
+// 0.
+func ParseWorkDoorbell(w uint32) (pc uint16, reserved bool) { return uint16(w), w>>16 != 0 }
+
+// CQDoorbell is the doorbell of a completion queue.
+type CQDoorbell struct {
+	Consumed uint16 // free-running count of completions, of all sub-queues together
+	CmdSN    uint8  // two bits; counts the events that were read
+	Arm      bool   // asks for one event
+
+	Reserved bool // the bits between are not 0
+}
+
+const (
+	cqCmdSNShift = 29
+	cqArm        = 1 << 31
+	cqReserved   = 0x1fff << 16
+)
+
+// Word is the doorbell as it is written.
+func (d CQDoorbell) Word() uint32 {
+	return uint32(d.Consumed) | uint32(d.CmdSN&3)<<cqCmdSNShift | bit[uint32](d.Arm, cqArm)
+}
+
+// ParseCQDoorbell reads a word.
+func ParseCQDoorbell(w uint32) CQDoorbell {
+	return CQDoorbell{
+		Consumed: uint16(w), CmdSN: uint8(w >> cqCmdSNShift & 3), Arm: w&cqArm != 0,
+		Reserved: w&cqReserved != 0,
+	}
 }

@@ -15,11 +15,11 @@
 // up to its version and ABORT are the same in all versions. A connection that breaks before
 // BYE ends the job, and the hub names its rank to all others. One that has not sent a valid
 // HELLO of this job is refused and counted, and there are never so many of them that a rank
-// has no place (strangers.go).
+// has no place (type strangers).
 //
 // With TLS every connection is mutually authenticated before its first frame. Without,
 // it must stay on this host unless Config.Insecure is set.
 //
-// Where to start reading: frame.go (the bytes), hub.go (the server), dial.go and board.go
+// Where to start reading: frame.go (the bytes), hub.go and serve.go (the server), board.go
 // (the client, which rank 0 is, too).
 package rendezvous

@@ -98,7 +98,7 @@ func TestMistakes(t *testing.T) {
 				r.b.server.mu.Unlock()
 				_ = r.b.server.l.Close()
 				r.b.server.hub.mu.Lock()
-				for _, m := range r.b.server.members {
+				for _, m := range r.b.server.hub.members {
 					_ = m.conn.Close()
 				}
 				r.b.server.hub.mu.Unlock()

@@ -1,0 +1,189 @@
+package endpoint_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/endpoint"
+	"github.com/efactor/efactor/actors/settings"
+	"github.com/efactor/efactor/internal/script"
+	"github.com/efactor/efactor/wire"
+)
+
+// first has a first message of nobody's interest come from a queue pair.
+func first(t *testing.T, r *script.Rig, host byte, qpn uint16, connid uint32) {
+	t.Helper()
+	inject(t, r, script.NewRemote("x", host, qpn, connid), "EAGER_MSGRTM", "msg_id=0", "len=8", "raw_addr")
+	r.Run()
+}
+
+// TestPlaceHasItsShare: a place may have another endpoint now and then, and leave so many
+// messages of former ones that nobody has received. The rest is refused.
+func TestPlaceHasItsShare(t *testing.T) {
+	r, err := script.Start(script.Config{})
+	require.NoError(t, err)
+	r.Auto = true
+	c := r.EP.Counters()
+	const packets = 100
+	for id := range uint32(packets) {
+		first(t, r, 1, 7, 0x100+id)
+	}
+	admitted := int(c.Unexpected)
+	require.EqualValues(t, packets, c.Unexpected+c.Crowded)
+	require.Equal(t, 17, admitted, "the first, and a row of 16")
+
+	// Time alone is not enough, while so many messages of former ones are here.
+	r.Advance(time.Second)
+	first(t, r, 1, 7, 0x1000)
+	require.EqualValues(t, admitted, c.Unexpected)
+
+	// Others are not concerned, also at the same host.
+	first(t, r, 1, 8, 0x2000)
+	first(t, r, 2, 7, 0x2000)
+	require.EqualValues(t, admitted+2, c.Unexpected)
+
+	for range admitted + 2 {
+		r.Recv(nil, 8, 0, 0, 0)
+	}
+	r.Run()
+	require.Len(t, r.Outcomes, admitted+2)
+	r.Advance(time.Second)
+	first(t, r, 1, 7, 0x3000)
+	require.EqualValues(t, admitted+3, c.Unexpected)
+	require.NoError(t, r.Close())
+}
+
+// TestHostHasItsShare: strangers of one host do not take the places of others'. What those that
+// are beyond its share have sent is received all the same.
+func TestHostHasItsShare(t *testing.T) {
+	r, err := script.Start(script.Config{Endpoint: set(settings.Settings{MaxUnlistedPeers: 16}), Info: device.Info{HoldsBack: true}})
+	require.NoError(t, err)
+	r.Auto = true
+	c := r.EP.Counters()
+	for qpn := range uint16(100) {
+		first(t, r, 1, 1+qpn, 0x100)
+	}
+	require.EqualValues(t, 100, c.Unexpected)
+	require.EqualValues(t, 88, c.StrangersHeld)
+	require.Len(t, r.QP.HeldBack, 88)
+	for host := range byte(3) {
+		first(t, r, 2+host, 1, 0x100)
+		require.EqualValues(t, 101+int(host), c.Unexpected)
+		require.EqualValues(t, 88, c.StrangersHeld)
+	}
+	require.Zero(t, c.Crowded)
+	require.Equal(t, endpoint.StrangersCrowded, r.Events[13].Kind)
+
+	// When their messages are received there is room.
+	for range 103 {
+		r.Recv(nil, 8, 0, 0, 0)
+	}
+	r.Run()
+	require.Len(t, r.Outcomes, 103)
+	for range 10 {
+		r.Advance(overflowEvery)
+	}
+	require.Empty(t, r.QP.HeldBack)
+	r.Advance(time.Second)
+	require.Equal(t, endpoint.StrangersRelieved, r.Events[len(r.Events)-1].Kind)
+	require.LessOrEqual(t, r.EP.Peers(), 16)
+	require.NoError(t, r.Close())
+}
+
+// overflowEvery is how often an endpoint looks for room for those that it holds back.
+const overflowEvery = 5 * time.Millisecond
+
+// TestStrangersWhoLeft: those whose queue pair is gone are found out when others come, and
+// take no places after PeerTimeout.
+func TestStrangersWhoLeft(t *testing.T) {
+	r, err := script.Start(script.Config{Endpoint: set(settings.Settings{PeerTimeout: 3 * time.Second})})
+	require.NoError(t, err)
+	for qpn := range uint16(100) {
+		first(t, r, 1, 1+qpn, 0x100)
+		r.Recv(nil, 8, 0, 0, 0)
+		r.Run()
+		for _, s := range r.QP.Flying() { // HANDSHAKE arrives, probes do not
+			st := device.StatusOK
+			if wire.Type(s.Bytes[0]) != wire.TypeHandshake {
+				st = device.StatusBadDestQPN
+			}
+			r.QP.Complete(s, st)
+		}
+		r.Advance(time.Second)
+	}
+	require.Len(t, r.Outcomes, 100)
+	require.Less(t, r.EP.Peers(), 10)
+	require.NoError(t, r.Close())
+}
+
+// TestShareOfThoseWhoLeft: a host's share that those have who left at once is free again when
+// more of that host come, and nobody else.
+func TestShareOfThoseWhoLeft(t *testing.T) {
+	set := settings.InForce{Settings: settings.Settings{PeerTimeout: 3 * time.Second, MaxUnlistedPeers: 16}}
+	r, err := script.Start(script.Config{Endpoint: endpoint.Config{Settings: set}})
+	require.NoError(t, err)
+	left := func() {
+		for _, s := range r.QP.Flying() { // HANDSHAKE arrives, probes do not
+			st := device.StatusOK
+			if wire.Type(s.Bytes[0]) != wire.TypeHandshake {
+				st = device.StatusBadDestQPN
+			}
+			r.QP.Complete(s, st)
+		}
+		r.Run()
+	}
+	c := r.EP.Counters()
+	for qpn := range uint16(16) {
+		first(t, r, 1, 1+qpn, 0x100)
+		left()
+	}
+	require.EqualValues(t, 16, c.Unexpected)
+	require.EqualValues(t, 4, c.StrangersHeld)
+	for range 16 {
+		r.Recv(nil, 8, 0, 0, 0)
+	}
+	r.Run()
+	r.Advance(time.Minute)
+	for qpn := range uint16(10) {
+		first(t, r, 1, 100+qpn, 0x200)
+		left()
+		r.Advance(time.Second)
+	}
+	require.EqualValues(t, 26, c.Unexpected)
+	require.EqualValues(t, 4, c.StrangersHeld, "there is room for the later ones")
+	require.NoError(t, r.Close())
+}
+
+// TestRoomIsMadeOnce: one stranger that is away makes room for one other, also if more come in
+// the same turn.
+func TestRoomIsMadeOnce(t *testing.T) {
+	r, err := script.Start(script.Config{Endpoint: endpoint.Config{Settings: settings.InForce{Settings: settings.Settings{MaxUnlistedPeers: 4}}}})
+	require.NoError(t, err)
+	c := r.EP.Counters()
+	r.Recv(nil, 8, 0, 0, 0)
+	r.Run()
+	inject(t, r, script.NewRemote("x", 1, 1, 0x100), "DC_EAGER_MSGRTM", "msg_id=0", "send_id=1", "len=8", "raw_addr")
+	r.Run()
+	for _, s := range r.QP.Flying() { // RECEIPT among them
+		r.QP.Complete(s, device.StatusBadDestQPN)
+	}
+	r.Run()
+	require.EqualValues(t, 1, c.PeersFailed)
+	for host := range byte(3) {
+		first(t, r, 2+host, 1, 0x100)
+	}
+	require.EqualValues(t, 3, c.Unexpected, "the lobby is full")
+	for host := range byte(3) {
+		x := script.NewRemote("y", 10+host, 1, 0x100)
+		b, err := x.Packet([]string{"EAGER_MSGRTM", "msg_id=0", "len=8", "raw_addr"})
+		require.NoError(t, err)
+		require.True(t, r.QP.Arrive(x.Addr.GID(), x.Addr.QPN(), false, b))
+	}
+	r.Run()
+	require.EqualValues(t, 6, c.Unexpected)
+	require.EqualValues(t, 2, c.StrangersHeld)
+	require.NoError(t, r.Close())
+}

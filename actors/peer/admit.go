@@ -1,0 +1,471 @@
+package peer
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/errno"
+	"github.com/efactor/efactor/actors/settings"
+	"github.com/efactor/efactor/actors/trail"
+	"github.com/efactor/efactor/runtime/shard"
+	"github.com/efactor/efactor/wire"
+)
+
+// Turn is a sending operation's place in its peer's line: embedded in the txe,
+// which the endpoint submits and the peer grants, in order.
+type Turn struct {
+	Op    shard.Ref
+	MsgID uint32
+	NoID  bool // it takes no msg_id: writes and reads are in no order (§3.3)
+	Await bool // only once the peer's features are known
+	Span  uint64
+
+	need    uint8 // 1 more than the feature that the peer must have, 0: none; see needFeature
+	listed  bool  // the peer has it in its line
+	sent    bool  // Submit is under way
+	fence   bool  // it waits for all before it
+	use     uint32
+	owed    bool // the peer has yet to answer
+	waits   trail.Reason
+	kind    settings.Kinds // under an order; 0: it is under none
+	counted bool           // it is one of order.flying
+	asked   bool           // it is to say when it is over
+	follows bool           // it is of a part of an operation that has had its turn
+	submit  Submit
+	grant   Grant
+	next    *Turn
+}
+
+// Init makes it the turn of op.
+func (t *Turn) Init(op shard.Ref) { t.Op, t.submit.Turn, t.grant.Turn = op, t, t }
+
+// Again is a turn for a later operation, which no message about t is meant for.
+func (t *Turn) Again() Turn { return Turn{use: t.use} }
+
+// Ask sets what the operation asks of the line: no msg_id, a peer whose features are
+// known. Submit is to be called then.
+func (t *Turn) Ask(noID, await bool) {
+	t.NoID, t.Await, t.need = noID, await, 0
+	t.use++
+}
+
+// Need makes the operation end if the peer lacks f.
+func (t *Turn) Need(f wire.Feature) { t.Await, t.need = true, uint8(f)+1 }
+
+// Taken notes that the operation has seen the Grant.
+func (t *Turn) Taken() { t.owed = false }
+
+// Submit asks l's peer for t's turn. If it has come, and with it a msg_id, Submit
+// returns the entry for the first packet, which must be posted at once. Otherwise it
+// returns nil, and Grant, Refused or Fail follows.
+func (l *Link) Submit(t *Turn) *device.Pke {
+	sh := l.env.Sh
+	if !sh.Enter(l.Peer) {
+		l.SubmitLater(t)
+		return nil
+	}
+	pke := l.of.admit(t)
+	sh.Exit()
+	return pke
+}
+
+// SubmitLater asks for t's turn by a message: Grant, Refused or Fail follows in any case.
+func (l *Link) SubmitLater(t *Turn) {
+	t.owed, t.sent = true, true
+	l.env.Sh.Tell(l.Peer, &t.submit)
+}
+
+// Takes reports whether the peer of l is open for what is new, as Closed says why not.
+func (l *Link) Takes() bool { return l.Err == nil && l.of.pending == nil }
+
+// Closed is why nothing new goes to the peer: it has failed, or is back and is still owed
+// something; else nil.
+func (l *Link) Closed() error {
+	if l.Err == nil && l.of.pending != nil {
+		return l.of.pending.why
+	}
+	return l.Err
+}
+
+// refused is why an operation that cannot be carried out has no turn; no operation waits for that.
+const refused = trail.Reason(math.MaxUint8)
+
+// admit is the admission of every first packet, of an operation that submits itself or is the first in
+// the line: it returns an entry for the packet, and a msg_id has been spent on it in t if it needs
+// one. It returns nil if t is in the line, where it waits, or has been told that it is over.
+// A msg_id is only spent on a packet that can go out at once (§3.2).
+func (p *Peer) admit(t *Turn) *device.Pke {
+	l := p.link
+	if (l.Err != nil || p.pending != nil) && !t.listed {
+		return p.turnAway(t)
+	}
+	if p.lineHead != nil && p.lineHead != t && !t.passesBy() {
+		return p.notYet(t, trail.ForTurn)
+	}
+	if l.Backoff || l.putOff > 0 {
+		return p.notYet(t, trail.ForBackoff)
+	}
+	if (t.Await || p.env.Config.WaitHandshake) && !l.Known() {
+		p.ask()
+		return p.notYet(t, trail.ForHandshake)
+	}
+	if t.need > 0 {
+		if why := p.demands(t); why != 0 {
+			return p.notYet(t, why)
+		}
+	}
+	if l.Headerless {
+		t.NoID = true // what goes without a header has no place in an order
+	}
+	if !t.NoID && p.nextID-l.floor >= maxAhead && !l.mayRun(p.nextID) {
+		return p.notYet(t, trail.ForArrival)
+	}
+	pke := p.env.Q.Alloc()
+	if pke == nil {
+		p.env.Q.AwaitSlot(&p.slotWait)
+		return p.notYet(t, trail.ForRoom)
+	}
+	if !t.NoID {
+		t.MsgID = p.nextID
+		p.nextID++
+	}
+	p.asked = true // what goes out will be answered
+	return pke
+}
+
+// turnAway ends an operation with a peer that takes nothing new.
+func (p *Peer) turnAway(t *Turn) *device.Pke {
+	t.owed = false
+	p.env.Sh.Tell(t.Op, &Fail{Link: p.link, Err: p.link.Closed()})
+	return nil
+}
+
+// notYet puts an operation that was not admitted into the line, or ends it.
+func (p *Peer) notYet(t *Turn, why trail.Reason) *device.Pke {
+	switch {
+	case why == refused:
+		if t.listed {
+			p.nextInLine()
+		}
+		p.refuse(t)
+	case t.listed:
+		p.waits(t, why)
+	default:
+		p.queueTurn(t, why)
+	}
+	return nil
+}
+
+// passesBy reports whether the turn comes before all in the line: it is of a part of an operation that
+// has had its turn.
+func (t *Turn) passesBy() bool { return t.follows && t.need&needOrder != 0 }
+
+// queueTurn puts an operation that waits for why into the line.
+func (p *Peer) queueTurn(t *Turn, why trail.Reason) {
+	t.owed, t.waits, t.listed, t.next = true, 0, true, nil
+	switch {
+	case p.lineTail == nil:
+		p.lineHead, p.lineTail = t, t
+	case t.passesBy():
+		t.next, p.lineHead = p.lineHead, t
+	default:
+		p.lineTail.next, p.lineTail = t, t
+	}
+	p.waits(t, why)
+}
+
+// serveLine grants turns in order.
+func (p *Peer) serveLine() {
+	for t := p.lineHead; t != nil; t = p.lineHead {
+		if pke := p.admit(t); pke != nil {
+			p.nextInLine()
+			t.grant.Pke = pke
+			p.env.Sh.Call(t.Op, &t.grant)
+		} else if t.listed {
+			return
+		}
+	}
+}
+
+// nextInLine takes the first out of the line.
+func (p *Peer) nextInLine() {
+	t := p.lineHead
+	if p.lineHead = t.next; p.lineHead == nil {
+		p.lineTail = nil
+	}
+	t.next, t.listed = nil, false
+}
+
+// refuse ends an operation that the peer cannot take part in, as it lacks a feature.
+func (p *Peer) refuse(t *Turn) {
+	t.owed = false
+	p.env.Sh.Tell(t.Op, &Refused{Turn: t, Err: missing(wire.Feature(t.need&needFeature - 1))})
+}
+
+func missing(f wire.Feature) error {
+	return fmt.Errorf("%w: the peer lacks %s", errno.ErrNotSupported, f)
+}
+
+// waits notes what an operation in the line waits for.
+func (p *Peer) waits(t *Turn, why trail.Reason) {
+	if t.waits != why {
+		t.waits = why
+		p.env.Trail.Put(t.Span, trail.Waits, uint8(why), 0, 0)
+	}
+}
+
+// Waits says what an operation in the line waits for.
+func (t *Turn) Waits() string {
+	switch t.waits {
+	case trail.ForBackoff:
+		return "the end of back-off after RNR"
+	case trail.ForHandshake:
+		return "HANDSHAKE"
+	case trail.ForRoom:
+		return "room in the send queue"
+	case trail.ForArrival:
+		return "the arrival of messages far before it"
+	default:
+		return "its turn: others are before it in the peer's line"
+	}
+}
+
+// ask makes the peer answer with HANDSHAKE unless something that it will answer
+// is under way.
+func (p *Peer) ask() {
+	if !p.asked {
+		p.solicit()
+		p.asked = p.probing
+	}
+}
+
+// InLine reports whether the turn is still to come: its peer has yet to answer
+// with Grant, Fail or Withdrawn, or the operation to see the Grant.
+func (t *Turn) InLine() bool { return t.owed }
+
+// Withdraw asks l's peer to take t out of its line, for the request id.
+func (t *Turn) Withdraw(l *Link, id uint64) {
+	l.env.Sh.Tell(l.Peer, &Withdraw{turn: t, use: t.use, id: id})
+}
+
+// onWithdraw takes an operation out of the line if its turn has not come.
+func (p *Peer) onWithdraw(w *Withdraw) {
+	t := w.turn
+	if !t.listed || t.use != w.use {
+		p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.id})
+		return
+	}
+	var prev *Turn
+	for q := p.lineHead; q != t; q = q.next {
+		prev = q
+	}
+	if prev == nil {
+		p.lineHead = t.next
+	} else {
+		prev.next = t.next
+	}
+	if p.lineTail == t {
+		p.lineTail = prev
+	}
+	t.next, t.listed, t.owed = nil, false, false
+	p.env.Sh.Tell(t.Op, &Withdrawn{ID: w.id, OK: true})
+	if prev == nil && p.link.fences != nil { // the next may wait for less
+		p.env.Sh.Tell(p.link.Peer, &lineFree)
+	}
+}
+
+// onBlocked keeps an operation until packets may be posted again.
+func (p *Peer) onBlocked(h *Blocked) {
+	h.next = nil
+	if p.blockedTail == nil {
+		p.blocked = h
+	} else {
+		p.blockedTail.next = h
+	}
+	p.blockedTail = h
+	p.resume()
+}
+
+// resume tells the blocked operations that may go on.
+func (p *Peer) resume() {
+	var keep, tail *Blocked
+	for h := p.blocked; h != nil; {
+		next := h.next
+		h.next = nil
+		ready := p.link.Err != nil || p.link.Open() || (h.AnyOf && !p.link.Backoff)
+		if ready {
+			p.env.Sh.Tell(h.Op, &h.resume)
+		} else {
+			if tail == nil {
+				keep = h
+			} else {
+				tail.next = h
+			}
+			tail = h
+		}
+		h = next
+	}
+	p.blocked, p.blockedTail = keep, tail
+}
+
+// An operation that waits for earlier ones waits at the head of its peer's line, so those
+// after it wait, too. One with a fence waits for all earlier operations of this endpoint with
+// the peer, of whatever kind: the peer looks for the oldest of them among the operations in
+// progress, and asks that one to say when it is over. Under an order of the endpoint (package
+// settings) every operation is counted by its kind, and no operation has to be asked.
+
+// What Turn.need holds beside a feature.
+const (
+	needFeature = 1<<6 - 1
+	needAnswer  = 1 << 6 // the turn is of an answer to the peer, which no fence waits for
+	needOrder   = 1 << 7
+)
+
+// fences is the state of a peer that has had an operation with a fence or under an order.
+type fences struct {
+	flying [4]int32 // under an order: of each kind, those that have had their turn and are not over
+	ask    WhenOver
+	asked  bool // ask is with an operation
+	waits  bool // the first in the line waits
+	begun  int  // operations of several parts, of which some are to begin
+}
+
+// Begin says that an operation has begun which has parts that will follow; Begun that all of them
+// are over. Operations that wait for earlier ones wait for that.
+func (l *Link) Begin() {
+	if l.fences == nil {
+		l.fences = new(fences)
+	}
+	l.fences.begun++
+}
+
+// Begun ends what Begin began.
+func (l *Link) Begun() {
+	l.fences.begun--
+	l.fences.openLine(l)
+}
+
+// WhenOver asks an operation to call Turn.Over when it is over (peer -> txe, rxe).
+type WhenOver struct {
+	shard.Message
+	link *Link
+	use  uint32 // of the operation's Member
+}
+
+// Concerns reports whether the message is for the present use of the operation with l and m;
+// then the operation is to call Asked. If not, that one is over.
+func (w *WhenOver) Concerns(l *Link, m *Member) bool {
+	if w.link == l && w.use == m.use {
+		return true
+	}
+	w.link.fences.asksNext(w.link)
+	return false
+}
+
+// Asked notes that the operation is to call Over.
+func (t *Turn) Asked() { t.asked = true }
+
+// asksNext notes that the operation that was asked is over: another one may be.
+func (o *fences) asksNext(l *Link) {
+	o.asked = false
+	o.openLine(l)
+}
+
+func (o *fences) openLine(l *Link) {
+	if o.waits {
+		o.waits = false
+		l.env.Sh.Tell(l.Peer, &lineFree)
+	}
+}
+
+// Order makes the turn wait for earlier operations: all of them, if it is a fence, and those
+// that the endpoint's order names, if kind is not 0. A turn that follows is of a part of an
+// operation that has begun, and so comes before all in the line. Order comes after Ask and Need.
+func (t *Turn) Order(kind settings.Kinds, fence, follows bool) {
+	t.need |= needOrder
+	t.kind, t.fence, t.follows = kind, fence, follows
+}
+
+// Answers says that the turn is never asked for: the operation answers the peer.
+func (t *Turn) Answers() { t.need = needAnswer }
+
+// Over ends what Order and WhenOver began: the operation is over.
+func (t *Turn) Over(l *Link) {
+	if t.asked {
+		t.asked = false
+		l.fences.asksNext(l)
+	}
+	if t.counted {
+		t.counted = false
+		o := l.fences
+		o.flying[kindIndex(t.kind)]--
+		o.openLine(l)
+	}
+}
+
+func kindIndex(k settings.Kinds) int { return bits.TrailingZeros8(uint8(k)) }
+
+// Of makes m the member of an operation of ours, for which a fence waits; nil ends that.
+func (m *Member) Of(t *Turn) { m.turn = t }
+
+// demands is the part of the admission that few operations have: it returns what t has to
+// wait for, or refused.
+func (p *Peer) demands(t *Turn) trail.Reason {
+	if f := t.need & needFeature; f > 0 && !p.link.Can(wire.Feature(f-1)) {
+		return refused
+	}
+	if t.need&needOrder == 0 || t.counted {
+		return 0
+	}
+	if p.link.fences == nil {
+		p.link.fences = new(fences)
+	}
+	o := p.link.fences
+	o.waits = true
+	switch {
+	case o.begun > 0 && !t.follows:
+		return trail.ForArrival
+	case t.fence:
+		if m := p.link.oldestBefore(t); m != nil {
+			if !o.asked {
+				o.asked = true
+				o.ask.link, o.ask.use = p.link, m.use
+				p.env.Sh.Tell(m.Op, &o.ask)
+			}
+			return trail.ForArrival
+		}
+	case !t.follows && o.anyOf(p.env.Config.Order.Before(t.kind)): // the first part waited for all
+		return trail.ForArrival
+	}
+	if p.lineHead == nil || p.lineHead == t { // else the one that t passes by still waits
+		o.waits = false
+	}
+	if t.kind != 0 {
+		t.counted = true
+		o.flying[kindIndex(t.kind)]++
+	}
+	return 0
+}
+
+// anyOf reports whether operations of these kinds are under way.
+func (o *fences) anyOf(k settings.Kinds) bool {
+	for i, n := range o.flying {
+		if n > 0 && k&(1<<i) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// oldestBefore finds the oldest operation of ours that had its turn before t and is not over.
+func (l *Link) oldestBefore(t *Turn) (oldest *Member) {
+	for m := l.members; m != nil; m = m.next {
+		b := m.turn
+		if b != nil && b != t && !b.listed && !b.sent && b.need&needAnswer == 0 {
+			oldest = m
+		}
+	}
+	return oldest
+}

@@ -1,0 +1,129 @@
+package peer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/wire"
+)
+
+// pendingControl is the control packets that a failed peer gets first if it comes back:
+// RECEIPT, EOR and PEER_ERROR of operations that have ended.
+type pendingControl struct {
+	headers [][]byte // the oldest first
+	sending bool     // the first of them is under way
+	lost    bool     // a msg_id of ours is lost, and nothing makes up for that
+	why     error    // the peer had failed; nil: it has not come back yet
+	room    device.SlotWait
+}
+
+// AddPending keeps a control packet for the peer, which has failed and may come back.
+func (l *Link) AddPending(header []byte) {
+	if l.Err == nil || l.Away {
+		d := l.needPending()
+		d.headers = append(d.headers, header)
+	}
+}
+
+// needPending returns the peer's pendingControl, which it makes if there is none.
+func (l *Link) needPending() *pendingControl {
+	p := l.of
+	if p.pending == nil {
+		p.pending = new(pendingControl)
+	}
+	return p.pending
+}
+
+// send posts the first packet to a peer that has come back, unless it is under way. After the
+// last one our direction is open.
+func (d *pendingControl) send(p *Peer) {
+	l := p.link
+	switch {
+	case d == nil || l.Err != nil || d.sending || l.Backoff:
+		return
+	case len(d.headers) > 0 && !l.Known():
+		p.ask() // its HANDSHAKE says what it understands
+		return
+	}
+	for len(d.headers) > 0 && wire.Type(d.headers[0][0]) == wire.TypePeerError && !l.Can(wire.FeaturePeerError) {
+		d.headers = d.headers[1:]
+		d.lost = true
+	}
+	if len(d.headers) == 0 {
+		if d.headers = nil; !d.lost {
+			p.pending = nil
+		}
+		return
+	}
+	pke := p.env.Q.Alloc()
+	if pke == nil {
+		d.room.To, d.room.Control = l.Peer, true
+		p.env.Q.AwaitSlot(&d.room)
+		return
+	}
+	if d.sending = p.post(pke, append(pke.Header(), d.headers[0]...)); !d.sending {
+		p.fail(errPending, true)
+		return
+	}
+	if wire.Type(d.headers[0][0]) == wire.TypePeerError {
+		p.env.Counters.PeerErrorsSent++
+	}
+}
+
+// done takes the end of a packet that the peer actor sent itself, which may be one of these.
+func (d *pendingControl) done(p *Peer, t wire.Type, arrived bool) {
+	if d == nil || !d.sending || t == wire.TypeEagerRTW || t == wire.TypeHandshake {
+		return
+	}
+	if d.sending = false; !arrived {
+		p.fail(errPending, true) // to try again when it is heard, not at once
+		return
+	}
+	if len(d.headers) > 0 {
+		d.headers = d.headers[1:]
+	}
+	d.send(p)
+}
+
+// errPending is why a peer that has come back fails again.
+var errPending = fmt.Errorf("%w: what it was owed did not arrive", ErrPeerFailed)
+
+// orphans is the ids of operations of ours that ended while the peer may have had a part of
+// them. No PEER_ERROR could be sent for them, since the peer's own id of the operation was not
+// known yet. The peer names it in CTS or READRSP, which PEER_ERROR answers.
+type orphans struct{ ids []uint32 }
+
+// maxOrphans is how many there may be. Of more the oldest are forgotten: their rest stays
+// with the peer until we are gone.
+const maxOrphans = 1024
+
+// AddOrphan notes the id of one more.
+func (l *Link) AddOrphan(id uint32) {
+	if l.orphans == nil {
+		l.orphans = new(orphans)
+	}
+	u := l.orphans
+	if len(u.ids) == maxOrphans {
+		u.ids = append(u.ids[:0], u.ids[1:]...)
+	}
+	u.ids = append(u.ids, id)
+}
+
+// OfOrphan reports whether the packet, which names the operation id, is the peer's first word
+// about it, after its end: then the endpoint answers. The operation may be there still, since
+// the peer's answer can overtake the acknowledgement of what it answers.
+func (p *Packet) OfOrphan(id uint32) bool { return p.Link.orphans.first(p, id) }
+
+// first reports whether pkt is the first word about one of them, and forgets that one.
+func (u *orphans) first(pkt *Packet, id uint32) bool {
+	if u == nil || pkt.Type != wire.TypeCTS && pkt.Type != wire.TypeREADRSP {
+		return false
+	}
+	i := slices.Index(u.ids, id)
+	if i < 0 {
+		return false
+	}
+	u.ids = slices.Delete(u.ids, i, i+1)
+	return true
+}

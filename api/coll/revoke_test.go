@@ -1,0 +1,293 @@
+package coll_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/api/coll"
+	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/runtime/clock"
+)
+
+// noticed is within what time all survivors know of a death: with PeerTimeout at its
+// default of 10 s, and once more for sends to the dead that are given up.
+const noticed = 25 * time.Second
+
+// TestDeath: a rank dies at any moment of any collective. All others fail with an
+// error that names it, in bounded time, on every group that it was in.
+func TestDeath(t *testing.T) {
+	for seed := range uint64(less(playDeaths)) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			t.Parallel()
+			d := rand.New(rand.NewPCG(seed, 0xdead))
+			p := 2 + d.IntN(7)
+			victim, at := d.IntN(p), time.Duration(d.IntN(3000))*time.Microsecond
+			pa := newParty(t, p, setup{
+				seed:   seed,
+				fabric: sim.Config{Delay: 5 * time.Microsecond, Jitter: 10 * time.Microsecond, ReportGone: d.IntN(2) == 0},
+				device: sim.DeviceConfig{RDMARead: d.IntN(2) == 0},
+				lower:  seed%2 == 1,
+			})
+			var died time.Duration
+			gone, die := context.WithCancel(context.Background())
+			defer die()
+			pa.world.Go("killer", func(context.Context) error {
+				if err := pa.world.Sleep(at); err != nil {
+					return err
+				}
+				died = pa.world.Elapsed()
+				pa.ranks[victim].dev.Kill()
+				die()
+				return pa.ranks[victim].ep.Close() // a read that is under way ends in no other way
+			})
+			for i, r := range pa.ranks {
+				pa.world.Go(fmt.Sprint("rank", i), func(ctx context.Context) error {
+					c, err := coll.New(r.cfg)
+					if err != nil {
+						return err
+					}
+					if i == victim {
+						_ = endless(gone, c, seed)
+						_ = c.Close(gone)
+						return nil
+					}
+					err = endless(ctx, c, seed)
+					var re *coll.RankError
+					if !errors.As(err, &re) || re.Rank != victim || !errors.Is(err, efa.ErrPeerFailed) {
+						return fmt.Errorf("rank %d: %w, where %d died", i, err, victim)
+					}
+					if late := pa.world.Elapsed() - died; late > noticed {
+						return fmt.Errorf("rank %d knows after %v", i, late)
+					}
+					if err := coll.Barrier(ctx, c); !errors.As(err, &re) || re.Rank != victim {
+						return fmt.Errorf("rank %d: another collective: %w", i, err)
+					}
+					if err := c.Err(); !errors.As(err, &re) {
+						return fmt.Errorf("rank %d: Err: %w", i, err)
+					}
+					if err := c.Close(ctx); !errors.As(err, &re) {
+						return fmt.Errorf("rank %d: Close: %w", i, err)
+					}
+					return nil
+				})
+			}
+			require.NoError(t, pa.world.Run())
+		})
+	}
+}
+
+// endless does random collectives until one fails.
+func endless(ctx context.Context, c *coll.Comm, seed uint64) error {
+	d := rand.New(rand.NewPCG(seed, 0xe0d))
+	for {
+		k := d.IntN(len(kinds))
+		p, err := kinds[k].begin(ctx, c, *randomTrial(d, c.Size(), k), d.IntN(2) == 0)
+		if err == nil {
+			err = p.wait(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// TestContextEnds: a rank whose context ends in the middle takes the others with it.
+func TestContextEnds(t *testing.T) {
+	for _, long := range []int{1, 100_000} {
+		for _, reads := range []bool{false, true} {
+			pa := newParty(t, 4, setup{seed: uint64(long), device: sim.DeviceConfig{RDMARead: reads}})
+			err := pa.runAll(func(ctx context.Context, c *coll.Comm) error {
+				if c.Rank() == 3 { // is late
+					if err := pa.world.Sleep(time.Second); err != nil {
+						return err
+					}
+				}
+				if c.Rank() == 1 {
+					var cancel func()
+					ctx, cancel = pa.world.WithTimeout(ctx, time.Millisecond)
+					defer cancel()
+				}
+				buf := make([]int64, long)
+				err := coll.Allreduce(ctx, c, buf, buf, coll.Sum)
+				var re *coll.RankError
+				require.ErrorAs(t, err, &re)
+				require.Equal(t, 1, re.Rank)
+				require.ErrorIs(t, err, coll.ErrAborted)
+				if c.Rank() == 1 {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+				}
+				require.ErrorContains(t, err, "deadline exceeded", "the others are told why")
+				return nil
+			}, true)
+			require.NoError(t, err)
+			require.Less(t, pa.world.Elapsed(), 2*time.Second)
+		}
+	}
+}
+
+// TestOutOfReach: a rank that another cannot reach lives, and waits for it: the third one
+// informs it that the group has failed.
+func TestOutOfReach(t *testing.T) {
+	pa := newParty(t, 3, setup{seed: 1})
+	place := func(rank int) sim.Endpoint {
+		raw, _ := pa.ranks[rank].ep.Address().Raw("sim")
+		return sim.Endpoint{GID: raw.GID(), QPN: raw.QPN()}
+	}
+	_, err := pa.world.Fabric().AddRule(sim.Rule{
+		Fault: sim.FaultStatus, Status: device.StatusUnreachable, From: place(0), To: place(1),
+	})
+	require.NoError(t, err)
+	for i, r := range pa.ranks {
+		pa.world.Go(fmt.Sprint("rank", i), func(ctx context.Context) error {
+			c, err := coll.New(r.cfg)
+			require.NoError(t, err)
+			for range 2 { // ranks that had all the data they needed from the first
+				if err = coll.Bcast(ctx, c, make([]int, 10), 0, coll.Use("binomial")); err == nil {
+					err = coll.Barrier(ctx, c)
+				}
+			}
+			var re *coll.RankError
+			require.ErrorAs(t, err, &re)
+			require.Equal(t, 1, re.Rank)
+			return nil
+		})
+	}
+	require.NoError(t, pa.world.Run())
+	require.Less(t, pa.world.Elapsed(), noticed)
+}
+
+// TestAbort: a rank aborts between collectives.
+func TestAbort(t *testing.T) {
+	pa := newParty(t, 3, setup{seed: 1})
+	err := pa.runAll(func(ctx context.Context, c *coll.Comm) error {
+		other, err := c.Dup(ctx)
+		require.NoError(t, err)
+		require.NoError(t, coll.Barrier(ctx, other), "all have ended Dup, which is a collective of c")
+		if c.Rank() == 2 {
+			c.Abort(errors.New("disk full"))
+		}
+		err = coll.Barrier(ctx, c)
+		var re *coll.RankError
+		require.ErrorAs(t, err, &re)
+		require.Equal(t, 2, re.Rank)
+		require.ErrorContains(t, err, "disk full")
+		require.NoError(t, coll.Barrier(ctx, other), "other groups go on")
+		return other.Close(ctx)
+	}, true)
+	require.NoError(t, err)
+}
+
+// TestMismatch: calls that do not fit together end with an error.
+func TestMismatch(t *testing.T) {
+	ctx := context.Background()
+	for name, f := range map[string]func(c *coll.Comm) error{
+		"longer": func(c *coll.Comm) error {
+			return coll.Allreduce(ctx, c, make([]int, 3+c.Rank()), make([]int, 3+c.Rank()), coll.Sum)
+		},
+		"much longer": func(c *coll.Comm) error {
+			return coll.Bcast(ctx, c, make([]byte, 10+200_000*c.Rank()), 0)
+		},
+		"much shorter": func(c *coll.Comm) error {
+			return coll.Bcast(ctx, c, make([]byte, 10+200_000*(1-c.Rank())), 0)
+		},
+		"part of another length": func(c *coll.Comm) error {
+			var counts []int
+			if c.Rank() == 0 {
+				counts = []int{2, 5}
+			}
+			return coll.Gatherv(ctx, c, make([]int, 2), make([]int, 7*(1-c.Rank())), counts, 0)
+		},
+		"long part of which little comes": func(c *coll.Comm) error {
+			if c.Rank() == 0 {
+				return coll.Gatherv(ctx, c, make([]int, 2), make([]int, 131_074), []int{2, 131_072}, 0)
+			}
+			return coll.Gatherv(ctx, c, make([]int, 1000), nil, nil, 0)
+		},
+		"same sum of other counts": func(c *coll.Comm) error {
+			counts := []int{100_000 + 100_000*c.Rank(), 200_000 - 100_000*c.Rank()}
+			return coll.Allgatherv(ctx, c, make([]int, 100_000), make([]int, 300_000), counts)
+		},
+		"another collective": func(c *coll.Comm) error {
+			if c.Rank() == 0 {
+				return coll.Barrier(ctx, c)
+			}
+			return coll.Allgather(ctx, c, make([]int, 0), make([]int, 0))
+		},
+		"another algorithm": func(c *coll.Comm) error {
+			b := make([]int, 2)
+			return coll.Allreduce(ctx, c, b, b, coll.Sum, coll.Use([]string{"ring", "rabenseifner"}[c.Rank()]))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pa := newParty(t, 2, setup{seed: 1})
+			failed := 0
+			err := pa.runAll(func(_ context.Context, c *coll.Comm) error {
+				err := f(c)
+				if err == nil { // it had all that it needed; the next one knows
+					err = coll.Barrier(ctx, c)
+				}
+				var re *coll.RankError
+				require.ErrorAs(t, err, &re)
+				require.ErrorIs(t, err, coll.ErrMismatch)
+				failed++
+				return nil
+			}, true)
+			require.NoError(t, err)
+			require.Equal(t, 2, failed)
+		})
+	}
+}
+
+func init() {
+	jobs["until one dies"] = func(ctx context.Context, c *coll.Comm, _ string) error {
+		buf := make([]float64, 100_000)
+		for i := 0; ; i++ {
+			if i == 3 {
+				fmt.Println("begun")
+			}
+			err := coll.Allreduce(ctx, c, buf, buf, coll.Max)
+			if err == nil {
+				continue
+			}
+			var re *coll.RankError
+			if !errors.As(err, &re) || !errors.Is(err, efa.ErrPeerFailed) {
+				return err
+			}
+			fmt.Println("dead:", re.Rank)
+			if err := c.Close(ctx); !errors.As(err, &re) {
+				return fmt.Errorf("Close: %w", err)
+			}
+			return nil
+		}
+	}
+}
+
+// TestKill: a process is killed, and all others name it.
+func TestKill(t *testing.T) {
+	for _, n := range []int{2, 4} {
+		ps := startProcesses(t, n, "until one dies", "")
+		for _, p := range ps {
+			require.True(t, p.out.Scan())
+			require.Equal(t, "begun", p.out.Text())
+		}
+		victim := n / 2
+		began := clock.System.Now()
+		require.NoError(t, ps[victim].cmd.Process.Kill())
+		for i, p := range ps {
+			out, err := p.wait()
+			if i != victim {
+				require.NoError(t, err, out)
+				require.Equal(t, fmt.Sprintln("dead:", victim), out)
+			}
+		}
+		require.Less(t, clock.System.Now().Sub(began), 30*time.Second, "PeerTimeout had to tell")
+	}
+}
