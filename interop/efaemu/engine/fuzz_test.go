@@ -106,7 +106,7 @@ func FuzzGarbage(f *testing.F) {
 
 func garbleFuzz(t *testing.T, data []byte, seed uint64) { garble(t, data[:min(len(data), 4096)], seed) }
 
-// less is a number of seeds: n, or with -short fewer.
+// less is a number of seeds: n, or in the short form fewer.
 func less(n uint64) uint64 {
 	if testenv.Short() {
 		return n / 5
