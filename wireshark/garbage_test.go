@@ -56,7 +56,7 @@ func judge(t *testing.T, packets [][]byte) (bad int) {
 	return bad
 }
 
-// TestTruncated cuts every type of packet at every length, with -short at every fourth.
+// TestTruncated cuts every type of packet at every length, in the short form at every fourth.
 func TestTruncated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	step, least := 1, 1500

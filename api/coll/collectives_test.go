@@ -44,7 +44,7 @@ func kindOf[T comparable](name string, f flavor[T], bytes int) elementKind {
 }
 
 // TestAll: every algorithm of every collective on every number of ranks, with
-// every type and operator, against the definition. With -short each type has one of
+// every type and operator, against the definition. In the short form each type has one of
 // its operators at a time.
 func TestAll(t *testing.T) {
 	for _, p := range sizes {

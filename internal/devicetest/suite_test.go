@@ -290,8 +290,8 @@ func TestSuiteNotices(t *testing.T) {
 	maps.Copy(flaws, rdmaFlaws)
 	for i, name := range slices.Sorted(maps.Keys(flaws)) {
 		t.Run(name, func(t *testing.T) {
-			if testenv.Short() && i%3 > 0 {
-				t.Skip("long: runs without -short")
+			if i%3 > 0 {
+				testenv.Long(t, "other flaws are noticed")
 			}
 			at := flaws[name]
 			require.True(t, passes(t, at.caseName, &flaw{abilities: at.abilities}, patience), "sound")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Variable, set to 1, asks for all tests.
+// Variable is the environment variable that asks for all tests if it is 1.
 const Variable = "EFACTOR_TEST_ALL"
 
 // Hang is after how long a test that still waits for something hangs. Machines are busy: nothing that

@@ -191,7 +191,7 @@ func look(tb testing.TB, path int, wake bool, devs ...device.Device) device.Devi
 	return view{d, path, wake, new(sync.Map)}
 }
 
-// With -short each of the fabrics is looked at by one path.
+// In the short form each of the fabrics is looked at by one path.
 func TestConformance(t *testing.T) {
 	rdma := sim.DeviceConfig{RDMARead: true, RDMAWrite: true}
 	keys := sim.DeviceConfig{RDMARead: true, RDMAWrite: true, LocalKeys: true, UnsolicitedWrite: true, MaxRDMA: 1 << 20}

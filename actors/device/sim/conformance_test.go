@@ -67,7 +67,7 @@ var abilities = []struct {
 	{"write", false, sim.DeviceConfig{RDMAWrite: true, MaxRDMA: 10_000}},
 }
 
-// With -short each fabric and each of the abilities comes at least once, but not each
+// In the short form each fabric and each of the abilities comes at least once, but not each
 // with each.
 func TestConformance(t *testing.T) {
 	for i, fab := range fabrics {
