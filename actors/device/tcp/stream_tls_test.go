@@ -547,7 +547,7 @@ func TestSecuredCache(t *testing.T) {
 // TestConformanceTLS: the whole contract again, over streams of a job secret.
 func TestConformanceTLS(t *testing.T) {
 	creds := jobCreds(t, tlsSecret)
-	devicetest.Run(t, func(tb testing.TB, devices int) *devicetest.Fabric {
+	devicetest.RunPart(t, 1, 2, func(tb testing.TB, devices int) *devicetest.Fabric {
 		f := factoryOf(func() Config { return Config{Credentials: creds} })(tb, devices)
 		f.Allocates = true
 		serve := f.Progress
