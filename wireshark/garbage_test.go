@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -55,11 +56,11 @@ func judge(t *testing.T, packets [][]byte) (bad int) {
 	return bad
 }
 
-// TestTruncated cuts every type of packet at every length, with -short at every fourth.
+// TestTruncated cuts every type of packet at every length, in the short form at every fourth.
 func TestTruncated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	step, least := 1, 1500
-	if testing.Short() {
+	if testenv.Short() {
 		step, least = 4, 400
 	}
 	var packets [][]byte

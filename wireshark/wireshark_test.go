@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,12 +30,10 @@ func tshark(t *testing.T, args ...string) []byte {
 // tsharkAt runs it with the settings and plugins in home alone.
 func tsharkAt(t *testing.T, home string, args ...string) []byte {
 	t.Helper()
+	testenv.NeedAll(t, "tshark")
 	path, err := exec.LookPath("tshark")
 	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("tshark is missing: apt install tshark")
-		}
-		t.Skip("tshark is missing: apt install tshark")
+		testenv.Missing(t, "tshark is missing: apt install tshark")
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "WIRESHARK_CONFIG_DIR="+home, "LC_ALL=C.UTF-8", "TZ=UTC")

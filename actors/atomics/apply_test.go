@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -109,7 +110,7 @@ func TestEveryCell(t *testing.T) {
 						return
 					}
 					shifts := []int{0, 1, 4}
-					if testing.Short() {
+					if testenv.Short() {
 						shifts = shifts[:2]
 					}
 					for _, shift := range shifts {

@@ -14,6 +14,7 @@ import (
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/settings"
 	"github.com/efactor/efactor/internal/script"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -31,7 +32,7 @@ func FuzzEndpoint(f *testing.F) {
 // TestAbuse runs a few hundred such programs every time.
 func TestAbuse(t *testing.T) {
 	n := uint64(400)
-	if testing.Short() {
+	if testenv.Short() {
 		n = 50
 	}
 	for seed := range n {

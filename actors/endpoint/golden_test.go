@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/internal/golden"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // folder names one with other captures; internal/golden/README.md has their format.
@@ -43,7 +44,7 @@ func TestGolden(t *testing.T) {
 	require.NoError(t, err)
 	list, whole := replayAll(t, scenarios)
 	if !whole {
-		return // some failed, or were not asked for, as with -short
+		return // some failed, or were not asked for, as in the short form
 	}
 	list = listHead + list
 	if *rewrite {
@@ -69,14 +70,14 @@ func TestGoldenFolder(t *testing.T) {
 	t.Log("\n" + list)
 }
 
-// replayAll replays scenarios, with -short a part of them, and makes the list. whole: it
+// replayAll replays scenarios, in the short form a part of them, and makes the list. whole: it
 // has all of them, and none failed.
 func replayAll(t *testing.T, scenarios []golden.Scenario) (list string, whole bool) {
 	var b strings.Builder
 	var sum outcome
 	ran := 0
 	for i := range scenarios {
-		if testing.Short() && i%4 > 0 {
+		if testenv.Short() && i%4 > 0 {
 			continue
 		}
 		s := &scenarios[i]

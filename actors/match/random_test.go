@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 const all = ^uint64(0)
@@ -92,7 +94,7 @@ func maskOf(i int) uint64 {
 
 func TestLongRun(t *testing.T) {
 	steps := 1_000_000
-	if testing.Short() {
+	if testenv.Short() {
 		steps = 50_000
 	}
 	rng := rand.New(rand.NewPCG(1, 2))

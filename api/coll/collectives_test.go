@@ -14,6 +14,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/coll"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // elementKind is a type of element: it begins trials with that.
@@ -43,7 +44,7 @@ func kindOf[T comparable](name string, f flavor[T], bytes int) elementKind {
 }
 
 // TestAll: every algorithm of every collective on every number of ranks, with
-// every type and operator, against the definition. With -short each type has one of
+// every type and operator, against the definition. In the short form each type has one of
 // its operators at a time.
 func TestAll(t *testing.T) {
 	for _, p := range sizes {
@@ -67,7 +68,7 @@ func everything(ctx context.Context, c *coll.Comm, reads bool) error {
 			for k, kind := range kinds {
 				for op := range kind.ops {
 					i++
-					if (c.Size() > 5 || testing.Short()) && op != i/kind.ops%kind.ops {
+					if (c.Size() > 5 || testenv.Short()) && op != i/kind.ops%kind.ops {
 						continue // one of them: in full they have all had their turn on fewer ranks
 					}
 					n := []int{0, 1, 3, 17, 100, 1000}[(i+op)%6]

@@ -21,6 +21,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/launch"
 	"github.com/efactor/efactor/internal/netlab"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 const (
@@ -173,9 +174,7 @@ func (r *hostRank) says(ctx context.Context, word string) string {
 // TestHosts: all collectives on six hosts over tcp with mutual TLS, on networks that
 // lose packets, or take their time.
 func TestHosts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: runs without -short")
-	}
+	testenv.Long(t, "hosts of a lab")
 	for _, c := range []struct {
 		name string
 		lab  netlab.Options
@@ -207,9 +206,7 @@ func TestHosts(t *testing.T) {
 // TestHostUnplugged: a host loses its cable in the middle. All ranks get an error in
 // time, and those that still see each other blame that one.
 func TestHostUnplugged(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: runs without -short; TestKill is the same on one host")
-	}
+	testenv.Long(t, "TestKill is the same on one host")
 	l := netlab.New(t, netlab.Options{Hosts: hostRanks})
 	const victim = 3
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/efactor/efactor/api/coll"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // Ranks as processes: this test's binary, started with its task in the environment.
@@ -55,7 +56,7 @@ func runJob(job string) (err error) {
 		return err
 	}
 	av := dom.NewAddressVector()
-	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av, Protocol: efa.ProtocolConfig{PeerTimeout: time.Minute}})
+	ep, err := dom.NewEndpoint(efa.EndpointConfig{AV: av, Protocol: efa.ProtocolConfig{PeerTimeout: 5 * testenv.Hang}})
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/coll"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 var (
@@ -71,9 +72,9 @@ type step struct {
 	reap   bool // wait for the collectives begun on the group
 }
 
-// less is how often to do something: n times, or with -short fewer.
+// less is how often to do something: n times, or in the short form fewer.
 func less(n int) int {
-	if testing.Short() {
+	if testenv.Short() {
 		return max(1, n/4)
 	}
 	return n

@@ -12,6 +12,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/coll"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // scarce is a party whose ranks keep few unexpected messages.
@@ -59,7 +60,11 @@ func TestPace(t *testing.T) {
 					}
 				}
 				buf := make([]byte, x.bytes)
-				for range x.calls {
+				calls := x.calls
+				if testenv.Short() {
+					calls /= 4
+				}
+				for range calls {
 					if err := x.call(ctx, c, buf); err != nil {
 						return err
 					}
@@ -152,6 +157,9 @@ func TestPaceLeavesPlaces(t *testing.T) {
 	}{{0, 4800, false, false}, {16, 400, false, false}, {16, 400, true, false}, {16, 400, true, true}} {
 		t.Run(fmt.Sprintf("%+v", x), func(t *testing.T) {
 			n := x.n
+			if n > 1000 {
+				testenv.Long(t, "thousands of calls")
+			}
 			pa := newParty(t, 3, setup{
 				seed: 1, ep: efa.EndpointConfig{TxDepth: x.depth}, lower: x.lower, device: sim.DeviceConfig{RDMARead: x.reads},
 			})

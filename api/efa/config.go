@@ -11,7 +11,7 @@ import (
 	"github.com/efactor/efactor/actors/endpoint"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/settings"
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 	"github.com/efactor/efactor/runtime/shard"
 )
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // costEnv makes the test binary the process whose system calls are counted; its value is
@@ -83,6 +85,7 @@ var asking = []uint64{unix.SYS_EPOLL_PWAIT, unix.SYS_PPOLL}
 // TestSystemCalls counts the system calls of the thread that works for both endpoints in a
 // process of its own, by ptrace(2): no other thread of Go's runtime is looked at.
 func TestSystemCalls(t *testing.T) {
+	testenv.Long(t, "it counts the system calls of a machine that does nothing else")
 	if raceEnabled {
 		t.Skip("the race detector makes calls of its own")
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -23,7 +24,8 @@ import (
 func TestDirect(t *testing.T) {
 	kinds := maps.Clone(devices)
 	kinds["writes that take a receive"] = sim.DeviceConfig{RDMAWrite: true, MaxRDMA: maxRDMA}
-	for name, dev := range kinds {
+	for _, name := range some(t, slices.Sorted(maps.Keys(kinds))) {
+		dev := kinds[name]
 		t.Run("sim "+name, func(t *testing.T) {
 			directtest.Run(t, func() func(*testing.T) efa.Device {
 				var f *sim.Fabric

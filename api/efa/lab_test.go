@@ -15,6 +15,7 @@ import (
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // lab describes two endpoints in two domains, each with a queue of its own.
@@ -163,17 +164,17 @@ func everywhere(t *testing.T, ec efa.EndpointConfig, f func(t *testing.T, a, b *
 	}
 }
 
-// some is the whole list, or with -short one of it: another one in another test, so that
+// some is the whole list, or in the short form one of it: another one in another test, so that
 // each has its share of them.
 func some[T any](t *testing.T, all []T) []T {
-	if !testing.Short() {
+	if !testenv.Short() {
 		return all
 	}
 	i := len(t.Name()) % len(all)
 	return all[i : i+1]
 }
 
-// someDevices are devices, or with -short one of them.
+// someDevices are devices, or in the short form one of them.
 func someDevices(t *testing.T) map[string]sim.DeviceConfig {
 	m := make(map[string]sim.DeviceConfig)
 	for _, name := range some(t, slices.Sorted(maps.Keys(devices))) {
@@ -182,9 +183,9 @@ func someDevices(t *testing.T) map[string]sim.DeviceConfig {
 	return m
 }
 
-// less is how often to do something: n times, or with -short fewer.
+// less is how often to do something: n times, or in the short form fewer.
 func less(n int) int {
-	if testing.Short() {
+	if testenv.Short() {
 		return max(1, n/4)
 	}
 	return n

@@ -11,6 +11,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/device/tcp"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // TestSettingsAreKept: a setting is in force as it was asked for, up to its limit, and refused
@@ -194,7 +195,7 @@ func TestDeviceLimitsOfEach(t *testing.T) {
 // TestMaxRegions: as many regions as Limits.MaxRegions, and one more when one was closed.
 func TestMaxRegions(t *testing.T) {
 	dev := closed(t)(tcp.Open(tcp.Config{}))
-	if raceEnabled { // 65,536 take too long
+	if raceEnabled || testenv.Short() { // 65,536 take too long
 		dev = closed(t)(newFabric(t, sim.Config{}).OpenDevice(sim.DeviceConfig{MaxRegions: 4096}))
 	}
 	dom := domainOn(t, dev, efa.DomainConfig{})

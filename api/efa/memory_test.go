@@ -17,6 +17,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/api/efatest"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )
@@ -503,6 +504,9 @@ func TestRights(t *testing.T) {
 				"register": func(x efa.Access) (*efa.MemoryRegion, error) { return b.dom.Register(make([]byte, 100_000), x) },
 			} {
 				for access := range efa.Access(16) {
+					if testenv.Short() && (int(access)+len(name)+len(how))%4 > 0 {
+						continue // other devices have it
+					}
 					m, err := get(access)
 					require.NoError(t, err)
 					checkRights(t, a, b, fmt.Sprintf("%s, access %d", how, access), m, access)

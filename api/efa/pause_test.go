@@ -17,6 +17,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // pausedMessages is how many it sends when it goes on.
@@ -63,6 +64,7 @@ func pausedChild(dir string) error {
 // then. What it sends is received, in order, and once it was told what it has missed it
 // receives again.
 func TestPausedProcess(t *testing.T) {
+	testenv.Long(t, "a peer stands still for real seconds")
 	if runtime.GOOS != "linux" {
 		t.Skip("shm and tcp need Linux")
 	}

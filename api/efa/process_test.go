@@ -19,6 +19,7 @@ import (
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/actors/device/tcp"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -198,7 +199,7 @@ func TestKilledPeer(t *testing.T) {
 			}
 			t.Cleanup(func() { require.NoError(t, dev.Close()) })
 			me := newEndpoint(t, domainOn(t, dev, efa.DomainConfig{Progress: mode}),
-				efa.EndpointConfig{Protocol: efa.ProtocolConfig{PeerTimeout: time.Minute}})
+				efa.EndpointConfig{Protocol: efa.ProtocolConfig{PeerTimeout: 5 * testenv.Hang}})
 			for round := range less(3) {
 				cmd, addr := startChild(t, dir, me.ep.Address())
 				peer, err := me.av.Insert(addr)
@@ -236,7 +237,7 @@ func TestKilledPeer(t *testing.T) {
 				require.NoError(t, cmd.Process.Kill())
 				_ = cmd.Wait() // it was killed
 
-				bound, cancel := context.WithTimeout(context.Background(), 30*time.Second) // PeerTimeout is not what ends them
+				bound, cancel := context.WithTimeout(context.Background(), testenv.Hang) // PeerTimeout is not what ends them
 				for range n {
 					select {
 					case err := <-errs:
@@ -328,6 +329,7 @@ func stoppedChild(dir string) error {
 // for PeerTimeout, although over shm the application goes on with one-sided operations in its
 // memory, which our own device carries out.
 func TestStoppedPeer(t *testing.T) {
+	testenv.Long(t, "a peer stands still for real seconds")
 	if runtime.GOOS != "linux" {
 		t.Skip("the shm device needs Linux")
 	}
@@ -391,13 +393,14 @@ func TestStoppedPeer(t *testing.T) {
 			for range most {
 				require.NoError(t, <-ended)
 			}
-			require.Less(t, clock.System.Now().Sub(began), 30*time.Second)
+			require.Less(t, clock.System.Now().Sub(began), testenv.Hang)
 		})
 	}
 }
 
 // TestSlowPeer: a process that runs and makes no progress with its endpoint is slow, not dead.
 func TestSlowPeer(t *testing.T) {
+	testenv.Long(t, "a peer stands still for real seconds")
 	a, b := lab{shm: true, mode: efa.ProgressManual, ep: efa.EndpointConfig{
 		Protocol: efa.ProtocolConfig{PeerTimeout: time.Second, ProbeAfter: 100 * time.Millisecond},
 	}}.open(t)

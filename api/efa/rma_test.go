@@ -18,6 +18,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efa/amo"
 	"github.com/efactor/efactor/internal/era"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -439,6 +440,7 @@ func TestEras(t *testing.T) {
 // TestOldPeerRefuses: a peer that has no word for refusal leaves the requester to its
 // PeerTimeout; the peer lives on.
 func TestOldPeerRefuses(t *testing.T) {
+	testenv.Long(t, "seconds of silence have to pass")
 	a, b := lab{ep: efa.EndpointConfig{Protocol: ofEra(t, "1.18", efa.ProtocolConfig{PeerTimeout: 5 * time.Second, ProbeAfter: 50 * time.Millisecond})}}.open(t)
 	ctx := testContext(t)
 	m := alloc(t, b, 100, efa.AccessRemoteWrite)

@@ -758,7 +758,7 @@ func scarce(t *testing.T) (a, b *side, sent *efa.Counter) {
 func TestOrderOfWays(t *testing.T) {
 	a, b, sent := scarce(t)
 	ctx := testContext(t)
-	const messages = 3000
+	messages := less(3000)
 	size := func(i int) int {
 		switch {
 		case i%50 == 49:

@@ -19,6 +19,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efadebug"
 	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // browser is a headless Chromium, spoken to by the WebDriver protocol (W3C).
@@ -30,12 +31,10 @@ type browser struct {
 // openBrowser starts one, or skips the test where there is none.
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
+	testenv.NeedAll(t, "a browser")
 	driver, err := exec.LookPath("chromedriver")
 	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("chromedriver is missing (Debian: chromium-driver)")
-		}
-		t.Skip("needs a browser: chromium and chromedriver (Debian: chromium, chromium-driver)")
+		testenv.Missing(t, "no browser: chromium and chromedriver are missing (Debian: chromium, chromium-driver)")
 	}
 	profile := t.TempDir() // before Cleanup, so that it is removed after what Cleanup ends
 	port := freeport.Get(t)

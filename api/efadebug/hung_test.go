@@ -19,6 +19,7 @@ import (
 	"github.com/efactor/efactor/actors/device/shm"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efadebug"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -80,9 +81,7 @@ func receive(dir string) error {
 // TestHungTransfer: the receiver is stopped in the middle of a message. The page says
 // which operation hangs, with whom, on which packet, and for how long.
 func TestHungTransfer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: runs without -short")
-	}
+	testenv.Long(t, "it waits for seconds")
 	b := openBrowser(t)
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o700))

@@ -14,6 +14,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efadebug"
 	"github.com/efactor/efactor/api/launch"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // job makes a group of ranks, each with a page that has joined it.
@@ -68,6 +69,7 @@ func TestSleepingRank(t *testing.T) {
 		require.Equal(t, []int{2}, j.Ranks[1].Waits)
 		require.Equal(t, "endpoint", j.Ranks[2].Entries[0].Name)
 	}
+	testenv.Long(t, "a question to a rank that stands still takes seconds")
 	leaves[2]() // as if its process were stopped: nobody takes questions
 	for range 2 {
 		j := jobOf(t, pages[0])

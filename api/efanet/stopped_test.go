@@ -17,11 +17,13 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efanet"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // TestStoppedReader: a process that only reads was stopped for longer than the other side's
 // PeerTimeout. When it goes on its Read ends.
 func TestStoppedReader(t *testing.T) {
+	testenv.Long(t, "a peer stands still for real seconds")
 	if runtime.GOOS != "linux" {
 		t.Skip("shm and tcp need Linux")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -321,7 +322,7 @@ func TestMoreMessagesAheadThanTheWindow(t *testing.T) {
 // forSeeds plays a scenario in some orders.
 func forSeeds(t *testing.T, play func(t *testing.T, seed uint64)) {
 	seeds := uint64(3)
-	if testing.Short() {
+	if testenv.Short() {
 		seeds = 1
 	}
 	for seed := range seeds {

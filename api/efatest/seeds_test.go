@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/api/efatest/internal/model"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 var (
@@ -129,10 +130,10 @@ func (r *run) judge() {
 	}
 }
 
-// less is a number of seeds: n, or with -short fewer.
+// less is a number of seeds: n, or in the short form fewer.
 func less(n int) int {
-	if testing.Short() {
-		return max(1, n/3)
+	if testenv.Short() {
+		return max(1, n/8)
 	}
 	return n
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/efatest"
 	"github.com/efactor/efactor/internal/spans"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )
@@ -141,7 +142,7 @@ func TestWatchedSeeds(t *testing.T) {
 	for _, name := range []string{"efa.reorder.depth", "efa.unexpected.bytes", "efa.endpoints", "efa.telemetry.lost"} {
 		assert.Zero(t, total[name], name)
 	}
-	if testing.Short() {
+	if testenv.Short() {
 		return // so few do not have everything
 	}
 	for _, name := range []string{

@@ -15,6 +15,7 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/launch"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -33,11 +34,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// skipIf leaves a test out with -short, if that is so.
+// skipIf leaves a test out in the short form, if that is so.
 func skipIf(t *testing.T, long bool) {
 	t.Helper()
-	if long && testing.Short() {
-		t.Skip("long: runs without -short")
+	if long {
+		testenv.Long(t, "processes that wait for seconds")
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/api/remote"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // What the environment has the test binary be: a process that listens at an address and has an actor
@@ -182,6 +183,7 @@ func TestKilled(t *testing.T) {
 // TestStopped: a process that was stopped for so long that it was taken for dead learns that, even
 // if it only watches.
 func TestStopped(t *testing.T) {
+	testenv.Long(t, "a peer stands still for real seconds")
 	onDevices(t, func(t *testing.T, device string) {
 		p := here(t, device)
 		watching := make(chan *actor.PID, 1)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/efactor/efactor/bench/internal/versus"
 	"github.com/efactor/efactor/bench/stream/contest"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 var program string
@@ -90,10 +91,11 @@ func TestKinds(t *testing.T) {
 // TestPeers: the other systems do the same, and their messages are right, or they would
 // have no result.
 func TestPeers(t *testing.T) {
+	testenv.NeedAll(t, "other systems' programs")
 	for _, peer := range []string{contest.Libfabric, contest.MPICH} { // package peers tests Open MPI
 		_, err := contest.Compile(t.Context(), t.TempDir(), peer)
-		if errors.Is(err, versus.ErrAbsent) && os.Getenv("CI") != "true" { // there they are installed
-			t.Skip(err)
+		if errors.Is(err, versus.ErrAbsent) {
+			testenv.Missing(t, "%v", err)
 		}
 		require.NoError(t, err)
 	}

@@ -3,22 +3,21 @@ package main
 import (
 	"context"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m, main) }
 
 // TestOutput starts the program as a user would: all primes are counted, though a process dies.
 func TestOutput(t *testing.T) {
-	exe := filepath.Join(t.TempDir(), "actors")
-	out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput()
-	require.NoError(t, err, string(out))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Hang)
 	defer cancel()
-	out, err = exec.CommandContext(ctx, exe, "-tasks", "200").Output()
+	out, err := exec.CommandContext(ctx, testenv.Program(t), "-tasks", "200").Output()
 	require.NoError(t, err)
 	require.Regexp(t, regexp.MustCompile(`(?s)^killing 127\.0\.0\.1:\d+
 worker \S+: AddressTerminated

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/examples/cache/kv"
+	"github.com/efactor/efactor/internal/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m, main) }
 
 // TestOutput starts the program as a user would.
 func TestOutput(t *testing.T) {
-	exe := filepath.Join(t.TempDir(), "cache")
-	out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput()
-	require.NoError(t, err, string(out))
+	exe := testenv.Program(t)
 	for name, c := range map[string]struct {
 		args []string
 		want string // puts and gets are what the ranks' seeds make

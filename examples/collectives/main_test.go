@@ -2,7 +2,6 @@ package main
 
 import (
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,14 +9,10 @@ import (
 
 	"github.com/efactor/efactor/api/coll"
 	"github.com/efactor/efactor/internal/launchers"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
-func build(t *testing.T) string {
-	exe := filepath.Join(t.TempDir(), "collectives")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return exe
-}
+func TestMain(m *testing.M) { testenv.Main(m, main) }
 
 // wantAll runs a command, which must print a line for each algorithm, all of them ok.
 func wantAll(t *testing.T, env []string, name string, args ...string) (out string) {
@@ -41,9 +36,9 @@ func wantAll(t *testing.T, env []string, name string, args ...string) (out strin
 
 // TestOwnProcesses: without a launcher it starts processes of its own.
 func TestOwnProcesses(t *testing.T) {
-	exe := build(t)
+	exe := testenv.Program(t)
 	for _, n := range []string{"4", "3", "1"} {
-		if testing.Short() && n != "4" {
+		if testenv.Short() && n != "4" {
 			continue
 		}
 		require.Contains(t, wantAll(t, launchers.CleanEnv(), exe, "-n", n), n+" ranks, ")
@@ -52,23 +47,23 @@ func TestOwnProcesses(t *testing.T) {
 
 func TestUnderMpiexec(t *testing.T) {
 	launchers.Need(t, "mpiexec.hydra")
-	out := wantAll(t, launchers.CleanEnv(), "mpiexec.hydra", "-n", "4", build(t))
+	out := wantAll(t, launchers.CleanEnv(), "mpiexec.hydra", "-n", "4", testenv.Program(t))
 	require.Contains(t, out, "4 ranks, hydra: PMI-1")
 }
 
 // TestUnderMpirun: Open MPI's mpirun, which has no PMI for us. Its ranks meet by themselves.
 func TestUnderMpirun(t *testing.T) {
 	launchers.Need(t, "mpirun.openmpi")
-	out := wantAll(t, launchers.CleanEnv(), "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "4", build(t))
+	out := wantAll(t, launchers.CleanEnv(), "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "4", testenv.Program(t))
 	require.Contains(t, out, "4 ranks, openmpi")
 }
 
 func TestUnderSrun(t *testing.T) {
 	s := launchers.StartSlurm(t)
-	exe := build(t)
+	exe := testenv.Program(t)
 	out := wantAll(t, s.Env(), "srun", "-n", "4", "--mpi=pmi2", exe)
 	require.Contains(t, out, "4 ranks, slurm: PMI-2")
-	if testing.Short() {
+	if testenv.Short() {
 		return
 	}
 	out = wantAll(t, s.Env(), "srun", "-N", "1", "-n", "4", exe) // MpiDefault is none

@@ -3,17 +3,18 @@ package main
 import (
 	"bufio"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m, main) }
 
 // TestOutput starts both programs as a user would.
 func TestOutput(t *testing.T) {
-	exe := filepath.Join(t.TempDir(), "http")
-	out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput()
-	require.NoError(t, err, string(out))
+	exe := testenv.Program(t)
 	server := exec.Command(exe)
 	says, err := server.StdoutPipe()
 	require.NoError(t, err)
@@ -25,7 +26,7 @@ func TestOutput(t *testing.T) {
 	line := bufio.NewScanner(says)
 	require.True(t, line.Scan())
 	for range 3 {
-		out, err = exec.Command(exe, "-connect", line.Text()).CombinedOutput()
+		out, err := exec.Command(exe, "-connect", line.Text()).CombinedOutput()
 		require.NoError(t, err, string(out))
 		require.Equal(t, "hello, gopher\n", string(out))
 	}

@@ -3,21 +3,22 @@ package main
 import (
 	"context"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m, main) }
 
 // TestOutput starts the program as a user would. Apart from the first line the output does
 // not depend on the number of ranks.
 func TestOutput(t *testing.T) {
-	exe := filepath.Join(t.TempDir(), "kmeans")
-	out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput()
-	require.NoError(t, err, string(out))
+	exe := testenv.Program(t)
 	for _, c := range []struct{ args, want string }{
 		{"", "4 ranks, 20000 points" + documented},
 		{"-ranks 1", "1 ranks, 20000 points" + documented},

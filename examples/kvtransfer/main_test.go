@@ -16,24 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
-// program is the built example.
-var program string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "kvtransfer")
-	if err != nil {
-		panic(err)
-	}
-	program = filepath.Join(dir, "kvtransfer")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("go build: %v\n%s", err, out))
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testenv.Main(m, main) }
 
 // command makes one that ends with the test.
 func command(t *testing.T, device string, args ...string) *exec.Cmd {
@@ -42,7 +28,7 @@ func command(t *testing.T, device string, args ...string) *exec.Cmd {
 	if device == "shm" {
 		device += ":" + filepath.Join(t.TempDir(), "fabric")
 	}
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, testenv.Program(t), args...)
 	cmd.Env = append(os.Environ(), "EFACTOR_DEVICE="+device)
 	return cmd
 }
@@ -96,7 +82,7 @@ func TestKilledPrefill(t *testing.T) {
 			}
 			require.True(t, killed, last.String())
 			require.ErrorContains(t, decode.Wait(), "exit status 1", last.String())
-			require.Regexp(t, `^kvtransfer: round \d+(, layer \d+: efa: wait: \d of 2 writes with values \d+ to \d+ have arrived: wait|: efa: send), peer 1 \(rank 1 on [^)]+\): `, last.String())
+			require.Regexp(t, `^\S+: round \d+(, layer \d+: efa: wait: \d of 2 writes with values \d+ to \d+ have arrived: wait|: efa: send), peer 1 \(rank 1 on [^)]+\): `, last.String())
 			_ = prefill.Wait() // it was killed
 		})
 	}

@@ -2,7 +2,7 @@
 // libfabric's fi_pingpong.
 //
 //	go run ./examples/pingpong                  both processes on this host, over shared memory,
-//	                                            1 B to 16 MiB, every byte checked (-S all -c)
+//	                                            1 B to 16 MiB, every byte checked
 //	go run ./examples/pingpong -S 8 -I 10000    one size, for the figure
 //	go run ./examples/pingpong -server          in one terminal,
 //	go run ./examples/pingpong localhost        and in another
@@ -84,15 +84,21 @@ func (o *options) play(ctx context.Context, connect connector, out, log io.Write
 	table, line := pp.Table{Out: out}, progress{out: terminal(log), doing: side.Doing}
 	ticker := time.NewTicker(progressEvery)
 	defer ticker.Stop()
-	defer line.start(ticker.C)()
-	return side.Run(ctx, conn, func(r pp.Result) error {
+	sum, stop := pp.Summary{Checked: o.Check}, line.start(ticker.C)
+	err = side.Run(ctx, conn, func(r pp.Result) error {
 		return line.apart(func() error {
+			sum.Add(r)
 			if o.json {
 				return r.WriteJSON(out, info)
 			}
 			return table.Add(r)
 		})
 	})
+	stop()
+	if err == nil {
+		fmt.Fprintf(log, "pingpong: %s\n", sum.Text(info))
+	}
+	return err
 }
 
 // connect is for one of two terminals.

@@ -5,11 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/examples/pingpong/ctrl"
 	"github.com/efactor/efactor/examples/pingpong/pp"
+	"github.com/efactor/efactor/examples/pingpong/second"
 )
 
 // options are the command line.
@@ -59,13 +59,17 @@ func parse(args []string) (*options, error) {
 		return nil, fmt.Errorf("one host at most, and flags before it: %q", fs.Args())
 	}
 	o.host = fs.Arg(0)
-	if o.alone() && !given["S"] && !given["c"] {
-		*size, o.Check = "all", true
-		o.set = append(o.set, "-S=all", "-c")
-	}
-	if o.alone() && !given["warmup"] {
-		o.Warmup = 10
-		o.set = append(o.set, "-warmup="+strconv.Itoa(o.Warmup))
+	if o.alone() || second.Is() { // both processes are ours, and choose the same
+		if !given["S"] && !given["c"] {
+			*size, o.Check = "all", true
+		}
+		switch {
+		case given["warmup"]:
+		case given["I"]:
+			o.Warmup = min(max(o.Iterations/10, 10), 1000)
+		default:
+			o.Iterations = 0 // as many as suit a size
+		}
 	}
 	if o.host != "" {
 		o.CPUs = pp.OtherCPU()
@@ -107,7 +111,7 @@ func (o *options) alone() bool { return o.host == "" && !o.server }
 func (o *options) check(given map[string]bool) error {
 	const most = 1<<31 - 1
 	switch {
-	case o.Iterations < 1 || o.Iterations > most:
+	case given["I"] && o.Iterations < 1 || o.Iterations > most:
 		return fmt.Errorf("-I %d: want 1 to %d", o.Iterations, most)
 	case o.Warmup < 0 || o.Warmup > most:
 		return fmt.Errorf("-warmup %d: want 0 to %d", o.Warmup, most)

@@ -87,7 +87,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	require.NoError(t, tty.Close())
 	var seen bytes.Buffer
-	for b := make([]byte, 1000); !strings.Contains(seen.String(), "1m bytes, size 1 of 1: "); {
+	for b := make([]byte, 1000); !strings.Contains(seen.String(), " of 100000000 messages"); {
 		n, err := master.Read(b)
 		require.NoError(t, err, "%s", &seen)
 		seen.Write(b[:n])
@@ -98,7 +98,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, cmd.Wait(), &exit)
 	require.Equal(t, 130, exit.ExitCode())
-	require.Contains(t, seen.String(), " of 100000000 messages")
+	require.Contains(t, seen.String(), "1m bytes, size 1 of 1: ")
 	require.Contains(t, seen.String(), overwrite+"pingpong: interrupted", "no half line is left")
 	require.NotContains(t, out.String(), "size 1 of 1", "figures alone go to standard output")
 }

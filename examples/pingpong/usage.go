@@ -6,7 +6,8 @@ const usage = `Usage:
   pingpong [flags] host      connect to a server, an efactor or a fi_pingpong
 
 As fi_pingpong's; -I, -S, -c, -m, -f and -e must be the same on both sides:
-  -I n         messages each way for each size (10)
+  -I n         messages each way for each size (10; with both processes on this host
+               as many as take a tenth of a second, 10,000 at most, after a warm-up)
   -S size      bytes of a message: 8, 64k, 1m...; "all" for 1 to 16m; "tool" for what
                fi_pingpong means by all, 0 to 6m (64, 256, 1k, 4k, 64k and 1m)
   -c           check every byte, while the clock runs
@@ -22,8 +23,8 @@ Further:
   -device name    shm, shm:DIR..., of shared memory with ?host=NAME for another GID (shm)
   -progress mode  auto, manual, pinned or cooperative (auto)
   -tagged         same as -m tagged
-  -warmup n       messages each way that go before each size, and are not counted; the
-                  same on both sides (10 with both processes on this host, else 0)
+  -warmup n       messages each way that go before each size, and are not counted; the same
+                  on both sides (of -I a tenth with both processes on this host, else 0)
   -json           one JSON object per size instead of a table
   -capture file   write the packets to a pcapng file, while the clock runs
 `

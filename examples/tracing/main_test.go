@@ -3,22 +3,22 @@ package main
 import (
 	"context"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m, main) }
 
 // TestWaterfall starts the program as a user would and reads its drawing.
 func TestWaterfall(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	exe := filepath.Join(t.TempDir(), "tracing")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", exe, ".").CombinedOutput()
-	require.NoError(t, err, string(out))
-	out, err = exec.CommandContext(ctx, exe).CombinedOutput()
+	out, err := exec.CommandContext(ctx, testenv.Program(t)).CombinedOutput()
 	text := string(out)
 	require.NoError(t, err, text)
 	for _, want := range []string{

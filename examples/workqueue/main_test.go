@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,13 +11,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m, main) }
 
 // TestOutput starts the program as a user would.
 func TestOutput(t *testing.T) {
-	exe := filepath.Join(t.TempDir(), "workqueue")
-	out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput()
-	require.NoError(t, err, string(out))
+	exe := testenv.Program(t)
 	for name, c := range map[string]struct {
 		args   []string
 		tasks  int

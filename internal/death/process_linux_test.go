@@ -22,6 +22,7 @@ import (
 	"github.com/efactor/efactor/actors/device/tcp"
 	"github.com/efactor/efactor/actors/peer"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )
@@ -303,7 +304,7 @@ func (s *side) reply(ctx context.Context, n int) error {
 // known waits until the other side's HANDSHAKE is there, so that what is chosen is the same
 // each time.
 func (s *side) known(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, testenv.Hang)
 	defer cancel()
 	for {
 		snap, err := s.ep.Snapshot(ctx)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -135,7 +136,7 @@ func couple(t testing.TB, o order) (*child, *side) {
 	require.NoError(t, err)
 	other := c.join(t, s)
 	if o.Play >= 0 {
-		_, ok := c.until("ready", 20*time.Second)
+		_, ok := c.until("ready", testenv.Hang)
 		require.True(t, ok, "not ready")
 		if o.Role == 0 {
 			p.act(other, s)
@@ -149,13 +150,13 @@ func couple(t testing.TB, o order) (*child, *side) {
 // join has a child and a side exchange addresses and a message each.
 func (c *child) join(t testing.TB, s *side) *side {
 	t.Helper()
-	card, ok := c.until("", 20*time.Second)
+	card, ok := c.until("", testenv.Hang)
 	require.True(t, ok, "no card")
 	other, err := s.meet(card[0])
 	require.NoError(t, err)
 	_, err = fmt.Fprintln(c.in, s.card())
 	require.NoError(t, err)
-	require.NoError(t, ask(s, s.to, 20*time.Second))
+	require.NoError(t, ask(s, s.to, testenv.Hang))
 	require.NoError(t, s.known(t.Context()))
 	_, err = fmt.Fprintln(c.in, "known")
 	require.NoError(t, err)
@@ -180,11 +181,11 @@ func moments(t testing.TB, device, dir string, i, role int) (list []string) {
 	c, s := couple(t, order{Device: device, Dir: dir, Play: i, Role: role})
 	defer closeReal(t, s)
 	s.postReal()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testenv.Hang)
 	defer cancel()
 	s.reapReal(ctx, func(*deed) {})
 	require.True(t, s.over())
-	lines, ok := c.until("over", 20*time.Second)
+	lines, ok := c.until("over", testenv.Hang)
 	require.True(t, ok)
 	for _, l := range lines {
 		if m, ok := strings.CutPrefix(l, "sees "); ok && !strings.HasSuffix(m, "HANDSHAKE") { // that comes when it likes
@@ -202,7 +203,12 @@ func closeReal(t testing.TB, s *side) {
 }
 
 // realSlack is for a machine that does other things, too.
-const realSlack = 20 * time.Second
+var realSlack = func() time.Duration {
+	if testenv.All() {
+		return 20 * time.Second
+	}
+	return testenv.Hang
+}()
 
 // try plays a row.
 func (x *realRow) try(t *testing.T, dir string) (outcome, clean time.Duration) {
@@ -214,7 +220,7 @@ func (x *realRow) try(t *testing.T, dir string) (outcome, clean time.Duration) {
 	c, s := couple(t, o)
 	address := s.to
 	s.postReal()
-	lines, ok := c.until("strikes", 20*time.Second)
+	lines, ok := c.until("strikes", testenv.Hang)
 	require.True(t, ok, "%v: the packet did not come: %q", x, lines)
 	struck := clock.System.Now()
 	since := func() time.Duration { return clock.System.Now().Sub(struck) }
@@ -242,7 +248,7 @@ func (x *realRow) try(t *testing.T, dir string) (outcome, clean time.Duration) {
 		more, _ := c.until("over", max(time.Second, limit-since()))
 		if lines = append(lines, more...); !c.over {
 			_, _ = fmt.Fprintln(c.in, "how")
-			more, _ := c.until("left", time.Second)
+			more, _ := c.until("left", testenv.Hang)
 			t.Errorf("%v: the victim's operations have not ended: %q", x, append(lines, more...))
 		}
 	}
@@ -374,13 +380,16 @@ func TestRealDeaths(t *testing.T) {
 // realRows lists what is tried on a device.
 func realRows(t *testing.T, device, dir string) (list []*realRow) {
 	t.Helper()
-	k := 0
+	k, some := 0, 3
+	if testenv.Short() {
+		some = 5
+	}
 	for i, p := range plays() {
 		if p.variant != "" || p.fickle {
 			continue
 		}
 		for role := range 2 {
-			if !*flagAll && *flagRows == "" && (2*i+role)%3 != len(device)%2 {
+			if !*flagAll && *flagRows == "" && (2*i+role)%some != len(device)%2 {
 				continue
 			}
 			if *flagRows != "" && !strings.Contains(fmt.Sprintf("%s: %v, %s", device, &p, sideNames[role]), *flagRows) {

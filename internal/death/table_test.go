@@ -16,6 +16,7 @@ import (
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 var (
@@ -86,7 +87,11 @@ func TestDeathTable(t *testing.T) {
 	all := calm(t)
 	list := named(every(all, *flagAgain), *flagRows, *flagFaults)
 	if !*flagAll && !*flagAgain && *flagRows == "" && *flagFaults == "" {
-		list = sample(list, sampled)
+		n := sampled
+		if testenv.Short() {
+			n *= 5
+		}
+		list = sample(list, n)
 	}
 	z := newResults()
 	var next atomic.Int64

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 var armCases = []testCase{
@@ -112,7 +113,10 @@ func (w *world) armRefused() {
 // noWakeUpLost plays ping-pong between two owners that sleep whenever they may. A
 // lost notification ends in the case's deadline.
 func (w *world) noWakeUpLost() {
-	const rounds = 2000
+	rounds := 2000
+	if testenv.Short() {
+		rounds = 300
+	}
 	a := w.openSleeper(0, device.QPConfig{RNRRetry: 7})
 	b := w.openSleeper(1, device.QPConfig{RNRRetry: 7})
 	play := func(me, other *sleeper, ah device.AH, serve bool) error {

@@ -2,11 +2,11 @@ package devicetest
 
 import (
 	"slices"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 var dataCases = []testCase{
@@ -26,7 +26,7 @@ func (w *world) everySize() {
 	to, back := a.ah(b), b.ah(a)
 	buf := make([]byte, a.mtu)
 	for size := range a.mtu + 1 {
-		if testing.Short() && size > 512 && size < a.mtu && size%29 > 0 {
+		if testenv.Short() && size > 512 && size < a.mtu && size%29 > 0 {
 			continue
 		}
 		data := fill(buf[:size], uint64(size))

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 var loadCases = []testCase{
@@ -20,7 +20,7 @@ var loadCases = []testCase{
 // loadPackets is what each sender of a load case sends, divisible by three receivers.
 func (w *world) loadPackets() int {
 	n := 600
-	if testing.Short() {
+	if testenv.Short() {
 		n = 150
 	}
 	if w.f.Hardware { // an emulated card does for each packet what a card does by itself

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // Fabric is the fabric of a case.
@@ -59,6 +60,32 @@ type testCase struct {
 func Run(t *testing.T, factory Factory) {
 	t.Helper()
 	runCases(t, factory, allCases())
+}
+
+// RunPart is Run, but in the short form it runs each n-th case alone, from the i-th on: n kinds of one device
+// have the whole suite between them.
+func RunPart(t *testing.T, i, n int, factory Factory) {
+	t.Helper()
+	runCases(t, factory, part(allCases(), i, n))
+}
+
+// RunRDMAPart is RunRDMA as RunPart is Run.
+func RunRDMAPart(t *testing.T, i, n int, factory Factory) {
+	t.Helper()
+	runCases(t, factory, part(memoryCases(), i, n))
+}
+
+func part(cases []testCase, i, n int) []testCase {
+	if !testenv.Short() {
+		return cases
+	}
+	var some []testCase
+	for k, c := range cases {
+		if k%n == i%n {
+			some = append(some, c)
+		}
+	}
+	return some
 }
 
 // RunRDMA runs the part of the suite that depends on the RDMA abilities in

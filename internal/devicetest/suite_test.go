@@ -11,6 +11,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/sim"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // faulty is a driver with one fault: a sound one whose calls pass through here.
@@ -289,8 +290,8 @@ func TestSuiteNotices(t *testing.T) {
 	maps.Copy(flaws, rdmaFlaws)
 	for i, name := range slices.Sorted(maps.Keys(flaws)) {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && i%3 > 0 {
-				t.Skip("long: runs without -short")
+			if i%3 > 0 {
+				testenv.Long(t, "other flaws are noticed")
 			}
 			at := flaws[name]
 			require.True(t, passes(t, at.caseName, &flaw{abilities: at.abilities}, patience), "sound")

@@ -3,11 +3,11 @@ package directtest
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // Run tests endpoints on devices of one fabric, of which open opens another one each time.
@@ -59,7 +59,7 @@ type side struct {
 // side opens an endpoint; its zero config is one with Direct.
 func (w *world) side(cfg efa.EndpointConfig) *side {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testenv.Hang)
 	w.t.Cleanup(cancel)
 	dev := w.open(w.t)
 	ep, err := efa.OpenEndpoint(ctx, efa.Setup{Fabric: efa.Config{Device: dev}, Endpoint: cfg})

@@ -6,24 +6,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
-// Need ends the test if a program is missing: without a word of blame, but not in CI.
+// Need ends a test that runs these programs, if all tests are not to run or one is missing.
 func Need(t testing.TB, programs ...string) {
 	t.Helper()
+	testenv.NeedAll(t, strings.Join(programs, " and "))
 	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {
-			skip(t, "%s is not installed", name)
+			testenv.Missing(t, "%s is not installed", name)
 		}
 	}
-}
-
-func skip(t testing.TB, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
 }
 
 // CleanEnv is the environment without what launchers have set, and with some more.

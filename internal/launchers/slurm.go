@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -56,7 +57,7 @@ func StartSlurm(t testing.TB) *Slurm {
 	t.Helper()
 	Need(t, "munged", "slurmctld", "slurmd", "srun", "sinfo", "sbatch")
 	if os.Getuid() != 0 {
-		skip(t, "Slurm's daemons want to be root's")
+		testenv.Missing(t, "Slurm's daemons want to be root's")
 	}
 	dir, err := os.MkdirTemp("", "slurm") //nolint:usetesting // a socket's path must be short
 	require.NoError(t, err)

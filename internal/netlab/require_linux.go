@@ -7,18 +7,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
-// Require skips the test where no labs can be made; where CI=true it fails.
+// Require ends a test that needs a lab, if all tests are not to run or none can be made here.
 func Require(t testing.TB) {
 	t.Helper()
-	err := possible()
-	switch {
-	case err == nil:
-	case os.Getenv("CI") == "true":
-		t.Fatalf("netlab: %v", err)
-	default:
-		t.Skipf("netlab: %v", err)
+	testenv.NeedAll(t, "a network of namespaces")
+	if err := possible(); err != nil {
+		testenv.Missing(t, "netlab: %v", err)
 	}
 }
 

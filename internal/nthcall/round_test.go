@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // Bounds of a round. A peer that is silent is given up after peerTimeout, so an operation
@@ -18,7 +19,7 @@ import (
 const (
 	probeAfter  = 300 * time.Millisecond
 	peerTimeout = time.Second
-	stepBound   = 30 * time.Second
+	stepBound   = testenv.Hang / 2
 )
 
 // round is one run of the program. It stops at the first error, and closes.

@@ -65,6 +65,7 @@ func (l *line) print(b *strings.Builder, name string) {
 type effort struct {
 	each   int  // of one call: this many times from the first on, and as many spread over the rest
 	errnos bool // every error number at each of them; else one, in turn
+	third  bool // of the rows by turns: other kinds have the others
 }
 
 // rows are those for what a round was seen to call.

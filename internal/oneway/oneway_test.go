@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 const module = "github.com/efactor/efactor/"
@@ -29,9 +31,7 @@ const (
 // TestOneWay prints the functions that a message of 8 bytes passes from the API to the
 // device, by file: a reader of the message path meets these. It holds their number.
 func TestOneWay(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds everything with counters")
-	}
+	testenv.Long(t, "it builds everything with counters")
 	bin, out := filepath.Join(t.TempDir(), "oneway"), t.TempDir()
 	command(t, "go", "build", "-cover", "-covermode=atomic", "-coverpkg="+module+"...", "-o", bin, ".")
 	fabric := t.TempDir()
@@ -57,7 +57,7 @@ func TestOneWay(t *testing.T) {
 	}
 	t.Logf("%d functions in %d files:%s", len(every), files, text.String())
 	require.Contains(t, text.String(), " Endpoint.Send")
-	require.Contains(t, text.String(), " sendEager") // no message took another way
+	require.Contains(t, text.String(), " Txe.sendEager") // no message took another way
 	require.Contains(t, text.String(), " Queue.post")
 	require.LessOrEqual(t, len(every), maxFunctions, "functions")
 	require.LessOrEqual(t, files, maxFiles, "files")

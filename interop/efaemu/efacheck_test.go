@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // TestFaultFlag: a command fails when the list says so, and a list without sense is refused.
@@ -28,6 +30,7 @@ func TestFaultFlag(t *testing.T) {
 // nothing that differs from its table; another card differs, and nothing fails there either.
 func TestEfacheck(t *testing.T) {
 	needFeatures(t)
+	testenv.Long(t, "a program checks two emulated cards")
 	check := filepath.Join(t.TempDir(), "efacheck")
 	out, err := exec.Command("go", "build", "-o", check, "github.com/efactor/efactor/examples/efacheck").CombinedOutput()
 	require.NoError(t, err, "%s", out)

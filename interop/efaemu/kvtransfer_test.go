@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -53,6 +54,7 @@ EFACTOR_RANK=0 EFACTOR_LOCAL_RANK=0 "$0" "$@" 2>&1 >/dev/null | {
 // TestKVTransferKilled: the prefill process is killed, and the decode process ends with an error
 // that says what it has waited for.
 func TestKVTransferKilled(t *testing.T) {
+	testenv.Long(t, "it is killed in real seconds")
 	prog := kvtransfer(t)
 	t.Setenv("EFACTOR_SIZE", "2")
 	t.Setenv("EFACTOR_LOCAL_SIZE", "2")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
 	"github.com/efactor/efactor/actors/device/uverbs/sysfs"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/interop/efaemu/profile"
 	"github.com/efactor/efactor/interop/efaemu/trap"
 )
@@ -144,12 +145,8 @@ func fabric(t *testing.T) string {
 }
 
 func needFeatures(t *testing.T) {
-	lacks := missing()
-	if lacks != "" && os.Getenv("CI") == "true" {
-		t.Fatal(lacks)
-	}
-	if lacks != "" {
-		t.Skip(lacks)
+	if lacks := missing(); lacks != "" {
+		testenv.Missing(t, "%s", lacks)
 	}
 }
 

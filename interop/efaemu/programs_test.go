@@ -11,12 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/internal/launchers"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // TestCollectivesOnCards: examples/collectives, unmodified, with its processes on emulated
 // cards: started by itself, and by MPICH's mpiexec.
 func TestCollectivesOnCards(t *testing.T) {
 	needFeatures(t)
+	testenv.Long(t, "a program on emulated cards, as in TestKVTransferOnCards")
 	prog := filepath.Join(t.TempDir(), "collectives")
 	out, err := exec.Command("go", "build", "-o", prog, "github.com/efactor/efactor/examples/collectives").CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/interop/libfabric/agent"
 	"github.com/efactor/efactor/interop/libfabric/emulator"
 	"github.com/efactor/efactor/interop/libfabric/install"
@@ -31,7 +32,7 @@ var (
 
 // brief reports whether a part of the tests is sufficient: with the race detector
 // every path has been run without it.
-func brief() bool { return testing.Short() || race }
+func brief() bool { return testenv.Short() || race }
 
 // built is where programs are built, once for all tests, and fabrics where the fabrics
 // are: in memory, if possible.
@@ -84,15 +85,13 @@ var findTools = sync.OnceValues(func() (t tools, err error) {
 	return t, err
 })
 
-// need returns the tools, or ends the test: without a word of blame, but not in CI.
+// need returns the tools, or ends the test.
 func need(t *testing.T) tools {
 	t.Helper()
+	testenv.NeedAll(t, "libfabric")
 	found, err := findTools()
-	if err == nil {
-		return found
-	}
-	if missing(err) && os.Getenv("CI") != "true" {
-		t.Skip(err)
+	if missing(err) {
+		testenv.Missing(t, "%v", err)
 	}
 	require.NoError(t, err)
 	return found

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/interop/libfabric/emulator"
 )
 
@@ -49,21 +50,13 @@ var lack = sync.OnceValue(func() string {
 	return ""
 })
 
-// need ends a test that cannot run here.
+// need ends a test that cannot run here, or is not to run.
 func need(t *testing.T) {
 	t.Helper()
+	testenv.NeedAll(t, "Open MPI")
 	if why := lack(); why != "" {
-		missing(t, why)
+		testenv.Missing(t, "%s", why)
 	}
-}
-
-// missing skips a test; in CI that is a failure.
-func missing(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 // program is the emulator, built from this tree.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // steps are what ranks prints.
@@ -36,7 +38,7 @@ func TestRanks(t *testing.T) {
 		{"RDMA read", 4, rdma, nil, "FI_EFA_USE_DEVICE_RDMA=1", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if testing.Short() && c.n < 4 {
+			if testenv.Short() && c.n < 4 {
 				t.Skip("one will do")
 			}
 			line := append(mpirun(c.n, c.osc...), compiled(t), c.osc[2])
@@ -72,7 +74,7 @@ func TestNetPIPE(t *testing.T) {
 	need(t)
 	tool, err := exec.LookPath("NPopenmpi")
 	if err != nil {
-		missing(t, "no NPopenmpi: install netpipe-openmpi")
+		testenv.Missing(t, "no NPopenmpi: install netpipe-openmpi")
 	}
 	line := append(mpirun(2, pt2pt...), tool, "-i", "-n", "10", "-u", "300000", "-o", filepath.Join(t.TempDir(), "np.out"))
 	r := run(t, emulated(t, newFabric(t), nil, line), nil)

@@ -4,7 +4,6 @@ package rdmacore
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -12,23 +11,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
-// missing ends a test that cannot run on this machine. Where everything ought to be
-// there, that is a failure.
-func missing(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
-// ready ends a test that cannot run here.
+// ready ends a test that cannot run here, or is not to run.
 func ready(t *testing.T) {
 	t.Helper()
+	testenv.NeedAll(t, "rdma-core")
 	if why := lack(); why != "" {
-		missing(t, "%s", why)
+		testenv.Missing(t, "%s", why)
 	}
 }
 

@@ -2,7 +2,11 @@
 
 package rdmacore
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/efactor/efactor/internal/testenv"
+)
 
 // Each program runs under a profile, "" for the default, and prints what the golden
 // file of the case says.
@@ -69,7 +73,7 @@ var cases = []struct {
 func TestGolden(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if testing.Short() && c.name != c.launch.program {
+			if testenv.Short() && c.name != c.launch.program {
 				t.Skip("short mode: it runs under the default profile alone")
 			}
 			t.Parallel()

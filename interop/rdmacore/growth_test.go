@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -50,7 +51,7 @@ func usageOf(t *testing.T, pid int, fabric string) usage {
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	lives := "200"
-	if testing.Short() {
+	if testenv.Short() {
 		lives = "40"
 	}
 	s := start(t, launch{program: "again", args: []string{"20", lives}, follow: true})

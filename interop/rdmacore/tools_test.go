@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -24,7 +25,7 @@ func tool(t *testing.T, name string) string {
 	ready(t)
 	path, err := exec.LookPath(name)
 	if err != nil {
-		missing(t, "no %s: install ibverbs-utils", name)
+		testenv.Missing(t, "no %s: install ibverbs-utils", name)
 	}
 	return path
 }

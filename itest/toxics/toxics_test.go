@@ -11,6 +11,7 @@ import (
 
 	"github.com/efactor/efactor/internal/netlab"
 	"github.com/efactor/efactor/internal/netlab/traffic"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 const (
@@ -28,9 +29,7 @@ func eachSecurity(t *testing.T, f func(t *testing.T, secret []byte)) {
 	t.Helper()
 	netlab.Require(t)
 	t.Run("plain", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("long: runs without -short")
-		}
+		testenv.Long(t, "TLS has more to lose")
 		f(t, nil)
 	})
 	t.Run("TLS", func(t *testing.T) { f(t, []byte("of the hosts behind proxies")) })

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // TestInboxModel compares the inbox with a plain queue: with one producer at a
@@ -155,7 +157,7 @@ func (w *world) finish(t *testing.T) {
 func TestInboxInterleavings(t *testing.T) {
 	type size struct{ producers, items int }
 	sizes := []size{{2, 4}, {3, 2}}
-	if testing.Short() {
+	if testenv.Short() {
 		sizes = []size{{2, 3}}
 	}
 	for _, size := range sizes {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -233,6 +234,7 @@ func TestWaitInsideTurn(t *testing.T) {
 
 // TestIdle: a parked shard costs less than 1% of a CPU.
 func TestIdle(t *testing.T) {
+	testenv.Long(t, "it takes seconds of a machine that does nothing else")
 	eachMode(t, func(t *testing.T, s *shard.Shard, ref shard.Ref) {
 		var p ping
 		s.Post(ref, &p)
@@ -390,7 +392,7 @@ func (p *once) FDs() []int         { return nil }
 // the test hangs if a hand-over is lost.
 func TestHandOver(t *testing.T) {
 	rounds := 12500
-	if raceEnabled || testing.Short() {
+	if raceEnabled || testenv.Short() {
 		rounds = 2500
 	}
 	s := newShard(t, shard.Config{Mode: shard.Manual, Grace: time.Hour})
@@ -480,6 +482,7 @@ func TestAdoptByHand(t *testing.T) {
 // Grace, in an idle process too. Machines are busy at times, so a quarter of the times
 // is enough, in one try of many.
 func TestGrace(t *testing.T) {
+	testenv.Long(t, "it judges a time")
 	s := newShard(t, shard.Config{Mode: shard.Manual})
 	ref := spawn(t, s, "setter", setter())
 	quarter := func() time.Duration {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/runtime/shard"
 )
@@ -166,7 +167,7 @@ func TestTimerPunctual(t *testing.T) {
 				t.Logf("late: min %v median %v max %v; Go's: median %v", late[0], late[rounds/2], late[rounds-1], plain[rounds/2])
 				require.GreaterOrEqual(t, late[0], time.Duration(0))
 				most := 2*time.Millisecond + 2*plain[rounds/2]
-				if late[rounds/2] < most {
+				if late[rounds/2] < most || testenv.Short() { // a time is judged on a quiet machine alone
 					return
 				}
 				require.Less(t, try, tries-1, "late by %v, not %v", late[rounds/2], most)

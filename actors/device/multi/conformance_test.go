@@ -16,6 +16,7 @@ import (
 	"github.com/efactor/efactor/actors/device/tap"
 	"github.com/efactor/efactor/actors/device/tcp"
 	"github.com/efactor/efactor/internal/devicetest"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // view is a device of which others know one path, as if there were no other.
@@ -190,26 +191,26 @@ func look(tb testing.TB, path int, wake bool, devs ...device.Device) device.Devi
 	return view{d, path, wake, new(sync.Map)}
 }
 
-// With -short each of the fabrics is looked at by one path.
+// In the short form each of the fabrics is looked at by one path.
 func TestConformance(t *testing.T) {
 	rdma := sim.DeviceConfig{RDMARead: true, RDMAWrite: true}
 	keys := sim.DeviceConfig{RDMARead: true, RDMAWrite: true, LocalKeys: true, UnsolicitedWrite: true, MaxRDMA: 1 << 20}
 	for path, name := range []string{"first", "second"} {
 		for i, f := range []struct {
 			name    string
-			run     func(*testing.T, devicetest.Factory)
+			run     func(*testing.T, int, int, devicetest.Factory)
 			factory devicetest.Factory
 		}{
-			{"virtual", devicetest.Run, nets(sim.Config{Seed: 1, Virtual: true, ReportGone: true}, rdma, path)},
-			{"shuffled", devicetest.Run, nets(sim.Config{Seed: 2, ReportGone: true}, sim.DeviceConfig{}, path)},
-			{"shm and sim", devicetest.Run, shmAndSim(path)},
-			{"keys", devicetest.RunRDMA, nets(sim.Config{Seed: 3, Virtual: true, CopyLate: true}, keys, path)},
+			{"virtual", devicetest.RunPart, nets(sim.Config{Seed: 1, Virtual: true, ReportGone: true}, rdma, path)},
+			{"shuffled", devicetest.RunPart, nets(sim.Config{Seed: 2, ReportGone: true}, sim.DeviceConfig{}, path)},
+			{"shm and sim", devicetest.RunPart, shmAndSim(path)},
+			{"keys", devicetest.RunRDMAPart, nets(sim.Config{Seed: 3, Virtual: true, CopyLate: true}, keys, path)},
 		} {
 			t.Run(f.name+"/"+name, func(t *testing.T) {
-				if testing.Short() && i%2 != path {
-					t.Skip("long: runs without -short")
+				if i%2 != path {
+					testenv.Long(t, "other rows do")
 				}
-				f.run(t, f.factory)
+				f.run(t, i+path, 3, f.factory)
 			})
 		}
 	}

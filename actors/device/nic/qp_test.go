@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 func TestConfig(t *testing.T) {
@@ -143,7 +144,7 @@ func TestClosed(t *testing.T) {
 // are outstanding.
 func TestRandomCarrier(t *testing.T) {
 	seeds := uint64(200)
-	if testing.Short() {
+	if testenv.Short() {
 		seeds = 40
 	}
 	for seed := range seeds {

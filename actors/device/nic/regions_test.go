@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 const anyAccess = device.LocalWrite | device.RemoteRead | device.RemoteWrite
@@ -35,7 +36,7 @@ func add(t testing.TB, rs *Regions, m Memory) *Region {
 // with a map.
 func TestRegionsAgainstModel(t *testing.T) {
 	seeds := uint64(20)
-	if testing.Short() {
+	if testenv.Short() {
 		seeds = 3
 	}
 	for seed := range seeds {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/internal/devicetest"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // vanish ends a device as its process's death would: the locks are released, the
@@ -35,20 +36,18 @@ func vanish(a *attachment) {
 
 // TestConformance: each device is a host of its own.
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, factory(func(i int) device.GID { return HostGID(strconv.Itoa(i)) }))
+	devicetest.RunPart(t, 0, 2, factory(func(i int) device.GID { return HostGID(strconv.Itoa(i)) }))
 }
 
 // TestConformanceOneGID: the default, all processes with one GID.
 func TestConformanceOneGID(t *testing.T) {
-	devicetest.Run(t, factory(nil))
+	devicetest.RunPart(t, 1, 2, factory(nil))
 }
 
 // TestConformanceFiles: memory that can be cut is guarded, and otherwise the same.
 func TestConformanceFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: runs without -short; TestCut has what differs")
-	}
-	devicetest.Run(t, factoryOf(Config{Files: true}, nil))
+	testenv.Long(t, "TestCut has what differs")
+	devicetest.RunPart(t, 2, 3, factoryOf(Config{Files: true}, nil))
 }
 
 // factory makes fabrics whose devices have the GIDs given, or the directory's.

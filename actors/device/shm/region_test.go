@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 func goodRegion(size int) regionHeader {
@@ -56,7 +57,7 @@ func TestRegionRange(t *testing.T) {
 		return edge + uint64(rng.IntN(5)) - 2
 	}
 	passed, tries := 0, 200_000
-	if testing.Short() {
+	if testenv.Short() {
 		tries = 50_000
 	}
 	for range tries {
@@ -94,7 +95,7 @@ func TestLease(t *testing.T) {
 	var abandoned, believed, waited int
 	orders := 0
 	leaseOrders([]int{3, 5, 5}, nil, func(order []int) {
-		if orders++; testing.Short() && orders%5 > 0 {
+		if orders++; testenv.Short() && orders%5 > 0 {
 			return
 		}
 		for kill := range len(order) + 1 { // killed after this many steps, the copier that made the last of them

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -133,7 +134,7 @@ func TestKillSenders(t *testing.T) {
 	steady := flood(1)
 	const victims = 3
 	rounds := 12
-	if testing.Short() {
+	if testenv.Short() {
 		rounds = 4
 	}
 	port := portOf(t, d)

@@ -16,6 +16,7 @@ import (
 	"github.com/efactor/efactor/actors/device/tcp"
 	"github.com/efactor/efactor/internal/netlab"
 	"github.com/efactor/efactor/internal/netlab/traffic"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // hostVar makes this test binary one of the hosts.
@@ -90,15 +91,13 @@ func startHost(t *testing.T, h *netlab.Host, job hostJob) *traffic.Process {
 	return traffic.Start(t, c)
 }
 
-// eachSecurity runs a test without protection and under TLS; with -short under TLS alone,
+// eachSecurity runs a test without protection and under TLS; in the short form under TLS alone,
 // of which the rest is a part.
 func eachSecurity(t *testing.T, f func(t *testing.T, secret []byte)) {
 	t.Helper()
 	netlab.Require(t)
 	t.Run("plain", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("long: runs without -short")
-		}
+		testenv.Long(t, "hosts of a lab")
 		f(t, nil)
 	})
 	t.Run("TLS", func(t *testing.T) { f(t, []byte(netSecret)) })
@@ -144,8 +143,8 @@ func TestNetBad(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if testing.Short() && c.name != "loss and delay on IPv6" {
-				t.Skip("long: runs without -short")
+			if c.name != "loss and delay on IPv6" {
+				testenv.Long(t, "other rows do")
 			}
 			eachSecurity(t, func(t *testing.T, secret []byte) {
 				l := netlab.New(t, c.lab)
@@ -178,7 +177,7 @@ func TestNetUnplug(t *testing.T) {
 			}
 		}
 		rounds := 2
-		if testing.Short() {
+		if testenv.Short() {
 			rounds = 1
 		}
 		for round := range rounds {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/device/nic"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // TestOutKeepsOrder puts random things in and takes random numbers of bytes off: the
@@ -25,7 +26,7 @@ func TestOutKeepsOrder(t *testing.T) {
 	mr, err := regions.Register(mem, device.RemoteRead)
 	require.NoError(t, err)
 	rounds := 200
-	if testing.Short() {
+	if testenv.Short() {
 		rounds = 30
 	}
 	for range rounds {

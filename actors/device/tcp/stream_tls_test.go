@@ -25,8 +25,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/tcp/jobcert"
 	"github.com/efactor/efactor/internal/devicetest"
-	"github.com/efactor/efactor/internal/jobcert"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )
@@ -547,7 +547,7 @@ func TestSecuredCache(t *testing.T) {
 // TestConformanceTLS: the whole contract again, over streams of a job secret.
 func TestConformanceTLS(t *testing.T) {
 	creds := jobCreds(t, tlsSecret)
-	devicetest.Run(t, func(tb testing.TB, devices int) *devicetest.Fabric {
+	devicetest.RunPart(t, 1, 2, func(tb testing.TB, devices int) *devicetest.Fabric {
 		f := factoryOf(func() Config { return Config{Credentials: creds} })(tb, devices)
 		f.Allocates = true
 		serve := f.Progress

@@ -24,6 +24,7 @@ import (
 
 	"github.com/efactor/efactor/api/launch"
 	"github.com/efactor/efactor/api/launch/local"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -134,9 +135,7 @@ func TestTwice(t *testing.T) {
 // TestSlowReader: output of ranks is not lost if it is not read for a while, and a line
 // without an end is not kept forever.
 func TestSlowReader(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: runs without -short")
-	}
+	testenv.Long(t, "a reader stands still for seconds")
 	n := 0
 	pause := sync.OnceFunc(func() { <-clock.NewTimer(local.Grace + 500*time.Millisecond).C })
 	out := writer(func(p []byte) (int, error) { pause(); n += bytes.Count(p, []byte("x")); return len(p), nil })
@@ -180,8 +179,8 @@ func TestOneFails(t *testing.T) {
 		{"one is deaf", "rank 0: exit status 1", "on purpose"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			if testing.Short() && c.what == "one is deaf" {
-				t.Skip("long: runs without -short; TestCanceled has deaf ranks, too")
+			if c.what == "one is deaf" {
+				testenv.Long(t, "TestCanceled has deaf ranks, too")
 			}
 			var out, log bytes.Buffer
 			err := local.Start(testContext(t), 3, []string{c.what}, &out, &log)
@@ -192,6 +191,7 @@ func TestOneFails(t *testing.T) {
 }
 
 func TestCanceled(t *testing.T) {
+	testenv.Long(t, "a deaf rank has seconds to end")
 	ctx, cancel := context.WithCancel(testContext(t))
 	out := writer(func(p []byte) (int, error) { cancel(); return len(p), nil })
 	err := local.Start(ctx, 2, []string{"one is deaf"}, out, &bytes.Buffer{})

@@ -14,14 +14,16 @@ import (
 	"github.com/efactor/efactor/bench/internal/mpi"
 	"github.com/efactor/efactor/bench/internal/versus"
 	"github.com/efactor/efactor/bench/stream/flow"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // TestRanksEnd: no rank of MPI is left when a run is over before its time.
 func TestRanksEnd(t *testing.T) {
+	testenv.NeedAll(t, "other systems' programs")
 	for _, m := range []*mpi.MPI{&mpi.MPICH, &mpi.OpenMPI} {
 		program, err := m.Compile(t.Context(), t.TempDir(), "pingpong", mpi.PingPong)
-		if errors.Is(err, versus.ErrAbsent) && os.Getenv("CI") != "true" { // there they are installed
-			t.Skip(err)
+		if errors.Is(err, versus.ErrAbsent) {
+			testenv.Missing(t, "%v", err)
 		}
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -40,11 +42,12 @@ func TestRanksEnd(t *testing.T) {
 // TestFanEnds: nor is a sender of the programs that fork, and with libfabric no file, when a run is over before
 // its time.
 func TestFanEnds(t *testing.T) {
+	testenv.NeedAll(t, "other systems' programs")
 	for name, find := range map[string]func(context.Context, string) ([]Peer, error){"libfabric": libfabricStreams, "ucx": ucxStreams} {
 		dir := t.TempDir()
 		found, err := find(t.Context(), dir)
-		if errors.Is(err, versus.ErrAbsent) && os.Getenv("CI") != "true" { // there they are installed
-			t.Skip(err)
+		if errors.Is(err, versus.ErrAbsent) {
+			testenv.Missing(t, "%v", err)
 		}
 		require.NoError(t, err)
 		program := filepath.Join(dir, name+"-fan")

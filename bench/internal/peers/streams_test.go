@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,16 +10,18 @@ import (
 
 	"github.com/efactor/efactor/bench/internal/versus"
 	"github.com/efactor/efactor/bench/stream/flow"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // TestStreams: the C programs that only the whole comparison has do their plans, one way and
 // both ways, with messages that wait for no receive and such that do.
 func TestStreams(t *testing.T) {
+	testenv.NeedAll(t, "other systems' programs")
 	for name, find := range map[string]func(context.Context, string) ([]Peer, error){"libfabric": libfabricStreams, "ucx": ucxStreams} {
 		t.Run(name, func(t *testing.T) {
 			found, err := find(t.Context(), t.TempDir())
-			if errors.Is(err, versus.ErrAbsent) && os.Getenv("CI") != "true" { // there both are installed
-				t.Skip(err)
+			if errors.Is(err, versus.ErrAbsent) {
+				testenv.Missing(t, "%v", err)
 			}
 			require.NoError(t, err)
 			require.Len(t, found, 2)
@@ -51,13 +52,14 @@ func streams(t *testing.T, p *Peer, size int) {
 // TestFan: several processes of each system send to one, messages that wait for receives and such that do
 // not, and fewer than there are CPUs or more.
 func TestFan(t *testing.T) {
+	testenv.NeedAll(t, "other systems' programs")
 	for name, find := range map[string]func(context.Context, string) ([]Peer, error){
 		"mpich": mpich, "openmpi": openMPI, "libfabric": libfabricStreams, "ucx": ucxStreams,
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, err := find(t.Context(), t.TempDir())
-			if errors.Is(err, versus.ErrAbsent) && os.Getenv("CI") != "true" { // there they are installed
-				t.Skip(err)
+			if errors.Is(err, versus.ErrAbsent) {
+				testenv.Missing(t, "%v", err)
 			}
 			require.NoError(t, err)
 			for senders, plan := range map[int]flow.Plan{

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/internal/freeport"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // Tests against libfabric's own fi_pingpong. Its provider is shm, which is always
@@ -24,12 +24,10 @@ import (
 // tool starts fi_pingpong -v and returns the lines of its debug output. It is
 // ended with the test.
 func tool(t *testing.T, args ...string) <-chan string {
+	testenv.NeedAll(t, "fi_pingpong") // the recorded conversations are tested all the same
 	path, err := exec.LookPath("fi_pingpong")
 	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("fi_pingpong is not installed (Debian: libfabric-bin)")
-		}
-		t.Skip("fi_pingpong is not installed (Debian: libfabric-bin); the recorded conversations are tested all the same")
+		testenv.Missing(t, "fi_pingpong is not installed (Debian: libfabric-bin)")
 	}
 	ctx, end := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, append([]string{"-v", "-p", "shm", "-e", "rdm"}, args...)...)

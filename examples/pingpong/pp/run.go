@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,12 +29,19 @@ func (s *Side) Run(ctx context.Context, conn *ctrl.Conn, report func(Result) err
 		at := func(n int, warmup bool) *doing {
 			return &doing{bytes: size, at: i + 1, sizes: len(s.cfg.Sizes), count: n, warmup: warmup}
 		}
-		if s.cfg.Warmup > 0 {
-			if _, err := g.play(ctx, at(s.cfg.Warmup, true)); err != nil {
+		count := s.cfg.Iterations
+		if warmup := s.cfg.warmup(size); warmup > 0 {
+			r, err := g.play(ctx, at(warmup, true))
+			if err != nil {
 				return err
 			}
+			if count == 0 {
+				if count, err = conn.Count(ctx, r.suitable()); err != nil { // the client's holds
+					return err
+				}
+			}
 		}
-		r, err := g.play(ctx, at(s.cfg.Iterations, false))
+		r, err := g.play(ctx, at(count, false))
 		if err != nil {
 			return err
 		}
@@ -42,6 +50,27 @@ func (s *Side) Run(ctx context.Context, conn *ctrl.Conn, report func(Result) err
 		}
 	}
 	return g.finish(ctx)
+}
+
+// A round whose length is not given takes about roundTime, which lets all 48 sizes pass in 10 s on a
+// machine that is busy with other things. On one that isn't, mostRounds end most of them sooner.
+const (
+	roundTime    = 100 * time.Millisecond
+	mostRounds   = 10_000
+	fewestRounds = 20
+)
+
+// warmup is how many messages of a size go before those that count.
+func (c *Config) warmup(size int) int {
+	if c.Iterations > 0 {
+		return c.Warmup
+	}
+	return min(max(mostRounds/10*4096/max(size, 1), fewestRounds), mostRounds/10)
+}
+
+// suitable is how many messages each way take roundTime, if r is of a warm-up.
+func (r Result) suitable() int {
+	return int(min(max(roundTime*time.Duration(r.Sent)/r.Elapsed, fewestRounds), mostRounds))
 }
 
 // meet swaps addresses with the partner.
@@ -91,9 +120,19 @@ func (g *game) play(ctx context.Context, d *doing) (Result, error) {
 	return r, nil
 }
 
+// timedRounds of each size, at most, are timed one by one: a look at the clock takes a few percent
+// of a short round.
+const timedRounds = 1000
+
 // exchange returns how many messages were received.
 func (g *game) exchange(w *ctrl.Watch, r *Result, d *doing) (int, error) {
+	stride := (r.Sent + timedRounds - 1) / timedRounds
+	r.rounds = make([]time.Duration, 0, min(r.Sent, timedRounds))
 	for i := range r.Sent {
+		timed, began := i%stride == 0, time.Duration(0)
+		if timed {
+			began = time.Since(d.began)
+		}
 		// The partner may send while our last message still waits for its
 		// acknowledgement, so only receiving checks w.Silent.
 		if !g.conn.Server() {
@@ -111,7 +150,11 @@ func (g *game) exchange(w *ctrl.Watch, r *Result, d *doing) (int, error) {
 				return i, err
 			}
 		}
+		if timed {
+			r.rounds = append(r.rounds, time.Since(d.began)-began)
+		}
 	}
+	slices.Sort(r.rounds)
 	return r.Sent, nil
 }
 

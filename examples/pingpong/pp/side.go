@@ -25,7 +25,7 @@ type Config struct {
 	Direct     bool  // without the protocol, see efa.EndpointConfig; sizes above the MTU are left out
 	Datagram   bool  // beside Direct: unreliable datagrams
 	Check      bool  // look at every byte
-	Iterations int   // messages each way for each size
+	Iterations int   // messages each way for each size; 0: as many as take some time, after a warm-up
 	Warmup     int   // as many that do not count go first, in a round of their own; the tool has none
 	Sizes      []int
 	Capture    string // a pcapng file for every packet; "": none

@@ -150,9 +150,9 @@ var cases = []struct {
 
 // TestConformance runs the suite of drivers on emulated cards.
 func TestConformance(t *testing.T) {
-	for _, c := range cases {
+	for i, c := range cases {
 		if *long || !c.long {
-			t.Run(c.name, func(t *testing.T) { devicetest.Run(t, factory(named(t, c.profile, c.change), c.on, c.cfg)) })
+			t.Run(c.name, func(t *testing.T) { devicetest.RunPart(t, i, 2, factory(named(t, c.profile, c.change), c.on, c.cfg)) })
 		}
 	}
 }
@@ -160,5 +160,5 @@ func TestConformance(t *testing.T) {
 // TestConformanceMemory is the part about memory on a card with WQEs of 64 bytes, which
 // reads and does not write.
 func TestConformanceMemory(t *testing.T) {
-	devicetest.RunRDMA(t, factory(named(t, "efa", nil), shared, uverbs.Config{}))
+	devicetest.RunRDMAPart(t, 1, 3, factory(named(t, "efa", nil), shared, uverbs.Config{}))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/efactor/efactor/actors/device/uverbs"
 	"github.com/efactor/efactor/api/efa"
 	"github.com/efactor/efactor/internal/directtest"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/interop/efaemu/driver"
 	"github.com/efactor/efactor/interop/efaemu/profile"
 )
@@ -20,6 +21,9 @@ func TestDirect(t *testing.T) {
 		"efa": nil, "rdma-write": nil, "strict": func(p *profile.Profile) { p.UnsolicitedWrite = false },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "strict" {
+				testenv.Long(t, "as on a strict card")
+			}
 			var of *testing.T
 			var fabrics func(int) efa.Device
 			n := 0

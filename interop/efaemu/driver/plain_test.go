@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 func noise(n int) []byte {
@@ -46,7 +47,7 @@ func TestPlainMessage(t *testing.T) {
 	require.Zero(t, to("Copied"))
 	require.Equal(t, []int{times, 0}, []int{at("Plain.Lent"), at("Plain.Entries")})
 	require.Equal(t, []int{1, times - 1, 1}, []int{to("Plain.Misses"), to("Plain.Hits"), to("Plain.Entries")})
-	require.Eventually(t, func() bool { return a.mem.now() == lockedA }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return a.mem.now() == lockedA }, testenv.Hang, time.Millisecond)
 }
 
 // TestGather: packets of long messages take their payload from registered memory, the

@@ -10,6 +10,7 @@ import (
 
 	"github.com/efactor/efactor/actors/device/sim"
 	"github.com/efactor/efactor/actors/device/uverbs/abi"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/interop/efaemu/engine"
 )
 
@@ -105,9 +106,9 @@ func FuzzGarbage(f *testing.F) {
 
 func garbleFuzz(t *testing.T, data []byte, seed uint64) { garble(t, data[:min(len(data), 4096)], seed) }
 
-// less is a number of seeds: n, or with -short fewer.
+// less is a number of seeds: n, or in the short form fewer.
 func less(n uint64) uint64 {
-	if testing.Short() {
+	if testenv.Short() {
 		return n / 5
 	}
 	return n

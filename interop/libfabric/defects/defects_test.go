@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/interop/libfabric/agent"
 	"github.com/efactor/efactor/interop/libfabric/emulator"
 	"github.com/efactor/efactor/interop/libfabric/install"
@@ -22,9 +23,9 @@ import (
 // patience is how long a program may take on a busy machine; those that hang reach it.
 const patience = time.Minute
 
-// ready returns the emulator, the libfabric and its release, or ends the test: in CI as a
-// failure.
+// ready returns the emulator, the libfabric and its release, or ends the test.
 func ready(t *testing.T) (emulator.Program, install.Installation, string) {
+	testenv.NeedAll(t, "libfabric")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	in, err := install.Find(os.Getenv(install.Variable))
@@ -42,8 +43,8 @@ func ready(t *testing.T) (emulator.Program, install.Installation, string) {
 // absent ends the test if something is missing here.
 func absent(t *testing.T, err error) {
 	for _, e := range []error{agent.ErrNoCompiler, agent.ErrNoLibfabric, emulator.ErrUnsupported} {
-		if errors.Is(err, e) && os.Getenv("CI") != "true" {
-			t.Skip(err)
+		if errors.Is(err, e) {
+			testenv.Missing(t, "%v", err)
 		}
 	}
 	require.NoError(t, err)

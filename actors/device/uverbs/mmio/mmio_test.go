@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -89,7 +88,9 @@ func disassemble(t *testing.T, arch string) map[string][]string {
 		require.NoError(t, err, "%s", out)
 		return string(out)
 	}
-	include := filepath.Join(runtime.GOROOT(), "pkg", "include") //nolint:staticcheck // the tool's own place
+	root, err := exec.Command("go", "env", "GOROOT").Output() // the tool's own place; runtime's is empty with -trimpath
+	require.NoError(t, err)
+	include := filepath.Join(strings.TrimSpace(string(root)), "pkg", "include")
 	run("asm", "-p", "mmio", "-I", include, "-o", object, "mmio_"+arch+".s")
 	found, function := map[string][]string{}, ""
 	for line := range strings.Lines(run("objdump", object)) {

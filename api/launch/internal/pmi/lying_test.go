@@ -13,10 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 const (
-	testTime = 30 * time.Second
+	testTime = testenv.Hang
 	tick     = time.Millisecond
 )
 

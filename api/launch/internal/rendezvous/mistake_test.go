@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/internal/testenv"
 )
 
 // TestMistakes: ranks that do not fit together all hear why, those that have the job's
@@ -175,6 +176,7 @@ func TestOtherVersionOfHub(t *testing.T) {
 
 // TestDeadline: at the first rank's deadline all learn which ranks are missing.
 func TestDeadline(t *testing.T) {
+	testenv.Long(t, "a deadline of seconds has to pass")
 	t.Parallel()
 	var tries sync.WaitGroup
 	defer tries.Wait()
@@ -237,7 +239,7 @@ func TestGivesUp(t *testing.T) {
 func TestGivesUpAtOnce(t *testing.T) {
 	for of := range 2 {
 		rounds := 100
-		if testing.Short() {
+		if testenv.Short() {
 			rounds = 20
 		}
 		for range rounds {

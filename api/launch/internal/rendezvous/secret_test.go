@@ -66,7 +66,7 @@ func TestRefusedAreCounted(t *testing.T) {
 			defer h.mu.Unlock()
 			return h.refused == 1
 		}, time.Minute, time.Millisecond)
-		ctx, cancel := context.WithTimeout(r.ctx, 3*time.Second)
+		ctx, cancel := context.WithTimeout(r.ctx, 200*time.Millisecond)
 		defer cancel()
 		return r.b.Fence(ctx)
 	})

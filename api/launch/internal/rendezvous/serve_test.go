@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/efactor/efactor/api/launch/internal/board"
+	"github.com/efactor/efactor/internal/testenv"
 	"github.com/efactor/efactor/runtime/clock"
 )
 
@@ -141,6 +142,7 @@ func TestStrangersKillNothing(t *testing.T) {
 // TestRefusedRankHearsWhy: a rank that does not fit ends with the reason, and the others
 // have it in their report at the deadline.
 func TestRefusedRankHearsWhy(t *testing.T) {
+	testenv.Long(t, "a deadline of seconds has to pass")
 	t.Parallel()
 	p := newParty(t, 3, "")
 	p.ranks[2].cfg.Size = 4
