@@ -7,7 +7,7 @@ import (
 )
 
 // TestTypes writes every property of every packet type out, so that a change
-// of the table in typeinfo.go shows here.
+// of the table in types.go shows here.
 func TestTypes(t *testing.T) {
 	const (
 		req = 1 << iota

@@ -9,6 +9,6 @@
 // and rings the doorbell once a turn.
 //
 // Start reading at device.go (the device), qp.go (the queue pair), wr.go and completion.go
-// (what goes in and out of it); then queue.go for the actor, pke.go and post.go for the way
+// (what goes in and out of it); then queue.go for the actor, pke.go for the way
 // of an outgoing packet, with its waits for room and after RNR, and rx.go for receive slots.
 package device

@@ -55,6 +55,6 @@
 //
 // Start reading at [Table.Arrive] and [Table.Post], in table.go, which also has the classes and
 // the two spaces of a table. recv.go has the posted receives, unexpected.go the messages and
-// index.go the index of those; match.go has the terms, each.go the walk over a table that
+// index.go the index of those; match.go has the terms, match.go the walk over a table that
 // changes meanwhile.
 package match

@@ -2,10 +2,10 @@ package ope
 
 // How a message is sent, from the API to the device:
 //
-//  1. api/efa/message.go: Send makes the request, takes its place and hands it over.
+//  1. api/efa/send.go: Send makes the request, takes its place and hands it over.
 //  2. actors/endpoint/requests.go: the endpoint takes it and finds the peer.
 //  3. actors/ope/pools.go: a txe is armed with it and submits itself to the peer.
-//  4. actors/peer/send.go: admit gives it a msg_id and a packet entry if it waits for nothing.
+//  4. actors/peer/admit.go: admit gives it a msg_id and a packet entry if it waits for nothing.
 //  5. actors/ope/send.go: the txe builds and posts the eager packet, or begins what else there is.
 
 import (

@@ -7,7 +7,6 @@ import (
 	"github.com/efactor/efactor/actors/device"
 	"github.com/efactor/efactor/actors/trail"
 	"github.com/efactor/efactor/runtime/clock"
-	"github.com/efactor/efactor/runtime/shard"
 	"github.com/efactor/efactor/wire"
 )
 
@@ -364,7 +363,7 @@ func (l *Link) LastHeard() clock.Time { return l.heard }
 // to its actor, nor to the endpoint, which may be its own. Then the caller stops that in the same step.
 func (l *Link) Evict() (Evicted, bool) {
 	sh := l.env.Sh
-	if !l.Idle() || !sh.Unburdened(l.Peer) || shard.Pending(l.env.Endpoint) > 0 {
+	if !l.Idle() || !sh.Unburdened(l.Peer) || l.env.Endpoint.Pending() > 0 {
 		return Evicted{}, false
 	}
 	l.HasRoom()

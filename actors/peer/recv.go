@@ -2,11 +2,11 @@ package peer
 
 // How a message is received, from the device to the outcome:
 //
-//  1. actors/device/poll.go: the queue takes a completion and calls the peer that sent it.
+//  1. actors/device/queue.go: the queue takes a completion and calls the peer that sent it.
 //  2. actors/peer/recv.go: the peer parses the packet and puts the message into its order.
 //  3. actors/endpoint/match.go: the endpoint gives the message an rxe and matches it.
 //  4. actors/ope/rxe.go: the rxe begins, and has the receive, or keeps the data without one.
-//  5. actors/ope/rxe_data.go: onWhole copies a message that is whole and gives the outcome to the sink, in one step.
+//  5. actors/ope/deliver.go: onWhole copies a message that is whole and gives the outcome to the sink, in one step.
 
 import (
 	"fmt"

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 )
 
 // call is one collective on one rank: its arguments, the algorithm chosen for it, and the

@@ -3,7 +3,7 @@ package coll
 import (
 	"context"
 
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 )
 
 // Barrier returns when all ranks have called it.

@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 )
 
 // Config says which processes work together. All ranks pass the same Peers in

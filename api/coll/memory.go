@@ -10,7 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 )
 
 // Alloc returns n zeroed elements in memory that the ranks' devices reach best: the

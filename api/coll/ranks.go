@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 )
 
 // Ranks is a set of ranks of a Comm, in an order that gives them their ranks in a group of

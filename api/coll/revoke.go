@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 )
 
 // Errors of collectives, besides those of package efa: ErrInvalid for arguments,

@@ -17,7 +17,7 @@ import (
 	"github.com/efactor/efactor/actors/device/tcp"
 	"github.com/efactor/efactor/actors/device/uverbs"
 	"github.com/efactor/efactor/actors/device/uverbs/sysfs"
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 )
 
 // GID is the address of a device in its network: 16 bytes.

@@ -8,7 +8,7 @@ import (
 	"github.com/efactor/efactor/actors/errno"
 	"github.com/efactor/efactor/actors/ope"
 	"github.com/efactor/efactor/actors/peer"
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 )
 
 // Errno is a libfabric error number. It is comparable, so that errors.Is finds

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 )
 
 // network is the name of addresses and errors here.

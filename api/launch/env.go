@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 )
 
 // The variables of this package's own.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 )
 
 // crowdedYield: if there are more ranks than CPUs, the rank that one waits for needs the CPU, so

@@ -11,10 +11,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/efactor/efactor/actors/device/tcp/jobcert"
+	"github.com/efactor/efactor/api/internal/errtext"
 	"github.com/efactor/efactor/api/launch/internal/board"
 	"github.com/efactor/efactor/api/launch/internal/rendezvous"
-	"github.com/efactor/efactor/internal/errtext"
-	"github.com/efactor/efactor/internal/jobcert"
 )
 
 // Job is this process as a member of a job, with a board for byte strings and without

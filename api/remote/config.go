@@ -13,8 +13,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/api/efa"
+	"github.com/efactor/efactor/api/internal/errtext"
 	"github.com/efactor/efactor/api/launch"
-	"github.com/efactor/efactor/internal/errtext"
 )
 
 // Config says how a process talks to others. Its zero value works. Codecs and names must agree

@@ -11,7 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/efactor/efactor/api/efa"
-	"github.com/efactor/efactor/internal/errtext"
+	"github.com/efactor/efactor/api/internal/errtext"
 	"github.com/efactor/efactor/runtime/clock"
 )
 

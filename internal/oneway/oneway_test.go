@@ -57,7 +57,7 @@ func TestOneWay(t *testing.T) {
 	}
 	t.Logf("%d functions in %d files:%s", len(every), files, text.String())
 	require.Contains(t, text.String(), " Endpoint.Send")
-	require.Contains(t, text.String(), " sendEager") // no message took another way
+	require.Contains(t, text.String(), " Txe.sendEager") // no message took another way
 	require.Contains(t, text.String(), " Queue.post")
 	require.LessOrEqual(t, len(every), maxFunctions, "functions")
 	require.LessOrEqual(t, files, maxFiles, "files")

@@ -45,6 +45,11 @@ func (f *goFile) product() bool {
 	return !f.isTest() && slices.Contains([]string{"api", "actors", "runtime", "wire"}, root)
 }
 
+// builds are the last words of the names of files that are for some builds only.
+var builds = []string{
+	"linux", "darwin", "windows", "unix", "posix", "other", "amd64", "arm64", "asm", "generic", "purego", "epoll", "poller", "netpoll",
+}
+
 // tagged reports whether a file is for some builds only, by its name or its first lines.
 func (f *goFile) tagged() bool {
 	for _, g := range f.ast.Comments {
@@ -54,9 +59,22 @@ func (f *goFile) tagged() bool {
 			}
 		}
 	}
-	_, suffix, _ := strings.Cut(strings.TrimSuffix(path.Base(f.path), ".go"), "_")
-	systems := []string{"linux", "darwin", "windows", "unix", "amd64", "arm64"}
-	return slices.ContainsFunc(strings.Split(suffix, "_"), func(s string) bool { return slices.Contains(systems, s) })
+	words := strings.Split(strings.TrimSuffix(path.Base(f.path), ".go"), "_")
+	return slices.ContainsFunc(words[1:], func(w string) bool { return slices.Contains(builds[:8], w) && w != "posix" && w != "other" })
+}
+
+// room is the name of a file without the words that say for which builds it is: a subject
+// that differs by build is one room.
+func (f *goFile) room() string {
+	name := strings.TrimSuffix(path.Base(f.path), ".go")
+	for f.tagged() {
+		i := strings.LastIndexByte(name, '_')
+		if i < 0 || !slices.Contains(builds, name[i+1:]) {
+			break
+		}
+		name = name[:i]
+	}
+	return name
 }
 
 func TestFilesAreRooms(t *testing.T) {
@@ -140,9 +158,7 @@ func layoutOf(files []*goFile) *layout {
 			if l.files[typ] == nil {
 				l.files[typ] = map[string]bool{}
 			}
-			if !f.tagged() {
-				l.files[typ][path.Base(f.path)] = true
-			}
+			l.files[typ][f.room()] = true
 		}
 	}
 	return l

@@ -133,11 +133,11 @@ func (s *Shard) Unburdened(to Ref) bool {
 }
 
 // Pending is how many messages are in the rings for the actor. Shard only.
-func Pending(to Ref) int {
-	if to.m == nil {
+func (r Ref) Pending() int {
+	if r.m == nil {
 		return 0
 	}
-	return to.m.bars.pending()
+	return r.m.bars.pending()
 }
 
 // QueueAll makes every message go through the ring from now on: for tests, which compare

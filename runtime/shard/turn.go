@@ -361,3 +361,10 @@ func (s *Shard) TurnTime() clock.Time {
 	}
 	return s.clock.now
 }
+
+// Claim adopts a lent shard: a manual one, or a pinned one where processors are few. It
+// reports false if the shard has an owner, is closing, or is not lent. Run and Release come
+// then, or RunAndWait. What follows Release is left to the helper if no goroutine waits.
+func (s *Shard) Claim() bool {
+	return s.claims.Load() && s.owner.g.Load() == 0 && s.owner.g.CompareAndSwap(0, getg())
+}

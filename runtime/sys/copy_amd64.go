@@ -26,9 +26,9 @@ func copyFar(dst, src []byte) int {
 func moveString(dst, src *byte, n int)
 
 // storeRelease is a plain store, which amd64 keeps behind all earlier ones. The directive below
-// makes the compiler do so, too: it moves no store across a call of another function. sync/atomic has only the sequentially consistent one, an
-// XCHG that waits until the line has come from the other core (100 to 150 ns); the stores of a
-// batch of posts should overlap.
+// makes the compiler do so, too: it moves no store across a call of another function. sync/atomic
+// has only the sequentially consistent store, an XCHG that waits until the line has come from the
+// other core: BenchmarkStoreRelease takes 190 to 320 ns for 64 words, and 680 to 2,200 with XCHG.
 //
 //go:noinline
 func storeRelease(p *uint64, v uint64) { *p = v }

@@ -1,6 +1,10 @@
 package sys
 
-import "golang.org/x/sys/unix"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // Ppoll waits until one of fds is ready, or for ts at most; nil: for ever. It returns how
 // many are ready.
@@ -8,3 +12,27 @@ func Ppoll(fds []PollFd, ts *Timespec) (int, error) { return unix.Ppoll(fds, ts,
 
 // Yield lets another thread of this CPU run, without the Go scheduler.
 func Yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
+// OpenEvent returns the two ends of an event, which are one descriptor here: an eventfd.
+func OpenEvent() (r, w int, err error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	return fd, fd, err
+}
+
+// SignalEvent makes the read end readable. The raw system call cannot block and, being
+// short, need not tell the Go scheduler.
+func SignalEvent(w int) {
+	one := uint64(1)
+	for {
+		_, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(w), uintptr(unsafe.Pointer(&one)), 8)
+		if errno != unix.EINTR {
+			return // EAGAIN: the counter is full, so it is readable
+		}
+	}
+}
+
+// DrainEvent makes the read end unreadable again.
+func DrainEvent(r int) {
+	var n uint64
+	_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(r), uintptr(unsafe.Pointer(&n)), 8)
+}

@@ -2,7 +2,9 @@
 
 package sys
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+)
 
 // PollFd is a descriptor to wait for, and what has happened to it.
 type PollFd = unix.PollFd
@@ -15,3 +17,6 @@ func NsecToTimespec(ns int64) Timespec { return unix.NsecToTimespec(ns) }
 
 // Timespec is a duration.
 type Timespec = unix.Timespec
+
+// CloseEvent closes one end of an event.
+func CloseEvent(fd int) error { return unix.Close(fd) }

@@ -75,5 +75,5 @@
 //
 // Start reading at layout.go, then sender.go and receiver.go for the ring; qp_linux.go, link_linux.go
 // and watch_linux.go for the queue pair, its destinations and deaths; segment_linux.go, dir_linux.go,
-// sweep_linux.go for files; region.go, region_linux.go and mapping_linux.go for the two sides of RDMA.
+// dir_linux.go for files; region.go, region_linux.go and mapping_linux.go for the two sides of RDMA.
 package shm

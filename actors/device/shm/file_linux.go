@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -22,23 +21,6 @@ var (
 	// that of a dead process.
 	errSwept = errors.New("shm: swept away")
 )
-
-// openOwn opens the file name if it is a regular file of ours.
-func (f *directory) openOwn(name string, mode int) (fd int, st unix.Stat_t, err error) {
-	fd, err = unix.Openat(f.fd, name, mode|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, st, fmt.Errorf("shm: open %s: %w", name, err)
-	}
-	if err := unix.Fstat(fd, &st); err != nil {
-		_ = unix.Close(fd)
-		return -1, st, fmt.Errorf("shm: stat %s: %w", name, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() {
-		_ = unix.Close(fd)
-		return -1, st, fmt.Errorf("%w: %s", errNoSegment, name)
-	}
-	return fd, st, nil
-}
 
 // lockNew takes a new file's lock. From then on no other process removes it, so a
 // bell made beside it never exists without it.

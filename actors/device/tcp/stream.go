@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/efactor/efactor/actors/device"
-	"github.com/efactor/efactor/internal/jobcert"
+	"github.com/efactor/efactor/actors/device/tcp/jobcert"
 	"github.com/efactor/efactor/wire"
 )
 

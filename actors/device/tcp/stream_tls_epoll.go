@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/efactor/efactor/internal/jobcert"
+	"github.com/efactor/efactor/actors/device/tcp/jobcert"
 	"github.com/efactor/efactor/wire"
 )
 

@@ -25,8 +25,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/efactor/efactor/actors/device"
+	"github.com/efactor/efactor/actors/device/tcp/jobcert"
 	"github.com/efactor/efactor/internal/devicetest"
-	"github.com/efactor/efactor/internal/jobcert"
 	"github.com/efactor/efactor/runtime/clock"
 	"github.com/efactor/efactor/wire"
 )

@@ -382,3 +382,7 @@ func (c *context) modify(m *abi.ModifyQP) error {
 	}
 	return nil
 }
+
+func newResources(c *context) *resources {
+	return &resources{ctx: c, maps: mappings{file: c.file}, channel: noEvents, async: noEvents}
+}

@@ -32,10 +32,6 @@ type resources struct {
 	number       uint16
 }
 
-func newResources(c *context) *resources {
-	return &resources{ctx: c, maps: mappings{file: c.file}, channel: noEvents, async: noEvents}
-}
-
 // close frees everything. Memory that the device may still write to stays mapped.
 func (r *resources) close() error {
 	var errs []error

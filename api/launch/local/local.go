@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/efactor/efactor/api/internal/errtext"
 	"github.com/efactor/efactor/api/launch"
-	"github.com/efactor/efactor/internal/errtext"
 )
 
 // grace is the time for the other ranks to end by themselves when one has failed.

@@ -3,6 +3,8 @@ package model
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/efactor/efactor/wire"
 )
 
 // Any is the source of a receive that takes messages of all senders.
@@ -140,4 +142,210 @@ func word(id, at int) uint64 {
 	x ^= x >> 32
 	x *= 0xd6e8feb86659fd93
 	return x ^ x>>29
+}
+
+// Step is an atomic on one unsigned integer, as its requester saw it.
+type Step struct {
+	Op      wire.AtomicOp
+	Bits    int // of the integer
+	Operand uint64
+	Compare uint64 // of the operations that compare
+	Fetched uint64 // what was there before, if Fetches
+	Fetches bool
+}
+
+// Apply performs the step on an integer t; false: it did not find t, since it
+// fetched another value.
+func (s Step) Apply(t uint64) (uint64, bool) {
+	if s.Fetches && s.Fetched != t {
+		return t, false
+	}
+	o, c := s.Operand, s.Compare
+	r := t
+	set := func(cond bool) {
+		if cond {
+			r = o
+		}
+	}
+	switch s.Op {
+	case wire.OpMin:
+		r = min(t, o)
+	case wire.OpMax:
+		r = max(t, o)
+	case wire.OpSum:
+		r = t + o
+	case wire.OpProd:
+		r = t * o
+	case wire.OpLOr:
+		r = truth(t != 0 || o != 0)
+	case wire.OpLAnd:
+		r = truth(t != 0 && o != 0)
+	case wire.OpLXor:
+		r = truth((t != 0) != (o != 0))
+	case wire.OpBOr:
+		r = t | o
+	case wire.OpBAnd:
+		r = t & o
+	case wire.OpBXor:
+		r = t ^ o
+	case wire.OpDiff:
+		r = t - o
+	case wire.OpRead:
+	case wire.OpWrite:
+		r = o
+	case wire.OpCSwap:
+		set(c == t)
+	case wire.OpCSwapNE:
+		set(c != t)
+	case wire.OpCSwapLE:
+		set(c <= t)
+	case wire.OpCSwapLT:
+		set(c < t)
+	case wire.OpCSwapGE:
+		set(c >= t)
+	case wire.OpCSwapGT:
+		set(c > t)
+	case wire.OpMSwap:
+		r = o&c | t&^c
+	}
+	return r & (1<<s.Bits - 1), true
+}
+
+func truth(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// String describes the step for a report.
+func (s Step) String() string {
+	text := fmt.Sprintf("%v %#x", s.Op, s.Operand)
+	if s.Compare != 0 {
+		text += fmt.Sprintf(" if %#x", s.Compare)
+	}
+	if s.Fetches {
+		text += fmt.Sprintf(" found %#x", s.Fetched)
+	}
+	return text
+}
+
+// CheckShared judges a pool of receives that several endpoints have: msgs are all messages
+// sent to them, recvs all receives of the pool, and at the endpoint where each one that got a
+// message got it. Beyond the rules of Check, by which only messages from one endpoint to
+// another have an order, a message arrives at the endpoint that it was sent to.
+func CheckShared(msgs []*Msg, recvs []*Recv, at map[*Recv]int) error {
+	pairs := make(map[[2]int]int)
+	pair := func(from, to int) int {
+		k := [2]int{from, to}
+		if _, ok := pairs[k]; !ok {
+			pairs[k] = len(pairs)
+		}
+		return pairs[k]
+	}
+	var ms []*Msg
+	for _, m := range msgs {
+		m := *m
+		m.From = pair(m.From, m.To)
+		ms = append(ms, &m)
+	}
+	var rs []*Recv
+	for _, r := range recvs {
+		c := *r
+		if c.Got != nil {
+			g := *c.Got
+			g.From = pair(g.From, at[r])
+			c.Got = &g
+		}
+		rs = append(rs, &c)
+	}
+	return Check(ms, rs)
+}
+
+// Slot is memory that one program writes, always all of it, and that any program may
+// read. Each write has contents of its own, as Fill makes them. There is no write
+// before the previous one is known to be complete, so that at any time there is a
+// last version that every reader must see, and perhaps one that it may see.
+type Slot struct {
+	Len      int // bytes
+	versions []version
+}
+
+// version is the contents of one write into a slot. Moments are those of one clock.
+type version struct {
+	id    int // of its contents
+	begin int // when it was asked for
+	there int // when it was known to be there; 0: not yet, or never
+}
+
+// NewSlot makes a slot of n bytes that holds contents id.
+func NewSlot(n, id int) *Slot {
+	return &Slot{Len: n, versions: []version{{id: id, begin: -1, there: -1}}}
+}
+
+// Write notes that contents id are on their way.
+func (s *Slot) Write(id, at int) { s.versions = append(s.versions, version{id: id, begin: at}) }
+
+// Open reports whether the last write is not known to be there.
+func (s *Slot) Open() bool { return s.versions[len(s.versions)-1].there == 0 }
+
+// Settle notes that contents id are there, if they are the last that were written.
+func (s *Slot) Settle(id, at int) {
+	if v := &s.versions[len(s.versions)-1]; v.id == id && v.there == 0 {
+		v.there = at
+	}
+}
+
+// Judge returns an error unless b, read from off on between two moments, may have
+// been there: each byte of the last version that was known to be complete, or of
+// one that was being written.
+func (s *Slot) Judge(b []byte, off, from, until int) error {
+	may := s.seen(from, until)
+	for _, v := range may {
+		if DiffersAt(b, off, v.id, s.Len) < 0 {
+			return nil
+		}
+	}
+	torn := len(may) > 1
+	for i := range b {
+		ok := false
+		for _, v := range may {
+			ok = ok || b[i] == byteOf(v.id, off+i, s.Len)
+		}
+		if !ok || !torn {
+			at := DiffersAt(b, off, may[0].id, s.Len)
+			if torn {
+				at = i
+			}
+			return fmt.Errorf("byte %d of %d is of none of the %d versions that may be there (the first is %#x)%s",
+				off+at, s.Len, len(may), may[0].id, s.found(b[at:], off+at))
+		}
+	}
+	return nil
+}
+
+// seen lists what may be read between two moments.
+func (s *Slot) seen(from, until int) []version {
+	first := 0
+	for i, v := range s.versions {
+		if v.there != 0 && v.there < from {
+			first = i
+		}
+	}
+	last := first + 1
+	for last < len(s.versions) && s.versions[last].begin <= until {
+		last++
+	}
+	return s.versions[first:last]
+}
+
+// found describes b for a report.
+func (s *Slot) found(b []byte, off int) string {
+	b = b[:min(len(b), 16)]
+	for _, v := range s.versions {
+		if DiffersAt(b, off, v.id, s.Len) < 0 {
+			return fmt.Sprintf("; it is of %#x, begun at %d and there at %d", v.id, v.begin, v.there)
+		}
+	}
+	return fmt.Sprintf("; found %x", b)
 }

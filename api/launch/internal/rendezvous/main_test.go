@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/efactor/efactor/actors/device/tcp/jobcert"
 	"github.com/efactor/efactor/api/launch/internal/board"
-	"github.com/efactor/efactor/internal/jobcert"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,8 +1,0 @@
-//go:build unix
-
-package sys
-
-import "golang.org/x/sys/unix"
-
-// CloseEvent closes one end of an event.
-func CloseEvent(fd int) error { return unix.Close(fd) }
