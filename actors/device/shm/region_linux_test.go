@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -80,7 +79,8 @@ func TestDeviceCloseWithRegion(t *testing.T) {
 // Close waits for copies that are under way.
 func TestCloseWaits(t *testing.T) {
 	c := newCouple(t, 1000, remoteAll)
-	c.devB().leaseWait = time.Minute
+	c.devB().leaseWait = testenv.Hang
+	c.mr = c.alloc(1000, remoteAll) // which is for this one
 	v, _, err := c.devA().mappings.get(c.mr.RKey())
 	require.NoError(t, err)
 	defer v.release()

@@ -299,7 +299,11 @@ func TestFloodOfStrangers(t *testing.T) {
 				}
 				n := newNode(t, cfg, device.QPConfig{})
 				begin := clock.System.Now()
-				require.Equal(t, device.StatusOK, n.status(n.send(at, "hello")))
+				got := n.status(n.send(at, "hello"))
+				for testenv.Short() && got != device.StatusOK && clock.System.Now().Sub(begin) < testenv.Hang {
+					got = n.status(n.send(at, "hello")) // on a busy machine the flood may be faster than a handshake
+				}
+				require.Equal(t, device.StatusOK, got)
 				require.Less(t, clock.System.Now().Sub(begin), testenv.Hang)
 				require.NoError(t, n.q.Close())
 			}
