@@ -78,7 +78,7 @@ func (c *multiRecvs) open(o *ope.Entry) bool {
 		c.end(o, errno.ErrInvalid)
 		return false
 	}
-	ope.NewMultiRecv(c.pools, o, sink)
+	o.MultiRecv(c.pools, sink)
 	for {
 		m := c.table.Find(o.Recv.Kind, o.Recv.Tag, o.Recv.Ignore, o.Recv.Source)
 		if m == nil {

@@ -52,8 +52,8 @@ type MultiRecv struct {
 	next   *MultiRecv
 }
 
-// NewMultiRecv begins a receive of many messages.
-func NewMultiRecv(p *Pools, o *Entry, sink MultiRecvSink) {
+// MultiRecv makes the entry a receive of many messages.
+func (o *Entry) MultiRecv(p *Pools, sink MultiRecvSink) {
 	m := p.multis
 	if m == nil {
 		m = new(MultiRecv)

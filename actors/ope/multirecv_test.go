@@ -27,7 +27,7 @@ func (s *manySink) Room() bool {
 func beginMulti(t *testing.T, n, least int, flags Flags) (*MultiRecv, *manySink) {
 	p, s := newPools(t), &manySink{places: 2}
 	o := p.Entries.Get(&Request{Kind: KindRecv, Flags: Multi | flags, Buf: make([]byte, n), Data: uint64(least), Sink: s}, 0)
-	NewMultiRecv(p, o, s)
+	o.MultiRecv(p, s)
 	return o.Multi, s
 }
 

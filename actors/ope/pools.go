@@ -130,43 +130,6 @@ func (p *Pools) OnPaths(on []Policy) {
 	}
 }
 
-// Send begins an operation of ours with l: a message, a write or an atomic. It is over
-// when Send returns if it had to wait for nothing; otherwise it goes on by messages. q
-// is copied then. False: there are MaxOps operations, and nothing has happened.
-func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
-	if p.txFree == nil && !p.growTx() {
-		return false
-	}
-	t := p.txFree
-	p.txFree, t.busy = t.next, true
-	begun = true
-	t.arm(q, l)
-	if q.Kind != KindSend || q.Flags&(Deliver|Fence|Ordered|Follows) != 0 || p.prepares {
-		t.prepare()
-	}
-	sh := p.env.Sh
-	if !sh.Enter(t.ref) { // a message of its last use is under way
-		l.SubmitLater(&t.ticket)
-		t.keep()
-		return begun
-	}
-	t.entered = true
-	defer func() { // a panic, here or in the peer, is no failure of the caller
-		if t.entered {
-			t.entered = false
-			t.pools.env.Sh.Rescue(t.ref, recover())
-			t.keepIfBusy()
-		}
-	}()
-	if pke := l.Submit(&t.ticket); pke != nil { // its turn has come at once
-		t.onGrant(pke)
-	}
-	sh.Exit()
-	t.entered = false
-	t.keepIfBusy()
-	return begun
-}
-
 // Begin takes an rxe for the message or write whose first packet is pkt; nil if there are MaxOps
 // of them in use.
 func (p *Pools) Begin(pkt *peer.Packet) *Rxe {
@@ -375,13 +338,4 @@ func (p *Pools) violation(l *peer.Link, err error) error {
 	p.env.Counters.Violations++
 	p.env.LogOf(l).Error("a step that its machine does not have", "err", err)
 	return fmt.Errorf("%w: %w", ErrInternal, err)
-}
-
-// mayRead reports whether a message of n bytes to the peer might go read-based.
-func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && p.longEnough(l, n) }
-
-// longEnough is the rest of mayRead, for a message that may be read on some path.
-func (p *Pools) longEnough(l *peer.Link, n int) bool {
-	least := p.Paths[l.Path].MinRead
-	return n >= least && least > 0 && p.mayRDMARead(l)
 }

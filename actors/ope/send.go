@@ -13,6 +13,43 @@ import (
 	"github.com/efactor/efactor/wire"
 )
 
+// Send begins an operation of ours with l: a message, a write or an atomic. It is over
+// when Send returns if it had to wait for nothing; otherwise it goes on by messages. q
+// is copied then. False: there are MaxOps operations, and nothing has happened.
+func (p *Pools) Send(q *Request, l *peer.Link) (begun bool) {
+	if p.txFree == nil && !p.growTx() {
+		return false
+	}
+	t := p.txFree
+	p.txFree, t.busy = t.next, true
+	begun = true
+	t.arm(q, l)
+	if q.Kind != KindSend || q.Flags&(Deliver|Fence|Ordered|Follows) != 0 || p.prepares {
+		t.prepare()
+	}
+	sh := p.env.Sh
+	if !sh.Enter(t.ref) { // a message of its last use is under way
+		l.SubmitLater(&t.ticket)
+		t.keep()
+		return begun
+	}
+	t.entered = true
+	defer func() { // a panic, here or in the peer, is no failure of the caller
+		if t.entered {
+			t.entered = false
+			t.pools.env.Sh.Rescue(t.ref, recover())
+			t.keepIfBusy()
+		}
+	}()
+	if pke := l.Submit(&t.ticket); pke != nil { // its turn has come at once
+		t.onGrant(pke)
+	}
+	sh.Exit()
+	t.entered = false
+	t.keepIfBusy()
+	return begun
+}
+
 // arm fills the txe for a request to l.
 func (t *Txe) arm(q *Request, l *peer.Link) {
 	t.q, t.link = q, l
@@ -53,6 +90,15 @@ func (t *Txe) onGrant(p *device.Pke) {
 	}
 	t.pump(p)
 	t.settle()
+}
+
+// mayRead reports whether a message of n bytes to the peer might go read-based.
+func (p *Pools) mayRead(l *peer.Link, n int) bool { return n >= p.minRead && p.longEnough(l, n) }
+
+// longEnough is the rest of mayRead, for a message that may be read on some path.
+func (p *Pools) longEnough(l *peer.Link, n int) bool {
+	least := p.Paths[l.Path].MinRead
+	return n >= least && least > 0 && p.mayRDMARead(l)
 }
 
 // eagerHeaders is what an eager message's headers take up that depend on the request.

@@ -4,7 +4,7 @@ package ope
 //
 //  1. api/efa/send.go: Send makes the request, takes its place and hands it over.
 //  2. actors/endpoint/requests.go: the endpoint takes it and finds the peer.
-//  3. actors/ope/pools.go: a txe is armed with it and submits itself to the peer.
+//  3. actors/ope/send.go: a txe is armed with it and submits itself to the peer.
 //  4. actors/peer/admit.go: admit gives it a msg_id and a packet entry if it waits for nothing.
 //  5. actors/ope/send.go: the txe builds and posts the eager packet, or begins what else there is.
 
