@@ -17,11 +17,11 @@ check: ## everything a change must pass, in some five minutes on two cores
 	go test -race -short -shuffle=on ./...
 	for dir in $$(.ci/modules --nested); do (cd $$dir && go mod tidy -diff && go test -race -short -shuffle=on ./...) || exit 1; done
 
-test: ## the tests of the main module that run everywhere, in some three minutes on two cores
+test: ## the tests of the main module that run everywhere, in some two minutes on two cores
 	go test ./...
 
 # What is missing on the machine is skipped with a message; .ci/run installs it, and fails without.
-test-all: ## all of them: with libfabric, rdma-core, MPI, Slurm, Chromium, tshark, networks, whole tables; twenty minutes
+test-all: ## all of them: with libfabric, rdma-core, MPI, Slurm, Chromium, tshark, networks, whole tables; ten minutes
 	EFACTOR_TEST_ALL=1 go test -timeout=30m ./...
 
 bench: ## benchmarks, ten runs for benchstat; BENCH=Eager chooses

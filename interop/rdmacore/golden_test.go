@@ -73,8 +73,8 @@ var cases = []struct {
 func TestGolden(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if testenv.Short() && c.name != c.launch.program {
-				t.Skip("short mode: it runs under the default profile alone")
+			if c.name != c.launch.program {
+				testenv.Long(t, "it runs under the default profile, too")
 			}
 			t.Parallel()
 			sameAsGolden(t, c.name, start(t, c.launch).good(t))
