@@ -16,7 +16,8 @@
 //	link.go       Link, its members, and its snapshot
 //	env.go        what all peers of an endpoint share, its counters
 //	messages.go   what peers, operations and the endpoint tell each other
-//	admit.go      the line of operations, msg_ids, fences and orders
+//	admit.go      the line of operations, and msg_ids
+//	fence.go      fences and orders among operations
 //	rnr.go        RNR, back-off, packets that fail
 //	recv.go       packets as they come, aborted messages
 //	packet.go     a packet's memory and its parsing
