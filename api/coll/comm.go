@@ -121,16 +121,6 @@ func (c *Comm) Rank() int { return c.rank }
 // Size is how many ranks the group has.
 func (c *Comm) Size() int { return len(c.peers) }
 
-// Peer is the handle of a rank.
-func (c *Comm) Peer(rank int) efa.Addr { return c.peers[rank] }
-
-// ID is the group's context id: no two open groups with a rank in common have the
-// same.
-func (c *Comm) ID() int { return int(c.id) }
-
-// Endpoint is the endpoint that carries the group's messages.
-func (c *Comm) Endpoint() *efa.Endpoint { return c.family.ep }
-
 // With returns a view of the group with other defaults.
 func (c *Comm) With(opts ...Option) *Comm {
 	v := &Comm{c.group, c.set}
@@ -151,15 +141,6 @@ func (c *Comm) Chosen(collective string, bytes int, opts ...Option) string {
 	x := &call{peers: c.peers, kind: kind(k), set: c.set, bytes: bytes}
 	x.set.apply(opts)
 	return x.choose().name
-}
-
-// Err is the error of the group's collectives, a *RankError; nil: it has not
-// failed.
-func (c *Comm) Err() error {
-	if c.claim.Load() == nil {
-		return nil
-	}
-	return c.failed()
 }
 
 // Abort makes all collectives of the group fail on all ranks, those in progress
@@ -217,9 +198,6 @@ func (c *Comm) Close(ctx context.Context) (err error) {
 	}
 	return err
 }
-
-// Dup makes a group of the same ranks whose collectives do not meet those of c.
-func (c *Comm) Dup(ctx context.Context) (*Comm, error) { return c.Split(ctx, 0, c.rank) }
 
 // member is each rank's contribution to Split.
 type member struct{ Color, Key, Rank int64 }

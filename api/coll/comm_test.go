@@ -81,7 +81,7 @@ func TestContextIds(t *testing.T) {
 		if c.Rank() == 1 {
 			require.NotEqual(t, pair.ID(), other.ID())
 		}
-		all, err := c.Dup(ctx)
+		all, err := c.Split(ctx, 0, c.Rank())
 		require.NoError(t, err)
 		for _, g := range []*coll.Comm{pair, other} {
 			if g != nil {
@@ -94,11 +94,11 @@ func TestContextIds(t *testing.T) {
 		require.ErrorContains(t, coll.Barrier(ctx, all), "closed")
 		require.NoError(t, all.Close(ctx), "again")
 
-		seen := map[int]bool{}
+		seen := map[uint64]bool{}
 		var open []*coll.Comm
 		coll.LeaveContexts(c, 10)
 		for {
-			g, err := c.Dup(ctx)
+			g, err := c.Split(ctx, 0, c.Rank())
 			if err != nil {
 				require.ErrorIs(t, err, coll.ErrNoContext)
 				break
@@ -123,15 +123,15 @@ func TestTwoSplitsAtOnce(t *testing.T) {
 	for seed := range uint64(less(20)) {
 		pa := newParty(t, 4, setup{seed: seed})
 		err := pa.run(func(ctx context.Context, c *coll.Comm) error {
-			a, err := c.Dup(ctx)
+			a, err := c.Split(ctx, 0, c.Rank())
 			require.NoError(t, err)
-			b, err := c.Dup(ctx)
+			b, err := c.Split(ctx, 0, c.Rank())
 			require.NoError(t, err)
 			results := make(map[*coll.Comm]*coll.Comm)
 			done := 0
 			for _, g := range []*coll.Comm{a, b} {
 				pa.ranks[c.Rank()].cfg.Go(func() {
-					d, err := g.Dup(ctx)
+					d, err := g.Split(ctx, 0, g.Rank())
 					require.NoError(t, err)
 					results[g] = d
 					done++

@@ -158,3 +158,133 @@ func ExampleWaitAll() {
 	})
 	// Output: [0 1 2] [3] hello
 }
+
+// All collectives have a form that goes on beside the others.
+func ExampleRequest_all() {
+	const n, last = 3, 2
+	counts := []int{1, 1, 1}
+	ranks(n, func(ctx context.Context, c *coll.Comm) {
+		mine := []int{10 + c.Rank()}
+		each := []int{10 * c.Rank(), 10*c.Rank() + 1, 10*c.Rank() + 2} // an element for each rank
+		var all []*coll.Request
+		begin := func(r *coll.Request, err error) {
+			if err != nil {
+				log.Fatal(err)
+			}
+			all = append(all, r)
+		}
+		var gather, gatherv, allgatherv, alltoall, alltoallv [n]int
+		var scatter, scatterv, reduce, reduceScatter, exscan [1]int
+		begin(coll.Ibarrier(ctx, c))
+		begin(coll.Igather(ctx, c, mine, gather[:], last))
+		begin(coll.Igatherv(ctx, c, mine, gatherv[:], counts, last))
+		begin(coll.Iallgatherv(ctx, c, mine, allgatherv[:], counts))
+		begin(coll.Iscatter(ctx, c, each, scatter[:], 1))
+		begin(coll.Iscatterv(ctx, c, each, counts, scatterv[:], 1))
+		begin(coll.Ialltoall(ctx, c, each, alltoall[:]))
+		begin(coll.Ialltoallv(ctx, c, each, counts, alltoallv[:], counts))
+		begin(coll.Ireduce(ctx, c, mine, reduce[:], coll.Sum, last))
+		begin(coll.IreduceScatter(ctx, c, each, reduceScatter[:], counts, coll.Sum))
+		begin(coll.Iexscan(ctx, c, mine, exscan[:], coll.Sum))
+		if err := coll.WaitAll(ctx, all...); err != nil {
+			log.Fatal(err)
+		}
+		if c.Rank() == last {
+			fmt.Println(gather, gatherv, allgatherv)
+			fmt.Println(scatter, scatterv, alltoall, alltoallv)
+			fmt.Println(reduce, reduceScatter, exscan)
+		}
+	})
+	// Output:
+	// [10 11 12] [10 11 12] [10 11 12]
+	// [12] [12] [2 12 22] [2 12 22]
+	// [33] [36] [21]
+}
+
+// Sets of ranks, which are made of others.
+func ExampleRanks_Union() {
+	even, err := coll.Every(2, 0, 7)
+	if err != nil {
+		log.Fatal(err)
+	}
+	low := coll.NewRanks(0, 1, 2, 3)
+	fmt.Println(even.All(), even.Len())
+	fmt.Println(even.Union(low).All())
+	fmt.Println(even.Intersect(low).All(), even.Difference(low).All())
+	rest := even.Clone()
+	fmt.Println(rest.Remove(4), rest.All(), even.Has(4))
+	// Output:
+	// [0 2 4 6] 4
+	// [0 2 4 6 1 3]
+	// [0 2] [4 6]
+	// true [0 2 6] true
+}
+
+// The operators, and one of the caller's, which takes the ranks in their order.
+func ExampleOp() {
+	ranks(3, func(ctx context.Context, c *coll.Comm) {
+		reduce := func(op coll.Op[int], opts ...coll.Option) int {
+			out := make([]int, 1)
+			if err := coll.Allreduce(ctx, c, []int{c.Rank() + 2}, out, op, opts...); err != nil {
+				log.Fatal(err)
+			}
+			return out[0]
+		}
+		digits := func(in, inout []int) {
+			for i := range in {
+				inout[i] += 10 * in[i] // in is of lower ranks
+			}
+		}
+		results := []int{
+			reduce(coll.Prod), reduce(coll.And), reduce(coll.Or), reduce(coll.Xor),
+			reduce(coll.LAnd), reduce(coll.LOr), reduce(coll.LXor),
+		}
+		first := make([]int, 1)
+		if err := coll.Scan(ctx, c, []int{c.Rank() + 2}, first, digits, coll.NonCommutative); err != nil {
+			log.Fatal(err)
+		}
+		if c.Rank() == 1 {
+			fmt.Println(results, first)
+		}
+	})
+	// Output: [24 0 7 5 1 1 1] [23]
+}
+
+// Memory that the devices of other ranks reach by themselves.
+func ExampleAlloc() {
+	ranks(2, func(ctx context.Context, c *coll.Comm) {
+		long, err := coll.Alloc[float64](c, 100_000)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if c.Rank() == 0 {
+			long[99_999] = 1.5
+		}
+		if err := coll.Bcast(ctx, c, long, 0); err != nil {
+			log.Fatal(err)
+		}
+		if c.Rank() == 1 {
+			fmt.Println(long[99_999])
+		}
+		if err := coll.Free(c, long); err != nil {
+			log.Fatal(err)
+		}
+	})
+	// Output: 1.5
+}
+
+// Every algorithm of a collective, in small pieces.
+func ExampleAlgorithms() {
+	ranks(3, func(ctx context.Context, c *coll.Comm) {
+		buf := make([]byte, 300_000)
+		for _, name := range coll.Algorithms("bcast") {
+			if err := coll.Bcast(ctx, c, buf, 0, coll.Use(name), coll.Segment(64<<10)); err != nil {
+				log.Fatal(err)
+			}
+		}
+		if c.Rank() == 0 {
+			fmt.Println(len(coll.Collectives()) > 0, len(coll.Algorithms("bcast")) > 1)
+		}
+	})
+	// Output: true true
+}

@@ -9,3 +9,6 @@ func LeaveContexts(c *Comm, n int) {
 		}
 	}
 }
+
+// ID is the context id of a group.
+func (c *Comm) ID() uint64 { return c.id }

@@ -71,9 +71,6 @@ func TestDeath(t *testing.T) {
 					if err := coll.Barrier(ctx, c); !errors.As(err, &re) || re.Rank != victim {
 						return fmt.Errorf("rank %d: another collective: %w", i, err)
 					}
-					if err := c.Err(); !errors.As(err, &re) {
-						return fmt.Errorf("rank %d: Err: %w", i, err)
-					}
 					if err := c.Close(ctx); !errors.As(err, &re) {
 						return fmt.Errorf("rank %d: Close: %w", i, err)
 					}
@@ -169,9 +166,9 @@ func TestOutOfReach(t *testing.T) {
 func TestAbort(t *testing.T) {
 	pa := newParty(t, 3, setup{seed: 1})
 	err := pa.runAll(func(ctx context.Context, c *coll.Comm) error {
-		other, err := c.Dup(ctx)
+		other, err := c.Split(ctx, 0, c.Rank())
 		require.NoError(t, err)
-		require.NoError(t, coll.Barrier(ctx, other), "all have ended Dup, which is a collective of c")
+		require.NoError(t, coll.Barrier(ctx, other), "all have ended Split, which is a collective of c")
 		if c.Rank() == 2 {
 			c.Abort(errors.New("disk full"))
 		}

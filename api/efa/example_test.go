@@ -161,7 +161,7 @@ func ExampleDevices() {
 	if err != nil {
 		log.Fatal(err) // in one line what to do
 	}
-	best := list[0]
+	best := list[0].Clone() // shares nothing with the list
 	if best.NIC != nil {
 		fmt.Println("PCI", best.NIC.PCI, "on NUMA node", best.NIC.NUMANode)
 	}

@@ -36,6 +36,36 @@ func ExampleEndpoint_Messages() {
 	// 0
 }
 
+// Tagged messages, which outlive the loop.
+func ExampleEndpoint_MessagesTag() {
+	a, b, toB, done := two()
+	defer done()
+	ctx := context.Background()
+
+	for tag, s := range []string{"one", "two"} {
+		if err := a.SendTag(ctx, toB, uint64(tag), []byte(s)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	var kept []efa.Delivery
+	for msg, err := range b.MessagesTag(ctx, efa.AnyTag) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		msg.Keep()
+		if kept = append(kept, msg); len(kept) == 2 {
+			break
+		}
+	}
+	for _, msg := range kept {
+		fmt.Printf("%d: %s\n", msg.Tag, msg.Body)
+		msg.Release()
+	}
+	// Output:
+	// 0: one
+	// 1: two
+}
+
 // One message of any size, which is kept until it is released.
 func ExampleEndpoint_Next() {
 	a, b, toB, done := two()
@@ -60,7 +90,7 @@ func ExampleEndpoint_PostRecv_multi() {
 	defer done()
 	ctx := context.Background()
 
-	buf := make([]byte, 32)
+	buf := make([]byte, 4*efa.MultiRecvAlign)
 	if _, err := b.PostRecv(&efa.RecvReq{Buf: buf, Multi: true, MinLeft: 8}); err != nil {
 		log.Fatal(err)
 	}

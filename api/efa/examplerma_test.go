@@ -97,7 +97,10 @@ func ExampleArrivals() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s %s\n", mem.Bytes()[:5], mem.Bytes()[8:13])
-	// Output: layer seven
+	fmt.Println(a.Arrivals().Count(7), a.Arrivals().Stats().Late)
+	// Output:
+	// layer seven
+	// 2 0
 }
 
 // One write from two pieces of local memory into three of the peer's.
@@ -150,6 +153,25 @@ func ExampleCell_FetchAdd() {
 	// 0
 	// 1
 	// 2
+}
+
+// A lock that one of several endpoints has, in memory that all reach.
+func ExampleCell_Swap() {
+	a, b, toB, done := two()
+	defer done()
+	ctx := context.Background()
+
+	mem, err := b.Domain().Alloc(8, efa.AccessRemoteRead|efa.AccessRemoteWrite)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer mem.Close()
+	lock := efa.NewCell[uint64](a.Memory(toB, mem.Remote()))
+	fmt.Println(lock.Swap(ctx, 1)) // it was free
+	fmt.Println(lock.Swap(ctx, 1)) // another has it
+	// Output:
+	// 0 <nil>
+	// 1 <nil>
 }
 
 // A message is looked at before there is a buffer for it.

@@ -55,7 +55,12 @@ func ExampleAddress() {
 	a := orDie(efa.ParseAddress("shm://[fe80::1]:7:42"))
 	raw, ok := a.Raw("shm")
 	fmt.Println(a, raw.QPN(), ok)
-	// Output: shm://[fe80::1]:7:42 7 true
+
+	var b efa.Address // as encoding/json and package flag do it
+	fmt.Println(b.UnmarshalText(orDie(a.MarshalText())), b.String() == a.String())
+	// Output:
+	// shm://[fe80::1]:7:42 7 true
+	// <nil> true
 }
 
 // Completions of posted operations.
@@ -195,6 +200,8 @@ func ExampleEndpoint_NextEvent() {
 	defer done()
 	ctx := context.Background()
 
+	_, ok := b.TryEvent() // there is none yet
+	fmt.Println(ok)
 	secret := efa.KeyRemote(7, 8) // there is no such key
 	_ = a.Memory(toB, secret).Read(ctx, make([]byte, 8))
 	for {
@@ -203,7 +210,9 @@ func ExampleEndpoint_NextEvent() {
 			return
 		}
 	}
-	// Output: peer 0 true
+	// Output:
+	// false
+	// peer 0 true
 }
 
 // Two endpoints that share receives.
@@ -214,7 +223,14 @@ func ExampleRecvPool() {
 
 	pool := orDie(a.Domain().NewRecvPool(efa.RecvPoolConfig{AV: a.AddressVector(), Queue: a.RecvQueue()}))
 	defer pool.Close()
+	var cs [1]efa.Completion
 	buf := make([]byte, 8)
+	unwanted := orDie(pool.Post(&efa.RecvReq{Buf: buf}))
+	if err := pool.Cancel(unwanted); err != nil {
+		log.Fatal(err)
+	}
+	orDie(pool.Queue().Read(ctx, cs[:]))
+	fmt.Println(errors.Is(cs[0].Err, efa.ErrCanceled))
 	orDie(pool.Post(&efa.RecvReq{Buf: buf}))
 	for range 2 {
 		ep := orDie(a.Domain().NewEndpoint(efa.EndpointConfig{RecvPool: pool}))
@@ -225,8 +241,9 @@ func ExampleRecvPool() {
 		to := orDie(a.AddressVector().Insert(ep.Address()))
 		orDie(a.PostSend(&efa.SendReq{To: to, Buf: []byte("hello"), Quiet: true}))
 	}
-	var cs [1]efa.Completion
 	orDie(pool.Queue().Read(ctx, cs[:])) // one message has come; the other waits for a receive
 	fmt.Printf("%s\n", buf[:cs[0].N])
-	// Output: hello
+	// Output:
+	// true
+	// hello
 }

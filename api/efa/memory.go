@@ -227,9 +227,6 @@ func (m *MemoryRegion) Bytes() []byte {
 // Remote names the whole region, for peers. After Close it names nothing.
 func (m *MemoryRegion) Remote() Remote { return m.remote }
 
-// Access is what the region may be used for.
-func (m *MemoryRegion) Access() Access { return m.access }
-
 // Export lets peers use a part of the region by a key of its own, until Unexport or Close of the
 // region. On each device such memory is reached by emulated operations, which copy once more
 // than RDMA, since devices draw the keys of RDMA themselves.

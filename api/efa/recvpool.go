@@ -59,12 +59,6 @@ const poolID = 1 << 62
 // poolRing is how many requests may be on their way to the shard.
 const poolRing = 1024
 
-// Domain is the pool's.
-func (p *RecvPool) Domain() *Domain { return p.at.dom }
-
-// AddressVector is that of all its endpoints.
-func (p *RecvPool) AddressVector() *AddressVector { return p.at.cfg.AV }
-
 // Queue is the pool's own.
 func (p *RecvPool) Queue() *Queue { return p.at.cfg.RecvQueue }
 

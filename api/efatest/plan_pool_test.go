@@ -179,7 +179,7 @@ func (r *poolRun) open() (closeAll func() error, err error) {
 		}
 		r.to = append(r.to, to)
 		if r.d.chance(.5) {
-			if _, err := r.pool.AddressVector().Insert(ep.Address()); err != nil {
+			if _, err := r.eps[0].AddressVector().Insert(ep.Address()); err != nil {
 				return nil, err
 			}
 		}
